@@ -1,0 +1,15 @@
+//go:build failpoint && unix
+
+package failpoint
+
+import (
+	"os"
+	"syscall"
+)
+
+func die() {
+	syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+func stop() { syscall.Kill(os.Getpid(), syscall.SIGSTOP) }

@@ -1,0 +1,77 @@
+package transfer
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// An AgentName names an agent. By convention it is in capitals; case does not
+// distinguish agents.
+type AgentName string
+
+var agentName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.%-]{1,27}$`)
+
+// ParseAgentName checks a name: 2 to 28 characters, letters, digits and
+// "_ . % -", the first a letter or digit. The result is in capitals.
+func ParseAgentName(s string) (AgentName, error) {
+	if !agentName.MatchString(s) {
+		return "", Errorf(KindUsage, "agent name %q is not valid: 2 to 28 letters, digits or _ . %% -, beginning with a letter or digit", s)
+	}
+	return AgentName(strings.ToUpper(s)), nil
+}
+
+// Token is the name as one token of a subject: every byte outside A-Z 0-9 _ -
+// as %XX.
+func (a AgentName) Token() string { return Token(string(a)) }
+
+// Token makes any text one token of a subject. It puts it in capitals first.
+func Token(s string) string {
+	var b strings.Builder
+	for _, c := range []byte(strings.ToUpper(s)) {
+		if 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// A Location is where a file is or goes: a path, and the agent whose host has
+// it. Agent is empty in one box.
+type Location struct {
+	Agent AgentName `json:"agent,omitempty"`
+	Path  Path      `json:"path"`
+}
+
+// ParseLocation reads [AGENT:]PATH. A location that begins with '/' or '.' has
+// no agent, and neither has one whose part before the first ':' cannot be an
+// agent's name (a drive letter has one character, an agent two or more).
+func ParseLocation(s string) (Location, error) {
+	if s == "" {
+		return Location{}, Errorf(KindUsage, "a location is empty; give [AGENT:]PATH")
+	}
+	if s[0] == '/' || s[0] == '.' {
+		return Location{Path: Path(s)}, nil
+	}
+	before, after, ok := strings.Cut(s, ":")
+	if !ok || len(before) < 2 || strings.Contains(before, "/") {
+		return Location{Path: Path(s)}, nil
+	}
+	name, err := ParseAgentName(before)
+	if err != nil {
+		return Location{}, err
+	}
+	if after == "" {
+		return Location{}, Errorf(KindUsage, "location %q names an agent but no path; give %s:PATH", s, name)
+	}
+	return Location{Agent: name, Path: Path(after)}, nil
+}
+
+func (l Location) String() string {
+	if l.Agent == "" {
+		return l.Path.String()
+	}
+	return string(l.Agent) + ":" + l.Path.String()
+}

@@ -1,0 +1,185 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+)
+
+// A Kind says what sort of thing went wrong. It survives the wire and decides
+// the result code and whether the failure is a wait. Kinds are append-only:
+// their numbers are on the wire and on disk.
+type Kind uint8
+
+// The kinds. The comment gives what the kind is final for.
+const (
+	KindNone         Kind = iota // no error
+	KindInternal                 // a defect of Ferry's own; item or transfer
+	KindUsage                    // the request's words; before anything is sent
+	KindNoManager                // no queue manager within the time given; submission
+	KindUnknownAgent             // coordination has never heard of the agent; submission
+	KindOutsideRoot              // item
+	KindMissing                  // item
+	KindUnreadable               // item: permission, or an I/O error of the source
+	KindExists                   // item
+	KindDigest                   // item: the digests of the two sides differ
+	KindChanging                 // item: the source kept changing while it was read
+	KindWrongType                // item: a directory, device, socket … where a file is meant
+	KindUnwritable               // item: permission, read-only or I/O error of the destination
+	KindBusy                     // never final: a wait
+	KindUnreachable              // never final: a wait
+	KindNoSpace                  // never final: a wait
+	KindClock                    // request refused: its ID is from the future
+	KindConflict                 // request refused: same ID, other content
+	KindParked                   // transfer set aside for an operator
+	KindCancelled                // transfer
+	KindRecovery                 // transfer: the recovery time-out is over
+	KindLost                     // item: a ledger was lost and with it the outcome; unknown
+	KindTooLarge                 // request refused: over a limit
+	KindVersion                  // a message of a version not spoken here
+	KindNotBuilt                 // a documented choice that this version does not have
+	KindNotFound                 // no such transfer or agent; administration
+	KindEnding                   // cancel refused: the transfer is already ending
+	KindTimeout                  // an administration request was not answered
+	KindAlive                    // an agent of this name lives elsewhere
+	KindUnmappable               // item: text that the destination's code page lacks
+)
+
+var kindNames = [...]string{
+	"none", "internal", "usage", "no-queue-manager", "unknown-agent", "outside-root", "missing",
+	"unreadable", "exists", "digest", "source-changing", "wrong-type", "unwritable", "busy",
+	"unreachable", "no-space", "clock", "conflict", "parked", "cancelled", "recovery-timeout",
+	"unknown-outcome", "too-large", "version", "not-built", "not-found", "already-ending",
+	"timeout", "agent-alive", "unmappable",
+}
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind-%d", k)
+}
+
+// Result codes, after MQ MFT's table.
+const (
+	CodeSuccess     = 0
+	CodeFailed      = 1
+	CodeTimeout     = 2
+	CodeQueued      = 3
+	CodePartial     = 20
+	CodeNotFound    = 26
+	CodeEnding      = 27
+	CodeNothing     = 40
+	CodeCancelled   = 41
+	CodeUnreachable = 49
+	CodeUsage       = 64
+	CodeRecovery    = 69
+	CodeParked      = 70
+	CodeNoManager   = 75
+)
+
+// Code is the result code of an error of this kind when it ends a command or a
+// whole transfer.
+func (k Kind) Code() int {
+	switch k {
+	case KindNone:
+		return CodeSuccess
+	case KindUsage, KindTooLarge, KindNotBuilt:
+		return CodeUsage
+	case KindNoManager:
+		return CodeNoManager
+	case KindUnknownAgent, KindUnreachable:
+		return CodeUnreachable
+	case KindOutsideRoot, KindMissing, KindUnreadable, KindExists, KindDigest, KindChanging,
+		KindWrongType, KindUnwritable, KindLost, KindUnmappable:
+		return CodeNothing
+	case KindClock, KindConflict, KindParked, KindAlive:
+		return CodeParked
+	case KindCancelled:
+		return CodeCancelled
+	case KindRecovery, KindNoSpace, KindBusy:
+		return CodeRecovery
+	case KindNotFound:
+		return CodeNotFound
+	case KindEnding:
+		return CodeEnding
+	case KindTimeout:
+		return CodeTimeout
+	}
+	return CodeFailed
+}
+
+// Waits reports whether an error of this kind is a wait with a reason rather
+// than an end.
+func (k Kind) Waits() bool {
+	return k == KindBusy || k == KindUnreachable || k == KindNoSpace
+}
+
+// An Error says what happened, to which thing, and what to do next. Text is a
+// sentence for people that names the thing.
+type Error struct {
+	Kind Kind   `json:"kind"`
+	Text string `json:"text"`
+	Hint string `json:"hint,omitempty"` // what to do next
+	Err  error  `json:"-"`              // the cause, on the host where it happened
+}
+
+func (e *Error) Error() string {
+	if e.Hint != "" {
+		return e.Text + "; " + e.Hint
+	}
+	return e.Text
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Errorf makes an Error of a kind. A %w in the format keeps the cause.
+func Errorf(k Kind, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Kind: k, Text: err.Error(), Err: errors.Unwrap(err)}
+}
+
+// WithHint returns the error with a next step.
+func (e *Error) WithHint(hint string) *Error {
+	c := *e
+	c.Hint = hint
+	return &c
+}
+
+// KindOf is the kind of an error: that of the first *Error in its chain,
+// otherwise what the operating system's error amounts to, otherwise
+// KindInternal. The kind of nil is KindNone.
+func KindOf(err error) Kind {
+	var e *Error
+	switch {
+	case err == nil:
+		return KindNone
+	case errors.As(err, &e):
+		return e.Kind
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return KindNoSpace
+	case errors.Is(err, fs.ErrNotExist):
+		return KindMissing
+	case errors.Is(err, fs.ErrExist):
+		return KindExists
+	case errors.Is(err, fs.ErrPermission):
+		return KindUnreadable
+	case errors.Is(err, context.Canceled):
+		return KindCancelled
+	}
+	return KindInternal
+}
+
+// AsError turns any error into an *Error, so that it can cross the wire.
+func AsError(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Kind: KindOf(err), Text: err.Error(), Err: err}
+}

@@ -1,0 +1,85 @@
+package transfer
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// An ID names one transfer. It is a UUIDv7 (RFC 9562): its first 48 bits are
+// the submitter's clock in milliseconds, so that IDs sort by time. It is made
+// once by the submitter and is the same on every repeat of the request.
+type ID [16]byte
+
+// NewID makes an ID for the given time.
+func NewID(now time.Time) ID {
+	var id ID
+	rand.Read(id[6:]) // never fails: crypto/rand ends the process instead
+	ms := uint64(now.UnixMilli())
+	for i := range 6 {
+		id[i] = byte(ms >> (40 - 8*i))
+	}
+	id[6] = id[6]&0x0f | 0x70
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
+
+// ParseID reads the 36-character form. Only version 7 is an ID of ours.
+func ParseID(s string) (ID, error) {
+	var id ID
+	bad := Errorf(KindUsage, "transfer ID %q is malformed; it has the form 01890a5d-ac96-774b-bcce-b302099a8057", s)
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
+		return id, bad
+	}
+	b, err := hex.DecodeString(strings.ReplaceAll(s, "-", ""))
+	if err != nil || len(b) != 16 {
+		return id, bad
+	}
+	copy(id[:], b)
+	if id[6]>>4 != 7 || id[8]>>6 != 2 {
+		return ID{}, bad
+	}
+	return id, nil
+}
+
+// CheckIDSuffix says whether s can stand for an ID: a whole one, or a suffix
+// of six or more of its characters.
+func CheckIDSuffix(s string) error {
+	if len(s) < 6 || len(s) > 36 || strings.Trim(strings.ToLower(s), "0123456789abcdef-") != "" {
+		return Errorf(KindUsage, "transfer ID %q is malformed; give the whole ID or its last six or more characters", s)
+	}
+	return nil
+}
+
+func (id ID) String() string {
+	h := hex.EncodeToString(id[:])
+	return fmt.Sprintf("%s-%s-%s-%s-%s", h[:8], h[8:12], h[12:16], h[16:20], h[20:])
+}
+
+// Time is the submitter's clock when the ID was made, to the millisecond.
+func (id ID) Time() time.Time {
+	var ms int64
+	for i := range 6 {
+		ms = ms<<8 | int64(id[i])
+	}
+	return time.UnixMilli(ms)
+}
+
+// IsZero reports whether the ID is unset.
+func (id ID) IsZero() bool { return id == ID{} }
+
+// MarshalText writes the 36-character form.
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText reads the 36-character form; the empty text is the zero ID.
+func (id *ID) UnmarshalText(b []byte) error {
+	if len(b) == 0 {
+		*id = ID{}
+		return nil
+	}
+	v, err := ParseID(string(b))
+	*id = v
+	return err
+}

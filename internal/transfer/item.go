@@ -1,0 +1,141 @@
+package transfer
+
+// An ItemType says what an item is.
+type ItemType uint8
+
+// The item types; their numbers are on the wire and on disk.
+const (
+	ItemFile ItemType = 1
+	ItemDir  ItemType = 2
+	ItemBad  ItemType = 3 // what was asked for cannot be sent: missing, unreadable, no regular file
+)
+
+// An Item is one line of a transfer's item journal.
+type Item struct {
+	Type   ItemType
+	Source Path   // on the source agent, as the journal walked to it
+	Name   Path   // beneath the destination directory; see Target
+	Size   int64  // as the walk saw it: for totals only
+	Err    *Error // of an ItemBad
+}
+
+// An Identity tells one state of one file from any other: it is taken at open
+// and compared before the final digest is sent and before a source is deleted.
+// Times are nanoseconds since 1970.
+type Identity struct {
+	Dev   uint64 `json:"dev"`
+	Ino   uint64 `json:"ino"`
+	Size  int64  `json:"size"`
+	Mtime int64  `json:"mtime"`
+	Ctime int64  `json:"ctime"`
+}
+
+// SameFile compares what a rename leaves alone: device, inode, size and mtime.
+func (a Identity) SameFile(b Identity) bool {
+	return a.Dev == b.Dev && a.Ino == b.Ino && a.Size == b.Size && a.Mtime == b.Mtime
+}
+
+// An Outcome is how one item ended, as the destination decided it. It never
+// changes.
+type Outcome struct {
+	Item     uint64   `json:"item"`
+	Type     ItemType `json:"type"`
+	Path     Path     `json:"path"`             // at the destination, or the source of an ItemBad
+	Source   Path     `json:"source,omitempty"` // on the source agent
+	Size     int64    `json:"size,omitempty"`
+	Digest   string   `json:"digest,omitempty"` // method:hex of the bytes that were committed
+	SrcSum   string   `json:"source_digest,omitempty"`
+	Note     string   `json:"note,omitempty"` // such as "taken after commit"
+	Taken    bool     `json:"taken,omitempty"`
+	Identity Identity `json:"identity,omitzero"` // of the source, handed back to it
+	Err      *Error   `json:"error,omitempty"`
+}
+
+// OK reports whether the item arrived.
+func (o *Outcome) OK() bool { return o.Err == nil }
+
+// A Resolution is what a DEST turned out to be, once, at the first ACCEPT.
+type Resolution struct {
+	Base Path `json:"base"` // absolute directory, or the file or directory itself
+	Into bool `json:"into"` // items go under Base by their own names; otherwise Base takes the place of the source's own name
+}
+
+// A Point is a place from which an item may be resumed: everything below it is
+// in the destination's temporary file, and its ledger says so.
+type Point struct {
+	Item     uint64    `json:"item"`
+	Source   int64     `json:"source"` // offset in the source, plain bytes
+	Dest     int64     `json:"dest"`   // offset in the temporary
+	Prefix   []Segment `json:"prefix"`
+	Identity Identity  `json:"identity"` // of the source that was being read
+}
+
+// A Segment is a run of the source's bytes with its digest. Segments begin
+// where the one before ends, the first at 0.
+type Segment struct {
+	End int64  `json:"end"`
+	Sum string `json:"sum"` // xxh3-128, hex
+}
+
+// A Resume says what a destination already holds.
+type Resume struct {
+	Decided ItemSet `json:"decided"`
+	Points  []Point `json:"points,omitempty"`
+}
+
+// Counts are the figures of a transfer.
+type Counts struct {
+	Items       uint64 `json:"items"`        // everything decided, directories included
+	Files       int64  `json:"files"`        // regular files that arrived
+	FilesFailed int64  `json:"files_failed"` // items that failed, whatever they are
+	Dirs        int64  `json:"directories"`
+	Bytes       int64  `json:"bytes"` // of the files that arrived
+	Skipped     int64  `json:"skipped,omitempty"`
+	Warnings    int64  `json:"warnings,omitempty"`
+}
+
+// Add counts one outcome.
+func (c *Counts) Add(o *Outcome) {
+	c.Items++
+	switch {
+	case !o.OK():
+		c.FilesFailed++
+	case o.Type == ItemDir:
+		c.Dirs++
+	default:
+		c.Files++
+		c.Bytes += o.Size
+	}
+}
+
+// Ending is the final state that the counts amount to.
+func (c *Counts) Ending() State {
+	switch {
+	case c.FilesFailed == 0:
+		return Successful
+	case c.Files+c.Dirs == 0:
+		return Failed
+	}
+	return Partial
+}
+
+// A Summary is the last word on a transfer; `ferry send --json` ends with it.
+// Fields may be added, never renamed.
+type Summary struct {
+	MessageType string    `json:"message_type"` // "summary"
+	ID          ID        `json:"id"`
+	State       State     `json:"state"`
+	ResultCode  int       `json:"result_code"`
+	Files       int64     `json:"files"`
+	FilesFailed int64     `json:"files_failed"`
+	Directories int64     `json:"directories"`
+	Bytes       int64     `json:"bytes"`
+	Seconds     float64   `json:"seconds"`
+	Lane        string    `json:"lane"`
+	Resumes     int64     `json:"resumes"`
+	BytesResent int64     `json:"bytes_resent"`
+	Skipped     int64     `json:"skipped"`  // symbolic links that were not followed
+	Warnings    int64     `json:"warnings"` // sources that should have been deleted and were not
+	Error       *Error    `json:"error,omitempty"`
+	Failures    []Outcome `json:"failures,omitempty"` // the first hundred
+}

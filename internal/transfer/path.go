@@ -1,0 +1,113 @@
+package transfer
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A Path is the bytes of a file name as the file system has them: any bytes but
+// NUL, not necessarily UTF-8, never repaired. Where text is needed (JSON,
+// terminals, logs) it is written with %XX for every byte that is not part of a
+// printable UTF-8 character, and for '%' itself, so that the text is safe to
+// show and turns back into the same bytes.
+type Path string
+
+// Limits on names, in bytes.
+const (
+	MaxPath = 4096
+	MaxName = 255
+)
+
+// String is the escaped form.
+func (p Path) String() string {
+	plain := true
+	for _, r := range p {
+		if r == '%' || r == utf8.RuneError || !unicode.IsPrint(r) {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		return string(p)
+	}
+	var b strings.Builder
+	for i := 0; i < len(p); {
+		r, n := utf8.DecodeRuneInString(string(p[i:]))
+		if r == '%' || r == utf8.RuneError && n == 1 || !unicode.IsPrint(r) {
+			for _, c := range []byte(p[i : i+n]) {
+				fmt.Fprintf(&b, "%%%02X", c)
+			}
+		} else {
+			b.WriteString(string(p[i : i+n]))
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// ParsePath turns the escaped form back into bytes.
+func ParsePath(s string) (Path, error) {
+	if !strings.Contains(s, "%") {
+		return Path(s), nil
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			b = append(b, s[i])
+			continue
+		}
+		if i+2 >= len(s) {
+			return "", Errorf(KindUsage, "path %q ends inside an escape", s)
+		}
+		hi, lo := unhex(s[i+1]), unhex(s[i+2])
+		if hi < 0 || lo < 0 {
+			return "", Errorf(KindUsage, "path %q has a malformed escape at byte %d", s, i)
+		}
+		b = append(b, byte(hi<<4|lo))
+		i += 2
+	}
+	return Path(b), nil
+}
+
+func unhex(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'A' <= c && c <= 'F':
+		return int(c-'A') + 10
+	case 'a' <= c && c <= 'f':
+		return int(c-'a') + 10
+	}
+	return -1
+}
+
+// MarshalText writes the escaped form.
+func (p Path) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads the escaped form.
+func (p *Path) UnmarshalText(b []byte) error {
+	v, err := ParsePath(string(b))
+	*p = v
+	return err
+}
+
+// Check reports what makes the path unusable on any host: it is empty, holds a
+// NUL, or breaks MaxPath or MaxName.
+func (p Path) Check() error {
+	switch {
+	case p == "":
+		return Errorf(KindUsage, "a path is empty")
+	case strings.ContainsRune(string(p), 0):
+		return Errorf(KindUsage, "path %s holds a NUL byte, which no file name may", p)
+	case len(p) > MaxPath:
+		return Errorf(KindUsage, "a path has %d bytes; the limit is %d", len(p), MaxPath)
+	}
+	for name := range strings.SplitSeq(string(p), "/") {
+		if len(name) > MaxName {
+			return Errorf(KindUsage, "name %.40s… has %d bytes; the limit is %d", Path(name), len(name), MaxName)
+		}
+	}
+	return nil
+}

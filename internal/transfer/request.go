@@ -1,0 +1,284 @@
+package transfer
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Limits of a request. Each is refused with its figure.
+const (
+	MaxRequest   = 1 << 20 // bytes of its JSON form
+	MaxJSONDepth = 32
+	MaxMeta      = 64   // entries
+	MaxMetaValue = 1024 // bytes of one entry, key and value together
+	MaxChunk     = 1 << 20
+	MinChunk     = 4 << 10
+)
+
+// Words that a request may use. The first of each is the default.
+const (
+	ModeBinary = "binary"
+	ModeText   = "text"
+
+	IfExistsError     = "error"
+	IfExistsOverwrite = "overwrite"
+
+	DurabilityFull    = "full"
+	DurabilityProcess = "process"
+
+	LaneAuto   = "auto"
+	LaneDirect = "direct"
+	LaneQueue  = "queue"
+
+	DeliveryFast   = "fast"
+	DeliveryStored = "stored"
+
+	CompressNone = "none"
+)
+
+// An Originator is who asked for a transfer, as the submitter's host names them.
+type Originator struct {
+	User string `json:"user"`
+	Host string `json:"host"`
+}
+
+func (o Originator) String() string { return o.User + "@" + o.Host }
+
+// Settings are the flow-control settings of a transfer; 0 means the agent's.
+type Settings struct {
+	ChunkSize          int `json:"chunk_size,omitempty"`          // bytes of one data message, MinChunk to MaxChunk
+	WindowSize         int `json:"window_size,omitempty"`         // chunks to one acknowledgement, 1 to 10,000
+	FrameSize          int `json:"frame_size,omitempty"`          // windows of run-ahead, 1 to 1,000
+	CheckpointInterval int `json:"checkpoint_interval,omitempty"` // frames to one checkpoint, 1 to 1,000
+}
+
+// DefaultSettings are MQ MFT's.
+func DefaultSettings() Settings {
+	return Settings{ChunkSize: 256 << 10, WindowSize: 10, FrameSize: 5, CheckpointInterval: 1}
+}
+
+// Or fills what is unset from d.
+func (s Settings) Or(d Settings) Settings {
+	or := func(a, b int) int {
+		if a != 0 {
+			return a
+		}
+		return b
+	}
+	return Settings{or(s.ChunkSize, d.ChunkSize), or(s.WindowSize, d.WindowSize),
+		or(s.FrameSize, d.FrameSize), or(s.CheckpointInterval, d.CheckpointInterval)}
+}
+
+// Check refuses a setting that is out of its range; 0 is unset and passes.
+func (s Settings) Check() error {
+	for _, c := range []struct {
+		name       string
+		v, min, mx int
+	}{
+		{"chunk size", s.ChunkSize, MinChunk, MaxChunk},
+		{"window size", s.WindowSize, 1, 10000},
+		{"frame size", s.FrameSize, 1, 1000},
+		{"checkpoint interval", s.CheckpointInterval, 1, 1000},
+	} {
+		if c.v != 0 && (c.v < c.min || c.v > c.mx) {
+			return Errorf(KindUsage, "%s %d is out of range; it goes from %d to %d", c.name, c.v, c.min, c.mx)
+		}
+	}
+	return nil
+}
+
+// A Request asks for one managed transfer. The zero value of every optional
+// field is its default.
+type Request struct {
+	Version     int               `json:"v"`
+	ID          ID                `json:"id"`
+	Submitted   time.Time         `json:"submitted"`
+	Originator  Originator        `json:"originator"`
+	Source      AgentName         `json:"source"`
+	Destination AgentName         `json:"destination"`
+	Sources     []Path            `json:"sources"` // files, directories, patterns on the source agent
+	Dest        Path              `json:"dest"`
+	Recursive   bool              `json:"recursive,omitempty"`
+	Mode        string            `json:"mode,omitempty"`
+	Checksum    string            `json:"checksum,omitempty"`
+	IfExists    string            `json:"if_exists,omitempty"`
+	DeleteSrc   bool              `json:"delete_source,omitempty"`
+	Durability  string            `json:"durability,omitempty"`
+	Lane        string            `json:"lane,omitempty"`
+	Delivery    string            `json:"delivery,omitempty"`
+	Compress    string            `json:"compress,omitempty"`
+	Priority    int               `json:"priority,omitempty"` // 0 to 9, 9 first
+	Job         string            `json:"job,omitempty"`
+	Meta        map[string]string `json:"meta,omitempty"`
+	Settings    Settings          `json:"settings,omitzero"`
+	Recovery    Duration          `json:"recovery_timeout,omitempty"` // 0: a day; negative: for ever
+}
+
+// RequestVersion is the version of Request that this code writes.
+const RequestVersion = 1
+
+// DefaultRecovery is how long a transfer keeps trying before it fails with 69.
+const DefaultRecovery = 24 * time.Hour
+
+// RecoveryTimeout is the recovery time-out with its default filled in.
+func (r *Request) RecoveryTimeout() time.Duration {
+	if r.Recovery == 0 {
+		return DefaultRecovery
+	}
+	return time.Duration(r.Recovery)
+}
+
+// Durable reports whether the item data is synced before an outcome is given.
+// Deleting the source asks for it whatever --durability says.
+func (r *Request) Durable() bool { return r.Durability != DurabilityProcess || r.DeleteSrc }
+
+// Check refuses a request that is malformed, over a limit, or asks for what
+// this version does not have.
+func (r *Request) Check() error {
+	if r.Version < 1 || r.Version > RequestVersion+1 {
+		return Errorf(KindVersion, "request version %d is not spoken here; this is version %d", r.Version, RequestVersion)
+	}
+	if r.ID.IsZero() {
+		return Errorf(KindUsage, "the request has no transfer ID")
+	}
+	for _, a := range []AgentName{r.Source, r.Destination} {
+		if _, err := ParseAgentName(string(a)); err != nil {
+			return err
+		}
+	}
+	if len(r.Sources) == 0 {
+		return Errorf(KindUsage, "the request names no source")
+	}
+	for _, p := range append([]Path{r.Dest}, r.Sources...) {
+		if err := p.Check(); err != nil {
+			return err
+		}
+	}
+	if err := r.checkWords(); err != nil {
+		return err
+	}
+	return r.checkNumbers()
+}
+
+func (r *Request) checkWords() error {
+	for _, w := range []struct {
+		name, value string
+		built, all  []string
+	}{
+		{"mode", r.Mode, []string{ModeBinary}, []string{ModeText}},
+		{"checksum", r.Checksum, []string{"xxh3", "md5", "sha256", "none"}, nil},
+		{"if-exists", r.IfExists, []string{IfExistsError, IfExistsOverwrite}, nil},
+		{"durability", r.Durability, []string{DurabilityFull, DurabilityProcess}, nil},
+		{"lane", r.Lane, []string{LaneAuto, LaneQueue}, []string{LaneDirect}},
+		{"delivery", r.Delivery, []string{DeliveryFast}, []string{DeliveryStored}},
+		{"compress", r.Compress, []string{CompressNone}, []string{"fast", "high", "auto"}},
+	} {
+		if err := checkWord(w.name, w.value, w.built, w.all); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkWord(name, value string, built, later []string) error {
+	if value == "" {
+		return nil
+	}
+	for _, v := range built {
+		if v == value {
+			return nil
+		}
+	}
+	for _, v := range later {
+		if v == value {
+			return Errorf(KindNotBuilt, "--%s %s is not built yet; use %s", name, value, strings.Join(built, " or "))
+		}
+	}
+	return Errorf(KindUsage, "--%s %q is unknown; it is one of %s", name, value, strings.Join(append(built, later...), ", "))
+}
+
+func (r *Request) checkNumbers() error {
+	if r.Priority < 0 || r.Priority > 9 {
+		return Errorf(KindUsage, "priority %d is out of range; it goes from 0 to 9", r.Priority)
+	}
+	if len(r.Meta) > MaxMeta {
+		return Errorf(KindTooLarge, "the request has %d metadata entries; the limit is %d", len(r.Meta), MaxMeta)
+	}
+	for k, v := range r.Meta {
+		if k == "" {
+			return Errorf(KindUsage, "a metadata entry has no name")
+		}
+		if len(k)+len(v) > MaxMetaValue {
+			return Errorf(KindTooLarge, "metadata %.40q has %d bytes; the limit is %d", k, len(k)+len(v), MaxMetaValue)
+		}
+	}
+	if len(r.Job) > MaxMetaValue {
+		return Errorf(KindTooLarge, "the job name has %d bytes; the limit is %d", len(r.Job), MaxMetaValue)
+	}
+	return r.Settings.Check()
+}
+
+// A Duration is a time.Duration that JSON carries as Go writes it ("3s").
+type Duration time.Duration
+
+// ParseDuration reads Go's form; -1 is for ever.
+func ParseDuration(s string) (Duration, error) {
+	if s == "-1" {
+		return -1, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 {
+		return 0, Errorf(KindUsage, "duration %q is malformed; write it as 90s, 15m or 24h, or -1 for ever", s)
+	}
+	return Duration(d), nil
+}
+
+func (d Duration) String() string {
+	if d < 0 {
+		return "-1"
+	}
+	return time.Duration(d).String()
+}
+
+// MarshalText writes Go's form.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads Go's form; -1 is for ever.
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := ParseDuration(string(b))
+	*d = v
+	return err
+}
+
+// ParseSize reads bytes with an optional binary unit: 65536, 64K, 64KiB, 1M.
+func ParseSize(s string) (int, error) {
+	bad := Errorf(KindUsage, "size %q is malformed; write it as 65536, 64K or 1M", s)
+	t := strings.ToUpper(strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(s), "IB"), "B"))
+	shift := 0
+	for unit, sh := range map[string]int{"K": 10, "M": 20, "G": 30} {
+		if strings.HasSuffix(t, unit) {
+			t, shift = strings.TrimSuffix(t, unit), sh
+			break
+		}
+	}
+	n, err := strconv.ParseUint(t, 10, 32)
+	if err != nil || n<<shift > 1<<40 {
+		return 0, bad
+	}
+	return int(n << shift), nil
+}
+
+// FormatBytes writes a count of bytes for people, in binary units.
+func FormatBytes(n int64) string {
+	const units = "KMGTPE"
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, u := float64(n)/1024, 0
+	for v >= 1024 && u < len(units)-1 {
+		v, u = v/1024, u+1
+	}
+	return fmt.Sprintf("%.1f %ciB", v, units[u])
+}

@@ -1,0 +1,126 @@
+package transfer
+
+import "slices"
+
+// A State says where a transfer stands on its source agent, which owns it. The
+// ledger is written before each move.
+//
+//	Accepted → Negotiating ⇄ Running → Settling → SUCCESSFUL | PARTIAL | FAILED
+//	              ⇅            ↓
+//	           Waiting ←───────┘        any of them → Cancelling → CANCELLED
+//
+// Queued is not a state of the ledger: it is what people are shown between
+// submission and acceptance.
+type State string
+
+const (
+	// Queued: the request is with the queue manager; no agent has it yet.
+	Queued State = "queued"
+	// Accepted: in the ledger, waits for a slot. After a crash: itself. May go
+	// to Negotiating, Parked, Cancelled.
+	Accepted State = "accepted"
+	// Negotiating: OPEN is repeated until answered. After a crash: itself. May
+	// go to Running, Waiting, Cancelling, Failed, Parked (found at a restart),
+	// Cancelled (never accepted by the destination).
+	Negotiating State = "negotiating"
+	// Waiting: busy, unreachable or out of space; the reason and the next try
+	// are shown and no slot is held. After a crash: itself. May go to
+	// Negotiating, Cancelling, Failed (69), Parked, Cancelled (never accepted).
+	Waiting State = "waiting"
+	// Running: data flows in an epoch. After a crash: Negotiating. May go to
+	// Negotiating, Waiting, Settling, Cancelling, Parked.
+	Running State = "running"
+	// Settling: every outcome is recorded; sources are being deleted. After a
+	// crash: itself. May go to Successful, Partial, Failed.
+	Settling State = "settling"
+	// Cancelling: CANCEL is repeated until the destination has answered. After
+	// a crash: itself. May go to Cancelled.
+	Cancelling State = "cancelling"
+	// Parked: three crashes without progress, or older than anything the ledger
+	// still knows. After a crash: itself. May go to Accepted (by an operator),
+	// Cancelled.
+	Parked State = "parked"
+	// Successful is final: every item arrived.
+	Successful State = "successful"
+	// Partial is final: some items arrived.
+	Partial State = "partial"
+	// Failed is final: nothing arrived, or the recovery time-out was over.
+	Failed State = "failed"
+	// Cancelled is final.
+	Cancelled State = "cancelled"
+)
+
+// moves is the whole state machine; nothing moves but by it.
+var moves = map[State][]State{
+	Queued:      {Accepted},
+	Accepted:    {Negotiating, Parked, Cancelled},
+	Negotiating: {Running, Waiting, Settling, Cancelling, Failed, Parked, Cancelled},
+	Waiting:     {Negotiating, Cancelling, Failed, Parked, Cancelled},
+	Running:     {Negotiating, Waiting, Settling, Cancelling, Parked},
+	Settling:    {Successful, Partial, Failed},
+	Cancelling:  {Cancelled},
+	Parked:      {Accepted, Cancelled},
+	Successful:  nil,
+	Partial:     nil,
+	Failed:      nil,
+	Cancelled:   nil,
+}
+
+// States lists every state, in the order in which a transfer meets them.
+func States() []State {
+	return []State{Queued, Accepted, Negotiating, Waiting, Running, Settling, Cancelling, Parked,
+		Successful, Partial, Failed, Cancelled}
+}
+
+// CanMove reports whether a transfer in s may go to next. Staying is allowed.
+func (s State) CanMove(next State) bool {
+	return s == next && !s.Final() || slices.Contains(moves[s], next)
+}
+
+// Final reports whether the state never changes again.
+func (s State) Final() bool {
+	m, ok := moves[s]
+	return ok && m == nil
+}
+
+// Code is the result code of a transfer that ended in s; for FAILED it is the
+// code of what failed it.
+func (s State) Code() int {
+	switch s {
+	case Successful:
+		return CodeSuccess
+	case Partial:
+		return CodePartial
+	case Cancelled, Cancelling:
+		return CodeCancelled
+	case Parked:
+		return CodeParked
+	case Failed:
+		return CodeNothing
+	}
+	return CodeFailed
+}
+
+// An Incoming says where a transfer stands on its destination agent.
+//
+//	Receiving → Decided → DONE        Receiving → ABANDONED | CANCELLED
+type Incoming string
+
+const (
+	// Receiving: an epoch is open, or a new OPEN is awaited. Holds a slot while
+	// data flows. After a crash: itself, with no epoch until the next OPEN.
+	Receiving Incoming = "receiving"
+	// Decided: every item is committed or has failed; OUTCOMES is repeated, no
+	// slot is held. After a crash: itself.
+	Decided Incoming = "decided"
+	// Done is final: the source has acknowledged the last OUTCOMES.
+	Done Incoming = "done"
+	// Abandoned is final: the source was not heard of before the deadline.
+	// Temporaries are removed; it is answered only when asked.
+	Abandoned Incoming = "abandoned"
+	// Withdrawn is final: cancelled by the source.
+	Withdrawn Incoming = "cancelled"
+)
+
+// Final reports whether the destination has nothing left to do.
+func (s Incoming) Final() bool { return s == Done || s == Abandoned || s == Withdrawn }
