@@ -54,7 +54,7 @@ const (
 var moves = map[State][]State{
 	Queued:      {Accepted},
 	Accepted:    {Negotiating, Parked, Cancelled},
-	Negotiating: {Running, Waiting, Settling, Cancelling, Failed, Parked, Cancelled},
+	Negotiating: {Running, Waiting, Cancelling, Failed, Parked, Cancelled},
 	Waiting:     {Negotiating, Cancelling, Failed, Parked, Cancelled},
 	Running:     {Negotiating, Waiting, Settling, Cancelling, Parked},
 	Settling:    {Successful, Partial, Failed},

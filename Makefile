@@ -1,0 +1,111 @@
+# Everything that is done to Ferry more than once. "make" alone lists it.
+# Only Go and make are needed; "make race" needs a C compiler beside them.
+
+# What is tested is what is shipped: no cgo, except under the race detector.
+export CGO_ENABLED := 0
+
+GO          ?= go
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unversioned)
+LDFLAGS     := -X main.version=$(VERSION)
+BUILD       := $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+
+# Tools run at these versions, fetched as modules and not part of go.mod.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
+
+# Where Ferry must build; make check looks at all but the first, which is the
+# usual host.
+PLATFORMS   := linux/amd64 linux/arm64 linux/s390x darwin/arm64 windows/amd64
+
+FUZZTIME    ?= 10s
+LARGE       ?= full
+CAMPAIGN    ?=
+COUNT       ?=
+SEED        ?=
+BENCHED     := $(patsubst %/,./%,$(sort $(dir $(wildcard internal/digest/*_test.go internal/codepage/*_test.go internal/wire/*_test.go))))
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test race check fmt vet lint vuln vet-cross house test-large test-faults fuzz bench cross install clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+build: ## build bin/ferry
+	$(BUILD) -o bin/ferry ./cmd/ferry
+
+demo: build ## build, then move some files between two agents on this host
+	sh scripts/demo.sh
+
+test: ## run all tests
+	$(GO) test -timeout 10m ./...
+
+race: ## run all tests under the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...
+
+check: fmt vet lint vuln vet-cross house ## format, vet, staticcheck, known vulnerabilities, other platforms, house rules
+
+fmt:
+	@echo "== gofmt"
+	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not formatted (gofmt -w mends it):"; echo "$$out"; exit 1; fi
+
+vet:
+	@echo "== go vet"
+	@$(GO) vet ./...
+	@$(GO) vet -tags failpoint ./...
+
+lint:
+	@echo "== staticcheck ($(STATICCHECK))"
+	@$(GO) run $(STATICCHECK) ./...
+
+# Only one failure is let pass, and not quietly: that the database of known
+# vulnerabilities cannot be reached.
+vuln:
+	@echo "== govulncheck ($(GOVULNCHECK))"
+	@out=$$($(GO) run $(GOVULNCHECK) ./... 2>&1) && { echo "$$out"; exit 0; }; \
+	echo "$$out"; \
+	case "$$out" in *"govulncheck: fetching vulnerabilities:"*) \
+		echo "!! NOT CHECKED: the database of known vulnerabilities cannot be reached from here."; \
+		echo "!! The other checks go on; run \"make vuln\" where there is a network.";; \
+	*) exit 1;; esac
+
+vet-cross:
+	@for p in $(filter-out linux/amd64,$(PLATFORMS)); do \
+		echo "== go vet for $$p"; \
+		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./... || exit 1; \
+	done
+
+house:
+	@echo "== house rules"
+	@$(GO) test -count=1 ./test/house
+
+test-large: ## move large files and many files: LARGE=full (default) or short
+	LARGE=$(LARGE) $(GO) test ./test/flow -run TestLarge -count=1 -timeout 2h -v
+
+test-faults: ## crashes, cuts and full disks: CAMPAIGN=NAME COUNT=N SEED=N
+	CAMPAIGN='$(CAMPAIGN)' COUNT='$(COUNT)' SEED='$(SEED)' $(GO) test ./test/faults -count=1 -timeout 2h -v
+
+fuzz: ## run each fuzz target for FUZZTIME=10s
+	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd internal test | sort | \
+	while IFS=: read -r file target; do \
+		target=$${target#func }; \
+		echo "== $$target in $${file%/*}"; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$${file%/*}" || exit 1; \
+	done
+
+bench: ## short benchmarks of the packages that every byte passes through
+	@echo "$(BENCHED)"
+	$(GO) test -run '^$$' -bench . -benchtime 300ms $(BENCHED)
+
+cross: ## build bin/ferry-OS-ARCH for every platform
+	@for p in $(PLATFORMS); do \
+		os=$${p%/*}; arch=$${p#*/}; out=bin/ferry-$$os-$$arch; \
+		if [ $$os = windows ]; then out=$$out.exe; fi; \
+		echo "$$out"; \
+		GOOS=$$os GOARCH=$$arch $(BUILD) -o $$out ./cmd/ferry || exit 1; \
+	done
+
+install: ## install ferry where go install puts programs
+	$(GO) install -trimpath -ldflags '$(LDFLAGS)' ./cmd/ferry
+
+clean: ## remove what was built
+	rm -rf bin build

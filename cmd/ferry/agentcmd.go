@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/coordination"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+func newAgent() *cobra.Command {
+	c := &cobra.Command{Use: "agent", Short: "Run an agent, or look at agents", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(newAgentRun(), newAgentLs(), newAgentShow(), newAgentPing())
+	return c
+}
+
+func newAgentRun() *cobra.Command {
+	var network, dir string
+	var roots []string
+	f := &agentFlags{}
+	c := &cobra.Command{Use: "run NAME", Short: "Run an agent against a queue manager", Args: oneArg("the agent's name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if network == "" || dir == "" {
+				return transfer.Errorf(transfer.KindUsage, "`ferry agent run` needs --network URL and --dir STATEDIR")
+			}
+			return agentRun(cmd, f, args[0], network, dir, roots)
+		}}
+	fl := c.Flags()
+	fl.StringVar(&network, "network", "", "URL of the queue manager")
+	fl.StringVar(&dir, "dir", "", "state directory of this agent; made if it is not there")
+	fl.StringArrayVar(&roots, "root", nil, "directory whose files the agent may read and write; may be repeated")
+	f.add(c)
+	return c
+}
+
+func agentRun(cmd *cobra.Command, f *agentFlags, name, network, dir string, roots []string) error {
+	log, err := logger(cmd, f.logLevel)
+	if err != nil {
+		return err
+	}
+	cfg, err := f.config(cmd, name, dir, roots, log)
+	if err != nil {
+		return err
+	}
+	if len(roots) == 0 {
+		return transfer.Errorf(transfer.KindUsage, "agent %s has no root", cfg.Name).
+			WithHint("give --root DIR, the directory whose files it may read and write")
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	slow := time.AfterFunc(2*time.Second, func() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: no queue manager answers at %s yet; trying on\n", printable(network))
+	})
+	a, closeAgent, err := startAgent(ctx, qmgr.ConnConfig{URL: network, Name: string(cfg.Name), Timeout: -1, Log: log}, cfg)
+	slow.Stop()
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // told to stop before it was up
+		}
+		return err
+	}
+	defer closeAgent()
+	fmt.Fprintf(cmd.OutOrStdout(), "agent %s ready\n", a.Name())
+	<-ctx.Done()
+	log.Info("stopping", "agent", a.Name())
+	return nil
+}
+
+func newCoordination() *cobra.Command {
+	c := &cobra.Command{Use: "coordination", Short: "Run the coordination service on its own", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	var network, dir, level string
+	run := &cobra.Command{Use: "run", Short: "Keep the registry and the audit log, and answer queries", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if network == "" || dir == "" {
+				return transfer.Errorf(transfer.KindUsage, "`ferry coordination run` needs --network URL and --dir DIR")
+			}
+			log, err := logger(cmd, level)
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: network, Name: "ferry coordination", Timeout: -1, Log: log})
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			s, err := coordination.Start(ctx, coordination.Config{Dir: dir, Log: log}, conn)
+			if err != nil {
+				return err
+			}
+			defer s.Stop()
+			fmt.Fprintln(cmd.OutOrStdout(), "coordination ready")
+			<-ctx.Done()
+			return nil
+		}}
+	run.Flags().StringVar(&network, "network", "", "URL of the queue manager")
+	run.Flags().StringVar(&dir, "dir", "", "directory of the audit log and the registry; made if it is not there")
+	run.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	c.AddCommand(run)
+	return c
+}
+
+// A query asks the network something and waits a few seconds for the answer.
+type query struct {
+	network string
+	json    bool
+	timeout time.Duration
+}
+
+func (q *query) add(c *cobra.Command) {
+	c.Flags().StringVar(&q.network, "network", "", "URL of a queue manager")
+	c.Flags().BoolVar(&q.json, "json", false, "one JSON object a line")
+	c.Flags().DurationVar(&q.timeout, "timeout", 5*time.Second, "how long to wait for an answer")
+}
+
+// open connects; the caller closes.
+func (q *query) open(cmd *cobra.Command) (*qmgr.Conn, context.Context, func(), error) {
+	if q.network == "" {
+		return nil, nil, nil, transfer.Errorf(transfer.KindUsage, "no network is given").WithHint("give --network URL or set FERRY_NETWORK")
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	log, err := logger(cmd, "error")
+	if err != nil {
+		stop()
+		return nil, nil, nil, err
+	}
+	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: q.network, Name: "ferry query", Timeout: q.timeout, Log: log})
+	if err != nil {
+		stop()
+		return nil, nil, nil, err
+	}
+	return conn, ctx, func() { conn.Close(); stop() }, nil
+}
+
+// coordination asks the coordination service.
+func (q *query) coordination(ctx context.Context, conn *qmgr.Conn, ask wire.Ask) (*wire.Answer, error) {
+	return q.ask(ctx, conn, wire.AskCoordination, "coordination", ask, q.timeout)
+}
+
+func (q *query) ask(ctx context.Context, conn *qmgr.Conn, subject, whom string, ask wire.Ask, wait time.Duration) (*wire.Answer, error) {
+	ask.V = wire.Version
+	data, err := conn.Request(ctx, subject, wire.Marshal(ask), wait)
+	switch transfer.KindOf(err) {
+	case transfer.KindNone:
+		return wire.DecodeAnswer(data)
+	case transfer.KindUnreachable:
+		return nil, transfer.Errorf(transfer.KindUnreachable, "%s does not answer: it is not connected to %s", whom, q.network)
+	case transfer.KindTimeout:
+		return nil, transfer.Errorf(transfer.KindTimeout, "%s has not answered within %s", whom, wait)
+	}
+	return nil, err
+}
+
+func newAgentLs() *cobra.Command {
+	q := &query{}
+	c := &cobra.Command{Use: "ls", Short: "List agents", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		conn, ctx, done, err := q.open(cmd)
+		if err != nil {
+			return err
+		}
+		defer done()
+		rows := [][]string{{"AGENT", "STATE", "AGE", "HOST", "MODE", "SENDING", "WAITING", "RECEIVING"}}
+		for after, more := "", true; more; {
+			ans, err := q.coordination(ctx, conn, wire.Ask{Kind: wire.AskAgents, Suffix: after})
+			if err != nil {
+				return err
+			}
+			for _, a := range ans.Agents {
+				if q.json {
+					printJSON(cmd, a)
+				}
+				rows = append(rows, []string{string(a.Agent), a.Status, age(a.Age), a.Host, a.Mode,
+					fmt.Sprint(a.SourceRun), fmt.Sprint(a.SourceWait), fmt.Sprint(a.DestRun)})
+				after = string(a.Agent)
+			}
+			more = ans.More
+		}
+		if !q.json {
+			table(cmd.OutOrStdout(), rows)
+		}
+		return nil
+	}}
+	q.add(c)
+	return c
+}
+
+func age(d time.Duration) string {
+	if d == 0 {
+		return "-"
+	}
+	return d.Round(time.Second).String()
+}
+
+func newAgentShow() *cobra.Command {
+	q := &query{}
+	c := &cobra.Command{Use: "show NAME", Short: "Show one agent", Args: oneArg("the agent's name"), RunE: func(cmd *cobra.Command, args []string) error {
+		name, err := transfer.ParseAgentName(args[0])
+		if err != nil {
+			return err
+		}
+		conn, ctx, done, err := q.open(cmd)
+		if err != nil {
+			return err
+		}
+		defer done()
+		ans, err := q.coordination(ctx, conn, wire.Ask{Kind: wire.AskAgents, Agent: name})
+		if err != nil {
+			return err
+		}
+		a := ans.Agents[0]
+		if q.json {
+			printJSON(cmd, a)
+			return nil
+		}
+		table(cmd.OutOrStdout(), [][]string{
+			{"agent", string(a.Agent)}, {"state", a.Status}, {"reason", a.Reason}, {"last heard of", age(a.Age) + " ago"},
+			{"host", a.Host + " (" + a.Platform + ")"}, {"version", a.Version}, {"started", stamp(a.Started)},
+			{"queue manager", a.Mode + " mode"}, {"durability", or(a.Durability, "synced always")},
+			{"roots", strings.Join(a.Roots, " ")}, {"sending", fmt.Sprintf("%d of %d, %d waiting of %d, %d parked", a.SourceRun, a.MaxSource, a.SourceWait, a.MaxQueued, a.Parked)},
+			{"receiving", fmt.Sprintf("%d of %d", a.DestRun, a.MaxDest)}, {"audit outbox", plural(int64(a.Outbox), "record")},
+			{"chunk, window, frame, checkpoint", settingsText(a.Settings)}, {"platform lacks", or(strings.Join(a.Limits, "; "), "nothing")},
+			{"incarnation", a.Incarnation}, {"instance", a.Instance},
+		})
+		return nil
+	}}
+	q.add(c)
+	return c
+}
+
+func or(s, d string) string {
+	if s == "" {
+		return d
+	}
+	return s
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Local().Format("2006-01-02 15:04:05")
+}
+
+func settingsText(s transfer.Settings) string {
+	return fmt.Sprintf("%s, %d, %d, %d", transfer.FormatBytes(int64(s.ChunkSize)), s.WindowSize, s.FrameSize, s.CheckpointInterval)
+}
+
+func newAgentPing() *cobra.Command {
+	q := &query{}
+	c := &cobra.Command{Use: "ping NAME", Short: "Ask an agent whether it is there", Args: oneArg("the agent's name"), RunE: func(cmd *cobra.Command, args []string) error {
+		name, err := transfer.ParseAgentName(args[0])
+		if err != nil {
+			return err
+		}
+		conn, ctx, done, err := q.open(cmd)
+		if err != nil {
+			return err
+		}
+		defer done()
+		start := time.Now()
+		ans, err := q.ask(ctx, conn, wire.AskSubject(name), "agent "+string(name), wire.Ask{Kind: wire.AskPing}, q.timeout)
+		if err != nil {
+			return err
+		}
+		took := time.Since(start)
+		if q.json {
+			printJSON(cmd, map[string]any{"agent": name, "seconds": took.Seconds(), "state": ans.Beat.Status})
+		} else {
+			fmt.Fprintf(cmd.OutOrStdout(), "agent %s answered in %.1f ms: %s\n", name, float64(took.Microseconds())/1000, ans.Beat.Status)
+		}
+		return nil
+	}}
+	q.add(c)
+	return c
+}

@@ -1,0 +1,180 @@
+// Command ferry moves files between hosts under management: checksummed,
+// restartable, committed exactly once, and on record.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/config"
+	"ferry/internal/transfer"
+)
+
+// version is set by the build.
+var version = "development"
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run is the whole program; its result is the exit code.
+func run(args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return exitCode(root.ExecuteContext(context.Background()), stderr)
+}
+
+// An exit is a result code that has been explained already.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprintf("result code %d", int(e)) }
+
+func exitCode(err error, stderr io.Writer) int {
+	var code exit
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	}
+	fmt.Fprintf(stderr, "ferry: %s\n", printable(err.Error()))
+	return transfer.KindOf(err).Code()
+}
+
+// printable keeps a message on one line: names may hold anything.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "ferry",
+		Short: "Move files between hosts: whole, once, and on record",
+		Long: `Ferry moves files between hosts under management: every file is checksummed,
+restartable, committed exactly once, and on record.
+
+  ferry send SOURCE... DEST            move files on this host
+  ferry up --agent ALPHA=/srv/alpha    a queue manager with an agent
+  ferry send ALPHA:in.csv BETA:/srv/   move files between agents`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return transfer.Errorf(transfer.KindUsage, "unknown command %q", args[0]).WithHint("`ferry --help` lists the commands")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return bindSettings(root, cmd) }
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return transfer.Errorf(transfer.KindUsage, "%v", err).WithHint("`" + cmd.CommandPath() + " --help` lists the flags")
+	})
+	root.AddCommand(newSend(), newUp(), newAgent(), newCoordination(), newTransfer(), newAudit(), newReady(), newConfig(), newVersion())
+	completion(root)
+	return root
+}
+
+// completion keeps cobra's own completion command, for the shells that the
+// contract names.
+func completion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args = noArgs
+			c.RunE = func(cmd *cobra.Command, args []string) error { return cmd.Help() }
+		}
+	}
+}
+
+func bindSettings(root, cmd *cobra.Command) error {
+	file, err := config.Load(root, config.Paths())
+	if err == nil {
+		err = config.Bind(cmd, file)
+	}
+	if err != nil && transfer.KindOf(err) == transfer.KindInternal {
+		err = transfer.Errorf(transfer.KindUsage, "%v", err)
+	}
+	return err
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return transfer.Errorf(transfer.KindUsage, "`%s` takes no argument; %q is one too many", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// oneArg wants exactly one argument, called what.
+func oneArg(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return transfer.Errorf(transfer.KindUsage, "`%s` takes one argument, %s; it got %d", cmd.CommandPath(), what, len(args))
+		}
+		return nil
+	}
+}
+
+// logger writes to stderr from a level on.
+func logger(cmd *cobra.Command, level string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "log level %q is unknown; it is one of debug, info, warn, error", level)
+	}
+	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: l})), nil
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "Print the version", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			fmt.Fprintln(cmd.OutOrStdout(), "ferry", version)
+			return nil
+		}}
+}
+
+func newConfig() *cobra.Command {
+	c := &cobra.Command{Use: "config", Short: "Show settings and where they come from", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	var asJSON bool
+	show := &cobra.Command{Use: "show", Short: "List every setting with its value and origin", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			file, err := config.Load(cmd.Root(), config.Paths())
+			if err != nil {
+				return err
+			}
+			for _, e := range config.Show(cmd.Root(), file) {
+				if asJSON {
+					printJSON(cmd, e)
+				} else {
+					fmt.Fprintf(cmd.OutOrStdout(), "%-20s --%-20s %-30q %s\n", e.Command, e.Flag, e.Value, e.Origin)
+				}
+			}
+			return nil
+		}}
+	show.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	c.AddCommand(show, &cobra.Command{Use: "paths", Short: "List the settings files, first wins, and the state directory", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, p := range config.Paths() {
+				fmt.Fprintln(cmd.OutOrStdout(), p)
+			}
+			dir, err := config.StateDir()
+			if err == nil {
+				fmt.Fprintln(cmd.OutOrStdout(), "state:", dir)
+			}
+			return err
+		}})
+	return c
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+)
+
+func newReady() *cobra.Command {
+	var network string
+	var timeout time.Duration
+	c := &cobra.Command{Use: "ready [URL]", Short: "Wait until a queue manager and its agents are ready",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return transfer.Errorf(transfer.KindUsage, "`ferry ready` takes at most one URL")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				network = args[0]
+			}
+			if network == "" {
+				return transfer.Errorf(transfer.KindUsage, "no network is given").WithHint("give the URL of a queue manager or set FERRY_NETWORK")
+			}
+			return ready(cmd, network, timeout)
+		}}
+	c.Flags().StringVar(&network, "network", "", "URL of the queue manager")
+	c.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait")
+	return c
+}
+
+// ready waits until the queue manager answers and the agents that run in its
+// process are up.
+func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	log, err := logger(cmd, "error")
+	if err != nil {
+		return err
+	}
+	deadline := time.Now().Add(timeout)
+	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: network, Name: "ferry ready", Timeout: timeout, Log: log})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for {
+		var ans upAnswer
+		data, err := conn.Request(ctx, askUp, nil, time.Second)
+		if transfer.KindOf(err) == transfer.KindUnreachable {
+			fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready\n", conn.Facts().ServerName)
+			return nil // a queue manager without agents of its own
+		}
+		missing := ""
+		if err == nil && json.Unmarshal(data, &ans) == nil {
+			for n, up := range ans.Agents {
+				if !up {
+					missing = n
+				}
+			}
+			if missing == "" {
+				fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready, %s\n", conn.Facts().ServerName, plural(int64(len(ans.Agents)), "agent"))
+				return nil
+			}
+		}
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return transfer.Errorf(transfer.KindTimeout, "agent %s is not ready after %s", missing, timeout)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}

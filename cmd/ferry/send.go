@@ -1,0 +1,307 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/clock"
+	"ferry/internal/digest"
+	"ferry/internal/qmgr"
+	"ferry/internal/submit"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// detachWait is how long --detach waits for the agent's receipt.
+const detachWait = 5 * time.Second
+
+// sendFlags are the flags of ferry send as they were given.
+type sendFlags struct {
+	recursive, deleteSource, dryRun, detach, json, quiet  bool
+	mode, checksum, ifExists, durability, lane, delivery  string
+	compress, fromEncoding, toEncoding, eol, job, network string
+	chunkSize, recovery, logLevel                         string
+	window, frame, checkpoint, priority                   int
+	meta                                                  []string
+}
+
+func newSend() *cobra.Command {
+	f := &sendFlags{}
+	c := &cobra.Command{
+		Use:   "send [flags] SOURCE... DEST",
+		Short: "Move files",
+		Long: `Moves files. A location is [AGENT:]PATH. With no agent on either side, files move
+on this host. DEST ending in '/' or an existing directory takes sources under
+their own names; with -r a directory goes into DEST as cp -r does.
+
+Result codes: 0 success, 20 partial success, 40 failed, 41 cancelled, 49 unknown
+agent, 64 usage, 69 recovery timed out, 70 parked or refused, 75 no queue manager.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return transfer.Errorf(transfer.KindUsage, "`ferry send` takes SOURCE... DEST; it got %s", plural(int64(len(args)), "location"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return send(cmd, f, args) },
+	}
+	fl := c.Flags()
+	fl.BoolVarP(&f.recursive, "recursive", "r", false, "take directories with everything in them")
+	fl.StringVar(&f.mode, "mode", "binary", "binary or text")
+	fl.StringVar(&f.checksum, "checksum", "xxh3", "digest of each file: xxh3, md5, sha256 or none")
+	fl.StringVar(&f.ifExists, "if-exists", "error", "what to do where the destination exists: error or overwrite")
+	fl.BoolVar(&f.deleteSource, "delete-source", false, "delete each source once its arrival is on record")
+	fl.StringVar(&f.durability, "durability", "full", "full: an outcome survives a power cut; process: a crash of the process")
+	fl.StringVar(&f.fromEncoding, "from-encoding", "", "code page of the source (text mode)")
+	fl.StringVar(&f.toEncoding, "to-encoding", "", "code page of the destination (text mode)")
+	fl.StringVar(&f.eol, "eol", "", "line ends at the destination: lf, crlf or nl (text mode)")
+	fl.StringVar(&f.lane, "lane", "auto", "how the data travels: auto, direct or queue")
+	fl.StringVar(&f.delivery, "delivery", "fast", "fast or stored")
+	fl.StringVar(&f.compress, "compress", "none", "none, fast, high or auto")
+	fl.IntVar(&f.priority, "priority", 0, "0 to 9; 9 goes first")
+	fl.StringVar(&f.job, "job", "", "a name for people, kept on record")
+	fl.StringArrayVar(&f.meta, "meta", nil, "K=V, kept on record; may be repeated")
+	fl.StringVar(&f.chunkSize, "chunk-size", "", "bytes of one data message, 4K to 1M (default: the agent's, 256K)")
+	fl.IntVar(&f.window, "window", 0, "chunks to one acknowledgement (default: the agent's, 10)")
+	fl.IntVar(&f.frame, "frame", 0, "windows that the sender may run ahead (default: the agent's, 5)")
+	fl.IntVar(&f.checkpoint, "checkpoint-interval", 0, "frames to one checkpoint (default: the agent's, 1)")
+	fl.StringVar(&f.recovery, "recovery-timeout", "24h", "how long to keep trying while nothing moves; -1 for ever")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
+	fl.StringVar(&f.network, "network", "", "URL of a queue manager")
+	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
+	fl.BoolVar(&f.json, "json", false, "JSON Lines on stdout, ending with a summary")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no notices")
+	fl.StringVar(&f.logLevel, "log-level", "error", "debug, info, warn or error")
+	return c
+}
+
+func send(cmd *cobra.Command, f *sendFlags, args []string) error {
+	q, local, err := f.request(args)
+	if err != nil {
+		return err
+	}
+	if local {
+		return sendOneBox(cmd, f, q)
+	}
+	if f.network == "" {
+		return transfer.Errorf(transfer.KindUsage, "a location names an agent, but no network is given").
+			WithHint("give --network URL or set FERRY_NETWORK")
+	}
+	log, err := logger(cmd, f.logLevel)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	v := newView(cmd, f.json, f.quiet)
+	limit := q.RecoveryTimeout()
+	conn, err := connect(ctx, cmd, f.network, "ferry send", limit, log)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	s := &submit.Submitter{Conn: conn, Clock: clock.System, Who: q.Originator}
+	return submitAndWatch(ctx, cmd, s, q, f, v)
+}
+
+// connect tries for as long as limit, and says so when it takes a while.
+func connect(ctx context.Context, cmd *cobra.Command, url, name string, limit time.Duration, log logT) (*qmgr.Conn, error) {
+	slow := time.AfterFunc(2*time.Second, func() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: no queue manager answers at %s yet; trying on\n", printable(url))
+	})
+	defer slow.Stop()
+	return qmgr.Connect(ctx, qmgr.ConnConfig{URL: url, Name: name, Timeout: limit, Log: log})
+}
+
+// submitAndWatch hands the request over and follows it to its end.
+func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, f *sendFlags, v *view) error {
+	if err := s.Check(ctx, q); err != nil {
+		return err
+	}
+	if f.dryRun {
+		return dryRun(ctx, cmd, s, q, f.json)
+	}
+	notice := func(err error) { v.notice("%v", err) }
+	if f.detach {
+		return detach(ctx, cmd, s, q, f.json)
+	}
+	p, err := s.Submit(ctx, q, notice)
+	if err == nil {
+		if p == nil || !p.State.Final() {
+			p, err = s.Watch(ctx, q.Source, q.ID, v.show, notice)
+		}
+	}
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return interrupted(cmd, s, q, v)
+	}
+	if err != nil {
+		v.clear()
+		return err
+	}
+	return v.finish(p)
+}
+
+// detach prints the ID at the agent's receipt, or after a while without one.
+func detach(ctx context.Context, cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, asJSON bool) error {
+	ctx, cancel := context.WithTimeout(ctx, detachWait)
+	defer cancel()
+	p, err := s.Submit(ctx, q, nil)
+	state := transfer.Queued
+	if p != nil {
+		state = p.State
+	} else if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if asJSON {
+		printJSON(cmd, map[string]any{"message_type": "submitted", "id": q.ID, "state": state})
+	} else {
+		fmt.Fprintln(cmd.OutOrStdout(), q.ID)
+	}
+	if state == transfer.Queued {
+		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: queued: agent %s has not taken the transfer yet\n", q.Source)
+		return exit(transfer.CodeQueued)
+	}
+	return nil
+}
+
+// interrupted is the first Ctrl-C: the transfer goes on without us. A second
+// one within a few seconds cancels it.
+func interrupted(cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, v *view) error {
+	v.clear()
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(again)
+	stderr := cmd.ErrOrStderr()
+	fmt.Fprintf(stderr, "ferry: transfer %s goes on; Ctrl-C again within 3 s cancels it\n", q.ID)
+	select {
+	case <-again:
+	case <-time.After(3 * time.Second):
+		fmt.Fprintf(stderr, "ferry: `ferry transfer watch %s` follows it\n", q.ID)
+		return exit(130)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	p, err := s.Control(ctx, q.Source, wire.ControlCancel, q.ID)
+	if err != nil {
+		return err
+	}
+	if p != nil && !p.State.Final() {
+		p, err = s.Watch(ctx, q.Source, q.ID, nil, nil)
+		if err != nil {
+			fmt.Fprintf(stderr, "ferry: transfer %s is being cancelled\n", q.ID)
+			return exit(transfer.CodeCancelled)
+		}
+	}
+	if p == nil {
+		return exit(transfer.CodeCancelled)
+	}
+	return v.finish(p)
+}
+
+// request makes the request of the flags; local says that no agent is named.
+func (f *sendFlags) request(args []string) (q *transfer.Request, local bool, err error) {
+	q = &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Submitted: time.Now().UTC(),
+		Originator: submit.Me(), Recursive: f.recursive, DeleteSrc: f.deleteSource, Job: f.job, Priority: f.priority,
+		Mode: f.mode, IfExists: f.ifExists, Durability: f.durability, Lane: f.lane, Delivery: f.delivery, Compress: f.compress}
+	if f.fromEncoding+f.toEncoding+f.eol != "" {
+		return nil, false, transfer.Errorf(transfer.KindNotBuilt, "--from-encoding, --to-encoding and --eol belong to text mode, which is not built yet")
+	}
+	m, err := digest.ParseMethod(f.checksum)
+	if err != nil {
+		return nil, false, err
+	}
+	q.Checksum = string(m)
+	if q.Meta, err = parseMeta(f.meta); err != nil {
+		return nil, false, err
+	}
+	if f.chunkSize != "" {
+		if q.Settings.ChunkSize, err = transfer.ParseSize(f.chunkSize); err != nil {
+			return nil, false, err
+		}
+	}
+	q.Settings.WindowSize, q.Settings.FrameSize, q.Settings.CheckpointInterval = f.window, f.frame, f.checkpoint
+	if q.Recovery, err = transfer.ParseDuration(f.recovery); err != nil {
+		return nil, false, err
+	}
+	if q.Recovery == 0 {
+		q.Recovery = 1 // 0 is "at once" here, and "the default" in a request
+	}
+	if local, err = f.locations(q, args); err != nil {
+		return nil, false, err
+	}
+	check := *q
+	if local {
+		check.Source, check.Destination = boxSource, boxDest
+	}
+	return q, local, check.Check()
+}
+
+func parseMeta(entries []string) (map[string]string, error) {
+	if len(entries) == 0 {
+		return nil, nil
+	}
+	m := map[string]string{}
+	for _, e := range entries {
+		k, v, ok := strings.Cut(e, "=")
+		if !ok || k == "" {
+			return nil, transfer.Errorf(transfer.KindUsage, "--meta %q is malformed; write it as K=V", e)
+		}
+		m[k] = v
+	}
+	return m, nil
+}
+
+// locations fills in where from and where to.
+func (f *sendFlags) locations(q *transfer.Request, args []string) (local bool, err error) {
+	dest, err := transfer.ParseLocation(args[len(args)-1])
+	if err != nil {
+		return false, err
+	}
+	q.Destination, q.Dest = dest.Agent, dest.Path
+	for i, s := range args[:len(args)-1] {
+		l, err := transfer.ParseLocation(s)
+		if err != nil {
+			return false, err
+		}
+		if i > 0 && l.Agent != q.Source {
+			return false, transfer.Errorf(transfer.KindUsage, "the sources %q and %q are on different agents; one transfer has one source agent", args[0], s)
+		}
+		q.Source = l.Agent
+		q.Sources = append(q.Sources, l.Path)
+	}
+	if (q.Source == "") != (q.Destination == "") {
+		return false, transfer.Errorf(transfer.KindUsage, "an agent is named on one side only: %q to %q", args[0], args[len(args)-1]).
+			WithHint("name one on both sides, or on none to move files on this host")
+	}
+	if q.Source != "" {
+		return false, nil
+	}
+	for i, p := range q.Sources {
+		if q.Sources[i], err = hostPath(p); err != nil {
+			return true, err
+		}
+	}
+	q.Dest, err = hostPath(q.Dest)
+	return true, err
+}
+
+// hostPath makes a path of this host absolute without touching its last
+// component or a final slash, both of which mean something.
+func hostPath(p transfer.Path) (transfer.Path, error) {
+	if p == "" || filepath.IsAbs(string(p)) {
+		return p, nil
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		return "", transfer.Errorf(transfer.KindUsage, "the working directory is gone: %w", err)
+	}
+	return transfer.Path(strings.TrimSuffix(filepath.ToSlash(wd), "/")) + "/" + p, nil
+}

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/clock"
+	"ferry/internal/qmgr"
+	"ferry/internal/submit"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+func newTransfer() *cobra.Command {
+	c := &cobra.Command{Use: "transfer", Short: "Look at transfers, follow, cancel or resume them", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(newTransferLs(), newTransferShow(), newTransferWatch(),
+		newTransferControl("cancel", "Cancel a transfer; partial files are removed", wire.ControlCancel),
+		newTransferControl("resume", "Let a parked transfer go on", wire.ControlResume))
+	return c
+}
+
+func newTransferLs() *cobra.Command {
+	q := &query{}
+	var limit int
+	c := &cobra.Command{Use: "ls", Short: "List running and finished transfers, newest first", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		if limit < 1 {
+			return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", limit)
+		}
+		conn, ctx, done, err := q.open(cmd)
+		if err != nil {
+			return err
+		}
+		defer done()
+		rows := [][]string{{"ID", "STATE", "FROM", "TO", "FILES", "FAILED", "BYTES", "JOB", "REASON"}}
+		var before transfer.ID
+		for more := true; more && len(rows) <= limit; {
+			ans, err := q.coordination(ctx, conn, wire.Ask{Kind: wire.AskTransfers, ID: before, Limit: limit - len(rows) + 1})
+			if err != nil {
+				return err
+			}
+			for _, p := range ans.Transfers {
+				if q.json {
+					printJSON(cmd, listed(&p))
+				}
+				reason := ""
+				if p.Reason != nil {
+					reason = printable(p.Reason.Text)
+				}
+				rows = append(rows, []string{p.ID.String(), string(p.State), string(p.Source), string(p.Destination), fmt.Sprint(p.Files),
+					fmt.Sprint(p.FilesFailed), transfer.FormatBytes(p.Bytes), printable(p.Job), reason})
+				before = p.ID
+			}
+			more = ans.More && len(ans.Transfers) > 0
+		}
+		if !q.json {
+			table(cmd.OutOrStdout(), rows)
+		}
+		return nil
+	}}
+	q.add(c)
+	c.Flags().IntVar(&limit, "limit", 1000, "how many at most")
+	return c
+}
+
+// listed is a transfer in JSON: the summary's names first, then the rest.
+func listed(p *transfer.Progress) any {
+	s := p.Summary()
+	return struct {
+		*transfer.Progress
+		MessageType string  `json:"message_type"`
+		Seconds     float64 `json:"seconds"`
+	}{p, "transfer", s.Seconds}
+}
+
+// find resolves an ID or its suffix through coordination, and asks the source
+// agent for the present picture where it is not over.
+func (q *query) find(ctx context.Context, conn *qmgr.Conn, suffix string) (*transfer.Progress, error) {
+	ans, err := q.coordination(ctx, conn, wire.Ask{Kind: wire.AskTransfer, Suffix: suffix})
+	if err != nil {
+		return nil, err
+	}
+	if len(ans.Transfers) == 0 {
+		return nil, transfer.Errorf(transfer.KindNotFound, "no transfer has an ID that ends in %q", suffix)
+	}
+	p := &ans.Transfers[0]
+	if fresh, err := q.ask(ctx, conn, wire.AskSubject(p.Source), string(p.Source), wire.Ask{Kind: wire.AskStatus, ID: p.ID}, q.timeout); err == nil && fresh.Progress != nil {
+		p = fresh.Progress
+	}
+	return p, nil
+}
+
+func newTransferShow() *cobra.Command {
+	q := &query{}
+	c := &cobra.Command{Use: "show ID", Short: "Show one transfer", Args: oneID, RunE: func(cmd *cobra.Command, args []string) error {
+		conn, ctx, done, err := q.open(cmd)
+		if err != nil {
+			return err
+		}
+		defer done()
+		p, err := q.find(ctx, conn, args[0])
+		if err != nil {
+			return err
+		}
+		if q.json {
+			printJSON(cmd, listed(p))
+			return nil
+		}
+		showTransfer(cmd, p)
+		return nil
+	}}
+	q.add(c)
+	return c
+}
+
+func showTransfer(cmd *cobra.Command, p *transfer.Progress) {
+	rows := [][]string{
+		{"transfer", p.ID.String()}, {"state", string(p.State)}, {"from", string(p.Source)}, {"to", string(p.Destination)},
+		{"originator", printable(p.Originator)}, {"job", printable(p.Job)}, {"priority", fmt.Sprint(p.Priority)},
+		{"submitted", stamp(p.Submitted)}, {"started", stamp(p.Started)}, {"ended", stamp(p.Ended)},
+		{"files", fmt.Sprintf("%d arrived, %d failed, %d directories", p.Files, p.FilesFailed, p.Dirs)},
+		{"bytes", transfer.FormatBytes(p.Bytes)}, {"lane", strings.TrimSpace(p.Lane + " " + paren(p.LaneReason))},
+		{"checksum, durability", p.Checksum + ", " + p.Durability}, {"chunk, window, frame, checkpoint", settingsText(p.Settings)},
+		{"epoch, resumes", fmt.Sprintf("%d, %d (%s sent again)", p.Epoch, p.Resumes, transfer.FormatBytes(p.BytesResent))},
+	}
+	if p.State.Final() {
+		rows = append(rows, []string{"result code", fmt.Sprint(p.Code)})
+	}
+	if p.Reason != nil {
+		rows = append(rows, []string{"reason", printable(p.Reason.Error())})
+	}
+	if !p.NextTry.IsZero() {
+		rows = append(rows, []string{"next try", stamp(p.NextTry)})
+	}
+	table(cmd.OutOrStdout(), rows)
+	for _, f := range p.Failures {
+		fmt.Fprintf(cmd.OutOrStdout(), "failed  %s\n", printable(f.Err.Error()))
+	}
+}
+
+func paren(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "(" + s + ")"
+}
+
+// oneID wants one transfer ID, or the end of one.
+func oneID(cmd *cobra.Command, args []string) error {
+	if err := oneArg("a transfer ID or its last six or more characters")(cmd, args); err != nil {
+		return err
+	}
+	return transfer.CheckIDSuffix(args[0])
+}
+
+func newTransferWatch() *cobra.Command {
+	q := &query{}
+	c := &cobra.Command{Use: "watch ID", Short: "Follow a transfer to its end; the result code is the transfer's", Args: oneID,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			conn, ctx, done, err := q.open(cmd)
+			if err != nil {
+				return err
+			}
+			defer done()
+			p, err := q.find(ctx, conn, args[0])
+			if err != nil {
+				return err
+			}
+			v := newView(cmd, q.json, false)
+			s := &submit.Submitter{Conn: conn, Clock: clock.System, Who: submit.Me()}
+			if p, err = s.Watch(ctx, p.Source, p.ID, v.show, func(err error) { v.notice("%v", err) }); err != nil {
+				return err
+			}
+			return v.finish(p)
+		}}
+	q.add(c)
+	return c
+}
+
+func newTransferControl(verb, short string, kind wire.Kind) *cobra.Command {
+	q := &query{}
+	var agentName string
+	c := &cobra.Command{Use: verb + " ID", Short: short, Args: oneID, RunE: func(cmd *cobra.Command, args []string) error {
+		conn, ctx, done, err := q.open(cmd)
+		if err != nil {
+			return err
+		}
+		defer done()
+		id, source, err := q.target(ctx, conn, args[0], agentName)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, q.timeout)
+		defer cancel()
+		s := &submit.Submitter{Conn: conn, Clock: clock.System, Who: submit.Me()}
+		p, err := s.Control(ctx, source, kind, id)
+		if err != nil {
+			return err
+		}
+		if p == nil {
+			p = &transfer.Progress{ID: id, State: transfer.Cancelled, Source: source}
+		}
+		if kind == wire.ControlCancel && !p.State.Final() { // most end at once: say so
+			quick, cancel := context.WithTimeout(ctx, 2*time.Second)
+			if last, err := s.Watch(quick, source, id, nil, nil); err == nil {
+				p = last
+			}
+			cancel()
+		}
+		state := p.State
+		if kind == wire.ControlCancel && !state.Final() {
+			state = transfer.Cancelling
+		}
+		if q.json {
+			printJSON(cmd, map[string]any{"message_type": verb, "id": id, "state": state})
+		} else {
+			fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", id, state)
+		}
+		return nil
+	}}
+	q.add(c)
+	c.Flags().StringVar(&agentName, "agent", "", "the source agent, where coordination cannot tell; the ID must then be whole")
+	return c
+}
+
+// target finds the transfer and its source agent.
+func (q *query) target(ctx context.Context, conn *qmgr.Conn, id, agentName string) (transfer.ID, transfer.AgentName, error) {
+	if agentName != "" {
+		a, err := transfer.ParseAgentName(agentName)
+		if err != nil {
+			return transfer.ID{}, "", err
+		}
+		t, err := transfer.ParseID(id)
+		return t, a, err
+	}
+	p, err := q.find(ctx, conn, id)
+	if err != nil {
+		return transfer.ID{}, "", err
+	}
+	return p.ID, p.Source, nil
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/agent"
+	"ferry/internal/config"
+	"ferry/internal/coordination"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+)
+
+// agentFlags are the settings of an agent, for up and for agent run.
+type agentFlags struct {
+	chunkSize, logLevel, memory          string
+	window, frame, checkpoint            int
+	maxSource, maxDestination, maxQueued int
+	outboxLimit                          int64
+	direct, directListen                 string
+}
+
+func (f *agentFlags) add(c *cobra.Command) {
+	fl := c.Flags()
+	fl.StringVar(&f.chunkSize, "chunk-size", "256K", "bytes of one data message, 4K to 1M")
+	fl.IntVar(&f.window, "window", 10, "chunks to one acknowledgement")
+	fl.IntVar(&f.frame, "frame", 5, "windows that a sender may run ahead")
+	fl.IntVar(&f.checkpoint, "checkpoint-interval", 1, "frames to one checkpoint")
+	fl.IntVar(&f.maxSource, "max-source-transfers", 25, "transfers sent at once")
+	fl.IntVar(&f.maxDestination, "max-destination-transfers", 25, "transfers received at once")
+	fl.IntVar(&f.maxQueued, "max-queued-transfers", 1000, "transfers running or waiting at the source")
+	fl.StringVar(&f.memory, "memory", "30M", "bytes of data in flight to this agent")
+	fl.Int64Var(&f.outboxLimit, "outbox-limit", 100_000, "audit records that may wait for coordination")
+	fl.StringVar(&f.direct, "direct", "tls", "direct lane: tls, plain or off (not built yet: data takes the queue lane)")
+	fl.StringVar(&f.directListen, "direct-listen", "", "HOST:PORT of the direct lane (not built yet)")
+	fl.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+}
+
+func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string, log logT) (agent.Config, error) {
+	var c agent.Config
+	n, err := transfer.ParseAgentName(name)
+	if err != nil {
+		return c, err
+	}
+	chunk, err := transfer.ParseSize(f.chunkSize)
+	if err != nil {
+		return c, err
+	}
+	memory, err := transfer.ParseSize(f.memory)
+	if err != nil {
+		return c, err
+	}
+	switch f.direct {
+	case "tls", "off":
+	case "plain":
+		return c, transfer.Errorf(transfer.KindNotBuilt, "--direct plain is not built yet; use off")
+	default:
+		return c, transfer.Errorf(transfer.KindUsage, "--direct %q is unknown; it is one of tls, plain, off", f.direct)
+	}
+	for what, v := range map[string]int{"max-source-transfers": f.maxSource, "max-destination-transfers": f.maxDestination, "max-queued-transfers": f.maxQueued} {
+		if v < 1 || v > 100_000 {
+			return c, transfer.Errorf(transfer.KindUsage, "--%s %d is out of range; it goes from 1 to 100000", what, v)
+		}
+	}
+	c = agent.Config{Name: n, Dir: dir, Roots: roots, MaxSource: f.maxSource, MaxDestination: f.maxDestination, MaxQueued: f.maxQueued,
+		Memory: int64(memory), OutboxLimit: f.outboxLimit, Version: version, Log: log,
+		Settings: transfer.Settings{ChunkSize: chunk, WindowSize: f.window, FrameSize: f.frame, CheckpointInterval: f.checkpoint}}
+	return c, c.Settings.Check()
+}
+
+func newUp() *cobra.Command {
+	var name, dir, listen, coord string
+	var agents []string
+	f := &agentFlags{}
+	c := &cobra.Command{Use: "up", Short: "Run a queue manager, coordination and agents in one process", Args: noArgs,
+		Long: `Runs a queue manager that others reach at --listen, the coordination service, and
+the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if coord != "here" && coord != "none" {
+				return transfer.Errorf(transfer.KindUsage, "--coordination %q is unknown; it is here or none", coord)
+			}
+			if dir == "" {
+				home, err := config.StateDir()
+				if err != nil {
+					return err
+				}
+				dir = home
+			}
+			return up(cmd, f, name, dir, listen, coord == "here", agents)
+		}}
+	fl := c.Flags()
+	fl.StringVar(&name, "name", "QM", "name of the queue manager")
+	fl.StringVar(&dir, "dir", "", "state directory (default: the user's, see `ferry config paths`)")
+	fl.StringVar(&listen, "listen", "127.0.0.1:4222", "HOST:PORT of the queue manager")
+	fl.StringVar(&coord, "coordination", "here", "here or none")
+	fl.StringArrayVar(&agents, "agent", nil, "NAME=ROOT: an agent in this process, with a directory that it may read and write; may be repeated, also to give one agent several roots")
+	f.add(c)
+	return c
+}
+
+// askUp is where `ferry up` says which agents it has, for `ferry ready`.
+const askUp = "ferry.ask.up"
+
+// upAnswer is what it says.
+type upAnswer struct {
+	V      int             `json:"v"`
+	Agents map[string]bool `json:"agents"` // name, ready
+}
+
+func up(cmd *cobra.Command, f *agentFlags, name, dir, listen string, coord bool, agents []string) error {
+	log, err := logger(cmd, f.logLevel)
+	if err != nil {
+		return err
+	}
+	names, roots, err := agentRoots(agents)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Name: name, Dir: filepath.Join(dir, "qm"), Listen: listen, Log: log})
+	if err != nil {
+		return err
+	}
+	defer server.Shutdown()
+	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: server, Name: "ferry up", Log: log})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if coord {
+		service, err := coordination.Start(ctx, coordination.Config{Dir: filepath.Join(dir, "coordination"), Log: log}, conn)
+		if err != nil {
+			return err
+		}
+		defer service.Stop()
+	}
+	ready, err := answerUp(conn, names)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "queue manager %s ready at %s\n", server.Name(), server.URL())
+	for _, n := range names {
+		cfg, err := f.config(cmd, n, filepath.Join(dir, "agents", n), roots[n], log)
+		if err != nil {
+			return err
+		}
+		a, closeAgent, err := startAgent(ctx, qmgr.ConnConfig{Server: server, Name: n, Log: log}, cfg)
+		if err != nil {
+			return err
+		}
+		defer closeAgent()
+		ready[n].Store(true)
+		fmt.Fprintf(out, "agent %s ready\n", a.Name())
+	}
+	<-ctx.Done()
+	log.Info("stopping")
+	return nil
+}
+
+// agentRoots reads NAME=ROOT, in the order in which the names come first.
+func agentRoots(specs []string) (names []string, roots map[string][]string, err error) {
+	roots = map[string][]string{}
+	for _, s := range specs {
+		name, root, ok := strings.Cut(s, "=")
+		n, err := transfer.ParseAgentName(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !ok || root == "" {
+			return nil, nil, transfer.Errorf(transfer.KindUsage, "agent %s has no root", n).
+				WithHint("give --agent " + string(n) + "=DIR, the directory whose files it may read and write")
+		}
+		if roots[string(n)] == nil {
+			names = append(names, string(n))
+		}
+		roots[string(n)] = append(roots[string(n)], root)
+	}
+	return names, roots, nil
+}
+
+func answerUp(conn *qmgr.Conn, names []string) (map[string]*atomic.Bool, error) {
+	ready := map[string]*atomic.Bool{}
+	for _, n := range names {
+		ready[n] = new(atomic.Bool)
+	}
+	_, err := conn.Subscribe(askUp, func(m qmgr.Message) {
+		ans := upAnswer{V: 1, Agents: map[string]bool{}}
+		for n, r := range ready {
+			ans.Agents[n] = r.Load()
+		}
+		if data, err := json.Marshal(ans); err == nil && m.Reply != "" {
+			conn.Publish(m.Reply, data)
+		}
+	})
+	return ready, err
+}
+
+// startAgent connects an agent and brings it up.
+func startAgent(ctx context.Context, cc qmgr.ConnConfig, cfg agent.Config) (*agent.Agent, func(), error) {
+	var running atomic.Pointer[agent.Agent]
+	cc.OnConnect = func() {
+		if a := running.Load(); a != nil {
+			a.Reconnected()
+		}
+	}
+	conn, err := qmgr.Connect(ctx, cc)
+	if err != nil {
+		return nil, nil, err
+	}
+	if r := conn.Facts().Reduced; r != "" {
+		cfg.Log.Warn("reduced durability", "reason", r)
+	}
+	a, err := agent.Start(ctx, cfg, conn)
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	running.Store(a)
+	return a, func() { a.Stop(); conn.Close() }, nil
+}

@@ -1,0 +1,219 @@
+package agent
+
+import (
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/failpoint"
+	"ferry/internal/ledger"
+	"ferry/internal/qmgr"
+	"ferry/internal/sender"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// submitted takes one message of the COMMAND queue. It is acknowledged when the
+// ledger has it, or when it can never be taken.
+func (a *Agent) submitted(d qmgr.Delivery) {
+	s, err := wire.DecodeSubmit(d.Data)
+	if err != nil {
+		a.poisonous(d, s, err)
+		return
+	}
+	err = a.accept(&s.Request, wire.LastToken(d.Subject))
+	switch kind := transfer.KindOf(err); {
+	case kind == transfer.KindBusy || kind == transfer.KindInternal || kind == transfer.KindNoSpace:
+		a.log.Warn("a request stays in its queue", "transfer", s.Request.ID, "err", err)
+		d.Nak(5 * time.Second)
+		return
+	}
+	failpoint.Hit("agent.before_ack")
+	a.answer(s.Reply, a.receiptOf(s.Request.ID, err))
+	if err := d.Ack(); err != nil {
+		a.log.Debug("a command comes again; the ledger knows it", "err", err)
+	}
+}
+
+// poisonous sets a message aside that cannot be understood: it is reported to
+// whoever waits for it and in the audit, and does not come again.
+func (a *Agent) poisonous(d qmgr.Delivery, s *wire.Submit, err error) {
+	a.log.Error("a request is refused", "subject", d.Subject, "err", err)
+	e := transfer.AsError(err)
+	var id transfer.ID
+	if s != nil {
+		id = s.Request.ID
+		a.answer(s.Reply, wire.Answer{V: wire.Version, Error: e})
+	}
+	if lerr := a.ledger.Update(func(t *ledger.Tx) error {
+		return a.note(t, audit.Record{Event: audit.Failed, Role: audit.RoleSource, Transfer: id, State: transfer.Failed,
+			Code: e.Kind.Code(), Error: e, Principal: wire.LastToken(d.Subject), Text: "the request is refused"})
+	}); lerr != nil {
+		d.Nak(5 * time.Second)
+		return
+	}
+	d.Term()
+}
+
+func (a *Agent) answer(reply string, ans wire.Answer) {
+	if reply == "" {
+		return
+	}
+	if err := a.conn.Publish(reply, wire.Marshal(ans)); err != nil {
+		a.log.Debug("an answer could not be sent; it is asked for again", "err", err)
+	}
+}
+
+// receiptOf is the answer to a submission.
+func (a *Agent) receiptOf(id transfer.ID, err error) wire.Answer {
+	if err != nil {
+		return wire.Answer{V: wire.Version, Error: transfer.AsError(err)}
+	}
+	p, err := a.status(id)
+	if err != nil {
+		return wire.Answer{V: wire.Version, Error: transfer.AsError(err)}
+	}
+	return wire.Answer{V: wire.Version, Progress: p}
+}
+
+// accept puts a request into the ledger, or finds that it is there (R1, R2).
+func (a *Agent) accept(q *transfer.Request, principal string) error {
+	if q.Source != a.cfg.Name {
+		return transfer.Errorf(transfer.KindUsage, "the request is for agent %s; this is %s", q.Source, a.cfg.Name)
+	}
+	now := a.cfg.Clock.Now()
+	var fresh *ledger.Source
+	err := a.ledger.Update(func(t *ledger.Tx) error {
+		fresh = nil
+		old, err := t.Source(q.ID)
+		if err != nil {
+			return err
+		}
+		if old != nil {
+			if old.Hash != sender.RequestHash(q) {
+				return transfer.Errorf(transfer.KindConflict, "transfer %s is known here with other content", q.ID).
+					WithHint("submit it under a new ID")
+			}
+			return nil
+		}
+		if q.ID.Time().Sub(now) > farFuture {
+			return transfer.Errorf(transfer.KindClock, "transfer %s was made at %s, ahead of the clock of %s (%s)", q.ID,
+				q.ID.Time().UTC().Format(time.RFC3339), a.cfg.Name, now.UTC().Format(time.RFC3339)).
+				WithHint("set your clock right and submit again")
+		}
+		if a.sched.count() >= a.cfg.MaxQueued {
+			return transfer.Errorf(transfer.KindBusy, "%s already has %d transfers queued, its limit", a.cfg.Name, a.cfg.MaxQueued)
+		}
+		if a.ledger.Low() {
+			return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger is full", a.cfg.Name)
+		}
+		rec := sender.NewRecord(*q, principal, now)
+		if err := a.place(t, rec); err != nil {
+			return err
+		}
+		fresh = rec
+		return t.PutSource(rec)
+	})
+	if err == nil && fresh != nil {
+		failpoint.Hit("agent.after_accept")
+		a.enter(fresh)
+	}
+	return err
+}
+
+// place decides in which state a new request begins, and notes it.
+func (a *Agent) place(t *ledger.Tx, rec *ledger.Source) error {
+	q := &rec.Request
+	event, reason := audit.Accepted, ""
+	floor := t.Floor()
+	switch {
+	case t.Entombed(q.ID):
+		rec.State = transfer.Cancelled
+		event, reason = audit.Cancelled, "it was cancelled before it came"
+		rec.Progress.Ended = rec.Accepted
+		rec.Progress.Code = transfer.CodeCancelled
+	case string(q.ID[:]) <= string(floor[:]):
+		rec.State = transfer.Parked
+		event, reason = audit.Parked, "it is older than anything the ledger still knows, and may have run before"
+	}
+	rec.Progress.State = rec.State
+	if reason != "" {
+		rec.Progress.Reason = transfer.Errorf(transfer.KindParked, "transfer %s: %s", q.ID, reason)
+		if rec.State == transfer.Cancelled {
+			rec.Progress.Reason.Kind = transfer.KindCancelled
+		}
+	}
+	return a.note(t, audit.Record{Event: event, Role: audit.RoleSource, Transfer: q.ID, Source: q.Source,
+		Destination: q.Destination, Originator: &q.Originator, Job: q.Job, Meta: q.Meta, Principal: rec.Principal,
+		State: rec.State, Reason: reason, Request: audit.FactsOf(q), Limits: localfsLimits()})
+}
+
+// enter hands a record over to the scheduler.
+func (a *Agent) enter(rec *ledger.Source) {
+	o := sender.New(a.sendCfg, rec)
+	if !rec.State.Final() {
+		a.sched.add(o)
+	}
+	a.progress(o.Status())
+}
+
+// recover brings the transfers of the ledger back (states table: after a crash).
+func (a *Agent) recover() error {
+	var recs []*ledger.Source
+	if err := a.ledger.View(func(t *ledger.Tx) error {
+		return t.Sources(func(s *ledger.Source) error {
+			if !s.State.Final() {
+				recs = append(recs, s)
+			}
+			return nil
+		})
+	}); err != nil {
+		return err
+	}
+	for _, rec := range recs {
+		if err := a.revive(rec); err != nil {
+			return err
+		}
+		a.sched.add(sender.New(a.sendCfg, rec))
+	}
+	return nil
+}
+
+// maxCrashes is how many crashes without progress park a transfer (R3).
+const maxCrashes = 3
+
+// revive writes what a crash has left as the state to go on from.
+func (a *Agent) revive(rec *ledger.Source) error {
+	was := rec.State
+	crashed := a.ledger.Unclean() && was == transfer.Running
+	if crashed {
+		rec.Crashes++
+	}
+	if was == transfer.Running {
+		rec.State = transfer.Negotiating
+	}
+	if rec.State == transfer.Negotiating {
+		rec.Nonce++
+		if rec.Recovering.IsZero() {
+			rec.Recovering = a.cfg.Clock.Now()
+		}
+	}
+	parked := crashed && rec.Crashes >= maxCrashes
+	if parked {
+		rec.State = transfer.Parked
+		rec.Progress.Reason = transfer.Errorf(transfer.KindParked, "%s crashed %d times on transfer %s without progress", a.cfg.Name, rec.Crashes, rec.Request.ID).
+			WithHint("see the agent's log, then `ferry transfer resume` or `ferry transfer cancel`")
+	}
+	if rec.State == was && !crashed {
+		return nil
+	}
+	rec.Progress.State = rec.State
+	return a.ledger.Update(func(t *ledger.Tx) error {
+		if parked {
+			if err := a.note(t, audit.Record{Event: audit.Parked, Role: audit.RoleSource, Transfer: rec.Request.ID,
+				Source: rec.Request.Source, Destination: rec.Request.Destination, Error: rec.Progress.Reason}); err != nil {
+				return err
+			}
+		}
+		return t.PutSource(rec)
+	})
+}

@@ -1,0 +1,408 @@
+// Package agent runs transfers on one host: it takes commands from its queues
+// into the ledger, gives slots, drives the sender and the receiver, recovers
+// after a crash, and tells the network that it is alive.
+//
+// Messages come in on the five queues and go to one place each:
+//
+//	COMMAND  ferry.command.<agent>.>   requests            accept.go
+//	COMMAND  ferry.control.<agent>.>   cancels and such    control.go
+//	REPLY    ferry.reply.<agent>.*     the conversation    dispatch.go
+//	DATA     ferry.data.<agent>.>      chunk messages      receiver.Chunk
+//	         ferry.ask.<agent>         questions           ask.go
+//	STATE    key-value                 written by beat.go
+//	EVENT    ferry.event.<agent>       written by outbox.go
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/clock"
+	"ferry/internal/digest"
+	"ferry/internal/flow"
+	"ferry/internal/lane/queue"
+	"ferry/internal/ledger"
+	"ferry/internal/localfs"
+	"ferry/internal/qmgr"
+	"ferry/internal/receiver"
+	"ferry/internal/sender"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Retention is how long outcomes are kept, in the agent's running time;
+// farFuture is how far ahead of the agent's clock an ID may be.
+const (
+	Retention = 30 * 24 * time.Hour
+	farFuture = time.Hour
+)
+
+// Config is what an agent is given.
+type Config struct {
+	Name     transfer.AgentName
+	Dir      string   // state: the ledger and the item journals
+	Roots    []string // where files may be read and written
+	Settings transfer.Settings
+	// Limits; 0 means 25, 25 and 1,000.
+	MaxSource, MaxDestination, MaxQueued int
+	Memory                               int64 // bytes for data in flight; default 30 MiB
+	OutboxLimit                          int64 // audit records that may wait for coordination; default 100,000
+	Version                              string
+	Carve                                string // directory that transfers cannot touch; default Dir
+	Alone                                bool   // there is no coordination on this network
+	Clock                                clock.Clock
+	Log                                  *slog.Logger
+}
+
+// An Agent is one run of an agent's process.
+type Agent struct {
+	cfg      Config
+	conn     *qmgr.Conn
+	ledger   *ledger.Ledger
+	fs       *localfs.FS
+	recv     *receiver.Receiver
+	sendCfg  sender.Config
+	sched    *scheduler
+	instance string
+	started  time.Time
+	log      *slog.Logger
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	stops  []func()
+
+	beats   chan struct{} // asks for a heartbeat at once
+	notes   chan struct{} // says that the outbox has grown
+	receipt chan audit.Receipt
+
+	halt     sync.Once
+	mu       sync.Mutex
+	stopping bool
+}
+
+// Start brings an agent up on a connection: it opens the ledger, recovers what
+// an earlier run has left, listens and registers. It refuses to start beside a
+// living agent of the same name.
+func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
+	cfg.fill()
+	a := &Agent{cfg: cfg, conn: conn, log: cfg.Log.With("agent", cfg.Name), instance: randomHex(8),
+		started: cfg.Clock.Now(), beats: make(chan struct{}, 1), notes: make(chan struct{}, 1), receipt: make(chan audit.Receipt, 64)}
+	a.ctx, a.cancel = context.WithCancel(context.Background())
+	if err := a.refuseTwin(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.open(); err != nil {
+		a.cancel()
+		return nil, err
+	}
+	if err := a.listen(); err != nil {
+		a.Stop()
+		return nil, err
+	}
+	if !a.cfg.Alone {
+		a.register(ctx)
+	}
+	return a, nil
+}
+
+func (c *Config) fill() {
+	def := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	def(&c.MaxSource, 25)
+	def(&c.MaxDestination, 25)
+	def(&c.MaxQueued, 1000)
+	if c.Carve == "" {
+		c.Carve = c.Dir
+	}
+	if c.Clock == nil {
+		c.Clock = clock.System
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	c.Settings = c.Settings.Or(transfer.DefaultSettings())
+}
+
+func randomHex(n int) string {
+	b := make([]byte, n)
+	rand.Read(b)
+	return hex.EncodeToString(b)
+}
+
+// refuseTwin asks whether the name is alive (R5).
+func (a *Agent) refuseTwin(ctx context.Context) error {
+	data, err := a.conn.Request(ctx, wire.AskSubject(a.cfg.Name), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), time.Second)
+	if err != nil {
+		return ctx.Err() // nobody there, which is what is wanted
+	}
+	where := "elsewhere"
+	if ans, err := wire.DecodeAnswer(data); err == nil && ans.Beat != nil {
+		where = fmt.Sprintf("on %s since %s", ans.Beat.Host, ans.Beat.Started.Format(time.RFC3339))
+	}
+	return transfer.Errorf(transfer.KindAlive, "agent %s is already running %s", a.cfg.Name, where).
+		WithHint("stop it first, or give this agent another name")
+}
+
+// open opens the ledger and the file system, and makes both sides.
+func (a *Agent) open() (err error) {
+	if err := os.MkdirAll(a.cfg.Dir, 0o700); err != nil {
+		return transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err)
+	}
+	if err := a.refuseRootsInside(); err != nil {
+		return err
+	}
+	a.ledger, err = ledger.Open(a.cfg.Dir, ledger.Options{Clock: a.cfg.Clock, Log: a.log, OutboxLimit: a.cfg.OutboxLimit})
+	if err != nil {
+		return err
+	}
+	a.fs, err = localfs.Open(localfs.Config{Roots: a.cfg.Roots, StateDir: a.cfg.Carve,
+		Incarnation: a.ledger.Incarnation(), Log: a.log, Digest: digest.ByName})
+	if err != nil {
+		a.ledger.Close()
+		return err
+	}
+	facts := a.conn.Facts()
+	maxChunk := int(min(facts.MaxPayload-wire.Overhead-1024, transfer.MaxChunk))
+	memory := a.cfg.Memory
+	if memory == 0 {
+		memory = 30 << 20
+	}
+	memory = min(memory, facts.MaxPending/2-2<<20)
+	pool := flow.NewPool(memory, a.cfg.MaxDestination, int64(a.cfg.Settings.ChunkSize))
+	a.recv = receiver.New(receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Note: a.note,
+		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID()})
+	a.sendCfg = sender.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Lane: queue.New(a.conn, a.cfg.Name),
+		Note: a.note, Progress: a.progress, Changed: a.changed, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk}
+	a.sched = newScheduler(a)
+	if err := a.recv.Recover(); err != nil {
+		return err
+	}
+	return a.recover()
+}
+
+// refuseRootsInside refuses a root in the agent's own state directory: a
+// transfer must not be able to write the ledger.
+func (a *Agent) refuseRootsInside() error {
+	if len(a.cfg.Roots) == 0 {
+		return transfer.Errorf(transfer.KindUsage, "agent %s has no root; give --root DIR, the directory whose files it may read and write", a.cfg.Name)
+	}
+	state, err := filepath.Abs(a.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	for _, r := range a.cfg.Roots {
+		abs, err := filepath.Abs(r)
+		if err != nil {
+			return err
+		}
+		if abs == state || strings.HasPrefix(abs, state+string(filepath.Separator)) {
+			return transfer.Errorf(transfer.KindUsage, "root %s lies inside the agent's own state directory %s; choose another", abs, state)
+		}
+	}
+	return nil
+}
+
+// listen subscribes to everything that reaches an agent.
+func (a *Agent) listen() error {
+	log := a.log
+	data := queue.Receive(log, a.recv.Chunk)
+	for _, s := range []struct {
+		subject string
+		listen  func(string, func(qmgr.Message)) (func(), error)
+		handle  func(qmgr.Message)
+	}{
+		{wire.AllData(a.cfg.Name), a.conn.SubscribeData, func(m qmgr.Message) { data(m.Subject, m.Data) }},
+		{wire.AllReplies(a.cfg.Name), a.conn.Subscribe, a.reply},
+		{wire.AskSubject(a.cfg.Name), a.conn.Subscribe, a.asked},
+	} {
+		stop, err := s.listen(s.subject, s.handle)
+		if err != nil {
+			return err
+		}
+		a.stops = append(a.stops, stop)
+	}
+	token := a.cfg.Name.Token()
+	durable := strings.ReplaceAll(token, "%", "=")
+	a.wg.Go(func() {
+		a.consume(qmgr.Queue{Stream: qmgr.StreamCommand, Durable: "command-" + durable, Filter: wire.AllCommands(a.cfg.Name)}, a.submitted)
+	})
+	a.wg.Go(func() {
+		a.consume(qmgr.Queue{Stream: qmgr.StreamCommand, Durable: "control-" + durable, Filter: wire.AllControls(a.cfg.Name)}, a.controlled)
+	})
+	a.wg.Go(a.sched.loop)
+	a.wg.Go(a.beatLoop)
+	if !a.cfg.Alone {
+		a.wg.Go(a.outboxLoop)
+	}
+	a.wg.Go(a.ageLoop)
+	return nil
+}
+
+func (a *Agent) consume(q qmgr.Queue, h func(qmgr.Delivery)) {
+	if err := a.conn.Consume(a.ctx, q, h); err != nil && a.ctx.Err() == nil {
+		a.log.Error("a queue is no longer read", "queue", q.Filter, "err", err)
+	}
+}
+
+// register tells coordination of this run. Coordination need not be there: the
+// heartbeats tell it later.
+func (a *Agent) register(ctx context.Context) {
+	beat := a.beat()
+	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskRegister, Beat: beat})
+	for range 3 {
+		_, err := a.conn.Request(ctx, wire.AskCoordination, ask, time.Second)
+		if err == nil {
+			return
+		}
+		if transfer.KindOf(err) == transfer.KindUnreachable {
+			break
+		}
+	}
+	a.log.Warn("coordination does not answer; the agent registers when it does")
+}
+
+// Stop ends the run: heartbeats say so, transfers stop where they are and
+// resume in the next run.
+func (a *Agent) Stop() {
+	a.Halt()
+	if !a.cfg.Alone {
+		a.flushOutbox()
+	}
+	if a.ledger != nil {
+		if err := a.ledger.Close(); err != nil {
+			a.log.Error("the ledger did not close", "err", err)
+		}
+	}
+	if a.fs != nil {
+		a.fs.Close()
+	}
+	a.publishBeat(wire.AgentStopped)
+}
+
+// Halt ends all work but leaves the ledger open, for DrainOutbox. Stop must
+// follow.
+func (a *Agent) Halt() {
+	a.halt.Do(func() {
+		a.mu.Lock()
+		a.stopping = true
+		a.mu.Unlock()
+		a.publishBeat(wire.AgentStopping)
+		a.cancel()
+		for _, stop := range a.stops {
+			stop()
+		}
+		a.wg.Wait()
+		if a.sched != nil {
+			a.sched.dispose()
+		}
+		if a.recv != nil {
+			a.recv.Stop()
+		}
+	})
+}
+
+// Sweep removes the temporaries that a dead agent's ledger in dir knows of,
+// beneath root. Nothing else of the ledger is acted on.
+func Sweep(dir, root string, log *slog.Logger) error {
+	if _, err := os.Stat(filepath.Join(dir, "ledger.db")); err != nil {
+		return nil // it died before it had one
+	}
+	l, err := ledger.Open(dir, ledger.Options{Log: log, Reserve: -1})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	files, err := localfs.Open(localfs.Config{Roots: []string{root}, StateDir: dir, Incarnation: l.Incarnation(), Log: log, Digest: digest.ByName})
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	return l.View(func(t *ledger.Tx) error {
+		return t.Incomings(func(in *ledger.Incoming) error {
+			if in.State.Final() {
+				return nil
+			}
+			dirs, err := t.Dirs(in.Request.ID)
+			if err != nil {
+				return err
+			}
+			return files.Land(localfs.LandConfig{Transfer: in.Request.ID, Generation: in.Generation, Resolution: in.Resolution}).Sweep(dirs)
+		})
+	})
+}
+
+// Reconnected is called when the connection to the queue manager is new.
+func (a *Agent) Reconnected() { a.beatNow() }
+
+// Name is the agent's name.
+func (a *Agent) Name() transfer.AgentName { return a.cfg.Name }
+
+// OutboxLeft is how many audit records coordination has not receipted.
+func (a *Agent) OutboxLeft() int64 { return a.ledger.Outbox() }
+
+// ageLoop counts the running time and forgets what is too old.
+func (a *Agent) ageLoop() {
+	t := a.cfg.Clock.NewTimer(time.Minute)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C():
+			if err := a.ledger.AddRunning(time.Minute, Retention); err != nil {
+				a.log.Error("the ledger cannot be written", "err", err)
+			}
+			t.Reset(time.Minute)
+		case <-a.ctx.Done():
+			return
+		}
+	}
+}
+
+// note puts an audit record into the outbox.
+func (a *Agent) note(t *ledger.Tx, r audit.Record) error {
+	var failed error
+	err := t.Audit(func(n uint64) []byte {
+		r.Agent, r.Incarnation, r.N, r.Time = a.cfg.Name, a.ledger.IncarnationText(), n, a.cfg.Clock.Now().UTC()
+		b, err := audit.Encode(&r)
+		failed = err
+		return b
+	})
+	if failed != nil {
+		return failed
+	}
+	poke(a.notes)
+	return err
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// link sends control messages on REPLY.
+type link struct{ a *Agent }
+
+func (l link) Send(to transfer.AgentName, m *wire.Message) error {
+	data, err := m.Encode()
+	if err != nil {
+		return err
+	}
+	return l.a.conn.Publish(wire.ReplySubject(to, l.a.cfg.Name), data)
+}
+
+func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }

@@ -1,0 +1,91 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"ferry/internal/ledger"
+	"ferry/internal/localfs"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// asked answers a question on the agent's ask subject.
+func (a *Agent) asked(m qmgr.Message) {
+	if m.Reply == "" {
+		return
+	}
+	ask, err := wire.DecodeAsk(m.Data)
+	if err == nil && ask.Kind == wire.AskPreview {
+		go a.preview(m.Reply, ask.Request)
+		return
+	}
+	ans := wire.Answer{V: wire.Version}
+	switch {
+	case err != nil:
+	case ask.Kind == wire.AskPing:
+		ans.Beat = a.beat()
+	case ask.Kind == wire.AskStatus:
+		ans.Progress, err = a.status(ask.ID)
+	default:
+		err = transfer.Errorf(transfer.KindVersion, "question of unknown kind %q", ask.Kind)
+	}
+	ans.Error = transfer.AsError(err)
+	a.answer(m.Reply, ans)
+}
+
+// status is the present picture of a transfer, or its last one.
+func (a *Agent) status(id transfer.ID) (*transfer.Progress, error) {
+	if o := a.sched.find(id); o != nil {
+		return o.Status(), nil
+	}
+	var rec *ledger.Source
+	err := a.ledger.View(func(t *ledger.Tx) (err error) {
+		rec, err = t.Source(id)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if rec == nil {
+		return nil, transfer.Errorf(transfer.KindNotFound, "%s has no transfer %s", a.cfg.Name, id)
+	}
+	return &rec.Progress, nil
+}
+
+// Bounds of a preview.
+const (
+	previewItems = 1000
+	previewTime  = 5 * time.Second
+)
+
+// preview walks what a request would send, up to a limit, and sends nothing.
+func (a *Agent) preview(reply string, q *transfer.Request) {
+	ans := wire.Answer{V: wire.Version, Preview: &wire.Preview{}}
+	p := ans.Preview
+	if q == nil {
+		ans.Error = transfer.Errorf(transfer.KindVersion, "a preview has no request")
+		a.answer(reply, ans)
+		return
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, previewTime)
+	defer cancel()
+	size := 0
+	_, err := a.fs.Walk(ctx, localfs.WalkRequest{Sources: q.Sources, Recursive: q.Recursive}, func(_ int, it transfer.Item) error {
+		p.Items++
+		if it.Type == transfer.ItemFile {
+			p.Files++
+			p.Bytes += it.Size
+		}
+		if size += 200 + 3*(len(it.Source)+len(it.Name)); len(p.List) < previewItems && size < 512<<10 {
+			p.List = append(p.List, wire.PreviewItem{Source: it.Source, Name: it.Name, Type: it.Type, Size: it.Size, Error: it.Err})
+		}
+		return nil
+	})
+	if err != nil && ctx.Err() == nil {
+		ans.Error = transfer.AsError(err)
+	}
+	p.More = ctx.Err() != nil
+	a.answer(reply, ans)
+}

@@ -1,0 +1,135 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// maxState bounds the list of transfers in the STATE entry, which is for
+// people: it does not grow with the work.
+const maxState = 50
+
+// stateEntry is the agent's value in the STATE bucket.
+type stateEntry struct {
+	V       int                `json:"v"`
+	Agent   transfer.AgentName `json:"agent"`
+	Time    time.Time          `json:"time"`
+	Status  string             `json:"status"`
+	Running int                `json:"source_running"`
+	Waiting int                `json:"source_waiting"`
+	Parked  int                `json:"parked"`
+	DestRun int                `json:"destination_running"`
+	List    []stateLine        `json:"transfers,omitempty"`
+}
+
+type stateLine struct {
+	ID    transfer.ID        `json:"id"`
+	To    transfer.AgentName `json:"to"`
+	State transfer.State     `json:"state"`
+	Files int64              `json:"files"`
+	Bytes int64              `json:"bytes"`
+}
+
+// beat is the present heartbeat.
+func (a *Agent) beat() *wire.Beat {
+	host, _ := os.Hostname()
+	mode := "client"
+	facts := a.conn.Facts()
+	if facts.InProcess {
+		mode = "bindings"
+	}
+	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: a.cfg.Name, Instance: a.instance, Status: wire.AgentReady,
+		Started: a.started, Time: a.cfg.Clock.Now(), Version: a.cfg.Version, Platform: platform(), Host: host, Mode: mode,
+		Durability: facts.Reduced, Roots: a.cfg.Roots, Limits: localfsLimits(), Settings: a.cfg.Settings,
+		MaxSource: a.cfg.MaxSource, MaxDest: a.cfg.MaxDestination, MaxQueued: a.cfg.MaxQueued}
+	if a.ledger == nil {
+		return b
+	}
+	b.Incarnation = a.ledger.IncarnationText()
+	b.SourceRun, b.SourceWait, b.Parked = a.sched.counts()
+	b.DestRun = a.recv.Running()
+	b.Outbox = int(a.ledger.Outbox())
+	if b.SourceRun+b.DestRun > 0 {
+		b.Status = wire.AgentActive
+	}
+	if err := a.ledger.OutboxFull(); err != nil {
+		b.Reason = err.Error()
+	}
+	if a.ledger.Low() {
+		b.Reason = "the ledger's disk is full"
+	}
+	a.mu.Lock()
+	if a.stopping {
+		b.Status = wire.AgentStopping
+	}
+	a.mu.Unlock()
+	return b
+}
+
+func (a *Agent) publishBeat(status string) {
+	b := a.beat()
+	if status != "" {
+		b.Status = status
+	}
+	a.conn.Publish(wire.ProgressSubject(a.cfg.Name), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: b}))
+}
+
+// beatNow asks for a heartbeat out of turn: something in it has changed.
+func (a *Agent) beatNow() { poke(a.beats) }
+
+// beatLoop publishes heartbeats, and the STATE entry at most once a second.
+func (a *Agent) beatLoop() {
+	a.publishBeat("")
+	t := a.cfg.Clock.NewTimer(time.Second)
+	defer t.Stop()
+	last, dirty := a.cfg.Clock.Now(), true
+	for {
+		select {
+		case <-a.beats:
+			dirty = true
+			continue
+		case <-t.C():
+			t.Reset(time.Second)
+		case <-a.ctx.Done():
+			return
+		}
+		now := a.cfg.Clock.Now()
+		if due := now.Sub(last) >= wire.BeatEvery; due || dirty {
+			last = now
+			a.publishBeat("")
+		}
+		if running, waiting, _ := a.sched.counts(); dirty || running+waiting > 0 {
+			a.putState()
+		}
+		dirty = false
+	}
+}
+
+func (a *Agent) putState() {
+	e := stateEntry{V: 1, Agent: a.cfg.Name, Time: a.cfg.Clock.Now().UTC(), Status: wire.AgentReady, DestRun: a.recv.Running()}
+	e.Running, e.Waiting, e.Parked = a.sched.counts()
+	if e.Running+e.DestRun > 0 {
+		e.Status = wire.AgentActive
+	}
+	for _, o := range a.sched.all() {
+		if len(e.List) == maxState {
+			break
+		}
+		p := o.Status()
+		e.List = append(e.List, stateLine{p.ID, p.Destination, p.State, p.Files, p.Bytes})
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, 2*time.Second)
+	defer cancel()
+	if err := a.conn.PutState(ctx, a.cfg.Name.Token(), wire.Marshal(e)); err != nil {
+		a.log.Debug("the STATE entry could not be written", "err", err)
+	}
+}
+
+// progress publishes the picture of one transfer.
+func (a *Agent) progress(p *transfer.Progress) {
+	a.conn.Publish(wire.ProgressSubject(a.cfg.Name), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.ProgressKind, Progress: p}))
+}

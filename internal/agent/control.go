@@ -1,0 +1,136 @@
+package agent
+
+import (
+	"encoding/json"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/ledger"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// controls is the table of administration: what each kind of command does. Its
+// error is the answer.
+var controls = map[wire.Kind]func(*Agent, *wire.Control) error{
+	wire.ControlCancel: (*Agent).cancelTransfer,
+	wire.ControlResume: (*Agent).resumeTransfer,
+}
+
+// controlled takes one message of the CONTROL queue. A repeat is answered from
+// the ledger; it is never done twice (R2).
+func (a *Agent) controlled(d qmgr.Delivery) {
+	c, err := wire.DecodeControl(d.Data)
+	if err != nil {
+		a.log.Error("a command is refused", "subject", d.Subject, "err", err)
+		if c != nil {
+			a.answer(c.Reply, wire.Answer{V: wire.Version, Error: transfer.AsError(err)})
+		}
+		d.Term()
+		return
+	}
+	ans, err := a.control(c)
+	if err != nil {
+		a.log.Error("a command stays in its queue", "err", err)
+		d.Nak(5 * time.Second)
+		return
+	}
+	if c.Reply != "" {
+		if err := a.conn.Publish(c.Reply, ans); err != nil {
+			a.log.Debug("an answer could not be sent", "err", err)
+		}
+	}
+	d.Ack()
+}
+
+func (a *Agent) control(c *wire.Control) (answer []byte, err error) {
+	what := *c
+	what.Reply = "" // a repeat may wait elsewhere
+	hash := string(wire.Marshal(what))
+	var seen string
+	if err := a.ledger.View(func(t *ledger.Tx) (err error) {
+		seen, answer, err = t.Command(c.ID)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	if seen != "" {
+		if seen != hash {
+			return wire.Marshal(wire.Answer{V: wire.Version, Error: transfer.Errorf(transfer.KindConflict, "command %s is known here with other content", c.ID)}), nil
+		}
+		return answer, nil
+	}
+	ans := wire.Answer{V: wire.Version}
+	if do := controls[c.Kind]; do == nil {
+		ans.Error = transfer.Errorf(transfer.KindVersion, "command of unknown kind %q", c.Kind)
+	} else if err := do(a, c); err != nil {
+		if transfer.KindOf(err) == transfer.KindInternal {
+			return nil, err
+		}
+		ans.Error = transfer.AsError(err)
+	} else if p, err := a.status(c.Transfer); err == nil {
+		ans.Progress = p
+	}
+	answer, err = json.Marshal(ans)
+	if err != nil {
+		return nil, err
+	}
+	return answer, a.ledger.Update(func(t *ledger.Tx) error { return t.PutCommand(c.ID, hash, answer) })
+}
+
+// cancelTransfer cancels. An unknown ID leaves a tombstone, so that a request
+// that comes later does not run (R27).
+func (a *Agent) cancelTransfer(c *wire.Control) error {
+	if o := a.sched.find(c.Transfer); o != nil {
+		if err := o.Cancel(); err != nil {
+			return err
+		}
+		return a.sched.cancel(o)
+	}
+	return a.ledger.Update(func(t *ledger.Tx) error {
+		rec, err := t.Source(c.Transfer)
+		if err != nil {
+			return err
+		}
+		if rec == nil {
+			return t.Entomb(c.Transfer)
+		}
+		if rec.State == transfer.Cancelled {
+			return nil
+		}
+		return transfer.Errorf(transfer.KindEnding, "transfer %s is already over: %s", c.Transfer, rec.State)
+	})
+}
+
+// resumeTransfer lets a parked transfer go on.
+func (a *Agent) resumeTransfer(c *wire.Control) error {
+	o := a.sched.find(c.Transfer)
+	if o == nil {
+		return transfer.Errorf(transfer.KindNotFound, "%s has no transfer %s that could go on", a.cfg.Name, c.Transfer)
+	}
+	if s := o.State(); s != transfer.Parked {
+		return transfer.Errorf(transfer.KindEnding, "transfer %s is not parked: %s", c.Transfer, s)
+	}
+	var after *ledger.Source
+	err := a.ledger.Update(func(t *ledger.Tx) error {
+		rec, err := t.Source(c.Transfer)
+		if err != nil {
+			return err
+		}
+		rec.State, rec.Crashes, rec.Progress.Reason = transfer.Accepted, 0, nil
+		rec.Progress.State = rec.State
+		rec.Recovering = time.Time{}
+		after = rec
+		by := c.Originator
+		if err := a.note(t, audit.Record{Event: audit.Resumed, Role: audit.RoleSource, Transfer: c.Transfer,
+			Originator: &by, State: rec.State}); err != nil {
+			return err
+		}
+		return t.PutSource(rec)
+	})
+	if err == nil {
+		a.sched.replace(o, after)
+	}
+	return err
+}

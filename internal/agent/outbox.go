@@ -1,0 +1,152 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/wire"
+)
+
+// Audit records go from the ledger's outbox to coordination in batches. The
+// EVENT stream is only the courier: a batch is sent again, at growing
+// intervals, until coordination's receipt says that its records are in the log.
+const (
+	batchRecords  = 500
+	batchBytes    = 512 << 10
+	batchesAhead  = 8
+	receiptFirst  = time.Second
+	receiptRepeat = time.Minute
+)
+
+// receipted takes coordination's receipt.
+func (a *Agent) receipted(m *wire.Message) {
+	r, err := audit.DecodeReceipt(m.Receipt)
+	if err != nil || r.Agent != a.cfg.Name || r.Incarnation != a.ledger.IncarnationText() {
+		a.log.Warn("an audit receipt is not for this agent", "err", err)
+		return
+	}
+	select {
+	case a.receipt <- r:
+	default: // a later one says more
+	}
+}
+
+// outboxLoop sends what the outbox holds, a few batches ahead of the receipts.
+func (a *Agent) outboxLoop() {
+	var next, ahead uint64 // next record to send; batches sent since the last receipt
+	pause := receiptFirst
+	t := a.cfg.Clock.NewTimer(0)
+	defer t.Stop()
+	retry := a.cfg.Clock.Now()
+	for {
+		select {
+		case r := <-a.receipt:
+			if err := a.ledger.Receipted(r.Have); err != nil {
+				a.log.Error("the outbox cannot be cleared", "err", err)
+			}
+			if r.Have+1 >= next || ahead >= batchesAhead {
+				next = r.Have + 1
+			}
+			ahead, pause = 0, receiptFirst
+			retry = a.cfg.Clock.Now().Add(pause)
+			a.beatNow()
+		case <-a.notes:
+		case <-t.C():
+		case <-a.ctx.Done():
+			return
+		}
+		if a.ledger.Outbox() == 0 {
+			t.Reset(time.Second)
+			continue
+		}
+		if now := a.cfg.Clock.Now(); !now.Before(retry) && ahead > 0 {
+			next, ahead = 0, 0 // nothing is heard: again from the oldest
+			pause = min(2*pause, receiptRepeat)
+			retry = now.Add(pause)
+		}
+		for ahead < batchesAhead {
+			sent, after, err := a.sendBatch(a.ctx, next)
+			if err != nil {
+				a.log.Debug("audit records could not be sent and stay in the outbox", "err", err)
+				break
+			}
+			if !sent {
+				break
+			}
+			if ahead == 0 {
+				retry = a.cfg.Clock.Now().Add(pause)
+			}
+			next = after
+			ahead++
+		}
+		t.Reset(250 * time.Millisecond)
+	}
+}
+
+// nextBatch makes a batch of the records from a number on; after is the number
+// behind them. The batch is empty where there are none.
+func (a *Agent) nextBatch(from uint64) (b audit.Batch, after uint64, err error) {
+	first, records, oldest, err := a.ledger.OutboxFrom(from, batchRecords, batchBytes)
+	b = audit.Batch{V: audit.RecordVersion, Agent: a.cfg.Name, Incarnation: a.ledger.IncarnationText(), Floor: oldest}
+	after = first
+	for _, r := range records {
+		if !b.Add(r) {
+			break
+		}
+		after++
+	}
+	return b, after, err
+}
+
+// sendBatch sends the records from a number on.
+func (a *Agent) sendBatch(ctx context.Context, from uint64) (sent bool, after uint64, err error) {
+	b, after, err := a.nextBatch(from)
+	if err != nil || len(b.Records) == 0 {
+		return false, from, err
+	}
+	data, err := audit.EncodeBatch(&b)
+	if err != nil {
+		return false, from, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return true, after, a.conn.Enqueue(ctx, wire.EventSubject(a.cfg.Name), "", data)
+}
+
+// flushOutbox sends what is left when the agent stops; coordination may have it
+// in the log before the agent is up again.
+func (a *Agent) flushOutbox() {
+	if a.ledger == nil || a.ledger.Outbox() == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	var next uint64
+	for range batchesAhead {
+		sent, after, err := a.sendBatch(ctx, next)
+		if err != nil || !sent {
+			return
+		}
+		next = after
+	}
+}
+
+// DrainOutbox hands every record to append, which must make it durable, and
+// drops it here. It is for an agent on a network without coordination.
+func (a *Agent) DrainOutbox(appendTo func(audit.Batch) (audit.Receipt, error)) error {
+	for a.ledger.Outbox() > 0 {
+		b, _, err := a.nextBatch(0)
+		if err != nil {
+			return err
+		}
+		r, err := appendTo(b)
+		if err != nil {
+			return err
+		}
+		if err := a.ledger.Receipted(r.Have); err != nil {
+			return err
+		}
+	}
+	return nil
+}

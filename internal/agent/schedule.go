@@ -1,0 +1,352 @@
+package agent
+
+import (
+	"runtime/debug"
+	"sort"
+	"sync"
+	"time"
+
+	"ferry/internal/ledger"
+	"ferry/internal/qmgr"
+	"ferry/internal/sender"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// peerRetry is how long an agent that was found away is left alone, unless it
+// is heard of.
+const peerRetry = 4 * time.Second
+
+// A scheduler gives the source slots: to the highest priority first, then to
+// the oldest. A transfer that waits holds none; one that wakes queues again.
+type scheduler struct {
+	a      *Agent
+	wakeup chan struct{}
+
+	mu      sync.Mutex
+	entries map[transfer.ID]*entry
+	running int
+	peers   map[transfer.AgentName]*peer
+	wg      sync.WaitGroup
+}
+
+type entry struct {
+	o         *sender.Outgoing
+	priority  int
+	notBefore time.Time
+	running   bool
+	again     bool // woken while it ran
+	suspect   bool // it was running when the agent crashed
+}
+
+// A peer is an agent to which transfers go.
+type peer struct {
+	downUntil time.Time
+	stop      func()
+}
+
+func newScheduler(a *Agent) *scheduler {
+	return &scheduler{a: a, wakeup: make(chan struct{}, 1), entries: map[transfer.ID]*entry{}, peers: map[transfer.AgentName]*peer{}}
+}
+
+// add takes a transfer into the queue.
+func (s *scheduler) add(o *sender.Outgoing) {
+	rec := o.Record()
+	s.mu.Lock()
+	s.entries[o.ID] = &entry{o: o, priority: rec.Request.Priority, suspect: rec.Crashes > 0}
+	s.mu.Unlock()
+	s.watch(rec.Request.Destination)
+	poke(s.wakeup)
+}
+
+// replace puts a transfer that was parked back into the queue.
+func (s *scheduler) replace(old *sender.Outgoing, rec *ledger.Source) {
+	old.Dispose()
+	s.mu.Lock()
+	delete(s.entries, old.ID)
+	s.mu.Unlock()
+	o := sender.New(s.a.sendCfg, rec)
+	s.add(o)
+	s.a.progress(o.Status())
+}
+
+// find gives a transfer that is not over.
+func (s *scheduler) find(id transfer.ID) *sender.Outgoing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[id]; e != nil {
+		return e.o
+	}
+	return nil
+}
+
+func (s *scheduler) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.entries)
+}
+
+// counts are for the heartbeat.
+func (s *scheduler) counts() (running, waiting, parked int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.entries {
+		switch {
+		case e.running:
+			running++
+		case e.o.State() == transfer.Parked:
+			parked++
+		default:
+			waiting++
+		}
+	}
+	return running, waiting, parked
+}
+
+func (s *scheduler) all() []*sender.Outgoing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]*sender.Outgoing, 0, len(s.entries))
+	for _, e := range s.entries {
+		out = append(out, e.o)
+	}
+	return out
+}
+
+// wake lets a waiting transfer try at once.
+func (s *scheduler) wake(id transfer.ID) {
+	s.mu.Lock()
+	if e := s.entries[id]; e != nil {
+		e.notBefore = time.Time{}
+		e.again = e.running
+	}
+	s.mu.Unlock()
+	poke(s.wakeup)
+}
+
+// cancel ends a transfer that was asked to: at once where it has not got
+// anywhere, otherwise by driving it to its end.
+func (s *scheduler) cancel(o *sender.Outgoing) error {
+	s.mu.Lock()
+	e := s.entries[o.ID]
+	if e == nil || e.running {
+		s.mu.Unlock()
+		return nil // Drive sees it
+	}
+	e.running = true // nobody else may start it meanwhile
+	s.running++
+	s.mu.Unlock()
+	done, err := o.CancelNow()
+	s.mu.Lock()
+	e.running = false
+	s.running--
+	e.notBefore = time.Time{}
+	if done {
+		delete(s.entries, o.ID)
+	}
+	s.mu.Unlock()
+	poke(s.wakeup)
+	return err
+}
+
+// loop starts what may start.
+func (s *scheduler) loop() {
+	t := s.a.cfg.Clock.NewTimer(time.Second)
+	defer t.Stop()
+	for {
+		next := s.startSome()
+		t.Reset(next)
+		select {
+		case <-s.wakeup:
+		case <-t.C():
+		case <-s.a.ctx.Done():
+			return
+		}
+	}
+}
+
+// startSome fills the free slots and says when to look again.
+func (s *scheduler) startSome() time.Duration {
+	now := s.a.cfg.Clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := time.Second * 30
+	var ready []*entry
+	suspectRuns := false
+	for _, e := range s.entries {
+		suspectRuns = suspectRuns || e.running && e.suspect
+		switch {
+		case e.running || e.o.State() == transfer.Parked:
+		case e.notBefore.After(now):
+			next = min(next, e.notBefore.Sub(now))
+		default:
+			ready = append(ready, e)
+		}
+	}
+	sort.Slice(ready, func(i, j int) bool {
+		if ready[i].priority != ready[j].priority {
+			return ready[i].priority > ready[j].priority
+		}
+		return ready[i].o.ID.String() < ready[j].o.ID.String()
+	})
+	for _, e := range ready {
+		ending := e.o.State() == transfer.Cancelling || e.o.Cancelled()
+		if s.running >= s.a.cfg.MaxSource && !ending {
+			break
+		}
+		if e.suspect && suspectRuns {
+			continue // one at a time, to find the one that crashes the agent (R3)
+		}
+		suspectRuns = suspectRuns || e.suspect
+		e.running = true
+		s.running++
+		s.wg.Go(func() { s.drive(e, ending) })
+	}
+	return next
+}
+
+// drive runs one transfer until it ends or must wait.
+func (s *scheduler) drive(e *entry, ending bool) {
+	v := s.run(e, ending)
+	s.mu.Lock()
+	e.running = false
+	s.running--
+	e.suspect = e.suspect && e.o.Record().Crashes > 0
+	state := e.o.State()
+	switch {
+	case v.Final || state.Final():
+		delete(s.entries, e.o.ID)
+	case e.again || state == transfer.Settling:
+		e.notBefore = time.Time{}
+	default:
+		e.notBefore = s.a.cfg.Clock.Now().Add(v.Retry)
+	}
+	e.again = false
+	s.mu.Unlock()
+	s.a.beatNow()
+	poke(s.wakeup)
+}
+
+func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.a.log.Error("a transfer has crashed and waits", "transfer", e.o.ID, "panic", p, "stack", string(debug.Stack()))
+			v = sender.Verdict{Retry: time.Minute}
+		}
+	}()
+	state := e.o.State()
+	if !ending && (state == transfer.Accepted || state == transfer.Waiting) && !s.reachable(e.o.Record().Request.Destination) {
+		ended, err := e.o.MarkUnreachable()
+		if err != nil {
+			s.a.log.Error("the ledger cannot be written", "err", err)
+		}
+		return sender.Verdict{Final: ended, Retry: peerRetry}
+	}
+	s.a.beatNow()
+	return e.o.Drive(s.a.ctx)
+}
+
+// reachable asks an agent whether it is there. What is found away is left alone
+// for a while, so that many transfers to it cost one question.
+func (s *scheduler) reachable(name transfer.AgentName) bool {
+	now := s.a.cfg.Clock.Now()
+	s.mu.Lock()
+	p := s.peers[name]
+	down := p != nil && p.downUntil.After(now)
+	s.mu.Unlock()
+	if down {
+		return false
+	}
+	_, err := s.a.conn.Request(s.a.ctx, wire.AskSubject(name), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), time.Second)
+	if err == nil {
+		return true
+	}
+	s.mu.Lock()
+	if p := s.peers[name]; p != nil {
+		p.downUntil = s.a.cfg.Clock.Now().Add(peerRetry)
+	}
+	s.mu.Unlock()
+	return false
+}
+
+// watch listens to the heartbeats of an agent to which transfers go: one that
+// comes back gets its transfers at once.
+func (s *scheduler) watch(name transfer.AgentName) {
+	s.mu.Lock()
+	if s.peers[name] != nil {
+		s.mu.Unlock()
+		return
+	}
+	p := &peer{}
+	s.peers[name] = p
+	s.mu.Unlock()
+	stop, err := s.a.conn.Subscribe(wire.ProgressSubject(name), func(m qmgr.Message) {
+		r, err := wire.DecodeReport(m.Data)
+		if err != nil || r.Beat == nil || r.Beat.Status == wire.AgentStopping || r.Beat.Status == wire.AgentStopped {
+			return
+		}
+		s.heard(name)
+	})
+	if err != nil {
+		s.a.log.Warn("an agent's heartbeats are not heard", "agent", name, "err", err)
+		return
+	}
+	s.mu.Lock()
+	p.stop = stop
+	s.mu.Unlock()
+}
+
+// heard wakes the transfers to an agent that had been away.
+func (s *scheduler) heard(name transfer.AgentName) {
+	s.mu.Lock()
+	s.peers[name].downUntil = time.Time{}
+	woken := false
+	for _, e := range s.entries {
+		if e.running || e.notBefore.IsZero() || e.o.Record().Request.Destination != name {
+			continue
+		}
+		if r := e.o.Record().Progress.Reason; r != nil && r.Kind == transfer.KindUnreachable {
+			e.notBefore, woken = time.Time{}, true
+		}
+	}
+	s.mu.Unlock()
+	if woken {
+		poke(s.wakeup)
+	}
+}
+
+// changed hears that outcomes have moved a transfer on that nobody drives.
+func (a *Agent) changed(o *sender.Outgoing) {
+	s := a.sched
+	s.mu.Lock()
+	e := s.entries[o.ID]
+	idle := e != nil && !e.running
+	if idle && o.State().Final() {
+		delete(s.entries, o.ID)
+	}
+	s.mu.Unlock()
+	if !idle {
+		return
+	}
+	if o.State().Final() {
+		a.progress(o.Status())
+		o.Dispose()
+	} else {
+		s.wake(o.ID)
+	}
+}
+
+// dispose waits for what runs and closes what is open.
+func (s *scheduler) dispose() {
+	s.wg.Wait()
+	for _, o := range s.all() {
+		o.Dispose()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.peers {
+		if p.stop != nil {
+			p.stop()
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package audit
+
+import (
+	"fmt"
+	"maps"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/transfer"
+)
+
+// saveEvery is how many records are appended between two saves of the state: a
+// start reads that many at most.
+const saveEvery = 8192
+
+// maxAppend bounds what one append adds to records: a batch with its frames,
+// and a gap record.
+const maxAppend = 2 << 20
+
+// A stage is records on their way into the log, with all that is stored for
+// them.
+type stage struct {
+	first   tip // before them
+	tip     tip // after them
+	frames  []byte
+	cells   []byte
+	hashes  []byte
+	streams streams // those that they concern
+}
+
+func (s *stage) add(body []byte, r *Record) error {
+	err := s.streams.observe(r, s.tip.tree.size)
+	s.cells = cellOf(r, s.tip.end).append(s.cells)
+	for _, h := range s.tip.tree.add(tlog.RecordHash(body)) {
+		s.hashes = append(s.hashes, h[:]...)
+	}
+	s.tip.end += int64(frameHead + len(body))
+	return err
+}
+
+// Append appends a batch's records that the log does not have yet, and says
+// what it then has. It returns when they are durable. The batch's numbers decide,
+// not its arrival: what the log has is receipted again; behind a hole nothing is
+// appended; a hole below the batch's floor is one that nobody can fill any more,
+// so it is put on record and passed over.
+func (l *Log) Append(b Batch) (Receipt, error) {
+	key, err := b.stream()
+	if err != nil {
+		return Receipt{}, err
+	}
+	list, err := b.entries(key)
+	if err != nil {
+		return Receipt{}, err
+	}
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if err := l.usable(); err != nil {
+		return Receipt{}, err
+	}
+	s := l.newStage(key, l.own())
+	if have := s.streams[key].have; b.Floor > have+1 {
+		gap := &Gap{b.Agent, b.Incarnation, have + 1, b.Floor - 1}
+		rec := Record{Event: GapFound, Gap: gap, Text: fmt.Sprintf(
+			"records %d to %d of %s had been receipted and are not in this log", gap.From, gap.To, key)}
+		if err := l.stageOwn(s, &rec); err != nil {
+			return Receipt{}, err
+		}
+	}
+	for i := range list {
+		if list[i].rec.N != s.streams[key].have+1 {
+			continue // a repeat; or behind a hole, and then so are all that follow
+		}
+		if err := s.put(list[i].body, &list[i].rec); err != nil {
+			return Receipt{}, err
+		}
+	}
+	if err := l.commit(s); err != nil {
+		return Receipt{}, err
+	}
+	p, ok := l.streams[key]
+	if !ok {
+		p.index = -1
+	}
+	return Receipt{V: RecordVersion, Agent: b.Agent, Incarnation: b.Incarnation, Have: p.have, Index: p.index}, nil
+}
+
+// AppendOwn appends a record of coordination's own. The log numbers it and
+// fills in what is empty of agent, incarnation, time and role.
+func (l *Log) AppendOwn(rec Record) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	return l.appendOwn(rec)
+}
+
+func (l *Log) appendOwn(rec Record) error {
+	if err := l.usable(); err != nil {
+		return err
+	}
+	s := l.newStage(l.own())
+	if err := l.stageOwn(s, &rec); err != nil {
+		return err
+	}
+	return l.commit(s)
+}
+
+// own is the numbering of coordination's own records.
+func (l *Log) own() stream { return stream{Coordination, l.id} }
+
+func (l *Log) usable() error {
+	if l.lock == nil {
+		return transfer.Errorf(transfer.KindUsage, "the audit log in %s is open for reading only", l.dir)
+	}
+	return l.failed
+}
+
+// newStage begins an append that concerns the given numberings.
+func (l *Log) newStage(keys ...stream) *stage {
+	s := &stage{first: l.tip, tip: l.tip, streams: streams{}}
+	for _, k := range keys {
+		if p, ok := l.streams[k]; ok {
+			s.streams[k] = p
+		}
+	}
+	return s
+}
+
+func (l *Log) stageOwn(s *stage, rec *Record) error {
+	key := l.own()
+	rec.Agent, rec.Incarnation, rec.N = key.agent, FormatIncarnation(key.incarnation), s.streams[key].have+1
+	if rec.Time.IsZero() {
+		rec.Time = l.now()
+	}
+	if rec.Role == "" {
+		rec.Role = RoleCoordination
+	}
+	body, err := Encode(rec)
+	if err != nil {
+		return err
+	}
+	return s.put(body, rec)
+}
+
+// put adds a record and its frame. It must be the next of its numbering.
+func (s *stage) put(body []byte, r *Record) error {
+	s.frames = appendFrame(s.frames, body)
+	if err := s.add(body, r); err != nil {
+		return transfer.Errorf(transfer.KindInternal, "audit log: %w", err)
+	}
+	return nil
+}
+
+// commit makes the staged records durable and then visible. The caller holds
+// l.writing.
+func (l *Log) commit(s *stage) error {
+	if len(s.frames) == 0 {
+		return nil
+	}
+	if _, err := l.records.WriteAt(s.frames, s.first.end); err != nil {
+		// Nothing but the tail of one file has changed. Undo it, so that an append
+		// can be tried again when there is space.
+		if undo := l.records.Truncate(s.first.end); undo != nil {
+			return l.fail("records", undo)
+		}
+		return transfer.Errorf(transfer.KindOf(err), "audit log %s cannot be written: %w", l.dir, err).
+			WithHint("make space for it; agents keep their records until it has them")
+	}
+	failpoint.Hit("audit.written")
+	if err := l.records.Sync(); err != nil {
+		return l.fail(recordsName, err)
+	}
+	failpoint.Hit("audit.synced")
+	// Not before the sync: what index and hashes cover counts as durable.
+	if err := l.index.write(s.cells, s.first.tree.size); err != nil {
+		return l.fail(indexName, err)
+	}
+	if err := l.hashes.write(s.hashes, tlog.StoredHashCount(s.first.tree.size)); err != nil {
+		return l.fail(hashesName, err)
+	}
+	if err := l.index.f.Sync(); err != nil {
+		return l.fail(indexName, err)
+	}
+	if err := l.hashes.f.Sync(); err != nil {
+		return l.fail(hashesName, err)
+	}
+	failpoint.Hit("audit.appended")
+	l.mu.Lock()
+	l.tip = s.tip
+	maps.Copy(l.streams, s.streams)
+	l.mu.Unlock()
+	if l.tip.tree.size-l.saved >= saveEvery {
+		// The records are safe. An old state costs the next start time, no more.
+		_ = l.save(nil)
+	}
+	return nil
+}
+
+// fail ends the log's use as a writer. After a failed sync nobody knows what of
+// the data is on disk, and a second sync would not tell; only a new start, which
+// reads and writes it again, can go on.
+func (l *Log) fail(name string, err error) error {
+	l.failed = transfer.Errorf(transfer.KindOf(err), "the audit log stopped, because %s in %s could not be made durable: %w", name, l.dir, err).
+		WithHint("see to the disk, then start coordination again; agents keep their records until it has them")
+	return l.failed
+}

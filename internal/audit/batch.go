@@ -1,0 +1,159 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"ferry/internal/transfer"
+)
+
+const (
+	// MaxBatch bounds the JSON of a batch.
+	MaxBatch = 1 << 20
+	// batchEnvelope bounds what a batch with one record has around it.
+	batchEnvelope = 1 << 10
+	// batchDepth is how much deeper a record is nested in a batch.
+	batchDepth = 2
+)
+
+// A Batch is what an agent sends to coordination: consecutive records from its
+// outbox. It is repeated until a Receipt covers it, and may arrive twice, late
+// or out of order. A batch without records asks for a Receipt.
+type Batch struct {
+	V           int                `json:"v"`
+	Agent       transfer.AgentName `json:"agent"`
+	Incarnation string             `json:"incarnation"`
+	// Floor is the number below which the agent has dropped its records, because
+	// each was receipted to it. It is 1 as long as none was.
+	Floor   uint64            `json:"floor"`
+	Records []json.RawMessage `json:"records"`
+
+	size int // of the records and their commas, as far as Add has added them
+}
+
+// A Receipt tells an agent what the log has. It is given only for what is
+// durable there.
+type Receipt struct {
+	V           int                `json:"v"`
+	Agent       transfer.AgentName `json:"agent"`
+	Incarnation string             `json:"incarnation"`
+	Have        uint64             `json:"have"`  // every record up to this number is in the log; 0: none
+	Index       int64              `json:"index"` // where the log has the last of them; -1: none
+}
+
+// Add takes one more encoded record into the batch, or reports that it does not
+// fit: the batch is full. An empty batch takes any record that Encode made.
+func (b *Batch) Add(record []byte) bool {
+	if b.size+len(record)+1 > MaxBatch-batchEnvelope && len(b.Records) > 0 {
+		return false
+	}
+	b.Records = append(b.Records, record)
+	b.size += len(record) + 1
+	return true
+}
+
+// EncodeBatch writes a batch as one line of JSON.
+func EncodeBatch(b *Batch) ([]byte, error) {
+	c := *b
+	c.V, c.Floor = RecordVersion, max(b.Floor, 1)
+	if c.Records == nil {
+		c.Records = []json.RawMessage{}
+	}
+	text, err := marshal(&c)
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindInternal, "audit batch of %s: %w", c.Agent, err)
+	}
+	if len(text) > MaxBatch {
+		return nil, transfer.Errorf(transfer.KindTooLarge, "audit batch of %s has %d bytes; the limit is %d", c.Agent, len(text), MaxBatch)
+	}
+	return text, nil
+}
+
+// DecodeBatch reads a batch; its records are checked when they are appended.
+func DecodeBatch(text []byte) (Batch, error) {
+	var b Batch
+	if err := unmarshal(text, &b, "audit batch", MaxBatch, transfer.MaxJSONDepth+batchDepth); err != nil {
+		return Batch{}, err
+	}
+	if err := checkVersion("audit batch", b.V); err != nil {
+		return Batch{}, err
+	}
+	if _, err := b.stream(); err != nil {
+		return Batch{}, err
+	}
+	return b, nil
+}
+
+// stream checks the names on the batch and is the key of its numbering.
+func (b *Batch) stream() (stream, error) {
+	if err := checkAgent(b.Agent); err != nil {
+		return stream{}, err
+	}
+	if b.Agent == Coordination {
+		return stream{}, transfer.Errorf(transfer.KindUsage, "an audit batch comes under the name %s, which is coordination's own", Coordination)
+	}
+	v, err := ParseIncarnation(b.Incarnation)
+	return stream{b.Agent, v}, err
+}
+
+// An entry is a record on its way into the log: its JSON and what it says.
+type entry struct {
+	body []byte
+	rec  Record
+}
+
+// entries decodes and checks the batch's records: each is the batch's own agent
+// and incarnation, and the numbers ascend by one.
+func (b *Batch) entries(key stream) ([]entry, error) {
+	list := make([]entry, 0, len(b.Records))
+	size := 0
+	for i, raw := range b.Records {
+		rec, err := Decode(raw)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case rec.stream() != key:
+			return nil, transfer.Errorf(transfer.KindUsage, "audit record %s came in a batch of %s/%s", rec.name(), b.Agent, b.Incarnation)
+		case i > 0 && rec.N != list[i-1].rec.N+1:
+			return nil, transfer.Errorf(transfer.KindUsage, "audit record %s follows number %d in its batch", rec.name(), list[i-1].rec.N)
+		}
+		body, err := oneLine(raw)
+		if err != nil {
+			return nil, err
+		}
+		if size += len(body); size > MaxBatch {
+			return nil, transfer.Errorf(transfer.KindTooLarge, "an audit batch of %s has more than %d bytes", b.Agent, MaxBatch)
+		}
+		list = append(list, entry{body, rec})
+	}
+	return list, nil
+}
+
+// oneLine removes space between the tokens, which an encoder of ours never
+// writes: the log is one record a line for whoever prints it.
+func oneLine(raw []byte) ([]byte, error) {
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "audit record is malformed: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// EncodeReceipt writes a receipt as one line of JSON.
+func EncodeReceipt(r Receipt) ([]byte, error) {
+	r.V = RecordVersion
+	return marshal(r)
+}
+
+// DecodeReceipt reads a receipt.
+func DecodeReceipt(text []byte) (Receipt, error) {
+	var r Receipt
+	if err := unmarshal(text, &r, "audit receipt", batchEnvelope, transfer.MaxJSONDepth); err != nil {
+		return Receipt{}, err
+	}
+	if err := checkVersion("audit receipt", r.V); err != nil {
+		return Receipt{}, err
+	}
+	return r, nil
+}

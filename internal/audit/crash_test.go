@@ -1,0 +1,292 @@
+package audit
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"ferry/internal/transfer"
+)
+
+// A sample is a closed log of seven records in three appends.
+type sample struct {
+	dir    string
+	spare  string
+	at     []int64      // at[i] is where record i begins, at[7] where the file ends
+	checks []Checkpoint // checks[i] at size i
+}
+
+func newSample(t *testing.T) *sample {
+	t.Helper()
+	s := &sample{dir: t.TempDir(), spare: t.TempDir()}
+	l := open(t, s.dir)
+	for _, b := range [][2]uint64{{1, 3}, {4, 5}, {6, 7}} {
+		appendOK(t, l, batchOf(t, "A1", 1, b[0], b[0], b[1]))
+	}
+	for i := range int64(8) {
+		s.checks = append(s.checks, Checkpoint{}.at(l, t, i))
+		c, _ := l.index.cell(i)
+		s.at = append(s.at, c.at)
+	}
+	s.at[7] = l.tip.end
+	closeLog(t, l)
+	return s
+}
+
+// again is a copy of the sample, in the place of the one before.
+func (s *sample) again(t *testing.T) (dir string) {
+	t.Helper()
+	copyTo(t, s.dir, s.spare)
+	return s.spare
+}
+
+// whole opens a log that a crash has been at, and fails unless it has the first
+// n records of the sample, takes the rest again, and is sound.
+func (s *sample) whole(t *testing.T, dir string, n uint64) {
+	t.Helper()
+	l := open(t, dir)
+	got, gaps := numbers(t, l)
+	upTo(t, got["A1"], n)
+	if len(gaps) != 0 {
+		t.Fatalf("gaps: %+v", gaps)
+	}
+	sound(t, l, s.checks[n])
+	if r := appendOK(t, l, batchOf(t, "A1", 1, 1, 1, 7)); r.Have != 7 || r.Index != 6 {
+		t.Fatalf("receipt %+v", r)
+	}
+	if l.Checkpoint() != s.checks[7] {
+		t.Fatal("the same records make another tree")
+	}
+	closeLog(t, l)
+	if rep := verifyReadOnly(t, dir, s.checks...); rep.Found != 0 || rep.Records != 7 {
+		t.Fatalf("%+v", rep)
+	}
+}
+
+func remove(t *testing.T, dir, name string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(dir, name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// covers cuts index and hashes to what they were at a size, and takes the state
+// away.
+func covers(t *testing.T, dir string, size int64) {
+	t.Helper()
+	store(t, dir, indexName, load(t, dir, indexName)[:headerSize+size*cellSize])
+	store(t, dir, hashesName, load(t, dir, hashesName)[:headerSize+tlog.StoredHashCount(size)*cellSize])
+	remove(t, dir, stateName)
+}
+
+// A crash in the last append, before its records were synced: every length, and at
+// each fourth what follows is zero, or other bytes.
+func TestCrashWhileRecordsAreWritten(t *testing.T) {
+	t.Parallel()
+	s := newSample(t)
+	records := load(t, s.dir, recordsName)
+	for n := s.at[5]; n <= s.at[7]; n++ {
+		want := uint64(5)
+		if n >= s.at[6] {
+			want = 6
+		}
+		if n == s.at[7] {
+			want = 7
+		}
+		for i, tail := range [][]byte{nil, make([]byte, s.at[7]-n), records[:s.at[7]-n]} {
+			if i > 0 && n%4 != 0 {
+				continue
+			}
+			dir := s.again(t)
+			covers(t, dir, 5)
+			store(t, dir, recordsName, append(slices.Clone(records[:n]), tail...))
+			s.whole(t, dir, want)
+		}
+	}
+}
+
+// A crash while index and hashes are written, or their loss: every length of
+// each, cut off or zero; and of the state.
+func TestCrashWhileTheRestIsWritten(t *testing.T) {
+	t.Parallel()
+	s := newSample(t)
+	for _, name := range []string{indexName, hashesName, stateName} {
+		b := load(t, s.dir, name)
+		for n := 0; n <= len(b); n++ {
+			dir := s.again(t)
+			store(t, dir, name, b[:n])
+			s.whole(t, dir, 7)
+			if n < headerSize || name == stateName {
+				continue // those are replaced as a whole
+			}
+			dir = s.again(t)
+			remove(t, dir, stateName)
+			store(t, dir, name, append(slices.Clone(b[:n]), make([]byte, len(b)-n)...))
+			s.whole(t, dir, 7)
+		}
+		dir := s.again(t)
+		remove(t, dir, name)
+		s.whole(t, dir, 7)
+	}
+	// Both at once, each at any length of the last append.
+	index, hashes := load(t, s.dir, indexName), load(t, s.dir, hashesName)
+	for i := headerSize + 5*cellSize; i <= len(index); i += 7 {
+		for h := headerSize + int(tlog.StoredHashCount(5))*cellSize; h <= len(hashes); h += 7 {
+			dir := s.again(t)
+			remove(t, dir, stateName)
+			store(t, dir, indexName, index[:i])
+			store(t, dir, hashesName, hashes[:h])
+			s.whole(t, dir, 7)
+		}
+	}
+}
+
+// Records that were receipted are gone from the end: every length of the last
+// two. The log says so and goes on; the agent, which has dropped them, is not
+// told that they are there.
+func TestRecordsLostTheirEnd(t *testing.T) {
+	t.Parallel()
+	s := newSample(t)
+	records := load(t, s.dir, recordsName)
+	for n := s.at[5]; n < s.at[7]; n++ {
+		left := int64(5)
+		if n >= s.at[6] {
+			left = 6
+		}
+		for i, witness := range []string{"all", "hashes", "index", "state"} {
+			if i > 0 && n%16 != 0 && n != s.at[6] && n != s.at[6]+frameHead {
+				continue // every length once is enough
+			}
+			dir := s.again(t)
+			was := s.checks[7]
+			switch witness {
+			case "hashes":
+				remove(t, dir, indexName)
+				remove(t, dir, stateName)
+			case "index":
+				remove(t, dir, hashesName)
+				remove(t, dir, stateName)
+				was.Root = ""
+			case "state":
+				covers7 := load(t, dir, stateName)
+				covers(t, dir, left)
+				store(t, dir, stateName, covers7)
+			}
+			store(t, dir, recordsName, records[:n])
+			rep := verifyReadOnly(t, dir)
+			if rep.Found == 0 && witness != "index" { // an index alone is no proof of anything
+				t.Fatalf("length %d, %s: Verify finds nothing", n, witness)
+			}
+			l := open(t, dir)
+			got, gaps := numbers(t, l)
+			upTo(t, got["A1"], uint64(left))
+			if len(gaps) != 1 || l.Size() != left+1 {
+				t.Fatalf("length %d, %s: gaps %+v, size %d", n, witness, gaps, l.Size())
+			}
+			if want := fmt.Sprintf("once had 7 records"); !contains(gaps[0].Text, want) || !contains(gaps[0].Text, was.Root) {
+				t.Fatalf("length %d, %s: %q", n, witness, gaps[0].Text)
+			}
+			// Receipted and dropped by the agent: 1 to 7.
+			if r := appendOK(t, l, batchOf(t, "A1", 1, 8, 8, 9)); r.Have != 9 {
+				t.Fatalf("receipt %+v", r)
+			}
+			if rep := sound(t, l, s.checks[left]); rep.Gaps != 2 {
+				t.Fatalf("%d gaps", rep.Gaps)
+			}
+			rep, err := l.Verify(t.Context(), nil, s.checks[7])
+			if err != nil || rep.Found == 0 {
+				t.Fatalf("the checkpoint of the lost log: %+v, %v", rep, err)
+			}
+			closeLog(t, l)
+			l = open(t, dir)
+			if _, gaps := numbers(t, l); len(gaps) != 2 {
+				t.Fatalf("%d gaps after another start", len(gaps))
+			}
+			closeLog(t, l)
+		}
+	}
+}
+
+// What no crash leaves is refused, and the error names the place.
+func TestDamageRefuses(t *testing.T) {
+	s := newSample(t)
+	records := load(t, s.dir, recordsName)
+	flip := func(b []byte, at int64) []byte {
+		b = slices.Clone(b)
+		b[at] ^= 0x40
+		return b
+	}
+	for i, at := range s.at[:7] {
+		for _, off := range []int64{0, 3, 4, frameHead, s.at[i+1] - at - 1} {
+			dir := s.again(t)
+			remove(t, dir, stateName) // or else the start does not read the record
+			store(t, dir, recordsName, flip(records, at+off))
+			l, err := OpenLog(dir, still)
+			if i == 6 && err == nil {
+				closeLog(t, l)
+				// The last record's length says that the file is too short, and there
+				// is no state to say how long it was: that is a lost end, on record.
+				if off >= frameHead || off == 4 {
+					t.Fatalf("record %d, byte %d: opened", i, off)
+				}
+				continue
+			}
+			wantKind(t, err, transfer.KindInternal, fmt.Sprintf("offset %d", at), fmt.Sprintf("record %d", i), "audit verify")
+		}
+	}
+	// With the checksum made right again, and the hashes to tell.
+	dir := s.again(t)
+	remove(t, dir, stateName)
+	store(t, dir, recordsName, rewrite(t, records, 2, func(b []byte) []byte { b[len(b)-20] ^= 1; return b }))
+	_, err := OpenLog(dir, still)
+	wantKind(t, err, transfer.KindInternal, "record 2", "not the one that was appended")
+	// With the hashes taken away, and the state to tell.
+	dir = s.again(t)
+	remove(t, dir, hashesName)
+	store(t, dir, recordsName, rewrite(t, records, 2, func(b []byte) []byte { b[len(b)-20] ^= 1; return b }))
+	_, err = OpenLog(dir, still)
+	wantKind(t, err, transfer.KindInternal, "first 7 records")
+	// A hash below the state's size.
+	dir = s.again(t)
+	h := load(t, dir, hashesName)
+	store(t, dir, hashesName, flip(h, headerSize+tlog.StoredHashIndex(2, 0)*cellSize))
+	_, err = OpenLog(dir, still)
+	wantKind(t, err, transfer.KindInternal, "the root at 7 records")
+	// Bad, not covered by anything, but more than an append leaves.
+	dir = s.again(t)
+	covers(t, dir, 5)
+	store(t, dir, recordsName, append(flip(records, s.at[5]), make([]byte, maxAppend)...))
+	_, err = OpenLog(dir, still)
+	wantKind(t, err, transfer.KindInternal, fmt.Sprintf("offset %d", s.at[5]))
+}
+
+// rewrite changes the JSON of one record and makes its checksum right.
+func rewrite(t *testing.T, records []byte, which int, change func([]byte) []byte) []byte {
+	t.Helper()
+	list := frames(t, records)
+	list[which] = change(slices.Clone(list[which]))
+	return join(records, list)
+}
+
+func frames(t *testing.T, records []byte) (list [][]byte) {
+	t.Helper()
+	for b := records[headerSize:]; len(b) > 0; {
+		n := binary.BigEndian.Uint32(b)
+		list = append(list, b[frameHead:frameHead+n])
+		b = b[frameHead+n:]
+	}
+	return list
+}
+
+func join(records []byte, list [][]byte) []byte {
+	b := slices.Clone(records[:headerSize])
+	for _, body := range list {
+		b = appendFrame(b, body)
+	}
+	return b
+}

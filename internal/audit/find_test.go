@@ -1,0 +1,102 @@
+package audit
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"ferry/internal/transfer"
+)
+
+func TestFind(t *testing.T) {
+	l := open(t, t.TempDir())
+	defer closeLog(t, l)
+	const n = findBlock + 100 // more than one block
+	for from := uint64(1); from <= n; from += 1000 {
+		appendOK(t, l, batchOf(t, "A1", 1, 1, from, min(from+999, n)))
+	}
+	appendOK(t, l, batchOf(t, "B1", 1, 1, 1, 2))
+	if err := l.AppendOwn(Record{Event: Submitted, Transfer: idOf(3), Source: "B1", Destination: "C1"}); err != nil {
+		t.Fatal(err)
+	}
+	sound(t, l)
+	const last = n + 2 // index of coordination's record
+	find := func(f Filter) (at []int64) {
+		t.Helper()
+		err := l.Find(f, func(i int64, raw []byte, r *Record) error {
+			if want, _, err := l.Read(i); err != nil || string(raw) != string(want) || r.N == 0 {
+				t.Errorf("record %d: %s, %v", i, raw, err)
+			}
+			at = append(at, i)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	id := idOf(3).String()
+	for name, c := range map[string]struct {
+		f    Filter
+		want []int64
+	}{
+		"limit":            {Filter{Limit: 3}, []int64{last, last - 1, last - 2}},
+		"agent":            {Filter{Agent: "B1", Limit: 3}, []int64{last, last - 1, last - 2}},
+		"agent, as a side": {Filter{Agent: "C1"}, []int64{last}},
+		"transfer":         {Filter{Transfer: idOf(3)}, []int64{last, 14, 13, 12, 11}},
+		"suffix":           {Filter{IDSuffix: id[30:]}, []int64{last, 14, 13, 12, 11}},
+		"upper suffix":     {Filter{IDSuffix: strings.ToUpper(id[20:])}, []int64{last, 14, 13, 12, 11}},
+		"whole ID":         {Filter{IDSuffix: id}, []int64{last, 14, 13, 12, 11}},
+		"transfer, limit":  {Filter{Transfer: idOf(3), Limit: 2}, []int64{last, 14}},
+		"transfer, event":  {Filter{Transfer: idOf(3), Event: Submitted}, []int64{last}},
+		"transfer, agent":  {Filter{Transfer: idOf(3), Agent: "A1"}, []int64{14, 13, 12, 11}},
+		"event":            {Filter{Event: Submitted}, []int64{last}},
+		"since":            {Filter{Since: recordOf("A1", 1, n-1).Time}, []int64{n - 1, n - 2}},
+		"none":             {Filter{Transfer: idOf(1 << 40)}, nil},
+	} {
+		if got := find(c.f); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	if got := find(Filter{}); len(got) != last+1 || got[0] != last || got[last] != 0 {
+		t.Errorf("all: %d records", len(got))
+	}
+	for _, suffix := range []string{"12345", "xyzxyz", "12345-", "1234-6"} {
+		err := l.Find(Filter{IDSuffix: suffix}, nil)
+		wantKind(t, err, transfer.KindUsage)
+	}
+	calls, stop := 0, errors.New("stop")
+	err := l.Find(Filter{}, func(int64, []byte, *Record) error { calls++; return stop })
+	if calls != 1 || err != stop {
+		t.Errorf("%d calls, %v", calls, err)
+	}
+	err = l.Find(Filter{}, func(int64, []byte, *Record) error { calls++; return fs.SkipAll })
+	if calls != 2 || err != nil {
+		t.Errorf("%d calls, %v", calls, err)
+	}
+}
+
+func TestScan(t *testing.T) {
+	l := open(t, t.TempDir())
+	defer closeLog(t, l)
+	appendOK(t, l, batchOf(t, "A1", 1, 1, 1, 9))
+	var at []int64
+	err := l.Scan(4, func(i int64, _ []byte, r *Record) error {
+		if r.N != uint64(i)+1 {
+			t.Errorf("record %d has number %d", i, r.N)
+		}
+		if at = append(at, i); i == 6 {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	if err != nil || !slices.Equal(at, []int64{4, 5, 6}) {
+		t.Errorf("%v, %v", at, err)
+	}
+	never := func(int64, []byte, *Record) error { return errors.New("called") }
+	if err := l.Scan(9, never); err != nil {
+		t.Error(err)
+	}
+}

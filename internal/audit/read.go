@@ -1,0 +1,136 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"ferry/internal/transfer"
+)
+
+// Read returns the record at an index and its JSON, which is what its leaf in
+// the tree covers.
+func (l *Log) Read(i int64) ([]byte, Record, error) {
+	if size := l.Size(); i < 0 || i >= size {
+		return nil, Record{}, transfer.Errorf(transfer.KindNotFound, "the audit log has %d records; there is none at index %d", size, i)
+	}
+	c, err := l.index.cell(i)
+	if err != nil {
+		return nil, Record{}, logError(l.dir, err)
+	}
+	return l.readAt(i, c)
+}
+
+func (l *Log) readAt(i int64, c cell) ([]byte, Record, error) {
+	body, err := readFrame(l.records, c.at)
+	if err != nil {
+		return nil, Record{}, l.badRecord(i, err)
+	}
+	r, err := Decode(body)
+	if err != nil {
+		return nil, Record{}, l.badRecord(i, err)
+	}
+	return body, r, nil
+}
+
+func (l *Log) badRecord(i int64, err error) error {
+	var bad *badFrame
+	var wrong *transfer.Error
+	if errors.As(err, &bad) || errors.As(err, &wrong) {
+		return l.damaged(recordsName, fmt.Sprintf("record %d: %v", i, err))
+	}
+	return logError(l.dir, err)
+}
+
+// Scan calls fn for each record from an index on, in the order of the log, up
+// to the size that the log had when Scan was called. raw and the record are good
+// until fn returns; fs.SkipAll from fn ends the scan without an error.
+func (l *Log) Scan(from int64, fn func(i int64, raw []byte, r *Record) error) error {
+	t := l.snapshot()
+	if from = max(from, 0); from >= t.tree.size {
+		return nil
+	}
+	c, err := l.index.cell(from)
+	if err != nil {
+		return logError(l.dir, err)
+	}
+	w := newWalker(l.records, c.at, t.end)
+	for i := from; i < t.tree.size; i++ {
+		body, err := w.next()
+		if err == io.EOF {
+			err = shortFrame(w.at)
+		}
+		if err != nil {
+			return l.badRecord(i, err)
+		}
+		r, err := Decode(body)
+		if err != nil {
+			return l.badRecord(i, err)
+		}
+		if err := fn(i, body, &r); err == fs.SkipAll {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Proof proves that the log of a size, not above the present one, has the record
+// at an index.
+func (l *Log) Proof(i, size int64) (tlog.RecordProof, error) {
+	if have := l.Size(); size > have || i < 0 || i >= size {
+		return nil, transfer.Errorf(transfer.KindNotFound, "the audit log has %d records; no proof of index %d at size %d", have, i, size)
+	}
+	p, err := tlog.ProveRecord(size, i, l.hashes)
+	if err != nil {
+		return nil, logError(l.dir, err)
+	}
+	return p, nil
+}
+
+// CheckProof checks, without the log, that a checkpoint's log has the record
+// with this JSON at an index.
+func CheckProof(p tlog.RecordProof, c Checkpoint, i int64, raw []byte) error {
+	root, err := parseRoot(c.Root)
+	if err == nil {
+		err = tlog.CheckRecord(p, c.Size, root, i, tlog.RecordHash(raw))
+	}
+	if err != nil {
+		return transfer.Errorf(transfer.KindDigest, "the log of %d records is not proved to have this record at index %d: %w", c.Size, i, err)
+	}
+	return nil
+}
+
+// ProofBetween proves that the log of the size to is the log of the size from
+// with records added: what a witness asks for between two checkpoints.
+func (l *Log) ProofBetween(from, to int64) (tlog.TreeProof, error) {
+	if have := l.Size(); from < 1 || from > to || to > have {
+		return nil, transfer.Errorf(transfer.KindNotFound, "the audit log has %d records; no proof between the sizes %d and %d", have, from, to)
+	}
+	p, err := tlog.ProveTree(to, from, l.hashes)
+	if err != nil {
+		return nil, logError(l.dir, err)
+	}
+	return p, nil
+}
+
+// CheckProofBetween checks, without the log, that a later checkpoint's log has
+// all that an earlier one's had.
+func CheckProofBetween(p tlog.TreeProof, from, to Checkpoint) error {
+	a, err := parseRoot(from.Root)
+	if err != nil {
+		return err
+	}
+	b, err := parseRoot(to.Root)
+	if err == nil {
+		err = tlog.CheckTree(p, to.Size, b, from.Size, a)
+	}
+	if err != nil {
+		return transfer.Errorf(transfer.KindDigest, "the log of %d records is not proved to go on from the one of %d: %w", to.Size, from.Size, err)
+	}
+	return nil
+}

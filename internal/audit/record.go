@@ -1,0 +1,295 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"ferry/internal/transfer"
+)
+
+// RecordVersion is the version of Record that this code writes and reads.
+const RecordVersion = 1
+
+// MaxRecord bounds the JSON of one record. It is 1 MiB less what a Batch needs
+// around it, so that every record can be sent.
+const MaxRecord = MaxBatch - batchEnvelope
+
+// Coordination is the agent name under which coordination's own records are
+// numbered. No agent sends records under it.
+const Coordination transfer.AgentName = "COORDINATION"
+
+// An Event says what a record records. Events unknown to this version are kept
+// and shown as they are.
+type Event string
+
+// The events.
+const (
+	Submitted Event = "submitted" // a request was handed over, as coordination saw it
+	Accepted  Event = "accepted"  // the source's ledger has the request
+	Started   Event = "started"   // the destination accepted; lane and settings are known
+	Items     Event = "item"      // outcomes of a batch of items
+	Completed Event = "completed" // final: successful or partial
+	Cancelled Event = "cancelled" // final
+	Failed    Event = "failed"    // final
+	Parked    Event = "parked"
+	Resumed   Event = "resumed"
+	GapFound  Event = "gap"     // records that were receipted are not in the log; see Record.Gap
+	Deleted   Event = "deleted" // a source was deleted
+	Warning   Event = "warning"
+)
+
+// The roles in which a record is written.
+const (
+	RoleSource       = "source"
+	RoleDestination  = "destination"
+	RoleCoordination = "coordination"
+)
+
+// A Record is one entry of the audit log. It is immutable once numbered.
+type Record struct {
+	V           int                `json:"v"`
+	Agent       transfer.AgentName `json:"agent"`       // who wrote it
+	Incarnation string             `json:"incarnation"` // of the writer's ledger; see FormatIncarnation
+	N           uint64             `json:"n"`           // within (agent, incarnation), from 1, without gaps
+	Time        time.Time          `json:"time"`        // the writer's clock, UTC
+	Event       Event              `json:"event"`
+	Role        string             `json:"role,omitempty"`
+	Transfer    transfer.ID        `json:"transfer,omitzero"`
+
+	Source      transfer.AgentName   `json:"source,omitempty"`
+	Destination transfer.AgentName   `json:"destination,omitempty"`
+	Originator  *transfer.Originator `json:"originator,omitempty"`
+	Job         string               `json:"job,omitempty"`
+	Meta        map[string]string    `json:"meta,omitempty"`
+	Principal   string               `json:"principal,omitempty"` // as the queue manager's subject named it
+	Request     *RequestFacts        `json:"request,omitempty"`
+
+	Items       []transfer.Outcome `json:"items,omitempty"` // a batch of outcomes; see FitItems
+	State       transfer.State     `json:"state,omitempty"`
+	Code        int                `json:"result_code,omitempty"`
+	Counts      *transfer.Counts   `json:"counts,omitempty"`
+	Error       *transfer.Error    `json:"error,omitempty"`
+	Lane        string             `json:"lane,omitempty"`
+	Seconds     float64            `json:"seconds,omitempty"`
+	Resumes     int64              `json:"resumes,omitempty"`
+	BytesResent int64              `json:"bytes_resent,omitempty"`
+	Reason      string             `json:"reason,omitempty"` // of a park, a cancel, a choice of lane
+	Limits      []string           `json:"limits,omitempty"` // primitives that the writer's platform lacks
+	Gap         *Gap               `json:"gap,omitempty"`
+	Text        string             `json:"text,omitempty"`
+}
+
+// A Gap names records of an agent that are lost: it dropped them on a receipt,
+// and the log no longer has them.
+type Gap struct {
+	Agent       transfer.AgentName `json:"agent"`
+	Incarnation string             `json:"incarnation"`
+	From        uint64             `json:"from"` // the first that is lost
+	To          uint64             `json:"to"`   // the last that is lost
+}
+
+// RequestFacts is what a request asked for, as far as an auditor asks.
+type RequestFacts struct {
+	Sources     []transfer.Path   `json:"sources,omitempty"`
+	MoreSources int               `json:"more_sources,omitempty"` // left out of Sources
+	Dest        transfer.Path     `json:"dest,omitempty"`
+	Recursive   bool              `json:"recursive,omitempty"`
+	Mode        string            `json:"mode,omitempty"`
+	Checksum    string            `json:"checksum,omitempty"`
+	IfExists    string            `json:"if_exists,omitempty"`
+	DeleteSrc   bool              `json:"delete_source,omitempty"`
+	Durability  string            `json:"durability,omitempty"`
+	Lane        string            `json:"lane,omitempty"`
+	Delivery    string            `json:"delivery,omitempty"`
+	Compress    string            `json:"compress,omitempty"`
+	Priority    int               `json:"priority,omitempty"`
+	Settings    transfer.Settings `json:"settings,omitzero"`
+}
+
+// maxSources bounds the source names in a record, in bytes of JSON at worst: a
+// request may be as large as a record.
+const maxSources = 256 << 10
+
+// FactsOf takes the facts from a request. Sources beyond a quarter of a record
+// are counted, not named.
+func FactsOf(q *transfer.Request) *RequestFacts {
+	f := &RequestFacts{Dest: q.Dest, Recursive: q.Recursive, Mode: q.Mode, Checksum: q.Checksum,
+		IfExists: q.IfExists, DeleteSrc: q.DeleteSrc, Durability: q.Durability, Lane: q.Lane,
+		Delivery: q.Delivery, Compress: q.Compress, Priority: q.Priority, Settings: q.Settings}
+	room := maxSources
+	for i, p := range q.Sources {
+		if room -= worst(len(p)); room < 0 {
+			f.MoreSources = len(q.Sources) - i
+			break
+		}
+		f.Sources = append(f.Sources, p)
+	}
+	return f
+}
+
+// FitItems is how many of the outcomes, from the first on, surely fit into one
+// record beside its other fields: at least one, if there is one.
+func FitItems(items []transfer.Outcome) int {
+	const fixed = 512 // the fields of bounded size, with their names
+	room := MaxRecord / 2
+	for i := range items {
+		o := &items[i]
+		room -= fixed + worst(len(o.Path)+len(o.Source)+len(o.Digest)+len(o.SrcSum)+len(o.Note))
+		if o.Err != nil {
+			room -= worst(len(o.Err.Text) + len(o.Err.Hint))
+		}
+		if room < 0 {
+			return max(i, 1)
+		}
+	}
+	return len(items)
+}
+
+// worst is what n bytes can grow to in JSON: each a \u00XX, or a path's %XX.
+func worst(n int) int { return 6*n + 3 }
+
+// FormatIncarnation writes an incarnation as records have it: 16 digits of hex.
+func FormatIncarnation(v uint64) string { return fmt.Sprintf("%016x", v) }
+
+// ParseIncarnation reads what FormatIncarnation writes.
+func ParseIncarnation(s string) (uint64, error) {
+	v, err := strconv.ParseUint(s, 16, 64)
+	if err != nil || len(s) != 16 || FormatIncarnation(v) != s {
+		return 0, transfer.Errorf(transfer.KindUsage, "incarnation %.40q is malformed; it has 16 digits of hex in lower case", s)
+	}
+	return v, nil
+}
+
+// Encode writes a record as one line of JSON, without a line end. It fills in
+// the version and puts the time into UTC.
+func Encode(r *Record) ([]byte, error) {
+	c := *r
+	c.V, c.Time = RecordVersion, r.Time.UTC()
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	b, err := marshal(&c)
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindInternal, "audit record %s: %w", c.name(), err)
+	}
+	if len(b) > MaxRecord {
+		return nil, transfer.Errorf(transfer.KindTooLarge, "audit record %s has %d bytes; the limit is %d", c.name(), len(b), MaxRecord)
+	}
+	return b, nil
+}
+
+// Decode reads a record. Fields that it does not know are ignored.
+func Decode(b []byte) (Record, error) {
+	var r Record
+	if err := unmarshal(b, &r, "audit record", MaxRecord, transfer.MaxJSONDepth); err != nil {
+		return Record{}, err
+	}
+	if err := checkVersion("audit record", r.V); err != nil {
+		return Record{}, err
+	}
+	if err := r.check(); err != nil {
+		return Record{}, err
+	}
+	r.Time = r.Time.UTC()
+	return r, nil
+}
+
+func (r *Record) check() error {
+	if err := checkAgent(r.Agent); err != nil {
+		return err
+	}
+	if _, err := ParseIncarnation(r.Incarnation); err != nil {
+		return err
+	}
+	switch {
+	case r.N == 0:
+		return transfer.Errorf(transfer.KindUsage, "an audit record of %s has no number", r.Agent)
+	case r.Event == "" || len(r.Event) > 32:
+		return transfer.Errorf(transfer.KindUsage, "audit record %s has no event, or one of more than 32 bytes", r.name())
+	case r.Time.IsZero(), r.Time.UTC().Year() < 1, r.Time.UTC().Year() > 9999:
+		return transfer.Errorf(transfer.KindUsage, "audit record %s has no time, or one that cannot be written", r.name())
+	}
+	return nil
+}
+
+// name names the record in errors.
+func (r *Record) name() string {
+	return string(r.Agent) + "/" + r.Incarnation + "/" + strconv.FormatUint(r.N, 10)
+}
+
+// stream is the key of the numbering that the record belongs to. The record has
+// been checked.
+func (r *Record) stream() stream {
+	v, _ := ParseIncarnation(r.Incarnation)
+	return stream{r.Agent, v}
+}
+
+func checkAgent(a transfer.AgentName) error {
+	name, err := transfer.ParseAgentName(string(a))
+	if err != nil {
+		return err
+	}
+	if name != a {
+		return transfer.Errorf(transfer.KindUsage, "agent name %q is not in capitals", string(a))
+	}
+	return nil
+}
+
+func checkVersion(what string, v int) error {
+	if v != RecordVersion {
+		return transfer.Errorf(transfer.KindVersion, "%s version %d is not spoken here; this is version %d", what, v, RecordVersion)
+	}
+	return nil
+}
+
+// marshal leaves <, > and & alone, here and in batches, so that a record's
+// bytes, which its leaf hash covers, pass through a batch unchanged.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+func unmarshal(b []byte, v any, what string, size, depth int) error {
+	switch {
+	case len(b) > size:
+		return transfer.Errorf(transfer.KindTooLarge, "%s has %d bytes; the limit is %d", what, len(b), size)
+	case !utf8.Valid(b):
+		return transfer.Errorf(transfer.KindUsage, "%s is not UTF-8", what)
+	case deeper(b, depth):
+		return transfer.Errorf(transfer.KindTooLarge, "%s is nested more than %d deep", what, depth)
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return transfer.Errorf(transfer.KindUsage, "%s is malformed: %w", what, err)
+	}
+	return nil
+}
+
+// deeper reports whether the brackets of a JSON text nest more than limit deep.
+func deeper(b []byte, limit int) bool {
+	depth, inString := 0, false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			if depth++; depth > limit {
+				return true
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return false
+}

@@ -1,0 +1,337 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"ferry/internal/transfer"
+)
+
+// findings are what the files say of themselves at a start.
+type findings struct {
+	st       *state // nil: none that can be used
+	stateErr error  // why st is nil although there is a file
+	nodes    int64  // stored hashes
+	hashed   int64  // records whose hashes are all stored
+	indexed  int64  // records in the index
+	bytes    int64  // of records
+}
+
+// look reads the findings. Beside a writer at work, the order of reading is the
+// writer's backwards, so that each file covers at least what the one read before
+// it covers.
+func (l *Log) look() (f findings, err error) {
+	if f.st, err = readState(l.disk, l.dir, l.id); err != nil {
+		if transfer.KindOf(err) != transfer.KindInternal {
+			return f, err
+		}
+		f.stateErr = err // it is only a memory; records can be read instead
+	}
+	if f.nodes, err = l.hashes.cells(); err != nil {
+		return f, err
+	}
+	f.hashed = recordsIn(f.nodes)
+	if f.indexed, err = l.index.cells(); err != nil {
+		return f, err
+	}
+	f.bytes, err = sizeOf(l.records)
+	return f, err
+}
+
+// witnessed is how many records were durable once, by anything that says so.
+func (f *findings) witnessed() int64 {
+	n := max(f.hashed, f.indexed)
+	if f.st != nil {
+		n = max(n, f.st.Size)
+	}
+	return n
+}
+
+// A recovery brings the files of a log into agreement.
+type recovery struct {
+	*Log
+	found   findings
+	stage   *stage
+	secured bool  // the tail of records is known to be durable
+	wrote   bool  // index or hashes need a sync
+	lost    *loss // records has lost its end
+}
+
+// recover reads the records that the state does not cover, completes index and
+// hashes from them, and cuts off what an interrupted append has left.
+func (l *Log) recover() error {
+	found, err := l.look()
+	if err != nil {
+		return err
+	}
+	r := &recovery{Log: l, found: found}
+	if err := r.begin(); err != nil {
+		return err
+	}
+	start := l.tip.tree.size
+	if err := r.read(); err != nil {
+		return err
+	}
+	if err := r.cut(); err != nil {
+		return err
+	}
+	if r.lost != nil {
+		return r.recordLoss()
+	}
+	l.saved = start
+	if found.st == nil || l.tip.tree.size-start >= saveEvery {
+		return l.save(nil)
+	}
+	return nil
+}
+
+// begin sets the tip to where the state says, if all files reach that far, or
+// to the beginning.
+func (r *recovery) begin() error {
+	r.tip, r.streams = tip{end: headerSize}, streams{}
+	st := r.found.st
+	if st == nil {
+		return nil
+	}
+	r.lost = st.Lost
+	if st.Size > r.found.hashed || st.Size > r.found.indexed || st.End > r.found.bytes {
+		return nil
+	}
+	t, err := loadTree(st.Size, r.hashes)
+	if err != nil {
+		return err
+	}
+	if t.root() != st.Root {
+		return r.damaged(hashesName, fmt.Sprintf("the root at %d records is not the one in the state", st.Size))
+	}
+	r.tip = tip{t, st.End}
+	r.streams, err = st.streams()
+	return err
+}
+
+// read takes in the records from the tip on, to the last good one.
+func (r *recovery) read() error {
+	w := newWalker(r.records, r.tip.end, r.found.bytes)
+	r.next()
+	for {
+		body, err := w.next()
+		var bad *badFrame
+		switch {
+		case err == io.EOF, errors.As(err, &bad):
+			if err := r.settle(); err != nil {
+				return err
+			}
+			return r.checkEnd(bad)
+		case err != nil:
+			return err
+		}
+		at, i := r.stage.tip.end, r.stage.tip.tree.size
+		rec, err := Decode(body)
+		if err == nil {
+			err = r.stage.add(body, &rec)
+		}
+		if err != nil {
+			return r.damaged(recordsName, fmt.Sprintf("offset %d, record %d: %v", at, i, err))
+		}
+		if st := r.found.st; st != nil && i+1 == st.Size && r.stage.tip.tree.root() != st.Root {
+			return r.damaged(recordsName, fmt.Sprintf("the root of its first %d records is not the one in the state", st.Size))
+		}
+		if i+1-r.stage.first.tree.size >= saveEvery {
+			if err := r.settle(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// next begins a stage at the tip.
+func (r *recovery) next() {
+	r.stage = &stage{first: r.tip, tip: r.tip, streams: r.streams}
+}
+
+// settle compares index and hashes with what they should be for the staged
+// records, and writes them where a crash has kept them from being so.
+func (r *recovery) settle() error {
+	s := r.stage
+	first := tlog.StoredHashCount(s.first.tree.size)
+	stored, err := r.storedCells(r.hashes, first, len(s.hashes))
+	if err != nil {
+		return err
+	}
+	for i := 0; i < len(stored); i += cellSize {
+		if !tornOf(stored[i:i+cellSize], s.hashes[i:]) {
+			_, n := tlog.SplitStoredHashIndex(first + int64(i/cellSize))
+			return r.damaged(recordsName, fmt.Sprintf("record %d, or one beside it, is not the one that was appended", n))
+		}
+	}
+	cells, err := r.storedCells(r.index, s.first.tree.size, len(s.cells))
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(cells, s.cells) || !bytes.Equal(stored, s.hashes) {
+		if err := r.secure(); err != nil {
+			return err
+		}
+		r.wrote = true
+		if err := r.index.write(s.cells, s.first.tree.size); err != nil {
+			return err
+		}
+		if err := r.hashes.write(s.hashes, first); err != nil {
+			return err
+		}
+	}
+	r.tip = s.tip
+	r.next()
+	return nil
+}
+
+// storedCells reads what there is of n bytes of cells.
+func (r *recovery) storedCells(t table, first int64, n int) ([]byte, error) {
+	have, err := t.cells()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, min(int64(n), max(have-first, 0)*cellSize))
+	return b, t.read(b, first)
+}
+
+// tornOf reports whether a crash can have left the stored cell where the right
+// one was being written: each byte is the right one, or the zero of a block that
+// was allocated and not written. Any other is evidence, and is not painted over.
+func tornOf(stored, right []byte) bool {
+	for i, c := range stored {
+		if c != right[i] && c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// secure makes the end of records durable before index and hashes say that it
+// is. It writes the same bytes again: an earlier writer's sync may have failed,
+// after which the system believes cached data to be on disk that is not.
+func (r *recovery) secure() error {
+	if r.secured {
+		return nil
+	}
+	r.secured = true
+	from := max(r.found.bytes-maxAppend, headerSize)
+	b := make([]byte, r.found.bytes-from)
+	if err := readAt(r.records, b, from); err != nil {
+		return err
+	}
+	if _, err := r.records.WriteAt(b, from); err != nil {
+		return err
+	}
+	return r.records.Sync()
+}
+
+// checkEnd judges the place where the good records end: the end of the file, or
+// a bad frame.
+func (r *recovery) checkEnd(bad *badFrame) error {
+	have := r.tip.tree.size
+	if have >= r.found.witnessed() {
+		// Never receipted, so it may go, if one append can have left it.
+		if bad == nil || r.found.bytes-bad.at <= maxAppend {
+			return nil
+		}
+		return r.damaged(recordsName, fmt.Sprintf("%v, in record %d", bad, have))
+	}
+	whole, err := r.reachesPast(have)
+	if err != nil {
+		return err
+	}
+	if bad != nil && (!bad.short || whole) {
+		return r.damaged(recordsName, fmt.Sprintf("%v, in record %d", bad, have))
+	}
+	r.lost, err = r.loss(have)
+	return err
+}
+
+// reachesPast reports whether records is as long as it was with the record at
+// an index in it: if so, nothing is missing at the end of the file.
+func (r *recovery) reachesPast(i int64) (bool, error) {
+	if st := r.found.st; st != nil && st.Size > i && st.End <= r.found.bytes {
+		return true, nil
+	}
+	if i+1 >= r.found.indexed {
+		return false, nil
+	}
+	c, err := r.index.cell(i + 1)
+	return c.at > headerSize && c.at <= r.found.bytes, err
+}
+
+// loss describes the greatest log that is remembered, where only some records
+// are left of it.
+func (r *recovery) loss(left int64) (*loss, error) {
+	was := &loss{Left: left}
+	if r.lost != nil {
+		*was = *r.lost
+		was.Left = min(was.Left, left)
+	}
+	if st := r.found.st; st != nil && st.Size > was.Size {
+		was.Size, was.Root = st.Size, st.Root
+	}
+	if r.found.hashed > was.Size {
+		t, err := loadTree(r.found.hashed, r.hashes)
+		if err != nil {
+			return nil, err
+		}
+		was.Size, was.Root = t.size, t.root()
+	}
+	was.Size = max(was.Size, r.found.indexed)
+	return was, nil
+}
+
+// cut makes every file end with the last good record. What proves a loss is
+// saved before it is cut away.
+func (r *recovery) cut() error {
+	if r.lost != nil {
+		if err := r.save(r.lost); err != nil {
+			return err
+		}
+	}
+	if r.found.bytes > r.tip.end {
+		if err := errors.Join(r.records.Truncate(r.tip.end), r.records.Sync()); err != nil {
+			return err
+		}
+	}
+	for _, t := range []struct {
+		table
+		want int64
+	}{{r.index, r.tip.tree.size}, {r.hashes, tlog.StoredHashCount(r.tip.tree.size)}} {
+		n, err := sizeOf(t.f)
+		if err != nil {
+			return err
+		}
+		long := n > headerSize+t.want*cellSize
+		if long {
+			err = t.cut(t.want)
+		}
+		if err == nil && (long || r.wrote) {
+			err = t.f.Sync()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordLoss puts on record in the log that it once was longer.
+func (r *recovery) recordLoss() error {
+	root := ""
+	if r.lost.Root != "" {
+		root = " with root " + r.lost.Root
+	}
+	err := r.appendOwn(Record{Event: GapFound, Reason: "the log lost its end", Text: fmt.Sprintf(
+		"the log once had %d records%s; the records from index %d on were lost", r.lost.Size, root, r.lost.Left)})
+	if err != nil {
+		return err
+	}
+	return r.save(nil)
+}

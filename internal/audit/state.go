@@ -1,0 +1,117 @@
+package audit
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ferry/internal/transfer"
+)
+
+// A state is the content of the state file: the log as it was at some size.
+// Everything below that size was durable before the state was written.
+type state struct {
+	Size    int64         `json:"size"`
+	Root    string        `json:"root"`
+	End     int64         `json:"end"` // offset in records
+	Streams []streamState `json:"streams"`
+	Lost    *loss         `json:"lost,omitempty"`
+}
+
+type streamState struct {
+	Agent       transfer.AgentName `json:"agent"`
+	Incarnation string             `json:"incarnation"`
+	Have        uint64             `json:"have"`
+	Index       int64              `json:"index"`
+}
+
+// A loss is what is known of a greater log than the one that is left. It stays
+// in the state until a gap record in the log says the same.
+type loss struct {
+	Size int64  `json:"size"`
+	Root string `json:"root"`
+	Left int64  `json:"left"`
+}
+
+func (s streams) save() []streamState {
+	list := make([]streamState, 0, len(s))
+	for k, p := range s {
+		list = append(list, streamState{k.agent, FormatIncarnation(k.incarnation), p.have, p.index})
+	}
+	slices.SortFunc(list, func(a, b streamState) int {
+		if c := strings.Compare(string(a.Agent), string(b.Agent)); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Incarnation, b.Incarnation)
+	})
+	return list
+}
+
+func (st *state) streams() (streams, error) {
+	s := streams{}
+	for _, e := range st.Streams {
+		v, err := ParseIncarnation(e.Incarnation)
+		if err != nil {
+			return nil, err
+		}
+		s[stream{e.Agent, v}] = position{e.Have, e.Index}
+	}
+	return s, nil
+}
+
+// writeState replaces the state file.
+func writeState(d disk, dir string, log uint64, st *state) error {
+	body, err := json.Marshal(st)
+	if err != nil {
+		return err
+	}
+	return replace(d, filepath.Join(dir, stateName), appendFrame(header(stateMagic, log), body))
+}
+
+// readState reads the state file. It is nil without an error where there is
+// none; the error is a *transfer.Error with KindInternal where it is damaged.
+func readState(d disk, dir string, log uint64) (*state, error) {
+	path := filepath.Join(dir, stateName)
+	f, err := d.open(path, os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	n, err := sizeOf(f)
+	if err != nil {
+		return nil, err
+	}
+	damaged := func(text string) error {
+		return transfer.Errorf(transfer.KindInternal, "%s is damaged: %s", path, text)
+	}
+	if n < headerSize+frameHead {
+		return nil, damaged("it is too short")
+	}
+	b := make([]byte, n)
+	if err := readAt(f, b, 0); err != nil {
+		return nil, err
+	}
+	id, err := parseHeader(b[:headerSize], stateMagic, path)
+	if err != nil {
+		return nil, damaged(err.Error())
+	}
+	if id != log {
+		return nil, damaged("it belongs to another log")
+	}
+	// Not readFrame: the state of a large network may pass a record's limit.
+	body := b[headerSize+frameHead:]
+	if !slices.Equal(appendFrame(nil, body), b[headerSize:]) {
+		return nil, damaged("the checksum does not match")
+	}
+	st := new(state)
+	if err := json.Unmarshal(body, st); err != nil {
+		return nil, damaged(err.Error())
+	}
+	return st, nil
+}

@@ -1,0 +1,186 @@
+package coordination
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// pageBytes bounds an answer, so that it fits into a message everywhere.
+const pageBytes = 512 << 10
+
+// answers is the table of questions.
+var answers = map[wire.Kind]func(*Service, *wire.Ask, *wire.Answer) error{
+	wire.AskPing:      func(*Service, *wire.Ask, *wire.Answer) error { return nil },
+	wire.AskRegister:  (*Service).askRegister,
+	wire.AskKnown:     (*Service).askKnown,
+	wire.AskQueued:    (*Service).askQueued,
+	wire.AskAgents:    (*Service).askAgents,
+	wire.AskTransfers: (*Service).askTransfers,
+	wire.AskTransfer:  (*Service).askTransfer,
+	wire.AskAudit:     (*Service).askAudit,
+	wire.AskVerify:    (*Service).askVerify,
+}
+
+// asked answers a question. Those that read the log run beside the others.
+func (s *Service) asked(m qmgr.Message) {
+	ask, err := wire.DecodeAsk(m.Data)
+	if err == nil && (ask.Kind == wire.AskAudit || ask.Kind == wire.AskVerify) {
+		go s.answer(m.Reply, ask, nil)
+		return
+	}
+	s.answer(m.Reply, ask, err)
+}
+
+func (s *Service) answer(reply string, ask *wire.Ask, err error) {
+	ans := wire.Answer{V: wire.Version}
+	if err == nil {
+		if do := answers[ask.Kind]; do != nil {
+			err = do(s, ask, &ans)
+		} else {
+			err = transfer.Errorf(transfer.KindVersion, "question of unknown kind %q", ask.Kind)
+		}
+	}
+	ans.Error = transfer.AsError(err)
+	if reply == "" {
+		return
+	}
+	if err := s.conn.Publish(reply, wire.Marshal(ans)); err != nil {
+		s.cfg.Log.Debug("an answer could not be sent", "err", err)
+	}
+}
+
+func (s *Service) askRegister(a *wire.Ask, _ *wire.Answer) error {
+	if a.Beat == nil {
+		return transfer.Errorf(transfer.KindVersion, "a registration names no agent")
+	}
+	if s.picture.Beat(a.Beat) {
+		s.saveRegistry()
+	}
+	return nil
+}
+
+func (s *Service) askKnown(a *wire.Ask, ans *wire.Answer) error {
+	k := s.picture.Known(a.Agent)
+	ans.Known = &k
+	return nil
+}
+
+func (s *Service) askQueued(a *wire.Ask, _ *wire.Answer) error {
+	if a.Queued != nil {
+		s.picture.Queued(a.Queued)
+	}
+	return nil
+}
+
+func (s *Service) askAgents(a *wire.Ask, ans *wire.Answer) error {
+	size := 0
+	for _, st := range s.picture.Agents() {
+		if a.Agent != "" && st.Agent != a.Agent || a.Suffix != "" && string(st.Agent) <= a.Suffix {
+			continue // Suffix: names after it, for the next page
+		}
+		if size += len(wire.Marshal(st)); size > pageBytes {
+			ans.More = true
+			break
+		}
+		ans.Agents = append(ans.Agents, st)
+	}
+	if a.Agent != "" && len(ans.Agents) == 0 {
+		return transfer.Errorf(transfer.KindNotFound, "no agent %s was ever heard of", a.Agent).WithHint("`ferry agent ls` lists them")
+	}
+	return nil
+}
+
+func (s *Service) askTransfers(a *wire.Ask, ans *wire.Answer) error {
+	limit := a.Limit
+	if limit <= 0 || limit > 400 {
+		limit = 400
+	}
+	ans.Transfers, ans.More = s.picture.Transfers(a.ID, limit)
+	size := 0
+	for i := range ans.Transfers {
+		if size += len(wire.Marshal(ans.Transfers[i])); size > pageBytes && i > 0 {
+			ans.Transfers, ans.More = ans.Transfers[:i], true
+			break
+		}
+	}
+	return nil
+}
+
+func (s *Service) askTransfer(a *wire.Ask, ans *wire.Answer) error {
+	g, err := s.picture.Transfer(a.Suffix)
+	if transfer.KindOf(err) == transfer.KindNotFound {
+		g, err = s.fromLog(a.Suffix, err)
+	}
+	if err == nil {
+		ans.Transfers = []transfer.Progress{*g}
+	}
+	return err
+}
+
+// fromLog puts a transfer together that the picture has forgotten.
+func (s *Service) fromLog(suffix string, notFound error) (*transfer.Progress, error) {
+	var recs []audit.Record
+	if err := s.log.Find(audit.Filter{IDSuffix: suffix, Limit: 10_000}, func(_ int64, _ []byte, r *audit.Record) error {
+		if r.Role == audit.RoleSource {
+			recs = append(recs, *r)
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	for i := len(recs) - 1; i >= 0; i-- {
+		s.picture.Record(&recs[i])
+	}
+	if len(recs) == 0 {
+		return nil, notFound
+	}
+	return s.picture.Transfer(suffix)
+}
+
+var errPage = errors.New("the page is full")
+
+// askAudit gives records newest first, below Index where that is given.
+func (s *Service) askAudit(a *wire.Ask, ans *wire.Answer) error {
+	limit := a.Limit
+	if limit <= 0 {
+		limit = 1000
+	}
+	size := 0
+	err := s.log.Find(audit.Filter{IDSuffix: a.Suffix, Agent: a.Agent, Event: audit.Event(a.Event)},
+		func(i int64, raw []byte, _ *audit.Record) error {
+			if a.Index > 0 && i >= a.Index {
+				return nil
+			}
+			if len(ans.Records) == limit || size+len(raw) > pageBytes && size > 0 {
+				ans.More = len(ans.Records) < limit
+				return errPage
+			}
+			size += len(raw)
+			ans.Records = append(ans.Records, append(json.RawMessage(nil), raw...))
+			ans.Next = i
+			return nil
+		})
+	if errors.Is(err, errPage) {
+		return nil
+	}
+	return err
+}
+
+// askVerify reads the whole log again. Verified is the audit.Report.
+func (s *Service) askVerify(_ *wire.Ask, ans *wire.Answer) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	report, err := s.log.Verify(ctx, nil)
+	if err != nil {
+		return err
+	}
+	ans.Verified = wire.Marshal(report)
+	return nil
+}

@@ -1,0 +1,106 @@
+package digest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"ferry/internal/transfer"
+)
+
+func sample(n int) []byte {
+	b := make([]byte, n)
+	rand.NewChaCha8([32]byte{1}).Read(b)
+	return b
+}
+
+// Published test values: RFC 1321, FIPS 180-4, and xxHash's own for the empty input.
+func TestKnownValues(t *testing.T) {
+	for m, want := range map[Method]string{
+		MD5:    "md5:900150983cd24fb0d6963f7d28e17f72",
+		SHA256: "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+	} {
+		h := m.New()
+		h.Write([]byte("abc"))
+		if got := m.Sum(h); got != want {
+			t.Errorf("%s of abc = %s, want %s", m, got, want)
+		}
+	}
+	if got := XXH3.Sum(XXH3.New()); got != "xxh3:99aa06d3014798d86001c324468d497f" {
+		t.Errorf("xxh3 of nothing = %s", got)
+	}
+}
+
+func TestRunningCutAnywhereFollowsToTheSameSum(t *testing.T) {
+	data := sample(700_000)
+	for _, m := range []Method{XXH3, MD5, SHA256, None} {
+		whole := NewRunning(m, nil)
+		whole.Write(data)
+		want := whole.Content()
+		for _, cuts := range [][]int{{1}, {65536}, {700_000}, {100, 300_000}, {5, 6, 7, 699_999}} {
+			var segs []transfer.Segment
+			at := 0
+			for _, c := range cuts {
+				r := NewRunning(m, segs)
+				r.Write(data[at:c])
+				segs, at = r.Prefix(), c
+			}
+			f := Follow(bytes.NewReader(data), m, segs)
+			f.Grow(int64(at))
+			got, err := f.Finish(context.Background(), int64(len(data)))
+			if err != nil || got != want {
+				t.Errorf("%s cut at %v: %s, %v; want %s", m, cuts, got, err, want)
+			}
+		}
+	}
+}
+
+func TestFollowerFindsAChangedPrefix(t *testing.T) {
+	data := sample(500_000)
+	r := NewRunning(XXH3, nil)
+	r.Write(data[:400_000])
+	segs := r.Prefix()
+	data[1234] ^= 1
+	f := Follow(bytes.NewReader(data), XXH3, segs)
+	<-f.Checked()
+	if !errors.Is(f.Err(), ErrPrefix) {
+		t.Fatalf("a flipped bit in the prefix gives %v", f.Err())
+	}
+	if _, err := f.Finish(context.Background(), 500_000); !errors.Is(err, ErrPrefix) {
+		t.Fatalf("Finish gives %v", err)
+	}
+}
+
+func TestFollowerStopsAndReportsAShortFile(t *testing.T) {
+	f := Follow(bytes.NewReader(sample(10)), XXH3, nil)
+	f.Stop()
+	f = Follow(bytes.NewReader(sample(10)), XXH3, nil)
+	if _, err := f.Finish(context.Background(), 20); err == nil {
+		t.Fatal("a file shorter than it should be has a digest")
+	}
+}
+
+func TestZerosAreBytes(t *testing.T) {
+	a, b := NewRunning(SHA256, nil), NewRunning(SHA256, nil)
+	a.Zeros(200_000)
+	b.Write(make([]byte, 200_000))
+	if a.Content() != b.Content() || a.At() != b.At() {
+		t.Fatal("a hole has another digest than the zeros that it stands for")
+	}
+}
+
+func TestPrefixAtZeroIsEmpty(t *testing.T) {
+	if p := NewRunning(XXH3, nil).Prefix(); len(p) != 0 {
+		t.Fatalf("prefix of nothing: %v", p)
+	}
+}
+
+func BenchmarkMessage256K(b *testing.B) {
+	data := sample(256 << 10)
+	b.SetBytes(int64(len(data)))
+	for b.Loop() {
+		Message(data)
+	}
+}

@@ -1,0 +1,87 @@
+package flow
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"ferry/internal/transfer"
+)
+
+func TestDefaultsAreTheReports(t *testing.T) {
+	s := transfer.DefaultSettings()
+	if RunAhead(s) != 50*256<<10 || Checkpoint(s) != 50*256<<10 {
+		t.Fatalf("run-ahead %d, checkpoint %d; the reports have 50 chunks of 256 KiB for both", RunAhead(s), Checkpoint(s))
+	}
+	if AckEvery(s, 1<<30) != 10*256<<10 || AckEvery(s, 1000) != 500 || AckEvery(s, 0) != 1 {
+		t.Fatal("acknowledge at the smaller of a window and half the credit")
+	}
+}
+
+func TestNegotiateCapsTheChunkAndKeepsTheRunAhead(t *testing.T) {
+	s := Negotiate(transfer.Settings{ChunkSize: 1 << 20}, 300_000)
+	if s.ChunkSize > 300_000 || s.ChunkSize%4096 != 0 {
+		t.Fatalf("chunk %d", s.ChunkSize)
+	}
+	if r := RunAhead(s); r < 40<<20 || r > 60<<20 {
+		t.Fatalf("run-ahead %d, asked 50 MiB", r)
+	}
+}
+
+// Scenario 8: 25 transfers share a pool smaller than 25 windows. Each can
+// always send, none is left with the floor for ever, and the sum stays inside.
+func TestScenario8SharedPool(t *testing.T) {
+	const message = 256 << 10
+	p := NewPool(30<<20, 25, message)
+	var accounts []*Account
+	sent := map[*Account]int64{}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 25 {
+		a := p.Open(50 * message)
+		if a.Grant() < message {
+			t.Fatalf("account %d begins with %d, less than a message", len(accounts), a.Ahead())
+		}
+		accounts = append(accounts, a)
+	}
+	for range 100_000 {
+		a := accounts[rng.IntN(25)]
+		if n := min(a.Ahead(), message); n > 0 {
+			a.Use(n)
+			sent[a] += n
+		}
+		if rng.IntN(3) == 0 {
+			a.Grant()
+		}
+		if g := p.Granted(); g > 30<<20 {
+			t.Fatalf("granted %d of %d", g, 30<<20)
+		}
+	}
+	lo, hi := int64(1)<<62, int64(0)
+	for _, a := range accounts {
+		lo, hi = min(lo, sent[a]), max(hi, sent[a])
+	}
+	if lo*2 < hi {
+		t.Fatalf("the least has sent %d, the most %d: not fair", lo, hi)
+	}
+}
+
+func TestOldEpochIsHeldUntilTheNewOneSpeaks(t *testing.T) {
+	p := NewPool(10<<20, 2, 1<<20)
+	a := p.Open(8 << 20)
+	a.Grant()
+	held := p.Granted()
+	a.NewEpoch()
+	if p.Granted() != held {
+		t.Fatal("credit of the old epoch was given back while its messages may still come")
+	}
+	if a.Grant() != 0 && p.Granted() > 10<<20 {
+		t.Fatal("the new epoch's grant overdraws the pool")
+	}
+	a.Settle()
+	if a.Grant() < 1<<20 {
+		t.Fatal("no credit after the old epoch is gone")
+	}
+	a.Close()
+	if p.Granted() != 0 {
+		t.Fatal("a closed account still holds credit")
+	}
+}

@@ -1,0 +1,46 @@
+// Package queue is the queue lane: chunk messages travel through the queue
+// manager as core NATS messages on the DATA subject. It works wherever both
+// agents reach a queue manager. Messages of one transfer come in the order in
+// which they were sent, or not at all; what is lost shows as a gap in their
+// sequence.
+package queue
+
+import (
+	"log/slog"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A Publisher sends on the data connection. It fails at once while there is no
+// connection, and is done with the data when it returns.
+type Publisher interface {
+	PublishData(subject string, data []byte) error
+}
+
+// A Lane sends the chunk messages of one agent.
+type Lane struct {
+	pub  Publisher
+	from transfer.AgentName
+}
+
+// New makes the lane of an agent.
+func New(pub Publisher, from transfer.AgentName) *Lane { return &Lane{pub, from} }
+
+// Send sends one chunk message.
+func (l *Lane) Send(to transfer.AgentName, id transfer.ID, message []byte) error {
+	return l.pub.PublishData(wire.DataSubject(to, l.from, id), message)
+}
+
+// Receive hands the messages that a subject brings to h, with the agent that
+// the subject says they are from.
+func Receive(log *slog.Logger, h func(from transfer.AgentName, message []byte)) func(subject string, message []byte) {
+	return func(subject string, message []byte) {
+		from, err := wire.DataSource(subject)
+		if err != nil {
+			log.Warn("a message is dropped", "err", err)
+			return
+		}
+		h(from, message)
+	}
+}

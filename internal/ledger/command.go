@@ -1,0 +1,75 @@
+package ledger
+
+import (
+	"encoding/json"
+	"time"
+
+	"ferry/internal/transfer"
+)
+
+// MaxTombstones bounds the cancelled IDs that are kept though their request
+// was never seen.
+const MaxTombstones = 10_000
+
+type command struct {
+	V      int             `json:"v"`
+	At     time.Duration   `json:"at"` // agent's running time
+	Hash   string          `json:"hash"`
+	Answer json.RawMessage `json:"answer"`
+}
+
+// Command gives the answer that a command was given when it came first, and a
+// hash of what it said.
+func (t *Tx) Command(id transfer.ID) (hash string, answer []byte, err error) {
+	var c command
+	ok, err := getJSON(t.tx.Bucket(bCommands), "command", id[:], &c)
+	if !ok {
+		return "", nil, err
+	}
+	return c.Hash, c.Answer, err
+}
+
+// PutCommand notes the answer of a command.
+func (t *Tx) PutCommand(id transfer.ID, hash string, answer []byte) error {
+	return putJSON(t.tx.Bucket(bCommands), id[:], command{recordVersion, t.Running(), hash, answer})
+}
+
+func (t *Tx) forgetCommands(before time.Duration) error {
+	b := t.tx.Bucket(bCommands)
+	var old [][]byte
+	err := each(b, nil, func(k, _ []byte) error {
+		var c command
+		if _, err := getJSON(b, "command", k, &c); err != nil {
+			return err
+		}
+		if c.At < before {
+			old = append(old, append([]byte(nil), k...))
+		}
+		return nil
+	})
+	for _, k := range old {
+		if err := b.Delete(k); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// Entomb notes that an unknown transfer was cancelled, so that its request,
+// should it come yet, does not run. The oldest give way.
+func (t *Tx) Entomb(id transfer.ID) error {
+	b := t.tx.Bucket(bTombs)
+	if n := b.Stats().KeyN; n >= MaxTombstones {
+		if k, _ := b.Cursor().First(); k != nil {
+			if err := b.Delete(k); err != nil {
+				return err
+			}
+		}
+	}
+	return putJSON(b, id[:], struct {
+		V int `json:"v"`
+	}{recordVersion})
+}
+
+// Entombed reports whether the transfer was cancelled before it was known.
+func (t *Tx) Entombed(id transfer.ID) bool { return t.tx.Bucket(bTombs).Get(id[:]) != nil }

@@ -1,0 +1,24 @@
+// Package ledger keeps on disk what an agent has promised and how far each
+// file is safe. The queue manager is a courier; this is the record.
+//
+// One agent has one ledger: a directory with
+//
+//	ledger.db     a bbolt database, every transaction synced before it returns
+//	items/ID      the item journal of a transfer of which this agent is the source
+//	reserve       disk space put aside, given up when the disk is full (R33)
+//
+// The buckets of ledger.db; every value is JSON that begins with its version:
+//
+//	meta       version, incarnation, generation, running time, floor, clean
+//	source     transfer ID → Source: this agent sends it
+//	incoming   transfer ID → Incoming: this agent receives it
+//	items      transfer ID, item → Item: an incoming item that is not over
+//	dirs       transfer ID, directory → nothing: temporaries may be there
+//	deletes    transfer ID, item → Delete: a source file still to be deleted
+//	commands   command ID → the answer that was given
+//	tombs      transfer ID → when: cancelled before it was known
+//	outbox     number → audit record, until coordination has it
+//
+// A ledger is bound to its machine's architecture (bbolt stores in native byte
+// order); the numbers inside keys are big-endian so that they sort.
+package ledger

@@ -1,0 +1,152 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"time"
+
+	"ferry/internal/localfs"
+	"ferry/internal/transfer"
+)
+
+// An Incoming is the record of a transfer that this agent receives.
+type Incoming struct {
+	V           int                 `json:"v"`
+	Request     transfer.Request    `json:"request"` // without Sources
+	From        string              `json:"source_incarnation"`
+	State       transfer.Incoming   `json:"state"`
+	Epoch       uint32              `json:"epoch"`
+	Nonce       uint64              `json:"nonce"` // of the last OPEN that was answered
+	Settings    transfer.Settings   `json:"settings"`
+	Resolution  transfer.Resolution `json:"resolution"`
+	Generation  uint64              `json:"generation"` // that names the temporaries
+	Decided     transfer.ItemSet    `json:"decided"`
+	Total       uint64              `json:"total"`
+	HasTotal    bool                `json:"has_total"`
+	Temps       uint64              `json:"temps"` // items below have, or had, temporaries
+	Counts      transfer.Counts     `json:"counts"`
+	Live        bool                `json:"live,omitempty"` // an epoch was open when this was written
+	Crashes     int                 `json:"crashes,omitempty"`
+	Started     time.Time           `json:"started"`
+	LastContact time.Time           `json:"last_contact"`
+	EndedAt     time.Duration       `json:"ended_at,omitempty"`
+}
+
+// Deadline is how long the destination waits for the source: twice the
+// source's recovery time-out and an hour, or 30 days where that is for ever.
+func (in *Incoming) Deadline() time.Duration {
+	if r := in.Request.RecoveryTimeout(); r >= 0 {
+		return 2*r + time.Hour
+	}
+	return 30 * 24 * time.Hour
+}
+
+// An Item is what the ledger holds of one incoming item, from its first
+// checkpoint or its commit until the source has its outcome.
+type Item struct {
+	V       int               `json:"v"`
+	Point   *Checkpoint       `json:"point,omitempty"`      // Begun, with a safe point
+	Intent  *localfs.Intent   `json:"committing,omitempty"` // Committing
+	Outcome *transfer.Outcome `json:"outcome,omitempty"`    // COMMITTED or FAILED
+}
+
+// A Checkpoint is a place from which an item can be resumed.
+type Checkpoint struct {
+	transfer.Point
+	Name      transfer.Path `json:"name"`
+	Mode      uint32        `json:"mode"`
+	Size      int64         `json:"size"`
+	Mtime     int64         `json:"mtime"`
+	Allocated int64         `json:"allocated"`
+	SourceAt  transfer.Path `json:"source_path"`
+	Boot      string        `json:"boot"`
+	Durable   bool          `json:"durable"`
+}
+
+func itemOf(k []byte) uint64 { return binary.BigEndian.Uint64(k[16:]) }
+
+// Incoming reads a record; nil where there is none.
+func (t *Tx) Incoming(id transfer.ID) (*Incoming, error) {
+	in := new(Incoming)
+	ok, err := getJSON(t.tx.Bucket(bIncoming), "incoming", id[:], in)
+	if !ok || err != nil {
+		return nil, err
+	}
+	return in, nil
+}
+
+// PutIncoming writes a record. A final one takes with it what was kept for
+// its items.
+func (t *Tx) PutIncoming(in *Incoming) error {
+	in.V = recordVersion
+	id := in.Request.ID
+	if in.State.Final() {
+		in.Decided = transfer.ItemSet{}
+		in.EndedAt = t.Running()
+		if err := dropAll(t.tx.Bucket(bItems), id[:]); err != nil {
+			return err
+		}
+		if err := dropAll(t.tx.Bucket(bDirs), id[:]); err != nil {
+			return err
+		}
+	}
+	return putJSON(t.tx.Bucket(bIncoming), id[:], in)
+}
+
+// Incomings calls fn for every record, oldest ID first.
+func (t *Tx) Incomings(fn func(*Incoming) error) error {
+	b := t.tx.Bucket(bIncoming)
+	return each(b, nil, func(k, _ []byte) error {
+		in := new(Incoming)
+		if _, err := getJSON(b, "incoming", k, in); err != nil {
+			return err
+		}
+		return fn(in)
+	})
+}
+
+// PutItem writes an item's record; DropItem forgets it.
+func (t *Tx) PutItem(id transfer.ID, item uint64, it Item) error {
+	it.V = recordVersion
+	return putJSON(t.tx.Bucket(bItems), itemKey(id, item), it)
+}
+
+// DropItem forgets an item whose outcome the source has.
+func (t *Tx) DropItem(id transfer.ID, item uint64) error {
+	return t.tx.Bucket(bItems).Delete(itemKey(id, item))
+}
+
+// Item reads one item's record; nil where there is none.
+func (t *Tx) Item(id transfer.ID, item uint64) (*Item, error) {
+	it := new(Item)
+	ok, err := getJSON(t.tx.Bucket(bItems), "item", itemKey(id, item), it)
+	if !ok || err != nil {
+		return nil, err
+	}
+	return it, nil
+}
+
+// Items calls fn for the records of a transfer's items, in order.
+func (t *Tx) Items(id transfer.ID, fn func(item uint64, it *Item) error) error {
+	b := t.tx.Bucket(bItems)
+	return each(b, id[:], func(k, _ []byte) error {
+		it := new(Item)
+		if _, err := getJSON(b, "item", k, it); err != nil {
+			return err
+		}
+		return fn(itemOf(k), it)
+	})
+}
+
+// PutDir notes that temporaries of a transfer may be in a directory (R23).
+func (t *Tx) PutDir(id transfer.ID, dir transfer.Path) error {
+	return t.tx.Bucket(bDirs).Put(append(append([]byte(nil), id[:]...), dir...), []byte{recordVersion})
+}
+
+// Dirs lists the directories of PutDir.
+func (t *Tx) Dirs(id transfer.ID) (dirs []transfer.Path, err error) {
+	err = each(t.tx.Bucket(bDirs), id[:], func(k, _ []byte) error {
+		dirs = append(dirs, transfer.Path(k[16:]))
+		return nil
+	})
+	return dirs, err
+}

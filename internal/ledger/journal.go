@@ -1,0 +1,357 @@
+package ledger
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"ferry/internal/transfer"
+)
+
+// The item journal of a transfer, one file. Integers are big-endian.
+//
+//	 8 bytes  "FERRYITM"
+//	 4        version, 1
+//	then per item:
+//	 4        length of what follows the checksum
+//	 4        CRC-32C of what follows
+//	 1        item type, or 255: END, no more items
+//	 4        number of the argument that it came from
+//	 8        size
+//	 2+n      source path   2+n  name   1 error kind   2+n error text
+//	END has, after its type: 8 symbolic links skipped
+//
+// A torn record at the end is what a crash leaves; it is cut off. A bad one
+// before others is damage and an error.
+const (
+	journalMagic   = "FERRYITM"
+	journalVersion = 1
+	journalEnd     = 255
+	maxJournalItem = 64 << 10
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// A Journal is open for appending by the walk and for reading by the sender,
+// at the same time.
+type Journal struct {
+	f *os.File
+
+	mu     sync.Mutex
+	wake   chan struct{} // closed and replaced at every change
+	buf    []byte
+	tail   int64  // bytes in the file
+	synced int64  // bytes that are durable and may be read
+	items  uint64 // in the file
+	files  int64
+	bytes  int64
+	shown  Totals
+	ended  bool
+	links  int64
+	last   *transfer.Item
+	arg    int
+}
+
+// Totals are what a walk has found so far.
+type Totals struct {
+	Items, Files, Bytes, Links int64
+	Ended                      bool
+}
+
+func (l *Ledger) journalPath(id transfer.ID) string {
+	return filepath.Join(l.dir, "items", id.String())
+}
+
+// Journal opens the item journal of a transfer, making it at the first time.
+func (l *Ledger) Journal(id transfer.ID) (*Journal, error) {
+	path := l.journalPath(id)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindOf(err), "the item journal cannot be opened: %w", err)
+	}
+	j := &Journal{f: f, wake: make(chan struct{})}
+	if err := errors.Join(j.recover(), syncDirs(filepath.Dir(path))); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return j, nil
+}
+
+// DropJournal removes the item journal of a transfer that has ended.
+func (l *Ledger) DropJournal(id transfer.ID) error {
+	err := os.Remove(l.journalPath(id))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// recover reads what is there, cuts off a torn tail and finds the last item.
+func (j *Journal) recover() error {
+	head := make([]byte, 12)
+	n, err := io.ReadFull(j.f, head)
+	if n < 12 { // nothing, or a crash while the header was written
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
+		copy(head, journalMagic)
+		binary.BigEndian.PutUint32(head[8:], journalVersion)
+		if _, err := j.f.WriteAt(head, 0); err != nil {
+			return err
+		}
+		if err := j.f.Truncate(12); err != nil {
+			return err
+		}
+		j.tail, j.synced = 12, 12
+		return j.f.Sync()
+	}
+	if string(head[:8]) != journalMagic || binary.BigEndian.Uint32(head[8:]) != journalVersion {
+		return transfer.Errorf(transfer.KindVersion, "item journal %s is of another format", j.f.Name())
+	}
+	j.tail = 12
+	r := bufio.NewReaderSize(io.NewSectionReader(j.f, 12, 1<<62), 256<<10)
+	for {
+		body, err := readRecord(r)
+		if errors.Is(err, errTorn) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		it, arg, end, links, err := decodeItem(body)
+		if err != nil {
+			return transfer.Errorf(transfer.KindInternal, "item journal %s is damaged at byte %d: %w", j.f.Name(), j.tail, err)
+		}
+		j.tail += int64(8 + len(body))
+		if end {
+			j.ended, j.links = true, links
+			break
+		}
+		j.count(it, arg)
+	}
+	if err := j.f.Truncate(j.tail); err != nil {
+		return err
+	}
+	if err := j.f.Sync(); err != nil {
+		return err
+	}
+	j.synced = j.tail
+	j.shown = j.totals()
+	return nil
+}
+
+func (j *Journal) count(it transfer.Item, arg int) {
+	j.items++
+	if it.Type != transfer.ItemDir {
+		j.files++
+		j.bytes += it.Size
+	}
+	j.last, j.arg = &it, arg
+}
+
+func (j *Journal) totals() Totals {
+	return Totals{int64(j.items), j.files, j.bytes, j.links, j.ended}
+}
+
+// Last is where a walk that was interrupted goes on: the last item and the
+// argument that it came from; nil at the start.
+func (j *Journal) Last() (*transfer.Item, int) { return j.last, j.arg }
+
+// Append adds an item; it is not offered to readers until Sync.
+func (j *Journal) Append(arg int, it transfer.Item) error {
+	j.buf = encodeItem(j.buf, arg, it)
+	j.count(it, arg)
+	if len(j.buf) >= 256<<10 {
+		return j.flush()
+	}
+	return nil
+}
+
+func (j *Journal) flush() error {
+	n, err := j.f.WriteAt(j.buf, j.tail)
+	if err != nil {
+		return transfer.Errorf(transfer.KindOf(err), "the item journal cannot be written: %w", err)
+	}
+	j.tail += int64(n)
+	j.buf = j.buf[:0]
+	return nil
+}
+
+// Sync makes what was appended durable and offers it to readers.
+func (j *Journal) Sync() error {
+	if err := j.flush(); err != nil {
+		return err
+	}
+	if j.tail == j.synced {
+		return nil
+	}
+	if err := j.f.Sync(); err != nil {
+		return transfer.Errorf(transfer.KindOf(err), "the item journal cannot be synced: %w", err)
+	}
+	j.mu.Lock()
+	j.synced = j.tail
+	j.shown = j.totals()
+	close(j.wake)
+	j.wake = make(chan struct{})
+	j.mu.Unlock()
+	return nil
+}
+
+// End closes the list: there are no more items.
+func (j *Journal) End(links int64) error {
+	body := binary.BigEndian.AppendUint64([]byte{journalEnd}, uint64(links))
+	j.buf = appendRecord(j.buf, body)
+	j.links = links
+	if err := j.flush(); err != nil {
+		return err
+	}
+	j.ended = true
+	return j.Sync()
+}
+
+// Totals are the figures of what has been synced.
+func (j *Journal) Totals() Totals {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.shown
+}
+
+// Close closes the file.
+func (j *Journal) Close() error { return j.f.Close() }
+
+// A Cursor reads a journal from the start.
+type Cursor struct {
+	j    *Journal
+	r    *bufio.Reader
+	at   int64
+	next uint64
+}
+
+// Cursor starts a reading.
+func (j *Journal) Cursor() *Cursor {
+	return &Cursor{j: j, at: 12, r: bufio.NewReaderSize(io.NewSectionReader(j.f, 12, 1<<62), 64<<10)}
+}
+
+// Next gives the next item and its number. With more false and a nil wait the
+// list is over; with a channel, it goes on when that is closed.
+func (c *Cursor) Next() (n uint64, it transfer.Item, more bool, wait <-chan struct{}, err error) {
+	c.j.mu.Lock()
+	synced, wake := c.j.synced, c.j.wake
+	c.j.mu.Unlock()
+	if c.at >= synced {
+		return 0, it, false, wake, nil
+	}
+	body, err := readRecord(c.r)
+	if err != nil {
+		return 0, it, false, nil, transfer.Errorf(transfer.KindInternal, "item journal %s cannot be read at byte %d: %w", c.j.f.Name(), c.at, err)
+	}
+	it, _, end, _, err := decodeItem(body)
+	if err != nil {
+		return 0, it, false, nil, transfer.Errorf(transfer.KindInternal, "item journal %s is damaged at byte %d: %w", c.j.f.Name(), c.at, err)
+	}
+	if end {
+		return c.next, it, false, nil, nil
+	}
+	c.at += int64(8 + len(body))
+	c.next++
+	return c.next - 1, it, true, nil, nil
+}
+
+// Count is the number of items read so far.
+func (c *Cursor) Count() uint64 { return c.next }
+
+var errTorn = errors.New("torn record")
+
+func appendRecord(b, body []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(len(body)))
+	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(body, castagnoli))
+	return append(b, body...)
+}
+
+func readRecord(r io.Reader) ([]byte, error) {
+	var head [8]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, errTorn
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if n == 0 || n > maxJournalItem {
+		return nil, errTorn
+	}
+	body := make([]byte, n)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return nil, errTorn
+	}
+	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(head[4:]) {
+		return nil, errTorn
+	}
+	return body, nil
+}
+
+func encodeItem(b []byte, arg int, it transfer.Item) []byte {
+	body := []byte{byte(it.Type)}
+	body = binary.BigEndian.AppendUint32(body, uint32(arg))
+	body = binary.BigEndian.AppendUint64(body, uint64(it.Size))
+	text := func(s string) {
+		body = binary.BigEndian.AppendUint16(body, uint16(len(s)))
+		body = append(body, s...)
+	}
+	text(string(it.Source))
+	text(string(it.Name))
+	var kind transfer.Kind
+	var words string
+	if it.Err != nil {
+		kind, words = it.Err.Kind, it.Err.Error()
+	}
+	body = append(body, byte(kind))
+	text(words[:min(len(words), 1000)])
+	return appendRecord(b, body)
+}
+
+// fields takes big-endian fields off the front of a record.
+type fields struct {
+	b   []byte
+	bad bool
+}
+
+func (f *fields) take(n int) []byte {
+	if n > len(f.b) {
+		f.bad, f.b = true, nil
+		return make([]byte, min(n, 8))
+	}
+	v := f.b[:n]
+	f.b = f.b[n:]
+	return v
+}
+
+func (f *fields) text() string { return string(f.take(int(binary.BigEndian.Uint16(f.take(2))))) }
+
+func decodeItem(body []byte) (it transfer.Item, arg int, end bool, links int64, err error) {
+	f := fields{b: body}
+	kind := f.take(1)[0]
+	if kind == journalEnd {
+		links = int64(binary.BigEndian.Uint64(f.take(8)))
+		end = true
+	} else {
+		it.Type = transfer.ItemType(kind)
+		arg = int(binary.BigEndian.Uint32(f.take(4)))
+		it.Size = int64(binary.BigEndian.Uint64(f.take(8)))
+		it.Source, it.Name = transfer.Path(f.text()), transfer.Path(f.text())
+		if k := transfer.Kind(f.take(1)[0]); k != transfer.KindNone {
+			it.Err = &transfer.Error{Kind: k, Text: f.text()}
+		} else {
+			f.text()
+		}
+		if it.Type < transfer.ItemFile || it.Type > transfer.ItemBad {
+			err = errors.New("an item of unknown type")
+		}
+	}
+	if f.bad || len(f.b) > 0 {
+		err = errors.New("a record of the wrong length")
+	}
+	return it, arg, end, links, err
+}

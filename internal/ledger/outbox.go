@@ -1,0 +1,76 @@
+package ledger
+
+import (
+	"encoding/binary"
+
+	"ferry/internal/transfer"
+)
+
+// The outbox holds audit records from the transaction that caused them until
+// coordination has receipted them. They are numbered from 1 without gaps.
+
+// Audit puts a record into the outbox; build is given its number.
+func (t *Tx) Audit(build func(n uint64) []byte) error {
+	b := t.tx.Bucket(bOutbox)
+	n, err := b.NextSequence()
+	if err != nil {
+		return err
+	}
+	return b.Put(binary.BigEndian.AppendUint64(nil, n), build(n))
+}
+
+// Outbox is how many records wait.
+func (l *Ledger) Outbox() int64 { return l.outbox.Load() }
+
+// OutboxFull returns the error that pauses transfers while too many wait.
+func (l *Ledger) OutboxFull() error {
+	if n := l.outbox.Load(); n >= l.opt.OutboxLimit {
+		return transfer.Errorf(transfer.KindBusy, "the audit outbox is full: %d records wait for coordination", n).
+			WithHint("start coordination; the transfer goes on by itself")
+	}
+	return nil
+}
+
+// OutboxFrom gives waiting records with numbers from n on, up to the limits,
+// and the number of the oldest record that is still here (0: none).
+func (l *Ledger) OutboxFrom(n uint64, count, bytes int) (first uint64, records [][]byte, oldest uint64, err error) {
+	err = l.View(func(t *Tx) error {
+		c := t.tx.Bucket(bOutbox).Cursor()
+		if k, _ := c.First(); k != nil {
+			oldest = binary.BigEndian.Uint64(k)
+		}
+		size := 0
+		for k, v := c.Seek(binary.BigEndian.AppendUint64(nil, n)); k != nil; k, v = c.Next() {
+			size += len(v)
+			if len(records) == count || len(records) > 0 && size > bytes {
+				break
+			}
+			if first == 0 {
+				first = binary.BigEndian.Uint64(k)
+			}
+			records = append(records, append([]byte(nil), v...))
+		}
+		return nil
+	})
+	return first, records, oldest, err
+}
+
+// Receipted drops the records up to n: coordination has them.
+func (l *Ledger) Receipted(n uint64) error {
+	var gone int64
+	err := l.Update(func(t *Tx) error {
+		gone = 0
+		c := t.tx.Bucket(bOutbox).Cursor()
+		for k, _ := c.First(); k != nil && binary.BigEndian.Uint64(k) <= n; k, _ = c.First() {
+			if err := c.Delete(); err != nil {
+				return err
+			}
+			gone++
+		}
+		return nil
+	})
+	if err == nil {
+		l.outbox.Add(-gone)
+	}
+	return err
+}

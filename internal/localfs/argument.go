@@ -1,0 +1,199 @@
+package localfs
+
+import (
+	"errors"
+	"path"
+	"strings"
+
+	"ferry/internal/transfer"
+)
+
+// An argument is one source of a walk, taken apart.
+type argument struct {
+	src   transfer.Path // as given
+	place place
+	err   error // it lies outside the roots
+
+	base string // a literal's name at the destination; empty: only what is in it is sent
+
+	pat    pattern // nil for a literal
+	stem   place   // the directory above the first wildcard
+	nested bool    // matches are named from stem on, because of a "**"
+	spread bool    // matches are named by their base, but lie in several directories
+}
+
+// HasOwnName reports whether a source is sent under a name of its own. The
+// sources ".", ".." and "/" are not: what is in them is sent.
+func HasOwnName(p transfer.Path) bool {
+	b := path.Base(string(p))
+	return b != "." && b != ".." && b != "/"
+}
+
+// argument takes a source apart. A source with wildcards that exists as it is
+// written is a literal, unless expand is set.
+func (f *FS) argument(src transfer.Path, expand bool) *argument {
+	a := &argument{src: src}
+	if HasOwnName(src) {
+		a.base = path.Base(string(src))
+	}
+	if a.place, a.err = f.locate(src); a.err != nil || !IsPattern(transfer.Path(a.place.rel)) {
+		return a
+	}
+	if !expand {
+		if d, err := f.openParent(a.place); err == nil {
+			_, err = d.lstat(a.place.base())
+			d.close()
+			if err == nil {
+				return a
+			}
+		}
+	}
+	parts := strings.Split(a.place.rel, "/")
+	first := 0
+	for !IsPattern(transfer.Path(parts[first])) {
+		first++
+	}
+	a.stem = a.place
+	for range parts[first:] {
+		a.stem = a.stem.up()
+	}
+	a.pat = newPattern(parts[first:])
+	for i, part := range a.pat {
+		a.nested = a.nested || part == "**"
+		a.spread = a.spread || i > 0
+	}
+	a.spread = a.spread && !a.nested
+	return a
+}
+
+// up is the parent, also of a component directly beneath the root.
+func (l place) up() place {
+	return place{l.root, path.Dir(l.path), path.Dir(l.rel)}
+}
+
+// rest is the components of path below dir.
+func rest(p, dir string) []string {
+	return strings.Split(strings.TrimPrefix(strings.TrimPrefix(p, dir), "/"), "/")
+}
+
+// resume finds the components after which a walk of this argument goes on.
+// done: the argument is finished. ok is false where the item is none of this
+// argument's, as it reads now.
+func (a *argument) resume(last *transfer.Item) (after []string, done, ok bool) {
+	at := string(last.Source)
+	if a.err != nil || at == a.place.path || last.Source == a.src {
+		return nil, true, true
+	}
+	top := a.place.path
+	if a.pat != nil {
+		top = a.stem.path
+	}
+	if at == top {
+		return nil, true, true // the directory itself could not be read
+	}
+	if !beneath(at, top) {
+		return nil, false, false
+	}
+	return rest(at, top), false, true
+}
+
+// yields reports whether the argument has an item of this name. own is, for the
+// argument that the item comes from, the directory at which to stop looking.
+func (w *walker) yields(a *argument, name, own string) bool {
+	parts := strings.Split(name, "/")
+	switch {
+	case a.err != nil:
+		return false
+	case a.pat == nil:
+		if a.base != "" {
+			if parts[0] != a.base {
+				return false
+			}
+			parts = parts[1:]
+		}
+		return (len(parts) == 0 || w.req.Recursive) && w.sent(a.place, parts)
+	case a.nested:
+		return w.accepted(a.pat, parts) && w.sent(a.stem, parts)
+	case !matchName(a.pat[len(a.pat)-1], parts[0]), len(parts) > 1 && !w.req.Recursive:
+		return false
+	case !a.spread:
+		return w.sent(a.stem, parts)
+	}
+	return w.anySent(a, parts, own)
+}
+
+// accepted reports whether a pattern takes a path: whole, or a directory in it
+// that is then sent with all that is in it.
+func (w *walker) accepted(p pattern, parts []string) bool {
+	set := p.start()
+	for i, part := range parts {
+		set = p.step(set, part)
+		if p.accepts(set) && (w.req.Recursive || i == len(parts)-1) {
+			return true
+		}
+	}
+	return false
+}
+
+// sent reports whether a path below a directory is one that a walk would send:
+// it is there, and no link is on the way to it.
+func (w *walker) sent(top place, parts []string) bool {
+	if len(parts) == 0 {
+		if top.isRoot() {
+			return w.req.Recursive
+		}
+		parts, top = []string{top.base()}, top.up()
+	}
+	d, err := w.fs.openDir(top)
+	if err != nil {
+		return false
+	}
+	defer d.close()
+	return w.sentIn(d, parts)
+}
+
+func (w *walker) sentIn(d *Dir, parts []string) bool {
+	for _, part := range parts[:len(parts)-1] {
+		c, err := w.fs.childDir(d, part)
+		if err != nil {
+			return false
+		}
+		defer c.close()
+		d = c
+	}
+	st, err := d.lstat(parts[len(parts)-1])
+	return err == nil && (st.typ == typeFile || st.typ == typeDir && w.req.Recursive)
+}
+
+var errFound = errors.New("found")
+var errStop = errors.New("stop")
+
+// anySent looks for the name in every directory that a spread pattern reaches,
+// up to the item's own.
+func (w *walker) anySent(a *argument, parts []string, own string) bool {
+	top, err := w.fs.openDir(a.stem)
+	if err != nil {
+		return false
+	}
+	defer top.close()
+	dirs := a.pat[:len(a.pat)-1]
+	look := func(e *entry, _ []string) error {
+		if e.st.typ != typeDir {
+			return nil
+		}
+		if path.Join(e.dir.path, e.name) == own {
+			return errStop
+		}
+		d, err := w.fs.childDir(e.dir, e.name)
+		if err != nil {
+			return nil
+		}
+		defer d.close()
+		if w.sentIn(d, parts) {
+			return errFound
+		}
+		return nil
+	}
+	err = w.match(top, dirs, dirs.start(), nil, &matching{visit: look})
+	return err == errFound
+}

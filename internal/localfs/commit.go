@@ -1,0 +1,388 @@
+package localfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/transfer"
+)
+
+// Commit ends a group of items. Its steps, each once for the whole group:
+//
+//  1. modes and times are set on the open temporaries, which are synced and
+//     closed; the directories that hold them are synced, and those above them
+//     that are new
+//  2. Journal.Committing
+//  3. each file is renamed to its final name; directories are made; then the
+//     modes and times of directories are set, in the group's order
+//  4. every directory that has a new name in it is synced
+//  5. Journal.Committed, and only then the temporaries of failed items go
+//
+// A crash before 2 leaves temporaries, which nothing speaks of; one after it is
+// decided item by item by Recover. That is why, once Committing was asked for,
+// a temporary is never removed before the item's outcome is recorded: Recover
+// takes a temporary that is gone for one that was renamed.
+//
+// done lists the outcomes that are recorded. Items whose name is taken or
+// refused are among them, with an Err. The error is a *SyncError before step 2,
+// a *PendingError after it; if Journal.Committing itself failed, it is that
+// error, nobody knows whether it is recorded, and the temporaries are left.
+// The partials are closed in any case, except that a ctx that is over before
+// anything was done leaves them alone.
+//
+// With durability process the syncs are left out and the order is kept.
+func (l *Landing) Commit(ctx context.Context, group []Pending) (done []transfer.Outcome, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c := &commit{l: l}
+	defer c.release()
+	for i := range group {
+		c.add(&group[i])
+	}
+	if err := c.secure(); err != nil {
+		c.discard()
+		return nil, &SyncError{c.files(), err}
+	}
+	if intents := c.intents(); len(intents) > 0 {
+		if err := l.cfg.Journal.Committing(intents); err != nil {
+			return nil, fmt.Errorf("the commit of %d items could not be recorded: %w", len(intents), err)
+		}
+	}
+	failpoint.Hit("commit.after_committing")
+	return c.finish()
+}
+
+// Retry goes on with items that a *PendingError listed, from where they stand:
+// what is not renamed is renamed, directories are synced again, outcomes
+// recorded.
+func (l *Landing) Retry(ctx context.Context, intents []Intent) ([]transfer.Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c := &commit{l: l}
+	defer c.release()
+	for _, in := range intents {
+		c.again(in)
+	}
+	return c.finish()
+}
+
+// A commit is one group on its way.
+type commit struct {
+	l    *Landing
+	work []*work
+}
+
+// A work is one item of a group.
+type work struct {
+	in    Intent
+	place place
+	part  *Partial // nil for a directory, a failed item, and in a retry
+	dir   *held    // that holds the file; or the directory that is the item
+	named bool     // it has its final name
+	early bool     // it failed before the journal was asked
+	wait  error    // it stays COMMITTING
+}
+
+func (w *work) failed() bool { return w.in.Outcome.Err != nil }
+func (w *work) isDir() bool  { return w.in.Outcome.Type == transfer.ItemDir }
+
+func (w *work) fail(err error) { w.in.Outcome.Err = transfer.AsError(err) }
+
+// add takes an item into the group. What is known to fail fails here.
+func (c *commit) add(p *Pending) {
+	l := c.l
+	w := &work{part: p.Partial, in: Intent{V: IntentVersion, Outcome: p.Outcome, Name: p.Name, Sum: p.Sum,
+		Boot: l.fs.cfg.Boot, Durable: l.cfg.Durable, Mode: p.Mode, Mtime: p.Mtime}}
+	c.work = append(c.work, w)
+	if p.Partial != nil {
+		w.place, w.dir = p.Partial.place, l.dirs.hold(p.Partial.dir)
+		w.in.Temp, w.in.Ino, w.in.Dev, w.in.Size = p.Partial.temp, p.Partial.ino, p.Partial.dev, p.Partial.Offset()
+	}
+	if !w.failed() && p.Partial == nil {
+		var err error
+		if w.place, err = l.locate(p.Name); err == nil && !w.isDir() {
+			err = transfer.Errorf(transfer.KindInternal, "internal error: item %d has no file", p.Outcome.Item)
+		}
+		if err != nil {
+			w.fail(err)
+		}
+	}
+	if w.in.Outcome.Path == "" && w.place.path != "" {
+		w.in.Outcome.Path = transfer.Path(w.place.path)
+	}
+	w.early = w.failed()
+	if !w.early && p.Partial != nil {
+		c.look(w)
+	}
+	if w.early && p.Partial != nil {
+		p.Partial.Close() // its temporary goes once its outcome is recorded
+	}
+}
+
+// look notes the file that is to be overwritten, or that it cannot be.
+func (c *commit) look(w *work) {
+	err := c.l.checkFree(w.dir.Dir, w.place)
+	if err == nil && c.l.cfg.Overwrite {
+		var st stat
+		if st, err = w.dir.lstat(w.place.base()); err == nil {
+			id := st.identity()
+			w.in.Replaces = &id
+		} else if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	if err != nil {
+		w.fail(targetError(w.in.Outcome.Path, err))
+		w.early = true
+	}
+}
+
+// again takes an item of an earlier try.
+func (c *commit) again(in Intent) {
+	w := &work{in: in}
+	c.work = append(c.work, w)
+	var err error
+	if w.place, err = c.l.locate(in.Name); err != nil {
+		w.place.path = "" // an item that failed for its name
+	}
+	if in.Temp == "" || err != nil {
+		return
+	}
+	d, err := c.l.dir(w.place.parent(), false)
+	if err == nil {
+		w.dir = d
+		if !w.failed() {
+			err = c.standing(w)
+		}
+	}
+	if err != nil && !w.failed() {
+		if errors.Is(err, fs.ErrNotExist) {
+			w.taken()
+			return
+		}
+		w.wait = targetError(in.Outcome.Path, err)
+	}
+}
+
+// standing finds out how far an earlier try came: its own process knows that
+// the content was right, so the inode decides.
+func (c *commit) standing(w *work) error {
+	st, err := w.dir.lstat(w.place.base())
+	if err == nil && st.ino == w.in.Ino && st.dev == w.in.Dev {
+		w.named = true
+		return nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	_, err = w.dir.lstat(w.in.Temp)
+	return err
+}
+
+const takenNote = "taken by a consumer after commit"
+
+func (w *work) taken() {
+	w.named, w.in.Outcome.Taken, w.in.Outcome.Note = true, true, takenNote
+}
+
+// release lets go of files and directories.
+func (c *commit) release() {
+	for _, w := range c.work {
+		if w.part != nil {
+			w.part.Close()
+		}
+		if w.dir != nil {
+			c.l.dirs.release(w.dir)
+			w.dir = nil
+		}
+	}
+}
+
+// discard removes every temporary of a group that starts again.
+func (c *commit) discard() {
+	for _, w := range c.work {
+		if w.part == nil {
+			continue
+		}
+		w.part.Close()
+		c.removeTemp(w)
+	}
+}
+
+func (c *commit) removeTemp(w *work) {
+	if w.in.Temp == "" || w.dir == nil {
+		return
+	}
+	if err := c.l.disk.Unlink(w.dir.Dir, w.in.Temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.l.fs.log.Warn("a temporary could not be removed; the end of the transfer tries again", "of", w.in.Outcome.Path, "err", err)
+	}
+}
+
+func (c *commit) files() (items []uint64) {
+	for _, w := range c.work {
+		if w.part != nil {
+			items = append(items, w.in.Outcome.Item)
+		}
+	}
+	return items
+}
+
+func (c *commit) intents() (ins []Intent) {
+	for _, w := range c.work {
+		if !w.early {
+			ins = append(ins, w.in)
+		}
+	}
+	return ins
+}
+
+// finish does everything that follows the journal's Committing.
+func (c *commit) finish() ([]transfer.Outcome, error) {
+	for _, w := range c.work {
+		if !w.failed() && !w.isDir() && !w.named && w.wait == nil {
+			c.rename(w)
+			failpoint.Hit("commit.after_rename")
+		}
+	}
+	c.makeDirs()
+	failpoint.Hit("commit.before_dirsync")
+	err := c.syncNames()
+	failpoint.Hit("commit.after_dirsync")
+	return c.record(err)
+}
+
+// rename gives a file its final name, or decides that it cannot have it.
+func (c *commit) rename(w *work) {
+	err := c.l.rename(w.dir.Dir, w.in.Temp, w.place.base())
+	if err == nil {
+		w.named = true
+		return
+	}
+	st, serr := w.dir.lstat(w.place.base())
+	switch {
+	case serr == nil && st.ino == w.in.Ino && st.dev == w.in.Dev:
+		w.named = true // a network file system may say that it failed
+	case serr == nil && st.typ == typeDir:
+		w.fail(isDirectory(w.in.Outcome.Path))
+	case errors.Is(err, fs.ErrExist):
+		w.fail(nameTaken(w.in.Outcome.Path))
+	case errors.Is(err, fs.ErrNotExist):
+		w.fail(wrap(transfer.KindUnwritable, err, "", "%s could not be given its name: its temporary file was removed by someone else", w.in.Outcome.Path))
+	case refused(err):
+		w.fail(targetError(w.in.Outcome.Path, err))
+	default:
+		w.wait = targetError(w.in.Outcome.Path, err)
+	}
+}
+
+// refused tells an answer of the file system from a failure of it.
+func refused(err error) bool {
+	for _, e := range []error{fs.ErrPermission, syscall.EROFS, syscall.EISDIR, syscall.ENOTDIR, syscall.ENAMETOOLONG,
+		syscall.EXDEV, syscall.ELOOP, syscall.EINVAL} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// rename takes the place of an old file only with overwrite. Where the file
+// system cannot promise that, link and unlink can; a crash between the two
+// leaves one file with both names, which Recover knows.
+func (l *Landing) rename(d *Dir, temp, final string) error {
+	err := l.disk.Rename(d, temp, final, l.cfg.Overwrite)
+	if l.cfg.Overwrite || err == nil || !notOffered(err) {
+		return err
+	}
+	l.mu.Lock()
+	if !l.linked {
+		l.linked = true
+		l.fs.log.Info("the file system has no rename that replaces nothing; link and unlink are used", "directory", d.path)
+	}
+	l.mu.Unlock()
+	if err := l.disk.Link(d, temp, final); err != nil {
+		return err
+	}
+	failpoint.Hit("commit.after_link")
+	if err := l.disk.Unlink(d, temp); err != nil {
+		l.fs.log.Warn("a temporary's second name could not be removed; the end of the transfer tries again", "of", final, "err", err)
+	}
+	return nil
+}
+
+// makeDirs makes the group's directories, then sets their modes and times:
+// last, because a name that appears in a directory changes its time.
+func (c *commit) makeDirs() {
+	for _, w := range c.work {
+		if w.failed() || !w.isDir() || w.wait != nil {
+			continue
+		}
+		var err error
+		if w.dir, err = c.l.dir(w.place, true); err == nil {
+			w.named = true
+		} else {
+			c.dirError(w, err)
+		}
+	}
+	for _, w := range c.work {
+		if w.failed() || !w.isDir() || w.wait != nil {
+			continue
+		}
+		if err := c.l.setMeta(w.dir.Dir, ".", nil, w.in.Mode, w.in.Mtime); err != nil {
+			c.dirError(w, err)
+		}
+	}
+}
+
+func (c *commit) dirError(w *work, err error) {
+	e := targetError(w.in.Outcome.Path, err)
+	var already *transfer.Error
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
+		w.fail(wrap(transfer.KindWrongType, err, "", "directory %s cannot be made: there is something of that name that is none", w.in.Outcome.Path))
+	} else if refused(err) || errors.As(err, &already) {
+		w.fail(e)
+	} else {
+		w.wait = e
+	}
+}
+
+// record hands the outcomes to the journal. Where names could not be made
+// durable only failures are recorded.
+func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
+	var outs []transfer.Outcome
+	var waiting, all []Intent
+	why := syncErr
+	for _, w := range c.work {
+		all = append(all, w.in)
+		switch {
+		case w.failed() || syncErr == nil && w.wait == nil:
+			outs = append(outs, w.in.Outcome)
+		default:
+			waiting = append(waiting, w.in)
+			if why == nil {
+				why = w.wait
+			}
+		}
+	}
+	if len(outs) > 0 {
+		if err := c.l.cfg.Journal.Committed(outs); err != nil {
+			return nil, &PendingError{all, fmt.Errorf("the outcomes could not be recorded: %w", err)}
+		}
+	}
+	failpoint.Hit("commit.after_committed")
+	for _, w := range c.work {
+		if w.failed() {
+			c.removeTemp(w)
+		}
+	}
+	if len(waiting) > 0 {
+		return outs, &PendingError{waiting, why}
+	}
+	return outs, nil
+}

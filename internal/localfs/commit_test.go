@@ -1,0 +1,464 @@
+package localfs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"ferry/internal/transfer"
+)
+
+func TestCommitRoundTrip(t *testing.T) {
+	fault := newFault(0, nil)
+	f, dir := newFS(t, fault)
+	j := newJournal(fault)
+	l := lander(f, j, nil)
+	names := []string{"plain", "a/b/c/deep", "with blank", "new\nline", strings.Repeat("n", 255), "not\xffutf8\xfe", "-r", "ü", "*", "a/%41"}
+	var group []Pending
+	for i, n := range names {
+		p, err := write(l, uint64(i), n, body(i*70_000, byte(i)))
+		must(t, err)
+		group = append(group, p)
+	}
+	group = append(group, Pending{Outcome: transfer.Outcome{Item: 90, Type: transfer.ItemDir}, Name: "a/b", Mode: 0o750, Mtime: 1e18},
+		Pending{Outcome: transfer.Outcome{Item: 91, Type: transfer.ItemDir}, Name: "empty/dir", Mode: 0o700, Mtime: 2e18},
+		Pending{Outcome: transfer.Outcome{Item: 92, Type: transfer.ItemBad, Path: "/gone", Err: transfer.Errorf(transfer.KindMissing, "gone")}})
+	done, err := l.Commit(t.Context(), group)
+	must(t, err)
+	if len(done) != len(group) || len(j.committing) != 0 {
+		t.Fatalf("%d of %d done, %d committing", len(done), len(group), len(j.committing))
+	}
+	for i, n := range names {
+		o := j.outcomes[uint64(i)]
+		if !o.OK() || string(o.Path) != filepath.Join(dir, n) || o.Digest != sum(body(i*70_000, byte(i))) {
+			t.Errorf("%q: %+v", n, o)
+		}
+		if read(t, filepath.Join(dir, n)) != string(body(i*70_000, byte(i))) {
+			t.Errorf("%q has other content", n)
+		}
+		fi, err := os.Stat(filepath.Join(dir, n))
+		must(t, err)
+		if runtime.GOOS != "windows" && fi.Mode().Perm() != 0o640 || fi.ModTime().UnixNano() != 1_700_000_000_123_456_789 {
+			t.Errorf("%q: %v %v", n, fi.Mode(), fi.ModTime())
+		}
+	}
+	for n, mtime := range map[string]int64{"a/b": 1e18, "empty/dir": 2e18} {
+		fi, err := os.Stat(filepath.Join(dir, n))
+		must(t, err)
+		if fi.ModTime().UnixNano() != mtime {
+			t.Errorf("%s has time %v", n, fi.ModTime())
+		}
+	}
+	if left := temporaries(t, dir); left != nil {
+		t.Errorf("left: %v", left)
+	}
+	checkOrder(t, fault.log)
+}
+
+// checkOrder holds the order of a commit's steps (R20).
+func checkOrder(t *testing.T, log []string) {
+	t.Helper()
+	stage := map[string]int{"sync": 1, "close": 1, "dirsync": 2, "committing": 3, "rename": 4, "committed": 6}
+	at := 0
+	for _, op := range log {
+		word, _, _ := strings.Cut(op, " ")
+		s, ok := stage[word]
+		if !ok || word == "close" && at > 1 {
+			continue
+		}
+		if word == "dirsync" && at >= 3 {
+			s = 5
+		}
+		if s < at {
+			t.Fatalf("%s came after stage %d: %v", op, at, log)
+		}
+		at = s
+	}
+	if at != 6 {
+		t.Fatalf("the commit stopped at stage %d: %v", at, log)
+	}
+}
+
+func TestCommitSyncsWhatItMade(t *testing.T) {
+	fault := newFault(0, nil)
+	f, _ := newFS(t, fault)
+	l := lander(f, newJournal(fault), nil)
+	p, err := write(l, 1, "x/y/z", nil)
+	must(t, err)
+	_, err = l.Commit(t.Context(), []Pending{p})
+	must(t, err)
+	var before, after []string
+	seen := &before
+	for _, op := range fault.log {
+		if op == "committing" {
+			seen = &after
+		}
+		if d, ok := strings.CutPrefix(op, "dirsync "); ok {
+			*seen = append(*seen, d)
+		}
+	}
+	for _, d := range []string{"x", "y", filepath.Base(f.roots[0].path)} {
+		if !strings.Contains(strings.Join(before, " "), d) {
+			t.Errorf("%s was not synced before COMMITTING: %v", d, before)
+		}
+	}
+	if strings.Join(after, " ") != "y" {
+		t.Errorf("synced after the rename: %v", after)
+	}
+}
+
+func TestCommitNameTaken(t *testing.T) {
+	f, dir := newFS(t, nil)
+	j := newJournal(nil)
+	l := lander(f, j, nil)
+	var group []Pending
+	for i, n := range []string{"one", "two"} {
+		p, err := write(l, uint64(i), n, body(100, 1))
+		must(t, err)
+		group = append(group, p)
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "one"), []byte("first"), 0o600))
+	_, err := l.Commit(t.Context(), group)
+	must(t, err)
+	wantKind(t, j.outcomes[0].Err, transfer.KindExists)
+	one, two := j.outcomes[0], j.outcomes[1]
+	if one.OK() || !two.OK() || read(t, filepath.Join(dir, "one")) != "first" || temporaries(t, dir) != nil {
+		t.Fatalf("%+v %v", j.outcomes, temporaries(t, dir))
+	}
+	_, err = l.Create(5, "one", 1, 512)
+	wantKind(t, err, transfer.KindExists)
+	must(t, os.Mkdir(filepath.Join(dir, "d"), 0o777))
+	over := lander(f, j, func(c *LandConfig) { c.Overwrite = true })
+	_, err = over.Create(5, "d", 1, 512)
+	wantKind(t, err, transfer.KindWrongType)
+	_, err = l.Create(6, "one/below", 1, 512)
+	wantKind(t, err, transfer.KindWrongType)
+}
+
+// The name is taken between the look and the rename.
+func TestCommitNameTakenAtTheLastMoment(t *testing.T) {
+	for _, fallback := range []bool{false, true} {
+		fault := newFault(0, nil)
+		f, dir := newFS(t, fault)
+		fault.before = func(op string) {
+			if op == "rename" {
+				must(t, os.WriteFile(filepath.Join(dir, "x"), []byte("stranger"), 0o600))
+			}
+		}
+		if fallback {
+			fault.only, fault.failAt, fault.err = "rename", 1, syscall.EINVAL
+		}
+		j := newJournal(fault)
+		l := lander(f, j, nil)
+		p, err := write(l, 1, "x", body(100, 1))
+		must(t, err)
+		_, err = l.Commit(t.Context(), []Pending{p})
+		must(t, err)
+		wantKind(t, j.outcomes[1].Err, transfer.KindExists)
+		if read(t, filepath.Join(dir, "x")) != "stranger" || temporaries(t, dir) != nil {
+			t.Fatal("the stranger's file is not as it was")
+		}
+	}
+}
+
+func TestCommitOverwriteAndFallback(t *testing.T) {
+	f, dir := newFS(t, nil)
+	tree(t, dir, "x")
+	j := newJournal(nil)
+	l := lander(f, j, func(c *LandConfig) { c.Overwrite = true })
+	p, err := write(l, 1, "x", []byte("new"))
+	must(t, err)
+	_, err = l.Commit(t.Context(), []Pending{p})
+	must(t, err)
+	if read(t, filepath.Join(dir, "x")) != "new" {
+		t.Fatal("not overwritten")
+	}
+	fault := newFault(1, syscall.EINVAL)
+	fault.only, fault.sticky = "rename", true
+	f = openFS(t, fault, dir)
+	l = lander(f, newJournal(fault), nil)
+	p, err = write(l, 2, "y", []byte("linked"))
+	must(t, err)
+	done, err := l.Commit(t.Context(), []Pending{p})
+	must(t, err)
+	if !done[0].OK() || read(t, filepath.Join(dir, "y")) != "linked" || temporaries(t, dir) != nil {
+		t.Fatalf("%+v", done)
+	}
+}
+
+// Every call on the disk and the journal fails in its turn, once and from then
+// on, until a run comes through without meeting the fault.
+func TestCommitEveryCallFails(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.EACCES} {
+		for _, sticky := range []bool{false, true} {
+			for _, overwrite := range []bool{false, true} {
+				n := 1
+				for ; failNth(t, n, errno, sticky, overwrite); n++ {
+				}
+				if n < 25 {
+					t.Fatalf("only %d calls were met", n)
+				}
+			}
+		}
+	}
+}
+
+// failNth lands a group with the nth call failing, heals the disk, lets the
+// agent's reactions run, and checks what must hold. It reports whether the
+// fault was met.
+func failNth(t *testing.T, n int, errno syscall.Errno, sticky, overwrite bool) bool {
+	t.Helper()
+	fault := newFault(n, errno)
+	fault.sticky = sticky
+	f, dir := newFS(t, fault)
+	must(t, os.WriteFile(filepath.Join(dir, "taken"), []byte("old"), 0o600))
+	j := newJournal(fault)
+	l := lander(f, j, func(c *LandConfig) { c.Overwrite = overwrite })
+	contents := map[string][]byte{"a": body(100_000, 1), "sub/b": body(10, 2), "sub/deep/c": nil}
+	if overwrite {
+		contents["taken"] = body(20, 4)
+	}
+	items := map[string]uint64{"a": 1, "sub/b": 2, "sub/deep/c": 3, "taken": 4}
+	var group []Pending
+	for name, content := range contents {
+		p, err := write(l, items[name], name, content)
+		if err == nil {
+			if err = p.Partial.Sync(); err != nil {
+				p.Partial.Discard()
+			}
+		}
+		if err == nil {
+			group = append(group, p)
+		}
+	}
+	group = append(group, Pending{Outcome: transfer.Outcome{Item: 9, Type: transfer.ItemDir}, Name: "sub", Mode: 0o755, Mtime: 1e18})
+	done, err := l.Commit(t.Context(), group)
+	met := fault.hit()
+	fault.heal()
+	var pending *PendingError
+	if errors.As(err, &pending) {
+		_, err = l.Retry(t.Context(), pending.Intents)
+		if err != nil {
+			t.Fatalf("call %d, %v: retry: %v", n, errno, err)
+		}
+	} else if err != nil && done != nil {
+		t.Fatalf("call %d: outcomes %v beside %v", n, done, err)
+	}
+	for item, in := range j.committing { // as after a crash
+		v, o, err := l.Recover(in, f.cfg.Boot)
+		if err != nil || v == Taken {
+			t.Fatalf("call %d, %v, item %d: %v %v", n, errno, item, v, err)
+		}
+		if v != Redo {
+			j.outcomes[item] = o
+		}
+	}
+	for name, content := range contents {
+		o, decided := j.outcomes[items[name]]
+		p := filepath.Join(dir, name)
+		switch b, err := os.ReadFile(p); {
+		case decided && o.OK() && (err != nil || string(b) != string(content)):
+			t.Fatalf("call %d, %v: %s is successful but not there: %v", n, errno, name, err)
+		case name == "taken" && err == nil && string(b) == "old" && !(decided && o.OK()):
+		case err == nil && string(b) != string(content):
+			t.Fatalf("call %d, %v: %s has other content under its final name", n, errno, name)
+		case err == nil && !(decided && o.OK()):
+			t.Fatalf("call %d, %v: %s is there but not successful: %+v", n, errno, name, o)
+		}
+	}
+	if !met && len(j.outcomes) != len(contents)+1 {
+		t.Fatalf("nothing failed, but outcomes are %+v", j.outcomes)
+	}
+	must(t, l.Sweep([]transfer.Path{transfer.Path(dir), transfer.Path(dir + "/sub"), transfer.Path(dir + "/sub/deep")}))
+	if left := temporaries(t, dir); left != nil {
+		t.Fatalf("call %d, %v: left %v", n, errno, left)
+	}
+	if fault.broken != nil {
+		t.Fatalf("call %d, %v: %v", n, errno, fault.broken)
+	}
+	return met
+}
+
+func TestSyncErrorStartsTheGroupAgain(t *testing.T) {
+	fault := newFault(2, syscall.EIO)
+	fault.only = "sync"
+	f, dir := newFS(t, fault)
+	j := newJournal(fault)
+	l := lander(f, j, nil)
+	var group []Pending
+	for i := range uint64(3) {
+		p, err := write(l, i, string('a'+rune(i)), body(10, 1))
+		must(t, err)
+		group = append(group, p)
+	}
+	_, err := l.Commit(t.Context(), group)
+	var failed *SyncError
+	if !errors.As(err, &failed) || len(failed.Items) != 3 {
+		t.Fatal(err)
+	}
+	wantKind(t, err, transfer.KindUnwritable)
+	if len(j.committing)+len(j.outcomes) != 0 || temporaries(t, dir) != nil || exists(dir+"/a") {
+		t.Fatal("something is left of the group")
+	}
+}
+
+// R22: a directory sync that fails after the rename.
+func TestDirSyncFailsAfterRename(t *testing.T) {
+	fault := newFault(0, syscall.EIO)
+	fault.only = "dirsync"
+	f, dir := newFS(t, fault)
+	j := newJournal(fault)
+	l := lander(f, j, nil)
+	p, err := write(l, 1, "x", body(10, 1))
+	must(t, err)
+	fault.before = func(op string) {
+		if op == "rename" {
+			fault.failAt = fault.n + 1
+		}
+	}
+	done, err := l.Commit(t.Context(), []Pending{p})
+	var pending *PendingError
+	if !errors.As(err, &pending) || len(done) != 0 || len(j.outcomes) != 0 || len(j.committing) != 1 {
+		t.Fatalf("%v %v", done, err)
+	}
+	if !exists(filepath.Join(dir, "x")) {
+		t.Fatal("not renamed")
+	}
+	done, err = l.Retry(t.Context(), pending.Intents)
+	must(t, err)
+	if len(done) != 1 || !done[0].OK() || done[0].Taken || len(j.outcomes) != 1 {
+		t.Fatalf("%+v", done)
+	}
+}
+
+func TestNoSpace(t *testing.T) {
+	fault := newFault(1, syscall.ENOSPC)
+	fault.only = "allocate"
+	f, dir := newFS(t, fault)
+	l := lander(f, newJournal(nil), nil)
+	_, err := l.Create(1, "big", 1<<20, 1<<20)
+	wantKind(t, err, transfer.KindNoSpace)
+	if !strings.Contains(err.Error(), "1048576") || !strings.Contains(err.Error(), "big") || temporaries(t, dir) != nil {
+		t.Fatal(err, temporaries(t, dir))
+	}
+	p, err := l.Create(1, "big", 1<<20, 1<<20)
+	must(t, err)
+	fault.only, fault.n, fault.failAt = "write", 0, 2
+	must(t, p.Write(body(1000, 1)))
+	wantKind(t, p.Write(body(1000, 2)), transfer.KindNoSpace)
+	must(t, p.Write(body(1000, 3))) // there is space again
+	b := make([]byte, 2000)
+	if _, err := p.ReadAt(b, 0); err != nil || string(b) != string(body(1000, 1))+string(body(1000, 3)) {
+		t.Fatal("the write after the full disk is not where it belongs", err)
+	}
+	must(t, p.Discard())
+}
+
+func TestPoisonedPartial(t *testing.T) {
+	fault := newFault(1, syscall.EIO)
+	fault.only = "syncdata"
+	f, dir := newFS(t, fault)
+	l := lander(f, newJournal(nil), nil)
+	p, err := l.Create(1, "x", 10, 512)
+	must(t, err)
+	must(t, p.Write(body(10, 1)))
+	wantKind(t, p.Sync(), transfer.KindUnwritable)
+	for name, err := range map[string]error{"Sync": p.Sync(), "Write": p.Write([]byte("y")), "Release": p.Release(), "Skip": p.Skip(1)} {
+		if err == nil {
+			t.Errorf("%s works on a poisoned file", name)
+		}
+	}
+	if n := strings.Count(strings.Join(fault.log, " "), "syncdata"); n != 1 {
+		t.Errorf("%d syncs", n)
+	}
+	must(t, p.Discard())
+	if temporaries(t, dir) != nil {
+		t.Error("the temporary is left")
+	}
+}
+
+func TestReopen(t *testing.T) {
+	f, dir := newFS(t, nil)
+	l := lander(f, newJournal(nil), nil)
+	p, err := l.Create(1, "d/x", 1<<20, 1<<20)
+	must(t, err)
+	must(t, p.Write(body(3000, 1)))
+	must(t, p.Close())
+	again, err := l.Reopen(1, "d/x", transfer.Point{Dest: 2000}, 1<<20, 1<<20)
+	must(t, err)
+	if again.Offset() != 2000 || again.Ino() != p.Ino() {
+		t.Fatal(again.Offset())
+	}
+	must(t, again.Close())
+	temp := filepath.Join(dir, "d", TempName(7, 1, testID, 1))
+	for _, c := range []struct {
+		name  string
+		spoil func()
+		at    int64
+	}{
+		{"too short", func() {}, 2001},
+		{"hard link", func() { must(t, os.Link(temp, filepath.Join(dir, "second"))) }, 10},
+		{"other mode", func() { must(t, os.Remove(filepath.Join(dir, "second"))); must(t, os.Chmod(temp, 0o644)) }, 10},
+		{"symlink", func() { must(t, os.Rename(temp, temp+"x")); must(t, os.Symlink(temp+"x", temp)) }, 10},
+		{"gone", func() { must(t, os.Remove(temp)) }, 10},
+	} {
+		c.spoil()
+		_, err := l.Reopen(1, "d/x", transfer.Point{Dest: c.at}, 1<<20, 1<<20)
+		if transfer.KindOf(err) != transfer.KindMissing {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestSweepRemovesOnlyItsOwn(t *testing.T) {
+	f, dir := newFS(t, nil)
+	own := []string{TempName(7, 1, testID, 3), TempName(7, 0, testID, 4)}
+	other := transfer.NewID(testID.Time())
+	keep := []string{TempName(7, 1, other, 3), TempName(8, 1, testID, 3), TempName(7, 2, testID, 3), ".ferry-x.part", "file"}
+	tree(t, dir, append(own, keep...)...)
+	l := lander(f, newJournal(nil), nil)
+	must(t, l.Sweep([]transfer.Path{transfer.Path(dir), transfer.Path(dir + "/gone"), "/etc", transfer.Path(dir + "/file")}))
+	for _, n := range own {
+		if exists(filepath.Join(dir, n)) {
+			t.Errorf("%s is left", n)
+		}
+	}
+	for _, n := range keep {
+		if !exists(filepath.Join(dir, n)) {
+			t.Errorf("%s is gone", n)
+		}
+	}
+}
+
+func TestTargetAndDir(t *testing.T) {
+	f, _ := newFS(t, nil)
+	for _, c := range []struct {
+		into              bool
+		name, target, dir transfer.Path
+	}{
+		{true, "d/x", "/b/d/x", "/b/d"}, {true, "x", "/b/x", "/b"}, {true, ".", "/b", "/b"},
+		{false, "d/x", "/b/x", "/b"}, {false, "d", "/b", "/"}, {false, ".", "/b", "/"},
+	} {
+		l := f.Land(LandConfig{Resolution: transfer.Resolution{Base: "/b", Into: c.into}})
+		if got := l.Target(c.name); got != c.target {
+			t.Errorf("%+v: target %s", c, got)
+		}
+		if got := l.Dir(c.name); got != c.dir {
+			t.Errorf("%+v: dir %s", c, got)
+		}
+	}
+}
+
+func TestTempName(t *testing.T) {
+	a := TempName(1, 2, testID, 35)
+	if len(a) > 50 || !strings.HasPrefix(a, ".ferry-") || !strings.HasSuffix(a, "-z.part") || len(tempPrefix(1, 2, testID)) != len(".ferry-")+17 {
+		t.Error(a)
+	}
+	if a == TempName(1, 3, testID, 35) || a == TempName(2, 2, testID, 35) || AsideName(1, testID, 1) == TempName(1, 0, testID, 1) {
+		t.Error("names coincide")
+	}
+}

@@ -1,0 +1,192 @@
+package localfs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"ferry/internal/transfer"
+)
+
+var aside = AsideName(7, testID, 1)
+
+func identityOf(t *testing.T, f *FS, p string) transfer.Identity {
+	t.Helper()
+	s, err := f.OpenSource(transfer.Path(p))
+	must(t, err)
+	defer s.Close()
+	return s.Identity()
+}
+
+func noMark(string) error { return nil }
+
+func TestDeleteSource(t *testing.T) {
+	f, dir := newFS(t, nil)
+	tree(t, dir, "x", "y", "z", "keep")
+	for _, n := range []string{"x", "y"} {
+		marked := ""
+		must(t, f.DeleteSource(transfer.Path(n), identityOf(t, f, n), aside, func(a string) error {
+			marked = a
+			if !exists(filepath.Join(dir, n)) {
+				t.Error("moved before it was marked")
+			}
+			return nil
+		}))
+		if exists(filepath.Join(dir, n)) || marked != aside || temporaries(t, dir) != nil {
+			t.Fatal("not deleted")
+		}
+	}
+	id := identityOf(t, f, "z")
+	wantKind(t, f.DeleteSource("gone", id, aside, noMark), transfer.KindMissing)
+	wantKind(t, f.DeleteSource("keep", id, aside, noMark), transfer.KindChanging)
+	stop := errors.New("the ledger is full")
+	if err := f.DeleteSource("z", id, aside, func(string) error { return stop }); err != stop || !exists(filepath.Join(dir, "z")) {
+		t.Fatal(err)
+	}
+	must(t, os.Chmod(filepath.Join(dir, "z"), 0o600)) // only ctime tells
+	if identityOf(t, f, "z") != id {
+		wantKind(t, f.DeleteSource("z", id, aside, noMark), transfer.KindChanging)
+	}
+	id = identityOf(t, f, "z")
+	for _, bad := range []string{"", "x", ".ferry-", ".ferry-a/b", "../.ferry-x"} {
+		wantKind(t, f.DeleteSource("z", id, bad, noMark), transfer.KindInternal)
+	}
+}
+
+// At every step another file takes the source's name, by rename or by rewriting
+// it (scenario 22); then there may be a crash, and the deletion is finished.
+func TestDeleteSourceRaces(t *testing.T) {
+	type attack struct {
+		name string
+		do   func(t *testing.T, p string)
+	}
+	replace := attack{"replace", func(t *testing.T, p string) {
+		must(t, os.WriteFile(p+"-new", []byte("a newer file"), 0o644))
+		must(t, os.Rename(p+"-new", p))
+	}}
+	append_ := attack{"append", func(t *testing.T, p string) {
+		f, err := os.OpenFile(p, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+		must(t, err)
+		_, err = f.WriteString("a newer file")
+		must(t, errors.Join(err, f.Close()))
+	}}
+	for _, a := range []attack{replace, append_} {
+		for _, step := range []string{"mark", "rename", "unlink", "dirsync"} {
+			for _, crash := range []bool{false, true} {
+				for _, fallback := range []bool{false, true} {
+					fault := newFault(0, nil)
+					f, dir := newFS(t, fault)
+					tree(t, dir, "x")
+					p := filepath.Join(dir, "x")
+					id := identityOf(t, f, "x")
+					attacked := false
+					hit := func() {
+						if !attacked {
+							attacked = true
+							a.do(t, p)
+							if crash {
+								fault.failAt, fault.sticky, fault.err = fault.n+1, true, syscall.EIO
+							}
+						}
+					}
+					if fallback {
+						fault.Disk = noReplaceless{fault.Disk}
+					}
+					fault.before = func(op string) {
+						if op == step || step == "dirsync" && op == "dirsync "+filepath.Base(dir) {
+							hit()
+						}
+					}
+					err := f.DeleteSource("x", id, aside, func(string) error {
+						if step == "mark" {
+							hit()
+						}
+						return nil
+					})
+					if crash {
+						fault.heal()
+						err = f.FinishDelete("x", id, aside)
+						if again := f.FinishDelete("x", id, aside); transfer.KindOf(again) != transfer.KindOf(err) {
+							t.Errorf("%s at %s: finishing again: %v, then %v", a.name, step, err, again)
+						}
+					}
+					if !attacked {
+						t.Fatalf("step %s was not met: %v", step, fault.log)
+					}
+					if b, rerr := os.ReadFile(p); rerr != nil || string(b) != "a newer file" && string(b) != "content of xa newer file" {
+						t.Errorf("%s at %s, crash %v, fallback %v: the newer file is gone: %q %v (%v)", a.name, step, crash, fallback, b, rerr, err)
+					}
+					if left := temporaries(t, dir); left != nil {
+						t.Errorf("%s at %s, crash %v: left %v", a.name, step, crash, left)
+					}
+				}
+			}
+		}
+	}
+}
+
+// noReplaceless has no rename that replaces nothing.
+type noReplaceless struct{ Disk }
+
+func (d noReplaceless) Rename(dir *Dir, from, to string, replace bool) error {
+	if !replace {
+		return syscall.EINVAL
+	}
+	return d.Disk.Rename(dir, from, to, replace)
+}
+
+// What replaced the source cannot have its name back: it stays aside, and the
+// error names it.
+func TestDeleteSourceLeavesAside(t *testing.T) {
+	fault := newFault(0, nil)
+	f, dir := newFS(t, fault)
+	tree(t, dir, "x")
+	p := filepath.Join(dir, "x")
+	id := identityOf(t, f, "x")
+	renames := 0
+	fault.before = func(op string) {
+		if op == "rename" {
+			renames++
+			must(t, os.WriteFile(p+"-new", []byte("newer"), 0o644))
+			must(t, os.Rename(p+"-new", p))
+		}
+	}
+	err := f.DeleteSource("x", id, aside, noMark)
+	wantKind(t, err, transfer.KindChanging)
+	if !exists(filepath.Join(dir, aside)) || !exists(p) || renames != 2 {
+		t.Fatal(err)
+	}
+}
+
+// Each call fails in its turn; afterwards the deletion is finished.
+func TestDeleteSourceEveryCallFails(t *testing.T) {
+	for n := 1; ; n++ {
+		fault := newFault(n, syscall.EIO)
+		f, dir := newFS(t, fault)
+		tree(t, dir, "x")
+		fault.n = 0
+		id := transfer.Identity{}
+		{
+			clean := openFS(t, nil, dir)
+			id = identityOf(t, clean, "x")
+		}
+		err := f.DeleteSource("x", id, aside, noMark)
+		met := fault.hit()
+		if met == (err == nil) {
+			t.Fatalf("call %d: %v", n, err)
+		}
+		fault.heal()
+		must(t, f.FinishDelete("x", id, aside))
+		if exists(filepath.Join(dir, "x")) || temporaries(t, dir) != nil {
+			t.Fatalf("call %d: not deleted", n)
+		}
+		if !met {
+			if n < 4 {
+				t.Fatalf("only %d calls", n)
+			}
+			return
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package localfs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/transfer"
+)
+
+// DeleteSource removes a source that has arrived. aside is a name of Ferry's
+// own in the same directory (see AsideName); mark records it, durably, before
+// anything moves.
+//
+// Whatever takes the source's name meanwhile is safe: the file is compared with
+// its identity, renamed aside, compared again, and only then unlinked, under
+// the name that is nobody else's. A file that turns out to be another is given
+// its name back; if the name is taken by then, it stays aside and the error
+// says so. A writer that holds the old file open cannot be guarded against.
+//
+// The kinds of its errors are Changing, Missing, and Unwritable where the
+// system refuses.
+func (f *FS) DeleteSource(p transfer.Path, id transfer.Identity, aside string, mark func(aside string) error) error {
+	del, err := f.deletion(p, id, aside)
+	if err != nil {
+		return err
+	}
+	defer del.d.close()
+	if _, err := del.d.lstat(aside); err == nil {
+		return del.finish() // an earlier try came as far as that
+	}
+	file, err := del.check()
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := mark(aside); err != nil {
+		return err
+	}
+	failpoint.Hit("delete.after_mark")
+	return del.run(file)
+}
+
+// FinishDelete goes on with a deletion that a crash interrupted after its mark.
+// It may be repeated.
+func (f *FS) FinishDelete(p transfer.Path, id transfer.Identity, aside string) error {
+	del, err := f.deletion(p, id, aside)
+	if err != nil {
+		return err
+	}
+	defer del.d.close()
+	return del.finish()
+}
+
+// A deletion is one source on its way out.
+type deletion struct {
+	fs    *FS
+	d     *Dir
+	path  transfer.Path
+	name  string
+	aside string
+	id    transfer.Identity
+}
+
+func (f *FS) deletion(p transfer.Path, id transfer.Identity, aside string) (*deletion, error) {
+	l, err := f.locate(p)
+	if err != nil {
+		return nil, err
+	}
+	if l.isRoot() || checkAside(aside) != nil {
+		return nil, transfer.Errorf(transfer.KindInternal, "internal error: source %s cannot be put aside as %q", p, aside)
+	}
+	d, err := f.openParent(l)
+	if err != nil {
+		return nil, sourceError(p, err)
+	}
+	return &deletion{f, d, p, l.base(), aside, id}, nil
+}
+
+func checkAside(name string) error {
+	if len(name) <= len(reserved) || !strings.HasPrefix(name, reserved) || strings.Contains(name, "/") {
+		return errors.New("not a name of Ferry's own")
+	}
+	return checkName(transfer.Path(name[1:]))
+}
+
+func (del *deletion) changed() error {
+	return transfer.Errorf(transfer.KindChanging, "source %s has changed since it was sent and is not deleted", del.path)
+}
+
+// check opens the source and compares its whole identity.
+func (del *deletion) check() (*os.File, error) {
+	file, err := del.fs.disk.Open(del.d, del.name, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, sourceError(del.path, err)
+	}
+	if err := del.compare(file); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+func (del *deletion) compare(file *os.File) error {
+	st, err := fstat(file)
+	if err != nil {
+		return sourceError(del.path, err)
+	}
+	if st.typ != typeFile || st.identity() != del.id {
+		return del.changed()
+	}
+	return nil
+}
+
+// run moves the source aside and removes it there.
+func (del *deletion) run(file *os.File) error {
+	if err := del.compare(file); err != nil {
+		return err
+	}
+	if err := del.putAside(); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return sourceError(del.path, err)
+		}
+		return del.failed(err)
+	}
+	failpoint.Hit("delete.after_aside")
+	return del.settle()
+}
+
+func (del *deletion) failed(err error) error {
+	return wrap(transfer.KindUnwritable, err, "", "source %s cannot be deleted: %s", del.path, reason(err))
+}
+
+// putAside renames without replacing. Where that cannot be had an ordinary
+// rename does: the name aside is Ferry's own and has just been seen to be free.
+// Link and unlink would not do, for the unlink could hit a newer file.
+func (del *deletion) putAside() error {
+	err := del.fs.disk.Rename(del.d, del.name, del.aside, false)
+	if err == nil || !notOffered(err) {
+		return err
+	}
+	if _, err := del.d.lstat(del.aside); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, fs.ErrExist)
+	}
+	return del.fs.disk.Rename(del.d, del.name, del.aside, true)
+}
+
+// settle decides the file that is aside: it is the one that was sent and goes,
+// or it is given its name back.
+func (del *deletion) settle() error {
+	st, err := del.d.lstat(del.aside)
+	if err != nil {
+		return del.failed(err)
+	}
+	if st.typ != typeFile || !st.identity().SameFile(del.id) {
+		return del.giveBack(&st)
+	}
+	if err := del.fs.disk.Unlink(del.d, del.aside); err != nil {
+		return del.failed(err)
+	}
+	failpoint.Hit("delete.after_unlink")
+	return del.sync()
+}
+
+func (del *deletion) sync() error {
+	if err := del.fs.disk.SyncDir(del.d); err != nil && !notOffered(err) {
+		return del.failed(err)
+	}
+	return nil
+}
+
+func (del *deletion) giveBack(st *stat) error {
+	err := del.fs.disk.Rename(del.d, del.aside, del.name, false)
+	if err != nil && notOffered(err) {
+		if err = del.fs.disk.Link(del.d, del.aside, del.name); err == nil {
+			err = del.fs.disk.Unlink(del.d, del.aside)
+		}
+	}
+	if errors.Is(err, fs.ErrExist) {
+		if now, lerr := del.d.lstat(del.name); lerr == nil && now.ino == st.ino && now.dev == st.dev {
+			err = del.fs.disk.Unlink(del.d, del.aside) // a second name, of a link that a crash cut short
+		}
+	}
+	if err != nil {
+		return wrap(transfer.KindChanging, err, "look at it and move it to where it belongs",
+			"source %s was replaced while it was being deleted, and what had replaced it is now %s beside it", del.path, transfer.Path(del.aside))
+	}
+	if err := del.sync(); err != nil {
+		return err
+	}
+	return del.changed()
+}
+
+// finish decides every state in which a crash can leave a deletion.
+func (del *deletion) finish() error {
+	_, err := del.d.lstat(del.aside)
+	if err == nil {
+		return del.settle()
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return del.failed(err)
+	}
+	st, err := del.d.lstat(del.name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return del.sync() // it was unlinked; only that may be lost yet
+	case err != nil:
+		return del.failed(err)
+	case st.typ == typeFile && st.identity() == del.id:
+		file, err := del.check() // the crash came before the rename
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		return del.run(file)
+	case st.dev == del.id.Dev && st.ino == del.id.Ino:
+		return del.changed()
+	}
+	return del.sync() // the source is gone and the name is another file's
+}

@@ -1,0 +1,112 @@
+package localfs
+
+import (
+	"container/list"
+	"sync"
+)
+
+// cachedDirs bounds the directories that a landing keeps open beyond those in
+// use.
+const cachedDirs = 64
+
+// A held directory is open and shared. Its handle stays the directory it was,
+// whatever its path leads to by now.
+type held struct {
+	*Dir
+	refs int
+	elem *list.Element // in the cache's list of unused ones; nil while in use
+}
+
+// A dirCache keeps directory handles by path: those in use, and the latest
+// that were.
+type dirCache struct {
+	mu     sync.Mutex
+	dirs   map[string]*held
+	unused list.List // of *held, latest first
+}
+
+// get is the cached directory of a path, now in use; nil where there is none.
+func (c *dirCache) get(path string) *held {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.dirs[path]
+	if h != nil {
+		c.take(h)
+	}
+	return h
+}
+
+func (c *dirCache) take(h *held) {
+	if h.elem != nil {
+		c.unused.Remove(h.elem)
+		h.elem = nil
+	}
+	h.refs++
+}
+
+// put adds a directory in use. If another goroutine came first, its handle
+// wins.
+func (c *dirCache) put(d *Dir) *held {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h := c.dirs[d.path]; h != nil {
+		c.take(h)
+		d.close()
+		return h
+	}
+	h := &held{Dir: d, refs: 1}
+	if c.dirs == nil {
+		c.dirs = map[string]*held{}
+	}
+	c.dirs[d.path] = h
+	return h
+}
+
+// hold takes another reference to a directory in use.
+func (c *dirCache) hold(h *held) *held {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.take(h)
+	return h
+}
+
+func (c *dirCache) release(h *held) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h.refs--
+	if h.refs > 0 {
+		return
+	}
+	if c.dirs[h.path] != h { // it was forgotten while in use
+		h.close()
+		return
+	}
+	h.elem = c.unused.PushFront(h)
+	if c.unused.Len() > cachedDirs {
+		c.drop(c.unused.Back().Value.(*held))
+	}
+}
+
+func (c *dirCache) drop(h *held) {
+	delete(c.dirs, h.path)
+	c.unused.Remove(h.elem)
+	h.close()
+}
+
+// forget makes the next get open the directory anew.
+func (c *dirCache) forget(h *held) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dirs[h.path] == h {
+		delete(c.dirs, h.path)
+	}
+}
+
+// clear closes what is not in use.
+func (c *dirCache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.unused.Len() > 0 {
+		c.drop(c.unused.Back().Value.(*held))
+	}
+}

@@ -1,0 +1,57 @@
+package localfs
+
+import (
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+var platformLimits = []string{
+	"a directory is not synced; a name may be lost in a power cut",
+	"the change time of a source is not seen",
+	"whose a temporary is, is not checked",
+}
+
+// BootID names this boot of the host. It is empty where it cannot be known;
+// here it is never known.
+func BootID() string { return "" }
+
+// toStat asks the file itself: names alone do not give its identity here.
+func toStat(fi os.FileInfo, open func() (*os.File, error), close bool) (stat, error) {
+	s := stat{typ: typeOf(fi.Mode()), mode: uint32(fi.Mode().Perm()), size: fi.Size(), mtime: fi.ModTime().UnixNano(),
+		nlink: 1, allocated: fi.Size()}
+	if s.typ != typeFile && s.typ != typeDir {
+		return s, nil
+	}
+	f, err := open()
+	if err != nil {
+		return s, err
+	}
+	if close {
+		defer f.Close()
+	}
+	var info windows.ByHandleFileInformation
+	err = windows.GetFileInformationByHandle(windows.Handle(f.Fd()), &info)
+	if err != nil {
+		return s, err
+	}
+	s.dev, s.nlink = uint64(info.VolumeSerialNumber), uint64(info.NumberOfLinks)
+	s.ino = uint64(info.FileIndexHigh)<<32 | uint64(info.FileIndexLow)
+	s.ctime = info.CreationTime.Nanoseconds()
+	return s, nil
+}
+
+func (h handle) free() (int64, error) {
+	dir, err := windows.UTF16PtrFromString(h.f.Name())
+	if err != nil {
+		return 0, err
+	}
+	var free uint64
+	err = windows.GetDiskFreeSpaceEx(dir, &free, nil, nil)
+	return int64(free), err
+}
+
+func syncDir(*Dir) error { return nil }
+
+// mine cannot be told here.
+func (s *stat) mine() bool { return true }

@@ -1,0 +1,87 @@
+package localfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"ferry/internal/transfer"
+)
+
+// reason is the operating system's word for an error, without the call and the
+// path that the sentence around it names already.
+func reason(err error) string {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno.Error()
+	}
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}
+
+func isNoSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota)
+}
+
+func isReadOnly(err error) bool { return errors.Is(err, syscall.EROFS) }
+
+// notOffered reports that a file system does not have what was asked of it.
+func notOffered(err error) bool {
+	return errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS) || errors.Is(err, errors.ErrUnsupported)
+}
+
+func wrap(k transfer.Kind, err error, hint, format string, args ...any) *transfer.Error {
+	return &transfer.Error{Kind: k, Text: fmt.Sprintf(format, args...), Hint: hint, Err: err}
+}
+
+// sourceError says what keeps a source from being read.
+func sourceError(p transfer.Path, err error) error {
+	var e *transfer.Error
+	switch {
+	case errors.As(err, &e):
+		return err
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return wrap(transfer.KindMissing, err, "", "source %s does not exist", p)
+	case errors.Is(err, syscall.ELOOP):
+		return wrap(transfer.KindWrongType, err, "", "source %s is a symbolic link, which is not followed", p)
+	case errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.EISDIR):
+		return wrap(transfer.KindWrongType, err, "", "source %s is not a regular file", p)
+	case errors.Is(err, fs.ErrPermission):
+		return wrap(transfer.KindUnreadable, err, "let the agent's user read it", "source %s cannot be read: permission denied", p)
+	}
+	return wrap(transfer.KindUnreadable, err, "", "source %s cannot be read: %s", p, reason(err))
+}
+
+// targetError says what keeps a destination from being written.
+func targetError(p transfer.Path, err error) error {
+	var e *transfer.Error
+	switch {
+	case errors.As(err, &e):
+		return err
+	case isNoSpace(err):
+		return wrap(transfer.KindNoSpace, err, "free some space; the transfer goes on by itself", "no space is left for %s: %s", p, reason(err))
+	case errors.Is(err, syscall.EISDIR):
+		return isDirectory(p)
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
+		return wrap(transfer.KindWrongType, err, "", "%s cannot be made: something above it is not a directory", p)
+	case isReadOnly(err):
+		return wrap(transfer.KindUnwritable, err, "", "%s cannot be written: the file system is read-only", p)
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		return wrap(transfer.KindUnwritable, err, "", "%s cannot be written: its name is too long for the file system", p)
+	case errors.Is(err, fs.ErrPermission):
+		return wrap(transfer.KindUnwritable, err, "let the agent's user write to the directory", "%s cannot be written: permission denied", p)
+	}
+	return wrap(transfer.KindUnwritable, err, "", "%s cannot be written: %s", p, reason(err))
+}
+
+func isDirectory(p transfer.Path) *transfer.Error {
+	return wrap(transfer.KindWrongType, syscall.EISDIR, "", "%s is a directory; a file cannot take its place", p)
+}
+
+func nameTaken(p transfer.Path) *transfer.Error {
+	return wrap(transfer.KindExists, fs.ErrExist, "remove it or use --if-exists overwrite", "%s exists already", p)
+}

@@ -1,0 +1,7 @@
+//go:build !windows
+
+package localfs
+
+import "syscall"
+
+const errQuota = syscall.EDQUOT

@@ -1,0 +1,112 @@
+package localfs
+
+import (
+	"slices"
+	"strings"
+
+	"ferry/internal/transfer"
+)
+
+// A pattern is the components of a path, some of which may have wildcards: '*'
+// is any run of bytes, '?' any one byte, neither of them a '/'; a component
+// "**" is any number of directories, also none. A name that begins with '.' is
+// matched only by a component that does. At the end, "**" is everything below.
+type pattern []string
+
+// IsPattern reports whether a source is expanded, unless it exists literally.
+func IsPattern(p transfer.Path) bool { return strings.ContainsAny(string(p), "*?") }
+
+func newPattern(parts []string) pattern {
+	var p pattern
+	for _, part := range parts {
+		if part != "**" || len(p) == 0 || p[len(p)-1] != "**" {
+			p = append(p, part)
+		}
+	}
+	if len(p) > 0 && p[len(p)-1] == "**" {
+		p = append(p, "*")
+	}
+	return p
+}
+
+// start is the set of positions before the first component. A position is the
+// index of a component that is to match next; len(p) is a match.
+func (p pattern) start() []int { return p.spread(0, nil) }
+
+// spread adds a position, and those that "**" reaches without a directory.
+func (p pattern) spread(i int, set []int) []int {
+	for {
+		if !slices.Contains(set, i) {
+			set = append(set, i)
+		}
+		if i == len(p) || p[i] != "**" {
+			return set
+		}
+		i++
+	}
+}
+
+// step is the positions after one more name.
+func (p pattern) step(set []int, name string) []int {
+	var next []int
+	for _, i := range set {
+		switch {
+		case i == len(p):
+		case p[i] == "**":
+			if !hidden(name) {
+				next = p.spread(i, next)
+			}
+		case matchName(p[i], name):
+			next = p.spread(i+1, next)
+		}
+	}
+	return next
+}
+
+// accepts reports whether the set has the end of the pattern.
+func (p pattern) accepts(set []int) bool { return slices.Contains(set, len(p)) }
+
+// more reports whether a deeper name could still match.
+func (p pattern) more(set []int) bool {
+	return slices.ContainsFunc(set, func(i int) bool { return i < len(p) })
+}
+
+// only is the one name that could match next, where there is only one.
+func (p pattern) only(set []int) (string, bool) {
+	if len(set) != 1 || set[0] == len(p) || IsPattern(transfer.Path(p[set[0]])) {
+		return "", false
+	}
+	return p[set[0]], true
+}
+
+func hidden(name string) bool { return strings.HasPrefix(name, ".") }
+
+// matchName matches one component by bytes.
+func matchName(pat, name string) bool {
+	if !IsPattern(transfer.Path(pat)) {
+		return pat == name
+	}
+	if hidden(name) && !hidden(pat) || strings.HasPrefix(name, reserved) {
+		return false
+	}
+	// A '*' that fails is taken up again one byte further; only the last one
+	// ever has to be, so the work is at most len(pat) * len(name).
+	p, n := 0, 0
+	star, retry := -1, 0
+	for n < len(name) {
+		switch {
+		case p < len(pat) && pat[p] == '*':
+			star, retry = p, n
+			p++
+		case p < len(pat) && (pat[p] == '?' || pat[p] == name[n]):
+			p++
+			n++
+		case star >= 0:
+			retry++
+			p, n = star+1, retry
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pat[p:], "*") == ""
+}

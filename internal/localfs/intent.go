@@ -1,0 +1,73 @@
+package localfs
+
+import (
+	"fmt"
+	"strings"
+
+	"ferry/internal/transfer"
+)
+
+// A Pending is an item that is ready to be committed: a file that is written
+// to its end, a directory, or an outcome that is decided already (its Err is
+// set) and is recorded in its turn.
+type Pending struct {
+	Partial *Partial         // nil for a directory
+	Outcome transfer.Outcome // recorded as it is; its Path may be left to Commit
+	Sum     string           // method:hex of the file's content, whatever Outcome.Digest says
+	Mode    uint32
+	Mtime   int64
+	Name    transfer.Path
+}
+
+// IntentVersion is the version of Intent that this code writes.
+const IntentVersion = 1
+
+// An Intent is what the ledger holds of an item from just before its rename
+// until its outcome: everything by which Recover decides it after a crash.
+type Intent struct {
+	V        int                `json:"v"`
+	Outcome  transfer.Outcome   `json:"outcome"`
+	Name     transfer.Path      `json:"name"`
+	Temp     string             `json:"temp,omitempty"` // the temporary's name in its directory
+	Ino      uint64             `json:"ino,omitempty"`
+	Dev      uint64             `json:"dev,omitempty"`
+	Size     int64              `json:"size,omitempty"`
+	Sum      string             `json:"sum,omitempty"`
+	Boot     string             `json:"boot,omitempty"`
+	Durable  bool               `json:"durable,omitempty"`
+	Replaces *transfer.Identity `json:"replaces,omitempty"` // of the file that is overwritten
+	Mode     uint32             `json:"mode"`
+	Mtime    int64              `json:"mtime"`
+}
+
+// A SyncError says that a group could not be made durable, or that there was no
+// space to. Nothing was renamed and the temporaries are gone; each item is to
+// be sent again into a new one. Its kind is NoSpace or Unwritable.
+type SyncError struct {
+	Items []uint64 // all of the group that were files
+	Err   error
+}
+
+func (e *SyncError) Error() string {
+	return fmt.Sprintf("a group of %d files starts again: %v", len(e.Items), e.Err)
+}
+
+func (e *SyncError) Unwrap() error { return e.Err }
+
+// A PendingError lists items that stay COMMITTING: they may be under their
+// final names, but it is not certain that this would survive. Give them to
+// Retry until it is.
+type PendingError struct {
+	Intents []Intent
+	Err     error
+}
+
+func (e *PendingError) Error() string {
+	names := make([]string, 0, 3)
+	for _, in := range e.Intents[:min(3, len(e.Intents))] {
+		names = append(names, in.Outcome.Path.String())
+	}
+	return fmt.Sprintf("%d items wait to be recorded (%s): %v", len(e.Intents), strings.Join(names, ", "), e.Err)
+}
+
+func (e *PendingError) Unwrap() error { return e.Err }

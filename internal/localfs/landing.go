@@ -1,0 +1,345 @@
+package localfs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"syscall"
+
+	"ferry/internal/transfer"
+)
+
+// A LandConfig says how the items of one transfer land.
+type LandConfig struct {
+	Transfer   transfer.ID
+	Generation uint64 // of the ledger's taker; part of every temporary's name
+	Resolution transfer.Resolution
+	Overwrite  bool // otherwise a name that is taken fails its item
+	Durable    bool // data and names survive a power cut, not only the process
+	Journal    Journal
+}
+
+// A Journal is the agent's ledger, as a commit needs it. What it is given is
+// durable when it returns nil. When it returns an error, it may or may not be.
+type Journal interface {
+	// Committing records what is about to be renamed.
+	Committing([]Intent) error
+	// Committed records how items ended, in place of what Committing recorded
+	// of them. Recording the same outcomes again is no error.
+	Committed([]transfer.Outcome) error
+}
+
+// A Landing lands the items of one transfer. It is safe for concurrent use.
+type Landing struct {
+	fs     *FS
+	disk   Disk
+	cfg    LandConfig
+	prefix string // of this transfer's temporaries
+
+	dirs dirCache
+
+	syncing sync.Mutex // held while directories are synced
+
+	mu     sync.Mutex
+	dirty  map[string]bool // directories to be synced before the next COMMITTING
+	linked bool            // the file system lacks the no-replace rename; said once
+}
+
+// Land prepares to land a transfer's items.
+func (f *FS) Land(cfg LandConfig) *Landing {
+	return &Landing{fs: f, disk: f.disk, cfg: cfg, dirty: map[string]bool{},
+		prefix: tempPrefix(f.cfg.Incarnation, cfg.Generation, cfg.Transfer)}
+}
+
+// Close lets go of the directories that are kept open. Partials stay usable.
+func (l *Landing) Close() error {
+	l.dirs.clear()
+	return nil
+}
+
+// Target is where an item of the given name lands.
+func (l *Landing) Target(name transfer.Path) transfer.Path { return target(l.cfg.Resolution, name) }
+
+// Dir is the directory in which an item's temporary will be. The name "." asks
+// for that of items directly beneath the destination.
+func (l *Landing) Dir(name transfer.Path) transfer.Path {
+	if name == "." && l.cfg.Resolution.Into {
+		return l.cfg.Resolution.Base
+	}
+	return transfer.Path(path.Dir(string(l.Target(name))))
+}
+
+// dir opens a directory of the host, from the cache if it can. With create, it
+// and its missing parents are made.
+func (l *Landing) dir(p place, create bool) (*held, error) {
+	if h := l.dirs.get(p.path); h != nil {
+		return h, nil
+	}
+	d, err := l.fs.openDir(p)
+	if err == nil {
+		l.touch(p)
+		return l.dirs.put(d), nil
+	}
+	if !create || p.isRoot() || !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	up, err := l.dir(p.parent(), true)
+	if err != nil {
+		return nil, err
+	}
+	defer l.dirs.release(up)
+	if d, err = l.makeDir(up, p); err != nil {
+		return nil, err
+	}
+	return l.dirs.put(d), nil
+}
+
+// makeDir makes one directory and notes that it and its parent are to be
+// synced.
+func (l *Landing) makeDir(up *held, p place) (*Dir, error) {
+	name := p.base()
+	if l.fs.isState(up.Dir, name) {
+		return nil, inState(p.path)
+	}
+	if err := l.disk.Mkdir(up.Dir, name); err != nil && !errors.Is(err, fs.ErrExist) {
+		if errors.Is(err, fs.ErrNotExist) { // the parent has been removed
+			l.dirs.forget(up)
+		}
+		return nil, err
+	}
+	h, err := up.child(name)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	l.dirty[p.path], l.dirty[up.path] = true, true
+	l.mu.Unlock()
+	return &Dir{handle: h, path: p.path, real: path.Join(up.real, name)}, nil
+}
+
+// touch notes that a directory and all above it, to the root, are to be synced
+// once: an earlier process, or another transfer, may have made them and not
+// have come to sync them.
+func (l *Landing) touch(p place) {
+	if !l.cfg.Durable {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		l.dirty[p.path] = true
+		if p.isRoot() {
+			return
+		}
+		p = p.parent()
+	}
+}
+
+// locate checks a name and finds its place.
+func (l *Landing) locate(name transfer.Path) (place, error) {
+	if err := checkName(name); err != nil {
+		return place{}, err
+	}
+	p, err := l.fs.locate(l.Target(name))
+	if err == nil && !beneath(p.path, path.Clean(string(l.cfg.Resolution.Base))) {
+		err = l.fs.outside(name)
+	}
+	return p, err
+}
+
+// Create makes an item's temporary file, and the directories above it. size is
+// what is expected, allocated what the source takes on its disk: a file with
+// holes is not given its whole space. Where the item cannot land, that is said
+// at once.
+func (l *Landing) Create(item uint64, name transfer.Path, size, allocated int64) (*Partial, error) {
+	p, err := l.locate(name)
+	if err != nil {
+		return nil, err
+	}
+	if p.isRoot() {
+		return nil, isDirectory(transfer.Path(p.path))
+	}
+	for again := false; ; again = true {
+		d, err := l.dir(p.parent(), true)
+		if err != nil {
+			return nil, targetError(transfer.Path(p.path), err)
+		}
+		part, err := l.createIn(d, p, item, size, allocated)
+		if err == nil {
+			return part, nil
+		}
+		l.dirs.forget(d) // its path may lead elsewhere by now
+		l.dirs.release(d)
+		if again || !errors.Is(err, fs.ErrNotExist) {
+			return nil, targetError(transfer.Path(p.path), err)
+		}
+	}
+}
+
+// createIn makes the temporary in an open directory. On success the partial
+// owns the caller's reference to it.
+func (l *Landing) createIn(d *held, p place, item uint64, size, allocated int64) (*Partial, error) {
+	if err := l.checkFree(d.Dir, p); err != nil {
+		return nil, err
+	}
+	temp := l.temp(item)
+	const flags = os.O_RDWR | os.O_CREATE | os.O_EXCL
+	f, err := l.disk.Open(d.Dir, temp, flags, 0o600)
+	if errors.Is(err, fs.ErrExist) { // our own, of an earlier attempt
+		if err := l.disk.Unlink(d.Dir, temp); err != nil {
+			return nil, err
+		}
+		f, err = l.disk.Open(d.Dir, temp, flags, 0o600)
+	}
+	if err != nil {
+		return nil, err
+	}
+	part, err := l.newPartial(f, d, p, temp, item, size, allocated)
+	if err == nil {
+		err = part.reserve(size)
+	}
+	if err != nil {
+		f.Close()
+		l.disk.Unlink(d.Dir, temp)
+		return nil, err
+	}
+	return part, nil
+}
+
+// checkFree says early what the rename would say at the end.
+func (l *Landing) checkFree(d *Dir, p place) error {
+	if l.fs.isState(d, p.base()) {
+		return inState(p.path)
+	}
+	st, err := d.lstat(p.base())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case st.typ == typeDir:
+		return isDirectory(transfer.Path(p.path))
+	case !l.cfg.Overwrite:
+		return nameTaken(transfer.Path(p.path))
+	case st.typ == typeOther:
+		return notReplaceable(p)
+	}
+	return nil
+}
+
+func notReplaceable(p place) *transfer.Error {
+	return wrap(transfer.KindWrongType, nil, "", "%s is a device, socket or pipe; a file does not take its place", transfer.Path(p.path))
+}
+
+func (l *Landing) temp(item uint64) string {
+	return TempName(l.fs.cfg.Incarnation, l.cfg.Generation, l.cfg.Transfer, item)
+}
+
+// Reopen opens the temporary of an earlier process and cuts it at a recorded
+// point. Anything doubtful about it is an error of kind Missing, and the item
+// begins again with Create; NoSpace means that what is there is good but there
+// is no room for the rest.
+func (l *Landing) Reopen(item uint64, name transfer.Path, pt transfer.Point, size, allocated int64) (*Partial, error) {
+	p, err := l.locate(name)
+	if err != nil {
+		return nil, err
+	}
+	if p.isRoot() {
+		return nil, isDirectory(transfer.Path(p.path))
+	}
+	d, err := l.dir(p.parent(), false)
+	if err != nil {
+		return nil, doubtful(p, err)
+	}
+	part, err := l.reopenIn(d, p, item, pt, size, allocated)
+	if err != nil {
+		l.dirs.release(d)
+		return nil, err
+	}
+	return part, nil
+}
+
+func doubtful(p place, why error) error {
+	return wrap(transfer.KindMissing, why, "", "the temporary of %s cannot be resumed: %s", transfer.Path(p.path), reason(why))
+}
+
+func (l *Landing) reopenIn(d *held, p place, item uint64, pt transfer.Point, size, allocated int64) (*Partial, error) {
+	if err := l.checkFree(d.Dir, p); err != nil {
+		return nil, targetError(transfer.Path(p.path), err)
+	}
+	temp := l.temp(item)
+	f, err := l.disk.Open(d.Dir, temp, os.O_RDWR, 0)
+	if err != nil {
+		return nil, doubtful(p, err)
+	}
+	part, err := l.newPartial(f, d, p, temp, item, size, allocated)
+	if err == nil {
+		err = part.resumeAt(pt.Dest)
+	}
+	if err != nil {
+		f.Close()
+		return nil, doubtful(p, err)
+	}
+	if err := part.reserve(size); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return part, nil
+}
+
+// Sweep removes this transfer's own temporaries, of this generation and those
+// before it, from directories. None of its partials may be open. Directories
+// that are gone are no error; every directory is tried.
+func (l *Landing) Sweep(dirs []transfer.Path) error {
+	var all error
+	for _, dir := range dirs {
+		if err := l.sweepDir(dir); err != nil {
+			all = errors.Join(all, targetError(dir, err))
+		}
+	}
+	return all
+}
+
+// sweptGenerations bounds how far back a sweep looks: each takeover of a
+// standby is one generation, and its winner sweeps.
+const sweptGenerations = 64
+
+func (l *Landing) sweepDir(dir transfer.Path) error {
+	p, err := l.fs.locate(dir)
+	if err != nil {
+		return nil // nothing was ever made there
+	}
+	d, err := l.fs.openDir(p)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), transfer.KindOf(err) == transfer.KindOutsideRoot:
+		return nil
+	case err != nil:
+		return err
+	}
+	defer d.close()
+	own := map[string]bool{}
+	for g, n := l.cfg.Generation, 0; n < sweptGenerations; g, n = g-1, n+1 {
+		own[tempPrefix(l.fs.cfg.Incarnation, g, l.cfg.Transfer)] = true
+		if g == 0 {
+			break
+		}
+	}
+	var all error
+	for {
+		names, err := d.names(1024)
+		for _, name := range names {
+			if len(name) > len(l.prefix) && own[name[:len(l.prefix)]] && strings.HasSuffix(name, tempSuffix) {
+				if err := l.disk.Unlink(d, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					all = errors.Join(all, err)
+				}
+			}
+		}
+		if err != nil || len(names) == 0 {
+			break
+		}
+	}
+	return all
+}

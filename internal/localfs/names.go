@@ -1,0 +1,84 @@
+package localfs
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"path"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"ferry/internal/transfer"
+)
+
+// reserved begins every name that Ferry makes for its own use beside people's
+// files. Such names are never sent, never matched and never landed on.
+const reserved = ".ferry-"
+
+const tempSuffix = ".part"
+
+// tempPrefix begins the names of all temporaries of one transfer.
+func tempPrefix(incarnation, generation uint64, id transfer.ID) string {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:], incarnation)
+	binary.BigEndian.PutUint64(b[8:], generation)
+	sum := sha256.Sum256(append(b[:], id[:]...))
+	text := base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:10])
+	return reserved + strings.ToLower(text) + "-"
+}
+
+// TempName is the name of an item's temporary: short whatever the item is
+// called, and nobody else's.
+func TempName(incarnation, generation uint64, id transfer.ID, item uint64) string {
+	return tempPrefix(incarnation, generation, id) + strconv.FormatUint(item, 36) + tempSuffix
+}
+
+// AsideName is the name that a source gets while it is being deleted.
+func AsideName(incarnation uint64, id transfer.ID, item uint64) string {
+	return strings.TrimSuffix(TempName(incarnation, 0, id, item), tempSuffix) + ".del"
+}
+
+// checkName refuses a name that could land anywhere but beneath the
+// destination, or that no file system takes. Names come from the wire.
+func checkName(name transfer.Path) error {
+	bad := func(why string) error {
+		return wrap(transfer.KindOutsideRoot, nil, "", "destination name %.300s %s", name, why)
+	}
+	switch {
+	case name == "":
+		return wrap(transfer.KindOutsideRoot, nil, "", "an item has no destination name")
+	case len(name) > transfer.MaxPath:
+		return bad("is longer than 4,096 bytes")
+	case strings.ContainsRune(string(name), 0):
+		return bad("holds a NUL byte")
+	case isAbs(name):
+		return bad("is absolute")
+	}
+	for part := range strings.SplitSeq(string(name), "/") {
+		switch {
+		case part == "":
+			return bad("has an empty component")
+		case part == "." || part == "..":
+			return bad("has a component . or ..")
+		case len(part) > transfer.MaxName:
+			return bad("has a component of more than 255 bytes")
+		case strings.HasPrefix(part, reserved):
+			return bad("has a component that begins with .ferry-, which is Ferry's own")
+		case runtime.GOOS == "windows" && strings.ContainsAny(part, `\:`):
+			return bad(`has a component with \ or :`)
+		}
+	}
+	return nil
+}
+
+// target is where an item of the given name lands.
+func target(res transfer.Resolution, name transfer.Path) transfer.Path {
+	if res.Into {
+		return transfer.Path(path.Join(string(res.Base), string(name)))
+	}
+	_, below, _ := strings.Cut(string(name), "/")
+	return transfer.Path(path.Join(string(res.Base), below))
+}
+
+func pathOf(p string) transfer.Path { return transfer.Path(p) }

@@ -1,0 +1,268 @@
+package localfs
+
+import (
+	"errors"
+	"os"
+	"sync"
+
+	"ferry/internal/transfer"
+)
+
+// reserveFrom is the size from which space is reserved: smaller files are
+// written whole before a reservation would tell anything.
+const reserveFrom = 64 << 10
+
+var zeros [256 << 10]byte
+
+// A Partial is an item's temporary file. One goroutine writes; Sync and ReadAt
+// may run beside it.
+type Partial struct {
+	l      *Landing
+	f      *os.File
+	dir    *held
+	place  place
+	temp   string
+	item   uint64
+	sparse bool
+	ino    uint64
+	dev    uint64
+
+	mu       sync.Mutex
+	offset   int64 // everything below it is written; the file is no shorter
+	reserved int64 // space is reserved up to here
+	poison   error
+	closed   bool
+}
+
+func (l *Landing) newPartial(f *os.File, d *held, p place, temp string, item uint64, size, allocated int64) (*Partial, error) {
+	st, err := fstat(f)
+	if err != nil {
+		return nil, err
+	}
+	return &Partial{l: l, f: f, dir: d, place: p, temp: temp, item: item, ino: st.ino, dev: st.dev,
+		sparse: allocated < (size+511)/512*512}, nil
+}
+
+// Item is the number of the item.
+func (p *Partial) Item() uint64 { return p.item }
+
+// Ino is the inode number of the temporary.
+func (p *Partial) Ino() uint64 { return p.ino }
+
+// Offset is how much has been written.
+func (p *Partial) Offset() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.offset
+}
+
+func (p *Partial) path() transfer.Path { return transfer.Path(p.place.path) }
+
+// resumeAt cuts the file at a point. It must be at least that long.
+func (p *Partial) resumeAt(at int64) error {
+	st, err := fstat(p.f)
+	if err != nil {
+		return err
+	}
+	if st.typ != typeFile || st.nlink != 1 || !st.mine() {
+		return errors.New("it is not a file that this agent made")
+	}
+	if at < 0 || st.size < at {
+		return errors.New("it is shorter than its last safe point")
+	}
+	if err := p.l.disk.Truncate(p.f, at); err != nil {
+		return err
+	}
+	p.offset = at
+	return nil
+}
+
+// reserve reserves the space of the whole file, so that a full disk is
+// reported early and as a full disk.
+func (p *Partial) reserve(size int64) error {
+	if p.sparse || size < reserveFrom || size <= p.offset {
+		return nil
+	}
+	err := p.l.disk.Allocate(p.f, size)
+	switch {
+	case err == nil:
+		p.reserved = size
+	case isNoSpace(err):
+		return p.noSpace(size-p.offset, err)
+	default:
+		p.l.fs.log.Debug("space was not reserved", "path", p.path(), "err", err)
+	}
+	return nil
+}
+
+func (p *Partial) noSpace(need int64, err error) error {
+	const hint = "free some space; the transfer goes on by itself"
+	free, ferr := p.dir.free()
+	if ferr != nil {
+		return wrap(transfer.KindNoSpace, err, hint, "%s needs %d bytes and there is no space for them", p.path(), need)
+	}
+	return wrap(transfer.KindNoSpace, err, hint, "%s needs %d bytes, %d are free", p.path(), need, free)
+}
+
+// usable is nil unless the partial is closed or poisoned. The lock is held.
+func (p *Partial) usable() error {
+	if p.closed {
+		return os.ErrClosed
+	}
+	return p.poison
+}
+
+// poisoned marks the file as no longer to be trusted: after a failed write or
+// sync nobody knows what it holds, and a later sync that succeeds proves
+// nothing.
+func (p *Partial) poisoned(err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.poison == nil {
+		p.poison = err
+	}
+	return err
+}
+
+// Write appends all of b or fails. After an error of kind NoSpace the offset is
+// as before and the write can be repeated; any other error is final for this
+// file.
+func (p *Partial) Write(b []byte) error {
+	p.mu.Lock()
+	off, err := p.offset, p.usable()
+	p.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	for done := 0; done < len(b); {
+		n, err := p.l.disk.Write(p.f, b[done:], off+int64(done))
+		done += max(n, 0)
+		switch {
+		case err != nil && isNoSpace(err):
+			return p.noSpace(int64(len(b)-done), err)
+		case err != nil:
+			return p.poisoned(targetError(p.path(), err))
+		case n <= 0:
+			return p.poisoned(wrap(transfer.KindUnwritable, nil, "", "%s cannot be written: the file system took no bytes", p.path()))
+		}
+	}
+	p.advance(off + int64(len(b)))
+	return nil
+}
+
+func (p *Partial) advance(to int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.offset = to
+}
+
+// Skip appends n zeros: as a hole where the source has holes, written out
+// otherwise.
+func (p *Partial) Skip(n int64) error {
+	if !p.sparse {
+		for n > 0 {
+			k := min(n, int64(len(zeros)))
+			if err := p.Write(zeros[:k]); err != nil {
+				return err
+			}
+			n -= k
+		}
+		return nil
+	}
+	p.mu.Lock()
+	to, err := p.offset+n, p.usable()
+	p.mu.Unlock()
+	if err != nil || n == 0 {
+		return err
+	}
+	if err := p.l.disk.Truncate(p.f, to); err != nil {
+		if isNoSpace(err) {
+			return p.noSpace(n, err)
+		}
+		return p.poisoned(targetError(p.path(), err))
+	}
+	p.advance(to)
+	return nil
+}
+
+// ReadAt reads what has been written.
+func (p *Partial) ReadAt(b []byte, off int64) (int, error) { return p.f.ReadAt(b, off) }
+
+// Sync makes what has been written durable; with durability process there is
+// nothing to do. A failure poisons the file for ever: every later call but
+// Discard and Close fails, and no sync of it is ever tried again.
+func (p *Partial) Sync() error {
+	p.mu.Lock()
+	err := p.usable()
+	p.mu.Unlock()
+	if err != nil || !p.l.cfg.Durable {
+		return err
+	}
+	if err := p.l.disk.SyncData(p.f); err != nil {
+		return p.poisoned(syncFailed(p.path(), err))
+	}
+	return nil
+}
+
+func syncFailed(path transfer.Path, err error) error {
+	if isNoSpace(err) {
+		return targetError(path, err)
+	}
+	return wrap(transfer.KindUnwritable, err, "", "%s could not be made durable: %s", path, reason(err))
+}
+
+// Release gives back the space that is reserved beyond what has been written,
+// for a transfer that waits.
+func (p *Partial) Release() error {
+	p.mu.Lock()
+	off, end, err := p.offset, p.reserved, p.usable()
+	p.mu.Unlock()
+	if err != nil || end <= off {
+		return err
+	}
+	// Some file systems free space beyond the end of a file by punching, some
+	// only by cutting it at its size.
+	perr := p.l.disk.Punch(p.f, off, end)
+	if err := p.l.disk.Truncate(p.f, off); err != nil {
+		return targetError(p.path(), errors.Join(err, perr))
+	}
+	p.mu.Lock()
+	p.reserved = 0
+	p.mu.Unlock()
+	return nil
+}
+
+// Close lets go of the file and leaves the temporary for Reopen. A second call
+// does nothing.
+func (p *Partial) Close() error {
+	p.mu.Lock()
+	was := p.closed
+	p.closed = true
+	p.mu.Unlock()
+	if was {
+		return nil
+	}
+	err := p.l.disk.Close(p.f)
+	p.l.dirs.release(p.dir)
+	if err != nil {
+		return syncFailed(p.path(), err)
+	}
+	return nil
+}
+
+// Discard closes the file and removes the temporary.
+func (p *Partial) Discard() error {
+	p.mu.Lock()
+	was := p.closed
+	p.closed = true
+	p.mu.Unlock()
+	if was {
+		return nil
+	}
+	p.l.disk.Close(p.f) // nobody wants what is in it
+	defer p.l.dirs.release(p.dir)
+	if err := p.l.disk.Unlink(p.dir.Dir, p.temp); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return targetError(p.path(), err)
+	}
+	return nil
+}

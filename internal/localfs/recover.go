@@ -1,0 +1,278 @@
+package localfs
+
+import (
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+
+	"ferry/internal/transfer"
+)
+
+// A Verdict is what Recover found an item to be.
+type Verdict int
+
+const (
+	// Redo: it was not committed; it starts again at offset 0.
+	Redo Verdict = iota + 1
+	// Done: it is committed, durably; its outcome is to be recorded.
+	Done
+	// Taken: it was committed and a consumer has taken it away. Its outcome,
+	// successful and flagged, is to be recorded; its source is never deleted.
+	Taken
+	// Refused: its name is taken, or refused. Its outcome has an Err and is to
+	// be recorded; the temporary stays until Sweep.
+	Refused
+)
+
+func (v Verdict) String() string {
+	switch v {
+	case Redo:
+		return "redo"
+	case Done:
+		return "done"
+	case Taken:
+		return "taken"
+	case Refused:
+		return "refused"
+	}
+	return "undecided"
+}
+
+// Recover decides an item that a crash left COMMITTING, in this order:
+//
+//   - durability process and another boot: Redo
+//   - the final name has the inode and the digest: a left-over second name goes,
+//     directories are synced, Done
+//   - the temporary is there with its digest: it is renamed now, which ends in
+//     Done or Refused. With another digest: Redo
+//   - the replaced file is still there and there is no temporary: Redo
+//   - otherwise: Taken
+//
+// It may be called again after a crash at any point in it, or before its
+// verdict was recorded: it removes a temporary only where that cannot change
+// the verdict. An error means that it could not be decided yet.
+func (l *Landing) Recover(in Intent, bootID string) (Verdict, transfer.Outcome, error) {
+	r := &recovery{l: l, in: in, sameBoot: in.Boot != "" && in.Boot == bootID}
+	if in.V > IntentVersion {
+		return 0, in.Outcome, transfer.Errorf(transfer.KindVersion, "the record of %s has version %d; this is version %d", in.Outcome.Path, in.V, IntentVersion)
+	}
+	if in.Outcome.Err != nil {
+		return Refused, in.Outcome, nil
+	}
+	var err error
+	if r.place, err = l.locate(in.Name); err != nil {
+		return r.refuse(err)
+	}
+	if in.Outcome.Type == transfer.ItemDir {
+		return r.directory()
+	}
+	if r.dir, err = l.dir(r.place.parent(), false); err != nil {
+		if !in.Durable && !r.sameBoot {
+			return Redo, in.Outcome, nil
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return r.taken()
+		}
+		return 0, in.Outcome, targetError(in.Outcome.Path, err)
+	}
+	defer l.dirs.release(r.dir)
+	return r.file()
+}
+
+// A recovery is one item being decided.
+type recovery struct {
+	l        *Landing
+	in       Intent
+	place    place
+	dir      *held
+	sameBoot bool
+}
+
+// directory makes a directory item again, as its commit would have.
+func (r *recovery) directory() (Verdict, transfer.Outcome, error) {
+	c := &commit{l: r.l}
+	defer c.release()
+	w := &work{in: r.in, place: r.place}
+	c.work = []*work{w}
+	c.makeDirs()
+	switch err := c.syncNames(); {
+	case w.failed():
+		return Refused, w.in.Outcome, nil
+	case w.wait != nil:
+		return 0, r.in.Outcome, w.wait
+	case err != nil:
+		return 0, r.in.Outcome, err
+	}
+	return Done, r.in.Outcome, nil
+}
+
+func (r *recovery) file() (Verdict, transfer.Outcome, error) {
+	if !r.in.Durable && !r.sameBoot {
+		return r.lostWithTheBoot()
+	}
+	final, ferr := r.dir.lstat(r.place.base())
+	temp, terr := r.dir.lstat(r.in.Temp)
+	for _, err := range []error{ferr, terr} {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
+		}
+	}
+	if ferr == nil && r.ours(&final) {
+		good, err := r.verify(r.place.base())
+		if err != nil {
+			return 0, r.in.Outcome, err
+		}
+		if good {
+			return r.done(terr == nil && temp.ino == final.ino)
+		}
+	}
+	if terr == nil {
+		return r.rename(&temp)
+	}
+	if ferr == nil && r.in.Replaces != nil && r.isReplaced(&final) {
+		return Redo, r.in.Outcome, nil
+	}
+	return r.taken()
+}
+
+// ours compares inodes. A device has the same number only within one boot.
+func (r *recovery) ours(st *stat) bool {
+	return st.typ == typeFile && st.ino == r.in.Ino && (!r.sameBoot || st.dev == r.in.Dev)
+}
+
+// isReplaced reports whether the old file is still in place. Its ctime may have
+// changed since; another size or mtime means that a stranger's file has its
+// inode number.
+func (r *recovery) isReplaced(st *stat) bool {
+	id := st.identity()
+	if !r.sameBoot {
+		id.Dev = r.in.Replaces.Dev
+	}
+	return id.SameFile(*r.in.Replaces)
+}
+
+// lostWithTheBoot is for data that was never synced and has seen a power cut.
+// The temporary goes, and a final name that is provably the same attempt's, for
+// it may hold zeros and would be in the way.
+func (r *recovery) lostWithTheBoot() (Verdict, transfer.Outcome, error) {
+	if err := r.l.disk.Unlink(r.dir.Dir, r.in.Temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
+	}
+	st, err := r.dir.lstat(r.place.base())
+	if err == nil && !r.l.cfg.Overwrite && r.ours(&st) && st.mtime == r.in.Mtime {
+		if err := r.l.disk.Unlink(r.dir.Dir, r.place.base()); err != nil {
+			return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
+		}
+	}
+	return Redo, r.in.Outcome, nil
+}
+
+// rename goes on where the crash was: the temporary is there, so it was not
+// renamed. Only a link, in place of a rename, can have been made of it.
+func (r *recovery) rename(temp *stat) (Verdict, transfer.Outcome, error) {
+	if !r.ours(temp) {
+		return Redo, r.in.Outcome, nil
+	}
+	if temp.nlink > 1 {
+		return r.taken() // linked to its final name, from which it has been moved
+	}
+	good, err := r.verify(r.in.Temp)
+	if err != nil {
+		return 0, r.in.Outcome, err
+	}
+	if !good {
+		// It stays until Create replaces it: without it, a second look would
+		// find that it had been renamed.
+		return Redo, r.in.Outcome, nil
+	}
+	if err := r.l.checkFree(r.dir.Dir, r.place); err != nil {
+		return r.refuse(err)
+	}
+	c := &commit{l: r.l}
+	w := &work{in: r.in, place: r.place, dir: r.dir}
+	c.rename(w)
+	switch {
+	case w.failed():
+		return Refused, w.in.Outcome, nil
+	case w.wait != nil:
+		return 0, r.in.Outcome, w.wait
+	}
+	return r.done(false)
+}
+
+// done makes the final name durable.
+func (r *recovery) done(leftover bool) (Verdict, transfer.Outcome, error) {
+	if leftover {
+		if err := r.l.disk.Unlink(r.dir.Dir, r.in.Temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
+		}
+	}
+	if err := r.l.syncDirty(map[string]*held{r.dir.path: r.dir}); err != nil {
+		return 0, r.in.Outcome, err
+	}
+	return Done, r.in.Outcome, nil
+}
+
+func (r *recovery) taken() (Verdict, transfer.Outcome, error) {
+	o := r.in.Outcome
+	o.Taken, o.Note = true, takenNote
+	return Taken, o, nil
+}
+
+func (r *recovery) refuse(err error) (Verdict, transfer.Outcome, error) {
+	err = targetError(r.in.Outcome.Path, err)
+	if transfer.KindOf(err).Waits() {
+		return 0, r.in.Outcome, err
+	}
+	o := r.in.Outcome
+	o.Err = transfer.AsError(err)
+	return Refused, o, nil
+}
+
+// verify reads a file again and compares its size and digest with the record.
+func (r *recovery) verify(name string) (bool, error) {
+	f, err := r.l.disk.Open(r.dir.Dir, name, os.O_RDONLY, 0)
+	if errors.Is(err, syscall.EACCES) {
+		return r.unreadable(name)
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ELOOP) {
+		return false, nil
+	}
+	if err != nil {
+		return false, targetError(r.in.Outcome.Path, err)
+	}
+	defer f.Close()
+	st, err := fstat(f)
+	if err != nil {
+		return false, targetError(r.in.Outcome.Path, err)
+	}
+	if !r.ours(&st) || st.size != r.in.Size {
+		return false, nil
+	}
+	method, want, ok := strings.Cut(r.in.Sum, ":")
+	if !ok || r.l.fs.cfg.Digest == nil {
+		return false, transfer.Errorf(transfer.KindInternal, "internal error: no way to verify %s by %q", r.in.Outcome.Path, r.in.Sum)
+	}
+	h, err := r.l.fs.cfg.Digest(method)
+	if err != nil {
+		return false, err
+	}
+	if _, err := io.Copy(h, io.NewSectionReader(f, 0, st.size)); err != nil {
+		return false, wrap(transfer.KindUnwritable, err, "", "%s cannot be read again: %s", r.in.Outcome.Path, reason(err))
+	}
+	return hex.EncodeToString(h.Sum(nil)) == want, nil
+}
+
+// unreadable is for a file whose mode, as its source has it, keeps its own
+// owner from reading it. Inode, size and the time to the nanosecond have to do.
+func (r *recovery) unreadable(name string) (bool, error) {
+	st, err := r.dir.lstat(name)
+	if err != nil {
+		return false, targetError(r.in.Outcome.Path, err)
+	}
+	return r.ours(&st) && st.size == r.in.Size && st.mtime == r.in.Mtime, nil
+}

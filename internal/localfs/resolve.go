@@ -1,0 +1,83 @@
+package localfs
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+	"syscall"
+
+	"ferry/internal/transfer"
+)
+
+// Resolve decides what a DEST is. It ends with '/' or is a directory: items go
+// into it by their own names. Otherwise it is the name of the one thing that is
+// sent. Missing parents are made when they are needed.
+func (f *FS) Resolve(dest transfer.Path, several bool) (transfer.Resolution, error) {
+	l, err := f.locate(dest)
+	if err != nil {
+		return transfer.Resolution{}, err
+	}
+	res := transfer.Resolution{Base: transfer.Path(l.path)}
+	d, err := f.openDir(l)
+	if err == nil {
+		res.Into = true
+		return res, d.close()
+	}
+	slash := strings.HasSuffix(string(dest), "/") || path.Base(string(dest)) == "." || path.Base(string(dest)) == ".."
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		res.Into = slash
+	case errors.Is(err, syscall.ENOTDIR):
+		if err := f.checkNotDir(l, slash); err != nil {
+			return transfer.Resolution{}, err
+		}
+	default:
+		return transfer.Resolution{}, targetError(dest, err)
+	}
+	if err := f.checkAbove(l); err != nil {
+		return transfer.Resolution{}, err
+	}
+	if several && !res.Into {
+		return transfer.Resolution{}, wrap(transfer.KindUsage, nil, "", "several sources need a directory: end %s with '/'", dest)
+	}
+	return res, nil
+}
+
+// checkNotDir is for a path that could not be opened as a directory because
+// something is none: the path itself, which may be, or a parent.
+func (f *FS) checkNotDir(l place, slash bool) error {
+	d, err := f.openParent(l)
+	if errors.Is(err, syscall.ENOTDIR) {
+		return wrap(transfer.KindWrongType, err, "", "%s cannot be made: something above it is not a directory", transfer.Path(l.path))
+	}
+	if err != nil {
+		return targetError(transfer.Path(l.path), err)
+	}
+	d.close()
+	if slash {
+		return wrap(transfer.KindWrongType, nil, "", "%s is not a directory", transfer.Path(l.path))
+	}
+	return nil
+}
+
+// checkAbove makes sure that what is above a path can be entered.
+func (f *FS) checkAbove(l place) error {
+	for up := l; !up.isRoot(); {
+		up = up.parent()
+		d, err := f.openDir(up)
+		switch {
+		case err == nil:
+			real := path.Join(append([]string{d.real}, rest(l.path, up.path)...)...)
+			d.close()
+			if f.state != "" && beneath(real, f.state) {
+				return inState(l.path)
+			}
+			return nil
+		case errors.Is(err, fs.ErrNotExist):
+		default:
+			return targetError(transfer.Path(l.path), err)
+		}
+	}
+	return nil
+}

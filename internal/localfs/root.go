@@ -1,0 +1,322 @@
+package localfs
+
+import (
+	"errors"
+	"hash"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"ferry/internal/transfer"
+)
+
+// A Config says where an agent may read and write.
+type Config struct {
+	Roots       []string // host directories; relative paths lie beneath the first
+	StateDir    string   // carved out of the roots: nothing in it can be read or written through FS
+	Incarnation uint64   // of the agent's ledger; part of every temporary's name
+	Log         *slog.Logger
+	Disk        Disk   // nil is the host's own
+	Boot        string // names this boot of the host; empty is BootID()
+	// Digest starts the digest of a method, the part of a Sum before ':'.
+	// Recovery reads files again with it.
+	Digest func(method string) (hash.Hash, error)
+}
+
+// An FS is the part of the host's files that lies beneath an agent's roots.
+// It is safe for concurrent use.
+type FS struct {
+	cfg   Config
+	disk  Disk
+	log   *slog.Logger
+	roots []*root
+	state string // real path of the state directory; empty: none
+
+	noSyncDir sync.Once // said once
+}
+
+type root struct {
+	path string // as configured, absolute and clean
+	real string // links resolved
+	dir  *os.Root
+}
+
+// Open refuses a configuration without roots, a root that is not a directory,
+// and a root that is the state directory or lies in it.
+func Open(cfg Config) (_ *FS, err error) {
+	f := &FS{cfg: cfg, disk: cfg.Disk, log: cfg.Log}
+	if f.disk == nil {
+		f.disk = RealDisk()
+	}
+	if f.log == nil {
+		f.log = slog.New(slog.DiscardHandler)
+	}
+	if f.cfg.Boot == "" {
+		f.cfg.Boot = BootID()
+	}
+	if len(cfg.Roots) == 0 {
+		return nil, transfer.Errorf(transfer.KindUsage, "the agent has no root; give --root DIR")
+	}
+	if cfg.StateDir != "" {
+		abs, err := filepath.Abs(cfg.StateDir)
+		if err != nil {
+			return nil, transfer.Errorf(transfer.KindUsage, "state directory %s: %w", cfg.StateDir, err)
+		}
+		if f.state, err = realPrefix(abs); err != nil {
+			return nil, transfer.Errorf(transfer.KindUsage, "state directory %s: %w", cfg.StateDir, err)
+		}
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	for _, name := range cfg.Roots {
+		r, err := openRoot(name)
+		if err != nil {
+			return nil, err
+		}
+		f.roots = append(f.roots, r)
+		if f.state != "" && beneath(r.real, f.state) {
+			return nil, transfer.Errorf(transfer.KindUsage, "root %s lies in the agent's own state directory %s; choose another", name, cfg.StateDir)
+		}
+	}
+	return f, nil
+}
+
+func openRoot(name string) (*root, error) {
+	bad := func(err error) error {
+		return transfer.Errorf(transfer.KindUsage, "root %s cannot be used: %w", name, err)
+	}
+	abs, err := filepath.Abs(name)
+	if err != nil {
+		return nil, bad(err)
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	if err != nil {
+		return nil, bad(err)
+	}
+	fi, err := os.Stat(real)
+	if err != nil {
+		return nil, bad(err)
+	}
+	if !fi.IsDir() {
+		return nil, transfer.Errorf(transfer.KindUsage, "root %s is not a directory", name)
+	}
+	dir, err := os.OpenRoot(real)
+	if err != nil {
+		return nil, bad(err)
+	}
+	return &root{filepath.ToSlash(abs), filepath.ToSlash(real), dir}, nil
+}
+
+// realPrefix resolves the links of a path whose last components may not exist
+// yet.
+func realPrefix(p string) (string, error) {
+	real, err := filepath.EvalSymlinks(p)
+	if err == nil {
+		return filepath.ToSlash(real), nil
+	}
+	parent := filepath.Dir(p)
+	if !errors.Is(err, fs.ErrNotExist) || parent == p {
+		return "", err
+	}
+	if real, err = realPrefix(parent); err != nil {
+		return "", err
+	}
+	return path.Join(real, filepath.Base(p)), nil
+}
+
+// Close lets go of the roots.
+func (f *FS) Close() error {
+	var err error
+	for _, r := range f.roots {
+		err = errors.Join(err, r.dir.Close())
+	}
+	return err
+}
+
+// beneath reports whether p is dir or lies beneath it; both are clean.
+func beneath(p, dir string) bool {
+	return p == dir || dir == "/" && strings.HasPrefix(p, "/") || strings.HasPrefix(p, dir+"/")
+}
+
+// A place is a path of a request, located beneath a root.
+type place struct {
+	root *root
+	path string // absolute, clean
+	rel  string // beneath the root; "." is the root itself
+}
+
+// isAbs reports whether a path of a request is a host path.
+func isAbs(p transfer.Path) bool {
+	return strings.HasPrefix(string(p), "/") || filepath.IsAbs(filepath.FromSlash(string(p)))
+}
+
+// locate puts a path beneath a root, by its text alone. Absolute paths may be
+// spelled through the root as configured or through its real path.
+func (f *FS) locate(p transfer.Path) (place, error) {
+	if strings.ContainsRune(string(p), 0) {
+		return place{}, transfer.Errorf(transfer.KindOutsideRoot, "path %s holds a NUL byte, which no file name may", p)
+	}
+	if !isAbs(p) {
+		rel := path.Clean(string(p))
+		if rel == ".." || strings.HasPrefix(rel, "../") {
+			return place{}, f.outside(p)
+		}
+		return place{f.roots[0], path.Join(f.roots[0].path, rel), rel}, nil
+	}
+	abs := path.Clean(filepath.ToSlash(string(p)))
+	best, base := (*root)(nil), ""
+	for _, r := range f.roots {
+		for _, spelling := range []string{r.path, r.real} {
+			if beneath(abs, spelling) && (best == nil || len(spelling) > len(base)) {
+				best, base = r, spelling
+			}
+		}
+	}
+	if best == nil {
+		return place{}, f.outside(p)
+	}
+	rel := strings.TrimPrefix(strings.TrimPrefix(abs, base), "/")
+	if rel == "" {
+		rel = "."
+	}
+	return place{best, abs, rel}, nil
+}
+
+// parent is the place of the directory that holds this one; not of a root.
+func (l place) parent() place {
+	return place{l.root, path.Dir(l.path), path.Dir(l.rel)}
+}
+
+func (l place) base() string { return path.Base(l.rel) }
+
+func (l place) isRoot() bool { return l.rel == "." }
+
+func (f *FS) outside(p transfer.Path) error {
+	return wrap(transfer.KindOutsideRoot, nil, "", "%s lies outside the agent's roots (%s)", p, f.rootList())
+}
+
+func (f *FS) rootList() string {
+	names := make([]string, len(f.roots))
+	for i, r := range f.roots {
+		names[i] = transfer.Path(r.path).String()
+	}
+	return strings.Join(names, ", ")
+}
+
+func inState(p string) error {
+	return wrap(transfer.KindOutsideRoot, nil, "", "%s lies in Ferry's own state directory", transfer.Path(p))
+}
+
+// openDir opens a directory beneath its root. Links are followed as long as
+// they stay there. The error is the operating system's unless the directory
+// lies outside the root or in the state directory.
+func (f *FS) openDir(l place) (*Dir, error) {
+	h, err := newHandle(l.root.dir, filepath.FromSlash(l.rel))
+	if err != nil && escapes(err) {
+		h, err = f.openResolved(l)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{handle: h, path: l.path}
+	if d.real, err = h.realPath(); err == nil {
+		d.real = filepath.ToSlash(d.real)
+		err = f.guard(l, d)
+	}
+	if err != nil {
+		h.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// openResolved opens a directory whose path has an absolute link in it, which
+// os.Root refuses even where it leads back beneath the root.
+func (f *FS) openResolved(l place) (handle, error) {
+	real, err := filepath.EvalSymlinks(filepath.Join(l.root.real, filepath.FromSlash(l.rel)))
+	if err != nil {
+		return handle{}, err
+	}
+	real = filepath.ToSlash(real)
+	if !beneath(real, l.root.real) {
+		return handle{}, f.outside(transfer.Path(l.path))
+	}
+	rel := strings.TrimPrefix(strings.TrimPrefix(real, l.root.real), "/")
+	if rel == "" {
+		rel = "."
+	}
+	h, err := newHandle(l.root.dir, filepath.FromSlash(rel))
+	if err != nil && escapes(err) { // a link has come into the path since
+		return handle{}, f.outside(transfer.Path(l.path))
+	}
+	return h, err
+}
+
+// escapes tells os.Root's own refusals from errors of the operating system.
+func escapes(err error) bool {
+	var errno syscall.Errno
+	return !errors.As(err, &errno)
+}
+
+// guard is the second wall: whatever the path said, the directory that was
+// opened lies beneath the root and not in the state directory.
+func (f *FS) guard(l place, d *Dir) error {
+	if !beneath(d.real, l.root.real) {
+		return f.outside(transfer.Path(l.path))
+	}
+	if f.state != "" && beneath(d.real, f.state) {
+		return inState(l.path)
+	}
+	return nil
+}
+
+// isState reports whether a name in a directory is the state directory.
+func (f *FS) isState(d *Dir, name string) bool {
+	return f.state != "" && path.Join(d.real, name) == f.state
+}
+
+// openParent opens the directory that holds a place.
+func (f *FS) openParent(l place) (*Dir, error) {
+	d, err := f.openDir(l.parent())
+	if err != nil {
+		return nil, err
+	}
+	if f.isState(d, l.base()) {
+		d.close()
+		return nil, inState(l.path)
+	}
+	return d, nil
+}
+
+// Free is the space that is left to the agent's user where a path lies, or will.
+func (f *FS) Free(p transfer.Path) (int64, error) {
+	l, err := f.locate(p)
+	if err != nil {
+		return 0, err
+	}
+	d, err := f.openNearest(l)
+	if err != nil {
+		return 0, targetError(p, err)
+	}
+	defer d.close()
+	return d.free()
+}
+
+// openNearest opens the nearest directory above a place, or itself.
+func (f *FS) openNearest(l place) (*Dir, error) {
+	for {
+		d, err := f.openDir(l)
+		if err == nil || l.isRoot() || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			return d, err
+		}
+		l = l.parent()
+	}
+}

@@ -1,0 +1,123 @@
+package localfs
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"ferry/internal/transfer"
+)
+
+// A Source is a regular file that is open for reading. It is safe for
+// concurrent use.
+type Source struct {
+	f    *os.File
+	path transfer.Path
+	st   stat
+}
+
+// OpenSource opens a regular file. A link is not followed, a FIFO not waited
+// for. The kinds of its errors are Missing, Unreadable, WrongType and
+// OutsideRoot.
+func (f *FS) OpenSource(p transfer.Path) (*Source, error) {
+	l, err := f.locate(p)
+	if err != nil {
+		return nil, err
+	}
+	if l.isRoot() {
+		return nil, notRegular(p, typeDir)
+	}
+	d, err := f.openParent(l)
+	if err != nil {
+		return nil, sourceError(p, err)
+	}
+	defer d.close()
+	file, err := f.disk.Open(d, l.base(), os.O_RDONLY, 0)
+	if err != nil {
+		return nil, sourceError(p, err)
+	}
+	st, err := fstat(file)
+	if err == nil && st.typ != typeFile {
+		err = notRegular(p, st.typ)
+	}
+	if err != nil {
+		file.Close()
+		return nil, sourceError(p, err)
+	}
+	return &Source{file, p, st}, nil
+}
+
+func notRegular(p transfer.Path, t fileType) error {
+	switch t {
+	case typeDir:
+		return wrap(transfer.KindWrongType, nil, "", "source %s is a directory", p)
+	case typeLink:
+		return wrap(transfer.KindWrongType, nil, "", "source %s is a symbolic link, which is not followed", p)
+	}
+	return wrap(transfer.KindWrongType, nil, "", "source %s is a device, socket or pipe; only regular files are sent", p)
+}
+
+func (s *stat) identity() transfer.Identity {
+	return transfer.Identity{Dev: s.dev, Ino: s.ino, Size: s.size, Mtime: s.mtime, Ctime: s.ctime}
+}
+
+// ReadAt reads as an io.ReaderAt does; an error other than io.EOF is of kind
+// Unreadable.
+func (s *Source) ReadAt(b []byte, off int64) (int, error) {
+	n, err := s.f.ReadAt(b, off)
+	if err != nil && err != io.EOF {
+		err = sourceError(s.path, err)
+	}
+	return n, err
+}
+
+// Identity is the file's identity when it was opened.
+func (s *Source) Identity() transfer.Identity { return s.st.identity() }
+
+// Mode is the permission bits; setuid and its like are not among them.
+func (s *Source) Mode() uint32 { return s.st.mode }
+
+// Mtime is the modification time in nanoseconds since 1970.
+func (s *Source) Mtime() int64 { return s.st.mtime }
+
+// Allocated is the space that the file takes on its disk, in bytes.
+func (s *Source) Allocated() int64 { return s.st.allocated }
+
+// Unchanged asks the open file whether its identity is still that of when it
+// was opened. The error is of kind Changing.
+func (s *Source) Unchanged() error {
+	now, err := fstat(s.f)
+	if err != nil {
+		return sourceError(s.path, err)
+	}
+	was := s.st.identity()
+	switch is := now.identity(); {
+	case is == was:
+		return nil
+	case is.Size != was.Size:
+		return transfer.Errorf(transfer.KindChanging, "source %s changed while it was read: from %d to %d bytes", s.path, was.Size, is.Size)
+	case is.Mtime != was.Mtime:
+		return transfer.Errorf(transfer.KindChanging, "source %s was written to while it was read", s.path)
+	}
+	return transfer.Errorf(transfer.KindChanging, "source %s was renamed, replaced or otherwise changed while it was read", s.path)
+}
+
+// Close lets go of the file.
+func (s *Source) Close() error { return s.f.Close() }
+
+// StatDir reads the permission bits and modification time of a directory.
+func (f *FS) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) {
+	l, err := f.locate(p)
+	if err != nil {
+		return 0, 0, err
+	}
+	d, err := f.openDir(l)
+	if err != nil {
+		return 0, 0, sourceError(p, err)
+	}
+	st, err := d.stat()
+	if err = errors.Join(err, d.close()); err != nil {
+		return 0, 0, sourceError(p, err)
+	}
+	return st.mode, st.mtime, nil
+}

@@ -1,0 +1,209 @@
+package localfs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"sync"
+	"syscall"
+
+	"ferry/internal/failpoint"
+)
+
+// syncsAtOnce bounds the syncs that one group has under way.
+const syncsAtOnce = 8
+
+// parallel calls do for 0 to n-1, a few at a time, and joins what failed.
+func parallel(n int, do func(i int) error) error {
+	var wg sync.WaitGroup
+	errs := make([]error, n)
+	next := make(chan int)
+	for range min(n, syncsAtOnce) {
+		wg.Go(func() {
+			for i := range next {
+				errs[i] = do(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// secure makes the group's temporaries durable, content and name. A failure is
+// final for them: a sync is never tried a second time on one file, because the
+// kernel forgets what it could not write.
+func (c *commit) secure() error {
+	var files []*work
+	for _, w := range c.work {
+		if w.part != nil && !w.early {
+			files = append(files, w)
+		}
+	}
+	for _, w := range files {
+		if err := c.l.finalize(w); err != nil {
+			return err
+		}
+	}
+	failpoint.Hit("commit.before_sync")
+	if c.l.cfg.Durable && len(files) > 1 {
+		for _, w := range files {
+			c.l.disk.StartSync(w.part.f)
+		}
+	}
+	if err := parallel(len(files), func(i int) error { return c.l.syncFile(files[i]) }); err != nil {
+		return err
+	}
+	if err := c.l.syncDirty(c.homes()); err != nil {
+		return err
+	}
+	failpoint.Hit("commit.after_sync")
+	return nil
+}
+
+// homes are the directories that hold the group's temporaries.
+func (c *commit) homes() map[string]*held {
+	dirs := map[string]*held{}
+	for _, w := range c.work {
+		if w.part != nil && !w.early {
+			dirs[w.dir.path] = w.dir
+		}
+	}
+	return dirs
+}
+
+// finalize gives an open temporary its size, mode and time.
+func (l *Landing) finalize(w *work) error {
+	p := w.part
+	p.mu.Lock()
+	err, size, reserved := p.usable(), p.offset, p.reserved
+	p.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	st, err := fstat(p.f)
+	if err != nil {
+		return targetError(p.path(), err)
+	}
+	if st.size != size || reserved > size {
+		if err := l.disk.Truncate(p.f, size); err != nil {
+			return targetError(p.path(), err)
+		}
+	}
+	if err := l.setMeta(w.dir.Dir, p.temp, p.f, w.in.Mode, w.in.Mtime); err != nil {
+		return targetError(p.path(), err)
+	}
+	return nil
+}
+
+// setMeta sets mode and time; a file system that has none of the kind is left
+// as it is.
+func (l *Landing) setMeta(d *Dir, name string, f *os.File, mode uint32, mtime int64) error {
+	err := l.disk.SetMeta(d, name, f, mode, mtime)
+	if errors.Is(err, syscall.EPERM) || err != nil && notOffered(err) {
+		l.fs.log.Debug("mode or time could not be set", "directory", d.path, "name", name, "err", err)
+		return nil
+	}
+	return err
+}
+
+func (l *Landing) syncFile(w *work) error {
+	if l.cfg.Durable {
+		if err := l.disk.Sync(w.part.f); err != nil {
+			return w.part.poisoned(syncFailed(w.part.path(), err))
+		}
+	}
+	return w.part.Close()
+}
+
+// syncDirty syncs the given directories, and all that were noted as new or not
+// yet synced by this landing.
+func (l *Landing) syncDirty(dirs map[string]*held) error {
+	if !l.cfg.Durable {
+		return nil
+	}
+	// One at a time: a group must not pass while another still syncs the
+	// directories that both stand on.
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	l.mu.Lock()
+	dirty := l.dirty
+	l.dirty = map[string]bool{}
+	l.mu.Unlock()
+	for path := range dirty {
+		if dirs[path] != nil {
+			continue
+		}
+		if h := l.openDirty(path); h != nil {
+			defer l.dirs.release(h)
+			dirs[path] = h
+		}
+	}
+	list := make([]*held, 0, len(dirs))
+	for _, h := range dirs {
+		list = append(list, h)
+	}
+	err := parallel(len(list), func(i int) error { return l.syncDir(list[i].Dir) })
+	if err != nil {
+		l.mu.Lock()
+		for path := range dirty {
+			l.dirty[path] = true
+		}
+		l.mu.Unlock()
+	}
+	return err
+}
+
+// openDirty opens a directory to be synced. One that is gone, or that may only
+// be passed through and so was made by somebody else, needs no sync of ours.
+func (l *Landing) openDirty(path string) *held {
+	if h := l.dirs.get(path); h != nil {
+		return h
+	}
+	p, err := l.fs.locate(pathOf(path))
+	if err != nil {
+		return nil
+	}
+	d, err := l.fs.openDir(p)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			l.fs.log.Debug("a directory above the destination is not synced", "directory", path, "err", err)
+		}
+		return nil
+	}
+	return l.dirs.put(d)
+}
+
+func (l *Landing) syncDir(d *Dir) error {
+	err := l.disk.SyncDir(d)
+	if err != nil && notOffered(err) {
+		l.fs.noSyncDir.Do(func() {
+			l.fs.log.Warn("the file system does not sync directories; a power cut may lose names", "directory", d.path)
+		})
+		return nil
+	}
+	if err != nil {
+		return syncFailed(pathOf(d.path), err)
+	}
+	return nil
+}
+
+// syncNames makes the names durable that the group has given.
+func (c *commit) syncNames() error {
+	dirs := map[string]*held{}
+	for _, w := range c.work {
+		if !w.named || w.dir == nil {
+			continue
+		}
+		dirs[w.dir.path] = w.dir
+		if w.isDir() && !w.place.isRoot() {
+			c.l.mu.Lock()
+			c.l.dirty[w.place.parent().path] = true
+			c.l.mu.Unlock()
+		}
+	}
+	return c.l.syncDirty(dirs)
+}

@@ -1,0 +1,390 @@
+package localfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"ferry/internal/transfer"
+)
+
+// A WalkRequest says what to walk, and after which item to go on.
+type WalkRequest struct {
+	Sources   []transfer.Path
+	Recursive bool
+	After     *transfer.Item // the last item that is journaled; nil begins
+	AfterArg  int            // the argument that it came from
+}
+
+// Walk expands the sources, in their order, into items: literal files, what
+// matches a pattern, and with Recursive what is in directories. Within a
+// directory names are sorted by their bytes; a directory's own item follows
+// what is in it. What cannot be sent is an ItemBad with the reason.
+//
+// Item.Source is the host's path. Item.Name is the base name of a literal, or
+// of what matched a wildcard, and the path below it. Where a pattern has "**",
+// names begin at the directory of its first wildcard. The sources ".", ".." and
+// "/" give the names in them without a prefix, and no item of their own.
+//
+// Two items never have one Name: the later one becomes an ItemBad. Symbolic
+// links are not followed; those that are passed over are counted, in this call.
+//
+// A walk with After goes on behind that item whatever has vanished or appeared
+// meanwhile; what was there all along is neither skipped nor given twice. An
+// error is emit's, or that of ctx.
+func (f *FS) Walk(ctx context.Context, req WalkRequest, emit func(arg int, it transfer.Item) error) (symlinksSkipped int64, err error) {
+	w := &walker{fs: f, ctx: ctx, req: req, emit: emit, byBase: map[string][]int{}}
+	first := 0
+	if req.After != nil {
+		first = req.AfterArg
+	}
+	for i, src := range req.Sources {
+		w.add(i, src)
+	}
+	for w.arg = first; w.arg < len(w.args); w.arg++ {
+		if err := w.walkArg(w.args[w.arg]); err != nil {
+			return w.skipped, err
+		}
+	}
+	return w.skipped, nil
+}
+
+type walker struct {
+	fs      *FS
+	ctx     context.Context
+	req     WalkRequest
+	emit    func(int, transfer.Item) error
+	skipped int64
+
+	args   []*argument
+	arg    int              // the one being walked
+	byBase map[string][]int // literals by their name at the destination
+	others []int            // arguments that can yield any name
+}
+
+func (w *walker) add(i int, src transfer.Path) {
+	a := w.fs.argument(src, false)
+	if w.req.After != nil && i == w.req.AfterArg && a.pat == nil && IsPattern(src) {
+		if _, _, ok := a.resume(w.req.After); !ok {
+			a = w.fs.argument(src, true) // it was no literal when the walk began
+		}
+	}
+	w.args = append(w.args, a)
+	if a.pat == nil && a.base != "" {
+		w.byBase[a.base] = append(w.byBase[a.base], i)
+	} else {
+		w.others = append(w.others, i)
+	}
+}
+
+func (w *walker) walkArg(a *argument) error {
+	var after []string
+	if w.req.After != nil && w.arg == w.req.AfterArg {
+		var done bool
+		if after, done, _ = a.resume(w.req.After); done {
+			return nil
+		}
+	}
+	switch {
+	case a.err != nil:
+		return w.bad(a.src, a.base, a.err)
+	case a.pat != nil:
+		return w.walkPattern(a, after)
+	}
+	return w.walkLiteral(a, after)
+}
+
+// item passes an item on, unless an earlier one has its name.
+func (w *walker) item(it transfer.Item) error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	if len(it.Source) > transfer.MaxPath || len(it.Name) > transfer.MaxPath {
+		it.Type, it.Err = transfer.ItemBad, transfer.Errorf(transfer.KindUnreadable,
+			"a source beneath %.200s… has a path of %d bytes; the limit is %d", it.Source, len(it.Source), transfer.MaxPath)
+	} else if w.doubled(&it) {
+		it.Type, it.Err = transfer.ItemBad, wrap(transfer.KindExists, nil, "send them to different directories",
+			"two sources have the destination name %s; %s is the second", it.Name, it.Source)
+	}
+	return w.emit(w.arg, it)
+}
+
+// bad passes on that something cannot be sent.
+func (w *walker) bad(src transfer.Path, name string, err error) error {
+	if cerr := w.ctx.Err(); cerr != nil {
+		return cerr
+	}
+	return w.emit(w.arg, transfer.Item{Type: transfer.ItemBad, Source: src, Name: transfer.Path(name),
+		Err: transfer.AsError(sourceError(src, err))})
+}
+
+// doubled asks the arguments before, and this one as far as it can collide with
+// itself. Nothing that was emitted is remembered.
+func (w *walker) doubled(it *transfer.Item) bool {
+	first, _, _ := strings.Cut(string(it.Name), "/")
+	for _, j := range w.byBase[first] {
+		if j < w.arg && w.yields(w.args[j], string(it.Name), "") {
+			return true
+		}
+	}
+	for _, j := range w.others {
+		if j < w.arg && w.yields(w.args[j], string(it.Name), "") {
+			return true
+		}
+	}
+	if a := w.args[w.arg]; a.spread {
+		own := strings.TrimSuffix(string(it.Source), "/"+string(it.Name))
+		return w.yields(a, string(it.Name), own)
+	}
+	return false
+}
+
+// walkLiteral walks one file or directory.
+func (w *walker) walkLiteral(a *argument, after []string) error {
+	src := transfer.Path(a.place.path)
+	if a.place.isRoot() {
+		d, err := w.fs.openDir(a.place)
+		if err != nil {
+			return w.bad(src, a.base, err)
+		}
+		defer d.close()
+		if !w.req.Recursive {
+			return w.bad(src, a.base, directoryArgument(src))
+		}
+		return w.contents(d, a.base, after)
+	}
+	d, err := w.fs.openParent(a.place)
+	if err != nil {
+		return w.bad(src, a.base, err)
+	}
+	defer d.close()
+	name := a.place.base()
+	st, err := d.lstat(name)
+	switch {
+	case err != nil:
+		return w.bad(src, a.base, err)
+	case strings.HasPrefix(name, reserved):
+		return w.bad(src, a.base, wrap(transfer.KindWrongType, nil, "", "source %s has a name of Ferry's own and is not sent", src))
+	case st.typ == typeDir && !w.req.Recursive:
+		return w.bad(src, a.base, directoryArgument(src))
+	case st.typ == typeLink:
+		w.skipped++
+		return w.bad(src, a.base, notRegular(src, typeLink))
+	}
+	return w.entry(&entry{d, name, st}, a.base, after)
+}
+
+func directoryArgument(src transfer.Path) error {
+	return wrap(transfer.KindWrongType, nil, "use -r to send what is in it", "source %s is a directory", src)
+}
+
+// An entry is one name in an open directory.
+type entry struct {
+	dir  *Dir
+	name string
+	st   stat
+}
+
+func (e *entry) source() transfer.Path { return transfer.Path(path.Join(e.dir.path, e.name)) }
+
+// entry emits what one name amounts to; a directory is walked.
+func (w *walker) entry(e *entry, name string, after []string) error {
+	switch e.st.typ {
+	case typeFile:
+		if len(after) > 0 {
+			return nil // it was a directory, and the walk was in it
+		}
+		return w.item(transfer.Item{Type: transfer.ItemFile, Source: e.source(), Name: transfer.Path(name), Size: e.st.size})
+	case typeLink:
+		w.skipped++
+		return nil
+	case typeDir:
+		d, err := w.fs.childDir(e.dir, e.name)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			return nil // it has gone since it was looked at
+		}
+		if transfer.KindOf(err) == transfer.KindOutsideRoot {
+			return nil // the state directory
+		}
+		if err != nil {
+			return w.bad(e.source(), name, err)
+		}
+		defer d.close()
+		return w.contents(d, name, after)
+	}
+	return w.bad(e.source(), name, notRegular(e.source(), e.st.typ))
+}
+
+// contents walks what is in a directory, then emits the directory's own item.
+func (w *walker) contents(d *Dir, name string, after []string) error {
+	names, err := sortedNames(d)
+	if err != nil {
+		return w.bad(transfer.Path(d.path), name, err)
+	}
+	for _, n := range names {
+		down, skip := order(n, after)
+		if skip || strings.HasPrefix(n, reserved) {
+			continue
+		}
+		st, err := d.lstat(n)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			err = w.bad(transfer.Path(path.Join(d.path, n)), path.Join(name, n), err)
+		} else {
+			err = w.entry(&entry{d, n, st}, path.Join(name, n), down)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if name == "" {
+		return nil
+	}
+	return w.item(transfer.Item{Type: transfer.ItemDir, Source: transfer.Path(d.path), Name: transfer.Path(name)})
+}
+
+// order tells how a name stands to the place after which a walk goes on: it
+// lies before it or is it (skip), or holds it and is walked from down on, or
+// lies behind.
+func order(name string, after []string) (down []string, skip bool) {
+	if len(after) == 0 || name > after[0] {
+		return nil, false
+	}
+	if name < after[0] || len(after) == 1 {
+		return nil, true
+	}
+	return after[1:], false
+}
+
+func sortedNames(d *Dir) ([]string, error) {
+	names, err := d.names(-1)
+	if err != nil {
+		return nil, fmt.Errorf("directory %s: %w", transfer.Path(d.path), err)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// childDir opens a directory in a directory, not through a link.
+func (f *FS) childDir(d *Dir, name string) (*Dir, error) {
+	if f.isState(d, name) {
+		return nil, inState(path.Join(d.path, name))
+	}
+	h, err := d.child(name)
+	if err != nil {
+		return nil, err
+	}
+	return &Dir{handle: h, path: path.Join(d.path, name), real: path.Join(d.real, name)}, nil
+}
+
+// walkPattern walks what matches a pattern.
+func (w *walker) walkPattern(a *argument, after []string) error {
+	src := transfer.Path(a.place.path)
+	top, err := w.fs.openDir(a.stem)
+	if err != nil {
+		return w.bad(src, "", err)
+	}
+	defer top.close()
+	found := after != nil // what came before was something
+	m := &matching{whole: w.req.Recursive}
+	m.visit = func(e *entry, down []string) error {
+		if e.st.typ == typeDir && !w.req.Recursive {
+			return nil
+		}
+		found = true
+		name := e.name
+		if a.nested {
+			name = strings.Join(rest(string(e.source()), a.stem.path), "/")
+		}
+		return w.entry(e, name, down)
+	}
+	m.unreadable = func(dir string, err error) error {
+		found = true
+		return w.bad(transfer.Path(dir), "", err)
+	}
+	if err := w.match(top, a.pat, a.pat.start(), after, m); err != nil {
+		return err
+	}
+	if !found {
+		return w.bad(src, "", wrap(transfer.KindMissing, nil, "", "nothing matches %s", src))
+	}
+	return nil
+}
+
+// A matching is what match does with what it finds.
+type matching struct {
+	whole      bool // a directory that matches is not entered
+	visit      func(e *entry, after []string) error
+	unreadable func(dir string, err error) error // nil: passed over
+}
+
+// match visits what matches a pattern in and below a directory, in a walk's
+// order.
+func (w *walker) match(d *Dir, p pattern, set []int, after []string, m *matching) error {
+	names, err := w.candidates(d, p, set)
+	if err != nil {
+		if m.unreadable == nil {
+			return nil
+		}
+		return m.unreadable(d.path, err)
+	}
+	for _, n := range names {
+		down, skip := order(n, after)
+		next := p.step(set, n)
+		if skip || len(next) == 0 || strings.HasPrefix(n, reserved) {
+			continue
+		}
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
+		st, err := d.lstat(n)
+		if err != nil {
+			continue // it has gone since the directory was read
+		}
+		e := &entry{d, n, st}
+		if p.accepts(next) {
+			if err := m.visit(e, down); err != nil {
+				return err
+			}
+			if m.whole {
+				continue
+			}
+		}
+		if st.typ == typeDir && p.more(next) {
+			if err := w.matchBelow(e, p, next, down, m); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *walker) matchBelow(e *entry, p pattern, set []int, after []string, m *matching) error {
+	d, err := w.fs.childDir(e.dir, e.name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || transfer.KindOf(err) == transfer.KindOutsideRoot {
+		return nil
+	}
+	if err != nil {
+		if m.unreadable == nil {
+			return nil
+		}
+		return m.unreadable(string(e.source()), err)
+	}
+	defer d.close()
+	return w.match(d, p, set, after, m)
+}
+
+// candidates is the sorted names of a directory, or the one that can match.
+func (w *walker) candidates(d *Dir, p pattern, set []int) ([]string, error) {
+	if name, ok := p.only(set); ok {
+		return []string{name}, nil
+	}
+	return sortedNames(d)
+}

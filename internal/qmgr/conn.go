@@ -1,0 +1,280 @@
+package qmgr
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"ferry/internal/transfer"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	defaultConnectTimeout = 5 * time.Second
+	connectPause          = 200 * time.Millisecond // between two attempts at first
+)
+
+// ConnConfig says which queue manager to connect to, and as whom.
+type ConnConfig struct {
+	URL     string        // nats://HOST:PORT, or several with commas between for a cluster
+	Server  *Server       // instead of URL: the queue manager of this process (bindings mode)
+	Name    string        // shown to the queue manager's operator; default "ferry"
+	Timeout time.Duration // how long Connect tries; default 5 s, negative for ever
+	Log     *slog.Logger  // default: nothing is logged
+
+	// OnConnect is called after the first connect, and after a loss once both
+	// connections are there again and the streams have been checked.
+	// OnDisconnect is called when one of them is lost. They are called one at a
+	// time, from a goroutine of their own.
+	OnConnect    func()
+	OnDisconnect func(error)
+
+	times times // tests make them short
+}
+
+// A Conn is the connection to a queue manager: a control and a data connection,
+// both of which come back by themselves for as long as the Conn is not closed.
+// All methods may be called from any goroutine.
+type Conn struct {
+	cfg   ConnConfig
+	where string // names the queue manager in sentences
+	inbox string // prefix of reply subjects; no two Conns share one
+
+	control, data *link
+
+	ctx   context.Context // ends with Close
+	end   context.CancelFunc
+	tasks sync.WaitGroup
+
+	ensuring sync.Mutex // one Ensure at a time
+
+	mu    sync.Mutex
+	facts Facts
+	ups   int   // how often a link has come up
+	downs int   // how often one was lost
+	why   error // the last loss
+	wake  chan struct{}
+}
+
+// Connect connects to a queue manager and makes the streams that are missing.
+// Its error is of KindNoManager, or of KindUsage if the URL is malformed.
+func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
+	cfg.Name = cmp.Or(cfg.Name, "ferry")
+	cfg.Timeout = cmp.Or(cfg.Timeout, defaultConnectTimeout)
+	cfg.times = cmp.Or(cfg.times, defaultTimes)
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	where, err := cfg.place()
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{cfg: cfg, where: where, inbox: "_INBOX_" + rand.Text(), wake: make(chan struct{}, 1)}
+	c.ctx, c.end = context.WithCancel(context.Background())
+	c.control, c.data = newLink(c, "control"), newLink(c, "data")
+	if err := c.first(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	c.setFacts(c.learn(ctx))
+	c.background(c.notify)
+	c.background(func() { c.watch(c.control) })
+	c.background(func() { c.watch(c.data) })
+	return c, nil
+}
+
+// background runs f in a goroutine that Close waits for.
+func (c *Conn) background(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() == nil {
+		c.tasks.Go(f)
+	}
+}
+
+// place checks where the configuration leads and words it, without secrets.
+func (cfg *ConnConfig) place() (string, error) {
+	if cfg.Server != nil {
+		return "queue manager " + cfg.Server.Name(), nil
+	}
+	var all []string
+	for part := range strings.SplitSeq(cfg.URL, ",") {
+		part = strings.TrimSpace(part)
+		if part != "" && !strings.Contains(part, "://") {
+			part = "nats://" + part
+		}
+		u, err := url.Parse(part)
+		if err != nil || u.Hostname() == "" {
+			// The parser's error would repeat the URL, and with it a password.
+			return "", transfer.Errorf(transfer.KindUsage, "the queue manager's URL is malformed; write it as nats://HOST:PORT")
+		}
+		switch u.Scheme {
+		case "nats", "tls", "ws", "wss":
+		default:
+			return "", transfer.Errorf(transfer.KindUsage, "the queue manager's URL has the scheme %q; write it as nats://HOST:PORT", u.Scheme)
+		}
+		all = append(all, u.Redacted())
+	}
+	return strings.Join(all, ", "), nil
+}
+
+// first tries until both links are up and the streams are there.
+func (c *Conn) first(ctx context.Context) error {
+	if c.cfg.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.cfg.Timeout)
+		defer cancel()
+	}
+	var last error
+	for bare := 0; ; {
+		err := c.attempt(ctx)
+		if err == nil {
+			return nil
+		}
+		// A server that is shutting down has no JetStream either, but not for
+		// long.
+		if errors.Is(err, errNoJetStream) {
+			if bare++; bare > 1 {
+				return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s has no JetStream; Ferry's command queue needs it", c.where).
+					WithHint("start it with -js")
+			}
+		}
+		// What an attempt says that was cut short by the deadline is that it was
+		// cut short. The one before knows better.
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
+		c.cfg.Log.Debug("no queue manager yet", slog.String("at", c.where), slog.Any("error", err))
+		if sleep(ctx, connectPause, nil) {
+			return c.noManager(ctx, last)
+		}
+	}
+}
+
+// attempt connects what is not connected and checks the streams.
+func (c *Conn) attempt(ctx context.Context) error {
+	for _, l := range []*link{c.control, c.data} {
+		if l.now.Load() != nil {
+			continue
+		}
+		if err := l.dial(ctx); err != nil {
+			return err
+		}
+	}
+	return c.Ensure(ctx)
+}
+
+// noManager is what Connect says when its time is over.
+func (c *Conn) noManager(ctx context.Context, last error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return context.Canceled
+	}
+	var ne net.Error
+	cause := last.Error()
+	switch {
+	case transfer.KindOf(last) == transfer.KindNoManager:
+		return last
+	case errors.Is(last, syscall.ECONNREFUSED):
+		cause = "connection refused"
+	case errors.Is(last, nats.ErrAuthorization), errors.Is(last, nats.ErrAuthExpired):
+		return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s refuses this user: %w", c.where, last)
+	case errors.Is(last, context.DeadlineExceeded), errors.As(last, &ne) && ne.Timeout():
+		cause = "timed out"
+	}
+	return &transfer.Error{Kind: transfer.KindNoManager, Err: last,
+		Text: "no queue manager answers at " + c.where + ": " + cause,
+		Hint: "start one with `ferry up` or check --network"}
+}
+
+// Close ends both connections and waits until the Conn's own goroutines have
+// ended. It must not be called from OnConnect or OnDisconnect.
+func (c *Conn) Close() {
+	c.mu.Lock()
+	c.end()
+	c.mu.Unlock()
+	c.control.close()
+	c.data.close()
+	c.tasks.Wait()
+	// A new session may have begun while the old ones were being closed.
+	c.control.close()
+	c.data.close()
+}
+
+// Facts is what is known of the queue manager, as of the last connect.
+func (c *Conn) Facts() Facts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.facts
+}
+
+func (c *Conn) setFacts(f Facts) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.facts = f
+}
+
+// Publish sends a message on the control connection. It fails at once when that
+// is down, and otherwise says nothing about whether the message arrives.
+func (c *Conn) Publish(subject string, data []byte) error { return c.control.publish(subject, data) }
+
+// PublishData sends a message on the data connection. It fails at once when
+// that is down. While the line is full it blocks, for as long as the line
+// carries anything: 8 s without a byte and it fails.
+func (c *Conn) PublishData(subject string, data []byte) error { return c.data.publish(subject, data) }
+
+// Subscribe has h called for every message on the subject (wildcards as in
+// NATS) that arrives on the control connection: in order, one at a time. It
+// lasts until stop, whatever happens to the connection. A call of h may be
+// under way when stop returns.
+func (c *Conn) Subscribe(subject string, h func(Message)) (stop func(), err error) {
+	return c.control.subscribe(subject, h)
+}
+
+// SubscribeData is Subscribe on the data connection.
+func (c *Conn) SubscribeData(subject string, h func(Message)) (stop func(), err error) {
+	return c.data.subscribe(subject, h)
+}
+
+// NewInbox is a subject that nobody else uses.
+func (c *Conn) NewInbox() string { return c.control.conn().NewInbox() }
+
+// Request sends a message and waits for one answer, timeout at most if it is
+// more than 0. The kind of its error is KindUnreachable when nobody listens,
+// KindTimeout when nobody answers, KindNoManager when the connection is down.
+func (c *Conn) Request(ctx context.Context, subject string, data []byte, timeout time.Duration) ([]byte, error) {
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	if !c.control.up.Load() {
+		return nil, c.away()
+	}
+	m, err := c.control.conn().RequestWithContext(ctx, subject, data)
+	if err != nil {
+		return nil, c.explain(err, subject, len(data))
+	}
+	return m.Data, nil
+}
+
+// Healthy makes a round trip on both connections, 3 s at most if ctx says
+// nothing shorter.
+func (c *Conn) Healthy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	for _, l := range []*link{c.control, c.data} {
+		if err := l.roundTrip(ctx); err != nil {
+			return c.explain(err, l.role, 0)
+		}
+	}
+	return nil
+}

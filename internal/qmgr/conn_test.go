@@ -1,0 +1,415 @@
+package qmgr
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"ferry/internal/transfer"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+func TestMessagesArriveInOrder(t *testing.T) {
+	noLeaks(t)
+	s := start(t, t.TempDir(), "127.0.0.1:0")
+	for name, cfg := range map[string]ConnConfig{"in process": {Server: s}, "over TCP": {URL: s.URL()}} {
+		t.Run(name, func(t *testing.T) {
+			a, b := connect(t, cfg), connect(t, cfg)
+			const n = 2000
+			got := make(chan Message, 2*n)
+			for _, sub := range []func(string, func(Message)) (func(), error){a.Subscribe, a.SubscribeData} {
+				stop, err := sub("x.>", func(m Message) { got <- m })
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range n {
+					if err := b.PublishData("x.y", fmt.Append(nil, i)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for i := range n {
+					m := receive(t, "message", got)
+					if m.Subject != "x.y" || string(m.Data) != fmt.Sprint(i) {
+						t.Fatalf("message %d is %q on %s", i, m.Data, m.Subject)
+					}
+				}
+				stop()
+			}
+		})
+	}
+}
+
+func TestLargeDataMessages(t *testing.T) {
+	s := start(t, t.TempDir(), "127.0.0.1:0")
+	a, b := connect(t, ConnConfig{URL: s.URL()}), connect(t, ConnConfig{Server: s})
+	got := make(chan []byte, 64)
+	if _, err := a.SubscribeData("big", func(m Message) { got <- m.Data }); err != nil {
+		t.Fatal(err)
+	}
+	chunk := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	for range 32 {
+		if err := b.PublishData("big", chunk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 32 {
+		if !bytes.Equal(receive(t, "chunk", got), chunk) {
+			t.Fatal("a chunk is damaged")
+		}
+	}
+	wantKind(t, b.PublishData("big", make([]byte, 2<<20+1)), transfer.KindTooLarge, "2097153", "2097152")
+}
+
+func TestRequest(t *testing.T) {
+	noLeaks(t)
+	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
+	_, err := c.Request(t.Context(), "ferry.ask.NOBODY", nil, time.Second)
+	wantKind(t, err, transfer.KindUnreachable, "ferry.ask.NOBODY")
+
+	stop, err := c.Subscribe("ferry.ask.A", func(m Message) {
+		if string(m.Data) == "ping" {
+			c.Publish(m.Reply, []byte("pong"))
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.Request(t.Context(), "ferry.ask.A", []byte("ping"), 5*time.Second); err != nil || string(got) != "pong" {
+		t.Errorf("the answer is %q, %v", got, err)
+	}
+	_, err = c.Request(t.Context(), "ferry.ask.A", []byte("silence"), 50*time.Millisecond)
+	wantKind(t, err, transfer.KindTimeout, "ferry.ask.A")
+	stop()
+	eventually(t, "nobody listens any more", func() bool {
+		_, err = c.Request(t.Context(), "ferry.ask.A", []byte("ping"), time.Second)
+		return transfer.KindOf(err) == transfer.KindUnreachable
+	})
+}
+
+func TestConnectErrors(t *testing.T) {
+	noLeaks(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	dead := freePort(t)
+	for name, c := range map[string]struct {
+		url   string
+		kind  transfer.Kind
+		words []string
+	}{
+		"nobody":    {"nats://" + dead, transfer.KindNoManager, []string{"no queue manager answers at nats://" + dead + ": connection refused; start one with `ferry up` or check --network"}},
+		"silent":    {"nats://" + silent.Addr().String(), transfer.KindNoManager, []string{silent.Addr().String(), "says nothing"}},
+		"password":  {"nats://me:secret@" + dead, transfer.KindNoManager, []string{"nats://me:xxxxx@" + dead}},
+		"malformed": {"nats://%zz", transfer.KindUsage, []string{"nats://HOST:PORT"}},
+		"empty":     {"", transfer.KindUsage, []string{"nats://HOST:PORT"}},
+		"scheme":    {"http://" + dead, transfer.KindUsage, []string{`"http"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			begun := time.Now()
+			_, err := Connect(t.Context(), ConnConfig{URL: c.url, Timeout: 500 * time.Millisecond})
+			wantKind(t, err, c.kind, c.words...)
+			if d := time.Since(begun); d > 1500*time.Millisecond {
+				t.Errorf("it took %s", d)
+			}
+		})
+	}
+}
+
+func TestConnectEndsWithItsContext(t *testing.T) {
+	noLeaks(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := Connect(ctx, ConnConfig{URL: "nats://" + freePort(t), Timeout: -1})
+	wantKind(t, err, transfer.KindNoManager, "refused")
+	ctx, cancel = context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	_, err = Connect(ctx, ConnConfig{URL: "nats://" + freePort(t), Timeout: -1})
+	wantKind(t, err, transfer.KindCancelled)
+}
+
+func TestConnectWaitsForTheServer(t *testing.T) {
+	noLeaks(t)
+	addr := freePort(t)
+	connected := make(chan *Conn, 1)
+	go func() {
+		c, err := Connect(testContext(t), ConnConfig{URL: "nats://" + addr, Timeout: patience})
+		if err != nil {
+			t.Error(err)
+		}
+		connected <- c
+	}()
+	select {
+	case <-connected:
+		t.Fatal("connected to nobody")
+	case <-time.After(300 * time.Millisecond):
+	}
+	start(t, t.TempDir(), addr)
+	if c := receive(t, "connected", connected); c != nil {
+		c.Close()
+	}
+}
+
+// external starts a NATS server that is not ours.
+func external(t *testing.T, opts *server.Options) string {
+	opts.Host, opts.Port, opts.NoSigs, opts.NoLog = "127.0.0.1", server.RANDOM_PORT, true, true
+	opts.StoreDir = t.TempDir()
+	ns, err := server.NewServer(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	return "nats://" + ns.Addr().String()
+}
+
+func TestExternalServerWithoutJetStream(t *testing.T) {
+	noLeaks(t)
+	url := external(t, &server.Options{})
+	begun := time.Now()
+	_, err := Connect(t.Context(), ConnConfig{URL: url, Timeout: -1})
+	wantKind(t, err, transfer.KindNoManager, url, "has no JetStream; Ferry's command queue needs it; start it with -js")
+	if d := time.Since(begun); d > 3*time.Second {
+		t.Errorf("it took %s", d)
+	}
+}
+
+func TestExternalServerShowsItsLimits(t *testing.T) {
+	noLeaks(t)
+	url := external(t, &server.Options{JetStream: true, MaxPayload: 512 << 10, ServerName: "theirs"})
+	c := connect(t, ConnConfig{URL: url})
+	f := c.Facts()
+	if f.ServerName != "theirs" || f.URL != url || f.MaxPayload != 512<<10 || f.InProcess {
+		t.Errorf("facts are %+v", f)
+	}
+	if f.Reduced != "the queue manager does not say whether it syncs always" {
+		t.Errorf("reduced durability is %q", f.Reduced)
+	}
+	wantKind(t, c.Enqueue(t.Context(), "ferry.command.A.x", "", make([]byte, 600<<10)), transfer.KindTooLarge, "524288")
+}
+
+func TestExternalServerOfTheSystemAccountIsRead(t *testing.T) {
+	for _, always := range []bool{true, false} {
+		// A user whose account imports the server's own answers sees them.
+		opts := &server.Options{}
+		conf := fmt.Sprintf(`
+			jetstream { store_dir: %q, sync_interval: %s }
+			accounts {
+				SYS { users: [{user: sys, password: p}], exports: [{service: "$SYS.REQ.SERVER.PING.VARZ", response: stream}] }
+				APP { jetstream: enabled, users: [{user: app, password: p}], imports: [{service: {account: SYS, subject: "$SYS.REQ.SERVER.PING.VARZ"}}] }
+			}
+			system_account: SYS`, t.TempDir(), map[bool]string{true: "always", false: "30s"}[always])
+		if err := opts.ProcessConfigString(conf); err != nil {
+			t.Fatal(err)
+		}
+		url := external(t, opts)
+		c := connect(t, ConnConfig{URL: "nats://app:p@" + url[len("nats://"):]})
+		want := "the queue manager acknowledges messages up to 30s before it syncs them"
+		if always {
+			want = ""
+		}
+		if got := c.Facts().Reduced; got != want {
+			t.Errorf("always %t: reduced durability is %q; want %q", always, got, want)
+		}
+	}
+}
+
+func TestConnComesBack(t *testing.T) {
+	noLeaks(t)
+	addr, dir := freePort(t), t.TempDir()
+	s := start(t, dir, addr)
+	ons, offs := make(chan bool, 100), make(chan error, 100)
+	c := connect(t, ConnConfig{URL: s.URL(), OnConnect: func() { ons <- true }, OnDisconnect: func(err error) { offs <- err }})
+	receive(t, "the first OnConnect", ons)
+	got, gotData := make(chan Message, 10), make(chan Message, 10)
+	c.Subscribe("a", func(m Message) { got <- m })
+	c.SubscribeData("a", func(m Message) { gotData <- m })
+
+	s.Shutdown()
+	if err := receive(t, "OnDisconnect", offs); err == nil {
+		t.Error("OnDisconnect has no error")
+	}
+	eventually(t, "both links know that they are down", func() bool { return !c.control.up.Load() && !c.data.up.Load() })
+	for _, publish := range []func(string, []byte) error{c.Publish, c.PublishData} {
+		begun := time.Now()
+		wantKind(t, publish("a", []byte("lost")), transfer.KindNoManager, addr, "not connected")
+		if d := time.Since(begun); d > 100*time.Millisecond {
+			t.Errorf("a publish took %s to fail", d)
+		}
+	}
+	_, err := c.Request(t.Context(), "a", nil, time.Second)
+	wantKind(t, err, transfer.KindNoManager)
+	wantKind(t, c.Healthy(t.Context()), transfer.KindNoManager)
+	wantKind(t, c.PutState(t.Context(), "k", nil), transfer.KindNoManager)
+
+	begun := time.Now()
+	start(t, dir, addr)
+	receive(t, "OnConnect after the restart", ons)
+	t.Logf("connected again %s after the start", time.Since(begun).Round(time.Millisecond))
+	eventually(t, "healthy", func() bool { return c.Healthy(t.Context()) == nil })
+	if err := c.PublishData("a", []byte("found")); err != nil {
+		t.Fatal(err)
+	}
+	for _, ch := range []chan Message{got, gotData} {
+		if m := receive(t, "a message on the old subscription", ch); string(m.Data) != "found" {
+			t.Errorf("the message is %q", m.Data)
+		}
+	}
+}
+
+// A proxy stands between a client and a server. Broken, it takes everything and
+// passes nothing on, as a path does that drops packets.
+type proxy struct {
+	net.Listener
+	to string
+
+	mu     sync.Mutex
+	conns  []net.Conn
+	broken bool
+}
+
+func newProxy(t *testing.T, to string) *proxy {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{Listener: l, to: to}
+	go p.run()
+	t.Cleanup(func() {
+		l.Close()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, c := range p.conns {
+			c.Close()
+		}
+	})
+	return p
+}
+
+func (p *proxy) run() {
+	for {
+		in, err := p.Accept()
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		p.conns = append(p.conns, in)
+		out, err := net.Dial("tcp", p.to)
+		if err == nil && !p.broken {
+			p.conns = append(p.conns, out)
+			go p.pass(out, in)
+			go p.pass(in, out)
+		}
+		p.mu.Unlock()
+	}
+}
+
+func (p *proxy) pass(to, from net.Conn) {
+	buf := make([]byte, 64<<10)
+	for dead := false; ; {
+		n, err := from.Read(buf)
+		p.mu.Lock()
+		dead = dead || p.broken // a connection that was broken stays so
+		p.mu.Unlock()
+		if !dead && n > 0 {
+			to.Write(buf[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *proxy) set(broken bool) {
+	p.mu.Lock()
+	p.broken = broken
+	p.mu.Unlock()
+}
+
+func TestBlackHole(t *testing.T) {
+	noLeaks(t)
+	s := start(t, t.TempDir(), "127.0.0.1:0")
+	p := newProxy(t, s.URL()[len("nats://"):])
+	ons, offs := make(chan bool, 100), make(chan error, 100)
+	c := connect(t, ConnConfig{URL: "nats://" + p.Addr().String(), times: times{100 * time.Millisecond, 200 * time.Millisecond, time.Second},
+		OnConnect: func() { ons <- true }, OnDisconnect: func(err error) { offs <- err }})
+	receive(t, "the first OnConnect", ons)
+	p.set(true)
+	receive(t, "the watchdog cut", offs)
+	p.set(false)
+	begun := time.Now()
+	receive(t, "connected again", ons)
+	if d := time.Since(begun); d > 10*time.Second {
+		t.Errorf("it took %s to come back", d)
+	}
+	eventually(t, "healthy", func() bool { return c.Healthy(t.Context()) == nil })
+}
+
+// The library gives up for good on errors that it does not know. The Conn does
+// not.
+func TestConnOutlivesTheLibrarys(t *testing.T) {
+	noLeaks(t)
+	s := start(t, t.TempDir(), "127.0.0.1:0")
+	c := connect(t, ConnConfig{URL: s.URL()})
+	got := make(chan Message, 10)
+	c.Subscribe("a", func(m Message) { got <- m })
+	cmds, _ := consume(t, c, commands)
+	old := c.control.conn()
+	old.Close()
+	eventually(t, "a new session", func() bool { return c.control.conn() != old && c.Healthy(t.Context()) == nil })
+	eventually(t, "the subscription is there again", func() bool {
+		c.Publish("a", []byte("again"))
+		select {
+		case <-got:
+			return true
+		default:
+			return false
+		}
+	})
+	enqueue(t, c, "ferry.command.A.x", "one")
+	if m := receive(t, "a command", cmds); m != "one" {
+		t.Errorf("the command is %q", m)
+	}
+}
+
+func TestClosedConn(t *testing.T) {
+	noLeaks(t)
+	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
+	ended := make(chan error, 1)
+	go func() { ended <- c.Consume(context.Background(), commands, func(Delivery) {}) }()
+	c.Close()
+	wantKind(t, receive(t, "Consume ended", ended), transfer.KindNoManager, "closed")
+	wantKind(t, c.Publish("a", nil), transfer.KindNoManager, "closed")
+	wantKind(t, c.Enqueue(t.Context(), "ferry.command.A.x", "", nil), transfer.KindNoManager, "closed")
+	c.Close()
+}
+
+func BenchmarkData(b *testing.B) {
+	const size, window = 256 << 10, 50
+	s := start(b, b.TempDir(), "127.0.0.1:0")
+	for name, cfg := range map[string]ConnConfig{"InProcess": {Server: s}, "TCP": {URL: s.URL()}} {
+		b.Run(name, func(b *testing.B) {
+			from, to := connect(b, cfg), connect(b, cfg)
+			credit := make(chan bool, window)
+			stop, err := to.SubscribeData("d."+name, func(Message) { <-credit })
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer stop()
+			chunk := make([]byte, size)
+			b.SetBytes(size)
+			for b.Loop() {
+				credit <- true
+				if err := from.PublishData("d."+name, chunk); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

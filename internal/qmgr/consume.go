@@ -1,0 +1,199 @@
+package qmgr
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"ferry/internal/transfer"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	maxPull       = 8 << 20 // bytes that one pull may bring
+	pullExpiry    = 30 * time.Second
+	pullHeartbeat = 2 * time.Second
+
+	// A durable that nobody has pulled from for so long is removed. Nothing is
+	// lost with it: a command stays in its stream until it is acknowledged.
+	durableIdle = 30 * 24 * time.Hour
+
+	consumeWait    = 250 * time.Millisecond // after a failure, doubling
+	maxConsumeWait = 2 * time.Second
+)
+
+// A Queue is what one reader reads: the messages of a stream whose subject
+// matches Filter, remembered under the name Durable. The filters of two
+// durables of StreamCommand must not overlap.
+type Queue struct {
+	Stream  Stream
+	Durable string // no spaces, no . * > / \
+	Filter  string
+}
+
+func (q Queue) check() error {
+	if q.Stream == "" || q.Filter == "" || q.Durable == "" || strings.ContainsAny(q.Durable, " \t\r\n.*>/\\") {
+		return transfer.Errorf(transfer.KindInternal, "the queue %+v is malformed", q)
+	}
+	return nil
+}
+
+// A Delivery is one message of a queue. It is settled by one of its functions;
+// one that is not settled within 6 s of its handler's return comes again. None
+// of them waits for the queue manager: a lost acknowledgement, too, makes the
+// message come again.
+type Delivery struct {
+	Subject  string
+	Data     []byte
+	Attempts int // 1 at first
+	Ack      func() error
+	Nak      func(delay time.Duration) error // again, after the delay
+	Term     func() error                    // never again
+}
+
+// Consume hands the messages of a queue to h, in order and one at a time, until
+// ctx ends; then it returns nil. It goes on through lost connections, a stream
+// or consumer that was deleted, and a store that was emptied or put back to an
+// earlier state. Its only errors are a malformed queue and a closed Conn.
+func (c *Conn) Consume(ctx context.Context, q Queue, h func(Delivery)) error {
+	if err := q.check(); err != nil {
+		return err
+	}
+	wait := consumeWait
+	for {
+		again := c.control.comesUp()
+		err := c.consumeOnce(ctx, q, again, h)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case c.ctx.Err() != nil:
+			return errClosed
+		case err == nil: // connected anew: check everything again
+			wait = consumeWait
+			continue
+		}
+		c.cfg.Log.Debug("the queue cannot be read; trying again", slog.String("stream", string(q.Stream)),
+			slog.String("durable", q.Durable), slog.Any("error", err))
+		sleep(ctx, wait, again)
+		wait = min(2*wait, maxConsumeWait)
+	}
+}
+
+// consumeOnce reads until something is wrong, or returns nil when again is
+// closed.
+func (c *Conn) consumeOnce(ctx context.Context, q Queue, again <-chan struct{}, h func(Delivery)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel()
+	watch.Go(func() {
+		select {
+		case <-again:
+			cancel()
+		case <-c.ctx.Done():
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	cons, err := c.consumer(ctx, q)
+	if err == nil {
+		err = c.read(ctx, cons, h)
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func (c *Conn) read(ctx context.Context, cons jetstream.Consumer, h func(Delivery)) error {
+	// One message a pull: what is fetched and not handled would be held back
+	// for a while when the connection is lost.
+	it, err := cons.Messages(jetstream.PullMaxMessagesWithBytesLimit(1, maxPull),
+		jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(pullHeartbeat))
+	if err != nil {
+		return err
+	}
+	defer it.Stop()
+	for {
+		m, err := it.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return err
+		}
+		c.deliver(m, h)
+	}
+}
+
+func (c *Conn) deliver(m jetstream.Msg, h func(Delivery)) {
+	d := Delivery{Subject: m.Subject(), Data: m.Data(), Ack: m.Ack, Nak: m.NakWithDelay, Term: m.Term}
+	if meta, err := m.Metadata(); err == nil {
+		d.Attempts = int(meta.NumDelivered)
+	}
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		for t := time.NewTicker(c.cfg.times.ackWait / 3); ; {
+			select {
+			case <-t.C:
+				m.InProgress() // fails once the message is settled
+			case <-done:
+				t.Stop()
+				return
+			}
+		}
+	}()
+	h(d)
+}
+
+// consumer makes the durable, or finds it, and replaces it if it stands ahead
+// of its stream: then the stream was lost or put back, and the consumer would
+// skip all that comes until the stream has caught up.
+func (c *Conn) consumer(ctx context.Context, q Queue) (jetstream.Consumer, error) {
+	if !c.control.up.Load() {
+		return nil, c.away()
+	}
+	js := c.control.js()
+	cfg := jetstream.ConsumerConfig{
+		Durable:            q.Durable,
+		FilterSubject:      q.Filter,
+		DeliverPolicy:      jetstream.DeliverAllPolicy,
+		AckPolicy:          jetstream.AckExplicitPolicy,
+		AckWait:            c.cfg.times.ackWait,
+		MaxDeliver:         -1,
+		MaxRequestMaxBytes: maxPull,
+		InactiveThreshold:  durableIdle,
+	}
+	cons, err := js.CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
+	if missing(err) {
+		if err := c.Ensure(ctx); err != nil {
+			return nil, err
+		}
+		cons, err = js.CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// The stream is looked at after the consumer: what is stored in between
+	// moves it forward, never back.
+	s, err := js.Stream(ctx, string(q.Stream))
+	if err != nil {
+		return nil, err
+	}
+	info, last := cons.CachedInfo(), s.CachedInfo().State.LastSeq
+	if max(info.AckFloor.Stream, info.Delivered.Stream) <= last {
+		return cons, nil
+	}
+	// The embedded server repairs this itself when it recovers its store; an
+	// older or a replicated one may not.
+	c.cfg.Log.Warn("the queue manager has lost messages that were stored; reading its queue from the start",
+		slog.String("stream", string(q.Stream)), slog.String("durable", q.Durable),
+		slog.Uint64("read", info.Delivered.Stream), slog.Uint64("stored", last))
+	if err := js.DeleteConsumer(ctx, string(q.Stream), q.Durable); err != nil && !missing(err) {
+		return nil, err
+	}
+	return js.CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
+}

@@ -1,0 +1,381 @@
+package qmgr
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/transfer"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+func TestEnqueueAndConsume(t *testing.T) {
+	noLeaks(t)
+	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
+	const n = 100
+	for i := range n {
+		enqueue(t, c, "ferry.command.A.me", fmt.Sprint(i))
+	}
+	enqueue(t, c, "ferry.command.B.me", "not ours")
+	got, stop := consume(t, c, commands)
+	for i := range n {
+		if m := receive(t, "command", got); m != fmt.Sprint(i) {
+			t.Fatalf("command %d is %q", i, m)
+		}
+	}
+	stop()
+	control := Queue{Stream: StreamCommand, Durable: "control-A", Filter: "ferry.control.A.>"}
+	got, _ = consume(t, c, control)
+	enqueue(t, c, "ferry.control.A.me", "cancel")
+	if m := receive(t, "control", got); m != "cancel" {
+		t.Errorf("the control message is %q", m)
+	}
+	events, _ := consume(t, c, Queue{Stream: StreamEvent, Durable: "coordination", Filter: "ferry.event.>"})
+	big := strings.Repeat("x", 1<<20)
+	enqueue(t, c, "ferry.event.A", big)
+	if m := receive(t, "event", events); m != big {
+		t.Errorf("the event has %d bytes", len(m))
+	}
+}
+
+func TestSameIDIsStoredOnce(t *testing.T) {
+	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
+	for _, id := range []string{"1", "1", "2"} {
+		if err := c.Enqueue(t.Context(), "ferry.command.A.me", id, []byte(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, _ := consume(t, c, commands)
+	if a, b := receive(t, "the first", got), receive(t, "the second", got); a != "1" || b != "2" {
+		t.Errorf("got %s and %s", a, b)
+	}
+}
+
+func TestEnqueueRefusals(t *testing.T) {
+	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
+	wantKind(t, c.Enqueue(t.Context(), "ferry.command.A.me", "", make([]byte, maxMsgSize+1)), transfer.KindTooLarge, fmt.Sprint(maxMsgSize))
+	wantKind(t, c.Enqueue(t.Context(), "ferry.command.A.me", "", make([]byte, 3<<20)), transfer.KindTooLarge, fmt.Sprint(2<<20))
+	wantKind(t, c.Enqueue(t.Context(), "ferry. x", "", nil), transfer.KindInternal)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	wantKind(t, c.Enqueue(ctx, "no.stream.has.this", "", nil), transfer.KindNoManager, "no.stream.has.this")
+}
+
+func TestNakTermAndSilence(t *testing.T) {
+	noLeaks(t)
+	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
+	type seen struct {
+		what     string
+		attempts int
+	}
+	got := make(chan seen, 100)
+	consumeWith(t, c, commands, func(d Delivery) {
+		got <- seen{string(d.Data), d.Attempts}
+		switch string(d.Data) {
+		case "nak":
+			if d.Attempts < 3 {
+				d.Nak(50 * time.Millisecond)
+				return
+			}
+		case "term":
+			d.Term()
+			return
+		case "silent":
+			if d.Attempts < 2 {
+				return
+			}
+		}
+		d.Ack()
+	})
+	for what, times := range map[string]int{"nak": 3, "term": 1, "silent": 2} {
+		enqueue(t, c, "ferry.command.A.me", what)
+		for i := range times {
+			if m := receive(t, what, got); m != (seen{what, i + 1}) {
+				t.Fatalf("%s: got %+v; want attempt %d", what, m, i+1)
+			}
+		}
+	}
+}
+
+// A handler may take longer than a message is otherwise held back.
+func TestSlowHandlerKeepsItsMessage(t *testing.T) {
+	short := times{time.Second, time.Second, 1500 * time.Millisecond}
+	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), ""), times: short})
+	got := make(chan int, 10)
+	consumeWith(t, c, commands, func(d Delivery) {
+		if string(d.Data) == "slow" {
+			<-time.After(2 * short.ackWait)
+		}
+		d.Ack()
+		got <- d.Attempts
+	})
+	enqueue(t, c, "ferry.command.A.me", "slow")
+	enqueue(t, c, "ferry.command.A.me", "next")
+	for range 2 {
+		if n := receive(t, "command", got); n != 1 {
+			t.Errorf("it was delivered %d times", n)
+		}
+	}
+}
+
+func TestRedeliveryAfterRestart(t *testing.T) {
+	noLeaks(t)
+	dir, addr := t.TempDir(), freePort(t)
+	s := start(t, dir, addr)
+	c := connect(t, ConnConfig{URL: s.URL()})
+	got := make(chan int, 10)
+	consumeWith(t, c, commands, func(d Delivery) {
+		got <- d.Attempts
+		if d.Attempts > 1 {
+			d.Ack()
+		}
+	})
+	enqueue(t, c, "ferry.command.A.me", "one")
+	receive(t, "the first delivery", got)
+	s.Shutdown()
+	start(t, dir, addr)
+	if n := receive(t, "the second delivery", got); n < 2 {
+		t.Errorf("attempt %d after the restart", n)
+	}
+	enqueue(t, c, "ferry.command.A.me", "two")
+	receive(t, "the next command", got)
+}
+
+func TestDeletedStore(t *testing.T) {
+	noLeaks(t)
+	dir, addr := t.TempDir(), freePort(t)
+	s := start(t, dir, addr)
+	ons := make(chan bool, 10)
+	c := connect(t, ConnConfig{URL: s.URL(), OnConnect: func() { ons <- true }})
+	receive(t, "the first OnConnect", ons)
+	got, _ := consume(t, c, commands)
+	for i := range 5 {
+		enqueue(t, c, "ferry.command.A.me", fmt.Sprint("before ", i))
+		receive(t, "a command before", got)
+	}
+	s.Shutdown()
+	if err := os.RemoveAll(filepath.Join(dir, "jetstream")); err != nil {
+		t.Fatal(err)
+	}
+	queued := make(chan error, 1)
+	go func() { queued <- c.Enqueue(testContext(t), "ferry.command.A.me", "", []byte("meanwhile")) }()
+	start(t, dir, addr)
+	if err := receive(t, "Enqueue returned", queued); err != nil {
+		t.Fatal(err)
+	}
+	if m := receive(t, "the command sent meanwhile", got); m != "meanwhile" {
+		t.Errorf("got %q", m)
+	}
+	receive(t, "OnConnect", ons)
+	enqueue(t, c, "ferry.command.A.me", "after")
+	if m := receive(t, "a command after", got); m != "after" {
+		t.Errorf("got %q", m)
+	}
+	if err := c.PutState(t.Context(), "k", []byte("v")); err != nil {
+		t.Error(err)
+	}
+}
+
+// Streams and consumers may vanish under a running server, too.
+func TestDeletedStreams(t *testing.T) {
+	noLeaks(t)
+	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
+	got, _ := consume(t, c, commands)
+	enqueue(t, c, "ferry.command.A.me", "one")
+	receive(t, "the first command", got)
+	if err := c.control.js().DeleteConsumer(t.Context(), string(StreamCommand), commands.Durable); err != nil {
+		t.Fatal(err)
+	}
+	enqueue(t, c, "ferry.command.A.me", "two")
+	if m := receive(t, "a command after the consumer was deleted", got); m != "two" {
+		t.Errorf("got %q", m)
+	}
+	for _, s := range streams {
+		if err := c.control.js().DeleteStream(t.Context(), s.Name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	enqueue(t, c, "ferry.command.A.me", "three")
+	if m := receive(t, "a command after the stream was deleted", got); m != "three" {
+		t.Errorf("got %q", m)
+	}
+	enqueue(t, c, "ferry.event.A", "event")
+	if err := c.PutState(t.Context(), "k", nil); err != nil {
+		t.Error(err)
+	}
+	if err := c.control.js().DeleteStream(t.Context(), "KV_"+StateBucket); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.GetState(t.Context(), "k")
+	wantKind(t, err, transfer.KindNotFound, "k")
+}
+
+// A power cut may put a stream back to an earlier state than its consumer's.
+func TestConsumerAheadOfItsStream(t *testing.T) {
+	for name, keep := range map[string]bool{"the stream alone": true, "the whole store": false} {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			dir, addr := t.TempDir(), freePort(t)
+			store := filepath.Join(dir, "jetstream")
+			s := start(t, dir, addr)
+			c := connect(t, ConnConfig{URL: s.URL()})
+			got, _ := consume(t, c, commands)
+			step := func(what string) {
+				t.Helper()
+				enqueue(t, c, "ferry.command.A.me", what)
+				for {
+					m := receive(t, what, got)
+					if m == what {
+						return
+					}
+					t.Logf("%s came again", m)
+				}
+			}
+			step("one")
+			s.Shutdown()
+			old := t.TempDir()
+			if err := os.CopyFS(old, os.DirFS(store)); err != nil {
+				t.Fatal(err)
+			}
+			s = start(t, dir, addr)
+			for i := range 10 {
+				step(fmt.Sprint("later ", i))
+			}
+			s.Shutdown()
+			if err := restore(store, old, keep); err != nil {
+				t.Fatal(err)
+			}
+			start(t, dir, addr)
+			step("after the cut")
+			step("and on")
+		})
+	}
+}
+
+// A queue manager that does not repair this itself: its answers are the test's.
+func TestConsumerAheadIsReplaced(t *testing.T) {
+	noLeaks(t)
+	url := external(t, &server.Options{})
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	calls := make(chan string, 100)
+	answer := func(subject, format string, made *uint64) {
+		nc.Subscribe(subject, func(m *nats.Msg) {
+			calls <- strings.Split(m.Subject, ".")[3]
+			if made == nil {
+				m.Respond([]byte(format))
+				return
+			}
+			m.Respond(fmt.Appendf(nil, format, *made))
+			*made = 0
+		})
+	}
+	delivered := uint64(12) // of the consumer as it is found; the one that is made anew has 0
+	answer("$JS.API.STREAM.INFO.*", `{"config":{"name":"S"},"state":{"last_seq":3}}`, nil)
+	answer("$JS.API.CONSUMER.CREATE.>", `{"stream_name":"FERRY_COMMAND","name":"command-A","delivered":{"stream_seq":%d}}`, &delivered)
+	answer("$JS.API.CONSUMER.DELETE.>", `{"success":true}`, nil)
+	answer("$JS.API.CONSUMER.MSG.NEXT.>", "", nil)
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	c := connect(t, ConnConfig{URL: url})
+	consume(t, c, commands)
+	want := "INFO INFO INFO CREATE INFO DELETE CREATE MSG" // STREAM.INFO thrice for Ensure; then the consumer
+	var have []string
+	for range strings.Fields(want) {
+		have = append(have, receive(t, "a call", calls))
+	}
+	if s := strings.Join(have, " "); s != want {
+		t.Errorf("the calls are %s; want %s", s, want)
+	}
+}
+
+// restore puts a store back to an older copy, the consumers excepted if
+// keepConsumers is set.
+func restore(store, old string, keepConsumers bool) error {
+	return fs.WalkDir(os.DirFS(store), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || keepConsumers && strings.Contains(path, "/obs/") {
+			return err
+		}
+		now := filepath.Join(store, path)
+		was, err := os.ReadFile(filepath.Join(old, path))
+		if os.IsNotExist(err) {
+			return os.Remove(now)
+		}
+		if err != nil {
+			return err
+		}
+		if is, err := os.ReadFile(now); err == nil && bytes.Equal(is, was) {
+			return nil
+		}
+		return os.WriteFile(now, was, 0o600)
+	})
+}
+
+func TestState(t *testing.T) {
+	noLeaks(t)
+	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
+	for _, key := range []string{"AGENT", "A%20B.run", ".a..b.", "ü x*>", "a/b=c"} {
+		_, err := c.GetState(t.Context(), key)
+		wantKind(t, err, transfer.KindNotFound, key)
+		for _, v := range []string{"one", "two"} {
+			if err := c.PutState(t.Context(), key, []byte(v)); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := c.GetState(t.Context(), key); err != nil || string(got) != v {
+				t.Errorf("%q is %q, %v; want %q", key, got, err, v)
+			}
+		}
+		for range 2 {
+			if err := c.DeleteState(t.Context(), key); err != nil {
+				t.Error(err)
+			}
+		}
+		_, err = c.GetState(t.Context(), key)
+		wantKind(t, err, transfer.KindNotFound, key)
+	}
+	wantKind(t, c.PutState(t.Context(), "k", make([]byte, maxStateSize+1)), transfer.KindTooLarge, "65536")
+	if err := c.PutState(t.Context(), "k", make([]byte, maxStateSize)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMalformedQueue(t *testing.T) {
+	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
+	for _, q := range []Queue{{}, {Stream: StreamCommand, Durable: "a.b", Filter: "x"}, {Stream: StreamCommand, Durable: "a"}} {
+		wantKind(t, c.Consume(t.Context(), q, func(Delivery) {}), transfer.KindInternal)
+	}
+}
+
+func BenchmarkEnqueue(b *testing.B) {
+	c := connect(b, ConnConfig{Server: start(b, b.TempDir(), "")})
+	data := make([]byte, 512)
+	for b.Loop() {
+		if err := c.Enqueue(b.Context(), "ferry.event.A", "", data); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkConsume(b *testing.B) {
+	c := connect(b, ConnConfig{Server: start(b, b.TempDir(), "")})
+	got, _ := consume(b, c, commands)
+	data := make([]byte, 512)
+	for b.Loop() {
+		if err := c.Enqueue(b.Context(), "ferry.command.A.x", "", data); err != nil {
+			b.Fatal(err)
+		}
+		<-got
+	}
+}

@@ -1,0 +1,82 @@
+package qmgr
+
+import (
+	"context"
+	"errors"
+
+	"ferry/internal/transfer"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Error codes of JetStream that the client library has no name for.
+const (
+	codeNoStorage     = 10023 // the server's or account's storage is used up
+	codeStorageLimit  = 10047
+	codeStoreMaxBytes = 10077 // the stream is full
+	codeNoTTL         = 10166 // the stream's messages cannot have an end
+)
+
+// errNoJetStream is what Ensure finds on a plain NATS server.
+var errNoJetStream = errors.New("the queue manager has no JetStream")
+
+// away is the error of whatever needs a connection that is not there.
+func (c *Conn) away() error {
+	if c.ctx.Err() != nil {
+		return errClosed
+	}
+	return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s is not connected", c.where)
+}
+
+// explain puts an error of the library in Ferry's terms. Size is that of the
+// message in bytes.
+func (c *Conn) explain(err error, subject string, size int) error {
+	var e *transfer.Error
+	var api *jetstream.APIError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, context.Canceled):
+		return context.Canceled
+	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrDisconnected),
+		errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionReconnecting),
+		errors.Is(err, jetstream.ErrConnectionClosed):
+		return c.away()
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
+		return transfer.Errorf(transfer.KindUnreachable, "nobody listens on %s", subject)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
+		return transfer.Errorf(transfer.KindTimeout, "no answer on %s", subject)
+	case errors.Is(err, nats.ErrMaxPayload):
+		return c.tooLarge(size, c.Facts().MaxPayload)
+	case errors.Is(err, jetstream.ErrStreamMessageExceedsMaximum):
+		return c.tooLarge(size, maxMsgSize)
+	case errors.As(err, &api) && isFull(api):
+		return transfer.Errorf(transfer.KindNoSpace, "the queue manager at %s has no room for %s: %s", c.where, subject, api.Description)
+	case errors.Is(err, nats.ErrBadSubject):
+		return transfer.Errorf(transfer.KindInternal, "subject %q is malformed", subject)
+	}
+	return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s: %w", c.where, err)
+}
+
+func (c *Conn) tooLarge(size int, limit int64) error {
+	return transfer.Errorf(transfer.KindTooLarge, "a message of %d bytes is too large for the queue manager at %s; the limit is %d", size, c.where, limit)
+}
+
+func isFull(api *jetstream.APIError) bool {
+	switch api.ErrorCode {
+	case codeNoStorage, codeStorageLimit, codeStoreMaxBytes:
+		return true
+	}
+	return false
+}
+
+// missing reports whether an error means that a stream, bucket or consumer has
+// vanished, or that nobody answers for it.
+func missing(err error) bool {
+	return errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound) ||
+		errors.Is(err, jetstream.ErrConsumerDoesNotExist) || errors.Is(err, jetstream.ErrBucketNotFound) ||
+		errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders)
+}

@@ -1,0 +1,119 @@
+package qmgr
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"ferry/internal/transfer"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// AskSubject is where an embedded queue manager answers what it is. The answer
+// is an about, in JSON.
+const AskSubject = "ferry.ask.qmgr"
+
+// Facts are what a connection knows of its queue manager.
+type Facts struct {
+	ServerName string
+	URL        string // as connected, without secrets; "" in process
+	MaxPayload int64  // bytes of one message
+	MaxPending int64  // bytes that the queue manager holds for a connection before it cuts it; 64 MiB if it does not say
+	Reduced    string // why an acknowledged message may be lost in a power cut; "" if each is synced first
+	InProcess  bool
+}
+
+// about is the answer on AskSubject. Unknown fields are ignored.
+type about struct {
+	V          int    `json:"v"`
+	Name       string `json:"name"`
+	Sync       string `json:"sync"` // "always": synced before acknowledged
+	MaxPayload int64  `json:"max_payload"`
+	MaxPending int64  `json:"max_pending"`
+	Version    string `json:"version"` // of the NATS library
+}
+
+const syncAlways = "always"
+
+func (s *Server) aboutMe() about {
+	return about{V: 1, Name: s.cfg.Name, Sync: syncAlways, MaxPayload: serverMaxPayload,
+		MaxPending: serverMaxPending, Version: server.VERSION}
+}
+
+// A responder answers AskSubject over an in-process connection of its own.
+type responder struct{ nc *nats.Conn }
+
+func answerAbout(s *Server) (*responder, error) {
+	answer, err := json.Marshal(s.aboutMe())
+	if err != nil {
+		return nil, err
+	}
+	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.Name("ferry queue manager"), nats.NoReconnect())
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindNoManager, "queue manager %s does not answer: %w", s.cfg.Name, err)
+	}
+	if _, err = nc.Subscribe(AskSubject, func(m *nats.Msg) { m.Respond(answer) }); err == nil {
+		err = nc.Flush()
+	}
+	if err != nil {
+		nc.Close()
+		return nil, transfer.Errorf(transfer.KindNoManager, "queue manager %s does not answer: %w", s.cfg.Name, err)
+	}
+	return &responder{nc}, nil
+}
+
+func (r *responder) stop() {
+	if r != nil {
+		r.nc.Close()
+	}
+}
+
+// learn asks the queue manager what it is. It takes as long as an external one
+// needs to stay silent, 1.3 s at most.
+func (c *Conn) learn(ctx context.Context) Facts {
+	nc := c.control.conn()
+	f := Facts{ServerName: nc.ConnectedServerName(), MaxPayload: nc.MaxPayload(), MaxPending: serverMaxPending}
+	if c.cfg.Server != nil {
+		f.InProcess = true
+		f.MaxPayload, f.MaxPending = serverMaxPayload, serverMaxPending
+		return f
+	}
+	f.URL = nc.ConnectedUrlRedacted()
+	f.Reduced = "the queue manager does not say whether it syncs always"
+	var a about
+	if ask(ctx, nc, AskSubject, time.Second, &a) && a.V >= 1 {
+		f.Reduced = ""
+		if a.Sync != syncAlways {
+			f.Reduced = fmt.Sprintf("the queue manager does not sync each message before it acknowledges it (sync %s)", a.Sync)
+		}
+		if a.MaxPending > 0 {
+			f.MaxPending = a.MaxPending
+		}
+		return f
+	}
+	// Only connections with rights to the system account are answered here.
+	var v struct {
+		Data server.Varz `json:"data"`
+	}
+	if ask(ctx, nc, "$SYS.REQ.SERVER.PING.VARZ", 300*time.Millisecond, &v) {
+		if v.Data.MaxPending > 0 {
+			f.MaxPending = v.Data.MaxPending
+		}
+		if js := v.Data.JetStream.Config; js != nil && js.SyncAlways {
+			f.Reduced = ""
+		} else if js != nil {
+			f.Reduced = fmt.Sprintf("the queue manager acknowledges messages up to %s before it syncs them", js.SyncInterval)
+		}
+	}
+	return f
+}
+
+func ask(ctx context.Context, nc *nats.Conn, subject string, timeout time.Duration, into any) bool {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	m, err := nc.RequestWithContext(ctx, subject, nil)
+	return err == nil && json.Unmarshal(m.Data, into) == nil
+}

@@ -1,0 +1,317 @@
+package qmgr
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ferry/internal/transfer"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	dialTimeout   = 2 * time.Second // to connect, and again to say hello
+	reconnectWait = 200 * time.Millisecond
+)
+
+// A Message is what a subscriber is handed. Its data belongs to the handler.
+type Message struct {
+	Subject string
+	Reply   string // where an answer is expected; "" if none is
+	Data    []byte
+}
+
+// A link is one of a Conn's two connections. It comes back by itself when it is
+// lost, with its subscriptions.
+type link struct {
+	c    *Conn
+	role string // "control" or "data"
+
+	up     atomic.Bool
+	now    atomic.Pointer[session]
+	socket atomic.Pointer[socket]
+
+	mu    sync.Mutex
+	subs  map[*subscription]struct{}
+	again chan struct{} // closed and replaced each time the link comes up
+}
+
+// A session is the library's connection, which itself survives reconnects. It
+// is replaced only when the library has given it up for good.
+type session struct {
+	nc *nats.Conn
+	js jetstream.JetStream
+}
+
+type subscription struct {
+	subject string
+	h       func(Message)
+	sub     *nats.Subscription // of the present session; guarded by link.mu
+}
+
+func newLink(c *Conn, role string) *link {
+	return &link{c: c, role: role, subs: map[*subscription]struct{}{}, again: make(chan struct{})}
+}
+
+func (l *link) conn() *nats.Conn        { return l.now.Load().nc }
+func (l *link) js() jetstream.JetStream { return l.now.Load().js }
+
+// dial connects once and returns when the link is up.
+func (l *link) dial(ctx context.Context) error {
+	up := make(chan struct{})
+	d := &dialer{link: l, ctx: ctx}
+	opts := []nats.Option{
+		nats.Name(l.c.cfg.Name + " " + l.role),
+		nats.Timeout(dialTimeout),
+		nats.SetCustomDialer(d),
+		nats.CustomInboxPrefix(l.c.inbox),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(reconnectWait),
+		nats.ReconnectJitter(reconnectWait/2, reconnectWait/2),
+		// A publish while the link is down fails at once: what the library would
+		// keep for later may be lost without a word.
+		nats.ReconnectBufSize(-1),
+		nats.IgnoreAuthErrorAbort(),
+		nats.ReconnectOnFlusherError(),
+		// The watchdog judges whether the link lives. The library's own pings
+		// would cut a thin line on which the answer is behind megabytes of data.
+		nats.PingInterval(-1),
+		nats.FlusherTimeout(0), // the socket has its own
+		nats.ConnectHandler(func(*nats.Conn) { l.markUp(); close(up) }),
+		nats.ReconnectHandler(func(*nats.Conn) { l.markUp() }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { l.markDown(err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { l.complain(sub, err) }),
+		nats.ClosedHandler(func(nc *nats.Conn) { l.lost(nc) }),
+	}
+	if l.c.cfg.Server != nil {
+		opts = append(opts, nats.InProcessServer(d))
+	}
+	// While this first attempt runs, the end of ctx ends it.
+	release := context.AfterFunc(ctx, d.cut)
+	nc, err := nats.Connect(l.c.cfg.URL, opts...)
+	release()
+	if err != nil {
+		return d.explain(err)
+	}
+	d.outlive()
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(apiTimeout))
+	if err != nil {
+		nc.Close()
+		return err
+	}
+	l.now.Store(&session{nc, js})
+	<-up
+	return nil
+}
+
+func (l *link) markUp() {
+	l.mu.Lock()
+	l.up.Store(true)
+	close(l.again)
+	l.again = make(chan struct{})
+	l.mu.Unlock()
+	l.c.changed(true, nil)
+}
+
+func (l *link) markDown(err error) {
+	if l.up.Swap(false) {
+		l.c.changed(false, err)
+	}
+}
+
+// comesUp is closed when the link comes up the next time.
+func (l *link) comesUp() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.again
+}
+
+func (l *link) complain(sub *nats.Subscription, err error) {
+	attrs := []any{slog.String("connection", l.role), slog.Any("error", err)}
+	if sub != nil {
+		attrs = append(attrs, slog.String("subject", sub.Subject))
+	}
+	l.c.cfg.Log.Warn("the queue manager connection reports an error", attrs...)
+}
+
+// lost begins a new session when the library has given the old one up, which it
+// does on errors that it does not know.
+func (l *link) lost(nc *nats.Conn) {
+	if l.c.ctx.Err() != nil {
+		return
+	}
+	err := nc.LastError()
+	l.markDown(err)
+	l.c.cfg.Log.Error("the queue manager closed the connection; connecting anew",
+		slog.String("connection", l.role), slog.Any("error", err))
+	l.c.background(func() {
+		for !sleep(l.c.ctx, time.Second, nil) {
+			if l.dial(l.c.ctx) == nil {
+				l.resubscribe()
+				return
+			}
+		}
+	})
+}
+
+func (l *link) resubscribe() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range slices.Collect(maps.Keys(l.subs)) {
+		if err := s.bind(l.conn()); err != nil {
+			l.complain(nil, err)
+		}
+	}
+}
+
+func (l *link) close() {
+	if s := l.now.Load(); s != nil {
+		s.nc.Close()
+	}
+	l.up.Store(false)
+}
+
+func (l *link) publish(subject string, data []byte) error {
+	if !l.up.Load() {
+		return l.c.away()
+	}
+	if err := l.conn().Publish(subject, data); err != nil {
+		return l.c.explain(err, subject, len(data))
+	}
+	return nil
+}
+
+func (l *link) subscribe(subject string, h func(Message)) (func(), error) {
+	s := &subscription{subject: subject, h: h}
+	l.mu.Lock()
+	err := s.bind(l.conn())
+	if err == nil {
+		l.subs[s] = struct{}{}
+	}
+	l.mu.Unlock()
+	if err != nil {
+		return nil, l.c.explain(err, subject, 0)
+	}
+	// Once this has been answered the queue manager knows of the subscription.
+	// If it is not, the subscription is made when the link comes up.
+	ctx, cancel := context.WithTimeout(l.c.ctx, probeTimeout)
+	defer cancel()
+	l.roundTrip(ctx)
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.subs, s)
+		s.sub.Unsubscribe()
+	}, nil
+}
+
+func (s *subscription) bind(nc *nats.Conn) error {
+	sub, err := nc.Subscribe(s.subject, func(m *nats.Msg) {
+		s.h(Message{Subject: m.Subject, Reply: m.Reply, Data: m.Data})
+	})
+	if err != nil {
+		return err
+	}
+	s.sub = sub
+	// Without limits the library drops nothing in silence; what may be
+	// outstanding is bounded by the credit that agents grant.
+	return sub.SetPendingLimits(-1, -1)
+}
+
+// roundTrip asks the queue manager for a sign of life, until ctx ends.
+func (l *link) roundTrip(ctx context.Context) error {
+	if !l.up.Load() {
+		return l.c.away()
+	}
+	// In a goroutine, because the library waits for its own lock without a
+	// limit, and a write that is stuck holds that lock.
+	done := make(chan error, 1)
+	go func() { done <- l.conn().FlushWithContext(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A dialer makes the sockets of a link and remembers why it could not.
+type dialer struct {
+	link *link
+
+	mu   sync.Mutex
+	ctx  context.Context // ends attempts: the caller's for the first, then the Conn's
+	sock *socket         // the newest
+	err  error           // of the last attempt
+}
+
+// Dial is for connections over TCP.
+func (d *dialer) Dial(network, address string) (net.Conn, error) {
+	d.mu.Lock()
+	ctx := d.ctx
+	d.mu.Unlock()
+	nd := net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
+	conn, err := nd.DialContext(ctx, network, address)
+	return d.made(conn, err)
+}
+
+// InProcessConn is for connections to a server in this process.
+func (d *dialer) InProcessConn() (net.Conn, error) {
+	return d.made(d.link.c.cfg.Server.ns.InProcessConn())
+}
+
+func (d *dialer) made(conn net.Conn, err error) (net.Conn, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.err = err
+	if err != nil {
+		return nil, err
+	}
+	d.sock = &socket{Conn: conn}
+	d.link.socket.Store(d.sock)
+	return d.sock, nil
+}
+
+// cut ends the attempt that is under way.
+func (d *dialer) cut() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.sock != nil {
+		d.sock.Close()
+	}
+}
+
+// outlive lets the dialer go on when the context of the first attempt ends.
+func (d *dialer) outlive() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ctx = d.link.c.ctx
+}
+
+// errSilent is an attempt that found somebody who does not speak.
+var errSilent = errors.New("it accepts connections and says nothing")
+
+// explain says why connecting failed. The library itself would say only that no
+// server is available.
+func (d *dialer) explain(err error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var ne net.Error
+	switch {
+	case d.err != nil:
+		return d.err
+	case errors.Is(err, net.ErrClosed), errors.As(err, &ne) && ne.Timeout():
+		return errSilent
+	}
+	return err
+}
+
+var errClosed = transfer.Errorf(transfer.KindNoManager, "the connection to the queue manager has been closed")

@@ -1,0 +1,222 @@
+package qmgr
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"ferry/internal/transfer"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// Limits of the embedded queue manager.
+const (
+	serverMaxPayload = 2 << 20  // bytes of one message: a chunk of 1 MiB and its frames
+	serverMaxPending = 64 << 20 // bytes held for one connection before it is cut
+	serverMaxMemory  = 64 << 20 // bytes of memory-only streams; Ferry has none
+	defaultMaxStore  = 8 << 30
+	minMaxStore      = 1 << 30 // what the streams' own limits reserve, and room beside it
+	maxConsumers     = 20000   // of one stream; the library stops at 1,000
+)
+
+// ServerConfig says how the embedded queue manager runs.
+type ServerConfig struct {
+	Name     string       // the same at every start; default "QM"
+	Dir      string       // its own directory, which no two servers share; created
+	Listen   string       // HOST:PORT, port 0 for a free one; "" for in-process connections only
+	MaxStore int64        // bytes of its store; default 8 GiB, at least 1 GiB
+	Log      *slog.Logger // default: nothing is logged
+}
+
+// A Server is the embedded queue manager. It syncs every stored message before
+// it acknowledges it.
+type Server struct {
+	cfg   ServerConfig
+	ns    *server.Server
+	lock  *dirLock
+	about *responder
+	once  sync.Once
+}
+
+// StartServer runs a queue manager until Shutdown. When it returns, clients can
+// connect and everything in the store has been recovered; recovery is not
+// interrupted by ctx. The kinds of its errors: KindUsage (name, address, port in
+// use), KindUnwritable (directory), KindAlive (directory in use), KindNoManager
+// (the store cannot be opened).
+func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
+	cfg.Name = cmp.Or(cfg.Name, "QM")
+	cfg.MaxStore = cmp.Or(cfg.MaxStore, defaultMaxStore)
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	opts, err := cfg.options()
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	lock, err := lockDir(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, lock: lock}
+	if err := s.start(opts); err != nil {
+		s.Shutdown()
+		return nil, err
+	}
+	return s, nil
+}
+
+// options checks the configuration and puts it in the library's terms.
+func (cfg ServerConfig) options() (*server.Options, error) {
+	if strings.ContainsAny(cfg.Name, " \t\r\n") {
+		return nil, transfer.Errorf(transfer.KindUsage, "queue manager name %q is not valid: it has a space", cfg.Name)
+	}
+	if cfg.Dir == "" {
+		return nil, transfer.Errorf(transfer.KindUsage, "queue manager %s has no directory", cfg.Name)
+	}
+	if cfg.MaxStore < minMaxStore {
+		return nil, transfer.Errorf(transfer.KindUsage, "a store of %s is too small for queue manager %s; it needs %s",
+			transfer.FormatBytes(cfg.MaxStore), cfg.Name, transfer.FormatBytes(minMaxStore))
+	}
+	opts := &server.Options{
+		ServerName: cfg.Name,
+		NoSigs:     true, // signals are the process's business, not the library's
+		NoLog:      true, // ours is set before the start
+		JetStream:  true,
+		StoreDir:   cfg.Dir,
+		SyncAlways: true,
+		// Explicit limits: by default the library takes three quarters of the
+		// memory and all of the disk.
+		JetStreamMaxMemory:     serverMaxMemory,
+		JetStreamMaxStore:      cfg.MaxStore,
+		JetStreamLimits:        server.JSLimitOpts{DefaultMaxConsumers: maxConsumers},
+		DisableJetStreamBanner: true,
+		MaxPayload:             serverMaxPayload,
+		MaxPending:             serverMaxPending,
+		PingInterval:           20 * time.Second,
+		MaxPingsOut:            3,
+		// A client on a thin line may take long over what is queued for it; it
+		// is cut only when nothing at all has gone out within the deadline.
+		WriteDeadline: 30 * time.Second,
+		WriteTimeout:  server.WriteTimeoutPolicyRetry,
+	}
+	if cfg.Listen == "" {
+		opts.DontListen = true
+		return opts, nil
+	}
+	host, port, err := splitListen(cfg.Listen)
+	if err != nil {
+		return nil, err
+	}
+	opts.Host, opts.Port = host, port
+	return opts, nil
+}
+
+// splitListen reads HOST:PORT into the library's form, in which 0 would mean
+// its default port and -1 any free one.
+func splitListen(listen string) (string, int, error) {
+	host, text, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", 0, transfer.Errorf(transfer.KindUsage, "listen address %q is malformed; write it as HOST:PORT", listen)
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return "", 0, transfer.Errorf(transfer.KindUsage, "listen address %q has no port number from 0 to 65535", listen)
+	}
+	host = cmp.Or(host, "0.0.0.0")
+	if port == 0 {
+		return host, server.RANDOM_PORT, nil
+	}
+	// The library reports a port in use as text, after the store is open. Try
+	// the port first, for the cause itself.
+	l, err := net.Listen("tcp", net.JoinHostPort(host, text))
+	if err != nil {
+		return "", 0, listenError(listen, err)
+	}
+	l.Close()
+	return host, int(port), nil
+}
+
+func listenError(listen string, err error) error {
+	cause := err
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		cause = op.Err
+	}
+	if sys := (*os.SyscallError)(nil); errors.As(err, &sys) {
+		cause = sys.Err
+	}
+	e := transfer.Errorf(transfer.KindUsage, "the queue manager cannot listen on %s: %w", listen, cause)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return e.WithHint("is another queue manager running there? choose another address with --listen")
+	}
+	return e.WithHint("choose another address with --listen")
+}
+
+func (s *Server) start(opts *server.Options) error {
+	ns, err := server.NewServer(opts)
+	if err != nil {
+		return transfer.Errorf(transfer.KindUsage, "queue manager %s cannot start: %w", s.cfg.Name, err)
+	}
+	s.ns = ns
+	log := &serverLog{log: s.cfg.Log}
+	ns.SetLoggerV2(log, false, false, false)
+	// Start returns with the store recovered and the listener open, or after it
+	// has logged what was fatal. Waiting with ReadyForConnections would add
+	// nothing but its poll of 25 ms.
+	ns.Start()
+	if fatal := log.fatal(); fatal != "" {
+		return transfer.Errorf(transfer.KindNoManager, "queue manager %s cannot start in %s: %s", s.cfg.Name, s.cfg.Dir, fatal)
+	}
+	if h := ns.Healthz(nil); h.Error != "" {
+		return transfer.Errorf(transfer.KindNoManager, "the store of queue manager %s in %s is damaged: %s",
+			s.cfg.Name, filepath.Join(s.cfg.Dir, server.JetStreamStoreDir), h.Error).
+			WithHint("move that directory aside and start again; what agents have accepted is in their ledgers, not here")
+	}
+	s.about, err = answerAbout(s)
+	return err
+}
+
+// URL is where clients reach the server: nats://HOST:PORT, or "" if it takes
+// in-process connections only. A server that listens on every address gives
+// the loopback one.
+func (s *Server) URL() string {
+	addr, ok := s.ns.Addr().(*net.TCPAddr)
+	if !ok {
+		return ""
+	}
+	host, _, _ := net.SplitHostPort(s.cfg.Listen)
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	u := url.URL{Scheme: "nats", Host: net.JoinHostPort(host, strconv.Itoa(addr.Port))}
+	return u.String()
+}
+
+// Name is the server's name.
+func (s *Server) Name() string { return s.cfg.Name }
+
+// Shutdown ends the server and waits until its store is closed and its
+// directory is free.
+func (s *Server) Shutdown() {
+	s.once.Do(func() {
+		s.about.stop()
+		if s.ns != nil {
+			s.ns.Shutdown()
+			s.ns.WaitForShutdown()
+		}
+		s.lock.unlock()
+	})
+}

@@ -1,0 +1,132 @@
+package qmgr
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ferry/internal/transfer"
+)
+
+func TestServerErrorsNameTheThing(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		cfg   ServerConfig
+		kind  transfer.Kind
+		words []string
+	}{
+		"port in use":      {ServerConfig{Listen: l.Addr().String()}, transfer.KindUsage, []string{l.Addr().String(), "address already in use", "--listen"}},
+		"no port":          {ServerConfig{Listen: "127.0.0.1"}, transfer.KindUsage, []string{"HOST:PORT"}},
+		"bad port":         {ServerConfig{Listen: "127.0.0.1:70000"}, transfer.KindUsage, []string{"70000"}},
+		"directory a file": {ServerConfig{Dir: filepath.Join(file, "dir")}, transfer.KindUnwritable, []string{file, "--dir"}},
+		"no directory":     {ServerConfig{Dir: "-"}, transfer.KindUsage, []string{"directory"}},
+		"store too small":  {ServerConfig{MaxStore: 1 << 20}, transfer.KindUsage, []string{"1.0 MiB"}},
+		"name":             {ServerConfig{Name: "Q M"}, transfer.KindUsage, []string{`"Q M"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			switch c.cfg.Dir {
+			case "":
+				c.cfg.Dir = t.TempDir()
+			case "-":
+				c.cfg.Dir = ""
+			}
+			s, err := StartServer(t.Context(), c.cfg)
+			if err == nil {
+				s.Shutdown()
+			}
+			wantKind(t, err, c.kind, c.words...)
+		})
+	}
+}
+
+func TestTwoServersNeverShareADirectory(t *testing.T) {
+	noLeaks(t)
+	dir := t.TempDir()
+	first := start(t, dir, "")
+	_, err := StartServer(t.Context(), ServerConfig{Dir: dir})
+	wantKind(t, err, transfer.KindAlive, dir, "in use")
+	first.Shutdown()
+	start(t, dir, "").Shutdown()
+}
+
+func TestServerAnswersWhatItIs(t *testing.T) {
+	noLeaks(t)
+	s := start(t, t.TempDir(), "127.0.0.1:0")
+	c := connect(t, ConnConfig{URL: s.URL()})
+	data, err := c.Request(t.Context(), AskSubject, nil, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a about
+	if err := json.Unmarshal(data, &a); err != nil {
+		t.Fatal(err)
+	}
+	if a.V != 1 || a.Name != "QM" || a.Sync != "always" || a.MaxPayload != 2<<20 || a.MaxPending != 64<<20 || a.Version == "" {
+		t.Errorf("the answer is %s", data)
+	}
+	want := Facts{ServerName: "QM", URL: s.URL(), MaxPayload: 2 << 20, MaxPending: 64 << 20}
+	if got := c.Facts(); got != want {
+		t.Errorf("facts are %+v; want %+v", got, want)
+	}
+}
+
+func TestInProcessOnly(t *testing.T) {
+	noLeaks(t)
+	s := start(t, t.TempDir(), "")
+	if s.URL() != "" {
+		t.Errorf("the URL is %q", s.URL())
+	}
+	c := connect(t, ConnConfig{Server: s})
+	want := Facts{ServerName: "QM", MaxPayload: 2 << 20, MaxPending: 64 << 20, InProcess: true}
+	if got := c.Facts(); got != want {
+		t.Errorf("facts are %+v; want %+v", got, want)
+	}
+	if err := c.Healthy(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStartServerWithEndedContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := StartServer(ctx, ServerConfig{Dir: t.TempDir()}); err == nil {
+		t.Error("it started")
+	}
+}
+
+// BenchmarkStartAndConnect is what one box pays before anything moves.
+func BenchmarkStartAndConnect(b *testing.B) {
+	var starting, connecting, closing time.Duration
+	for b.Loop() {
+		t0 := time.Now()
+		s, err := StartServer(b.Context(), ServerConfig{Dir: b.TempDir()})
+		if err != nil {
+			b.Fatal(err)
+		}
+		t1 := time.Now()
+		c, err := Connect(b.Context(), ConnConfig{Server: s})
+		if err != nil {
+			b.Fatal(err)
+		}
+		t2 := time.Now()
+		c.Close()
+		s.Shutdown()
+		starting, connecting, closing = starting+t1.Sub(t0), connecting+t2.Sub(t1), closing+time.Since(t2)
+	}
+	n := float64(b.N)
+	b.ReportMetric(starting.Seconds()*1e3/n, "start-ms")
+	b.ReportMetric(connecting.Seconds()*1e3/n, "connect-ms")
+	b.ReportMetric(closing.Seconds()*1e3/n, "close-ms")
+}

@@ -1,0 +1,68 @@
+package qmgr
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	writeStep  = time.Second           // how often a write that waits is looked at
+	writeSteps = 8                     // steps without a byte after which a write fails
+	writeHeld  = 20 * time.Millisecond // a write that took longer had to wait for the peer
+)
+
+// A socket is a connection to the queue manager that knows whether it is alive.
+//
+// A write fails once nothing at all has gone out for 8 s, and then the socket
+// is closed: half a message may be out. However slow, a write that makes
+// progress goes on.
+type socket struct {
+	net.Conn
+	in   atomic.Int64 // bytes read
+	held atomic.Int64 // writes that had to wait and then went on
+}
+
+func (s *socket) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	s.in.Add(int64(n))
+	return n, err
+}
+
+func (s *socket) Write(p []byte) (int, error) {
+	var done, idle int
+	defer s.Conn.SetWriteDeadline(time.Time{})
+	for {
+		start := time.Now()
+		s.Conn.SetWriteDeadline(start.Add(writeStep))
+		n, err := s.Conn.Write(p[done:])
+		done += n
+		idle++
+		if n > 0 {
+			idle = 0
+			if time.Since(start) > writeHeld {
+				s.held.Add(1)
+			}
+		}
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return done, err
+		}
+		if idle >= writeSteps {
+			s.Conn.Close()
+			return done, err
+		}
+	}
+}
+
+// SetWriteDeadline does nothing: Write has deadlines of its own. A caller's
+// would end a slow write in the middle of a message.
+func (s *socket) SetWriteDeadline(time.Time) error { return nil }
+
+// A pulse is proof of life: it changes when the peer has been heard, or when it
+// has taken bytes that had filled the send buffer. Bytes that merely vanish
+// into the buffer prove nothing.
+type pulse struct{ in, held int64 }
+
+func (s *socket) pulse() pulse { return pulse{s.in.Load(), s.held.Load()} }

@@ -1,0 +1,75 @@
+package qmgr
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A line that is thin and full takes long, and is not cut for it: a write that
+// had to wait and went on is a sign of life.
+func TestThinLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		s := &socket{Conn: near}
+		var peer sync.WaitGroup
+		peer.Go(func() {
+			for buf := make([]byte, 100); ; {
+				<-time.After(writeStep * (writeSteps - 1)) // in the bubble's time
+				if _, err := far.Read(buf); err != nil {
+					return
+				}
+			}
+		})
+		before := s.pulse()
+		if n, err := s.Write(make([]byte, 1000)); n != 1000 || err != nil {
+			t.Errorf("wrote %d, %v", n, err)
+		}
+		if s.pulse() == before {
+			t.Error("a write that had to wait is no sign of life")
+		}
+		near.Close()
+		peer.Wait()
+	})
+}
+
+// A write that goes through at once proves nothing: it may be in a buffer.
+func TestQuickWriteIsNoPulse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		s := &socket{Conn: near}
+		go io.Copy(io.Discard, far)
+		before := s.pulse()
+		s.Write(make([]byte, 1000))
+		if s.pulse() != before {
+			t.Error("a write alone changed the pulse")
+		}
+		go far.Write([]byte("PONG"))
+		if n, err := s.Read(make([]byte, 10)); n != 4 || err != nil || s.pulse() == before {
+			t.Errorf("read %d, %v; the pulse is %v, was %v", n, err, s.pulse(), before)
+		}
+		near.Close()
+	})
+}
+
+// A write that nobody takes ends, and the socket with it.
+func TestStuckWriteEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer far.Close()
+		s := &socket{Conn: near}
+		begun := time.Now()
+		if _, err := s.Write(make([]byte, 1000)); err == nil {
+			t.Fatal("it was written")
+		}
+		if d := time.Since(begun); d != writeSteps*writeStep {
+			t.Errorf("it took %s", d)
+		}
+		if _, err := near.Read(nil); err != io.ErrClosedPipe {
+			t.Errorf("the socket is still open: %v", err)
+		}
+	})
+}

@@ -1,0 +1,257 @@
+package qmgr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"ferry/internal/transfer"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A Stream is the name of one of the durable queues.
+type Stream string
+
+// The streams, and the bucket of STATE.
+const (
+	// StreamCommand holds ferry.command.> and ferry.control.> until an agent has
+	// acknowledged them, 14 days at most.
+	StreamCommand Stream = "FERRY_COMMAND"
+	// StreamEvent holds ferry.event.>, the newest 256 MiB of it.
+	StreamEvent Stream = "FERRY_EVENT"
+	// StateBucket holds one value of at most 64 KiB for each key.
+	StateBucket = "FERRY_STATE"
+)
+
+const (
+	maxMsgSize      = 1258291 // bytes; 1.2 MiB: a request of 1 MiB and its envelope
+	maxStateSize    = 64 << 10
+	commandMaxBytes = 512 << 20
+	eventMaxBytes   = 256 << 20
+	commandMaxAge   = 14 * 24 * time.Hour
+	duplicateWindow = 2 * time.Minute
+	deletedStateTTL = time.Hour // how long a deleted key leaves a marker
+
+	apiTimeout   = 5 * time.Second // of one request to JetStream
+	publishPause = 250 * time.Millisecond
+)
+
+// streams are what Ensure makes. An operator may have made them before with
+// other limits or replicas; then they stay as they are.
+var streams = []jetstream.StreamConfig{
+	{
+		Name:         string(StreamCommand),
+		Description:  "Ferry: requests and administration",
+		Subjects:     []string{"ferry.command.>", "ferry.control.>"},
+		Retention:    jetstream.WorkQueuePolicy,
+		Storage:      jetstream.FileStorage,
+		Replicas:     1,
+		MaxConsumers: maxConsumers,
+		MaxMsgs:      -1,
+		MaxBytes:     commandMaxBytes,
+		MaxAge:       commandMaxAge,
+		MaxMsgSize:   maxMsgSize,
+		Discard:      jetstream.DiscardNew,
+		Duplicates:   duplicateWindow,
+	},
+	{
+		Name:         string(StreamEvent),
+		Description:  "Ferry: audit batches and monitor events",
+		Subjects:     []string{"ferry.event.>"},
+		Retention:    jetstream.LimitsPolicy,
+		Storage:      jetstream.FileStorage,
+		Replicas:     1,
+		MaxConsumers: maxConsumers,
+		MaxMsgs:      -1,
+		MaxBytes:     eventMaxBytes,
+		MaxMsgSize:   maxMsgSize,
+		Discard:      jetstream.DiscardOld,
+		Duplicates:   duplicateWindow,
+	},
+	{
+		// What the library's own buckets look like, with a limit of consumers
+		// (each watcher is one) that it does not let one set.
+		Name:                   "KV_" + StateBucket,
+		Description:            "Ferry: running transfers and counts",
+		Subjects:               []string{"$KV." + StateBucket + ".>"},
+		Storage:                jetstream.FileStorage,
+		Replicas:               1,
+		MaxConsumers:           maxConsumers,
+		MaxMsgs:                -1,
+		MaxMsgsPerSubject:      1,
+		MaxBytes:               -1,
+		MaxMsgSize:             maxStateSize,
+		Discard:                jetstream.DiscardNew,
+		Duplicates:             duplicateWindow,
+		AllowRollup:            true,
+		DenyDelete:             true,
+		AllowDirect:            true,
+		AllowMsgTTL:            true,
+		SubjectDeleteMarkerTTL: deletedStateTTL,
+	},
+}
+
+// Ensure makes the streams and the bucket that are missing.
+func (c *Conn) Ensure(ctx context.Context) error {
+	c.ensuring.Lock()
+	defer c.ensuring.Unlock()
+	if !c.control.up.Load() {
+		return c.away()
+	}
+	js := c.control.js()
+	for _, cfg := range streams {
+		_, err := js.Stream(ctx, cfg.Name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			_, err = js.CreateStream(ctx, cfg)
+			if err == nil {
+				c.cfg.Log.Debug("stream made", slog.String("stream", cfg.Name))
+			}
+		}
+		switch {
+		case err == nil, errors.Is(err, jetstream.ErrStreamNameAlreadyInUse): // somebody else was faster
+		case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabled),
+			errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+			return transfer.Errorf(transfer.KindNoManager, "%w", errNoJetStream)
+		default:
+			return c.explain(fmt.Errorf("stream %s: %w", cfg.Name, err), cfg.Name, 0)
+		}
+	}
+	return nil
+}
+
+// Enqueue stores a message durably on a subject of one of the streams and
+// returns when the queue manager has it. It tries until ctx ends, through lost
+// connections and lost streams; then its error is of KindNoManager, or of
+// KindNoSpace if the stream is full. Two messages with one msgID within two
+// minutes are stored once; without one ("") a message whose acknowledgement got
+// lost may be stored twice.
+func (c *Conn) Enqueue(ctx context.Context, subject, msgID string, data []byte) error {
+	m := nats.NewMsg(subject)
+	m.Data = data
+	if msgID != "" {
+		m.Header.Set(nats.MsgIdHdr, msgID)
+	}
+	for {
+		again := c.control.comesUp()
+		err := c.store(ctx, m)
+		if err == nil {
+			return nil
+		}
+		kind := transfer.KindOf(err)
+		if kind == transfer.KindTooLarge || kind == transfer.KindInternal || c.ctx.Err() != nil {
+			return err
+		}
+		if sleep(ctx, publishPause, again) {
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return ctx.Err()
+			}
+			if kind == transfer.KindNoSpace {
+				return err
+			}
+			return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s did not take the message for %s in time: %w", c.where, subject, err)
+		}
+	}
+}
+
+// store tries once.
+func (c *Conn) store(ctx context.Context, m *nats.Msg) error {
+	if !c.control.up.Load() {
+		return c.away()
+	}
+	try, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	_, err := c.control.js().PublishMsg(try, m, jetstream.WithRetryAttempts(0))
+	if err != nil && missing(err) {
+		if err := c.Ensure(try); err != nil {
+			return c.explain(err, m.Subject, len(m.Data))
+		}
+		_, err = c.control.js().PublishMsg(try, m, jetstream.WithRetryAttempts(0))
+	}
+	return c.explain(err, m.Subject, len(m.Data))
+}
+
+// PutState sets the value of a key in STATE: letters, digits and - _ / . are
+// themselves in a key, every other byte is escaped. It tries once.
+func (c *Conn) PutState(ctx context.Context, key string, data []byte) error {
+	if len(data) > maxStateSize {
+		return transfer.Errorf(transfer.KindTooLarge, "the state of %s has %d bytes; the limit is %d", key, len(data), maxStateSize)
+	}
+	return c.state(ctx, key, func(kv jetstream.KeyValue, key string) error {
+		_, err := kv.Put(ctx, key, data)
+		return err
+	})
+}
+
+// GetState is the value of a key, or an error of KindNotFound.
+func (c *Conn) GetState(ctx context.Context, key string) ([]byte, error) {
+	var data []byte
+	err := c.state(ctx, key, func(kv jetstream.KeyValue, key string) error {
+		e, err := kv.Get(ctx, key)
+		if err == nil {
+			data = e.Value()
+		}
+		return err
+	})
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil, transfer.Errorf(transfer.KindNotFound, "there is no state of %s", key)
+	}
+	return data, err
+}
+
+// DeleteState removes a key and what it held. A key that is not there is fine.
+func (c *Conn) DeleteState(ctx context.Context, key string) error {
+	return c.state(ctx, key, func(kv jetstream.KeyValue, key string) error {
+		err := kv.Purge(ctx, key, jetstream.PurgeTTL(deletedStateTTL))
+		if api := (*jetstream.APIError)(nil); errors.As(err, &api) && api.ErrorCode == codeNoTTL {
+			err = kv.Purge(ctx, key) // a bucket of the operator's: the marker stays
+		}
+		return err
+	})
+}
+
+// state runs op on the bucket, and once more if the bucket had to be made.
+func (c *Conn) state(ctx context.Context, key string, op func(jetstream.KeyValue, string) error) error {
+	if !c.control.up.Load() {
+		return c.away()
+	}
+	k := stateKey(key)
+	run := func() error {
+		kv, err := c.control.js().KeyValue(ctx, StateBucket)
+		if err != nil {
+			return err
+		}
+		return op(kv, k)
+	}
+	err := run()
+	if err != nil && missing(err) {
+		if err := c.Ensure(ctx); err != nil {
+			return c.explain(err, "state of "+key, 0)
+		}
+		err = run()
+	}
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return err
+	}
+	return c.explain(err, "state of "+key, 0)
+}
+
+// stateKey writes a key in the bytes that a bucket takes.
+func stateKey(key string) string {
+	var b strings.Builder
+	for i, ch := range []byte(key) {
+		edge := ch == '.' && (i == 0 || i == len(key)-1 || key[i-1] == '.')
+		switch {
+		case 'A' <= ch && ch <= 'Z', 'a' <= ch && ch <= 'z', '0' <= ch && ch <= '9',
+			ch == '-', ch == '_', ch == '/', ch == '.' && !edge:
+			b.WriteByte(ch)
+		default:
+			fmt.Fprintf(&b, "=%02X", ch)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,132 @@
+package receiver
+
+import (
+	"time"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+var zeroTime time.Time
+
+// checkpointed is the end of a checkpoint.
+type checkpointed struct {
+	file *file
+	at   int64
+	err  error
+}
+
+// startCheckpoint makes what is written durable in the background: first the
+// data, then the record that speaks of it (INV-6). One is outstanding at most;
+// it begins at half an interval, so that together with what arrives meanwhile
+// a crash costs one interval.
+func (i *incoming) startCheckpoint() {
+	i.checkDue = zeroTime
+	c := i.cur
+	if c == nil || i.checkpoint != nil || c.partial.Offset() == c.safe {
+		return
+	}
+	at, prefix := c.partial.Offset(), c.run.Prefix()
+	done := make(chan checkpointed, 1)
+	i.checkpoint = done
+	go func() { done <- checkpointed{c, at, i.writeCheckpoint(c, at, prefix)} }()
+}
+
+// writeCheckpoint runs beside the loop and touches nothing that is the loop's.
+func (i *incoming) writeCheckpoint(c *file, at int64, prefix []transfer.Segment) error {
+	durable := i.durable()
+	if durable {
+		if err := c.partial.Sync(); err != nil {
+			return err
+		}
+	}
+	failpoint.Hit("checkpoint.after_sync")
+	b := c.begin
+	err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		return t.PutItem(i.id, c.item, ledger.Item{Point: &ledger.Checkpoint{
+			Point: transfer.Point{Item: c.item, Source: at, Dest: at, Prefix: prefix, Identity: b.Identity},
+			Name:  b.Name, Mode: b.Mode, Size: b.Size, Mtime: b.Mtime, Allocated: b.Allocated, SourceAt: b.Source,
+			Boot: i.r.cfg.Boot, Durable: durable}})
+	})
+	failpoint.Hit("checkpoint.after_ledger")
+	return err
+}
+
+func (i *incoming) durable() bool { return i.rec.Request.Durable() }
+
+// checkpointed takes in the end of a checkpoint. A failed sync is final for the
+// temporary: the item starts again in a new one.
+func (i *incoming) checkpointed(c checkpointed) {
+	i.checkpoint = nil
+	if c.file != i.cur {
+		return
+	}
+	if c.err != nil {
+		i.log.Error("a checkpoint failed; the item starts again", "item", c.file.item, "err", c.err)
+		if transfer.KindOf(c.err) == transfer.KindNoSpace {
+			i.needs = max(c.file.begin.Size-c.file.safe, 1)
+			i.stop = transfer.AsError(c.err)
+		}
+		i.again = "a sync failed"
+		i.dropFile(true)
+		if err := i.forgetPoint(c.file.item); err != errRedo {
+			i.log.Error("the ledger cannot be written", "err", err)
+		}
+		return
+	}
+	i.unsafe -= c.at - i.cur.safe
+	i.cur.safe = c.at
+	delete(i.bad, i.cur.item)
+	i.safe = &wire.Safe{Item: i.cur.item, Offset: c.at}
+	i.progressed()
+	i.ack()
+}
+
+// awaitCheckpoint waits for the outstanding checkpoint.
+func (i *incoming) awaitCheckpoint() {
+	if i.checkpoint != nil {
+		i.checkpointed(<-i.checkpoint)
+	}
+}
+
+// settleCurrent brings the file that is being written to a safe point, and
+// keeps it open only if the transfer goes on at once.
+func (i *incoming) settleCurrent(keep bool) {
+	i.awaitCheckpoint()
+	if i.cur == nil {
+		return
+	}
+	c := i.cur
+	if at := c.partial.Offset(); at > c.safe {
+		i.checkpointed(checkpointed{c, at, i.writeCheckpoint(c, at, c.run.Prefix())})
+		if i.cur != c {
+			return
+		}
+	}
+	if c.partial.Offset() == 0 {
+		i.dropFile(true)
+		return
+	}
+	if !keep {
+		if err := c.partial.Release(); err != nil {
+			i.log.Debug("the reservation could not be given back", "err", err)
+		}
+		i.dropFile(false)
+	}
+}
+
+// progressed resets the count of crashes: the transfer is not what crashes the
+// agent. Only written where there is something to reset.
+func (i *incoming) progressed() {
+	if i.rec.Crashes == 0 {
+		return
+	}
+	if err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
+		rec.Crashes = 0
+		return nil
+	}); err != nil {
+		i.log.Error("the ledger cannot be written", "err", err)
+	}
+}

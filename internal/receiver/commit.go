@@ -1,0 +1,341 @@
+package receiver
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/digest"
+	"ferry/internal/failpoint"
+	"ferry/internal/ledger"
+	"ferry/internal/localfs"
+	"ferry/internal/transfer"
+)
+
+// An ending is an item that is complete, or has failed, and is to be decided.
+// It holds one of the agent's places for undecided items.
+type ending struct {
+	pending localfs.Pending
+	said    string // the source's digest
+	size    int64  // bytes beyond the last safe point
+	follow  *digest.Follower
+	length  int64
+}
+
+func (e *ending) discard() {
+	if e.follow != nil {
+		e.follow.Stop()
+	}
+	if e.pending.Partial != nil {
+		e.pending.Partial.Discard()
+	}
+}
+
+// committed is the end of a group.
+type committed struct {
+	group    []ending
+	outcomes []transfer.Outcome
+	err      error // why the rest of the group is not decided
+}
+
+// handOver gives the group to the background for committing. One is under way
+// at most; the next one gathers meanwhile.
+func (i *incoming) handOver() {
+	i.groupDue = zeroTime
+	if i.commit != nil || len(i.group) == 0 {
+		if i.commit != nil && len(i.group) > 0 {
+			i.groupDue = i.r.cfg.Clock.Now().Add(groupWait)
+		}
+		return
+	}
+	group := i.group
+	i.commitSize = i.groupSize
+	i.group, i.groupSize = nil, 0
+	done := make(chan committed, 1)
+	i.commit = done
+	landing := i.landing
+	go func() {
+		outcomes, err := i.commitGroup(landing, group)
+		done <- committed{group, outcomes, err}
+	}()
+}
+
+// drain commits everything that is complete and waits for it.
+func (i *incoming) drain() {
+	for i.commit != nil || len(i.group) > 0 {
+		i.handOver()
+		i.committed(<-i.commit)
+	}
+}
+
+// commitGroup decides the items of a group, beside the loop. Items whose
+// digests disagree fail; the others go through the commit path together.
+func (i *incoming) commitGroup(landing *localfs.Landing, group []ending) (outcomes []transfer.Outcome, err error) {
+	var failed []transfer.Outcome
+	var pend []localfs.Pending
+	for n := range group {
+		e := &group[n]
+		if e.pending.Outcome.Err != nil {
+			failed = append(failed, e.pending.Outcome)
+			continue
+		}
+		if err = e.settleDigest(i.r.ctx); err != nil {
+			if errors.Is(err, digest.ErrPrefix) {
+				err = i.forgetPoint(e.pending.Outcome.Item)
+			}
+			break
+		}
+		if e.said != "" && e.said != e.pending.Outcome.Digest {
+			e.pending.Partial.Discard()
+			o := e.pending.Outcome
+			o.Err = transfer.Errorf(transfer.KindDigest, "%s arrived as %s, and the source read %s", o.Path, o.Digest, e.said)
+			failed = append(failed, o)
+			continue
+		}
+		pend = append(pend, e.pending)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(pend) > 0 {
+		outcomes, err = landing.Commit(i.r.ctx, pend)
+	}
+	if len(failed) > 0 && err == nil {
+		if err = (*journal)(i).Committed(failed); err == nil {
+			outcomes = append(outcomes, failed...)
+		}
+	}
+	return outcomes, err
+}
+
+// settleDigest fills in the digest of an item that was resumed in a new process.
+func (e *ending) settleDigest(ctx context.Context) error {
+	if e.follow == nil {
+		return nil
+	}
+	sum, err := e.follow.Finish(ctx, e.length)
+	e.follow = nil
+	if err != nil {
+		return err
+	}
+	e.pending.Sum = sum
+	if e.said != "" {
+		e.pending.Outcome.Digest = sum
+	}
+	return nil
+}
+
+// committed takes in a group's end.
+func (i *incoming) committed(c committed) {
+	i.commit = nil
+	i.unsafe -= i.commitSize
+	for n := range c.group {
+		delete(i.ended, c.group[n].pending.Outcome.Item)
+		<-i.r.open
+	}
+	if err := i.load(); err != nil {
+		i.log.Error("the ledger cannot be read", "err", err)
+	}
+	i.undelivered = append(i.undelivered, c.outcomes...)
+	if c.err != nil {
+		i.commitFailed(c)
+	}
+	if len(c.outcomes) > 0 {
+		clear(i.bad)
+		if len(i.group) == 0 && i.live && i.finishIfDecided() {
+			return
+		}
+		i.offer()
+		i.ack()
+	}
+}
+
+// commitFailed lets go of what a group did not decide. It is sent again, from
+// its start; what had come as far as COMMITTING is decided by inode and digest
+// before the next epoch.
+func (i *incoming) commitFailed(c committed) {
+	decided := map[uint64]bool{}
+	for _, o := range c.outcomes {
+		decided[o.Item] = true
+	}
+	var stuck *localfs.PendingError
+	for n := range c.group {
+		e := &c.group[n]
+		if !decided[e.pending.Outcome.Item] && !errors.As(c.err, &stuck) {
+			e.discard()
+		}
+	}
+	switch {
+	case errors.Is(c.err, errRedo):
+		i.again = "an item begins again"
+	case errors.As(c.err, new(*localfs.SyncError)):
+		i.log.Error("a group could not be synced and is sent again", "err", c.err)
+		i.again = "a sync failed"
+	case i.r.ctx.Err() != nil:
+	default:
+		i.log.Error("a group could not be committed", "err", c.err)
+		e := transfer.AsError(c.err)
+		if !e.Kind.Waits() {
+			e = transfer.Errorf(transfer.KindBusy, "%s cannot commit: %w", i.r.cfg.Agent, c.err)
+		}
+		if e.Kind == transfer.KindNoSpace {
+			i.needs = 1
+			for n := range c.group {
+				i.needs += c.group[n].pending.Outcome.Size
+			}
+		}
+		i.stop = e
+	}
+}
+
+// journal is the ledger as the commit path needs it. It runs beside the loop
+// and touches only what never changes.
+type journal incoming
+
+// Committing records what is about to be renamed.
+func (j *journal) Committing(intents []localfs.Intent) error {
+	return j.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		for n := range intents {
+			if err := t.PutItem(j.id, intents[n].Outcome.Item, ledger.Item{Intent: &intents[n]}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Committed records outcomes, with the audit records of them, in one
+// transaction (R29).
+func (j *journal) Committed(outcomes []transfer.Outcome) error {
+	failpoint.Hit("receiver.before_committed")
+	return j.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		rec, err := t.Incoming(j.id)
+		if err != nil || rec == nil {
+			return errors.Join(err, errors.New("the transfer's record is gone"))
+		}
+		var fresh []transfer.Outcome
+		for n := range outcomes {
+			o := &outcomes[n]
+			if !rec.Decided.Add(o.Item) {
+				continue // decided before; the first word stands
+			}
+			rec.Counts.Add(o)
+			fresh = append(fresh, *o)
+			if err := t.PutItem(j.id, o.Item, ledger.Item{Outcome: o}); err != nil {
+				return err
+			}
+		}
+		rec.Crashes = 0
+		rec.LastContact = j.r.cfg.Clock.Now()
+		if err := t.PutIncoming(rec); err != nil {
+			return err
+		}
+		return noteItems(fresh, func(part []transfer.Outcome) error {
+			return j.r.cfg.Note(t, (*incoming)(j).record(audit.Items, func(a *audit.Record) { a.Items = part }))
+		})
+	})
+}
+
+// noteItems cuts outcomes into as many audit records as they need.
+func noteItems(outcomes []transfer.Outcome, note func([]transfer.Outcome) error) error {
+	for len(outcomes) > 0 {
+		n := max(audit.FitItems(outcomes), 1)
+		if err := note(outcomes[:n]); err != nil {
+			return err
+		}
+		outcomes = outcomes[n:]
+	}
+	return nil
+}
+
+// settleCommitting decides items that were left in COMMITTING, by a crash or
+// by a directory that could not be synced (R21, R22). It reports false, and has
+// told the source to wait, where that is not possible yet.
+func (i *incoming) settleCommitting() bool {
+	var intents []localfs.Intent
+	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		return t.Items(i.id, func(item uint64, it *ledger.Item) error {
+			if it.Intent != nil && !i.rec.Decided.Has(item) {
+				intents = append(intents, *it.Intent)
+			}
+			return nil
+		})
+	})
+	for n := 0; err == nil && n < len(intents); n++ {
+		err = i.settleIntent(intents[n])
+	}
+	if err == nil {
+		return true
+	}
+	i.log.Error("items that were being committed cannot be decided yet", "err", err)
+	reason := transfer.AsError(err)
+	if !reason.Kind.Waits() {
+		reason = transfer.Errorf(transfer.KindBusy, "%s cannot decide items that it was committing: %w", i.r.cfg.Agent, err)
+	}
+	i.live = true // suspend ends what admit has begun
+	i.suspend(reason)
+	return false
+}
+
+func (i *incoming) settleIntent(in localfs.Intent) error {
+	verdict, outcome, err := i.landing.Recover(in, i.r.cfg.Boot)
+	if err != nil {
+		return err
+	}
+	i.log.Info("an item that was being committed is decided", "item", in.Outcome.Item, "path", in.Outcome.Path, "verdict", verdict)
+	if verdict == localfs.Redo {
+		err := i.forgetPoint(in.Outcome.Item)
+		if err == errRedo {
+			return nil
+		}
+		return err
+	}
+	if err := (*journal)(i).Committed([]transfer.Outcome{outcome}); err != nil {
+		return err
+	}
+	i.undelivered = append(i.undelivered, outcome)
+	return i.load()
+}
+
+// revive makes the actor of a transfer that the ledger has, at start.
+func (r *Receiver) revive(rec *ledger.Incoming) error {
+	i := r.newActor(rec.Request.ID, rec.Request.Source)
+	i.rec = rec
+	i.dirs = map[transfer.Path]bool{}
+	i.land()
+	if r.cfg.Ledger.Unclean() && rec.Live {
+		if err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
+			rec.Crashes++
+			rec.Live = false
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	err := r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		return t.Items(i.id, func(_ uint64, it *ledger.Item) error {
+			if it.Outcome != nil {
+				i.undelivered = append(i.undelivered, *it.Outcome)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if i.settleCommitting() && len(i.undelivered) > 0 {
+		i.offerDue = r.cfg.Clock.Now()
+		i.backoff = repeatFirst
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.start(i)
+	return nil
+}
+
+// offerAfter is when an unanswered batch is offered again.
+func (i *incoming) offerAfter() time.Time {
+	i.backoff = min(max(2*i.backoff, repeatFirst), repeatMost)
+	return i.r.cfg.Clock.Now().Add(i.backoff)
+}

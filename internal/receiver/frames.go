@@ -1,0 +1,306 @@
+package receiver
+
+import (
+	"fmt"
+
+	"ferry/internal/digest"
+	"ferry/internal/flow"
+	"ferry/internal/ledger"
+	"ferry/internal/localfs"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// tempsAhead is for how many items at once the ledger notes that temporaries
+// may exist, so that small files do not cost a synced record each.
+const tempsAhead = 256
+
+// frame takes one frame. Errors: errOffset, a wait, or the ledger's.
+func (i *incoming) frame(f *wire.Frame) error {
+	switch f.Type {
+	case wire.FrameLast:
+		i.total = &f.Item
+		return nil
+	case wire.FrameBegin:
+		return i.beginItem(f)
+	}
+	if i.rec.Decided.Has(f.Item) || i.ended[f.Item] {
+		return nil // it is over; the source has yet to hear of it
+	}
+	switch f.Type {
+	case wire.FrameFail:
+		if i.cur != nil && i.cur.item == f.Item {
+			i.dropFile(true)
+		}
+		if !i.rec.Decided.Fits(f.Item) {
+			return fmt.Errorf("%w: item %d is too far ahead", errOffset, f.Item)
+		}
+		o := transfer.Outcome{Item: f.Item, Type: transfer.ItemBad, Path: f.Source, Source: f.Source, Err: f.Fail}
+		return i.addEnding(ending{pending: localfs.Pending{Outcome: o}})
+	case wire.FrameSkip:
+		if i.cur != nil && i.cur.item == f.Item {
+			i.dropFile(true)
+		}
+		return nil
+	}
+	if i.cur == nil || i.cur.item != f.Item {
+		return fmt.Errorf("%w: item %d has not begun", errOffset, f.Item)
+	}
+	switch f.Type {
+	case wire.FrameData:
+		return i.data(f.Offset, int64(len(f.Data)), f.Data)
+	case wire.FrameHole:
+		return i.data(f.Offset, f.Length, nil)
+	}
+	return i.end(f)
+}
+
+// beginItem starts, restarts or resumes an item.
+func (i *incoming) beginItem(f *wire.Frame) error {
+	b := f.Begin
+	if i.rec.Decided.Has(f.Item) || i.ended[f.Item] {
+		return nil
+	}
+	if !i.rec.Decided.Fits(f.Item) {
+		return fmt.Errorf("%w: item %d is too far ahead", errOffset, f.Item)
+	}
+	if i.cur != nil {
+		if i.cur.item == f.Item && !b.Again && b.Offset > 0 && b.Offset == i.cur.partial.Offset() {
+			return nil // goes on where this process stopped
+		}
+		i.dropFile(true)
+	}
+	if b.Type == transfer.ItemDir {
+		o := i.outcome(f.Item, b)
+		return i.addEnding(ending{pending: localfs.Pending{Outcome: o, Mode: b.Mode, Mtime: b.Mtime, Name: b.Name}})
+	}
+	if b.Type != transfer.ItemFile || b.Size < 0 || b.Offset < 0 || b.Offset > b.Size {
+		return fmt.Errorf("%w: item %d begins with impossible figures", errOffset, f.Item)
+	}
+	if err := i.noteTemporary(f.Item, b.Name); err != nil {
+		return err
+	}
+	i.takeOpen()
+	var err error
+	if b.Offset > 0 {
+		err = i.reopenFile(f.Item, b)
+	} else {
+		err = i.createFile(f.Item, b)
+	}
+	if err == nil {
+		return nil
+	}
+	<-i.r.open
+	if transfer.KindOf(err) == transfer.KindNoSpace {
+		i.needs = max(b.Size-b.Offset, 1)
+		return err
+	}
+	if err == errRedo {
+		return err
+	}
+	return i.doomed(f.Item, b, transfer.AsError(err))
+}
+
+// takeOpen takes one of the agent's places for begun and undecided items.
+// Where none is left this transfer's own finished files go first.
+func (i *incoming) takeOpen() {
+	select {
+	case i.r.open <- struct{}{}:
+		return
+	default:
+	}
+	i.drain()
+	select {
+	case i.r.open <- struct{}{}:
+	case <-i.r.ctx.Done():
+		i.over = true
+		i.r.open <- struct{}{} // everything is being let go of
+	}
+}
+
+func (i *incoming) createFile(item uint64, b *wire.Begin) error {
+	p, err := i.landing.Create(item, b.Name, b.Size, b.Allocated)
+	if err != nil {
+		return err
+	}
+	i.cur = &file{item: item, begin: b, partial: p, run: digest.NewRunning(i.method(), nil)}
+	return nil
+}
+
+// reopenFile goes on with a temporary of an earlier process, from its recorded
+// point. Where it is not what the record says, the item starts again.
+func (i *incoming) reopenFile(item uint64, b *wire.Begin) error {
+	var pt *ledger.Checkpoint
+	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		it, err := t.Item(i.id, item)
+		if it != nil {
+			pt = it.Point
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if pt == nil || pt.Source != b.Offset || pt.Identity != b.Identity {
+		return i.forgetPoint(item)
+	}
+	p, err := i.landing.Reopen(item, b.Name, pt.Point, b.Size, b.Allocated)
+	if err != nil {
+		i.log.Warn("a temporary cannot be resumed; the item starts again", "item", item, "err", err)
+		return i.forgetPoint(item)
+	}
+	i.cur = &file{item: item, begin: b, partial: p, safe: pt.Source,
+		run: digest.NewRunning(i.method(), pt.Prefix), follow: digest.Follow(p, i.method(), pt.Prefix)}
+	return nil
+}
+
+// forgetPoint makes the ledger forget a resume point and asks for the item
+// from its start.
+func (i *incoming) forgetPoint(item uint64) error {
+	if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.DropItem(i.id, item) }); err != nil {
+		return err
+	}
+	return errRedo
+}
+
+func (i *incoming) method() digest.Method {
+	m, _ := digest.ParseMethod(i.rec.Request.Checksum) // checked at OPEN
+	return m
+}
+
+// noteTemporary records where temporaries will be before there is one (R23).
+func (i *incoming) noteTemporary(item uint64, name transfer.Path) error {
+	dir := i.landing.Dir(name)
+	if item < i.rec.Temps && i.dirs[dir] {
+		return nil
+	}
+	if len(i.dirs) > 4096 {
+		clear(i.dirs) // noting one twice does no harm
+	}
+	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
+		rec.Temps = max(rec.Temps, item+tempsAhead)
+		return t.PutDir(i.id, dir)
+	})
+	if err == nil {
+		i.dirs[dir] = true
+	}
+	return err
+}
+
+// data writes a run of bytes, or of zeros where b is nil.
+func (i *incoming) data(offset, n int64, b []byte) error {
+	c := i.cur
+	if offset != c.partial.Offset() || n < 0 || offset+n > c.begin.Size {
+		return fmt.Errorf("%w: item %d has %d bytes of %d, and %d come for offset %d",
+			errOffset, c.item, c.partial.Offset(), c.begin.Size, n, offset)
+	}
+	var err error
+	if b != nil {
+		err = c.partial.Write(b)
+	} else {
+		err = c.partial.Skip(n)
+	}
+	if err != nil {
+		if transfer.KindOf(err) == transfer.KindNoSpace {
+			i.needs = max(c.begin.Size-c.partial.Offset(), 1)
+			return err
+		}
+		return i.doom(c.item, c.begin, transfer.AsError(err))
+	}
+	if b != nil {
+		c.run.Write(b)
+	} else {
+		c.run.Zeros(n)
+	}
+	if c.follow != nil {
+		c.follow.Grow(c.partial.Offset())
+	}
+	i.taken += n
+	i.unsafe += n
+	return nil
+}
+
+// end completes a file: it joins the group that is to be committed.
+func (i *incoming) end(f *wire.Frame) error {
+	c := i.cur
+	if f.Length != c.begin.Size || c.partial.Offset() != c.begin.Size {
+		return fmt.Errorf("%w: item %d ends at %d with %d bytes here", errOffset, c.item, f.Length, c.partial.Offset())
+	}
+	i.awaitCheckpoint()
+	if i.cur == nil {
+		return errRedo // its sync failed
+	}
+	e := ending{pending: localfs.Pending{Partial: c.partial, Outcome: i.outcome(c.item, c.begin),
+		Mode: c.begin.Mode, Mtime: c.begin.Mtime, Name: c.begin.Name}, said: f.Digest, size: c.partial.Offset() - c.safe}
+	e.pending.Outcome.SrcSum = f.Digest
+	if c.follow != nil {
+		e.follow, e.length = c.follow, c.begin.Size
+	} else {
+		e.pending.Sum = c.run.Content()
+		e.pending.Outcome.Digest = c.run.Whole()
+	}
+	i.cur, i.checkDue = nil, zeroTime
+	return i.addEnding(e)
+}
+
+func (i *incoming) outcome(item uint64, b *wire.Begin) transfer.Outcome {
+	o := transfer.Outcome{Item: item, Type: b.Type, Path: i.landing.Target(b.Name), Source: b.Source, Identity: b.Identity}
+	if b.Type == transfer.ItemFile {
+		o.Size = b.Size
+	}
+	return o
+}
+
+// doom fails the item that is being written.
+func (i *incoming) doom(item uint64, b *wire.Begin, err *transfer.Error) error {
+	i.dropFile(true)
+	return i.doomed(item, b, err)
+}
+
+// doomed records a failure; it takes its turn among the group.
+func (i *incoming) doomed(item uint64, b *wire.Begin, err *transfer.Error) error {
+	o := i.outcome(item, b)
+	o.Err = err
+	return i.addEnding(ending{pending: localfs.Pending{Outcome: o}})
+}
+
+func (i *incoming) addEnding(e ending) error {
+	if e.pending.Partial == nil {
+		i.takeOpen()
+	}
+	i.ended[e.pending.Outcome.Item] = true
+	i.group = append(i.group, e)
+	i.groupSize += e.size
+	if len(i.group) >= 2*flow.GroupItems {
+		i.drain() // decisions without data are not held back by credit alone
+	}
+	return nil
+}
+
+// dropFile lets go of the file that is being written, and with remove of its
+// temporary as well.
+func (i *incoming) dropFile(remove bool) {
+	c := i.cur
+	if c == nil {
+		return
+	}
+	i.awaitCheckpoint()
+	if i.cur != c {
+		return
+	}
+	i.cur, i.checkDue = nil, zeroTime
+	if c.follow != nil {
+		c.follow.Stop()
+	}
+	i.unsafe -= c.partial.Offset() - c.safe
+	var err error
+	if remove {
+		err = c.partial.Discard()
+	} else {
+		err = c.partial.Close()
+	}
+	if err != nil {
+		i.log.Warn("a temporary could not be let go of", "item", c.item, "err", err)
+	}
+	<-i.r.open
+}

@@ -1,0 +1,491 @@
+package receiver
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/digest"
+	"ferry/internal/failpoint"
+	"ferry/internal/flow"
+	"ferry/internal/ledger"
+	"ferry/internal/localfs"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// An incoming is one transfer that arrives. But for the box and lastAck, only
+// its loop touches it.
+type incoming struct {
+	r    *Receiver
+	id   transfer.ID
+	from transfer.AgentName
+	box  *mailbox
+	log  *slog.Logger
+
+	rec     *ledger.Incoming // as the ledger has it; nil until accepted
+	landing *localfs.Landing
+	dirs    map[transfer.Path]bool // noted in the ledger (R23)
+	over    bool                   // the loop is to end
+
+	// The epoch.
+	live    bool
+	account *flow.Account
+	next    uint64 // sequence that is due
+	begun   bool   // the epoch's first message is here
+	accept  *wire.Message
+	resyncs *wire.Message // repeated until begun
+	lastAck atomic.Pointer[wire.Message]
+	safe    *wire.Safe
+	taken   int64 // data bytes of this epoch
+	unacked int64 // credit used since the last ACK
+	quiet   bool  // nothing has come since the last ACK
+
+	// What is being written.
+	cur    *file
+	ended  map[uint64]bool // items that are complete or doomed, and undecided
+	bad    map[uint64]int  // bad hashes and offsets since a safe point
+	unsafe int64           // data bytes that a crash would lose
+	total  *uint64         // from LAST, until it is in the ledger
+
+	// What the background found out, for the loop to act on between messages.
+	again string          // the epoch must begin anew, and why
+	stop  *transfer.Error // the transfer must wait, and why
+
+	group      []ending
+	groupSize  int64
+	commit     chan committed // of the group being committed; nil: none
+	commitSize int64
+	checkpoint chan checkpointed // outstanding; nil: none
+
+	undelivered []transfer.Outcome // decided, not acknowledged by the source
+	offered     int                // how many of them the outstanding batch has
+	batches     uint64             // made in this run
+	withdrawn   bool               // CANCEL came: no more items, then CANCELLED
+	needs       int64              // bytes that were missing when space ran out
+
+	// When things are due; zero: not.
+	ackDue, groupDue, checkDue, resyncDue, offerDue, silentAt time.Time
+	backoff                                                   time.Duration
+}
+
+// A file is the item that is being written.
+type file struct {
+	item    uint64
+	begin   *wire.Begin
+	partial *localfs.Partial
+	run     *digest.Running
+	follow  *digest.Follower // after a resume in a new process
+	safe    int64            // offset of the last safe point
+}
+
+var (
+	errOffset = errors.New("a frame does not follow the one before it")
+	errRedo   = errors.New("an item must be sent again from its start")
+)
+
+// loop takes one thing at a time until the transfer is over.
+func (i *incoming) loop(ctx context.Context) {
+	timer := i.r.cfg.Clock.NewTimer(time.Hour)
+	defer timer.Stop()
+	for !i.over {
+		i.collect()
+		i.interrupt()
+		if m := i.box.takeControl(); m != nil {
+			i.control(m)
+			continue
+		}
+		if i.live && !i.blocked() {
+			if c := i.box.takeChunk(); c != nil {
+				i.chunk(c)
+				i.due(i.r.cfg.Clock.Now())
+				continue
+			}
+		}
+		now := i.r.cfg.Clock.Now()
+		i.due(now)
+		if i.over {
+			return
+		}
+		i.idle()
+		if i.rec == nil {
+			return // refused, or nothing known: the next OPEN makes a new actor
+		}
+		timer.Reset(max(0, i.nextDue(now).Sub(now)))
+		select {
+		case <-i.box.notify:
+		case c := <-i.commit:
+			i.committed(c)
+		case c := <-i.checkpoint:
+			i.checkpointed(c)
+		case <-timer.C():
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// collect takes in what the background has finished, without waiting.
+func (i *incoming) collect() {
+	select {
+	case c := <-i.commit:
+		i.committed(c)
+	case c := <-i.checkpoint:
+		i.checkpointed(c)
+	default:
+	}
+}
+
+// interrupt acts on what the background found out.
+func (i *incoming) interrupt() {
+	switch {
+	case !i.live:
+	case i.stop != nil:
+		i.suspend(i.stop)
+	case i.again != "":
+		i.resync(i.again)
+	}
+}
+
+// blocked reports whether more data would make a crash cost more than one
+// checkpoint (R16): then a sync must finish first.
+func (i *incoming) blocked() bool {
+	return i.unsafe >= flow.Checkpoint(i.rec.Settings) && (i.commit != nil || i.checkpoint != nil)
+}
+
+// due does what its time has come for.
+func (i *incoming) due(now time.Time) {
+	is := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
+	if i.rec == nil {
+		return
+	}
+	if is(i.ackDue) {
+		i.ack()
+	}
+	if is(i.groupDue) {
+		i.handOver()
+	}
+	if is(i.checkDue) {
+		i.startCheckpoint()
+	}
+	if is(i.resyncDue) && i.live && !i.begun && i.resyncs != nil {
+		i.r.send(i.from, i.resyncs)
+		i.resyncDue = now.Add(resyncRepeat)
+	}
+	if is(i.offerDue) {
+		i.offer()
+	}
+	if is(i.silentAt) && i.live {
+		i.log.Info("the source is silent; its slot goes to another")
+		i.suspend(nil)
+	}
+	if now.Sub(i.rec.LastContact) > i.rec.Deadline() {
+		i.giveUp()
+	}
+}
+
+func (i *incoming) nextDue(now time.Time) time.Time {
+	next := now.Add(time.Minute)
+	for _, t := range []time.Time{i.ackDue, i.groupDue, i.checkDue, i.resyncDue, i.offerDue, i.silentAt} {
+		if !t.IsZero() && t.Before(next) {
+			next = t
+		}
+	}
+	return next
+}
+
+// idle runs when no message waits: what is complete need not wait for more.
+func (i *incoming) idle() {
+	if !i.live || i.commit != nil || i.cur != nil {
+		return
+	}
+	if len(i.group) > 0 {
+		i.handOver()
+	} else {
+		i.finishIfDecided()
+	}
+}
+
+// control dispatches a control message of the source.
+func (i *incoming) control(m *wire.Message) {
+	if i.rec == nil {
+		if err := i.load(); err != nil {
+			i.log.Error("the ledger cannot be read", "err", err)
+			return
+		}
+	}
+	switch m.Kind {
+	case wire.KindOpen:
+		i.opened(m.Open)
+	case wire.KindOutcomesAck:
+		i.outcomesAcked(m.OutcomesAck.Batch)
+	case wire.KindCancel:
+		i.cancelled()
+	}
+}
+
+// load reads the transfer's record, if there is one.
+func (i *incoming) load() error {
+	return i.r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {
+		i.rec, err = t.Incoming(i.id)
+		return err
+	})
+}
+
+// update changes the transfer's record in a transaction of its own.
+func (i *incoming) update(change func(t *ledger.Tx, rec *ledger.Incoming) error) error {
+	var after *ledger.Incoming
+	err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		rec, err := t.Incoming(i.id)
+		if err != nil {
+			return err
+		}
+		if rec == nil {
+			return transfer.Errorf(transfer.KindInternal, "the record of transfer %s is gone", i.id)
+		}
+		if err := change(t, rec); err != nil {
+			return err
+		}
+		after = rec
+		return t.PutIncoming(rec)
+	})
+	if err == nil {
+		i.rec = after
+	}
+	return err
+}
+
+// chunk takes one message of the epoch.
+func (i *incoming) chunk(data []byte) {
+	h, _ := wire.PeekHeader(data)
+	if h.Epoch != i.rec.Epoch || h.Seq < i.next {
+		return // of an epoch that is over, or a repeat
+	}
+	i.silentAt = i.r.cfg.Clock.Now().Add(sourceSilent)
+	if h.Seq > i.next {
+		i.resync("a message is missing")
+		return
+	}
+	_, frames, err := wire.ParseChunk(data)
+	if err != nil {
+		i.badness(err)
+		return
+	}
+	i.next++
+	if !i.begun {
+		i.begun, i.resyncs, i.resyncDue = true, nil, time.Time{}
+		i.account.Settle()
+		i.unacked++ // answer at once: the old epoch's credit is back
+	}
+	for n := range frames {
+		f := &frames[n]
+		if err := i.frame(f); err != nil {
+			i.stumbled(f, err)
+			return
+		}
+		if i.over || i.again != "" || i.stop != nil {
+			return // the epoch ends here; what follows is sent again
+		}
+		cost := f.Cost(flow.BeginCost)
+		i.account.Use(cost)
+		i.unacked += cost
+	}
+	i.afterMessage()
+}
+
+// afterMessage acknowledges, checkpoints and groups as the sizes demand.
+func (i *incoming) afterMessage() {
+	now := i.r.cfg.Clock.Now()
+	if i.unacked >= flow.AckEvery(i.rec.Settings, i.account.Ahead()+i.unacked) {
+		i.ack()
+	} else if i.unacked > 0 && i.ackDue.IsZero() {
+		i.ackDue = now.Add(ackSilence)
+	}
+	half := flow.Checkpoint(i.rec.Settings) / 2
+	if i.cur != nil && i.cur.partial.Offset()-i.cur.safe >= half {
+		i.startCheckpoint()
+	} else if i.cur != nil && i.cur.partial.Offset() > i.cur.safe && i.checkDue.IsZero() {
+		i.checkDue = now.Add(checkpointTime)
+	}
+	if len(i.group) >= flow.GroupItems || i.groupSize >= half {
+		i.handOver()
+	} else if len(i.group) > 0 && i.groupDue.IsZero() {
+		i.groupDue = now.Add(groupWait)
+	}
+	if i.blocked() {
+		return
+	}
+	i.finishIfDecided()
+}
+
+// stumbled deals with a frame that could not be taken.
+func (i *incoming) stumbled(f *wire.Frame, err error) {
+	switch {
+	case errors.Is(err, errOffset):
+		i.badness(err)
+	case transfer.KindOf(err).Waits():
+		i.suspend(transfer.AsError(err))
+	case errors.Is(err, errRedo):
+		i.resync("an item begins again")
+	default:
+		i.log.Error("a frame could not be taken", "item", f.Item, "err", err)
+		i.suspend(transfer.Errorf(transfer.KindBusy, "%s cannot write its ledger: %w", i.r.cfg.Agent, err))
+	}
+}
+
+// badness counts a bad hash or offset against the item that is being written;
+// five without a safe point between fail it.
+func (i *incoming) badness(err error) {
+	if i.cur != nil {
+		item := i.cur.item
+		i.bad[item]++
+		if i.bad[item] >= maxBad {
+			i.doom(item, i.cur.begin, transfer.Errorf(transfer.KindDigest,
+				"%s was damaged on the way %d times without a safe point between", i.landing.Target(i.cur.begin.Name), maxBad))
+		}
+	}
+	i.log.Warn("a chunk message is not accepted", "err", err)
+	i.resync(err.Error())
+}
+
+// ack says what is held and how far the source may go.
+func (i *incoming) ack() {
+	i.ackDue = time.Time{}
+	if !i.live {
+		return
+	}
+	limit := i.account.Grant()
+	i.box.allow(i.account.Ahead())
+	i.unacked = 0
+	m := &wire.Message{Kind: wire.KindAck, From: i.r.cfg.Agent, Transfer: i.id, Ack: &wire.Ack{
+		Epoch: i.rec.Epoch, Seq: i.next - 1, Credit: limit, Safe: i.safe, Bytes: i.taken}}
+	i.lastAck.Store(m)
+	i.r.send(i.from, m)
+}
+
+// suspend ends the epoch: the slot and the credit go back, what is safe stays.
+// With a reason the source is told to wait.
+func (i *incoming) suspend(reason *transfer.Error) {
+	if !i.live {
+		return
+	}
+	i.drain()
+	i.settleCurrent(false)
+	epoch := i.rec.Epoch
+	i.closeEpoch()
+	if err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
+		rec.Live = false
+		return nil
+	}); err != nil {
+		i.log.Error("the ledger cannot be written", "err", err)
+	}
+	if reason != nil {
+		i.log.Warn("the transfer waits", "reason", reason)
+		i.r.send(i.from, &wire.Message{Kind: wire.KindBusy, Transfer: i.id, Busy: &wire.Busy{Epoch: epoch, Place: 1, Reason: reason}})
+	}
+}
+
+// closeEpoch forgets the epoch; the loop's last act, too.
+func (i *incoming) closeEpoch() {
+	if i.cur != nil {
+		i.dropFile(false)
+	}
+	i.lastAck.Store(nil)
+	i.live, i.begun, i.resyncs, i.accept = false, false, nil, nil
+	i.again, i.stop = "", nil
+	i.ackDue, i.groupDue, i.checkDue, i.resyncDue, i.silentAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	if i.account != nil {
+		i.account.Close()
+		i.account = nil
+	}
+	i.box.clear()
+	for _, e := range i.group {
+		e.discard()
+		<-i.r.open
+	}
+	i.group, i.groupSize, i.unsafe = nil, 0, 0
+	clear(i.ended)
+	i.r.release(i.id)
+}
+
+// cancelled withdraws the transfer: what is past COMMITTING finishes, the rest
+// is removed, and the source hears CANCELLED once it has every outcome.
+func (i *incoming) cancelled() {
+	switch {
+	case i.rec == nil:
+		if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.Entomb(i.id) }); err != nil {
+			i.log.Error("the ledger cannot be written", "err", err)
+			return
+		}
+		i.r.send(i.from, &wire.Message{Kind: wire.KindCancelled, Transfer: i.id})
+	case i.rec.State.Final():
+		i.r.send(i.from, &wire.Message{Kind: wire.KindCancelled, Transfer: i.id})
+		i.over = true
+	case i.rec.State == transfer.Receiving:
+		i.suspend(nil)
+		i.withdrawn = true
+		i.offer()
+		i.endIfDelivered()
+	}
+}
+
+// giveUp is the deadline: a source that is gone for ever must not hold slots
+// and temporaries for ever.
+func (i *incoming) giveUp() {
+	i.suspend(nil)
+	end := transfer.Abandoned
+	if i.rec.State == transfer.Decided {
+		end = transfer.Done
+	}
+	i.finish(end, audit.Warning, "the source was not heard of before the deadline")
+}
+
+// finish writes the final state and removes what is left in the directories.
+func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string) {
+	if i.rec.State == transfer.Receiving {
+		i.sweep()
+	}
+	failpoint.Hit("receiver.before_done")
+	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
+		rec.State, rec.Live = end, false
+		return i.r.cfg.Note(t, i.record(event, func(a *audit.Record) {
+			a.Counts, a.Reason = &rec.Counts, text
+			if end == transfer.Done {
+				a.State = rec.Counts.Ending()
+			}
+		}))
+	})
+	if err != nil {
+		i.log.Error("the ledger cannot be written", "err", err)
+		return
+	}
+	i.over = true
+}
+
+// record begins an audit record of this transfer.
+func (i *incoming) record(event audit.Event, fill func(*audit.Record)) audit.Record {
+	a := audit.Record{Event: event, Role: audit.RoleDestination, Transfer: i.id,
+		Source: i.from, Destination: i.r.cfg.Agent, Job: i.rec.Request.Job}
+	o := i.rec.Request.Originator
+	a.Originator = &o
+	fill(&a)
+	return a
+}
+
+// sweep removes this transfer's own temporaries.
+func (i *incoming) sweep() {
+	var dirs []transfer.Path
+	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {
+		dirs, err = t.Dirs(i.id)
+		return err
+	})
+	if err == nil && i.landing != nil {
+		err = i.landing.Sweep(dirs)
+	}
+	if err != nil {
+		i.log.Warn("temporaries may be left behind", "dirs", dirs, "err", err)
+	}
+}

@@ -1,0 +1,96 @@
+package receiver
+
+import (
+	"sync"
+
+	"ferry/internal/wire"
+)
+
+// A mailbox holds what has arrived for one transfer. Senders of it never
+// block. Control messages are few and repeated; of chunk messages only as many
+// are kept as the credit allows, and what a source sends beyond its credit is
+// dropped, which looks like a gap.
+type mailbox struct {
+	mu       sync.Mutex
+	controls []*wire.Message
+	chunks   [][]byte
+	bytes    int64
+	limit    int64
+	notify   chan struct{}
+}
+
+func newMailbox() *mailbox { return &mailbox{notify: make(chan struct{}, 1)} }
+
+func (b *mailbox) poke() {
+	select {
+	case b.notify <- struct{}{}:
+	default:
+	}
+}
+
+func (b *mailbox) control(m *wire.Message) {
+	b.mu.Lock()
+	if len(b.controls) < 64 {
+		b.controls = append(b.controls, m)
+	}
+	b.mu.Unlock()
+	b.poke()
+}
+
+// chunk keeps a chunk message unless what waits already is more than was
+// granted. The overhead of small messages is allowed for: an empty one costs
+// no credit.
+func (b *mailbox) chunk(m []byte, maxChunk int) {
+	b.mu.Lock()
+	if b.bytes <= b.limit+2*int64(maxChunk+wire.Overhead) {
+		b.chunks = append(b.chunks, m)
+		b.bytes += int64(len(m))
+	}
+	b.mu.Unlock()
+	b.poke()
+}
+
+// allow raises what may wait in all.
+func (b *mailbox) allow(granted int64) {
+	b.mu.Lock()
+	b.limit = max(b.limit, granted)
+	b.mu.Unlock()
+}
+
+func (b *mailbox) takeControl() *wire.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.controls) == 0 {
+		return nil
+	}
+	m := b.controls[0]
+	b.controls = b.controls[1:]
+	return m
+}
+
+func (b *mailbox) takeChunk() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.chunks) == 0 {
+		return nil
+	}
+	m := b.chunks[0]
+	b.chunks[0] = nil
+	b.chunks = b.chunks[1:]
+	b.bytes -= int64(len(m))
+	return m
+}
+
+// empty reports whether no chunk message waits.
+func (b *mailbox) empty() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.chunks) == 0
+}
+
+// clear drops the chunk messages that wait: their epoch is over.
+func (b *mailbox) clear() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.chunks, b.bytes = nil, 0
+}

@@ -1,0 +1,264 @@
+package receiver
+
+import (
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/failpoint"
+	"ferry/internal/flow"
+	"ferry/internal/ledger"
+	"ferry/internal/localfs"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// maxCrashes is how many crashes without progress set a transfer aside.
+const maxCrashes = 3
+
+// opened answers an OPEN: ACCEPT with a new epoch, BUSY, REFUSE, or what became
+// of the transfer where it is over.
+func (i *incoming) opened(o *wire.Open) {
+	if err := i.vet(o); err != nil {
+		i.refuse(o.Nonce, err)
+		return
+	}
+	if i.rec != nil {
+		switch {
+		case i.rec.State == transfer.Abandoned:
+			i.refuse(o.Nonce, transfer.Errorf(transfer.KindRecovery, "%s gave the transfer up: the source was silent past the deadline", i.r.cfg.Agent))
+			return
+		case i.rec.State == transfer.Withdrawn:
+			i.r.send(i.from, &wire.Message{Kind: wire.KindCancelled, Transfer: i.id})
+			i.over = true
+			return
+		case i.rec.State == transfer.Done:
+			i.refuse(o.Nonce, transfer.Errorf(transfer.KindLost, "%s has ended the transfer and handed over its outcomes before", i.r.cfg.Agent))
+			return
+		case i.rec.State == transfer.Decided || i.withdrawn:
+			i.offer()
+			return
+		case o.Nonce < i.rec.Nonce:
+			return // an older OPEN that was held up on the way
+		case o.Nonce == i.rec.Nonce && i.live && i.accept != nil:
+			i.r.send(i.from, i.accept) // the answer was lost
+			return
+		}
+	}
+	if reason, place := i.mustWait(); reason != nil {
+		i.r.send(i.from, &wire.Message{Kind: wire.KindBusy, Transfer: i.id,
+			Busy: &wire.Busy{Nonce: o.Nonce, Place: place, Reason: reason}})
+		return
+	}
+	if i.rec == nil {
+		if err := i.begin(o); err != nil {
+			i.r.release(i.id)
+			i.rec = nil
+			if transfer.KindOf(err).Waits() {
+				i.r.send(i.from, &wire.Message{Kind: wire.KindBusy, Transfer: i.id,
+					Busy: &wire.Busy{Nonce: o.Nonce, Place: 1, Reason: transfer.AsError(err)}})
+				return
+			}
+			i.refuse(o.Nonce, err)
+			return
+		}
+	}
+	i.acceptOpen(o)
+}
+
+// vet refuses an OPEN that does not fit what is known of the transfer (R35) or
+// that this agent does not do.
+func (i *incoming) vet(o *wire.Open) error {
+	q := &o.Request
+	mine := i.r.cfg.Ledger.IncarnationText()
+	switch {
+	case q.ID != i.id || q.Source != i.from || q.Destination != i.r.cfg.Agent:
+		return transfer.Errorf(transfer.KindUsage, "the OPEN of transfer %s speaks of another transfer or agent", i.id)
+	case o.Dest != "" && o.Dest != mine:
+		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger in which it had accepted the transfer", i.r.cfg.Agent)
+	case i.rec == nil && o.Dest != "":
+		return transfer.Errorf(transfer.KindLost, "%s no longer has a record of the transfer", i.r.cfg.Agent)
+	case i.rec != nil && i.rec.From != o.Source:
+		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger with which the transfer began", i.from)
+	}
+	q.Sources = []transfer.Path{"-"} // they are the source's business; Check wants one
+	defer func() { q.Sources = nil }()
+	return q.Check()
+}
+
+func (i *incoming) refuse(nonce uint64, err error) {
+	i.log.Info("the transfer is refused", "err", err)
+	i.r.send(i.from, &wire.Message{Kind: wire.KindRefuse, Transfer: i.id, Refuse: &wire.Refuse{Nonce: nonce, Error: transfer.AsError(err)}})
+	if i.rec != nil && i.rec.State.Final() {
+		i.over = true
+	}
+}
+
+// mustWait is the reason why the transfer cannot have an epoch now.
+func (i *incoming) mustWait() (*transfer.Error, int) {
+	if err := i.r.cfg.Ledger.OutboxFull(); err != nil {
+		return transfer.AsError(err), 1
+	}
+	if i.rec == nil && i.r.cfg.Ledger.Low() {
+		return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger is full; nothing new is accepted", i.r.cfg.Agent), 1
+	}
+	if i.rec != nil && i.rec.Crashes >= maxCrashes {
+		return transfer.Errorf(transfer.KindBusy, "%s has crashed %d times on this transfer and sets it aside", i.r.cfg.Agent, i.rec.Crashes).
+			WithHint("cancel it, or mend what crashes the agent"), 1
+	}
+	if i.rec != nil && i.needs > 0 {
+		if free, err := i.r.cfg.FS.Free(i.rec.Resolution.Base); err == nil && free < i.needs {
+			return transfer.Errorf(transfer.KindNoSpace, "no space at %s: %s needs %s more, %s are free", i.r.cfg.Agent,
+				i.rec.Resolution.Base, transfer.FormatBytes(i.needs), transfer.FormatBytes(free)), 1
+		}
+	}
+	place, ok := i.r.admit(i.id, i.from)
+	if !ok {
+		return transfer.Errorf(transfer.KindBusy, "%s already receives %d transfers, its limit", i.r.cfg.Agent, i.r.cfg.Slots), place
+	}
+	return nil, 0
+}
+
+// begin makes the record of a transfer that is new here.
+func (i *incoming) begin(o *wire.Open) error {
+	res, err := i.r.cfg.FS.Resolve(o.Request.Dest, o.Several)
+	if err != nil {
+		return err
+	}
+	now := i.r.cfg.Clock.Now()
+	rec := &ledger.Incoming{Request: o.Request, From: o.Source, State: transfer.Receiving, Resolution: res,
+		Settings:   flow.Negotiate(o.Request.Settings, min(i.r.cfg.MaxChunk, o.MaxChunk)),
+		Generation: i.r.cfg.Ledger.Generation(), Started: now, LastContact: now}
+	i.rec = rec
+	i.land()
+	i.dirs = map[transfer.Path]bool{}
+	buried := false
+	err = i.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		if buried = t.Entombed(i.id); buried {
+			return nil
+		}
+		rec.Temps = tempsAhead
+		home := i.landing.Dir(".")
+		if err := t.PutDir(i.id, home); err != nil {
+			return err
+		}
+		i.dirs[home] = true
+		if err := t.PutIncoming(rec); err != nil {
+			return err
+		}
+		return i.r.cfg.Note(t, i.record(audit.Started, func(a *audit.Record) {
+			a.Meta, a.Request, a.Lane = rec.Request.Meta, audit.FactsOf(&rec.Request), transfer.LaneQueue
+			a.Request.Settings, a.Limits = rec.Settings, localfs.Limits()
+		}))
+	})
+	if buried {
+		return transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled before it began")
+	}
+	return err
+}
+
+// land makes the landing area from the record.
+func (i *incoming) land() {
+	q := &i.rec.Request
+	i.landing = i.r.cfg.FS.Land(localfs.LandConfig{Transfer: i.id, Generation: i.rec.Generation,
+		Resolution: i.rec.Resolution, Overwrite: q.IfExists == transfer.IfExistsOverwrite,
+		Durable: q.Durable(), Journal: (*journal)(i)})
+}
+
+// acceptOpen opens an epoch in answer to an OPEN. What is under way is brought
+// to rest first, so that the resume speaks of decided things only.
+func (i *incoming) acceptOpen(o *wire.Open) {
+	i.drain()
+	if i.over || !i.settleCommitting() {
+		return
+	}
+	i.settleCurrent(true)
+	if i.finishIfDecided() {
+		return
+	}
+	if i.stop != nil {
+		i.live = true // suspend ends what admit has begun
+		i.suspend(i.stop)
+		return
+	}
+	resume, err := i.newEpoch(o.Nonce, o)
+	if err != nil {
+		i.log.Error("the ledger cannot be written", "err", err)
+		i.r.release(i.id)
+		return
+	}
+	if i.account == nil {
+		i.account = i.r.cfg.Pool.Open(flow.RunAhead(i.rec.Settings))
+	}
+	i.startEpoch()
+	i.accept = &wire.Message{Kind: wire.KindAccept, Transfer: i.id, Accept: &wire.Accept{
+		Nonce: o.Nonce, Epoch: i.rec.Epoch, Dest: i.r.cfg.Ledger.IncarnationText(), Settings: i.rec.Settings,
+		Lane: transfer.LaneQueue, Credit: i.account.Grant(), Items: transfer.MaxUndecided,
+		Resume: resume, Resolution: i.rec.Resolution}}
+	i.box.allow(i.account.Ahead())
+	i.r.send(i.from, i.accept)
+	failpoint.Hit("receiver.after_accept")
+}
+
+// newEpoch counts the epoch up in the ledger and says from where it goes on.
+// It is issued only once the record of it is durable (R11).
+func (i *incoming) newEpoch(nonce uint64, o *wire.Open) (transfer.Resume, error) {
+	var resume transfer.Resume
+	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
+		rec.Epoch++
+		rec.Nonce, rec.Live, rec.LastContact = nonce, true, i.r.cfg.Clock.Now()
+		if o != nil {
+			rec.Request.Recovery = o.Request.Recovery
+		}
+		resume = transfer.Resume{Decided: rec.Decided}
+		return t.Items(i.id, func(item uint64, it *ledger.Item) error {
+			if p := it.Point; p != nil && (p.Durable || p.Boot == i.r.cfg.Boot) {
+				resume.Points = append(resume.Points, p.Point)
+			}
+			return nil
+		})
+	})
+	return resume, err
+}
+
+// startEpoch resets what belongs to an epoch.
+func (i *incoming) startEpoch() {
+	i.account.NewEpoch()
+	i.box.clear()
+	i.live, i.begun, i.next, i.taken, i.unacked = true, false, 1, 0, 0
+	i.resyncs, i.resyncDue, i.again = nil, time.Time{}, ""
+	i.lastAck.Store(nil)
+	i.silentAt = i.r.cfg.Clock.Now().Add(sourceSilent)
+}
+
+// resync answers a gap: everything after what is held is discarded, and a new
+// epoch begins there. It is repeated until the source obeys.
+func (i *incoming) resync(reason string) {
+	if !i.live {
+		return
+	}
+	i.log.Info("resynchronising", "reason", reason, "epoch", i.rec.Epoch, "sequence", i.next)
+	i.drain()
+	if i.over || !i.live || !i.settleCommitting() {
+		return
+	}
+	i.settleCurrent(true)
+	if i.finishIfDecided() {
+		return
+	}
+	if i.stop != nil {
+		i.suspend(i.stop)
+		return
+	}
+	resume, err := i.newEpoch(i.rec.Nonce, nil)
+	if err != nil {
+		i.log.Error("the ledger cannot be written", "err", err)
+		return
+	}
+	i.startEpoch()
+	i.accept = nil
+	i.resyncs = &wire.Message{Kind: wire.KindResync, Transfer: i.id, Resync: &wire.Resync{
+		Epoch: i.rec.Epoch, Credit: i.account.Grant(), Resume: resume, Reason: reason}}
+	i.box.allow(i.account.Ahead())
+	i.r.send(i.from, i.resyncs)
+	i.resyncDue = i.r.cfg.Clock.Now().Add(resyncRepeat)
+}

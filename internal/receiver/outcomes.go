@@ -1,0 +1,128 @@
+package receiver
+
+import (
+	"ferry/internal/audit"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// maxBatch bounds a batch of outcomes, in items and in bytes of names.
+const (
+	maxBatch      = 512
+	maxBatchBytes = 256 << 10
+)
+
+// finishIfDecided moves to Decided once every item is over: the slot is free
+// and only outcomes remain.
+func (i *incoming) finishIfDecided() bool {
+	if i.rec.State != transfer.Receiving {
+		return i.rec.State == transfer.Decided
+	}
+	known := i.rec.HasTotal || i.total != nil
+	total := i.rec.Total
+	if i.total != nil {
+		total = *i.total
+	}
+	if !known || i.rec.Decided.Below() < total {
+		return false
+	}
+	err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
+		rec.HasTotal, rec.Total, rec.State, rec.Live = true, total, transfer.Decided, false
+		return nil
+	})
+	if err != nil {
+		i.log.Error("the ledger cannot be written", "err", err)
+		return false
+	}
+	i.ack()
+	i.closeEpoch()
+	i.offer()
+	return true
+}
+
+// offer sends the outstanding batch of outcomes, or makes the next one.
+func (i *incoming) offer() {
+	n := i.offered
+	if n == 0 {
+		// A number of its own for each making, over all runs: the answer to a
+		// smaller batch must not pass for the answer to this one.
+		i.batches++
+		size := 0
+		for n < len(i.undelivered) && n < maxBatch && size < maxBatchBytes {
+			o := &i.undelivered[n]
+			size += 300 + 3*(len(o.Path)+len(o.Source))
+			n++
+		}
+		i.backoff = 0
+	}
+	last := i.lastBatch(n)
+	if n == 0 && !last {
+		i.offerDue = zeroTime
+		return
+	}
+	i.offered = n
+	i.r.send(i.from, &wire.Message{Kind: wire.KindOutcomes, Transfer: i.id, Outcomes: &wire.Outcomes{
+		Batch: i.batch(), Outcomes: i.undelivered[:n], Last: last}})
+	i.offerDue = i.offerAfter()
+}
+
+func (i *incoming) batch() uint64 { return i.r.cfg.Ledger.Generation()<<32 | i.batches }
+
+// lastBatch reports whether a batch of the next n outcomes is the last one.
+func (i *incoming) lastBatch(n int) bool {
+	return n == len(i.undelivered) && (i.rec.State == transfer.Decided || i.withdrawn)
+}
+
+// outcomesAcked drops what the source has in its ledger now.
+func (i *incoming) outcomesAcked(batch uint64) {
+	if i.rec == nil || i.rec.State.Final() || batch != i.batch() || i.offerDue.IsZero() {
+		return
+	}
+	gone := i.undelivered[:i.offered]
+	last := i.lastBatch(i.offered)
+	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
+		rec.LastContact = i.r.cfg.Clock.Now()
+		for n := range gone {
+			if err := t.DropItem(i.id, gone[n].Item); err != nil {
+				return err
+			}
+		}
+		if !last || i.withdrawn {
+			return nil
+		}
+		rec.State = transfer.Done
+		return i.r.cfg.Note(t, i.record(audit.Completed, func(a *audit.Record) {
+			a.Counts, a.State = &rec.Counts, rec.Counts.Ending()
+			a.Seconds = rec.LastContact.Sub(rec.Started).Seconds()
+		}))
+	})
+	if err != nil {
+		i.log.Error("the ledger cannot be written", "err", err)
+		return
+	}
+	i.undelivered = append([]transfer.Outcome(nil), i.undelivered[i.offered:]...)
+	i.offered, i.offerDue, i.backoff = 0, zeroTime, 0
+	switch {
+	case i.rec.State == transfer.Done:
+		i.over = true
+	case i.withdrawn && last:
+		i.withdraw()
+	default:
+		i.offer()
+	}
+}
+
+// endIfDelivered ends a cancelled transfer that has nothing left to report.
+func (i *incoming) endIfDelivered() {
+	if i.withdrawn && len(i.undelivered) == 0 {
+		i.withdraw()
+	}
+}
+
+func (i *incoming) withdraw() {
+	i.finish(transfer.Withdrawn, audit.Cancelled, "cancelled by the source")
+	if i.over {
+		i.r.send(i.from, &wire.Message{Kind: wire.KindCancelled, Transfer: i.id})
+	}
+}

@@ -1,0 +1,282 @@
+// Package receiver is the destination's side of a transfer: it admits, takes
+// chunk messages, verifies, writes, checkpoints and commits, and reports
+// outcomes until the source has them.
+//
+// Each incoming transfer is an actor: one goroutine (incoming.loop) owns its
+// state and takes its messages in order; a second one commits groups of
+// finished files while the loop goes on with the next file. The states are
+// those of transfer.Incoming; each move is in the ledger before it is acted on.
+//
+//	Receiving  an epoch is open (live), or the next OPEN is awaited
+//	Decided    all items are over; OUTCOMES is repeated
+//	DONE       the source has the last OUTCOMES
+//	ABANDONED  the source was not heard of before the deadline
+//	CANCELLED  withdrawn by the source
+package receiver
+
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/clock"
+	"ferry/internal/flow"
+	"ferry/internal/ledger"
+	"ferry/internal/localfs"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Times of the receiver.
+const (
+	ackSilence     = 50 * time.Millisecond // an ACK after this much quiet
+	groupWait      = 20 * time.Millisecond // a small file waits no longer for others
+	checkpointTime = 5 * time.Second
+	ackRepeat      = time.Second
+	resyncRepeat   = time.Second
+	sourceSilent   = 10 * time.Second // then the slot goes to another
+	repeatFirst    = time.Second
+	repeatMost     = 4 * time.Second
+	waiterExpiry   = 15 * time.Second // a source that no longer asks loses its place
+)
+
+// maxBad is how many bad hashes or offsets an item may have between two safe
+// points; maxActors bounds the transfers that are dealt with at once.
+const (
+	maxBad    = 5
+	maxActors = 4096
+)
+
+// A Link speaks to the agent at the other end.
+type Link interface {
+	Send(to transfer.AgentName, m *wire.Message) error
+}
+
+// Config is what a Receiver works with.
+type Config struct {
+	Agent    transfer.AgentName
+	Ledger   *ledger.Ledger
+	FS       *localfs.FS
+	Link     Link
+	Note     func(*ledger.Tx, audit.Record) error // puts an audit record into the outbox
+	Clock    clock.Clock
+	Log      *slog.Logger
+	Slots    int        // transfers that may have an open epoch
+	Pool     *flow.Pool // memory of the receiving connection
+	MaxChunk int        // largest chunk that the queue manager carries to here
+	Boot     string     // names this boot of the host; see localfs.BootID
+}
+
+// A Receiver has all incoming transfers of one agent.
+type Receiver struct {
+	cfg    Config
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	open   chan struct{} // a token for each item that is begun and undecided
+
+	mu      sync.Mutex
+	actors  map[transfer.ID]*incoming
+	live    map[transfer.ID]bool // holding a slot
+	waiters []waiter
+}
+
+type waiter struct {
+	id    transfer.ID
+	from  transfer.AgentName
+	asked time.Time
+}
+
+// New makes a Receiver; Recover must be called before the first message.
+func New(cfg Config) *Receiver {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Receiver{cfg: cfg, ctx: ctx, cancel: cancel, actors: map[transfer.ID]*incoming{},
+		live: map[transfer.ID]bool{}, open: make(chan struct{}, transfer.MaxUndecided)}
+}
+
+// Recover brings every transfer in the ledger to where it was: items that were
+// being committed are decided (R21), and outcomes that the source may not have
+// are offered again.
+func (r *Receiver) Recover() error {
+	var recs []*ledger.Incoming
+	if err := r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		return t.Incomings(func(in *ledger.Incoming) error {
+			if !in.State.Final() {
+				recs = append(recs, in)
+			}
+			return nil
+		})
+	}); err != nil {
+		return err
+	}
+	for _, rec := range recs {
+		if err := r.revive(rec); err != nil {
+			return err
+		}
+	}
+	go r.repeatAcks()
+	return nil
+}
+
+// Stop ends all work where it stands; the ledger knows the rest. It waits.
+func (r *Receiver) Stop() {
+	r.cancel()
+	r.wg.Wait()
+}
+
+// Running is how many transfers have an open epoch.
+func (r *Receiver) Running() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.live)
+}
+
+// Control takes a control message for this side: OPEN, OUTCOMES-ACK, CANCEL.
+// It does not block.
+func (r *Receiver) Control(m *wire.Message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.actors[m.Transfer]; a != nil {
+		a.box.control(m)
+		return
+	}
+	if len(r.actors) >= maxActors || r.ctx.Err() != nil {
+		return // the source repeats it
+	}
+	a := r.newActor(m.Transfer, m.From)
+	a.box.control(m)
+	r.start(a)
+}
+
+// Chunk takes a chunk message from the lane, and keeps its memory. It does not
+// block; the credit bounds what can be waiting.
+func (r *Receiver) Chunk(from transfer.AgentName, data []byte) {
+	h, err := wire.PeekHeader(data)
+	if err != nil {
+		r.cfg.Log.Warn("a chunk message is dropped", "from", from, "err", err)
+		return
+	}
+	r.mu.Lock()
+	a := r.actors[h.Transfer]
+	r.mu.Unlock()
+	if a != nil && a.from == from {
+		a.box.chunk(data, r.cfg.MaxChunk)
+	}
+}
+
+func (r *Receiver) newActor(id transfer.ID, from transfer.AgentName) *incoming {
+	return &incoming{r: r, id: id, from: from, box: newMailbox(), ended: map[uint64]bool{},
+		bad: map[uint64]int{}, log: r.cfg.Log.With("transfer", id, "from", from)}
+}
+
+// start runs an actor; r.mu is held. A defect in one transfer must not take the
+// agent down with it.
+func (r *Receiver) start(a *incoming) {
+	r.actors[a.id] = a
+	r.wg.Go(func() {
+		defer r.ended(a)
+		defer func() {
+			if p := recover(); p != nil {
+				a.log.Error("an incoming transfer has crashed and waits for its source", "panic", p, "stack", string(debug.Stack()))
+			}
+		}()
+		a.loop(r.ctx)
+	})
+}
+
+func (r *Receiver) ended(a *incoming) {
+	a.closeEpoch()
+	r.mu.Lock()
+	delete(r.actors, a.id)
+	r.mu.Unlock()
+}
+
+// admit gives a slot, or says which place in the queue the transfer has.
+func (r *Receiver) admit(id transfer.ID, from transfer.AgentName) (place int, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.live[id] {
+		return 0, true
+	}
+	now := r.cfg.Clock.Now()
+	kept, mine := r.waiters[:0], -1
+	for _, w := range r.waiters {
+		if w.id == id {
+			w.asked = now
+			mine = len(kept)
+		}
+		if now.Sub(w.asked) < waiterExpiry {
+			kept = append(kept, w)
+		}
+	}
+	r.waiters = kept
+	ahead := len(kept)
+	if mine >= 0 {
+		ahead = mine
+	}
+	if len(r.live)+ahead < r.cfg.Slots {
+		if mine >= 0 {
+			r.waiters = append(kept[:mine], kept[mine+1:]...)
+		}
+		r.live[id] = true
+		return 0, true
+	}
+	if mine < 0 && len(kept) < maxActors {
+		r.waiters = append(r.waiters, waiter{id, from, now})
+		mine = len(kept)
+	}
+	return mine + 1, false
+}
+
+// release gives a slot back and tells the first who waits for it to ask again.
+func (r *Receiver) release(id transfer.ID) {
+	r.mu.Lock()
+	held := r.live[id]
+	delete(r.live, id)
+	var next *waiter
+	if held && len(r.waiters) > 0 {
+		w := r.waiters[0]
+		next = &w
+	}
+	r.mu.Unlock()
+	if next != nil {
+		r.send(next.from, &wire.Message{Kind: wire.KindBusy, Transfer: next.id,
+			Busy: &wire.Busy{Reason: transfer.Errorf(transfer.KindBusy, "a slot at %s is free", r.cfg.Agent)}})
+	}
+}
+
+func (r *Receiver) send(to transfer.AgentName, m *wire.Message) {
+	m.From = r.cfg.Agent
+	if err := r.cfg.Link.Send(to, m); err != nil {
+		r.cfg.Log.Debug("a message could not be sent and will be repeated", "kind", m.Kind, "to", to, "err", err)
+	}
+}
+
+// repeatAcks says every second what is held, from a goroutine of its own: a
+// disk that is slow to sync must not look like a receiver that is gone.
+func (r *Receiver) repeatAcks() {
+	t := r.cfg.Clock.NewTimer(ackRepeat)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C():
+		case <-r.ctx.Done():
+			return
+		}
+		r.mu.Lock()
+		var owed []*incoming
+		for _, a := range r.actors {
+			owed = append(owed, a)
+		}
+		r.mu.Unlock()
+		for _, a := range owed {
+			if m := a.lastAck.Load(); m != nil {
+				r.send(a.from, m)
+			}
+		}
+		t.Reset(ackRepeat)
+	}
+}

@@ -1,0 +1,223 @@
+package sender
+
+import (
+	"context"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/failpoint"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// negotiate repeats OPEN until it is answered. No answer is a wait, too.
+func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
+	rec := o.Record()
+	open := o.openMessage(&rec)
+	start := o.cfg.Clock.Now()
+	pause := repeatFirst
+	timer := o.cfg.Clock.NewTimer(0)
+	defer timer.Stop()
+	for {
+		if m := o.take(); m != nil {
+			done, v, err := o.answered(&rec, m)
+			if done {
+				return v, err
+			}
+			continue
+		}
+		if o.cancelWanted() {
+			return o.beginCancel()
+		}
+		select {
+		case <-timer.C():
+			if o.overdue() {
+				return o.giveUp(rec.Progress.Reason)
+			}
+			if o.cfg.Clock.Now().Sub(start) >= noAnswer {
+				return o.wait(transfer.Errorf(transfer.KindUnreachable, "%s does not answer", rec.Request.Destination).
+					WithHint("the transfer goes on when the agent is there"), 0)
+			}
+			o.send(open)
+			timer.Reset(pause)
+			pause = min(2*pause, repeatMost)
+		case <-o.notify:
+		case <-ctx.Done():
+			return nil, nil
+		}
+		if o.State() != transfer.Negotiating {
+			return nil, nil // the last outcomes came in the meantime
+		}
+	}
+}
+
+func (o *Outgoing) cancelWanted() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.cancel
+}
+
+func (o *Outgoing) openMessage(rec *ledger.Source) *wire.Message {
+	q := rec.Request
+	several := len(q.Sources) > 1 || len(q.Sources) == 1 && isPattern(q.Sources[0])
+	q.Sources = nil
+	q.Settings = q.Settings.Or(o.cfg.Settings)
+	return &wire.Message{Kind: wire.KindOpen, Open: &wire.Open{Nonce: rec.Nonce, Source: o.cfg.Ledger.IncarnationText(),
+		Dest: rec.Dest, Several: several, Request: q, MaxChunk: o.cfg.MaxChunk}}
+}
+
+// isPattern reports whether a source may stand for several.
+func isPattern(p transfer.Path) bool {
+	for _, c := range []byte(p) {
+		if c == '*' || c == '?' {
+			return true
+		}
+	}
+	return false
+}
+
+// answered takes a message while OPEN is unanswered; done ends the negotiation.
+func (o *Outgoing) answered(rec *ledger.Source, m *wire.Message) (done bool, v *Verdict, err error) {
+	switch {
+	case m.Kind == wire.KindAccept && m.Accept.Nonce == rec.Nonce && m.Accept.Epoch > rec.Epoch:
+		err = o.accepted(m.Accept)
+		return true, nil, err
+	case m.Kind == wire.KindBusy && m.Busy.Nonce == rec.Nonce:
+		if o.overdue() {
+			v, err = o.giveUp(m.Busy.Reason)
+		} else {
+			v, err = o.wait(m.Busy.Reason, m.Busy.Place)
+		}
+		return true, v, err
+	case m.Kind == wire.KindRefuse && m.Refuse.Nonce == rec.Nonce:
+		v, err = o.refused(m.Refuse.Error)
+		return true, v, err
+	case m.Kind == wire.KindCancelled:
+		v, err = o.fail(transfer.Errorf(transfer.KindLost, "%s has withdrawn the transfer", rec.Request.Destination))
+		return true, v, err
+	}
+	return false, nil, nil // of an older conversation
+}
+
+// refused ends the transfer. Where a ledger was lost, undecided items are
+// unknown and never offered again under this ID (R35).
+func (o *Outgoing) refused(e *transfer.Error) (*Verdict, error) {
+	if e.Kind == transfer.KindLost {
+		e.Hint = "look at the destination, then submit what is missing as a new transfer"
+	}
+	return o.fail(e)
+}
+
+// accepted records the epoch and begins the walk at the first time.
+func (o *Outgoing) accepted(a *wire.Accept) error {
+	err := o.update(func(t *ledger.Tx, rec *ledger.Source) error {
+		first := rec.Dest == ""
+		rec.Dest, rec.Epoch = a.Dest, a.Epoch
+		if rec.Resolution == nil {
+			rec.Resolution = &a.Resolution
+		}
+		p := &rec.Progress
+		p.Epoch, p.Settings, p.Lane, p.Reason = a.Epoch, a.Settings, a.Lane, nil
+		if rec.Request.Lane != transfer.LaneQueue {
+			p.LaneReason = "the direct lane is not built yet"
+		}
+		if !first {
+			p.Resumes++
+			return nil
+		}
+		return o.cfg.Note(t, o.record(rec, audit.Started, func(r *audit.Record) {
+			r.Lane, r.Request = a.Lane, audit.FactsOf(&rec.Request)
+			r.Request.Settings = a.Settings
+		}))
+	}, transfer.Running)
+	if err != nil {
+		return err
+	}
+	failpoint.Hit("sender.after_accept")
+	if err := o.startWalk(); err != nil {
+		return err
+	}
+	o.mu.Lock()
+	o.live.place, o.live.nextTry = 0, time.Time{}
+	o.mu.Unlock()
+	o.inboxEpoch(a)
+	return nil
+}
+
+// inboxEpoch puts the epoch's opening where run finds it.
+func (o *Outgoing) inboxEpoch(a *wire.Accept) {
+	o.mu.Lock()
+	o.inbox = append([]*wire.Message{{Kind: wire.KindAccept, Accept: a}}, o.inbox...)
+	o.mu.Unlock()
+	o.poke()
+}
+
+// beginCancel withdraws the transfer. A destination that never accepted has
+// nothing to take back; it is told once, in case its answer was lost.
+func (o *Outgoing) beginCancel() (*Verdict, error) {
+	rec := o.Record()
+	if rec.Dest == "" || rec.State == transfer.Parked {
+		if rec.Nonce > 0 {
+			o.send(&wire.Message{Kind: wire.KindCancel})
+		}
+		return o.endCancelled()
+	}
+	return nil, o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		rec.Cancel = true
+		if rec.Recovering.IsZero() {
+			rec.Recovering = o.cfg.Clock.Now()
+		}
+		return nil
+	}, transfer.Cancelling)
+}
+
+// CancelNow cancels a transfer that is not being driven, where it can end at
+// once: it was never accepted, or is parked. It reports false where it must be
+// driven to its end.
+func (o *Outgoing) CancelNow() (bool, error) {
+	if rec := o.Record(); rec.Dest != "" && rec.State != transfer.Parked {
+		return false, nil
+	}
+	_, err := o.beginCancel()
+	if err == nil {
+		o.show(true)
+		o.Dispose()
+	}
+	return err == nil, err
+}
+
+func (o *Outgoing) endCancelled() (*Verdict, error) {
+	err := o.update(func(t *ledger.Tx, rec *ledger.Source) error {
+		return o.end(t, rec, transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled"))
+	}, transfer.Cancelled)
+	return &Verdict{Final: true}, err
+}
+
+// cancelling repeats CANCEL until the destination has answered or the deadline
+// has passed.
+func (o *Outgoing) cancelling(ctx context.Context) (*Verdict, error) {
+	pause := repeatFirst
+	timer := o.cfg.Clock.NewTimer(0)
+	defer timer.Stop()
+	for {
+		if m := o.take(); m != nil {
+			if m.Kind == wire.KindCancelled {
+				return o.endCancelled()
+			}
+			continue
+		}
+		select {
+		case <-timer.C():
+			if o.overdue() {
+				return o.endCancelled()
+			}
+			o.send(&wire.Message{Kind: wire.KindCancel})
+			timer.Reset(pause)
+			pause = min(2*pause, repeatMost)
+		case <-o.notify:
+		case <-ctx.Done():
+			return nil, nil
+		}
+	}
+}

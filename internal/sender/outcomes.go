@@ -1,0 +1,239 @@
+package sender
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/failpoint"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// outcomes records a batch and acknowledges it. An item counts once, whatever
+// batch it comes in; the last batch ends the transfer.
+func (o *Outgoing) outcomes(from transfer.AgentName, m *wire.Outcomes) {
+	o.outMu.Lock()
+	defer o.outMu.Unlock()
+	rec := o.Record()
+	if from != rec.Request.Destination {
+		return
+	}
+	if rec.State.Final() {
+		o.late(m)
+		return
+	}
+	failpoint.Hit("sender.before_outcomes")
+	err := o.update(func(t *ledger.Tx, rec *ledger.Source) error {
+		fresh, err := o.count(t, rec, m.Outcomes)
+		if err != nil {
+			return err
+		}
+		rec.Recovering, rec.Crashes = time.Time{}, 0
+		if err := o.noteItems(t, rec, fresh); err != nil {
+			return err
+		}
+		if m.Last && rec.State != transfer.Cancelling {
+			return o.lastOutcomes(t, rec)
+		}
+		return nil
+	})
+	if err != nil {
+		o.log.Error("outcomes cannot be recorded; the destination will repeat them", "err", err)
+		return
+	}
+	failpoint.Hit("sender.after_outcomes")
+	o.mu.Lock()
+	o.live.heard = o.cfg.Clock.Now()
+	for n := range m.Outcomes {
+		delete(o.live.high, m.Outcomes[n].Item)
+	}
+	state := o.rec.State
+	o.mu.Unlock()
+	o.send(&wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: m.Batch}})
+	if state.Final() || state == transfer.Settling {
+		o.cfg.Changed(o)
+	}
+	o.show(false)
+	o.pokePump()
+	o.poke()
+}
+
+// count adds what is new to the record, and notes which sources to delete.
+func (o *Outgoing) count(t *ledger.Tx, rec *ledger.Source, outcomes []transfer.Outcome) (fresh []transfer.Outcome, err error) {
+	for n := range outcomes {
+		oc := &outcomes[n]
+		if !rec.Decided.Fits(oc.Item) || !rec.Decided.Add(oc.Item) {
+			continue
+		}
+		fresh = append(fresh, *oc)
+		p := &rec.Progress
+		p.Counts.Add(oc)
+		if !oc.OK() && len(p.Failures) < transfer.MaxFailures {
+			p.Failures = append(p.Failures, *oc)
+		}
+		if rec.Request.DeleteSrc && oc.OK() && !oc.Taken && oc.Type == transfer.ItemFile {
+			if err := t.PutDelete(o.ID, oc.Item, ledger.Delete{Source: oc.Source, Identity: oc.Identity}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return fresh, nil
+}
+
+func (o *Outgoing) noteItems(t *ledger.Tx, rec *ledger.Source, fresh []transfer.Outcome) error {
+	for len(fresh) > 0 {
+		n := max(audit.FitItems(fresh), 1)
+		part := fresh[:n]
+		if err := o.cfg.Note(t, o.record(rec, audit.Items, func(a *audit.Record) { a.Items = part })); err != nil {
+			return err
+		}
+		fresh = fresh[n:]
+	}
+	return nil
+}
+
+// lastOutcomes moves to Settling by the ways of the table, and at once on to
+// the end where there is no source to delete.
+func (o *Outgoing) lastOutcomes(t *ledger.Tx, rec *ledger.Source) error {
+	path := map[transfer.State][]transfer.State{
+		transfer.Waiting:     {transfer.Negotiating, transfer.Running, transfer.Settling},
+		transfer.Negotiating: {transfer.Running, transfer.Settling},
+		transfer.Running:     {transfer.Settling},
+	}[rec.State]
+	for _, s := range path {
+		if err := o.move(rec, s); err != nil {
+			return err
+		}
+	}
+	if rec.State == transfer.Settling && !rec.Request.DeleteSrc {
+		if err := o.move(rec, rec.Progress.Counts.Ending()); err != nil {
+			return err
+		}
+		return o.end(t, rec, failureOf(rec))
+	}
+	return nil
+}
+
+func (o *Outgoing) move(rec *ledger.Source, to transfer.State) error {
+	if !rec.State.CanMove(to) {
+		return fmt.Errorf("internal error: transfer %s cannot go from %s to %s", o.ID, rec.State, to)
+	}
+	rec.State = to
+	return nil
+}
+
+// failureOf is the error of a transfer in which items failed: the first one's.
+func failureOf(rec *ledger.Source) *transfer.Error {
+	p := &rec.Progress
+	if p.FilesFailed == 0 || len(p.Failures) == 0 {
+		return nil
+	}
+	e := *p.Failures[0].Err
+	if p.FilesFailed > 1 {
+		e.Text = fmt.Sprintf("%d items failed, the first: %s", p.FilesFailed, e.Text)
+	}
+	return &e
+}
+
+// late puts outcomes that come after the verdict into the audit; the verdict
+// and the sources stay.
+func (o *Outgoing) late(m *wire.Outcomes) {
+	rec := o.Record()
+	ack := &wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: m.Batch}}
+	if rec.State == transfer.Successful || rec.State == transfer.Partial || rec.Progress.Code == transfer.CodeNothing {
+		o.send(ack) // all of them are recorded; only the answer was lost
+		return
+	}
+	err := o.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		return o.cfg.Note(t, o.record(&rec, audit.Warning, func(a *audit.Record) {
+			a.State = rec.State
+			a.Text = fmt.Sprintf("%d outcomes came after the transfer had ended", len(m.Outcomes))
+			if n := audit.FitItems(m.Outcomes); n > 0 {
+				a.Items = m.Outcomes[:n]
+			}
+		}))
+	})
+	if err != nil {
+		o.log.Error("late outcomes cannot be recorded", "err", err)
+		return
+	}
+	o.send(ack)
+}
+
+// settle deletes the sources of what has arrived, then ends the transfer. A
+// deletion that fails is a warning on a successful item.
+func (o *Outgoing) settle(ctx context.Context) (*Verdict, error) {
+	for {
+		items, dels, err := o.cfg.Ledger.Deletes(o.ID, 64)
+		if err != nil {
+			return nil, err
+		}
+		if len(items) == 0 {
+			break
+		}
+		if ctx.Err() != nil {
+			return nil, nil
+		}
+		if err := o.deleteSome(items, dels); err != nil {
+			return nil, err
+		}
+	}
+	rec := o.Record()
+	err := o.update(func(t *ledger.Tx, rec *ledger.Source) error { return o.end(t, rec, failureOf(rec)) },
+		rec.Progress.Counts.Ending())
+	return &Verdict{Final: true}, err
+}
+
+// deleteSome notes where the sources go aside, in one transaction for all, and
+// then deletes them (R28).
+func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) error {
+	fresh := make([]bool, len(items))
+	err := o.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		for n := range items {
+			if fresh[n] = dels[n].Aside == "" || fresh[n]; !fresh[n] {
+				continue
+			}
+			dels[n].Aside = fmt.Sprintf(".ferry-%x-%d.del", o.ID[6:], items[n])
+			if err := t.PutDelete(o.ID, items[n], dels[n]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	failpoint.Hit("delete.after_ledger")
+	warnings := make([]*transfer.Error, len(items))
+	for n, d := range dels {
+		if fresh[n] {
+			err = o.cfg.FS.DeleteSource(d.Source, d.Identity, d.Aside, func(string) error { return nil })
+		} else {
+			err = o.cfg.FS.FinishDelete(d.Source, d.Identity, d.Aside)
+		}
+		if err != nil {
+			warnings[n] = transfer.AsError(err)
+			o.log.Warn("a source is not deleted", "path", d.Source, "err", err)
+		}
+	}
+	failpoint.Hit("delete.before_done")
+	return o.update(func(t *ledger.Tx, rec *ledger.Source) error {
+		for n := range items {
+			if warnings[n] != nil {
+				rec.Progress.Warnings++
+				if err := o.cfg.Note(t, o.record(rec, audit.Warning, func(a *audit.Record) {
+					a.Text, a.Error = "the source "+dels[n].Source.String()+" is not deleted", warnings[n]
+				})); err != nil {
+					return err
+				}
+			}
+			if err := t.DropDelete(o.ID, items[n]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

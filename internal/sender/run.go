@@ -1,0 +1,180 @@
+package sender
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// run sends in one epoch after another until everything is decided, or the
+// conversation breaks.
+func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
+	var p *pump
+	defer func() {
+		if p != nil {
+			p.stop()
+		}
+	}()
+	heard := o.cfg.Clock.Now()
+	tick := o.cfg.Clock.NewTimer(progressEvery)
+	defer tick.Stop()
+	for {
+		var ended <-chan struct{}
+		if p != nil {
+			ended = p.done
+		}
+		for m := o.take(); m != nil; m = o.take() {
+			now := o.cfg.Clock.Now()
+			switch {
+			case m.Kind == wire.KindAccept && p == nil:
+				p = o.startPump(m.Accept.Epoch, m.Accept.Credit, m.Accept.Resume)
+				heard = now
+			case m.Kind == wire.KindAck && p != nil && m.Ack.Epoch == p.epoch:
+				heard = now
+				p.grant(m.Ack.Credit)
+				if err := o.acked(m.Ack); err != nil {
+					return nil, err
+				}
+			case m.Kind == wire.KindResync && p != nil && m.Resync.Epoch > p.epoch:
+				heard = now
+				p.stop()
+				if err := o.resynced(m.Resync); err != nil {
+					return nil, err
+				}
+				p = o.startPump(m.Resync.Epoch, m.Resync.Credit, m.Resync.Resume)
+			case m.Kind == wire.KindBusy && p != nil && m.Busy.Epoch == p.epoch:
+				p.stop()
+				if err := o.recovering(); err != nil {
+					return nil, err
+				}
+				return o.wait(m.Busy.Reason, m.Busy.Place)
+			case m.Kind == wire.KindCancelled:
+				return o.fail(transfer.Errorf(transfer.KindLost, "the destination has withdrawn the transfer"))
+			}
+			if p != nil {
+				ended = p.done
+			}
+		}
+		if o.State() != transfer.Running {
+			return nil, nil // the last outcomes are here
+		}
+		if o.cancelWanted() {
+			if p != nil {
+				p.stop()
+			}
+			return o.beginCancel()
+		}
+		select {
+		case <-o.notify:
+		case <-ended:
+			if err := p.err; err != nil {
+				return o.pumpFailed(err)
+			}
+			p.done = nil // everything is sent; outcomes will come
+		case <-tick.C():
+			if o.heardSince(heard) {
+				heard = o.cfg.Clock.Now()
+			}
+			if o.cfg.Clock.Now().Sub(heard) > noAck {
+				o.log.Info("the destination is silent; the transfer is opened again")
+				return nil, o.renegotiate()
+			}
+			o.show(false)
+			tick.Reset(progressEvery)
+		case <-ctx.Done():
+			return nil, nil
+		}
+	}
+}
+
+// heardSince reports whether outcomes, which do not pass through the inbox,
+// have come since t.
+func (o *Outgoing) heardSince(t time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.live.heard.After(t)
+}
+
+// pumpFailed sorts out why sending stopped.
+func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
+	var lane *laneError
+	if errors.As(err, &lane) {
+		o.log.Info("the lane broke; the transfer is opened again", "err", err)
+		return nil, o.renegotiate()
+	}
+	if err := o.recovering(); err != nil {
+		return nil, err
+	}
+	e := transfer.AsError(err)
+	if !e.Kind.Waits() {
+		e = transfer.Errorf(transfer.KindBusy, "%s cannot go on: %w", o.cfg.Agent, err)
+	}
+	if o.overdue() {
+		return o.giveUp(e)
+	}
+	return o.wait(e, 0)
+}
+
+// recovering notes since when nothing moves, where it is not noted yet.
+func (o *Outgoing) recovering() error {
+	if rec := o.Record(); !rec.Recovering.IsZero() {
+		return nil
+	}
+	return o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		rec.Recovering = o.cfg.Clock.Now()
+		return nil
+	})
+}
+
+// renegotiate goes back to OPEN with a new nonce.
+func (o *Outgoing) renegotiate() error {
+	sent, resent := o.sentFigures()
+	return o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		rec.Nonce++
+		if rec.Recovering.IsZero() {
+			rec.Recovering = o.cfg.Clock.Now()
+		}
+		rec.Progress.BytesSent, rec.Progress.BytesResent = sent, resent
+		return nil
+	}, transfer.Negotiating)
+}
+
+// acked takes in what the destination holds. What moves is not recovering, and
+// a safe point forgives crashes.
+func (o *Outgoing) acked(a *wire.Ack) error {
+	o.mu.Lock()
+	o.live.held = a.Bytes
+	moved := a.Bytes > 0
+	safe := a.Safe != nil && *a.Safe != o.live.safe
+	if safe {
+		o.live.safe = *a.Safe
+	}
+	rec := o.rec
+	o.mu.Unlock()
+	if moved && !rec.Recovering.IsZero() || safe && rec.Crashes > 0 {
+		return o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+			if moved {
+				rec.Recovering = time.Time{}
+			}
+			if safe {
+				rec.Crashes = 0
+			}
+			return nil
+		})
+	}
+	return nil
+}
+
+// resynced records the epoch that a RESYNC issued.
+func (o *Outgoing) resynced(r *wire.Resync) error {
+	o.log.Info("the destination asks to go back", "epoch", r.Epoch, "reason", r.Reason)
+	return o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		rec.Epoch, rec.Progress.Epoch = r.Epoch, r.Epoch
+		rec.Progress.Resumes++
+		return nil
+	})
+}

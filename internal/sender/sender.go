@@ -1,0 +1,495 @@
+// Package sender is the source's side of a transfer: it walks what is to be
+// sent into the item journal, opens the transfer at the destination, reads the
+// files once and in order, sends them as the receiver allows, records the
+// outcomes and deletes what is to be deleted.
+//
+// An Outgoing is one transfer. Its Drive runs it from one state of
+// transfer.State to the next until it ends or must wait; a second goroutine,
+// the pump, reads and sends while an epoch is open; a third walks.
+package sender
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/clock"
+	"ferry/internal/ledger"
+	"ferry/internal/localfs"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Times of the sender.
+const (
+	repeatFirst   = time.Second
+	repeatMost    = 4 * time.Second
+	noAnswer      = 10 * time.Second // to OPEN: then Waiting
+	noAck         = 3 * time.Second  // while data is owed: then Negotiating
+	waitRetry     = 4 * time.Second
+	keepAlive     = 2 * time.Second
+	progressEvery = time.Second
+)
+
+// A Link speaks to the agent at the other end.
+type Link interface {
+	Send(to transfer.AgentName, m *wire.Message) error
+}
+
+// A Lane carries chunk messages. Send blocks while the lane is congested; an
+// error means that messages may have been lost, and ends the epoch.
+type Lane interface {
+	Send(to transfer.AgentName, id transfer.ID, message []byte) error
+}
+
+// Config is what the outgoing transfers of an agent work with.
+type Config struct {
+	Agent    transfer.AgentName
+	Ledger   *ledger.Ledger
+	FS       *localfs.FS
+	Link     Link
+	Lane     Lane
+	Note     func(*ledger.Tx, audit.Record) error
+	Progress func(*transfer.Progress) // live figures, at most one a second and at every move
+	Changed  func(*Outgoing)          // outcomes have moved a transfer on, perhaps one that is not being driven
+	Clock    clock.Clock
+	Log      *slog.Logger
+	Settings transfer.Settings // for what a request leaves open
+	MaxChunk int               // largest chunk that the queue manager carries from here
+}
+
+// An Outgoing is one transfer that this agent sends.
+type Outgoing struct {
+	cfg Config
+	log *slog.Logger
+	ID  transfer.ID
+	to  transfer.AgentName
+
+	mu       sync.Mutex
+	rec      *ledger.Source
+	inbox    []*wire.Message
+	notify   chan struct{}
+	journal  *ledger.Journal
+	walkErr  error
+	stopWalk context.CancelFunc
+	walked   chan struct{}
+	live     figures
+	shown    time.Time
+	cancel   bool
+
+	outMu sync.Mutex // one batch of outcomes at a time
+	pump  *pump      // of the open epoch; under mu
+	keep  *reading   // the file that an ended epoch was in the middle of
+	tries map[uint64]int
+}
+
+// figures are what Progress shows beyond the ledger.
+type figures struct {
+	sent, held int64
+	resent     int64
+	high       map[uint64]int64 // how far each undecided item has been sent
+	current    transfer.Path
+	place      int
+	nextTry    time.Time
+	safe       wire.Safe
+	heard      time.Time // of outcomes
+}
+
+// RequestHash tells a request from another with the same ID.
+func RequestHash(q *transfer.Request) string {
+	b, _ := json.Marshal(q)
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}
+
+// NewRecord is the ledger record of a request that is being accepted.
+func NewRecord(q transfer.Request, principal string, now time.Time) *ledger.Source {
+	p := transfer.Progress{ID: q.ID, State: transfer.Accepted, Source: q.Source, Destination: q.Destination,
+		Originator: q.Originator.String(), Job: q.Job, Priority: q.Priority, Submitted: q.Submitted,
+		Durability: q.Durability, Checksum: q.Checksum, Settings: q.Settings}
+	if p.Durability == "" {
+		p.Durability = transfer.DurabilityFull
+	}
+	if p.Checksum == "" {
+		p.Checksum = "xxh3"
+	}
+	return &ledger.Source{Request: q, Hash: RequestHash(&q), Principal: principal, Accepted: now,
+		State: transfer.Accepted, Progress: p}
+}
+
+// New makes an Outgoing of a record that is in the ledger.
+func New(cfg Config, rec *ledger.Source) *Outgoing {
+	return &Outgoing{cfg: cfg, ID: rec.Request.ID, to: rec.Request.Destination, rec: rec, notify: make(chan struct{}, 1), tries: map[uint64]int{},
+		live: figures{high: map[uint64]int64{}, sent: rec.Progress.BytesSent, resent: rec.Progress.BytesResent},
+		log:  cfg.Log.With("transfer", rec.Request.ID, "destination", rec.Request.Destination)}
+}
+
+// Record is a copy of the transfer's record.
+func (o *Outgoing) Record() ledger.Source {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return *o.rec
+}
+
+// State is where the transfer stands.
+func (o *Outgoing) State() transfer.State {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.rec.State
+}
+
+// Status is the present picture.
+func (o *Outgoing) Status() *transfer.Progress {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.status()
+}
+
+func (o *Outgoing) status() *transfer.Progress {
+	p := o.rec.Progress
+	p.State = o.rec.State
+	p.BytesSent, p.BytesHeld, p.BytesResent = o.live.sent, o.live.held, o.live.resent
+	p.Current, p.Place, p.NextTry = o.live.current, o.live.place, o.live.nextTry
+	if o.journal != nil {
+		t := o.journal.Totals()
+		p.FilesTotal, p.BytesTotal, p.Walked, p.Skipped = t.Files, t.Bytes, t.Ended, t.Links
+	}
+	return &p
+}
+
+// show publishes the picture; unforced at most once a second.
+func (o *Outgoing) show(forced bool) {
+	now := o.cfg.Clock.Now()
+	o.mu.Lock()
+	if !forced && now.Sub(o.shown) < progressEvery {
+		o.mu.Unlock()
+		return
+	}
+	o.shown = now
+	p := o.status()
+	o.mu.Unlock()
+	o.cfg.Progress(p)
+}
+
+// Cancel asks the transfer to end. It says whether that is still possible.
+func (o *Outgoing) Cancel() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch s := o.rec.State; {
+	case s == transfer.Cancelled || s == transfer.Cancelling:
+		return nil
+	case s == transfer.Settling || s.Final():
+		return transfer.Errorf(transfer.KindEnding, "transfer %s is already ending or over: %s", o.ID, s)
+	}
+	o.cancel = true
+	o.poke()
+	return nil
+}
+
+// Cancelled reports whether the transfer has been asked to end.
+func (o *Outgoing) Cancelled() bool { return o.cancelWanted() }
+
+func (o *Outgoing) poke() {
+	select {
+	case o.notify <- struct{}{}:
+	default:
+	}
+}
+
+// pokePump tells the pump that more items are decided.
+func (o *Outgoing) pokePump() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.pump != nil {
+		o.pump.poke()
+	}
+}
+
+// Deliver takes a control message of the destination. It does not block.
+func (o *Outgoing) Deliver(m *wire.Message) {
+	if m.Kind == wire.KindOutcomes {
+		go o.outcomes(m.From, m.Outcomes)
+		return
+	}
+	o.mu.Lock()
+	if len(o.inbox) < 256 {
+		o.inbox = append(o.inbox, m)
+	}
+	o.mu.Unlock()
+	o.poke()
+}
+
+func (o *Outgoing) take() *wire.Message {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.inbox) == 0 {
+		return nil
+	}
+	m := o.inbox[0]
+	o.inbox = o.inbox[1:]
+	return m
+}
+
+func (o *Outgoing) send(m *wire.Message) {
+	m.From, m.Transfer = o.cfg.Agent, o.ID
+	if err := o.cfg.Link.Send(o.to, m); err != nil {
+		o.log.Debug("a message could not be sent and will be repeated", "kind", m.Kind, "err", err)
+	}
+}
+
+// update changes the record in a transaction of its own and moves it through
+// the given states, each of which the table must allow.
+func (o *Outgoing) update(change func(t *ledger.Tx, rec *ledger.Source) error, to ...transfer.State) error {
+	var after *ledger.Source
+	err := o.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		rec, err := t.Source(o.ID)
+		if err != nil {
+			return err
+		}
+		if rec == nil {
+			return transfer.Errorf(transfer.KindInternal, "the record of transfer %s is gone", o.ID)
+		}
+		for _, s := range to {
+			if !rec.State.CanMove(s) {
+				return fmt.Errorf("internal error: transfer %s cannot go from %s to %s", o.ID, rec.State, s)
+			}
+			rec.State = s
+		}
+		if change != nil {
+			if err := change(t, rec); err != nil {
+				return err
+			}
+		}
+		rec.Progress.State = rec.State
+		after = rec
+		return t.PutSource(rec)
+	})
+	if err == nil {
+		o.mu.Lock()
+		o.rec = after
+		o.mu.Unlock()
+	}
+	return err
+}
+
+// A Verdict is how a Drive ended.
+type Verdict struct {
+	Final   bool
+	Stopped bool            // the context ended; the ledger has the rest
+	Reason  *transfer.Error // of a wait
+	Retry   time.Duration   // when to try again at the latest
+}
+
+// Drive runs the transfer until it ends, must wait, or ctx does. The caller
+// holds a slot for it meanwhile.
+func (o *Outgoing) Drive(ctx context.Context) Verdict {
+	for {
+		v, err := o.step(ctx)
+		if err != nil {
+			o.log.Error("the transfer cannot go on for now", "err", err)
+			return o.park(ctx, transfer.Errorf(transfer.KindBusy, "%s cannot go on: %w", o.cfg.Agent, err))
+		}
+		if ctx.Err() != nil && (v == nil || !v.Final) {
+			return Verdict{Stopped: true}
+		}
+		o.show(true)
+		if v != nil {
+			if v.Final {
+				o.Dispose()
+			}
+			return *v
+		}
+	}
+}
+
+// park waits without the help of the ledger: it is the ledger that failed.
+func (o *Outgoing) park(ctx context.Context, reason *transfer.Error) Verdict {
+	if ctx.Err() != nil {
+		return Verdict{Stopped: true}
+	}
+	return Verdict{Reason: reason, Retry: waitRetry}
+}
+
+// step does what the present state asks for and moves on; a Verdict ends Drive.
+func (o *Outgoing) step(ctx context.Context) (*Verdict, error) {
+	switch state := o.State(); state {
+	case transfer.Accepted, transfer.Waiting:
+		return nil, o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+			now := o.cfg.Clock.Now()
+			if rec.Recovering.IsZero() {
+				rec.Recovering = now
+			}
+			if rec.Progress.Started.IsZero() {
+				rec.Progress.Started = now
+			}
+			rec.Nonce++
+			return nil
+		}, transfer.Negotiating)
+	case transfer.Negotiating:
+		return o.negotiate(ctx)
+	case transfer.Running:
+		return o.run(ctx)
+	case transfer.Settling:
+		return o.settle(ctx)
+	case transfer.Cancelling:
+		return o.cancelling(ctx)
+	default:
+		return &Verdict{Final: true}, nil
+	}
+}
+
+// wait moves to Waiting.
+func (o *Outgoing) wait(reason *transfer.Error, place int) (*Verdict, error) {
+	o.mu.Lock()
+	o.live.place, o.live.nextTry = place, o.cfg.Clock.Now().Add(waitRetry)
+	o.mu.Unlock()
+	err := o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		rec.Progress.Reason = reason
+		rec.Progress.BytesSent, rec.Progress.BytesResent = o.sentFigures()
+		return nil
+	}, transfer.Waiting)
+	return &Verdict{Reason: reason, Retry: waitRetry}, err
+}
+
+func (o *Outgoing) sentFigures() (sent, resent int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.live.sent, o.live.resent
+}
+
+// overdue reports whether the recovery time-out is over.
+func (o *Outgoing) overdue() bool {
+	rec := o.Record()
+	limit := rec.Request.RecoveryTimeout()
+	return limit >= 0 && !rec.Recovering.IsZero() && o.cfg.Clock.Now().Sub(rec.Recovering) >= limit
+}
+
+// giveUp fails the transfer because the recovery time-out is over, and tells
+// the destination: undecided items are unknown from here.
+func (o *Outgoing) giveUp(why *transfer.Error) (*Verdict, error) {
+	rec := o.Record()
+	e := transfer.Errorf(transfer.KindRecovery, "the recovery time-out of %s is over", rec.Request.RecoveryTimeout())
+	if why != nil {
+		e.Text += ": " + why.Text
+	}
+	o.send(&wire.Message{Kind: wire.KindCancel})
+	return o.fail(e)
+}
+
+// fail ends the transfer as FAILED with the error's code. What has arrived has
+// arrived: the counts say so.
+func (o *Outgoing) fail(e *transfer.Error) (*Verdict, error) {
+	err := o.update(func(t *ledger.Tx, rec *ledger.Source) error {
+		return o.end(t, rec, e)
+	}, transfer.Failed)
+	return &Verdict{Final: true}, err
+}
+
+// end fills in what the record of an ended transfer says, with its audit record.
+func (o *Outgoing) end(t *ledger.Tx, rec *ledger.Source, e *transfer.Error) error {
+	p := &rec.Progress
+	p.Ended = o.cfg.Clock.Now()
+	p.Reason, p.Code = e, rec.State.Code()
+	if rec.State == transfer.Failed && e != nil {
+		p.Code = e.Kind.Code()
+	}
+	o.mu.Lock()
+	if o.journal != nil {
+		tot := o.journal.Totals()
+		p.FilesTotal, p.BytesTotal, p.Walked, p.Skipped = tot.Files, tot.Bytes, tot.Ended, tot.Links
+	}
+	p.BytesSent, p.BytesResent = o.live.sent, o.live.resent
+	o.mu.Unlock()
+	p.Place, p.NextTry, p.Current = 0, time.Time{}, ""
+	event := audit.Completed
+	switch rec.State {
+	case transfer.Failed:
+		event = audit.Failed
+	case transfer.Cancelled:
+		event = audit.Cancelled
+	}
+	return o.cfg.Note(t, o.record(rec, event, func(a *audit.Record) {
+		a.State, a.Code, a.Counts, a.Error = rec.State, p.Code, &p.Counts, e
+		a.Lane, a.Resumes, a.BytesResent = p.Lane, p.Resumes, p.BytesResent
+		if !p.Started.IsZero() {
+			a.Seconds = p.Ended.Sub(p.Started).Seconds()
+		}
+	}))
+}
+
+func (o *Outgoing) record(rec *ledger.Source, event audit.Event, fill func(*audit.Record)) audit.Record {
+	q := &rec.Request
+	a := audit.Record{Event: event, Role: audit.RoleSource, Transfer: q.ID, Source: q.Source,
+		Destination: q.Destination, Originator: &q.Originator, Job: q.Job, Principal: rec.Principal}
+	fill(&a)
+	return a
+}
+
+// MarkUnreachable moves a transfer that is not being driven to Waiting: its
+// destination is known to be away. It reports true where the recovery time-out
+// is over and the transfer has failed.
+func (o *Outgoing) MarkUnreachable() (ended bool, err error) {
+	reason := transfer.Errorf(transfer.KindUnreachable, "%s is not reachable", o.to).
+		WithHint("the transfer goes on when the agent is there")
+	o.mu.Lock()
+	state, old := o.rec.State, o.rec.Progress.Reason
+	o.live.place, o.live.nextTry = 0, o.cfg.Clock.Now().Add(waitRetry)
+	o.mu.Unlock()
+	if o.overdue() {
+		if state == transfer.Accepted {
+			if _, err := o.step(context.Background()); err != nil {
+				return false, err
+			}
+		}
+		_, err := o.giveUp(reason)
+		o.show(true)
+		o.Dispose()
+		return true, err
+	}
+	if state == transfer.Waiting && old != nil && old.Kind == transfer.KindUnreachable {
+		return false, nil
+	}
+	steps := []transfer.State{transfer.Waiting}
+	if state == transfer.Accepted {
+		steps = []transfer.State{transfer.Negotiating, transfer.Waiting}
+	}
+	err = o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		if rec.Recovering.IsZero() {
+			rec.Recovering = o.cfg.Clock.Now()
+		}
+		rec.Progress.Reason = reason
+		return nil
+	}, steps...)
+	o.show(true)
+	return false, err
+}
+
+// Dispose lets go of what is open, and of the item journal of a transfer that
+// is over.
+func (o *Outgoing) Dispose() {
+	o.mu.Lock()
+	stop, walked, j, final := o.stopWalk, o.walked, o.journal, o.rec.State.Final()
+	o.mu.Unlock()
+	if stop != nil {
+		stop()
+		<-walked
+	}
+	if o.keep != nil {
+		o.keep.close()
+		o.keep = nil
+	}
+	if j != nil {
+		j.Close()
+	}
+	if final {
+		if err := o.cfg.Ledger.DropJournal(o.ID); err != nil {
+			o.log.Warn("the item journal could not be removed", "err", err)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package sender
+
+import (
+	"context"
+	"time"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/ledger"
+	"ferry/internal/localfs"
+	"ferry/internal/transfer"
+)
+
+// journalBatch is how many items are synced into the journal at once.
+const journalBatch = 1024
+
+// startWalk opens the item journal and, where it is not complete, goes on
+// walking from its last item.
+func (o *Outgoing) startWalk() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.journal != nil && o.walkErr == nil {
+		return nil
+	}
+	if o.journal == nil {
+		j, err := o.cfg.Ledger.Journal(o.ID)
+		if err != nil {
+			return err
+		}
+		o.journal = j
+	}
+	o.walkErr = nil
+	if o.journal.Totals().Ended {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	o.stopWalk, o.walked = cancel, make(chan struct{})
+	go o.walk(ctx, o.journal, o.walked)
+	return nil
+}
+
+// walk expands what was asked for into the journal. A batch is synced before
+// its items are offered (R6); the first items are offered soon.
+func (o *Outgoing) walk(ctx context.Context, j *ledger.Journal, done chan struct{}) {
+	defer close(done)
+	rec := o.Record()
+	after, arg := j.Last()
+	unsynced, last := 0, o.cfg.Clock.Now()
+	links, err := o.cfg.FS.Walk(ctx, localfs.WalkRequest{Sources: rec.Request.Sources, Recursive: rec.Request.Recursive,
+		After: after, AfterArg: arg}, func(arg int, it transfer.Item) error {
+		if err := j.Append(arg, it); err != nil {
+			return err
+		}
+		unsynced++
+		if now := o.cfg.Clock.Now(); unsynced >= journalBatch || now.Sub(last) > 20*time.Millisecond {
+			unsynced, last = 0, now
+			failpoint.Hit("walk.before_sync")
+			return j.Sync()
+		}
+		return nil
+	})
+	if err == nil {
+		err = j.End(links)
+		failpoint.Hit("walk.after_end")
+	}
+	if err != nil && ctx.Err() == nil {
+		o.mu.Lock()
+		o.walkErr = err
+		o.mu.Unlock()
+		o.log.Error("the walk has stopped", "err", err)
+	}
+	o.poke()
+}

@@ -1,0 +1,288 @@
+// Package submit is the one door for starting a transfer, whoever knocks: a
+// person, later a monitor or a schedule. It hands the request to the source
+// agent's COMMAND queue and hands it over again until the agent has said that
+// its ledger has it.
+package submit
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/user"
+	"time"
+
+	"ferry/internal/clock"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Times of a submitter.
+const (
+	repeatFirst = time.Second
+	repeatMost  = 4 * time.Second
+	askTimeout  = 2 * time.Second
+)
+
+// A Submitter speaks over one connection.
+type Submitter struct {
+	Conn  *qmgr.Conn
+	Clock clock.Clock
+	Who   transfer.Originator
+}
+
+// Me is the originator: the user of this process and this host.
+func Me() transfer.Originator {
+	o := transfer.Originator{User: "unknown", Host: "unknown"}
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		o.User = u.Username
+	}
+	if h, err := os.Hostname(); err == nil {
+		o.Host = h
+	}
+	return o
+}
+
+// Check refuses a request that must not be sent: malformed, over a limit, or
+// naming an agent that coordination is sure never to have heard of (R4).
+func (s *Submitter) Check(ctx context.Context, q *transfer.Request) error {
+	if err := q.Check(); err != nil {
+		return err
+	}
+	if n := len(s.message(q, "")); n > transfer.MaxRequest {
+		return transfer.Errorf(transfer.KindTooLarge, "the request has %d bytes; the limit is %d", n, transfer.MaxRequest).
+			WithHint("use patterns or directories, or several transfers")
+	}
+	for _, a := range []transfer.AgentName{q.Source, q.Destination} {
+		if err := s.known(ctx, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Submitter) known(ctx context.Context, a transfer.AgentName) error {
+	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
+	for {
+		if _, err := s.Conn.Request(ctx, wire.AskSubject(a), ping, askTimeout); err == nil {
+			return nil
+		}
+		ans, err := s.ask(ctx, wire.AskCoordination, wire.Ask{Kind: wire.AskKnown, Agent: a})
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil || ans.Known == nil || ans.Known.Known:
+			return nil // known, or nobody is there to say otherwise
+		case ans.Known.Sure:
+			return transfer.Errorf(transfer.KindUnknownAgent, "agent %s is unknown: it has never registered with this network", a).
+				WithHint("`ferry agent ls` lists the agents")
+		}
+		if err := s.sleep(ctx, min(ans.Known.Wait+50*time.Millisecond, time.Second)); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Submitter) sleep(ctx context.Context, d time.Duration) error {
+	t := s.Clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *Submitter) ask(ctx context.Context, subject string, a wire.Ask) (*wire.Answer, error) {
+	a.V = wire.Version
+	data, err := s.Conn.Request(ctx, subject, wire.Marshal(a), askTimeout)
+	if err != nil {
+		return nil, err
+	}
+	return wire.DecodeAnswer(data)
+}
+
+func (s *Submitter) message(q *transfer.Request, reply string) []byte {
+	return wire.Marshal(wire.Submit{V: wire.Version, Request: *q, Reply: reply})
+}
+
+// Submit hands the request over until the source agent has receipted it, and
+// gives the receipt. A refusal is an error with its kind. notice, if not nil,
+// is told why it takes long. When ctx ends first the request stays queued: the
+// error is the context's cause.
+func (s *Submitter) Submit(ctx context.Context, q *transfer.Request, notice func(error)) (*transfer.Progress, error) {
+	inbox := s.Conn.NewInbox()
+	answers := make(chan []byte, 4)
+	stop, err := s.Conn.Subscribe(inbox, func(m qmgr.Message) {
+		select {
+		case answers <- m.Data:
+		default:
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	s.tellCoordination(q)
+	subject := wire.CommandSubject(q.Source, s.Who.String())
+	pause := repeatFirst
+	for {
+		if err := s.Conn.Enqueue(ctx, subject, "", s.message(q, inbox)); err != nil && ctx.Err() == nil {
+			return nil, err
+		}
+		p, err := s.receipt(ctx, q, answers, pause)
+		if p != nil || err != nil && !waits(err) {
+			return p, err
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if notice != nil && err != nil {
+			notice(err)
+		}
+		pause = min(2*pause, repeatMost)
+	}
+}
+
+// waits reports whether an answer means: not yet.
+func waits(err error) bool {
+	k := transfer.KindOf(err)
+	return k == transfer.KindTimeout || k == transfer.KindUnreachable || k == transfer.KindNotFound || k == transfer.KindNoManager
+}
+
+// receipt waits for the agent's answer, then asks for it.
+func (s *Submitter) receipt(ctx context.Context, q *transfer.Request, answers <-chan []byte, pause time.Duration) (*transfer.Progress, error) {
+	t := s.Clock.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case data := <-answers:
+		ans, err := wire.DecodeAnswer(data)
+		if err != nil {
+			return nil, err
+		}
+		return ans.Progress, nil
+	case <-t.C():
+		return s.Status(ctx, q.Source, q.ID)
+	case <-ctx.Done():
+		return nil, nil
+	}
+}
+
+// tellCoordination lets the transfer be seen as queued. Nothing depends on it.
+func (s *Submitter) tellCoordination(q *transfer.Request) {
+	s.Conn.Publish(wire.AskCoordination, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskQueued, Queued: &transfer.Progress{
+		ID: q.ID, State: transfer.Queued, Source: q.Source, Destination: q.Destination, Originator: q.Originator.String(),
+		Job: q.Job, Priority: q.Priority, Submitted: q.Submitted}}))
+}
+
+// Status asks the source agent for a transfer.
+func (s *Submitter) Status(ctx context.Context, source transfer.AgentName, id transfer.ID) (*transfer.Progress, error) {
+	ans, err := s.ask(ctx, wire.AskSubject(source), wire.Ask{Kind: wire.AskStatus, ID: id})
+	if err != nil {
+		return nil, err
+	}
+	return ans.Progress, nil
+}
+
+// Preview asks the source agent what a request would send.
+func (s *Submitter) Preview(ctx context.Context, q *transfer.Request) (*wire.Preview, error) {
+	data, err := s.Conn.Request(ctx, wire.AskSubject(q.Source), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPreview, Request: q}), 10*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	ans, err := wire.DecodeAnswer(data)
+	if err != nil {
+		return nil, err
+	}
+	return ans.Preview, nil
+}
+
+// Watch follows a transfer until it has ended or is parked, through restarts of
+// agents and queue managers, and gives the last picture. show gets every
+// picture; notice is told when the agent cannot be reached.
+func (s *Submitter) Watch(ctx context.Context, source transfer.AgentName, id transfer.ID, show func(*transfer.Progress), notice func(error)) (*transfer.Progress, error) {
+	reports := make(chan *transfer.Progress, 64)
+	stop, err := s.Conn.Subscribe(wire.ProgressSubject(source), func(m qmgr.Message) {
+		r, err := wire.DecodeReport(m.Data)
+		if err != nil || r.Progress == nil || r.Progress.ID != id {
+			return
+		}
+		select {
+		case reports <- r.Progress:
+		default: // asked for below
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	pause := time.Duration(0) // ask once at the start: it may be over already
+	t := s.Clock.NewTimer(0)
+	defer t.Stop()
+	for {
+		var p *transfer.Progress
+		select {
+		case p = <-reports:
+		case <-t.C():
+			pause = min(max(2*pause, repeatFirst), repeatMost)
+			t.Reset(pause)
+			if p, err = s.Status(ctx, source, id); err != nil {
+				if !waits(err) && ctx.Err() == nil {
+					return nil, err
+				}
+				if notice != nil && ctx.Err() == nil {
+					notice(err)
+				}
+				continue
+			}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if show != nil {
+			show(p)
+		}
+		if p.State.Final() || p.State == transfer.Parked {
+			return p, nil
+		}
+	}
+}
+
+// Control sends a cancel or another command to an agent and waits for its
+// answer; the command is durable and repeated under the same ID meanwhile.
+func (s *Submitter) Control(ctx context.Context, agent transfer.AgentName, kind wire.Kind, id transfer.ID) (*transfer.Progress, error) {
+	inbox := s.Conn.NewInbox()
+	answers := make(chan []byte, 4)
+	stop, err := s.Conn.Subscribe(inbox, func(m qmgr.Message) {
+		select {
+		case answers <- m.Data:
+		default:
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	c := wire.Control{V: wire.Version, ID: transfer.NewID(s.Clock.Now()), Kind: kind, Transfer: id, Originator: s.Who, Reply: inbox}
+	pause := repeatFirst
+	for {
+		if err := s.Conn.Enqueue(ctx, wire.ControlSubject(agent, s.Who.String()), "", wire.Marshal(c)); err != nil && ctx.Err() == nil {
+			return nil, err
+		}
+		t := s.Clock.NewTimer(pause)
+		select {
+		case data := <-answers:
+			t.Stop()
+			ans, err := wire.DecodeAnswer(data)
+			if err != nil {
+				return nil, err
+			}
+			return ans.Progress, nil
+		case <-t.C():
+			pause = min(2*pause, repeatMost)
+		case <-ctx.Done():
+			t.Stop()
+			return nil, transfer.Errorf(transfer.KindTimeout, "agent %s has not answered; it gets the command when it is there: %w", agent, errors.Join(context.Cause(ctx)))
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package transfer
+
+import "time"
+
+// A Progress is the present picture of one transfer, as its source agent sees
+// it: what people are shown while it runs, and what is known of it afterwards.
+type Progress struct {
+	ID          ID        `json:"id"`
+	State       State     `json:"state"`
+	Source      AgentName `json:"source"`
+	Destination AgentName `json:"destination"`
+	Originator  string    `json:"originator,omitempty"`
+	Job         string    `json:"job,omitempty"`
+	Priority    int       `json:"priority,omitempty"`
+	Submitted   time.Time `json:"submitted,omitzero"`
+	Started     time.Time `json:"started,omitzero"`
+	Ended       time.Time `json:"ended,omitzero"`
+
+	Reason  *Error    `json:"reason,omitempty"` // why it waits, or what failed it
+	Place   int       `json:"place,omitempty"`  // in the destination's queue
+	NextTry time.Time `json:"next_try,omitzero"`
+
+	Counts
+	FilesTotal  int64     `json:"files_total"` // as far as the walk has come
+	BytesTotal  int64     `json:"bytes_total"`
+	Walked      bool      `json:"walked"` // the totals are final
+	BytesSent   int64     `json:"bytes_sent"`
+	BytesHeld   int64     `json:"bytes_held"` // acknowledged by the destination, committed or not
+	Current     Path      `json:"current,omitempty"`
+	Lane        string    `json:"lane,omitempty"`
+	LaneReason  string    `json:"lane_reason,omitempty"`
+	Settings    Settings  `json:"settings,omitzero"`
+	Epoch       uint32    `json:"epoch,omitempty"`
+	Resumes     int64     `json:"resumes"`
+	BytesResent int64     `json:"bytes_resent"`
+	Durability  string    `json:"durability,omitempty"`
+	Checksum    string    `json:"checksum,omitempty"`
+	Failures    []Outcome `json:"failures,omitempty"`
+	Code        int       `json:"result_code"` // once State is final
+}
+
+// MaxFailures is how many failed items a transfer's record names; all of them
+// are in the audit log.
+const MaxFailures = 100
+
+// Summary is the last word on a transfer whose state is final or Parked.
+func (p *Progress) Summary() Summary {
+	var secs float64
+	if !p.Ended.IsZero() && !p.Started.IsZero() {
+		secs = max(0, p.Ended.Sub(p.Started).Seconds())
+	}
+	return Summary{MessageType: "summary", ID: p.ID, State: p.State, ResultCode: p.Code,
+		Files: p.Files, FilesFailed: p.FilesFailed, Directories: p.Dirs, Bytes: p.Bytes, Seconds: secs,
+		Lane: p.Lane, Resumes: p.Resumes, BytesResent: p.BytesResent, Skipped: p.Skipped,
+		Warnings: p.Warnings, Error: p.Reason, Failures: p.Failures}
+}

@@ -1,0 +1,222 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+
+	"ferry/internal/transfer"
+)
+
+// Asking is request and reply: an Ask goes to an agent's or coordination's ask
+// subject, and one Answer comes back.
+
+// Kinds of Ask. The comment names who answers, and with which field of Answer.
+const (
+	AskPing      Kind = "ping"      // agent: Pong
+	AskStatus    Kind = "status"    // agent: Progress of ID; it is the receipt, too: an answer means accepted
+	AskPreview   Kind = "preview"   // agent: Preview of Request
+	AskRegister  Kind = "register"  // coordination: nothing but the absence of an error; Beat is the caller's
+	AskKnown     Kind = "known"     // coordination: Known
+	AskQueued    Kind = "queued"    // coordination: notes that Request was submitted
+	AskAgents    Kind = "agents"    // coordination: Agents
+	AskTransfers Kind = "transfers" // coordination: Transfers, newest first, older than ID if given
+	AskTransfer  Kind = "transfer"  // coordination: Transfers with the one whose ID ends in Suffix
+	AskAudit     Kind = "audit"     // coordination: Records from Index backwards, or of one transfer
+	AskVerify    Kind = "verify"    // coordination: Verified
+)
+
+// An Ask is a question.
+type Ask struct {
+	V       int                `json:"v"`
+	Kind    Kind               `json:"kind"`
+	ID      transfer.ID        `json:"id,omitzero"`
+	Suffix  string             `json:"suffix,omitempty"`
+	Agent   transfer.AgentName `json:"agent,omitempty"`
+	Limit   int                `json:"limit,omitempty"`
+	Index   int64              `json:"index,omitempty"`
+	Event   string             `json:"event,omitempty"`
+	Beat    *Beat              `json:"beat,omitempty"`
+	Queued  *transfer.Progress `json:"queued,omitempty"`
+	Request *transfer.Request  `json:"request,omitempty"` // of AskPreview
+}
+
+// An Answer answers an Ask. Error is set where it could not be answered.
+type Answer struct {
+	V         int                 `json:"v"`
+	Error     *transfer.Error     `json:"error,omitempty"`
+	Beat      *Beat               `json:"beat,omitempty"`
+	Progress  *transfer.Progress  `json:"progress,omitempty"`
+	Known     *Known              `json:"known,omitempty"`
+	Agents    []AgentStatus       `json:"agents,omitempty"`
+	Transfers []transfer.Progress `json:"transfers,omitempty"`
+	Records   []json.RawMessage   `json:"records,omitempty"` // audit records
+	Next      int64               `json:"next,omitempty"`    // Index of the next page
+	More      bool                `json:"more,omitempty"`
+	Verified  json.RawMessage     `json:"verified,omitempty"`
+	Preview   *Preview            `json:"preview,omitempty"`
+}
+
+// A Preview is what a request would send. More says that the walk was cut
+// short; List has the first items.
+type Preview struct {
+	Items int64         `json:"items"`
+	Files int64         `json:"files"`
+	Bytes int64         `json:"bytes"`
+	More  bool          `json:"more,omitempty"`
+	List  []PreviewItem `json:"list,omitempty"`
+}
+
+// A PreviewItem is one item of a Preview.
+type PreviewItem struct {
+	Source transfer.Path     `json:"source"`
+	Name   transfer.Path     `json:"name"`
+	Type   transfer.ItemType `json:"type"`
+	Size   int64             `json:"size"`
+	Error  *transfer.Error   `json:"error,omitempty"`
+}
+
+// Known says whether coordination has ever heard of an agent. Sure is false
+// while it has listened for less than two heartbeats.
+type Known struct {
+	Known bool          `json:"known"`
+	Sure  bool          `json:"sure"`
+	Wait  time.Duration `json:"wait,omitempty"` // until it is sure
+}
+
+// Agent states, as people see them.
+const (
+	AgentReady       = "READY"
+	AgentActive      = "ACTIVE"
+	AgentStopping    = "STOPPING"
+	AgentStopped     = "STOPPED"
+	AgentUnreachable = "UNREACHABLE"
+)
+
+// Times of the registry.
+const (
+	BeatEvery        = 5 * time.Second
+	UnreachableAfter = 15 * time.Second
+)
+
+// A Beat is an agent's heartbeat, on its progress subject every BeatEvery and
+// at once when it starts, stops or changes its state.
+type Beat struct {
+	V           int                `json:"v"`
+	Kind        Kind               `json:"kind"` // BeatKind
+	Agent       transfer.AgentName `json:"agent"`
+	Incarnation string             `json:"incarnation"`
+	Instance    string             `json:"instance"`
+	Status      string             `json:"status"` // AgentReady, AgentActive, AgentStopping, AgentStopped
+	Reason      string             `json:"reason,omitempty"`
+	Started     time.Time          `json:"started"`
+	Time        time.Time          `json:"time"`
+	Version     string             `json:"version"`
+	Platform    string             `json:"platform"`
+	Host        string             `json:"host"`
+	Mode        string             `json:"mode"`                 // bindings or client
+	Durability  string             `json:"durability,omitempty"` // why the queue manager's is reduced
+	Roots       []string           `json:"roots"`
+	Limits      []string           `json:"limits,omitempty"` // primitives the platform lacks
+	Settings    transfer.Settings  `json:"settings"`
+	MaxSource   int                `json:"max_source_transfers"`
+	MaxDest     int                `json:"max_destination_transfers"`
+	MaxQueued   int                `json:"max_queued_transfers"`
+	SourceRun   int                `json:"source_running"`
+	SourceWait  int                `json:"source_waiting"`
+	DestRun     int                `json:"destination_running"`
+	Parked      int                `json:"parked"`
+	Outbox      int                `json:"outbox"` // audit records not yet receipted
+}
+
+// Kinds of message on a progress subject.
+const (
+	BeatKind     Kind = "beat"
+	ProgressKind Kind = "progress"
+)
+
+// A Report is any message on a progress subject; exactly one field is set.
+type Report struct {
+	V        int                `json:"v"`
+	Kind     Kind               `json:"kind"`
+	Beat     *Beat              `json:"beat,omitempty"`
+	Progress *transfer.Progress `json:"progress,omitempty"`
+}
+
+// An AgentStatus is what coordination knows of an agent.
+type AgentStatus struct {
+	Beat
+	Status string        `json:"state"` // with UNREACHABLE worked out from the age
+	Age    time.Duration `json:"age_ns"`
+}
+
+// A Control is a command other than a request, on the CONTROL subject. ID is
+// the command's own; a repeat of it is answered from the ledger.
+type Control struct {
+	V          int                 `json:"v"`
+	ID         transfer.ID         `json:"id"`
+	Kind       Kind                `json:"kind"`
+	Transfer   transfer.ID         `json:"transfer"`
+	Originator transfer.Originator `json:"originator"`
+	Reply      string              `json:"reply,omitempty"` // subject that wants to hear the Answer
+}
+
+// Kinds of Control.
+const (
+	ControlCancel Kind = "cancel"
+	ControlResume Kind = "resume" // a parked transfer
+)
+
+// A Submit is a request on its way.
+type Submit struct {
+	V       int              `json:"v"`
+	Request transfer.Request `json:"request"`
+	Reply   string           `json:"reply,omitempty"` // subject that wants to hear the receipt
+}
+
+// Marshal writes one of this package's JSON messages.
+func Marshal(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("internal error: a message that cannot be written: " + err.Error())
+	}
+	return b
+}
+
+// DecodeAsk reads an Ask.
+func DecodeAsk(data []byte) (*Ask, error) { return versioned(data, func(a *Ask) int { return a.V }) }
+
+// DecodeAnswer reads an Answer; its Error becomes the error.
+func DecodeAnswer(data []byte) (*Answer, error) {
+	a, err := versioned(data, func(a *Answer) int { return a.V })
+	if err == nil && a.Error != nil {
+		return nil, a.Error
+	}
+	return a, err
+}
+
+// DecodeReport reads a Report.
+func DecodeReport(data []byte) (*Report, error) {
+	return versioned(data, func(r *Report) int { return r.V })
+}
+
+// DecodeControl reads a Control.
+func DecodeControl(data []byte) (*Control, error) {
+	return versioned(data, func(c *Control) int { return c.V })
+}
+
+// DecodeSubmit reads a Submit and checks its request's limits.
+func DecodeSubmit(data []byte) (*Submit, error) {
+	s, err := versioned(data, func(s *Submit) int { return s.V })
+	if err != nil {
+		return nil, err
+	}
+	return s, s.Request.Check()
+}
+
+func versioned[T any](data []byte, version func(*T) int) (*T, error) {
+	v := new(T)
+	if err := Unmarshal(data, v); err != nil {
+		return nil, err
+	}
+	return v, checkVersion(version(v))
+}

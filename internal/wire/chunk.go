@@ -1,0 +1,330 @@
+package wire
+
+import (
+	"encoding/binary"
+
+	"ferry/internal/digest"
+	"ferry/internal/transfer"
+)
+
+// HeaderSize is the size of a chunk message without frames; Overhead is room
+// for the header and the largest frames beside one chunk.
+const (
+	HeaderSize = 40
+	Overhead   = 16 << 10
+
+	dataFrame = 21  // a DATA frame without its bytes
+	tail      = 512 // kept free of data, so that an END always fits behind it
+)
+
+// A FrameType tells what a frame says.
+type FrameType uint8
+
+// The frame types; the package comment has their bytes.
+const (
+	FrameBegin FrameType = 1
+	FrameData  FrameType = 2
+	FrameHole  FrameType = 3
+	FrameEnd   FrameType = 4
+	FrameFail  FrameType = 5
+	FrameSkip  FrameType = 6
+	FrameLast  FrameType = 7
+)
+
+// A Header begins every chunk message.
+type Header struct {
+	Transfer transfer.ID
+	Epoch    uint32
+	Seq      uint64
+}
+
+// A Begin describes an item that is about to be sent.
+type Begin struct {
+	Type      transfer.ItemType
+	Again     bool // from the start, whatever was sent before
+	Mode      uint32
+	Size      int64
+	Mtime     int64 // nanoseconds since 1970
+	Allocated int64 // bytes on the source's disk; less than Size for a sparse file
+	Offset    int64 // where the data will start
+	Identity  transfer.Identity
+	Name      transfer.Path
+	Source    transfer.Path
+}
+
+// A Frame is one statement of a chunk message.
+type Frame struct {
+	Type   FrameType
+	Item   uint64 // the number of items for FrameLast
+	Begin  *Begin
+	Offset int64  // Data, Hole
+	Length int64  // Hole: of the zeros; End: of the file
+	Data   []byte // Data; points into the message
+	Digest string // End
+	Fail   *transfer.Error
+	Source transfer.Path // Fail
+}
+
+// Cost is what the frame takes of the credit.
+func (f *Frame) Cost(begin int64) int64 {
+	switch f.Type {
+	case FrameBegin, FrameFail:
+		return begin
+	case FrameData:
+		return int64(len(f.Data))
+	case FrameHole:
+		return begin // it occupies no memory, but each must cost something
+	}
+	return 0
+}
+
+// A Builder puts frames into chunk messages of at most a given size.
+type Builder struct {
+	max    int
+	buf    []byte
+	frames uint16
+}
+
+// NewBuilder makes messages with up to chunk bytes of data.
+func NewBuilder(chunk int) *Builder {
+	return &Builder{max: chunk + Overhead, buf: make([]byte, HeaderSize, chunk+Overhead)}
+}
+
+// Empty reports whether the message has no frame yet.
+func (b *Builder) Empty() bool { return b.frames == 0 }
+
+// Room is how many bytes of data one more DATA frame could hold.
+func (b *Builder) Room() int { return max(0, b.max-len(b.buf)-dataFrame-tail) }
+
+// Fits reports whether a frame that is not DATA fits; names are at most two
+// paths long.
+func (b *Builder) Fits(names int) bool {
+	return b.max-len(b.buf) >= 128+names && b.frames < 1<<16-1
+}
+
+func (b *Builder) start(t FrameType, item uint64) {
+	b.frames++
+	b.buf = append(b.buf, byte(t))
+	b.buf = binary.BigEndian.AppendUint64(b.buf, item)
+}
+
+func (b *Builder) u64(v ...int64) {
+	for _, x := range v {
+		b.buf = binary.BigEndian.AppendUint64(b.buf, uint64(x))
+	}
+}
+
+func (b *Builder) text(s string) {
+	b.buf = binary.BigEndian.AppendUint16(b.buf, uint16(len(s)))
+	b.buf = append(b.buf, s...)
+}
+
+// Begin adds a BEGIN frame.
+func (b *Builder) Begin(item uint64, f *Begin) {
+	b.start(FrameBegin, item)
+	var flags byte
+	if f.Again {
+		flags |= 1
+	}
+	b.buf = append(b.buf, byte(f.Type), flags)
+	b.buf = binary.BigEndian.AppendUint32(b.buf, f.Mode)
+	b.u64(f.Size, f.Mtime, f.Allocated, f.Offset)
+	b.u64(int64(f.Identity.Dev), int64(f.Identity.Ino), f.Identity.Size, f.Identity.Mtime, f.Identity.Ctime)
+	b.text(string(f.Name))
+	b.text(string(f.Source))
+}
+
+// Data adds a DATA frame of n bytes and returns the place for them.
+func (b *Builder) Data(item uint64, offset int64, n int) []byte {
+	b.start(FrameData, item)
+	b.u64(offset)
+	b.buf = binary.BigEndian.AppendUint32(b.buf, uint32(n))
+	at := len(b.buf)
+	b.buf = b.buf[:at+n]
+	return b.buf[at:]
+}
+
+// Undo takes the last DATA frame, of n bytes, out again.
+func (b *Builder) Undo(n int) {
+	b.frames--
+	b.buf = b.buf[:len(b.buf)-n-dataFrame]
+}
+
+// Hole adds a HOLE frame.
+func (b *Builder) Hole(item uint64, offset, n int64) {
+	b.start(FrameHole, item)
+	b.u64(offset, n)
+}
+
+// End adds an END frame.
+func (b *Builder) End(item uint64, size int64, sum string) {
+	b.start(FrameEnd, item)
+	b.u64(size)
+	b.buf = append(b.buf, byte(len(sum)))
+	b.buf = append(b.buf, sum...)
+}
+
+// Fail adds a FAIL frame; the text is cut at 1,000 bytes.
+func (b *Builder) Fail(item uint64, err *transfer.Error, source transfer.Path) {
+	b.start(FrameFail, item)
+	b.buf = append(b.buf, byte(err.Kind))
+	text := err.Error()
+	b.text(text[:min(len(text), 1000)])
+	b.text(string(source))
+}
+
+// Skip adds a SKIP frame.
+func (b *Builder) Skip(item uint64) { b.start(FrameSkip, item) }
+
+// Last adds a LAST frame.
+func (b *Builder) Last(items uint64) { b.start(FrameLast, items) }
+
+// Seal writes the header and returns the message; the Builder then begins a
+// new one in memory of its own, so that the message may be kept.
+func (b *Builder) Seal(h Header) []byte {
+	m := b.buf
+	m[0], m[1] = Version, 0
+	copy(m[2:18], h.Transfer[:])
+	binary.BigEndian.PutUint32(m[18:], h.Epoch)
+	binary.BigEndian.PutUint64(m[22:], h.Seq)
+	binary.BigEndian.PutUint16(m[30:], b.frames)
+	clear(m[32:40])
+	binary.BigEndian.PutUint64(m[32:], digest.Message(m))
+	b.frames = 0
+	b.buf = make([]byte, HeaderSize, b.max)
+	return m
+}
+
+// Reuse gives the memory of a message that Seal returned, and that nobody
+// needs any more, back to the Builder.
+func (b *Builder) Reuse(m []byte) {
+	if b.frames == 0 && cap(m) >= b.max {
+		b.buf = m[:HeaderSize]
+	}
+}
+
+// PeekHeader reads the header alone, to find out whose message this is; it
+// does not look at the hash.
+func PeekHeader(m []byte) (Header, error) {
+	if len(m) < HeaderSize {
+		return Header{}, transfer.Errorf(transfer.KindVersion, "a chunk message has %d bytes; the header alone has %d", len(m), HeaderSize)
+	}
+	if err := checkVersion(int(m[0])); err != nil {
+		return Header{}, err
+	}
+	return Header{Transfer: transfer.ID(m[2:18]), Epoch: binary.BigEndian.Uint32(m[18:]), Seq: binary.BigEndian.Uint64(m[22:])}, nil
+}
+
+// ParseChunk checks a message's hash and reads its frames. An error of
+// KindDigest means that the message was damaged on the way; the memory of m is
+// used by the frames.
+func ParseChunk(m []byte) (Header, []Frame, error) {
+	h, err := PeekHeader(m)
+	if err != nil {
+		return h, nil, err
+	}
+	if !hashAgrees(m) {
+		return h, nil, transfer.Errorf(transfer.KindDigest, "chunk message %d of epoch %d does not have the hash it says", h.Seq, h.Epoch)
+	}
+	r := reader{b: m[HeaderSize:]}
+	count := int(binary.BigEndian.Uint16(m[30:]))
+	frames := make([]Frame, 0, min(count, len(m)/9+1))
+	for range count {
+		f := r.frame()
+		if r.short {
+			return h, nil, transfer.Errorf(transfer.KindVersion, "chunk message %d of epoch %d ends inside a frame", h.Seq, h.Epoch)
+		}
+		if f.Type < FrameBegin || f.Type > FrameLast {
+			return h, nil, transfer.Errorf(transfer.KindVersion, "chunk message %d of epoch %d has a frame of unknown type %d", h.Seq, h.Epoch, f.Type)
+		}
+		frames = append(frames, f)
+	}
+	if len(r.b) > 0 {
+		return h, nil, transfer.Errorf(transfer.KindVersion, "chunk message %d of epoch %d has %d bytes after its last frame", h.Seq, h.Epoch, len(r.b))
+	}
+	return h, frames, nil
+}
+
+func hashAgrees(m []byte) bool {
+	var said [8]byte
+	copy(said[:], m[32:40])
+	clear(m[32:40])
+	sum := digest.Message(m)
+	copy(m[32:40], said[:])
+	return sum == binary.BigEndian.Uint64(said[:])
+}
+
+// reader takes fields off the front; past the end everything is zero and short
+// is set.
+type reader struct {
+	b     []byte
+	short bool
+}
+
+func (r *reader) take(n int) []byte {
+	if n < 0 || n > len(r.b) {
+		r.short, r.b = true, nil
+		return nil
+	}
+	v := r.b[:n]
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) u8() byte {
+	if b := r.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *reader) u16() int {
+	if b := r.take(2); b != nil {
+		return int(binary.BigEndian.Uint16(b))
+	}
+	return 0
+}
+
+func (r *reader) u32() uint32 {
+	if b := r.take(4); b != nil {
+		return binary.BigEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (r *reader) u64() uint64 {
+	if b := r.take(8); b != nil {
+		return binary.BigEndian.Uint64(b)
+	}
+	return 0
+}
+
+func (r *reader) i64() int64 { return int64(r.u64()) }
+
+func (r *reader) frame() Frame {
+	f := Frame{Type: FrameType(r.u8()), Item: r.u64()}
+	switch f.Type {
+	case FrameBegin:
+		b := &Begin{Type: transfer.ItemType(r.u8())}
+		b.Again = r.u8()&1 != 0
+		b.Mode = r.u32()
+		b.Size, b.Mtime, b.Allocated, b.Offset = r.i64(), r.i64(), r.i64(), r.i64()
+		b.Identity = transfer.Identity{Dev: r.u64(), Ino: r.u64(), Size: r.i64(), Mtime: r.i64(), Ctime: r.i64()}
+		b.Name = transfer.Path(r.take(r.u16()))
+		b.Source = transfer.Path(r.take(r.u16()))
+		f.Begin = b
+	case FrameData:
+		f.Offset = r.i64()
+		f.Data = r.take(int(r.u32()))
+	case FrameHole:
+		f.Offset, f.Length = r.i64(), r.i64()
+	case FrameEnd:
+		f.Length = r.i64()
+		f.Digest = string(r.take(int(r.u8())))
+	case FrameFail:
+		kind := transfer.Kind(r.u8())
+		f.Fail = &transfer.Error{Kind: kind, Text: string(r.take(r.u16()))}
+		f.Source = transfer.Path(r.take(r.u16()))
+	}
+	return f
+}

@@ -1,0 +1,272 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"ferry/internal/transfer"
+)
+
+// Version is the version of every message that this code writes.
+const Version = 1
+
+// MaxControl is the most bytes that a control message may have.
+const MaxControl = 1 << 20
+
+// A Kind names a control message.
+type Kind string
+
+// The kinds on REPLY.
+const (
+	KindOpen        Kind = "open"
+	KindAccept      Kind = "accept"
+	KindBusy        Kind = "busy"
+	KindRefuse      Kind = "refuse"
+	KindAck         Kind = "ack"
+	KindResync      Kind = "resync"
+	KindOutcomes    Kind = "outcomes"
+	KindOutcomesAck Kind = "outcomes-ack"
+	KindCancel      Kind = "cancel"
+	KindCancelled   Kind = "cancelled"
+	KindReceipt     Kind = "audit-receipt" // from coordination
+)
+
+var replyKinds = map[Kind]bool{KindOpen: true, KindAccept: true, KindBusy: true, KindRefuse: true,
+	KindAck: true, KindResync: true, KindOutcomes: true, KindOutcomesAck: true, KindCancel: true,
+	KindCancelled: true, KindReceipt: true}
+
+// A Message is a control message about one transfer. Exactly the field that
+// its Kind names is set, and none for those that need no more words.
+type Message struct {
+	Kind     Kind
+	From     transfer.AgentName
+	Transfer transfer.ID
+
+	Open        *Open
+	Accept      *Accept
+	Busy        *Busy
+	Refuse      *Refuse
+	Ack         *Ack
+	Resync      *Resync
+	Outcomes    *Outcomes
+	OutcomesAck *OutcomesAck
+	Receipt     json.RawMessage // an audit.Receipt
+}
+
+// Open asks the destination to receive. Nonces increase; a lower one is dropped.
+type Open struct {
+	Nonce    uint64           `json:"nonce"`
+	Source   string           `json:"source_incarnation"`
+	Dest     string           `json:"destination_incarnation,omitempty"` // once it has accepted
+	Several  bool             `json:"several,omitempty"`                 // DEST must be a directory
+	Request  transfer.Request `json:"request"`                           // without its Sources
+	MaxChunk int              `json:"max_chunk"`                         // what the source's queue manager carries
+}
+
+// Accept answers an Open.
+type Accept struct {
+	Nonce      uint64              `json:"nonce"`
+	Epoch      uint32              `json:"epoch"`
+	Dest       string              `json:"destination_incarnation"`
+	Settings   transfer.Settings   `json:"settings"`
+	Lane       string              `json:"lane"`
+	Credit     int64               `json:"credit"`
+	Items      int                 `json:"items"` // how many may be begun and undecided, at most transfer.MaxUndecided
+	Resume     transfer.Resume     `json:"resume"`
+	Resolution transfer.Resolution `json:"resolution"`
+	Known      int64               `json:"known,omitempty"` // items of this transfer whose outcome the destination has given already
+}
+
+// Busy answers an Open, or ends the epoch unasked when space runs out.
+type Busy struct {
+	Nonce  uint64          `json:"nonce,omitempty"`
+	Epoch  uint32          `json:"epoch,omitempty"`
+	Place  int             `json:"place,omitempty"` // in the destination's queue, from 1; 0: ask again at once
+	Reason *transfer.Error `json:"reason"`
+}
+
+// Refuse answers an Open for good.
+type Refuse struct {
+	Nonce uint64          `json:"nonce"`
+	Error *transfer.Error `json:"error"`
+}
+
+// Ack says what the receiver holds. It is cumulative.
+type Ack struct {
+	Epoch  uint32 `json:"epoch"`
+	Seq    uint64 `json:"seq"`    // messages taken in, in order
+	Credit int64  `json:"credit"` // limit of the epoch's running total
+	Safe   *Safe  `json:"safe,omitempty"`
+	Bytes  int64  `json:"bytes"` // data bytes taken in, in this epoch
+}
+
+// Safe is the newest point from which a restart would go on.
+type Safe struct {
+	Item   uint64 `json:"item"`
+	Offset int64  `json:"offset"`
+}
+
+// Resync issues a new epoch: what came after Resume has been discarded.
+type Resync struct {
+	Epoch  uint32          `json:"epoch"`
+	Credit int64           `json:"credit"`
+	Resume transfer.Resume `json:"resume"`
+	Reason string          `json:"reason"`
+}
+
+// Outcomes reports decided items. Last says that these are the last ones.
+type Outcomes struct {
+	Batch    uint64             `json:"batch"`
+	Outcomes []transfer.Outcome `json:"outcomes"`
+	Last     bool               `json:"last,omitempty"`
+}
+
+// OutcomesAck says that a batch is in the source's ledger.
+type OutcomesAck struct {
+	Batch uint64 `json:"batch"`
+}
+
+type envelope struct {
+	V        int                `json:"v"`
+	Kind     Kind               `json:"kind"`
+	From     transfer.AgentName `json:"from"`
+	Transfer transfer.ID        `json:"transfer,omitzero"`
+	Body     json.RawMessage    `json:"body,omitempty"`
+}
+
+// body is the address of the field that the kind names; nil where it has none.
+func (m *Message) body(make bool) any {
+	switch m.Kind {
+	case KindOpen:
+		return field(&m.Open, make)
+	case KindAccept:
+		return field(&m.Accept, make)
+	case KindBusy:
+		return field(&m.Busy, make)
+	case KindRefuse:
+		return field(&m.Refuse, make)
+	case KindAck:
+		return field(&m.Ack, make)
+	case KindResync:
+		return field(&m.Resync, make)
+	case KindOutcomes:
+		return field(&m.Outcomes, make)
+	case KindOutcomesAck:
+		return field(&m.OutcomesAck, make)
+	case KindReceipt:
+		return &m.Receipt
+	}
+	return nil
+}
+
+func field[T any](p **T, create bool) *T {
+	if create {
+		*p = new(T)
+	}
+	return *p
+}
+
+// Encode writes a message.
+func (m *Message) Encode() ([]byte, error) {
+	e := envelope{V: Version, Kind: m.Kind, From: m.From, Transfer: m.Transfer}
+	if b := m.body(false); b != nil {
+		raw, err := json.Marshal(b)
+		if err != nil {
+			return nil, err
+		}
+		e.Body = raw
+	}
+	data, err := json.Marshal(e)
+	if err == nil && len(data) > MaxControl {
+		return nil, transfer.Errorf(transfer.KindTooLarge, "a %s message has %d bytes; the limit is %d", m.Kind, len(data), MaxControl)
+	}
+	return data, err
+}
+
+// Decode reads a message and refuses what it does not understand.
+func Decode(data []byte) (*Message, error) {
+	var e envelope
+	if err := Unmarshal(data, &e); err != nil {
+		return nil, err
+	}
+	if err := checkVersion(e.V); err != nil {
+		return nil, err
+	}
+	if !replyKinds[e.Kind] {
+		return nil, transfer.Errorf(transfer.KindVersion, "control message of unknown kind %q", e.Kind)
+	}
+	m := &Message{Kind: e.Kind, From: e.From, Transfer: e.Transfer}
+	if b := m.body(true); b != nil {
+		if len(e.Body) == 0 || bytes.Equal(e.Body, []byte("null")) {
+			return nil, transfer.Errorf(transfer.KindVersion, "control message %s has no body", e.Kind)
+		}
+		if err := json.Unmarshal(e.Body, b); err != nil {
+			return nil, transfer.Errorf(transfer.KindVersion, "control message %s: %w", e.Kind, err)
+		}
+	}
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// check refuses bodies whose inner parts are missing, so that nobody has to
+// look for nil later.
+func (m *Message) check() error {
+	bad := func(what string) error {
+		return transfer.Errorf(transfer.KindVersion, "control message %s has no %s", m.Kind, what)
+	}
+	switch {
+	case m.Busy != nil && m.Busy.Reason == nil:
+		return bad("reason")
+	case m.Refuse != nil && m.Refuse.Error == nil:
+		return bad("error")
+	case m.Transfer.IsZero() && m.Kind != KindReceipt:
+		return bad("transfer ID")
+	}
+	return nil
+}
+
+func checkVersion(v int) error {
+	if v < Version-1 || v > Version+1 {
+		return transfer.Errorf(transfer.KindVersion, "message version %d is not spoken here; this is version %d", v, Version).
+			WithHint("bring both sides to neighbouring versions of Ferry")
+	}
+	return nil
+}
+
+// Unmarshal reads JSON within the limits of control messages.
+func Unmarshal(data []byte, v any) error {
+	if len(data) > MaxControl {
+		return transfer.Errorf(transfer.KindTooLarge, "a message has %d bytes; the limit is %d", len(data), MaxControl)
+	}
+	if d := depth(data); d > transfer.MaxJSONDepth {
+		return transfer.Errorf(transfer.KindTooLarge, "a message is nested %d deep; the limit is %d", d, transfer.MaxJSONDepth)
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return transfer.Errorf(transfer.KindVersion, "malformed message: %w", err)
+	}
+	return nil
+}
+
+// depth is the deepest nesting of brackets outside strings.
+func depth(data []byte) (deepest int) {
+	level, inString, escaped := 0, false, false
+	for _, c := range data {
+		switch {
+		case escaped:
+			escaped = false
+		case inString && c == '\\':
+			escaped = true
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			level++
+			deepest = max(deepest, level)
+		case c == '}' || c == ']':
+			level--
+		}
+	}
+	return deepest
+}

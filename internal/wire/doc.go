@@ -1,0 +1,65 @@
+// Package wire has every message that crosses between agents, and the subjects
+// that carry them; nothing else may invent one.
+//
+// # Control messages
+//
+// A control message is one JSON object of at most 1 MiB and 32 levels:
+//
+//	{"v":1,"kind":"open","from":"SRC","transfer":"0190…","body":{…}}
+//
+// Unknown fields are ignored, so that a later version may add some; an unknown
+// kind is refused, and so is a version other than this one's, the one before
+// and the one after. Paths travel as bytes with %XX where text needs it.
+//
+// The conversation about one transfer, on the two agents' REPLY subjects
+// (source on the left):
+//
+//	OPEN(nonce, request, incarnations)      →
+//	                                        ←  ACCEPT(nonce, epoch, settings, credit, resume)
+//	                                           or BUSY(nonce, place, reason) or REFUSE(nonce, error)
+//	chunk messages of the epoch, on the lane →
+//	                                        ←  ACK(epoch, sequence, credit, safe point)
+//	                                        ←  RESYNC(new epoch, credit, resume)     at a gap
+//	                                        ←  BUSY(epoch, reason)                   no space: the epoch is over
+//	                                        ←  OUTCOMES(batch, outcomes, last)
+//	OUTCOMES-ACK(batch)                     →
+//	CANCEL                                  →
+//	                                        ←  CANCELLED
+//
+// Who repeats what: OPEN and CANCEL are repeated by the source until they are
+// answered, OUTCOMES by the destination until acknowledged, ACK every second
+// while data is owed, RESYNC every second until the epoch's first message. Only
+// chunk messages, ACK and RESYNC carry the epoch and are dropped when it is old.
+//
+// # Chunk messages
+//
+// Integers are big-endian. A message is a header and frames; it may have none
+// (the first message of an epoch says at least that the epoch is obeyed).
+//
+//	offset size
+//	 0      1   version, 1
+//	 1      1   reserved, 0
+//	 2     16   transfer ID
+//	18      4   epoch
+//	22      8   sequence, from 1 in every epoch
+//	30      2   number of frames
+//	32      8   XXH3-64 of the whole message with these eight bytes zero
+//	40      …   frames
+//
+// A frame is a type byte and:
+//
+//	1 BEGIN  8 item  1 item type  1 flags (1: again from the start)  4 mode
+//	         8 size  8 mtime (ns)  8 allocated bytes  8 offset where data will start
+//	         8 dev  8 ino  8 id size  8 id mtime  8 id ctime
+//	         2+n name  2+n source path
+//	2 DATA   8 item  8 offset  4+n bytes
+//	3 HOLE   8 item  8 offset  8 length of a run of zeros
+//	4 END    8 item  8 size  1+n digest as METHOD:HEX (empty: none)
+//	5 FAIL   8 item  1 kind  2+n text  2+n source path   it cannot be sent
+//	6 SKIP   8 item   the sender leaves off: the receiver has decided the item
+//	7 LAST   8 number of items in the whole transfer
+//
+// A directory is BEGIN alone. A second BEGIN of an undecided item starts it
+// again. Everything of one item is in order; items are in order but for those
+// that a resume skips.
+package wire

@@ -1,0 +1,305 @@
+package house_test
+
+import (
+	"fmt"
+	"go/ast"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/modfile"
+)
+
+const flowPage = "docs/flow.md"
+
+func TestDocumentsNameWhatExists(t *testing.T) { hold(t, symbols) }
+
+func TestLinksResolve(t *testing.T) { hold(t, links) }
+
+func TestDependenciesAreExplained(t *testing.T) { hold(t, dependencies) }
+
+func TestDocumentRulesCanFail(t *testing.T) {
+	code := tree{
+		"internal/wire/a.go": "package wire\nimport \"os\"\ntype Frame struct{ Size int }\nfunc (f *Frame) Encode() {}\n" +
+			"type Link interface{ Send() }\ntype Ring[T any] struct{}\nfunc (r Ring[T]) Put() {}\nconst Magic = 1\nvar _ = os.Root{}\n",
+		"internal/wire/a_test.go": "package wire\nfunc TestMade() {}\n",
+	}
+	page := func(name, text string) tree {
+		files := tree{flowPage: "`wire.Magic`\n"}
+		for k, v := range code {
+			files[k] = v
+		}
+		files[name] = text
+		return files
+	}
+	try(t, symbols, []trial{
+		{"right", page(flowPage, "1. `wire.Frame`, `wire.Frame.Encode`, `wire.Frame.Size`, `wire.Link.Send(x)`, `wire.Ring.Put`, `wire.Magic`, `os.Root`.\n"), ""},
+		{"no symbol", page(flowPage, "See `wire.Frames`.\n"), "docs/flow.md:1: wire.Frames does not exist"},
+		{"no method", page(flowPage, "\nSee `wire.Frame.Decode`.\n"), "docs/flow.md:2: wire.Frame.Decode does not exist"},
+		{"in a test only", page(flowPage, "`wire.TestMade`\n"), "wire.TestMade does not exist"},
+		{"no package", page(flowPage, "`wires.Frame`\n"), "wires is no package of ours, nor one that we import"},
+		{"in a figure", page(flowPage, "```\nwire.Frames ──▶\n```\n"), "docs/flow.md:2: wire.Frames does not exist"},
+		{"in prose", page(flowPage, "`wire.Frame` is not wire.Frames\n"), ""},
+		{"a file", page(flowPage, "`wire.Frame`, `internal/wire.Go`\n"), ""},
+		{"another page", page("docs/a.md", "`wire.Frames`\n"), "docs/a.md:1: wire.Frames does not exist"},
+		{"another page, another project", page("docs/a.md", "`restic.Save`\n"), ""},
+		{"history", page("CHANGELOG.md", "`wire.Frames`\n"), ""},
+		{"no names", page(flowPage, "nothing\n"), "docs/flow.md names no package.Symbol"},
+		{"no page", tree{"README.md": ""}, "docs/flow.md is missing"},
+	})
+	try(t, links, []trial{
+		{"right", tree{"a.md": "[b](docs/b.md#top) [d](docs) [w](https://example.org/x) [m](mailto:a@example.org) [s](#here)\n[r]: docs/b.md\n", "docs/b.md": "[a](../a.md \"up\")\n"}, ""},
+		{"broken", tree{"a.md": "\n[b](docs/c.md)\n"}, "a.md:2: docs/c.md leads nowhere"},
+		{"broken reference", tree{"a.md": "[b]: docs/c.md\n"}, "a.md:1: docs/c.md leads nowhere"},
+		{"picture", tree{"a.md": "![b](b.png)\n"}, "a.md:1: b.png leads nowhere"},
+		{"outside", tree{"a.md": "[b](../b.md)\n", "b.md": ""}, "a.md:1: ../b.md leads nowhere"},
+		{"in code", tree{"a.md": "`[b](docs/c.md)`\n```\n[b](docs/c.md)\n```\n"}, ""},
+		{"with a blank", tree{"a.md": "[b](x%20y.md)\n", "x y.md": ""}, ""},
+	})
+	const mod = "module m\n\nrequire (\n\texample.org/a v1.0.0\n\texample.org/b v1.0.0 // indirect\n)\n"
+	try(t, dependencies, []trial{
+		{"right", tree{"go.mod": mod, "docs/dependencies.md": "| `example.org/a` | why |\n"}, ""},
+		{"missing", tree{"go.mod": mod, "docs/dependencies.md": "example.org/a\n"}, "has no line for example.org/a"},
+		{"indirect", tree{"go.mod": mod, "docs/dependencies.md": "| `example.org/a` | why |\n| `example.org/b` | why |\n"}, "example.org/b is no direct dependency"},
+		{"twice", tree{"go.mod": mod, "docs/dependencies.md": "| `example.org/a` | why |\n| `example.org/a` | why |\n"}, "has 2 lines for example.org/a"},
+		{"no reason", tree{"go.mod": mod, "docs/dependencies.md": "| `example.org/a` |  |\n"}, "does not say what example.org/a is for"},
+	})
+}
+
+// A textLine is a line of a page, cut into what is code and what is not.
+type textLine struct {
+	number      int
+	prose, code string
+	fenced      bool
+}
+
+var codeSpan = regexp.MustCompile("`[^`]*`")
+
+func lines(text string) []textLine {
+	var all []textLine
+	fenced := false
+	for i, line := range strings.Split(text, "\n") {
+		l := textLine{number: i + 1, fenced: fenced}
+		switch {
+		case strings.HasPrefix(strings.TrimSpace(line), "```"):
+			fenced = !fenced
+			l.fenced = true
+		case fenced:
+			l.code = line
+		default:
+			l.prose = codeSpan.ReplaceAllString(line, "``")
+			l.code = strings.Join(codeSpan.FindAllString(line, -1), " ")
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+var symbol = regexp.MustCompile(`(?:^|[^\w./-])([a-z][a-z0-9]*)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
+
+// symbols complains about names in the documents that the code does not have.
+// The history (CHANGELOG, decisions) may name what is gone; a figure is read
+// on the flow page only.
+func symbols(files tree) []string {
+	if _, ok := files[flowPage]; !ok {
+		return []string{flowPage + " is missing: it tells the life of one file in the names of the code"}
+	}
+	known, others := declared(files)
+	var bad []string
+	named := 0
+	for _, name := range files.paths() {
+		if !strings.HasSuffix(name, ".md") || name == "CHANGELOG.md" || strings.HasPrefix(name, "docs/adr/") {
+			continue
+		}
+		for _, l := range lines(files[name]) {
+			if l.fenced && name != flowPage {
+				continue
+			}
+			for _, m := range symbol.FindAllStringSubmatch(l.code, -1) {
+				pkg, full := m[1], m[2]
+				if m[3] != "" {
+					full += "." + m[3]
+				}
+				switch {
+				case known[pkg] != nil:
+					if name == flowPage {
+						named++
+					}
+					if !known[pkg][full] {
+						bad = append(bad, fmt.Sprintf("%s:%d: %s.%s does not exist", name, l.number, pkg, full))
+					}
+				case name == flowPage && !others[pkg]:
+					named++
+					bad = append(bad, fmt.Sprintf("%s:%d: %s is no package of ours, nor one that we import", name, l.number, pkg))
+				}
+			}
+		}
+	}
+	if named == 0 {
+		bad = append(bad, flowPage+" names no package.Symbol")
+	}
+	return bad
+}
+
+// declared is what each package of ours declares (Name, Type.Method,
+// Type.Field), and which others are imported.
+func declared(files tree) (known map[string]map[string]bool, others map[string]bool) {
+	known, others = map[string]map[string]bool{}, map[string]bool{}
+	for _, f := range files.goFiles() {
+		for _, spec := range f.ast.Imports {
+			if p, err := strconv.Unquote(spec.Path.Value); err == nil && !strings.HasPrefix(p, "ferry/") {
+				others[strings.TrimSuffix(path.Base(p), ".go")] = true
+			}
+		}
+		if f.test {
+			continue
+		}
+		names := known[f.ast.Name.Name]
+		if names == nil {
+			names = map[string]bool{}
+			known[f.ast.Name.Name] = names
+		}
+		for _, d := range f.ast.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				name := d.Name.Name
+				if d.Recv != nil && len(d.Recv.List) == 1 {
+					name = receiver(d.Recv.List[0].Type) + "." + name
+				}
+				names[name] = true
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					declare(names, spec)
+				}
+			}
+		}
+	}
+	return known, others
+}
+
+func declare(names map[string]bool, spec ast.Spec) {
+	switch s := spec.(type) {
+	case *ast.ValueSpec:
+		for _, n := range s.Names {
+			names[n.Name] = true
+		}
+	case *ast.TypeSpec:
+		names[s.Name.Name] = true
+		var fields *ast.FieldList
+		switch typ := s.Type.(type) {
+		case *ast.StructType:
+			fields = typ.Fields
+		case *ast.InterfaceType:
+			fields = typ.Methods
+		default:
+			return
+		}
+		for _, field := range fields.List {
+			for _, n := range field.Names {
+				names[s.Name.Name+"."+n.Name] = true
+			}
+		}
+	}
+}
+
+// receiver is the name of a method's type, without * and type parameters.
+func receiver(e ast.Expr) string {
+	for {
+		switch x := e.(type) {
+		case *ast.StarExpr:
+			e = x.X
+		case *ast.IndexExpr:
+			e = x.X
+		case *ast.IndexListExpr:
+			e = x.X
+		case *ast.Ident:
+			return x.Name
+		default:
+			return ""
+		}
+	}
+}
+
+var (
+	inlineLink    = regexp.MustCompile(`\]\(<?([^)>\s]+)>?(?:\s+"[^"]*")?\)`)
+	referenceLink = regexp.MustCompile(`^\s*\[[^\]]+\]:\s*<?([^>\s]+)`)
+)
+
+// links complains about relative links of the documents that lead nowhere.
+func links(files tree) []string {
+	var bad []string
+	for _, name := range files.paths() {
+		if !strings.HasSuffix(name, ".md") {
+			continue
+		}
+		for _, l := range lines(files[name]) {
+			found := inlineLink.FindAllStringSubmatch(l.prose, -1)
+			found = append(found, referenceLink.FindAllStringSubmatch(l.prose, -1)...)
+			for _, m := range found {
+				if !files.leads(path.Dir(name), m[1]) {
+					bad = append(bad, fmt.Sprintf("%s:%d: %s leads nowhere", name, l.number, m[1]))
+				}
+			}
+		}
+	}
+	return bad
+}
+
+// leads says whether a link from a page in dir leads somewhere. Links to other
+// hosts are not followed.
+func (files tree) leads(dir, target string) bool {
+	u, err := url.Parse(target)
+	if err != nil || strings.HasPrefix(u.Path, "/") {
+		return err == nil && u.Host != ""
+	}
+	if u.Scheme != "" || u.Path == "" {
+		return true
+	}
+	to := path.Join(dir, u.Path)
+	if _, ok := files[to]; ok {
+		return true
+	}
+	return slices.ContainsFunc(files.paths(), func(p string) bool { return strings.HasPrefix(p, to+"/") })
+}
+
+var dependencyLine = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|(.*)$")
+
+// dependencies complains about direct dependencies that the page does not
+// explain, and of lines about what is none.
+func dependencies(files tree) []string {
+	const page = "docs/dependencies.md"
+	mod, err := modfile.Parse("go.mod", []byte(files["go.mod"]), nil)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	count := map[string]int{}
+	var bad []string
+	for _, m := range dependencyLine.FindAllStringSubmatch(files[page], -1) {
+		count[m[1]]++
+		if strings.Trim(m[2], " |") == "" {
+			bad = append(bad, fmt.Sprintf("%s does not say what %s is for", page, m[1]))
+		}
+	}
+	for _, r := range mod.Require {
+		if r.Indirect {
+			continue
+		}
+		switch n := count[r.Mod.Path]; {
+		case n == 0:
+			bad = append(bad, fmt.Sprintf("%s has no line for %s", page, r.Mod.Path))
+		case n > 1:
+			bad = append(bad, fmt.Sprintf("%s has %d lines for %s", page, n, r.Mod.Path))
+		}
+		delete(count, r.Mod.Path)
+	}
+	var extra []string
+	for p := range count {
+		extra = append(extra, fmt.Sprintf("%s: %s is no direct dependency in go.mod", page, p))
+	}
+	slices.Sort(extra)
+	return append(bad, extra...)
+}

@@ -1,0 +1,300 @@
+package house_test
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A row is packages that do not know each other. A package imports only from
+// rows below its own, never sideways and never upwards.
+type row struct {
+	packages []string
+	because  string
+}
+
+// rows stand from the top down.
+var rows = []row{
+	{[]string{"cmd/ferry"}, "the only place that wires packages together; nothing can import it"},
+	{[]string{"internal/config"}, "turns files and environment into flags, and knows no other package's settings"},
+	{[]string{"internal/bench"}, "runs whole agents, so it stands above them"},
+	{[]string{"internal/coordination", "internal/agent", "internal/monitor", "internal/schedule"},
+		"each decides about transfers on its own; they meet in messages, not in calls"},
+	{[]string{"internal/sender", "internal/receiver", "internal/submit", "internal/status", "internal/faulty"},
+		"the two sides of a transfer talk through wire alone, or the network would not be the protocol's only road"},
+	{[]string{"internal/lane", "internal/lane/queue", "internal/lane/direct", "internal/audit"},
+		"carry and record what others decide; how a chunk travels is nobody else's business"},
+	{[]string{"internal/localfs", "internal/ledger", "internal/qmgr", "internal/program", "internal/mftxml"},
+		"each touches one thing outside the process, so that a test can replace one without the others"},
+	{[]string{"internal/wire"}, "the words on the link: pure bytes, no files and no connections"},
+	{[]string{"internal/flow", "internal/digest", "internal/codepage", "internal/record"},
+		"arithmetic and bytes in, bytes out; tested without a network or a disk"},
+	{[]string{"internal/transfer"}, "the vocabulary that all others speak"},
+	{[]string{"internal/clock", "internal/failpoint"}, "anything may need the time, or a place to crash"},
+}
+
+// later are packages of the design that are not built yet. When one is, its
+// line goes.
+var later = []string{
+	"internal/bench", "internal/codepage", "internal/faulty", "internal/lane/direct", "internal/mftxml",
+	"internal/monitor", "internal/program", "internal/record", "internal/schedule",
+}
+
+// A keeper says who alone may import something, or who may not, beyond what
+// the rows say. Tests are held to it too; test/ stands outside the product and
+// is not.
+type keeper struct {
+	imports string   // an import path; with / at its end, all under it
+	only    []string // where given, nobody else
+	never   []string
+	because string
+}
+
+var keepers = []keeper{
+	{imports: "github.com/nats-io/", only: []string{"internal/qmgr"},
+		because: "the courier can be replaced only if one package knows its name"},
+	{imports: "go.etcd.io/bbolt", only: []string{"internal/ledger"},
+		because: "what is durable, and when, is decided in one place"},
+	{imports: "github.com/spf13/", only: []string{"cmd/ferry", "internal/config"},
+		because: "packages below the command line do not know that there is one"},
+	{imports: "github.com/goccy/go-yaml", only: []string{"internal/config"},
+		because: "a settings file has one reader"},
+	{imports: "github.com/zeebo/xxh3", only: []string{"internal/digest"},
+		because: "which digests there are is decided in one place"},
+	{imports: "ferry/internal/config", only: []string{"cmd/ferry"},
+		because: "each package owns its settings type and is handed its values"},
+	{imports: "ferry/internal/qmgr", never: []string{"internal/sender", "internal/receiver"},
+		because: "their only conversation is wire, over an interface that they declare and a Go channel can replace"},
+	{imports: "ferry/internal/receiver", never: []string{"internal/sender"},
+		because: "the two sides share messages, not memory, in tests as well"},
+	{imports: "ferry/internal/sender", never: []string{"internal/receiver"},
+		because: "the two sides share messages, not memory, in tests as well"},
+	{imports: "ferry/internal/clock", never: []string{"internal/transfer"},
+		because: "the vocabulary needs only the standard library"},
+}
+
+// breaker says whether a package exists to break or to check others. Only
+// tests, bench and its like import it.
+func breaker(dir string) bool {
+	return dir == "internal/faulty" || suiteOf(dir) != ""
+}
+
+// suiteOf is the package whose contract suite dir is: internal/ledger for
+// internal/ledger/ledgertest.
+func suiteOf(dir string) string {
+	parent := path.Dir(dir)
+	if path.Base(dir) == path.Base(parent)+"test" && rank(parent) >= 0 {
+		return parent
+	}
+	return ""
+}
+
+// rank is the row of a package counted from the top, -1 for an unknown one.
+func rank(dir string) int {
+	for i, r := range rows {
+		if slices.Contains(r.packages, dir) {
+			return i
+		}
+	}
+	if parent := path.Dir(dir); parent != dir && path.Base(dir) == path.Base(parent)+"test" {
+		return rank(parent)
+	}
+	return -1
+}
+
+func underTest(dir string) bool { return dir == "test" || strings.HasPrefix(dir, "test/") }
+
+// knownPackages complains about packages that the table lacks, and of the
+// table that are not there.
+func knownPackages(files tree) []string {
+	var bad []string
+	there, folder := map[string]bool{}, map[string]bool{}
+	for _, f := range files.goFiles() {
+		if !f.test {
+			there[f.dir] = true
+			folder[path.Dir(f.dir)] = true
+		} else if _, ok := there[f.dir]; !ok {
+			there[f.dir] = false
+		}
+	}
+	var dirs []string
+	for dir := range there {
+		dirs = append(dirs, dir)
+	}
+	slices.Sort(dirs)
+	for _, dir := range dirs {
+		if !underTest(dir) && rank(dir) < 0 {
+			bad = append(bad, dir+" stands in no row; give it a place in test/house and in the design, with a reason")
+		}
+	}
+	for _, r := range rows {
+		for _, dir := range r.packages {
+			switch wanted := !slices.Contains(later, dir); {
+			case wanted && !there[dir] && !folder[dir]:
+				bad = append(bad, dir+" is in a row but not in the tree; build it or list it as later")
+			case !wanted && there[dir]:
+				bad = append(bad, dir+" is built; take it off the list of later packages")
+			}
+		}
+	}
+	return bad
+}
+
+// importDirection complains about imports that do not go down.
+func importDirection(files tree) []string {
+	var bad []string
+	for _, f := range files.goFiles() {
+		if underTest(f.dir) {
+			continue
+		}
+		for _, spec := range f.ast.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				continue
+			}
+			if why := refuse(f.dir, f.test, imported); why != "" {
+				bad = append(bad, fmt.Sprintf("%s imports %s: %s", f.at(spec), imported, why))
+			}
+		}
+	}
+	return bad
+}
+
+// refuse is why dir may not import a path, "" if it may.
+func refuse(dir string, test bool, imported string) string {
+	for _, k := range keepers {
+		if imported != strings.TrimSuffix(k.imports, "/") && !strings.HasPrefix(imported, strings.TrimSuffix(k.imports, "/")+"/") {
+			continue
+		}
+		if k.only != nil && !slices.Contains(k.only, dir) && "ferry/"+dir != imported || slices.Contains(k.never, dir) {
+			return k.because
+		}
+	}
+	to, ours := strings.CutPrefix(imported, "ferry/")
+	if !ours || to == dir {
+		return ""
+	}
+	if underTest(to) {
+		return "the product does not stand on its tests"
+	}
+	from, below := rank(dir), rank(to)
+	if from < 0 || below < 0 {
+		return "" // knownPackages says so once
+	}
+	if breaker(to) && !test && !breaker(dir) && dir != "internal/bench" {
+		return "it breaks or checks things, and is for tests and bench"
+	}
+	switch {
+	case below > from:
+		return ""
+	case below == from && (test || to == path.Dir(dir) || to == suiteOf(dir) || breaker(dir)):
+		// A test may look at a neighbour, a child at the interface of its parent.
+		return ""
+	case below == from:
+		return "that is sideways; " + rows[below].because
+	}
+	return "that is upwards; " + rows[below].because
+}
+
+func TestPackagesAreKnown(t *testing.T) { hold(t, knownPackages) }
+
+func TestImportsGoDown(t *testing.T) { hold(t, importDirection) }
+
+func TestTableIsSound(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range rows {
+		if r.because == "" {
+			t.Errorf("the row of %v has no reason", r.packages)
+		}
+		for _, dir := range r.packages {
+			if seen[dir] {
+				t.Errorf("%s stands in two rows", dir)
+			}
+			seen[dir] = true
+		}
+	}
+	for _, dir := range later {
+		if !seen[dir] {
+			t.Errorf("%s comes later but stands in no row", dir)
+		}
+	}
+	for _, k := range keepers {
+		if k.because == "" || k.only == nil == (k.never == nil) {
+			t.Errorf("the rule about %s needs a reason, and either only or never", k.imports)
+		}
+		for _, dir := range slices.Concat(k.only, k.never) {
+			if !seen[dir] {
+				t.Errorf("the rule about %s speaks of %s, which stands in no row", k.imports, dir)
+			}
+		}
+	}
+}
+
+func TestImportRulesCanFail(t *testing.T) {
+	source := func(imports ...string) string {
+		text := "package p\n"
+		for _, i := range imports {
+			text += "import _ " + strconv.Quote(i) + "\n"
+		}
+		return text
+	}
+	try(t, importDirection, []trial{
+		{"down", tree{"internal/agent/a.go": source("ferry/internal/sender", "ferry/internal/clock", "os")}, ""},
+		{"up", tree{"internal/wire/a.go": source("ferry/internal/ledger")}, "that is upwards; each touches one thing"},
+		{"sideways", tree{"internal/localfs/a.go": source("ferry/internal/ledger")}, "that is sideways; each touches one thing"},
+		{"sideways in a test", tree{"internal/localfs/a_test.go": source("ferry/internal/ledger")}, ""},
+		{"up in a test", tree{"internal/localfs/a_test.go": source("ferry/internal/agent")}, "that is upwards"},
+		{"its own test", tree{"internal/wire/a_test.go": source("ferry/internal/wire")}, ""},
+		{"its own test, kept", tree{"internal/config/a_test.go": source("ferry/internal/config")}, ""},
+		{"child and parent", tree{"internal/lane/queue/a.go": source("ferry/internal/lane", "ferry/internal/flow")}, ""},
+		{"parent and child", tree{"internal/lane/a.go": source("ferry/internal/lane/queue")}, "that is sideways"},
+		{"nats", tree{"internal/agent/a.go": source("github.com/nats-io/nats.go")}, "one package knows its name"},
+		{"nats in a test", tree{"internal/agent/a_test.go": source("github.com/nats-io/nats.go/jetstream")}, "one package knows its name"},
+		{"nats in qmgr", tree{"internal/qmgr/a.go": source("github.com/nats-io/nats-server/v2/server")}, ""},
+		{"a name that only begins like it", tree{"internal/agent/a.go": source("go.etcd.io/bbolting")}, ""},
+		{"bbolt", tree{"internal/audit/a.go": source("go.etcd.io/bbolt")}, "decided in one place"},
+		{"config", tree{"internal/bench/a.go": source("ferry/internal/config")}, "owns its settings type"},
+		{"the other side", tree{"internal/sender/a_test.go": source("ferry/internal/receiver")}, "not memory"},
+		{"sender and qmgr", tree{"internal/sender/a.go": source("ferry/internal/qmgr")}, "their only conversation"},
+		{"faulty", tree{"internal/agent/a.go": source("ferry/internal/faulty")}, "for tests and bench"},
+		{"faulty in a test", tree{"internal/agent/a_test.go": source("ferry/internal/faulty")}, ""},
+		{"faulty in bench", tree{"internal/bench/a.go": source("ferry/internal/faulty")}, ""},
+		{"a suite", tree{"internal/ledger/ledgertest/a.go": source("ferry/internal/ledger", "testing")}, ""},
+		{"a suite in the product", tree{"internal/agent/a.go": source("ferry/internal/ledger/ledgertest")}, "for tests and bench"},
+		{"tests in the product", tree{"cmd/ferry/a.go": source("ferry/test/flow")}, "does not stand on its tests"},
+		{"a test from outside", tree{"test/faults/a_test.go": source("github.com/nats-io/nats.go", "ferry/internal/agent")}, ""},
+		{"the vocabulary", tree{"internal/transfer/a.go": source("ferry/internal/clock")}, "only the standard library"},
+	})
+	whole := tree{}
+	for _, r := range rows {
+		for _, dir := range r.packages {
+			if !slices.Contains(later, dir) {
+				whole[dir+"/a.go"] = "package p\n"
+			}
+		}
+	}
+	with := func(name, text string) tree {
+		more := tree{name: text}
+		for k, v := range whole {
+			more[k] = v
+		}
+		return more
+	}
+	lacking := with("README.md", "")
+	delete(lacking, "internal/wire/a.go")
+	folder := with("README.md", "")
+	delete(folder, "internal/lane/a.go")
+	try(t, knownPackages, []trial{
+		{"all there", whole, ""},
+		{"unknown", with("internal/magic/a.go", "package magic\n"), "internal/magic stands in no row"},
+		{"unknown child", with("internal/lane/pigeon/a.go", "package pigeon\n"), "internal/lane/pigeon stands in no row"},
+		{"a suite", with("internal/ledger/ledgertest/a.go", "package ledgertest\n"), ""},
+		{"a test", with("test/flow/a_test.go", "package flow_test\n"), ""},
+		{"a folder of others", folder, ""},
+		{"missing", lacking, "internal/wire is in a row but not in the tree"},
+		{"built", with("internal/record/a.go", "package record\n"), "internal/record is built"},
+	})
+}
