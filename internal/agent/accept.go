@@ -6,6 +6,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
+	"ferry/internal/localfs"
 	"ferry/internal/qmgr"
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
@@ -144,7 +145,7 @@ func (a *Agent) place(t *ledger.Tx, rec *ledger.Source) error {
 	}
 	return a.note(t, audit.Record{Event: event, Role: audit.RoleSource, Transfer: q.ID, Source: q.Source,
 		Destination: q.Destination, Originator: &q.Originator, Job: q.Job, Meta: q.Meta, Principal: rec.Principal,
-		State: rec.State, Reason: reason, Request: audit.FactsOf(q), Limits: localfsLimits()})
+		State: rec.State, Reason: reason, Request: audit.FactsOf(q), Limits: localfs.Limits()})
 }
 
 // enter hands a record over to the scheduler.

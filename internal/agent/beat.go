@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"ferry/internal/localfs"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -44,7 +45,7 @@ func (a *Agent) beat() *wire.Beat {
 	}
 	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: a.cfg.Name, Instance: a.instance, Status: wire.AgentReady,
 		Started: a.started, Time: a.cfg.Clock.Now(), Version: a.cfg.Version, Platform: platform(), Host: host, Mode: mode,
-		Durability: facts.Reduced, Roots: a.cfg.Roots, Limits: localfsLimits(), Settings: a.cfg.Settings,
+		Durability: facts.Reduced, Roots: a.cfg.Roots, Limits: localfs.Limits(), Settings: a.cfg.Settings,
 		MaxSource: a.cfg.MaxSource, MaxDest: a.cfg.MaxDestination, MaxQueued: a.cfg.MaxQueued}
 	if a.ledger == nil {
 		return b

@@ -3,14 +3,11 @@ package agent
 import (
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
-	"ferry/internal/localfs"
 	"ferry/internal/qmgr"
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
-
-func localfsLimits() []string { return localfs.Limits() }
 
 // reply takes one message of the REPLY queue to the side that it is for.
 func (a *Agent) reply(m qmgr.Message) {

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"time"
 
-	"ferry/internal/localfs"
 	"ferry/internal/transfer"
 )
 
@@ -45,7 +44,7 @@ func (in *Incoming) Deadline() time.Duration {
 type Item struct {
 	V       int               `json:"v"`
 	Point   *Checkpoint       `json:"point,omitempty"`      // Begun, with a safe point
-	Intent  *localfs.Intent   `json:"committing,omitempty"` // Committing
+	Intent  *transfer.Intent  `json:"committing,omitempty"` // Committing
 	Outcome *transfer.Outcome `json:"outcome,omitempty"`    // COMMITTED or FAILED
 }
 

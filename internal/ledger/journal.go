@@ -26,8 +26,10 @@ import (
 //	 2+n      source path   2+n  name   1 error kind   2+n error text
 //	END has, after its type: 8 symbolic links skipped
 //
-// A torn record at the end is what a crash leaves; it is cut off. A bad one
-// before others is damage and an error.
+// A crash leaves any part of what was not synced, so that the file is cut off
+// at the first bad record: nothing behind it was ever offered. Damage before
+// that point cannot be told from it here; the ledger's count of decided items
+// can, see CheckDamage.
 const (
 	journalMagic   = "FERRYITM"
 	journalVersion = 1
@@ -80,6 +82,15 @@ func (l *Ledger) Journal(id transfer.ID) (*Journal, error) {
 		return nil, err
 	}
 	return j, nil
+}
+
+// CheckDamage reports an error where the journal has fewer items than were
+// offered from it: the ledger says that the first n are decided.
+func (j *Journal) CheckDamage(n uint64) error {
+	if j.items < n {
+		return transfer.Errorf(transfer.KindInternal, "item journal %s is damaged: it has %d items, and %d are decided", j.f.Name(), j.items, n)
+	}
+	return nil
 }
 
 // DropJournal removes the item journal of a transfer that has ended.
@@ -229,12 +240,13 @@ type Cursor struct {
 	j    *Journal
 	r    *bufio.Reader
 	at   int64
+	end  int64 // of what r may read: behind it the file is being written
 	next uint64
 }
 
 // Cursor starts a reading.
 func (j *Journal) Cursor() *Cursor {
-	return &Cursor{j: j, at: 12, r: bufio.NewReaderSize(io.NewSectionReader(j.f, 12, 1<<62), 64<<10)}
+	return &Cursor{j: j, at: 12, end: 12, r: bufio.NewReaderSize(nil, 64<<10)}
 }
 
 // Next gives the next item and its number. With more false and a nil wait the
@@ -245,6 +257,10 @@ func (c *Cursor) Next() (n uint64, it transfer.Item, more bool, wait <-chan stru
 	c.j.mu.Unlock()
 	if c.at >= synced {
 		return 0, it, false, wake, nil
+	}
+	if c.at == c.end {
+		c.end = synced // records do not straddle it
+		c.r.Reset(io.NewSectionReader(c.j.f, c.at, c.end-c.at))
 	}
 	body, err := readRecord(c.r)
 	if err != nil {

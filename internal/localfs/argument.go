@@ -55,7 +55,7 @@ func (f *FS) argument(src transfer.Path, expand bool) *argument {
 	}
 	a.stem = a.place
 	for range parts[first:] {
-		a.stem = a.stem.up()
+		a.stem = a.stem.parent()
 	}
 	a.pat = newPattern(parts[first:])
 	for i, part := range a.pat {
@@ -64,11 +64,6 @@ func (f *FS) argument(src transfer.Path, expand bool) *argument {
 	}
 	a.spread = a.spread && !a.nested
 	return a
-}
-
-// up is the parent, also of a component directly beneath the root.
-func (l place) up() place {
-	return place{l.root, path.Dir(l.path), path.Dir(l.rel)}
 }
 
 // rest is the components of path below dir.
@@ -142,7 +137,7 @@ func (w *walker) sent(top place, parts []string) bool {
 		if top.isRoot() {
 			return w.req.Recursive
 		}
-		parts, top = []string{top.base()}, top.up()
+		parts, top = []string{top.base()}, top.parent()
 	}
 	d, err := w.fs.openDir(top)
 	if err != nil {

@@ -60,7 +60,7 @@ func (l *Landing) Commit(ctx context.Context, group []Pending) (done []transfer.
 // Retry goes on with items that a *PendingError listed, from where they stand:
 // what is not renamed is renamed, directories are synced again, outcomes
 // recorded.
-func (l *Landing) Retry(ctx context.Context, intents []Intent) ([]transfer.Outcome, error) {
+func (l *Landing) Retry(ctx context.Context, intents []transfer.Intent) ([]transfer.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ type commit struct {
 
 // A work is one item of a group.
 type work struct {
-	in    Intent
+	in    transfer.Intent
 	place place
 	part  *Partial // nil for a directory, a failed item, and in a retry
 	dir   *held    // that holds the file; or the directory that is the item
@@ -97,7 +97,7 @@ func (w *work) fail(err error) { w.in.Outcome.Err = transfer.AsError(err) }
 // add takes an item into the group. What is known to fail fails here.
 func (c *commit) add(p *Pending) {
 	l := c.l
-	w := &work{part: p.Partial, in: Intent{V: IntentVersion, Outcome: p.Outcome, Name: p.Name, Sum: p.Sum,
+	w := &work{part: p.Partial, in: transfer.Intent{V: transfer.IntentVersion, Outcome: p.Outcome, Name: p.Name, Sum: p.Sum,
 		Boot: l.fs.cfg.Boot, Durable: l.cfg.Durable, Mode: p.Mode, Mtime: p.Mtime}}
 	c.work = append(c.work, w)
 	if p.Partial != nil {
@@ -144,7 +144,7 @@ func (c *commit) look(w *work) {
 }
 
 // again takes an item of an earlier try.
-func (c *commit) again(in Intent) {
+func (c *commit) again(in transfer.Intent) {
 	w := &work{in: in}
 	c.work = append(c.work, w)
 	var err error
@@ -233,7 +233,7 @@ func (c *commit) files() (items []uint64) {
 	return items
 }
 
-func (c *commit) intents() (ins []Intent) {
+func (c *commit) intents() (ins []transfer.Intent) {
 	for _, w := range c.work {
 		if !w.early {
 			ins = append(ins, w.in)
@@ -356,7 +356,7 @@ func (c *commit) dirError(w *work, err error) {
 // durable only failures are recorded.
 func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
 	var outs []transfer.Outcome
-	var waiting, all []Intent
+	var waiting, all []transfer.Intent
 	why := syncErr
 	for _, w := range c.work {
 		all = append(all, w.in)

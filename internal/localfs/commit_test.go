@@ -284,8 +284,14 @@ func failNth(t *testing.T, n int, errno syscall.Errno, sticky, overwrite bool) b
 }
 
 func TestSyncErrorStartsTheGroupAgain(t *testing.T) {
-	fault := newFault(2, syscall.EIO)
-	fault.only = "sync"
+	for _, op := range []string{"sync", "close", "dirsync", "meta"} {
+		t.Run(op, func(t *testing.T) { startsAgain(t, op) })
+	}
+}
+
+func startsAgain(t *testing.T, op string) {
+	fault := newFault(1, syscall.EIO)
+	fault.only = op
 	f, dir := newFS(t, fault)
 	j := newJournal(fault)
 	l := lander(f, j, nil)

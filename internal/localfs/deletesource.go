@@ -47,6 +47,9 @@ func (f *FS) DeleteSource(p transfer.Path, id transfer.Identity, aside string, m
 // It may be repeated.
 func (f *FS) FinishDelete(p transfer.Path, id transfer.Identity, aside string) error {
 	del, err := f.deletion(p, id, aside)
+	if transfer.KindOf(err) == transfer.KindMissing {
+		return nil // its directory has gone, and the source with it
+	}
 	if err != nil {
 		return err
 	}

@@ -62,11 +62,6 @@ func (h handle) names(n int) ([]string, error) {
 	return h.f.Readdirnames(n)
 }
 
-func (h handle) rewind() error {
-	_, err := h.f.Seek(0, 0)
-	return err
-}
-
 // realPath is where the directory lies now.
 func (h handle) realPath() (string, error) {
 	return os.Readlink("/proc/self/fd/" + strconv.Itoa(h.fd()))

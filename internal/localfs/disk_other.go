@@ -75,16 +75,11 @@ func (h handle) stat() (stat, error) { return fstat(h.f) }
 
 func (h handle) names(n int) ([]string, error) {
 	if n < 0 {
-		if err := h.rewind(); err != nil {
+		if _, err := h.f.Seek(0, 0); err != nil {
 			return nil, err
 		}
 	}
 	return h.f.Readdirnames(n)
-}
-
-func (h handle) rewind() error {
-	_, err := h.f.Seek(0, 0)
-	return err
 }
 
 func (h handle) realPath() (string, error) { return filepath.EvalSymlinks(h.f.Name()) }

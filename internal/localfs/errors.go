@@ -34,6 +34,8 @@ func notOffered(err error) bool {
 	return errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS) || errors.Is(err, errors.ErrUnsupported)
 }
 
+const spaceHint = "free some space; the transfer goes on by itself"
+
 func wrap(k transfer.Kind, err error, hint, format string, args ...any) *transfer.Error {
 	return &transfer.Error{Kind: k, Text: fmt.Sprintf(format, args...), Hint: hint, Err: err}
 }
@@ -63,7 +65,7 @@ func targetError(p transfer.Path, err error) error {
 	case errors.As(err, &e):
 		return err
 	case isNoSpace(err):
-		return wrap(transfer.KindNoSpace, err, "free some space; the transfer goes on by itself", "no space is left for %s: %s", p, reason(err))
+		return wrap(transfer.KindNoSpace, err, spaceHint, "no space is left for %s: %s", p, reason(err))
 	case errors.Is(err, syscall.EISDIR):
 		return isDirectory(p)
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):

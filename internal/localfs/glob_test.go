@@ -4,6 +4,8 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"ferry/internal/transfer"
 )
 
 func TestMatchName(t *testing.T) {
@@ -50,7 +52,7 @@ func FuzzMatchName(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if hidden(name) && !hidden(pat) || strings.HasPrefix(name, reserved) && IsPattern(pathOf(pat)) {
+		if hidden(name) && !hidden(pat) || strings.HasPrefix(name, reserved) && IsPattern(transfer.Path(pat)) {
 			want = false
 		}
 		if got := matchName(pat, name); got != want {

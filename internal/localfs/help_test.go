@@ -103,15 +103,15 @@ func temporaries(t testing.TB, dir string) (found []string) {
 type memJournal struct {
 	mu         sync.Mutex
 	fault      *faultDisk
-	committing map[uint64]Intent
+	committing map[uint64]transfer.Intent
 	outcomes   map[uint64]transfer.Outcome
 }
 
 func newJournal(f *faultDisk) *memJournal {
-	return &memJournal{fault: f, committing: map[uint64]Intent{}, outcomes: map[uint64]transfer.Outcome{}}
+	return &memJournal{fault: f, committing: map[uint64]transfer.Intent{}, outcomes: map[uint64]transfer.Outcome{}}
 }
 
-func (j *memJournal) Committing(ins []Intent) error {
+func (j *memJournal) Committing(ins []transfer.Intent) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, in := range ins { // it may be recorded although it fails: the worse case
@@ -313,4 +313,19 @@ func realTemp(t testing.TB) string {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	return dir
+}
+
+// waitForTick writes until the file system's clock has moved, so that the next
+// change has a time of its own.
+func waitForTick(t *testing.T, dir string) {
+	t.Helper()
+	p := filepath.Join(dir, "tick")
+	at := func() int64 {
+		must(t, os.WriteFile(p, []byte("."), 0o600))
+		fi, err := os.Stat(p)
+		must(t, err)
+		return fi.ModTime().UnixNano()
+	}
+	for was := at(); at() == was; {
+	}
 }

@@ -19,27 +19,6 @@ type Pending struct {
 	Name    transfer.Path
 }
 
-// IntentVersion is the version of Intent that this code writes.
-const IntentVersion = 1
-
-// An Intent is what the ledger holds of an item from just before its rename
-// until its outcome: everything by which Recover decides it after a crash.
-type Intent struct {
-	V        int                `json:"v"`
-	Outcome  transfer.Outcome   `json:"outcome"`
-	Name     transfer.Path      `json:"name"`
-	Temp     string             `json:"temp,omitempty"` // the temporary's name in its directory
-	Ino      uint64             `json:"ino,omitempty"`
-	Dev      uint64             `json:"dev,omitempty"`
-	Size     int64              `json:"size,omitempty"`
-	Sum      string             `json:"sum,omitempty"`
-	Boot     string             `json:"boot,omitempty"`
-	Durable  bool               `json:"durable,omitempty"`
-	Replaces *transfer.Identity `json:"replaces,omitempty"` // of the file that is overwritten
-	Mode     uint32             `json:"mode"`
-	Mtime    int64              `json:"mtime"`
-}
-
 // A SyncError says that a group could not be made durable, or that there was no
 // space to. Nothing was renamed and the temporaries are gone; each item is to
 // be sent again into a new one. Its kind is NoSpace or Unwritable.
@@ -58,7 +37,7 @@ func (e *SyncError) Unwrap() error { return e.Err }
 // final names, but it is not certain that this would survive. Give them to
 // Retry until it is.
 type PendingError struct {
-	Intents []Intent
+	Intents []transfer.Intent
 	Err     error
 }
 

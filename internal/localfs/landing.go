@@ -26,7 +26,7 @@ type LandConfig struct {
 // durable when it returns nil. When it returns an error, it may or may not be.
 type Journal interface {
 	// Committing records what is about to be renamed.
-	Committing([]Intent) error
+	Committing([]transfer.Intent) error
 	// Committed records how items ended, in place of what Committing recorded
 	// of them. Recording the same outcomes again is no error.
 	Committed([]transfer.Outcome) error

@@ -80,5 +80,3 @@ func target(res transfer.Resolution, name transfer.Path) transfer.Path {
 	_, below, _ := strings.Cut(string(name), "/")
 	return transfer.Path(path.Join(string(res.Base), below))
 }
-
-func pathOf(p string) transfer.Path { return transfer.Path(p) }

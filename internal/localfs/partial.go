@@ -96,12 +96,11 @@ func (p *Partial) reserve(size int64) error {
 }
 
 func (p *Partial) noSpace(need int64, err error) error {
-	const hint = "free some space; the transfer goes on by itself"
 	free, ferr := p.dir.free()
 	if ferr != nil {
-		return wrap(transfer.KindNoSpace, err, hint, "%s needs %d bytes and there is no space for them", p.path(), need)
+		return wrap(transfer.KindNoSpace, err, spaceHint, "%s needs %d bytes and there is no space for them", p.path(), need)
 	}
-	return wrap(transfer.KindNoSpace, err, hint, "%s needs %d bytes, %d are free", p.path(), need, free)
+	return wrap(transfer.KindNoSpace, err, spaceHint, "%s needs %d bytes, %d are free", p.path(), need, free)
 }
 
 // usable is nil unless the partial is closed or poisoned. The lock is held.

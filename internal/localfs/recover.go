@@ -55,10 +55,10 @@ func (v Verdict) String() string {
 // It may be called again after a crash at any point in it, or before its
 // verdict was recorded: it removes a temporary only where that cannot change
 // the verdict. An error means that it could not be decided yet.
-func (l *Landing) Recover(in Intent, bootID string) (Verdict, transfer.Outcome, error) {
+func (l *Landing) Recover(in transfer.Intent, bootID string) (Verdict, transfer.Outcome, error) {
 	r := &recovery{l: l, in: in, sameBoot: in.Boot != "" && in.Boot == bootID}
-	if in.V > IntentVersion {
-		return 0, in.Outcome, transfer.Errorf(transfer.KindVersion, "the record of %s has version %d; this is version %d", in.Outcome.Path, in.V, IntentVersion)
+	if in.V > transfer.IntentVersion {
+		return 0, in.Outcome, transfer.Errorf(transfer.KindVersion, "the record of %s has version %d; this is version %d", in.Outcome.Path, in.V, transfer.IntentVersion)
 	}
 	if in.Outcome.Err != nil {
 		return Refused, in.Outcome, nil
@@ -86,7 +86,7 @@ func (l *Landing) Recover(in Intent, bootID string) (Verdict, transfer.Outcome, 
 // A recovery is one item being decided.
 type recovery struct {
 	l        *Landing
-	in       Intent
+	in       transfer.Intent
 	place    place
 	dir      *held
 	sameBoot bool

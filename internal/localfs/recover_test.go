@@ -16,7 +16,7 @@ var errCrash = syscall.EPIPE
 
 // committing makes an item that is COMMITTING: the journal has it, its
 // temporary is whole and not yet renamed.
-func committing(t *testing.T, dir, name string, change func(*LandConfig)) (Intent, string) {
+func committing(t *testing.T, dir, name string, change func(*LandConfig)) (transfer.Intent, string) {
 	t.Helper()
 	f := openFS(t, nil, dir)
 	fault := newFault(1, errCrash)
@@ -30,7 +30,7 @@ func committing(t *testing.T, dir, name string, change func(*LandConfig)) (Inten
 	}
 	b, err := json.Marshal(j.committing[1])
 	must(t, err)
-	var in Intent
+	var in transfer.Intent
 	must(t, json.Unmarshal(b, &in)) // as the ledger gives it back
 	return in, filepath.Join(dir, filepath.Dir(name), in.Temp)
 }
@@ -152,7 +152,7 @@ func spoil(t *testing.T, p string) {
 func TestRecoverDirectoryAndFailure(t *testing.T) {
 	f, dir := newFS(t, nil)
 	l := lander(f, newJournal(nil), nil)
-	in := Intent{V: 1, Name: "d/e", Mode: 0o700, Mtime: 1e18, Durable: true, Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemDir}}
+	in := transfer.Intent{V: 1, Name: "d/e", Mode: 0o700, Mtime: 1e18, Durable: true, Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemDir}}
 	v, _, err := l.Recover(in, "")
 	must(t, err)
 	if fi, err := os.Stat(filepath.Join(dir, "d/e")); v != Done || err != nil || fi.ModTime().UnixNano() != 1e18 {
@@ -162,7 +162,7 @@ func TestRecoverDirectoryAndFailure(t *testing.T) {
 	if v, o, err := l.Recover(in, ""); v != Refused || o.OK() || err != nil {
 		t.Fatal(v, o, err)
 	}
-	in = Intent{V: 1, Name: "../x", Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemFile}}
+	in = transfer.Intent{V: 1, Name: "../x", Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemFile}}
 	if v, _, err := l.Recover(in, ""); v != Refused || err != nil {
 		t.Fatal(v, err)
 	}

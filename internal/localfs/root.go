@@ -190,7 +190,8 @@ func (f *FS) locate(p transfer.Path) (place, error) {
 	return place{best, abs, rel}, nil
 }
 
-// parent is the place of the directory that holds this one; not of a root.
+// parent is the place of the directory that holds this one, which must not be
+// a root.
 func (l place) parent() place {
 	return place{l.root, path.Dir(l.path), path.Dir(l.rel)}
 }

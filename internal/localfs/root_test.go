@@ -240,21 +240,6 @@ func TestSource(t *testing.T) {
 	wantKind(t, err, transfer.KindMissing)
 }
 
-// waitForTick writes until the file system's clock has moved, so that the next
-// change has a time of its own.
-func waitForTick(t *testing.T, dir string) {
-	t.Helper()
-	p := filepath.Join(dir, "tick")
-	at := func() int64 {
-		must(t, os.WriteFile(p, []byte("."), 0o600))
-		fi, err := os.Stat(p)
-		must(t, err)
-		return fi.ModTime().UnixNano()
-	}
-	for was := at(); at() == was; {
-	}
-}
-
 func TestResolve(t *testing.T) {
 	f, dir := newFS(t, nil)
 	tree(t, dir, "d/", "file", "out")
@@ -340,7 +325,7 @@ func FuzzName(f *testing.F) {
 
 func TestSparseStaysSparse(t *testing.T) {
 	fault := newFault(0, nil)
-	f, dir := newFS(t, fault)
+	f, _ := newFS(t, fault)
 	j := newJournal(fault)
 	l := lander(f, j, nil)
 	const size = 64 << 20
@@ -354,7 +339,7 @@ func TestSparseStaysSparse(t *testing.T) {
 	}
 	must(t, p.Write(body(10, 1)))
 	must(t, p.Skip(size/2-10))
-	_, err = l.Commit(t.Context(), []Pending{{Partial: p, Name: "sparse", Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemFile}}})
+	_, err = l.Commit(t.Context(), []Pending{{Partial: p, Name: "sparse", Mode: 0o600, Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemFile}}})
 	must(t, err)
 	s, err := f.OpenSource("sparse")
 	must(t, err)
@@ -369,7 +354,6 @@ func TestSparseStaysSparse(t *testing.T) {
 		t.Error("zeros of a file without holes were not written")
 	}
 	must(t, full.Discard())
-	_ = dir
 }
 
 func TestReleaseGivesSpaceBack(t *testing.T) {

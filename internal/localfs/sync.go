@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"ferry/internal/failpoint"
+	"ferry/internal/transfer"
 )
 
 // syncsAtOnce bounds the syncs that one group has under way.
@@ -163,7 +164,7 @@ func (l *Landing) openDirty(path string) *held {
 	if h := l.dirs.get(path); h != nil {
 		return h
 	}
-	p, err := l.fs.locate(pathOf(path))
+	p, err := l.fs.locate(transfer.Path(path))
 	if err != nil {
 		return nil
 	}
@@ -186,7 +187,7 @@ func (l *Landing) syncDir(d *Dir) error {
 		return nil
 	}
 	if err != nil {
-		return syncFailed(pathOf(d.path), err)
+		return syncFailed(transfer.Path(d.path), err)
 	}
 	return nil
 }

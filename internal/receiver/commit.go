@@ -155,21 +155,23 @@ func (i *incoming) committed(c committed) {
 // its start; what had come as far as COMMITTING is decided by inode and digest
 // before the next epoch.
 func (i *incoming) commitFailed(c committed) {
-	decided := map[uint64]bool{}
-	for _, o := range c.outcomes {
-		decided[o.Item] = true
+	keep, err := i.undecidedIntents()
+	if err != nil {
+		i.log.Error("the ledger cannot be read", "err", err)
 	}
-	var stuck *localfs.PendingError
+	for _, o := range c.outcomes {
+		keep[o.Item] = true
+	}
 	for n := range c.group {
 		e := &c.group[n]
-		if !decided[e.pending.Outcome.Item] && !errors.As(c.err, &stuck) {
+		if err == nil && !keep[e.pending.Outcome.Item] {
 			e.discard()
 		}
 	}
 	switch {
 	case errors.Is(c.err, errRedo):
 		i.again = "an item begins again"
-	case errors.As(c.err, new(*localfs.SyncError)):
+	case errors.As(c.err, new(*localfs.SyncError)) && transfer.KindOf(c.err) != transfer.KindNoSpace:
 		i.log.Error("a group could not be synced and is sent again", "err", c.err)
 		i.again = "a sync failed"
 	case i.r.ctx.Err() != nil:
@@ -194,7 +196,7 @@ func (i *incoming) commitFailed(c committed) {
 type journal incoming
 
 // Committing records what is about to be renamed.
-func (j *journal) Committing(intents []localfs.Intent) error {
+func (j *journal) Committing(intents []transfer.Intent) error {
 	return j.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		for n := range intents {
 			if err := t.PutItem(j.id, intents[n].Outcome.Item, ledger.Item{Intent: &intents[n]}); err != nil {
@@ -253,15 +255,7 @@ func noteItems(outcomes []transfer.Outcome, note func([]transfer.Outcome) error)
 // by a directory that could not be synced (R21, R22). It reports false, and has
 // told the source to wait, where that is not possible yet.
 func (i *incoming) settleCommitting() bool {
-	var intents []localfs.Intent
-	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
-		return t.Items(i.id, func(item uint64, it *ledger.Item) error {
-			if it.Intent != nil && !i.rec.Decided.Has(item) {
-				intents = append(intents, *it.Intent)
-			}
-			return nil
-		})
-	})
+	intents, err := i.intents()
 	for n := 0; err == nil && n < len(intents); n++ {
 		err = i.settleIntent(intents[n])
 	}
@@ -278,7 +272,31 @@ func (i *incoming) settleCommitting() bool {
 	return false
 }
 
-func (i *incoming) settleIntent(in localfs.Intent) error {
+// intents are the items that are in COMMITTING and undecided.
+func (i *incoming) intents() (out []transfer.Intent, err error) {
+	err = i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		return t.Items(i.id, func(item uint64, it *ledger.Item) error {
+			if it.Intent != nil && !i.rec.Decided.Has(item) {
+				out = append(out, *it.Intent)
+			}
+			return nil
+		})
+	})
+	return out, err
+}
+
+// undecidedIntents are their numbers: a temporary of theirs must not be
+// removed, or its absence would read as "taken by a consumer".
+func (i *incoming) undecidedIntents() (map[uint64]bool, error) {
+	keep := map[uint64]bool{}
+	intents, err := i.intents()
+	for n := range intents {
+		keep[intents[n].Outcome.Item] = true
+	}
+	return keep, err
+}
+
+func (i *incoming) settleIntent(in transfer.Intent) error {
 	verdict, outcome, err := i.landing.Recover(in, i.r.cfg.Boot)
 	if err != nil {
 		return err

@@ -145,6 +145,9 @@ func (i *incoming) reopenFile(item uint64, b *wire.Begin) error {
 		return i.forgetPoint(item)
 	}
 	p, err := i.landing.Reopen(item, b.Name, pt.Point, b.Size, b.Allocated)
+	if transfer.KindOf(err) == transfer.KindNoSpace {
+		return err // the temporary is good; there is no room for the rest
+	}
 	if err != nil {
 		i.log.Warn("a temporary cannot be resumed; the item starts again", "item", item, "err", err)
 		return i.forgetPoint(item)

@@ -189,6 +189,9 @@ func (r *Receiver) start(a *incoming) {
 
 func (r *Receiver) ended(a *incoming) {
 	a.closeEpoch()
+	if a.landing != nil {
+		a.landing.Close()
+	}
 	r.mu.Lock()
 	delete(r.actors, a.id)
 	r.mu.Unlock()

@@ -2,11 +2,13 @@ package sender
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"ferry/internal/audit"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
+	"ferry/internal/localfs"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -60,21 +62,17 @@ func (o *Outgoing) cancelWanted() bool {
 
 func (o *Outgoing) openMessage(rec *ledger.Source) *wire.Message {
 	q := rec.Request
-	several := len(q.Sources) > 1 || len(q.Sources) == 1 && isPattern(q.Sources[0])
+	several := len(q.Sources) > 1
+	for _, p := range q.Sources {
+		several = several || localfs.IsPattern(p)
+		if !localfs.HasOwnName(p) && !strings.HasSuffix(string(q.Dest), "/") {
+			q.Dest += "/" // what is in it goes into DEST, be it there already or not
+		}
+	}
 	q.Sources = nil
 	q.Settings = q.Settings.Or(o.cfg.Settings)
 	return &wire.Message{Kind: wire.KindOpen, Open: &wire.Open{Nonce: rec.Nonce, Source: o.cfg.Ledger.IncarnationText(),
 		Dest: rec.Dest, Several: several, Request: q, MaxChunk: o.cfg.MaxChunk}}
-}
-
-// isPattern reports whether a source may stand for several.
-func isPattern(p transfer.Path) bool {
-	for _, c := range []byte(p) {
-		if c == '*' || c == '?' {
-			return true
-		}
-	}
-	return false
 }
 
 // answered takes a message while OPEN is unanswered; done ends the negotiation.

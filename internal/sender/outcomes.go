@@ -8,6 +8,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
+	"ferry/internal/localfs"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -196,7 +197,7 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) error {
 			if fresh[n] = dels[n].Aside == "" || fresh[n]; !fresh[n] {
 				continue
 			}
-			dels[n].Aside = fmt.Sprintf(".ferry-%x-%d.del", o.ID[6:], items[n])
+			dels[n].Aside = localfs.AsideName(o.cfg.Ledger.Incarnation(), o.ID, items[n])
 			if err := t.PutDelete(o.ID, items[n], dels[n]); err != nil {
 				return err
 			}

@@ -346,6 +346,7 @@ func (o *Outgoing) step(ctx context.Context) (*Verdict, error) {
 
 // wait moves to Waiting.
 func (o *Outgoing) wait(reason *transfer.Error, place int) (*Verdict, error) {
+	o.log.Info("the transfer waits", "reason", reason, "place", place)
 	o.mu.Lock()
 	o.live.place, o.live.nextTry = place, o.cfg.Clock.Now().Add(waitRetry)
 	o.mu.Unlock()

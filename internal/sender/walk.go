@@ -26,6 +26,10 @@ func (o *Outgoing) startWalk() error {
 		if err != nil {
 			return err
 		}
+		if err := j.CheckDamage(o.rec.Decided.Below()); err != nil {
+			j.Close()
+			return err
+		}
 		o.journal = j
 	}
 	o.walkErr = nil

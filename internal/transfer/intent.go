@@ -1,0 +1,22 @@
+package transfer
+
+// IntentVersion is the version of Intent that this code writes.
+const IntentVersion = 1
+
+// An Intent is what the ledger holds of an item from just before its rename
+// until its outcome: everything by which Recover decides it after a crash.
+type Intent struct {
+	V        int       `json:"v"`
+	Outcome  Outcome   `json:"outcome"`
+	Name     Path      `json:"name"`
+	Temp     string    `json:"temp,omitempty"` // the temporary's name in its directory
+	Ino      uint64    `json:"ino,omitempty"`
+	Dev      uint64    `json:"dev,omitempty"`
+	Size     int64     `json:"size,omitempty"`
+	Sum      string    `json:"sum,omitempty"`
+	Boot     string    `json:"boot,omitempty"`
+	Durable  bool      `json:"durable,omitempty"`
+	Replaces *Identity `json:"replaces,omitempty"` // of the file that is overwritten
+	Mode     uint32    `json:"mode"`
+	Mtime    int64     `json:"mtime"`
+}

@@ -1,0 +1,37 @@
+//go:build linux
+
+// Package flow_test tells whole stories with real processes: the built ferry,
+// real files, real kill -9. Each test says in a sentence what must come true.
+package flow_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"ferry/test/flow/network"
+)
+
+// ferry is the binary under test, built once.
+var ferry string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "ferry-flow-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		ferry, err = network.Build(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// up starts a queue manager and agents.
+func up(t *testing.T, agents ...string) *network.Network {
+	t.Helper()
+	return network.Up(t, network.Setup{Ferry: ferry, Agents: agents})
+}

@@ -1,0 +1,397 @@
+//go:build linux
+
+package network
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A Reason is an error as JSON shows it.
+type Reason struct {
+	Kind json.RawMessage `json:"kind"`
+	Text string          `json:"text"`
+	Hint string          `json:"hint"`
+}
+
+func (r *Reason) String() string {
+	if r == nil {
+		return "no reason"
+	}
+	return r.Text
+}
+
+// A Progress is a transfer as `ferry` shows it while it runs.
+type Progress struct {
+	MessageType string  `json:"message_type"`
+	ID          string  `json:"id"`
+	State       string  `json:"state"`
+	Code        int     `json:"result_code"`
+	Reason      *Reason `json:"reason"`
+	Place       int     `json:"place"`
+	Files       int64   `json:"files"`
+	FilesFailed int64   `json:"files_failed"`
+	Bytes       int64   `json:"bytes"`
+	BytesSent   int64   `json:"bytes_sent"`
+	BytesHeld   int64   `json:"bytes_held"`
+	Resumes     int64   `json:"resumes"`
+	BytesResent int64   `json:"bytes_resent"`
+	Ended       string  `json:"ended"`
+	Source      string  `json:"source"`
+	Destination string  `json:"destination"`
+}
+
+// Final reports whether the transfer is over.
+func (p *Progress) Final() bool {
+	switch p.State {
+	case "successful", "partial", "failed", "cancelled":
+		return true
+	}
+	return false
+}
+
+// A Summary is the last line of `ferry send --json`, in the words of the
+// contract.
+type Summary struct {
+	MessageType string  `json:"message_type"`
+	ID          string  `json:"id"`
+	State       string  `json:"state"`
+	ResultCode  int     `json:"result_code"`
+	Files       int64   `json:"files"`
+	FilesFailed int64   `json:"files_failed"`
+	Bytes       int64   `json:"bytes"`
+	Seconds     float64 `json:"seconds"`
+	Lane        string  `json:"lane"`
+	Resumes     int64   `json:"resumes"`
+	BytesResent int64   `json:"bytes_resent"`
+	Directories int64   `json:"directories"`
+	Warnings    int64   `json:"warnings"`
+}
+
+// A Result is what a command ended with.
+type Result struct {
+	n       *Network
+	Args    []string
+	Code    int
+	Stdout  string
+	Stderr  string
+	Summary Summary // of a send that ended with one
+}
+
+// Ends expects a send to have ended in a state with a result code.
+func (r Result) Ends(state string, code int) Result {
+	r.n.t.Helper()
+	if r.Summary.State != state || r.Summary.ResultCode != code || r.Code != code {
+		r.n.t.Fatalf("ferry %s ended in state %q with code %d (exit code %d), not %q with %d\n%s\n%s",
+			strings.Join(r.Args, " "), r.Summary.State, r.Summary.ResultCode, r.Code, state, code, r.Stderr, r.Stdout)
+	}
+	return r
+}
+
+// OK expects a command to have ended with 0.
+func (r Result) OK() Result {
+	r.n.t.Helper()
+	if r.Code != 0 {
+		r.n.t.Fatalf("ferry %s ended with %d\n%s\n%s", strings.Join(r.Args, " "), r.Code, r.Stderr, r.Stdout)
+	}
+	return r
+}
+
+// A Sending is a `ferry send` that runs.
+type Sending struct {
+	n     *Network
+	cmd   *exec.Cmd
+	err   bytes.Buffer
+	ended chan struct{}
+	fail  error
+
+	mu   sync.Mutex
+	out  bytes.Buffer
+	line int
+	last Progress
+}
+
+// Write takes what comes on stdout, line by line.
+func (s *Sending) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.out.Write(b)
+	for {
+		rest := s.out.Bytes()[s.line:]
+		end := bytes.IndexByte(rest, '\n')
+		if end < 0 {
+			return len(b), nil
+		}
+		var p Progress
+		if json.Unmarshal(rest[:end], &p) == nil && p.ID != "" {
+			s.last = p
+		}
+		s.line += end + 1
+	}
+}
+
+// Last is the newest line that the command has written.
+func (s *Sending) Last() Progress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// Running reports whether the command has not ended yet.
+func (s *Sending) Running() bool {
+	select {
+	case <-s.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// ID waits until the transfer's ID is known: coordination lists a transfer as
+// soon as it is submitted.
+func (s *Sending) ID() string {
+	s.n.t.Helper()
+	s.n.Until("the transfer has an ID", func() bool { return s.Last().ID != "" || !s.Running() })
+	if s.Last().ID == "" {
+		s.n.t.Fatalf("ferry %s ended without an ID: %s", strings.Join(s.cmd.Args[1:], " "), s.err.String())
+	}
+	return s.Last().ID
+}
+
+// Interrupt sends the command a signal, as Ctrl-C does.
+func (s *Sending) Interrupt() {
+	s.n.t.Helper()
+	s.n.must(s.cmd.Process.Signal(syscall.SIGINT))
+}
+
+// Wait waits for the end.
+func (s *Sending) Wait() Result {
+	s.n.t.Helper()
+	return s.WaitFor(patience)
+}
+
+// WaitFor is Wait for what may take longer than most.
+func (s *Sending) WaitFor(limit time.Duration) Result {
+	s.n.t.Helper()
+	select {
+	case <-s.ended:
+	case <-time.After(limit):
+		s.cmd.Process.Kill()
+		<-s.ended
+		s.n.t.Fatalf("ferry %s has not ended after %s\n%s\n%s", strings.Join(s.cmd.Args[1:], " "), limit, s.err.String(), lastLines(s.out.String(), 5))
+	}
+	s.n.must(s.fail)
+	r := Result{n: s.n, Args: s.cmd.Args[1:], Code: s.cmd.ProcessState.ExitCode(), Stdout: s.out.String(), Stderr: s.err.String()}
+	lines := strings.Split(strings.TrimSpace(r.Stdout), "\n")
+	if sum := (Summary{}); json.Unmarshal([]byte(lines[len(lines)-1]), &sum) == nil && sum.MessageType == "summary" {
+		r.Summary = sum
+	}
+	return r
+}
+
+func lastLines(s string, n int) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// Async starts a ferry command in an agent's root, without waiting for its end.
+func (n *Network) Async(args ...string) *Sending {
+	n.t.Helper()
+	s := &Sending{n: n, ended: make(chan struct{})}
+	s.cmd = exec.Command(n.setup.Ferry, args...)
+	s.cmd.Dir = n.dir
+	s.cmd.Stdout, s.cmd.Stderr = s, &s.err
+	n.must(n.start(s.cmd))
+	go func() {
+		_, s.fail = exitCode(s.cmd.Wait())
+		close(s.ended)
+	}()
+	return s
+}
+
+// Ferry runs a ferry command to its end.
+func (n *Network) Ferry(args ...string) Result {
+	n.t.Helper()
+	return n.Async(args...).Wait()
+}
+
+// SendAsync starts `ferry send --json`.
+func (n *Network) SendAsync(args ...string) *Sending {
+	n.t.Helper()
+	return n.Async(append([]string{"send", "--json"}, args...)...)
+}
+
+// Send runs `ferry send --json` to its end.
+func (n *Network) Send(args ...string) Result {
+	n.t.Helper()
+	return n.SendAsync(args...).Wait()
+}
+
+// Detach submits a transfer, gives its ID and does not wait. An agent that has
+// not taken it yet is not an error.
+func (n *Network) Detach(args ...string) string {
+	n.t.Helper()
+	r := n.Async(append([]string{"send", "--json", "--detach"}, args...)...).Wait()
+	var p Progress
+	if err := json.Unmarshal([]byte(r.Stdout), &p); err != nil || p.ID == "" || r.Code != 0 && r.Code != 3 {
+		n.t.Fatalf("ferry %s: %d %s %s", strings.Join(r.Args, " "), r.Code, r.Stdout, r.Stderr)
+	}
+	return p.ID
+}
+
+// each decodes JSON Lines.
+func each[T any](n *Network, r Result) []T {
+	n.t.Helper()
+	r.OK()
+	var all []T
+	for line := range strings.Lines(r.Stdout) {
+		var v T
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			n.t.Fatalf("ferry %s wrote what is not JSON: %v\n%s", strings.Join(r.Args, " "), err, line)
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// Status is what `ferry transfer show` says.
+func (n *Network) Status(id string) Progress {
+	n.t.Helper()
+	all := each[Progress](n, n.Ferry("transfer", "show", "--json", id))
+	if len(all) != 1 {
+		n.t.Fatalf("ferry transfer show %s showed %d transfers", id, len(all))
+	}
+	return all[0]
+}
+
+// Transfers is what `ferry transfer ls` says, newest first.
+func (n *Network) Transfers() []Progress {
+	n.t.Helper()
+	return each[Progress](n, n.Ferry("transfer", "ls", "--json"))
+}
+
+// WaitState waits until a transfer is in one of the states. Another final
+// state ends the test.
+func (n *Network) WaitState(id string, states ...string) Progress {
+	n.t.Helper()
+	var p Progress
+	n.UntilEvery(fmt.Sprintf("transfer %s is %s", id, strings.Join(states, " or ")), 50*time.Millisecond, func() bool {
+		p = n.Status(id)
+		for _, s := range states {
+			if p.State == s {
+				return true
+			}
+		}
+		if p.Final() {
+			n.t.Fatalf("transfer %s is %s (%s), not %s", id, p.State, p.Reason, strings.Join(states, " or "))
+		}
+		return false
+	})
+	return p
+}
+
+// An Agent is what `ferry agent ls` says of one.
+type Agent struct {
+	Agent  string `json:"agent"`
+	State  string `json:"state"`
+	Age    int64  `json:"age_ns"`
+	Outbox int    `json:"outbox"`
+	Mode   string `json:"mode"`
+}
+
+// AgentOf is what `ferry agent ls` says of an agent; the zero Agent where it is
+// not listed.
+func (n *Network) AgentOf(name string) Agent {
+	n.t.Helper()
+	for _, a := range each[Agent](n, n.Ferry("agent", "ls", "--json")) {
+		if a.Agent == name {
+			return a
+		}
+	}
+	return Agent{}
+}
+
+// An Outcome is how one item ended, as an audit record has it.
+type Outcome struct {
+	Item   uint64  `json:"item"`
+	Type   int     `json:"type"`
+	Path   string  `json:"path"`
+	Source string  `json:"source"`
+	Size   int64   `json:"size"`
+	Digest string  `json:"digest"`
+	SrcSum string  `json:"source_digest"`
+	Taken  bool    `json:"taken"`
+	Error  *Reason `json:"error"`
+}
+
+// A Record is one audit record.
+type Record struct {
+	Agent       string          `json:"agent"`
+	Event       string          `json:"event"`
+	Role        string          `json:"role"`
+	Transfer    string          `json:"transfer"`
+	Source      string          `json:"source"`
+	Destination string          `json:"destination"`
+	Originator  json.RawMessage `json:"originator"`
+	Job         string          `json:"job"`
+	Items       []Outcome       `json:"items"`
+	State       string          `json:"state"`
+	Error       *Reason         `json:"error"`
+	Code        int             `json:"result_code"`
+}
+
+// Audit waits until coordination has the last word of both sides on a
+// transfer, and gives all of its records, oldest first.
+func (n *Network) Audit(id string) []Record {
+	n.t.Helper()
+	var all []Record
+	n.UntilEvery("the audit of "+id+" is complete", 50*time.Millisecond, func() bool {
+		r := n.Ferry("audit", "show", "--json", id)
+		if r.Code != 0 {
+			return false
+		}
+		all = each[Record](n, r)
+		source, dest := false, false
+		for _, rec := range all {
+			last := rec.Event == "completed" || rec.Event == "failed" || rec.Event == "cancelled"
+			source = source || last && rec.Role == "source"
+			dest = dest || last && rec.Role == "destination"
+		}
+		return source && dest
+	})
+	return all
+}
+
+// Outcomes are the outcomes of a transfer's items that a side has on record.
+// No item may be there twice.
+func (n *Network) Outcomes(records []Record, role string) map[uint64]Outcome {
+	n.t.Helper()
+	all := map[uint64]Outcome{}
+	for _, r := range records {
+		if r.Role != role {
+			continue
+		}
+		for _, o := range r.Items {
+			if _, twice := all[o.Item]; twice {
+				n.t.Fatalf("item %d of transfer %s is in the audit of the %s twice", o.Item, r.Transfer, role)
+			}
+			all[o.Item] = o
+		}
+	}
+	return all
+}
+
+// Sound expects the audit log to verify.
+func (n *Network) Sound() {
+	n.t.Helper()
+	r := n.Ferry("audit", "verify").OK()
+	if !strings.HasPrefix(r.Stdout, "sound: ") {
+		n.t.Fatalf("ferry audit verify: %s", r.Stdout)
+	}
+}

@@ -1,0 +1,426 @@
+//go:build linux
+
+// Package network runs a whole Ferry network of real processes on one host,
+// for tests that are told as stories: agents are started, killed and asked,
+// files are made from a seed and compared, and the first thing that goes wrong
+// ends the test with the last lines that every process wrote.
+//
+//	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}})
+//	n.File("ALPHA", "in/a", 1, 1<<20)
+//	n.Send("ALPHA:in/a", "BETA:out/").Ends("successful", 0)
+//	n.Same("ALPHA", "in/a", "BETA", "out/a")
+//
+// The queue manager is one process with coordination in it, and each agent is
+// another, in client mode; every one has a state directory of its own.
+package network
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// QM names the process of the queue manager and coordination.
+const QM = "QM"
+
+// patience is how long anything may take before a test gives up. It decides
+// nothing else: every wait is for a condition.
+const patience = 90 * time.Second
+
+// Setup declares a network.
+type Setup struct {
+	Ferry  string              // the binary; see Build
+	Agents []string            // started with it; others may follow with Add
+	Flags  map[string][]string // more flags of a process, by its name
+	Dir    string              // where everything is; default the test's own temporary directory
+	Roots  map[string]string   // of agents whose root is not to be in Dir
+}
+
+// A Network is up until the test ends. Its methods end the test where they
+// cannot do what they say, so they belong in the test's own goroutine.
+type Network struct {
+	t     testing.TB
+	setup Setup
+	dir   string
+	url   string
+	procs map[string]*process
+	forks chan func()
+}
+
+// A process is one name in the network, running or not.
+type process struct {
+	name  string
+	args  []string
+	log   *tail
+	cmd   *exec.Cmd
+	ready chan struct{} // closed by the line that says so
+	ended chan struct{} // closed when the process is gone
+}
+
+// Build builds the binary into a directory, as it is shipped: without cgo.
+func Build(dir string) (string, error) {
+	out := filepath.Join(dir, "ferry")
+	c := exec.Command("go", "build", "-trimpath", "-o", out, "ferry/cmd/ferry")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := c.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("ferry cannot be built: %w\n%s", err, text)
+	}
+	return out, nil
+}
+
+// Up starts a network and takes it down at the end of the test.
+func Up(t testing.TB, s Setup) *Network {
+	t.Helper()
+	n := &Network{t: t, setup: s, dir: s.Dir, procs: map[string]*process{}, forks: make(chan func())}
+	if n.dir == "" {
+		n.dir = t.TempDir()
+	}
+	go n.fork()
+	t.Cleanup(n.down)
+	listen := freePort(t)
+	n.url = "nats://" + listen
+	n.define(QM, "queue manager", append([]string{"up", "--listen", listen, "--dir", n.State(QM)}, s.Flags[QM]...))
+	n.Start(QM)
+	for _, a := range s.Agents {
+		n.Add(a)
+	}
+	n.Start(s.Agents...)
+	return n
+}
+
+// Add declares an agent, whose root is made, and does not start it.
+func (n *Network) Add(agent string) {
+	n.t.Helper()
+	n.must(os.MkdirAll(n.Root(agent), 0o755))
+	n.define(agent, "agent "+agent+" ready", append([]string{"agent", "run", agent, "--network", n.url,
+		"--dir", n.State(agent), "--root", n.Root(agent)}, n.setup.Flags[agent]...))
+}
+
+func (n *Network) define(name, ready string, args []string) {
+	n.procs[name] = &process{name: name, args: args, log: &tail{ready: ready}}
+}
+
+// Root is the directory whose files an agent reads and writes.
+func (n *Network) Root(agent string) string {
+	if r := n.setup.Roots[agent]; r != "" {
+		return r
+	}
+	return filepath.Join(n.dir, "roots", agent)
+}
+
+// State is the state directory of a process.
+func (n *Network) State(who string) string { return filepath.Join(n.dir, "state", who) }
+
+// URL is that of the queue manager.
+func (n *Network) URL() string { return n.url }
+
+// Path is a path beneath an agent's root on this host.
+func (n *Network) Path(agent, rel string) string { return n.Root(agent) + "/" + rel }
+
+// fork starts processes from one thread that lives as long as the network: the
+// kernel kills them when it ends, whatever ends the test.
+func (n *Network) fork() {
+	runtime.LockOSThread()
+	for f := range n.forks {
+		f()
+	}
+}
+
+func (n *Network) start(c *exec.Cmd) error {
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	c.Env = n.environment()
+	done := make(chan error)
+	n.forks <- func() { done <- c.Start() }
+	return <-done
+}
+
+// environment is the test's, with a home of its own and the network to use.
+func (n *Network) environment() []string {
+	var env []string
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "FERRY_") && !strings.HasPrefix(e, "HOME=") && !strings.HasPrefix(e, "XDG_") {
+			env = append(env, e)
+		}
+	}
+	return append(env, "HOME="+filepath.Join(n.dir, "home"), "FERRY_NETWORK="+n.url)
+}
+
+// Launch starts processes and does not wait until they are ready.
+func (n *Network) Launch(who ...string) {
+	n.t.Helper()
+	for _, name := range who {
+		p := n.process(name)
+		if p.running() {
+			n.t.Fatalf("%s is running already", name)
+		}
+		p.cmd = exec.Command(n.setup.Ferry, p.args...)
+		p.ready, p.ended = make(chan struct{}), make(chan struct{})
+		p.log.begin(p.ready)
+		p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+		n.must(n.start(p.cmd))
+		go func() {
+			p.cmd.Wait()
+			close(p.ended)
+		}()
+	}
+}
+
+// Ready waits until processes have said that they are.
+func (n *Network) Ready(who ...string) {
+	n.t.Helper()
+	for _, name := range who {
+		p := n.process(name)
+		select {
+		case <-p.ready:
+		case <-p.ended:
+			n.t.Fatalf("%s ended before it was ready", name)
+		case <-time.After(patience):
+			n.t.Fatalf("%s is not ready after %s", name, patience)
+		}
+	}
+}
+
+// Start starts processes and waits until each is ready.
+func (n *Network) Start(who ...string) {
+	n.t.Helper()
+	n.Launch(who...)
+	n.Ready(who...)
+}
+
+// Kill kills processes, all at once, with the signal that nobody can handle.
+func (n *Network) Kill(who ...string) {
+	n.t.Helper()
+	for _, name := range who {
+		n.signal(name, syscall.SIGKILL)
+	}
+	for _, name := range who {
+		n.gone(name)
+	}
+}
+
+// Stop asks processes to end, one after another, and expects them to obey.
+func (n *Network) Stop(who ...string) {
+	n.t.Helper()
+	for _, name := range who {
+		n.signal(name, syscall.SIGTERM)
+		if code := n.gone(name); code != 0 {
+			n.t.Fatalf("%s was told to stop and ended with %d", name, code)
+		}
+	}
+}
+
+func (n *Network) signal(name string, s syscall.Signal) {
+	n.t.Helper()
+	p := n.process(name)
+	if !p.running() {
+		n.t.Fatalf("%s is not running", name)
+	}
+	n.must(p.cmd.Process.Signal(s))
+}
+
+// gone waits until a process has ended and gives its exit code.
+func (n *Network) gone(name string) int {
+	n.t.Helper()
+	p := n.process(name)
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		n.t.Fatalf("%s has not ended after %s", name, patience)
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// Refused starts a process that must refuse to run. It gives its exit code and
+// what it wrote.
+func (n *Network) Refused(who string) (code int, text string) {
+	n.t.Helper()
+	n.Launch(who)
+	code = n.gone(who)
+	return code, n.process(who).log.last(20)
+}
+
+// DeleteQueueManagerStore removes all that the queue manager had stored; it
+// must not be running.
+func (n *Network) DeleteQueueManagerStore() {
+	n.t.Helper()
+	if n.process(QM).running() {
+		n.t.Fatal("the queue manager is running on the store that is to be deleted")
+	}
+	store := filepath.Join(n.State(QM), "qm")
+	if _, err := os.Stat(store); err != nil {
+		n.t.Fatalf("the queue manager has no store: %v", err)
+	}
+	n.must(os.RemoveAll(store))
+}
+
+// PeakRSS is the most memory that a running process has had, in bytes.
+func (n *Network) PeakRSS(who string) int64 {
+	n.t.Helper()
+	p := n.process(who)
+	if !p.running() {
+		n.t.Fatalf("%s is not running", who)
+	}
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	n.must(err)
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "VmHWM:" {
+			kib, err := strconv.ParseInt(f[1], 10, 64)
+			n.must(err)
+			return kib << 10
+		}
+	}
+	n.t.Fatalf("the kernel does not say how much memory %s has had", who)
+	return 0
+}
+
+// Until waits for a condition.
+func (n *Network) Until(what string, holds func() bool) {
+	n.t.Helper()
+	n.UntilEvery(what, 5*time.Millisecond, holds)
+}
+
+// UntilEvery waits for a condition that costs something to look at.
+func (n *Network) UntilEvery(what string, pause time.Duration, holds func() bool) {
+	n.t.Helper()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			n.t.Fatalf("gave up after %s waiting until %s", patience, what)
+		}
+	}
+}
+
+func (n *Network) process(name string) *process {
+	n.t.Helper()
+	p := n.procs[name]
+	if p == nil {
+		n.t.Fatalf("there is no %s in this network", name)
+	}
+	return p
+}
+
+func (p *process) running() bool {
+	if p.cmd == nil {
+		return false
+	}
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// down kills what runs, and shows on failure what everyone wrote last.
+func (n *Network) down() {
+	for _, p := range n.procs {
+		if p.running() {
+			p.cmd.Process.Kill()
+			<-p.ended
+		}
+	}
+	close(n.forks)
+	if n.t.Failed() {
+		for name, p := range n.procs {
+			n.t.Logf("the last lines of %s:\n%s", name, strings.ReplaceAll(p.log.last(40), n.dir, "DIR"))
+		}
+	}
+}
+
+func (n *Network) must(err error) {
+	n.t.Helper()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// freePort finds an address for a queue manager. It lies below the range from
+// which the kernel takes ports for outgoing connections: an agent that dials a
+// dead queue manager there could otherwise end up connected to itself.
+func freePort(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(20000))
+		l, err := net.Listen("tcp", addr)
+		if err == nil {
+			l.Close()
+			return addr
+		}
+	}
+	t.Fatal("no free port between 12000 and 32000")
+	return ""
+}
+
+// A tail keeps what a process has written, over all its runs, and sees the
+// line that says that it is ready.
+type tail struct {
+	ready string
+
+	mu    sync.Mutex
+	buf   bytes.Buffer
+	from  int // where the present run begins
+	close func()
+}
+
+func (w *tail) begin(ready chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.buf.WriteString("--- started\n")
+	w.from = w.buf.Len()
+	w.close = sync.OnceFunc(func() { close(ready) })
+}
+
+// Write takes what comes from a process.
+func (w *tail) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.buf.Write(b)
+	for line := range bytes.Lines(w.buf.Bytes()[w.from:]) {
+		if bytes.HasPrefix(line, []byte(w.ready)) && bytes.HasSuffix(line, []byte("\n")) {
+			w.close()
+			w.from = w.buf.Len()
+			break
+		}
+	}
+	return len(b), nil
+}
+
+func (w *tail) last(lines int) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []string
+	for s := bufio.NewScanner(bytes.NewReader(w.buf.Bytes())); s.Scan(); {
+		all = append(all, s.Text())
+	}
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// exitCode is that of a command that has run.
+func exitCode(err error) (int, error) {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0, nil
+	case errors.As(err, &exit):
+		return exit.ExitCode(), nil
+	}
+	return -1, err
+}
