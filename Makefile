@@ -34,7 +34,7 @@ build: ## build bin/ferry
 	$(BUILD) -o bin/ferry ./cmd/ferry
 
 demo: build ## build, then move some files between two agents on this host
-	sh scripts/demo.sh
+	bash scripts/demo.sh
 
 test: ## run all tests
 	$(GO) test -timeout 10m ./...

@@ -143,9 +143,15 @@ func (a *Agent) place(t *ledger.Tx, rec *ledger.Source) error {
 			rec.Progress.Reason.Kind = transfer.KindCancelled
 		}
 	}
-	return a.note(t, audit.Record{Event: event, Role: audit.RoleSource, Transfer: q.ID, Source: q.Source,
+	r := audit.Record{Event: audit.Submitted, Role: audit.RoleSource, Transfer: q.ID, Source: q.Source,
 		Destination: q.Destination, Originator: &q.Originator, Job: q.Job, Meta: q.Meta, Principal: rec.Principal,
-		State: rec.State, Reason: reason, Request: audit.FactsOf(q), Limits: localfs.Limits()})
+		Request: audit.FactsOf(q), Text: "submitted at " + q.Submitted.UTC().Format(time.RFC3339Nano)}
+	if err := a.note(t, r); err != nil {
+		return err
+	}
+	r.Event, r.State, r.Reason, r.Text, r.Limits = event, rec.State, reason, "", localfs.Limits()
+	r.Meta, r.Request = nil, nil
+	return a.note(t, r)
 }
 
 // enter hands a record over to the scheduler.

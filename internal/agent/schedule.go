@@ -42,6 +42,7 @@ type entry struct {
 // A peer is an agent to which transfers go.
 type peer struct {
 	downUntil time.Time
+	instance  string // that was heard of last
 	stop      func()
 }
 
@@ -285,7 +286,7 @@ func (s *scheduler) watch(name transfer.AgentName) {
 		if err != nil || r.Beat == nil || r.Beat.Status == wire.AgentStopping || r.Beat.Status == wire.AgentStopped {
 			return
 		}
-		s.heard(name)
+		s.heard(name, r.Beat.Instance)
 	})
 	if err != nil {
 		s.a.log.Warn("an agent's heartbeats are not heard", "agent", name, "err", err)
@@ -296,16 +297,23 @@ func (s *scheduler) watch(name transfer.AgentName) {
 	s.mu.Unlock()
 }
 
-// heard wakes the transfers to an agent that had been away.
-func (s *scheduler) heard(name transfer.AgentName) {
+// heard wakes the transfers to an agent that had been away, and nudges those
+// that run to one that has started anew.
+func (s *scheduler) heard(name transfer.AgentName, instance string) {
 	s.mu.Lock()
-	s.peers[name].downUntil = time.Time{}
+	p := s.peers[name]
+	anew := p.instance != "" && p.instance != instance
+	p.downUntil, p.instance = time.Time{}, instance
 	woken := false
 	for _, e := range s.entries {
-		if e.running || e.notBefore.IsZero() || e.o.Record().Request.Destination != name {
+		rec := e.o.Record()
+		if rec.Request.Destination != name {
 			continue
 		}
-		if r := e.o.Record().Progress.Reason; r != nil && r.Kind == transfer.KindUnreachable {
+		if e.running && anew {
+			e.o.Nudge()
+		}
+		if r := rec.Progress.Reason; !e.running && !e.notBefore.IsZero() && r != nil && r.Kind == transfer.KindUnreachable {
 			e.notBefore, woken = time.Time{}, true
 		}
 	}

@@ -188,7 +188,7 @@ func TestRecordsLostTheirEnd(t *testing.T) {
 			if len(gaps) != 1 || l.Size() != left+1 {
 				t.Fatalf("length %d, %s: gaps %+v, size %d", n, witness, gaps, l.Size())
 			}
-			if want := fmt.Sprintf("once had 7 records"); !contains(gaps[0].Text, want) || !contains(gaps[0].Text, was.Root) {
+			if want := "once had 7 records"; !contains(gaps[0].Text, want) || !contains(gaps[0].Text, was.Root) {
 				t.Fatalf("length %d, %s: %q", n, witness, gaps[0].Text)
 			}
 			// Receipted and dropped by the agent: 1 to 7.

@@ -129,7 +129,7 @@ func TestDiskGoesAway(t *testing.T) {
 				_ = l.Close()
 			}
 			l = open(t, dir)
-			got, gaps := numbers(t, l)
+			got, _ := numbers(t, l)
 			if n := uint64(len(got["A1"])); n < receipted {
 				t.Fatalf("change %d (%s): %d records of %d receipted", failAt, d.last, n, receipted)
 			}
@@ -137,7 +137,7 @@ func TestDiskGoesAway(t *testing.T) {
 			if r.Have != 8 {
 				t.Fatalf("change %d (%s): have %d", failAt, d.last, r.Have)
 			}
-			got, gaps = numbers(t, l)
+			got, gaps := numbers(t, l)
 			upTo(t, got["A1"], 8)
 			if len(gaps) != 0 {
 				t.Fatalf("change %d (%s): gaps %+v", failAt, d.last, gaps)

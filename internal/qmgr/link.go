@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -139,7 +140,14 @@ func (l *link) complain(sub *nats.Subscription, err error) {
 	if sub != nil {
 		attrs = append(attrs, slog.String("subject", sub.Subject))
 	}
-	l.c.cfg.Log.Warn("the queue manager connection reports an error", attrs...)
+	level := slog.LevelWarn
+	if errors.Is(err, nats.ErrSlowConsumer) && sub != nil && strings.HasPrefix(sub.Subject, "_INBOX") {
+		// The library's pulls have room for one message: a status that comes
+		// while a message is being handled is dropped, and is not missed. Our
+		// own subscriptions have no limit.
+		level = slog.LevelDebug
+	}
+	l.c.cfg.Log.Log(context.Background(), level, "the queue manager connection reports an error", attrs...)
 }
 
 // lost begins a new session when the library has given the old one up, which it

@@ -30,7 +30,11 @@ var defaultTimes = times{
 func (c *Conn) watch(l *link) {
 	for !sleep(c.ctx, c.cfg.times.probeEvery, nil) {
 		sock := l.socket.Load()
-		if l.alive(sock, c.cfg.times.probeTimeout) || l.alive(sock, c.cfg.times.probeTimeout) || c.ctx.Err() != nil {
+		alive := l.alive(sock, c.cfg.times.probeTimeout)
+		if !alive { // once more: one lost probe proves nothing
+			alive = l.alive(sock, c.cfg.times.probeTimeout)
+		}
+		if alive || c.ctx.Err() != nil {
 			continue
 		}
 		c.cfg.Log.Warn("the queue manager connection carries nothing; connecting anew", slog.String("connection", l.role))

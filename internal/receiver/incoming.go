@@ -42,7 +42,6 @@ type incoming struct {
 	safe    *wire.Safe
 	taken   int64 // data bytes of this epoch
 	unacked int64 // credit used since the last ACK
-	quiet   bool  // nothing has come since the last ACK
 
 	// What is being written.
 	cur    *file
@@ -224,6 +223,8 @@ func (i *incoming) control(m *wire.Message) {
 		i.outcomesAcked(m.OutcomesAck.Batch)
 	case wire.KindCancel:
 		i.cancelled()
+	case dropPartials:
+		i.giveWay()
 	}
 }
 
@@ -382,9 +383,49 @@ func (i *incoming) suspend(reason *transfer.Error) {
 	}); err != nil {
 		i.log.Error("the ledger cannot be written", "err", err)
 	}
+	i.r.keep(i.id, i.hasPoint())
 	if reason != nil {
 		i.log.Warn("the transfer waits", "reason", reason)
 		i.r.send(i.from, &wire.Message{Kind: wire.KindBusy, Transfer: i.id, Busy: &wire.Busy{Epoch: epoch, Place: 1, Reason: reason}})
+	}
+}
+
+// hasPoint reports whether there is a partial file to go on with.
+func (i *incoming) hasPoint() (has bool) {
+	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		return t.Items(i.id, func(_ uint64, it *ledger.Item) error {
+			has = has || it.Point != nil
+			return nil
+		})
+	})
+	return has && err == nil
+}
+
+// giveWay removes the partial file of a transfer that waits: others wait, too,
+// and came first.
+func (i *incoming) giveWay() {
+	if i.rec == nil || i.live {
+		return
+	}
+	intents, err := i.intents()
+	if err != nil || len(intents) > 0 {
+		return // first they must be decided
+	}
+	err = i.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		var points []uint64
+		err := t.Items(i.id, func(item uint64, it *ledger.Item) error {
+			if it.Point != nil {
+				points = append(points, item)
+			}
+			return nil
+		})
+		for _, item := range points {
+			err = errors.Join(err, t.DropItem(i.id, item))
+		}
+		return err
+	})
+	if err == nil {
+		i.sweep()
 	}
 }
 

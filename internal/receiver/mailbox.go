@@ -81,13 +81,6 @@ func (b *mailbox) takeChunk() []byte {
 	return m
 }
 
-// empty reports whether no chunk message waits.
-func (b *mailbox) empty() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.chunks) == 0
-}
-
 // clear drops the chunk messages that wait: their epoch is over.
 func (b *mailbox) clear() {
 	b.mu.Lock()

@@ -189,6 +189,7 @@ func (i *incoming) acceptOpen(o *wire.Open) {
 	if i.account == nil {
 		i.account = i.r.cfg.Pool.Open(flow.RunAhead(i.rec.Settings))
 	}
+	i.r.keep(i.id, false)
 	i.startEpoch()
 	i.accept = &wire.Message{Kind: wire.KindAccept, Transfer: i.id, Accept: &wire.Accept{
 		Nonce: o.Nonce, Epoch: i.rec.Epoch, Dest: i.r.cfg.Ledger.IncarnationText(), Settings: i.rec.Settings,

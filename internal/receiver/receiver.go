@@ -50,6 +50,10 @@ const (
 	maxActors = 4096
 )
 
+// dropPartials is said by the Receiver to one of its actors; it is no message
+// of the wire.
+const dropPartials wire.Kind = "drop-partials"
+
 // A Link speaks to the agent at the other end.
 type Link interface {
 	Send(to transfer.AgentName, m *wire.Message) error
@@ -68,6 +72,7 @@ type Config struct {
 	Pool     *flow.Pool // memory of the receiving connection
 	MaxChunk int        // largest chunk that the queue manager carries to here
 	Boot     string     // names this boot of the host; see localfs.BootID
+	Changed  func()     // the number of running transfers has changed
 }
 
 // A Receiver has all incoming transfers of one agent.
@@ -82,6 +87,7 @@ type Receiver struct {
 	actors  map[transfer.ID]*incoming
 	live    map[transfer.ID]bool // holding a slot
 	waiters []waiter
+	kept    map[transfer.ID]bool // waiting, with a partial file
 }
 
 type waiter struct {
@@ -94,7 +100,7 @@ type waiter struct {
 func New(cfg Config) *Receiver {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Receiver{cfg: cfg, ctx: ctx, cancel: cancel, actors: map[transfer.ID]*incoming{},
-		live: map[transfer.ID]bool{}, open: make(chan struct{}, transfer.MaxUndecided)}
+		live: map[transfer.ID]bool{}, kept: map[transfer.ID]bool{}, open: make(chan struct{}, transfer.MaxUndecided)}
 }
 
 // Recover brings every transfer in the ledger to where it was: items that were
@@ -194,6 +200,7 @@ func (r *Receiver) ended(a *incoming) {
 	}
 	r.mu.Lock()
 	delete(r.actors, a.id)
+	delete(r.kept, a.id)
 	r.mu.Unlock()
 }
 
@@ -225,6 +232,7 @@ func (r *Receiver) admit(id transfer.ID, from transfer.AgentName) (place int, ok
 			r.waiters = append(kept[:mine], kept[mine+1:]...)
 		}
 		r.live[id] = true
+		r.cfg.Changed()
 		return 0, true
 	}
 	if mine < 0 && len(kept) < maxActors {
@@ -239,6 +247,9 @@ func (r *Receiver) release(id transfer.ID) {
 	r.mu.Lock()
 	held := r.live[id]
 	delete(r.live, id)
+	if held {
+		r.cfg.Changed()
+	}
 	var next *waiter
 	if held && len(r.waiters) > 0 {
 		w := r.waiters[0]
@@ -248,6 +259,31 @@ func (r *Receiver) release(id transfer.ID) {
 	if next != nil {
 		r.send(next.from, &wire.Message{Kind: wire.KindBusy, Transfer: next.id,
 			Busy: &wire.Busy{Reason: transfer.Errorf(transfer.KindBusy, "a slot at %s is free", r.cfg.Agent)}})
+	}
+}
+
+// keep notes that a waiting transfer has a partial file, or no longer. There
+// are as many of them as slots at most; the youngest transfer gives way (R26).
+func (r *Receiver) keep(id transfer.ID, has bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !has {
+		delete(r.kept, id)
+		return
+	}
+	r.kept[id] = true
+	if len(r.kept) <= r.cfg.Slots {
+		return
+	}
+	youngest := id
+	for k := range r.kept {
+		if string(k[:]) > string(youngest[:]) {
+			youngest = k
+		}
+	}
+	delete(r.kept, youngest)
+	if a := r.actors[youngest]; a != nil {
+		a.box.control(&wire.Message{Kind: dropPartials})
 	}
 }
 

@@ -32,6 +32,9 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 		if o.cancelWanted() {
 			return o.beginCancel()
 		}
+		if o.takeNudge() {
+			timer.Reset(0)
+		}
 		select {
 		case <-timer.C():
 			if o.overdue() {

@@ -68,6 +68,10 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 			}
 			return o.beginCancel()
 		}
+		if o.takeNudge() {
+			o.log.Info("the destination has started anew; the transfer is opened again")
+			return nil, o.renegotiate()
+		}
 		select {
 		case <-o.notify:
 		case <-ended:

@@ -82,6 +82,7 @@ type Outgoing struct {
 	live     figures
 	shown    time.Time
 	cancel   bool
+	nudged   bool
 
 	outMu sync.Mutex // one batch of outcomes at a time
 	pump  *pump      // of the open epoch; under mu
@@ -190,6 +191,23 @@ func (o *Outgoing) Cancel() error {
 	o.cancel = true
 	o.poke()
 	return nil
+}
+
+// Nudge says that the destination has started anew: there is no point in
+// waiting for its silence to be noticed.
+func (o *Outgoing) Nudge() {
+	o.mu.Lock()
+	o.nudged = true
+	o.mu.Unlock()
+	o.poke()
+}
+
+func (o *Outgoing) takeNudge() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := o.nudged
+	o.nudged = false
+	return n
 }
 
 // Cancelled reports whether the transfer has been asked to end.

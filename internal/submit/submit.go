@@ -139,7 +139,7 @@ func (s *Submitter) Submit(ctx context.Context, q *transfer.Request, notice func
 			return nil, context.Cause(ctx)
 		}
 		if notice != nil && err != nil {
-			notice(err)
+			notice(away(q.Source))
 		}
 		pause = min(2*pause, repeatMost)
 	}
@@ -149,6 +149,11 @@ func (s *Submitter) Submit(ctx context.Context, q *transfer.Request, notice func
 func waits(err error) bool {
 	k := transfer.KindOf(err)
 	return k == transfer.KindTimeout || k == transfer.KindUnreachable || k == transfer.KindNotFound || k == transfer.KindNoManager
+}
+
+// away is what people are told while an agent cannot be asked.
+func away(a transfer.AgentName) error {
+	return transfer.Errorf(transfer.KindUnreachable, "agent %s does not answer; waiting for it", a)
 }
 
 // receipt waits for the agent's answer, then asks for it.
@@ -232,7 +237,7 @@ func (s *Submitter) Watch(ctx context.Context, source transfer.AgentName, id tra
 					return nil, err
 				}
 				if notice != nil && ctx.Err() == nil {
-					notice(err)
+					notice(away(source))
 				}
 				continue
 			}
