@@ -77,19 +77,19 @@ func (f *Follower) Err() error {
 	return f.err
 }
 
-// Finish says where the file ends, waits for the digest of all of it, and
-// gives it as Content does.
-func (f *Follower) Finish(ctx context.Context, size int64) (string, error) {
+// End says where the file ends.
+func (f *Follower) End(size int64) {
 	f.mu.Lock()
 	f.final, f.avail = size, max(f.avail, size)
 	f.mu.Unlock()
 	f.poke()
-	select {
-	case <-f.done:
-	case <-ctx.Done():
-		f.Stop()
-		return "", context.Cause(ctx)
-	}
+}
+
+// Done is closed when the whole file has been read, or cannot be.
+func (f *Follower) Done() <-chan struct{} { return f.done }
+
+// Result is the digest of the whole file as Content gives it, once Done.
+func (f *Follower) Result() (string, error) {
 	if err := f.Err(); err != nil {
 		return "", err
 	}
@@ -98,6 +98,19 @@ func (f *Follower) Finish(ctx context.Context, size int64) (string, error) {
 		m = XXH3
 	}
 	return m.Sum(f.sum), nil
+}
+
+// Finish is End, Done and Result in one. When ctx ends first the Follower has
+// stopped.
+func (f *Follower) Finish(ctx context.Context, size int64) (string, error) {
+	f.End(size)
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		f.Stop()
+		return "", context.Cause(ctx)
+	}
+	return f.Result()
 }
 
 // Stop gives up and waits until the file is no longer read.

@@ -105,6 +105,9 @@ func (i *incoming) loop(ctx context.Context) {
 			}
 		}
 		now := i.r.cfg.Clock.Now()
+		if i.live && i.blocked() {
+			i.silentAt = now.Add(sourceSilent) // it is the disk that is slow
+		}
 		i.due(now)
 		if i.over {
 			return
@@ -213,6 +216,11 @@ func (i *incoming) control(m *wire.Message) {
 	if i.rec == nil {
 		if err := i.load(); err != nil {
 			i.log.Error("the ledger cannot be read", "err", err)
+			return
+		}
+		if i.rec != nil && i.rec.Request.Source != i.from {
+			i.log.Warn("a stranger speaks of a transfer and is not heard", "kind", m.Kind, "source", i.rec.Request.Source)
+			i.rec, i.over = nil, true
 			return
 		}
 	}

@@ -146,7 +146,9 @@ func (r *Receiver) Control(m *wire.Message) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a := r.actors[m.Transfer]; a != nil {
-		a.box.control(m)
+		if a.from == m.From { // nobody else has a say in it
+			a.box.control(m)
+		}
 		return
 	}
 	if len(r.actors) >= maxActors || r.ctx.Err() != nil {
@@ -194,6 +196,13 @@ func (r *Receiver) start(a *incoming) {
 }
 
 func (r *Receiver) ended(a *incoming) {
+	if a.commit != nil {
+		a.committed(<-a.commit)
+	}
+	if a.checkpoint != nil {
+		<-a.checkpoint
+		a.checkpoint = nil
+	}
 	a.closeEpoch()
 	if a.landing != nil {
 		a.landing.Close()

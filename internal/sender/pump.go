@@ -410,10 +410,19 @@ func (p *pump) finishDigest(r *reading, size int64) (string, error) {
 	if r.follow == nil {
 		return p.method.Sum(r.sum), nil
 	}
-	if err := p.flush(); err != nil {
-		return "", err
+	r.follow.End(size)
+	over := false
+	if err := p.await(func() bool {
+		select {
+		case <-r.follow.Done():
+			over = true
+		default:
+		}
+		return over
+	}, r.follow.Done()); err != nil {
+		return "", err // it goes on reading; the next epoch takes it up
 	}
-	sum, err := r.follow.Finish(p.ctx, size)
+	sum, err := r.follow.Result()
 	switch {
 	case errors.Is(err, digest.ErrPrefix):
 		return "", fmt.Errorf("%w: %w", errChanged, err)

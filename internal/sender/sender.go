@@ -231,6 +231,10 @@ func (o *Outgoing) pokePump() {
 
 // Deliver takes a control message of the destination. It does not block.
 func (o *Outgoing) Deliver(m *wire.Message) {
+	if m.From != o.to {
+		o.log.Warn("a stranger speaks of a transfer and is not heard", "kind", m.Kind, "from", m.From)
+		return
+	}
 	if m.Kind == wire.KindOutcomes {
 		go o.outcomes(m.From, m.Outcomes)
 		return
@@ -309,6 +313,9 @@ type Verdict struct {
 func (o *Outgoing) Drive(ctx context.Context) Verdict {
 	for {
 		v, err := o.step(ctx)
+		if s := o.State(); err != nil && (s.Final() || s == transfer.Settling) {
+			v, err = nil, nil // the last outcomes came first, and forbade the move
+		}
 		if err != nil {
 			o.log.Error("the transfer cannot go on for now", "err", err)
 			return o.park(ctx, transfer.Errorf(transfer.KindBusy, "%s cannot go on: %w", o.cfg.Agent, err))
