@@ -36,7 +36,7 @@ func (i *incoming) startCheckpoint() {
 
 // writeCheckpoint runs beside the loop and touches nothing that is the loop's.
 func (i *incoming) writeCheckpoint(c *file, at int64, prefix []transfer.Segment) error {
-	durable := i.durable()
+	durable := i.facts.durable
 	if durable {
 		if err := c.partial.Sync(); err != nil {
 			return err
@@ -53,8 +53,6 @@ func (i *incoming) writeCheckpoint(c *file, at int64, prefix []transfer.Segment)
 	failpoint.Hit("checkpoint.after_ledger")
 	return err
 }
-
-func (i *incoming) durable() bool { return i.rec.Request.Durable() }
 
 // checkpointed takes in the end of a checkpoint. A failed sync is final for the
 // temporary: the item starts again in a new one.

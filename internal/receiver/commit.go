@@ -146,7 +146,7 @@ func (i *incoming) committed(c committed) {
 		if len(i.group) == 0 && i.live && i.finishIfDecided() {
 			return
 		}
-		i.offer()
+		i.offerNew()
 		i.ack()
 	}
 }
@@ -319,7 +319,7 @@ func (i *incoming) settleIntent(in transfer.Intent) error {
 // revive makes the actor of a transfer that the ledger has, at start.
 func (r *Receiver) revive(rec *ledger.Incoming) error {
 	i := r.newActor(rec.Request.ID, rec.Request.Source)
-	i.rec = rec
+	i.know(rec)
 	i.dirs = map[transfer.Path]bool{}
 	i.land()
 	if r.cfg.Ledger.Unclean() && rec.Live {

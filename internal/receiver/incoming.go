@@ -27,6 +27,7 @@ type incoming struct {
 	log  *slog.Logger
 
 	rec     *ledger.Incoming // as the ledger has it; nil until accepted
+	facts   *facts           // what of it never changes; the background may read it
 	landing *localfs.Landing
 	dirs    map[transfer.Path]bool // noted in the ledger (R23)
 	over    bool                   // the loop is to end
@@ -62,6 +63,7 @@ type incoming struct {
 
 	undelivered []transfer.Outcome // decided, not acknowledged by the source
 	offered     int                // how many of them the outstanding batch has
+	offeredLast bool               // it says that it is the last one
 	batches     uint64             // made in this run
 	withdrawn   bool               // CANCEL came: no more items, then CANCELLED
 	needs       int64              // bytes that were missing when space ran out
@@ -69,6 +71,22 @@ type incoming struct {
 	// When things are due; zero: not.
 	ackDue, groupDue, checkDue, resyncDue, offerDue, silentAt time.Time
 	backoff                                                   time.Duration
+}
+
+// facts are what the background needs to know of a transfer.
+type facts struct {
+	job        string
+	originator transfer.Originator
+	durable    bool
+}
+
+// know takes the record in; the facts are taken once.
+func (i *incoming) know(rec *ledger.Incoming) {
+	i.rec = rec
+	if rec != nil && i.facts == nil {
+		q := &rec.Request
+		i.facts = &facts{q.Job, q.Originator, q.Durable()}
+	}
 }
 
 // A file is the item that is being written.
@@ -238,8 +256,11 @@ func (i *incoming) control(m *wire.Message) {
 
 // load reads the transfer's record, if there is one.
 func (i *incoming) load() error {
-	return i.r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {
-		i.rec, err = t.Incoming(i.id)
+	return i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		rec, err := t.Incoming(i.id)
+		if err == nil {
+			i.know(rec)
+		}
 		return err
 	})
 }
@@ -262,7 +283,7 @@ func (i *incoming) update(change func(t *ledger.Tx, rec *ledger.Incoming) error)
 		return t.PutIncoming(rec)
 	})
 	if err == nil {
-		i.rec = after
+		i.know(after)
 	}
 	return err
 }
@@ -476,7 +497,7 @@ func (i *incoming) cancelled() {
 	case i.rec.State == transfer.Receiving:
 		i.suspend(nil)
 		i.withdrawn = true
-		i.offer()
+		i.offerNew()
 		i.endIfDelivered()
 	}
 }
@@ -517,8 +538,8 @@ func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string)
 // record begins an audit record of this transfer.
 func (i *incoming) record(event audit.Event, fill func(*audit.Record)) audit.Record {
 	a := audit.Record{Event: event, Role: audit.RoleDestination, Transfer: i.id,
-		Source: i.from, Destination: i.r.cfg.Agent, Job: i.rec.Request.Job}
-	o := i.rec.Request.Originator
+		Source: i.from, Destination: i.r.cfg.Agent, Job: i.facts.job}
+	o := i.facts.originator
 	a.Originator = &o
 	fill(&a)
 	return a

@@ -128,7 +128,7 @@ func (i *incoming) begin(o *wire.Open) error {
 	rec := &ledger.Incoming{Request: o.Request, From: o.Source, State: transfer.Receiving, Resolution: res,
 		Settings:   flow.Negotiate(o.Request.Settings, min(i.r.cfg.MaxChunk, o.MaxChunk)),
 		Generation: i.r.cfg.Ledger.Generation(), Started: now, LastContact: now}
-	i.rec = rec
+	i.know(rec)
 	i.land()
 	i.dirs = map[transfer.Path]bool{}
 	buried := false

@@ -37,14 +37,21 @@ func (i *incoming) finishIfDecided() bool {
 	}
 	i.ack()
 	i.closeEpoch()
-	i.offer()
+	i.offerNew()
 	return true
+}
+
+// offerNew offers outcomes unless a batch is outstanding: its answer will.
+func (i *incoming) offerNew() {
+	if i.offerDue.IsZero() {
+		i.offer()
+	}
 }
 
 // offer sends the outstanding batch of outcomes, or makes the next one.
 func (i *incoming) offer() {
 	n := i.offered
-	if n == 0 {
+	if n == 0 && (!i.offeredLast || i.offerDue.IsZero()) {
 		// A number of its own for each making, over all runs: the answer to a
 		// smaller batch must not pass for the answer to this one.
 		i.batches++
@@ -55,24 +62,19 @@ func (i *incoming) offer() {
 			n++
 		}
 		i.backoff = 0
+		i.offeredLast = n == len(i.undelivered) && (i.rec.State == transfer.Decided || i.withdrawn)
 	}
-	last := i.lastBatch(n)
-	if n == 0 && !last {
+	if n == 0 && !i.offeredLast {
 		i.offerDue = zeroTime
 		return
 	}
 	i.offered = n
 	i.r.send(i.from, &wire.Message{Kind: wire.KindOutcomes, Transfer: i.id, Outcomes: &wire.Outcomes{
-		Batch: i.batch(), Outcomes: i.undelivered[:n], Last: last}})
+		Batch: i.batch(), Outcomes: i.undelivered[:n], Last: i.offeredLast}})
 	i.offerDue = i.offerAfter()
 }
 
 func (i *incoming) batch() uint64 { return i.r.cfg.Ledger.Generation()<<32 | i.batches }
-
-// lastBatch reports whether a batch of the next n outcomes is the last one.
-func (i *incoming) lastBatch(n int) bool {
-	return n == len(i.undelivered) && (i.rec.State == transfer.Decided || i.withdrawn)
-}
 
 // outcomesAcked drops what the source has in its ledger now.
 func (i *incoming) outcomesAcked(batch uint64) {
@@ -80,7 +82,10 @@ func (i *incoming) outcomesAcked(batch uint64) {
 		return
 	}
 	gone := i.undelivered[:i.offered]
-	last := i.lastBatch(i.offered)
+	last := i.offeredLast // as it was sent: the source may not have heard of a later change
+	if last && i.rec.Epoch > 1 {
+		i.sweep() // what was begun and sent again may have left a temporary
+	}
 	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
 		rec.LastContact = i.r.cfg.Clock.Now()
 		for n := range gone {
@@ -102,7 +107,7 @@ func (i *incoming) outcomesAcked(batch uint64) {
 		return
 	}
 	i.undelivered = append([]transfer.Outcome(nil), i.undelivered[i.offered:]...)
-	i.offered, i.offerDue, i.backoff = 0, zeroTime, 0
+	i.offered, i.offeredLast, i.offerDue, i.backoff = 0, false, zeroTime, 0
 	switch {
 	case i.rec.State == transfer.Done:
 		i.over = true
