@@ -253,6 +253,12 @@ func (s *Submitter) Watch(ctx context.Context, source transfer.AgentName, id tra
 	}
 }
 
+// Withdraw leaves a cancel in an agent's queue without waiting for the agent.
+func (s *Submitter) Withdraw(ctx context.Context, agent transfer.AgentName, id transfer.ID) error {
+	c := wire.Control{V: wire.Version, ID: transfer.NewID(s.Clock.Now()), Kind: wire.ControlCancel, Transfer: id, Originator: s.Who}
+	return s.Conn.Enqueue(ctx, wire.ControlSubject(agent, s.Who.String()), "", wire.Marshal(c))
+}
+
 // Control sends a cancel or another command to an agent and waits for its
 // answer; the command is durable and repeated under the same ID meanwhile.
 func (s *Submitter) Control(ctx context.Context, agent transfer.AgentName, kind wire.Kind, id transfer.ID) (*transfer.Progress, error) {

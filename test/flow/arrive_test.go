@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
 )
 
 // One file goes from agent to agent, and the audit tells the whole of it: who
@@ -90,4 +89,3 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
-

@@ -114,7 +114,7 @@ type Sending struct {
 	mu   sync.Mutex
 	out  bytes.Buffer
 	line int
-	last Progress
+	seen []Progress
 }
 
 // Write takes what comes on stdout, line by line.
@@ -130,7 +130,7 @@ func (s *Sending) Write(b []byte) (int, error) {
 		}
 		var p Progress
 		if json.Unmarshal(rest[:end], &p) == nil && p.ID != "" {
-			s.last = p
+			s.seen = append(s.seen, p)
 		}
 		s.line += end + 1
 	}
@@ -140,7 +140,23 @@ func (s *Sending) Write(b []byte) (int, error) {
 func (s *Sending) Last() Progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.last
+	if len(s.seen) == 0 {
+		return Progress{}
+	}
+	return s.seen[len(s.seen)-1]
+}
+
+// Saw gives the first line that the command has written of which something is
+// true, whatever came later.
+func (s *Sending) Saw(is func(Progress) bool) (Progress, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.seen {
+		if is(p) {
+			return p, true
+		}
+	}
+	return Progress{}, false
 }
 
 // Running reports whether the command has not ended yet.
