@@ -58,11 +58,9 @@ func agentRun(cmd *cobra.Command, f *agentFlags, name, network, dir string, root
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	slow := time.AfterFunc(2*time.Second, func() {
-		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: no queue manager answers at %s yet; trying on\n", printable(network))
-	})
-	a, closeAgent, err := startAgent(ctx, qmgr.ConnConfig{URL: network, Name: string(cfg.Name), Timeout: -1, Log: log}, cfg)
-	slow.Stop()
+	slow := slowNotice(cmd, network)
+	a, closeAgent, err := startAgent(ctx, qmgr.ConnConfig{URL: network, Name: string(cfg.Name), Timeout: -1, Log: log}, cfg, slow)
+	slow()
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // told to stop before it was up
@@ -254,6 +252,9 @@ func stamp(t time.Time) string {
 }
 
 func settingsText(s transfer.Settings) string {
+	if s.ChunkSize == 0 {
+		return "-" // not negotiated yet
+	}
 	return fmt.Sprintf("%s, %d, %d, %d", transfer.FormatBytes(int64(s.ChunkSize)), s.WindowSize, s.FrameSize, s.CheckpointInterval)
 }
 

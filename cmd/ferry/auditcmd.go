@@ -24,6 +24,7 @@ type auditQuery struct {
 func (q *auditQuery) add(c *cobra.Command) {
 	q.query.add(c)
 	c.Flags().StringVar(&q.dir, "dir", "", "read the log in this directory instead of asking a network")
+	config.Never(c, "dir") // an agent's FERRY_DIR is no audit log
 }
 
 // local is the directory of the log to read; empty: ask the network.
@@ -91,10 +92,19 @@ func what(r *audit.Record) string {
 		return fmt.Sprintf("%s %s, %d failed, %s", r.State, plural(r.Counts.Files, "file"), r.Counts.FilesFailed, transfer.FormatBytes(r.Counts.Bytes))
 	case r.Error != nil:
 		return printable(r.Error.Text)
-	case r.Request != nil && len(r.Request.Sources) > 0:
-		return fmt.Sprintf("%s to %s, %s", r.Source, transfer.Location{Agent: r.Destination, Path: r.Request.Dest}, r.Request.Sources[0])
+	case r.Request != nil:
+		text := fmt.Sprintf("%s to %s", r.Source, transfer.Location{Agent: r.Destination, Path: r.Request.Dest})
+		if n := len(r.Request.Sources) + r.Request.MoreSources; n > 0 {
+			text += ": " + r.Request.Sources[0].String()
+			if n > 1 {
+				text += fmt.Sprintf(" and %d more", n-1)
+			}
+		}
+		return text
+	case r.Text+r.Reason != "":
+		return printable(r.Text + r.Reason)
 	}
-	return printable(r.Text + r.Reason)
+	return fmt.Sprintf("%s to %s", r.Source, r.Destination)
 }
 
 func itemWords(o *transfer.Outcome) string {
@@ -180,7 +190,7 @@ func newAuditShow() *cobra.Command {
 func showRecord(cmd *cobra.Command, r *audit.Record) {
 	out := cmd.OutOrStdout()
 	who := ""
-	if r.Originator != nil && r.Event == audit.Accepted {
+	if r.Originator != nil && r.Event == audit.Submitted {
 		who = "for " + printable(r.Originator.String()) + ": "
 	}
 	if len(r.Items) == 0 {

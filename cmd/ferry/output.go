@@ -159,13 +159,13 @@ func (v *view) finish(p *transfer.Progress) error {
 			fmt.Fprintf(stderr, "ferry: %s\n", printable(f.Err.Error()))
 		}
 		if more := p.FilesFailed - int64(len(p.Failures)); more > 0 {
-			fmt.Fprintf(stderr, "ferry: %d more items failed; `ferry audit show %s` names them\n", more, p.ID)
+			fmt.Fprintf(stderr, "ferry: %s more failed; `ferry audit show %s` names them\n", plural(more, "item"), p.ID)
 		}
 		if p.Skipped > 0 {
-			fmt.Fprintf(stderr, "ferry: %d symbolic links were skipped\n", p.Skipped)
+			fmt.Fprintf(stderr, "ferry: skipped %s\n", plural(p.Skipped, "symbolic link"))
 		}
 		if p.Warnings > 0 {
-			fmt.Fprintf(stderr, "ferry: %d sources could not be deleted; `ferry audit show %s` names them\n", p.Warnings, p.ID)
+			fmt.Fprintf(stderr, "ferry: could not delete %s; `ferry audit show %s` names them\n", plural(p.Warnings, "source"), p.ID)
 		}
 	}
 	if len(p.Failures) == 0 && p.Reason != nil && p.State != transfer.Successful {
@@ -191,7 +191,7 @@ func summaryLine(s *transfer.Summary) string {
 		line += ", " + s.Lane + " lane"
 	}
 	if s.Resumes > 0 {
-		line += fmt.Sprintf(", resumed %d times, %s sent again", s.Resumes, transfer.FormatBytes(s.BytesResent))
+		line += fmt.Sprintf(", resumed %s, %s sent again", plural(s.Resumes, "time"), transfer.FormatBytes(s.BytesResent))
 	}
 	return line
 }

@@ -112,12 +112,18 @@ func send(cmd *cobra.Command, f *sendFlags, args []string) error {
 	return submitAndWatch(ctx, cmd, s, q, f, v)
 }
 
-// connect tries for as long as limit, and says so when it takes a while.
-func connect(ctx context.Context, cmd *cobra.Command, url, name string, limit time.Duration, log logT) (*qmgr.Conn, error) {
-	slow := time.AfterFunc(2*time.Second, func() {
+// slowNotice says so when a queue manager does not answer soon; what it returns
+// ends that.
+func slowNotice(cmd *cobra.Command, url string) (stop func()) {
+	t := time.AfterFunc(2*time.Second, func() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: no queue manager answers at %s yet; trying on\n", printable(url))
 	})
-	defer slow.Stop()
+	return func() { t.Stop() }
+}
+
+// connect tries for as long as limit, and says so when it takes a while.
+func connect(ctx context.Context, cmd *cobra.Command, url, name string, limit time.Duration, log logT) (*qmgr.Conn, error) {
+	defer slowNotice(cmd, url)()
 	return qmgr.Connect(ctx, qmgr.ConnConfig{URL: url, Name: name, Timeout: limit, Log: log})
 }
 

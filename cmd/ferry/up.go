@@ -99,7 +99,7 @@ the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 		}}
 	fl := c.Flags()
 	fl.StringVar(&name, "name", "QM", "name of the queue manager")
-	fl.StringVar(&dir, "dir", "", "state directory (default: the user's, see `ferry config paths`)")
+	fl.StringVar(&dir, "dir", "", "state directory (default: the user's; ferry config paths shows it)")
 	fl.StringVar(&listen, "listen", "127.0.0.1:4222", "HOST:PORT of the queue manager")
 	fl.StringVar(&coord, "coordination", "here", "here or none")
 	fl.StringArrayVar(&agents, "agent", nil, "NAME=ROOT: an agent in this process, with a directory that it may read and write; may be repeated, also to give one agent several roots")
@@ -155,7 +155,7 @@ func up(cmd *cobra.Command, f *agentFlags, name, dir, listen string, coord bool,
 		if err != nil {
 			return err
 		}
-		a, closeAgent, err := startAgent(ctx, qmgr.ConnConfig{Server: server, Name: n, Log: log}, cfg)
+		a, closeAgent, err := startAgent(ctx, qmgr.ConnConfig{Server: server, Name: n, Log: log}, cfg, func() {})
 		if err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func answerUp(conn *qmgr.Conn, names []string) (map[string]*atomic.Bool, error) 
 }
 
 // startAgent connects an agent and brings it up.
-func startAgent(ctx context.Context, cc qmgr.ConnConfig, cfg agent.Config) (*agent.Agent, func(), error) {
+func startAgent(ctx context.Context, cc qmgr.ConnConfig, cfg agent.Config, connected func()) (*agent.Agent, func(), error) {
 	var running atomic.Pointer[agent.Agent]
 	cc.OnConnect = func() {
 		if a := running.Load(); a != nil {
@@ -218,6 +218,7 @@ func startAgent(ctx context.Context, cc qmgr.ConnConfig, cfg agent.Config) (*age
 	if err != nil {
 		return nil, nil, err
 	}
+	connected()
 	if r := conn.Facts().Reduced; r != "" {
 		cfg.Log.Warn("reduced durability", "reason", r)
 	}
