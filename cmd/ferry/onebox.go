@@ -37,6 +37,7 @@ type box struct {
 	server *qmgr.Server
 	conns  []*qmgr.Conn
 	agents []*agent.Agent
+	kept   bool // the audit records are in the user's log
 }
 
 // sendOneBox moves files on this host, by the same protocol as any other
@@ -58,7 +59,7 @@ func sendOneBox(cmd *cobra.Command, f *sendFlags, q *transfer.Request) error {
 	if err := os.MkdirAll(boxes, 0o700); err != nil {
 		return transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err).WithHint("set XDG_STATE_HOME to a directory that can be written")
 	}
-	cleanBoxes(boxes, log)
+	cleanBoxes(boxes, home, log)
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	b, err := openBox(ctx, boxes, home, log)
@@ -68,8 +69,8 @@ func sendOneBox(cmd *cobra.Command, f *sendFlags, q *transfer.Request) error {
 	defer b.close()
 	err = b.send(ctx, cmd, q, f)
 	b.stopAgents()
-	if kept := b.keepAudit(filepath.Join(home, "audit")); kept != nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the audit records of this transfer could not be kept: %v\n", kept)
+	if kept := b.keepAudit(home); kept != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the audit records of this transfer could not be kept now; the next run tries again: %v\n", kept)
 	}
 	return err
 }
@@ -147,24 +148,34 @@ func rootOfHost() string {
 	return filepath.VolumeName(wd) + string(filepath.Separator)
 }
 
+// stopAgents stops the agents once the destination has had the source's last
+// word, so that the record of both is complete.
 func (b *box) stopAgents() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	b.agents[0].WaitIdle(ctx)
 	for i := len(b.agents) - 1; i >= 0; i-- {
 		b.agents[i].Halt()
 	}
 }
 
-// keepAudit moves the agents' audit records into the log of this user's own
-// transfers, where `ferry audit` finds them.
-func (b *box) keepAudit(dir string) error {
-	var log *audit.Log
-	var err error
-	for try := 0; ; try++ { // another one-box run may be writing its records
-		log, err = audit.OpenLog(dir, time.Now)
-		if transfer.KindOf(err) != transfer.KindAlive || try == 200 {
-			break
+// openAudit opens the log of this user's own transfers, where `ferry audit`
+// finds them. Another one-box run may be writing its records: that takes
+// moments.
+func openAudit(home string) (log *audit.Log, err error) {
+	for range 400 {
+		log, err = audit.OpenLog(filepath.Join(home, "audit"), time.Now)
+		if kind := transfer.KindOf(err); kind != transfer.KindConflict && kind != transfer.KindAlive {
+			return log, err
 		}
 		time.Sleep(25 * time.Millisecond)
 	}
+	return nil, err
+}
+
+// keepAudit moves the agents' audit records into that log.
+func (b *box) keepAudit(home string) error {
+	log, err := openAudit(home)
 	if err != nil {
 		return err
 	}
@@ -174,6 +185,7 @@ func (b *box) keepAudit(dir string) error {
 			return err
 		}
 	}
+	b.kept = true
 	return nil
 }
 
@@ -187,29 +199,43 @@ func (b *box) close() {
 	if b.server != nil {
 		b.server.Shutdown()
 	}
-	if b.dir != "" {
-		os.RemoveAll(b.dir)
+	if b.dir != "" && (b.kept || len(b.agents) == 0) {
+		os.RemoveAll(b.dir) // otherwise the next run clears up
 	}
 	if b.unlock != nil {
 		b.unlock()
 	}
 }
 
-// cleanBoxes removes what runs that were killed have left: their temporaries,
-// then their directories (R32). A run whose lock is held is alive.
-func cleanBoxes(boxes string, log logT) {
+// cleanBoxes clears up behind runs that were killed (R32): their audit records
+// are kept, their temporaries and directories removed. A run whose lock is held
+// is alive.
+func cleanBoxes(boxes, home string, log logT) {
 	runs, _ := filepath.Glob(filepath.Join(boxes, "run-*"))
 	for _, dir := range runs {
 		unlock, err := lockBox(dir)
 		if err != nil {
 			continue
 		}
-		for _, name := range []transfer.AgentName{boxDest, boxSource} {
-			if err := agent.Sweep(filepath.Join(dir, string(name)), rootOfHost(), log); err != nil {
-				log.Warn("temporaries of a run that was killed may be left behind", "dir", dir, "err", err)
-			}
+		if err := cleanBox(dir, home, log); err != nil {
+			log.Warn("a run that was killed could not be cleared up and is left for the next time", "dir", dir, "err", err)
+		} else {
+			os.RemoveAll(dir)
 		}
-		os.RemoveAll(dir)
 		unlock()
 	}
+}
+
+func cleanBox(dir, home string, log logT) error {
+	records, err := openAudit(home)
+	if err != nil {
+		return err
+	}
+	defer records.Close()
+	for _, name := range []transfer.AgentName{boxDest, boxSource} {
+		if err := agent.Sweep(name, filepath.Join(dir, string(name)), rootOfHost(), records.Append, log); err != nil {
+			return err
+		}
+	}
+	return nil
 }

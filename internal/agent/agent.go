@@ -293,6 +293,20 @@ func (a *Agent) Stop() {
 	a.publishBeat(wire.AgentStopped)
 }
 
+// WaitIdle waits until nothing that arrives here is left to finish, or ctx ends.
+func (a *Agent) WaitIdle(ctx context.Context) {
+	t := a.cfg.Clock.NewTimer(0)
+	defer t.Stop()
+	for a.recv.Open() > 0 {
+		select {
+		case <-t.C():
+			t.Reset(2 * time.Millisecond)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // Halt ends all work but leaves the ledger open, for DrainOutbox. Stop must
 // follow.
 func (a *Agent) Halt() {
@@ -315,9 +329,10 @@ func (a *Agent) Halt() {
 	})
 }
 
-// Sweep removes the temporaries that a dead agent's ledger in dir knows of,
-// beneath root. Nothing else of the ledger is acted on.
-func Sweep(dir, root string, log *slog.Logger) error {
+// Sweep clears up behind a dead agent of one box: it hands its audit records to
+// the log and removes the temporaries that its ledger in dir knows of, beneath
+// root.
+func Sweep(name transfer.AgentName, dir, root string, to Appender, log *slog.Logger) error {
 	if _, err := os.Stat(filepath.Join(dir, "ledger.db")); err != nil {
 		return nil // it died before it had one
 	}
@@ -331,6 +346,9 @@ func Sweep(dir, root string, log *slog.Logger) error {
 		return err
 	}
 	defer files.Close()
+	if err := drain(l, name, to); err != nil {
+		return err
+	}
 	return l.View(func(t *ledger.Tx) error {
 		return t.Incomings(func(in *ledger.Incoming) error {
 			if in.State.Final() {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
@@ -84,11 +86,11 @@ func (a *Agent) outboxLoop() {
 	}
 }
 
-// nextBatch makes a batch of the records from a number on; after is the number
-// behind them. The batch is empty where there are none.
-func (a *Agent) nextBatch(from uint64) (b audit.Batch, after uint64, err error) {
-	first, records, oldest, err := a.ledger.OutboxFrom(from, batchRecords, batchBytes)
-	b = audit.Batch{V: audit.RecordVersion, Agent: a.cfg.Name, Incarnation: a.ledger.IncarnationText(), Floor: oldest}
+// nextBatch makes a batch of a ledger's records from a number on; after is the
+// number behind them. The batch is empty where there are none.
+func nextBatch(l *ledger.Ledger, name transfer.AgentName, from uint64) (b audit.Batch, after uint64, err error) {
+	first, records, oldest, err := l.OutboxFrom(from, batchRecords, batchBytes)
+	b = audit.Batch{V: audit.RecordVersion, Agent: name, Incarnation: l.IncarnationText(), Floor: oldest}
 	after = first
 	for _, r := range records {
 		if !b.Add(r) {
@@ -101,7 +103,7 @@ func (a *Agent) nextBatch(from uint64) (b audit.Batch, after uint64, err error) 
 
 // sendBatch sends the records from a number on.
 func (a *Agent) sendBatch(ctx context.Context, from uint64) (sent bool, after uint64, err error) {
-	b, after, err := a.nextBatch(from)
+	b, after, err := nextBatch(a.ledger, a.cfg.Name, from)
 	if err != nil || len(b.Records) == 0 {
 		return false, from, err
 	}
@@ -132,19 +134,24 @@ func (a *Agent) flushOutbox() {
 	}
 }
 
-// DrainOutbox hands every record to append, which must make it durable, and
-// drops it here. It is for an agent on a network without coordination.
-func (a *Agent) DrainOutbox(appendTo func(audit.Batch) (audit.Receipt, error)) error {
-	for a.ledger.Outbox() > 0 {
-		b, _, err := a.nextBatch(0)
+// An Appender makes a batch durable in an audit log and says what the log has.
+type Appender func(audit.Batch) (audit.Receipt, error)
+
+// DrainOutbox hands every record to the log and drops it here. It is for an
+// agent on a network without coordination.
+func (a *Agent) DrainOutbox(log Appender) error { return drain(a.ledger, a.cfg.Name, log) }
+
+func drain(l *ledger.Ledger, name transfer.AgentName, log Appender) error {
+	for l.Outbox() > 0 {
+		b, _, err := nextBatch(l, name, 0)
 		if err != nil {
 			return err
 		}
-		r, err := appendTo(b)
+		r, err := log(b)
 		if err != nil {
 			return err
 		}
-		if err := a.ledger.Receipted(r.Have); err != nil {
+		if err := l.Receipted(r.Have); err != nil {
 			return err
 		}
 	}

@@ -224,6 +224,10 @@ func (s *scheduler) drive(e *entry, ending bool) {
 	}
 	e.again = false
 	s.mu.Unlock()
+	if state.Final() && !v.Final { // the last outcomes ended it behind Drive's back
+		s.a.progress(e.o.Status())
+		e.o.Dispose()
+	}
 	s.a.beatNow()
 	poke(s.wakeup)
 }

@@ -140,6 +140,14 @@ func (r *Receiver) Running() int {
 	return len(r.live)
 }
 
+// Open is how many transfers are not over here, those that only wait for the
+// source's last word included.
+func (r *Receiver) Open() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.actors)
+}
+
 // Control takes a control message for this side: OPEN, OUTCOMES-ACK, CANCEL.
 // It does not block.
 func (r *Receiver) Control(m *wire.Message) {
