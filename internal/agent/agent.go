@@ -103,7 +103,8 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 		return nil, err
 	}
 	if err := a.open(); err != nil {
-		a.cancel()
+		a.Halt()
+		a.closeStores()
 		return nil, err
 	}
 	if err := a.listen(); err != nil {
@@ -158,11 +159,15 @@ func (a *Agent) refuseTwin(ctx context.Context) error {
 }
 
 // open opens the ledger and the file system, and makes both sides.
-func (a *Agent) open() (err error) {
+func (a *Agent) open() error {
 	if err := os.MkdirAll(a.cfg.Dir, 0o700); err != nil {
 		return transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err)
 	}
 	if err := a.refuseRootsInside(); err != nil {
+		return err
+	}
+	memory, maxChunk, err := a.budget()
+	if err != nil {
 		return err
 	}
 	a.ledger, err = ledger.Open(a.cfg.Dir, ledger.Options{Clock: a.cfg.Clock, Log: a.log, OutboxLimit: a.cfg.OutboxLimit})
@@ -172,16 +177,8 @@ func (a *Agent) open() (err error) {
 	a.fs, err = localfs.Open(localfs.Config{Roots: a.cfg.Roots, StateDir: a.cfg.Carve,
 		Incarnation: a.ledger.Incarnation(), Log: a.log, Digest: digest.ByName})
 	if err != nil {
-		a.ledger.Close()
 		return err
 	}
-	facts := a.conn.Facts()
-	maxChunk := int(min(facts.MaxPayload-wire.Overhead-1024, transfer.MaxChunk))
-	memory := a.cfg.Memory
-	if memory == 0 {
-		memory = 30 << 20
-	}
-	memory = min(memory, facts.MaxPending/2-2<<20)
 	pool := flow.NewPool(memory, a.cfg.MaxDestination, int64(a.cfg.Settings.ChunkSize))
 	a.recv = receiver.New(receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Note: a.note,
 		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow})
@@ -192,6 +189,24 @@ func (a *Agent) open() (err error) {
 		return err
 	}
 	return a.recover()
+}
+
+// budget is the memory for data in flight, and the largest chunk that it and
+// the queue manager allow. A sender waits for a quarter of a chunk of credit;
+// that much every transfer must always get.
+func (a *Agent) budget() (memory int64, maxChunk int, err error) {
+	facts := a.conn.Facts()
+	if memory = a.cfg.Memory; memory == 0 {
+		memory = 30 << 20
+	}
+	memory = min(memory, facts.MaxPending/2-2<<20)
+	share := memory / 2 / int64(a.cfg.MaxDestination)
+	if share < transfer.MinChunk {
+		return 0, 0, transfer.Errorf(transfer.KindUsage, "%s of memory are too few for %d transfers at once; each needs %s",
+			transfer.FormatBytes(memory), a.cfg.MaxDestination, transfer.FormatBytes(2*transfer.MinChunk)).
+			WithHint("give more with --memory, or fewer --max-destination-transfers")
+	}
+	return memory, int(min(facts.MaxPayload-wire.Overhead-1024, transfer.MaxChunk, 4*share)), nil
 }
 
 // refuseRootsInside refuses a root in the agent's own state directory: a
@@ -282,6 +297,11 @@ func (a *Agent) Stop() {
 	if !a.cfg.Alone {
 		a.flushOutbox()
 	}
+	a.closeStores()
+	a.publishBeat(wire.AgentStopped)
+}
+
+func (a *Agent) closeStores() {
 	if a.ledger != nil {
 		if err := a.ledger.Close(); err != nil {
 			a.log.Error("the ledger did not close", "err", err)
@@ -290,7 +310,6 @@ func (a *Agent) Stop() {
 	if a.fs != nil {
 		a.fs.Close()
 	}
-	a.publishBeat(wire.AgentStopped)
 }
 
 // WaitIdle waits until nothing that arrives here is left to finish, or ctx ends.

@@ -262,7 +262,10 @@ func (i *incoming) doom(item uint64, b *wire.Begin, err *transfer.Error) error {
 
 // doomed records a failure; it takes its turn among the group.
 func (i *incoming) doomed(item uint64, b *wire.Begin, err *transfer.Error) error {
-	o := i.outcome(item, b)
+	o := transfer.Outcome{Item: item, Type: transfer.ItemBad}
+	if b != nil { // otherwise all of it was damaged, its name included
+		o = i.outcome(item, b)
+	}
 	o.Err = err
 	return i.addEnding(ending{pending: localfs.Pending{Outcome: o}})
 }

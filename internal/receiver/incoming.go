@@ -3,6 +3,7 @@ package receiver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -52,8 +53,9 @@ type incoming struct {
 	total  *uint64         // from LAST, until it is in the ledger
 
 	// What the background found out, for the loop to act on between messages.
-	again string          // the epoch must begin anew, and why
-	stop  *transfer.Error // the transfer must wait, and why
+	again    string          // the epoch must begin anew, and why; what comes meanwhile is discarded
+	resynced time.Time       // when it last did: at most once a second
+	stop     *transfer.Error // the transfer must wait, and why
 
 	group      []ending
 	groupSize  int64
@@ -65,6 +67,7 @@ type incoming struct {
 	offered     int                // how many of them the outstanding batch has
 	offeredLast bool               // it says that it is the last one
 	batches     uint64             // made in this run
+	contact     time.Time          // when the source was heard of last
 	withdrawn   bool               // CANCEL came: no more items, then CANCELLED
 	needs       int64              // bytes that were missing when space ran out
 
@@ -165,7 +168,7 @@ func (i *incoming) interrupt() {
 	case !i.live:
 	case i.stop != nil:
 		i.suspend(i.stop)
-	case i.again != "":
+	case i.again != "" && !i.r.cfg.Clock.Now().Before(i.resynced.Add(resyncRepeat)):
 		i.resync(i.again)
 	}
 }
@@ -202,13 +205,26 @@ func (i *incoming) due(now time.Time) {
 		i.log.Info("the source is silent; its slot goes to another")
 		i.suspend(nil)
 	}
-	if now.Sub(i.rec.LastContact) > i.rec.Deadline() {
+	if i.contact.Sub(i.rec.LastContact) > contactEvery {
+		if err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
+			rec.LastContact = i.contact
+			return nil
+		}); err != nil {
+			i.log.Error("the ledger cannot be written", "err", err)
+		}
+	}
+	if now.Sub(i.rec.LastContact) > i.rec.Deadline() && now.Sub(i.contact) > i.rec.Deadline() {
 		i.giveUp()
 	}
 }
 
 func (i *incoming) nextDue(now time.Time) time.Time {
 	next := now.Add(time.Minute)
+	if i.again != "" && i.live {
+		if t := i.resynced.Add(resyncRepeat); t.Before(next) {
+			next = t
+		}
+	}
 	for _, t := range []time.Time{i.ackDue, i.groupDue, i.checkDue, i.resyncDue, i.offerDue, i.silentAt} {
 		if !t.IsZero() && t.Before(next) {
 			next = t
@@ -241,6 +257,9 @@ func (i *incoming) control(m *wire.Message) {
 			i.rec, i.over = nil, true
 			return
 		}
+	}
+	if m.Kind != dropPartials {
+		i.contact = i.r.cfg.Clock.Now()
 	}
 	switch m.Kind {
 	case wire.KindOpen:
@@ -291,12 +310,13 @@ func (i *incoming) update(change func(t *ledger.Tx, rec *ledger.Incoming) error)
 // chunk takes one message of the epoch.
 func (i *incoming) chunk(data []byte) {
 	h, _ := wire.PeekHeader(data)
-	if h.Epoch != i.rec.Epoch || h.Seq < i.next {
+	if h.Epoch != i.rec.Epoch || h.Seq < i.next || i.again != "" {
 		return // of an epoch that is over, or a repeat
 	}
-	i.silentAt = i.r.cfg.Clock.Now().Add(sourceSilent)
+	i.contact = i.r.cfg.Clock.Now()
+	i.silentAt = i.contact.Add(sourceSilent)
 	if h.Seq > i.next {
-		i.resync("a message is missing")
+		i.again = "a message is missing"
 		return
 	}
 	_, frames, err := wire.ParseChunk(data)
@@ -359,7 +379,7 @@ func (i *incoming) stumbled(f *wire.Frame, err error) {
 	case transfer.KindOf(err).Waits():
 		i.suspend(transfer.AsError(err))
 	case errors.Is(err, errRedo):
-		i.resync("an item begins again")
+		i.again = "an item begins again"
 	default:
 		i.log.Error("a frame could not be taken", "item", f.Item, "err", err)
 		i.suspend(transfer.Errorf(transfer.KindBusy, "%s cannot write its ledger: %w", i.r.cfg.Agent, err))
@@ -369,16 +389,21 @@ func (i *incoming) stumbled(f *wire.Frame, err error) {
 // badness counts a bad hash or offset against the item that is being written;
 // five without a safe point between fail it.
 func (i *incoming) badness(err error) {
+	item := i.rec.Decided.Below()
+	var begin *wire.Begin
 	if i.cur != nil {
-		item := i.cur.item
-		i.bad[item]++
-		if i.bad[item] >= maxBad {
-			i.doom(item, i.cur.begin, transfer.Errorf(transfer.KindDigest,
-				"%s was damaged on the way %d times without a safe point between", i.landing.Target(i.cur.begin.Name), maxBad))
+		item, begin = i.cur.item, i.cur.begin
+	}
+	if i.bad[item]++; i.bad[item] >= maxBad && !i.ended[item] {
+		what := fmt.Sprintf("item %d", item)
+		if begin != nil {
+			what = i.landing.Target(begin.Name).String()
 		}
+		i.doom(item, begin, transfer.Errorf(transfer.KindDigest,
+			"%s was damaged on the way %d times without a safe point between", what, maxBad))
 	}
 	i.log.Warn("a chunk message is not accepted", "err", err)
-	i.resync(err.Error())
+	i.again = err.Error()
 }
 
 // ack says what is held and how far the source may go.

@@ -237,6 +237,7 @@ func (i *incoming) resync(reason string) {
 	if !i.live {
 		return
 	}
+	i.resynced = i.r.cfg.Clock.Now()
 	i.log.Info("resynchronising", "reason", reason, "epoch", i.rec.Epoch, "sequence", i.next)
 	i.drain()
 	if i.over || !i.live || !i.settleCommitting() {

@@ -41,6 +41,7 @@ const (
 	repeatFirst    = time.Second
 	repeatMost     = 4 * time.Second
 	waiterExpiry   = 15 * time.Second // a source that no longer asks loses its place
+	contactEvery   = time.Minute      // how old the ledger's word of the last contact may be
 )
 
 // maxBad is how many bad hashes or offsets an item may have between two safe

@@ -2,6 +2,7 @@ package sender
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
+
+var errOver = errors.New("the transfer is over")
 
 // outcomes records a batch and acknowledges it. An item counts once, whatever
 // batch it comes in; the last batch ends the transfer.
@@ -28,6 +31,9 @@ func (o *Outgoing) outcomes(from transfer.AgentName, m *wire.Outcomes) {
 	}
 	failpoint.Hit("sender.before_outcomes")
 	err := o.update(func(t *ledger.Tx, rec *ledger.Source) error {
+		if rec.State.Final() {
+			return errOver
+		}
 		fresh, err := o.count(t, rec, m.Outcomes)
 		if err != nil {
 			return err
@@ -41,6 +47,10 @@ func (o *Outgoing) outcomes(from transfer.AgentName, m *wire.Outcomes) {
 		}
 		return nil
 	})
+	if errors.Is(err, errOver) {
+		o.late(m)
+		return
+	}
 	if err != nil {
 		o.log.Error("outcomes cannot be recorded; the destination will repeat them", "err", err)
 		return
@@ -53,6 +63,9 @@ func (o *Outgoing) outcomes(from transfer.AgentName, m *wire.Outcomes) {
 	}
 	state := o.rec.State
 	o.mu.Unlock()
+	if m.Last && (state == transfer.Parked || state == transfer.Accepted) {
+		return // there is no way to the end from here; unanswered, it comes again
+	}
 	o.send(&wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: m.Batch}})
 	if state.Final() || state == transfer.Settling {
 		o.cfg.Changed(o)

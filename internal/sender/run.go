@@ -87,6 +87,15 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 				o.log.Info("the destination is silent; the transfer is opened again")
 				return nil, o.renegotiate()
 			}
+			if o.overdue() { // epochs come and go, and nothing gets through
+				if p != nil {
+					p.stop()
+				}
+				if err := o.renegotiate(); err != nil {
+					return nil, err
+				}
+				return o.giveUp(transfer.Errorf(transfer.KindUnreachable, "nothing gets through to %s", o.to))
+			}
 			o.show(false)
 			tick.Reset(progressEvery)
 		case <-ctx.Done():
@@ -116,9 +125,6 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 	e := transfer.AsError(err)
 	if !e.Kind.Waits() {
 		e = transfer.Errorf(transfer.KindBusy, "%s cannot go on: %w", o.cfg.Agent, err)
-	}
-	if o.overdue() {
-		return o.giveUp(e)
 	}
 	return o.wait(e, 0)
 }
@@ -179,6 +185,9 @@ func (o *Outgoing) resynced(r *wire.Resync) error {
 	return o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Epoch, rec.Progress.Epoch = r.Epoch, r.Epoch
 		rec.Progress.Resumes++
+		if rec.Recovering.IsZero() {
+			rec.Recovering = o.cfg.Clock.Now()
+		}
 		return nil
 	})
 }

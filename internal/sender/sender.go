@@ -84,6 +84,7 @@ type Outgoing struct {
 	cancel   bool
 	nudged   bool
 
+	updMu sync.Mutex // one change of the record at a time, so that rec follows the ledger's order
 	outMu sync.Mutex // one batch of outcomes at a time
 	pump  *pump      // of the open epoch; under mu
 	keep  *reading   // the file that an ended epoch was in the middle of
@@ -268,6 +269,8 @@ func (o *Outgoing) send(m *wire.Message) {
 // update changes the record in a transaction of its own and moves it through
 // the given states, each of which the table must allow.
 func (o *Outgoing) update(change func(t *ledger.Tx, rec *ledger.Source) error, to ...transfer.State) error {
+	o.updMu.Lock()
+	defer o.updMu.Unlock()
 	var after *ledger.Source
 	err := o.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		rec, err := t.Source(o.ID)

@@ -1,0 +1,275 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"ferry/internal/digest"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+func TestChunkGolden(t *testing.T) {
+	for name, m := range chunks() {
+		golden(t, "chunk-"+name+".hex", lines(m))
+	}
+}
+
+func TestChunkRoundTrip(t *testing.T) {
+	for name, m := range chunks() {
+		h, frames, err := wire.ParseChunk(bytes.Clone(m))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if want := (wire.Header{Transfer: sampleID, Epoch: 7, Seq: 1<<40 | 3}); h != want {
+			t.Errorf("%s: header %+v", name, h)
+		}
+		if got := rebuild(h, frames); !bytes.Equal(got, m) {
+			t.Errorf("%s: written again it is another message", name)
+		}
+	}
+	_, frames, err := wire.ParseChunk(chunks()["all"])
+	if err != nil || len(frames) != 7 {
+		t.Fatalf("%d frames, %v", len(frames), err)
+	}
+	b := frames[0].Begin
+	if b == nil || b.Name != oddName || b.Identity != sampleIdy || b.Mtime != -5 || !b.Again || b.Offset != 1000 {
+		t.Errorf("begin: %+v", b)
+	}
+	if string(frames[1].Data) != "hello" || frames[2].Length != 1<<40 || frames[3].Digest != "xxh3:00ff" ||
+		frames[4].Fail.Kind != transfer.KindNoSpace || frames[4].Source != oddName || frames[6].Item != 7 {
+		t.Errorf("frames: %+v", frames)
+	}
+}
+
+// rebuild writes frames with a Builder.
+func rebuild(h wire.Header, frames []wire.Frame) []byte {
+	size := 0
+	for _, f := range frames {
+		size += len(f.Data) + len(f.Digest) + len(f.Source) + 256
+		if f.Begin != nil {
+			size += len(f.Begin.Name) + len(f.Begin.Source)
+		}
+		if f.Fail != nil {
+			size += len(f.Fail.Text)
+		}
+	}
+	b := wire.NewBuilder(size)
+	for _, f := range frames {
+		switch f.Type {
+		case wire.FrameBegin:
+			b.Begin(f.Item, f.Begin)
+		case wire.FrameData:
+			copy(b.Data(f.Item, f.Offset, len(f.Data)), f.Data)
+		case wire.FrameHole:
+			b.Hole(f.Item, f.Offset, f.Length)
+		case wire.FrameEnd:
+			b.End(f.Item, f.Length, f.Digest)
+		case wire.FrameFail:
+			b.Fail(f.Item, f.Fail, f.Source)
+		case wire.FrameSkip:
+			b.Skip(f.Item)
+		case wire.FrameLast:
+			b.Last(f.Item)
+		}
+	}
+	return b.Seal(h)
+}
+
+func TestEveryFlippedBitIsRefused(t *testing.T) {
+	for name, m := range chunks() {
+		for bit := range 8 * len(m) {
+			m[bit/8] ^= 1 << (bit % 8)
+			if _, _, err := wire.ParseChunk(m); err == nil {
+				t.Errorf("%s with bit %d of byte %d flipped is taken", name, bit%8, bit/8)
+			}
+			m[bit/8] ^= 1 << (bit % 8)
+		}
+		if _, _, err := wire.ParseChunk(m); err != nil {
+			t.Errorf("%s was changed by being read: %v", name, err)
+		}
+	}
+}
+
+func TestEveryTornChunkIsRefused(t *testing.T) {
+	for name, m := range chunks() {
+		for n := range m {
+			if _, _, err := wire.ParseChunk(seal(m[:n])); err == nil && n != 40 {
+				t.Errorf("%s cut at %d is taken", name, n)
+			}
+		}
+		if _, _, err := wire.ParseChunk(seal(append(bytes.Clone(m), 0))); err == nil {
+			t.Errorf("%s with a byte behind it is taken", name)
+		}
+	}
+}
+
+// seal gives a copy of a message the hash that it must have.
+func seal(m []byte) []byte {
+	m = bytes.Clone(m)
+	if len(m) >= wire.HeaderSize {
+		clear(m[32:40])
+		binary.BigEndian.PutUint64(m[32:], digest.Message(m))
+	}
+	return m
+}
+
+func TestChunkRefusals(t *testing.T) {
+	m := chunks()["skip"]
+	change := func(at int, v byte) []byte {
+		c := bytes.Clone(m)
+		c[at] = v
+		return seal(c)
+	}
+	for _, c := range []struct {
+		name string
+		m    []byte
+		kind transfer.Kind
+	}{
+		{"nothing", nil, transfer.KindVersion},
+		{"version", change(0, 9), transfer.KindVersion},
+		{"frame type 0", change(40, 0), transfer.KindVersion},
+		{"frame type 8", change(40, 8), transfer.KindVersion},
+		{"more frames than there are", change(31, 2), transfer.KindVersion},
+		{"fewer", change(31, 0), transfer.KindVersion},
+		{"hash", func() []byte { c := bytes.Clone(m); c[45]++; return c }(), transfer.KindDigest},
+	} {
+		if _, _, err := wire.ParseChunk(c.m); transfer.KindOf(err) != c.kind {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestFramesClaimed: a short message that claims many frames costs little.
+func TestFramesClaimed(t *testing.T) {
+	m := chunks()["empty"]
+	m[30], m[31] = 0xff, 0xff
+	m = seal(m)
+	if n := testing.AllocsPerRun(100, func() { wire.ParseChunk(m) }); n > 20 {
+		t.Errorf("%v allocations", n)
+	}
+	huge := seal(append(bytes.Clone(m), 2, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff))
+	if _, _, err := wire.ParseChunk(huge); err == nil {
+		t.Error("4 GiB of data that are not there are taken")
+	}
+}
+
+// TestBuilderFillsMessages: what Room and Fits promise is kept, whatever the
+// order, and no message is larger than it may be.
+func TestBuilderFillsMessages(t *testing.T) {
+	for chunk := transfer.MinChunk; chunk <= 64<<10; chunk += 4096 {
+		b := wire.NewBuilder(chunk)
+		if b.Room() < chunk {
+			t.Errorf("a chunk of %d does not fit an empty message", chunk)
+		}
+		name := transfer.Path(strings.Repeat("n", transfer.MaxPath))
+		frames := 0
+		for b.Fits(2 * len(name)) {
+			b.Begin(1, &wire.Begin{Type: transfer.ItemFile, Name: name, Source: name})
+			frames++
+		}
+		for room := b.Room(); room > 0; room = b.Room() {
+			b.Data(1, 0, room)
+			frames++
+		}
+		if !b.Fits(64 + len("sha256:")) {
+			t.Errorf("chunk %d: there is no room for an END behind the data", chunk)
+		}
+		b.End(1, 5, "sha256:"+strings.Repeat("0", 64))
+		m := b.Seal(wire.Header{})
+		if len(m) > chunk+wire.Overhead {
+			t.Errorf("chunk %d: the message has %d bytes", chunk, len(m))
+		}
+		_, got, err := wire.ParseChunk(m)
+		if err != nil || len(got) != frames+1 {
+			t.Errorf("chunk %d: %d frames, %v", chunk, len(got), err)
+		}
+	}
+}
+
+func TestBuilderUndoAndReuse(t *testing.T) {
+	b := wire.NewBuilder(4096)
+	b.Skip(1)
+	copy(b.Data(1, 0, 3), "abc")
+	b.Undo(3)
+	first := b.Seal(wire.Header{Seq: 1})
+	want := func() []byte { c := wire.NewBuilder(4096); c.Skip(1); return c.Seal(wire.Header{Seq: 1}) }()
+	if !bytes.Equal(first, want) {
+		t.Error("Undo leaves something behind")
+	}
+	kept := bytes.Clone(first)
+	b.Last(9)
+	second := b.Seal(wire.Header{Seq: 2})
+	if !bytes.Equal(first, kept) {
+		t.Error("a message changes when the next one is made")
+	}
+	b.Reuse(second)
+	b.Skip(4)
+	if _, f, err := wire.ParseChunk(b.Seal(wire.Header{Seq: 3})); err != nil || len(f) != 1 || f[0].Item != 4 {
+		t.Errorf("after Reuse: %+v, %v", f, err)
+	}
+}
+
+func TestCost(t *testing.T) {
+	_, frames, err := wire.ParseChunk(chunks()["all"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []int64
+	for n := range frames {
+		got = append(got, frames[n].Cost(4096))
+	}
+	if want := []int64{4096, 5, 4096, 0, 4096, 0, 0}; !reflect.DeepEqual(got, want) {
+		t.Errorf("costs %v, want %v", got, want)
+	}
+}
+
+// FuzzParseChunk: what is taken is written again as the same bytes, but for
+// bits that have no meaning yet; nothing panics.
+func FuzzParseChunk(f *testing.F) {
+	for _, m := range chunks() {
+		f.Add(m)
+	}
+	f.Add([]byte{})
+	f.Add(make([]byte, 41))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		wire.ParseChunk(bytes.Clone(raw)) // most of these fail at the hash
+		m := seal(raw)
+		h, frames, err := wire.ParseChunk(m)
+		if err != nil {
+			return
+		}
+		if cap(frames) > len(m)/9+1 {
+			t.Fatalf("room for %d frames in %d bytes", cap(frames), len(m))
+		}
+		for _, fr := range frames {
+			if fr.Fail != nil && len(fr.Fail.Text) > 1000 {
+				return // a Builder cuts it
+			}
+		}
+		again := rebuild(h, frames)
+		if len(again) != len(m) {
+			t.Fatalf("%d bytes, written again %d", len(m), len(again))
+		}
+		for i := range m {
+			reserved := i < 2 || 32 <= i && i < 40
+			if m[i] != again[i] && !reserved && (again[i] > 1 || m[i]&1 != again[i]) {
+				t.Fatalf("byte %d is %#x, written again %#x", i, m[i], again[i])
+			}
+		}
+	})
+}
+
+func ExampleBuilder() {
+	b := wire.NewBuilder(4096)
+	b.Skip(1)
+	b.Last(2)
+	m := b.Seal(wire.Header{Epoch: 1, Seq: 5})
+	h, frames, err := wire.ParseChunk(m)
+	fmt.Println(h.Epoch, h.Seq, len(frames), err)
+	// Output: 1 5 2 <nil>
+}

@@ -1,0 +1,256 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+func TestControlGolden(t *testing.T) {
+	for name, m := range samples() {
+		data, err := m.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, "control-"+name+".json", append(data, '\n'))
+	}
+}
+
+func TestControlRoundTrip(t *testing.T) {
+	for name, m := range samples() {
+		if string(m.Kind) != name {
+			t.Errorf("kind %q stands under %q", m.Kind, name)
+		}
+		data, err := m.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := wire.Decode(data)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !reflect.DeepEqual(got, m) {
+			t.Errorf("%s: %+v became %+v", name, m, got)
+		}
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	id := sampleID.String()
+	deep := strings.Repeat("[", 40) + strings.Repeat("]", 40)
+	for _, c := range []struct {
+		name, data string
+		kind       transfer.Kind
+		says       string
+	}{
+		{"nothing", ``, transfer.KindVersion, "malformed"},
+		{"no JSON", `{"v":1`, transfer.KindVersion, "malformed"},
+		{"version", `{"v":9,"kind":"cancel","from":"A1","transfer":"` + id + `"}`, transfer.KindVersion, "version 9"},
+		{"no version at all is version 0, the one before", `{"kind":"nonsense"}`, transfer.KindVersion, `unknown kind "nonsense"`},
+		{"kind", `{"v":1,"kind":"surprise","from":"A1","transfer":"` + id + `"}`, transfer.KindVersion, `unknown kind "surprise"`},
+		{"no body", `{"v":1,"kind":"ack","from":"A1","transfer":"` + id + `"}`, transfer.KindVersion, "no body"},
+		{"null body", `{"v":1,"kind":"open","from":"A1","transfer":"` + id + `","body":null}`, transfer.KindVersion, "no body"},
+		{"body of another form", `{"v":1,"kind":"ack","from":"A1","transfer":"` + id + `","body":[1]}`, transfer.KindVersion, "ack"},
+		{"no reason", `{"v":1,"kind":"busy","from":"A1","transfer":"` + id + `","body":{}}`, transfer.KindVersion, "no reason"},
+		{"no error", `{"v":1,"kind":"refuse","from":"A1","transfer":"` + id + `","body":{}}`, transfer.KindVersion, "no error"},
+		{"no transfer", `{"v":1,"kind":"cancel","from":"A1"}`, transfer.KindVersion, "no transfer ID"},
+		{"bad transfer", `{"v":1,"kind":"cancel","from":"A1","transfer":"x"}`, transfer.KindVersion, "malformed"},
+		{"too deep", `{"v":1,"kind":"cancel","x":` + deep + `}`, transfer.KindTooLarge, "nested 41 deep; the limit is 32"},
+		{"too large", `{"v":1,"kind":"cancel","x":"` + strings.Repeat("x", 1<<20) + `"}`, transfer.KindTooLarge, "the limit is 1048576"},
+	} {
+		_, err := wire.Decode([]byte(c.data))
+		if transfer.KindOf(err) != c.kind || !strings.Contains(fmt.Sprint(err), c.says) {
+			t.Errorf("%s: %v (kind %s)", c.name, err, transfer.KindOf(err))
+		}
+	}
+}
+
+func TestDecodeTakesNeighbours(t *testing.T) {
+	for v := range 4 {
+		data := fmt.Sprintf(`{"v":%d,"kind":"ack","later":{"x":[1,2]},"from":"A1","transfer":"%s","body":{"epoch":3,"newer":true}}`, v, sampleID)
+		m, err := wire.Decode([]byte(data))
+		if taken := v <= wire.Version+1; taken != (err == nil) {
+			t.Errorf("version %d: %v", v, err)
+		} else if taken && m.Ack.Epoch != 3 {
+			t.Errorf("version %d: %+v", v, m.Ack)
+		}
+	}
+	brackets := `{"v":1,"kind":"cancel","from":"A1","transfer":"` + sampleID.String() + `","x":"` + strings.Repeat(`[{\"`, 40) + `"}`
+	if _, err := wire.Decode([]byte(brackets)); err != nil {
+		t.Errorf("brackets in a text are no nesting: %v", err)
+	}
+}
+
+func TestEncodeRefusesTooLarge(t *testing.T) {
+	m := &wire.Message{Kind: wire.KindRefuse, From: "A1", Transfer: sampleID,
+		Refuse: &wire.Refuse{Error: &transfer.Error{Text: strings.Repeat("x", 1<<20)}}}
+	if _, err := m.Encode(); transfer.KindOf(err) != transfer.KindTooLarge {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestLargestResumeFits(t *testing.T) {
+	r := sampleResume()
+	for n := uint64(4); n < transfer.MaxUndecided; n += 2 {
+		r.Decided.Add(n)
+	}
+	m := &wire.Message{Kind: wire.KindResync, From: "A1", Transfer: sampleID, Resync: &wire.Resync{Resume: r}}
+	data, err := m.Encode()
+	if err != nil || len(data) > 4096 {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+}
+
+// asking has one of each message that is not of the REPLY queue.
+func asking() map[string]any {
+	beat := &wire.Beat{V: 1, Kind: wire.BeatKind, Agent: "ALPHA", Incarnation: "aa", Instance: "bb", Status: wire.AgentReady, Reason: "r",
+		Started: sampleTime, Time: sampleTime, Version: "1", Platform: "linux/amd64", Host: "box", Mode: "client", Durability: "reduced",
+		Roots: []string{"/srv"}, Limits: []string{"no directory sync"}, Settings: transfer.DefaultSettings(), MaxSource: 25, MaxDest: 25,
+		MaxQueued: 1000, SourceRun: 1, SourceWait: 2, DestRun: 3, Parked: 4, Outbox: 5}
+	progress := &transfer.Progress{ID: sampleID, State: transfer.Waiting, Source: "ALPHA", Destination: "BETA", Originator: "ann@box",
+		Submitted: sampleTime, Reason: sampleErr, Place: 3, Counts: transfer.Counts{Items: 3, Files: 2, FilesFailed: 1, Bytes: 9}, Current: oddName}
+	q := sampleRequest()
+	return map[string]any{
+		"ask": &wire.Ask{V: 1, Kind: wire.AskAudit, ID: sampleID, Suffix: "a8057a", Agent: "ALPHA", Limit: 10, Index: 7, Event: "item",
+			Beat: beat, Queued: progress, Request: &q},
+		"answer": &wire.Answer{V: 1, Beat: beat, Progress: progress, Known: &wire.Known{Known: true, Sure: true, Wait: 5},
+			Agents: []wire.AgentStatus{{Beat: *beat, Status: wire.AgentUnreachable, Age: 9}}, Transfers: []transfer.Progress{*progress},
+			Records: []json.RawMessage{json.RawMessage(`{"v":1}`)}, Next: 5, More: true, Verified: json.RawMessage(`{}`),
+			Preview: &wire.Preview{Items: 1, Files: 1, Bytes: 2, More: true, List: []wire.PreviewItem{{Source: oddName, Name: "n", Type: transfer.ItemBad, Size: 2, Error: sampleErr}}}},
+		"report":  &wire.Report{V: 1, Kind: wire.ProgressKind, Beat: beat, Progress: progress},
+		"control": &wire.Control{V: 1, ID: sampleID, Kind: wire.ControlCancel, Transfer: sampleID, Originator: transfer.Originator{User: "ann", Host: "box"}, Reply: "_INBOX.x"},
+		"submit":  &wire.Submit{V: 1, Request: q, Reply: "_INBOX.x"},
+	}
+}
+
+// decoders read what is under the same name in asking.
+var decoders = map[string]func([]byte) (any, error){
+	"ask":     func(b []byte) (any, error) { return wire.DecodeAsk(b) },
+	"answer":  func(b []byte) (any, error) { return wire.DecodeAnswer(b) },
+	"report":  func(b []byte) (any, error) { return wire.DecodeReport(b) },
+	"control": func(b []byte) (any, error) { return wire.DecodeControl(b) },
+	"submit":  func(b []byte) (any, error) { return wire.DecodeSubmit(b) },
+}
+
+func TestAskingGolden(t *testing.T) {
+	for name, v := range asking() {
+		data := wire.Marshal(v)
+		golden(t, "message-"+name+".json", append(data, '\n'))
+		got, err := decoders[name](data)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !reflect.DeepEqual(got, v) {
+			t.Errorf("%s: %+v became %+v", name, v, got)
+		}
+	}
+}
+
+func TestAskingRefuses(t *testing.T) {
+	for name, decode := range decoders {
+		for _, data := range []string{``, `{}x`, `[]`, `{"v":9}`, `{"v":-1}`, `{"v":1,"x":` + strings.Repeat("[", 50) + strings.Repeat("]", 50) + `}`,
+			`{"v":1,"x":"` + strings.Repeat("x", 1<<20) + `"}`} {
+			if _, err := decode([]byte(data)); err == nil {
+				t.Errorf("%s takes %.40s", name, data)
+			}
+		}
+	}
+	_, err := wire.DecodeAnswer(wire.Marshal(wire.Answer{V: 1, Error: sampleErr}))
+	if transfer.KindOf(err) != transfer.KindNoSpace || !strings.Contains(err.Error(), "make some") {
+		t.Errorf("an answer's error is %v", err)
+	}
+	q := sampleRequest()
+	q.Priority = 12
+	if s, err := wire.DecodeSubmit(wire.Marshal(wire.Submit{V: 1, Request: q})); err == nil || s == nil || s.Request.ID != q.ID {
+		t.Errorf("a request over a limit must be refused, and still say whose it is: %v", err)
+	}
+}
+
+func TestSubjects(t *testing.T) {
+	const dotted transfer.AgentName = "A.B"
+	for got, want := range map[string]string{
+		wire.CommandSubject("ALPHA", "ann@box"):     "ferry.command.ALPHA.ANN%40BOX",
+		wire.ControlSubject(dotted, "a"):            "ferry.control.A%2EB.A",
+		wire.ReplySubject("BETA", dotted):           "ferry.reply.BETA.A%2EB",
+		wire.ReceiptSubject("BETA"):                 "ferry.reply.BETA.coordination",
+		wire.DataSubject("BETA", "ALPHA", sampleID): "ferry.data.BETA.ALPHA." + sampleID.String(),
+		wire.AskSubject(dotted):                     "ferry.ask.A%2EB",
+		wire.ProgressSubject("ALPHA"):               "ferry.progress.ALPHA",
+		wire.EventSubject("ALPHA"):                  "ferry.event.ALPHA",
+		wire.AllCommands("ALPHA"):                   "ferry.command.ALPHA.>",
+		wire.AllControls("ALPHA"):                   "ferry.control.ALPHA.>",
+		wire.AllReplies("ALPHA"):                    "ferry.reply.ALPHA.*",
+		wire.AllData("ALPHA"):                       "ferry.data.ALPHA.>",
+	} {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	for _, name := range []transfer.AgentName{"ALPHA", dotted, "A%B", "X_-9"} {
+		back, err := wire.AgentOf(name.Token())
+		if err != nil || back != name {
+			t.Errorf("%s came back as %s, %v", name, back, err)
+		}
+		from, err := wire.DataSource(wire.DataSubject("BETA", name, sampleID))
+		if err != nil || from != name {
+			t.Errorf("the source of %s is %s, %v", name, from, err)
+		}
+	}
+	for _, s := range []string{"", "ferry.data.A1", "ferry.data.A1.B1.x.y", "ferry.data.A1.%.x"} {
+		if _, err := wire.DataSource(s); err == nil {
+			t.Errorf("%q is taken for a data subject", s)
+		}
+	}
+}
+
+// FuzzDecode: what is taken can be written and read again as the same message.
+func FuzzDecode(f *testing.F) {
+	for _, m := range samples() {
+		data, _ := m.Encode()
+		f.Add(data)
+	}
+	f.Add([]byte(`{"v":1,"kind":"ack","body":null}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := wire.Decode(data)
+		if err != nil {
+			return
+		}
+		again, err := m.Encode()
+		if transfer.KindOf(err) == transfer.KindTooLarge {
+			return // escapes can make it larger
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Kind == wire.KindReceipt {
+			return // its body is not ours to understand
+		}
+		n, err := wire.Decode(again)
+		if err != nil {
+			t.Fatalf("%s cannot be read again: %v", again, err)
+		}
+		third, err := n.Encode()
+		if err != nil || !bytes.Equal(again, third) {
+			t.Fatalf("%s\nbecame\n%s, %v", again, third, err)
+		}
+	})
+}
+
+func fuzzOther(f *testing.F, name string) {
+	f.Add(wire.Marshal(asking()[name]))
+	f.Add([]byte(`{"v":1}`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, data []byte) { decoders[name](data) })
+}
+
+func FuzzDecodeAsk(f *testing.F)     { f.Add([]byte(`{"v":1,"kind":"ping"}`)); fuzzOther(f, "ask") }
+func FuzzDecodeSubmit(f *testing.F)  { f.Add([]byte(`{"v":1,"request":{}}`)); fuzzOther(f, "submit") }
+func FuzzDecodeControl(f *testing.F) { f.Add([]byte(`{"v":1,"id":""}`)); fuzzOther(f, "control") }
+func FuzzDecodeReport(f *testing.F)  { f.Add([]byte(`{"v":1,"beat":{}}`)); fuzzOther(f, "report") }
+func FuzzDecodeAnswer(f *testing.F)  { f.Add([]byte(`{"v":1,"error":{}}`)); fuzzOther(f, "answer") }

@@ -1,0 +1,141 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// update writes the golden files anew: for a new kind, never for an old one.
+var update = flag.Bool("update", false, "write the golden files of messages")
+
+var (
+	sampleID   = transfer.ID{0x01, 0x89, 0x0a, 0x5d, 0xac, 0x96, 0x77, 0x4b, 0xbc, 0xce, 0xb3, 0x02, 0x09, 0x9a, 0x80, 0x57}
+	sampleTime = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
+	sampleIdy  = transfer.Identity{Dev: 1 << 40, Ino: 77, Size: 5000, Mtime: -5, Ctime: 1_700_000_000_000_000_009}
+	sampleErr  = &transfer.Error{Kind: transfer.KindNoSpace, Text: "no space", Hint: "make some"}
+	oddName    = transfer.Path("caf\xc3\xa9/\xff%\n")
+)
+
+func sampleRequest() transfer.Request {
+	return transfer.Request{Version: 1, ID: sampleID, Submitted: sampleTime, Originator: transfer.Originator{User: "ann", Host: "box"},
+		Source: "ALPHA", Destination: "BETA", Sources: []transfer.Path{"in/*", oddName}, Dest: "out/", Recursive: true,
+		Mode: transfer.ModeBinary, Checksum: "sha256", IfExists: transfer.IfExistsOverwrite, DeleteSrc: true,
+		Durability: transfer.DurabilityProcess, Lane: transfer.LaneQueue, Delivery: transfer.DeliveryFast,
+		Compress: transfer.CompressNone, Priority: 9, Job: "nightly", Meta: map[string]string{"k": "v"},
+		Settings: transfer.Settings{ChunkSize: 4096, WindowSize: 2, FrameSize: 3, CheckpointInterval: 4},
+		Recovery: transfer.Duration(-1)}
+}
+
+func sampleResume() transfer.Resume {
+	r := transfer.Resume{Points: []transfer.Point{{Item: 4, Source: 1000, Dest: 1000,
+		Prefix: []transfer.Segment{{End: 1000, Sum: "00ff"}}, Identity: sampleIdy}}}
+	for _, n := range []uint64{0, 1, 2, 5, 900} {
+		r.Decided.Add(n)
+	}
+	return r
+}
+
+// samples has one message of every kind, with every field set.
+func samples() map[string]*wire.Message {
+	open := sampleRequest()
+	open.Sources = nil
+	of := func(m wire.Message) *wire.Message {
+		m.From, m.Transfer = "ALPHA", sampleID
+		return &m
+	}
+	return map[string]*wire.Message{
+		"open": of(wire.Message{Kind: wire.KindOpen, Open: &wire.Open{Nonce: 3, Source: "00000000000000aa", Dest: "00000000000000bb",
+			Several: true, Request: open, MaxChunk: 1 << 20}}),
+		"accept": of(wire.Message{Kind: wire.KindAccept, Accept: &wire.Accept{Nonce: 3, Epoch: 7, Dest: "00000000000000bb",
+			Settings: transfer.DefaultSettings(), Lane: transfer.LaneQueue, Credit: 1 << 33, Items: 1024, Resume: sampleResume(),
+			Resolution: transfer.Resolution{Base: "/srv/" + oddName, Into: true}, Known: 2}}),
+		"busy":   of(wire.Message{Kind: wire.KindBusy, Busy: &wire.Busy{Nonce: 3, Epoch: 7, Place: 2, Reason: sampleErr}}),
+		"refuse": of(wire.Message{Kind: wire.KindRefuse, Refuse: &wire.Refuse{Nonce: 3, Error: sampleErr}}),
+		"ack": of(wire.Message{Kind: wire.KindAck, Ack: &wire.Ack{Epoch: 7, Seq: 1 << 50, Credit: 99, Bytes: 98,
+			Safe: &wire.Safe{Item: 4, Offset: 1000}}}),
+		"resync": of(wire.Message{Kind: wire.KindResync, Resync: &wire.Resync{Epoch: 8, Credit: 99, Resume: sampleResume(), Reason: "a gap"}}),
+		"outcomes": of(wire.Message{Kind: wire.KindOutcomes, Outcomes: &wire.Outcomes{Batch: 1<<32 | 5, Last: true, Outcomes: []transfer.Outcome{
+			{Item: 0, Type: transfer.ItemFile, Path: oddName, Source: "/in/a", Size: 5000, Digest: "xxh3:00", SrcSum: "xxh3:00",
+				Note: "taken", Taken: true, Identity: sampleIdy},
+			{Item: 1, Type: transfer.ItemBad, Path: "b", Err: sampleErr}}}}),
+		"outcomes-ack":  of(wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: 1<<32 | 5}}),
+		"cancel":        of(wire.Message{Kind: wire.KindCancel}),
+		"cancelled":     of(wire.Message{Kind: wire.KindCancelled}),
+		"audit-receipt": {Kind: wire.KindReceipt, From: "COORDINATION", Receipt: json.RawMessage(`{"v":1}`)},
+	}
+}
+
+// chunks has one chunk message of every frame type, one with none and one with
+// all of them.
+func chunks() map[string][]byte {
+	head := wire.Header{Transfer: sampleID, Epoch: 7, Seq: 1<<40 | 3}
+	begin := &wire.Begin{Type: transfer.ItemFile, Again: true, Mode: 0o640, Size: 5000, Mtime: -5, Allocated: 4096, Offset: 1000,
+		Identity: sampleIdy, Name: oddName, Source: "/in/" + oddName}
+	one := func(add func(*wire.Builder)) []byte {
+		b := wire.NewBuilder(4096)
+		add(b)
+		return b.Seal(head)
+	}
+	frames := map[string]func(*wire.Builder){
+		"empty": func(*wire.Builder) {},
+		"begin": func(b *wire.Builder) { b.Begin(4, begin) },
+		"data":  func(b *wire.Builder) { copy(b.Data(4, 1000, 5), "hello") },
+		"hole":  func(b *wire.Builder) { b.Hole(4, 1005, 1<<40) },
+		"end":   func(b *wire.Builder) { b.End(4, 5000, "xxh3:00ff") },
+		"fail":  func(b *wire.Builder) { b.Fail(5, sampleErr, oddName) },
+		"skip":  func(b *wire.Builder) { b.Skip(6) },
+		"last":  func(b *wire.Builder) { b.Last(7) },
+	}
+	out := map[string][]byte{}
+	for name, add := range frames {
+		out[name] = one(add)
+	}
+	out["all"] = one(func(b *wire.Builder) {
+		for _, name := range []string{"begin", "data", "hole", "end", "fail", "skip", "last"} {
+			frames[name](b)
+		}
+	})
+	return out
+}
+
+// golden compares with a file, so that the format cannot change unnoticed.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s has changed on the wire:\n%s\nwas\n%s", name, got, want)
+	}
+}
+
+// lines writes bytes as hex, 32 to a line.
+func lines(b []byte) []byte {
+	var out strings.Builder
+	for len(b) > 0 {
+		n := min(len(b), 32)
+		out.WriteString(hex.EncodeToString(b[:n]) + "\n")
+		b = b[n:]
+	}
+	return []byte(out.String())
+}
