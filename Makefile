@@ -92,8 +92,8 @@ fuzz: ## run each fuzz target for FUZZTIME=10s
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$${file%/*}" || exit 1; \
 	done
 
-bench: ## short benchmarks of the packages that every byte passes through
-	@echo "$(BENCHED)"
+bench: build ## what one small file takes, and short benchmarks of what every byte passes through
+	bash scripts/latency.sh
 	$(GO) test -run '^$$' -bench . -benchtime 300ms $(BENCHED)
 
 cross: ## build bin/ferry-OS-ARCH for every platform

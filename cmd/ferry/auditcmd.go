@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -32,8 +33,24 @@ func (q *auditQuery) local() (string, error) {
 	if q.dir != "" || q.network != "" {
 		return q.dir, nil
 	}
-	home, err := config.StateDir()
+	home, err := stateDir()
 	return filepath.Join(home, "audit"), err
+}
+
+// openLocal opens the log in a directory for reading: the log itself, or what
+// coordination or `ferry up` was given as its --dir. It is nil where nothing
+// was ever sent on this host and no directory was named.
+func (q *auditQuery) openLocal(dir string) (*audit.Log, error) {
+	for _, below := range []string{"", "audit", "coordination/audit"} {
+		if _, err := os.Stat(filepath.Join(dir, below, "records")); err == nil {
+			return audit.OpenLogReadOnly(filepath.Join(dir, below))
+		}
+	}
+	if q.dir == "" {
+		return nil, nil
+	}
+	return nil, transfer.Errorf(transfer.KindMissing, "there is no audit log in %s", dir).
+		WithHint("name the directory that `ferry up` or `ferry coordination run` was given")
 }
 
 func newAudit() *cobra.Command {
@@ -124,8 +141,8 @@ func (q *auditQuery) each(cmd *cobra.Command, suffix string, limit int, fn func(
 		return err
 	}
 	if dir != "" {
-		log, err := audit.OpenLogReadOnly(dir)
-		if err != nil {
+		log, err := q.openLocal(dir)
+		if err != nil || log == nil {
 			return err
 		}
 		defer log.Close()
@@ -168,7 +185,7 @@ func newAuditShow() *cobra.Command {
 			return err
 		}
 		if len(records) == 0 {
-			return transfer.Errorf(transfer.KindNotFound, "the audit log has no transfer whose ID ends in %q", args[0])
+			return transfer.Errorf(transfer.KindNotFound, "the audit log has no transfer whose ID ends in %q", args[0]).WithHint("`ferry audit ls` lists them")
 		}
 		for i := len(records) - 1; i >= 0; i-- {
 			if q.json {
@@ -237,9 +254,12 @@ func (q *auditQuery) verify(cmd *cobra.Command) (*audit.Report, error) {
 		return nil, err
 	}
 	if dir != "" {
-		log, err := audit.OpenLogReadOnly(dir)
+		log, err := q.openLocal(dir)
 		if err != nil {
 			return nil, err
+		}
+		if log == nil {
+			return &audit.Report{}, nil
 		}
 		defer log.Close()
 		r, err := log.Verify(cmd.Context(), nil)

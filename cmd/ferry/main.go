@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -94,7 +95,12 @@ func completion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
-			c.Args = noArgs
+			c.Args = func(_ *cobra.Command, args []string) error {
+				if len(args) > 0 {
+					return transfer.Errorf(transfer.KindUsage, "shell %q is unknown; it is one of bash, zsh, fish, powershell", args[0])
+				}
+				return nil
+			}
 			c.RunE = func(cmd *cobra.Command, args []string) error { return cmd.Help() }
 		}
 	}
@@ -105,10 +111,19 @@ func bindSettings(root, cmd *cobra.Command) error {
 	if err == nil {
 		err = config.Bind(cmd, file)
 	}
-	if err != nil && transfer.KindOf(err) == transfer.KindInternal {
-		err = transfer.Errorf(transfer.KindUsage, "%v", err)
+	return settingsError(err)
+}
+
+// settingsError makes whatever is wrong with the settings an error of usage.
+func settingsError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return transfer.Errorf(transfer.KindUsage, "settings file %s, named by %s, does not exist", os.Getenv(config.EnvFile), config.EnvFile).
+			WithHint("correct or unset " + config.EnvFile)
 	}
-	return err
+	return transfer.Errorf(transfer.KindUsage, "%v", err)
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {
@@ -126,6 +141,15 @@ func oneArg(what string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// stateDir is the user's state directory.
+func stateDir() (string, error) {
+	dir, err := config.StateDir()
+	if err != nil {
+		return "", transfer.Errorf(transfer.KindUsage, "%v", err)
+	}
+	return dir, nil
 }
 
 // logger writes to stderr from a level on.
@@ -153,7 +177,7 @@ func newConfig() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, err := config.Load(cmd.Root(), config.Paths())
 			if err != nil {
-				return err
+				return settingsError(err)
 			}
 			for _, e := range config.Show(cmd.Root(), file) {
 				if asJSON {
@@ -170,7 +194,7 @@ func newConfig() *cobra.Command {
 			for _, p := range config.Paths() {
 				fmt.Fprintln(cmd.OutOrStdout(), p)
 			}
-			dir, err := config.StateDir()
+			dir, err := stateDir()
 			if err == nil {
 				fmt.Fprintln(cmd.OutOrStdout(), "state:", dir)
 			}

@@ -16,7 +16,6 @@ import (
 	"ferry/internal/agent"
 	"ferry/internal/audit"
 	"ferry/internal/clock"
-	"ferry/internal/config"
 	"ferry/internal/qmgr"
 	"ferry/internal/submit"
 	"ferry/internal/transfer"
@@ -51,7 +50,7 @@ func sendOneBox(cmd *cobra.Command, f *sendFlags, q *transfer.Request) error {
 	if f.detach {
 		return transfer.Errorf(transfer.KindUsage, "--detach needs agents that go on running; on this host alone the transfer runs in this process")
 	}
-	home, err := config.StateDir()
+	home, err := stateDir()
 	if err != nil {
 		return err
 	}
@@ -80,6 +79,9 @@ func (b *box) send(ctx context.Context, cmd *cobra.Command, q *transfer.Request,
 	v := newView(cmd, f.json, f.quiet)
 	if f.dryRun {
 		return dryRun(ctx, cmd, s, q, f.json)
+	}
+	if err := s.CheckSize(q); err != nil {
+		return err
 	}
 	p, err := s.Submit(ctx, q, nil)
 	if err == nil && !p.State.Final() {

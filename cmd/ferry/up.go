@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/agent"
-	"ferry/internal/config"
 	"ferry/internal/coordination"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
@@ -89,7 +88,7 @@ the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 				return transfer.Errorf(transfer.KindUsage, "--coordination %q is unknown; it is here or none", coord)
 			}
 			if dir == "" {
-				home, err := config.StateDir()
+				home, err := stateDir()
 				if err != nil {
 					return err
 				}

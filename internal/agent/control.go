@@ -119,6 +119,7 @@ func (a *Agent) resumeTransfer(c *wire.Control) error {
 			return err
 		}
 		rec.State, rec.Crashes, rec.Progress.Reason = transfer.Accepted, 0, nil
+		rec.Pardon++
 		rec.Progress.State = rec.State
 		rec.Recovering = time.Time{}
 		after = rec

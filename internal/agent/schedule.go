@@ -175,7 +175,10 @@ func (s *scheduler) startSome() time.Duration {
 	var ready []*entry
 	suspectRuns := false
 	for _, e := range s.entries {
-		suspectRuns = suspectRuns || e.running && e.suspect
+		if e.suspect = e.suspect && e.o.Record().Crashes > 0; e.suspect {
+			suspectRuns = suspectRuns || e.running
+			next = min(next, time.Second) // the next one may go as soon as this one has moved
+		}
 		switch {
 		case e.running || e.o.State() == transfer.Parked:
 		case e.notBefore.After(now):
@@ -212,7 +215,6 @@ func (s *scheduler) drive(e *entry, ending bool) {
 	s.mu.Lock()
 	e.running = false
 	s.running--
-	e.suspect = e.suspect && e.o.Record().Crashes > 0
 	state := e.o.State()
 	switch {
 	case v.Final || state.Final():

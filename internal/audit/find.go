@@ -17,6 +17,7 @@ type Filter struct {
 	Event    Event
 	Since    time.Time // by the writer's clock
 	Limit    int       // records at most; 0: all
+	Before   int64     // only records below this index of the log; 0: all
 }
 
 // findBlock is how many cells of the index are read at once.
@@ -37,7 +38,11 @@ func (l *Log) Find(f Filter, fn func(i int64, raw []byte, r *Record) error) erro
 	}
 	found := 0
 	buf := make([]byte, findBlock*cellSize)
-	for end := l.Size(); end > 0; end -= findBlock {
+	from := l.Size()
+	if f.Before > 0 {
+		from = min(from, f.Before)
+	}
+	for end := from; end > 0; end -= findBlock {
 		first := max(end-findBlock, 0)
 		cells := buf[:(end-first)*cellSize]
 		if err := l.index.read(cells, first); err != nil {

@@ -61,5 +61,5 @@ func stateDir(goos, home string, getenv func(string) string) (string, error) {
 			return filepath.Join(home, ".local", "state", "ferry"), nil
 		}
 	}
-	return "", errors.New("no state directory: HOME is not set; name one with --dir")
+	return "", errors.New("no state directory: HOME is not set; set XDG_STATE_HOME or HOME, or name one with --dir where the command has it")
 }

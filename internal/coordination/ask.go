@@ -153,11 +153,8 @@ func (s *Service) askAudit(a *wire.Ask, ans *wire.Answer) error {
 		limit = 1000
 	}
 	size := 0
-	err := s.log.Find(audit.Filter{IDSuffix: a.Suffix, Agent: a.Agent, Event: audit.Event(a.Event)},
+	err := s.log.Find(audit.Filter{IDSuffix: a.Suffix, Agent: a.Agent, Event: audit.Event(a.Event), Before: a.Index},
 		func(i int64, raw []byte, _ *audit.Record) error {
-			if a.Index > 0 && i >= a.Index {
-				return nil
-			}
 			if len(ans.Records) == limit || size+len(raw) > pageBytes && size > 0 {
 				ans.More = len(ans.Records) < limit
 				return errPage

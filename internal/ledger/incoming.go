@@ -25,6 +25,7 @@ type Incoming struct {
 	Counts      transfer.Counts     `json:"counts"`
 	Live        bool                `json:"live,omitempty"` // an epoch was open when this was written
 	Crashes     int                 `json:"crashes,omitempty"`
+	Pardon      uint64              `json:"pardon,omitempty"` // of the OPEN that reset Crashes last
 	Started     time.Time           `json:"started"`
 	LastContact time.Time           `json:"last_contact"`
 	EndedAt     time.Duration       `json:"ended_at,omitempty"`

@@ -104,46 +104,16 @@ func (l *Ledger) DropJournal(id transfer.ID) error {
 
 // recover reads what is there, cuts off a torn tail and finds the last item.
 func (j *Journal) recover() error {
-	head := make([]byte, 12)
-	n, err := io.ReadFull(j.f, head)
-	if n < 12 { // nothing, or a crash while the header was written
-		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return err
-		}
-		copy(head, journalMagic)
-		binary.BigEndian.PutUint32(head[8:], journalVersion)
+	begun, err := j.scan()
+	if err != nil {
+		return err
+	}
+	if !begun { // nothing, or a crash while the header was written
+		head := binary.BigEndian.AppendUint32([]byte(journalMagic), journalVersion)
 		if _, err := j.f.WriteAt(head, 0); err != nil {
 			return err
 		}
-		if err := j.f.Truncate(12); err != nil {
-			return err
-		}
-		j.tail, j.synced = 12, 12
-		return j.f.Sync()
-	}
-	if string(head[:8]) != journalMagic || binary.BigEndian.Uint32(head[8:]) != journalVersion {
-		return transfer.Errorf(transfer.KindVersion, "item journal %s is of another format", j.f.Name())
-	}
-	j.tail = 12
-	r := bufio.NewReaderSize(io.NewSectionReader(j.f, 12, 1<<62), 256<<10)
-	for {
-		body, err := readRecord(r)
-		if errors.Is(err, errTorn) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		it, arg, end, links, err := decodeItem(body)
-		if err != nil {
-			return transfer.Errorf(transfer.KindInternal, "item journal %s is damaged at byte %d: %w", j.f.Name(), j.tail, err)
-		}
-		j.tail += int64(8 + len(body))
-		if end {
-			j.ended, j.links = true, links
-			break
-		}
-		j.count(it, arg)
+		j.tail = int64(len(head))
 	}
 	if err := j.f.Truncate(j.tail); err != nil {
 		return err
@@ -154,6 +124,60 @@ func (j *Journal) recover() error {
 	j.synced = j.tail
 	j.shown = j.totals()
 	return nil
+}
+
+// scan reads the file up to END or the first bad record, and changes nothing in
+// it. begun is false where there is not even a header.
+func (j *Journal) scan() (begun bool, err error) {
+	head := make([]byte, 12)
+	n, err := io.ReadFull(j.f, head)
+	if n < len(head) {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return false, nil
+		}
+		return false, err
+	}
+	if string(head[:8]) != journalMagic || binary.BigEndian.Uint32(head[8:]) != journalVersion {
+		return false, transfer.Errorf(transfer.KindVersion, "item journal %s is of another format", j.f.Name())
+	}
+	j.tail = int64(len(head))
+	r := bufio.NewReaderSize(io.NewSectionReader(j.f, j.tail, 1<<62), 256<<10)
+	for !j.ended {
+		body, err := readRecord(r)
+		if errors.Is(err, errTorn) {
+			break
+		}
+		if err != nil {
+			return true, err
+		}
+		it, arg, end, links, err := decodeItem(body)
+		if err != nil {
+			return true, transfer.Errorf(transfer.KindInternal, "item journal %s is damaged at byte %d: %w", j.f.Name(), j.tail, err)
+		}
+		j.tail += int64(8 + len(body))
+		if j.ended = end; end {
+			j.links = links
+		} else {
+			j.count(it, arg)
+		}
+	}
+	return true, nil
+}
+
+// JournalTotals are the figures of a transfer's journal as it is on disk,
+// without opening it for writing.
+func (l *Ledger) JournalTotals(id transfer.ID) (Totals, error) {
+	f, err := os.Open(l.journalPath(id))
+	if errors.Is(err, os.ErrNotExist) {
+		return Totals{}, nil
+	}
+	if err != nil {
+		return Totals{}, err
+	}
+	defer f.Close()
+	j := &Journal{f: f}
+	_, err = j.scan()
+	return j.totals(), err
 }
 
 func (j *Journal) count(it transfer.Item, arg int) {

@@ -26,8 +26,8 @@ type Source struct {
 	Resolution *transfer.Resolution `json:"resolution,omitempty"`
 	Decided    transfer.ItemSet     `json:"decided"`
 	Crashes    int                  `json:"crashes,omitempty"`
-	Cancel     bool                 `json:"cancel,omitempty"`
-	GivenUp    bool                 `json:"given_up,omitempty"` // tell the destination at the end
+	Cancel     bool                 `json:"cancel,omitempty"`   // asked for, and not done yet
+	Pardon     uint64               `json:"pardon,omitempty"`   // how often an operator has resumed it
 	EndedAt    time.Duration        `json:"ended_at,omitempty"` // agent's running time
 }
 

@@ -47,9 +47,9 @@ func sourceError(p transfer.Path, err error) error {
 	case errors.As(err, &e):
 		return err
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return wrap(transfer.KindMissing, err, "", "source %s does not exist", p)
+		return wrap(transfer.KindMissing, err, "check its name", "source %s does not exist", p)
 	case errors.Is(err, syscall.ELOOP):
-		return wrap(transfer.KindWrongType, err, "", "source %s is a symbolic link, which is not followed", p)
+		return wrap(transfer.KindWrongType, err, "name what it leads to", "source %s is a symbolic link, which is not followed", p)
 	case errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.EISDIR):
 		return wrap(transfer.KindWrongType, err, "", "source %s is not a regular file", p)
 	case errors.Is(err, fs.ErrPermission):
@@ -69,7 +69,7 @@ func targetError(p transfer.Path, err error) error {
 	case errors.Is(err, syscall.EISDIR):
 		return isDirectory(p)
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
-		return wrap(transfer.KindWrongType, err, "", "%s cannot be made: something above it is not a directory", p)
+		return wrap(transfer.KindWrongType, err, "choose another destination", "%s cannot be made: something above it is not a directory", p)
 	case isReadOnly(err):
 		return wrap(transfer.KindUnwritable, err, "", "%s cannot be written: the file system is read-only", p)
 	case errors.Is(err, syscall.ENAMETOOLONG):
@@ -81,7 +81,7 @@ func targetError(p transfer.Path, err error) error {
 }
 
 func isDirectory(p transfer.Path) *transfer.Error {
-	return wrap(transfer.KindWrongType, syscall.EISDIR, "", "%s is a directory; a file cannot take its place", p)
+	return wrap(transfer.KindWrongType, syscall.EISDIR, "end it with '/' to put the file into it", "%s is a directory", p)
 }
 
 func nameTaken(p transfer.Path) *transfer.Error {

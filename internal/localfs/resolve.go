@@ -39,7 +39,7 @@ func (f *FS) Resolve(dest transfer.Path, several bool) (transfer.Resolution, err
 		return transfer.Resolution{}, err
 	}
 	if several && !res.Into {
-		return transfer.Resolution{}, wrap(transfer.KindUsage, nil, "", "several sources need a directory: end %s with '/'", dest)
+		return transfer.Resolution{}, wrap(transfer.KindUsage, nil, "", "several sources need a directory, and %s is none; end it with '/' to have it made", dest)
 	}
 	return res, nil
 }
@@ -49,14 +49,14 @@ func (f *FS) Resolve(dest transfer.Path, several bool) (transfer.Resolution, err
 func (f *FS) checkNotDir(l place, slash bool) error {
 	d, err := f.openParent(l)
 	if errors.Is(err, syscall.ENOTDIR) {
-		return wrap(transfer.KindWrongType, err, "", "%s cannot be made: something above it is not a directory", transfer.Path(l.path))
+		return wrap(transfer.KindWrongType, err, "choose another destination", "%s cannot be made: something above it is not a directory", transfer.Path(l.path))
 	}
 	if err != nil {
 		return targetError(transfer.Path(l.path), err)
 	}
 	d.close()
 	if slash {
-		return wrap(transfer.KindWrongType, nil, "", "%s is not a directory", transfer.Path(l.path))
+		return wrap(transfer.KindWrongType, nil, "choose another destination", "%s is not a directory", transfer.Path(l.path))
 	}
 	return nil
 }

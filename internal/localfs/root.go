@@ -91,7 +91,7 @@ func Open(cfg Config) (_ *FS, err error) {
 
 func openRoot(name string) (*root, error) {
 	bad := func(err error) error {
-		return transfer.Errorf(transfer.KindUsage, "root %s cannot be used: %w", name, err)
+		return transfer.Errorf(transfer.KindUsage, "root %s cannot be used: %s", name, reason(err)).WithHint("create it, or correct --root")
 	}
 	abs, err := filepath.Abs(name)
 	if err != nil {
@@ -106,7 +106,7 @@ func openRoot(name string) (*root, error) {
 		return nil, bad(err)
 	}
 	if !fi.IsDir() {
-		return nil, transfer.Errorf(transfer.KindUsage, "root %s is not a directory", name)
+		return nil, transfer.Errorf(transfer.KindUsage, "root %s is not a directory", name).WithHint("correct --root")
 	}
 	dir, err := os.OpenRoot(real)
 	if err != nil {
@@ -201,7 +201,7 @@ func (l place) base() string { return path.Base(l.rel) }
 func (l place) isRoot() bool { return l.rel == "." }
 
 func (f *FS) outside(p transfer.Path) error {
-	return wrap(transfer.KindOutsideRoot, nil, "", "%s lies outside the agent's roots (%s)", p, f.rootList())
+	return wrap(transfer.KindOutsideRoot, nil, "choose a path beneath one, or start the agent with another --root", "%s lies outside the agent's roots (%s)", p, f.rootList())
 }
 
 func (f *FS) rootList() string {
@@ -213,7 +213,7 @@ func (f *FS) rootList() string {
 }
 
 func inState(p string) error {
-	return wrap(transfer.KindOutsideRoot, nil, "", "%s lies in Ferry's own state directory", transfer.Path(p))
+	return wrap(transfer.KindOutsideRoot, nil, "choose another place", "%s lies in Ferry's own state directory", transfer.Path(p))
 }
 
 // openDir opens a directory beneath its root. Links are followed as long as

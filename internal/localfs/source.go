@@ -50,9 +50,9 @@ func (f *FS) OpenSource(p transfer.Path) (*Source, error) {
 func notRegular(p transfer.Path, t fileType) error {
 	switch t {
 	case typeDir:
-		return wrap(transfer.KindWrongType, nil, "", "source %s is a directory", p)
+		return wrap(transfer.KindWrongType, nil, "use -r to send what is in it", "source %s is a directory", p)
 	case typeLink:
-		return wrap(transfer.KindWrongType, nil, "", "source %s is a symbolic link, which is not followed", p)
+		return wrap(transfer.KindWrongType, nil, "name what it leads to", "source %s is a symbolic link, which is not followed", p)
 	}
 	return wrap(transfer.KindWrongType, nil, "", "source %s is a device, socket or pipe; only regular files are sent", p)
 }

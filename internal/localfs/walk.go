@@ -313,7 +313,7 @@ func (w *walker) walkPattern(a *argument, after []string) error {
 		return err
 	}
 	if !found {
-		return w.bad(src, "", wrap(transfer.KindMissing, nil, "", "nothing matches %s", src))
+		return w.bad(src, "", wrap(transfer.KindMissing, nil, "check the pattern", "nothing matches %s", src))
 	}
 	return nil
 }

@@ -49,6 +49,9 @@ type Server struct {
 	once  sync.Once
 }
 
+// readyTimeout is how long a server that has started may take to say so.
+const readyTimeout = 10 * time.Second
+
 // StartServer runs a queue manager until Shutdown. When it returns, clients can
 // connect and everything in the store has been recovered; recovery is not
 // interrupted by ctx. The kinds of its errors: KindUsage (name, address, port in
@@ -174,13 +177,20 @@ func (s *Server) start(opts *server.Options) error {
 	log := &serverLog{log: s.cfg.Log}
 	ns.SetLoggerV2(log, false, false, false)
 	// Start returns with the store recovered and the listener open, or after it
-	// has logged what was fatal. Waiting with ReadyForConnections would add
-	// nothing but its poll of 25 ms.
+	// has logged what was fatal.
 	ns.Start()
 	if fatal := log.fatal(); fatal != "" {
 		return transfer.Errorf(transfer.KindNoManager, "queue manager %s cannot start in %s: %s", s.cfg.Name, s.cfg.Dir, fatal)
 	}
-	if h := ns.Healthz(nil); h.Error != "" {
+	if !ns.ReadyForConnections(readyTimeout) {
+		return transfer.Errorf(transfer.KindNoManager, "queue manager %s is not ready after %s", s.cfg.Name, readyTimeout).
+			WithHint("try again when this host is less busy")
+	}
+	h := ns.Healthz(nil)
+	for end := time.Now().Add(readyTimeout); h.Error != "" && strings.Contains(h.Error, "failed to be ready") && time.Now().Before(end); {
+		h = ns.Healthz(nil) // it allows itself a millisecond, which a busy host may not
+	}
+	if h.Error != "" {
 		return transfer.Errorf(transfer.KindNoManager, "the store of queue manager %s in %s is damaged: %s",
 			s.cfg.Name, filepath.Join(s.cfg.Dir, server.JetStreamStoreDir), h.Error).
 			WithHint("move that directory aside and start again; what agents have accepted is in their ledgers, not here")

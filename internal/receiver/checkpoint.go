@@ -121,6 +121,7 @@ func (i *incoming) progressed() {
 	if i.rec.Crashes == 0 {
 		return
 	}
+	i.r.acquit(i.id)
 	if err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
 		rec.Crashes = 0
 		return nil

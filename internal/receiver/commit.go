@@ -143,6 +143,7 @@ func (i *incoming) committed(c committed) {
 	}
 	if len(c.outcomes) > 0 {
 		clear(i.bad)
+		i.r.acquit(i.id)
 		if len(i.group) == 0 && i.live && i.finishIfDecided() {
 			return
 		}
@@ -319,9 +320,9 @@ func (i *incoming) settleIntent(in transfer.Intent) error {
 // revive makes the actor of a transfer that the ledger has, at start.
 func (r *Receiver) revive(rec *ledger.Incoming) error {
 	i := r.newActor(rec.Request.ID, rec.Request.Source)
-	i.know(rec)
-	i.dirs = map[transfer.Path]bool{}
-	i.land()
+	if err := i.adopt(rec); err != nil {
+		return err
+	}
 	if r.cfg.Ledger.Unclean() && rec.Live {
 		if err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
 			rec.Crashes++
@@ -331,17 +332,6 @@ func (r *Receiver) revive(rec *ledger.Incoming) error {
 			return err
 		}
 	}
-	err := r.cfg.Ledger.View(func(t *ledger.Tx) error {
-		return t.Items(i.id, func(_ uint64, it *ledger.Item) error {
-			if it.Outcome != nil {
-				i.undelivered = append(i.undelivered, *it.Outcome)
-			}
-			return nil
-		})
-	})
-	if err != nil {
-		return err
-	}
 	if i.settleCommitting() && len(i.undelivered) > 0 {
 		i.offerDue = r.cfg.Clock.Now()
 		i.backoff = repeatFirst
@@ -350,6 +340,25 @@ func (r *Receiver) revive(rec *ledger.Incoming) error {
 	defer r.mu.Unlock()
 	r.start(i)
 	return nil
+}
+
+// adopt takes a record of the ledger in, with what belongs to it: outcomes that
+// the source may not have are offered again.
+func (i *incoming) adopt(rec *ledger.Incoming) error {
+	i.know(rec)
+	if rec.State.Final() {
+		return nil
+	}
+	i.land()
+	i.undelivered = nil
+	return i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		return t.Items(i.id, func(_ uint64, it *ledger.Item) error {
+			if it.Outcome != nil {
+				i.undelivered = append(i.undelivered, *it.Outcome)
+			}
+			return nil
+		})
+	})
 }
 
 // offerAfter is when an unanswered batch is offered again.

@@ -81,6 +81,10 @@ func (i *incoming) beginItem(f *wire.Frame) error {
 		return err
 	}
 	i.takeOpen()
+	if i.ending() {
+		<-i.r.open
+		return nil
+	}
 	var err error
 	if b.Offset > 0 {
 		err = i.reopenFile(f.Item, b)
@@ -273,6 +277,10 @@ func (i *incoming) doomed(item uint64, b *wire.Begin, err *transfer.Error) error
 func (i *incoming) addEnding(e ending) error {
 	if e.pending.Partial == nil {
 		i.takeOpen()
+		if i.ending() {
+			<-i.r.open
+			return nil
+		}
 	}
 	i.ended[e.pending.Outcome.Item] = true
 	i.group = append(i.group, e)

@@ -173,6 +173,10 @@ func (i *incoming) interrupt() {
 	}
 }
 
+// ending reports whether the epoch is over, or about to be: while a frame was
+// taken, what was under way may have come to its end.
+func (i *incoming) ending() bool { return !i.live || i.over || i.again != "" || i.stop != nil }
+
 // blocked reports whether more data would make a crash cost more than one
 // checkpoint (R16): then a sync must finish first.
 func (i *incoming) blocked() bool {
@@ -248,8 +252,13 @@ func (i *incoming) idle() {
 // control dispatches a control message of the source.
 func (i *incoming) control(m *wire.Message) {
 	if i.rec == nil {
-		if err := i.load(); err != nil {
+		err := i.load()
+		if err == nil && i.rec != nil && i.rec.Request.Source == i.from {
+			err = i.adopt(i.rec)
+		}
+		if err != nil {
 			i.log.Error("the ledger cannot be read", "err", err)
+			i.rec = nil
 			return
 		}
 		if i.rec != nil && i.rec.Request.Source != i.from {
@@ -336,7 +345,7 @@ func (i *incoming) chunk(data []byte) {
 			i.stumbled(f, err)
 			return
 		}
-		if i.over || i.again != "" || i.stop != nil {
+		if i.ending() {
 			return // the epoch ends here; what follows is sent again
 		}
 		cost := f.Cost(flow.BeginCost)
@@ -530,6 +539,10 @@ func (i *incoming) cancelled() {
 // giveUp is the deadline: a source that is gone for ever must not hold slots
 // and temporaries for ever.
 func (i *incoming) giveUp() {
+	if i.rec.State.Final() {
+		i.over = true
+		return
+	}
 	i.suspend(nil)
 	end := transfer.Abandoned
 	if i.rec.State == transfer.Decided {

@@ -44,6 +44,10 @@ func (i *incoming) opened(o *wire.Open) {
 			return
 		}
 	}
+	if err := i.pardon(o); err != nil {
+		i.refuse(o.Nonce, err)
+		return
+	}
 	if reason, place := i.mustWait(); reason != nil {
 		i.r.send(i.from, &wire.Message{Kind: wire.KindBusy, Transfer: i.id,
 			Busy: &wire.Busy{Nonce: o.Nonce, Place: place, Reason: reason}})
@@ -63,6 +67,22 @@ func (i *incoming) opened(o *wire.Open) {
 		}
 	}
 	i.acceptOpen(o)
+}
+
+// pardon refuses a transfer that has crashed this agent three times without
+// progress, until an operator has resumed it at its source.
+func (i *incoming) pardon(o *wire.Open) error {
+	if i.rec == nil || i.rec.Crashes < maxCrashes {
+		return nil
+	}
+	if o.Pardon <= i.rec.Pardon {
+		return transfer.Errorf(transfer.KindParked, "%s has crashed %d times on this transfer without progress", i.r.cfg.Agent, i.rec.Crashes).
+			WithHint("see the log of " + string(i.r.cfg.Agent) + ", then `ferry transfer resume` or `ferry transfer cancel`")
+	}
+	return i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
+		rec.Crashes, rec.Pardon = 0, o.Pardon
+		return nil
+	})
 }
 
 // vet refuses an OPEN that does not fit what is known of the transfer (R35) or
@@ -101,15 +121,14 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 	if i.rec == nil && i.r.cfg.Ledger.Low() {
 		return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger is full; nothing new is accepted", i.r.cfg.Agent), 1
 	}
-	if i.rec != nil && i.rec.Crashes >= maxCrashes {
-		return transfer.Errorf(transfer.KindBusy, "%s has crashed %d times on this transfer and sets it aside", i.r.cfg.Agent, i.rec.Crashes).
-			WithHint("cancel it, or mend what crashes the agent"), 1
-	}
 	if i.rec != nil && i.needs > 0 {
 		if free, err := i.r.cfg.FS.Free(i.rec.Resolution.Base); err == nil && free < i.needs {
 			return transfer.Errorf(transfer.KindNoSpace, "no space at %s: %s needs %s more, %s are free", i.r.cfg.Agent,
 				i.rec.Resolution.Base, transfer.FormatBytes(i.needs), transfer.FormatBytes(free)), 1
 		}
+	}
+	if i.rec != nil && i.rec.Crashes > 0 && !i.r.accuse(i.id) {
+		return transfer.Errorf(transfer.KindBusy, "%s has crashed and lets the transfers that it was receiving go on one at a time", i.r.cfg.Agent), 1
 	}
 	place, ok := i.r.admit(i.id, i.from)
 	if !ok {
@@ -127,10 +146,9 @@ func (i *incoming) begin(o *wire.Open) error {
 	now := i.r.cfg.Clock.Now()
 	rec := &ledger.Incoming{Request: o.Request, From: o.Source, State: transfer.Receiving, Resolution: res,
 		Settings:   flow.Negotiate(o.Request.Settings, min(i.r.cfg.MaxChunk, o.MaxChunk)),
-		Generation: i.r.cfg.Ledger.Generation(), Started: now, LastContact: now}
+		Generation: i.r.cfg.Ledger.Generation(), Pardon: o.Pardon, Started: now, LastContact: now}
 	i.know(rec)
 	i.land()
-	i.dirs = map[transfer.Path]bool{}
 	buried := false
 	err = i.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		if buried = t.Entombed(i.id); buried {
@@ -225,7 +243,7 @@ func (i *incoming) newEpoch(nonce uint64, o *wire.Open) (transfer.Resume, error)
 func (i *incoming) startEpoch() {
 	i.account.NewEpoch()
 	i.box.clear()
-	i.live, i.begun, i.next, i.taken, i.unacked = true, false, 1, 0, 0
+	i.live, i.begun, i.next, i.taken, i.unacked, i.total = true, false, 1, 0, 0, nil
 	i.resyncs, i.resyncDue, i.again = nil, time.Time{}, ""
 	i.lastAck.Store(nil)
 	i.silentAt = i.r.cfg.Clock.Now().Add(sourceSilent)

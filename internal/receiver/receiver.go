@@ -89,6 +89,7 @@ type Receiver struct {
 	live    map[transfer.ID]bool // holding a slot
 	waiters []waiter
 	kept    map[transfer.ID]bool // waiting, with a partial file
+	suspect transfer.ID          // the one transfer with a slot that was live at a crash and has not moved since
 }
 
 type waiter struct {
@@ -160,8 +161,8 @@ func (r *Receiver) Control(m *wire.Message) {
 		}
 		return
 	}
-	if len(r.actors) >= maxActors || r.ctx.Err() != nil {
-		return // the source repeats it
+	if m.Kind == wire.KindOutcomesAck || len(r.actors) >= maxActors || r.ctx.Err() != nil {
+		return // what is not over has an actor; the rest is repeated by the source
 	}
 	a := r.newActor(m.Transfer, m.From)
 	a.box.control(m)
@@ -186,7 +187,7 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte) {
 
 func (r *Receiver) newActor(id transfer.ID, from transfer.AgentName) *incoming {
 	return &incoming{r: r, id: id, from: from, box: newMailbox(), ended: map[uint64]bool{},
-		bad: map[uint64]int{}, log: r.cfg.Log.With("transfer", id, "from", from)}
+		bad: map[uint64]int{}, dirs: map[transfer.Path]bool{}, contact: r.cfg.Clock.Now(), log: r.cfg.Log.With("transfer", id, "from", from)}
 }
 
 // start runs an actor; r.mu is held. A defect in one transfer must not take the
@@ -260,11 +261,34 @@ func (r *Receiver) admit(id transfer.ID, from transfer.AgentName) (place int, ok
 	return mine + 1, false
 }
 
+// accuse lets one suspect run at a time, to find the one that crashes the agent
+// (R3).
+func (r *Receiver) accuse(id transfer.ID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.suspect.IsZero() {
+		r.suspect = id
+	}
+	return r.suspect == id
+}
+
+// acquit says that a transfer has moved without crashing anything.
+func (r *Receiver) acquit(id transfer.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.suspect == id {
+		r.suspect = transfer.ID{}
+	}
+}
+
 // release gives a slot back and tells the first who waits for it to ask again.
 func (r *Receiver) release(id transfer.ID) {
 	r.mu.Lock()
 	held := r.live[id]
 	delete(r.live, id)
+	if r.suspect == id {
+		r.suspect = transfer.ID{}
+	}
 	if held {
 		r.cfg.Changed()
 	}

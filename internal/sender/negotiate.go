@@ -75,7 +75,7 @@ func (o *Outgoing) openMessage(rec *ledger.Source) *wire.Message {
 	q.Sources = nil
 	q.Settings = q.Settings.Or(o.cfg.Settings)
 	return &wire.Message{Kind: wire.KindOpen, Open: &wire.Open{Nonce: rec.Nonce, Source: o.cfg.Ledger.IncarnationText(),
-		Dest: rec.Dest, Several: several, Request: q, MaxChunk: o.cfg.MaxChunk}}
+		Dest: rec.Dest, Several: several, Request: q, MaxChunk: o.cfg.MaxChunk, Pardon: rec.Pardon}}
 }
 
 // answered takes a message while OPEN is unanswered; done ends the negotiation.
@@ -104,6 +104,13 @@ func (o *Outgoing) answered(rec *ledger.Source, m *wire.Message) (done bool, v *
 // refused ends the transfer. Where a ledger was lost, undecided items are
 // unknown and never offered again under this ID (R35).
 func (o *Outgoing) refused(e *transfer.Error) (*Verdict, error) {
+	if e.Kind == transfer.KindParked {
+		err := o.update(func(t *ledger.Tx, rec *ledger.Source) error {
+			rec.Progress.Reason = e
+			return o.cfg.Note(t, o.record(rec, audit.Parked, func(a *audit.Record) { a.Error, a.State = e, rec.State }))
+		}, transfer.Parked)
+		return &Verdict{Reason: e}, err
+	}
 	if e.Kind == transfer.KindLost {
 		e.Hint = "look at the destination, then submit what is missing as a new transfer"
 	}

@@ -30,7 +30,12 @@ func (o *Outgoing) outcomes(from transfer.AgentName, m *wire.Outcomes) {
 		return
 	}
 	failpoint.Hit("sender.before_outcomes")
-	err := o.update(func(t *ledger.Tx, rec *ledger.Source) error {
+	total, err := o.itemTotal(m.Last)
+	if err != nil {
+		o.log.Error("the last outcomes cannot be checked; the destination will repeat them", "err", err)
+		return
+	}
+	err = o.update(func(t *ledger.Tx, rec *ledger.Source) error {
 		if rec.State.Final() {
 			return errOver
 		}
@@ -43,6 +48,9 @@ func (o *Outgoing) outcomes(from transfer.AgentName, m *wire.Outcomes) {
 			return err
 		}
 		if m.Last && rec.State != transfer.Cancelling {
+			if rec.Decided.Below() != total {
+				return transfer.Errorf(transfer.KindInternal, "%s says that all is decided, and has told of %d items of %d", o.to, rec.Decided.Below(), total)
+			}
 			return o.lastOutcomes(t, rec)
 		}
 		return nil
@@ -73,6 +81,30 @@ func (o *Outgoing) outcomes(from transfer.AgentName, m *wire.Outcomes) {
 	o.show(false)
 	o.pokePump()
 	o.poke()
+}
+
+// itemTotal is how many items the transfer has, which the last outcomes must
+// amount to: a destination's word alone does not end a transfer.
+func (o *Outgoing) itemTotal(wanted bool) (uint64, error) {
+	if !wanted {
+		return 0, nil
+	}
+	o.mu.Lock()
+	j := o.journal
+	o.mu.Unlock()
+	var t ledger.Totals
+	if j != nil {
+		t = j.Totals()
+	} else { // this run has not opened it yet
+		var err error
+		if t, err = o.cfg.Ledger.JournalTotals(o.ID); err != nil {
+			return 0, err
+		}
+	}
+	if !t.Ended {
+		return 0, transfer.Errorf(transfer.KindInternal, "%s says that all is decided, and the walk has not ended", o.to)
+	}
+	return uint64(t.Items), nil
 }
 
 // count adds what is new to the record, and notes which sources to delete.

@@ -162,14 +162,13 @@ func (p *pump) run(resume transfer.Resume) error {
 
 // awaitJournal waits for the walk to find more.
 func (p *pump) awaitJournal(wait <-chan struct{}) error {
-	over := false
 	return p.await(func() bool {
 		select {
 		case <-wait:
-			over = true
+			return true
 		default:
+			return false
 		}
-		return over || p.o.walkFailed() != nil
 	}, wait)
 }
 
@@ -194,6 +193,9 @@ func (o *Outgoing) mayBegin(n uint64) bool {
 // await blocks until ok; what is in the builder goes out first, and an empty
 // message now and then shows that this side is alive.
 func (p *pump) await(ok func() bool, also <-chan struct{}) error {
+	if err := p.ctx.Err(); err != nil {
+		return err
+	}
 	if ok() {
 		return nil
 	}
@@ -411,14 +413,13 @@ func (p *pump) finishDigest(r *reading, size int64) (string, error) {
 		return p.method.Sum(r.sum), nil
 	}
 	r.follow.End(size)
-	over := false
 	if err := p.await(func() bool {
 		select {
 		case <-r.follow.Done():
-			over = true
+			return true
 		default:
+			return false
 		}
-		return over
 	}, r.follow.Done()); err != nil {
 		return "", err // it goes on reading; the next epoch takes it up
 	}

@@ -13,6 +13,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -127,7 +128,7 @@ func NewRecord(q transfer.Request, principal string, now time.Time) *ledger.Sour
 
 // New makes an Outgoing of a record that is in the ledger.
 func New(cfg Config, rec *ledger.Source) *Outgoing {
-	return &Outgoing{cfg: cfg, ID: rec.Request.ID, to: rec.Request.Destination, rec: rec, notify: make(chan struct{}, 1), tries: map[uint64]int{},
+	return &Outgoing{cfg: cfg, ID: rec.Request.ID, to: rec.Request.Destination, rec: rec, cancel: rec.Cancel, notify: make(chan struct{}, 1), tries: map[uint64]int{},
 		live: figures{high: map[uint64]int64{}, sent: rec.Progress.BytesSent, resent: rec.Progress.BytesResent},
 		log:  cfg.Log.With("transfer", rec.Request.ID, "destination", rec.Request.Destination)}
 }
@@ -179,19 +180,29 @@ func (o *Outgoing) show(forced bool) {
 	o.cfg.Progress(p)
 }
 
-// Cancel asks the transfer to end. It says whether that is still possible.
+// Cancel asks the transfer to end, in the ledger. It says whether that is still
+// possible.
 func (o *Outgoing) Cancel() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	switch s := o.rec.State; {
-	case s == transfer.Cancelled || s == transfer.Cancelling:
+	err := o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		switch s := rec.State; {
+		case s == transfer.Cancelled:
+			return errOver
+		case s == transfer.Settling || s.Final():
+			return transfer.Errorf(transfer.KindEnding, "transfer %s is already ending or over: %s", o.ID, s)
+		}
+		rec.Cancel = true
 		return nil
-	case s == transfer.Settling || s.Final():
-		return transfer.Errorf(transfer.KindEnding, "transfer %s is already ending or over: %s", o.ID, s)
+	})
+	if errors.Is(err, errOver) {
+		return nil
 	}
-	o.cancel = true
-	o.poke()
-	return nil
+	if err == nil {
+		o.mu.Lock()
+		o.cancel = true
+		o.mu.Unlock()
+		o.poke()
+	}
+	return err
 }
 
 // Nudge says that the destination has started anew: there is no point in

@@ -49,14 +49,22 @@ func (s *Submitter) Check(ctx context.Context, q *transfer.Request) error {
 	if err := q.Check(); err != nil {
 		return err
 	}
-	if n := len(s.message(q, "")); n > transfer.MaxRequest {
-		return transfer.Errorf(transfer.KindTooLarge, "the request has %d bytes; the limit is %d", n, transfer.MaxRequest).
-			WithHint("use patterns or directories, or several transfers")
+	if err := s.CheckSize(q); err != nil {
+		return err
 	}
 	for _, a := range []transfer.AgentName{q.Source, q.Destination} {
 		if err := s.known(ctx, a); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// CheckSize refuses a request that is larger than MaxRequest.
+func (s *Submitter) CheckSize(q *transfer.Request) error {
+	if n := len(s.message(q, "")); n > transfer.MaxRequest {
+		return transfer.Errorf(transfer.KindTooLarge, "the request has %d bytes; the limit is %d", n, transfer.MaxRequest).
+			WithHint("use patterns or directories, or several transfers")
 	}
 	return nil
 }

@@ -61,6 +61,7 @@ type Open struct {
 	Several  bool             `json:"several,omitempty"`                 // DEST must be a directory
 	Request  transfer.Request `json:"request"`                           // without its Sources
 	MaxChunk int              `json:"max_chunk"`                         // what the source's queue manager carries
+	Pardon   uint64           `json:"pardon,omitempty"`                  // how often an operator has resumed the transfer
 }
 
 // Accept answers an Open.

@@ -1,0 +1,423 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"ferry/internal/transfer"
+)
+
+var journalID = transfer.ID{0: 1, 6: 0x70, 8: 0x80, 15: 9}
+
+func newLedger(t testing.TB) *Ledger {
+	t.Helper()
+	l, err := Open(t.TempDir(), Options{Reserve: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func openJournal(t testing.TB, l *Ledger) *Journal {
+	t.Helper()
+	j, err := l.Journal(journalID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+// journalItems are items with everything that an item can have.
+func journalItems() []transfer.Item {
+	return []transfer.Item{
+		{Type: transfer.ItemFile, Source: "/in/a", Name: "a", Size: 1 << 40},
+		{Type: transfer.ItemFile, Source: "/in/\xff\n%", Name: "\xff\n%", Size: 0},
+		{Type: transfer.ItemDir, Source: "/in", Name: "in"},
+		{Type: transfer.ItemBad, Source: "/gone", Name: "gone", Err: &transfer.Error{Kind: transfer.KindMissing, Text: "it is gone"}},
+		{Type: transfer.ItemFile, Source: transfer.Path(strings.Repeat("s", transfer.MaxPath)), Name: transfer.Path(strings.Repeat("n", transfer.MaxPath)), Size: 5},
+	}
+}
+
+func fill(t testing.TB, j *Journal, end bool) {
+	t.Helper()
+	for n, it := range journalItems() {
+		if err := j.Append(n, it); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := j.Sync()
+	if end {
+		err = j.End(3)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readAll reads what a journal offers now.
+func readAll(t testing.TB, j *Journal) (items []transfer.Item, over bool) {
+	t.Helper()
+	c := j.Cursor()
+	for {
+		n, it, more, wait, err := c.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !more {
+			if c.Count() != uint64(len(items)) {
+				t.Fatalf("the cursor counts %d of %d", c.Count(), len(items))
+			}
+			return items, wait == nil
+		}
+		if n != uint64(len(items)) {
+			t.Fatalf("item %d is numbered %d", len(items), n)
+		}
+		items = append(items, it)
+	}
+}
+
+func TestJournalRoundTrip(t *testing.T) {
+	for _, end := range []bool{false, true} {
+		l := newLedger(t)
+		j := openJournal(t, l)
+		if last, _ := j.Last(); last != nil || j.Totals() != (Totals{}) {
+			t.Errorf("a new journal: %v, %+v", last, j.Totals())
+		}
+		fill(t, j, end)
+		for range 2 {
+			items, over := readAll(t, j)
+			if !reflect.DeepEqual(items, journalItems()) || over != end {
+				t.Errorf("items %+v, over %v", items, over)
+			}
+			want := Totals{Items: 5, Files: 4, Bytes: 1<<40 + 5, Ended: end}
+			if end {
+				want.Links = 3
+			}
+			if got := j.Totals(); got != want {
+				t.Errorf("totals %+v, want %+v", got, want)
+			}
+			if last, arg := j.Last(); last == nil || !reflect.DeepEqual(*last, journalItems()[4]) || arg != 4 {
+				t.Errorf("the last is %v of argument %d", last, arg)
+			}
+			if err := j.CheckDamage(5); err != nil {
+				t.Error(err)
+			}
+			if err := j.CheckDamage(6); err == nil || !strings.Contains(err.Error(), "5 items, and 6") {
+				t.Errorf("more decided than there are: %v", err)
+			}
+			j.Close()
+			j = openJournal(t, l)
+		}
+	}
+}
+
+func TestJournalOffersOnlyWhatIsSynced(t *testing.T) {
+	j := openJournal(t, newLedger(t))
+	c := j.Cursor()
+	_, _, more, wait, err := c.Next()
+	if more || wait == nil || err != nil {
+		t.Fatalf("an empty journal: %v %v", more, err)
+	}
+	it := transfer.Item{Type: transfer.ItemFile, Source: "s", Name: "n"}
+	for range 20_000 { // several buffers are written, not synced
+		if err := j.Append(0, it); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, more, _, _ := c.Next(); more || j.Totals().Items != 0 {
+		t.Error("what is not synced is offered")
+	}
+	select {
+	case <-wait:
+		t.Error("the reader is woken for nothing")
+	default:
+	}
+	if err := j.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	<-wait
+	if items, _ := readAll(t, j); len(items) != 20_000 {
+		t.Errorf("%d items after the sync", len(items))
+	}
+	if err := j.Sync(); err != nil { // nothing new
+		t.Fatal(err)
+	}
+}
+
+// TestJournalReadWhileWritten: cursors follow the walk to its end.
+func TestJournalReadWhileWritten(t *testing.T) {
+	j := openJournal(t, newLedger(t))
+	const total = 5000
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			c := j.Cursor()
+			for n := 0; ; {
+				_, it, more, wait, err := c.Next()
+				switch {
+				case err != nil:
+					t.Error(err)
+					return
+				case more && it.Name != transfer.Path(fmt.Sprint(n)):
+					t.Errorf("item %d is %s", n, it.Name)
+					return
+				case more:
+					n++
+				case wait == nil:
+					if n != total {
+						t.Errorf("it ended after %d", n)
+					}
+					return
+				default:
+					<-wait
+				}
+			}
+		})
+	}
+	for n := range total {
+		if err := j.Append(0, transfer.Item{Type: transfer.ItemFile, Source: "s", Name: transfer.Path(fmt.Sprint(n))}); err != nil {
+			t.Fatal(err)
+		}
+		if n%97 == 0 {
+			if err := j.Sync(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := j.End(0); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+}
+
+// TestJournalTornAnywhere: whatever part of it a crash leaves, the items
+// before the tear are there, nothing behind it, and the walk can go on.
+func TestJournalTornAnywhere(t *testing.T) {
+	l := newLedger(t)
+	j := openJournal(t, l)
+	for n := range 3 {
+		if err := j.Append(n, journalItems()[n]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.End(0x0102030405060708); err != nil {
+		t.Fatal(err)
+	}
+	j.Close()
+	whole, err := os.ReadFile(l.journalPath(journalID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range len(whole) + 1 {
+		for _, tail := range [][]byte{nil, make([]byte, 50), bytes.Repeat([]byte{0xff}, 50)} {
+			if n == len(whole) && tail != nil {
+				continue
+			}
+			if err := os.WriteFile(l.journalPath(journalID), append(bytes.Clone(whole[:n]), tail...), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			j, err := l.Journal(journalID)
+			if n < 12 && len(tail) > 0 {
+				if err == nil {
+					j.Close() // zeros where the header was lost; or an error: both are told apart by nobody
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatalf("cut at %d of %d: %v", n, len(whole), err)
+			}
+			before, over := readAll(t, j)
+			if !reflect.DeepEqual(before, journalItems()[:len(before)]) && len(before) > 0 {
+				t.Fatalf("cut at %d: %+v", n, before)
+			}
+			if over != (n == len(whole)) {
+				t.Fatalf("cut at %d: over %v", n, over)
+			}
+			if !over {
+				if err := errors.Join(j.Append(7, journalItems()[3]), j.End(1)); err != nil {
+					t.Fatal(err)
+				}
+				after, over := readAll(t, j)
+				if want := append(before, journalItems()[3]); !reflect.DeepEqual(after, want) || !over {
+					t.Fatalf("cut at %d, gone on with: %+v, over %v", n, after, over)
+				}
+			}
+			j.Close()
+		}
+	}
+}
+
+// TestJournalDamaged: a damaged record hides what is behind it, and the count
+// of decided items finds that out.
+func TestJournalDamaged(t *testing.T) {
+	l := newLedger(t)
+	j := openJournal(t, l)
+	fill(t, j, true)
+	j.Close()
+	whole, err := os.ReadFile(l.journalPath(journalID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 12; at < 100; at++ {
+		b := bytes.Clone(whole)
+		b[at] ^= 0x40
+		if err := os.WriteFile(l.journalPath(journalID), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j, err := l.Journal(journalID)
+		if err != nil {
+			continue // it may also be seen at once
+		}
+		if err := j.CheckDamage(5); err == nil {
+			t.Errorf("damage at byte %d is not found", at)
+		}
+		j.Close()
+	}
+}
+
+func TestJournalOfAnotherFormat(t *testing.T) {
+	l := newLedger(t)
+	for _, head := range []string{"NOFERRY!\x00\x00\x00\x01", "FERRYITM\x00\x00\x00\x02"} {
+		if err := os.WriteFile(l.journalPath(journalID), []byte(head+"more"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Journal(journalID); transfer.KindOf(err) != transfer.KindVersion {
+			t.Errorf("%q: %v", head, err)
+		}
+	}
+}
+
+func TestDropJournal(t *testing.T) {
+	l := newLedger(t)
+	j := openJournal(t, l)
+	fill(t, j, false)
+	j.Close()
+	for range 2 {
+		if err := l.DropJournal(journalID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, _ := os.ReadDir(filepath.Join(l.Dir(), "items")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestFormatIsChecked: a ledger of another format is refused with both figures.
+func TestFormatIsChecked(t *testing.T) {
+	dir := t.TempDir()
+	l, err := Open(dir, Options{Reserve: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Update(func(tx *Tx) error { return putU64(tx.tx.Bucket(bMeta), "version", 9) }); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if _, err := Open(dir, Options{Reserve: -1}); transfer.KindOf(err) != transfer.KindVersion || !strings.Contains(err.Error(), "format 9") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestDamagedRecordIsNamed: it is an error, never skipped.
+func TestDamagedRecordIsNamed(t *testing.T) {
+	l := newLedger(t)
+	if err := l.Update(func(tx *Tx) error { return tx.tx.Bucket(bSource).Put(journalID[:], []byte("{")) }); err != nil {
+		t.Fatal(err)
+	}
+	err := l.View(func(tx *Tx) error { return tx.Sources(func(*Source) error { return nil }) })
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%x", journalID[:])) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestGroupOutlivesItsCulprits drives commit itself, so that the group is
+// certain: one transaction, several callers, some of whom fail.
+func TestGroupOutlivesItsCulprits(t *testing.T) {
+	l := newLedger(t)
+	no := errors.New("no")
+	var group []*op
+	for n := range 50 {
+		group = append(group, &op{done: make(chan error, 1), fn: func(tx *Tx) error {
+			if err := putU64(tx.tx.Bucket(bMeta), fmt.Sprint("n", n), uint64(n+1)); err != nil {
+				return err
+			}
+			if err := tx.Audit(func(uint64) []byte { return []byte{1} }); err != nil {
+				return err
+			}
+			if n%7 == 0 {
+				return no
+			}
+			return nil
+		}})
+	}
+	l.commit(group)
+	for n, o := range group {
+		if err := <-o.done; (n%7 == 0) != errors.Is(err, no) {
+			t.Errorf("caller %d hears %v", n, err)
+		}
+	}
+	if err := l.View(func(tx *Tx) error {
+		for n := range group {
+			if there := getU64(tx.tx.Bucket(bMeta), fmt.Sprint("n", n)) != 0; there == (n%7 == 0) {
+				t.Errorf("what caller %d wrote is there: %v", n, there)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if l.Outbox() != 42 {
+		t.Errorf("%d records are counted, want 42", l.Outbox())
+	}
+}
+
+// FuzzDecodeItem: what is taken is written again as the same bytes; nothing
+// panics.
+func FuzzDecodeItem(f *testing.F) {
+	for n, it := range journalItems() {
+		f.Add(encodeItem(nil, n, it)[8:])
+	}
+	f.Add(binary.BigEndian.AppendUint64([]byte{journalEnd}, 4))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, body []byte) {
+		it, arg, end, links, err := decodeItem(body)
+		if err != nil {
+			return
+		}
+		if end {
+			if want := binary.BigEndian.AppendUint64([]byte{journalEnd}, uint64(links)); !bytes.Equal(want, body) {
+				t.Fatalf("END %x", body)
+			}
+			return
+		}
+		if it.Err != nil && len(it.Err.Text) > 1000 {
+			return // it is cut when written
+		}
+		again, arg2, _, _, err := decodeItem(encodeItem(nil, arg, it)[8:])
+		if err != nil || arg2 != arg || !reflect.DeepEqual(again, it) {
+			t.Fatalf("%+v became %+v, %v", it, again, err)
+		}
+	})
+}
+
+// FuzzReadRecord: no length or checksum makes it read what is not there.
+func FuzzReadRecord(f *testing.F) {
+	f.Add(appendRecord(nil, []byte("body")))
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		body, err := readRecord(bytes.NewReader(b))
+		if err == nil && !bytes.HasPrefix(b, appendRecord(nil, body)) {
+			t.Fatalf("%x read as %x", b, body)
+		}
+	})
+}
