@@ -127,7 +127,10 @@ func settingsError(err error) error {
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
+	switch {
+	case len(args) > 0 && cmd.HasSubCommands():
+		return transfer.Errorf(transfer.KindUsage, "unknown command %q", args[0]).WithHint("`" + cmd.CommandPath() + " --help` lists the commands")
+	case len(args) > 0:
 		return transfer.Errorf(transfer.KindUsage, "`%s` takes no argument; %q is one too many", cmd.CommandPath(), args[0])
 	}
 	return nil

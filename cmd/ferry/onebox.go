@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -182,7 +183,7 @@ func (b *box) keepAudit(home string) error {
 		return err
 	}
 	defer log.Close()
-	for _, a := range b.agents {
+	for _, a := range slices.Backward(b.agents) { // the source's words come first
 		if err := a.DrainOutbox(log.Append); err != nil {
 			return err
 		}
@@ -234,7 +235,7 @@ func cleanBox(dir, home string, log logT) error {
 		return err
 	}
 	defer records.Close()
-	for _, name := range []transfer.AgentName{boxDest, boxSource} {
+	for _, name := range []transfer.AgentName{boxSource, boxDest} {
 		if err := agent.Sweep(name, filepath.Join(dir, string(name)), rootOfHost(), records.Append, log); err != nil {
 			return err
 		}

@@ -200,17 +200,17 @@ func (a *Agent) revive(rec *ledger.Source) error {
 	}
 	if rec.State == transfer.Negotiating {
 		rec.Nonce++
-		if rec.Recovering.IsZero() {
-			rec.Recovering = a.cfg.Clock.Now()
-		}
 	}
-	parked := crashed && rec.Crashes >= maxCrashes
+	if rec.State == transfer.Negotiating || rec.State == transfer.Waiting {
+		rec.Recovering = a.cfg.Clock.Now() // nobody could be heard of while the agent was down
+	}
+	parked := crashed && rec.Crashes >= maxCrashes && !rec.Cancel
 	if parked {
 		rec.State = transfer.Parked
 		rec.Progress.Reason = transfer.Errorf(transfer.KindParked, "%s crashed %d times on transfer %s without progress", a.cfg.Name, rec.Crashes, rec.Request.ID).
 			WithHint("see the agent's log, then `ferry transfer resume` or `ferry transfer cancel`")
 	}
-	if rec.State == was && !crashed {
+	if rec.State == was && was != transfer.Negotiating && was != transfer.Waiting {
 		return nil
 	}
 	rec.Progress.State = rec.State

@@ -144,15 +144,25 @@ func randomHex(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// refuseTwin asks whether the name is alive (R5).
+// refuseTwin asks whether the name is alive (R5). The queue manager says at once
+// when nobody listens; silence means that somebody does.
 func (a *Agent) refuseTwin(ctx context.Context) error {
-	data, err := a.conn.Request(ctx, wire.AskSubject(a.cfg.Name), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), time.Second)
-	if err != nil {
-		return ctx.Err() // nobody there, which is what is wanted
-	}
-	where := "elsewhere"
-	if ans, err := wire.DecodeAnswer(data); err == nil && ans.Beat != nil {
-		where = fmt.Sprintf("on %s since %s", ans.Beat.Host, ans.Beat.Started.Format(time.RFC3339))
+	where := "and does not answer"
+	for try := 0; try < 3; try++ {
+		data, err := a.conn.Request(ctx, wire.AskSubject(a.cfg.Name), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), time.Second)
+		if transfer.KindOf(err) == transfer.KindUnreachable {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			continue
+		}
+		if ans, err := wire.DecodeAnswer(data); err == nil && ans.Beat != nil {
+			where = fmt.Sprintf("on %s since %s", ans.Beat.Host, ans.Beat.Started.Format(time.RFC3339))
+		}
+		break
 	}
 	return transfer.Errorf(transfer.KindAlive, "agent %s is already running %s", a.cfg.Name, where).
 		WithHint("stop it first, or give this agent another name")
@@ -185,6 +195,9 @@ func (a *Agent) open() error {
 	a.sendCfg = sender.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Lane: queue.New(a.conn, a.cfg.Name),
 		Note: a.note, Progress: a.progress, Changed: a.changed, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk}
 	a.sched = newScheduler(a)
+	if err := a.ledger.DropOrphans(); err != nil {
+		return err
+	}
 	if err := a.recv.Recover(); err != nil {
 		return err
 	}
@@ -395,10 +408,14 @@ func (a *Agent) OutboxLeft() int64 { return a.ledger.Outbox() }
 func (a *Agent) ageLoop() {
 	t := a.cfg.Clock.NewTimer(time.Minute)
 	defer t.Stop()
-	for {
+	for minutes := 1; ; minutes++ {
 		select {
 		case <-t.C():
-			if err := a.ledger.AddRunning(time.Minute, Retention); err != nil {
+			err := a.ledger.AddRunning(time.Minute)
+			if err == nil && minutes%60 == 0 {
+				err = a.ledger.Forget(Retention)
+			}
+			if err != nil {
 				a.log.Error("the ledger cannot be written", "err", err)
 			}
 			t.Reset(time.Minute)

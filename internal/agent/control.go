@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
 
 	"ferry/internal/audit"
@@ -61,6 +62,9 @@ func (a *Agent) control(c *wire.Control) (answer []byte, err error) {
 		}
 		return answer, nil
 	}
+	if err := a.tooOldOrNew(c); err != nil {
+		return wire.Marshal(wire.Answer{V: wire.Version, Error: transfer.AsError(err)}), nil
+	}
 	ans := wire.Answer{V: wire.Version}
 	if do := controls[c.Kind]; do == nil {
 		ans.Error = transfer.Errorf(transfer.KindVersion, "command of unknown kind %q", c.Kind)
@@ -77,6 +81,21 @@ func (a *Agent) control(c *wire.Control) (answer []byte, err error) {
 		return nil, err
 	}
 	return answer, a.ledger.Update(func(t *ledger.Tx) error { return t.PutCommand(c.ID, hash, answer) })
+}
+
+// tooOldOrNew refuses a command that may have been answered and forgotten, and
+// one from the future, which would be remembered too briefly.
+func (a *Agent) tooOldOrNew(c *wire.Control) error {
+	now, dated := a.cfg.Clock.Now(), c.ID.Time()
+	switch {
+	case dated.Sub(now) > farFuture:
+		return transfer.Errorf(transfer.KindClock, "command %s was made at %s, ahead of the clock of %s", c.ID, dated.UTC().Format(time.RFC3339), a.cfg.Name).
+			WithHint("set your clock right and try again")
+	case now.Sub(dated) > Retention:
+		return transfer.Errorf(transfer.KindClock, "command %s is of %s, too old to know whether it was done", c.ID, dated.UTC().Format(time.RFC3339)).
+			WithHint("give it again")
+	}
+	return nil
 }
 
 // cancelTransfer cancels. An unknown ID leaves a tombstone, so that a request
@@ -98,6 +117,9 @@ func (a *Agent) cancelTransfer(c *wire.Control) error {
 		}
 		if rec.State == transfer.Cancelled {
 			return nil
+		}
+		if !rec.State.Final() {
+			return errors.New("the transfer is being accepted just now") // the command comes again
 		}
 		return transfer.Errorf(transfer.KindEnding, "transfer %s is already over: %s", c.Transfer, rec.State)
 	})

@@ -36,7 +36,8 @@ func (a *Agent) receipted(m *wire.Message) {
 
 // outboxLoop sends what the outbox holds, a few batches ahead of the receipts.
 func (a *Agent) outboxLoop() {
-	var next, ahead uint64 // next record to send; batches sent since the last receipt
+	var next uint64  // record to send next
+	var out []uint64 // behind the batches that are sent and not receipted
 	pause := receiptFirst
 	t := a.cfg.Clock.NewTimer(0)
 	defer t.Stop()
@@ -47,10 +48,11 @@ func (a *Agent) outboxLoop() {
 			if err := a.ledger.Receipted(r.Have); err != nil {
 				a.log.Error("the outbox cannot be cleared", "err", err)
 			}
-			if r.Have+1 >= next || ahead >= batchesAhead {
-				next = r.Have + 1
+			next = max(next, r.Have+1)
+			for len(out) > 0 && out[0] <= r.Have+1 {
+				out = out[1:]
 			}
-			ahead, pause = 0, receiptFirst
+			pause = receiptFirst
 			retry = a.cfg.Clock.Now().Add(pause)
 			a.beatNow()
 		case <-a.notes:
@@ -62,12 +64,12 @@ func (a *Agent) outboxLoop() {
 			t.Reset(time.Second)
 			continue
 		}
-		if now := a.cfg.Clock.Now(); !now.Before(retry) && ahead > 0 {
-			next, ahead = 0, 0 // nothing is heard: again from the oldest
+		if now := a.cfg.Clock.Now(); !now.Before(retry) && len(out) > 0 {
+			next, out = 0, nil // nothing is heard: again from the oldest
 			pause = min(2*pause, receiptRepeat)
 			retry = now.Add(pause)
 		}
-		for ahead < batchesAhead {
+		for len(out) < batchesAhead {
 			sent, after, err := a.sendBatch(a.ctx, next)
 			if err != nil {
 				a.log.Debug("audit records could not be sent and stay in the outbox", "err", err)
@@ -76,11 +78,11 @@ func (a *Agent) outboxLoop() {
 			if !sent {
 				break
 			}
-			if ahead == 0 {
+			if len(out) == 0 {
 				retry = a.cfg.Clock.Now().Add(pause)
 			}
 			next = after
-			ahead++
+			out = append(out, after)
 		}
 		t.Reset(250 * time.Millisecond)
 	}

@@ -180,7 +180,7 @@ func (s *scheduler) startSome() time.Duration {
 			next = min(next, time.Second) // the next one may go as soon as this one has moved
 		}
 		switch {
-		case e.running || e.o.State() == transfer.Parked:
+		case e.running || e.o.State() == transfer.Parked && !e.o.Cancelled():
 		case e.notBefore.After(now):
 			next = min(next, e.notBefore.Sub(now))
 		default:
@@ -219,7 +219,7 @@ func (s *scheduler) drive(e *entry, ending bool) {
 	switch {
 	case v.Final || state.Final():
 		delete(s.entries, e.o.ID)
-	case e.again || state == transfer.Settling:
+	case e.again || state == transfer.Settling && v.Reason == nil:
 		e.notBefore = time.Time{}
 	default:
 		e.notBefore = s.a.cfg.Clock.Now().Add(v.Retry)
@@ -242,6 +242,13 @@ func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 		}
 	}()
 	state := e.o.State()
+	if state == transfer.Parked { // and to be cancelled
+		done, err := e.o.CancelNow()
+		if err != nil {
+			s.a.log.Error("the ledger cannot be written", "err", err)
+		}
+		return sender.Verdict{Final: done, Retry: peerRetry}
+	}
 	if !ending && (state == transfer.Accepted || state == transfer.Waiting) && !s.reachable(e.o.Record().Request.Destination) {
 		ended, err := e.o.MarkUnreachable()
 		if err != nil {

@@ -34,10 +34,11 @@ func (t *Tx) PutCommand(id transfer.ID, hash string, answer []byte) error {
 	return putJSON(t.tx.Bucket(bCommands), id[:], command{recordVersion, t.Running(), hash, answer})
 }
 
-func (t *Tx) forgetCommands(before time.Duration) error {
+// oldCommands are the keys of commands that were answered before the given
+// running time.
+func (t *Tx) oldCommands(before time.Duration) (old [][]byte, err error) {
 	b := t.tx.Bucket(bCommands)
-	var old [][]byte
-	err := each(b, nil, func(k, _ []byte) error {
+	err = each(b, nil, func(k, _ []byte) error {
 		var c command
 		if _, err := getJSON(b, "command", k, &c); err != nil {
 			return err
@@ -47,12 +48,7 @@ func (t *Tx) forgetCommands(before time.Duration) error {
 		}
 		return nil
 	})
-	for _, k := range old {
-		if err := b.Delete(k); err != nil {
-			return err
-		}
-	}
-	return err
+	return old, err
 }
 
 // Entomb notes that an unknown transfer was cancelled, so that its request,

@@ -305,6 +305,33 @@ func (c *Cursor) Next() (n uint64, it transfer.Item, more bool, wait <-chan stru
 // Count is the number of items read so far.
 func (c *Cursor) Count() uint64 { return c.next }
 
+// DropOrphans removes the journals of transfers that are over, or that the
+// ledger does not know: a crash may leave one behind.
+func (l *Ledger) DropOrphans() error {
+	files, err := os.ReadDir(filepath.Join(l.dir, "items"))
+	if err != nil {
+		return err
+	}
+	return l.View(func(t *Tx) error {
+		for _, f := range files {
+			id, err := transfer.ParseID(f.Name())
+			if err != nil {
+				continue // not ours
+			}
+			rec, err := t.Source(id)
+			if err != nil {
+				return err
+			}
+			if rec == nil || rec.State.Final() {
+				if err := l.DropJournal(id); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
 var errTorn = errors.New("torn record")
 
 func appendRecord(b, body []byte) []byte {

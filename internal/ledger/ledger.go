@@ -238,6 +238,7 @@ func (l *Ledger) commit(group []*op) {
 	var culprit *op
 	var failure error
 	err := l.transact(func(tx *Tx) error {
+		culprit, failure = nil, nil
 		for _, o := range group {
 			if failure = o.fn(tx); failure != nil {
 				culprit = o
@@ -269,10 +270,12 @@ func (l *Ledger) commit(group []*op) {
 // space again.
 func (l *Ledger) transact(fn func(*Tx) error) error {
 	var added int64
+	refused := false // by fn, in words of ours, not by the disk
 	run := func() error {
 		return l.db.Update(func(tx *bolt.Tx) error {
 			before := tx.Bucket(bOutbox).Sequence()
 			if err := fn(&Tx{tx, l}); err != nil {
+				refused = errors.As(err, new(*transfer.Error))
 				return err
 			}
 			added = int64(tx.Bucket(bOutbox).Sequence() - before)
@@ -280,7 +283,7 @@ func (l *Ledger) transact(fn func(*Tx) error) error {
 		})
 	}
 	err := run()
-	if err != nil && transfer.KindOf(err) == transfer.KindNoSpace {
+	if err != nil && !refused && transfer.KindOf(err) == transfer.KindNoSpace {
 		l.dropReserve()
 		err = run()
 	}

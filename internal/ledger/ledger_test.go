@@ -290,7 +290,7 @@ func TestRetention(t *testing.T) {
 		return tid
 	}
 	old, stays := put(1, transfer.Failed, transfer.Done), put(2, transfer.Running, transfer.Receiving)
-	must(t, l.AddRunning(20*24*time.Hour, keep))
+	must(t, errors.Join(l.AddRunning(20*24*time.Hour), l.Forget(keep)))
 	young := put(3, transfer.Successful, transfer.Abandoned)
 	known := func(tid transfer.ID) (yes [3]bool, floor transfer.ID) {
 		must(t, l.View(func(tx *ledger.Tx) error {
@@ -306,11 +306,11 @@ func TestRetention(t *testing.T) {
 		return yes, floor
 	}
 	all := [3]bool{true, true, true}
-	must(t, l.AddRunning(10*24*time.Hour, keep))
+	must(t, errors.Join(l.AddRunning(10*24*time.Hour), l.Forget(keep)))
 	if yes, floor := known(old); yes != all || !floor.IsZero() {
 		t.Errorf("after exactly 30 days: %v, floor %v", yes, floor)
 	}
-	must(t, l.AddRunning(time.Nanosecond, keep))
+	must(t, errors.Join(l.AddRunning(time.Nanosecond), l.Forget(keep)))
 	if yes, floor := known(old); yes != ([3]bool{}) || floor != old {
 		t.Errorf("after 30 days: %v, floor %v, want %v", yes, floor, old)
 	}
@@ -320,7 +320,7 @@ func TestRetention(t *testing.T) {
 	if yes, _ := known(young); yes != all {
 		t.Errorf("what is younger: %v", yes)
 	}
-	must(t, l.AddRunning(20*24*time.Hour, keep))
+	must(t, errors.Join(l.AddRunning(20*24*time.Hour), l.Forget(keep)))
 	if _, floor := known(young); floor != young {
 		t.Errorf("the floor is %v, want %v", floor, young)
 	}
@@ -332,7 +332,7 @@ func TestRetention(t *testing.T) {
 	}))
 	// The floor never comes down.
 	early := put(0, transfer.Failed, transfer.Done)
-	must(t, l.AddRunning(40*24*time.Hour, keep))
+	must(t, errors.Join(l.AddRunning(40*24*time.Hour), l.Forget(keep)))
 	if yes, floor := known(early); yes != ([3]bool{}) || floor != young {
 		t.Errorf("an older one: %v, floor %v", yes, floor)
 	}

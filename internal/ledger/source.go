@@ -28,6 +28,7 @@ type Source struct {
 	Crashes    int                  `json:"crashes,omitempty"`
 	Cancel     bool                 `json:"cancel,omitempty"`   // asked for, and not done yet
 	Pardon     uint64               `json:"pardon,omitempty"`   // how often an operator has resumed it
+	Settled    bool                 `json:"settled,omitempty"`  // every outcome is recorded
 	EndedAt    time.Duration        `json:"ended_at,omitempty"` // agent's running time
 }
 
@@ -121,43 +122,74 @@ func (t *Tx) Running() time.Duration {
 	return time.Duration(getU64(t.tx.Bucket(bMeta), "running"))
 }
 
-// AddRunning counts running time on and forgets what ended more than keep of
-// it ago.
-func (l *Ledger) AddRunning(d, keep time.Duration) error {
+// AddRunning counts running time on.
+func (l *Ledger) AddRunning(d time.Duration) error {
 	return l.Update(func(t *Tx) error {
-		m := t.tx.Bucket(bMeta)
-		now := t.Running() + d
-		if err := putU64(m, "running", uint64(now)); err != nil {
-			return err
-		}
-		return t.forget(now - keep)
+		return putU64(t.tx.Bucket(bMeta), "running", uint64(t.Running()+d))
 	})
 }
 
-// forget drops the records that ended before the given running time and raises
-// the floor over them.
-func (t *Tx) forget(before time.Duration) error {
-	floor := t.Floor()
-	var old []transfer.ID
-	err := t.Sources(func(s *Source) error {
-		if s.State.Final() && s.EndedAt < before {
-			old = append(old, s.Request.ID)
-		}
-		return nil
-	})
-	if err != nil {
+// forgetAtOnce is how many records one transaction of Forget drops.
+const forgetAtOnce = 256
+
+// Forget drops what ended more than keep of running time ago. It looks for it
+// without holding up those who write. A transfer whose ID is dated later than
+// keep ago stays, so that the floor never rises over IDs that may be new.
+func (l *Ledger) Forget(keep time.Duration) error {
+	var old oldRecords
+	err := l.View(func(t *Tx) (err error) {
+		old, err = t.old(t.Running()-keep, l.opt.Clock.Now().Add(-keep))
 		return err
+	})
+	for err == nil && old.count() > 0 {
+		now := old.head(forgetAtOnce)
+		err = l.Update(func(t *Tx) error { return t.drop(now) })
 	}
-	var oldIn []transfer.ID
-	if err := t.Incomings(func(in *Incoming) error {
-		if in.State.Final() && in.EndedAt < before {
-			oldIn = append(oldIn, in.Request.ID)
+	return err
+}
+
+// oldRecords are the keys of what can be forgotten.
+type oldRecords struct {
+	sources, incomings []transfer.ID
+	commands           [][]byte
+}
+
+func (o *oldRecords) count() int { return len(o.sources) + len(o.incomings) + len(o.commands) }
+
+// head takes up to n of each kind off.
+func (o *oldRecords) head(n int) (h oldRecords) {
+	h.sources, o.sources = o.sources[:min(n, len(o.sources))], o.sources[min(n, len(o.sources)):]
+	h.incomings, o.incomings = o.incomings[:min(n, len(o.incomings))], o.incomings[min(n, len(o.incomings)):]
+	h.commands, o.commands = o.commands[:min(n, len(o.commands))], o.commands[min(n, len(o.commands)):]
+	return h
+}
+
+// old finds what ended before the given running time.
+func (t *Tx) old(before time.Duration, dated time.Time) (o oldRecords, err error) {
+	if err := t.Sources(func(s *Source) error {
+		if s.State.Final() && s.EndedAt < before && s.Request.ID.Time().Before(dated) {
+			o.sources = append(o.sources, s.Request.ID)
 		}
 		return nil
 	}); err != nil {
-		return err
+		return o, err
 	}
-	for _, id := range old {
+	if err := t.Incomings(func(in *Incoming) error {
+		if in.State.Final() && in.EndedAt < before {
+			o.incomings = append(o.incomings, in.Request.ID)
+		}
+		return nil
+	}); err != nil {
+		return o, err
+	}
+	o.commands, err = t.oldCommands(before)
+	return o, err
+}
+
+// drop forgets records and raises the floor over the sources among them.
+func (t *Tx) drop(o oldRecords) error {
+	floor := t.Floor()
+	for _, id := range o.sources {
 		if string(id[:]) > string(floor[:]) {
 			floor = id
 		}
@@ -165,13 +197,15 @@ func (t *Tx) forget(before time.Duration) error {
 			return err
 		}
 	}
-	for _, id := range oldIn {
+	for _, id := range o.incomings {
 		if err := t.tx.Bucket(bIncoming).Delete(id[:]); err != nil {
 			return err
 		}
 	}
-	if err := t.forgetCommands(before); err != nil {
-		return err
+	for _, k := range o.commands {
+		if err := t.tx.Bucket(bCommands).Delete(k); err != nil {
+			return err
+		}
 	}
 	return t.tx.Bucket(bMeta).Put([]byte("floor"), floor[:])
 }

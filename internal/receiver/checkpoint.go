@@ -31,7 +31,9 @@ func (i *incoming) startCheckpoint() {
 	at, prefix := c.partial.Offset(), c.run.Prefix()
 	done := make(chan checkpointed, 1)
 	i.checkpoint = done
-	go func() { done <- checkpointed{c, at, i.writeCheckpoint(c, at, prefix)} }()
+	go func() {
+		done <- checkpointed{c, at, guarded(func() error { return i.writeCheckpoint(c, at, prefix) })}
+	}()
 }
 
 // writeCheckpoint runs beside the loop and touches nothing that is the loop's.
@@ -67,7 +69,7 @@ func (i *incoming) checkpointed(c checkpointed) {
 			i.needs = max(c.file.begin.Size-c.file.safe, 1)
 			i.stop = transfer.AsError(c.err)
 		}
-		i.again = "a sync failed"
+		i.syncFailed(c.err)
 		i.dropFile(true)
 		if err := i.forgetPoint(c.file.item); err != errRedo {
 			i.log.Error("the ledger cannot be written", "err", err)
@@ -76,10 +78,25 @@ func (i *incoming) checkpointed(c checkpointed) {
 	}
 	i.unsafe -= c.at - i.cur.safe
 	i.cur.safe = c.at
+	i.failures = 0
 	delete(i.bad, i.cur.item)
 	i.safe = &wire.Safe{Item: i.cur.item, Offset: c.at}
 	i.progressed()
 	i.ack()
+}
+
+// maxFailures is how many syncs may fail in a row before the transfer waits
+// with the reason instead of being sent again at once.
+const maxFailures = 3
+
+// syncFailed asks for what was not synced once more.
+func (i *incoming) syncFailed(err error) {
+	if i.failures++; i.failures >= maxFailures && i.stop == nil {
+		i.failures = 0
+		i.stop = transfer.Errorf(transfer.KindBusy, "%s cannot make files durable: %w", i.r.cfg.Agent, err).
+			WithHint("look at its disk; the transfer goes on by itself")
+	}
+	i.again = "a sync failed"
 }
 
 // awaitCheckpoint waits for the outstanding checkpoint.

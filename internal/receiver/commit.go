@@ -3,6 +3,7 @@ package receiver
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"time"
 
 	"ferry/internal/audit"
@@ -56,9 +57,24 @@ func (i *incoming) handOver() {
 	i.commit = done
 	landing := i.landing
 	go func() {
-		outcomes, err := i.commitGroup(landing, group)
+		var outcomes []transfer.Outcome
+		err := guarded(func() (err error) {
+			outcomes, err = i.commitGroup(landing, group)
+			return err
+		})
 		done <- committed{group, outcomes, err}
 	}()
+}
+
+// guarded turns a panic of background work into an error: a defect in one
+// transfer must not take the agent down with it.
+func guarded(work func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = transfer.Errorf(transfer.KindInternal, "crashed: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return work()
 }
 
 // drain commits everything that is complete and waits for it.
@@ -143,6 +159,7 @@ func (i *incoming) committed(c committed) {
 	}
 	if len(c.outcomes) > 0 {
 		clear(i.bad)
+		i.failures = 0
 		i.r.acquit(i.id)
 		if len(i.group) == 0 && i.live && i.finishIfDecided() {
 			return
@@ -174,7 +191,7 @@ func (i *incoming) commitFailed(c committed) {
 		i.again = "an item begins again"
 	case errors.As(c.err, new(*localfs.SyncError)) && transfer.KindOf(c.err) != transfer.KindNoSpace:
 		i.log.Error("a group could not be synced and is sent again", "err", c.err)
-		i.again = "a sync failed"
+		i.syncFailed(c.err)
 	case i.r.ctx.Err() != nil:
 	default:
 		i.log.Error("a group could not be committed", "err", c.err)
@@ -331,10 +348,6 @@ func (r *Receiver) revive(rec *ledger.Incoming) error {
 		}); err != nil {
 			return err
 		}
-	}
-	if i.settleCommitting() && len(i.undelivered) > 0 {
-		i.offerDue = r.cfg.Clock.Now()
-		i.backoff = repeatFirst
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -197,7 +197,7 @@ func (i *incoming) noteTemporary(item uint64, name transfer.Path) error {
 // data writes a run of bytes, or of zeros where b is nil.
 func (i *incoming) data(offset, n int64, b []byte) error {
 	c := i.cur
-	if offset != c.partial.Offset() || n < 0 || offset+n > c.begin.Size {
+	if offset != c.partial.Offset() || n < 0 || n > transfer.MaxChunk || n > c.begin.Size-offset {
 		return fmt.Errorf("%w: item %d has %d bytes of %d, and %d come for offset %d",
 			errOffset, c.item, c.partial.Offset(), c.begin.Size, n, offset)
 	}

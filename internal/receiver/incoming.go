@@ -3,7 +3,6 @@ package receiver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -46,11 +45,12 @@ type incoming struct {
 	unacked int64 // credit used since the last ACK
 
 	// What is being written.
-	cur    *file
-	ended  map[uint64]bool // items that are complete or doomed, and undecided
-	bad    map[uint64]int  // bad hashes and offsets since a safe point
-	unsafe int64           // data bytes that a crash would lose
-	total  *uint64         // from LAST, until it is in the ledger
+	cur      *file
+	ended    map[uint64]bool // items that are complete or doomed, and undecided
+	bad      map[uint64]int  // bad hashes and offsets since a safe point
+	unsafe   int64           // data bytes that a crash would lose
+	failures int             // syncs that failed since something was made safe
+	total    *uint64         // from LAST, until it is in the ledger
 
 	// What the background found out, for the loop to act on between messages.
 	again    string          // the epoch must begin anew, and why; what comes meanwhile is discarded
@@ -67,12 +67,14 @@ type incoming struct {
 	offered     int                // how many of them the outstanding batch has
 	offeredLast bool               // it says that it is the last one
 	batches     uint64             // made in this run
-	contact     time.Time          // when the source was heard of last
+	since       time.Time          // when this run took the transfer up
+	contact     time.Time          // when the source was heard of last in this run
 	withdrawn   bool               // CANCEL came: no more items, then CANCELLED
 	needs       int64              // bytes that were missing when space ran out
 
 	// When things are due; zero: not.
 	ackDue, groupDue, checkDue, resyncDue, offerDue, silentAt time.Time
+	acquitAt                                                  time.Time // a suspect that has run so long is none
 	backoff                                                   time.Duration
 }
 
@@ -111,6 +113,10 @@ var (
 func (i *incoming) loop(ctx context.Context) {
 	timer := i.r.cfg.Clock.NewTimer(time.Hour)
 	defer timer.Stop()
+	if i.rec != nil { // of an earlier run
+		i.settleCommitting()
+		i.offerNew()
+	}
 	for !i.over {
 		i.collect()
 		i.interrupt()
@@ -217,7 +223,11 @@ func (i *incoming) due(now time.Time) {
 			i.log.Error("the ledger cannot be written", "err", err)
 		}
 	}
-	if now.Sub(i.rec.LastContact) > i.rec.Deadline() && now.Sub(i.contact) > i.rec.Deadline() {
+	if is(i.acquitAt) {
+		i.acquitAt = time.Time{}
+		i.r.acquit(i.id)
+	}
+	if d := i.rec.Deadline(); now.Sub(i.rec.LastContact) > d && now.Sub(i.contact) > d && now.Sub(i.since) > grace {
 		i.giveUp()
 	}
 }
@@ -229,7 +239,7 @@ func (i *incoming) nextDue(now time.Time) time.Time {
 			next = t
 		}
 	}
-	for _, t := range []time.Time{i.ackDue, i.groupDue, i.checkDue, i.resyncDue, i.offerDue, i.silentAt} {
+	for _, t := range []time.Time{i.ackDue, i.groupDue, i.checkDue, i.resyncDue, i.offerDue, i.silentAt, i.acquitAt} {
 		if !t.IsZero() && t.Before(next) {
 			next = t
 		}
@@ -404,12 +414,13 @@ func (i *incoming) badness(err error) {
 		item, begin = i.cur.item, i.cur.begin
 	}
 	if i.bad[item]++; i.bad[item] >= maxBad && !i.ended[item] {
-		what := fmt.Sprintf("item %d", item)
 		if begin != nil {
-			what = i.landing.Target(begin.Name).String()
+			i.doom(item, begin, transfer.Errorf(transfer.KindDigest,
+				"%s was damaged on the way %d times without a safe point between", i.landing.Target(begin.Name), maxBad))
+		} else { // nobody knows which item it was, or whether it was one
+			delete(i.bad, item)
+			i.stop = transfer.Errorf(transfer.KindBusy, "messages arrive damaged at %s: %w", i.r.cfg.Agent, err)
 		}
-		i.doom(item, begin, transfer.Errorf(transfer.KindDigest,
-			"%s was damaged on the way %d times without a safe point between", what, maxBad))
 	}
 	i.log.Warn("a chunk message is not accepted", "err", err)
 	i.again = err.Error()
@@ -505,7 +516,7 @@ func (i *incoming) closeEpoch() {
 		i.account.Close()
 		i.account = nil
 	}
-	i.box.clear()
+	i.box.shut()
 	for _, e := range i.group {
 		e.discard()
 		<-i.r.open
@@ -530,6 +541,9 @@ func (i *incoming) cancelled() {
 		i.over = true
 	case i.rec.State == transfer.Receiving:
 		i.suspend(nil)
+		if i.rec.State != transfer.Receiving || !i.settleCommitting() {
+			return // the last items were decided just now, or cannot be yet: CANCEL comes again
+		}
 		i.withdrawn = true
 		i.offerNew()
 		i.endIfDelivered()
@@ -544,6 +558,9 @@ func (i *incoming) giveUp() {
 		return
 	}
 	i.suspend(nil)
+	if i.over || !i.settleCommitting() {
+		return
+	}
 	end := transfer.Abandoned
 	if i.rec.State == transfer.Decided {
 		end = transfer.Done

@@ -16,10 +16,11 @@ type mailbox struct {
 	chunks   [][]byte
 	bytes    int64
 	limit    int64
+	closed   bool // no epoch is open: chunk messages are dropped
 	notify   chan struct{}
 }
 
-func newMailbox() *mailbox { return &mailbox{notify: make(chan struct{}, 1)} }
+func newMailbox() *mailbox { return &mailbox{closed: true, notify: make(chan struct{}, 1)} }
 
 func (b *mailbox) poke() {
 	select {
@@ -42,7 +43,7 @@ func (b *mailbox) control(m *wire.Message) {
 // no credit.
 func (b *mailbox) chunk(m []byte, maxChunk int) {
 	b.mu.Lock()
-	if b.bytes <= b.limit+2*int64(maxChunk+wire.Overhead) {
+	if !b.closed && b.bytes <= b.limit+2*int64(maxChunk+wire.Overhead) {
 		b.chunks = append(b.chunks, m)
 		b.bytes += int64(len(m))
 	}
@@ -81,9 +82,16 @@ func (b *mailbox) takeChunk() []byte {
 	return m
 }
 
-// clear drops the chunk messages that wait: their epoch is over.
-func (b *mailbox) clear() {
+// open drops what waits of an epoch that is over, and takes the next one's.
+func (b *mailbox) open() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.chunks, b.bytes = nil, 0
+	b.chunks, b.bytes, b.limit, b.closed = nil, 0, 0, false
+}
+
+// shut drops what waits, and what comes until open.
+func (b *mailbox) shut() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.chunks, b.bytes, b.closed = nil, 0, true
 }

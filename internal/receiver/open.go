@@ -127,12 +127,15 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 				i.rec.Resolution.Base, transfer.FormatBytes(i.needs), transfer.FormatBytes(free)), 1
 		}
 	}
-	if i.rec != nil && i.rec.Crashes > 0 && !i.r.accuse(i.id) {
-		return transfer.Errorf(transfer.KindBusy, "%s has crashed and lets the transfers that it was receiving go on one at a time", i.r.cfg.Agent), 1
-	}
 	place, ok := i.r.admit(i.id, i.from)
 	if !ok {
 		return transfer.Errorf(transfer.KindBusy, "%s already receives %d transfers, its limit", i.r.cfg.Agent, i.r.cfg.Slots), place
+	}
+	if i.rec != nil && i.rec.Crashes > 0 && !i.r.accuse(i.id) {
+		if !i.live {
+			i.r.release(i.id)
+		}
+		return transfer.Errorf(transfer.KindBusy, "%s has crashed and lets the transfers that it was receiving go on one at a time", i.r.cfg.Agent), 1
 	}
 	return nil, 0
 }
@@ -242,7 +245,10 @@ func (i *incoming) newEpoch(nonce uint64, o *wire.Open) (transfer.Resume, error)
 // startEpoch resets what belongs to an epoch.
 func (i *incoming) startEpoch() {
 	i.account.NewEpoch()
-	i.box.clear()
+	i.box.open()
+	if i.rec.Crashes > 0 {
+		i.acquitAt = i.r.cfg.Clock.Now().Add(suspectTime)
+	}
 	i.live, i.begun, i.next, i.taken, i.unacked, i.total = true, false, 1, 0, 0, nil
 	i.resyncs, i.resyncDue, i.again = nil, time.Time{}, ""
 	i.lastAck.Store(nil)

@@ -42,6 +42,8 @@ const (
 	repeatMost     = 4 * time.Second
 	waiterExpiry   = 15 * time.Second // a source that no longer asks loses its place
 	contactEvery   = time.Minute      // how old the ledger's word of the last contact may be
+	grace          = 10 * time.Minute // before a run gives anything up that an earlier one had
+	suspectTime    = 10 * time.Second // what crashes the agent does so sooner
 )
 
 // maxBad is how many bad hashes or offsets an item may have between two safe
@@ -187,7 +189,7 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte) {
 
 func (r *Receiver) newActor(id transfer.ID, from transfer.AgentName) *incoming {
 	return &incoming{r: r, id: id, from: from, box: newMailbox(), ended: map[uint64]bool{},
-		bad: map[uint64]int{}, dirs: map[transfer.Path]bool{}, contact: r.cfg.Clock.Now(), log: r.cfg.Log.With("transfer", id, "from", from)}
+		bad: map[uint64]int{}, dirs: map[transfer.Path]bool{}, since: r.cfg.Clock.Now(), log: r.cfg.Log.With("transfer", id, "from", from)}
 }
 
 // start runs an actor; r.mu is held. A defect in one transfer must not take the
@@ -199,10 +201,24 @@ func (r *Receiver) start(a *incoming) {
 		defer func() {
 			if p := recover(); p != nil {
 				a.log.Error("an incoming transfer has crashed and waits for its source", "panic", p, "stack", string(debug.Stack()))
+				a.crashed()
 			}
 		}()
 		a.loop(r.ctx)
 	})
+}
+
+// crashed counts a panic against the transfer like a crash of the process.
+func (a *incoming) crashed() {
+	if a.rec == nil || a.rec.State.Final() {
+		return
+	}
+	if err := a.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
+		rec.Crashes++
+		return nil
+	}); err != nil {
+		a.log.Error("the ledger cannot be written", "err", err)
+	}
 }
 
 func (r *Receiver) ended(a *incoming) {

@@ -37,7 +37,7 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 		}
 		select {
 		case <-timer.C():
-			if o.overdue() {
+			if pause > repeatFirst && o.overdue() { // once it has had its chance
 				return o.giveUp(rec.Progress.Reason)
 			}
 			if o.cfg.Clock.Now().Sub(start) >= noAnswer {

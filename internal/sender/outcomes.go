@@ -154,6 +154,7 @@ func (o *Outgoing) lastOutcomes(t *ledger.Tx, rec *ledger.Source) error {
 			return err
 		}
 	}
+	rec.Settled = rec.State == transfer.Settling
 	if rec.State == transfer.Settling && !rec.Request.DeleteSrc {
 		if err := o.move(rec, rec.Progress.Counts.Ending()); err != nil {
 			return err
@@ -189,7 +190,7 @@ func failureOf(rec *ledger.Source) *transfer.Error {
 func (o *Outgoing) late(m *wire.Outcomes) {
 	rec := o.Record()
 	ack := &wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: m.Batch}}
-	if rec.State == transfer.Successful || rec.State == transfer.Partial || rec.Progress.Code == transfer.CodeNothing {
+	if rec.Settled {
 		o.send(ack) // all of them are recorded; only the answer was lost
 		return
 	}

@@ -153,26 +153,21 @@ func (o *Outgoing) renegotiate() error {
 	}, transfer.Negotiating)
 }
 
-// acked takes in what the destination holds. What moves is not recovering, and
-// a safe point forgives crashes.
+// acked takes in what the destination holds. A new safe point is progress: it
+// ends a recovery and forgives crashes. Bytes alone are none, they may have to
+// be sent again for ever.
 func (o *Outgoing) acked(a *wire.Ack) error {
 	o.mu.Lock()
 	o.live.held = a.Bytes
-	moved := a.Bytes > 0
 	safe := a.Safe != nil && *a.Safe != o.live.safe
 	if safe {
 		o.live.safe = *a.Safe
 	}
 	rec := o.rec
 	o.mu.Unlock()
-	if moved && !rec.Recovering.IsZero() || safe && rec.Crashes > 0 {
+	if safe && (!rec.Recovering.IsZero() || rec.Crashes > 0) {
 		return o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
-			if moved {
-				rec.Recovering = time.Time{}
-			}
-			if safe {
-				rec.Crashes = 0
-			}
+			rec.Recovering, rec.Crashes = time.Time{}, 0
 			return nil
 		})
 	}

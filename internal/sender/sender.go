@@ -487,10 +487,12 @@ func (o *Outgoing) MarkUnreachable() (ended bool, err error) {
 				return false, err
 			}
 		}
-		_, err := o.giveUp(reason)
+		if _, err := o.giveUp(reason); err != nil {
+			return false, err
+		}
 		o.show(true)
 		o.Dispose()
-		return true, err
+		return true, nil
 	}
 	if state == transfer.Waiting && old != nil && old.Kind == transfer.KindUnreachable {
 		return false, nil

@@ -2,6 +2,7 @@ package sender
 
 import (
 	"context"
+	"runtime/debug"
 	"time"
 
 	"ferry/internal/failpoint"
@@ -46,6 +47,15 @@ func (o *Outgoing) startWalk() error {
 // its items are offered (R6); the first items are offered soon.
 func (o *Outgoing) walk(ctx context.Context, j *ledger.Journal, done chan struct{}) {
 	defer close(done)
+	defer func() {
+		if p := recover(); p != nil {
+			o.log.Error("the walk has crashed", "panic", p, "stack", string(debug.Stack()))
+			o.mu.Lock()
+			o.walkErr = transfer.Errorf(transfer.KindInternal, "the walk crashed: %v", p)
+			o.mu.Unlock()
+			o.pokePump()
+		}
+	}()
 	rec := o.Record()
 	after, arg := j.Last()
 	unsynced, last := 0, o.cfg.Clock.Now()
@@ -72,5 +82,6 @@ func (o *Outgoing) walk(ctx context.Context, j *ledger.Journal, done chan struct
 		o.mu.Unlock()
 		o.log.Error("the walk has stopped", "err", err)
 	}
+	o.pokePump()
 	o.poke()
 }

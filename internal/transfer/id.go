@@ -70,8 +70,13 @@ func (id ID) Time() time.Time {
 // IsZero reports whether the ID is unset.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// MarshalText writes the 36-character form.
-func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+// MarshalText writes the 36-character form, and nothing for the zero ID.
+func (id ID) MarshalText() ([]byte, error) {
+	if id.IsZero() {
+		return nil, nil
+	}
+	return []byte(id.String()), nil
+}
 
 // UnmarshalText reads the 36-character form; the empty text is the zero ID.
 func (id *ID) UnmarshalText(b []byte) error {

@@ -200,7 +200,7 @@ var protocolStates = map[State]string{
 	Accepted:    "negotiating parked cancelled",
 	Negotiating: "running waiting cancelling failed parked cancelled",
 	Waiting:     "negotiating cancelling failed parked cancelled",
-	Running:     "negotiating waiting settling cancelling failed parked",
+	Running:     "negotiating waiting settling cancelling parked",
 	Settling:    "successful partial failed",
 	Cancelling:  "cancelled",
 	Parked:      "accepted cancelled",
@@ -223,8 +223,7 @@ func TestStates(t *testing.T) {
 		}
 		want := strings.Fields(protocolStates[s])
 		for _, w := range want {
-			// Running may fail by way of Negotiating only; whether it may at once is the implementation's.
-			if !slices.Contains(can, w) && !(s == Running && w == "failed") {
+			if !slices.Contains(can, w) {
 				t.Errorf("%s may go to %s by the table, and cannot", s, w)
 			}
 		}

@@ -1,0 +1,56 @@
+package queue_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"testing"
+
+	"ferry/internal/lane/queue"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A recorder is in the place of the data connection.
+type recorder struct {
+	subject string
+	data    []byte
+	err     error
+}
+
+func (r *recorder) PublishData(subject string, data []byte) error {
+	r.subject, r.data = subject, bytes.Clone(data)
+	return r.err
+}
+
+func TestSendAndReceive(t *testing.T) {
+	id := transfer.ID{1, 6: 0x70, 8: 0x80}
+	pub := &recorder{}
+	lane := queue.New(pub, "A.B")
+	if err := lane.Send("BETA", id, []byte("message")); err != nil {
+		t.Fatal(err)
+	}
+	if want := wire.DataSubject("BETA", "A.B", id); pub.subject != want || string(pub.data) != "message" {
+		t.Errorf("sent %q on %s, want %s", pub.data, pub.subject, want)
+	}
+	var from transfer.AgentName
+	var got []byte
+	take := queue.Receive(slog.New(slog.DiscardHandler), func(f transfer.AgentName, m []byte) { from, got = f, m })
+	take(pub.subject, pub.data)
+	if from != "A.B" || string(got) != "message" {
+		t.Errorf("received %q from %s", got, from)
+	}
+	got = nil
+	for _, subject := range []string{"", "ferry.data.BETA", "ferry.data.BETA.%ZZ.x", "ferry.data.BETA.a b.x", "ferry.data.BETA.ALPHA.x.y"} {
+		if take(subject, []byte("x")); got != nil {
+			t.Errorf("a message on %q is taken", subject)
+		}
+	}
+}
+
+func TestSendSaysWhatWentWrong(t *testing.T) {
+	broken := errors.New("no connection")
+	if err := queue.New(&recorder{err: broken}, "ALPHA").Send("BETA", transfer.ID{}, nil); !errors.Is(err, broken) {
+		t.Errorf("%v", err)
+	}
+}

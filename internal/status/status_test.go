@@ -1,0 +1,237 @@
+package status_test
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/clock"
+	"ferry/internal/status"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// id is the nth of a row of transfer IDs that sort by n.
+func id(n int) (out transfer.ID) {
+	out[0], out[1], out[2], out[6], out[8], out[15] = byte(n>>16), byte(n>>8), byte(n), 0x70, 0x80, 1
+	return out
+}
+
+// wait lets the bubble's time go by.
+func wait(d time.Duration) {
+	//house:sleep because it runs in a bubble
+	time.Sleep(d)
+}
+
+func TestAgentsAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := status.New(clock.System)
+		state := func(name transfer.AgentName) string {
+			for _, a := range p.Agents() {
+				if a.Agent == name {
+					return a.Status
+				}
+			}
+			return "none"
+		}
+		if !p.Beat(&wire.Beat{Agent: "BETA", Status: wire.AgentReady}) || p.Beat(&wire.Beat{Agent: "BETA", Status: wire.AgentReady}) {
+			t.Error("an agent is new once")
+		}
+		p.Beat(&wire.Beat{Agent: "ALPHA", Status: wire.AgentStopped})
+		if !p.Know("GAMMA") || p.Know("GAMMA") || p.Know("") || p.Know(audit.Coordination) || p.Know("BETA") {
+			t.Error("Know says what is new")
+		}
+		if got := p.Names(); !reflect.DeepEqual(got, []transfer.AgentName{"ALPHA", "BETA", "GAMMA"}) {
+			t.Errorf("names %v", got)
+		}
+		wait(wire.UnreachableAfter)
+		if state("BETA") != wire.AgentReady || state("GAMMA") != wire.AgentUnreachable {
+			t.Errorf("after 15 s: %s, %s", state("BETA"), state("GAMMA"))
+		}
+		wait(time.Millisecond)
+		if state("BETA") != wire.AgentUnreachable || state("ALPHA") != wire.AgentStopped {
+			t.Errorf("after more: %s, %s", state("BETA"), state("ALPHA"))
+		}
+		p.Beat(&wire.Beat{Agent: "BETA", Status: wire.AgentActive})
+		if state("BETA") != wire.AgentActive {
+			t.Errorf("back: %s", state("BETA"))
+		}
+		if a := p.Agents(); len(a) != 3 || a[0].Agent != "ALPHA" || a[0].Age != wire.UnreachableAfter+time.Millisecond {
+			t.Errorf("agents: %+v", a)
+		}
+	})
+}
+
+// TestKnown is R4: nobody is called unknown before two heartbeats could have
+// come.
+func TestKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := status.New(clock.System)
+		if k := p.Known("ALPHA"); k.Known || k.Sure || k.Wait != 2*wire.BeatEvery {
+			t.Errorf("at once: %+v", k)
+		}
+		wait(2*wire.BeatEvery - time.Second)
+		if k := p.Known("ALPHA"); k.Sure || k.Wait != time.Second {
+			t.Errorf("a second before: %+v", k)
+		}
+		p.Beat(&wire.Beat{Agent: "ALPHA"})
+		wait(time.Second)
+		if k := p.Known("ALPHA"); !k.Known || !k.Sure || k.Wait != 0 {
+			t.Errorf("heard: %+v", k)
+		}
+		if k := p.Known("BETA"); k.Known || !k.Sure {
+			t.Errorf("never heard: %+v", k)
+		}
+	})
+}
+
+func TestTheEndIsTheEnd(t *testing.T) {
+	p := status.New(clock.System)
+	p.Queued(&transfer.Progress{ID: id(1), State: transfer.Running})
+	get := func() *transfer.Progress {
+		t.Helper()
+		g, err := p.Transfer(id(1).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	if s := get().State; s != transfer.Queued {
+		t.Errorf("submitted: %s", s)
+	}
+	p.Progress(&transfer.Progress{ID: id(1), State: transfer.Running, BytesSent: 5})
+	p.Queued(&transfer.Progress{ID: id(1)})
+	if g := get(); g.State != transfer.Running || g.BytesSent != 5 {
+		t.Errorf("running: %+v", g)
+	}
+	p.Progress(&transfer.Progress{ID: id(1), State: transfer.Successful, Code: 0})
+	p.Progress(&transfer.Progress{ID: id(1), State: transfer.Running})
+	p.Record(&audit.Record{Role: audit.RoleSource, Transfer: id(1), Event: audit.Failed, State: transfer.Failed})
+	if s := get().State; s != transfer.Successful {
+		t.Errorf("after the end: %s", s)
+	}
+	get().State = transfer.Failed // what is handed out is a copy
+	if s := get().State; s != transfer.Successful {
+		t.Errorf("the picture was changed from outside: %s", s)
+	}
+}
+
+func TestRebuiltFromTheAudit(t *testing.T) {
+	p := status.New(clock.System)
+	who := &transfer.Originator{User: "ann", Host: "box"}
+	rec := func(r audit.Record) {
+		r.Role, r.Transfer, r.Source, r.Destination = audit.RoleSource, id(1), "ALPHA", "BETA"
+		p.Record(&r)
+	}
+	state := func() *transfer.Progress {
+		g, err := p.Transfer(id(1).String()[24:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	rec(audit.Record{Event: audit.Accepted, Originator: who, Job: "job"})
+	if g := state(); g.State != transfer.Accepted || g.Originator != "ann@box" || g.Job != "job" || g.Source != "ALPHA" {
+		t.Errorf("accepted: %+v", g)
+	}
+	begun := time.Unix(1000, 0)
+	rec(audit.Record{Event: audit.Started, Time: begun})
+	rec(audit.Record{Event: audit.Started, Time: begun.Add(time.Hour)})
+	if g := state(); g.State != transfer.Running || !g.Started.Equal(begun) {
+		t.Errorf("started: %+v", g)
+	}
+	bad := transfer.Outcome{Item: 3, Err: &transfer.Error{Kind: transfer.KindMissing}}
+	rec(audit.Record{Event: audit.Items, Items: []transfer.Outcome{{Item: 1}, bad}})
+	rec(audit.Record{Event: audit.Items, Items: []transfer.Outcome{bad}})
+	if g := state(); len(g.Failures) != 1 || g.Failures[0].Item != 3 {
+		t.Errorf("failures: %+v", g.Failures)
+	}
+	rec(audit.Record{Event: audit.Parked, Error: &transfer.Error{Text: "why"}})
+	if g := state(); g.State != transfer.Parked || g.Reason.Text != "why" {
+		t.Errorf("parked: %+v", g)
+	}
+	rec(audit.Record{Event: audit.Completed, State: transfer.Partial, Code: 20, Time: begun.Add(time.Minute), Lane: "queue", Resumes: 2, BytesResent: 7,
+		Counts: &transfer.Counts{Files: 1, FilesFailed: 1}})
+	if g := state(); g.State != transfer.Partial || g.Code != 20 || g.Files != 1 || g.FilesFailed != 1 || g.Resumes != 2 || g.Lane != "queue" || g.Ended.IsZero() {
+		t.Errorf("over: %+v", g)
+	}
+	// Only the source's word counts, and only about transfers.
+	p.Record(&audit.Record{Role: audit.RoleDestination, Transfer: id(2), Event: audit.Started})
+	p.Record(&audit.Record{Role: audit.RoleSource, Event: audit.Started})
+	if all, _ := p.Transfers(transfer.ID{}, 10); len(all) != 1 {
+		t.Errorf("transfers: %+v", all)
+	}
+}
+
+func TestTransfersInPages(t *testing.T) {
+	p := status.New(clock.System)
+	for n := range 25 {
+		p.Progress(&transfer.Progress{ID: id(n), State: transfer.Running, Failures: make([]transfer.Outcome, 3)})
+	}
+	var seen []transfer.ID
+	var before transfer.ID
+	for pages := 0; ; pages++ {
+		list, more := p.Transfers(before, 10)
+		for _, g := range list {
+			if g.Failures != nil {
+				t.Error("a list carries failures")
+			}
+			seen = append(seen, g.ID)
+		}
+		if !more {
+			if pages != 2 {
+				t.Errorf("%d pages", pages+1)
+			}
+			break
+		}
+		before = list[len(list)-1].ID
+	}
+	for n, got := range seen {
+		if got != id(24-n) {
+			t.Fatalf("transfer %d of the list is %s", n, got)
+		}
+	}
+	if len(seen) != 25 {
+		t.Errorf("%d transfers", len(seen))
+	}
+}
+
+func TestTransferBySuffix(t *testing.T) {
+	p := status.New(clock.System)
+	a, b := id(1), id(2)
+	p.Progress(&transfer.Progress{ID: a})
+	p.Progress(&transfer.Progress{ID: b})
+	for suffix, kind := range map[string]transfer.Kind{
+		a.String(): transfer.KindNone, a.String()[24:]: transfer.KindUsage, "ffffff": transfer.KindNotFound, "1": transfer.KindUsage, "xyzxyz": transfer.KindUsage} {
+		if _, err := p.Transfer(suffix); transfer.KindOf(err) != kind {
+			t.Errorf("%s: %v", suffix, err)
+		}
+	}
+}
+
+// TestPictureIsBounded: the oldest that are over give way, those that run never.
+func TestPictureIsBounded(t *testing.T) {
+	p := status.New(clock.System)
+	p.Progress(&transfer.Progress{ID: id(0), State: transfer.Running})
+	const all = status.MaxTransfers + status.MaxTransfers/10
+	for n := 1; n <= all; n++ {
+		p.Progress(&transfer.Progress{ID: id(n), State: transfer.Successful})
+	}
+	list, more := p.Transfers(transfer.ID{}, 2*all)
+	if more || len(list) != status.MaxTransfers {
+		t.Fatalf("%d transfers, more %v", len(list), more)
+	}
+	if list[0].ID != id(all) || list[len(list)-1].ID != id(0) || list[len(list)-2].ID == id(1) {
+		t.Errorf("kept: %s … %s", list[0].ID, list[len(list)-1].ID)
+	}
+}
+
+func ExamplePicture_Known() {
+	p := status.New(clock.System)
+	p.Know("ALPHA")
+	fmt.Println(p.Known("ALPHA").Known, p.Known("BETA").Known, p.Known("BETA").Sure)
+	// Output: true false false
+}
