@@ -38,6 +38,10 @@ func newReady() *cobra.Command {
 	return c
 }
 
+// ownAgents is how long a queue manager of ours may take to say which agents it
+// has: it listens a moment before it can.
+const ownAgents = 3 * time.Second
+
 // ready waits until the queue manager answers and the agents that run in its
 // process are up.
 func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
@@ -47,7 +51,8 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 	if err != nil {
 		return err
 	}
-	deadline := time.Now().Add(timeout)
+	begun := time.Now()
+	deadline := begun.Add(timeout)
 	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: network, Name: "ferry ready", Timeout: timeout, Log: log})
 	if err != nil {
 		return err
@@ -56,7 +61,7 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 	for {
 		var ans upAnswer
 		data, err := conn.Request(ctx, askUp, nil, time.Second)
-		if transfer.KindOf(err) == transfer.KindUnreachable {
+		if transfer.KindOf(err) == transfer.KindUnreachable && (conn.Facts().Reduced != "" || time.Since(begun) > ownAgents) {
 			fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready\n", conn.Facts().ServerName)
 			return nil // a queue manager without agents of its own
 		}

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -378,7 +379,7 @@ func TestReserve(t *testing.T) {
 	tries := 0
 	err = l.Update(func(tx *ledger.Tx) error {
 		if tries++; tries == 1 {
-			return transfer.Errorf(transfer.KindNoSpace, "the disk is full")
+			return fmt.Errorf("write ledger.db: %w", syscall.ENOSPC)
 		}
 		return nil
 	})

@@ -24,7 +24,7 @@ func (i *incoming) finishIfDecided() bool {
 	if i.total != nil {
 		total = *i.total
 	}
-	if !known || i.rec.Decided.Below() < total {
+	if !known || i.rec.Decided.Below() != total {
 		return false
 	}
 	err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
@@ -97,7 +97,11 @@ func (i *incoming) outcomesAcked(batch uint64) {
 			return nil
 		}
 		rec.State = transfer.Done
-		return i.r.cfg.Note(t, i.record(audit.Completed, func(a *audit.Record) {
+		event := audit.Completed
+		if rec.Counts.Ending() == transfer.Failed {
+			event = audit.Failed
+		}
+		return i.r.cfg.Note(t, i.record(event, func(a *audit.Record) {
 			a.Counts, a.State = &rec.Counts, rec.Counts.Ending()
 			a.Seconds = rec.LastContact.Sub(rec.Started).Seconds()
 		}))

@@ -346,8 +346,9 @@ func (r *Receiver) keep(id transfer.ID, has bool) {
 }
 
 func (r *Receiver) send(to transfer.AgentName, m *wire.Message) {
-	m.From = r.cfg.Agent
-	if err := r.cfg.Link.Send(to, m); err != nil {
+	c := *m // the same message may be on its way from another goroutine
+	c.From = r.cfg.Agent
+	if err := r.cfg.Link.Send(to, &c); err != nil {
 		r.cfg.Log.Debug("a message could not be sent and will be repeated", "kind", m.Kind, "to", to, "err", err)
 	}
 }

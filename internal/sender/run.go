@@ -53,6 +53,12 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 				}
 				return o.wait(m.Busy.Reason, m.Busy.Place)
 			case m.Kind == wire.KindCancelled:
+				if p != nil {
+					p.stop()
+				}
+				if err := o.renegotiate(); err != nil { // the way from Running to Failed
+					return nil, err
+				}
 				return o.fail(transfer.Errorf(transfer.KindLost, "the destination has withdrawn the transfer"))
 			}
 			if p != nil {

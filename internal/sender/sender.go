@@ -271,8 +271,9 @@ func (o *Outgoing) take() *wire.Message {
 }
 
 func (o *Outgoing) send(m *wire.Message) {
-	m.From, m.Transfer = o.cfg.Agent, o.ID
-	if err := o.cfg.Link.Send(o.to, m); err != nil {
+	c := *m
+	c.From, c.Transfer = o.cfg.Agent, o.ID
+	if err := o.cfg.Link.Send(o.to, &c); err != nil {
 		o.log.Debug("a message could not be sent and will be repeated", "kind", m.Kind, "err", err)
 	}
 }
