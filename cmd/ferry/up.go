@@ -94,7 +94,13 @@ the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 				}
 				dir = home
 			}
-			return up(cmd, f, name, dir, listen, coord == "here", agents)
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			err := up(ctx, cmd, f, name, dir, listen, coord == "here", agents)
+			if ctx.Err() != nil {
+				return nil // told to stop, be it before it was up
+			}
+			return err
 		}}
 	fl := c.Flags()
 	fl.StringVar(&name, "name", "QM", "name of the queue manager")
@@ -115,7 +121,7 @@ type upAnswer struct {
 	Agents map[string]bool `json:"agents"` // name, ready
 }
 
-func up(cmd *cobra.Command, f *agentFlags, name, dir, listen string, coord bool, agents []string) error {
+func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, listen string, coord bool, agents []string) error {
 	log, err := logger(cmd, f.logLevel)
 	if err != nil {
 		return err
@@ -124,8 +130,6 @@ func up(cmd *cobra.Command, f *agentFlags, name, dir, listen string, coord bool,
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Name: name, Dir: filepath.Join(dir, "qm"), Listen: listen, Log: log})
 	if err != nil {
 		return err

@@ -5,19 +5,22 @@ package network
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"ferry/internal/transfer"
 )
 
 // A Reason is an error as JSON shows it.
 type Reason struct {
-	Kind json.RawMessage `json:"kind"`
-	Text string          `json:"text"`
-	Hint string          `json:"hint"`
+	Kind transfer.Kind `json:"kind"`
+	Text string        `json:"text"`
+	Hint string        `json:"hint"`
 }
 
 func (r *Reason) String() string {
@@ -107,7 +110,7 @@ func (r Result) OK() Result {
 type Sending struct {
 	n     *Network
 	cmd   *exec.Cmd
-	err   bytes.Buffer
+	err   tail
 	ended chan struct{}
 	fail  error
 
@@ -159,6 +162,9 @@ func (s *Sending) Saw(is func(Progress) bool) (Progress, bool) {
 	return Progress{}, false
 }
 
+// Errors is what the command has written on stderr so far.
+func (s *Sending) Errors() string { return s.err.text() }
+
 // Running reports whether the command has not ended yet.
 func (s *Sending) Running() bool {
 	select {
@@ -175,7 +181,7 @@ func (s *Sending) ID() string {
 	s.n.t.Helper()
 	s.n.Until("the transfer has an ID", func() bool { return s.Last().ID != "" || !s.Running() })
 	if s.Last().ID == "" {
-		s.n.t.Fatalf("ferry %s ended without an ID: %s", strings.Join(s.cmd.Args[1:], " "), s.err.String())
+		s.n.t.Fatalf("ferry %s ended without an ID: %s", strings.Join(s.cmd.Args[1:], " "), s.Errors())
 	}
 	return s.Last().ID
 }
@@ -200,10 +206,10 @@ func (s *Sending) WaitFor(limit time.Duration) Result {
 	case <-time.After(limit):
 		s.cmd.Process.Kill()
 		<-s.ended
-		s.n.t.Fatalf("ferry %s has not ended after %s\n%s\n%s", strings.Join(s.cmd.Args[1:], " "), limit, s.err.String(), lastLines(s.out.String(), 5))
+		s.n.t.Fatalf("ferry %s has not ended after %s\n%s\n%s", strings.Join(s.cmd.Args[1:], " "), limit, s.Errors(), lastLines(s.out.String(), 5))
 	}
 	s.n.must(s.fail)
-	r := Result{n: s.n, Args: s.cmd.Args[1:], Code: s.cmd.ProcessState.ExitCode(), Stdout: s.out.String(), Stderr: s.err.String()}
+	r := Result{n: s.n, Args: s.cmd.Args[1:], Code: s.cmd.ProcessState.ExitCode(), Stdout: s.out.String(), Stderr: s.Errors()}
 	lines := strings.Split(strings.TrimSpace(r.Stdout), "\n")
 	if sum := (Summary{}); json.Unmarshal([]byte(lines[len(lines)-1]), &sum) == nil && sum.MessageType == "summary" {
 		r.Summary = sum
@@ -225,7 +231,10 @@ func (n *Network) Async(args ...string) *Sending {
 	s.cmd.Stdout, s.cmd.Stderr = s, &s.err
 	n.must(n.start(s.cmd))
 	go func() {
-		_, s.fail = exitCode(s.cmd.Wait())
+		var exit *exec.ExitError
+		if err := s.cmd.Wait(); !errors.As(err, &exit) {
+			s.fail = err
+		}
 		close(s.ended)
 	}()
 	return s
@@ -366,22 +375,20 @@ type Record struct {
 // transfer, and gives all of its records, oldest first.
 func (n *Network) Audit(id string) []Record {
 	n.t.Helper()
-	var all []Record
 	n.UntilEvery("the audit of "+id+" is complete", 50*time.Millisecond, func() bool {
-		r := n.Ferry("audit", "show", "--json", id)
+		r := n.Ferry("audit", "ls", "--json", "--limit", "200")
 		if r.Code != 0 {
-			return false
+			return false // coordination may be on its way
 		}
-		all = each[Record](n, r)
 		source, dest := false, false
-		for _, rec := range all {
-			last := rec.Event == "completed" || rec.Event == "failed" || rec.Event == "cancelled"
+		for _, rec := range each[Record](n, r) {
+			last := rec.Transfer == id && (rec.Event == "completed" || rec.Event == "failed" || rec.Event == "cancelled")
 			source = source || last && rec.Role == "source"
 			dest = dest || last && rec.Role == "destination"
 		}
 		return source && dest
 	})
-	return all
+	return each[Record](n, n.Ferry("audit", "show", "--json", id))
 }
 
 // Outcomes are the outcomes of a transfer's items that a side has on record.

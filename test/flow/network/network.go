@@ -17,7 +17,6 @@ package network
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -109,6 +108,12 @@ func (n *Network) Add(agent string) {
 		"--dir", n.State(agent), "--root", n.Root(agent)}, n.setup.Flags[agent]...))
 }
 
+// AddOther declares a process that is no agent, with the arguments of ferry,
+// and does not start it. It is ready when a line of its begins with ready.
+func (n *Network) AddOther(name, ready string, args ...string) {
+	n.define(name, ready, args)
+}
+
 func (n *Network) define(name, ready string, args []string) {
 	n.procs[name] = &process{name: name, args: args, log: &tail{ready: ready}}
 }
@@ -171,10 +176,10 @@ func (n *Network) Launch(who ...string) {
 		p.log.begin(p.ready)
 		p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 		n.must(n.start(p.cmd))
-		go func() {
-			p.cmd.Wait()
-			close(p.ended)
-		}()
+		go func(c *exec.Cmd, ended chan struct{}) {
+			c.Wait()
+			close(ended)
+		}(p.cmd, p.ended)
 	}
 }
 
@@ -241,15 +246,6 @@ func (n *Network) gone(name string) int {
 		n.t.Fatalf("%s has not ended after %s", name, patience)
 	}
 	return p.cmd.ProcessState.ExitCode()
-}
-
-// Refused starts a process that must refuse to run. It gives its exit code and
-// what it wrote.
-func (n *Network) Refused(who string) (code int, text string) {
-	n.t.Helper()
-	n.Launch(who)
-	code = n.gone(who)
-	return code, n.process(who).log.last(20)
 }
 
 // DeleteQueueManagerStore removes all that the queue manager had stored; it
@@ -370,7 +366,7 @@ func freePort(t testing.TB) string {
 }
 
 // A tail keeps what a process has written, over all its runs, and sees the
-// line that says that it is ready.
+// line that says that it is ready, if there is to be one.
 type tail struct {
 	ready string
 
@@ -393,6 +389,9 @@ func (w *tail) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.buf.Write(b)
+	if w.ready == "" {
+		return len(b), nil
+	}
 	for line := range bytes.Lines(w.buf.Bytes()[w.from:]) {
 		if bytes.HasPrefix(line, []byte(w.ready)) && bytes.HasSuffix(line, []byte("\n")) {
 			w.close()
@@ -403,6 +402,12 @@ func (w *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+func (w *tail) text() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.String()
+}
+
 func (w *tail) last(lines int) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -411,16 +416,4 @@ func (w *tail) last(lines int) string {
 		all = append(all, s.Text())
 	}
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
-}
-
-// exitCode is that of a command that has run.
-func exitCode(err error) (int, error) {
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return 0, nil
-	case errors.As(err, &exit):
-		return exit.ExitCode(), nil
-	}
-	return -1, err
 }

@@ -1,0 +1,124 @@
+//go:build linux
+
+package flow_test
+
+import (
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"ferry/test/flow/network"
+)
+
+// What an agent may need, whatever it moves.
+const (
+	maxMemory = 150 * mib
+	maxState  = 64 << 10
+)
+
+// A load is so many files of a size.
+type load struct {
+	count int
+	size  int64
+}
+
+// loads are what TestLarge moves: LARGE=full takes the second of each.
+var loads = []struct {
+	name       string
+	short, all load
+}{
+	{"small files", load{20_000, 1 << 10}, load{100_000, 1 << 10}},
+	{"middling files", load{200, mib}, load{1000, mib}},
+	{"one file", load{1, 1 << 30}, load{1, 10 << 30}},
+}
+
+// Many files, and large ones, arrive identical, while no agent needs more
+// memory, state or ledger for them than for a few small ones. LARGE=full moves
+// as much as a promise is made for; otherwise it is as much as a commit can
+// wait for.
+func TestLarge(t *testing.T) {
+	full := false
+	switch v := os.Getenv("LARGE"); v {
+	case "full":
+		full = true
+	case "short", "":
+	default:
+		t.Fatalf("LARGE=%s is unknown; it is full or short", v)
+	}
+	for _, l := range loads {
+		t.Run(l.name, func(t *testing.T) {
+			if full {
+				move(t, l.all)
+			} else {
+				move(t, l.short)
+			}
+		})
+	}
+}
+
+func move(t *testing.T, l load) {
+	dir := t.TempDir()
+	space(t, dir, 2*int64(l.count)*max(l.size, 8<<10)+2<<30)
+	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}, Dir: dir})
+	n.Files("ALPHA", "in", 1, l.count, l.size)
+	state := n.Wire().Largest()
+
+	from := time.Now()
+	sum := n.SendAsync("-r", "ALPHA:in", "BETA:out/").WaitFor(time.Hour).Ends("successful", 0).Summary
+	took := time.Since(from).Seconds()
+	bytes := int64(l.count) * l.size
+	t.Logf("%d files of %d bytes: %.1f s, %.0f MB/s, %.0f files/s", l.count, l.size, took, float64(bytes)/1e6/took, float64(l.count)/took)
+
+	n.Same("ALPHA", "in", "BETA", "out/in")
+	if sum.Files != int64(l.count) || sum.FilesFailed != 0 || sum.Bytes != bytes || sum.BytesResent != 0 {
+		t.Errorf("the summary says %+v", sum)
+	}
+	once(t, n, sum.ID, l.count+1)
+	must(t, os.RemoveAll(n.Path("ALPHA", "in")))
+	must(t, os.RemoveAll(n.Path("BETA", "out")))
+
+	memory := map[string]int64{}
+	for _, a := range []string{"ALPHA", "BETA"} {
+		memory[a] = n.PeakRSS(a)
+		if memory[a] > maxMemory {
+			t.Errorf("%s needed %d MiB of memory; it may have %d", a, memory[a]/mib, maxMemory/mib)
+		}
+		n.UntilEvery("coordination has the audit of "+a, 100*time.Millisecond, func() bool { return n.AgentOf(a).Outbox == 0 })
+	}
+	if size := state.Load(); size > maxState || size == 0 {
+		t.Errorf("the largest STATE entry has %d bytes; it may have 1 to %d", size, maxState)
+	}
+	n.Stop("ALPHA", "BETA")
+	ended(t, n)
+	t.Logf("peak memory: ALPHA %d MiB, BETA %d MiB, queue manager %d MiB; largest STATE entry %d bytes",
+		memory["ALPHA"]/mib, memory["BETA"]/mib, n.PeakRSS(network.QM)/mib, state.Load())
+}
+
+// ended expects the ledgers of ALPHA and BETA, which have stopped, to hold one
+// record of the one transfer that they have seen, and nothing of its items.
+func ended(t *testing.T, n *network.Network) {
+	t.Helper()
+	for agent, kind := range map[string]string{"ALPHA": "source", "BETA": "incoming"} {
+		for bucket, records := range n.LedgerRecords(agent) {
+			switch {
+			case bucket == "meta" || bucket == "commands" || bucket == kind && records == 1:
+			case records > 0:
+				t.Errorf("the ledger of %s has %d records of kind %q after the transfer", agent, records, bucket)
+			}
+		}
+		if names, err := os.ReadDir(n.State(agent) + "/items"); err != nil || len(names) > 0 {
+			t.Errorf("%s has kept %d item journals: %v", agent, len(names), err)
+		}
+	}
+}
+
+// space expects free bytes in a directory.
+func space(t *testing.T, dir string, bytes int64) {
+	t.Helper()
+	var s syscall.Statfs_t
+	must(t, syscall.Statfs(dir, &s))
+	if free := int64(s.Bavail) * s.Bsize; free < bytes {
+		t.Fatalf("this test needs %d MiB of disk for temporary files, and %d MiB are free; set TMPDIR to a place that has them", bytes/mib, free/mib)
+	}
+}

@@ -1,0 +1,97 @@
+//go:build linux
+
+package network
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nats-io/nats.go"
+)
+
+// A Wire is a connection of the test's own to the queue manager: it hears what
+// passes and speaks as anybody.
+type Wire struct {
+	n *Network
+	c *nats.Conn
+}
+
+// Wire connects; it stays until the test ends, through restarts of the queue
+// manager.
+func (n *Network) Wire() *Wire {
+	n.t.Helper()
+	c, err := nats.Connect(n.url, nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))
+	n.must(err)
+	n.t.Cleanup(c.Close)
+	return &Wire{n, c}
+}
+
+// Say publishes a message and waits until the queue manager has it.
+func (w *Wire) Say(subject string, data []byte) {
+	w.n.t.Helper()
+	w.n.must(w.c.Publish(subject, data))
+	w.n.must(w.c.Flush())
+}
+
+// Hear calls f with every message on the subjects, in order.
+func (w *Wire) Hear(subjects string, f func(subject string, data []byte)) {
+	w.n.t.Helper()
+	s, err := w.c.Subscribe(subjects, func(m *nats.Msg) { f(m.Subject, m.Data) })
+	w.n.must(err)
+	w.n.must(s.SetPendingLimits(-1, -1))
+	w.n.must(w.c.Flush())
+}
+
+// Carried counts the bytes of chunk messages on their way to an agent from now
+// on: what was sent, whatever anybody says was sent.
+func (w *Wire) Carried(to string) *atomic.Int64 {
+	w.n.t.Helper()
+	count := new(atomic.Int64)
+	w.Hear("ferry.data."+to+".>", func(_ string, data []byte) { count.Add(int64(len(data))) })
+	return count
+}
+
+// Largest is the size of the largest STATE entry that any agent has written
+// from now on.
+func (w *Wire) Largest() *atomic.Int64 {
+	w.n.t.Helper()
+	largest := new(atomic.Int64)
+	w.Hear("$KV.FERRY_STATE.>", func(_ string, data []byte) {
+		if size := int64(len(data)); size > largest.Load() {
+			largest.Store(size)
+		}
+	})
+	return largest
+}
+
+// Samples keeps the first few messages on the subjects, once there are any.
+func (w *Wire) Samples(subjects string, most int) func() [][]byte {
+	w.n.t.Helper()
+	var mu sync.Mutex
+	var kept [][]byte
+	w.Hear(subjects, func(_ string, data []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(kept) < most {
+			kept = append(kept, append([]byte(nil), data...))
+		}
+	})
+	return func() [][]byte {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([][]byte(nil), kept...)
+	}
+}
+
+// Logged counts the lines of a process's log that contain a text.
+func (n *Network) Logged(who, text string) int {
+	n.t.Helper()
+	count := 0
+	for line := range strings.Lines(n.process(who).log.last(1 << 20)) {
+		if strings.Contains(line, text) {
+			count++
+		}
+	}
+	return count
+}

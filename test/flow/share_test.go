@@ -1,0 +1,135 @@
+//go:build linux
+
+package flow_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/test/flow/network"
+)
+
+// Twenty-five transfers between two agents share what there is: each has come
+// some way before the first of them ends.
+func TestTwentyFiveShareTheWay(t *testing.T) {
+	n := up(t, "ALPHA", "BETA")
+	n.Stop("BETA") // so that all of them begin together
+	var ids []string
+	for k := range 25 {
+		n.File("ALPHA", fmt.Sprint("in/", k), uint64(k), 24*mib)
+		ids = append(ids, n.Detach(fmt.Sprint("ALPHA:in/", k), "BETA:out/"))
+	}
+
+	n.Start("BETA")
+	moving := map[string]bool{}
+	n.UntilEvery("the first file has arrived", time.Millisecond, func() bool {
+		for name, size := range n.Temporaries("BETA") {
+			if size > 0 {
+				moving[name] = true
+			}
+		}
+		return len(n.Landed("BETA", "out")) > 0
+	})
+	if len(moving) != 25 {
+		t.Errorf("%d of 25 transfers had moved anything when the first one ended", len(moving))
+	}
+	for _, id := range ids {
+		n.WaitState(id, "successful")
+	}
+	n.Same("ALPHA", "in", "BETA", "out")
+	n.NoTemporaries("BETA")
+}
+
+// With twenty-five at once at the destination the twenty-sixth waits, says why
+// and in which place, and then has its turn.
+func TestTwentySixthWaitsForItsPlace(t *testing.T) {
+	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"},
+		Flags: map[string][]string{"ALPHA": {"--max-source-transfers", "26"}, "BETA": {"--max-destination-transfers", "25"}}})
+	n.Stop("BETA") // so that all of them begin together
+	var all []*network.Sending
+	for k := range 26 {
+		n.File("ALPHA", fmt.Sprint("in/", k), uint64(k), 12*mib)
+		all = append(all, n.SendAsync(fmt.Sprint("ALPHA:in/", k), "BETA:out/"))
+	}
+	for _, s := range all {
+		n.Until("every transfer waits for BETA", func() bool { return s.Last().State == "waiting" })
+	}
+
+	n.Start("BETA")
+	told := 0
+	for _, s := range all {
+		s.Wait().Ends("successful", 0)
+		if p, ok := s.Saw(func(p network.Progress) bool { return p.State == "waiting" && p.Place > 0 }); ok {
+			told++
+			if p.Place != 1 || !strings.Contains(p.Reason.String(), "BETA already receives 25 transfers") {
+				t.Errorf("it waits in place %d because: %s", p.Place, p.Reason)
+			}
+		}
+	}
+	if told != 1 {
+		t.Errorf("%d of 26 transfers have said that they wait for a place at the destination", told)
+	}
+	n.Same("ALPHA", "in", "BETA", "out")
+}
+
+// Twenty-five transfers to an agent that is away hold nothing that a
+// twenty-sixth, to another agent, would need.
+func TestAbsentAgentHoldsNobodyUp(t *testing.T) {
+	n := up(t, "ALPHA", "BETA", "GAMMA")
+	n.Stop("BETA")
+	var ids []string
+	for k := range 25 {
+		n.File("ALPHA", fmt.Sprint("in/", k), uint64(k), 1000)
+		ids = append(ids, n.Detach(fmt.Sprint("ALPHA:in/", k), "BETA:out/"))
+	}
+
+	n.Send("ALPHA:in/0", "GAMMA:out/").Ends("successful", 0)
+
+	for _, id := range ids {
+		if p := n.Status(id); p.Final() {
+			t.Errorf("a transfer to an agent that is away is %s", p.State)
+		}
+	}
+	n.Start("BETA")
+	for _, id := range ids {
+		n.WaitState(id, "successful")
+	}
+	n.Same("ALPHA", "in", "BETA", "out")
+}
+
+// With one source slot a transfer of priority 9 goes before those of priority
+// 0 that were there first.
+func TestPriorityGoesFirst(t *testing.T) {
+	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"},
+		Flags: map[string][]string{"ALPHA": {"--max-source-transfers", "1"}}})
+	n.Stop("BETA") // so that all of them wait
+	var ids []string
+	for k := range 6 {
+		n.File("ALPHA", fmt.Sprint("in/", k), uint64(k), 100_000)
+		priority := "0"
+		if k == 5 {
+			priority = "9"
+		}
+		id := n.Detach("--priority", priority, fmt.Sprint("ALPHA:in/", k), "BETA:out/")
+		n.WaitState(id, "waiting")
+		ids = append(ids, id)
+	}
+
+	n.Start("BETA")
+	ended := map[string]string{}
+	for _, id := range ids {
+		ended[id] = n.WaitState(id, "successful").Ended
+	}
+	before := 0
+	for _, id := range ids[:5] {
+		if ended[id] < ended[ids[5]] {
+			before++
+		}
+	}
+	// One may have been tried just as BETA came, and have had the slot.
+	if before > 1 {
+		t.Errorf("%d transfers of priority 0 ended before the one of priority 9: %v", before, ended)
+	}
+}

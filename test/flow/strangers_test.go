@@ -1,0 +1,172 @@
+//go:build linux
+
+package flow_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A request that cannot be understood is refused, once and on record, and
+// those behind it are taken as if it had not been there.
+func TestPoisonousRequestStopsNobody(t *testing.T) {
+	n := up(t, "ALPHA", "BETA")
+	n.File("ALPHA", "a", 1, mib)
+	w := n.Wire()
+	poison := [][]byte{
+		nil,
+		[]byte("this is not JSON"),
+		[]byte(`{"v":1,"request":`),
+		[]byte(`{"v":99,"request":{}}`),
+		[]byte(`{"v":1,"request":{"v":99,"id":"01890000-0000-7000-8000-000000000001"}}`),
+		[]byte(`{"v":1,"request":null}`),
+		[]byte(`[` + strings.Repeat("[", 10000)),
+		bytes.Repeat([]byte("x"), 1100000),
+	}
+	for _, subject := range []string{"ferry.command.ALPHA.mallory", "ferry.control.ALPHA.mallory"} {
+		for _, data := range poison {
+			w.Say(subject, data)
+		}
+	}
+	w.Say("ferry.control.ALPHA.mallory", []byte(`{"v":1,"id":"01890000-0000-7000-8000-000000000002","kind":"explode"}`))
+
+	n.Send("ALPHA:a", "BETA:out/").Ends("successful", 0)
+
+	n.Same("ALPHA", "a", "BETA", "out/a")
+	if got := n.Logged("ALPHA", "a request is refused"); got != len(poison) {
+		t.Errorf("%d of %d poisonous requests were refused, each once", got, len(poison))
+	}
+	n.Stop("ALPHA")
+	n.Start("ALPHA")
+	n.Send("ALPHA:a", "BETA:again/").Ends("successful", 0)
+	if got := n.Logged("ALPHA", "a request is refused"); got != len(poison) {
+		t.Errorf("poisonous requests came again after a restart: %d refusals, not %d", got, len(poison))
+	}
+	n.Sound()
+}
+
+// Messages that are damaged, cut short, repeated, of another version or no
+// messages at all do a running transfer no harm.
+func TestDamagedMessagesAreDropped(t *testing.T) {
+	n := up(t, "ALPHA", "BETA")
+	n.File("ALPHA", "big", 2, 128*mib)
+	w := n.Wire()
+	chunks := w.Samples("ferry.data.BETA.ALPHA.>", 3)
+
+	s := n.SendAsync("ALPHA:big", "BETA:out/")
+	n.Growing("BETA", 10*mib)
+	id := s.ID()
+	n.Until("a chunk message has passed", func() bool { return len(chunks()) == 3 })
+	data := "ferry.data.BETA.ALPHA." + id
+	for _, m := range chunks() {
+		w.Say(data, m) // a replay
+		w.Say(data, m[:len(m)/2])
+	}
+	wrong := chunks()[0]
+	wrong[len(wrong)-1] ^= 1
+	w.Say(data, wrong)
+	other := chunks()[1]
+	other[0] = 200
+	w.Say(data, other)
+	w.Say(data, nil)
+	w.Say(data, []byte("x"))
+	w.Say("ferry.data.BETA.ALPHA", chunks()[2])
+	w.Say("ferry.data.BETA.%zz."+id, chunks()[2])
+	for _, subject := range []string{"ferry.reply.BETA.ALPHA", "ferry.reply.ALPHA.BETA", "ferry.ask.BETA", "ferry.progress.BETA", "ferry.ask.coordination"} {
+		for _, text := range []string{
+			"", "not JSON", `{"v":99,"kind":"ack","transfer":"` + id + `"}`, `{"v":1,"kind":"explode","from":"ALPHA","transfer":"` + id + `"}`,
+			`{"v":1,"kind":"ack","from":"BETA","transfer":"` + id + `"}`, `{"v":1,"kind":"open","from":"ALPHA"}`,
+			`{"v":1,"kind":"outcomes-ack","from":"ALPHA","transfer":"` + id + `","body":{"batch":999}}`,
+			`{"v":1,"kind":"ack","from":"BETA","transfer":"` + id + `","body":{"epoch":77,"seq":1,"credit":1}}`,
+		} {
+			w.Say(subject, []byte(text))
+		}
+	}
+
+	sum := s.Wait().Ends("successful", 0).Summary
+	n.Same("ALPHA", "big", "BETA", "out/big")
+	once(t, n, sum.ID, 1)
+	n.Send("ALPHA:big", "BETA:again/").Ends("successful", 0)
+}
+
+// An agent that has no part in a transfer cannot end it, nor slow it down, by
+// what it says about it.
+func TestStrangersAreNotHeard(t *testing.T) {
+	n := up(t, "ALPHA", "BETA")
+	n.File("ALPHA", "big", 3, 128*mib)
+	w := n.Wire()
+
+	s := n.SendAsync("ALPHA:big", "BETA:out/")
+	n.Growing("BETA", 10*mib)
+	id, err := transfer.ParseID(s.ID())
+	must(t, err)
+	say := func(to transfer.AgentName, m wire.Message) {
+		m.From, m.Transfer = "MALLORY", id
+		text, err := m.Encode()
+		must(t, err)
+		w.Say(wire.ReplySubject(to, "MALLORY"), text)
+	}
+	reason := transfer.Errorf(transfer.KindBusy, "go away")
+	say("BETA", wire.Message{Kind: wire.KindCancel})
+	say("BETA", wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: 1}})
+	say("ALPHA", wire.Message{Kind: wire.KindCancelled})
+	say("ALPHA", wire.Message{Kind: wire.KindRefuse, Refuse: &wire.Refuse{Nonce: 1, Error: reason}})
+	for epoch := range uint32(4) {
+		say("ALPHA", wire.Message{Kind: wire.KindBusy, Busy: &wire.Busy{Epoch: epoch, Place: 1, Reason: reason}})
+		say("ALPHA", wire.Message{Kind: wire.KindResync, Resync: &wire.Resync{Epoch: 1000 + epoch}})
+	}
+	say("ALPHA", wire.Message{Kind: wire.KindOutcomes, Outcomes: &wire.Outcomes{Batch: 1, Last: true}})
+
+	sum := s.Wait().Ends("successful", 0).Summary
+	n.Same("ALPHA", "big", "BETA", "out/big")
+	if sum.Resumes != 0 {
+		t.Errorf("a stranger's words have interrupted the transfer %d times", sum.Resumes)
+	}
+	once(t, n, sum.ID, 1)
+}
+
+// A request that comes again under its ID runs once; the same ID with other
+// content is refused.
+func TestRequestThatComesAgainRunsOnce(t *testing.T) {
+	n := up(t, "ALPHA", "BETA")
+	n.File("ALPHA", "a", 4, 5000)
+	n.File("ALPHA", "b", 5, 5000)
+	w := n.Wire()
+	requests := w.Samples("ferry.command.ALPHA.>", 1)
+
+	sum := n.Send("ALPHA:a", "BETA:out/").Ends("successful", 0).Summary
+	n.Until("the request has passed", func() bool { return len(requests()) == 1 })
+	landed := n.Landed("BETA", "out")
+	for range 5 {
+		w.Say("ferry.command.ALPHA.again", requests()[0])
+	}
+	var other map[string]any
+	must(t, json.Unmarshal(requests()[0], &other))
+	other["request"].(map[string]any)["sources"] = []string{"b"}
+	text, err := json.Marshal(other)
+	must(t, err)
+	w.Say("ferry.command.ALPHA.again", text)
+
+	n.Send("ALPHA:b", "BETA:later/").Ends("successful", 0)
+	n.Stop("ALPHA")
+	n.Start("ALPHA")
+	for range 5 {
+		w.Say("ferry.command.ALPHA.again", requests()[0])
+	}
+	n.Send("ALPHA:b", "BETA:last/").Ends("successful", 0)
+
+	n.Untouched("BETA", "out", landed)
+	if len(n.Landed("BETA", "out")) != 1 {
+		t.Error("the same ID with other content was run")
+	}
+	once(t, n, sum.ID, 1)
+	if all := n.Transfers(); len(all) != 3 {
+		t.Errorf("there are %d transfers, not 3: %s", len(all), fmt.Sprint(all))
+	}
+}
