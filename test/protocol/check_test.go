@@ -1,0 +1,227 @@
+package protocol_test
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/transfer"
+)
+
+// A wanted transfer is how one must end.
+type wanted struct {
+	id     transfer.ID
+	state  transfer.State
+	files  map[string][]byte // at the destination, by path beneath its files
+	failed int64
+	lax    bool // some of its items may be unknown to the source
+}
+
+// content is n bytes that no other seed has.
+func content(seed uint64, n int) []byte {
+	b := make([]byte, n)
+	r := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16), 1})
+	r.Read(b)
+	return b
+}
+
+// write makes source files.
+func (w *world) write(files map[string][]byte) {
+	w.t.Helper()
+	for name, data := range files {
+		p := w.src.files(name)
+		must(w.t, os.MkdirAll(filepath.Dir(p), 0o755))
+		must(w.t, os.WriteFile(p, data, 0o644))
+	}
+}
+
+// want notes how a transfer must end.
+func (w *world) want(id transfer.ID, state transfer.State, under string, files map[string][]byte) *wanted {
+	x := &wanted{id: id, state: state, files: map[string][]byte{}}
+	for name, data := range files {
+		x.files[filepath.ToSlash(filepath.Join(under, name))] = data
+	}
+	w.wants = append(w.wants, x)
+	return x
+}
+
+// over reports whether a transfer has ended on both sides.
+func (w *world) over(id transfer.ID) bool {
+	s := w.source(id)
+	if s == nil || !s.State.Final() {
+		return false
+	}
+	in := w.incoming(id)
+	return w.dst.living() != nil && (in == nil || in.State.Final())
+}
+
+// finish waits until every wanted transfer has ended, then checks everything.
+func (w *world) finish(limit time.Duration) time.Duration {
+	w.t.Helper()
+	took := w.until(limit, "not every transfer has ended", func() bool {
+		for _, x := range w.wants {
+			if !w.over(x.id) {
+				return false
+			}
+		}
+		return true
+	})
+	w.check()
+	return took
+}
+
+// check holds the world against the invariants.
+func (w *world) check() {
+	w.t.Helper()
+	expected := map[string][]byte{}
+	for _, x := range w.wants {
+		w.checkTransfer(x)
+		maps.Copy(expected, x.files)
+	}
+	w.checkFiles(expected)
+	for _, n := range []*node{w.src, w.dst} {
+		for _, p := range leftovers(w.t, n.files(".")) {
+			w.t.Errorf("%s is left at %s", p, n.name)
+		}
+	}
+	r := w.dst.living()
+	if n := r.pool.Granted(); n != 0 {
+		w.t.Errorf("%d bytes of credit are still granted", n)
+	}
+	if n := r.recv.Running(); n != 0 {
+		w.t.Errorf("%d slots are still held", n)
+	}
+}
+
+func (w *world) checkTransfer(x *wanted) {
+	w.t.Helper()
+	s := w.source(x.id)
+	if s == nil {
+		w.t.Errorf("the source has no record of %s", x.id)
+		return
+	}
+	if s.State != x.state {
+		w.t.Errorf("the transfer ended %s, want %s; %s", s.State, x.state, w.picture())
+		return
+	}
+	given, got := outcomes(w, w.dst, x.id), outcomes(w, w.src, x.id)
+	for item, all := range given {
+		if len(all) != 1 {
+			w.t.Errorf("item %d was decided %d times: %+v", item, len(all), all)
+		}
+	}
+	for item, all := range got {
+		if len(all) != 1 {
+			w.t.Errorf("the source has recorded item %d %d times", item, len(all))
+		}
+		if len(given[item]) == 0 || given[item][0].OK() != all[0].OK() {
+			w.t.Errorf("item %d: the source has recorded what the destination never decided", item)
+		}
+	}
+	if x.lax {
+		return
+	}
+	if len(got) != len(given) {
+		w.t.Errorf("the destination decided %d items, the source knows of %d", len(given), len(got))
+	}
+	c := s.Progress.Counts
+	var size int64
+	for _, data := range x.files {
+		size += int64(len(data))
+	}
+	if c.Files != int64(len(x.files)) || c.FilesFailed != x.failed || c.Bytes != size || c.Items != uint64(len(given)) {
+		w.t.Errorf("counts are %+v; want %d files, %d failed, %d bytes, %d items", c, len(x.files), x.failed, size, len(given))
+	}
+	if in := w.incoming(x.id); in != nil && in.Counts.Items != c.Items {
+		w.t.Errorf("the destination counts %+v, the source %+v", in.Counts, c)
+	}
+}
+
+// outcomes reads from the audit outbox what a node has recorded, by item.
+func outcomes(w *world, n *node, id transfer.ID) map[uint64][]transfer.Outcome {
+	w.t.Helper()
+	found := map[uint64][]transfer.Outcome{}
+	for _, rec := range records(w, n) {
+		if rec.Transfer == id && rec.Event == audit.Items {
+			for _, o := range rec.Items {
+				found[o.Item] = append(found[o.Item], o)
+			}
+		}
+	}
+	return found
+}
+
+func records(w *world, n *node) []audit.Record {
+	w.t.Helper()
+	_, raw, _, err := n.living().ledger.OutboxFrom(0, 1<<30, 1<<40)
+	must(w.t, err)
+	var out []audit.Record
+	for _, b := range raw {
+		rec, err := audit.Decode(b)
+		must(w.t, err)
+		out = append(out, rec)
+	}
+	return out
+}
+
+// checkFiles compares what is at the destination with what should be, and
+// counts how often each name was given.
+func (w *world) checkFiles(expected map[string][]byte) {
+	w.t.Helper()
+	root := w.dst.files(".")
+	for _, name := range slices.Sorted(maps.Keys(expected)) {
+		got, err := os.ReadFile(filepath.Join(root, name))
+		switch {
+		case err != nil:
+			w.t.Errorf("%v", err)
+		case !bytes.Equal(got, expected[name]):
+			w.t.Errorf("%s arrived with %d bytes, want %d: %s", name, len(got), len(expected[name]), firstDifference(got, expected[name]))
+		}
+		w.mu.Lock()
+		n := w.renames[filepath.ToSlash(filepath.Join(root, name))]
+		w.mu.Unlock()
+		if n != 1 {
+			w.t.Errorf("%s was committed %d times", name, n)
+		}
+	}
+	must(w.t, filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasPrefix(d.Name(), ".ferry-") {
+			return err
+		}
+		rel, _ := filepath.Rel(root, p)
+		if _, ok := expected[filepath.ToSlash(rel)]; !ok {
+			w.t.Errorf("%s is at the destination and should not be", rel)
+		}
+		return nil
+	}))
+}
+
+func firstDifference(a, b []byte) string {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return fmt.Sprintf("they differ from byte %d on", i)
+		}
+	}
+	return "one is the beginning of the other"
+}
+
+// leftovers lists names of Ferry's own.
+func leftovers(t interface{ Errorf(string, ...any) }, root string) (found []string) {
+	if err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasPrefix(d.Name(), ".ferry-") {
+			found = append(found, p)
+		}
+		return err
+	}); err != nil {
+		t.Errorf("%v", err)
+	}
+	return found
+}

@@ -1,0 +1,228 @@
+package protocol_test
+
+import (
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// TestCancelBeforeItIsKnown is scenario 19: CANCEL overtakes OPEN.
+func TestCancelBeforeItIsKnown(t *testing.T) {
+	bubble(t, setup{}, func(w *world) {
+		w.net.decide = func(p *parcel) fate {
+			if p.kind == wire.KindOpen {
+				return fate{delay: 5 * time.Second}
+			}
+			return fate{}
+		}
+		w.write(map[string][]byte{"a": content(1, 100)})
+		id := w.submit(transfer.Request{Sources: []transfer.Path{"a"}, Dest: "out/"})
+		w.want(id, transfer.Cancelled, "out", nil)
+		pass(time.Second)
+		must(t, w.cancel(id))
+		w.finish(time.Minute)
+		pass(time.Minute)
+		w.check()
+		if in := w.incoming(id); in != nil {
+			t.Errorf("the destination has taken it: %s", in.State)
+		}
+	})
+}
+
+// TestCancelAtEveryMoment is scenario 19: whenever it comes, there is one final
+// state, the same at both sides, and nothing is left.
+func TestCancelAtEveryMoment(t *testing.T) {
+	for _, del := range []bool{false, true} {
+		for k := range 40 {
+			bubble(t, setup{}, func(w *world) {
+				w.net.slow = 10 * time.Millisecond
+				files := map[string][]byte{"in/a": content(1, 100), "in/b": content(2, 60<<10), "in/c": content(3, 10)}
+				w.write(files)
+				id := w.submit(transfer.Request{Sources: []transfer.Path{"in"}, Dest: "out/", Recursive: true, DeleteSrc: del})
+				pass(time.Duration(k) * 5 * time.Millisecond)
+				err := w.cancel(id)
+				w.until(5*time.Minute, "it does not end", func() bool { return w.over(id) })
+				s, in := w.source(id), w.incoming(id)
+				switch {
+				case err == nil && s.State == transfer.Cancelled:
+					if in != nil && in.State != transfer.Withdrawn && in.State != transfer.Done {
+						t.Errorf("cancelled at the source, %s at the destination", in.State)
+					}
+				case s.State == transfer.Successful:
+					if transfer.KindOf(err) != transfer.KindEnding && err != nil {
+						t.Errorf("refused with %v", err)
+					}
+				default:
+					t.Errorf("it ended %s", s.State)
+				}
+				if left := w.temporaries(); len(left) > 0 {
+					t.Errorf("left behind: %v", left)
+				}
+				// What has arrived is there, and only a source that has arrived is gone.
+				for name, data := range files {
+					got, derr := os.ReadFile(w.dst.files("out/" + name))
+					_, serr := os.Stat(w.src.files(name))
+					if derr != nil && serr != nil {
+						t.Errorf("%s is nowhere", name)
+					}
+					if derr == nil && string(got) != string(data) {
+						t.Errorf("%s is damaged", name)
+					}
+				}
+				if t.Failed() {
+					t.Logf("cancelled after %d ms, delete %v: %v", k*5, del, err)
+				}
+			})
+			if t.Failed() {
+				return
+			}
+		}
+	}
+}
+
+// TestCancelWithTheDestinationAway is scenario 19: the source ends at its
+// deadline, the destination at its own.
+func TestCancelWithTheDestinationAway(t *testing.T) {
+	bubble(t, setup{}, func(w *world) {
+		w.net.slow = 10 * time.Millisecond
+		w.write(map[string][]byte{"big": content(1, 200<<10)})
+		id := w.submit(transfer.Request{Sources: []transfer.Path{"big"}, Dest: "out/", Recovery: transfer.Duration(5 * time.Minute)})
+		w.want(id, transfer.Cancelled, "out", nil).lax = true
+		w.point(id, 40<<10)
+		w.net.set(func(c *courier) { c.cut = true })
+		must(t, w.cancel(id))
+		took := w.until(time.Hour, "the source does not end", func() bool { return w.source(id).State.Final() })
+		if took > 10*time.Minute {
+			t.Errorf("the source took %v", took)
+		}
+		w.net.set(func(c *courier) { c.cut = false })
+		w.finish(2 * time.Hour)
+	})
+}
+
+// TestNewFileTakesTheName is scenario 22: whenever another file takes the name
+// of a source that is being deleted, it is neither deleted nor hidden.
+func TestNewFileTakesTheName(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		for n := 1; n < 60; n++ {
+			for _, after := range []bool{false, true} {
+				var met atomic.Bool
+				bubble(t, setup{}, func(w *world) {
+					w.write(map[string][]byte{"a": content(1, 100)})
+					w.change(func(w *world) {
+						w.crash = func(node *node, op, name string, count int, is bool) bool {
+							if node != w.src || count != n || is != after || met.Swap(true) {
+								return false
+							}
+							must(t, os.WriteFile(w.src.files("new"), []byte("the new file"), 0o644))
+							must(t, os.Rename(w.src.files("new"), w.src.files("a")))
+							return crash
+						}
+					})
+					id := w.submit(transfer.Request{Sources: []transfer.Path{"a"}, Dest: "out/", DeleteSrc: true})
+					w.until(5*time.Minute, "it does not end", func() bool { return w.over(id) })
+					if met.Load() {
+						if got, err := os.ReadFile(w.src.files("a")); err != nil || string(got) != "the new file" {
+							t.Errorf("crash %v, at call %d (after: %v): the new file is %q, %v", crash, n, after, got, err)
+						}
+					}
+					if got, _ := os.ReadFile(w.dst.files("out/a")); string(got) != string(content(1, 100)) && string(got) != "the new file" {
+						t.Errorf("it did not arrive: %q", got)
+					}
+				})
+				if t.Failed() {
+					return
+				}
+				if !met.Load() && !after {
+					n = 60
+					break
+				}
+			}
+		}
+	}
+}
+
+// TestGivesUpThenHearsSuccess is scenario 38: the verdict stays, the outcome
+// goes to the audit, and the source file stays where it is.
+func TestGivesUpThenHearsSuccess(t *testing.T) {
+	bubble(t, setup{}, func(w *world) {
+		w.write(map[string][]byte{"a": content(1, 100)})
+		var gone atomic.Bool
+		w.net.decide = func(p *parcel) fate {
+			if p.from == dstName && p.kind == wire.KindOutcomes {
+				gone.Store(true)
+			}
+			return fate{drop: p.from == dstName && gone.Load() || p.from == srcName && gone.Load() && p.kind != chunkKind}
+		}
+		id := w.submit(transfer.Request{Sources: []transfer.Path{"a"}, Dest: "out/", DeleteSrc: true, Recovery: transfer.Duration(time.Minute)})
+		w.until(time.Hour, "the source does not give up", func() bool { return w.source(id).State.Final() })
+		w.net.set(func(c *courier) { c.decide = nil })
+		w.until(10*time.Minute, "the destination does not end", func() bool { return w.incoming(id).State == transfer.Done })
+		if s := w.source(id); s.State != transfer.Failed || s.Progress.Code != transfer.CodeRecovery || s.Progress.Files != 0 {
+			t.Errorf("the verdict is %s, code %d, %d files", s.State, s.Progress.Code, s.Progress.Files)
+		}
+		if _, err := os.Stat(w.src.files("a")); err != nil {
+			t.Errorf("the source file: %v", err)
+		}
+		late := 0
+		for _, rec := range records(w, w.src) {
+			if rec.Transfer == id && rec.Event == audit.Warning && len(rec.Items) == 1 && rec.Items[0].OK() {
+				late++
+			}
+		}
+		if late == 0 {
+			t.Error("the late outcome is not in the audit")
+		}
+	})
+}
+
+// TestParkedHearsTheEnd: outcomes that come while a transfer is parked are not
+// answered so that they are lost.
+func TestParkedHearsTheEnd(t *testing.T) {
+	bubble(t, setup{}, func(w *world) {
+		files := map[string][]byte{"a": content(1, 100)}
+		w.write(files)
+		w.net.decide = func(p *parcel) fate { return fate{drop: p.kind == wire.KindOutcomes} }
+		id := w.submit(transfer.Request{Sources: []transfer.Path{"a"}, Dest: "out/"})
+		w.until(time.Minute, "it does not arrive", func() bool { in := w.incoming(id); return in != nil && in.State == transfer.Decided })
+		left := w.src.killed()
+		park(t, left, id, transfer.Parked)
+		w.src.start(left)
+		w.net.set(func(c *courier) { c.decide = nil })
+		pass(time.Minute)
+		left = w.src.killed()
+		if s := park(t, left, id, ""); s == transfer.Parked {
+			park(t, left, id, transfer.Accepted) // as an operator does
+		}
+		w.src.start(left)
+		w.want(id, transfer.Successful, "out", files)
+		w.finish(time.Minute)
+	})
+}
+
+// park sets a transfer's state in a ledger that nobody has open, unless it is
+// empty, and returns the one before.
+func park(t *testing.T, dir string, id transfer.ID, state transfer.State) (was transfer.State) {
+	l, err := ledger.Open(dir, ledger.Options{Reserve: -1})
+	must(t, err)
+	defer l.Close()
+	must(t, l.Update(func(tx *ledger.Tx) error {
+		rec, err := tx.Source(id)
+		if err != nil {
+			return err
+		}
+		was = rec.State
+		if state == "" {
+			return nil
+		}
+		rec.State, rec.Progress.State, rec.Crashes, rec.Recovering = state, state, 0, time.Time{}
+		return tx.PutSource(rec)
+	}))
+	return was
+}
