@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -17,6 +18,7 @@ import (
 	"ferry/internal/agent"
 	"ferry/internal/audit"
 	"ferry/internal/clock"
+	"ferry/internal/filelock"
 	"ferry/internal/qmgr"
 	"ferry/internal/submit"
 	"ferry/internal/transfer"
@@ -33,7 +35,7 @@ const (
 // A box is a queue manager and two agents in this process, for one transfer.
 type box struct {
 	dir    string
-	unlock func()
+	lock   io.Closer // of dir
 	server *qmgr.Server
 	conns  []*qmgr.Conn
 	agents []*agent.Agent
@@ -74,6 +76,9 @@ func sendOneBox(cmd *cobra.Command, f *sendFlags, q *transfer.Request) error {
 	}
 	return err
 }
+
+// lockBox marks a run's directory as that of a living process.
+func lockBox(dir string) (io.Closer, error) { return filelock.Take(filepath.Join(dir, "lock")) }
 
 func (b *box) send(ctx context.Context, cmd *cobra.Command, q *transfer.Request, f *sendFlags) error {
 	s := &submit.Submitter{Conn: b.conns[0], Clock: clock.System, Who: q.Originator}
@@ -121,7 +126,7 @@ func openBox(ctx context.Context, boxes, home string, log logT) (b *box, err err
 	if b.dir, err = os.MkdirTemp(boxes, "run-"); err != nil {
 		return b, transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be used: %w", err)
 	}
-	if b.unlock, err = lockBox(b.dir); err != nil {
+	if b.lock, err = lockBox(b.dir); err != nil {
 		return b, err
 	}
 	if b.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Name: "BOX", Dir: filepath.Join(b.dir, "qm"), Log: log}); err != nil {
@@ -205,8 +210,8 @@ func (b *box) close() {
 	if b.dir != "" && (b.kept || len(b.agents) == 0) {
 		os.RemoveAll(b.dir) // otherwise the next run clears up
 	}
-	if b.unlock != nil {
-		b.unlock()
+	if b.lock != nil {
+		b.lock.Close()
 	}
 }
 
@@ -216,7 +221,7 @@ func (b *box) close() {
 func cleanBoxes(boxes, home string, log logT) {
 	runs, _ := filepath.Glob(filepath.Join(boxes, "run-*"))
 	for _, dir := range runs {
-		unlock, err := lockBox(dir)
+		lock, err := lockBox(dir)
 		if err != nil {
 			continue
 		}
@@ -225,7 +230,7 @@ func cleanBoxes(boxes, home string, log logT) {
 		} else {
 			os.RemoveAll(dir)
 		}
-		unlock()
+		lock.Close()
 	}
 }
 

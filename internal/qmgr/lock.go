@@ -2,20 +2,17 @@ package qmgr
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
+	"ferry/internal/filelock"
 	"ferry/internal/transfer"
 )
 
-// A dirLock keeps a second queue manager out of a directory. The operating
-// system lets go of it when the process ends, however it ends.
-type dirLock struct{ f *os.File }
-
-// errLocked is what lockFile returns when another process, or another server of
-// this one, has the lock.
-var errLocked = errors.New("locked")
+// A dirLock keeps a second queue manager out of a directory.
+type dirLock struct{ lock io.Closer }
 
 // lockDir makes the directory and locks it.
 func lockDir(dir string) (*dirLock, error) {
@@ -29,19 +26,19 @@ func lockDir(dir string) (*dirLock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fail(err)
 	}
-	f, err := lockFile(filepath.Join(dir, "lock"))
-	if errors.Is(err, errLocked) {
+	lock, err := filelock.Take(filepath.Join(dir, "lock"))
+	if errors.Is(err, filelock.ErrHeld) {
 		return nil, transfer.Errorf(transfer.KindAlive, "the directory %s is in use by another queue manager", dir).
 			WithHint("stop that one, or give this one a directory of its own with --dir")
 	}
 	if err != nil {
 		return nil, fail(err)
 	}
-	return &dirLock{f}, nil
+	return &dirLock{lock}, nil
 }
 
 func (l *dirLock) unlock() {
 	if l != nil {
-		l.f.Close()
+		l.lock.Close()
 	}
 }

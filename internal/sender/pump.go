@@ -3,14 +3,11 @@ package sender
 import (
 	"context"
 	"errors"
-	"fmt"
-	"hash"
 	"runtime/debug"
 	"sync"
 
 	"ferry/internal/digest"
 	"ferry/internal/flow"
-	"ferry/internal/localfs"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -46,23 +43,6 @@ func (e *laneError) Error() string { return "the lane: " + e.err.Error() }
 func (e *laneError) Unwrap() error { return e.err }
 
 var errChanged = errors.New("the source has changed")
-
-// A reading is a source file in the middle of being sent. It outlives an
-// epoch, so that what was hashed need not be hashed again.
-type reading struct {
-	item   uint64
-	src    *localfs.Source
-	sum    hash.Hash // nil for none
-	hashed int64
-	follow *digest.Follower // supplies the digest instead of sum, after a resume in a new process
-}
-
-func (r *reading) close() {
-	if r.follow != nil {
-		r.follow.Stop()
-	}
-	r.src.Close()
-}
 
 func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume) *pump {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -322,187 +302,4 @@ func (p *pump) item(n uint64, it transfer.Item) error {
 				WithHint("send it when nobody writes to it"))
 		}
 	}
-}
-
-// file sends one file from where the destination can go on.
-func (p *pump) file(n uint64, it transfer.Item) error {
-	r, offset, err := p.openReading(n, it)
-	if err != nil {
-		return p.fail(n, it, transfer.AsError(err))
-	}
-	p.o.setCurrent(it.Source)
-	done, err := p.stream(r, it, offset)
-	if done || errors.Is(err, errChanged) {
-		r.close()
-		return err
-	}
-	p.o.keep = r // the epoch is over; the next one may go on here
-	return err
-}
-
-func (o *Outgoing) setCurrent(path transfer.Path) {
-	o.mu.Lock()
-	o.live.current = path
-	o.mu.Unlock()
-}
-
-// openReading opens the file, or takes up the one that was being read.
-func (p *pump) openReading(n uint64, it transfer.Item) (*reading, int64, error) {
-	pt, resumed := p.resume[n]
-	if k := p.o.keep; k != nil {
-		p.o.keep = nil
-		same := !resumed || pt.Identity == k.src.Identity()
-		if k.item == n && same && (pt.Source <= k.hashed || k.follow != nil) {
-			return k, pt.Source, nil
-		}
-		k.close()
-	}
-	src, err := p.o.cfg.FS.OpenSource(it.Source)
-	if err != nil {
-		return nil, 0, err
-	}
-	r := &reading{item: n, src: src}
-	if resumed && pt.Identity == src.Identity() && pt.Source > 0 {
-		r.follow = digest.Follow(src, p.method, pt.Prefix)
-		r.follow.Grow(src.Identity().Size)
-		return r, pt.Source, nil
-	}
-	r.sum = p.method.New()
-	return r, 0, nil
-}
-
-// stream sends a file's bytes from offset and its end. done means that the
-// item needs no more from here.
-func (p *pump) stream(r *reading, it transfer.Item, offset int64) (done bool, err error) {
-	id := r.src.Identity()
-	if err := p.begin(r.item, &wire.Begin{Type: transfer.ItemFile, Again: offset == 0, Mode: r.src.Mode(), Size: id.Size,
-		Mtime: r.src.Mtime(), Allocated: r.src.Allocated(), Offset: offset, Identity: id, Name: it.Name, Source: it.Source}); err != nil {
-		return false, err
-	}
-	for offset < id.Size {
-		if p.o.decided(r.item) {
-			if err := p.room(0); err != nil {
-				return false, err
-			}
-			p.b.Skip(r.item)
-			return true, nil
-		}
-		n, err := p.piece(r, offset, id.Size-offset)
-		if err != nil {
-			return false, err
-		}
-		offset += n
-	}
-	sum, err := p.finishDigest(r, id.Size)
-	if err != nil {
-		return false, err
-	}
-	if err := r.src.Unchanged(); err != nil {
-		return false, fmt.Errorf("%w: %w", errChanged, err)
-	}
-	if err := p.room(len(sum)); err != nil {
-		return false, err
-	}
-	p.b.End(r.item, id.Size, sum)
-	return true, nil
-}
-
-// finishDigest is the digest of the whole file; empty where none is asked for.
-func (p *pump) finishDigest(r *reading, size int64) (string, error) {
-	if r.follow == nil {
-		return p.method.Sum(r.sum), nil
-	}
-	r.follow.End(size)
-	if err := p.await(func() bool {
-		select {
-		case <-r.follow.Done():
-			return true
-		default:
-			return false
-		}
-	}, r.follow.Done()); err != nil {
-		return "", err // it goes on reading; the next epoch takes it up
-	}
-	sum, err := r.follow.Result()
-	switch {
-	case errors.Is(err, digest.ErrPrefix):
-		return "", fmt.Errorf("%w: %w", errChanged, err)
-	case err != nil:
-		return "", err
-	case p.method == digest.None:
-		return "", nil
-	}
-	return sum, nil
-}
-
-// piece sends one run of bytes and returns its length.
-func (p *pump) piece(r *reading, offset, left int64) (int64, error) {
-	if p.b.Room() < min(p.chunk/4, int(min(left, int64(p.chunk)))) {
-		if err := p.flush(); err != nil {
-			return 0, err
-		}
-	}
-	most := min(left, int64(p.chunk), int64(p.b.Room()))
-	n, err := p.reserve(min(most, int64(p.chunk/4)), most)
-	if err != nil {
-		return 0, err
-	}
-	n = min(n, int64(p.b.Room()))
-	buf := p.b.Data(r.item, offset, int(n))
-	if k, err := r.src.ReadAt(buf, offset); int64(k) < n {
-		p.b.Undo(int(n))
-		p.refund(n)
-		return 0, fmt.Errorf("%w: %d bytes at offset %d, %d expected: %w", errChanged, k, offset, n, errOr(err))
-	}
-	if end := offset + n; r.follow == nil && end > r.hashed {
-		if r.sum != nil {
-			r.sum.Write(buf[r.hashed-offset:])
-		}
-		r.hashed = end
-	}
-	p.o.sent(r.item, offset, n)
-	if n >= flow.BeginCost && isZero(buf) {
-		p.b.Undo(int(n))
-		p.b.Hole(r.item, offset, n)
-		p.refund(n - flow.BeginCost)
-		return n, nil
-	}
-	if p.b.Room() < 4096 {
-		return n, p.flush()
-	}
-	return n, nil
-}
-
-func errOr(err error) error {
-	if err == nil {
-		return errors.New("short read")
-	}
-	return err
-}
-
-func isZero(b []byte) bool {
-	for len(b) >= 8 {
-		if b[0]|b[1]|b[2]|b[3]|b[4]|b[5]|b[6]|b[7] != 0 {
-			return false
-		}
-		b = b[8:]
-	}
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// sent counts bytes, and those among them that had been sent before.
-func (o *Outgoing) sent(item uint64, offset, n int64) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.live.sent += n
-	high := o.live.high[item]
-	if again := min(high, offset+n) - offset; again > 0 {
-		o.live.resent += again
-	}
-	o.live.high[item] = max(high, offset+n)
 }

@@ -33,7 +33,7 @@ var rows = []row{
 	{[]string{"internal/flow", "internal/digest", "internal/codepage", "internal/record"},
 		"arithmetic and bytes in, bytes out; tested without a network or a disk"},
 	{[]string{"internal/transfer"}, "the vocabulary that all others speak"},
-	{[]string{"internal/clock", "internal/failpoint"}, "anything may need the time, or a place to crash"},
+	{[]string{"internal/clock", "internal/failpoint", "internal/filelock"}, "anything may need the time, a place to crash, or a directory for itself"},
 }
 
 // later are packages of the design that are not built yet. When one is, its

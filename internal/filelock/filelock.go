@@ -1,0 +1,28 @@
+// Package filelock keeps a second process out of a directory. A lock belongs
+// to a file's handle: the operating system lets go of it when the process ends,
+// however it ends.
+package filelock
+
+import (
+	"errors"
+	"io"
+	"os"
+)
+
+// ErrHeld says that another process, or another handle of this one, has the
+// lock.
+var ErrHeld = errors.New("the lock is held")
+
+// Take locks a file without waiting, creating it where it is missing. Closing
+// the result lets go. The error is ErrHeld, or why the file cannot be used.
+func Take(path string) (io.Closer, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := try(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}

@@ -1,0 +1,164 @@
+package sender
+
+import (
+	"context"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// wait moves to Waiting.
+func (o *Outgoing) wait(reason *transfer.Error, place int) (*Verdict, error) {
+	o.log.Info("the transfer waits", "reason", reason, "place", place)
+	o.mu.Lock()
+	o.live.place, o.live.nextTry = place, o.cfg.Clock.Now().Add(waitRetry)
+	o.mu.Unlock()
+	err := o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		rec.Progress.Reason = reason
+		rec.Progress.BytesSent, rec.Progress.BytesResent = o.sentFigures()
+		return nil
+	}, transfer.Waiting)
+	return &Verdict{Reason: reason, Retry: waitRetry}, err
+}
+
+func (o *Outgoing) sentFigures() (sent, resent int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.live.sent, o.live.resent
+}
+
+// overdue reports whether the recovery time-out is over.
+func (o *Outgoing) overdue() bool {
+	rec := o.Record()
+	limit := rec.Request.RecoveryTimeout()
+	return limit >= 0 && !rec.Recovering.IsZero() && o.cfg.Clock.Now().Sub(rec.Recovering) >= limit
+}
+
+// giveUp fails the transfer because the recovery time-out is over, and tells
+// the destination: undecided items are unknown from here.
+func (o *Outgoing) giveUp(why *transfer.Error) (*Verdict, error) {
+	rec := o.Record()
+	e := transfer.Errorf(transfer.KindRecovery, "the recovery time-out of %s is over", rec.Request.RecoveryTimeout())
+	if why != nil {
+		e.Text += ": " + why.Text
+	}
+	o.send(&wire.Message{Kind: wire.KindCancel})
+	return o.fail(e)
+}
+
+// fail ends the transfer as FAILED with the error's code. What has arrived has
+// arrived: the counts say so.
+func (o *Outgoing) fail(e *transfer.Error) (*Verdict, error) {
+	err := o.update(func(t *ledger.Tx, rec *ledger.Source) error {
+		return o.end(t, rec, e)
+	}, transfer.Failed)
+	return &Verdict{Final: true}, err
+}
+
+// end fills in what the record of an ended transfer says, with its audit record.
+func (o *Outgoing) end(t *ledger.Tx, rec *ledger.Source, e *transfer.Error) error {
+	p := &rec.Progress
+	p.Ended = o.cfg.Clock.Now()
+	p.Reason, p.Code = e, rec.State.Code()
+	if rec.State == transfer.Failed && e != nil {
+		p.Code = e.Kind.Code()
+	}
+	o.mu.Lock()
+	if o.journal != nil {
+		tot := o.journal.Totals()
+		p.FilesTotal, p.BytesTotal, p.Walked, p.Skipped = tot.Files, tot.Bytes, tot.Ended, tot.Links
+	}
+	p.BytesSent, p.BytesResent = o.live.sent, o.live.resent
+	o.mu.Unlock()
+	p.Place, p.NextTry, p.Current = 0, time.Time{}, ""
+	event := audit.Completed
+	switch rec.State {
+	case transfer.Failed:
+		event = audit.Failed
+	case transfer.Cancelled:
+		event = audit.Cancelled
+	}
+	return o.cfg.Note(t, o.record(rec, event, func(a *audit.Record) {
+		a.State, a.Code, a.Counts, a.Error = rec.State, p.Code, &p.Counts, e
+		a.Lane, a.Resumes, a.BytesResent = p.Lane, p.Resumes, p.BytesResent
+		if !p.Started.IsZero() {
+			a.Seconds = p.Ended.Sub(p.Started).Seconds()
+		}
+	}))
+}
+
+func (o *Outgoing) record(rec *ledger.Source, event audit.Event, fill func(*audit.Record)) audit.Record {
+	q := &rec.Request
+	a := audit.Record{Event: event, Role: audit.RoleSource, Transfer: q.ID, Source: q.Source,
+		Destination: q.Destination, Originator: &q.Originator, Job: q.Job, Principal: rec.Principal}
+	fill(&a)
+	return a
+}
+
+// MarkUnreachable moves a transfer that is not being driven to Waiting: its
+// destination is known to be away. It reports true where the recovery time-out
+// is over and the transfer has failed.
+func (o *Outgoing) MarkUnreachable() (ended bool, err error) {
+	reason := transfer.Errorf(transfer.KindUnreachable, "%s is not reachable", o.to).
+		WithHint("the transfer goes on when the agent is there")
+	o.mu.Lock()
+	state, old := o.rec.State, o.rec.Progress.Reason
+	o.live.place, o.live.nextTry = 0, o.cfg.Clock.Now().Add(waitRetry)
+	o.mu.Unlock()
+	if o.overdue() {
+		if state == transfer.Accepted {
+			if _, err := o.step(context.Background()); err != nil {
+				return false, err
+			}
+		}
+		if _, err := o.giveUp(reason); err != nil {
+			return false, err
+		}
+		o.show(true)
+		o.Dispose()
+		return true, nil
+	}
+	if state == transfer.Waiting && old != nil && old.Kind == transfer.KindUnreachable {
+		return false, nil
+	}
+	steps := []transfer.State{transfer.Waiting}
+	if state == transfer.Accepted {
+		steps = []transfer.State{transfer.Negotiating, transfer.Waiting}
+	}
+	err = o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		if rec.Recovering.IsZero() {
+			rec.Recovering = o.cfg.Clock.Now()
+		}
+		rec.Progress.Reason = reason
+		return nil
+	}, steps...)
+	o.show(true)
+	return false, err
+}
+
+// Dispose lets go of what is open, and of the item journal of a transfer that
+// is over.
+func (o *Outgoing) Dispose() {
+	o.mu.Lock()
+	stop, walked, j, final := o.stopWalk, o.walked, o.journal, o.rec.State.Final()
+	o.mu.Unlock()
+	if stop != nil {
+		stop()
+		<-walked
+	}
+	if o.keep != nil {
+		o.keep.close()
+		o.keep = nil
+	}
+	if j != nil {
+		j.Close()
+	}
+	if final {
+		if err := o.cfg.Ledger.DropJournal(o.ID); err != nil {
+			o.log.Warn("the item journal could not be removed", "err", err)
+		}
+	}
+}
