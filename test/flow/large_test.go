@@ -118,7 +118,7 @@ func space(t *testing.T, dir string, bytes int64) {
 	t.Helper()
 	var s syscall.Statfs_t
 	must(t, syscall.Statfs(dir, &s))
-	if free := int64(s.Bavail) * s.Bsize; free < bytes {
+	if free := int64(s.Bavail) * int64(s.Bsize); free < bytes {
 		t.Fatalf("this test needs %d MiB of disk for temporary files, and %d MiB are free; set TMPDIR to a place that has them", bytes/mib, free/mib)
 	}
 }
