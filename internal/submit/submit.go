@@ -6,7 +6,6 @@ package submit
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/user"
 	"time"
@@ -115,19 +114,26 @@ func (s *Submitter) message(q *transfer.Request, reply string) []byte {
 	return wire.Marshal(wire.Submit{V: wire.Version, Request: *q, Reply: reply})
 }
 
+// inbox is a subject of this process's own, and what arrives there; answers that
+// nobody waits for are dropped.
+func (s *Submitter) inbox() (subject string, answers <-chan []byte, stop func(), err error) {
+	c := make(chan []byte, 4)
+	subject = s.Conn.NewInbox()
+	stop, err = s.Conn.Subscribe(subject, func(m qmgr.Message) {
+		select {
+		case c <- m.Data:
+		default:
+		}
+	})
+	return subject, c, stop, err
+}
+
 // Submit hands the request over until the source agent has receipted it, and
 // gives the receipt. A refusal is an error with its kind. notice, if not nil,
 // is told why it takes long. When ctx ends first the request stays queued: the
 // error is the context's cause.
 func (s *Submitter) Submit(ctx context.Context, q *transfer.Request, notice func(error)) (*transfer.Progress, error) {
-	inbox := s.Conn.NewInbox()
-	answers := make(chan []byte, 4)
-	stop, err := s.Conn.Subscribe(inbox, func(m qmgr.Message) {
-		select {
-		case answers <- m.Data:
-		default:
-		}
-	})
+	inbox, answers, stop, err := s.inbox()
 	if err != nil {
 		return nil, err
 	}
@@ -270,14 +276,7 @@ func (s *Submitter) Withdraw(ctx context.Context, agent transfer.AgentName, id t
 // Control sends a cancel or another command to an agent and waits for its
 // answer; the command is durable and repeated under the same ID meanwhile.
 func (s *Submitter) Control(ctx context.Context, agent transfer.AgentName, kind wire.Kind, id transfer.ID) (*transfer.Progress, error) {
-	inbox := s.Conn.NewInbox()
-	answers := make(chan []byte, 4)
-	stop, err := s.Conn.Subscribe(inbox, func(m qmgr.Message) {
-		select {
-		case answers <- m.Data:
-		default:
-		}
-	})
+	inbox, answers, stop, err := s.inbox()
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +300,7 @@ func (s *Submitter) Control(ctx context.Context, agent transfer.AgentName, kind 
 			pause = min(2*pause, repeatMost)
 		case <-ctx.Done():
 			t.Stop()
-			return nil, transfer.Errorf(transfer.KindTimeout, "agent %s has not answered; it gets the command when it is there: %w", agent, errors.Join(context.Cause(ctx)))
+			return nil, transfer.Errorf(transfer.KindTimeout, "agent %s has not answered; it gets the command when it is there: %w", agent, context.Cause(ctx))
 		}
 	}
 }

@@ -75,7 +75,6 @@ type Accept struct {
 	Items      int                 `json:"items"` // how many may be begun and undecided, at most transfer.MaxUndecided
 	Resume     transfer.Resume     `json:"resume"`
 	Resolution transfer.Resolution `json:"resolution"`
-	Known      int64               `json:"known,omitempty"` // items of this transfer whose outcome the destination has given already
 }
 
 // Busy answers an Open, or ends the epoch unasked when space runs out.

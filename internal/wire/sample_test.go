@@ -58,7 +58,7 @@ func samples() map[string]*wire.Message {
 			Several: true, Request: open, MaxChunk: 1 << 20}}),
 		"accept": of(wire.Message{Kind: wire.KindAccept, Accept: &wire.Accept{Nonce: 3, Epoch: 7, Dest: "00000000000000bb",
 			Settings: transfer.DefaultSettings(), Lane: transfer.LaneQueue, Credit: 1 << 33, Items: 1024, Resume: sampleResume(),
-			Resolution: transfer.Resolution{Base: "/srv/" + oddName, Into: true}, Known: 2}}),
+			Resolution: transfer.Resolution{Base: "/srv/" + oddName, Into: true}}}),
 		"busy":   of(wire.Message{Kind: wire.KindBusy, Busy: &wire.Busy{Nonce: 3, Epoch: 7, Place: 2, Reason: sampleErr}}),
 		"refuse": of(wire.Message{Kind: wire.KindRefuse, Refuse: &wire.Refuse{Nonce: 3, Error: sampleErr}}),
 		"ack": of(wire.Message{Kind: wire.KindAck, Ack: &wire.Ack{Epoch: 7, Seq: 1 << 50, Credit: 99, Bytes: 98,

@@ -47,9 +47,6 @@ const AskCoordination = "ferry.ask." + Coordination
 // ProgressSubject carries an agent's heartbeats and live figures.
 func ProgressSubject(of transfer.AgentName) string { return "ferry.progress." + of.Token() }
 
-// CoordinationBeat carries coordination's own heartbeat.
-const CoordinationBeat = "ferry.progress." + Coordination
-
 // EventSubject carries audit batches (JetStream).
 func EventSubject(of transfer.AgentName) string { return "ferry.event." + of.Token() }
 
