@@ -20,12 +20,13 @@ PLATFORMS   := linux/amd64 linux/arm64 linux/s390x darwin/arm64 windows/amd64
 FUZZTIME    ?= 10s
 LARGE       ?= full
 CAMPAIGN    ?=
+MUTANT      ?=
 COUNT       ?=
 SEED        ?=
 BENCHED     := $(patsubst %/,./%,$(sort $(dir $(wildcard internal/digest/*_test.go internal/codepage/*_test.go internal/wire/*_test.go))))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race check fmt vet lint vuln vet-cross house test-large test-faults fuzz bench cross install clean
+.PHONY: help build demo test race check fmt vet lint vuln vet-cross house test-large test-faults test-mutants standings fuzz bench cross install clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -83,8 +84,16 @@ house:
 test-large: ## move large files and many files: LARGE=full (default) or short
 	LARGE=$(LARGE) $(GO) test ./test/flow -run TestLarge -count=1 -timeout 2h -v
 
-test-faults: ## crashes, cuts and full disks: CAMPAIGN=NAME COUNT=N SEED=N
-	CAMPAIGN='$(CAMPAIGN)' COUNT='$(COUNT)' SEED='$(SEED)' $(GO) test ./test/faults -count=1 -timeout 2h -v
+test-faults: ## faults on purpose: CAMPAIGN=NAME COUNT=N SEED=N; COUNT=short is the form that .ci/run takes
+	@if [ -n '$(CAMPAIGN)' ] && ! grep -rqE --include='*_test.go' 'Name: +"$(CAMPAIGN)"' test; then \
+		echo "there is no campaign $(CAMPAIGN); docs/reliability.md lists them" >&2; exit 2; fi
+	CAMPAIGN='$(CAMPAIGN)' COUNT='$(COUNT)' SEED='$(SEED)' $(GO) test ./test/faults/... ./test/protocol -run Campaign -p 1 -count=1 -timeout 24h -v
+
+test-mutants: ## planted bugs, each of which a campaign must catch: MUTANT=NAME for one
+	MUTANTS='$(MUTANT)' $(GO) test ./test/mutants -count=1 -timeout 2h -v
+
+standings: ## which campaigns have reached their count on the code as it is
+	@$(GO) run ./test/campaign/standings
 
 fuzz: ## run each fuzz target for FUZZTIME=10s
 	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd internal test | sort | \

@@ -62,7 +62,7 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 		var ans upAnswer
 		data, err := conn.Request(ctx, askUp, nil, time.Second)
 		if transfer.KindOf(err) == transfer.KindUnreachable && (conn.Facts().Reduced != "" || time.Since(begun) > ownAgents) {
-			fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready\n", conn.Facts().ServerName)
+			fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready%s\n", conn.Facts().ServerName, degraded(conn))
 			return nil // a queue manager without agents of its own
 		}
 		missing := ""
@@ -73,7 +73,7 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 				}
 			}
 			if missing == "" {
-				fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready, %s\n", conn.Facts().ServerName, plural(int64(len(ans.Agents)), "agent"))
+				fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready, %s%s\n", conn.Facts().ServerName, plural(int64(len(ans.Agents)), "agent"), degraded(conn))
 				return nil
 			}
 		}
@@ -82,4 +82,12 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+}
+
+// degraded is what is added where a queue manager's store has lost something.
+func degraded(conn *qmgr.Conn) string {
+	if why := conn.Facts().Degraded; why != "" {
+		return "; degraded: " + why
+	}
+	return ""
 }

@@ -29,6 +29,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/clock"
 	"ferry/internal/digest"
+	"ferry/internal/failpoint"
 	"ferry/internal/flow"
 	"ferry/internal/lane/queue"
 	"ferry/internal/ledger"
@@ -198,9 +199,11 @@ func (a *Agent) open() error {
 	if err := a.ledger.DropOrphans(); err != nil {
 		return err
 	}
+	failpoint.Hit("agent.opened")
 	if err := a.recv.Recover(); err != nil {
 		return err
 	}
+	failpoint.Hit("agent.after_recover")
 	return a.recover()
 }
 
@@ -383,7 +386,7 @@ func Sweep(name transfer.AgentName, dir, root string, to Appender, log *slog.Log
 	}
 	return l.View(func(t *ledger.Tx) error {
 		return t.Incomings(func(in *ledger.Incoming) error {
-			if in.State.Final() {
+			if in.State.Final() && !in.Unswept {
 				return nil
 			}
 			dirs, err := t.Dirs(in.Request.ID)

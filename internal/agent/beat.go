@@ -57,6 +57,9 @@ func (a *Agent) beat() *wire.Beat {
 	if b.SourceRun+b.DestRun > 0 {
 		b.Status = wire.AgentActive
 	}
+	if facts.Degraded != "" {
+		b.Status, b.Reason = wire.AgentDegraded, "the queue manager is degraded: "+facts.Degraded
+	}
 	if err := a.ledger.OutboxFull(); err != nil {
 		b.Reason = err.Error()
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
@@ -37,6 +38,7 @@ func (a *Agent) controlled(d qmgr.Delivery) {
 		d.Nak(5 * time.Second)
 		return
 	}
+	failpoint.Hit("control.before_ack")
 	if c.Reply != "" {
 		if err := a.conn.Publish(c.Reply, ans); err != nil {
 			a.log.Debug("an answer could not be sent", "err", err)
@@ -105,6 +107,7 @@ func (a *Agent) cancelTransfer(c *wire.Control) error {
 		if err := o.Cancel(); err != nil {
 			return err
 		}
+		failpoint.Hit("control.after_cancel")
 		return a.sched.cancel(o)
 	}
 	return a.ledger.Update(func(t *ledger.Tx) error {

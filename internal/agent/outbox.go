@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -48,6 +49,7 @@ func (a *Agent) outboxLoop() {
 			if err := a.ledger.Receipted(r.Have); err != nil {
 				a.log.Error("the outbox cannot be cleared", "err", err)
 			}
+			failpoint.Hit("outbox.receipted")
 			next = max(next, r.Have+1)
 			for len(out) > 0 && out[0] <= r.Have+1 {
 				out = out[1:]
@@ -78,6 +80,7 @@ func (a *Agent) outboxLoop() {
 			if !sent {
 				break
 			}
+			failpoint.Hit("outbox.sent")
 			if len(out) == 0 {
 				retry = a.cfg.Clock.Now().Add(pause)
 			}

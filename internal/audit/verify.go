@@ -23,7 +23,9 @@ type Report struct {
 	Problems []Problem `json:"problems,omitempty"` // the first hundred
 }
 
-// A Problem is something that an append and a crash cannot have left.
+// A Problem is something that an append and a crash of the process cannot have
+// left. A power cut can tear the hashes of the last append: until the log is
+// opened for writing again, which mends them, they are problems too.
 type Problem struct {
 	Index int64  `json:"index"` // of the record; -1: not of one record
 	Text  string `json:"text"`

@@ -16,6 +16,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/clock"
+	"ferry/internal/failpoint"
 	"ferry/internal/qmgr"
 	"ferry/internal/status"
 	"ferry/internal/transfer"
@@ -150,6 +151,7 @@ func (s *Service) batch(d qmgr.Delivery) {
 		}
 		return
 	}
+	failpoint.Hit("coordination.appended")
 	receipt, err := audit.EncodeReceipt(r)
 	if err == nil {
 		m := &wire.Message{Kind: wire.KindReceipt, From: audit.Coordination, Receipt: receipt}
@@ -160,6 +162,7 @@ func (s *Service) batch(d qmgr.Delivery) {
 			}
 		}
 	}
+	failpoint.Hit("coordination.before_ack")
 	d.Ack()
 	if err := s.log.Scan(before, func(_ int64, _ []byte, r *audit.Record) error {
 		s.fold(r)

@@ -55,13 +55,18 @@ func (t *Tx) oldCommands(before time.Duration) (old [][]byte, err error) {
 // should it come yet, does not run. The oldest give way.
 func (t *Tx) Entomb(id transfer.ID) error {
 	b := t.tx.Bucket(bTombs)
-	if n := b.Stats().KeyN; n >= MaxTombstones {
-		if k, _ := b.Cursor().First(); k != nil {
+	if b.Get(id[:]) != nil {
+		return nil
+	}
+	if t.l.tombs.Load()+t.made.tombs >= MaxTombstones {
+		if k, _ := b.Cursor().Seek(nil); k != nil {
 			if err := b.Delete(k); err != nil {
 				return err
 			}
+			t.made.tombs--
 		}
 	}
+	t.made.tombs++
 	return putJSON(b, id[:], struct {
 		V int `json:"v"`
 	}{recordVersion})

@@ -29,6 +29,7 @@ type Incoming struct {
 	Started     time.Time           `json:"started"`
 	LastContact time.Time           `json:"last_contact"`
 	EndedAt     time.Duration       `json:"ended_at,omitempty"`
+	Unswept     bool                `json:"unswept,omitempty"` // over, and temporaries may be left
 }
 
 // Deadline is how long the destination waits for the source: twice the
@@ -75,7 +76,7 @@ func (t *Tx) Incoming(id transfer.ID) (*Incoming, error) {
 }
 
 // PutIncoming writes a record. A final one takes with it what was kept for
-// its items.
+// its items; its directories stay while it is unswept.
 func (t *Tx) PutIncoming(in *Incoming) error {
 	in.V = recordVersion
 	id := in.Request.ID
@@ -84,6 +85,9 @@ func (t *Tx) PutIncoming(in *Incoming) error {
 		in.EndedAt = t.Running()
 		if err := dropAll(t.tx.Bucket(bItems), id[:]); err != nil {
 			return err
+		}
+		if in.Unswept {
+			return putJSON(t.tx.Bucket(bIncoming), id[:], in)
 		}
 		if err := dropAll(t.tx.Bucket(bDirs), id[:]); err != nil {
 			return err

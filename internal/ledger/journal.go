@@ -2,14 +2,16 @@ package ledger
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
 	"io"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"sync"
 
+	"ferry/internal/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -42,21 +44,28 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // A Journal is open for appending by the walk and for reading by the sender,
 // at the same time.
 type Journal struct {
-	f *os.File
+	f    File
+	name string // for people
+
+	extent        // what was appended
+	buf    []byte // of it, what is not in the file yet
+	behind bool   // the file may have something behind what was appended
 
 	mu     sync.Mutex
 	wake   chan struct{} // closed and replaced at every change
-	buf    []byte
-	tail   int64  // bytes in the file
-	synced int64  // bytes that are durable and may be read
-	items  uint64 // in the file
-	files  int64
-	bytes  int64
-	shown  Totals
-	ended  bool
-	links  int64
-	last   *transfer.Item
-	arg    int
+	synced extent        // what is durable and may be read
+}
+
+// An extent is how far a journal goes.
+type extent struct {
+	tail  int64 // bytes in the file
+	items uint64
+	files int64
+	bytes int64
+	ended bool
+	links int64
+	last  *transfer.Item
+	arg   int
 }
 
 // Totals are what a walk has found so far.
@@ -71,13 +80,12 @@ func (l *Ledger) journalPath(id transfer.ID) string {
 
 // Journal opens the item journal of a transfer, making it at the first time.
 func (l *Ledger) Journal(id transfer.ID) (*Journal, error) {
-	path := l.journalPath(id)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := l.files.Create(id.String())
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindOf(err), "the item journal cannot be opened: %w", err)
 	}
-	j := &Journal{f: f, wake: make(chan struct{})}
-	if err := errors.Join(j.recover(), syncDirs(filepath.Dir(path))); err != nil {
+	j := &Journal{f: f, name: l.journalPath(id), wake: make(chan struct{})}
+	if err := errors.Join(j.recover(), l.files.Sync()); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -88,32 +96,35 @@ func (l *Ledger) Journal(id transfer.ID) (*Journal, error) {
 // offered from it: the ledger says that the first n are decided.
 func (j *Journal) CheckDamage(n uint64) error {
 	if j.items < n {
-		return transfer.Errorf(transfer.KindInternal, "item journal %s is damaged: it has %d items, and %d are decided", j.f.Name(), j.items, n)
+		return transfer.Errorf(transfer.KindInternal, "item journal %s is damaged: it has %d items, and %d are decided", j.name, j.items, n)
 	}
 	return nil
 }
 
 // DropJournal removes the item journal of a transfer that has ended.
 func (l *Ledger) DropJournal(id transfer.ID) error {
-	err := os.Remove(l.journalPath(id))
-	if errors.Is(err, os.ErrNotExist) {
+	err := l.files.Remove(id.String())
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
 }
 
 // recover reads what is there, cuts off a torn tail and finds the last item.
+// What it has read it writes again before it syncs: a sync that failed, in this
+// run or in one before it, leaves what looks whole and is not durable.
 func (j *Journal) recover() error {
 	begun, err := j.scan()
 	if err != nil {
 		return err
 	}
 	if !begun { // nothing, or a crash while the header was written
-		head := binary.BigEndian.AppendUint32([]byte(journalMagic), journalVersion)
-		if _, err := j.f.WriteAt(head, 0); err != nil {
+		if _, err := j.f.WriteAt(journalHead(), 0); err != nil {
 			return err
 		}
-		j.tail = int64(len(head))
+		j.tail = int64(len(journalHead()))
+	} else if err := j.rewrite(); err != nil {
+		return err
 	}
 	if err := j.f.Truncate(j.tail); err != nil {
 		return err
@@ -121,24 +132,46 @@ func (j *Journal) recover() error {
 	if err := j.f.Sync(); err != nil {
 		return err
 	}
-	j.synced = j.tail
-	j.shown = j.totals()
+	j.synced = j.extent
 	return nil
+}
+
+// rewrite writes the file's bytes over themselves.
+func (j *Journal) rewrite() error {
+	b := make([]byte, min(j.tail, 256<<10))
+	for at := int64(0); at < j.tail; at += int64(len(b)) {
+		b = b[:min(j.tail-at, int64(len(b)))]
+		if _, err := j.f.ReadAt(b, at); err != nil {
+			return err
+		}
+		if _, err := j.f.WriteAt(b, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func journalHead() []byte {
+	return binary.BigEndian.AppendUint32([]byte(journalMagic), journalVersion)
 }
 
 // scan reads the file up to END or the first bad record, and changes nothing in
 // it. begun is false where there is not even a header.
 func (j *Journal) scan() (begun bool, err error) {
 	head := make([]byte, 12)
-	n, err := io.ReadFull(j.f, head)
+	n, err := j.f.ReadAt(head, 0)
 	if n < len(head) {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		if errors.Is(err, io.EOF) {
 			return false, nil
 		}
 		return false, err
 	}
-	if string(head[:8]) != journalMagic || binary.BigEndian.Uint32(head[8:]) != journalVersion {
-		return false, transfer.Errorf(transfer.KindVersion, "item journal %s is of another format", j.f.Name())
+	if !bytes.HasPrefix(journalHead(), bytes.TrimRight(head, "\x00")) {
+		// It is neither a header nor what a crash may leave of one.
+		return false, transfer.Errorf(transfer.KindVersion, "item journal %s is of another format", j.name)
+	}
+	if !bytes.Equal(head, journalHead()) {
+		return false, nil
 	}
 	j.tail = int64(len(head))
 	r := bufio.NewReaderSize(io.NewSectionReader(j.f, j.tail, 1<<62), 256<<10)
@@ -152,7 +185,7 @@ func (j *Journal) scan() (begun bool, err error) {
 		}
 		it, arg, end, links, err := decodeItem(body)
 		if err != nil {
-			return true, transfer.Errorf(transfer.KindInternal, "item journal %s is damaged at byte %d: %w", j.f.Name(), j.tail, err)
+			return true, transfer.Errorf(transfer.KindInternal, "item journal %s is damaged at byte %d: %w", j.name, j.tail, err)
 		}
 		j.tail += int64(8 + len(body))
 		if j.ended = end; end {
@@ -167,37 +200,39 @@ func (j *Journal) scan() (begun bool, err error) {
 // JournalTotals are the figures of a transfer's journal as it is on disk,
 // without opening it for writing.
 func (l *Ledger) JournalTotals(id transfer.ID) (Totals, error) {
-	f, err := os.Open(l.journalPath(id))
-	if errors.Is(err, os.ErrNotExist) {
+	f, err := l.files.Open(id.String())
+	if errors.Is(err, fs.ErrNotExist) {
 		return Totals{}, nil
 	}
 	if err != nil {
 		return Totals{}, err
 	}
 	defer f.Close()
-	j := &Journal{f: f}
+	j := &Journal{f: f, name: l.journalPath(id)}
 	_, err = j.scan()
 	return j.totals(), err
 }
 
-func (j *Journal) count(it transfer.Item, arg int) {
-	j.items++
+func (e *extent) count(it transfer.Item, arg int) {
+	e.items++
 	if it.Type != transfer.ItemDir {
-		j.files++
-		j.bytes += it.Size
+		e.files++
+		e.bytes += it.Size
 	}
-	j.last, j.arg = &it, arg
+	e.last, e.arg = &it, arg
 }
 
-func (j *Journal) totals() Totals {
-	return Totals{int64(j.items), j.files, j.bytes, j.links, j.ended}
+func (e *extent) totals() Totals {
+	return Totals{int64(e.items), e.files, e.bytes, e.links, e.ended}
 }
 
 // Last is where a walk that was interrupted goes on: the last item and the
 // argument that it came from; nil at the start.
 func (j *Journal) Last() (*transfer.Item, int) { return j.last, j.arg }
 
-// Append adds an item; it is not offered to readers until Sync.
+// Append adds an item; it is not offered to readers until Sync. Where Append,
+// Sync or End fails, everything since the last Sync is taken back: Last says
+// where to go on.
 func (j *Journal) Append(arg int, it transfer.Item) error {
 	j.buf = encodeItem(j.buf, arg, it)
 	j.count(it, arg)
@@ -207,14 +242,32 @@ func (j *Journal) Append(arg int, it transfer.Item) error {
 	return nil
 }
 
-func (j *Journal) flush() error {
-	n, err := j.f.WriteAt(j.buf, j.tail)
+// flush writes the buffer behind what is in the file, where nothing is left of
+// what was taken back.
+func (j *Journal) flush() (err error) {
+	if len(j.buf) == 0 {
+		return nil
+	}
+	if j.behind {
+		err = j.f.Truncate(j.tail)
+	}
+	if err == nil {
+		j.behind = false
+		_, err = j.f.WriteAt(j.buf, j.tail)
+	}
 	if err != nil {
+		j.takeBack()
 		return transfer.Errorf(transfer.KindOf(err), "the item journal cannot be written: %w", err)
 	}
-	j.tail += int64(n)
+	j.tail += int64(len(j.buf))
 	j.buf = j.buf[:0]
 	return nil
+}
+
+// takeBack forgets what is not durable. After a failed sync it never will be
+// unless it is written again: another sync finds nothing to do and succeeds.
+func (j *Journal) takeBack() {
+	j.extent, j.buf, j.behind = j.synced, j.buf[:0], true
 }
 
 // Sync makes what was appended durable and offers it to readers.
@@ -222,15 +275,17 @@ func (j *Journal) Sync() error {
 	if err := j.flush(); err != nil {
 		return err
 	}
-	if j.tail == j.synced {
+	if j.tail == j.synced.tail {
 		return nil
 	}
+	failpoint.Hit("journal.before_sync")
 	if err := j.f.Sync(); err != nil {
+		j.takeBack()
 		return transfer.Errorf(transfer.KindOf(err), "the item journal cannot be synced: %w", err)
 	}
+	failpoint.Hit("journal.after_sync")
 	j.mu.Lock()
-	j.synced = j.tail
-	j.shown = j.totals()
+	j.synced = j.extent
 	close(j.wake)
 	j.wake = make(chan struct{})
 	j.mu.Unlock()
@@ -241,11 +296,7 @@ func (j *Journal) Sync() error {
 func (j *Journal) End(links int64) error {
 	body := binary.BigEndian.AppendUint64([]byte{journalEnd}, uint64(links))
 	j.buf = appendRecord(j.buf, body)
-	j.links = links
-	if err := j.flush(); err != nil {
-		return err
-	}
-	j.ended = true
+	j.links, j.ended = links, true
 	return j.Sync()
 }
 
@@ -253,7 +304,7 @@ func (j *Journal) End(links int64) error {
 func (j *Journal) Totals() Totals {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.shown
+	return j.synced.totals()
 }
 
 // Close closes the file.
@@ -277,7 +328,7 @@ func (j *Journal) Cursor() *Cursor {
 // list is over; with a channel, it goes on when that is closed.
 func (c *Cursor) Next() (n uint64, it transfer.Item, more bool, wait <-chan struct{}, err error) {
 	c.j.mu.Lock()
-	synced, wake := c.j.synced, c.j.wake
+	synced, wake := c.j.synced.tail, c.j.wake
 	c.j.mu.Unlock()
 	if c.at >= synced {
 		return 0, it, false, wake, nil
@@ -288,11 +339,11 @@ func (c *Cursor) Next() (n uint64, it transfer.Item, more bool, wait <-chan stru
 	}
 	body, err := readRecord(c.r)
 	if err != nil {
-		return 0, it, false, nil, transfer.Errorf(transfer.KindInternal, "item journal %s cannot be read at byte %d: %w", c.j.f.Name(), c.at, err)
+		return 0, it, false, nil, transfer.Errorf(transfer.KindInternal, "item journal %s cannot be read at byte %d: %w", c.j.name, c.at, err)
 	}
 	it, _, end, _, err := decodeItem(body)
 	if err != nil {
-		return 0, it, false, nil, transfer.Errorf(transfer.KindInternal, "item journal %s is damaged at byte %d: %w", c.j.f.Name(), c.at, err)
+		return 0, it, false, nil, transfer.Errorf(transfer.KindInternal, "item journal %s is damaged at byte %d: %w", c.j.name, c.at, err)
 	}
 	if end {
 		return c.next, it, false, nil, nil
@@ -308,13 +359,13 @@ func (c *Cursor) Count() uint64 { return c.next }
 // DropOrphans removes the journals of transfers that are over, or that the
 // ledger does not know: a crash may leave one behind.
 func (l *Ledger) DropOrphans() error {
-	files, err := os.ReadDir(filepath.Join(l.dir, "items"))
+	names, err := l.files.List()
 	if err != nil {
 		return err
 	}
 	return l.View(func(t *Tx) error {
-		for _, f := range files {
-			id, err := transfer.ParseID(f.Name())
+		for _, name := range names {
+			id, err := transfer.ParseID(name)
 			if err != nil {
 				continue // not ours
 			}
@@ -340,10 +391,19 @@ func appendRecord(b, body []byte) []byte {
 	return append(b, body...)
 }
 
+// tornAt tells the end of a file from a disk that cannot be read, behind which
+// there may be more.
+func tornAt(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errTorn
+	}
+	return err
+}
+
 func readRecord(r io.Reader) ([]byte, error) {
 	var head [8]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, errTorn
+		return nil, tornAt(err)
 	}
 	n := binary.BigEndian.Uint32(head[:])
 	if n == 0 || n > maxJournalItem {
@@ -351,7 +411,7 @@ func readRecord(r io.Reader) ([]byte, error) {
 	}
 	body := make([]byte, n)
 	if _, err := io.ReadFull(r, body); err != nil {
-		return nil, errTorn
+		return nil, tornAt(err)
 	}
 	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(head[4:]) {
 		return nil, errTorn

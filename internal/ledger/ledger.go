@@ -13,10 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
-
 	"ferry/internal/clock"
+	"ferry/internal/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -45,12 +43,18 @@ type Options struct {
 	Reserve int64
 	// OutboxLimit is how many audit records may wait for coordination; default 100,000.
 	OutboxLimit int64
+	// Store and Files take the place of ledger.db and of items/ where they are
+	// given; with both of them there is no reserve unless one is asked for, and
+	// nothing is written into the directory. The ledger closes the store.
+	Store Store
+	Files Files
 }
 
 // A Ledger is open in one process at a time.
 type Ledger struct {
 	dir   string
-	db    *bolt.DB
+	store Store
+	files Files
 	opt   Options
 	ops   chan *op
 	quit  chan struct{}
@@ -61,7 +65,9 @@ type Ledger struct {
 	generation  uint64
 	unclean     bool
 	outbox      atomic.Int64
+	tombs       atomic.Int64
 	low         atomic.Bool
+	doubt       *change // of a transaction that a crash may undo; the writer's
 }
 
 // Open opens the ledger in dir, creating both. It fails with KindAlive when
@@ -76,45 +82,68 @@ func Open(dir string, opt Options) (*Ledger, error) {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	if opt.Reserve == 0 {
-		opt.Reserve = 4 << 20
-	}
 	if opt.OutboxLimit == 0 {
 		opt.OutboxLimit = 100_000
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "items"), 0o700); err != nil {
-		return nil, transfer.Errorf(transfer.KindUnwritable, "the ledger's directory cannot be made: %w", err)
-	}
-	file := filepath.Join(dir, "ledger.db")
-	db, err := bolt.Open(file, 0o600, &bolt.Options{Timeout: opt.Lock, FreelistType: bolt.FreelistMapType, NoFreelistSync: true})
-	switch {
-	case errors.Is(err, berrors.ErrTimeout):
-		return nil, transfer.Errorf(transfer.KindAlive, "the ledger %s is in use by another process", file).
-			WithHint("stop the other agent, or give this one a state directory of its own")
-	case err != nil:
-		return nil, transfer.Errorf(transfer.KindInternal, "the ledger %s cannot be opened: %w", file, err).
-			WithHint("restore it from a copy, or move it away to begin with an empty one: outcomes of running transfers are then unknown")
-	}
-	l := &Ledger{dir: dir, db: db, opt: opt, ops: make(chan *op, 256), quit: make(chan struct{}), ended: make(chan struct{})}
-	if err := l.begin(); err != nil {
-		db.Close()
+	l := &Ledger{dir: dir, store: opt.Store, files: opt.Files, opt: opt, ops: make(chan *op, 256), quit: make(chan struct{}), ended: make(chan struct{})}
+	if err := l.openDir(); err != nil {
 		return nil, err
 	}
-	if err := syncDirs(dir, filepath.Join(dir, "items")); err != nil {
-		db.Close()
+	if err := errors.Join(l.begin(), l.syncDir()); err != nil {
+		l.store.Close()
 		return nil, err
 	}
+	failpoint.Hit("ledger.opened")
 	l.fillReserve()
 	go l.write()
 	return l, nil
 }
 
+// openDir opens what was not given, in the ledger's directory, making it.
+func (l *Ledger) openDir() (err error) {
+	if l.onDisk() {
+		if err := os.MkdirAll(filepath.Join(l.dir, "items"), 0o700); err != nil {
+			return transfer.Errorf(transfer.KindUnwritable, "the ledger's directory cannot be made: %w", err)
+		}
+	} else if l.opt.Reserve == 0 {
+		l.opt.Reserve = -1
+	}
+	if l.opt.Reserve == 0 {
+		l.opt.Reserve = 4 << 20
+	}
+	if l.files == nil {
+		l.files = dirFiles(filepath.Join(l.dir, "items"))
+	}
+	if l.store == nil {
+		l.store, err = openBolt(l.dir, l.opt.Lock)
+	}
+	return err
+}
+
+// onDisk reports whether the ledger has its directory for more than a reserve.
+func (l *Ledger) onDisk() bool { return l.opt.Store == nil || l.opt.Files == nil }
+
+// syncDir makes the names in the ledger's directories durable.
+func (l *Ledger) syncDir() error {
+	if l.onDisk() {
+		if err := syncDirs(l.dir); err != nil {
+			return err
+		}
+	}
+	return l.files.Sync()
+}
+
 // begin makes what is missing, counts the generation up and notes that the
-// ledger is open.
+// ledger is open. The run before may have ended in the middle of a sync, so
+// that there is doubt about its last transaction, too.
 func (l *Ledger) begin() error {
-	return l.db.Update(func(tx *bolt.Tx) error {
+	l.doubt = &change{}
+	if err := l.settle(); err != nil {
+		return err
+	}
+	return l.store.Update(func(tx StoreTx) error {
 		for _, b := range buckets {
-			if _, err := tx.CreateBucketIfNotExists(b); err != nil {
+			if err := tx.Make(b); err != nil {
 				return err
 			}
 		}
@@ -132,7 +161,8 @@ func (l *Ledger) begin() error {
 		l.incarnation = getU64(m, "incarnation")
 		l.generation = getU64(m, "generation") + 1
 		l.unclean = getU64(m, "clean") == 0
-		l.outbox.Store(int64(tx.Bucket(bOutbox).Stats().KeyN))
+		l.outbox.Store(int64(tx.Bucket(bOutbox).Count()))
+		l.tombs.Store(int64(tx.Bucket(bTombs).Count()))
 		return errors.Join(putU64(m, "generation", l.generation), putU64(m, "clean", 0))
 	})
 }
@@ -160,15 +190,16 @@ func (l *Ledger) Close() error {
 		err = l.Update(func(tx *Tx) error { return putU64(tx.tx.Bucket(bMeta), "clean", 1) })
 		close(l.quit)
 		<-l.ended
-		err = errors.Join(err, l.db.Close())
+		err = errors.Join(err, l.store.Close())
 	})
 	return err
 }
 
 // A Tx is one synced transaction. What it is asked to read sees what it wrote.
 type Tx struct {
-	tx *bolt.Tx
-	l  *Ledger
+	tx   StoreTx
+	l    *Ledger
+	made change
 }
 
 type op struct {
@@ -203,7 +234,7 @@ func (l *Ledger) Update(fn func(*Tx) error) error {
 
 // View runs fn in a read-only transaction.
 func (l *Ledger) View(fn func(*Tx) error) error {
-	return l.db.View(func(tx *bolt.Tx) error { return fn(&Tx{tx, l}) })
+	return l.store.View(func(tx StoreTx) error { return fn(&Tx{tx: tx, l: l}) })
 }
 
 // write is the only goroutine that writes. It takes whatever is waiting into
@@ -269,31 +300,84 @@ func (l *Ledger) commit(group []*op) {
 // reserve and tries once more, and nothing new is accepted until there is
 // space again.
 func (l *Ledger) transact(fn func(*Tx) error) error {
-	var added int64
-	refused := false // by fn, in words of ours, not by the disk
-	run := func() error {
-		return l.db.Update(func(tx *bolt.Tx) error {
-			before := tx.Bucket(bOutbox).Sequence()
-			if err := fn(&Tx{tx, l}); err != nil {
-				refused = errors.As(err, new(*transfer.Error))
-				return err
-			}
-			added = int64(tx.Bucket(bOutbox).Sequence() - before)
-			return nil
-		})
-	}
-	err := run()
+	err, refused := l.attempt(fn)
 	if err != nil && !refused && transfer.KindOf(err) == transfer.KindNoSpace {
 		l.dropReserve()
-		err = run()
-	}
-	if err == nil && added > 0 {
-		l.outbox.Add(added)
+		if l.doubt != nil {
+			return l.settle() // it took effect; to run fn again would do it twice
+		}
+		err, _ = l.attempt(fn)
 	}
 	return err
 }
 
-func getU64(b *bolt.Bucket, key string) uint64 {
+// A change is by how much a transaction has changed what is counted.
+type change struct{ outbox, tombs int64 }
+
+func (l *Ledger) count(c change) {
+	l.outbox.Add(c.outbox)
+	l.tombs.Add(c.tombs)
+}
+
+// attempt runs fn in a transaction. refused says that fn refused, in words of
+// ours, and not the disk.
+func (l *Ledger) attempt(fn func(*Tx) error) (err error, refused bool) {
+	if err := l.settle(); err != nil {
+		return err, false
+	}
+	var made change
+	id, content := 0, false
+	err = l.store.Update(func(tx StoreTx) error {
+		t := &Tx{tx: tx, l: l}
+		if err := fn(t); err != nil {
+			refused = errors.As(err, new(*transfer.Error))
+			return err
+		}
+		id, made, content = tx.ID(), t.made, true
+		return nil
+	})
+	switch {
+	case err == nil:
+		l.count(made)
+		return nil, false
+	case !content || l.lastID() < id:
+		return err, refused
+	}
+	// It failed and took effect all the same: the sync behind it failed, so that
+	// this process sees it and a crash may undo it.
+	l.doubt = &made
+	l.opt.Log.Error("the ledger could not be synced; nothing is written until it can be", "dir", l.dir, "err", err)
+	if again := l.settle(); again != nil {
+		return errors.Join(err, again), false
+	}
+	return nil, false
+}
+
+// settle makes a transaction durable about which there is doubt. It takes an
+// empty one: that writes only the root anew, which cannot hurt anything,
+// whereas one with content would overwrite the pages of the state before, to
+// which a crash may still go back.
+func (l *Ledger) settle() error {
+	if l.doubt == nil {
+		return nil
+	}
+	if err := l.store.Update(func(StoreTx) error { return nil }); err != nil {
+		return fmt.Errorf("the ledger cannot be synced: %w", err)
+	}
+	l.count(*l.doubt)
+	l.doubt = nil
+	return nil
+}
+
+// lastID is the number of the last transaction that took effect.
+func (l *Ledger) lastID() (id int) {
+	if err := l.store.View(func(tx StoreTx) error { id = tx.ID(); return nil }); err != nil {
+		return 0
+	}
+	return id
+}
+
+func getU64(b Bucket, key string) uint64 {
 	v := b.Get([]byte(key))
 	if len(v) != 8 {
 		return 0
@@ -301,7 +385,7 @@ func getU64(b *bolt.Bucket, key string) uint64 {
 	return binary.BigEndian.Uint64(v)
 }
 
-func putU64(b *bolt.Bucket, key string, v uint64) error {
+func putU64(b Bucket, key string, v uint64) error {
 	return b.Put([]byte(key), binary.BigEndian.AppendUint64(nil, v))
 }
 
@@ -311,7 +395,7 @@ func itemKey(id transfer.ID, item uint64) []byte {
 
 // getJSON reads a record; found is false where there is none. A record that
 // cannot be read is an error that names it, never skipped.
-func getJSON(b *bolt.Bucket, name string, key []byte, v any) (found bool, err error) {
+func getJSON(b Bucket, name string, key []byte, v any) (found bool, err error) {
 	data := b.Get(key)
 	if data == nil {
 		return false, nil
@@ -322,7 +406,7 @@ func getJSON(b *bolt.Bucket, name string, key []byte, v any) (found bool, err er
 	return true, nil
 }
 
-func putJSON(b *bolt.Bucket, key []byte, v any) error {
+func putJSON(b Bucket, key []byte, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -331,7 +415,7 @@ func putJSON(b *bolt.Bucket, key []byte, v any) error {
 }
 
 // each calls fn for every key that begins with prefix, in order.
-func each(b *bolt.Bucket, prefix []byte, fn func(k, v []byte) error) error {
+func each(b Bucket, prefix []byte, fn func(k, v []byte) error) error {
 	c := b.Cursor()
 	for k, v := c.Seek(prefix); k != nil && hasPrefix(k, prefix); k, v = c.Next() {
 		if err := fn(k, v); err != nil {
@@ -344,7 +428,7 @@ func each(b *bolt.Bucket, prefix []byte, fn func(k, v []byte) error) error {
 func hasPrefix(k, p []byte) bool { return len(k) >= len(p) && string(k[:len(p)]) == string(p) }
 
 // dropAll deletes every key that begins with prefix.
-func dropAll(b *bolt.Bucket, prefix []byte) error {
+func dropAll(b Bucket, prefix []byte) error {
 	c := b.Cursor()
 	for k, _ := c.Seek(prefix); k != nil && hasPrefix(k, prefix); k, _ = c.Seek(prefix) {
 		if err := b.Delete(k); err != nil {

@@ -16,6 +16,7 @@ func (t *Tx) Audit(build func(n uint64) []byte) error {
 	if err != nil {
 		return err
 	}
+	t.made.outbox++
 	return b.Put(binary.BigEndian.AppendUint64(nil, n), build(n))
 }
 
@@ -36,7 +37,7 @@ func (l *Ledger) OutboxFull() error {
 func (l *Ledger) OutboxFrom(n uint64, count, bytes int) (first uint64, records [][]byte, oldest uint64, err error) {
 	err = l.View(func(t *Tx) error {
 		c := t.tx.Bucket(bOutbox).Cursor()
-		if k, _ := c.First(); k != nil {
+		if k, _ := c.Seek(nil); k != nil {
 			oldest = binary.BigEndian.Uint64(k)
 		}
 		size := 0
@@ -57,20 +58,15 @@ func (l *Ledger) OutboxFrom(n uint64, count, bytes int) (first uint64, records [
 
 // Receipted drops the records up to n: coordination has them.
 func (l *Ledger) Receipted(n uint64) error {
-	var gone int64
-	err := l.Update(func(t *Tx) error {
-		gone = 0
-		c := t.tx.Bucket(bOutbox).Cursor()
-		for k, _ := c.First(); k != nil && binary.BigEndian.Uint64(k) <= n; k, _ = c.First() {
-			if err := c.Delete(); err != nil {
+	return l.Update(func(t *Tx) error {
+		b := t.tx.Bucket(bOutbox)
+		c := b.Cursor()
+		for k, _ := c.Seek(nil); k != nil && binary.BigEndian.Uint64(k) <= n; k, _ = c.Seek(nil) {
+			if err := b.Delete(k); err != nil {
 				return err
 			}
-			gone++
+			t.made.outbox--
 		}
 		return nil
 	})
-	if err == nil {
-		l.outbox.Add(-gone)
-	}
-	return err
 }

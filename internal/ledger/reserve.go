@@ -20,7 +20,8 @@ func (l *Ledger) reservePath() string { return filepath.Join(l.dir, "reserve") }
 // fillReserve writes the reserve where it is missing; until that succeeds the
 // ledger is low.
 func (l *Ledger) fillReserve() {
-	if l.opt.Reserve < 0 {
+	if l.opt.Reserve < 0 { // only a transaction can tell whether there is space
+		l.low.Store(false)
 		return
 	}
 	if fi, err := os.Stat(l.reservePath()); err == nil && fi.Size() == l.opt.Reserve {

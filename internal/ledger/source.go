@@ -201,6 +201,9 @@ func (t *Tx) drop(o oldRecords) error {
 		if err := t.tx.Bucket(bIncoming).Delete(id[:]); err != nil {
 			return err
 		}
+		if err := dropAll(t.tx.Bucket(bDirs), id[:]); err != nil {
+			return err
+		}
 	}
 	for _, k := range o.commands {
 		if err := t.tx.Bucket(bCommands).Delete(k); err != nil {

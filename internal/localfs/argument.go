@@ -157,7 +157,7 @@ func (w *walker) sentIn(d *Dir, parts []string) bool {
 		d = c
 	}
 	st, err := d.lstat(parts[len(parts)-1])
-	return err == nil && (st.typ == typeFile || st.typ == typeDir && w.req.Recursive)
+	return err == nil && (st.Type == TypeFile || st.Type == TypeDir && w.req.Recursive)
 }
 
 var errFound = errors.New("found")
@@ -173,7 +173,7 @@ func (w *walker) anySent(a *argument, parts []string, own string) bool {
 	defer top.close()
 	dirs := a.pat[:len(a.pat)-1]
 	look := func(e *entry, _ []string) error {
-		if e.st.typ != typeDir {
+		if e.st.Type != TypeDir {
 			return nil
 		}
 		if path.Join(e.dir.path, e.name) == own {

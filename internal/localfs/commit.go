@@ -48,7 +48,7 @@ func (l *Landing) Commit(ctx context.Context, group []Pending) (done []transfer.
 		c.discard()
 		return nil, &SyncError{c.files(), err}
 	}
-	if intents := c.intents(); len(intents) > 0 {
+	if intents := c.intents(); len(intents) > 0 && !failpoint.Planted("no-committing") {
 		if err := l.cfg.Journal.Committing(intents); err != nil {
 			return nil, fmt.Errorf("the commit of %d items could not be recorded: %w", len(intents), err)
 		}
@@ -129,7 +129,7 @@ func (c *commit) add(p *Pending) {
 func (c *commit) look(w *work) {
 	err := c.l.checkFree(w.dir.Dir, w.place)
 	if err == nil && c.l.cfg.Overwrite {
-		var st stat
+		var st Stat
 		if st, err = w.dir.lstat(w.place.base()); err == nil {
 			id := st.identity()
 			w.in.Replaces = &id
@@ -174,7 +174,7 @@ func (c *commit) again(in transfer.Intent) {
 // the content was right, so the inode decides.
 func (c *commit) standing(w *work) error {
 	st, err := w.dir.lstat(w.place.base())
-	if err == nil && st.ino == w.in.Ino && st.dev == w.in.Dev {
+	if err == nil && st.Ino == w.in.Ino && st.Dev == w.in.Dev {
 		w.named = true
 		return nil
 	}
@@ -266,9 +266,9 @@ func (c *commit) rename(w *work) {
 	}
 	st, serr := w.dir.lstat(w.place.base())
 	switch {
-	case serr == nil && st.ino == w.in.Ino && st.dev == w.in.Dev:
+	case serr == nil && st.Ino == w.in.Ino && st.Dev == w.in.Dev:
 		w.named = true // a network file system may say that it failed
-	case serr == nil && st.typ == typeDir:
+	case serr == nil && st.Type == TypeDir:
 		w.fail(isDirectory(w.in.Outcome.Path))
 	case errors.Is(err, fs.ErrExist):
 		w.fail(nameTaken(w.in.Outcome.Path))
@@ -294,9 +294,10 @@ func refused(err error) bool {
 
 // rename takes the place of an old file only with overwrite. Where the file
 // system cannot promise that, link and unlink can; a crash between the two
-// leaves one file with both names, which Recover knows.
+// leaves one file with both names, which Recover knows. The new name is durable
+// before the old one goes, or a crash could take both.
 func (l *Landing) rename(d *Dir, temp, final string) error {
-	err := l.disk.Rename(d, temp, final, l.cfg.Overwrite)
+	err := l.disk.Rename(d, temp, final, l.cfg.Overwrite || failpoint.Planted("replace-anyway"))
 	if l.cfg.Overwrite || err == nil || !notOffered(err) {
 		return err
 	}
@@ -310,6 +311,11 @@ func (l *Landing) rename(d *Dir, temp, final string) error {
 		return err
 	}
 	failpoint.Hit("commit.after_link")
+	if l.cfg.Durable {
+		if err := l.syncDir(d); err != nil {
+			return err
+		}
+	}
 	if err := l.disk.Unlink(d, temp); err != nil {
 		l.fs.log.Warn("a temporary's second name could not be removed; the end of the transfer tries again", "of", final, "err", err)
 	}

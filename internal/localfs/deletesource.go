@@ -35,7 +35,7 @@ func (f *FS) DeleteSource(p transfer.Path, id transfer.Identity, aside string, m
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer del.fs.disk.Close(file)
 	if err := mark(aside); err != nil {
 		return err
 	}
@@ -54,6 +54,13 @@ func (f *FS) FinishDelete(p transfer.Path, id transfer.Identity, aside string) e
 		return err
 	}
 	defer del.d.close()
+	// A device has the same number only within one boot, and what this is about
+	// has not left its directory. The rest of an identity is enough there.
+	st, err := del.d.stat()
+	if err != nil {
+		return del.failed(err)
+	}
+	del.id.Dev = st.Dev
 	return del.finish()
 }
 
@@ -94,33 +101,36 @@ func (del *deletion) changed() error {
 }
 
 // check opens the source and compares its whole identity.
-func (del *deletion) check() (*os.File, error) {
+func (del *deletion) check() (File, error) {
 	file, err := del.fs.disk.Open(del.d, del.name, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, sourceError(del.path, err)
 	}
 	if err := del.compare(file); err != nil {
-		file.Close()
+		del.fs.disk.Close(file)
 		return nil, err
 	}
 	return file, nil
 }
 
-func (del *deletion) compare(file *os.File) error {
-	st, err := fstat(file)
+func (del *deletion) compare(file File) error {
+	st, err := del.fs.disk.Stat(file)
 	if err != nil {
 		return sourceError(del.path, err)
 	}
-	if st.typ != typeFile || st.identity() != del.id {
+	if st.Type != TypeFile || st.identity() != del.id {
 		return del.changed()
 	}
 	return nil
 }
 
 // run moves the source aside and removes it there.
-func (del *deletion) run(file *os.File) error {
+func (del *deletion) run(file File) error {
 	if err := del.compare(file); err != nil {
 		return err
+	}
+	if failpoint.Planted("unlink-by-name") {
+		return errors.Join(del.fs.disk.Unlink(del.d, del.name), del.sync())
 	}
 	if err := del.putAside(); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -157,7 +167,7 @@ func (del *deletion) settle() error {
 	if err != nil {
 		return del.failed(err)
 	}
-	if st.typ != typeFile || !st.identity().SameFile(del.id) {
+	if st.Type != TypeFile || !st.identity().SameFile(del.id) {
 		return del.giveBack(&st)
 	}
 	if err := del.fs.disk.Unlink(del.d, del.aside); err != nil {
@@ -174,16 +184,16 @@ func (del *deletion) sync() error {
 	return nil
 }
 
-func (del *deletion) giveBack(st *stat) error {
+func (del *deletion) giveBack(st *Stat) error {
 	err := del.fs.disk.Rename(del.d, del.aside, del.name, false)
 	if err != nil && notOffered(err) {
 		if err = del.fs.disk.Link(del.d, del.aside, del.name); err == nil {
-			err = del.fs.disk.Unlink(del.d, del.aside)
+			err = del.dropAside()
 		}
 	}
 	if errors.Is(err, fs.ErrExist) {
-		if now, lerr := del.d.lstat(del.name); lerr == nil && now.ino == st.ino && now.dev == st.dev {
-			err = del.fs.disk.Unlink(del.d, del.aside) // a second name, of a link that a crash cut short
+		if now, lerr := del.d.lstat(del.name); lerr == nil && now.Ino == st.Ino && now.Dev == st.Dev {
+			err = del.dropAside() // a second name, of a link that a crash cut short
 		}
 	}
 	if err != nil {
@@ -194,6 +204,15 @@ func (del *deletion) giveBack(st *stat) error {
 		return err
 	}
 	return del.changed()
+}
+
+// dropAside removes the name aside of a file that has its own name again, once
+// that is durable: otherwise a crash could take both.
+func (del *deletion) dropAside() error {
+	if err := del.sync(); err != nil {
+		return err
+	}
+	return del.fs.disk.Unlink(del.d, del.aside)
 }
 
 // finish decides every state in which a crash can leave a deletion.
@@ -211,14 +230,14 @@ func (del *deletion) finish() error {
 		return del.sync() // it was unlinked; only that may be lost yet
 	case err != nil:
 		return del.failed(err)
-	case st.typ == typeFile && st.identity() == del.id:
+	case st.Type == TypeFile && st.identity() == del.id:
 		file, err := del.check() // the crash came before the rename
 		if err != nil {
 			return err
 		}
-		defer file.Close()
+		defer del.fs.disk.Close(file)
 		return del.run(file)
-	case st.dev == del.id.Dev && st.ino == del.id.Ino:
+	case st.Dev == del.id.Dev && st.Ino == del.id.Ino:
 		return del.changed()
 	}
 	return del.sync() // the source is gone and the name is another file's

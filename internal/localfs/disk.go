@@ -1,17 +1,44 @@
 package localfs
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
+	"syscall"
 )
 
-// A Disk is the operating system as this package uses it: every call that
-// writes, makes durable or names something. It is the seam through which a test
-// makes I/O fail. Calls on a directory take one component, never a path, and do
-// not follow links.
+// A Disk is the operating system as this package uses it: there is no other way
+// from here to a file. It is the seam through which a test makes I/O fail, or
+// puts a whole file system of its own in place of the host's. Calls on a
+// directory take one component, never a path, and do not follow links. Paths
+// have '/' as separator.
 type Disk interface {
+	// Resolve gives a path of the host with its links resolved.
+	Resolve(path string) (string, error)
+	// OpenRoot opens a directory of the host, from which OpenBeneath starts;
+	// ENOTDIR where it is none.
+	OpenRoot(path string) (Root, error)
+	CloseRoot(r Root) error
+	// OpenBeneath opens a directory beneath a root. Links are followed as long
+	// as they stay there; otherwise, and where that cannot be known because a
+	// link is absolute, the error is ErrEscapes.
+	OpenBeneath(r Root, rel string) (Handle, error)
+	// Child opens a directory in a directory.
+	Child(d *Dir, name string) (Handle, error)
+	CloseDir(d *Dir) error
+	// Where is the path at which a directory lies now, links resolved.
+	Where(d *Dir) (string, error)
+	StatDir(d *Dir) (Stat, error)
+	Lstat(d *Dir, name string) (Stat, error)
+	// Names reads up to n names, and gives io.EOF where there are no more; n < 0
+	// reads them all, from the beginning.
+	Names(d *Dir, n int) ([]string, error)
+	// Free is the space that is left to this process's user.
+	Free(d *Dir) (int64, error)
+
 	// Open opens a file in a directory, never through a link and never waiting
 	// for the other end of a FIFO.
-	Open(d *Dir, name string, flag int, perm os.FileMode) (*os.File, error)
+	Open(d *Dir, name string, flag int, perm os.FileMode) (File, error)
 	Mkdir(d *Dir, name string) error
 	// Rename without replace fails with EEXIST where the new name exists, and
 	// with EINVAL, ENOSYS or ENOTSUP where the file system cannot promise that.
@@ -21,62 +48,140 @@ type Disk interface {
 	// SyncDir makes the names in a directory durable.
 	SyncDir(d *Dir) error
 
-	Write(f *os.File, b []byte, off int64) (int, error)
-	Truncate(f *os.File, size int64) error
+	Stat(f File) (Stat, error)
+	ReadAt(f File, b []byte, off int64) (int, error)
+	Write(f File, b []byte, off int64) (int, error)
+	Truncate(f File, size int64) error
 	// Allocate reserves space up to size without changing the file's size.
-	Allocate(f *os.File, size int64) error
+	Allocate(f File, size int64) error
 	// Punch gives back what is reserved between off and end.
-	Punch(f *os.File, off, end int64) error
+	Punch(f File, off, end int64) error
 	// SetMeta sets permission bits and modification time of an open file that
 	// has the given name in d; of d itself where f is nil.
-	SetMeta(d *Dir, name string, f *os.File, mode uint32, mtime int64) error
+	SetMeta(d *Dir, name string, f File, mode uint32, mtime int64) error
 	// StartSync begins to write a file's data back; it promises nothing.
-	StartSync(f *os.File)
+	StartSync(f File)
 	// SyncData makes a file's data and size durable, Sync its times and mode too.
-	SyncData(f *os.File) error
-	Sync(f *os.File) error
-	Close(f *os.File) error
+	SyncData(f File) error
+	Sync(f File) error
+	Close(f File) error
 }
+
+// ErrEscapes says that a path leaves its root, or may.
+var ErrEscapes = errors.New("the path leads out of its root")
+
+// A File is an open file. What else it is only the Disk knows that opened it.
+type File interface {
+	Name() string // the path under which it was opened
+}
+
+// A Root is the top of a tree that is open, as its Disk knows it.
+type Root interface{ Name() string }
+
+// A Handle is an open directory as its Disk knows it.
+type Handle any
+
+// A Dir is an open directory beneath a root.
+type Dir struct {
+	disk   Disk
+	handle Handle
+	path   string // as it was addressed: absolute
+	real   string // where it lies, links resolved
+}
+
+// NewDir is a directory that a Disk has opened, addressed by a path and lying
+// at a real one.
+func NewDir(disk Disk, h Handle, path, real string) *Dir { return &Dir{disk, h, path, real} }
+
+// Path is the directory's absolute path as it was addressed.
+func (d *Dir) Path() string { return d.path }
+
+// Handle is what the Disk gave when it opened the directory.
+func (d *Dir) Handle() Handle { return d.handle }
+
+func (d *Dir) close() error                    { return d.disk.CloseDir(d) }
+func (d *Dir) lstat(name string) (Stat, error) { return d.disk.Lstat(d, name) }
+func (d *Dir) stat() (Stat, error)             { return d.disk.StatDir(d) }
+func (d *Dir) names(n int) ([]string, error)   { return d.disk.Names(d, n) }
+func (d *Dir) free() (int64, error)            { return d.disk.Free(d) }
+
+// child opens a directory in this one; a link is not followed.
+func (d *Dir) child(name, path, real string) (*Dir, error) {
+	h, err := d.disk.Child(d, name)
+	if err != nil {
+		return nil, err
+	}
+	return NewDir(d.disk, h, path, real), nil
+}
+
+// A FileType is a kind of file, as far as this package tells them apart.
+type FileType uint8
+
+// The types of files; TypeOther is a device, socket or pipe.
+const (
+	TypeOther FileType = iota
+	TypeFile
+	TypeDir
+	TypeLink
+)
+
+// A Stat is what is read of a file's inode.
+type Stat struct {
+	Type      FileType
+	Mode      uint32 // permission bits
+	Dev, Ino  uint64
+	Nlink     uint64
+	UID       uint32
+	Size      int64
+	Mtime     int64 // nanoseconds since 1970, as Ctime
+	Ctime     int64
+	Allocated int64
+}
+
+// A fileReader reads an open file as an io.ReaderAt.
+type fileReader struct {
+	disk Disk
+	f    File
+}
+
+func (r fileReader) ReadAt(b []byte, off int64) (int, error) { return r.disk.ReadAt(r.f, b, off) }
 
 // RealDisk is the host's own.
 func RealDisk() Disk { return realDisk{} }
 
 type realDisk struct{}
 
-func (realDisk) Write(f *os.File, b []byte, off int64) (int, error) { return f.WriteAt(b, off) }
-func (realDisk) Truncate(f *os.File, size int64) error              { return f.Truncate(size) }
-func (realDisk) Sync(f *os.File) error                              { return f.Sync() }
-func (realDisk) Close(f *os.File) error                             { return f.Close() }
-
-// A Dir is an open directory beneath a root.
-type Dir struct {
-	handle
-	path string // as it was addressed: absolute, '/' as separator
-	real string // where it lies, links resolved
+func (realDisk) Resolve(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(filepath.FromSlash(path))
+	return filepath.ToSlash(real), err
 }
 
-// Path is the directory's absolute path as it was addressed.
-func (d *Dir) Path() string { return d.path }
-
-// A kind of file, as far as this package tells them apart.
-type fileType uint8
-
-const (
-	typeOther fileType = iota
-	typeFile
-	typeDir
-	typeLink
-)
-
-// A stat is what is read of a file's inode.
-type stat struct {
-	typ       fileType
-	mode      uint32 // permission bits
-	dev, ino  uint64
-	nlink     uint64
-	uid       uint32
-	size      int64
-	mtime     int64
-	ctime     int64
-	allocated int64
+func (realDisk) OpenRoot(path string) (Root, error) {
+	path = filepath.FromSlash(path)
+	fi, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !fi.IsDir() {
+		return nil, &os.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
+	}
+	r, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
 }
+
+func (realDisk) CloseRoot(r Root) error { return r.(*os.Root).Close() }
+
+// escapes tells os.Root's own refusals from errors of the operating system.
+func escapes(err error) bool {
+	var errno syscall.Errno
+	return err != nil && !errors.As(err, &errno) && !errors.Is(err, os.ErrClosed)
+}
+
+func (realDisk) ReadAt(f File, b []byte, off int64) (int, error) { return f.(*os.File).ReadAt(b, off) }
+func (realDisk) Write(f File, b []byte, off int64) (int, error)  { return f.(*os.File).WriteAt(b, off) }
+func (realDisk) Truncate(f File, size int64) error               { return f.(*os.File).Truncate(size) }
+func (realDisk) Sync(f File) error                               { return f.(*os.File).Sync() }
+func (realDisk) Close(f File) error                              { return f.(*os.File).Close() }

@@ -1,12 +1,15 @@
 package localfs
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"ferry/internal/failpoint"
 )
 
 // Limits names the primitives that this platform lacks; on Linux there are
@@ -22,77 +25,82 @@ func BootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// A handle is a directory's descriptor; calls on it are the *at calls.
-type handle struct{ f *os.File }
+// A Handle is a directory's *os.File here; calls on it are the *at calls.
+func dirFD(d *Dir) int { return fileFD(d.handle.(*os.File)) }
 
-func newHandle(root *os.Root, rel string) (handle, error) {
-	f, err := root.OpenFile(rel, os.O_RDONLY|unix.O_DIRECTORY, 0)
-	return handle{f}, err
-}
+func fileFD(f File) int { return int(f.(*os.File).Fd()) }
 
-// child opens a directory in this one; a link is not followed.
-func (h handle) child(name string) (handle, error) {
-	fd, err := openat(h.fd(), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+func (realDisk) OpenBeneath(r Root, rel string) (Handle, error) {
+	f, err := r.(*os.Root).OpenFile(rel, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
-		return handle{}, &os.PathError{Op: "openat", Path: name, Err: err}
+		if escapes(err) {
+			err = errors.Join(ErrEscapes, err)
+		}
+		return nil, err
 	}
-	return handle{os.NewFile(uintptr(fd), name)}, nil
+	return f, nil
 }
 
-func (h handle) fd() int      { return int(h.f.Fd()) }
-func (h handle) close() error { return h.f.Close() }
+func (realDisk) Child(d *Dir, name string) (Handle, error) {
+	fd, err := openat(dirFD(d), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "openat", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
 
-func (h handle) lstat(name string) (stat, error) {
+func (realDisk) CloseDir(d *Dir) error { return d.handle.(*os.File).Close() }
+
+func (realDisk) Lstat(d *Dir, name string) (Stat, error) {
 	var st unix.Stat_t
-	if err := retry(func() error { return unix.Fstatat(h.fd(), name, &st, unix.AT_SYMLINK_NOFOLLOW) }); err != nil {
-		return stat{}, &os.PathError{Op: "lstat", Path: name, Err: err}
+	if err := retry(func() error { return unix.Fstatat(dirFD(d), name, &st, unix.AT_SYMLINK_NOFOLLOW) }); err != nil {
+		return Stat{}, &os.PathError{Op: "lstat", Path: name, Err: err}
 	}
 	return toStat(&st), nil
 }
 
-func (h handle) stat() (stat, error) { return fstat(h.f) }
+func (disk realDisk) StatDir(d *Dir) (Stat, error) { return disk.Stat(d.handle.(*os.File)) }
 
-// names reads up to n names; n < 0 reads them all, from the beginning.
-func (h handle) names(n int) ([]string, error) {
+func (realDisk) Names(d *Dir, n int) ([]string, error) {
+	f := d.handle.(*os.File)
 	if n < 0 {
-		if _, err := h.f.Seek(0, 0); err != nil {
+		if _, err := f.Seek(0, 0); err != nil {
 			return nil, err
 		}
 	}
-	return h.f.Readdirnames(n)
+	return f.Readdirnames(n)
 }
 
-// realPath is where the directory lies now.
-func (h handle) realPath() (string, error) {
-	return os.Readlink("/proc/self/fd/" + strconv.Itoa(h.fd()))
+func (realDisk) Where(d *Dir) (string, error) {
+	return os.Readlink("/proc/self/fd/" + strconv.Itoa(dirFD(d)))
 }
 
-func (h handle) free() (int64, error) {
+func (realDisk) Free(d *Dir) (int64, error) {
 	var st unix.Statfs_t
-	if err := retry(func() error { return unix.Fstatfs(h.fd(), &st) }); err != nil {
+	if err := retry(func() error { return unix.Fstatfs(dirFD(d), &st) }); err != nil {
 		return 0, err
 	}
 	return int64(st.Bavail) * int64(st.Bsize), nil
 }
 
-func fstat(f *os.File) (stat, error) {
+func (realDisk) Stat(f File) (Stat, error) {
 	var st unix.Stat_t
-	if err := retry(func() error { return unix.Fstat(int(f.Fd()), &st) }); err != nil {
-		return stat{}, &os.PathError{Op: "fstat", Path: f.Name(), Err: err}
+	if err := retry(func() error { return unix.Fstat(fileFD(f), &st) }); err != nil {
+		return Stat{}, &os.PathError{Op: "fstat", Path: f.Name(), Err: err}
 	}
 	return toStat(&st), nil
 }
 
-func toStat(st *unix.Stat_t) stat {
-	s := stat{mode: uint32(st.Mode) & 0o777, dev: uint64(st.Dev), ino: st.Ino, nlink: uint64(st.Nlink), uid: st.Uid,
-		size: st.Size, mtime: unix.TimespecToNsec(st.Mtim), ctime: unix.TimespecToNsec(st.Ctim), allocated: int64(st.Blocks) * 512}
+func toStat(st *unix.Stat_t) Stat {
+	s := Stat{Mode: uint32(st.Mode) & 0o777, Dev: uint64(st.Dev), Ino: st.Ino, Nlink: uint64(st.Nlink), UID: st.Uid,
+		Size: st.Size, Mtime: unix.TimespecToNsec(st.Mtim), Ctime: unix.TimespecToNsec(st.Ctim), Allocated: int64(st.Blocks) * 512}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
-		s.typ = typeFile
+		s.Type = TypeFile
 	case unix.S_IFDIR:
-		s.typ = typeDir
+		s.Type = TypeDir
 	case unix.S_IFLNK:
-		s.typ = typeLink
+		s.Type = TypeLink
 	}
 	return s
 }
@@ -114,8 +122,11 @@ func openat(dir int, name string, flag int, perm uint32) (fd int, err error) {
 	return fd, err
 }
 
-func (realDisk) Open(d *Dir, name string, flag int, perm os.FileMode) (*os.File, error) {
-	fd, err := openat(d.fd(), name, flag|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, uint32(perm))
+func (realDisk) Open(d *Dir, name string, flag int, perm os.FileMode) (File, error) {
+	if !failpoint.Planted("temporary-through-link") {
+		flag |= unix.O_NOFOLLOW
+	}
+	fd, err := openat(dirFD(d), name, flag|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, uint32(perm))
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: d.path + "/" + name, Err: err}
 	}
@@ -124,7 +135,7 @@ func (realDisk) Open(d *Dir, name string, flag int, perm os.FileMode) (*os.File,
 }
 
 func (realDisk) Mkdir(d *Dir, name string) error {
-	return retry(func() error { return unix.Mkdirat(d.fd(), name, 0o777) })
+	return retry(func() error { return unix.Mkdirat(dirFD(d), name, 0o777) })
 }
 
 func (realDisk) Rename(d *Dir, from, to string, replace bool) error {
@@ -132,34 +143,34 @@ func (realDisk) Rename(d *Dir, from, to string, replace bool) error {
 	if !replace {
 		flags = unix.RENAME_NOREPLACE
 	}
-	return retry(func() error { return unix.Renameat2(d.fd(), from, d.fd(), to, flags) })
+	return retry(func() error { return unix.Renameat2(dirFD(d), from, dirFD(d), to, flags) })
 }
 
 func (realDisk) Link(d *Dir, from, to string) error {
-	return retry(func() error { return unix.Linkat(d.fd(), from, d.fd(), to, 0) })
+	return retry(func() error { return unix.Linkat(dirFD(d), from, dirFD(d), to, 0) })
 }
 
 func (realDisk) Unlink(d *Dir, name string) error {
-	return retry(func() error { return unix.Unlinkat(d.fd(), name, 0) })
+	return retry(func() error { return unix.Unlinkat(dirFD(d), name, 0) })
 }
 
-func (realDisk) SyncDir(d *Dir) error { return d.f.Sync() }
+func (realDisk) SyncDir(d *Dir) error { return d.handle.(*os.File).Sync() }
 
-func (realDisk) Allocate(f *os.File, size int64) error {
-	return retry(func() error { return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size) })
+func (realDisk) Allocate(f File, size int64) error {
+	return retry(func() error { return unix.Fallocate(fileFD(f), unix.FALLOC_FL_KEEP_SIZE, 0, size) })
 }
 
-func (realDisk) Punch(f *os.File, off, end int64) error {
+func (realDisk) Punch(f File, off, end int64) error {
 	return retry(func() error {
-		return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE|unix.FALLOC_FL_PUNCH_HOLE, off, end-off)
+		return unix.Fallocate(fileFD(f), unix.FALLOC_FL_KEEP_SIZE|unix.FALLOC_FL_PUNCH_HOLE, off, end-off)
 	})
 }
 
-func (realDisk) SetMeta(d *Dir, _ string, f *os.File, mode uint32, mtime int64) error {
+func (realDisk) SetMeta(d *Dir, _ string, f File, mode uint32, mtime int64) error {
 	if f == nil {
-		f = d.f
+		f = d.handle.(*os.File)
 	}
-	fd := int(f.Fd())
+	fd := fileFD(f)
 	// Both are tried: a file system that has no modes may still have times.
 	err := retry(func() error { return unix.Fchmod(fd, mode&0o777) })
 	ts := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(mtime)}
@@ -177,13 +188,13 @@ func (realDisk) SetMeta(d *Dir, _ string, f *os.File, mode uint32, mtime int64) 
 	return err
 }
 
-func (realDisk) StartSync(f *os.File) {
-	unix.SyncFileRange(int(f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WRITE)
+func (realDisk) StartSync(f File) {
+	unix.SyncFileRange(fileFD(f), 0, 0, unix.SYNC_FILE_RANGE_WRITE)
 }
 
-func (realDisk) SyncData(f *os.File) error {
-	return retry(func() error { return unix.Fdatasync(int(f.Fd())) })
+func (realDisk) SyncData(f File) error {
+	return retry(func() error { return unix.Fdatasync(fileFD(f)) })
 }
 
 // mine reports whether a temporary can be one that this process's user made.
-func (s *stat) mine() bool { return s.uid == uint32(os.Geteuid()) && s.mode&0o077 == 0 }
+func (s *Stat) mine() bool { return s.UID == uint32(os.Geteuid()) }

@@ -3,6 +3,7 @@
 package localfs
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -24,99 +25,126 @@ type handle struct {
 	r *os.Root
 }
 
-func newHandle(root *os.Root, rel string) (handle, error) {
+func handleOf(d *Dir) *handle { return d.handle.(*handle) }
+
+func newHandle(root *os.Root, rel string) (*handle, error) {
 	// Beneath the outer root first; the inner root then holds the directory.
 	r, err := root.OpenRoot(rel)
 	if err != nil {
-		return handle{}, err
+		return nil, err
 	}
 	f, err := r.Open(".")
 	if err != nil {
 		r.Close()
-		return handle{}, err
+		return nil, err
 	}
-	return handle{f, r}, nil
+	return &handle{f, r}, nil
 }
 
-// child opens a directory in this one; a link is not followed.
-func (h handle) child(name string) (handle, error) {
-	before, err := h.r.Lstat(name)
-	if err != nil {
-		return handle{}, err
-	}
-	if !before.IsDir() {
-		return handle{}, &os.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
-	}
-	c, err := newHandle(h.r, name)
-	if err != nil {
-		return handle{}, err
-	}
-	if after, err := c.f.Stat(); err != nil || !os.SameFile(before, after) {
-		c.close()
-		return handle{}, &os.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
-	}
-	return c, nil
-}
-
-func (h handle) close() error {
+func (h *handle) close() error {
 	h.r.Close()
 	return h.f.Close()
 }
 
-func (h handle) lstat(name string) (stat, error) {
-	fi, err := h.r.Lstat(name)
+func (realDisk) OpenBeneath(r Root, rel string) (Handle, error) {
+	h, err := newHandle(r.(*os.Root), filepath.FromSlash(rel))
 	if err != nil {
-		return stat{}, err
+		if escapes(err) {
+			err = errors.Join(ErrEscapes, err)
+		}
+		return nil, err
 	}
-	return toStat(fi, func() (*os.File, error) { return h.r.Open(name) }, true)
+	return h, nil
 }
 
-func (h handle) stat() (stat, error) { return fstat(h.f) }
+func (realDisk) Child(d *Dir, name string) (Handle, error) {
+	h := handleOf(d)
+	before, err := h.r.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !before.IsDir() {
+		return nil, &os.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
+	}
+	c, err := newHandle(h.r, name)
+	if err != nil {
+		return nil, err
+	}
+	if after, err := c.f.Stat(); err != nil || !os.SameFile(before, after) {
+		c.close()
+		return nil, &os.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
+	}
+	return c, nil
+}
 
-func (h handle) names(n int) ([]string, error) {
+func (realDisk) CloseDir(d *Dir) error { return handleOf(d).close() }
+
+func (realDisk) Lstat(d *Dir, name string) (Stat, error) {
+	r := handleOf(d).r
+	fi, err := r.Lstat(name)
+	if err != nil {
+		return Stat{}, err
+	}
+	return toStat(fi, func() (*os.File, error) { return r.Open(name) }, true)
+}
+
+func (disk realDisk) StatDir(d *Dir) (Stat, error) { return disk.Stat(handleOf(d).f) }
+
+func (realDisk) Names(d *Dir, n int) ([]string, error) {
+	f := handleOf(d).f
 	if n < 0 {
-		if _, err := h.f.Seek(0, 0); err != nil {
+		if _, err := f.Seek(0, 0); err != nil {
 			return nil, err
 		}
 	}
-	return h.f.Readdirnames(n)
+	return f.Readdirnames(n)
 }
 
-func (h handle) realPath() (string, error) { return filepath.EvalSymlinks(h.f.Name()) }
+func (realDisk) Where(d *Dir) (string, error) {
+	real, err := filepath.EvalSymlinks(handleOf(d).f.Name())
+	return filepath.ToSlash(real), err
+}
 
-func fstat(f *os.File) (stat, error) {
-	fi, err := f.Stat()
+func (realDisk) Free(d *Dir) (int64, error) { return free(handleOf(d).f) }
+
+func (realDisk) Stat(f File) (Stat, error) {
+	file := f.(*os.File)
+	fi, err := file.Stat()
 	if err != nil {
-		return stat{}, err
+		return Stat{}, err
 	}
-	return toStat(fi, func() (*os.File, error) { return f, nil }, false)
+	return toStat(fi, func() (*os.File, error) { return file, nil }, false)
 }
 
-func typeOf(m os.FileMode) fileType {
+func typeOf(m os.FileMode) FileType {
 	switch {
 	case m.IsRegular():
-		return typeFile
+		return TypeFile
 	case m.IsDir():
-		return typeDir
+		return TypeDir
 	case m&os.ModeSymlink != 0:
-		return typeLink
+		return TypeLink
 	}
-	return typeOther
+	return TypeOther
 }
 
-func (realDisk) Open(d *Dir, name string, flag int, perm os.FileMode) (*os.File, error) {
+func (realDisk) Open(d *Dir, name string, flag int, perm os.FileMode) (File, error) {
+	r := handleOf(d).r
 	// os.Root would follow a link that stays beneath it, and would wait on a
 	// FIFO; look first, and look again at what was opened.
-	fi, err := d.r.Lstat(name)
-	if err == nil && typeOf(fi.Mode()) == typeLink {
+	fi, err := r.Lstat(name)
+	if err == nil && typeOf(fi.Mode()) == TypeLink {
 		return nil, &os.PathError{Op: "open", Path: name, Err: syscall.ELOOP}
 	}
-	if err == nil && typeOf(fi.Mode()) == typeOther {
+	if err == nil && typeOf(fi.Mode()) == TypeOther {
 		return nil, &os.PathError{Op: "open", Path: name, Err: syscall.ENXIO}
 	}
-	f, oerr := d.r.OpenFile(name, flag, perm)
-	if oerr != nil || err != nil {
-		return f, oerr
+	f, oerr := r.OpenFile(name, flag, perm)
+	if oerr != nil {
+		return nil, oerr
+	}
+	if err != nil {
+		return f, nil
 	}
 	if now, err := f.Stat(); err != nil || !os.SameFile(fi, now) {
 		f.Close()
@@ -125,29 +153,30 @@ func (realDisk) Open(d *Dir, name string, flag int, perm os.FileMode) (*os.File,
 	return f, nil
 }
 
-func (realDisk) Mkdir(d *Dir, name string) error { return d.r.Mkdir(name, 0o777) }
+func (realDisk) Mkdir(d *Dir, name string) error { return handleOf(d).r.Mkdir(name, 0o777) }
 
 func (realDisk) Rename(d *Dir, from, to string, replace bool) error {
 	if !replace {
 		return syscall.EINVAL
 	}
-	return d.r.Rename(from, to)
+	return handleOf(d).r.Rename(from, to)
 }
 
-func (realDisk) Link(d *Dir, from, to string) error { return d.r.Link(from, to) }
-func (realDisk) Unlink(d *Dir, name string) error   { return d.r.Remove(name) }
-func (realDisk) Allocate(*os.File, int64) error     { return syscall.ENOSYS }
-func (realDisk) Punch(*os.File, int64, int64) error { return syscall.ENOSYS }
-func (realDisk) StartSync(*os.File)                 {}
-func (realDisk) SyncData(f *os.File) error          { return f.Sync() }
+func (realDisk) Link(d *Dir, from, to string) error { return handleOf(d).r.Link(from, to) }
+func (realDisk) Unlink(d *Dir, name string) error   { return handleOf(d).r.Remove(name) }
+func (realDisk) Allocate(File, int64) error         { return syscall.ENOSYS }
+func (realDisk) Punch(File, int64, int64) error     { return syscall.ENOSYS }
+func (realDisk) StartSync(File)                     {}
+func (realDisk) SyncData(f File) error              { return f.(*os.File).Sync() }
 func (realDisk) SyncDir(d *Dir) error               { return syncDir(d) }
 
-func (realDisk) SetMeta(d *Dir, name string, f *os.File, mode uint32, mtime int64) error {
+func (realDisk) SetMeta(d *Dir, name string, f File, mode uint32, mtime int64) error {
 	if f == nil {
 		name = "."
 	}
-	err := d.r.Chmod(name, os.FileMode(mode&0o777))
-	if terr := d.r.Chtimes(name, time.Time{}, time.Unix(0, mtime)); err == nil {
+	r := handleOf(d).r
+	err := r.Chmod(name, os.FileMode(mode&0o777))
+	if terr := r.Chtimes(name, time.Time{}, time.Unix(0, mtime)); err == nil {
 		err = terr
 	}
 	return err

@@ -17,10 +17,10 @@ var platformLimits = []string{
 func BootID() string { return "" }
 
 // toStat asks the file itself: names alone do not give its identity here.
-func toStat(fi os.FileInfo, open func() (*os.File, error), close bool) (stat, error) {
-	s := stat{typ: typeOf(fi.Mode()), mode: uint32(fi.Mode().Perm()), size: fi.Size(), mtime: fi.ModTime().UnixNano(),
-		nlink: 1, allocated: fi.Size()}
-	if s.typ != typeFile && s.typ != typeDir {
+func toStat(fi os.FileInfo, open func() (*os.File, error), close bool) (Stat, error) {
+	s := Stat{Type: typeOf(fi.Mode()), Mode: uint32(fi.Mode().Perm()), Size: fi.Size(), Mtime: fi.ModTime().UnixNano(),
+		Nlink: 1, Allocated: fi.Size()}
+	if s.Type != TypeFile && s.Type != TypeDir {
 		return s, nil
 	}
 	f, err := open()
@@ -35,14 +35,14 @@ func toStat(fi os.FileInfo, open func() (*os.File, error), close bool) (stat, er
 	if err != nil {
 		return s, err
 	}
-	s.dev, s.nlink = uint64(info.VolumeSerialNumber), uint64(info.NumberOfLinks)
-	s.ino = uint64(info.FileIndexHigh)<<32 | uint64(info.FileIndexLow)
-	s.ctime = info.CreationTime.Nanoseconds()
+	s.Dev, s.Nlink = uint64(info.VolumeSerialNumber), uint64(info.NumberOfLinks)
+	s.Ino = uint64(info.FileIndexHigh)<<32 | uint64(info.FileIndexLow)
+	s.Ctime = info.CreationTime.Nanoseconds()
 	return s, nil
 }
 
-func (h handle) free() (int64, error) {
-	dir, err := windows.UTF16PtrFromString(h.f.Name())
+func free(f *os.File) (int64, error) {
+	dir, err := windows.UTF16PtrFromString(f.Name())
 	if err != nil {
 		return 0, err
 	}
@@ -54,4 +54,4 @@ func (h handle) free() (int64, error) {
 func syncDir(*Dir) error { return nil }
 
 // mine cannot be told here.
-func (s *stat) mine() bool { return true }
+func (s *Stat) mine() bool { return true }

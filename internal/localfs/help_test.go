@@ -149,16 +149,16 @@ type faultDisk struct {
 	err    error
 	only   string
 	log    []string
-	bad    map[*os.File]bool
+	bad    map[File]bool
 	broken []string
 	before func(op string)
 }
 
 func newFault(failAt int, err error) *faultDisk {
-	return &faultDisk{Disk: RealDisk(), failAt: failAt, err: err, bad: map[*os.File]bool{}}
+	return &faultDisk{Disk: RealDisk(), failAt: failAt, err: err, bad: map[File]bool{}}
 }
 
-func (d *faultDisk) step(op string, f *os.File) error {
+func (d *faultDisk) step(op string, f File) error {
 	if d.before != nil {
 		d.before(op)
 	}
@@ -189,7 +189,7 @@ func (d *faultDisk) heal() {
 	d.mu.Unlock()
 }
 
-func (d *faultDisk) Open(dir *Dir, name string, flag int, perm os.FileMode) (*os.File, error) {
+func (d *faultDisk) Open(dir *Dir, name string, flag int, perm os.FileMode) (File, error) {
 	if err := d.step("open "+name, nil); err != nil {
 		return nil, err
 	}
@@ -231,7 +231,7 @@ func (d *faultDisk) SyncDir(dir *Dir) error {
 	return d.Disk.SyncDir(dir)
 }
 
-func (d *faultDisk) Write(f *os.File, b []byte, off int64) (int, error) {
+func (d *faultDisk) Write(f File, b []byte, off int64) (int, error) {
 	if err := d.step("write", nil); err != nil {
 		n, _ := d.Disk.Write(f, b[:len(b)/2], off) // half of it arrives
 		return n, err
@@ -239,42 +239,42 @@ func (d *faultDisk) Write(f *os.File, b []byte, off int64) (int, error) {
 	return d.Disk.Write(f, b, off)
 }
 
-func (d *faultDisk) Truncate(f *os.File, size int64) error {
+func (d *faultDisk) Truncate(f File, size int64) error {
 	if err := d.step("truncate", nil); err != nil {
 		return err
 	}
 	return d.Disk.Truncate(f, size)
 }
 
-func (d *faultDisk) Allocate(f *os.File, size int64) error {
+func (d *faultDisk) Allocate(f File, size int64) error {
 	if err := d.step("allocate", nil); err != nil {
 		return err
 	}
 	return d.Disk.Allocate(f, size)
 }
 
-func (d *faultDisk) SetMeta(dir *Dir, name string, f *os.File, mode uint32, mtime int64) error {
+func (d *faultDisk) SetMeta(dir *Dir, name string, f File, mode uint32, mtime int64) error {
 	if err := d.step("meta", nil); err != nil {
 		return err
 	}
 	return d.Disk.SetMeta(dir, name, f, mode, mtime)
 }
 
-func (d *faultDisk) SyncData(f *os.File) error {
+func (d *faultDisk) SyncData(f File) error {
 	if err := d.step("syncdata", f); err != nil {
 		return err
 	}
 	return d.Disk.SyncData(f)
 }
 
-func (d *faultDisk) Sync(f *os.File) error {
+func (d *faultDisk) Sync(f File) error {
 	if err := d.step("sync", f); err != nil {
 		return err
 	}
 	return d.Disk.Sync(f)
 }
 
-func (d *faultDisk) Close(f *os.File) error {
+func (d *faultDisk) Close(f File) error {
 	err := d.step("close", nil)
 	d.Disk.Close(f)
 	return err

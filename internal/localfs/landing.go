@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 
+	"ferry/internal/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -110,14 +111,14 @@ func (l *Landing) makeDir(up *held, p place) (*Dir, error) {
 		}
 		return nil, err
 	}
-	h, err := up.child(name)
+	d, err := up.child(name, p.path, path.Join(up.real, name))
 	if err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
 	l.dirty[p.path], l.dirty[up.path] = true, true
 	l.mu.Unlock()
-	return &Dir{handle: h, path: p.path, real: path.Join(up.real, name)}, nil
+	return d, nil
 }
 
 // touch notes that a directory and all above it, to the root, are to be synced
@@ -186,13 +187,16 @@ func (l *Landing) createIn(d *held, p place, item uint64, size, allocated int64)
 		return nil, err
 	}
 	temp := l.temp(item)
-	const flags = os.O_RDWR | os.O_CREATE | os.O_EXCL
-	f, err := l.disk.Open(d.Dir, temp, flags, 0o600)
+	flags := os.O_RDWR | os.O_CREATE | os.O_EXCL
+	if failpoint.Planted("temporary-through-link") {
+		flags &^= os.O_EXCL
+	}
+	f, err := l.disk.Open(d.Dir, temp, flags, tempMode)
 	if errors.Is(err, fs.ErrExist) { // our own, of an earlier attempt
 		if err := l.disk.Unlink(d.Dir, temp); err != nil {
 			return nil, err
 		}
-		f, err = l.disk.Open(d.Dir, temp, flags, 0o600)
+		f, err = l.disk.Open(d.Dir, temp, flags, tempMode)
 	}
 	if err != nil {
 		return nil, err
@@ -202,7 +206,7 @@ func (l *Landing) createIn(d *held, p place, item uint64, size, allocated int64)
 		err = part.reserve(size)
 	}
 	if err != nil {
-		f.Close()
+		l.disk.Close(f)
 		l.disk.Unlink(d.Dir, temp)
 		return nil, err
 	}
@@ -220,11 +224,11 @@ func (l *Landing) checkFree(d *Dir, p place) error {
 		return nil
 	case err != nil:
 		return err
-	case st.typ == typeDir:
+	case st.Type == TypeDir:
 		return isDirectory(transfer.Path(p.path))
 	case !l.cfg.Overwrite:
 		return nameTaken(transfer.Path(p.path))
-	case st.typ == typeOther:
+	case st.Type == TypeOther:
 		return notReplaceable(p)
 	}
 	return nil
@@ -280,11 +284,11 @@ func (l *Landing) reopenIn(d *held, p place, item uint64, pt transfer.Point, siz
 		err = part.resumeAt(pt.Dest)
 	}
 	if err != nil {
-		f.Close()
+		l.disk.Close(f)
 		return nil, doubtful(p, err)
 	}
 	if err := part.reserve(size); err != nil {
-		f.Close()
+		l.disk.Close(f)
 		return nil, err
 	}
 	return part, nil

@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync"
 
+	"ferry/internal/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -12,13 +13,16 @@ import (
 // written whole before a reservation would tell anything.
 const reserveFrom = 64 << 10
 
+// tempMode are the permissions of a temporary until it is committed.
+const tempMode = 0o600
+
 var zeros [256 << 10]byte
 
 // A Partial is an item's temporary file. One goroutine writes; Sync and ReadAt
 // may run beside it.
 type Partial struct {
 	l      *Landing
-	f      *os.File
+	f      File
 	dir    *held
 	place  place
 	temp   string
@@ -30,16 +34,17 @@ type Partial struct {
 	mu       sync.Mutex
 	offset   int64 // everything below it is written; the file is no shorter
 	reserved int64 // space is reserved up to here
+	named    bool  // its name is durable
 	poison   error
 	closed   bool
 }
 
-func (l *Landing) newPartial(f *os.File, d *held, p place, temp string, item uint64, size, allocated int64) (*Partial, error) {
-	st, err := fstat(f)
+func (l *Landing) newPartial(f File, d *held, p place, temp string, item uint64, size, allocated int64) (*Partial, error) {
+	st, err := l.disk.Stat(f)
 	if err != nil {
 		return nil, err
 	}
-	return &Partial{l: l, f: f, dir: d, place: p, temp: temp, item: item, ino: st.ino, dev: st.dev,
+	return &Partial{l: l, f: f, dir: d, place: p, temp: temp, item: item, ino: st.Ino, dev: st.Dev,
 		sparse: allocated < (size+511)/512*512}, nil
 }
 
@@ -58,17 +63,27 @@ func (p *Partial) Offset() int64 {
 
 func (p *Partial) path() transfer.Path { return transfer.Path(p.place.path) }
 
-// resumeAt cuts the file at a point. It must be at least that long.
+// resumeAt cuts the file at a point. It must be at least that long. It may have
+// its final mode already, if its commit did not come to be recorded.
 func (p *Partial) resumeAt(at int64) error {
-	st, err := fstat(p.f)
+	st, err := p.l.disk.Stat(p.f)
 	if err != nil {
 		return err
 	}
-	if st.typ != typeFile || st.nlink != 1 || !st.mine() {
+	if st.Type != TypeFile || st.Nlink != 1 || !st.mine() {
 		return errors.New("it is not a file that this agent made")
 	}
-	if at < 0 || st.size < at {
+	if at < 0 || st.Size < at {
 		return errors.New("it is shorter than its last safe point")
+	}
+	if failpoint.Planted("resume-from-size") {
+		p.offset = st.Size
+		return nil
+	}
+	if st.Mode != tempMode {
+		if err := p.l.setMeta(p.dir.Dir, p.temp, p.f, tempMode, st.Mtime); err != nil {
+			return err
+		}
 	}
 	if err := p.l.disk.Truncate(p.f, at); err != nil {
 		return err
@@ -185,9 +200,9 @@ func (p *Partial) Skip(n int64) error {
 }
 
 // ReadAt reads what has been written.
-func (p *Partial) ReadAt(b []byte, off int64) (int, error) { return p.f.ReadAt(b, off) }
+func (p *Partial) ReadAt(b []byte, off int64) (int, error) { return p.l.disk.ReadAt(p.f, b, off) }
 
-// Sync makes what has been written durable; with durability process there is
+// Sync makes what has been written durable, and the temporary's name; with durability process there is
 // nothing to do. A failure poisons the file for ever: every later call but
 // Discard and Close fails, and no sync of it is ever tried again.
 func (p *Partial) Sync() error {
@@ -200,6 +215,24 @@ func (p *Partial) Sync() error {
 	if err := p.l.disk.SyncData(p.f); err != nil {
 		return p.poisoned(syncFailed(p.path(), err))
 	}
+	return p.syncName()
+}
+
+// syncName makes the temporary's own name durable, once: data that no name
+// leads to after a power cut is not there.
+func (p *Partial) syncName() error {
+	p.mu.Lock()
+	named := p.named
+	p.mu.Unlock()
+	if named {
+		return nil
+	}
+	if err := p.l.syncDirty(map[string]*held{p.dir.path: p.dir}); err != nil {
+		return p.poisoned(err)
+	}
+	p.mu.Lock()
+	p.named = true
+	p.mu.Unlock()
 	return nil
 }
 
@@ -243,7 +276,7 @@ func (p *Partial) Close() error {
 	}
 	err := p.l.disk.Close(p.f)
 	p.l.dirs.release(p.dir)
-	if err != nil {
+	if err != nil && !failpoint.Planted("close-ignored") {
 		return syncFailed(p.path(), err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"ferry/internal/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -127,7 +128,7 @@ func (r *recovery) file() (Verdict, transfer.Outcome, error) {
 			return 0, r.in.Outcome, err
 		}
 		if good {
-			return r.done(terr == nil && temp.ino == final.ino)
+			return r.done(terr == nil && temp.Ino == final.Ino)
 		}
 	}
 	if terr == nil {
@@ -140,14 +141,14 @@ func (r *recovery) file() (Verdict, transfer.Outcome, error) {
 }
 
 // ours compares inodes. A device has the same number only within one boot.
-func (r *recovery) ours(st *stat) bool {
-	return st.typ == typeFile && st.ino == r.in.Ino && (!r.sameBoot || st.dev == r.in.Dev)
+func (r *recovery) ours(st *Stat) bool {
+	return st.Type == TypeFile && st.Ino == r.in.Ino && (!r.sameBoot || st.Dev == r.in.Dev)
 }
 
 // isReplaced reports whether the old file is still in place. Its ctime may have
 // changed since; another size or mtime means that a stranger's file has its
 // inode number.
-func (r *recovery) isReplaced(st *stat) bool {
+func (r *recovery) isReplaced(st *Stat) bool {
 	id := st.identity()
 	if !r.sameBoot {
 		id.Dev = r.in.Replaces.Dev
@@ -163,21 +164,25 @@ func (r *recovery) lostWithTheBoot() (Verdict, transfer.Outcome, error) {
 		return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
 	}
 	st, err := r.dir.lstat(r.place.base())
-	if err == nil && !r.l.cfg.Overwrite && r.ours(&st) && st.mtime == r.in.Mtime {
+	if err == nil && !r.l.cfg.Overwrite && r.ours(&st) && st.Mtime == r.in.Mtime {
 		if err := r.l.disk.Unlink(r.dir.Dir, r.place.base()); err != nil {
 			return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
 		}
+	}
+	// Nothing will know the file any more, so its name must not come back.
+	if err := r.l.syncDir(r.dir.Dir); err != nil {
+		return 0, r.in.Outcome, err
 	}
 	return Redo, r.in.Outcome, nil
 }
 
 // rename goes on where the crash was: the temporary is there, so it was not
 // renamed. Only a link, in place of a rename, can have been made of it.
-func (r *recovery) rename(temp *stat) (Verdict, transfer.Outcome, error) {
+func (r *recovery) rename(temp *Stat) (Verdict, transfer.Outcome, error) {
 	if !r.ours(temp) {
 		return Redo, r.in.Outcome, nil
 	}
-	if temp.nlink > 1 {
+	if temp.Nlink > 1 {
 		return r.taken() // linked to its final name, from which it has been moved
 	}
 	good, err := r.verify(r.in.Temp)
@@ -195,6 +200,7 @@ func (r *recovery) rename(temp *stat) (Verdict, transfer.Outcome, error) {
 	c := &commit{l: r.l}
 	w := &work{in: r.in, place: r.place, dir: r.dir}
 	c.rename(w)
+	failpoint.Hit("recover.after_rename")
 	switch {
 	case w.failed():
 		return Refused, w.in.Outcome, nil
@@ -204,16 +210,17 @@ func (r *recovery) rename(temp *stat) (Verdict, transfer.Outcome, error) {
 	return r.done(false)
 }
 
-// done makes the final name durable.
+// done makes the final name durable, and only then removes a second one.
 func (r *recovery) done(leftover bool) (Verdict, transfer.Outcome, error) {
+	if err := r.l.syncDirty(map[string]*held{r.dir.path: r.dir}); err != nil {
+		return 0, r.in.Outcome, err
+	}
 	if leftover {
 		if err := r.l.disk.Unlink(r.dir.Dir, r.in.Temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
 		}
 	}
-	if err := r.l.syncDirty(map[string]*held{r.dir.path: r.dir}); err != nil {
-		return 0, r.in.Outcome, err
-	}
+	failpoint.Hit("recover.after_sync")
 	return Done, r.in.Outcome, nil
 }
 
@@ -245,12 +252,12 @@ func (r *recovery) verify(name string) (bool, error) {
 	if err != nil {
 		return false, targetError(r.in.Outcome.Path, err)
 	}
-	defer f.Close()
-	st, err := fstat(f)
+	defer r.l.disk.Close(f)
+	st, err := r.l.disk.Stat(f)
 	if err != nil {
 		return false, targetError(r.in.Outcome.Path, err)
 	}
-	if !r.ours(&st) || st.size != r.in.Size {
+	if !r.ours(&st) || st.Size != r.in.Size {
 		return false, nil
 	}
 	method, want, ok := strings.Cut(r.in.Sum, ":")
@@ -261,7 +268,7 @@ func (r *recovery) verify(name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if _, err := io.Copy(h, io.NewSectionReader(f, 0, st.size)); err != nil {
+	if _, err := io.Copy(h, io.NewSectionReader(fileReader{r.l.disk, f}, 0, st.Size)); err != nil {
 		return false, wrap(transfer.KindUnwritable, err, "", "%s cannot be read again: %s", r.in.Outcome.Path, reason(err))
 	}
 	return hex.EncodeToString(h.Sum(nil)) == want, nil
@@ -274,5 +281,5 @@ func (r *recovery) unreadable(name string) (bool, error) {
 	if err != nil {
 		return false, targetError(r.in.Outcome.Path, err)
 	}
-	return r.ours(&st) && st.size == r.in.Size && st.mtime == r.in.Mtime, nil
+	return r.ours(&st) && st.Size == r.in.Size && st.Mtime == r.in.Mtime, nil
 }

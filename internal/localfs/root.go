@@ -5,7 +5,6 @@ import (
 	"hash"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -43,7 +42,7 @@ type FS struct {
 type root struct {
 	path string // as configured, absolute and clean
 	real string // links resolved
-	dir  *os.Root
+	dir  Root
 }
 
 // Open refuses a configuration without roots, a root that is not a directory,
@@ -67,7 +66,7 @@ func Open(cfg Config) (_ *FS, err error) {
 		if err != nil {
 			return nil, transfer.Errorf(transfer.KindUsage, "state directory %s: %w", cfg.StateDir, err)
 		}
-		if f.state, err = realPrefix(abs); err != nil {
+		if f.state, err = f.realPrefix(abs); err != nil {
 			return nil, transfer.Errorf(transfer.KindUsage, "state directory %s: %w", cfg.StateDir, err)
 		}
 	}
@@ -77,7 +76,7 @@ func Open(cfg Config) (_ *FS, err error) {
 		}
 	}()
 	for _, name := range cfg.Roots {
-		r, err := openRoot(name)
+		r, err := f.openRoot(name)
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +88,7 @@ func Open(cfg Config) (_ *FS, err error) {
 	return f, nil
 }
 
-func openRoot(name string) (*root, error) {
+func (f *FS) openRoot(name string) (*root, error) {
 	bad := func(err error) error {
 		return transfer.Errorf(transfer.KindUsage, "root %s cannot be used: %s", name, reason(err)).WithHint("create it, or correct --root")
 	}
@@ -97,36 +96,32 @@ func openRoot(name string) (*root, error) {
 	if err != nil {
 		return nil, bad(err)
 	}
-	real, err := filepath.EvalSymlinks(abs)
+	real, err := f.disk.Resolve(abs)
 	if err != nil {
 		return nil, bad(err)
 	}
-	fi, err := os.Stat(real)
-	if err != nil {
-		return nil, bad(err)
-	}
-	if !fi.IsDir() {
+	dir, err := f.disk.OpenRoot(real)
+	if errors.Is(err, syscall.ENOTDIR) {
 		return nil, transfer.Errorf(transfer.KindUsage, "root %s is not a directory", name).WithHint("correct --root")
 	}
-	dir, err := os.OpenRoot(real)
 	if err != nil {
 		return nil, bad(err)
 	}
-	return &root{filepath.ToSlash(abs), filepath.ToSlash(real), dir}, nil
+	return &root{filepath.ToSlash(abs), real, dir}, nil
 }
 
 // realPrefix resolves the links of a path whose last components may not exist
 // yet.
-func realPrefix(p string) (string, error) {
-	real, err := filepath.EvalSymlinks(p)
+func (f *FS) realPrefix(p string) (string, error) {
+	real, err := f.disk.Resolve(p)
 	if err == nil {
-		return filepath.ToSlash(real), nil
+		return real, nil
 	}
 	parent := filepath.Dir(p)
 	if !errors.Is(err, fs.ErrNotExist) || parent == p {
 		return "", err
 	}
-	if real, err = realPrefix(parent); err != nil {
+	if real, err = f.realPrefix(parent); err != nil {
 		return "", err
 	}
 	return path.Join(real, filepath.Base(p)), nil
@@ -136,7 +131,7 @@ func realPrefix(p string) (string, error) {
 func (f *FS) Close() error {
 	var err error
 	for _, r := range f.roots {
-		err = errors.Join(err, r.dir.Close())
+		err = errors.Join(err, f.disk.CloseRoot(r.dir))
 	}
 	return err
 }
@@ -220,51 +215,43 @@ func inState(p string) error {
 // they stay there. The error is the operating system's unless the directory
 // lies outside the root or in the state directory.
 func (f *FS) openDir(l place) (*Dir, error) {
-	h, err := newHandle(l.root.dir, filepath.FromSlash(l.rel))
-	if err != nil && escapes(err) {
+	h, err := f.disk.OpenBeneath(l.root.dir, l.rel)
+	if errors.Is(err, ErrEscapes) {
 		h, err = f.openResolved(l)
 	}
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{handle: h, path: l.path}
-	if d.real, err = h.realPath(); err == nil {
-		d.real = filepath.ToSlash(d.real)
+	d := NewDir(f.disk, h, l.path, "")
+	if d.real, err = f.disk.Where(d); err == nil {
 		err = f.guard(l, d)
 	}
 	if err != nil {
-		h.close()
+		d.close()
 		return nil, err
 	}
 	return d, nil
 }
 
 // openResolved opens a directory whose path has an absolute link in it, which
-// os.Root refuses even where it leads back beneath the root.
-func (f *FS) openResolved(l place) (handle, error) {
-	real, err := filepath.EvalSymlinks(filepath.Join(l.root.real, filepath.FromSlash(l.rel)))
+// a root refuses even where it leads back beneath the root.
+func (f *FS) openResolved(l place) (Handle, error) {
+	real, err := f.disk.Resolve(path.Join(l.root.real, l.rel))
 	if err != nil {
-		return handle{}, err
+		return nil, err
 	}
-	real = filepath.ToSlash(real)
 	if !beneath(real, l.root.real) {
-		return handle{}, f.outside(transfer.Path(l.path))
+		return nil, f.outside(transfer.Path(l.path))
 	}
 	rel := strings.TrimPrefix(strings.TrimPrefix(real, l.root.real), "/")
 	if rel == "" {
 		rel = "."
 	}
-	h, err := newHandle(l.root.dir, filepath.FromSlash(rel))
-	if err != nil && escapes(err) { // a link has come into the path since
-		return handle{}, f.outside(transfer.Path(l.path))
+	h, err := f.disk.OpenBeneath(l.root.dir, rel)
+	if errors.Is(err, ErrEscapes) { // a link has come into the path since
+		return nil, f.outside(transfer.Path(l.path))
 	}
 	return h, err
-}
-
-// escapes tells os.Root's own refusals from errors of the operating system.
-func escapes(err error) bool {
-	var errno syscall.Errno
-	return !errors.As(err, &errno)
 }
 
 // guard is the second wall: whatever the path said, the directory that was

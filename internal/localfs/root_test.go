@@ -334,7 +334,7 @@ func TestSparseStaysSparse(t *testing.T) {
 	must(t, p.Write(body(4096, 1)))
 	must(t, p.Skip(size/2-4096))
 	must(t, p.Sync())
-	if st, err := fstat(p.f); err != nil || st.size != size/2 {
+	if st, err := f.disk.Stat(p.f); err != nil || st.Size != size/2 {
 		t.Fatal("after a checkpoint the file is not as long as its point", err)
 	}
 	must(t, p.Write(body(10, 1)))
@@ -363,17 +363,17 @@ func TestReleaseGivesSpaceBack(t *testing.T) {
 	must(t, err)
 	defer p.Discard()
 	must(t, p.Write(body(100_000, 1)))
-	st, err := fstat(p.f)
+	st, err := f.disk.Stat(p.f)
 	must(t, err)
-	if st.size != 100_000 {
-		t.Fatalf("size %d", st.size)
+	if st.Size != 100_000 {
+		t.Fatalf("size %d", st.Size)
 	}
-	if st.allocated < 16<<20 {
-		t.Logf("NOTE: this file system reserved nothing (%d bytes)", st.allocated)
+	if st.Allocated < 16<<20 {
+		t.Logf("NOTE: this file system reserved nothing (%d bytes)", st.Allocated)
 	}
 	must(t, p.Release())
-	if st, err = fstat(p.f); err != nil || st.allocated > 1<<20 || st.size != 100_000 {
-		t.Fatalf("%d bytes still allocated, size %d, %v", st.allocated, st.size, err)
+	if st, err = f.disk.Stat(p.f); err != nil || st.Allocated > 1<<20 || st.Size != 100_000 {
+		t.Fatalf("%d bytes still allocated, size %d, %v", st.Allocated, st.Size, err)
 	}
 }
 

@@ -11,9 +11,10 @@ import (
 // A Source is a regular file that is open for reading. It is safe for
 // concurrent use.
 type Source struct {
-	f    *os.File
+	disk Disk
+	f    File
 	path transfer.Path
-	st   stat
+	st   Stat
 }
 
 // OpenSource opens a regular file. A link is not followed, a FIFO not waited
@@ -25,7 +26,7 @@ func (f *FS) OpenSource(p transfer.Path) (*Source, error) {
 		return nil, err
 	}
 	if l.isRoot() {
-		return nil, notRegular(p, typeDir)
+		return nil, notRegular(p, TypeDir)
 	}
 	d, err := f.openParent(l)
 	if err != nil {
@@ -36,35 +37,35 @@ func (f *FS) OpenSource(p transfer.Path) (*Source, error) {
 	if err != nil {
 		return nil, sourceError(p, err)
 	}
-	st, err := fstat(file)
-	if err == nil && st.typ != typeFile {
-		err = notRegular(p, st.typ)
+	st, err := f.disk.Stat(file)
+	if err == nil && st.Type != TypeFile {
+		err = notRegular(p, st.Type)
 	}
 	if err != nil {
-		file.Close()
+		f.disk.Close(file)
 		return nil, sourceError(p, err)
 	}
-	return &Source{file, p, st}, nil
+	return &Source{f.disk, file, p, st}, nil
 }
 
-func notRegular(p transfer.Path, t fileType) error {
+func notRegular(p transfer.Path, t FileType) error {
 	switch t {
-	case typeDir:
+	case TypeDir:
 		return wrap(transfer.KindWrongType, nil, "use -r to send what is in it", "source %s is a directory", p)
-	case typeLink:
+	case TypeLink:
 		return wrap(transfer.KindWrongType, nil, "name what it leads to", "source %s is a symbolic link, which is not followed", p)
 	}
 	return wrap(transfer.KindWrongType, nil, "", "source %s is a device, socket or pipe; only regular files are sent", p)
 }
 
-func (s *stat) identity() transfer.Identity {
-	return transfer.Identity{Dev: s.dev, Ino: s.ino, Size: s.size, Mtime: s.mtime, Ctime: s.ctime}
+func (s *Stat) identity() transfer.Identity {
+	return transfer.Identity{Dev: s.Dev, Ino: s.Ino, Size: s.Size, Mtime: s.Mtime, Ctime: s.Ctime}
 }
 
 // ReadAt reads as an io.ReaderAt does; an error other than io.EOF is of kind
 // Unreadable.
 func (s *Source) ReadAt(b []byte, off int64) (int, error) {
-	n, err := s.f.ReadAt(b, off)
+	n, err := s.disk.ReadAt(s.f, b, off)
 	if err != nil && err != io.EOF {
 		err = sourceError(s.path, err)
 	}
@@ -75,18 +76,18 @@ func (s *Source) ReadAt(b []byte, off int64) (int, error) {
 func (s *Source) Identity() transfer.Identity { return s.st.identity() }
 
 // Mode is the permission bits; setuid and its like are not among them.
-func (s *Source) Mode() uint32 { return s.st.mode }
+func (s *Source) Mode() uint32 { return s.st.Mode }
 
 // Mtime is the modification time in nanoseconds since 1970.
-func (s *Source) Mtime() int64 { return s.st.mtime }
+func (s *Source) Mtime() int64 { return s.st.Mtime }
 
 // Allocated is the space that the file takes on its disk, in bytes.
-func (s *Source) Allocated() int64 { return s.st.allocated }
+func (s *Source) Allocated() int64 { return s.st.Allocated }
 
 // Unchanged asks the open file whether its identity is still that of when it
 // was opened. The error is of kind Changing.
 func (s *Source) Unchanged() error {
-	now, err := fstat(s.f)
+	now, err := s.disk.Stat(s.f)
 	if err != nil {
 		return sourceError(s.path, err)
 	}
@@ -103,7 +104,7 @@ func (s *Source) Unchanged() error {
 }
 
 // Close lets go of the file.
-func (s *Source) Close() error { return s.f.Close() }
+func (s *Source) Close() error { return s.disk.Close(s.f) }
 
 // StatDir reads the permission bits and modification time of a directory.
 func (f *FS) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) {
@@ -119,5 +120,5 @@ func (f *FS) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) {
 	if err = errors.Join(err, d.close()); err != nil {
 		return 0, 0, sourceError(p, err)
 	}
-	return st.mode, st.mtime, nil
+	return st.Mode, st.Mtime, nil
 }

@@ -3,7 +3,6 @@ package localfs
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"sync"
 	"syscall"
 
@@ -85,11 +84,11 @@ func (l *Landing) finalize(w *work) error {
 	if err != nil {
 		return err
 	}
-	st, err := fstat(p.f)
+	st, err := l.disk.Stat(p.f)
 	if err != nil {
 		return targetError(p.path(), err)
 	}
-	if st.size != size || reserved > size {
+	if st.Size != size || reserved > size {
 		if err := l.disk.Truncate(p.f, size); err != nil {
 			return targetError(p.path(), err)
 		}
@@ -102,7 +101,7 @@ func (l *Landing) finalize(w *work) error {
 
 // setMeta sets mode and time; a file system that has none of the kind is left
 // as it is.
-func (l *Landing) setMeta(d *Dir, name string, f *os.File, mode uint32, mtime int64) error {
+func (l *Landing) setMeta(d *Dir, name string, f File, mode uint32, mtime int64) error {
 	err := l.disk.SetMeta(d, name, f, mode, mtime)
 	if errors.Is(err, syscall.EPERM) || err != nil && notOffered(err) {
 		l.fs.log.Debug("mode or time could not be set", "directory", d.path, "name", name, "err", err)
@@ -112,8 +111,12 @@ func (l *Landing) setMeta(d *Dir, name string, f *os.File, mode uint32, mtime in
 }
 
 func (l *Landing) syncFile(w *work) error {
-	if l.cfg.Durable {
-		if err := l.disk.Sync(w.part.f); err != nil {
+	if l.cfg.Durable && !failpoint.Planted("no-data-sync") {
+		err := l.disk.Sync(w.part.f)
+		if err != nil && failpoint.Planted("sync-retried") {
+			err = l.disk.Sync(w.part.f)
+		}
+		if err != nil {
 			return w.part.poisoned(syncFailed(w.part.path(), err))
 		}
 	}
@@ -179,6 +182,9 @@ func (l *Landing) openDirty(path string) *held {
 }
 
 func (l *Landing) syncDir(d *Dir) error {
+	if failpoint.Planted("no-directory-sync") {
+		return nil
+	}
 	err := l.disk.SyncDir(d)
 	if err != nil && notOffered(err) {
 		l.fs.noSyncDir.Do(func() {

@@ -170,11 +170,11 @@ func (w *walker) walkLiteral(a *argument, after []string) error {
 		return w.bad(src, a.base, err)
 	case strings.HasPrefix(name, reserved):
 		return w.bad(src, a.base, wrap(transfer.KindWrongType, nil, "", "source %s has a name of Ferry's own and is not sent", src))
-	case st.typ == typeDir && !w.req.Recursive:
+	case st.Type == TypeDir && !w.req.Recursive:
 		return w.bad(src, a.base, directoryArgument(src))
-	case st.typ == typeLink:
+	case st.Type == TypeLink:
 		w.skipped++
-		return w.bad(src, a.base, notRegular(src, typeLink))
+		return w.bad(src, a.base, notRegular(src, TypeLink))
 	}
 	return w.entry(&entry{d, name, st}, a.base, after)
 }
@@ -187,23 +187,23 @@ func directoryArgument(src transfer.Path) error {
 type entry struct {
 	dir  *Dir
 	name string
-	st   stat
+	st   Stat
 }
 
 func (e *entry) source() transfer.Path { return transfer.Path(path.Join(e.dir.path, e.name)) }
 
 // entry emits what one name amounts to; a directory is walked.
 func (w *walker) entry(e *entry, name string, after []string) error {
-	switch e.st.typ {
-	case typeFile:
+	switch e.st.Type {
+	case TypeFile:
 		if len(after) > 0 {
 			return nil // it was a directory, and the walk was in it
 		}
-		return w.item(transfer.Item{Type: transfer.ItemFile, Source: e.source(), Name: transfer.Path(name), Size: e.st.size})
-	case typeLink:
+		return w.item(transfer.Item{Type: transfer.ItemFile, Source: e.source(), Name: transfer.Path(name), Size: e.st.Size})
+	case TypeLink:
 		w.skipped++
 		return nil
-	case typeDir:
+	case TypeDir:
 		d, err := w.fs.childDir(e.dir, e.name)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			return nil // it has gone since it was looked at
@@ -217,7 +217,7 @@ func (w *walker) entry(e *entry, name string, after []string) error {
 		defer d.close()
 		return w.contents(d, name, after)
 	}
-	return w.bad(e.source(), name, notRegular(e.source(), e.st.typ))
+	return w.bad(e.source(), name, notRegular(e.source(), e.st.Type))
 }
 
 // contents walks what is in a directory, then emits the directory's own item.
@@ -277,11 +277,7 @@ func (f *FS) childDir(d *Dir, name string) (*Dir, error) {
 	if f.isState(d, name) {
 		return nil, inState(path.Join(d.path, name))
 	}
-	h, err := d.child(name)
-	if err != nil {
-		return nil, err
-	}
-	return &Dir{handle: h, path: path.Join(d.path, name), real: path.Join(d.real, name)}, nil
+	return d.child(name, path.Join(d.path, name), path.Join(d.real, name))
 }
 
 // walkPattern walks what matches a pattern.
@@ -295,7 +291,7 @@ func (w *walker) walkPattern(a *argument, after []string) error {
 	found := after != nil // what came before was something
 	m := &matching{whole: w.req.Recursive}
 	m.visit = func(e *entry, down []string) error {
-		if e.st.typ == typeDir && !w.req.Recursive {
+		if e.st.Type == TypeDir && !w.req.Recursive {
 			return nil
 		}
 		found = true
@@ -357,7 +353,7 @@ func (w *walker) match(d *Dir, p pattern, set []int, after []string, m *matching
 				continue
 			}
 		}
-		if st.typ == typeDir && p.more(next) {
+		if st.Type == TypeDir && p.more(next) {
 			if err := w.matchBelow(e, p, next, down, m); err != nil {
 				return err
 			}

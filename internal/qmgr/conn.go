@@ -56,6 +56,8 @@ type Conn struct {
 	tasks sync.WaitGroup
 
 	ensuring sync.Mutex // one Ensure at a time
+	witness  *witness
+	findings findings
 
 	mu    sync.Mutex
 	facts Facts
@@ -78,7 +80,7 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{cfg: cfg, where: where, inbox: "_INBOX_" + rand.Text(), wake: make(chan struct{}, 1)}
+	c := &Conn{cfg: cfg, where: where, inbox: "_INBOX_" + rand.Text(), wake: make(chan struct{}, 1), witness: newWitness()}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.control, c.data = newLink(c, "control"), newLink(c, "data")
 	if err := c.first(ctx); err != nil {
@@ -170,6 +172,10 @@ func (c *Conn) attempt(ctx context.Context) error {
 			return err
 		}
 	}
+	// The library waits as long as the context lets it, also for an answer of a
+	// queue manager that has gone meanwhile: only asking again finds the next.
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
 	return c.Ensure(ctx)
 }
 
@@ -209,11 +215,21 @@ func (c *Conn) Close() {
 	c.data.close()
 }
 
-// Facts is what is known of the queue manager, as of the last connect.
+// Facts is what is known of the queue manager, as of the last connect; whether
+// it is degraded, as of now.
 func (c *Conn) Facts() Facts {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.facts
+	f := c.facts
+	c.mu.Unlock()
+	f.Degraded = c.findings.text(time.Now())
+	return f
+}
+
+// noticed takes a finding, the empty one too.
+func (c *Conn) noticed(finding string) {
+	if finding != "" && c.findings.add(finding, time.Now()) {
+		c.cfg.Log.Warn("the queue manager is degraded", slog.String("at", c.where), slog.String("reason", finding))
+	}
 }
 
 func (c *Conn) setFacts(f Facts) {

@@ -3,6 +3,7 @@ package qmgr
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -102,7 +103,7 @@ func (c *Conn) consumeOnce(ctx context.Context, q Queue, again <-chan struct{}, 
 	})
 	cons, err := c.consumer(ctx, q)
 	if err == nil {
-		err = c.read(ctx, cons, h)
+		err = c.read(ctx, q, cons, h)
 	}
 	if errors.Is(err, context.Canceled) {
 		return nil
@@ -110,7 +111,7 @@ func (c *Conn) consumeOnce(ctx context.Context, q Queue, again <-chan struct{}, 
 	return err
 }
 
-func (c *Conn) read(ctx context.Context, cons jetstream.Consumer, h func(Delivery)) error {
+func (c *Conn) read(ctx context.Context, q Queue, cons jetstream.Consumer, h func(Delivery)) error {
 	// One message a pull: what is fetched and not handled would be held back
 	// for a while when the connection is lost.
 	it, err := cons.Messages(jetstream.PullMaxMessagesWithBytesLimit(1, maxPull),
@@ -124,14 +125,22 @@ func (c *Conn) read(ctx context.Context, cons jetstream.Consumer, h func(Deliver
 		if err != nil {
 			return err
 		}
-		c.deliver(m, h)
+		c.deliver(q, m, h)
 	}
 }
 
-func (c *Conn) deliver(m jetstream.Msg, h func(Delivery)) {
+func (c *Conn) deliver(q Queue, m jetstream.Msg, h func(Delivery)) {
 	d := Delivery{Subject: m.Subject(), Data: m.Data(), Ack: m.Ack, Nak: m.NakWithDelay, Term: m.Term}
 	if meta, err := m.Metadata(); err == nil {
 		d.Attempts = int(meta.NumDelivered)
+		c.noticed(c.witness.delivered(string(q.Stream), q.Durable, meta.Sequence.Stream, meta.Sequence.Consumer))
+		d.Ack = func() error {
+			err := m.Ack()
+			if err == nil {
+				c.witness.acked(string(q.Stream), q.Durable, meta.Sequence.Stream)
+			}
+			return err
+		}
 	}
 	done := make(chan struct{})
 	defer close(done)
@@ -179,19 +188,21 @@ func (c *Conn) consumer(ctx context.Context, q Queue) (jetstream.Consumer, error
 	}
 	// The stream is looked at after the consumer: what is stored in between
 	// moves it forward, never back.
+	before := c.witness.before(string(q.Stream))
 	s, err := js.Stream(ctx, string(q.Stream))
 	if err != nil {
 		return nil, err
 	}
+	c.noticed(c.witness.look(string(q.Stream), before, markOf(s)))
 	info, last := cons.CachedInfo(), s.CachedInfo().State.LastSeq
+	c.noticed(c.witness.attach(string(q.Stream), q.Durable, info.Delivered.Consumer))
 	if max(info.AckFloor.Stream, info.Delivered.Stream) <= last {
 		return cons, nil
 	}
 	// The embedded server repairs this itself when it recovers its store; an
 	// older or a replicated one may not.
-	c.cfg.Log.Warn("the queue manager has lost messages that were stored; reading its queue from the start",
-		slog.String("stream", string(q.Stream)), slog.String("durable", q.Durable),
-		slog.Uint64("read", info.Delivered.Stream), slog.Uint64("stored", last))
+	c.noticed(fmt.Sprintf("the reader %s of stream %s stood at message %d of %d: it was ahead, and reads from the start",
+		q.Durable, q.Stream, max(info.AckFloor.Stream, info.Delivered.Stream), last))
 	if err := js.DeleteConsumer(ctx, string(q.Stream), q.Durable); err != nil && !missing(err) {
 		return nil, err
 	}

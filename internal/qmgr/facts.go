@@ -23,6 +23,7 @@ type Facts struct {
 	MaxPayload int64  // bytes of one message
 	MaxPending int64  // bytes that the queue manager holds for a connection before it cuts it; 64 MiB if it does not say
 	Reduced    string // why an acknowledged message may be lost in a power cut; "" if each is synced first
+	Degraded   string // what its store has lost or forgotten, for an hour after it was noticed; "" for nothing
 	InProcess  bool
 }
 
@@ -34,28 +35,29 @@ type about struct {
 	MaxPayload int64  `json:"max_payload"`
 	MaxPending int64  `json:"max_pending"`
 	Version    string `json:"version"` // of the NATS library
+	Degraded   string `json:"degraded,omitempty"`
 }
 
 const syncAlways = "always"
 
 func (s *Server) aboutMe() about {
 	return about{V: 1, Name: s.cfg.Name, Sync: syncAlways, MaxPayload: serverMaxPayload,
-		MaxPending: serverMaxPending, Version: server.VERSION}
+		MaxPending: serverMaxPending, Version: server.VERSION, Degraded: s.Degraded()}
 }
 
 // A responder answers AskSubject over an in-process connection of its own.
 type responder struct{ nc *nats.Conn }
 
 func answerAbout(s *Server) (*responder, error) {
-	answer, err := json.Marshal(s.aboutMe())
-	if err != nil {
-		return nil, err
-	}
 	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.Name("ferry queue manager"), nats.NoReconnect())
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindNoManager, "queue manager %s does not answer: %w", s.cfg.Name, err)
 	}
-	if _, err = nc.Subscribe(AskSubject, func(m *nats.Msg) { m.Respond(answer) }); err == nil {
+	if _, err = nc.Subscribe(AskSubject, func(m *nats.Msg) {
+		if answer, err := json.Marshal(s.aboutMe()); err == nil {
+			m.Respond(answer)
+		}
+	}); err == nil {
 		err = nc.Flush()
 	}
 	if err != nil {
@@ -79,6 +81,7 @@ func (c *Conn) learn(ctx context.Context) Facts {
 	if c.cfg.Server != nil {
 		f.InProcess = true
 		f.MaxPayload, f.MaxPending = serverMaxPayload, serverMaxPending
+		c.noticed(c.cfg.Server.Degraded())
 		return f
 	}
 	f.URL = nc.ConnectedUrlRedacted()
@@ -86,6 +89,7 @@ func (c *Conn) learn(ctx context.Context) Facts {
 	var a about
 	if ask(ctx, nc, AskSubject, time.Second, &a) && a.V >= 1 {
 		f.Reduced = ""
+		c.noticed(a.Degraded)
 		if a.Sync != syncAlways {
 			f.Reduced = fmt.Sprintf("the queue manager does not sync each message before it acknowledges it (sync %s)", a.Sync)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 )
 
@@ -15,6 +16,17 @@ type serverLog struct {
 
 	mu    sync.Mutex
 	first string // the first fatal line
+	files []string
+}
+
+// storeLine begins what the server says of its files.
+const storeLine = "Filestore ["
+
+// complaints are the warnings about the server's files so far.
+func (l *serverLog) complaints() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.files
 }
 
 func (l *serverLog) fatal() string {
@@ -31,10 +43,20 @@ func (l *serverLog) put(level slog.Level, format string, v []any) {
 }
 
 func (l *serverLog) Noticef(format string, v ...any) { l.put(slog.LevelDebug, format, v) }
-func (l *serverLog) Warnf(format string, v ...any)   { l.put(slog.LevelWarn, format, v) }
 func (l *serverLog) Errorf(format string, v ...any)  { l.put(slog.LevelError, format, v) }
 func (l *serverLog) Debugf(format string, v ...any)  { l.put(slog.LevelDebug, format, v) }
 func (l *serverLog) Tracef(format string, v ...any)  { l.put(slog.LevelDebug, format, v) }
+
+func (l *serverLog) Warnf(format string, v ...any) {
+	if line := fmt.Sprintf(format, v...); strings.HasPrefix(line, storeLine) {
+		l.mu.Lock()
+		if len(l.files) < maxFindings {
+			l.files = append(l.files, line)
+		}
+		l.mu.Unlock()
+	}
+	l.put(slog.LevelWarn, format, v)
+}
 
 func (l *serverLog) Fatalf(format string, v ...any) {
 	l.mu.Lock()

@@ -42,11 +42,15 @@ type ServerConfig struct {
 // A Server is the embedded queue manager. It syncs every stored message before
 // it acknowledges it.
 type Server struct {
-	cfg   ServerConfig
-	ns    *server.Server
-	lock  *dirLock
-	about *responder
-	once  sync.Once
+	cfg      ServerConfig
+	ns       *server.Server
+	lock     *dirLock
+	about    *responder
+	findings findings
+	known    map[string]mark // what the marks say; remember's until it has ended
+	ending   chan struct{}   // closed by Shutdown
+	tasks    sync.WaitGroup
+	once     sync.Once
 }
 
 // readyTimeout is how long a server that has started may take to say so.
@@ -74,7 +78,7 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, lock: lock}
+	s := &Server{cfg: cfg, lock: lock, ending: make(chan struct{})}
 	if err := s.start(opts); err != nil {
 		s.Shutdown()
 		return nil, err
@@ -168,24 +172,21 @@ func listenError(listen string, err error) error {
 	return e.WithHint("choose another address with --listen")
 }
 
+// start opens the store and the listener. A server without one is there for
+// one process and keeps nothing for a later run.
 func (s *Server) start(opts *server.Options) error {
-	ns, err := server.NewServer(opts)
+	if s.cfg.Listen != "" {
+		if err := s.inspect(opts); errors.As(err, new(*transfer.Error)) {
+			return err
+		} else if err != nil {
+			return transfer.Errorf(transfer.KindNoManager, "the store of queue manager %s in %s cannot be opened: %w", s.cfg.Name, s.cfg.Dir, err)
+		}
+	}
+	ns, err := s.run(opts, &serverLog{log: s.cfg.Log})
 	if err != nil {
-		return transfer.Errorf(transfer.KindUsage, "queue manager %s cannot start: %w", s.cfg.Name, err)
+		return err
 	}
 	s.ns = ns
-	log := &serverLog{log: s.cfg.Log}
-	ns.SetLoggerV2(log, false, false, false)
-	// Start returns with the store recovered and the listener open, or after it
-	// has logged what was fatal.
-	ns.Start()
-	if fatal := log.fatal(); fatal != "" {
-		return transfer.Errorf(transfer.KindNoManager, "queue manager %s cannot start in %s: %s", s.cfg.Name, s.cfg.Dir, fatal)
-	}
-	if !ns.ReadyForConnections(readyTimeout) {
-		return transfer.Errorf(transfer.KindNoManager, "queue manager %s is not ready after %s", s.cfg.Name, readyTimeout).
-			WithHint("try again when this host is less busy")
-	}
 	h := ns.Healthz(nil)
 	for end := time.Now().Add(readyTimeout); h.Error != "" && strings.Contains(h.Error, "failed to be ready") && time.Now().Before(end); {
 		h = ns.Healthz(nil) // it allows itself a millisecond, which a busy host may not
@@ -195,8 +196,35 @@ func (s *Server) start(opts *server.Options) error {
 			s.cfg.Name, filepath.Join(s.cfg.Dir, server.JetStreamStoreDir), h.Error).
 			WithHint("move that directory aside and start again; what agents have accepted is in their ledgers, not here")
 	}
+	if s.cfg.Listen != "" {
+		s.tasks.Go(s.remember)
+	}
 	s.about, err = answerAbout(s)
 	return err
+}
+
+// run starts the library's server and waits until it is ready.
+func (s *Server) run(opts *server.Options, log *serverLog) (*server.Server, error) {
+	ns, err := server.NewServer(opts)
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "queue manager %s cannot start: %w", s.cfg.Name, err)
+	}
+	ns.SetLoggerV2(log, false, false, false)
+	// Start returns with the store recovered and the listener open, or after it
+	// has logged what was fatal.
+	ns.Start()
+	if fatal := log.fatal(); fatal != "" {
+		err = transfer.Errorf(transfer.KindNoManager, "queue manager %s cannot start in %s: %s", s.cfg.Name, s.cfg.Dir, fatal)
+	} else if !ns.ReadyForConnections(readyTimeout) {
+		err = transfer.Errorf(transfer.KindNoManager, "queue manager %s is not ready after %s", s.cfg.Name, readyTimeout).
+			WithHint("try again when this host is less busy")
+	}
+	if err != nil {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+		return nil, err
+	}
+	return ns, nil
 }
 
 // URL is where clients reach the server: nats://HOST:PORT, or "" if it takes
@@ -222,10 +250,13 @@ func (s *Server) Name() string { return s.cfg.Name }
 // directory is free.
 func (s *Server) Shutdown() {
 	s.once.Do(func() {
+		close(s.ending)
+		s.tasks.Wait()
 		s.about.stop()
 		if s.ns != nil {
 			s.ns.Shutdown()
 			s.ns.WaitForShutdown()
+			s.leave()
 		}
 		s.lock.unlock()
 	})

@@ -105,12 +105,16 @@ func (c *Conn) Ensure(ctx context.Context) error {
 	}
 	js := c.control.js()
 	for _, cfg := range streams {
-		_, err := js.Stream(ctx, cfg.Name)
+		before := c.witness.before(cfg.Name)
+		s, err := js.Stream(ctx, cfg.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			_, err = js.CreateStream(ctx, cfg)
+			s, err = js.CreateStream(ctx, cfg)
 			if err == nil {
 				c.cfg.Log.Debug("stream made", slog.String("stream", cfg.Name))
 			}
+		}
+		if err == nil {
+			c.noticed(c.witness.look(cfg.Name, before, markOf(s)))
 		}
 		switch {
 		case err == nil, errors.Is(err, jetstream.ErrStreamNameAlreadyInUse): // somebody else was faster
@@ -122,6 +126,12 @@ func (c *Conn) Ensure(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// markOf is how far a stream has come.
+func markOf(s jetstream.Stream) mark {
+	info := s.CachedInfo()
+	return mark{info.Created, info.State.LastSeq}
 }
 
 // Enqueue stores a message durably on a subject of one of the streams and
@@ -165,12 +175,15 @@ func (c *Conn) store(ctx context.Context, m *nats.Msg) error {
 	}
 	try, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	_, err := c.control.js().PublishMsg(try, m, jetstream.WithRetryAttempts(0))
+	ack, err := c.control.js().PublishMsg(try, m, jetstream.WithRetryAttempts(0))
 	if err != nil && missing(err) {
 		if err := c.Ensure(try); err != nil {
 			return c.explain(err, m.Subject, len(m.Data))
 		}
-		_, err = c.control.js().PublishMsg(try, m, jetstream.WithRetryAttempts(0))
+		ack, err = c.control.js().PublishMsg(try, m, jetstream.WithRetryAttempts(0))
+	}
+	if err == nil {
+		c.witness.saw(ack.Stream, ack.Sequence)
 	}
 	return c.explain(err, m.Subject, len(m.Data))
 }
@@ -182,7 +195,10 @@ func (c *Conn) PutState(ctx context.Context, key string, data []byte) error {
 		return transfer.Errorf(transfer.KindTooLarge, "the state of %s has %d bytes; the limit is %d", key, len(data), maxStateSize)
 	}
 	return c.state(ctx, key, func(kv jetstream.KeyValue, key string) error {
-		_, err := kv.Put(ctx, key, data)
+		revision, err := kv.Put(ctx, key, data)
+		if err == nil {
+			c.witness.saw("KV_"+StateBucket, revision)
+		}
 		return err
 	})
 }

@@ -31,6 +31,10 @@ func (i *incoming) startCheckpoint() {
 	at, prefix := c.partial.Offset(), c.run.Prefix()
 	done := make(chan checkpointed, 1)
 	i.checkpoint = done
+	if failpoint.Planted("safe-before-ledger") {
+		i.safe = &wire.Safe{Item: c.item, Offset: at}
+		i.ack()
+	}
 	go func() {
 		done <- checkpointed{c, at, guarded(func() error { return i.writeCheckpoint(c, at, prefix) })}
 	}()

@@ -7,6 +7,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
+	"ferry/internal/localfs"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -114,6 +115,7 @@ func (i *incoming) cancelled() {
 		if i.rec.State != transfer.Receiving || !i.settleCommitting() {
 			return // the last items were decided just now, or cannot be yet: CANCEL comes again
 		}
+		failpoint.Hit("receiver.after_cancel")
 		i.withdrawn = true
 		i.offerNew()
 		i.endIfDelivered()
@@ -140,12 +142,13 @@ func (i *incoming) giveUp() {
 
 // finish writes the final state and removes what is left in the directories.
 func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string) {
+	unswept := false
 	if i.rec.State == transfer.Receiving {
-		i.sweep()
+		unswept = !i.sweep()
 	}
 	failpoint.Hit("receiver.before_done")
 	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
-		rec.State, rec.Live = end, false
+		rec.State, rec.Live, rec.Unswept = end, false, unswept
 		return i.r.cfg.Note(t, i.record(event, func(a *audit.Record) {
 			a.Counts, a.Reason = &rec.Counts, text
 			if end == transfer.Done {
@@ -157,11 +160,13 @@ func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string)
 		i.log.Error("the ledger cannot be written", "err", err)
 		return
 	}
+	failpoint.Hit("receiver.after_done")
 	i.over = true
 }
 
-// sweep removes this transfer's own temporaries.
-func (i *incoming) sweep() {
+// sweep removes this transfer's own temporaries. Where it could not it reports
+// false, and sweepLater tries again.
+func (i *incoming) sweep() bool {
 	var dirs []transfer.Path
 	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {
 		dirs, err = t.Dirs(i.id)
@@ -171,6 +176,68 @@ func (i *incoming) sweep() {
 		err = i.landing.Sweep(dirs)
 	}
 	if err != nil {
-		i.log.Warn("temporaries may be left behind", "dirs", dirs, "err", err)
+		i.log.Warn("temporaries could not be removed; it is tried again later", "dirs", dirs, "err", err)
+		i.r.unswept.Store(true)
 	}
+	return err == nil
+}
+
+// sweepEvery is when what an ended transfer could not remove is tried again.
+const sweepEvery = 10 * time.Minute
+
+// sweepLater removes, at the start and every few minutes, temporaries of
+// transfers that are over and could not remove them.
+func (r *Receiver) sweepLater() {
+	t := r.cfg.Clock.NewTimer(0)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C():
+		case <-r.ctx.Done():
+			return
+		}
+		if !r.unswept.Swap(false) {
+			t.Reset(sweepEvery)
+			continue
+		}
+		if err := r.sweepUnswept(); err != nil {
+			r.unswept.Store(true)
+			r.cfg.Log.Warn("temporaries of ended transfers cannot be removed yet", "err", err)
+		}
+		t.Reset(sweepEvery)
+	}
+}
+
+func (r *Receiver) sweepUnswept() error {
+	type left struct {
+		rec  *ledger.Incoming
+		dirs []transfer.Path
+	}
+	var all []left
+	err := r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		return t.Incomings(func(in *ledger.Incoming) error {
+			if !in.Unswept {
+				return nil
+			}
+			dirs, err := t.Dirs(in.Request.ID)
+			all = append(all, left{in, dirs})
+			return err
+		})
+	})
+	for _, l := range all {
+		landing := r.cfg.FS.Land(localfs.LandConfig{Transfer: l.rec.Request.ID, Generation: l.rec.Generation, Resolution: l.rec.Resolution})
+		if serr := landing.Sweep(l.dirs); serr != nil {
+			err = errors.Join(err, serr)
+			continue
+		}
+		err = errors.Join(err, r.cfg.Ledger.Update(func(t *ledger.Tx) error {
+			rec, err := t.Incoming(l.rec.Request.ID)
+			if err != nil || rec == nil {
+				return err
+			}
+			rec.Unswept = false
+			return t.PutIncoming(rec)
+		}))
+	}
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"ferry/internal/digest"
+	"ferry/internal/failpoint"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
@@ -123,12 +124,31 @@ func (i *incoming) takeOpen() {
 }
 
 func (i *incoming) createFile(item uint64, b *wire.Begin) error {
+	if err := i.dropPoint(item); err != nil {
+		return err
+	}
 	p, err := i.landing.Create(item, b.Name, b.Size, b.Allocated)
 	if err != nil {
 		return err
 	}
+	failpoint.Hit("receiver.after_create")
 	i.cur = &file{item: item, begin: b, partial: p, run: digest.NewRunning(i.method(), nil)}
 	return nil
+}
+
+// dropPoint makes the ledger forget a resume point that speaks of a temporary
+// which is about to be replaced (INV-6).
+func (i *incoming) dropPoint(item uint64) error {
+	var has bool
+	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		it, err := t.Item(i.id, item)
+		has = it != nil && it.Point != nil
+		return err
+	})
+	if err != nil || !has {
+		return err
+	}
+	return i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.DropItem(i.id, item) })
 }
 
 // reopenFile goes on with a temporary of an earlier process, from its recorded
@@ -156,6 +176,7 @@ func (i *incoming) reopenFile(item uint64, b *wire.Begin) error {
 		i.log.Warn("a temporary cannot be resumed; the item starts again", "item", item, "err", err)
 		return i.forgetPoint(item)
 	}
+	failpoint.Hit("receiver.after_reopen")
 	i.cur = &file{item: item, begin: b, partial: p, safe: pt.Source,
 		run: digest.NewRunning(i.method(), pt.Prefix), follow: digest.Follow(p, i.method(), pt.Prefix)}
 	return nil
@@ -188,6 +209,7 @@ func (i *incoming) noteTemporary(item uint64, name transfer.Path) error {
 		rec.Temps = max(rec.Temps, item+tempsAhead)
 		return t.PutDir(i.id, dir)
 	})
+	failpoint.Hit("receiver.after_temporary")
 	if err == nil {
 		i.dirs[dir] = true
 	}

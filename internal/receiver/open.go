@@ -171,10 +171,23 @@ func (i *incoming) begin(o *wire.Open) error {
 			a.Request.Settings, a.Limits = rec.Settings, localfs.Limits()
 		}))
 	})
+	failpoint.Hit("receiver.after_open")
+	if err != nil {
+		return i.unwritable(err)
+	}
 	if buried {
 		return transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled before it began")
 	}
-	return err
+	return nil
+}
+
+// unwritable is a reason to wait: a ledger that cannot be written now is no
+// verdict on the transfer.
+func (i *incoming) unwritable(err error) *transfer.Error {
+	if e := transfer.AsError(err); e.Kind.Waits() {
+		return e
+	}
+	return transfer.Errorf(transfer.KindBusy, "%s cannot write its ledger: %w", i.r.cfg.Agent, err)
 }
 
 // land makes the landing area from the record.
@@ -239,6 +252,7 @@ func (i *incoming) newEpoch(nonce uint64, o *wire.Open) (transfer.Resume, error)
 			return nil
 		})
 	})
+	failpoint.Hit("receiver.after_epoch")
 	return resume, err
 }
 
@@ -286,5 +300,6 @@ func (i *incoming) resync(reason string) {
 		Epoch: i.rec.Epoch, Credit: i.account.Grant(), Resume: resume, Reason: reason}}
 	i.box.allow(i.account.Ahead())
 	i.r.send(i.from, i.resyncs)
+	failpoint.Hit("receiver.after_resync")
 	i.resyncDue = i.r.cfg.Clock.Now().Add(resyncRepeat)
 }

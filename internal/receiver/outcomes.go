@@ -2,6 +2,7 @@ package receiver
 
 import (
 	"ferry/internal/audit"
+	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -35,6 +36,7 @@ func (i *incoming) finishIfDecided() bool {
 		i.log.Error("the ledger cannot be written", "err", err)
 		return false
 	}
+	failpoint.Hit("receiver.after_decided")
 	i.ack()
 	i.closeEpoch()
 	i.offerNew()
@@ -71,7 +73,11 @@ func (i *incoming) offer() {
 	i.offered = n
 	i.r.send(i.from, &wire.Message{Kind: wire.KindOutcomes, Transfer: i.id, Outcomes: &wire.Outcomes{
 		Batch: i.batch(), Outcomes: i.undelivered[:n], Last: i.offeredLast}})
+	failpoint.Hit("receiver.after_outcomes")
 	i.offerDue = i.offerAfter()
+	if failpoint.Planted("forgotten-early") {
+		i.outcomesAcked(i.batch())
+	}
 }
 
 func (i *incoming) batch() uint64 { return i.r.cfg.Ledger.Generation()<<32 | i.batches }
@@ -83,8 +89,10 @@ func (i *incoming) outcomesAcked(batch uint64) {
 	}
 	gone := i.undelivered[:i.offered]
 	last := i.offeredLast // as it was sent: the source may not have heard of a later change
+	failpoint.Hit("receiver.before_acked")
+	unswept := false
 	if last && i.rec.Epoch > 1 {
-		i.sweep() // what was begun and sent again may have left a temporary
+		unswept = !i.sweep() // what was begun and sent again may have left a temporary
 	}
 	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
 		rec.LastContact = i.r.cfg.Clock.Now()
@@ -96,7 +104,7 @@ func (i *incoming) outcomesAcked(batch uint64) {
 		if !last || i.withdrawn {
 			return nil
 		}
-		rec.State = transfer.Done
+		rec.State, rec.Unswept = transfer.Done, unswept
 		event := audit.Completed
 		if rec.Counts.Ending() == transfer.Failed {
 			event = audit.Failed
@@ -110,6 +118,7 @@ func (i *incoming) outcomesAcked(batch uint64) {
 		i.log.Error("the ledger cannot be written", "err", err)
 		return
 	}
+	failpoint.Hit("receiver.after_acked")
 	i.undelivered = append([]transfer.Outcome(nil), i.undelivered[i.offered:]...)
 	i.offered, i.offeredLast, i.offerDue, i.backoff = 0, false, zeroTime, 0
 	switch {

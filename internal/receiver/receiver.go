@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ferry/internal/audit"
@@ -80,11 +81,12 @@ type Config struct {
 
 // A Receiver has all incoming transfers of one agent.
 type Receiver struct {
-	cfg    Config
-	ctx    context.Context
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	open   chan struct{} // a token for each item that is begun and undecided
+	cfg     Config
+	ctx     context.Context
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	unswept atomic.Bool   // there may be records that are unswept
+	open    chan struct{} // a token for each item that is begun and undecided
 
 	mu      sync.Mutex
 	actors  map[transfer.ID]*incoming
@@ -128,6 +130,8 @@ func (r *Receiver) Recover() error {
 		}
 	}
 	go r.repeatAcks()
+	r.unswept.Store(true)
+	r.wg.Go(r.sweepLater)
 	return nil
 }
 

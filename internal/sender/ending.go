@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -157,6 +158,7 @@ func (o *Outgoing) Dispose() {
 		j.Close()
 	}
 	if final {
+		failpoint.Hit("sender.before_drop")
 		if err := o.cfg.Ledger.DropJournal(o.ID); err != nil {
 			o.log.Warn("the item journal could not be removed", "err", err)
 		}

@@ -15,6 +15,7 @@ import (
 
 // negotiate repeats OPEN until it is answered. No answer is a wait, too.
 func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
+	failpoint.Hit("sender.before_open")
 	rec := o.Record()
 	open := o.openMessage(&rec)
 	start := o.cfg.Clock.Now()
@@ -45,6 +46,7 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 					WithHint("the transfer goes on when the agent is there"), 0)
 			}
 			o.send(open)
+			failpoint.Hit("sender.after_open")
 			timer.Reset(pause)
 			pause = min(2*pause, repeatMost)
 		case <-o.notify:
@@ -199,12 +201,14 @@ func (o *Outgoing) endCancelled() (*Verdict, error) {
 	err := o.update(func(t *ledger.Tx, rec *ledger.Source) error {
 		return o.end(t, rec, transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled"))
 	}, transfer.Cancelled)
+	failpoint.Hit("sender.after_cancelled")
 	return &Verdict{Final: true}, err
 }
 
 // cancelling repeats CANCEL until the destination has answered or the deadline
 // has passed.
 func (o *Outgoing) cancelling(ctx context.Context) (*Verdict, error) {
+	failpoint.Hit("sender.cancelling")
 	pause := repeatFirst
 	timer := o.cfg.Clock.NewTimer(0)
 	defer timer.Stop()

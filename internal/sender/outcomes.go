@@ -75,6 +75,7 @@ func (o *Outgoing) outcomes(from transfer.AgentName, m *wire.Outcomes) {
 		return // there is no way to the end from here; unanswered, it comes again
 	}
 	o.send(&wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: m.Batch}})
+	failpoint.Hit("sender.after_outcomes_ack")
 	if state.Final() || state == transfer.Settling {
 		o.cfg.Changed(o)
 	}
@@ -213,6 +214,7 @@ func (o *Outgoing) late(m *wire.Outcomes) {
 // settle deletes the sources of what has arrived, then ends the transfer. A
 // deletion that fails is a warning on a successful item.
 func (o *Outgoing) settle(ctx context.Context) (*Verdict, error) {
+	failpoint.Hit("sender.settling")
 	for {
 		items, dels, err := o.cfg.Ledger.Deletes(o.ID, 64)
 		if err != nil {
@@ -231,6 +233,7 @@ func (o *Outgoing) settle(ctx context.Context) (*Verdict, error) {
 	rec := o.Record()
 	err := o.update(func(t *ledger.Tx, rec *ledger.Source) error { return o.end(t, rec, failureOf(rec)) },
 		rec.Progress.Counts.Ending())
+	failpoint.Hit("sender.after_settled")
 	return &Verdict{Final: true}, err
 }
 

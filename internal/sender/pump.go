@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"ferry/internal/digest"
+	"ferry/internal/failpoint"
 	"ferry/internal/flow"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -137,6 +138,7 @@ func (p *pump) run(resume transfer.Resume) error {
 	if err := p.flush(); err != nil {
 		return err
 	}
+	failpoint.Hit("sender.all_sent")
 	return p.await(func() bool { return false }, nil) // keeps the epoch alive until it is stopped
 }
 
@@ -206,6 +208,7 @@ func (p *pump) await(ok func() bool, also <-chan struct{}) error {
 
 // seal sends the message in the builder, be it empty.
 func (p *pump) seal() error {
+	failpoint.Hit("sender.before_message")
 	p.seq++
 	m := p.b.Seal(wire.Header{Transfer: p.o.ID, Epoch: p.epoch, Seq: p.seq})
 	if err := p.o.cfg.Lane.Send(p.o.to, p.o.ID, m); err != nil {

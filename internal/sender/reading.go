@@ -6,6 +6,7 @@ import (
 	"hash"
 
 	"ferry/internal/digest"
+	"ferry/internal/failpoint"
 	"ferry/internal/flow"
 	"ferry/internal/localfs"
 	"ferry/internal/transfer"
@@ -68,6 +69,7 @@ func (p *pump) openReading(n uint64, it transfer.Item) (*reading, int64, error) 
 	}
 	r := &reading{item: n, src: src}
 	if resumed && pt.Identity == src.Identity() && pt.Source > 0 {
+		failpoint.Hit("sender.after_reopen")
 		r.follow = digest.Follow(src, p.method, pt.Prefix)
 		r.follow.Grow(src.Identity().Size)
 		return r, pt.Source, nil
@@ -102,13 +104,16 @@ func (p *pump) stream(r *reading, it transfer.Item, offset int64) (done bool, er
 	if err != nil {
 		return false, err
 	}
-	if err := r.src.Unchanged(); err != nil {
+	if err := r.src.Unchanged(); err != nil && !failpoint.Planted("no-second-look") {
 		return false, fmt.Errorf("%w: %w", errChanged, err)
 	}
 	if err := p.room(len(sum)); err != nil {
 		return false, err
 	}
 	p.b.End(r.item, id.Size, sum)
+	if failpoint.Planted("deleted-when-sent") && p.o.rec.Request.DeleteSrc {
+		p.o.cfg.FS.DeleteSource(it.Source, id, localfs.AsideName(0, p.o.ID, r.item), func(string) error { return nil })
+	}
 	return true, nil
 }
 

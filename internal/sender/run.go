@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -45,6 +46,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 				if err := o.resynced(m.Resync); err != nil {
 					return nil, err
 				}
+				failpoint.Hit("sender.after_resync")
 				p = o.startPump(m.Resync.Epoch, m.Resync.Credit, m.Resync.Resume)
 			case m.Kind == wire.KindBusy && p != nil && m.Busy.Epoch == p.epoch:
 				p.stop()

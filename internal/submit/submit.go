@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ferry/internal/clock"
+	"ferry/internal/failpoint"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -142,9 +143,11 @@ func (s *Submitter) Submit(ctx context.Context, q *transfer.Request, notice func
 	subject := wire.CommandSubject(q.Source, s.Who.String())
 	pause := repeatFirst
 	for {
+		failpoint.Hit("submit.before_enqueue")
 		if err := s.Conn.Enqueue(ctx, subject, "", s.message(q, inbox)); err != nil && ctx.Err() == nil {
 			return nil, err
 		}
+		failpoint.Hit("submit.after_enqueue")
 		p, err := s.receipt(ctx, q, answers, pause)
 		if p != nil || err != nil && !waits(err) {
 			return p, err

@@ -87,6 +87,7 @@ type Known struct {
 const (
 	AgentReady       = "READY"
 	AgentActive      = "ACTIVE"
+	AgentDegraded    = "DEGRADED" // works, and its queue manager has lost or forgotten something; Reason says what
 	AgentStopping    = "STOPPING"
 	AgentStopped     = "STOPPED"
 	AgentUnreachable = "UNREACHABLE"
@@ -106,7 +107,7 @@ type Beat struct {
 	Agent       transfer.AgentName `json:"agent"`
 	Incarnation string             `json:"incarnation"`
 	Instance    string             `json:"instance"`
-	Status      string             `json:"status"` // AgentReady, AgentActive, AgentStopping, AgentStopped
+	Status      string             `json:"status"` // AgentReady, AgentActive, AgentDegraded, AgentStopping, AgentStopped
 	Reason      string             `json:"reason,omitempty"`
 	Started     time.Time          `json:"started"`
 	Time        time.Time          `json:"time"`

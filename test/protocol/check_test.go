@@ -43,6 +43,44 @@ func (w *world) write(files map[string][]byte) {
 	}
 }
 
+// expect says what will be at the destination, before anything is sent: from
+// then on no other content may ever show under those names, and no source may
+// go before it is there.
+func (w *world) expect(under string, files map[string][]byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name, data := range files {
+		w.content[filepath.ToSlash(filepath.Join(under, name))] = data
+	}
+}
+
+// renamed counts how often a name was given, and looks at what it shows.
+func (w *world) renamed(path string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.renames[path]++
+	rel, _ := filepath.Rel(w.dst.files("."), path)
+	if want, ok := w.content[filepath.ToSlash(rel)]; ok {
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+			w.torn = append(w.torn, fmt.Sprintf("%s had %d bytes when it got its name, %v; %d were sent", rel, len(got), err, len(want)))
+		}
+	}
+}
+
+// leaves looks, as a source is about to go, whether its file is there.
+func (w *world) leaves(n *node, path string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	rel, _ := filepath.Rel(n.files("."), path)
+	want, ok := w.content["out/"+filepath.ToSlash(rel)]
+	if n != w.src || !ok {
+		return
+	}
+	if got, err := os.ReadFile(w.dst.files(filepath.Join("out", rel))); err != nil || !bytes.Equal(got, want) {
+		w.early = append(w.early, fmt.Sprintf("the source %s went while %d bytes of %d were there: %v", rel, len(got), len(want), err))
+	}
+}
+
 // want notes how a transfer must end.
 func (w *world) want(id transfer.ID, state transfer.State, under string, files map[string][]byte) *wanted {
 	x := &wanted{id: id, state: state, files: map[string][]byte{}}
@@ -87,6 +125,11 @@ func (w *world) check() {
 		maps.Copy(expected, x.files)
 	}
 	w.checkFiles(expected)
+	w.mu.Lock()
+	for _, what := range slices.Concat(w.torn, w.early) {
+		w.t.Error(what)
+	}
+	w.mu.Unlock()
 	for _, n := range []*node{w.src, w.dst} {
 		for _, p := range leftovers(w.t, n.files(".")) {
 			w.t.Errorf("%s is left at %s", p, n.name)

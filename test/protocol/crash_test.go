@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/faulty"
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -129,20 +130,20 @@ func TestCrashAtEveryMessage(t *testing.T) {
 					bubble(t, setup{}, func(w *world) {
 						var count atomic.Int64
 						var what string
-						hit := func(p *parcel, to *node) bool {
+						hit := func(p *faulty.Parcel, to *node) bool {
 							if to.name != side || count.Add(1) != n {
 								return false
 							}
-							what = fmt.Sprintf("%s %d", p.kind, p.n)
+							what = fmt.Sprintf("%s %d", p.Kind, p.N)
 							met.Store(true)
 							to.kill()
 							return true
 						}
-						w.net.set(func(c *courier) {
+						w.change(func(w *world) {
 							if when == "before" {
-								c.before = hit
+								w.before = hit
 							} else {
-								c.after = func(p *parcel, to *node) { hit(p, to) }
+								w.after = func(p *faulty.Parcel, to *node) { hit(p, to) }
 							}
 						})
 						w.sendFew(nil)
@@ -227,7 +228,7 @@ func TestTemporaryDamagedAtRest(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, setup{}, func(w *world) {
-				w.net.slow = 10 * time.Millisecond
+				w.slow(10 * time.Millisecond)
 				files := map[string][]byte{"big": content(1, 200<<10), "small": content(2, 10)}
 				w.write(files)
 				id := w.submit(transfer.Request{Sources: []transfer.Path{"big", "small"}, Dest: "out/", Checksum: c.checksum})
@@ -251,7 +252,7 @@ func TestTemporaryDamagedAtRest(t *testing.T) {
 // TestSourceReplacedAtRest: the source is another file when its agent is back.
 func TestSourceReplacedAtRest(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
-		w.net.slow = 10 * time.Millisecond
+		w.slow(10 * time.Millisecond)
 		w.write(map[string][]byte{"big": content(1, 200<<10)})
 		id := w.submit(transfer.Request{Sources: []transfer.Path{"big"}, Dest: "out/"})
 		w.point(id, 40<<10)
@@ -270,16 +271,16 @@ func TestResumeCostsLittle(t *testing.T) {
 	for _, crash := range []string{"destination", "source", "cut"} {
 		t.Run(crash, func(t *testing.T) {
 			bubble(t, setup{}, func(w *world) {
-				w.net.slow = 10 * time.Millisecond
+				w.slow(10 * time.Millisecond)
 				var sent atomic.Int64
-				w.net.decide = func(p *parcel) fate {
-					if p.kind == chunkKind {
-						_, frames, _ := wire.ParseChunk(bytes.Clone(p.data))
+				w.fates = func(p *faulty.Parcel) faulty.Handling {
+					if p.Kind == faulty.Chunk {
+						_, frames, _ := wire.ParseChunk(bytes.Clone(p.Data))
 						for _, f := range frames {
 							sent.Add(int64(len(f.Data)))
 						}
 					}
-					return fate{}
+					return faulty.Handling{}
 				}
 				files := map[string][]byte{"big": content(1, 300<<10)}
 				w.write(files)
@@ -292,9 +293,9 @@ func TestResumeCostsLittle(t *testing.T) {
 				case "source":
 					w.src.kill()
 				case "cut":
-					w.net.set(func(c *courier) { c.cut = true })
+					w.cut(true)
 					pass(30 * time.Second)
-					w.net.set(func(c *courier) { c.cut = false })
+					w.cut(false)
 				}
 				w.finish(2 * time.Minute)
 				if again, most := sent.Load()-300<<10, int64(32<<10); again > most {
@@ -319,7 +320,7 @@ func TestPowerCutUnderProcess(t *testing.T) {
 	q := transfer.Request{Sources: []transfer.Path{"big", "small"}, Dest: "out/", Durability: transfer.DurabilityProcess}
 	t.Run("in the middle of a file", func(t *testing.T) {
 		bubble(t, setup{}, func(w *world) {
-			w.net.slow = 10 * time.Millisecond
+			w.slow(10 * time.Millisecond)
 			w.write(files)
 			id := w.submit(q)
 			w.want(id, transfer.Successful, "out", files)

@@ -14,83 +14,107 @@ import (
 
 var errDead = errors.New("the process is gone")
 
-// A mortalDisk is the host's disk until its run dies. What a process does to
-// the disk and to its ledger stops at one instant then: calls that begin later
-// wait until the ledger has been copied as it was, and fail.
-type mortalDisk struct {
-	localfs.Disk
+// A mortal is what the disk and the ledger of a run have in common: what the
+// process does to them stops at one instant. Calls that begin later wait until
+// the ledger has been kept as it was, and fail.
+type mortal struct {
 	r     *run
 	state atomic.Int32  // 0 lives, 1 dies, 2 is dead
+	dying chan struct{} // closed when it dies
 	gone  chan struct{} // closed when it is dead
 	busy  sync.RWMutex  // read-held by a call under way
 	once  sync.Once
+	fell  atomic.Bool // it died of a crash
 }
 
-func (d *mortalDisk) doomed() bool { return d.state.Load() != 0 }
+func newMortal(r *run) *mortal {
+	return &mortal{r: r, dying: make(chan struct{}), gone: make(chan struct{})}
+}
 
-// do makes one call. The node's plan may let the run die before it or after.
-func (d *mortalDisk) do(op, name string, call func() error) error {
-	n := d.r.node.countOp()
-	if plan := d.r.node.w.plan(); plan != nil && !d.doomed() {
-		if plan(d.r.node, op, name, n, false) {
-			d.die(false)
-		}
+func (m *mortal) doomed() bool { return m.state.Load() != 0 }
+
+// do makes one call. The hooks may let the run die before it or after.
+func (m *mortal) do(op, name string, call func() error) error {
+	node := m.r.node
+	node.wait(m)
+	n, h := node.countOp(), node.w.now()
+	if h.crash != nil && !m.doomed() && h.crash(node, op, name, n, false) {
+		m.die(false)
 	}
-	if d.doomed() {
-		<-d.gone
+	if m.doomed() {
+		<-m.gone
 		return errDead
 	}
-	if inject := d.r.node.w.injection(); inject != nil {
-		if err := inject(d.r.node, op, name); err != nil {
+	if h.linger != nil {
+		if d := h.linger(node, op, name); d > 0 {
+			pass(d)
+		}
+	}
+	if h.inject != nil {
+		if err := h.inject(node, op, name); err != nil {
 			return err
 		}
 	}
-	err := d.call(call)
-	if plan := d.r.node.w.plan(); plan != nil && plan(d.r.node, op, name, n, true) {
-		d.die(false)
+	err := m.call(call)
+	if h.crash != nil && h.crash(node, op, name, n, true) {
+		m.die(false)
 		return errDead
 	}
 	return err
 }
 
-func (d *mortalDisk) call(call func() error) error {
-	d.busy.RLock()
-	defer d.busy.RUnlock()
+func (m *mortal) call(call func() error) error {
+	m.busy.RLock()
+	defer m.busy.RUnlock()
 	return call()
 }
 
 // die is a crash: from here on nothing that the run does has an effect. With
 // writing the caller is in the ledger's own transaction, which is lost.
-func (d *mortalDisk) die(writing bool) {
-	if !d.state.CompareAndSwap(0, 1) {
+func (m *mortal) die(writing bool) {
+	if !m.state.CompareAndSwap(0, 1) {
 		return
 	}
-	to := d.r.node.nextDir()
-	take := func(*ledger.Tx) error {
-		d.once.Do(func() { copyLedger(d.r.node.w.t, d.r.dir, to) })
+	m.fell.Store(true)
+	close(m.dying)
+	node := m.r.node
+	to := node.nextDir()
+	switch take := func(*ledger.Tx) error {
+		m.once.Do(func() { copyLedger(node.w.t, m.r.dir, to) })
 		return nil
-	}
-	if writing {
+	}; {
+	case node.w.set.memory:
+		node.leave(m.r.dir, to, nil)
+	case writing:
 		take(nil)
-	} else if err := d.r.ledger.Update(take); err != nil {
-		d.r.node.w.t.Errorf("the ledger could not be copied: %v", err)
+	default:
+		if err := m.r.ledger.Update(take); err != nil {
+			node.w.t.Errorf("the ledger could not be copied: %v", err)
+		}
 	}
-	d.state.Store(2)
-	close(d.gone)
-	d.r.node.crashed <- to
+	m.state.Store(2)
+	close(m.gone)
+	node.crashed <- to
 }
 
 // end is the orderly end of a run: what is still under way in it has no effect
-// any more.
-func (d *mortalDisk) end() {
-	if d.state.CompareAndSwap(0, 2) {
-		close(d.gone)
+// any more, but the ledger may still be closed.
+func (m *mortal) end() {
+	if m.state.CompareAndSwap(0, 2) {
+		close(m.dying)
+		close(m.gone)
 	}
-	d.busy.Lock()
-	defer d.busy.Unlock()
+	m.busy.Lock()
+	defer m.busy.Unlock()
 }
 
-func (d *mortalDisk) Open(dir *localfs.Dir, name string, flag int, perm os.FileMode) (f *os.File, err error) {
+// A mortalDisk is the host's disk until its run dies.
+type mortalDisk struct {
+	localfs.Disk
+	*mortal
+}
+
+func (d mortalDisk) Open(dir *localfs.Dir, name string, flag int, perm os.FileMode) (f localfs.File, err error) {
 	if flag&os.O_CREATE == 0 {
 		if d.doomed() {
 			<-d.gone
@@ -103,18 +127,21 @@ func (d *mortalDisk) Open(dir *localfs.Dir, name string, flag int, perm os.FileM
 		return err
 	})
 	if err != nil && f != nil {
-		f.Close()
+		d.Disk.Close(f)
 		f = nil
 	}
 	return f, err
 }
 
-func (d *mortalDisk) Mkdir(dir *localfs.Dir, name string) error {
+func (d mortalDisk) Mkdir(dir *localfs.Dir, name string) error {
 	return d.do("mkdir", name, func() error { return d.Disk.Mkdir(dir, name) })
 }
 
-func (d *mortalDisk) Rename(dir *localfs.Dir, from, to string, replace bool) error {
+func (d mortalDisk) Rename(dir *localfs.Dir, from, to string, replace bool) error {
 	return d.do("rename", to, func() error {
+		if strings.HasPrefix(to, ".ferry-") {
+			d.r.node.w.leaves(d.r.node, dir.Path()+"/"+from)
+		}
 		err := d.Disk.Rename(dir, from, to, replace)
 		if err == nil && strings.HasSuffix(from, ".part") {
 			d.r.node.w.renamed(dir.Path() + "/" + to)
@@ -123,19 +150,19 @@ func (d *mortalDisk) Rename(dir *localfs.Dir, from, to string, replace bool) err
 	})
 }
 
-func (d *mortalDisk) Link(dir *localfs.Dir, from, to string) error {
+func (d mortalDisk) Link(dir *localfs.Dir, from, to string) error {
 	return d.do("link", to, func() error { return d.Disk.Link(dir, from, to) })
 }
 
-func (d *mortalDisk) Unlink(dir *localfs.Dir, name string) error {
+func (d mortalDisk) Unlink(dir *localfs.Dir, name string) error {
 	return d.do("unlink", name, func() error { return d.Disk.Unlink(dir, name) })
 }
 
-func (d *mortalDisk) SyncDir(dir *localfs.Dir) error {
+func (d mortalDisk) SyncDir(dir *localfs.Dir) error {
 	return d.do("syncdir", dir.Path(), func() error { return d.Disk.SyncDir(dir) })
 }
 
-func (d *mortalDisk) Write(f *os.File, b []byte, off int64) (n int, err error) {
+func (d mortalDisk) Write(f localfs.File, b []byte, off int64) (n int, err error) {
 	err = d.do("write", f.Name(), func() (err error) {
 		n, err = d.Disk.Write(f, b, off)
 		return err
@@ -143,25 +170,82 @@ func (d *mortalDisk) Write(f *os.File, b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-func (d *mortalDisk) Truncate(f *os.File, size int64) error {
+func (d mortalDisk) Truncate(f localfs.File, size int64) error {
 	return d.do("truncate", f.Name(), func() error { return d.Disk.Truncate(f, size) })
 }
 
-func (d *mortalDisk) Allocate(f *os.File, size int64) error {
+func (d mortalDisk) Allocate(f localfs.File, size int64) error {
 	return d.do("allocate", f.Name(), func() error { return d.Disk.Allocate(f, size) })
 }
 
-func (d *mortalDisk) SetMeta(dir *localfs.Dir, name string, f *os.File, mode uint32, mtime int64) error {
+func (d mortalDisk) SetMeta(dir *localfs.Dir, name string, f localfs.File, mode uint32, mtime int64) error {
 	return d.do("setmeta", name, func() error { return d.Disk.SetMeta(dir, name, f, mode, mtime) })
 }
 
-func (d *mortalDisk) SyncData(f *os.File) error {
+func (d mortalDisk) SyncData(f localfs.File) error {
 	return d.do("syncdata", f.Name(), func() error { return d.Disk.SyncData(f) })
 }
 
-func (d *mortalDisk) Sync(f *os.File) error {
+func (d mortalDisk) Sync(f localfs.File) error {
 	return d.do("sync", f.Name(), func() error { return d.Disk.Sync(f) })
 }
+
+// A mortalStore is a ledger in memory until its run dies. A run that dies
+// before a transaction, or in it, has not made it; one that dies after it never
+// hears that it did.
+type mortalStore struct {
+	ledger.Store
+	m *mortal
+}
+
+func (s mortalStore) Update(fn func(ledger.StoreTx) error) error {
+	if s.m.state.Load() == 2 { // it closes in an orderly way, or nobody will ever read it
+		return s.Store.Update(fn)
+	}
+	return s.m.do("ledger", "", func() error { return s.Store.Update(fn) })
+}
+
+// mortalFiles are item journals in memory until their run dies.
+type mortalFiles struct {
+	ledger.Files
+	m *mortal
+}
+
+func (f mortalFiles) Create(name string) (file ledger.File, err error) {
+	err = f.m.do("journal", name, func() (err error) {
+		file, err = f.Files.Create(name)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return mortalFile{file, f.m}, nil
+}
+
+func (f mortalFiles) Remove(name string) error {
+	return f.m.do("journal", name, func() error { return f.Files.Remove(name) })
+}
+
+func (f mortalFiles) Sync() error { return f.m.do("journal", "", f.Files.Sync) }
+
+type mortalFile struct {
+	ledger.File
+	m *mortal
+}
+
+func (f mortalFile) WriteAt(b []byte, off int64) (n int, err error) {
+	err = f.m.do("journal", "", func() (err error) {
+		n, err = f.File.WriteAt(b, off)
+		return err
+	})
+	return n, err
+}
+
+func (f mortalFile) Truncate(size int64) error {
+	return f.m.do("journal", "", func() error { return f.File.Truncate(size) })
+}
+
+func (f mortalFile) Sync() error { return f.m.do("journal", "", f.File.Sync) }
 
 // copyLedger copies a ledger's directory as it is on disk. It may be asked for
 // where the machine's test is not running, so it reports and goes on.

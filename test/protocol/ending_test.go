@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/faulty"
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -15,11 +16,11 @@ import (
 // TestCancelBeforeItIsKnown is scenario 19: CANCEL overtakes OPEN.
 func TestCancelBeforeItIsKnown(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
-		w.net.decide = func(p *parcel) fate {
-			if p.kind == wire.KindOpen {
-				return fate{delay: 5 * time.Second}
+		w.fates = func(p *faulty.Parcel) faulty.Handling {
+			if p.Kind == wire.KindOpen {
+				return faulty.Handling{Delay: 5 * time.Second}
 			}
-			return fate{}
+			return faulty.Handling{}
 		}
 		w.write(map[string][]byte{"a": content(1, 100)})
 		id := w.submit(transfer.Request{Sources: []transfer.Path{"a"}, Dest: "out/"})
@@ -41,7 +42,7 @@ func TestCancelAtEveryMoment(t *testing.T) {
 	for _, del := range []bool{false, true} {
 		for k := range 40 {
 			bubble(t, setup{}, func(w *world) {
-				w.net.slow = 10 * time.Millisecond
+				w.slow(10 * time.Millisecond)
 				files := map[string][]byte{"in/a": content(1, 100), "in/b": content(2, 60<<10), "in/c": content(3, 10)}
 				w.write(files)
 				id := w.submit(transfer.Request{Sources: []transfer.Path{"in"}, Dest: "out/", Recursive: true, DeleteSrc: del})
@@ -90,18 +91,18 @@ func TestCancelAtEveryMoment(t *testing.T) {
 // deadline, the destination at its own.
 func TestCancelWithTheDestinationAway(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
-		w.net.slow = 10 * time.Millisecond
+		w.slow(10 * time.Millisecond)
 		w.write(map[string][]byte{"big": content(1, 200<<10)})
 		id := w.submit(transfer.Request{Sources: []transfer.Path{"big"}, Dest: "out/", Recovery: transfer.Duration(5 * time.Minute)})
 		w.want(id, transfer.Cancelled, "out", nil).lax = true
 		w.point(id, 40<<10)
-		w.net.set(func(c *courier) { c.cut = true })
+		w.cut(true)
 		must(t, w.cancel(id))
 		took := w.until(time.Hour, "the source does not end", func() bool { return w.source(id).State.Final() })
 		if took > 10*time.Minute {
 			t.Errorf("the source took %v", took)
 		}
-		w.net.set(func(c *courier) { c.cut = false })
+		w.cut(false)
 		w.finish(2 * time.Hour)
 	})
 }
@@ -154,15 +155,15 @@ func TestGivesUpThenHearsSuccess(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.write(map[string][]byte{"a": content(1, 100)})
 		var gone atomic.Bool
-		w.net.decide = func(p *parcel) fate {
-			if p.from == dstName && p.kind == wire.KindOutcomes {
+		w.fates = func(p *faulty.Parcel) faulty.Handling {
+			if p.From == dstName && p.Kind == wire.KindOutcomes {
 				gone.Store(true)
 			}
-			return fate{drop: p.from == dstName && gone.Load() || p.from == srcName && gone.Load() && p.kind != chunkKind}
+			return faulty.Handling{Drop: p.From == dstName && gone.Load() || p.From == srcName && gone.Load() && p.Kind != faulty.Chunk}
 		}
 		id := w.submit(transfer.Request{Sources: []transfer.Path{"a"}, Dest: "out/", DeleteSrc: true, Recovery: transfer.Duration(time.Minute)})
 		w.until(time.Hour, "the source does not give up", func() bool { return w.source(id).State.Final() })
-		w.net.set(func(c *courier) { c.decide = nil })
+		w.change(func(w *world) { w.fates = nil })
 		w.until(10*time.Minute, "the destination does not end", func() bool { return w.incoming(id).State == transfer.Done })
 		if s := w.source(id); s.State != transfer.Failed || s.Progress.Code != transfer.CodeRecovery || s.Progress.Files != 0 {
 			t.Errorf("the verdict is %s, code %d, %d files", s.State, s.Progress.Code, s.Progress.Files)
@@ -188,13 +189,13 @@ func TestParkedHearsTheEnd(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		files := map[string][]byte{"a": content(1, 100)}
 		w.write(files)
-		w.net.decide = func(p *parcel) fate { return fate{drop: p.kind == wire.KindOutcomes} }
+		w.fates = func(p *faulty.Parcel) faulty.Handling { return faulty.Handling{Drop: p.Kind == wire.KindOutcomes} }
 		id := w.submit(transfer.Request{Sources: []transfer.Path{"a"}, Dest: "out/"})
 		w.until(time.Minute, "it does not arrive", func() bool { in := w.incoming(id); return in != nil && in.State == transfer.Decided })
 		left := w.src.killed()
 		park(t, left, id, transfer.Parked)
 		w.src.start(left)
-		w.net.set(func(c *courier) { c.decide = nil })
+		w.change(func(w *world) { w.fates = nil })
 		pass(time.Minute)
 		left = w.src.killed()
 		if s := park(t, left, id, ""); s == transfer.Parked {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/faulty"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -20,18 +21,18 @@ type course struct {
 
 // courses together make both sides say everything that they can.
 var courses = []course{
-	{"plain", []wire.Kind{wire.KindOpen, wire.KindAccept, chunkKind, wire.KindAck, wire.KindOutcomes, wire.KindOutcomesAck},
+	{"plain", []wire.Kind{wire.KindOpen, wire.KindAccept, faulty.Chunk, wire.KindAck, wire.KindOutcomes, wire.KindOutcomesAck},
 		func(w *world) {
 			w.sendMixed(nil)
 			w.finish(5 * time.Minute)
 		}},
-	{"with a gap", []wire.Kind{wire.KindResync, wire.KindAck, chunkKind},
+	{"with a gap", []wire.Kind{wire.KindResync, wire.KindAck, faulty.Chunk},
 		func(w *world) {
-			decide := w.net.decide
-			w.net.set(func(c *courier) {
-				c.decide = func(p *parcel) fate {
-					if p.kind == chunkKind && (p.n == 4 || p.n == 30) {
-						return fate{drop: true}
+			decide := w.fates
+			w.change(func(w *world) {
+				w.fates = func(p *faulty.Parcel) faulty.Handling {
+					if p.Kind == faulty.Chunk && (p.N == 4 || p.N == 30) {
+						return faulty.Handling{Drop: true}
 					}
 					return decide(p)
 				}
@@ -56,7 +57,7 @@ var courses = []course{
 // cancelInTheMiddle cancels once the first file is committed.
 func cancelInTheMiddle(w *world) {
 	w.write(map[string][]byte{"in/a": content(1, 100), "in/b": content(2, 300<<10)})
-	w.net.set(func(c *courier) { c.slow = 20 * time.Millisecond })
+	w.slow(20 * time.Millisecond)
 	id := w.submit(transfer.Request{Sources: []transfer.Path{"in/a", "in/b"}, Dest: "out/"})
 	w.want(id, transfer.Cancelled, "out", map[string][]byte{"a": content(1, 100)}).lax = true
 	w.until(time.Minute, "nothing is committed", func() bool {
@@ -72,14 +73,14 @@ func cancelInTheMiddle(w *world) {
 // faults are what can happen to one message.
 var faults = []struct {
 	name string
-	fate fate
+	fate faulty.Handling
 }{
-	{"lost", fate{drop: true}},
-	{"doubled", fate{copies: 2}},
-	{"late", fate{delay: 1500 * time.Millisecond}},
-	{"very late", fate{delay: 20 * time.Second}},
-	{"damaged", fate{corrupt: true}},
-	{"unsent", fate{fail: true}},
+	{"lost", faulty.Handling{Drop: true}},
+	{"doubled", faulty.Handling{Copies: 2}},
+	{"late", faulty.Handling{Delay: 1500 * time.Millisecond}},
+	{"very late", faulty.Handling{Delay: 20 * time.Second}},
+	{"damaged", faulty.Handling{Damage: faulty.Flip}},
+	{"unsent", faulty.Handling{Fail: true}},
 }
 
 // TestEachMessageOnce is scenarios 4 and 5: every single message of every kind
@@ -89,7 +90,7 @@ func TestEachMessageOnce(t *testing.T) {
 	for _, c := range courses {
 		for _, f := range faults {
 			for _, kind := range c.kinds {
-				if f.fate.corrupt && kind != chunkKind {
+				if f.fate.Damage != nil && kind != faulty.Chunk {
 					continue // the connection has checksums; what lies in memory longer has its own
 				}
 				t.Run(fmt.Sprintf("%s/%s %s", c.name, kind, f.name), func(t *testing.T) {
@@ -106,7 +107,7 @@ func TestEachMessageOnce(t *testing.T) {
 
 // oneFault runs a course with a fate for the nth message of a kind. It reports
 // whether there was one.
-func oneFault(t *testing.T, c course, kind wire.Kind, n int, f fate) bool {
+func oneFault(t *testing.T, c course, kind wire.Kind, n int, f faulty.Handling) bool {
 	var mu sync.Mutex
 	met := false
 	slots := 4
@@ -114,9 +115,9 @@ func oneFault(t *testing.T, c course, kind wire.Kind, n int, f fate) bool {
 		slots = 1
 	}
 	bubble(t, setup{slots: slots}, func(w *world) {
-		w.net.decide = func(p *parcel) fate {
-			if p.kind != kind || p.n != n {
-				return fate{}
+		w.fates = func(p *faulty.Parcel) faulty.Handling {
+			if p.Kind != kind || p.N != n {
+				return faulty.Handling{}
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -138,12 +139,12 @@ func TestLastBatchAnsweredLate(t *testing.T) {
 		w.src.stop()
 		var mu sync.Mutex
 		var heard []*wire.Message
-		w.net.set(func(c *courier) {
-			c.before = func(p *parcel, to *node) bool {
+		w.change(func(w *world) {
+			w.before = func(p *faulty.Parcel, to *node) bool {
 				if to != w.src {
 					return false
 				}
-				m, err := wire.Decode(p.data)
+				m, err := wire.Decode(p.Data)
 				must(t, err)
 				mu.Lock()
 				defer mu.Unlock()
@@ -172,7 +173,7 @@ func TestLastBatchAnsweredLate(t *testing.T) {
 			m.From, m.Transfer = srcName, id
 			data, err := m.Encode()
 			must(t, err)
-			must(t, w.net.send(srcName, dstName, m.Kind, data))
+			must(t, w.net.Send(faulty.Parcel{From: srcName, To: dstName, Kind: m.Kind, Transfer: id, Data: data}))
 		}
 		say(&wire.Message{Kind: wire.KindOpen, Open: &wire.Open{Nonce: 1, Source: "00000000000000aa", MaxChunk: 1 << 20,
 			Request: transfer.Request{Version: 1, ID: id, Source: srcName, Destination: dstName, Dest: "out/", Checksum: "none"}}})
@@ -182,7 +183,8 @@ func TestLastBatchAnsweredLate(t *testing.T) {
 			seq++
 			b := wire.NewBuilder(4096)
 			add(b)
-			must(t, w.net.send(srcName, dstName, chunkKind, b.Seal(wire.Header{Transfer: id, Epoch: epoch, Seq: seq})))
+			must(t, w.net.Send(faulty.Parcel{From: srcName, To: dstName, Kind: faulty.Chunk, Transfer: id,
+				Data: b.Seal(wire.Header{Transfer: id, Epoch: epoch, Seq: seq})}))
 		}
 		chunk(func(b *wire.Builder) {
 			b.Begin(0, &wire.Begin{Type: transfer.ItemFile, Mode: 0o644, Name: "a", Source: "/in/a", Again: true})

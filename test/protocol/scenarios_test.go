@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/faulty"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -29,9 +30,9 @@ func TestWalkGoesOn(t *testing.T) {
 		bubble(t, setup{}, func(w *world) {
 			files := many(60)
 			w.write(files)
-			w.net.decide = func(p *parcel) fate { return fate{drop: p.kind == chunkKind} }
+			w.fates = func(p *faulty.Parcel) faulty.Handling { return faulty.Handling{Drop: p.Kind == faulty.Chunk} }
 			id := w.submit(transfer.Request{Sources: []transfer.Path{"in", "in/f00003"}, Dest: "out/", Recursive: true})
-			w.until(time.Minute, "no epoch", func() bool { return w.net.count(chunkKind) > 0 })
+			w.until(time.Minute, "no epoch", func() bool { return w.net.Count(faulty.Chunk) > 0 })
 			left := w.src.killed()
 			journal := filepath.Join(left, "items", id.String())
 			fi, err := os.Stat(journal)
@@ -45,7 +46,7 @@ func TestWalkGoesOn(t *testing.T) {
 				}
 			}
 			w.write(map[string][]byte{"in/a": nil, "in/f00030x": nil, "in/z": nil})
-			w.net.set(func(c *courier) { c.decide = nil })
+			w.change(func(w *world) { w.fates = nil })
 			w.src.start(left)
 			w.until(time.Minute, "it does not end", func() bool { return w.over(id) })
 			got := map[transfer.Path]int{}
@@ -81,13 +82,13 @@ func TestManyItems(t *testing.T) {
 		}
 		w.write(files)
 		var largest atomic.Int64
-		w.net.decide = func(p *parcel) fate {
-			if p.kind != chunkKind && int64(len(p.data)) > largest.Load() {
-				largest.Store(int64(len(p.data)))
+		w.fates = func(p *faulty.Parcel) faulty.Handling {
+			if p.Kind != faulty.Chunk && int64(len(p.Data)) > largest.Load() {
+				largest.Store(int64(len(p.Data)))
 			}
-			return fate{}
+			return faulty.Handling{}
 		}
-		w.net.latency = 20 * time.Millisecond
+		w.net.Set(func(r *faulty.Rules) { r.Latency = 20 * time.Millisecond })
 		id := w.submit(transfer.Request{Sources: []transfer.Path{"in"}, Dest: "out/", Recursive: true, Durability: transfer.DurabilityProcess})
 		w.want(id, transfer.Successful, "out", files)
 		decided := func(n uint64) {
@@ -101,9 +102,9 @@ func TestManyItems(t *testing.T) {
 		decided(1500)
 		w.src.kill()
 		decided(2500)
-		w.net.set(func(c *courier) { c.cut = true })
+		w.cut(true)
 		pass(20 * time.Second)
-		w.net.set(func(c *courier) { c.cut = false })
+		w.cut(false)
 		w.finish(5 * time.Minute)
 		if n := largest.Load(); n > 512<<10 {
 			t.Errorf("a control message had %d bytes", n)
@@ -115,21 +116,21 @@ func TestManyItems(t *testing.T) {
 // given up; old ones come again in the middle. One epoch lives.
 func TestTwoOpens(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
-		w.net.keep = true
-		w.net.slow = 5 * time.Millisecond
-		w.net.decide = func(p *parcel) fate {
+		w.net.Set(func(r *faulty.Rules) { r.Keep = true })
+		w.slow(5 * time.Millisecond)
+		w.fates = func(p *faulty.Parcel) faulty.Handling {
 			switch {
-			case p.kind == wire.KindAccept && p.n <= 4:
-				return fate{delay: 12 * time.Second}
-			case p.kind == wire.KindOpen && p.n%2 == 0:
-				return fate{delay: time.Duration(p.n) * 3 * time.Second}
+			case p.Kind == wire.KindAccept && p.N <= 4:
+				return faulty.Handling{Delay: 12 * time.Second}
+			case p.Kind == wire.KindOpen && p.N%2 == 0:
+				return faulty.Handling{Delay: time.Duration(p.N) * 3 * time.Second}
 			}
-			return fate{}
+			return faulty.Handling{}
 		}
 		id := w.sendMixed(nil)
 		for range 10 {
 			pass(3 * time.Second)
-			w.net.replay()
+			w.net.Replay()
 			if w.over(id) {
 				break
 			}
@@ -142,7 +143,7 @@ func TestTwoOpens(t *testing.T) {
 // windows.
 func TestSharedPool(t *testing.T) {
 	bubble(t, setup{slots: 25, pool: 256 << 10}, func(w *world) {
-		w.net.latency = 5 * time.Millisecond
+		w.net.Set(func(r *faulty.Rules) { r.Latency = 5 * time.Millisecond })
 		for k := range 25 {
 			dir := fmt.Sprintf("in%d", k)
 			files := map[string][]byte{dir + "/a": content(uint64(k), 20<<10), dir + "/b": nil}
@@ -161,7 +162,7 @@ func TestSharedPool(t *testing.T) {
 // temporaries at its deadline, and says so when asked.
 func TestSourceGoneForEver(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
-		w.net.slow = 10 * time.Millisecond
+		w.slow(10 * time.Millisecond)
 		w.write(map[string][]byte{"big": content(1, 200<<10)})
 		id := w.submit(transfer.Request{Sources: []transfer.Path{"big"}, Dest: "out/", Recovery: transfer.Duration(10 * time.Minute)})
 		w.point(id, 40<<10)
@@ -191,7 +192,7 @@ func TestSourceGoneForEver(t *testing.T) {
 // TestDestinationGoneForEver is the other half, and the beginning of 38.
 func TestDestinationGoneForEver(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
-		w.net.slow = 10 * time.Millisecond
+		w.slow(10 * time.Millisecond)
 		w.write(map[string][]byte{"big": content(1, 200<<10)})
 		id := w.submit(transfer.Request{Sources: []transfer.Path{"big"}, Dest: "out/", Recovery: transfer.Duration(10 * time.Minute)})
 		w.want(id, transfer.Failed, "out", nil).lax = true
@@ -231,7 +232,7 @@ func TestSlowFileOutlivesDeadline(t *testing.T) {
 		id := w.submit(transfer.Request{Sources: []transfer.Path{"big"}, Dest: "out/", Recovery: transfer.Duration(10 * time.Second)})
 		w.want(id, transfer.Successful, "out", files)
 		w.point(id, 20<<10)
-		w.net.set(func(c *courier) { c.slow = 8 * time.Second })
+		w.slow(8 * time.Second)
 		if took := w.finish(12 * time.Hour); took < 62*time.Minute {
 			t.Errorf("it took only %v: nothing was tried", took)
 		}
@@ -242,14 +243,14 @@ func TestSlowFileOutlivesDeadline(t *testing.T) {
 func TestSourceThatKeepsChanging(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.write(map[string][]byte{"log": content(1, 50<<10), "ok": content(2, 10)})
-		w.net.decide = func(p *parcel) fate {
-			if p.kind == chunkKind {
+		w.fates = func(p *faulty.Parcel) faulty.Handling {
+			if p.Kind == faulty.Chunk {
 				f, err := os.OpenFile(w.src.files("log"), os.O_APPEND|os.O_WRONLY, 0)
 				must(t, err)
 				f.Write([]byte("one more line\n"))
 				f.Close()
 			}
-			return fate{}
+			return faulty.Handling{}
 		}
 		id := w.submit(transfer.Request{Sources: []transfer.Path{"log", "ok"}, Dest: "out/"})
 		w.want(id, transfer.Partial, "out", map[string][]byte{"ok": content(2, 10)}).failed = 1
@@ -402,14 +403,14 @@ func TestNoSpace(t *testing.T) {
 func TestFlappingLink(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		bubble(t, setup{}, func(w *world) {
-			w.net.slow = 300 * time.Millisecond
-			w.net.strict = strict
+			w.slow(300 * time.Millisecond)
+			w.net.Set(func(r *faulty.Rules) { r.Strict = strict })
 			w.sendMixed(nil)
 			for range 6 {
 				pass(3 * time.Second)
-				w.net.set(func(c *courier) { c.cut = true })
+				w.cut(true)
 				pass(2 * time.Second)
-				w.net.set(func(c *courier) { c.cut = false })
+				w.cut(false)
 			}
 			w.finish(2 * time.Minute)
 		})
@@ -422,13 +423,13 @@ func TestLedgerLost(t *testing.T) {
 	for _, side := range []transfer.AgentName{srcName, dstName} {
 		t.Run(string(side), func(t *testing.T) {
 			bubble(t, setup{}, func(w *world) {
-				w.net.slow = 10 * time.Millisecond
+				w.slow(10 * time.Millisecond)
 				files := map[string][]byte{"in/a": content(1, 100), "in/b": content(2, 200<<10)}
 				w.write(files)
 				q := transfer.Request{Sources: []transfer.Path{"in"}, Dest: "out/", Recursive: true, Recovery: transfer.Duration(time.Minute)}
 				id := w.submit(q)
 				w.point(id, 40<<10)
-				n := w.net.nodes[side]
+				n := map[transfer.AgentName]*node{srcName: w.src, dstName: w.dst}[side]
 				n.killed()
 				n.start(n.nextDir())
 				if side == srcName {
@@ -486,14 +487,19 @@ func TestTemporaryLostWhileCommitting(t *testing.T) {
 // or ends with 69; it does not go round for ever.
 func TestEverythingDamaged(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
-		w.net.decide = func(p *parcel) fate { return fate{corrupt: p.kind == chunkKind && len(p.data) > 1000} }
+		w.fates = func(p *faulty.Parcel) faulty.Handling {
+			if p.Kind == faulty.Chunk && len(p.Data) > 1000 {
+				return faulty.Handling{Damage: faulty.Flip}
+			}
+			return faulty.Handling{}
+		}
 		w.write(map[string][]byte{"a": content(1, 40<<10)})
 		id := w.submit(transfer.Request{Sources: []transfer.Path{"a"}, Dest: "out/", Recovery: transfer.Duration(time.Minute)})
 		w.until(10*time.Minute, "it does not end", func() bool { return w.source(id).State.Final() })
 		if s := w.source(id); s.State != transfer.Failed {
 			t.Errorf("it ended %s", s.State)
 		}
-		if n := w.net.count(chunkKind); n > 2000 {
+		if n := w.net.Count(faulty.Chunk); n > 2000 {
 			t.Errorf("%d messages were sent for nothing", n)
 		}
 	})
@@ -503,17 +509,17 @@ func TestEverythingDamaged(t *testing.T) {
 // fail it, and it alone.
 func TestTailDamaged(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
-		w.net.decide = func(p *parcel) fate {
-			_, frames, err := wire.ParseChunk([]byte(string(p.data)))
-			if p.kind != chunkKind || err != nil {
-				return fate{}
+		w.fates = func(p *faulty.Parcel) faulty.Handling {
+			_, frames, err := wire.ParseChunk([]byte(string(p.Data)))
+			if p.Kind != faulty.Chunk || err != nil {
+				return faulty.Handling{}
 			}
 			for _, f := range frames {
 				if f.Type == wire.FrameData && f.Item == 1 && f.Offset > 30<<10 {
-					return fate{corrupt: true}
+					return faulty.Handling{Damage: faulty.Flip}
 				}
 			}
-			return fate{}
+			return faulty.Handling{}
 		}
 		w.write(map[string][]byte{"a": content(1, 100), "b": content(2, 60<<10), "c": content(3, 100)})
 		id := w.submit(transfer.Request{Sources: []transfer.Path{"a", "b", "c"}, Dest: "out/"})
@@ -529,15 +535,15 @@ func TestTailDamaged(t *testing.T) {
 // same runs, to new ones, and long after.
 func TestReplayAfterTheEnd(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
-		w.net.keep = true
+		w.net.Set(func(r *faulty.Rules) { r.Keep = true })
 		w.sendMixed(func(q *transfer.Request) { q.DeleteSrc = true })
 		w.finish(time.Minute)
-		w.net.replay()
+		w.net.Replay()
 		pass(time.Minute)
 		w.check()
 		w.src.restart()
 		w.dst.restart()
-		w.net.replay()
+		w.net.Replay()
 		pass(time.Hour)
 		w.check()
 		w.sourcesGone(mixed())

@@ -225,11 +225,17 @@ func lastLines(s string, n int) string {
 // Async starts a ferry command in an agent's root, without waiting for its end.
 func (n *Network) Async(args ...string) *Sending {
 	n.t.Helper()
+	return n.AsyncWith(nil, args...)
+}
+
+// AsyncWith is Async with more in the command's environment.
+func (n *Network) AsyncWith(env []string, args ...string) *Sending {
+	n.t.Helper()
 	s := &Sending{n: n, ended: make(chan struct{})}
 	s.cmd = exec.Command(n.setup.Ferry, args...)
 	s.cmd.Dir = n.dir
 	s.cmd.Stdout, s.cmd.Stderr = s, &s.err
-	n.must(n.start(s.cmd))
+	n.must(n.start(s.cmd, env...))
 	go func() {
 		var exit *exec.ExitError
 		if err := s.cmd.Wait(); !errors.As(err, &exit) {
@@ -328,6 +334,7 @@ type Agent struct {
 	Age    int64  `json:"age_ns"`
 	Outbox int    `json:"outbox"`
 	Mode   string `json:"mode"`
+	Reason string `json:"reason"`
 }
 
 // AgentOf is what `ferry agent ls` says of an agent; the zero Agent where it is

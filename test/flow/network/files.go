@@ -41,6 +41,14 @@ func (n *Network) File(agent, rel string, seed uint64, size int64) string {
 	return path
 }
 
+// FileK makes a file whose content is (seed, k).
+func (n *Network) FileK(agent, rel string, seed, k uint64, size int64) {
+	n.t.Helper()
+	path := n.Path(agent, rel)
+	n.must(os.MkdirAll(filepath.Dir(path), 0o755))
+	n.write(path, seed, k, size)
+}
+
 func (n *Network) write(path string, seed, k uint64, size int64) {
 	n.t.Helper()
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)

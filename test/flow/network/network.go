@@ -46,6 +46,10 @@ type Setup struct {
 	Flags  map[string][]string // more flags of a process, by its name
 	Dir    string              // where everything is; default the test's own temporary directory
 	Roots  map[string]string   // of agents whose root is not to be in Dir
+	States map[string]string   // of processes whose state directory is not to be in Dir
+	Env    map[string][]string // more environment of a process, by its name
+	Wrap   map[string][]string // what a process is started through, such as ip netns exec NAME; it must exec
+	Listen string              // HOST:PORT of the queue manager; default a free port of this host
 }
 
 // A Network is up until the test ends. Its methods end the test where they
@@ -89,7 +93,10 @@ func Up(t testing.TB, s Setup) *Network {
 	}
 	go n.fork()
 	t.Cleanup(n.down)
-	listen := freePort(t)
+	listen := s.Listen
+	if listen == "" {
+		listen = freePort(t)
+	}
 	n.url = "nats://" + listen
 	n.define(QM, "queue manager", append([]string{"up", "--listen", listen, "--dir", n.State(QM)}, s.Flags[QM]...))
 	n.Start(QM)
@@ -127,7 +134,47 @@ func (n *Network) Root(agent string) string {
 }
 
 // State is the state directory of a process.
-func (n *Network) State(who string) string { return filepath.Join(n.dir, "state", who) }
+func (n *Network) State(who string) string {
+	if s := n.setup.States[who]; s != "" {
+		return s
+	}
+	return filepath.Join(n.dir, "state", who)
+}
+
+// Setenv changes what a process has beside its ordinary environment, from its
+// next start on.
+func (n *Network) Setenv(who string, env ...string) {
+	if n.setup.Env == nil {
+		n.setup.Env = map[string][]string{}
+	}
+	n.setup.Env[who] = env
+}
+
+// Pid is the process number of a running process.
+func (n *Network) Pid(who string) int {
+	n.t.Helper()
+	p := n.process(who)
+	if !p.running() {
+		n.t.Fatalf("%s is not running", who)
+	}
+	return p.cmd.Process.Pid
+}
+
+// Running reports whether a process has been started and has not ended.
+func (n *Network) Running(who string) bool { return n.process(who).running() }
+
+// Gone waits until a process has ended by itself, as one that a failpoint
+// kills does.
+func (n *Network) Gone(who string) {
+	n.t.Helper()
+	n.gone(who)
+}
+
+// Signal sends a process a signal, such as SIGSTOP.
+func (n *Network) Signal(who string, s syscall.Signal) {
+	n.t.Helper()
+	n.signal(who, s)
+}
 
 // URL is that of the queue manager.
 func (n *Network) URL() string { return n.url }
@@ -144,9 +191,9 @@ func (n *Network) fork() {
 	}
 }
 
-func (n *Network) start(c *exec.Cmd) error {
+func (n *Network) start(c *exec.Cmd, env ...string) error {
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	c.Env = n.environment()
+	c.Env = append(n.environment(), env...)
 	done := make(chan error)
 	n.forks <- func() { done <- c.Start() }
 	return <-done
@@ -156,7 +203,7 @@ func (n *Network) start(c *exec.Cmd) error {
 func (n *Network) environment() []string {
 	var env []string
 	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "FERRY_") && !strings.HasPrefix(e, "HOME=") && !strings.HasPrefix(e, "XDG_") {
+		if (!strings.HasPrefix(e, "FERRY_") || strings.HasPrefix(e, "FERRY_PLANTED=")) && !strings.HasPrefix(e, "HOME=") && !strings.HasPrefix(e, "XDG_") {
 			env = append(env, e)
 		}
 	}
@@ -171,11 +218,13 @@ func (n *Network) Launch(who ...string) {
 		if p.running() {
 			n.t.Fatalf("%s is running already", name)
 		}
-		p.cmd = exec.Command(n.setup.Ferry, p.args...)
+		argv := append(append([]string{}, n.setup.Wrap[name]...), n.setup.Ferry)
+		argv = append(argv, p.args...)
+		p.cmd = exec.Command(argv[0], argv[1:]...)
 		p.ready, p.ended = make(chan struct{}), make(chan struct{})
 		p.log.begin(p.ready)
 		p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
-		n.must(n.start(p.cmd))
+		n.must(n.start(p.cmd, n.setup.Env[name]...))
 		go func(c *exec.Cmd, ended chan struct{}) {
 			c.Wait()
 			close(ended)

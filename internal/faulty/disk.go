@@ -1,0 +1,329 @@
+package faulty
+
+import (
+	"fmt"
+	"os"
+	"sync"
+
+	"ferry/internal/localfs"
+)
+
+// A Call names what a Disk is asked to do.
+type Call string
+
+// The calls on a Disk. Create is an Open that may make a file.
+const (
+	CallResolve     Call = "resolve"
+	CallOpenRoot    Call = "open-root"
+	CallCloseRoot   Call = "close-root"
+	CallOpenBeneath Call = "open-beneath"
+	CallChild       Call = "child"
+	CallCloseDir    Call = "close-dir"
+	CallWhere       Call = "where"
+	CallStatDir     Call = "stat-dir"
+	CallLstat       Call = "lstat"
+	CallNames       Call = "names"
+	CallFree        Call = "free"
+	CallOpen        Call = "open"
+	CallCreate      Call = "create"
+	CallMkdir       Call = "mkdir"
+	CallRename      Call = "rename"
+	CallLink        Call = "link"
+	CallUnlink      Call = "unlink"
+	CallSyncDir     Call = "sync-dir"
+	CallStat        Call = "stat"
+	CallRead        Call = "read"
+	CallWrite       Call = "write"
+	CallTruncate    Call = "truncate"
+	CallAllocate    Call = "allocate"
+	CallPunch       Call = "punch"
+	CallSetMeta     Call = "set-meta"
+	CallStartSync   Call = "start-sync"
+	CallSyncData    Call = "sync-data"
+	CallSync        Call = "sync"
+	CallClose       Call = "close"
+)
+
+// An Op is one call that is made.
+type Op struct {
+	Call Call
+	Path string       // what it is done to; of a rename or link, the old name
+	To   string       // of a rename or link, the new name
+	File localfs.File // where it is done to an open file
+	Nth  int          // how many calls of this name on this path there have been, this one included
+}
+
+func (o Op) String() string {
+	if o.To != "" {
+		return fmt.Sprintf("%s %s to %s (%d)", o.Call, o.Path, o.To, o.Nth)
+	}
+	return fmt.Sprintf("%s %s (%d)", o.Call, o.Path, o.Nth)
+}
+
+// A Plan is one fault: the Nth call that fits fails.
+type Plan struct {
+	Call  Call   // empty: any
+	Path  string // empty: any
+	Nth   int    // of those that fit; from 1
+	Err   error
+	Good  bool // for good: and so do all calls of this name after it, on whatever path
+	All   bool // with Good: and so do all calls of any name
+	Late  bool // the call takes effect, and fails all the same
+	Short bool // of a write: half of it arrives; with no Err the call says only that
+}
+
+// A Disk passes every call on to another, and makes some fail. It watches that
+// no file is synced again after a sync of it has failed.
+type Disk struct {
+	localfs.Disk
+
+	// Before sees each call, and its error is the call's; After sees it when it
+	// has been made, and can change its error. They may be called by several
+	// goroutines at once.
+	Before func(Op) error
+	After  func(Op, error) error
+
+	mu     sync.Mutex
+	plan   *Plan
+	fit    int // calls that fitted the plan
+	met    bool
+	counts map[[2]string]int
+	log    []Op
+	bad    map[inode]bool // a sync of it has failed
+	broken []string
+}
+
+type inode struct{ dev, ino uint64 }
+
+// NewDisk breaks nothing until a Plan is given.
+func NewDisk(inner localfs.Disk) *Disk {
+	return &Disk{Disk: inner, counts: map[[2]string]int{}, bad: map[inode]bool{}}
+}
+
+// Arm makes a plan take effect, in place of the one before.
+func (d *Disk) Arm(p Plan) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.plan, d.fit, d.met = &p, 0, false
+}
+
+// Heal ends the plan.
+func (d *Disk) Heal() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.plan = nil
+}
+
+// Met reports whether the plan has made a call fail.
+func (d *Disk) Met() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.met
+}
+
+// Log is every call so far. Those that were made at once have no order.
+func (d *Disk) Log() []Op {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]Op(nil), d.log...)
+}
+
+// Broken lists the syncs that were tried on a file after one of it had failed.
+func (d *Disk) Broken() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]string(nil), d.broken...)
+}
+
+// Step counts a call that is not one on a disk, so that it fails in its turn.
+func (d *Disk) Step(c Call, path string, do func() error) error {
+	return d.do(Op{Call: c, Path: path}, do)
+}
+
+// enter notes a call and says what the plan has for it; nil: nothing.
+func (d *Disk) enter(op *Op) *Plan {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	key := [2]string{string(op.Call), op.Path}
+	d.counts[key]++
+	op.Nth = d.counts[key]
+	d.log = append(d.log, *op)
+	p := d.plan
+	if p == nil {
+		return nil
+	}
+	fits := (p.Call == "" || p.Call == op.Call) && (p.Path == "" || p.Path == op.Path)
+	if fits {
+		d.fit++
+	}
+	if fits && d.fit == p.Nth || d.met && p.Good && (p.All || p.Call == "" || p.Call == op.Call) {
+		d.met = true
+		return p
+	}
+	return nil
+}
+
+// do makes one call.
+func (d *Disk) do(op Op, call func() error) error {
+	p := d.enter(&op)
+	if d.Before != nil {
+		if err := d.Before(op); err != nil {
+			if mustEnd(op.Call) {
+				call()
+			}
+			return err
+		}
+	}
+	var err error
+	switch {
+	case p == nil || p.Err == nil:
+		err = call()
+	case p.Late || mustEnd(op.Call):
+		call()
+		err = p.Err
+	default:
+		err = p.Err
+	}
+	if d.After != nil {
+		err = d.After(op, err)
+	}
+	return err
+}
+
+// mustEnd is for calls that let go of something, whatever they return.
+func mustEnd(c Call) bool {
+	return c == CallClose || c == CallCloseDir || c == CallCloseRoot
+}
+
+func (d *Disk) Resolve(path string) (real string, err error) {
+	err = d.do(Op{Call: CallResolve, Path: path}, func() error {
+		real, err = d.Disk.Resolve(path)
+		return err
+	})
+	return real, err
+}
+
+func (d *Disk) OpenRoot(path string) (r localfs.Root, err error) {
+	err = d.do(Op{Call: CallOpenRoot, Path: path}, func() error {
+		r, err = d.Disk.OpenRoot(path)
+		return err
+	})
+	if err != nil && r != nil {
+		d.Disk.CloseRoot(r)
+		r = nil
+	}
+	return r, err
+}
+
+func (d *Disk) CloseRoot(r localfs.Root) error {
+	return d.do(Op{Call: CallCloseRoot, Path: r.Name()}, func() error { return d.Disk.CloseRoot(r) })
+}
+
+func (d *Disk) OpenBeneath(r localfs.Root, rel string) (h localfs.Handle, err error) {
+	err = d.do(Op{Call: CallOpenBeneath, Path: r.Name() + "/" + rel}, func() error {
+		h, err = d.Disk.OpenBeneath(r, rel)
+		return err
+	})
+	return h, err
+}
+
+func (d *Disk) Child(dir *localfs.Dir, name string) (h localfs.Handle, err error) {
+	err = d.do(named(CallChild, dir, name), func() error {
+		h, err = d.Disk.Child(dir, name)
+		return err
+	})
+	return h, err
+}
+
+func (d *Disk) CloseDir(dir *localfs.Dir) error {
+	return d.do(of(CallCloseDir, dir), func() error { return d.Disk.CloseDir(dir) })
+}
+
+func (d *Disk) Where(dir *localfs.Dir) (path string, err error) {
+	err = d.do(of(CallWhere, dir), func() error {
+		path, err = d.Disk.Where(dir)
+		return err
+	})
+	return path, err
+}
+
+func (d *Disk) StatDir(dir *localfs.Dir) (st localfs.Stat, err error) {
+	err = d.do(of(CallStatDir, dir), func() error {
+		st, err = d.Disk.StatDir(dir)
+		return err
+	})
+	return st, err
+}
+
+func (d *Disk) Lstat(dir *localfs.Dir, name string) (st localfs.Stat, err error) {
+	err = d.do(named(CallLstat, dir, name), func() error {
+		st, err = d.Disk.Lstat(dir, name)
+		return err
+	})
+	return st, err
+}
+
+func (d *Disk) Names(dir *localfs.Dir, n int) (names []string, err error) {
+	err = d.do(of(CallNames, dir), func() error {
+		names, err = d.Disk.Names(dir, n)
+		return err
+	})
+	return names, err
+}
+
+func (d *Disk) Free(dir *localfs.Dir) (n int64, err error) {
+	err = d.do(of(CallFree, dir), func() error {
+		n, err = d.Disk.Free(dir)
+		return err
+	})
+	return n, err
+}
+
+func (d *Disk) Open(dir *localfs.Dir, name string, flag int, perm os.FileMode) (f localfs.File, err error) {
+	c := CallOpen
+	if flag&os.O_CREATE != 0 {
+		c = CallCreate
+	}
+	err = d.do(named(c, dir, name), func() error {
+		f, err = d.Disk.Open(dir, name, flag, perm)
+		if err == nil && c == CallCreate {
+			d.fresh(f)
+		}
+		return err
+	})
+	if err != nil && f != nil {
+		d.Disk.Close(f)
+		f = nil
+	}
+	return f, err
+}
+
+func (d *Disk) Mkdir(dir *localfs.Dir, name string) error {
+	return d.do(named(CallMkdir, dir, name), func() error { return d.Disk.Mkdir(dir, name) })
+}
+
+func (d *Disk) Rename(dir *localfs.Dir, from, to string, replace bool) error {
+	op := named(CallRename, dir, from)
+	op.To = dir.Path() + "/" + to
+	return d.do(op, func() error { return d.Disk.Rename(dir, from, to, replace) })
+}
+
+func (d *Disk) Link(dir *localfs.Dir, from, to string) error {
+	op := named(CallLink, dir, from)
+	op.To = dir.Path() + "/" + to
+	return d.do(op, func() error { return d.Disk.Link(dir, from, to) })
+}
+
+func (d *Disk) Unlink(dir *localfs.Dir, name string) error {
+	return d.do(named(CallUnlink, dir, name), func() error { return d.Disk.Unlink(dir, name) })
+}
+
+func (d *Disk) SyncDir(dir *localfs.Dir) error {
+	return d.do(of(CallSyncDir, dir), func() error { return d.Disk.SyncDir(dir) })
+}
+
+func of(c Call, dir *localfs.Dir) Op { return Op{Call: c, Path: dir.Path()} }
+
+func named(c Call, dir *localfs.Dir, name string) Op {
+	return Op{Call: c, Path: dir.Path() + "/" + name}
+}

@@ -1,0 +1,134 @@
+package faulty
+
+import (
+	"fmt"
+
+	"ferry/internal/localfs"
+)
+
+func on(c Call, f localfs.File) Op { return Op{Call: c, Path: f.Name(), File: f} }
+
+func (d *Disk) Stat(f localfs.File) (st localfs.Stat, err error) {
+	err = d.do(on(CallStat, f), func() error {
+		st, err = d.Disk.Stat(f)
+		return err
+	})
+	return st, err
+}
+
+func (d *Disk) ReadAt(f localfs.File, b []byte, off int64) (n int, err error) {
+	err = d.do(on(CallRead, f), func() error {
+		n, err = d.Disk.ReadAt(f, b, off)
+		return err
+	})
+	return n, err
+}
+
+// Write fails as planned. Half of a short one arrives.
+func (d *Disk) Write(f localfs.File, b []byte, off int64) (n int, err error) {
+	op := on(CallWrite, f)
+	p := d.enter(&op)
+	if d.Before != nil {
+		if err := d.Before(op); err != nil {
+			return 0, err
+		}
+	}
+	switch {
+	case p == nil, !p.Short && p.Err == nil:
+		n, err = d.Disk.Write(f, b, off)
+	case p.Short:
+		n, err = d.Disk.Write(f, b[:(len(b)+1)/2], off)
+		if p.Err != nil {
+			err = p.Err
+		}
+	case p.Late:
+		d.Disk.Write(f, b, off)
+		err = p.Err
+	default:
+		err = p.Err
+	}
+	if d.After != nil {
+		err = d.After(op, err)
+	}
+	return n, err
+}
+
+func (d *Disk) Truncate(f localfs.File, size int64) error {
+	return d.do(on(CallTruncate, f), func() error { return d.Disk.Truncate(f, size) })
+}
+
+func (d *Disk) Allocate(f localfs.File, size int64) error {
+	return d.do(on(CallAllocate, f), func() error { return d.Disk.Allocate(f, size) })
+}
+
+func (d *Disk) Punch(f localfs.File, off, end int64) error {
+	return d.do(on(CallPunch, f), func() error { return d.Disk.Punch(f, off, end) })
+}
+
+func (d *Disk) SetMeta(dir *localfs.Dir, name string, f localfs.File, mode uint32, mtime int64) error {
+	return d.do(named(CallSetMeta, dir, name), func() error { return d.Disk.SetMeta(dir, name, f, mode, mtime) })
+}
+
+func (d *Disk) StartSync(f localfs.File) {
+	d.do(on(CallStartSync, f), func() error { d.Disk.StartSync(f); return nil })
+}
+
+func (d *Disk) SyncData(f localfs.File) error {
+	return d.sync(on(CallSyncData, f), func() error { return d.Disk.SyncData(f) })
+}
+
+func (d *Disk) Sync(f localfs.File) error {
+	return d.sync(on(CallSync, f), func() error { return d.Disk.Sync(f) })
+}
+
+// sync makes a sync and remembers the file where it fails: after that a later
+// sync that succeeds proves nothing, because the kernel has forgotten what it
+// could not write.
+func (d *Disk) sync(op Op, call func() error) error {
+	st, serr := d.Disk.Stat(op.File)
+	id := inode{st.Dev, st.Ino}
+	d.mu.Lock()
+	if serr == nil && d.bad[id] {
+		d.broken = append(d.broken, fmt.Sprintf("%s comes after a sync of the file has failed", op))
+	}
+	d.mu.Unlock()
+	err := d.do(op, call)
+	if err != nil && serr == nil {
+		d.mu.Lock()
+		d.bad[id] = true
+		d.mu.Unlock()
+		if m, ok := d.Disk.(forgetful); ok {
+			m.SyncFailed(op.File)
+		}
+	}
+	return err
+}
+
+// fresh notes that a file has just been made: its inode number may have been
+// that of a file that is gone.
+func (d *Disk) fresh(f localfs.File) {
+	if st, err := d.Disk.Stat(f); err == nil && st.Size == 0 {
+		d.mu.Lock()
+		delete(d.bad, inode{st.Dev, st.Ino})
+		d.mu.Unlock()
+	}
+}
+
+// A forgetful disk does what a kernel does with what it could not write.
+type forgetful interface {
+	SyncFailed(f localfs.File)
+	CloseFailed(f localfs.File)
+}
+
+// Close lets go of the file whatever it returns.
+func (d *Disk) Close(f localfs.File) error {
+	var inner error
+	err := d.do(on(CallClose, f), func() error {
+		inner = d.Disk.Close(f)
+		return inner
+	})
+	if m, ok := d.Disk.(forgetful); ok && err != nil && inner == nil {
+		m.CloseFailed(f)
+	}
+	return err
+}

@@ -1,0 +1,354 @@
+package faulty
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+
+	"ferry/internal/localfs"
+)
+
+// A toll is what a crash makes of one change that was not synced.
+type toll uint64
+
+// The tolls of a change. A torn write has a mask of the units that survive: it
+// is a generator's seed, in the bits above these.
+const (
+	lost    toll = iota // it never was
+	whole               // it is there
+	hollow              // of a write: the size is there, the data reads as it was, or as zeros
+	torn512             // of a write: some sectors of it are there
+	torn4k              // of a write: some blocks of it are there
+)
+
+const tollShift = 3
+
+func (f toll) kind() toll { return f & (1<<tollShift - 1) }
+
+func (f toll) String() string {
+	switch f.kind() {
+	case lost:
+		return "lost"
+	case whole:
+		return "there"
+	case hollow:
+		return "hollow"
+	case torn512:
+		return fmt.Sprintf("torn at 512 (%d)", f>>tollShift)
+	}
+	return fmt.Sprintf("torn at 4096 (%d)", f>>tollShift)
+}
+
+// write puts into a file what survives of a write.
+func (f toll) write(n *node, o *memOp) {
+	if f.kind() == whole {
+		n.write(o.data, o.off)
+		return
+	}
+	if f.kind() == hollow {
+		if o.size > int64(len(n.data)) {
+			n.resize(o.size)
+		}
+		return
+	}
+	unit := int64(512)
+	if f.kind() == torn4k {
+		unit = 4096
+	}
+	r := rand.New(rand.NewPCG(uint64(f>>tollShift), 5))
+	if r.IntN(2) == 0 && o.size > int64(len(n.data)) {
+		n.resize(o.size) // the size is there whatever the data is
+	}
+	cut, tail := r.Int64N(int64(len(o.data))/unit+1), r.IntN(3)
+	for at, k := int64(0), int64(0); at < int64(len(o.data)); k++ {
+		end := min((o.off+at)/unit*unit+unit-o.off, int64(len(o.data)))
+		keep := k < cut // the beginning of it, the end of it, or here and there
+		switch tail {
+		case 1:
+			keep = !keep
+		case 2:
+			keep = r.IntN(2) == 0
+		}
+		if keep {
+			n.write(o.data[at:end], o.off+at)
+		}
+		at = end
+	}
+}
+
+// fates are those of a change that an exhaustive search tries.
+func (o *memOp) fates() []toll {
+	switch {
+	case o.kind != opWrite:
+		return []toll{lost, whole}
+	case len(o.data) <= 512:
+		return []toll{lost, whole, hollow}
+	}
+	return []toll{lost, whole, hollow, torn512 | 1<<tollShift, torn4k | 2<<tollShift}
+}
+
+// A Loss is what a crash makes of each change that was not synced, in order.
+type Loss []toll
+
+// pending are the changes among the first k that a crash may undo.
+func (m *Memory) pending(k int) (at []int) {
+	data, all, dirs := map[uint64]bool{}, map[uint64]bool{}, map[uint64]bool{}
+	for i := k - 1; i >= 0; i-- {
+		o := &m.ops[i]
+		safe := true
+		switch o.kind {
+		case opSyncData:
+			data[o.node] = true
+		case opSync:
+			data[o.node], all[o.node] = true, true
+		case opSyncDir:
+			dirs[o.node], all[o.node] = true, true
+		case opName:
+			safe = dirs[o.node]
+		case opWrite, opResize:
+			safe = data[o.node] && !o.doomed
+		case opMeta:
+			safe = all[o.node]
+		}
+		if !safe {
+			at = append(at, i)
+		}
+	}
+	slices.Reverse(at)
+	return at
+}
+
+// pendingData are the writes to one file that are not synced.
+func (m *Memory) pendingData(node uint64) []int {
+	return slices.DeleteFunc(m.pending(len(m.ops)), func(i int) bool {
+		return m.ops[i].node != node || m.ops[i].kind != opWrite && m.ops[i].kind != opResize
+	})
+}
+
+// Losses are all losses that a crash after the first k operations can bring,
+// writes torn in two ways; nil where there are more than limit.
+func (m *Memory) Losses(k, limit int) (all []Loss) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	pending := m.pending(k)
+	n := 1
+	for _, i := range pending {
+		if n *= len(m.ops[i].fates()); n > limit {
+			return nil
+		}
+	}
+	all = []Loss{{}}
+	for _, i := range pending {
+		var next []Loss
+		for _, l := range all {
+			for _, f := range m.ops[i].fates() {
+				next = append(next, append(l[:len(l):len(l)], f))
+			}
+		}
+		all = next
+	}
+	return all
+}
+
+// Sample chooses a loss at a crash after the first k operations: everything
+// that can be lost, nothing, or each change by itself.
+func (m *Memory) Sample(k int, r *rand.Rand) Loss {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	pending := m.pending(k)
+	l := make(Loss, len(pending))
+	odds := []float64{0, 0.1, 0.5, 0.9, 1}[r.IntN(5)]
+	for n, i := range pending {
+		switch f := m.ops[i].fates(); {
+		case r.Float64() >= odds:
+			l[n] = whole
+		case len(f) > 3:
+			l[n] = f[r.IntN(len(f))]
+			if l[n] > hollow {
+				l[n] = l[n].kind() | toll(r.Uint32())<<tollShift
+			}
+		default:
+			l[n] = f[r.IntN(len(f))]
+		}
+	}
+	return l
+}
+
+// Killed is the file system after the first k operations as another process
+// finds it: the process ended and the system did not. What was not synced may
+// still be lost later; the operations go on from the first k.
+func (m *Memory) Killed(k int) *Memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.after(k, nil, m.opt.Dev)
+	c.base, c.ops = m.base.clone(), slices.Clone(m.ops[:k])
+	return c
+}
+
+// Crashed is the file system after a crash of the system that came after the
+// first k operations, with that loss. A device may have another number then.
+func (m *Memory) Crashed(k int, l Loss, dev uint64) *Memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	fate := map[int]toll{}
+	for n, i := range m.pending(k) {
+		fate[i] = l[n]
+	}
+	if m.opt.Ordered {
+		m.order(k, fate)
+	}
+	return m.after(k, fate, dev)
+}
+
+// order keeps the mode and times of a file that has a later name.
+func (m *Memory) order(k int, fate map[int]toll) {
+	named := map[uint64]bool{}
+	for i := k - 1; i >= 0; i-- {
+		o := &m.ops[i]
+		if how, lossy := fate[i]; o.kind == opName && (!lossy || how == whole) {
+			for _, s := range o.sets {
+				named[s.node] = true
+			}
+		} else if lossy && o.kind == opMeta && named[o.node] {
+			fate[i] = whole
+		}
+	}
+}
+
+// after builds the state; a change without a fate is there.
+func (m *Memory) after(k int, fate map[int]toll, dev uint64) *Memory {
+	c := &Memory{opt: m.opt, t: m.base.clone(), now: m.now + 1_000_000_000, nextID: m.nextID, nextNo: 3}
+	c.opt.Dev = dev
+	for i := range m.ops[:k] {
+		how, ok := fate[i]
+		if !ok {
+			how = whole
+		}
+		c.t.apply(&m.ops[i], how, c.fold)
+	}
+	c.rebuild()
+	c.base = c.t.clone()
+	return c
+}
+
+// rebuild makes a tree consistent as a check of the file system would: what has
+// no name goes, links and blocks are counted.
+func (m *Memory) rebuild() {
+	for _, n := range m.t.nodes {
+		n.nlink, n.opens = 0, 0
+	}
+	m.t.root.nlink = 1
+	byNo := map[uint64]*node{}
+	m.reach(m.t.root, byNo)
+	for id, n := range m.t.nodes {
+		if n.nlink == 0 {
+			delete(m.t.nodes, id)
+			continue
+		}
+		m.nextNo = max(m.nextNo, n.ino+1)
+		n.blocks = map[int64]bool{}
+		for b := range (int64(len(n.data)) + blockSize - 1) / blockSize {
+			n.blocks[b] = true
+		}
+		m.used += int64(len(n.blocks))
+	}
+	for no := uint64(3); no < m.nextNo; no++ {
+		if byNo[no] == nil {
+			m.free = append(m.free, no)
+		}
+	}
+}
+
+// reach counts the names of what is beneath a directory. A number that was used
+// again belongs to the later file, so that the earlier one's names are gone.
+func (m *Memory) reach(d *node, byNo map[uint64]*node) {
+	for _, name := range d.sorted() {
+		n := m.get(d, name)
+		if n == nil {
+			continue // forgotten since
+		}
+		if other := byNo[n.ino]; other != nil && other != n {
+			if other.id > n.id {
+				delete(d.names, m.fold(name))
+				continue
+			}
+			other.nlink = 0
+			m.forget(m.t.root, other)
+		}
+		byNo[n.ino] = n
+		n.nlink++
+		if n.typ == localfs.TypeDir {
+			n.up = d
+			m.reach(n, byNo)
+		}
+	}
+}
+
+// forget removes every name of a node.
+func (m *Memory) forget(d *node, n *node) {
+	for key, e := range d.names {
+		switch {
+		case e.n == n:
+			delete(d.names, key)
+		case e.n.typ == localfs.TypeDir:
+			m.forget(e.n, n)
+		}
+	}
+}
+
+// Describe says what the first k operations are, and what a loss makes of them.
+func (m *Memory) Describe(k int, l Loss) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	fate := map[int]toll{}
+	if l != nil {
+		for n, i := range m.pending(k) {
+			fate[i] = l[n]
+		}
+	}
+	var b strings.Builder
+	for i := range m.ops[:k] {
+		fmt.Fprintf(&b, "%3d %s", i, m.ops[i].String())
+		if f, ok := fate[i]; ok {
+			fmt.Fprintf(&b, ": %s", f)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func (o *memOp) String() string {
+	switch o.kind {
+	case opMake:
+		return fmt.Sprintf("make %d (inode %d)", o.node, o.ino)
+	case opName:
+		var s []string
+		for _, set := range o.sets {
+			s = append(s, fmt.Sprintf("%s=%d", path.Base(set.name), set.node))
+		}
+		return fmt.Sprintf("name in %d %s", o.node, strings.Join(s, " "))
+	case opWrite:
+		return fmt.Sprintf("write %d, %d bytes at %d", o.node, len(o.data), o.off)
+	case opResize:
+		return fmt.Sprintf("resize %d to %d", o.node, o.size)
+	case opMeta:
+		return fmt.Sprintf("meta of %d", o.node)
+	case opSyncData:
+		return fmt.Sprintf("syncdata %d", o.node)
+	case opSync:
+		return fmt.Sprintf("sync %d", o.node)
+	case opSyncDir:
+		return fmt.Sprintf("syncdir %d", o.node)
+	}
+	return fmt.Sprintf("event %v", o.event)
+}
+
+// Pending is how many of the first k operations a crash may undo: the length of
+// a Loss.
+func (m *Memory) Pending(k int) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.pending(k))
+}

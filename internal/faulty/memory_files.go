@@ -1,0 +1,171 @@
+package faulty
+
+import (
+	"io"
+	"os"
+	"syscall"
+
+	"ferry/internal/localfs"
+)
+
+// file is an open file, checked.
+func (m *Memory) file(f localfs.File, op string, writes bool) (*memFile, error) {
+	h := f.(*memFile)
+	switch {
+	case h.closed:
+		return nil, fail(op, h.name, os.ErrClosed)
+	case writes && !h.write:
+		return nil, fail(op, h.name, syscall.EBADF)
+	}
+	return h, nil
+}
+
+func (m *Memory) Stat(f localfs.File) (localfs.Stat, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h, err := m.file(f, "fstat", false)
+	if err != nil {
+		return localfs.Stat{}, err
+	}
+	return m.stat(h.n), nil
+}
+
+func (m *Memory) ReadAt(f localfs.File, b []byte, off int64) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h, err := m.file(f, "read", false)
+	switch {
+	case err != nil:
+		return 0, err
+	case h.n.typ == localfs.TypeDir:
+		return 0, fail("read", h.name, syscall.EISDIR)
+	case off < 0:
+		return 0, fail("read", h.name, syscall.EINVAL)
+	case off >= int64(len(h.n.data)):
+		return 0, io.EOF
+	}
+	n := copy(b, h.n.data[off:])
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// Write writes what there are blocks for.
+func (m *Memory) Write(f localfs.File, b []byte, off int64) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h, err := m.file(f, "write", true)
+	if err != nil || len(b) == 0 {
+		return 0, err
+	}
+	n := int(m.take(h.n, off, off+int64(len(b))) - off)
+	if n > 0 {
+		m.change(memOp{kind: opWrite, node: h.n.id, off: off, data: append([]byte(nil), b[:n]...), size: max(int64(len(h.n.data)), off+int64(n)), at: m.tick()})
+	}
+	if n < len(b) {
+		return n, fail("write", h.name, syscall.ENOSPC)
+	}
+	return n, nil
+}
+
+func (m *Memory) Truncate(f localfs.File, size int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h, err := m.file(f, "truncate", true)
+	if err != nil {
+		return err
+	}
+	m.give(h.n, (size+blockSize-1)/blockSize*blockSize, 1<<62)
+	m.change(memOp{kind: opResize, node: h.n.id, size: size, at: m.tick()})
+	return nil
+}
+
+func (m *Memory) Allocate(f localfs.File, size int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h, err := m.file(f, "fallocate", true)
+	if err != nil {
+		return err
+	}
+	if m.take(h.n, 0, size) < size {
+		m.give(h.n, (int64(len(h.n.data))+blockSize-1)/blockSize*blockSize, 1<<62)
+		return syscall.ENOSPC
+	}
+	return nil
+}
+
+// Punch frees blocks; of a file it is only asked for beyond its end.
+func (m *Memory) Punch(f localfs.File, off, end int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h, err := m.file(f, "fallocate", true)
+	if err != nil {
+		return err
+	}
+	if off < int64(len(h.n.data)) {
+		return syscall.ENOTSUP
+	}
+	m.give(h.n, off, end)
+	return nil
+}
+
+func (m *Memory) SetMeta(d *localfs.Dir, _ string, f localfs.File, mode uint32, mtime int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := dirOf(d)
+	if f != nil {
+		h, err := m.file(f, "chmod", false)
+		if err != nil {
+			return err
+		}
+		n = h.n
+	}
+	m.change(memOp{kind: opMeta, node: n.id, mode: mode & 0o777, mtime: mtime, at: m.tick()})
+	return nil
+}
+
+func (m *Memory) StartSync(localfs.File) {}
+
+func (m *Memory) SyncData(f localfs.File) error { return m.sync(f, opSyncData) }
+func (m *Memory) Sync(f localfs.File) error     { return m.sync(f, opSync) }
+
+func (m *Memory) sync(f localfs.File, kind memOpKind) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h, err := m.file(f, "fsync", false)
+	if err == nil {
+		m.recordSync(memOp{kind: kind, node: h.n.id})
+	}
+	return err
+}
+
+func (m *Memory) Close(f localfs.File) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.shut(f.(*memFile))
+}
+
+// SyncFailed is for a decorator that lets a sync fail: what was to be written
+// can be read as long as there is no crash, and no later sync makes it durable.
+func (m *Memory) SyncFailed(f localfs.File) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, i := range m.pendingData(f.(*memFile).n.id) {
+		m.ops[i].doomed = true
+	}
+}
+
+// CloseFailed is for a decorator that lets a close fail, as a file system does
+// that writes back then: what was not synced reads as zeros from here on.
+func (m *Memory) CloseFailed(f localfs.File) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := f.(*memFile).n
+	for _, i := range m.pendingData(n.id) {
+		o := &m.ops[i]
+		if end := min(o.off+int64(len(o.data)), int64(len(n.data))); o.kind == opWrite && end > o.off {
+			m.change(memOp{kind: opWrite, node: n.id, off: o.off, data: make([]byte, end-o.off), size: int64(len(n.data)), at: m.now})
+		}
+	}
+}

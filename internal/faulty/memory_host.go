@@ -1,0 +1,252 @@
+package faulty
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"ferry/internal/localfs"
+)
+
+// What follows is for other programs on the host, and for tests that look at
+// what there is. Paths begin with '/'.
+
+// at finds the directory of a path.
+func (m *Memory) at(p string) (*node, string, error) {
+	d, err := m.walk(m.t.root, path.Dir(p), nil, true)
+	if err == nil && d.typ != localfs.TypeDir {
+		err = syscall.ENOTDIR
+	}
+	return d, path.Base(p), err
+}
+
+// host makes one change to a name.
+func (m *Memory) host(p string, do func(d *node, name string) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d, name, err := m.at(p)
+	if err == nil {
+		err = do(d, name)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", p, err)
+	}
+	return nil
+}
+
+// MkdirAll makes a directory and those above it.
+func (m *Memory) MkdirAll(p string) error {
+	if p == "/" {
+		return nil
+	}
+	if err := m.MkdirAll(path.Dir(p)); err != nil {
+		return err
+	}
+	return m.host(p, func(d *node, name string) error {
+		if n := m.get(d, name); n != nil && n.typ == localfs.TypeDir {
+			return nil
+		}
+		return m.mkdir(d, name, 0o755)
+	})
+}
+
+// WriteFile makes a file of that content, or rewrites it in place. It is not
+// synced.
+func (m *Memory) WriteFile(p string, content []byte) error {
+	return m.host(p, func(d *node, name string) (err error) {
+		n := m.get(d, name)
+		if n == nil {
+			if n, err = m.create(d, name, 0o644); err != nil {
+				return err
+			}
+		}
+		m.change(memOp{kind: opResize, node: n.id, at: m.tick()})
+		if m.take(n, 0, int64(len(content))) < int64(len(content)) {
+			return syscall.ENOSPC
+		}
+		if len(content) > 0 {
+			m.change(memOp{kind: opWrite, node: n.id, data: append([]byte(nil), content...), size: int64(len(content)), at: m.tick()})
+		}
+		return nil
+	})
+}
+
+// Symlink makes a link.
+func (m *Memory) Symlink(to, p string) error {
+	return m.host(p, func(d *node, name string) error {
+		if m.get(d, name) != nil {
+			return syscall.EEXIST
+		}
+		n, err := m.makeNode(localfs.TypeLink, 0o777)
+		if err != nil {
+			return err
+		}
+		n.link = to
+		at := m.tick()
+		m.record(memOp{kind: opMake, node: n.id, ino: n.ino, typ: n.typ, mode: n.mode, link: to, at: at})
+		m.name(d, at, set{name, n.id})
+		return nil
+	})
+}
+
+// Hardlink gives a file a second name in its directory.
+func (m *Memory) Hardlink(p, to string) error {
+	return m.host(p, func(d *node, name string) error {
+		n := m.get(d, name)
+		if n == nil {
+			return syscall.ENOENT
+		}
+		m.name(d, m.tick(), set{to, n.id})
+		return nil
+	})
+}
+
+// Remove removes a name, and with a directory all that is in it.
+func (m *Memory) Remove(p string) error {
+	return m.host(p, func(d *node, name string) error {
+		n := m.get(d, name)
+		if n == nil {
+			return syscall.ENOENT
+		}
+		m.removeAll(d, name, n)
+		return nil
+	})
+}
+
+func (m *Memory) removeAll(d *node, name string, n *node) {
+	for _, below := range n.sorted() {
+		m.removeAll(n, below, m.get(n, below))
+	}
+	m.name(d, m.tick(), set{name, 0})
+}
+
+// Move renames within a directory, in place of what has the new name.
+func (m *Memory) Move(p, to string) error {
+	return m.host(p, func(d *node, name string) error { return m.rename(d, name, to, true) })
+}
+
+// Chmod sets permission bits and leaves the time alone.
+func (m *Memory) Chmod(p string, mode uint32) error {
+	return m.host(p, func(d *node, name string) error {
+		n := m.get(d, name)
+		if n == nil {
+			return syscall.ENOENT
+		}
+		m.change(memOp{kind: opMeta, node: n.id, mode: mode, mtime: n.mtime, at: m.tick()})
+		return nil
+	})
+}
+
+// SyncFile makes a file's content durable, and none of its names.
+func (m *Memory) SyncFile(p string) error {
+	return m.host(p, func(d *node, name string) error {
+		n := m.get(d, name)
+		if n == nil {
+			return syscall.ENOENT
+		}
+		m.recordSync(memOp{kind: opSync, node: n.id})
+		return nil
+	})
+}
+
+// SyncNames makes the names in a directory durable.
+func (m *Memory) SyncNames(p string) error {
+	return m.host(p+"/.", func(d *node, _ string) error {
+		m.recordSync(memOp{kind: opSyncDir, node: d.id})
+		return nil
+	})
+}
+
+// SyncAll is what sync(1) does: everything so far is durable.
+func (m *Memory) SyncAll() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(m.t.nodes)) {
+		n, kind := m.t.nodes[id], opSync
+		if n.typ == localfs.TypeDir {
+			kind = opSyncDir
+		}
+		m.recordSync(memOp{kind: kind, node: n.id})
+	}
+}
+
+// ReadFile is a file's content; a link is not followed.
+func (m *Memory) ReadFile(p string) (content []byte, err error) {
+	err = m.host(p, func(d *node, name string) error {
+		n := m.get(d, name)
+		switch {
+		case n == nil:
+			return syscall.ENOENT
+		case n.typ != localfs.TypeFile:
+			return syscall.EISDIR
+		}
+		content = append([]byte{}, n.data...)
+		return nil
+	})
+	return content, err
+}
+
+// Stat is what a name has; a link is not followed.
+func (m *Memory) StatName(p string) (st localfs.Stat, err error) {
+	err = m.host(p, func(d *node, name string) error {
+		n := m.get(d, name)
+		if n == nil {
+			return syscall.ENOENT
+		}
+		st = m.stat(n)
+		return nil
+	})
+	return st, err
+}
+
+// Files calls see with each file beneath a directory, in order, by its name
+// there. The content is not to be changed.
+func (m *Memory) Files(dir string, see func(name string, content []byte)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d, err := m.walk(m.t.root, dir, nil, true)
+	if err == nil {
+		m.files(d, "", see)
+	}
+}
+
+func (m *Memory) files(d *node, above string, see func(string, []byte)) {
+	for _, name := range d.sorted() {
+		n := m.get(d, name)
+		full := strings.TrimPrefix(above+"/"+name, "/")
+		switch n.typ {
+		case localfs.TypeDir:
+			m.files(n, full, see)
+		case localfs.TypeFile:
+			see(full, n.data)
+		}
+	}
+}
+
+// Opened is the number of files and directories that are open.
+func (m *Memory) Opened() (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, k := range m.t.nodes {
+		n += k.opens
+	}
+	return n
+}
+
+// Limit leaves so many blocks, or inodes, free; with a number below 0 there is
+// no end of them again.
+func (m *Memory) Limit(inodes bool, left int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case left < 0:
+		m.opt.Blocks, m.opt.Inodes = 0, 0
+	case inodes:
+		m.opt.Inodes = int64(len(m.t.nodes)) + left
+	default:
+		m.opt.Blocks = m.used + left
+	}
+}

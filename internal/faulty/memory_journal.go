@@ -1,0 +1,164 @@
+package faulty
+
+import (
+	"maps"
+	"sync"
+
+	"ferry/internal/transfer"
+)
+
+// Calls on a Journal, for plans.
+const (
+	CallCommitting Call = "journal-committing"
+	CallCommitted  Call = "journal-committed"
+	CallPoint      Call = "journal-point"
+	CallForget     Call = "journal-forget"
+	CallDirs       Call = "journal-dirs"
+	CallDeleting   Call = "journal-deleting"
+	CallDeleted    Call = "journal-deleted"
+)
+
+// A Journal is what two agents' ledgers hold of one transfer as far as it
+// concerns their disks. It is a localfs.Journal. What it is given is durable when
+// a call returns, and is recorded in its place among the changes of a Memory.
+type Journal struct {
+	disk *Disk // counts the calls with its own, and fails them
+	mem  *Memory
+
+	mu    sync.Mutex
+	state JournalState
+}
+
+// A JournalState is all that is recorded. Maps are to be read only.
+type JournalState struct {
+	Items   map[uint64]JournalItem
+	Dirs    map[transfer.Path]bool // where temporaries may be
+	Deletes map[uint64]JournalDelete
+}
+
+// A JournalItem is at most one of three things.
+type JournalItem struct {
+	Point   *JournalPoint
+	Intent  *transfer.Intent
+	Outcome *transfer.Outcome
+}
+
+// A JournalPoint is a checkpoint.
+type JournalPoint struct {
+	transfer.Point
+	Boot    string
+	Durable bool
+}
+
+// A JournalDelete is a source on its way out.
+type JournalDelete struct {
+	Source   transfer.Path
+	Identity transfer.Identity
+	Aside    string
+	Done     bool
+	Warning  string // why it is still there
+}
+
+// NewJournal begins with a state, which may be empty.
+func NewJournal(disk *Disk, mem *Memory, state JournalState) *Journal {
+	return &Journal{disk: disk, mem: mem, state: state.clone()}
+}
+
+func (s JournalState) clone() JournalState {
+	c := JournalState{maps.Clone(s.Items), maps.Clone(s.Dirs), maps.Clone(s.Deletes)}
+	if c.Items == nil {
+		c = JournalState{map[uint64]JournalItem{}, map[transfer.Path]bool{}, map[uint64]JournalDelete{}}
+	}
+	return c
+}
+
+// At is the state after the first k operations of the Memory, where this
+// journal began with the given one.
+func (s JournalState) At(m *Memory, k int) JournalState {
+	c := s.clone()
+	for _, e := range m.Events(k) {
+		if change, ok := e.(journalEvent); ok {
+			change.do(&c)
+		}
+	}
+	return c
+}
+
+// A journalEvent is one transaction.
+type journalEvent struct {
+	call Call
+	do   func(*JournalState)
+}
+
+func (e journalEvent) String() string { return string(e.call) }
+
+// State is what is recorded now.
+func (j *Journal) State() JournalState {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.state.clone()
+}
+
+func (j *Journal) update(c Call, path transfer.Path, do func(*JournalState)) error {
+	return j.disk.Step(c, string(path), func() error {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		do(&j.state)
+		j.mem.Record(journalEvent{c, do})
+		return nil
+	})
+}
+
+// Committing is localfs.Journal's.
+func (j *Journal) Committing(ins []transfer.Intent) error {
+	return j.update(CallCommitting, ins[0].Outcome.Path, func(s *JournalState) {
+		for n := range ins {
+			s.Items[ins[n].Outcome.Item] = JournalItem{Intent: &ins[n]}
+		}
+	})
+}
+
+// Committed is localfs.Journal's. The first outcome of an item stands.
+func (j *Journal) Committed(outs []transfer.Outcome) error {
+	return j.update(CallCommitted, outs[0].Path, func(s *JournalState) {
+		for n := range outs {
+			if s.Items[outs[n].Item].Outcome == nil {
+				s.Items[outs[n].Item] = JournalItem{Outcome: &outs[n]}
+			}
+		}
+	})
+}
+
+// Point records a checkpoint.
+func (j *Journal) Point(p JournalPoint) error {
+	return j.update(CallPoint, "", func(s *JournalState) { s.Items[p.Item] = JournalItem{Point: &p} })
+}
+
+// Forget forgets a checkpoint or an intent: the item begins again.
+func (j *Journal) Forget(item uint64) error {
+	return j.update(CallForget, "", func(s *JournalState) {
+		if s.Items[item].Outcome == nil {
+			s.Items[item] = JournalItem{}
+		}
+	})
+}
+
+// NoteDir records that temporaries may be in a directory.
+func (j *Journal) NoteDir(dir transfer.Path) error {
+	j.mu.Lock()
+	known := j.state.Dirs[dir]
+	j.mu.Unlock()
+	if known {
+		return nil
+	}
+	return j.update(CallDirs, dir, func(s *JournalState) { s.Dirs[dir] = true })
+}
+
+// Deleting records that a source is about to be deleted, and how far that is.
+func (j *Journal) Deleting(item uint64, d JournalDelete) error {
+	c := CallDeleting
+	if d.Done {
+		c = CallDeleted
+	}
+	return j.update(c, d.Source, func(s *JournalState) { s.Deletes[item] = d })
+}

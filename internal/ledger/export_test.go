@@ -1,0 +1,6 @@
+package ledger
+
+// What the contract suite needs to see of the real store and the real files.
+var OpenBolt = openBolt
+
+type DirFiles = dirFiles

@@ -1,0 +1,78 @@
+// Package ledgertest is the contract of a ledger and of what it stands on. The
+// real store, the one in memory and the faulty one are held to it alike.
+package ledgertest
+
+import (
+	"testing"
+
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+)
+
+// A Place is where one ledger keeps what it has, as it outlives its processes.
+type Place struct {
+	// Open opens the ledger with what the last run has left, after Close or
+	// Crash. It fills in the store, the files and the directory.
+	Open func(ledger.Options) (*ledger.Ledger, error)
+	// Crash ends the run that has the ledger open as a kill does. Closing the
+	// ledger later changes nothing of what it has left.
+	Crash func(testing.TB)
+	// Flaky says that calls on the item journals may fail, and succeed later.
+	Flaky bool
+}
+
+func (p *Place) open(t testing.TB, change ...func(*ledger.Options)) *ledger.Ledger {
+	t.Helper()
+	opt := ledger.Options{Reserve: -1}
+	for _, f := range change {
+		f(&opt)
+	}
+	l, err := p.Open(opt)
+	must(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// Run holds ledgers to the contract; place gives each test an empty one.
+func Run(t *testing.T, place func(*testing.T) *Place) {
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, *Place)
+	}{
+		{"opens are counted", opensCount},
+		{"a crash keeps what was acknowledged", crashKeeps},
+		{"an update after the end fails", updateAfterCloseFails},
+		{"updates share transactions", updatesShareTransactions},
+		{"records come back as they were", recordsRoundTrip},
+		{"deletions are given in portions", deletesAreLimited},
+		{"the outbox is numbered", outbox},
+		{"what is over is forgotten in time", retention},
+		{"commands are forgotten in time", commandRetention},
+		{"tombstones are bounded", tombstonesAreBounded},
+		{"a journal comes back as it was", journalRoundTrip},
+		{"a journal offers what is synced", journalOffersOnlyWhatIsSynced},
+		{"a journal goes on after a crash", journalGoesOn},
+		{"journals of what is over go", orphans},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, place(t)) })
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// id is the nth of a row of transfer IDs that sort by n.
+func id(n int) (out transfer.ID) {
+	out[0], out[1], out[2], out[6], out[8] = byte(n>>16), byte(n>>8), byte(n), 0x70, 0x80
+	out[15] = 1
+	return out
+}
+
+func source(id transfer.ID, state transfer.State) *ledger.Source {
+	return &ledger.Source{Request: transfer.Request{ID: id, Sources: []transfer.Path{"a"}}, State: state,
+		Progress: transfer.Progress{ID: id}}
+}

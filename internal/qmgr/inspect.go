@@ -1,0 +1,377 @@
+package qmgr
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// What lies in a queue manager's directory beside the library's own store.
+const (
+	marksFile  = "marks.json"
+	damagedDir = "damaged" // streams that could not be used, of each the newest
+	rescueDir  = "rescue"  // a store in which one is being made
+
+	marksEvery     = 5 * time.Second
+	inspectTimeout = 5 * time.Minute
+	fetchMost      = 500
+)
+
+// marks are what the queue manager remembers of its store in a file beside it.
+type marks struct {
+	V       int             `json:"v"`
+	Ended   bool            `json:"ended"` // in order: the store must be as it was left
+	Streams map[string]mark `json:"streams"`
+}
+
+func (s *Server) marksPath() string { return filepath.Join(s.cfg.Dir, marksFile) }
+
+// loadMarks reads the marks; there are none where they cannot be read, for then
+// they can prove nothing.
+func (s *Server) loadMarks() marks {
+	var m marks
+	data, err := os.ReadFile(s.marksPath())
+	if err == nil {
+		err = json.Unmarshal(data, &m)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.cfg.Log.Warn("what the queue manager remembers of its store cannot be read", slog.Any("error", err))
+	}
+	return m
+}
+
+// saveMarks writes the marks to a new file, syncs and renames it.
+func (s *Server) saveMarks(m marks) error {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	tmp := s.marksPath() + ".new"
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp, s.marksPath())
+}
+
+// marksOf asks a server how far its streams have come.
+func marksOf(ns *server.Server) (map[string]mark, error) {
+	j, err := ns.Jsz(&server.JSzOptions{Streams: true})
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]mark{}
+	for _, a := range j.AccountDetails {
+		for _, st := range a.Streams {
+			if a.Name == server.DEFAULT_GLOBAL_ACCOUNT {
+				all[st.Name] = mark{st.Created, st.State.LastSeq}
+			}
+		}
+	}
+	return all, nil
+}
+
+// remember keeps the marks up to date until the server ends.
+func (s *Server) remember() {
+	t := time.NewTicker(marksEvery)
+	defer t.Stop()
+	for over := false; ; {
+		now, err := marksOf(s.ns)
+		if err == nil && (s.known == nil || !maps.EqualFunc(s.known, now, mark.equal)) {
+			if err = s.saveMarks(marks{1, false, now}); err == nil {
+				s.known = now
+			}
+		}
+		if err != nil {
+			s.cfg.Log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
+		}
+		if over {
+			return
+		}
+		select {
+		case <-t.C:
+		case <-s.ending:
+			over = true
+		}
+	}
+}
+
+// leave notes that the server has ended in order.
+func (s *Server) leave() {
+	if s.known == nil {
+		return
+	}
+	if err := s.saveMarks(marks{1, true, s.known}); err != nil {
+		s.cfg.Log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
+	}
+}
+
+// Degraded says what the store has lost or forgotten, for an hour after it was
+// noticed; "" for nothing.
+func (s *Server) Degraded() string { return s.findings.text(time.Now()) }
+
+func (s *Server) noticed(format string, args ...any) {
+	finding := fmt.Sprintf(format, args...)
+	if s.findings.add(finding, time.Now()) {
+		s.cfg.Log.Warn("the queue manager is degraded", slog.String("reason", finding))
+	}
+}
+
+// inspect looks at the store before anybody may use it, in a server of its own
+// that nobody can reach. A store that is not what it was is noticed. A stream
+// that cannot be read, or not in full, is put aside, and a new one is begun with
+// what can be read of the commands: the library would lose more of it with every
+// restart, also of what is stored later.
+func (s *Server) inspect(opts *server.Options) error {
+	was := s.loadMarks()
+	if err := os.RemoveAll(filepath.Join(s.cfg.Dir, rescueDir)); err != nil {
+		return err
+	}
+	store := filepath.Join(s.cfg.Dir, server.JetStreamStoreDir)
+	if _, err := os.Stat(store); errors.Is(err, fs.ErrNotExist) {
+		for _, m := range was.Streams {
+			if m.Last > 0 {
+				s.noticed("its store has gone: what was stored in it is lost")
+				break
+			}
+		}
+		return nil
+	}
+	x, err := s.examine(opts, s.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	now, err := marksOf(x.ns)
+	if err != nil {
+		x.close()
+		return err
+	}
+	s.compare(was.Streams, now, x.unread)
+	if was.Ended {
+		for _, line := range x.complaints {
+			s.noticed("its store is not as it was left: %s", line)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), inspectTimeout)
+	defer cancel()
+	damaged := maps.Clone(x.unread)
+	for name := range x.unread {
+		s.noticed("stream %s cannot be read: what was stored in it is lost", name)
+	}
+	for name := range now {
+		missing, err := x.unreadable(ctx, name)
+		if err != nil {
+			s.cfg.Log.Warn("a stream could not be inspected", slog.String("stream", name), slog.Any("error", err))
+		}
+		if missing > 0 {
+			damaged[name] = true
+			s.noticed("stream %s is damaged: %d of its messages cannot be read", name, missing)
+		}
+	}
+	if damaged[string(StreamCommand)] && !x.unread[string(StreamCommand)] {
+		if err := s.rescue(ctx, opts, x); err != nil {
+			s.noticed("nothing could be taken over from the damaged stream %s: %v", StreamCommand, err)
+		}
+	}
+	x.close()
+	for name := range damaged {
+		if err := s.swap(name); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(filepath.Join(s.cfg.Dir, rescueDir))
+}
+
+// compare holds what the streams are against what they were.
+func (s *Server) compare(was, now map[string]mark, unread map[string]bool) {
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		before, after := was[name], now[name]
+		switch wrong := before.lost(name, after); {
+		case unread[name] || before.Last == 0:
+		case after == mark{}:
+			s.noticed("stream %s has gone: what was stored in it is lost", name)
+		case wrong != "":
+			s.noticed("%s", wrong)
+		}
+	}
+}
+
+// streamDir is where the library keeps a stream in a server's directory.
+func streamDir(dir, name string) string {
+	return filepath.Join(dir, server.JetStreamStoreDir, server.DEFAULT_GLOBAL_ACCOUNT, "streams", name)
+}
+
+// swap puts a damaged stream aside and what was rescued of it in its place.
+func (s *Server) swap(name string) error {
+	now, aside := streamDir(s.cfg.Dir, name), filepath.Join(s.cfg.Dir, damagedDir, name)
+	err := os.RemoveAll(aside)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(aside), 0o700)
+	}
+	if err == nil {
+		err = os.Rename(now, aside)
+	}
+	if err != nil {
+		return err
+	}
+	s.cfg.Log.Warn("the queue manager has put a damaged stream aside", slog.String("stream", name), slog.String("aside", aside))
+	err = os.Rename(streamDir(filepath.Join(s.cfg.Dir, rescueDir), name), now)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// An examination is a server that nobody but this process can reach.
+type examination struct {
+	ns *server.Server
+	nc *nats.Conn
+	js jetstream.JetStream
+
+	unread     map[string]bool // streams that could not be recovered
+	complaints []string        // of the library about its files, when it opened them
+}
+
+// examine starts a server on the store in a directory.
+func (s *Server) examine(opts *server.Options, dir string) (*examination, error) {
+	own := opts.Clone()
+	own.DontListen, own.Host, own.Port, own.StoreDir = true, "", 0, dir
+	log := &serverLog{log: s.cfg.Log}
+	ns, err := s.run(own, log)
+	if err != nil {
+		return nil, err
+	}
+	x := &examination{ns: ns, unread: map[string]bool{}, complaints: log.complaints()}
+	for _, e := range ns.Healthz(&server.HealthzOptions{Details: true}).Errors {
+		if e.Type == server.HealthzErrorStream && e.Account == server.DEFAULT_GLOBAL_ACCOUNT {
+			x.unread[e.Stream] = true
+		}
+	}
+	if x.nc, err = nats.Connect("", nats.InProcessServer(ns), nats.NoReconnect()); err == nil {
+		x.js, err = jetstream.New(x.nc, jetstream.WithDefaultTimeout(apiTimeout))
+	}
+	if err != nil {
+		x.close()
+		return nil, err
+	}
+	return x, nil
+}
+
+func (x *examination) close() {
+	if x.nc != nil {
+		x.nc.Close()
+	}
+	x.ns.Shutdown()
+	x.ns.WaitForShutdown()
+}
+
+// unreadable counts the messages that a stream says it has and does not give.
+func (x *examination) unreadable(ctx context.Context, name string) (int, error) {
+	st, err := x.js.Stream(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	state := st.CachedInfo().State
+	read := uint64(0)
+	if st.CachedInfo().Config.Retention == jetstream.WorkQueuePolicy {
+		err = each(ctx, st, func(*jetstream.RawStreamMsg) error { read++; return nil })
+	} else {
+		read, err = count(ctx, st, state.Msgs)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if st, err = x.js.Stream(ctx, name); err != nil { // some may have come of age meanwhile
+		return 0, err
+	}
+	return int(max(min(state.Msgs, st.CachedInfo().State.Msgs), read) - read), nil
+}
+
+// each gives the messages of a stream that can be read, in order.
+func each(ctx context.Context, st jetstream.Stream, f func(*jetstream.RawStreamMsg) error) error {
+	state := st.CachedInfo().State
+	for seq := state.FirstSeq; seq <= state.LastSeq && state.Msgs > 0; {
+		m, err := st.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(">"))
+		switch {
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			seq++ // that one
+			continue
+		}
+		if err := f(m); err != nil {
+			return err
+		}
+		seq = m.Sequence + 1
+	}
+	return nil
+}
+
+// count reads a stream to its end and gives the number of its messages.
+func count(ctx context.Context, st jetstream.Stream, want uint64) (n uint64, err error) {
+	if want == 0 {
+		return 0, nil
+	}
+	cons, err := st.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		return 0, err
+	}
+	for n < want {
+		batch, err := cons.FetchNoWait(fetchMost)
+		if err != nil {
+			return n, err
+		}
+		got := 0
+		for range batch.Messages() {
+			got++
+		}
+		n += uint64(got)
+		if err := batch.Error(); err != nil || got == 0 {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// rescue makes a store with the commands that can be read. Audit batches and
+// STATE are not taken over: their senders send them again.
+func (s *Server) rescue(ctx context.Context, opts *server.Options, from *examination) error {
+	st, err := from.js.Stream(ctx, string(StreamCommand))
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(s.cfg.Dir, rescueDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	to, err := s.examine(opts, dir)
+	if err != nil {
+		return err
+	}
+	defer to.close()
+	if _, err := to.js.CreateStream(ctx, st.CachedInfo().Config); err != nil {
+		return err
+	}
+	return each(ctx, st, func(m *jetstream.RawStreamMsg) error {
+		_, err := to.js.PublishMsg(ctx, &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data})
+		return err
+	})
+}

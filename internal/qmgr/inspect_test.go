@@ -1,0 +1,292 @@
+package qmgr
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+const commandDir = "jetstream/" + server.DEFAULT_GLOBAL_ACCOUNT + "/streams/" + string(StreamCommand)
+
+// filled makes a store with five commands that are acknowledged and ten that
+// are not, five events and a state, and ends its server unless it is to be left
+// as a crash leaves it.
+func filled(t *testing.T, crash bool) string {
+	t.Helper()
+	dir := t.TempDir()
+	s := start(t, dir, freePort(t))
+	c := connect(t, ConnConfig{URL: s.URL()})
+	got, stop := consume(t, c, commands)
+	for i := range 5 {
+		enqueue(t, c, "ferry.command.A.me", fmt.Sprint("done ", i))
+		receive(t, "a command", got)
+	}
+	stop()
+	eventually(t, "all are acknowledged", func() bool {
+		st, err := c.control.js().Stream(t.Context(), string(StreamCommand))
+		return err == nil && st.CachedInfo().State.Msgs == 0
+	})
+	for i := range 10 {
+		enqueue(t, c, "ferry.command.A.me", fmt.Sprintf("command %d %s", i, bytes.Repeat([]byte("-"), 100)))
+	}
+	for i := range 5 {
+		enqueue(t, c, "ferry.event.A", fmt.Sprint("event ", i))
+	}
+	if err := c.PutState(t.Context(), "A", []byte("state")); err != nil {
+		t.Fatal(err)
+	}
+	if !crash {
+		c.Close()
+		s.Shutdown()
+		return dir
+	}
+	eventually(t, "the marks are there", func() bool { _, err := os.Stat(filepath.Join(dir, marksFile)); return err == nil })
+	copied := t.TempDir()
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	s.Shutdown()
+	return copied
+}
+
+// commandsLeft are the commands that a reader gets, in order, up to one that is
+// stored last.
+func commandsLeft(t *testing.T, c *Conn) (left []string) {
+	t.Helper()
+	got, stop := consume(t, c, commands)
+	defer stop()
+	enqueue(t, c, "ferry.command.A.me", "the last")
+	for {
+		m := receive(t, "the last command", got)
+		if m == "the last" {
+			return left
+		}
+		left = append(left, strings.Fields(m)[1])
+	}
+}
+
+// A store that is as it was left is not called degraded, neither after an
+// orderly end nor after a crash.
+func TestSoundStoreIsNotDegraded(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		t.Run(fmt.Sprint("crash ", crash), func(t *testing.T) {
+			noLeaks(t)
+			s := start(t, filled(t, crash), freePort(t))
+			if d := s.Degraded(); d != "" {
+				t.Errorf("degraded: %s", d)
+			}
+			c := connect(t, ConnConfig{URL: s.URL()})
+			if left := commandsLeft(t, c); len(left) != 10 {
+				t.Errorf("the commands are %v", left)
+			}
+			if d := c.Facts().Degraded; d != "" {
+				t.Errorf("degraded: %s", d)
+			}
+		})
+	}
+}
+
+// What is wrong with a store is noticed at the next start and said to whoever
+// connects, and what can be read of the commands is still there.
+func TestDamagedStoreIsNoticed(t *testing.T) {
+	all := []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}
+	for name, c := range map[string]struct {
+		damage func(t *testing.T, dir string)
+		says   string
+		left   []string // nil: not looked at
+	}{
+		"a flipped bit": {func(t *testing.T, dir string) { flip(t, dir, "command 3") }, "1 of its messages cannot be read", slices.Concat(all[:3], all[4:])},
+		"a flipped bit, no index": {func(t *testing.T, dir string) {
+			flip(t, dir, "command 3")
+			must(t, os.Remove(filepath.Join(dir, commandDir, "msgs/index.db")))
+		}, "went back", all[:3]},
+		"a torn block": {func(t *testing.T, dir string) {
+			name := block(t, dir)
+			info, err := os.Stat(name)
+			must(t, err)
+			must(t, os.Truncate(name, info.Size()-200))
+		}, "not as it was left", nil},
+		"a torn description": {func(t *testing.T, dir string) {
+			must(t, os.Truncate(filepath.Join(dir, commandDir, "meta.inf"), 10))
+		}, "cannot be read", []string{}},
+		"an empty index": {func(t *testing.T, dir string) {
+			must(t, os.Truncate(filepath.Join(dir, commandDir, "msgs/index.db"), 0))
+		}, "not as it was left", all},
+		"no store": {func(t *testing.T, dir string) { must(t, os.RemoveAll(filepath.Join(dir, "jetstream"))) }, "has gone", []string{}},
+		"no stream": {func(t *testing.T, dir string) { must(t, os.RemoveAll(filepath.Join(dir, commandDir))) },
+			"stream FERRY_COMMAND has gone", []string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			dir := filled(t, false)
+			c.damage(t, dir)
+			s := start(t, dir, freePort(t))
+			conn := connect(t, ConnConfig{URL: s.URL()})
+			if d := conn.Facts().Degraded; d != s.Degraded() || !strings.Contains(d, c.says) || (d != "") != (c.says != "") {
+				t.Errorf("it says %q, and %q to whoever connects; want %q", s.Degraded(), d, c.says)
+			}
+			if left := commandsLeft(t, conn); c.left != nil && !slices.Equal(left, c.left) {
+				t.Errorf("the commands that are left are %v; want %v", left, c.left)
+			}
+			// What is stored now is there after one more restart.
+			conn.Close()
+			s.Shutdown()
+			again := start(t, dir, freePort(t))
+			if d := again.Degraded(); d != "" {
+				t.Errorf("after another restart it is degraded: %s", d)
+			}
+		})
+	}
+}
+
+// Who has stored or read something knows that a store has lost it, whatever the
+// queue manager itself remembers.
+func TestClientsNoticeWhatIsLost(t *testing.T) {
+	for name, c := range map[string]struct {
+		damage func(t *testing.T, dir, old string)
+		says   string
+	}{
+		"emptied": {func(t *testing.T, dir, _ string) { must(t, os.RemoveAll(dir)) }, "made anew"},
+		"rolled back": {func(t *testing.T, dir, old string) {
+			must(t, os.RemoveAll(dir))
+			must(t, os.CopyFS(dir, os.DirFS(old)))
+		}, "went back"},
+		"not at all": {func(*testing.T, string, string) {}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			dir, addr := filepath.Join(t.TempDir(), "qm"), freePort(t)
+			s := start(t, dir, addr)
+			ons := make(chan bool, 10)
+			conn := connect(t, ConnConfig{URL: s.URL(), OnConnect: func() { ons <- true }})
+			receive(t, "the first OnConnect", ons)
+			got, _ := consume(t, conn, commands)
+			enqueue(t, conn, "ferry.command.A.me", "one")
+			receive(t, "one", got)
+			s.Shutdown()
+			receive(t, "the loss was noticed", lost(t, conn))
+			old := t.TempDir()
+			must(t, os.CopyFS(old, os.DirFS(dir)))
+			s = start(t, dir, addr)
+			receive(t, "OnConnect", ons)
+			for _, m := range []string{"two", "three"} {
+				enqueue(t, conn, "ferry.command.A.me", m)
+				receive(t, m, got)
+			}
+			if d := conn.Facts().Degraded; d != "" {
+				t.Fatalf("degraded without a reason: %s", d)
+			}
+			s.Shutdown()
+			receive(t, "the loss was noticed", lost(t, conn))
+			c.damage(t, dir, old)
+			start(t, dir, addr)
+			receive(t, "OnConnect", ons)
+			if d := conn.Facts().Degraded; !strings.Contains(d, c.says) || (d != "") != (c.says != "") {
+				t.Errorf("it says %q; want %q", d, c.says)
+			}
+			enqueue(t, conn, "ferry.command.A.me", "four")
+			for receive(t, "four", got) != "four" {
+			}
+		})
+	}
+}
+
+func TestWitness(t *testing.T) {
+	w := newWitness()
+	t0 := time.Unix(1, 0)
+	check := func(what, got, want string) {
+		t.Helper()
+		if !strings.Contains(got, want) || (got != "") != (want != "") {
+			t.Errorf("%s: it says %q; want %q", what, got, want)
+		}
+	}
+	s := string(StreamCommand)
+	check("the first look", w.look(s, w.before(s), mark{t0, 5}), "")
+	before := w.before(s)
+	w.saw(s, 6) // stored while the stream was asked
+	check("a message stored meanwhile", w.look(s, before, mark{t0, 5}), "")
+	check("a message less", w.look(s, w.before(s), mark{t0, 5}), "from message 6 to message 5")
+	check("the same again", w.look(s, w.before(s), mark{t0, 5}), "")
+	check("made anew", w.look(s, w.before(s), mark{t0.Add(1), 9}), "made anew")
+
+	check("the first attach", w.attach(s, "d", 0), "")
+	for i := range uint64(10) {
+		check("a delivery", w.delivered(s, "d", i, i), "")
+		w.acked(s, "d", i)
+	}
+	check("the next attach", w.attach(s, "d", 9+mayBeSkipped), "")
+	check("an attach ahead", w.attach(s, "d", 9+2*mayBeSkipped+1), "17 messages ahead")
+	for i := range uint64(mayComeAgain) {
+		check("an acknowledged message", w.delivered(s, "d", i, 100+i), "")
+	}
+	check("one too many", w.delivered(s, "d", 8, 110), "come again")
+	check("and one more", w.delivered(s, "d", 9, 111), "")
+	for i := range uint64(2 * rememberAcked) {
+		w.acked(s, "d", 1000+i)
+	}
+	if r := w.readers[s+" d"]; len(r.acked) != rememberAcked || len(r.order) != rememberAcked {
+		t.Errorf("%d and %d acknowledgements are remembered", len(r.acked), len(r.order))
+	}
+}
+
+func TestFindingsFade(t *testing.T) {
+	var f findings
+	at := time.Unix(1000, 0)
+	for i := range maxFindings + 2 {
+		if !f.add(fmt.Sprint(i), at) {
+			t.Errorf("finding %d is not news", i)
+		}
+	}
+	if f.add("5", at) || f.text(at) != "2; 3; 4; 5" {
+		t.Errorf("the findings are %s", f.text(at))
+	}
+	if later := at.Add(degradedFor); f.text(later) != "" || !f.add("5", later) {
+		t.Errorf("after an hour the findings are %s", f.text(later))
+	}
+}
+
+// lost is closed when a connection is known to be down.
+func lost(t *testing.T, c *Conn) <-chan struct{} {
+	ch := make(chan struct{})
+	eventually(t, "the connection is down", func() bool { return !c.control.up.Load() && !c.data.up.Load() })
+	close(ch)
+	return ch
+}
+
+func block(t *testing.T, dir string) string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, commandDir, "msgs/*.blk"))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("the blocks are %v, %v", names, err)
+	}
+	return names[0]
+}
+
+// flip changes a bit in the message that has a text.
+func flip(t *testing.T, dir, text string) {
+	t.Helper()
+	name := block(t, dir)
+	data, err := os.ReadFile(name)
+	must(t, err)
+	at := bytes.Index(data, []byte(text))
+	if at < 0 {
+		t.Fatalf("%q is not in %s", text, name)
+	}
+	data[at+len(text)+5] ^= 4
+	must(t, os.WriteFile(name, data, 0o600))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,459 @@
+package commit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"ferry/internal/digest"
+	"ferry/internal/faulty"
+	"ferry/internal/localfs"
+	"ferry/internal/transfer"
+)
+
+var transferID = transfer.NewID(time.UnixMilli(1_800_000_000_000))
+
+const incarnation = 7
+
+// An agent does with the disk what the two agents of a transfer do, in the
+// order in which they do it: each round is one run of the receiver's epoch and,
+// when every item is decided, of the source's deletions. It holds nothing that
+// a crash would not take, but for the journal.
+type agent struct {
+	w    *work
+	mem  *faulty.Memory
+	disk *faulty.Disk
+	j    *faulty.Journal
+	boot string
+
+	src, dst *localfs.FS
+	land     *localfs.Landing
+	group    []localfs.Pending
+	open     *localfs.Partial
+	pending  []transfer.Intent
+	failures int
+
+	named map[string]int // how often each final name was given
+	taken map[string]int // how often the consumer took each
+	wrong []string       // what must never be seen
+
+	others others
+}
+
+var errWait = errors.New("the transfer waits")
+
+// start begins a process on a file system and a journal.
+func start(w *work, m *faulty.Memory, state faulty.JournalState, boot string) *agent {
+	a := &agent{w: w, mem: m, disk: faulty.NewDisk(m), boot: boot, named: map[string]int{}, taken: map[string]int{}}
+	a.j = faulty.NewJournal(a.disk, m, state)
+	a.disk.Before, a.disk.After = a.before, a.after
+	return a
+}
+
+func (a *agent) openFS() (err error) {
+	if a.dst != nil {
+		return nil
+	}
+	open := func(root string) (*localfs.FS, error) {
+		return localfs.Open(localfs.Config{Roots: []string{root}, StateDir: "/state", Incarnation: incarnation, Disk: a.disk,
+			Boot: a.boot, Digest: digest.ByName})
+	}
+	if a.src == nil {
+		if a.src, err = open("/src"); err != nil {
+			return err
+		}
+	}
+	if a.dst, err = open("/dst"); err != nil {
+		return err
+	}
+	a.land = a.dst.Land(localfs.LandConfig{Transfer: transferID, Generation: 1, Overwrite: a.w.over, Durable: a.w.durable(), Journal: a.j,
+		Resolution: transfer.Resolution{Base: "/dst", Into: true}})
+	return nil
+}
+
+// stop lets go of everything, as at the end of a process.
+func (a *agent) stop() {
+	a.letGo(false)
+	if a.land != nil {
+		a.land.Close()
+	}
+	for _, f := range []*localfs.FS{a.src, a.dst} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// letGo ends an epoch: the group's temporaries go, the open file's stays where
+// it has a resume point.
+func (a *agent) letGo(discard bool) {
+	for _, p := range a.group {
+		if p.Partial != nil {
+			p.Partial.Discard()
+		}
+	}
+	a.group = nil
+	if a.open != nil && discard {
+		a.open.Discard()
+	} else if a.open != nil {
+		a.open.Release()
+		a.open.Close()
+	}
+	a.open = nil
+}
+
+// round goes as far as it comes. The error is why the transfer waits.
+func (a *agent) round() error {
+	if err := a.openFS(); err != nil {
+		return err
+	}
+	err := a.settle()
+	for redo := 0; err == nil; redo++ {
+		var again bool
+		if again, err = a.epoch(); !again {
+			break
+		}
+		if redo > 20 {
+			return fmt.Errorf("the transfer goes round in circles")
+		}
+	}
+	a.letGo(false)
+	if err != nil {
+		return err
+	}
+	if err := a.sweep(); err != nil {
+		return err
+	}
+	return a.deletions()
+}
+
+// settle decides what was left in COMMITTING.
+func (a *agent) settle() error {
+	if a.w.retry && len(a.pending) > 0 {
+		ins := a.pending
+		a.pending = nil
+		_, err := a.land.Retry(context.Background(), ins)
+		return a.commitError(err)
+	}
+	a.pending = nil
+	state := a.j.State()
+	for item := range uint64(a.w.items()) {
+		in := state.Items[item].Intent
+		if in == nil {
+			continue
+		}
+		verdict, out, err := a.land.Recover(*in, a.boot)
+		switch {
+		case err != nil:
+			return err
+		case verdict == localfs.Redo:
+			err = a.j.Forget(item)
+		default:
+			err = a.j.Committed([]transfer.Outcome{out})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// epoch sends what is not decided. again: something begins again.
+func (a *agent) epoch() (again bool, err error) {
+	for item := range a.w.items() {
+		if it := a.j.State().Items[uint64(item)]; it.Outcome != nil || it.Intent != nil {
+			continue
+		}
+		if item >= len(a.w.files) {
+			a.group = append(a.group, localfs.Pending{Name: transfer.Path(a.w.itemName(item)), Mode: 0o750, Mtime: 1e18,
+				Outcome: transfer.Outcome{Item: uint64(item), Type: transfer.ItemDir}})
+		} else {
+			switch redo, err := a.file(item); {
+			case err != nil:
+				return false, err
+			case redo:
+				again = true
+				continue
+			}
+		}
+		if len(a.group) >= a.w.group {
+			if redo, err := a.commit(); err != nil {
+				return false, err
+			} else if redo {
+				again = true
+			}
+		}
+	}
+	if len(a.group) > 0 {
+		redo, err := a.commit()
+		return again || redo, err
+	}
+	return again, nil
+}
+
+// commit ends the group.
+func (a *agent) commit() (redo bool, err error) {
+	group := a.group
+	a.group = nil
+	_, err = a.land.Commit(context.Background(), group)
+	var failed *localfs.SyncError
+	if errors.As(err, &failed) && transfer.KindOf(err) != transfer.KindNoSpace {
+		return a.failed(err)
+	}
+	return false, a.commitError(err)
+}
+
+func (a *agent) commitError(err error) error {
+	var wait *localfs.PendingError
+	if errors.As(err, &wait) {
+		a.pending = wait.Intents
+	}
+	return err
+}
+
+// failed is a sync that failed: the work begins again, but not for ever.
+func (a *agent) failed(err error) (redo bool, _ error) {
+	if a.failures++; a.failures >= 3 {
+		a.failures = 0
+		return false, fmt.Errorf("%w: cannot make files durable: %w", errWait, err)
+	}
+	return true, nil
+}
+
+// doomed records that an item has failed for good.
+func (a *agent) doomed(item int, err error) (redo bool, _ error) {
+	if transfer.KindOf(err) == transfer.KindNoSpace {
+		return false, err
+	}
+	return false, a.j.Committed([]transfer.Outcome{{Item: uint64(item), Type: transfer.ItemFile, Source: source(a.w.itemName(item)),
+		Path: a.land.Target(transfer.Path(a.w.itemName(item))), Err: transfer.AsError(err)}})
+}
+
+// file sends one file into the group.
+func (a *agent) file(item int) (redo bool, err error) {
+	name := transfer.Path(a.w.itemName(item))
+	src, err := a.src.OpenSource(source(a.w.itemName(item)))
+	if err != nil {
+		return a.doomed(item, err)
+	}
+	defer src.Close()
+	if err := a.j.NoteDir(a.land.Dir(name)); err != nil {
+		return false, err
+	}
+	s := &sending{agent: a, item: item, src: src, size: src.Identity().Size, allocated: src.Identity().Size}
+	if a.w.files[item].sparse {
+		s.allocated = s.size / 2
+	}
+	if redo, err := s.begin(name); redo || err != nil || a.open == nil {
+		return redo, err
+	}
+	defer s.stop()
+	if redo, err := s.data(); redo || err != nil || a.open == nil {
+		return redo, err
+	}
+	return s.end(name)
+}
+
+// A sending is one file on its way.
+type sending struct {
+	*agent
+	item            int
+	src             *localfs.Source
+	size, allocated int64
+	at, safe        int64
+	run             *digest.Running
+	follow          *digest.Follower
+}
+
+func (s *sending) stop() {
+	if s.follow != nil {
+		s.follow.Stop()
+	}
+}
+
+// begin goes on from the recorded point, or makes a new temporary.
+func (s *sending) begin(name transfer.Path) (redo bool, err error) {
+	pt := s.j.State().Items[uint64(s.item)].Point
+	if pt == nil || !pt.Durable && pt.Boot != s.boot || pt.Identity != s.src.Identity() {
+		if pt != nil { // it must not speak of the temporary that takes the place of its own
+			if err := s.j.Forget(uint64(s.item)); err != nil {
+				return false, err
+			}
+		}
+		p, err := s.land.Create(uint64(s.item), name, s.size, s.allocated)
+		if err != nil {
+			return s.doomed(s.item, err)
+		}
+		s.open, s.run = p, digest.NewRunning(digest.XXH3, nil)
+		return false, nil
+	}
+	p, err := s.land.Reopen(uint64(s.item), name, pt.Point, s.size, s.allocated)
+	switch {
+	case transfer.KindOf(err) == transfer.KindNoSpace:
+		return false, err
+	case err != nil:
+		return true, s.j.Forget(uint64(s.item))
+	}
+	s.open, s.at, s.safe = p, pt.Source, pt.Source
+	s.run, s.follow = digest.NewRunning(digest.XXH3, pt.Prefix), digest.Follow(p, digest.XXH3, pt.Prefix)
+	if p.Offset() != pt.Dest {
+		s.see("%s goes on at %d, and its resume point says %d", name, p.Offset(), pt.Dest)
+	}
+	return false, nil
+}
+
+// data reads the source to its end.
+func (s *sending) data() (redo bool, err error) {
+	b := make([]byte, s.w.chunk)
+	for s.at < s.size {
+		n, err := s.src.ReadAt(b[:min(int64(len(b)), s.size-s.at)], s.at)
+		if err != nil && err != io.EOF {
+			s.letGoOpen()
+			return s.doomed(s.item, err)
+		}
+		if n == 0 {
+			return false, fmt.Errorf("the source ends at %d", s.at)
+		}
+		if err := s.put(b[:n]); err != nil {
+			if transfer.KindOf(err) == transfer.KindNoSpace {
+				return false, errors.Join(err, s.pause())
+			}
+			s.letGoOpen()
+			return s.doomed(s.item, err)
+		}
+		if s.w.check > 0 && s.at < s.size && s.at-s.safe >= s.w.check {
+			if redo, err := s.checkpoint(); redo || err != nil {
+				return redo, err
+			}
+		}
+	}
+	if err := s.src.Unchanged(); err != nil {
+		s.letGoOpen()
+		return s.doomed(s.item, err)
+	}
+	return false, nil
+}
+
+func (s *sending) put(b []byte) (err error) {
+	if len(strings.Trim(string(b), "\x00")) == 0 {
+		if err = s.open.Skip(int64(len(b))); err == nil {
+			s.run.Zeros(int64(len(b)))
+		}
+	} else if err = s.open.Write(b); err == nil {
+		s.run.Write(b)
+	}
+	if err == nil {
+		s.at += int64(len(b)) // the follower reads the rest at the end, so that its reads are always the same
+	}
+	return err
+}
+
+// letGoOpen discards the file that is being written.
+func (s *sending) letGoOpen() {
+	s.stop()
+	s.follow = nil
+	s.open.Discard()
+	s.open = nil
+}
+
+// pause makes what is there a resume point, for a transfer that waits.
+func (s *sending) pause() error {
+	if s.at <= s.safe || s.at == 0 {
+		return nil
+	}
+	_, err := s.checkpoint()
+	return err
+}
+
+// checkpoint makes what is written durable, then records it.
+func (s *sending) checkpoint() (redo bool, err error) {
+	err = s.open.Sync()
+	if err == nil {
+		err = s.j.Point(faulty.JournalPoint{Boot: s.boot, Durable: s.w.durable(), Point: transfer.Point{Item: uint64(s.item),
+			Source: s.at, Dest: s.at, Prefix: s.run.Prefix(), Identity: s.src.Identity()}})
+	}
+	if err == nil {
+		s.safe = s.at
+		return false, nil
+	}
+	s.letGoOpen()
+	if ferr := s.j.Forget(uint64(s.item)); ferr != nil {
+		return false, ferr
+	}
+	if transfer.KindOf(err) == transfer.KindNoSpace {
+		return false, err
+	}
+	return s.failed(err)
+}
+
+// end puts the file into the group.
+func (s *sending) end(name transfer.Path) (redo bool, err error) {
+	sum := ""
+	if s.follow == nil {
+		sum = s.run.Content()
+	} else {
+		sum, err = s.follow.Finish(context.Background(), s.size)
+		s.follow = nil
+	}
+	if err != nil {
+		s.letGoOpen()
+		if errors.Is(err, digest.ErrPrefix) {
+			return true, s.j.Forget(uint64(s.item))
+		}
+		return false, err
+	}
+	s.group = append(s.group, localfs.Pending{Partial: s.open, Sum: sum, Mode: s.src.Mode(), Mtime: s.src.Mtime(), Name: name,
+		Outcome: transfer.Outcome{Item: uint64(s.item), Type: transfer.ItemFile, Source: source(s.w.itemName(s.item)), Size: s.size,
+			Digest: sum, Identity: s.src.Identity()}})
+	s.open = nil
+	return false, nil
+}
+
+func (a *agent) sweep() error {
+	var dirs []transfer.Path
+	for d := range a.j.State().Dirs {
+		dirs = append(dirs, d)
+	}
+	return a.land.Sweep(dirs)
+}
+
+// deletions removes the sources that have arrived.
+func (a *agent) deletions() error {
+	if !a.w.del {
+		return nil
+	}
+	for item := range uint64(len(a.w.files)) {
+		state := a.j.State()
+		out := state.Items[item].Outcome
+		d, known := state.Deletes[item]
+		if out == nil || !out.OK() || out.Taken || d.Done {
+			continue
+		}
+		if !known {
+			d = faulty.JournalDelete{Source: out.Source, Identity: out.Identity, Aside: localfs.AsideName(incarnation, transferID, item)}
+			if err := a.j.Deleting(item, d); err != nil {
+				return err
+			}
+		}
+		var err error
+		if known {
+			err = a.src.FinishDelete(d.Source, d.Identity, d.Aside)
+		} else {
+			err = a.src.DeleteSource(d.Source, d.Identity, d.Aside, func(string) error { return nil })
+		}
+		if d.Done = true; err != nil {
+			d.Warning = err.Error()
+		}
+		if err := a.j.Deleting(item, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *agent) see(format string, args ...any) {
+	a.wrong = append(a.wrong, fmt.Sprintf(format, args...))
+}

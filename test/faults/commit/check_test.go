@@ -1,0 +1,177 @@
+package commit_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"path"
+	"strings"
+
+	"ferry/internal/faulty"
+	"ferry/internal/localfs"
+	"ferry/internal/transfer"
+	"ferry/test/judge"
+)
+
+// A crash says what is known of the moment at which a process ended.
+type crash struct {
+	state    faulty.JournalState
+	sameBoot bool
+	taken    map[string]int // by the consumer, durably, before it
+	newer    string         // where the newer file is at the source, or is to be; empty: nowhere
+}
+
+// promised reports whether what was recorded before the crash must hold after
+// it: with durability process it must only where the host went on running.
+func (c *crash) promised(w *work) bool { return w.durable() || c.sameBoot }
+
+// atCrash is what must be true the moment a crash is over, before anything is
+// done about it.
+func (w *work) atCrash(m *faulty.Memory, c *crash) (wrong []string) {
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	left := map[string]bool{} // contents that are anywhere at the source
+	m.Files("/src", func(name string, content []byte) {
+		left[string(content)] = true
+		if string(content) == newerContent && c.newer != w.files[0].name {
+			if strings.HasPrefix(path.Base(name), ".ferry-") {
+				name = w.files[0].name // it is to be given its name back
+			}
+			c.newer = name
+		}
+	})
+	if !c.promised(w) {
+		return nil
+	}
+	for k, f := range w.files {
+		content, err := m.ReadFile("/dst/" + f.name)
+		there := err == nil && w.whole(k, content)
+		old, had := w.old[f.name]
+		if err == nil && !there && !(had && old == string(content)) {
+			say("I2: %q has %d bytes that are not the file at the crash", f.name, len(content))
+		}
+		it := c.state.Items[uint64(k)]
+		if it.Outcome != nil && it.Outcome.OK() && !there && c.taken["/dst/"+f.name] == 0 {
+			say("I1: %q is recorded as successful and is not there after the crash", f.name)
+		}
+		if !left[string(w.content(k))] && !there && c.taken["/dst/"+f.name] == 0 {
+			say("I3: %q is neither at the source nor at the destination after the crash", f.name)
+		}
+		if it.Point != nil {
+			wrong = append(wrong, w.pointHolds(m, k, it.Point)...)
+		}
+	}
+	return wrong
+}
+
+// pointHolds: a resume point never covers bytes that are not there (INV-6).
+func (w *work) pointHolds(m *faulty.Memory, k int, pt *faulty.JournalPoint) []string {
+	name := w.files[k].name
+	content, err := m.ReadFile(w.temporary(k))
+	switch {
+	case err != nil:
+		return []string{fmt.Sprintf("INV-6: the resume point of %q at %d has no file after the crash: %v", name, pt.Dest, err)}
+	case int64(len(content)) < pt.Dest:
+		return []string{fmt.Sprintf("INV-6: the resume point of %q is at %d, and its file has %d bytes after the crash", name, pt.Dest, len(content))}
+	case !bytes.Equal(content[:pt.Dest], w.content(k)[:pt.Dest]):
+		return []string{fmt.Sprintf("INV-6: the resume point of %q at %d covers bytes that are not those of the source", name, pt.Dest)}
+	}
+	return nil
+}
+
+// atEnd judges the work when it is over. c is the last crash before; nil: none.
+// final names what a file may end as where it did not arrive.
+func (a *agent) atEnd(c *crash, failures bool) []string {
+	w, state := a.w, a.j.State()
+	t := judge.Transfer{ID: w.name, Reported: map[string]bool{}, Committed: map[string]int{}}
+	var counts transfer.Counts
+	facts := judge.Facts{Source: map[string]judge.Sum{}, Destination: map[string]judge.Sum{}, Newer: map[string]judge.Sum{}, Torn: a.wrong}
+	gather := func(dir string, into map[string]judge.Sum) {
+		a.mem.Files(dir, func(name string, content []byte) {
+			if strings.HasPrefix(path.Base(name), ".ferry-") {
+				facts.Temporaries = append(facts.Temporaries, dir+"/"+name)
+				return
+			}
+			into[name] = judge.Bytes(content)
+		})
+	}
+	gather("/src", facts.Source)
+	gather("/dst", facts.Destination)
+	taken := takes(a.mem, a.mem.Ops())
+	if c != nil {
+		maps.Copy(taken, addAll(taken, c.taken))
+	}
+	for item := range uint64(w.items()) {
+		name, out := w.itemName(int(item)), state.Items[item].Outcome
+		if out == nil {
+			facts.Unfinished = append(facts.Unfinished, fmt.Sprintf("%q has no outcome", name))
+			continue
+		}
+		counts.Add(out)
+		t.Reported[name] = out.OK()
+		if item >= uint64(len(w.files)) {
+			if st, err := a.mem.StatName("/dst/" + name); out.OK() && (err != nil || st.Type != localfs.TypeDir) {
+				facts.Unfinished = append(facts.Unfinished, fmt.Sprintf("directory %q is successful and not there", name))
+			}
+			delete(t.Reported, name)
+			continue
+		}
+		if c != nil && !c.promised(w) && c.state.Items[item].Outcome != nil {
+			facts.Extra = true // what was recorded under process may be gone or half gone
+			continue
+		}
+		t.Committed[name] = a.commits(name, out, taken["/dst/"+name])
+		t.Items = append(t.Items, a.itemOf(int(item), taken["/dst/"+name] > 0))
+	}
+	if at := a.others.newer; at != "" {
+		facts.Newer[at] = judge.Bytes([]byte(newerContent))
+	}
+	t.Finals = []string{string(counts.Ending())}
+	if failures {
+		t.Want = []string{string(transfer.Successful), string(transfer.Partial), string(transfer.Failed)}
+	}
+	for _, s := range a.disk.Broken() {
+		facts.Unfinished = append(facts.Unfinished, s)
+	}
+	facts.Transfers = []judge.Transfer{t}
+	return a.verdict(facts)
+}
+
+func addAll(a, b map[string]int) map[string]int {
+	sum := maps.Clone(a)
+	for k, n := range b {
+		sum[k] += n
+	}
+	return sum
+}
+
+// commits is how often a file was committed, as far as anybody can tell.
+func (a *agent) commits(name string, out *transfer.Outcome, taken int) int {
+	n := max(a.named["/dst/"+name], taken)
+	if out.OK() {
+		n = max(n, 1)
+	}
+	return n
+}
+
+func (a *agent) itemOf(k int, taken bool) judge.Item {
+	f := a.w.files[k]
+	it := judge.Item{Source: f.name, Dest: f.name, Sum: judge.Bytes(a.w.content(k)), Delete: a.w.del, Taken: taken}
+	if old, ok := a.w.old[f.name]; ok {
+		sum := judge.Bytes([]byte(old))
+		it.Replaces = &sum
+	}
+	return it
+}
+
+// verdict is what the judge says, and what it cannot know: handles that are
+// still open.
+func (a *agent) verdict(facts judge.Facts) (wrong []string) {
+	for _, v := range judge.Judge(facts) {
+		wrong = append(wrong, v.String())
+	}
+	a.stop()
+	if n := a.mem.Opened(); n != 0 {
+		wrong = append(wrong, fmt.Sprintf("I8: %d files or directories are still open", n))
+	}
+	return wrong
+}

@@ -1,0 +1,148 @@
+package commit_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+
+	"ferry/internal/faulty"
+	"ferry/internal/transfer"
+	"ferry/test/flow/network"
+)
+
+// A work is one transfer: what is at the source and at the destination when it
+// begins, and how it is asked for.
+type work struct {
+	name    string
+	files   []file
+	dirs    []string          // directories that are items
+	old     map[string]string // at the destination before; content by name
+	process bool              // durability process
+	over    bool              // --if-exists overwrite
+	del     bool              // --delete-source
+	plain   bool              // the file system has no rename that replaces nothing
+	group   int               // files that are committed together
+	chunk   int
+	check   int64 // bytes between checkpoints; 0: none
+	retry   bool  // what waits is given to Retry in the same process, not to Recover
+
+	// newer is the call of a deletion, at /src, at which another program puts a
+	// newer file under the source's name.
+	newer faulty.Call
+	// consumer takes each file away as soon as it has its name.
+	consumer bool
+	// from is how many resume points are recorded when the process is killed
+	// and the work that is looked at begins.
+	from int
+}
+
+type file struct {
+	name   string
+	size   int
+	sparse bool // with a hole in the middle
+}
+
+// content is what a source holds.
+func (w *work) content(k int) []byte {
+	f := w.files[k]
+	b, err := io.ReadAll(io.LimitReader(network.Content(uint64(len(w.name)), uint64(k)), int64(f.size)))
+	if err != nil {
+		panic(err)
+	}
+	if f.sparse {
+		clear(b[f.size/4 : f.size/4*3])
+	}
+	return b
+}
+
+const newerContent = "a newer file, which has the source's name by now"
+
+func workloads() []*work {
+	one := []file{{"x", 9000, false}}
+	few := []file{{"x", 3000, false}, {"sub/y", 700, false}, {"z", 0, false}}
+	big := []file{{"big", 23_000, false}}
+	return []*work{
+		{name: "one file", files: one, group: 1, chunk: 4096},
+		{name: "a group", files: few, group: 3, chunk: 2048, dirs: []string{"sub"}},
+		{name: "a group, retried", files: few, group: 3, chunk: 2048, dirs: []string{"sub"}, retry: true},
+		{name: "one after another", files: few, group: 1, chunk: 2048},
+		{name: "overwrite", files: few, group: 2, chunk: 2048, over: true, old: map[string]string{"x": "the old file", "z": "the old z"}},
+		{name: "link and unlink", files: few, group: 2, chunk: 4096, plain: true},
+		{name: "checkpoints", files: big, group: 1, chunk: 3000, check: 6000},
+		{name: "checkpoints, in new directories", files: []file{{"a/b/c/big", 14_000, false}, {"a/x", 100, false}}, group: 2, chunk: 3500, check: 7000},
+		{name: "resumed", files: append([]file{{"x", 600, false}}, big...), group: 1, chunk: 3000, check: 6000, from: 2},
+		{name: "resumed, overwrite", files: big, group: 1, chunk: 5000, check: 5000, from: 1, over: true, old: map[string]string{"big": "the old file"}},
+		{name: "nested directories", files: []file{{"a/b/c/x", 5000, false}, {"a/b/y", 10, false}}, dirs: []string{"a/b/c", "a/b", "a", "empty"}, group: 4, chunk: 4096},
+		{name: "holes", files: []file{{"holes", 20_000, true}}, group: 1, chunk: 2500, check: 10_000},
+		{name: "reserved", files: []file{{"large", 70_000, false}}, group: 1, chunk: 35_000, check: 35_000},
+		{name: "delete-source", files: few, group: 3, chunk: 4096, del: true},
+		{name: "delete-source, resumed", files: big, group: 1, chunk: 4000, check: 8000, from: 1, del: true},
+		{name: "delete-source, newer at the mark", files: one, group: 1, chunk: 9000, del: true, newer: faulty.CallDeleting},
+		{name: "delete-source, newer at the rename", files: one, group: 1, chunk: 9000, del: true, newer: faulty.CallRename},
+		{name: "delete-source, newer at the unlink", files: one, group: 1, chunk: 9000, del: true, newer: faulty.CallUnlink},
+		{name: "delete-source, newer at the sync", files: one, group: 1, chunk: 9000, del: true, newer: faulty.CallSyncDir},
+		{name: "delete-source, plain", files: one, group: 1, chunk: 9000, del: true, plain: true},
+		{name: "a consumer", files: few, group: 2, chunk: 4096, consumer: true},
+		{name: "process", files: few, group: 2, chunk: 2048, process: true},
+		{name: "process, checkpoints", files: big, group: 1, chunk: 6000, check: 6000, process: true},
+		{name: "process, overwrite", files: few, group: 3, chunk: 4096, process: true, over: true, old: map[string]string{"x": "the old file"}},
+	}
+}
+
+// durable is what transfer.Request.Durable says.
+func (w *work) durable() bool { return !w.process || w.del }
+
+// items is the number of items; directories come after the files.
+func (w *work) items() int { return len(w.files) + len(w.dirs) }
+
+func (w *work) itemName(item int) string {
+	if item < len(w.files) {
+		return w.files[item].name
+	}
+	return w.dirs[item-len(w.files)]
+}
+
+func source(name string) transfer.Path { return transfer.Path("/src/" + name) }
+
+// lay makes the file system as it is before the work begins, all of it durable.
+func (w *work) lay(t *testing.T) *faulty.Memory {
+	t.Helper()
+	// Without syncs a file that is half there after a power cut is told from a
+	// stranger's by its time, which must not have been lost alone.
+	m := faulty.NewMemory(faulty.MemoryOptions{Plain: w.plain, Ordered: !w.durable()})
+	for _, d := range []string{"/src", "/dst", "/src/sub", "/src/a/b/c", "/state"} {
+		must(t, m.MkdirAll(d))
+	}
+	for k, f := range w.files {
+		must(t, m.WriteFile(string(source(f.name)), w.content(k)))
+	}
+	for _, name := range sortedKeys(w.old) {
+		must(t, m.WriteFile("/dst/"+name, []byte(w.old[name])))
+	}
+	m.Settle()
+	return m
+}
+
+func sortedKeys[V any](m map[string]V) (keys []string) {
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// whole reports whether content is all of file k.
+func (w *work) whole(k int, content []byte) bool { return bytes.Equal(content, w.content(k)) }
+
+func (w *work) String() string { return fmt.Sprintf("%q", w.name) }
+
+var strangersFile = []byte("a stranger's file")

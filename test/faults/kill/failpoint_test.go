@@ -1,0 +1,224 @@
+//go:build linux
+
+package kill_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+	"ferry/test/campaign"
+	"ferry/test/flow/network"
+)
+
+// Whoever meets a failpoint is killed there, at each point that is named in the
+// code and in each kind of work that meets it, and started again; in a part of
+// the cases a second kill falls into the recovery. A point that is not met is a
+// failure, too: it would be one that nobody has tried.
+func TestCampaignKillFailpoints(t *testing.T) {
+	all := plans(t)
+	campaign.Run(t, campaign.Spec{Name: "kill-failpoints", Unit: "kills", Full: len(all), Short: 10,
+		What: "kill -9 of whoever meets a named point of the code, at each point and in each of four kinds of work that meets it",
+	}, func(t *testing.T, c *campaign.C) {
+		c.Cases(t, func(t *testing.T, seed uint64, r *rand.Rand) {
+			// Neighbouring seeds lie far apart, so that a few of them see a bit of everything.
+			p := all[seed*spread(len(all))%uint64(len(all))]
+			t.Logf("%s in %s, of %s", p.name, p.shape.name, p.who)
+			k := &killing{plan: p, r: r}
+			nth := 1
+			if !p.once && r.IntN(2) == 0 {
+				nth += r.IntN(3)
+			}
+			if !k.run(t, seed, nth) && (nth == 1 || !k.run(t, seed, 1)) {
+				t.Errorf("the failpoint %s is not met by %s in work of the kind %s", p.name, p.who, p.shape.name)
+			}
+		})
+	})
+}
+
+// spread is a number near the golden section of n that has no divisor in
+// common with it: its multiples meet all of 0 to n-1, far apart.
+func spread(n int) uint64 {
+	k := n * 618 / 1000
+	for gcd(k, n) != 1 {
+		k++
+	}
+	return uint64(k)
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// A killing is one case.
+type killing struct {
+	plan
+	r *rand.Rand
+	n *network.Network
+	j *network.Job
+}
+
+func armed(point string, nth int) string {
+	return fmt.Sprintf("FERRY_FAILPOINT=%s=kill@%d", point, nth)
+}
+
+// run reports false where the point was not met the nth time.
+func (k *killing) run(t *testing.T, seed uint64, nth int) (met bool) {
+	setup := network.Setup{Env: map[string][]string{}, Wrap: map[string][]string{}}
+	first := armed(k.name, nth)
+	if k.way == afterAKill {
+		first = armed(k.before, 1+k.r.IntN(3))
+		if k.before == "" {
+			first = ""
+		} else if k.before == "sender.before_message" {
+			first = armed(k.before, 60+k.r.IntN(100))
+		}
+	}
+	if k.who != "" && first != "" {
+		setup.Env[k.who] = []string{first}
+	}
+	if k.way == linking {
+		setup.Wrap[dest] = withoutRenameat2()
+	}
+	k.n = up(t, setup)
+	k.j = k.shape.make(seed, k.shape.name)
+	if k.way == cancelled {
+		k.j.Want = []string{"cancelled", "successful", "partial"}
+	}
+	k.n.Make(k.j)
+	o := k.n.Observe(dest, k.j.Out, k.j)
+	if k.way == submitting {
+		met = k.submit(armed(k.name, nth))
+	} else {
+		met = k.strike(nth)
+	}
+	if met {
+		back := time.Now()
+		k.n.End(k.j, time.Minute)
+		t.Logf("ended %.1f s after the last start", time.Since(back).Seconds())
+		k.n.Judge(o.Tell, k.j)
+		t.Logf("judged after %.1f s", time.Since(back).Seconds())
+	}
+	return met
+}
+
+// submit has the command that submits meet the point. What it has handed over
+// runs without it; what it has not, never.
+func (k *killing) submit(arm string) bool {
+	s := k.n.ResubmitWith([]string{arm}, k.j)
+	<-s.Ended()
+	if !s.Killed() {
+		return false
+	}
+	all := k.n.Transfers()
+	if k.name == "submit.before_enqueue" {
+		k.j.ID = k.n.Resubmit(k.j).ID()
+		return true
+	}
+	if len(all) != 1 {
+		return false
+	}
+	k.j.ID = all[0].ID
+	return true
+}
+
+// strike sends the job, waits for the kill at the point and starts who was
+// killed again.
+func (k *killing) strike(nth int) bool {
+	n := k.n
+	s := n.Resubmit(k.j)
+	switch k.way {
+	case afterAGap:
+		k.gap(s.ID())
+	case cancelled:
+		k.cancel(s.ID())
+	case afterAKill:
+		if !k.firstKill(s) {
+			return false
+		}
+		n.Setenv(k.who, armed(k.name, nth))
+		n.Launch(k.who)
+	}
+	if !k.dies(s) {
+		return false
+	}
+	n.Setenv(k.who)
+	if again := second[k.who]; again != nil && k.way != afterAKill && k.r.IntN(3) == 0 {
+		n.Setenv(k.who, armed(again[k.r.IntN(len(again))], 1+k.r.IntN(2)))
+		n.Launch(k.who)
+		met := k.dies(s)
+		n.Setenv(k.who)
+		if !met {
+			k.j.ID = s.ID()
+			return true
+		}
+	}
+	n.Start(k.who)
+	k.j.ID = s.ID()
+	return true
+}
+
+// firstKill is the crash that the point's own follows.
+func (k *killing) firstKill(s *network.Sending) bool {
+	if k.before != "" {
+		return k.dies(s)
+	}
+	moment(k.r, 300*time.Millisecond)
+	k.n.Kill(k.who)
+	return true
+}
+
+// dies waits until the process that has a failpoint has met it, or the transfer
+// has ended without.
+func (k *killing) dies(s *network.Sending) bool {
+	n := k.n
+	n.Until(k.who+" meets its failpoint, or the transfer has ended", func() bool { return !n.Running(k.who) || !s.Running() })
+	if !n.Running(k.who) {
+		return true
+	}
+	// What is still to be tidied up may meet it yet.
+	over := time.After(2 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for n.Running(k.who) {
+		select {
+		case <-tick.C:
+		case <-over:
+			return false
+		}
+	}
+	return true
+}
+
+// gap has a message arrive that is far ahead of those that are due, which tells
+// the destination that others are missing.
+func (k *killing) gap(of string) {
+	w := k.n.Wire()
+	id, err := transfer.ParseID(of)
+	if err != nil {
+		panic(err)
+	}
+	subject := wire.DataSubject(dest, source, id)
+	first := w.Samples("ferry.data."+dest+".>", 1)
+	k.n.Until("data flows", func() bool { return len(first()) > 0 })
+	h, err := wire.PeekHeader(first()[0])
+	if err != nil {
+		panic(err)
+	}
+	w.Say(subject, wire.NewBuilder(4096).Seal(wire.Header{Transfer: id, Epoch: h.Epoch, Seq: h.Seq + 1<<20}))
+}
+
+// cancel cancels the transfer once something of it has arrived, and does not
+// wait: whoever is to take the cancel may be about to die.
+func (k *killing) cancel(id string) {
+	k.n.Until("something has arrived", func() bool {
+		return len(k.n.Temporaries(dest)) > 0 || k.n.Exists(dest, k.j.Out+"/"+k.shape.name)
+	})
+	k.n.Async("transfer", "cancel", id)
+}

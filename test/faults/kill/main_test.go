@@ -1,0 +1,76 @@
+//go:build linux
+
+// Package kill_test ends the processes of a running network in ways that they
+// cannot answer: killed wherever a failpoint is named in the code, killed at
+// any moment, stopped for longer than the others wait; and then looks whether
+// every file has arrived once. It is run by make test-faults.
+package kill_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"ferry/test/campaign"
+	"ferry/test/flow/network"
+)
+
+func TestMain(m *testing.M) {
+	lacking() // does not return where this is the program that lacks something
+	os.Exit(campaign.Main(m))
+}
+
+const (
+	kib = 1 << 10
+	mib = 1 << 20
+)
+
+const (
+	source = "ALPHA"
+	dest   = "BETA"
+)
+
+// A shape is a kind of work.
+type shape struct {
+	name string
+	job  network.Job
+}
+
+// shapes are the four kinds of work that every fault meets. The large file has
+// several checkpoints; the small files are more than one batch of the walk and
+// several groups; the medium ones make new directories and delete their
+// sources; the last ones replace other files.
+var shapes = []shape{
+	{"large", network.Job{Count: 1, Size: 60 * mib}},
+	{"small", network.Job{Count: 1100, Size: 600}},
+	{"deep", network.Job{Count: 12, Size: mib, Deep: true, Delete: true}},
+	{"replace", network.Job{Count: 40, Size: 60 * kib, Replace: true}},
+}
+
+// make gives a job of a shape, of files with a seed of their own, in directories
+// that no other job of this test uses.
+func (s shape) make(seed uint64, name string) *network.Job {
+	j := s.job
+	j.From, j.To, j.In, j.Out, j.Seed = source, dest, "in/"+name, "out/"+name, seed
+	return &j
+}
+
+// up starts a network of the program with failpoints.
+func up(t *testing.T, s network.Setup) *network.Network {
+	t.Helper()
+	s.Ferry = campaign.Tagged(t, "failpoint")
+	if s.Agents == nil {
+		s.Agents = []string{source, dest}
+	}
+	if s.Env == nil {
+		s.Env = map[string][]string{}
+	}
+	return network.Up(t, s)
+}
+
+// moment waits for a random while of at most limit: what is asked for is an
+// instant that nothing decides.
+func moment(r *rand.Rand, limit time.Duration) {
+	<-time.After(time.Duration(r.Int64N(int64(limit))))
+}

@@ -1,0 +1,161 @@
+//go:build linux
+
+package kill_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"ferry/test/flow/network"
+)
+
+// A way is how work comes to meet a point.
+type way int
+
+const (
+	plainly    way = iota // it is on the way of every transfer
+	afterAKill            // only a run that follows a crash meets it
+	afterAGap             // only when a chunk message is missing
+	cancelled             // only a transfer that is cancelled meets it
+	linking               // only where the file system has no rename that replaces nothing
+	submitting            // the command that submits meets it
+)
+
+// A point is a failpoint, and who meets it.
+type point struct {
+	name   string
+	who    string
+	way    way
+	before string   // the failpoint of the crash that goes before, for afterAKill
+	shapes []string // the kinds of work that meet it; none: all
+	once   bool     // a run meets it once at most
+}
+
+// byPrefix says which process meets the points of a package, where the table
+// below does not.
+var byPrefix = map[string][]string{
+	"agent": {source}, "walk": {source}, "sender": {source}, "delete": {source}, "journal": {source}, "control": {source},
+	"receiver": {dest}, "commit": {dest}, "checkpoint": {dest}, "recover": {dest},
+	"ledger": {source, dest}, "outbox": {source, dest},
+	"audit": {network.QM}, "coordination": {network.QM}, "submit": {""},
+}
+
+var (
+	large   = []string{"large"}
+	deep    = []string{"deep"}
+	several = []string{"small", "deep", "replace"}
+)
+
+// special are the points that not every transfer meets. A point that is not
+// here is expected to be met by every shape, plainly.
+var special = map[string]point{
+	"agent.opened":             {way: afterAKill, once: true},
+	"agent.after_recover":      {way: afterAKill, once: true},
+	"agent.after_revive":       {way: afterAKill, once: true},
+	"ledger.opened":            {way: afterAKill, once: true},
+	"agent.before_accept":      {once: true},
+	"agent.after_accept":       {once: true},
+	"agent.before_ack":         {once: true},
+	"sender.before_open":       {once: true},
+	"sender.after_open":        {once: true},
+	"sender.after_accept":      {once: true},
+	"sender.all_sent":          {once: true},
+	"sender.before_drop":       {once: true},
+	"walk.before_sync":         {shapes: []string{"small"}, once: true},
+	"walk.after_end":           {once: true},
+	"sender.after_reopen":      {way: afterAKill, before: "sender.before_message", shapes: large, once: true},
+	"receiver.after_reopen":    {way: afterAKill, before: "checkpoint.after_ledger", shapes: large, once: true},
+	"recover.decided":          {way: afterAKill, before: "commit.after_committing"},
+	"recover.after_rename":     {way: afterAKill, before: "commit.after_committing"},
+	"recover.after_sync":       {way: afterAKill, before: "commit.after_committing"},
+	"receiver.after_open":      {once: true},
+	"receiver.after_epoch":     {once: true},
+	"receiver.after_accept":    {once: true},
+	"receiver.after_decided":   {once: true},
+	"receiver.after_resync":    {way: afterAGap, once: true},
+	"sender.after_resync":      {way: afterAGap, once: true},
+	"checkpoint.after_sync":    {shapes: large},
+	"checkpoint.after_ledger":  {shapes: large},
+	"commit.after_link":        {way: linking, shapes: []string{"large", "small", "deep"}},
+	"delete.after_ledger":      {shapes: deep, once: true},
+	"delete.after_mark":        {shapes: deep},
+	"delete.after_aside":       {shapes: deep},
+	"delete.after_unlink":      {shapes: deep},
+	"delete.before_done":       {shapes: deep, once: true},
+	"sender.settling":          {shapes: deep, once: true},
+	"sender.after_settled":     {shapes: deep, once: true},
+	"control.before_ack":       {way: cancelled, once: true},
+	"control.after_cancel":     {way: cancelled, once: true},
+	"sender.cancelling":        {way: cancelled, once: true},
+	"sender.after_cancelled":   {way: cancelled, once: true},
+	"receiver.after_cancel":    {way: cancelled, once: true},
+	"receiver.before_done":     {way: cancelled, once: true},
+	"receiver.after_done":      {way: cancelled, once: true},
+	"submit.before_enqueue":    {way: submitting, once: true},
+	"submit.after_enqueue":     {way: submitting, once: true},
+	"outbox.receipted":         {},
+	"receiver.after_temporary": {},
+}
+
+// A plan is one case: a point that is to be met in one kind of work.
+type plan struct {
+	point
+	shape shape
+}
+
+var hit = regexp.MustCompile(`failpoint\.Hit\("([^"]+)"\)`)
+
+// plans reads the points out of the product's code, so that none is forgotten:
+// each with every process and every shape of work that meets it.
+func plans(t testing.TB) (all []plan) {
+	t.Helper()
+	var names []string
+	for _, top := range []string{"../../../internal", "../../../cmd"} {
+		err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, m := range hit.FindAllSubmatch(text, -1) {
+				names = append(names, string(m[1]))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		prefix, _, _ := strings.Cut(name, ".")
+		if byPrefix[prefix] == nil {
+			t.Fatalf("nobody knows which process meets the failpoint %s: add its prefix to byPrefix", name)
+		}
+		for _, who := range byPrefix[prefix] {
+			p := special[name]
+			p.name, p.who = name, who
+			for _, s := range shapes {
+				if p.shapes == nil || slices.Contains(p.shapes, s.name) {
+					all = append(all, plan{p, s})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// second are points that a process meets soon after it has come back: a second
+// kill there falls into the recovery from the first.
+var second = map[string][]string{
+	source: {"agent.opened", "agent.after_recover", "agent.after_revive", "ledger.opened", "ledger.before_commit", "ledger.after_commit",
+		"sender.before_open", "sender.after_open", "sender.after_accept", "sender.before_message", "sender.before_outcomes", "sender.after_outcomes"},
+	dest: {"agent.opened", "agent.after_recover", "ledger.opened", "ledger.before_commit", "ledger.after_commit", "recover.decided",
+		"recover.after_rename", "recover.after_sync", "receiver.after_epoch", "receiver.after_accept", "receiver.after_create",
+		"receiver.after_outcomes", "receiver.before_acked", "commit.after_committing", "commit.before_dirsync"},
+	network.QM: {"audit.written", "audit.synced", "audit.appended", "coordination.appended", "coordination.before_ack"},
+}

@@ -1,0 +1,133 @@
+//go:build linux
+
+package kill_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"ferry/test/campaign"
+	"ferry/test/flow/network"
+)
+
+// perNetwork is how many kills a network lives through before the next begins
+// with empty ledgers.
+const perNetwork = 10
+
+func TestCampaignKillSource(t *testing.T) { atRandom(t, "kill-source", "the source", source) }
+func TestCampaignKillDestination(t *testing.T) {
+	atRandom(t, "kill-destination", "the destination", dest)
+}
+func TestCampaignKillQueueManager(t *testing.T) {
+	atRandom(t, "kill-queue-manager", "the queue manager", network.QM)
+}
+func TestCampaignKillAll(t *testing.T) {
+	atRandom(t, "kill-all", "source, destination and queue manager at once", source, dest, network.QM)
+}
+
+// Processes are killed at any moment while several transfers of different
+// shapes are under way, and started again. Each network lives through several
+// rounds of that, and is judged after each.
+func atRandom(t *testing.T, name, who string, victims ...string) {
+	campaign.Run(t, campaign.Spec{Name: name, Unit: "kills", Full: 100, Short: 2,
+		What: "kill -9 of " + who + " at any moment, with several transfers of different shapes in flight",
+	}, func(t *testing.T, c *campaign.C) {
+		seed := c.Seed
+		for left := c.Count; left > 0; seed++ {
+			kills := 0
+			if !t.Run(fmt.Sprint(seed), func(t *testing.T) { kills = lifetime(t, seed, min(left, perNetwork), victims) }) {
+				t.Logf("this network again: make test-faults CAMPAIGN=%s SEED=%d COUNT=%d", name, seed, min(left, perNetwork))
+				return
+			}
+			c.Add(kills)
+			left -= kills
+		}
+	})
+}
+
+// lifetime is one network with so many kills.
+func lifetime(t *testing.T, seed uint64, kills int, victims []string) (done int) {
+	r := campaign.Rand(seed)
+	n := up(t, network.Setup{})
+	for round := 0; done < kills; round++ {
+		jobs := some(r, seed, fmt.Sprint(round))
+		for _, j := range jobs {
+			n.Make(j)
+		}
+		o := n.Observe(dest, "out/"+fmt.Sprint(round), jobs...)
+		var all []*network.Sending
+		for _, j := range jobs {
+			all = append(all, n.Resubmit(j))
+		}
+		// Three crashes without progress set a transfer aside, which is right and
+		// no part of this: two in a round at most.
+		for k := 1 + r.IntN(2); k > 0 && done < kills; k-- {
+			instant(r, n, jobs)
+			n.Kill(victims...)
+			done++
+			if r.IntN(2) == 0 {
+				moment(r, 1500*time.Millisecond)
+			}
+			order := r.Perm(len(victims))
+			for _, v := range order {
+				n.Launch(victims[v])
+			}
+			n.Ready(victims...)
+		}
+		for i, j := range jobs {
+			j.ID = all[i].ID()
+		}
+		n.Judge(o.Tell, jobs...)
+		if t.Failed() {
+			return done
+		}
+		for _, j := range jobs {
+			n.Clear(j)
+		}
+	}
+	return done
+}
+
+// some are three to five jobs of random shapes and sizes.
+func some(r *rand.Rand, seed uint64, round string) (jobs []*network.Job) {
+	for k := range 3 + r.IntN(3) {
+		j := shapes[r.IntN(len(shapes))].make(seed+uint64(k)<<32, "")
+		name := fmt.Sprint(round, "/", k)
+		j.In, j.Out = "in/"+name, "out/"+round
+		if j.Count > 1 {
+			j.Count = 1 + r.IntN(j.Count)
+		}
+		j.Size = 1 + r.Int64N(j.Size)
+		jobs = append(jobs, j)
+	}
+	return jobs
+}
+
+// instant waits until a random moment in the life of jobs: one that progress
+// decides, or one that nothing decides.
+func instant(r *rand.Rand, n *network.Network, jobs []*network.Job) {
+	if r.IntN(2) == 0 {
+		moment(r, 1200*time.Millisecond)
+		return
+	}
+	files := 0
+	for _, j := range jobs {
+		files += j.Count
+	}
+	want := r.IntN(files)
+	limit := time.After(2 * time.Second) // they may be over
+	tick := time.NewTicker(3 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if n.Count(dest, jobs[0].Out) > want {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			return
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package ledger_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+)
+
+// records are what a transaction of the ledger can do; the model can do it, too.
+type records interface {
+	Source(transfer.ID) (*ledger.Source, error)
+	PutSource(*ledger.Source) error
+	Incoming(transfer.ID) (*ledger.Incoming, error)
+	PutIncoming(*ledger.Incoming) error
+	Item(transfer.ID, uint64) (*ledger.Item, error)
+	PutItem(transfer.ID, uint64, ledger.Item) error
+	DropItem(transfer.ID, uint64) error
+	PutDir(transfer.ID, transfer.Path) error
+	PutDelete(transfer.ID, uint64, ledger.Delete) error
+	DropDelete(transfer.ID, uint64) error
+	Command(transfer.ID) (hash string, answer []byte, err error)
+	PutCommand(id transfer.ID, hash string, answer []byte) error
+	Entomb(transfer.ID) error
+	Audit(func(n uint64) []byte) error
+	Floor() transfer.ID
+}
+
+var _ records = (*ledger.Tx)(nil)
+
+// A model says what a ledger must hold, in plain maps. A key is the name of
+// the kind and the identifiers in hexadecimal, so that keys sort as the
+// ledger's own do; a value is what was put, as JSON.
+type model struct {
+	kept    map[string]string
+	outbox  map[uint64]string
+	next    uint64 // number of the next audit record
+	running time.Duration
+	floor   transfer.ID
+}
+
+func newModel() *model {
+	return &model{kept: map[string]string{}, outbox: map[uint64]string{}, next: 1}
+}
+
+func (m *model) clone() *model {
+	c := *m
+	c.kept, c.outbox = maps.Clone(m.kept), maps.Clone(m.outbox)
+	return &c
+}
+
+func key(kind string, id transfer.ID, more ...[]byte) string {
+	return fmt.Sprintf("%s %x%x", kind, id[:], slices.Concat(more...))
+}
+
+func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
+func (m *model) put(k string, v any) error {
+	b, err := json.Marshal(v)
+	m.kept[k] = string(b)
+	return err
+}
+
+// read gives nil where there is nothing.
+func read[T any](m *model, k string) (*T, error) {
+	b, ok := m.kept[k]
+	if !ok {
+		return nil, nil
+	}
+	v := new(T)
+	return v, json.Unmarshal([]byte(b), v)
+}
+
+// drop takes away everything of a kind that belongs to a transfer.
+func (m *model) drop(kind string, id transfer.ID) {
+	maps.DeleteFunc(m.kept, func(k, _ string) bool { return strings.HasPrefix(k, key(kind, id)) })
+}
+
+func (m *model) Source(id transfer.ID) (*ledger.Source, error) {
+	return read[ledger.Source](m, key("source", id))
+}
+
+func (m *model) PutSource(s *ledger.Source) error {
+	s.V = 1
+	if s.State.Final() {
+		s.Request.Sources, s.Decided, s.EndedAt = nil, transfer.ItemSet{}, m.running
+		m.drop("delete", s.Request.ID)
+	}
+	return m.put(key("source", s.Request.ID), s)
+}
+
+func (m *model) Incoming(id transfer.ID) (*ledger.Incoming, error) {
+	return read[ledger.Incoming](m, key("incoming", id))
+}
+
+func (m *model) PutIncoming(in *ledger.Incoming) error {
+	in.V = 1
+	if in.State.Final() {
+		in.Decided, in.EndedAt = transfer.ItemSet{}, m.running
+		m.drop("item", in.Request.ID)
+		m.drop("dir", in.Request.ID)
+	}
+	return m.put(key("incoming", in.Request.ID), in)
+}
+
+func (m *model) Item(id transfer.ID, n uint64) (*ledger.Item, error) {
+	return read[ledger.Item](m, key("item", id, number(n)))
+}
+
+func (m *model) PutItem(id transfer.ID, n uint64, it ledger.Item) error {
+	it.V = 1
+	return m.put(key("item", id, number(n)), it)
+}
+
+func (m *model) DropItem(id transfer.ID, n uint64) error {
+	delete(m.kept, key("item", id, number(n)))
+	return nil
+}
+
+func (m *model) PutDir(id transfer.ID, dir transfer.Path) error {
+	return m.put(key("dir", id, []byte(dir)), "")
+}
+
+func (m *model) PutDelete(id transfer.ID, n uint64, d ledger.Delete) error {
+	d.V = 1
+	return m.put(key("delete", id, number(n)), d)
+}
+
+func (m *model) DropDelete(id transfer.ID, n uint64) error {
+	delete(m.kept, key("delete", id, number(n)))
+	return nil
+}
+
+type answer struct {
+	At     time.Duration
+	Hash   string
+	Answer string
+}
+
+func (m *model) Command(id transfer.ID) (string, []byte, error) {
+	a, err := read[answer](m, key("command", id))
+	if a == nil {
+		return "", nil, err
+	}
+	return a.Hash, []byte(a.Answer), err
+}
+
+func (m *model) PutCommand(id transfer.ID, hash string, b []byte) error {
+	return m.put(key("command", id), answer{m.running, hash, string(b)})
+}
+
+func (m *model) Entomb(id transfer.ID) error { return m.put(key("tomb", id), "") }
+
+func (m *model) Audit(build func(uint64) []byte) error {
+	m.outbox[m.next] = string(build(m.next))
+	m.next++
+	return nil
+}
+
+func (m *model) Floor() transfer.ID { return m.floor }
+
+func (m *model) receipted(n uint64) {
+	maps.DeleteFunc(m.outbox, func(k uint64, _ string) bool { return k <= n })
+}
+
+// forget is the ledger's retention: what ended longer ago than keep goes, and
+// the floor rises over the sources among it.
+func (m *model) forget(keep time.Duration) {
+	before := m.running - keep
+	for k, v := range m.kept {
+		kind, _, _ := strings.Cut(k, " ")
+		switch kind {
+		case "source":
+			var s ledger.Source
+			if json.Unmarshal([]byte(v), &s); s.State.Final() && s.EndedAt < before {
+				if delete(m.kept, k); bytes.Compare(s.Request.ID[:], m.floor[:]) > 0 {
+					m.floor = s.Request.ID
+				}
+			}
+		case "incoming":
+			var in ledger.Incoming
+			if json.Unmarshal([]byte(v), &in); in.State.Final() && in.EndedAt < before {
+				delete(m.kept, k)
+			}
+		case "command":
+			var a answer
+			if json.Unmarshal([]byte(v), &a); a.At < before {
+				delete(m.kept, k)
+			}
+		}
+	}
+}
+
+// String is the whole of it, the same as that of another with the same in it.
+func (m *model) String() string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(m.kept)) {
+		fmt.Fprintf(&b, "%s %s\n", k, m.kept[k])
+	}
+	for _, n := range slices.Sorted(maps.Keys(m.outbox)) {
+		fmt.Fprintf(&b, "audit %d %s\n", n, m.outbox[n])
+	}
+	fmt.Fprintf(&b, "running %v\nfloor %v\n", m.running, m.floor)
+	return b.String()
+}
+
+// observed is what a ledger holds of some transfers and commands, read through
+// its own methods. The number of the next audit record cannot be seen.
+func observed(l *ledger.Ledger, ids []transfer.ID) (*model, error) {
+	m := newModel()
+	err := l.View(func(tx *ledger.Tx) error {
+		m.running, m.floor = tx.Running(), tx.Floor()
+		if err := tx.Sources(func(s *ledger.Source) error { return m.put(key("source", s.Request.ID), s) }); err != nil {
+			return err
+		}
+		if err := tx.Incomings(func(in *ledger.Incoming) error { return m.put(key("incoming", in.Request.ID), in) }); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if err := m.observe(tx, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		items, deletes, err := l.Deletes(id, 1<<30)
+		if err != nil {
+			return nil, err
+		}
+		for n, d := range deletes {
+			m.put(key("delete", id, number(items[n])), d)
+		}
+	}
+	first, recs, oldest, err := l.OutboxFrom(0, 1<<30, 1<<40)
+	if err != nil {
+		return nil, err
+	}
+	if first != oldest || int64(len(recs)) != l.Outbox() {
+		return nil, fmt.Errorf("the outbox begins with %d and with %d, and has %d records and counts %d", first, oldest, len(recs), l.Outbox())
+	}
+	for n, r := range recs {
+		m.outbox[first+uint64(n)] = string(r)
+	}
+	return m, nil
+}
+
+// observe takes in what belongs to one ID.
+func (m *model) observe(tx *ledger.Tx, id transfer.ID) error {
+	if err := tx.Items(id, func(n uint64, it *ledger.Item) error { return m.put(key("item", id, number(n)), it) }); err != nil {
+		return err
+	}
+	dirs, err := tx.Dirs(id)
+	if err != nil {
+		return err
+	}
+	for _, d := range dirs {
+		m.PutDir(id, d)
+	}
+	hash, b, err := tx.Command(id)
+	if hash != "" {
+		m.put(key("command", id), answer{Hash: hash, Answer: string(b)})
+	}
+	if tx.Entombed(id) {
+		m.Entomb(id)
+	}
+	return err
+}
+
+// seen is the model as observed would give it: without what cannot be seen.
+func (m *model) seen() string {
+	c := m.clone()
+	for k := range c.kept {
+		if a, _ := read[answer](c, k); strings.HasPrefix(k, "command ") {
+			a.At = 0
+			c.put(k, a)
+		}
+	}
+	return c.String()
+}

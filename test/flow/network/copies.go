@@ -1,0 +1,45 @@
+//go:build linux
+
+package network
+
+import (
+	"path/filepath"
+	"syscall"
+
+	"ferry/test/judge"
+)
+
+// A Copy is one file of a job, by its two names on this host.
+type Copy struct {
+	Source, Dest string
+	Sum          judge.Sum
+	Old          *judge.Sum // what stands at Dest until then; nil: nothing
+}
+
+// Copies are the files of a job that is made.
+func (n *Network) Copies(j *Job) (all []Copy) {
+	n.t.Helper()
+	for k := range j.Count {
+		c := Copy{Source: n.Path(j.From, filepath.Join(j.In, j.name(k))), Dest: n.Path(j.To, j.dest(k)), Sum: j.sums[j.name(k)]}
+		if old, ok := j.old[j.name(k)]; ok {
+			c.Old = &old
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// Hand sends a job whose files are made with --detach and does not wait for the
+// receipt: nobody hands the request over a second time once it is accepted.
+func (n *Network) Hand(j *Job) *Sending {
+	n.t.Helper()
+	return n.Async(append([]string{"send", "--json", "--detach"}, j.args()...)...)
+}
+
+// Abort ends a command that should have ended by itself, and gives what it was
+// doing: where each of its goroutines stood.
+func (s *Sending) Abort() string {
+	s.cmd.Process.Signal(syscall.SIGQUIT)
+	<-s.ended
+	return s.Errors()
+}

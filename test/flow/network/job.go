@@ -1,0 +1,309 @@
+//go:build linux
+
+package network
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"ferry/internal/transfer"
+	"ferry/test/judge"
+)
+
+// A Job is one transfer of files with content of their own into a directory to
+// which nothing but jobs writes, so that the judge can be asked about it.
+type Job struct {
+	ID       string // once it is known
+	From, To string // agents
+	In, Out  string // directories beneath their roots: In/NAME arrives as Out/<base of In>/NAME
+	Seed     uint64
+	Count    int
+	Size     int64    // of each file, give or take its number
+	Delete   bool     // sent with --delete-source
+	Deep     bool     // the files are spread over directories in directories
+	Replace  bool     // other files stand at the destination, and are to be replaced
+	Flags    []string // more of them
+	Want     []string // final states that it may have; none: successful
+
+	sums    map[string]judge.Sum
+	old     map[string]judge.Sum // what stood at the destination before
+	sending *Sending
+}
+
+// name is that of the job's k-th file.
+func (j *Job) name(k int) string {
+	if j.Deep {
+		return fmt.Sprintf("%d/%d/%06d", k%3, k%2, k)
+	}
+	return fmt.Sprintf("%06d", k)
+}
+
+// size is that of the job's k-th file: no two neighbours have the same.
+func (j *Job) size(k int) int64 { return max(0, j.Size+int64(k%7)-3) }
+
+// dest is where the k-th file arrives beneath the destination's root.
+func (j *Job) dest(k int) string {
+	return filepath.Join(j.Out, filepath.Base(j.In), j.name(k))
+}
+
+// Make makes a job's source files, and those that it is to replace.
+func (n *Network) Make(j *Job) {
+	n.t.Helper()
+	j.sums, j.old = map[string]judge.Sum{}, map[string]judge.Sum{}
+	for k := range j.Count {
+		if j.Replace {
+			j.old[j.name(k)] = n.stale(j, k)
+		}
+		n.FileK(j.From, filepath.Join(j.In, j.name(k)), j.Seed, uint64(k), j.size(k))
+		sum, err := judge.Of(io.LimitReader(Content(j.Seed, uint64(k)), j.size(k)))
+		n.must(err)
+		j.sums[j.name(k)] = sum
+	}
+}
+
+// stale makes the file that the job's k-th one is to replace.
+func (n *Network) stale(j *Job, k int) judge.Sum {
+	n.t.Helper()
+	other := uint64(j.Count + k)
+	n.FileK(j.To, j.dest(k), j.Seed, other, j.size(k)/2+1)
+	sum, err := judge.Of(io.LimitReader(Content(j.Seed, other), j.size(k)/2+1))
+	n.must(err)
+	return sum
+}
+
+// Begin makes a job's files and sends them, without waiting for the end.
+func (n *Network) Begin(j *Job) *Sending {
+	n.t.Helper()
+	n.Make(j)
+	return n.Resubmit(j)
+}
+
+// Resubmit sends a job whose files are made. What it says in the end is among
+// what the judge is told.
+func (n *Network) Resubmit(j *Job) *Sending {
+	n.t.Helper()
+	return n.ResubmitWith(nil, j)
+}
+
+// ResubmitWith is Resubmit with more in the environment of the command.
+func (n *Network) ResubmitWith(env []string, j *Job) *Sending {
+	n.t.Helper()
+	j.sending = n.AsyncWith(env, append([]string{"send", "--json"}, j.args()...)...)
+	return j.sending
+}
+
+// Submit sends a job whose files are made and does not stay to hear of its end.
+func (n *Network) Submit(j *Job) {
+	n.t.Helper()
+	j.ID = n.Detach(j.args()...)
+}
+
+func (j *Job) args() []string {
+	args := append([]string{"-r"}, j.Flags...)
+	if j.Delete {
+		args = append(args, "--delete-source")
+	}
+	if j.Replace {
+		args = append(args, "--if-exists", "overwrite")
+	}
+	return append(args, j.From+":"+j.In, j.To+":"+j.Out+"/")
+}
+
+// End waits for the end of a job whose ID is known, whatever it is, by asking
+// coordination. It reports where it stands if it does not end in time.
+func (n *Network) End(j *Job, limit time.Duration) (state string, ended bool) {
+	n.t.Helper()
+	deadline := time.Now().Add(limit)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		r := n.Ferry("transfer", "show", "--json", j.ID)
+		var p Progress
+		if r.Code == 0 && json.Unmarshal([]byte(r.Stdout), &p) == nil {
+			state = p.State
+			if p.Final() {
+				return state, true
+			}
+			if p.Reason != nil {
+				state += " (" + p.Reason.Text + ")"
+			}
+		}
+		if time.Now().After(deadline) {
+			return state, false
+		}
+		<-tick.C
+	}
+}
+
+// Judge waits until jobs have ended and both sides have said their last word to
+// the audit, and asks the judge about everything. Change may add facts or take
+// some away before it is asked.
+func (n *Network) Judge(change func(*judge.Facts), jobs ...*Job) {
+	n.t.Helper()
+	for _, v := range judge.Judge(n.Facts(change, jobs...)) {
+		n.t.Errorf("%s", v)
+	}
+}
+
+// Facts is what Judge asks about.
+func (n *Network) Facts(change func(*judge.Facts), jobs ...*Job) judge.Facts {
+	n.t.Helper()
+	f := judge.Facts{Source: map[string]judge.Sum{}, Destination: map[string]judge.Sum{}}
+	seen := map[string]bool{}
+	read := func(into map[string]judge.Sum, agent, dir string) {
+		if seen[agent+":"+dir] {
+			return
+		}
+		seen[agent+":"+dir] = true
+		files, _, err := judge.Tree(n.Path(agent, dir))
+		n.must(err)
+		for name, sum := range files {
+			into[agent+":"+filepath.Join(dir, name)] = sum
+		}
+	}
+	for _, j := range jobs {
+		state, ended := n.End(j, patience)
+		if !ended {
+			f.Unfinished = append(f.Unfinished, fmt.Sprintf("transfer %s is %s", j.ID, state))
+			f.Transfers = append(f.Transfers, judge.Transfer{ID: j.ID, Want: j.Want, Items: j.items()})
+			continue
+		}
+		t := n.transferFacts(j, state)
+		if said, ok := n.said(j); !ok {
+			f.Unfinished = append(f.Unfinished, fmt.Sprintf("ferry send has not ended, and transfer %s is %s", j.ID, state))
+		} else if said != "" {
+			t.Finals = append(t.Finals, said)
+		}
+		f.Transfers = append(f.Transfers, t)
+	}
+	for _, j := range jobs {
+		if !seen[j.From] || !seen[j.To] {
+			n.settled(j.From, j.To)
+		}
+		for _, a := range []string{j.From, j.To} {
+			if !seen[a] {
+				seen[a] = true
+				for name := range n.Temporaries(a) {
+					f.Temporaries = append(f.Temporaries, a+":"+strings.TrimPrefix(name, n.Root(a)))
+				}
+			}
+		}
+		read(f.Source, j.From, j.In)
+		read(f.Destination, j.To, j.Out)
+	}
+	if r := n.Ferry("audit", "verify"); r.Code != 0 {
+		f.Audit = append(f.Audit, strings.TrimSpace(r.Stdout+r.Stderr))
+	}
+	if change != nil {
+		change(&f)
+	}
+	return f
+}
+
+// said is the final state with which the command that sent a job has ended, if
+// it did so. It reports false where the command does not end.
+func (n *Network) said(j *Job) (state string, ended bool) {
+	n.t.Helper()
+	if j.sending == nil {
+		return "", true
+	}
+	select {
+	case <-j.sending.ended:
+	case <-time.After(patience):
+		return "", false
+	}
+	p := Progress{State: j.sending.Wait().Summary.State}
+	if !p.Final() {
+		return "", true // it was killed, or says that it does not know
+	}
+	return p.State, true
+}
+
+// settled gives agents the moment that they may take to tidy up.
+func (n *Network) settled(agents ...string) {
+	deadline := time.Now().Add(3 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for _, a := range agents {
+		for len(n.Temporaries(a)) > 0 && time.Now().Before(deadline) {
+			<-tick.C
+		}
+	}
+}
+
+// items are a job's files in the judge's words.
+func (j *Job) items() (all []judge.Item) {
+	for k := range j.Count {
+		it := judge.Item{Source: j.From + ":" + filepath.Join(j.In, j.name(k)), Dest: j.To + ":" + j.dest(k),
+			Sum: j.sums[j.name(k)], Delete: j.Delete}
+		if old, ok := j.old[j.name(k)]; ok {
+			it.Replaces = &old
+		}
+		all = append(all, it)
+	}
+	return all
+}
+
+// transferFacts reads what both sides have on record of a job that has ended.
+func (n *Network) transferFacts(j *Job, state string) judge.Transfer {
+	n.t.Helper()
+	t := judge.Transfer{ID: j.ID, Want: j.Want, Items: j.items(), Finals: []string{state}, Reported: map[string]bool{}, Committed: map[string]int{},
+		Records: &[2]map[string]int{{}, {}}}
+	for _, r := range n.records(j.ID) {
+		side := 0
+		if r.Role == "destination" {
+			side = 1
+		}
+		if r.Event == "completed" && side == 0 {
+			t.Finals = append(t.Finals, r.State)
+		}
+		if r.Event == "warning" {
+			continue // what came after the verdict has no part in it
+		}
+		for _, o := range r.Items {
+			if o.Type == int(transfer.ItemDir) {
+				continue
+			}
+			name := j.To + ":" + strings.TrimPrefix(o.Path, n.Root(j.To)+"/")
+			t.Records[side][name]++
+			if side == 1 && o.Error == nil {
+				t.Committed[name]++
+			}
+			if side == 0 {
+				t.Reported[name] = o.Error == nil
+			}
+		}
+	}
+	return t
+}
+
+// records waits until coordination has the last word of both sides, or no more
+// is to come, and gives a transfer's records.
+func (n *Network) records(id string) (all []Record) {
+	n.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if r := n.Ferry("audit", "show", "--json", id); r.Code == 0 {
+			all = each[Record](n, r)
+			last := map[string]bool{}
+			for _, rec := range all {
+				if rec.Event == "completed" || rec.Event == "failed" || rec.Event == "cancelled" {
+					last[rec.Role] = true
+				}
+			}
+			if last["source"] && last["destination"] {
+				return all
+			}
+		}
+		if time.Now().After(deadline) {
+			return all
+		}
+		<-tick.C
+	}
+}

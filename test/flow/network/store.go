@@ -1,0 +1,94 @@
+//go:build linux
+
+package network
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Store is the directory of the queue manager's store.
+func (n *Network) Store() string { return filepath.Join(n.State(QM), "qm") }
+
+// Frozen copies a directory of a running process while that is stopped, as a
+// copy of the whole host would have it.
+func (n *Network) Frozen(who, dir string) (copied string) {
+	n.t.Helper()
+	copied, err := os.MkdirTemp(n.dir, "copy-")
+	n.must(err)
+	n.signal(who, syscall.SIGSTOP)
+	defer n.signal(who, syscall.SIGCONT)
+	n.Until(who+" is stopped", func() bool {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n.Pid(who)))
+		return err == nil && strings.Contains(string(data), ") T ")
+	})
+	n.must(os.CopyFS(copied, os.DirFS(dir)))
+	return copied
+}
+
+// Stored is how many messages a stream has, and the sequence of the newest that
+// it ever had.
+func (w *Wire) Stored(stream string) (messages, last uint64) {
+	w.n.t.Helper()
+	js, err := jetstream.New(w.c)
+	w.n.must(err)
+	s, err := js.Stream(w.n.t.Context(), stream)
+	w.n.must(err)
+	return s.CachedInfo().State.Msgs, s.CachedInfo().State.LastSeq
+}
+
+// Enqueue stores a message on a subject, with a message ID unless that is "",
+// through whatever happens to the queue manager meanwhile. It reports whether
+// the message was stored, and not taken for a repeat of another.
+func (w *Wire) Enqueue(subject, id string, data []byte) (stored bool) {
+	w.n.t.Helper()
+	js, err := jetstream.New(w.c, jetstream.WithDefaultTimeout(5*time.Second))
+	w.n.must(err)
+	m := nats.NewMsg(subject)
+	m.Data = data
+	if id != "" {
+		m.Header.Set(nats.MsgIdHdr, id)
+	}
+	w.n.UntilEvery("the queue manager takes a message", 20*time.Millisecond, func() bool {
+		ack, err := js.PublishMsg(w.n.t.Context(), m)
+		stored = err == nil && !ack.Duplicate
+		return err == nil
+	})
+	return stored
+}
+
+// Window changes for how long a stream knows the IDs of its messages.
+func (w *Wire) Window(stream string, d time.Duration) {
+	w.n.t.Helper()
+	js, err := jetstream.New(w.c)
+	w.n.must(err)
+	s, err := js.Stream(w.n.t.Context(), stream)
+	w.n.must(err)
+	cfg := s.CachedInfo().Config
+	cfg.Duplicates = d
+	_, err = js.UpdateStream(w.n.t.Context(), cfg)
+	w.n.must(err)
+}
+
+// Degraded is what `ferry ready` says is wrong with the queue manager, and the
+// agents that `ferry agent ls` calls degraded, each with its reason.
+func (n *Network) Degraded() (manager string, agents map[string]string) {
+	n.t.Helper()
+	if out := n.Ferry("ready").OK().Stdout; out != "" {
+		_, manager, _ = strings.Cut(strings.TrimSpace(out), "degraded: ")
+	}
+	agents = map[string]string{}
+	for _, a := range each[Agent](n, n.Ferry("agent", "ls", "--json")) {
+		if a.State == "DEGRADED" {
+			agents[a.Agent] = a.Reason
+		}
+	}
+	return manager, agents
+}

@@ -1,0 +1,165 @@
+//go:build linux
+
+// Package mutants_test shows that the campaigns can fail: bugs that are planted
+// in the product (failpoint.Planted) are made active one after another, and
+// each must be caught by the short form of a campaign that passes without it.
+// It is run by make test-mutants.
+package mutants_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A mutant is a planted bug and the campaign that is to catch it.
+type mutant struct {
+	name     string // failpoint.Planted(name)
+	what     string // what it leaves out
+	pkg      string // where the campaign is
+	campaign string
+}
+
+const (
+	inCommit   = "./test/faults/commit"
+	inProtocol = "./test/protocol"
+	inDisk     = "./test/faults/disk"
+	inSource   = "./test/faults/source"
+	inQueue    = "./test/faults/queue"
+)
+
+var mutants = []mutant{
+	{"no-data-sync", "a file's data is not synced before it is committed", inCommit, "crash-states"},
+	{"no-directory-sync", "directories are not synced", inCommit, "crash-states"},
+	{"no-committing", "COMMITTING is not recorded before the rename", inCommit, "crash-states"},
+	{"resume-from-size", "a temporary is resumed at its size, not at its recorded point", inCommit, "crash-states"},
+	{"sync-retried", "a sync that failed is tried again on the same file", inCommit, "nth-io"},
+	{"close-ignored", "an error of close is ignored", inCommit, "nth-io"},
+	{"replace-anyway", "a file is replaced where that was not asked for", inCommit, "nth-io"},
+	{"safe-before-ledger", "a safe point is announced before the ledger has it", inProtocol, "simulation"},
+	{"audit-apart", "an outcome's audit record is not in its transaction", inProtocol, "simulation"},
+	{"deleted-when-sent", "a source is deleted before its outcome is in the ledger", inProtocol, "simulation"},
+	{"no-epoch-check", "messages of an old epoch are taken", inProtocol, "corruption"},
+	{"digest-unchecked", "the digests of the two sides are not compared", inProtocol, "corruption"},
+	{"forgotten-early", "outcomes are forgotten before the source has them", inProtocol, "messages"},
+	{"temporary-through-link", "a temporary is opened through a link", inDisk, "attacker"},
+	{"no-second-look", "a source's identity is not checked again after it was read", inSource, "source-changes"},
+	{"unlink-by-name", "a source is deleted by its name", inSource, "delete-race"},
+	{"known-by-message-only", "a repeated request is known by the queue's message ID only", inQueue, "replay"},
+}
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	if _, asked := os.LookupEnv("MUTANTS"); !asked {
+		fmt.Println("planted bugs are tried under make test-mutants, and none was tried here")
+		return 0
+	}
+	return m.Run()
+}
+
+// TestMutants tries each planted bug; MUTANTS names one, empty means all.
+func TestMutants(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	must(t, err)
+	t.Chdir(root)
+	dir := t.TempDir()
+	only := os.Getenv("MUTANTS")
+	suites := map[string]string{}
+	sound := map[string]bool{}
+	caught, tried := 0, 0
+	for _, m := range mutants {
+		if only != "" && only != m.name {
+			continue
+		}
+		tried++
+		t.Run(m.name, func(t *testing.T) {
+			if suites[m.pkg] == "" {
+				suites[m.pkg] = compile(t, dir, m.pkg)
+			}
+			if key := m.pkg + m.campaign; !sound[key] {
+				if out, err := campaign(t, suites[m.pkg], m, ""); err != nil {
+					t.Fatalf("campaign %s fails without any planted bug: %v\n%s", m.campaign, err, tail(out))
+				}
+				sound[key] = true
+			}
+			out, err := campaign(t, suites[m.pkg], m, m.name)
+			if err == nil || !strings.Contains(out, "--- FAIL") {
+				t.Fatalf("%s, and campaign %s does not notice (%v)\n%s", m.what, m.campaign, err, tail(out))
+			}
+			caught++
+			t.Logf("caught: %s", m.what)
+		})
+	}
+	if tried == 0 {
+		t.Fatalf("there is no planted bug %q", only)
+	}
+	t.Logf("%d of %d planted bugs were caught", caught, tried)
+}
+
+// TestEveryPlantedBugIsTried holds the table against the sources.
+func TestEveryPlantedBugIsTried(t *testing.T) {
+	var planted []string
+	call := regexp.MustCompile(`failpoint\.Planted\("([a-z-]+)"\)`)
+	must(t, filepath.WalkDir("../../internal", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		for _, m := range call.FindAllSubmatch(data, -1) {
+			planted = append(planted, string(m[1]))
+		}
+		return err
+	}))
+	slices.Sort(planted)
+	var listed []string
+	for _, m := range mutants {
+		listed = append(listed, m.name)
+	}
+	slices.Sort(listed)
+	if planted = slices.Compact(planted); !slices.Equal(planted, listed) {
+		t.Errorf("planted in the sources: %v\nin the table: %v", planted, listed)
+	}
+}
+
+// compile builds a package of campaigns with the planted bugs in it.
+func compile(t *testing.T, dir, pkg string) string {
+	t.Helper()
+	out := filepath.Join(dir, filepath.Base(pkg)+".test")
+	if text, err := exec.Command("go", "test", "-c", "-tags", "failpoint", "-o", out, pkg).CombinedOutput(); err != nil {
+		t.Fatalf("%s cannot be built: %v\n%s", pkg, err, text)
+	}
+	return out
+}
+
+// campaign runs the short form of a campaign. The binaries of ferry that it
+// builds have the tag, too.
+func campaign(t *testing.T, suite string, m mutant, planted string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, suite, "-test.timeout", "4m")
+	c.Dir = m.pkg
+	c.Env = append(os.Environ(), "CAMPAIGN="+m.campaign, "COUNT=short", "SEED=", "FERRY_TAGS=failpoint", "FERRY_PLANTED="+planted)
+	out, err := c.CombinedOutput()
+	return string(out), err
+}
+
+func tail(out string) string {
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	return strings.Join(lines[max(0, len(lines)-30):], "\n")
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,409 @@
+package protocol_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/digest"
+	"ferry/internal/faulty"
+	"ferry/internal/flow"
+	"ferry/internal/ledger"
+	"ferry/internal/localfs"
+	"ferry/internal/receiver"
+	"ferry/internal/sender"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// maxCrashes is how many crashes without progress park a transfer at its source.
+const maxCrashes = 3
+
+// A run is one process of an agent.
+type run struct {
+	node   *node
+	dir    string
+	ctx    context.Context
+	cancel context.CancelFunc
+	ledger *ledger.Ledger
+	fs     *localfs.FS
+	mortal *mortal
+	pool   *flow.Pool
+	recv   *receiver.Receiver
+	cfg    sender.Config
+	wg     sync.WaitGroup
+
+	mu   sync.Mutex
+	outs map[transfer.ID]*driven
+}
+
+// A driven is a transfer that the run sends.
+type driven struct {
+	o       *sender.Outgoing
+	wake    chan struct{}
+	running bool
+}
+
+// newRun brings an agent up on a ledger, as the agent does. One that
+// dies meanwhile, with its ledger open, is a run all the same.
+func (n *node) newRun(dir string) (*run, error) {
+	w := n.w
+	must(w.t, os.MkdirAll(n.files("."), 0o755))
+	r := &run{node: n, dir: dir, outs: map[transfer.ID]*driven{}}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.mortal = newMortal(r)
+	log := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})).With("at", n.name)
+	opt := n.options(dir, r.mortal)
+	opt.Log = log
+	var err error
+	if r.ledger, err = ledger.Open(dir, opt); err != nil {
+		return r, err
+	}
+	boot := n.boot
+	if boot == "" {
+		boot = localfs.BootID()
+	}
+	r.fs, err = localfs.Open(localfs.Config{Roots: []string{n.files(".")}, StateDir: filepath.Join(n.root, "state"),
+		Incarnation: r.ledger.Incarnation(), Log: log, Digest: digest.ByName, Disk: mortalDisk{localfs.RealDisk(), r.mortal}, Boot: n.boot})
+	must(w.t, err)
+	r.pool = flow.NewPool(w.set.pool, w.set.slots, int64(w.set.settings.ChunkSize))
+	r.recv = receiver.New(receiver.Config{Agent: n.name, Ledger: r.ledger, FS: r.fs, Link: line{r}, Note: r.note,
+		Clock: n.clockOf(), Log: log, Slots: w.set.slots, Pool: r.pool, MaxChunk: transfer.MaxChunk, Boot: boot,
+		Changed: func() {}})
+	r.cfg = sender.Config{Agent: n.name, Ledger: r.ledger, FS: r.fs, Link: line{r}, Lane: lane{r}, Note: r.note,
+		Progress: func(*transfer.Progress) {}, Changed: r.changed, Clock: n.clockOf(), Log: log,
+		Settings: w.set.settings, MaxChunk: transfer.MaxChunk}
+	err = r.ledger.DropOrphans()
+	if err == nil {
+		err = r.recv.Recover()
+	}
+	if err == nil {
+		err = r.recoverSources()
+	}
+	if err == nil || r.mortal.doomed() {
+		return r, nil
+	}
+	r.end()
+	return r, err
+}
+
+// end lets go of everything that a run has.
+func (r *run) end() {
+	r.cancel()
+	r.wg.Wait()
+	r.mu.Lock()
+	outs := r.outs
+	r.mu.Unlock()
+	for _, d := range outs {
+		d.o.Dispose()
+	}
+	r.recv.Stop()
+	r.mortal.end()
+	r.ledger.Close()
+	r.fs.Close()
+}
+
+// note puts an audit record into the outbox, as the agent does.
+func (r *run) note(t *ledger.Tx, rec audit.Record) error {
+	noted := r.node.w.now().noted
+	if noted != nil && !r.mortal.doomed() && noted(r, &rec) {
+		r.mortal.die(true)
+		return errDead
+	}
+	var failed error
+	err := t.Audit(func(n uint64) []byte {
+		rec.Agent, rec.Incarnation, rec.N, rec.Time = r.node.name, r.ledger.IncarnationText(), n, r.node.clockOf().Now().UTC()
+		b, err := audit.Encode(&rec)
+		failed = err
+		return b
+	})
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
+// take is what the agent's dispatch does with a message.
+func (r *run) take(p *faulty.Parcel) {
+	if p.Kind == faulty.Chunk {
+		r.recv.Chunk(p.From, p.Data)
+		return
+	}
+	m, err := wire.Decode(p.Data)
+	if err != nil {
+		return
+	}
+	switch m.Kind {
+	case wire.KindOpen, wire.KindOutcomesAck, wire.KindCancel:
+		r.recv.Control(m)
+		return
+	}
+	r.mu.Lock()
+	d := r.outs[m.Transfer]
+	r.mu.Unlock()
+	if d != nil {
+		d.o.Deliver(m)
+		if m.Kind == wire.KindBusy && m.Busy.Place == 0 {
+			d.poke()
+		}
+		return
+	}
+	if m.Kind == wire.KindOutcomes {
+		r.lateOutcomes(m)
+	}
+}
+
+// lateOutcomes takes outcomes of a transfer that nobody drives any more.
+func (r *run) lateOutcomes(m *wire.Message) {
+	var rec *ledger.Source
+	if err := r.ledger.View(func(t *ledger.Tx) (err error) {
+		rec, err = t.Source(m.Transfer)
+		return err
+	}); err != nil {
+		return
+	}
+	if rec != nil {
+		sender.New(r.cfg, rec).Deliver(m)
+		return
+	}
+	line{r}.Send(m.From, &wire.Message{Kind: wire.KindOutcomesAck, From: r.node.name, Transfer: m.Transfer,
+		OutcomesAck: &wire.OutcomesAck{Batch: m.Outcomes.Batch}})
+}
+
+func (d *driven) poke() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// add drives a transfer until it ends, as the agent's scheduler does.
+func (r *run) add(rec *ledger.Source) {
+	d := &driven{o: sender.New(r.cfg, rec), wake: make(chan struct{}, 1)}
+	r.mu.Lock()
+	r.outs[d.o.ID] = d
+	r.mu.Unlock()
+	r.wg.Go(func() { r.drive(d) })
+}
+
+func (r *run) drive(d *driven) {
+	for {
+		r.mu.Lock()
+		d.running = true
+		r.mu.Unlock()
+		v := r.step(d)
+		r.mu.Lock()
+		d.running = false
+		state := d.o.State()
+		if v.Final || state.Final() {
+			delete(r.outs, d.o.ID)
+		}
+		r.mu.Unlock()
+		switch {
+		case state.Final() && !v.Final:
+			d.o.Dispose()
+			return
+		case v.Final || v.Stopped:
+			return
+		case state == transfer.Settling && v.Reason == nil:
+			continue
+		}
+		if !r.rest(d, v.Retry) {
+			return
+		}
+	}
+}
+
+// rest waits until a transfer is to be tried again; false: never.
+func (r *run) rest(d *driven, most time.Duration) bool {
+	timer := time.NewTimer(max(most, time.Millisecond))
+	defer timer.Stop()
+	parked := d.o.State() == transfer.Parked
+	for {
+		due := timer.C
+		if parked {
+			due = nil
+		}
+		select {
+		case <-d.wake:
+			if parked = d.o.State() == transfer.Parked && !d.o.Cancelled(); parked {
+				continue
+			}
+		case <-due:
+		case <-r.ctx.Done():
+			return false
+		}
+		return r.ctx.Err() == nil
+	}
+}
+
+func (r *run) step(d *driven) sender.Verdict {
+	state := d.o.State()
+	if state == transfer.Parked && !d.o.Cancelled() {
+		return sender.Verdict{}
+	}
+	if (state == transfer.Accepted || state == transfer.Waiting) && r.node.w.net.Rules().Cut && !d.o.Cancelled() {
+		ended, err := d.o.MarkUnreachable()
+		if err != nil && !r.mortal.doomed() && r.node.w.now().inject == nil {
+			r.node.w.t.Errorf("MarkUnreachable: %v", err)
+		}
+		return sender.Verdict{Final: ended, Retry: 4 * time.Second}
+	}
+	if d.o.Cancelled() {
+		if done, err := d.o.CancelNow(); done {
+			return sender.Verdict{Final: true}
+		} else if err != nil {
+			return sender.Verdict{Retry: time.Second}
+		}
+	}
+	return d.o.Drive(r.ctx)
+}
+
+func (r *run) changed(o *sender.Outgoing) {
+	r.mu.Lock()
+	d := r.outs[o.ID]
+	r.mu.Unlock()
+	if d != nil {
+		d.poke()
+	}
+}
+
+// recoverSources is what the agent does with its ledger at a start.
+func (r *run) recoverSources() error {
+	var recs []*ledger.Source
+	if err := r.ledger.View(func(t *ledger.Tx) error {
+		return t.Sources(func(s *ledger.Source) error {
+			if !s.State.Final() {
+				recs = append(recs, s)
+			}
+			return nil
+		})
+	}); err != nil {
+		return err
+	}
+	for _, rec := range recs {
+		r.revive(rec)
+		if err := r.ledger.Update(func(t *ledger.Tx) error { return t.PutSource(rec) }); err != nil {
+			return err
+		}
+		r.add(rec)
+	}
+	return nil
+}
+
+// revive is what a crash has left as the state to go on from.
+func (r *run) revive(rec *ledger.Source) {
+	crashed := r.ledger.Unclean() && rec.State == transfer.Running
+	if crashed {
+		rec.Crashes++
+	}
+	if rec.State == transfer.Running {
+		rec.State = transfer.Negotiating
+	}
+	if rec.State == transfer.Negotiating {
+		rec.Nonce++
+	}
+	if rec.State == transfer.Negotiating || rec.State == transfer.Waiting {
+		rec.Recovering = r.node.clockOf().Now()
+	}
+	if r.node.w.set.park && crashed && rec.Crashes >= maxCrashes && !rec.Cancel {
+		rec.State = transfer.Parked
+		rec.Progress.Reason = transfer.Errorf(transfer.KindParked, "%s crashed %d times", r.node.name, rec.Crashes)
+	}
+	rec.Progress.State = rec.State
+}
+
+// pardon lets a parked transfer go on, as an operator does.
+func (r *run) pardon(id transfer.ID) {
+	r.mu.Lock()
+	old := r.outs[id]
+	r.mu.Unlock()
+	if old == nil || old.o.State() != transfer.Parked {
+		return
+	}
+	var after *ledger.Source
+	if err := r.ledger.Update(func(t *ledger.Tx) error {
+		rec, err := t.Source(id)
+		if err != nil {
+			return err
+		}
+		rec.State, rec.Crashes, rec.Progress.Reason = transfer.Accepted, 0, nil
+		rec.Pardon++
+		rec.Progress.State, rec.Recovering = rec.State, time.Time{}
+		after = rec
+		return t.PutSource(rec)
+	}); err != nil {
+		return
+	}
+	old.o.Dispose()
+	r.add(after)
+}
+
+// submit hands a request to the source agent, which accepts it.
+func (w *world) submit(q transfer.Request) transfer.ID {
+	w.t.Helper()
+	w.complete(&q)
+	must(w.t, w.src.living().accept(q))
+	return q.ID
+}
+
+// submitAnyhow submits as a submitter does who repeats a request until the
+// source agent has it.
+func (w *world) submitAnyhow(q transfer.Request) transfer.ID {
+	w.t.Helper()
+	w.complete(&q)
+	w.until(10*time.Minute, "nobody accepts the request", func() bool {
+		r := w.src.living()
+		return r != nil && r.accept(q) == nil
+	})
+	return q.ID
+}
+
+// complete fills in what every request has.
+func (w *world) complete(q *transfer.Request) {
+	w.t.Helper()
+	now := w.src.clockOf().Now()
+	if q.ID.IsZero() {
+		q.ID = transfer.NewID(now)
+	}
+	q.Version, q.Submitted, q.Source, q.Destination = transfer.RequestVersion, now, srcName, dstName
+	q.Originator = transfer.Originator{User: "user", Host: "host"}
+	must(w.t, q.Check())
+}
+
+// accept puts a request into the ledger, or finds that it is there.
+func (r *run) accept(q transfer.Request) error {
+	now := r.node.clockOf().Now()
+	var fresh *ledger.Source
+	err := r.ledger.Update(func(t *ledger.Tx) error {
+		fresh = nil
+		old, err := t.Source(q.ID)
+		if err != nil || old != nil {
+			return err
+		}
+		fresh = sender.NewRecord(q, "user", now)
+		return t.PutSource(fresh)
+	})
+	if err == nil && fresh != nil {
+		r.add(fresh)
+	}
+	return err
+}
+
+// cancel asks the source agent to cancel.
+func (w *world) cancel(id transfer.ID) error {
+	r := w.src.living()
+	r.mu.Lock()
+	d := r.outs[id]
+	r.mu.Unlock()
+	if d == nil {
+		return transfer.Errorf(transfer.KindEnding, "it is over")
+	}
+	err := d.o.Cancel()
+	d.poke()
+	return err
+}

@@ -1,0 +1,363 @@
+package protocol_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"ferry/internal/faulty"
+	"ferry/internal/transfer"
+	"ferry/test/campaign"
+)
+
+// TestCampaignSimulation sends small transfers while random things go wrong,
+// then lets everything heal. Every transfer must move at once or say what it
+// waits for, and end well, in bounded time, with every item committed exactly
+// once; and a replay of everything that was ever said must change nothing.
+func TestCampaignSimulation(t *testing.T) {
+	campaign.Run(t, campaign.Spec{Name: "simulation",
+		What: "messages, disks, ledgers and processes of both sides fail at random while files move, in simulated time; then all heals",
+		Unit: "seeds", Full: 100_000, Short: 300, Packages: product}, func(t *testing.T, c *campaign.C) {
+		each(simulate)(t, c)
+		t.Logf("after the last fault it took %v at most", time.Duration(longest.Load()))
+	})
+}
+
+// TestSeeds is the beginning of that campaign, in every test run.
+func TestSeeds(t *testing.T) { spread(t, 1, 100, simulate) }
+
+// longest is the longest time from the last fault to the last end.
+var longest atomic.Int64
+
+// bound is for how long the small transfers of a simulation may take after the
+// last fault: a few waits of 4 s, suspects one after another, a lost ACCEPT.
+const bound = 60 * time.Second
+
+// A script decides at random, from its seed, what goes wrong. How the two
+// sides' goroutines interleave is not part of the seed: a failure may need
+// several runs to come again.
+type script struct {
+	mu     sync.Mutex
+	r      *rand.Rand
+	healed bool
+	broken bool // the disk of the destination fails now and then
+	harmed int  // chunk messages damaged so far
+}
+
+func (s *script) n(n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.r.IntN(n)
+}
+
+// one reports true once in n.
+func (s *script) one(n int) bool { return s.n(n) == 0 }
+
+// time is up to d.
+func (s *script) time(d time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Duration(s.r.Int64N(int64(d)))
+}
+
+func (s *script) over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.healed
+}
+
+// simulate is one seed. Which kinds of trouble there are at all is drawn first:
+// a world in which everything happens hides what two faults alone would show.
+func simulate(t *testing.T, seed uint64, r *rand.Rand) {
+	s := &script{r: r}
+	set := setup{settings: small, slots: 1 + s.n(4), nudge: s.one(2), park: true, memory: !s.one(8)}
+	if s.one(4) {
+		set.settings = transfer.Settings{ChunkSize: 16 << 10, WindowSize: 1 + s.n(4), FrameSize: 1 + s.n(3), CheckpointInterval: 1 + s.n(3)}
+	}
+	bubble(t, set, func(w *world) {
+		w.messages(s)
+		w.crashes(s)
+		w.breakage(s)
+		safe := watchSafety(w)
+		ids := w.submitRandom(s)
+		w.events(s)
+		w.heal(s, ids)
+		if s.broken || set.slots < len(ids) {
+			safe.excuse()
+		}
+		safe.report(w.t)
+		w.check()
+		if w.t.Failed() {
+			return
+		}
+		w.net.Replay()
+		pass(2 * time.Minute)
+		w.check()
+	})
+}
+
+// messages lets some of them meet with something.
+func (w *world) messages(s *script) {
+	trouble := 3 + s.n(60) // of a thousand, how many
+	kinds := 1 + s.n(1<<7-1)
+	w.slow(time.Duration(s.n(3)) * time.Millisecond)
+	w.net.Set(func(r *faulty.Rules) { r.Keep, r.Strict = true, s.one(2) })
+	w.fates = func(p *faulty.Parcel) faulty.Handling {
+		if s.n(1000) >= trouble || s.over() {
+			return faulty.Handling{}
+		}
+		k := s.n(7)
+		if kinds&(1<<k) == 0 {
+			return faulty.Handling{}
+		}
+		switch k {
+		case 0:
+			return faulty.Handling{Copies: 1 + s.n(3)}
+		case 1:
+			return faulty.Handling{Delay: s.time(5 * time.Second)}
+		case 2:
+			return faulty.Handling{Delay: s.time(time.Minute)}
+		case 3:
+			return s.damage(p)
+		case 4:
+			return faulty.Handling{Fail: true}
+		case 5:
+			return faulty.Handling{Swap: true}
+		}
+		return faulty.Handling{Drop: true}
+	}
+}
+
+// damage flips a bit of a chunk message; fewer times than fail an item.
+func (s *script) damage(p *faulty.Parcel) faulty.Handling {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.harmed++; p.Kind != faulty.Chunk || s.harmed >= 5 {
+		return faulty.Handling{}
+	}
+	at, bit := s.r.IntN(len(p.Data)), byte(1)<<s.r.IntN(8)
+	return faulty.Handling{Damage: func(b []byte) []byte { b[at] ^= bit; return b }}
+}
+
+// crashes lets a side die at a call to its disk or its ledger, or at a message.
+func (w *world) crashes(s *script) {
+	side := []*node{w.src, w.dst, w.dst}[s.n(3)]
+	if s.one(2) {
+		at, after := 1+s.n(200), s.one(2)
+		w.crash = func(n *node, _, _ string, count int, is bool) bool {
+			return n == side && count == at && is == after && !s.over()
+		}
+	}
+	if s.one(4) {
+		var met atomic.Int64
+		at := int64(1 + s.n(40))
+		hit := func(n *node) bool {
+			if n == side && met.Add(1) == at && !s.over() {
+				n.kill()
+				return true
+			}
+			return false
+		}
+		if s.one(2) {
+			w.before = func(_ *faulty.Parcel, to *node) bool { return hit(to) }
+		} else {
+			w.after = func(_ *faulty.Parcel, to *node) { hit(to) }
+		}
+	}
+}
+
+// breakage lets calls to a disk or a ledger fail: now and then, or all of them
+// for a while.
+func (w *world) breakage(s *script) {
+	if !s.one(3) {
+		return
+	}
+	ops := []string{"sync", "syncdata", "syncdir", "setmeta", "allocate", "ledger", "journal"}
+	op := ops[s.n(len(ops))]
+	errno := []syscall.Errno{syscall.EIO, syscall.ENOSPC}[s.n(2)]
+	if s.one(4) { // a full disk fails more than one kind of call
+		op, errno = "", syscall.ENOSPC
+	}
+	side := []*node{w.src, w.dst, w.dst}[s.n(3)]
+	if op != "ledger" && op != "journal" {
+		side = w.dst // the source only reads
+	}
+	s.broken = true
+	start, always := time.Now().Add(s.time(2*time.Second)), s.one(2)
+	end := start.Add(s.time(20 * time.Second))
+	w.inject = func(n *node, is, _ string) error {
+		hit := is == op || op == "" && (is == "write" || is == "allocate" || is == "sync" || is == "syncdata" || is == "mkdir")
+		if n != side || !hit || s.over() {
+			return nil
+		}
+		if now := time.Now(); always && s.one(8) || !always && now.After(start) && now.Before(end) {
+			return errno
+		}
+		return nil
+	}
+}
+
+// events are what befalls a whole side, or the courier.
+func (w *world) events(s *script) {
+	kinds := 1 + s.n(1<<8-1)
+	for range s.n(8) {
+		pass(s.time(3*time.Second) / time.Duration(1+s.n(20)))
+		k := s.n(8)
+		if kinds&(1<<k) == 0 {
+			continue
+		}
+		side := []*node{w.src, w.dst}[s.n(2)]
+		switch k {
+		case 0:
+			w.cut(true)
+			pass(s.time(20 * time.Second))
+			w.cut(false)
+		case 1:
+			side.restart()
+		case 2, 3:
+			side.kill()
+		case 4:
+			w.net.Replay()
+		case 5:
+			w.net.Forget()
+		case 6:
+			w.net.Forget() // and history comes again
+			w.net.Replay()
+		case 7:
+			side.pause()
+			pass(s.time(20 * time.Second))
+			if s.one(2) {
+				side.resumeEmpty()
+			} else {
+				side.resume()
+			}
+		}
+	}
+}
+
+// heal ends the faults and waits for what is under way. Within 10 s everything
+// moves or says what it waits for (INV-7); what three crashes have parked goes
+// on when an operator says so.
+func (w *world) heal(s *script, ids []transfer.ID) {
+	s.mu.Lock()
+	s.healed = true
+	s.mu.Unlock()
+	w.src.resume()
+	w.dst.resume()
+	w.cut(false)
+	w.net.Hurry()
+	start := time.Now()
+	w.pardoned(ids)
+	w.moves(ids)
+	w.until(10*time.Minute, "not every transfer has ended", func() bool {
+		if w.pardoned(ids) {
+			start = time.Now()
+		}
+		for _, id := range ids {
+			if !w.over(id) {
+				return false
+			}
+		}
+		return true
+	})
+	took := time.Since(start)
+	if took > bound {
+		w.t.Errorf("it took %v after the last fault", took)
+	}
+	for old := longest.Load(); int64(took) > old && !longest.CompareAndSwap(old, int64(took)); {
+		old = longest.Load()
+	}
+}
+
+// pardoned is an operator who lets every parked transfer go on.
+func (w *world) pardoned(ids []transfer.ID) (any bool) {
+	r := w.src.living()
+	if r == nil {
+		return false
+	}
+	for _, id := range ids {
+		if s := w.source(id); s != nil && s.State == transfer.Parked {
+			r.pardon(id)
+			any = true
+		}
+	}
+	return any
+}
+
+// A standing is what of a transfer changes when it moves.
+type standing struct {
+	state   transfer.State
+	in      transfer.Incoming
+	epoch   uint32
+	decided int64
+	written int64
+}
+
+func (w *world) standing(id transfer.ID) (x standing) {
+	if s := w.source(id); s != nil {
+		x.state = s.State
+	}
+	if in := w.incoming(id); in != nil {
+		x.in, x.epoch, x.decided = in.State, in.Epoch, int64(in.Counts.Items)
+	}
+	if r := w.src.living(); r != nil {
+		r.mu.Lock()
+		if d := r.outs[id]; d != nil {
+			x.written = d.o.Status().BytesHeld
+		}
+		r.mu.Unlock()
+	}
+	return x
+}
+
+// moves holds every transfer against INV-7.
+func (w *world) moves(ids []transfer.ID) {
+	w.t.Helper()
+	before := map[transfer.ID]standing{}
+	for _, id := range ids {
+		before[id] = w.standing(id)
+	}
+	pass(10 * time.Second)
+	for _, id := range ids {
+		now := w.standing(id)
+		if now != before[id] || w.over(id) {
+			continue
+		}
+		s := w.source(id)
+		if s != nil && s.State == transfer.Parked {
+			continue
+		}
+		if s == nil || s.State != transfer.Waiting || s.Progress.Reason == nil || s.Progress.Reason.Kind != transfer.KindBusy {
+			w.t.Errorf("10 s after the last fault transfer %s has not moved and does not say why: %+v; %s", id, now, w.picture())
+		}
+	}
+}
+
+// submitRandom submits one to three transfers.
+func (w *world) submitRandom(s *script) (ids []transfer.ID) {
+	for k := range 1 + s.n(3) {
+		files := map[string][]byte{}
+		under := fmt.Sprintf("in%d", k)
+		for f := range 1 + s.n(8) {
+			size := []int{0, s.n(100), s.n(5000), s.n(40 << 10)}[s.n(4)]
+			name := fmt.Sprintf("%s/f%d", under, f)
+			if s.one(3) {
+				name = fmt.Sprintf("%s/d%d/f%d", under, s.n(3), f)
+			}
+			files[name] = content(uint64(1000*k+f), size)
+		}
+		w.write(files)
+		w.expect("out", files)
+		q := transfer.Request{Sources: []transfer.Path{transfer.Path(under)}, Dest: "out/", Recursive: true,
+			Checksum: []string{"", "md5", "sha256", "none"}[s.n(4)], DeleteSrc: s.one(4),
+			Durability: []string{"", transfer.DurabilityProcess}[s.n(2)]}
+		id := w.submitAnyhow(q)
+		w.want(id, transfer.Successful, "out", files)
+		ids = append(ids, id)
+	}
+	return ids
+}
