@@ -3,6 +3,7 @@ package faulty
 import (
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 
 	"ferry/internal/localfs"
@@ -62,14 +63,16 @@ func (o Op) String() string {
 
 // A Plan is one fault: the Nth call that fits fails.
 type Plan struct {
-	Call  Call   // empty: any
-	Path  string // empty: any
-	Nth   int    // of those that fit; from 1
-	Err   error
-	Good  bool // for good: and so do all calls of this name after it, on whatever path
-	All   bool // with Good: and so do all calls of any name
-	Late  bool // the call takes effect, and fails all the same
-	Short bool // of a write: half of it arrives; with no Err the call says only that
+	Call Call   // empty: any
+	Path string // empty: any
+	Nth  int    // of those that fit; from 1
+	Err  error
+	Good bool // for good: and so do all calls of this name after it
+	All  bool // with Good: and so do all calls of any name
+	// Beneath is the path beneath which it is for good; empty: everywhere.
+	Beneath string
+	Late    bool // the call takes effect, and fails all the same
+	Short   bool // of a write: half of it arrives; with no Err the call says only that
 }
 
 // A Disk passes every call on to another, and makes some fail. It watches that
@@ -156,7 +159,8 @@ func (d *Disk) enter(op *Op) *Plan {
 	if fits {
 		d.fit++
 	}
-	if fits && d.fit == p.Nth || d.met && p.Good && (p.All || p.Call == "" || p.Call == op.Call) {
+	still := d.met && p.Good && (p.All || p.Call == "" || p.Call == op.Call) && strings.HasPrefix(op.Path, p.Beneath)
+	if fits && d.fit == p.Nth || still {
 		d.met = true
 		return p
 	}
@@ -224,7 +228,7 @@ func (d *Disk) OpenBeneath(r localfs.Root, rel string) (h localfs.Handle, err er
 		h, err = d.Disk.OpenBeneath(r, rel)
 		return err
 	})
-	return h, err
+	return d.opened(h, err)
 }
 
 func (d *Disk) Child(dir *localfs.Dir, name string) (h localfs.Handle, err error) {
@@ -232,6 +236,15 @@ func (d *Disk) Child(dir *localfs.Dir, name string) (h localfs.Handle, err error
 		h, err = d.Disk.Child(dir, name)
 		return err
 	})
+	return d.opened(h, err)
+}
+
+// opened closes a directory that the caller is told could not be opened.
+func (d *Disk) opened(h localfs.Handle, err error) (localfs.Handle, error) {
+	if err != nil && h != nil {
+		d.Disk.CloseDir(localfs.NewDir(d.Disk, h, "", ""))
+		h = nil
+	}
 	return h, err
 }
 

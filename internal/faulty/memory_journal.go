@@ -100,7 +100,7 @@ func (j *Journal) State() JournalState {
 }
 
 func (j *Journal) update(c Call, path transfer.Path, do func(*JournalState)) error {
-	return j.disk.Step(c, string(path), func() error {
+	return j.disk.Step(c, "ledger:"+string(path), func() error {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		do(&j.state)

@@ -30,6 +30,8 @@ func (f *FS) DeleteSource(p transfer.Path, id transfer.Identity, aside string, m
 	defer del.d.close()
 	if _, err := del.d.lstat(aside); err == nil {
 		return del.finish() // an earlier try came as far as that
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return del.failed(err)
 	}
 	file, err := del.check()
 	if err != nil {
@@ -133,10 +135,16 @@ func (del *deletion) run(file File) error {
 		return errors.Join(del.fs.disk.Unlink(del.d, del.name), del.sync())
 	}
 	if err := del.putAside(); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
+		_, lerr := del.d.lstat(del.aside)
+		switch {
+		case lerr == nil && !errors.Is(err, fs.ErrExist): // a network file system may say that it failed
+		case lerr != nil && !errors.Is(lerr, fs.ErrNotExist):
+			return del.undo(err)
+		case errors.Is(err, fs.ErrNotExist):
 			return sourceError(del.path, err)
+		default:
+			return del.failed(err)
 		}
-		return del.failed(err)
 	}
 	failpoint.Hit("delete.after_aside")
 	return del.settle()
@@ -165,13 +173,13 @@ func (del *deletion) putAside() error {
 func (del *deletion) settle() error {
 	st, err := del.d.lstat(del.aside)
 	if err != nil {
-		return del.failed(err)
+		return del.undo(err)
 	}
 	if st.Type != TypeFile || !st.identity().SameFile(del.id) {
-		return del.giveBack(&st)
+		return del.giveBack()
 	}
 	if err := del.fs.disk.Unlink(del.d, del.aside); err != nil {
-		return del.failed(err)
+		return del.undo(err)
 	}
 	failpoint.Hit("delete.after_unlink")
 	return del.sync()
@@ -184,18 +192,22 @@ func (del *deletion) sync() error {
 	return nil
 }
 
-func (del *deletion) giveBack(st *Stat) error {
-	err := del.fs.disk.Rename(del.d, del.aside, del.name, false)
-	if err != nil && notOffered(err) {
-		if err = del.fs.disk.Link(del.d, del.aside, del.name); err == nil {
-			err = del.dropAside()
-		}
+// undo gives a file its name back that was to go and cannot be made to.
+func (del *deletion) undo(why error) error {
+	err := del.restore()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return del.sync() // it has gone, whatever was said
+	case err != nil:
+		return wrap(transfer.KindUnwritable, why, "move it back or remove it", "source %s cannot be deleted: %s; it may be %s beside its place now",
+			del.path, reason(why), transfer.Path(del.aside))
 	}
-	if errors.Is(err, fs.ErrExist) {
-		if now, lerr := del.d.lstat(del.name); lerr == nil && now.Ino == st.Ino && now.Dev == st.Dev {
-			err = del.dropAside() // a second name, of a link that a crash cut short
-		}
-	}
+	return del.failed(why)
+}
+
+// giveBack gives what has replaced the source its name back.
+func (del *deletion) giveBack() error {
+	err := del.restore()
 	if err != nil {
 		return wrap(transfer.KindChanging, err, "look at it and move it to where it belongs",
 			"source %s was replaced while it was being deleted, and what had replaced it is now %s beside it", del.path, transfer.Path(del.aside))
@@ -204,6 +216,24 @@ func (del *deletion) giveBack(st *Stat) error {
 		return err
 	}
 	return del.changed()
+}
+
+// restore renames from aside without replacing.
+func (del *deletion) restore() error {
+	err := del.fs.disk.Rename(del.d, del.aside, del.name, false)
+	if err != nil && notOffered(err) {
+		if err = del.fs.disk.Link(del.d, del.aside, del.name); err == nil {
+			err = del.dropAside()
+		}
+	}
+	if errors.Is(err, fs.ErrExist) {
+		here, herr := del.d.lstat(del.aside)
+		now, nerr := del.d.lstat(del.name)
+		if herr == nil && nerr == nil && now.Ino == here.Ino && now.Dev == here.Dev {
+			err = del.dropAside() // a second name, of a link that a crash cut short
+		}
+	}
+	return err
 }
 
 // dropAside removes the name aside of a file that has its own name again, once

@@ -24,7 +24,7 @@ type mortal struct {
 	gone  chan struct{} // closed when it is dead
 	busy  sync.RWMutex  // read-held by a call under way
 	once  sync.Once
-	fell  atomic.Bool // it died of a crash
+	left  string // by a crash: the ledger as it was; written before gone is closed
 }
 
 func newMortal(r *run) *mortal {
@@ -75,7 +75,6 @@ func (m *mortal) die(writing bool) {
 	if !m.state.CompareAndSwap(0, 1) {
 		return
 	}
-	m.fell.Store(true)
 	close(m.dying)
 	node := m.r.node
 	to := node.nextDir()
@@ -92,9 +91,10 @@ func (m *mortal) die(writing bool) {
 			node.w.t.Errorf("the ledger could not be copied: %v", err)
 		}
 	}
+	m.left = to
 	m.state.Store(2)
 	close(m.gone)
-	node.crashed <- to
+	node.crashed <- m.r
 }
 
 // end is the orderly end of a run: what is still under way in it has no effect

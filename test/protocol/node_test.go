@@ -19,7 +19,7 @@ type node struct {
 	name    transfer.AgentName
 	root    string
 	jumpy   *faulty.Clock // nil: the clock is right
-	crashed chan string   // ledgers that crashes have left
+	crashed chan *run     // whose crash is to be dealt with
 
 	life sync.Mutex // held while a run begins or ends
 
@@ -46,7 +46,7 @@ func (w *world) newNode(name transfer.AgentName) *node {
 	must(w.t, err)
 	root, err = filepath.EvalSymlinks(root)
 	must(w.t, err)
-	n := &node{w: w, name: name, root: root, crashed: make(chan string, 1), ledgers: map[string]*books{}}
+	n := &node{w: w, name: name, root: root, crashed: make(chan *run, 8), ledgers: map[string]*books{}}
 	if w.set.clocks {
 		n.jumpy = faulty.NewClock()
 	}
@@ -54,8 +54,8 @@ func (w *world) newNode(name transfer.AgentName) *node {
 	w.wg.Go(func() {
 		for {
 			select {
-			case dir := <-n.crashed:
-				n.afterCrash(dir)
+			case r := <-n.crashed:
+				n.afterCrash(r)
 			case <-w.quit:
 				return
 			}
@@ -214,8 +214,11 @@ func (n *node) begin(dir string) {
 	r, err := n.newRun(dir)
 	for err != nil { // whoever looks after the agent tries again
 		n.w.log.say(n, "does not start: %v", err)
-		if r.mortal.fell.Load() { // it has died of a crash, and left a ledger
-			dir = <-n.crashed
+		if r.mortal.doomed() {
+			<-r.mortal.gone
+		}
+		if r.mortal.left != "" {
+			dir = r.mortal.left
 		}
 		select {
 		case <-time.After(time.Second):
@@ -310,14 +313,16 @@ func (n *node) fallen() (dir string) {
 	return dir
 }
 
-func (n *node) afterCrash(dir string) {
+func (n *node) afterCrash(r *run) {
 	n.life.Lock()
 	defer n.life.Unlock()
 	n.mu.Lock()
-	r := n.run
-	n.run = nil
+	ours := n.run == r
+	if ours {
+		n.run = nil
+	}
 	n.mu.Unlock()
-	if r == nil { // it has been stopped meanwhile
+	if !ours { // it has been stopped meanwhile, or never came up
 		return
 	}
 	r.end()
@@ -325,10 +330,10 @@ func (n *node) afterCrash(dir string) {
 	n.mu.Lock()
 	down := n.down
 	if down {
-		n.left = dir
+		n.left = r.mortal.left
 	}
 	n.mu.Unlock()
 	if !down {
-		n.begin(dir)
+		n.begin(r.mortal.left)
 	}
 }

@@ -1,6 +1,8 @@
 package commit_test
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -20,6 +22,7 @@ type way struct {
 	name  string
 	err   error
 	good  bool // for good, and not once
+	all   bool // and with it all other calls on the same host's disk
 	late  bool // it takes effect
 	short bool // half of a write arrives
 	taken bool // nothing fails: a stranger takes the name that is about to be given
@@ -61,8 +64,14 @@ func journalCall(c faulty.Call) bool { return strings.HasPrefix(string(c), "jour
 func ways(w *work, op faulty.Op) (all []way) {
 	add := func(v way) {
 		all = append(all, v)
-		if v.good = !v.taken; v.good {
-			v.name += ", for good"
+		if v.taken {
+			return
+		}
+		name := v.name
+		v.good, v.name = true, name+", for good"
+		all = append(all, v)
+		if v.err == syscall.EIO && !v.short {
+			v.all, v.name = true, name+", and the disk is dead"
 			all = append(all, v)
 		}
 	}
@@ -127,7 +136,8 @@ func (f failing) run(t *testing.T) (wrong []string) {
 	if f.way.taken {
 		a.stranger(f.op)
 	} else {
-		a.disk.Arm(faulty.Plan{Call: f.op.Call, Path: f.op.Path, Nth: f.op.Nth, Err: f.way.err, Good: f.way.good, Late: f.way.late, Short: f.way.short})
+		a.disk.Arm(faulty.Plan{Call: f.op.Call, Path: f.op.Path, Nth: f.op.Nth, Err: f.way.err, Late: f.way.late, Short: f.way.short,
+			Good: f.way.good, All: f.way.all, Beneath: f.host()})
 	}
 	waits := a.run(3)
 	if !f.way.taken && !a.disk.Met() {
@@ -145,6 +155,7 @@ func (f failing) run(t *testing.T) (wrong []string) {
 
 // stranger puts a file under a name just before it is given.
 func (a *agent) stranger(op faulty.Op) {
+	a.others.stranger = op.To
 	before := a.disk.Before
 	a.disk.Before = func(now faulty.Op) error {
 		if now.Call == op.Call && now.Path == op.Path && now.Nth == op.Nth {
@@ -155,6 +166,16 @@ func (a *agent) stranger(op faulty.Op) {
 		}
 		return before(now)
 	}
+}
+
+// host is the directory of the agent whose disk fails.
+func (f failing) host() string {
+	for _, dir := range []string{"/src", "/dst", "ledger:"} {
+		if strings.HasPrefix(f.op.Path, dir) {
+			return dir
+		}
+	}
+	return ""
 }
 
 // space reports whether the fault is a full disk.
@@ -182,10 +203,8 @@ func (f failing) waited(err error) (wrong []string) {
 // directory above it; a temporary is spoken of by the name that it is to have.
 // What fails for good may have failed elsewhere since.
 func (f failing) names(err error) bool {
-	for _, top := range []string{"/src", "/dst", "/state"} {
-		if f.way.good && strings.Contains(err.Error(), top) {
-			return true
-		}
+	if f.way.good && strings.Contains(err.Error(), cmp.Or(f.host(), "/")) {
+		return true
 	}
 	for p := f.op.Path; ; p = path.Dir(p) {
 		if strings.Contains(err.Error(), transfer.Path(p).String()) {
@@ -201,6 +220,9 @@ func (f failing) names(err error) bool {
 func (f failing) outcomes(a *agent) (wrong []string) {
 	failed := 0
 	state := a.j.State()
+	if content, err := a.mem.ReadFile(f.op.To); f.way.taken && (err != nil || !bytes.Equal(content, strangersFile)) {
+		wrong = append(wrong, "I4: the stranger's file is gone")
+	}
 	for item := range uint64(f.w.items()) {
 		out := state.Items[item].Outcome
 		if out == nil || out.OK() {
@@ -208,12 +230,11 @@ func (f failing) outcomes(a *agent) (wrong []string) {
 		}
 		failed++
 		name := f.w.itemName(int(item))
-		src := strings.HasPrefix(f.op.Path, "/src")
 		want := []transfer.Kind{transfer.KindUnwritable}
 		switch {
 		case f.way.taken:
 			want = []transfer.Kind{transfer.KindExists}
-		case src:
+		case f.host() == "/src":
 			want = []transfer.Kind{transfer.KindUnreadable}
 		case f.space() || journalCall(f.op.Call) || f.way.short && f.way.err == nil:
 			want = nil
@@ -224,6 +245,9 @@ func (f failing) outcomes(a *agent) (wrong []string) {
 		if text := out.Err.Error(); !strings.Contains(text, "/"+name) {
 			wrong = append(wrong, fmt.Sprintf("%q has failed with a sentence that does not name it: %s", name, text))
 		}
+	}
+	if f.way.taken && failed != 1 {
+		wrong = append(wrong, "a name was taken, and no item has failed for it")
 	}
 	if failed > 1 && !f.way.good {
 		wrong = append(wrong, fmt.Sprintf("%d items have failed for one call", failed))
@@ -253,7 +277,7 @@ func (f failing) powerCut(a *agent) []string {
 	k := a.mem.Ops()
 	l := make(faulty.Loss, a.mem.Pending(k))
 	m := a.mem.Crashed(k, l, 77)
-	return f.w.atCrash(m, &crash{state: a.j.State(), taken: takes(a.mem, k)})
+	return f.w.atCrash(m, &crash{state: a.j.State(), taken: takes(a.mem, k), stranger: a.others.stranger})
 }
 
 // A disk that is full by blocks or by inodes, in truth and not by decree: the

@@ -18,6 +18,7 @@ type crash struct {
 	state    faulty.JournalState
 	sameBoot bool
 	taken    map[string]int // by the consumer, durably, before it
+	stranger string         // a final name that a stranger has taken
 	newer    string         // where the newer file is at the source, or is to be; empty: nowhere
 }
 
@@ -46,6 +47,9 @@ func (w *work) atCrash(m *faulty.Memory, c *crash) (wrong []string) {
 		content, err := m.ReadFile("/dst/" + f.name)
 		there := err == nil && w.whole(k, content)
 		old, had := w.old[f.name]
+		if c.stranger == "/dst/"+f.name {
+			old, had = string(strangersFile), true
+		}
 		if err == nil && !there && !(had && old == string(content)) {
 			say("I2: %q has %d bytes that are not the file at the crash", f.name, len(content))
 		}
@@ -87,6 +91,9 @@ func (a *agent) atEnd(c *crash, failures bool) []string {
 	facts := judge.Facts{Source: map[string]judge.Sum{}, Destination: map[string]judge.Sum{}, Newer: map[string]judge.Sum{}, Torn: a.wrong}
 	gather := func(dir string, into map[string]judge.Sum) {
 		a.mem.Files(dir, func(name string, content []byte) {
+			if a.owned(dir+"/"+name, state) {
+				return
+			}
 			if strings.HasPrefix(path.Base(name), ".ferry-") {
 				facts.Temporaries = append(facts.Temporaries, dir+"/"+name)
 				return
@@ -136,6 +143,16 @@ func (a *agent) atEnd(c *crash, failures bool) []string {
 	return a.verdict(facts)
 }
 
+// owned reports whether a source is aside for good, and the user has been told.
+func (a *agent) owned(name string, state faulty.JournalState) bool {
+	for _, d := range state.Deletes {
+		if path.Join(path.Dir(string(d.Source)), d.Aside) == name && strings.Contains(d.Warning, d.Aside) {
+			return true
+		}
+	}
+	return false
+}
+
 func addAll(a, b map[string]int) map[string]int {
 	sum := maps.Clone(a)
 	for k, n := range b {
@@ -158,6 +175,10 @@ func (a *agent) itemOf(k int, taken bool) judge.Item {
 	it := judge.Item{Source: f.name, Dest: f.name, Sum: judge.Bytes(a.w.content(k)), Delete: a.w.del, Taken: taken}
 	if old, ok := a.w.old[f.name]; ok {
 		sum := judge.Bytes([]byte(old))
+		it.Replaces = &sum
+	}
+	if a.others.stranger == "/dst/"+f.name {
+		sum := judge.Bytes(strangersFile)
 		it.Replaces = &sum
 	}
 	return it

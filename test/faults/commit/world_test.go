@@ -23,10 +23,11 @@ func (*deadError) Error() string { return "the process has been killed" }
 
 // others are what is under way around an agent.
 type others struct {
-	mu     sync.Mutex
-	points int    // resume points until the process is killed; 0: it is not
-	dead   bool   // nothing that the process does has an effect any more
-	newer  string // where the newer file is; empty: it has not come
+	mu       sync.Mutex
+	points   int    // resume points until the process is killed; 0: it is not
+	dead     bool   // nothing that the process does has an effect any more
+	stranger string // a final name that a stranger has taken
+	newer    string // where the newer file is; empty: it has not come
 }
 
 // took is recorded when a consumer takes a file.
@@ -38,7 +39,7 @@ func (a *agent) before(op faulty.Op) error {
 	if a.others.dead {
 		return errDead
 	}
-	if a.w.newer == op.Call && strings.HasPrefix(op.Path, "/src") && a.others.newer == "" {
+	if a.w.newer == op.Call && strings.Contains(op.Path, "/src") && a.others.newer == "" {
 		a.others.newer = a.w.files[0].name
 		a.strike("/src/" + a.w.files[0].name)
 	}

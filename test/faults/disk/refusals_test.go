@@ -12,105 +12,162 @@ import (
 	"ferry/test/flow/network"
 )
 
-// refusals are the rows of the campaign; those that only root can set up are in
-// rootRefusals.
-var refusals = []refusal{
-	{name: "a source that is not there", sources: []string{"gone"}, code: 40, kind: transfer.KindMissing,
-		text: "source SRC/gone does not exist", hint: "check its name"},
-	{name: "a source that may not be read", prepare: func(c *refused) { c.chmod(c.src+"/f", 0) },
-		code: 40, kind: transfer.KindUnreadable, text: "source SRC/f cannot be read: permission denied", hint: "let the agent's user read it"},
-	{name: "a source directory that may not be read", sources: []string{"d"}, flags: []string{"-r"},
-		prepare: func(c *refused) { c.mkdir(c.src+"/d", 0o755); c.file(c.src+"/d/f", 10); c.chmod(c.src+"/d", 0o300) },
-		code:    40, kind: transfer.KindUnreadable, text: "source SRC/d cannot be read: permission denied"},
-	{name: "a source directory that may not be entered", sources: []string{"d/f"},
-		prepare: func(c *refused) { c.mkdir(c.src+"/d", 0o755); c.file(c.src+"/d/f", 10); c.chmod(c.src+"/d", 0o600) },
-		code:    40, kind: transfer.KindUnreadable, text: "source SRC/d/f cannot be read: permission denied"},
-	{name: "a directory without -r", sources: []string{"d"}, prepare: func(c *refused) { c.mkdir(c.src+"/d", 0o755) },
-		code: 40, kind: transfer.KindWrongType, text: "source SRC/d is a directory"},
-	{name: "a link as source", sources: []string{"l"}, prepare: func(c *refused) { c.link("f", c.src+"/l") },
-		code: 40, kind: transfer.KindWrongType, text: "source SRC/l is a symbolic link, which is not followed"},
-	{name: "a pipe as source", sources: []string{"p"}, prepare: func(c *refused) { c.fifo(c.src + "/p") },
-		code: 40, kind: transfer.KindWrongType, text: "source SRC/p is a device, socket or pipe; only regular files are sent"},
-	{name: "a socket as source", sources: []string{"s"}, prepare: func(c *refused) { c.socket(c.src + "/s") },
-		code: 40, kind: transfer.KindWrongType, text: "source SRC/s is a device, socket or pipe; only regular files are sent"},
-	{name: "a source outside the roots", sources: []string{"/BASE/outside/f"}, code: 40, kind: transfer.KindOutsideRoot, text: "x"},
-	{name: "a source above the root", sources: []string{"../../../outside/f"}, code: 40, kind: transfer.KindOutsideRoot, text: "x"},
-	{name: "a source through a link out of the root", sources: []string{"l/f"}, prepare: func(c *refused) { c.link("BASE/outside", c.src+"/l") },
-		code: 40, kind: transfer.KindOutsideRoot, text: "x"},
-	{name: "a source with too long a name", sources: []string{strings.Repeat("n", 256)}, code: 64, whole: true, kind: transfer.KindUnreadable, text: "x"},
-	{name: "a pattern that matches nothing", sources: []string{"no*thing"}, code: 40, kind: transfer.KindMissing, text: "x"},
-	{name: "a file of Ferry's own as source", sources: []string{".ferry-x"}, prepare: func(c *refused) { c.file(c.src+"/.ferry-x", 10) },
-		code: 40, kind: transfer.KindWrongType, text: "x"},
-	{name: "a source in the state directory", sources: []string{"../state/ledger.db"}, code: 40, kind: transfer.KindOutsideRoot, text: "x"},
-	{name: "a source below a file", sources: []string{"f/g"}, code: 40, kind: transfer.KindMissing, text: "x"},
-	{name: "a source that vanishes while its turn comes", sources: []string{"big", "f"}, alone: true,
-		prepare: func(c *refused) { c.file(c.src+"/big", 100*mib) },
-		during:  func(c *refused, _ *network.Sending) { c.paused(func() { c.remove(c.src + "/f") }) },
-		code:    20, kind: transfer.KindMissing, text: "x"},
+var overwrite = []string{"--if-exists", "overwrite"}
 
-	{name: "a directory that may not be written", prepare: func(c *refused) { c.chmod(c.dst+"/out", 0o555) },
-		code: 40, kind: transfer.KindUnwritable, text: "x"},
-	{name: "a directory that may not be entered", prepare: func(c *refused) { c.chmod(c.dst+"/out", 0o600) },
-		code: 40, kind: transfer.KindUnwritable, text: "x"},
-	{name: "a directory that cannot be made", dest: "out/new/deep/", prepare: func(c *refused) { c.chmod(c.dst+"/out", 0o555) },
-		code: 40, kind: transfer.KindUnwritable, text: "x"},
-	{name: "a name that is a directory", prepare: func(c *refused) { c.mkdir(c.dst+"/out/f", 0o755) }, flags: []string{"--if-exists", "overwrite"},
-		code: 40, kind: transfer.KindWrongType, text: "x"},
-	{name: "a file above the destination", dest: "out/g/f", prepare: func(c *refused) { c.file(c.dst+"/out/g", 10) },
-		code: 40, kind: transfer.KindWrongType, text: "x"},
-	{name: "a destination that is a file and not a directory", dest: "out/g/", prepare: func(c *refused) { c.file(c.dst+"/out/g", 10) },
-		code: 40, kind: transfer.KindWrongType, text: "x"},
-	{name: "a name that is taken", prepare: func(c *refused) { c.file(c.dst+"/out/f", 10) }, code: 40, kind: transfer.KindExists, text: "x"},
-	{name: "a link at the name", prepare: func(c *refused) { c.file(c.dst+"/g", 10); c.link("../g", c.dst+"/out/f") }, code: 40, kind: transfer.KindExists, text: "x"},
-	{name: "a link to nothing at the name", prepare: func(c *refused) { c.link("../g", c.dst+"/out/f") }, code: 40, kind: transfer.KindExists, text: "x"},
-	{name: "a link at the name, to be replaced", prepare: func(c *refused) { c.file(c.dst+"/g", 10); c.link("../g", c.dst+"/out/f") }, flags: []string{"--if-exists", "overwrite"}},
-	{name: "a link out of the root at the name, to be replaced", prepare: func(c *refused) { c.link("BASE/outside/f", c.dst+"/out/f") }, flags: []string{"--if-exists", "overwrite"}},
-	{name: "a link out of the root on the way", dest: "out/l/", prepare: func(c *refused) { c.link("BASE/outside", c.dst+"/out/l") }, code: 40, kind: transfer.KindOutsideRoot, text: "x"},
-	{name: "a link within the root on the way", dest: "out/l/", prepare: func(c *refused) { c.mkdir(c.dst+"/there", 0o755); c.link("../there", c.dst+"/out/l") }},
-	{name: "a link to itself on the way", dest: "out/l/", prepare: func(c *refused) { c.link("l", c.dst+"/out/l") }, code: 40, kind: transfer.KindWrongType, text: "x"},
-	{name: "a pipe at the name", prepare: func(c *refused) { c.fifo(c.dst + "/out/f") }, code: 40, kind: transfer.KindExists, text: "x"},
-	{name: "a pipe at the name, to be replaced", prepare: func(c *refused) { c.fifo(c.dst + "/out/f") }, flags: []string{"--if-exists", "overwrite"}, code: 40, kind: transfer.KindWrongType, text: "x"},
-	{name: "a socket at the name, to be replaced", prepare: func(c *refused) { c.socket(c.dst + "/out/f") }, flags: []string{"--if-exists", "overwrite"}, code: 40, kind: transfer.KindWrongType, text: "x"},
-	{name: "too long a name", dest: "out/" + strings.Repeat("n", 256), alone: true, code: 64, kind: transfer.KindUnwritable, text: "x"},
-	{name: "too long a name on the way", dest: "out/" + strings.Repeat("n", 256) + "/", whole: true, code: 64, kind: transfer.KindUnwritable, text: "x"},
-	{name: "a destination outside the roots", dest: "/BASE/outside/", code: 40, kind: transfer.KindOutsideRoot, text: "x"},
-	{name: "a destination above the root", dest: "../../../outside/", code: 40, kind: transfer.KindOutsideRoot, text: "x"},
-	{name: "a destination in the state directory", dest: "../state/", code: 40, kind: transfer.KindOutsideRoot, text: "x"},
-	{name: "several sources for what is no directory", sources: []string{"f", "g"}, prepare: func(c *refused) { c.file(c.src+"/g", 10) }, dest: "out/new", code: 40, kind: transfer.KindUsage, text: "x"},
-	{name: "a file where a directory must be", sources: []string{"d"}, flags: []string{"-r"},
+const (
+	mayRead  = "; let the agent's user read it"
+	mayWrite = "; let the agent's user write to the directory"
+	outside  = "; choose a path beneath one, or start the agent with another --root"
+	notSent  = " is a device, socket or pipe; only regular files are sent"
+	kept     = " is a device, socket or pipe; a file does not take its place"
+	taken    = "DST/out/f exists already; remove it or use --if-exists overwrite"
+	lost     = "DST/out/big could not be given its name: its temporary file was removed by someone else"
+)
+
+// refusals are the rows of the campaign for everybody.
+var refusals = []refusal{
+	{name: "a source that is not there", sources: []string{"gone"}, code: 40, kind: transfer.KindMissing, text: "source SRC/gone does not exist; check its name"},
+	{name: "a source below a file", sources: []string{"f/g"}, code: 40, kind: transfer.KindMissing, text: "source SRC/f/g does not exist; check its name"},
+	{name: "a pattern that matches nothing", sources: []string{"no*thing"}, code: 40, kind: transfer.KindMissing, text: "nothing matches SRC/no*thing; check the pattern"},
+	{name: "a source that may not be read", code: 40, kind: transfer.KindUnreadable, text: "source SRC/f cannot be read: permission denied" + mayRead,
+		prepare: func(c *refused) { c.chmod(c.src+"/f", 0) }},
+	{name: "a source directory that may not be read", sources: []string{"d"}, flags: []string{"-r"},
+		code: 40, kind: transfer.KindUnreadable, text: "source SRC/d cannot be read: permission denied" + mayRead,
+		prepare: func(c *refused) { c.mkdir(c.src+"/d", 0o755); c.file(c.src+"/d/f", 10); c.chmod(c.src+"/d", 0o300) }},
+	{name: "a directory in a tree that may not be read", sources: []string{"d"}, flags: []string{"-r"}, landed: []string{"out/d", "out/d/g"},
+		code: 20, kind: transfer.KindUnreadable, text: "source SRC/d/sub cannot be read: permission denied" + mayRead,
 		prepare: func(c *refused) {
-			c.mkdir(c.src+"/d", 0o755)
 			c.mkdir(c.src+"/d/sub", 0o755)
+			c.mkdir(c.src+"/d", 0o755)
+			c.file(c.src+"/d/g", 10)
+			c.chmod(c.src+"/d/sub", 0)
+		}},
+	{name: "a source directory that may not be entered", sources: []string{"d/f"},
+		code: 40, kind: transfer.KindUnreadable, text: "source SRC/d/f cannot be read: permission denied" + mayRead,
+		prepare: func(c *refused) { c.mkdir(c.src+"/d", 0o755); c.file(c.src+"/d/f", 10); c.chmod(c.src+"/d", 0o600) }},
+	{name: "a directory without -r", sources: []string{"d"}, code: 40, kind: transfer.KindWrongType, text: "source SRC/d is a directory; use -r to send what is in it",
+		prepare: func(c *refused) { c.mkdir(c.src+"/d", 0o755) }},
+	{name: "a link as source", sources: []string{"l"}, code: 40, kind: transfer.KindWrongType, text: "source SRC/l is a symbolic link, which is not followed; name what it leads to",
+		prepare: func(c *refused) { c.link("f", c.src+"/l") }},
+	{name: "a pipe as source", sources: []string{"p"}, code: 40, kind: transfer.KindWrongType, text: "source SRC/p" + notSent,
+		prepare: func(c *refused) { c.fifo(c.src + "/p") }},
+	{name: "a socket as source", sources: []string{"s"}, code: 40, kind: transfer.KindWrongType, text: "source SRC/s" + notSent,
+		prepare: func(c *refused) { c.socket(c.src + "/s") }},
+	{name: "a source outside the roots", sources: []string{"/BASE/outside/f"}, code: 40, kind: transfer.KindOutsideRoot,
+		text: "BASE/outside/f lies outside the agent's roots (BASE/roots/ALPHA)" + outside},
+	{name: "a source above the root", sources: []string{"../../../outside/f"}, code: 40, kind: transfer.KindOutsideRoot,
+		text: "DIR/../../../outside/f lies outside the agent's roots (BASE/roots/ALPHA)" + outside},
+	{name: "a source through a link out of the root", sources: []string{"l/f"}, code: 40, kind: transfer.KindOutsideRoot,
+		text: "SRC/l lies outside the agent's roots (BASE/roots/ALPHA)" + outside, prepare: func(c *refused) { c.link("BASE/outside", c.src+"/l") }},
+	{name: "a source in the state directory", sources: []string{"../state/ledger.db"}, code: 40, kind: transfer.KindOutsideRoot,
+		text: "BASE/roots/ALPHA/state lies in Ferry's own state directory; choose another place"},
+	{name: "a source with a name that is too long", sources: []string{long}, code: 64, whole: true, kind: transfer.KindUsage,
+		text: "name " + long[:40] + "… has 256 bytes; the limit is 255"},
+	{name: "a file of Ferry's own as source", sources: []string{".ferry-x"}, code: 40, kind: transfer.KindWrongType,
+		text: "source SRC/.ferry-x has a name of Ferry's own and is not sent", prepare: func(c *refused) { c.file(c.src+"/.ferry-x", 10) }},
+	{name: "a source that vanishes before its turn", sources: []string{"big", "f"}, alone: true, landed: []string{"out/big"},
+		code: 20, kind: transfer.KindMissing, text: "source SRC/f does not exist; check its name",
+		prepare: large, during: func(c *refused, _ *network.Sending) { c.paused(func() { c.remove(c.src + "/f") }) }},
+	{name: "a source that may not be deleted", flags: []string{"--delete-source"}, alone: true, landed: []string{"out/f"}, warned: 1,
+		prepare: func(c *refused) { c.chmod(c.src, 0o555) }, verdict: notDeleted},
+
+	{name: "a directory that may not be written", code: 40, whole: true, kind: transfer.KindUnwritable, text: "DST/out/f cannot be written: permission denied" + mayWrite,
+		prepare: func(c *refused) { c.chmod(c.dst+"/out", 0o555) }},
+	{name: "a directory that may not be entered", code: 40, whole: true, kind: transfer.KindUnwritable, text: "DST/out/f cannot be written: permission denied" + mayWrite,
+		prepare: func(c *refused) { c.chmod(c.dst+"/out", 0o600) }},
+	{name: "a directory that cannot be made", dest: "out/new/deep/", code: 40, whole: true, kind: transfer.KindUnwritable,
+		text: "DST/out/new/deep/f cannot be written: permission denied" + mayWrite, prepare: func(c *refused) { c.chmod(c.dst+"/out", 0o555) }},
+	{name: "a directory that vanishes", sources: []string{"big"}, code: 40, alone: true, kind: transfer.KindUnwritable, text: lost,
+		prepare: large, during: func(c *refused, _ *network.Sending) { c.paused(func() { c.remove(c.dst + "/out") }) }},
+	{name: "a directory that becomes a file", sources: []string{"big"}, code: 40, whole: true, kind: transfer.KindUnwritable, text: lost,
+		prepare: large, during: func(c *refused, _ *network.Sending) {
+			c.paused(func() { c.remove(c.dst + "/out"); c.file(c.dst+"/out", 10) })
+		}},
+	{name: "a directory that may no longer be written", sources: []string{"big"}, code: 40, whole: true, kind: transfer.KindUnwritable,
+		text:    "DST/out/big cannot be written: permission denied" + mayWrite,
+		prepare: large, during: func(c *refused, _ *network.Sending) { c.paused(func() { c.chmod(c.dst+"/out", 0o555) }) }},
+	{name: "a temporary that somebody removes", sources: []string{"big"}, code: 40, kind: transfer.KindUnwritable, text: lost,
+		prepare: large, during: func(c *refused, _ *network.Sending) { c.paused(c.removeTemporary) }},
+
+	{name: "a name that is a directory", flags: overwrite, code: 40, kind: transfer.KindWrongType, text: "DST/out/f is a directory; end it with '/' to put the file into it",
+		prepare: func(c *refused) { c.mkdir(c.dst+"/out/f", 0o755) }},
+	{name: "a name that is taken", code: 40, kind: transfer.KindExists, text: taken, prepare: func(c *refused) { c.file(c.dst+"/out/f", 10) }},
+	{name: "a name that is taken by a file without rights, to be replaced", flags: overwrite, landed: []string{"out/f"},
+		prepare: func(c *refused) { c.file(c.dst+"/out/f", 10); c.chmod(c.dst+"/out/f", 0) }},
+	{name: "a link at the name", code: 40, kind: transfer.KindExists, text: taken, prepare: func(c *refused) { c.file(c.dst+"/g", 10); c.link("../g", c.dst+"/out/f") }},
+	{name: "a link to nothing at the name", code: 40, kind: transfer.KindExists, text: taken, prepare: func(c *refused) { c.link("../g", c.dst+"/out/f") }},
+	{name: "a link at the name, to be replaced", flags: overwrite, landed: []string{"out/f"},
+		prepare: func(c *refused) { c.file(c.dst+"/g", 10); c.link("../g", c.dst+"/out/f") }},
+	{name: "a link out of the root at the name, to be replaced", flags: overwrite, landed: []string{"out/f"},
+		prepare: func(c *refused) { c.link("BASE/outside/f", c.dst+"/out/f") }},
+	{name: "a pipe at the name", code: 40, kind: transfer.KindExists, text: taken, prepare: func(c *refused) { c.fifo(c.dst + "/out/f") }},
+	{name: "a pipe at the name, to be replaced", flags: overwrite, code: 40, kind: transfer.KindWrongType, text: "DST/out/f" + kept,
+		prepare: func(c *refused) { c.fifo(c.dst + "/out/f") }},
+	{name: "a socket at the name, to be replaced", flags: overwrite, code: 40, kind: transfer.KindWrongType, text: "DST/out/f" + kept,
+		prepare: func(c *refused) { c.socket(c.dst + "/out/f") }},
+	{name: "a file where a directory must be", sources: []string{"d"}, flags: []string{"-r"}, landed: []string{"out/d/g"},
+		code: 20, kind: transfer.KindWrongType, text: "directory DST/out/d/sub cannot be made: there is something of that name that is none",
+		prepare: func(c *refused) {
+			c.mkdir(c.src+"/d/sub", 0o755)
+			c.mkdir(c.src+"/d", 0o755)
+			c.file(c.src+"/d/g", 10)
 			c.mkdir(c.dst+"/out/d", 0o755)
 			c.file(c.dst+"/out/d/sub", 10)
-		},
-		code: 20, kind: transfer.KindWrongType, text: "x"},
-	{name: "a source that may not be deleted", flags: []string{"--delete-source"}, prepare: func(c *refused) { c.chmod(c.src, 0o555) }},
-	{name: "a directory that vanishes", sources: []string{"big"}, prepare: func(c *refused) { c.file(c.src+"/big", 100*mib) },
-		during: func(c *refused, _ *network.Sending) { c.paused(func() { c.remove(c.dst + "/out") }) }, code: 40, kind: transfer.KindUnwritable, text: "x"},
-	{name: "a directory that becomes a file", sources: []string{"big"}, prepare: func(c *refused) { c.file(c.src+"/big", 100*mib) },
-		during: func(c *refused, _ *network.Sending) {
-			c.paused(func() { c.remove(c.dst + "/out"); c.file(c.dst+"/out", 10) })
-		}, code: 40, kind: transfer.KindUnwritable, text: "x"},
-	{name: "a directory that may no longer be written", sources: []string{"big"}, prepare: func(c *refused) { c.file(c.src+"/big", 100*mib) },
-		during: func(c *refused, _ *network.Sending) { c.paused(func() { c.chmod(c.dst+"/out", 0o555) }) }, code: 40, kind: transfer.KindUnwritable, text: "x"},
-	{name: "a temporary that somebody removes", sources: []string{"big"}, prepare: func(c *refused) { c.file(c.src+"/big", 100*mib) },
-		during: func(c *refused, _ *network.Sending) {
-			c.paused(func() {
-				for p := range c.w.n.Temporaries("BETA") {
-					c.remove(p)
-				}
-			})
-		}, code: 40, kind: transfer.KindUnwritable, text: "x"},
+		}},
+
+	{name: "a file above the destination", dest: "out/g/f", alone: true, code: 40, kind: transfer.KindWrongType,
+		text:    "DST/out/g/f cannot be made: something above it is not a directory; choose another destination",
+		prepare: func(c *refused) { c.file(c.dst+"/out/g", 10) }},
+	{name: "a destination that is a file and not a directory", dest: "out/g/", code: 40, whole: true, kind: transfer.KindWrongType,
+		text: "DST/out/g is not a directory; choose another destination", prepare: func(c *refused) { c.file(c.dst+"/out/g", 10) }},
+	{name: "a link out of the root on the way", dest: "out/l/", code: 40, whole: true, kind: transfer.KindOutsideRoot,
+		text: "DST/out/l lies outside the agent's roots (BASE/roots/BETA)" + outside, prepare: func(c *refused) { c.link("BASE/outside", c.dst+"/out/l") }},
+	{name: "a link to itself on the way", dest: "out/l/", code: 40, whole: true, kind: transfer.KindWrongType,
+		text: "DIR/out/l/ cannot be made: something above it is not a directory; choose another destination", prepare: func(c *refused) { c.link("l", c.dst+"/out/l") }},
+	{name: "a link within the root on the way", dest: "out/l/", alone: true, landed: []string{"there/f"},
+		prepare: func(c *refused) { c.mkdir(c.dst+"/there", 0o755); c.link("../there", c.dst+"/out/l") }},
+	{name: "a destination with a name that is too long", dest: "out/" + long + "/", code: 64, whole: true, kind: transfer.KindUsage,
+		text: "name " + long[:40] + "… has 256 bytes; the limit is 255"},
+	{name: "a destination outside the roots", dest: "/BASE/outside/", code: 40, whole: true, kind: transfer.KindOutsideRoot,
+		text: "BASE/outside/ lies outside the agent's roots (BASE/roots/BETA)" + outside},
+	{name: "a destination above the root", dest: "../../../outside/", code: 40, whole: true, kind: transfer.KindOutsideRoot,
+		text: "DIR/../../../outside/ lies outside the agent's roots (BASE/roots/BETA)" + outside},
+	{name: "a destination in the state directory", dest: "../state/", code: 40, whole: true, kind: transfer.KindOutsideRoot,
+		text: "BASE/roots/BETA/state lies in Ferry's own state directory; choose another place"},
+	{name: "several sources for what is no directory", sources: []string{"f", "g"}, dest: "out/new", alone: true, code: 64, kind: transfer.KindUsage,
+		text: "several sources need a directory, and DIR/out/new is none; end it with '/' to have it made", prepare: func(c *refused) { c.file(c.src+"/g", 10) }},
+	{name: "a destination agent whose root has been removed", dest: "/", code: 40, whole: true, kind: transfer.KindUnwritable, text: "x",
+		prepare: func(c *refused) { c.unrooted() }},
 }
 
-// paused stops the destination in the middle of a file and does something.
-func (c *refused) paused(do func()) {
-	c.t.Helper()
-	c.w.n.Growing("BETA", mib)
-	c.w.n.Signal("BETA", syscall.SIGSTOP)
-	do()
-	c.w.n.Signal("BETA", syscall.SIGCONT)
+var long = strings.Repeat("n", 256)
+
+// large makes a file that is still arriving when somebody looks.
+func large(c *refused) { c.file(c.src+"/big", 100*mib) }
+
+func notDeleted(c *refused, result network.Result) {
+	if !strings.Contains(result.Stderr, "could not delete 1 source") {
+		c.t.Errorf("the command does not say that it could not delete 1 source but\n%s", result.Stderr)
+	}
+}
+
+func (c *refused) removeTemporary() {
+	for p := range c.w.n.Temporaries("BETA") {
+		c.remove(p)
+	}
+}
+
+// unrooted makes the transfer go to an agent whose root is gone, for as long as
+// the case takes.
+func (c *refused) unrooted() {
+	c.to = "GAMMA"
+	root := c.w.n.Root("GAMMA")
+	must(c.t, os.Remove(root))
+	c.undo = append(c.undo, func() {
+		c.mkdir(root, 0o755)
+		c.w.n.Stop("GAMMA")
+		c.w.n.Start("GAMMA")
+	})
 }
 
 func (c *refused) fifo(path string) {

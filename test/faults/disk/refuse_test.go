@@ -5,10 +5,12 @@ package disk_test
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
+	"io"
 	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,41 +24,52 @@ import (
 // right kind of error and a sentence that names the thing, and nothing else is
 // touched. The agents are an ordinary user's.
 func TestCampaignPermissions(t *testing.T) {
-	campaign.Run(t, campaign.Spec{Name: "permissions", What: "directories and files that may not be read, written, entered or replaced, that vanish, or are something else, each alone and beside a file that arrives",
-		Unit: "refusals", Full: 2 * len(refusals), Short: 20},
+	campaign.Run(t, campaign.Spec{Name: "permissions", What: "files and directories that may not be read, written, entered or replaced, that vanish or are something else, each alone and beside a file that arrives",
+		Unit: "refusals", Full: 2 * (len(refusals) + len(rootRefusals)), Short: 20},
 		func(t *testing.T, c *campaign.C) {
 			w := newRefusing(t)
+			rows := refusals
+			if os.Geteuid() == 0 {
+				rows = slices.Concat(rows, rootRefusals)
+			}
 			c.Loop(t, func(t *testing.T, seed uint64, _ *rand.Rand) {
-				row := &refusals[int(seed-1)%len(refusals)]
-				beside := (int(seed-1)/len(refusals)+int(seed))%2 == 0
+				k := int((seed - 1) % uint64(2*len(rows)))
+				row := &rows[k*37%len(rows)] // any twenty in a row are of all sorts
+				beside := k >= len(rows) && !row.alone
 				defer func() {
 					if t.Failed() {
-						t.Logf("seed %d: %s, beside another: %v", seed, row.name, beside)
+						t.Logf("seed %d was: %s; beside another file: %v", seed, row.name, beside)
 					}
 				}()
-				w.try(t, seed, row, beside && !row.alone)
+				w.try(t, seed, row, beside)
 			})
+			w.n.Stop("BETA") // what could not be removed is removed by the next run
+			w.n.Start("BETA")
+			w.n.NoTemporaries("ALPHA", "BETA")
+			w.n.Sound()
 		})
 }
 
-// A refusal is something that cannot be had, and what must be said of it. SRC
-// and DST in its texts are the directories of the case at the two agents; the
-// request is made of c/f, where nothing else is said.
+// A refusal is something that cannot be had, and what must be said of it. The
+// request is to send f, of 3,000 bytes, into out, an empty directory, where
+// nothing else is said. In its words SRC and DST are the directories of the
+// case at the two agents, BASE is where their roots and the outside are.
 type refusal struct {
 	name    string
-	prepare func(c *refused)
-	during  func(c *refused, s *network.Sending) // while it runs
-	sources []string                             // beneath SRC; nil: f
-	dest    string                               // beneath DST; "": out/
+	sources []string // beneath SRC, or after a / as they are
+	dest    string   // beneath DST, or after a / as it is; "": out/
 	flags   []string
-	code    int // alone; 40 is 20 beside a file that arrives
-	alone   bool
-	kind    transfer.Kind // KindNone where all is well
-	text    string
-	hint    string
-	whole   bool     // the whole transfer is refused, so that nothing else arrives
-	made    []string // what has appeared in DST beside the other file
-	warned  bool     // a successful end with a warning
+	prepare func(c *refused)
+	during  func(c *refused, s *network.Sending)    // once it is submitted
+	code    int                                     // when it is alone; 40 is 20 beside a file that arrives
+	kind    transfer.Kind                           // of each item that fails, or of the whole; KindNone: all is well
+	text    string                                  // the sentence, with what to do next
+	alone   bool                                    // it is not tried beside another file
+	whole   bool                                    // the other file does not arrive either
+	also    string                                  // a failed item beside the one that is meant, as words of its sentence
+	landed  []string                                // what appears beneath DST, the other file apart
+	warned  int                                     // warnings of a transfer that succeeds
+	verdict func(c *refused, result network.Result) // more to look at
 }
 
 // A refusing is the network on which all cases run.
@@ -78,13 +91,12 @@ func newRefusing(t *testing.T) *refusing {
 	must(t, err)
 	must(t, os.Chmod(base, 0o755))
 	w := &refusing{base: base, uid: os.Geteuid()}
-	t.Cleanup(func() { w.tidy(t) })
-	agents := []string{"ALPHA", "BETA"}
-	s := network.Setup{Ferry: campaign.Ferry(t), Agents: agents, Dir: base, States: map[string]string{}, Wrap: map[string][]string{}}
+	t.Cleanup(func() { must(t, os.RemoveAll(base)) })
+	s := network.Setup{Ferry: campaign.Ferry(t), Agents: []string{"ALPHA", "BETA", "GAMMA"}, Dir: base, States: map[string]string{}, Wrap: map[string][]string{}}
 	if w.uid == 0 {
 		w.uid = ordinary
 	}
-	for _, a := range agents {
+	for _, a := range s.Agents {
 		root := filepath.Join(base, "roots", a)
 		must(t, os.MkdirAll(root, 0o755))
 		w.own(t, root)
@@ -94,6 +106,9 @@ func newRefusing(t *testing.T) *refusing {
 			s.Wrap[a] = []string{"setpriv", "--reuid=" + id, "--regid=" + id, "--clear-groups", "--"}
 		}
 	}
+	s.States["GAMMA"] = base + "/gamma"
+	must(t, os.Mkdir(base+"/gamma", 0o755))
+	w.own(t, base+"/gamma")
 	must(t, os.Mkdir(base+"/outside", 0o777))
 	must(t, os.WriteFile(base+"/outside/f", []byte("outside"), 0o644))
 	w.n = network.Up(t, s)
@@ -105,117 +120,195 @@ func (w *refusing) own(t *testing.T, path string) {
 	must(t, os.Lchown(path, w.uid, -1))
 }
 
-func (w *refusing) tidy(t *testing.T) {
-	filepath.WalkDir(w.base, func(p string, d os.DirEntry, err error) error {
-		if d != nil && d.IsDir() && os.Geteuid() != 0 {
-			os.Chmod(p, 0o700)
-		}
-		return nil
-	})
-	must(t, os.RemoveAll(w.base))
-}
-
 // A refused is one case on its way.
 type refused struct {
 	t        *testing.T
 	w        *refusing
-	src, dst string // directories of the case on this host
-	dir      string // their name beneath the roots
+	dir      string // the case's directory beneath the roots
+	src, dst string // the same on this host
+	to       string // the destination agent
 	undo     []func()
+
+	before map[string]string // what there was in both directories, and outside
 }
 
 func (w *refusing) try(t *testing.T, seed uint64, row *refusal, beside bool) {
-	c := &refused{t: t, w: w, dir: fmt.Sprintf("c%d", seed)}
+	t.Helper()
+	c := &refused{t: t, w: w, dir: fmt.Sprintf("c%d", seed), to: "BETA"}
+	defer c.tidy()
 	c.src, c.dst = w.n.Path("ALPHA", c.dir), w.n.Path("BETA", c.dir)
 	for _, d := range []string{c.src, c.dst, c.dst + "/out"} {
 		c.mkdir(d, 0o755)
 	}
 	c.file(c.src+"/f", 3000)
+	if beside {
+		c.file(c.src+"/other", 5000)
+	}
 	if row.prepare != nil {
 		row.prepare(c)
 	}
 	args := append([]string{}, row.flags...)
-	if len(row.sources) == 0 {
-		row.sources = []string{"f"}
-	}
-	for _, s := range row.sources {
-		args = append(args, "ALPHA:"+c.place(s, c.src))
+	for _, s := range orElse(row.sources, "f") {
+		args = append(args, "ALPHA:"+c.place(s))
 	}
 	if beside {
-		c.file(c.src+"/other", 5000)
 		args = append(args, "ALPHA:"+c.dir+"/other")
 	}
-	dest := row.dest
-	if dest == "" {
-		dest = "out/"
+	dest := "out/"
+	if row.dest != "" {
+		dest = row.dest
 	}
-	args = append(args, "BETA:"+c.place(dest, c.dst))
-	source, target := tree(t, c.src), tree(t, c.dst)
+	args = append(args, c.to+":"+c.place(dest))
+	c.look()
 	s := w.n.SendAsync(args...)
 	if row.during != nil {
 		row.during(c, s)
 	}
-	result := s.Wait()
-	c.judge(row, beside, result, source, target)
-	for k := len(c.undo) - 1; k >= 0; k-- {
-		c.undo[k]()
-	}
+	c.judge(row, beside, s.Wait(), strings.TrimPrefix(c.place(dest), c.dir+"/"))
 }
 
-// place is a path of a request beneath the case's directory; one that begins
-// with / is meant as it is.
-func (c *refused) place(p, dir string) string {
+func orElse(given []string, otherwise string) []string {
+	if len(given) == 0 {
+		return []string{otherwise}
+	}
+	return given
+}
+
+// place is a path of a request: beneath the case's directory, or the host's.
+func (c *refused) place(p string) string {
 	if strings.HasPrefix(p, "/") {
-		return strings.NewReplacer("SRC", c.src, "DST", c.dst, "BASE", c.w.base).Replace(p[1:])
+		return c.words(p[1:])
 	}
 	return c.dir + "/" + p
 }
 
-func (c *refused) expand(s string) string {
-	return strings.NewReplacer("SRC", c.src, "DST", c.dst, "BASE", c.w.base).Replace(s)
+func (c *refused) words(s string) string {
+	return strings.NewReplacer("SRC", c.src, "DST", c.dst, "BASE", c.w.base, "DIR", c.dir).Replace(s)
+}
+
+// look takes down everything that the transfer may not touch.
+func (c *refused) look() {
+	c.t.Helper()
+	c.before = c.seen()
+}
+
+func (c *refused) seen() map[string]string {
+	c.t.Helper()
+	all := map[string]string{}
+	for _, top := range []string{c.src, c.dst, c.w.base + "/outside"} {
+		must(c.t, filepath.WalkDir(top, func(p string, d os.DirEntry, err error) error {
+			if os.IsPermission(err) {
+				return nil
+			}
+			if err != nil || strings.HasPrefix(d.Name(), ".ferry-") && strings.HasSuffix(d.Name(), ".part") {
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			st := info.Sys().(*syscall.Stat_t)
+			what := fmt.Sprint(info.Mode(), st.Uid, st.Ino)
+			if !d.IsDir() {
+				what += fmt.Sprint(info.Size(), info.ModTime().UnixNano())
+			}
+			all[p] = what
+			return nil
+		}))
+	}
+	return all
 }
 
 // judge holds how a case ended against its row.
-func (c *refused) judge(row *refusal, beside bool, result network.Result, source, target map[string]string) {
+func (c *refused) judge(row *refusal, beside bool, result network.Result, dest string) {
 	c.t.Helper()
 	code := row.code
 	if beside && code == 40 && !row.whole {
 		code = 20
 	}
 	state := map[int]string{0: "successful", 20: "partial", 40: "failed", 64: "failed"}[code]
-	if result.Summary.State != state || result.Code != code {
-		fmt.Printf("!! %s: it ended %q with code %d, not %q with %d\n%s\n", row.name, result.Summary.State, result.Code, state, code, result.Stderr)
-	}
-	var errs []network.Reason
 	if code == 64 && result.Summary.ID == "" {
-		errs = append(errs, network.Reason{Kind: transfer.KindUsage, Text: result.Stderr})
-	} else {
-		errs = c.errors(result.Summary.ID)
+		state = "" // it was refused before there was a transfer
 	}
-	fmt.Printf("## %s [%v]: %d %s %v warnings %d\n", row.name, beside, result.Code, result.Summary.State, errs, result.Summary.Warnings)
-	if after := tree(c.t, c.dst); !maps.Equal(after, target) {
-		for k := range after {
-			if target[k] != after[k] {
-				fmt.Println("   dst", k, after[k], "was", target[k])
-			}
-		}
-		for k := range target {
-			if _, ok := after[k]; !ok {
-				fmt.Println("   dst", k, "gone")
-			}
-		}
+	if result.Summary.State != state || result.Code != code || result.Summary.Warnings != int64(row.warned) {
+		c.t.Errorf("it ended %q with code %d and %d warnings, not %q with %d and %d\n%s",
+			result.Summary.State, result.Code, result.Summary.Warnings, state, code, row.warned, result.Stderr)
 	}
-	if after := tree(c.t, c.src); !maps.Equal(after, source) {
-		fmt.Println("   src", after, "was", source)
+	if row.kind != transfer.KindNone {
+		c.sentences(row, beside, result)
+	}
+	landed := map[string]bool{}
+	for _, name := range row.landed {
+		landed[c.dst+"/"+name] = true
+	}
+	if beside && !row.whole && (code == 0 || code == 20) {
+		landed[filepath.Join(c.dst, dest, "other")] = true
+	}
+	c.untouched(landed)
+	if row.verdict != nil {
+		row.verdict(c, result)
 	}
 }
 
-// errors are the errors of a transfer that the source has on record: those of
-// its items and its own.
-func (c *refused) errors(id string) (all []network.Reason) {
+// untouched expects everything to be as it was, but for what has landed.
+func (c *refused) untouched(landed map[string]bool) {
+	c.t.Helper()
+	now := c.seen()
+	for p, was := range c.before {
+		if now[p] != was && !landed[p] {
+			c.t.Errorf("%s was %q and is %q", p, was, now[p])
+		}
+	}
+	for p := range now {
+		if _, ok := c.before[p]; !ok && !landed[p] {
+			c.t.Errorf("%s has appeared", p)
+		}
+	}
+	for p := range landed {
+		if _, ok := now[p]; !ok {
+			c.t.Errorf("%s has not landed", p)
+		}
+	}
+}
+
+// sentences expects what is said to be right, to whoever asked and in the audit
+// log.
+func (c *refused) sentences(row *refusal, beside bool, result network.Result) {
+	c.t.Helper()
+	want := c.words(row.text)
+	if !strings.Contains("\n"+result.Stderr, "\nferry: "+want+"\n") {
+		c.t.Errorf("the command does not say %q but\n%s", want, result.Stderr)
+	}
+	if result.Summary.ID == "" {
+		return
+	}
+	items, whole := c.recorded(result.Summary.ID)
+	if len(items) == 0 {
+		items = whole // no item has failed: the transfer has
+	}
+	found := false
+	for _, r := range items {
+		said := r.Text
+		if r.Hint != "" {
+			said += "; " + r.Hint
+		}
+		other := beside && row.whole && strings.Contains(said, "/other ") || row.also != "" && strings.Contains(said, c.words(row.also))
+		found = found || said == want
+		if !other && (said != want || r.Kind != row.kind) {
+			c.t.Errorf("the audit log has %s: %s\nand not %s: %s", r.Kind, said, row.kind, want)
+		}
+	}
+	if !found {
+		c.t.Errorf("the audit log does not have: %s", want)
+	}
+}
+
+// recorded is the errors that the source has on record: of a transfer's items,
+// and of the transfer itself.
+func (c *refused) recorded(id string) (items, whole []network.Reason) {
 	c.t.Helper()
 	c.w.n.Until("the source's last word on "+id+" is on record", func() bool {
-		all = nil
+		items, whole = nil, nil
 		ended := false
 		r := c.w.n.Ferry("audit", "show", "--json", id)
 		if r.Code != 0 {
@@ -230,43 +323,24 @@ func (c *refused) errors(id string) (all []network.Reason) {
 			ended = ended || rec.Event == "completed" || rec.Event == "failed"
 			for _, o := range rec.Items {
 				if o.Error != nil {
-					all = append(all, *o.Error)
+					items = append(items, *o.Error)
 				}
 			}
 			if rec.Error != nil {
-				all = append(all, *rec.Error)
+				whole = append(whole, *rec.Error)
 			}
 		}
 		return ended
 	})
-	return all
+	return items, whole
 }
 
-// tree is everything there is beneath a directory: type, mode, size and inode of
-// each name.
-func tree(t *testing.T, top string) map[string]string {
-	t.Helper()
-	all := map[string]string{}
-	must(t, filepath.WalkDir(top, func(p string, d os.DirEntry, err error) error {
-		if err != nil {
-			if os.IsPermission(err) {
-				return nil
-			}
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		st := info.Sys().(*syscall.Stat_t)
-		what := fmt.Sprint(info.Mode(), " ", st.Ino)
-		if !d.IsDir() {
-			what += fmt.Sprint(" ", info.Size(), " ", info.ModTime().UnixNano())
-		}
-		all[strings.TrimPrefix(p, top)] = what
-		return nil
-	}))
-	return all
+// tidy gives the case's directories back the modes with which they can be
+// removed.
+func (c *refused) tidy() {
+	for k := len(c.undo) - 1; k >= 0; k-- {
+		c.undo[k]()
+	}
 }
 
 func (c *refused) mkdir(path string, mode os.FileMode) {
@@ -276,9 +350,14 @@ func (c *refused) mkdir(path string, mode os.FileMode) {
 	c.w.own(c.t, path)
 }
 
-func (c *refused) file(path string, size int) {
+// file makes a file of bytes that are not zero.
+func (c *refused) file(path string, size int64) {
 	c.t.Helper()
-	must(c.t, os.WriteFile(path, make([]byte, size), 0o644))
+	f, err := os.Create(path)
+	must(c.t, err)
+	_, err = io.CopyN(struct{ io.Writer }{f}, network.Content(7, uint64(size)), size)
+	must(c.t, err)
+	must(c.t, f.Close())
 	c.w.own(c.t, path)
 }
 
@@ -295,5 +374,26 @@ func (c *refused) remove(path string) {
 
 func (c *refused) link(to, path string) {
 	c.t.Helper()
-	must(c.t, os.Symlink(c.expand(to), path))
+	must(c.t, os.Symlink(c.words(to), path))
+}
+
+// paused stops the destination in the middle of the file big and does
+// something, which may be seen afterwards.
+func (c *refused) paused(do func()) {
+	c.t.Helper()
+	c.w.n.Until("a file is in the middle of arriving", func() bool {
+		for p, size := range c.w.n.Temporaries("BETA") {
+			if path.Dir(p) == c.dst+"/out" && size > 0 {
+				return true
+			}
+		}
+		return false
+	})
+	c.w.n.Signal("BETA", syscall.SIGSTOP)
+	if n := len(c.w.n.Temporaries("BETA")); n != 1 {
+		c.t.Fatalf("there are %d temporaries, not the one of the big file", n)
+	}
+	do()
+	c.look()
+	c.w.n.Signal("BETA", syscall.SIGCONT)
 }

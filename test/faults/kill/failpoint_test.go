@@ -28,11 +28,14 @@ func TestCampaignKillFailpoints(t *testing.T) {
 			p := all[seed*spread(len(all))%uint64(len(all))]
 			t.Logf("%s in %s, of %s", p.name, p.shape.name, p.who)
 			k := &killing{plan: p, r: r}
-			nth := 1
+			nth, before := 1, 1
 			if !p.once && r.IntN(2) == 0 {
 				nth += r.IntN(3)
 			}
-			if !k.run(t, seed, nth) && (nth == 1 || !k.run(t, seed, 1)) {
+			if p.way == afterAKill && r.IntN(2) == 0 {
+				before += r.IntN(2)
+			}
+			if !k.run(t, seed, nth, before) && (nth+before == 2 || !k.run(t, seed, 1, 1)) {
 				t.Errorf("the failpoint %s is not met by %s in work of the kind %s", p.name, p.who, p.shape.name)
 			}
 		})
@@ -68,16 +71,17 @@ func armed(point string, nth int) string {
 	return fmt.Sprintf("FERRY_FAILPOINT=%s=kill@%d", point, nth)
 }
 
-// run reports false where the point was not met the nth time.
-func (k *killing) run(t *testing.T, seed uint64, nth int) (met bool) {
+// run reports false where the point was not met the nth time, or the one that
+// is to go before it not so often.
+func (k *killing) run(t *testing.T, seed uint64, nth, before int) (met bool) {
 	setup := network.Setup{Env: map[string][]string{}, Wrap: map[string][]string{}}
 	first := armed(k.name, nth)
 	if k.way == afterAKill {
-		first = armed(k.before, 1+k.r.IntN(3))
-		if k.before == "" {
-			first = ""
-		} else if k.before == "sender.before_message" {
-			first = armed(k.before, 60+k.r.IntN(100))
+		switch first = armed(k.before, before); k.before {
+		case "":
+			first = "" // a kill at a moment that nothing decides
+		case "sender.before_message":
+			first = armed(k.before, 60+k.r.IntN(100)) // in the middle of the file
 		}
 	}
 	if k.who != "" && first != "" {

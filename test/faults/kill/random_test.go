@@ -53,14 +53,7 @@ func lifetime(t *testing.T, seed uint64, kills int, victims []string) (done int)
 	n := up(t, network.Setup{})
 	for round := 0; done < kills; round++ {
 		jobs := some(r, seed, fmt.Sprint(round))
-		for _, j := range jobs {
-			n.Make(j)
-		}
-		o := n.Observe(dest, "out/"+fmt.Sprint(round), jobs...)
-		var all []*network.Sending
-		for _, j := range jobs {
-			all = append(all, n.Resubmit(j))
-		}
+		o, all := begin(n, jobs)
 		// Three crashes without progress set a transfer aside, which is right and
 		// no part of this: two in a round at most.
 		for k := 1 + r.IntN(2); k > 0 && done < kills; k-- {
@@ -76,18 +69,41 @@ func lifetime(t *testing.T, seed uint64, kills int, victims []string) (done int)
 			}
 			n.Ready(victims...)
 		}
-		for i, j := range jobs {
-			j.ID = all[i].ID()
-		}
-		n.Judge(o.Tell, jobs...)
+		finish(t, n, o, jobs, all)
 		if t.Failed() {
 			return done
 		}
+	}
+	return done
+}
+
+// begin sends jobs that land beneath one directory, and looks at it.
+func begin(n *network.Network, jobs []*network.Job) (o *network.Observer, all []*network.Sending) {
+	for _, j := range jobs {
+		n.Make(j)
+	}
+	o = n.Observe(dest, jobs[0].Out, jobs...)
+	for _, j := range jobs {
+		all = append(all, n.Resubmit(j))
+	}
+	return o, all
+}
+
+// finish has jobs judged, and clears them away.
+func finish(t *testing.T, n *network.Network, o *network.Observer, jobs []*network.Job, all []*network.Sending) {
+	t.Helper()
+	healed := time.Now()
+	for i, j := range jobs {
+		j.ID = all[i].ID()
+		n.End(j, time.Minute)
+	}
+	t.Logf("%d transfers have ended %.1f s after the last fault", len(jobs), time.Since(healed).Seconds())
+	n.Judge(o.Tell, jobs...)
+	if !t.Failed() {
 		for _, j := range jobs {
 			n.Clear(j)
 		}
 	}
-	return done
 }
 
 // some are three to five jobs of random shapes and sizes.

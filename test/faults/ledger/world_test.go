@@ -178,6 +178,7 @@ func (w *world) narrow(when string) {
 		}
 	}
 	if len(like) == 0 {
+		w.over = true
 		w.t.Errorf("%s the ledger is in a state that nothing allows:\n%s\nwhere it may be:\n%s", when, got.seen(), w.may[len(w.may)-1].seen())
 		return
 	}

@@ -26,6 +26,9 @@ const (
 	destination = "BETA"
 )
 
+// moment is how often it is looked whether the time for a cut has come.
+const moment = 500 * time.Microsecond
+
 var everybody = []string{source, destination, network.QM}
 
 func TestCampaignPowerSource(t *testing.T) {
@@ -198,16 +201,21 @@ func (s *story) awaitMoment() {
 	bytes, items = int64(s.r.Float64()*float64(bytes)), int64(s.r.Float64()*float64(items))
 	early := time.Now().Add(time.Duration(s.r.IntN(400)) * time.Millisecond)
 	how := s.r.IntN(5)
-	s.n.UntilEvery("it is time for the cut", 500*time.Microsecond, func() bool {
+	s.n.UntilEvery("it is time for the cut", moment, func() bool {
 		s.amuse()
 		carried, decided := s.told.sofar()
 		switch {
 		case how == 0 && time.Now().After(early), how < 3 && carried > bytes, how >= 3 && int64(decided) > items:
 			return true
 		}
-		return !slices.ContainsFunc(s.sent, func(x *sending) bool { return x.command.Running() })
+		return s.over()
 	})
 	pause(s.r, 40*time.Millisecond)
+}
+
+// over reports whether every command has ended.
+func (s *story) over() bool {
+	return !slices.ContainsFunc(s.sent, func(x *sending) bool { return x.command.Running() })
 }
 
 // amuse sends the next small job when the one before has ended.
@@ -233,33 +241,40 @@ func pause(r *rand.Rand, most time.Duration) {
 // cut cuts the power of processes, all at once, and looks at what is left.
 func (s *story) cut(who []string) {
 	s.t.Helper()
-	s.cuts++
 	for _, x := range s.sent {
 		p := x.command.Last()
 		if id, err := transfer.ParseID(p.ID); err == nil {
 			s.told.accept(id, transfer.State(p.State))
 		}
 	}
-	canary := s.images[who[0]][0].dir + "/canary"
-	must(s.t, os.WriteFile(canary, make([]byte, 1<<16), 0o600))
-	for _, name := range who {
-		s.n.Signal(name, syscall.SIGSTOP)
-	}
-	for _, name := range who {
-		s.n.Until(name+" stands still", func() bool { return still(s.n.Pid(name)) })
-	}
-	s.every(who, (*image).cut)
-	s.n.Kill(who...)
-	s.every(who, (*image).remount)
-	if info, err := os.Stat(canary); err != nil || info.Size() == 0 {
-		s.lost++
-	}
-	os.Remove(canary)
+	s.fall(who)
 	s.ledgersStand(who)
 	s.filesStand(who)
 	if s.stood == nil {
 		s.stood = identities(s.told.arrived())
 	}
+}
+
+// fall takes the power of processes and mounts what is left of their disks.
+func (s *story) fall(who []string) {
+	s.t.Helper()
+	s.cuts++
+	canary := s.images[who[0]][0].dir + "/canary"
+	must(s.t, os.WriteFile(canary, make([]byte, 1<<16), 0o600))
+	alive := slices.DeleteFunc(slices.Clone(who), func(name string) bool { return !s.n.Running(name) })
+	for _, name := range alive {
+		s.n.Signal(name, syscall.SIGSTOP)
+	}
+	for _, name := range alive {
+		s.n.Until(name+" stands still", func() bool { return still(s.n.Pid(name)) })
+	}
+	s.every(who, (*image).cut)
+	s.n.Kill(alive...)
+	s.every(who, (*image).remount)
+	if info, err := os.Stat(canary); err != nil || info.Size() == 0 {
+		s.lost++
+	}
+	os.Remove(canary)
 }
 
 // still reports whether no thread of a process runs code of its own any more:

@@ -68,9 +68,14 @@ func replay(t *testing.T, seed uint64, r *rand.Rand) int {
 	}
 	jobs, cancelled := p.work(seed)
 	landed := p.Landed("BETA", "b1/overwriting")
-	p.storm()
+	p.storm(2)
+	p.Until("every command is taken", func() bool { n, _ := p.wire.Stored(command); return n == 0 })
+	for _, j := range jobs {
+		p.once(j.ID, "submitted", "accepted")
+	}
+	p.storm(50)
 	p.Start("GAMMA")
-	p.storm() // again, when nearly everything has ended
+	p.storm(50) // again, when nearly everything has ended
 	p.Until("every command is taken", func() bool { n, _ := p.wire.Stored(command); return n == 0 })
 	p.Judge(nil, jobs...)
 	p.Untouched("BETA", "b1/overwriting", landed)
@@ -131,12 +136,13 @@ func (p *replaying) work(seed uint64) (jobs []*network.Job, cancelled string) {
 	return append(jobs, waits, runs), gone.ID
 }
 
-// storm replays everything, shuffled, and restarts whom it likes on the way.
-func (p *replaying) storm() {
+// storm replays everything, each at least twice and at most so often, shuffled,
+// and restarts whom it likes on the way.
+func (p *replaying) storm(most int) {
 	p.t.Helper()
 	var all []given
 	for _, g := range p.all() {
-		for range 2 + p.r.IntN(49) {
+		for range 2 + p.r.IntN(most-1) {
 			all = append(all, g)
 		}
 		if strings.HasPrefix(g.subject, "ferry.command.") {
@@ -194,11 +200,10 @@ func (p *replaying) once(id string, events ...string) {
 	})
 	for _, e := range events {
 		if count[e] != 1 {
-			p.t.Errorf("transfer %s is %s %d times on record at its source", id, e, count[e])
+			p.t.Fatalf("transfer %s is %s %d times on record at its source", id, e, count[e])
 		}
 	}
 	if n := count["failed"]; n > 0 {
-		p.t.Errorf("transfer %s is failed %d times on record at its source", id, n)
+		p.t.Fatalf("transfer %s is failed %d times on record at its source", id, n)
 	}
 }
-

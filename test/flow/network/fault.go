@@ -70,11 +70,18 @@ func (n *Network) statusOf(pid int, name string) int64 {
 	return 0
 }
 
-// storeOf is how much of the disk a process's state directory takes.
+// storeOf is how much of the disk a process's state directory takes, apart from
+// the audit log, which is there to grow.
 func (n *Network) storeOf(who string) (size int64) {
 	filepath.WalkDir(n.State(who), func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil {
 			return nil // it may have gone meanwhile
+		}
+		if d.IsDir() {
+			if d.Name() == "audit" {
+				return fs.SkipDir
+			}
+			return nil
 		}
 		if info, err := d.Info(); err == nil {
 			size += info.Size()
@@ -102,4 +109,11 @@ func (n *Network) Count(agent, dir string) (files int) {
 		return nil // what has gone meanwhile is not there
 	})
 	return files
+}
+
+// Wrote is what a process has written in its present or last run.
+func (n *Network) Wrote(who string) string {
+	n.t.Helper()
+	all := n.process(who).log.text()
+	return all[strings.LastIndex(all, started)+len(started):]
 }

@@ -425,10 +425,13 @@ type tail struct {
 	close func()
 }
 
+// started is written between two runs of a process.
+const started = "--- started\n"
+
 func (w *tail) begin(ready chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.buf.WriteString("--- started\n")
+	w.buf.WriteString(started)
 	w.from = w.buf.Len()
 	w.close = sync.OnceFunc(func() { close(ready) })
 }
