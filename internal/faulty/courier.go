@@ -32,8 +32,9 @@ type Handling struct {
 	Copies int           // beyond the first
 	Delay  time.Duration // out of its turn
 	Damage func([]byte) []byte
-	Fail   bool // the sender is told that it could not be sent
-	Swap   bool // it comes after the next of its sender and class
+	Fail   bool     // the sender is told that it could not be sent
+	Swap   bool     // it comes after the next of its sender and class
+	Also   []Parcel // come with it, in its turn, though nobody has sent them
 }
 
 // Flip damages one bit in the middle of a message.
@@ -179,6 +180,10 @@ func (c *Courier) Send(p Parcel) error {
 	for range 1 + f.Copies {
 		c.post(p, f)
 		p.Data = bytes.Clone(p.Data)
+	}
+	for _, also := range f.Also {
+		also.Data = bytes.Clone(also.Data)
+		c.post(also, Handling{})
 	}
 	return nil
 }

@@ -143,7 +143,7 @@ func (m *Memory) Where(d *localfs.Dir) (string, error) {
 	if p, ok := dirOf(d).where(); ok {
 		return p, nil
 	}
-	return d.Path() + " (deleted)", nil
+	return "", fail("readlink", d.Path(), syscall.ENOENT)
 }
 
 func (m *Memory) StatDir(d *localfs.Dir) (localfs.Stat, error) {

@@ -1,8 +1,13 @@
 package ledger
 
 import (
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"path/filepath"
+	"runtime/debug"
+	"strings"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -11,47 +16,195 @@ import (
 	"ferry/internal/transfer"
 )
 
-// boltStore is the Store of every real ledger: the file ledger.db.
-type boltStore struct{ db *bolt.DB }
+// boltStore is the Store of every real ledger: the file ledger.db. Every value
+// in it ends with a CRC-32C (big-endian) of its bucket's name, a zero byte, its
+// key and itself, because the database has no checksums of its own but those of
+// its two heads, and a flipped bit in an offset must not be believed.
+type boltStore struct {
+	db   *bolt.DB
+	file string
+}
+
+// bSequences holds the numbers that buckets count up, by their names: the
+// database's own have no checksum.
+var bSequences = []byte("sequences")
+
+const damagedHint = "restore it from a copy, or move it away to begin with an empty one: outcomes of running transfers are then unknown"
+
+func damaged(file string, why error) *transfer.Error {
+	return transfer.Errorf(transfer.KindInternal, "the ledger %s is damaged: %w", file, why).WithHint(damagedHint)
+}
 
 // openBolt opens the database in dir, which another process may have for as
-// long as patience lasts.
+// long as patience lasts. All of it is read and checked first.
 func openBolt(dir string, patience time.Duration) (Store, error) {
 	file := filepath.Join(dir, "ledger.db")
+	if err := inspectBolt(file, patience); err != nil {
+		return nil, err
+	}
 	db, err := bolt.Open(file, 0o600, &bolt.Options{Timeout: patience, FreelistType: bolt.FreelistMapType, NoFreelistSync: true})
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
-		return nil, transfer.Errorf(transfer.KindAlive, "the ledger %s is in use by another process", file).
-			WithHint("stop the other agent, or give this one a state directory of its own")
+		return nil, inUse(file)
 	case err != nil:
-		return nil, transfer.Errorf(transfer.KindInternal, "the ledger %s cannot be opened: %w", file, err).
-			WithHint("restore it from a copy, or move it away to begin with an empty one: outcomes of running transfers are then unknown")
+		return nil, transfer.Errorf(transfer.KindInternal, "the ledger %s cannot be opened: %w", file, err).WithHint(damagedHint)
 	}
-	return boltStore{db}, nil
+	return &boltStore{db, file}, nil
 }
 
-func (s boltStore) View(fn func(StoreTx) error) error {
-	return s.db.View(func(tx *bolt.Tx) error { return fn(boltTx{tx}) })
+func inUse(file string) *transfer.Error {
+	return transfer.Errorf(transfer.KindAlive, "the ledger %s is in use by another process", file).
+		WithHint("stop the other agent, or give this one a state directory of its own")
 }
 
-func (s boltStore) Update(fn func(StoreTx) error) error {
-	return s.db.Update(func(tx *bolt.Tx) error { return fn(boltTx{tx}) })
+func (s *boltStore) View(fn func(StoreTx) error) error { return s.run(s.db.View, fn) }
+
+func (s *boltStore) Update(fn func(StoreTx) error) error { return s.run(s.db.Update, fn) }
+
+// run runs a transaction. Damage that it meets is its error, whatever fn made
+// of it.
+func (s *boltStore) run(do func(func(*bolt.Tx) error) error, fn func(StoreTx) error) (err error) {
+	old := debug.SetPanicOnFault(true) // the file is mapped, and its end may be gone
+	defer debug.SetPanicOnFault(old)
+	defer s.guard(&err)
+	return do(func(tx *bolt.Tx) error {
+		t := &boltTx{tx: tx}
+		err := fn(t)
+		if t.bad != nil {
+			return damaged(s.file, t.bad)
+		}
+		return err
+	})
 }
 
-func (s boltStore) Close() error { return s.db.Close() }
-
-type boltTx struct{ tx *bolt.Tx }
-
-func (t boltTx) ID() int { return t.tx.ID() }
-
-func (t boltTx) Bucket(name []byte) Bucket { return boltBucket{t.tx.Bucket(name)} }
-
-func (t boltTx) Make(name []byte) error {
-	_, err := t.tx.CreateBucketIfNotExists(name)
-	return err
+// guard turns a panic of the database, which meets damage with panics, into an
+// error. One of fn's own goes on.
+func (s *boltStore) guard(err *error) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	_, fault := p.(interface{ Addr() uintptr })
+	if !fault && !panicIn(string(debug.Stack()), "go.etcd.io/bbolt") {
+		panic(p)
+	}
+	*err = damaged(s.file, fmt.Errorf("%v", p))
 }
 
-type boltBucket struct{ *bolt.Bucket }
+// panicIn reports whether a stack shows that a panic began in a package: in the
+// function below the runtime's own.
+func panicIn(stack, pkg string) bool {
+	_, below, _ := strings.Cut(stack, "\npanic(")
+	for line := range strings.Lines(below) {
+		if strings.HasPrefix(line, "\t") || !strings.Contains(line, "(") || strings.HasPrefix(line, "runtime.") || strings.HasPrefix(line, "panic(") {
+			continue
+		}
+		if line[0] == '{' || line[0] == '0' { // the rest of panic's own arguments
+			continue
+		}
+		return strings.HasPrefix(line, pkg)
+	}
+	return false
+}
 
-func (b boltBucket) Cursor() Iterator { return b.Bucket.Cursor() }
-func (b boltBucket) Count() int       { return b.Stats().KeyN }
+func (s *boltStore) Close() error { return s.db.Close() }
+
+type boltTx struct {
+	tx  *bolt.Tx
+	bad error // damage that was met
+}
+
+func (t *boltTx) ID() int { return t.tx.ID() }
+
+func (t *boltTx) Bucket(name []byte) Bucket { return &boltBucket{t, t.tx.Bucket(name), name} }
+
+func (t *boltTx) Make(name []byte) error {
+	for _, n := range [][]byte{name, bSequences} {
+		if _, err := t.tx.CreateBucketIfNotExists(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type boltBucket struct {
+	tx   *boltTx
+	b    *bolt.Bucket
+	name []byte
+}
+
+// valueSum is the checksum that a value ends with.
+func valueSum(bucket, key, value []byte) uint32 {
+	sum := crc32.Update(0, castagnoli, bucket)
+	sum = crc32.Update(sum, castagnoli, []byte{0})
+	sum = crc32.Update(sum, castagnoli, key)
+	return crc32.Update(sum, castagnoli, value)
+}
+
+// unsealed takes the checksum off a value.
+func unsealed(bucket, key, sealed []byte) ([]byte, error) {
+	n := len(sealed) - 4
+	if n < 0 || binary.BigEndian.Uint32(sealed[n:]) != valueSum(bucket, key, sealed[:n]) {
+		return nil, fmt.Errorf("the record %x of %s has a wrong checksum", key, bucket)
+	}
+	return sealed[:n:n], nil
+}
+
+// open takes the checksum off, and notes where it is wrong; the transaction has
+// failed then.
+func (b *boltBucket) open(key, sealed []byte) []byte {
+	v, err := unsealed(b.name, key, sealed)
+	if err != nil && b.tx.bad == nil {
+		b.tx.bad = err
+	}
+	return v
+}
+
+func (b *boltBucket) Get(key []byte) []byte {
+	sealed := b.b.Get(key)
+	if sealed == nil {
+		return nil
+	}
+	return b.open(key, sealed)
+}
+
+func (b *boltBucket) Put(key, value []byte) error {
+	sealed := make([]byte, 0, len(value)+4)
+	sealed = binary.BigEndian.AppendUint32(append(sealed, value...), valueSum(b.name, key, value))
+	return b.b.Put(key, sealed)
+}
+
+func (b *boltBucket) Delete(key []byte) error { return b.b.Delete(key) }
+func (b *boltBucket) Count() int              { return b.b.Stats().KeyN }
+func (b *boltBucket) Cursor() Iterator        { return &boltCursor{b, b.b.Cursor()} }
+
+func (b *boltBucket) Sequence() uint64 {
+	if v := b.tx.Bucket(bSequences).Get(b.name); len(v) == 8 {
+		return binary.BigEndian.Uint64(v)
+	}
+	return 0
+}
+
+func (b *boltBucket) NextSequence() (uint64, error) {
+	n := b.Sequence() + 1
+	return n, b.tx.Bucket(bSequences).Put(b.name, binary.BigEndian.AppendUint64(nil, n))
+}
+
+type boltCursor struct {
+	b *boltBucket
+	c *bolt.Cursor
+}
+
+func (c *boltCursor) Seek(key []byte) (k, v []byte) { return c.give(c.c.Seek(key)) }
+func (c *boltCursor) Next() (k, v []byte)           { return c.give(c.c.Next()) }
+
+// give ends at damage.
+func (c *boltCursor) give(k, sealed []byte) (key, v []byte) {
+	if k == nil {
+		return nil, nil
+	}
+	if v = c.b.open(k, sealed); c.b.tx.bad != nil {
+		return nil, nil
+	}
+	return k, v
+}

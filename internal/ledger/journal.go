@@ -18,14 +18,14 @@ import (
 // The item journal of a transfer, one file. Integers are big-endian.
 //
 //	 8 bytes  "FERRYITM"
-//	 4        version, 1
+//	 4        version, 2
 //	then per item:
 //	 4        length of what follows the checksum
 //	 4        CRC-32C of what follows
 //	 1        item type, or 255: END, no more items
 //	 4        number of the argument that it came from
 //	 8        size
-//	 2+n      source path   2+n  name   1 error kind   2+n error text
+//	 2+n      source path   2+n  name   1 error kind   2+n error text   2+n hint
 //	END has, after its type: 8 symbolic links skipped
 //
 // A crash leaves any part of what was not synced, so that the file is cut off
@@ -34,7 +34,7 @@ import (
 // can, see CheckDamage.
 const (
 	journalMagic   = "FERRYITM"
-	journalVersion = 1
+	journalVersion = 2
 	journalEnd     = 255
 	maxJournalItem = 64 << 10
 )
@@ -430,12 +430,13 @@ func encodeItem(b []byte, arg int, it transfer.Item) []byte {
 	text(string(it.Source))
 	text(string(it.Name))
 	var kind transfer.Kind
-	var words string
+	var words, hint string
 	if it.Err != nil {
-		kind, words = it.Err.Kind, it.Err.Error()
+		kind, words, hint = it.Err.Kind, it.Err.Text, it.Err.Hint
 	}
 	body = append(body, byte(kind))
 	text(words[:min(len(words), 1000)])
+	text(hint[:min(len(hint), 1000)])
 	return appendRecord(b, body)
 }
 
@@ -468,10 +469,10 @@ func decodeItem(body []byte) (it transfer.Item, arg int, end bool, links int64, 
 		arg = int(binary.BigEndian.Uint32(f.take(4)))
 		it.Size = int64(binary.BigEndian.Uint64(f.take(8)))
 		it.Source, it.Name = transfer.Path(f.text()), transfer.Path(f.text())
-		if k := transfer.Kind(f.take(1)[0]); k != transfer.KindNone {
-			it.Err = &transfer.Error{Kind: k, Text: f.text()}
-		} else {
-			f.text()
+		k := transfer.Kind(f.take(1)[0])
+		words, hint := f.text(), f.text()
+		if k != transfer.KindNone {
+			it.Err = &transfer.Error{Kind: k, Text: words, Hint: hint}
 		}
 		if it.Type < transfer.ItemFile || it.Type > transfer.ItemBad {
 			err = errors.New("an item of unknown type")

@@ -287,7 +287,7 @@ func TestJournalDamaged(t *testing.T) {
 
 func TestJournalOfAnotherFormat(t *testing.T) {
 	l := newLedger(t)
-	for _, head := range []string{"NOFERRY!\x00\x00\x00\x01", "FERRYITM\x00\x00\x00\x02"} {
+	for _, head := range []string{"NOFERRY!\x00\x00\x00\x01", "FERRYITM\x00\x00\x00\x03"} {
 		if err := os.WriteFile(l.journalPath(journalID), []byte(head+"more"), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-const formatVersion = 1
+const formatVersion = 2
 
 var (
 	bMeta     = []byte("meta")
@@ -67,7 +67,7 @@ type Ledger struct {
 	outbox      atomic.Int64
 	tombs       atomic.Int64
 	low         atomic.Bool
-	doubt       *change // of a transaction that a crash may undo; the writer's
+	doubt       bool // about whether the last transaction is durable; the writer's
 }
 
 // Open opens the ledger in dir, creating both. It fails with KindAlive when
@@ -137,7 +137,7 @@ func (l *Ledger) syncDir() error {
 // ledger is open. The run before may have ended in the middle of a sync, so
 // that there is doubt about its last transaction, too.
 func (l *Ledger) begin() error {
-	l.doubt = &change{}
+	l.doubt = true
 	if err := l.settle(); err != nil {
 		return err
 	}
@@ -296,17 +296,24 @@ func (l *Ledger) commit(group []*op) {
 	}
 }
 
-// transact commits one transaction; where the disk is full it gives up the
+// transact commits one transaction. Where the disk is full it gives up the
 // reserve and tries once more, and nothing new is accepted until there is
 // space again.
 func (l *Ledger) transact(fn func(*Tx) error) error {
+	if err := l.settle(); err != nil {
+		return err
+	}
 	err, refused := l.attempt(fn)
-	if err != nil && !refused && transfer.KindOf(err) == transfer.KindNoSpace {
+	if !l.doubt && !refused && transfer.KindOf(err) == transfer.KindNoSpace {
 		l.dropReserve()
-		if l.doubt != nil {
-			return l.settle() // it took effect; to run fn again would do it twice
-		}
 		err, _ = l.attempt(fn)
+	}
+	if l.doubt {
+		l.opt.Log.Error("the ledger could not be synced; nothing is written until it can be", "dir", l.dir, "err", err)
+		if again := l.settle(); again != nil {
+			return errors.Join(err, again)
+		}
+		return nil
 	}
 	return err
 }
@@ -314,17 +321,11 @@ func (l *Ledger) transact(fn func(*Tx) error) error {
 // A change is by how much a transaction has changed what is counted.
 type change struct{ outbox, tombs int64 }
 
-func (l *Ledger) count(c change) {
-	l.outbox.Add(c.outbox)
-	l.tombs.Add(c.tombs)
-}
-
-// attempt runs fn in a transaction. refused says that fn refused, in words of
-// ours, and not the disk.
+// attempt runs fn in a transaction. It may fail and take effect all the same:
+// the sync behind it failed, so that this process sees it and a crash may undo
+// it. Then there is doubt. refused says that fn refused, in words of ours, and
+// not the disk.
 func (l *Ledger) attempt(fn func(*Tx) error) (err error, refused bool) {
-	if err := l.settle(); err != nil {
-		return err, false
-	}
 	var made change
 	id, content := 0, false
 	err = l.store.Update(func(tx StoreTx) error {
@@ -336,21 +337,12 @@ func (l *Ledger) attempt(fn func(*Tx) error) (err error, refused bool) {
 		id, made, content = tx.ID(), t.made, true
 		return nil
 	})
-	switch {
-	case err == nil:
-		l.count(made)
-		return nil, false
-	case !content || l.lastID() < id:
-		return err, refused
+	l.doubt = err != nil && content && l.lastID() >= id
+	if err == nil || l.doubt {
+		l.outbox.Add(made.outbox)
+		l.tombs.Add(made.tombs)
 	}
-	// It failed and took effect all the same: the sync behind it failed, so that
-	// this process sees it and a crash may undo it.
-	l.doubt = &made
-	l.opt.Log.Error("the ledger could not be synced; nothing is written until it can be", "dir", l.dir, "err", err)
-	if again := l.settle(); again != nil {
-		return errors.Join(err, again), false
-	}
-	return nil, false
+	return err, refused
 }
 
 // settle makes a transaction durable about which there is doubt. It takes an
@@ -358,16 +350,22 @@ func (l *Ledger) attempt(fn func(*Tx) error) (err error, refused bool) {
 // whereas one with content would overwrite the pages of the state before, to
 // which a crash may still go back.
 func (l *Ledger) settle() error {
-	if l.doubt == nil {
+	if !l.doubt {
 		return nil
 	}
-	if err := l.store.Update(func(StoreTx) error { return nil }); err != nil {
+	err := l.store.Update(nothing)
+	if transfer.KindOf(err) == transfer.KindNoSpace {
+		l.dropReserve()
+		err = l.store.Update(nothing)
+	}
+	if err != nil {
 		return fmt.Errorf("the ledger cannot be synced: %w", err)
 	}
-	l.count(*l.doubt)
-	l.doubt = nil
+	l.doubt = false
 	return nil
 }
+
+func nothing(StoreTx) error { return nil }
 
 // lastID is the number of the last transaction that took effect.
 func (l *Ledger) lastID() (id int) {

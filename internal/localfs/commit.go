@@ -74,8 +74,9 @@ func (l *Landing) Retry(ctx context.Context, intents []transfer.Intent) ([]trans
 
 // A commit is one group on its way.
 type commit struct {
-	l    *Landing
-	work []*work
+	l     *Landing
+	work  []*work
+	lists map[*held]*listing // of directories that fold case; nil for one that does not
 }
 
 // A work is one item of a group.
@@ -259,6 +260,13 @@ func (c *commit) finish() ([]transfer.Outcome, error) {
 
 // rename gives a file its final name, or decides that it cannot have it.
 func (c *commit) rename(w *work) {
+	if err := c.spelled(w); transfer.KindOf(err) == transfer.KindExists {
+		w.fail(err)
+		return
+	} else if err != nil {
+		w.wait = targetError(w.in.Outcome.Path, err)
+		return
+	}
 	err := c.l.rename(w.dir.Dir, w.in.Temp, w.place.base())
 	if err == nil {
 		w.named = true
@@ -271,7 +279,7 @@ func (c *commit) rename(w *work) {
 	case serr == nil && st.Type == TypeDir:
 		w.fail(isDirectory(w.in.Outcome.Path))
 	case errors.Is(err, fs.ErrExist):
-		w.fail(nameTaken(w.in.Outcome.Path))
+		w.fail(c.l.taken(w.dir.Dir, w.place))
 	case errors.Is(err, fs.ErrNotExist):
 		w.fail(wrap(transfer.KindUnwritable, err, "", "%s could not be given its name: its temporary file was removed by someone else", w.in.Outcome.Path))
 	case refused(err):

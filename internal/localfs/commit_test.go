@@ -111,34 +111,6 @@ func TestCommitSyncsWhatItMade(t *testing.T) {
 	}
 }
 
-func TestCommitNameTaken(t *testing.T) {
-	f, dir := newFS(t, nil)
-	j := newJournal(nil)
-	l := lander(f, j, nil)
-	var group []Pending
-	for i, n := range []string{"one", "two"} {
-		p, err := write(l, uint64(i), n, body(100, 1))
-		must(t, err)
-		group = append(group, p)
-	}
-	must(t, os.WriteFile(filepath.Join(dir, "one"), []byte("first"), 0o600))
-	_, err := l.Commit(t.Context(), group)
-	must(t, err)
-	wantKind(t, j.outcomes[0].Err, transfer.KindExists)
-	one, two := j.outcomes[0], j.outcomes[1]
-	if one.OK() || !two.OK() || read(t, filepath.Join(dir, "one")) != "first" || temporaries(t, dir) != nil {
-		t.Fatalf("%+v %v", j.outcomes, temporaries(t, dir))
-	}
-	_, err = l.Create(5, "one", 1, 512)
-	wantKind(t, err, transfer.KindExists)
-	must(t, os.Mkdir(filepath.Join(dir, "d"), 0o777))
-	over := lander(f, j, func(c *LandConfig) { c.Overwrite = true })
-	_, err = over.Create(5, "d", 1, 512)
-	wantKind(t, err, transfer.KindWrongType)
-	_, err = l.Create(6, "one/below", 1, 512)
-	wantKind(t, err, transfer.KindWrongType)
-}
-
 // The name is taken between the look and the rename.
 func TestCommitNameTakenAtTheLastMoment(t *testing.T) {
 	for _, fallback := range []bool{false, true} {
@@ -384,65 +356,6 @@ func TestPoisonedPartial(t *testing.T) {
 	must(t, p.Discard())
 	if temporaries(t, dir) != nil {
 		t.Error("the temporary is left")
-	}
-}
-
-func TestReopen(t *testing.T) {
-	f, dir := newFS(t, nil)
-	l := lander(f, newJournal(nil), nil)
-	p, err := l.Create(1, "d/x", 1<<20, 1<<20)
-	must(t, err)
-	must(t, p.Write(body(3000, 1)))
-	must(t, p.Close())
-	again, err := l.Reopen(1, "d/x", transfer.Point{Dest: 2000}, 1<<20, 1<<20)
-	must(t, err)
-	if again.Offset() != 2000 || again.Ino() != p.Ino() {
-		t.Fatal(again.Offset())
-	}
-	must(t, again.Close())
-	temp := filepath.Join(dir, "d", TempName(7, 1, testID, 1))
-	must(t, os.Chmod(temp, 0o644)) // its commit had come as far as that
-	again, err = l.Reopen(1, "d/x", transfer.Point{Dest: 2000}, 1<<20, 1<<20)
-	must(t, err)
-	if fi, err := os.Stat(temp); err != nil || fi.Mode() != tempMode || again.Offset() != 2000 {
-		t.Fatal(fi, err)
-	}
-	must(t, again.Close())
-	for _, c := range []struct {
-		name  string
-		spoil func()
-		at    int64
-	}{
-		{"too short", func() {}, 2001},
-		{"hard link", func() { must(t, os.Link(temp, filepath.Join(dir, "second"))) }, 10},
-		{"symlink", func() { must(t, os.Rename(temp, temp+"x")); must(t, os.Symlink(temp+"x", temp)) }, 10},
-		{"gone", func() { must(t, os.Remove(temp)) }, 10},
-	} {
-		c.spoil()
-		_, err := l.Reopen(1, "d/x", transfer.Point{Dest: c.at}, 1<<20, 1<<20)
-		if transfer.KindOf(err) != transfer.KindMissing {
-			t.Errorf("%s: %v", c.name, err)
-		}
-	}
-}
-
-func TestSweepRemovesOnlyItsOwn(t *testing.T) {
-	f, dir := newFS(t, nil)
-	own := []string{TempName(7, 1, testID, 3), TempName(7, 0, testID, 4)}
-	other := transfer.NewID(testID.Time())
-	keep := []string{TempName(7, 1, other, 3), TempName(8, 1, testID, 3), TempName(7, 2, testID, 3), ".ferry-x.part", "file"}
-	tree(t, dir, append(own, keep...)...)
-	l := lander(f, newJournal(nil), nil)
-	must(t, l.Sweep([]transfer.Path{transfer.Path(dir), transfer.Path(dir + "/gone"), "/etc", transfer.Path(dir + "/file")}))
-	for _, n := range own {
-		if exists(filepath.Join(dir, n)) {
-			t.Errorf("%s is left", n)
-		}
-	}
-	for _, n := range keep {
-		if !exists(filepath.Join(dir, n)) {
-			t.Errorf("%s is gone", n)
-		}
 	}
 }
 

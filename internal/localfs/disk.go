@@ -11,7 +11,8 @@ import (
 // from here to a file. It is the seam through which a test makes I/O fail, or
 // puts a whole file system of its own in place of the host's. Calls on a
 // directory take one component, never a path, and do not follow links. Paths
-// have '/' as separator.
+// have '/' as separator. What a signal interrupts is repeated here; but for that
+// no call is ever made twice.
 type Disk interface {
 	// Resolve gives a path of the host with its links resolved.
 	Resolve(path string) (string, error)
@@ -26,7 +27,8 @@ type Disk interface {
 	// Child opens a directory in a directory.
 	Child(d *Dir, name string) (Handle, error)
 	CloseDir(d *Dir) error
-	// Where is the path at which a directory lies now, links resolved.
+	// Where is the path at which a directory lies now, links resolved; ENOENT
+	// where it has been removed.
 	Where(d *Dir) (string, error)
 	StatDir(d *Dir) (Stat, error)
 	Lstat(d *Dir, name string) (Stat, error)

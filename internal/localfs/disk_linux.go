@@ -72,7 +72,19 @@ func (realDisk) Names(d *Dir, n int) ([]string, error) {
 }
 
 func (realDisk) Where(d *Dir) (string, error) {
-	return os.Readlink("/proc/self/fd/" + strconv.Itoa(dirFD(d)))
+	name, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(dirFD(d)))
+	if err == nil && strings.HasSuffix(name, " (deleted)") {
+		// Only the number of links tells a directory that has been removed from
+		// one of that name.
+		var st unix.Stat_t
+		if err := retry(func() error { return unix.Fstat(dirFD(d), &st) }); err != nil {
+			return "", err
+		}
+		if st.Nlink == 0 {
+			return "", unix.ENOENT
+		}
+	}
+	return name, err
 }
 
 func (realDisk) Free(d *Dir) (int64, error) {

@@ -74,6 +74,8 @@ func targetError(p transfer.Path, err error) error {
 		return wrap(transfer.KindUnwritable, err, "", "%s cannot be written: the file system is read-only", p)
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		return wrap(transfer.KindUnwritable, err, "", "%s cannot be written: its name is too long for the file system", p)
+	case errors.Is(err, syscall.EPERM): // a right would not help
+		return wrap(transfer.KindUnwritable, err, "see whether it or its directory is immutable or somebody else's", "%s cannot be written: operation not permitted", p)
 	case errors.Is(err, fs.ErrPermission):
 		return wrap(transfer.KindUnwritable, err, "let the agent's user write to the directory", "%s cannot be written: permission denied", p)
 	}
@@ -81,7 +83,7 @@ func targetError(p transfer.Path, err error) error {
 }
 
 func isDirectory(p transfer.Path) *transfer.Error {
-	return wrap(transfer.KindWrongType, syscall.EISDIR, "end it with '/' to put the file into it", "%s is a directory", p)
+	return wrap(transfer.KindWrongType, syscall.EISDIR, "choose another destination", "%s is a directory; a file cannot take its place", p)
 }
 
 func nameTaken(p transfer.Path) *transfer.Error {

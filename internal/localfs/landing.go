@@ -2,11 +2,13 @@ package localfs
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"ferry/internal/failpoint"
@@ -41,6 +43,8 @@ type Landing struct {
 	prefix string // of this transfer's temporaries
 
 	dirs dirCache
+
+	explained atomic.Int64 // names read to say why one is taken
 
 	syncing sync.Mutex // held while directories are synced
 
@@ -80,6 +84,12 @@ func (l *Landing) dir(p place, create bool) (*held, error) {
 		return h, nil
 	}
 	d, err := l.fs.openDir(p)
+	if err == nil && create {
+		if err := l.spelled(p); err != nil {
+			d.close()
+			return nil, err
+		}
+	}
 	if err == nil {
 		l.touch(p)
 		return l.dirs.put(d), nil
@@ -227,7 +237,7 @@ func (l *Landing) checkFree(d *Dir, p place) error {
 	case st.Type == TypeDir:
 		return isDirectory(transfer.Path(p.path))
 	case !l.cfg.Overwrite:
-		return nameTaken(transfer.Path(p.path))
+		return l.taken(d, p)
 	case st.Type == TypeOther:
 		return notReplaceable(p)
 	}
@@ -341,9 +351,11 @@ func (l *Landing) sweepDir(dir transfer.Path) error {
 				}
 			}
 		}
-		if err != nil || len(names) == 0 {
-			break
+		if err == io.EOF || err == nil && len(names) == 0 {
+			return all
+		}
+		if err != nil {
+			return errors.Join(all, err)
 		}
 	}
-	return all
 }

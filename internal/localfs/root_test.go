@@ -293,7 +293,7 @@ func TestHostileNames(t *testing.T) {
 			t.Errorf("%.30q: %v", n, err)
 		}
 		done, err := l.Commit(t.Context(), []Pending{{Outcome: transfer.Outcome{Type: transfer.ItemDir}, Name: transfer.Path(n)}})
-		if err != nil || len(done) != 1 || transfer.KindOf(errOf(done[0])) != transfer.KindOutsideRoot {
+		if err != nil || len(done) != 1 || done[0].Err == nil || done[0].Err.Kind != transfer.KindOutsideRoot {
 			t.Errorf("%.30q: %+v %v", n, done, err)
 		}
 	}
@@ -397,5 +397,20 @@ func TestDirCacheStaysSmall(t *testing.T) {
 	must(t, errors.Join(err, l.Close()))
 	if !exists(filepath.Join(dir, "d299/y")) || len(l.dirs.dirs) != 0 {
 		t.Error("not there", len(l.dirs.dirs))
+	}
+}
+
+func TestInterruptedCallsAreRepeated(t *testing.T) {
+	for _, want := range []error{nil, syscall.EIO} {
+		n := 0
+		err := retry(func() error {
+			if n++; n < 4 {
+				return syscall.EINTR
+			}
+			return want
+		})
+		if err != want || n != 4 {
+			t.Errorf("%d calls: %v, want %v", n, err, want)
+		}
 	}
 }

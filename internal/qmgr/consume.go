@@ -183,6 +183,9 @@ func (c *Conn) consumer(ctx context.Context, q Queue) (jetstream.Consumer, error
 		}
 		cons, err = js.CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
 	}
+	if estranged(err) {
+		cons, err = c.replace(ctx, q, cfg, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -207,4 +210,49 @@ func (c *Conn) consumer(ctx context.Context, q Queue) (jetstream.Consumer, error
 		return nil, err
 	}
 	return js.CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
+}
+
+// estranged reports whether a durable cannot be made because there is one that
+// is not as Ferry makes them: under its name, or with its filter.
+func estranged(err error) bool {
+	api := (*jetstream.APIError)(nil)
+	if !errors.As(err, &api) {
+		return false
+	}
+	switch api.ErrorCode {
+	case codeConsumerCreate, codeConsumerExists, codeConsumerNotUnique, codeConsumerOffline:
+		return true
+	}
+	return false
+}
+
+// replace makes a durable anew that somebody or something has changed, and
+// removes what else has its filter. Nothing is lost with either: a command stays
+// in its stream until it is acknowledged.
+func (c *Conn) replace(ctx context.Context, q Queue, cfg jetstream.ConsumerConfig, why error) (jetstream.Consumer, error) {
+	js := c.control.js()
+	s, err := js.Stream(ctx, string(q.Stream))
+	if err != nil {
+		return nil, err
+	}
+	doomed := []string{q.Durable}
+	others := s.ListConsumers(ctx)
+	for info := range others.Info() {
+		if info.Name != q.Durable && info.Config.FilterSubject == q.Filter {
+			doomed = append(doomed, info.Name)
+		}
+	}
+	if err := others.Err(); err != nil {
+		return nil, err
+	}
+	for _, name := range doomed {
+		if err := js.DeleteConsumer(ctx, string(q.Stream), name); err != nil && !missing(err) {
+			return nil, err
+		}
+	}
+	cons, err := js.CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
+	if err == nil {
+		c.noticed(fmt.Sprintf("the reader %s of stream %s was not as it was made (%v): it reads from the start", q.Durable, q.Stream, why))
+	}
+	return cons, err
 }

@@ -16,6 +16,13 @@ const (
 	codeStorageLimit  = 10047
 	codeStoreMaxBytes = 10077 // the stream is full
 	codeNoTTL         = 10166 // the stream's messages cannot have an end
+
+	codeConsumerCreate    = 10012 // among others: what is asked for cannot be changed
+	codeConsumerExists    = 10148
+	codeConsumerNotUnique = 10100 // another one of a work queue has the filter
+	codeConsumerOffline   = 10195
+	codeStreamOffline     = 10118 // the server cannot use the stream, or a reader of it
+	codeStreamStopped     = 10194 // the same, with the reason
 )
 
 // errNoJetStream is what Ensure finds on a plain NATS server.

@@ -2,7 +2,6 @@ package qmgr
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,109 +17,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// What lies in a queue manager's directory beside the library's own store.
+// What lies in a queue manager's directory beside the library's own store and
+// the marks.
 const (
-	marksFile  = "marks.json"
 	damagedDir = "damaged" // streams that could not be used, of each the newest
 	rescueDir  = "rescue"  // a store in which one is being made
 
-	marksEvery     = 5 * time.Second
 	inspectTimeout = 5 * time.Minute
-	fetchMost      = 500
+	fetchMost      = 48 // messages at once: less than the library holds back for a reader
 )
-
-// marks are what the queue manager remembers of its store in a file beside it.
-type marks struct {
-	V       int             `json:"v"`
-	Ended   bool            `json:"ended"` // in order: the store must be as it was left
-	Streams map[string]mark `json:"streams"`
-}
-
-func (s *Server) marksPath() string { return filepath.Join(s.cfg.Dir, marksFile) }
-
-// loadMarks reads the marks; there are none where they cannot be read, for then
-// they can prove nothing.
-func (s *Server) loadMarks() marks {
-	var m marks
-	data, err := os.ReadFile(s.marksPath())
-	if err == nil {
-		err = json.Unmarshal(data, &m)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.cfg.Log.Warn("what the queue manager remembers of its store cannot be read", slog.Any("error", err))
-	}
-	return m
-}
-
-// saveMarks writes the marks to a new file, syncs and renames it.
-func (s *Server) saveMarks(m marks) error {
-	data, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	tmp := s.marksPath() + ".new"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp, s.marksPath())
-}
-
-// marksOf asks a server how far its streams have come.
-func marksOf(ns *server.Server) (map[string]mark, error) {
-	j, err := ns.Jsz(&server.JSzOptions{Streams: true})
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]mark{}
-	for _, a := range j.AccountDetails {
-		for _, st := range a.Streams {
-			if a.Name == server.DEFAULT_GLOBAL_ACCOUNT {
-				all[st.Name] = mark{st.Created, st.State.LastSeq}
-			}
-		}
-	}
-	return all, nil
-}
-
-// remember keeps the marks up to date until the server ends.
-func (s *Server) remember() {
-	t := time.NewTicker(marksEvery)
-	defer t.Stop()
-	for over := false; ; {
-		now, err := marksOf(s.ns)
-		if err == nil && (s.known == nil || !maps.EqualFunc(s.known, now, mark.equal)) {
-			if err = s.saveMarks(marks{1, false, now}); err == nil {
-				s.known = now
-			}
-		}
-		if err != nil {
-			s.cfg.Log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
-		}
-		if over {
-			return
-		}
-		select {
-		case <-t.C:
-		case <-s.ending:
-			over = true
-		}
-	}
-}
-
-// leave notes that the server has ended in order.
-func (s *Server) leave() {
-	if s.known == nil {
-		return
-	}
-	if err := s.saveMarks(marks{1, true, s.known}); err != nil {
-		s.cfg.Log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
-	}
-}
 
 // Degraded says what the store has lost or forgotten, for an hour after it was
 // noticed; "" for nothing.
@@ -143,8 +48,7 @@ func (s *Server) inspect(opts *server.Options) error {
 	if err := os.RemoveAll(filepath.Join(s.cfg.Dir, rescueDir)); err != nil {
 		return err
 	}
-	store := filepath.Join(s.cfg.Dir, server.JetStreamStoreDir)
-	if _, err := os.Stat(store); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(s.cfg.Dir, server.JetStreamStoreDir)); errors.Is(err, fs.ErrNotExist) {
 		for _, m := range was.Streams {
 			if m.Last > 0 {
 				s.noticed("its store has gone: what was stored in it is lost")
@@ -154,13 +58,34 @@ func (s *Server) inspect(opts *server.Options) error {
 		return nil
 	}
 	x, err := s.examine(opts, s.cfg.Dir)
+	if err == nil && len(x.stopped) > 0 {
+		x.close()
+		if err = s.dropReaders(x.stopped); err == nil {
+			x, err = s.examine(opts, s.cfg.Dir)
+		}
+	}
 	if err != nil {
 		return err
 	}
+	damaged, err := s.diagnose(opts, x, was)
+	x.close()
+	if err != nil {
+		return err
+	}
+	for name := range damaged {
+		if err := s.swap(name); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(filepath.Join(s.cfg.Dir, rescueDir))
+}
+
+// diagnose says what is wrong with a store, and gives the streams that cannot
+// be read, or not in full. What can be read of the commands is rescued then.
+func (s *Server) diagnose(opts *server.Options, x *examination, was marks) (damaged map[string]bool, err error) {
 	now, err := marksOf(x.ns)
 	if err != nil {
-		x.close()
-		return err
+		return nil, err
 	}
 	s.compare(was.Streams, now, x.unread)
 	if was.Ended {
@@ -170,7 +95,7 @@ func (s *Server) inspect(opts *server.Options) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), inspectTimeout)
 	defer cancel()
-	damaged := maps.Clone(x.unread)
+	damaged = maps.Clone(x.unread)
 	for name := range x.unread {
 		s.noticed("stream %s cannot be read: what was stored in it is lost", name)
 	}
@@ -189,13 +114,7 @@ func (s *Server) inspect(opts *server.Options) error {
 			s.noticed("nothing could be taken over from the damaged stream %s: %v", StreamCommand, err)
 		}
 	}
-	x.close()
-	for name := range damaged {
-		if err := s.swap(name); err != nil {
-			return err
-		}
-	}
-	return os.RemoveAll(filepath.Join(s.cfg.Dir, rescueDir))
+	return damaged, nil
 }
 
 // compare holds what the streams are against what they were.
@@ -245,6 +164,7 @@ type examination struct {
 	js jetstream.JetStream
 
 	unread     map[string]bool // streams that could not be recovered
+	stopped    []string        // those that the library does not use for the sake of a reader
 	complaints []string        // of the library about its files, when it opened them
 }
 
@@ -270,7 +190,25 @@ func (s *Server) examine(opts *server.Options, dir string) (*examination, error)
 		x.close()
 		return nil, err
 	}
+	for _, cfg := range streams {
+		_, err := x.js.Stream(context.Background(), cfg.Name)
+		if api := (*jetstream.APIError)(nil); errors.As(err, &api) && (api.ErrorCode == codeStreamOffline || api.ErrorCode == codeStreamStopped) {
+			x.stopped = append(x.stopped, cfg.Name)
+		}
+	}
 	return x, nil
+}
+
+// dropReaders removes the readers of streams: the library does not use a stream
+// one reader of which it does not understand. Nothing is lost with them.
+func (s *Server) dropReaders(streams []string) error {
+	for _, name := range streams {
+		s.noticed("a reader of stream %s cannot be read: all of them read from the start", name)
+		if err := os.RemoveAll(filepath.Join(streamDir(s.cfg.Dir, name), "obs")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (x *examination) close() {
@@ -330,10 +268,11 @@ func count(ctx context.Context, st jetstream.Stream, want uint64) (n uint64, err
 	if want == 0 {
 		return 0, nil
 	}
-	cons, err := st.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
+	cons, err := st.CreateConsumer(ctx, jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true})
 	if err != nil {
 		return 0, err
 	}
+	defer st.DeleteConsumer(ctx, cons.CachedInfo().Name)
 	for n < want {
 		batch, err := cons.FetchNoWait(fetchMost)
 		if err != nil {

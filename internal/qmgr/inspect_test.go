@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 const commandDir = "jetstream/" + server.DEFAULT_GLOBAL_ACCOUNT + "/streams/" + string(StreamCommand)
@@ -117,6 +118,12 @@ func TestDamagedStoreIsNoticed(t *testing.T) {
 		"a torn description": {func(t *testing.T, dir string) {
 			must(t, os.Truncate(filepath.Join(dir, commandDir, "meta.inf"), 10))
 		}, "cannot be read", []string{}},
+		"a reader that is not understood": {func(t *testing.T, dir string) {
+			name := filepath.Join(dir, commandDir, "obs", commands.Durable, "meta.inf")
+			data, err := os.ReadFile(name)
+			must(t, err)
+			must(t, os.WriteFile(name, bytes.Replace(data, []byte(`"Created"`), []byte(`"Craated"`), 1), 0o600))
+		}, "reader of stream FERRY_COMMAND cannot be read", all},
 		"an empty index": {func(t *testing.T, dir string) {
 			must(t, os.Truncate(filepath.Join(dir, commandDir, "msgs/index.db"), 0))
 		}, "not as it was left", all},
@@ -142,6 +149,35 @@ func TestDamagedStoreIsNoticed(t *testing.T) {
 			again := start(t, dir, freePort(t))
 			if d := again.Degraded(); d != "" {
 				t.Errorf("after another restart it is degraded: %s", d)
+			}
+		})
+	}
+}
+
+// A reader that is not as it was made is made anew, and so is one that another
+// stands in the way of.
+func TestEstrangedReaders(t *testing.T) {
+	for name, cfg := range map[string]jetstream.ConsumerConfig{
+		"another policy": {Durable: commands.Durable, FilterSubject: commands.Filter, AckPolicy: jetstream.AckExplicitPolicy, ReplayPolicy: jetstream.ReplayOriginalPolicy},
+		"another name":   {Durable: "command-B", FilterSubject: commands.Filter, AckPolicy: jetstream.AckExplicitPolicy},
+		"another filter": {Durable: commands.Durable, FilterSubject: "ferry.command.Z.>", AckPolicy: jetstream.AckExplicitPolicy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
+			enqueue(t, c, "ferry.command.A.me", "one")
+			_, err := c.control.js().CreateConsumer(t.Context(), string(StreamCommand), cfg)
+			must(t, err)
+			got, _ := consume(t, c, commands)
+			if m := receive(t, "the command", got); m != "one" {
+				t.Errorf("got %q", m)
+			}
+			if d := c.Facts().Degraded; cfg.Durable == commands.Durable && cfg.FilterSubject != commands.Filter {
+				if d != "" {
+					t.Errorf("a filter can be mended in place, and it says %q", d)
+				}
+			} else if !strings.Contains(d, "not as it was made") {
+				t.Errorf("it says %q", d)
 			}
 		})
 	}

@@ -24,12 +24,24 @@ type ending struct {
 	length  int64
 }
 
-func (e *ending) discard() {
+// discard lets go of an item and of its temporary.
+func (e *ending) discard() { e.letGo(false) }
+
+// leave lets go of an item that is not decided; what is safe of it stays for
+// the next epoch (R16).
+func (e *ending) leave() { e.letGo(true) }
+
+func (e *ending) letGo(keep bool) {
 	if e.follow != nil {
 		e.follow.Stop()
 	}
-	if e.pending.Partial != nil {
-		e.pending.Partial.Discard()
+	p := e.pending.Partial
+	switch {
+	case p == nil:
+	case keep && p.Offset() > e.size: // there is a safe point
+		p.Close()
+	default:
+		p.Discard()
 	}
 }
 
@@ -170,8 +182,8 @@ func (i *incoming) committed(c committed) {
 }
 
 // commitFailed lets go of what a group did not decide. It is sent again, from
-// its start; what had come as far as COMMITTING is decided by inode and digest
-// before the next epoch.
+// its safe points, or from its start where a sync failed; what had come as far
+// as COMMITTING is decided by inode and digest before the next epoch.
 func (i *incoming) commitFailed(c committed) {
 	keep, err := i.undecidedIntents()
 	if err != nil {
@@ -180,16 +192,21 @@ func (i *incoming) commitFailed(c committed) {
 	for _, o := range c.outcomes {
 		keep[o.Item] = true
 	}
+	unsynced := errors.As(c.err, new(*localfs.SyncError))
 	for n := range c.group {
 		e := &c.group[n]
-		if err == nil && !keep[e.pending.Outcome.Item] {
+		switch {
+		case err != nil || keep[e.pending.Outcome.Item]:
+		case unsynced:
 			e.discard()
+		default:
+			e.leave()
 		}
 	}
 	switch {
 	case errors.Is(c.err, errRedo):
 		i.again = "an item begins again"
-	case errors.As(c.err, new(*localfs.SyncError)) && transfer.KindOf(c.err) != transfer.KindNoSpace:
+	case unsynced && transfer.KindOf(c.err) != transfer.KindNoSpace:
 		i.log.Error("a group could not be synced and is sent again", "err", c.err)
 		i.syncFailed(c.err)
 	case i.r.ctx.Err() != nil:

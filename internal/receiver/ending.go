@@ -89,7 +89,7 @@ func (i *incoming) closeEpoch() {
 	}
 	i.box.shut()
 	for _, e := range i.group {
-		e.discard()
+		e.leave()
 		<-i.r.open
 	}
 	i.group, i.groupSize, i.unsafe = nil, 0, 0

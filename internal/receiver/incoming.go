@@ -344,7 +344,6 @@ func (i *incoming) chunk(data []byte) {
 		i.badness(err)
 		return
 	}
-	i.next++
 	if !i.begun {
 		i.begun, i.resyncs, i.resyncDue = true, nil, time.Time{}
 		i.account.Settle()
@@ -363,6 +362,7 @@ func (i *incoming) chunk(data []byte) {
 		i.account.Use(cost)
 		i.unacked += cost
 	}
+	i.next++ // only what was taken in is acknowledged
 	i.afterMessage()
 }
 

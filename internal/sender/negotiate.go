@@ -22,6 +22,7 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 	pause := repeatFirst
 	timer := o.cfg.Clock.NewTimer(0)
 	defer timer.Stop()
+	var unsent error // why the last OPEN did not leave this host
 	for {
 		if m := o.take(); m != nil {
 			done, v, err := o.answered(&rec, m)
@@ -42,10 +43,9 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 				return o.giveUp(rec.Progress.Reason)
 			}
 			if o.cfg.Clock.Now().Sub(start) >= noAnswer {
-				return o.wait(transfer.Errorf(transfer.KindUnreachable, "%s does not answer", rec.Request.Destination).
-					WithHint("the transfer goes on when the agent is there"), 0)
+				return o.wait(o.silence(unsent), 0)
 			}
-			o.send(open)
+			unsent = o.send(open)
 			failpoint.Hit("sender.after_open")
 			timer.Reset(pause)
 			pause = min(2*pause, repeatMost)
@@ -57,6 +57,16 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 			return nil, nil // the last outcomes came in the meantime
 		}
 	}
+}
+
+// silence is what the transfer waits for when OPEN is not answered.
+func (o *Outgoing) silence(unsent error) *transfer.Error {
+	if unsent != nil {
+		return transfer.Errorf(transfer.KindUnreachable, "%s cannot ask %s: %w", o.cfg.Agent, o.to, unsent).
+			WithHint("the transfer goes on when the queue manager is there")
+	}
+	return transfer.Errorf(transfer.KindUnreachable, "%s does not answer", o.to).
+		WithHint("the transfer goes on when the agent is there")
 }
 
 func (o *Outgoing) cancelWanted() bool {

@@ -270,12 +270,14 @@ func (o *Outgoing) take() *wire.Message {
 	return m
 }
 
-func (o *Outgoing) send(m *wire.Message) {
+func (o *Outgoing) send(m *wire.Message) error {
 	c := *m
 	c.From, c.Transfer = o.cfg.Agent, o.ID
-	if err := o.cfg.Link.Send(o.to, &c); err != nil {
+	err := o.cfg.Link.Send(o.to, &c)
+	if err != nil {
 		o.log.Debug("a message could not be sent and will be repeated", "kind", m.Kind, "err", err)
 	}
+	return err
 }
 
 // update changes the record in a transaction of its own and moves it through

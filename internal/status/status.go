@@ -231,7 +231,7 @@ func (p *Picture) Transfers(before transfer.ID, limit int) (out []transfer.Progr
 		if len(out) == limit {
 			return out, true
 		}
-		c := *g
+		c := p.shown(g)
 		c.Failures = nil
 		out = append(out, c)
 	}
@@ -259,6 +259,20 @@ func (p *Picture) Transfer(suffix string) (*transfer.Progress, error) {
 		return nil, transfer.Errorf(transfer.KindNotFound, "no transfer has an ID that ends in %q", suffix).
 			WithHint("`ferry transfer ls` lists them")
 	}
-	c := *found
+	c := p.shown(found)
 	return &c, nil
+}
+
+// shown is a transfer as it is shown: one that is not over and whose source is
+// not heard of stands as it stood then, and says so.
+func (p *Picture) shown(g *transfer.Progress) transfer.Progress {
+	c := *g
+	s := p.agents[g.Source]
+	if c.State.Final() || c.State == transfer.Parked || c.State == transfer.Queued || s == nil || s.at.IsZero() ||
+		s.beat.Status == wire.AgentStopped || p.clock.Now().Sub(s.at) <= wire.UnreachableAfter {
+		return c
+	}
+	c.Reason = transfer.Errorf(transfer.KindUnreachable, "%s has not been heard of since %s; this is where the transfer stood then",
+		g.Source, s.at.UTC().Format(time.RFC3339)).WithHint("it goes on when the agent is there")
+	return c
 }

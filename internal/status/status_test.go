@@ -229,6 +229,37 @@ func TestPictureIsBounded(t *testing.T) {
 	}
 }
 
+// A transfer whose source is not heard of says so, until it is heard of again
+// or the transfer is over.
+func TestTransferOfASilentSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := status.New(clock.System)
+		p.Beat(&wire.Beat{Agent: "ALPHA", Status: wire.AgentActive})
+		p.Progress(&transfer.Progress{ID: id(1), State: transfer.Running, Source: "ALPHA", Destination: "BETA"})
+		p.Progress(&transfer.Progress{ID: id(2), State: transfer.Successful, Source: "ALPHA", Destination: "BETA"})
+		reasons := func() (running, ended *transfer.Error) {
+			all, _ := p.Transfers(transfer.ID{}, 10)
+			one, err := p.Transfer(id(1).String())
+			if err != nil || len(all) != 2 || all[1].State != transfer.Running || (one.Reason == nil) != (all[1].Reason == nil) {
+				t.Fatalf("%+v %+v %v", all, one, err)
+			}
+			return all[1].Reason, all[0].Reason
+		}
+		wait(wire.UnreachableAfter)
+		if r, e := reasons(); r != nil || e != nil {
+			t.Errorf("while it is heard of: %v, %v", r, e)
+		}
+		wait(time.Millisecond)
+		if r, e := reasons(); transfer.KindOf(r) != transfer.KindUnreachable || e != nil {
+			t.Errorf("when it is not: %v, %v", r, e)
+		}
+		p.Beat(&wire.Beat{Agent: "ALPHA", Status: wire.AgentActive})
+		if r, e := reasons(); r != nil || e != nil {
+			t.Errorf("when it is again: %v, %v", r, e)
+		}
+	})
+}
+
 func ExamplePicture_Known() {
 	p := status.New(clock.System)
 	p.Know("ALPHA")

@@ -3,10 +3,9 @@ package protocol_test
 import (
 	"bytes"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math/rand/v2"
-	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,9 +36,7 @@ func content(seed uint64, n int) []byte {
 func (w *world) write(files map[string][]byte) {
 	w.t.Helper()
 	for name, data := range files {
-		p := w.src.files(name)
-		must(w.t, os.MkdirAll(filepath.Dir(p), 0o755))
-		must(w.t, os.WriteFile(p, data, 0o644))
+		must(w.t, w.src.host().put(name, data))
 	}
 }
 
@@ -55,28 +52,28 @@ func (w *world) expect(under string, files map[string][]byte) {
 }
 
 // renamed counts how often a name was given, and looks at what it shows.
-func (w *world) renamed(path string) {
+func (w *world) renamed(full string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.renames[path]++
-	rel, _ := filepath.Rel(w.dst.files("."), path)
+	w.renames[full]++
+	rel, _ := filepath.Rel(w.dst.files("."), full)
 	if want, ok := w.content[filepath.ToSlash(rel)]; ok {
-		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+		if got, err := w.dst.host().get(rel); err != nil || !bytes.Equal(got, want) {
 			w.torn = append(w.torn, fmt.Sprintf("%s had %d bytes when it got its name, %v; %d were sent", rel, len(got), err, len(want)))
 		}
 	}
 }
 
 // leaves looks, as a source is about to go, whether its file is there.
-func (w *world) leaves(n *node, path string) {
+func (w *world) leaves(n *node, full string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	rel, _ := filepath.Rel(n.files("."), path)
+	rel, _ := filepath.Rel(n.files("."), full)
 	want, ok := w.content["out/"+filepath.ToSlash(rel)]
 	if n != w.src || !ok {
 		return
 	}
-	if got, err := os.ReadFile(w.dst.files(filepath.Join("out", rel))); err != nil || !bytes.Equal(got, want) {
+	if got, err := w.dst.host().get("out/" + filepath.ToSlash(rel)); err != nil || !bytes.Equal(got, want) {
 		w.early = append(w.early, fmt.Sprintf("the source %s went while %d bytes of %d were there: %v", rel, len(got), len(want), err))
 	}
 }
@@ -131,7 +128,7 @@ func (w *world) check() {
 	}
 	w.mu.Unlock()
 	for _, n := range []*node{w.src, w.dst} {
-		for _, p := range leftovers(w.t, n.files(".")) {
+		for _, p := range n.leftovers() {
 			w.t.Errorf("%s is left at %s", p, n.name)
 		}
 	}
@@ -221,7 +218,7 @@ func (w *world) checkFiles(expected map[string][]byte) {
 	w.t.Helper()
 	root := w.dst.files(".")
 	for _, name := range slices.Sorted(maps.Keys(expected)) {
-		got, err := os.ReadFile(filepath.Join(root, name))
+		got, err := w.dst.host().get(name)
 		switch {
 		case err != nil:
 			w.t.Errorf("%v", err)
@@ -235,15 +232,10 @@ func (w *world) checkFiles(expected map[string][]byte) {
 			w.t.Errorf("%s was committed %d times", name, n)
 		}
 	}
-	must(w.t, filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || strings.HasPrefix(d.Name(), ".ferry-") {
-			return err
+	must(w.t, w.dst.host().each(func(name string, _ []byte) {
+		if _, ok := expected[name]; !ok && !strings.HasPrefix(path.Base(name), ".ferry-") {
+			w.t.Errorf("%s is at the destination and should not be", name)
 		}
-		rel, _ := filepath.Rel(root, p)
-		if _, ok := expected[filepath.ToSlash(rel)]; !ok {
-			w.t.Errorf("%s is at the destination and should not be", rel)
-		}
-		return nil
 	}))
 }
 
@@ -257,14 +249,24 @@ func firstDifference(a, b []byte) string {
 }
 
 // leftovers lists names of Ferry's own.
-func leftovers(t interface{ Errorf(string, ...any) }, root string) (found []string) {
-	if err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err == nil && strings.HasPrefix(d.Name(), ".ferry-") {
-			found = append(found, p)
+func (n *node) leftovers() (found []string) {
+	must(n.w.t, n.host().each(func(name string, _ []byte) {
+		if strings.HasPrefix(path.Base(name), ".ferry-") {
+			found = append(found, name)
 		}
-		return err
-	}); err != nil {
-		t.Errorf("%v", err)
-	}
+	}))
 	return found
+}
+
+// unnamed takes back the names that a power cut has undone: they may be given
+// again.
+func (w *world) unnamed() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for full := range w.renames {
+		rel, _ := filepath.Rel(w.dst.files("."), full)
+		if _, err := w.dst.host().get(rel); err != nil {
+			delete(w.renames, full)
+		}
+	}
 }

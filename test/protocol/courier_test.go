@@ -14,8 +14,11 @@ type line struct{ r *run }
 
 func (l line) Send(to transfer.AgentName, m *wire.Message) error {
 	n := l.r.node
-	if n.wait(l.r.mortal); l.r.mortal.doomed() {
+	if l.r.mortal.doomed() {
 		return errDead
+	}
+	if n.later(func() { l.Send(to, m) }) {
+		return nil
 	}
 	return n.w.net.Line(n.name).Send(to, m)
 }

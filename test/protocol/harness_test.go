@@ -12,6 +12,7 @@ package protocol_test
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"sync"
 	"testing"
@@ -19,7 +20,6 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/clock"
 	"ferry/internal/faulty"
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
@@ -43,7 +43,7 @@ type setup struct {
 	nudge    bool // the source hears at once that the destination has started anew
 	park     bool // three crashes without progress park a transfer at its source, as the agent does
 	clocks   bool // each side has a clock of its own that can jump
-	memory   bool // ledgers in memory
+	memory   bool // ledgers and files in memory
 }
 
 // A world has a source agent, a destination agent, and the courier between.
@@ -55,6 +55,8 @@ type world struct {
 	src *node
 	dst *node
 	hooks
+
+	naming sync.Mutex // held while a file gets its name
 
 	mu      sync.Mutex
 	renames map[string]int
@@ -76,6 +78,7 @@ type hooks struct {
 	inject func(n *node, op, name string) error
 	linger func(n *node, op, name string) time.Duration // what a call takes
 	noted  func(r *run, rec *audit.Record) bool         // true: dies in this transaction
+	power  func(n *node) *rand.Rand                     // a crash is a power cut, with these losses; nil: of the process
 }
 
 // bubble runs a test in a world of its own.
@@ -123,8 +126,10 @@ func (w *world) close() {
 	close(w.quit)
 	w.wg.Wait()
 	w.net.Close()
-	os.RemoveAll(w.src.root)
-	os.RemoveAll(w.dst.root)
+	if !w.set.memory {
+		os.RemoveAll(w.src.root)
+		os.RemoveAll(w.dst.root)
+	}
 	if w.t.Failed() {
 		w.t.Log(w.log.String())
 	}
@@ -149,14 +154,6 @@ func (w *world) cut(cut bool) { w.net.Set(func(r *faulty.Rules) { r.Cut = cut })
 
 // slow makes each chunk message take that long to send.
 func (w *world) slow(d time.Duration) { w.net.Set(func(r *faulty.Rules) { r.Slow = d }) }
-
-// clockOf is the clock that an agent runs on.
-func (n *node) clockOf() clock.Clock {
-	if n.jumpy != nil {
-		return n.jumpy
-	}
-	return clock.System
-}
 
 // pass lets time go by.
 func pass(d time.Duration) {
@@ -252,6 +249,9 @@ func (l *logbook) say(n *node, format string, args ...any) {
 
 // parcel notes a message that was sent, and what became of it.
 func (l *logbook) parcel(p *faulty.Parcel, h faulty.Handling) {
+	if h.Fail || h.Drop || h.Swap || h.Damage != nil || h.Delay > 0 || h.Copies > 0 {
+		toll.add("messages that met with something", 1)
+	}
 	seq := ""
 	if p.Kind == faulty.Chunk {
 		if head, err := wire.PeekHeader(p.Data); err == nil {

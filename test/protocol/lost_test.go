@@ -2,47 +2,44 @@ package protocol_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"ferry/internal/faulty"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/test/campaign"
 )
 
 // A course is a transfer with something happening in it, and the kinds of
 // message that it makes the two sides say.
 type course struct {
 	name  string
+	slots int
 	kinds []wire.Kind
 	run   func(w *world)
 }
 
 // courses together make both sides say everything that they can.
 var courses = []course{
-	{"plain", []wire.Kind{wire.KindOpen, wire.KindAccept, faulty.Chunk, wire.KindAck, wire.KindOutcomes, wire.KindOutcomesAck},
+	{"plain", 4, []wire.Kind{wire.KindOpen, wire.KindAccept, faulty.Chunk, wire.KindAck, wire.KindOutcomes, wire.KindOutcomesAck},
 		func(w *world) {
 			w.sendMixed(nil)
 			w.finish(5 * time.Minute)
 		}},
-	{"with a gap", []wire.Kind{wire.KindResync, wire.KindAck, faulty.Chunk},
+	{"with a gap", 4, []wire.Kind{wire.KindResync, wire.KindAck, faulty.Chunk},
 		func(w *world) {
-			decide := w.fates
-			w.change(func(w *world) {
-				w.fates = func(p *faulty.Parcel) faulty.Handling {
-					if p.Kind == faulty.Chunk && (p.N == 4 || p.N == 30) {
-						return faulty.Handling{Drop: true}
-					}
-					return decide(p)
-				}
-			})
+			w.alsoLose(func(p *faulty.Parcel) bool { return p.Kind == faulty.Chunk && (p.N == 4 || p.N == 30) })
 			w.sendMixed(nil)
 			w.finish(5 * time.Minute)
 		}},
-	{"cancelled", []wire.Kind{wire.KindCancel, wire.KindCancelled, wire.KindOutcomes, wire.KindOutcomesAck},
+	{"cancelled", 4, []wire.Kind{wire.KindCancel, wire.KindCancelled, wire.KindOutcomes, wire.KindOutcomesAck},
 		func(w *world) { cancelInTheMiddle(w) }},
-	{"two for one slot", []wire.Kind{wire.KindBusy, wire.KindOpen},
+	{"two for one slot", 1, []wire.Kind{wire.KindBusy, wire.KindOpen},
 		func(w *world) {
 			files := mixed()
 			w.write(files)
@@ -52,6 +49,66 @@ var courses = []course{
 			}
 			w.finish(5 * time.Minute)
 		}},
+	{"refused", 4, []wire.Kind{wire.KindOpen, wire.KindRefuse},
+		func(w *world) {
+			w.write(map[string][]byte{"a": content(1, 100)})
+			id := w.submit(transfer.Request{Sources: []transfer.Path{"a"}, Dest: "/elsewhere/"})
+			w.want(id, transfer.Failed, "out", nil).lax = true
+			w.finish(5 * time.Minute)
+		}},
+	{"both sides start anew", 4, []wire.Kind{wire.KindOpen, wire.KindAccept, wire.KindAck, faulty.Chunk, wire.KindOutcomes, wire.KindOutcomesAck},
+		func(w *world) {
+			w.slow(20 * time.Millisecond)
+			id := w.sendMixed(func(q *transfer.Request) { q.DeleteSrc = true })
+			w.arrived(id, 2)
+			w.dst.kill()
+			w.arrived(id, 4)
+			w.src.kill()
+			w.finish(5 * time.Minute)
+		}},
+	{"no space for a while", 4, []wire.Kind{wire.KindBusy, wire.KindOpen, wire.KindAccept},
+		func(w *world) {
+			until := time.Now().Add(10 * time.Second)
+			w.change(func(w *world) {
+				w.inject = func(n *node, op, _ string) error {
+					if n == w.dst && op == "write" && time.Now().After(until.Add(-9900*time.Millisecond)) && time.Now().Before(until) {
+						return syscall.ENOSPC
+					}
+					return nil
+				}
+			})
+			w.slow(10 * time.Millisecond)
+			w.sendMixed(nil)
+			w.finish(5 * time.Minute)
+		}},
+}
+
+// alsoLose loses more than what the test does.
+func (w *world) alsoLose(which func(p *faulty.Parcel) bool) {
+	w.change(func(w *world) {
+		next := w.fates
+		w.fates = func(p *faulty.Parcel) faulty.Handling {
+			if which(p) {
+				return faulty.Handling{Drop: true}
+			}
+			if next != nil {
+				return next(p)
+			}
+			return faulty.Handling{}
+		}
+	})
+}
+
+// arrived waits until the destination has decided so many items, or all.
+func (w *world) arrived(id transfer.ID, items uint64) {
+	w.t.Helper()
+	for range 100_000 {
+		if in := w.incoming(id); in != nil && (in.Counts.Items >= items || in.State != transfer.Receiving) {
+			return
+		}
+		pass(3 * time.Millisecond)
+	}
+	w.t.Fatalf("fewer than %d items are decided; %s", items, w.picture())
 }
 
 // cancelInTheMiddle cancels once the first file is committed.
@@ -60,10 +117,7 @@ func cancelInTheMiddle(w *world) {
 	w.slow(20 * time.Millisecond)
 	id := w.submit(transfer.Request{Sources: []transfer.Path{"in/a", "in/b"}, Dest: "out/"})
 	w.want(id, transfer.Cancelled, "out", map[string][]byte{"a": content(1, 100)}).lax = true
-	w.until(time.Minute, "nothing is committed", func() bool {
-		in := w.incoming(id)
-		return in != nil && in.Counts.Items > 0
-	})
+	w.arrived(id, 1)
 	if err := w.cancel(id); err != nil {
 		w.t.Fatal(err)
 	}
@@ -108,28 +162,71 @@ func TestEachMessageOnce(t *testing.T) {
 // oneFault runs a course with a fate for the nth message of a kind. It reports
 // whether there was one.
 func oneFault(t *testing.T, c course, kind wire.Kind, n int, f faulty.Handling) bool {
-	var mu sync.Mutex
-	met := false
-	slots := 4
-	if c.name == "two for one slot" {
-		slots = 1
-	}
-	bubble(t, setup{slots: slots}, func(w *world) {
+	var met atomic.Bool
+	bubble(t, setup{slots: c.slots, memory: true}, func(w *world) {
 		w.fates = func(p *faulty.Parcel) faulty.Handling {
 			if p.Kind != kind || p.N != n {
 				return faulty.Handling{}
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			met = true
+			met.Store(true)
 			return f
 		}
 		c.run(w)
-		if t.Failed() {
-			t.Logf("message %s %d", kind, n)
+		if w.t.Failed() {
+			w.t.Logf("%s: message %s %d", c.name, kind, n)
 		}
 	})
-	return met
+	return met.Load()
+}
+
+// A loss is one message of a course.
+type loss struct {
+	course
+	kind wire.Kind
+	n    int
+}
+
+// losses are all messages of all courses, as a run without a fault has them.
+// How many there are depends a little on which goroutine comes first.
+func losses(t *testing.T) (all []loss) {
+	for _, c := range courses {
+		bubble(t, setup{slots: c.slots, memory: true}, func(w *world) {
+			c.run(w)
+			for _, kind := range []wire.Kind{wire.KindOpen, wire.KindAccept, wire.KindBusy, wire.KindRefuse, wire.KindAck, wire.KindResync,
+				wire.KindOutcomes, wire.KindOutcomesAck, wire.KindCancel, wire.KindCancelled, faulty.Chunk} {
+				for n := range w.net.Count(kind) {
+					all = append(all, loss{c, kind, n + 1})
+				}
+			}
+		})
+	}
+	return all
+}
+
+// TestCampaignMessages loses each message of each course once. The order is
+// such that a part of them has something of everything.
+func TestCampaignMessages(t *testing.T) {
+	spec := campaign.Spec{Name: "messages", What: "each message of each kind, in both directions and several shapes of work, is lost once",
+		Unit: "lost messages", Full: 380, Short: 60, Packages: product}
+	campaign.Run(t, spec, func(t *testing.T, c *campaign.C) {
+		all := losses(t)
+		count := min(c.Count, len(all))
+		if c.Count == spec.Full {
+			count = len(all)
+		}
+		done := spreadMany(t, c.Seed, count, func(t *testing.T, seed uint64, _ *rand.Rand) int {
+			l := all[seed*101%uint64(len(all))]
+			for range 3 { // whether there is such a message may depend on the goroutines
+				if oneFault(t, l.course, l.kind, l.n, faulty.Handling{Drop: true}) {
+					toll.add(l.name+"/"+string(l.kind), 1)
+					return 1
+				}
+			}
+			return 0
+		})
+		t.Logf("%d of %d messages were lost; %s", done, len(all), &toll)
+		c.Add(done)
+	})
 }
 
 // TestLastBatchAnsweredLate: the answer to a batch must not pass for the

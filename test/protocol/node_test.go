@@ -2,14 +2,12 @@ package protocol_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"ferry/internal/faulty"
-	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 )
 
@@ -21,32 +19,34 @@ type node struct {
 	jumpy   *faulty.Clock // nil: the clock is right
 	crashed chan *run     // whose crash is to be dealt with
 
-	life sync.Mutex // held while a run begins or ends
+	life turn // taken while a run begins or ends
 
-	mu      sync.Mutex
-	run     *run // nil while no process lives
-	dirs    int
-	ops     int
-	boot    string // of the host; empty is the real one
-	down    bool   // after a crash it is not started again
-	left    string // the ledger that a crash has left, while down
-	halted  chan struct{}
-	losing  bool // what arrives is lost
-	ledgers map[string]*books
-}
-
-// books are a ledger in memory.
-type books struct {
-	store *faulty.MemoryStore
-	files *faulty.MemoryFiles
+	mu     sync.Mutex
+	run    *run // nil while no process lives
+	dirs   int
+	ops    int
+	boot   string // of the host; empty is the real one, or the machine's
+	down   bool   // after a crash it is not started again
+	left   string // the ledger that a crash has left, while down
+	halted chan struct{}
+	losing bool           // what arrives is lost
+	unsent []func()       // by a process that stands still
+	unrung []func()       // timers that have come due meanwhile
+	memory *memoryMachine // nil: the files are on the test's host
 }
 
 func (w *world) newNode(name transfer.AgentName) *node {
-	root, err := os.MkdirTemp(swift(), "ferry-")
-	must(w.t, err)
-	root, err = filepath.EvalSymlinks(root)
-	must(w.t, err)
-	n := &node{w: w, name: name, root: root, crashed: make(chan *run, 8), ledgers: map[string]*books{}}
+	n := &node{w: w, name: name, crashed: make(chan *run, 8), life: make(turn, 1)}
+	if w.set.memory {
+		n.memory = newMemoryMachine()
+		n.root = "/"
+	} else {
+		root, err := os.MkdirTemp(swift(), "ferry-")
+		must(w.t, err)
+		n.root, err = filepath.EvalSymlinks(root)
+		must(w.t, err)
+		must(w.t, os.MkdirAll(n.files("."), 0o755))
+	}
 	if w.set.clocks {
 		n.jumpy = faulty.NewClock()
 	}
@@ -62,6 +62,14 @@ func (w *world) newNode(name transfer.AgentName) *node {
 		}
 	})
 	return n
+}
+
+// A turn is a mutex on which a bubble's time goes on while somebody waits.
+type turn chan struct{}
+
+func (t turn) take() (give func()) {
+	t <- struct{}{}
+	return func() { <-t }
 }
 
 // take hands a message to whatever run lives now.
@@ -88,39 +96,6 @@ func (n *node) nextDir() string {
 	return filepath.Join(n.root, "state", fmt.Sprint(n.dirs))
 }
 
-// options are what a ledger is opened with.
-func (n *node) options(dir string, m *mortal) ledger.Options {
-	opt := ledger.Options{Reserve: -1, OutboxLimit: 1 << 40, Clock: n.clockOf()}
-	if n.w.set.memory {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		b := n.ledgers[dir]
-		if b == nil {
-			b = &books{faulty.NewMemoryStore(), faulty.NewMemoryFiles()}
-		} else {
-			b = &books{b.store.Snapshot(), b.files.Killed()}
-		}
-		n.ledgers[dir] = b
-		opt.Store, opt.Files = mortalStore{b.store, m}, mortalFiles{b.files, m}
-	}
-	return opt
-}
-
-// leave keeps the ledger as a crash leaves it: of the process, or of the host
-// where the power is cut.
-func (n *node) leave(from, to string, power *rand.Rand) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	b := n.ledgers[from]
-	left := &books{store: b.store.Snapshot()}
-	if power != nil {
-		left.files = b.files.Crashed(power)
-	} else {
-		left.files = b.files.Killed()
-	}
-	n.ledgers[to] = left
-}
-
 func (n *node) countOp() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -140,74 +115,23 @@ func (n *node) living() *run {
 // files is where the node's files are.
 func (n *node) files(name string) string { return filepath.Join(n.root, "files", name) }
 
-// pause makes the process stand still: it neither sends nor hears, and none of
-// its calls to the disk or to its ledger goes on, until resume.
-func (n *node) pause() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.halted == nil {
-		n.halted = make(chan struct{})
-	}
-}
-
-// resume lets it go on with everything that has arrived meanwhile.
-func (n *node) resume() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.halted != nil {
-		close(n.halted)
-		n.halted = nil
-	}
-}
-
-// resumeEmpty lets it go on as one whose connection was cut meanwhile: nothing
-// of what is on its way arrives.
-func (n *node) resumeEmpty() {
-	n.mu.Lock()
-	n.losing = true
-	n.mu.Unlock()
-	n.resume()
-	n.w.net.Forget()
-	pass(time.Millisecond)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.losing = false
-}
-
-func (n *node) loses() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.losing
-}
-
-// wait is where a paused process stands still. One that is killed does not.
-func (n *node) wait(m *mortal) {
-	for {
-		n.mu.Lock()
-		halted := n.halted
-		n.mu.Unlock()
-		if halted == nil {
-			return
-		}
-		var dying <-chan struct{}
-		if m != nil {
-			dying = m.dying
-		}
-		select {
-		case <-halted:
-		case <-dying:
-			return
-		case <-n.w.quit:
-			return
-		}
-	}
-}
-
 // start begins a run on a ledger.
 func (n *node) start(dir string) {
-	n.life.Lock()
-	defer n.life.Unlock()
+	defer n.life.take()()
 	n.begin(dir)
+}
+
+// tryStart begins a run, and says why it does not come up.
+func (n *node) tryStart(dir string) error {
+	defer n.life.take()()
+	r, err := n.newRun(dir)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	n.run = r
+	n.mu.Unlock()
+	return nil
 }
 
 func (n *node) begin(dir string) {
@@ -251,8 +175,7 @@ func (n *node) nudged() {
 
 // stop ends the run in an orderly way. It returns the name of the ledger.
 func (n *node) stop() string {
-	n.life.Lock()
-	defer n.life.Unlock()
+	defer n.life.take()()
 	n.mu.Lock()
 	r := n.run
 	n.run = nil
@@ -261,6 +184,9 @@ func (n *node) stop() string {
 		return ""
 	}
 	r.end()
+	if r.mortal.left != "" { // it has crashed meanwhile
+		return r.mortal.left
+	}
 	return r.dir
 }
 
@@ -314,8 +240,7 @@ func (n *node) fallen() (dir string) {
 }
 
 func (n *node) afterCrash(r *run) {
-	n.life.Lock()
-	defer n.life.Unlock()
+	defer n.life.take()()
 	n.mu.Lock()
 	ours := n.run == r
 	if ours {

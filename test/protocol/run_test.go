@@ -3,7 +3,6 @@ package protocol_test
 import (
 	"context"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -52,7 +51,6 @@ type driven struct {
 // dies meanwhile, with its ledger open, is a run all the same.
 func (n *node) newRun(dir string) (*run, error) {
 	w := n.w
-	must(w.t, os.MkdirAll(n.files("."), 0o755))
 	r := &run{node: n, dir: dir, outs: map[transfer.ID]*driven{}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.mortal = newMortal(r)
@@ -63,12 +61,9 @@ func (n *node) newRun(dir string) (*run, error) {
 	if r.ledger, err = ledger.Open(dir, opt); err != nil {
 		return r, err
 	}
-	boot := n.boot
-	if boot == "" {
-		boot = localfs.BootID()
-	}
+	boot := n.bootID()
 	r.fs, err = localfs.Open(localfs.Config{Roots: []string{n.files(".")}, StateDir: filepath.Join(n.root, "state"),
-		Incarnation: r.ledger.Incarnation(), Log: log, Digest: digest.ByName, Disk: mortalDisk{localfs.RealDisk(), r.mortal}, Boot: n.boot})
+		Incarnation: r.ledger.Incarnation(), Log: log, Digest: digest.ByName, Disk: mortalDisk{n.host().disk(), r.mortal}, Boot: boot})
 	must(w.t, err)
 	r.pool = flow.NewPool(w.set.pool, w.set.slots, int64(w.set.settings.ChunkSize))
 	r.recv = receiver.New(receiver.Config{Agent: n.name, Ledger: r.ledger, FS: r.fs, Link: line{r}, Note: r.note,
@@ -312,6 +307,7 @@ func (r *run) revive(rec *ledger.Source) {
 	}
 	if r.node.w.set.park && crashed && rec.Crashes >= maxCrashes && !rec.Cancel {
 		rec.State = transfer.Parked
+		toll.add("transfers parked", 1)
 		rec.Progress.Reason = transfer.Errorf(transfer.KindParked, "%s crashed %d times", r.node.name, rec.Crashes)
 	}
 	rec.Progress.State = rec.State

@@ -23,7 +23,7 @@ func TestCampaignSimulation(t *testing.T) {
 		What: "messages, disks, ledgers and processes of both sides fail at random while files move, in simulated time; then all heals",
 		Unit: "seeds", Full: 100_000, Short: 300, Packages: product}, func(t *testing.T, c *campaign.C) {
 		each(simulate)(t, c)
-		t.Logf("after the last fault it took %v at most", time.Duration(longest.Load()))
+		t.Logf("after the last fault it took %v at most; %s", time.Duration(longest.Load()), &toll)
 	})
 }
 
@@ -57,6 +57,13 @@ func (s *script) n(n int) int {
 // one reports true once in n.
 func (s *script) one(n int) bool { return s.n(n) == 0 }
 
+// some are one or more of the numbers below n.
+func (s *script) some(n int) (of []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.r.Perm(n)[:1+s.r.IntN(n)]
+}
+
 // time is up to d.
 func (s *script) time(d time.Duration) time.Duration {
 	s.mu.Lock()
@@ -78,12 +85,16 @@ func simulate(t *testing.T, seed uint64, r *rand.Rand) {
 	if s.one(4) {
 		set.settings = transfer.Settings{ChunkSize: 16 << 10, WindowSize: 1 + s.n(4), FrameSize: 1 + s.n(3), CheckpointInterval: 1 + s.n(3)}
 	}
+	cuts := set.memory && s.one(3)
 	bubble(t, set, func(w *world) {
+		if cuts {
+			w.power = func(*node) *rand.Rand { return rand.New(rand.NewPCG(uint64(s.n(1<<30)), 3)) }
+		}
 		w.messages(s)
 		w.crashes(s)
 		w.breakage(s)
 		safe := watchSafety(w)
-		ids := w.submitRandom(s)
+		ids := w.submitRandom(s, cuts)
 		w.events(s)
 		w.heal(s, ids)
 		if s.broken || set.slots < len(ids) {
@@ -102,19 +113,15 @@ func simulate(t *testing.T, seed uint64, r *rand.Rand) {
 
 // messages lets some of them meet with something.
 func (w *world) messages(s *script) {
-	trouble := 3 + s.n(60) // of a thousand, how many
-	kinds := 1 + s.n(1<<7-1)
+	trouble := []int{0, 5, 20, 60, 150}[s.n(5)] // of a thousand, how many
+	kinds := s.some(7)
 	w.slow(time.Duration(s.n(3)) * time.Millisecond)
 	w.net.Set(func(r *faulty.Rules) { r.Keep, r.Strict = true, s.one(2) })
 	w.fates = func(p *faulty.Parcel) faulty.Handling {
 		if s.n(1000) >= trouble || s.over() {
 			return faulty.Handling{}
 		}
-		k := s.n(7)
-		if kinds&(1<<k) == 0 {
-			return faulty.Handling{}
-		}
-		switch k {
+		switch kinds[s.n(len(kinds))] {
 		case 0:
 			return faulty.Handling{Copies: 1 + s.n(3)}
 		case 1:
@@ -146,10 +153,17 @@ func (s *script) damage(p *faulty.Parcel) faulty.Handling {
 // crashes lets a side die at a call to its disk or its ledger, or at a message.
 func (w *world) crashes(s *script) {
 	side := []*node{w.src, w.dst, w.dst}[s.n(3)]
-	if s.one(2) {
-		at, after := 1+s.n(200), s.one(2)
+	switch after := s.one(2); s.n(4) {
+	case 0, 1:
+		at := 1 + s.n(200)
 		w.crash = func(n *node, _, _ string, count int, is bool) bool {
 			return n == side && count == at && is == after && !s.over()
+		}
+	case 2: // at a transaction
+		var met atomic.Int64
+		at := int64(1 + s.n(30))
+		w.crash = func(n *node, op, _ string, _ int, is bool) bool {
+			return n == side && op == "ledger" && is == after && !s.over() && met.Add(1) == at
 		}
 	}
 	if s.one(4) {
@@ -203,15 +217,11 @@ func (w *world) breakage(s *script) {
 
 // events are what befalls a whole side, or the courier.
 func (w *world) events(s *script) {
-	kinds := 1 + s.n(1<<8-1)
-	for range s.n(8) {
+	kinds := s.some(8)
+	for range s.n(6) {
 		pass(s.time(3*time.Second) / time.Duration(1+s.n(20)))
-		k := s.n(8)
-		if kinds&(1<<k) == 0 {
-			continue
-		}
 		side := []*node{w.src, w.dst}[s.n(2)]
-		switch k {
+		switch kinds[s.n(len(kinds))] {
 		case 0:
 			w.cut(true)
 			pass(s.time(20 * time.Second))
@@ -337,8 +347,9 @@ func (w *world) moves(ids []transfer.ID) {
 	}
 }
 
-// submitRandom submits one to three transfers.
-func (w *world) submitRandom(s *script) (ids []transfer.ID) {
+// submitRandom submits one to three transfers; where the power may be cut,
+// none that does not promise to outlive that.
+func (w *world) submitRandom(s *script, durable bool) (ids []transfer.ID) {
 	for k := range 1 + s.n(3) {
 		files := map[string][]byte{}
 		under := fmt.Sprintf("in%d", k)
@@ -355,6 +366,9 @@ func (w *world) submitRandom(s *script) (ids []transfer.ID) {
 		q := transfer.Request{Sources: []transfer.Path{transfer.Path(under)}, Dest: "out/", Recursive: true,
 			Checksum: []string{"", "md5", "sha256", "none"}[s.n(4)], DeleteSrc: s.one(4),
 			Durability: []string{"", transfer.DurabilityProcess}[s.n(2)]}
+		if durable {
+			q.Durability = ""
+		}
 		id := w.submitAnyhow(q)
 		w.want(id, transfer.Successful, "out", files)
 		ids = append(ids, id)

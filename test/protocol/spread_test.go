@@ -2,9 +2,13 @@ package protocol_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,6 +28,15 @@ type deed func(t *testing.T, seed uint64, r *rand.Rand)
 // first that fails. It says how many were done.
 func spread(t *testing.T, seed uint64, count int, one deed) int {
 	t.Helper()
+	return spreadMany(t, seed, count, func(t *testing.T, seed uint64, r *rand.Rand) int {
+		one(t, seed, r)
+		return 1
+	})
+}
+
+// spreadMany does that where a seed is several cases.
+func spreadMany(t *testing.T, seed uint64, count int, some func(t *testing.T, seed uint64, r *rand.Rand) int) int {
+	t.Helper()
 	var done, next atomic.Int64
 	var failed atomic.Bool
 	t.Run("seeds", func(t *testing.T) {
@@ -32,13 +45,14 @@ func spread(t *testing.T, seed uint64, count int, one deed) int {
 				t.Parallel()
 				for !failed.Load() {
 					k := next.Add(1) - 1
-					if k >= int64(count) {
+					if k >= int64(count) || done.Load() >= int64(count) {
 						return
 					}
-					if !alone(t, seed+uint64(k), one, &failed) {
+					n, ok := alone(t, seed+uint64(k), some, &failed)
+					if !ok {
 						return
 					}
-					done.Add(1)
+					done.Add(int64(n))
 				}
 			})
 		}
@@ -47,7 +61,7 @@ func spread(t *testing.T, seed uint64, count int, one deed) int {
 }
 
 // alone does one case and names it where it fails, panics or does not end.
-func alone(t *testing.T, seed uint64, one deed, failed *atomic.Bool) (ok bool) {
+func alone(t *testing.T, seed uint64, some func(*testing.T, uint64, *rand.Rand) int, failed *atomic.Bool) (n int, ok bool) {
 	stuck := time.AfterFunc(2*time.Minute, func() {
 		fmt.Fprintf(os.Stderr, "%s: seed %d has been running for two minutes\n", t.Name(), seed)
 	})
@@ -61,8 +75,8 @@ func alone(t *testing.T, seed uint64, one deed, failed *atomic.Bool) (ok bool) {
 			t.Logf("SEED=%d", seed)
 		}
 	}()
-	one(t, seed, campaign.Rand(seed))
-	return !t.Failed()
+	n = some(t, seed, campaign.Rand(seed))
+	return n, !t.Failed()
 }
 
 // each is the body of a campaign whose cases are worlds.
@@ -71,6 +85,32 @@ func each(one deed) func(t *testing.T, c *campaign.C) {
 		t.Helper()
 		c.Add(spread(t, c.Seed, c.Count, one))
 	}
+}
+
+// A tally counts what has befallen the worlds of a campaign, so that a campaign
+// in which nothing happens shows.
+type tally struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+// toll is that of this process.
+var toll = tally{counts: map[string]int{}}
+
+func (t *tally) add(what string, n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts[what] += n
+}
+
+func (t *tally) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var b strings.Builder
+	for _, what := range slices.Sorted(maps.Keys(t.counts)) {
+		fmt.Fprintf(&b, "%s: %d; ", what, t.counts[what])
+	}
+	return b.String()
 }
 
 // swift is a directory whose files are in memory where there is one, so that

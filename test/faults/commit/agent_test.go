@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,7 +78,7 @@ func (a *agent) openFS() (err error) {
 
 // stop lets go of everything, as at the end of a process.
 func (a *agent) stop() {
-	a.letGo(false)
+	a.letGo()
 	if a.land != nil {
 		a.land.Close()
 	}
@@ -87,18 +89,15 @@ func (a *agent) stop() {
 	}
 }
 
-// letGo ends an epoch: the group's temporaries go, the open file's stays where
-// it has a resume point.
-func (a *agent) letGo(discard bool) {
+// letGo ends an epoch. Temporaries stay, for those that have a resume point.
+func (a *agent) letGo() {
 	for _, p := range a.group {
 		if p.Partial != nil {
-			p.Partial.Discard()
+			p.Partial.Close()
 		}
 	}
 	a.group = nil
-	if a.open != nil && discard {
-		a.open.Discard()
-	} else if a.open != nil {
+	if a.open != nil {
 		a.open.Release()
 		a.open.Close()
 	}
@@ -120,7 +119,7 @@ func (a *agent) round() error {
 			return fmt.Errorf("the transfer goes round in circles")
 		}
 	}
-	a.letGo(false)
+	a.letGo()
 	if err != nil {
 		return err
 	}
@@ -413,11 +412,7 @@ func (s *sending) end(name transfer.Path) (redo bool, err error) {
 }
 
 func (a *agent) sweep() error {
-	var dirs []transfer.Path
-	for d := range a.j.State().Dirs {
-		dirs = append(dirs, d)
-	}
-	return a.land.Sweep(dirs)
+	return a.land.Sweep(slices.Sorted(maps.Keys(a.j.State().Dirs)))
 }
 
 // deletions removes the sources that have arrived.

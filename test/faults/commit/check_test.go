@@ -82,8 +82,8 @@ func (w *work) pointHolds(m *faulty.Memory, k int, pt *faulty.JournalPoint) []st
 	return nil
 }
 
-// atEnd judges the work when it is over. c is the last crash before; nil: none.
-// final names what a file may end as where it did not arrive.
+// atEnd judges the work when it is over, and ends the process. c is the last
+// crash before; nil: none. With failures items may have failed.
 func (a *agent) atEnd(c *crash, failures bool) []string {
 	w, state := a.w, a.j.State()
 	t := judge.Transfer{ID: w.name, Reported: map[string]bool{}, Committed: map[string]int{}}
@@ -136,9 +136,7 @@ func (a *agent) atEnd(c *crash, failures bool) []string {
 	if failures {
 		t.Want = []string{string(transfer.Successful), string(transfer.Partial), string(transfer.Failed)}
 	}
-	for _, s := range a.disk.Broken() {
-		facts.Unfinished = append(facts.Unfinished, s)
-	}
+	facts.Unfinished = append(facts.Unfinished, a.disk.Broken()...)
 	facts.Transfers = []judge.Transfer{t}
 	return a.verdict(facts)
 }

@@ -123,19 +123,22 @@ func (s state) judge(t *testing.T, r *rand.Rand) {
 	if t.Failed() {
 		return
 	}
+	others, err := w.meddle(m, c, r)
+	must(t, err)
 	from := m.Ops()
 	a := start(w, m, c.state, boot)
 	a.others.newer = c.newer // it comes once
 	if s.kill {
 		c.taken = nil // they are among the operations that go on
 	}
-	err := a.run(2)
-	wrong := a.atEnd(c, false)
+	others.expect(a, c)
+	err = a.run(2)
+	wrong := append(others.check(a), a.atEnd(c, others != nil && others.kind != 0)...)
 	if err != nil {
 		wrong = append(wrong, fmt.Sprintf("the next run: %v", err))
 	}
-	fail("after the next run", rec, s.k, s.loss, wrong)
-	if t.Failed() || r.IntN(3) > 0 {
+	fail(others.String(), rec, s.k, s.loss, wrong)
+	if t.Failed() || others != nil || r.IntN(3) > 0 {
 		return
 	}
 	s.second(t, r, m, from, base, c)

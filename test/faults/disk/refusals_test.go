@@ -15,13 +15,13 @@ import (
 var overwrite = []string{"--if-exists", "overwrite"}
 
 const (
-	mayRead  = "; let the agent's user read it"
-	mayWrite = "; let the agent's user write to the directory"
-	outside  = "; choose a path beneath one, or start the agent with another --root"
-	notSent  = " is a device, socket or pipe; only regular files are sent"
-	kept     = " is a device, socket or pipe; a file does not take its place"
-	taken    = "DST/out/f exists already; remove it or use --if-exists overwrite"
-	lost     = "DST/out/big could not be given its name: its temporary file was removed by someone else"
+	mayRead     = "; let the agent's user read it"
+	mayWrite    = "; let the agent's user write to the directory"
+	outside     = "; choose a path beneath one, or start the agent with another --root"
+	notSent     = " is a device, socket or pipe; only regular files are sent"
+	notReplaced = " is a device, socket or pipe; a file does not take its place"
+	taken       = "DST/out/f exists already; remove it or use --if-exists overwrite"
+	lost        = "DST/out/big could not be given its name: its temporary file was removed by someone else"
 )
 
 // refusals are the rows of the campaign for everybody.
@@ -87,9 +87,9 @@ var refusals = []refusal{
 		text:    "DST/out/big cannot be written: permission denied" + mayWrite,
 		prepare: large, during: func(c *refused, _ *network.Sending) { c.paused(func() { c.chmod(c.dst+"/out", 0o555) }) }},
 	{name: "a temporary that somebody removes", sources: []string{"big"}, code: 40, kind: transfer.KindUnwritable, text: lost,
-		prepare: large, during: func(c *refused, _ *network.Sending) { c.paused(c.removeTemporary) }},
+		prepare: large, during: func(c *refused, _ *network.Sending) { c.paused(func() { c.remove(c.arriving()) }) }},
 
-	{name: "a name that is a directory", flags: overwrite, code: 40, kind: transfer.KindWrongType, text: "DST/out/f is a directory; end it with '/' to put the file into it",
+	{name: "a name that is a directory", flags: overwrite, code: 40, kind: transfer.KindWrongType, text: "DST/out/f is a directory; a file cannot take its place; choose another destination",
 		prepare: func(c *refused) { c.mkdir(c.dst+"/out/f", 0o755) }},
 	{name: "a name that is taken", code: 40, kind: transfer.KindExists, text: taken, prepare: func(c *refused) { c.file(c.dst+"/out/f", 10) }},
 	{name: "a name that is taken by a file without rights, to be replaced", flags: overwrite, landed: []string{"out/f"},
@@ -101,9 +101,9 @@ var refusals = []refusal{
 	{name: "a link out of the root at the name, to be replaced", flags: overwrite, landed: []string{"out/f"},
 		prepare: func(c *refused) { c.link("BASE/outside/f", c.dst+"/out/f") }},
 	{name: "a pipe at the name", code: 40, kind: transfer.KindExists, text: taken, prepare: func(c *refused) { c.fifo(c.dst + "/out/f") }},
-	{name: "a pipe at the name, to be replaced", flags: overwrite, code: 40, kind: transfer.KindWrongType, text: "DST/out/f" + kept,
+	{name: "a pipe at the name, to be replaced", flags: overwrite, code: 40, kind: transfer.KindWrongType, text: "DST/out/f" + notReplaced,
 		prepare: func(c *refused) { c.fifo(c.dst + "/out/f") }},
-	{name: "a socket at the name, to be replaced", flags: overwrite, code: 40, kind: transfer.KindWrongType, text: "DST/out/f" + kept,
+	{name: "a socket at the name, to be replaced", flags: overwrite, code: 40, kind: transfer.KindWrongType, text: "DST/out/f" + notReplaced,
 		prepare: func(c *refused) { c.socket(c.dst + "/out/f") }},
 	{name: "a file where a directory must be", sources: []string{"d"}, flags: []string{"-r"}, landed: []string{"out/d/g"},
 		code: 20, kind: transfer.KindWrongType, text: "directory DST/out/d/sub cannot be made: there is something of that name that is none",
@@ -136,8 +136,8 @@ var refusals = []refusal{
 		text: "BASE/roots/BETA/state lies in Ferry's own state directory; choose another place"},
 	{name: "several sources for what is no directory", sources: []string{"f", "g"}, dest: "out/new", alone: true, code: 64, kind: transfer.KindUsage,
 		text: "several sources need a directory, and DIR/out/new is none; end it with '/' to have it made", prepare: func(c *refused) { c.file(c.src+"/g", 10) }},
-	{name: "a destination agent whose root has been removed", dest: "/", code: 40, whole: true, kind: transfer.KindUnwritable, text: "x",
-		prepare: func(c *refused) { c.unrooted() }},
+	{name: "a destination agent whose root has been removed", dest: "new/", code: 40, whole: true, kind: transfer.KindUnwritable,
+		text: "BASE/roots/GAMMA/DIR/new/f cannot be written: no such file or directory", prepare: func(c *refused) { c.unrooted() }},
 }
 
 var long = strings.Repeat("n", 256)
@@ -148,12 +148,6 @@ func large(c *refused) { c.file(c.src+"/big", 100*mib) }
 func notDeleted(c *refused, result network.Result) {
 	if !strings.Contains(result.Stderr, "could not delete 1 source") {
 		c.t.Errorf("the command does not say that it could not delete 1 source but\n%s", result.Stderr)
-	}
-}
-
-func (c *refused) removeTemporary() {
-	for p := range c.w.n.Temporaries("BETA") {
-		c.remove(p)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,7 +44,7 @@ func TestCampaignPermissions(t *testing.T) {
 			})
 			w.n.Stop("BETA") // what could not be removed is removed by the next run
 			w.n.Start("BETA")
-			w.n.NoTemporaries("ALPHA", "BETA")
+			w.n.NoTemporaries("BETA")
 			w.n.Sound()
 		})
 }
@@ -381,19 +380,22 @@ func (c *refused) link(to, path string) {
 // something, which may be seen afterwards.
 func (c *refused) paused(do func()) {
 	c.t.Helper()
-	c.w.n.Until("a file is in the middle of arriving", func() bool {
-		for p, size := range c.w.n.Temporaries("BETA") {
-			if path.Dir(p) == c.dst+"/out" && size > 0 {
-				return true
-			}
-		}
-		return false
-	})
-	c.w.n.Signal("BETA", syscall.SIGSTOP)
-	if n := len(c.w.n.Temporaries("BETA")); n != 1 {
-		c.t.Fatalf("there are %d temporaries, not the one of the big file", n)
+	c.w.n.Until("a file is in the middle of arriving", func() bool { return c.arriving() != "" })
+	c.w.n.Freeze("BETA")
+	if c.arriving() == "" {
+		c.t.Fatal("the file has arrived before anything could happen to it")
 	}
 	do()
 	c.look()
-	c.w.n.Signal("BETA", syscall.SIGCONT)
+	c.w.n.Thaw("BETA")
+}
+
+// arriving is the temporary of the case that has something in it.
+func (c *refused) arriving() string {
+	for p, size := range c.w.n.Temporaries("BETA") {
+		if filepath.Dir(p) == c.dst+"/out" && size > 0 {
+			return p
+		}
+	}
+	return ""
 }

@@ -56,8 +56,7 @@ func lifetime(t *testing.T, seed uint64, kills int, victims []string) (done int)
 		o, all := begin(n, jobs)
 		// Three crashes without progress set a transfer aside, which is right and
 		// no part of this: two in a round at most.
-		for k := 1 + r.IntN(2); k > 0 && done < kills; k-- {
-			instant(r, n, jobs)
+		for k := 1 + r.IntN(2); k > 0 && done < kills && instant(r, n, jobs, all); k-- {
 			n.Kill(victims...)
 			done++
 			if r.IntN(2) == 0 {
@@ -122,28 +121,31 @@ func some(r *rand.Rand, seed uint64, round string) (jobs []*network.Job) {
 }
 
 // instant waits until a random moment in the life of jobs: one that progress
-// decides, or one that nothing decides.
-func instant(r *rand.Rand, n *network.Network, jobs []*network.Job) {
-	if r.IntN(2) == 0 {
-		moment(r, 1200*time.Millisecond)
-		return
-	}
+// decides, or one that nothing decides. It reports false where all of them have
+// ended by then.
+func instant(r *rand.Rand, n *network.Network, jobs []*network.Job, all []*network.Sending) bool {
 	files := 0
 	for _, j := range jobs {
 		files += j.Count
 	}
+	arrived := r.IntN(2) == 0
 	want := r.IntN(files)
-	limit := time.After(2 * time.Second) // they may be over
+	limit := time.After(time.Duration(r.Int64N(int64(time.Second))))
 	tick := time.NewTicker(3 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		if n.Count(dest, jobs[0].Out) > want {
-			return
+	for under := true; under; {
+		if arrived && n.Count(dest, jobs[0].Out) > want {
+			return true
+		}
+		under = false
+		for _, s := range all {
+			under = under || s.Running()
 		}
 		select {
 		case <-tick.C:
 		case <-limit:
-			return
+			return under
 		}
 	}
+	return false
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // lives are how many workloads there are.
-const lives = 4
+const lives = 8
 
 // trial runs a workload with faults, and gives the world that it has made.
 func trial(t testing.TB, life uint64, stores, disk *faulty.StoreFault) (*world, []step) {
@@ -25,12 +25,13 @@ func trial(t testing.TB, life uint64, stores, disk *faulty.StoreFault) (*world, 
 func calls(t testing.TB, life uint64) (stores, files int64) {
 	s, f := &faulty.StoreFault{}, &faulty.StoreFault{}
 	w, _ := trial(t, life, s, f)
+	stores, files = s.Calls(), f.Calls()
 	w.narrow("with no fault")
 	w.abandon()
 	if t.Failed() {
 		t.Fatal("it fails without a fault")
 	}
-	return s.Calls(), f.Calls()
+	return stores, files
 }
 
 // TestCallsFail lets one call of a ledger's life fail, or all from it on, in
@@ -38,31 +39,32 @@ func calls(t testing.TB, life uint64) (stores, files int64) {
 // everything can be done that was left to do.
 func TestCallsFail(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "ledger-io", What: "each transaction and each call on an item journal fails, once and for good, with and without effect",
-		Unit: "failing calls", Full: 4000, Short: 200, Packages: []string{"internal/ledger", "internal/transfer"}}, func(t *testing.T, c *campaign.C) {
+		Unit: "failing calls", Full: 20000, Short: 600, Packages: []string{"internal/ledger", "internal/transfer"}}, func(t *testing.T, c *campaign.C) {
 		var stores, files [lives]int64
 		for n := range stores {
 			stores[n], files[n] = calls(t, uint64(n))
 		}
 		c.Loop(t, func(t *testing.T, seed uint64, r *rand.Rand) {
-			life, k := seed%lives, int64(seed/lives)
-			fault := &faulty.StoreFault{Errno: []syscall.Errno{syscall.EIO, syscall.ENOSPC}[k%2], Late: k/2%2 == 1, Count: []int64{1, -1}[k/4%2]}
-			// All calls of a life are met, the transactions and the files in turns,
-			// before any is met in the same way again: 7919 is prime.
-			at := k/16*7919 + k%16
-			w, steps := (*world)(nil), []step(nil)
-			if k/8%2 == 0 {
-				fault.At = 1 + at%stores[life]
+			// Every call is met in every way before any is met in the same way again.
+			life := seed % lives
+			k := seed / lives * 1_000_003 % uint64(16*(stores[life]+files[life])) // a prime
+			fault := &faulty.StoreFault{Errno: []syscall.Errno{syscall.EIO, syscall.ENOSPC}[k%2], Late: k/2%2 == 1,
+				Count: []int64{1, 2, 3, -1}[k/4%4], At: 1 + int64(k/16)}
+			w, steps, what := (*world)(nil), []step(nil), "transaction"
+			if fault.At <= stores[life] {
 				w, steps = trial(t, life, fault, &faulty.StoreFault{})
 			} else {
-				fault.At = 1 + at%files[life]
+				fault.At -= stores[life]
+				what = "file call"
 				w, steps = trial(t, life, &faulty.StoreFault{}, fault)
 			}
 			if fault.Trips() == 0 {
 				t.Errorf("call %d was not reached", fault.At)
 			}
+			when := fmt.Sprintf("life %d, %s %d (count %d, late %v, %v):", life, what, fault.At, fault.Count, fault.Late, fault.Errno)
 			fault.Heal()
 			w.stop(r)
-			check(t, w, w.store, w.files, steps, fmt.Sprintf("life %d, call %d (count %d, late %v, %v):", life, fault.At, fault.Count, fault.Late, fault.Errno))
+			check(t, w, w.store, w.files, steps, r, when)
 		})
 	})
 }

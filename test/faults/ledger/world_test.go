@@ -185,9 +185,10 @@ func (w *world) narrow(when string) {
 	w.may = like
 }
 
-// check opens what a crash has left, compares it with what may be in it, goes
-// on with steps to their end and compares again.
-func check(t testing.TB, w *world, store *faulty.MemoryStore, files *faulty.MemoryFiles, steps []step, when string) {
+// check opens what a crash has left and compares it with what may be in it.
+// Then there is another crash, for what was taken over must be safe; and then
+// everything is done that was left to do.
+func check(t testing.TB, w *world, store *faulty.MemoryStore, files *faulty.MemoryFiles, steps []step, r *rand.Rand, when string) {
 	c := newWorld(t, nil, &faulty.StoreFault{}, &faulty.StoreFault{})
 	c.store, c.files = store, files
 	c.may = append(append([]*model(nil), w.may...), w.after(w.now)...)
@@ -195,28 +196,39 @@ func check(t testing.TB, w *world, store *faulty.MemoryStore, files *faulty.Memo
 		c.walks = append(c.walks, k.clone())
 	}
 	defer c.abandon()
-	if err := c.open(); err != nil {
-		t.Errorf("%s the ledger cannot be opened: %v", when, err)
-		return
-	}
-	c.narrow(when)
-	for _, k := range c.walks {
-		if begun, over, err := c.state(k); err != nil || !begun || over {
-			continue // it has no journal
-		}
-		if err := c.journal(k); err != nil {
-			t.Errorf("%s: the journal of %s: %v", when, k.id, err)
-		}
-	}
+	c.look(when)
 	if t.Failed() {
 		return
 	}
-	r := rand.New(rand.NewPCG(1, uint64(len(steps))))
-	c.run(steps, r)
-	c.stop(r)
-	if err := c.open(); err != nil {
-		t.Errorf("%s and the rest the ledger cannot be opened: %v", when, err)
+	again := &world{t: t, store: c.store.Snapshot(), files: c.files.Crashed(r), stores: c.stores, disk: c.disk, may: c.may}
+	for _, k := range c.walks {
+		again.walks = append(again.walks, k.clone())
+	}
+	again.look(when + " and another crash,")
+	again.abandon()
+	if t.Failed() {
 		return
 	}
-	c.narrow(when + " and the rest")
+	c.run(steps, r)
+	c.stop(r)
+	c.look(when + " and the rest")
+}
+
+// look opens the ledger and compares it and its journals with what may be in
+// them.
+func (w *world) look(when string) {
+	if err := w.open(); err != nil {
+		w.t.Errorf("%s the ledger cannot be opened: %v", when, err)
+		return
+	}
+	w.narrow(when)
+	for _, k := range w.walks {
+		begun, over, err := w.state(k)
+		if err == nil && begun && !over { // otherwise it has no journal
+			err = w.journal(k)
+		}
+		if err != nil {
+			w.t.Errorf("%s the journal of %s: %v", when, k.id, err)
+		}
+	}
 }

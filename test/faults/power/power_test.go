@@ -261,20 +261,48 @@ func (s *story) fall(who []string) {
 	s.cuts++
 	canary := s.images[who[0]][0].dir + "/canary"
 	must(s.t, os.WriteFile(canary, make([]byte, 1<<16), 0o600))
-	alive := slices.DeleteFunc(slices.Clone(who), func(name string) bool { return !s.n.Running(name) })
-	for _, name := range alive {
-		s.n.Signal(name, syscall.SIGSTOP)
+	alive := map[string]int{}
+	for _, name := range who {
+		if s.n.Running(name) {
+			alive[name] = s.n.Pid(name)
+		}
 	}
-	for _, name := range alive {
-		s.n.Until(name+" stands still", func() bool { return still(s.n.Pid(name)) })
+	if s.r.IntN(3) == 0 && !slices.Contains(who, source) {
+		// The disks go first, the ledger's before the files', and who lives on a
+		// little longer must not say anything that they cannot stand by. A
+		// source that cannot read is another story: its items fail.
+		for _, name := range who {
+			for _, im := range slices.Backward(s.images[name]) {
+				im.cut()
+			}
+		}
+		pause(s.r, 50*time.Millisecond)
+	} else {
+		s.freeze(alive)
+		s.every(who, (*image).cut)
 	}
-	s.every(who, (*image).cut)
-	s.n.Kill(alive...)
+	for name, pid := range alive {
+		if s.n.Running(name) { // without its disk one may end by itself
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		s.n.Gone(name)
+	}
 	s.every(who, (*image).remount)
 	if info, err := os.Stat(canary); err != nil || info.Size() == 0 {
 		s.lost++
 	}
 	os.Remove(canary)
+}
+
+// freeze stops processes where they are.
+func (s *story) freeze(who map[string]int) {
+	s.t.Helper()
+	for name := range who {
+		s.n.Signal(name, syscall.SIGSTOP)
+	}
+	for name, pid := range who {
+		s.n.Until(name+" stands still", func() bool { return still(pid) })
+	}
 }
 
 // still reports whether no thread of a process runs code of its own any more:
@@ -391,7 +419,7 @@ func (s *story) account(x *sending) string {
 // accepted is how often the audit has it that the source took a transfer.
 func (s *story) accepted(id string) (count int) {
 	s.t.Helper()
-	for _, r := range s.n.Audit(id) {
+	for _, r := range s.n.Records(id) {
 		if r.Event == "accepted" {
 			count++
 		}

@@ -36,6 +36,12 @@ func (n *Network) Hand(j *Job) *Sending {
 	return n.Async(append([]string{"send", "--json", "--detach"}, j.args()...)...)
 }
 
+// Records are what the audit has on a transfer that both sides have ended.
+func (n *Network) Records(id string) []Record {
+	n.t.Helper()
+	return n.records(id)
+}
+
 // Abort ends a command that should have ended by itself, and gives what it was
 // doing: where each of its goroutines stood.
 func (s *Sending) Abort() string {

@@ -3,11 +3,9 @@
 package network
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -23,12 +21,8 @@ func (n *Network) Frozen(who, dir string) (copied string) {
 	n.t.Helper()
 	copied, err := os.MkdirTemp(n.dir, "copy-")
 	n.must(err)
-	n.signal(who, syscall.SIGSTOP)
-	defer n.signal(who, syscall.SIGCONT)
-	n.Until(who+" is stopped", func() bool {
-		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n.Pid(who)))
-		return err == nil && strings.Contains(string(data), ") T ")
-	})
+	n.Freeze(who)
+	defer n.Thaw(who)
 	n.must(os.CopyFS(copied, os.DirFS(dir)))
 	return copied
 }

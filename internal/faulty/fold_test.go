@@ -1,0 +1,229 @@
+package faulty_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ferry/internal/faulty"
+	"ferry/internal/localfs"
+	"ferry/internal/transfer"
+)
+
+// A folding is a destination on a file system in memory that takes names that
+// differ only in case for one.
+type folding struct {
+	t    *testing.T
+	m    *faulty.Memory
+	disk *reading
+	j    *keeping
+	l    *localfs.Landing
+	item uint64
+}
+
+// A reading disk counts how often directories are read.
+type reading struct {
+	localfs.Disk
+	reads atomic.Int64
+}
+
+func (d *reading) Names(dir *localfs.Dir, n int) ([]string, error) {
+	d.reads.Add(1)
+	return d.Disk.Names(dir, n)
+}
+
+// A keeping journal keeps what it is given, and fails if it is told to.
+type keeping struct {
+	intents []transfer.Intent
+	fail    error
+}
+
+func (j *keeping) Committing(ins []transfer.Intent) error {
+	j.intents = append(j.intents, ins...)
+	return j.fail
+}
+
+func (j *keeping) Committed([]transfer.Outcome) error { return nil }
+
+func newFolding(t *testing.T, fold, overwrite bool) *folding {
+	t.Helper()
+	f := &folding{t: t, m: faulty.NewMemory(faulty.MemoryOptions{Fold: fold}), j: &keeping{}}
+	f.disk = &reading{Disk: f.m}
+	if err := f.m.MkdirAll("/top"); err != nil {
+		t.Fatal(err)
+	}
+	files, err := localfs.Open(localfs.Config{Roots: []string{"/top"}, Incarnation: 7, Disk: f.disk, Boot: "boot",
+		Digest: func(string) (hash.Hash, error) { return sha256.New(), nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.l = files.Land(localfs.LandConfig{Transfer: transfer.NewID(time.UnixMilli(1_800_000_000_000)), Generation: 1, Overwrite: overwrite, Durable: true,
+		Resolution: transfer.Resolution{Base: "/top", Into: true}, Journal: f.j})
+	return f
+}
+
+// write makes the temporary of an item whose content is its name.
+func (f *folding) write(name string) (localfs.Pending, error) {
+	f.item++
+	p, err := f.l.Create(f.item, transfer.Path(name), int64(len(name)), 1<<20)
+	if err == nil {
+		err = p.Write([]byte(name))
+	}
+	sum := sha256.Sum256([]byte(name))
+	return localfs.Pending{Partial: p, Name: transfer.Path(name), Sum: "sha256:" + hex.EncodeToString(sum[:]), Mode: 0o644,
+		Outcome: transfer.Outcome{Item: f.item, Type: transfer.ItemFile, Size: int64(len(name))}}, err
+}
+
+// land lands items as one group and gives the error of each.
+func (f *folding) land(names ...string) []*transfer.Error {
+	f.t.Helper()
+	all := make([]*transfer.Error, len(names))
+	at := map[uint64]int{}
+	var group []localfs.Pending
+	for k, name := range names {
+		dir, isDir := strings.CutSuffix(name, "/")
+		var p localfs.Pending
+		var err error
+		if isDir {
+			f.item++
+			p = localfs.Pending{Name: transfer.Path(dir), Mode: 0o755, Outcome: transfer.Outcome{Item: f.item, Type: transfer.ItemDir}}
+		} else {
+			p, err = f.write(name)
+		}
+		if err != nil {
+			all[k] = transfer.AsError(err)
+			continue
+		}
+		at[f.item] = k
+		group = append(group, p)
+	}
+	outs, err := f.l.Commit(context.Background(), group)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, o := range outs {
+		all[at[o.Item]] = o.Err
+	}
+	return all
+}
+
+// hasSaid expects one error of a kind for each name; "" is none.
+func (f *folding) hasSaid(got []*transfer.Error, want ...string) {
+	f.t.Helper()
+	for k, text := range want {
+		switch {
+		case text == "" && got[k] != nil:
+			f.t.Errorf("item %d failed: %v", k, got[k])
+		case text != "" && (got[k] == nil || got[k].Kind != transfer.KindExists || got[k].Text != text):
+			f.t.Errorf("item %d has the error %v, not %q", k, got[k], text)
+		}
+	}
+}
+
+func (f *folding) holds(name, content string) {
+	f.t.Helper()
+	if b, err := f.m.ReadFile("/top/" + name); err != nil || string(b) != content {
+		f.t.Errorf("%s holds %q (%v), not %q", name, b, err, content)
+	}
+}
+
+const takenForOne = ": the names differ only in case, and this file system takes them for one"
+
+// The second of two items whose names are one file fails, whether they are
+// committed together or apart, and whatever is to happen to what exists.
+func TestFoldedNames(t *testing.T) {
+	for _, overwrite := range []bool{false, true} {
+		for _, apart := range []bool{false, true} {
+			f := newFolding(t, true, overwrite)
+			names := []string{"ReadMe", "README", "É", "é", "\xffa", "\xffA", "1"}
+			said := []string{"", "/top/README exists already as ReadMe" + takenForOne, "", "/top/é exists already as É" + takenForOne,
+				"", `/top/%FFA exists already as %FFa` + takenForOne, ""}
+			if apart {
+				for k, name := range names {
+					f.hasSaid(f.land(name), said[k])
+				}
+			} else {
+				f.hasSaid(f.land(names...), said...)
+			}
+			f.holds("README", "ReadMe")
+			f.holds("É", "É")
+			f.holds("\xffa", "\xffa")
+		}
+	}
+}
+
+// A file that is to be replaced is, in its own spelling and in no other.
+func TestFoldedReplacing(t *testing.T) {
+	f := newFolding(t, true, true)
+	for _, name := range []string{"/top/Old", "/top/other"} {
+		if err := f.m.WriteFile(name, []byte("before")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.hasSaid(f.land("Old", "OTHER"), "", "/top/OTHER exists already as other"+takenForOne)
+	f.holds("Old", "Old")
+	f.holds("other", "before")
+	f.hasSaid(f.land("Old", "other"), "", "")
+	f.holds("other", "other")
+}
+
+// A directory below the destination is not used under another spelling, so that
+// two trees do not run into one.
+func TestFoldedDirectories(t *testing.T) {
+	f := newFolding(t, true, true)
+	const said = "/top/d exists already as D" + takenForOne
+	f.hasSaid(f.land("D/sub/x", "D/"), "", "")
+	f.hasSaid(f.land("d/sub/x", "d/y", "d/", "D/sub/z", "D/SUB/z"), said, said, said, "", "/top/D/SUB exists already as sub"+takenForOne)
+	f.holds("D/sub/x", "D/sub/x")
+	if _, err := f.m.ReadFile("/top/D/y"); err == nil {
+		t.Error("a file of the second tree is in the first")
+	}
+	f.hasSaid(f.land("D/"), "")
+}
+
+// A crash between the two renames of a group does not make the second replace
+// the first.
+func TestFoldedRecovery(t *testing.T) {
+	f := newFolding(t, true, true)
+	f.j.fail = errors.New("the process ends here")
+	var group []localfs.Pending
+	for _, name := range []string{"A", "a"} {
+		p, err := f.write(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		group = append(group, p)
+	}
+	if _, err := f.l.Commit(context.Background(), group); err == nil {
+		t.Fatal("the journal did not fail")
+	}
+	if v, _, err := f.l.Recover(f.j.intents[0], "boot"); v != localfs.Done || err != nil {
+		t.Fatalf("the first is %s, %v", v, err)
+	}
+	v, o, err := f.l.Recover(f.j.intents[1], "boot")
+	if v != localfs.Refused || err != nil {
+		t.Fatalf("the second is %s, %v", v, err)
+	}
+	f.hasSaid([]*transfer.Error{o.Err}, "/top/a exists already as A"+takenForOne)
+	f.holds("A", "A")
+}
+
+// Where names are what they are, both land, and no directory is read for it.
+func TestUnfolded(t *testing.T) {
+	f := newFolding(t, false, true)
+	for range 2 {
+		f.hasSaid(f.land("a", "A", "D/x", "d/x", "D/", "d/"), "", "", "", "", "", "")
+	}
+	for _, name := range []string{"a", "A", "D/x", "d/x"} {
+		f.holds(name, name)
+	}
+	if n := f.disk.reads.Load(); n != 0 {
+		t.Errorf("directories were read %d times", n)
+	}
+}

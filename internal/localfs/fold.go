@@ -1,0 +1,217 @@
+package localfs
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"ferry/internal/transfer"
+)
+
+// Some file systems take names that differ only in case for one. There, a name
+// that exists in another spelling is never used: not for a file, whatever
+// --if-exists says, and not for a directory below the destination. Otherwise
+// the second of two files of one transfer would silently take the place of the
+// first.
+//
+// Whether a directory folds is found out by asking for a name that is known to
+// be in it in the other case. Only then is the directory read, to see in which
+// spelling a name is there: no system call tells.
+
+// otherCase is a name with the case of its letters turned; it is the same name
+// where there are none.
+func otherCase(name string) string {
+	if utf8.ValidString(name) {
+		return strings.Map(turn, name)
+	}
+	b := []byte(name)
+	for i, c := range b {
+		if c < utf8.RuneSelf {
+			b[i] = byte(turn(rune(c)))
+		}
+	}
+	return string(b)
+}
+
+func turn(r rune) rune {
+	if unicode.IsUpper(r) {
+		return unicode.ToLower(r)
+	}
+	return unicode.ToUpper(r)
+}
+
+// folds reports whether a file that is in a directory is there under another
+// spelling of its name as well.
+func folds(d *Dir, name string, is *Stat) (bool, error) {
+	other := otherCase(name)
+	if other == name {
+		return false, nil
+	}
+	st, err := d.lstat(other)
+	if errors.Is(err, fs.ErrNotExist) || err != nil && refused(err) {
+		return false, nil
+	}
+	return err == nil && st.Ino == is.Ino && st.Dev == is.Dev, err
+}
+
+// A listing is what a directory was read for: which of some names are in it,
+// spelled like that.
+type listing struct {
+	want map[string]bool // found or not
+	only string          // the only name that is looked for; otherwise empty
+	like string          // another spelling of the only one, where that was found
+	seen int             // names read
+}
+
+func wanted(names ...string) *listing {
+	l := &listing{want: map[string]bool{}}
+	for _, n := range names {
+		l.want[n] = false
+	}
+	if len(names) == 1 {
+		l.only = names[0]
+	}
+	return l
+}
+
+// read reads a directory once, or as far as most names go; 0 is all of it. It
+// reports whether that was the whole.
+func (l *listing) read(d *Dir, most int) (bool, error) {
+	// A handle of its own: where reading stands is the handle's.
+	own, err := d.child(".", d.path, d.real)
+	if err != nil {
+		return false, err
+	}
+	defer own.close()
+	for most == 0 || l.seen < most {
+		names, err := own.names(1024)
+		for _, name := range names {
+			if _, ok := l.want[name]; ok {
+				l.want[name] = true
+			} else if strings.EqualFold(name, l.only) {
+				l.like = name
+			}
+		}
+		l.seen += len(names)
+		if errors.Is(err, io.EOF) || err == nil && len(names) == 0 {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// folded says that a name is another's in this place.
+func (l *listing) folded(p place) *transfer.Error {
+	const hint = "send it to another directory, or under another name"
+	if l.like != "" {
+		return wrap(transfer.KindExists, nil, hint, "%s exists already as %s: the names differ only in case, and this file system takes them for one",
+			transfer.Path(p.path), transfer.Path(l.like))
+	}
+	return wrap(transfer.KindExists, nil, hint, "%s exists already in another spelling, and this file system takes the names for one", transfer.Path(p.path))
+}
+
+// readToExplain is how many names a landing reads at most to say why a name is
+// taken.
+const readToExplain = 1 << 20
+
+// taken is the error of a name that exists and is not to be replaced.
+func (l *Landing) taken(d *Dir, p place) *transfer.Error {
+	name := p.base()
+	st, err := d.lstat(name)
+	most := int(readToExplain - l.explained.Load())
+	if err == nil && most > 0 {
+		if other, err := folds(d, name, &st); err == nil && other {
+			return l.explain(d, p, most)
+		}
+	}
+	return nameTaken(transfer.Path(p.path))
+}
+
+func (l *Landing) explain(d *Dir, p place, most int) *transfer.Error {
+	name := p.base()
+	list := wanted(name)
+	whole, err := list.read(d, most)
+	l.explained.Add(int64(list.seen))
+	if err != nil || !whole || list.want[name] {
+		return nameTaken(transfer.Path(p.path))
+	}
+	return list.folded(p)
+}
+
+// spelled refuses a directory below the destination that is there under another
+// spelling of its name.
+func (l *Landing) spelled(p place) error {
+	if base := string(l.cfg.Resolution.Base); p.path == base || !beneath(p.path, base) || p.isRoot() {
+		return nil
+	}
+	up, err := l.dir(p.parent(), true)
+	if err != nil {
+		return err
+	}
+	defer l.dirs.release(up)
+	st, err := up.lstat(p.base())
+	if err != nil {
+		return err
+	}
+	if other, err := folds(up.Dir, p.base(), &st); err != nil || !other {
+		return err
+	}
+	list := wanted(p.base())
+	if _, err := list.read(up.Dir, 0); err != nil || list.want[p.base()] {
+		return err
+	}
+	return list.folded(p)
+}
+
+// spelled refuses to replace a file that is there under another spelling of its
+// name. A directory is read once for a group; what has come since, perhaps with
+// an item of the same group, is looked for again.
+func (c *commit) spelled(w *work) error {
+	if !c.l.cfg.Overwrite {
+		return nil // what exists stays, however it is spelled
+	}
+	list, ok := c.lists[w.dir]
+	if !ok {
+		other, err := folds(w.dir.Dir, w.in.Temp, &Stat{Ino: w.in.Ino, Dev: w.in.Dev})
+		if err != nil {
+			return err
+		}
+		if other {
+			list = wanted(c.finals(w.dir)...)
+			if _, err := list.read(w.dir.Dir, 0); err != nil {
+				return err
+			}
+		}
+		if c.lists == nil {
+			c.lists = map[*held]*listing{}
+		}
+		c.lists[w.dir] = list
+	}
+	if list == nil || list.want[w.place.base()] {
+		return nil
+	}
+	if st, err := w.dir.lstat(w.place.base()); err != nil || st.Ino == w.in.Ino && st.Dev == w.in.Dev {
+		return nil // it is free, or has it already
+	}
+	now := wanted(w.place.base())
+	if _, err := now.read(w.dir.Dir, 0); err != nil || now.want[w.place.base()] {
+		return err
+	}
+	return now.folded(w.place)
+}
+
+// finals are the names that the group's files are to have in a directory.
+func (c *commit) finals(d *held) (names []string) {
+	for _, w := range c.work {
+		if w.dir == d && !w.isDir() {
+			names = append(names, w.place.base())
+		}
+	}
+	return names
+}

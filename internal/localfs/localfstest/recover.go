@@ -1,0 +1,168 @@
+package localfstest
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"ferry/internal/localfs"
+	"ferry/internal/transfer"
+)
+
+const size = 5000
+
+// errRefused ends a commit where a crash would.
+var errRefused = errors.New("the ledger is gone")
+
+// committing makes an item that is COMMITTING: the ledger has it, its temporary
+// is whole and not yet renamed.
+func (p *Place) committing(t *testing.T, name string, change func(*localfs.LandConfig)) transfer.Intent {
+	t.Helper()
+	j := newLedger()
+	j.refuse = errRefused
+	l := p.land(t, p.open(t), j, change)
+	w, err := write(l, 1, name, body(size, 3))
+	must(t, err)
+	if _, err = l.Commit(t.Context(), []localfs.Pending{w}); !errors.Is(err, errRefused) {
+		t.Fatalf("the commit went on: %v", err)
+	}
+	must(t, l.Close())
+	b, err := json.Marshal(j.committing[1])
+	must(t, err)
+	var in transfer.Intent
+	must(t, json.Unmarshal(b, &in)) // as a ledger gives it back
+	return in
+}
+
+type recovery struct {
+	name    string
+	change  func(*localfs.LandConfig)
+	boot    string // empty: the same
+	old     bool   // a file has the name before
+	crash   func(p *Place, temp string) error
+	verdict localfs.Verdict
+	kind    transfer.Kind
+	final   string // content afterwards; empty: none
+	temp    bool   // the temporary is still there
+}
+
+const (
+	final    = "sub/x"
+	stranger = "stranger"
+)
+
+func recoveries() []recovery {
+	whole := string(body(size, 3))
+	process := func(c *localfs.LandConfig) { c.Durable = false }
+	overwrite := func(c *localfs.LandConfig) { c.Overwrite = true }
+	nothing := func(*Place, string) error { return nil }
+	renamed := func(p *Place, temp string) error { return p.Move(p.at(temp), "x") }
+	lost := func(p *Place, temp string) error { return p.Remove(p.at(temp)) }
+	taken := func(p *Place, _ string) error { return p.WriteFile(p.at(final), []byte(stranger)) }
+	return []recovery{
+		{name: "before the rename", crash: nothing, verdict: localfs.Done, final: whole},
+		{name: "before the rename, another boot", boot: otherBoot, crash: nothing, verdict: localfs.Done, final: whole},
+		{name: "after the rename", crash: renamed, verdict: localfs.Done, final: whole},
+		{name: "after the rename, another boot", boot: otherBoot, crash: renamed, verdict: localfs.Done, final: whole},
+		{name: "between link and unlink (scenario 33)", crash: func(p *Place, temp string) error { return p.Hardlink(p.at(temp), "x") },
+			verdict: localfs.Done, final: whole},
+		{name: "between link and unlink, moved on", crash: func(p *Place, temp string) error { return p.Hardlink(p.at(temp), "moved") },
+			verdict: localfs.Taken, temp: true},
+		{name: "temporary damaged", crash: func(p *Place, temp string) error {
+			b := body(size, 3)
+			b[2500] = '#'
+			return p.WriteFile(p.at(temp), b)
+		}, verdict: localfs.Redo, temp: true},
+		{name: "temporary cut", crash: func(p *Place, temp string) error { return p.WriteFile(p.at(temp), body(10, 3)) },
+			verdict: localfs.Redo, temp: true},
+		{name: "temporary another's", crash: func(p *Place, temp string) error {
+			err := p.WriteFile(p.at("sub/other"), body(size, 3))
+			return errors.Join(err, p.Move(p.at("sub/other"), temp[len("sub/"):]))
+		}, verdict: localfs.Redo, temp: true},
+		{name: "name taken meanwhile", crash: taken, verdict: localfs.Refused, kind: transfer.KindExists, final: stranger, temp: true},
+		{name: "a directory meanwhile", crash: func(p *Place, _ string) error { return p.MkdirAll(p.at(final)) },
+			verdict: localfs.Refused, kind: transfer.KindWrongType, temp: true},
+		{name: "taken by a consumer", crash: lost, verdict: localfs.Taken},
+		{name: "taken, and a stranger's file in its place (scenario 32)", crash: func(p *Place, temp string) error {
+			return errors.Join(renamed(p, temp), taken(p, temp)) // it has the same inode
+		}, verdict: localfs.Taken, final: stranger},
+		{name: "directory taken", crash: func(p *Place, _ string) error { return p.Move(p.at("sub"), "moved") }, verdict: localfs.Taken},
+		{name: "overwrite, before the rename", change: overwrite, old: true, crash: nothing, verdict: localfs.Done, final: whole},
+		{name: "overwrite, old file removed", change: overwrite, old: true, crash: func(p *Place, _ string) error { return p.Remove(p.at(final)) },
+			verdict: localfs.Done, final: whole},
+		{name: "overwrite, temporary lost (scenario 30)", change: overwrite, old: true, crash: lost, verdict: localfs.Redo, final: "old"},
+		{name: "overwrite, temporary lost, another boot, chmod since", change: overwrite, old: true, boot: otherBoot,
+			crash:   func(p *Place, temp string) error { return errors.Join(lost(p, temp), p.Chmod(p.at(final), 0o640)) },
+			verdict: localfs.Redo, final: "old"},
+		{name: "overwrite, done and replaced by a stranger", change: overwrite, old: true, crash: func(p *Place, temp string) error {
+			err := errors.Join(renamed(p, temp), p.WriteFile(p.at("sub/other"), []byte(stranger)))
+			return errors.Join(err, p.Move(p.at("sub/other"), "x"))
+		}, verdict: localfs.Taken, final: stranger},
+		{name: "process, same boot", change: process, crash: nothing, verdict: localfs.Done, final: whole},
+		{name: "process, another boot (scenario 31)", change: process, boot: otherBoot, crash: nothing, verdict: localfs.Redo},
+		{name: "process, another boot, renamed", change: process, boot: otherBoot, crash: renamed, verdict: localfs.Redo},
+		{name: "process, another boot, a stranger's file", change: process, boot: otherBoot, crash: taken, verdict: localfs.Redo, final: stranger},
+	}
+}
+
+func testRecover(t *testing.T, p *Place) {
+	top := p.Dir
+	for n, c := range recoveries() {
+		t.Run(c.name, func(t *testing.T) {
+			own := *p
+			own.Dir = top + "/" + string(rune('a'+n))
+			must(t, own.MkdirAll(own.at("sub")))
+			c.run(t, &own)
+		})
+	}
+}
+
+func (c *recovery) run(t *testing.T, p *Place) {
+	if c.old {
+		must(t, p.WriteFile(p.at(final), []byte("old")))
+	}
+	in := p.committing(t, final, c.change)
+	temp := "sub/" + in.Temp
+	must(t, c.crash(p, temp))
+	boot := testBoot
+	if c.boot != "" {
+		boot = c.boot
+	}
+	// Twice: a crash may come before the verdict was recorded.
+	for range 2 {
+		l := p.land(t, p.open(t), newLedger(), c.change)
+		v, o, err := l.Recover(in, boot)
+		must(t, err)
+		kind := transfer.KindNone
+		if o.Err != nil {
+			kind = o.Err.Kind
+		}
+		if v != c.verdict || o.Taken != (v == localfs.Taken) || kind != c.kind {
+			t.Fatalf("%v, %+v; want %v", v, o, c.verdict)
+		}
+		must(t, l.Close())
+	}
+	got, _ := p.ReadFile(p.at(final))
+	if string(got) != c.final || p.exists(temp) != c.temp {
+		t.Fatalf("final %.20q, temporary %v", got, p.exists(temp))
+	}
+}
+
+// What stays COMMITTING goes on in the same process, from wherever it stands.
+func testRetry(t *testing.T, p *Place) {
+	for n, far := range []func(temp string) error{
+		func(string) error { return nil },
+		func(temp string) error { return p.Move(p.at(temp), "x") },
+	} {
+		must(t, p.MkdirAll(p.at("sub")))
+		in := p.committing(t, final, nil)
+		must(t, far("sub/"+in.Temp))
+		j := newLedger()
+		done, err := p.land(t, p.open(t), j, nil).Retry(t.Context(), []transfer.Intent{in})
+		must(t, err)
+		if len(done) != 1 || !done[0].OK() || done[0].Taken || p.read(t, final) != string(body(size, 3)) || p.own() != nil {
+			t.Errorf("%d: %+v, left %v", n, done, p.own())
+		}
+		must(t, p.Remove(p.at(final)))
+	}
+}

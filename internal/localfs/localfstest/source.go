@@ -1,0 +1,93 @@
+package localfstest
+
+import (
+	"errors"
+	"testing"
+
+	"ferry/internal/localfs"
+	"ferry/internal/transfer"
+)
+
+var aside = localfs.AsideName(7, testID, 1)
+
+func identityOf(t testing.TB, f *localfs.FS, p transfer.Path) transfer.Identity {
+	t.Helper()
+	s, err := f.OpenSource(p)
+	must(t, err)
+	defer s.Close()
+	must(t, s.Unchanged())
+	return s.Identity()
+}
+
+func noMark(string) error { return nil }
+
+func testDelete(t *testing.T, p *Place) {
+	f := p.open(t)
+	p.tree(t, "x", "keep", "z")
+	marked := ""
+	must(t, f.DeleteSource("x", identityOf(t, f, "x"), aside, func(a string) error {
+		if marked = a; !p.exists("x") {
+			t.Error("moved before it was marked")
+		}
+		return nil
+	}))
+	if p.exists("x") || marked != aside || p.own() != nil {
+		t.Fatal("not deleted")
+	}
+	id := identityOf(t, f, "z")
+	wantKind(t, f.DeleteSource("gone", id, aside, noMark), transfer.KindMissing)
+	wantKind(t, f.DeleteSource("keep", id, aside, noMark), transfer.KindChanging)
+	stop := errors.New("the ledger is full")
+	if err := f.DeleteSource("z", id, aside, func(string) error { return stop }); err != stop || !p.exists("z") {
+		t.Fatal(err)
+	}
+	// A newer file takes the name while the old one is on its way out.
+	err := f.DeleteSource("z", id, aside, func(string) error {
+		return errors.Join(p.WriteFile(p.at("new"), []byte("newer")), p.Move(p.at("new"), "z"))
+	})
+	wantKind(t, err, transfer.KindChanging)
+	if p.read(t, "z") != "newer" || p.own() != nil {
+		t.Fatal("the newer file is not where it was", p.own())
+	}
+}
+
+// A crash at every step of a deletion, and a newer file at each. A newer file
+// that has the old one's inode number is said to be a change of it.
+func testFinishDelete(t *testing.T, p *Place) {
+	newer := func(name string) error {
+		return errors.Join(p.WriteFile(p.at("new"), []byte("newer")), p.Move(p.at("new"), name))
+	}
+	for _, c := range []struct {
+		name  string
+		crash func() error
+		kind  transfer.Kind
+		left  string
+	}{
+		{"before the rename", func() error { return nil }, 0, ""},
+		{"before the rename, a newer file", func() error { return newer("x") }, 0, "newer"},
+		{"after the rename", func() error { return p.Move(p.at("x"), aside) }, 0, ""},
+		{"after the rename, a newer file", func() error { return errors.Join(p.Move(p.at("x"), aside), newer("x")) }, 0, "newer"},
+		{"the newer file was put aside", func() error { return errors.Join(newer("x"), p.Move(p.at("x"), aside)) }, transfer.KindChanging, "newer"},
+		{"after the unlink", func() error { return p.Remove(p.at("x")) }, 0, ""},
+		{"after the unlink, a newer file", func() error { return errors.Join(p.Remove(p.at("x")), p.WriteFile(p.at("x"), []byte("newer"))) }, 0, "newer"},
+		{"changed in place", func() error { return p.WriteFile(p.at("x"), []byte("longer than it was before")) }, transfer.KindChanging, "longer than it was before"},
+	} {
+		f := p.open(t)
+		p.tree(t, "x")
+		id := identityOf(t, f, "x")
+		must(t, c.crash())
+		for range 2 {
+			err := f.FinishDelete("x", id, aside)
+			if kind := transfer.KindOf(err); kind != c.kind && !(c.left == "newer" && (kind == 0 || kind == transfer.KindChanging)) {
+				t.Errorf("%s: %v, want kind %v", c.name, err, c.kind)
+			}
+		}
+		got, _ := p.ReadFile(p.at("x"))
+		if string(got) != c.left || p.own() != nil {
+			t.Errorf("%s: %q under the name, and %v", c.name, got, p.own())
+		}
+		if got != nil {
+			must(t, p.Remove(p.at("x")))
+		}
+	}
+}

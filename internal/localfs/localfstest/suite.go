@@ -1,0 +1,207 @@
+// Package localfstest has the tests that every localfs.Disk must pass: on its
+// own, and as the ground under landing, recovery and deletion. They run on the
+// host's disk, on the one in memory and on those that break on demand while
+// nothing is asked of them.
+package localfstest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"path"
+	"sync"
+	"testing"
+	"time"
+
+	"ferry/internal/localfs"
+	"ferry/internal/transfer"
+)
+
+// A Place is a disk with a directory on it, empty but for the tests. The
+// functions are what other programs do there; their paths are absolute.
+type Place struct {
+	Disk localfs.Disk
+	Dir  string
+
+	MkdirAll  func(p string) error
+	WriteFile func(p string, content []byte) error // makes, or rewrites in place
+	ReadFile  func(p string) ([]byte, error)
+	Remove    func(p string) error // with all that is in it
+	Move      func(p, name string) error
+	Hardlink  func(p, name string) error
+	Symlink   func(to, p string) error
+	Chmod     func(p string, mode uint32) error
+	Names     func(dir string) []string // of files, also in directories below
+
+	// Plain: the disk has no rename that replaces nothing.
+	Plain bool
+}
+
+// Run runs all of it, each test on a place of its own.
+func Run(t *testing.T, place func(t *testing.T) *Place) {
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, p *Place)
+	}{
+		{"open", testOpen}, {"names", testNames}, {"rename", testRename}, {"link", testLink}, {"data", testData},
+		{"space", testSpace}, {"meta", testMeta}, {"directories", testDirectories}, {"links are not followed", testNoFollow},
+		{"beneath", testBeneath}, {"closed", testClosed},
+		{"land", testLand}, {"name taken", testNameTaken}, {"overwrite", testOverwrite}, {"reopen", testReopen},
+		{"sweep", testSweep}, {"resolve", testResolve}, {"escapes", testEscapes}, {"walk", testWalk},
+		{"recover", testRecover}, {"retry", testRetry}, {"delete", testDelete}, {"finish deletion", testFinishDelete},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, place(t)) })
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantKind(t testing.TB, err error, k transfer.Kind) {
+	t.Helper()
+	if transfer.KindOf(err) != k {
+		t.Fatalf("kind %v of %v, want %v", transfer.KindOf(err), err, k)
+	}
+}
+
+func wantErr(t testing.TB, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: %v, want %v", what, err, want)
+	}
+}
+
+// at is a path in the place's directory.
+func (p *Place) at(name string) string { return path.Join(p.Dir, name) }
+
+// tree makes files of a content that their names decide.
+func (p *Place) tree(t testing.TB, names ...string) {
+	t.Helper()
+	for _, n := range names {
+		must(t, p.MkdirAll(path.Dir(p.at(n))))
+		must(t, p.WriteFile(p.at(n), []byte("content of "+n)))
+	}
+}
+
+func (p *Place) read(t testing.TB, name string) string {
+	t.Helper()
+	b, err := p.ReadFile(p.at(name))
+	must(t, err)
+	return string(b)
+}
+
+func (p *Place) exists(name string) bool {
+	for _, n := range p.Names(p.Dir) {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+// own are the names of Ferry's own that there are.
+func (p *Place) own() (names []string) {
+	for _, n := range p.Names(p.Dir) {
+		if base := path.Base(n); len(base) > 7 && base[:7] == ".ferry-" {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+var testID = transfer.NewID(time.UnixMilli(1_800_000_000_000))
+
+const (
+	testBoot  = "this boot"
+	otherBoot = "another boot"
+)
+
+func testDigest(method string) (hash.Hash, error) {
+	if method != "sha256" {
+		return nil, fmt.Errorf("no method %q", method)
+	}
+	return sha256.New(), nil
+}
+
+func sum(b []byte) string {
+	h := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(h[:])
+}
+
+func body(n int, seed byte) []byte {
+	return bytes.Repeat([]byte{seed, seed + 1, seed + 2, 0, '\n'}, n/5+1)[:n]
+}
+
+// open is an FS on the place's directory.
+func (p *Place) open(t testing.TB) *localfs.FS {
+	t.Helper()
+	f, err := localfs.Open(localfs.Config{Roots: []string{p.Dir}, StateDir: p.at("state-of-ferry"), Incarnation: 7, Disk: p.Disk,
+		Boot: testBoot, Digest: testDigest})
+	must(t, err)
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// land lands in the place's directory.
+func (p *Place) land(t testing.TB, f *localfs.FS, j localfs.Journal, change func(*localfs.LandConfig)) *localfs.Landing {
+	cfg := localfs.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j,
+		Resolution: transfer.Resolution{Base: transfer.Path(p.Dir), Into: true}}
+	if change != nil {
+		change(&cfg)
+	}
+	l := f.Land(cfg)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// write makes a whole partial.
+func write(l *localfs.Landing, item uint64, name string, content []byte) (localfs.Pending, error) {
+	p, err := l.Create(item, transfer.Path(name), int64(len(content)), 1<<40)
+	if err != nil {
+		return localfs.Pending{}, err
+	}
+	if err := p.Write(content); err != nil {
+		p.Discard()
+		return localfs.Pending{}, err
+	}
+	return localfs.Pending{Partial: p, Sum: sum(content), Mode: 0o640, Mtime: 1_700_000_000_123_456_700, Name: transfer.Path(name),
+		Outcome: transfer.Outcome{Item: item, Type: transfer.ItemFile, Size: int64(len(content)), Digest: sum(content)}}, nil
+}
+
+// A ledger records what it is given, unless it is told to refuse.
+type ledger struct {
+	mu         sync.Mutex
+	refuse     error // of Committing, after it is recorded
+	committing map[uint64]transfer.Intent
+	outcomes   map[uint64]transfer.Outcome
+}
+
+func newLedger() *ledger {
+	return &ledger{committing: map[uint64]transfer.Intent{}, outcomes: map[uint64]transfer.Outcome{}}
+}
+
+func (j *ledger) Committing(ins []transfer.Intent) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, in := range ins {
+		j.committing[in.Outcome.Item] = in
+	}
+	return j.refuse
+}
+
+func (j *ledger) Committed(outs []transfer.Outcome) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, o := range outs {
+		delete(j.committing, o.Item)
+		j.outcomes[o.Item] = o
+	}
+	return nil
+}

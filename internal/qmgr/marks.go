@@ -1,0 +1,112 @@
+package qmgr
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+const (
+	marksFile  = "marks.json" // beside the library's own store
+	marksEvery = 5 * time.Second
+)
+
+// marks are what the queue manager remembers of its store in a file beside it.
+type marks struct {
+	V       int             `json:"v"`
+	Ended   bool            `json:"ended"` // in order: the store must be as it was left
+	Streams map[string]mark `json:"streams"`
+}
+
+func (s *Server) marksPath() string { return filepath.Join(s.cfg.Dir, marksFile) }
+
+// loadMarks reads the marks; there are none where they cannot be read, for then
+// they can prove nothing.
+func (s *Server) loadMarks() marks {
+	var m marks
+	data, err := os.ReadFile(s.marksPath())
+	if err == nil {
+		err = json.Unmarshal(data, &m)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.cfg.Log.Warn("what the queue manager remembers of its store cannot be read", slog.Any("error", err))
+	}
+	return m
+}
+
+// saveMarks writes the marks to a new file, syncs and renames it.
+func (s *Server) saveMarks(m marks) error {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	tmp := s.marksPath() + ".new"
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp, s.marksPath())
+}
+
+// marksOf asks a server how far its streams have come.
+func marksOf(ns *server.Server) (map[string]mark, error) {
+	j, err := ns.Jsz(&server.JSzOptions{Streams: true})
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]mark{}
+	for _, a := range j.AccountDetails {
+		for _, st := range a.Streams {
+			if a.Name == server.DEFAULT_GLOBAL_ACCOUNT {
+				all[st.Name] = mark{st.Created, st.State.LastSeq}
+			}
+		}
+	}
+	return all, nil
+}
+
+// remember keeps the marks up to date until the server ends.
+func (s *Server) remember() {
+	t := time.NewTicker(marksEvery)
+	defer t.Stop()
+	for over := false; ; {
+		now, err := marksOf(s.ns)
+		if err == nil && (s.known == nil || !maps.EqualFunc(s.known, now, mark.equal)) {
+			if err = s.saveMarks(marks{1, false, now}); err == nil {
+				s.known = now
+			}
+		}
+		if err != nil {
+			s.cfg.Log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
+		}
+		if over {
+			return
+		}
+		select {
+		case <-t.C:
+		case <-s.ending:
+			over = true
+		}
+	}
+}
+
+// leave notes that the server has ended in order.
+func (s *Server) leave() {
+	if s.known == nil {
+		return
+	}
+	if err := s.saveMarks(marks{1, true, s.known}); err != nil {
+		s.cfg.Log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
+	}
+}

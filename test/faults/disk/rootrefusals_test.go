@@ -1,0 +1,89 @@
+//go:build linux
+
+package disk_test
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"ferry/internal/transfer"
+)
+
+const notPermitted = " cannot be written: operation not permitted; see whether it or its directory is immutable or somebody else's"
+
+// rootRefusals are the rows that only root can set up; the agents are an
+// ordinary user's all the same.
+var rootRefusals = []refusal{
+	{name: "a device as source", sources: []string{"null"}, code: 40, kind: transfer.KindWrongType, text: "source SRC/null" + notSent,
+		prepare: func(c *refused) { c.device(c.src + "/null") }},
+	{name: "a device at the name, to be replaced", flags: overwrite, code: 40, kind: transfer.KindWrongType, text: "DST/out/f" + notReplaced,
+		prepare: func(c *refused) { c.device(c.dst + "/out/f") }},
+	{name: "an immutable directory", code: 40, whole: true, kind: transfer.KindUnwritable, text: "DST/out/f" + notPermitted,
+		prepare: func(c *refused) { c.immutable(c.dst + "/out") }},
+	{name: "an immutable file to be replaced", flags: overwrite, code: 40, kind: transfer.KindUnwritable, text: "DST/out/f" + notPermitted,
+		prepare: func(c *refused) { c.file(c.dst+"/out/f", 10); c.immutable(c.dst + "/out/f") }},
+	{name: "an immutable source to be deleted", flags: []string{"--delete-source"}, alone: true, landed: []string{"out/f"}, warned: 1,
+		prepare: func(c *refused) { c.immutable(c.src + "/f") }, verdict: notDeleted},
+	{name: "a read-only file system", code: 40, whole: true, kind: transfer.KindUnwritable, text: "DST/out/f cannot be written: the file system is read-only",
+		prepare: func(c *refused) { c.readOnly(c.dst + "/out") }},
+	{name: "a source to be deleted on a read-only file system", sources: []string{"m/f"}, flags: []string{"--delete-source"}, alone: true, landed: []string{"out/f"}, warned: 1,
+		prepare: func(c *refused) { c.mkdir(c.src+"/m", 0o755); c.file(c.src+"/m/f", 10); c.readOnly(c.src + "/m") }, verdict: notDeleted},
+	{name: "somebody else's file in a sticky directory, to be replaced", flags: overwrite, code: 40, kind: transfer.KindUnwritable, text: "DST/out/f" + notPermitted,
+		prepare: func(c *refused) {
+			must(c.t, os.Chown(c.dst+"/out", 0, 0))
+			must(c.t, os.Chmod(c.dst+"/out", 0o777|os.ModeSticky))
+			must(c.t, os.WriteFile(c.dst+"/out/f", []byte("root's"), 0o644))
+		}},
+	{name: "somebody else's file to be replaced", flags: overwrite, landed: []string{"out/f"},
+		prepare: func(c *refused) { must(c.t, os.WriteFile(c.dst+"/out/f", []byte("root's"), 0o600)) }},
+	{name: "another file system on the way", dest: "out/m/", alone: true, landed: []string{"out/m/f"},
+		prepare: func(c *refused) { c.mkdir(c.dst+"/out/m", 0o755); c.mount(c.dst+"/out/m", "tmpfs", 0, "mode=777") }},
+}
+
+func (c *refused) device(path string) {
+	c.t.Helper()
+	must(c.t, unix.Mknod(path, syscall.S_IFCHR|0o666, int(unix.Mkdev(1, 3))))
+}
+
+// immutableFlag is FS_IMMUTABLE_FL, which chattr +i sets.
+const immutableFlag = 0x10
+
+// immutable makes a file or directory one that nobody may change, root
+// included.
+func (c *refused) immutable(path string) {
+	c.t.Helper()
+	set := func(on bool) error {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		flags, err := unix.IoctlGetInt(int(f.Fd()), unix.FS_IOC_GETFLAGS)
+		if err != nil {
+			return err
+		}
+		flags &^= immutableFlag
+		if on {
+			flags |= immutableFlag
+		}
+		return unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags)
+	}
+	must(c.t, set(true))
+	c.undo = append(c.undo, func() { set(false) })
+}
+
+func (c *refused) mount(path, kind string, flags uintptr, data string) {
+	c.t.Helper()
+	must(c.t, unix.Mount("ferry-faults", path, kind, flags, data))
+	c.undo = append(c.undo, func() { unix.Unmount(path, unix.MNT_DETACH) })
+}
+
+// readOnly mounts a directory over itself so that nobody may write to it.
+func (c *refused) readOnly(path string) {
+	c.t.Helper()
+	must(c.t, unix.Mount(path, path, "", unix.MS_BIND, ""))
+	c.undo = append(c.undo, func() { unix.Unmount(path, unix.MNT_DETACH) })
+	must(c.t, unix.Mount("", path, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""))
+}

@@ -1,0 +1,230 @@
+//go:build linux
+
+package kill_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ferry/test/campaign"
+	"ferry/test/flow/network"
+	"ferry/test/judge"
+)
+
+// soakers are the agents of the soak; each sends to each other.
+var soakers = []string{"ALPHA", "BETA", "GAMMA"}
+
+const (
+	atOnce     = 12 // transfers in flight
+	perBatch   = 50 // transfers between two judgements
+	strikeEach = 2 * time.Second
+)
+
+// A thousand transfers of all shapes, between three agents, while something
+// strikes every few seconds. In the second half no agent is killed any more, so
+// that what one gathers it has at the end: then everything is back where it
+// began.
+func TestCampaignSoak(t *testing.T) {
+	campaign.Run(t, campaign.Spec{Name: "soak", Unit: "transfers", Full: 1000, Short: 15,
+		What: "transfers of all shapes between three agents, with a kill, a stop, a restart or a cut every few seconds",
+	}, func(t *testing.T, c *campaign.C) {
+		s := &soak{t: t, c: c, r: campaign.Rand(c.Seed), struck: map[string]int{}}
+		s.n = network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: soakers, Env: map[string][]string{}})
+		if s.every = 4 * time.Second; c.Short {
+			s.every = time.Second
+		}
+		warm := min(perBatch, max(c.Count/5, 1))
+		s.batch(warm, nil)
+		before := s.holds()
+		for s.done < c.Count && !t.Failed() {
+			faults := everything
+			if s.done > c.Count/2 {
+				faults = gentle
+			}
+			s.batch(min(perBatch, c.Count-s.done), faults)
+		}
+		if t.Failed() {
+			return
+		}
+		if t.Logf("struck: %v", s.struck); len(s.struck) == 0 {
+			t.Error("nothing has struck")
+		}
+		after := s.holds()
+		for who, b := range before {
+			a := after[who]
+			t.Logf("%s: before %+v, after %+v", who, b, a)
+			for _, v := range judge.Judge(judge.Facts{Before: &b, After: &a}) {
+				t.Errorf("%s: %s", who, v)
+			}
+		}
+	})
+}
+
+// A fault strikes a network that is at work and leaves it whole.
+type fault struct {
+	name string
+	do   func(s *soak)
+}
+
+var gentle = []fault{
+	{"an agent stands still", func(s *soak) { s.freeze(s.agent()) }},
+	{"the queue manager stands still", func(s *soak) { s.freeze(network.QM) }},
+	{"the queue manager is killed", func(s *soak) { s.kill(network.QM) }},
+	{"the queue manager is restarted", func(s *soak) { s.n.Stop(network.QM); s.n.Start(network.QM) }},
+	{"connections are cut", func(s *soak) { s.cut() }},
+}
+
+var everything = append([]fault{
+	{"an agent is killed", func(s *soak) { s.kill(s.agent()) }},
+	{"an agent is restarted", func(s *soak) { a := s.agent(); s.n.Stop(a); s.n.Start(a) }},
+	{"all are killed", func(s *soak) { s.kill(append([]string{network.QM}, soakers...)...) }},
+}, gentle...)
+
+type soak struct {
+	t      *testing.T
+	c      *campaign.C
+	r      *rand.Rand
+	n      *network.Network
+	done   int
+	struck map[string]int
+	every  time.Duration // that something strikes, at most
+}
+
+func (s *soak) agent() string { return soakers[s.r.IntN(len(soakers))] }
+
+func (s *soak) kill(who ...string) {
+	s.n.Kill(who...)
+	moment(s.r, time.Second)
+	s.n.Launch(who...)
+	s.n.Ready(who...)
+}
+
+func (s *soak) freeze(who string) {
+	s.n.Signal(who, syscall.SIGSTOP)
+	moment(s.r, 2*time.Second)
+	s.n.Signal(who, syscall.SIGCONT)
+}
+
+// cut ends every connection to the queue manager, where that can be done here.
+func (s *soak) cut() {
+	_, port, _ := strings.Cut(strings.TrimPrefix(s.n.URL(), "nats://"), ":")
+	if out, err := exec.Command("ss", "-K", "dst", "127.0.0.1", "dport", "=", ":"+port).CombinedOutput(); err != nil {
+		s.t.Logf("ss -K: %v: %s", err, out)
+		s.freeze(s.agent())
+	}
+}
+
+// job is the k-th transfer of the soak.
+func (s *soak) job(k int) *network.Job {
+	from := s.r.IntN(len(soakers))
+	to := (from + 1 + s.r.IntN(len(soakers)-1)) % len(soakers)
+	j := shapes[s.r.IntN(len(shapes))].make(s.c.Seed<<20+uint64(k), fmt.Sprint(k))
+	j.From, j.To = soakers[from], soakers[to]
+	// Most are small, as transfers are.
+	j.Count = 1 + int(float64(j.Count-1)*s.r.Float64()*s.r.Float64())
+	j.Size = 1 + int64(float64(j.Size)*s.r.Float64()*s.r.Float64()*s.r.Float64())
+	return j
+}
+
+// batch has so many transfers run while faults strike, and judged when they are
+// over and nothing strikes.
+func (s *soak) batch(count int, faults []fault) {
+	var jobs []*network.Job
+	for k := range count {
+		j := s.job(s.done + k)
+		s.n.Make(j)
+		jobs = append(jobs, j)
+	}
+	sent := make([]*network.Sending, count)
+	next, over := 0, 0
+	strike, moved := time.Now().Add(time.Duration(s.r.Int64N(int64(s.every)))), time.Now()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for over < count {
+		<-tick.C
+		running := s.running(jobs[:next], sent)
+		if next-running > over {
+			over, moved = next-running, time.Now()
+		}
+		for ; next < count && running < atOnce; next++ {
+			sent[next] = s.n.Resubmit(jobs[next])
+			running++
+		}
+		if faults != nil && running > 0 && time.Now().After(strike) {
+			s.strike(faults[s.r.IntN(len(faults))])
+			strike = time.Now().Add(time.Duration(s.r.Int64N(int64(s.every))))
+		}
+		if time.Since(moved) > time.Minute {
+			s.t.Fatalf("no transfer has ended for a minute; %d of this batch are over", over)
+		}
+	}
+	for k, j := range jobs {
+		j.ID = sent[k].ID()
+		s.goOn(j)
+	}
+	s.n.Judge(nil, jobs...)
+	s.done += count
+	s.c.Add(count)
+	for _, j := range jobs {
+		s.n.Clear(j)
+	}
+}
+
+// running counts the commands that have not ended. One that found no queue
+// manager has submitted nothing, and is given again.
+func (s *soak) running(jobs []*network.Job, sent []*network.Sending) (count int) {
+	for k, j := range jobs {
+		if !sent[k].Running() && sent[k].Last().ID == "" {
+			s.t.Logf("%s: given again", strings.TrimSpace(sent[k].Errors()))
+			sent[k] = s.n.Resubmit(j)
+		}
+		if sent[k].Running() {
+			count++
+		}
+	}
+	return count
+}
+
+func (s *soak) strike(f fault) {
+	s.struck[f.name]++
+	f.do(s)
+}
+
+// goOn is what an operator does about a transfer that was set aside because it
+// ran in three crashes, of which it was not the cause.
+func (s *soak) goOn(j *network.Job) {
+	if p := s.n.Status(j.ID); p.State == "parked" {
+		s.t.Logf("transfer %s is parked: %s", j.ID, p.Reason)
+		s.n.Ferry("transfer", "resume", j.ID).OK()
+	}
+}
+
+var goroutine = regexp.MustCompile(`(?m)^goroutine \d+ `)
+
+// holds is what each process holds when nothing moves. Its goroutines are
+// counted in what it says when it is told to quit; then it is started again.
+func (s *soak) holds() map[string]judge.Resources {
+	all := map[string]judge.Resources{}
+	for _, who := range append([]string{network.QM}, soakers...) {
+		all[who] = s.n.Holds(who)
+	}
+	for _, who := range append([]string{network.QM}, soakers...) {
+		h := all[who]
+		s.n.Signal(who, syscall.SIGQUIT)
+		s.n.Gone(who)
+		h.Goroutines = len(goroutine.FindAllString(s.n.Wrote(who), -1))
+		if h.Goroutines == 0 {
+			s.t.Fatalf("%s was told to quit and has listed no goroutines", who)
+		}
+		all[who] = h
+	}
+	s.n.Launch(append([]string{network.QM}, soakers...)...)
+	s.n.Ready(append([]string{network.QM}, soakers...)...)
+	return all
+}

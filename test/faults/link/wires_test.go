@@ -1,0 +1,121 @@
+//go:build linux
+
+package link_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"ferry/test/flow/network"
+)
+
+const (
+	source      = "ALPHA"
+	destination = "BETA"
+)
+
+// Wires are name spaces with a link each to one bridge of the host.
+type wires struct {
+	t      *testing.T
+	bridge string
+	ports  map[string]*port
+}
+
+// A port is one process's end of its link.
+type port struct {
+	name    string // of the name space, and what it runs in
+	outside string // the link's end on the bridge
+	inside  string // its end in the name space
+	addr    string
+	rate    string // of what it sends: the words of a tbf; "": any
+}
+
+// lay lays the wires, until the test ends. Their names and addresses belong to
+// this process of the host.
+func lay(t *testing.T) *wires {
+	t.Helper()
+	number := os.Getpid() % 250
+	bridge := fmt.Sprintf("fyb%d", number)
+	w := &wires{t: t, bridge: bridge, ports: map[string]*port{}}
+	run(t, "ip link add "+bridge+" type bridge")
+	t.Cleanup(func() { command("ip link del " + bridge) })
+	run(t, fmt.Sprintf("ip addr add 10.201.%d.1/24 dev %s", number, bridge))
+	run(t, "ip link set "+bridge+" up")
+	for k, who := range []string{network.QM, source, destination} {
+		p := &port{name: fmt.Sprintf("ferry-%d-%s", number, who), outside: fmt.Sprintf("fyo%d%c", number, 'a'+k),
+			inside: fmt.Sprintf("fyi%d%c", number, 'a'+k), addr: fmt.Sprintf("10.201.%d.%d", number, 2+k)}
+		w.ports[who] = p
+		run(t, "ip netns add "+p.name)
+		t.Cleanup(func() { command("ip netns del " + p.name) })
+		run(t, "ip link add "+p.outside+" type veth peer name "+p.inside+" netns "+p.name)
+		t.Cleanup(func() { command("ip link del " + p.outside) })
+		run(t, "ip link set "+p.outside+" master "+bridge)
+		run(t, "ip link set "+p.outside+" up")
+		run(t, "ip -n "+p.name+" addr add "+p.addr+"/24 dev "+p.inside)
+		run(t, "ip -n "+p.name+" link set "+p.inside+" up")
+		run(t, "ip -n "+p.name+" link set lo up")
+	}
+	return w
+}
+
+// wrap is what processes are started through. It is not ip netns exec, which
+// would hold on to every file system that is mounted on the host at the moment.
+func (w *wires) wrap() map[string][]string {
+	all := map[string][]string{}
+	for who, p := range w.ports {
+		all[who] = strings.Fields(p.enter())
+	}
+	return all
+}
+
+// enter is how a command is run in a port's name space.
+func (p *port) enter() string { return "nsenter --net=/run/netns/" + p.name }
+
+// listen is where the queue manager is reached.
+func (w *wires) listen() string { return w.ports[network.QM].addr + ":4222" }
+
+// throttle bounds what a process sends.
+func (w *wires) throttle(who string, mibits int) {
+	w.t.Helper()
+	p := w.ports[who]
+	p.rate = fmt.Sprintf("tbf rate %dmbit burst 256kb latency 100ms", mibits)
+	run(w.t, "tc -n "+p.name+" qdisc replace dev "+p.inside+" root "+p.rate)
+}
+
+// A cut is one way of breaking a link, and of mending it.
+type cut struct {
+	what  string
+	cut   func(w *wires, p *port)
+	mend  func(w *wires, p *port)
+	burst bool // it is over at once, and done several times
+}
+
+// cuts are all ways. What a process sees of them is: no carrier; no route; its
+// packets vanish; its calls fail; its connections are reset; it hears nothing
+// while others hear it; nobody hears it while it hears others.
+var cuts = []cut{
+	{what: "link down", cut: func(w *wires, p *port) { run(w.t, "ip link set "+p.outside+" down") },
+		mend: func(w *wires, p *port) { run(w.t, "ip link set "+p.outside+" up") }},
+	{what: "interface down", cut: func(w *wires, p *port) { run(w.t, "ip -n "+p.name+" link set "+p.inside+" down") },
+		mend: func(w *wires, p *port) { run(w.t, "ip -n "+p.name+" link set "+p.inside+" up") }},
+	{what: "black hole", cut: func(w *wires, p *port) { run(w.t, "bridge link set dev "+p.outside+" state 0") },
+		mend: func(w *wires, p *port) { run(w.t, "bridge link set dev "+p.outside+" state 3") }},
+	{what: "black hole route", cut: func(w *wires, p *port) { run(w.t, "ip -n "+p.name+" route add blackhole "+w.ports[network.QM].addr) },
+		mend: func(w *wires, p *port) { run(w.t, "ip -n "+p.name+" route del blackhole "+w.ports[network.QM].addr) }},
+	{what: "reset", burst: true, cut: func(w *wires, p *port) { run(w.t, p.enter()+" ss -K dst "+w.ports[network.QM].addr) },
+		mend: func(*wires, *port) {}},
+	{what: "deaf", cut: func(w *wires, p *port) { run(w.t, "tc qdisc replace dev "+p.outside+" root pfifo limit 0") },
+		mend: func(w *wires, p *port) { run(w.t, "tc qdisc del dev "+p.outside+" root") }},
+	{what: "mute", cut: func(w *wires, p *port) {
+		run(w.t, "tc -n "+p.name+" qdisc replace dev "+p.inside+" root pfifo limit 0")
+	},
+		mend: func(w *wires, p *port) {
+			if p.rate == "" {
+				run(w.t, "tc -n "+p.name+" qdisc del dev "+p.inside+" root")
+			} else {
+				run(w.t, "tc -n "+p.name+" qdisc replace dev "+p.inside+" root "+p.rate)
+			}
+		}},
+}

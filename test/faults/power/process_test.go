@@ -1,0 +1,162 @@
+//go:build linux
+
+package power_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"ferry/internal/ledger"
+	"ferry/test/campaign"
+	"ferry/test/flow/network"
+	"ferry/test/judge"
+)
+
+// With --durability process an outcome survives a crash of the process and not
+// one of the host: what was on record as arrived may be lost with the power.
+// All else must come true, and what was being committed when the power went is
+// sent again, because the boot ID has changed: zeros are never renamed
+// (scenario 31). Sources that are to be deleted are durable all the same.
+func TestCampaignPowerProcess(t *testing.T) {
+	campaign.Run(t, campaign.Spec{Name: "power-process", What: "with --durability process, the destination loses its power and comes back with another boot ID",
+		Unit: "power cuts", Full: 50, Root: true, Tools: []string{"mkfs.ext4", "unshare", "mount", "sh"}},
+		func(t *testing.T, c *campaign.C) { c.Cases(t, tellOfProcess) })
+}
+
+// steps are places in a commit at which the destination dies of itself, just
+// before its power goes.
+var steps = []string{"commit.after_committing", "commit.after_rename", "commit.before_dirsync", "commit.after_dirsync", "commit.after_committed"}
+
+func tellOfProcess(t *testing.T, seed uint64, r *rand.Rand) {
+	s := &story{t: t, r: r, images: map[string][]*image{destination: disks(t, r, destination)}}
+	disk := s.images[destination]
+	boot := filepath.Join(t.TempDir(), "boot_id")
+	newBoot(t, r, boot)
+	setup := network.Setup{Ferry: campaign.Tagged(t, "failpoint"), Agents: []string{source, destination},
+		Roots:  map[string]string{destination: disk[0].dir + "/root"},
+		States: map[string]string{destination: disk[len(disk)-1].dir + "/state"},
+		Wrap: map[string][]string{destination: {"unshare", "-m", "sh", "-c",
+			`mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"`, boot}}}
+	step := ""
+	if r.IntN(4) > 0 {
+		name := steps[r.IntN(len(steps))]
+		step = fmt.Sprintf("FERRY_FAILPOINT=%s=kill@%d", name, 1+r.IntN(6))
+		if name == "commit.after_rename" {
+			step = fmt.Sprintf("FERRY_FAILPOINT=%s=kill@%d", name, 1+r.IntN(200))
+		}
+		setup.Env = map[string][]string{destination: {step}}
+	}
+	s.n = network.Up(t, setup)
+	s.told = listen(t, s.n)
+	s.makeProcess(seed)
+	s.every([]string{destination}, (*image).sync)
+	for _, j := range s.jobs {
+		s.send(j, false)
+	}
+	if step == "" {
+		s.lively = nil
+		s.awaitMoment()
+	} else {
+		s.n.UntilEvery("the destination dies, or everything is over", moment, func() bool { return !s.n.Running(destination) || s.over() })
+	}
+	s.fall([]string{destination})
+	excused, committing := s.recorded()
+	newBoot(t, r, boot)
+	s.n.Setenv(destination)
+	s.n.Start(destination)
+	s.endProcess(excused)
+	t.Logf("%q, then the power cut (the canary was lost %d times); %d items were on record as arrived, %d as being committed", step, s.lost, len(excused), committing)
+}
+
+// newBoot gives the host of the destination another boot ID.
+func newBoot(t *testing.T, r *rand.Rand, file string) {
+	t.Helper()
+	must(t, os.WriteFile(file, fmt.Appendf(nil, "%08x-%04x-4%03x-a%03x-%012x\n", r.Uint32(), r.IntN(1<<16), r.IntN(1<<12), r.IntN(1<<12), r.Uint64()>>16), 0o644))
+}
+
+// makeProcess makes jobs that ask for no more than a crash of the process to be
+// survived, one of them with sources that are to be deleted.
+func (s *story) makeProcess(seed uint64) {
+	s.jobs = []*network.Job{
+		{In: "in/small", Out: "out/small", Count: 600, Size: int64(s.r.IntN(32 << 10))},
+		{In: "in/other", Out: "out/other", Count: 60, Size: int64(s.r.IntN(mib / 2)), Replace: true},
+		{In: "in/moved", Out: "out/new/and/newer", Count: 30, Size: int64(1 + s.r.IntN(mib)), Delete: true, Deep: true},
+		{In: "in/large", Out: "out/large", Count: 1, Size: int64(32+s.r.IntN(96)) * mib},
+	}
+	s.r.Shuffle(len(s.jobs), func(i, j int) { s.jobs[i], s.jobs[j] = s.jobs[j], s.jobs[i] })
+	s.jobs = s.jobs[:1+s.r.IntN(3)]
+	for k, j := range s.jobs {
+		j.From, j.To, j.Seed, j.Flags = source, destination, seed*100+uint64(k), []string{"--durability", "process"}
+		if s.r.IntN(2) == 0 { // then no digest tells zeros from the file
+			j.Flags = append(j.Flags, "--checksum", "none")
+		}
+		s.n.Make(j)
+	}
+}
+
+// recorded are the files that were on record as arrived when the power went,
+// and how many were on record as being committed. Those whose sources were to
+// be deleted are none of them: they must be there.
+func (s *story) recorded() (excused map[string]bool, committing int) {
+	s.t.Helper()
+	excused = s.told.arrived() // what the source has acknowledged is no longer in the ledger
+	readLedger(s.t, s.n.State(destination), func(l *onDisk) {
+		l.items(func(it *ledger.Item) {
+			switch {
+			case it.Outcome != nil && it.Outcome.OK():
+				excused[string(it.Outcome.Path)] = true
+			case it.Outcome == nil && it.Intent != nil:
+				committing++
+			}
+		})
+	})
+	for _, j := range s.jobs {
+		for _, c := range s.n.Copies(j) {
+			if !j.Delete {
+				continue
+			}
+			_, err := os.Lstat(c.Source)
+			if gone := os.IsNotExist(err); gone || excused[c.Dest] {
+				s.fileStands(c, true, gone)
+			}
+			delete(excused, c.Dest)
+		}
+	}
+	return excused, committing
+}
+
+// items calls f for every incoming item that is in the ledger.
+func (l *onDisk) items(f func(*ledger.Item)) {
+	l.t.Helper()
+	b := l.tx.Bucket([]byte("items"))
+	if b == nil {
+		return
+	}
+	must(l.t, b.ForEach(func(key, _ []byte) error {
+		var it ledger.Item
+		if l.get("items", key, &it) {
+			f(&it)
+		}
+		return nil
+	}))
+}
+
+// endProcess waits until everything is over and has it judged. Of a file that
+// may have been lost with the power only its being on record can be judged.
+func (s *story) endProcess(excused map[string]bool) {
+	s.t.Helper()
+	for _, x := range s.sent {
+		x.job.ID = s.id(x)
+	}
+	s.n.Judge(func(f *judge.Facts) {
+		for k := range f.Transfers {
+			for i := range f.Transfers[k].Items {
+				it := &f.Transfers[k].Items[i]
+				it.Taken = excused[s.n.Path(destination, it.Dest[len(destination)+1:])]
+			}
+		}
+	}, s.jobs...)
+}

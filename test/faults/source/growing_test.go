@@ -1,0 +1,136 @@
+//go:build linux
+
+package source_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ferry/internal/transfer"
+	"ferry/test/campaign"
+	"ferry/test/flow/network"
+)
+
+// A restless is a program that never leaves a file alone.
+type restless struct {
+	name string
+	do   func(f *os.File, n int) error
+}
+
+var restlessness = []restless{
+	{"a log that grows by lines", func(f *os.File, n int) error {
+		_, err := fmt.Fprintf(f, "%d one more line\n", n)
+		return err
+	}},
+	{"a log that grows by pages", func(f *os.File, n int) error {
+		_, err := f.Write(make([]byte, 8*page))
+		return err
+	}},
+	{"a log that grows and is cut", func(f *os.File, n int) error {
+		if n%50 == 0 {
+			return f.Truncate(32 << 20)
+		}
+		_, err := f.Write(make([]byte, page))
+		return err
+	}},
+	{"a data base that is written in place", func(f *os.File, n int) error {
+		_, err := f.WriteAt([]byte(fmt.Sprintf("%8d", n)), int64(n%4096)*page)
+		return err
+	}},
+	{"a data base that is written in place, its time kept", func(f *os.File, n int) error {
+		_, err := f.WriteAt([]byte(fmt.Sprintf("%8d", n)), int64(n%4096)*page)
+		when := time.Unix(1_000_000_000, 0)
+		return errors.Join(err, os.Chtimes(f.Name(), when, when))
+	}},
+}
+
+// TestCampaignGrowingLog sends files that never come to rest (scenario 23): each
+// fails after three starts and says why, and its neighbours arrive.
+func TestCampaignGrowingLog(t *testing.T) {
+	campaign.Run(t, campaign.Spec{Name: "growing-log", Unit: "files", Full: 10, Short: 1,
+		What: "a source that grows for ever, or is written in place for ever"},
+		func(t *testing.T, c *campaign.C) {
+			c.Cases(t, func(t *testing.T, seed uint64, r *rand.Rand) { growing(t, seed, r) })
+		})
+}
+
+func growing(t *testing.T, seed uint64, r *rand.Rand) {
+	n := network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: []string{"ALPHA", "BETA"}})
+	how := restlessness[seed%uint64(len(restlessness))]
+	still := r.IntN(3) // neighbours
+	j := &network.Job{From: "ALPHA", To: "BETA", In: "in/logs", Out: "out", Seed: seed, Count: still, Size: 5000, Want: []string{"partial"}}
+	if still == 0 {
+		j.Want = []string{"failed"}
+	}
+	must(t, os.MkdirAll(n.Path("ALPHA", j.In), 0o755))
+	n.Make(j)
+	log := n.File("ALPHA", j.In+"/log", seed+1, 48<<20)
+	stop := disturb(t, log, how)
+	var result network.Result
+	if still == 0 { // without its directory, which would have arrived
+		result = n.Send("ALPHA:"+j.In+"/log", "BETA:"+j.Out+"/")
+	} else {
+		result = n.Resubmit(j).Wait()
+	}
+	if err := stop(); err != nil {
+		t.Fatalf("%s: %v", how.name, err)
+	}
+	if j.ID = result.Summary.ID; still == 0 {
+		result.Ends("failed", 40)
+	} else {
+		result.Ends("partial", 20)
+	}
+	var failed []network.Outcome
+	for _, o := range n.Outcomes(n.Audit(j.ID), "source") {
+		if o.Error != nil {
+			failed = append(failed, o)
+		}
+	}
+	if len(failed) != 1 || failed[0].Source != log || failed[0].Error.Kind != transfer.KindChanging ||
+		!strings.Contains(failed[0].Error.Text, "3 times") || !strings.Contains(result.Stderr, failed[0].Error.Text) {
+		t.Errorf("%s: on record %+v, told %s", how.name, failed, result.Stderr)
+	}
+	if starts := n.Logged("ALPHA", "the source changed while it was read"); starts != maxTries {
+		t.Errorf("%s: it was started %d times", how.name, starts)
+	}
+	t.Logf("%s, beside %d others: %s", how.name, still, strings.TrimSpace(result.Stderr))
+	n.Judge(nil, j)
+}
+
+// disturb lets a program loose on a file until the returned function is called.
+func disturb(t *testing.T, path string, how restless) (stop func() error) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	must(t, err)
+	_, err = f.Seek(0, 2)
+	must(t, err)
+	over := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for n := 1; ; n++ {
+			if err = how.do(f, n); err != nil {
+				return
+			}
+			select {
+			case <-tick.C:
+			case <-over:
+				return
+			}
+		}
+	})
+	stop = sync.OnceValue(func() error {
+		close(over)
+		wg.Wait()
+		return errors.Join(err, f.Close())
+	})
+	t.Cleanup(func() { stop() })
+	return stop
+}

@@ -1,0 +1,180 @@
+//go:build linux
+
+package source_test
+
+import (
+	"fmt"
+	"hash"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ferry/internal/digest"
+	"ferry/internal/localfs"
+	"ferry/internal/transfer"
+	"ferry/test/judge"
+)
+
+// A stepping is the host's disk, which calls a function before and after every
+// call that a deletion makes.
+type stepping struct {
+	localfs.Disk
+	step func()
+}
+
+func between[T any](s stepping, f func() (T, error)) (T, error) {
+	s.step()
+	defer s.step()
+	return f()
+}
+
+func (s stepping) call(f func() error) error {
+	s.step()
+	defer s.step()
+	return f()
+}
+
+func (s stepping) Open(d *localfs.Dir, name string, flag int, perm os.FileMode) (localfs.File, error) {
+	return between(s, func() (localfs.File, error) { return s.Disk.Open(d, name, flag, perm) })
+}
+
+func (s stepping) Stat(f localfs.File) (localfs.Stat, error) {
+	return between(s, func() (localfs.Stat, error) { return s.Disk.Stat(f) })
+}
+
+func (s stepping) Lstat(d *localfs.Dir, name string) (localfs.Stat, error) {
+	return between(s, func() (localfs.Stat, error) { return s.Disk.Lstat(d, name) })
+}
+
+func (s stepping) Rename(d *localfs.Dir, from, to string, replace bool) error {
+	return s.call(func() error { return s.Disk.Rename(d, from, to, replace) })
+}
+
+func (s stepping) Link(d *localfs.Dir, from, to string) error {
+	return s.call(func() error { return s.Disk.Link(d, from, to) })
+}
+
+func (s stepping) Unlink(d *localfs.Dir, name string) error {
+	return s.call(func() error { return s.Disk.Unlink(d, name) })
+}
+
+func (s stepping) SyncDir(d *localfs.Dir) error {
+	return s.call(func() error { return s.Disk.SyncDir(d) })
+}
+
+// killed is what a step panics with where the process dies.
+type killed struct{}
+
+// inSteps deletes sources one after another; once or twice, between two calls
+// to the operating system, something newer comes to the name, and sometimes the
+// process dies then or later, and the next one finishes.
+func inSteps(t *testing.T, r *rand.Rand, races int) int {
+	t.Helper()
+	top := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(top, "d"), 0o755))
+	for i := range races {
+		oneStep(t, r, top, filepath.Join(top, "d", fmt.Sprintf("%04d", i)), uint64(i))
+	}
+	return races
+}
+
+const (
+	// deletionSteps is how many steps a deletion has that nothing disturbs, and
+	// two behind its end; soon is when a second thing comes at the latest.
+	deletionSteps = 18
+	soon          = 7
+)
+
+// oneStep is one race on a path.
+func oneStep(t *testing.T, r *rand.Rand, top, path string, item uint64) {
+	t.Helper()
+	const never = -2
+	step, at, again, dies := 0, r.IntN(deletionSteps), never, never
+	if r.IntN(2) == 0 {
+		again = at + r.IntN(soon)
+	}
+	if r.IntN(3) == 0 {
+		dies = at + r.IntN(soon)
+	}
+	alive := map[judge.Sum]bool{} // what came and was not replaced by what came next
+	var how []string
+	come1 := func() {
+		if old, err := sumOf(path); err == nil {
+			delete(alive, old)
+		}
+		way, now, err := come(r, path, stepwise)
+		must(t, err)
+		alive[now] = true
+		how = append(how, fmt.Sprintf("%s at step %d", way, step))
+	}
+	disk := stepping{localfs.RealDisk(), func() {
+		if step++; step == at+1 || step == again+1 {
+			come1()
+		}
+		if step == dies+1 {
+			panic(killed{})
+		}
+	}}
+	open := func(d localfs.Disk) *localfs.FS {
+		f, err := localfs.Open(localfs.Config{Roots: []string{top}, Disk: d, Incarnation: 7, Digest: func(m string) (hash.Hash, error) { return digest.ByName(m) }})
+		must(t, err)
+		return f
+	}
+	must(t, os.WriteFile(path, []byte("what was sent, as long"), 0o644))
+	plain := open(nil)
+	defer plain.Close()
+	src, err := plain.OpenSource(transfer.Path(path))
+	must(t, err)
+	id := src.Identity()
+	must(t, src.Close())
+	aside := localfs.AsideName(7, transfer.ID{1}, item)
+	err = deleteOnce(open(disk), transfer.Path(path), id, aside)
+	if err == error(errKilled) {
+		how = append(how, fmt.Sprintf("died at step %d", step))
+		err = plain.FinishDelete(transfer.Path(path), id, aside)
+	}
+	if step <= at {
+		come1()
+	}
+	checkStep(t, path, alive, err, strings.Join(how, ", "))
+}
+
+var errKilled = fmt.Errorf("killed")
+
+func deleteOnce(f *localfs.FS, p transfer.Path, id transfer.Identity, aside string) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			if _, ok := v.(killed); !ok {
+				panic(v)
+			}
+			err = errKilled
+		}
+	}()
+	defer f.Close()
+	return f.DeleteSource(p, id, aside, func(string) error { return nil })
+}
+
+// checkStep expects what came to be where it came to, or beside it and reported,
+// and nothing else of Ferry's own.
+func checkStep(t *testing.T, path string, alive map[judge.Sum]bool, said error, how string) {
+	t.Helper()
+	if now, err := sumOf(path); err == nil {
+		delete(alive, now)
+	}
+	beside, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".ferry-*"))
+	must(t, err)
+	for _, name := range beside {
+		now, err := sumOf(name)
+		must(t, err)
+		if said == nil || !strings.Contains(said.Error(), filepath.Base(name)) {
+			t.Errorf("%s: %s is left and not reported: %v", how, filepath.Base(name), said)
+		}
+		delete(alive, now)
+		must(t, os.Remove(name))
+	}
+	for sum := range alive {
+		t.Errorf("%s: a newer file of %d bytes has gone; it says %v", how, sum.Size, said)
+	}
+}

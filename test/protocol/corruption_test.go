@@ -1,0 +1,253 @@
+package protocol_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"ferry/internal/digest"
+	"ferry/internal/faulty"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+	"ferry/test/campaign"
+)
+
+// TestCampaignCorruption damages chunk messages above the network's own
+// checksums: flipped, cut, mixed up, replayed, and with a header or a frame that
+// is wrong under a hash that is right. None is ever accepted; each is dropped or
+// answered by RESYNC, and the files arrive. What no message hash can show, bytes
+// changed under a hash made right, the file's digest shows: that item fails.
+func TestCampaignCorruption(t *testing.T) {
+	campaign.Run(t, campaign.Spec{Name: "corruption",
+		What: "chunk messages are flipped, cut, spliced, replayed, or given another epoch, sequence, offset or content under a hash made right again",
+		Unit: "damaged messages", Full: 10_000, Short: 1000, Packages: product}, func(t *testing.T, c *campaign.C) {
+		c.Add(spreadMany(t, c.Seed, c.Count, corrupt))
+		t.Log(&toll)
+	})
+}
+
+// maxBad is how many bad hashes or offsets fail an item.
+const maxBad = 5
+
+// A vandal damages what is on its way to the destination.
+type vandal struct {
+	s *script
+
+	mu     sync.Mutex
+	sound  map[header][]byte    // as they were sent
+	taken  map[wire.Header]bool // sound ones that the destination was given, by epoch and sequence
+	begun  map[transfer.ID][]wire.Header
+	held   map[header]uint64 // by epoch, the sequence that was acknowledged last
+	bad    int               // that count against an item
+	done   int
+	what   map[header]string // was done to it
+	prey   transfer.ID       // one of its items is hunted
+	forged bool              // bytes were changed under a right hash
+	broken []string
+}
+
+// A header names a message that is on its way.
+type header = wire.Header
+
+// corrupt is one world, and the damaged messages in it are its cases.
+func corrupt(t *testing.T, seed uint64, r *rand.Rand) (cases int) {
+	s := &script{r: r}
+	bubble(t, setup{memory: true, nudge: s.one(2)}, func(w *world) {
+		v := &vandal{s: s, sound: map[header][]byte{}, taken: map[header]bool{}, held: map[header]uint64{}, what: map[header]string{}, begun: map[transfer.ID][]header{}}
+		w.slow(time.Millisecond)
+		w.net.Set(func(r *faulty.Rules) { r.Keep = true })
+		w.fates, w.before = v.handle, v.arrives
+		all := map[transfer.ID]map[string][]byte{}
+		hunt := s.one(6)
+		for k := range 2 {
+			dir := fmt.Sprintf("in%d", k)
+			files := map[string][]byte{dir + "/a": content(uint64(s.n(1000)), 20+s.n(3000)), dir + "/b": content(uint64(s.n(1000)), 30<<10+s.n(40<<10)),
+				dir + "/c": {}, dir + "/d": content(uint64(s.n(1000)), 9<<10)}
+			w.write(files)
+			w.expect("out", files)
+			id := w.submit(transfer.Request{Sources: []transfer.Path{transfer.Path(dir)}, Dest: "out/", Recursive: true,
+				Checksum: []string{"", "md5", "sha256"}[s.n(3)]})
+			all[id] = files
+			if hunt && k == 0 {
+				v.mu.Lock()
+				v.prey = id
+				v.mu.Unlock()
+			}
+		}
+		w.until(10*time.Minute, "not every transfer has ended", func() bool {
+			for id := range all {
+				if !w.over(id) {
+					return false
+				}
+			}
+			return true
+		})
+		v.judge(w, all)
+		cases = v.done
+	})
+	return cases
+}
+
+// handle decides what happens to a message of the source.
+func (v *vandal) handle(p *faulty.Parcel) faulty.Handling {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if p.Kind == wire.KindAck {
+		v.acknowledged(p)
+	}
+	h, err := wire.PeekHeader(p.Data)
+	if p.Kind != faulty.Chunk || err != nil {
+		return faulty.Handling{}
+	}
+	v.sound[h] = bytes.Clone(p.Data)
+	v.begun[h.Transfer] = append(v.begun[h.Transfer], h)
+	if v.hunts(p, h) {
+		v.done++
+		v.what[h] = "hunted"
+		toll.add("of the one item that is hunted", 1)
+		return faulty.Handling{Damage: faulty.Flip}
+	}
+	if !v.s.one(5) || v.done >= 30 {
+		return faulty.Handling{}
+	}
+	return v.harm(p, h)
+}
+
+// hunts reports whether a message has the tail of the item of which every
+// message is damaged: five bad ones without a safe point between fail it, and
+// nothing else (R12).
+func (v *vandal) hunts(p *faulty.Parcel, h header) bool {
+	if v.prey.IsZero() || h.Transfer != v.prey {
+		return false
+	}
+	_, frames, err := wire.ParseChunk(bytes.Clone(p.Data))
+	for _, f := range frames {
+		if err == nil && f.Type == wire.FrameData && f.Item == preyItem && f.Offset+int64(len(f.Data)) > 20<<10 {
+			return true
+		}
+	}
+	return false
+}
+
+// preyItem is the number of in0/b.
+const preyItem = 1
+
+// arrives notes which sound messages the destination is given.
+func (v *vandal) arrives(p *faulty.Parcel, _ *node) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if h, err := wire.PeekHeader(p.Data); p.Kind == faulty.Chunk && err == nil && bytes.Equal(v.sound[h], p.Data) {
+		v.taken[h] = true
+	}
+	return false
+}
+
+// acknowledged holds an ACK against what the destination was given: it may not
+// say that it has a message of which only a damaged one has come.
+func (v *vandal) acknowledged(p *faulty.Parcel) {
+	m, err := wire.Decode(p.Data)
+	if err != nil || m.Ack == nil {
+		return
+	}
+	at := header{Transfer: m.Transfer, Epoch: m.Ack.Epoch}
+	if v.held[at] = max(v.held[at], m.Ack.Seq); v.forged {
+		return
+	}
+	for seq := uint64(1); seq <= m.Ack.Seq; seq++ {
+		if h := (header{Transfer: m.Transfer, Epoch: m.Ack.Epoch, Seq: seq}); !v.taken[h] {
+			v.broken = append(v.broken, fmt.Sprintf("message %d of epoch %d of transfer %s is acknowledged, and only a damaged one has come (%s)", seq, h.Epoch, h.Transfer, v.what[h]))
+		}
+	}
+}
+
+// harm damages one message. Those that count against an item come too seldom
+// to fail it.
+func (v *vandal) harm(p *faulty.Parcel, h header) (f faulty.Handling) {
+	kinds := harms
+	if v.bad >= maxBad-1 {
+		kinds = mild
+	}
+	k := kinds[v.s.n(len(kinds))]
+	f, ok := k.do(v, p, h)
+	if !ok {
+		return faulty.Handling{}
+	}
+	if k.bad {
+		v.bad++
+	}
+	v.done++
+	v.what[h] = k.name
+	toll.add(k.name, 1)
+	return f
+}
+
+// judge holds the ends against what was done.
+func (v *vandal) judge(w *world, all map[transfer.ID]map[string][]byte) {
+	v.mu.Lock()
+	broken, forged := v.broken, v.forged
+	v.mu.Unlock()
+	for _, what := range broken {
+		w.t.Error(what)
+	}
+	for id, files := range all {
+		s := w.source(id)
+		for _, f := range s.Progress.Failures {
+			if !forged && (id != v.prey || f.Item != preyItem) || f.Err.Kind != transfer.KindDigest {
+				w.t.Errorf("%s failed: %v", f.Path, f.Err)
+			}
+		}
+		if id == v.prey && s.State != transfer.Partial || id != v.prey && s.State != transfer.Successful && !forged {
+			w.t.Errorf("it ended %s: %v", s.State, s.Progress.Reason)
+		}
+		for name, data := range files {
+			got, err := w.dst.host().get("out/" + name)
+			if err == nil && !bytes.Equal(got, data) {
+				w.t.Errorf("%s was committed damaged: %s", name, firstDifference(got, data))
+			}
+			if err != nil && !forged && id != v.prey {
+				w.t.Error(err)
+			}
+		}
+	}
+	w.mu.Lock()
+	for _, what := range w.torn {
+		w.t.Error(what)
+	}
+	w.mu.Unlock()
+	for _, name := range w.dst.leftovers() {
+		w.t.Errorf("%s is left", name)
+	}
+	must(w.t, w.dst.host().each(func(name string, _ []byte) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if _, ok := w.content[name]; !ok {
+			w.t.Errorf("%s is at the destination and should not be", name)
+		}
+	}))
+}
+
+// rehash makes a message's hash right.
+func rehash(m []byte) []byte {
+	clear(m[32:40])
+	binary.BigEndian.PutUint64(m[32:], digest.Message(m))
+	return m
+}
+
+// dataAt finds the DATA frames of a message: where the bytes of each begin, and
+// how many there are.
+func dataAt(m []byte) (at, n []int) {
+	_, frames, err := wire.ParseChunk(m)
+	if err != nil {
+		return nil, nil
+	}
+	for _, f := range frames {
+		if f.Type == wire.FrameData && len(f.Data) > 0 {
+			at, n = append(at, cap(m)-cap(f.Data)), append(n, len(f.Data))
+		}
+	}
+	return at, n
+}
