@@ -220,7 +220,7 @@ func (c *commit) removeTemp(w *work) {
 	if w.in.Temp == "" || w.dir == nil {
 		return
 	}
-	if err := c.l.disk.Unlink(w.dir.Dir, w.in.Temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := c.l.unlinkTemp(w.dir.Dir, w.in.Temp); err != nil {
 		c.l.fs.log.Warn("a temporary could not be removed; the end of the transfer tries again", "of", w.in.Outcome.Path, "err", err)
 	}
 }
@@ -324,7 +324,7 @@ func (l *Landing) rename(d *Dir, temp, final string) error {
 			return err
 		}
 	}
-	if err := l.disk.Unlink(d, temp); err != nil {
+	if err := l.unlinkTemp(d, temp); err != nil {
 		l.fs.log.Warn("a temporary's second name could not be removed; the end of the transfer tries again", "of", final, "err", err)
 	}
 	return nil

@@ -44,6 +44,7 @@ type Landing struct {
 
 	dirs dirCache
 
+	left      atomic.Bool  // a temporary could not be removed
 	explained atomic.Int64 // names read to say why one is taken
 
 	syncing sync.Mutex // held while directories are synced
@@ -203,7 +204,7 @@ func (l *Landing) createIn(d *held, p place, item uint64, size, allocated int64)
 	}
 	f, err := l.disk.Open(d.Dir, temp, flags, tempMode)
 	if errors.Is(err, fs.ErrExist) { // our own, of an earlier attempt
-		if err := l.disk.Unlink(d.Dir, temp); err != nil {
+		if err := l.unlinkTemp(d.Dir, temp); err != nil {
 			return nil, err
 		}
 		f, err = l.disk.Open(d.Dir, temp, flags, tempMode)
@@ -217,7 +218,7 @@ func (l *Landing) createIn(d *held, p place, item uint64, size, allocated int64)
 	}
 	if err != nil {
 		l.disk.Close(f)
-		l.disk.Unlink(d.Dir, temp)
+		l.unlinkTemp(d.Dir, temp)
 		return nil, err
 	}
 	return part, nil
@@ -303,6 +304,21 @@ func (l *Landing) reopenIn(d *held, p place, item uint64, pt transfer.Point, siz
 	}
 	return part, nil
 }
+
+// unlinkTemp removes a temporary, which may be gone, and remembers where it
+// could not.
+func (l *Landing) unlinkTemp(d *Dir, temp string) error {
+	err := l.disk.Unlink(d, temp)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	l.left.Store(true)
+	return err
+}
+
+// Left reports whether a temporary could not be removed, so that a Sweep is
+// due.
+func (l *Landing) Left() bool { return l.left.Load() }
 
 // Sweep removes this transfer's own temporaries, of this generation and those
 // before it, from directories. None of its partials may be open. Directories

@@ -293,7 +293,7 @@ func (p *Partial) Discard() error {
 	}
 	p.l.disk.Close(p.f) // nobody wants what is in it
 	defer p.l.dirs.release(p.dir)
-	if err := p.l.disk.Unlink(p.dir.Dir, p.temp); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := p.l.unlinkTemp(p.dir.Dir, p.temp); err != nil {
 		return targetError(p.path(), err)
 	}
 	return nil

@@ -389,7 +389,7 @@ func (i *incoming) adopt(rec *ledger.Incoming) error {
 		return nil
 	}
 	i.land()
-	i.undelivered = nil
+	i.undelivered, i.adopted = nil, true
 	return i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
 		return t.Items(i.id, func(_ uint64, it *ledger.Item) error {
 			if it.Outcome != nil {

@@ -143,7 +143,7 @@ func (i *incoming) giveUp() {
 // finish writes the final state and removes what is left in the directories.
 func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string) {
 	unswept := false
-	if i.rec.State == transfer.Receiving {
+	if i.rec.State == transfer.Receiving || i.untidy() {
 		unswept = !i.sweep()
 	}
 	failpoint.Hit("receiver.before_done")
@@ -162,6 +162,12 @@ func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string)
 	}
 	failpoint.Hit("receiver.after_done")
 	i.over = true
+}
+
+// untidy reports whether a temporary may be left: of what was begun and sent
+// again, of an earlier process, or one that could not be removed.
+func (i *incoming) untidy() bool {
+	return i.rec.Epoch > 1 || i.adopted || i.landing != nil && i.landing.Left()
 }
 
 // sweep removes this transfer's own temporaries. Where it could not it reports

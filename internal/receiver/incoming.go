@@ -29,6 +29,7 @@ type incoming struct {
 	rec     *ledger.Incoming // as the ledger has it; nil until accepted
 	facts   *facts           // what of it never changes; the background may read it
 	landing *localfs.Landing
+	adopted bool                   // from the ledger: an earlier process, or an earlier actor, began it
 	dirs    map[transfer.Path]bool // noted in the ledger (R23)
 	over    bool                   // the loop is to end
 

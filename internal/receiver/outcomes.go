@@ -91,8 +91,8 @@ func (i *incoming) outcomesAcked(batch uint64) {
 	last := i.offeredLast // as it was sent: the source may not have heard of a later change
 	failpoint.Hit("receiver.before_acked")
 	unswept := false
-	if last && i.rec.Epoch > 1 {
-		unswept = !i.sweep() // what was begun and sent again may have left a temporary
+	if last && i.untidy() {
+		unswept = !i.sweep()
 	}
 	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
 		rec.LastContact = i.r.cfg.Clock.Now()

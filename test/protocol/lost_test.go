@@ -68,16 +68,16 @@ var courses = []course{
 		}},
 	{"no space for a while", 4, []wire.Kind{wire.KindBusy, wire.KindOpen, wire.KindAccept},
 		func(w *world) {
-			until := time.Now().Add(10 * time.Second)
+			start := time.Now()
 			w.change(func(w *world) {
 				w.inject = func(n *node, op, _ string) error {
-					if n == w.dst && op == "write" && time.Now().After(until.Add(-9900*time.Millisecond)) && time.Now().Before(until) {
+					if t := time.Since(start); n == w.dst && op == "write" && t > 100*time.Millisecond && t < 10*time.Second {
 						return syscall.ENOSPC
 					}
 					return nil
 				}
 			})
-			w.slow(10 * time.Millisecond)
+			w.slow(20 * time.Millisecond)
 			w.sendMixed(nil)
 			w.finish(5 * time.Minute)
 		}},

@@ -100,7 +100,7 @@ func ways(w *work, op faulty.Op) (all []way) {
 
 // Each call on the disk and on the ledger fails in its turn, once or from then
 // on, until the fault is lifted.
-func TestNthIO(t *testing.T) {
+func TestCampaignNthIO(t *testing.T) {
 	campaign.Run(t, campaign.Spec{
 		Name: "nth-io", Unit: "failing calls", Full: 15000, Short: 1500,
 		What:     "one call on the disk or on the ledger failing, once or for good, in every way it can, at every place in checkpoint, commit and delete-source",
@@ -283,7 +283,7 @@ func (f failing) powerCut(a *agent) []string {
 
 // A disk that is full by blocks or by inodes, in truth and not by decree: the
 // transfer waits, says so, and goes on by itself when there is space.
-func TestFullMemory(t *testing.T) {
+func TestCampaignFullMemory(t *testing.T) {
 	campaign.Run(t, campaign.Spec{
 		Name: "full-memory", Unit: "full disks", Full: 400, Short: 100,
 		What:     "a file system in memory that runs out of blocks or inodes at every place in a transfer",

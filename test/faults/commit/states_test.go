@@ -82,7 +82,7 @@ func sample(recs []*recording, r *rand.Rand) state {
 
 // After every state in which a crash can leave the disk, the next run finds
 // nothing half-written, and brings the work to its end.
-func TestCrashStates(t *testing.T) {
+func TestCampaignCrashStates(t *testing.T) {
 	campaign.Run(t, campaign.Spec{
 		Name: "crash-states", Unit: "states", Full: 20000, Short: 3000,
 		What:     "a crash of the process or of the host in every state that checkpoint, commit and delete-source can leave on a disk, and a second crash in the recovery",

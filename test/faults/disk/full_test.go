@@ -41,8 +41,8 @@ type load struct {
 
 var loads = []load{
 	{"one large file", 1, 40 * mib},
-	{"many small files", 1500, 6 << 10},
-	{"files of some size", 12, 3 * mib},
+	{"many small files", 700, 6 << 10},
+	{"files of some size", 8, 3 * mib},
 }
 
 // A disk is one that is full.
@@ -153,17 +153,26 @@ func (f *filling) dataIsFull(*network.Sending) {
 
 func (f *filling) ledgerIsFull(*network.Sending) {
 	f.t.Helper()
-	s := f.n.SendAsync("-r", "ALPHA:in", "BETA:out/")
-	f.n.Until("files are arriving", func() bool { return len(f.n.Temporaries("BETA")) > 0 || len(f.n.Landed("BETA", "out/in")) > 0 })
-	f.n.Freeze("BETA")
-	fmt.Println("at full: landed", len(f.n.Landed("BETA", "out/in")), "running", s.Running())
-	f.fill(f.r.Int64N(3) * 4096 / map[bool]int64{true: 4096, false: 1}[f.inodes])
-	f.n.Thaw("BETA")
+	leave := f.r.Int64N(3) * 4096 / map[bool]int64{true: 4096, false: 1}[f.inodes]
+	var s *network.Sending
+	if os.Getenv("WHEN") == "before" {
+		fmt.Println("before, leaves", leave)
+		f.fill(leave)
+		s = f.n.SendAsync("-r", "ALPHA:in", "BETA:out/")
+	} else {
+		s = f.n.SendAsync("-r", "ALPHA:in", "BETA:out/")
+		f.n.Until("files are arriving", func() bool { return len(f.n.Temporaries("BETA")) > 0 || len(f.n.Landed("BETA", "out/in")) > 0 })
+		f.n.Freeze("BETA")
+		fmt.Println("at full: landed", len(f.n.Landed("BETA", "out/in")), "running", s.Running(), "leaves", leave)
+		f.fill(leave)
+		f.n.Thaw("BETA")
+	}
 	f.n.File("ALPHA", "second", 1, 10)
 	second := f.n.SendAsync("ALPHA:second", "BETA:second")
-	f.n.UntilEvery("ended or long", 100_000_000, func() bool { return !s.Running() || s.Last().State == "waiting" })
-	fmt.Println("first:", s.Last().State, s.Last().Code, s.Last().Reason, "running", s.Running())
 	tries := 0
+	f.n.UntilEvery("ended or long", 100_000_000, func() bool { tries++; return tries > 300 || !s.Running() || s.Last().State == "waiting" })
+	fmt.Println("first:", s.Last().State, s.Last().Code, s.Last().Reason, "running", s.Running())
+	tries = 0
 	f.n.UntilEvery("x", 500_000_000, func() bool { tries++; return tries > 16 || !second.Running() })
 	fmt.Println("second:", second.Last().State, second.Last().Code, second.Last().Reason, second.Running(), "err:", second.Errors())
 	for _, a := range []string{"ALPHA", "BETA"} {

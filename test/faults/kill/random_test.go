@@ -105,6 +105,10 @@ func finish(t *testing.T, n *network.Network, o *network.Observer, jobs []*netwo
 	}
 }
 
+// ways are the flags of transfers; most have none.
+var ways = [][]string{nil, nil, nil, nil, {"--durability", "process"}, {"--checksum", "none"}, {"--checksum", "sha256"},
+	{"--chunk-size", "16K", "--window", "4"}, {"--chunk-size", "1M"}, {"--checkpoint-interval", "3"}, {"--priority", "9"}}
+
 // some are three to five jobs of random shapes and sizes.
 func some(r *rand.Rand, seed uint64, round string) (jobs []*network.Job) {
 	for k := range 3 + r.IntN(3) {
@@ -115,6 +119,7 @@ func some(r *rand.Rand, seed uint64, round string) (jobs []*network.Job) {
 			j.Count = 1 + r.IntN(j.Count)
 		}
 		j.Size = 1 + r.Int64N(j.Size)
+		j.Flags = ways[r.IntN(len(ways))]
 		jobs = append(jobs, j)
 	}
 	return jobs

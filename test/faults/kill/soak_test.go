@@ -126,6 +126,7 @@ func (s *soak) job(k int) *network.Job {
 	to := (from + 1 + s.r.IntN(len(soakers)-1)) % len(soakers)
 	j := shapes[s.r.IntN(len(shapes))].make(s.c.Seed<<20+uint64(k), fmt.Sprint(k))
 	j.From, j.To = soakers[from], soakers[to]
+	j.Flags = ways[s.r.IntN(len(ways))]
 	// Most are small, as transfers are.
 	j.Count = 1 + int(float64(j.Count-1)*s.r.Float64()*s.r.Float64())
 	j.Size = 1 + int64(float64(j.Size)*s.r.Float64()*s.r.Float64()*s.r.Float64())

@@ -12,7 +12,7 @@ import (
 // TestCrashes stops a ledger's life before any one of its calls on the disk, as
 // a kill or a crash of the host does, and looks at what is left. Then the rest
 // of the life follows.
-func TestCrashes(t *testing.T) {
+func TestCampaignLedgerCrash(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "ledger-crash", What: "crash states of the store and of torn item journals, before every call",
 		Unit: "states", Full: 5000, Short: 500, Packages: []string{"internal/ledger", "internal/transfer"}}, func(t *testing.T, c *campaign.C) {
 		var points [lives]int64

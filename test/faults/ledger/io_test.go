@@ -37,7 +37,7 @@ func calls(t testing.TB, life uint64) (stores, files int64) {
 // TestCallsFail lets one call of a ledger's life fail, or all from it on, in
 // every way; whatever was acknowledged is there after the next crash, and
 // everything can be done that was left to do.
-func TestCallsFail(t *testing.T) {
+func TestCampaignLedgerIO(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "ledger-io", What: "each transaction and each call on an item journal fails, once and for good, with and without effect",
 		Unit: "failing calls", Full: 20000, Short: 600, Packages: []string{"internal/ledger", "internal/transfer"}}, func(t *testing.T, c *campaign.C) {
 		var stores, files [lives]int64

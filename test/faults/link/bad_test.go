@@ -5,6 +5,8 @@ package link_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
+	"strconv"
 	"testing"
 
 	"ferry/test/campaign"
@@ -42,7 +44,11 @@ func overBadLines(t *testing.T, seed uint64, r *rand.Rand) {
 	x.WaitFor(toCross)
 	s.n.Judge(observer.Tell, j)
 	p := s.n.Status(j.ID)
-	t.Logf("%d%% lost; %s %d x %d, resumes %d, again %d KiB", percent, j.In, j.Count, j.Size, p.Resumes, p.BytesResent>>10)
+	lost := s.w.lost(source, destination)
+	if lost == 0 {
+		t.Error("no packet was lost")
+	}
+	t.Logf("%d%% lost, %d packets; %s %d x %d, resumes %d, again %d KiB", percent, lost, j.In, j.Count, j.Size, p.Resumes, p.BytesResent>>10)
 }
 
 // lose makes links lose so many packets in a hundred, both ways.
@@ -62,6 +68,25 @@ func (w *wires) lose(percent int, whose ...string) {
 		}
 	}
 }
+
+// lost is how many packets links have lost so far.
+func (w *wires) lost(whose ...string) (count int) {
+	w.t.Helper()
+	for _, who := range whose {
+		p := w.ports[who]
+		for _, line := range []string{"tc -s filter show dev " + p.outside, "tc -n " + p.name + " -s filter show dev " + p.inside} {
+			for _, m := range sentPackets.FindAllStringSubmatch(run(w.t, line+" parent ffff:"), -1) {
+				n, err := strconv.Atoi(m[1])
+				must(w.t, err)
+				count += n
+			}
+		}
+	}
+	return count
+}
+
+// sentPackets is how tc counts what it has redirected.
+var sentPackets = regexp.MustCompile(`Sent \d+ bytes (\d+) pkt`)
 
 // redirect sends so many in a hundred of the packets that come in at a device
 // somewhere else: a classic BPF program draws a number for each.
