@@ -217,6 +217,9 @@ func newAgentShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if len(ans.Agents) == 0 {
+			return transfer.Errorf(transfer.KindNotFound, "coordination says nothing of agent %s", name)
+		}
 		a := ans.Agents[0]
 		if q.json {
 			printJSON(cmd, a)
@@ -279,7 +282,7 @@ func newAgentPing() *cobra.Command {
 		if q.json {
 			printJSON(cmd, map[string]any{"agent": name, "seconds": took.Seconds(), "state": ans.Beat.Status})
 		} else {
-			fmt.Fprintf(cmd.OutOrStdout(), "agent %s answered in %.1f ms: %s\n", name, float64(took.Microseconds())/1000, ans.Beat.Status)
+			fmt.Fprintf(cmd.OutOrStdout(), "agent %s answered in %.1f ms: %s\n", name, float64(took.Microseconds())/1000, printable(ans.Beat.Status))
 		}
 		return nil
 	}}

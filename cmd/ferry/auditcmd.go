@@ -111,10 +111,10 @@ func what(r *audit.Record) string {
 		return printable(r.Error.Text)
 	case r.Request != nil:
 		text := fmt.Sprintf("%s to %s", r.Source, transfer.Location{Agent: r.Destination, Path: r.Request.Dest})
-		if n := len(r.Request.Sources) + r.Request.MoreSources; n > 0 {
+		if n := len(r.Request.Sources); n > 0 {
 			text += ": " + r.Request.Sources[0].String()
-			if n > 1 {
-				text += fmt.Sprintf(" and %d more", n-1)
+			if more := n - 1 + r.Request.MoreSources; more > 0 {
+				text += fmt.Sprintf(" and %d more", more)
 			}
 		}
 		return text
@@ -211,11 +211,11 @@ func showRecord(cmd *cobra.Command, r *audit.Record) {
 		who = "for " + printable(r.Originator.String()) + ": "
 	}
 	if len(r.Items) == 0 {
-		fmt.Fprintf(out, "%s  %-10s %-11s %-10s %s%s\n", stamp(r.Time), r.Agent, r.Role, r.Event, who, what(r))
+		fmt.Fprintln(out, printable(fmt.Sprintf("%s  %-10s %-11s %-10s %s%s", stamp(r.Time), r.Agent, r.Role, r.Event, who, what(r))))
 		return
 	}
 	for i := range r.Items {
-		fmt.Fprintf(out, "%s  %-10s %-11s %-10s %s\n", stamp(r.Time), r.Agent, r.Role, r.Event, itemWords(&r.Items[i]))
+		fmt.Fprintln(out, printable(fmt.Sprintf("%s  %-10s %-11s %-10s %s", stamp(r.Time), r.Agent, r.Role, r.Event, itemWords(&r.Items[i]))))
 	}
 }
 

@@ -156,7 +156,7 @@ func (v *view) finish(p *transfer.Progress) error {
 	stderr := v.cmd.ErrOrStderr()
 	if !v.quiet {
 		for _, f := range p.Failures {
-			fmt.Fprintf(stderr, "ferry: %s\n", printable(f.Err.Error()))
+			fmt.Fprintf(stderr, "ferry: %s\n", failure(&f))
 		}
 		if more := p.FilesFailed - int64(len(p.Failures)); more > 0 {
 			fmt.Fprintf(stderr, "ferry: %s more failed; `ferry audit show %s` names them\n", plural(more, "item"), p.ID)
@@ -174,7 +174,7 @@ func (v *view) finish(p *transfer.Progress) error {
 	if v.json {
 		printJSON(v.cmd, s)
 	} else if !v.quiet {
-		fmt.Fprintln(v.cmd.OutOrStdout(), summaryLine(&s))
+		fmt.Fprintln(v.cmd.OutOrStdout(), printable(summaryLine(&s)))
 	}
 	if s.ResultCode != 0 {
 		return exit(s.ResultCode)
@@ -196,6 +196,15 @@ func summaryLine(s *transfer.Summary) string {
 	return line
 }
 
+// failure is what is said of an item that failed. What comes over the network
+// may lack a reason.
+func failure(o *transfer.Outcome) string {
+	if o.Err == nil {
+		return o.Path.String()
+	}
+	return printable(o.Err.Error())
+}
+
 func plural(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -203,11 +212,14 @@ func plural(n int64, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// table writes rows with aligned columns.
+// table writes rows with aligned columns. What others wrote into a cell does not
+// reach the terminal as more than text.
 func table(w io.Writer, rows [][]string) {
 	widths := map[int]int{}
 	for _, r := range rows {
 		for i, c := range r {
+			c = printable(c)
+			r[i] = c
 			widths[i] = max(widths[i], utf8.RuneCountInString(c))
 		}
 	}

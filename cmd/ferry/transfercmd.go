@@ -138,7 +138,7 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress) {
 	}
 	table(cmd.OutOrStdout(), rows)
 	for _, f := range p.Failures {
-		fmt.Fprintf(cmd.OutOrStdout(), "failed  %s\n", printable(f.Err.Error()))
+		fmt.Fprintf(cmd.OutOrStdout(), "failed  %s\n", failure(&f))
 	}
 }
 

@@ -25,6 +25,9 @@ func (a *Agent) submitted(d qmgr.Delivery) {
 	switch kind := transfer.KindOf(err); {
 	case kind == transfer.KindBusy || kind == transfer.KindInternal || kind == transfer.KindNoSpace:
 		a.log.Warn("a request stays in its queue", "transfer", s.Request.ID, "err", err)
+		if kind.Waits() {
+			a.answer(s.Reply, wire.Answer{V: wire.Version, Error: transfer.AsError(err)})
+		}
 		d.Nak(5 * time.Second)
 		return
 	}

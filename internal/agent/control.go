@@ -52,7 +52,9 @@ func (a *Agent) control(c *wire.Control) (answer []byte, err error) {
 	what.Reply = "" // a repeat may wait elsewhere
 	hash := string(wire.Marshal(what))
 	var seen string
+	var floor transfer.ID
 	if err := a.ledger.View(func(t *ledger.Tx) (err error) {
+		floor = t.CommandFloor()
 		seen, answer, err = t.Command(c.ID)
 		return err
 	}); err != nil {
@@ -64,7 +66,7 @@ func (a *Agent) control(c *wire.Control) (answer []byte, err error) {
 		}
 		return answer, nil
 	}
-	if err := a.tooOldOrNew(c); err != nil {
+	if err := a.tooOldOrNew(c, floor); err != nil {
 		return wire.Marshal(wire.Answer{V: wire.Version, Error: transfer.AsError(err)}), nil
 	}
 	ans := wire.Answer{V: wire.Version}
@@ -85,15 +87,15 @@ func (a *Agent) control(c *wire.Control) (answer []byte, err error) {
 	return answer, a.ledger.Update(func(t *ledger.Tx) error { return t.PutCommand(c.ID, hash, answer) })
 }
 
-// tooOldOrNew refuses a command that may have been answered and forgotten, and
-// one from the future, which would be remembered too briefly.
-func (a *Agent) tooOldOrNew(c *wire.Control) error {
+// tooOldOrNew refuses a command that may have been answered and forgotten,
+// which is one at or below the floor whatever the clock says, and one from the future, which would be remembered too briefly.
+func (a *Agent) tooOldOrNew(c *wire.Control, floor transfer.ID) error {
 	now, dated := a.cfg.Clock.Now(), c.ID.Time()
 	switch {
 	case dated.Sub(now) > farFuture:
 		return transfer.Errorf(transfer.KindClock, "command %s was made at %s, ahead of the clock of %s", c.ID, dated.UTC().Format(time.RFC3339), a.cfg.Name).
 			WithHint("set your clock right and try again")
-	case now.Sub(dated) > Retention:
+	case now.Sub(dated) > Retention || string(c.ID[:]) <= string(floor[:]):
 		return transfer.Errorf(transfer.KindClock, "command %s is of %s, too old to know whether it was done", c.ID, dated.UTC().Format(time.RFC3339)).
 			WithHint("give it again")
 	}

@@ -34,21 +34,43 @@ func (t *Tx) PutCommand(id transfer.ID, hash string, answer []byte) error {
 	return putJSON(t.tx.Bucket(bCommands), id[:], command{recordVersion, t.Running(), hash, answer})
 }
 
-// oldCommands are the keys of commands that were answered before the given
-// running time.
-func (t *Tx) oldCommands(before time.Duration) (old [][]byte, err error) {
+// CommandFloor is the greatest command ID that the ledger has forgotten: an
+// unknown one at or below it may have been done.
+func (t *Tx) CommandFloor() transfer.ID {
+	var id transfer.ID
+	copy(id[:], t.tx.Bucket(bMeta).Get([]byte("command_floor")))
+	return id
+}
+
+// oldCommands are the commands that were answered before the given running
+// time. Those with an ID that is dated later stay, as it is with transfers.
+func (t *Tx) oldCommands(before time.Duration, dated time.Time) (old []transfer.ID, err error) {
 	b := t.tx.Bucket(bCommands)
 	err = each(b, nil, func(k, _ []byte) error {
 		var c command
 		if _, err := getJSON(b, "command", k, &c); err != nil {
 			return err
 		}
-		if c.At < before {
-			old = append(old, append([]byte(nil), k...))
+		if id := transfer.ID(k); c.At < before && id.Time().Before(dated) {
+			old = append(old, id)
 		}
 		return nil
 	})
 	return old, err
+}
+
+// dropCommands forgets commands and raises the floor over them.
+func (t *Tx) dropCommands(ids []transfer.ID) error {
+	floor := t.CommandFloor()
+	for _, id := range ids {
+		if string(id[:]) > string(floor[:]) {
+			floor = id
+		}
+		if err := t.tx.Bucket(bCommands).Delete(id[:]); err != nil {
+			return err
+		}
+	}
+	return t.tx.Bucket(bMeta).Put([]byte("command_floor"), floor[:])
 }
 
 // Entomb notes that an unknown transfer was cancelled, so that its request,

@@ -28,6 +28,7 @@ type Incoming struct {
 	Pardon      uint64              `json:"pardon,omitempty"` // of the OPEN that reset Crashes last
 	Started     time.Time           `json:"started"`
 	LastContact time.Time           `json:"last_contact"`
+	Heard       time.Duration       `json:"heard,omitempty"` // agent's running time at the last contact; 0: not known
 	EndedAt     time.Duration       `json:"ended_at,omitempty"`
 	Unswept     bool                `json:"unswept,omitempty"` // over, and temporaries may be left
 }

@@ -44,6 +44,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // A Journal is open for appending by the walk and for reading by the sender,
 // at the same time.
 type Journal struct {
+	l    *Ledger
 	f    File
 	name string // for people
 
@@ -82,14 +83,30 @@ func (l *Ledger) journalPath(id transfer.ID) string {
 func (l *Ledger) Journal(id transfer.ID) (*Journal, error) {
 	f, err := l.files.Create(id.String())
 	if err != nil {
-		return nil, transfer.Errorf(transfer.KindOf(err), "the item journal cannot be opened: %w", err)
+		return nil, l.journalError("opened", err)
 	}
-	j := &Journal{f: f, name: l.journalPath(id), wake: make(chan struct{})}
+	j := &Journal{l: l, f: f, name: l.journalPath(id), wake: make(chan struct{})}
 	if err := errors.Join(j.recover(), l.files.Sync()); err != nil {
 		f.Close()
-		return nil, err
+		return nil, l.journalError("opened", err)
 	}
 	return j, nil
+}
+
+// journalError is the error of a journal that cannot be opened, written or
+// synced. Where its disk is full the reserve is given up, and the next try has
+// that.
+func (l *Ledger) journalError(be string, err error) error {
+	var known *transfer.Error
+	switch {
+	case transfer.KindOf(err) == transfer.KindNoSpace:
+		l.dropReserve()
+		return transfer.Errorf(transfer.KindNoSpace, "the item journal cannot be %s, the disk of the ledger is full: %w", be, err).
+			WithHint("free some space; the transfer goes on by itself")
+	case errors.As(err, &known):
+		return err
+	}
+	return transfer.Errorf(transfer.KindOf(err), "the item journal cannot be %s: %w", be, err)
 }
 
 // CheckDamage reports an error where the journal has fewer items than were
@@ -208,7 +225,7 @@ func (l *Ledger) JournalTotals(id transfer.ID) (Totals, error) {
 		return Totals{}, err
 	}
 	defer f.Close()
-	j := &Journal{f: f, name: l.journalPath(id)}
+	j := &Journal{l: l, f: f, name: l.journalPath(id)}
 	_, err = j.scan()
 	return j.totals(), err
 }
@@ -257,7 +274,7 @@ func (j *Journal) flush() (err error) {
 	}
 	if err != nil {
 		j.takeBack()
-		return transfer.Errorf(transfer.KindOf(err), "the item journal cannot be written: %w", err)
+		return j.l.journalError("written", err)
 	}
 	j.tail += int64(len(j.buf))
 	j.buf = j.buf[:0]
@@ -281,7 +298,7 @@ func (j *Journal) Sync() error {
 	failpoint.Hit("journal.before_sync")
 	if err := j.f.Sync(); err != nil {
 		j.takeBack()
-		return transfer.Errorf(transfer.KindOf(err), "the item journal cannot be synced: %w", err)
+		return j.l.journalError("synced", err)
 	}
 	failpoint.Hit("journal.after_sync")
 	j.mu.Lock()

@@ -15,6 +15,10 @@ func (l *Ledger) Low() bool {
 	return l.low.Load()
 }
 
+// Full reports whether the disk was full when it was written to last, and tries
+// nothing.
+func (l *Ledger) Full() bool { return l.low.Load() }
+
 func (l *Ledger) reservePath() string { return filepath.Join(l.dir, "reserve") }
 
 // fillReserve writes the reserve where it is missing; until that succeeds the

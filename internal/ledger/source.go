@@ -151,7 +151,7 @@ func (l *Ledger) Forget(keep time.Duration) error {
 // oldRecords are the keys of what can be forgotten.
 type oldRecords struct {
 	sources, incomings []transfer.ID
-	commands           [][]byte
+	commands           []transfer.ID
 }
 
 func (o *oldRecords) count() int { return len(o.sources) + len(o.incomings) + len(o.commands) }
@@ -182,7 +182,7 @@ func (t *Tx) old(before time.Duration, dated time.Time) (o oldRecords, err error
 	}); err != nil {
 		return o, err
 	}
-	o.commands, err = t.oldCommands(before)
+	o.commands, err = t.oldCommands(before, dated)
 	return o, err
 }
 
@@ -205,10 +205,8 @@ func (t *Tx) drop(o oldRecords) error {
 			return err
 		}
 	}
-	for _, k := range o.commands {
-		if err := t.tx.Bucket(bCommands).Delete(k); err != nil {
-			return err
-		}
+	if err := t.dropCommands(o.commands); err != nil {
+		return err
 	}
 	return t.tx.Bucket(bMeta).Put([]byte("floor"), floor[:])
 }

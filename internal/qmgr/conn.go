@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -58,6 +59,7 @@ type Conn struct {
 	ensuring sync.Mutex // one Ensure at a time
 	witness  *witness
 	findings findings
+	unstored atomic.Pointer[string] // why the last message was not stored
 
 	mu    sync.Mutex
 	facts Facts
@@ -222,6 +224,9 @@ func (c *Conn) Facts() Facts {
 	f := c.facts
 	c.mu.Unlock()
 	f.Degraded = c.findings.text(time.Now())
+	if why := c.unstored.Load(); why != nil && *why != "" {
+		f.Degraded = *why
+	}
 	return f
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -28,8 +29,14 @@ const (
 )
 
 // Degraded says what the store has lost or forgotten, for an hour after it was
-// noticed; "" for nothing.
-func (s *Server) Degraded() string { return s.findings.text(time.Now()) }
+// noticed, and that it cannot be written, as long as that lasts; "" for nothing.
+func (s *Server) Degraded() string {
+	found := s.findings.text(time.Now())
+	if why := s.broken.Load(); why != nil {
+		return strings.TrimSuffix(*why+"; "+found, "; ")
+	}
+	return found
+}
 
 func (s *Server) noticed(format string, args ...any) {
 	finding := fmt.Sprintf(format, args...)

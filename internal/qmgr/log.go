@@ -17,6 +17,8 @@ type serverLog struct {
 	mu    sync.Mutex
 	first string // the first fatal line
 	files []string
+
+	unstored failures
 }
 
 // storeLine begins what the server says of its files.
@@ -43,12 +45,18 @@ func (l *serverLog) put(level slog.Level, format string, v []any) {
 }
 
 func (l *serverLog) Noticef(format string, v ...any) { l.put(slog.LevelDebug, format, v) }
-func (l *serverLog) Errorf(format string, v ...any)  { l.put(slog.LevelError, format, v) }
 func (l *serverLog) Debugf(format string, v ...any)  { l.put(slog.LevelDebug, format, v) }
 func (l *serverLog) Tracef(format string, v ...any)  { l.put(slog.LevelDebug, format, v) }
 
+func (l *serverLog) Errorf(format string, v ...any) {
+	l.unstored.heard(fmt.Sprintf(format, v...))
+	l.put(slog.LevelError, format, v)
+}
+
 func (l *serverLog) Warnf(format string, v ...any) {
-	if line := fmt.Sprintf(format, v...); strings.HasPrefix(line, storeLine) {
+	line := fmt.Sprintf(format, v...)
+	l.unstored.heard(line)
+	if strings.HasPrefix(line, storeLine) {
 		l.mu.Lock()
 		if len(l.files) < maxFindings {
 			l.files = append(l.files, line)

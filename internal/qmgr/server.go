@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -47,8 +48,9 @@ type Server struct {
 	lock     *dirLock
 	about    *responder
 	findings findings
-	known    map[string]mark // what the marks say; remember's until it has ended
-	ending   chan struct{}   // closed by Shutdown
+	broken   atomic.Pointer[string] // why messages cannot be stored at present
+	known    map[string]mark        // what the marks say; remember's until it has ended
+	ending   chan struct{}          // closed by Shutdown
 	tasks    sync.WaitGroup
 	once     sync.Once
 }
@@ -182,7 +184,8 @@ func (s *Server) start(opts *server.Options) error {
 			return transfer.Errorf(transfer.KindNoManager, "the store of queue manager %s in %s cannot be opened: %w", s.cfg.Name, s.cfg.Dir, err)
 		}
 	}
-	ns, err := s.run(opts, &serverLog{log: s.cfg.Log})
+	log := &serverLog{log: s.cfg.Log}
+	ns, err := s.run(opts, log)
 	if err != nil {
 		return err
 	}
@@ -198,6 +201,7 @@ func (s *Server) start(opts *server.Options) error {
 	}
 	if s.cfg.Listen != "" {
 		s.tasks.Go(s.remember)
+		s.tasks.Go(func() { s.mend(log) })
 	}
 	s.about, err = answerAbout(s)
 	return err

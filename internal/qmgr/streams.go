@@ -163,9 +163,26 @@ func (c *Conn) Enqueue(ctx context.Context, subject, msgID string, data []byte) 
 			if kind == transfer.KindNoSpace {
 				return err
 			}
-			return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s did not take the message for %s in time: %w", c.where, subject, err)
+			return c.notTaken(subject, err)
 		}
 	}
+}
+
+// notTaken is the error of a message that was not stored in time. A queue
+// manager that cannot store does not answer; it says why when it is asked.
+func (c *Conn) notTaken(subject string, err error) error {
+	ctx, cancel := context.WithTimeout(c.ctx, time.Second)
+	defer cancel()
+	var a about
+	why := ""
+	if nc := c.control.conn(); c.control.up.Load() && nc != nil && ask(ctx, nc, AskSubject, time.Second, &a) {
+		why = a.Degraded
+	}
+	c.unstored.Store(&why)
+	if why != "" {
+		return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s does not take messages for %s: %s", c.where, subject, why)
+	}
+	return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s did not take the message for %s in time: %w", c.where, subject, err)
 }
 
 // store tries once.
@@ -183,6 +200,7 @@ func (c *Conn) store(ctx context.Context, m *nats.Msg) error {
 		ack, err = c.control.js().PublishMsg(try, m, jetstream.WithRetryAttempts(0))
 	}
 	if err == nil {
+		c.unstored.Store(nil)
 		c.witness.saw(ack.Stream, ack.Sequence)
 	}
 	return c.explain(err, m.Subject, len(m.Data))

@@ -264,7 +264,7 @@ func (j *journal) Committed(outcomes []transfer.Outcome) error {
 			}
 		}
 		rec.Crashes = 0
-		rec.LastContact = j.r.cfg.Clock.Now()
+		j.r.heard(t, rec)
 		if err := t.PutIncoming(rec); err != nil {
 			return err
 		}
@@ -391,6 +391,9 @@ func (i *incoming) adopt(rec *ledger.Incoming) error {
 	i.land()
 	i.undelivered, i.adopted = nil, true
 	return i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		if rec.Heard > 0 { // both are counted in minutes
+			i.silent = max(0, t.Running()-rec.Heard-time.Minute)
+		}
 		return t.Items(i.id, func(_ uint64, it *ledger.Item) error {
 			if it.Outcome != nil {
 				i.undelivered = append(i.undelivered, *it.Outcome)

@@ -70,6 +70,8 @@ type incoming struct {
 	batches     uint64             // made in this run
 	since       time.Time          // when this run took the transfer up
 	contact     time.Time          // when the source was heard of last in this run
+	noted       time.Time          // the last contact that the ledger has
+	silent      time.Duration      // for how long it had not been heard of when this run began
 	withdrawn   bool               // CANCEL came: no more items, then CANCELLED
 	needs       int64              // bytes that were missing when space ran out
 
@@ -216,21 +218,38 @@ func (i *incoming) due(now time.Time) {
 		i.log.Info("the source is silent; its slot goes to another")
 		i.suspend(nil)
 	}
-	if i.contact.Sub(i.rec.LastContact) > contactEvery {
-		if err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
-			rec.LastContact = i.contact
+	if i.contact.Sub(i.noted) > contactEvery {
+		if err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
+			i.r.heard(t, rec)
 			return nil
 		}); err != nil {
 			i.log.Error("the ledger cannot be written", "err", err)
+		} else {
+			i.noted = i.contact
 		}
 	}
 	if is(i.acquitAt) {
 		i.acquitAt = time.Time{}
 		i.r.acquit(i.id)
 	}
-	if d := i.rec.Deadline(); now.Sub(i.rec.LastContact) > d && now.Sub(i.contact) > d && now.Sub(i.since) > grace {
+	if i.silence(now) > i.rec.Deadline() && now.Sub(i.since) > grace {
 		i.giveUp()
 	}
+}
+
+// silence is for how long the source was not heard of while this agent ran. It
+// is counted in running time and by this process's readings: the time of day may
+// jump.
+func (i *incoming) silence(now time.Time) time.Duration {
+	if i.contact.IsZero() {
+		return i.silent + now.Sub(i.since)
+	}
+	return now.Sub(i.contact)
+}
+
+// heard notes in a record that the source was heard of.
+func (r *Receiver) heard(t *ledger.Tx, rec *ledger.Incoming) {
+	rec.LastContact, rec.Heard = r.cfg.Clock.Now(), max(t.Running(), 1)
 }
 
 func (i *incoming) nextDue(now time.Time) time.Time {
@@ -345,10 +364,10 @@ func (i *incoming) chunk(data []byte) {
 		i.badness(err)
 		return
 	}
-	if !i.begun {
+	first := !i.begun
+	if first {
 		i.begun, i.resyncs, i.resyncDue = true, nil, time.Time{}
 		i.account.Settle()
-		i.unacked++ // answer at once: the old epoch's credit is back
 	}
 	for n := range frames {
 		f := &frames[n]
@@ -364,12 +383,16 @@ func (i *incoming) chunk(data []byte) {
 		i.unacked += cost
 	}
 	i.next++ // only what was taken in is acknowledged
+	if first {
+		i.ack() // at once: the old epoch's credit is back, and a slow disk must not look like silence
+	}
 	i.afterMessage()
 }
 
 // afterMessage acknowledges, checkpoints and groups as the sizes demand.
 func (i *incoming) afterMessage() {
 	now := i.r.cfg.Clock.Now()
+	i.silentAt = now.Add(sourceSilent) // it may be the disk that took long
 	if i.unacked >= flow.AckEvery(i.rec.Settings, i.account.Ahead()+i.unacked) {
 		i.ack()
 	} else if i.unacked > 0 && i.ackDue.IsZero() {

@@ -131,7 +131,7 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 	if !ok {
 		return transfer.Errorf(transfer.KindBusy, "%s already receives %d transfers, its limit", i.r.cfg.Agent, i.r.cfg.Slots), place
 	}
-	if i.rec != nil && i.rec.Crashes > 0 && !i.r.accuse(i.id) {
+	if i.rec != nil && i.rec.Crashes > 0 && !i.r.accuse(i.id, i.from) {
 		if !i.live {
 			i.r.release(i.id)
 		}
@@ -149,7 +149,7 @@ func (i *incoming) begin(o *wire.Open) error {
 	now := i.r.cfg.Clock.Now()
 	rec := &ledger.Incoming{Request: o.Request, From: o.Source, State: transfer.Receiving, Resolution: res,
 		Settings:   flow.Negotiate(o.Request.Settings, min(i.r.cfg.MaxChunk, o.MaxChunk)),
-		Generation: i.r.cfg.Ledger.Generation(), Pardon: o.Pardon, Started: now, LastContact: now}
+		Generation: i.r.cfg.Ledger.Generation(), Pardon: o.Pardon, Started: now}
 	i.know(rec)
 	i.land()
 	buried := false
@@ -157,6 +157,7 @@ func (i *incoming) begin(o *wire.Open) error {
 		if buried = t.Entombed(i.id); buried {
 			return nil
 		}
+		i.r.heard(t, rec)
 		rec.Temps = tempsAhead
 		home := i.landing.Dir(".")
 		if err := t.PutDir(i.id, home); err != nil {
@@ -240,7 +241,8 @@ func (i *incoming) newEpoch(nonce uint64, o *wire.Open) (transfer.Resume, error)
 	var resume transfer.Resume
 	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
 		rec.Epoch++
-		rec.Nonce, rec.Live, rec.LastContact = nonce, true, i.r.cfg.Clock.Now()
+		rec.Nonce, rec.Live = nonce, true
+		i.r.heard(t, rec)
 		if o != nil {
 			rec.Request.Recovery = o.Request.Recovery
 		}
@@ -252,6 +254,9 @@ func (i *incoming) newEpoch(nonce uint64, o *wire.Open) (transfer.Resume, error)
 			return nil
 		})
 	})
+	if err == nil {
+		i.noted = i.r.cfg.Clock.Now()
+	}
 	failpoint.Hit("receiver.after_epoch")
 	return resume, err
 }

@@ -95,7 +95,7 @@ func (i *incoming) outcomesAcked(batch uint64) {
 		unswept = !i.sweep()
 	}
 	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
-		rec.LastContact = i.r.cfg.Clock.Now()
+		i.r.heard(t, rec)
 		for n := range gone {
 			if err := t.DropItem(i.id, gone[n].Item); err != nil {
 				return err

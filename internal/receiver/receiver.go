@@ -93,6 +93,7 @@ type Receiver struct {
 	live    map[transfer.ID]bool // holding a slot
 	waiters []waiter
 	kept    map[transfer.ID]bool // waiting, with a partial file
+	accused []waiter             // those whose turn comes after the suspect
 	suspect transfer.ID          // the one transfer with a slot that was live at a crash and has not moved since
 }
 
@@ -282,23 +283,50 @@ func (r *Receiver) admit(id transfer.ID, from transfer.AgentName) (place int, ok
 }
 
 // accuse lets one suspect run at a time, to find the one that crashes the agent
-// (R3).
-func (r *Receiver) accuse(id transfer.ID) bool {
+// (R3). The others are told when it is their turn.
+func (r *Receiver) accuse(id transfer.ID, from transfer.AgentName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	others := r.accused[:0]
+	for _, w := range r.accused {
+		if w.id != id {
+			others = append(others, w)
+		}
+	}
+	r.accused = others
 	if r.suspect.IsZero() {
 		r.suspect = id
 	}
-	return r.suspect == id
+	if r.suspect == id {
+		return true
+	}
+	if len(r.accused) < maxActors {
+		r.accused = append(r.accused, waiter{id, from, r.cfg.Clock.Now()})
+	}
+	return false
 }
 
 // acquit says that a transfer has moved without crashing anything.
 func (r *Receiver) acquit(id transfer.ID) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.suspect == id {
-		r.suspect = transfer.ID{}
+	next := r.cleared(id)
+	r.mu.Unlock()
+	r.wake(next)
+}
+
+// cleared lets go of a suspect, and gives the next that is to be told. r.mu is
+// held.
+func (r *Receiver) cleared(id transfer.ID) (next *waiter) {
+	if r.suspect != id {
+		return nil
 	}
+	r.suspect = transfer.ID{}
+	if len(r.accused) == 0 {
+		return nil
+	}
+	w := r.accused[0]
+	r.accused = r.accused[1:]
+	return &w
 }
 
 // release gives a slot back and tells the first who waits for it to ask again.
@@ -306,9 +334,7 @@ func (r *Receiver) release(id transfer.ID) {
 	r.mu.Lock()
 	held := r.live[id]
 	delete(r.live, id)
-	if r.suspect == id {
-		r.suspect = transfer.ID{}
-	}
+	suspect := r.cleared(id)
 	if held {
 		r.cfg.Changed()
 	}
@@ -318,8 +344,14 @@ func (r *Receiver) release(id transfer.ID) {
 		next = &w
 	}
 	r.mu.Unlock()
-	if next != nil {
-		r.send(next.from, &wire.Message{Kind: wire.KindBusy, Transfer: next.id,
+	r.wake(suspect)
+	r.wake(next)
+}
+
+// wake makes a transfer that waits ask again at once.
+func (r *Receiver) wake(w *waiter) {
+	if w != nil {
+		r.send(w.from, &wire.Message{Kind: wire.KindBusy, Transfer: w.id,
 			Busy: &wire.Busy{Reason: transfer.Errorf(transfer.KindBusy, "a slot at %s is free", r.cfg.Agent)}})
 	}
 }

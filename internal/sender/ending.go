@@ -33,9 +33,10 @@ func (o *Outgoing) sentFigures() (sent, resent int64) {
 
 // overdue reports whether the recovery time-out is over.
 func (o *Outgoing) overdue() bool {
-	rec := o.Record()
-	limit := rec.Request.RecoveryTimeout()
-	return limit >= 0 && !rec.Recovering.IsZero() && o.cfg.Clock.Now().Sub(rec.Recovering) >= limit
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	limit := o.rec.Request.RecoveryTimeout()
+	return limit >= 0 && !o.stuck.IsZero() && o.cfg.Clock.Now().Sub(o.stuck) >= limit
 }
 
 // giveUp fails the transfer because the recovery time-out is over, and tells

@@ -74,6 +74,7 @@ type Outgoing struct {
 
 	mu       sync.Mutex
 	rec      *ledger.Source
+	stuck    time.Time // reading of this process when rec.Recovering was set or this run began
 	inbox    []*wire.Message
 	notify   chan struct{}
 	journal  *ledger.Journal
@@ -128,9 +129,24 @@ func NewRecord(q transfer.Request, principal string, now time.Time) *ledger.Sour
 
 // New makes an Outgoing of a record that is in the ledger.
 func New(cfg Config, rec *ledger.Source) *Outgoing {
-	return &Outgoing{cfg: cfg, ID: rec.Request.ID, to: rec.Request.Destination, rec: rec, cancel: rec.Cancel, notify: make(chan struct{}, 1), tries: map[uint64]int{},
+	o := &Outgoing{cfg: cfg, ID: rec.Request.ID, to: rec.Request.Destination, rec: rec, cancel: rec.Cancel, notify: make(chan struct{}, 1), tries: map[uint64]int{},
 		live: figures{high: map[uint64]int64{}, sent: rec.Progress.BytesSent, resent: rec.Progress.BytesResent},
 		log:  cfg.Log.With("transfer", rec.Request.ID, "destination", rec.Request.Destination)}
+	o.know(rec)
+	return o
+}
+
+// know takes a record in. What it says of when nothing moved any more is the
+// time of day; how long ago that was is counted by this process, so that a
+// clock that jumps makes no transfer give up, nor wait for years. o.mu is held.
+func (o *Outgoing) know(rec *ledger.Source) {
+	switch {
+	case rec.Recovering.IsZero():
+		o.stuck = time.Time{}
+	case o.stuck.IsZero() || !rec.Recovering.Equal(o.rec.Recovering):
+		o.stuck = o.cfg.Clock.Now()
+	}
+	o.rec = rec
 }
 
 // Record is a copy of the transfer's record.
@@ -311,7 +327,7 @@ func (o *Outgoing) update(change func(t *ledger.Tx, rec *ledger.Source) error, t
 	})
 	if err == nil {
 		o.mu.Lock()
-		o.rec = after
+		o.know(after)
 		o.mu.Unlock()
 	}
 	return err

@@ -144,8 +144,9 @@ func (s *Submitter) Submit(ctx context.Context, q *transfer.Request, notice func
 	pause := repeatFirst
 	for {
 		failpoint.Hit("submit.before_enqueue")
-		if err := s.Conn.Enqueue(ctx, subject, "", s.message(q, inbox)); err != nil && ctx.Err() == nil {
-			return nil, err
+		unstored := s.enqueue(ctx, subject, s.message(q, inbox))
+		if k := transfer.KindOf(unstored); unstored != nil && ctx.Err() == nil && k != transfer.KindNoManager && k != transfer.KindNoSpace {
+			return nil, unstored
 		}
 		failpoint.Hit("submit.after_enqueue")
 		p, err := s.receipt(ctx, q, answers, pause)
@@ -155,17 +156,35 @@ func (s *Submitter) Submit(ctx context.Context, q *transfer.Request, notice func
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if notice != nil && err != nil {
-			notice(away(q.Source))
+		if notice != nil && unstored != nil {
+			notice(transfer.Errorf(transfer.KindOf(unstored), "the request cannot be stored yet: %w", unstored))
+		} else if notice != nil && err != nil {
+			notice(notYet(q.Source, err))
 		}
 		pause = min(2*pause, repeatMost)
 	}
 }
 
+// enqueue tries for as long as an answer to what was enqueued before may take.
+func (s *Submitter) enqueue(ctx context.Context, subject string, data []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, repeatMost)
+	defer cancel()
+	return s.Conn.Enqueue(ctx, subject, "", data)
+}
+
+// notYet is what people are told while a request is not taken: the agent's own
+// words, where it had any.
+func notYet(a transfer.AgentName, err error) error {
+	if k := transfer.KindOf(err); k == transfer.KindBusy || k == transfer.KindNoSpace {
+		return transfer.Errorf(k, "agent %s does not take the request yet: %w", a, err)
+	}
+	return away(a)
+}
+
 // waits reports whether an answer means: not yet.
 func waits(err error) bool {
 	k := transfer.KindOf(err)
-	return k == transfer.KindTimeout || k == transfer.KindUnreachable || k == transfer.KindNotFound || k == transfer.KindNoManager
+	return k == transfer.KindBusy || k == transfer.KindNoSpace || k == transfer.KindTimeout || k == transfer.KindUnreachable || k == transfer.KindNotFound || k == transfer.KindNoManager
 }
 
 // away is what people are told while an agent cannot be asked.

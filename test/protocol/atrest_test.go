@@ -32,6 +32,7 @@ func TestCampaignAtRest(t *testing.T) {
 		What: "a temporary, the ledger or an item journal is flipped, cut, zeroed or overwritten while the agent is down between checkpoint and resume",
 		Unit: "damages", Full: 500, Short: 50, Packages: product}, func(t *testing.T, c *campaign.C) {
 		c.Add(spread(t, c.Seed, c.Count, inChild))
+		t.Log(&toll)
 	})
 }
 
@@ -160,12 +161,19 @@ func kindOf(victim string) string {
 func (w *world) victim(s *script, n *node, left string, id transfer.ID) string {
 	db := filepath.Join(left, "ledger.db")
 	if n == w.src {
-		if s.one(2) {
-			return filepath.Join(left, "items", id.String())
+		journal := filepath.Join(left, "items", id.String())
+		if _, err := os.Stat(journal); err == nil && s.one(2) {
+			return journal
 		}
 		return db
 	}
-	if temps := w.temporaries(); len(temps) > 0 && s.one(2) {
+	var temps []string
+	for _, p := range w.temporaries() {
+		if fi, err := os.Stat(p); err == nil && fi.Size() > 0 {
+			temps = append(temps, p)
+		}
+	}
+	if len(temps) > 0 && s.one(2) {
 		return temps[s.n(len(temps))]
 	}
 	return db

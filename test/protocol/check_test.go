@@ -117,8 +117,9 @@ func (w *world) finish(limit time.Duration) time.Duration {
 func (w *world) check() {
 	w.t.Helper()
 	expected := map[string][]byte{}
+	given, got := w.recorded(w.dst), w.recorded(w.src)
 	for _, x := range w.wants {
-		w.checkTransfer(x)
+		w.checkTransfer(x, given[x.id], got[x.id])
 		maps.Copy(expected, x.files)
 	}
 	w.checkFiles(expected)
@@ -127,6 +128,12 @@ func (w *world) check() {
 		w.t.Error(what)
 	}
 	w.mu.Unlock()
+	w.checkIdle()
+}
+
+// checkIdle holds the two sides against agents that have nothing to do.
+func (w *world) checkIdle() {
+	w.t.Helper()
 	for _, n := range []*node{w.src, w.dst} {
 		for _, p := range n.leftovers() {
 			w.t.Errorf("%s is left at %s", p, n.name)
@@ -141,7 +148,9 @@ func (w *world) check() {
 	}
 }
 
-func (w *world) checkTransfer(x *wanted) {
+// checkTransfer holds a transfer against what each side has recorded of its
+// items: the destination in given, the source in got.
+func (w *world) checkTransfer(x *wanted, given, got map[uint64][]transfer.Outcome) {
 	w.t.Helper()
 	s := w.source(x.id)
 	if s == nil {
@@ -152,7 +161,6 @@ func (w *world) checkTransfer(x *wanted) {
 		w.t.Errorf("the transfer ended %s, want %s; %s", s.State, x.state, w.picture())
 		return
 	}
-	given, got := outcomes(w, w.dst, x.id), outcomes(w, w.src, x.id)
 	for item, all := range given {
 		if len(all) != 1 {
 			w.t.Errorf("item %d was decided %d times: %+v", item, len(all), all)
@@ -188,12 +196,22 @@ func (w *world) checkTransfer(x *wanted) {
 // outcomes reads from the audit outbox what a node has recorded, by item.
 func outcomes(w *world, n *node, id transfer.ID) map[uint64][]transfer.Outcome {
 	w.t.Helper()
-	found := map[uint64][]transfer.Outcome{}
+	return w.recorded(n)[id]
+}
+
+// recorded reads that for all transfers.
+func (w *world) recorded(n *node) map[transfer.ID]map[uint64][]transfer.Outcome {
+	w.t.Helper()
+	found := map[transfer.ID]map[uint64][]transfer.Outcome{}
 	for _, rec := range records(w, n) {
-		if rec.Transfer == id && rec.Event == audit.Items {
-			for _, o := range rec.Items {
-				found[o.Item] = append(found[o.Item], o)
-			}
+		if rec.Event != audit.Items {
+			continue
+		}
+		if found[rec.Transfer] == nil {
+			found[rec.Transfer] = map[uint64][]transfer.Outcome{}
+		}
+		for _, o := range rec.Items {
+			found[rec.Transfer][o.Item] = append(found[rec.Transfer][o.Item], o)
 		}
 	}
 	return found

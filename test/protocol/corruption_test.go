@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"time"
 
@@ -36,30 +35,23 @@ const maxBad = 5
 // A vandal damages what is on its way to the destination.
 type vandal struct {
 	s *script
+	*witness
 
-	mu     sync.Mutex
-	sound  map[header][]byte    // as they were sent
-	taken  map[wire.Header]bool // sound ones that the destination was given, by epoch and sequence
-	begun  map[transfer.ID][]wire.Header
-	held   map[header]uint64 // by epoch, the sequence that was acknowledged last
-	bad    int               // that count against an item
+	begun  map[transfer.ID][]header
+	bad    int // that count against an item
 	done   int
 	what   map[header]string // was done to it
 	prey   transfer.ID       // one of its items is hunted
 	forged bool              // bytes were changed under a right hash
-	broken []string
 }
-
-// A header names a message that is on its way.
-type header = wire.Header
 
 // corrupt is one world, and the damaged messages in it are its cases.
 func corrupt(t *testing.T, seed uint64, r *rand.Rand) (cases int) {
 	s := &script{r: r}
 	bubble(t, setup{memory: true, nudge: s.one(2)}, func(w *world) {
-		v := &vandal{s: s, sound: map[header][]byte{}, taken: map[header]bool{}, held: map[header]uint64{}, what: map[header]string{}, begun: map[transfer.ID][]header{}}
+		v := &vandal{s: s, witness: newWitness(), what: map[header]string{}, begun: map[transfer.ID][]header{}}
 		w.slow(time.Millisecond)
-		w.net.Set(func(r *faulty.Rules) { r.Keep = true })
+		w.net.Set(keeping)
 		w.fates, w.before = v.handle, v.arrives
 		all := map[transfer.ID]map[string][]byte{}
 		hunt := s.one(6)
@@ -96,14 +88,10 @@ func corrupt(t *testing.T, seed uint64, r *rand.Rand) (cases int) {
 func (v *vandal) handle(p *faulty.Parcel) faulty.Handling {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if p.Kind == wire.KindAck {
-		v.acknowledged(p)
-	}
-	h, err := wire.PeekHeader(p.Data)
-	if p.Kind != faulty.Chunk || err != nil {
+	h, ok := v.sent(p)
+	if !ok {
 		return faulty.Handling{}
 	}
-	v.sound[h] = bytes.Clone(p.Data)
 	v.begun[h.Transfer] = append(v.begun[h.Transfer], h)
 	if v.hunts(p, h) {
 		v.done++
@@ -136,34 +124,6 @@ func (v *vandal) hunts(p *faulty.Parcel, h header) bool {
 // preyItem is the number of in0/b.
 const preyItem = 1
 
-// arrives notes which sound messages the destination is given.
-func (v *vandal) arrives(p *faulty.Parcel, _ *node) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if h, err := wire.PeekHeader(p.Data); p.Kind == faulty.Chunk && err == nil && bytes.Equal(v.sound[h], p.Data) {
-		v.taken[h] = true
-	}
-	return false
-}
-
-// acknowledged holds an ACK against what the destination was given: it may not
-// say that it has a message of which only a damaged one has come.
-func (v *vandal) acknowledged(p *faulty.Parcel) {
-	m, err := wire.Decode(p.Data)
-	if err != nil || m.Ack == nil {
-		return
-	}
-	at := header{Transfer: m.Transfer, Epoch: m.Ack.Epoch}
-	if v.held[at] = max(v.held[at], m.Ack.Seq); v.forged {
-		return
-	}
-	for seq := uint64(1); seq <= m.Ack.Seq; seq++ {
-		if h := (header{Transfer: m.Transfer, Epoch: m.Ack.Epoch, Seq: seq}); !v.taken[h] {
-			v.broken = append(v.broken, fmt.Sprintf("message %d of epoch %d of transfer %s is acknowledged, and only a damaged one has come (%s)", seq, h.Epoch, h.Transfer, v.what[h]))
-		}
-	}
-}
-
 // harm damages one message. Those that count against an item come too seldom
 // to fail it.
 func (v *vandal) harm(p *faulty.Parcel, h header) (f faulty.Handling) {
@@ -188,10 +148,10 @@ func (v *vandal) harm(p *faulty.Parcel, h header) (f faulty.Handling) {
 // judge holds the ends against what was done.
 func (v *vandal) judge(w *world, all map[transfer.ID]map[string][]byte) {
 	v.mu.Lock()
-	broken, forged := v.broken, v.forged
+	forged := v.forged
 	v.mu.Unlock()
-	for _, what := range broken {
-		w.t.Error(what)
+	if !forged {
+		v.report(w)
 	}
 	for id, files := range all {
 		s := w.source(id)
@@ -213,21 +173,15 @@ func (v *vandal) judge(w *world, all map[transfer.ID]map[string][]byte) {
 			}
 		}
 	}
-	w.mu.Lock()
-	for _, what := range w.torn {
-		w.t.Error(what)
-	}
-	w.mu.Unlock()
-	for _, name := range w.dst.leftovers() {
-		w.t.Errorf("%s is left", name)
-	}
-	must(w.t, w.dst.host().each(func(name string, _ []byte) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if _, ok := w.content[name]; !ok {
-			w.t.Errorf("%s is at the destination and should not be", name)
+	var asks []asked
+	for id, files := range all {
+		a := asked{id: id, files: files}
+		if forged || id == v.prey {
+			a.want = []string{string(transfer.Successful), string(transfer.Partial), string(transfer.Failed)}
 		}
-	}))
+		asks = append(asks, a)
+	}
+	w.judged(asks)
 }
 
 // rehash makes a message's hash right.

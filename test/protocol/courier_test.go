@@ -42,3 +42,6 @@ func (l lane) Send(to transfer.AgentName, id transfer.ID, message []byte) error 
 	}
 	return n.w.net.Send(faulty.Parcel{From: n.name, To: to, Kind: faulty.Chunk, Transfer: id, Data: message})
 }
+
+// keeping makes the courier keep what is sent, for a replay.
+func keeping(r *faulty.Rules) { r.Keep = true }

@@ -173,6 +173,9 @@ func (d mortalDisk) Write(f localfs.File, b []byte, off int64) (n int, err error
 		n, err = d.Disk.Write(f, b, off)
 		return err
 	})
+	if h := d.r.node.w.now(); h.wrote != nil {
+		h.wrote(d.r.node, f.Name(), n)
+	}
 	return n, err
 }
 

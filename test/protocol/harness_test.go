@@ -63,7 +63,8 @@ type world struct {
 	torn    []string // what was seen under a final name and should not be there
 	early   []string // sources that went before their files had come
 	wants   []*wanted
-	content map[string][]byte // what each final name at the destination will have
+	content map[string][]byte        // what each final name at the destination will have
+	finals  map[transfer.ID][]string // every final state that was said of a transfer
 	wg      sync.WaitGroup
 	quit    chan struct{}
 }
@@ -77,6 +78,7 @@ type hooks struct {
 	crash  func(n *node, op, name string, count int, after bool) bool
 	inject func(n *node, op, name string) error
 	linger func(n *node, op, name string) time.Duration // what a call takes
+	wrote  func(n *node, name string, size int)         // bytes of a file are written
 	noted  func(r *run, rec *audit.Record) bool         // true: dies in this transaction
 	power  func(n *node) *rand.Rand                     // a crash is a power cut, with these losses; nil: of the process
 }
@@ -102,7 +104,7 @@ func newWorld(t *testing.T, set setup) *world {
 		set.slots = 4
 	}
 	w := &world{t: t, set: set, net: faulty.NewCourier(), log: &logbook{}, renames: map[string]int{},
-		content: map[string][]byte{}, quit: make(chan struct{})}
+		content: map[string][]byte{}, finals: map[transfer.ID][]string{}, quit: make(chan struct{})}
 	w.net.Set(func(r *faulty.Rules) {
 		r.Decide = func(p *faulty.Parcel) (h faulty.Handling) {
 			if f := w.now().fates; f != nil {
@@ -227,6 +229,9 @@ func (w *world) incoming(id transfer.ID) *ledger.Incoming {
 	return rec
 }
 
+// wholeLogEnv names a file for the whole log of a test that fails.
+const wholeLogEnv = "FERRY_PROTOCOL_LOG"
+
 // A logbook keeps what the agents log, for a test that fails.
 type logbook struct {
 	mu sync.Mutex
@@ -280,7 +285,10 @@ func (l *logbook) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.b.Bytes()
-	return "the end of the log:\n" + string(b[max(0, len(b)-24<<10):])
+	if name := os.Getenv(wholeLogEnv); name != "" {
+		os.WriteFile(name, b, 0o644)
+	}
+	return "the end of the log (all of it goes to the file that " + wholeLogEnv + " names):\n" + string(b[max(0, len(b)-24<<10):])
 }
 
 func must(t testing.TB, err error) {

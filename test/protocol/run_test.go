@@ -70,7 +70,7 @@ func (n *node) newRun(dir string) (*run, error) {
 		Clock: n.clockOf(), Log: log, Slots: w.set.slots, Pool: r.pool, MaxChunk: transfer.MaxChunk, Boot: boot,
 		Changed: func() {}})
 	r.cfg = sender.Config{Agent: n.name, Ledger: r.ledger, FS: r.fs, Link: line{r}, Lane: lane{r}, Note: r.note,
-		Progress: func(*transfer.Progress) {}, Changed: r.changed, Clock: n.clockOf(), Log: log,
+		Progress: w.said, Changed: r.changed, Clock: n.clockOf(), Log: log,
 		Settings: w.set.settings, MaxChunk: transfer.MaxChunk}
 	err = r.ledger.DropOrphans()
 	if err == nil {
@@ -80,10 +80,26 @@ func (n *node) newRun(dir string) (*run, error) {
 		err = r.recoverSources()
 	}
 	if err == nil || r.mortal.doomed() {
+		r.wg.Go(r.ageLoop)
 		return r, nil
 	}
 	r.end()
 	return r, err
+}
+
+// ageLoop counts the running time, as the agent does.
+func (r *run) ageLoop() {
+	t := r.node.clockOf().NewTimer(time.Minute)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C():
+			r.ledger.AddRunning(time.Minute)
+			t.Reset(time.Minute)
+		case <-r.ctx.Done():
+			return
+		}
+	}
 }
 
 // end lets go of everything that a run has.

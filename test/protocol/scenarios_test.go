@@ -116,7 +116,7 @@ func TestManyItems(t *testing.T) {
 // given up; old ones come again in the middle. One epoch lives.
 func TestTwoOpens(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
-		w.net.Set(func(r *faulty.Rules) { r.Keep = true })
+		w.net.Set(keeping)
 		w.slow(5 * time.Millisecond)
 		w.fates = func(p *faulty.Parcel) faulty.Handling {
 			switch {
@@ -535,7 +535,7 @@ func TestTailDamaged(t *testing.T) {
 // same runs, to new ones, and long after.
 func TestReplayAfterTheEnd(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
-		w.net.Set(func(r *faulty.Rules) { r.Keep = true })
+		w.net.Set(keeping)
 		w.sendMixed(func(q *transfer.Request) { q.DeleteSrc = true })
 		w.finish(time.Minute)
 		w.net.Replay()

@@ -71,6 +71,13 @@ func (s *script) time(d time.Duration) time.Duration {
 	return time.Duration(s.r.Int64N(int64(d)))
 }
 
+// end ends the faults.
+func (s *script) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.healed = true
+}
+
 func (s *script) over() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,12 +115,13 @@ func simulate(t *testing.T, seed uint64, r *rand.Rand) {
 		w.net.Replay()
 		pass(2 * time.Minute)
 		w.check()
+		w.judged(w.asks())
 	})
 }
 
 // messages lets some of them meet with something.
 func (w *world) messages(s *script) {
-	trouble := []int{0, 5, 20, 60, 150}[s.n(5)] // of a thousand, how many
+	trouble := []int{0, 10, 40, 120, 300}[s.n(5)] // of a thousand, how many
 	kinds := s.some(7)
 	w.slow(time.Duration(s.n(3)) * time.Millisecond)
 	w.net.Set(func(r *faulty.Rules) { r.Keep, r.Strict = true, s.one(2) })
@@ -253,9 +261,7 @@ func (w *world) events(s *script) {
 // moves or says what it waits for (INV-7); what three crashes have parked goes
 // on when an operator says so.
 func (w *world) heal(s *script, ids []transfer.ID) {
-	s.mu.Lock()
-	s.healed = true
-	s.mu.Unlock()
+	s.end()
 	w.src.resume()
 	w.dst.resume()
 	w.cut(false)

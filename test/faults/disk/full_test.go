@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -25,170 +25,369 @@ func TestCampaignDiskFull(t *testing.T) {
 		Unit: "full disks", Full: 120, Root: true},
 		func(t *testing.T, c *campaign.C) {
 			c.Cases(t, func(t *testing.T, seed uint64, r *rand.Rand) {
-				k := int(seed-1) % (len(fulls) * 2 * len(loads))
-				f := &filling{t: t, r: r, disk: &fulls[k%len(fulls)], inodes: k/len(fulls)%2 == 1, load: &loads[k/len(fulls)/2]}
-				f.run(seed)
+				k := int((seed - 1) % uint64(len(disks)*2*len(loads)))
+				f := &filling{t: t, r: r, seed: seed, disk: &disks[k%len(disks)], inodes: k/len(disks)%2 == 1, load: &loads[k/len(disks)/2]}
+				t.Logf("%s is full of %s; it is sent: %s", f.disk.name, map[bool]string{true: "inodes", false: "blocks"}[f.inodes], f.load.name)
+				f.up()
+				f.disk.try(f)
+				f.n.NoTemporaries("ALPHA", "BETA")
+				f.n.Sound()
 			})
 		})
 }
 
-// A load is what is sent while a disk is full.
+// A load is what is sent while a disk is full: files of a size, all by one
+// transfer, or each by its own.
 type load struct {
 	name  string
 	files int
 	size  int64
+	each  bool
 }
 
 var loads = []load{
-	{"one large file", 1, 40 * mib},
-	{"many small files", 700, 6 << 10},
-	{"files of some size", 8, 3 * mib},
+	{"one large file", 1, 40 * mib, false},
+	{"many small files", 500, 6 << 10, false},
+	{"files of some size", 8, 3 * mib, false},
+	{"several files, each by itself", 8, 12 * mib, true},
 }
 
-// A disk is one that is full.
+// A disk is one that gets full, of whose own agent, and what is tried with it.
 type disk struct {
-	name  string
-	size  int64
-	at    func(n string) (who, below string) // the process whose state it has part of
-	sees  func(f *filling, s *network.Sending)
-	files int // inodes
+	name   string
+	size   int64
+	inodes int
+	of     string
+	try    func(f *filling)
 }
 
-var fulls = []disk{
-	{name: "the destination's data", size: 64 * mib, files: 4000, sees: (*filling).dataIsFull},
-	{name: "the destination's ledger", size: 24 * mib, files: 100, sees: (*filling).ledgerIsFull},
-	{name: "the source's ledger", size: 24 * mib, files: 100, sees: (*filling).ledgerIsFull},
-	{name: "the queue manager's store", size: 24 * mib, files: 400, sees: (*filling).ledgerIsFull},
-	{name: "the audit log", size: 24 * mib, files: 100, sees: (*filling).ledgerIsFull},
+var disks = []disk{
+	{"the disk of the destination's data", 64 * mib, 4000, "", (*filling).data},
+	{"the disk of the destination's ledger", 24 * mib, 100, "BETA", (*filling).ledger},
+	{"the disk of the source's ledger", 24 * mib, 100, "ALPHA", (*filling).ledger},
+	{"the disk of the queue manager's store", 24 * mib, 400, "", (*filling).store},
+	{"the disk of the audit log", 24 * mib, 100, "", (*filling).log},
 }
 
 // A filling is one case.
 type filling struct {
 	t      *testing.T
 	r      *rand.Rand
+	seed   uint64
 	disk   *disk
 	inodes bool
 	load   *load
 	n      *network.Network
 	mount  string
-	remove func()
+	empty  func() // makes space again
+	more   int
 }
 
-func (f *filling) run(seed uint64) {
-	f.t.Helper()
-	how := "blocks"
-	if f.inodes {
-		how = "inodes"
-	}
-	fmt.Printf("## %s is full of %s: %s\n", f.disk.name, how, f.load.name)
-	f.up()
-	f.n.Files("ALPHA", "in", seed, f.load.files, f.load.size)
-	f.disk.sees(f, nil)
-}
-
+// up starts a network with the disk in its place, which has been used once, so
+// that everything that is always there is there.
 func (f *filling) up() {
 	f.t.Helper()
 	f.mount = f.t.TempDir()
-	must(f.t, unix.Mount("ferry-faults", f.mount, "tmpfs", 0, fmt.Sprintf("size=%d,nr_inodes=%d", f.disk.size, f.disk.files)))
+	must(f.t, unix.Mount("ferry-faults", f.mount, "tmpfs", 0, fmt.Sprintf("size=%d,nr_inodes=%d", f.disk.size, f.disk.inodes)))
 	f.t.Cleanup(func() { unix.Unmount(f.mount, unix.MNT_DETACH) })
 	s := network.Setup{Ferry: campaign.Ferry(f.t), Agents: []string{"ALPHA", "BETA"}, Dir: f.t.TempDir(), Roots: map[string]string{}, States: map[string]string{}}
-	switch f.disk.name {
-	case "the destination's data":
+	below := map[string]string{"the disk of the queue manager's store": "qm", "the disk of the audit log": "coordination"}[f.disk.name]
+	switch {
+	case below != "":
+		must(f.t, os.MkdirAll(s.Dir+"/state/"+network.QM, 0o755))
+		must(f.t, os.Symlink(f.mount, s.Dir+"/state/"+network.QM+"/"+below))
+	case f.disk.of != "":
+		s.States[f.disk.of] = f.mount
+	default:
 		s.Roots["BETA"] = f.mount
-	case "the destination's ledger":
-		s.States["BETA"] = f.mount
-	case "the source's ledger":
-		s.States["ALPHA"] = f.mount
-	case "the queue manager's store":
-		must(f.t, os.MkdirAll(s.Dir+"/state/QM", 0o755))
-		must(f.t, os.Symlink(f.mount, s.Dir+"/state/QM/qm"))
-	case "the audit log":
-		must(f.t, os.MkdirAll(s.Dir+"/state/QM", 0o755))
-		must(f.t, os.Symlink(f.mount, s.Dir+"/state/QM/coordination"))
 	}
 	f.n = network.Up(f.t, s)
-	f.n.File("ALPHA", "first", 1, 10)
-	f.n.Send("ALPHA:first", "BETA:first").Ends("successful", 0)
+	f.n.Files("ALPHA", "more", 77, 100, 100)
+	f.another().Wait().Ends("successful", 0)
+	f.n.Files("ALPHA", "in", f.seed, f.load.files, f.load.size)
 }
 
-// fill takes all but some blocks or inodes of the disk.
+// another starts a transfer of a few small files.
+func (f *filling) another() *network.Sending {
+	f.t.Helper()
+	f.more++
+	return f.n.SendAsync("-r", "ALPHA:more", fmt.Sprint("BETA:more", f.more))
+}
+
+// fill takes all but some bytes or inodes of the disk.
 func (f *filling) fill(leave int64) {
 	f.t.Helper()
 	dir := f.mount + "/ballast"
 	must(f.t, os.Mkdir(dir, 0o755))
-	f.remove = func() { must(f.t, os.RemoveAll(dir)) }
+	f.empty = func() { must(f.t, os.RemoveAll(dir)) }
 	var st unix.Statfs_t
-	must(f.t, unix.Statfs(f.mount, &st))
-	if !f.inodes {
-		b, err := os.Create(dir + "/blocks")
-		must(f.t, err)
-		defer b.Close()
+	if f.inodes {
 		must(f.t, unix.Statfs(f.mount, &st))
-		must(f.t, unix.Fallocate(int(b.Fd()), 0, 0, int64(st.Bavail)*st.Bsize-leave))
+		for k := range int64(st.Ffree) - leave {
+			must(f.t, os.WriteFile(fmt.Sprint(dir, "/", k), nil, 0o600))
+		}
 		return
 	}
-	for k := range int64(st.Ffree) - leave {
-		must(f.t, os.WriteFile(fmt.Sprint(dir, "/", k), nil, 0o600))
+	b, err := os.Create(dir + "/blocks")
+	must(f.t, err)
+	defer b.Close()
+	must(f.t, unix.Statfs(f.mount, &st))
+	if size := int64(st.Bavail)*st.Bsize - leave; size > 0 {
+		must(f.t, unix.Fallocate(int(b.Fd()), 0, 0, size))
 	}
 }
 
-func (f *filling) dataIsFull(*network.Sending) {
+// nearly fills the disk but for a few pages or inodes.
+func (f *filling) nearly() {
 	f.t.Helper()
-	need := f.load.size * int64(f.load.files)
-	if f.inodes {
-		need = int64(f.load.files)
+	leave := f.r.Int64N(3)
+	if !f.inodes {
+		leave *= 4096
+	}
+	f.fill(leave)
+}
+
+// send starts the load.
+func (f *filling) send() (all []*network.Sending) {
+	f.t.Helper()
+	if !f.load.each {
+		return []*network.Sending{f.n.SendAsync("-r", "ALPHA:in", "BETA:out/")}
+	}
+	for k := range f.load.files {
+		all = append(all, f.n.SendAsync(fmt.Sprintf("ALPHA:in/%06d", k), "BETA:out/in/"))
+	}
+	return all
+}
+
+// underWay starts the load and returns with the agent stopped while files are
+// arriving.
+func (f *filling) underWay(agent string) []*network.Sending {
+	f.t.Helper()
+	all := f.send()
+	f.n.UntilEvery("files are arriving", 1e6, func() bool {
+		return len(f.n.Temporaries("BETA")) > 0 || len(f.n.Landed("BETA", "out/in")) > 0
+	})
+	f.n.Freeze(agent)
+	return all
+}
+
+// arrived expects the load to have ended well, as it was sent and on record.
+func (f *filling) arrived(all []*network.Sending) {
+	f.t.Helper()
+	items := 0
+	for _, s := range all {
+		sum := s.Wait().Ends("successful", 0).Summary
+		items += len(f.n.Outcomes(f.n.Audit(sum.ID), "destination"))
+	}
+	f.n.Same("ALPHA", "in", "BETA", "out/in")
+	want := f.load.files
+	if !f.load.each {
+		want++ // the directory
+	}
+	if items != want {
+		f.t.Errorf("the destination has %d items on record, not %d", items, want)
+	}
+}
+
+const noSpaceHint = "free some space; the transfer goes on by itself"
+
+// data fills the disk that files arrive on.
+func (f *filling) data() {
+	f.t.Helper()
+	if f.load.each {
+		f.consumed()
+		return
+	}
+	need := int64(f.load.files)
+	if !f.inodes {
+		need *= f.load.size
 	}
 	f.fill(f.r.Int64N(need))
-	s := f.n.SendAsync("-r", "ALPHA:in", "BETA:out/")
-	p := f.n.WaitState(s.ID(), "waiting")
-	fmt.Printf("waits: %v %q %q\n", p.Reason.Kind, p.Reason.Text, p.Reason.Hint)
-	_ = transfer.KindNoSpace
-	fmt.Println("landed", len(f.n.Landed("BETA", "out/in")), "temporaries", len(f.n.Temporaries("BETA")))
-	f.remove()
-	r := s.Wait().Ends("successful", 0)
-	f.n.Same("ALPHA", "in", "BETA", "out/in")
-	fmt.Println("stderr:", r.Stderr)
-	f.n.NoTemporaries("BETA")
+	all := f.send()
+	p := f.n.WaitState(all[0].ID(), "waiting")
+	f.saysNoSpace(p)
+	for name := range f.n.Landed("BETA", "out/in") {
+		network.SameTree(f.t, f.n.Path("ALPHA", "in/"+name), f.n.Path("BETA", "out/in/"+name))
+	}
+	if kept := len(f.n.Landed("ALPHA", "in")); kept != f.load.files {
+		f.t.Errorf("of %d sources %d are left", f.load.files, kept)
+	}
+	if a := f.n.AgentOf("BETA"); a.State != "READY" && a.State != "ACTIVE" {
+		f.t.Errorf("BETA is %s while its disk is full", a.State)
+	}
+	f.empty()
+	f.arrived(all)
 }
 
-func (f *filling) ledgerIsFull(*network.Sending) {
+// saysNoSpace expects a transfer to wait and say which file has no space.
+func (f *filling) saysNoSpace(p network.Progress) {
 	f.t.Helper()
-	leave := f.r.Int64N(3) * 4096 / map[bool]int64{true: 4096, false: 1}[f.inodes]
-	var s *network.Sending
-	if os.Getenv("WHEN") == "before" {
-		fmt.Println("before, leaves", leave)
-		f.fill(leave)
-		s = f.n.SendAsync("-r", "ALPHA:in", "BETA:out/")
+	if p.Reason == nil || p.Reason.Kind != transfer.KindNoSpace {
+		f.t.Fatalf("it waits for %v", p.Reason)
+	}
+	file := regexp.QuoteMeta(f.n.Path("BETA", "out")) + `(/in(/\d{6})?)?`
+	for _, text := range []string{
+		"^" + file + ` needs \d+ bytes, \d+ are free$`,
+		"^no space is left for " + file + ": no space left on device$",
+		"^no space at BETA: " + file + ` needs [\d.]+ \w+ more, [\d.]+ \w+ are free$`,
+	} {
+		if regexp.MustCompile(text).MatchString(p.Reason.Text) {
+			return
+		}
+	}
+	f.t.Errorf("it waits, and says %q (%q)", p.Reason.Text, p.Reason.Hint)
+}
+
+// consumed sends what does not fit together, and takes away what has arrived:
+// none of the transfers holds what all of them would need.
+func (f *filling) consumed() {
+	f.t.Helper()
+	leave := 3 * f.load.size
+	if f.inodes {
+		leave = 4
+	}
+	f.fill(leave + f.r.Int64N(leave))
+	all := f.send()
+	f.n.Until("a transfer waits for space", func() bool {
+		for _, s := range all {
+			if p, ok := s.Saw(func(p network.Progress) bool { return p.State == "waiting" && p.Reason != nil }); ok {
+				f.saysNoSpace(p)
+				return true
+			}
+		}
+		return false
+	})
+	for left := len(all); left > 0; {
+		f.n.Arrived("BETA", "out/in", 1)
+		for name := range f.n.Landed("BETA", "out/in") {
+			network.SameTree(f.t, f.n.Path("ALPHA", "in/"+name), f.n.Path("BETA", "out/in/"+name))
+			must(f.t, os.Remove(f.n.Path("BETA", "out/in/"+name)))
+			left--
+		}
+	}
+	for _, s := range all {
+		s.Wait().Ends("successful", 0)
+	}
+}
+
+const ledgerFull = "the ledger's disk is full"
+
+// ledger fills the disk of an agent's ledger. What runs reaches its end with
+// the reserve, nothing new is accepted, and that is said.
+func (f *filling) ledger() {
+	f.t.Helper()
+	var all []*network.Sending
+	if f.r.IntN(3) == 0 {
+		f.nearly()
+		all = f.send()
 	} else {
-		s = f.n.SendAsync("-r", "ALPHA:in", "BETA:out/")
-		f.n.Until("files are arriving", func() bool { return len(f.n.Temporaries("BETA")) > 0 || len(f.n.Landed("BETA", "out/in")) > 0 })
-		f.n.Freeze("BETA")
-		fmt.Println("at full: landed", len(f.n.Landed("BETA", "out/in")), "running", s.Running(), "leaves", leave)
-		f.fill(leave)
-		f.n.Thaw("BETA")
+		all = f.underWay(f.disk.of)
+		f.nearly()
+		f.n.Thaw(f.disk.of)
+		f.arrived(all)
+		all = nil
 	}
-	f.n.File("ALPHA", "second", 1, 10)
-	second := f.n.SendAsync("ALPHA:second", "BETA:second")
-	tries := 0
-	f.n.UntilEvery("ended or long", 100_000_000, func() bool { tries++; return tries > 300 || !s.Running() || s.Last().State == "waiting" })
-	fmt.Println("first:", s.Last().State, s.Last().Code, s.Last().Reason, "running", s.Running())
-	tries = 0
-	f.n.UntilEvery("x", 500_000_000, func() bool { tries++; return tries > 16 || !second.Running() })
-	fmt.Println("second:", second.Last().State, second.Last().Code, second.Last().Reason, second.Running(), "err:", second.Errors())
-	for _, a := range []string{"ALPHA", "BETA"} {
-		fmt.Printf("%+v\n", f.n.AgentOf(a))
+	var waiting *network.Sending
+	if !f.inodes { // the reserve is an inode that comes back; blocks are used up
+		all = append(all, f.untilLow()...)
+		waiting = f.another()
+		f.notAccepted(waiting)
 	}
-	fmt.Println("first err:", s.Errors())
-	f.remove()
-	second.Wait().Ends("successful", 0)
-	s.Wait().Ends("successful", 0)
+	f.empty()
+	if waiting != nil {
+		all = append(all, waiting)
+	}
+	for _, s := range all {
+		s.Wait().Ends("successful", 0)
+	}
 	f.n.Same("ALPHA", "in", "BETA", "out/in")
-	f.n.NoTemporaries("BETA")
-	f.n.Audit(s.Last().ID)
-	f.n.Sound()
-	for _, p := range []string{"ALPHA", "BETA", "QM"} {
-		_ = p
+	f.n.Until("the ledger is no longer said to be full", func() bool { return f.n.AgentOf(f.disk.of).Reason == "" })
+}
+
+// untilLow sends until the agent says that its ledger's disk is full.
+func (f *filling) untilLow() (all []*network.Sending) {
+	f.t.Helper()
+	for range 50 {
+		s := f.another()
+		all = append(all, s)
+		low := false
+		f.n.UntilEvery("a transfer ends, or the ledger is low", 1e8, func() bool {
+			low = f.n.AgentOf(f.disk.of).Reason == ledgerFull
+			return low || !s.Running()
+		})
+		if low {
+			return all
+		}
 	}
-	_ = filepath.Join
-	_ = strings.Contains
+	f.t.Fatalf("%s has no space left, and 50 transfers have not noticed", f.disk.name)
+	return nil
+}
+
+// notAccepted expects a transfer to wait and to say that it is not accepted
+// because a ledger's disk is full.
+func (f *filling) notAccepted(s *network.Sending) {
+	f.t.Helper()
+	if f.disk.of == "BETA" {
+		p := f.n.WaitState(s.ID(), "waiting")
+		if p.Reason == nil || p.Reason.Kind != transfer.KindNoSpace || p.Reason.Text != "the disk of BETA's ledger is full; nothing new is accepted" {
+			f.t.Errorf("it waits, and the reason is %v", p.Reason)
+		}
+		return
+	}
+	f.n.Until("the command says that ALPHA's disk is full", func() bool {
+		if !s.Running() {
+			f.t.Fatalf("it was accepted and has ended: %v", s.Last())
+		}
+		return strings.Contains(s.Errors(), "the disk of ALPHA's ledger is full")
+	})
+}
+
+// store fills the disk of the queue manager's store. What runs goes on without
+// it; a request that cannot be stored says so and goes on when it can be.
+func (f *filling) store() {
+	f.t.Helper()
+	all := f.underWay("BETA")
+	f.nearly()
+	f.n.Thaw("BETA")
+	for _, s := range all {
+		s.Wait().Ends("successful", 0)
+	}
+	var late []*network.Sending
+	for range 20 {
+		s := f.another()
+		late = append(late, s)
+		said := false
+		f.n.Until("a request is taken, or the command says that it cannot be stored", func() bool {
+			said = strings.Contains(s.Errors(), "no space left")
+			return said || !s.Running()
+		})
+		if said {
+			if why, _ := f.n.Degraded(); why == "" {
+				f.t.Error("the queue manager's store is full, and ferry ready does not say so")
+			}
+			break
+		}
+	}
+	f.empty()
+	for _, s := range late {
+		s.Wait().Ends("successful", 0)
+	}
+	f.arrived(all)
+}
+
+// log fills the disk of the audit log. Transfers go on, and their records come
+// later.
+func (f *filling) log() {
+	f.t.Helper()
+	all := f.underWay("BETA")
+	f.nearly()
+	f.n.Thaw("BETA")
+	for _, s := range all {
+		s.Wait().Ends("successful", 0)
+	}
+	extra := f.another()
+	extra.Wait().Ends("successful", 0)
+	f.empty()
+	f.arrived(all)
+	f.n.Audit(extra.Last().ID)
 }

@@ -53,9 +53,9 @@ var kinds = []string{"the temporary directory's file system", "tmpfs", "a file s
 // names, each is also sent by itself, and given to a file as its name.
 type shape struct {
 	name  string
-	names []string               // files in d
-	build func(b *shaping)       // whatever else is in d
-	flags []string               //
+	names []string         // files in d
+	build func(b *shaping) // whatever else is in d
+	flags []string
 	lacks []string               // names in d that do not arrive, whose fault it may be
 	said  []said                 // what is said of them; the transfer is partial then
 	fold  *shape                 // lacks and said where names fold
@@ -127,23 +127,21 @@ func (z *zoo) visit(t *testing.T, seed uint64, row *shape, kind string) {
 	if row.fold != nil && kind == kinds[2] {
 		lacks, said = row.fold.lacks, row.fold.said
 	}
-	there := n.SendAsync(append(row.flags, "-r", "ALPHA:"+b.at+"/d", "BETA:"+b.at+"/out/")...)
-	var single, named []*network.Sending
+	args := append(slices.Clone(row.flags), "-r", "ALPHA:"+b.at+"/d")
+	var named []*network.Sending
 	if !row.whole && len(lacks) == 0 {
 		n.FileK("ALPHA", b.at+"/plain", seed, 0, 700)
 		for _, name := range row.names {
-			single = append(single, n.SendAsync("ALPHA:"+b.at+"/d/"+name, "BETA:"+b.at+"/single/"))
+			args = append(args, "ALPHA:"+b.at+"/d/"+name)
 			named = append(named, n.SendAsync("ALPHA:"+b.at+"/plain", "BETA:"+b.at+"/named/"+name))
 		}
 	}
-	b.ended(there.Wait(), append(b.said, said...))
-	out := &shaped{t, n.Path("BETA", b.at+"/out/d")}
-	b.arrived(row, out, lacks)
-	for k, name := range row.names[:len(single)] {
-		single[k].Wait().Ends("successful", 0)
-		named[k].Wait().Ends("successful", 0)
-		network.SameTree(t, b.dir+"/"+name, n.Path("BETA", b.at+"/single/"+name))
-		network.SameTree(t, n.Path("ALPHA", b.at+"/plain"), n.Path("BETA", b.at+"/named/"+name))
+	b.ended(n.Send(append(args, "BETA:"+b.at+"/out/")...), append(b.said, said...))
+	b.arrived(row, &shaped{t, n.Path("BETA", b.at+"/out/d")}, lacks)
+	for k, s := range named {
+		s.Wait().Ends("successful", 0)
+		network.SameTree(t, b.dir+"/"+row.names[k], n.Path("BETA", b.at+"/out/"+row.names[k]))
+		network.SameTree(t, n.Path("ALPHA", b.at+"/plain"), n.Path("BETA", b.at+"/named/"+row.names[k]))
 	}
 	n.Send("-r", "BETA:"+b.at+"/out/d", "ALPHA:"+b.at+"/back/").Ends("successful", 0)
 	b.arrived(row, &shaped{t, n.Path("ALPHA", b.at+"/back/d")}, lacks)

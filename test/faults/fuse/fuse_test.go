@@ -18,10 +18,12 @@ import (
 	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
-	"ferry/test/campaign"
 	"ferry/test/faults/fuse"
 	"ferry/test/flow/network"
 )
+
+// ferry is the program, built once.
+var ferry string
 
 func TestMain(m *testing.M) {
 	if name := os.Getenv("FERRY_FUSE_STORE"); name != "" {
@@ -35,7 +37,24 @@ func TestMain(m *testing.M) {
 		fmt.Println("test/faults/fuse mounts file systems, which only root may do, and nothing of it ran here")
 		return
 	}
-	os.Exit(campaign.Main(m))
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		fmt.Println("there is no FUSE here, and nothing of test/faults/fuse ran:", err)
+		return 0
+	}
+	dir, err := os.MkdirTemp("", "ferry-fuse-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		ferry, err = network.Build(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
 }
 
 func must(t *testing.T, err error) {
@@ -363,7 +382,7 @@ func TestStore(t *testing.T) {
 // A whole network works with everything on it: roots and state directories.
 func TestFerry(t *testing.T) {
 	f := fuse.Mount(t, t.TempDir(), fuse.Options{Fold: true})
-	n := network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: []string{"ALPHA", "BETA"}, Dir: f.Dir})
+	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}, Dir: f.Dir})
 	n.Files("ALPHA", "in", 1, 300, 10_000)
 	n.File("ALPHA", "in/Large", 2, 30<<20)
 	s := n.SendAsync("-r", "ALPHA:in", "BETA:out/")

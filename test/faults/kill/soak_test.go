@@ -21,9 +21,10 @@ import (
 var soakers = []string{"ALPHA", "BETA", "GAMMA"}
 
 const (
-	atOnce     = 12 // transfers in flight
-	perBatch   = 50 // transfers between two judgements
-	strikeEach = 2 * time.Second
+	atOnce   = 10              // transfers in flight
+	perBatch = 50              // transfers between two judgements
+	every    = 2 * time.Second // something strikes, at the latest
+	orAfter  = 8               // transfers, at the latest
 )
 
 // A thousand transfers of all shapes, between three agents, while something
@@ -36,12 +37,9 @@ func TestCampaignSoak(t *testing.T) {
 	}, func(t *testing.T, c *campaign.C) {
 		s := &soak{t: t, c: c, r: campaign.Rand(c.Seed), struck: map[string]int{}}
 		s.n = network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: soakers, Env: map[string][]string{}})
-		if s.every = 4 * time.Second; c.Short {
-			s.every = time.Second
-		}
 		warm := min(perBatch, max(c.Count/5, 1))
 		s.batch(warm, nil)
-		before := s.holds()
+		before := s.holds(nil)
 		for s.done < c.Count && !t.Failed() {
 			faults := everything
 			if s.done > c.Count/2 {
@@ -55,7 +53,7 @@ func TestCampaignSoak(t *testing.T) {
 		if t.Logf("struck: %v", s.struck); len(s.struck) == 0 {
 			t.Error("nothing has struck")
 		}
-		after := s.holds()
+		after := s.holds(before)
 		for who, b := range before {
 			a := after[who]
 			t.Logf("%s: before %+v, after %+v", who, b, a)
@@ -93,7 +91,6 @@ type soak struct {
 	n      *network.Network
 	done   int
 	struck map[string]int
-	every  time.Duration // that something strikes, at most
 }
 
 func (s *soak) agent() string { return soakers[s.r.IntN(len(soakers))] }
@@ -143,8 +140,8 @@ func (s *soak) batch(count int, faults []fault) {
 		jobs = append(jobs, j)
 	}
 	sent := make([]*network.Sending, count)
-	next, over := 0, 0
-	strike, moved := time.Now().Add(time.Duration(s.r.Int64N(int64(s.every)))), time.Now()
+	next, over, atOver := 0, 0, 1
+	strike, moved := time.Now().Add(time.Duration(s.r.Int64N(int64(every)))), time.Now()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for over < count {
@@ -157,9 +154,9 @@ func (s *soak) batch(count int, faults []fault) {
 			sent[next] = s.n.Resubmit(jobs[next])
 			running++
 		}
-		if faults != nil && running > 0 && time.Now().After(strike) {
+		if faults != nil && running > 0 && (over >= atOver || time.Now().After(strike)) {
 			s.strike(faults[s.r.IntN(len(faults))])
-			strike = time.Now().Add(time.Duration(s.r.Int64N(int64(s.every))))
+			strike, atOver = time.Now().Add(time.Duration(s.r.Int64N(int64(every)))), over+1+s.r.IntN(orAfter)
 		}
 		if time.Since(moved) > time.Minute {
 			s.t.Fatalf("no transfer has ended for a minute; %d of this batch are over", over)
@@ -167,7 +164,7 @@ func (s *soak) batch(count int, faults []fault) {
 	}
 	for k, j := range jobs {
 		j.ID = sent[k].ID()
-		s.goOn(j)
+		s.goOn(j, sent[k].Wait().Summary)
 	}
 	s.n.Judge(nil, jobs...)
 	s.done += count
@@ -199,23 +196,40 @@ func (s *soak) strike(f fault) {
 
 // goOn is what an operator does about a transfer that was set aside because it
 // ran in three crashes, of which it was not the cause.
-func (s *soak) goOn(j *network.Job) {
-	if p := s.n.Status(j.ID); p.State == "parked" {
-		s.t.Logf("transfer %s is parked: %s", j.ID, p.Reason)
+func (s *soak) goOn(j *network.Job, said network.Summary) {
+	if said.State == "parked" {
+		s.t.Logf("transfer %s is parked", j.ID)
 		s.n.Ferry("transfer", "resume", j.ID).OK()
 	}
 }
 
 var goroutine = regexp.MustCompile(`(?m)^goroutine \d+ `)
 
-// holds is what each process holds when nothing moves. Its goroutines are
-// counted in what it says when it is told to quit; then it is started again.
-func (s *soak) holds() map[string]judge.Resources {
+// calm is how long a process may take to give memory back that it no longer
+// uses: its collector looks every two minutes where nothing happens.
+const calm = 6 * time.Minute
+
+// holds is what each process holds when nothing moves, as soon as that is no
+// more than before, or after a while. Its goroutines are counted in what it says
+// when it is told to quit; then it is started again.
+func (s *soak) holds(before map[string]judge.Resources) map[string]judge.Resources {
 	all := map[string]judge.Resources{}
-	for _, who := range append([]string{network.QM}, soakers...) {
-		all[who] = s.n.Holds(who)
+	processes := append([]string{network.QM}, soakers...)
+	over := time.Now().Add(calm)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for more := true; more; {
+		<-tick.C
+		more = false
+		for _, who := range processes {
+			all[who] = s.n.Holds(who)
+			b, a := before[who], all[who]
+			a.Goroutines = b.Goroutines
+			more = more || before != nil && len(judge.Judge(judge.Facts{Before: &b, After: &a})) > 0
+		}
+		more = more && time.Now().Before(over)
 	}
-	for _, who := range append([]string{network.QM}, soakers...) {
+	for _, who := range processes {
 		h := all[who]
 		s.n.Signal(who, syscall.SIGQUIT)
 		s.n.Gone(who)
@@ -225,7 +239,7 @@ func (s *soak) holds() map[string]judge.Resources {
 		}
 		all[who] = h
 	}
-	s.n.Launch(append([]string{network.QM}, soakers...)...)
-	s.n.Ready(append([]string{network.QM}, soakers...)...)
+	s.n.Launch(processes...)
+	s.n.Ready(processes...)
 	return all
 }

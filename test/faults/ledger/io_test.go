@@ -14,9 +14,10 @@ import (
 const lives = 8
 
 // trial runs a workload with faults, and gives the world that it has made.
-func trial(t testing.TB, life uint64, stores, disk *faulty.StoreFault) (*world, []step) {
+func trial(t testing.TB, life uint64, quits bool, stores, disk *faulty.StoreFault) (*world, []step) {
 	steps, walks := workload(rand.New(rand.NewPCG(life, 1)))
 	w := newWorld(t, walks, stores, disk)
+	w.quits = quits
 	w.run(steps, rand.New(rand.NewPCG(life, 2)))
 	return w, steps
 }
@@ -24,7 +25,7 @@ func trial(t testing.TB, life uint64, stores, disk *faulty.StoreFault) (*world, 
 // calls counts the calls of a workload in which nothing fails.
 func calls(t testing.TB, life uint64) (stores, files int64) {
 	s, f := &faulty.StoreFault{}, &faulty.StoreFault{}
-	w, _ := trial(t, life, s, f)
+	w, _ := trial(t, life, false, s, f)
 	stores, files = s.Calls(), f.Calls()
 	w.narrow("with no fault")
 	w.abandon()
@@ -51,17 +52,18 @@ func TestCampaignLedgerIO(t *testing.T) {
 			fault := &faulty.StoreFault{Errno: []syscall.Errno{syscall.EIO, syscall.ENOSPC}[k%2], Late: k/2%2 == 1,
 				Count: []int64{1, 2, 3, -1}[k/4%4], At: 1 + int64(k/16)}
 			w, steps, what := (*world)(nil), []step(nil), "transaction"
+			quits := r.IntN(3) == 0
 			if fault.At <= stores[life] {
-				w, steps = trial(t, life, fault, &faulty.StoreFault{})
+				w, steps = trial(t, life, quits, fault, &faulty.StoreFault{})
 			} else {
 				fault.At -= stores[life]
 				what = "file call"
-				w, steps = trial(t, life, &faulty.StoreFault{}, fault)
+				w, steps = trial(t, life, quits, &faulty.StoreFault{}, fault)
 			}
 			if fault.Trips() == 0 {
 				t.Errorf("call %d was not reached", fault.At)
 			}
-			when := fmt.Sprintf("life %d, %s %d (count %d, late %v, %v):", life, what, fault.At, fault.Count, fault.Late, fault.Errno)
+			when := fmt.Sprintf("life %d, %s %d (count %d, late %v, %v, quits %v):", life, what, fault.At, fault.Count, fault.Late, fault.Errno, quits)
 			fault.Heal()
 			w.stop(r)
 			check(t, w, w.store, w.files, steps, r, when)

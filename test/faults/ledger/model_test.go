@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -44,6 +45,7 @@ type model struct {
 	next    uint64 // number of the next audit record
 	running time.Duration
 	floor   transfer.ID
+	done    transfer.ID // the floor of commands
 }
 
 func newModel() *model {
@@ -193,6 +195,11 @@ func (m *model) forget(keep time.Duration) {
 			var a answer
 			if json.Unmarshal([]byte(v), &a); a.At < before {
 				delete(m.kept, k)
+				var id transfer.ID
+				hex.Decode(id[:], []byte(strings.TrimPrefix(k, "command ")))
+				if bytes.Compare(id[:], m.done[:]) > 0 {
+					m.done = id
+				}
 			}
 		}
 	}
@@ -207,7 +214,7 @@ func (m *model) String() string {
 	for _, n := range slices.Sorted(maps.Keys(m.outbox)) {
 		fmt.Fprintf(&b, "audit %d %s\n", n, m.outbox[n])
 	}
-	fmt.Fprintf(&b, "running %v\nfloor %v\n", m.running, m.floor)
+	fmt.Fprintf(&b, "running %v\nfloor %v, of commands %v\n", m.running, m.floor, m.done)
 	return b.String()
 }
 
@@ -216,7 +223,7 @@ func (m *model) String() string {
 func observed(l *ledger.Ledger, ids []transfer.ID) (*model, error) {
 	m := newModel()
 	err := l.View(func(tx *ledger.Tx) error {
-		m.running, m.floor = tx.Running(), tx.Floor()
+		m.running, m.floor, m.done = tx.Running(), tx.Floor(), tx.CommandFloor()
 		if err := tx.Sources(func(s *ledger.Source) error { return m.put(key("source", s.Request.ID), s) }); err != nil {
 			return err
 		}

@@ -25,6 +25,7 @@ type world struct {
 	walks  []*walk
 	now    *step // that is under way
 	over   bool  // nobody is interested in the rest
+	quits  bool  // the agent ends at the first failure
 }
 
 func newWorld(t testing.TB, walks []*walk, stores, disk *faulty.StoreFault) *world {
@@ -100,6 +101,7 @@ func (w *world) run(steps []step, r *rand.Rand) {
 				break
 			}
 			w.failed(steps[n].name, err)
+			w.over = w.over || w.quits
 		}
 	}
 }

@@ -3,8 +3,10 @@
 package power_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +18,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
+	"ferry/internal/localfs"
 	"ferry/internal/transfer"
 	"ferry/test/flow/network"
 	"ferry/test/judge"
@@ -53,7 +56,8 @@ func (l *onDisk) get(bucket string, key []byte, v any) bool {
 	if data == nil {
 		return false
 	}
-	if err := json.Unmarshal(data, v); err != nil {
+	// The value's checksum, which stands behind it, is Ferry's business.
+	if err := json.NewDecoder(bytes.NewReader(data)).Decode(v); err != nil {
 		l.t.Errorf("the ledger's %s record %x is damaged: %v", bucket, key, err)
 		return false
 	}
@@ -64,6 +68,22 @@ func (l *onDisk) item(id transfer.ID, item uint64) (it ledger.Item, ok bool) {
 	l.t.Helper()
 	ok = l.get("items", binary.BigEndian.AppendUint64(slices.Clone(id[:]), item), &it)
 	return it, ok
+}
+
+// items calls f for every incoming item that is in the ledger.
+func (l *onDisk) items(f func(id transfer.ID, item uint64, it *ledger.Item)) {
+	l.t.Helper()
+	b := l.tx.Bucket([]byte("items"))
+	if b == nil {
+		return
+	}
+	must(l.t, b.ForEach(func(key, _ []byte) error {
+		var it ledger.Item
+		if l.get("items", key, &it) {
+			f(transfer.ID(key[:16]), binary.BigEndian.Uint64(key[16:]), &it)
+		}
+		return nil
+	}))
 }
 
 // sourceStands holds what the source has said against its ledger.
@@ -133,6 +153,51 @@ func (l *onDisk) destinationStands(id transfer.ID, said *toldOf) {
 	}
 }
 
+// pointsStand holds the resume points of a ledger against the temporaries that
+// they speak of: what was durable when the point was written is there (INV-6).
+func (s *story) pointsStand(l *onDisk) {
+	s.t.Helper()
+	meta := l.tx.Bucket([]byte("meta"))
+	if meta == nil || len(meta.Get([]byte("incarnation"))) < 8 {
+		return
+	}
+	incarnation := binary.BigEndian.Uint64(meta.Get([]byte("incarnation")))
+	l.items(func(id transfer.ID, item uint64, it *ledger.Item) {
+		if it.Point == nil || it.Intent != nil || it.Outcome != nil {
+			return
+		}
+		var in ledger.Incoming
+		if !l.get("incoming", id[:], &in) || in.State.Final() {
+			return
+		}
+		for _, j := range s.jobs {
+			for k, c := range s.n.Copies(j) {
+				if !strings.HasSuffix(c.Dest, "/"+string(it.Point.Name)) {
+					continue
+				}
+				s.points++
+				name := filepath.Join(filepath.Dir(c.Dest), localfs.TempName(incarnation, in.Generation, id, item))
+				s.pointStands(name, network.Content(j.Seed, uint64(k)), it.Point.Dest)
+			}
+		}
+	})
+}
+
+func (s *story) pointStands(name string, content io.Reader, size int64) {
+	s.t.Helper()
+	want, err := judge.Of(io.LimitReader(content, size))
+	must(s.t, err)
+	f, err := os.Open(name)
+	if err != nil {
+		s.t.Errorf("the ledger has %d safe bytes of a temporary that is not there: %v", size, err)
+		return
+	}
+	defer f.Close()
+	if got, err := judge.Of(io.LimitReader(f, size)); err != nil || got != want {
+		s.t.Errorf("the ledger has %d safe bytes of %s, and they are not those of the file (%d bytes are there, %v)", size, name, got.Size, err)
+	}
+}
+
 // ledgersStand looks at the ledgers of agents whose power was cut.
 func (s *story) ledgersStand(who []string) {
 	s.t.Helper()
@@ -150,6 +215,9 @@ func (s *story) ledgersStand(who []string) {
 				} else {
 					l.destinationStands(id, said)
 				}
+			}
+			if agent == destination {
+				s.pointsStand(l)
 			}
 		})
 	}
@@ -214,6 +282,28 @@ func (s *story) filesStand(who []string) {
 	}
 	if cut {
 		s.strangers()
+	}
+	if slices.Contains(who, source) {
+		s.deletionsStand()
+	}
+}
+
+// deletionsStand looks for sources that are back although their transfer had
+// ended, and with it their deletion.
+func (s *story) deletionsStand() {
+	s.t.Helper()
+	s.told.mu.Lock()
+	defer s.told.mu.Unlock()
+	for _, x := range s.sent {
+		id, err := transfer.ParseID(x.command.Last().ID)
+		if err != nil || !x.job.Delete || s.told.about(id).final != transfer.Successful {
+			continue
+		}
+		for _, c := range s.n.Copies(x.job) {
+			if _, err := os.Lstat(c.Source); err == nil {
+				s.t.Errorf("transfer %s was successful, and after the cut its source %s is back", id, c.Source)
+			}
+		}
 	}
 }
 

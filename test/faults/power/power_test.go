@@ -68,6 +68,7 @@ type story struct {
 	cuts   int
 	stood  map[string]string // what identified the files that were told to have arrived, at the first cut
 	lost   int               // cuts that have taken the canary
+	points int               // resume points that were held against their temporaries
 }
 
 // A sending is a job whose command runs, or has run.
@@ -79,13 +80,14 @@ type sending struct {
 
 func tell(t *testing.T, seed uint64, r *rand.Rand, who []string) {
 	s := &story{t: t, r: r, images: map[string][]*image{}}
-	setup := network.Setup{Ferry: ferry(t), Agents: []string{source, destination}, Roots: map[string]string{}, States: map[string]string{}}
+	setup := network.Setup{Ferry: ferry(t), Roots: map[string]string{}, States: map[string]string{}}
 	for _, name := range everybody {
 		s.images[name] = disks(t, r, name)
 		setup.Roots[name] = s.images[name][0].dir + "/root"
 		setup.States[name] = s.images[name][len(s.images[name])-1].dir + "/state"
 	}
 	s.n = network.Up(t, setup)
+	s.begin(who)
 	s.told = listen(t, s.n)
 	s.make(seed)
 	s.every(everybody, (*image).sync)
@@ -101,6 +103,25 @@ func tell(t *testing.T, seed uint64, r *rand.Rand, who []string) {
 	}
 	s.n.Start(who...)
 	s.end(who)
+}
+
+// begin starts the agents, sometimes with a cut while those that it concerns
+// make their ledgers.
+func (s *story) begin(who []string) {
+	s.t.Helper()
+	agents := []string{source, destination}
+	for _, a := range agents {
+		s.n.Add(a)
+	}
+	s.every(agents, (*image).sync)
+	young := slices.DeleteFunc(slices.Clone(who), func(name string) bool { return name == network.QM })
+	if len(young) > 0 && s.r.IntN(4) == 0 {
+		s.n.Launch(young...)
+		pause(s.r, 150*time.Millisecond)
+		s.fall(young)
+		s.cuts = 0 // nothing was in flight
+	}
+	s.n.Start(agents...)
 }
 
 // ferry is the program, with a bug in it where one is asked for.
@@ -367,7 +388,7 @@ func (s *story) end(who []string) {
 	} else {
 		s.n.Sound()
 	}
-	s.t.Logf("%s cut %d times (the canary was lost %d times); %s", strings.Join(who, "+"), s.cuts, s.lost, strings.Join(summary, "; "))
+	s.t.Logf("%s cut %d times (the canary was lost %d times, %d resume points were looked at); %s", strings.Join(who, "+"), s.cuts, s.lost, s.points, strings.Join(summary, "; "))
 }
 
 // id waits until it is known which transfer a command has made.

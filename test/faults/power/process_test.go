@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ferry/internal/ledger"
+	"ferry/internal/transfer"
 	"ferry/test/campaign"
 	"ferry/test/flow/network"
 	"ferry/test/judge"
@@ -22,7 +23,7 @@ import (
 // (scenario 31). Sources that are to be deleted are durable all the same.
 func TestCampaignPowerProcess(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "power-process", What: "with --durability process, the destination loses its power and comes back with another boot ID",
-		Unit: "power cuts", Full: 50, Root: true, Tools: []string{"mkfs.ext4", "unshare", "mount", "sh"}},
+		Unit: "power cuts", Full: 20, Root: true, Tools: []string{"mkfs.ext4", "unshare", "mount", "sh"}},
 		func(t *testing.T, c *campaign.C) { c.Cases(t, tellOfProcess) })
 }
 
@@ -104,7 +105,7 @@ func (s *story) recorded() (excused map[string]bool, committing int) {
 	s.t.Helper()
 	excused = s.told.arrived() // what the source has acknowledged is no longer in the ledger
 	readLedger(s.t, s.n.State(destination), func(l *onDisk) {
-		l.items(func(it *ledger.Item) {
+		l.items(func(_ transfer.ID, _ uint64, it *ledger.Item) {
 			switch {
 			case it.Outcome != nil && it.Outcome.OK():
 				excused[string(it.Outcome.Path)] = true
@@ -126,22 +127,6 @@ func (s *story) recorded() (excused map[string]bool, committing int) {
 		}
 	}
 	return excused, committing
-}
-
-// items calls f for every incoming item that is in the ledger.
-func (l *onDisk) items(f func(*ledger.Item)) {
-	l.t.Helper()
-	b := l.tx.Bucket([]byte("items"))
-	if b == nil {
-		return
-	}
-	must(l.t, b.ForEach(func(key, _ []byte) error {
-		var it ledger.Item
-		if l.get("items", key, &it) {
-			f(&it)
-		}
-		return nil
-	}))
 }
 
 // endProcess waits until everything is over and has it judged. Of a file that

@@ -71,14 +71,14 @@ func (n *Network) statusOf(pid int, name string) int64 {
 }
 
 // storeOf is how much of the disk a process's state directory takes, apart from
-// the audit log, which is there to grow.
+// what is there to grow: the audit log, and of the EVENT stream the newest 256 MiB.
 func (n *Network) storeOf(who string) (size int64) {
 	filepath.WalkDir(n.State(who), func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil // it may have gone meanwhile
 		}
 		if d.IsDir() {
-			if d.Name() == "audit" {
+			if d.Name() == "audit" || d.Name() == "FERRY_EVENT" {
 				return fs.SkipDir
 			}
 			return nil

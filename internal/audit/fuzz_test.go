@@ -1,0 +1,181 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// FuzzDecodeReceipt: what is taken is written again as the same.
+func FuzzDecodeReceipt(f *testing.F) {
+	b, err := EncodeReceipt(Receipt{Agent: "A1", Incarnation: FormatIncarnation(1), Have: 7, Index: 9})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte(`{"v":1}`))
+	f.Add([]byte(`{"v":2,"agent":"A1"}`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := DecodeReceipt(text)
+		if err != nil {
+			return
+		}
+		b, err := EncodeReceipt(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := DecodeReceipt(b); err != nil || again != r {
+			t.Fatalf("%s became %+v, %v", b, again, err)
+		}
+	})
+}
+
+// FuzzFrames: the walker and the reader at an offset see the same records, in
+// any file, and none that was not written there.
+func FuzzFrames(f *testing.F) {
+	two := appendFrame(appendFrame(nil, []byte("first")), bytes.Repeat([]byte("second"), 1000))
+	for _, b := range [][]byte{nil, two, two[:len(two)-1], two[:20], append(bytes.Clone(two), 0), {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0}, make([]byte, 64)} {
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := bytes.NewReader(b)
+		w := newWalker(r, 0, int64(len(b)))
+		for at := int64(0); ; {
+			body, err := w.next()
+			other, oerr := []byte(nil), error(nil)
+			if at < int64(len(b)) {
+				other, oerr = readFrame(r, at)
+				if (err == nil) != (oerr == nil) || err == nil && !bytes.Equal(body, other) {
+					t.Fatalf("at %d the one reads %x, %v, the other %x, %v", at, body, err, other, oerr)
+				}
+				if bad := new(badFrame); err != nil && !errors.As(err, &bad) {
+					t.Fatalf("at %d: %v", at, err)
+				}
+			}
+			if err != nil {
+				return
+			}
+			if want := appendFrame(nil, body); !bytes.Equal(want, b[at:at+int64(len(want))]) {
+				t.Fatalf("at %d a record is read that is not there: %x", at, body)
+			}
+			at = w.at
+		}
+	})
+}
+
+// FuzzState: a state file is read as it was written, or is damaged.
+func FuzzState(f *testing.F) {
+	dir := f.TempDir()
+	l := open(f, dir)
+	appendOK(f, l, batchOf(f, "A1", 1, 1, 1, 20))
+	closeLog(f, l)
+	whole, err := os.ReadFile(filepath.Join(dir, stateName))
+	if err != nil {
+		f.Fatal(err)
+	}
+	log, err := parseHeader(whole[:headerSize], stateMagic, stateName)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole)
+	f.Add(whole[:headerSize])
+	f.Add(appendFrame(header(stateMagic, log), []byte(`{"v":1,"streams":[{"agent":"A","incarnation":"x"}]}`)))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, stateName), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		st, err := readState(osDisk{}, dir, log)
+		if err == nil && st == nil {
+			t.Fatal("there is a state file, and no state")
+		}
+	})
+}
+
+// FuzzLogFiles: one change anywhere in the files of a log. Verify finds it, or
+// opening refuses it, or it makes no difference to any record; to open the log
+// for writing does no more harm than that.
+func FuzzLogFiles(f *testing.F) {
+	from := f.TempDir()
+	l := open(f, from)
+	for n := uint64(1); n <= 60; n += 20 {
+		appendOK(f, l, batchOf(f, "A1", 1, 1, n, n+19))
+	}
+	closeLog(f, l)
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		f.Fatal(err)
+	}
+	var names []string
+	files := map[string][]byte{}
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(from, e.Name()))
+		if err != nil {
+			f.Fatal(err)
+		}
+		names, files[e.Name()] = append(names, e.Name()), b
+	}
+	for n := range names {
+		f.Add(uint8(n), 0, []byte{0})
+		f.Add(uint8(n), 40, []byte{0xff, 0xff, 0xff})
+		f.Add(uint8(n), -1, []byte{})
+		f.Add(uint8(n), 30, []byte("123456789"))
+	}
+	f.Fuzz(func(t *testing.T, which uint8, at int, change []byte) {
+		name := names[int(which)%len(names)]
+		b := bytes.Clone(files[name])
+		switch {
+		case at < 0:
+			b = b[:max(len(b)+at, 0)]
+		case at < len(b):
+			copy(b[at:], change)
+		}
+		dir := t.TempDir()
+		for other, content := range files {
+			if other == name {
+				content = b
+			}
+			if err := os.WriteFile(filepath.Join(dir, other), content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		look(t, dir)
+	})
+}
+
+// look opens a log for reading and then for writing, verifies it and goes
+// through all its records.
+func look(t *testing.T, dir string) {
+	l, err := OpenLogReadOnly(dir)
+	if err == nil {
+		l.Verify(context.Background(), nil)
+		l.Close()
+	}
+	l, err = openLog(dir, still, &faulty{quick: true})
+	if err != nil {
+		return
+	}
+	defer l.Close()
+	rep, err := l.Verify(context.Background(), nil)
+	if err != nil || rep.Found > 0 {
+		return
+	}
+	// A record that verifies is one that was written.
+	for i := range l.Size() {
+		raw, r, err := l.Read(i)
+		if err != nil {
+			t.Fatalf("record %d of a log that is sound: %v", i, err)
+		}
+		if r.Agent != Coordination {
+			want := recordOf("A1", 1, r.N)
+			if !bytes.Equal(raw, encoded(t, want)) {
+				t.Fatalf("record %d of a log that is sound is %s", i, raw)
+			}
+		}
+	}
+}

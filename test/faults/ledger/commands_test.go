@@ -1,0 +1,164 @@
+package ledger_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+	"ferry/test/campaign"
+)
+
+// perStage is how many commands there are in one stage.
+const perStage = 100
+
+// TestCampaignCommands gives two agents commands, each of them 2 to 50 times:
+// in order and not, with other content under the same ID, over restarts, and
+// when the ledger has forgotten them (R2; scenarios 7 and 40). A transfer is
+// accepted once and runs once, and a command is done once.
+func TestCampaignCommands(t *testing.T) {
+	campaign.Run(t, campaign.Spec{Name: "commands", What: "each command 2 to 50 times, in any order, over restarts, after the ledger's retention and with clocks set back",
+		Unit: "commands", Full: 10000, Short: 500, Packages: []string{"internal/agent", "internal/ledger", "internal/sender", "internal/receiver", "internal/wire", "internal/transfer"}},
+		func(t *testing.T, c *campaign.C) {
+			for n := 0; n < c.Count; n += perStage {
+				seed := c.Seed + uint64(n)
+				if !t.Run(fmt.Sprint(seed), func(t *testing.T) { replayed(t, campaign.Rand(seed)) }) {
+					t.Logf("this stage again: make test-faults CAMPAIGN=commands SEED=%d COUNT=%d", seed, perStage)
+					return
+				}
+				c.Add(perStage)
+			}
+		})
+}
+
+// replayed is the play of one stage.
+func replayed(t *testing.T, r *rand.Rand) {
+	s := newStage(t, r)
+	s.raise()
+	early, requests, late := s.script()
+	s.give(early, 1+r.IntN(3))
+	s.give(requests, 1+r.IntN(14))
+	s.settle(requests)
+	s.give(late, 1+r.IntN(3))
+	s.consume()
+	s.give(s.all, r.IntN(10))
+	s.lower()
+	s.raise()
+	s.give(s.all, r.IntN(10))
+	s.lower()
+	s.age()
+	s.raise()
+	s.give(s.all, 1+r.IntN(9))
+	s.lower()
+	s.raise()
+	s.give(s.all, r.IntN(10))
+	s.lower()
+	s.judge()
+}
+
+// A command is one message, as it is given again and again.
+type command struct {
+	n        int
+	subject  string
+	message  func(reply string) []byte
+	other    func(reply string) []byte // under the same ID; nil: there is none
+	request  *transfer.Request         // of a submission
+	mayRun   bool
+	ahead    bool   // from a clock that is more than an hour ahead
+	first    string // the answer that a control command got first
+	answered int
+}
+
+// script makes the commands: those that come before the requests, the
+// requests, and those that come when the transfers are over.
+func (s *stage) script() (early, requests, late []*command) {
+	now := s.clock.Now()
+	for n := range 80 {
+		id := transfer.NewID(now)
+		if n >= 75 {
+			id = transfer.NewID(now.Add(2*time.Hour + time.Duration(s.r.IntN(400*24))*time.Hour))
+		}
+		c := s.submission(n, id)
+		c.mayRun, c.ahead = n < 60 || n >= 70 && n < 75, n >= 75
+		requests = append(requests, c)
+		if n >= 60 && n < 70 { // cancelled before it comes
+			early = append(early, s.control(wire.ControlCancel, c.request.ID))
+		}
+	}
+	for n := range 10 {
+		kind := wire.ControlResume
+		if n > 7 {
+			kind = wire.ControlCancel
+		}
+		late = append(late, s.control(kind, requests[n].request.ID))
+	}
+	return early, requests, late
+}
+
+func (s *stage) submission(n int, id transfer.ID) *command {
+	name := fmt.Sprint("file", n)
+	must(s.t, os.WriteFile(s.path(source, name), []byte(name), 0o644))
+	q := &transfer.Request{Version: transfer.RequestVersion, ID: id, Submitted: s.clock.Now(), Source: source, Destination: destination, Originator: me,
+		Sources: []transfer.Path{transfer.Path(s.path(source, name))}, Dest: transfer.Path(s.path(destination, "") + "/"), IfExists: transfer.IfExistsOverwrite}
+	must(s.t, q.Check())
+	other := *q
+	other.Priority = 9
+	return s.add(&command{subject: wire.CommandSubject(source, me.String()), request: q,
+		message: func(reply string) []byte {
+			return wire.Marshal(wire.Submit{V: wire.Version, Request: *q, Reply: reply})
+		},
+		other: func(reply string) []byte {
+			return wire.Marshal(wire.Submit{V: wire.Version, Request: other, Reply: reply})
+		}})
+}
+
+func (s *stage) control(kind wire.Kind, of transfer.ID) *command {
+	c := wire.Control{V: wire.Version, ID: transfer.NewID(s.clock.Now()), Kind: kind, Transfer: of, Originator: me}
+	return s.add(&command{subject: wire.ControlSubject(source, me.String()), message: func(reply string) []byte {
+		again := c
+		again.Reply = reply
+		return wire.Marshal(again)
+	}})
+}
+
+func (s *stage) add(c *command) *command {
+	c.n = len(s.all)
+	s.all = append(s.all, c)
+	return c
+}
+
+// answered takes in an answer to a command. Other content under a known ID is
+// refused; a control command gets the answer again that it got first, until
+// the ledger has forgotten it.
+func (s *stage) answered(c *command, other bool, data []byte) {
+	c.answered++
+	a, err := wire.DecodeAnswer(data)
+	kind := transfer.KindOf(err)
+	switch {
+	case c.request == nil && !s.aged:
+		if c.first == "" {
+			c.first = string(data)
+		}
+		if string(data) != c.first {
+			s.t.Errorf("command %d was answered %s and then %s", c.n, c.first, data)
+		}
+	case c.request == nil:
+		if kind != transfer.KindClock {
+			s.t.Errorf("command %d is forgotten, and is answered %s", c.n, data)
+		}
+	case s.aged && !c.ahead:
+		// Whatever comes first under a forgotten ID is kept, and not run.
+		if kind != transfer.KindConflict && kind != transfer.KindClock && (err != nil || a.Progress.State != transfer.Parked && a.Progress.State != transfer.Cancelled) {
+			s.t.Errorf("request %d is forgotten, and is answered %s", c.n, data)
+		}
+	case other && kind != transfer.KindConflict && (kind != transfer.KindClock || !c.ahead):
+		s.t.Errorf("request %d with other content is answered %s", c.n, data)
+	case !other && err == nil && a.Progress.ID != c.request.ID:
+		s.t.Errorf("request %d is answered %s", c.n, data)
+	case !other && err != nil && (kind != transfer.KindClock || !c.ahead):
+		s.t.Errorf("request %d is refused: %s", c.n, data)
+	}
+}

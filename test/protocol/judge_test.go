@@ -1,0 +1,104 @@
+package protocol_test
+
+import (
+	"path"
+	"strings"
+
+	"ferry/internal/transfer"
+	"ferry/test/judge"
+)
+
+// said notes the final states that people are told of.
+func (w *world) said(p *transfer.Progress) {
+	if p.State.Final() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.finals[p.ID] = append(w.finals[p.ID], string(p.State))
+	}
+}
+
+// An asked transfer is what the judge has to know of one: its files by their
+// names at the source, which are their names beneath out/ at the destination.
+type asked struct {
+	id    transfer.ID
+	files map[string][]byte
+	want  []string // final states; none: successful
+}
+
+// asks are the wanted transfers as the judge is asked about them.
+func (w *world) asks() (all []asked) {
+	for _, x := range w.wants {
+		a := asked{id: x.id, files: map[string][]byte{}, want: []string{string(x.state)}}
+		for name, data := range x.files {
+			a.files[strings.TrimPrefix(name, "out/")] = data
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// judged gives the facts of a world to the one checker of all campaigns.
+func (w *world) judged(all []asked) {
+	w.t.Helper()
+	f := judge.Facts{Source: w.sums(w.src), Destination: w.sums(w.dst)}
+	for _, n := range []*node{w.src, w.dst} {
+		f.Temporaries = append(f.Temporaries, n.leftovers()...)
+	}
+	given, got := w.recorded(w.dst), w.recorded(w.src)
+	for _, a := range all {
+		f.Transfers = append(f.Transfers, w.fact(a, given[a.id], got[a.id]))
+		if !w.over(a.id) {
+			f.Unfinished = append(f.Unfinished, w.picture())
+		}
+	}
+	w.mu.Lock()
+	f.Torn = append(f.Torn, w.torn...)
+	for _, what := range w.early {
+		w.t.Error("I3: " + what)
+	}
+	w.mu.Unlock()
+	for _, v := range judge.Judge(f) {
+		w.t.Error(v)
+	}
+}
+
+// sums are those of people's files on a machine.
+func (w *world) sums(n *node) map[string]judge.Sum {
+	sums := map[string]judge.Sum{}
+	must(w.t, n.host().each(func(name string, data []byte) {
+		if !strings.HasPrefix(path.Base(name), ".ferry-") {
+			sums[name] = judge.Bytes(data)
+		}
+	}))
+	return sums
+}
+
+func (w *world) fact(a asked, given, got map[uint64][]transfer.Outcome) judge.Transfer {
+	t := judge.Transfer{ID: a.id.String(), Want: a.want, Reported: map[string]bool{}, Committed: map[string]int{}, Records: &[2]map[string]int{{}, {}}}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.Finals = append(t.Finals, w.finals[a.id]...)
+	s := w.source(a.id)
+	if s.State.Final() {
+		t.Finals = append(t.Finals, string(s.State))
+	}
+	for name, data := range a.files {
+		t.Items = append(t.Items, judge.Item{Source: name, Dest: "out/" + name, Sum: judge.Bytes(data), Delete: s.Request.DeleteSrc})
+		t.Committed["out/"+name] = w.renames[w.dst.files("out/"+name)]
+	}
+	dest := func(o transfer.Outcome) string { return strings.TrimPrefix(string(o.Path), w.dst.files(".")+"/") }
+	for side, outcomes := range []map[uint64][]transfer.Outcome{got, given} {
+		for _, all := range outcomes {
+			for _, o := range all {
+				if o.Type == transfer.ItemDir {
+					continue
+				}
+				t.Records[side][dest(o)]++
+				if side == 0 {
+					t.Reported[dest(o)] = o.OK()
+				}
+			}
+		}
+	}
+	return t
+}
