@@ -18,6 +18,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 PLATFORMS   := linux/amd64 linux/arm64 linux/s390x darwin/arm64 windows/amd64
 
 FUZZTIME    ?= 10s
+FUZZIN      ?= cmd internal test
 LARGE       ?= full
 CAMPAIGN    ?=
 MUTANT      ?=
@@ -85,7 +86,7 @@ test-large: ## move large files and many files: LARGE=full (default) or short
 	LARGE=$(LARGE) $(GO) test ./test/flow -run TestLarge -count=1 -timeout 2h -v
 
 test-faults: ## faults on purpose: CAMPAIGN=NAME COUNT=N SEED=N; COUNT=short is the form that .ci/run takes
-	@if [ -n '$(CAMPAIGN)' ] && ! grep -rqE --include='*_test.go' 'Name: +"$(CAMPAIGN)"' test; then \
+	@if [ -n '$(CAMPAIGN)' ] && ! grep -rqE --include='*_test.go' '"$(CAMPAIGN)"' test/faults test/protocol; then \
 		echo "there is no campaign $(CAMPAIGN); docs/reliability.md lists them" >&2; exit 2; fi
 	CAMPAIGN='$(CAMPAIGN)' COUNT='$(COUNT)' SEED='$(SEED)' $(GO) test ./test/faults/... ./test/protocol -run Campaign -p 1 -count=1 -timeout 24h -v
 
@@ -95,12 +96,14 @@ test-mutants: ## planted bugs, each of which a campaign must catch: MUTANT=NAME 
 standings: ## which campaigns have reached their count on the code as it is
 	@$(GO) run ./test/campaign/standings
 
-fuzz: ## run each fuzz target for FUZZTIME=10s
-	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd internal test | sort | \
-	while IFS=: read -r file target; do \
-		target=$${target#func }; \
-		echo "== $$target in $${file%/*}"; \
-		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$${file%/*}" || exit 1; \
+fuzz: ## run each fuzz target beneath FUZZIN="cmd internal test" for FUZZTIME=10s
+	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
+	for dir in $$(grep -rlE --include='*_test.go' '^func Fuzz' $(FUZZIN) | xargs -n1 dirname | sort -u); do \
+		$(GO) test -c -fuzz=. -o "$$tmp/fuzz.test" "./$$dir"; \
+		for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]*' "$$dir"/*_test.go | sed 's/^func //'); do \
+			echo "== $$target in $$dir"; \
+			(cd "$$dir" && "$$tmp/fuzz.test" -test.run '^$$' -test.fuzz "^$$target\$$" -test.fuzztime $(FUZZTIME) -test.fuzzcachedir "$$tmp/cache"); \
+		done; \
 	done
 
 bench: build ## what one small file takes, and short benchmarks of what every byte passes through

@@ -135,8 +135,9 @@ func (f *folding) holds(name, content string) {
 
 const takenForOne = ": the names differ only in case, and this file system takes them for one"
 
-// The second of two items whose names are one file fails, whether they are
-// committed together or apart, and whatever is to happen to what exists.
+// Scenario 24: the second of two items whose names are one file fails, whether
+// they are committed together or apart, and whatever is to happen to what
+// exists.
 func TestFoldedNames(t *testing.T) {
 	for _, overwrite := range []bool{false, true} {
 		for _, apart := range []bool{false, true} {

@@ -74,7 +74,7 @@ func (w *world) side(s *script) *node { return []*node{w.src, w.dst}[s.n(2)] }
 // jumpsWhileRunning: a transfer takes as long as ever.
 func jumpsWhileRunning(w *world, s *script) (jumps int) {
 	w.slow(5 * time.Millisecond)
-	ids := w.submitRandom(s, false)
+	ids := w.submitRandom(s, work{})
 	for range 1 + s.n(4) {
 		pass(s.time(200 * time.Millisecond))
 		n := w.side(s)
@@ -207,7 +207,7 @@ func destinationDeadline(w *world, s *script) (jumps int) {
 // a replay of all that was said changes nothing meanwhile.
 func jumpsAndRetention(w *world, s *script) (jumps int) {
 	w.net.Set(keeping)
-	ids := w.submitRandom(s, false)
+	ids := w.submitRandom(s, work{})
 	w.until(10*time.Minute, "not every transfer has ended", func() bool { return w.allOver(ids) })
 	days := 0
 	for range 2 + s.n(3) {

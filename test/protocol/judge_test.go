@@ -29,6 +29,9 @@ type asked struct {
 func (w *world) asks() (all []asked) {
 	for _, x := range w.wants {
 		a := asked{id: x.id, files: map[string][]byte{}, want: []string{string(x.state)}}
+		for _, s := range x.may {
+			a.want = append(a.want, string(s))
+		}
 		for name, data := range x.files {
 			a.files[strings.TrimPrefix(name, "out/")] = data
 		}

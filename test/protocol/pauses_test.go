@@ -40,16 +40,13 @@ func standStill(t *testing.T, seed uint64, r *rand.Rand) (pauses int) {
 	bubble(t, setup{memory: true, slots: 1 + s.n(2), nudge: s.one(2)}, func(w *world) {
 		w.slow(time.Duration(1+s.n(20)) * time.Millisecond)
 		w.net.Set(keeping)
-		seen := newWitness()
-		w.before = seen.arrives
 		w.fates = func(p *faulty.Parcel) faulty.Handling { // some of what is sent before a pause comes after it
-			seen.mu.Lock()
-			defer seen.mu.Unlock()
-			if _, chunk := seen.sent(p); chunk && s.one(30) && !s.over() {
+			if p.Kind == faulty.Chunk && s.one(15) && !s.over() {
 				return faulty.Handling{Delay: s.time(20 * time.Second)}
 			}
 			return faulty.Handling{}
 		}
+		seen := watchEpochs(w)
 		files, ids := w.pausable(s, recovery)
 		outlived := true
 		for range 1 + s.n(3) {

@@ -3,6 +3,7 @@ package protocol_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -100,20 +101,27 @@ func simulate(t *testing.T, seed uint64, r *rand.Rand) {
 		w.messages(s)
 		w.crashes(s)
 		w.breakage(s)
-		safe := watchSafety(w)
-		ids := w.submitRandom(s, cuts)
+		safe, epochs := watchSafety(w), watchEpochs(w)
+		ids := w.submitRandom(s, work{durable: cuts, hasty: s.one(10)})
+		if s.one(6) {
+			w.cancelSometime(s, ids[s.n(len(ids))])
+		}
 		w.events(s)
 		w.heal(s, ids)
 		if s.broken || set.slots < len(ids) {
 			safe.excuse()
 		}
 		safe.report(w.t)
+		epochs.report(w)
 		w.check()
 		if w.t.Failed() {
 			return
 		}
 		w.net.Replay()
 		pass(2 * time.Minute)
+		// An OPEN that the destination had never heard makes it wait for a source
+		// that has given up, until its deadline.
+		w.until(3*time.Hour, "a replay has begun something that does not end", func() bool { return w.allOver(ids) })
 		w.check()
 		w.judged(w.asks())
 	})
@@ -161,18 +169,16 @@ func (s *script) damage(p *faulty.Parcel) faulty.Handling {
 // crashes lets a side die at a call to its disk or its ledger, or at a message.
 func (w *world) crashes(s *script) {
 	side := []*node{w.src, w.dst, w.dst}[s.n(3)]
-	switch after := s.one(2); s.n(4) {
+	switch after := s.one(2); s.n(5) {
 	case 0, 1:
 		at := 1 + s.n(200)
 		w.crash = func(n *node, _, _ string, count int, is bool) bool {
 			return n == side && count == at && is == after && !s.over()
 		}
 	case 2: // at a transaction
-		var met atomic.Int64
-		at := int64(1 + s.n(30))
-		w.crash = func(n *node, op, _ string, _ int, is bool) bool {
-			return n == side && op == "ledger" && is == after && !s.over() && met.Add(1) == at
-		}
+		w.crash = dieAt(s, side, "ledger", after, 1+s.n(30))
+	case 3: // at a checkpoint
+		w.crash = dieAt(s, w.dst, "syncdata", after, 1+s.n(4))
 	}
 	if s.one(4) {
 		var met atomic.Int64
@@ -189,6 +195,42 @@ func (w *world) crashes(s *script) {
 		} else {
 			w.after = func(_ *faulty.Parcel, to *node) { hit(to) }
 		}
+	}
+}
+
+// cancelSometime lets somebody cancel a transfer, who repeats it until the source
+// agent has answered.
+func (w *world) cancelSometime(s *script, id transfer.ID) {
+	for _, x := range w.wants {
+		if x.id == id {
+			x.may = append(x.may, transfer.Cancelled)
+		}
+	}
+	after := s.time(2*time.Second) / time.Duration(1+s.n(20))
+	toll.add("cancels", 1)
+	w.wg.Go(func() {
+		pass(after)
+		for {
+			select {
+			case <-w.quit:
+				return
+			default:
+			}
+			if w.src.living() != nil {
+				if err := w.cancel(id); err == nil || transfer.KindOf(err) == transfer.KindEnding {
+					return
+				}
+			}
+			pass(time.Second)
+		}
+	})
+}
+
+// dieAt is a crash at the nth call of one kind.
+func dieAt(s *script, side *node, op string, after bool, nth int) func(*node, string, string, int, bool) bool {
+	var met atomic.Int64
+	return func(n *node, is, _ string, _ int, done bool) bool {
+		return n == side && is == op && done == after && !s.over() && met.Add(1) == int64(nth)
 	}
 }
 
@@ -274,7 +316,7 @@ func (w *world) heal(s *script, ids []transfer.ID) {
 			start = time.Now()
 		}
 		for _, id := range ids {
-			if !w.over(id) {
+			if !w.settled(id) {
 				return false
 			}
 		}
@@ -287,6 +329,18 @@ func (w *world) heal(s *script, ids []transfer.ID) {
 	for old := longest.Load(); int64(took) > old && !longest.CompareAndSwap(old, int64(took)); {
 		old = longest.Load()
 	}
+	w.until(3*time.Hour, "the destination does not give up what its source has given up", func() bool { return w.allOver(ids) })
+}
+
+// settled reports whether a transfer has ended, at its source at least where it
+// was given up there: the destination may wait until its own deadline then.
+func (w *world) settled(id transfer.ID) bool {
+	for _, x := range w.wants {
+		if s := w.source(id); x.id == id && s != nil && slices.Contains(x.may, s.State) {
+			return true
+		}
+	}
+	return w.over(id)
 }
 
 // pardoned is an operator who lets every parked transfer go on.
@@ -340,7 +394,7 @@ func (w *world) moves(ids []transfer.ID) {
 	pass(10 * time.Second)
 	for _, id := range ids {
 		now := w.standing(id)
-		if now != before[id] || w.over(id) {
+		if now != before[id] || w.settled(id) {
 			continue
 		}
 		s := w.source(id)
@@ -353,30 +407,41 @@ func (w *world) moves(ids []transfer.ID) {
 	}
 }
 
-// submitRandom submits one to three transfers; where the power may be cut,
-// none that does not promise to outlive that.
-func (w *world) submitRandom(s *script, durable bool) (ids []transfer.ID) {
-	for k := range 1 + s.n(3) {
+// work is what kind of transfers are submitted.
+type work struct {
+	durable bool // where the power may be cut, none that does not promise to outlive that
+	hasty   bool // they give up after some seconds
+}
+
+// submitRandom submits one to three transfers.
+func (w *world) submitRandom(s *script, k work) (ids []transfer.ID) {
+	for n := range 1 + s.n(3) {
 		files := map[string][]byte{}
-		under := fmt.Sprintf("in%d", k)
+		under := fmt.Sprintf("in%d", n)
 		for f := range 1 + s.n(8) {
 			size := []int{0, s.n(100), s.n(5000), s.n(40 << 10)}[s.n(4)]
 			name := fmt.Sprintf("%s/f%d", under, f)
 			if s.one(3) {
 				name = fmt.Sprintf("%s/d%d/f%d", under, s.n(3), f)
 			}
-			files[name] = content(uint64(1000*k+f), size)
+			files[name] = content(uint64(1000*n+f), size)
 		}
 		w.write(files)
 		w.expect("out", files)
-		q := transfer.Request{Sources: []transfer.Path{transfer.Path(under)}, Dest: "out/", Recursive: true,
+		q := transfer.Request{Sources: []transfer.Path{transfer.Path(under)}, Dest: "out/", Recursive: true, Recovery: transfer.Duration(10 * time.Minute),
 			Checksum: []string{"", "md5", "sha256", "none"}[s.n(4)], DeleteSrc: s.one(4),
 			Durability: []string{"", transfer.DurabilityProcess}[s.n(2)]}
-		if durable {
+		if k.durable {
 			q.Durability = ""
 		}
+		if k.hasty {
+			q.Recovery = transfer.Duration(5*time.Second + s.time(30*time.Second))
+		}
 		id := w.submitAnyhow(q)
-		w.want(id, transfer.Successful, "out", files)
+		x := w.want(id, transfer.Successful, "out", files)
+		if k.hasty {
+			x.may = append(x.may, transfer.Failed)
+		}
 		ids = append(ids, id)
 	}
 	return ids

@@ -27,6 +27,28 @@ func newWitness() *witness {
 	return &witness{sound: map[header][]byte{}, taken: map[header]bool{}, held: map[header]uint64{}}
 }
 
+// watchEpochs listens to everything that goes through the courier from now on.
+func watchEpochs(w *world) *witness {
+	v := newWitness()
+	w.change(func(w *world) {
+		fates, before := w.fates, w.before
+		w.fates = func(p *faulty.Parcel) (h faulty.Handling) {
+			v.mu.Lock()
+			v.sent(p)
+			v.mu.Unlock()
+			if fates != nil {
+				h = fates(p)
+			}
+			return h
+		}
+		w.before = func(p *faulty.Parcel, n *node) bool {
+			v.arrives(p, n)
+			return before != nil && before(p, n)
+		}
+	})
+	return v
+}
+
 // sent notes a message as it is handed to the courier, and looks at ACKs. It
 // reports whether it is a chunk message. v.mu is held.
 func (v *witness) sent(p *faulty.Parcel) (h header, chunk bool) {

@@ -132,7 +132,7 @@ func (f *filling) fill(leave int64) {
 	must(f.t, err)
 	defer b.Close()
 	must(f.t, unix.Statfs(f.mount, &st))
-	if size := int64(st.Bavail)*st.Bsize - leave; size > 0 {
+	if size := int64(st.Bavail)*int64(st.Bsize) - leave; size > 0 {
 		must(f.t, unix.Fallocate(int(b.Fd()), 0, 0, size))
 	}
 }
@@ -189,8 +189,6 @@ func (f *filling) arrived(all []*network.Sending) {
 	}
 }
 
-const noSpaceHint = "free some space; the transfer goes on by itself"
-
 // data fills the disk that files arrive on.
 func (f *filling) data() {
 	f.t.Helper()
@@ -239,7 +237,7 @@ func (f *filling) saysNoSpace(p network.Progress) {
 }
 
 // consumed sends what does not fit together, and takes away what has arrived:
-// none of the transfers holds what all of them would need.
+// none of the transfers holds what all of them would need (scenario 35).
 func (f *filling) consumed() {
 	f.t.Helper()
 	leave := 3 * f.load.size
@@ -270,10 +268,8 @@ func (f *filling) consumed() {
 	}
 }
 
-const ledgerFull = "the ledger's disk is full"
-
 // ledger fills the disk of an agent's ledger. What runs reaches its end with
-// the reserve, nothing new is accepted, and that is said.
+// the reserve, nothing new is accepted, and that is said (scenario 28).
 func (f *filling) ledger() {
 	f.t.Helper()
 	var all []*network.Sending
@@ -312,7 +308,8 @@ func (f *filling) untilLow() (all []*network.Sending) {
 		all = append(all, s)
 		low := false
 		f.n.UntilEvery("a transfer ends, or the ledger is low", 1e8, func() bool {
-			low = f.n.AgentOf(f.disk.of).Reason == ledgerFull
+			why := f.n.AgentOf(f.disk.of).Reason
+			low = strings.Contains(why, "ledger") && strings.Contains(why, "full")
 			return low || !s.Running()
 		})
 		if low {

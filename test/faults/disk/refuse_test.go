@@ -65,7 +65,6 @@ type refusal struct {
 	text    string                                  // the sentence, with what to do next
 	alone   bool                                    // it is not tried beside another file
 	whole   bool                                    // the other file does not arrive either
-	also    string                                  // a failed item beside the one that is meant, as words of its sentence
 	landed  []string                                // what appears beneath DST, the other file apart
 	warned  int                                     // warnings of a transfer that succeeds
 	verdict func(c *refused, result network.Result) // more to look at
@@ -291,7 +290,7 @@ func (c *refused) sentences(row *refusal, beside bool, result network.Result) {
 		if r.Hint != "" {
 			said += "; " + r.Hint
 		}
-		other := beside && row.whole && strings.Contains(said, "/other ") || row.also != "" && strings.Contains(said, c.words(row.also))
+		other := beside && row.whole && strings.Contains(said, "/other ")
 		found = found || said == want
 		if !other && (said != want || r.Kind != row.kind) {
 			c.t.Errorf("the audit log has %s: %s\nand not %s: %s", r.Kind, said, row.kind, want)

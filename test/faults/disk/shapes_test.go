@@ -89,6 +89,7 @@ var shapes = []shape{
 	of("a name like a temporary's", "ferry-0.part"),
 
 	{name: "a composed and a decomposed letter", names: []string{"\u00e9", "e\u0301"}},
+	// Scenario 24, where the file system folds case.
 	{name: "names that differ in case", names: []string{"README", "ReadMe", "other"}, whole: true,
 		fold: &shape{lacks: []string{"ReadMe"}, said: []said{inCase("ReadMe", "README")}}},
 	{name: "names that differ in case, to be replaced", names: []string{"README", "ReadMe", "readme", "other"}, whole: true, flags: overwrite,

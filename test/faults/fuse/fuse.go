@@ -27,11 +27,10 @@ import (
 
 // Options say what is unusual about a file system.
 type Options struct {
-	Fold        bool  // names that differ only in case are one; their spelling is kept
-	NoReplace   bool  // it cannot promise to rename without replacing, and says so: EINVAL
-	NoLinks     bool  // it has no hard links: EPERM
-	WritesPerS  int64 // bytes that may be written each second; 0: as fast as it goes
-	Permissions bool  // the kernel checks modes and owners, as for other file systems
+	Fold       bool  // names that differ only in case are one; their spelling is kept
+	NoReplace  bool  // it cannot promise to rename without replacing, and says so: EINVAL
+	NoLinks    bool  // it has no hard links: EPERM
+	WritesPerS int64 // bytes that may be written each second; 0: as fast as it goes
 }
 
 // An FS is a mounted file system.
@@ -87,10 +86,7 @@ func mount(dir, backing string, o Options) (*FS, error) {
 	if err != nil {
 		return nil, fmt.Errorf("/dev/fuse: %w", err)
 	}
-	data := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other,max_read=%d", fd, maxRequest)
-	if o.Permissions {
-		data += ",default_permissions"
-	}
+	data := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions,max_read=%d", fd, maxRequest)
 	if err := unix.Mount("ferry-faults", dir, "fuse.ferry-faults", unix.MS_NOSUID|unix.MS_NODEV, data); err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("mount %s: %w", dir, err)

@@ -46,9 +46,8 @@ var byPrefix = map[string][]string{
 }
 
 var (
-	large   = []string{"large"}
-	deep    = []string{"deep"}
-	several = []string{"small", "deep", "replace"}
+	large = []string{"large"}
+	deep  = []string{"deep"}
 )
 
 // special are the points that not every transfer meets. A point that is not
