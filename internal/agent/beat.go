@@ -60,14 +60,11 @@ func (a *Agent) beat() *wire.Beat {
 	if facts.Degraded != "" {
 		b.Status, b.Reason = wire.AgentDegraded, "the queue manager is degraded: "+facts.Degraded
 	}
-	if a.ledger.Full() {
-		b.Reason = "the disk of its ledger is full, and it accepts nothing new"
-	}
 	if err := a.ledger.OutboxFull(); err != nil {
 		b.Reason = err.Error()
 	}
 	if a.ledger.Low() {
-		b.Reason = "the ledger's disk is full"
+		b.Reason = "the ledger's disk is full; nothing new is accepted"
 	}
 	a.mu.Lock()
 	if a.stopping {

@@ -81,26 +81,30 @@ func (l *Ledger) journalPath(id transfer.ID) string {
 
 // Journal opens the item journal of a transfer, making it at the first time.
 func (l *Ledger) Journal(id transfer.ID) (*Journal, error) {
-	f, err := l.files.Create(id.String())
+	var j *Journal
+	err := l.spared(func() error {
+		f, err := l.files.Create(id.String())
+		if err != nil {
+			return err
+		}
+		j = &Journal{l: l, f: f, name: l.journalPath(id), wake: make(chan struct{})}
+		if err = errors.Join(j.recover(), l.files.Sync()); err != nil {
+			f.Close()
+		}
+		return err
+	})
 	if err != nil {
-		return nil, l.journalError("opened", err)
-	}
-	j := &Journal{l: l, f: f, name: l.journalPath(id), wake: make(chan struct{})}
-	if err := errors.Join(j.recover(), l.files.Sync()); err != nil {
-		f.Close()
-		return nil, l.journalError("opened", err)
+		return nil, journalError("opened", err)
 	}
 	return j, nil
 }
 
 // journalError is the error of a journal that cannot be opened, written or
-// synced. Where its disk is full the reserve is given up, and the next try has
-// that.
-func (l *Ledger) journalError(be string, err error) error {
+// synced.
+func journalError(be string, err error) error {
 	var known *transfer.Error
 	switch {
 	case transfer.KindOf(err) == transfer.KindNoSpace:
-		l.dropReserve()
 		return transfer.Errorf(transfer.KindNoSpace, "the item journal cannot be %s, the disk of the ledger is full: %w", be, err).
 			WithHint("free some space; the transfer goes on by itself")
 	case errors.As(err, &known):
@@ -265,19 +269,22 @@ func (j *Journal) flush() (err error) {
 	if len(j.buf) == 0 {
 		return nil
 	}
-	if j.behind {
-		err = j.f.Truncate(j.tail)
-	}
-	if err == nil {
-		j.behind = false
-		_, err = j.f.WriteAt(j.buf, j.tail)
-	}
+	err = j.l.spared(func() error {
+		if j.behind {
+			if err := j.f.Truncate(j.tail); err != nil {
+				return err
+			}
+		}
+		j.behind = true
+		_, err := j.f.WriteAt(j.buf, j.tail)
+		return err
+	})
 	if err != nil {
 		j.takeBack()
-		return j.l.journalError("written", err)
+		return journalError("written", err)
 	}
 	j.tail += int64(len(j.buf))
-	j.buf = j.buf[:0]
+	j.buf, j.behind = j.buf[:0], false
 	return nil
 }
 
@@ -298,7 +305,10 @@ func (j *Journal) Sync() error {
 	failpoint.Hit("journal.before_sync")
 	if err := j.f.Sync(); err != nil {
 		j.takeBack()
-		return j.l.journalError("synced", err)
+		if transfer.KindOf(err) == transfer.KindNoSpace {
+			j.l.dropReserve() // what is written again has that
+		}
+		return journalError("synced", err)
 	}
 	failpoint.Hit("journal.after_sync")
 	j.mu.Lock()

@@ -67,7 +67,8 @@ type Ledger struct {
 	outbox      atomic.Int64
 	tombs       atomic.Int64
 	low         atomic.Bool
-	doubt       bool // about whether the last transaction is durable; the writer's
+	space       sync.RWMutex // read-held while something is written, held while the reserve is
+	doubt       bool         // about whether the last transaction is durable; the writer's
 }
 
 // Open opens the ledger in dir, creating both. It fails with KindAlive when
@@ -300,6 +301,8 @@ func (l *Ledger) commit(group []*op) {
 // reserve and tries once more, and nothing new is accepted until there is
 // space again.
 func (l *Ledger) transact(fn func(*Tx) error) error {
+	l.space.RLock()
+	defer l.space.RUnlock()
 	if err := l.settle(); err != nil {
 		return err
 	}

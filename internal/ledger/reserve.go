@@ -4,20 +4,33 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"ferry/internal/transfer"
 )
 
 // Low reports whether the ledger's disk has been full: nothing new is to be
-// accepted. It tries to take the reserve again first.
+// accepted. It tries to take the reserve again first, unless something is being
+// written: that must not find the disk full for the sake of the reserve.
 func (l *Ledger) Low() bool {
-	if l.low.Load() {
+	if l.low.Load() && l.space.TryLock() {
+		defer l.space.Unlock()
 		l.fillReserve()
 	}
 	return l.low.Load()
 }
 
-// Full reports whether the disk was full when it was written to last, and tries
-// nothing.
-func (l *Ledger) Full() bool { return l.low.Load() }
+// spared makes a call that writes. Where the disk is full it is made once more
+// on the space of the reserve.
+func (l *Ledger) spared(call func() error) error {
+	l.space.RLock()
+	defer l.space.RUnlock()
+	err := call()
+	if transfer.KindOf(err) == transfer.KindNoSpace {
+		l.dropReserve()
+		err = call()
+	}
+	return err
+}
 
 func (l *Ledger) reservePath() string { return filepath.Join(l.dir, "reserve") }
 
