@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package ledger_test breaks what a ledger stands on: calls that fail, crashes
 // at any moment, commands that come again and again. It is run by make
 // test-faults.

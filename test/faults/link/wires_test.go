@@ -38,6 +38,7 @@ func lay(t *testing.T) *wires {
 	t.Helper()
 	number := os.Getpid() % 250
 	bridge := fmt.Sprintf("fyb%d", number)
+	command("ip link del " + bridge) // of a run that was killed, as the name spaces below
 	w := &wires{t: t, bridge: bridge, ports: map[string]*port{}}
 	run(t, "ip link add "+bridge+" type bridge")
 	t.Cleanup(func() { command("ip link del " + bridge) })
@@ -47,6 +48,7 @@ func lay(t *testing.T) *wires {
 		p := &port{name: fmt.Sprintf("ferry-%d-%s", number, who), outside: fmt.Sprintf("fyo%d%c", number, 'a'+k),
 			inside: fmt.Sprintf("fyi%d%c", number, 'a'+k), addr: fmt.Sprintf("10.201.%d.%d", number, 2+k)}
 		w.ports[who] = p
+		command("ip netns del " + p.name)
 		run(t, "ip netns add "+p.name)
 		t.Cleanup(func() { command("ip netns del " + p.name) })
 		run(t, "ip link add "+p.outside+" type veth peer name "+p.inside+" netns "+p.name)
