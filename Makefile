@@ -89,7 +89,7 @@ test-large: ## move large files and many files: LARGE=full (default) or short
 test-faults: ## faults on purpose: CAMPAIGN=NAME COUNT=N SEED=N; COUNT=short is the form that .ci/run takes
 	@if [ -n '$(CAMPAIGN)' ] && ! grep -rqE --include='*_test.go' '"$(CAMPAIGN)"' test/faults test/protocol; then \
 		echo "there is no campaign $(CAMPAIGN); docs/reliability.md lists them" >&2; exit 2; fi
-	CAMPAIGN='$(CAMPAIGN)' COUNT='$(COUNT)' SEED='$(SEED)' $(GO) test ./test/faults/... ./test/protocol -run Campaign -p 1 -count=1 -timeout 24h -v
+	CAMPAIGN='$(CAMPAIGN)' COUNT='$(COUNT)' SEED='$(SEED)' $(GO) test ./test/faults/... ./test/protocol -run 'Campaign|Fuse' -p 1 -count=1 -timeout 24h -v
 
 test-mutants: ## planted bugs, each of which a campaign must catch: MUTANT=NAME for one
 	MUTANTS='$(MUTANT)' $(GO) test ./test/mutants -count=1 -timeout 2h -v

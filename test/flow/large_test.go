@@ -102,7 +102,7 @@ func ended(t *testing.T, n *network.Network) {
 	for agent, kind := range map[string]string{"ALPHA": "source", "BETA": "incoming"} {
 		for bucket, records := range n.LedgerRecords(agent) {
 			switch {
-			case bucket == "meta" || bucket == "commands" || bucket == kind && records == 1:
+			case bucket == "meta" || bucket == "commands" || bucket == "sequences" || bucket == kind && records == 1:
 			case records > 0:
 				t.Errorf("the ledger of %s has %d records of kind %q after the transfer", agent, records, bucket)
 			}

@@ -41,6 +41,10 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
+	if _, asked := os.LookupEnv("CAMPAIGN"); !asked || os.Getenv("COUNT") == "short" {
+		fmt.Println("test/faults/fuse runs under make test-faults in its full form, and nothing of it ran here")
+		return 0
+	}
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		fmt.Println("there is no FUSE here, and nothing of test/faults/fuse ran:", err)
 		return 0
@@ -102,7 +106,7 @@ func names(t *testing.T, dir string) (all []string) {
 }
 
 // What is done through the mount is done to the backing directory.
-func TestLoopback(t *testing.T) {
+func TestFuseLoopback(t *testing.T) {
 	f, top := mounted(t, fuse.Options{})
 	must(t, os.MkdirAll(top+"a/b", 0o750))
 	write(t, top+"a/b/f", "content")
@@ -136,7 +140,7 @@ func TestLoopback(t *testing.T) {
 }
 
 // A directory is read whole, however many names it has.
-func TestManyNames(t *testing.T) {
+func TestFuseManyNames(t *testing.T) {
 	_, top := mounted(t, fuse.Options{})
 	for k := range 3000 {
 		write(t, fmt.Sprintf("%sf%04d", top, k), "")
@@ -148,7 +152,7 @@ func TestManyNames(t *testing.T) {
 }
 
 // Files have holes and space that is reserved, are cut and grow.
-func TestSpace(t *testing.T) {
+func TestFuseSpace(t *testing.T) {
 	_, top := mounted(t, fuse.Options{})
 	f, err := os.Create(top + "f")
 	must(t, err)
@@ -185,7 +189,7 @@ func TestSpace(t *testing.T) {
 }
 
 // Names that differ in case are one name, in its first spelling.
-func TestFold(t *testing.T) {
+func TestFuseFold(t *testing.T) {
 	f, top := mounted(t, fuse.Options{Fold: true})
 	write(t, top+"ReadMe", "1")
 	holds(t, top+"README", "1")
@@ -216,7 +220,7 @@ func TestFold(t *testing.T) {
 }
 
 // What a file system lacks, it refuses.
-func TestLacks(t *testing.T) {
+func TestFuseLacks(t *testing.T) {
 	_, top := mounted(t, fuse.Options{NoReplace: true, NoLinks: true})
 	write(t, top+"a", "1")
 	want(t, unix.Renameat2(unix.AT_FDCWD, top+"a", unix.AT_FDCWD, top+"b", unix.RENAME_NOREPLACE), syscall.EINVAL)
@@ -227,7 +231,7 @@ func TestLacks(t *testing.T) {
 
 // Each kind of call can be made to fail, once or for good, and works again when
 // the file system is healed.
-func TestFaults(t *testing.T) {
+func TestFuseFaults(t *testing.T) {
 	f, top := mounted(t, fuse.Options{})
 	write(t, top+"f", "0123456789")
 	must(t, os.Mkdir(top+"d", 0o700))
@@ -314,7 +318,7 @@ func removes(t *testing.T, top string) func() error {
 }
 
 // Writes are never faster than allowed.
-func TestThrottle(t *testing.T) {
+func TestFuseThrottle(t *testing.T) {
 	f, top := mounted(t, fuse.Options{WritesPerS: 4 << 20})
 	start := time.Now()
 	must(t, os.WriteFile(top+"f", make([]byte, 2<<20), 0o600))
@@ -367,7 +371,7 @@ func useStore(name string) error {
 }
 
 // A store that maps, locks and syncs its file works, in a process of its own.
-func TestStore(t *testing.T) {
+func TestFuseStore(t *testing.T) {
 	f, top := mounted(t, fuse.Options{})
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), "FERRY_FUSE_STORE="+top+"store.db")
@@ -380,7 +384,7 @@ func TestStore(t *testing.T) {
 }
 
 // A whole network works with everything on it: roots and state directories.
-func TestFerry(t *testing.T) {
+func TestFuseFerry(t *testing.T) {
 	f := fuse.Mount(t, t.TempDir(), fuse.Options{Fold: true})
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}, Dir: f.Dir})
 	n.Files("ALPHA", "in", 1, 300, 10_000)
