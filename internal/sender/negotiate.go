@@ -161,16 +161,24 @@ func (o *Outgoing) accepted(a *wire.Accept) error {
 	o.mu.Lock()
 	o.live.place, o.live.nextTry = 0, time.Time{}
 	o.mu.Unlock()
-	o.inboxEpoch(a)
+	o.setOpening(a)
 	return nil
 }
 
-// inboxEpoch puts the epoch's opening where run finds it.
-func (o *Outgoing) inboxEpoch(a *wire.Accept) {
+// setOpening keeps the opening of an epoch for run, which takes it once: an
+// epoch is never sent in a second time from its first message.
+func (o *Outgoing) setOpening(a *wire.Accept) {
 	o.mu.Lock()
-	o.inbox = append([]*wire.Message{{Kind: wire.KindAccept, Accept: a}}, o.inbox...)
-	o.mu.Unlock()
-	o.poke()
+	defer o.mu.Unlock()
+	o.opening = a
+}
+
+func (o *Outgoing) takeOpening() *wire.Accept {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	a := o.opening
+	o.opening = nil
+	return a
 }
 
 // beginCancel withdraws the transfer. A destination that never accepted has

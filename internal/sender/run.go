@@ -12,35 +12,30 @@ import (
 )
 
 // run sends in one epoch after another until everything is decided, or the
-// conversation breaks.
+// conversation breaks. Where it was broken off before, by a ledger that could
+// not be written, the epoch is over and another one is asked for.
 func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
-	var p *pump
-	defer func() {
-		if p != nil {
-			p.stop()
-		}
-	}()
+	a := o.takeOpening()
+	if a == nil {
+		return nil, o.renegotiate()
+	}
+	p := o.startPump(a.Epoch, a.Credit, a.Resume)
+	defer func() { p.stop() }()
 	heard := o.cfg.Clock.Now()
 	tick := o.cfg.Clock.NewTimer(progressEvery)
 	defer tick.Stop()
 	for {
-		var ended <-chan struct{}
-		if p != nil {
-			ended = p.done
-		}
+		ended := p.done
 		for m := o.take(); m != nil; m = o.take() {
 			now := o.cfg.Clock.Now()
 			switch {
-			case m.Kind == wire.KindAccept && p == nil:
-				p = o.startPump(m.Accept.Epoch, m.Accept.Credit, m.Accept.Resume)
-				heard = now
-			case m.Kind == wire.KindAck && p != nil && m.Ack.Epoch == p.epoch:
+			case m.Kind == wire.KindAck && m.Ack.Epoch == p.epoch:
 				heard = now
 				p.grant(m.Ack.Credit)
 				if err := o.acked(m.Ack); err != nil {
 					return nil, err
 				}
-			case m.Kind == wire.KindResync && p != nil && m.Resync.Epoch > p.epoch:
+			case m.Kind == wire.KindResync && m.Resync.Epoch > p.epoch:
 				heard = now
 				p.stop()
 				if err := o.resynced(m.Resync); err != nil {
@@ -48,32 +43,26 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 				}
 				failpoint.Hit("sender.after_resync")
 				p = o.startPump(m.Resync.Epoch, m.Resync.Credit, m.Resync.Resume)
-			case m.Kind == wire.KindBusy && p != nil && m.Busy.Epoch == p.epoch:
+			case m.Kind == wire.KindBusy && m.Busy.Epoch == p.epoch:
 				p.stop()
 				if err := o.recovering(); err != nil {
 					return nil, err
 				}
 				return o.wait(m.Busy.Reason, m.Busy.Place)
 			case m.Kind == wire.KindCancelled:
-				if p != nil {
-					p.stop()
-				}
+				p.stop()
 				if err := o.renegotiate(); err != nil { // the way from Running to Failed
 					return nil, err
 				}
 				return o.fail(transfer.Errorf(transfer.KindLost, "the destination has withdrawn the transfer"))
 			}
-			if p != nil {
-				ended = p.done
-			}
+			ended = p.done
 		}
 		if o.State() != transfer.Running {
 			return nil, nil // the last outcomes are here
 		}
 		if o.cancelWanted() {
-			if p != nil {
-				p.stop()
-			}
+			p.stop()
 			return o.beginCancel()
 		}
 		if o.takeNudge() {
@@ -96,9 +85,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 				return nil, o.renegotiate()
 			}
 			if o.overdue() { // epochs come and go, and nothing gets through
-				if p != nil {
-					p.stop()
-				}
+				p.stop()
 				if err := o.renegotiate(); err != nil {
 					return nil, err
 				}

@@ -76,6 +76,7 @@ type Outgoing struct {
 	rec      *ledger.Source
 	stuck    time.Time // reading of this process when rec.Recovering was set or this run began
 	inbox    []*wire.Message
+	opening  *wire.Accept // of an epoch that run has not begun
 	notify   chan struct{}
 	journal  *ledger.Journal
 	walkErr  error

@@ -29,7 +29,12 @@ func TestCampaignSimulation(t *testing.T) {
 }
 
 // TestSeeds is the beginning of that campaign, in every test run.
-func TestSeeds(t *testing.T) { spread(t, 1, 100, simulate) }
+func TestSeeds(t *testing.T) {
+	spread(t, 1, 100, simulate)
+	// A ledger that could not be written while the transfer was to be opened
+	// again: the old epoch was sent once more from its first message, for ever.
+	spread(t, 5062, 1, simulate)
+}
 
 // longest is the longest time from the last fault to the last end.
 var longest atomic.Int64
