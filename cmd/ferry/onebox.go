@@ -22,6 +22,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/submit"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 type logT = *slog.Logger
@@ -139,7 +140,8 @@ func openBox(ctx context.Context, boxes, home string, log logT) (b *box, err err
 		}
 		b.conns = append(b.conns, conn)
 		a, err := agent.Start(ctx, agent.Config{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: home, Alone: true,
-			Roots: []string{rootOfHost()}, Version: version, Log: log}, conn)
+			Roots: []string{rootOfHost()}, Version: version, Log: log,
+			Direct: agent.Direct{Mode: wire.DirectPlain, Listen: "127.0.0.1:0"}}, conn) // nobody is in between
 		if err != nil {
 			return b, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"ferry/internal/agent"
 	"ferry/internal/coordination"
 	"ferry/internal/qmgr"
+	"ferry/internal/tcp"
 	"ferry/internal/transfer"
 )
 
@@ -26,6 +28,10 @@ type agentFlags struct {
 	maxSource, maxDestination, maxQueued int
 	outboxLimit                          int64
 	direct, directListen                 string
+	directAdvertise                      string
+	directConnections                    int
+	delay, quickAck                      bool
+	sendBuffer, receiveBuffer            string
 }
 
 func (f *agentFlags) add(c *cobra.Command) {
@@ -39,8 +45,14 @@ func (f *agentFlags) add(c *cobra.Command) {
 	fl.IntVar(&f.maxQueued, "max-queued-transfers", 1000, "transfers running or waiting at the source")
 	fl.StringVar(&f.memory, "memory", "30M", "bytes of data in flight to this agent")
 	fl.Int64Var(&f.outboxLimit, "outbox-limit", 100_000, "audit records that may wait for coordination")
-	fl.StringVar(&f.direct, "direct", "tls", "direct lane: tls, plain or off (not built yet: data takes the queue lane)")
-	fl.StringVar(&f.directListen, "direct-listen", "", "HOST:PORT of the direct lane (not built yet)")
+	fl.StringVar(&f.direct, "direct", "tls", "direct lane between agents: tls, plain or off; the same at both ends of a transfer")
+	fl.StringVar(&f.directListen, "direct-listen", "", "HOST:PORT of the direct lane, or none (default: a free port of the address by which the queue manager is reached)")
+	fl.StringVar(&f.directAdvertise, "direct-advertise", "", "HOST:PORT that other agents are told to dial instead")
+	fl.IntVar(&f.directConnections, "direct-connections", 1, "connections that are dialled to each other agent, 1 to 16")
+	fl.BoolVar(&f.delay, "tcp-delay", false, "leave Nagle's algorithm on: small writes wait for an acknowledgement")
+	fl.BoolVar(&f.quickAck, "tcp-quick-ack", false, "acknowledge what arrives at once (Linux)")
+	fl.StringVar(&f.sendBuffer, "tcp-send-buffer", "0", "bytes of each connection's send buffer; 0: the system adapts it")
+	fl.StringVar(&f.receiveBuffer, "tcp-receive-buffer", "0", "bytes of each connection's receive buffer; 0: the system adapts it")
 	fl.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 }
 
@@ -58,12 +70,9 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 	if err != nil {
 		return c, err
 	}
-	switch f.direct {
-	case "tls", "off":
-	case "plain":
-		return c, transfer.Errorf(transfer.KindNotBuilt, "--direct plain is not built yet; use off")
-	default:
-		return c, transfer.Errorf(transfer.KindUsage, "--direct %q is unknown; it is one of tls, plain, off", f.direct)
+	direct, err := f.directLane()
+	if err != nil {
+		return c, err
 	}
 	for what, v := range map[string]int{"max-source-transfers": f.maxSource, "max-destination-transfers": f.maxDestination, "max-queued-transfers": f.maxQueued} {
 		if v < 1 || v > 100_000 {
@@ -71,9 +80,47 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 		}
 	}
 	c = agent.Config{Name: n, Dir: dir, Roots: roots, MaxSource: f.maxSource, MaxDestination: f.maxDestination, MaxQueued: f.maxQueued,
-		Memory: int64(memory), OutboxLimit: f.outboxLimit, Version: version, Log: log,
+		Memory: int64(memory), OutboxLimit: f.outboxLimit, Version: version, Log: log, Direct: direct,
 		Settings: transfer.Settings{ChunkSize: chunk, WindowSize: f.window, FrameSize: f.frame, CheckpointInterval: f.checkpoint}}
 	return c, c.Settings.Check()
+}
+
+// directLane is the agent's part of the direct lane.
+func (f *agentFlags) directLane() (d agent.Direct, err error) {
+	switch f.direct {
+	case "tls", "plain", agent.DirectOff:
+	default:
+		return d, transfer.Errorf(transfer.KindUsage, "--direct %q is unknown; it is one of tls, plain, off", f.direct)
+	}
+	for _, a := range []struct{ flag, value string }{{"direct-listen", f.directListen}, {"direct-advertise", f.directAdvertise}} {
+		if a.value == "" || a.value == "none" && a.flag == "direct-listen" {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(a.value); err != nil {
+			return d, transfer.Errorf(transfer.KindUsage, "--%s %q is no HOST:PORT", a.flag, a.value)
+		}
+	}
+	if f.directConnections < 1 || f.directConnections > 16 {
+		return d, transfer.Errorf(transfer.KindUsage, "--direct-connections %d is out of range; it goes from 1 to 16", f.directConnections)
+	}
+	d = agent.Direct{Mode: f.direct, Listen: f.directListen, Advertise: f.directAdvertise, Connections: f.directConnections}
+	d.Options, err = f.tcpOptions()
+	return d, err
+}
+
+// tcpOptions are those of both lanes' connections.
+func (f *agentFlags) tcpOptions() (o tcp.Options, err error) {
+	o.Delay, o.QuickAck = f.delay, f.quickAck
+	if o.SendBuffer, err = transfer.ParseSize(f.sendBuffer); err != nil {
+		return o, err
+	}
+	if o.ReceiveBuffer, err = transfer.ParseSize(f.receiveBuffer); err != nil {
+		return o, err
+	}
+	if err := o.Check(); err != nil {
+		return o, transfer.Errorf(transfer.KindUsage, "%w", err)
+	}
+	return o, nil
 }
 
 func newUp() *cobra.Command {

@@ -61,6 +61,7 @@ type Config struct {
 	Version                              string
 	Carve                                string // directory that transfers cannot touch; default Dir
 	Alone                                bool   // there is no coordination on this network
+	Direct                               Direct
 	Clock                                clock.Clock
 	Log                                  *slog.Logger
 }
@@ -74,6 +75,7 @@ type Agent struct {
 	recv     *receiver.Receiver
 	sendCfg  sender.Config
 	sched    *scheduler
+	lanes    *lanes
 	instance string
 	started  time.Time
 	log      *slog.Logger
@@ -190,10 +192,14 @@ func (a *Agent) open() error {
 	if err != nil {
 		return err
 	}
+	if err := a.openLanes(); err != nil {
+		return err
+	}
 	pool := flow.NewPool(memory, a.cfg.MaxDestination, int64(a.cfg.Settings.ChunkSize))
 	a.recv = receiver.New(receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Note: a.note,
-		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow})
-	a.sendCfg = sender.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Lane: queue.New(a.conn, a.cfg.Name),
+		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow,
+		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem})
+	a.sendCfg = sender.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Lanes: a.lanes, Memory: a.lanes.mem,
 		Note: a.note, Progress: a.progress, Changed: a.changed, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk}
 	a.sched = newScheduler(a)
 	if err := a.ledger.DropOrphans(); err != nil {
@@ -355,6 +361,7 @@ func (a *Agent) Halt() {
 			stop()
 		}
 		a.wg.Wait()
+		a.lanes.close()
 		if a.sched != nil {
 			a.sched.dispose()
 		}

@@ -324,7 +324,7 @@ func (s *scheduler) heard(name transfer.AgentName, instance string) {
 			continue
 		}
 		if e.running && anew {
-			e.o.Nudge()
+			e.o.Nudge(instance)
 		}
 		if r := rec.Progress.Reason; !e.running && !e.notBefore.IsZero() && r != nil && r.Kind == transfer.KindUnreachable {
 			e.notBefore, woken = time.Time{}, true

@@ -96,6 +96,21 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	return c, nil
 }
 
+// LocalHost is the address of this host by which the queue manager is reached,
+// or at which it is reached where it runs in this process; empty for every
+// address of the host.
+func (c *Conn) LocalHost() string {
+	if c.cfg.Server != nil {
+		return c.cfg.Server.Host()
+	}
+	if s := c.data.socket.Load(); s != nil {
+		if t, ok := s.LocalAddr().(*net.TCPAddr); ok {
+			return t.IP.String()
+		}
+	}
+	return "127.0.0.1"
+}
+
 // background runs f in a goroutine that Close waits for.
 func (c *Conn) background(f func()) {
 	c.mu.Lock()

@@ -250,6 +250,19 @@ func (s *Server) URL() string {
 // Name is the server's name.
 func (s *Server) Name() string { return s.cfg.Name }
 
+// Host is the address at which others reach the queue manager; empty where it
+// listens on every address of the host.
+func (s *Server) Host() string {
+	host, _, err := net.SplitHostPort(s.cfg.Listen)
+	if err != nil {
+		return "127.0.0.1" // nobody else reaches it
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		return ""
+	}
+	return host
+}
+
 // Shutdown ends the server and waits until its store is closed and its
 // directory is free.
 func (s *Server) Shutdown() {

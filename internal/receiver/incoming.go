@@ -130,6 +130,7 @@ func (i *incoming) loop(ctx context.Context) {
 		if i.live && !i.blocked() {
 			if c := i.box.takeChunk(); c != nil {
 				i.chunk(c)
+				i.r.cfg.Memory.Put(c) // what of it was data is on the disk
 				i.due(i.r.cfg.Clock.Now())
 				continue
 			}

@@ -48,13 +48,18 @@ func (i *incoming) opened(o *wire.Open) {
 		i.refuse(o.Nonce, err)
 		return
 	}
+	lane, why, mine, err := i.meet(o)
+	if err != nil {
+		i.refuse(o.Nonce, err)
+		return
+	}
 	if reason, place := i.mustWait(); reason != nil {
 		i.r.send(i.from, &wire.Message{Kind: wire.KindBusy, Transfer: i.id,
 			Busy: &wire.Busy{Nonce: o.Nonce, Place: place, Reason: reason}})
 		return
 	}
 	if i.rec == nil {
-		if err := i.begin(o); err != nil {
+		if err := i.begin(o, lane); err != nil {
 			i.r.release(i.id)
 			i.rec = nil
 			if transfer.KindOf(err).Waits() {
@@ -66,7 +71,15 @@ func (i *incoming) opened(o *wire.Open) {
 			return
 		}
 	}
-	i.acceptOpen(o)
+	i.acceptOpen(o, &wire.Accept{Lane: lane, LaneReason: why, Direct: mine})
+}
+
+// meet agrees on the lane.
+func (i *incoming) meet(o *wire.Open) (name, reason string, mine *wire.Direct, err error) {
+	if i.r.cfg.Lanes != nil {
+		return i.r.cfg.Lanes.Meet(i.from, o, i.id)
+	}
+	return transfer.LaneQueue, "", nil, nil
 }
 
 // pardon refuses a transfer that has crashed this agent three times without
@@ -141,7 +154,7 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 }
 
 // begin makes the record of a transfer that is new here.
-func (i *incoming) begin(o *wire.Open) error {
+func (i *incoming) begin(o *wire.Open, lane string) error {
 	res, err := i.r.cfg.FS.Resolve(o.Request.Dest, o.Several)
 	if err != nil {
 		return err
@@ -168,7 +181,7 @@ func (i *incoming) begin(o *wire.Open) error {
 			return err
 		}
 		return i.r.cfg.Note(t, i.record(audit.Started, func(a *audit.Record) {
-			a.Meta, a.Request, a.Lane = rec.Request.Meta, audit.FactsOf(&rec.Request), transfer.LaneQueue
+			a.Meta, a.Request, a.Lane = rec.Request.Meta, audit.FactsOf(&rec.Request), lane
 			a.Request.Settings, a.Limits = rec.Settings, localfs.Limits()
 		}))
 	})
@@ -201,7 +214,7 @@ func (i *incoming) land() {
 
 // acceptOpen opens an epoch in answer to an OPEN. What is under way is brought
 // to rest first, so that the resume speaks of decided things only.
-func (i *incoming) acceptOpen(o *wire.Open) {
+func (i *incoming) acceptOpen(o *wire.Open, a *wire.Accept) {
 	i.drain()
 	if i.over || !i.settleCommitting() {
 		return
@@ -226,10 +239,10 @@ func (i *incoming) acceptOpen(o *wire.Open) {
 	}
 	i.r.keep(i.id, false)
 	i.startEpoch()
-	i.accept = &wire.Message{Kind: wire.KindAccept, Transfer: i.id, Accept: &wire.Accept{
-		Nonce: o.Nonce, Epoch: i.rec.Epoch, Dest: i.r.cfg.Ledger.IncarnationText(), Settings: i.rec.Settings,
-		Lane: transfer.LaneQueue, Credit: i.account.Grant(), Items: transfer.MaxUndecided,
-		Resume: resume, Resolution: i.rec.Resolution}}
+	a.Nonce, a.Epoch, a.Dest, a.Settings = o.Nonce, i.rec.Epoch, i.r.cfg.Ledger.IncarnationText(), i.rec.Settings
+	a.Instance = i.r.cfg.Instance
+	a.Credit, a.Items, a.Resume, a.Resolution = i.account.Grant(), transfer.MaxUndecided, resume, i.rec.Resolution
+	i.accept = &wire.Message{Kind: wire.KindAccept, Transfer: i.id, Accept: a}
 	i.box.allow(i.account.Ahead())
 	i.r.send(i.from, i.accept)
 	failpoint.Hit("receiver.after_accept")

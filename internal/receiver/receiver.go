@@ -77,6 +77,16 @@ type Config struct {
 	MaxChunk int        // largest chunk that the queue manager carries to here
 	Boot     string     // names this boot of the host; see localfs.BootID
 	Changed  func()     // the number of running transfers has changed
+	Lanes    Lanes      // nil: there is the queue lane only
+	Instance string     // names this run of the agent
+	Memory   *wire.Memory
+}
+
+// Lanes agrees on how chunk messages are to come.
+type Lanes interface {
+	// Meet answers an OPEN: which lane it is to be, why it is not the direct one,
+	// and how this agent can be met on it. An error refuses the transfer.
+	Meet(from transfer.AgentName, o *wire.Open, id transfer.ID) (name, reason string, mine *wire.Direct, err error)
 }
 
 // A Receiver has all incoming transfers of one agent.
@@ -174,6 +184,14 @@ func (r *Receiver) Control(m *wire.Message) {
 	a := r.newActor(m.Transfer, m.From)
 	a.box.control(m)
 	r.start(a)
+}
+
+// Live reports whether a transfer of that source is going on here.
+func (r *Receiver) Live(id transfer.ID, from transfer.AgentName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.actors[id]
+	return a != nil && a.from == from
 }
 
 // Chunk takes a chunk message from the lane, and keeps its memory. It does not

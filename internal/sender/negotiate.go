@@ -87,7 +87,16 @@ func (o *Outgoing) openMessage(rec *ledger.Source) *wire.Message {
 	q.Sources = nil
 	q.Settings = q.Settings.Or(o.cfg.Settings)
 	return &wire.Message{Kind: wire.KindOpen, Open: &wire.Open{Nonce: rec.Nonce, Source: o.cfg.Ledger.IncarnationText(),
-		Dest: rec.Dest, Several: several, Request: q, MaxChunk: o.cfg.MaxChunk, Pardon: rec.Pardon}}
+		Dest: rec.Dest, Several: several, Request: q, MaxChunk: o.cfg.MaxChunk, Pardon: rec.Pardon,
+		Direct: o.offer(&rec.Request)}}
+}
+
+// offer is how this agent can be met on the direct lane, where it may be taken.
+func (o *Outgoing) offer(q *transfer.Request) *wire.Direct {
+	if q.Lane == transfer.LaneQueue {
+		return nil
+	}
+	return o.cfg.Lanes.Offer(o.to, o.ID)
 }
 
 // answered takes a message while OPEN is unanswered; done ends the negotiation.
@@ -138,10 +147,7 @@ func (o *Outgoing) accepted(a *wire.Accept) error {
 			rec.Resolution = &a.Resolution
 		}
 		p := &rec.Progress
-		p.Epoch, p.Settings, p.Lane, p.Reason = a.Epoch, a.Settings, a.Lane, nil
-		if rec.Request.Lane != transfer.LaneQueue {
-			p.LaneReason = "the direct lane is not built yet"
-		}
+		p.Epoch, p.Settings, p.Lane, p.LaneReason, p.Reason = a.Epoch, a.Settings, a.Lane, a.LaneReason, nil
 		if !first {
 			p.Resumes++
 			return nil
@@ -170,7 +176,8 @@ func (o *Outgoing) accepted(a *wire.Accept) error {
 func (o *Outgoing) setOpening(a *wire.Accept) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.opening = a
+	o.opening, o.accept, o.nudged = a, a, false
+	o.live.lane, o.live.why = "", ""
 }
 
 func (o *Outgoing) takeOpening() *wire.Accept {

@@ -25,6 +25,8 @@ type pump struct {
 	done   chan struct{}
 	err    error
 
+	lane   Lane
+	accept *wire.Accept
 	b      *wire.Builder
 	chunk  int
 	seq    uint64
@@ -43,20 +45,23 @@ type laneError struct{ err error }
 func (e *laneError) Error() string { return "the lane: " + e.err.Error() }
 func (e *laneError) Unwrap() error { return e.err }
 
-var errChanged = errors.New("the source has changed")
+var (
+	errChanged = errors.New("the source has changed")
+	errBroken  = errors.New("it broke")
+)
 
 func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume) *pump {
 	ctx, cancel := context.WithCancel(context.Background())
 	rec := o.Record()
 	m, _ := digest.ParseMethod(rec.Request.Checksum)
 	chunk := rec.Progress.Settings.ChunkSize
-	p := &pump{o: o, epoch: epoch, ctx: ctx, cancel: cancel, done: make(chan struct{}), b: wire.NewBuilder(chunk),
+	p := &pump{o: o, epoch: epoch, ctx: ctx, cancel: cancel, done: make(chan struct{}), b: wire.NewBuilder(chunk, o.cfg.Memory),
 		chunk: chunk, method: m, resume: map[uint64]transfer.Point{}, limit: credit, wake: make(chan struct{}, 1)}
 	for _, pt := range resume.Points {
 		p.resume[pt.Item] = pt
 	}
 	o.mu.Lock()
-	o.pump = p
+	o.pump, p.accept = p, o.accept
 	o.mu.Unlock()
 	go func() {
 		defer close(p.done)
@@ -97,6 +102,9 @@ func (p *pump) poke() {
 // run sends every item that the destination has not decided. The first message
 // is empty: it says that the epoch is obeyed, and costs nothing.
 func (p *pump) run(resume transfer.Resume) error {
+	if err := p.openLane(); err != nil {
+		return err
+	}
 	if err := p.seal(); err != nil {
 		return err
 	}
@@ -140,6 +148,25 @@ func (p *pump) run(resume transfer.Resume) error {
 	}
 	failpoint.Hit("sender.all_sent")
 	return p.await(func() bool { return false }, nil) // keeps the epoch alive until it is stopped
+}
+
+// openLane chooses how this epoch's messages travel.
+func (p *pump) openLane() error {
+	o := p.o
+	rec := o.Record()
+	l, name, reason, err := o.cfg.Lanes.Open(p.ctx, o.to, o.ID, rec.Request.Lane, p.accept)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	was := o.live.lane
+	o.live.lane, o.live.why = name, reason
+	o.mu.Unlock()
+	if name != was {
+		o.log.Debug("the lane is chosen", "lane", name, "reason", reason)
+	}
+	p.lane = l
+	return nil
 }
 
 // awaitJournal waits for the walk to find more.
@@ -194,6 +221,8 @@ func (p *pump) await(ok func() bool, also <-chan struct{}) error {
 		case <-p.wake:
 		case <-also:
 			also = nil
+		case <-p.lane.Done():
+			return &laneError{errBroken}
 		case <-timer.C():
 			if err := p.seal(); err != nil {
 				return err
@@ -211,10 +240,9 @@ func (p *pump) seal() error {
 	failpoint.Hit("sender.before_message")
 	p.seq++
 	m := p.b.Seal(wire.Header{Transfer: p.o.ID, Epoch: p.epoch, Seq: p.seq})
-	if err := p.o.cfg.Lane.Send(p.o.to, p.o.ID, m); err != nil {
+	if err := p.lane.Send(m); err != nil {
 		return &laneError{err}
 	}
-	p.b.Reuse(m)
 	return nil
 }
 

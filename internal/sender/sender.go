@@ -43,10 +43,23 @@ type Link interface {
 	Send(to transfer.AgentName, m *wire.Message) error
 }
 
-// A Lane carries chunk messages. Send blocks while the lane is congested; an
-// error means that messages may have been lost, and ends the epoch.
+// A Lane carries the chunk messages of one epoch. Send takes a message over,
+// its memory too, and blocks while the lane is congested; an error means that
+// messages may have been lost, and ends the epoch. Done is closed when that is
+// found out between messages; it may be nil.
 type Lane interface {
-	Send(to transfer.AgentName, id transfer.ID, message []byte) error
+	Send(message []byte) error
+	Done() <-chan struct{}
+}
+
+// Lanes chooses how chunk messages travel.
+type Lanes interface {
+	// Offer is what OPEN says of the direct lane; nil where there is none.
+	Offer(to transfer.AgentName, id transfer.ID) *wire.Direct
+	// Open gives the lane of an epoch, what it is called (transfer.LaneDirect or
+	// LaneQueue) and, where it is not the direct one, why. want is the request's
+	// choice, said what the destination's ACCEPT says.
+	Open(ctx context.Context, to transfer.AgentName, id transfer.ID, want string, said *wire.Accept) (l Lane, name, reason string, err error)
 }
 
 // Config is what the outgoing transfers of an agent work with.
@@ -55,7 +68,8 @@ type Config struct {
 	Ledger   *ledger.Ledger
 	FS       *localfs.FS
 	Link     Link
-	Lane     Lane
+	Lanes    Lanes
+	Memory   *wire.Memory // of chunk messages; may be nil
 	Note     func(*ledger.Tx, audit.Record) error
 	Progress func(*transfer.Progress) // live figures, at most one a second and at every move
 	Changed  func(*Outgoing)          // outcomes have moved a transfer on, perhaps one that is not being driven
@@ -77,6 +91,7 @@ type Outgoing struct {
 	stuck    time.Time // reading of this process when rec.Recovering was set or this run began
 	inbox    []*wire.Message
 	opening  *wire.Accept // of an epoch that run has not begun
+	accept   *wire.Accept // the last one: how the destination can be met
 	notify   chan struct{}
 	journal  *ledger.Journal
 	walkErr  error
@@ -104,6 +119,7 @@ type figures struct {
 	nextTry    time.Time
 	safe       wire.Safe
 	heard      time.Time // of outcomes
+	lane, why  string    // of the epoch, and why it is not the direct one
 }
 
 // RequestHash tells a request from another with the same ID.
@@ -176,6 +192,9 @@ func (o *Outgoing) status() *transfer.Progress {
 	p.State = o.rec.State
 	p.BytesSent, p.BytesHeld, p.BytesResent = o.live.sent, o.live.held, o.live.resent
 	p.Current, p.Place, p.NextTry = o.live.current, o.live.place, o.live.nextTry
+	if o.live.lane != "" {
+		p.Lane, p.LaneReason = o.live.lane, o.live.why
+	}
 	if o.journal != nil {
 		t := o.journal.Totals()
 		p.FilesTotal, p.BytesTotal, p.Walked, p.Skipped = t.Files, t.Bytes, t.Ended, t.Links
@@ -222,13 +241,17 @@ func (o *Outgoing) Cancel() error {
 	return err
 }
 
-// Nudge says that the destination has started anew: there is no point in
-// waiting for its silence to be noticed.
-func (o *Outgoing) Nudge() {
+// Nudge says that the destination has started anew, and the name of that run:
+// there is no point in waiting for its silence to be noticed, unless the epoch
+// was accepted by that very run.
+func (o *Outgoing) Nudge(instance string) {
 	o.mu.Lock()
-	o.nudged = true
+	known := instance != "" && o.accept != nil && o.accept.Instance == instance
+	o.nudged = o.nudged || !known
 	o.mu.Unlock()
-	o.poke()
+	if !known {
+		o.poke()
+	}
 }
 
 func (o *Outgoing) takeNudge() bool {
@@ -323,6 +346,7 @@ func (o *Outgoing) update(change func(t *ledger.Tx, rec *ledger.Source) error, t
 			}
 		}
 		rec.Progress.State = rec.State
+		o.noteLane(rec)
 		after = rec
 		return t.PutSource(rec)
 	})
@@ -332,6 +356,15 @@ func (o *Outgoing) update(change func(t *ledger.Tx, rec *ledger.Source) error, t
 		o.mu.Unlock()
 	}
 	return err
+}
+
+// noteLane keeps in the record which lane was taken last.
+func (o *Outgoing) noteLane(rec *ledger.Source) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.live.lane != "" {
+		rec.Progress.Lane, rec.Progress.LaneReason = o.live.lane, o.live.why
+	}
 }
 
 // A Verdict is how a Drive ended.

@@ -13,6 +13,9 @@ const (
 	HeaderSize = 40
 	Overhead   = 16 << 10
 
+	// MaxMessage is the size of the largest chunk message.
+	MaxMessage = transfer.MaxChunk + Overhead
+
 	dataFrame = 21  // a DATA frame without its bytes
 	tail      = 512 // kept free of data, so that an END always fits behind it
 )
@@ -81,13 +84,17 @@ func (f *Frame) Cost(begin int64) int64 {
 // A Builder puts frames into chunk messages of at most a given size.
 type Builder struct {
 	max    int
+	mem    *Memory
 	buf    []byte
 	frames uint16
 }
 
-// NewBuilder makes messages with up to chunk bytes of data.
-func NewBuilder(chunk int) *Builder {
-	return &Builder{max: chunk + Overhead, buf: make([]byte, HeaderSize, chunk+Overhead)}
+// NewBuilder makes messages with up to chunk bytes of data, in memory of mem,
+// which may be nil.
+func NewBuilder(chunk int, mem *Memory) *Builder {
+	b := &Builder{max: chunk + Overhead, mem: mem}
+	b.buf = mem.Get(b.max)[:HeaderSize]
+	return b
 }
 
 // Empty reports whether the message has no frame yet.
@@ -191,16 +198,8 @@ func (b *Builder) Seal(h Header) []byte {
 	clear(m[32:40])
 	binary.BigEndian.PutUint64(m[32:], digest.Message(m))
 	b.frames = 0
-	b.buf = make([]byte, HeaderSize, b.max)
+	b.buf = b.mem.Get(b.max)[:HeaderSize]
 	return m
-}
-
-// Reuse gives the memory of a message that Seal returned, and that nobody
-// needs any more, back to the Builder.
-func (b *Builder) Reuse(m []byte) {
-	if b.frames == 0 && cap(m) >= b.max {
-		b.buf = m[:HeaderSize]
-	}
 }
 
 // PeekHeader reads the header alone, to find out whose message this is; it

@@ -58,7 +58,7 @@ func rebuild(h wire.Header, frames []wire.Frame) []byte {
 			size += len(f.Fail.Text)
 		}
 	}
-	b := wire.NewBuilder(size)
+	b := wire.NewBuilder(size, nil)
 	for _, f := range frames {
 		switch f.Type {
 		case wire.FrameBegin:
@@ -162,7 +162,7 @@ func TestFramesClaimed(t *testing.T) {
 // order, and no message is larger than it may be.
 func TestBuilderFillsMessages(t *testing.T) {
 	for chunk := transfer.MinChunk; chunk <= 64<<10; chunk += 4096 {
-		b := wire.NewBuilder(chunk)
+		b := wire.NewBuilder(chunk, nil)
 		if b.Room() < chunk {
 			t.Errorf("a chunk of %d does not fit an empty message", chunk)
 		}
@@ -191,13 +191,14 @@ func TestBuilderFillsMessages(t *testing.T) {
 	}
 }
 
-func TestBuilderUndoAndReuse(t *testing.T) {
-	b := wire.NewBuilder(4096)
+func TestBuilderUndoAndMemory(t *testing.T) {
+	mem := &wire.Memory{}
+	b := wire.NewBuilder(4096, mem)
 	b.Skip(1)
 	copy(b.Data(1, 0, 3), "abc")
 	b.Undo(3)
 	first := b.Seal(wire.Header{Seq: 1})
-	want := func() []byte { c := wire.NewBuilder(4096); c.Skip(1); return c.Seal(wire.Header{Seq: 1}) }()
+	want := func() []byte { c := wire.NewBuilder(4096, nil); c.Skip(1); return c.Seal(wire.Header{Seq: 1}) }()
 	if !bytes.Equal(first, want) {
 		t.Error("Undo leaves something behind")
 	}
@@ -207,10 +208,10 @@ func TestBuilderUndoAndReuse(t *testing.T) {
 	if !bytes.Equal(first, kept) {
 		t.Error("a message changes when the next one is made")
 	}
-	b.Reuse(second)
+	mem.Put(second)
 	b.Skip(4)
 	if _, f, err := wire.ParseChunk(b.Seal(wire.Header{Seq: 3})); err != nil || len(f) != 1 || f[0].Item != 4 {
-		t.Errorf("after Reuse: %+v, %v", f, err)
+		t.Errorf("in lent memory: %+v, %v", f, err)
 	}
 }
 
@@ -265,7 +266,7 @@ func FuzzParseChunk(f *testing.F) {
 }
 
 func ExampleBuilder() {
-	b := wire.NewBuilder(4096)
+	b := wire.NewBuilder(4096, nil)
 	b.Skip(1)
 	b.Last(2)
 	m := b.Seal(wire.Header{Epoch: 1, Seq: 5})

@@ -62,6 +62,7 @@ type Open struct {
 	Request  transfer.Request `json:"request"`                           // without its Sources
 	MaxChunk int              `json:"max_chunk"`                         // what the source's queue manager carries
 	Pardon   uint64           `json:"pardon,omitempty"`                  // how often an operator has resumed the transfer
+	Direct   *Direct          `json:"direct,omitempty"`                  // none: the source does not have the direct lane
 }
 
 // Accept answers an Open.
@@ -75,6 +76,45 @@ type Accept struct {
 	Items      int                 `json:"items"` // how many may be begun and undecided, at most transfer.MaxUndecided
 	Resume     transfer.Resume     `json:"resume"`
 	Resolution transfer.Resolution `json:"resolution"`
+	LaneReason string              `json:"lane_reason,omitempty"` // why it is not the direct lane
+	Instance   string              `json:"instance,omitempty"`    // the run of the destination that says it
+	Direct     *Direct             `json:"direct,omitempty"`      // with the direct lane: how to get there
+}
+
+// Direct says in OPEN and in ACCEPT how the agent that speaks can be met on the
+// direct lane.
+type Direct struct {
+	Mode      string   `json:"mode"`                // tls or plain
+	Addresses []string `json:"addresses,omitempty"` // HOST:PORT, at most 8; none: it does not listen
+	Pin       string   `json:"pin,omitempty"`       // with tls: SHA-256 of its certificate (DER), in hex
+	Token     string   `json:"token,omitempty"`     // lets a connection carry this transfer, in hex
+	Dial      bool     `json:"dial,omitempty"`      // in OPEN: the source gets no connection; the destination is to dial
+}
+
+// The modes of the direct lane.
+const (
+	DirectTLS   = "tls"
+	DirectPlain = "plain"
+)
+
+// maxAddresses is how many an agent may give; maxAddress is a host name of 253
+// bytes and a port.
+const (
+	maxAddresses = 8
+	maxAddress   = 260
+)
+
+// check refuses what no agent of ours would say.
+func (d *Direct) check() bool {
+	if d.Mode != DirectTLS && d.Mode != DirectPlain || len(d.Addresses) > maxAddresses || len(d.Pin) > 64 || len(d.Token) > 64 {
+		return false
+	}
+	for _, a := range d.Addresses {
+		if a == "" || len(a) > maxAddress {
+			return false
+		}
+	}
+	return true
 }
 
 // Busy answers an Open, or ends the epoch unasked when space runs out.
@@ -223,6 +263,9 @@ func (m *Message) check() error {
 		return bad("error")
 	case m.Transfer.IsZero() && m.Kind != KindReceipt:
 		return bad("transfer ID")
+	case m.Open != nil && m.Open.Direct != nil && !m.Open.Direct.check(),
+		m.Accept != nil && m.Accept.Direct != nil && !m.Accept.Direct.check():
+		return bad("direct lane that this version knows")
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func chunks() map[string][]byte {
 	begin := &wire.Begin{Type: transfer.ItemFile, Again: true, Mode: 0o640, Size: 5000, Mtime: -5, Allocated: 4096, Offset: 1000,
 		Identity: sampleIdy, Name: oddName, Source: "/in/" + oddName}
 	one := func(add func(*wire.Builder)) []byte {
-		b := wire.NewBuilder(4096)
+		b := wire.NewBuilder(4096, nil)
 		add(b)
 		return b.Seal(head)
 	}

@@ -54,7 +54,7 @@ func TestPoisonousRequestStopsNobody(t *testing.T) {
 // Messages that are damaged, cut short, repeated, of another version or no
 // messages at all do a running transfer no harm.
 func TestDamagedMessagesAreDropped(t *testing.T) {
-	n := up(t, "ALPHA", "BETA")
+	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}, Direct: "off"})
 	n.File("ALPHA", "big", 2, 128*mib)
 	w := n.Wire()
 	chunks := w.Samples("ferry.data.BETA.ALPHA.>", 3)

@@ -33,13 +33,13 @@ var rows = []row{
 	{[]string{"internal/flow", "internal/digest", "internal/codepage", "internal/record"},
 		"arithmetic and bytes in, bytes out; tested without a network or a disk"},
 	{[]string{"internal/transfer"}, "the vocabulary that all others speak"},
-	{[]string{"internal/clock", "internal/failpoint", "internal/filelock"}, "anything may need the time, a place to crash, or a directory for itself"},
+	{[]string{"internal/clock", "internal/failpoint", "internal/filelock", "internal/tcp"}, "anything may need the time, a place to crash, a directory for itself, or a connection that does not stall"},
 }
 
 // later are packages of the design that are not built yet. When one is, its
 // line goes.
 var later = []string{
-	"internal/bench", "internal/codepage", "internal/lane/direct", "internal/mftxml",
+	"internal/bench", "internal/codepage", "internal/mftxml",
 	"internal/monitor", "internal/program", "internal/record", "internal/schedule",
 }
 

@@ -1,9 +1,11 @@
 package protocol_test
 
 import (
+	"context"
 	"time"
 
 	"ferry/internal/faulty"
+	"ferry/internal/sender"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -24,9 +26,21 @@ func (l line) Send(to transfer.AgentName, m *wire.Message) error {
 }
 
 // A lane is a run's way to the courier for chunk messages.
-type lane struct{ r *run }
+type lane struct {
+	r  *run
+	to transfer.AgentName
+	id transfer.ID
+}
 
-func (l lane) Send(to transfer.AgentName, id transfer.ID, message []byte) error {
+func (l lane) Offer(transfer.AgentName, transfer.ID) *wire.Direct { return nil }
+
+func (l lane) Open(_ context.Context, to transfer.AgentName, id transfer.ID, _ string, _ *wire.Accept) (sender.Lane, string, string, error) {
+	return lane{l.r, to, id}, transfer.LaneQueue, "", nil
+}
+
+func (l lane) Done() <-chan struct{} { return nil }
+
+func (l lane) Send(message []byte) error {
 	n := l.r.node
 	if slow := n.w.net.Rules().Slow; slow > 0 {
 		t := time.NewTimer(slow)
@@ -40,7 +54,7 @@ func (l lane) Send(to transfer.AgentName, id transfer.ID, message []byte) error 
 	if n.wait(l.r.mortal); l.r.mortal.doomed() {
 		return errDead
 	}
-	return n.w.net.Send(faulty.Parcel{From: n.name, To: to, Kind: faulty.Chunk, Transfer: id, Data: message})
+	return n.w.net.Send(faulty.Parcel{From: n.name, To: l.to, Kind: faulty.Chunk, Transfer: l.id, Data: message})
 }
 
 // keeping makes the courier keep what is sent, for a replay.

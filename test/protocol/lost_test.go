@@ -278,7 +278,7 @@ func TestLastBatchAnsweredLate(t *testing.T) {
 		seq := uint64(0)
 		chunk := func(add func(*wire.Builder)) {
 			seq++
-			b := wire.NewBuilder(4096)
+			b := wire.NewBuilder(4096, nil)
 			add(b)
 			must(t, w.net.Send(faulty.Parcel{From: srcName, To: dstName, Kind: faulty.Chunk, Transfer: id,
 				Data: b.Seal(wire.Header{Transfer: id, Epoch: epoch, Seq: seq})}))

@@ -69,7 +69,7 @@ func (n *node) newRun(dir string) (*run, error) {
 	r.recv = receiver.New(receiver.Config{Agent: n.name, Ledger: r.ledger, FS: r.fs, Link: line{r}, Note: r.note,
 		Clock: n.clockOf(), Log: log, Slots: w.set.slots, Pool: r.pool, MaxChunk: transfer.MaxChunk, Boot: boot,
 		Changed: func() {}})
-	r.cfg = sender.Config{Agent: n.name, Ledger: r.ledger, FS: r.fs, Link: line{r}, Lane: lane{r}, Note: r.note,
+	r.cfg = sender.Config{Agent: n.name, Ledger: r.ledger, FS: r.fs, Link: line{r}, Lanes: lane{r: r}, Note: r.note,
 		Progress: w.said, Changed: r.changed, Clock: n.clockOf(), Log: log,
 		Settings: w.set.settings, MaxChunk: transfer.MaxChunk}
 	err = r.ledger.DropOrphans()

@@ -40,7 +40,7 @@ func TestContract(t *testing.T) {
 			conn(name)
 		}
 		return lanetest.Network{
-			Lane: func(from transfer.AgentName) lanetest.Lane { return queue.New(conn(from), from) },
+			Lane: func(from transfer.AgentName) lanetest.Lane { return sender{conn(from), from} },
 			Listen: func(to transfer.AgentName, take func(transfer.AgentName, []byte)) {
 				h := queue.Receive(log, take)
 				stop, err := conn(to).SubscribeData(wire.AllData(to), func(m qmgr.Message) { h(m.Subject, m.Data) })
@@ -51,4 +51,14 @@ func TestContract(t *testing.T) {
 			},
 		}
 	})
+}
+
+// A sender makes the lane of each transfer.
+type sender struct {
+	conn *qmgr.Conn
+	from transfer.AgentName
+}
+
+func (s sender) Send(to transfer.AgentName, id transfer.ID, message []byte) error {
+	return queue.New(s.conn, nil, s.from, to, id).Send(message)
 }

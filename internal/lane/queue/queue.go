@@ -18,19 +18,28 @@ type Publisher interface {
 	PublishData(subject string, data []byte) error
 }
 
-// A Lane sends the chunk messages of one agent.
+// A Lane sends the chunk messages of one transfer.
 type Lane struct {
-	pub  Publisher
-	from transfer.AgentName
+	pub     Publisher
+	subject string
+	mem     *wire.Memory
 }
 
-// New makes the lane of an agent.
-func New(pub Publisher, from transfer.AgentName) *Lane { return &Lane{pub, from} }
-
-// Send sends one chunk message.
-func (l *Lane) Send(to transfer.AgentName, id transfer.ID, message []byte) error {
-	return l.pub.PublishData(wire.DataSubject(to, l.from, id), message)
+// New makes the lane of a transfer from one agent to another. The memory of
+// messages goes back to mem, which may be nil.
+func New(pub Publisher, mem *wire.Memory, from, to transfer.AgentName, id transfer.ID) *Lane {
+	return &Lane{pub, wire.DataSubject(to, from, id), mem}
 }
+
+// Send takes a message over and sends it.
+func (l *Lane) Send(message []byte) error {
+	err := l.pub.PublishData(l.subject, message)
+	l.mem.Put(message)
+	return err
+}
+
+// Done is nil: a loss shows at the next message, or as the receiver's silence.
+func (l *Lane) Done() <-chan struct{} { return nil }
 
 // Receive hands the messages that a subject brings to h, with the agent that
 // the subject says they are from.

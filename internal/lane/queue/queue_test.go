@@ -26,8 +26,8 @@ func (r *recorder) PublishData(subject string, data []byte) error {
 func TestSendAndReceive(t *testing.T) {
 	id := transfer.ID{1, 6: 0x70, 8: 0x80}
 	pub := &recorder{}
-	lane := queue.New(pub, "A.B")
-	if err := lane.Send("BETA", id, []byte("message")); err != nil {
+	lane := queue.New(pub, nil, "A.B", "BETA", id)
+	if err := lane.Send([]byte("message")); err != nil {
 		t.Fatal(err)
 	}
 	if want := wire.DataSubject("BETA", "A.B", id); pub.subject != want || string(pub.data) != "message" {
@@ -50,7 +50,7 @@ func TestSendAndReceive(t *testing.T) {
 
 func TestSendSaysWhatWentWrong(t *testing.T) {
 	broken := errors.New("no connection")
-	if err := queue.New(&recorder{err: broken}, "ALPHA").Send("BETA", transfer.ID{}, nil); !errors.Is(err, broken) {
+	if err := queue.New(&recorder{err: broken}, nil, "ALPHA", "BETA", transfer.ID{}).Send(nil); !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}
 }

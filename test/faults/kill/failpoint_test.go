@@ -234,7 +234,7 @@ func (k *killing) gap(of string) {
 	if err != nil {
 		panic(err)
 	}
-	w.Say(subject, wire.NewBuilder(4096).Seal(wire.Header{Transfer: id, Epoch: h.Epoch, Seq: h.Seq + 1<<20}))
+	w.Say(subject, wire.NewBuilder(4096, nil).Seal(wire.Header{Transfer: id, Epoch: h.Epoch, Seq: h.Seq + 1<<20}))
 }
 
 // cancel cancels the transfer once something of it has arrived. Its destination

@@ -18,6 +18,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -50,7 +51,13 @@ type Setup struct {
 	Env    map[string][]string // more environment of a process, by its name
 	Wrap   map[string][]string // what a process is started through, such as ip netns exec NAME; it must exec
 	Listen string              // HOST:PORT of the queue manager; default a free port of this host
+	Direct string              // the agents' direct lane: tls, plain or off; default one of them, by the test's name
 }
+
+// lanes are what a network's agents may have. Which one it is follows from the
+// test's name, in which a campaign has its seed: all of them are tried, and a
+// case that is repeated is the same case.
+var lanes = []string{"tls", "off", "plain"}
 
 // A Network is up until the test ends. Its methods end the test where they
 // cannot do what they say, so they belong in the test's own goroutine.
@@ -98,7 +105,10 @@ func Up(t testing.TB, s Setup) *Network {
 		listen = freePort(t)
 	}
 	n.url = "nats://" + listen
-	n.define(QM, "queue manager", append([]string{"up", "--listen", listen, "--dir", n.State(QM)}, s.Flags[QM]...))
+	if n.setup.Direct == "" {
+		n.setup.Direct = lanes[crc32.ChecksumIEEE([]byte(t.Name()))%uint32(len(lanes))]
+	}
+	n.define(QM, "queue manager", append([]string{"up", "--listen", listen, "--dir", n.State(QM), "--direct", n.setup.Direct}, s.Flags[QM]...))
 	n.Start(QM)
 	for _, a := range s.Agents {
 		n.Add(a)
@@ -112,7 +122,7 @@ func (n *Network) Add(agent string) {
 	n.t.Helper()
 	n.must(os.MkdirAll(n.Root(agent), 0o755))
 	n.define(agent, "agent "+agent+" ready", append([]string{"agent", "run", agent, "--network", n.url,
-		"--dir", n.State(agent), "--root", n.Root(agent)}, n.setup.Flags[agent]...))
+		"--dir", n.State(agent), "--root", n.Root(agent), "--direct", n.setup.Direct}, n.setup.Flags[agent]...))
 }
 
 // AddOther declares a process that is no agent, with the arguments of ferry,

@@ -1,0 +1,164 @@
+package agent
+
+import (
+	"context"
+	"net"
+	"strings"
+
+	"ferry/internal/lane/direct"
+	"ferry/internal/lane/queue"
+	"ferry/internal/sender"
+	"ferry/internal/tcp"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// DirectOff is the mode of an agent without the direct lane.
+const DirectOff = "off"
+
+// Direct is an agent's part of the direct lane.
+type Direct struct {
+	Mode string // tls (also if empty), plain or off
+	// Listen is where others may dial, HOST:PORT. Empty: a free port of the
+	// address by which the agent reaches its queue manager. "none": it only dials.
+	Listen      string
+	Advertise   string // HOST:PORT that others are told instead
+	Connections int    // that this agent dials to each peer, 1 to 16; 0 is 1
+	Options     tcp.Options
+}
+
+// lanes chooses how chunk messages travel, in both directions: over the direct
+// lane where both agents have it and find to each other, through the queue
+// manager otherwise.
+type lanes struct {
+	a   *Agent
+	hub *direct.Hub // nil: off
+	mem *wire.Memory
+}
+
+// openLanes makes the agent's hub.
+func (a *Agent) openLanes() error {
+	a.lanes = &lanes{a: a, mem: &wire.Memory{}}
+	d := a.cfg.Direct
+	if d.Mode == DirectOff {
+		return nil
+	}
+	if d.Mode == "" {
+		d.Mode = wire.DirectTLS
+	}
+	listen := d.Listen
+	switch listen {
+	case "none":
+		listen = ""
+	case "":
+		listen = net.JoinHostPort(a.conn.LocalHost(), "0")
+	}
+	told, err := advertised(listen, d.Advertise, a.conn.LocalHost())
+	if err != nil {
+		return transfer.Errorf(transfer.KindUsage, "--direct-listen %q is no HOST:PORT", d.Listen)
+	}
+	a.lanes.hub, err = direct.New(direct.Config{Agent: a.cfg.Name, Mode: d.Mode, Listen: listen, Addresses: told,
+		Connections: d.Connections, Options: d.Options, Memory: a.lanes.mem, Clock: a.cfg.Clock, Log: a.log,
+		Take: func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m) }, Live: a.alive})
+	return err
+}
+
+// maxTold is how many addresses of a host are told to others.
+const maxTold = 4
+
+// advertised is what others are told to dial. Where the agent listens on every
+// address, that is the one by which it reaches its queue manager, or else those
+// of its interfaces.
+func advertised(listen, wish, reached string) ([]string, error) {
+	if wish != "" || listen == "" {
+		return strings.Fields(wish), nil
+	}
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return nil, err
+	}
+	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
+		return []string{listen}, nil
+	}
+	if reached != "" {
+		return []string{net.JoinHostPort(reached, port)}, nil
+	}
+	var told []string
+	all, err := net.InterfaceAddrs()
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() && len(told) < maxTold {
+			told = append(told, net.JoinHostPort(n.IP.String(), port))
+		}
+	}
+	if len(told) == 0 {
+		told = []string{net.JoinHostPort("127.0.0.1", port)}
+	}
+	return told, err
+}
+
+// alive reports whether a transfer with a peer is going on here, on either side.
+func (a *Agent) alive(id transfer.ID, peer transfer.AgentName) bool {
+	if a.recv.Live(id, peer) {
+		return true
+	}
+	o := a.sched.find(id)
+	return o != nil && o.Record().Request.Destination == peer
+}
+
+func (l *lanes) close() {
+	if l != nil && l.hub != nil {
+		l.hub.Close()
+	}
+}
+
+// Offer is what OPEN says of the direct lane.
+func (l *lanes) Offer(to transfer.AgentName, id transfer.ID) *wire.Direct {
+	if l.hub == nil {
+		return nil
+	}
+	d := l.hub.Offer(id, to)
+	d.Dial = l.hub.Wants(to)
+	return d
+}
+
+// Meet answers an OPEN at the destination.
+func (l *lanes) Meet(from transfer.AgentName, o *wire.Open, id transfer.ID) (name, reason string, mine *wire.Direct, err error) {
+	if o.Request.Lane == transfer.LaneQueue {
+		return transfer.LaneQueue, "", nil, nil
+	}
+	switch {
+	case l.hub == nil:
+		reason = "the direct lane is off at " + string(l.a.cfg.Name)
+	case o.Direct == nil:
+		reason = "the direct lane is off at " + string(from)
+	case o.Direct.Mode != l.hub.Mode():
+		reason = "the direct lane is " + o.Direct.Mode + " at " + string(from) + " and " + l.hub.Mode() + " at " + string(l.a.cfg.Name)
+	}
+	if reason == "" {
+		l.hub.Meet(id, from, o.Direct)
+		return transfer.LaneDirect, "", l.hub.Offer(id, from), nil
+	}
+	if o.Request.Lane == transfer.LaneDirect {
+		return "", "", nil, transfer.Errorf(transfer.KindUsage, "there is no direct lane from %s to %s: %s", from, l.a.cfg.Name, reason).
+			WithHint("start both agents with the same --direct, or send with --lane auto")
+	}
+	return transfer.LaneQueue, reason, nil, nil
+}
+
+// Open gives the lane of an epoch at the source.
+func (l *lanes) Open(ctx context.Context, to transfer.AgentName, id transfer.ID, want string, said *wire.Accept) (sender.Lane, string, string, error) {
+	reason := said.LaneReason
+	if want != transfer.LaneQueue && said.Lane == transfer.LaneDirect && said.Direct != nil && l.hub != nil {
+		lane, err := l.hub.Open(ctx, id, to, said.Direct)
+		if err == nil {
+			return lane, transfer.LaneDirect, "", nil
+		}
+		if ctx.Err() != nil || want == transfer.LaneDirect {
+			return nil, "", "", err
+		}
+		reason = transfer.AsError(err).Text
+	} else if want == transfer.LaneDirect {
+		return nil, "", "", transfer.Errorf(transfer.KindUnreachable, "%s offers no direct lane", to)
+	}
+	return queue.New(l.a.conn, l.mem, l.a.cfg.Name, to, id), transfer.LaneQueue, reason, nil
+}

@@ -1,0 +1,92 @@
+package direct_test
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"ferry/internal/lane/direct"
+	"ferry/internal/lane/lanetest"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// TestContract holds the lane against its contract, over real sockets, in both
+// modes, with one connection and with several.
+func TestContract(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		mode        string
+		connections int
+	}{{"plain", wire.DirectPlain, 1}, {"tls", wire.DirectTLS, 1}, {"tls, three connections", wire.DirectTLS, 3}} {
+		t.Run(c.name, func(t *testing.T) {
+			lanetest.Test(t, func(t *testing.T) lanetest.Network {
+				w := &world{t: t, hubs: map[transfer.AgentName]*hub{}}
+				for _, name := range []transfer.AgentName{"ALPHA", "BETA", "GAMMA.X"} {
+					w.add(name, func(cfg *direct.Config) { cfg.Mode, cfg.Connections = c.mode, c.connections })
+				}
+				return lanetest.Network{
+					Lane: func(from transfer.AgentName) lanetest.Lane { return &sender{w: w, from: from} },
+					Listen: func(to transfer.AgentName, take func(transfer.AgentName, []byte)) {
+						w.hubs[to].listen(func(from transfer.AgentName, m []byte) { take(from, unframed(t, m)) })
+					},
+				}
+			})
+		})
+	}
+}
+
+// A sender opens the lane of each transfer as an agent does, and puts the
+// messages of the contract's tests into chunk messages: the lane looks at whose
+// they are.
+type sender struct {
+	w    *world
+	from transfer.AgentName
+
+	mu    sync.Mutex
+	lanes map[transfer.ID]*opened
+}
+
+type opened struct {
+	*direct.Lane
+	epoch uint32
+	seq   uint64
+}
+
+func (s *sender) Send(to transfer.AgentName, id transfer.ID, message []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.lanes[id]
+	if l == nil {
+		ctx, cancel := context.WithTimeout(s.w.t.Context(), 10*time.Second)
+		defer cancel()
+		lane, err := s.w.hubs[s.from].Open(ctx, id, to, s.w.hubs[to].Offer(id, s.from))
+		if err != nil {
+			return err
+		}
+		l = &opened{lane, s.w.next(id), 0}
+		if s.lanes == nil {
+			s.lanes = map[transfer.ID]*opened{}
+		}
+		s.lanes[id] = l
+	}
+	l.seq++
+	return l.Send(framed(id, l.epoch, l.seq, message))
+}
+
+func framed(id transfer.ID, epoch uint32, seq uint64, message []byte) []byte {
+	b := wire.NewBuilder(len(message)+wire.Overhead, nil)
+	copy(b.Data(0, 0, len(message)), message)
+	return b.Seal(wire.Header{Transfer: id, Epoch: epoch, Seq: seq})
+}
+
+func unframed(t *testing.T, m []byte) []byte {
+	_, frames, err := wire.ParseChunk(m)
+	if err != nil || len(frames) != 1 {
+		t.Errorf("a message arrives damaged: %v", err)
+		return nil
+	}
+	return bytes.Clone(frames[0].Data)
+}

@@ -1,0 +1,379 @@
+package direct_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/lane/direct"
+	"ferry/internal/tcp"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+func two(t *testing.T, change func(*direct.Config)) (*world, *hub, *hub) {
+	w := &world{t: t, hubs: map[transfer.AgentName]*hub{}}
+	return w, w.add("ALPHA", change), w.add("BETA", change)
+}
+
+func open(t *testing.T, from, to *hub, k byte) (*direct.Lane, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	return from.Open(ctx, id(k), "BETA", to.Offer(id(k), "ALPHA"))
+}
+
+func mustOpen(t *testing.T, from, to *hub, k byte) *direct.Lane {
+	t.Helper()
+	l, err := open(t, from, to, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func send(t *testing.T, l *direct.Lane, k byte, seq uint64) {
+	t.Helper()
+	if err := l.Send(framed(id(k), 1, seq, []byte("x"))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOnePathCarriesAllTransfersOfAPair(t *testing.T) {
+	_, a, b := two(t, nil)
+	for k := byte(1); k <= 5; k++ {
+		send(t, mustOpen(t, a, b, k), k, 1)
+	}
+	b.got(t, 5)
+	if a.dialled() != 1 {
+		t.Errorf("%d connections for five transfers", a.dialled())
+	}
+	// The other way round the same connection serves.
+	ctx := t.Context()
+	l, err := b.Open(ctx, id(9), "ALPHA", a.Offer(id(9), "BETA"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	send(t, l, 9, 1)
+	if got := a.got(t, 1); got[0].from != "BETA" || b.dialled() != 0 {
+		t.Errorf("from %s, and BETA dialled %d times", got[0].from, b.dialled())
+	}
+}
+
+func TestAWrongTokenIsNotLetIn(t *testing.T) {
+	_, a, b := two(t, nil)
+	for what, change := range map[string]func(*wire.Direct){
+		"another transfer's": func(d *wire.Direct) { d.Token = b.Offer(id(2), "ALPHA").Token },
+		"another agent's":    func(d *wire.Direct) { d.Token = b.Offer(id(1), "GAMMA").Token },
+		"made up":            func(d *wire.Direct) { d.Token = strings.Repeat("00", 32) },
+		"too short":          func(d *wire.Direct) { d.Token = "00" },
+		"no hex":             func(d *wire.Direct) { d.Token = strings.Repeat("zz", 32) },
+	} {
+		offer := b.Offer(id(1), "ALPHA")
+		change(offer)
+		a.clock.forward(time.Hour)
+		if l, err := a.Open(t.Context(), id(1), "BETA", offer); err == nil {
+			t.Errorf("%s: let in: %v", what, l)
+		} else if transfer.KindOf(err) != transfer.KindUnreachable {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestATokenDiesWithItsTransfer(t *testing.T) {
+	_, a, b := two(t, nil)
+	offer := b.Offer(id(1), "ALPHA")
+	b.mu.Lock()
+	b.over[id(1)] = true
+	b.mu.Unlock()
+	if _, err := a.Open(t.Context(), id(1), "BETA", offer); err == nil {
+		t.Error("the token of a transfer that is over is taken")
+	}
+}
+
+func TestMessagesOfATransferWithoutItsTokenAreDropped(t *testing.T) {
+	_, a, b := two(t, nil)
+	send(t, mustOpen(t, a, b, 1), 1, 1)
+	b.got(t, 1)
+	// The path is up; a transfer with a token of another one is not heard on it.
+	offer := b.Offer(id(2), "ALPHA")
+	offer.Token = b.Offer(id(1), "ALPHA").Token
+	l, err := a.Open(t.Context(), id(2), "BETA", offer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	send(t, l, 2, 1)
+	// Nor is one that speaks of a transfer on another's lane.
+	good := mustOpen(t, a, b, 1)
+	if err := good.Send(framed(id(3), 1, 1, []byte("x"))); err != nil {
+		t.Fatal(err)
+	}
+	send(t, good, 1, 2)
+	for _, l := range b.got(t, 2) {
+		h, _ := wire.PeekHeader(l.m)
+		if h.Transfer != id(1) {
+			t.Errorf("a message of transfer %s was taken", h.Transfer)
+		}
+	}
+}
+
+func TestOnlyThePinnedCertificateIsAccepted(t *testing.T) {
+	_, a, b := two(t, func(c *direct.Config) { c.Mode = wire.DirectTLS })
+	offer := b.Offer(id(1), "ALPHA")
+	offer.Pin = a.Offer(id(1), "BETA").Pin
+	if _, err := a.Open(t.Context(), id(1), "BETA", offer); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Fatalf("another certificate: %v", err)
+	}
+	a.clock.forward(time.Hour)
+	if _, err := open(t, a, b, 1); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestItIsTLS13(t *testing.T) {
+	_, _, b := two(t, func(c *direct.Config) { c.Mode = wire.DirectTLS })
+	_, err := tls.Dial("tcp", b.Addresses()[0], &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
+	if err == nil {
+		t.Fatal("TLS 1.2 is spoken")
+	}
+}
+
+func TestModesMustAgree(t *testing.T) {
+	w := &world{t: t, hubs: map[transfer.AgentName]*hub{}}
+	a := w.add("ALPHA", func(c *direct.Config) { c.Mode = wire.DirectTLS })
+	b := w.add("BETA", nil)
+	if _, err := open(t, a, b, 1); err == nil || a.dialled() != 0 {
+		t.Fatalf("plain and TLS meet: %v, %d dialled", err, a.dialled())
+	}
+}
+
+// R30: a black hole costs one time-out, not one per file, and a new run of the
+// peer is tried at once.
+func TestABlackHoleCostsOneTimeOut(t *testing.T) {
+	w, a, b := two(t, func(c *direct.Config) {
+		if c.Agent == "ALPHA" {
+			c.Listen = ""
+		}
+	})
+	a.setWall(true)
+	for k := byte(1); k <= 20; k++ {
+		if _, err := open(t, a, b, k); err == nil {
+			t.Fatal("through the wall")
+		}
+	}
+	if a.dialled() != 1 {
+		t.Fatalf("dialled %d times", a.dialled())
+	}
+	a.setWall(false)
+	if _, err := open(t, a, b, 1); err == nil {
+		t.Fatal("it was tried again at once")
+	}
+	a.clock.forward(time.Minute)
+	if _, err := open(t, a, b, 1); err != nil {
+		t.Fatalf("not tried again: %v", err)
+	}
+	b.Close()
+	until(t, "the path ends", func() bool {
+		b = w.add("BETA", nil)
+		defer b.Close()
+		_, err := open(t, a, b, 1)
+		return err == nil
+	})
+}
+
+// Where connections pass in one direction only, the destination dials.
+func TestTheDestinationDialsWhereTheSourceCannot(t *testing.T) {
+	_, a, b := two(t, nil)
+	a.setWall(true)
+	if _, err := open(t, a, b, 1); err == nil {
+		t.Fatal("through the wall")
+	}
+	if !a.Wants("BETA") {
+		t.Fatal("the source does not ask to be dialled")
+	}
+	theirs := a.Offer(id(2), "BETA")
+	theirs.Dial = true
+	b.Meet(id(2), "ALPHA", theirs)
+	l := mustOpen(t, a, b, 2)
+	send(t, l, 2, 1)
+	if got := b.got(t, 1); got[0].from != "ALPHA" {
+		t.Errorf("from %s", got[0].from)
+	}
+}
+
+func TestTheDestinationDialsWhereItDoesNotListen(t *testing.T) {
+	_, a, b := two(t, func(c *direct.Config) {
+		if c.Agent == "BETA" {
+			c.Listen = ""
+		}
+	})
+	b.Meet(id(1), "ALPHA", a.Offer(id(1), "BETA"))
+	send(t, mustOpen(t, a, b, 1), 1, 1)
+	b.got(t, 1)
+}
+
+func TestNeitherListens(t *testing.T) {
+	_, a, b := two(t, func(c *direct.Config) { c.Listen = "" })
+	if _, err := open(t, a, b, 1); transfer.KindOf(err) != transfer.KindUnreachable {
+		t.Fatal(err)
+	}
+}
+
+// A path that nobody dials after all costs its time-out once.
+func TestAPeerThatDoesNotDialIsNotWaitedForAgain(t *testing.T) {
+	_, a, b := two(t, nil)
+	a.setWall(true)
+	for k := byte(1); k <= 20; k++ {
+		if _, err := open(t, a, b, k); err == nil {
+			t.Fatal("through the wall")
+		}
+	}
+	if a.Wants("BETA") {
+		t.Error("the source still asks to be dialled")
+	}
+}
+
+func TestABrokenPathIsNoticedAndReplaced(t *testing.T) {
+	_, a, b := two(t, nil)
+	l := mustOpen(t, a, b, 1)
+	send(t, l, 1, 1)
+	b.got(t, 1)
+	a.cut()
+	select {
+	case <-l.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the lane does not notice")
+	}
+	if err := l.Send(framed(id(1), 1, 2, nil)); transfer.KindOf(err) != transfer.KindUnreachable {
+		t.Errorf("sending on a broken lane: %v", err)
+	}
+	send(t, mustOpen(t, a, b, 1), 1, 2)
+	b.got(t, 2)
+}
+
+// A path that was silent for a while is asked before it is used; one whose other
+// end is gone without a word is given up.
+func TestASilentPathIsNotUsedAgain(t *testing.T) {
+	_, a, b := two(t, nil)
+	relay, stop := relayTo(t, b.Addresses()[0])
+	offer := func(k byte) *wire.Direct {
+		d := b.Offer(id(k), "ALPHA")
+		d.Addresses = []string{relay}
+		return d
+	}
+	l, err := a.Open(t.Context(), id(1), "BETA", offer(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop() // the network swallows everything from now on
+	a.clock.forward(10 * time.Second)
+	if _, err := a.Open(t.Context(), id(2), "BETA", b.Offer(id(2), "ALPHA")); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-l.Done():
+	default:
+		t.Error("the silent path is still there")
+	}
+	if a.dialled() != 2 {
+		t.Errorf("dialled %d times", a.dialled())
+	}
+}
+
+// relayTo passes bytes on until stop; then it swallows them.
+func relayTo(t *testing.T, address string) (at string, stop func()) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan struct{})
+	t.Cleanup(func() { l.Close() })
+	pass := func(from, to net.Conn) {
+		b := make([]byte, 4096)
+		for {
+			n, err := from.Read(b)
+			if err != nil {
+				to.Close()
+				return
+			}
+			select {
+			case <-gone:
+			default:
+				to.Write(b[:n])
+			}
+		}
+	}
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", address)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			go pass(in, out)
+			go pass(out, in)
+		}
+	}()
+	return l.Addr().String(), func() { close(gone) }
+}
+
+func TestStrangersAreShownTheDoor(t *testing.T) {
+	_, a, b := two(t, nil)
+	for what, say := range map[string]string{
+		"http":      "GET / HTTP/1.1\r\n\r\n",
+		"huge":      "\xff\xff\xff\xff\x05",
+		"a chunk":   "\x00\x00\x00\x01\x05x",
+		"bad hello": "\x00\x00\x00\x02\x01{}",
+		"no json":   "\x00\x00\x00\x02\x01xx",
+	} {
+		c, err := net.Dial("tcp", b.Addresses()[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Write([]byte(say))
+		c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if n, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, errTimeout) {
+			t.Errorf("%s: %d bytes, %v", what, n, err)
+		}
+		c.Close()
+	}
+	mustOpen(t, a, b, 1)
+}
+
+var errTimeout = context.DeadlineExceeded
+
+func TestOffersSayWhereAndHow(t *testing.T) {
+	w := &world{t: t, hubs: map[transfer.AgentName]*hub{}}
+	a := w.add("ALPHA", func(c *direct.Config) {
+		c.Mode, c.Addresses = wire.DirectTLS, []string{"files.example.com:0", "192.0.2.1:99"}
+	})
+	d := a.Offer(id(1), "BETA")
+	if pin, err := hex.DecodeString(d.Pin); err != nil || len(pin) != 32 || d.Mode != "tls" {
+		t.Errorf("%+v", d)
+	}
+	if len(d.Addresses) != 2 || strings.HasSuffix(d.Addresses[0], ":0") || d.Addresses[1] != "192.0.2.1:99" {
+		t.Errorf("port 0 stands for the one that was found: %v", d.Addresses)
+	}
+}
+
+func TestWrongSettings(t *testing.T) {
+	for what, c := range map[string]direct.Config{
+		"mode":        {Agent: "ALPHA", Mode: "ssh"},
+		"connections": {Agent: "ALPHA", Mode: "plain", Connections: 17},
+		"buffer":      {Agent: "ALPHA", Mode: "plain", Options: tcp.Options{SendBuffer: -1}},
+		"address":     {Agent: "ALPHA", Mode: "plain", Listen: "nowhere.invalid:1"},
+	} {
+		if h, err := direct.New(c); transfer.KindOf(err) != transfer.KindUsage {
+			t.Errorf("%s: %v %v", what, h, err)
+		}
+	}
+}

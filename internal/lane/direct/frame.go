@@ -1,0 +1,213 @@
+package direct
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"ferry/internal/tcp"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// The types of frames; the package comment has their bodies.
+const (
+	frameHello   = 1
+	frameWelcome = 2
+	frameDenied  = 3
+	frameAttach  = 4
+	frameChunk   = 5
+	framePing    = 6
+	framePong    = 7
+
+	frameHead  = 5
+	attachSize = 16 + tokenSize
+	pingSize   = 8
+)
+
+// mostOf is how long a body of each type may be.
+func mostOf(kind byte) int {
+	switch kind {
+	case frameHello, frameWelcome, frameDenied:
+		return maxHello
+	case frameAttach:
+		return attachSize
+	case frameChunk:
+		return maxBody
+	case framePing, framePong:
+		return pingSize
+	}
+	return -1
+}
+
+// A hello is the first thing that a dialler says.
+type hello struct {
+	V        int                `json:"v"`
+	From     transfer.AgentName `json:"from"`
+	To       transfer.AgentName `json:"to"`
+	Transfer transfer.ID        `json:"transfer"`
+	Token    string             `json:"token"`
+	Group    string             `json:"group"`
+	Count    int                `json:"count"`
+}
+
+// A denial is what a listener says to those that it does not let in.
+type denial struct {
+	V     int             `json:"v"`
+	Error *transfer.Error `json:"error"`
+}
+
+// A wireConn is one connection with its frames. Reads are one goroutine's and
+// writes another's.
+type wireConn struct {
+	net.Conn
+	raw  net.Conn // beneath TLS
+	opt  tcp.Options
+	in   *bufio.Reader
+	out  *bufio.Writer // with TLS: a frame's head shares a record with its body
+	head [frameHead]byte
+	hout [frameHead]byte
+	vec  [2][]byte
+}
+
+func newWireConn(c, raw net.Conn, opt tcp.Options) *wireConn {
+	w := &wireConn{Conn: c, raw: raw, opt: opt}
+	// Small, because what is in the buffer is copied once more; what is larger
+	// is read past it.
+	w.in = bufio.NewReaderSize(c, 512)
+	if _, ok := c.(*tls.Conn); ok {
+		w.in = bufio.NewReaderSize(c, 16<<10)
+		w.out = bufio.NewWriterSize(deadlined{w}, 16<<10)
+	}
+	return w
+}
+
+// read reads one frame; body comes from mem where it is a chunk message.
+func (w *wireConn) read(mem *wire.Memory) (kind byte, body []byte, err error) {
+	if _, err := io.ReadFull(w.in, w.head[:]); err != nil {
+		return 0, nil, err
+	}
+	kind = w.head[4]
+	n := int(binary.BigEndian.Uint32(w.head[:]))
+	switch most := mostOf(kind); {
+	case most < 0:
+		return 0, nil, fmt.Errorf("a frame of unknown type %d", kind)
+	case n > most:
+		return 0, nil, fmt.Errorf("a frame of type %d says that it has %d bytes; the limit is %d", kind, n, most)
+	}
+	if kind == frameChunk {
+		body = mem.Get(n)
+	} else {
+		body = make([]byte, n)
+	}
+	_, err = io.ReadFull(w.in, body)
+	w.opt.Rearm(w.raw)
+	return kind, body, err
+}
+
+// write writes one frame; more says that another follows at once.
+func (w *wireConn) write(kind byte, body []byte, more bool) error {
+	binary.BigEndian.PutUint32(w.hout[:], uint32(len(body)))
+	w.hout[4] = kind
+	if w.out == nil {
+		w.vec = [2][]byte{w.hout[:], body}
+		v := net.Buffers(w.vec[:])
+		return w.push(func() (int64, error) { return v.WriteTo(w.Conn) })
+	}
+	if _, err := w.out.Write(w.hout[:]); err != nil {
+		return err
+	}
+	if _, err := w.out.Write(body); err != nil || more {
+		return err
+	}
+	return w.out.Flush()
+}
+
+// push runs a write that may be continued, until it is through or nothing has
+// gone out for stuckTime.
+func (w *wireConn) push(write func() (int64, error)) error {
+	for {
+		w.raw.SetWriteDeadline(time.Now().Add(stuckTime))
+		n, err := write()
+		if err == nil || n == 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+	}
+}
+
+// deadlined writes to a TLS connection, on which a write that has timed out is
+// its end: the deadline is moved before each record.
+type deadlined struct{ w *wireConn }
+
+func (d deadlined) Write(b []byte) (done int, err error) {
+	const step = 128 << 10
+	for done < len(b) {
+		d.w.raw.SetWriteDeadline(time.Now().Add(stuckTime))
+		n, err := d.w.Conn.Write(b[done:min(done+step, len(b))])
+		done += n
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+func (w *wireConn) writeJSON(kind byte, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return w.write(kind, b, false)
+}
+
+// readHello reads the frame with which a dialler begins.
+func (w *wireConn) readHello() (*hello, error) {
+	kind, body, err := w.read(nil)
+	if err != nil {
+		return nil, err
+	}
+	if kind != frameHello {
+		return nil, fmt.Errorf("it begins with a frame of type %d", kind)
+	}
+	h := &hello{}
+	if err := wire.Unmarshal(body, h); err != nil {
+		return nil, err
+	}
+	if h.V < wire.Version-1 || h.V > wire.Version+1 {
+		return nil, fmt.Errorf("it speaks version %d, this is version %d", h.V, wire.Version)
+	}
+	if h.Count < 1 || h.Count > maxGroup || len(h.Group) != 32 {
+		return nil, errors.New("its group is malformed")
+	}
+	_, err = transfer.ParseAgentName(string(h.From))
+	return h, err
+}
+
+// welcomed waits for the listener's answer.
+func (w *wireConn) welcomed() error {
+	kind, body, err := w.read(nil)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case frameWelcome:
+		return nil
+	case frameDenied:
+		d := &denial{}
+		if err := wire.Unmarshal(body, d); err != nil {
+			return err
+		}
+		if d.Error == nil {
+			return errors.New("it refuses the connection")
+		}
+		return d.Error
+	}
+	return fmt.Errorf("it answers with a frame of type %d", kind)
+}

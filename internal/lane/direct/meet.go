@@ -1,0 +1,420 @@
+package direct
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"net"
+	"strings"
+	"time"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// open listens and works out what others are to dial.
+func (h *Hub) open() error {
+	l, err := net.Listen("tcp", h.cfg.Listen)
+	if err != nil {
+		return transfer.Errorf(transfer.KindUsage, "the direct lane cannot listen on %s: %w", h.cfg.Listen, err).
+			WithHint("give --direct-listen HOST:PORT with another address, or --direct off")
+	}
+	h.listen = l
+	if len(h.cfg.Addresses) == 0 {
+		h.cfg.Addresses = []string{l.Addr().String()}
+	} else {
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		addresses := make([]string, 0, len(h.cfg.Addresses))
+		for _, a := range h.cfg.Addresses {
+			if strings.HasSuffix(a, ":0") {
+				a = strings.TrimSuffix(a, "0") + port
+			}
+			addresses = append(addresses, a)
+		}
+		h.cfg.Addresses = addresses
+	}
+	h.wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if h.ctx.Err() != nil {
+				return
+			}
+			if err != nil { // out of descriptors, most likely
+				h.cfg.Log.Error("the direct lane cannot accept a connection", "err", err)
+				if !h.pause(time.Second) {
+					return
+				}
+				continue
+			}
+			select {
+			case h.greet <- struct{}{}:
+				h.wg.Go(func() {
+					defer func() { <-h.greet }()
+					h.met(c)
+				})
+			default:
+				c.Close()
+			}
+		}
+	})
+	return nil
+}
+
+func (h *Hub) pause(d time.Duration) bool {
+	t := h.cfg.Clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return true
+	case <-h.ctx.Done():
+		return false
+	}
+}
+
+// met greets a connection that came in.
+func (h *Hub) met(raw net.Conn) {
+	raw.SetDeadline(time.Now().Add(dialTime))
+	if err := h.cfg.Options.Apply(raw); err != nil {
+		h.cfg.Log.Debug("socket options cannot be set", "err", err)
+	}
+	c := raw
+	if h.cert != nil {
+		t := tls.Server(raw, h.cert.server())
+		if err := t.HandshakeContext(h.ctx); err != nil {
+			h.cfg.Log.Debug("a connection to the direct lane is no TLS", "from", raw.RemoteAddr(), "err", err)
+			raw.Close()
+			return
+		}
+		c = t
+	}
+	w := newWireConn(c, raw, h.cfg.Options)
+	hi, err := w.readHello()
+	if err != nil {
+		h.cfg.Log.Debug("a stranger at the direct lane", "from", raw.RemoteAddr(), "err", err)
+		raw.Close()
+		return
+	}
+	if err := h.letIn(hi, w); err != nil {
+		h.cfg.Log.Warn("a direct connection is refused", "from", raw.RemoteAddr(), "agent", hi.From, "err", err)
+		w.writeJSON(frameDenied, denial{wire.Version, transfer.AsError(err)})
+		raw.Close()
+	}
+}
+
+// letIn takes a connection into its path. An error refuses it.
+func (h *Hub) letIn(hi *hello, w *wireConn) error {
+	token, err := hex.DecodeString(hi.Token)
+	if err != nil || hi.To != h.cfg.Agent || !h.admits(hi.Transfer, hi.From, token) {
+		return transfer.Errorf(transfer.KindUnreachable, "%s does not know the token", h.cfg.Agent)
+	}
+	f := h.formed(hi)
+	all, err := f.join(w, hi.Count)
+	if err != nil {
+		return err
+	}
+	// From now on the path, or who gives the group up, closes the connection.
+	welcome := func(w *wireConn) error {
+		w.raw.SetDeadline(time.Time{})
+		return w.writeJSON(frameWelcome, denial{V: wire.Version})
+	}
+	if all == nil {
+		if welcome(w) != nil {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			f.end()
+		}
+		return nil
+	}
+	h.unform(hi)
+	p := h.newPath(hi.From, false, all)
+	// The path knows its transfers before the dialler can send any.
+	if welcome(w) != nil || !p.start() {
+		p.end(errClosed)
+	}
+	return nil
+}
+
+// A forming is a group whose connections are not all there.
+type forming struct {
+	hub   *Hub
+	key   string
+	conns []*wireConn
+	timer *time.Timer
+	over  bool
+}
+
+func (h *Hub) formed(hi *hello) *forming {
+	key := string(hi.From) + " " + hi.Group
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f := h.forming[key]
+	if f == nil {
+		f = &forming{hub: h, key: key}
+		if hi.Count > 1 {
+			h.forming[key] = f
+			f.timer = time.AfterFunc(2*dialTime, func() { h.mu.Lock(); defer h.mu.Unlock(); f.end() })
+		}
+	}
+	return f
+}
+
+func (h *Hub) unform(hi *hello) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := string(hi.From) + " " + hi.Group
+	if f := h.forming[key]; f != nil {
+		f.timer.Stop()
+		delete(h.forming, key)
+	}
+}
+
+// join adds a connection and returns all of them with the last.
+func (f *forming) join(w *wireConn, count int) ([]*wireConn, error) {
+	f.hub.mu.Lock()
+	defer f.hub.mu.Unlock()
+	if f.over || len(f.conns) >= count || len(f.hub.forming) > strangers {
+		return nil, transfer.Errorf(transfer.KindBusy, "the group of this connection is complete or given up")
+	}
+	f.conns = append(f.conns, w)
+	if len(f.conns) < count {
+		return nil, nil
+	}
+	return f.conns, nil
+}
+
+// end gives a group up. The hub's lock is held.
+func (f *forming) end() {
+	f.over = true
+	for _, w := range f.conns {
+		w.raw.Close()
+	}
+	delete(f.hub.forming, f.key)
+}
+
+// Open gives the lane of a transfer to a peer, dialling it if there is no path
+// yet. theirs is what the peer's ACCEPT said. Its errors are of kind
+// Unreachable and fit to be shown as the reason for another lane.
+func (h *Hub) Open(ctx context.Context, id transfer.ID, peer transfer.AgentName, theirs *wire.Direct) (*Lane, error) {
+	token, err := hex.DecodeString(theirs.Token)
+	if err != nil || len(token) != tokenSize {
+		return nil, transfer.Errorf(transfer.KindUnreachable, "%s gave no token for the direct lane", peer)
+	}
+	if theirs.Mode != h.cfg.Mode {
+		return nil, transfer.Errorf(transfer.KindUnreachable, "%s has the direct lane in mode %s, %s in mode %s", h.cfg.Agent, h.cfg.Mode, peer, theirs.Mode)
+	}
+	done, err := h.turn(ctx, peer)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	for p := h.some(peer); p != nil; p = h.some(peer) {
+		if p.alive(ctx) {
+			p.touch(&p.used)
+			return &Lane{p, id, token}, nil
+		}
+		p.end(errSilent)
+	}
+	p, err := h.reach(ctx, id, peer, theirs)
+	if err != nil {
+		return nil, err
+	}
+	return &Lane{p, id, token}, nil
+}
+
+// turn waits until nobody else here looks for a path to the peer: transfers that
+// begin together share one.
+func (h *Hub) turn(ctx context.Context, peer transfer.AgentName) (done func(), err error) {
+	h.mu.Lock()
+	q := h.turns[peer]
+	if q == nil {
+		q = make(chan struct{}, 1)
+		h.turns[peer] = q
+	}
+	h.mu.Unlock()
+	select {
+	case q <- struct{}{}:
+		return func() { <-q }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Meet is the destination's part when a transfer is opened: where the source
+// cannot dial, this side does, in the background.
+func (h *Hub) Meet(id transfer.ID, peer transfer.AgentName, theirs *wire.Direct) {
+	if len(theirs.Addresses) == 0 || theirs.Mode != h.cfg.Mode || !theirs.Dial && len(h.cfg.Addresses) > 0 || h.some(peer) != nil {
+		return
+	}
+	h.wg.Go(func() {
+		done, err := h.turn(h.ctx, peer)
+		if err != nil {
+			return
+		}
+		defer done()
+		if h.some(peer) != nil || h.known(peer, theirs) != nil {
+			return
+		}
+		if _, err := h.dial(h.ctx, id, peer, theirs); err != nil {
+			h.cfg.Log.Info("a source cannot be dialled", "peer", peer, "err", err)
+		}
+	})
+}
+
+// reach dials a peer, or waits for the peer to dial.
+func (h *Hub) reach(ctx context.Context, id transfer.ID, peer transfer.AgentName, theirs *wire.Direct) (*path, error) {
+	comes := h.comes(peer)
+	if len(theirs.Addresses) > 0 {
+		known := h.known(peer, theirs)
+		if known == nil {
+			return h.dial(ctx, id, peer, theirs)
+		}
+		if len(h.cfg.Addresses) == 0 || !h.expects(peer) {
+			return nil, known
+		}
+	} else if len(h.cfg.Addresses) == 0 {
+		return nil, transfer.Errorf(transfer.KindUnreachable, "neither %s nor %s listens for the direct lane", h.cfg.Agent, peer)
+	}
+	t := h.cfg.Clock.NewTimer(awaitTime)
+	defer t.Stop()
+	select {
+	case <-comes:
+		if p := h.some(peer); p != nil {
+			return p, nil
+		}
+	case <-t.C():
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	h.deaf(peer)
+	return nil, transfer.Errorf(transfer.KindUnreachable, "%s has not dialled %s for the direct lane", peer, strings.Join(h.cfg.Addresses, ", "))
+}
+
+// known is why a peer was out of reach a short while ago.
+func (h *Hub) known(peer transfer.AgentName, theirs *wire.Direct) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	u := h.bad[peer]
+	if u == nil || u.pin != place(theirs) || !h.cfg.Clock.Now().Before(u.until) {
+		return nil
+	}
+	return u.err
+}
+
+// place tells one run of a peer from another.
+func place(d *wire.Direct) string { return d.Pin + " " + strings.Join(d.Addresses, " ") }
+
+// Wants reports whether the peer is to dial, because this side cannot.
+func (h *Hub) Wants(peer transfer.AgentName) bool {
+	return len(h.cfg.Addresses) > 0 && h.expects(peer)
+}
+
+// expects reports whether the peer may be able to dial where this side is not.
+func (h *Hub) expects(peer transfer.AgentName) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	u := h.bad[peer]
+	return u != nil && !u.deaf
+}
+
+func (h *Hub) deaf(peer transfer.AgentName) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if u := h.bad[peer]; u != nil {
+		u.deaf = true
+	}
+}
+
+// missed remembers that a peer is out of reach, so that a black hole costs one
+// time-out and not one per file (R30).
+func (h *Hub) missed(peer transfer.AgentName, theirs *wire.Direct, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	u := h.bad[peer]
+	if u == nil || u.pin != place(theirs) {
+		u = &unreached{pin: place(theirs)}
+		h.bad[peer] = u
+	}
+	u.pause = min(max(2*u.pause, remember), rememberMax)
+	u.until, u.err = h.cfg.Clock.Now().Add(u.pause), err
+}
+
+// dial makes a path to a peer: as many connections as are configured.
+func (h *Hub) dial(ctx context.Context, id transfer.ID, peer transfer.AgentName, theirs *wire.Direct) (*path, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	group := make([]byte, 16)
+	rand.Read(group)
+	hi := hello{V: wire.Version, From: h.cfg.Agent, To: peer, Transfer: id, Token: theirs.Token,
+		Group: hex.EncodeToString(group), Count: h.cfg.Connections}
+	var conns []*wireConn
+	var failed error
+	for range h.cfg.Connections {
+		w, err := h.connect(ctx, hi, theirs)
+		if err != nil {
+			failed = err
+			break
+		}
+		conns = append(conns, w)
+	}
+	if failed != nil {
+		for _, w := range conns {
+			w.raw.Close()
+		}
+		err := transfer.Errorf(transfer.KindUnreachable, "%s cannot reach %s at %s: %w", h.cfg.Agent, peer, strings.Join(theirs.Addresses, ", "), failed)
+		if ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			h.missed(peer, theirs, err)
+		}
+		return nil, err
+	}
+	p := h.newPath(peer, true, conns)
+	if !p.start() {
+		return nil, errClosed
+	}
+	return p, nil
+}
+
+// connect makes one connection and is welcomed on it.
+func (h *Hub) connect(ctx context.Context, hi hello, theirs *wire.Direct) (w *wireConn, err error) {
+	for _, address := range theirs.Addresses {
+		if w, err = h.connectTo(ctx, address, hi, theirs.Pin); err == nil {
+			return w, nil
+		}
+	}
+	return nil, err
+}
+
+func (h *Hub) connectTo(ctx context.Context, address string, hi hello, pin string) (*wireConn, error) {
+	raw, err := h.cfg.Dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if err := h.cfg.Options.Apply(raw); err != nil {
+		h.cfg.Log.Debug("socket options cannot be set", "err", err)
+	}
+	c := raw
+	if h.cfg.Mode == wire.DirectTLS {
+		t := tls.Client(raw, pinned(pin))
+		if err := t.HandshakeContext(ctx); err != nil {
+			raw.Close()
+			return nil, err
+		}
+		c = t
+	}
+	w := newWireConn(c, raw, h.cfg.Options)
+	if err = w.writeJSON(frameHello, hi); err == nil {
+		err = w.welcomed()
+	}
+	if err == nil && !stop() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		raw.Close()
+		return nil, err
+	}
+	raw.SetDeadline(time.Time{})
+	return w, nil
+}

@@ -1,0 +1,318 @@
+package direct
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A path is one connection to a peer, or a group that acts as one. When one of
+// them breaks, the path has ended.
+type path struct {
+	h       *Hub
+	peer    transfer.AgentName
+	dialled bool
+	strands []*strand
+	out     chan outgoing
+	done    chan struct{}
+	heard   atomic.Int64 // when anything was heard, and when a transfer last used
+	used    atomic.Int64 // the path; Unix nanoseconds of the hub's clock
+
+	mu       sync.Mutex
+	err      error
+	attached map[transfer.ID]bool
+	order    map[transfer.ID]*order // nil for a single connection
+	pongs    map[uint64]func()
+	pinged   uint64
+}
+
+// An outgoing is a chunk message on its way, and whose it is.
+type outgoing struct {
+	lane *Lane
+	body []byte
+}
+
+// A strand is one connection of a path.
+type strand struct {
+	w   *wireConn
+	ctl chan ctl // pings and pongs; what finds no room is dropped
+}
+
+type ctl struct {
+	kind byte
+	body []byte
+}
+
+func (h *Hub) newPath(peer transfer.AgentName, dialled bool, conns []*wireConn) *path {
+	p := &path{h: h, peer: peer, dialled: dialled, out: make(chan outgoing, queueDepth), done: make(chan struct{}),
+		attached: map[transfer.ID]bool{}, pongs: map[uint64]func(){}}
+	if len(conns) > 1 {
+		p.order = map[transfer.ID]*order{}
+	}
+	for _, w := range conns {
+		p.strands = append(p.strands, &strand{w, make(chan ctl, 8)})
+	}
+	p.touch(&p.heard)
+	p.touch(&p.used)
+	return p
+}
+
+// start lets the path carry messages; false if the hub is closed.
+func (p *path) start() bool {
+	if !p.h.add(p) {
+		p.end(errClosed)
+		return false
+	}
+	for _, s := range p.strands {
+		p.h.wg.Go(func() { p.end(p.readAll(s)) })
+		p.h.wg.Go(func() { p.end(p.writeAll(s)) })
+	}
+	p.h.cfg.Log.Debug("a direct path is up", "peer", p.peer, "dialled", p.dialled, "connections", len(p.strands),
+		"address", p.strands[0].w.RemoteAddr())
+	return true
+}
+
+var (
+	errClosed = errors.New("the direct lane is closed")
+	errUnused = errors.New("nobody uses it")
+	errSilent = errors.New("it does not answer")
+)
+
+// end closes the path; the first reason stands.
+func (p *path) end(why error) {
+	p.mu.Lock()
+	if p.err != nil {
+		p.mu.Unlock()
+		return
+	}
+	if why == nil {
+		why = errClosed
+	}
+	p.err = why
+	close(p.done)
+	p.mu.Unlock()
+	for _, s := range p.strands {
+		s.w.raw.Close()
+	}
+	p.h.remove(p)
+	p.h.cfg.Log.Debug("a direct path has ended", "peer", p.peer, "why", why)
+}
+
+func (p *path) ended() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return transfer.Errorf(transfer.KindUnreachable, "the direct connection to %s broke: %w", p.peer, p.err)
+}
+
+func (p *path) touch(at *atomic.Int64) { at.Store(p.h.cfg.Clock.Now().UnixNano()) }
+
+func (p *path) since(at *atomic.Int64, now time.Time) time.Duration {
+	return time.Duration(now.UnixNano() - at.Load())
+}
+
+// tend keeps the path alive while it is used.
+func (p *path) tend(now time.Time) {
+	if p.since(&p.used, now) > unusedTime {
+		p.end(errUnused)
+		return
+	}
+	for _, s := range p.strands {
+		s.say(framePing, make([]byte, pingSize))
+	}
+}
+
+func (s *strand) say(kind byte, body []byte) {
+	select {
+	case s.ctl <- ctl{kind, body}:
+	default:
+	}
+}
+
+// alive asks every connection of the path for a sign of life, unless something
+// was heard a moment ago.
+func (p *path) alive(ctx context.Context) bool {
+	if p.since(&p.heard, p.h.cfg.Clock.Now()) < pingTime {
+		return true
+	}
+	all := make(chan struct{}, len(p.strands))
+	for _, s := range p.strands {
+		p.mu.Lock()
+		p.pinged++
+		n := p.pinged
+		p.pongs[n] = func() { all <- struct{}{} }
+		p.mu.Unlock()
+		s.say(framePing, binary.BigEndian.AppendUint64(nil, n))
+	}
+	t := p.h.cfg.Clock.NewTimer(pingTime)
+	defer t.Stop()
+	for range p.strands {
+		select {
+		case <-all:
+		case <-t.C():
+			return false
+		case <-p.done:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// readAll takes what comes over one connection, until it breaks.
+func (p *path) readAll(s *strand) error {
+	for {
+		s.w.raw.SetReadDeadline(time.Now().Add(idleTime))
+		kind, body, err := s.w.read(p.h.cfg.Memory)
+		if err != nil {
+			return err
+		}
+		p.touch(&p.heard)
+		switch kind {
+		case frameChunk:
+			p.chunk(body)
+		case frameAttach:
+			if len(body) != attachSize {
+				return errors.New("an ATTACH of the wrong size")
+			}
+			p.attach(transfer.ID(body[:16]), body[16:])
+		case framePing:
+			s.say(framePong, body)
+		case framePong:
+			p.pong(body)
+		default:
+			return errors.New("a frame that has no place after the greeting")
+		}
+	}
+}
+
+func (p *path) pong(body []byte) {
+	if len(body) != pingSize {
+		return
+	}
+	n := binary.BigEndian.Uint64(body)
+	p.mu.Lock()
+	f := p.pongs[n]
+	delete(p.pongs, n)
+	if len(p.pongs) > maxAttached {
+		clear(p.pongs) // of pings that nobody waits for any more
+	}
+	p.mu.Unlock()
+	if f != nil {
+		f()
+	}
+}
+
+// attach lets the messages of a transfer in, if its token is right.
+func (p *path) attach(id transfer.ID, token []byte) {
+	if !p.h.admits(id, p.peer, token) {
+		p.h.cfg.Log.Warn("messages of a transfer are not taken on a direct path", "transfer", id, "peer", p.peer)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.attached) >= maxAttached {
+		for old := range p.attached {
+			if !p.h.cfg.Live(old, p.peer) {
+				delete(p.attached, old)
+				delete(p.order, old)
+			}
+		}
+		if len(p.attached) >= maxAttached {
+			return // it looks like a gap and is opened again
+		}
+	}
+	p.attached[id] = true
+	if p.order != nil && p.order[id] == nil {
+		p.order[id] = &order{}
+	}
+}
+
+// chunk takes one chunk message in.
+func (p *path) chunk(body []byte) {
+	hd, err := wire.PeekHeader(body)
+	p.mu.Lock()
+	ok := err == nil && p.attached[hd.Transfer]
+	o := p.order[hd.Transfer]
+	p.mu.Unlock()
+	if !ok {
+		p.h.cfg.Memory.Put(body)
+		return
+	}
+	p.touch(&p.used)
+	if o == nil {
+		p.h.cfg.Take(p.peer, body)
+		return
+	}
+	o.take(hd, body, func(m []byte) { p.h.cfg.Take(p.peer, m) })
+}
+
+// writeAll sends over one connection what comes next, until it breaks.
+func (p *path) writeAll(s *strand) error {
+	attached := map[transfer.ID]bool{}
+	for {
+		var err error
+		select {
+		case c := <-s.ctl:
+			err = s.w.write(c.kind, c.body, false)
+		case o := <-p.out:
+			err = p.writeChunk(s, o, attached)
+		case <-p.done:
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (p *path) writeChunk(s *strand, o outgoing, attached map[transfer.ID]bool) error {
+	if id := o.lane.id; !attached[id] {
+		if len(attached) >= maxAttached {
+			clear(attached)
+		}
+		attached[id] = true
+		if err := s.w.write(frameAttach, append(id[:], o.lane.token...), true); err != nil {
+			return err
+		}
+	}
+	err := s.w.write(frameChunk, o.body, len(p.out) > 0)
+	p.h.cfg.Memory.Put(o.body)
+	return err
+}
+
+// A Lane carries the chunk messages of one transfer on a path.
+type Lane struct {
+	p     *path
+	id    transfer.ID
+	token []byte
+}
+
+// Send takes a message over and sends it; it blocks while the connection is
+// full. An error means that messages may have been lost.
+func (l *Lane) Send(message []byte) error {
+	l.p.touch(&l.p.used)
+	select {
+	case <-l.p.done:
+		return l.p.ended()
+	default:
+	}
+	select {
+	case l.p.out <- outgoing{l, message}:
+		return nil
+	case <-l.p.done:
+		return l.p.ended()
+	}
+}
+
+// Done is closed when the path has broken: what was sent last may be lost.
+func (l *Lane) Done() <-chan struct{} { return l.p.done }
+
+// Err says why it broke.
+func (l *Lane) Err() error { return l.p.ended() }
