@@ -309,20 +309,21 @@ func (l *Landing) reopenIn(d *held, p place, item uint64, pt transfer.Point, siz
 // could not.
 func (l *Landing) unlinkTemp(d *Dir, temp string) error {
 	err := l.disk.Unlink(d, temp)
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	l.left.Store(true)
+	l.left.Store(true) // be it because a power cut may bring it back
 	return err
 }
 
-// Left reports whether a temporary could not be removed, so that a Sweep is
-// due.
+// Left reports whether a temporary was removed in a way that may not last, or
+// could not be removed, so that a Sweep is due.
 func (l *Landing) Left() bool { return l.left.Load() }
 
 // Sweep removes this transfer's own temporaries, of this generation and those
 // before it, from directories. None of its partials may be open. Directories
-// that are gone are no error; every directory is tried.
+// that are gone are no error; every directory is tried. What is removed, then or
+// before, does not come back after a power cut.
 func (l *Landing) Sweep(dirs []transfer.Path) error {
 	var all error
 	for _, dir := range dirs {
@@ -368,7 +369,7 @@ func (l *Landing) sweepDir(dir transfer.Path) error {
 			}
 		}
 		if err == io.EOF || err == nil && len(names) == 0 {
-			return all
+			return errors.Join(all, l.syncDir(d))
 		}
 		if err != nil {
 			return errors.Join(all, err)

@@ -1,6 +1,7 @@
 package receiver
 
 import (
+	"errors"
 	"time"
 
 	"ferry/internal/failpoint"
@@ -40,6 +41,12 @@ func (i *incoming) startCheckpoint() {
 	}()
 }
 
+// A recordError says that what is on the disk is safe and the ledger could not
+// say so.
+type recordError struct{ error }
+
+func (e recordError) Unwrap() error { return e.error }
+
 // writeCheckpoint runs beside the loop and touches nothing that is the loop's.
 func (i *incoming) writeCheckpoint(c *file, at int64, prefix []transfer.Segment) error {
 	durable := i.facts.durable
@@ -57,14 +64,24 @@ func (i *incoming) writeCheckpoint(c *file, at int64, prefix []transfer.Segment)
 			Boot: i.r.cfg.Boot, Durable: durable}})
 	})
 	failpoint.Hit("checkpoint.after_ledger")
-	return err
+	if err != nil {
+		return recordError{err}
+	}
+	return nil
 }
 
 // checkpointed takes in the end of a checkpoint. A failed sync is final for the
-// temporary: the item starts again in a new one.
+// temporary: the item starts again in a new one. Where only the ledger failed,
+// the file is as good as before: the transfer waits, and goes on from the last
+// point that the ledger has.
 func (i *incoming) checkpointed(c checkpointed) {
 	i.checkpoint = nil
 	if c.file != i.cur {
+		return
+	}
+	if unrecorded := (recordError{}); errors.As(c.err, &unrecorded) {
+		i.log.Error("a checkpoint could not be recorded", "item", c.file.item, "err", c.err)
+		i.stop = i.unwritable(unrecorded.error)
 		return
 	}
 	if c.err != nil {
@@ -74,10 +91,10 @@ func (i *incoming) checkpointed(c checkpointed) {
 			i.stop = transfer.AsError(c.err)
 		}
 		i.syncFailed(c.err)
-		i.dropFile(true)
-		if err := i.forgetPoint(c.file.item); err != errRedo {
+		if err := i.forgetPoint(c.file.item); err != errRedo { // before what it speaks of goes
 			i.log.Error("the ledger cannot be written", "err", err)
 		}
+		i.dropFile(true)
 		return
 	}
 	i.unsafe -= c.at - i.cur.safe

@@ -103,8 +103,8 @@ func (o *Outgoing) offer(q *transfer.Request) *wire.Direct {
 func (o *Outgoing) answered(rec *ledger.Source, m *wire.Message) (done bool, v *Verdict, err error) {
 	switch {
 	case m.Kind == wire.KindAccept && m.Accept.Nonce == rec.Nonce && m.Accept.Epoch > rec.Epoch:
-		err = o.accepted(m.Accept)
-		return true, nil, err
+		v, err = o.accepted(m.Accept)
+		return true, v, err
 	case m.Kind == wire.KindBusy && m.Busy.Nonce == rec.Nonce:
 		if o.overdue() {
 			v, err = o.giveUp(m.Busy.Reason)
@@ -138,8 +138,9 @@ func (o *Outgoing) refused(e *transfer.Error) (*Verdict, error) {
 	return o.fail(e)
 }
 
-// accepted records the epoch and begins the walk at the first time.
-func (o *Outgoing) accepted(a *wire.Accept) error {
+// accepted records the epoch and begins the walk at the first time. A Verdict
+// says why the epoch is not begun.
+func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
 	err := o.update(func(t *ledger.Tx, rec *ledger.Source) error {
 		first := rec.Dest == ""
 		rec.Dest, rec.Epoch = a.Dest, a.Epoch
@@ -158,17 +159,17 @@ func (o *Outgoing) accepted(a *wire.Accept) error {
 		}))
 	}, transfer.Running)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	failpoint.Hit("sender.after_accept")
-	if err := o.startWalk(); err != nil {
-		return err
+	if err := o.startWalk(); err != nil { // such as an item journal that is damaged
+		return o.pumpFailed(err)
 	}
 	o.mu.Lock()
 	o.live.place, o.live.nextTry = 0, time.Time{}
 	o.mu.Unlock()
 	o.setOpening(a)
-	return nil
+	return nil, nil
 }
 
 // setOpening keeps the opening of an epoch for run, which takes it once: an

@@ -45,10 +45,13 @@ type laneError struct{ err error }
 func (e *laneError) Error() string { return "the lane: " + e.err.Error() }
 func (e *laneError) Unwrap() error { return e.err }
 
+// Why a file is sent again from its start.
 var (
 	errChanged = errors.New("the source has changed")
-	errBroken  = errors.New("it broke")
+	errDamaged = errors.New("what the destination has of it is not what was read")
 )
+
+var errBroken = errors.New("it broke")
 
 func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume) *pump {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -321,16 +324,22 @@ func (p *pump) item(n uint64, it transfer.Item) error {
 	}
 	for {
 		err := p.file(n, it)
-		if !errors.Is(err, errChanged) {
+		damaged := errors.Is(err, errDamaged)
+		if !damaged && !errors.Is(err, errChanged) {
 			return err
 		}
 		delete(p.resume, n)
 		p.o.tries[n]++
-		p.o.log.Warn("the source changed while it was read", "path", it.Source, "try", p.o.tries[n], "err", err)
-		if p.o.tries[n] >= maxTries {
-			delete(p.o.tries, n)
-			return p.fail(n, it, transfer.Errorf(transfer.KindChanging, "%s kept changing while it was read, %d times", it.Source, maxTries).
-				WithHint("send it when nobody writes to it"))
+		p.o.log.Warn("a file is sent again from its start", "path", it.Source, "try", p.o.tries[n], "err", err)
+		if p.o.tries[n] < maxTries {
+			continue
 		}
+		delete(p.o.tries, n)
+		if damaged {
+			return p.fail(n, it, transfer.Errorf(transfer.KindDigest, "%s was damaged on the way to %s %d times", it.Source, p.o.to, maxTries).
+				WithHint("look at the network and at the destination's disk"))
+		}
+		return p.fail(n, it, transfer.Errorf(transfer.KindChanging, "%s kept changing while it was read, %d times", it.Source, maxTries).
+			WithHint("send it when nobody writes to it"))
 	}
 }

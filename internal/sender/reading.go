@@ -38,7 +38,7 @@ func (p *pump) file(n uint64, it transfer.Item) error {
 	}
 	p.o.setCurrent(it.Source)
 	done, err := p.stream(r, it, offset)
-	if done || errors.Is(err, errChanged) {
+	if done || errors.Is(err, errChanged) || errors.Is(err, errDamaged) {
 		r.close()
 		return err
 	}
@@ -135,6 +135,8 @@ func (p *pump) finishDigest(r *reading, size int64) (string, error) {
 	}
 	sum, err := r.follow.Result()
 	switch {
+	case errors.Is(err, digest.ErrPrefix) && r.src.Unchanged() == nil:
+		return "", fmt.Errorf("%w: %w", errDamaged, err)
 	case errors.Is(err, digest.ErrPrefix):
 		return "", fmt.Errorf("%w: %w", errChanged, err)
 	case err != nil:

@@ -171,7 +171,7 @@ func (r *Request) checkWords() error {
 		{"checksum", r.Checksum, []string{"xxh3", "md5", "sha256", "none"}, nil},
 		{"if-exists", r.IfExists, []string{IfExistsError, IfExistsOverwrite}, nil},
 		{"durability", r.Durability, []string{DurabilityFull, DurabilityProcess}, nil},
-		{"lane", r.Lane, []string{LaneAuto, LaneDirect, LaneQueue}, nil},
+		{"lane", r.Lane, []string{LaneAuto, LaneQueue, LaneDirect}, nil},
 		{"delivery", r.Delivery, []string{DeliveryFast}, []string{DeliveryStored}},
 		{"compress", r.Compress, []string{CompressNone}, []string{"fast", "high", "auto"}},
 	} {

@@ -11,6 +11,7 @@ import (
 
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/test/flow/network"
 )
 
 // A request that cannot be understood is refused, once and on record, and

@@ -1,9 +1,11 @@
 package protocol_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"ferry/internal/faulty"
+	"ferry/internal/flow"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -354,6 +357,49 @@ func TestSyncFails(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCheckpointCannotBeRecorded: the ledger fails for a moment, just after the
+// data of a checkpoint has been made durable. The data is as good as before; the
+// temporary is kept and the file goes on from its last recorded point.
+func TestCheckpointCannotBeRecorded(t *testing.T) {
+	bubble(t, setup{memory: true}, func(w *world) {
+		t := w.t
+		var synced, failed atomic.Bool
+		var points, made, removed atomic.Int64
+		w.change(func(w *world) {
+			w.inject = func(n *node, op, name string) error {
+				switch {
+				case n != w.dst:
+				case op == "create" && strings.HasSuffix(name, ".part"):
+					made.Add(1)
+				case op == "unlink" && strings.HasSuffix(name, ".part"):
+					removed.Add(1)
+				case op == "syncdata":
+					points.Add(1)
+					synced.Store(true)
+				case op == "ledger" && synced.Swap(false) && points.Load() > 1 && !failed.Swap(true):
+					return syscall.EIO
+				}
+				return nil
+			}
+		})
+		big := map[string][]byte{"in/big": bytes.Repeat([]byte("0123456789abcdef"), 200_000)}
+		w.write(big)
+		id := w.submit(transfer.Request{Sources: []transfer.Path{"in"}, Dest: "out/", Recursive: true})
+		w.want(id, transfer.Successful, "out", big)
+		w.finish(5 * time.Minute)
+		if !failed.Load() {
+			t.Errorf("the ledger was never asked to record a second checkpoint; %d files were synced", points.Load())
+		}
+		if made.Load() != 1 || removed.Load() != 0 {
+			t.Errorf("%d temporaries were made and %d removed", made.Load(), removed.Load())
+		}
+		s := w.source(id)
+		if most := 2 * flow.Checkpoint(w.set.settings); s.Progress.BytesResent > most {
+			t.Errorf("%d bytes were sent again; %d may be", s.Progress.BytesResent, most)
+		}
+	})
 }
 
 // TestNoSpace is scenario 35: several transfers wait for space that comes

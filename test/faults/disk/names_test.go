@@ -260,9 +260,9 @@ func kept(want ...string) func(src, dst *shaped) {
 	return func(_, dst *shaped) {
 		dst.t.Helper()
 		got := slices.Sorted(maps.Keys(dst.names()))
-		want = append(slices.Clone(want), ".")
-		slices.Sort(want)
-		if !slices.Equal(got, slices.Compact(want)) {
+		all := append(slices.Clone(want), ".") // the next file system asks again
+		slices.Sort(all)
+		if !slices.Equal(got, slices.Compact(all)) {
 			dst.t.Errorf("%s has %q, not %q", dst.dir, got, want)
 		}
 	}

@@ -50,10 +50,11 @@ func TestCampaignKillFailpoints(t *testing.T) {
 
 // tries is how often a case is tried again that has not met its point: once
 // where it was to meet it more than once, and more often where the transfer may
-// have been over before it was cancelled, or before the kill that goes before.
+// have been over before it was cancelled, before the gap in its messages was
+// noticed, or before the kill that goes before.
 func tries(p plan, times int) int {
 	switch {
-	case p.way == cancelled, p.way == afterAKill && p.before == "":
+	case p.way == cancelled, p.way == afterAGap, p.way == afterAKill && p.before == "":
 		return 4
 	case times > 2:
 		return 1

@@ -46,6 +46,8 @@ type Progress struct {
 	Resumes     int64   `json:"resumes"`
 	BytesResent int64   `json:"bytes_resent"`
 	Ended       string  `json:"ended"`
+	Lane        string  `json:"lane"`
+	LaneReason  string  `json:"lane_reason"`
 	Source      string  `json:"source"`
 	Destination string  `json:"destination"`
 }
