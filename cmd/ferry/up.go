@@ -36,14 +36,14 @@ type agentFlags struct {
 
 func (f *agentFlags) add(c *cobra.Command) {
 	fl := c.Flags()
-	fl.StringVar(&f.chunkSize, "chunk-size", "256K", "bytes of one data message, 4K to 1M")
-	fl.IntVar(&f.window, "window", 10, "chunks to one acknowledgement")
-	fl.IntVar(&f.frame, "frame", 5, "windows that a sender may run ahead")
+	fl.StringVar(&f.chunkSize, "chunk-size", "auto", "bytes of one data message, 4K to 1M; auto begins with 256K")
+	fl.IntVar(&f.window, "window", 0, "chunks to one acknowledgement; 0 begins with 10 and finds out")
+	fl.IntVar(&f.frame, "frame", 0, "windows that a sender may run ahead; 0 begins with 5 and finds out")
 	fl.IntVar(&f.checkpoint, "checkpoint-interval", 1, "frames to one checkpoint")
 	fl.IntVar(&f.maxSource, "max-source-transfers", 25, "transfers sent at once")
 	fl.IntVar(&f.maxDestination, "max-destination-transfers", 25, "transfers received at once")
 	fl.IntVar(&f.maxQueued, "max-queued-transfers", 1000, "transfers running or waiting at the source")
-	fl.StringVar(&f.memory, "memory", "30M", "bytes of data in flight to this agent")
+	fl.StringVar(&f.memory, "memory", "64M", "bytes of data in flight to this agent")
 	fl.Int64Var(&f.outboxLimit, "outbox-limit", 100_000, "audit records that may wait for coordination")
 	fl.StringVar(&f.direct, "direct", "tls", "direct lane between agents: tls, plain or off; the same at both ends of a transfer")
 	fl.StringVar(&f.directListen, "direct-listen", "", "HOST:PORT of the direct lane, or none (default: a free port of the address by which the queue manager is reached)")
@@ -62,9 +62,11 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 	if err != nil {
 		return c, err
 	}
-	chunk, err := transfer.ParseSize(f.chunkSize)
-	if err != nil {
-		return c, err
+	var chunk int
+	if f.chunkSize != "auto" {
+		if chunk, err = transfer.ParseSize(f.chunkSize); err != nil {
+			return c, err
+		}
 	}
 	memory, err := transfer.ParseSize(f.memory)
 	if err != nil {

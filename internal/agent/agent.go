@@ -56,7 +56,7 @@ type Config struct {
 	Settings transfer.Settings
 	// Limits; 0 means 25, 25 and 1,000.
 	MaxSource, MaxDestination, MaxQueued int
-	Memory                               int64 // bytes for data in flight; default 30 MiB
+	Memory                               int64 // bytes for data in flight; default 64 MiB
 	OutboxLimit                          int64 // audit records that may wait for coordination; default 100,000
 	Version                              string
 	Carve                                string // directory that transfers cannot touch; default Dir
@@ -138,7 +138,6 @@ func (c *Config) fill() {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	c.Settings = c.Settings.Or(transfer.DefaultSettings())
 }
 
 func randomHex(n int) string {
@@ -179,7 +178,7 @@ func (a *Agent) open() error {
 	if err := a.refuseRootsInside(); err != nil {
 		return err
 	}
-	memory, maxChunk, err := a.budget()
+	memory, queue, maxChunk, err := a.budget()
 	if err != nil {
 		return err
 	}
@@ -195,7 +194,7 @@ func (a *Agent) open() error {
 	if err := a.openLanes(); err != nil {
 		return err
 	}
-	pool := flow.NewPool(memory, a.cfg.MaxDestination, int64(a.cfg.Settings.ChunkSize))
+	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
 	a.recv = receiver.New(receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Note: a.note,
 		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow,
 		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem})
@@ -213,22 +212,22 @@ func (a *Agent) open() error {
 	return a.recover()
 }
 
-// budget is the memory for data in flight, and the largest chunk that it and
-// the queue manager allow. A sender waits for a quarter of a chunk of credit;
+// budget is the memory for data in flight, how much of it may come through the
+// queue manager, and the largest chunk that both allow. A sender waits for a quarter of a chunk of credit;
 // that much every transfer must always get.
-func (a *Agent) budget() (memory int64, maxChunk int, err error) {
+func (a *Agent) budget() (memory, queue int64, maxChunk int, err error) {
 	facts := a.conn.Facts()
 	if memory = a.cfg.Memory; memory == 0 {
-		memory = 30 << 20
+		memory = 64 << 20
 	}
-	memory = min(memory, facts.MaxPending/2-2<<20)
-	share := memory / 2 / int64(a.cfg.MaxDestination)
+	queue = min(memory, facts.MaxPending/2-2<<20)
+	share := queue / 2 / int64(a.cfg.MaxDestination)
 	if share < transfer.MinChunk {
-		return 0, 0, transfer.Errorf(transfer.KindUsage, "%s of memory are too few for %d transfers at once; each needs %s",
-			transfer.FormatBytes(memory), a.cfg.MaxDestination, transfer.FormatBytes(2*transfer.MinChunk)).
+		return 0, 0, 0, transfer.Errorf(transfer.KindUsage, "%s of memory are too few for %d transfers at once; each needs %s",
+			transfer.FormatBytes(queue), a.cfg.MaxDestination, transfer.FormatBytes(2*transfer.MinChunk)).
 			WithHint("give more with --memory, or fewer --max-destination-transfers")
 	}
-	return memory, int(min(facts.MaxPayload-wire.Overhead-1024, transfer.MaxChunk, 4*share)), nil
+	return memory, queue, int(min(facts.MaxPayload-wire.Overhead-1024, transfer.MaxChunk, 4*share)), nil
 }
 
 // refuseRootsInside refuses a root in the agent's own state directory: a
@@ -256,7 +255,7 @@ func (a *Agent) refuseRootsInside() error {
 // listen subscribes to everything that reaches an agent.
 func (a *Agent) listen() error {
 	log := a.log
-	data := queue.Receive(log, a.recv.Chunk)
+	data := queue.Receive(log, func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, false) })
 	for _, s := range []struct {
 		subject string
 		listen  func(string, func(qmgr.Message)) (func(), error)

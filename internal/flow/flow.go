@@ -42,9 +42,10 @@ func AckEvery(s transfer.Settings, granted int64) int64 {
 // ceilings; unset ones are the source agent's. The chunk is no larger than
 // maxChunk, which is what the queue managers of both sides and the receiver's
 // memory allow; where it shrinks, the window grows so that the run-ahead stays
-// about as asked.
+// about as asked. Where nobody has set chunk, window or frame, they are Auto.
 func Negotiate(asked transfer.Settings, maxChunk int) transfer.Settings {
 	s := asked.Or(transfer.DefaultSettings())
+	s.Auto = asked.ChunkSize == 0 && asked.WindowSize == 0 && asked.FrameSize == 0
 	if maxChunk > 0 && s.ChunkSize > maxChunk {
 		c := max(maxChunk&^4095, transfer.MinChunk)
 		s.WindowSize = min(s.WindowSize*s.ChunkSize/c, 10000)

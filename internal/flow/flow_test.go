@@ -2,6 +2,7 @@ package flow
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"ferry/internal/transfer"
@@ -31,7 +32,7 @@ func TestNegotiateCapsTheChunkAndKeepsTheRunAhead(t *testing.T) {
 // always send, none is left with the floor for ever, and the sum stays inside.
 func TestScenario8SharedPool(t *testing.T) {
 	const message = 256 << 10
-	p := NewPool(30<<20, 25, message)
+	p := NewPool(30<<20, 30<<20, 25, message)
 	var accounts []*Account
 	sent := map[*Account]int64{}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -65,7 +66,7 @@ func TestScenario8SharedPool(t *testing.T) {
 }
 
 func TestOldEpochIsHeldUntilTheNewOneSpeaks(t *testing.T) {
-	p := NewPool(10<<20, 2, 1<<20)
+	p := NewPool(10<<20, 10<<20, 2, 1<<20)
 	a := p.Open(8 << 20)
 	a.Grant()
 	held := p.Granted()
@@ -83,5 +84,66 @@ func TestOldEpochIsHeldUntilTheNewOneSpeaks(t *testing.T) {
 	a.Close()
 	if p.Granted() != 0 {
 		t.Fatal("a closed account still holds credit")
+	}
+}
+
+// What comes through the queue manager keeps within its part, whatever direct
+// transfers have; together they keep within the whole.
+func TestTheQueueManagersPart(t *testing.T) {
+	const mib = 1 << 20
+	p := NewPool(60*mib, 20*mib, 4, mib)
+	q1, q2, d := p.Open(50*mib), p.Open(50*mib), p.Open(50*mib)
+	q1.Grant()
+	q2.Grant()
+	if got := p.Granted(); got > 20*mib {
+		t.Fatalf("%d bytes are granted through the queue manager", got)
+	}
+	d.Direct()
+	d.Grant()
+	if d.Ahead() < 15*mib || p.Granted() > 60*mib {
+		t.Fatalf("the direct one has %d, all have %d", d.Ahead(), p.Granted())
+	}
+	d.NewEpoch()
+	d.Settle()
+	d.Grant() // as far as is known it comes through the queue manager now
+	if q := q1.Ahead() + q2.Ahead() + d.Ahead(); q > 20*mib {
+		t.Fatalf("%d bytes are granted through the queue manager", q)
+	}
+}
+
+// A run-ahead that finds its own size: it grows while the sender waits for
+// credit, once a round trip, as far as the memory goes.
+func TestWiden(t *testing.T) {
+	const mib = 1 << 20
+	p := NewPool(64*mib, 30*mib, 1, mib)
+	a := p.Open(4 * mib)
+	a.Direct()
+	a.Grant()
+	var wants []int64
+	for range 200 {
+		a.Use(mib)
+		a.Widen() // with every message the sender says that it waits
+		a.Grant()
+		if w := a.Want(); len(wants) == 0 || wants[len(wants)-1] != w {
+			wants = append(wants, w)
+		}
+		if a.Ahead() > 64*mib {
+			t.Fatalf("%d bytes are granted", a.Ahead())
+		}
+	}
+	if want := []int64{8 * mib, 16 * mib, 32 * mib, 64 * mib}; !slices.Equal(wants, want) {
+		t.Fatalf("it grew to %v, not %v", wants, want)
+	}
+}
+
+func TestAutoIsWhatNobodySet(t *testing.T) {
+	for _, c := range []struct {
+		s    transfer.Settings
+		auto bool
+	}{{transfer.Settings{}, true}, {transfer.Settings{CheckpointInterval: 4}, true}, {transfer.Settings{ChunkSize: 65536}, false},
+		{transfer.Settings{WindowSize: 2}, false}, {transfer.Settings{FrameSize: 9}, false}} {
+		if got := Negotiate(c.s, 1<<20).Auto; got != c.auto {
+			t.Errorf("%+v: auto %v", c.s, got)
+		}
 	}
 }

@@ -2,13 +2,17 @@ package flow
 
 import "sync"
 
-// A Pool is the memory of one receiving connection, shared by the transfers
-// that come in over it. Every transfer can always have one message in flight;
+// A Pool is the memory of a receiving agent for data in flight, shared by the
+// transfers that come in. Every transfer can always have one message in flight;
 // beyond that all get the same share of the rest, and one that arrives late
 // gets its share as the others use up what they were given.
+//
+// What comes over the queue manager's connection may take only a part of it:
+// the queue manager cuts a connection for which it holds too much.
 type Pool struct {
 	mu       sync.Mutex
 	size     int64
+	queue    int64 // of it for what comes through the queue manager
 	floor    int64 // reserved for each slot
 	slots    int
 	accounts map[*Account]struct{}
@@ -17,21 +21,24 @@ type Pool struct {
 
 // An Account is one transfer's part of a Pool.
 type Account struct {
-	pool  *Pool
-	want  int64
-	limit int64 // greatest limit announced in this epoch
-	used  int64 // bytes taken in and dealt with in this epoch
-	old   int64 // granted in the epoch before and not yet known to be gone
+	pool   *Pool
+	want   int64
+	direct bool  // its messages do not come through the queue manager
+	grown  int64 // what was announced when want grew last
+	limit  int64 // greatest limit announced in this epoch
+	used   int64 // bytes taken in and dealt with in this epoch
+	old    int64 // granted in the epoch before and not yet known to be gone
 }
 
-// NewPool makes a pool of size bytes for at most slots transfers of messages
-// of up to message bytes.
-func NewPool(size int64, slots int, message int64) *Pool {
+// NewPool makes a pool of size bytes, queue of them for what comes through the
+// queue manager, for at most slots transfers of messages of up to message bytes.
+func NewPool(size, queue int64, slots int, message int64) *Pool {
+	queue = min(queue, size)
 	floor := message
 	if slots > 0 {
-		floor = min(floor, size/2/int64(slots))
+		floor = min(floor, queue/2/int64(slots))
 	}
-	return &Pool{size: size, floor: floor, slots: slots, accounts: map[*Account]struct{}{}}
+	return &Pool{size: size, queue: queue, floor: floor, slots: slots, accounts: map[*Account]struct{}{}}
 }
 
 // Open adds a transfer that would like want bytes.
@@ -64,11 +71,20 @@ func (p *Pool) granted() (n int64) {
 	return n
 }
 
-// common is what is left for all beyond the floors.
-func (p *Pool) common() int64 {
-	left := p.size - p.floor*int64(max(p.slots, len(p.accounts)))
+// common is what is left for all beyond the floors, or for all that come through
+// the queue manager.
+func (p *Pool) common(direct bool) int64 {
+	floors := p.floor * int64(max(p.slots, len(p.accounts)))
+	left, queue := p.size-floors, p.queue-floors
 	for a := range p.accounts {
-		left -= max(0, a.held()-p.floor)
+		beyond := max(0, a.held()-p.floor)
+		left -= beyond
+		if !a.direct {
+			queue -= beyond
+		}
+	}
+	if !direct {
+		left = min(left, queue)
 	}
 	return max(left, 0)
 }
@@ -80,9 +96,13 @@ func (a *Account) Grant() int64 {
 	p := a.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	target := min(a.want, max(p.size/int64(len(p.accounts)), p.floor))
+	size := p.size
+	if !a.direct {
+		size = p.queue
+	}
+	target := min(a.want, max(size/int64(len(p.accounts)), p.floor))
 	more := target - a.held()
-	more = min(more, max(0, p.floor-a.held())+p.common())
+	more = min(more, max(0, p.floor-a.held())+p.common(a.direct))
 	if more > 0 {
 		a.limit += more
 		p.peak = max(p.peak, p.granted())
@@ -95,6 +115,34 @@ func (a *Account) Ahead() int64 {
 	a.pool.mu.Lock()
 	defer a.pool.mu.Unlock()
 	return a.limit - a.used
+}
+
+// Direct says that the messages of this epoch do not come through the queue
+// manager.
+func (a *Account) Direct() {
+	a.pool.mu.Lock()
+	defer a.pool.mu.Unlock()
+	a.direct = true
+}
+
+// Widen lets the transfer have twice as much in flight: the path is longer than
+// what was granted fills. It does so again only when the whole of what it led to
+// has been announced and used, which takes a round trip.
+func (a *Account) Widen() {
+	a.pool.mu.Lock()
+	defer a.pool.mu.Unlock()
+	if a.used < a.grown || a.want >= a.pool.size {
+		return
+	}
+	a.want = min(2*a.want, a.pool.size)
+	a.grown = a.limit + a.want/2
+}
+
+// Want is how much the transfer may have in flight if there is room.
+func (a *Account) Want() int64 {
+	a.pool.mu.Lock()
+	defer a.pool.mu.Unlock()
+	return min(a.want, a.pool.size)
 }
 
 // Use says that n bytes have come in and are dealt with.
@@ -110,7 +158,7 @@ func (a *Account) NewEpoch() {
 	a.pool.mu.Lock()
 	defer a.pool.mu.Unlock()
 	a.old = max(a.old, a.limit-a.used) // several epochs without a message share one flight
-	a.limit, a.used = 0, 0
+	a.limit, a.used, a.grown, a.direct = 0, 0, 0, false
 }
 
 // Settle says that the new epoch's first message is here, so that nothing of

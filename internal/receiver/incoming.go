@@ -128,9 +128,9 @@ func (i *incoming) loop(ctx context.Context) {
 			continue
 		}
 		if i.live && !i.blocked() {
-			if c := i.box.takeChunk(); c != nil {
-				i.chunk(c)
-				i.r.cfg.Memory.Put(c) // what of it was data is on the disk
+			if p, alone, ok := i.box.takeChunk(); ok {
+				i.chunk(p, alone)
+				i.r.cfg.Memory.Put(p.m) // what of it was data is on the disk
 				i.due(i.r.cfg.Clock.Now())
 				continue
 			}
@@ -347,8 +347,9 @@ func (i *incoming) update(change func(t *ledger.Tx, rec *ledger.Incoming) error)
 	return err
 }
 
-// chunk takes one message of the epoch.
-func (i *incoming) chunk(data []byte) {
+// chunk takes one message of the epoch; alone says that none waits behind it.
+func (i *incoming) chunk(p parcel, alone bool) {
+	data := p.m
 	h, _ := wire.PeekHeader(data)
 	stale := h.Epoch != i.rec.Epoch && !failpoint.Planted("no-epoch-check")
 	if stale || h.Seq < i.next || i.again != "" {
@@ -369,6 +370,12 @@ func (i *incoming) chunk(data []byte) {
 	if first {
 		i.begun, i.resyncs, i.resyncDue = true, nil, time.Time{}
 		i.account.Settle()
+		if p.direct {
+			i.account.Direct()
+		}
+	}
+	if h.Starved && alone && i.rec.Settings.Auto {
+		i.account.Widen() // it is the credit that is short, not this side that is slow
 	}
 	for n := range frames {
 		f := &frames[n]
@@ -462,7 +469,7 @@ func (i *incoming) ack() {
 	i.box.allow(i.account.Ahead())
 	i.unacked = 0
 	m := &wire.Message{Kind: wire.KindAck, From: i.r.cfg.Agent, Transfer: i.id, Ack: &wire.Ack{
-		Epoch: i.rec.Epoch, Seq: i.next - 1, Credit: limit, Safe: i.safe, Bytes: i.taken}}
+		Epoch: i.rec.Epoch, Seq: i.next - 1, Credit: limit, Safe: i.safe, Bytes: i.taken, Ahead: i.account.Want()}}
 	i.lastAck.Store(m)
 	i.r.send(i.from, m)
 }

@@ -13,11 +13,17 @@ import (
 type mailbox struct {
 	mu       sync.Mutex
 	controls []*wire.Message
-	chunks   [][]byte
+	chunks   []parcel
 	bytes    int64
 	limit    int64
 	closed   bool // no epoch is open: chunk messages are dropped
 	notify   chan struct{}
+}
+
+// A parcel is a chunk message, and whether it came over the direct lane.
+type parcel struct {
+	m      []byte
+	direct bool
 }
 
 func newMailbox() *mailbox { return &mailbox{closed: true, notify: make(chan struct{}, 1)} }
@@ -41,11 +47,11 @@ func (b *mailbox) control(m *wire.Message) {
 // chunk keeps a chunk message unless what waits already is more than was
 // granted. The overhead of small messages is allowed for: an empty one costs
 // no credit.
-func (b *mailbox) chunk(m []byte, maxChunk int) {
+func (b *mailbox) chunk(p parcel, maxChunk int) {
 	b.mu.Lock()
 	if !b.closed && b.bytes <= b.limit+2*int64(maxChunk+wire.Overhead) {
-		b.chunks = append(b.chunks, m)
-		b.bytes += int64(len(m))
+		b.chunks = append(b.chunks, p)
+		b.bytes += int64(len(p.m))
 	}
 	b.mu.Unlock()
 	b.poke()
@@ -69,17 +75,19 @@ func (b *mailbox) takeControl() *wire.Message {
 	return m
 }
 
-func (b *mailbox) takeChunk() []byte {
+// takeChunk takes the next chunk message, if there is one; alone says that no
+// other waits behind it.
+func (b *mailbox) takeChunk() (p parcel, alone, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.chunks) == 0 {
-		return nil
+		return p, false, false
 	}
-	m := b.chunks[0]
-	b.chunks[0] = nil
+	p = b.chunks[0]
+	b.chunks[0] = parcel{}
 	b.chunks = b.chunks[1:]
-	b.bytes -= int64(len(m))
-	return m
+	b.bytes -= int64(len(p.m))
+	return p, len(b.chunks) == 0, true
 }
 
 // open drops what waits of an epoch that is over, and takes the next one's.

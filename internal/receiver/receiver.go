@@ -73,7 +73,7 @@ type Config struct {
 	Clock    clock.Clock
 	Log      *slog.Logger
 	Slots    int        // transfers that may have an open epoch
-	Pool     *flow.Pool // memory of the receiving connection
+	Pool     *flow.Pool // memory for data in flight
 	MaxChunk int        // largest chunk that the queue manager carries to here
 	Boot     string     // names this boot of the host; see localfs.BootID
 	Changed  func()     // the number of running transfers has changed
@@ -194,9 +194,10 @@ func (r *Receiver) Live(id transfer.ID, from transfer.AgentName) bool {
 	return a != nil && a.from == from
 }
 
-// Chunk takes a chunk message from the lane, and keeps its memory. It does not
-// block; the credit bounds what can be waiting.
-func (r *Receiver) Chunk(from transfer.AgentName, data []byte) {
+// Chunk takes a chunk message from the lane, and keeps its memory. direct says
+// that it did not come through the queue manager. It does not block; the credit
+// bounds what can be waiting.
+func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 	h, err := wire.PeekHeader(data)
 	if err != nil {
 		r.cfg.Log.Warn("a chunk message is dropped", "from", from, "err", err)
@@ -206,7 +207,7 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte) {
 	a := r.actors[h.Transfer]
 	r.mu.Unlock()
 	if a != nil && a.from == from {
-		a.box.chunk(data, r.cfg.MaxChunk)
+		a.box.chunk(parcel{data, direct}, r.cfg.MaxChunk)
 	}
 }
 

@@ -33,6 +33,8 @@ type pump struct {
 	method digest.Method
 	resume map[uint64]transfer.Point
 
+	starved bool // credit was waited for since the last message
+
 	mu    sync.Mutex
 	limit int64 // of total
 	total int64 // credit used in this epoch
@@ -242,7 +244,8 @@ func (p *pump) await(ok func() bool, also <-chan struct{}) error {
 func (p *pump) seal() error {
 	failpoint.Hit("sender.before_message")
 	p.seq++
-	m := p.b.Seal(wire.Header{Transfer: p.o.ID, Epoch: p.epoch, Seq: p.seq})
+	m := p.b.Seal(wire.Header{Transfer: p.o.ID, Epoch: p.epoch, Seq: p.seq, Starved: p.starved})
+	p.starved = false
 	if err := p.lane.Send(m); err != nil {
 		return &laneError{err}
 	}
@@ -271,6 +274,7 @@ func (p *pump) reserve(least, most int64) (int64, error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.limit-p.total < least {
+			p.starved = true
 			return false
 		}
 		got = min(most, p.limit-p.total)

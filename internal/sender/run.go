@@ -153,7 +153,7 @@ func (o *Outgoing) renegotiate() error {
 // be sent again for ever.
 func (o *Outgoing) acked(a *wire.Ack) error {
 	o.mu.Lock()
-	o.live.held = a.Bytes
+	o.live.held, o.live.ahead = a.Bytes, a.Ahead
 	safe := a.Safe != nil && *a.Safe != o.live.safe
 	if safe {
 		o.live.safe = *a.Safe

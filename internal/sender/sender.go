@@ -119,6 +119,7 @@ type figures struct {
 	nextTry    time.Time
 	safe       wire.Safe
 	heard      time.Time // of outcomes
+	ahead      int64     // how far this side may run ahead
 	lane, why  string    // of the epoch, and why it is not the direct one
 }
 
@@ -195,6 +196,7 @@ func (o *Outgoing) status() *transfer.Progress {
 	if o.live.lane != "" {
 		p.Lane, p.LaneReason = o.live.lane, o.live.why
 	}
+	p.RunAhead = max(p.RunAhead, o.live.ahead)
 	if o.journal != nil {
 		t := o.journal.Totals()
 		p.FilesTotal, p.BytesTotal, p.Walked, p.Skipped = t.Files, t.Bytes, t.Ended, t.Links
@@ -358,10 +360,11 @@ func (o *Outgoing) update(change func(t *ledger.Tx, rec *ledger.Source) error, t
 	return err
 }
 
-// noteLane keeps in the record which lane was taken last.
+// noteLane keeps in the record which lane was taken last, and how far ahead.
 func (o *Outgoing) noteLane(rec *ledger.Source) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	rec.Progress.RunAhead = max(rec.Progress.RunAhead, o.live.ahead)
 	if o.live.lane != "" {
 		rec.Progress.Lane, rec.Progress.LaneReason = o.live.lane, o.live.why
 	}

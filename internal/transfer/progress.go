@@ -30,6 +30,7 @@ type Progress struct {
 	Lane        string    `json:"lane,omitempty"`
 	LaneReason  string    `json:"lane_reason,omitempty"`
 	Settings    Settings  `json:"settings,omitzero"`
+	RunAhead    int64     `json:"run_ahead,omitempty"` // bytes that may be under way, as it was found or set
 	Epoch       uint32    `json:"epoch,omitempty"`
 	Resumes     int64     `json:"resumes"`
 	BytesResent int64     `json:"bytes_resent"`

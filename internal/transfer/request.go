@@ -52,6 +52,9 @@ type Settings struct {
 	WindowSize         int `json:"window_size,omitempty"`         // chunks to one acknowledgement, 1 to 10,000
 	FrameSize          int `json:"frame_size,omitempty"`          // windows of run-ahead, 1 to 1,000
 	CheckpointInterval int `json:"checkpoint_interval,omitempty"` // frames to one checkpoint, 1 to 1,000
+	// Auto, in the settings of a transfer, says that nobody has set its run-ahead:
+	// the destination may let it grow beyond what they say.
+	Auto bool `json:"auto,omitempty"`
 }
 
 // DefaultSettings are MQ MFT's.
@@ -68,7 +71,7 @@ func (s Settings) Or(d Settings) Settings {
 		return b
 	}
 	return Settings{or(s.ChunkSize, d.ChunkSize), or(s.WindowSize, d.WindowSize),
-		or(s.FrameSize, d.FrameSize), or(s.CheckpointInterval, d.CheckpointInterval)}
+		or(s.FrameSize, d.FrameSize), or(s.CheckpointInterval, d.CheckpointInterval), s.Auto}
 }
 
 // Check refuses a setting that is out of its range; 0 is unset and passes.

@@ -39,7 +39,11 @@ type Header struct {
 	Transfer transfer.ID
 	Epoch    uint32
 	Seq      uint64
+	Starved  bool // the sender had to wait for credit before this message
 }
+
+// flagStarved is Starved in the header's byte of flags.
+const flagStarved = 1
 
 // A Begin describes an item that is about to be sent.
 type Begin struct {
@@ -191,6 +195,9 @@ func (b *Builder) Last(items uint64) { b.start(FrameLast, items) }
 func (b *Builder) Seal(h Header) []byte {
 	m := b.buf
 	m[0], m[1] = Version, 0
+	if h.Starved {
+		m[1] = flagStarved
+	}
 	copy(m[2:18], h.Transfer[:])
 	binary.BigEndian.PutUint32(m[18:], h.Epoch)
 	binary.BigEndian.PutUint64(m[22:], h.Seq)
@@ -211,7 +218,8 @@ func PeekHeader(m []byte) (Header, error) {
 	if err := checkVersion(int(m[0])); err != nil {
 		return Header{}, err
 	}
-	return Header{Transfer: transfer.ID(m[2:18]), Epoch: binary.BigEndian.Uint32(m[18:]), Seq: binary.BigEndian.Uint64(m[22:])}, nil
+	return Header{Transfer: transfer.ID(m[2:18]), Epoch: binary.BigEndian.Uint32(m[18:]), Seq: binary.BigEndian.Uint64(m[22:]),
+		Starved: m[1]&flagStarved != 0}, nil
 }
 
 // ParseChunk checks a message's hash and reads its frames. An error of

@@ -138,6 +138,7 @@ type Ack struct {
 	Credit int64  `json:"credit"` // limit of the epoch's running total
 	Safe   *Safe  `json:"safe,omitempty"`
 	Bytes  int64  `json:"bytes"` // data bytes taken in, in this epoch
+	Ahead  int64  `json:"ahead,omitempty"` // how far the source may run ahead by now, in bytes
 }
 
 // Safe is the newest point from which a restart would go on.

@@ -38,7 +38,7 @@
 //
 //	offset size
 //	 0      1   version, 1
-//	 1      1   reserved, 0
+//	 1      1   flags; 1: the sender had to wait for credit before this message. Others are 0, and ignored
 //	 2     16   transfer ID
 //	18      4   epoch
 //	22      8   sequence, from 1 in every epoch

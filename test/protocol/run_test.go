@@ -65,7 +65,7 @@ func (n *node) newRun(dir string) (*run, error) {
 	r.fs, err = localfs.Open(localfs.Config{Roots: []string{n.files(".")}, StateDir: filepath.Join(n.root, "state"),
 		Incarnation: r.ledger.Incarnation(), Log: log, Digest: digest.ByName, Disk: mortalDisk{n.host().disk(), r.mortal}, Boot: boot})
 	must(w.t, err)
-	r.pool = flow.NewPool(w.set.pool, w.set.slots, int64(w.set.settings.ChunkSize))
+	r.pool = flow.NewPool(w.set.pool, w.set.pool, w.set.slots, int64(w.set.settings.ChunkSize))
 	r.recv = receiver.New(receiver.Config{Agent: n.name, Ledger: r.ledger, FS: r.fs, Link: line{r}, Note: r.note,
 		Clock: n.clockOf(), Log: log, Slots: w.set.slots, Pool: r.pool, MaxChunk: transfer.MaxChunk, Boot: boot,
 		Changed: func() {}})
@@ -141,7 +141,7 @@ func (r *run) note(t *ledger.Tx, rec audit.Record) error {
 // take is what the agent's dispatch does with a message.
 func (r *run) take(p *faulty.Parcel) {
 	if p.Kind == faulty.Chunk {
-		r.recv.Chunk(p.From, p.Data)
+		r.recv.Chunk(p.From, p.Data, false)
 		return
 	}
 	m, err := wire.Decode(p.Data)
