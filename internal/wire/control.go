@@ -137,7 +137,7 @@ type Ack struct {
 	Seq    uint64 `json:"seq"`    // messages taken in, in order
 	Credit int64  `json:"credit"` // limit of the epoch's running total
 	Safe   *Safe  `json:"safe,omitempty"`
-	Bytes  int64  `json:"bytes"` // data bytes taken in, in this epoch
+	Bytes  int64  `json:"bytes"`           // data bytes taken in, in this epoch
 	Ahead  int64  `json:"ahead,omitempty"` // how far the source may run ahead by now, in bytes
 }
 

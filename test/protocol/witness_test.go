@@ -55,7 +55,7 @@ func (v *witness) sent(p *faulty.Parcel) (h header, chunk bool) {
 	if p.Kind == wire.KindAck {
 		v.acknowledged(p)
 	}
-	h, err := wire.PeekHeader(p.Data)
+	h, err := name(p.Data)
 	if p.Kind != faulty.Chunk || err != nil {
 		return h, false
 	}
@@ -63,11 +63,18 @@ func (v *witness) sent(p *faulty.Parcel) (h header, chunk bool) {
 	return h, true
 }
 
+// name is what a message is known by: its transfer, epoch and sequence.
+func name(m []byte) (header, error) {
+	h, err := wire.PeekHeader(m)
+	h.Starved = false
+	return h, err
+}
+
 // arrives notes which sound messages the destination is given.
 func (v *witness) arrives(p *faulty.Parcel, _ *node) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if h, err := wire.PeekHeader(p.Data); p.Kind == faulty.Chunk && err == nil && bytes.Equal(v.sound[h], p.Data) {
+	if h, err := name(p.Data); p.Kind == faulty.Chunk && err == nil && bytes.Equal(v.sound[h], p.Data) {
 		v.taken[h] = true
 	}
 	return false
