@@ -8,8 +8,10 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
+	"ferry/internal/wire"
 	"ferry/test/flow/network"
 )
 
@@ -193,4 +195,29 @@ func (r *relay) swallow(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mute = on
+}
+
+// A receiver that stands still in mid-transfer leaves no more than window x
+// frame chunks on the queue manager: 50, the figure of the reports.
+func TestAStoppedReceiverBoundsWhatIsUnderWay(t *testing.T) {
+	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}, Direct: "off"})
+	n.File("ALPHA", "big", 1, 300*mib)
+	s := n.SendAsync("--chunk-size", "256K", "--window", "10", "--frame", "5", "ALPHA:big", "BETA:out/")
+	n.Growing("BETA", 30*mib)
+	n.Signal("BETA", syscall.SIGSTOP)
+	seen := n.Wire().Samples("ferry.data.BETA.ALPHA.>", 1000)
+	n.WaitState(s.ID(), "negotiating", "waiting") // its silence was noticed: nothing more is sent
+	full := 0
+	for _, m := range seen() {
+		if len(m) > wire.HeaderSize { // an empty one is a sign of life
+			full++
+		}
+	}
+	if full > 50 {
+		t.Errorf("%d messages were sent to a receiver that stands still; 50 may be", full)
+	}
+	n.Signal("BETA", syscall.SIGCONT)
+	s.Wait().Ends("successful", 0)
+	n.Same("ALPHA", "big", "BETA", "out/big")
+	n.Sound()
 }
