@@ -55,7 +55,7 @@ func TestCampaignKillFailpoints(t *testing.T) {
 func tries(p plan, times int) int {
 	switch {
 	case p.way == cancelled, p.way == afterAGap, p.way == afterAKill && p.before == "":
-		return 4
+		return 15
 	case times > 2:
 		return 1
 	}

@@ -221,7 +221,7 @@ func (o *operating) truncated() bool {
 		return true
 	case 1:
 		o.store.cut(o.store.pick(event + "/msgs/*.blk"))
-		return true
+		return o.ended
 	}
 	o.store.cut(o.store.any())
 	return false
