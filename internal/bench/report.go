@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"time"
 
@@ -211,8 +212,15 @@ func ReadReport(data []byte) (*Report, error) {
 	return &r, r.check()
 }
 
+// scenarioName is what the name of a scenario looks like: it is part of the
+// names of files.
+var scenarioName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+
 // check refuses a report that the renderers cannot show.
 func (r *Report) check() error {
+	if !scenarioName.MatchString(r.Scenario) {
+		return transfer.Errorf(transfer.KindUsage, "%.40q is no name of a scenario", r.Scenario)
+	}
 	for _, t := range r.Tables {
 		for i, row := range t.Rows {
 			if len(row) != len(t.Columns) {

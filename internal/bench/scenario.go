@@ -75,3 +75,26 @@ func scratch(in, name string) (string, func(), error) {
 	}
 	return dir, func() { os.RemoveAll(dir) }, nil
 }
+
+// OnMemory is a directory whose files are on memory, or that of temporary files
+// where the host has none.
+func OnMemory() string {
+	const shm = "/dev/shm"
+	if i, err := os.Stat(shm); err == nil && i.IsDir() {
+		return shm
+	}
+	return os.TempDir()
+}
+
+// WorkDir makes a new working directory in base, which is made if it is not
+// there, and a function that removes it.
+func WorkDir(base string) (dir string, remove func(), err error) {
+	base, err = filepath.Abs(base)
+	if err == nil {
+		err = os.MkdirAll(base, 0o755)
+	}
+	if err != nil {
+		return "", nil, transfer.Errorf(transfer.KindUnwritable, "the working directory %s cannot be made: %w", base, err)
+	}
+	return scratch(base, "ferry-bench")
+}

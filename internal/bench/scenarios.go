@@ -10,7 +10,9 @@ import (
 
 // Scenarios are all workloads, in the order in which they are listed and run.
 func Scenarios() []Scenario {
-	return []Scenario{}
+	return []Scenario{
+		matrixScenario(),
+	}
 }
 
 // Find gives the scenarios of some names, in the order of the names; "all" is
