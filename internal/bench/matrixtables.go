@@ -16,7 +16,7 @@ func (m *matrix) table(ten bool, checksum string) Table {
 			continue
 		}
 		s := m.series[c.at]
-		row := []Cell{One(float64(c.size)), Text("%s", c.lane.Name), One(float64(c.chunk)), s.Cell(s.Wall()), s.Cell(s.Rate())}
+		row := []Cell{One(float64(c.size)), Text("%s", c.lane.Name), One(float64(c.chunk)), s.Cell(s.Wall()), Of(s.Rate())}
 		row = append(row, useCells(s)...)
 		theirs, faster := windowsCell(c, s)
 		t.Add(append(row, theirs, faster)...)

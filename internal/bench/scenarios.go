@@ -11,6 +11,7 @@ import (
 // Scenarios are all workloads, in the order in which they are listed and run.
 func Scenarios() []Scenario {
 	return []Scenario{
+		latencyScenario(),
 		matrixScenario(),
 	}
 }
