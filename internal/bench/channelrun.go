@@ -1,0 +1,220 @@
+package bench
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"ferry/internal/bench/published"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// channelScenario reproduces the stall that IBM's technote on delayed
+// acknowledgements describes, and makes the same exchanges over Ferry's own
+// connections.
+func channelScenario() Scenario {
+	return Scenario{
+		Name: "channel",
+		What: "Two small writes and a wait for the answer: the stall of delayed acknowledgements, and the same exchange over Ferry's own connections.",
+		Run:  runChannel,
+	}
+}
+
+// channelPatience bounds the wait for one answer over a queue manager.
+const channelPatience = 10 * time.Second
+
+func runChannel(ctx context.Context, e *Env) (*Report, error) {
+	rounds := 200
+	if e.Short {
+		rounds = 20
+	}
+	dir, remove, err := e.Scratch("channel")
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	pair, err := e.StartPair(ctx, PairConfig{Dir: dir, SourceRoot: dir, Lane: QueueLane})
+	if err != nil {
+		return nil, err
+	}
+	defer pair.Close()
+	own, err := newOwnRounds(ctx, e, pair.URL)
+	if err != nil {
+		return nil, err
+	}
+	defer own.close()
+
+	names := []string{"Nagle on", "Nagle on, quick-ack at the reader", "no-delay", "no-delay, quick-ack at the reader"}
+	var cases []Case
+	for i, s := range []stall{{nagle: true}, {nagle: true, quickAck: true}, {}, {quickAck: true}} {
+		cases = append(cases, Case{Name: names[i], Lacks: stallLacks, Run: func(ctx context.Context) (Sample, error) {
+			times, err := s.run(ctx, rounds)
+			return roundsSample(times), err
+		}})
+	}
+	for _, c := range []struct {
+		name  string
+		round func(context.Context) error
+	}{
+		{"Ferry: an agent is asked and answers, through the queue manager", own.ping},
+		{"Ferry: two messages on the data connection and an answer, through the queue manager", own.data},
+	} {
+		cases = append(cases, Case{Name: c.name, Run: func(ctx context.Context) (Sample, error) {
+			times, err := timeRounds(ctx, rounds, c.round)
+			return roundsSample(times), err
+		}})
+	}
+	all, err := e.Interleave(ctx, cases)
+	if err != nil {
+		return nil, err
+	}
+	return channelReport(all, rounds), nil
+}
+
+// channelReport makes the report of what the cases came to: the first is the
+// stall, the last two are Ferry's.
+func channelReport(all []Series, rounds int) *Report {
+	r := &Report{}
+	t := Table{Title: "One exchange: two writes, then a wait for the answer", Columns: []Column{
+		{Name: "connection"}, {Name: "median", Unit: "ms", Digits: 3}, {Name: "p99", Unit: "ms", Digits: 3}, {Name: "longest", Unit: "ms", Digits: 3}}}
+	chart := Chart{Title: "Median time of one exchange", Kind: Bars, X: "connection", Y: "ms", Lines: []Line{{Name: "median"}}}
+	for i, s := range all {
+		t.Add(Text("%s", s.Case), s.Cell(s.Extra(extraP50)), s.Cell(s.Extra(extraP99)), s.Cell(s.Extra(extraMax)))
+		if s.Lacks == "" {
+			chart.Lines[0].Points = append(chart.Lines[0].Points, At(float64(len(chart.Categories)), s.Extra(extraP50)))
+			chart.Categories = append(chart.Categories, all[i].Case)
+		}
+	}
+	r.Tables, r.Charts = []Table{t}, []Chart{chart}
+	stalled := AtLeast("the stall is there: one exchange with Nagle on", "ms", all[0].Extra(extraP50).Median, 30, 40)
+	if all[0].Lacks != "" {
+		stalled = stalled.Lacking(all[0].Lacks)
+	}
+	r.Bars = append(r.Bars, stalled)
+	for _, s := range all[len(all)-2:] {
+		r.Bars = append(r.Bars, AtMost("no stall: "+s.Case, "ms", s.Extra(extraP50).Median, 10, 1))
+	}
+	size, _ := published.Lookup("segment")
+	delay, _ := published.Lookup("delay")
+	rate, _ := published.Lookup("stalled-rate")
+	r.Note("Each measurement is %d exchanges after %d that are not counted: a new connection is acknowledged at once.", rounds, stallWarmups)
+	r.Note("IBM's technote found %.0f ms and more between two writes of %.0f bytes, at most %.0f KB a second. There the writer's buffer held no more than one write, so that it could not write on before the acknowledgement; on Linux the acknowledgement is put off for 40 ms at least.",
+		delay.Value, size.Value, rate.Value)
+	r.Note("Ferry's connections have TCP_NODELAY on, as Go sets it; quick acknowledgement changes nothing for them.")
+	return r
+}
+
+// timeRounds times rounds of something, after those that are not counted.
+func timeRounds(ctx context.Context, rounds int, round func(context.Context) error) ([]time.Duration, error) {
+	var times []time.Duration
+	for i := range stallWarmups + rounds {
+		start := time.Now()
+		if err := round(ctx); err != nil {
+			return nil, err
+		}
+		if i >= stallWarmups {
+			times = append(times, time.Since(start))
+		}
+	}
+	return times, nil
+}
+
+// ownRounds are exchanges over connections as Ferry's agents have them: one
+// side asks, the other answers, each with a connection of its own.
+type ownRounds struct {
+	asker, answerer *qmgr.Conn
+	there, here     string // subjects of the data exchange
+	answers         chan struct{}
+	stops           []func()
+}
+
+func newOwnRounds(ctx context.Context, e *Env, url string) (*ownRounds, error) {
+	o := &ownRounds{answers: make(chan struct{}, 1)}
+	var err error
+	connect := func(name string) *qmgr.Conn {
+		var c *qmgr.Conn
+		if err == nil {
+			c, err = qmgr.Connect(ctx, qmgr.ConnConfig{URL: url, Name: name, Log: e.Log})
+		}
+		if err == nil {
+			o.stops = append(o.stops, c.Close)
+		}
+		return c
+	}
+	o.asker, o.answerer = connect("ferry bench: asks"), connect("ferry bench: answers")
+	if err != nil {
+		o.close()
+		return nil, err
+	}
+	o.there, o.here = o.answerer.NewInbox(), o.asker.NewInbox()
+	if err := o.listen(ctx); err != nil {
+		o.close()
+		return nil, err
+	}
+	return o, nil
+}
+
+// listen has every second message answered, and waits until that works.
+func (o *ownRounds) listen(ctx context.Context) error {
+	var got atomic.Int64
+	stop, err := o.answerer.SubscribeData(o.there, func(qmgr.Message) {
+		if got.Add(1)%2 == 0 {
+			o.answerer.PublishData(o.here, make([]byte, stallAnswer))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	o.stops = append(o.stops, stop)
+	if stop, err = o.asker.SubscribeData(o.here, func(qmgr.Message) { o.answers <- struct{}{} }); err != nil {
+		return err
+	}
+	o.stops = append(o.stops, stop)
+	// A round trip on every connection: the queue manager has the subscriptions.
+	for _, c := range []*qmgr.Conn{o.asker, o.answerer} {
+		if err := c.Healthy(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ping asks the source agent whether it is there, as `ferry agent ping` does.
+func (o *ownRounds) ping(ctx context.Context) error {
+	ask := wire.Ask{V: wire.Version, Kind: wire.AskPing}
+	data, err := o.asker.Request(ctx, wire.AskSubject(SourceAgent), wire.Marshal(ask), channelPatience)
+	if err != nil {
+		return err
+	}
+	answer, err := wire.DecodeAnswer(data)
+	if err == nil && answer.Error != nil {
+		err = answer.Error
+	}
+	return err
+}
+
+// data sends two messages on the data connection and waits for the answer.
+func (o *ownRounds) data(ctx context.Context) error {
+	for _, n := range []int{stallFirst, stallSecond} {
+		if err := o.asker.PublishData(o.there, make([]byte, n)); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-o.answers:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(channelPatience):
+		return transfer.Errorf(transfer.KindTimeout, "two messages on the data connection were not answered in %s", channelPatience)
+	}
+}
+
+func (o *ownRounds) close() {
+	for i := len(o.stops) - 1; i >= 0; i-- {
+		o.stops[i]()
+	}
+	o.stops = nil
+}
