@@ -58,17 +58,7 @@ func useCells(s Series) (cells []Cell) {
 	for _, r := range FerryRoles {
 		cells = append(cells, Of(s.CPU(r)))
 	}
-	all := s.Figure(func(x Sample) float64 {
-		if x.Bytes == 0 {
-			return 0
-		}
-		var us int64
-		for _, r := range FerryRoles {
-			us += x.CPU[r].Microseconds()
-		}
-		return float64(us) / (float64(x.Bytes) / 1000)
-	})
-	return append(cells, Of(all), Of(s.Figure(agentPeak)))
+	return append(cells, Of(costPerKB(s)), Of(s.Figure(agentPeak)))
 }
 
 // agentPeak is the most memory of an agent in a sample, in MiB.

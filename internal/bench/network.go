@@ -19,8 +19,12 @@ import (
 	"ferry/internal/transfer"
 )
 
-// patience is how long processes may take to become ready, all together.
-const patience = 3 * time.Minute
+// patience is how long processes may take to become ready, all together; each
+// agent adds to it.
+const (
+	patience      = 2 * time.Minute
+	agentPatience = 200 * time.Millisecond
+)
 
 // A NetworkConfig declares a network of real processes.
 type NetworkConfig struct {
@@ -87,7 +91,11 @@ func (e *Env) StartNetwork(ctx context.Context, cfg NetworkConfig) (*Network, er
 }
 
 func (n *Network) up(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, transfer.Errorf(transfer.KindTimeout, "the network is not ready after %s", patience))
+	limit := patience
+	for _, a := range n.cfg.Agents {
+		limit += time.Duration(len(a.Names)) * agentPatience
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, transfer.Errorf(transfer.KindTimeout, "the network is not ready after %s", limit))
 	defer cancel()
 	coord := "none"
 	if n.cfg.Together {

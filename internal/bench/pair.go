@@ -74,3 +74,12 @@ func (p *Pair) Case(name string, s *FileSet, j Job, parts bool) Case {
 	j.Source, j.Dest, j.Sources, j.To = SourceAgent, DestAgent, []transfer.Path{"any"}, "any"
 	return Case{Name: name, Lacks: j.Lacks(), Run: func(ctx context.Context) (Sample, error) { return p.Move(ctx, s, j, parts) }}
 }
+
+// MoveSpread is Move as n transfers at once, each of its own share of the
+// files.
+func (p *Pair) MoveSpread(ctx context.Context, s *FileSet, j Job, n int) (Sample, error) {
+	p.copies++
+	j.Source, j.Dest = SourceAgent, DestAgent
+	jobs, check := s.Shares(j, p.DestRoot, fmt.Sprintf("copy%d", p.copies), n)
+	return p.Measure(ctx, jobs, check)
+}

@@ -150,3 +150,13 @@ func space(dir string) (int64, error) {
 	}
 	return int64(s.Bavail) * int64(s.Bsize), nil
 }
+
+// openFiles is how many files a process that this one starts may have open.
+// Go programs raise the soft limit to the hard one themselves.
+func openFiles() (uint64, error) {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		return 0, transfer.Errorf(transfer.KindInternal, "the limit of open files cannot be found out: %w", err)
+	}
+	return l.Max, nil
+}

@@ -28,3 +28,5 @@ func (*starter) start(*exec.Cmd) error { return notHere() }
 func (*starter) stop()                 {}
 
 func space(string) (int64, error) { return 0, notHere() }
+
+func openFiles() (uint64, error) { return 0, notHere() }

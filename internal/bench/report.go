@@ -209,18 +209,18 @@ func ReadReport(data []byte) (*Report, error) {
 		return nil, transfer.Errorf(transfer.KindVersion, "the report has version %d; this is %d", r.V, ReportVersion).
 			WithHint("read it with the Ferry that wrote it, or a later one")
 	}
+	if !scenarioName.MatchString(r.Scenario) {
+		return nil, transfer.Errorf(transfer.KindUsage, "%.40q is no name of a scenario", r.Scenario)
+	}
 	return &r, r.check()
 }
 
-// scenarioName is what the name of a scenario looks like: it is part of the
-// names of files.
+// scenarioName is what the name of a scenario looks like. A report that is read
+// has one: it becomes part of the names of files.
 var scenarioName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
 // check refuses a report that the renderers cannot show.
 func (r *Report) check() error {
-	if !scenarioName.MatchString(r.Scenario) {
-		return transfer.Errorf(transfer.KindUsage, "%.40q is no name of a scenario", r.Scenario)
-	}
 	for _, t := range r.Tables {
 		for i, row := range t.Rows {
 			if len(row) != len(t.Columns) {

@@ -13,6 +13,10 @@ func Scenarios() []Scenario {
 	return []Scenario{
 		latencyScenario(),
 		matrixScenario(),
+		agentsScenario(),
+		tuningScenario(),
+		costScenario(),
+		channelScenario(),
 	}
 }
 

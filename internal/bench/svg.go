@@ -79,11 +79,12 @@ func (p *plot) ranges() {
 	p.y1 = math.Ceil(p.y1/step-1e-9) * step
 }
 
-// niceStep is 1, 2 or 5 times a power of ten, so that about n steps cover span.
+// niceStep is 1, 2, 2.5 or 5 times a power of ten, so that about n steps cover
+// span.
 func niceStep(span float64, n int) float64 {
 	raw := span / float64(n)
 	unit := math.Pow(10, math.Floor(math.Log10(raw)))
-	for _, m := range []float64{1, 2, 5} {
+	for _, m := range []float64{1, 2, 2.5, 5} {
 		if m*unit >= raw*(1-1e-9) {
 			return m * unit
 		}

@@ -227,3 +227,25 @@ func (s *FileSet) Copies(j Job, dest, name string, parts bool) ([]Job, func() er
 	}
 	return jobs, check
 }
+
+// Shares makes n jobs that move a set, each every n-th file, which names them
+// one by one. The copies lie in dest under the directory name and the number of
+// the share; the function that is returned verifies them and removes them.
+func (s *FileSet) Shares(j Job, dest, name string, n int) ([]Job, func() error) {
+	jobs := make([]Job, n)
+	for i := range jobs {
+		jobs[i] = j
+		jobs[i].To = transfer.Path(fmt.Sprintf("%s/%d/", name, i))
+	}
+	for i, file := range s.Names {
+		jobs[i%n].Sources = append(jobs[i%n].Sources, transfer.Path(s.Name()+"/"+file))
+	}
+	return jobs, func() error {
+		for i, file := range s.Names {
+			if err := s.verify(filepath.Join(dest, name, fmt.Sprint(i%n), filepath.Base(file)), file); err != nil {
+				return err
+			}
+		}
+		return os.RemoveAll(filepath.Join(dest, name))
+	}
+}
