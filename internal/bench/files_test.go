@@ -149,3 +149,28 @@ func TestSweeperRemovesOnlyWhatIsRight(t *testing.T) {
 		t.Error("a copy with other bytes is complete")
 	}
 }
+
+func TestCopiesAreCheckedBeforeTheyGo(t *testing.T) {
+	set, err := MakeFiles(filepath.Join(t.TempDir(), "set"), 12, 10, Random)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, parts := range []bool{false, true} {
+		dest := t.TempDir()
+		jobs, check := set.Copies(Job{}, dest, "copy", parts)
+		if want := map[bool]int{false: 1, true: MaxParts}[parts]; len(jobs) != want {
+			t.Errorf("parts %v: %d jobs, not %d", parts, len(jobs), want)
+		}
+		spoilt := filepath.Join(dest, "copy", "set", set.Names[7])
+		copySet(t, set, filepath.Join(dest, "copy", "set"))
+		if err := os.WriteFile(spoilt, []byte("0123456789"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if check() == nil {
+			t.Errorf("parts %v: a spoilt copy is taken for good", parts)
+		}
+		if _, err := os.Stat(spoilt); err != nil {
+			t.Errorf("parts %v: the spoilt copy is gone, and nobody can look at it: %v", parts, err)
+		}
+	}
+}

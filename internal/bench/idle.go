@@ -1,8 +1,10 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -22,22 +24,24 @@ type idleCrowd struct {
 	watched   time.Duration
 	manager   int64                  // bytes resident at the queue manager
 	agentsRSS int64                  // and at all processes of agents
+	state     int64                  // bytes of all state directories
 	cpu       map[Role]time.Duration // in the time watched
 }
 
-// runIdle measures thousands of agents with nothing to do.
+// runIdle measures thousands of agents with nothing to do. Their ledgers are on
+// disk where there is a directory for it: each takes some megabytes.
 func runIdle(ctx context.Context, e *Env, r *Report) error {
-	counts, watch := []int{0, 2000, 10_000}, time.Minute
+	counts, watch := []int{0, 100, 2000, 10_000}, time.Minute
 	if e.Short {
 		counts, watch = []int{0, 20}, 500*time.Millisecond
 	}
 	t := Table{Title: "Idle agents on one queue manager", Columns: []Column{{Name: "agents"}, {Name: "until all are ready", Unit: "s", Digits: 1},
-		{Name: "memory of the queue manager", Unit: "MiB"}, {Name: "there for each agent", Unit: "KiB"}, {Name: "memory of the agents' processes", Unit: "MiB"}, {Name: "of each agent", Unit: "KiB"},
+		{Name: "memory of the queue manager", Unit: "MiB"}, {Name: "there for each agent", Unit: "KiB"}, {Name: "memory of the agents' processes", Unit: "MiB"}, {Name: "of each agent", Unit: "KiB"}, {Name: "state directory of each agent", Unit: "KiB"},
 		{Name: "CPU queue manager", Unit: "%", Digits: 2}, {Name: "CPU coordination", Unit: "%", Digits: 2}, {Name: "CPU agents", Unit: "%", Digits: 2}}}
 	var none, last idleCrowd
 	for _, n := range counts {
-		if why := crowded(n, last); why != "" {
-			t.Add(One(float64(n)), Text("not run: %s", why), Cell{}, Cell{}, Cell{}, Cell{}, Cell{}, Cell{}, Cell{})
+		if why := crowded(n, last, cmp.Or(e.Disk, e.Dir)); why != "" {
+			t.Add(One(float64(n)), Text("not run: %s", why), Cell{}, Cell{}, Cell{}, Cell{}, Cell{}, Cell{}, Cell{}, Cell{})
 			continue
 		}
 		c, err := idle(ctx, e, n, watch)
@@ -64,35 +68,47 @@ func (c idleCrowd) row(none idleCrowd) []Cell {
 	}
 	percent := func(r Role) Cell { return One(100 * c.cpu[r].Seconds() / c.watched.Seconds()) }
 	return []Cell{One(float64(c.agents)), One(c.start.Seconds()), One(float64(c.manager) / (1 << 20)), each(c.manager - none.manager),
-		One(float64(c.agentsRSS) / (1 << 20)), each(c.agentsRSS), percent(RoleManager), percent(RoleCoordination), percent(RoleSource)}
+		One(float64(c.agentsRSS) / (1 << 20)), each(c.agentsRSS), each(c.state), percent(RoleManager), percent(RoleCoordination), percent(RoleSource)}
 }
 
-// Shares of what a host has that a crowd may take, and what an agent takes
-// before any was measured.
+// What a crowd may take of a host. Descriptors of an agent are two connections,
+// its ledger and its lock; at the queue manager, the other ends.
 const (
-	filesPerAgent = 16 // descriptors: two connections, the ledger, locks, roots
-	memoryShare   = 2  // one half
+	filesPerAgent = 6
+	filesAtServer = 2
+	filesBeside   = 100 // of any process, whatever it serves
+	share         = 0.6 // of the memory and the space that are free
 )
 
 // crowded says why so many agents cannot be run here, reckoned from what the
-// last number of them took.
-func crowded(n int, last idleCrowd) string {
+// last number of them took. dir is where their state would be.
+func crowded(n int, last idleCrowd, dir string) string {
 	limit, err := openFiles()
 	if err != nil {
 		return err.Error()
 	}
 	for _, x := range []struct {
 		what string
-		need int64
-	}{{"the queue manager", int64(n) * 2}, {"a process of agents", min(int64(n), idlePerProcess) * filesPerAgent}} {
-		if n > 0 && uint64(x.need) > limit {
+		need int
+	}{{"the queue manager", n*filesAtServer + filesBeside}, {"a process of agents", min(n, idlePerProcess)*filesPerAgent + filesBeside}} {
+		if uint64(x.need) > limit {
 			return fmt.Sprintf("%s would need %d open files, and the limit is %d", x.what, x.need, limit)
 		}
 	}
-	free := memoryFree()
-	if last.agents > 0 && free > 0 {
-		if need := (last.manager + last.agentsRSS) / int64(last.agents) * int64(n); need > free/memoryShare {
-			return fmt.Sprintf("they would take about %.1f GiB of memory, and half of what is free is %.1f GiB", float64(need)/(1<<30), float64(free/memoryShare)/(1<<30))
+	if last.agents == 0 {
+		return ""
+	}
+	free, err := space(dir)
+	if err != nil {
+		return err.Error()
+	}
+	each := func(bytes int64) float64 { return float64(bytes) / float64(last.agents) * float64(n) / (1 << 30) }
+	for _, x := range []struct {
+		what       string
+		need, free float64
+	}{{"of space in " + dir, each(last.state), float64(free) / (1 << 30)}, {"of memory", each(last.manager + last.agentsRSS), float64(memoryFree()) / (1 << 30)}} {
+		if x.need > share*x.free {
+			return fmt.Sprintf("they would take about %.1f GiB %s, and %.1f GiB are free", x.need, x.what, x.free)
 		}
 	}
 	return ""
@@ -113,7 +129,7 @@ func memoryFree() int64 {
 // idle runs so many agents and watches them for a while.
 func idle(ctx context.Context, e *Env, n int, watch time.Duration) (idleCrowd, error) {
 	c := idleCrowd{agents: n}
-	dir, remove, err := e.Scratch("idle")
+	dir, remove, err := scratch(cmp.Or(e.Disk, e.Dir), "idle")
 	if err != nil {
 		return c, err
 	}
@@ -150,6 +166,24 @@ func idle(ctx context.Context, e *Env, n int, watch time.Duration) (idleCrowd, e
 		}
 		c.agentsRSS += rss
 	}
+	if c.state, err = used(net.cfg.Dir); err != nil {
+		return c, err
+	}
 	e.Say("%d idle agents: ready after %.1f s, queue manager %.0f MiB", n, c.start.Seconds(), float64(c.manager)/(1<<20))
 	return c, nil
+}
+
+// used is how many bytes the files beneath a directory have.
+func used(dir string) (sum int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		i, err := d.Info()
+		if err == nil {
+			sum += i.Size()
+		}
+		return err
+	})
+	return sum, err
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"ferry/internal/transfer"
@@ -209,13 +210,13 @@ func (l *latency) report(submitted, commands []Series) *Report {
 	r := &Report{}
 	times := []Column{{Name: "p50", Unit: "ms", Digits: 2}, {Name: "p99", Unit: "ms", Digits: 2}, {Name: "least", Unit: "ms", Digits: 2}, {Name: "most", Unit: "ms", Digits: 2}}
 	t := Table{Title: fmt.Sprintf("One file of 1 KiB, submission to known end, %d in a row from one submitter that stays connected", l.times),
-		Columns: append([]Column{{Name: "case"}}, times...)}
+		Columns: append([]Column{{Name: "case"}, {Name: "lane taken"}}, times...)}
 	for _, role := range FerryRoles {
 		t.Columns = append(t.Columns, Column{Name: "CPU of the " + string(role), Unit: "ms/transfer", Digits: 2})
 	}
 	chart := Chart{Title: "One file of 1 KiB, submission to known end", Kind: Bars, X: "percentile", Y: "ms", Categories: []string{"p50", "p99"}}
 	for _, s := range submitted {
-		row := timesOf(s)
+		row := slices.Insert(timesOf(s), 1, Text("%s", taken(s)))
 		for _, role := range FerryRoles {
 			row = append(row, Of(s.Figure(func(x Sample) float64 { return milliseconds(x.CPU[role]) / float64(max(1, x.Files)) })))
 		}
@@ -234,6 +235,14 @@ func (l *latency) report(submitted, commands []Series) *Report {
 	r.Note("A percentile is that of one round's transfers; the figure is the median of the rounds. CPU is counted by the kernel in hundredths of a second and divided by the transfers of a round.")
 	r.Note("On memory a sync costs next to nothing, so durability full there shows the work, not the wait; on disk it shows both.")
 	return r
+}
+
+// taken is the lane that a series' transfers took, empty where none ran.
+func taken(s Series) string {
+	if len(s.Samples) == 0 {
+		return ""
+	}
+	return s.Samples[len(s.Samples)-1].Lane
 }
 
 // timesOf begins a row with a series' name and its percentiles.

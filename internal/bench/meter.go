@@ -56,8 +56,36 @@ func (m *Meter) End() (cpu map[Role]time.Duration, peak map[Role]int64, err erro
 	return cpu, peak, nil
 }
 
-// Measure runs work and gives the sample of it: time, processor time and
-// memory. What work moved, it says itself.
+// How long processes may go on with what work has left them to do.
+const (
+	settleStep = 20 * time.Millisecond
+	settleMost = 500 * time.Millisecond
+)
+
+// settle waits until the processes use no more processor time, so that what
+// they do after the end, such as handing over audit records, is counted too.
+// Processes that never rest are waited for half a second.
+func (m *Meter) settle() error {
+	last := time.Duration(-1)
+	for end := time.Now().Add(settleMost); time.Now().Before(end); time.Sleep(settleStep) {
+		var now time.Duration
+		for _, p := range m.procs {
+			t, err := cpuTime(p.pid)
+			if err != nil {
+				return err
+			}
+			now += t
+		}
+		if now == last {
+			return nil
+		}
+		last = now
+	}
+	return nil
+}
+
+// Measure runs work and gives the sample of it: time, and processor time and
+// memory until the processes have come to rest. What work moved, it says itself.
 func (m *Meter) Measure(work func() (Sample, error)) (Sample, error) {
 	if err := m.Begin(); err != nil {
 		return Sample{}, err
@@ -70,6 +98,9 @@ func (m *Meter) Measure(work func() (Sample, error)) (Sample, error) {
 	}
 	if s.Wall == 0 {
 		s.Wall = wall
+	}
+	if err := m.settle(); err != nil {
+		return s, err
 	}
 	cpu, peak, err := m.End()
 	if err != nil {

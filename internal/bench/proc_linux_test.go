@@ -103,3 +103,27 @@ func TestStarterTakesItsProcessesWithIt(t *testing.T) {
 		t.Error("it is still there")
 	}
 }
+
+func TestCrowdsThatDoNotFitAreNotRun(t *testing.T) {
+	dir := t.TempDir()
+	if why := crowded(10, idleCrowd{}, dir); why != "" {
+		t.Errorf("ten agents do not fit: %s", why)
+	}
+	small := idleCrowd{agents: 1, manager: 1, agentsRSS: 1, state: 1}
+	if why := crowded(10, small, dir); why != "" {
+		t.Errorf("ten small agents do not fit: %s", why)
+	}
+	for name, c := range map[string]struct {
+		agents int
+		last   idleCrowd
+		want   string
+	}{
+		"files":  {1 << 40, small, "the queue manager would need"},
+		"memory": {10, idleCrowd{agents: 1, agentsRSS: 1 << 50}, "of memory"},
+		"space":  {10, idleCrowd{agents: 1, state: 1 << 60}, "of space in " + dir},
+	} {
+		if why := crowded(c.agents, c.last, dir); !strings.Contains(why, c.want) {
+			t.Errorf("%s: %q", name, why)
+		}
+	}
+}
