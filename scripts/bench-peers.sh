@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the programs that `ferry bench peers` and `ferry bench link` run
 # beside Ferry, from the distribution's own packages. It needs root and Debian's
-# apt-get, or one that works alike. No service is started or enabled: the
-# benchmark runs each server itself, unprivileged ports, its own configuration.
+# apt-get. No service is started, now or at the next boot: the benchmark runs each
+# server itself, on unprivileged ports and with a configuration of its own.
 set -euo pipefail
 
 packages=()
@@ -47,5 +47,13 @@ if ! apt-get install -y --no-install-recommends "${packages[@]}"; then
 	echo "bench-peers: the lists of packages may be old; they are fetched again" >&2
 	apt-get update
 	apt-get install -y --no-install-recommends "${packages[@]}"
+fi
+if command -v systemctl >/dev/null; then
+	for package in "${packages[@]}"; do
+		case $package in
+		openssh-server) systemctl disable --quiet ssh || true ;;
+		vsftpd | rsync | iperf3) systemctl disable --quiet "$package" || true ;;
+		esac
+	done
 fi
 echo "bench-peers: installed: ${packages[*]}"

@@ -13,6 +13,7 @@ func TestCostReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Scenario = "cost"
 	if err := r.check(); err != nil {
 		t.Error(err)
 	}

@@ -17,6 +17,7 @@ func Scenarios() []Scenario {
 		tuningScenario(),
 		costScenario(),
 		channelScenario(),
+		peersScenario(),
 	}
 }
 
