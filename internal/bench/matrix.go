@@ -87,10 +87,13 @@ func runMatrix(ctx context.Context, e *Env) (*Report, error) {
 	defer remove()
 	m := &matrix{env: e, sets: map[int]*FileSet{}, cells: matrixCells(e.Short), sums: map[int]int{}, r: &Report{}}
 	source := filepath.Join(dir, "source")
-	unit := m.unit()
+	unit, total, err := e.sizes()
+	if err != nil {
+		return nil, err
+	}
 	for _, size := range matrixSizes {
 		bytes := int64(size) * unit
-		if m.sets[size], err = MakeFiles(filepath.Join(source, fmt.Sprintf("files%d", size)), int(max(1, e.Total/bytes)), bytes, Random); err != nil {
+		if m.sets[size], err = MakeFiles(filepath.Join(source, fmt.Sprintf("files%d", size)), int(total/bytes), bytes, Random); err != nil {
 			return nil, err
 		}
 	}
@@ -105,12 +108,19 @@ func runMatrix(ctx context.Context, e *Env) (*Report, error) {
 	return m.r, nil
 }
 
-// unit is the size of what is called 1 MB: 2^20 bytes, less in the short form.
-func (m *matrix) unit() int64 {
-	if m.env.Short {
-		return max(1<<10, m.env.Total/200)
+// sizes are the bytes of what is called 1 MB, which are 2^20 and fewer in the
+// short form, and those that one measurement moves: as many of the largest
+// files as the total has room for, so that it is the same with all sizes.
+func (e *Env) sizes() (unit, total int64, err error) {
+	unit = 1 << 20
+	if e.Short {
+		unit = max(1<<10, e.Total/200)
 	}
-	return 1 << 20
+	largest := 100 * unit
+	if total = e.Total - e.Total%largest; total == 0 {
+		return 0, 0, transfer.Errorf(transfer.KindUsage, "--total %d is less than one file of 100 MB", e.Total).WithHint("give 100M or more")
+	}
+	return unit, total, nil
 }
 
 func (m *matrix) cases() (all []Case) {

@@ -177,3 +177,23 @@ func TestTuningChoosesOnlyWhatIsWorthIt(t *testing.T) {
 		}
 	}
 }
+
+func TestTotalIsTheSameWithAllSizes(t *testing.T) {
+	for _, c := range []struct {
+		env         Env
+		unit, total int64
+	}{
+		{Env{Total: 200 << 20}, 1 << 20, 200 << 20},
+		{Env{Total: 399 << 20}, 1 << 20, 300 << 20},
+		{Env{Total: 2 << 20, Short: true}, 10485, 2097000},
+		{Env{Total: 1 << 20, Short: true}, 5242, 1048400},
+	} {
+		unit, total, err := c.env.sizes()
+		if err != nil || unit != c.unit || total != c.total || total%(100*unit) != 0 {
+			t.Errorf("%+v: %d in files of %d, %v", c.env, total, unit, err)
+		}
+	}
+	if _, _, err := (&Env{Total: 99 << 20}).sizes(); transfer.KindOf(err) != transfer.KindUsage {
+		t.Errorf("99 MB have room for a file of 100 MB: %v", err)
+	}
+}

@@ -20,9 +20,10 @@ const (
 	legendWidth = (chartWidth - plotLeft - plotRight) / 2
 )
 
-// palette are the colours of a chart's lines, in turn; they can be told apart
-// without seeing red and green (after Okabe and Ito, 2008).
-var palette = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999"}
+// palette are the colours of a chart's lines, in turn. The first eight can be
+// told apart without seeing red and green (after Okabe and Ito, 2008).
+var palette = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999",
+	"#7a4e2d", "#8ab800", "#6a3d9a", "#b3cde3"}
 
 // A plot maps values to pixels.
 type plot struct {

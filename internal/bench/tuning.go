@@ -84,7 +84,8 @@ type trial struct {
 type tuning struct {
 	env    *Env
 	dir    string
-	unit   int64
+	unit   int64 // bytes of 1 MB
+	total  int64 // of one measurement
 	sets   map[string]*FileSet
 	pairs  map[int]*Pair // by the number of processors; 0 has all
 	trials []trial
@@ -99,9 +100,9 @@ func runTuning(ctx context.Context, e *Env) (*Report, error) {
 		return nil, err
 	}
 	defer remove()
-	t := &tuning{env: e, dir: dir, unit: 1 << 20, sets: map[string]*FileSet{}, pairs: map[int]*Pair{}}
-	if e.Short {
-		t.unit = max(1<<10, e.Total/200)
+	t := &tuning{env: e, dir: dir, sets: map[string]*FileSet{}, pairs: map[int]*Pair{}}
+	if t.unit, t.total, err = e.sizes(); err != nil {
+		return nil, err
 	}
 	defer func() {
 		for _, p := range t.pairs {
@@ -202,7 +203,7 @@ func (t *tuning) files(size int, content string) (*FileSet, error) {
 		return s, nil
 	}
 	bytes := int64(size) * t.unit
-	s, err := MakeFiles(filepath.Join(t.dir, "source", name), int(max(1, t.env.Total/bytes)), bytes, content)
+	s, err := MakeFiles(filepath.Join(t.dir, "source", name), int(t.total/bytes), bytes, content)
 	if err == nil {
 		t.sets[name] = s
 	}

@@ -19,9 +19,9 @@ func (t *tuning) report() *Report {
 			if !s.confined {
 				choice.Add(t.choose(s, lane)...)
 			}
-			r.Charts = append(r.Charts, t.chart(s, lane, "rate", "MB/s", Series.Rate))
+			r.Charts = append(r.Charts, t.chart(s, lane, "Rate", "MB/s", Series.Rate))
 			if s.confined || s.name == "frame" || s.atOnce {
-				r.Charts = append(r.Charts, t.chart(s, lane, "cost", "µs/KB, all processes", costPerKB))
+				r.Charts = append(r.Charts, t.chart(s, lane, "Cost", "µs/KB, all processes", costPerKB))
 			}
 		}
 		details = append(details, t.table(s))
