@@ -47,6 +47,13 @@ func NewPath(roundTrip time.Duration, rate int64) *Path {
 	return &Path{half: roundTrip / 2, links: [2]*link{{rate: rate}, {rate: rate}}, conns: map[net.Conn]struct{}{}}
 }
 
+// Reverse is the same way seen from its other end: what is dialled there shares
+// the rate of each direction with what is dialled here. Each of the two is
+// closed on its own.
+func (p *Path) Reverse() *Path {
+	return &Path{half: p.half, links: [2]*link{p.links[back], p.links[outwards]}, conns: map[net.Conn]struct{}{}}
+}
+
 // Serve relays each connection that is accepted to one that dial makes, until
 // the listener or the path is closed. The far connection is made one and a half
 // round trips after the near one, as the handshake would let it.

@@ -189,6 +189,14 @@ func TestPathIsShared(t *testing.T) {
 	})
 }
 
+func TestReverseSharesTheLinks(t *testing.T) {
+	p := NewPath(time.Second, 1)
+	r := p.Reverse()
+	if p.links[outwards] == p.links[back] || r.links[outwards] != p.links[back] || r.links[back] != p.links[outwards] || r.half != p.half {
+		t.Errorf("%+v and %+v", p, r)
+	}
+}
+
 func TestPathBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near := newPipes()

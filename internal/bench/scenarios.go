@@ -18,6 +18,7 @@ func Scenarios() []Scenario {
 		costScenario(),
 		channelScenario(),
 		peersScenario(),
+		linkScenario(),
 	}
 }
 

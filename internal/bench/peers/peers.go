@@ -1,5 +1,6 @@
 // Package peers runs the programs that Ferry is measured beside: vsftpd with
-// curl and lftp, OpenSSH's sftp and scp, an rsync daemon, rclone, and cp.
+// curl and lftp, OpenSSH's sftp and scp, an rsync daemon, rclone, cp, and
+// iperf3 for what a path carries.
 //
 // Each server runs on an unprivileged port, as the user who starts it, with a
 // configuration, keys and certificates that are made for the run in a directory
@@ -54,6 +55,8 @@ func (k Kind) Program() string {
 		return "rsync"
 	case DAV, DAVS:
 		return "rclone"
+	case Iperf:
+		return "iperf3"
 	}
 	return ""
 }
@@ -137,6 +140,8 @@ func (s *Server) prepare(ctx context.Context) ([]string, error) {
 		return s.prepareRsync()
 	case DAV, DAVS:
 		return s.prepareDAV()
+	case Iperf:
+		return s.prepareIperf()
 	}
 	return nil, transfer.Errorf(transfer.KindInternal, "there is no server of kind %q", s.Kind)
 }
@@ -205,11 +210,14 @@ func (s *Server) Close() {
 }
 
 // offsets keep servers of one place apart where ports are counted from Port.
-var offsets = map[Kind]int{FTP: 0, FTPS: 1, SSH: 2, Rsync: 3, DAV: 4, DAVS: 5}
+var offsets = map[Kind]int{FTP: 0, FTPS: 1, SSH: 2, Rsync: 3, DAV: 4, DAVS: 5, Iperf: 6}
+
+// PortOf is the port of a kind of server in a place that has a Port.
+func (p Place) PortOf(k Kind) int { return p.Port + offsets[k] }
 
 func (p Place) freePort(k Kind) (int, error) {
 	if p.Port > 0 {
-		return p.Port + offsets[k], nil
+		return p.PortOf(k), nil
 	}
 	for range 100 {
 		port := 12000 + rand.IntN(20000) // beneath what the kernel gives to outgoing connections
