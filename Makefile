@@ -118,7 +118,7 @@ fuzz: ## run each fuzz target beneath FUZZIN="cmd internal test" for FUZZTIME=10
 bench: build ## ferry bench into build/bench: SCENARIOS="matrix peers" ROUNDS=3 TOTAL=1G DISK=DIR; COUNT=short is its short form
 	bin/ferry bench --out build/bench $(if $(filter short,$(COUNT)),--short) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(TOTAL),--total $(TOTAL)) $(if $(DISK),--disk $(DISK)) $(SCENARIOS)
 
-bench-short: build ## the short form of the scenarios that need nothing but Ferry, as .ci/run takes it
+bench-short: build ## the short form of the scenarios that need nothing but Ferry
 	bin/ferry bench --short --out build/bench-short --disk build $(ALONE)
 
 bench-peers: ## install the programs that the scenarios peers and link run beside Ferry (root, apt-get)
