@@ -40,3 +40,30 @@ func TestRoundsSample(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+func TestChannelRuns(t *testing.T) {
+	r := measured(t, newEnv(t), "channel")
+	if rows := len(r.Tables[0].Rows); rows != 9 || len(r.Bars) != 6 || len(r.Notes) == 0 {
+		t.Errorf("%d rows, %d bars, %d notes", rows, len(r.Bars), len(r.Notes))
+	}
+	for _, row := range r.Tables[0].Rows[:7] {
+		if row[1].Figure == nil || row[1].Figure.Median <= 0 {
+			t.Errorf("%s was not measured: %+v", row[0].Text, row[1])
+		}
+	}
+	written(t, r)
+}
+
+// A lane that is not there fails its bar.
+func TestChannelReport(t *testing.T) {
+	of := func(ms float64) Series {
+		return Series{Samples: []Sample{{Extra: map[string]float64{extraP50: ms}}}}
+	}
+	bars := channelReport([]Series{of(44), of(0.1), of(0.1), of(3), {Lacks: "not available"}, of(41)}, 3, 20).Bars
+	if len(bars) != 4 || !bars[0].Reached || !bars[1].Reached || bars[2].Missing == "" || bars[2].Passed || bars[3].Passed {
+		t.Errorf("%+v", bars)
+	}
+	if bars := channelReport([]Series{of(0.2), of(1)}, 1, 20).Bars; bars[0].Passed {
+		t.Errorf("without a stall, it counts as reproduced: %+v", bars[0])
+	}
+}
