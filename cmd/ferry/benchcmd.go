@@ -130,7 +130,7 @@ func runBench(cmd *cobra.Command, f *benchFlags, args []string) error {
 		e.Say("written: %s", filepath.Join(f.out, bench.FileHTML))
 	}
 	if ctx.Err() != nil && cmd.Context().Err() == nil {
-		return transfer.Errorf(transfer.KindCancelled, "the run was ended by a signal; what was measured before is in %s", f.out)
+		return transfer.Errorf(transfer.KindCancelled, "the run was ended by a signal; it had finished %s", plural(int64(len(reports)), "scenario"))
 	}
 	if err == nil && !f.json {
 		showBars(cmd, reports)
