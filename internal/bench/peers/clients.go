@@ -139,7 +139,8 @@ func (c command) curl(each func(w *bufio.Writer, file string)) ([]string, error)
 	if err := f.Close(); err != nil {
 		return nil, unwritable(path, err)
 	}
-	args := []string{"--disable", "--silent", "--show-error", "--fail"}
+	// Without --fail-early, the exit code is that of the last file alone.
+	args := []string{"--disable", "--silent", "--show-error", "--fail", "--fail-early"}
 	if c.server.Kind == FTPS {
 		args = append(args, "--ssl-reqd", "--cacert", c.server.certificate())
 	}
@@ -163,9 +164,9 @@ func curlPut(c command) ([]string, error) {
 		fmt.Fprintf(w, "url = %q\nupload-file = %q\n", c.url(c.work.To+"/"+c.setName()+"/"+file), filepath.Join(c.set(), filepath.FromSlash(file)))
 	})
 	if c.server.Kind == FTPS {
-		// With TLS 1.3, curl may close the data connection while tickets of the
-		// server lie there unread; what is still under way is then lost, and the
-		// server says that it has everything.
+		// With TLS 1.3, every second file or so is cut off and the server says
+		// 426: curl closes the data connection while the server's session tickets
+		// lie there unread, so that the kernel resets it.
 		args = append([]string{"--tls-max", "1.2"}, args...)
 	}
 	// Directories can be made only by changing into them.
