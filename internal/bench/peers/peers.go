@@ -21,6 +21,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -156,14 +157,24 @@ func (s *Server) run(argv []string) error {
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	s.cmd.Env = environment(s.dir)
 	ownGroup(s.cmd)
-	if err := s.cmd.Start(); err != nil {
+	dieWithUs(s.cmd)
+	started := make(chan error, 1)
+	go func() {
+		// The kernel takes the end of the thread that started a process for the
+		// end of its parent, so this one stays until the server has ended.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := s.cmd.Start()
+		started <- err
+		if err == nil {
+			s.cmd.Wait()
+		}
+		close(s.ended)
+	}()
+	if err := <-started; err != nil {
 		return transfer.Errorf(transfer.KindInternal, "%s cannot be started: %w", s.Kind, err)
 	}
 	s.Pid = s.cmd.Process.Pid
-	go func() {
-		s.cmd.Wait()
-		close(s.ended)
-	}()
 	return nil
 }
 
