@@ -95,20 +95,16 @@ func (s *Server) separation() error {
 
 // prepareRsync configures a daemon with one module, the root.
 func (s *Server) prepareRsync() ([]string, error) {
-	conf, err := s.write("rsyncd.conf", fmt.Sprintf(`use chroot = no
-address = %s
-port = %d
-reverse lookup = no
-numeric ids = yes
-pid file = %s
-log file = %s
-transfer logging = no
-[root]
-path = %s
-read only = no
-uid = %d
-gid = %d
-`, s.place.Address, s.port, filepath.Join(s.dir, "pid"), filepath.Join(s.dir, "log"), s.place.Root, os.Geteuid(), os.Getegid()))
+	settings := []string{
+		"use chroot = no", "address = " + s.place.Address, fmt.Sprintf("port = %d", s.port), "reverse lookup = no", "numeric ids = yes",
+		"pid file = " + filepath.Join(s.dir, "pid"), "log file = " + filepath.Join(s.dir, "log"), "transfer logging = no",
+		"[root]", "path = " + s.place.Root, "read only = no",
+	}
+	if os.Geteuid() == 0 {
+		// It would become nobody otherwise; as an ordinary user it may not choose.
+		settings = append(settings, "uid = 0", "gid = 0")
+	}
+	conf, err := s.write("rsyncd.conf", strings.Join(settings, "\n")+"\n")
 	return []string{"--daemon", "--no-detach", "--config=" + conf}, err
 }
 
