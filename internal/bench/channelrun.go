@@ -58,26 +58,9 @@ func runChannel(ctx context.Context, e *Env) (*Report, error) {
 	}
 	defer own.close()
 
-	names := []string{"Nagle on", "Nagle on, quick-ack at the reader", "no-delay", "no-delay, quick-ack at the reader"}
-	var cases []Case
-	for i, s := range []stall{{nagle: true}, {nagle: true, quickAck: true}, {}, {quickAck: true}} {
-		cases = append(cases, Case{Name: names[i], Lacks: stallLacks, Run: func(ctx context.Context) (Sample, error) {
-			times, err := s.run(ctx, rounds)
-			return roundsSample(times), err
-		}})
-	}
-	for _, c := range []struct {
-		name  string
-		round func(context.Context) error
-	}{
-		{"Ferry: an agent is asked and answers, through the queue manager", own.ping},
-		{"Ferry: two messages on the data connection and an answer, through the queue manager", own.data},
-	} {
-		cases = append(cases, Case{Name: c.name, Run: func(ctx context.Context) (Sample, error) {
-			times, err := timeRounds(ctx, rounds, c.round)
-			return roundsSample(times), err
-		}})
-	}
+	cases := stallCases(rounds)
+	others := len(cases)
+	cases = append(cases, own.cases(rounds)...)
 	for i, lane := range lanes {
 		c := Case{Name: "Ferry: one file of 1 KiB, submission to known end, " + lane.Name, Lacks: lane.Lacks()}
 		if pairs[i] != nil {
@@ -89,7 +72,27 @@ func runChannel(ctx context.Context, e *Env) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return channelReport(all, len(names), rounds), nil
+	return channelReport(all, others, rounds), nil
+}
+
+// stallCases are the exchange with every combination of settings, the stall
+// first.
+func stallCases(rounds int) (cases []Case) {
+	for _, c := range []struct {
+		name string
+		stall
+	}{
+		{"Nagle on", stall{nagle: true}},
+		{"Nagle on, quick-ack at the reader", stall{nagle: true, quickAck: true}},
+		{"no-delay", stall{}},
+		{"no-delay, quick-ack at the reader", stall{quickAck: true}},
+	} {
+		cases = append(cases, Case{Name: c.name, Lacks: stallLacks, Run: func(ctx context.Context) (Sample, error) {
+			times, err := c.run(ctx, rounds)
+			return roundsSample(times), err
+		}})
+	}
+	return cases
 }
 
 // smallRounds moves one small file several times, one after the other. Every
@@ -191,6 +194,23 @@ func newOwnRounds(ctx context.Context, e *Env, url string) (*ownRounds, error) {
 		return nil, err
 	}
 	return o, nil
+}
+
+// cases are the exchanges through a queue manager.
+func (o *ownRounds) cases(rounds int) (cases []Case) {
+	for _, c := range []struct {
+		name  string
+		round func(context.Context) error
+	}{
+		{"Ferry: an agent is asked and answers, through the queue manager", o.ping},
+		{"Ferry: two messages on the data connection and an answer, through the queue manager", o.data},
+	} {
+		cases = append(cases, Case{Name: c.name, Run: func(ctx context.Context) (Sample, error) {
+			times, err := timeRounds(ctx, rounds, c.round)
+			return roundsSample(times), err
+		}})
+	}
+	return cases
 }
 
 // listen has every second message answered, and waits until that works.
