@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/bench/published"
 	"ferry/internal/transfer"
 )
 
@@ -195,5 +196,33 @@ func TestTotalIsTheSameWithAllSizes(t *testing.T) {
 	}
 	if _, _, err := (&Env{Total: 99 << 20}).sizes(); transfer.KindOf(err) != transfer.KindUsage {
 		t.Errorf("99 MB have room for a file of 100 MB: %v", err)
+	}
+}
+
+func TestTuningStandsBesideTheReport(t *testing.T) {
+	for _, c := range claims {
+		if _, ok := published.Lookup(c.id); !ok {
+			t.Errorf("the report says nothing of %q", c.id)
+		}
+	}
+	chunk, window, checkpoint := &sweep{name: "chunk"}, &sweep{name: "window"}, &sweep{name: "checkpoint"}
+	at := func(s *sweep, size, value int, rate, cpu float64) trial {
+		return trial{sweep: s, lane: QueueLane, size: size, value: value, series: Series{Samples: []Sample{{
+			Wall: time.Second, Bytes: int64(rate * 1e6), CPU: map[Role]time.Duration{RoleSource: time.Duration(cpu * rate * 1e6)}}}}}
+	}
+	tune := &tuning{trials: []trial{at(chunk, 1, 256, 100, 1), at(chunk, 1, 512, 120, 1), at(window, 100, 10, 400, 1), at(window, 100, 20, 500, 1), at(window, 100, 40, 300, 1),
+		at(checkpoint, 1, 1, 100, 6), at(checkpoint, 1, 8, 100, 4.5)}}
+	want := map[string]float64{"chunk-512-small-files": 20, "window-best-large-files": 20, "checkpoint-8-small-files": 1.5, "rate-single": 500}
+	for _, c := range claims {
+		got, ok := c.of(tune, QueueLane)
+		if v, there := want[c.id]; there != ok || there && fmt.Sprintf("%.3f", got) != fmt.Sprintf("%.3f", v) {
+			t.Errorf("%s is %v, %v, not %v", c.id, got, ok, v)
+		}
+		if _, ok := c.of(tune, DirectPlain); ok {
+			t.Errorf("%s: a lane that was not measured has a figure", c.id)
+		}
+	}
+	if rows := tune.beside().Rows; len(rows) != len(claims) {
+		t.Errorf("%d rows for %d statements", len(rows), len(claims))
 	}
 }

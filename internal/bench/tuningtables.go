@@ -26,7 +26,7 @@ func (t *tuning) report() *Report {
 		}
 		details = append(details, t.table(s))
 	}
-	r.Tables = append([]Table{choice}, details...)
+	r.Tables = append([]Table{choice, t.beside()}, details...)
 	var all []Series
 	for _, x := range t.trials {
 		all = append(all, x.series)
