@@ -87,7 +87,7 @@ func costReport(all []Series, processors int) (*Report, error) {
 			t.Add(Text("%s", s.Case), Text("%s", role), Of(cost), Of(there), Of(busy), One(at50))
 		}
 	}
-	r := &Report{Tables: []Table{example, t}}
+	r := &Report{Tables: []Table{example, t}, Bars: []Bar{peakBar(all)}}
 	r.Note("The ratio that carries the costs is that of the report's example, so that the arithmetic can be followed. For another machine, it is that machine's throughput for each processor over this one's, from whichever benchmark represents the work: IBM's table does not have this host.")
 	r.Note("50 MB/s is the greatest rate that the report has for a single transfer on a network of 1 Gbit/s.")
 	r.Note("A KB is 1,000 bytes. Processor time is user and system time of all processes of a role, and is counted by the kernel in hundredths of a second; what the kernel does for the network outside of any process is in none of them.")

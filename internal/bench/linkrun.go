@@ -30,14 +30,18 @@ const (
 
 func runLink(ctx context.Context, e *Env) (*Report, error) {
 	r := &Report{}
-	if err := gigabit(ctx, e, r); err != nil {
+	all, err := gigabit(ctx, e, r)
+	if err != nil {
 		return nil, err
 	}
 	for _, trip := range []time.Duration{50 * time.Millisecond, 200 * time.Millisecond} {
-		if err := longPath(ctx, e, r, trip); err != nil {
+		more, err := longPath(ctx, e, r, trip)
+		if err != nil {
 			return nil, err
 		}
+		all = append(all, more...)
 	}
+	r.Bars = append(r.Bars, peakBar(all))
 	return r, nil
 }
 
@@ -255,21 +259,21 @@ func (x *ends) ferry(l Lane, suffix string, set *FileSet, j Job) Case {
 }
 
 // gigabit measures the link of the reports.
-func gigabit(ctx context.Context, e *Env, r *Report) error {
+func gigabit(ctx context.Context, e *Env, r *Report) ([]Series, error) {
 	x, err := newEnds(ctx, e, "link", "10.77.0.1", "10.77.0.2")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer x.close()
 	if err := x.cable(ctx, linkRate); err != nil {
-		return err
+		return nil, err
 	}
 	files, size := 100, int64(10_000_000)
 	if e.Short {
 		files, size = 4, 1_000_000
 	}
 	if err := x.start(ctx, files, size, false); err != nil {
-		return err
+		return nil, err
 	}
 	cases := []Case{x.iperfCase()}
 	for _, l := range x.lanes {
@@ -284,13 +288,13 @@ func gigabit(ctx context.Context, e *Env, r *Report) error {
 		}
 		server, err := x.server(ctx, c.Server)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		cases = append(cases, Case{Name: c.Name, Run: func(ctx context.Context) (Sample, error) { return x.peer(ctx, c, server) }})
 	}
 	series, err := e.Interleave(ctx, cases)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	title := fmt.Sprintf("1 Gbit/s, %d files of %.0f MB", files, float64(size)/1e6)
 	r.Tables = append(r.Tables, linkTable(title, series))
@@ -298,7 +302,7 @@ func gigabit(ctx context.Context, e *Env, r *Report) error {
 	r.Bars = append(r.Bars, gigabitBars(series)...)
 	r.Note("The link is a pair of interfaces between two network namespaces of this host, each limited by a token bucket (tc tbf) to 1 Gbit/s. The queue manager stands at the source's end, so that data on the queue lane cross the link once. iperf3 says what one TCP connection carries: its rate is of the bytes within TCP, as Ferry's is of the bytes of files.")
 	r.Note("A lane through the queue manager has no TLS yet; the bar for it is not passed.")
-	return nil
+	return series, nil
 }
 
 // peer measures a peer's copy over the link, verifies it and removes it.
@@ -328,10 +332,10 @@ const (
 )
 
 // longPath measures a path with a round trip.
-func longPath(ctx context.Context, e *Env, r *Report, trip time.Duration) error {
+func longPath(ctx context.Context, e *Env, r *Report, trip time.Duration) ([]Series, error) {
 	x, err := newEnds(ctx, e, "path", "10.77.1.1", "10.77.1.2")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer x.close()
 	farPorts, nearPorts := []int{peers.Place{Port: peerPort}.PortOf(peers.Iperf)}, []int{}
@@ -340,19 +344,19 @@ func longPath(ctx context.Context, e *Env, r *Report, trip time.Duration) error 
 		nearPorts = append(nearPorts, managerPort+i, sourcePort+i)
 	}
 	if err := x.relays(ctx, NewPath(trip, pathRate/8), farPorts, nearPorts); err != nil {
-		return err
+		return nil, err
 	}
 	files := 20
 	if e.Short {
 		files = 4
 	}
 	if err := x.start(ctx, files, e.Total/int64(files), true); err != nil {
-		return err
+		return nil, err
 	}
 	// What is held to a narrow window needs no more to show its rate.
 	few, err := MakeFiles(filepath.Join(x.dir, "sets", "few"), max(1, files/5), x.set.Size, Random)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cases := []Case{x.iperfCase()}
 	for _, l := range x.lanes {
@@ -363,12 +367,12 @@ func longPath(ctx context.Context, e *Env, r *Report, trip time.Duration) error 
 	}
 	series, err := e.Interleave(ctx, cases)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	title := fmt.Sprintf("100 Mbit/s, round trip %s, %d files of %.0f MB", trip, files, float64(x.set.Size)/1e6)
 	r.Tables = append(r.Tables, linkTable(title, series))
 	r.Charts = append(r.Charts, peerChart(title, series))
 	r.Bars = append(r.Bars, pathBars(trip, series)...)
 	r.Note("The path with a round trip of %s is a relay that delays each direction by half of it and lets 100 Mbit/s through. TCP ends at the relay, so that iperf3 and the connections of both lanes see no slow start and no loss; what is compared is what the protocols above TCP wait for. A transfer's time has the several round trips of its opening and its end in it. A case held to 64 KiB x 10 x 1 moves a fifth of the files.", trip)
-	return nil
+	return series, nil
 }

@@ -29,7 +29,7 @@ func gigabitBars(all []Series) (bars []Bar) {
 		}
 		bars = append(bars, ratioBar(name, with[0], without[0], 1.05, 1.02))
 	}
-	return append(bars, peakBar(all))
+	return bars
 }
 
 // pathBars are the bars of a path with a round trip: the aim was set for 200 ms.
@@ -38,7 +38,7 @@ func pathBars(trip time.Duration, all []Series) (bars []Bar) {
 		name := fmt.Sprintf("100 Mbit/s, round trip %s: rate of the %s%s over iperf3", trip, l.Name, selfSettings)
 		bars = append(bars, overIperf(name, all, ferryCase(l)+selfSettings, 0.85, 0.95))
 	}
-	return append(bars, peakBar(all))
+	return bars
 }
 
 // linkTable shows rates beside that of iperf3.

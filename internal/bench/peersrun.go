@@ -56,6 +56,7 @@ type peerRun struct {
 	lanes   []Lane
 	servers map[peers.Kind]*peers.Server
 	copies  int
+	series  []Series // of all workloads
 }
 
 func runPeers(ctx context.Context, e *Env) (*Report, error) {
@@ -71,6 +72,7 @@ func runPeers(ctx context.Context, e *Env) (*Report, error) {
 	}
 	notesOnPeers(r)
 	if e.Disk == "" {
+		r.Bars = append(r.Bars, peakBar(memory.series))
 		r.Note("On disk nothing was measured: no --disk was given.")
 		return r, nil
 	}
@@ -83,6 +85,7 @@ func runPeers(ctx context.Context, e *Env) (*Report, error) {
 	if err := disk.all(ctx, r, []workload{w[0], w[2]}); err != nil {
 		return nil, err
 	}
+	r.Bars = append(r.Bars, peakBar(append(memory.series, disk.series...)))
 	r.Note("On disk, Ferry ran with durability full, and a peer's time goes on until its files are synced: each of up to %d files and its directory, or with `sync -f`, which syncs the whole file system at once, for more. Its bytes are then as safe as Ferry's, its names are not: a crash between shows whatever was there.", syncEach)
 	return r, nil
 }
@@ -105,6 +108,7 @@ func (p *peerRun) all(ctx context.Context, r *Report, list []workload) error {
 		if err := os.RemoveAll(set.Dir); err != nil {
 			return unwritable(set.Dir, err)
 		}
+		p.series = append(p.series, series...)
 		where := "in memory"
 		if p.synced {
 			where = "on disk, synced"

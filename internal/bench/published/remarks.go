@@ -69,6 +69,7 @@ func tuning() []Remark {
 		{zos("agentCheckpointInterval", "Chart 31"), "checkpoint-8-small-files", "CPU saved for each KB with agentCheckpointInterval 8, files of 1 MB", 4, 0, "µs"},
 		{zos("Multiple Concurrent File Transfers", ""), "rate-single", "greatest rate of a single transfer on a network of 1 Gbit/s", 50, 0, "MB/s"},
 		{zos("Multiple Concurrent File Transfers", "Chart 32"), "two-transfers-small-files", "more rate with two transfers at once than with one, smaller files", 30, 0, "percent"},
+		{zos("Multiple Concurrent File Transfers", "Chart 33"), "two-transfers-text", "rate of text with two transfers at once over that of binary", 1, 0, "times"},
 	}
 }
 
