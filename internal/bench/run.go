@@ -50,6 +50,9 @@ func Run(ctx context.Context, e *Env, list []Scenario, emit func(*Report) error)
 		r.V, r.Scenario, r.What, r.Short = ReportVersion, s.Name, s.What, e.Short
 		r.Started, r.Seconds, r.Host = started.UTC(), time.Since(started).Seconds(), host
 		r.Rounds, r.Warmups = cmp.Or(r.Rounds, e.Rounds), cmp.Or(r.Warmups, e.Warmups)
+		if host.busy() {
+			r.Note("The host was busy before the start: %.1f tasks could run at once on %d processors. Times and rates of this run are not to be trusted.", host.Load, host.Cores)
+		}
 		if e.Short {
 			for i, b := range r.Bars {
 				r.Bars[i] = b.Lacking("the short form is too small to judge by")
@@ -64,6 +67,10 @@ func Run(ctx context.Context, e *Env, list []Scenario, emit func(*Report) error)
 	}
 	return nil
 }
+
+// busy reports whether other work than the measurement had a good part of the
+// processors in the minute before it.
+func (h Host) busy() bool { return h.Load > 0.5*float64(h.Cores) }
 
 // ThisHost gathers what there is to know about this host; what it does not say
 // is left out.

@@ -226,3 +226,11 @@ func TestTuningStandsBesideTheReport(t *testing.T) {
 		t.Errorf("%d rows for %d statements", len(rows), len(claims))
 	}
 }
+
+func TestBusyHostsAreNamed(t *testing.T) {
+	for load, want := range map[float64]bool{0: false, 1.9: false, 2.1: true, 20: true} {
+		if got := (Host{Cores: 4, Load: load}).busy(); got != want {
+			t.Errorf("a load of %v on four processors: busy %v", load, got)
+		}
+	}
+}
