@@ -46,7 +46,7 @@ type Host struct {
 	CPU     string  `json:"cpu,omitempty"` // the processor's own name for itself
 	Cores   int     `json:"cores"`         // that this process may use
 	Memory  int64   `json:"memory_bytes,omitempty"`
-	Load    float64 `json:"load"` // mean number of runnable tasks in the minute before the start
+	Load    float64 `json:"load"` // mean number of runnable tasks in the minute before the run
 	Go      string  `json:"go"`
 	Version string  `json:"ferry"`
 }

@@ -40,9 +40,10 @@ func Run(ctx context.Context, e *Env, list []Scenario, emit func(*Report) error)
 			return err
 		}
 	}
+	host := ThisHost(e.Version) // once: later, the load would be that of the scenario before
 	for _, s := range list {
 		e.Say("%s: %s", s.Name, s.What)
-		host, started := ThisHost(e.Version), time.Now()
+		started := time.Now()
 		r, err := s.Run(ctx, e)
 		if err != nil {
 			return transfer.Errorf(transfer.KindOf(err), "scenario %s: %w", s.Name, err)
@@ -51,7 +52,7 @@ func Run(ctx context.Context, e *Env, list []Scenario, emit func(*Report) error)
 		r.Started, r.Seconds, r.Host = started.UTC(), time.Since(started).Seconds(), host
 		r.Rounds, r.Warmups = cmp.Or(r.Rounds, e.Rounds), cmp.Or(r.Warmups, e.Warmups)
 		if host.busy() {
-			r.Note("The host was busy before the start: %.1f tasks could run at once on %d processors. Times and rates of this run are not to be trusted.", host.Load, host.Cores)
+			r.Note("The host was busy before the run: %.1f tasks could run at once on %d processors. Times and rates of this run are not to be trusted.", host.Load, host.Cores)
 		}
 		if e.Short {
 			for i, b := range r.Bars {
