@@ -43,7 +43,7 @@ func TestRoundsSample(t *testing.T) {
 
 func TestChannelRuns(t *testing.T) {
 	r := measured(t, newEnv(t), "channel")
-	if rows := len(r.Tables[0].Rows); rows != 9 || len(r.Bars) != 6 || len(r.Notes) == 0 {
+	if rows := len(r.Tables[0].Rows); rows != 11 || len(r.Bars) != 6 || len(r.Notes) == 0 {
 		t.Errorf("%d rows, %d bars, %d notes", rows, len(r.Bars), len(r.Notes))
 	}
 	for _, row := range r.Tables[0].Rows[:7] {
@@ -59,7 +59,9 @@ func TestChannelReport(t *testing.T) {
 	of := func(ms float64) Series {
 		return Series{Samples: []Sample{{Extra: map[string]float64{extraP50: ms}}}}
 	}
-	bars := channelReport([]Series{of(44), of(0.1), of(0.1), of(3), {Lacks: "not available"}, of(41)}, 3, 20).Bars
+	nagle := of(50)
+	nagle.Case = "Ferry, queue lane" + nagleOn
+	bars := channelReport([]Series{of(44), of(0.1), of(0.1), of(3), {Lacks: "not available"}, nagle, of(41)}, 3, 20).Bars
 	if len(bars) != 4 || !bars[0].Reached || !bars[1].Reached || bars[2].Missing == "" || bars[2].Passed || bars[3].Passed {
 		t.Errorf("%+v", bars)
 	}

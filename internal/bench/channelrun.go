@@ -3,7 +3,9 @@ package bench
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -41,18 +43,24 @@ func runChannel(ctx context.Context, e *Env) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	lanes := []Lane{QueueLane, DirectPlain, DirectTLS}
-	pairs := make([]*Pair, len(lanes))
-	for i, lane := range lanes {
-		if lane.Lacks() != "" {
+	var small []Case
+	var url string // of the queue manager of the first way
+	for i, w := range smallWays(ctx, e) {
+		if w.lacks != "" {
+			small = append(small, Case{Name: w.name, Lacks: w.lacks})
 			continue
 		}
-		if pairs[i], err = e.StartPair(ctx, PairConfig{Dir: filepath.Join(dir, fmt.Sprint("network", i)), SourceRoot: filepath.Dir(set.Dir), Lane: lane}); err != nil {
+		pair, err := e.StartPair(ctx, PairConfig{Dir: filepath.Join(dir, fmt.Sprint("network", i)), SourceRoot: filepath.Dir(set.Dir), Lane: w.lane, Flags: w.flags})
+		if err != nil {
 			return nil, err
 		}
-		defer pairs[i].Close()
+		defer pair.Close()
+		if i == 0 {
+			url = pair.URL
+		}
+		small = append(small, Case{Name: w.name, Run: func(ctx context.Context) (Sample, error) { return smallRounds(ctx, pair, set, w.lane, rounds) }})
 	}
-	own, err := newOwnRounds(ctx, e, pairs[0].URL)
+	own, err := newOwnRounds(ctx, e, url)
 	if err != nil {
 		return nil, err
 	}
@@ -61,18 +69,49 @@ func runChannel(ctx context.Context, e *Env) (*Report, error) {
 	cases := stallCases(rounds)
 	others := len(cases)
 	cases = append(cases, own.cases(rounds)...)
-	for i, lane := range lanes {
-		c := Case{Name: "Ferry: one file of 1 KiB, submission to known end, " + lane.Name, Lacks: lane.Lacks()}
-		if pairs[i] != nil {
-			c.Run = func(ctx context.Context) (Sample, error) { return smallRounds(ctx, pairs[i], set, lane, rounds) }
-		}
-		cases = append(cases, c)
-	}
+	cases = append(cases, small...)
 	all, err := e.Interleave(ctx, cases)
 	if err != nil {
 		return nil, err
 	}
 	return channelReport(all, others, rounds), nil
+}
+
+// A smallWay is a way to move one small file.
+type smallWay struct {
+	name  string
+	lane  Lane
+	flags []string // of both agents
+	lacks string
+}
+
+// smallWays are the lanes, the queue lane first, and those with Nagle's
+// algorithm on, for comparison.
+func smallWays(ctx context.Context, e *Env) (all []smallWay) {
+	delays := e.agentsHave(ctx, "--tcp-delay")
+	for _, lane := range []Lane{QueueLane, DirectPlain, DirectTLS} {
+		all = append(all, smallWay{name: smallName + lane.Name, lane: lane, lacks: lane.Lacks()})
+	}
+	for _, lane := range []Lane{QueueLane, DirectPlain} {
+		w := smallWay{name: smallName + lane.Name + nagleOn, lane: lane, flags: []string{"--tcp-delay"}, lacks: lane.Lacks()}
+		if w.lacks == "" && !delays {
+			w.lacks = "not available: this Ferry cannot leave Nagle's algorithm on"
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// What names of cases begin and end with.
+const (
+	smallName = "Ferry: one file of 1 KiB, submission to known end, "
+	nagleOn   = ", Nagle on at the agents"
+)
+
+// agentsHave says whether the agents of the Ferry under measurement know a flag.
+func (e *Env) agentsHave(ctx context.Context, flag string) bool {
+	text, err := exec.CommandContext(ctx, e.Ferry, "agent", "run", "--help").Output()
+	return err == nil && strings.Contains(string(text), flag)
 }
 
 // stallCases are the exchange with every combination of settings, the stall
@@ -130,6 +169,9 @@ func channelReport(all []Series, own, rounds int) *Report {
 	}
 	r.Bars = append(r.Bars, stalled)
 	for _, s := range all[own:] {
+		if strings.HasSuffix(s.Case, nagleOn) {
+			continue // this is not how Ferry is set up
+		}
 		bar := AtMost("no stall: "+s.Case, "ms", s.Extra(extraP50).Median, 20, 5)
 		if s.Lacks != "" {
 			bar = bar.Lacking(s.Lacks)
