@@ -25,10 +25,18 @@ CAMPAIGN    ?=
 MUTANT      ?=
 COUNT       ?=
 SEED        ?=
+
+# Scenarios of ferry bench that need nothing but Ferry, and those that make
+# bench runs; "link" needs root, so it is not among them.
+ALONE       := latency matrix tuning agents cost channel
+SCENARIOS   ?= $(ALONE) peers
+ROUNDS      ?=
+TOTAL       ?=
+DISK        ?=
 BENCHED     := $(patsubst %/,./%,$(sort $(dir $(wildcard internal/digest/*_test.go internal/codepage/*_test.go internal/wire/*_test.go))))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race check fmt vet lint vuln vet-cross house test-large test-faults test-mutants standings fuzz bench cross install clean
+.PHONY: help build demo test race check fmt vet lint vuln vet-cross house test-large test-faults test-mutants standings fuzz bench bench-short bench-code bench-peers cross install clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -107,8 +115,16 @@ fuzz: ## run each fuzz target beneath FUZZIN="cmd internal test" for FUZZTIME=10
 		done; \
 	done
 
-bench: build ## what one small file takes, and short benchmarks of what every byte passes through
-	bash scripts/latency.sh
+bench: build ## ferry bench into build/bench: SCENARIOS="matrix peers" ROUNDS=3 TOTAL=1G DISK=DIR; COUNT=short is its short form
+	bin/ferry bench --out build/bench $(if $(filter short,$(COUNT)),--short) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(TOTAL),--total $(TOTAL)) $(if $(DISK),--disk $(DISK)) $(SCENARIOS)
+
+bench-short: build ## the short form of the scenarios that need nothing but Ferry
+	bin/ferry bench --short --out build/bench-short --disk build $(ALONE)
+
+bench-peers: ## install the programs that the scenarios peers and link run beside Ferry (root, apt-get)
+	bash scripts/bench-peers.sh
+
+bench-code: ## short benchmarks of what every byte passes through
 	$(GO) test -run '^$$' -bench . -benchtime 300ms $(BENCHED)
 
 cross: ## build bin/ferry-OS-ARCH for every platform

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/agent"
 	"ferry/internal/coordination"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
@@ -28,12 +30,21 @@ func newAgentRun() *cobra.Command {
 	var network, dir string
 	var roots []string
 	f := &agentFlags{}
-	c := &cobra.Command{Use: "run NAME", Short: "Run an agent against a queue manager", Args: oneArg("the agent's name"),
+	c := &cobra.Command{Use: "run NAME...", Short: "Run an agent, or several in one process, against a queue manager",
+		Long: `Runs an agent until it is told to stop (SIGTERM or Ctrl-C). Several names make
+several agents in one process, with the same roots; each then keeps its state
+in a directory of its own name in --dir.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return oneArg("the agent's name")(cmd, args)
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if network == "" || dir == "" {
 				return transfer.Errorf(transfer.KindUsage, "`ferry agent run` needs --network URL and --dir STATEDIR")
 			}
-			return agentRun(cmd, f, args[0], network, dir, roots)
+			return agentRun(cmd, f, args, network, dir, roots)
 		}}
 	fl := c.Flags()
 	fl.StringVar(&network, "network", "", "URL of the queue manager")
@@ -43,35 +54,60 @@ func newAgentRun() *cobra.Command {
 	return c
 }
 
-func agentRun(cmd *cobra.Command, f *agentFlags, name, network, dir string, roots []string) error {
+func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir string, roots []string) error {
 	log, err := logger(cmd, f.logLevel)
 	if err != nil {
 		return err
 	}
-	cfg, err := f.config(cmd, name, dir, roots, log)
+	configs, err := agentConfigs(cmd, f, names, dir, roots, log)
 	if err != nil {
 		return err
-	}
-	if len(roots) == 0 {
-		return transfer.Errorf(transfer.KindUsage, "agent %s has no root", cfg.Name).
-			WithHint("give --root DIR, the directory whose files it may read and write")
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	slow := slowNotice(cmd, network)
-	a, closeAgent, err := startAgent(ctx, qmgr.ConnConfig{URL: network, Name: string(cfg.Name), Timeout: -1, Log: log}, cfg, slow)
-	slow()
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil // told to stop before it was up
+	for _, cfg := range configs {
+		slow := slowNotice(cmd, network)
+		a, closeAgent, err := startAgent(ctx, qmgr.ConnConfig{URL: network, Name: string(cfg.Name), Timeout: -1, Log: log}, cfg, slow)
+		slow()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil // told to stop before it was up
+			}
+			return err
 		}
-		return err
+		defer closeAgent()
+		fmt.Fprintf(cmd.OutOrStdout(), "agent %s ready\n", a.Name())
 	}
-	defer closeAgent()
-	fmt.Fprintf(cmd.OutOrStdout(), "agent %s ready\n", a.Name())
 	<-ctx.Done()
-	log.Info("stopping", "agent", a.Name())
+	log.Info("stopping", "agents", len(configs))
 	return nil
+}
+
+// agentConfigs are the settings of the agents of one process. One agent alone
+// has the state directory to itself; each of several has a part of it.
+func agentConfigs(cmd *cobra.Command, f *agentFlags, names []string, dir string, roots []string, log logT) ([]agent.Config, error) {
+	var all []agent.Config
+	seen := map[transfer.AgentName]bool{}
+	for _, name := range names {
+		own := dir
+		if len(names) > 1 {
+			own = filepath.Join(dir, strings.ToUpper(name))
+		}
+		cfg, err := f.config(cmd, name, own, roots, log)
+		if err != nil {
+			return nil, err
+		}
+		if seen[cfg.Name] {
+			return nil, transfer.Errorf(transfer.KindUsage, "agent %s is named twice", cfg.Name)
+		}
+		seen[cfg.Name] = true
+		if len(roots) == 0 {
+			return nil, transfer.Errorf(transfer.KindUsage, "agent %s has no root", cfg.Name).
+				WithHint("give --root DIR, the directory whose files it may read and write")
+		}
+		all = append(all, cfg)
+	}
+	return all, nil
 }
 
 func newCoordination() *cobra.Command {

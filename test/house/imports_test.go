@@ -21,6 +21,8 @@ var rows = []row{
 	{[]string{"cmd/ferry"}, "the only place that wires packages together; nothing can import it"},
 	{[]string{"internal/config"}, "turns files and environment into flags, and knows no other package's settings"},
 	{[]string{"internal/bench"}, "runs whole agents, so it stands above them"},
+	{[]string{"internal/bench/published", "internal/bench/peers"},
+		"what Ferry is measured beside; neither knows a Ferry that it could favour"},
 	{[]string{"internal/coordination", "internal/agent", "internal/monitor", "internal/schedule"},
 		"each decides about transfers on its own; they meet in messages, not in calls"},
 	{[]string{"internal/sender", "internal/receiver", "internal/submit", "internal/status", "internal/faulty"},
@@ -39,7 +41,7 @@ var rows = []row{
 // later are packages of the design that are not built yet. When one is, its
 // line goes.
 var later = []string{
-	"internal/bench", "internal/codepage", "internal/mftxml",
+	"internal/codepage", "internal/mftxml",
 	"internal/monitor", "internal/program", "internal/record", "internal/schedule",
 }
 

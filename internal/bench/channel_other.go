@@ -1,0 +1,13 @@
+//go:build !linux
+
+package bench
+
+import (
+	"errors"
+	"net"
+)
+
+// stallLacks says why the stall cannot be reproduced on this system.
+const stallLacks = "not available: TCP_QUICKACK is Linux's alone"
+
+func quickAck(*net.TCPConn) error { return errors.New(stallLacks) }

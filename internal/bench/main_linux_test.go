@@ -1,0 +1,36 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// ferry is the binary that the tests run, built from the tree as it is.
+var ferry string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "bench-test-")
+	if err == nil {
+		ferry = filepath.Join(dir, "ferry")
+		c := exec.Command("go", "build", "-trimpath", "-o", ferry, "ferry/cmd/ferry")
+		c.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if text, e := c.CombinedOutput(); e != nil {
+			err = fmt.Errorf("ferry cannot be built: %w\n%s", e, text)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// newEnv is an Env of the smallest size, in the test's own directory.
+func newEnv(t *testing.T) *Env {
+	return &Env{Ferry: ferry, Version: "test", Dir: t.TempDir(), Rounds: 1, Short: true, Total: 2 << 20, Notices: t.Output()}
+}

@@ -1,0 +1,167 @@
+package bench
+
+import (
+	"fmt"
+
+	"ferry/internal/bench/published"
+)
+
+// table has the cells of one checksum, single or ten at once.
+func (m *matrix) table(ten bool, checksum string) Table {
+	t := Table{Title: fmt.Sprintf("Binary, client mode, %s, checksum %s", transfersText(ten), checksum),
+		Columns: append([]Column{{Name: "file", Unit: "MB"}, {Name: "lane"}, {Name: "chunk", Unit: "KiB"}, {Name: "time", Unit: "s", Digits: 3}, {Name: "rate", Unit: "MB/s"}},
+			append(useColumns(), Column{Name: "Windows 9.0.5, client", Unit: "MB/s", Digits: 1}, Column{Name: "times as fast", Digits: 1})...)}
+	for _, c := range m.cells {
+		if c.ten != ten || c.checksum != checksum {
+			continue
+		}
+		s := m.series[c.at]
+		row := []Cell{One(float64(c.size)), Text("%s", c.lane.Name), One(float64(c.chunk)), s.Cell(s.Wall()), Of(s.Rate())}
+		row = append(row, useCells(s)...)
+		theirs, faster := windowsCell(c, s)
+		t.Add(append(row, theirs, faster)...)
+	}
+	return t
+}
+
+// windowsCell is what IBM published for a cell, and how many times as fast
+// Ferry was. Only the queue lane at the same chunk size is the same work.
+func windowsCell(c cell, s Series) (theirs, faster Cell) {
+	if c.checksum == "xxh3" || c.lane != QueueLane {
+		return Text("none"), Cell{}
+	}
+	like := published.Like{Source: published.Windows, Mode: published.Client, Kind: true, MD5: c.checksum == "md5",
+		Transfers: published.Single, FileMB: c.size, ChunkKiB: c.chunk}
+	if c.ten {
+		like.Transfers = published.Ten
+	}
+	found := published.Find(like)
+	if len(found) != 1 {
+		return Text("none"), Cell{}
+	}
+	rate := found[0].Rate()
+	if s.Rate().Median == 0 {
+		return One(rate), Cell{}
+	}
+	return One(rate), One(s.Rate().Median / rate)
+}
+
+// useColumns are processor time and memory by role.
+func useColumns() []Column {
+	return []Column{{Name: "CPU source", Unit: "s", Digits: 2}, {Name: "CPU destination", Unit: "s", Digits: 2},
+		{Name: "CPU queue manager", Unit: "s", Digits: 2}, {Name: "CPU coordination", Unit: "s", Digits: 2},
+		{Name: "CPU, all", Unit: "µs/KB", Digits: 3}, {Name: "peak memory of an agent", Unit: "MiB"}}
+}
+
+// useCells are those of a series; empty where it has none.
+func useCells(s Series) (cells []Cell) {
+	for _, r := range FerryRoles {
+		cells = append(cells, Of(s.CPU(r)))
+	}
+	return append(cells, Of(costPerKB(s)), Of(s.Figure(agentPeak)))
+}
+
+// agentPeak is the most memory of an agent in a sample, in MiB.
+func agentPeak(x Sample) float64 {
+	return float64(max(x.Peak[RoleSource], x.Peak[RoleDestination])) / (1 << 20)
+}
+
+// peakBar is the bar of the memory of agents, over all that a scenario ran.
+func peakBar(series []Series) Bar {
+	var peak float64
+	for _, s := range series {
+		for _, x := range s.Samples {
+			peak = max(peak, agentPeak(x))
+		}
+	}
+	b := AtMost("peak memory of an agent", "MiB", peak, 150, 80)
+	if peak == 0 {
+		return b.Lacking("no agent was measured")
+	}
+	return b
+}
+
+// ratioBar is the bar of one median time over another, at most so much.
+func ratioBar(name string, over, under Series, limit, aim float64) Bar {
+	for _, s := range []Series{over, under} {
+		if s.Lacks != "" {
+			return AtMost(name, "", 0, limit, aim).Lacking(s.Lacks)
+		}
+		if s.Wall().Median == 0 {
+			return AtMost(name, "", 0, limit, aim).Lacking("it was not run")
+		}
+	}
+	return AtMost(name, "", over.Wall().Median/under.Wall().Median, limit, aim)
+}
+
+// chunkChart is the rate by size of chunk on the queue lane.
+func (m *matrix) chunkChart(ten bool) Chart {
+	c := Chart{Title: "Queue lane by size of chunk, checksum xxh3, " + transfersText(ten), Kind: Lines, X: "chunk, KiB", Y: "MB/s", LogX: true}
+	for _, size := range matrixSizes {
+		l := Line{Name: fmt.Sprintf("%d MB files", size)}
+		for _, chunk := range matrixChunks {
+			if s := m.of(ten, size, "xxh3", QueueLane, chunk); s.Lacks == "" {
+				l.Points = append(l.Points, At(float64(chunk), s.Rate()))
+			}
+		}
+		c.Lines = append(c.Lines, l)
+	}
+	return c
+}
+
+// sizeChart is the rate by size of file, for each lane and checksum.
+func (m *matrix) sizeChart(ten bool) Chart {
+	c := Chart{Title: "By size of file, chunk 256 KiB, " + transfersText(ten), Kind: Bars, X: "size of each file", Y: "MB/s"}
+	for _, size := range matrixSizes {
+		c.Categories = append(c.Categories, fmt.Sprintf("%d MB", size))
+	}
+	for _, lane := range []Lane{QueueLane, DirectPlain} {
+		for _, sum := range matrixChecksums {
+			l := Line{Name: lane.Name + ", " + sum}
+			for i, size := range matrixSizes {
+				if s := m.of(ten, size, sum, lane, defaultChunk); s.Lacks == "" {
+					l.Points = append(l.Points, At(float64(i), s.Rate()))
+				}
+			}
+			if len(l.Points) > 0 {
+				c.Lines = append(c.Lines, l)
+			}
+		}
+	}
+	return c
+}
+
+// noCounterparts are the tables of what IBM measured and Ferry does not have
+// yet: text mode, and agents in the process of their queue manager.
+func noCounterparts() []Table {
+	windows := Table{Title: "Windows 9.0.5: bindings mode, and text in client mode (the quickest chunk of each)",
+		Columns: []Column{{Name: "mode"}, {Name: "data"}, {Name: "checksum"}, {Name: "transfers"}, {Name: "file", Unit: "MB"},
+			{Name: "chunk", Unit: "KiB"}, {Name: "published", Unit: "s", Digits: 2}, {Name: "Ferry"}}}
+	for _, b := range published.WindowsBest() {
+		if b.Mode == published.Client && !b.Text {
+			continue
+		}
+		windows.Add(Text("%s", b.Mode), Text("%s", dataText(b.Text)), Text("%s", md5Text(b.MD5)), Text("%s", transfersText(b.Transfers == published.Ten)),
+			One(float64(b.FileMB)), One(float64(b.ChunkKiB)), One(b.Seconds), Text(NoCounterpart))
+	}
+	linux := Table{Title: "Linux 7.0.1: text mode, 1,000 MB in all",
+		Columns: []Column{{Name: "mode"}, {Name: "transfers"}, {Name: "file", Unit: "MB"}, {Name: "chunk", Unit: "KiB"}, {Name: "published", Unit: "s", Digits: 2}, {Name: "rate", Unit: "MB/s", Digits: 1}, {Name: "Ferry"}}}
+	for _, c := range published.Find(published.Like{Source: published.Linux}) {
+		linux.Add(Text("%s", c.Mode), Text("%s", transfersText(c.Transfers == published.Ten)), One(float64(c.FileMB)), One(float64(c.ChunkKiB)), One(c.Seconds), One(c.Rate()), Text(NoCounterpart))
+	}
+	return []Table{windows, linux}
+}
+
+func dataText(text bool) string {
+	if text {
+		return "text"
+	}
+	return "binary"
+}
+
+func md5Text(md5 bool) string {
+	if md5 {
+		return "MD5"
+	}
+	return "none"
+}

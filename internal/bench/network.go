@@ -1,0 +1,271 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+)
+
+// patience is how long processes may take to become ready, all together; each
+// agent adds to it.
+const (
+	patience      = 2 * time.Minute
+	agentPatience = 200 * time.Millisecond
+)
+
+// A NetworkConfig declares a network of real processes.
+type NetworkConfig struct {
+	Dir        string // state directories and logs
+	Agents     []AgentConfig
+	Together   bool                // coordination runs in the queue manager's process
+	Processors int                 // that all of them together may use; 0 is all
+	Listen     string              // HOST:PORT of the queue manager; default a free port of the loopback interface
+	Manager    []string            // more flags of `ferry up`
+	Wrap       map[Role][]string   // what processes of a role are started through, such as ip netns exec NAME; it must exec
+	Via        map[Role]string     // HOST:PORT by which a role reaches the queue manager, where that is not Listen
+	Env        map[string][]string // more environment of a process, by its name
+}
+
+// An AgentConfig declares one process of `ferry agent run`.
+type AgentConfig struct {
+	Role  Role
+	Names []string // one agent, or several in one process
+	Root  string   // of all of them
+	Flags []string
+}
+
+// A Network is a queue manager, coordination and agents, each a process of its
+// own, and a connection of this process from which transfers are submitted.
+type Network struct {
+	URL   string
+	Meter *Meter // of all processes
+	conn  *qmgr.Conn
+	env   *Env
+	cfg   NetworkConfig
+	start *starter
+	procs []*process
+}
+
+// A process is one process of a network.
+type process struct {
+	name  string
+	cmd   *exec.Cmd
+	log   string        // the path of what it writes on stderr
+	ready chan struct{} // closed when it has said so as often as it should
+	ended chan struct{}
+}
+
+// StartNetwork starts a network and waits until every process is ready. Close
+// ends it.
+func (e *Env) StartNetwork(ctx context.Context, cfg NetworkConfig) (*Network, error) {
+	if cfg.Listen == "" {
+		listen, err := FreePort()
+		if err != nil {
+			return nil, err
+		}
+		cfg.Listen = listen
+	}
+	s, err := newStarter(cfg.Processors)
+	if err != nil {
+		return nil, err
+	}
+	n := &Network{URL: "nats://" + cfg.Listen, Meter: &Meter{}, env: e, cfg: cfg, start: s}
+	if err := n.up(ctx); err != nil {
+		n.Close()
+		return nil, err
+	}
+	return n, nil
+}
+
+func (n *Network) up(ctx context.Context) error {
+	limit := patience
+	for _, a := range n.cfg.Agents {
+		limit += time.Duration(len(a.Names)) * agentPatience
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, transfer.Errorf(transfer.KindTimeout, "the network is not ready after %s", limit))
+	defer cancel()
+	coord := "none"
+	if n.cfg.Together {
+		coord = "here"
+	}
+	up := append([]string{"up", "--listen", n.cfg.Listen, "--dir", n.state("QM"), "--coordination", coord, "--log-level", "warn"}, n.cfg.Manager...)
+	if err := n.launch("QM", RoleManager, "queue manager", 1, up); err != nil {
+		return err
+	}
+	if err := n.ready(ctx, n.procs...); err != nil {
+		return err
+	}
+	if !n.cfg.Together {
+		if err := n.launch("coordination", RoleCoordination, "coordination ready", 1,
+			[]string{"coordination", "run", "--network", n.url(RoleCoordination), "--dir", n.state("coordination"), "--log-level", "warn"}); err != nil {
+			return err
+		}
+	}
+	for _, a := range n.cfg.Agents {
+		args := append(append([]string{"agent", "run"}, a.Names...), "--network", n.url(a.Role), "--dir", n.state(a.Names[0]), "--root", a.Root, "--log-level", "warn")
+		if err := n.launch(a.Names[0], a.Role, "agent ", len(a.Names), append(args, a.Flags...)); err != nil {
+			return err
+		}
+	}
+	if err := n.ready(ctx, n.procs...); err != nil {
+		return err
+	}
+	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: n.url(RoleSubmitter), Name: "ferry bench", Timeout: patience, Log: n.env.Log})
+	n.conn = conn
+	return err
+}
+
+// url is that by which a role reaches the queue manager.
+func (n *Network) url(r Role) string {
+	if via := n.cfg.Via[r]; via != "" {
+		return "nats://" + via
+	}
+	return n.URL
+}
+
+func (n *Network) state(name string) string { return filepath.Join(n.cfg.Dir, "state", name) }
+
+// launch starts a process that is ready when it has written so many lines on
+// stdout that begin with sign.
+func (n *Network) launch(name string, role Role, sign string, signs int, args []string) error {
+	p := &process{name: name, log: filepath.Join(n.cfg.Dir, "logs", name), ready: make(chan struct{}), ended: make(chan struct{})}
+	if err := os.MkdirAll(filepath.Dir(p.log), 0o755); err != nil {
+		return unwritable(p.log, err)
+	}
+	log, err := os.Create(p.log)
+	if err != nil {
+		return unwritable(p.log, err)
+	}
+	defer log.Close()
+	argv := append(append(slices.Clone(n.cfg.Wrap[role]), n.env.Ferry), args...)
+	p.cmd = exec.Command(argv[0], argv[1:]...)
+	p.cmd.Env = append(n.environment(), n.cfg.Env[name]...)
+	p.cmd.Stderr = log
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := n.start.start(p.cmd); err != nil {
+		return transfer.Errorf(transfer.KindInternal, "%s cannot be started: %w", name, err)
+	}
+	n.procs = append(n.procs, p)
+	n.Meter.Add(role, p.cmd.Process.Pid)
+	go func() {
+		listen(out, sign, signs, p.ready)
+		p.cmd.Wait()
+		close(p.ended)
+	}()
+	return nil
+}
+
+// listen reads all that comes, and closes ready at the last sign that is due.
+func listen(out io.Reader, sign string, signs int, ready chan<- struct{}) {
+	for s := bufio.NewScanner(out); s.Scan(); {
+		if strings.HasPrefix(s.Text(), sign) {
+			if signs--; signs == 0 {
+				close(ready)
+			}
+		}
+	}
+	io.Copy(io.Discard, out) // a line that is too long ends only the scanner
+}
+
+// environment is this process's, without settings of Ferry and with a home of
+// the network's own.
+func (n *Network) environment() []string {
+	env := slices.DeleteFunc(os.Environ(), func(e string) bool {
+		return strings.HasPrefix(e, "FERRY_") || strings.HasPrefix(e, "HOME=") || strings.HasPrefix(e, "XDG_")
+	})
+	return append(env, "HOME="+filepath.Join(n.cfg.Dir, "home"))
+}
+
+// ready waits until processes have said that they are.
+func (n *Network) ready(ctx context.Context, procs ...*process) error {
+	for _, p := range procs {
+		select {
+		case <-p.ready:
+		case <-p.ended:
+			return transfer.Errorf(transfer.KindInternal, "%s ended before it was ready: %s", p.name, p.last())
+		case <-ctx.Done():
+			return transfer.Errorf(transfer.KindOf(context.Cause(ctx)), "%s is not ready: %w: %s", p.name, context.Cause(ctx), p.last())
+		}
+	}
+	return nil
+}
+
+// last is the end of what a process has written on stderr.
+func (p *process) last() string {
+	data, err := os.ReadFile(p.log)
+	if err != nil || len(data) == 0 {
+		return "it wrote nothing on stderr"
+	}
+	return strings.TrimSpace(string(data[max(0, len(data)-1000):]))
+}
+
+// Alive is an error if a process of the network has ended.
+func (n *Network) Alive() error {
+	for _, p := range n.procs {
+		select {
+		case <-p.ended:
+			return transfer.Errorf(transfer.KindInternal, "%s has ended in the course of the measurement: %s", p.name, p.last())
+		default:
+		}
+	}
+	return nil
+}
+
+// Close ends all processes. It may be called more than once.
+func (n *Network) Close() {
+	if n.conn != nil {
+		n.conn.Close()
+		n.conn = nil
+	}
+	var gone sync.WaitGroup
+	for _, p := range n.procs {
+		p.cmd.Process.Kill()
+		gone.Go(func() { <-p.ended })
+	}
+	gone.Wait()
+	n.procs = nil
+	if n.start != nil {
+		n.start.stop()
+		n.start = nil
+	}
+}
+
+// Pids are the process numbers of a role.
+func (m *Meter) Pids(r Role) (pids []int) {
+	for _, p := range m.procs {
+		if p.role == r {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids
+}
+
+// FreePort finds an address on the loopback interface that nobody listens at.
+// It lies below the range from which the kernel takes ports for outgoing
+// connections, which could otherwise take it first.
+func FreePort() (string, error) {
+	for range 100 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(20000))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			l.Close()
+			return addr, nil
+		}
+	}
+	return "", transfer.Errorf(transfer.KindInternal, "no free port was found between 12000 and 32000")
+}

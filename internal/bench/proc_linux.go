@@ -1,0 +1,162 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ferry/internal/transfer"
+)
+
+// ticks are the units of processor time in /proc for each second: USER_HZ,
+// which is 100 on every architecture that Ferry is built for (proc(5)).
+const ticks = 100
+
+func procError(pid int, err error) error {
+	return transfer.Errorf(transfer.KindMissing, "process %d cannot be measured: %w", pid, err).
+		WithHint("it may have ended; its log is in the working directory")
+}
+
+// cpuTime is the user and system time of a process, and of the children that
+// it has waited for: fields 14 to 17 of /proc/PID/stat (proc(5)).
+func cpuTime(pid int) (time.Duration, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, procError(pid, err)
+	}
+	t, err := parseStat(data)
+	if err != nil {
+		return 0, procError(pid, err)
+	}
+	return t, nil
+}
+
+// parseStat reads the times of /proc/PID/stat. The name of the program, in
+// parentheses, may hold anything, so fields are counted from its end.
+func parseStat(data []byte) (time.Duration, error) {
+	end := bytes.LastIndexByte(data, ')')
+	f := strings.Fields(string(data[end+1:]))
+	if end < 0 || len(f) < 15 {
+		return 0, fmt.Errorf("its stat line has too few fields")
+	}
+	var sum int64
+	for _, v := range f[11:15] { // utime, stime, cutime, cstime
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("its stat line has %q for a time", v)
+		}
+		sum += n
+	}
+	return time.Duration(sum) * (time.Second / ticks), nil
+}
+
+// peakRSS is the most memory that a process has had resident, in bytes, since
+// resetPeak: VmHWM of /proc/PID/status.
+func peakRSS(pid int) (int64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, procError(pid, err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "VmHWM:" {
+			kib, err := strconv.ParseInt(f[1], 10, 64)
+			if err != nil {
+				return 0, procError(pid, err)
+			}
+			return kib << 10, nil
+		}
+	}
+	return 0, procError(pid, fmt.Errorf("the kernel does not say how much memory it has had"))
+}
+
+// resetPeak makes the peak of memory what is resident now (proc(5), clear_refs
+// since Linux 4.0).
+func resetPeak(pid int) error {
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
+		return procError(pid, err)
+	}
+	return nil
+}
+
+// A starter starts processes from one thread of its own, so that the kernel
+// can tie them to it: when it stops, or this process ends in whichever way,
+// they are killed. They inherit the processors that the thread may use.
+type starter struct{ forks chan func() }
+
+// newStarter makes a starter whose processes may use so many processors; 0 is
+// all that this process has.
+func newStarter(processors int) (*starter, error) {
+	s := &starter{forks: make(chan func())}
+	ready := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		ready <- confine(processors)
+		for f := range s.forks {
+			f()
+		}
+	}()
+	if err := <-ready; err != nil {
+		s.stop()
+		return nil, transfer.Errorf(transfer.KindInternal, "processes cannot be confined to %d processors: %w", processors, err)
+	}
+	return s, nil
+}
+
+// confine limits the present thread to the first so many of its processors.
+func confine(processors int) error {
+	if processors == 0 {
+		return nil
+	}
+	var have, want unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &have); err != nil {
+		return err
+	}
+	if n := have.Count(); n < processors {
+		return fmt.Errorf("this process may use %d", n)
+	}
+	for cpu := 0; want.Count() < processors; cpu++ {
+		if have.IsSet(cpu) {
+			want.Set(cpu)
+		}
+	}
+	return unix.SchedSetaffinity(0, &want)
+}
+
+func (s *starter) start(c *exec.Cmd) error {
+	if c.SysProcAttr == nil {
+		c.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	c.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	done := make(chan error)
+	s.forks <- func() { done <- c.Start() }
+	return <-done
+}
+
+func (s *starter) stop() { close(s.forks) }
+
+// space is how many bytes a directory's file system has left.
+func space(dir string) (int64, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return 0, transfer.Errorf(transfer.KindOf(err), "the space beneath %s cannot be found out: %w", dir, err)
+	}
+	return int64(s.Bavail) * int64(s.Bsize), nil
+}
+
+// openFiles is how many files a process that this one starts may have open.
+// Go programs raise the soft limit to the hard one themselves.
+func openFiles() (uint64, error) {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		return 0, transfer.Errorf(transfer.KindInternal, "the limit of open files cannot be found out: %w", err)
+	}
+	return l.Max, nil
+}

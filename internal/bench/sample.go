@@ -1,0 +1,153 @@
+package bench
+
+import (
+	"context"
+	"time"
+
+	"ferry/internal/transfer"
+)
+
+// A Role is what a process does for a measurement. What several processes of
+// one role use is added up.
+type Role string
+
+// The roles. Those of peers are for the programs that Ferry is measured beside.
+const (
+	RoleSource       Role = "source agent"
+	RoleDestination  Role = "destination agent"
+	RoleManager      Role = "queue manager"
+	RoleCoordination Role = "coordination"
+	RoleSubmitter    Role = "submitter"
+	RoleClient       Role = "client" // of a peer: curl, lftp, rsync, sftp …
+	RoleServer       Role = "server" // of a peer: vsftpd, sshd, rsyncd …
+)
+
+// FerryRoles are the roles of a network, in the order of tables.
+var FerryRoles = []Role{RoleSource, RoleDestination, RoleManager, RoleCoordination}
+
+// A Sample is one measurement of one case.
+type Sample struct {
+	Wall  time.Duration
+	Bytes int64
+	Files int64
+	CPU   map[Role]time.Duration // user and system time
+	Peak  map[Role]int64         // the most resident memory of one process of the role, in bytes
+	Extra map[string]float64     // what only one scenario measures, by name
+	Lane  string                 // that a transfer of Ferry's took
+}
+
+// A Series is the measured samples of one case, or why there are none.
+type Series struct {
+	Case    string
+	Lacks   string // why the case was not run; empty where it was
+	Samples []Sample
+}
+
+// A Case is one way of doing the work that a scenario compares.
+type Case struct {
+	Name  string
+	Lacks string // why it cannot be run here, such as "not available: …"; then Run is not called
+	Run   func(ctx context.Context) (Sample, error)
+}
+
+// Interleave runs the cases in rounds, each round all cases in their order,
+// and gives the samples of every round after the warm-ups. So a change of the
+// host's speed in the course of the run touches all cases alike. say, if not
+// nil, gets a progress line for each measurement. The first error ends it.
+func Interleave(ctx context.Context, rounds, warmups int, cases []Case, say func(string, ...any)) ([]Series, error) {
+	all := make([]Series, len(cases))
+	for i, c := range cases {
+		all[i] = Series{Case: c.Name, Lacks: c.Lacks}
+	}
+	for round := range warmups + rounds {
+		if round < warmups && say != nil {
+			say("warm-up %d of %d: %d cases", round+1, warmups, len(cases))
+		}
+		for i, c := range cases {
+			if c.Lacks != "" {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return nil, context.Cause(ctx)
+			}
+			s, err := c.Run(ctx)
+			if err != nil {
+				return nil, caseError(c.Name, err)
+			}
+			if round < warmups {
+				continue
+			}
+			all[i].Samples = append(all[i].Samples, s)
+			if say != nil {
+				say("round %d of %d: %s: %.3f s", round-warmups+1, rounds, c.Name, s.Wall.Seconds())
+			}
+		}
+	}
+	return all, nil
+}
+
+// Interleave runs cases for as many rounds and warm-ups as the run has.
+func (e *Env) Interleave(ctx context.Context, cases []Case) ([]Series, error) {
+	return Interleave(ctx, e.Rounds, e.Warmups, cases, e.Say)
+}
+
+// Figure is the figure of something about each sample.
+func (s Series) Figure(of func(Sample) float64) Figure {
+	var v []float64
+	for _, x := range s.Samples {
+		v = append(v, of(x))
+	}
+	return NewFigure(v...)
+}
+
+// Wall is the time in seconds.
+func (s Series) Wall() Figure { return s.Figure(func(x Sample) float64 { return x.Wall.Seconds() }) }
+
+// Rate is in megabytes (10^6 bytes) a second.
+func (s Series) Rate() Figure { return s.Figure(Sample.Rate) }
+
+// Rate is in megabytes (10^6 bytes) a second; 0 for a sample that took no time.
+func (x Sample) Rate() float64 {
+	if x.Wall <= 0 {
+		return 0
+	}
+	return float64(x.Bytes) / 1e6 / x.Wall.Seconds()
+}
+
+// CPU is the processor time of a role in seconds.
+func (s Series) CPU(r Role) Figure {
+	return s.Figure(func(x Sample) float64 { return x.CPU[r].Seconds() })
+}
+
+// CPUPerKB is the processor time of a role in microseconds for each 1,000 bytes.
+func (s Series) CPUPerKB(r Role) Figure {
+	return s.Figure(func(x Sample) float64 {
+		if x.Bytes == 0 {
+			return 0
+		}
+		return float64(x.CPU[r].Microseconds()) / (float64(x.Bytes) / 1000)
+	})
+}
+
+// Peak is the most memory of one process of a role, in MiB.
+func (s Series) Peak(r Role) Figure {
+	return s.Figure(func(x Sample) float64 { return float64(x.Peak[r]) / (1 << 20) })
+}
+
+// Extra is the figure of what only one scenario measures.
+func (s Series) Extra(name string) Figure {
+	return s.Figure(func(x Sample) float64 { return x.Extra[name] })
+}
+
+// Cell is a figure of the series for a table, or why there is none.
+func (s Series) Cell(f Figure) Cell {
+	if s.Lacks != "" {
+		return Text("%s", s.Lacks)
+	}
+	return Of(f)
+}
+
+// caseError names the case that failed.
+func caseError(name string, err error) error {
+	return transfer.Errorf(transfer.KindOf(err), "%s: %w", name, err)
+}

@@ -1,0 +1,92 @@
+package bench
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// measured runs the short form of a scenario and gives its report.
+func measured(t *testing.T, e *Env, name string) *Report {
+	t.Helper()
+	list, err := Find([]string{name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got *Report
+	if err := Run(t.Context(), e, list, func(r *Report) error { got = r; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(e.Dir)
+	if err != nil || len(left) != 0 {
+		t.Errorf("%d entries are left in the working directory: %v", len(left), err)
+	}
+	return got
+}
+
+// TestScenariosRun runs what needs nothing but Ferry, at the smallest sizes,
+// and looks at what is reported, never at how long it took.
+func TestScenariosRun(t *testing.T) {
+	for _, name := range []string{"latency", "matrix", "agents", "tuning"} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			if name == "latency" {
+				e.Disk = t.TempDir()
+			}
+			r := measured(t, e, name)
+			if len(r.Tables) < 2 || len(r.Charts) == 0 || len(r.Bars) == 0 || len(r.Notes) == 0 {
+				t.Errorf("%d tables, %d charts, %d bars, %d notes", len(r.Tables), len(r.Charts), len(r.Bars), len(r.Notes))
+			}
+			for _, table := range r.Tables {
+				if len(table.Rows) == 0 {
+					t.Errorf("table %q is empty", table.Title)
+				}
+				if figures(table) == 0 && r.Scenario != "tuning" {
+					t.Errorf("table %q has no figure", table.Title)
+				}
+			}
+			for _, c := range r.Charts {
+				if len(c.Lines) == 0 {
+					t.Errorf("chart %q is empty", c.Title)
+				}
+			}
+			written(t, r)
+		})
+	}
+}
+
+// figures counts those of a table.
+func figures(t Table) (n int) {
+	for _, row := range t.Rows {
+		for _, c := range row {
+			if c.Figure != nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// written writes a report and reads it back.
+func written(t *testing.T, r *Report) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "out")
+	if err := Write(dir, []*Report{r}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{FileHTML, FileMarkdown, r.Scenario + "-01.svg"} {
+		if i, err := os.Stat(filepath.Join(dir, name)); err != nil || i.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	back, err := ReadReports(filepath.Join(dir, FileJSON))
+	if err != nil || len(back) != 1 {
+		t.Fatalf("%d reports came back: %v", len(back), err)
+	}
+	a, _ := json.Marshal(r)
+	b, _ := json.Marshal(back[0])
+	if string(a) != string(b) {
+		t.Error("the report came back changed")
+	}
+}

@@ -1,0 +1,211 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"ferry/internal/transfer"
+)
+
+// tuningScenario measures what each setting is worth.
+func tuningScenario() Scenario {
+	return Scenario{Name: "tuning", Run: runTuning,
+		What: "What each setting is worth: chunk, window, frame and checkpoint, compression, transfers at once, processors; and which setting it would choose here."}
+}
+
+// A sweep varies one setting and leaves the others at their defaults.
+type sweep struct {
+	name     string
+	axis     string // what a chart's X axis shows
+	values   []int
+	normal   int      // the default
+	names    []string // of the values, where they are not numbers
+	log      bool     // a logarithmic axis
+	sizes    []int    // of files, in MB
+	content  string
+	full     bool // durability full, where syncs are part of the matter
+	set      func(j *Job, v int)
+	atOnce   bool // the value is the number of transfers
+	confined bool // the value is the number of processors
+}
+
+// label is a value as people read it.
+func (s *sweep) label(v int) string {
+	if s.names != nil {
+		return s.names[v]
+	}
+	return fmt.Sprint(v)
+}
+
+var compressions = []string{"none", "fast", "high", "auto"}
+
+// sweeps are all that are run.
+func sweeps() []*sweep {
+	d := transfer.DefaultSettings()
+	sizes := []int{1, 10, 100}
+	compress := func(j *Job, v int) { j.Compress = compressions[v] }
+	return []*sweep{
+		{name: "chunk", axis: "chunk size, KiB", values: []int{64, 128, 256, 512, 1024}, normal: d.ChunkSize >> 10, log: true, sizes: sizes,
+			set: func(j *Job, v int) { j.Settings.ChunkSize = v << 10 }},
+		{name: "window", axis: "window size, chunks", values: []int{1, 5, 10, 20, 40}, normal: d.WindowSize, log: true, sizes: sizes,
+			set: func(j *Job, v int) { j.Settings.WindowSize = v }},
+		{name: "frame", axis: "frame size, windows", values: []int{1, 2, 5, 10, 20}, normal: d.FrameSize, log: true, sizes: sizes,
+			set: func(j *Job, v int) { j.Settings.FrameSize = v }},
+		{name: "checkpoint", axis: "checkpoint interval, frames", values: []int{1, 2, 4, 8}, normal: d.CheckpointInterval, log: true, sizes: sizes, full: true,
+			set: func(j *Job, v int) { j.Settings.CheckpointInterval = v }},
+		{name: "compression of prose", axis: "compression", values: []int{0, 1, 2, 3}, names: compressions, sizes: []int{10}, content: Prose, set: compress},
+		{name: "compression of random bytes", axis: "compression", values: []int{0, 1, 2, 3}, names: compressions, sizes: []int{10}, set: compress},
+		{name: "transfers at once", axis: "transfers at once", values: []int{1, 2, 5, 10, 15, 20, 25}, normal: 1, sizes: []int{1, 10}, atOnce: true},
+		{name: "processors", axis: "processors", values: processorCounts(), normal: runtime.NumCPU(), sizes: sizes, confined: true},
+	}
+}
+
+// processorCounts are 1, 2, 4 … up to what this host has.
+func processorCounts() (all []int) {
+	for n := 1; n < runtime.NumCPU(); n *= 2 {
+		all = append(all, n)
+	}
+	return append(all, runtime.NumCPU())
+}
+
+// A trial is one case of a sweep.
+type trial struct {
+	sweep  *sweep
+	lane   Lane
+	size   int
+	value  int
+	series Series
+}
+
+// A tuning is a run of the scenario.
+type tuning struct {
+	env    *Env
+	dir    string
+	unit   int64 // bytes of 1 MB
+	total  int64 // of one measurement
+	sets   map[string]*FileSet
+	pairs  map[int]*Pair // by the number of processors; 0 has all
+	trials []trial
+}
+
+// tuningLanes are those that are swept.
+var tuningLanes = []Lane{QueueLane, DirectPlain}
+
+func runTuning(ctx context.Context, e *Env) (*Report, error) {
+	dir, remove, err := e.Scratch("tuning")
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	t := &tuning{env: e, dir: dir, sets: map[string]*FileSet{}, pairs: map[int]*Pair{}}
+	if t.unit, t.total, err = e.sizes(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		for _, p := range t.pairs {
+			p.Close()
+		}
+	}()
+	var cases []Case
+	for _, s := range sweeps() {
+		more, err := t.cases(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		cases = append(cases, more...)
+	}
+	series, err := e.Interleave(ctx, cases)
+	if err != nil {
+		return nil, err
+	}
+	for i := range t.trials {
+		t.trials[i].series = series[i]
+	}
+	return t.report(), nil
+}
+
+// cases are those of one sweep. The short form has the least and the greatest
+// value and the smallest files.
+func (t *tuning) cases(ctx context.Context, s *sweep) (all []Case, err error) {
+	values, sizes := s.values, s.sizes
+	if t.env.Short {
+		values, sizes = []int{values[0], values[len(values)-1]}, sizes[:1]
+	}
+	for _, lane := range tuningLanes {
+		for _, size := range sizes {
+			set, err := t.files(size, s.content)
+			if err != nil {
+				return nil, err
+			}
+			for _, v := range values {
+				if s.atOnce && v > len(set.Names) {
+					continue
+				}
+				c, err := t.one(ctx, s, lane, set, v)
+				if err != nil {
+					return nil, err
+				}
+				c.Name = fmt.Sprintf("%s %s, %d MB files, %s", s.name, s.label(v), size, lane.Name)
+				t.trials = append(t.trials, trial{sweep: s, lane: lane, size: size, value: v})
+				all = append(all, c)
+			}
+		}
+	}
+	return all, nil
+}
+
+func (t *tuning) one(ctx context.Context, s *sweep, lane Lane, set *FileSet, v int) (Case, error) {
+	j := Job{Durability: transfer.DurabilityProcess, Lane: lane.Lane}
+	if s.full {
+		j.Durability = transfer.DurabilityFull
+	}
+	if s.set != nil {
+		s.set(&j, v)
+	}
+	processors := 0
+	if s.confined {
+		processors = v
+	}
+	p, err := t.pair(ctx, processors)
+	if err != nil {
+		return Case{}, err
+	}
+	c := p.Case("", set, j, false)
+	if s.atOnce {
+		c.Run = func(ctx context.Context) (Sample, error) { return p.MoveSpread(ctx, set, j, v) }
+	}
+	return c, nil
+}
+
+// pair is the pair that has so many processors; the same for all cases.
+func (t *tuning) pair(ctx context.Context, processors int) (*Pair, error) {
+	if p := t.pairs[processors]; p != nil {
+		return p, nil
+	}
+	p, err := t.env.StartPair(ctx, PairConfig{Dir: filepath.Join(t.dir, fmt.Sprintf("network%d", processors)),
+		SourceRoot: filepath.Join(t.dir, "source"), Lane: DirectPlain, Processors: processors})
+	if err == nil {
+		t.pairs[processors] = p
+	}
+	return p, err
+}
+
+// files is the set of a size and content; the same for all cases.
+func (t *tuning) files(size int, content string) (*FileSet, error) {
+	if content == "" {
+		content = Random
+	}
+	name := fmt.Sprintf("%s%d", strings.ToLower(content), size)
+	if s := t.sets[name]; s != nil {
+		return s, nil
+	}
+	bytes := int64(size) * t.unit
+	s, err := MakeFiles(filepath.Join(t.dir, "source", name), int(t.total/bytes), bytes, content)
+	if err == nil {
+		t.sets[name] = s
+	}
+	return s, err
+}
