@@ -25,11 +25,12 @@ type pump struct {
 	done   chan struct{}
 	err    error
 
-	b      *wire.Builder
-	chunk  int
-	seq    uint64
-	method digest.Method
-	resume map[uint64]transfer.Point
+	b        *wire.Builder
+	chunk    int
+	seq      uint64
+	method   digest.Method
+	resume   map[uint64]transfer.Point
+	squeezer squeezer
 
 	mu    sync.Mutex
 	limit int64 // of total
@@ -52,6 +53,7 @@ func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume)
 	chunk := rec.Progress.Settings.ChunkSize
 	p := &pump{o: o, epoch: epoch, ctx: ctx, cancel: cancel, done: make(chan struct{}), b: wire.NewBuilder(chunk),
 		chunk: chunk, method: m, resume: map[uint64]transfer.Point{}, limit: credit, wake: make(chan struct{}, 1)}
+	p.squeezer = o.newSqueezer(rec.Request.Compress, chunk)
 	for _, pt := range resume.Points {
 		p.resume[pt.Item] = pt
 	}
@@ -211,6 +213,7 @@ func (p *pump) seal() error {
 	failpoint.Hit("sender.before_message")
 	p.seq++
 	m := p.b.Seal(wire.Header{Transfer: p.o.ID, Epoch: p.epoch, Seq: p.seq})
+	p.o.onWire(len(m))
 	if err := p.o.cfg.Lane.Send(p.o.to, p.o.ID, m); err != nil {
 		return &laneError{err}
 	}
