@@ -25,7 +25,7 @@ CAMPAIGN    ?=
 MUTANT      ?=
 COUNT       ?=
 SEED        ?=
-BENCHED     := $(patsubst %/,./%,$(sort $(dir $(wildcard internal/digest/*_test.go internal/codepage/*_test.go internal/wire/*_test.go))))
+BENCHED     := $(patsubst %/,./%,$(sort $(dir $(wildcard internal/digest/*_test.go internal/compress/*_test.go internal/codepage/*_test.go internal/wire/*_test.go))))
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test race check fmt vet lint vuln vet-cross house test-large test-faults test-mutants standings fuzz bench cross install clean

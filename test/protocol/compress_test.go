@@ -26,7 +26,7 @@ func prose(seed uint64, n int) []byte {
 		fmt.Fprintf(&b, "%s of %d was sent to %s and has arrived; ", []string{"a file", "a letter", "a record"}[r.IntN(3)], r.IntN(10000),
 			[]string{"the north", "the south", "nobody"}[r.IntN(3)])
 	}
-	return b.Bytes()[:n]
+	return append(make([]byte, 0, n), b.Bytes()[:n]...) // never nil, not even where n is 0
 }
 
 // shapes is a directory with data of all sorts.
