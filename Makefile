@@ -33,7 +33,7 @@ SCENARIOS   ?= $(ALONE) peers
 ROUNDS      ?=
 TOTAL       ?=
 DISK        ?=
-BENCHED     := $(patsubst %/,./%,$(sort $(dir $(wildcard internal/digest/*_test.go internal/codepage/*_test.go internal/wire/*_test.go))))
+BENCHED     := $(patsubst %/,./%,$(sort $(dir $(wildcard internal/digest/*_test.go internal/compress/*_test.go internal/codepage/*_test.go internal/wire/*_test.go))))
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test race check fmt vet lint vuln vet-cross house test-large test-faults test-mutants standings fuzz bench bench-short bench-code bench-peers cross install clean

@@ -115,6 +115,9 @@ func (v *view) draw(p *transfer.Progress) {
 			line += "  ETA " + clockTime(float64(p.BytesTotal-done)/rate)
 		}
 	}
+	if p.Compress != "" && p.Compress != transfer.CompressNone {
+		line += fmt.Sprintf("  %s on the wire", transfer.FormatBytes(p.BytesWire))
+	}
 	line += fmt.Sprintf("  %s/s  %s", transfer.FormatBytes(int64(rate)), baseName(p.Current))
 	fmt.Fprint(v.cmd.ErrOrStderr(), "\r\x1b[K"+cut(line, width-1))
 	v.drawn = true
@@ -189,6 +192,9 @@ func summaryLine(s *transfer.Summary) string {
 	}
 	if s.Lane != "" {
 		line += ", " + s.Lane + " lane"
+	}
+	if s.Compress != "" && s.Compress != transfer.CompressNone {
+		line += fmt.Sprintf(", %s on the wire (compression %s)", transfer.FormatBytes(s.BytesWire), s.Compress)
 	}
 	if s.Resumes > 0 {
 		line += fmt.Sprintf(", resumed %s, %s sent again", plural(s.Resumes, "time"), transfer.FormatBytes(s.BytesResent))

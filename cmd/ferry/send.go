@@ -65,7 +65,7 @@ agent, 64 usage, 69 recovery timed out, 70 parked or refused, 75 no queue manage
 	fl.StringVar(&f.eol, "eol", "", "line ends at the destination: lf, crlf or nl (text mode)")
 	fl.StringVar(&f.lane, "lane", "auto", "how the data travels: auto, direct or queue")
 	fl.StringVar(&f.delivery, "delivery", "fast", "fast or stored")
-	fl.StringVar(&f.compress, "compress", "none", "none, fast, high or auto")
+	fl.StringVar(&f.compress, "compress", "none", "what the data travels as: none; fast or high, compressed with less or more work; auto, fast where it is worth it")
 	fl.IntVar(&f.priority, "priority", 0, "0 to 9; 9 goes first")
 	fl.StringVar(&f.job, "job", "", "a name for people, kept on record")
 	fl.StringArrayVar(&f.meta, "meta", nil, "K=V, kept on record; may be repeated")

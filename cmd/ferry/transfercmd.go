@@ -124,6 +124,7 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress) {
 		{"submitted", stamp(p.Submitted)}, {"started", stamp(p.Started)}, {"ended", stamp(p.Ended)},
 		{"files", fmt.Sprintf("%d arrived, %d failed, %d directories", p.Files, p.FilesFailed, p.Dirs)},
 		{"bytes", transfer.FormatBytes(p.Bytes)}, {"lane", strings.TrimSpace(p.Lane + " " + paren(p.LaneReason))},
+		{"compression, on the wire", or(p.Compress, "?") + ", " + transfer.FormatBytes(p.BytesWire)},
 		{"checksum, durability", p.Checksum + ", " + p.Durability}, {"chunk, window, frame, checkpoint", settingsText(p.Settings)},
 		{"epoch, resumes", fmt.Sprintf("%d, %d (%s sent again)", p.Epoch, p.Resumes, transfer.FormatBytes(p.BytesResent))},
 	}

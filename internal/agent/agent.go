@@ -28,6 +28,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/clock"
+	"ferry/internal/compress"
 	"ferry/internal/digest"
 	"ferry/internal/failpoint"
 	"ferry/internal/flow"
@@ -199,7 +200,8 @@ func (a *Agent) open() error {
 		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow,
 		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem})
 	a.sendCfg = sender.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Lanes: a.lanes, Memory: a.lanes.mem,
-		Note: a.note, Progress: a.progress, Changed: a.changed, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk}
+		Note: a.note, Progress: a.progress, Changed: a.changed, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk,
+		Encoders: new(compress.Encoders)}
 	a.sched = newScheduler(a)
 	if err := a.ledger.DropOrphans(); err != nil {
 		return err

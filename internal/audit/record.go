@@ -77,8 +77,9 @@ type Record struct {
 	Seconds     float64            `json:"seconds,omitempty"`
 	Resumes     int64              `json:"resumes,omitempty"`
 	BytesResent int64              `json:"bytes_resent,omitempty"`
-	Reason      string             `json:"reason,omitempty"` // of a park, a cancel, a choice of lane
-	Limits      []string           `json:"limits,omitempty"` // primitives that the writer's platform lacks
+	BytesWire   int64              `json:"bytes_wire,omitempty"` // of chunk messages; see transfer.Progress
+	Reason      string             `json:"reason,omitempty"`     // of a park, a cancel, a choice of lane
+	Limits      []string           `json:"limits,omitempty"`     // primitives that the writer's platform lacks
 	Gap         *Gap               `json:"gap,omitempty"`
 	Text        string             `json:"text,omitempty"`
 }

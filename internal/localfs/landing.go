@@ -369,7 +369,7 @@ func (l *Landing) sweepDir(dir transfer.Path) error {
 			}
 		}
 		if err == io.EOF || err == nil && len(names) == 0 {
-			return errors.Join(all, l.syncDir(d))
+			return errors.Join(all, l.syncDir(d)) // a power cut must not bring back what the record says is gone
 		}
 		if err != nil {
 			return errors.Join(all, err)

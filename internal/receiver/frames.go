@@ -50,6 +50,8 @@ func (i *incoming) frame(f *wire.Frame) error {
 	switch f.Type {
 	case wire.FrameData:
 		return i.data(f.Offset, int64(len(f.Data)), f.Data)
+	case wire.FrameCData:
+		return i.packed(f)
 	case wire.FrameHole:
 		return i.data(f.Offset, f.Length, nil)
 	}

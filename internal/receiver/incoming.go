@@ -426,7 +426,7 @@ func (i *incoming) afterMessage() {
 // stumbled deals with a frame that could not be taken.
 func (i *incoming) stumbled(f *wire.Frame, err error) {
 	switch {
-	case errors.Is(err, errOffset):
+	case errors.Is(err, errOffset), errors.Is(err, errPacked):
 		i.badness(err)
 	case transfer.KindOf(err).Waits():
 		i.suspend(transfer.AsError(err))
@@ -438,7 +438,7 @@ func (i *incoming) stumbled(f *wire.Frame, err error) {
 	}
 }
 
-// badness counts a bad hash or offset against the item that is being written;
+// badness counts a bad hash, offset or compressed chunk against the item that is being written;
 // five without a safe point between fail it.
 func (i *incoming) badness(err error) {
 	item := i.rec.Decided.Below()

@@ -24,6 +24,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/clock"
+	"ferry/internal/compress"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
@@ -97,6 +98,8 @@ type Receiver struct {
 	wg      sync.WaitGroup
 	unswept atomic.Bool   // there may be records that are unswept
 	open    chan struct{} // a token for each item that is begun and undecided
+	decoder compress.Decoder
+	chunks  sync.Pool // *[]byte: memory of restored chunks
 
 	mu      sync.Mutex
 	actors  map[transfer.ID]*incoming

@@ -19,16 +19,10 @@ func (o *Outgoing) wait(reason *transfer.Error, place int) (*Verdict, error) {
 	o.mu.Unlock()
 	err := o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Progress.Reason = reason
-		rec.Progress.BytesSent, rec.Progress.BytesResent = o.sentFigures()
+		o.putFigures(&rec.Progress)
 		return nil
 	}, transfer.Waiting)
 	return &Verdict{Reason: reason, Retry: waitRetry}, err
-}
-
-func (o *Outgoing) sentFigures() (sent, resent int64) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.live.sent, o.live.resent
 }
 
 // overdue reports whether the recovery time-out is over.
@@ -73,8 +67,8 @@ func (o *Outgoing) end(t *ledger.Tx, rec *ledger.Source, e *transfer.Error) erro
 		tot := o.journal.Totals()
 		p.FilesTotal, p.BytesTotal, p.Walked, p.Skipped = tot.Files, tot.Bytes, tot.Ended, tot.Links
 	}
-	p.BytesSent, p.BytesResent = o.live.sent, o.live.resent
 	o.mu.Unlock()
+	o.putFigures(p)
 	p.Place, p.NextTry, p.Current = 0, time.Time{}, ""
 	event := audit.Completed
 	switch rec.State {
@@ -85,7 +79,7 @@ func (o *Outgoing) end(t *ledger.Tx, rec *ledger.Source, e *transfer.Error) erro
 	}
 	return o.cfg.Note(t, o.record(rec, event, func(a *audit.Record) {
 		a.State, a.Code, a.Counts, a.Error = rec.State, p.Code, &p.Counts, e
-		a.Lane, a.Resumes, a.BytesResent = p.Lane, p.Resumes, p.BytesResent
+		a.Lane, a.Resumes, a.BytesResent, a.BytesWire = p.Lane, p.Resumes, p.BytesResent, p.BytesWire
 		if !p.Started.IsZero() {
 			a.Seconds = p.Ended.Sub(p.Started).Seconds()
 		}

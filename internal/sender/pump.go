@@ -25,13 +25,14 @@ type pump struct {
 	done   chan struct{}
 	err    error
 
-	lane   Lane
-	accept *wire.Accept
-	b      *wire.Builder
-	chunk  int
-	seq    uint64
-	method digest.Method
-	resume map[uint64]transfer.Point
+	lane     Lane
+	accept   *wire.Accept
+	b        *wire.Builder
+	chunk    int
+	seq      uint64
+	method   digest.Method
+	resume   map[uint64]transfer.Point
+	squeezer squeezer
 
 	starved bool // credit was waited for since the last message
 
@@ -62,6 +63,7 @@ func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume)
 	chunk := rec.Progress.Settings.ChunkSize
 	p := &pump{o: o, epoch: epoch, ctx: ctx, cancel: cancel, done: make(chan struct{}), b: wire.NewBuilder(chunk, o.cfg.Memory),
 		chunk: chunk, method: m, resume: map[uint64]transfer.Point{}, limit: credit, wake: make(chan struct{}, 1)}
+	p.squeezer = o.newSqueezer(rec.Request.Compress, chunk)
 	for _, pt := range resume.Points {
 		p.resume[pt.Item] = pt
 	}
@@ -246,6 +248,7 @@ func (p *pump) seal() error {
 	p.seq++
 	m := p.b.Seal(wire.Header{Transfer: p.o.ID, Epoch: p.epoch, Seq: p.seq, Starved: p.starved})
 	p.starved = false
+	p.o.onWire(len(m))
 	if err := p.lane.Send(m); err != nil {
 		return &laneError{err}
 	}

@@ -179,6 +179,7 @@ func (p *pump) piece(r *reading, offset, left int64) (int64, error) {
 		p.refund(n - flow.BeginCost)
 		return n, nil
 	}
+	p.squeeze(r.item, offset, buf)
 	if p.b.Room() < 4096 {
 		return n, p.flush()
 	}

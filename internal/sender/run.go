@@ -137,13 +137,12 @@ func (o *Outgoing) recovering() error {
 
 // renegotiate goes back to OPEN with a new nonce.
 func (o *Outgoing) renegotiate() error {
-	sent, resent := o.sentFigures()
 	return o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Nonce++
 		if rec.Recovering.IsZero() {
 			rec.Recovering = o.cfg.Clock.Now()
 		}
-		rec.Progress.BytesSent, rec.Progress.BytesResent = sent, resent
+		o.putFigures(&rec.Progress)
 		return nil
 	}, transfer.Negotiating)
 }

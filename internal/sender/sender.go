@@ -21,6 +21,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/clock"
+	"ferry/internal/compress"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
 	"ferry/internal/transfer"
@@ -75,8 +76,9 @@ type Config struct {
 	Changed  func(*Outgoing)          // outcomes have moved a transfer on, perhaps one that is not being driven
 	Clock    clock.Clock
 	Log      *slog.Logger
-	Settings transfer.Settings // for what a request leaves open
-	MaxChunk int               // largest chunk that the queue manager carries from here
+	Settings transfer.Settings  // for what a request leaves open
+	MaxChunk int                // largest chunk that the queue manager carries from here
+	Encoders *compress.Encoders // what the transfers that compress share; nil: each has its own
 }
 
 // An Outgoing is one transfer that this agent sends.
@@ -113,6 +115,7 @@ type Outgoing struct {
 type figures struct {
 	sent, held int64
 	resent     int64
+	wire       int64            // bytes of chunk messages
 	high       map[uint64]int64 // how far each undecided item has been sent
 	current    transfer.Path
 	place      int
@@ -134,12 +137,15 @@ func RequestHash(q *transfer.Request) string {
 func NewRecord(q transfer.Request, principal string, now time.Time) *ledger.Source {
 	p := transfer.Progress{ID: q.ID, State: transfer.Accepted, Source: q.Source, Destination: q.Destination,
 		Originator: q.Originator.String(), Job: q.Job, Priority: q.Priority, Submitted: q.Submitted,
-		Durability: q.Durability, Checksum: q.Checksum, Settings: q.Settings}
+		Durability: q.Durability, Checksum: q.Checksum, Compress: q.Compress, Settings: q.Settings}
 	if p.Durability == "" {
 		p.Durability = transfer.DurabilityFull
 	}
 	if p.Checksum == "" {
 		p.Checksum = "xxh3"
+	}
+	if p.Compress == "" {
+		p.Compress = transfer.CompressNone
 	}
 	return &ledger.Source{Request: q, Hash: RequestHash(&q), Principal: principal, Accepted: now,
 		State: transfer.Accepted, Progress: p}
@@ -148,7 +154,7 @@ func NewRecord(q transfer.Request, principal string, now time.Time) *ledger.Sour
 // New makes an Outgoing of a record that is in the ledger.
 func New(cfg Config, rec *ledger.Source) *Outgoing {
 	o := &Outgoing{cfg: cfg, ID: rec.Request.ID, to: rec.Request.Destination, rec: rec, cancel: rec.Cancel, notify: make(chan struct{}, 1), tries: map[uint64]int{},
-		live: figures{high: map[uint64]int64{}, sent: rec.Progress.BytesSent, resent: rec.Progress.BytesResent},
+		live: figures{high: map[uint64]int64{}, sent: rec.Progress.BytesSent, resent: rec.Progress.BytesResent, wire: rec.Progress.BytesWire},
 		log:  cfg.Log.With("transfer", rec.Request.ID, "destination", rec.Request.Destination)}
 	o.know(rec)
 	return o
@@ -191,7 +197,7 @@ func (o *Outgoing) Status() *transfer.Progress {
 func (o *Outgoing) status() *transfer.Progress {
 	p := o.rec.Progress
 	p.State = o.rec.State
-	p.BytesSent, p.BytesHeld, p.BytesResent = o.live.sent, o.live.held, o.live.resent
+	p.BytesSent, p.BytesHeld, p.BytesResent, p.BytesWire = o.live.sent, o.live.held, o.live.resent, o.live.wire
 	p.Current, p.Place, p.NextTry = o.live.current, o.live.place, o.live.nextTry
 	if o.live.lane != "" {
 		p.Lane, p.LaneReason = o.live.lane, o.live.why

@@ -158,6 +158,9 @@ func (p *Picture) Record(r *audit.Record) {
 	if g.State.Final() {
 		return
 	}
+	if r.Request != nil && g.Compress == "" {
+		g.Compress = r.Request.Compress
+	}
 	switch r.Event {
 	case audit.Accepted:
 		if g.State == "" || g.State == transfer.Queued {
@@ -200,7 +203,7 @@ func ended(g *transfer.Progress, r *audit.Record) {
 	if r.Counts != nil {
 		g.Counts = *r.Counts
 	}
-	g.Resumes, g.BytesResent = r.Resumes, r.BytesResent
+	g.Resumes, g.BytesResent, g.BytesWire = r.Resumes, r.BytesResent, r.BytesWire
 	if r.Lane != "" {
 		g.Lane = r.Lane
 	}

@@ -138,7 +138,7 @@ func TestRebuiltFromTheAudit(t *testing.T) {
 		t.Errorf("accepted: %+v", g)
 	}
 	begun := time.Unix(1000, 0)
-	rec(audit.Record{Event: audit.Started, Time: begun})
+	rec(audit.Record{Event: audit.Started, Time: begun, Request: &audit.RequestFacts{Compress: "high"}})
 	rec(audit.Record{Event: audit.Started, Time: begun.Add(time.Hour)})
 	if g := state(); g.State != transfer.Running || !g.Started.Equal(begun) {
 		t.Errorf("started: %+v", g)
@@ -153,9 +153,9 @@ func TestRebuiltFromTheAudit(t *testing.T) {
 	if g := state(); g.State != transfer.Parked || g.Reason.Text != "why" {
 		t.Errorf("parked: %+v", g)
 	}
-	rec(audit.Record{Event: audit.Completed, State: transfer.Partial, Code: 20, Time: begun.Add(time.Minute), Lane: "queue", Resumes: 2, BytesResent: 7,
+	rec(audit.Record{Event: audit.Completed, State: transfer.Partial, Code: 20, Time: begun.Add(time.Minute), Lane: "queue", Resumes: 2, BytesResent: 7, BytesWire: 8,
 		Counts: &transfer.Counts{Files: 1, FilesFailed: 1}})
-	if g := state(); g.State != transfer.Partial || g.Code != 20 || g.Files != 1 || g.FilesFailed != 1 || g.Resumes != 2 || g.Lane != "queue" || g.Ended.IsZero() {
+	if g := state(); g.State != transfer.Partial || g.Code != 20 || g.Files != 1 || g.FilesFailed != 1 || g.Resumes != 2 || g.Lane != "queue" || g.Ended.IsZero() || g.BytesResent != 7 || g.BytesWire != 8 || g.Compress != "high" {
 		t.Errorf("over: %+v", g)
 	}
 	// Only the source's word counts, and only about transfers.

@@ -134,8 +134,10 @@ type Summary struct {
 	Lane        string    `json:"lane"`
 	Resumes     int64     `json:"resumes"`
 	BytesResent int64     `json:"bytes_resent"`
-	Skipped     int64     `json:"skipped"`  // symbolic links that were not followed
-	Warnings    int64     `json:"warnings"` // sources that should have been deleted and were not
+	BytesWire   int64     `json:"bytes_wire"`         // of chunk messages: as they were compressed, with their overhead and what was sent again
+	Compress    string    `json:"compress,omitempty"` // the word of the request
+	Skipped     int64     `json:"skipped"`            // symbolic links that were not followed
+	Warnings    int64     `json:"warnings"`           // sources that should have been deleted and were not
 	Error       *Error    `json:"error,omitempty"`
 	Failures    []Outcome `json:"failures,omitempty"` // the first hundred
 }

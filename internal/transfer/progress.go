@@ -34,6 +34,8 @@ type Progress struct {
 	Epoch       uint32    `json:"epoch,omitempty"`
 	Resumes     int64     `json:"resumes"`
 	BytesResent int64     `json:"bytes_resent"`
+	BytesWire   int64     `json:"bytes_wire,omitempty"` // of the chunk messages handed to the lane, with all that is in them
+	Compress    string    `json:"compress,omitempty"`   // the word of the request
 	Durability  string    `json:"durability,omitempty"`
 	Checksum    string    `json:"checksum,omitempty"`
 	Failures    []Outcome `json:"failures,omitempty"`
@@ -52,6 +54,6 @@ func (p *Progress) Summary() Summary {
 	}
 	return Summary{MessageType: "summary", ID: p.ID, State: p.State, ResultCode: p.Code,
 		Files: p.Files, FilesFailed: p.FilesFailed, Directories: p.Dirs, Bytes: p.Bytes, Seconds: secs,
-		Lane: p.Lane, Resumes: p.Resumes, BytesResent: p.BytesResent, Skipped: p.Skipped,
+		Lane: p.Lane, Resumes: p.Resumes, BytesResent: p.BytesResent, BytesWire: p.BytesWire, Compress: p.Compress, Skipped: p.Skipped,
 		Warnings: p.Warnings, Error: p.Reason, Failures: p.Failures}
 }

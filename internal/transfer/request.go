@@ -36,6 +36,9 @@ const (
 	DeliveryStored = "stored"
 
 	CompressNone = "none"
+	CompressFast = "fast" // little work for each byte
+	CompressHigh = "high" // more work, fewer bytes
+	CompressAuto = "auto" // as fast, where it is worth it
 )
 
 // An Originator is who asked for a transfer, as the submitter's host names them.
@@ -176,7 +179,7 @@ func (r *Request) checkWords() error {
 		{"durability", r.Durability, []string{DurabilityFull, DurabilityProcess}, nil},
 		{"lane", r.Lane, []string{LaneAuto, LaneQueue, LaneDirect}, nil},
 		{"delivery", r.Delivery, []string{DeliveryFast}, []string{DeliveryStored}},
-		{"compress", r.Compress, []string{CompressNone}, []string{"fast", "high", "auto"}},
+		{"compress", r.Compress, []string{CompressNone, CompressFast, CompressHigh, CompressAuto}, nil},
 	} {
 		if err := checkWord(w.name, w.value, w.built, w.all); err != nil {
 			return err

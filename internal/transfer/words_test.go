@@ -419,6 +419,9 @@ func TestRequestCheck(t *testing.T) {
 		func(r *Request) {
 			r.Checksum, r.IfExists, r.Durability, r.Lane = "none", "overwrite", "process", "queue"
 		},
+		func(r *Request) { r.Compress = CompressFast },
+		func(r *Request) { r.Compress = CompressHigh },
+		func(r *Request) { r.Compress = CompressAuto },
 	} {
 		r := request()
 		good(&r)
@@ -442,7 +445,7 @@ func TestRequestCheck(t *testing.T) {
 		{func(r *Request) { r.Dest = Path(strings.Repeat("d/", 2049)) }, KindUsage, "4098 bytes; the limit is 4096"},
 		{func(r *Request) { r.Mode = "text" }, KindNotBuilt, "not built yet; use binary"},
 		{func(r *Request) { r.Lane = "carrier pigeon" }, KindUsage, `--lane "carrier pigeon" is unknown`},
-		{func(r *Request) { r.Compress = "auto" }, KindNotBuilt, "not built"},
+		{func(r *Request) { r.Compress = "zip" }, KindUsage, `--compress "zip" is unknown; it is one of none, fast, high, auto`},
 		{func(r *Request) { r.Checksum = "crc" }, KindUsage, "xxh3, md5, sha256, none"},
 		{func(r *Request) { r.Priority = 10 }, KindUsage, "priority 10 is out of range; it goes from 0 to 9"},
 		{func(r *Request) { r.Priority = -1 }, KindUsage, "priority -1"},
@@ -507,7 +510,7 @@ func TestCounts(t *testing.T) {
 // TestSummaryNames: scripts read these names; some may be added, none changed.
 func TestSummaryNames(t *testing.T) {
 	p := Progress{ID: NewID(time.UnixMilli(1)), State: Partial, Code: 20, Started: time.Unix(10, 0), Ended: time.Unix(12, 500_000_000),
-		Counts: Counts{Files: 3, FilesFailed: 1, Bytes: 77, Skipped: 2, Warnings: 1, Dirs: 4}, Lane: "queue", Resumes: 5, BytesResent: 6,
+		Counts: Counts{Files: 3, FilesFailed: 1, Bytes: 77, Skipped: 2, Warnings: 1, Dirs: 4}, Lane: "queue", Resumes: 5, BytesResent: 6, BytesWire: 7, Compress: "auto",
 		Reason: &Error{Kind: KindMissing, Text: "x"}, Failures: []Outcome{{Item: 1}}}
 	data, err := json.Marshal(p.Summary())
 	if err != nil {
@@ -518,12 +521,12 @@ func TestSummaryNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]any{"message_type": "summary", "id": p.ID.String(), "state": "partial", "result_code": 20.0, "files": 3.0,
-		"files_failed": 1.0, "bytes": 77.0, "seconds": 2.5, "lane": "queue", "resumes": 5.0, "bytes_resent": 6.0} {
+		"files_failed": 1.0, "bytes": 77.0, "seconds": 2.5, "lane": "queue", "resumes": 5.0, "bytes_resent": 6.0, "bytes_wire": 7.0, "compress": "auto"} {
 		if !reflect.DeepEqual(m[name], want) {
 			t.Errorf("%s is %v, want %v", name, m[name], want)
 		}
 	}
-	if names := slices.Sorted(maps.Keys(m)); len(names) != 16 {
+	if names := slices.Sorted(maps.Keys(m)); len(names) != 18 {
 		t.Errorf("names: %v", names)
 	}
 	if s := (&Progress{Started: time.Unix(10, 0)}).Summary(); s.Seconds != 0 {

@@ -2,7 +2,9 @@ package wire
 
 import (
 	"encoding/binary"
+	"fmt"
 
+	"ferry/internal/compress"
 	"ferry/internal/digest"
 	"ferry/internal/transfer"
 )
@@ -16,8 +18,9 @@ const (
 	// MaxMessage is the size of the largest chunk message.
 	MaxMessage = transfer.MaxChunk + Overhead
 
-	dataFrame = 21  // a DATA frame without its bytes
-	tail      = 512 // kept free of data, so that an END always fits behind it
+	dataFrame  = 21  // a DATA frame without its bytes
+	cdataFrame = 26  // a CDATA frame without its bytes
+	tail       = 512 // kept free of data, so that an END always fits behind it
 )
 
 // A FrameType tells what a frame says.
@@ -32,6 +35,7 @@ const (
 	FrameFail  FrameType = 5
 	FrameSkip  FrameType = 6
 	FrameLast  FrameType = 7
+	FrameCData FrameType = 8
 )
 
 // A Header begins every chunk message.
@@ -64,10 +68,11 @@ type Frame struct {
 	Type   FrameType
 	Item   uint64 // the number of items for FrameLast
 	Begin  *Begin
-	Offset int64  // Data, Hole
-	Length int64  // Hole: of the zeros; End: of the file
-	Data   []byte // Data; points into the message
-	Digest string // End
+	Offset int64           // Data, CData, Hole
+	Length int64           // CData: of the plain bytes; Hole: of the zeros; End: of the file
+	Data   []byte          // Data, CData; points into the message
+	Format compress.Format // CData
+	Digest string          // End
 	Fail   *transfer.Error
 	Source transfer.Path // Fail
 }
@@ -79,6 +84,8 @@ func (f *Frame) Cost(begin int64) int64 {
 		return begin
 	case FrameData:
 		return int64(len(f.Data))
+	case FrameCData:
+		return f.Length
 	case FrameHole:
 		return begin // it occupies no memory, but each must cost something
 	}
@@ -91,6 +98,7 @@ type Builder struct {
 	mem    *Memory
 	buf    []byte
 	frames uint16
+	saved  int // by compression; see CData
 }
 
 // NewBuilder makes messages with up to chunk bytes of data, in memory of mem,
@@ -105,7 +113,7 @@ func NewBuilder(chunk int, mem *Memory) *Builder {
 func (b *Builder) Empty() bool { return b.frames == 0 }
 
 // Room is how many bytes of data one more DATA frame could hold.
-func (b *Builder) Room() int { return max(0, b.max-len(b.buf)-dataFrame-tail) }
+func (b *Builder) Room() int { return max(0, b.max-len(b.buf)-b.saved-dataFrame-tail) }
 
 // Fits reports whether a frame that is not DATA fits; names are at most two
 // paths long.
@@ -161,6 +169,20 @@ func (b *Builder) Undo(n int) {
 	b.buf = b.buf[:len(b.buf)-n-dataFrame]
 }
 
+// CData adds a CDATA frame: plain bytes, compressed into fewer. It takes as much
+// of the Room as the plain bytes would: what a message has of a file does not
+// depend on how it shrinks, and the receiver has something to do before the
+// whole run-ahead is in one message.
+func (b *Builder) CData(item uint64, offset int64, plain int, f compress.Format, data []byte) {
+	b.start(FrameCData, item)
+	b.u64(offset)
+	b.buf = binary.BigEndian.AppendUint32(b.buf, uint32(plain))
+	b.buf = append(b.buf, byte(f))
+	b.buf = binary.BigEndian.AppendUint32(b.buf, uint32(len(data)))
+	b.buf = append(b.buf, data...)
+	b.saved += plain + dataFrame - len(data) - cdataFrame
+}
+
 // Hole adds a HOLE frame.
 func (b *Builder) Hole(item uint64, offset, n int64) {
 	b.start(FrameHole, item)
@@ -204,7 +226,7 @@ func (b *Builder) Seal(h Header) []byte {
 	binary.BigEndian.PutUint16(m[30:], b.frames)
 	clear(m[32:40])
 	binary.BigEndian.PutUint64(m[32:], digest.Message(m))
-	b.frames = 0
+	b.frames, b.saved = 0, 0
 	b.buf = b.mem.Get(b.max)[:HeaderSize]
 	return m
 }
@@ -241,7 +263,10 @@ func ParseChunk(m []byte) (Header, []Frame, error) {
 		if r.short {
 			return h, nil, transfer.Errorf(transfer.KindVersion, "chunk message %d of epoch %d ends inside a frame", h.Seq, h.Epoch)
 		}
-		if f.Type < FrameBegin || f.Type > FrameLast {
+		if r.odd != "" {
+			return h, nil, transfer.Errorf(transfer.KindVersion, "chunk message %d of epoch %d has a compressed chunk of item %d %s", h.Seq, h.Epoch, f.Item, r.odd)
+		}
+		if f.Type < FrameBegin || f.Type > FrameCData {
 			return h, nil, transfer.Errorf(transfer.KindVersion, "chunk message %d of epoch %d has a frame of unknown type %d", h.Seq, h.Epoch, f.Type)
 		}
 		frames = append(frames, f)
@@ -266,6 +291,7 @@ func hashAgrees(m []byte) bool {
 type reader struct {
 	b     []byte
 	short bool
+	odd   string // what is wrong with a CDATA frame
 }
 
 func (r *reader) take(n int) []byte {
@@ -323,6 +349,8 @@ func (r *reader) frame() Frame {
 	case FrameData:
 		f.Offset = r.i64()
 		f.Data = r.take(int(r.u32()))
+	case FrameCData:
+		r.cdata(&f)
 	case FrameHole:
 		f.Offset, f.Length = r.i64(), r.i64()
 	case FrameEnd:
@@ -334,4 +362,20 @@ func (r *reader) frame() Frame {
 		f.Source = transfer.Path(r.take(r.u16()))
 	}
 	return f
+}
+
+// cdata reads a CDATA frame, and refuses one that no Decoder could restore, so
+// that its figures can be relied on.
+func (r *reader) cdata(f *Frame) {
+	f.Offset, f.Length = r.i64(), int64(r.u32())
+	f.Format = compress.Format(r.u8())
+	f.Data = r.take(int(r.u32()))
+	switch {
+	case f.Length < 1 || f.Length > transfer.MaxChunk:
+		r.odd = fmt.Sprintf("with %d plain bytes; it may have 1 to %d", f.Length, transfer.MaxChunk)
+	case !f.Format.Known():
+		r.odd = fmt.Sprintf("in format %d, which is not spoken here", f.Format)
+	case int64(len(f.Data)) >= f.Length:
+		r.odd = fmt.Sprintf("that takes %d bytes for %d", len(f.Data), f.Length)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ferry/internal/compress"
 	"ferry/internal/digest"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -65,6 +66,8 @@ func rebuild(h wire.Header, frames []wire.Frame) []byte {
 			b.Begin(f.Item, f.Begin)
 		case wire.FrameData:
 			copy(b.Data(f.Item, f.Offset, len(f.Data)), f.Data)
+		case wire.FrameCData:
+			b.CData(f.Item, f.Offset, int(f.Length), f.Format, f.Data)
 		case wire.FrameHole:
 			b.Hole(f.Item, f.Offset, f.Length)
 		case wire.FrameEnd:
@@ -133,12 +136,49 @@ func TestChunkRefusals(t *testing.T) {
 		{"nothing", nil, transfer.KindVersion},
 		{"version", change(0, 9), transfer.KindVersion},
 		{"frame type 0", change(40, 0), transfer.KindVersion},
-		{"frame type 8", change(40, 8), transfer.KindVersion},
+		{"frame type 9", change(40, 9), transfer.KindVersion},
 		{"more frames than there are", change(31, 2), transfer.KindVersion},
 		{"fewer", change(31, 0), transfer.KindVersion},
 		{"hash", func() []byte { c := bytes.Clone(m); c[45]++; return c }(), transfer.KindDigest},
 	} {
 		if _, _, err := wire.ParseChunk(c.m); transfer.KindOf(err) != c.kind {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestCDataRefusals: what is taken of a compressed chunk can be restored into
+// the memory of one chunk, or is damaged within its bytes alone.
+func TestCDataRefusals(t *testing.T) {
+	pack := func(plain, claimed uint32, format byte, data []byte) []byte {
+		m := bytes.Clone(chunks()["empty"])
+		m[31] = 1
+		m = binary.BigEndian.AppendUint64(append(m, 8), 4)
+		m = binary.BigEndian.AppendUint64(m, 1000)
+		m = append(binary.BigEndian.AppendUint32(m, plain), format)
+		return seal(append(binary.BigEndian.AppendUint32(m, claimed), data...))
+	}
+	ten := []byte("0123456789")
+	if _, f, err := wire.ParseChunk(pack(11, 10, 1, ten)); err != nil || f[0].Length != 11 || f[0].Offset != 1000 || f[0].Item != 4 ||
+		f[0].Format != compress.S2 || !bytes.Equal(f[0].Data, ten) || f[0].Cost(4096) != 11 {
+		t.Fatalf("a sound one: %+v, %v", f, err)
+	}
+	for _, c := range []struct {
+		name string
+		m    []byte
+		says string
+	}{
+		{"no plain bytes", pack(0, 0, 1, nil), "0 plain bytes"},
+		{"more than a chunk", pack(transfer.MaxChunk+1, 10, 1, ten), "1048577 plain bytes; it may have 1 to 1048576"},
+		{"4 GiB", pack(1<<32-1, 10, 2, ten), "4294967295 plain bytes"},
+		{"not compressed", pack(11, 10, 0, ten), "format 0"},
+		{"a format to come", pack(11, 10, 3, ten), "format 3"},
+		{"larger than it was", pack(9, 10, 1, ten), "takes 10 bytes for 9"},
+		{"as large as it was", pack(10, 10, 1, ten), "takes 10 bytes for 10"},
+		{"shorter than it says", pack(100, 11, 1, ten), "ends inside a frame"},
+		{"4 GiB of compressed bytes", pack(1<<20, 1<<32-1, 1, ten), "ends inside a frame"},
+	} {
+		if _, _, err := wire.ParseChunk(c.m); transfer.KindOf(err) != transfer.KindVersion || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -188,6 +228,39 @@ func TestBuilderFillsMessages(t *testing.T) {
 		if err != nil || len(got) != frames+1 {
 			t.Errorf("chunk %d: %d frames, %v", chunk, len(got), err)
 		}
+	}
+}
+
+// TestCDataTakesThePlainRoom: a message has no more of a file for being
+// compressed, frames of all sorts still fit behind, and the next message starts
+// anew.
+func TestCDataTakesThePlainRoom(t *testing.T) {
+	const chunk = 64 << 10
+	b := wire.NewBuilder(chunk, nil)
+	plain, frames := 0, 0
+	for room := b.Room(); room > 0; room = b.Room() {
+		n := min(room, 5000)
+		b.CData(1, int64(plain), n, compress.Zstd, make([]byte, n/10))
+		plain += n
+		frames++
+	}
+	if plain < chunk || plain > chunk+wire.Overhead {
+		t.Errorf("a message of chunks of 64 KiB has %d plain bytes", plain)
+	}
+	if !b.Fits(64 + len("sha256:")) {
+		t.Error("there is no room for an END behind it")
+	}
+	b.End(1, 5, "")
+	m := b.Seal(wire.Header{})
+	if _, got, err := wire.ParseChunk(m); err != nil || len(got) != frames+1 || len(m) > chunk/4 {
+		t.Errorf("%d frames in %d bytes, %v", len(got), len(m), err)
+	}
+	if b.Room() < chunk {
+		t.Errorf("the next message has room for %d bytes", b.Room())
+	}
+	b.CData(1, 0, chunk, compress.S2, make([]byte, chunk-1))
+	if _, _, err := wire.ParseChunk(b.Seal(wire.Header{})); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -58,6 +58,14 @@
 //	5 FAIL   8 item  1 kind  2+n text  2+n source path   it cannot be sent
 //	6 SKIP   8 item   the sender leaves off: the receiver has decided the item
 //	7 LAST   8 number of items in the whole transfer
+//	8 CDATA  8 item  8 offset  4 plain length  1 format (1: s2, 2: zstd)  4+n compressed bytes
+//
+// CDATA says what DATA says of 1 byte to 1 MiB of plain bytes, always in fewer
+// (n is less than the plain length). The formats are package compress's.
+// Offset, plain length, the cost in credit and every digest but the message's
+// are those of the plain bytes; the message's hash is over what is in it. A
+// sender makes CDATA only where the request asks for compression: a version that
+// does not know it refuses that word at OPEN, and is never sent one.
 //
 // A directory is BEGIN alone. A second BEGIN of an undecided item starts it
 // again. Everything of one item is in order; items are in order but for those

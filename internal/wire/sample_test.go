@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/compress"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -19,11 +20,12 @@ import (
 var update = flag.Bool("update", false, "write the golden files of messages")
 
 var (
-	sampleID   = transfer.ID{0x01, 0x89, 0x0a, 0x5d, 0xac, 0x96, 0x77, 0x4b, 0xbc, 0xce, 0xb3, 0x02, 0x09, 0x9a, 0x80, 0x57}
-	sampleTime = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
-	sampleIdy  = transfer.Identity{Dev: 1 << 40, Ino: 77, Size: 5000, Mtime: -5, Ctime: 1_700_000_000_000_000_009}
-	sampleErr  = &transfer.Error{Kind: transfer.KindNoSpace, Text: "no space", Hint: "make some"}
-	oddName    = transfer.Path("caf\xc3\xa9/\xff%\n")
+	sampleID    = transfer.ID{0x01, 0x89, 0x0a, 0x5d, 0xac, 0x96, 0x77, 0x4b, 0xbc, 0xce, 0xb3, 0x02, 0x09, 0x9a, 0x80, 0x57}
+	sampleTime  = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
+	sampleIdy   = transfer.Identity{Dev: 1 << 40, Ino: 77, Size: 5000, Mtime: -5, Ctime: 1_700_000_000_000_000_009}
+	sampleErr   = &transfer.Error{Kind: transfer.KindNoSpace, Text: "no space", Hint: "make some"}
+	sampleCData = []byte{12, 0x04, 'a', 'b', 0x19, 2} // abababababab
+	oddName     = transfer.Path("caf\xc3\xa9/\xff%\n")
 )
 
 func sampleRequest() transfer.Request {
@@ -87,14 +89,16 @@ func chunks() map[string][]byte {
 		return b.Seal(head)
 	}
 	frames := map[string]func(*wire.Builder){
-		"empty": func(*wire.Builder) {},
-		"begin": func(b *wire.Builder) { b.Begin(4, begin) },
-		"data":  func(b *wire.Builder) { copy(b.Data(4, 1000, 5), "hello") },
-		"hole":  func(b *wire.Builder) { b.Hole(4, 1005, 1<<40) },
-		"end":   func(b *wire.Builder) { b.End(4, 5000, "xxh3:00ff") },
-		"fail":  func(b *wire.Builder) { b.Fail(5, sampleErr, oddName) },
-		"skip":  func(b *wire.Builder) { b.Skip(6) },
-		"last":  func(b *wire.Builder) { b.Last(7) },
+		"empty":      func(*wire.Builder) {},
+		"begin":      func(b *wire.Builder) { b.Begin(4, begin) },
+		"data":       func(b *wire.Builder) { copy(b.Data(4, 1000, 5), "hello") },
+		"hole":       func(b *wire.Builder) { b.Hole(4, 1005, 1<<40) },
+		"end":        func(b *wire.Builder) { b.End(4, 5000, "xxh3:00ff") },
+		"fail":       func(b *wire.Builder) { b.Fail(5, sampleErr, oddName) },
+		"skip":       func(b *wire.Builder) { b.Skip(6) },
+		"last":       func(b *wire.Builder) { b.Last(7) },
+		"cdata":      func(b *wire.Builder) { b.CData(4, 1005, 12, compress.S2, sampleCData) },
+		"cdata-zstd": func(b *wire.Builder) { b.CData(4, 1017, transfer.MaxChunk, compress.Zstd, []byte("some bytes")) },
 	}
 	out := map[string][]byte{}
 	for name, add := range frames {

@@ -46,7 +46,10 @@ type vandal struct {
 }
 
 // corrupt is one world, and the damaged messages in it are its cases.
-func corrupt(t *testing.T, seed uint64, r *rand.Rand) (cases int) {
+func corrupt(t *testing.T, seed uint64, r *rand.Rand) (cases int) { return corruptWork(t, r, work{}) }
+
+// corruptWork is a seed with what was decided of its work beforehand.
+func corruptWork(t *testing.T, r *rand.Rand, work work) (cases int) {
 	s := &script{r: r}
 	bubble(t, setup{memory: true, nudge: s.one(2)}, func(w *world) {
 		v := &vandal{s: s, witness: newWitness(), what: map[header]string{}, begun: map[transfer.ID][]header{}}
@@ -57,12 +60,12 @@ func corrupt(t *testing.T, seed uint64, r *rand.Rand) (cases int) {
 		hunt := s.one(6)
 		for k := range 2 {
 			dir := fmt.Sprintf("in%d", k)
-			files := map[string][]byte{dir + "/a": content(uint64(s.n(1000)), 20+s.n(3000)), dir + "/b": content(uint64(s.n(1000)), 30<<10+s.n(40<<10)),
-				dir + "/c": {}, dir + "/d": content(uint64(s.n(1000)), 9<<10)}
+			files := map[string][]byte{dir + "/a": work.content(uint64(s.n(1000)), 20+s.n(3000)), dir + "/b": work.content(uint64(s.n(1000)), 30<<10+s.n(40<<10)),
+				dir + "/c": {}, dir + "/d": work.content(uint64(s.n(1000)), 9<<10)}
 			w.write(files)
 			w.expect("out", files)
 			id := w.submit(transfer.Request{Sources: []transfer.Path{transfer.Path(dir)}, Dest: "out/", Recursive: true,
-				Checksum: []string{"", "md5", "sha256"}[s.n(3)]})
+				Checksum: []string{"", "md5", "sha256"}[s.n(3)], Compress: work.compress()})
 			all[id] = files
 			if hunt && k == 0 {
 				v.mu.Lock()
@@ -114,7 +117,7 @@ func (v *vandal) hunts(p *faulty.Parcel, h header) bool {
 	}
 	_, frames, err := wire.ParseChunk(bytes.Clone(p.Data))
 	for _, f := range frames {
-		if err == nil && f.Type == wire.FrameData && f.Item == preyItem && f.Offset+int64(len(f.Data)) > 20<<10 {
+		if err == nil && ofData(&f) && f.Item == preyItem && f.Offset+f.Cost(0) > 20<<10 {
 			return true
 		}
 	}
@@ -191,17 +194,24 @@ func rehash(m []byte) []byte {
 	return m
 }
 
-// dataAt finds the DATA frames of a message: where the bytes of each begin, and
-// how many there are.
-func dataAt(m []byte) (at, n []int) {
+// ofData reports whether a frame has bytes of a file, compressed or not.
+func ofData(f *wire.Frame) bool { return f.Type == wire.FrameData || f.Type == wire.FrameCData }
+
+// A stretch is the bytes of a DATA or CDATA frame in its message.
+type stretch struct{ offsetAt, at, n int }
+
+// dataAt finds the DATA and CDATA frames of a message.
+func dataAt(m []byte) (all []stretch) {
 	_, frames, err := wire.ParseChunk(m)
 	if err != nil {
-		return nil, nil
+		return nil
 	}
 	for _, f := range frames {
-		if f.Type == wire.FrameData && len(f.Data) > 0 {
-			at, n = append(at, cap(m)-cap(f.Data)), append(n, len(f.Data))
+		head := map[wire.FrameType]int{wire.FrameData: 8 + 4, wire.FrameCData: 8 + 4 + 1 + 4}[f.Type]
+		if head > 0 && len(f.Data) > 0 {
+			at := cap(m) - cap(f.Data)
+			all = append(all, stretch{at - head, at, len(f.Data)})
 		}
 	}
-	return at, n
+	return all
 }

@@ -115,11 +115,11 @@ var harms = append([]harm{
 		return changed(func(m []byte) []byte { return append(m[:wire.HeaderSize:wire.HeaderSize], other[wire.HeaderSize:]...) })
 	}},
 	{"another offset under a right hash", true, func(v *vandal, p *faulty.Parcel, _ header) (faulty.Handling, bool) {
-		at, _ := dataAt(p.Data)
-		if len(at) == 0 {
+		all := dataAt(p.Data)
+		if len(all) == 0 {
 			return faulty.Handling{}, false
 		}
-		field := at[v.s.n(len(at))] - 12
+		field := all[v.s.n(len(all))].offsetAt
 		by := int64([]int{1, -1, 4096, -4096, 1 << 40}[v.s.n(5)])
 		return changed(func(m []byte) []byte {
 			was := int64(binary.BigEndian.Uint64(m[field:]))
@@ -128,13 +128,13 @@ var harms = append([]harm{
 		})
 	}},
 	{"other bytes under a right hash", false, func(v *vandal, p *faulty.Parcel, _ header) (faulty.Handling, bool) {
-		at, n := dataAt(p.Data)
-		if len(at) == 0 || !v.s.one(4) {
+		all := dataAt(p.Data)
+		if len(all) == 0 || !v.s.one(4) {
 			return faulty.Handling{}, false
 		}
 		v.forged = true
-		k := v.s.n(len(at))
-		place := at[k] + v.s.n(n[k])
+		one := all[v.s.n(len(all))]
+		place := one.at + v.s.n(one.n)
 		return changed(func(m []byte) []byte { m[place] ^= 1; return rehash(m) })
 	}},
 }, mild...)

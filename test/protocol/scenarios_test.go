@@ -561,7 +561,7 @@ func TestTailDamaged(t *testing.T) {
 				return faulty.Handling{}
 			}
 			for _, f := range frames {
-				if f.Type == wire.FrameData && f.Item == 1 && f.Offset > 30<<10 {
+				if ofData(&f) && f.Item == 1 && f.Offset > 30<<10 {
 					return faulty.Handling{Damage: faulty.Flip}
 				}
 			}

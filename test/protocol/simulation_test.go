@@ -92,7 +92,10 @@ func (s *script) over() bool {
 
 // simulate is one seed. Which kinds of trouble there are at all is drawn first:
 // a world in which everything happens hides what two faults alone would show.
-func simulate(t *testing.T, seed uint64, r *rand.Rand) {
+func simulate(t *testing.T, seed uint64, r *rand.Rand) { simulateWork(t, r, work{}) }
+
+// simulateWork is a seed with what was decided of its work beforehand.
+func simulateWork(t *testing.T, r *rand.Rand, k work) {
 	s := &script{r: r}
 	set := setup{settings: small, slots: 1 + s.n(4), nudge: s.one(2), park: true, memory: !s.one(8)}
 	if s.one(4) {
@@ -107,7 +110,8 @@ func simulate(t *testing.T, seed uint64, r *rand.Rand) {
 		w.crashes(s)
 		w.breakage(s)
 		safe, epochs := watchSafety(w), watchEpochs(w)
-		ids := w.submitRandom(s, work{durable: cuts, hasty: s.one(10)})
+		k.durable, k.hasty = cuts, s.one(10)
+		ids := w.submitRandom(s, k)
 		if s.one(6) {
 			w.cancelSometime(s, ids[s.n(len(ids))])
 		}
@@ -414,8 +418,9 @@ func (w *world) moves(ids []transfer.ID) {
 
 // work is what kind of transfers are submitted.
 type work struct {
-	durable bool // where the power may be cut, none that does not promise to outlive that
-	hasty   bool // they give up after some seconds
+	durable bool       // where the power may be cut, none that does not promise to outlive that
+	hasty   bool       // they give up after some seconds
+	packed  *rand.Rand // decides on their compression, apart from the seed's other choices; nil: none
 }
 
 // submitRandom submits one to three transfers.
@@ -429,13 +434,13 @@ func (w *world) submitRandom(s *script, k work) (ids []transfer.ID) {
 			if s.one(3) {
 				name = fmt.Sprintf("%s/d%d/f%d", under, s.n(3), f)
 			}
-			files[name] = content(uint64(1000*n+f), size)
+			files[name] = k.content(uint64(1000*n+f), size)
 		}
 		w.write(files)
 		w.expect("out", files)
 		q := transfer.Request{Sources: []transfer.Path{transfer.Path(under)}, Dest: "out/", Recursive: true, Recovery: transfer.Duration(10 * time.Minute),
 			Checksum: []string{"", "md5", "sha256", "none"}[s.n(4)], DeleteSrc: s.one(4),
-			Durability: []string{"", transfer.DurabilityProcess}[s.n(2)]}
+			Durability: []string{"", transfer.DurabilityProcess}[s.n(2)], Compress: k.compress()}
 		if k.durable {
 			q.Durability = ""
 		}

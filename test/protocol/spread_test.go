@@ -19,7 +19,7 @@ import (
 // product is what a simulated world is made of: whose change voids what was
 // tried in it.
 var product = []string{"internal/sender", "internal/receiver", "internal/wire", "internal/ledger", "internal/localfs",
-	"internal/flow", "internal/digest", "internal/transfer"}
+	"internal/flow", "internal/digest", "internal/compress", "internal/transfer"}
 
 // A deed is one case of a campaign, in a bubble of its own.
 type deed func(t *testing.T, seed uint64, r *rand.Rand)

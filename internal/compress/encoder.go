@@ -1,0 +1,102 @@
+package compress
+
+import (
+	"sync"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+
+	"ferry/internal/transfer"
+)
+
+// What a chunk must save to travel compressed.
+const (
+	least   = 64 // a chunk smaller than this is never compressed
+	atLeast = 16 // bytes that any compressed chunk saves, more than its frame has more of
+)
+
+// Encoders makes the Encoders of an agent's transfers. Its zero value is ready,
+// and it may be used by several goroutines at once: what zstd needs for an
+// encoder, 3 MiB, is shared by the transfers that compress at the moment,
+// and given up when memory is collected.
+type Encoders struct{ zstd sync.Pool }
+
+// New makes the Encoder of one transfer for the word of its request: fast is
+// S2, high is Zstd, auto is S2 where it is worth it. For none, and for the empty
+// word, it is nil.
+func (s *Encoders) New(word string) *Encoder {
+	switch word {
+	case transfer.CompressFast:
+		return &Encoder{from: s, format: S2}
+	case transfer.CompressHigh:
+		return &Encoder{from: s, format: Zstd}
+	case transfer.CompressAuto:
+		return &Encoder{from: s, format: S2, auto: &auto{}}
+	}
+	return nil
+}
+
+// An Encoder compresses the chunks of one transfer, in order. A nil one leaves
+// them plain. It is not for several goroutines at once.
+type Encoder struct {
+	from   *Encoders
+	format Format
+	auto   *auto // nil: every chunk is tried
+}
+
+// Room is the capacity of dst with which Encode need not allocate for a chunk
+// of n bytes.
+func Room(n int) int {
+	const header, block = 32, 4 // of zstd: of a frame, of each block of at most 128 KiB
+	return max(s2.MaxEncodedLen(n), header+n+block*(n>>17+1))
+}
+
+// File says that the next chunk is of another file than the one before.
+func (e *Encoder) File() {
+	if e != nil && e.auto != nil {
+		e.auto.file()
+	}
+}
+
+// Encode compresses a chunk of at most transfer.MaxChunk bytes into the memory of
+// dst, or into new memory where that has no Room. Plain says that the chunk is
+// to be sent as it is; otherwise the result is at least 16 bytes shorter.
+func (e *Encoder) Encode(dst, src []byte) (Format, []byte) {
+	if e == nil || len(src) < least || len(src) > transfer.MaxChunk {
+		return Plain, nil
+	}
+	if cap(dst) < Room(len(src)) {
+		dst = make([]byte, 0, Room(len(src)))
+	}
+	if e.auto != nil && !e.auto.try(dst, src) {
+		return Plain, nil
+	}
+	out := e.pack(dst, src)
+	if e.auto != nil && !e.auto.tried(len(src), len(out)) || len(out) > len(src)-atLeast {
+		return Plain, nil
+	}
+	return e.format, out
+}
+
+func (e *Encoder) pack(dst, src []byte) []byte {
+	if e.format == S2 {
+		return s2.Encode(dst[:cap(dst)], src)
+	}
+	z := e.from.take()
+	defer e.from.zstd.Put(z)
+	return z.EncodeAll(src, dst[:0])
+}
+
+// take gives an encoder of zstd that nobody uses. Its window is the largest
+// chunk: what it refers back to is never further away.
+func (s *Encoders) take() *zstd.Encoder {
+	if z, ok := s.zstd.Get().(*zstd.Encoder); ok {
+		return z
+	}
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithLowerEncoderMem(true),
+		zstd.WithWindowSize(transfer.MaxChunk), zstd.WithSingleSegment(true), zstd.WithEncoderCRC(false))
+	if err != nil {
+		panic("internal error: the settings of the zstd encoder: " + err.Error())
+	}
+	return z
+}

@@ -1,0 +1,29 @@
+package receiver
+
+import (
+	"errors"
+	"fmt"
+
+	"ferry/internal/wire"
+)
+
+// errPacked says that the message's hash is right and that a compressed chunk in
+// it is none. It counts against the item like a bad hash or offset (R12).
+var errPacked = errors.New("a compressed chunk cannot be restored")
+
+// packed restores a compressed chunk and writes it. The memory for it is one
+// chunk's, from the receiver's stock, and is given back once the bytes are
+// written and digested.
+func (i *incoming) packed(f *wire.Frame) error {
+	memory, _ := i.r.chunks.Get().(*[]byte)
+	if memory == nil {
+		memory = new([]byte)
+	}
+	defer i.r.chunks.Put(memory)
+	b, err := i.r.decoder.Decode(*memory, f.Format, f.Data, int(f.Length))
+	if err != nil {
+		return fmt.Errorf("%w: item %d at offset %d: %w", errPacked, f.Item, f.Offset, err)
+	}
+	*memory = b
+	return i.data(f.Offset, f.Length, b)
+}

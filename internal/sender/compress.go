@@ -1,0 +1,59 @@
+package sender
+
+import (
+	"ferry/internal/compress"
+	"ferry/internal/transfer"
+)
+
+// A squeezer compresses what one epoch sends, where the request asks for it.
+type squeezer struct {
+	enc    *compress.Encoder // nil: everything goes plain
+	memory []byte            // of the compressed bytes, until they are in the message
+	item   uint64
+}
+
+func (o *Outgoing) newSqueezer(word string, chunk int) squeezer {
+	encoders := o.cfg.Encoders
+	if encoders == nil {
+		encoders = new(compress.Encoders)
+	}
+	s := squeezer{enc: encoders.New(word)}
+	if s.enc != nil {
+		s.memory = make([]byte, compress.Room(chunk))
+	}
+	return s
+}
+
+// squeeze puts a CDATA frame in the place of the DATA frame of plain bytes that
+// was added to the message last, where that makes it smaller. By then plain has
+// been digested, and compared with zeros: that comes first, because a HOLE
+// says more than a compressed run of zeros. It costs the credit of a begin instead of its
+// length, needs no decoder, and stays a hole on the destination's disk.
+func (p *pump) squeeze(item uint64, offset int64, plain []byte) {
+	z := &p.squeezer
+	if z.item != item {
+		z.item = item
+		z.enc.File()
+	}
+	f, small := z.enc.Encode(z.memory, plain)
+	if f == compress.Plain {
+		return
+	}
+	p.b.Undo(len(plain))
+	p.b.CData(item, offset, len(plain), f, small)
+}
+
+// onWire counts the bytes of a chunk message that goes to the lane.
+func (o *Outgoing) onWire(n int) {
+	o.mu.Lock()
+	o.live.wire += int64(n)
+	o.mu.Unlock()
+}
+
+// putFigures writes down what has been sent so far. It may not be called with
+// o.mu held.
+func (o *Outgoing) putFigures(p *transfer.Progress) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p.BytesSent, p.BytesResent, p.BytesWire = o.live.sent, o.live.resent, o.live.wire
+}
