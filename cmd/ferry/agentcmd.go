@@ -67,7 +67,7 @@ func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir st
 	defer stop()
 	for _, cfg := range configs {
 		slow := slowNotice(cmd, network)
-		a, closeAgent, err := startAgent(ctx, qmgr.ConnConfig{URL: network, Name: string(cfg.Name), Timeout: -1, Log: log}, cfg, slow)
+		a, closeAgent, err := startAgent(ctx, qmgr.ConnConfig{URL: network, Name: string(cfg.Name), TCP: cfg.Direct.Options, Timeout: -1, Log: log}, cfg, slow)
 		slow()
 		if err != nil {
 			if ctx.Err() != nil {

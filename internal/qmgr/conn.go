@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"ferry/internal/tcp"
 	"ferry/internal/transfer"
 
 	"github.com/nats-io/nats.go"
@@ -29,6 +30,7 @@ type ConnConfig struct {
 	URL     string        // nats://HOST:PORT, or several with commas between for a cluster
 	Server  *Server       // instead of URL: the queue manager of this process (bindings mode)
 	Name    string        // shown to the queue manager's operator; default "ferry"
+	TCP     tcp.Options   // of the connections over TCP
 	Timeout time.Duration // how long Connect tries; default 5 s, negative for ever
 	Log     *slog.Logger  // default: nothing is logged
 

@@ -268,6 +268,11 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	d.mu.Unlock()
 	nd := net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
 	conn, err := nd.DialContext(ctx, network, address)
+	if err == nil {
+		if oerr := d.link.c.cfg.TCP.Apply(conn); oerr != nil {
+			d.link.c.cfg.Log.Debug("socket options cannot be set", slog.Any("error", oerr))
+		}
+	}
 	return d.made(conn, err)
 }
 
@@ -283,7 +288,7 @@ func (d *dialer) made(conn net.Conn, err error) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.sock = &socket{Conn: conn}
+	d.sock = &socket{Conn: conn, opt: d.link.c.cfg.TCP}
 	d.link.socket.Store(d.sock)
 	return d.sock, nil
 }

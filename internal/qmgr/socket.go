@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"ferry/internal/tcp"
 )
 
 const (
@@ -21,6 +23,7 @@ const (
 // progress goes on.
 type socket struct {
 	net.Conn
+	opt  tcp.Options
 	in   atomic.Int64 // bytes read
 	held atomic.Int64 // writes that had to wait and then went on
 }
@@ -28,6 +31,7 @@ type socket struct {
 func (s *socket) Read(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
 	s.in.Add(int64(n))
+	s.opt.Rearm(s.Conn)
 	return n, err
 }
 
