@@ -21,6 +21,55 @@ type Source struct {
 // for. The kinds of its errors are Missing, Unreadable, WrongType and
 // OutsideRoot.
 func (f *FS) OpenSource(p transfer.Path) (*Source, error) {
+	s := f.Sources()
+	defer s.Close()
+	return s.Open(p)
+}
+
+// Sources opens the files of one transfer, one after the other. It keeps the
+// directory of the last one, because the next is most often in the same. It is
+// one goroutine's.
+type Sources struct {
+	fs   *FS
+	dir  *Dir
+	path string // of dir
+	left int    // files until the path is looked up again: somebody may have renamed it
+}
+
+// lookUpAfter is how many files are opened by way of one look at their path.
+const lookUpAfter = 256
+
+// Sources begins with nothing open.
+func (f *FS) Sources() *Sources { return &Sources{fs: f} }
+
+// Close lets go of the directory.
+func (s *Sources) Close() {
+	if s.dir != nil {
+		s.dir.close()
+		s.dir = nil
+	}
+}
+
+// parent is the directory of a file, opened beneath its root.
+func (s *Sources) parent(l place) (*Dir, error) {
+	if at := l.parent().path; s.dir == nil || s.path != at || s.left == 0 {
+		s.Close()
+		d, err := s.fs.openParent(l)
+		if err != nil {
+			return nil, err
+		}
+		s.dir, s.path, s.left = d, at, lookUpAfter
+	}
+	s.left--
+	if s.fs.isState(s.dir, l.base()) {
+		return nil, inState(l.path)
+	}
+	return s.dir, nil
+}
+
+// Open opens a regular file, as OpenSource does.
+func (s *Sources) Open(p transfer.Path) (*Source, error) {
+	f := s.fs
 	l, err := f.locate(p)
 	if err != nil {
 		return nil, err
@@ -28,13 +77,13 @@ func (f *FS) OpenSource(p transfer.Path) (*Source, error) {
 	if l.isRoot() {
 		return nil, notRegular(p, TypeDir)
 	}
-	d, err := f.openParent(l)
+	d, err := s.parent(l)
 	if err != nil {
 		return nil, sourceError(p, err)
 	}
-	defer d.close()
 	file, err := f.disk.Open(d, l.base(), os.O_RDONLY, 0)
 	if err != nil {
+		s.Close() // its path may lead elsewhere by now
 		return nil, sourceError(p, err)
 	}
 	st, err := f.disk.Stat(file)

@@ -95,8 +95,10 @@ func (s *Server) diagnose(opts *server.Options, x *examination, was marks) (dama
 		return nil, err
 	}
 	s.compare(was.Streams, now, x.unread)
-	if was.Ended {
-		for _, line := range x.complaints {
+	for _, line := range x.complaints {
+		// A reader that was given more than there is proves a loss even after a
+		// crash, which may otherwise leave a torn end.
+		if was.Ended || strings.Contains(line, "past last stream sequence") {
 			s.noticed("its store is not as it was left: %s", line)
 		}
 	}

@@ -275,7 +275,10 @@ func (i *incoming) end(f *wire.Frame) error {
 }
 
 func (i *incoming) outcome(item uint64, b *wire.Begin) transfer.Outcome {
-	o := transfer.Outcome{Item: item, Type: b.Type, Path: i.landing.Target(b.Name), Source: b.Source, Identity: b.Identity}
+	o := transfer.Outcome{Item: item, Type: b.Type, Path: i.landing.Target(b.Name), Source: b.Source}
+	if i.rec.Request.DeleteSrc { // what is to be deleted is what was read
+		o.Identity = b.Identity
+	}
 	if b.Type == transfer.ItemFile {
 		o.Size = b.Size
 	}

@@ -9,6 +9,7 @@ import (
 	"ferry/internal/digest"
 	"ferry/internal/failpoint"
 	"ferry/internal/flow"
+	"ferry/internal/localfs"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -33,6 +34,7 @@ type pump struct {
 	method   digest.Method
 	resume   map[uint64]transfer.Point
 	squeezer squeezer
+	sources  *localfs.Sources
 
 	starved bool // credit was waited for since the last message
 
@@ -112,6 +114,8 @@ func (p *pump) run(resume transfer.Resume) error {
 	if err := p.openLane(); err != nil {
 		return err
 	}
+	p.sources = p.o.cfg.FS.Sources()
+	defer p.sources.Close()
 	if err := p.seal(); err != nil {
 		return err
 	}

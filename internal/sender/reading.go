@@ -63,7 +63,7 @@ func (p *pump) openReading(n uint64, it transfer.Item) (*reading, int64, error) 
 		}
 		k.close()
 	}
-	src, err := p.o.cfg.FS.OpenSource(it.Source)
+	src, err := p.sources.Open(it.Source)
 	if err != nil {
 		return nil, 0, err
 	}
