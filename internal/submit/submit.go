@@ -192,21 +192,31 @@ func away(a transfer.AgentName) error {
 	return transfer.Errorf(transfer.KindUnreachable, "agent %s does not answer; waiting for it", a)
 }
 
-// receipt waits for the agent's answer, then asks for it.
+// receipt waits for the agent's answer, then asks for it. An agent that cannot
+// take the request yet says so at once: that does not end the pause, or the queue
+// would fill with the same request and hold up everybody else's.
 func (s *Submitter) receipt(ctx context.Context, q *transfer.Request, answers <-chan []byte, pause time.Duration) (*transfer.Progress, error) {
 	t := s.Clock.NewTimer(pause)
 	defer t.Stop()
-	select {
-	case data := <-answers:
-		ans, err := wire.DecodeAnswer(data)
-		if err != nil {
-			return nil, err
+	var notYet error
+	for {
+		select {
+		case data := <-answers:
+			ans, err := wire.DecodeAnswer(data)
+			if err == nil {
+				return ans.Progress, nil
+			}
+			if notYet = err; !waits(err) {
+				return nil, err
+			}
+		case <-t.C():
+			if notYet != nil {
+				return nil, notYet
+			}
+			return s.Status(ctx, q.Source, q.ID)
+		case <-ctx.Done():
+			return nil, nil
 		}
-		return ans.Progress, nil
-	case <-t.C():
-		return s.Status(ctx, q.Source, q.ID)
-	case <-ctx.Done():
-		return nil, nil
 	}
 }
 
