@@ -40,7 +40,7 @@ var rows = []row{
 // line goes.
 var later = []string{
 	"internal/bench", "internal/codepage", "internal/lane/direct", "internal/mftxml",
-	"internal/monitor", "internal/program", "internal/record", "internal/schedule",
+	"internal/monitor", "internal/program", "internal/schedule",
 }
 
 // A keeper says who alone may import something, or who may not, beyond what
