@@ -177,11 +177,14 @@ func (s *asaSource) finish(c *Converter, _ []byte) (nDst int, stop, done bool, e
 	if s.motion == s.page.LineEnd[0] {
 		count-- // the one at the end of the text
 	}
-	if !c.w.in && count > 0 {
+	switch {
+	case c.w.in:
+		c.w.end()
+	case count > 0:
 		c.w.beginASA(s.control(s.motion, count))
 		c.w.end()
-		s.motion, s.count = s.page.LineEnd[0], 1
 	}
+	s.motion, s.count = s.page.LineEnd[0], 1
 	return 0, false, true, nil
 }
 
