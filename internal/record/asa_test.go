@@ -188,7 +188,7 @@ func TestPrintFilesComeBackAndRestartAtEveryByte(t *testing.T) {
 			if i%10 != 0 {
 				continue
 			}
-			everywhere := feed{pieces(1), pieces(1), func() bool { return true }}
+			everywhere := feed{pieces(1), pieces(1), func() bool { return true }, nil}
 			if got, err := drive(t, from, text, everywhere); err != nil || !bytes.Equal(got, file) {
 				t.Fatalf("%s: %q, begun anew at every byte, becomes\n%q, %v; want\n%q", a, text, got, err, file)
 			}

@@ -76,7 +76,7 @@ func TestStatesAreBounded(t *testing.T) {
 			src[i+i/1000%7] = '\n'
 		}
 		drive(t, func() (*Converter, error) { return FromText(a, ASCII(), Options{}) }, src,
-			feed{pieces(977), pieces(3001), func() bool { return true }})
+			feed{pieces(977), pieces(3001), func() bool { return true }, nil})
 		c := must(t, func() (*Converter, error) { return FromText(a, ASCII(), Options{}) })
 		for at := 0; at < len(src); {
 			_, m, err := c.Convert(make([]byte, 7000), src[at:min(len(src), at+977)])

@@ -46,7 +46,7 @@ func TestMalformedFilesAreRefusedWithTheOffset(t *testing.T) {
 	} {
 		a := attrs(t, c.recfm)
 		for name, make := range readers(a) {
-			for _, f := range []feed{{pieces(100), pieces(100), never}, {pieces(1), pieces(1), func() bool { return true }}} {
+			for _, f := range []feed{{pieces(100), pieces(100), never, nil}, {pieces(1), pieces(1), func() bool { return true }, nil}} {
 				out, err := drive(t, make, []byte(c.file), f)
 				if err == nil || !strings.Contains(err.Error(), c.want) || transfer.KindOf(err) != transfer.KindMalformed {
 					t.Errorf("%s %q to %s is %q, %v; want %q", c.recfm, c.file, name, out, err, c.want)

@@ -25,7 +25,7 @@ func FuzzReadRecords(f *testing.F) {
 		a := chosen(t, n)
 		for name, make := range readers(a) {
 			whole, err1 := convert(t, make, file)
-			bits, err2 := drive(t, make, file, feed{pieces(1), pieces(1), func() bool { return true }})
+			bits, err2 := drive(t, make, file, feed{pieces(1), pieces(1), func() bool { return true }, nil})
 			if (err1 == nil) != (err2 == nil) || err1 != nil && err1.Error() != err2.Error() || !bytes.Equal(whole, bits) {
 				t.Fatalf("%s to %s: whole %q, %v; byte for byte %q, %v", a, name, whole, err1, bits, err2)
 			}
@@ -71,7 +71,7 @@ func FuzzText(f *testing.F) {
 			if !a.ASA && !bytes.Equal(want, modelFromText(a, p, Wrap, text)) {
 				t.Fatalf("%s: %q becomes %q", a, text, want)
 			}
-			got, err := drive(t, make, text, feed{pieces(1 + int(src)), pieces(1 + int(dst)), func() bool { return true }})
+			got, err := drive(t, make, text, feed{pieces(1 + int(src)), pieces(1 + int(dst)), func() bool { return true }, nil})
 			if err != nil || !bytes.Equal(got, want) {
 				t.Fatalf("%s: %q becomes %q, in pieces %q, %v", a, text, want, got, err)
 			}

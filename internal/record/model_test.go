@@ -125,6 +125,7 @@ func must(t testing.TB, make maker) *Converter {
 type feed struct {
 	src, dst func() int // the next piece's length; at least 1
 	cut      func() bool
+	stats    *Stats // where they are wanted
 }
 
 func pieces(n int) func() int { return func() int { return n } }
@@ -158,6 +159,7 @@ func drive(t testing.TB, make maker, src []byte, f feed) ([]byte, error) {
 		}
 	}
 	dst := func() []byte { return bytes.Repeat([]byte{0xEE}, f.dst()) }
+	swap()
 	for at < len(src) {
 		piece, room := src[at:min(len(src), at+f.src())], dst()
 		n, m, err := c.Convert(room, piece)
@@ -179,6 +181,9 @@ func drive(t testing.TB, make maker, src []byte, f feed) ([]byte, error) {
 		n, done, err := c.Finish(room)
 		out = append(out, room[:n]...)
 		if err != nil || done {
+			if f.stats != nil {
+				*f.stats = c.Stats()
+			}
 			return out, err
 		}
 		swap()
@@ -190,7 +195,7 @@ func drive(t testing.TB, make maker, src []byte, f feed) ([]byte, error) {
 // convert is drive with everything at once.
 func convert(t testing.TB, make maker, src []byte) ([]byte, error) {
 	t.Helper()
-	return drive(t, make, src, feed{pieces(1 << 16), pieces(1 << 16), never})
+	return drive(t, make, src, feed{pieces(1 << 16), pieces(1 << 16), never, nil})
 }
 
 // formats are attributes small enough that every edge is met soon.
@@ -323,12 +328,17 @@ func TestConversionsDoWhatTheModelSays(t *testing.T) {
 		for range 30 {
 			src := c.src(rng, rng.IntN(120))
 			want := c.want(src)
-			random := feed{func() int { return 1 + rng.IntN(12) }, func() int { return 1 + rng.IntN(12) }, func() bool { return rng.IntN(4) == 0 }}
-			for i, f := range []feed{{pieces(1000), pieces(10000), never}, random} {
+			var stats [2]Stats
+			random := feed{func() int { return 1 + rng.IntN(12) }, func() int { return 1 + rng.IntN(12) }, func() bool { return rng.IntN(4) == 0 }, nil}
+			for i, f := range []feed{{pieces(1000), pieces(10000), never, nil}, random} {
+				f.stats = &stats[i]
 				got, err := drive(t, c.make, src, f)
 				if err != nil || !bytes.Equal(got, want) {
 					t.Fatalf("%s (%d): %q becomes\n%q, %v; want\n%q", c.name, i, src, got, err, want)
 				}
+			}
+			if stats[0] != stats[1] {
+				t.Fatalf("%s: of %q %+v, and begun anew %+v", c.name, src, stats[0], stats[1])
 			}
 		}
 	}
@@ -348,13 +358,13 @@ func TestRestartAtEveryByte(t *testing.T) {
 				}
 				return len(src) + 1
 			}
-			got, err := drive(t, c.make, src, feed{first, pieces(1 << 10), func() bool { return calls == 1 }})
+			got, err := drive(t, c.make, src, feed{first, pieces(1 << 10), func() bool { return calls < 2 }, nil})
 			if err != nil || !bytes.Equal(got, want) {
 				t.Fatalf("%s: begun anew at byte %d of %q it gives\n%q, %v; want\n%q", c.name, cut, src, got, err, want)
 			}
 		}
 		// Byte for byte on both sides, anew after each.
-		got, err := drive(t, c.make, src, feed{pieces(1), pieces(1), func() bool { return true }})
+		got, err := drive(t, c.make, src, feed{pieces(1), pieces(1), func() bool { return true }, nil})
 		if err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("%s: begun anew at every byte of %q it gives\n%q, %v; want\n%q", c.name, src, got, err, want)
 		}

@@ -326,7 +326,6 @@ func (w *Writer) flushBlock(n int) {
 		return
 	}
 	rest := copy(w.buf[word:], w.buf[n:])
-	clear(w.buf[:word])
 	w.buf, w.rec = w.buf[:word+rest], word
 }
 
