@@ -86,9 +86,11 @@ func TestLongLinesFailWithTheLine(t *testing.T) {
 		{"RECFM(U),BLKSIZE(5)", "\n\nabcdef\n", "line 3, which begins at byte 2, is longer"},
 	} {
 		a := attrs(t, c.recfm)
-		_, err := convert(t, func() (*Converter, error) { return FromText(a, ASCII(), Options{Long: Fail}) }, []byte(c.text))
-		if err == nil || !strings.Contains(err.Error(), c.want) || transfer.KindOf(err) != transfer.KindMalformed {
-			t.Errorf("%s, %q: %v; want %q", c.recfm, c.text, err, c.want)
+		for _, f := range []feed{{pieces(100), pieces(100), never, nil}, {pieces(1), pieces(1), func() bool { return true }, nil}} {
+			_, err := drive(t, func() (*Converter, error) { return FromText(a, ASCII(), Options{Long: Fail}) }, []byte(c.text), f)
+			if err == nil || !strings.Contains(err.Error(), c.want) || transfer.KindOf(err) != transfer.KindMalformed {
+				t.Errorf("%s, %q: %v; want %q", c.recfm, c.text, err, c.want)
+			}
 		}
 	}
 	v, fb := attrs(t, "RECFM(V),LRECL(20)"), attrs(t, "RECFM(FB),LRECL(5)")

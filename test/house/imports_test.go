@@ -295,6 +295,6 @@ func TestImportRulesCanFail(t *testing.T) {
 		{"a test", with("test/flow/a_test.go", "package flow_test\n"), ""},
 		{"a folder of others", folder, ""},
 		{"missing", lacking, "internal/wire is in a row but not in the tree"},
-		{"built", with("internal/record/a.go", "package record\n"), "internal/record is built"},
+		{"built", with("internal/schedule/a.go", "package schedule\n"), "internal/schedule is built"},
 	})
 }
