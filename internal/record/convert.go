@@ -183,8 +183,9 @@ func (c *Converter) Finish(dst []byte) (nDst int, done bool, err error) {
 // putRun gives data to the Writer, beginning a record where there is none.
 func (c *Converter) putRun(dst, run []byte) (nDst, nSrc int, stop bool, err error) {
 	if !c.w.in {
-		c.w.begin()
-		return 0, 0, false, nil
+		if c.w.begin(); !c.w.none() {
+			return 0, 0, false, nil
+		}
 	}
 	nDst, nSrc, err = c.w.put(dst, run)
 	return nDst, nSrc, c.full(dst, nDst, nSrc, err), err
@@ -273,30 +274,39 @@ type recordSource struct{ r *Reader }
 
 func (s *recordSource) step(c *Converter, dst, src []byte) (nDst, nSrc int, stop bool, err error) {
 	r := s.r
+	opened := 0
 	if !r.in {
-		n, begun, err := r.open(src)
-		if begun {
-			c.to.begin()
+		if c.text != nil && r.a.Format.fixed() && !c.text.asa {
+			if nDst, nSrc = c.text.wholeRecords(r, dst, src); nSrc > 0 {
+				return nDst, nSrc, false, nil
+			}
 		}
-		return 0, n, !begun, err
+		n, begun, err := r.open(src)
+		if !begun || err != nil {
+			return 0, n, !begun, err
+		}
+		c.to.begin()
+		if opened, src = n, src[n:]; !c.to.none() {
+			return 0, opened, false, nil
+		}
 	}
 	if c.w != nil && !c.w.in {
 		c.w.begin() // after Finish only
-		return 0, 0, false, nil
+		return 0, opened, false, nil
 	}
 	if p := r.data(src); r.left > 0 {
 		if len(p) == 0 {
-			return 0, 0, true, nil
+			return 0, opened, true, nil
 		}
 		nDst, nSrc, err = c.to.put(dst, p)
 		if err != nil || nSrc == 0 {
-			return nDst, nSrc, c.full(dst, nDst, nSrc, err), err
+			return nDst, opened, c.full(dst, nDst, nSrc, err), err
 		}
 	}
 	if r.took(nSrc); !r.in {
 		c.to.end()
 	}
-	return nDst, nSrc, false, nil
+	return nDst, opened + nSrc, false, nil
 }
 
 func (s *recordSource) finish(c *Converter, dst []byte) (nDst int, stop, done bool, err error) {

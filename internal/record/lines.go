@@ -24,6 +24,11 @@ func (l *lineSource) step(c *Converter, dst, src []byte) (nDst, nSrc int, stop b
 	if len(src) == 0 {
 		return 0, 0, true, nil
 	}
+	if len(le) == 1 && w.a.Format.fixed() && !w.in {
+		if nDst, nSrc = l.wholeLines(c, dst, src); nSrc > 0 {
+			return nDst, nSrc, false, nil
+		}
+	}
 	if src[0] == le[l.matched] {
 		if l.matched++; l.matched == len(le) {
 			l.matched = 0
@@ -44,6 +49,26 @@ func (l *lineSource) step(c *Converter, dst, src []byte) (nDst, nSrc int, stop b
 		run = run[:i]
 	}
 	return c.putRun(dst, run)
+}
+
+// wholeLines makes fixed records of lines that are there from end to end, as long
+// as they fit into a record each, and the records into dst.
+func (l *lineSource) wholeLines(c *Converter, dst, src []byte) (nDst, nSrc int) {
+	w, size := c.w, c.w.a.LRECL
+	for len(dst)-nDst >= size {
+		line := src[nSrc:min(len(src), nSrc+size+1)]
+		i := bytes.IndexByte(line, l.page.LineEnd[0])
+		if i < 0 {
+			break
+		}
+		record := dst[nDst : nDst+size]
+		copy(record, line[:i])
+		copy(record[i:], w.pads)
+		nDst, nSrc = nDst+size, nSrc+i+1
+		w.stats.Records++
+		c.lines++
+	}
+	return nDst, nSrc
 }
 
 // mismatch gives back the bytes that cannot be the beginning of a line end.

@@ -1,6 +1,9 @@
 package record
 
-import "errors"
+import (
+	"encoding/binary"
+	"errors"
+)
 
 // A sink is where records go: a Writer, text or plain bytes. The methods are the
 // Writer's, without the loops around them.
@@ -67,13 +70,39 @@ func (t *textSink) solid(p []byte) int {
 	n := len(p)
 	switch {
 	case t.strip:
-		for n > 0 && p[n-1] == t.page.Blank {
-			n--
-		}
+		return trimmed(p, t.page.Blank)
 	case t.lone && t.n == 0 && n == 1 && p[0] == t.page.Blank:
 		n = 0
 	}
 	return n
+}
+
+// trimmed is the length of p without the blanks at its end.
+func trimmed(p []byte, blank byte) int {
+	n := len(p)
+	for eight := uint64(blank) * 0x0101010101010101; n >= 8 && binary.LittleEndian.Uint64(p[n-8:]) == eight; {
+		n -= 8
+	}
+	for n > 0 && p[n-1] == blank {
+		n--
+	}
+	return n
+}
+
+// wholeRecords makes lines of fixed records that are there from end to end, as
+// long as they fit into dst.
+func (t *textSink) wholeRecords(r *Reader, dst, src []byte) (nDst, nSrc int) {
+	size, most := r.a.LRECL, r.a.LRECL+len(t.page.LineEnd)
+	for len(src)-nSrc >= size && len(dst)-nDst >= most {
+		record := src[nSrc : nSrc+size]
+		nDst += copy(dst[nDst:], record[:t.solid(record)])
+		nDst += copy(dst[nDst:], t.page.LineEnd)
+		nSrc += size
+		r.began = r.off
+		r.off += int64(size)
+		r.records++
+	}
+	return nDst, nSrc
 }
 
 func (t *textSink) end() {

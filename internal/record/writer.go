@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 
@@ -98,6 +99,7 @@ type Stats struct {
 type Writer struct {
 	a     Attributes // resolved
 	pad   byte       // fills records of F and FB, and a block of U that would be empty
+	pads  []byte     // F, FB: a record of them
 	long  LongLines
 	exact bool // the last record of F or FB is not filled up
 	// controls says that records begin with a control character, which is pad for
@@ -126,7 +128,9 @@ func NewWriter(a Attributes, long LongLines, pad byte) (*Writer, error) {
 		return nil, transfer.Errorf(transfer.KindUsage, "long lines cannot be treated in way %d", long)
 	}
 	w := &Writer{a: a, pad: pad, long: long}
-	if !a.Format.fixed() {
+	if a.Format.fixed() {
+		w.pads = bytes.Repeat([]byte{pad}, a.LRECL)
+	} else {
 		w.buf = make([]byte, 0, w.blockRoom())
 		w.queue = make([]byte, 0, w.blockRoom())
 	}
@@ -366,7 +370,7 @@ func (w *Writer) MarshalBinary() ([]byte, error) {
 // UnmarshalBinary puts the writer into a state.
 func (w *Writer) UnmarshalBinary(b []byte) error {
 	d := newDecoder(b, w.print())
-	c := &Writer{a: w.a, pad: w.pad, long: w.long, exact: w.exact, controls: w.controls}
+	c := &Writer{a: w.a, pad: w.pad, pads: w.pads, long: w.long, exact: w.exact, controls: w.controls}
 	c.decode(d)
 	if err := d.end(); err != nil {
 		return err
