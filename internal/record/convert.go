@@ -51,8 +51,8 @@ type source interface {
 // page's line end, which is not in the record; the last line may lack it. F and
 // FB are filled up with blanks. Long lines wrap, which makes further records,
 // or are truncated, or fail. An empty line is an empty record; with U it is a
-// block of one blank. With ASA the line ends become control characters: see
-// asaSource.
+// block of one blank. With ASA the line ends become control characters, as the
+// package comment says.
 func FromText(to Attributes, page Page, opt Options) (*Converter, error) {
 	if err := page.check(to.ASA); err != nil {
 		return nil, err

@@ -37,4 +37,21 @@
 // the first byte of the data says how far the printer moves before the rest is
 // printed. Spanned records (VS, VBS) and machine control characters (M) are
 // refused.
+//
+// # ASA control characters
+//
+// In text the characters that end a line become the control character of the
+// next record, and the other way round, as in the C library of z/OS (z/OS XL
+// C/C++ Programming Guide, on ASA text files), which is what MQ MFT uses:
+//
+//	one line end    ' '     form feed         '1'
+//	two             '0'     carriage return   '+'
+//	three           '-'
+//
+// What they cannot say in one record takes more of them, without text. The first
+// record is different here: the library reads its ' ' as a line end, so that
+// text would come back with an empty line before it; here ' ' is no line end
+// there, '0' is one and '-' two, and what was written comes back. The line end
+// at the end of the text is no record, and is added again when records become
+// text.
 package record

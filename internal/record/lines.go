@@ -107,19 +107,9 @@ func (l *lineSource) decode(d *decoder) {
 }
 
 // An asaSource finds the lines of text for a Writer whose records begin with a
-// control character: how many lines the printer moves before it prints. The
-// characters that end a line become the control character of the next record,
-// as in the C library of z/OS, which MQ MFT uses:
-//
-//	one line end    ' '     form feed         '1'
-//	two             '0'     carriage return   '+'
-//	three           '-'
-//
-// The first record is different here. The library reads its ' ' as a line end,
-// so that text would come back with an empty line before it; here ' ' is no
-// line end there, '0' is one and '-' two, and what was written comes back.
-// The line end at the end of the text is no record, and is added again when
-// records become text.
+// control character: how the printer moves before it prints. The package comment
+// has the table. The start of the text counts as a line end, so that the first
+// record is like the others.
 type asaSource struct {
 	page   Page
 	breaks [256]bool // the bytes that end a line

@@ -118,7 +118,7 @@ func (t *textSink) end() {
 
 var errControl = errors.New("no control character")
 
-// motion writes what a control character stands for; asaSource has the table.
+// motion writes what a control character stands for.
 func (t *textSink) motion(control byte) error {
 	first := !t.any
 	t.any = true
