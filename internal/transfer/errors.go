@@ -45,6 +45,7 @@ const (
 	KindTimeout                  // an administration request was not answered
 	KindAlive                    // an agent of this name lives elsewhere
 	KindUnmappable               // item: text that the destination's code page lacks
+	KindMalformed                // item: bytes that are not what their format says, or do not fit it
 )
 
 var kindNames = [...]string{
@@ -52,7 +53,7 @@ var kindNames = [...]string{
 	"unreadable", "exists", "digest", "source-changing", "wrong-type", "unwritable", "busy",
 	"unreachable", "no-space", "clock", "conflict", "parked", "cancelled", "recovery-timeout",
 	"unknown-outcome", "too-large", "version", "not-built", "not-found", "already-ending",
-	"timeout", "agent-alive", "unmappable",
+	"timeout", "agent-alive", "unmappable", "malformed",
 }
 
 func (k Kind) String() string {
@@ -93,7 +94,7 @@ func (k Kind) Code() int {
 	case KindUnknownAgent, KindUnreachable:
 		return CodeUnreachable
 	case KindOutsideRoot, KindMissing, KindUnreadable, KindExists, KindDigest, KindChanging,
-		KindWrongType, KindUnwritable, KindLost, KindUnmappable:
+		KindWrongType, KindUnwritable, KindLost, KindUnmappable, KindMalformed:
 		return CodeNothing
 	case KindClock, KindConflict, KindParked, KindAlive:
 		return CodeParked

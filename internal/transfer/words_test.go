@@ -294,6 +294,7 @@ const goldenKinds = `0 none 0
 27 timeout 2
 28 agent-alive 70
 29 unmappable 40
+30 malformed 40
 `
 
 func TestKinds(t *testing.T) {

@@ -1,0 +1,132 @@
+package record
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"path"
+	"strings"
+
+	"ferry/internal/transfer"
+)
+
+// A sidecar is the small file beside a record file, or beside the directory of a
+// partitioned data set, that keeps its attributes for the next reader. It is one
+// line of JSON:
+//
+//	{"v":1,"recfm":"FB","lrecl":80,"blksize":27920,"encoding":"IBM-1047"}
+//
+// Fields that are not known are passed over; another version is refused.
+const sidecarVersion = 1
+
+// MaxSidecar is how long a sidecar may be, in bytes.
+const MaxSidecar = 1024
+
+const maxEncoding = 64
+
+const (
+	sidecarShort  = ".ferry-a-" // the file's own name follows
+	sidecarHashed = ".ferry-h-" // SHA-256 of a name too long for the short form
+	sidecarSuffix = ".attributes"
+)
+
+// SidecarName is the name of the sidecar of a file or directory, in the same
+// directory. It begins with .ferry-, as all do that Ferry keeps for its own use:
+// wildcards and directories pass over it, and nothing is landed on it. No two
+// files have one sidecar.
+func SidecarName(name string) string {
+	short := sidecarShort + name + sidecarSuffix
+	if len(short) <= transfer.MaxName {
+		return short
+	}
+	sum := sha256.Sum256([]byte(name))
+	return sidecarHashed + hex.EncodeToString(sum[:]) + sidecarSuffix
+}
+
+// SidecarPath is SidecarName for a path with slashes.
+func SidecarPath(p string) string {
+	return path.Join(path.Dir(p), SidecarName(path.Base(p)))
+}
+
+// IsSidecar reports whether a name is that of a sidecar.
+func IsSidecar(name string) bool {
+	return strings.HasSuffix(name, sidecarSuffix) && (strings.HasPrefix(name, sidecarShort) || strings.HasPrefix(name, sidecarHashed))
+}
+
+// A Sidecar is what is kept beside a record file.
+type Sidecar struct {
+	Attributes
+	Encoding string // the code page of its text, where it is known
+}
+
+type sidecarLine struct {
+	Version  int    `json:"v"`
+	RECFM    string `json:"recfm"`
+	LRECL    int    `json:"lrecl,omitempty"`
+	BLKSIZE  int    `json:"blksize"`
+	Encoding string `json:"encoding,omitempty"`
+}
+
+// Encode is the sidecar's line, its end included. The attributes must pass
+// Check; a BLKSIZE of 0 is chosen now.
+func (s Sidecar) Encode() ([]byte, error) {
+	a, err := s.Resolve()
+	if err == nil {
+		err = checkEncoding(s.Encoding)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b, err := json.Marshal(sidecarLine{sidecarVersion, a.RECFM(), a.LRECL, a.BLKSIZE, s.Encoding})
+	return append(b, '\n'), err
+}
+
+// DecodeSidecar reads a sidecar's line. The attributes are resolved.
+func DecodeSidecar(b []byte) (Sidecar, error) {
+	bad := func(format string, args ...any) error {
+		return transfer.Errorf(transfer.KindMalformed, format, args...).WithHint("remove it and give the attributes with the transfer")
+	}
+	if len(b) > MaxSidecar {
+		return Sidecar{}, bad("the attributes beside the file have %d bytes; the limit is %d", len(b), MaxSidecar)
+	}
+	var version struct {
+		Version int `json:"v"`
+	}
+	if err := json.Unmarshal(b, &version); err != nil {
+		return Sidecar{}, bad("the attributes beside the file cannot be read: %w", err)
+	}
+	if version.Version != sidecarVersion {
+		return Sidecar{}, transfer.Errorf(transfer.KindVersion, "the attributes beside the file are of version %d; this is version %d", version.Version, sidecarVersion)
+	}
+	var line sidecarLine
+	if err := json.Unmarshal(b, &line); err != nil {
+		return Sidecar{}, bad("the attributes beside the file cannot be read: %w", err)
+	}
+	if end := bytes.IndexByte(b, '\n'); end >= 0 && end != len(b)-1 {
+		return Sidecar{}, bad("the attributes beside the file have more than one line")
+	}
+	a, err := FromFlags(line.RECFM, line.LRECL, line.BLKSIZE)
+	if err == nil {
+		a, err = a.Resolve()
+	}
+	if err == nil {
+		err = checkEncoding(line.Encoding)
+	}
+	if err != nil {
+		return Sidecar{}, bad("the attributes beside the file are wrong: %w", err)
+	}
+	return Sidecar{a, line.Encoding}, nil
+}
+
+func checkEncoding(name string) error {
+	if len(name) > maxEncoding {
+		return transfer.Errorf(transfer.KindUsage, "the name of a code page has %d bytes; the limit is %d", len(name), maxEncoding)
+	}
+	for _, c := range []byte(name) {
+		if c <= ' ' || c > '~' || strings.IndexByte("\"\\<>&'", c) >= 0 {
+			return transfer.Errorf(transfer.KindUsage, "%q is no name of a code page", name)
+		}
+	}
+	return nil
+}
