@@ -84,7 +84,7 @@ restartable, committed exactly once, and on record.
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return transfer.Errorf(transfer.KindUsage, "%v", err).WithHint("`" + cmd.CommandPath() + " --help` lists the flags")
 	})
-	root.AddCommand(newSend(), newUp(), newAgent(), newCoordination(), newTransfer(), newAudit(), newReady(), newConfig(), newVersion())
+	root.AddCommand(newSend(), newUp(), newAgent(), newCoordination(), newTransfer(), newAudit(), newReady(), newConfig(), newCodepages(), newVersion())
 	completion(root)
 	return root
 }

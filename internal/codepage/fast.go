@@ -1,0 +1,344 @@
+package codepage
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"unicode/utf8"
+)
+
+// Most text is characters that need no thought. A fast loop converts those at
+// the front of a piece and stops at the first byte that does need some: a CR,
+// a line end that has to be written in several bytes, a character that is
+// missing or malformed. The converter takes that one step by step, so that the
+// two together give what the steps alone would.
+
+// quick holds the tables of the fast loops.
+type quick struct {
+	bytes [256]uint16 // a byte's byte, or special
+	utf   [256]uint32 // a byte's UTF-8, first byte lowest, its length from bit 24 on; special if there is none
+	ascii [256]bool   // bytes below 0x80 that stay what they are
+	low   []uint16    // U+0080 to U+07FF: byte or special
+	ends  []byte      // the source's line ends, where they are not special
+	stops []byte      // what stops between UTF-8 and UTF-8
+}
+
+const (
+	special  = 0x100
+	specials = 1 << 31
+)
+
+// quickly chooses the loop for a conversion; nil if there is none.
+func quickly(c *Converter) (func(*Converter, []byte, []byte) ([]byte, int), *quick) {
+	from, to := c.opt.From, c.opt.To
+	q := &quick{}
+	switch {
+	case from.form == formSingle && to.form == formSingle:
+		q.fromSingle(c)
+		return (*Converter).singleToSingle, q
+	case from.form == formSingle && to.form == formUTF8:
+		q.fromSingle(c)
+		return (*Converter).singleToUTF8, q
+	case from.form == formUTF8 && to.form == formSingle:
+		q.toSingle(c)
+		return (*Converter).utf8ToSingle, q
+	case from.form == formUTF8 && to.form == formUTF8:
+		if c.nel && c.lineEnd != nil {
+			return nil, nil // a line end of two bytes has no fast loop
+		}
+		q.between(c)
+		return (*Converter).utf8ToUTF8, q
+	case from.likeASCII() && to.likeASCII():
+		q.alike(c)
+		return (*Converter).asciiRun, q
+	}
+	return nil, nil
+}
+
+// likeASCII reports whether the bytes of ASCII stand for themselves wherever a
+// character begins.
+func (p *Page) likeASCII() bool {
+	if p.form == formUTF8 {
+		return true
+	}
+	if p.form == formUTF16 || p.form == formShift {
+		return false
+	}
+	t := p.table()
+	for r := rune(0); r < utf8.RuneSelf; r++ {
+		if code, ok := t.code(r); t.first[r] != r || !ok || code != uint32(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// line says what a line end of one character becomes if that is one byte.
+func (c *Converter) line(r rune) (byte, bool) {
+	if r == '\n' || r == nextLine && c.nel {
+		if len(c.lineEnd) == 1 {
+			return c.lineEnd[0], true
+		}
+	}
+	return 0, false
+}
+
+// isLine reports whether a character does something to lines.
+func (c *Converter) isLine(r rune) bool {
+	return r == '\n' || r == nextLine && c.nel || r == '\r' && c.lineEnd != nil
+}
+
+func (q *quick) fromSingle(c *Converter) {
+	for i := range 256 {
+		q.bytes[i], q.utf[i] = special, specials
+		r := c.dec.table.first[i]
+		switch {
+		case r == bad:
+		case c.isLine(r):
+			q.lineByte(c, byte(i), r)
+		default:
+			if to := c.enc.table; to != nil {
+				if code, ok := to.code(r); ok {
+					q.bytes[i] = uint16(code)
+				}
+			}
+			q.utf[i] = utfEntry(utf8.AppendRune(nil, r))
+		}
+	}
+}
+
+// lineByte enters a line end that is written as one byte.
+func (q *quick) lineByte(c *Converter, from byte, r rune) {
+	if to, ok := c.line(r); ok {
+		q.bytes[from] = uint16(to)
+		q.utf[from] = utfEntry(c.lineEnd)
+		q.ends = append(q.ends, from)
+	}
+}
+
+func utfEntry(b []byte) uint32 {
+	v := uint32(len(b)) << 24
+	for i, c := range b {
+		v |= uint32(c) << (8 * i)
+	}
+	return v
+}
+
+func (q *quick) toSingle(c *Converter) {
+	q.low = make([]uint16, 0x800)
+	for r := range rune(0x800) {
+		v := uint16(special)
+		if code, ok := c.enc.table.code(r); ok && !c.isLine(r) {
+			v = uint16(code)
+		}
+		if r < utf8.RuneSelf {
+			q.bytes[r] = v
+		}
+		q.low[r] = v
+	}
+	for r := utf8.RuneSelf; r < 256; r++ {
+		q.bytes[r] = special
+	}
+	q.lineByte(c, '\n', '\n')
+}
+
+func (q *quick) between(c *Converter) {
+	if c.lineEnd == nil {
+		q.ends = []byte{'\n'}
+		return
+	}
+	q.stops = []byte{'\r'}
+	if c.opt.ToEOL == LF {
+		q.ends = []byte{'\n'}
+	} else {
+		q.stops = append(q.stops, '\n')
+	}
+}
+
+func (q *quick) alike(c *Converter) {
+	for r := range rune(utf8.RuneSelf) {
+		q.ascii[r] = !c.isLine(r)
+	}
+	if b, ok := c.line('\n'); ok && b == '\n' {
+		q.ascii['\n'] = true
+		q.ends = []byte{'\n'}
+	}
+}
+
+// count counts the line ends of a piece that a fast loop took.
+func (q *quick) count(c *Converter, src []byte) {
+	for _, e := range q.ends {
+		c.st.Line += int64(bytes.Count(src, []byte{e}))
+	}
+}
+
+func (c *Converter) singleToSingle(dst, src []byte) ([]byte, int) {
+	t := &c.quick.bytes
+	dst = slices.Grow(dst, len(src))
+	out := dst[len(dst) : len(dst)+len(src)]
+	i := 0
+	for ; i+8 <= len(src) && i+8 <= len(out); i += 8 {
+		s, o := src[i:i+8:i+8], out[i:i+8:i+8]
+		a, b, d, e := t[s[0]], t[s[1]], t[s[2]], t[s[3]]
+		f, g, h, j := t[s[4]], t[s[5]], t[s[6]], t[s[7]]
+		if (a|b|d|e|f|g|h|j)&special != 0 {
+			break
+		}
+		o[0], o[1], o[2], o[3] = byte(a), byte(b), byte(d), byte(e)
+		o[4], o[5], o[6], o[7] = byte(f), byte(g), byte(h), byte(j)
+	}
+	for ; i < len(src); i++ {
+		v := t[src[i]]
+		if v&special != 0 {
+			break
+		}
+		out[i] = byte(v)
+	}
+	c.quick.count(c, src[:i])
+	return dst[:len(dst)+i], i
+}
+
+func (c *Converter) singleToUTF8(dst, src []byte) ([]byte, int) {
+	t := &c.quick.utf
+	dst = slices.Grow(dst, 3*len(src)+8)
+	out := dst[len(dst):cap(dst)]
+	i, n := 0, 0
+	for i+8 <= len(src) {
+		s := src[i : i+8 : i+8]
+		a, b, d, e := t[s[0]], t[s[1]], t[s[2]], t[s[3]]
+		f, g, h, j := t[s[4]], t[s[5]], t[s[6]], t[s[7]]
+		all := a | b | d | e | f | g | h | j
+		if all >= specials {
+			break
+		}
+		if all>>24 == 1 {
+			o := out[n : n+8 : n+8]
+			o[0], o[1], o[2], o[3] = byte(a), byte(b), byte(d), byte(e)
+			o[4], o[5], o[6], o[7] = byte(f), byte(g), byte(h), byte(j)
+			n += 8
+		} else {
+			for _, v := range [8]uint32{a, b, d, e, f, g, h, j} {
+				binary.LittleEndian.PutUint32(out[n:], v)
+				n += int(v >> 24)
+			}
+		}
+		i += 8
+	}
+	for ; i < len(src); i++ {
+		v := t[src[i]]
+		if v >= specials {
+			break
+		}
+		binary.LittleEndian.PutUint32(out[n:], v)
+		n += int(v >> 24)
+	}
+	c.quick.count(c, src[:i])
+	return dst[:len(dst)+n], i
+}
+
+const highBits = 0x8080808080808080
+
+func (c *Converter) utf8ToSingle(dst, src []byte) ([]byte, int) {
+	t, low := &c.quick.bytes, c.quick.low
+	dst = slices.Grow(dst, len(src))
+	out := dst[len(dst) : len(dst)+len(src)]
+	i, n := 0, 0
+	for i < len(src) {
+		for i+8 <= len(src) && n+8 <= len(out) {
+			s := src[i : i+8 : i+8]
+			if binary.LittleEndian.Uint64(s)&highBits != 0 {
+				break
+			}
+			a, b, d, e := t[s[0]], t[s[1]], t[s[2]], t[s[3]]
+			f, g, h, j := t[s[4]], t[s[5]], t[s[6]], t[s[7]]
+			if (a|b|d|e|f|g|h|j)&special != 0 {
+				break
+			}
+			o := out[n : n+8 : n+8]
+			o[0], o[1], o[2], o[3] = byte(a), byte(b), byte(d), byte(e)
+			o[4], o[5], o[6], o[7] = byte(f), byte(g), byte(h), byte(j)
+			i, n = i+8, n+8
+		}
+		if i == len(src) {
+			break
+		}
+		var v uint16
+		size := 1
+		switch b := src[i]; {
+		case b < utf8.RuneSelf:
+			v = t[b]
+		case b >= 0xc2 && b < 0xe0 && i+1 < len(src) && src[i+1]&0xc0 == 0x80:
+			size = 2
+			v = low[int(b&0x1f)<<6|int(src[i+1]&0x3f)]
+		default:
+			v, size = c.far(src[i:])
+		}
+		if v&special != 0 {
+			break
+		}
+		out[n] = byte(v)
+		i, n = i+size, n+1
+	}
+	c.quick.count(c, src[:i])
+	return dst[:len(dst)+n], i
+}
+
+// far looks a character of three bytes up.
+func (c *Converter) far(b []byte) (uint16, int) {
+	r, n := utf8.DecodeRune(b)
+	if n != 3 {
+		return special, 0
+	}
+	if code, ok := c.enc.table.code(r); ok {
+		return uint16(code), n
+	}
+	return special, 0
+}
+
+// utf8ToUTF8 copies valid text up to the next byte at which a line end has to
+// be looked at.
+func (c *Converter) utf8ToUTF8(dst, src []byte) ([]byte, int) {
+	n := len(src)
+	for _, stop := range c.quick.stops {
+		if i := bytes.IndexByte(src[:n], stop); i >= 0 {
+			n = i
+		}
+	}
+	for back := 1; back < utf8.UTFMax && back <= n; back++ {
+		if utf8.RuneStart(src[n-back]) {
+			if !utf8.FullRune(src[n-back : n]) {
+				n -= back
+			}
+			break
+		}
+	}
+	if !utf8.Valid(src[:n]) {
+		n = validPart(src[:n])
+	}
+	c.quick.count(c, src[:n])
+	return append(dst, src[:n]...), n
+}
+
+// validPart is how much of b is valid before its first malformed byte.
+func validPart(b []byte) int {
+	i := 0
+	for i < len(b) {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 {
+			break
+		}
+		i += n
+	}
+	return i
+}
+
+// asciiRun copies characters of ASCII between two pages that have them alike.
+func (c *Converter) asciiRun(dst, src []byte) ([]byte, int) {
+	t := &c.quick.ascii
+	n := 0
+	for n < len(src) && t[src[n]] {
+		n++
+	}
+	c.quick.count(c, src[:n])
+	return append(dst, src[:n]...), n
+}
