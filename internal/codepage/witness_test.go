@@ -130,7 +130,11 @@ var knownMulti = map[string]struct {
 	because string
 }{
 	"IBM-930": {}, "IBM-933": {}, "IBM-935": {}, "IBM-937": {}, "IBM-939": {}, "IBM-1364": {}, "IBM-1371": {}, "IBM-1388": {}, "IBM-1390": {}, "IBM-1399": {},
-	"EUC-KR": {},
+	"EUC-KR": {}, "GB18030": {},
+	"Shift_JIS": {comparison{0, 0, 4}, "Python reads the bytes A0, FD, FE and FF, which stand for nothing"},
+	"EUC-JP":    {comparison{7, 457, 0}, "seven signs have Microsoft's characters, as in Shift_JIS; Python lacks the rows of NEC and IBM"},
+	"GBK":       {comparison{0, 83, 0}, "the euro sign, as 80 and as A2E3, and what GB18030 added in two bytes"},
+	"Big5":      {comparison{11, 192, 0}, "eleven signs have Microsoft's characters, as in windows-950; Python lacks the newest characters of Hong Kong"},
 }
 
 func TestMultiBytePagesAgreeWithOthers(t *testing.T) {
