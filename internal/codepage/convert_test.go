@@ -2,6 +2,7 @@ package codepage
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -84,6 +85,7 @@ func TestLineEnds(t *testing.T) {
 		{from: "IBM-1047", to: "UTF-16LE", toEOL: CRLF, in: "\x81\x15", want: "a\x00\r\x00\n\x00", line: 1},
 		{from: "UTF-16BE", to: "UTF-8", in: "\x00a\x00\r\x00\n\x00\r", want: "a\n\r", line: 1},
 		{from: "UTF-8", to: "IBM-930", in: "\u6f22\n\u6f22", want: "\x0e\x4f\x58\x0f\x15\x0e\x4f\x58\x0f", line: 1},
+		{from: "UTF-8", to: "Big5", in: "ê\nê\u0304ê", want: "\x88\xa7\n\x88\xa3\x88\xa7", line: 1},
 		{from: "UTF-8", to: "windows-1252", toEOL: NL, wantError: transfer.KindUsage},
 		{from: "UTF-8", to: "UTF-8", toEOL: Keep, wantError: transfer.KindUsage},
 		{from: "UTF-8", to: "UTF-8", fromEOL: Keep, toEOL: LF, wantError: transfer.KindUsage},
@@ -146,6 +148,7 @@ var samples = map[string]string{
 	"china":    "简体中文 abc\n中华人民共和国\r\n完",
 	"taiwan":   "繁體中文 abc\n中華民國\r\n完",
 	"emoji":    "plain ascii text, then 😀 and €\r\nżółw\n\u0085\nend",
+	"accents":  "Ê\u0304abcÊabc\nê\u030cê\r\nÊ中Ê\u0304",
 	"marks":    "か\u309aき\u309aか\nトト\u309a\r\nセ\u309aabc\u0300か",
 }
 
@@ -168,6 +171,7 @@ var journeys = []struct {
 	{"Shift_JIS", "IBM-1399", "japanese", CRLF}, {"IBM-933", "EUC-KR", "korean", Default}, {"UTF-8", "IBM-1364", "korean", Default},
 	{"IBM-935", "GBK", "china", Default}, {"UTF-8", "IBM-1388", "china", CRLF}, {"IBM-937", "UTF-8", "taiwan", Default},
 	{"UTF-8", "IBM-1371", "taiwan", Default}, {"UTF-8", "IBM-1390", "marks", Default}, {"IBM-1399", "UTF-8", "marks", Default},
+	{"UTF-8", "Big5", "accents", Default}, {"Big5", "UTF-8", "accents", CRLF},
 }
 
 // text gives a sample in a page's bytes, line ends as they are in it; a
@@ -237,7 +241,16 @@ func resumed(t testing.TB, o Options, c *Converter) *Converter {
 	if s != c.State() {
 		t.Fatalf("the state %+v is read as %+v", c.State(), s)
 	}
-	next, err := Resume(o, s)
+	var kept struct{ Text *State }
+	kept.Text = &s
+	if b, err = json.Marshal(kept); err != nil {
+		t.Fatal(err)
+	}
+	kept.Text = nil
+	if err := json.Unmarshal(b, &kept); err != nil || *kept.Text != c.State() {
+		t.Fatalf("%s is not the state %+v: %v", b, s, err)
+	}
+	next, err := Resume(o, *kept.Text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func FuzzConvert(f *testing.F) {
 		if err != nil || !bytes.Equal(dst, whole) {
 			t.Fatalf("%s: %q cut at %d gives %q, %v; want %q", o.describe(), src, at, dst, err, whole)
 		}
-		if !replace && o.ToEOL == Keep {
+		if !replace && o.ToEOL == Keep && o.From != o.To { // between the same pages bytes are copied, right or wrong
 			comesBack(t, o, src, whole)
 		}
 	})

@@ -1,6 +1,7 @@
 package codepage
 
 import (
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -98,6 +99,21 @@ func (s State) MarshalBinary() ([]byte, error) {
 		b = binary.AppendUvarint(b, v)
 	}
 	return b, nil
+}
+
+// MarshalText writes what MarshalBinary writes in base64, for JSON.
+func (s State) MarshalText() ([]byte, error) {
+	b, err := s.MarshalBinary()
+	return base64.StdEncoding.AppendEncode(nil, b), err
+}
+
+// UnmarshalText reads what MarshalText wrote; it fails as UnmarshalBinary does.
+func (s *State) UnmarshalText(text []byte) error {
+	b, err := base64.StdEncoding.AppendDecode(nil, text)
+	if err != nil {
+		return errState
+	}
+	return s.UnmarshalBinary(b)
 }
 
 var errState = errors.New("the state of a conversion is damaged")
