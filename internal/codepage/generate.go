@@ -55,7 +55,7 @@ var successors = map[string]struct {
 
 // Two pages have no successor. What the C library lacks of them, or has
 // otherwise than IBM's tables in ICU's collection, is put right here: braces,
-// tilde, grave accent and three letters of 880, the accents of 905.
+// tilde, grave accent and four letters of 880, the accents of 905.
 var corrections = map[string]map[byte]rune{
 	"880": {0x41: 0xa0, 0x45: 0x454, 0x55: 0x45e, 0x64: 0x404, 0x6a: '|', 0x73: 0xad, 0x74: 0x40e, 0x79: '`', 0xa1: '~', 0xc0: '{', 0xd0: '}'},
 	"905": {0x41: 0xa0, 0x9d: 0xb8, 0xb0: 0x2d9, 0xb7: 0xb7},

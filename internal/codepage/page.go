@@ -84,7 +84,7 @@ func (p *Page) Width() (least, most int) {
 
 // Blank is the page's space character, which pads records.
 func (p *Page) Blank() []byte {
-	b, _ := p.encode(' ')
+	b, _ := p.Encode(' ')
 	return b
 }
 
@@ -120,7 +120,7 @@ func (p *Page) LineEnd(e EOL) ([]byte, error) {
 	}
 	var b []byte
 	for _, r := range text {
-		c, ok := p.encode(r)
+		c, ok := p.Encode(r)
 		if !ok {
 			return nil, transfer.Errorf(transfer.KindUsage, "code page %s has no %s", p.name, e).WithHint("choose another line end")
 		}
@@ -138,9 +138,9 @@ func (p *Page) Has(r rune) bool {
 	return ok
 }
 
-// encode gives a character's bytes by themselves: without a byte-order mark,
+// Encode gives a character's bytes by themselves: without a byte-order mark,
 // and in a page that shifts with the shifts around two bytes.
-func (p *Page) encode(r rune) ([]byte, bool) {
+func (p *Page) Encode(r rune) ([]byte, bool) {
 	e := encoder{page: p}
 	if p.table != nil {
 		e.table = p.table()
