@@ -190,7 +190,7 @@ func TestStoppedAnywhereGoesOnTheSame(t *testing.T) {
 		for cut := range len(src) + 1 {
 			stopped(t, o, src, want, []int{cut})
 		}
-		for range 200 {
+		for range 40 {
 			var cuts []int
 			for at := 0; ; {
 				if at += 1 + random.IntN(7); at >= len(src) {
@@ -378,7 +378,7 @@ func TestIdentity(t *testing.T) {
 
 // A line as long as the text needs no more memory than a block.
 func TestOneLongLine(t *testing.T) {
-	block := []byte(strings.Repeat("a line that never ends ", 2849))[:64<<10]
+	block := []byte(strings.Repeat("a line that never ends ", 713))[:16<<10]
 	for _, j := range journeys {
 		o := Options{From: page(t, j.from), To: page(t, j.to), ToEOL: j.eol, Replace: "?"}
 		c := converter(t, o)
@@ -392,7 +392,7 @@ func TestOneLongLine(t *testing.T) {
 		}
 		step()
 		step()
-		if n := testing.AllocsPerRun(32, step); n > 0 {
+		if n := testing.AllocsPerRun(8, step); n > 0 {
 			t.Errorf("%s: %v allocations a block", o.describe(), n)
 		}
 		if cap(dst) > 6*len(src) {

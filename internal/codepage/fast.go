@@ -151,7 +151,7 @@ func (q *quick) between(c *Converter) {
 	if c.opt.ToEOL == LF {
 		q.ends = []byte{'\n'}
 	} else {
-		q.stops = append(q.stops, '\n')
+		q.stops = []byte{'\n', '\r'} // the frequent one first
 	}
 }
 
@@ -295,10 +295,14 @@ func (c *Converter) far(b []byte) (uint16, int) {
 	return special, 0
 }
 
+// maxRun is how far utf8ToUTF8 looks for what stops it: it looks again after each
+// stop, and a text of nothing but stops must not cost the square of its length.
+const maxRun = 16 << 10
+
 // utf8ToUTF8 copies valid text up to the next byte at which a line end has to
 // be looked at.
 func (c *Converter) utf8ToUTF8(dst, src []byte) ([]byte, int) {
-	n := len(src)
+	n := min(len(src), maxRun)
 	for _, stop := range c.quick.stops {
 		if i := bytes.IndexByte(src[:n], stop); i >= 0 {
 			n = i

@@ -10,7 +10,7 @@ import (
 
 // cutUp is ConvertParallel with the cuts that a test chooses, as far as Split
 // allows them.
-func cutUp(c *Converter, dst, src []byte, random *rand.Rand, n int) ([]byte, error, int) {
+func cutUp(c *Converter, dst, src []byte, random *rand.Rand, n int) ([]byte, int, error) {
 	cuts := []int{0}
 	if c.st.begun && c.st.wrote {
 		for range n {
@@ -22,7 +22,7 @@ func cutUp(c *Converter, dst, src []byte, random *rand.Rand, n int) ([]byte, err
 	slices.Sort(cuts)
 	cuts = append(slices.Compact(cuts), len(src))
 	dst, err := c.convertParts(dst, src, cuts)
-	return dst, err, len(cuts) - 2
+	return dst, len(cuts) - 2, err
 }
 
 // Text that is cut where Split says gives the same bytes, the same state and the
@@ -50,7 +50,7 @@ func TestPartsAreTheSame(t *testing.T) {
 				continue
 			}
 			want, err1 = whole.Convert(want, src[head:])
-			got, err2, n := cutUp(parts, got, src[head:], random, 7)
+			got, n, err2 := cutUp(parts, got, src[head:], random, 7)
 			cuts[j.from+" to "+j.to] += n
 			if !bytes.Equal(got, want) || !sameFault(err1, err2) {
 				at := 0
