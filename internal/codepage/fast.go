@@ -21,6 +21,7 @@ type quick struct {
 	low   []uint16    // U+0080 to U+07FF: byte or special
 	ends  []byte      // the source's line ends, where they are not special
 	stops []byte      // what stops between UTF-8 and UTF-8
+	opens map[rune]bool
 }
 
 const (
@@ -28,7 +29,7 @@ const (
 	specials = 1 << 31
 )
 
-// quickly chooses the loop for a conversion; nil if there is none.
+// quickly chooses the loop for a conversion.
 func quickly(c *Converter) (func(*Converter, []byte, []byte) ([]byte, int), *quick) {
 	from, to := c.opt.From, c.opt.To
 	q := &quick{}
@@ -42,17 +43,17 @@ func quickly(c *Converter) (func(*Converter, []byte, []byte) ([]byte, int), *qui
 	case from.form == formUTF8 && to.form == formSingle:
 		q.toSingle(c)
 		return (*Converter).utf8ToSingle, q
-	case from.form == formUTF8 && to.form == formUTF8:
-		if c.nel && c.lineEnd != nil {
-			return nil, nil // a line end of two bytes has no fast loop
-		}
+	case from.form == formUTF8 && to.form == formUTF8 && (!c.nel || c.lineEnd == nil): // a line end of two bytes is for characters
 		q.between(c)
 		return (*Converter).utf8ToUTF8, q
-	case from.likeASCII() && to.likeASCII():
-		q.alike(c)
-		return (*Converter).asciiRun, q
 	}
-	return nil, nil
+	if from.likeASCII() && to.likeASCII() {
+		q.alike(c)
+	}
+	if c.enc.table != nil {
+		q.opens = c.enc.table.opens
+	}
+	return (*Converter).characters, q
 }
 
 // likeASCII reports whether the bytes of ASCII stand for themselves wherever a
@@ -336,13 +337,34 @@ func validPart(b []byte) int {
 	return i
 }
 
-// asciiRun copies characters of ASCII between two pages that have them alike.
-func (c *Converter) asciiRun(dst, src []byte) ([]byte, int) {
-	t := &c.quick.ascii
-	n := 0
-	for n < len(src) && t[src[n]] {
-		n++
+// characters is the loop for all other pages: it copies runs of ASCII where the
+// pages have it alike, and converts characters that are there on both sides.
+func (c *Converter) characters(dst, src []byte) ([]byte, int) {
+	q := c.quick
+	i := 0
+	for i < len(src) {
+		from := i
+		for i < len(src) && q.ascii[src[i]] {
+			i++
+		}
+		dst = append(dst, src[from:i]...)
+		if i == len(src) {
+			break
+		}
+		shifted := c.dec.shifted
+		r, n := c.dec.next(src[i:])
+		if r != silent {
+			if n == 0 || r < 0 || r >= pairBase || c.isLine(r) || q.opens[r] {
+				c.dec.shifted = shifted
+				break
+			}
+			var ok bool
+			if dst, ok = c.enc.put(dst, r); !ok {
+				break
+			}
+		}
+		i += n
 	}
-	c.quick.count(c, src[:n])
-	return append(dst, src[:n]...), n
+	q.count(c, src[:i])
+	return dst, i
 }
