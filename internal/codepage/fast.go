@@ -15,7 +15,7 @@ import (
 
 // quick holds the tables of the fast loops.
 type quick struct {
-	bytes [256]uint16 // a byte's byte, or special
+	bytes [256]uint16 // the byte for a byte, or for a character of ASCII, or special
 	utf   [256]uint32 // a byte's UTF-8, first byte lowest, its length from bit 24 on; special if there is none
 	ascii [256]bool   // bytes below 0x80 that stay what they are
 	low   []uint16    // U+0080 to U+07FF: byte or special
@@ -50,9 +50,7 @@ func quickly(c *Converter) (func(*Converter, []byte, []byte) ([]byte, int), *qui
 	if from.likeASCII() && to.likeASCII() {
 		q.alike(c)
 	}
-	if c.enc.table != nil {
-		q.opens = c.enc.table.opens
-	}
+	q.toOne(c)
 	return (*Converter).characters, q
 }
 
@@ -166,6 +164,27 @@ func (q *quick) alike(c *Converter) {
 	}
 }
 
+// toOne enters the characters of ASCII that the destination writes as one byte.
+func (q *quick) toOne(c *Converter) {
+	to := c.opt.To
+	if c.enc.table != nil {
+		q.opens = c.enc.table.opens
+	}
+	for r := range rune(utf8.RuneSelf) {
+		q.bytes[r] = special
+		if c.isLine(r) {
+			continue
+		}
+		if to.form == formUTF8 {
+			q.bytes[r] = uint16(r)
+		} else if to.form != formUTF16 {
+			if code, ok := c.enc.table.code(r); ok && code < special {
+				q.bytes[r] = uint16(code)
+			}
+		}
+	}
+}
+
 // count counts the line ends of a piece that a fast loop took.
 func (q *quick) count(c *Converter, src []byte) {
 	for _, e := range q.ends {
@@ -260,21 +279,26 @@ func (c *Converter) utf8ToSingle(dst, src []byte) ([]byte, int) {
 			o[4], o[5], o[6], o[7] = byte(f), byte(g), byte(h), byte(j)
 			i, n = i+8, n+8
 		}
-		if i == len(src) {
-			break
+		// Up to the next character that is not of ASCII, which has an end here:
+		// what is special stops everything.
+		for i < len(src) && t[src[i]]&special == 0 {
+			out[n] = byte(t[src[i]])
+			i, n = i+1, n+1
 		}
-		var v uint16
-		size := 1
-		switch b := src[i]; {
-		case b < utf8.RuneSelf:
-			v = t[b]
-		case b >= 0xc2 && b < 0xe0 && i+1 < len(src) && src[i+1]&0xc0 == 0x80:
-			size = 2
-			v = low[int(b&0x1f)<<6|int(src[i+1]&0x3f)]
-		default:
-			v, size = c.far(src[i:])
+		from := i
+		for i+1 < len(src) && src[i] >= 0xc2 && src[i] < 0xe0 && src[i+1]&0xc0 == 0x80 {
+			v := low[int(src[i]&0x1f)<<6|int(src[i+1]&0x3f)]
+			if v&special != 0 {
+				break
+			}
+			out[n] = byte(v)
+			i, n = i+2, n+1
 		}
-		if v&special != 0 {
+		if i > from || i == len(src) {
+			continue
+		}
+		v, size := c.far(src[i:])
+		if size == 0 {
 			break
 		}
 		out[n] = byte(v)
@@ -284,16 +308,17 @@ func (c *Converter) utf8ToSingle(dst, src []byte) ([]byte, int) {
 	return dst[:len(dst)+n], i
 }
 
-// far looks a character of three bytes up.
+// far looks a character of three bytes up; its length is 0 where it is none or
+// has no code.
 func (c *Converter) far(b []byte) (uint16, int) {
 	r, n := utf8.DecodeRune(b)
 	if n != 3 {
-		return special, 0
+		return 0, 0
 	}
 	if code, ok := c.enc.table.code(r); ok {
 		return uint16(code), n
 	}
-	return special, 0
+	return 0, 0
 }
 
 // maxRun is how far utf8ToUTF8 looks for what stops it: it looks again after each
@@ -352,9 +377,17 @@ func (c *Converter) characters(dst, src []byte) ([]byte, int) {
 			break
 		}
 		shifted := c.dec.shifted
-		r, n := c.dec.next(src[i:])
+		r, n := rune(src[i]), 1
+		if r >= utf8.RuneSelf || c.opt.From.form != formUTF8 {
+			r, n = c.dec.next(src[i:])
+		}
+		if uint32(r) < utf8.RuneSelf && n > 0 && q.bytes[r]&special == 0 && !c.enc.shifted {
+			dst = append(dst, byte(q.bytes[r]))
+			i += n
+			continue
+		}
 		if r != silent {
-			if n == 0 || r < 0 || r >= pairBase || c.isLine(r) || q.opens[r] {
+			if n == 0 || r < 0 || r >= pairBase || c.isLine(r) || q.opens != nil && q.opens[r] {
 				c.dec.shifted = shifted
 				break
 			}
