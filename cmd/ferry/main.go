@@ -84,7 +84,7 @@ restartable, committed exactly once, and on record.
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return transfer.Errorf(transfer.KindUsage, "%v", err).WithHint("`" + cmd.CommandPath() + " --help` lists the flags")
 	})
-	root.AddCommand(newSend(), newUp(), newAgent(), newCoordination(), newTransfer(), newAudit(), newDataset(), newReady(), newBench(), newConfig(), newVersion())
+	root.AddCommand(newSend(), newUp(), newAgent(), newCoordination(), newTransfer(), newAudit(), newCodepages(), newDataset(), newReady(), newBench(), newConfig(), newVersion())
 	completion(root)
 	return root
 }

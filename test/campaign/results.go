@@ -126,7 +126,7 @@ func Code(root string, packages []string) (string, error) {
 			if err != nil {
 				return err
 			}
-			if d.IsDir() && (d.Name() == "faulty" || d.Name() == "testdata" || strings.HasSuffix(d.Name(), "test")) {
+			if d.IsDir() && (d.Name() == "faulty" || d.Name() == "bench" || d.Name() == "testdata" || strings.HasSuffix(d.Name(), "test")) {
 				return filepath.SkipDir
 			}
 			if !d.IsDir() && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {

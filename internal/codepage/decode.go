@@ -1,0 +1,181 @@
+package codepage
+
+import (
+	"encoding/binary"
+	"unicode/utf8"
+)
+
+// A decoder reads characters of a page. Its fields but page and table are part
+// of a converter's state.
+type decoder struct {
+	page    *Page
+	table   *table
+	shifted bool // between shift-out and shift-in
+	little  bool // UTF-16 with the least significant byte first
+}
+
+// next reads the character at the front of b, which is not empty, and says how
+// many bytes it took. More bytes are needed where that is 0 and the character
+// is not alone.
+func (d *decoder) next(b []byte) (rune, int) {
+	switch d.page.form {
+	case formSingle:
+		return rune(d.table.first[b[0]]), 1
+	case formUTF8:
+		return nextUTF8(b)
+	case formUTF16:
+		return d.nextUTF16(b)
+	case formShift:
+		return d.nextShift(b)
+	}
+	return d.table.nextMulti(b)
+}
+
+// nextUTF8 takes of malformed bytes as many as begin a character together, as
+// chapter 3.9 of the Unicode Standard recommends, so that each position that
+// is no continuation byte begins anew.
+func nextUTF8(b []byte) (rune, int) {
+	if b[0] < utf8.RuneSelf {
+		return rune(b[0]), 1
+	}
+	if !utf8.FullRune(b) {
+		return 0, 0
+	}
+	r, n := utf8.DecodeRune(b)
+	if r != utf8.RuneError || n != 1 {
+		return r, n
+	}
+	for n < len(b) && !utf8.FullRune(b[:n+1]) {
+		n++
+	}
+	return bad, n
+}
+
+func (d *decoder) nextUTF16(b []byte) (rune, int) {
+	if len(b) < 2 {
+		return 0, 0
+	}
+	u := d.unit(b)
+	switch {
+	case u < 0xd800 || u >= 0xe000:
+		return u, 2
+	case u >= 0xdc00:
+		return bad, 2
+	case len(b) < 4:
+		return 0, 0
+	}
+	low := d.unit(b[2:])
+	if low < 0xdc00 || low >= 0xe000 {
+		return bad, 2
+	}
+	return 0x10000 + (u-0xd800)<<10 + (low - 0xdc00), 4
+}
+
+func (d *decoder) unit(b []byte) rune {
+	if d.little {
+		return rune(binary.LittleEndian.Uint16(b))
+	}
+	return rune(binary.BigEndian.Uint16(b))
+}
+
+// nextMulti takes of malformed bytes the first one only, where what follows
+// could be a character of ASCII: a line end is never swallowed.
+func (t *table) nextMulti(b []byte) (rune, int) {
+	v := t.first[b[0]]
+	for n := 1; ; n++ {
+		if v >= int32(bad) {
+			if v == int32(bad) && n > 1 && b[n-1] < utf8.RuneSelf {
+				n = 1
+			}
+			return rune(v), n
+		}
+		if n == len(b) {
+			return 0, 0
+		}
+		if n == 1 && t.ranges != nil && '0' <= b[1] && b[1] <= '9' {
+			return t.ranges.next(b)
+		}
+		v = t.rows[-2-v][b[n]]
+	}
+}
+
+func (d *decoder) nextShift(b []byte) (rune, int) {
+	c := b[0]
+	if !d.shifted {
+		switch c {
+		case shiftOut:
+			d.shifted = true
+			return silent, 1
+		case shiftIn:
+			return bad, 1
+		}
+		return rune(d.table.first[c]), 1
+	}
+	switch {
+	case c == shiftIn:
+		d.shifted = false
+		return silent, 1
+	case c < 0x40:
+		d.shifted = false
+		return alone, 0
+	case len(b) < 2:
+		return 0, 0
+	case b[1] < 0x40:
+		return bad, 1
+	}
+	v := d.table.wide[c]
+	if v == int32(bad) {
+		return bad, 2
+	}
+	return rune(d.table.rows[-2-v][b[1]]), 2
+}
+
+// An encoder writes characters of a page. Its fields but page and table are
+// part of a converter's state.
+type encoder struct {
+	page    *Page
+	table   *table
+	shifted bool
+}
+
+// put appends a character, and whether the page has it.
+func (e *encoder) put(dst []byte, r rune) ([]byte, bool) {
+	switch e.page.form {
+	case formUTF8:
+		return utf8.AppendRune(dst, r), true
+	case formUTF16:
+		return e.putUTF16(dst, r), true
+	}
+	code, ok := e.table.code(r)
+	if !ok {
+		return dst, false
+	}
+	return e.putCode(dst, code), true
+}
+
+func (e *encoder) putCode(dst []byte, code uint32) []byte {
+	if wide := code > 0xff; e.page.form == formShift && wide != e.shifted {
+		e.shifted = wide
+		if wide {
+			dst = append(dst, shiftOut)
+		} else {
+			dst = append(dst, shiftIn)
+		}
+	}
+	return appendCode(dst, code)
+}
+
+func (e *encoder) putUTF16(dst []byte, r rune) []byte {
+	if r < 0x10000 {
+		return e.putUnit(dst, uint16(r))
+	}
+	r -= 0x10000
+	return e.putUnit(e.putUnit(dst, 0xd800+uint16(r>>10)), 0xdc00+uint16(r&0x3ff))
+}
+
+func (e *encoder) putUnit(dst []byte, u uint16) []byte {
+	if e.page.utf16Little() {
+		return binary.LittleEndian.AppendUint16(dst, u)
+	}
+	return binary.BigEndian.AppendUint16(dst, u)
+}

@@ -1,0 +1,153 @@
+package codepage
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"ferry/internal/transfer"
+)
+
+// maxName is the greatest number of bytes of a name that is looked up.
+const maxName = 64
+
+// key is what two spellings of a name have in common: small letters, and no
+// signs between them. A number may have the prefixes with which IBM, Java and
+// IANA write it, and zeros before it.
+func key(name string) string {
+	k := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("-_ .:+()", r) {
+			return -1
+		}
+		return r
+	}, strings.ToLower(name))
+	for _, prefix := range []string{"csibm", "xibm", "ibm", "ccsid", "cp", ""} {
+		if n, ok := strings.CutPrefix(k, prefix); ok && n != "" && strings.Trim(n, "0123456789") == "" {
+			return strings.TrimLeft(n, "0")
+		}
+	}
+	return k
+}
+
+// index has every name under which a page is found.
+var index = sync.OnceValue(func() map[string]*Page {
+	m := map[string]*Page{}
+	for _, p := range pages() {
+		for _, name := range p.names() {
+			k := key(name)
+			if other := m[k]; other != nil && other != p {
+				panic(fmt.Sprintf("internal error: %s is %s and %s", name, other.name, p.name))
+			}
+			m[k] = p
+		}
+	}
+	return m
+})
+
+// names are the name, the numbers and the aliases.
+func (p *Page) names() []string {
+	all := []string{p.name}
+	for _, n := range p.numbers {
+		all = append(all, strconv.Itoa(n))
+	}
+	return append(all, p.aliases...)
+}
+
+// Aliases are the names under which Lookup finds the page besides Name. Letters
+// may be large or small, and signs between them may be left out; a number may
+// be written as 1047, IBM-1047, ibm1047, Cp1047 or CCSID 01047.
+func (p *Page) Aliases() []string {
+	seen := map[string]bool{p.name: true}
+	var all []string
+	add := func(name string) {
+		if !seen[name] {
+			seen[name] = true
+			all = append(all, name)
+		}
+	}
+	for i, n := range p.numbers {
+		if i == 0 {
+			add(fmt.Sprintf("IBM-%03d", n))
+			add(fmt.Sprintf("Cp%03d", n))
+		}
+		add(strconv.Itoa(n))
+	}
+	for _, a := range p.aliases {
+		add(a)
+	}
+	return all
+}
+
+// Lookup finds the page that a name means: IBM's (IBM-1047), Java's (Cp1047),
+// IANA's (IBM1047, ISO_8859-1), or a plain number (1047), in large or small
+// letters. An unknown name is an error of KindUsage that tells the nearest ones.
+func Lookup(name string) (*Page, error) {
+	if p := index()[key(name)]; p != nil && len(name) <= maxName {
+		return p, nil
+	}
+	if len(name) > maxName {
+		return nil, transfer.Errorf(transfer.KindUsage, "code page %q… is unknown", name[:maxName]).WithHint("`ferry codepages` lists them")
+	}
+	hint := "`ferry codepages` lists them"
+	if near := nearest(name, 4); len(near) > 0 {
+		hint = "the nearest are " + strings.Join(near, ", ") + "; `ferry codepages` lists all"
+	}
+	return nil, transfer.Errorf(transfer.KindUsage, "code page %q is unknown", name).WithHint(hint)
+}
+
+// nearest gives the pages whose names differ least from one, as their own names.
+func nearest(name string, most int) []string {
+	k := key(name)
+	type near struct {
+		page *Page
+		far  int
+	}
+	var all []near
+	for _, p := range pages() {
+		far := 1 << 30
+		for _, n := range p.names() {
+			far = min(far, distance(k, key(n)))
+		}
+		if far <= max(1, len(k)/3) {
+			all = append(all, near{p, far})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b near) int { return cmp.Compare(a.far, b.far) })
+	var names []string
+	for _, n := range all[:min(most, len(all))] {
+		names = append(names, n.page.name)
+	}
+	return names
+}
+
+// distance is that of Levenshtein: letters added, left out or changed. Two
+// neighbours in the wrong order count as one change.
+func distance(a, b string) int {
+	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
+	var older []int
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		older, before, row = before, row, make([]int, len(b)+1)
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			row[j+1] = min(before[j]+cost, before[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], older[j-1]+1)
+			}
+		}
+	}
+	return row[len(b)]
+}
+
+// List gives all pages in the order in which people look for them: Unicode and
+// ASCII, then those of EBCDIC by number, then the others by name.
+func List() []*Page { return slices.Clone(pages()) }

@@ -1,0 +1,204 @@
+package codepage
+
+import (
+	"fmt"
+	"sync"
+	"unicode/utf8"
+
+	"ferry/internal/transfer"
+)
+
+// A Page is a code page: a set of characters and the bytes that stand for them.
+// There is one Page for each, so that two can be compared with ==. It is safe
+// for use by several goroutines.
+type Page struct {
+	name    string
+	about   string
+	numbers []int    // CCSIDs and Windows numbers; the first one is the page's own
+	aliases []string // further names, as people write them
+	form    form
+	ebcdic  bool
+	marks   bool // a text begins with a byte-order mark when it is written
+	order   byteOrder
+	table   func() *table // nil for the Unicode forms; the first call builds it
+}
+
+// A form is the way in which a page's bytes make characters.
+type form uint8
+
+const (
+	formSingle form = iota // one byte is one character
+	formMulti              // one to four bytes, told apart by their first
+	formShift              // one byte, or two between shift-out and shift-in
+	formUTF8
+	formUTF16
+)
+
+// A byteOrder is that of UTF-16.
+type byteOrder uint8
+
+const (
+	orderMarked byteOrder = iota // as the byte-order mark says, big-endian without one
+	orderBig
+	orderLittle
+)
+
+// Bytes that are the same in every page here that is not UTF-16.
+const (
+	carriageReturn = 0x0d
+	shiftOut       = 0x0e
+	shiftIn        = 0x0f
+)
+
+// Name is the page's canonical name.
+func (p *Page) Name() string { return p.name }
+
+func (p *Page) String() string { return p.name }
+
+// About says in a few words which text the page is for.
+func (p *Page) About() string { return p.about }
+
+// EBCDIC reports whether the page is one of the mainframe's, where a line ends
+// with NL and letters come before digits.
+func (p *Page) EBCDIC() bool { return p.ebcdic }
+
+// Shifts reports whether the page's text has shift-out and shift-in around its
+// two-byte characters.
+func (p *Page) Shifts() bool { return p.form == formShift }
+
+// Width is the least and the greatest number of bytes of a character, shifts
+// not counted.
+func (p *Page) Width() (least, most int) {
+	switch p.form {
+	case formSingle:
+		return 1, 1
+	case formUTF8:
+		return 1, 4
+	case formUTF16:
+		return 2, 4
+	case formShift:
+		return 1, 2
+	}
+	return 1, p.table().width
+}
+
+// Blank is the page's space character, which pads records.
+func (p *Page) Blank() []byte {
+	b, _ := p.Encode(' ')
+	return b
+}
+
+// Newline is what ends a line by the page's convention: NL in an EBCDIC page,
+// otherwise LF.
+func (p *Page) Newline() []byte {
+	b, err := p.LineEnd(Default)
+	if err != nil {
+		panic("internal error: " + err.Error()) // every page has its own line end; the tests ask each
+	}
+	return b
+}
+
+// LineEnd is a line end in the page's bytes. It fails with KindUsage where the
+// page lacks its characters: NL (U+0085) is in the EBCDIC pages, in Unicode and
+// in few others.
+func (p *Page) LineEnd(e EOL) ([]byte, error) {
+	var text []rune
+	switch e {
+	case Default:
+		if p.ebcdic {
+			return p.LineEnd(NL)
+		}
+		return p.LineEnd(LF)
+	case LF:
+		text = []rune{'\n'}
+	case CRLF:
+		text = []rune{'\r', '\n'}
+	case NL:
+		text = []rune{nextLine}
+	default:
+		return nil, transfer.Errorf(transfer.KindUsage, "%s is no line end that can be written", e)
+	}
+	var b []byte
+	for _, r := range text {
+		c, ok := p.Encode(r)
+		if !ok {
+			return nil, transfer.Errorf(transfer.KindUsage, "code page %s has no %s", p.name, e).WithHint("choose another line end")
+		}
+		b = append(b, c...)
+	}
+	return b, nil
+}
+
+// Has reports whether the page has a character.
+func (p *Page) Has(r rune) bool {
+	if p.table == nil {
+		return utf8.ValidRune(r)
+	}
+	_, ok := p.table().code(r)
+	return ok
+}
+
+// Encode gives a character's bytes by themselves: without a byte-order mark,
+// and in a page that shifts with the shifts around two bytes.
+func (p *Page) Encode(r rune) ([]byte, bool) {
+	e := encoder{page: p}
+	if p.table != nil {
+		e.table = p.table()
+	}
+	b, ok := e.put(nil, r)
+	if e.shifted {
+		b = append(b, shiftIn)
+	}
+	return b, ok
+}
+
+// utf16Little says which order a page writes.
+func (p *Page) utf16Little() bool { return p.order == orderLittle }
+
+// single makes a page of one byte a character from a function that gives the
+// 256 characters, -1 for a byte that is none.
+func single(name, about string, chars func() []rune, decodeOnly string) *Page {
+	return &Page{name: name, about: about, form: formSingle, table: sync.OnceValue(func() *table {
+		return singleTable(chars(), decodeOnly)
+	})}
+}
+
+// An EOL is a kind of line end.
+type EOL uint8
+
+// The line ends. As the line end of a source, Default says that nothing is
+// known of it; as that of a destination, that it is by the page's convention.
+const (
+	Default EOL = iota
+	LF
+	CRLF
+	NL   // EBCDIC's NL, U+0085
+	Keep // no character is taken for a line end; for text whose lines are records
+)
+
+const nextLine = 0x85
+
+var eolNames = [...]string{"default", "lf", "crlf", "nl", "keep"}
+
+func (e EOL) String() string {
+	if int(e) < len(eolNames) {
+		return eolNames[e]
+	}
+	return fmt.Sprintf("eol-%d", e)
+}
+
+// ParseEOL reads a line end as users write it: lf, crlf or nl; nothing is
+// Default. Anything else is an error of KindUsage.
+func ParseEOL(s string) (EOL, error) {
+	switch s {
+	case "":
+		return Default, nil
+	case "lf", "LF":
+		return LF, nil
+	case "crlf", "CRLF":
+		return CRLF, nil
+	case "nl", "NL":
+		return NL, nil
+	}
+	return Default, transfer.Errorf(transfer.KindUsage, "line end %q is unknown; it is one of lf, crlf, nl", s)
+}

@@ -1,0 +1,211 @@
+package codepage
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"ferry/internal/transfer"
+)
+
+// Whatever a page can encode comes back as it was, character by character and
+// in one text, by way of UTF-8.
+func TestEveryCharacterComesBack(t *testing.T) {
+	utf8Page := page(t, "UTF-8")
+	for _, p := range List() {
+		var chars []rune
+		last := rune(utf8.MaxRune)
+		if p.form == formSingle || p.form == formShift {
+			last = 0x2ffff // a table goes no further
+		}
+		for r := rune(0); r <= last; r++ {
+			if 0xd800 <= r && r < 0xe000 || r == mark || !p.Has(r) {
+				continue
+			}
+			chars = append(chars, r)
+		}
+		if len(chars) < 100 {
+			t.Errorf("%s has %d characters", p, len(chars))
+		}
+		text := []byte(" " + string(chars))
+		there := must(t, Options{From: utf8Page, To: p, FromEOL: Keep}, text)
+		back := must(t, Options{From: p, To: utf8Page, FromEOL: Keep}, there)
+		if !bytes.Equal(back, text) {
+			t.Errorf("%s: %d characters do not come back as they were", p, len(chars))
+		}
+	}
+}
+
+// Where a replacement is configured, characters that Unicode tells apart and a
+// page does not are written as their relatives, and nowhere else.
+func TestNearRelatives(t *testing.T) {
+	for _, c := range []struct{ page, in, back string }{
+		{"IBM-930", "a～b", "a〜b"}, {"IBM-939", "－", "−"}, {"IBM-937", "～", "∼"}, {"IBM-1388", "・", "·"},
+	} {
+		o := Options{From: page(t, "UTF-8"), To: page(t, c.page)}
+		if got, err := all(t, o, []byte(c.in)); transfer.KindOf(err) != transfer.KindUnmappable {
+			t.Errorf("%s writes %q as %X, %v", c.page, c.in, got, err)
+		}
+		o.Replace = "?"
+		if back := must(t, Options{From: o.To, To: o.From}, must(t, o, []byte(c.in))); string(back) != c.back {
+			t.Errorf("%s: %q comes back as %q, want %q", c.page, c.in, back, c.back)
+		}
+	}
+}
+
+// Every byte sequence that a page reads, it writes again, or writes the one
+// that stands for the same character.
+func TestEveryCodeIsWritten(t *testing.T) {
+	for _, p := range List() {
+		if p.table == nil {
+			continue
+		}
+		tab := p.table()
+		lost := 0
+		tab.each(func(code uint32, r rune) {
+			if r >= pairBase {
+				if tab.codings[tab.pairs[r-pairBase]] != code {
+					lost++
+				}
+				return
+			}
+			if back, ok := tab.code(r); !ok || tab.decoded(back) != r {
+				lost++
+			}
+		})
+		if lost != 0 {
+			t.Errorf("%s: %d codes are read and not written", p, lost)
+		}
+	}
+}
+
+func TestControlsAreWhereThePackageTakesThem(t *testing.T) {
+	for _, p := range List() {
+		blank, newline, cr := p.Blank(), p.Newline(), must(t, Options{From: page(t, "UTF-8"), To: p, FromEOL: Keep}, []byte("\r"))
+		wantBlank, wantLine := " ", "\n"
+		wide := p.form == formUTF16
+		if p.EBCDIC() {
+			wantBlank, wantLine = "\x40", "\x15"
+			if lf, err := p.LineEnd(LF); err != nil || string(lf) != "\x25" {
+				t.Errorf("%s: LF is %X, %v", p, lf, err)
+			}
+		}
+		if wide {
+			wantBlank, wantLine = "\x00 ", "\x00\n"
+			if p.utf16Little() {
+				wantBlank, wantLine = " \x00", "\n\x00"
+			}
+		}
+		if string(blank) != wantBlank || string(newline) != wantLine || !wide && !strings.HasSuffix(string(cr), "\r") {
+			t.Errorf("%s: blank %X, newline %X, CR %X", p, blank, newline, cr)
+		}
+		if p.table != nil && p.form != formShift {
+			for _, c := range []byte{shiftOut, shiftIn} {
+				if p.table().first[c] != rune(c) {
+					t.Errorf("%s: byte %02X is no control", p, c)
+				}
+			}
+		}
+		if p.table != nil {
+			for r := range p.table().opens {
+				if !p.Has(r) || r < utf8.RuneSelf {
+					t.Errorf("%s: %q begins a pair and cannot stand by itself", p, r)
+				}
+			}
+		}
+	}
+}
+
+// Between pages of several bytes, no byte below the digits is anything but a
+// character by itself: that is where Split cuts, and what no mistake swallows.
+func TestLowBytesStandAlone(t *testing.T) {
+	for _, p := range List() {
+		if p.form != formMulti {
+			continue
+		}
+		for i, row := range p.table().rows {
+			for c := range '0' {
+				if row[c] != int32(bad) {
+					t.Errorf("%s: byte %02X follows another in row %d", p, c, i)
+				}
+			}
+		}
+		for c := range rune(0x30) {
+			if p.table().first[c] != c {
+				t.Errorf("%s: byte %02X is not itself", p, c)
+			}
+		}
+	}
+}
+
+func TestLookup(t *testing.T) {
+	for name, want := range map[string]string{
+		"IBM-1047": "IBM-1047", "Cp1047": "IBM-1047", "ibm1047": "IBM-1047", "1047": "IBM-1047", "CCSID 01047": "IBM-1047", "IBM01047": "IBM-1047",
+		"37": "IBM-037", "037": "IBM-037", "cp037": "IBM-037", "IBM-37": "IBM-037", "csIBM037": "IBM-037", "EBCDIC-CP-US": "IBM-037",
+		"IBM01140": "IBM-1140", "CCSID01140": "IBM-1140", "x-IBM930": "IBM-930", "utf8": "UTF-8", "UTF_8": "UTF-8", "1208": "UTF-8", "65001": "UTF-8",
+		"latin1": "ISO-8859-1", "ISO8859_1": "ISO-8859-1", "ISO-8859-15": "ISO-8859-15", "819": "ISO-8859-1", "windows-1252": "windows-1252", "Cp1252": "windows-1252",
+		"SJIS": "Shift_JIS", "MS932": "Shift_JIS", "euc_kr": "EUC-KR", "gb18030": "GB18030", "UTF-16": "UTF-16", "UTF-16LE": "UTF-16LE", "ascii": "US-ASCII", "1200": "UTF-16BE",
+	} {
+		if p, err := Lookup(name); err != nil || p.Name() != want {
+			t.Errorf("%s is %v, %v; want %s", name, p, err, want)
+		}
+	}
+	for name, says := range map[string]string{
+		"IBM-1074": "IBM-1047", "ISO-8859-12": "ISO-8859-1", "UTF-9": "UTF-8", "windows1525": "windows-1252", "shift-jsi": "Shift_JIS", "1o47": "IBM-1047",
+		"klingon": "`ferry codepages` lists them", "": "`ferry codepages` lists", "IBM-1047!": "IBM-1047", strings.Repeat("x", 5000): "lists them",
+	} {
+		_, err := Lookup(name)
+		if transfer.KindOf(err) != transfer.KindUsage || !strings.Contains(err.Error(), says) || len(err.Error()) > 300 {
+			t.Errorf("%.20q: %v", name, err)
+		}
+	}
+}
+
+func TestEveryNameFindsItsPage(t *testing.T) {
+	names := map[string]bool{}
+	for _, p := range List() {
+		if names[p.Name()] {
+			t.Errorf("%s is listed twice", p)
+		}
+		names[p.Name()] = true
+		for _, name := range append(p.Aliases(), p.Name(), strings.ToLower(p.Name()), strings.ToUpper(p.Name())) {
+			if found, err := Lookup(name); err != nil || found != p {
+				t.Errorf("%s, a name of %s, is %v, %v", name, p, found, err)
+			}
+		}
+		if p.About() == "" {
+			t.Errorf("%s says nothing about itself", p)
+		}
+		if least, most := p.Width(); least < 1 || most < least || most > 4 {
+			t.Errorf("%s: a character has %d to %d bytes", p, least, most)
+		}
+	}
+	for _, n := range strings.Fields("273 277 278 280 284 285 290 297 420 424 500 870 871 875 880 905 918 1025 1026 1112 1122 1123 1141 1142 1143 1144 1145 1146 1147 1148 1149 930 933 935 937 939 1364 1371 1388 1390 1399 037 1047 1140") {
+		if !names["IBM-"+n] {
+			t.Errorf("IBM-%s is missing", n)
+		}
+	}
+}
+
+func TestEOLNames(t *testing.T) {
+	for _, e := range []EOL{LF, CRLF, NL} {
+		for _, s := range []string{e.String(), strings.ToUpper(e.String())} {
+			if got, err := ParseEOL(s); err != nil || got != e {
+				t.Errorf("%s is %s, %v", s, got, err)
+			}
+		}
+	}
+	if e, err := ParseEOL(""); err != nil || e != Default {
+		t.Errorf("nothing is %s, %v", e, err)
+	}
+	for _, s := range []string{"cr", "keep", "default", "\n"} {
+		if _, err := ParseEOL(s); transfer.KindOf(err) != transfer.KindUsage {
+			t.Errorf("%q: %v", s, err)
+		}
+	}
+	if s := fmt.Sprint(EOL(99)); s != "eol-99" {
+		t.Error(s)
+	}
+}

@@ -1,0 +1,138 @@
+package codepage
+
+import (
+	"runtime"
+	"sync"
+	"unicode/utf8"
+)
+
+// minPart is the least number of bytes worth a goroutine of its own.
+const minPart = 32 << 10
+
+// maxLook is how far Split looks for a place.
+const maxLook = 4 << 10
+
+// settle is how much of a text is converted in one go before it is cut, so
+// that its byte-order mark is behind it.
+const settle = 16
+
+// Split says where the next bytes of the source may be cut so that both parts
+// can be converted at once: the greatest such position that is not above at,
+// and not far below it; 0 if there is none. The bytes before it end with a whole
+// character that is no CR. Text with shifts is never cut, nor is text for a page
+// in which two characters can make one code.
+func (c *Converter) Split(block []byte, at int) int {
+	at = min(at, len(block))
+	from, to := c.opt.From, c.opt.To
+	if from.form == formShift || to.form == formShift || c.enc.table != nil && c.enc.table.opens != nil || at <= 0 {
+		return 0
+	}
+	for least := max(at-maxLook, 0); at > least; at-- {
+		if c.whole(block, at) {
+			return at
+		}
+	}
+	return 0
+}
+
+// whole reports whether a character, and no CR, ends just before position i of
+// what follows, 0 < i.
+func (c *Converter) whole(b []byte, i int) bool {
+	last := b[i-1]
+	switch c.opt.From.form {
+	case formUTF8:
+		if last == carriageReturn || c.st.pending > 0 && i < utf8.UTFMax || i < len(b) && !utf8.RuneStart(b[i]) {
+			return false
+		}
+		for k := 1; k < utf8.UTFMax && k <= i; k++ {
+			if utf8.RuneStart(b[i-k]) {
+				return utf8.FullRune(b[i-k : i]) // a beginning without its end is a fault of what follows, too
+			}
+		}
+		return true
+	case formUTF16:
+		if (i+int(c.st.pending))%2 != 0 || i < 2 { // the first byte may belong to a unit that has begun
+			return false
+		}
+		u := c.dec.unit(b[i-2:])
+		return u != carriageReturn && (u < 0xd800 || u >= 0xdc00)
+	case formMulti:
+		return last < '0' && last != carriageReturn // no byte but the first is below '0'
+	}
+	return last != carriageReturn
+}
+
+// ConvertParallel is Convert on as many as n goroutines; what it appends, the
+// state after it and its errors are the same. It takes the memory of what is
+// appended twice over.
+func (c *Converter) ConvertParallel(dst, src []byte, n int) ([]byte, error) {
+	n = min(n, len(src)/minPart, runtime.GOMAXPROCS(0))
+	if n < 2 || c.last != nil || c.Identity() {
+		return c.Convert(dst, src)
+	}
+	if !c.st.begun || !c.st.wrote {
+		dst, err := c.Convert(dst, src[:settle])
+		if err != nil || !c.st.begun || !c.st.wrote {
+			return c.rest(dst, src[settle:], err)
+		}
+		return c.ConvertParallel(dst, src[settle:], n)
+	}
+	cuts := []int{0}
+	for i := 1; i < n; i++ {
+		if cut := c.Split(src, len(src)/n*i); cut > cuts[len(cuts)-1] {
+			cuts = append(cuts, cut)
+		}
+	}
+	return c.convertParts(dst, src, append(cuts, len(src)))
+}
+
+func (c *Converter) rest(dst, src []byte, err error) ([]byte, error) {
+	if err != nil {
+		return dst, err
+	}
+	return c.Convert(dst, src)
+}
+
+// A part is what one goroutine converts.
+type part struct {
+	c     Converter
+	out   []byte
+	fault *Fault
+}
+
+// convertParts converts the first part straight into dst and the others beside
+// it.
+func (c *Converter) convertParts(dst, src []byte, cuts []int) ([]byte, error) {
+	parts := make([]part, len(cuts)-2)
+	for len(c.spare) < len(parts) {
+		c.spare = append(c.spare, nil)
+	}
+	var wait sync.WaitGroup
+	for i := range parts {
+		p := &parts[i]
+		p.c, p.out = *c, c.spare[i][:0]
+		p.c.spare = nil
+		p.c.st.In, p.c.st.Out, p.c.st.Line = c.st.In+int64(cuts[i+1]), 0, 0
+		p.c.hold(nil)
+		p.c.st.cr = false
+		wait.Go(func() { p.out, p.fault = p.c.run(p.out, src[cuts[i+1]:cuts[i+2]]) })
+	}
+	mark := len(dst)
+	dst, fault := c.run(dst, src[:cuts[1]])
+	wait.Wait()
+	for i := range parts {
+		p := &parts[i]
+		c.spare[i] = p.out
+		if fault != nil {
+			continue
+		}
+		dst = append(dst, p.out...)
+		if fault = p.fault; fault != nil {
+			fault.Line += c.st.Line
+		}
+		p.c.st.Out, p.c.st.Line = c.st.Out, c.st.Line+p.c.st.Line
+		c.st, c.dec, c.enc = p.c.st, p.c.dec, p.c.enc
+	}
+	c.st.Out += int64(len(dst) - mark)
+	return dst, c.end(fault)
+}

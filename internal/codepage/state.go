@@ -1,0 +1,151 @@
+package codepage
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"unicode/utf8"
+
+	"ferry/internal/transfer"
+)
+
+// A State is a converter between two pieces of a text. Its form in bytes
+// (MarshalBinary) has at most MaxState bytes and begins with a version.
+type State struct {
+	In   int64 // bytes of the source that have been taken
+	Out  int64 // bytes that have been appended
+	Line int64 // line ends that have been met; with Identity none are looked for
+
+	belongs uint64  // to a conversion with these options and tables
+	part    [4]byte // the beginning of a character that is not whole yet
+	pending uint8   // how many bytes of part
+	held    rune    // a character that may make one code with the next; 0: none
+	begun   bool    // the first character has been seen: a byte-order mark comes no more
+	wrote   bool    // something was written: a byte-order mark comes no more
+	cr      bool    // a CR waits for what follows
+	shifted bool    // the source stands between shift-out and shift-in
+	out     bool    // so does the destination
+	little  bool    // the source is UTF-16 with the least significant byte first
+}
+
+// MaxState is the greatest number of bytes of a State.
+const MaxState = 64
+
+const stateVersion = 1
+
+const (
+	flagBegun = 1 << iota
+	flagWrote
+	flagCR
+	flagShifted
+	flagOut
+	flagLittle
+	flagsEnd
+)
+
+// State is where the converter stands; it is worth keeping once the bytes that
+// were appended are safe. It is meaningless after an error and after Finish.
+func (c *Converter) State() State {
+	s := c.st
+	s.shifted, s.out, s.little = c.dec.shifted, c.enc.shifted, c.dec.little
+	return s
+}
+
+// Resume makes a converter that goes on from a State: its next byte is the one
+// at offset s.In of the source, and what it appends belongs at offset s.Out of
+// the destination. A State of a conversion with other options, or of a version
+// of Ferry with other tables, is refused with transfer.KindVersion; the text is
+// then begun again.
+func Resume(o Options, s State) (*Converter, error) {
+	c, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	if s.belongs != c.st.belongs {
+		return nil, transfer.Errorf(transfer.KindVersion, "the checkpoint is not of a conversion from %s as this version does it", c.opt.describe()).
+			WithHint("the item is converted again from its beginning")
+	}
+	c.st = s
+	c.dec.shifted, c.enc.shifted, c.dec.little = s.shifted, s.out, s.little
+	return c, nil
+}
+
+// fingerprint tells conversions apart.
+func (o *Options) fingerprint() uint64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d\x00%s\x00%s\x00%s\x00%s\x00%s", tableVersion, o.From.name, o.To.name, o.FromEOL, o.ToEOL, o.Replace)
+	return h.Sum64()
+}
+
+// MarshalBinary writes the state: version, flags, fingerprint (8 bytes, most
+// significant first), the number of pending bytes and those, and as uvarints
+// the held character, In, Out and Line. It does not fail.
+func (s State) MarshalBinary() ([]byte, error) {
+	var flags byte
+	for _, f := range []struct {
+		set bool
+		bit byte
+	}{{s.begun, flagBegun}, {s.wrote, flagWrote}, {s.cr, flagCR}, {s.shifted, flagShifted}, {s.out, flagOut}, {s.little, flagLittle}} {
+		if f.set {
+			flags |= f.bit
+		}
+	}
+	b := binary.BigEndian.AppendUint64([]byte{stateVersion, flags}, s.belongs)
+	b = append(b, s.pending)
+	b = append(b, s.part[:s.pending]...)
+	for _, v := range []uint64{uint64(s.held), uint64(s.In), uint64(s.Out), uint64(s.Line)} {
+		b = binary.AppendUvarint(b, v)
+	}
+	return b, nil
+}
+
+// MarshalText writes what MarshalBinary writes in base64, for JSON.
+func (s State) MarshalText() ([]byte, error) {
+	b, err := s.MarshalBinary()
+	return base64.StdEncoding.AppendEncode(nil, b), err
+}
+
+// UnmarshalText reads what MarshalText wrote; it fails as UnmarshalBinary does.
+func (s *State) UnmarshalText(text []byte) error {
+	b, err := base64.StdEncoding.AppendDecode(nil, text)
+	if err != nil {
+		return errState
+	}
+	return s.UnmarshalBinary(b)
+}
+
+var errState = errors.New("the state of a conversion is damaged")
+
+// UnmarshalBinary reads what MarshalBinary wrote. It fails with
+// transfer.KindVersion for another version, and with KindInternal for bytes
+// that are no state.
+func (s *State) UnmarshalBinary(b []byte) error {
+	if len(b) > 0 && b[0] != stateVersion {
+		return transfer.Errorf(transfer.KindVersion, "the state of a conversion has version %d; this version of Ferry reads %d", b[0], stateVersion).
+			WithHint("the item is converted again from its beginning")
+	}
+	if len(b) < 11 || len(b) > MaxState || b[1] >= flagsEnd || b[10] >= 4 || len(b) < 11+int(b[10]) {
+		return errState
+	}
+	flags := b[1]
+	*s = State{belongs: binary.BigEndian.Uint64(b[2:]), pending: b[10],
+		begun: flags&flagBegun != 0, wrote: flags&flagWrote != 0, cr: flags&flagCR != 0,
+		shifted: flags&flagShifted != 0, out: flags&flagOut != 0, little: flags&flagLittle != 0}
+	b = b[11:]
+	b = b[copy(s.part[:s.pending], b):]
+	var held int64
+	for _, to := range []*int64{&held, &s.In, &s.Out, &s.Line} {
+		v, n := binary.Uvarint(b)
+		if n <= 0 || int64(v) < 0 {
+			return errState
+		}
+		*to, b = int64(v), b[n:]
+	}
+	if len(b) > 0 || held > utf8.MaxRune || s.In < int64(s.pending) {
+		return errState
+	}
+	s.held = rune(held)
+	return nil
+}

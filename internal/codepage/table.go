@@ -1,0 +1,144 @@
+package codepage
+
+import (
+	"unicode/utf8"
+)
+
+// What a decoder gives where it gives no character.
+const (
+	bad    rune = -1 // the bytes are no character
+	silent rune = -2 // the bytes were a shift
+	alone  rune = -3 // a shift-out without its shift-in: no byte was taken
+)
+
+// pairBase is the first of the values that stand for two characters, such as a
+// letter with a mark that Unicode has no single character for.
+const pairBase = utf8.MaxRune + 1
+
+const noCode = ^uint32(0)
+
+// A table has both directions of a page. A value of a decoding row is a
+// character, pairBase plus an index into pairs, bad, or for a byte that begins
+// a longer sequence -2-k, where k is the row of the next byte.
+type table struct {
+	first [256]int32
+	wide  *[256]int32 // the first of two bytes between shifts
+	rows  []*[256]int32
+	pairs [][2]rune
+	width int
+
+	// codes has, for a character r, at codes[r>>8][r&0xff] its bytes, most
+	// significant first; noCode if it has none.
+	codes   [0x300]*[256]uint32
+	codings map[[2]rune]uint32 // of pairs
+	near    map[rune]uint32    // codes of characters that come back as others; for want of something better
+	opens   map[rune]bool      // the first characters of pairs
+
+	ranges *fourBytes // of GB18030
+}
+
+func newTable() *table {
+	t := &table{width: 1}
+	for i := range t.first {
+		t.first[i] = int32(bad)
+	}
+	return t
+}
+
+// row makes a row in which nothing is a character and gives its index.
+func (t *table) row() int32 {
+	r := new([256]int32)
+	for i := range r {
+		r[i] = int32(bad)
+	}
+	t.rows = append(t.rows, r)
+	return int32(len(t.rows) - 1)
+}
+
+// code is the encoding of a character.
+func (t *table) code(r rune) (uint32, bool) {
+	if uint32(r) < uint32(len(t.codes))<<8 {
+		if page := t.codes[r>>8]; page != nil {
+			c := page[r&0xff]
+			return c, c != noCode
+		}
+	}
+	if t.ranges != nil {
+		return t.ranges.code(r)
+	}
+	return 0, false
+}
+
+func (t *table) setCode(r rune, code uint32) {
+	page := t.codes[r>>8]
+	if page == nil {
+		page = new([256]uint32)
+		for i := range page {
+			page[i] = noCode
+		}
+		t.codes[r>>8] = page
+	}
+	page[r&0xff] = code
+}
+
+// set adds a sequence of one to three bytes and the value that it stands for.
+func (t *table) set(row *[256]int32, seq []byte, value int32) {
+	t.width = max(t.width, len(seq))
+	for len(seq) > 1 {
+		next := row[seq[0]]
+		if next >= -1 {
+			next = -2 - t.row()
+			row[seq[0]] = next
+		}
+		row, seq = t.rows[-2-next], seq[1:]
+	}
+	row[seq[0]] = value
+}
+
+// appendCode writes a code's bytes.
+func appendCode(dst []byte, code uint32) []byte {
+	switch {
+	case code < 1<<8:
+		return append(dst, byte(code))
+	case code < 1<<16:
+		return append(dst, byte(code>>8), byte(code))
+	case code < 1<<24:
+		return append(dst, byte(code>>16), byte(code>>8), byte(code))
+	}
+	return append(dst, byte(code>>24), byte(code>>16), byte(code>>8), byte(code))
+}
+
+// decoded is the character that a code stands for, bad if there is none.
+func (t *table) decoded(code uint32) rune {
+	b := appendCode(nil, code)
+	if t.wide != nil && len(b) == 2 {
+		if row := t.wide[b[0]]; row < int32(bad) {
+			return rune(t.rows[-2-row][b[1]])
+		}
+		return bad
+	}
+	if r, n := t.nextMulti(b); n == len(b) {
+		return r
+	}
+	return bad
+}
+
+// each calls f for every code of at most three bytes.
+func (t *table) each(f func(code uint32, r rune)) {
+	var walk func(row *[256]int32, before uint32)
+	walk = func(row *[256]int32, before uint32) {
+		for i, v := range row {
+			code := before<<8 | uint32(i)
+			switch {
+			case v >= 0:
+				f(code, rune(v))
+			case v < int32(bad):
+				walk(t.rows[-2-v], code)
+			}
+		}
+	}
+	walk(&t.first, 0)
+	if t.wide != nil {
+		walk(t.wide, 0)
+	}
+}
