@@ -36,7 +36,7 @@ type agentFlags struct {
 
 func (f *agentFlags) add(c *cobra.Command) {
 	fl := c.Flags()
-	fl.StringVar(&f.chunkSize, "chunk-size", "auto", "bytes of one data message, 4K to 1M; auto begins with 256K")
+	fl.StringVar(&f.chunkSize, "chunk-size", "auto", "bytes of one data message, 4K to 1M; auto is 256K, or 1M on the direct lane")
 	fl.IntVar(&f.window, "window", 0, "chunks to one acknowledgement; 0 begins with 10 and finds out")
 	fl.IntVar(&f.frame, "frame", 0, "windows that a sender may run ahead; 0 begins with 5 and finds out")
 	fl.IntVar(&f.checkpoint, "checkpoint-interval", 1, "frames to one checkpoint")

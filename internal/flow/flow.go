@@ -21,6 +21,25 @@ const (
 	GroupBytes = 32 << 20
 )
 
+// What the direct lane begins with where nobody has set anything: larger chunks
+// cost fewer wake-ups, and there is no queue manager that has to hold them. The
+// run-ahead is about the same.
+const (
+	directChunk  = 1 << 20
+	directWindow = 3
+	directFrame  = 4
+)
+
+// ForDirect adapts negotiated settings to the direct lane, with chunks of at
+// most maxChunk.
+func ForDirect(s transfer.Settings, maxChunk int) transfer.Settings {
+	if !s.Auto || s.ChunkSize >= directChunk || maxChunk < directChunk {
+		return s
+	}
+	s.ChunkSize, s.WindowSize, s.FrameSize = directChunk, directWindow, directFrame
+	return s
+}
+
 // RunAhead is how many bytes a sender may be ahead of what was acknowledged:
 // windowSize x frameSize chunks. The settings must be complete.
 func RunAhead(s transfer.Settings) int64 {

@@ -147,3 +147,24 @@ func TestAutoIsWhatNobodySet(t *testing.T) {
 		}
 	}
 }
+
+// Larger chunks on the direct lane, with about the same run-ahead, where nobody
+// has set anything and they fit.
+func TestForDirect(t *testing.T) {
+	s := ForDirect(Negotiate(transfer.Settings{}, 2<<20), 2<<20)
+	if s.ChunkSize != 1<<20 || RunAhead(s) > RunAhead(transfer.DefaultSettings()) || RunAhead(s) < 10<<20 || !s.Auto {
+		t.Errorf("%+v: a run-ahead of %d bytes", s, RunAhead(s))
+	}
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+	for _, keep := range []struct {
+		s   transfer.Settings
+		max int
+	}{{transfer.Settings{ChunkSize: 64 << 10}, 2 << 20}, {transfer.Settings{WindowSize: 3}, 2 << 20}, {transfer.Settings{}, 512 << 10}} {
+		was := Negotiate(keep.s, keep.max)
+		if got := ForDirect(was, keep.max); got != was {
+			t.Errorf("%+v became %+v", was, got)
+		}
+	}
+}

@@ -361,7 +361,7 @@ func (i *incoming) chunk(p parcel, alone bool) {
 		i.again = "a message is missing"
 		return
 	}
-	_, frames, err := wire.ParseChunk(data)
+	_, frames, err := wire.ParseHashed(data, p.intact)
 	if err != nil {
 		i.badness(err)
 		return

@@ -20,10 +20,12 @@ type mailbox struct {
 	notify   chan struct{}
 }
 
-// A parcel is a chunk message, and whether it came over the direct lane.
+// A parcel is a chunk message, whether it came over the direct lane, and whether
+// it has the hash that it says.
 type parcel struct {
 	m      []byte
 	direct bool
+	intact bool
 }
 
 func newMailbox() *mailbox { return &mailbox{closed: true, notify: make(chan struct{}, 1)} }

@@ -160,8 +160,13 @@ func (i *incoming) begin(o *wire.Open, lane string) error {
 		return err
 	}
 	now := i.r.cfg.Clock.Now()
+	maxChunk := min(i.r.cfg.MaxChunk, o.MaxChunk)
+	settings := flow.Negotiate(o.Request.Settings, maxChunk)
+	if lane == transfer.LaneDirect {
+		settings = flow.ForDirect(settings, maxChunk)
+	}
 	rec := &ledger.Incoming{Request: o.Request, From: o.Source, State: transfer.Receiving, Resolution: res,
-		Settings:   flow.Negotiate(o.Request.Settings, min(i.r.cfg.MaxChunk, o.MaxChunk)),
+		Settings:   settings,
 		Generation: i.r.cfg.Ledger.Generation(), Pardon: o.Pardon, Started: now}
 	i.know(rec)
 	i.land()

@@ -210,7 +210,9 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 	a := r.actors[h.Transfer]
 	r.mu.Unlock()
 	if a != nil && a.from == from {
-		a.box.chunk(parcel{data, direct}, r.cfg.MaxChunk)
+		// The hash is looked at here, beside the loop, which writes meanwhile, and
+		// while the message is still in the processor's cache.
+		a.box.chunk(parcel{data, direct, wire.Intact(data)}, r.cfg.MaxChunk)
 	}
 }
 

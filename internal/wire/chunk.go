@@ -248,11 +248,17 @@ func PeekHeader(m []byte) (Header, error) {
 // KindDigest means that the message was damaged on the way; the memory of m is
 // used by the frames.
 func ParseChunk(m []byte) (Header, []Frame, error) {
+	return ParseHashed(m, len(m) >= HeaderSize && Intact(m))
+}
+
+// ParseHashed is ParseChunk of a message whose hash was looked at before, by
+// Intact.
+func ParseHashed(m []byte, intact bool) (Header, []Frame, error) {
 	h, err := PeekHeader(m)
 	if err != nil {
 		return h, nil, err
 	}
-	if !hashAgrees(m) {
+	if !intact {
 		return h, nil, transfer.Errorf(transfer.KindDigest, "chunk message %d of epoch %d does not have the hash it says", h.Seq, h.Epoch)
 	}
 	r := reader{b: m[HeaderSize:]}
@@ -277,7 +283,9 @@ func ParseChunk(m []byte) (Header, []Frame, error) {
 	return h, frames, nil
 }
 
-func hashAgrees(m []byte) bool {
+// Intact reports whether a message, which has a header, has the hash that it
+// says. The bytes of the hash are written to meanwhile.
+func Intact(m []byte) bool {
 	var said [8]byte
 	copy(said[:], m[32:40])
 	clear(m[32:40])
