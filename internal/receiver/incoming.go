@@ -42,8 +42,12 @@ type incoming struct {
 	resyncs *wire.Message // repeated until begun
 	lastAck atomic.Pointer[wire.Message]
 	safe    *wire.Safe
-	taken   int64 // data bytes of this epoch
-	unacked int64 // credit used since the last ACK
+	taken   int64         // data bytes of this epoch
+	unacked int64         // credit used since the last ACK
+	acked   time.Time     // when that was
+	slow    bool          // the disk has held this side up since the sender last waited for credit
+	trip    time.Duration // the shortest round trip of the epoch
+	trips   int           // how many of them were seen
 
 	// What is being written.
 	cur      *file
@@ -137,6 +141,7 @@ func (i *incoming) loop(ctx context.Context) {
 		}
 		now := i.r.cfg.Clock.Now()
 		if i.live && i.blocked() {
+			i.slow = true
 			i.silentAt = now.Add(sourceSilent) // it is the disk that is slow
 		}
 		i.due(now)
@@ -374,8 +379,8 @@ func (i *incoming) chunk(p parcel, alone bool) {
 			i.account.Direct()
 		}
 	}
-	if h.Starved && alone && i.rec.Settings.Auto {
-		i.account.Widen() // it is the credit that is short, not this side that is slow
+	if h.Starved {
+		i.starved(alone)
 	}
 	for n := range frames {
 		f := &frames[n]
@@ -395,6 +400,31 @@ func (i *incoming) chunk(p parcel, alone bool) {
 		i.ack() // at once: the old epoch's credit is back, and a slow disk must not look like silence
 	}
 	i.afterMessage()
+}
+
+// A path is long if an acknowledgement takes longPath and more to bring new data,
+// each of longSigns times.
+const (
+	longPath  = 5 * time.Millisecond
+	longSigns = 3
+)
+
+// starved takes in that the sender had to wait for credit. If this side was not
+// behind, the time since the last acknowledgement is a round trip, and where even
+// the shortest is long the run-ahead grows. On a short path it would only make a
+// crash cost more.
+func (i *incoming) starved(alone bool) {
+	was := i.slow
+	if i.slow = false; was || !alone || !i.rec.Settings.Auto || i.acked.IsZero() {
+		return
+	}
+	trip := i.r.cfg.Clock.Now().Sub(i.acked)
+	if i.trips++; i.trips == 1 || trip < i.trip {
+		i.trip = trip
+	}
+	if i.trips >= longSigns && i.trip >= longPath {
+		i.account.Widen()
+	}
 }
 
 // afterMessage acknowledges, checkpoints and groups as the sizes demand.
@@ -466,6 +496,7 @@ func (i *incoming) ack() {
 		return
 	}
 	limit := i.account.Grant()
+	i.acked = i.r.cfg.Clock.Now()
 	i.box.allow(i.account.Ahead())
 	i.unacked = 0
 	m := &wire.Message{Kind: wire.KindAck, From: i.r.cfg.Agent, Transfer: i.id, Ack: &wire.Ack{

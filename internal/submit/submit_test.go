@@ -44,12 +44,13 @@ func TestARequestThatIsNotTakenYetIsNotStoredAgainAtOnce(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		came.Add(1)
 		answer := wire.Answer{V: wire.Version, Error: transfer.Errorf(transfer.KindNoSpace, "the disk is full")}
 		if taken.Load() {
 			answer = wire.Answer{V: wire.Version, Progress: &transfer.Progress{ID: s.Request.ID, State: transfer.Accepted}}
 		}
 		agent.Publish(s.Reply, wire.Marshal(answer))
+		agent.Request(ctx, "nobody.is.here", nil, time.Second) // the answer is on its way
+		came.Add(1)
 		d.Ack()
 	})
 	hands := &handTimers{}
