@@ -132,8 +132,8 @@ func (i *incoming) loop(ctx context.Context) {
 			continue
 		}
 		if i.live && !i.blocked() {
-			if p, alone, ok := i.box.takeChunk(); ok {
-				i.chunk(p, alone)
+			if p, ok := i.box.takeChunk(); ok {
+				i.chunk(p)
 				i.r.cfg.Memory.Put(p.m) // what of it was data is on the disk
 				i.due(i.r.cfg.Clock.Now())
 				continue
@@ -352,8 +352,8 @@ func (i *incoming) update(change func(t *ledger.Tx, rec *ledger.Incoming) error)
 	return err
 }
 
-// chunk takes one message of the epoch; alone says that none waits behind it.
-func (i *incoming) chunk(p parcel, alone bool) {
+// chunk takes one message of the epoch.
+func (i *incoming) chunk(p parcel) {
 	data := p.m
 	h, _ := wire.PeekHeader(data)
 	stale := h.Epoch != i.rec.Epoch && !failpoint.Planted("no-epoch-check")
@@ -380,7 +380,7 @@ func (i *incoming) chunk(p parcel, alone bool) {
 		}
 	}
 	if h.Starved {
-		i.starved(alone)
+		i.starved(p.first)
 	}
 	for n := range frames {
 		f := &frames[n]
@@ -409,13 +409,13 @@ const (
 	longSigns = 3
 )
 
-// starved takes in that the sender had to wait for credit. If this side was not
-// behind, the time since the last acknowledgement is a round trip, and where even
+// starved takes in that the sender had to wait for credit. If this side was idle
+// then, the time since the last acknowledgement is a round trip, and where even
 // the shortest is long the run-ahead grows. On a short path it would only make a
 // crash cost more.
-func (i *incoming) starved(alone bool) {
+func (i *incoming) starved(idle bool) {
 	was := i.slow
-	if i.slow = false; was || !alone || !i.rec.Settings.Auto || i.acked.IsZero() {
+	if i.slow = false; was || !idle || !i.rec.Settings.Auto || i.acked.IsZero() {
 		return
 	}
 	trip := i.r.cfg.Clock.Now().Sub(i.acked)

@@ -20,12 +20,13 @@ type mailbox struct {
 	notify   chan struct{}
 }
 
-// A parcel is a chunk message, whether it came over the direct lane, and whether
-// it has the hash that it says.
+// A parcel is a chunk message, whether it came over the direct lane, whether it
+// has the hash that it says, and whether nothing waited when it came.
 type parcel struct {
 	m      []byte
 	direct bool
 	intact bool
+	first  bool
 }
 
 func newMailbox() *mailbox { return &mailbox{closed: true, notify: make(chan struct{}, 1)} }
@@ -52,6 +53,7 @@ func (b *mailbox) control(m *wire.Message) {
 func (b *mailbox) chunk(p parcel, maxChunk int) {
 	b.mu.Lock()
 	if !b.closed && b.bytes <= b.limit+2*int64(maxChunk+wire.Overhead) {
+		p.first = len(b.chunks) == 0
 		b.chunks = append(b.chunks, p)
 		b.bytes += int64(len(p.m))
 	}
@@ -77,19 +79,18 @@ func (b *mailbox) takeControl() *wire.Message {
 	return m
 }
 
-// takeChunk takes the next chunk message, if there is one; alone says that no
-// other waits behind it.
-func (b *mailbox) takeChunk() (p parcel, alone, ok bool) {
+// takeChunk takes the next chunk message, if there is one.
+func (b *mailbox) takeChunk() (p parcel, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.chunks) == 0 {
-		return p, false, false
+		return p, false
 	}
 	p = b.chunks[0]
 	b.chunks[0] = parcel{}
 	b.chunks = b.chunks[1:]
 	b.bytes -= int64(len(p.m))
-	return p, len(b.chunks) == 0, true
+	return p, true
 }
 
 // open drops what waits of an epoch that is over, and takes the next one's.

@@ -212,7 +212,7 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 	if a != nil && a.from == from {
 		// The hash is looked at here, beside the loop, which writes meanwhile, and
 		// while the message is still in the processor's cache.
-		a.box.chunk(parcel{data, direct, wire.Intact(data)}, r.cfg.MaxChunk)
+		a.box.chunk(parcel{m: data, direct: direct, intact: wire.Intact(data)}, r.cfg.MaxChunk)
 	}
 }
 
