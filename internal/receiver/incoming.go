@@ -45,7 +45,6 @@ type incoming struct {
 	taken   int64         // data bytes of this epoch
 	unacked int64         // credit used since the last ACK
 	acked   time.Time     // when that was
-	slow    bool          // the disk has held this side up since the sender last waited for credit
 	trip    time.Duration // the shortest round trip of the epoch
 	trips   int           // how many of them were seen
 
@@ -141,7 +140,6 @@ func (i *incoming) loop(ctx context.Context) {
 		}
 		now := i.r.cfg.Clock.Now()
 		if i.live && i.blocked() {
-			i.slow = true
 			i.silentAt = now.Add(sourceSilent) // it is the disk that is slow
 		}
 		i.due(now)
@@ -414,8 +412,7 @@ const (
 // the shortest is long the run-ahead grows. On a short path it would only make a
 // crash cost more.
 func (i *incoming) starved(idle bool) {
-	was := i.slow
-	if i.slow = false; was || !idle || !i.rec.Settings.Auto || i.acked.IsZero() {
+	if !idle || !i.rec.Settings.Auto || i.acked.IsZero() {
 		return
 	}
 	trip := i.r.cfg.Clock.Now().Sub(i.acked)
