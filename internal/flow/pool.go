@@ -145,6 +145,13 @@ func (a *Account) Want() int64 {
 	return min(a.want, a.pool.size)
 }
 
+// Used is how much has come in and is dealt with in this epoch.
+func (a *Account) Used() int64 {
+	a.pool.mu.Lock()
+	defer a.pool.mu.Unlock()
+	return a.used
+}
+
 // Use says that n bytes have come in and are dealt with.
 func (a *Account) Use(n int64) {
 	a.pool.mu.Lock()

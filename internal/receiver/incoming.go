@@ -44,7 +44,7 @@ type incoming struct {
 	safe    *wire.Safe
 	taken   int64         // data bytes of this epoch
 	unacked int64         // credit used since the last ACK
-	acked   time.Time     // when that was
+	granted []granted     // what was announced and is not used up, oldest first
 	trip    time.Duration // the shortest round trip of the epoch
 	trips   int           // how many of them were seen
 
@@ -400,22 +400,37 @@ func (i *incoming) chunk(p parcel) {
 	i.afterMessage()
 }
 
-// A path is long if an acknowledgement takes longPath and more to bring new data,
-// each of longSigns times.
+// A path is long if new credit takes longPath and more to bring new data, each
+// of longSigns times. A busy host alone does not look like that.
 const (
-	longPath  = 5 * time.Millisecond
-	longSigns = 3
+	longPath  = 20 * time.Millisecond
+	longSigns = 8
 )
 
-// starved takes in that the sender had to wait for credit. If this side was idle
-// then, the time since the last acknowledgement is a round trip, and where even
-// the shortest is long the run-ahead grows. On a short path it would only make a
-// crash cost more.
+// A granted is a limit that was announced, and when.
+type granted struct {
+	limit int64
+	at    time.Time
+}
+
+// maxGranted is how many limits are remembered: an epoch has an ACK for each part
+// of its credit under way.
+const maxGranted = 256
+
+// starved takes in that the sender had to wait for credit before the message that
+// is next. If this side was idle then, it waited for the first limit beyond what it
+// had used by then, and the time since that was announced is a round trip. Where
+// even the shortest is long the run-ahead grows. On a short path it would only
+// make a crash cost more.
 func (i *incoming) starved(idle bool) {
-	if !idle || !i.rec.Settings.Auto || i.acked.IsZero() {
+	used := i.account.Used() + int64(i.rec.Settings.ChunkSize)/4 // it waits for a quarter of a chunk
+	for len(i.granted) > 0 && i.granted[0].limit < used {
+		i.granted = i.granted[1:]
+	}
+	if !idle || !i.rec.Settings.Auto || len(i.granted) == 0 {
 		return
 	}
-	trip := i.r.cfg.Clock.Now().Sub(i.acked)
+	trip := i.r.cfg.Clock.Now().Sub(i.granted[0].at)
 	if i.trips++; i.trips == 1 || trip < i.trip {
 		i.trip = trip
 	}
@@ -493,7 +508,9 @@ func (i *incoming) ack() {
 		return
 	}
 	limit := i.account.Grant()
-	i.acked = i.r.cfg.Clock.Now()
+	if n := len(i.granted); (n == 0 || limit > i.granted[n-1].limit) && n < maxGranted {
+		i.granted = append(i.granted, granted{limit, i.r.cfg.Clock.Now()})
+	}
 	i.box.allow(i.account.Ahead())
 	i.unacked = 0
 	m := &wire.Message{Kind: wire.KindAck, From: i.r.cfg.Agent, Transfer: i.id, Ack: &wire.Ack{

@@ -289,7 +289,7 @@ func (i *incoming) startEpoch() {
 	i.live, i.begun, i.next, i.taken, i.unacked, i.total = true, false, 1, 0, 0, nil
 	i.resyncs, i.resyncDue, i.again = nil, time.Time{}, ""
 	i.lastAck.Store(nil)
-	i.acked, i.trip, i.trips = time.Time{}, 0, 0
+	i.granted, i.trip, i.trips = nil, 0, 0
 	i.silentAt = i.r.cfg.Clock.Now().Add(sourceSilent)
 }
 

@@ -3,7 +3,6 @@ package direct_test
 import (
 	"bytes"
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -44,21 +43,25 @@ func TestContract(t *testing.T) {
 type sender struct {
 	w    *world
 	from transfer.AgentName
+}
 
-	mu    sync.Mutex
-	lanes map[transfer.ID]*opened
+// whose is a transfer's place among the lanes of a world: there is one for each
+// transfer and source, however many ask for it, as an epoch has one lane.
+type whose struct {
+	from transfer.AgentName
+	id   transfer.ID
 }
 
 type opened struct {
 	*direct.Lane
-	epoch uint32
-	seq   uint64
+	seq uint64
 }
 
 func (s *sender) Send(to transfer.AgentName, id transfer.ID, message []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.lanes[id]
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	at := whose{s.from, id}
+	l := s.w.lanes[at]
 	if l == nil {
 		ctx, cancel := context.WithTimeout(s.w.t.Context(), 10*time.Second)
 		defer cancel()
@@ -66,14 +69,14 @@ func (s *sender) Send(to transfer.AgentName, id transfer.ID, message []byte) err
 		if err != nil {
 			return err
 		}
-		l = &opened{lane, s.w.next(id), 0}
-		if s.lanes == nil {
-			s.lanes = map[transfer.ID]*opened{}
+		l = &opened{lane, 0}
+		if s.w.lanes == nil {
+			s.w.lanes = map[whose]*opened{}
 		}
-		s.lanes[id] = l
+		s.w.lanes[at] = l
 	}
 	l.seq++
-	return l.Send(framed(id, l.epoch, l.seq, message))
+	return l.Send(framed(id, 1, l.seq, message))
 }
 
 func framed(id transfer.ID, epoch uint32, seq uint64, message []byte) []byte {

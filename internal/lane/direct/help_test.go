@@ -19,19 +19,8 @@ type world struct {
 	t    *testing.T
 	hubs map[transfer.AgentName]*hub
 
-	mu     sync.Mutex
-	epochs map[transfer.ID]uint32
-}
-
-// next is a new epoch of a transfer.
-func (w *world) next(id transfer.ID) uint32 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.epochs == nil {
-		w.epochs = map[transfer.ID]uint32{}
-	}
-	w.epochs[id]++
-	return w.epochs[id]
+	mu    sync.Mutex
+	lanes map[whose]*opened
 }
 
 // A hub of a test counts what happens to it.
