@@ -97,16 +97,9 @@ func (p *peerRun) all(ctx context.Context, r *Report, list []workload) error {
 	}
 	defer p.stop()
 	for _, w := range list {
-		set, err := MakeFiles(filepath.Join(p.dir, "sets", w.dir), w.files, w.size, Random)
+		series, err := p.workload(ctx, w)
 		if err != nil {
 			return err
-		}
-		series, err := p.env.Interleave(ctx, p.cases(set))
-		if err != nil {
-			return err
-		}
-		if err := os.RemoveAll(set.Dir); err != nil {
-			return unwritable(set.Dir, err)
 		}
 		p.series = append(p.series, series...)
 		where := "in memory"
@@ -122,7 +115,28 @@ func (p *peerRun) all(ctx context.Context, r *Report, list []workload) error {
 	return nil
 }
 
-// start starts a pair for each lane that this Ferry has, and every server.
+// workload makes the files, has all move them, and removes them.
+func (p *peerRun) workload(ctx context.Context, w workload) ([]Series, error) {
+	set, err := MakeFiles(filepath.Join(p.dir, "sets", w.dir), w.files, w.size, Random)
+	if err != nil {
+		return nil, err
+	}
+	// One of the servers remembers what it has listed: each workload has new ones.
+	if err := p.serve(ctx); err != nil {
+		return nil, err
+	}
+	defer p.endServers()
+	series, err := p.env.Interleave(ctx, p.cases(set))
+	if err != nil {
+		return nil, err
+	}
+	if err := os.RemoveAll(set.Dir); err != nil {
+		return nil, unwritable(set.Dir, err)
+	}
+	return series, nil
+}
+
+// start starts a pair for each lane that this Ferry has.
 func (p *peerRun) start(ctx context.Context) error {
 	p.lanes = []Lane{DirectPlain, DirectTLS, QueueLane}
 	p.pairs = make([]*Pair, len(p.lanes))
@@ -137,6 +151,11 @@ func (p *peerRun) start(ctx context.Context) error {
 		}
 		p.pairs[i] = pair
 	}
+	return nil
+}
+
+// serve starts every server.
+func (p *peerRun) serve(ctx context.Context) error {
 	p.servers = map[peers.Kind]*peers.Server{}
 	for _, c := range peers.Clients() {
 		if c.Server == peers.None || p.servers[c.Server] != nil {
@@ -144,12 +163,19 @@ func (p *peerRun) start(ctx context.Context) error {
 		}
 		s, err := peers.Start(ctx, c.Server, p.place())
 		if err != nil {
-			p.stop()
+			p.endServers()
 			return err
 		}
 		p.servers[c.Server] = s
 	}
 	return nil
+}
+
+func (p *peerRun) endServers() {
+	for _, s := range p.servers {
+		s.Close()
+	}
+	p.servers = nil
 }
 
 func (p *peerRun) root(name string) string {
@@ -163,15 +189,12 @@ func (p *peerRun) place() peers.Place {
 }
 
 func (p *peerRun) stop() {
-	for _, s := range p.servers {
-		s.Close()
-	}
 	for _, pair := range p.pairs {
 		if pair != nil {
 			pair.Close()
 		}
 	}
-	p.servers, p.pairs = nil, nil
+	p.pairs = nil
 }
 
 // ferryCase names the case of a lane.

@@ -29,6 +29,7 @@ type Client struct {
 const (
 	curlWaits = "curl waits for up to a second when it opens a connection to get data over"
 	tlsWaits  = "each file takes a connection of its own, with a handshake and an orderly end"
+	davWaits  = "over WebDAV, rclone takes more than ten milliseconds for each file, however many at once"
 )
 
 // A Work is what to copy: the tree Set, to arrive beneath To under the set's own
@@ -66,14 +67,14 @@ func Clients() []Client {
 		{"vsftpd + lftp mirror", "lftp", FTP, lftp(1), ""},
 		{"vsftpd + lftp mirror, 4 at once", "lftp", FTP, lftp(4), ""},
 		{"rsync daemon -W", "rsync", Rsync, rsync, ""},
-		{"rclone, webdav", "rclone", DAV, rclone, ""},
+		{"rclone, webdav", "rclone", DAV, rclone, davWaits},
 		{"cp", "cp", None, func(c command) ([]string, error) { return []string{"-r", c.set(), c.to()}, nil }, ""},
 		{"vsftpd + curl --ssl-reqd, get", "curl", FTPS, curlGet, curlWaits},
 		{"vsftpd + curl --ssl-reqd, put", "curl", FTPS, curlPut, ""},
 		{"vsftpd + lftp mirror, TLS", "lftp", FTPS, lftp(1), tlsWaits},
 		{"sftp", "sftp", SSH, sftp, ""},
 		{"scp", "scp", SSH, scp, ""},
-		{"rclone, webdav, TLS", "rclone", DAVS, rclone, ""},
+		{"rclone, webdav, TLS", "rclone", DAVS, rclone, davWaits},
 	}
 }
 

@@ -108,14 +108,15 @@ func (s *Server) prepareRsync() ([]string, error) {
 	return []string{"--daemon", "--no-detach", "--config=" + conf}, err
 }
 
-// prepareDAV has rclone serve the root. A cache of listings would hide what
-// another program has changed.
+// prepareDAV has rclone serve the root. It keeps listings of directories for
+// minutes, so what it is to serve must be there before it is asked for the
+// first time; without that, it would list a directory for each of its files.
 func (s *Server) prepareDAV() ([]string, error) {
 	conf, err := s.write("rclone.conf", "")
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"serve", "webdav", s.place.Root, "--addr", s.Address(), "--config", conf, "--dir-cache-time", "0s", "--cache-dir", filepath.Join(s.dir, "cache")}
+	args := []string{"serve", "webdav", s.place.Root, "--addr", s.Address(), "--config", conf, "--cache-dir", filepath.Join(s.dir, "cache")}
 	if s.Kind == DAVS {
 		if err := s.makeCertificate(); err != nil {
 			return nil, err
