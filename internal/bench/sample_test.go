@@ -114,17 +114,6 @@ func TestScenariosAreFoundByName(t *testing.T) {
 	}
 }
 
-func TestEdits(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"same", "same", 0}} {
-		if got := edits(c.a, c.b); got != c.want {
-			t.Errorf("edits(%q, %q) is %d, not %d", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 func TestScenarioChecksWhatItNeeds(t *testing.T) {
 	err := Scenario{Name: "x", Tools: []string{"no-such-program-of-this-name"}}.Check()
 	if err == nil || transfer.KindOf(err).Code() != 1 || !strings.Contains(err.Error(), "no-such-program-of-this-name") {

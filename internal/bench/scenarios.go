@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"ferry/internal/spelling"
 	"ferry/internal/transfer"
 )
 
@@ -50,28 +51,6 @@ func nearest(name string, all []Scenario) []string {
 	for i, s := range all {
 		names[i] = s.Name
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(edits(name, a), edits(name, b)) })
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(spelling.Distance(name, a), spelling.Distance(name, b)) })
 	return names[:min(3, len(names))]
-}
-
-// edits is how many letters must be put in, taken out or changed to make b of
-// a (Levenshtein's distance, one row at a time).
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"ferry/internal/spelling"
 	"ferry/internal/transfer"
 )
 
@@ -109,7 +110,7 @@ func nearest(name string, most int) []string {
 	for _, p := range pages() {
 		far := 1 << 30
 		for _, n := range p.names() {
-			far = min(far, distance(k, key(n)))
+			far = min(far, spelling.Distance(k, key(n)))
 		}
 		if far <= max(1, len(k)/3) {
 			all = append(all, near{p, far})
@@ -121,31 +122,6 @@ func nearest(name string, most int) []string {
 		names = append(names, n.page.name)
 	}
 	return names
-}
-
-// distance is that of Levenshtein: letters added, left out or changed. Two
-// neighbours in the wrong order count as one change.
-func distance(a, b string) int {
-	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
-	var older []int
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		older, before, row = before, row, make([]int, len(b)+1)
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			row[j+1] = min(before[j]+cost, before[j+1]+1, row[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], older[j-1]+1)
-			}
-		}
-	}
-	return row[len(b)]
 }
 
 // List gives all pages in the order in which people look for them: Unicode and

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"ferry/internal/spelling"
 )
 
 const (
@@ -102,33 +104,9 @@ func nearest(name string, known ...map[string]bool) string {
 	}
 	low := strings.ToLower(strings.ReplaceAll(name, "_", "-"))
 	for _, n := range names {
-		if d := distance(low, strings.ToLower(n)); d < least {
+		if d := spelling.Distance(low, strings.ToLower(n)); d < least {
 			best, least = n, d
 		}
 	}
 	return best
-}
-
-// distance counts the letters to insert, drop or change to make b from a.
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return 64
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

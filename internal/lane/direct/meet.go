@@ -154,7 +154,13 @@ func (h *Hub) formed(hi *hello) *forming {
 		f = &forming{hub: h, key: key}
 		if hi.Count > 1 {
 			h.forming[key] = f
-			f.timer = time.AfterFunc(2*dialTime, func() { h.mu.Lock(); defer h.mu.Unlock(); f.end() })
+			f.timer = time.AfterFunc(2*dialTime, func() {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				if h.forming[key] == f { // it has not become a path meanwhile
+					f.end()
+				}
+			})
 		}
 	}
 	return f
