@@ -125,7 +125,7 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress) {
 		{"files", fmt.Sprintf("%d arrived, %d failed, %d directories", p.Files, p.FilesFailed, p.Dirs)},
 		{"bytes", transfer.FormatBytes(p.Bytes)}, {"lane", strings.TrimSpace(p.Lane + " " + paren(p.LaneReason))},
 		{"compression, on the wire", or(p.Compress, "?") + ", " + transfer.FormatBytes(p.BytesWire)},
-		{"checksum, durability", p.Checksum + ", " + p.Durability}, {"chunk, window, frame, checkpoint", settingsText(p.Settings)},
+		{"checksum, durability", p.Checksum + ", " + p.Durability}, {"chunk, window, frame, checkpoint", settingsText(p.Settings)}, {"run-ahead", aheadText(p)},
 		{"epoch, resumes", fmt.Sprintf("%d, %d (%s sent again)", p.Epoch, p.Resumes, transfer.FormatBytes(p.BytesResent))},
 	}
 	if p.State.Final() {
@@ -243,4 +243,16 @@ func (q *query) target(ctx context.Context, conn *qmgr.Conn, id, agentName strin
 		return transfer.ID{}, "", err
 	}
 	return p.ID, p.Source, nil
+}
+
+// aheadText is how far the source was allowed to run ahead, and whether that was
+// found or set.
+func aheadText(p *transfer.Progress) string {
+	switch {
+	case p.RunAhead == 0:
+		return "-" // nothing has been acknowledged yet
+	case p.Settings.Auto:
+		return transfer.FormatBytes(p.RunAhead) + ", found by itself"
+	}
+	return transfer.FormatBytes(p.RunAhead) + ", as it was set"
 }
