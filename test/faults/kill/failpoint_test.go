@@ -107,6 +107,9 @@ func (k *killing) run(t *testing.T, seed uint64, nth, before int) (met bool) {
 	if k.who != "" && first != "" {
 		setup.Env[k.who] = []string{first}
 	}
+	if k.way == afterAGap {
+		setup.Direct = "off" // only on the queue lane can a stranger put a message between
+	}
 	if k.way == linking {
 		setup.Wrap[dest] = withoutRenameat2()
 	}
