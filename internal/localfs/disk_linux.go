@@ -2,6 +2,7 @@ package localfs
 
 import (
 	"errors"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -92,6 +93,9 @@ func (realDisk) Free(d *Dir) (int64, error) {
 	if err := retry(func() error { return unix.Fstatfs(dirFD(d), &st) }); err != nil {
 		return 0, err
 	}
+	if st.Type == unix.TMPFS_MAGIC && st.Blocks == 0 {
+		return math.MaxInt64, nil // one without a limit
+	}
 	return int64(st.Bavail) * int64(st.Bsize), nil
 }
 
@@ -169,16 +173,11 @@ func (realDisk) Unlink(d *Dir, name string) error {
 func (realDisk) SyncDir(d *Dir) error { return d.handle.(*os.File).Sync() }
 
 // Allocate reserves space. A file system in memory would fill it with zeros, page
-// by page, which takes as long as writing does: there it is only asked whether it
-// has the space.
+// by page, which takes as long as writing does: there it is not offered.
 func (realDisk) Allocate(f File, size int64) error {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fileFD(f), &fs); err == nil && fs.Type == unix.TMPFS_MAGIC {
-		var st unix.Stat_t
-		if err := unix.Fstat(fileFD(f), &st); err == nil && fs.Blocks > 0 && size-st.Blocks*512 > int64(fs.Bavail)*int64(fs.Bsize) {
-			return unix.ENOSPC
-		}
-		return nil
+		return unix.EOPNOTSUPP
 	}
 	return retry(func() error { return unix.Fallocate(fileFD(f), unix.FALLOC_FL_KEEP_SIZE, 0, size) })
 }

@@ -106,6 +106,7 @@ func (p *Partial) reserve(size int64) error {
 		return p.noSpace(size-p.offset, err)
 	default:
 		p.l.fs.log.Debug("space was not reserved", "path", p.path(), "err", err)
+		return p.l.fs.promises.make(p, size)
 	}
 	return nil
 }
@@ -249,6 +250,7 @@ func (p *Partial) Release() error {
 	p.mu.Lock()
 	off, end, err := p.offset, p.reserved, p.usable()
 	p.mu.Unlock()
+	p.l.fs.promises.end(p)
 	if err != nil || end <= off {
 		return err
 	}
@@ -274,6 +276,7 @@ func (p *Partial) Close() error {
 	if was {
 		return nil
 	}
+	p.l.fs.promises.end(p)
 	err := p.l.disk.Close(p.f)
 	p.l.dirs.release(p.dir)
 	if err != nil && !failpoint.Planted("close-ignored") {
@@ -291,6 +294,7 @@ func (p *Partial) Discard() error {
 	if was {
 		return nil
 	}
+	p.l.fs.promises.end(p)
 	p.l.disk.Close(p.f) // nobody wants what is in it
 	defer p.l.dirs.release(p.dir)
 	if err := p.l.unlinkTemp(p.dir.Dir, p.temp); err != nil {

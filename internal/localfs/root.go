@@ -37,6 +37,7 @@ type FS struct {
 	state string // real path of the state directory; empty: none
 
 	noSyncDir sync.Once // said once
+	promises  promises
 }
 
 type root struct {
@@ -284,7 +285,8 @@ func (f *FS) openParent(l place) (*Dir, error) {
 	return d, nil
 }
 
-// Free is the space that is left to the agent's user where a path lies, or will.
+// Free is the space that is left to the agent's user where a path lies, or will,
+// beside what has been promised to files that are open.
 func (f *FS) Free(p transfer.Path) (int64, error) {
 	l, err := f.locate(p)
 	if err != nil {
@@ -295,7 +297,15 @@ func (f *FS) Free(p transfer.Path) (int64, error) {
 		return 0, targetError(p, err)
 	}
 	defer d.close()
-	return d.free()
+	free, err := d.free()
+	if err != nil {
+		return 0, err
+	}
+	st, err := d.stat()
+	if err != nil {
+		return 0, targetError(p, err)
+	}
+	return free - f.promises.owedOn(st.Dev), nil
 }
 
 // openNearest opens the nearest directory above a place, or itself.
