@@ -371,22 +371,28 @@ func (f *filling) store() {
 	all := f.underWay("BETA")
 	f.nearly()
 	f.n.Thaw("BETA")
-	for _, s := range all {
-		s.Wait().Ends("successful", 0)
+	taken := func(s *network.Sending) (yes bool) {
+		f.n.Until("a transfer ends, or the command says that its request cannot be stored", func() bool {
+			yes = !strings.Contains(s.Errors(), "no space left")
+			return !yes || !s.Running()
+		})
+		if !yes {
+			if why, _ := f.n.Degraded(); why == "" {
+				f.t.Error("the queue manager's store is full, and ferry ready does not say so")
+			}
+		}
+		return yes
+	}
+	for _, s := range all { // of several, the last may have come too late for the store
+		if taken(s) {
+			s.Wait().Ends("successful", 0)
+		}
 	}
 	var late []*network.Sending
 	for range 20 {
 		s := f.another()
 		late = append(late, s)
-		said := false
-		f.n.Until("a request is taken, or the command says that it cannot be stored", func() bool {
-			said = strings.Contains(s.Errors(), "no space left")
-			return said || !s.Running()
-		})
-		if said {
-			if why, _ := f.n.Degraded(); why == "" {
-				f.t.Error("the queue manager's store is full, and ferry ready does not say so")
-			}
+		if !taken(s) {
 			break
 		}
 	}
