@@ -100,8 +100,12 @@ func (k *killing) run(t *testing.T, seed uint64, nth, before int) (met bool) {
 		switch first = armed(k.before, before); k.before {
 		case "":
 			first = "" // a kill at a moment that nothing decides
-		case "sender.before_message":
-			first = armed(k.before, 60+k.r.IntN(100)) // in the middle of the file
+		case "sender.before_message": // in the middle of the file, whose messages are of 256 KiB or 1 MiB
+			setup.Direct = []string{"off", "plain", "tls"}[k.r.IntN(3)]
+			first = armed(k.before, 60+k.r.IntN(100))
+			if setup.Direct != "off" {
+				first = armed(k.before, 25+k.r.IntN(25))
+			}
 		}
 	}
 	if k.who != "" && first != "" {
