@@ -370,7 +370,9 @@ func (w *world) submitAnyhow(q transfer.Request) transfer.ID {
 	w.complete(&q)
 	w.until(10*time.Minute, "nobody accepts the request", func() bool {
 		r := w.src.living()
-		return r != nil && r.accept(q) == nil
+		// A process that died meanwhile has answered nobody: what it wrote after the
+		// ledger was taken from it is lost.
+		return r != nil && r.accept(q) == nil && !r.mortal.doomed()
 	})
 	return q.ID
 }
