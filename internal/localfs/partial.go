@@ -1,6 +1,7 @@
 package localfs
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"sync"
@@ -149,6 +150,20 @@ func (p *Partial) Write(b []byte) error {
 	if err != nil {
 		return err
 	}
+	if p.sparse {
+		err = p.writeRuns(b, off)
+	} else {
+		err = p.writeAt(b, off)
+	}
+	if err != nil {
+		return err
+	}
+	p.advance(off + int64(len(b)))
+	return nil
+}
+
+// writeAt writes all of b, whatever the offset is.
+func (p *Partial) writeAt(b []byte, off int64) error {
 	for done := 0; done < len(b); {
 		n, err := p.l.disk.Write(p.f, b[done:], off+int64(done))
 		done += max(n, 0)
@@ -161,7 +176,50 @@ func (p *Partial) Write(b []byte) error {
 			return p.poisoned(wrap(transfer.KindUnwritable, nil, "", "%s cannot be written: the file system took no bytes", p.path()))
 		}
 	}
-	p.advance(off + int64(len(b)))
+	return nil
+}
+
+// Zeros of a file with holes are left out where there are this many of them, in
+// whole blocks; fewer would cost more calls than they save space.
+const (
+	holeBlock = 4 << 10
+	leastHole = 4 * holeBlock
+)
+
+// writeRuns writes b but for long runs of zeros in it: what is one piece on its
+// way may have holes in the source.
+func (p *Partial) writeRuns(b []byte, off int64) error {
+	from, end := 0, 0 // not written yet; where the last block that is not all zeros ends
+	for at := 0; at < len(b); {
+		n := min(holeBlock-int((off+int64(at))%holeBlock), len(b)-at)
+		if !bytes.Equal(b[at:at+n], zeros[:n]) {
+			if at-end >= leastHole {
+				if err := p.writeAt(b[from:end], off+int64(from)); err != nil {
+					return err
+				}
+				from = at
+			}
+			end = at + n
+		}
+		at += n
+	}
+	if len(b)-end < leastHole {
+		return p.writeAt(b[from:], off+int64(from))
+	}
+	if err := p.writeAt(b[from:end], off+int64(from)); err != nil {
+		return err
+	}
+	return p.extend(off + int64(len(b)))
+}
+
+// extend makes the file as long as to, with a hole at its end.
+func (p *Partial) extend(to int64) error {
+	if err := p.l.disk.Truncate(p.f, to); err != nil {
+		if isNoSpace(err) {
+			return p.noSpace(to-p.Offset(), err)
+		}
+		return p.poisoned(targetError(p.path(), err))
+	}
 	return nil
 }
 
@@ -190,11 +248,8 @@ func (p *Partial) Skip(n int64) error {
 	if err != nil || n == 0 {
 		return err
 	}
-	if err := p.l.disk.Truncate(p.f, to); err != nil {
-		if isNoSpace(err) {
-			return p.noSpace(n, err)
-		}
-		return p.poisoned(targetError(p.path(), err))
+	if err := p.extend(to); err != nil {
+		return err
 	}
 	p.advance(to)
 	return nil

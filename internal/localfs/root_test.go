@@ -356,6 +356,36 @@ func TestSparseStaysSparse(t *testing.T) {
 	must(t, full.Discard())
 }
 
+// Zeros within one piece of a file with holes are holes, wherever they lie, and
+// the bytes around them are right.
+func TestZerosWithinAPieceAreHoles(t *testing.T) {
+	const size = 1 << 20
+	piece := make([]byte, size)
+	for _, at := range []int{0, 1, 5000, 20_479, 20_480, 500_000, size - 300_000, size - 4097} {
+		copy(piece[at:], "data")
+	}
+	for _, lead := range []int{0, 1, 4095, 4096, 10_000} {
+		f, dir := newFS(t, nil)
+		l := lander(f, newJournal(nil), func(c *LandConfig) { c.Durable = false })
+		head := body(lead, 1)
+		p, err := l.Create(1, "x", int64(lead+2*size), 8192)
+		must(t, err)
+		if lead > 0 {
+			must(t, p.Write(head))
+		}
+		must(t, p.Write(piece))
+		must(t, p.Write(make([]byte, size)))
+		if st, err := f.disk.Stat(p.f); err != nil || st.Size != int64(lead+2*size) || st.Allocated > 300<<10 {
+			t.Errorf("after %d bytes: %d bytes long, %d allocated, %v", lead, st.Size, st.Allocated, err)
+		}
+		_, err = l.Commit(t.Context(), []Pending{{Partial: p, Name: "x", Mode: 0o600, Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemFile}}})
+		must(t, err)
+		if got := read(t, filepath.Join(dir, "x")); got != string(head)+string(piece)+string(make([]byte, size)) {
+			t.Errorf("after %d bytes, the file has other bytes than were written", lead)
+		}
+	}
+}
+
 func TestReleaseGivesSpaceBack(t *testing.T) {
 	f, _ := newFS(t, nil)
 	l := lander(f, newJournal(nil), nil)
