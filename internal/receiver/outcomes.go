@@ -28,6 +28,11 @@ func (i *incoming) finishIfDecided() bool {
 	if !known || i.rec.Decided.Below() != total {
 		return false
 	}
+	// The ledger may have the last group's outcomes already and this loop not yet: the
+	// batch that says that it is the last one would lack them.
+	if i.commit != nil {
+		return false
+	}
 	err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
 		rec.HasTotal, rec.Total, rec.State, rec.Live = true, total, transfer.Decided, false
 		return nil

@@ -227,3 +227,38 @@ func park(t *testing.T, dir string, id transfer.ID, state transfer.State) (was t
 	}))
 	return was
 }
+
+// TestLastOutcomesWaitForTheCommit: the outcomes of the last group are in the
+// ledger while its commit is not over, and the record says so to whoever looks.
+// The batch that says that it is the last one must not go without them.
+func TestLastOutcomesWaitForTheCommit(t *testing.T) {
+	bubble(t, setup{settings: small}, func(w *world) {
+		w.write(map[string][]byte{"a": content(1, 10), "b": content(2, 30<<10)})
+		var taken atomic.Bool
+		w.fates = func(p *faulty.Parcel) (h faulty.Handling) {
+			switch {
+			case p.Kind == wire.KindOutcomesAck: // that a has arrived; it comes in the middle of b's commit
+				h.Delay = 6 * time.Second
+			case p.Kind == faulty.Chunk && p.N > 2:
+				h.Delay = 3 * time.Second // so that a is committed by itself
+			}
+			return h
+		}
+		w.linger = func(n *node, op, name string) time.Duration {
+			if n == w.dst && op == "unlink" && !taken.Swap(true) {
+				return 8 * time.Second // the temporary of b, whose name is taken: this is behind the record
+			}
+			return 0
+		}
+		id := w.submit(transfer.Request{Sources: []transfer.Path{"a", "b"}, Dest: "out/"})
+		w.until(time.Minute, "a does not arrive", func() bool { in := w.incoming(id); return in != nil && in.Decided.Has(0) })
+		must(t, os.WriteFile(w.dst.files("out/b"), []byte("somebody else's"), 0o644))
+		w.until(2*time.Minute, "it does not end", func() bool { return w.over(id) })
+		if !taken.Load() {
+			t.Error("the commit of b was not slow")
+		}
+		if s := w.source(id); s.State != transfer.Partial || s.Progress.Files != 1 || s.Progress.FilesFailed != 1 {
+			t.Errorf("it is %s, %d files, %d failed", s.State, s.Progress.Files, s.Progress.FilesFailed)
+		}
+	})
+}

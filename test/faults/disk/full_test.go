@@ -373,7 +373,7 @@ func (f *filling) store() {
 	f.n.Thaw("BETA")
 	taken := func(s *network.Sending) (yes bool) {
 		f.n.Until("a transfer ends, or the command says that its request cannot be stored", func() bool {
-			yes = !strings.Contains(s.Errors(), "no space left")
+			yes = !strings.Contains(s.Errors(), "cannot be stored yet")
 			return !yes || !s.Running()
 		})
 		if !yes {
