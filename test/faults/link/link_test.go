@@ -258,10 +258,10 @@ func (s *story) account(interruptions int) string {
 		p := s.n.Status(j.ID)
 		plain := int64(j.Count) * (j.Size + 512)
 		again := max(p.BytesResent, s.data.of(j.ID)-plain-plain>>8)
-		if most := int64(interruptions) * maxResent; again > most {
+		if most := int64(interruptions) * p.MayResend(); again > most {
 			s.t.Errorf("%s has sent %d bytes again after %d interruptions; %d may be", j.In, again, interruptions, most)
 		}
-		all = append(all, fmt.Sprintf("%s %d x %d, resumes %d, again %d KiB", j.In, j.Count, j.Size, p.Resumes, again>>10))
+		all = append(all, fmt.Sprintf("%s %d x %d, resumes %d, again %d KiB, run-ahead %d KiB", j.In, j.Count, j.Size, p.Resumes, again>>10, p.RunAhead>>10))
 	}
 	for _, agent := range []string{source, destination} {
 		if !s.n.Running(agent) {

@@ -20,13 +20,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(campaign.Main(m)) }
 
-const (
-	mib = 1 << 20
-
-	// maxResent is what one interruption may cost: a checkpoint and the
-	// run-ahead (R16).
-	maxResent = 25 * mib
-)
+const mib = 1 << 20
 
 // must ends the test where something that has nothing to do with Ferry fails.
 func must(t *testing.T, err error) {

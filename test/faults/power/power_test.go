@@ -425,8 +425,8 @@ func (s *story) account(x *sending) string {
 	s.told.mu.Unlock()
 	plain := int64(j.Count) * (j.Size + 512)
 	again := max(p.BytesResent, carried-plain-plain>>8)
-	if again > int64(s.cuts)*maxResent {
-		s.t.Errorf("transfer %s has sent %d bytes again after %d cuts; %d may be", j.ID, again, s.cuts, int64(s.cuts)*maxResent)
+	if most := int64(s.cuts) * p.MayResend(); again > most {
+		s.t.Errorf("transfer %s has sent %d bytes again after %d cuts; %d may be", j.ID, again, s.cuts, most)
 	}
 	if accepted := s.accepted(j.ID); accepted != 1 {
 		s.t.Errorf("transfer %s was accepted %d times", j.ID, accepted)
@@ -434,7 +434,7 @@ func (s *story) account(x *sending) string {
 	if j.Size == 2000 {
 		return "lively"
 	}
-	return fmt.Sprintf("%s %d x %d, resumes %d, again %d KiB", j.In, j.Count, j.Size, p.Resumes, again>>10)
+	return fmt.Sprintf("%s %d x %d, resumes %d, again %d KiB, run-ahead %d KiB", j.In, j.Count, j.Size, p.Resumes, again>>10, p.RunAhead>>10)
 }
 
 // accepted is how often the audit has it that the source took a transfer.

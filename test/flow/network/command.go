@@ -50,6 +50,15 @@ type Progress struct {
 	LaneReason  string  `json:"lane_reason"`
 	Source      string  `json:"source"`
 	Destination string  `json:"destination"`
+	RunAhead    int64   `json:"run_ahead"`
+}
+
+// MayResend is what one interruption may cost (R16): a checkpoint and the
+// run-ahead, 25 MiB unless the agents have found the path to be a long one, which
+// those of a busy host may.
+func (p *Progress) MayResend() int64 {
+	const half = 25 << 20 / 2
+	return half + max(half, p.RunAhead)
 }
 
 // Final reports whether the transfer is over.
