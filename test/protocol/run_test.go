@@ -70,7 +70,11 @@ func (n *node) newRun(dir string) (*run, error) {
 		Clock: n.clockOf(), Log: log, Slots: w.set.slots, Pool: r.pool, MaxChunk: transfer.MaxChunk, Boot: boot,
 		Changed: func() {}})
 	r.cfg = sender.Config{Agent: n.name, Ledger: r.ledger, FS: r.fs, Link: line{r}, Lanes: lane{r: r}, Note: r.note,
-		Progress: w.said, Changed: r.changed, Clock: n.clockOf(), Log: log,
+		Progress: func(p *transfer.Progress) {
+			if !r.mortal.doomed() { // what it has in its ledger since then is nowhere
+				w.said(p)
+			}
+		}, Changed: r.changed, Clock: n.clockOf(), Log: log,
 		Settings: w.set.settings, MaxChunk: transfer.MaxChunk}
 	err = r.ledger.DropOrphans()
 	if err == nil {
