@@ -229,6 +229,8 @@ func (o *operating) truncated() bool {
 
 // behind puts the readers of commands back, to where they have read nothing or
 // somewhere between, in half of the cases together with all that they have read.
+// That is noticed by who remembers more; after a kill nobody may: what came last
+// was taken, and what the queue manager remembers is some seconds old.
 func (o *operating) behind() bool {
 	back := o.r.IntN(2) == 0
 	if back {
@@ -242,7 +244,7 @@ func (o *operating) behind() bool {
 			o.store.stand(name, position{min(p.ackConsumer, k), k, min(p.ackConsumer, k), k})
 		}
 	}
-	return back
+	return back && o.ended
 }
 
 // ahead puts the readers of commands ahead of all that was ever stored, or the
