@@ -109,6 +109,7 @@ type RequestFacts struct {
 	Compress    string            `json:"compress,omitempty"`
 	Priority    int               `json:"priority,omitempty"`
 	Settings    transfer.Settings `json:"settings,omitzero"`
+	transfer.Content
 }
 
 // maxSources bounds the source names in a record, in bytes of JSON at worst: a
@@ -120,7 +121,7 @@ const maxSources = 256 << 10
 func FactsOf(q *transfer.Request) *RequestFacts {
 	f := &RequestFacts{Dest: q.Dest, Recursive: q.Recursive, Mode: q.Mode, Checksum: q.Checksum,
 		IfExists: q.IfExists, DeleteSrc: q.DeleteSrc, Durability: q.Durability, Lane: q.Lane,
-		Delivery: q.Delivery, Compress: q.Compress, Priority: q.Priority, Settings: q.Settings}
+		Delivery: q.Delivery, Compress: q.Compress, Priority: q.Priority, Settings: q.Settings, Content: q.Content}
 	room := maxSources
 	for i, p := range q.Sources {
 		if room -= worst(len(p)); room < 0 {
@@ -140,6 +141,9 @@ func FitItems(items []transfer.Outcome) int {
 	for i := range items {
 		o := &items[i]
 		room -= fixed + worst(len(o.Path)+len(o.Source)+len(o.Digest)+len(o.SrcSum)+len(o.Note))
+		if o.Written != nil {
+			room -= worst(len(o.Written.Digest))
+		}
 		if o.Err != nil {
 			room -= worst(len(o.Err.Text) + len(o.Err.Hint))
 		}

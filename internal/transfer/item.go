@@ -43,12 +43,21 @@ type Outcome struct {
 	Path     Path     `json:"path"`             // at the destination, or the source of an ItemBad
 	Source   Path     `json:"source,omitempty"` // on the source agent
 	Size     int64    `json:"size,omitempty"`
-	Digest   string   `json:"digest,omitempty"` // method:hex of the bytes that were committed
+	Digest   string   `json:"digest,omitempty"` // method:hex of the source's bytes, as they arrived
 	SrcSum   string   `json:"source_digest,omitempty"`
-	Note     string   `json:"note,omitempty"` // such as "taken after commit"
+	Written  *Written `json:"written,omitempty"` // where the bytes were converted
+	Note     string   `json:"note,omitempty"`    // such as "taken after commit"
 	Taken    bool     `json:"taken,omitempty"`
 	Identity Identity `json:"identity,omitzero"` // of the source, handed back to it
 	Err      *Error   `json:"error,omitempty"`
+}
+
+// A Written says what the destination has of an item whose bytes were converted.
+type Written struct {
+	Size    int64  `json:"bytes"`
+	Digest  string `json:"digest,omitempty"`
+	Records int64  `json:"records,omitempty"` // of a record file
+	Long    int64  `json:"long,omitempty"`    // lines or records that were too long for one record: wrapped or truncated
 }
 
 // OK reports whether the item arrived.

@@ -120,6 +120,7 @@ type Request struct {
 	Meta        map[string]string `json:"meta,omitempty"`
 	Settings    Settings          `json:"settings,omitzero"`
 	Recovery    Duration          `json:"recovery_timeout,omitempty"` // 0: a day; negative: for ever
+	Content
 }
 
 // RequestVersion is the version of Request that this code writes.
@@ -165,6 +166,9 @@ func (r *Request) Check() error {
 	if err := r.checkWords(); err != nil {
 		return err
 	}
+	if err := r.Content.check(r.Mode == ModeText); err != nil {
+		return err
+	}
 	return r.checkNumbers()
 }
 
@@ -173,7 +177,7 @@ func (r *Request) checkWords() error {
 		name, value string
 		built, all  []string
 	}{
-		{"mode", r.Mode, []string{ModeBinary}, []string{ModeText}},
+		{"mode", r.Mode, []string{ModeBinary, ModeText}, nil},
 		{"checksum", r.Checksum, []string{"xxh3", "md5", "sha256", "none"}, nil},
 		{"if-exists", r.IfExists, []string{IfExistsError, IfExistsOverwrite}, nil},
 		{"durability", r.Durability, []string{DurabilityFull, DurabilityProcess}, nil},

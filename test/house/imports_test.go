@@ -31,6 +31,7 @@ var rows = []row{
 		"carry and record what others decide; how a chunk travels is nobody else's business"},
 	{[]string{"internal/localfs", "internal/ledger", "internal/qmgr", "internal/program", "internal/mftxml"},
 		"each touches one thing outside the process, so that a test can replace one without the others"},
+	{[]string{"internal/conversion"}, "what a file becomes: code pages and records, one after the other"},
 	{[]string{"internal/wire"}, "the words on the link: pure bytes, no files and no connections"},
 	{[]string{"internal/flow", "internal/digest", "internal/compress", "internal/codepage", "internal/record"},
 		"arithmetic and bytes in, bytes out; tested without a network or a disk"},

@@ -1,0 +1,135 @@
+package conversion
+
+import (
+	"bytes"
+
+	"ferry/internal/codepage"
+	"ferry/internal/transfer"
+)
+
+// lines is the step of text that stays in its code page: only line ends change.
+// It works on bytes, which no page for which it is used has within a character;
+// what is malformed passes it unseen.
+type lines struct {
+	cr, lf, nl byte // nl is lf, but for EBCDIC
+	crlf       bool // lines are to end with both; otherwise with nl
+	held       bool // a CR has come and is not passed on: nobody knows what follows
+	buf        []byte
+}
+
+// lineEnds is the step for a conversion, if it is one for it.
+func lineEnds(o *codepage.Options) step {
+	least, _ := o.To.Width()
+	if o.From != o.To || least != 1 || !plainLF(o.To) {
+		return nil
+	}
+	if o.To.EBCDIC() {
+		if o.ToEOL != codepage.Default && o.ToEOL != codepage.NL {
+			return nil
+		}
+		return &lines{cr: 0x0D, lf: 0x25, nl: 0x15}
+	}
+	switch o.ToEOL {
+	case codepage.Default, codepage.LF:
+		return &lines{cr: '\r', lf: '\n', nl: '\n'}
+	case codepage.CRLF:
+		return &lines{cr: '\r', lf: '\n', nl: '\n', crlf: true}
+	}
+	return nil
+}
+
+// plainLF reports whether a page has CR, LF and NL where its family has them, and
+// no byte-order mark to be written.
+func plainLF(p *codepage.Page) bool {
+	cr, _ := p.Encode('\r')
+	lf, _ := p.Encode('\n')
+	want := byte('\n')
+	if p.EBCDIC() {
+		want = 0x25
+	}
+	return len(cr) == 1 && cr[0] == 0x0D && len(lf) == 1 && lf[0] == want && p.Name() != "UTF-8-BOM"
+}
+
+// unchanged reports whether src would pass as it is.
+func (s *lines) unchanged(src []byte) bool {
+	switch {
+	case s.held:
+		return false
+	case s.crlf:
+		return bytes.IndexByte(src, s.lf) < 0 && bytes.IndexByte(src, s.cr) < 0 ||
+			bytes.Count(src, []byte{s.lf}) == bytes.Count(src, []byte{s.cr, s.lf}) && src[len(src)-1] != s.cr
+	case s.lf != s.nl && bytes.IndexByte(src, s.lf) >= 0:
+		return false
+	}
+	return bytes.IndexByte(src, s.cr) < 0
+}
+
+func (s *lines) write(src []byte, next func([]byte) error) error {
+	for len(src) > 0 {
+		n := min(len(src), piece)
+		if !s.unchanged(src[:n]) {
+			s.buf = s.convert(s.buf[:0], src[:n])
+			if err := give(s.buf, next); err != nil {
+				return err
+			}
+		} else if err := next(src[:n]); err != nil {
+			return err
+		}
+		src = src[n:]
+	}
+	return nil
+}
+
+func give(b []byte, next func([]byte) error) error {
+	if len(b) == 0 {
+		return nil
+	}
+	return next(b)
+}
+
+// convert appends what becomes of src.
+func (s *lines) convert(dst, src []byte) []byte {
+	for _, c := range src {
+		switch {
+		case c == s.lf || c == s.nl:
+			if s.crlf {
+				dst = append(dst, s.cr)
+			}
+			s.held = false
+			dst = append(dst, s.nl)
+			continue
+		case s.held:
+			dst = append(dst, s.cr) // it was a character
+			s.held = false
+		}
+		if c == s.cr {
+			s.held = true
+			continue
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+func (s *lines) finish(next func([]byte) error) error {
+	if !s.held {
+		return nil
+	}
+	s.held = false
+	return next([]byte{s.cr})
+}
+
+func (s *lines) state() ([]byte, error) {
+	if s.held {
+		return []byte{1}, nil
+	}
+	return []byte{0}, nil
+}
+
+func (s *lines) restore(b []byte) error {
+	if len(b) != 1 || b[0] > 1 {
+		return transfer.Errorf(transfer.KindVersion, "the state of a conversion of line ends cannot be read")
+	}
+	s.held = b[0] == 1
+	return nil
+}

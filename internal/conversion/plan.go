@@ -1,0 +1,188 @@
+package conversion
+
+import (
+	"fmt"
+	"strings"
+
+	"ferry/internal/codepage"
+	"ferry/internal/record"
+	"ferry/internal/transfer"
+)
+
+// A Target is what the destination's agent knows of where a file will land.
+type Target struct {
+	Dataset bool            // the location names a data set
+	Known   *record.Sidecar // of the data set that is there; nil: none
+}
+
+// A Plan is what is to be done with one file.
+type Plan struct {
+	text     bool
+	pages    codepage.Options // text mode
+	from, to record.Attributes
+	opt      record.Options
+	fromPage record.Page // text mode, where from
+	toPage   record.Page // text mode, where to
+}
+
+// Plan puts together what the request says, what is known of the file, and what
+// of its destination. What is said weighs more than what is known, and that more
+// than the agents' defaults. Its errors fail the item.
+func (d *Defaults) Plan(q *transfer.Request, form transfer.Form, t Target) (*Plan, error) {
+	p := &Plan{text: q.Mode == transfer.ModeText}
+	p.opt.KeepTrailingBlanks = q.KeepBlanks
+	var err error
+	if p.opt.Long, err = record.ParseLongLines(q.LongLines); err != nil {
+		return nil, err
+	}
+	if err := p.records(q, form, t); err != nil {
+		return nil, err
+	}
+	if !p.text {
+		return p, nil
+	}
+	return p, d.setPages(p, q, form, t)
+}
+
+// records fills in the attributes of both sides.
+func (p *Plan) records(q *transfer.Request, form transfer.Form, t Target) (err error) {
+	from := q.FromRecords
+	if from.IsZero() {
+		from = form.Records
+	}
+	if p.from, err = resolved("from-recfm", from); err != nil {
+		return err
+	}
+	if p.to, err = resolved("recfm", q.ToRecords); err != nil || !p.to.IsZero() || !t.Dataset {
+		return err
+	}
+	switch {
+	case t.Known != nil:
+		p.to, err = t.Known.Resolve()
+	case !p.from.IsZero():
+		p.to = p.from
+	default:
+		err = transfer.Errorf(transfer.KindMalformed, "nothing says what the records of the data set %s are to be like", q.Dest).
+			WithHint("give --recfm and --lrecl, or RECFM(FB),LRECL(80) after its name")
+	}
+	return err
+}
+
+func resolved(flag string, r transfer.Records) (record.Attributes, error) {
+	a, err := attributes(flag, r)
+	if err != nil || a.IsZero() {
+		return a, err
+	}
+	return a.Resolve()
+}
+
+// setPages fills in code pages and line ends.
+func (d *Defaults) setPages(p *Plan, q *transfer.Request, form transfer.Form, t Target) error {
+	to := d.encoding()
+	switch {
+	case q.ToEncoding != "":
+		to = q.ToEncoding
+	case t.Known != nil && t.Known.Encoding != "":
+		to = t.Known.Encoding
+	case t.Dataset:
+		to = DatasetEncoding
+	}
+	from := q.FromEncoding
+	if from == "" {
+		from = form.Encoding
+	}
+	o := codepage.Options{Replace: q.Replace}
+	if o.Replace == "" {
+		o.Replace = d.Replace
+	}
+	var err error
+	if o.From, err = codepage.Lookup(from); err != nil {
+		return err
+	}
+	if o.To, err = codepage.Lookup(to); err != nil {
+		return err
+	}
+	if !p.from.IsZero() {
+		if p.fromPage, err = recordPage(o.From); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !p.to.IsZero():
+		if p.toPage, err = recordPage(o.To); err != nil {
+			return err
+		}
+		if !o.To.EBCDIC() {
+			o.ToEOL = codepage.LF // what ends a line between the two steps
+		}
+	case q.EOL != "":
+		if o.ToEOL, err = codepage.ParseEOL(q.EOL); err != nil {
+			return err
+		}
+	case !o.To.EBCDIC():
+		o.ToEOL = d.eol()
+	}
+	p.pages = o
+	_, err = codepage.New(o)
+	return err
+}
+
+// Nothing reports whether the bytes are to be left as they are, so that there is
+// no need of a pipeline.
+func (p *Plan) Nothing() bool {
+	if p.text {
+		return false
+	}
+	// Bytes in fixed records are the bytes.
+	plain := func(a record.Attributes) bool {
+		return a.IsZero() || !a.ASA && (a.Format == record.F || a.Format == record.FB)
+	}
+	return p.from == p.to || plain(p.from) && plain(p.to) && (p.from.IsZero() || p.to.IsZero())
+}
+
+// Records are the attributes that the destination will have; zero: none.
+func (p *Plan) Records() record.Attributes { return p.to }
+
+// Beside is what is to be kept beside the destination; nil: nothing.
+func (p *Plan) Beside() ([]byte, error) {
+	if p.to.IsZero() {
+		return nil, nil
+	}
+	s := record.Sidecar{Attributes: p.to}
+	if p.text {
+		s.Encoding = p.pages.To.Name()
+	}
+	return s.Encode()
+}
+
+// Estimate is about how long the destination will be for a source of n bytes.
+func (p *Plan) Estimate(n int64) int64 {
+	if p.text {
+		if least, _ := p.pages.From.Width(); least > 1 {
+			return n / int64(least)
+		}
+	}
+	return n
+}
+
+// String tells a plan from every other one: a state belongs to it alone.
+func (p *Plan) String() string {
+	var s strings.Builder
+	if p.text {
+		fmt.Fprintf(&s, "text %s %s %s %q", p.pages.From.Name(), p.pages.To.Name(), p.pages.ToEOL, p.pages.Replace)
+	} else {
+		s.WriteString("binary")
+	}
+	fmt.Fprintf(&s, " [%s] [%s] %s", noted(p.from), noted(p.to), p.opt.Long)
+	if p.opt.KeepTrailingBlanks {
+		s.WriteString(" kept")
+	}
+	return s.String()
+}
+
+func noted(a record.Attributes) string {
+	if a.IsZero() {
+		return ""
+	}
+	return a.String()
+}

@@ -1,0 +1,200 @@
+package conversion
+
+import (
+	"runtime"
+
+	"ferry/internal/codepage"
+	"ferry/internal/record"
+	"ferry/internal/transfer"
+)
+
+// DatasetEncoding is the code page of a data set of which nothing else is known.
+const DatasetEncoding = "IBM-1047"
+
+// Defaults are what an agent takes text files on its host to be. The zero value
+// is UTF-8 with the host's line ends, and no replacement.
+type Defaults struct {
+	Encoding string // a code page; empty: UTF-8
+	EOL      string // lf, crlf or nl; empty: the host's convention
+	Replace  string // see codepage.Options
+}
+
+// Check refuses an unknown page or line end, and a replacement that is too long.
+func (d *Defaults) Check() error {
+	if _, err := codepage.Lookup(d.encoding()); err != nil {
+		return err
+	}
+	if _, err := codepage.ParseEOL(d.EOL); err != nil {
+		return err
+	}
+	if len(d.Replace) > transfer.MaxReplace {
+		return transfer.Errorf(transfer.KindTooLarge, "the replacement has %d bytes; the limit is %d", len(d.Replace), transfer.MaxReplace)
+	}
+	return nil
+}
+
+func (d *Defaults) encoding() string {
+	if d.Encoding == "" {
+		return "UTF-8"
+	}
+	return d.Encoding
+}
+
+// eol is how lines end here in pages that have no convention of their own.
+func (d *Defaults) eol() codepage.EOL {
+	switch e, _ := codepage.ParseEOL(d.EOL); {
+	case e != codepage.Default:
+		return e
+	case runtime.GOOS == "windows":
+		return codepage.CRLF
+	}
+	return codepage.LF
+}
+
+// Check refuses a request whose words about content cannot be meant: pages that
+// are unknown, records that cannot be, a replacement that the page lacks. Its
+// errors are of KindUsage.
+func Check(q *transfer.Request) error {
+	if _, err := attributes("recfm", q.ToRecords); err != nil {
+		return err
+	}
+	if _, err := attributes("from-recfm", q.FromRecords); err != nil {
+		return err
+	}
+	if _, err := record.ParseLongLines(q.LongLines); err != nil {
+		return err
+	}
+	if q.LongLines != "" && q.ToRecords.IsZero() && !record.IsDataset(string(q.Dest)) {
+		return transfer.Errorf(transfer.KindUsage, "--long-lines says what becomes of lines that are too long for a record, and the destination has no records").
+			WithHint("give --recfm and --lrecl, or leave it out")
+	}
+	if record.IsDataset(string(q.Dest)) {
+		if _, err := record.ParseDataset(string(q.Dest)); err != nil {
+			return err
+		}
+	}
+	for _, p := range q.Sources {
+		if record.IsDataset(string(p)) {
+			if _, err := record.ParsePattern(string(p)); err != nil {
+				return err
+			}
+		}
+	}
+	return checkPages(q)
+}
+
+func checkPages(q *transfer.Request) error {
+	from, err := page(q.FromEncoding)
+	if err != nil {
+		return err
+	}
+	to, err := page(q.ToEncoding)
+	if err != nil {
+		return err
+	}
+	eol, err := codepage.ParseEOL(q.EOL)
+	if err != nil {
+		return err
+	}
+	records := !q.ToRecords.IsZero() || record.IsDataset(string(q.Dest))
+	if records && q.EOL != "" {
+		return transfer.Errorf(transfer.KindUsage, "--eol says how lines end, and records have no line ends").WithHint("leave it out")
+	}
+	for _, p := range []struct {
+		page    *codepage.Page
+		records bool
+	}{{from, !q.FromRecords.IsZero()}, {to, records}} {
+		if p.page != nil && p.records {
+			if _, err := recordPage(p.page); err != nil {
+				return err
+			}
+		}
+	}
+	if to == nil {
+		return nil // what it will be is known at the destination
+	}
+	if from == nil {
+		from = to
+	}
+	_, err = codepage.New(codepage.Options{From: from, To: to, ToEOL: eol, Replace: q.Replace})
+	return err
+}
+
+// page is the code page of a name; nil for the empty one.
+func page(name string) (*codepage.Page, error) {
+	if name == "" {
+		return nil, nil
+	}
+	return codepage.Lookup(name)
+}
+
+// Involved reports whether more than a file's bytes can matter to a transfer:
+// only then does its source's agent look for what is known of each file.
+func Involved(q *transfer.Request) bool {
+	if q.Mode == transfer.ModeText || !q.ToRecords.IsZero() || !q.FromRecords.IsZero() || record.IsDataset(string(q.Dest)) {
+		return true
+	}
+	for _, p := range q.Sources {
+		if record.IsDataset(string(p)) {
+			return true
+		}
+	}
+	return false
+}
+
+// attributes are those of a request's flags, which begin with the given one.
+func attributes(flag string, r transfer.Records) (record.Attributes, error) {
+	if r.IsZero() {
+		return record.Attributes{}, nil
+	}
+	if r.RECFM == "" {
+		return record.Attributes{}, transfer.Errorf(transfer.KindUsage, "the records have a length and no format").
+			WithHint("give --" + flag + " F, FB, V, VB or U")
+	}
+	return record.FromFlags(r.RECFM, r.LRECL, r.BLKSIZE)
+}
+
+// Records are attributes as a request has them.
+func Records(a record.Attributes) transfer.Records {
+	if a.IsZero() {
+		return transfer.Records{}
+	}
+	return transfer.Records{RECFM: a.RECFM(), LRECL: a.LRECL, BLKSIZE: a.BLKSIZE}
+}
+
+// Form is what an agent knows of one of its files: what is said beside it, where
+// there is something, and the agent's defaults.
+func (d *Defaults) Form(beside *record.Sidecar, dataset bool) transfer.Form {
+	f := transfer.Form{Encoding: d.encoding(), EOL: d.eol().String()}
+	if dataset {
+		f.Encoding = DatasetEncoding
+	}
+	if beside != nil {
+		f.Records = Records(beside.Attributes)
+		if beside.Encoding != "" {
+			f.Encoding = beside.Encoding
+		}
+	}
+	return f
+}
+
+// recordPage is what records need to know of a code page.
+func recordPage(p *codepage.Page) (record.Page, error) {
+	var r record.Page
+	for _, c := range []struct {
+		char rune
+		at   *byte
+	}{{' ', &r.Blank}, {'0', &r.Zero}, {'1', &r.One}, {'+', &r.Plus}, {'-', &r.Minus}, {'\f', &r.FormFeed}, {'\r', &r.Return}} {
+		b, ok := p.Encode(c.char)
+		if !ok || len(b) != 1 {
+			return r, transfer.Errorf(transfer.KindUsage, "records cannot be kept in code page %s: its blank is not one byte", p.Name()).
+				WithHint("choose another page, such as UTF-8 or IBM-1047")
+		}
+		*c.at = b[0]
+	}
+	r.LineEnd = p.Newline()
+	if len(r.LineEnd) != 1 {
+		return r, transfer.Errorf(transfer.KindUsage, "records cannot be kept in code page %s: its line end is not one byte", p.Name())
+	}
+	return r, nil
+}
