@@ -133,6 +133,10 @@ func openBox(ctx context.Context, boxes, home string, log logT) (b *box, err err
 	if b.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Name: "BOX", Dir: filepath.Join(b.dir, "qm"), Log: log}); err != nil {
 		return b, err
 	}
+	here, err := hostPath(".") // where data sets lie
+	if err != nil {
+		return b, err
+	}
 	for _, name := range []transfer.AgentName{boxDest, boxSource} {
 		conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: b.server, Name: string(name), Log: log})
 		if err != nil {
@@ -140,7 +144,7 @@ func openBox(ctx context.Context, boxes, home string, log logT) (b *box, err err
 		}
 		b.conns = append(b.conns, conn)
 		a, err := agent.Start(ctx, agent.Config{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: home, Alone: true,
-			Roots: []string{rootOfHost()}, Version: version, Log: log,
+			Roots: []string{rootOfHost()}, RecordRoot: string(here), Version: version, Log: log,
 			Direct: agent.Direct{Mode: wire.DirectPlain}}, conn) // over loopback, where nobody is in between
 		if err != nil {
 			return b, err

@@ -14,8 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/clock"
+	"ferry/internal/conversion"
 	"ferry/internal/digest"
 	"ferry/internal/qmgr"
+	"ferry/internal/record"
 	"ferry/internal/submit"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -26,12 +28,13 @@ const detachWait = 5 * time.Second
 
 // sendFlags are the flags of ferry send as they were given.
 type sendFlags struct {
-	recursive, deleteSource, dryRun, detach, json, quiet  bool
-	mode, checksum, ifExists, durability, lane, delivery  string
-	compress, fromEncoding, toEncoding, eol, job, network string
-	chunkSize, recovery, logLevel                         string
-	window, frame, checkpoint, priority                   int
-	meta                                                  []string
+	recursive, deleteSource, dryRun, detach, json, quiet bool
+	mode, checksum, ifExists, durability, lane, delivery string
+	compress, job, network                               string
+	content                                              contentFlags
+	chunkSize, recovery, logLevel                        string
+	window, frame, checkpoint, priority                  int
+	meta                                                 []string
 }
 
 func newSend() *cobra.Command {
@@ -41,7 +44,9 @@ func newSend() *cobra.Command {
 		Short: "Move files",
 		Long: `Moves files. A location is [AGENT:]PATH. With no agent on either side, files move
 on this host. DEST ending in '/' or an existing directory takes sources under
-their own names; with -r a directory goes into DEST as cp -r does.
+their own names; with -r a directory goes into DEST as cp -r does. In text mode
+(--mode text) code pages and line ends are converted; with --recfm, or a data set
+'HLQ.NAME' as a location, lines or bytes become records, and back.
 
 Result codes: 0 success, 20 partial success, 40 failed, 41 cancelled, 49 unknown
 agent, 64 usage, 69 recovery timed out, 70 parked or refused, 75 no queue manager.`,
@@ -60,9 +65,7 @@ agent, 64 usage, 69 recovery timed out, 70 parked or refused, 75 no queue manage
 	fl.StringVar(&f.ifExists, "if-exists", "error", "what to do where the destination exists: error or overwrite")
 	fl.BoolVar(&f.deleteSource, "delete-source", false, "delete each source once its arrival is on record")
 	fl.StringVar(&f.durability, "durability", "full", "full: an outcome survives a power cut; process: a crash of the process")
-	fl.StringVar(&f.fromEncoding, "from-encoding", "", "code page of the source (text mode)")
-	fl.StringVar(&f.toEncoding, "to-encoding", "", "code page of the destination (text mode)")
-	fl.StringVar(&f.eol, "eol", "", "line ends at the destination: lf, crlf or nl (text mode)")
+	f.content.add(fl)
 	fl.StringVar(&f.lane, "lane", "auto", "how the data travels: auto, direct or queue")
 	fl.StringVar(&f.delivery, "delivery", "fast", "fast or stored")
 	fl.StringVar(&f.compress, "compress", "none", "what the data travels as: none; fast or high, compressed with less or more work; auto, fast where it is worth it")
@@ -242,10 +245,7 @@ func interrupted(cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, v
 func (f *sendFlags) request(args []string) (q *transfer.Request, local bool, err error) {
 	q = &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Submitted: time.Now().UTC(),
 		Originator: submit.Me(), Recursive: f.recursive, DeleteSrc: f.deleteSource, Job: f.job, Priority: f.priority,
-		Mode: f.mode, IfExists: f.ifExists, Durability: f.durability, Lane: f.lane, Delivery: f.delivery, Compress: f.compress}
-	if f.fromEncoding+f.toEncoding+f.eol != "" {
-		return nil, false, transfer.Errorf(transfer.KindNotBuilt, "--from-encoding, --to-encoding and --eol belong to text mode, which is not built yet")
-	}
+		Mode: f.mode, IfExists: f.ifExists, Durability: f.durability, Lane: f.lane, Delivery: f.delivery, Compress: f.compress, Content: f.content.content()}
 	m, err := digest.ParseMethod(f.checksum)
 	if err != nil {
 		return nil, false, err
@@ -269,11 +269,17 @@ func (f *sendFlags) request(args []string) (q *transfer.Request, local bool, err
 	if local, err = f.locations(q, args); err != nil {
 		return nil, false, err
 	}
+	if err := takeAttributes(q); err != nil {
+		return nil, false, err
+	}
 	check := *q
 	if local {
 		check.Source, check.Destination = boxSource, boxDest
 	}
-	return q, local, check.Check()
+	if err := check.Check(); err != nil {
+		return nil, false, err
+	}
+	return q, local, conversion.Check(&check)
 }
 
 func parseMeta(entries []string) (map[string]string, error) {
@@ -328,7 +334,7 @@ func (f *sendFlags) locations(q *transfer.Request, args []string) (local bool, e
 // hostPath makes a path of this host absolute without touching its last
 // component or a final slash, both of which mean something.
 func hostPath(p transfer.Path) (transfer.Path, error) {
-	if p == "" || filepath.IsAbs(string(p)) {
+	if p == "" || filepath.IsAbs(string(p)) || record.IsDataset(string(p)) {
 		return p, nil
 	}
 	wd, err := os.Getwd()

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/agent"
+	"ferry/internal/conversion"
 	"ferry/internal/coordination"
 	"ferry/internal/qmgr"
 	"ferry/internal/tcp"
@@ -32,6 +33,7 @@ type agentFlags struct {
 	directConnections                    int
 	delay, quickAck                      bool
 	sendBuffer, receiveBuffer            string
+	encoding, eol, replace, recordRoot   string
 }
 
 func (f *agentFlags) add(c *cobra.Command) {
@@ -53,6 +55,10 @@ func (f *agentFlags) add(c *cobra.Command) {
 	fl.BoolVar(&f.quickAck, "tcp-quick-ack", false, "acknowledge what arrives at once (Linux)")
 	fl.StringVar(&f.sendBuffer, "tcp-send-buffer", "0", "bytes of each connection's send buffer; 0: the system adapts it")
 	fl.StringVar(&f.receiveBuffer, "tcp-receive-buffer", "0", "bytes of each connection's receive buffer; 0: the system adapts it")
+	fl.StringVar(&f.encoding, "encoding", "UTF-8", "code page of text files here, where nothing else says it")
+	fl.StringVar(&f.eol, "eol", "", "how lines of text files end here: lf, crlf or nl (default: as on this system; NL in EBCDIC)")
+	fl.StringVar(&f.replace, "replace", "", "what takes the place of text that cannot be converted (default: the file fails)")
+	fl.StringVar(&f.recordRoot, "record-root", "", "directory beneath a root in which data sets lie (default: the first root)")
 	fl.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 }
 
@@ -84,7 +90,36 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 	c = agent.Config{Name: n, Dir: dir, Roots: roots, MaxSource: f.maxSource, MaxDestination: f.maxDestination, MaxQueued: f.maxQueued,
 		Memory: int64(memory), OutboxLimit: f.outboxLimit, Version: version, Log: log, Direct: direct,
 		Settings: transfer.Settings{ChunkSize: chunk, WindowSize: f.window, FrameSize: f.frame, CheckpointInterval: f.checkpoint}}
+	if c.RecordRoot, err = f.records(roots); err != nil {
+		return c, err
+	}
+	c.Content = conversion.Defaults{Encoding: f.encoding, EOL: f.eol, Replace: f.replace}
+	if err := c.Content.Check(); err != nil {
+		return c, err
+	}
 	return c, c.Settings.Check()
+}
+
+// records is where data sets lie; empty where that is the first root.
+func (f *agentFlags) records(roots []string) (string, error) {
+	if f.recordRoot == "" {
+		return "", nil
+	}
+	at, err := filepath.Abs(f.recordRoot)
+	if err != nil {
+		return "", transfer.Errorf(transfer.KindUsage, "--record-root %s: %w", f.recordRoot, err)
+	}
+	for _, r := range roots {
+		root, err := filepath.Abs(r)
+		if err != nil {
+			continue
+		}
+		if rel, err := filepath.Rel(root, at); err == nil && filepath.IsLocal(rel) {
+			return filepath.ToSlash(at), nil
+		}
+	}
+	return "", transfer.Errorf(transfer.KindUsage, "--record-root %s lies beneath no --root", f.recordRoot).
+		WithHint("choose a directory beneath one, or give it as a root, too")
 }
 
 // directLane is the agent's part of the direct lane.

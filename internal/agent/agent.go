@@ -29,6 +29,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/clock"
 	"ferry/internal/compress"
+	"ferry/internal/conversion"
 	"ferry/internal/digest"
 	"ferry/internal/failpoint"
 	"ferry/internal/flow"
@@ -63,6 +64,8 @@ type Config struct {
 	Carve                                string // directory that transfers cannot touch; default Dir
 	Alone                                bool   // there is no coordination on this network
 	Direct                               Direct
+	Content                              conversion.Defaults // of text files on this host
+	RecordRoot                           string              // where data sets lie; default the first root
 	Clock                                clock.Clock
 	Log                                  *slog.Logger
 }
@@ -198,10 +201,10 @@ func (a *Agent) open() error {
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
 	a.recv = receiver.New(receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Note: a.note,
 		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow,
-		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem})
+		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot})
 	a.sendCfg = sender.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Lanes: a.lanes, Memory: a.lanes.mem,
 		Note: a.note, Progress: a.progress, Changed: a.changed, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk,
-		Encoders: new(compress.Encoders)}
+		Encoders: new(compress.Encoders), Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot}
 	a.sched = newScheduler(a)
 	if err := a.ledger.DropOrphans(); err != nil {
 		return err

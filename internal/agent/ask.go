@@ -7,6 +7,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
 	"ferry/internal/qmgr"
+	"ferry/internal/record"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -72,7 +73,7 @@ func (a *Agent) preview(reply string, q *transfer.Request) {
 	ctx, cancel := context.WithTimeout(a.ctx, previewTime)
 	defer cancel()
 	size := 0
-	_, err := a.fs.Walk(ctx, localfs.WalkRequest{Sources: q.Sources, Recursive: q.Recursive}, func(_ int, it transfer.Item) error {
+	_, err := a.fs.Walk(ctx, localfs.WalkRequest{Sources: record.HostPaths(a.cfg.RecordRoot, q.Sources), Recursive: q.Recursive}, func(_ int, it transfer.Item) error {
 		p.Items++
 		if it.Type == transfer.ItemFile {
 			p.Files++

@@ -74,7 +74,11 @@ func Check(q *transfer.Request) error {
 		}
 	}
 	for _, p := range q.Sources {
-		if record.IsDataset(string(p)) {
+		is := record.IsDataset(string(p))
+		if is != record.IsDataset(string(q.Sources[0])) {
+			return transfer.Errorf(transfer.KindUsage, "%s and %s are not both data sets; one transfer sends data sets or other files", q.Sources[0], p)
+		}
+		if is {
 			if _, err := record.ParsePattern(string(p)); err != nil {
 				return err
 			}

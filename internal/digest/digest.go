@@ -117,6 +117,43 @@ func NewRunning(m Method, before []transfer.Segment) *Running {
 	return r
 }
 
+// Rebase begins a new segment here, as if what has come so far had come in
+// another process: Whole and Content are then those of nothing.
+func (r *Running) Rebase() *Running { return NewRunning(r.method, r.Prefix()) }
+
+// Tail is the xxh3-128, in hex, of what came since the last of the segments that
+// the digest began with.
+func (r *Running) Tail() string { return hex.EncodeToString(r.seg.Sum(nil)) }
+
+// Rebased reports whether the digest began after others' segments.
+func (r *Running) Rebased() bool { return len(r.done) > 0 }
+
+// Clone is a second digest of what has come so far.
+func (r *Running) Clone() *Running {
+	c := *r
+	c.done = append([]transfer.Segment(nil), r.done...)
+	c.seg = clone(r.seg)
+	switch {
+	case r.whole == r.seg:
+		c.whole = c.seg
+	case r.whole != nil:
+		c.whole = clone(r.whole)
+	}
+	return &c
+}
+
+func clone(h hash.Hash) hash.Hash {
+	if x, ok := h.(xxh128); ok {
+		state := *x.Hasher128
+		return xxh128{&state}
+	}
+	c, err := h.(hash.Cloner).Clone()
+	if err != nil {
+		panic("internal error: a digest cannot be cloned: " + err.Error()) // none of those here can fail
+	}
+	return c
+}
+
 // Write takes the next bytes.
 func (r *Running) Write(b []byte) (int, error) {
 	r.at += int64(len(b))

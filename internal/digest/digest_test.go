@@ -104,3 +104,40 @@ func BenchmarkMessage256K(b *testing.B) {
 		Message(data)
 	}
 }
+
+func TestCloneGoesItsOwnWay(t *testing.T) {
+	data := sample(300_000)
+	for _, m := range []Method{XXH3, MD5, SHA256, None} {
+		for _, at := range []int{0, 1, 1000, 299_999} {
+			a := NewRunning(m, nil)
+			a.Write(data[:at])
+			b := a.Clone()
+			b.Write([]byte("something else"))
+			a.Write(data[at:])
+			want := NewRunning(m, nil)
+			want.Write(data)
+			other := NewRunning(m, nil)
+			other.Write(data[:at])
+			other.Write([]byte("something else"))
+			if a.Content() != want.Content() || b.Content() != other.Content() || b.At() != other.At() {
+				t.Errorf("%s cloned at %d gives another digest", m, at)
+			}
+		}
+	}
+}
+
+func TestTailIsOfWhatCameSince(t *testing.T) {
+	data := sample(100_000)
+	a := NewRunning(SHA256, nil)
+	a.Write(data[:40_000])
+	b := a.Rebase()
+	if a.Rebased() || !b.Rebased() {
+		t.Error("which of them began after others' segments is not known")
+	}
+	b.Write(data[40_000:])
+	tail := NewRunning(XXH3, nil)
+	tail.Write(data[40_000:])
+	if "xxh3:"+b.Tail() != tail.Whole() {
+		t.Errorf("the tail is %s, not %s", b.Tail(), tail.Whole())
+	}
+}

@@ -62,6 +62,11 @@ type Checkpoint struct {
 	SourceAt  transfer.Path `json:"source_path"`
 	Boot      string        `json:"boot"`
 	Durable   bool          `json:"durable"`
+
+	// Of an item that is converted.
+	Plan    string             `json:"plan,omitempty"`    // to which the state belongs
+	State   []byte             `json:"state,omitempty"`   // of the conversion, at the point
+	Written []transfer.Segment `json:"written,omitempty"` // of the temporary, up to Dest
 }
 
 func itemOf(k []byte) uint64 { return binary.BigEndian.Uint64(k[16:]) }

@@ -17,7 +17,7 @@ import (
 //     closed; the directories that hold them are synced, and those above them
 //     that are new
 //  2. Journal.Committing
-//  3. each file is renamed to its final name; directories are made; then the
+//  3. what goes beside a file is written there, and each file is renamed to its final name; directories are made; then the
 //     modes and times of directories are set, in the group's order
 //  4. every directory that has a new name in it is synced
 //  5. Journal.Committed, and only then the temporaries of failed items go
@@ -99,7 +99,7 @@ func (w *work) fail(err error) { w.in.Outcome.Err = transfer.AsError(err) }
 func (c *commit) add(p *Pending) {
 	l := c.l
 	w := &work{part: p.Partial, in: transfer.Intent{V: transfer.IntentVersion, Outcome: p.Outcome, Name: p.Name, Sum: p.Sum,
-		Boot: l.fs.cfg.Boot, Durable: l.cfg.Durable, Mode: p.Mode, Mtime: p.Mtime}}
+		Boot: l.fs.cfg.Boot, Durable: l.cfg.Durable, Mode: p.Mode, Mtime: p.Mtime, Beside: p.Beside}}
 	c.work = append(c.work, w)
 	if p.Partial != nil {
 		w.place, w.dir = p.Partial.place, l.dirs.hold(p.Partial.dir)
@@ -267,11 +267,26 @@ func (c *commit) rename(w *work) {
 		w.wait = targetError(w.in.Outcome.Path, err)
 		return
 	}
-	err := c.l.rename(w.dir.Dir, w.in.Temp, w.place.base())
-	if err == nil {
-		w.named = true
+	made, err := c.l.setBeside(w)
+	if err != nil {
+		if transfer.KindOf(err).Waits() || !refused(err) && transfer.KindOf(err) != transfer.KindExists {
+			w.wait = targetError(w.in.Outcome.Path, err)
+		} else {
+			w.fail(targetError(w.in.Outcome.Path, err))
+		}
 		return
 	}
+	err = c.l.rename(w.dir.Dir, w.in.Temp, w.place.base())
+	if err == nil {
+		w.named = true
+		c.l.dropBeside(w)
+		return
+	}
+	defer func() {
+		if made && w.failed() {
+			c.l.takeBeside(w)
+		}
+	}()
 	st, serr := w.dir.lstat(w.place.base())
 	switch {
 	case serr == nil && st.Ino == w.in.Ino && st.Dev == w.in.Dev:

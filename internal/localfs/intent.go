@@ -17,6 +17,7 @@ type Pending struct {
 	Mode    uint32
 	Mtime   int64
 	Name    transfer.Path
+	Beside  *transfer.Beside // what is to lie beside it; nil: nothing
 }
 
 // A SyncError says that a group could not be made durable, or that there was no

@@ -212,6 +212,9 @@ func (r *recovery) rename(temp *Stat) (Verdict, transfer.Outcome, error) {
 
 // done makes the final name durable, and only then removes a second one.
 func (r *recovery) done(leftover bool) (Verdict, transfer.Outcome, error) {
+	if err := r.beside(); err != nil {
+		return 0, r.in.Outcome, err
+	}
 	if err := r.l.syncDirty(map[string]*held{r.dir.path: r.dir}); err != nil {
 		return 0, r.in.Outcome, err
 	}
@@ -222,6 +225,22 @@ func (r *recovery) done(leftover bool) (Verdict, transfer.Outcome, error) {
 	}
 	failpoint.Hit("recover.after_sync")
 	return Done, r.in.Outcome, nil
+}
+
+// beside makes sure of what goes beside the file: its name may not have survived
+// what the file's has.
+func (r *recovery) beside() error {
+	w := &work{in: r.in, place: r.place, dir: r.dir}
+	_, err := r.l.setBeside(w)
+	if err == nil {
+		r.l.dropBeside(w)
+		return nil
+	}
+	if transfer.KindOf(err).Waits() || !refused(err) && transfer.KindOf(err) != transfer.KindExists {
+		return targetError(r.in.Outcome.Path, err)
+	}
+	r.l.fs.log.Warn("the attributes of a file are not beside it", "file", r.in.Outcome.Path, "err", err)
+	return nil
 }
 
 func (r *recovery) taken() (Verdict, transfer.Outcome, error) {

@@ -26,18 +26,22 @@ type checkpointed struct {
 func (i *incoming) startCheckpoint() {
 	i.checkDue = zeroTime
 	c := i.cur
-	if c == nil || i.checkpoint != nil || c.partial.Offset() == c.safe {
+	if c == nil || i.checkpoint != nil || c.at() == c.safe || c.torn() {
 		return
 	}
-	at, prefix := c.partial.Offset(), c.run.Prefix()
+	pt, err := i.point(c)
+	if err != nil {
+		i.log.Error("a checkpoint cannot be made", "item", c.item, "err", err)
+		return
+	}
 	done := make(chan checkpointed, 1)
 	i.checkpoint = done
 	if failpoint.Planted("safe-before-ledger") {
-		i.safe = &wire.Safe{Item: c.item, Offset: at}
+		i.safe = &wire.Safe{Item: c.item, Offset: pt.Source}
 		i.ack()
 	}
 	go func() {
-		done <- checkpointed{c, at, guarded(func() error { return i.writeCheckpoint(c, at, prefix) })}
+		done <- checkpointed{c, pt.Source, guarded(func() error { return i.writeCheckpoint(c, &pt) })}
 	}()
 }
 
@@ -48,20 +52,15 @@ type recordError struct{ error }
 func (e recordError) Unwrap() error { return e.error }
 
 // writeCheckpoint runs beside the loop and touches nothing that is the loop's.
-func (i *incoming) writeCheckpoint(c *file, at int64, prefix []transfer.Segment) error {
-	durable := i.facts.durable
-	if durable {
+func (i *incoming) writeCheckpoint(c *file, pt *ledger.Checkpoint) error {
+	if pt.Durable {
 		if err := c.partial.Sync(); err != nil {
 			return err
 		}
 	}
 	failpoint.Hit("checkpoint.after_sync")
-	b := c.begin
 	err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
-		return t.PutItem(i.id, c.item, ledger.Item{Point: &ledger.Checkpoint{
-			Point: transfer.Point{Item: c.item, Source: at, Dest: at, Prefix: prefix, Identity: b.Identity},
-			Name:  b.Name, Mode: b.Mode, Size: b.Size, Mtime: b.Mtime, Allocated: b.Allocated, SourceAt: b.Source,
-			Boot: i.r.cfg.Boot, Durable: durable}})
+		return t.PutItem(i.id, c.item, ledger.Item{Point: pt})
 	})
 	failpoint.Hit("checkpoint.after_ledger")
 	if err != nil {
@@ -135,13 +134,21 @@ func (i *incoming) settleCurrent(keep bool) {
 		return
 	}
 	c := i.cur
-	if at := c.partial.Offset(); at > c.safe {
-		i.checkpointed(checkpointed{c, at, i.writeCheckpoint(c, at, c.run.Prefix())})
+	if c.torn() { // it goes on from its last safe point, in a new process's way
+		i.dropFile(c.safe == 0)
+		return
+	}
+	if at := c.at(); at > c.safe {
+		pt, err := i.point(c)
+		if err == nil {
+			err = i.writeCheckpoint(c, &pt)
+		}
+		i.checkpointed(checkpointed{c, at, err})
 		if i.cur != c {
 			return
 		}
 	}
-	if c.partial.Offset() == 0 {
+	if c.at() == 0 {
 		i.dropFile(true)
 		return
 	}

@@ -20,6 +20,7 @@ type ending struct {
 	pending localfs.Pending
 	said    string // the source's digest
 	size    int64  // bytes beyond the last safe point
+	safe    int64  // the last safe point
 	follow  *digest.Follower
 	length  int64
 }
@@ -38,7 +39,7 @@ func (e *ending) letGo(keep bool) {
 	p := e.pending.Partial
 	switch {
 	case p == nil:
-	case keep && p.Offset() > e.size: // there is a safe point
+	case keep && e.safe > 0:
 		p.Close()
 	default:
 		p.Discard()
@@ -148,7 +149,11 @@ func (e *ending) settleDigest(ctx context.Context) error {
 		return err
 	}
 	e.pending.Sum = sum
-	if e.said != "" {
+	switch w := e.pending.Outcome.Written; {
+	case e.said == "":
+	case w != nil: // what was read back is what was written
+		w.Digest = sum
+	default:
 		e.pending.Outcome.Digest = sum
 	}
 	return nil

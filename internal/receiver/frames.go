@@ -2,6 +2,7 @@ package receiver
 
 import (
 	"fmt"
+	"path"
 
 	"ferry/internal/digest"
 	"ferry/internal/failpoint"
@@ -43,6 +44,11 @@ func (i *incoming) frame(f *wire.Frame) error {
 			i.dropFile(true)
 		}
 		return nil
+	case wire.FrameTail:
+		if i.cur != nil && i.cur.item == f.Item {
+			i.cur.tail = f.Digest
+		}
+		return nil
 	}
 	if i.cur == nil || i.cur.item != f.Item {
 		return fmt.Errorf("%w: item %d has not begun", errOffset, f.Item)
@@ -68,10 +74,14 @@ func (i *incoming) beginItem(f *wire.Frame) error {
 		return fmt.Errorf("%w: item %d is too far ahead", errOffset, f.Item)
 	}
 	if i.cur != nil {
-		if i.cur.item == f.Item && !b.Again && b.Offset > 0 && b.Offset == i.cur.partial.Offset() {
+		if i.cur.item == f.Item && !b.Again && b.Offset > 0 && b.Offset == i.cur.at() {
+			i.cur.rebase()
 			return nil // goes on where this process stopped
 		}
 		i.dropFile(true)
+	}
+	if err := i.memberName(b); err != nil {
+		return i.doomed(f.Item, b, transfer.AsError(err))
 	}
 	if b.Type == transfer.ItemDir {
 		o := i.outcome(f.Item, b)
@@ -80,7 +90,11 @@ func (i *incoming) beginItem(f *wire.Frame) error {
 	if b.Type != transfer.ItemFile || b.Size < 0 || b.Offset < 0 || b.Offset > b.Size {
 		return fmt.Errorf("%w: item %d begins with impossible figures", errOffset, f.Item)
 	}
-	if err := i.noteTemporary(f.Item, b.Name); err != nil {
+	what, err := i.contentOf(b)
+	if err != nil {
+		return i.doomed(f.Item, b, transfer.AsError(err))
+	}
+	if err := i.noteTemporary(f.Item, b.Name, what.beside); err != nil {
 		return err
 	}
 	i.takeOpen()
@@ -88,13 +102,13 @@ func (i *incoming) beginItem(f *wire.Frame) error {
 		<-i.r.open
 		return nil
 	}
-	var err error
 	if b.Offset > 0 {
-		err = i.reopenFile(f.Item, b)
+		err = i.reopenFile(f.Item, b, &what)
 	} else {
-		err = i.createFile(f.Item, b)
+		err = i.createFile(f.Item, b, &what)
 	}
 	if err == nil {
+		i.cur.beside = what.beside
 		return nil
 	}
 	<-i.r.open
@@ -125,16 +139,24 @@ func (i *incoming) takeOpen() {
 	}
 }
 
-func (i *incoming) createFile(item uint64, b *wire.Begin) error {
+func (i *incoming) createFile(item uint64, b *wire.Begin, what *content) error {
 	if err := i.dropPoint(item); err != nil {
 		return err
 	}
-	p, err := i.landing.Create(item, b.Name, b.Size, b.Allocated)
+	size, allocated := what.space(b)
+	p, err := i.landing.Create(item, b.Name, size, allocated)
 	if err != nil {
 		return err
 	}
 	failpoint.Hit("receiver.after_create")
-	i.cur = &file{item: item, begin: b, partial: p, run: digest.NewRunning(i.method(), nil)}
+	c := &file{item: item, begin: b, partial: p, run: digest.NewRunning(i.method(), nil)}
+	if what.converts() {
+		if err := c.startConverting(what.plan); err != nil {
+			p.Discard()
+			return err
+		}
+	}
+	i.cur = c
 	return nil
 }
 
@@ -155,7 +177,7 @@ func (i *incoming) dropPoint(item uint64) error {
 
 // reopenFile goes on with a temporary of an earlier process, from its recorded
 // point. Where it is not what the record says, the item starts again.
-func (i *incoming) reopenFile(item uint64, b *wire.Begin) error {
+func (i *incoming) reopenFile(item uint64, b *wire.Begin, what *content) error {
 	var pt *ledger.Checkpoint
 	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
 		it, err := t.Item(i.id, item)
@@ -167,10 +189,11 @@ func (i *incoming) reopenFile(item uint64, b *wire.Begin) error {
 	if err != nil {
 		return err
 	}
-	if pt == nil || pt.Source != b.Offset || pt.Identity != b.Identity {
+	if pt == nil || pt.Source != b.Offset || pt.Identity != b.Identity || pt.Plan != what.name() {
 		return i.forgetPoint(item)
 	}
-	p, err := i.landing.Reopen(item, b.Name, pt.Point, b.Size, b.Allocated)
+	size, allocated := what.space(b)
+	p, err := i.landing.Reopen(item, b.Name, pt.Point, size, allocated)
 	if transfer.KindOf(err) == transfer.KindNoSpace {
 		return err // the temporary is good; there is no room for the rest
 	}
@@ -179,8 +202,18 @@ func (i *incoming) reopenFile(item uint64, b *wire.Begin) error {
 		return i.forgetPoint(item)
 	}
 	failpoint.Hit("receiver.after_reopen")
-	i.cur = &file{item: item, begin: b, partial: p, safe: pt.Source,
-		run: digest.NewRunning(i.method(), pt.Prefix), follow: digest.Follow(p, i.method(), pt.Prefix)}
+	c := &file{item: item, begin: b, partial: p, safe: pt.Source, run: digest.NewRunning(i.method(), pt.Prefix)}
+	written := pt.Prefix
+	if what.converts() {
+		if err := c.resumeConverting(what.plan, pt, i.method()); err != nil {
+			i.log.Warn("a conversion cannot be resumed; the item starts again", "item", item, "err", err)
+			p.Close()
+			return i.forgetPoint(item)
+		}
+		written = pt.Written
+	}
+	c.follow = digest.Follow(p, i.method(), written)
+	i.cur = c
 	return nil
 }
 
@@ -199,8 +232,12 @@ func (i *incoming) method() digest.Method {
 }
 
 // noteTemporary records where temporaries will be before there is one (R23).
-func (i *incoming) noteTemporary(item uint64, name transfer.Path) error {
+func (i *incoming) noteTemporary(item uint64, name transfer.Path, beside *transfer.Beside) error {
 	dir := i.landing.Dir(name)
+	above := transfer.Path("")
+	if beside != nil && beside.Above {
+		above = transfer.Path(path.Dir(string(dir)))
+	}
 	if item < i.rec.Temps && i.dirs[dir] {
 		return nil
 	}
@@ -209,6 +246,11 @@ func (i *incoming) noteTemporary(item uint64, name transfer.Path) error {
 	}
 	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
 		rec.Temps = max(rec.Temps, item+tempsAhead)
+		if above != "" {
+			if err := t.PutDir(i.id, above); err != nil {
+				return err
+			}
+		}
 		return t.PutDir(i.id, dir)
 	})
 	failpoint.Hit("receiver.after_temporary")
@@ -221,9 +263,12 @@ func (i *incoming) noteTemporary(item uint64, name transfer.Path) error {
 // data writes a run of bytes, or of zeros where b is nil.
 func (i *incoming) data(offset, n int64, b []byte) error {
 	c := i.cur
-	if offset != c.partial.Offset() || n < 0 || n > transfer.MaxChunk || n > c.begin.Size-offset {
+	if offset != c.at() || n < 0 || n > transfer.MaxChunk || n > c.begin.Size-offset {
 		return fmt.Errorf("%w: item %d has %d bytes of %d, and %d come for offset %d",
-			errOffset, c.item, c.partial.Offset(), c.begin.Size, n, offset)
+			errOffset, c.item, c.at(), c.begin.Size, n, offset)
+	}
+	if c.conv != nil {
+		return i.convert(n, b)
 	}
 	var err error
 	if b != nil {
@@ -232,11 +277,7 @@ func (i *incoming) data(offset, n int64, b []byte) error {
 		err = c.partial.Skip(n)
 	}
 	if err != nil {
-		if transfer.KindOf(err) == transfer.KindNoSpace {
-			i.needs = max(c.begin.Size-c.partial.Offset(), 1)
-			return err
-		}
-		return i.doom(c.item, c.begin, transfer.AsError(err))
+		return i.unwritten(err)
 	}
 	if b != nil {
 		c.run.Write(b)
@@ -254,21 +295,25 @@ func (i *incoming) data(offset, n int64, b []byte) error {
 // end completes a file: it joins the group that is to be committed.
 func (i *incoming) end(f *wire.Frame) error {
 	c := i.cur
-	if f.Length != c.begin.Size || c.partial.Offset() != c.begin.Size {
-		return fmt.Errorf("%w: item %d ends at %d with %d bytes here", errOffset, c.item, f.Length, c.partial.Offset())
+	if f.Length != c.begin.Size || c.at() != c.begin.Size {
+		return fmt.Errorf("%w: item %d ends at %d with %d bytes here", errOffset, c.item, f.Length, c.at())
 	}
 	i.awaitCheckpoint()
 	if i.cur == nil {
 		return errRedo // its sync failed
 	}
 	e := ending{pending: localfs.Pending{Partial: c.partial, Outcome: i.outcome(c.item, c.begin),
-		Mode: c.begin.Mode, Mtime: c.begin.Mtime, Name: c.begin.Name}, said: f.Digest, size: c.partial.Offset() - c.safe}
-	e.pending.Outcome.SrcSum = f.Digest
-	if c.follow != nil {
-		e.follow, e.length = c.follow, c.begin.Size
-	} else {
+		Mode: c.begin.Mode, Mtime: c.begin.Mtime, Name: c.begin.Name}, said: f.Digest, size: c.at() - c.safe, safe: c.safe}
+	e.pending.Outcome.SrcSum, e.pending.Beside = f.Digest, c.beside
+	if c.follow == nil {
 		e.pending.Sum = c.run.Content()
 		e.pending.Outcome.Digest = c.run.Whole()
+	}
+	if ok, err := i.finishConverting(&e); !ok {
+		return err
+	}
+	if c.follow != nil {
+		e.follow, e.length = c.follow, c.partial.Offset()
 	}
 	i.cur, i.checkDue = nil, zeroTime
 	return i.addEnding(e)
@@ -333,7 +378,7 @@ func (i *incoming) dropFile(remove bool) {
 	if c.follow != nil {
 		c.follow.Stop()
 	}
-	i.unsafe -= c.partial.Offset() - c.safe
+	i.unsafe -= c.at() - c.safe
 	var err error
 	if remove {
 		err = c.partial.Discard()

@@ -107,7 +107,10 @@ type file struct {
 	partial *localfs.Partial
 	run     *digest.Running
 	follow  *digest.Follower // after a resume in a new process
-	safe    int64            // offset of the last safe point
+	safe    int64            // offset of the last safe point, in the source
+	conv    *converting      // nil: what comes is written
+	beside  *transfer.Beside // what goes beside it; may be nil
+	tail    string           // what the source says of what it sent since a resume
 }
 
 var (
@@ -410,9 +413,9 @@ func (i *incoming) afterMessage() {
 		i.ackDue = now.Add(ackSilence)
 	}
 	half := flow.Checkpoint(i.rec.Settings) / 2
-	if i.cur != nil && i.cur.partial.Offset()-i.cur.safe >= half {
+	if i.cur != nil && i.cur.at()-i.cur.safe >= half {
 		i.startCheckpoint()
-	} else if i.cur != nil && i.cur.partial.Offset() > i.cur.safe && i.checkDue.IsZero() {
+	} else if i.cur != nil && i.cur.at() > i.cur.safe && i.checkDue.IsZero() {
 		i.checkDue = now.Add(checkpointTime)
 	}
 	if len(i.group) >= flow.GroupItems || i.groupSize >= half {

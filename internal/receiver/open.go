@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/conversion"
 	"ferry/internal/failpoint"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
@@ -115,7 +116,10 @@ func (i *incoming) vet(o *wire.Open) error {
 	}
 	q.Sources = []transfer.Path{"-"} // they are the source's business; Check wants one
 	defer func() { q.Sources = nil }()
-	return q.Check()
+	if err := q.Check(); err != nil {
+		return err
+	}
+	return conversion.Check(q)
 }
 
 func (i *incoming) refuse(nonce uint64, err error) {
@@ -155,7 +159,11 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 
 // begin makes the record of a transfer that is new here.
 func (i *incoming) begin(o *wire.Open, lane string) error {
-	res, err := i.r.cfg.FS.Resolve(o.Request.Dest, o.Several)
+	dest, err := i.r.destination(&o.Request, o.Several)
+	if err != nil {
+		return err
+	}
+	res, err := i.r.cfg.FS.Resolve(dest, o.Several)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/clock"
 	"ferry/internal/compress"
+	"ferry/internal/conversion"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
@@ -81,6 +82,9 @@ type Config struct {
 	Lanes    Lanes      // nil: there is the queue lane only
 	Instance string     // names this run of the agent
 	Memory   *wire.Memory
+
+	Content    conversion.Defaults // of text files here
+	RecordRoot string              // where data sets lie; empty: the first root
 }
 
 // Lanes agrees on how chunk messages are to come.

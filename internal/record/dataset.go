@@ -192,3 +192,30 @@ func AtPath(p string) (d Dataset, ok bool) {
 	}
 	return d, true
 }
+
+// HostPath is where a location's path lies, if it names a data set, or several by
+// wildcards: beneath the record root, or, where that is empty, relative to
+// wherever relative paths begin. Other paths are given back.
+func HostPath(root, p string) (string, error) {
+	if !IsDataset(p) {
+		return p, nil
+	}
+	d, err := ParsePattern(p)
+	if err != nil {
+		return "", err
+	}
+	return path.Join(root, d.Path()), nil
+}
+
+// HostPaths is HostPath of several. A name that is malformed stays as it is, and
+// is then no file's.
+func HostPaths(root string, all []transfer.Path) []transfer.Path {
+	out := make([]transfer.Path, len(all))
+	for i, p := range all {
+		out[i] = p
+		if at, err := HostPath(root, string(p)); err == nil {
+			out[i] = transfer.Path(at)
+		}
+	}
+	return out
+}

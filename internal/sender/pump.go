@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"ferry/internal/conversion"
 	"ferry/internal/digest"
 	"ferry/internal/failpoint"
 	"ferry/internal/flow"
@@ -35,6 +36,7 @@ type pump struct {
 	resume   map[uint64]transfer.Point
 	squeezer squeezer
 	sources  *localfs.Sources
+	involved *transfer.Request // nil where bytes are all that matters
 
 	starved bool // credit was waited for since the last message
 
@@ -65,6 +67,9 @@ func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume)
 	chunk := rec.Progress.Settings.ChunkSize
 	p := &pump{o: o, epoch: epoch, ctx: ctx, cancel: cancel, done: make(chan struct{}), b: wire.NewBuilder(chunk, o.cfg.Memory),
 		chunk: chunk, method: m, resume: map[uint64]transfer.Point{}, limit: credit, wake: make(chan struct{}, 1)}
+	if conversion.Involved(&rec.Request) {
+		p.involved = &rec.Request
+	}
 	p.squeezer = o.newSqueezer(rec.Request.Compress, chunk)
 	for _, pt := range resume.Points {
 		p.resume[pt.Item] = pt
@@ -314,7 +319,7 @@ func (p *pump) begin(n uint64, b *wire.Begin) error {
 	if _, err := p.reserve(flow.BeginCost, flow.BeginCost); err != nil {
 		return err
 	}
-	if err := p.room(len(b.Name) + len(b.Source)); err != nil {
+	if err := p.room(len(b.Name) + len(b.Source) + wire.FormRoom); err != nil {
 		return err
 	}
 	p.b.Begin(n, b)

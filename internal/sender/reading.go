@@ -1,6 +1,7 @@
 package sender
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -21,6 +22,8 @@ type reading struct {
 	sum    hash.Hash // nil for none
 	hashed int64
 	follow *digest.Follower // supplies the digest instead of sum, after a resume in a new process
+	form   *transfer.Form   // nil where the bytes are all that matters
+	tail   hash.Hash        // of what is sent since a resume, where there is a form
 }
 
 func (r *reading) close() {
@@ -58,7 +61,7 @@ func (p *pump) openReading(n uint64, it transfer.Item) (*reading, int64, error) 
 	if k := p.o.keep; k != nil {
 		p.o.keep = nil
 		same := !resumed || pt.Identity == k.src.Identity()
-		if k.item == n && same && (pt.Source <= k.hashed || k.follow != nil) {
+		if k.item == n && same && (pt.Source <= k.hashed || k.follow != nil) && (k.form == nil || pt.Source == 0) {
 			return k, pt.Source, nil
 		}
 		k.close()
@@ -68,8 +71,17 @@ func (p *pump) openReading(n uint64, it transfer.Item) (*reading, int64, error) 
 		return nil, 0, err
 	}
 	r := &reading{item: n, src: src}
+	if r.form, err = p.formOf(it.Source); err != nil {
+		src.Close()
+		return nil, 0, err
+	}
 	if resumed && pt.Identity == src.Identity() && pt.Source > 0 {
 		failpoint.Hit("sender.after_reopen")
+		if r.form != nil {
+			// What the destination wrote does not tell it what it was made of: that
+			// the source still begins so is found out here, and the rest by its tail.
+			r.tail = digest.XXH3.New()
+		}
 		r.follow = digest.Follow(src, p.method, pt.Prefix)
 		r.follow.Grow(src.Identity().Size)
 		return r, pt.Source, nil
@@ -83,7 +95,7 @@ func (p *pump) openReading(n uint64, it transfer.Item) (*reading, int64, error) 
 func (p *pump) stream(r *reading, it transfer.Item, offset int64) (done bool, err error) {
 	id := r.src.Identity()
 	if err := p.begin(r.item, &wire.Begin{Type: transfer.ItemFile, Again: offset == 0, Mode: r.src.Mode(), Size: id.Size,
-		Mtime: r.src.Mtime(), Allocated: r.src.Allocated(), Offset: offset, Identity: id, Name: it.Name, Source: it.Source}); err != nil {
+		Mtime: r.src.Mtime(), Allocated: r.src.Allocated(), Offset: offset, Identity: id, Name: it.Name, Source: it.Source, Form: r.form}); err != nil {
 		return false, err
 	}
 	for offset < id.Size {
@@ -107,8 +119,11 @@ func (p *pump) stream(r *reading, it transfer.Item, offset int64) (done bool, er
 	if err := r.src.Unchanged(); err != nil && !failpoint.Planted("no-second-look") {
 		return false, fmt.Errorf("%w: %w", errChanged, err)
 	}
-	if err := p.room(len(sum)); err != nil {
+	if err := p.room(len(sum) + 64); err != nil {
 		return false, err
+	}
+	if r.tail != nil {
+		p.b.Tail(r.item, hex.EncodeToString(r.tail.Sum(nil)))
 	}
 	p.b.End(r.item, id.Size, sum)
 	if failpoint.Planted("deleted-when-sent") && p.o.rec.Request.DeleteSrc {
@@ -171,6 +186,9 @@ func (p *pump) piece(r *reading, offset, left int64) (int64, error) {
 			r.sum.Write(buf[r.hashed-offset:])
 		}
 		r.hashed = end
+	}
+	if r.tail != nil {
+		r.tail.Write(buf)
 	}
 	p.o.sent(r.item, offset, n)
 	if n >= flow.BeginCost && isZero(buf) {

@@ -22,6 +22,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/clock"
 	"ferry/internal/compress"
+	"ferry/internal/conversion"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
 	"ferry/internal/transfer"
@@ -79,6 +80,9 @@ type Config struct {
 	Settings transfer.Settings  // for what a request leaves open
 	MaxChunk int                // largest chunk that the queue manager carries from here
 	Encoders *compress.Encoders // what the transfers that compress share; nil: each has its own
+
+	Content    conversion.Defaults // of text files here
+	RecordRoot string              // where data sets lie; empty: the first root
 }
 
 // An Outgoing is one transfer that this agent sends.

@@ -8,6 +8,7 @@ import (
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
+	"ferry/internal/record"
 	"ferry/internal/transfer"
 )
 
@@ -59,7 +60,7 @@ func (o *Outgoing) walk(ctx context.Context, j *ledger.Journal, done chan struct
 	rec := o.Record()
 	after, arg := j.Last()
 	unsynced, last := 0, o.cfg.Clock.Now()
-	links, err := o.cfg.FS.Walk(ctx, localfs.WalkRequest{Sources: rec.Request.Sources, Recursive: rec.Request.Recursive,
+	links, err := o.cfg.FS.Walk(ctx, localfs.WalkRequest{Sources: record.HostPaths(o.cfg.RecordRoot, rec.Request.Sources), Recursive: rec.Request.Recursive,
 		After: after, AfterArg: arg}, func(arg int, it transfer.Item) error {
 		if err := j.Append(arg, it); err != nil {
 			return err

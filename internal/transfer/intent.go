@@ -19,4 +19,12 @@ type Intent struct {
 	Replaces *Identity `json:"replaces,omitempty"` // of the file that is overwritten
 	Mode     uint32    `json:"mode"`
 	Mtime    int64     `json:"mtime"`
+	Beside   *Beside   `json:"beside,omitempty"`
+}
+
+// A Beside is a small file of Ferry's own that goes with an item, and says what
+// the item's bytes do not. Without data there is to be none.
+type Beside struct {
+	Data  []byte `json:"data,omitempty"`
+	Above bool   `json:"above,omitempty"` // it goes with the directory that the item is in, and holds for all that is there
 }

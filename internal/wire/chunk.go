@@ -36,6 +36,7 @@ const (
 	FrameSkip  FrameType = 6
 	FrameLast  FrameType = 7
 	FrameCData FrameType = 8
+	FrameTail  FrameType = 9
 )
 
 // A Header begins every chunk message.
@@ -49,6 +50,12 @@ type Header struct {
 // flagStarved is Starved in the header's byte of flags.
 const flagStarved = 1
 
+// The flags of a BEGIN.
+const (
+	flagAgain = 1
+	flagForm  = 2
+)
+
 // A Begin describes an item that is about to be sent.
 type Begin struct {
 	Type      transfer.ItemType
@@ -61,6 +68,7 @@ type Begin struct {
 	Identity  transfer.Identity
 	Name      transfer.Path
 	Source    transfer.Path
+	Form      *transfer.Form // what is known of the content; nil where nobody asked
 }
 
 // A Frame is one statement of a chunk message.
@@ -72,7 +80,7 @@ type Frame struct {
 	Length int64           // CData: of the plain bytes; Hole: of the zeros; End: of the file
 	Data   []byte          // Data, CData; points into the message
 	Format compress.Format // CData
-	Digest string          // End
+	Digest string          // End, Tail
 	Fail   *transfer.Error
 	Source transfer.Path // Fail
 }
@@ -143,7 +151,10 @@ func (b *Builder) Begin(item uint64, f *Begin) {
 	b.start(FrameBegin, item)
 	var flags byte
 	if f.Again {
-		flags |= 1
+		flags |= flagAgain
+	}
+	if f.Form != nil {
+		flags |= flagForm
 	}
 	b.buf = append(b.buf, byte(f.Type), flags)
 	b.buf = binary.BigEndian.AppendUint32(b.buf, f.Mode)
@@ -151,7 +162,17 @@ func (b *Builder) Begin(item uint64, f *Begin) {
 	b.u64(int64(f.Identity.Dev), int64(f.Identity.Ino), f.Identity.Size, f.Identity.Mtime, f.Identity.Ctime)
 	b.text(string(f.Name))
 	b.text(string(f.Source))
+	if m := f.Form; m != nil {
+		b.text(m.Encoding)
+		b.text(m.EOL)
+		b.text(m.Records.RECFM)
+		b.buf = binary.BigEndian.AppendUint32(b.buf, uint32(m.Records.LRECL))
+		b.buf = binary.BigEndian.AppendUint32(b.buf, uint32(m.Records.BLKSIZE))
+	}
 }
+
+// FormRoom is how much room a Form takes at most beside the names of a BEGIN.
+const FormRoom = 3*(2+transfer.MaxEncoding) + 8
 
 // Data adds a DATA frame of n bytes and returns the place for them.
 func (b *Builder) Data(item uint64, offset int64, n int) []byte {
@@ -193,6 +214,13 @@ func (b *Builder) Hole(item uint64, offset, n int64) {
 func (b *Builder) End(item uint64, size int64, sum string) {
 	b.start(FrameEnd, item)
 	b.u64(size)
+	b.buf = append(b.buf, byte(len(sum)))
+	b.buf = append(b.buf, sum...)
+}
+
+// Tail adds a TAIL frame.
+func (b *Builder) Tail(item uint64, sum string) {
+	b.start(FrameTail, item)
 	b.buf = append(b.buf, byte(len(sum)))
 	b.buf = append(b.buf, sum...)
 }
@@ -272,7 +300,7 @@ func ParseHashed(m []byte, intact bool) (Header, []Frame, error) {
 		if r.odd != "" {
 			return h, nil, transfer.Errorf(transfer.KindVersion, "chunk message %d of epoch %d has a compressed chunk of item %d %s", h.Seq, h.Epoch, f.Item, r.odd)
 		}
-		if f.Type < FrameBegin || f.Type > FrameCData {
+		if f.Type < FrameBegin || f.Type > FrameTail {
 			return h, nil, transfer.Errorf(transfer.KindVersion, "chunk message %d of epoch %d has a frame of unknown type %d", h.Seq, h.Epoch, f.Type)
 		}
 		frames = append(frames, f)
@@ -347,12 +375,16 @@ func (r *reader) frame() Frame {
 	switch f.Type {
 	case FrameBegin:
 		b := &Begin{Type: transfer.ItemType(r.u8())}
-		b.Again = r.u8()&1 != 0
+		flags := r.u8()
+		b.Again = flags&flagAgain != 0
 		b.Mode = r.u32()
 		b.Size, b.Mtime, b.Allocated, b.Offset = r.i64(), r.i64(), r.i64(), r.i64()
 		b.Identity = transfer.Identity{Dev: r.u64(), Ino: r.u64(), Size: r.i64(), Mtime: r.i64(), Ctime: r.i64()}
 		b.Name = transfer.Path(r.take(r.u16()))
 		b.Source = transfer.Path(r.take(r.u16()))
+		if flags&flagForm != 0 {
+			b.Form = r.form()
+		}
 		f.Begin = b
 	case FrameData:
 		f.Offset = r.i64()
@@ -364,12 +396,22 @@ func (r *reader) frame() Frame {
 	case FrameEnd:
 		f.Length = r.i64()
 		f.Digest = string(r.take(int(r.u8())))
+	case FrameTail:
+		f.Digest = string(r.take(int(r.u8())))
 	case FrameFail:
 		kind := transfer.Kind(r.u8())
 		f.Fail = &transfer.Error{Kind: kind, Text: string(r.take(r.u16()))}
 		f.Source = transfer.Path(r.take(r.u16()))
 	}
 	return f
+}
+
+// form reads the last part of a BEGIN that has one.
+func (r *reader) form() *transfer.Form {
+	text := func() string { return string(r.take(r.u16())) }
+	m := &transfer.Form{Encoding: text(), EOL: text()}
+	m.Records = transfer.Records{RECFM: text(), LRECL: int(r.u32()), BLKSIZE: int(r.u32())}
+	return m
 }
 
 // cdata reads a CDATA frame, and refuses one that no Decoder could restore, so

@@ -54,6 +54,9 @@ func rebuild(h wire.Header, frames []wire.Frame) []byte {
 		size += len(f.Data) + len(f.Digest) + len(f.Source) + 256
 		if f.Begin != nil {
 			size += len(f.Begin.Name) + len(f.Begin.Source)
+			if m := f.Begin.Form; m != nil {
+				size += len(m.Encoding) + len(m.EOL) + len(m.Records.RECFM) + wire.FormRoom
+			}
 		}
 		if f.Fail != nil {
 			size += len(f.Fail.Text)
@@ -72,6 +75,8 @@ func rebuild(h wire.Header, frames []wire.Frame) []byte {
 			b.Hole(f.Item, f.Offset, f.Length)
 		case wire.FrameEnd:
 			b.End(f.Item, f.Length, f.Digest)
+		case wire.FrameTail:
+			b.Tail(f.Item, f.Digest)
 		case wire.FrameFail:
 			b.Fail(f.Item, f.Fail, f.Source)
 		case wire.FrameSkip:

@@ -48,10 +48,11 @@
 //
 // A frame is a type byte and:
 //
-//	1 BEGIN  8 item  1 item type  1 flags (1: again from the start)  4 mode
+//	1 BEGIN  8 item  1 item type  1 flags (1: again from the start; 2: with a form)  4 mode
 //	         8 size  8 mtime (ns)  8 allocated bytes  8 offset where data will start
 //	         8 dev  8 ino  8 id size  8 id mtime  8 id ctime
 //	         2+n name  2+n source path
+//	         with a form: 2+n code page  2+n line end  2+n RECFM  4 LRECL  4 BLKSIZE
 //	2 DATA   8 item  8 offset  4+n bytes
 //	3 HOLE   8 item  8 offset  8 length of a run of zeros
 //	4 END    8 item  8 size  1+n digest as METHOD:HEX (empty: none)
@@ -59,6 +60,13 @@
 //	6 SKIP   8 item   the sender leaves off: the receiver has decided the item
 //	7 LAST   8 number of items in the whole transfer
 //	8 CDATA  8 item  8 offset  4 plain length  1 format (1: s2, 2: zstd)  4+n compressed bytes
+//	9 TAIL   8 item  1+n XXH3-128 in hex of the bytes since the BEGIN
+//
+// The form says what the source's agent knows of a file's content; it is there
+// where the request can want it converted (package conversion). The texts of a form
+// have 64 bytes at most. Where such an item is resumed, a TAIL goes before its END: a receiver
+// that has what it wrote, and no longer what it was made of, checks with it what
+// came since, while the source has checked what came before.
 //
 // CDATA says what DATA says of 1 byte to 1 MiB of plain bytes, always in fewer
 // (n is less than the plain length). The formats are package compress's.

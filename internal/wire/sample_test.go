@@ -83,6 +83,8 @@ func chunks() map[string][]byte {
 	head := wire.Header{Transfer: sampleID, Epoch: 7, Seq: 1<<40 | 3}
 	begin := &wire.Begin{Type: transfer.ItemFile, Again: true, Mode: 0o640, Size: 5000, Mtime: -5, Allocated: 4096, Offset: 1000,
 		Identity: sampleIdy, Name: oddName, Source: "/in/" + oddName}
+	formed := *begin
+	formed.Form = &transfer.Form{Encoding: "IBM-1047", EOL: "lf", Records: transfer.Records{RECFM: "FBA", LRECL: 133, BLKSIZE: 27930}}
 	one := func(add func(*wire.Builder)) []byte {
 		b := wire.NewBuilder(4096, nil)
 		add(b)
@@ -97,6 +99,8 @@ func chunks() map[string][]byte {
 		"fail":       func(b *wire.Builder) { b.Fail(5, sampleErr, oddName) },
 		"skip":       func(b *wire.Builder) { b.Skip(6) },
 		"last":       func(b *wire.Builder) { b.Last(7) },
+		"begin-form": func(b *wire.Builder) { b.Begin(4, &formed) },
+		"tail":       func(b *wire.Builder) { b.Tail(4, "00112233445566778899aabbccddeeff") },
 		"cdata":      func(b *wire.Builder) { b.CData(4, 1005, 12, compress.S2, sampleCData) },
 		"cdata-zstd": func(b *wire.Builder) { b.CData(4, 1017, transfer.MaxChunk, compress.Zstd, []byte("some bytes")) },
 	}

@@ -1,0 +1,171 @@
+package localfs
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/record"
+	"ferry/internal/transfer"
+)
+
+// besideMode are the permissions of what lies beside a file, less the umask.
+const besideMode = 0o644
+
+// What lies beside a file is there before the file is: whoever sees the file by
+// its name can read it rightly. If the file then cannot have its name, what was
+// made for it goes again.
+
+// setBeside writes what goes beside an item, unless it is there already. made
+// reports that there was nothing of the kind before. What holds for a whole
+// directory is never replaced: the files that are there rely on it.
+func (l *Landing) setBeside(w *work) (made bool, err error) {
+	b := w.in.Beside
+	if b == nil || b.Data == nil {
+		return false, nil
+	}
+	d, name, done, err := l.besideOf(w)
+	if err != nil {
+		return false, err
+	}
+	defer done()
+	old, err := readSmall(l.disk, d, name, len(b.Data))
+	switch {
+	case err == nil && bytes.Equal(old, b.Data):
+		return false, nil
+	case err == nil && b.Above:
+		return false, transfer.Errorf(transfer.KindExists, "the library of %s has other attributes than its new member would have", w.in.Outcome.Path).
+			WithHint("see `ferry dataset show`, and give the same or none")
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return false, err
+	}
+	made = err != nil
+	temp := l.prefix + strconv.FormatUint(w.in.Outcome.Item, 36) + "-a" + tempSuffix
+	if err := l.writeBeside(d, temp, name, b.Data); err != nil {
+		l.unlinkTemp(d, temp)
+		return false, err
+	}
+	if b.Above {
+		l.mu.Lock()
+		l.dirty[d.path] = true
+		l.mu.Unlock()
+	}
+	failpoint.Hit("commit.after_beside")
+	return made, nil
+}
+
+// writeBeside writes a small file whole, or not at all.
+func (l *Landing) writeBeside(d *Dir, temp, name string, data []byte) error {
+	if err := l.unlinkTemp(d, temp); err != nil { // of an earlier attempt
+		return err
+	}
+	f, err := l.disk.Open(d, temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, besideMode)
+	if err != nil {
+		return err
+	}
+	for done := 0; err == nil && done < len(data); {
+		var n int
+		if n, err = l.disk.Write(f, data[done:], int64(done)); err == nil && n <= 0 {
+			err = io.ErrShortWrite
+		}
+		done += n
+	}
+	if err == nil && l.cfg.Durable {
+		err = l.disk.Sync(f)
+	}
+	if err = errors.Join(err, l.disk.Close(f)); err != nil {
+		return err
+	}
+	return l.disk.Rename(d, temp, name, true)
+}
+
+// besideOf is the directory and the name of what goes beside an item.
+func (l *Landing) besideOf(w *work) (d *Dir, name string, done func(), err error) {
+	if !w.in.Beside.Above {
+		return w.dir.Dir, record.SidecarName(w.place.base()), func() {}, nil
+	}
+	lib := w.place.parent()
+	if lib.isRoot() {
+		return nil, "", nil, transfer.Errorf(transfer.KindOutsideRoot, "the library of %s is a root of the agent, beside which nothing can lie", w.in.Outcome.Path)
+	}
+	h, err := l.dir(lib.parent(), false)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	return h.Dir, record.SidecarName(lib.base()), func() { l.dirs.release(h) }, nil
+}
+
+// takeBeside removes what was made for a file that did not get its name.
+func (l *Landing) takeBeside(w *work) {
+	if w.in.Beside.Above {
+		return // others may have come
+	}
+	if err := l.disk.Unlink(w.dir.Dir, record.SidecarName(w.place.base())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		l.fs.log.Warn("what was made to lie beside a file could not be removed", "file", w.in.Outcome.Path, "err", err)
+	}
+}
+
+// dropBeside removes what lay beside a file that has been replaced by one of
+// which it does not speak, or beside a name at which nothing was.
+func (l *Landing) dropBeside(w *work) {
+	if b := w.in.Beside; b != nil && b.Data != nil || b == nil && w.in.Replaces == nil {
+		return
+	}
+	if err := l.disk.Unlink(w.dir.Dir, record.SidecarName(w.place.base())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		l.fs.log.Warn("the attributes of a file that was replaced could not be removed", "file", w.in.Outcome.Path, "err", err)
+	}
+}
+
+// ReadBeside reads what lies beside a file, or, if that is nothing and above is set,
+// beside the directory that it is in. It is nil where there is nothing; an error
+// where it is longer than most bytes.
+func (f *FS) ReadBeside(p transfer.Path, above bool, most int) ([]byte, error) {
+	l, err := f.locate(p)
+	if err != nil {
+		return nil, err
+	}
+	for range 2 {
+		if l.isRoot() {
+			return nil, nil
+		}
+		d, err := f.openParent(l)
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil, nil
+			}
+			return nil, sourceError(p, err)
+		}
+		data, err := readSmall(f.disk, d, record.SidecarName(l.base()), most)
+		d.close()
+		if err == nil {
+			return data, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, sourceError(p, err)
+		}
+		if l = l.parent(); !above {
+			return nil, nil
+		}
+	}
+	return nil, nil
+}
+
+// readSmall reads a file of at most the given length. One that is longer is cut
+// off after one byte more.
+func readSmall(disk Disk, d *Dir, name string, most int) ([]byte, error) {
+	f, err := disk.Open(d, name, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer disk.Close(f)
+	b := make([]byte, most+1)
+	n, err := disk.ReadAt(f, b, 0)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	return b[:n], nil
+}
