@@ -131,7 +131,17 @@ func itemWords(o *transfer.Outcome) string {
 	if o.Type == transfer.ItemDir {
 		return o.Path.String() + "/"
 	}
-	return fmt.Sprintf("%s, %s, %s", o.Path, transfer.FormatBytes(o.Size), or(o.Digest, "no digest"))
+	text := fmt.Sprintf("%s, %s, %s", o.Path, transfer.FormatBytes(o.Size), or(o.Digest, "no digest"))
+	if w := o.Written; w != nil {
+		text += fmt.Sprintf("; written as %s, %s", transfer.FormatBytes(w.Size), or(w.Digest, "no digest"))
+		if w.Records > 0 {
+			text += ", " + plural(w.Records, "record")
+		}
+		if w.Long > 0 {
+			text += fmt.Sprintf(", %d too long for one", w.Long)
+		}
+	}
+	return text
 }
 
 // each hands out records, newest first.

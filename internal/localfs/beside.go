@@ -154,6 +154,27 @@ func (f *FS) ReadBeside(p transfer.Path, above bool, most int) ([]byte, error) {
 	return nil, nil
 }
 
+// DropBeside removes what lay beside a source that has been deleted. Where
+// something has its name again, it stays.
+func (f *FS) DropBeside(p transfer.Path) error {
+	l, err := f.locate(p)
+	if err != nil || l.isRoot() {
+		return err
+	}
+	d, err := f.openParent(l)
+	if err != nil {
+		return sourceError(p, err)
+	}
+	defer d.close()
+	if _, err := d.lstat(l.base()); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := f.disk.Unlink(d, record.SidecarName(l.base())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return sourceError(p, err)
+	}
+	return nil
+}
+
 // readSmall reads a file of at most the given length. One that is longer is cut
 // off after one byte more.
 func readSmall(disk Disk, d *Dir, name string, most int) ([]byte, error) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/conversion"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
@@ -258,6 +259,8 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) error {
 	}
 	failpoint.Hit("delete.after_ledger")
 	warnings := make([]*transfer.Error, len(items))
+	rec := o.Record()
+	involved := conversion.Involved(&rec.Request)
 	for n, d := range dels {
 		if fresh[n] {
 			err = o.cfg.FS.DeleteSource(d.Source, d.Identity, d.Aside, func(string) error { return nil })
@@ -267,6 +270,10 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) error {
 		if err != nil {
 			warnings[n] = transfer.AsError(err)
 			o.log.Warn("a source is not deleted", "path", d.Source, "err", err)
+		} else if involved {
+			if err := o.cfg.FS.DropBeside(d.Source); err != nil {
+				o.log.Warn("the attributes of a source that is deleted stay", "path", d.Source, "err", err)
+			}
 		}
 	}
 	failpoint.Hit("delete.before_done")
