@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/conversion"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
@@ -21,7 +22,9 @@ func (a *Agent) submitted(d qmgr.Delivery) {
 		a.poisonous(d, s, err)
 		return
 	}
-	err = a.accept(&s.Request, wire.LastToken(d.Subject))
+	if err = conversion.Check(&s.Request); err == nil {
+		err = a.accept(&s.Request, wire.LastToken(d.Subject))
+	}
 	switch kind := transfer.KindOf(err); {
 	case kind == transfer.KindBusy || kind == transfer.KindInternal || kind == transfer.KindNoSpace:
 		a.log.Warn("a request stays in its queue", "transfer", s.Request.ID, "err", err)

@@ -243,6 +243,9 @@ func (i *incoming) finishConverting(e *ending) (ok bool, err error) {
 	if v == nil {
 		return true, nil
 	}
+	if v.out == nil && !v.pipe.Clean(nil) { // an empty file, which may become more than that
+		v.out = c.run.Clone()
+	}
 	if v.out != nil {
 		if err := i.through(v.pipe.Finish); err != nil || i.cur != c {
 			return false, err
