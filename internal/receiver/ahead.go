@@ -3,7 +3,8 @@ package receiver
 import "time"
 
 // A path is long if new credit takes longPath and more to bring new data, each
-// of longSigns times. A busy host alone does not look like that.
+// of longSigns times. A busy host alone seldom looks like that; if it does, a crash
+// costs more bytes, and nothing else.
 const (
 	longPath  = 20 * time.Millisecond
 	longSigns = 8
