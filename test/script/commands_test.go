@@ -30,9 +30,12 @@ const patience = 30 * time.Second
 //	mkfile PATH SIZE SEED     make a file of bytes that follow from the seed
 //	sparse PATH SIZE          make a file of zeros that takes no room
 //	words PATH N TEXT         make a file of TEXT, N times
+//	octets PATH PIECE...      make a file of the pieces: hexadecimal digits, *N after them for N times;
+//	                          a:TEXT, TEXT as it is; e:TEXT, TEXT in EBCDIC
+//	are PATH PIECE...         the file has exactly these pieces
 //	same A B                  the files have the same bytes
 //	holds DIR [NAME...]       exactly these are beneath DIR, directories with a final slash
-//	tidy [DIR]                no temporary of Ferry's is beneath DIR ($WORK)
+//	tidy [DIR]                no temporary of Ferry's is beneath DIR ($WORK), and no attributes of a file that is not there
 //	fifo PATH                 make a named pipe
 //	jsonl [-any] FIELD...     the last line of stdout (any line) is JSON with each FIELD,
 //	                          FIELD=VALUE, FIELD!=VALUE or FIELD~REGEXP
@@ -47,6 +50,8 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"mkfile":  mkfile,
 	"sparse":  sparse,
 	"words":   words,
+	"octets":  octets,
+	"are":     are,
 	"same":    same,
 	"holds":   holds,
 	"tidy":    tidy,
@@ -179,7 +184,7 @@ func tidy(ts *testscript.TestScript, neg bool, args []string) {
 		dir = ts.MkAbs(args[0])
 	}
 	for _, name := range beneath(ts, dir) {
-		if strings.HasPrefix(filepath.Base(name), ".ferry-") {
+		if strings.HasPrefix(filepath.Base(name), ".ferry-") && !besideAFile(filepath.Join(dir, filepath.FromSlash(name))) {
 			ts.Fatalf("a temporary is left: %s", name)
 		}
 	}

@@ -36,7 +36,7 @@ func TestScripts(t *testing.T) {
 		t.Fatalf("building ferry: %v\n%s", err, out)
 	}
 	testscript.Run(t, testscript.Params{
-		Deadline:            time.Now().Add(90 * time.Second), // a command that hangs is ended, and its script fails
+		Deadline:            time.Now().Add(3 * time.Minute), // a command that hangs is ended, and its script fails
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
