@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 
 	"ferry/internal/conversion"
 	"ferry/internal/digest"
@@ -83,7 +82,9 @@ func (i *incoming) contentOf(b *wire.Begin) (c content, err error) {
 	if library && c.beside.Data != nil {
 		c.beside.Above = true
 		if t.Known != nil && c.plan.Records() != t.Known.Attributes {
-			return c, transfer.Errorf(transfer.KindExists, "the members of the library %s have %s, and %s would have %s", q.Dest,
+			d, _ := record.ParseDataset(string(q.Dest)) // it was read before
+			d.Member, d.Attributes = "", record.Attributes{}
+			return c, transfer.Errorf(transfer.KindExists, "the members of the library %s have %s, and %s would have %s", d,
 				t.Known.Attributes, i.landing.Target(b.Name), c.plan.Records()).WithHint("give the same attributes, or none")
 		}
 	}
@@ -136,11 +137,15 @@ func (r *Receiver) destination(q *transfer.Request, several bool) (transfer.Path
 	if !record.IsDataset(string(q.Dest)) {
 		return q.Dest, nil
 	}
-	p, err := record.HostPath(r.cfg.RecordRoot, string(q.Dest))
-	if several && !strings.Contains(strings.Trim(string(q.Dest), "/"), "(") {
+	d, err := record.ParseDataset(string(q.Dest))
+	if err != nil {
+		return "", err
+	}
+	p := path.Join(r.cfg.RecordRoot, d.Path())
+	if several && d.Member == "" {
 		p += "/"
 	}
-	return transfer.Path(p), err
+	return transfer.Path(p), nil
 }
 
 // startConverting sets up the conversion of an item that begins.
