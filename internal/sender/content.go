@@ -23,11 +23,14 @@ func (p *pump) formOf(source transfer.Path) (*transfer.Form, error) {
 	var side *record.Sidecar
 	if data != nil {
 		s, err := record.DecodeSidecar(data)
-		if err != nil {
+		said := !q.FromRecords.IsZero() && (q.FromEncoding != "" || q.Mode != transfer.ModeText) // all that it could say
+		if err != nil && !said {
 			return nil, transfer.Errorf(transfer.KindMalformed, "what lies beside %s cannot be read: %w", source, err).
-				WithHint("correct or remove it, or give --from-recfm and --from-lrecl")
+				WithHint("correct or remove it, or give --from-recfm, --from-lrecl and, in text mode, --from-encoding")
 		}
-		side = &s
+		if err == nil {
+			side = &s
+		}
 	}
 	if dataset && side == nil && q.FromRecords.IsZero() {
 		return nil, transfer.Errorf(transfer.KindMalformed, "nothing says what the records of the data set %s are like", source).
