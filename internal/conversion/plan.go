@@ -23,6 +23,7 @@ type Plan struct {
 	opt      record.Options
 	fromPage record.Page // text mode, where from
 	toPage   record.Page // text mode, where to
+	kept     string      // binary mode: the code page that is known of a record file's text
 }
 
 // Plan puts together what the request says, what is known of the file, and what
@@ -52,6 +53,9 @@ func (p *Plan) records(q *transfer.Request, form transfer.Form, t Target) (err e
 	}
 	if p.from, err = resolved("from-recfm", from); err != nil {
 		return err
+	}
+	if !p.text && !form.Records.IsZero() {
+		p.kept = form.Encoding
 	}
 	if p.to, err = resolved("recfm", q.ToRecords); err != nil || !p.to.IsZero() || !t.Dataset {
 		return err
@@ -148,11 +152,28 @@ func (p *Plan) Beside() ([]byte, error) {
 	if p.to.IsZero() {
 		return nil, nil
 	}
-	s := record.Sidecar{Attributes: p.to}
+	s := record.Sidecar{Attributes: p.to, Encoding: p.kept}
 	if p.text {
 		s.Encoding = p.pages.To.Name()
 	}
 	return s.Encode()
+}
+
+// Differs says what is known of the members of a library that would not hold for
+// the file, and what would hold for it instead; both are empty where it all holds.
+// Bytes have no code page.
+func (p *Plan) Differs(library *record.Sidecar) (theirs, its string) {
+	if p.to != library.Attributes {
+		return library.Attributes.String(), p.to.String()
+	}
+	page := library.Encoding
+	if page == "" {
+		page = DatasetEncoding
+	}
+	if l, err := codepage.Lookup(page); p.text && (err != nil || l != p.pages.To) {
+		return "code page " + page, "code page " + p.pages.To.Name()
+	}
+	return "", ""
 }
 
 // Estimate is about how long the destination will be for a source of n bytes.

@@ -79,14 +79,19 @@ func (i *incoming) contentOf(b *wire.Begin) (c content, err error) {
 	if c.beside.Data, err = c.plan.Beside(); err != nil {
 		return c, err
 	}
-	if library && c.beside.Data != nil {
+	if !library || c.beside.Data == nil {
+		return c, nil
+	}
+	if t.Known == nil {
 		c.beside.Above = true
-		if t.Known != nil && c.plan.Records() != t.Known.Attributes {
-			d, _ := record.ParseDataset(string(q.Dest)) // it was read before
-			d.Member, d.Attributes = "", record.Attributes{}
-			return c, transfer.Errorf(transfer.KindExists, "the members of the library %s have %s, and %s would have %s", d,
-				t.Known.Attributes, i.landing.Target(b.Name), c.plan.Records()).WithHint("give the same attributes, or none")
-		}
+		return c, nil
+	}
+	c.beside = &transfer.Beside{} // what is there holds for the new member as well
+	if theirs, its := c.plan.Differs(t.Known); theirs != its {
+		d, _ := record.ParseDataset(string(q.Dest)) // it was read before
+		d.Member, d.Attributes = "", record.Attributes{}
+		return c, transfer.Errorf(transfer.KindExists, "the members of the library %s have %s, and %s would have %s", d,
+			theirs, i.landing.Target(b.Name), its).WithHint("give the same attributes and code page, or none")
 	}
 	return c, nil
 }
