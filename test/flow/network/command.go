@@ -371,6 +371,8 @@ type Outcome struct {
 	SrcSum string  `json:"source_digest"`
 	Taken  bool    `json:"taken"`
 	Error  *Reason `json:"error"`
+
+	Written *transfer.Written `json:"written"`
 }
 
 // A Record is one audit record.

@@ -183,14 +183,15 @@ func (n *Network) Exists(agent, rel string) bool {
 	return err == nil
 }
 
-// Temporaries lists Ferry's own files beneath an agent's root with their sizes.
+// Temporaries lists Ferry's own files beneath an agent's root with their sizes,
+// apart from attributes that lie beside their file.
 func (n *Network) Temporaries(agent string) map[string]int64 {
 	found := map[string]int64{}
 	filepath.WalkDir(n.Root(agent), func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil // it may have gone meanwhile
 		}
-		if strings.HasPrefix(d.Name(), ".ferry-") {
+		if strings.HasPrefix(d.Name(), ".ferry-") && !besideAFile(path) {
 			if info, err := d.Info(); err == nil {
 				found[path] = info.Size()
 			}
@@ -198,6 +199,15 @@ func (n *Network) Temporaries(agent string) map[string]int64 {
 		return nil
 	})
 	return found
+}
+
+// besideAFile reports whether a path is that of the attributes of a record file
+// that is there.
+func besideAFile(path string) bool {
+	name, ok := strings.CutPrefix(filepath.Base(path), ".ferry-a-")
+	name, attributes := strings.CutSuffix(name, ".attributes")
+	_, err := os.Lstat(filepath.Join(filepath.Dir(path), name))
+	return ok && attributes && err == nil
 }
 
 // NoTemporaries expects nothing of Ferry's own beneath the roots of agents. An
@@ -213,14 +223,15 @@ func (n *Network) NoTemporaries(agents ...string) {
 // is in the middle of a file.
 func (n *Network) Growing(agent string, size int64) {
 	n.t.Helper()
-	n.UntilEvery(fmt.Sprintf("a file grows to %d bytes at %s", size, agent), time.Millisecond, func() bool {
-		for _, s := range n.Temporaries(agent) {
-			if s >= size {
-				return true
-			}
-		}
-		return false
-	})
+	n.UntilEvery(fmt.Sprintf("a file grows to %d bytes at %s", size, agent), time.Millisecond, func() bool { return n.Grown(agent) >= size })
+}
+
+// Grown is how many bytes the largest temporary at an agent has.
+func (n *Network) Grown(agent string) (size int64) {
+	for _, s := range n.Temporaries(agent) {
+		size = max(size, s)
+	}
+	return size
 }
 
 // Arrived waits until a directory at an agent has so many files under their
