@@ -86,6 +86,8 @@ type Item struct {
 	Dest   string // its name in Facts.Destination
 	Sum    Sum
 	Delete bool // the source was to be deleted
+	// Sent is what the source holds, where it is converted on its way; nil: Sum.
+	Sent *Sum
 	// Replaces is what had the destination's name before; nil: nothing.
 	Replaces *Sum
 	// Taken: a consumer has taken it from the destination, so that only its
@@ -221,13 +223,17 @@ func (j *judging) item(t *Transfer, it Item, ok, known bool) {
 	if it.Source != "" {
 		src, here := j.f.Source[it.Source]
 		_, newer := j.f.Newer[it.Source]
+		sent := it.Sum
+		if it.Sent != nil {
+			sent = *it.Sent
+		}
 		gone := !here || newer && src == j.f.Newer[it.Source]
 		switch {
 		case gone && !it.Delete && !newer:
 			j.say("I3", "the source %q of transfer %s is gone, and nobody asked for that", it.Source, t.ID)
 		case gone && !newer && !it.Taken && there != it.Sum:
 			j.say("I3", "the source %q of transfer %s is gone and the file is not at the destination", it.Source, t.ID)
-		case here && !newer && src != it.Sum:
+		case here && !newer && src != sent:
 			j.say("I4", "the source %q of transfer %s has been changed", it.Source, t.ID)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/record"
 	"ferry/internal/transfer"
 )
 
@@ -23,6 +24,9 @@ type wanted struct {
 	failed int64
 	lax    bool             // some of its items may be unknown to the source
 	may    []transfer.State // it may also end so, with some of its files
+
+	passage *passage          // nil: files are what is sent
+	passed  map[string]passed // by path, as files
 }
 
 // content is n bytes that no other seed has.
@@ -58,6 +62,7 @@ func (w *world) renamed(full string) {
 	defer w.mu.Unlock()
 	w.renames[full]++
 	rel, _ := filepath.Rel(w.dst.files("."), full)
+	w.flanked(filepath.ToSlash(rel))
 	if want, ok := w.content[filepath.ToSlash(rel)]; ok {
 		if got, err := w.dst.host().get(rel); err != nil || !bytes.Equal(got, want) {
 			w.torn = append(w.torn, fmt.Sprintf("%s had %d bytes when it got its name, %v; %d were sent", rel, len(got), err, len(want)))
@@ -128,6 +133,7 @@ func (w *world) check() {
 		maps.Copy(expected, x.files)
 	}
 	w.checkFiles(expected, possible)
+	w.checkBeside()
 	w.mu.Lock()
 	for _, what := range slices.Concat(w.torn, w.early) {
 		w.t.Error(what)
@@ -187,9 +193,10 @@ func (w *world) checkTransfer(x *wanted, given, got map[uint64][]transfer.Outcom
 	}
 	c := s.Progress.Counts
 	var size int64
-	for _, data := range x.files {
-		size += int64(len(data))
+	for name, data := range x.files {
+		size += int64(len(x.sent(name, data)))
 	}
+	w.checkConverted(x, s, given)
 	if c.Files != int64(len(x.files)) || c.FilesFailed != x.failed || c.Bytes != size || c.Items != uint64(len(given)) {
 		w.t.Errorf("counts are %+v; want %d files, %d failed, %d bytes, %d items", c, len(x.files), x.failed, size, len(given))
 	}
@@ -265,16 +272,16 @@ func (w *world) checkFiles(expected, possible map[string][]byte) {
 func firstDifference(a, b []byte) string {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {
-			return fmt.Sprintf("they differ from byte %d on", i)
+			return fmt.Sprintf("they differ from byte %d on, %q and %q", i, a[max(0, i-8):min(len(a), i+8)], b[max(0, i-8):min(len(b), i+8)])
 		}
 	}
 	return "one is the beginning of the other"
 }
 
-// leftovers lists names of Ferry's own.
+// leftovers lists names of Ferry's own, but for what lies beside record files.
 func (n *node) leftovers() (found []string) {
 	must(n.w.t, n.host().each(func(name string, _ []byte) {
-		if strings.HasPrefix(path.Base(name), ".ferry-") {
+		if strings.HasPrefix(path.Base(name), ".ferry-") && !record.IsSidecar(path.Base(name)) {
 			found = append(found, name)
 		}
 	}))

@@ -64,6 +64,7 @@ type world struct {
 	early   []string // sources that went before their files had come
 	wants   []*wanted
 	content map[string][]byte        // what each final name at the destination will have
+	beside  map[string][]byte        // what must lie beside it when it gets it; nil: nothing
 	finals  map[transfer.ID][]string // every final state that was said of a transfer
 	wg      sync.WaitGroup
 	quit    chan struct{}
@@ -104,7 +105,7 @@ func newWorld(t *testing.T, set setup) *world {
 		set.slots = 4
 	}
 	w := &world{t: t, set: set, net: faulty.NewCourier(), log: &logbook{}, renames: map[string]int{},
-		content: map[string][]byte{}, finals: map[transfer.ID][]string{}, quit: make(chan struct{})}
+		content: map[string][]byte{}, beside: map[string][]byte{}, finals: map[transfer.ID][]string{}, quit: make(chan struct{})}
 	w.net.Set(func(r *faulty.Rules) {
 		r.Decide = func(p *faulty.Parcel) (h faulty.Handling) {
 			if f := w.now().fates; f != nil {

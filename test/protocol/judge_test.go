@@ -22,18 +22,20 @@ func (w *world) said(p *transfer.Progress) {
 type asked struct {
 	id    transfer.ID
 	files map[string][]byte
-	want  []string // final states; none: successful
+	sent  map[string][]byte // what of them was not sent as it arrives
+	want  []string          // final states; none: successful
 }
 
 // asks are the wanted transfers as the judge is asked about them.
 func (w *world) asks() (all []asked) {
 	for _, x := range w.wants {
-		a := asked{id: x.id, files: map[string][]byte{}, want: []string{string(x.state)}}
+		a := asked{id: x.id, files: map[string][]byte{}, sent: map[string][]byte{}, want: []string{string(x.state)}}
 		for _, s := range x.may {
 			a.want = append(a.want, string(s))
 		}
 		for name, data := range x.files {
 			a.files[strings.TrimPrefix(name, "out/")] = data
+			a.sent[strings.TrimPrefix(name, "out/")] = x.sent(name, data)
 		}
 		all = append(all, a)
 	}
@@ -86,7 +88,12 @@ func (w *world) fact(a asked, given, got map[uint64][]transfer.Outcome) judge.Tr
 		t.Finals = append(t.Finals, string(s.State))
 	}
 	for name, data := range a.files {
-		t.Items = append(t.Items, judge.Item{Source: name, Dest: "out/" + name, Sum: judge.Bytes(data), Delete: s.Request.DeleteSrc})
+		it := judge.Item{Source: name, Dest: "out/" + name, Sum: judge.Bytes(data), Delete: s.Request.DeleteSrc}
+		if sent, ok := a.sent[name]; ok {
+			sum := judge.Bytes(sent)
+			it.Sent = &sum
+		}
+		t.Items = append(t.Items, it)
 		t.Committed["out/"+name] = w.renames[w.dst.files("out/"+name)]
 	}
 	dest := func(o transfer.Outcome) string { return strings.TrimPrefix(string(o.Path), w.dst.files(".")+"/") }

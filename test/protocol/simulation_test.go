@@ -421,6 +421,7 @@ type work struct {
 	durable bool       // where the power may be cut, none that does not promise to outlive that
 	hasty   bool       // they give up after some seconds
 	packed  *rand.Rand // decides on their compression, apart from the seed's other choices; nil: none
+	texts   *rand.Rand // decides on their conversion, likewise
 }
 
 // submitRandom submits one to three transfers.
@@ -436,8 +437,9 @@ func (w *world) submitRandom(s *script, k work) (ids []transfer.ID) {
 			}
 			files[name] = k.content(uint64(1000*n+f), size)
 		}
+		p, converted := k.convert(files)
 		w.write(files)
-		w.expect("out", files)
+		w.expect("out", converted.come(files))
 		q := transfer.Request{Sources: []transfer.Path{transfer.Path(under)}, Dest: "out/", Recursive: true, Recovery: transfer.Duration(10 * time.Minute),
 			Checksum: []string{"", "md5", "sha256", "none"}[s.n(4)], DeleteSrc: s.one(4),
 			Durability: []string{"", transfer.DurabilityProcess}[s.n(2)], Compress: k.compress()}
@@ -447,8 +449,8 @@ func (w *world) submitRandom(s *script, k work) (ids []transfer.ID) {
 		if k.hasty {
 			q.Recovery = transfer.Duration(5*time.Second + s.time(30*time.Second))
 		}
-		id := w.submitAnyhow(q)
-		x := w.want(id, transfer.Successful, "out", files)
+		id := w.submitConverted(q, p)
+		x := w.wantConverted(id, "out", files, p, converted)
 		if k.hasty {
 			x.may = append(x.may, transfer.Failed)
 		}
