@@ -17,45 +17,73 @@ import (
 const besideMode = 0o644
 
 // What lies beside a file is there before the file is: whoever sees the file by
-// its name can read it rightly. If the file then cannot have its name, what was
-// made for it goes again.
+// its name can read it rightly. If the file then does not get its name, what was
+// there before is put back. What is no longer true of a file goes after the file
+// has changed.
 
-// setBeside writes what goes beside an item, unless it is there already. made
-// reports that there was nothing of the kind before. What holds for a whole
-// directory is never replaced: the files that are there rely on it.
-func (l *Landing) setBeside(w *work) (made bool, err error) {
+// lookBeside notes what lies where something is to go beside an item.
+func (l *Landing) lookBeside(w *work) error {
+	if b := w.in.Beside; b == nil || b.Data == nil || b.Above {
+		return nil
+	}
+	was, err := readSmall(l.disk, w.dir.Dir, record.SidecarName(w.place.base()), record.MaxSidecar)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	b := *w.in.Beside
+	b.Was, w.in.Beside = was, &b
+	return err
+}
+
+// setBeside writes what goes beside an item, unless it is there already. What
+// holds for a whole directory is never replaced: the files that are there rely
+// on it.
+func (l *Landing) setBeside(w *work) error {
 	b := w.in.Beside
 	if b == nil || b.Data == nil {
-		return false, nil
+		return nil
 	}
 	d, name, done, err := l.besideOf(w)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer done()
-	old, err := readSmall(l.disk, d, name, len(b.Data))
+	if b.Above { // that it is there does not say that it will be after a power cut
+		l.soil(d)
+	}
+	old, err := readSmall(l.disk, d, name, record.MaxSidecar)
 	switch {
 	case err == nil && bytes.Equal(old, b.Data):
-		return false, nil
+		return nil
 	case err == nil && b.Above:
-		return false, transfer.Errorf(transfer.KindExists, "the library of %s has other attributes than its new member would have", w.in.Outcome.Path).
+		return transfer.Errorf(transfer.KindExists, "the library of %s has other attributes than its new member would have", w.in.Outcome.Path).
 			WithHint("see `ferry dataset show`, and give the same or none")
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return false, err
+		return err
 	}
-	made = err != nil
-	temp := l.prefix + strconv.FormatUint(w.in.Outcome.Item, 36) + "-a" + tempSuffix
-	if err := l.writeBeside(d, temp, name, b.Data); err != nil {
-		l.unlinkTemp(d, temp)
-		return false, err
-	}
-	if b.Above {
-		l.mu.Lock()
-		l.dirty[d.path] = true
-		l.mu.Unlock()
+	w.beside, w.before = true, old
+	if err := l.putBeside(w, d, name, b.Data); err != nil {
+		return err
 	}
 	failpoint.Hit("commit.after_beside")
-	return made, nil
+	return nil
+}
+
+// soil notes that a directory is to be synced with the names that are given next.
+func (l *Landing) soil(d *Dir) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dirty[d.path] = true
+}
+
+// putBeside makes a small file beside an item what it is to be.
+func (l *Landing) putBeside(w *work, d *Dir, name string, data []byte) error {
+	temp := l.prefix + strconv.FormatUint(w.in.Outcome.Item, 36) + "-a" + tempSuffix
+	err := l.writeBeside(d, temp, name, data)
+	if err != nil {
+		l.unlinkTemp(d, temp)
+	}
+	return err
 }
 
 // writeBeside writes a small file whole, or not at all.
@@ -99,25 +127,52 @@ func (l *Landing) besideOf(w *work) (d *Dir, name string, done func(), err error
 	return h.Dir, record.SidecarName(lib.base()), func() { l.dirs.release(h) }, nil
 }
 
-// takeBeside removes what was made for a file that did not get its name.
-func (l *Landing) takeBeside(w *work) {
-	if w.in.Beside.Above {
-		return // others may have come
+// returnBeside puts back what lay beside the name that an item did not get: what
+// this commit replaced or, where an earlier one did, what it had found. What is
+// there by now and is not the item's is somebody else's, and stays.
+func (l *Landing) returnBeside(w *work) (back bool, err error) {
+	b := w.in.Beside
+	if b == nil || b.Data == nil || b.Above || !w.beside && !w.earlier {
+		return false, nil // others may have come into a library
 	}
-	if err := l.disk.Unlink(w.dir.Dir, record.SidecarName(w.place.base())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		l.fs.log.Warn("what was made to lie beside a file could not be removed", "file", w.in.Outcome.Path, "err", err)
+	was := b.Was
+	if w.beside {
+		was = w.before
 	}
+	name := record.SidecarName(w.place.base())
+	now, err := readSmall(l.disk, w.dir.Dir, name, record.MaxSidecar)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return w.earlier, nil
+	case err != nil:
+		return false, err
+	case bytes.Equal(now, was):
+		return w.earlier, nil
+	case !bytes.Equal(now, b.Data):
+		return false, nil
+	}
+	l.soil(w.dir.Dir)
+	if was != nil {
+		return true, l.putBeside(w, w.dir.Dir, name, was)
+	}
+	if err = l.disk.Unlink(w.dir.Dir, name); errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return true, err
 }
 
 // dropBeside removes what lay beside a file that has been replaced by one of
-// which it does not speak, or beside a name at which nothing was.
-func (l *Landing) dropBeside(w *work) {
-	if b := w.in.Beside; b != nil && b.Data != nil || b == nil && w.in.Replaces == nil {
-		return
+// which it does not speak, or beside a name at which nothing was. While it
+// cannot, the item waits: who reads the file would read it wrongly.
+func (l *Landing) dropBeside(w *work) error {
+	if b := w.in.Beside; b != nil && b.Data != nil || b == nil && w.in.Replaces == nil || w.dir == nil {
+		return nil
 	}
-	if err := l.disk.Unlink(w.dir.Dir, record.SidecarName(w.place.base())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		l.fs.log.Warn("the attributes of a file that was replaced could not be removed", "file", w.in.Outcome.Path, "err", err)
+	err := l.disk.Unlink(w.dir.Dir, record.SidecarName(w.place.base()))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
+	return err
 }
 
 // ReadBeside reads what lies beside a file, or, if that is nothing and above is set,

@@ -17,7 +17,9 @@ import (
 //     closed; the directories that hold them are synced, and those above them
 //     that are new
 //  2. Journal.Committing
-//  3. what goes beside a file is written there, and each file is renamed to its final name; directories are made; then the
+//  3. what goes beside a file is written there, and each file is renamed to its
+//     final name; what lay beside a file that was replaced goes, and what lay
+//     beside a name that was refused comes back; directories are made; then the
 //     modes and times of directories are set, in the group's order
 //  4. every directory that has a new name in it is synced
 //  5. Journal.Committed, and only then the temporaries of failed items go
@@ -81,13 +83,17 @@ type commit struct {
 
 // A work is one item of a group.
 type work struct {
-	in    transfer.Intent
-	place place
-	part  *Partial // nil for a directory, a failed item, and in a retry
-	dir   *held    // that holds the file; or the directory that is the item
-	named bool     // it has its final name
-	early bool     // it failed before the journal was asked
-	wait  error    // it stays COMMITTING
+	in      transfer.Intent
+	place   place
+	part    *Partial // nil for a directory, a failed item, and in a retry
+	dir     *held    // that holds the file; or the directory that is the item
+	named   bool     // it has its final name
+	early   bool     // it failed before the journal was asked
+	earlier bool     // an earlier try may have written what goes beside it
+	beside  bool     // this one has
+	before  []byte   // what it replaced; nil: nothing
+	back    bool     // that has been put back
+	wait    error    // it stays COMMITTING
 }
 
 func (w *work) failed() bool { return w.in.Outcome.Err != nil }
@@ -121,6 +127,9 @@ func (c *commit) add(p *Pending) {
 	if !w.early && p.Partial != nil {
 		c.look(w)
 	}
+	if w.early {
+		w.in.Beside = nil // nothing of it was ever written
+	}
 	if w.early && p.Partial != nil {
 		p.Partial.Close() // its temporary goes once its outcome is recorded
 	}
@@ -138,6 +147,9 @@ func (c *commit) look(w *work) {
 			err = nil
 		}
 	}
+	if err == nil {
+		err = c.l.lookBeside(w)
+	}
 	if err != nil {
 		w.fail(targetError(w.in.Outcome.Path, err))
 		w.early = true
@@ -146,7 +158,7 @@ func (c *commit) look(w *work) {
 
 // again takes an item of an earlier try.
 func (c *commit) again(in transfer.Intent) {
-	w := &work{in: in}
+	w := &work{in: in, earlier: true}
 	c.work = append(c.work, w)
 	var err error
 	if w.place, err = c.l.locate(in.Name); err != nil {
@@ -251,11 +263,31 @@ func (c *commit) finish() ([]transfer.Outcome, error) {
 			failpoint.Hit("commit.after_rename")
 		}
 	}
+	c.settleBeside()
 	c.makeDirs()
 	failpoint.Hit("commit.before_dirsync")
 	err := c.syncNames()
 	failpoint.Hit("commit.after_dirsync")
 	return c.record(err)
+}
+
+// settleBeside removes what lay beside files that have been replaced, and puts
+// back what lay beside names that were not given.
+func (c *commit) settleBeside() {
+	for _, w := range c.work {
+		if w.isDir() || w.early || w.wait != nil || w.dir == nil {
+			continue
+		}
+		var err error
+		if w.named {
+			err = c.l.dropBeside(w)
+		} else if w.failed() {
+			w.back, err = c.l.returnBeside(w)
+		}
+		if err != nil {
+			w.wait = targetError(w.in.Outcome.Path, err)
+		}
+	}
 }
 
 // rename gives a file its final name, or decides that it cannot have it.
@@ -267,7 +299,7 @@ func (c *commit) rename(w *work) {
 		w.wait = targetError(w.in.Outcome.Path, err)
 		return
 	}
-	made, err := c.l.setBeside(w)
+	err := c.l.setBeside(w)
 	if err != nil {
 		if transfer.KindOf(err).Waits() || !refused(err) && transfer.KindOf(err) != transfer.KindExists {
 			w.wait = targetError(w.in.Outcome.Path, err)
@@ -279,14 +311,8 @@ func (c *commit) rename(w *work) {
 	err = c.l.rename(w.dir.Dir, w.in.Temp, w.place.base())
 	if err == nil {
 		w.named = true
-		c.l.dropBeside(w)
 		return
 	}
-	defer func() {
-		if made && w.failed() {
-			c.l.takeBeside(w)
-		}
-	}()
 	st, serr := w.dir.lstat(w.place.base())
 	switch {
 	case serr == nil && st.Ino == w.in.Ino && st.Dev == w.in.Dev:
@@ -390,7 +416,7 @@ func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
 	for _, w := range c.work {
 		all = append(all, w.in)
 		switch {
-		case w.failed() || syncErr == nil && w.wait == nil:
+		case w.wait == nil && (syncErr == nil || w.failed() && !w.back):
 			outs = append(outs, w.in.Outcome)
 		default:
 			waiting = append(waiting, w.in)

@@ -81,7 +81,14 @@ func (l *Landing) Recover(in transfer.Intent, bootID string) (Verdict, transfer.
 		return 0, in.Outcome, targetError(in.Outcome.Path, err)
 	}
 	defer l.dirs.release(r.dir)
-	return r.file()
+	v, out, err := r.file()
+	if err == nil && (v == Redo || v == Refused) {
+		err = r.back()
+	}
+	if err != nil {
+		return 0, in.Outcome, err
+	}
+	return v, out, nil
 }
 
 // A recovery is one item being decided.
@@ -198,7 +205,7 @@ func (r *recovery) rename(temp *Stat) (Verdict, transfer.Outcome, error) {
 		return r.refuse(err)
 	}
 	c := &commit{l: r.l}
-	w := &work{in: r.in, place: r.place, dir: r.dir}
+	w := r.work()
 	c.rename(w)
 	failpoint.Hit("recover.after_rename")
 	switch {
@@ -227,16 +234,36 @@ func (r *recovery) done(leftover bool) (Verdict, transfer.Outcome, error) {
 	return Done, r.in.Outcome, nil
 }
 
+// work is the item as one of a commit that began before.
+func (r *recovery) work() *work {
+	return &work{in: r.in, place: r.place, dir: r.dir, earlier: true}
+}
+
+// back puts back what lay beside the name, which the item does not get now, and
+// makes that durable: after this nothing knows of it.
+func (r *recovery) back() error {
+	back, err := r.l.returnBeside(r.work())
+	if err == nil && back {
+		err = r.l.syncDirty(map[string]*held{r.dir.path: r.dir})
+	}
+	if err != nil {
+		return targetError(r.in.Outcome.Path, err)
+	}
+	return nil
+}
+
 // beside makes sure of what goes beside the file: its name may not have survived
 // what the file's has.
 func (r *recovery) beside() error {
-	w := &work{in: r.in, place: r.place, dir: r.dir}
-	_, err := r.l.setBeside(w)
+	w := r.work()
+	err := r.l.setBeside(w)
 	if err == nil {
-		r.l.dropBeside(w)
+		err = r.l.dropBeside(w)
+	}
+	if err == nil {
 		return nil
 	}
-	if transfer.KindOf(err).Waits() || !refused(err) && transfer.KindOf(err) != transfer.KindExists {
+	if transfer.KindOf(err) != transfer.KindExists {
 		return targetError(r.in.Outcome.Path, err)
 	}
 	r.l.fs.log.Warn("the attributes of a file are not beside it", "file", r.in.Outcome.Path, "err", err)

@@ -27,4 +27,5 @@ type Intent struct {
 type Beside struct {
 	Data  []byte `json:"data,omitempty"`
 	Above bool   `json:"above,omitempty"` // it goes with the directory that the item is in, and holds for all that is there
+	Was   []byte `json:"was,omitempty"`   // what lay there before, to be put back if the item does not get its name; nil: nothing
 }

@@ -244,6 +244,11 @@ func (a *agent) file(item int) (redo bool, err error) {
 	if err := a.j.NoteDir(a.land.Dir(name)); err != nil {
 		return false, err
 	}
+	if a.w.library != "" {
+		if err := a.j.NoteDir("/dst"); err != nil { // where the library's attributes lie
+			return false, err
+		}
+	}
 	s := &sending{agent: a, item: item, src: src, size: src.Identity().Size, allocated: src.Identity().Size}
 	if a.w.files[item].sparse {
 		s.allocated = s.size / 2
@@ -406,7 +411,7 @@ func (s *sending) end(name transfer.Path) (redo bool, err error) {
 		}
 		return false, err
 	}
-	s.group = append(s.group, localfs.Pending{Partial: s.open, Sum: sum, Mode: s.src.Mode(), Mtime: s.src.Mtime(), Name: name,
+	s.group = append(s.group, localfs.Pending{Partial: s.open, Sum: sum, Beside: s.w.besideOf(s.item), Mode: s.src.Mode(), Mtime: s.src.Mtime(), Name: name,
 		Outcome: transfer.Outcome{Item: uint64(s.item), Type: transfer.ItemFile, Source: source(s.w.itemName(s.item)), Size: s.size,
 			Digest: sum, Identity: s.src.Identity()}})
 	s.open = nil

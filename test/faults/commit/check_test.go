@@ -11,6 +11,7 @@ import (
 
 	"ferry/internal/faulty"
 	"ferry/internal/localfs"
+	records "ferry/internal/record"
 	"ferry/internal/transfer"
 	"ferry/test/judge"
 )
@@ -96,6 +97,9 @@ func (a *agent) atEnd(c *crash, failures bool) []string {
 			if a.owned(dir+"/"+name, state) {
 				return
 			}
+			if records.IsSidecar(path.Base(name)) {
+				return // what lies beside files is looked at with them
+			}
 			if strings.HasPrefix(path.Base(name), ".ferry-") {
 				facts.Temporaries = append(facts.Temporaries, dir+"/"+name)
 				return
@@ -140,7 +144,7 @@ func (a *agent) atEnd(c *crash, failures bool) []string {
 	}
 	facts.Unfinished = append(facts.Unfinished, a.disk.Broken()...)
 	facts.Transfers = []judge.Transfer{t}
-	return a.verdict(facts)
+	return append(a.verdict(facts), a.besideHolds(c)...)
 }
 
 // owned reports whether a source is aside for good, and the user has been told.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"testing"
 
@@ -29,6 +30,9 @@ type work struct {
 	chunk   int
 	check   int64 // bytes between checkpoints; 0: none
 	retry   bool  // what waits is given to Retry in the same process, not to Recover
+
+	beside  map[string]string // what goes beside files, by name; empty: nothing may lie there
+	library string            // what goes beside the directory LIB, and holds for all that is in it
 
 	// newer is the call of a deletion, at /src, at which another program puts a
 	// newer file under the source's name.
@@ -89,6 +93,20 @@ func workloads() []*work {
 		{name: "a consumer", files: few, group: 2, chunk: 4096, consumer: true},
 		{name: "process", files: few, group: 2, chunk: 2048, process: true},
 		{name: "process, checkpoints", files: big, group: 1, chunk: 6000, check: 6000, process: true},
+		{name: "records", files: few, group: 3, chunk: 2048, beside: map[string]string{"x": fixed, "sub/y": variable, "z": fixed}},
+		{name: "records, retried", files: few, group: 2, chunk: 2048, retry: true, beside: map[string]string{"x": fixed, "sub/y": variable, "z": ""}},
+		{name: "records over others", files: few, group: 2, chunk: 2048, over: true, beside: map[string]string{"x": fixed, "sub/y": variable, "z": fixed},
+			old: map[string]string{"x": "the old file", sideOf("x"): variable, "z": "the old z"}},
+		{name: "plain files over records", files: few, group: 3, chunk: 2048, over: true, beside: map[string]string{"x": "", "sub/y": "", "z": variable},
+			old: map[string]string{"x": "the old file", sideOf("x"): variable, "z": "the old z", sideOf("z"): variable}},
+		{name: "plain files over records, retried", files: one, group: 1, chunk: 9000, over: true, retry: true, beside: map[string]string{"x": ""},
+			old: map[string]string{"x": "the old file", sideOf("x"): variable}},
+		{name: "records, link and unlink", files: few, group: 2, chunk: 4096, plain: true, beside: map[string]string{"x": fixed, "z": variable}},
+		{name: "records, process", files: few, group: 2, chunk: 4096, process: true, beside: map[string]string{"x": fixed, "sub/y": fixed}},
+		{name: "records, a consumer", files: one, group: 1, chunk: 9000, consumer: true, beside: map[string]string{"x": fixed}},
+		{name: "members", files: []file{{"LIB/A", 3000, false}, {"LIB/B", 100, false}, {"LIB/C", 0, false}}, group: 2, chunk: 2048, library: fixed},
+		{name: "members of a library that is there", files: []file{{"LIB/A", 3000, false}, {"LIB/B", 100, false}}, group: 1, chunk: 2048, library: fixed,
+			old: map[string]string{sideOf("LIB"): fixed}},
 		{name: "process, overwrite", files: few, group: 3, chunk: 4096, process: true, over: true, old: map[string]string{"x": "the old file"}},
 	}
 }
@@ -114,13 +132,14 @@ func (w *work) lay(t *testing.T) *faulty.Memory {
 	// Without syncs a file that is half there after a power cut is told from a
 	// stranger's by its time, which must not have been lost alone.
 	m := faulty.NewMemory(faulty.MemoryOptions{Plain: w.plain, Ordered: !w.durable()})
-	for _, d := range []string{"/src", "/dst", "/src/sub", "/src/a/b/c", "/state"} {
+	for _, d := range []string{"/src", "/dst", "/src/sub", "/src/a/b/c", "/src/LIB", "/state"} {
 		must(t, m.MkdirAll(d))
 	}
 	for k, f := range w.files {
 		must(t, m.WriteFile(string(source(f.name)), w.content(k)))
 	}
 	for _, name := range sortedKeys(w.old) {
+		must(t, m.MkdirAll(path.Dir("/dst/"+name)))
 		must(t, m.WriteFile("/dst/"+name, []byte(w.old[name])))
 	}
 	m.Settle()

@@ -87,6 +87,7 @@ func (a *agent) landed(op faulty.Op) {
 		return // it was not given
 	}
 	a.named[op.To]++
+	a.flanked(k)
 	if !a.w.whole(k, content) {
 		a.see("%s has %d bytes under its final name that are not the file", op.To, len(content))
 	}

@@ -1,0 +1,106 @@
+//go:build linux
+
+package commit_test
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"strings"
+
+	records "ferry/internal/record"
+	"ferry/internal/transfer"
+)
+
+// What lies beside record files, as the product writes it.
+const (
+	fixed    = `{"v":1,"recfm":"FB","lrecl":80,"blksize":27920,"encoding":"IBM-1047"}` + "\n"
+	variable = `{"v":1,"recfm":"VB","lrecl":255,"blksize":27998}` + "\n"
+)
+
+func sideOf(name string) string { return records.SidecarPath(name) }
+
+// besideOf is what goes beside an item; nil: nobody cares.
+func (w *work) besideOf(item int) *transfer.Beside {
+	if w.library != "" {
+		return &transfer.Beside{Data: []byte(w.library), Above: true}
+	}
+	data, ok := w.beside[w.itemName(item)]
+	switch {
+	case !ok:
+		return nil
+	case data == "":
+		return &transfer.Beside{}
+	}
+	return &transfer.Beside{Data: []byte(data)}
+}
+
+// sideAt is where what goes beside a file lies, beneath the destination.
+func (w *work) sideAt(name string) string {
+	if w.library != "" {
+		return sideOf(path.Dir(name))
+	}
+	return sideOf(name)
+}
+
+// sideWanted is what must lie beside a file of that content; empty: nothing.
+func (w *work) sideWanted(k int, content []byte) string {
+	name := w.files[k].name
+	switch old, had := w.old[name]; {
+	case w.library != "":
+		return w.library
+	case had && old == string(content):
+		return w.old[sideOf(name)]
+	case w.whole(k, content):
+		return w.beside[name]
+	}
+	return "" // it is somebody else's
+}
+
+// flanked looks at what lies beside a file as it gets its name: whoever sees the
+// file can read it.
+func (a *agent) flanked(k int) {
+	name := a.w.files[k].name
+	want := a.w.sideWanted(k, a.w.content(k))
+	if want == "" {
+		return // what lay beside another file goes after it
+	}
+	if got, err := a.mem.ReadFile("/dst/" + a.w.sideAt(name)); err != nil || string(got) != want {
+		a.see("I2: beside %q lies %q when it gets its name, %v; it must be %q", name, got, err, want)
+	}
+}
+
+// besideHolds: when all is over each file has its own attributes beside it, and
+// nothing has any that are another's.
+func (a *agent) besideHolds(c *crash) (wrong []string) {
+	w := a.w
+	owned := map[string]bool{sideOf("LIB"): w.library != ""}
+	for k, f := range w.files {
+		at := w.sideAt(f.name)
+		owned[at] = true
+		if c != nil && !c.promised(w) && c.state.Items[uint64(k)].Outcome != nil {
+			continue // what was recorded may be gone, or half of it
+		}
+		if w.consumer || c != nil && c.taken["/dst/"+f.name] > 0 {
+			continue // a consumer reads what lies beside a file, and leaves it
+		}
+		content, err := a.mem.ReadFile("/dst/" + f.name)
+		if err != nil && w.library != "" {
+			continue
+		}
+		want := ""
+		if err == nil {
+			want = w.sideWanted(k, content)
+		}
+		if got, _ := a.mem.ReadFile("/dst/" + at); string(got) != want {
+			wrong = append(wrong, fmt.Sprintf("I2: beside %q (%d bytes, %v) lies %q at the end; it must be %q", f.name, len(content), err, got, want))
+		}
+	}
+	a.mem.Files("/dst", func(name string, content []byte) {
+		name = strings.TrimPrefix(name, "/dst/")
+		if records.IsSidecar(path.Base(name)) && !owned[name] && !bytes.Equal(content, []byte(w.old[name])) {
+			wrong = append(wrong, fmt.Sprintf("I5: %q lies beside no record file", name))
+		}
+	})
+	return wrong
+}
