@@ -216,3 +216,5 @@ func sidecar(a transfer.Records, page string) []byte {
 	}
 	return append(b, '\n')
 }
+
+var decode1047 = charmap.CodePage1047.NewDecoder()
