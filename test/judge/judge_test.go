@@ -21,6 +21,20 @@ func good() Facts {
 	}
 }
 
+// What is converted on its way is held at its source against what was sent.
+func TestJudgeKnowsWhatWasSent(t *testing.T) {
+	f := good()
+	sent := Bytes([]byte("what a was made of"))
+	f.Transfers[0].Items[0].Sent, f.Source["in/a"] = &sent, sent
+	if found := Judge(f); len(found) > 0 {
+		t.Errorf("all is well, and the judge says %v", found)
+	}
+	f.Source["in/a"] = f.Transfers[0].Items[0].Sum
+	if found := Judge(f); len(found) != 1 || found[0].Check != "I4" {
+		t.Errorf("the source is what has arrived, and the judge says %v", found)
+	}
+}
+
 // Each thing that must never be is done to a world in which all went well, and
 // the judge says so and nothing else.
 func TestJudgeFindsEachViolation(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"ferry/internal/digest"
 	"ferry/internal/ledger"
@@ -124,6 +125,15 @@ func (w *world) checkBeside() {
 	for name := range there {
 		if record.IsSidecar(path.Base(name)) && !owned[name] {
 			w.t.Errorf("%s lies beside no record file", name)
+		}
+	}
+	for _, x := range w.wants {
+		for at := range x.passed {
+			name, _ := strings.CutPrefix(at, "out/")
+			_, err := w.src.host().get(name)
+			if _, serr := w.src.host().get(sideOf(name)); err != nil && serr == nil {
+				w.t.Errorf("the source %s is gone, and what lay beside it is still there", name)
+			}
 		}
 	}
 }
