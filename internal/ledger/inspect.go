@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"io"
 	"io/fs"
+	"math/bits"
 	"os"
 	"runtime/debug"
 	"time"
@@ -64,6 +65,10 @@ func inspectBolt(file string, patience time.Duration) (err error) {
 	if born, err := wasBorn(f); err != nil || !born {
 		return err
 	}
+	if foreign(f) {
+		return transfer.Errorf(transfer.KindInternal, "the ledger %s was written by a host whose bytes have the other order, and this one cannot read it", file).
+			WithHint("start the agent on a host of the kind that it ran on, or give it a state directory of its own here")
+	}
 	// Opened for reading it keeps writers out, and little can go wrong.
 	old := debug.SetPanicOnFault(true)
 	defer debug.SetPanicOnFault(old)
@@ -84,6 +89,17 @@ func inspectBolt(file string, patience time.Duration) (err error) {
 		return damaged(file, err)
 	}
 	return nil
+}
+
+// foreign reports whether a database begins as one does whose numbers have the
+// other byte order.
+func foreign(f io.ReaderAt) bool {
+	head := make([]byte, pageHead+8)
+	if _, err := f.ReadAt(head, 0); err != nil {
+		return false
+	}
+	other := func(at int) uint32 { return bits.ReverseBytes32(order.Uint32(head[at:])) }
+	return other(pageHead) == boltMagic && other(pageHead+4) == boltVersion
 }
 
 // wasBorn reports whether there is a database. What a power cut can leave of

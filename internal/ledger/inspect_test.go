@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,6 +122,23 @@ func TestUnbornDatabase(t *testing.T) {
 		if err == nil {
 			mustDo(t, s.Close())
 		}
+	}
+}
+
+// A ledger of a host with the other byte order is not called damaged: whoever
+// believed that would move it away.
+func TestDatabaseOfOtherByteOrder(t *testing.T) {
+	dir := t.TempDir()
+	file := grown(t, dir, 10)
+	data, err := os.ReadFile(file)
+	mustDo(t, err)
+	for at := 0; at+4 <= len(data); at += 4 {
+		slices.Reverse(data[at : at+4])
+	}
+	mustDo(t, os.WriteFile(file, data, 0o600))
+	_, err = openBolt(dir, time.Second)
+	if err == nil || strings.Contains(err.Error(), "damaged") || !strings.Contains(err.Error(), "other order") || !strings.Contains(err.Error(), file) {
+		t.Errorf("%v", err)
 	}
 }
 
