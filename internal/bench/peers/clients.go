@@ -78,6 +78,24 @@ func Clients() []Client {
 	}
 }
 
+// TextClients are the ways to copy text: FTP's ASCII mode, in which line ends are
+// CR LF on the way, and the host's own at both ends. The bytes that arrive are
+// those that were sent where both ends have the same line end.
+func TextClients() []Client {
+	return []Client{
+		{"vsftpd + curl --use-ascii, get", "curl", FTPText, ascii(curlGet), curlWaits},
+		{"vsftpd + curl --use-ascii, put", "curl", FTPText, ascii(curlPut), ""},
+	}
+}
+
+// ascii is a way of curl's in ASCII mode.
+func ascii(build func(command) ([]string, error)) func(command) ([]string, error) {
+	return func(c command) ([]string, error) {
+		args, err := build(c)
+		return append([]string{"--use-ascii"}, args...), err
+	}
+}
+
 // Copy runs a client from its start to its exit and gives what it cost. server
 // is of the client's kind, nil for None. What arrived is for the caller to
 // verify.
@@ -94,7 +112,7 @@ func (c Client) Copy(ctx context.Context, p Place, server *Server, w Work) (wall
 	if err := os.MkdirAll(cmd.to(), 0o755); err != nil {
 		return 0, cost, unwritable(cmd.to(), err)
 	}
-	program, err := find(c.Program)
+	program, err := Find(c.Program)
 	if err != nil {
 		return 0, cost, err
 	}

@@ -28,7 +28,7 @@ func (s *Server) prepareIperf() ([]string, error) {
 
 // MeasurePath has iperf3 send so many bytes to its server over one connection.
 func MeasurePath(ctx context.Context, server *Server, size int64) (Throughput, error) {
-	program, err := find("iperf3")
+	program, err := Find("iperf3")
 	if err != nil {
 		return Throughput{}, err
 	}

@@ -33,13 +33,14 @@ type Kind string
 
 // The kinds. None is for clients that need no server.
 const (
-	None  Kind = ""
-	FTP   Kind = "vsftpd"
-	FTPS  Kind = "vsftpd, TLS"
-	SSH   Kind = "sshd"
-	Rsync Kind = "rsync daemon"
-	DAV   Kind = "rclone serve webdav"
-	DAVS  Kind = "rclone serve webdav, TLS"
+	None    Kind = ""
+	FTP     Kind = "vsftpd"
+	FTPS    Kind = "vsftpd, TLS"
+	FTPText Kind = "vsftpd, ASCII mode"
+	SSH     Kind = "sshd"
+	Rsync   Kind = "rsync daemon"
+	DAV     Kind = "rclone serve webdav"
+	DAVS    Kind = "rclone serve webdav, TLS"
 )
 
 // Secure says whether what the server carries is encrypted.
@@ -48,7 +49,7 @@ func (k Kind) Secure() bool { return k == FTPS || k == SSH || k == DAVS }
 // Program is the server's program.
 func (k Kind) Program() string {
 	switch k {
-	case FTP, FTPS:
+	case FTP, FTPS, FTPText:
 		return "vsftpd"
 	case SSH:
 		return "sshd"
@@ -105,7 +106,7 @@ func Start(ctx context.Context, k Kind, p Place) (*Server, error) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", address)
 		}
 	}
-	program, err := find(k.Program())
+	program, err := Find(k.Program())
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +134,7 @@ func Start(ctx context.Context, k Kind, p Place) (*Server, error) {
 // prepare writes what the server reads, and gives its arguments.
 func (s *Server) prepare(ctx context.Context) ([]string, error) {
 	switch s.Kind {
-	case FTP, FTPS:
+	case FTP, FTPS, FTPText:
 		return s.prepareFTP()
 	case SSH:
 		return s.prepareSSH(ctx)
@@ -221,7 +222,7 @@ func (s *Server) Close() {
 }
 
 // offsets keep servers of one place apart where ports are counted from Port.
-var offsets = map[Kind]int{FTP: 0, FTPS: 1, SSH: 2, Rsync: 3, DAV: 4, DAVS: 5, Iperf: 6}
+var offsets = map[Kind]int{FTP: 0, FTPS: 1, SSH: 2, Rsync: 3, DAV: 4, DAVS: 5, Iperf: 6, FTPText: 7}
 
 // PortOf is the port of a kind of server in a place that has a Port.
 func (p Place) PortOf(k Kind) int { return p.Port + offsets[k] }
@@ -240,9 +241,9 @@ func (p Place) freePort(k Kind) (int, error) {
 	return 0, transfer.Errorf(transfer.KindInternal, "no free port of %s was found between 12000 and 32000", p.Address)
 }
 
-// find gives the path of a program. sshd wants to be called by its whole path,
+// Find gives the path of a program. sshd wants to be called by its whole path,
 // and servers stand where an ordinary user's PATH does not look.
-func find(program string) (string, error) {
+func Find(program string) (string, error) {
 	if path, err := exec.LookPath(program); err == nil {
 		return filepath.Abs(path)
 	}

@@ -30,7 +30,7 @@ func read(t *testing.T, path string) string {
 }
 
 func TestFTPConfiguration(t *testing.T) {
-	for _, k := range []Kind{FTP, FTPS} {
+	for _, k := range []Kind{FTP, FTPS, FTPText} {
 		s := newServer(t, k)
 		args, err := s.prepareFTP()
 		if err != nil || len(args) != 1 {
@@ -53,6 +53,9 @@ func TestFTPConfiguration(t *testing.T) {
 		}
 		if secure := settings["force_anon_data_ssl"] == "YES" && settings["force_anon_logins_ssl"] == "YES"; secure != k.Secure() {
 			t.Errorf("%s: encryption is forced: %v", k, secure)
+		}
+		if text := settings["ascii_download_enable"] == "YES" && settings["ascii_upload_enable"] == "YES"; text != (k == FTPText) {
+			t.Errorf("%s: it converts line ends: %v", k, text)
 		}
 	}
 }
@@ -99,7 +102,7 @@ func TestCertificate(t *testing.T) {
 
 func TestClients(t *testing.T) {
 	seen := map[string]bool{}
-	for _, c := range Clients() {
+	for _, c := range append(Clients(), TextClients()...) {
 		if seen[c.Name] || c.Program == "" {
 			t.Errorf("%q is there twice or has no program", c.Name)
 		}
@@ -126,6 +129,9 @@ func TestClients(t *testing.T) {
 			if n := strings.Count(all, "url = "); n != 2 || !strings.Contains(all, `1/b \"c\"`) {
 				t.Errorf("%s copies %d of 2 files: %s", c.Name, n, all)
 			}
+		}
+		if strings.Contains(all, "--use-ascii") != (c.Server == FTPText) {
+			t.Errorf("%s: %s", c.Name, all)
 		}
 		if c.Program == "curl" && strings.Contains(all, "--ssl-reqd") != c.Server.Secure() {
 			t.Errorf("%s: %s", c.Name, all)
@@ -159,7 +165,7 @@ func TestEnvironmentHasNoSettings(t *testing.T) {
 }
 
 func TestMissingProgramIsNamed(t *testing.T) {
-	if _, err := find("no-such-program-for-ferry"); err == nil || !strings.Contains(err.Error(), "no-such-program-for-ferry") {
+	if _, err := Find("no-such-program-for-ferry"); err == nil || !strings.Contains(err.Error(), "no-such-program-for-ferry") {
 		t.Errorf("%v", err)
 	}
 }

@@ -47,6 +47,10 @@ func (s *Server) prepareFTP() ([]string, error) {
 		settings = append(settings, "ssl_enable=YES", "allow_anon_ssl=YES", "force_anon_data_ssl=YES", "force_anon_logins_ssl=YES",
 			"rsa_cert_file="+s.certificate(), "rsa_private_key_file="+s.key(), "ssl_ciphers=HIGH", "require_ssl_reuse=NO")
 	}
+	if s.Kind == FTPText {
+		// Otherwise it says that it changes to ASCII mode, and goes on in binary.
+		settings = append(settings, "ascii_download_enable=YES", "ascii_upload_enable=YES")
+	}
 	conf, err := s.write("vsftpd.conf", strings.Join(settings, "\n")+"\n")
 	return []string{conf}, err
 }

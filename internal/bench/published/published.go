@@ -137,6 +137,32 @@ func FileSizeRatios() (least, greatest float64) {
 	return least, greatest
 }
 
+// TextRatios are the times of text transfers over those of binary ones in the
+// Windows report, all else alike: the least and the greatest of a mode.
+func TextRatios(m Mode) (least, greatest float64) {
+	for _, c := range Find(Like{Source: Windows, Mode: m}) {
+		r := TextOverBinary(c)
+		if least == 0 || r < least {
+			least = r
+		}
+		greatest = max(greatest, r)
+	}
+	return least, greatest
+}
+
+// TextOverBinary is the time of a cell's work as text over its time as binary,
+// all else alike; 0 where the report has only one of them.
+func TextOverBinary(c Cell) float64 {
+	like := Like{Source: c.Source, Mode: c.Mode, Kind: true, MD5: c.MD5, Transfers: c.Transfers, FileMB: c.FileMB, ChunkKiB: c.ChunkKiB}
+	binary := Find(like)
+	like.Text = true
+	text := Find(like)
+	if len(binary) != 1 || len(text) != 1 {
+		return 0
+	}
+	return text[0].Seconds / binary[0].Seconds
+}
+
 // Best is a row of the Windows report's summaries: the quickest of the four
 // chunk sizes.
 type Best struct {

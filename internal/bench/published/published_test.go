@@ -131,6 +131,19 @@ func TestFileSizeRatios(t *testing.T) {
 	}
 }
 
+// The least and the greatest, as they stand in the tables: 2.1.1.2 over 2.1.1.4,
+// 2.1.2.1 over 2.1.2.3, 2.2.3.2 over 2.2.3.4, 2.2.4.1 over 2.2.4.3.
+func TestTextRatios(t *testing.T) {
+	for m, want := range map[Mode][2]float64{Bindings: {19.2 / 22.54, 45.23 / 30.35}, Client: {118.48 / 138.64, 89.34 / 64.69}} {
+		if least, greatest := TextRatios(m); !near(least, want[0], 1e-9) || !near(greatest, want[1], 1e-9) {
+			t.Errorf("%s: text takes %v to %v times as long as binary; the tables have %v", m, least, greatest, want)
+		}
+	}
+	if r := TextOverBinary(Find(Like{Source: Linux})[0]); r != 0 {
+		t.Errorf("the Linux report has no binary times, and text takes %v times as long", r)
+	}
+}
+
 func remark(t *testing.T, id string) float64 {
 	t.Helper()
 	r, ok := Lookup(id)
