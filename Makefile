@@ -36,10 +36,10 @@ DISK        ?=
 BENCHED     := $(patsubst %/,./%,$(sort $(dir $(wildcard internal/digest/*_test.go internal/compress/*_test.go internal/codepage/*_test.go internal/wire/*_test.go))))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race check fmt vet lint vuln vet-cross house test-large test-faults test-mutants standings fuzz bench bench-short bench-code bench-peers cross install clean
+.PHONY: help build demo test race check fmt vet lint vuln vet-cross house test-large test-faults test-mutants test-s390x standings fuzz bench bench-short bench-code bench-peers cross install clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 build: ## build bin/ferry
 	$(BUILD) -o bin/ferry ./cmd/ferry
@@ -101,6 +101,9 @@ test-faults: ## faults on purpose: CAMPAIGN=NAME COUNT=N SEED=N; COUNT=short is 
 
 test-mutants: ## planted bugs, each of which a campaign must catch: MUTANT=NAME for one
 	MUTANTS='$(MUTANT)' $(GO) test ./test/mutants -count=1 -timeout 2h -v
+
+test-s390x: ## Ferry of System z, whose bytes have the other order, under QEMU beside that of this host (root installs QEMU)
+	GO='$(GO)' bash scripts/s390x.sh
 
 standings: ## which campaigns have reached their count on the code as it is
 	@$(GO) run ./test/campaign/standings

@@ -25,6 +25,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,6 +51,7 @@ type Setup struct {
 	States map[string]string   // of processes whose state directory is not to be in Dir
 	Env    map[string][]string // more environment of a process, by its name
 	Wrap   map[string][]string // what a process is started through, such as ip netns exec NAME; it must exec
+	Other  map[string][]string // what is run in Ferry's place for a process, such as an emulator and a binary of another architecture
 	Listen string              // HOST:PORT of the queue manager; default a free port of this host
 	Direct string              // the agents' direct lane: tls, plain or off; default one of them, by the test's name
 }
@@ -228,7 +230,12 @@ func (n *Network) Launch(who ...string) {
 		if p.running() {
 			n.t.Fatalf("%s is running already", name)
 		}
-		argv := append(append([]string{}, n.setup.Wrap[name]...), n.setup.Ferry)
+		argv := slices.Clone(n.setup.Wrap[name])
+		if other := n.setup.Other[name]; other != nil {
+			argv = append(argv, other...)
+		} else {
+			argv = append(argv, n.setup.Ferry)
+		}
 		argv = append(argv, p.args...)
 		p.cmd = exec.Command(argv[0], argv[1:]...)
 		p.ready, p.ended = make(chan struct{}), make(chan struct{})
