@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"ferry/internal/digest"
+	"ferry/internal/record"
 	"ferry/internal/transfer"
 )
 
@@ -24,10 +25,11 @@ const (
 // A file's name is PART/NAME.
 type FileSet struct {
 	Dir   string // the set's own directory; its base is the set's name
-	Size  int64  // of each file, in bytes
+	Size  int64  // of each file, in bytes; of texts, see MakeTexts
 	Parts []string
 	Names []string
-	sums  map[string]string
+	sums  map[string]string // of the copies, by name
+	bytes int64             // of all files
 }
 
 // MaxParts is how many parts a set has at most.
@@ -49,7 +51,7 @@ func MakeFiles(dir string, count int, size int64, content string) (*FileSet, err
 		if err != nil {
 			return nil, err
 		}
-		s.Names = append(s.Names, name)
+		s.Names, s.bytes = append(s.Names, name), s.bytes+size
 		s.sums[name] = sum
 	}
 	return s, nil
@@ -114,14 +116,15 @@ func writeProse(w *bufio.Writer, seed uint64, size int64) error {
 func (s *FileSet) Name() string { return filepath.Base(s.Dir) }
 
 // Bytes are those of all files.
-func (s *FileSet) Bytes() int64 { return s.Size * int64(len(s.Names)) }
+func (s *FileSet) Bytes() int64 { return s.bytes }
 
-// Verify compares a copy of the whole set, whose directory is dir, with the
-// set: as many files, and the digest of each.
+// Verify compares a copy of the whole set, whose directory is dir, with what it
+// is to be: as many files, and the digest of each. What Ferry keeps beside record
+// files does not count.
 func (s *FileSet) Verify(dir string) error {
 	found := 0
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil || d.IsDir() || record.IsSidecar(d.Name()) {
 			return err
 		}
 		found++

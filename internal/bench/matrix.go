@@ -14,11 +14,12 @@ import (
 // matrixScenario measures the cells of IBM's reports about Linux and Windows.
 func matrixScenario() Scenario {
 	return Scenario{Name: "matrix", Run: runMatrix,
-		What: "The cells of IBM's reports for Linux and Windows: one transfer and ten at once, three sizes of file, three checksums, four sizes of chunk, the direct lane beside the queue lane."}
+		What: "The cells of IBM's reports for Linux and Windows: binary and text, one transfer and ten at once, three sizes of file, three checksums, four sizes of chunk, the direct lane beside the queue lane."}
 }
 
 // A cell is one place of the matrix.
 type cell struct {
+	text     pages // zero: binary
 	ten      bool
 	size     int // of each file: 1, 10 or 100 units
 	checksum string
@@ -28,7 +29,7 @@ type cell struct {
 }
 
 func (c cell) name() string {
-	return fmt.Sprintf("%s, %d MB files, %s, %s, chunk %d KiB", transfersText(c.ten), c.size, c.checksum, c.lane.Name, c.chunk)
+	return fmt.Sprintf("%s, %s, %d MB files, %s, %s, chunk %d KiB", c.text.name(), transfersText(c.ten), c.size, c.checksum, c.lane.Name, c.chunk)
 }
 
 func transfersText(ten bool) string {
@@ -49,8 +50,11 @@ var (
 // direct lane is measured, once.
 const defaultChunk = 256
 
-// matrixCells are all cells; the short form has the default chunk only.
-func matrixCells(short bool) (all []cell) {
+// matrixCells are all cells; the short form has the default chunk only, and of
+// text one checksum.
+func matrixCells(short bool) []cell { return append(binaryCells(short), textCells(short)...) }
+
+func binaryCells(short bool) (all []cell) {
 	chunks := matrixChunks
 	if short {
 		chunks = []int{defaultChunk}
@@ -73,6 +77,7 @@ type matrix struct {
 	env    *Env
 	pair   *Pair
 	sets   map[int]*FileSet // by size
+	texts  map[int]*Texts   // by size
 	cells  []cell
 	sums   map[int]int // size: the number of the series of md5sum at both ends
 	series []Series
@@ -85,7 +90,7 @@ func runMatrix(ctx context.Context, e *Env) (*Report, error) {
 		return nil, err
 	}
 	defer remove()
-	m := &matrix{env: e, sets: map[int]*FileSet{}, cells: matrixCells(e.Short), sums: map[int]int{}, r: &Report{}}
+	m := &matrix{env: e, sets: map[int]*FileSet{}, texts: map[int]*Texts{}, cells: matrixCells(e.Short), sums: map[int]int{}, r: &Report{}}
 	source := filepath.Join(dir, "source")
 	unit, total, err := e.sizes()
 	if err != nil {
@@ -94,6 +99,9 @@ func runMatrix(ctx context.Context, e *Env) (*Report, error) {
 	for _, size := range matrixSizes {
 		bytes := int64(size) * unit
 		if m.sets[size], err = MakeFiles(filepath.Join(source, fmt.Sprintf("files%d", size)), int(total/bytes), bytes, Random); err != nil {
+			return nil, err
+		}
+		if m.texts[size], err = MakeTexts(filepath.Join(source, fmt.Sprintf("texts%d", size)), int(total/bytes), bytes, []Form{FormUTF8, FormEBCDIC}, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -127,7 +135,11 @@ func (m *matrix) cases() (all []Case) {
 	for i, c := range m.cells {
 		m.cells[i].at = len(all)
 		j := Job{Checksum: c.checksum, Durability: transfer.DurabilityProcess, Lane: c.lane.Lane, Settings: transfer.Settings{ChunkSize: c.chunk << 10}}
-		all = append(all, m.pair.Case(c.name(), m.sets[c.size], j, c.ten))
+		set := m.sets[c.size]
+		if c.text != binaryData {
+			set, j = m.texts[c.size].Set(c.text.forms()), j.AsText(c.text.from, c.text.to)
+		}
+		all = append(all, m.pair.Case(c.name(), set, j, c.ten))
 	}
 	for _, size := range matrixSizes {
 		m.sums[size] = len(all)
@@ -169,10 +181,15 @@ func md5sumBothEnds(s *FileSet, name string) Case {
 	return c
 }
 
-// of is the series of a cell.
+// of is the series of a cell of binary data.
 func (m *matrix) of(ten bool, size int, checksum string, lane Lane, chunk int) Series {
+	return m.ofText(binaryData, ten, size, checksum, lane, chunk)
+}
+
+// ofText is the series of any cell.
+func (m *matrix) ofText(text pages, ten bool, size int, checksum string, lane Lane, chunk int) Series {
 	for _, c := range m.cells {
-		if c.ten == ten && c.size == size && c.checksum == checksum && c.lane == lane && c.chunk == chunk {
+		if c.text == text && c.ten == ten && c.size == size && c.checksum == checksum && c.lane == lane && c.chunk == chunk {
 			return m.series[c.at]
 		}
 	}
@@ -186,6 +203,7 @@ func (m *matrix) report(unit int64) {
 		}
 		m.r.Charts = append(m.r.Charts, m.chunkChart(ten), m.sizeChart(ten))
 	}
+	m.reportText()
 	m.r.Tables = append(m.r.Tables, noCounterparts()...)
 	m.bars()
 	m.r.Note("A file of 1 MB has %d bytes here. Each measurement moves %.0f MB (10^6 bytes) from one agent to another through a queue manager, in client mode, all on memory, durability process; %d, %d and %d files.",

@@ -12,7 +12,7 @@ func (m *matrix) table(ten bool, checksum string) Table {
 		Columns: append([]Column{{Name: "file", Unit: "MB"}, {Name: "lane"}, {Name: "chunk", Unit: "KiB"}, {Name: "time", Unit: "s", Digits: 3}, {Name: "rate", Unit: "MB/s"}},
 			append(useColumns(), Column{Name: "Windows 9.0.5, client", Unit: "MB/s", Digits: 1}, Column{Name: "times as fast", Digits: 1})...)}
 	for _, c := range m.cells {
-		if c.ten != ten || c.checksum != checksum {
+		if c.text != binaryData || c.ten != ten || c.checksum != checksum {
 			continue
 		}
 		s := m.series[c.at]
@@ -30,11 +30,23 @@ func windowsCell(c cell, s Series) (theirs, faster Cell) {
 	if c.checksum == "xxh3" || c.lane != QueueLane {
 		return Text("none"), Cell{}
 	}
-	like := published.Like{Source: published.Windows, Mode: published.Client, Kind: true, MD5: c.checksum == "md5",
-		Transfers: published.Single, FileMB: c.size, ChunkKiB: c.chunk}
+	like := c.like(published.Windows)
+	like.Kind, like.Text, like.MD5 = true, c.text != binaryData, c.checksum == "md5"
+	return publishedCells(like, s)
+}
+
+// like are the cells of a report that have a cell's size of file, chunk and
+// number of transfers, in client mode.
+func (c cell) like(of published.Source) published.Like {
+	l := published.Like{Source: of, Mode: published.Client, Transfers: published.Single, FileMB: c.size, ChunkKiB: c.chunk}
 	if c.ten {
-		like.Transfers = published.Ten
+		l.Transfers = published.Ten
 	}
+	return l
+}
+
+// publishedCells are a published rate, and a series' rate over it.
+func publishedCells(like published.Like, s Series) (theirs, faster Cell) {
 	found := published.Find(like)
 	if len(found) != 1 {
 		return Text("none"), Cell{}
@@ -132,22 +144,22 @@ func (m *matrix) sizeChart(ten bool) Chart {
 }
 
 // noCounterparts are the tables of what IBM measured and Ferry does not have
-// yet: text mode, and agents in the process of their queue manager.
+// yet: agents in the process of their queue manager, with a channel between two.
 func noCounterparts() []Table {
-	windows := Table{Title: "Windows 9.0.5: bindings mode, and text in client mode (the quickest chunk of each)",
-		Columns: []Column{{Name: "mode"}, {Name: "data"}, {Name: "checksum"}, {Name: "transfers"}, {Name: "file", Unit: "MB"},
+	windows := Table{Title: "Windows 9.0.5: bindings mode (the quickest chunk of each)",
+		Columns: []Column{{Name: "data"}, {Name: "checksum"}, {Name: "transfers"}, {Name: "file", Unit: "MB"},
 			{Name: "chunk", Unit: "KiB"}, {Name: "published", Unit: "s", Digits: 2}, {Name: "Ferry"}}}
 	for _, b := range published.WindowsBest() {
-		if b.Mode == published.Client && !b.Text {
+		if b.Mode != published.Bindings {
 			continue
 		}
-		windows.Add(Text("%s", b.Mode), Text("%s", dataText(b.Text)), Text("%s", md5Text(b.MD5)), Text("%s", transfersText(b.Transfers == published.Ten)),
+		windows.Add(Text("%s", dataText(b.Text)), Text("%s", md5Text(b.MD5)), Text("%s", transfersText(b.Transfers == published.Ten)),
 			One(float64(b.FileMB)), One(float64(b.ChunkKiB)), One(b.Seconds), Text(NoCounterpart))
 	}
-	linux := Table{Title: "Linux 7.0.1: text mode, 1,000 MB in all",
-		Columns: []Column{{Name: "mode"}, {Name: "transfers"}, {Name: "file", Unit: "MB"}, {Name: "chunk", Unit: "KiB"}, {Name: "published", Unit: "s", Digits: 2}, {Name: "rate", Unit: "MB/s", Digits: 1}, {Name: "Ferry"}}}
-	for _, c := range published.Find(published.Like{Source: published.Linux}) {
-		linux.Add(Text("%s", c.Mode), Text("%s", transfersText(c.Transfers == published.Ten)), One(float64(c.FileMB)), One(float64(c.ChunkKiB)), One(c.Seconds), One(c.Rate()), Text(NoCounterpart))
+	linux := Table{Title: "Linux 7.0.1: bindings mode, text, 1,000 MB in all",
+		Columns: []Column{{Name: "transfers"}, {Name: "file", Unit: "MB"}, {Name: "chunk", Unit: "KiB"}, {Name: "published", Unit: "s", Digits: 2}, {Name: "rate", Unit: "MB/s", Digits: 1}, {Name: "Ferry"}}}
+	for _, c := range published.Find(published.Like{Source: published.Linux, Mode: published.Bindings}) {
+		linux.Add(Text("%s", transfersText(c.Transfers == published.Ten)), One(float64(c.FileMB)), One(float64(c.ChunkKiB)), One(c.Seconds), One(c.Rate()), Text(NoCounterpart))
 	}
 	return []Table{windows, linux}
 }

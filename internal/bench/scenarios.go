@@ -18,6 +18,8 @@ func Scenarios() []Scenario {
 		tuningScenario(),
 		costScenario(),
 		channelScenario(),
+		textScenario(),
+		recordScenario(),
 		peersScenario(),
 		linkScenario(),
 	}

@@ -28,7 +28,7 @@ func measured(t *testing.T, e *Env, name string) *Report {
 // TestScenariosRun runs what needs nothing but Ferry, at the smallest sizes,
 // and looks at what is reported, never at how long it took.
 func TestScenariosRun(t *testing.T) {
-	for _, name := range []string{"latency", "matrix", "agents", "tuning"} {
+	for _, name := range []string{"latency", "matrix", "agents", "tuning", "text", "record"} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
 			if name == "latency" {

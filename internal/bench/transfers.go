@@ -60,12 +60,20 @@ type Job struct {
 	Lane         string
 	Compress     string
 	Settings     transfer.Settings
+	Mode         string
+	Content      transfer.Content
 }
 
 func (j Job) request() *transfer.Request {
 	return &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Submitted: time.Now().UTC(),
 		Originator: submit.Me(), Source: j.Source, Destination: j.Dest, Sources: j.Sources, Dest: j.To, Recursive: true,
-		Checksum: j.Checksum, Durability: j.Durability, Lane: j.Lane, Compress: j.Compress, Settings: j.Settings}
+		Checksum: j.Checksum, Durability: j.Durability, Lane: j.Lane, Compress: j.Compress, Settings: j.Settings, Mode: j.Mode, Content: j.Content}
+}
+
+// AsText is the job in text mode, from one code page to another.
+func (j Job) AsText(from, to string) Job {
+	j.Mode, j.Content.FromEncoding, j.Content.ToEncoding = transfer.ModeText, from, to
+	return j
 }
 
 // Lacks says why a job asks for what this Ferry does not have; it is empty

@@ -28,6 +28,7 @@ type sweep struct {
 	content  string
 	full     bool // durability full, where syncs are part of the matter
 	set      func(j *Job, v int)
+	text     bool // text mode, from UTF-8 to EBCDIC
 	atOnce   bool // the value is the number of transfers
 	confined bool // the value is the number of processors
 }
@@ -59,7 +60,9 @@ func sweeps() []*sweep {
 		{name: "compression of prose", axis: "compression", values: []int{0, 1, 2, 3}, names: compressions, sizes: []int{10}, content: Prose, set: compress},
 		{name: "compression of random bytes", axis: "compression", values: []int{0, 1, 2, 3}, names: compressions, sizes: []int{10}, set: compress},
 		{name: "transfers at once", axis: "transfers at once", values: []int{1, 2, 5, 10, 15, 20, 25}, normal: 1, sizes: []int{1, 10}, atOnce: true},
+		{name: "transfers at once, text", axis: "transfers at once", values: []int{1, 2, 5, 10, 15, 20, 25}, normal: 1, sizes: []int{1, 10}, text: true, atOnce: true},
 		{name: "processors", axis: "processors", values: processorCounts(), normal: runtime.NumCPU(), sizes: sizes, confined: true},
+		{name: "processors, text", axis: "processors", values: processorCounts(), normal: runtime.NumCPU(), sizes: sizes, text: true, confined: true},
 	}
 }
 
@@ -136,7 +139,7 @@ func (t *tuning) cases(ctx context.Context, s *sweep) (all []Case, err error) {
 	}
 	for _, lane := range tuningLanes {
 		for _, size := range sizes {
-			set, err := t.files(size, s.content)
+			set, err := t.files(size, s)
 			if err != nil {
 				return nil, err
 			}
@@ -164,6 +167,9 @@ func (t *tuning) one(ctx context.Context, s *sweep, lane Lane, set *FileSet, v i
 	}
 	if s.set != nil {
 		s.set(&j, v)
+	}
+	if s.text {
+		j = j.AsText(pageUTF8, pageEBCDIC)
 	}
 	processors := 0
 	if s.confined {
@@ -193,19 +199,32 @@ func (t *tuning) pair(ctx context.Context, processors int) (*Pair, error) {
 	return p, err
 }
 
-// files is the set of a size and content; the same for all cases.
-func (t *tuning) files(size int, content string) (*FileSet, error) {
+// files is the set of a size that a sweep moves; the same for all cases.
+func (t *tuning) files(size int, s *sweep) (*FileSet, error) {
+	content := s.content
 	if content == "" {
 		content = Random
 	}
+	if s.text {
+		content = "Text"
+	}
 	name := fmt.Sprintf("%s%d", strings.ToLower(content), size)
-	if s := t.sets[name]; s != nil {
-		return s, nil
+	if set := t.sets[name]; set != nil {
+		return set, nil
 	}
 	bytes := int64(size) * t.unit
-	s, err := MakeFiles(filepath.Join(t.dir, "source", name), int(t.total/bytes), bytes, content)
-	if err == nil {
-		t.sets[name] = s
+	dir, count := filepath.Join(t.dir, "source", name), int(t.total/bytes)
+	if s.text {
+		texts, err := MakeTexts(dir, count, bytes, []Form{FormUTF8}, []Form{FormEBCDIC})
+		if err != nil {
+			return nil, err
+		}
+		t.sets[name] = texts.Set(FormUTF8, FormEBCDIC)
+		return t.sets[name], nil
 	}
-	return s, err
+	set, err := MakeFiles(dir, count, bytes, content)
+	if err == nil {
+		t.sets[name] = set
+	}
+	return set, err
 }

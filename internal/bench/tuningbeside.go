@@ -24,9 +24,17 @@ var claims = []claim{
 	{"frame-best-large-files", quickest("frame", 100)},
 	{"checkpoint-8-small-files", saved("checkpoint", 1, 8, 1)},
 	{"two-transfers-small-files", gain("transfers at once", 1, 2, 1)},
+	{"two-transfers-text", func(t *tuning, lane Lane) (float64, bool) {
+		text, ok := t.find("transfers at once, text", lane, 10, 2)
+		binary, there := t.find("transfers at once", lane, 10, 1)
+		if !ok || !there || binary.Rate().Median == 0 {
+			return 0, false
+		}
+		return text.Rate().Median / binary.Rate().Median, true
+	}},
 	{"rate-single", func(t *tuning, lane Lane) (most float64, ok bool) {
 		for _, x := range t.trials {
-			if x.lane == lane && !x.sweep.atOnce && !x.sweep.confined && x.sweep.names == nil && x.series.Rate().Rounds > 0 {
+			if x.lane == lane && !x.sweep.atOnce && !x.sweep.confined && !x.sweep.text && x.sweep.names == nil && x.series.Rate().Rounds > 0 {
 				most, ok = max(most, x.series.Rate().Median), true
 			}
 		}

@@ -33,7 +33,8 @@ func (t *tuning) report() *Report {
 	}
 	r.Bars = append(r.Bars, peakBar(all))
 	r.Note("A choice is the value with the highest rate, as a share of the best at each size of file and averaged over the sizes; the default stays where nothing is more than %.0f %% faster. It holds for this host, on memory and over the loopback interface.", 100*choiceMargin)
-	r.Note("The charts are those of the z/OS report: processors 14 and 15 (16 and 17 are of text: %s), chunk 27, window 28, frame 29 and 30, checkpoint 31, transfers at once 32 (33 is of text: %s). It printed them as pictures, without figures.", NoCounterpart, NoCounterpart)
+	r.Note("The charts are those of the z/OS report: processors 14 and 15 (16 and 17 of text), chunk 27, window 28, frame 29 and 30, checkpoint 31, transfers at once 32 (33 of text). It printed them as pictures, without figures.")
+	r.Note("Text goes from UTF-8 to IBM-1047, as from Linux to z/OS; its copies are plain files. The scenario record has record files.")
 	r.Note("Checkpoints are swept with durability full, everything else with durability process. With fewer processors, all of Ferry's processes share them; the process that measures does not.")
 	return r
 }
