@@ -144,7 +144,7 @@ func TestKilledInTheMiddleOfAFile(t *testing.T) {
 	for i, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
 			n := up(t, lanes[i+1]) // plain from there, the queue lane to it
-			n.File(w.from, "big", 4, 96*mib)
+			n.File(w.from, "big", 4, 192*mib)
 			wholeSeconds(t, n.Root(w.from))
 
 			s := n.SendAsync(w.from+":big", w.to+":out/")

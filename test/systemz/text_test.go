@@ -126,7 +126,7 @@ func TestTextIsConverted(t *testing.T) {
 // converted: the state of the conversion is in the checkpoint, and the file is
 // as if nothing had been.
 func TestKilledInTheMiddleOfAText(t *testing.T) {
-	utf8, ebcdic := text(t, 64*mib)
+	utf8, ebcdic := text(t, 96*mib)
 	for i, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
 			n := up(t, lanes[2-i]) // the queue lane from there, plain to it

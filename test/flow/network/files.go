@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"ferry/internal/record"
 )
 
 // Content is an endless run of bytes that only (seed, k) decides.
