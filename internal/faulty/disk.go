@@ -43,6 +43,9 @@ const (
 	CallSyncData    Call = "sync-data"
 	CallSync        Call = "sync"
 	CallClose       Call = "close"
+	CallWatchFS     Call = "watch-fs"
+	CallSyncFS      Call = "sync-fs"
+	CallCloseWatch  Call = "close-watch"
 )
 
 // An Op is one call that is made.
@@ -86,21 +89,22 @@ type Disk struct {
 	Before func(Op) error
 	After  func(Op, error) error
 
-	mu     sync.Mutex
-	plan   *Plan
-	fit    int // calls that fitted the plan
-	met    bool
-	counts map[[2]string]int
-	log    []Op
-	bad    map[inode]bool // a sync of it has failed
-	broken []string
+	mu      sync.Mutex
+	plan    *Plan
+	fit     int // calls that fitted the plan
+	met     bool
+	counts  map[[2]string]int
+	log     []Op
+	bad     map[inode]bool // a sync of it has failed
+	started map[inode]bool // its writing has been begun, for a sync that is to follow
+	broken  []string
 }
 
 type inode struct{ dev, ino uint64 }
 
 // NewDisk breaks nothing until a Plan is given.
 func NewDisk(inner localfs.Disk) *Disk {
-	return &Disk{Disk: inner, counts: map[[2]string]int{}, bad: map[inode]bool{}}
+	return &Disk{Disk: inner, counts: map[[2]string]int{}, bad: map[inode]bool{}, started: map[inode]bool{}}
 }
 
 // Arm makes a plan take effect, in place of the one before.
@@ -196,7 +200,7 @@ func (d *Disk) do(op Op, call func() error) error {
 
 // mustEnd is for calls that let go of something, whatever they return.
 func mustEnd(c Call) bool {
-	return c == CallClose || c == CallCloseDir || c == CallCloseRoot
+	return c == CallClose || c == CallCloseDir || c == CallCloseRoot || c == CallCloseWatch
 }
 
 func (d *Disk) Resolve(path string) (real string, err error) {

@@ -69,8 +69,8 @@ func (d *Disk) SetMeta(dir *localfs.Dir, name string, f localfs.File, mode uint3
 	return d.do(named(CallSetMeta, dir, name), func() error { return d.Disk.SetMeta(dir, name, f, mode, mtime) })
 }
 
-func (d *Disk) StartSync(f localfs.File) {
-	d.do(on(CallStartSync, f), func() error { d.Disk.StartSync(f); return nil })
+func (d *Disk) StartSync(f localfs.File) error {
+	return d.sync(on(CallStartSync, f), func() error { return d.Disk.StartSync(f) })
 }
 
 func (d *Disk) SyncData(f localfs.File) error {
@@ -91,6 +91,7 @@ func (d *Disk) sync(op Op, call func() error) error {
 	if serr == nil && d.bad[id] {
 		d.broken = append(d.broken, fmt.Sprintf("%s comes after a sync of the file has failed", op))
 	}
+	d.started[id] = op.Call == CallStartSync
 	d.mu.Unlock()
 	err := d.do(op, call)
 	if err != nil && serr == nil {
@@ -100,6 +101,42 @@ func (d *Disk) sync(op Op, call func() error) error {
 		if m, ok := d.Disk.(forgetful); ok {
 			m.SyncFailed(op.File)
 		}
+	}
+	return err
+}
+
+// WatchFS is localfs.Disk's.
+func (d *Disk) WatchFS(dir *localfs.Dir) (w localfs.Watch, err error) {
+	err = d.do(of(CallWatchFS, dir), func() error {
+		w, err = d.Disk.WatchFS(dir)
+		return err
+	})
+	if err != nil && w != nil {
+		d.Disk.CloseWatch(w)
+		w = nil
+	}
+	return w, err
+}
+
+// CloseWatch is localfs.Disk's.
+func (d *Disk) CloseWatch(w localfs.Watch) error {
+	return d.do(Op{Call: CallCloseWatch, Path: w.Name()}, func() error { return d.Disk.CloseWatch(w) })
+}
+
+// SyncFS is localfs.Disk's. Where it fails, that is the end of every file whose
+// writing has been begun and that has not been synced since.
+func (d *Disk) SyncFS(w localfs.Watch) error {
+	err := d.do(Op{Call: CallSyncFS, Path: w.Name()}, func() error { return d.Disk.SyncFS(w) })
+	d.mu.Lock()
+	for id, waits := range d.started {
+		if waits && err != nil {
+			d.bad[id] = true
+		}
+	}
+	clear(d.started)
+	d.mu.Unlock()
+	if m, ok := d.Disk.(forgetful); ok && err != nil {
+		m.SyncFSFailed()
 	}
 	return err
 }
@@ -117,6 +154,7 @@ func (d *Disk) fresh(f localfs.File) {
 // A forgetful disk does what a kernel does with what it could not write.
 type forgetful interface {
 	SyncFailed(f localfs.File)
+	SyncFSFailed()
 	CloseFailed(f localfs.File)
 }
 

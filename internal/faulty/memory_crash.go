@@ -94,7 +94,7 @@ type Loss []toll
 
 // pending are the changes among the first k that a crash may undo.
 func (m *Memory) pending(k int) (at []int) {
-	data, all, dirs := map[uint64]bool{}, map[uint64]bool{}, map[uint64]bool{}
+	data, all, dirs, everything := map[uint64]bool{}, map[uint64]bool{}, map[uint64]bool{}, false
 	for i := k - 1; i >= 0; i-- {
 		o := &m.ops[i]
 		safe := true
@@ -105,12 +105,14 @@ func (m *Memory) pending(k int) (at []int) {
 			data[o.node], all[o.node] = true, true
 		case opSyncDir:
 			dirs[o.node], all[o.node] = true, true
+		case opSyncFS:
+			everything = true
 		case opName:
-			safe = dirs[o.node]
+			safe = everything || dirs[o.node]
 		case opWrite, opResize:
-			safe = data[o.node] && !o.doomed
+			safe = (everything || data[o.node]) && !o.doomed
 		case opMeta:
-			safe = all[o.node]
+			safe = everything || all[o.node]
 		}
 		if !safe {
 			at = append(at, i)
@@ -341,6 +343,8 @@ func (o *memOp) String() string {
 		return fmt.Sprintf("sync %d", o.node)
 	case opSyncDir:
 		return fmt.Sprintf("syncdir %d", o.node)
+	case opSyncFS:
+		return "sync of everything"
 	}
 	return fmt.Sprintf("event %v", o.event)
 }

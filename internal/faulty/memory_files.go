@@ -125,7 +125,7 @@ func (m *Memory) SetMeta(d *localfs.Dir, _ string, f localfs.File, mode uint32, 
 	return nil
 }
 
-func (m *Memory) StartSync(localfs.File) {}
+func (m *Memory) StartSync(localfs.File) error { return nil }
 
 func (m *Memory) SyncData(f localfs.File) error { return m.sync(f, opSyncData) }
 func (m *Memory) Sync(f localfs.File) error     { return m.sync(f, opSync) }
@@ -144,6 +144,44 @@ func (m *Memory) Close(f localfs.File) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.shut(f.(*memFile))
+}
+
+// WatchFS is localfs.Disk's; a Memory is one file system.
+func (m *Memory) WatchFS(d *localfs.Dir) (localfs.Watch, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.handle(dirOf(d), d.Path()), nil
+}
+
+// CloseWatch is localfs.Disk's.
+func (m *Memory) CloseWatch(w localfs.Watch) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.shut(w.(*memFile))
+}
+
+// SyncFS is localfs.Disk's.
+func (m *Memory) SyncFS(w localfs.Watch) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h := w.(*memFile)
+	if h.closed {
+		return fail("syncfs", h.name, os.ErrClosed)
+	}
+	m.recordSync(memOp{kind: opSyncFS})
+	return nil
+}
+
+// SyncFSFailed is for a decorator that lets a sync of the file system fail: it is
+// a failed sync of each file.
+func (m *Memory) SyncFSFailed() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, i := range m.pending(len(m.ops)) {
+		if k := m.ops[i].kind; k == opWrite || k == opResize {
+			m.ops[i].doomed = true
+		}
+	}
 }
 
 // SyncFailed is for a decorator that lets a sync fail: what was to be written

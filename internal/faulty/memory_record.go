@@ -17,6 +17,7 @@ const (
 	opSyncData                  // of a file: data and size
 	opSync                      // of a file: all but its names
 	opSyncDir                   // of a directory: its names, mode and mtime
+	opSyncFS                    // of everything
 	opEvent                     // something else that was durable at that moment
 )
 

@@ -97,6 +97,46 @@ func TestCrashLosesWhatIsNotSynced(t *testing.T) {
 	}
 }
 
+// A sync of the file system covers data, names and modes of all there is, unless
+// it has failed: then no later sync brings the data back.
+func TestSyncOfEverything(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		m := NewMemory(MemoryOptions{})
+		disk := NewDisk(m)
+		d := root(t, disk)
+		w, err := disk.WatchFS(d)
+		ok(t, err)
+		f := made(t, disk, d, "x", "data")
+		made(t, disk, d, "y", "more")
+		ok(t, disk.SetMeta(d, "x", f, 0o640, 1e18))
+		ok(t, disk.StartSync(f))
+		if fails {
+			disk.Arm(Plan{Call: CallSyncFS, Nth: 1, Err: syscall.EIO})
+			if err := disk.SyncFS(w); err != syscall.EIO {
+				t.Fatal(err)
+			}
+			ok(t, errors.Join(disk.Sync(f), disk.SyncDir(d)))
+			want(t, "after a failure", outcomes(t, m, "/x"), "", "data", "\x00\x00\x00\x00")
+			if len(disk.Broken()) != 1 {
+				t.Errorf("a file was synced after its group's sync had failed: %q", disk.Broken())
+			}
+			continue
+		}
+		ok(t, disk.SyncFS(w))
+		want(t, "synced", outcomes(t, m, "/x"), "data")
+		want(t, "another file", outcomes(t, m, "/y"), "more")
+		if n := m.Pending(m.Ops()); n != 0 {
+			t.Errorf("%d changes may be lost", n)
+		}
+		made(t, disk, d, "z", "later")
+		want(t, "a later file", outcomes(t, m, "/z"), "none", "", "later", "\x00\x00\x00\x00\x00")
+		ok(t, disk.CloseWatch(w))
+		if disk.SyncFS(w) == nil {
+			t.Error("a closed watch syncs")
+		}
+	}
+}
+
 // A write is torn at sectors and at blocks, and nowhere else.
 func TestTornWrites(t *testing.T) {
 	m, d := inMemory(t, MemoryOptions{})

@@ -14,6 +14,8 @@ const cachedDirs = 64
 type held struct {
 	*Dir
 	refs int
+	seen bool          // whether its file system can be watched has been asked
+	eye  *watch        // of its file system; nil: it cannot be
 	elem *list.Element // in the cache's list of unused ones; nil while in use
 }
 

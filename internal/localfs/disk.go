@@ -61,12 +61,26 @@ type Disk interface {
 	// SetMeta sets permission bits and modification time of an open file that
 	// has the given name in d; of d itself where f is nil.
 	SetMeta(d *Dir, name string, f File, mode uint32, mtime int64) error
-	// StartSync begins to write a file's data back; it promises nothing.
-	StartSync(f File)
+	// StartSync begins to write a file's data back. It promises nothing when it
+	// succeeds; data that the file system could not place is an error, as of a
+	// sync, and as final. Where it is not offered it does nothing.
+	StartSync(f File) error
 	// SyncData makes a file's data and size durable, Sync its times and mode too.
 	SyncData(f File) error
 	Sync(f File) error
 	Close(f File) error
+
+	// WatchFS begins to watch the file system on which a directory lies, so that
+	// SyncFS can tell of what could not be written to it. The error is
+	// errors.ErrUnsupported, or another for which notOffered holds, where SyncFS
+	// could not keep its promises.
+	WatchFS(d *Dir) (Watch, error)
+	// SyncFS makes durable what had been written on the whole watched file system
+	// when it was called: data, sizes, modes, times and names, whoever wrote them.
+	// Whatever could not be written since the watch began is an error, once: the
+	// next call speaks of what came later only. One call on a watch at a time.
+	SyncFS(w Watch) error
+	CloseWatch(w Watch) error
 }
 
 // ErrEscapes says that a path leaves its root, or may.
@@ -75,6 +89,11 @@ var ErrEscapes = errors.New("the path leads out of its root")
 // A File is an open file. What else it is only the Disk knows that opened it.
 type File interface {
 	Name() string // the path under which it was opened
+}
+
+// A Watch is a file system that is watched, as its Disk knows it.
+type Watch interface {
+	Name() string // the directory for which it was asked
 }
 
 // A Root is the top of a tree that is open, as its Disk knows it.

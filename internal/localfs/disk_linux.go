@@ -210,8 +210,12 @@ func (realDisk) SetMeta(d *Dir, _ string, f File, mode uint32, mtime int64) erro
 	return err
 }
 
-func (realDisk) StartSync(f File) {
-	unix.SyncFileRange(fileFD(f), 0, 0, unix.SYNC_FILE_RANGE_WRITE)
+func (realDisk) StartSync(f File) error {
+	err := retry(func() error { return unix.SyncFileRange(fileFD(f), 0, 0, unix.SYNC_FILE_RANGE_WRITE) })
+	if notOffered(err) || err == unix.EPERM || err == unix.ESPIPE { // EPERM: a filter of system calls
+		return nil
+	}
+	return err
 }
 
 func (realDisk) SyncData(f File) error {

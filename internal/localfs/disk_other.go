@@ -166,9 +166,12 @@ func (realDisk) Link(d *Dir, from, to string) error { return handleOf(d).r.Link(
 func (realDisk) Unlink(d *Dir, name string) error   { return handleOf(d).r.Remove(name) }
 func (realDisk) Allocate(File, int64) error         { return syscall.ENOSYS }
 func (realDisk) Punch(File, int64, int64) error     { return syscall.ENOSYS }
-func (realDisk) StartSync(File)                     {}
+func (realDisk) StartSync(File) error               { return nil }
 func (realDisk) SyncData(f File) error              { return f.(*os.File).Sync() }
 func (realDisk) SyncDir(d *Dir) error               { return syncDir(d) }
+func (realDisk) WatchFS(*Dir) (Watch, error)        { return nil, errors.ErrUnsupported }
+func (realDisk) SyncFS(Watch) error                 { return errors.ErrUnsupported }
+func (realDisk) CloseWatch(Watch) error             { return nil }
 
 func (realDisk) SetMeta(d *Dir, name string, f File, mode uint32, mtime int64) error {
 	if f == nil {

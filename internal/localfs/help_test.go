@@ -274,6 +274,27 @@ func (d *faultDisk) Sync(f File) error {
 	return d.Disk.Sync(f)
 }
 
+// A faultWatch is offered whatever the host's file system is, so that the order
+// of calls is tested everywhere. Its sync syncs nothing.
+type faultWatch struct{ name string }
+
+func (w *faultWatch) Name() string { return w.name }
+
+func (d *faultDisk) WatchFS(dir *Dir) (Watch, error) {
+	return &faultWatch{dir.path}, d.step("watch", nil)
+}
+
+func (d *faultDisk) SyncFS(Watch) error { return d.step("groupsync", nil) }
+
+func (d *faultDisk) CloseWatch(Watch) error { return d.step("unwatch", nil) }
+
+func (d *faultDisk) StartSync(f File) error {
+	if err := d.step("start", f); err != nil {
+		return err
+	}
+	return d.Disk.StartSync(f)
+}
+
 func (d *faultDisk) Close(f File) error {
 	err := d.step("close", nil)
 	d.Disk.Close(f)

@@ -42,7 +42,8 @@ type Landing struct {
 	cfg    LandConfig
 	prefix string // of this transfer's temporaries
 
-	dirs dirCache
+	dirs    dirCache
+	watches watches
 
 	left      atomic.Bool  // a temporary could not be removed
 	explained atomic.Int64 // names read to say why one is taken
@@ -63,6 +64,7 @@ func (f *FS) Land(cfg LandConfig) *Landing {
 // Close lets go of the directories that are kept open. Partials stay usable.
 func (l *Landing) Close() error {
 	l.dirs.clear()
+	l.watches.end(l.disk)
 	return nil
 }
 
@@ -197,6 +199,7 @@ func (l *Landing) createIn(d *held, p place, item uint64, size, allocated int64)
 	if err := l.checkFree(d.Dir, p); err != nil {
 		return nil, err
 	}
+	watch := l.watchOf(d) // it must be older than the file
 	temp := l.temp(item)
 	flags := os.O_RDWR | os.O_CREATE | os.O_EXCL
 	if failpoint.Planted("temporary-through-link") {
@@ -214,6 +217,7 @@ func (l *Landing) createIn(d *held, p place, item uint64, size, allocated int64)
 	}
 	part, err := l.newPartial(f, d, p, temp, item, size, allocated)
 	if err == nil {
+		part.watch = watch
 		err = part.reserve(size)
 	}
 	if err != nil {

@@ -31,6 +31,7 @@ type Partial struct {
 	sparse bool
 	ino    uint64
 	dev    uint64
+	watch  *watch // of its file system, begun before the file was made; nil: none
 
 	mu       sync.Mutex
 	offset   int64 // everything below it is written; the file is no shorter

@@ -22,6 +22,10 @@ type Config struct {
 	Log         *slog.Logger
 	Disk        Disk   // nil is the host's own
 	Boot        string // names this boot of the host; empty is BootID()
+	// GroupSync is from how many small files on a group is made durable by one
+	// sync of their file system, where that is offered: 0 is 16, 1 is 2, below 0
+	// is never.
+	GroupSync int
 	// Digest starts the digest of a method, the part of a Sum before ':'.
 	// Recovery reads files again with it.
 	Digest func(method string) (hash.Hash, error)
@@ -55,6 +59,12 @@ func Open(cfg Config) (_ *FS, err error) {
 	}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
+	}
+	switch f.cfg.GroupSync {
+	case 0:
+		f.cfg.GroupSync = groupSyncFrom
+	case 1: // of one file the writing is not begun before its sync
+		f.cfg.GroupSync = 2
 	}
 	if f.cfg.Boot == "" {
 		f.cfg.Boot = BootID()

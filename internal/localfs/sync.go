@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"ferry/internal/failpoint"
@@ -15,20 +16,19 @@ const syncsAtOnce = 8
 
 // parallel calls do for 0 to n-1, a few at a time, and joins what failed.
 func parallel(n int, do func(i int) error) error {
+	if n == 1 {
+		return do(0)
+	}
 	var wg sync.WaitGroup
 	errs := make([]error, n)
-	next := make(chan int)
+	var next atomic.Int64
 	for range min(n, syncsAtOnce) {
 		wg.Go(func() {
-			for i := range next {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				errs[i] = do(i)
 			}
 		})
 	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
 	wg.Wait()
 	return errors.Join(errs...)
 }
@@ -51,10 +51,16 @@ func (c *commit) secure() error {
 	failpoint.Hit("commit.before_sync")
 	if c.l.cfg.Durable && len(files) > 1 {
 		for _, w := range files {
-			c.l.disk.StartSync(w.part.f)
+			if err := c.l.disk.StartSync(w.part.f); err != nil {
+				return w.part.poisoned(syncFailed(w.part.path(), err))
+			}
 		}
 	}
-	if err := parallel(len(files), func(i int) error { return c.l.syncFile(files[i]) }); err != nil {
+	alone, err := c.syncTogether(files)
+	if err != nil {
+		return err
+	}
+	if err := parallel(len(alone), func(i int) error { return c.l.syncFile(alone[i]) }); err != nil {
 		return err
 	}
 	if err := c.l.syncDirty(c.homes()); err != nil {

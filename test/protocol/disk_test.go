@@ -199,6 +199,10 @@ func (d mortalDisk) Sync(f localfs.File) error {
 	return d.do("sync", f.Name(), func() error { return d.Disk.Sync(f) })
 }
 
+func (d mortalDisk) SyncFS(w localfs.Watch) error {
+	return d.do("syncfs", w.Name(), func() error { return d.Disk.SyncFS(w) })
+}
+
 // A mortalStore is a ledger in memory until its run dies. A run that dies
 // before a transaction, or in it, has not made it; one that dies after it never
 // hears that it did.

@@ -204,14 +204,34 @@ func testData(t *testing.T, p *Place) {
 	if n, err := p.Disk.ReadAt(f, b, 100); n != 0 || err != io.EOF {
 		t.Errorf("beyond the end: %d %v", n, err)
 	}
-	p.Disk.StartSync(f)
-	must(t, errors.Join(p.Disk.SyncData(f), p.Disk.Sync(f)))
+	must(t, errors.Join(p.Disk.StartSync(f), p.Disk.SyncData(f), p.Disk.Sync(f)))
 	other, err := p.Disk.Open(d, "x", os.O_RDWR, 0)
 	must(t, err)
 	_, err = p.Disk.Write(other, []byte("zz"), 0)
 	must(t, errors.Join(err, p.Disk.Close(other)))
 	if got := p.content(t, f); got[:3] != "zz2" {
 		t.Errorf("another handle's write: %q", got)
+	}
+}
+
+// What is synced with its file system needs no sync of its own. A second call
+// speaks of what came since.
+func testSyncFS(t *testing.T, p *Place) {
+	d := p.dir(t, ".")
+	w, err := p.Disk.WatchFS(d)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return // not offered here
+	}
+	must(t, err)
+	if w.Name() != d.Path() {
+		t.Errorf("the watch for %s says that it is for %s", d.Path(), w.Name())
+	}
+	p.made(t, d, "x", "content")
+	must(t, p.Disk.SyncFS(w))
+	must(t, p.Disk.SyncFS(w))
+	must(t, p.Disk.CloseWatch(w))
+	if err := p.Disk.SyncFS(w); err == nil {
+		t.Error("a watch that is closed still syncs")
 	}
 }
 

@@ -47,7 +47,7 @@ func Run(t *testing.T, place func(t *testing.T) *Place) {
 		test func(t *testing.T, p *Place)
 	}{
 		{"open", testOpen}, {"names", testNames}, {"rename", testRename}, {"link", testLink}, {"data", testData},
-		{"space", testSpace}, {"meta", testMeta}, {"directories", testDirectories}, {"links are not followed", testNoFollow},
+		{"sync of all", testSyncFS}, {"space", testSpace}, {"meta", testMeta}, {"directories", testDirectories}, {"links are not followed", testNoFollow},
 		{"beneath", testBeneath}, {"closed", testClosed},
 		{"land", testLand}, {"name taken", testNameTaken}, {"overwrite", testOverwrite}, {"reopen", testReopen},
 		{"sweep", testSweep}, {"resolve", testResolve}, {"escapes", testEscapes}, {"walk", testWalk},

@@ -63,7 +63,7 @@ func (a *agent) openFS() (err error) {
 	}
 	open := func(root string) (*localfs.FS, error) {
 		return localfs.Open(localfs.Config{Roots: []string{root}, StateDir: "/state", Incarnation: incarnation, Disk: a.disk,
-			Boot: a.boot, Digest: digest.ByName})
+			Boot: a.boot, Digest: digest.ByName, GroupSync: a.w.one})
 	}
 	if a.src == nil {
 		if a.src, err = open("/src"); err != nil {

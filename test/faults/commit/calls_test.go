@@ -58,7 +58,7 @@ func calls(t *testing.T, w *work) (ops []faulty.Op) {
 var looks = map[faulty.Call]bool{
 	faulty.CallResolve: true, faulty.CallOpenRoot: true, faulty.CallCloseRoot: true, faulty.CallOpenBeneath: true, faulty.CallChild: true,
 	faulty.CallCloseDir: true, faulty.CallWhere: true, faulty.CallStatDir: true, faulty.CallLstat: true, faulty.CallNames: true,
-	faulty.CallFree: true, faulty.CallOpen: true, faulty.CallStat: true, faulty.CallRead: true, faulty.CallPunch: true, faulty.CallStartSync: true,
+	faulty.CallFree: true, faulty.CallOpen: true, faulty.CallStat: true, faulty.CallRead: true, faulty.CallPunch: true, faulty.CallWatchFS: true, faulty.CallCloseWatch: true,
 }
 
 func journalCall(c faulty.Call) bool { return strings.HasPrefix(string(c), "journal-") }
@@ -104,7 +104,7 @@ func ways(w *work, op faulty.Op) (all []way) {
 // on, until the fault is lifted.
 func TestCampaignNthIO(t *testing.T) {
 	campaign.Run(t, campaign.Spec{
-		Name: "nth-io", Unit: "failing calls", Full: 15000, Short: 1500,
+		Name: "nth-io", Unit: "failing calls", Full: 18000, Short: 1500,
 		What:     "one call on the disk or on the ledger failing, once or for good, in every way it can, at every place in checkpoint, commit and delete-source",
 		Packages: []string{"internal/localfs", "internal/digest", "internal/transfer"},
 	}, func(t *testing.T, c *campaign.C) {

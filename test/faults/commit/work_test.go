@@ -27,6 +27,7 @@ type work struct {
 	del     bool              // --delete-source
 	plain   bool              // the file system has no rename that replaces nothing
 	group   int               // files that are committed together
+	one     int               // from how many files on a group has one sync of the file system; 0: 16
 	chunk   int
 	check   int64 // bytes between checkpoints; 0: none
 	retry   bool  // what waits is given to Retry in the same process, not to Recover
@@ -91,6 +92,10 @@ func workloads() []*work {
 		{name: "delete-source, newer at the sync", files: one, group: 1, chunk: 9000, del: true, newer: faulty.CallSyncDir},
 		{name: "delete-source, plain", files: one, group: 1, chunk: 9000, del: true, plain: true},
 		{name: "a consumer", files: few, group: 2, chunk: 4096, consumer: true},
+		{name: "one sync", files: few, group: 3, chunk: 2048, one: 2, dirs: []string{"sub"}},
+		{name: "one sync, and then by themselves", files: append([]file{{"v", 200, false}, {"sub/w", 1, false}}, few...), group: 2, chunk: 4096, one: 2},
+		{name: "one sync, overwrite", files: few, group: 3, chunk: 4096, one: 2, over: true, old: map[string]string{"x": "the old file"}},
+		{name: "one sync, delete-source", files: few, group: 3, chunk: 4096, one: 3, del: true},
 		{name: "process", files: few, group: 2, chunk: 2048, process: true},
 		{name: "process, checkpoints", files: big, group: 1, chunk: 6000, check: 6000, process: true},
 		{name: "records", files: few, group: 3, chunk: 2048, beside: map[string]string{"x": fixed, "sub/y": variable, "z": fixed}},

@@ -1,0 +1,117 @@
+package localfs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A sync of a whole file system takes the place of a sync of each file only
+// where it promises as much. What was considered (the rest of the reasons are in
+// docs/adr/0007-group-sync.md):
+//
+//   - Linux before 5.8 does not tell of data that could not be written, and
+//     before 5.17 not of a journal that could not be: there it is not offered.
+//   - ext4: data, journal and the flush of the disk's cache, with or without a
+//     journal. ext2 has the same magic number, and a driver of its own that does
+//     not flush: the table of mounts tells the two apart.
+//   - xfs: what has been written to a new file always has a record in the log,
+//     and forcing the log flushes the disk's cache first. That is not so of a
+//     realtime device: one with it is not taken.
+//   - tmpfs: neither call does anything, and one is quicker than many.
+//   - btrfs: it would commit a transaction of everything, where a file's own
+//     sync writes a few blocks into a log.
+//   - overlayfs passes the call on and does not pass on all errors; NFS, FUSE and
+//     all others promise nothing that is known here.
+
+// oldestTelling is the first kernel whose syncfs reports all that it must.
+var oldestTelling = [2]int{5, 17}
+
+// WatchFS opens the directory once more. The kernel notes on the open file, when
+// it is opened and at each syncfs, up to which failure it has been told.
+func (realDisk) WatchFS(d *Dir) (Watch, error) {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil || !atLeast(unix.ByteSliceToString(u.Release[:]), oldestTelling) {
+		return nil, errors.ErrUnsupported
+	}
+	var fs unix.Statfs_t
+	if err := retry(func() error { return unix.Fstatfs(dirFD(d), &fs) }); err != nil {
+		return nil, &os.PathError{Op: "statfs", Path: d.path, Err: err}
+	}
+	switch fs.Type {
+	case unix.TMPFS_MAGIC:
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC:
+		st, err := d.stat()
+		if err != nil {
+			return nil, err
+		}
+		mounts, err := os.ReadFile("/proc/self/mountinfo")
+		if err != nil || !syncedWhole(mounts, unix.Major(st.Dev), unix.Minor(st.Dev)) {
+			return nil, errors.ErrUnsupported
+		}
+	default:
+		return nil, errors.ErrUnsupported
+	}
+	fd, err := openat(dirFD(d), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: d.path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), d.path), nil
+}
+
+// SyncFS is not repeated where a signal has interrupted it: one error hides the
+// other, and the kernel takes both for told.
+func (realDisk) SyncFS(w Watch) error { return unix.Syncfs(fileFD(w)) }
+
+func (realDisk) CloseWatch(w Watch) error { return w.(*os.File).Close() }
+
+// atLeast compares a kernel's release, "6.18.44-generic", with a version. One
+// that cannot be read is older.
+func atLeast(release string, want [2]int) bool {
+	major, rest, _ := strings.Cut(release, ".")
+	minor := rest
+	if end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
+		minor = rest[:end]
+	}
+	a, err := strconv.Atoi(major)
+	if err != nil {
+		return false
+	}
+	b, err := strconv.Atoi(minor)
+	if err != nil {
+		return false
+	}
+	return a > want[0] || a == want[0] && b >= want[1]
+}
+
+// syncedWhole looks a device up in the table of mounts (proc(5), mountinfo:
+// number, parent, major:minor, root, mount point, options, optional fields, a
+// hyphen, type, source, options of the file system). Every mount of it must be of
+// a driver whose syncfs is complete; one that is not listed is not.
+func syncedWhole(mounts []byte, major, minor uint32) bool {
+	device := fmt.Sprintf("%d:%d", major, minor)
+	found := false
+	for line := range bytes.Lines(mounts) {
+		before, after, ok := strings.Cut(string(line), " - ")
+		head, tail := strings.Fields(before), strings.Fields(after)
+		if !ok || len(head) < 6 || len(tail) < 3 || head[2] != device {
+			continue
+		}
+		switch tail[0] {
+		case "ext4", "ext3": // one driver
+		case "xfs":
+			if strings.Contains(","+tail[2], ",rtdev=") {
+				return false
+			}
+		default:
+			return false
+		}
+		found = true
+	}
+	return found
+}

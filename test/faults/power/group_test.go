@@ -1,0 +1,178 @@
+//go:build linux
+
+package power_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ferry/internal/digest"
+	"ferry/internal/faulty"
+	"ferry/internal/localfs"
+	"ferry/internal/transfer"
+	"ferry/test/campaign"
+	"ferry/test/flow/network"
+)
+
+// Groups of small files have one sync of their file system. Whatever was recorded
+// behind it must be there, whole, when the power goes at any call of a commit.
+func TestCampaignPowerGroup(t *testing.T) {
+	campaign.Run(t, campaign.Spec{Name: "power-group", What: "groups of small files with one sync of their file system are committed, and the power goes before or after any call",
+		Unit: "power cuts", Full: 200, Root: true, Tools: []string{"mkfs.ext4"}, Packages: []string{"internal/localfs"}},
+		func(t *testing.T, c *campaign.C) { c.Cases(t, cutGroups) })
+}
+
+// A groupWork commits groups on an image, and is its own ledger, which has a disk
+// of its own that stays.
+type groupWork struct {
+	t    *testing.T
+	im   *image
+	disk *faulty.Disk
+	fs   *localfs.FS
+	seed uint64
+
+	intents  map[uint64]transfer.Intent
+	outcomes map[uint64]transfer.Outcome
+}
+
+func (g *groupWork) Committing(ins []transfer.Intent) error {
+	for _, in := range ins {
+		g.intents[in.Outcome.Item] = in
+	}
+	return nil
+}
+
+func (g *groupWork) Committed(outs []transfer.Outcome) error {
+	for _, o := range outs {
+		g.outcomes[o.Item] = o
+	}
+	return nil
+}
+
+// moments are the calls at which the power may go, and how many of each there are
+// at least.
+var moments = []struct {
+	call  faulty.Call
+	times int
+}{
+	{faulty.CallCreate, 40}, {faulty.CallWrite, 40}, {faulty.CallSetMeta, 40}, {faulty.CallStartSync, 40},
+	{faulty.CallSyncFS, 2}, {faulty.CallSyncFS, 2}, {faulty.CallSyncDir, 6}, {faulty.CallRename, 40}, {faulty.CallClose, 40},
+}
+
+func cutGroups(t *testing.T, seed uint64, r *rand.Rand) {
+	options := []string{"", "commit=1", "data=writeback", "data=journal", "nodelalloc"}
+	g := &groupWork{t: t, im: newImage(t, "files", options[r.IntN(len(options))]), seed: seed,
+		intents: map[uint64]transfer.Intent{}, outcomes: map[uint64]transfer.Outcome{}}
+	g.disk = faulty.NewDisk(localfs.RealDisk())
+	g.im.sync()
+	m := moments[r.IntN(len(moments))]
+	at, after, met := 1+r.IntN(m.times), r.IntN(2) == 0, false
+	n := 0
+	strike := func(op faulty.Op, late bool) {
+		if op.Call != m.call || late != after {
+			return
+		}
+		if n++; n == at {
+			g.im.cut()
+			met = true
+		}
+	}
+	g.disk.Before = func(op faulty.Op) error { strike(op, false); return nil }
+	g.disk.After = func(op faulty.Op, err error) error { strike(op, true); return err }
+	err := g.work()
+	if !met {
+		if err != nil {
+			t.Fatalf("without a cut: %v", err)
+		}
+		g.im.cut() // there were fewer such calls: it goes when all is recorded
+	}
+	calls := map[faulty.Call]int{}
+	for _, op := range g.disk.Log() {
+		calls[op.Call]++
+	}
+	if calls[faulty.CallSync] > 0 || !met && calls[faulty.CallSyncFS] != 2 {
+		t.Errorf("syncs of files: %d, of the file system: %d", calls[faulty.CallSync], calls[faulty.CallSyncFS])
+	}
+	g.im.remount()
+	for _, s := range g.lost() {
+		t.Errorf("%s number %d (after it: %v), mounted with %q: %s", m.call, at, after, g.im.options, s)
+	}
+}
+
+// work commits two groups, in several directories, until the disk is gone.
+func (g *groupWork) work() error {
+	fs, err := localfs.Open(localfs.Config{Roots: []string{g.im.dir}, Incarnation: 7, Disk: g.disk, Digest: digest.ByName, GroupSync: 2})
+	must(g.t, err)
+	defer fs.Close()
+	l := fs.Land(localfs.LandConfig{Transfer: transfer.NewID(time.UnixMilli(1_800_000_000_000)), Generation: 1, Durable: true, Journal: g,
+		Resolution: transfer.Resolution{Base: transfer.Path(g.im.dir), Into: true}})
+	defer l.Close()
+	for first := uint64(0); first < 40; first += 20 {
+		group, err := g.group(l, first)
+		if err == nil {
+			_, err = l.Commit(g.t.Context(), group)
+		}
+		for _, p := range group {
+			p.Partial.Close()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *groupWork) group(l *localfs.Landing, first uint64) (group []localfs.Pending, err error) {
+	for item := first; item < first+20; item++ {
+		name := transfer.Path(fmt.Sprintf("d%d/f%d", item%3, item))
+		content := g.content(item)
+		p, err := l.Create(item, name, int64(len(content)), 1<<40)
+		if err != nil {
+			return group, err
+		}
+		sum := digest.NewRunning(digest.XXH3, nil)
+		sum.Write(content)
+		group = append(group, localfs.Pending{Partial: p, Sum: sum.Content(), Mode: 0o640, Mtime: 1e18 + int64(item), Name: name,
+			Outcome: transfer.Outcome{Item: item, Type: transfer.ItemFile, Size: int64(len(content))}})
+		if err := p.Write(content); err != nil {
+			return group, err
+		}
+	}
+	return group, nil
+}
+
+// content is what a file has: some have nothing, some several blocks.
+func (g *groupWork) content(item uint64) []byte {
+	b, err := io.ReadAll(io.LimitReader(network.Content(g.seed, item), int64(item%7*3001)))
+	must(g.t, err)
+	return b
+}
+
+// lost says which of what was recorded is not there.
+func (g *groupWork) lost() (all []string) {
+	for item, in := range g.intents {
+		dir := filepath.Join(g.im.dir, filepath.Dir(string(in.Name)))
+		final, temp := filepath.Join(g.im.dir, string(in.Name)), filepath.Join(dir, in.Temp)
+		content, err := os.ReadFile(final)
+		at := final
+		if _, done := g.outcomes[item]; errors.Is(err, os.ErrNotExist) && !done {
+			at = temp
+			content, err = os.ReadFile(temp)
+		}
+		if err != nil || !bytes.Equal(content, g.content(item)) {
+			all = append(all, fmt.Sprintf("%s has %d bytes of %d: %v", at, len(content), len(g.content(item)), err))
+			continue
+		}
+		if fi, err := os.Stat(at); err != nil || fi.Mode().Perm() != 0o640 || fi.ModTime().UnixNano() != 1e18+int64(item) {
+			all = append(all, fmt.Sprintf("%s has lost its mode or time: %v %v", at, fi, err))
+		}
+	}
+	return all
+}
