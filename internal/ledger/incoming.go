@@ -89,8 +89,10 @@ func (t *Tx) PutIncoming(in *Incoming) error {
 	if in.State.Final() {
 		in.Decided = transfer.ItemSet{}
 		in.EndedAt = t.Running()
-		if err := dropAll(t.tx.Bucket(bItems), id[:]); err != nil {
-			return err
+		for _, b := range [][]byte{bItems, bGroups} {
+			if err := dropAll(t.tx.Bucket(b), id[:]); err != nil {
+				return err
+			}
 		}
 		if in.Unswept {
 			return putJSON(t.tx.Bucket(bIncoming), id[:], in)
@@ -116,35 +118,55 @@ func (t *Tx) Incomings(fn func(*Incoming) error) error {
 
 // PutItem writes an item's record; DropItem forgets it.
 func (t *Tx) PutItem(id transfer.ID, item uint64, it Item) error {
+	if err := t.leaveGroups(id, []uint64{item}); err != nil {
+		return err
+	}
 	it.V = recordVersion
 	return putJSON(t.tx.Bucket(bItems), itemKey(id, item), it)
 }
 
 // DropItem forgets an item whose outcome the source has.
 func (t *Tx) DropItem(id transfer.ID, item uint64) error {
-	return t.tx.Bucket(bItems).Delete(itemKey(id, item))
+	return t.DropItems(id, []uint64{item})
 }
 
 // Item reads one item's record; nil where there is none.
 func (t *Tx) Item(id transfer.ID, item uint64) (*Item, error) {
 	it := new(Item)
 	ok, err := getJSON(t.tx.Bucket(bItems), "item", itemKey(id, item), it)
-	if !ok || err != nil {
+	if err != nil {
 		return nil, err
+	}
+	if !ok {
+		return t.groupItem(id, item)
 	}
 	return it, nil
 }
 
 // Items calls fn for the records of a transfer's items, in order.
 func (t *Tx) Items(id transfer.ID, fn func(item uint64, it *Item) error) error {
+	groups, err := t.grouped(id)
+	if err != nil {
+		return err
+	}
 	b := t.tx.Bucket(bItems)
-	return each(b, id[:], func(k, _ []byte) error {
+	err = each(b, id[:], func(k, _ []byte) error {
+		for len(groups) > 0 && groups[0].n < itemOf(k) {
+			if err := fn(groups[0].n, groups[0].it); err != nil {
+				return err
+			}
+			groups = groups[1:]
+		}
 		it := new(Item)
 		if _, err := getJSON(b, "item", k, it); err != nil {
 			return err
 		}
 		return fn(itemOf(k), it)
 	})
+	for n := 0; err == nil && n < len(groups); n++ {
+		err = fn(groups[n].n, groups[n].it)
+	}
+	return err
 }
 
 // PutDir notes that temporaries of a transfer may be in a directory (R23).

@@ -18,20 +18,24 @@ import (
 	"ferry/internal/transfer"
 )
 
-const formatVersion = 2
+// formatVersion is that of what is in the store. Version 3 has groups of items
+// beside those that have records of their own; version 2 is read, and is version
+// 3 from then on.
+const formatVersion = 3
 
 var (
 	bMeta     = []byte("meta")
 	bSource   = []byte("source")
 	bIncoming = []byte("incoming")
 	bItems    = []byte("items")
+	bGroups   = []byte("groups") // of items
 	bDirs     = []byte("dirs")
 	bDeletes  = []byte("deletes")
 	bCommands = []byte("commands")
 	bTombs    = []byte("tombs")
 	bOutbox   = []byte("outbox")
 
-	buckets = [][]byte{bMeta, bSource, bIncoming, bItems, bDirs, bDeletes, bCommands, bTombs, bOutbox}
+	buckets = [][]byte{bMeta, bSource, bIncoming, bItems, bGroups, bDirs, bDeletes, bCommands, bTombs, bOutbox}
 )
 
 // Options of Open.
@@ -156,8 +160,10 @@ func (l *Ledger) begin() error {
 				putU64(m, "incarnation", binary.BigEndian.Uint64(inc[:])|1), putU64(m, "clean", 1)); err != nil {
 				return err
 			}
-		} else if v != formatVersion {
-			return transfer.Errorf(transfer.KindVersion, "the ledger has format %d; this version of Ferry reads %d", v, formatVersion)
+		} else if v != formatVersion && v != formatVersion-1 {
+			return transfer.Errorf(transfer.KindVersion, "the ledger has format %d; this version of Ferry reads %d and %d", v, formatVersion-1, formatVersion)
+		} else if err := putU64(m, "version", formatVersion); err != nil {
+			return err
 		}
 		l.incarnation = getU64(m, "incarnation")
 		l.generation = getU64(m, "generation") + 1

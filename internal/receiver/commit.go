@@ -237,14 +237,7 @@ type journal incoming
 
 // Committing records what is about to be renamed.
 func (j *journal) Committing(intents []transfer.Intent) error {
-	return j.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
-		for n := range intents {
-			if err := t.PutItem(j.id, intents[n].Outcome.Item, ledger.Item{Intent: &intents[n]}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return j.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.PutIntents(j.id, intents) })
 }
 
 // Committed records outcomes, with the audit records of them, in one
@@ -264,9 +257,9 @@ func (j *journal) Committed(outcomes []transfer.Outcome) error {
 			}
 			rec.Counts.Add(o)
 			fresh = append(fresh, *o)
-			if err := t.PutItem(j.id, o.Item, ledger.Item{Outcome: o}); err != nil {
-				return err
-			}
+		}
+		if err := t.PutOutcomes(j.id, fresh); err != nil {
+			return err
 		}
 		rec.Crashes = 0
 		j.r.heard(t, rec)

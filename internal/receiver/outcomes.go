@@ -101,10 +101,12 @@ func (i *incoming) outcomesAcked(batch uint64) {
 	}
 	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
 		i.r.heard(t, rec)
+		items := make([]uint64, len(gone))
 		for n := range gone {
-			if err := t.DropItem(i.id, gone[n].Item); err != nil {
-				return err
-			}
+			items[n] = gone[n].Item
+		}
+		if err := t.DropItems(i.id, items); err != nil {
+			return err
 		}
 		if !last || i.withdrawn {
 			return nil

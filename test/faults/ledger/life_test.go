@@ -177,23 +177,24 @@ func receiving(id transfer.ID, items int) (life []step) {
 	for from := 0; from < items; from += 4 {
 		to := min(from+4, items)
 		in("committing", transfer.Receiving, func(w records, in *ledger.Incoming) error {
+			var ins []transfer.Intent
 			for n := from; n < to; n++ {
-				if err := w.PutItem(id, uint64(n), ledger.Item{Intent: &transfer.Intent{V: 1, Name: transfer.Path(fmt.Sprint(n)), Ino: uint64(n + 1)}}); err != nil {
-					return err
-				}
+				ins = append(ins, transfer.Intent{V: 1, Name: transfer.Path(fmt.Sprint(n)), Ino: uint64(n + 1), Outcome: transfer.Outcome{Item: uint64(n)}})
 			}
-			return nil
+			return w.PutIntents(id, ins)
 		})
 		in("committed", transfer.Receiving, func(w records, in *ledger.Incoming) error {
+			var outs []transfer.Outcome
 			for n := from; n < to; n++ {
 				oc := transfer.Outcome{Item: uint64(n), Type: transfer.ItemFile, Size: 10}
 				if !in.Decided.Add(oc.Item) {
 					continue
 				}
 				in.Counts.Add(&oc)
-				if err := w.PutItem(id, oc.Item, ledger.Item{Outcome: &oc}); err != nil {
-					return err
-				}
+				outs = append(outs, oc)
+			}
+			if err := w.PutOutcomes(id, outs); err != nil {
+				return err
 			}
 			if in.Decided.Below() == uint64(items) {
 				in.State, in.Total, in.HasTotal = transfer.Decided, uint64(items), true
@@ -203,12 +204,11 @@ func receiving(id transfer.ID, items int) (life []step) {
 	}
 	for from := 0; from < items; from += 6 {
 		in("acknowledged", transfer.Decided, func(w records, in *ledger.Incoming) error {
+			var gone []uint64
 			for n := from; n < min(from+6, items); n++ {
-				if err := w.DropItem(id, uint64(n)); err != nil {
-					return err
-				}
+				gone = append(gone, uint64(n))
 			}
-			return nil
+			return w.DropItems(id, gone)
 		})
 	}
 	in("done", transfer.Decided, func(w records, in *ledger.Incoming) error {

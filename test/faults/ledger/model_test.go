@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,6 +27,9 @@ type records interface {
 	Item(transfer.ID, uint64) (*ledger.Item, error)
 	PutItem(transfer.ID, uint64, ledger.Item) error
 	DropItem(transfer.ID, uint64) error
+	PutIntents(transfer.ID, []transfer.Intent) error
+	PutOutcomes(transfer.ID, []transfer.Outcome) error
+	DropItems(transfer.ID, []uint64) error
 	PutDir(transfer.ID, transfer.Path) error
 	PutDelete(transfer.ID, uint64, ledger.Delete) error
 	DropDelete(transfer.ID, uint64) error
@@ -126,6 +130,27 @@ func (m *model) PutItem(id transfer.ID, n uint64, it ledger.Item) error {
 func (m *model) DropItem(id transfer.ID, n uint64) error {
 	delete(m.kept, key("item", id, number(n)))
 	return nil
+}
+
+func (m *model) PutIntents(id transfer.ID, ins []transfer.Intent) (err error) {
+	for n := range ins {
+		err = errors.Join(err, m.PutItem(id, ins[n].Outcome.Item, ledger.Item{Intent: &ins[n]}))
+	}
+	return err
+}
+
+func (m *model) PutOutcomes(id transfer.ID, outs []transfer.Outcome) (err error) {
+	for n := range outs {
+		err = errors.Join(err, m.PutItem(id, outs[n].Item, ledger.Item{Outcome: &outs[n]}))
+	}
+	return err
+}
+
+func (m *model) DropItems(id transfer.ID, items []uint64) (err error) {
+	for _, n := range items {
+		err = errors.Join(err, m.DropItem(id, n))
+	}
+	return err
 }
 
 func (m *model) PutDir(id transfer.ID, dir transfer.Path) error {

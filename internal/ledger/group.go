@@ -1,0 +1,248 @@
+package ledger
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"ferry/internal/transfer"
+)
+
+// Items that are committed together are kept together: a record for each of
+// 100,000 small files, written, replaced and dropped, would cost more than the
+// files. It shows nowhere outside: an item is in one record at most, its own or a
+// group's, and every method sees it there.
+//
+// The key of a group is the transfer, the number of its first item and that of
+// its last; no two groups of a transfer begin with the same. The value: see
+// packed.
+const (
+	groupFrom = 4    // fewer items have records of their own
+	groupMost = 256  // items in one record
+	groupSpan = 4096 // the first and the last are nearer than that
+)
+
+func groupKey(id transfer.ID, first, last uint64) []byte {
+	return binary.BigEndian.AppendUint64(itemKey(id, first), last)
+}
+
+// groupRange reads the numbers of a group's key.
+func groupRange(k []byte) (first, last uint64) {
+	if len(k) != 32 {
+		return 0, 0
+	}
+	return itemOf(k), binary.BigEndian.Uint64(k[24:])
+}
+
+// PutIntents records items of which no number comes twice as committing, in place
+// of what there was of them.
+func (t *Tx) PutIntents(id transfer.ID, ins []transfer.Intent) error {
+	return t.putGroups(id, packedIntents, ins, func(in *transfer.Intent) Item { return Item{Intent: in} })
+}
+
+// PutOutcomes records how items ended of which no number comes twice, in place of
+// what there was of them.
+func (t *Tx) PutOutcomes(id transfer.ID, outs []transfer.Outcome) error {
+	ins := make([]transfer.Intent, len(outs))
+	for n := range outs {
+		ins[n].Outcome = outs[n]
+	}
+	return t.putGroups(id, packedOutcomes, ins, func(in *transfer.Intent) Item { return Item{Outcome: &in.Outcome} })
+}
+
+func (t *Tx) putGroups(id transfer.ID, what byte, ins []transfer.Intent, alone func(*transfer.Intent) Item) error {
+	byItem := func(a, b transfer.Intent) int { return cmp.Compare(a.Outcome.Item, b.Outcome.Item) }
+	if !slices.IsSortedFunc(ins, byItem) {
+		ins = slices.Clone(ins)
+		slices.SortFunc(ins, byItem)
+	}
+	for len(ins) > 0 {
+		n := 1
+		for n < len(ins) && n < groupMost && ins[n].Outcome.Item-ins[0].Outcome.Item < groupSpan {
+			n++
+		}
+		part := ins[:n]
+		ins = ins[n:]
+		if n < groupFrom {
+			for k := range part {
+				if err := t.PutItem(id, part[k].Outcome.Item, alone(&part[k])); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		if err := t.putGroup(id, what, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Tx) putGroup(id transfer.ID, what byte, part []transfer.Intent) error {
+	items := make([]uint64, len(part))
+	for n := range part {
+		items[n] = part[n].Outcome.Item
+	}
+	if err := t.DropItems(id, items); err != nil {
+		return err
+	}
+	value, err := pack(what, part)
+	if err != nil {
+		return err
+	}
+	return t.tx.Bucket(bGroups).Put(groupKey(id, items[0], items[len(items)-1]), value)
+}
+
+// DropItems forgets items, of which there may be nothing.
+func (t *Tx) DropItems(id transfer.ID, items []uint64) error {
+	if len(items) == 0 {
+		return nil
+	}
+	if !slices.IsSorted(items) {
+		items = slices.Clone(items)
+		slices.Sort(items)
+	}
+	if err := t.leaveGroups(id, items); err != nil {
+		return err
+	}
+	b := t.tx.Bucket(bItems)
+	var gone [][]byte
+	c := b.Cursor()
+	for k, _ := c.Seek(itemKey(id, items[0])); k != nil && hasPrefix(k, id[:]) && itemOf(k) <= items[len(items)-1]; k, _ = c.Next() {
+		if _, is := slices.BinarySearch(items, itemOf(k)); is {
+			gone = append(gone, slices.Clone(k))
+		}
+	}
+	for _, k := range gone {
+		if err := b.Delete(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A groupRecord is a group that is read.
+type groupRecord struct {
+	key, value []byte
+	items      []uint64
+}
+
+// groupsWith are the groups that have one of these items, which are sorted.
+func (t *Tx) groupsWith(id transfer.ID, items []uint64) (with []groupRecord, err error) {
+	from, to := items[0], items[len(items)-1]
+	c := t.tx.Bucket(bGroups).Cursor()
+	for k, v := c.Seek(groupKey(id, from-min(from, groupSpan), 0)); k != nil && hasPrefix(k, id[:]); k, v = c.Next() {
+		first, last := groupRange(k)
+		if first > to {
+			break
+		}
+		if last < from {
+			continue
+		}
+		g := groupRecord{key: k, value: v}
+		if g.items, err = packedItems(v); err != nil {
+			return nil, damagedGroup(k, err)
+		}
+		if slices.ContainsFunc(g.items, func(n uint64) bool { _, is := slices.BinarySearch(items, n); return is }) {
+			g.key = slices.Clone(k)
+			with = append(with, g)
+		}
+	}
+	return with, nil
+}
+
+func damagedGroup(key []byte, err error) error {
+	return transfer.Errorf(transfer.KindInternal, "ledger: group record %x is damaged: %w", key, err)
+}
+
+// leaveGroups takes items, which are sorted, out of the groups that they are in.
+func (t *Tx) leaveGroups(id transfer.ID, items []uint64) error {
+	groups, err := t.groupsWith(id, items)
+	if err != nil {
+		return err
+	}
+	b := t.tx.Bucket(bGroups)
+	stay := make([][]transfer.Intent, len(groups))
+	what := make([]byte, len(groups))
+	for n, g := range groups { // before anything changes: values do not outlast that
+		if !slices.ContainsFunc(g.items, func(k uint64) bool { _, is := slices.BinarySearch(items, k); return !is }) {
+			continue
+		}
+		var all []transfer.Intent
+		if what[n], all, err = unpack(g.value); err != nil {
+			return damagedGroup(g.key, err)
+		}
+		stay[n] = slices.DeleteFunc(all, func(in transfer.Intent) bool { _, is := slices.BinarySearch(items, in.Outcome.Item); return is })
+	}
+	for n, g := range groups {
+		if err := b.Delete(g.key); err != nil {
+			return err
+		}
+		if rest := stay[n]; len(rest) > 0 {
+			value, err := pack(what[n], rest)
+			if err == nil {
+				err = b.Put(groupKey(id, rest[0].Outcome.Item, rest[len(rest)-1].Outcome.Item), value)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// A numbered is an item with its number.
+type numbered struct {
+	n  uint64
+	it *Item
+}
+
+// unpackItems reads a group's value.
+func unpackItems(key, value []byte) ([]numbered, error) {
+	what, ins, err := unpack(value)
+	if err == nil && len(key) != 32 {
+		err = fmt.Errorf("its key has %d bytes", len(key))
+	}
+	if err != nil {
+		return nil, damagedGroup(key, err)
+	}
+	all := make([]numbered, len(ins))
+	for n := range ins {
+		it := &Item{V: recordVersion, Intent: &ins[n]}
+		if what == packedOutcomes {
+			it.Intent, it.Outcome = nil, &ins[n].Outcome
+		}
+		all[n] = numbered{ins[n].Outcome.Item, it}
+	}
+	return all, nil
+}
+
+// groupItem reads an item that is in a group; nil where it is in none.
+func (t *Tx) groupItem(id transfer.ID, item uint64) (*Item, error) {
+	groups, err := t.groupsWith(id, []uint64{item})
+	if err != nil || len(groups) == 0 {
+		return nil, err
+	}
+	all, err := unpackItems(groups[0].key, groups[0].value)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range all {
+		if k.n == item {
+			return k.it, nil
+		}
+	}
+	return nil, nil
+}
+
+// grouped are all items of a transfer that are in groups, in order.
+func (t *Tx) grouped(id transfer.ID) (all []numbered, err error) {
+	err = each(t.tx.Bucket(bGroups), id[:], func(k, v []byte) error {
+		some, err := unpackItems(k, v)
+		all = append(all, some...)
+		return err
+	})
+	slices.SortFunc(all, func(a, b numbered) int { return cmp.Compare(a.n, b.n) })
+	return all, err
+}
