@@ -56,10 +56,7 @@ func (b *Batch) Add(record []byte) bool {
 func EncodeBatch(b *Batch) ([]byte, error) {
 	c := *b
 	c.V, c.Floor = RecordVersion, max(b.Floor, 1)
-	if c.Records == nil {
-		c.Records = []json.RawMessage{}
-	}
-	text, err := marshal(&c)
+	text, err := marshalBatch(&c)
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindInternal, "audit batch of %s: %w", c.Agent, err)
 	}
@@ -71,9 +68,11 @@ func EncodeBatch(b *Batch) ([]byte, error) {
 
 // DecodeBatch reads a batch; its records are checked when they are appended.
 func DecodeBatch(text []byte) (Batch, error) {
-	var b Batch
-	if err := unmarshal(text, &b, "audit batch", MaxBatch, transfer.MaxJSONDepth+batchDepth); err != nil {
-		return Batch{}, err
+	b, ok := unmarshalBatch(text)
+	if !ok {
+		if err := unmarshal(text, &b, "audit batch", MaxBatch, transfer.MaxJSONDepth+batchDepth); err != nil {
+			return Batch{}, err
+		}
 	}
 	if err := checkVersion("audit batch", b.V); err != nil {
 		return Batch{}, err
@@ -108,7 +107,7 @@ func (b *Batch) entries(key stream) ([]entry, error) {
 	list := make([]entry, 0, len(b.Records))
 	size := 0
 	for i, raw := range b.Records {
-		rec, err := Decode(raw)
+		rec, ours, err := decode(raw)
 		if err != nil {
 			return nil, err
 		}
@@ -118,9 +117,11 @@ func (b *Batch) entries(key stream) ([]entry, error) {
 		case i > 0 && rec.N != list[i-1].rec.N+1:
 			return nil, transfer.Errorf(transfer.KindUsage, "audit record %s follows number %d in its batch", rec.name(), list[i-1].rec.N)
 		}
-		body, err := oneLine(raw)
-		if err != nil {
-			return nil, err
+		body := []byte(raw)
+		if !ours {
+			if body, err = oneLine(raw); err != nil {
+				return nil, err
+			}
 		}
 		if size += len(body); size > MaxBatch {
 			return nil, transfer.Errorf(transfer.KindTooLarge, "an audit batch of %s has more than %d bytes", b.Agent, MaxBatch)

@@ -177,7 +177,7 @@ func Encode(r *Record) ([]byte, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	b, err := marshal(&c)
+	b, err := marshalItems(&c)
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindInternal, "audit record %s: %w", c.name(), err)
 	}
@@ -189,6 +189,21 @@ func Encode(r *Record) ([]byte, error) {
 
 // Decode reads a record. Fields that it does not know are ignored.
 func Decode(b []byte) (Record, error) {
+	r, _, err := decode(b)
+	return r, err
+}
+
+// decode reads a record, and says whether it is written as Encode writes it.
+func decode(b []byte) (r Record, ours bool, err error) {
+	if r, ours = unmarshalItems(b); !ours {
+		r, err = decodeAny(b)
+		return r, false, err
+	}
+	err = r.check()
+	return r, err == nil, err
+}
+
+func decodeAny(b []byte) (Record, error) {
 	var r Record
 	if err := unmarshal(b, &r, "audit record", MaxRecord, transfer.MaxJSONDepth); err != nil {
 		return Record{}, err

@@ -210,6 +210,9 @@ func field[T any](p **T, create bool) *T {
 // Encode writes a message.
 func (m *Message) Encode() ([]byte, error) {
 	e := envelope{V: Version, Kind: m.Kind, From: m.From, Transfer: m.Transfer}
+	if m.Kind == KindOutcomes && m.Outcomes != nil {
+		return m.fitting(encodeOutcomes(e, m.Outcomes))
+	}
 	if b := m.body(false); b != nil {
 		raw, err := json.Marshal(b)
 		if err != nil {
@@ -217,7 +220,10 @@ func (m *Message) Encode() ([]byte, error) {
 		}
 		e.Body = raw
 	}
-	data, err := json.Marshal(e)
+	return m.fitting(json.Marshal(e))
+}
+
+func (m *Message) fitting(data []byte, err error) ([]byte, error) {
 	if err == nil && len(data) > MaxControl {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "a %s message has %d bytes; the limit is %d", m.Kind, len(data), MaxControl)
 	}
@@ -226,6 +232,13 @@ func (m *Message) Encode() ([]byte, error) {
 
 // Decode reads a message and refuses what it does not understand.
 func Decode(data []byte) (*Message, error) {
+	if m := decodeOutcomes(data); m != nil {
+		return m, nil
+	}
+	return decode(data)
+}
+
+func decode(data []byte) (*Message, error) {
 	var e envelope
 	if err := Unmarshal(data, &e); err != nil {
 		return nil, err
