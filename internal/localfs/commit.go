@@ -135,10 +135,14 @@ func (c *commit) add(p *Pending) {
 	}
 }
 
-// look notes the file that is to be overwritten, or that it cannot be.
+// look notes the file that is to be overwritten, or that it cannot be. Where
+// nothing is to be overwritten the rename says whether the name is free.
 func (c *commit) look(w *work) {
+	if !c.l.cfg.Overwrite {
+		return
+	}
 	err := c.l.checkFree(w.dir.Dir, w.place)
-	if err == nil && c.l.cfg.Overwrite {
+	if err == nil {
 		var st Stat
 		if st, err = w.dir.lstat(w.place.base()); err == nil {
 			id := st.identity()

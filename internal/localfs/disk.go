@@ -200,9 +200,3 @@ func escapes(err error) bool {
 	var errno syscall.Errno
 	return err != nil && !errors.As(err, &errno) && !errors.Is(err, os.ErrClosed)
 }
-
-func (realDisk) ReadAt(f File, b []byte, off int64) (int, error) { return f.(*os.File).ReadAt(b, off) }
-func (realDisk) Write(f File, b []byte, off int64) (int, error)  { return f.(*os.File).WriteAt(b, off) }
-func (realDisk) Truncate(f File, size int64) error               { return f.(*os.File).Truncate(size) }
-func (realDisk) Sync(f File) error                               { return f.(*os.File).Sync() }
-func (realDisk) Close(f File) error                              { return f.(*os.File).Close() }

@@ -27,9 +27,7 @@ func BootID() string {
 }
 
 // A Handle is a directory's *os.File here; calls on it are the *at calls.
-func dirFD(d *Dir) int { return fileFD(d.handle.(*os.File)) }
-
-func fileFD(f File) int { return int(f.(*os.File).Fd()) }
+func dirFD(d *Dir) int { return int(d.handle.(*os.File).Fd()) }
 
 func (realDisk) OpenBeneath(r Root, rel string) (Handle, error) {
 	f, err := r.(*os.Root).OpenFile(rel, os.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -60,7 +58,13 @@ func (realDisk) Lstat(d *Dir, name string) (Stat, error) {
 	return toStat(&st), nil
 }
 
-func (disk realDisk) StatDir(d *Dir) (Stat, error) { return disk.Stat(d.handle.(*os.File)) }
+func (realDisk) StatDir(d *Dir) (Stat, error) {
+	var st unix.Stat_t
+	if err := retry(func() error { return unix.Fstat(dirFD(d), &st) }); err != nil {
+		return Stat{}, &os.PathError{Op: "fstat", Path: d.path, Err: err}
+	}
+	return toStat(&st), nil
+}
 
 func (realDisk) Names(d *Dir, n int) ([]string, error) {
 	f := d.handle.(*os.File)
@@ -99,14 +103,6 @@ func (realDisk) Free(d *Dir) (int64, error) {
 	return int64(st.Bavail) * int64(st.Bsize), nil
 }
 
-func (realDisk) Stat(f File) (Stat, error) {
-	var st unix.Stat_t
-	if err := retry(func() error { return unix.Fstat(fileFD(f), &st) }); err != nil {
-		return Stat{}, &os.PathError{Op: "fstat", Path: f.Name(), Err: err}
-	}
-	return toStat(&st), nil
-}
-
 func toStat(st *unix.Stat_t) Stat {
 	s := Stat{Mode: uint32(st.Mode) & 0o777, Dev: uint64(st.Dev), Ino: st.Ino, Nlink: uint64(st.Nlink), UID: st.Uid,
 		Size: st.Size, Mtime: unix.TimespecToNsec(st.Mtim), Ctime: unix.TimespecToNsec(st.Ctim), Allocated: int64(st.Blocks) * 512}
@@ -138,18 +134,6 @@ func openat(dir int, name string, flag int, perm uint32) (fd int, err error) {
 	return fd, err
 }
 
-func (realDisk) Open(d *Dir, name string, flag int, perm os.FileMode) (File, error) {
-	if !failpoint.Planted("temporary-through-link") {
-		flag |= unix.O_NOFOLLOW
-	}
-	fd, err := openat(dirFD(d), name, flag|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, uint32(perm))
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: d.path + "/" + name, Err: err}
-	}
-	unix.SetNonblock(fd, false) // it was for the open only
-	return os.NewFile(uintptr(fd), d.path+"/"+name), nil
-}
-
 func (realDisk) Mkdir(d *Dir, name string) error {
 	return retry(func() error { return unix.Mkdirat(dirFD(d), name, 0o777) })
 }
@@ -172,27 +156,8 @@ func (realDisk) Unlink(d *Dir, name string) error {
 
 func (realDisk) SyncDir(d *Dir) error { return d.handle.(*os.File).Sync() }
 
-// Allocate reserves space. A file system in memory would fill it with zeros, page
-// by page, which takes as long as writing does: there it is not offered.
-func (realDisk) Allocate(f File, size int64) error {
-	var fs unix.Statfs_t
-	if err := unix.Fstatfs(fileFD(f), &fs); err == nil && fs.Type == unix.TMPFS_MAGIC {
-		return unix.EOPNOTSUPP
-	}
-	return retry(func() error { return unix.Fallocate(fileFD(f), unix.FALLOC_FL_KEEP_SIZE, 0, size) })
-}
-
-func (realDisk) Punch(f File, off, end int64) error {
-	return retry(func() error {
-		return unix.Fallocate(fileFD(f), unix.FALLOC_FL_KEEP_SIZE|unix.FALLOC_FL_PUNCH_HOLE, off, end-off)
-	})
-}
-
-func (realDisk) SetMeta(d *Dir, _ string, f File, mode uint32, mtime int64) error {
-	if f == nil {
-		f = d.handle.(*os.File)
-	}
-	fd := fileFD(f)
+// setMeta sets mode and time of an open file or directory.
+func setMeta(fd int, mode uint32, mtime int64) error {
 	// Both are tried: a file system that has no modes may still have times.
 	err := retry(func() error { return unix.Fchmod(fd, mode&0o777) })
 	ts := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(mtime)}
@@ -210,17 +175,14 @@ func (realDisk) SetMeta(d *Dir, _ string, f File, mode uint32, mtime int64) erro
 	return err
 }
 
-func (realDisk) StartSync(f File) error {
-	err := retry(func() error { return unix.SyncFileRange(fileFD(f), 0, 0, unix.SYNC_FILE_RANGE_WRITE) })
-	if notOffered(err) || err == unix.EPERM || err == unix.ESPIPE { // EPERM: a filter of system calls
-		return nil
-	}
-	return err
+// startNotOffered tells a host on which writing cannot be begun before a sync from
+// one on which it failed.
+func startNotOffered(err error) bool {
+	return notOffered(err) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ESPIPE) // EPERM: a filter of system calls
 }
 
-func (realDisk) SyncData(f File) error {
-	return retry(func() error { return unix.Fdatasync(fileFD(f)) })
-}
+// openThroughLinks is one of the planted bugs.
+func openThroughLinks() bool { return failpoint.Planted("temporary-through-link") }
 
 // mine reports whether a temporary can be one that this process's user made.
 func (s *Stat) mine() bool { return s.UID == uint32(os.Geteuid()) }

@@ -173,6 +173,12 @@ func (realDisk) WatchFS(*Dir) (Watch, error)        { return nil, errors.ErrUnsu
 func (realDisk) SyncFS(Watch) error                 { return errors.ErrUnsupported }
 func (realDisk) CloseWatch(Watch) error             { return nil }
 
+func (realDisk) ReadAt(f File, b []byte, off int64) (int, error) { return f.(*os.File).ReadAt(b, off) }
+func (realDisk) Write(f File, b []byte, off int64) (int, error)  { return f.(*os.File).WriteAt(b, off) }
+func (realDisk) Truncate(f File, size int64) error               { return f.(*os.File).Truncate(size) }
+func (realDisk) Sync(f File) error                               { return f.(*os.File).Sync() }
+func (realDisk) Close(f File) error                              { return f.(*os.File).Close() }
+
 func (realDisk) SetMeta(d *Dir, name string, f File, mode uint32, mtime int64) error {
 	if f == nil {
 		name = "."

@@ -66,7 +66,7 @@ func (realDisk) WatchFS(d *Dir) (Watch, error) {
 
 // SyncFS is not repeated where a signal has interrupted it: one error hides the
 // other, and the kernel takes both for told.
-func (realDisk) SyncFS(w Watch) error { return unix.Syncfs(fileFD(w)) }
+func (realDisk) SyncFS(w Watch) error { return unix.Syncfs(int(w.(*os.File).Fd())) }
 
 func (realDisk) CloseWatch(w Watch) error { return w.(*os.File).Close() }
 

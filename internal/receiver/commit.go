@@ -171,6 +171,9 @@ func (i *incoming) committed(c committed) {
 		i.log.Error("the ledger cannot be read", "err", err)
 	}
 	i.undelivered = append(i.undelivered, c.outcomes...)
+	for n := range c.outcomes {
+		delete(i.pointed, c.outcomes[n].Item)
+	}
 	if c.err != nil {
 		i.commitFailed(c)
 	}

@@ -163,6 +163,9 @@ func (i *incoming) createFile(item uint64, b *wire.Begin, what *content) error {
 // dropPoint makes the ledger forget a resume point that speaks of a temporary
 // which is about to be replaced (INV-6).
 func (i *incoming) dropPoint(item uint64) error {
+	if !i.pointed[item] {
+		return nil
+	}
 	var has bool
 	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
 		it, err := t.Item(i.id, item)

@@ -31,6 +31,7 @@ type incoming struct {
 	landing *localfs.Landing
 	adopted bool                   // from the ledger: an earlier process, or an earlier actor, began it
 	dirs    map[transfer.Path]bool // noted in the ledger (R23)
+	pointed map[uint64]bool        // items of which the ledger may have a resume point
 	over    bool                   // the loop is to end
 
 	// The epoch.

@@ -274,7 +274,11 @@ func (i *incoming) newEpoch(nonce uint64, o *wire.Open) (transfer.Resume, error)
 		}
 		resume = transfer.Resume{Decided: rec.Decided}
 		return t.Items(i.id, func(item uint64, it *ledger.Item) error {
-			if p := it.Point; p != nil && (p.Durable || p.Boot == i.r.cfg.Boot) {
+			p := it.Point
+			if p != nil {
+				i.pointed[item] = true // it does no harm where the transaction fails
+			}
+			if p != nil && (p.Durable || p.Boot == i.r.cfg.Boot) {
 				resume.Points = append(resume.Points, p.Point)
 			}
 			return nil
