@@ -98,6 +98,8 @@ type Running struct {
 	seg    hash.Hash // the same as whole where that is xxh3 over the same bytes
 	done   []transfer.Segment
 	at     int64
+	text   string // Whole, once it was asked for
+	textAt int64  // how many bytes it is of
 }
 
 // NewRunning begins at the end of the given segments; the whole digest then
@@ -188,7 +190,12 @@ func (r *Running) Prefix() []transfer.Segment {
 }
 
 // Whole is METHOD:HEX over all bytes, for a digest that began at 0; empty for None.
-func (r *Running) Whole() string { return r.method.Sum(r.whole) }
+func (r *Running) Whole() string {
+	if r.text == "" || r.textAt != r.at {
+		r.text, r.textAt = r.method.Sum(r.whole), r.at
+	}
+	return r.text
+}
 
 // Content is a sum that is there whatever the method: Whole, or the xxh3 where
 // the method is None. Only for a digest that began at 0.

@@ -253,9 +253,7 @@ func notReplaceable(p place) *transfer.Error {
 	return wrap(transfer.KindWrongType, nil, "", "%s is a device, socket or pipe; a file does not take its place", transfer.Path(p.path))
 }
 
-func (l *Landing) temp(item uint64) string {
-	return TempName(l.fs.cfg.Incarnation, l.cfg.Generation, l.cfg.Transfer, item)
-}
+func (l *Landing) temp(item uint64) string { return tempName(l.prefix, item) }
 
 // Reopen opens the temporary of an earlier process and cuts it at a recorded
 // point. Anything doubtful about it is an error of kind Missing, and the item

@@ -31,7 +31,11 @@ func tempPrefix(incarnation, generation uint64, id transfer.ID) string {
 // TempName is the name of an item's temporary: short whatever the item is
 // called, and nobody else's.
 func TempName(incarnation, generation uint64, id transfer.ID, item uint64) string {
-	return tempPrefix(incarnation, generation, id) + strconv.FormatUint(item, 36) + tempSuffix
+	return tempName(tempPrefix(incarnation, generation, id), item)
+}
+
+func tempName(prefix string, item uint64) string {
+	return prefix + strconv.FormatUint(item, 36) + tempSuffix
 }
 
 // AsideName is the name that a source gets while it is being deleted.

@@ -35,7 +35,6 @@ type groupWork struct {
 	t    *testing.T
 	im   *image
 	disk *faulty.Disk
-	fs   *localfs.FS
 	seed uint64
 
 	intents  map[uint64]transfer.Intent
