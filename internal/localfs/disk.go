@@ -79,6 +79,7 @@ type Disk interface {
 	// when it was called: data, sizes, modes, times and names, whoever wrote them.
 	// Whatever could not be written since the watch began is an error, once: the
 	// next call speaks of what came later only. One call on a watch at a time.
+	// The first one, too, may say that it is not offered.
 	SyncFS(w Watch) error
 	CloseWatch(w Watch) error
 }

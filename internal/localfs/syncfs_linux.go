@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,43 +33,61 @@ import (
 // oldestTelling is the first kernel whose syncfs reports all that it must.
 var oldestTelling = [2]int{5, 17}
 
-// WatchFS opens the directory once more. The kernel notes on the open file, when
-// it is opened and at each syncfs, up to which failure it has been told.
-func (realDisk) WatchFS(d *Dir) (Watch, error) {
+// kernelTells reports whether this kernel's syncfs does.
+var kernelTells = sync.OnceValue(func() bool {
 	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil || !atLeast(unix.ByteSliceToString(u.Release[:]), oldestTelling) {
+	return unix.Uname(&u) == nil && atLeast(unix.ByteSliceToString(u.Release[:]), oldestTelling)
+})
+
+// A watched file system is a directory on it that was opened once more. The
+// kernel notes on the open file, when it is opened and at each syncfs, up to which
+// failure it has been told. One syncfs at a time, so one goroutine's.
+type watched struct {
+	f     *os.File
+	dev   uint64
+	table bool // the table of mounts has yet to be asked: few transfers come to need it
+}
+
+// Name is the directory for which it was asked.
+func (w *watched) Name() string { return w.f.Name() }
+
+func (realDisk) WatchFS(d *Dir) (Watch, error) {
+	if !kernelTells() {
 		return nil, errors.ErrUnsupported
 	}
 	var fs unix.Statfs_t
 	if err := retry(func() error { return unix.Fstatfs(dirFD(d), &fs) }); err != nil {
 		return nil, &os.PathError{Op: "statfs", Path: d.path, Err: err}
 	}
-	switch fs.Type {
-	case unix.TMPFS_MAGIC:
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC:
-		st, err := d.stat()
-		if err != nil {
-			return nil, err
-		}
-		mounts, err := os.ReadFile("/proc/self/mountinfo")
-		if err != nil || !syncedWhole(mounts, unix.Major(st.Dev), unix.Minor(st.Dev)) {
-			return nil, errors.ErrUnsupported
-		}
-	default:
+	if fs.Type != unix.TMPFS_MAGIC && fs.Type != unix.EXT4_SUPER_MAGIC && fs.Type != unix.XFS_SUPER_MAGIC {
 		return nil, errors.ErrUnsupported
+	}
+	st, err := d.stat()
+	if err != nil {
+		return nil, err
 	}
 	fd, err := openat(dirFD(d), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: d.path, Err: err}
 	}
-	return os.NewFile(uintptr(fd), d.path), nil
+	return &watched{os.NewFile(uintptr(fd), d.path), st.Dev, fs.Type != unix.TMPFS_MAGIC}, nil
 }
 
 // SyncFS is not repeated where a signal has interrupted it: one error hides the
 // other, and the kernel takes both for told.
-func (realDisk) SyncFS(w Watch) error { return unix.Syncfs(int(w.(*os.File).Fd())) }
+func (realDisk) SyncFS(w Watch) error {
+	h := w.(*watched)
+	if h.table {
+		mounts, err := os.ReadFile("/proc/self/mountinfo")
+		if err != nil || !syncedWhole(mounts, unix.Major(h.dev), unix.Minor(h.dev)) {
+			return errors.ErrUnsupported
+		}
+		h.table = false
+	}
+	return unix.Syncfs(int(h.f.Fd()))
+}
 
-func (realDisk) CloseWatch(w Watch) error { return w.(*os.File).Close() }
+func (realDisk) CloseWatch(w Watch) error { return w.(*watched).f.Close() }
 
 // atLeast compares a kernel's release, "6.18.44-generic", with a version. One
 // that cannot be read is older.
