@@ -393,3 +393,15 @@ func TestRefused(t *testing.T) {
 		t.Error("a form from the wire with impossible records is taken")
 	}
 }
+
+func BenchmarkLineEnds(b *testing.B) {
+	src := bytes.Repeat([]byte("a line of text such as there are many of, with some eighty characters in all\n"), 3000)
+	utf8, _ := codepage.Lookup("UTF-8")
+	s := lineEnds(&codepage.Options{From: utf8, To: utf8, ToEOL: codepage.CRLF})
+	for b.Loop() {
+		if err := s.write(src, func([]byte) error { return nil }); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.SetBytes(int64(len(src)))
+}

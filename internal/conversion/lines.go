@@ -68,6 +68,9 @@ func (s *lines) write(src []byte, next func([]byte) error) error {
 	for len(src) > 0 {
 		n := min(len(src), piece)
 		if !s.unchanged(src[:n]) {
+			if s.buf == nil {
+				s.buf = make([]byte, 0, piece+piece/8)
+			}
 			s.buf = s.convert(s.buf[:0], src[:n])
 			if err := give(s.buf, next); err != nil {
 				return err
@@ -87,28 +90,60 @@ func give(b []byte, next func([]byte) error) error {
 	return next(b)
 }
 
-// convert appends what becomes of src.
+// convert appends what becomes of src: what lies between line ends as it is.
 func (s *lines) convert(dst, src []byte) []byte {
-	for _, c := range src {
-		switch {
-		case c == s.lf || c == s.nl:
-			if s.crlf {
-				dst = append(dst, s.cr)
-			}
-			s.held = false
-			dst = append(dst, s.nl)
-			continue
-		case s.held:
+	at := 0
+	if s.held && len(src) > 0 {
+		s.held = false
+		if s.ends(src[0]) {
+			dst, at = s.lineEnd(dst), 1
+		} else {
 			dst = append(dst, s.cr) // it was a character
-			s.held = false
 		}
-		if c == s.cr {
-			s.held = true
-			continue
-		}
-		dst = append(dst, c)
 	}
-	return dst
+	matter := [3]byte{s.cr, s.lf, s.nl}
+	kinds := 3
+	if s.nl == s.lf {
+		kinds = 2
+	}
+	next := [3]int{-1, -1, -1} // of each of them
+	for {
+		k := len(src)
+		for i, c := range matter[:kinds] {
+			if next[i] < at {
+				next[i] = len(src)
+				if n := bytes.IndexByte(src[at:], c); n >= 0 {
+					next[i] = at + n
+				}
+			}
+			k = min(k, next[i])
+		}
+		dst = append(dst, src[at:k]...)
+		switch at = k + 1; {
+		case k == len(src):
+			return dst
+		case src[k] != s.cr:
+			dst = s.lineEnd(dst)
+		case at == len(src):
+			s.held = true
+			return dst
+		case s.ends(src[at]):
+			dst = s.lineEnd(dst)
+			at++
+		default:
+			dst = append(dst, s.cr)
+		}
+	}
+}
+
+// ends reports whether a byte ends a line.
+func (s *lines) ends(c byte) bool { return c == s.lf || c == s.nl }
+
+func (s *lines) lineEnd(dst []byte) []byte {
+	if s.crlf {
+		dst = append(dst, s.cr)
+	}
+	return append(dst, s.nl)
 }
 
 func (s *lines) finish(next func([]byte) error) error {
