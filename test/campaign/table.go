@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -19,10 +20,11 @@ const (
 // A Standing is what the results of a campaign amount to for the code as it is.
 type Standing struct {
 	Last     Result
-	Count    int // cases on the code as it is
-	Findings int // on the code as it is
-	Ever     int // cases on any code
-	Found    int // on any code
+	Count    int     // cases on the code as it is
+	Findings int     // on the code as it is
+	Ever     int     // cases on any code
+	Found    int     // on any code
+	Whole    *Result // the last run of the last code on which the whole count was reached and nothing found; nil: none
 }
 
 // Standings reads all results beneath the module's root and holds them against
@@ -46,6 +48,7 @@ func Standings(root string) ([]Standing, error) {
 		if err != nil {
 			return nil, err
 		}
+		s.Whole = whole(rs)
 		for _, r := range rs {
 			s.Ever += r.Count
 			s.Found += r.Findings
@@ -59,16 +62,39 @@ func Standings(root string) ([]Standing, error) {
 	return all, nil
 }
 
+// whole is the last run of the last code on which a campaign reached its count
+// and found nothing.
+func whole(rs []Result) (last *Result) {
+	count, found := map[string]int{}, map[string]int{}
+	for n := range rs {
+		r := &rs[n]
+		count[r.Code] += r.Count
+		found[r.Code] += r.Findings
+		if count[r.Code] >= r.Full && found[r.Code] == 0 {
+			last = r
+		}
+	}
+	for last != nil && found[last.Code] > 0 { // found after the count was full
+		code := last.Code
+		last = whole(slices.DeleteFunc(slices.Clone(rs), func(r Result) bool { return r.Code == code }))
+	}
+	return last
+}
+
 // Reached reports whether the count stands for the code as it is.
 func (s Standing) Reached() bool { return s.Count >= s.Last.Full && s.Findings == 0 }
 
 // Table is the table of all campaigns in the words of the document.
 func Table(all []Standing) string {
 	var b strings.Builder
-	b.WriteString("| campaign | what is done | tried on this code | to be tried | found on this code | tried ever | found ever | last run |\n|---|---|---:|---:|---:|---:|---:|---|\n")
+	b.WriteString("| campaign | what is done | tried on this code | to be tried | found on this code | tried ever | found ever | reached with nothing found |\n|---|---|---:|---:|---:|---:|---:|---|\n")
 	for _, s := range all {
-		fmt.Fprintf(&b, "| %s | %s | %d %s | %d | %d | %d | %d | %s, %s |\n", s.Last.Campaign, s.Last.What, s.Count, s.Last.Unit,
-			s.Last.Full, s.Findings, s.Ever, s.Found, s.Last.When.Format("2006-01-02"), s.Last.Commit)
+		reached := "not yet"
+		if w := s.Whole; w != nil {
+			reached = w.When.Format("2006-01-02") + ", " + w.Commit
+		}
+		fmt.Fprintf(&b, "| %s | %s | %d %s | %d | %d | %d | %d | %s |\n", s.Last.Campaign, s.Last.What, s.Count, s.Last.Unit,
+			s.Last.Full, s.Findings, s.Ever, s.Found, reached)
 	}
 	return b.String()
 }
