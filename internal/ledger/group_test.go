@@ -37,6 +37,8 @@ func full(r *rand.Rand, v reflect.Value) {
 		v.SetUint(uint64(r.Uint32()))
 	case reflect.Uint64:
 		v.SetUint([]uint64{0, 1, 1<<64 - 1, r.Uint64()}[r.IntN(4)])
+	case reflect.Slice: // of bytes
+		v.SetBytes([][]byte{nil, []byte("{}"), []byte("\x00\xff a line\n")}[r.IntN(3)])
 	case reflect.Interface: // an error's cause, which is not kept
 	default:
 		panic(v.Kind().String() + " is new; see what packed makes of it")

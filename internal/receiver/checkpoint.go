@@ -34,6 +34,7 @@ func (i *incoming) startCheckpoint() {
 		i.log.Error("a checkpoint cannot be made", "item", c.item, "err", err)
 		return
 	}
+	i.pointed[c.item] = true
 	done := make(chan checkpointed, 1)
 	i.checkpoint = done
 	if failpoint.Planted("safe-before-ledger") {
@@ -139,6 +140,7 @@ func (i *incoming) settleCurrent(keep bool) {
 		return
 	}
 	if at := c.at(); at > c.safe {
+		i.pointed[c.item] = true
 		pt, err := i.point(c)
 		if err == nil {
 			err = i.writeCheckpoint(c, &pt)

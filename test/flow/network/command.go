@@ -372,7 +372,7 @@ type Outcome struct {
 	Taken  bool    `json:"taken"`
 	Error  *Reason `json:"error"`
 
-	Written *transfer.Written `json:"written"`
+	Written *transfer.Written `json:"written"` // where the bytes were converted
 }
 
 // A Record is one audit record.

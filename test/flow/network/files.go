@@ -18,8 +18,6 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
-
-	"ferry/internal/record"
 )
 
 // Content is an endless run of bytes that only (seed, k) decides.
