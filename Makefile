@@ -114,7 +114,7 @@ fuzz: ## run each fuzz target beneath FUZZIN="cmd internal test" for FUZZTIME=10
 		$(GO) test -c -fuzz=. -o "$$tmp/fuzz.test" "./$$dir"; \
 		for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]*' "$$dir"/*_test.go | sed 's/^func //'); do \
 			echo "== $$target in $$dir"; \
-			(cd "$$dir" && "$$tmp/fuzz.test" -test.run '^$$' -test.fuzz "^$$target\$$" -test.fuzztime $(FUZZTIME) -test.fuzzcachedir "$$tmp/cache"); \
+			(cd "$$dir" && "$(CURDIR)/scripts/fuzz.sh" "$$tmp/fuzz.test" "$$target" $(FUZZTIME) "$$tmp/cache"); \
 		done; \
 	done
 
