@@ -3,8 +3,6 @@ package main
 import (
 	"github.com/spf13/pflag"
 
-	"ferry/internal/conversion"
-	"ferry/internal/record"
 	"ferry/internal/transfer"
 )
 
@@ -43,44 +41,4 @@ func (f *contentFlags) content() transfer.Content {
 
 func (f *recordFlags) records() transfer.Records {
 	return transfer.Records{RECFM: f.recfm, LRECL: f.lrecl, BLKSIZE: f.blksize}
-}
-
-// takeAttributes puts the attributes that locations of data sets have into the
-// request, where no flag says otherwise.
-func takeAttributes(q *transfer.Request) error {
-	if record.IsDataset(string(q.Dest)) {
-		d, err := record.ParseDataset(string(q.Dest))
-		if err != nil {
-			return err
-		}
-		if err := takeFrom(&q.ToRecords, &d, "the flags"); err != nil {
-			return err
-		}
-	}
-	for _, p := range q.Sources {
-		if !record.IsDataset(string(p)) {
-			continue
-		}
-		d, err := record.ParsePattern(string(p))
-		if err != nil {
-			return err
-		}
-		if err := takeFrom(&q.FromRecords, &d, "the flags or another source"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func takeFrom(to *transfer.Records, d *record.Dataset, others string) error {
-	r := conversion.Records(d.Attributes)
-	if r.IsZero() {
-		return nil
-	}
-	if !to.IsZero() && *to != r {
-		return transfer.Errorf(transfer.KindUsage, "%s has %s, and %s say otherwise", d, d.Attributes, others).
-			WithHint("say it once")
-	}
-	*to = r
-	return nil
 }

@@ -269,7 +269,7 @@ func (f *sendFlags) request(args []string) (q *transfer.Request, local bool, err
 	if local, err = f.locations(q, args); err != nil {
 		return nil, false, err
 	}
-	if err := takeAttributes(q); err != nil {
+	if err := conversion.TakeAttributes(q); err != nil {
 		return nil, false, err
 	}
 	check := *q

@@ -22,7 +22,10 @@ func (a *Agent) submitted(d qmgr.Delivery) {
 		a.poisonous(d, s, err)
 		return
 	}
-	if err = conversion.Check(&s.Request); err == nil {
+	if err = conversion.TakeAttributes(&s.Request); err == nil {
+		err = conversion.Check(&s.Request)
+	}
+	if err == nil {
 		err = a.accept(&s.Request, wire.LastToken(d.Subject))
 	}
 	switch kind := transfer.KindOf(err); {

@@ -405,3 +405,21 @@ func BenchmarkLineEnds(b *testing.B) {
 	}
 	b.SetBytes(int64(len(src)))
 }
+
+// What a location says of its data set counts wherever the request comes from,
+// and may be said once only.
+func TestAttributesOfLocations(t *testing.T) {
+	q := &transfer.Request{Dest: "//'HLQ.NEW',RECFM(FB),LRECL(80)", Sources: []transfer.Path{"'HLQ.OLD',RECFM(VB),LRECL(84)", "'HLQ.OTHER'"}}
+	for range 2 { // a request that comes again has them already
+		if err := TakeAttributes(q); err != nil || q.ToRecords != fb(80) || q.FromRecords != vb(84) {
+			t.Fatalf("%+v, %+v, %v", q.FromRecords, q.ToRecords, err)
+		}
+	}
+	q.ToRecords = fb(100)
+	if err := TakeAttributes(q); transfer.KindOf(err) != transfer.KindUsage {
+		t.Errorf("attributes that contradict the flags: %v", err)
+	}
+	if err := TakeAttributes(&transfer.Request{Dest: "'NO GOOD'"}); transfer.KindOf(err) != transfer.KindUsage {
+		t.Errorf("a name that is none: %v", err)
+	}
+}

@@ -146,6 +146,46 @@ func Involved(q *transfer.Request) bool {
 	return false
 }
 
+// TakeAttributes puts the attributes that locations of data sets have into the
+// request, where no flag says otherwise.
+func TakeAttributes(q *transfer.Request) error {
+	if record.IsDataset(string(q.Dest)) {
+		d, err := record.ParseDataset(string(q.Dest))
+		if err != nil {
+			return err
+		}
+		if err := takeFrom(&q.ToRecords, &d, "the flags"); err != nil {
+			return err
+		}
+	}
+	for _, p := range q.Sources {
+		if !record.IsDataset(string(p)) {
+			continue
+		}
+		d, err := record.ParsePattern(string(p))
+		if err != nil {
+			return err
+		}
+		if err := takeFrom(&q.FromRecords, &d, "the flags or another source"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func takeFrom(to *transfer.Records, d *record.Dataset, others string) error {
+	r := Records(d.Attributes)
+	if r.IsZero() {
+		return nil
+	}
+	if !to.IsZero() && *to != r {
+		return transfer.Errorf(transfer.KindUsage, "%s has %s, and %s say otherwise", d, d.Attributes, others).
+			WithHint("say it once")
+	}
+	*to = r
+	return nil
+}
+
 // attributes are those of a request's flags, which begin with the given one.
 func attributes(flag string, r transfer.Records) (record.Attributes, error) {
 	if r.IsZero() {

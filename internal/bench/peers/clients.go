@@ -212,7 +212,7 @@ func quote(s string) string { return `"` + strings.NewReplacer(`\`, `\\`, `"`, `
 
 func rsync(c command) ([]string, error) {
 	return []string{"--recursive", "--times", "--whole-file", "--no-compress", c.set(),
-		fmt.Sprintf("rsync://%s/root/%s/", c.server.Address(), c.work.To)}, nil
+		fmt.Sprintf("rsync://%s/place/%s/", c.server.Address(), c.work.To)}, nil
 }
 
 func rclone(c command) ([]string, error) {

@@ -102,7 +102,7 @@ func (s *Server) prepareRsync() ([]string, error) {
 	settings := []string{
 		"use chroot = no", "address = " + s.place.Address, fmt.Sprintf("port = %d", s.port), "reverse lookup = no", "numeric ids = yes",
 		"pid file = " + filepath.Join(s.dir, "pid"), "log file = " + filepath.Join(s.dir, "log"), "transfer logging = no",
-		"[root]", "path = " + s.place.Root, "read only = no",
+		"[place]", "path = " + s.place.Root, "read only = no",
 	}
 	if os.Geteuid() == 0 {
 		// It would become nobody otherwise; as an ordinary user it may not choose.
