@@ -111,7 +111,7 @@ func freePort(t testing.TB) string {
 func noLeaks(t testing.TB) {
 	t.Cleanup(func() {
 		var left string
-		eventually(t, "all goroutines ended", func() bool {
+		gone := func() bool {
 			buf := make([]byte, 1<<20)
 			left = ""
 			for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
@@ -120,7 +120,13 @@ func noLeaks(t testing.TB) {
 				}
 			}
 			return left == ""
-		})
+		}
+		defer func() {
+			if left != "" {
+				t.Logf("left are:\n%s", left)
+			}
+		}()
+		eventually(t, "all goroutines ended", gone)
 	})
 }
 
