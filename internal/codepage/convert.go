@@ -72,6 +72,7 @@ type Converter struct {
 	nel     bool   // U+0085 is a line end in the source
 	fast    func(c *Converter, dst, src []byte) ([]byte, int)
 	quick   *quick
+	singly  int   // how many bytes the fast loop has taken one by one since ConvertParallel looked
 	last    error // why the conversion has ended
 	spare   [][]byte
 }

@@ -22,6 +22,9 @@ type quick struct {
 	ends  []byte      // the source's line ends, where they are not special
 	stops []byte      // what stops between UTF-8 and UTF-8
 	opens map[rune]bool
+
+	block blockwise    // nil where the processor has none
+	one   *translation // of what is one byte before and after
 }
 
 const (
@@ -36,12 +39,15 @@ func quickly(c *Converter) (func(*Converter, []byte, []byte) ([]byte, int), *qui
 	switch {
 	case from.form == formSingle && to.form == formSingle:
 		q.fromSingle(c)
+		q.blocks(func(b byte) (byte, bool) { return byte(q.bytes[b]), q.bytes[b] != special })
 		return (*Converter).singleToSingle, q
 	case from.form == formSingle && to.form == formUTF8:
 		q.fromSingle(c)
+		q.blocks(func(b byte) (byte, bool) { return byte(q.utf[b]), q.utf[b]>>24 == 1 })
 		return (*Converter).singleToUTF8, q
 	case from.form == formUTF8 && to.form == formSingle:
 		q.toSingle(c)
+		q.blocks(func(b byte) (byte, bool) { return byte(q.bytes[b]), q.bytes[b] != special })
 		return (*Converter).utf8ToSingle, q
 	case from.form == formUTF8 && to.form == formUTF8 && (!c.nel || c.lineEnd == nil): // a line end of two bytes is for characters
 		q.between(c)
@@ -52,6 +58,15 @@ func quickly(c *Converter) (func(*Converter, []byte, []byte) ([]byte, int), *qui
 	}
 	q.toOne(c)
 	return (*Converter).characters, q
+}
+
+// fastest are the blockwise translations of this processor.
+var fastest = blocks()
+
+func (q *quick) blocks(of func(b byte) (to byte, ok bool)) {
+	if len(fastest) > 0 {
+		q.block, q.one = fastest[0], newTranslation(of)
+	}
 }
 
 // likeASCII reports whether the bytes of ASCII stand for themselves wherever a
@@ -106,10 +121,12 @@ func (q *quick) fromSingle(c *Converter) {
 	}
 }
 
-// lineByte enters a line end that is written as one byte.
+// lineByte enters a line end that is written as one byte, or in UTF-8.
 func (q *quick) lineByte(c *Converter, from byte, r rune) {
 	if to, ok := c.line(r); ok {
 		q.bytes[from] = uint16(to)
+	}
+	if r != '\r' && c.lineEnd != nil {
 		q.utf[from] = utfEntry(c.lineEnd)
 		q.ends = append(q.ends, from)
 	}
@@ -193,10 +210,14 @@ func (q *quick) count(c *Converter, src []byte) {
 }
 
 func (c *Converter) singleToSingle(dst, src []byte) ([]byte, int) {
-	t := &c.quick.bytes
+	q := c.quick
+	t := &q.bytes
 	dst = slices.Grow(dst, len(src))
 	out := dst[len(dst) : len(dst)+len(src)]
 	i := 0
+	if q.block != nil {
+		i = q.block(q.one, out, src)
+	}
 	for ; i+8 <= len(src) && i+8 <= len(out); i += 8 {
 		s, o := src[i:i+8:i+8], out[i:i+8:i+8]
 		a, b, d, e := t[s[0]], t[s[1]], t[s[2]], t[s[3]]
@@ -214,14 +235,47 @@ func (c *Converter) singleToSingle(dst, src []byte) ([]byte, int) {
 		}
 		out[i] = byte(v)
 	}
-	c.quick.count(c, src[:i])
+	q.count(c, src[:i])
 	return dst[:len(dst)+i], i
 }
 
+// blockwise converts what of src is one byte before and after, and says how much
+// that was, and up to where to go on byte by byte.
+func (c *Converter) blockwise(out, src []byte) (n, until int) {
+	q := c.quick
+	if q.block == nil {
+		return 0, len(src)
+	}
+	if n = q.block(q.one, out, src); n < minRun {
+		until = min(n+dense, len(src))
+		c.singly += until - n
+		return n, until
+	}
+	return n, min(n+1, len(src))
+}
+
 func (c *Converter) singleToUTF8(dst, src []byte) ([]byte, int) {
-	t := &c.quick.utf
 	dst = slices.Grow(dst, 3*len(src)+8)
 	out := dst[len(dst):cap(dst)]
+	i, n := 0, 0
+	for i < len(src) {
+		k, until := c.blockwise(out[n:], src[i:])
+		part := src[i+k : i+until]
+		i, n = i+k, n+k
+		took, gave := c.quick.toUTF8(out[n:], part)
+		i, n = i+took, n+gave
+		if took < len(part) {
+			break
+		}
+	}
+	c.quick.count(c, src[:i])
+	return dst[:len(dst)+n], i
+}
+
+// toUTF8 converts bytes of a single-byte page up to a special one, and says how
+// many it took and gave. It may write four bytes beyond those.
+func (q *quick) toUTF8(out, src []byte) (took, gave int) {
+	t := &q.utf
 	i, n := 0, 0
 	for i+8 <= len(src) {
 		s := src[i : i+8 : i+8]
@@ -252,19 +306,36 @@ func (c *Converter) singleToUTF8(dst, src []byte) ([]byte, int) {
 		binary.LittleEndian.PutUint32(out[n:], v)
 		n += int(v >> 24)
 	}
-	c.quick.count(c, src[:i])
-	return dst[:len(dst)+n], i
+	return i, n
 }
 
 const highBits = 0x8080808080808080
 
 func (c *Converter) utf8ToSingle(dst, src []byte) ([]byte, int) {
-	t, low := &c.quick.bytes, c.quick.low
 	dst = slices.Grow(dst, len(src))
 	out := dst[len(dst) : len(dst)+len(src)]
 	i, n := 0, 0
 	for i < len(src) {
-		for i+8 <= len(src) && n+8 <= len(out) {
+		k, until := c.blockwise(out[n:], src[i:])
+		until += i
+		i, n = i+k, n+k
+		took, gave := c.fromUTF8(out[n:], src[i:], until-i)
+		i, n = i+took, n+gave
+		if i < until {
+			break
+		}
+	}
+	c.quick.count(c, src[:i])
+	return dst[:len(dst)+n], i
+}
+
+// fromUTF8 converts the characters that begin before a place up to a special one,
+// and says how many bytes it took and gave.
+func (c *Converter) fromUTF8(out, src []byte, until int) (took, gave int) {
+	t, low := &c.quick.bytes, c.quick.low
+	i, n := 0, 0
+	for i < until {
+		for i+8 <= until && n+8 <= len(out) {
 			s := src[i : i+8 : i+8]
 			if binary.LittleEndian.Uint64(s)&highBits != 0 {
 				break
@@ -281,12 +352,12 @@ func (c *Converter) utf8ToSingle(dst, src []byte) ([]byte, int) {
 		}
 		// Up to the next character that is not of ASCII, which has an end here:
 		// what is special stops everything.
-		for i < len(src) && t[src[i]]&special == 0 {
+		for i < until && t[src[i]]&special == 0 {
 			out[n] = byte(t[src[i]])
 			i, n = i+1, n+1
 		}
 		from := i
-		for i+1 < len(src) && src[i] >= 0xc2 && src[i] < 0xe0 && src[i+1]&0xc0 == 0x80 {
+		for i < until && i+1 < len(src) && src[i] >= 0xc2 && src[i] < 0xe0 && src[i+1]&0xc0 == 0x80 {
 			v := low[int(src[i]&0x1f)<<6|int(src[i+1]&0x3f)]
 			if v&special != 0 {
 				break
@@ -294,7 +365,7 @@ func (c *Converter) utf8ToSingle(dst, src []byte) ([]byte, int) {
 			out[n] = byte(v)
 			i, n = i+2, n+1
 		}
-		if i > from || i == len(src) {
+		if i > from || i >= until {
 			continue
 		}
 		v, size := c.far(src[i:])
@@ -304,8 +375,7 @@ func (c *Converter) utf8ToSingle(dst, src []byte) ([]byte, int) {
 		out[n] = byte(v)
 		i, n = i+size, n+1
 	}
-	c.quick.count(c, src[:i])
-	return dst[:len(dst)+n], i
+	return i, n
 }
 
 // far looks a character of three bytes up; its length is 0 where it is none or

@@ -62,12 +62,14 @@ func (c *Converter) whole(b []byte, i int) bool {
 	return last != carriageReturn
 }
 
-// ConvertParallel is Convert on as many as n goroutines; what it appends, the
-// state after it and its errors are the same. It takes the memory of what is
-// appended twice over.
+// ConvertParallel is Convert on as many as n goroutines where that is faster; what
+// it appends, the state after it and its errors are the same. It takes the memory
+// of what is appended twice over.
 func (c *Converter) ConvertParallel(dst, src []byte, n int) ([]byte, error) {
 	n = min(n, len(src)/minPart, runtime.GOMAXPROCS(0))
-	if n < 2 || c.last != nil || c.Identity() {
+	singly := c.singly
+	c.singly = 0
+	if n < 2 || c.last != nil || c.Identity() || c.blocks(singly, len(src)) {
 		return c.Convert(dst, src)
 	}
 	if !c.st.begun || !c.st.wrote {
@@ -84,6 +86,12 @@ func (c *Converter) ConvertParallel(dst, src []byte, n int) ([]byte, error) {
 		}
 	}
 	return c.convertParts(dst, src, append(cuts, len(src)))
+}
+
+// blocks reports whether a piece will go by blocks, as far as the one before it
+// tells, of which some bytes did not: to put parts together would take longer.
+func (c *Converter) blocks(singly, size int) bool {
+	return c.quick.block != nil && singly < size/4
 }
 
 func (c *Converter) rest(dst, src []byte, err error) ([]byte, error) {
@@ -111,7 +119,7 @@ func (c *Converter) convertParts(dst, src []byte, cuts []int) ([]byte, error) {
 	for i := range parts {
 		p := &parts[i]
 		p.c, p.out = *c, c.spare[i][:0]
-		p.c.spare = nil
+		p.c.spare, p.c.singly = nil, 0
 		p.c.st.In, p.c.st.Out, p.c.st.Line = c.st.In+int64(cuts[i+1]), 0, 0
 		p.c.hold(nil)
 		p.c.st.cr = false
@@ -130,6 +138,7 @@ func (c *Converter) convertParts(dst, src []byte, cuts []int) ([]byte, error) {
 		if fault = p.fault; fault != nil {
 			fault.Line += c.st.Line
 		}
+		c.singly += p.c.singly
 		p.c.st.Out, p.c.st.Line = c.st.Out, c.st.Line+p.c.st.Line
 		c.st, c.dec, c.enc = p.c.st, p.c.dec, p.c.enc
 	}
