@@ -101,7 +101,7 @@ func New(o Options) (*Converter, error) {
 		c.lineEnd = end
 	}
 	c.st.belongs = o.fingerprint()
-	c.fast, c.quick = quickly(c)
+	c.fast, c.quick = quickly(c, fastest)
 	return c, nil
 }
 

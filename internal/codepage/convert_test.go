@@ -312,9 +312,9 @@ func compareWithSteps(t testing.TB, o Options, src []byte) {
 	if wantErr == nil {
 		want, wantErr = slow.Finish(want)
 	}
-	for i, block := range append(fastest, nil) {
+	for i, l := range append(allLoops(), loops{}) {
 		quick := converter(t, o)
-		quick.quick.block = block
+		quick.fast, quick.quick = quickly(quick, l)
 		got, err := quick.Convert(nil, src)
 		if err == nil && quick.State() != wantState {
 			t.Fatalf("%s, loop %d: %q leaves %+v, by steps %+v", o.describe(), i, src, quick.State(), wantState)

@@ -23,8 +23,8 @@ type quick struct {
 	stops []byte      // what stops between UTF-8 and UTF-8
 	opens map[rune]bool
 
-	block blockwise    // nil where the processor has none
-	one   *translation // of what is one byte before and after
+	block blockwise // nil where the processor has none
+	one   *translation
 }
 
 const (
@@ -33,21 +33,26 @@ const (
 )
 
 // quickly chooses the loop for a conversion.
-func quickly(c *Converter) (func(*Converter, []byte, []byte) ([]byte, int), *quick) {
+func quickly(c *Converter, l loops) (func(*Converter, []byte, []byte) ([]byte, int), *quick) {
 	from, to := c.opt.From, c.opt.To
 	q := &quick{}
 	switch {
 	case from.form == formSingle && to.form == formSingle:
 		q.fromSingle(c)
-		q.blocks(func(b byte) (byte, bool) { return byte(q.bytes[b]), q.bytes[b] != special })
+		q.one = newTranslation(func(b byte) (byte, bool) { return byte(q.bytes[b]), q.bytes[b] != special })
+		q.block = l.same
 		return (*Converter).singleToSingle, q
 	case from.form == formSingle && to.form == formUTF8:
 		q.fromSingle(c)
-		q.blocks(func(b byte) (byte, bool) { return byte(q.utf[b]), q.utf[b]>>24 == 1 })
+		q.one = newTranslation(func(b byte) (byte, bool) { return byte(q.utf[b]), q.utf[b]>>24 == 1 })
+		q.widths(false)
+		q.block = l.widen
 		return (*Converter).singleToUTF8, q
 	case from.form == formUTF8 && to.form == formSingle:
 		q.toSingle(c)
-		q.blocks(func(b byte) (byte, bool) { return byte(q.bytes[b]), q.bytes[b] != special })
+		q.one = newTranslation(func(b byte) (byte, bool) { return byte(q.bytes[b]), q.bytes[b] != special })
+		q.widths(true)
+		q.block = l.narrow
 		return (*Converter).utf8ToSingle, q
 	case from.form == formUTF8 && to.form == formUTF8 && (!c.nel || c.lineEnd == nil): // a line end of two bytes is for characters
 		q.between(c)
@@ -60,12 +65,31 @@ func quickly(c *Converter) (func(*Converter, []byte, []byte) ([]byte, int), *qui
 	return (*Converter).characters, q
 }
 
-// fastest are the blockwise translations of this processor.
-var fastest = blocks()
+// fastest are the loops that are used; there may be none.
+var fastest = append(allLoops(), loops{})[0]
 
-func (q *quick) blocks(of func(b byte) (to byte, ok bool)) {
-	if len(fastest) > 0 {
-		q.block, q.one = fastest[0], newTranslation(of)
+// widths enters what becomes of the characters that the wide loops know.
+func (q *quick) widths(narrow bool) {
+	for i := range 256 {
+		t := q.one
+		if narrow {
+			v := q.low[i]
+			if i < utf8.RuneSelf {
+				v = q.bytes[i] // a line end is special in low
+			}
+			if t.wide[i] = byte(v); v == special {
+				t.lead[i] = stops
+			}
+			continue
+		}
+		switch v := q.utf[i]; v >> 24 {
+		case 1:
+			t.wide[i] = byte(v)
+		case 2:
+			t.lead[i], t.wide[i] = byte(v), byte(v>>8)
+		default:
+			t.lead[i] = stops
+		}
 	}
 }
 
@@ -216,7 +240,7 @@ func (c *Converter) singleToSingle(dst, src []byte) ([]byte, int) {
 	out := dst[len(dst) : len(dst)+len(src)]
 	i := 0
 	if q.block != nil {
-		i = q.block(q.one, out, src)
+		i, _ = q.block(q.one, out, src)
 	}
 	for ; i+8 <= len(src) && i+8 <= len(out); i += 8 {
 		s, o := src[i:i+8:i+8], out[i:i+8:i+8]
@@ -239,19 +263,20 @@ func (c *Converter) singleToSingle(dst, src []byte) ([]byte, int) {
 	return dst[:len(dst)+i], i
 }
 
-// blockwise converts what of src is one byte before and after, and says how much
-// that was, and up to where to go on byte by byte.
-func (c *Converter) blockwise(out, src []byte) (n, until int) {
+// blockwise converts what goes by blocks, and says how much of src that was, what it
+// became, and up to where to go on byte by byte.
+func (c *Converter) blockwise(out, src []byte) (took, gave, until int) {
 	q := c.quick
 	if q.block == nil {
-		return 0, len(src)
+		return 0, 0, len(src)
 	}
-	if n = q.block(q.one, out, src); n < minRun {
-		until = min(n+dense, len(src))
-		c.singly += until - n
-		return n, until
+	took, gave = q.block(q.one, out, src)
+	if took >= minRun {
+		return took, gave, min(took+maxBlock, len(src))
 	}
-	return n, min(n+1, len(src))
+	until = min(took+dense, len(src))
+	c.singly += until - took
+	return took, gave, until
 }
 
 func (c *Converter) singleToUTF8(dst, src []byte) ([]byte, int) {
@@ -259,9 +284,9 @@ func (c *Converter) singleToUTF8(dst, src []byte) ([]byte, int) {
 	out := dst[len(dst):cap(dst)]
 	i, n := 0, 0
 	for i < len(src) {
-		k, until := c.blockwise(out[n:], src[i:])
+		k, m, until := c.blockwise(out[n:], src[i:])
 		part := src[i+k : i+until]
-		i, n = i+k, n+k
+		i, n = i+k, n+m
 		took, gave := c.quick.toUTF8(out[n:], part)
 		i, n = i+took, n+gave
 		if took < len(part) {
@@ -316,9 +341,9 @@ func (c *Converter) utf8ToSingle(dst, src []byte) ([]byte, int) {
 	out := dst[len(dst) : len(dst)+len(src)]
 	i, n := 0, 0
 	for i < len(src) {
-		k, until := c.blockwise(out[n:], src[i:])
+		k, m, until := c.blockwise(out[n:], src[i:])
 		until += i
-		i, n = i+k, n+k
+		i, n = i+k, n+m
 		took, gave := c.fromUTF8(out[n:], src[i:], until-i)
 		i, n = i+took, n+gave
 		if i < until {

@@ -2,5 +2,5 @@
 
 package codepage
 
-// blocks are the blockwise translations: none.
-func blocks() []blockwise { return nil }
+// allLoops are the loops of this processor: none.
+func allLoops() []loops { return nil }

@@ -203,7 +203,7 @@ func TestLineEndsAreThoseOfTheConverter(t *testing.T) {
 				next := func(b []byte) error { got = append(got, b...); return nil }
 				s := lineEnds(&o)
 				cut := r.IntN(len(src) + 1)
-				if s.(sieve).unchanged(src) && len(src) > 0 && !bytes.Equal(want, src) {
+				if s.unchanged(src) && len(src) > 0 && !bytes.Equal(want, src) {
 					t.Fatalf("%s %s: %q is said to pass as it is", name, eol, src)
 				}
 				if err := errors.Join(s.write(src[:cut], next), s.write(src[cut:], next), s.finish(next)); err != nil || !bytes.Equal(got, want) {
@@ -421,5 +421,42 @@ func TestAttributesOfLocations(t *testing.T) {
 	}
 	if err := TakeAttributes(&transfer.Request{Dest: "'NO GOOD'"}); transfer.KindOf(err) != transfer.KindUsage {
 		t.Errorf("a name that is none: %v", err)
+	}
+}
+
+// Whoever writes a piece while the next is made finds it as it was.
+func TestPieceStaysUntilTheNextIsTaken(t *testing.T) {
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			one := source(t, k.source, k.from)
+			src := bytes.Repeat(one, 3<<20/len(one))
+			l, err := plan(t, request(k.text, k.content)).Start()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var last, was []byte
+			pieces := 0
+			next := func(b []byte) error {
+				if !bytes.Equal(last, was) {
+					t.Fatalf("piece %d was changed while piece %d was made", pieces, pieces+1)
+				}
+				last, was = b, bytes.Clone(b)
+				pieces++
+				return nil
+			}
+			for len(src) > 0 {
+				n := min(len(src), 1<<20)
+				if err := l.Write(src[:n], next); err != nil {
+					t.Fatal(err)
+				}
+				last, was, src = nil, nil, src[n:]
+			}
+			if err := l.Finish(next); err != nil {
+				t.Fatal(err)
+			}
+			if pieces < 3 {
+				t.Errorf("%d pieces", pieces)
+			}
+		})
 	}
 }

@@ -14,11 +14,12 @@ type lines struct {
 	cr, lf, nl byte // nl is lf, but for EBCDIC
 	crlf       bool // lines are to end with both; otherwise with nl
 	held       bool // a CR has come and is not passed on: nobody knows what follows
-	buf        []byte
+	inner      bool // what it takes is another step's memory, which it may not pass on
+	turns
 }
 
 // lineEnds is the step for a conversion, if it is one for it.
-func lineEnds(o *codepage.Options) step {
+func lineEnds(o *codepage.Options) *lines {
 	least, _ := o.To.Width()
 	if o.From != o.To || least != 1 || !plainLF(o.To) {
 		return nil
@@ -58,21 +59,24 @@ func (s *lines) unchanged(src []byte) bool {
 	case s.crlf:
 		return bytes.IndexByte(src, s.lf) < 0 && bytes.IndexByte(src, s.cr) < 0 ||
 			bytes.Count(src, []byte{s.lf}) == bytes.Count(src, []byte{s.cr, s.lf}) && src[len(src)-1] != s.cr
-	case s.lf != s.nl && bytes.IndexByte(src, s.lf) >= 0:
-		return false
+	case s.lf == s.nl:
+		return bytes.IndexByte(src, s.cr) < 0
 	}
-	return bytes.IndexByte(src, s.cr) < 0
+	for len(src) > 0 { // the second look at a piece finds it in the processor's cache
+		n := min(len(src), 16<<10)
+		if bytes.IndexByte(src[:n], s.cr) >= 0 || bytes.IndexByte(src[:n], s.lf) >= 0 {
+			return false
+		}
+		src = src[n:]
+	}
+	return true
 }
 
 func (s *lines) write(src []byte, next func([]byte) error) error {
 	for len(src) > 0 {
 		n := min(len(src), piece)
-		if !s.unchanged(src[:n]) {
-			if s.buf == nil {
-				s.buf = make([]byte, 0, piece+piece/8)
-			}
-			s.buf = s.convert(s.buf[:0], src[:n])
-			if err := give(s.buf, next); err != nil {
+		if s.inner || !s.unchanged(src[:n]) {
+			if err := s.give(s.convert(s.memory(piece+piece/8), src[:n]), next); err != nil {
 				return err
 			}
 		} else if err := next(src[:n]); err != nil {
@@ -81,13 +85,6 @@ func (s *lines) write(src []byte, next func([]byte) error) error {
 		src = src[n:]
 	}
 	return nil
-}
-
-func give(b []byte, next func([]byte) error) error {
-	if len(b) == 0 {
-		return nil
-	}
-	return next(b)
 }
 
 // convert appends what becomes of src: what lies between line ends as it is.

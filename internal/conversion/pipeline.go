@@ -55,6 +55,7 @@ func (p *Plan) Start() (*Pipeline, error) {
 		l.last = nil
 	}
 	if s := lineEnds(&p.pages); s != nil {
+		s.inner = !p.from.IsZero()
 		l.steps = append(l.steps, s)
 	} else {
 		c, err := codepage.New(p.pages)
@@ -147,13 +148,15 @@ func (l *Pipeline) Clean(src []byte) bool {
 }
 
 // Write takes the next bytes and gives what becomes of them, in as many pieces
-// as it likes; next may not keep them. After an error the pipeline is of no use.
+// as it likes. A piece stays as it is until next has returned from its next call,
+// or Write returns: what is done with it may go on beside the conversion of
+// the one after it. After an error the pipeline is of no use.
 func (l *Pipeline) Write(src []byte, next func([]byte) error) error {
 	l.clean = false
 	return l.sink(0, next)(src)
 }
 
-// Finish gives what is held back at the end of the source.
+// Finish gives what is held back at the end of the source, as Write does.
 func (l *Pipeline) Finish(next func([]byte) error) error {
 	l.clean = false
 	for i, s := range l.steps {
@@ -187,15 +190,39 @@ type paging struct {
 	opt    codepage.Options
 	conv   *codepage.Converter
 	inside bool // what it takes is the text of records, not the file
-	buf    []byte
+	turns
+}
+
+// turns are the two memories that a step gives its pieces from by turns.
+type turns [2][]byte
+
+// memory is the next one, empty; where there is none it is made with room for n
+// bytes.
+func (t *turns) memory(n int) []byte {
+	t[0], t[1] = t[1], t[0]
+	if t[0] == nil {
+		t[0] = make([]byte, 0, n)
+	}
+	return t[0][:0]
+}
+
+// give passes on what has been put in the memory, which may have moved.
+func (t *turns) give(out []byte, next func([]byte) error) error {
+	t[0] = nil
+	if cap(out) <= kept {
+		t[0] = out
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return next(out)
 }
 
 func (s *paging) write(src []byte, next func([]byte) error) error {
-	// A few processors are kept busy by pieces that together fit into their caches.
 	cores := min(runtime.GOMAXPROCS(0), 4)
 	for len(src) > 0 {
-		n := min(len(src), piece*cores)
-		out, err := s.conv.ConvertParallel(s.buf[:0], src[:n], cores)
+		n := min(len(src), piece)
+		out, err := s.conv.ConvertParallel(s.memory(n), src[:n], cores)
 		if werr := s.give(out, next); werr != nil {
 			return werr
 		}
@@ -207,19 +234,8 @@ func (s *paging) write(src []byte, next func([]byte) error) error {
 	return nil
 }
 
-func (s *paging) give(out []byte, next func([]byte) error) error {
-	s.buf = nil
-	if cap(out) <= kept {
-		s.buf = out
-	}
-	if len(out) == 0 {
-		return nil
-	}
-	return next(out)
-}
-
 func (s *paging) finish(next func([]byte) error) error {
-	out, err := s.conv.Finish(s.buf[:0])
+	out, err := s.conv.Finish(s.memory(64))
 	if werr := s.give(out, next); werr != nil {
 		return werr
 	}
@@ -250,24 +266,15 @@ func (s *paging) restore(b []byte) error {
 // recording is a step to records, from them, or both.
 type recording struct {
 	conv *record.Converter
-	buf  []byte
-}
-
-func (s *recording) memory() []byte {
-	if s.buf == nil {
-		s.buf = make([]byte, piece)
-	}
-	return s.buf
+	turns
 }
 
 func (s *recording) write(src []byte, next func([]byte) error) error {
-	buf := s.memory()
 	for {
+		buf := s.memory(piece)[:piece]
 		n, m, err := s.conv.Convert(buf, src)
-		if n > 0 {
-			if werr := next(buf[:n]); werr != nil {
-				return werr
-			}
+		if werr := s.give(buf[:n], next); werr != nil {
+			return werr
 		}
 		if err != nil {
 			return err
@@ -279,13 +286,11 @@ func (s *recording) write(src []byte, next func([]byte) error) error {
 }
 
 func (s *recording) finish(next func([]byte) error) error {
-	buf := s.memory()
 	for {
+		buf := s.memory(piece)[:piece]
 		n, done, err := s.conv.Finish(buf)
-		if n > 0 {
-			if werr := next(buf[:n]); werr != nil {
-				return werr
-			}
+		if werr := s.give(buf[:n], next); werr != nil {
+			return werr
 		}
 		if err != nil || done {
 			return err

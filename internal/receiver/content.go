@@ -214,16 +214,18 @@ func (i *incoming) convert(n int64, b []byte) error {
 func (i *incoming) through(run func(write func([]byte) error) error) error {
 	c := i.cur
 	v := c.conv
-	var failed error
-	err := run(func(p []byte) error {
-		if failed = c.partial.Write(p); failed == nil {
-			v.out.Write(p)
-			if c.follow != nil {
-				c.follow.Grow(c.partial.Offset())
-			}
+	w := writing{to: func(p []byte) error {
+		if err := c.partial.Write(p); err != nil {
+			return err
 		}
-		return failed
-	})
+		v.out.Write(p)
+		if c.follow != nil {
+			c.follow.Grow(c.partial.Offset())
+		}
+		return nil
+	}}
+	err := run(w.next)
+	failed := w.wait()
 	switch {
 	case failed != nil:
 		v.torn = true
@@ -233,6 +235,40 @@ func (i *incoming) through(run func(write func([]byte) error) error) error {
 		return i.doom(c.item, c.begin, transfer.Errorf(e.Kind, "%s cannot be converted: %s", c.begin.Source, e.Text).WithHint(e.Hint))
 	}
 	return nil
+}
+
+// beside is the size from which a piece is written while the next one is converted.
+const beside = 128 << 10
+
+// A writing writes the pieces of a conversion in order, a large one while the next
+// is being made.
+type writing struct {
+	to     func([]byte) error
+	busy   chan error // of the piece that is being written; nil: none
+	failed error      // nothing is written any more
+}
+
+func (w *writing) next(p []byte) error {
+	if w.wait() != nil {
+		return w.failed
+	}
+	if len(p) < beside {
+		w.failed = w.to(p)
+		return w.failed
+	}
+	done := make(chan error, 1)
+	w.busy = done
+	go func() { done <- w.to(p) }()
+	return nil
+}
+
+// wait waits until nothing is being written, and says what went wrong so far.
+func (w *writing) wait() error {
+	if w.busy != nil {
+		w.failed = <-w.busy
+		w.busy = nil
+	}
+	return w.failed
 }
 
 // unwritten deals with a write that failed.
