@@ -68,7 +68,8 @@ type denial struct {
 // writes another's.
 type wireConn struct {
 	net.Conn
-	raw  net.Conn // beneath TLS
+	raw  net.Conn  // beneath TLS
+	tls  *gathered // between the two; nil without TLS
 	opt  tcp.Options
 	in   *bufio.Reader
 	out  *bufio.Writer // with TLS: a frame's head shares a record with its body
@@ -77,16 +78,21 @@ type wireConn struct {
 	vec  [2][]byte
 }
 
-func newWireConn(c, raw net.Conn, opt tcp.Options) *wireConn {
-	w := &wireConn{Conn: c, raw: raw, opt: opt}
-	// Small, because what is in the buffer is copied once more; what is larger
-	// is read past it.
-	w.in = bufio.NewReaderSize(c, 512)
-	if _, ok := c.(*tls.Conn); ok {
-		w.in = bufio.NewReaderSize(c, 16<<10)
-		w.out = bufio.NewWriterSize(deadlined{w}, 16<<10)
+// newWireConn takes a connection and how TLS begins on it; nil: there is none.
+func newWireConn(raw net.Conn, opt tcp.Options, secure func(net.Conn) (*tls.Conn, error)) (*wireConn, error) {
+	if secure == nil {
+		// Small, because what is in the buffer is copied once more; what is larger
+		// is read past it.
+		return &wireConn{Conn: raw, raw: raw, opt: opt, in: bufio.NewReaderSize(raw, 512)}, nil
 	}
-	return w
+	g := &gathered{Conn: raw}
+	c, err := secure(g)
+	if err != nil {
+		return nil, err
+	}
+	w := &wireConn{Conn: c, raw: raw, tls: g, opt: opt, in: bufio.NewReaderSize(c, fullRecord)}
+	w.out = bufio.NewWriterSize(deadlined{w}, fullRecord)
+	return w, nil
 }
 
 // read reads one frame; body comes from mem where it is a chunk message.
@@ -127,7 +133,11 @@ func (w *wireConn) write(kind byte, body []byte, more bool) error {
 	if _, err := w.out.Write(body); err != nil || more {
 		return err
 	}
-	return w.out.Flush()
+	if err := w.out.Flush(); err != nil {
+		return err
+	}
+	w.raw.SetWriteDeadline(time.Now().Add(stuckTime))
+	return w.tls.flush()
 }
 
 // push runs a write that may be continued, until it is through or nothing has

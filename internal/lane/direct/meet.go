@@ -79,17 +79,19 @@ func (h *Hub) met(raw net.Conn) {
 	if err := h.cfg.Options.Apply(raw); err != nil {
 		h.cfg.Log.Debug("socket options cannot be set", "err", err)
 	}
-	c := raw
+	var secure func(net.Conn) (*tls.Conn, error)
 	if h.cert != nil {
-		t := tls.Server(raw, h.cert.server())
-		if err := t.HandshakeContext(h.ctx); err != nil {
-			h.cfg.Log.Debug("a connection to the direct lane is no TLS", "from", raw.RemoteAddr(), "err", err)
-			raw.Close()
-			return
+		secure = func(c net.Conn) (*tls.Conn, error) {
+			t := tls.Server(c, h.cert.server())
+			return t, t.HandshakeContext(h.ctx)
 		}
-		c = t
 	}
-	w := newWireConn(c, raw, h.cfg.Options)
+	w, err := newWireConn(raw, h.cfg.Options, secure)
+	if err != nil {
+		h.cfg.Log.Debug("a connection to the direct lane is no TLS", "from", raw.RemoteAddr(), "err", err)
+		raw.Close()
+		return
+	}
 	hi, err := w.readHello()
 	if err != nil {
 		h.cfg.Log.Debug("a stranger at the direct lane", "from", raw.RemoteAddr(), "err", err)
@@ -401,16 +403,18 @@ func (h *Hub) connectTo(ctx context.Context, address string, hi hello, pin strin
 	if err := h.cfg.Options.Apply(raw); err != nil {
 		h.cfg.Log.Debug("socket options cannot be set", "err", err)
 	}
-	c := raw
+	var secure func(net.Conn) (*tls.Conn, error)
 	if h.cfg.Mode == wire.DirectTLS {
-		t := tls.Client(raw, pinned(pin))
-		if err := t.HandshakeContext(ctx); err != nil {
-			raw.Close()
-			return nil, err
+		secure = func(c net.Conn) (*tls.Conn, error) {
+			t := tls.Client(c, pinned(pin))
+			return t, t.HandshakeContext(ctx)
 		}
-		c = t
 	}
-	w := newWireConn(c, raw, h.cfg.Options)
+	w, err := newWireConn(raw, h.cfg.Options, secure)
+	if err != nil {
+		raw.Close()
+		return nil, err
+	}
 	if err = w.writeJSON(frameHello, hi); err == nil {
 		err = w.welcomed()
 	}

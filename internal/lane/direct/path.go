@@ -70,6 +70,9 @@ func (p *path) start() bool {
 		return false
 	}
 	for _, s := range p.strands {
+		if s.w.tls != nil {
+			s.w.tls.start()
+		}
 		p.h.wg.Go(func() { p.end(p.readAll(s)) })
 		p.h.wg.Go(func() { p.end(p.writeAll(s)) })
 	}
