@@ -22,7 +22,7 @@ import (
 func TestCampaignKillFailpoints(t *testing.T) {
 	all := plans(t)
 	campaign.Run(t, campaign.Spec{Name: "kill-failpoints", Unit: "kills", Full: len(all), Short: 10,
-		What: "kill -9 of whoever meets a named point of the code, at each point and in each of four kinds of work that meets it",
+		What: "kill -9 of whoever meets a named point of the code, at each point and in each kind of work that meets it",
 	}, func(t *testing.T, c *campaign.C) {
 		t.Logf("%d cases in all", len(all))
 		c.Cases(t, func(t *testing.T, seed uint64, r *rand.Rand) {

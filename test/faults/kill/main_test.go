@@ -48,6 +48,11 @@ var shapes = []shape{
 	{"replace", network.Job{Count: 40, Size: 60 * kib, Replace: true}},
 }
 
+// records is a fifth kind, for what only record files meet: their attributes come
+// to lie beside them. Records of one byte need no padding: the bytes stay those of the
+// source.
+var records = shape{"records", network.Job{Count: 40, Size: 60 * kib, Flags: []string{"--recfm", "FB", "--lrecl", "1"}}}
+
 // make gives a job of a shape, of files with a seed of their own, in directories
 // that no other job of this test uses.
 func (s shape) make(seed uint64, name string) *network.Job {

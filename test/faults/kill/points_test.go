@@ -32,7 +32,7 @@ type point struct {
 	who    string
 	way    way
 	before string   // the failpoint of the crash that goes before, for afterAKill
-	shapes []string // the kinds of work that meet it; none: all
+	shapes []string // the kinds of work that meet it; none: all four that every fault meets
 	once   bool     // a run meets it once at most
 }
 
@@ -51,7 +51,7 @@ var (
 )
 
 // special are the points that not every transfer meets. A point that is not
-// here is expected to be met by every shape, plainly.
+// here is expected to be met by each of the four shapes, plainly.
 var special = map[string]point{
 	"agent.opened":             {way: afterAKill, once: true},
 	"agent.after_recover":      {way: afterAKill, once: true},
@@ -80,6 +80,7 @@ var special = map[string]point{
 	"sender.after_resync":      {way: afterAGap, once: true},
 	"checkpoint.after_sync":    {shapes: large},
 	"checkpoint.after_ledger":  {shapes: large},
+	"commit.after_beside":      {shapes: []string{records.name}},
 	"commit.after_link":        {way: linking, shapes: []string{"large", "small", "deep"}},
 	"delete.after_ledger":      {shapes: deep, once: true},
 	"delete.after_mark":        {shapes: deep},
@@ -142,6 +143,9 @@ func plans(t testing.TB) (all []plan) {
 				if p.shapes == nil || slices.Contains(p.shapes, s.name) {
 					all = append(all, plan{p, s})
 				}
+			}
+			if slices.Contains(p.shapes, records.name) {
+				all = append(all, plan{p, records})
 			}
 		}
 	}
