@@ -209,14 +209,17 @@ func (f *FS) ReadBeside(p transfer.Path, above bool, most int) ([]byte, error) {
 	return nil, nil
 }
 
-// DropBeside removes what lay beside a source that has been deleted. Where
-// something has its name again, it stays.
+// DropBeside removes what lay beside a source that has been deleted, for good.
+// Where something has its name again, it stays.
 func (f *FS) DropBeside(p transfer.Path) error {
 	l, err := f.locate(p)
 	if err != nil || l.isRoot() {
 		return err
 	}
 	d, err := f.openParent(l)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // with all that was in it
+	}
 	if err != nil {
 		return sourceError(p, err)
 	}
@@ -224,7 +227,14 @@ func (f *FS) DropBeside(p transfer.Path) error {
 	if _, err := d.lstat(l.base()); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := f.disk.Unlink(d, record.SidecarName(l.base())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err = f.disk.Unlink(d, record.SidecarName(l.base()))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // and if a crash was between: the deletion that came to its end again has synced the directory
+	}
+	if err == nil {
+		err = f.disk.SyncDir(d)
+	}
+	if err != nil && !notOffered(err) {
 		return sourceError(p, err)
 	}
 	return nil

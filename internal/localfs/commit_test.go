@@ -387,3 +387,17 @@ func TestTempName(t *testing.T) {
 		t.Error("names coincide")
 	}
 }
+
+// What is durable only from the end of a transfer on: every directory is synced, also
+// where no commit would, and one that is gone is no error.
+func TestSyncDirs(t *testing.T) {
+	fault := newFault(0, nil)
+	f, dir := newFS(t, fault)
+	tree(t, dir, "a/")
+	l := f.Land(LandConfig{Transfer: testID})
+	fault.log = nil
+	must(t, l.SyncDirs([]transfer.Path{transfer.Path(dir), transfer.Path(dir + "/gone"), transfer.Path(dir + "/a")}))
+	if n := counted(fault.log)["dirsync"]; n != 2 {
+		t.Fatal(fault.log)
+	}
+}

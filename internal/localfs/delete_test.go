@@ -4,9 +4,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
+	"ferry/internal/record"
 	"ferry/internal/transfer"
 )
 
@@ -205,4 +207,25 @@ func TestDeleteSourceEveryCallFails(t *testing.T) {
 			return
 		}
 	}
+}
+
+// What lay beside a source goes with it, durably, and only when it is gone.
+func TestDropBeside(t *testing.T) {
+	fault := newFault(0, nil)
+	f, dir := newFS(t, fault)
+	beside := record.SidecarName("x")
+	tree(t, dir, "x")
+	must(t, os.WriteFile(filepath.Join(dir, beside), []byte("attributes"), 0o600))
+	must(t, f.DropBeside("x"))
+	if !exists(filepath.Join(dir, beside)) {
+		t.Fatal("it has gone before its file")
+	}
+	must(t, os.Remove(filepath.Join(dir, "x")))
+	fault.log = nil
+	must(t, f.DropBeside("x"))
+	if n := len(fault.log); exists(filepath.Join(dir, beside)) || n < 2 || fault.log[n-2] != "unlink" || !strings.HasPrefix(fault.log[n-1], "dirsync") {
+		t.Fatal(fault.log)
+	}
+	must(t, f.DropBeside("x"))
+	must(t, f.DropBeside("no/such/directory"))
 }

@@ -326,10 +326,29 @@ func (l *Landing) Left() bool { return l.left.Load() }
 // before it, from directories. None of its partials may be open. Directories
 // that are gone are no error; every directory is tried. What is removed, then or
 // before, does not come back after a power cut.
-func (l *Landing) Sweep(dirs []transfer.Path) error {
+func (l *Landing) Sweep(dirs []transfer.Path) error { return l.in(dirs, l.sweepDir) }
+
+// SyncDirs makes durable which names are in directories. Without that renames can
+// be lost with the power, and temporaries come back of which nobody knows any more.
+// Directories that are gone are no error; every directory is tried.
+func (l *Landing) SyncDirs(dirs []transfer.Path) error { return l.in(dirs, l.syncDir) }
+
+// in does something in each of the directories that are there.
+func (l *Landing) in(dirs []transfer.Path, do func(*Dir) error) error {
 	var all error
 	for _, dir := range dirs {
-		if err := l.sweepDir(dir); err != nil {
+		p, err := l.fs.locate(dir)
+		if err != nil {
+			continue // nothing was ever made there
+		}
+		d, err := l.fs.openDir(p)
+		if err == nil {
+			err = do(d)
+			d.close()
+		} else if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || transfer.KindOf(err) == transfer.KindOutsideRoot {
+			continue
+		}
+		if err != nil {
 			all = errors.Join(all, targetError(dir, err))
 		}
 	}
@@ -340,19 +359,7 @@ func (l *Landing) Sweep(dirs []transfer.Path) error {
 // standby is one generation, and its winner sweeps.
 const sweptGenerations = 64
 
-func (l *Landing) sweepDir(dir transfer.Path) error {
-	p, err := l.fs.locate(dir)
-	if err != nil {
-		return nil // nothing was ever made there
-	}
-	d, err := l.fs.openDir(p)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), transfer.KindOf(err) == transfer.KindOutsideRoot:
-		return nil
-	case err != nil:
-		return err
-	}
-	defer d.close()
+func (l *Landing) sweepDir(d *Dir) error {
 	own := map[string]bool{}
 	for g, n := l.cfg.Generation, 0; n < sweptGenerations; g, n = g-1, n+1 {
 		own[tempPrefix(l.fs.cfg.Incarnation, g, l.cfg.Transfer)] = true

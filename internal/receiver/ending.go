@@ -142,10 +142,7 @@ func (i *incoming) giveUp() {
 
 // finish writes the final state and removes what is left in the directories.
 func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string) {
-	unswept := false
-	if i.rec.State == transfer.Receiving || i.untidy() {
-		unswept = !i.sweep()
-	}
+	unswept := i.leaves(i.rec.State == transfer.Receiving)
 	failpoint.Hit("receiver.before_done")
 	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
 		rec.State, rec.Live, rec.Unswept = end, false, unswept
@@ -170,19 +167,34 @@ func (i *incoming) untidy() bool {
 	return i.rec.Epoch > 1 || i.adopted || i.landing != nil && i.landing.Left()
 }
 
+// leaves sees to it, before the end is on record, that no temporary of this transfer
+// is in its directories or can come back there, and reports whether that failed.
+// Unless there are some for certain it looks only where there may be.
+func (i *incoming) leaves(some bool) (unswept bool) {
+	switch {
+	case some || i.untidy():
+		return !i.sweep()
+	case !i.facts.durable: // no commit has made its renames durable
+		return !i.tidy((*localfs.Landing).SyncDirs)
+	}
+	return false
+}
+
 // sweep removes this transfer's own temporaries. Where it could not it reports
 // false, and sweepLater tries again.
-func (i *incoming) sweep() bool {
+func (i *incoming) sweep() bool { return i.tidy((*localfs.Landing).Sweep) }
+
+func (i *incoming) tidy(by func(*localfs.Landing, []transfer.Path) error) bool {
 	var dirs []transfer.Path
 	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {
 		dirs, err = t.Dirs(i.id)
 		return err
 	})
 	if err == nil && i.landing != nil {
-		err = i.landing.Sweep(dirs)
+		err = by(i.landing, dirs)
 	}
 	if err != nil {
-		i.log.Warn("temporaries could not be removed; it is tried again later", "dirs", dirs, "err", err)
+		i.log.Warn("temporaries could not be removed for good; it is tried again later", "dirs", dirs, "err", err)
 		i.r.unswept.Store(true)
 	}
 	return err == nil

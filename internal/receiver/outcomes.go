@@ -95,10 +95,7 @@ func (i *incoming) outcomesAcked(batch uint64) {
 	gone := i.undelivered[:i.offered]
 	last := i.offeredLast // as it was sent: the source may not have heard of a later change
 	failpoint.Hit("receiver.before_acked")
-	unswept := false
-	if last && i.untidy() {
-		unswept = !i.sweep()
-	}
+	unswept := last && i.leaves(false)
 	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
 		i.r.heard(t, rec)
 		items := make([]uint64, len(gone))

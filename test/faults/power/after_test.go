@@ -24,11 +24,13 @@ import (
 	"ferry/test/judge"
 )
 
-// An onDisk is a ledger as it lies on a disk, read without Ferry's help and
-// without changing it.
+// An onDisk is a ledger as it lies on a disk, read without changing it: its plain
+// records without Ferry's help, and what is known of items, which may be packed
+// in groups, by Ferry from a copy.
 type onDisk struct {
 	t  *testing.T
 	tx *bbolt.Tx
+	of *ledger.Tx
 }
 
 // readLedger calls f with the ledger of a process that does not run.
@@ -40,9 +42,19 @@ func readLedger(t *testing.T, state string, f func(*onDisk)) {
 		return
 	}
 	defer db.Close()
-	must(t, db.View(func(tx *bbolt.Tx) error {
-		f(&onDisk{t, tx})
-		return nil
+	dir := t.TempDir()
+	must(t, db.View(func(tx *bbolt.Tx) error { return tx.CopyFile(filepath.Join(dir, "ledger.db"), 0o600) }))
+	copied, err := ledger.Open(dir, ledger.Options{})
+	if err != nil {
+		t.Errorf("after the cut the ledger cannot be opened: %v", err)
+		return
+	}
+	defer copied.Close()
+	must(t, copied.View(func(of *ledger.Tx) error {
+		return db.View(func(tx *bbolt.Tx) error {
+			f(&onDisk{t, tx, of})
+			return nil
+		})
 	}))
 }
 
@@ -66,23 +78,22 @@ func (l *onDisk) get(bucket string, key []byte, v any) bool {
 
 func (l *onDisk) item(id transfer.ID, item uint64) (it ledger.Item, ok bool) {
 	l.t.Helper()
-	ok = l.get("items", binary.BigEndian.AppendUint64(slices.Clone(id[:]), item), &it)
-	return it, ok
+	have, err := l.of.Item(id, item)
+	must(l.t, err)
+	if have == nil {
+		return it, false
+	}
+	return *have, true
 }
 
 // items calls f for every incoming item that is in the ledger.
 func (l *onDisk) items(f func(id transfer.ID, item uint64, it *ledger.Item)) {
 	l.t.Helper()
-	b := l.tx.Bucket([]byte("items"))
-	if b == nil {
-		return
-	}
-	must(l.t, b.ForEach(func(key, _ []byte) error {
-		var it ledger.Item
-		if l.get("items", key, &it) {
-			f(transfer.ID(key[:16]), binary.BigEndian.Uint64(key[16:]), &it)
-		}
-		return nil
+	must(l.t, l.of.Incomings(func(in *ledger.Incoming) error {
+		return l.of.Items(in.Request.ID, func(item uint64, it *ledger.Item) error {
+			f(in.Request.ID, item, it)
+			return nil
+		})
 	}))
 }
 
