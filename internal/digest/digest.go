@@ -52,8 +52,20 @@ func (m Method) New() hash.Hash {
 	case None:
 		return nil
 	}
-	return xxh128{xxh3.New128()}
+	if taking != nil {
+		return newXXH128(taking)
+	}
+	return library{xxh3.New128()}
 }
+
+// taking is this processor's best way to take blocks in assembly; nil: the library
+// has one, or is as good as our own.
+var taking = func() accumulator {
+	if all := accumulators(); len(all) > 0 {
+		return all[0]
+	}
+	return nil
+}()
 
 // ByName starts the digest that the part of a sum before ':' names.
 func ByName(method string) (hash.Hash, error) {
@@ -78,13 +90,13 @@ func (m Method) Sum(h hash.Hash) string {
 // Message is the 64-bit hash that every chunk message carries.
 func Message(b []byte) uint64 { return xxh3.Hash(b) }
 
-// xxh128 makes a hash.Hash of the 128-bit variant.
-type xxh128 struct{ *xxh3.Hasher128 }
+// library makes a hash.Hash of the library's 128-bit variant.
+type library struct{ *xxh3.Hasher128 }
 
-func (h xxh128) Size() int      { return 16 }
-func (h xxh128) BlockSize() int { return 64 }
-func (h xxh128) Reset()         { h.Hasher128.Reset() }
-func (h xxh128) Sum(b []byte) []byte {
+func (h library) Size() int      { return 16 }
+func (h library) BlockSize() int { return stripe }
+func (h library) Reset()         { h.Hasher128.Reset() }
+func (h library) Sum(b []byte) []byte {
 	s := h.Sum128().Bytes()
 	return append(b, s[:]...)
 }
@@ -145,9 +157,13 @@ func (r *Running) Clone() *Running {
 }
 
 func clone(h hash.Hash) hash.Hash {
-	if x, ok := h.(xxh128); ok {
+	switch x := h.(type) {
+	case *xxh128:
+		state := *x
+		return &state
+	case library:
 		state := *x.Hasher128
-		return xxh128{&state}
+		return library{&state}
 	}
 	c, err := h.(hash.Cloner).Clone()
 	if err != nil {
