@@ -229,18 +229,45 @@ func TestCleanUntilTheFirstChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !l.Clean([]byte("a\nb")) || !l.Clean([]byte("\nc")) {
+	if !l.Clean([]byte("a\nb"), false) || !l.Clean([]byte("\nc"), false) {
 		t.Error("text without a CR is said to change")
 	}
-	if l.Clean([]byte("d\r")) {
+	if l.Clean([]byte("d\r"), false) {
 		t.Error("text with a CR is said not to change")
 	}
-	if l.Clean([]byte("e")) {
+	if l.Clean([]byte("e"), false) {
 		t.Error("what follows the first change is said not to change")
 	}
 	to1047 := plan(t, request(true, transfer.Content{ToEncoding: "IBM-1047"}))
-	if l, _ := to1047.Start(); l.Clean([]byte("a")) {
+	if l, _ := to1047.Start(); l.Clean([]byte("a"), false) {
 		t.Error("another code page is said to change nothing")
+	}
+}
+
+// What has none of the suspects is clean, and nobody has to look again; once
+// something has changed there are none.
+func TestSuspects(t *testing.T) {
+	for eol, want := range map[string]Pair{"lf": {'\r', '\r'}, "crlf": {'\r', '\n'}} {
+		l, err := plan(t, request(true, transfer.Content{EOL: eol})).Start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, ok := l.Suspects(); !ok || p != want {
+			t.Errorf("%s: the suspects are %q, %v; want %q", eol, p, ok, want)
+		}
+		if text := []byte("no line ends"); want.In(text) || !l.Clean(text, true) {
+			t.Errorf("%s: %q is said to change", eol, text)
+		}
+		if text := []byte("a\r\nb\nc"); !want.In(text) || l.Clean(text, false) {
+			t.Errorf("%s: %q is said not to change", eol, text)
+		}
+		if p, ok := l.Suspects(); ok {
+			t.Errorf("%s: after the first change there are suspects, %q", eol, p)
+		}
+	}
+	l, _ := plan(t, request(true, transfer.Content{ToEncoding: "IBM-1047"})).Start()
+	if p, ok := l.Suspects(); ok {
+		t.Errorf("another code page has suspects, %q", p)
 	}
 }
 

@@ -51,25 +51,24 @@ func plainLF(p *codepage.Page) bool {
 	return len(cr) == 1 && cr[0] == 0x0D && len(lf) == 1 && lf[0] == want && p.Name() != "UTF-8-BOM"
 }
 
+// suspects are the bytes that may change, or be the first of two that do.
+func (s *lines) suspects() (Pair, bool) {
+	if s.lf == s.nl && !s.crlf {
+		return Pair{s.cr, s.cr}, !s.held
+	}
+	return Pair{s.cr, s.lf}, !s.held
+}
+
 // unchanged reports whether src would pass as it is.
 func (s *lines) unchanged(src []byte) bool {
+	p, ok := s.suspects()
 	switch {
-	case s.held:
+	case !ok:
 		return false
-	case s.crlf:
-		return bytes.IndexByte(src, s.lf) < 0 && bytes.IndexByte(src, s.cr) < 0 ||
-			bytes.Count(src, []byte{s.lf}) == bytes.Count(src, []byte{s.cr, s.lf}) && src[len(src)-1] != s.cr
-	case s.lf == s.nl:
-		return bytes.IndexByte(src, s.cr) < 0
+	case !p.In(src):
+		return true
 	}
-	for len(src) > 0 { // the second look at a piece finds it in the processor's cache
-		n := min(len(src), 16<<10)
-		if bytes.IndexByte(src[:n], s.cr) >= 0 || bytes.IndexByte(src[:n], s.lf) >= 0 {
-			return false
-		}
-		src = src[n:]
-	}
-	return true
+	return s.crlf && bytes.Count(src, []byte{s.lf}) == bytes.Count(src, []byte{s.cr, s.lf}) && src[len(src)-1] != s.cr
 }
 
 func (s *lines) write(src []byte, next func([]byte) error) error {

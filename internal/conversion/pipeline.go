@@ -40,7 +40,14 @@ type step interface {
 // A sieve is a step that can tell that bytes will come out as they go in.
 type sieve interface {
 	unchanged(src []byte) bool
+	suspects() (Pair, bool) // unchanged is true of what has neither of them
 }
+
+// A Pair is two bytes, which may be the same.
+type Pair [2]byte
+
+// In reports whether one of them is in b.
+func (p Pair) In(b []byte) bool { return codepage.Holds(b, p[0], p[1]) }
 
 // Start makes the pipeline for the beginning of a file.
 func (p *Plan) Start() (*Pipeline, error) {
@@ -135,16 +142,31 @@ func (l *Pipeline) State() ([]byte, error) {
 
 // Clean reports whether the bytes, coming next, would be given as they are, and
 // so were all before them. The caller may then leave them out of the pipeline,
-// and must take them for given.
-func (l *Pipeline) Clean(src []byte) bool {
+// and must take them for given. free says that neither of the Suspects is in them.
+func (l *Pipeline) Clean(src []byte, free bool) bool {
 	if l.clean {
-		l.clean = false
-		if len(l.steps) == 1 {
-			s, ok := l.steps[0].(sieve)
-			l.clean = ok && s.unchanged(src)
-		}
+		s, ok := l.sieve()
+		l.clean = ok && (free || s.unchanged(src))
 	}
 	return l.clean
+}
+
+// Suspects are the two bytes without which Clean stays true of what comes next. ok
+// is false where there are none: it is false already, or needs a closer look.
+func (l *Pipeline) Suspects() (p Pair, ok bool) {
+	if s, is := l.sieve(); is && l.clean {
+		return s.suspects()
+	}
+	return p, false
+}
+
+// sieve is the only step, where it is one.
+func (l *Pipeline) sieve() (sieve, bool) {
+	if len(l.steps) != 1 {
+		return nil, false
+	}
+	s, ok := l.steps[0].(sieve)
+	return s, ok
 }
 
 // Write takes the next bytes and gives what becomes of them, in as many pieces

@@ -25,5 +25,5 @@ func (i *incoming) packed(f *wire.Frame) error {
 		return fmt.Errorf("%w: item %d at offset %d: %w", errPacked, f.Item, f.Offset, err)
 	}
 	*memory = b
-	return i.data(f.Offset, f.Length, b)
+	return i.data(f.Offset, f.Length, b, nil) // what is known is of the compressed bytes
 }

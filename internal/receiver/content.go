@@ -162,6 +162,23 @@ func (c *file) startConverting(p *conversion.Plan) error {
 	return err
 }
 
+// suspect says what is to be looked for in the messages that come from now on.
+func (i *incoming) suspect() {
+	var p *conversion.Pair
+	if v := i.cur.conv; v != nil {
+		if s, ok := v.pipe.Suspects(); ok {
+			p = &s
+		}
+	}
+	i.suspects.Store(p)
+}
+
+// changed begins the digest of what is written, which is from here on not what came.
+func (i *incoming) changed() {
+	i.cur.conv.out = i.cur.run.Clone()
+	i.suspects.Store(nil)
+}
+
 // resumeConverting sets it up from a checkpoint.
 func (c *file) resumeConverting(p *conversion.Plan, pt *ledger.Checkpoint, m digest.Method) error {
 	pipe, err := p.Resume(pt.State)
@@ -174,13 +191,13 @@ func (c *file) resumeConverting(p *conversion.Plan, pt *ledger.Checkpoint, m dig
 var zeroPiece [64 << 10]byte
 
 // convert takes the next n bytes of the source, zeros where b is nil, and writes
-// what becomes of them.
-func (i *incoming) convert(n int64, b []byte) error {
+// what becomes of them. free is as for data.
+func (i *incoming) convert(n int64, b []byte, free *conversion.Pair) error {
 	c := i.cur
 	if b == nil {
 		for n > 0 && i.cur == c {
 			k := min(n, int64(len(zeroPiece)))
-			if err := i.convert(k, zeroPiece[:k]); err != nil {
+			if err := i.convert(k, zeroPiece[:k], nil); err != nil {
 				return err
 			}
 			n -= k
@@ -188,13 +205,13 @@ func (i *incoming) convert(n int64, b []byte) error {
 		return nil
 	}
 	v := c.conv
-	if v.out == nil && v.pipe.Clean(b) {
+	if v.out == nil && v.clean(b, free) {
 		if err := c.partial.Write(b); err != nil {
 			return i.unwritten(err)
 		}
 	} else {
 		if v.out == nil {
-			v.out = c.run.Clone()
+			i.changed()
 		}
 		if err := i.through(func(write func([]byte) error) error { return v.pipe.Write(b, write) }); err != nil {
 			return err
@@ -208,6 +225,12 @@ func (i *incoming) convert(n int64, b []byte) error {
 	i.taken += n
 	i.unsafe += n
 	return nil
+}
+
+// clean reports whether bytes come out as they go in, as all before them did.
+func (v *converting) clean(b []byte, free *conversion.Pair) bool {
+	p, ok := v.pipe.Suspects()
+	return v.pipe.Clean(b, ok && free != nil && *free == p)
 }
 
 // through lets the pipeline write. What cannot be converted fails the item.
@@ -289,8 +312,8 @@ func (i *incoming) finishConverting(e *ending) (ok bool, err error) {
 	if v == nil {
 		return true, nil
 	}
-	if v.out == nil && !v.pipe.Clean(nil) { // an empty file, which may become more than that
-		v.out = c.run.Clone()
+	if v.out == nil && !v.pipe.Clean(nil, false) { // an empty file, which may become more than that
+		i.changed()
 	}
 	if v.out != nil {
 		if err := i.through(v.pipe.Finish); err != nil || i.cur != c {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 
+	"ferry/internal/conversion"
 	"ferry/internal/digest"
 	"ferry/internal/failpoint"
 	"ferry/internal/flow"
@@ -55,11 +56,11 @@ func (i *incoming) frame(f *wire.Frame) error {
 	}
 	switch f.Type {
 	case wire.FrameData:
-		return i.data(f.Offset, int64(len(f.Data)), f.Data)
+		return i.data(f.Offset, int64(len(f.Data)), f.Data, i.free)
 	case wire.FrameCData:
 		return i.packed(f)
 	case wire.FrameHole:
-		return i.data(f.Offset, f.Length, nil)
+		return i.data(f.Offset, f.Length, nil, nil)
 	}
 	return i.end(f)
 }
@@ -157,6 +158,7 @@ func (i *incoming) createFile(item uint64, b *wire.Begin, what *content) error {
 		}
 	}
 	i.cur = c
+	i.suspect()
 	return nil
 }
 
@@ -263,15 +265,16 @@ func (i *incoming) noteTemporary(item uint64, name transfer.Path, beside *transf
 	return err
 }
 
-// data writes a run of bytes, or of zeros where b is nil.
-func (i *incoming) data(offset, n int64, b []byte) error {
+// data writes a run of bytes, or of zeros where b is nil; b is known to be free of
+// a pair of suspects, or free is nil.
+func (i *incoming) data(offset, n int64, b []byte, free *conversion.Pair) error {
 	c := i.cur
 	if offset != c.at() || n < 0 || n > transfer.MaxChunk || n > c.begin.Size-offset {
 		return fmt.Errorf("%w: item %d has %d bytes of %d, and %d come for offset %d",
 			errOffset, c.item, c.at(), c.begin.Size, n, offset)
 	}
 	if c.conv != nil {
-		return i.convert(n, b)
+		return i.convert(n, b, free)
 	}
 	var err error
 	if b != nil {

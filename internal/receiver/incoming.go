@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/conversion"
 	"ferry/internal/digest"
 	"ferry/internal/failpoint"
 	"ferry/internal/flow"
@@ -17,7 +18,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// An incoming is one transfer that arrives. But for the box and lastAck, only
+// An incoming is one transfer that arrives. But for the box, lastAck and suspects, only
 // its loop touches it.
 type incoming struct {
 	r    *Receiver
@@ -51,11 +52,13 @@ type incoming struct {
 
 	// What is being written.
 	cur      *file
-	ended    map[uint64]bool // items that are complete or doomed, and undecided
-	bad      map[uint64]int  // bad hashes and offsets since a safe point
-	unsafe   int64           // data bytes that a crash would lose
-	failures int             // syncs that failed since something was made safe
-	total    *uint64         // from LAST, until it is in the ledger
+	suspects atomic.Pointer[conversion.Pair] // of the current text, while nothing of it has changed
+	free     *conversion.Pair                // the message that is being taken has neither of them; nil: unknown
+	ended    map[uint64]bool                 // items that are complete or doomed, and undecided
+	bad      map[uint64]int                  // bad hashes and offsets since a safe point
+	unsafe   int64                           // data bytes that a crash would lose
+	failures int                             // syncs that failed since something was made safe
+	total    *uint64                         // from LAST, until it is in the ledger
 
 	// What the background found out, for the loop to act on between messages.
 	again    string          // the epoch must begin anew, and why; what comes meanwhile is discarded
@@ -384,6 +387,7 @@ func (i *incoming) chunk(p parcel) {
 	if h.Starved {
 		i.starved(p.first)
 	}
+	i.free = p.free
 	for n := range frames {
 		f := &frames[n]
 		if err := i.frame(f); err != nil {

@@ -3,6 +3,7 @@ package receiver
 import (
 	"sync"
 
+	"ferry/internal/conversion"
 	"ferry/internal/wire"
 )
 
@@ -20,13 +21,13 @@ type mailbox struct {
 	notify   chan struct{}
 }
 
-// A parcel is a chunk message, whether it came over the direct lane, whether it
-// has the hash that it says, and whether nothing waited when it came.
+// A parcel is a chunk message, and what was found out about it when it came.
 type parcel struct {
 	m      []byte
-	direct bool
-	intact bool
-	first  bool
+	direct bool             // it came over the direct lane
+	intact bool             // it has the hash that it says
+	first  bool             // nothing waited
+	free   *conversion.Pair // these are not in it; nil: nobody looked, or one is
 }
 
 func newMailbox() *mailbox { return &mailbox{closed: true, notify: make(chan struct{}, 1)} }

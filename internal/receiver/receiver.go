@@ -214,9 +214,13 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 	a := r.actors[h.Transfer]
 	r.mu.Unlock()
 	if a != nil && a.from == from {
-		// The hash is looked at here, beside the loop, which writes meanwhile, and
-		// while the message is still in the processor's cache.
-		a.box.chunk(parcel{m: data, direct: direct, intact: wire.Intact(data)}, r.cfg.MaxChunk)
+		// The message is looked at here, beside the loop, which writes meanwhile, and
+		// while it is still in the processor's cache.
+		p := parcel{m: data, direct: direct, intact: wire.Intact(data)}
+		if s := a.suspects.Load(); s != nil && !s.In(data[wire.HeaderSize:]) {
+			p.free = s
+		}
+		a.box.chunk(p, r.cfg.MaxChunk)
 	}
 }
 

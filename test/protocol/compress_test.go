@@ -164,6 +164,33 @@ func (w *world) audited(id transfer.ID, word string, onWire int64) {
 	}
 }
 
+// TestCompressedLineEnds: line ends that change are found in what a message
+// becomes, not in the message: compressed, it may look free of them, and plain, it
+// may look full of them for its header alone.
+func TestCompressedLineEnds(t *testing.T) {
+	chunk := small.ChunkSize
+	all := passedFiles{}
+	for n := range 30 { // the line ends are in a last message of a few hundred bytes, so that often no CR is among them
+		r := campaign.Rand(uint64(n))
+		some := func(what ...string) (b []byte) {
+			for len(b) < 150 {
+				b = append(b, what[r.IntN(len(what))]...)
+			}
+			return b
+		}
+		sent := append(bytes.Repeat(some("a", "b", "c", "d"), 16*chunk/150), bytes.Repeat(some("a", "b", "c", "d", "\r\n"), 20)...)
+		all[fmt.Sprint(n)] = passed{sent: sent, come: bytes.ReplaceAll(sent, []byte("\r\n"), []byte("\n"))}
+	}
+	for _, word := range append([]string{transfer.CompressNone}, compressing...) {
+		bubble(t, setup{settings: small, pool: 30 << 20}, func(w *world) {
+			p := between("UTF-8", "UTF-8", transfer.Records{}, transfer.Records{})
+			p.q.EOL, p.q.Compress = "lf", word
+			w.sendPassed(p, all)
+			w.finish(time.Minute)
+		})
+	}
+}
+
 // TestNeverMoreMessages: what is compressed travels in as many messages as it
 // would plain, no more: the receiver has work before the whole run-ahead is sent,
 // and a message is small.
