@@ -2,6 +2,8 @@ package bench
 
 import (
 	"context"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"ferry/internal/transfer"
@@ -50,10 +52,13 @@ type Case struct {
 	Run   func(ctx context.Context) (Sample, error)
 }
 
-// Interleave runs the cases in rounds, each round all cases in their order,
-// and gives the samples of every round after the warm-ups. So a change of the
-// host's speed in the course of the run touches all cases alike. say, if not
-// nil, gets a progress line for each measurement. The first error ends it.
+// Interleave runs the cases in rounds, each round all cases, and gives the samples
+// of every round after the warm-ups. So a change of the host's speed in the course
+// of the run touches all cases alike. The order is drawn, the same in every run, and
+// the next round has it backwards: what a case finds (memory, caches, a processor
+// that has rested) is left by the one before it, and that must not always be the
+// same one. say, if not nil, gets a progress line for each measurement. The first
+// error ends it.
 func Interleave(ctx context.Context, rounds, warmups int, cases []Case, say func(string, ...any)) ([]Series, error) {
 	all := make([]Series, len(cases))
 	for i, c := range cases {
@@ -63,7 +68,8 @@ func Interleave(ctx context.Context, rounds, warmups int, cases []Case, say func
 		if round < warmups && say != nil {
 			say("warm-up %d of %d: %d cases", round+1, warmups, len(cases))
 		}
-		for i, c := range cases {
+		for _, i := range order(round, len(cases)) {
+			c := cases[i]
 			if c.Lacks != "" {
 				continue
 			}
@@ -84,6 +90,15 @@ func Interleave(ctx context.Context, rounds, warmups int, cases []Case, say func
 		}
 	}
 	return all, nil
+}
+
+// order is that of n cases in a round.
+func order(round, n int) []int {
+	all := rand.New(rand.NewPCG(1, uint64(round/2))).Perm(n)
+	if round%2 == 1 {
+		slices.Reverse(all)
+	}
+	return all
 }
 
 // Interleave runs cases for as many rounds and warm-ups as the run has.
