@@ -34,7 +34,7 @@ var restlessness = []restless{
 	}},
 	{"a log that grows and is cut", func(f *os.File, n int) error {
 		if n%50 == 0 {
-			return f.Truncate(32 << 20)
+			return f.Truncate(restlessSize * 2 / 3)
 		}
 		_, err := f.Write(make([]byte, page))
 		return err
@@ -49,6 +49,10 @@ var restlessness = []restless{
 		return errors.Join(err, os.Chtimes(f.Name(), when, when))
 	}},
 }
+
+// restlessSize is the size of such a file, in bytes: a host that is so busy that the
+// writer waits for its turn must not let a whole read fit in between.
+const restlessSize = 256 << 20
 
 // TestCampaignGrowingLog sends files that never come to rest (scenario 23): each
 // fails after three starts and says why, and its neighbours arrive.
@@ -70,7 +74,7 @@ func growing(t *testing.T, seed uint64, r *rand.Rand) {
 	}
 	must(t, os.MkdirAll(n.Path("ALPHA", j.In), 0o755))
 	n.Make(j)
-	log := n.File("ALPHA", j.In+"/log", seed+1, 48<<20)
+	log := n.File("ALPHA", j.In+"/log", seed+1, restlessSize)
 	stop := disturb(t, log, how)
 	var result network.Result
 	if still == 0 { // without its directory, which would have arrived
@@ -78,9 +82,11 @@ func growing(t *testing.T, seed uint64, r *rand.Rand) {
 	} else {
 		result = n.Resubmit(j).Wait()
 	}
-	if err := stop(); err != nil {
+	longest, err := stop()
+	if err != nil {
 		t.Fatalf("%s: %v", how.name, err)
 	}
+	t.Logf("%s: it was left alone for %v at most", how.name, longest)
 	if j.ID = result.Summary.ID; still == 0 {
 		result.Ends("failed", 40)
 	} else {
@@ -103,8 +109,9 @@ func growing(t *testing.T, seed uint64, r *rand.Rand) {
 	n.Judge(nil, j)
 }
 
-// disturb lets a program loose on a file until the returned function is called.
-func disturb(t *testing.T, path string, how restless) (stop func() error) {
+// disturb lets a program loose on a file until the returned function is called,
+// which says for how long it left the file alone at most.
+func disturb(t *testing.T, path string, how restless) (stop func() (time.Duration, error)) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	must(t, err)
@@ -112,10 +119,13 @@ func disturb(t *testing.T, path string, how restless) (stop func() error) {
 	must(t, err)
 	over := make(chan struct{})
 	var wg sync.WaitGroup
+	var longest time.Duration
 	wg.Go(func() {
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
+		last := time.Now()
 		for n := 1; ; n++ {
+			longest, last = max(longest, time.Since(last)), time.Now()
 			if err = how.do(f, n); err != nil {
 				return
 			}
@@ -126,10 +136,10 @@ func disturb(t *testing.T, path string, how restless) (stop func() error) {
 			}
 		}
 	})
-	stop = sync.OnceValue(func() error {
+	stop = sync.OnceValues(func() (time.Duration, error) {
 		close(over)
 		wg.Wait()
-		return errors.Join(err, f.Close())
+		return longest, errors.Join(err, f.Close())
 	})
 	t.Cleanup(func() { stop() })
 	return stop
