@@ -42,6 +42,9 @@ const (
 	caseTwoBinary = "two halves, binary, one transfer"
 	caseTwoText   = "two halves, IBM-1047 to UTF-8, one transfer"
 	caseTwoAtOnce = "two halves, IBM-1047 to UTF-8, two at once"
+
+	caseTurnBinary = "UTF-8, binary, by turns with text"
+	caseTurnText   = "UTF-8, text, by turns with binary"
 )
 
 // textCases are those of Ferry.
@@ -56,6 +59,16 @@ var textCases = []textCase{
 	{caseTwoText, FormEBCDIC, FormUTF8, func(j Job) Job { return j.AsText(pageEBCDIC, pageUTF8) }, 1},
 	{caseTwoAtOnce, FormEBCDIC, FormUTF8, func(j Job) Job { return j.AsText(pageEBCDIC, pageUTF8) }, 2},
 }
+
+// turnCases are one file in binary mode and as text that stays as it is, and each is
+// measured turns times in a round, one right after the other: what they may differ
+// by is less than the same transfer differs from one minute to the next.
+var turnCases = []textCase{
+	{caseTurnBinary, FormUTF8, FormUTF8, func(j Job) Job { return j }, 0},
+	{caseTurnText, FormUTF8, FormUTF8, func(j Job) Job { return j.AsText(pageUTF8, pageUTF8) }, 0},
+}
+
+const turns = 7
 
 // A textRun is a run of the scenario.
 type textRun struct {
@@ -92,7 +105,27 @@ func runText(ctx context.Context, e *Env) (*Report, error) {
 	if t.series, err = e.Interleave(ctx, cases); err != nil {
 		return nil, err
 	}
+	for _, lane := range textLanes {
+		s, err := t.byTurns(ctx, lane)
+		if err != nil {
+			return nil, err
+		}
+		t.series = append(t.series, s...)
+	}
 	return t.report(size), nil
+}
+
+// byTurns measures turnCases on a lane.
+func (t *textRun) byTurns(ctx context.Context, lane Lane) ([]Series, error) {
+	var cases []Case
+	for _, c := range turnCases {
+		cases = append(cases, t.ferry(lane, c))
+	}
+	rounds := turns * t.env.Rounds
+	if t.env.Short {
+		rounds = t.env.Rounds
+	}
+	return Interleave(ctx, rounds, t.env.Warmups, cases, t.env.Say)
 }
 
 // start makes the files, and starts all processes.

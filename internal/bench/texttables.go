@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"ferry/internal/bench/published"
@@ -39,10 +40,12 @@ func (t *textRun) report(size int64) *Report {
 func (t *textRun) table(lane Lane) Table {
 	tab := Table{Title: "Text over binary, " + lane.Name, Columns: append([]Column{{Name: "what"}, {Name: "time", Unit: "s", Digits: 3}, {Name: "rate", Unit: "MB/s"},
 		{Name: "time over binary", Digits: 2}, {Name: "CPU destination over CPU source", Digits: 2}}, useColumns()...)}
-	for _, c := range textCases {
+	for i, c := range slices.Concat(textCases, turnCases) {
 		s, binary := t.of(onLane(c.name, lane)), t.of(onLane(caseBinary, lane))
 		if c.halves > 0 {
 			binary = t.of(onLane(caseTwoBinary, lane))
+		} else if i >= len(textCases) {
+			binary = t.of(onLane(caseTurnBinary, lane))
 		}
 		row := []Cell{Text("%s", c.name), s.Cell(s.Wall()), Of(s.Rate()), overCell(s.Wall(), binary.Wall()), overCell(s.CPU(RoleDestination), s.CPU(RoleSource))}
 		tab.Add(append(row, useCells(s)...)...)
@@ -117,7 +120,7 @@ func (t *textRun) bars(r *Report) {
 		for _, name := range []string{caseToUTF8, caseToEBCDIC} {
 			r.Bars = append(r.Bars, ratioBar(fmt.Sprintf("%s: time over that of binary, %s", name, lane.Name), t.of(onLane(name, lane)), binary, limit[0], limit[1]))
 		}
-		r.Bars = append(r.Bars, ratioBar("text without a change: time over that of binary, "+lane.Name, t.of(onLane(caseSame, lane)), binary, 1.05, 1))
+		r.Bars = append(r.Bars, ratioBar("text without a change: time over that of binary, "+lane.Name, t.of(onLane(caseTurnText, lane)), t.of(onLane(caseTurnBinary, lane)), 1.05, 1))
 	}
 	for _, lane := range textLanes {
 		r.Bars = append(r.Bars, rateBar("two text transfers at once: rate over that of one binary transfer, "+lane.Name, t.of(onLane(caseTwoAtOnce, lane)), []Series{t.of(onLane(caseTwoBinary, lane))}, 1, 1.1))
