@@ -3,6 +3,7 @@ package codepage
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"ferry/internal/transfer"
@@ -84,6 +85,9 @@ func New(o Options) (*Converter, error) {
 	if err := o.resolve(); err != nil {
 		return nil, err
 	}
+	if c, ok := made.get(o); ok {
+		return &c, nil
+	}
 	c := &Converter{opt: o, dec: decoder{page: o.From}, enc: encoder{page: o.To}}
 	if o.From.table != nil {
 		c.dec.table = o.From.table()
@@ -102,7 +106,37 @@ func New(o Options) (*Converter, error) {
 	}
 	c.st.belongs = o.fingerprint()
 	c.fast, c.quick = quickly(c, fastest)
+	made.put(o, *c)
 	return c, nil
+}
+
+// made remembers converters as New makes them: filling the tables of one takes as
+// long as converting a small file, and copies can share them.
+var made = recent{all: map[Options]Converter{}}
+
+// recent holds a few converters that have converted nothing.
+type recent struct {
+	mu  sync.Mutex
+	all map[Options]Converter
+}
+
+// maxRecent is how many.
+const maxRecent = 64
+
+func (r *recent) get(o Options) (Converter, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, ok := r.all[o]
+	return c, ok
+}
+
+func (r *recent) put(o Options, c Converter) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.all) >= maxRecent {
+		clear(r.all)
+	}
+	r.all[o] = c
 }
 
 // Identity reports whether every text comes out as it is, so that the bytes may

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 
 	"ferry/internal/codepage"
@@ -141,6 +142,50 @@ func TestCutAndResumedAnywhereGivesTheSame(t *testing.T) {
 				t.Fatalf("byte by byte it becomes %q, %v, not %q", got, err, want)
 			}
 		})
+	}
+}
+
+// Files that are converted one after the other and beside each other get each
+// other's memory, and nothing of what was in it.
+func TestMemoryIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	for _, k := range kinds {
+		src, p := source(t, k.source, k.from), plan(t, request(k.text, k.content))
+		if strings.HasPrefix(k.name, "variable") || strings.HasPrefix(k.name, "fixed") {
+			src = bytes.Repeat(src, 2*piece/len(src)/20*20) // whole records
+		} else {
+			src = bytes.Repeat(src, 2*piece/len(src))
+		}
+		want, err := run(t, p, src, false)
+		if err != nil {
+			t.Fatal(k.name, err)
+		}
+		var all sync.WaitGroup
+		for n := range 4 {
+			all.Go(func() {
+				l, err := p.Start()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer l.Release()
+				var got []byte
+				next := func(b []byte) error { got = append(got, b...); return nil }
+				if n%2 == 1 { // it ends in the middle, and everything of it is given back
+					if err := l.Write(src[:len(src)/2], next); err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				if err = l.Write(src, next); err == nil {
+					err = l.Finish(next)
+				}
+				if err != nil || !bytes.Equal(got, want) {
+					t.Errorf("%s: beside others it becomes %d bytes, %v, not the %d that it should", k.name, len(got), err, len(want))
+				}
+			})
+		}
+		all.Wait()
 	}
 }
 
@@ -483,6 +528,40 @@ func TestPieceStaysUntilTheNextIsTaken(t *testing.T) {
 			}
 			if pieces < 3 {
 				t.Errorf("%d pieces", pieces)
+			}
+		})
+	}
+}
+
+// BenchmarkFiles converts files of 10 KiB and of 1 MiB, each from its beginning to
+// its end, as the receiver does.
+func BenchmarkFiles(b *testing.B) {
+	c := transfer.Content{FromEncoding: "UTF-8", ToEncoding: "IBM-1047"}
+	d := Defaults{}
+	for _, size := range []int{10 << 10, 1 << 20} {
+		b.Run(fmt.Sprint(size>>10, " KiB"), func(b *testing.B) {
+			data := bytes.Repeat([]byte("a line of text as there are many, 0123456789\n"), size/45)
+			q := request(true, c)
+			b.SetBytes(int64(len(data)))
+			for b.Loop() {
+				p, err := d.Plan(q, transfer.Form{}, Target{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				l, err := p.Start()
+				if err != nil {
+					b.Fatal(err)
+				}
+				next := func([]byte) error { return nil }
+				for at := 0; at < len(data); at += piece {
+					if err := l.Write(data[at:min(at+piece, len(data))], next); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if err := l.Finish(next); err != nil {
+					b.Fatal(err)
+				}
+				l.Release()
 			}
 		})
 	}

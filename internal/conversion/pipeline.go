@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"runtime"
+	"sync"
 
 	"ferry/internal/codepage"
 	"ferry/internal/record"
@@ -35,6 +36,7 @@ type step interface {
 	finish(next func([]byte) error) error
 	state() ([]byte, error)
 	restore([]byte) error
+	release() // gives its memory back
 }
 
 // A sieve is a step that can tell that bytes will come out as they go in.
@@ -215,17 +217,42 @@ type paging struct {
 	turns
 }
 
+// Release gives back the memory of a pipeline that nobody uses any more, be it in
+// the middle of a file; nor may what it gave be used. It may be called again.
+func (l *Pipeline) Release() {
+	for _, s := range l.steps {
+		s.release()
+	}
+}
+
 // turns are the two memories that a step gives its pieces from by turns.
 type turns [2][]byte
 
+// stock has memories of files that have ended: making one, and clearing it, takes as
+// long as converting what goes into it. They are for whole pieces, at least.
+var stock sync.Pool
+
 // memory is the next one, empty; where there is none it is made with room for n
-// bytes.
+// bytes, or taken from the stock.
 func (t *turns) memory(n int) []byte {
 	t[0], t[1] = t[1], t[0]
-	if t[0] == nil {
+	if t[0] == nil && n >= piece {
+		if old, ok := stock.Get().(*[]byte); ok {
+			t[0] = *old
+		}
+	}
+	if cap(t[0]) < n {
 		t[0] = make([]byte, 0, n)
 	}
 	return t[0][:0]
+}
+
+func (t *turns) release() {
+	for i, b := range t {
+		if t[i] = nil; cap(b) >= piece {
+			stock.Put(&b)
+		}
+	}
 }
 
 // give passes on what has been put in the memory, which may have moved.

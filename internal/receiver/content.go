@@ -319,6 +319,7 @@ func (i *incoming) finishConverting(e *ending) (ok bool, err error) {
 		if err := i.through(v.pipe.Finish); err != nil || i.cur != c {
 			return false, err
 		}
+		v.pipe.Release()
 		stats := v.pipe.Stats()
 		e.pending.Outcome.Written = &transfer.Written{Size: c.partial.Offset(), Digest: v.out.Whole(), Records: stats.Records, Long: stats.Long}
 		e.pending.Sum = v.out.Content()

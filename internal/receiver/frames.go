@@ -384,6 +384,9 @@ func (i *incoming) dropFile(remove bool) {
 	if c.follow != nil {
 		c.follow.Stop()
 	}
+	if c.conv != nil {
+		c.conv.pipe.Release()
+	}
 	i.unsafe -= c.at() - c.safe
 	var err error
 	if remove {
