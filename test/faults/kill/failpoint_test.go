@@ -166,9 +166,13 @@ func (k *killing) strike(nth int) bool {
 	s := n.Resubmit(k.j)
 	switch k.way {
 	case afterAGap:
-		k.gap(s.ID())
+		if !k.gap(s) {
+			return false
+		}
 	case cancelled:
-		k.cancel(s.ID())
+		if !k.cancel(s) {
+			return false
+		}
 	case afterAKill:
 		if !k.firstKill(s) {
 			return false
@@ -228,34 +232,42 @@ func (k *killing) dies(s *network.Sending) bool {
 }
 
 // gap has a message arrive that is far ahead of those that are due, which tells
-// the destination that others are missing.
-func (k *killing) gap(of string) {
+// the destination that others are missing. It is false where the transfer was over
+// before.
+func (k *killing) gap(s *network.Sending) bool {
 	w := k.n.Wire()
-	id, err := transfer.ParseID(of)
+	id, err := transfer.ParseID(s.ID())
 	if err != nil {
 		panic(err)
 	}
 	subject := wire.DataSubject(dest, source, id)
 	first := w.Samples("ferry.data."+dest+".>", 1)
-	k.n.Until("data flows", func() bool { return len(first()) > 0 })
+	k.n.Until("data flows, or the transfer has ended", func() bool { return len(first()) > 0 || !s.Running() })
+	if len(first()) == 0 {
+		return false
+	}
 	h, err := wire.PeekHeader(first()[0])
 	if err != nil {
 		panic(err)
 	}
 	w.Say(subject, wire.NewBuilder(4096, nil).Seal(wire.Header{Transfer: id, Epoch: h.Epoch, Seq: h.Seq + 1<<20}))
+	return true
 }
 
 // cancel cancels the transfer once something of it has arrived. Its destination
 // stands still until the source has taken the cancel, so that the transfer is
 // not over first; the command is not waited for, because whoever is to answer
-// it may be about to die.
-func (k *killing) cancel(id string) {
+// it may be about to die. It is false where the transfer was over all the same.
+func (k *killing) cancel(s *network.Sending) bool {
 	n := k.n
-	n.Until("something has arrived", func() bool {
-		return len(n.Temporaries(dest)) > 0 || !k.j.Replace && n.Count(dest, k.j.Out) > 0
+	n.Until("something has arrived, or the transfer has ended", func() bool {
+		return len(n.Temporaries(dest)) > 0 || !k.j.Replace && n.Count(dest, k.j.Out) > 0 || !s.Running()
 	})
+	if !s.Running() {
+		return false
+	}
 	n.Signal(dest, syscall.SIGSTOP)
-	c := n.Async("transfer", "cancel", id)
+	c := n.Async("transfer", "cancel", s.ID())
 	over := time.After(2 * time.Second)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -267,4 +279,5 @@ func (k *killing) cancel(id string) {
 		}
 	}
 	n.Signal(dest, syscall.SIGCONT)
+	return true
 }
