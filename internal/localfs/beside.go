@@ -35,9 +35,50 @@ func (l *Landing) lookBeside(w *work) error {
 	return err
 }
 
-// setBeside writes what goes beside an item, unless it is there already. What
-// holds for a whole directory is never replaced: the files that are there rely
-// on it.
+// prepareBeside writes what goes beside an item under a temporary name, unless it
+// is there already: once the commit is recorded nothing may need space.
+func (l *Landing) prepareBeside(w *work) error {
+	b := w.in.Beside
+	if b == nil || b.Data == nil {
+		return nil
+	}
+	d, name, done, err := l.besideOf(w)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if _, there, err := l.lookAt(w, d, name); there || err != nil {
+		return err
+	}
+	l.soil(d)
+	if err := l.writeAside(d, l.asideName(w), b.Data); err != nil {
+		l.unlinkTemp(d, l.asideName(w))
+		return err
+	}
+	w.aside = true
+	return nil
+}
+
+// lookAt reads what lies at a name beside an item, and whether that is what is to
+// lie there.
+func (l *Landing) lookAt(w *work, d *Dir, name string) (old []byte, there bool, err error) {
+	b := w.in.Beside
+	old, err = readSmall(l.disk, d, name, record.MaxSidecar)
+	switch {
+	case err == nil && bytes.Equal(old, b.Data):
+		return old, true, nil
+	case err == nil && b.Above:
+		return nil, false, transfer.Errorf(transfer.KindExists, "the library of %s has other attributes than its new member would have", w.in.Outcome.Path).
+			WithHint("see `ferry dataset show`, and give the same or none")
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
+	}
+	return old, false, err
+}
+
+// setBeside gives what goes beside an item its name, unless it is there already.
+// What holds for a whole directory is never replaced: the files that are there
+// rely on it.
 func (l *Landing) setBeside(w *work) error {
 	b := w.in.Beside
 	if b == nil || b.Data == nil {
@@ -51,22 +92,37 @@ func (l *Landing) setBeside(w *work) error {
 	if b.Above { // that it is there does not say that it will be after a power cut
 		l.soil(d)
 	}
-	old, err := readSmall(l.disk, d, name, record.MaxSidecar)
-	switch {
-	case err == nil && bytes.Equal(old, b.Data):
-		return nil
-	case err == nil && b.Above:
-		return transfer.Errorf(transfer.KindExists, "the library of %s has other attributes than its new member would have", w.in.Outcome.Path).
-			WithHint("see `ferry dataset show`, and give the same or none")
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	old, there, err := l.lookAt(w, d, name)
+	if there || err != nil {
 		return err
 	}
 	w.beside, w.before = true, old
 	if err := l.putBeside(w, d, name, b.Data); err != nil {
 		return err
 	}
+	w.aside = false
 	failpoint.Hit("commit.after_beside")
 	return nil
+}
+
+// dropAside removes what was prepared for beside an item and did not get its name.
+func (l *Landing) dropAside(w *work) {
+	if !w.aside || w.dir == nil {
+		return
+	}
+	d, _, done, err := l.besideOf(w)
+	if err == nil {
+		defer done()
+		err = l.unlinkTemp(d, l.asideName(w))
+	}
+	if err != nil {
+		l.fs.log.Warn("a temporary could not be removed; the end of the transfer tries again", "of", w.in.Outcome.Path, "err", err)
+	}
+}
+
+// asideName is the temporary of what goes beside an item.
+func (l *Landing) asideName(w *work) string {
+	return l.prefix + strconv.FormatUint(w.in.Outcome.Item, 36) + "-a" + tempSuffix
 }
 
 // soil notes that a directory is to be synced with the names that are given next.
@@ -76,18 +132,26 @@ func (l *Landing) soil(d *Dir) {
 	l.dirty[d.path] = true
 }
 
-// putBeside makes a small file beside an item what it is to be.
+// putBeside makes a small file beside an item what it is to be: whole, or not at
+// all. What was prepared before the commit was recorded, by whatever process, is
+// used if it is that.
 func (l *Landing) putBeside(w *work, d *Dir, name string, data []byte) error {
-	temp := l.prefix + strconv.FormatUint(w.in.Outcome.Item, 36) + "-a" + tempSuffix
-	err := l.writeBeside(d, temp, name, data)
-	if err != nil {
+	temp := l.asideName(w)
+	var err error
+	if prepared := w.aside && bytes.Equal(data, w.in.Beside.Data); !prepared && !l.holds(d, temp, data) {
+		err = l.writeAside(d, temp, data)
+	}
+	if err == nil {
+		err = l.disk.Rename(d, temp, name, true)
+	}
+	if err != nil && !w.aside {
 		l.unlinkTemp(d, temp)
 	}
 	return err
 }
 
-// writeBeside writes a small file whole, or not at all.
-func (l *Landing) writeBeside(d *Dir, temp, name string, data []byte) error {
+// writeAside writes a small file, for good where the transfer is durable.
+func (l *Landing) writeAside(d *Dir, temp string, data []byte) error {
 	if err := l.unlinkTemp(d, temp); err != nil { // of an earlier attempt
 		return err
 	}
@@ -105,10 +169,7 @@ func (l *Landing) writeBeside(d *Dir, temp, name string, data []byte) error {
 	if err == nil && l.cfg.Durable {
 		err = l.disk.Sync(f)
 	}
-	if err = errors.Join(err, l.disk.Close(f)); err != nil {
-		return err
-	}
-	return l.disk.Rename(d, temp, name, true)
+	return errors.Join(err, l.disk.Close(f))
 }
 
 // besideOf is the directory and the name of what goes beside an item.
@@ -238,6 +299,17 @@ func (f *FS) DropBeside(p transfer.Path) error {
 		return sourceError(p, err)
 	}
 	return nil
+}
+
+// holds reports whether a small file is what it is to be, beyond doubt.
+func (l *Landing) holds(d *Dir, name string, data []byte) bool {
+	f, err := l.disk.Open(d, name, os.O_RDONLY, 0)
+	if err != nil {
+		return false
+	}
+	b := make([]byte, len(data)+1)
+	n, err := l.disk.ReadAt(f, b, 0)
+	return l.disk.Close(f) == nil && (err == nil || err == io.EOF) && bytes.Equal(b[:n], data)
 }
 
 // readSmall reads a file of at most the given length. One that is longer is cut

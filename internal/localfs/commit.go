@@ -13,11 +13,11 @@ import (
 
 // Commit ends a group of items. Its steps, each once for the whole group:
 //
-//  1. modes and times are set on the open temporaries, which are synced and
-//     closed; the directories that hold them are synced, and those above them
-//     that are new
+//  1. what goes beside a file is written under a temporary name; modes and times
+//     are set on the open temporaries, which are synced and closed; the directories
+//     that hold them are synced, and those above them that are new
 //  2. Journal.Committing
-//  3. what goes beside a file is written there, and each file is renamed to its
+//  3. what goes beside a file gets its name there, and each file is renamed to its
 //     final name; what lay beside a file that was replaced goes, and what lay
 //     beside a name that was refused comes back; directories are made; then the
 //     modes and times of directories are set, in the group's order
@@ -90,6 +90,7 @@ type work struct {
 	named   bool     // it has its final name
 	early   bool     // it failed before the journal was asked
 	earlier bool     // an earlier try may have written what goes beside it
+	aside   bool     // it is written, and does not have its name
 	beside  bool     // this one has
 	before  []byte   // what it replaced; nil: nothing
 	back    bool     // that has been put back
@@ -228,6 +229,7 @@ func (c *commit) discard() {
 			continue
 		}
 		w.part.Close()
+		c.l.dropAside(w)
 		c.removeTemp(w)
 	}
 }
@@ -305,10 +307,10 @@ func (c *commit) rename(w *work) {
 	}
 	err := c.l.setBeside(w)
 	if err != nil {
-		if transfer.KindOf(err).Waits() || !refused(err) && transfer.KindOf(err) != transfer.KindExists {
-			w.wait = targetError(w.in.Outcome.Path, err)
-		} else {
+		if besideFails(err) {
 			w.fail(targetError(w.in.Outcome.Path, err))
+		} else {
+			w.wait = targetError(w.in.Outcome.Path, err)
 		}
 		return
 	}
@@ -332,6 +334,13 @@ func (c *commit) rename(w *work) {
 	default:
 		w.wait = targetError(w.in.Outcome.Path, err)
 	}
+}
+
+// besideFails tells whether an item fails that cannot have what goes beside it, or
+// waits.
+func besideFails(err error) bool {
+	kind := transfer.KindOf(err)
+	return !kind.Waits() && (refused(err) || kind == transfer.KindExists)
 }
 
 // refused tells an answer of the file system from a failure of it.
@@ -438,6 +447,9 @@ func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
 	for _, w := range c.work {
 		if w.failed() {
 			c.removeTemp(w)
+		}
+		if w.wait == nil {
+			c.l.dropAside(w)
 		}
 	}
 	if len(waiting) > 0 {

@@ -37,6 +37,9 @@ func parallel(n int, do func(i int) error) error {
 // final for them: a sync is never tried a second time on one file, because the
 // kernel forgets what it could not write.
 func (c *commit) secure() error {
+	if err := c.prepare(); err != nil {
+		return err
+	}
 	var files []*work
 	for _, w := range c.work {
 		if w.part != nil && !w.early {
@@ -67,6 +70,26 @@ func (c *commit) secure() error {
 		return err
 	}
 	failpoint.Hit("commit.after_sync")
+	return nil
+}
+
+// prepare writes what goes beside the group's files. An item that is refused it
+// fails; any other error is one of the group.
+func (c *commit) prepare() error {
+	for _, w := range c.work {
+		if w.part == nil || w.early {
+			continue
+		}
+		err := c.l.prepareBeside(w)
+		if err != nil && !besideFails(err) {
+			return targetError(w.in.Outcome.Path, err)
+		}
+		if err != nil {
+			w.fail(targetError(w.in.Outcome.Path, err))
+			w.early, w.in.Beside = true, nil
+			w.part.Close() // its temporary goes once its outcome is recorded
+		}
+	}
 	return nil
 }
 

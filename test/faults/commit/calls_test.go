@@ -292,27 +292,41 @@ func TestCampaignFullMemory(t *testing.T) {
 		Packages: []string{"internal/localfs", "internal/digest", "internal/transfer"},
 	}, func(t *testing.T, c *campaign.C) {
 		all := slices.DeleteFunc(workloads(), func(w *work) bool { return w.newer != "" }) // what others write needs space, too
+		// Without chance: each workload with little left, by every number.
+		for _, w := range all {
+			for left := range int64(12) {
+				filled(t, w, true, left)
+				filled(t, w, false, left)
+			}
+		}
 		c.Loop(t, func(t *testing.T, seed uint64, r *rand.Rand) {
 			w := all[r.IntN(len(all))]
-			m := w.lay(t)
 			inodes, left := r.IntN(3) == 0, int64(r.IntN(20))
-			m.Limit(inodes, left)
-			a := start(w, m, faulty.JournalState{}, firstBoot)
-			err := a.run(2)
-			var wrong []string
-			if err != nil && transfer.KindOf(err) != transfer.KindNoSpace {
-				wrong = append(wrong, fmt.Sprintf("a full disk is called %v: %v", transfer.KindOf(err), err))
-			}
-			if errors.As(err, new(*localfs.PendingError)) {
-				wrong = append(wrong, fmt.Sprintf("there was no space after the commit was recorded: %v", err))
-			}
-			m.Limit(inodes, -1)
-			if err := a.run(2); err != nil {
-				wrong = append(wrong, fmt.Sprintf("with space again: %v", err))
-			}
-			for _, s := range append(wrong, a.atEnd(nil, false)...) {
-				t.Errorf("%v, %d left (inodes: %v): %s", w, left, inodes, s)
-			}
+			filled(t, w, inodes, left)
 		})
 	})
+}
+
+// filled runs a transfer on a disk that has so much left, and then on one that has
+// space again.
+func filled(t *testing.T, w *work, inodes bool, left int64) {
+	t.Helper()
+	m := w.lay(t)
+	m.Limit(inodes, left)
+	a := start(w, m, faulty.JournalState{}, firstBoot)
+	err := a.run(2)
+	var wrong []string
+	if err != nil && transfer.KindOf(err) != transfer.KindNoSpace {
+		wrong = append(wrong, fmt.Sprintf("a full disk is called %v: %v", transfer.KindOf(err), err))
+	}
+	if errors.As(err, new(*localfs.PendingError)) {
+		wrong = append(wrong, fmt.Sprintf("there was no space after the commit was recorded: %v", err))
+	}
+	m.Limit(inodes, -1)
+	if err := a.run(2); err != nil {
+		wrong = append(wrong, fmt.Sprintf("with space again: %v", err))
+	}
+	for _, s := range append(wrong, a.atEnd(nil, false)...) {
+		t.Errorf("%v, %d left (inodes: %v): %s", w, left, inodes, s)
+	}
 }
