@@ -197,10 +197,14 @@ func (i *incoming) interrupt() {
 // taken, what was under way may have come to its end.
 func (i *incoming) ending() bool { return !i.live || i.over || i.again != "" || i.stop != nil }
 
-// blocked reports whether more data would make a crash cost more than one
+// blocked reports whether one more message could make a crash cost more than one
 // checkpoint (R16): then a sync must finish first.
 func (i *incoming) blocked() bool {
-	return i.unsafe >= flow.Checkpoint(i.rec.Settings) && (i.commit != nil || i.checkpoint != nil)
+	if i.unsafe == 0 || i.commit == nil && i.checkpoint == nil {
+		return false
+	}
+	message := int64(i.rec.Settings.ChunkSize) + wire.Overhead
+	return i.unsafe+message > flow.Checkpoint(i.rec.Settings)
 }
 
 // due does what its time has come for.
