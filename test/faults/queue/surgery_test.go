@@ -78,14 +78,14 @@ func surgery(t *testing.T, seed uint64, r *rand.Rand) {
 	if o.Start(network.QM); !o.gamma {
 		o.Start("GAMMA")
 	}
+	if noticeable { // before new commands give the store back the numbers that somebody remembers
+		o.noticed()
+	}
 	later := &network.Job{From: "GAMMA", To: "ALPHA", In: "later", Out: "later", Seed: seed + 1000, Count: 5, Size: 10_000}
 	jobs, sendings = append(jobs, later), append(sendings, o.Begin(later))
 	for i, s := range sendings {
 		jobs[i].ID = s.ID()
 		s.Wait().Ends("successful", 0)
-	}
-	if noticeable {
-		o.noticed()
 	}
 	o.Judge(nil, jobs...)
 }
