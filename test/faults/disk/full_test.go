@@ -290,8 +290,10 @@ func (f *filling) ledger() {
 		all = f.underWay(f.disk.of)
 		f.nearly()
 		f.n.Thaw(f.disk.of)
-		f.arrived(all)
-		all = nil
+		if !f.load.each { // otherwise some may not have been accepted before, and are not now
+			f.arrived(all)
+			all = nil
+		}
 	}
 	var waiting *network.Sending
 	if !f.inodes { // the reserve is an inode that comes back; blocks are used up
