@@ -88,9 +88,7 @@ func TestAWrongTokenIsNotLetIn(t *testing.T) {
 func TestATokenDiesWithItsTransfer(t *testing.T) {
 	_, a, b := two(t, nil)
 	offer := b.Offer(id(1), "ALPHA")
-	b.mu.Lock()
-	b.over[id(1)] = true
-	b.mu.Unlock()
+	b.setOver(id(1), true)
 	if _, err := a.Open(t.Context(), id(1), "BETA", offer); err == nil {
 		t.Error("the token of a transfer that is over is taken")
 	}
@@ -118,6 +116,36 @@ func TestMessagesOfATransferWithoutItsTokenAreDropped(t *testing.T) {
 		h, _ := wire.PeekHeader(l.m)
 		if h.Transfer != id(1) {
 			t.Errorf("a message of transfer %s was taken", h.Transfer)
+		}
+	}
+}
+
+// A transfer that was refused once, with a token of the peer's last run or before it
+// was taken up again, is let in when it is opened anew on the same path.
+func TestARefusedTransferIsLetInWhenItIsOpenedAgain(t *testing.T) {
+	refuse := map[string]func(b *hub, offer *wire.Direct){
+		"an old token": func(b *hub, offer *wire.Direct) { offer.Token = b.Offer(id(3), "ALPHA").Token },
+		"not going on": func(b *hub, _ *wire.Direct) { b.setOver(id(2), true) },
+	}
+	for what, refused := range refuse {
+		_, a, b := two(t, nil)
+		send(t, mustOpen(t, a, b, 1), 1, 1)
+		b.got(t, 1)
+		offer := b.Offer(id(2), "ALPHA")
+		refused(b, offer)
+		l, err := a.Open(t.Context(), id(2), "BETA", offer)
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		send(t, l, 2, 1)
+		send(t, mustOpen(t, a, b, 1), 1, 2)
+		if got := b.got(t, 2); len(got) != 2 {
+			t.Fatalf("%s: %d messages are taken", what, len(got))
+		}
+		b.setOver(id(2), false)
+		send(t, mustOpen(t, a, b, 2), 2, 1)
+		if h, _ := wire.PeekHeader(b.got(t, 3)[2].m); h.Transfer != id(2) {
+			t.Errorf("%s: a message of transfer %s was taken", what, h.Transfer)
 		}
 	}
 }

@@ -124,6 +124,12 @@ func (h *hub) setWall(up bool) {
 	h.wall = up
 }
 
+func (h *hub) setOver(id transfer.ID, over bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over[id] = over
+}
+
 // cut closes every connection that the hub dialled.
 func (h *hub) cut() {
 	h.mu.Lock()

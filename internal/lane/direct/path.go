@@ -258,7 +258,7 @@ func (p *path) chunk(body []byte) {
 
 // writeAll sends over one connection what comes next, until it breaks.
 func (p *path) writeAll(s *strand) error {
-	attached := map[transfer.ID]bool{}
+	attached := map[transfer.ID]*Lane{}
 	for {
 		var err error
 		select {
@@ -275,12 +275,15 @@ func (p *path) writeAll(s *strand) error {
 	}
 }
 
-func (p *path) writeChunk(s *strand, o outgoing, attached map[transfer.ID]bool) error {
-	if id := o.lane.id; !attached[id] {
+// writeChunk sends one message, and before the first of a lane on this connection an
+// ATTACH: that of an earlier lane of the same transfer may have been refused, for its
+// token was one of the peer's last run, or the transfer was not going on just then.
+func (p *path) writeChunk(s *strand, o outgoing, attached map[transfer.ID]*Lane) error {
+	if id := o.lane.id; attached[id] != o.lane {
 		if len(attached) >= maxAttached {
 			clear(attached)
 		}
-		attached[id] = true
+		attached[id] = o.lane
 		if err := s.w.write(frameAttach, append(id[:], o.lane.token...), true); err != nil {
 			return err
 		}
