@@ -65,7 +65,7 @@ func sourceChanges(t *testing.T, seed uint64, r *rand.Rand, most int) int {
 		j := &network.Job{From: "ALPHA", To: "BETA", In: fmt.Sprint("in/", i), Out: fmt.Sprint("out", i), Seed: seed<<8 + uint64(i),
 			Count: perJob, Size: 200_000 + r.Int64N(1<<20), Want: []string{"successful", "partial"}}
 		if i == jobs {
-			j.Count, j.Size = 1, 48<<20 // the one that is interrupted
+			j.Count, j.Size = 1, 192<<20 // the one that is interrupted, which a busy host must not miss
 		}
 		c.Make(j)
 		c.jobs = append(c.jobs, j)
