@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -54,9 +53,7 @@ func (n *namespace) limit(ctx context.Context, device string, rate int64) error 
 // stay there.
 func (n *namespace) within(f func() error) error {
 	done := make(chan error, 1)
-	go func() {
-		// The thread is never unlocked, and so ends with this goroutine.
-		runtime.LockOSThread()
+	ownThread(func() {
 		handle, err := os.Open(filepath.Join("/run/netns", n.name))
 		if err == nil {
 			defer handle.Close()
@@ -67,7 +64,7 @@ func (n *namespace) within(f func() error) error {
 			return
 		}
 		done <- f()
-	}()
+	})
 	return <-done
 }
 

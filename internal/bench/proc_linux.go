@@ -96,18 +96,39 @@ type starter struct{ forks chan func() }
 func newStarter(processors int) (*starter, error) {
 	s := &starter{forks: make(chan func())}
 	ready := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	ownThread(func() {
 		ready <- confine(processors)
 		for f := range s.forks {
 			f()
 		}
-	}()
+	})
 	if err := <-ready; err != nil {
 		s.stop()
 		return nil, transfer.Errorf(transfer.KindInternal, "processes cannot be confined to %d processors: %w", processors, err)
 	}
 	return s, nil
+}
+
+// ownThread calls f in a goroutine with a thread of its own, which ends when f
+// returns. The first thread of a process is none: Go never lets it end, so what
+// the kernel ties to it would stay as long as the process.
+func ownThread(f func()) {
+	go func() {
+		runtime.LockOSThread() // never unlocked: so the thread ends with the goroutine
+		if unix.Gettid() != os.Getpid() {
+			f()
+			return
+		}
+		// While this goroutine keeps the first thread, the next gets another.
+		begun := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(begun)
+			f()
+		}()
+		<-begun
+		runtime.UnlockOSThread()
+	}()
 }
 
 // confine limits the present thread to the first so many of its processors.

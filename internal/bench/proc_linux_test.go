@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestParseStat(t *testing.T) {
@@ -101,6 +103,31 @@ func TestStarterTakesItsProcessesWithIt(t *testing.T) {
 	}
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d/stat", c.Process.Pid)); err == nil {
 		t.Error("it is still there")
+	}
+}
+
+// A process has its first thread for as long as it lives, so nothing that is to
+// end with a thread may be started from there. As many threads as this process
+// can have had so far are taken at once; one of them would be the first.
+func TestOwnThreadIsNeverTheFirst(t *testing.T) {
+	const threads = 256
+	got, end := make(chan int), make(chan struct{})
+	defer close(end)
+	for range threads {
+		ownThread(func() {
+			got <- unix.Gettid()
+			<-end
+		})
+	}
+	seen := map[int]bool{}
+	for range threads {
+		seen[<-got] = true
+	}
+	if seen[os.Getpid()] {
+		t.Error("one of them is the first thread")
+	}
+	if len(seen) != threads {
+		t.Errorf("%d threads are %d", threads, len(seen))
 	}
 }
 
