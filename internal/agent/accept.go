@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"log/slog"
 	"time"
 
 	"ferry/internal/audit"
@@ -12,6 +13,11 @@ import (
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+)
+
+const (
+	again  = 5 * time.Second // until a request comes back that could not be taken
+	remind = 12              // it is said when it comes first, and every so many times
 )
 
 // submitted takes one message of the COMMAND queue. It is acknowledged when the
@@ -30,11 +36,15 @@ func (a *Agent) submitted(d qmgr.Delivery) {
 	}
 	switch kind := transfer.KindOf(err); {
 	case kind == transfer.KindBusy || kind == transfer.KindInternal || kind == transfer.KindNoSpace:
-		a.log.Warn("a request stays in its queue", "transfer", s.Request.ID, "err", err)
+		level := slog.LevelDebug
+		if d.Attempts%remind == 1 {
+			level = slog.LevelWarn
+		}
+		a.log.Log(a.ctx, level, "a request stays in its queue", "transfer", s.Request.ID, "err", err)
 		if kind.Waits() {
 			a.answer(s.Reply, wire.Answer{V: wire.Version, Error: transfer.AsError(err)})
 		}
-		d.Nak(5 * time.Second)
+		d.Nak(again)
 		return
 	}
 	failpoint.Hit("agent.before_ack")
@@ -58,7 +68,7 @@ func (a *Agent) poisonous(d qmgr.Delivery, s *wire.Submit, err error) {
 		return a.note(t, audit.Record{Event: audit.Failed, Role: audit.RoleSource, Transfer: id, State: transfer.Failed,
 			Code: e.Kind.Code(), Error: e, Principal: wire.LastToken(d.Subject), Text: "the request is refused"})
 	}); lerr != nil {
-		d.Nak(5 * time.Second)
+		d.Nak(again)
 		return
 	}
 	d.Term()

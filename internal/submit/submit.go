@@ -21,6 +21,7 @@ import (
 const (
 	repeatFirst = time.Second
 	repeatMost  = 4 * time.Second
+	heldFor     = 15 * time.Second // three times as long as an agent lets a request rest that it does not take yet
 	askTimeout  = 2 * time.Second
 )
 
@@ -133,6 +134,10 @@ func (s *Submitter) inbox() (subject string, answers <-chan []byte, stop func(),
 // gives the receipt. A refusal is an error with its kind. notice, if not nil,
 // is told why it takes long. When ctx ends first the request stays queued: the
 // error is the context's cause.
+//
+// An agent that cannot take the request yet leaves it in its queue and says so
+// each time that it comes back. For as long as it is heard to say so, it is not
+// stored again, or the queue would fill with the same request.
 func (s *Submitter) Submit(ctx context.Context, q *transfer.Request, notice func(error)) (*transfer.Progress, error) {
 	inbox, answers, stop, err := s.inbox()
 	if err != nil {
@@ -141,15 +146,19 @@ func (s *Submitter) Submit(ctx context.Context, q *transfer.Request, notice func
 	defer stop()
 	s.tellCoordination(q)
 	subject := wire.CommandSubject(q.Source, s.Who.String())
-	pause := repeatFirst
+	pause, held := repeatFirst, false
 	for {
-		failpoint.Hit("submit.before_enqueue")
-		unstored := s.enqueue(ctx, subject, s.message(q, inbox))
-		if k := transfer.KindOf(unstored); unstored != nil && ctx.Err() == nil && k != transfer.KindNoManager && k != transfer.KindNoSpace {
-			return nil, unstored
+		var unstored error
+		if !held {
+			failpoint.Hit("submit.before_enqueue")
+			unstored = s.enqueue(ctx, subject, s.message(q, inbox))
+			if k := transfer.KindOf(unstored); unstored != nil && ctx.Err() == nil && k != transfer.KindNoManager && k != transfer.KindNoSpace {
+				return nil, unstored
+			}
+			failpoint.Hit("submit.after_enqueue")
 		}
-		failpoint.Hit("submit.after_enqueue")
-		p, err := s.receipt(ctx, q, answers, pause)
+		p, err := (*transfer.Progress)(nil), error(nil)
+		p, held, err = s.receipt(ctx, q, answers, pause)
 		if p != nil || err != nil && !waits(err) {
 			return p, err
 		}
@@ -161,7 +170,9 @@ func (s *Submitter) Submit(ctx context.Context, q *transfer.Request, notice func
 		} else if notice != nil && err != nil {
 			notice(notYet(q.Source, err))
 		}
-		pause = min(2*pause, repeatMost)
+		if pause = min(2*pause, repeatMost); held {
+			pause = heldFor
+		}
 	}
 }
 
@@ -193,9 +204,9 @@ func away(a transfer.AgentName) error {
 }
 
 // receipt waits for the agent's answer, then asks for it. An agent that cannot
-// take the request yet says so at once: that does not end the pause, or the queue
-// would fill with the same request and hold up everybody else's.
-func (s *Submitter) receipt(ctx context.Context, q *transfer.Request, answers <-chan []byte, pause time.Duration) (*transfer.Progress, error) {
+// take the request yet says so at once: that does not end the pause. held
+// reports that it was heard to say so.
+func (s *Submitter) receipt(ctx context.Context, q *transfer.Request, answers <-chan []byte, pause time.Duration) (p *transfer.Progress, held bool, err error) {
 	t := s.Clock.NewTimer(pause)
 	defer t.Stop()
 	var notYet error
@@ -204,18 +215,19 @@ func (s *Submitter) receipt(ctx context.Context, q *transfer.Request, answers <-
 		case data := <-answers:
 			ans, err := wire.DecodeAnswer(data)
 			if err == nil {
-				return ans.Progress, nil
+				return ans.Progress, false, nil
 			}
 			if notYet = err; !waits(err) {
-				return nil, err
+				return nil, false, err
 			}
 		case <-t.C():
 			if notYet != nil {
-				return nil, notYet
+				return nil, true, notYet
 			}
-			return s.Status(ctx, q.Source, q.ID)
+			p, err := s.Status(ctx, q.Source, q.ID)
+			return p, false, err
 		case <-ctx.Done():
-			return nil, nil
+			return nil, false, nil
 		}
 	}
 }
