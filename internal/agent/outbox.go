@@ -18,6 +18,7 @@ const (
 	batchRecords  = 500
 	batchBytes    = 512 << 10
 	batchesAhead  = 8
+	gather        = 50 * time.Millisecond // from one sending to the next: records of a busy time share a batch
 	receiptFirst  = time.Second
 	receiptRepeat = time.Minute
 )
@@ -43,6 +44,7 @@ func (a *Agent) outboxLoop() {
 	t := a.cfg.Clock.NewTimer(0)
 	defer t.Stop()
 	retry := a.cfg.Clock.Now()
+	var last time.Time // of sending
 	for {
 		select {
 		case r := <-a.receipt:
@@ -71,6 +73,10 @@ func (a *Agent) outboxLoop() {
 			pause = min(2*pause, receiptRepeat)
 			retry = now.Add(pause)
 		}
+		if wait := gather - a.cfg.Clock.Now().Sub(last); wait > 0 && wait <= gather {
+			t.Reset(wait)
+			continue
+		}
 		for len(out) < batchesAhead {
 			sent, after, err := a.sendBatch(a.ctx, next)
 			if err != nil {
@@ -86,6 +92,7 @@ func (a *Agent) outboxLoop() {
 			}
 			next = after
 			out = append(out, after)
+			last = a.cfg.Clock.Now()
 		}
 		t.Reset(250 * time.Millisecond)
 	}
