@@ -38,6 +38,22 @@ func TestPeerBars(t *testing.T) {
 	}
 }
 
+// Close bars are of what was measured by turns, the others of the rounds.
+func TestPeerBarsTakeWhatWasMeasuredByTurns(t *testing.T) {
+	all := []Series{ran("Ferry, direct lane, TLS", 900), ran("vsftpd + curl --ssl-reqd, get", 500), ran("sftp", 400)}
+	turned := []Series{ran("Ferry, direct lane, TLS", 600), ran("vsftpd + curl --ssl-reqd, get", 800)}
+	bars := peerBars("one", "one", instead(all, turned))
+	if bars[1].Value != 600./800 || bars[2].Value != 600./400 || all[0].Rate().Median != 900 {
+		t.Errorf("%+v", bars)
+	}
+	for workload, names := range turnedCases {
+		known := (&peerRun{lanes: []Lane{DirectPlain, DirectTLS, QueueLane}, pairs: make([]*Pair, 3)}).cases(&FileSet{Names: []string{"a"}})
+		if got := casesOf(known, names); len(got) != len(names) {
+			t.Errorf("%s: %d cases for %q", workload, len(got), names)
+		}
+	}
+}
+
 // A lane that is not there fails its bars; nothing stands in for it.
 func TestPeerBarsWithoutALane(t *testing.T) {
 	all := []Series{{Case: "Ferry, direct lane, plain", Lacks: "not available"}, ran("Ferry, queue lane", 700), ran("vsftpd + curl, get", 1000)}

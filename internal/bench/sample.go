@@ -106,6 +106,19 @@ func (e *Env) Interleave(ctx context.Context, cases []Case) ([]Series, error) {
 	return Interleave(ctx, e.Rounds, e.Warmups, cases, e.Say)
 }
 
+// turns is how often in a round cases are measured by turns.
+const turns = 7
+
+// ByTurns interleaves a few cases that differ by less than a host does from one
+// minute to the next: without others in between, and turns times in a round.
+func (e *Env) ByTurns(ctx context.Context, cases []Case) ([]Series, error) {
+	rounds := turns * e.Rounds
+	if e.Short {
+		rounds = e.Rounds
+	}
+	return Interleave(ctx, rounds, e.Warmups, cases, e.Say)
+}
+
 // Figure is the figure of something about each sample.
 func (s Series) Figure(of func(Sample) float64) Figure {
 	var v []float64

@@ -68,8 +68,6 @@ var turnCases = []textCase{
 	{caseTurnText, FormUTF8, FormUTF8, func(j Job) Job { return j.AsText(pageUTF8, pageUTF8) }, 0},
 }
 
-const turns = 7
-
 // A textRun is a run of the scenario.
 type textRun struct {
 	env    *Env
@@ -121,11 +119,7 @@ func (t *textRun) byTurns(ctx context.Context, lane Lane) ([]Series, error) {
 	for _, c := range turnCases {
 		cases = append(cases, t.ferry(lane, c))
 	}
-	rounds := turns * t.env.Rounds
-	if t.env.Short {
-		rounds = t.env.Rounds
-	}
-	return Interleave(ctx, rounds, t.env.Warmups, cases, t.env.Say)
+	return t.env.ByTurns(ctx, cases)
 }
 
 // start makes the files, and starts all processes.
