@@ -63,6 +63,7 @@ func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir st
 	if err != nil {
 		return err
 	}
+	limitMemory(configs, false)
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	for _, cfg := range configs {

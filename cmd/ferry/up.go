@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -237,12 +238,17 @@ func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, liste
 	}
 	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "queue manager %s ready at %s\n", server.Name(), server.URL())
+	var configs []agent.Config
 	for _, n := range names {
 		cfg, err := f.config(cmd, n, filepath.Join(dir, "agents", n), roots[n], log)
 		if err != nil {
 			return err
 		}
-		a, closeAgent, err := startAgent(ctx, qmgr.ConnConfig{Server: server, Name: n, Log: log}, cfg, func() {})
+		configs = append(configs, cfg)
+	}
+	limitMemory(configs, true)
+	for i, n := range names {
+		a, closeAgent, err := startAgent(ctx, qmgr.ConnConfig{Server: server, Name: n, Log: log}, configs[i], func() {})
 		if err != nil {
 			return err
 		}
@@ -291,6 +297,27 @@ func answerUp(conn *qmgr.Conn, names []string) (map[string]*atomic.Bool, error) 
 		}
 	})
 	return ready, err
+}
+
+// beside is what a process needs beside the data in flight to its agents, and as
+// much again where the queue manager is in it.
+const beside = 48 << 20
+
+// limitMemory lets garbage be collected before the process has more memory than
+// the agents' data in flight and beside. It is no hard limit, and the environment's
+// GOMEMLIMIT counts for more.
+func limitMemory(agents []agent.Config, manager bool) {
+	if len(agents) == 0 || os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	limit := int64(beside)
+	if manager {
+		limit += beside
+	}
+	for _, a := range agents {
+		limit += a.Memory
+	}
+	debug.SetMemoryLimit(limit)
 }
 
 // startAgent connects an agent and brings it up.
