@@ -23,6 +23,14 @@ func agentsScenario() Scenario {
 // machine.
 const agentsPerProcess = 50
 
+// crowdMemory is what each of them may have of data in flight: 500 share one host,
+// which holds the copies, too.
+const crowdMemory = "8M"
+
+// crowdSpare is how much memory must be left. A host that has less comes to a
+// standstill rather than to an end.
+const crowdSpare = 1 << 30
+
 // filesPerTransfer is how many files each pair moves.
 const filesPerTransfer = 10
 
@@ -87,7 +95,7 @@ func runCrowd(ctx context.Context, e *Env, r *Report) error {
 // group declares count agents of a role, so many to a process.
 func group(role Role, count, perProcess int, root string) (all []AgentConfig) {
 	for i := 0; i < count; i += perProcess {
-		a := AgentConfig{Role: role, Root: root}
+		a := AgentConfig{Role: role, Root: root, Flags: []string{"--memory", crowdMemory}}
 		for k := i; k < min(count, i+perProcess); k++ {
 			a.Names = append(a.Names, string(agentName(role, k)))
 		}
@@ -134,7 +142,9 @@ func (c *crowd) run(ctx context.Context, pairs int, set *FileSet) (Sample, error
 		jobs = append(jobs, Job{Source: agentName(RoleSource, k), Dest: agentName(RoleDestination, k), Durability: transfer.DurabilityProcess,
 			Sources: []transfer.Path{transfer.Path(set.Name())}, To: transfer.Path(name + "/")})
 	}
-	stop := w.start()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := w.start(cancel)
 	s, err := c.net.Meter.Measure(func() (Sample, error) {
 		var s Sample
 		start := time.Now()
@@ -149,8 +159,8 @@ func (c *crowd) run(ctx context.Context, pairs int, set *FileSet) (Sample, error
 		}
 		return s, err
 	})
-	if e := stop(); err == nil {
-		err = e
+	if e := stop(); e != nil {
+		err = e // the transfers were given up because of it
 	}
 	if err == nil {
 		err = w.complete()
@@ -178,8 +188,8 @@ type swept struct {
 const sweepEvery = 250 * time.Millisecond
 
 // start sweeps until the function that is returned is called, which gives the
-// first error.
-func (w *sweeper) start() (stop func() error) {
+// first error; failed is told of it at once.
+func (w *sweeper) start(failed func(error)) (stop func() error) {
 	quit := make(chan struct{})
 	var err error
 	var wg sync.WaitGroup
@@ -189,7 +199,12 @@ func (w *sweeper) start() (stop func() error) {
 		for err == nil {
 			select {
 			case <-t.C:
-				err = w.sweep()
+				if err = enough(memoryFree()); err == nil {
+					err = w.sweep()
+				}
+				if err != nil {
+					failed(err)
+				}
 			case <-quit:
 				return
 			}
@@ -200,6 +215,15 @@ func (w *sweeper) start() (stop func() error) {
 		wg.Wait()
 		return err
 	}
+}
+
+// enough is an error where so little memory is free that the host would stand still.
+func enough(free int64) error {
+	if free == 0 || free >= crowdSpare { // 0: nobody knows
+		return nil
+	}
+	return transfer.Errorf(transfer.KindNoSpace, "%s of memory are left to this host, too few for so many agents and their copies", transfer.FormatBytes(free)).
+		WithHint("choose a --dir on a disk, or a host with more memory")
 }
 
 // sweep takes what is committed now.
@@ -258,7 +282,7 @@ func (c *crowd) report(series []Series, r *Report) {
 	}
 	r.Charts = append(r.Charts, c.chart(average))
 	c.bars(average, r)
-	r.Note("Every agent has a connection of its own, %d of them in each process; all of the largest number run throughout, so that the numbers can be measured in turn.", agentsPerProcess)
+	r.Note("Every agent has a connection of its own, %d of them in each process, and %s for data in flight; all of the largest number run throughout, so that the numbers can be measured in turn.", agentsPerProcess, crowdMemory)
 	r.Note("Sources share one set of files, which is only read. A copy is verified and removed file by file while the rest still moves, by the process that measures: that takes processor time from the transfers, and is not in any role's.")
 	r.Note("The published times are of text mode on eleven machines, with files of the same sizes; its processors are not comparable, its growth with the number of agents is.")
 }

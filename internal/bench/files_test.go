@@ -144,9 +144,11 @@ func TestSweeperRemovesOnlyWhatIsRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	w = &sweeper{set: set, copies: []*swept{{dir: dir + "2", seen: map[string]bool{}}}}
-	stop := w.start()
-	if w.complete() == nil && stop() == nil {
-		t.Error("a copy with other bytes is complete")
+	told := make(chan error, 1)
+	stop := w.start(func(err error) { told <- err })
+	first := <-told
+	if err := stop(); err == nil || err != first {
+		t.Errorf("a copy with other bytes: %v is told at once, and in the end %v", first, err)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ferry/internal/transfer"
 )
 
 func TestParseStat(t *testing.T) {
@@ -128,6 +130,17 @@ func TestOwnThreadIsNeverTheFirst(t *testing.T) {
 	}
 	if len(seen) != threads {
 		t.Errorf("%d threads are %d", threads, len(seen))
+	}
+}
+
+func TestACrowdIsGivenUpBeforeTheHostStandsStill(t *testing.T) {
+	if err := enough(crowdSpare - 1); transfer.KindOf(err) != transfer.KindNoSpace {
+		t.Errorf("with hardly any memory left: %v", err)
+	}
+	for _, free := range []int64{0, crowdSpare} {
+		if err := enough(free); err != nil {
+			t.Errorf("with %d: %v", free, err)
+		}
 	}
 }
 
