@@ -151,11 +151,12 @@ func randomHex(n int) string {
 }
 
 // refuseTwin asks whether the name is alive (R5). The queue manager says at once
-// when nobody listens; silence means that somebody does.
+// when nobody listens; silence means that somebody does, if it is the agent's and
+// not the network's.
 func (a *Agent) refuseTwin(ctx context.Context) error {
 	where := "and does not answer"
-	for try := 0; try < 3; try++ {
-		data, err := a.conn.Request(ctx, wire.AskSubject(a.cfg.Name), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), time.Second)
+	for silent := 0; silent < 3; {
+		data, asked, err := a.askTwin(ctx)
 		if transfer.KindOf(err) == transfer.KindUnreachable {
 			return nil
 		}
@@ -163,6 +164,9 @@ func (a *Agent) refuseTwin(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		if err != nil {
+			if asked {
+				silent++
+			}
 			continue
 		}
 		if ans, err := wire.DecodeAnswer(data); err == nil && ans.Beat != nil {
@@ -172,6 +176,32 @@ func (a *Agent) refuseTwin(ctx context.Context) error {
 	}
 	return transfer.Errorf(transfer.KindAlive, "agent %s is already running %s", a.cfg.Name, where).
 		WithHint("stop it first, or give this agent another name")
+}
+
+// askTwin asks for whoever has the name, for a second. asked reports, where nobody
+// answered, that the queue manager took the question and did not say that nobody
+// listens: it answered what was put to it later, on the same connection. Lost
+// packets can keep the answer away for longer than that.
+func (a *Agent) askTwin(ctx context.Context) (data []byte, asked bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	later := make(chan error, 1)
+	go func() {
+		t := time.NewTimer(200 * time.Millisecond) // the question is on its way by then
+		defer t.Stop()
+		select {
+		case <-t.C:
+			later <- a.conn.Healthy(ctx)
+		case <-ctx.Done():
+			later <- ctx.Err()
+		}
+	}()
+	data, err = a.conn.Request(ctx, wire.AskSubject(a.cfg.Name), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), 0)
+	if err == nil || transfer.KindOf(err) == transfer.KindUnreachable {
+		return data, true, err
+	}
+	<-ctx.Done() // a lost connection is not asked again at once
+	return nil, <-later == nil, err
 }
 
 // open opens the ledger and the file system, and makes both sides.

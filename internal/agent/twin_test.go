@@ -1,0 +1,161 @@
+package agent_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/agent"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A slow line is between clients and a queue manager. It loses nothing; what the
+// queue manager says is held back until the line is open.
+type slowLine struct {
+	net.Listener
+	to    string
+	open  chan struct{}
+	asked chan struct{} // one for each question about a name
+}
+
+func newSlowLine(t *testing.T, to string) *slowLine {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	s := &slowLine{Listener: l, to: to, open: make(chan struct{}), asked: make(chan struct{}, 100)}
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			held := make(chan struct{})
+			go s.up(out, in, held)
+			go s.down(in, out, held)
+		}
+	}()
+	return s
+}
+
+// up passes on what a client says. From the first question on, its answers wait.
+func (s *slowLine) up(to, from net.Conn, held chan struct{}) {
+	defer to.Close()
+	buf := make([]byte, 64<<10)
+	for first := true; ; {
+		n, err := from.Read(buf)
+		if bytes.Contains(buf[:n], []byte(wire.AskSubject("ALPHA"))) {
+			if first {
+				first = false
+				close(held)
+			}
+			select {
+			case s.asked <- struct{}{}:
+			default:
+			}
+		}
+		if _, e := to.Write(buf[:n]); err != nil || e != nil {
+			return
+		}
+	}
+}
+
+func (s *slowLine) down(to, from net.Conn, held chan struct{}) {
+	defer to.Close()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		select {
+		case <-held:
+			<-s.open
+		default:
+		}
+		if _, e := to.Write(buf[:n]); err != nil || e != nil {
+			return
+		}
+	}
+}
+
+// start brings ALPHA up on a connection of its own.
+func start(t *testing.T, ctx context.Context, url string) (*agent.Agent, error) {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: url, Name: "ALPHA", Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	a, err := agent.Start(ctx, agent.Config{Name: "ALPHA", Dir: t.TempDir(), Roots: []string{t.TempDir()}, Log: log,
+		Direct: agent.Direct{Mode: agent.DirectOff}}, conn)
+	if err == nil {
+		t.Cleanup(a.Stop)
+	}
+	return a, err
+}
+
+// A line that loses packets keeps answers away for seconds. That is no agent that
+// lives and is silent, and an agent that lives is one over any line.
+func TestASlowLineIsNoTwin(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+	line := newSlowLine(t, strings.TrimPrefix(server.URL(), "nats://"))
+	go func() {
+		for range 3 {
+			<-line.asked
+		}
+		patience := time.NewTimer(1500 * time.Millisecond) // of the third question
+		defer patience.Stop()
+		<-patience.C
+		close(line.open)
+	}()
+	if _, err := start(t, ctx, "nats://"+line.Addr().String()); err != nil {
+		t.Fatalf("nobody else is called so: %v", err)
+	}
+	if _, err := start(t, ctx, server.URL()); transfer.KindOf(err) != transfer.KindAlive {
+		t.Errorf("a second agent of the name: %v", err)
+	}
+}
+
+// A process that listens and says nothing has the name, whatever is wrong with it.
+func TestASilentTwinIsOne(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	log := slog.New(slog.DiscardHandler)
+	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: server.URL(), Name: "silent", Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	if _, err := conn.Subscribe(wire.AskSubject("ALPHA"), func(qmgr.Message) {}); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Healthy(ctx); err != nil { // now the queue manager knows
+		t.Fatal(err)
+	}
+	if _, err := start(t, ctx, server.URL()); transfer.KindOf(err) != transfer.KindAlive {
+		t.Errorf("an agent starts beside it: %v", err)
+	}
+}
