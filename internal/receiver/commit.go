@@ -18,9 +18,10 @@ import (
 // It holds one of the agent's places for undecided items.
 type ending struct {
 	pending localfs.Pending
-	said    string // the source's digest
-	size    int64  // bytes beyond the last safe point
-	safe    int64  // the last safe point
+	left    *localfs.Partial // of an item that fails: its temporary, which goes once that is on record
+	said    string           // the source's digest
+	size    int64            // bytes beyond the last safe point
+	safe    int64            // the last safe point
 	follow  *digest.Follower
 	length  int64
 }
@@ -37,6 +38,9 @@ func (e *ending) letGo(keep bool) {
 		e.follow.Stop()
 	}
 	p := e.pending.Partial
+	if p == nil {
+		p = e.left
+	}
 	switch {
 	case p == nil:
 	case keep && e.safe > 0:
@@ -116,7 +120,7 @@ func (i *incoming) commitGroup(landing *localfs.Landing, group []ending) (outcom
 			break
 		}
 		if e.said != "" && e.said != e.pending.Outcome.Digest && !failpoint.Planted("digest-unchecked") {
-			e.pending.Partial.Discard()
+			e.left, e.pending.Partial = e.pending.Partial, nil
 			o := e.pending.Outcome
 			o.Err = transfer.Errorf(transfer.KindDigest, "%s arrived as %s, and the source read %s", o.Path, o.Digest, e.said)
 			failed = append(failed, o)
@@ -133,9 +137,22 @@ func (i *incoming) commitGroup(landing *localfs.Landing, group []ending) (outcom
 	if len(failed) > 0 && err == nil {
 		if err = (*journal)(i).Committed(failed); err == nil {
 			outcomes = append(outcomes, failed...)
+			i.sweepFailed(group)
 		}
 	}
 	return outcomes, err
+}
+
+// sweepFailed removes the temporaries of items that have failed. What a crash or an
+// error leaves, the end of the transfer removes.
+func (i *incoming) sweepFailed(group []ending) {
+	for n := range group {
+		if e := &group[n]; e.left != nil {
+			if err := e.left.Discard(); err != nil {
+				i.log.Warn("a temporary could not be let go of", "item", e.pending.Outcome.Item, "err", err)
+			}
+		}
+	}
 }
 
 // settleDigest fills in the digest of an item that was resumed in a new process.

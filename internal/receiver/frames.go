@@ -32,14 +32,14 @@ func (i *incoming) frame(f *wire.Frame) error {
 	}
 	switch f.Type {
 	case wire.FrameFail:
-		if i.cur != nil && i.cur.item == f.Item {
-			i.dropFile(true)
-		}
 		if !i.rec.Decided.Fits(f.Item) {
 			return fmt.Errorf("%w: item %d is too far ahead", errOffset, f.Item)
 		}
-		o := transfer.Outcome{Item: f.Item, Type: transfer.ItemBad, Path: f.Source, Source: f.Source, Err: f.Fail}
-		return i.addEnding(ending{pending: localfs.Pending{Outcome: o}})
+		e := ending{pending: localfs.Pending{Outcome: transfer.Outcome{Item: f.Item, Type: transfer.ItemBad, Path: f.Source, Source: f.Source, Err: f.Fail}}}
+		if i.cur != nil && i.cur.item == f.Item {
+			e.left, e.safe = i.setAside()
+		}
+		return i.addEnding(e)
 	case wire.FrameSkip:
 		if i.cur != nil && i.cur.item == f.Item {
 			i.dropFile(true)
@@ -338,22 +338,27 @@ func (i *incoming) outcome(item uint64, b *wire.Begin) transfer.Outcome {
 
 // doom fails the item that is being written.
 func (i *incoming) doom(item uint64, b *wire.Begin, err *transfer.Error) error {
-	i.dropFile(true)
-	return i.doomed(item, b, err)
+	left, safe := i.setAside()
+	return i.failed(item, b, err, left, safe)
 }
 
-// doomed records a failure; it takes its turn among the group.
+// doomed records a failure of an item that has no file; it takes its turn among the
+// group.
 func (i *incoming) doomed(item uint64, b *wire.Begin, err *transfer.Error) error {
+	return i.failed(item, b, err, nil, 0)
+}
+
+func (i *incoming) failed(item uint64, b *wire.Begin, err *transfer.Error, left *localfs.Partial, safe int64) error {
 	o := transfer.Outcome{Item: item, Type: transfer.ItemBad}
 	if b != nil { // otherwise all of it was damaged, its name included
 		o = i.outcome(item, b)
 	}
 	o.Err = err
-	return i.addEnding(ending{pending: localfs.Pending{Outcome: o}})
+	return i.addEnding(ending{pending: localfs.Pending{Outcome: o}, left: left, safe: safe})
 }
 
 func (i *incoming) addEnding(e ending) error {
-	if e.pending.Partial == nil {
+	if e.pending.Partial == nil && e.left == nil {
 		i.takeOpen()
 		if i.ending() {
 			<-i.r.open
@@ -372,22 +377,10 @@ func (i *incoming) addEnding(e ending) error {
 // dropFile lets go of the file that is being written, and with remove of its
 // temporary as well.
 func (i *incoming) dropFile(remove bool) {
-	c := i.cur
+	c := i.stopFile()
 	if c == nil {
 		return
 	}
-	i.awaitCheckpoint()
-	if i.cur != c {
-		return
-	}
-	i.cur, i.checkDue = nil, zeroTime
-	if c.follow != nil {
-		c.follow.Stop()
-	}
-	if c.conv != nil {
-		c.conv.pipe.Release()
-	}
-	i.unsafe -= c.at() - c.safe
 	var err error
 	if remove {
 		err = c.partial.Discard()
@@ -398,4 +391,35 @@ func (i *incoming) dropFile(remove bool) {
 		i.log.Warn("a temporary could not be let go of", "item", c.item, "err", err)
 	}
 	<-i.r.open
+}
+
+// setAside lets go of the file that is being written because its item fails. Its
+// temporary and its place stay with the ending until the failure is on record: a
+// crash before that goes on from the last safe point (R16).
+func (i *incoming) setAside() (left *localfs.Partial, safe int64) {
+	if c := i.stopFile(); c != nil {
+		return c.partial, c.safe
+	}
+	return nil, 0
+}
+
+// stopFile ends the work on the file that is being written; nil where there is none.
+func (i *incoming) stopFile() *file {
+	c := i.cur
+	if c == nil {
+		return nil
+	}
+	i.awaitCheckpoint()
+	if i.cur != c {
+		return nil
+	}
+	i.cur, i.checkDue = nil, zeroTime
+	if c.follow != nil {
+		c.follow.Stop()
+	}
+	if c.conv != nil {
+		c.conv.pipe.Release()
+	}
+	i.unsafe -= c.at() - c.safe
+	return c
 }
