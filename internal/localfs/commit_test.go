@@ -388,6 +388,46 @@ func TestTempName(t *testing.T) {
 	}
 }
 
+// A walledDisk does not open one directory beneath a root.
+type walledDisk struct {
+	Disk
+	rel string
+	err error
+}
+
+func (d *walledDisk) OpenBeneath(r Root, rel string) (Handle, error) {
+	if d.err != nil && rel == d.rel {
+		return nil, d.err
+	}
+	return d.Disk.OpenBeneath(r, rel)
+}
+
+// A directory above the destination that cannot be opened to be synced may have
+// been made a moment ago: nothing in it is safe. One that only lets us pass was
+// there before, and one that is gone holds nothing.
+func TestADirectoryThatCannotBeOpenedIsNotSynced(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		passes bool
+	}{{syscall.EMFILE, false}, {syscall.EIO, false}, {syscall.EACCES, true}, {syscall.ENOENT, true}, {syscall.ENOTDIR, true}} {
+		wall := &walledDisk{Disk: RealDisk(), rel: "x"}
+		f, dir := newFS(t, wall)
+		tree(t, dir, "x/y/w/")
+		journal := newJournal(nil)
+		l := lander(f, journal, func(c *LandConfig) { c.Resolution.Base = transfer.Path(dir + "/x/y/w") })
+		p, err := write(l, 1, "z", []byte("z"))
+		must(t, err)
+		wall.err = c.err
+		outs, err := l.Commit(t.Context(), []Pending{p})
+		if arrived := err == nil && len(outs) == 1 && outs[0].Err == nil; arrived != c.passes {
+			t.Errorf("%v: %+v, %v", c.err, outs, err)
+		}
+		if sync := (*SyncError)(nil); !c.passes && (!errors.As(err, &sync) || len(journal.committing) != 0 || exists(dir+"/x/y/w/z")) {
+			t.Errorf("%v: %v, %d commits begun", c.err, err, len(journal.committing))
+		}
+	}
+}
+
 // What is durable only from the end of a transfer on: every directory is synced, also
 // where no commit would, and one that is gone is no error.
 func TestSyncDirs(t *testing.T) {

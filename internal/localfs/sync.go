@@ -166,11 +166,16 @@ func (l *Landing) syncDirty(dirs map[string]*held) error {
 	dirty := l.dirty
 	l.dirty = map[string]bool{}
 	l.mu.Unlock()
+	var err error
 	for path := range dirty {
 		if dirs[path] != nil {
 			continue
 		}
-		if h := l.openDirty(path); h != nil {
+		h, e := l.openDirty(path)
+		if e != nil {
+			err = errors.Join(err, e)
+		}
+		if h != nil {
 			defer l.dirs.release(h)
 			dirs[path] = h
 		}
@@ -179,7 +184,9 @@ func (l *Landing) syncDirty(dirs map[string]*held) error {
 	for _, h := range dirs {
 		list = append(list, h)
 	}
-	err := parallel(len(list), func(i int) error { return l.syncDir(list[i].Dir) })
+	if err == nil {
+		err = parallel(len(list), func(i int) error { return l.syncDir(list[i].Dir) })
+	}
 	if err != nil {
 		l.mu.Lock()
 		for path := range dirty {
@@ -192,22 +199,25 @@ func (l *Landing) syncDirty(dirs map[string]*held) error {
 
 // openDirty opens a directory to be synced. One that is gone, or that may only
 // be passed through and so was made by somebody else, needs no sync of ours.
-func (l *Landing) openDirty(path string) *held {
+func (l *Landing) openDirty(path string) (*held, error) {
 	if h := l.dirs.get(path); h != nil {
-		return h
+		return h, nil
 	}
 	p, err := l.fs.locate(transfer.Path(path))
 	if err != nil {
-		return nil
+		return nil, nil // it is no place of ours any more
 	}
 	d, err := l.fs.openDir(p)
-	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			l.fs.log.Debug("a directory above the destination is not synced", "directory", path, "err", err)
-		}
-		return nil
+	switch {
+	case err == nil:
+		return l.dirs.put(d), nil
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP), transfer.KindOf(err) == transfer.KindOutsideRoot:
+		return nil, nil // something else is in its place
+	case errors.Is(err, fs.ErrPermission):
+		l.fs.log.Debug("a directory above the destination is not synced", "directory", path, "err", err)
+		return nil, nil
 	}
-	return l.dirs.put(d)
+	return nil, syncFailed(transfer.Path(path), err)
 }
 
 func (l *Landing) syncDir(d *Dir) error {
