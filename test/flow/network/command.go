@@ -396,7 +396,7 @@ type Record struct {
 func (n *Network) Audit(id string) []Record {
 	n.t.Helper()
 	n.UntilEvery("the audit of "+id+" is complete", 50*time.Millisecond, func() bool {
-		r := n.Ferry("audit", "ls", "--json", "--limit", "200")
+		r := n.Ferry("audit", "show", "--json", id)
 		if r.Code != 0 {
 			return false // coordination may be on its way
 		}
