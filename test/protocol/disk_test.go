@@ -145,6 +145,9 @@ func (d mortalDisk) Rename(dir *localfs.Dir, from, to string, replace bool) erro
 	return d.do("rename", to, func() error {
 		d.r.node.w.naming.Lock() // a power cut comes before a name is given, or after it is counted
 		defer d.r.node.w.naming.Unlock()
+		if d.doomed() { // the cut came first: this disk is no longer the host's
+			return errDead
+		}
 		if strings.HasPrefix(to, ".ferry-") {
 			d.r.node.w.leaves(d.r.node, dir.Path()+"/"+from)
 		}
