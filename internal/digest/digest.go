@@ -1,7 +1,8 @@
 // Package digest digests chunks and whole files. A file's digest is taken while
-// its bytes go by; where a transfer is resumed and the bytes before the resume
-// point have gone by in another process, a Follower reads them back, checks
-// that they are still what they were, and goes on to the end of the file.
+// its bytes go by. Where they would have to wait for it a Follower reads the file
+// beside that, of several files at once; and where a transfer is resumed and the
+// bytes before the resume point have gone by in another process, a Follower reads
+// them back, checks that they are still what they were, and goes on to the end.
 //
 // xxh3 is XXH3 of Yann Collet's xxHash 0.8 (64 bits over a chunk message, 128
 // over a file, big-endian as in its canonical representation). It finds
@@ -9,7 +10,6 @@
 package digest
 
 import (
-	"crypto/md5"
 	"crypto/sha256"
 	"encoding/hex"
 	"hash"
@@ -46,7 +46,7 @@ func ParseMethod(s string) (Method, error) {
 func (m Method) New() hash.Hash {
 	switch m {
 	case MD5:
-		return md5.New()
+		return newMD5()
 	case SHA256:
 		return sha256.New()
 	case None:
@@ -66,6 +66,10 @@ var taking = func() accumulator {
 	}
 	return nil
 }()
+
+// Slow reports whether a digest takes longer than it takes to send or to write the
+// bytes. Such a one is better taken by a Follower, of several files at once.
+func (m Method) Slow() bool { return m == MD5 || m == SHA256 }
 
 // ByName starts the digest that the part of a sum before ':' names.
 func ByName(method string) (hash.Hash, error) {
@@ -161,6 +165,8 @@ func clone(h hash.Hash) hash.Hash {
 	case *xxh128:
 		state := *x
 		return &state
+	case *stream:
+		return x.clone()
 	case library:
 		state := *x.Hasher128
 		return library{&state}

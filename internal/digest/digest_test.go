@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"ferry/internal/transfer"
 )
@@ -79,6 +81,48 @@ func TestFollowerStopsAndReportsAShortFile(t *testing.T) {
 	f = Follow(bytes.NewReader(sample(10)), XXH3, nil)
 	if _, err := f.Finish(context.Background(), 20); err == nil {
 		t.Fatal("a file shorter than it should be has a digest")
+	}
+}
+
+// seen counts reads.
+type seen struct {
+	*bytes.Reader
+	reads atomic.Int64
+}
+
+func (s *seen) ReadAt(b []byte, off int64) (int, error) {
+	s.reads.Add(1)
+	return s.Reader.ReadAt(b, off)
+}
+
+// A Follower that has no hurry reads nothing of a small file before that has ended, and
+// does not wait for the end of a large one.
+func TestLaterWaits(t *testing.T) {
+	data := sample(300_000)
+	for _, large := range []bool{false, true} {
+		r := &seen{Reader: bytes.NewReader(data)}
+		synctest.Test(t, func(t *testing.T) {
+			f := Later(r, MD5, 200_000)
+			f.Grow(100_000)
+			synctest.Wait()
+			if r.reads.Load() != 0 {
+				t.Error("it has started")
+			}
+			if large {
+				f.Grow(200_000)
+				synctest.Wait()
+				if r.reads.Load() == 0 {
+					t.Error("it has not started")
+				}
+			}
+			got, err := f.Finish(context.Background(), int64(len(data)))
+			whole := NewRunning(MD5, nil)
+			whole.Write(data)
+			if err != nil || got != whole.Whole() {
+				t.Errorf("%s, %v; want %s", got, err, whole.Whole())
+			}
+			Later(r, MD5, 200_000).Stop()
+		})
 	}
 }
 

@@ -16,12 +16,16 @@ import (
 // when the point was made.
 var ErrPrefix = errors.New("the bytes before the resume point have changed")
 
-// A Follower digests a file from its first byte by reading it back, at its own
-// pace, behind whoever writes or sends the rest.
+// A Follower digests a file from its first byte by reading it, at its own pace,
+// beside whoever writes or sends it.
 type Follower struct {
 	r      io.ReaderAt
 	method Method
 	segs   []transfer.Segment
+	from   int64 // bytes that are to be there before it starts
+
+	started sync.Once
+	ctx     context.Context
 
 	mu     sync.Mutex
 	avail  int64 // bytes that can be read
@@ -37,8 +41,18 @@ type Follower struct {
 // Follow starts reading. Bytes up to the end of the segments can be read at
 // once, others as Grow allows. The caller ends it with Finish or Stop.
 func Follow(r io.ReaderAt, m Method, segs []transfer.Segment) *Follower {
+	f := newFollower(r, m, segs, 0)
+	f.start()
+	return f
+}
+
+// Later is Follow for a file that begins, with no hurry: a file of fewer bytes than
+// from comes to its end first, so that several of them are digested at once.
+func Later(r io.ReaderAt, m Method, from int64) *Follower { return newFollower(r, m, nil, from) }
+
+func newFollower(r io.ReaderAt, m Method, segs []transfer.Segment, from int64) *Follower {
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &Follower{r: r, method: m, segs: segs, final: -1, cancel: cancel,
+	f := &Follower{r: r, method: m, segs: segs, from: from, final: -1, ctx: ctx, cancel: cancel,
 		wake: make(chan struct{}, 1), prefix: make(chan struct{}), done: make(chan struct{})}
 	f.sum = m.New()
 	if f.sum == nil {
@@ -47,15 +61,19 @@ func Follow(r io.ReaderAt, m Method, segs []transfer.Segment) *Follower {
 	if n := len(segs); n > 0 {
 		f.avail = segs[n-1].End
 	}
-	go f.run(ctx)
 	return f
 }
+
+func (f *Follower) start() { f.started.Do(func() { go f.run() }) }
 
 // Grow says that the bytes below to can be read.
 func (f *Follower) Grow(to int64) {
 	f.mu.Lock()
 	f.avail = max(f.avail, to)
 	f.mu.Unlock()
+	if to >= f.from {
+		f.start()
+	}
 	f.poke()
 }
 
@@ -82,6 +100,7 @@ func (f *Follower) End(size int64) {
 	f.mu.Lock()
 	f.final, f.avail = size, max(f.avail, size)
 	f.mu.Unlock()
+	f.start()
 	f.poke()
 }
 
@@ -116,14 +135,15 @@ func (f *Follower) Finish(ctx context.Context, size int64) (string, error) {
 // Stop gives up and waits until the file is no longer read.
 func (f *Follower) Stop() {
 	f.cancel()
+	f.start()
 	f.poke()
 	<-f.done
 }
 
-func (f *Follower) run(ctx context.Context) {
+func (f *Follower) run() {
 	defer f.cancel()
 	defer close(f.done)
-	err := f.follow(ctx)
+	err := f.follow(f.ctx)
 	f.mu.Lock()
 	f.err = err
 	f.mu.Unlock()
@@ -134,11 +154,18 @@ func (f *Follower) run(ctx context.Context) {
 	}
 }
 
+// buffers are what Followers read into.
+var buffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
 func (f *Follower) follow(ctx context.Context) error {
-	buf := make([]byte, 256<<10)
-	seg, left := XXH3.New(), f.segs
+	b := buffers.Get().(*[64 << 10]byte)
+	defer buffers.Put(b)
+	buf, left := b[:], f.segs
+	var seg hash.Hash // of the current one of those that are left
 	if len(left) == 0 {
 		close(f.prefix)
+	} else {
+		seg = XXH3.New()
 	}
 	var at int64
 	for {
@@ -154,9 +181,12 @@ func (f *Follower) follow(ctx context.Context) error {
 			return fmt.Errorf("reading back at offset %d: %w", at, err)
 		}
 		f.sum.Write(buf[:n])
-		seg.Write(buf[:n])
 		at += int64(n)
-		if len(left) > 0 && at == left[0].End {
+		if len(left) == 0 {
+			continue
+		}
+		seg.Write(buf[:n])
+		if at == left[0].End {
 			if hex.EncodeToString(seg.Sum(nil)) != left[0].Sum {
 				return fmt.Errorf("%w: segment ending at %d", ErrPrefix, at)
 			}

@@ -121,6 +121,17 @@ func (s *Source) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
+// An advisor is a disk that can be told what is going to be read.
+type advisor interface{ WillRead(f File) }
+
+// WillRead says that all of the file is going to be read, so that a disk reads it in
+// one go, though others are read meanwhile. It does not wait for that.
+func (s *Source) WillRead() {
+	if a, ok := s.disk.(advisor); ok {
+		a.WillRead(s.f)
+	}
+}
+
 // Identity is the file's identity when it was opened.
 func (s *Source) Identity() transfer.Identity { return s.st.identity() }
 

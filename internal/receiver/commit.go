@@ -108,6 +108,11 @@ func (i *incoming) commitGroup(landing *localfs.Landing, group []ending) (outcom
 	var failed []transfer.Outcome
 	var pend []localfs.Pending
 	for n := range group {
+		if e := &group[n]; e.follow != nil {
+			e.follow.End(e.length) // all of them at once
+		}
+	}
+	for n := range group {
 		e := &group[n]
 		if e.pending.Outcome.Err != nil {
 			failed = append(failed, e.pending.Outcome)
@@ -155,7 +160,7 @@ func (i *incoming) sweepFailed(group []ending) {
 	}
 }
 
-// settleDigest fills in the digest of an item that was resumed in a new process.
+// settleDigest fills in the digest of an item that a Follower reads.
 func (e *ending) settleDigest(ctx context.Context) error {
 	if e.follow == nil {
 		return nil

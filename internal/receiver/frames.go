@@ -18,6 +18,11 @@ import (
 // may exist, so that small files do not cost a synced record each.
 const tempsAhead = 256
 
+// slowTail is how much of a file may be unsafe while it waits for a Follower, in parts
+// of a checkpoint interval. More is made safe first, or the next file could not come in
+// the meantime (R16).
+const slowTail = 8
+
 // frame takes one frame. Errors: errOffset, a wait, or the ledger's.
 func (i *incoming) frame(f *wire.Frame) error {
 	switch f.Type {
@@ -150,7 +155,8 @@ func (i *incoming) createFile(item uint64, b *wire.Begin, what *content) error {
 		return err
 	}
 	failpoint.Hit("receiver.after_create")
-	c := &file{item: item, begin: b, partial: p, run: digest.NewRunning(i.method(), nil)}
+	c := &file{item: item, begin: b, partial: p}
+	i.startDigest(c, what.converts())
 	if what.converts() {
 		if err := c.startConverting(what.plan); err != nil {
 			p.Discard()
@@ -160,6 +166,21 @@ func (i *incoming) createFile(item uint64, b *wire.Begin, what *content) error {
 	i.cur = c
 	i.suspect()
 	return nil
+}
+
+// followAfter is how much of a file a Follower lets come before it begins, in parts of
+// a checkpoint interval. Smaller files wait for their group.
+const followAfter = 4
+
+// startDigest begins the digest of a file that begins: of what comes, as it comes,
+// or where that would hold up what comes next, and what comes is what is written, by
+// reading it back.
+func (i *incoming) startDigest(c *file, converts bool) {
+	m := i.method()
+	if m.Slow() && !converts {
+		c.follow, m = digest.Later(c.partial, m, flow.Checkpoint(i.rec.Settings)/followAfter), digest.None
+	}
+	c.run = digest.NewRunning(m, nil)
 }
 
 // dropPoint makes the ledger forget a resume point that speaks of a temporary
@@ -304,7 +325,9 @@ func (i *incoming) end(f *wire.Frame) error {
 	if f.Length != c.begin.Size || c.at() != c.begin.Size {
 		return fmt.Errorf("%w: item %d ends at %d with %d bytes here", errOffset, c.item, f.Length, c.at())
 	}
-	i.awaitCheckpoint()
+	if i.awaitCheckpoint(); c.follow != nil && i.cur == c && c.at()-c.safe >= flow.Checkpoint(i.rec.Settings)/slowTail {
+		i.settleCurrent(true)
+	}
 	if i.cur == nil {
 		return errRedo // its sync failed
 	}

@@ -110,7 +110,7 @@ type file struct {
 	begin   *wire.Begin
 	partial *localfs.Partial
 	run     *digest.Running
-	follow  *digest.Follower // after a resume in a new process
+	follow  *digest.Follower // of what is written, instead of run: after a resume in a new process, and of slow digests
 	safe    int64            // offset of the last safe point, in the source
 	conv    *converting      // nil: what comes is written
 	beside  *transfer.Beside // what goes beside it; may be nil

@@ -36,7 +36,9 @@ type pump struct {
 	resume   map[uint64]transfer.Point
 	squeezer squeezer
 	sources  *localfs.Sources
-	involved *transfer.Request // nil where bytes are all that matters
+	opened   map[uint64]*opened // ahead of their turn
+	ahead    int64              // bytes that are digested ahead of their turn
+	involved *transfer.Request  // nil where bytes are all that matters
 
 	starved bool // credit was waited for since the last message
 
@@ -66,7 +68,7 @@ func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume)
 	m, _ := digest.ParseMethod(rec.Request.Checksum)
 	chunk := rec.Progress.Settings.ChunkSize
 	p := &pump{o: o, epoch: epoch, ctx: ctx, cancel: cancel, done: make(chan struct{}), b: wire.NewBuilder(chunk, o.cfg.Memory),
-		chunk: chunk, method: m, resume: map[uint64]transfer.Point{}, limit: credit, wake: make(chan struct{}, 1)}
+		chunk: chunk, method: m, resume: map[uint64]transfer.Point{}, opened: map[uint64]*opened{}, limit: credit, wake: make(chan struct{}, 1)}
 	if conversion.Involved(&rec.Request) {
 		p.involved = &rec.Request
 	}
@@ -74,6 +76,7 @@ func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume)
 	for _, pt := range resume.Points {
 		p.resume[pt.Item] = pt
 	}
+	p.ahead = aheadRunAhead * flow.RunAhead(rec.Progress.Settings)
 	o.mu.Lock()
 	o.pump, p.accept = p, o.accept
 	o.mu.Unlock()
@@ -128,30 +131,27 @@ func (p *pump) run(resume transfer.Resume) error {
 	journal := p.o.journal
 	p.o.mu.Unlock()
 	c := journal.Cursor()
+	a := agenda{p: p, cursor: c, decided: resume.Decided}
+	defer p.unopenAll()
 	for {
-		n, it, more, wait, err := c.Next()
+		u, more, err := a.take()
 		if err != nil {
 			return err
 		}
-		if !more && wait == nil {
+		if !more {
 			break
 		}
-		if !more {
-			if err := p.awaitJournal(wait); err != nil {
-				return err
-			}
-			continue
-		}
-		if resume.Decided.Has(n) || p.o.decided(n) {
+		if p.o.decided(u.n) {
+			p.unopen(u.n)
 			continue
 		}
 		if err := p.o.cfg.Ledger.OutboxFull(); err != nil {
 			return err
 		}
-		if err := p.await(func() bool { return p.o.mayBegin(n) }, nil); err != nil {
+		if err := p.await(func() bool { return p.o.mayBegin(u.n) }, nil); err != nil {
 			return err
 		}
-		if err := p.item(n, it); err != nil {
+		if err := p.item(u.n, u.it); err != nil {
 			return err
 		}
 	}

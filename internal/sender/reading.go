@@ -21,7 +21,7 @@ type reading struct {
 	src    *localfs.Source
 	sum    hash.Hash // nil for none
 	hashed int64
-	follow *digest.Follower // supplies the digest instead of sum, after a resume in a new process
+	follow *digest.Follower // supplies the digest instead of sum: after a resume in a new process, and where the digest is slow
 	form   *transfer.Form   // nil where the bytes are all that matters
 	tail   hash.Hash        // of what is sent since a resume, where there is a form
 }
@@ -35,7 +35,7 @@ func (r *reading) close() {
 
 // file sends one file from where the destination can go on.
 func (p *pump) file(n uint64, it transfer.Item) error {
-	r, offset, err := p.openReading(n, it)
+	r, offset, err := p.takeReading(n, it)
 	if err != nil {
 		return p.fail(n, it, transfer.AsError(err))
 	}
@@ -85,6 +85,14 @@ func (p *pump) openReading(n uint64, it transfer.Item) (*reading, int64, error) 
 		r.follow = digest.Follow(src, p.method, pt.Prefix)
 		r.follow.Grow(src.Identity().Size)
 		return r, pt.Source, nil
+	}
+	if p.method.Slow() && src.Identity().Size <= p.ahead {
+		if src.Identity().Size > readAtOnce {
+			src.WillRead()
+		}
+		r.follow = digest.Follow(src, p.method, nil)
+		r.follow.Grow(src.Identity().Size)
+		return r, 0, nil
 	}
 	r.sum = p.method.New()
 	return r, 0, nil
@@ -154,8 +162,8 @@ func (p *pump) finishDigest(r *reading, size int64) (string, error) {
 		return "", fmt.Errorf("%w: %w", errDamaged, err)
 	case errors.Is(err, digest.ErrPrefix):
 		return "", fmt.Errorf("%w: %w", errChanged, err)
-	case err != nil:
-		return "", err
+	case err != nil: // as where a piece cannot be read
+		return "", fmt.Errorf("%w: %w", errChanged, err)
 	case p.method == digest.None:
 		return "", nil
 	}

@@ -407,34 +407,40 @@ func TestCheckpointCannotBeRecorded(t *testing.T) {
 // and the run-ahead are sent again at most.
 func TestNoMoreThanACheckpointIsUnsafe(t *testing.T) {
 	settings := transfer.Settings{ChunkSize: 64 << 10, WindowSize: 4, FrameSize: 2, CheckpointInterval: 1}
-	for _, size := range []int{3001, 12_345, 40_007, 5_000_011} {
-		bubble(t, setup{memory: true, settings: settings, pool: 30 << 20}, func(w *world) {
-			release := make(chan struct{})
-			w.change(func(w *world) {
-				w.inject = func(n *node, op, _ string) error {
-					if n == w.dst && strings.HasPrefix(op, "sync") {
-						<-release
-					}
-					return nil
+	for _, size := range []int{3001, 12_345, 40_007, 1_000_003, 5_000_011} {
+		for _, checksum := range []string{"", "md5"} {
+			notMoreUnsafe(t, settings, size, checksum)
+		}
+	}
+}
+
+func notMoreUnsafe(t *testing.T, settings transfer.Settings, size int, checksum string) {
+	bubble(t, setup{memory: true, settings: settings, pool: 30 << 20}, func(w *world) {
+		release := make(chan struct{})
+		w.change(func(w *world) {
+			w.inject = func(n *node, op, _ string) error {
+				if n == w.dst && strings.HasPrefix(op, "sync") {
+					<-release
 				}
-			})
-			files := map[string][]byte{}
-			for n := range 5_000_011 / size {
-				files[fmt.Sprintf("in/%d", n)] = content(uint64(n), size)
-			}
-			w.write(files)
-			id := w.submit(transfer.Request{Sources: []transfer.Path{"in"}, Dest: "out/", Recursive: true})
-			w.want(id, transfer.Successful, "out", files)
-			pass(10 * time.Second)
-			w.dst.kill()
-			close(release)
-			w.finish(5 * time.Minute)
-			s := w.source(id)
-			if most := flow.RunAhead(settings) + flow.Checkpoint(settings); s.Progress.BytesResent > most || s.Progress.BytesResent == 0 {
-				w.t.Errorf("files of %d bytes: %d bytes were sent again; %d may be", size, s.Progress.BytesResent, most)
+				return nil
 			}
 		})
-	}
+		files := map[string][]byte{}
+		for n := range 5_000_011 / size {
+			files[fmt.Sprintf("in/%d", n)] = content(uint64(n), size)
+		}
+		w.write(files)
+		id := w.submit(transfer.Request{Sources: []transfer.Path{"in"}, Dest: "out/", Recursive: true, Checksum: checksum})
+		w.want(id, transfer.Successful, "out", files)
+		pass(10 * time.Second)
+		w.dst.kill()
+		close(release)
+		w.finish(5 * time.Minute)
+		s := w.source(id)
+		if most := flow.RunAhead(settings) + flow.Checkpoint(settings); s.Progress.BytesResent > most || s.Progress.BytesResent == 0 {
+			w.t.Errorf("files of %d bytes, checksum %q: %d bytes were sent again; %d may be", size, checksum, s.Progress.BytesResent, most)
+		}
+	})
 }
 
 // TestNoSpace is scenario 35: several transfers wait for space that comes

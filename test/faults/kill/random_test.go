@@ -106,7 +106,7 @@ func finish(t *testing.T, n *network.Network, o *network.Observer, jobs []*netwo
 }
 
 // ways are the flags of transfers; most have none.
-var ways = [][]string{nil, nil, nil, nil, {"--durability", "process"}, {"--checksum", "none"}, {"--checksum", "sha256"},
+var ways = [][]string{nil, nil, nil, nil, {"--durability", "process"}, {"--checksum", "none"}, {"--checksum", "sha256"}, {"--checksum", "md5"},
 	{"--chunk-size", "16K", "--window", "4"}, {"--chunk-size", "1M"}, {"--checkpoint-interval", "3"}, {"--priority", "9"}}
 
 // some are three to five jobs of random shapes and sizes.
