@@ -31,6 +31,11 @@ const crowdMemory = "8M"
 // standstill rather than to an end.
 const crowdSpare = 1 << 30
 
+// crowdNice is how much nicer the crowd is than the one who verifies and removes its
+// copies: that takes a tenth of the time, which among so many it would not get, and 25
+// GB of copies fill the memory of most hosts.
+const crowdNice = 10
+
 // filesPerTransfer is how many files each pair moves.
 const filesPerTransfer = 10
 
@@ -79,7 +84,7 @@ func runCrowd(ctx context.Context, e *Env, r *Report) error {
 		return unwritable(c.dest, err)
 	}
 	most := slices.Max(c.counts)
-	cfg := NetworkConfig{Dir: filepath.Join(dir, "network"), Agents: append(group(RoleSource, most/2, agentsPerProcess, source), group(RoleDestination, most/2, agentsPerProcess, c.dest)...)}
+	cfg := NetworkConfig{Dir: filepath.Join(dir, "network"), Nice: crowdNice, Agents: append(group(RoleSource, most/2, agentsPerProcess, source), group(RoleDestination, most/2, agentsPerProcess, c.dest)...)}
 	if c.net, err = e.StartNetwork(ctx, cfg); err != nil {
 		return err
 	}
@@ -199,10 +204,7 @@ func (w *sweeper) start(failed func(error)) (stop func() error) {
 		for err == nil {
 			select {
 			case <-t.C:
-				if err = enough(memoryFree()); err == nil {
-					err = w.sweep()
-				}
-				if err != nil {
+				if err = w.sweep(); err != nil {
 					failed(err)
 				}
 			case <-quit:
@@ -229,6 +231,9 @@ func enough(free int64) error {
 // sweep takes what is committed now.
 func (w *sweeper) sweep() error {
 	for _, c := range w.copies {
+		if err := enough(memoryFree()); err != nil {
+			return err
+		}
 		for _, name := range w.set.Names {
 			path := filepath.Join(c.dir, name)
 			if _, err := os.Lstat(path); c.seen[name] || err != nil {

@@ -32,6 +32,7 @@ type NetworkConfig struct {
 	Agents     []AgentConfig
 	Together   bool                // coordination runs in the queue manager's process
 	Processors int                 // that all of them together may use; 0 is all
+	Nice       int                 // how much nicer than this process they are
 	Listen     string              // HOST:PORT of the queue manager; default a free port of the loopback interface
 	Manager    []string            // more flags of `ferry up`
 	Wrap       map[Role][]string   // what processes of a role are started through, such as ip netns exec NAME; it must exec
@@ -78,7 +79,7 @@ func (e *Env) StartNetwork(ctx context.Context, cfg NetworkConfig) (*Network, er
 		}
 		cfg.Listen = listen
 	}
-	s, err := newStarter(cfg.Processors)
+	s, err := newStarter(cfg.Processors, cfg.Nice)
 	if err != nil {
 		return nil, err
 	}

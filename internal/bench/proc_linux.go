@@ -91,20 +91,24 @@ func resetPeak(pid int) error {
 // they are killed. They inherit the processors that the thread may use.
 type starter struct{ forks chan func() }
 
-// newStarter makes a starter whose processes may use so many processors; 0 is
-// all that this process has.
-func newStarter(processors int) (*starter, error) {
+// newStarter makes a starter whose processes may use so many processors, 0 being
+// all that this process has, and are so much nicer than this one.
+func newStarter(processors, nice int) (*starter, error) {
 	s := &starter{forks: make(chan func())}
 	ready := make(chan error)
 	ownThread(func() {
-		ready <- confine(processors)
+		err := confine(processors)
+		if err == nil && nice > 0 {
+			err = unix.Setpriority(unix.PRIO_PROCESS, 0, nice) // of this thread
+		}
+		ready <- err
 		for f := range s.forks {
 			f()
 		}
 	})
 	if err := <-ready; err != nil {
 		s.stop()
-		return nil, transfer.Errorf(transfer.KindInternal, "processes cannot be confined to %d processors: %w", processors, err)
+		return nil, transfer.Errorf(transfer.KindInternal, "processes cannot be confined to %d processors and made %d nicer: %w", processors, nice, err)
 	}
 	return s, nil
 }

@@ -56,13 +56,13 @@ func TestMeterMeasuresThisProcess(t *testing.T) {
 	}
 }
 
-func TestStarterConfinesProcesses(t *testing.T) {
-	s, err := newStarter(1)
+func TestStarterConfinesProcessesAndTheirPriority(t *testing.T) {
+	s, err := newStarter(1, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.stop()
-	c := exec.Command("cat", "/proc/self/status")
+	c := exec.Command("cat", "/proc/self/status", "/proc/self/stat")
 	out, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -80,13 +80,17 @@ func TestStarterConfinesProcesses(t *testing.T) {
 	if !ok || strings.ContainsAny(list, ",-") {
 		t.Errorf("it may use the processors %q, not one", list)
 	}
-	if _, err := newStarter(1 << 20); err == nil {
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if f := strings.Fields(lines[len(lines)-1]); len(f) < 19 || f[18] != "7" { // proc(5)
+		t.Errorf("its niceness is not 7: %q", lines[len(lines)-1])
+	}
+	if _, err := newStarter(1<<20, 0); err == nil {
 		t.Error("a million processors were found")
 	}
 }
 
 func TestStarterTakesItsProcessesWithIt(t *testing.T) {
-	s, err := newStarter(0)
+	s, err := newStarter(0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

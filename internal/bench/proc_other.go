@@ -22,7 +22,7 @@ func resetPeak(int) error                { return notHere() }
 
 type starter struct{}
 
-func newStarter(int) (*starter, error) { return nil, notHere() }
+func newStarter(int, int) (*starter, error) { return nil, notHere() }
 
 func (*starter) start(*exec.Cmd) error { return notHere() }
 func (*starter) stop()                 {}
