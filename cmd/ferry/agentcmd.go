@@ -64,6 +64,7 @@ func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir st
 		return err
 	}
 	limitMemory(configs, false)
+	collectLess(slackOfOthers)
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	for _, cfg := range configs {
@@ -124,6 +125,7 @@ func newCoordination() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			collectLess(slackOfOthers)
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: network, Name: "ferry coordination", Timeout: -1, Log: log})

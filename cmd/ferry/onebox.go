@@ -119,6 +119,7 @@ func (b *box) interrupted(s *submit.Submitter, q *transfer.Request, v *view) err
 
 func openBox(ctx context.Context, boxes, home string, log logT) (b *box, err error) {
 	b = &box{}
+	collectLess(slackOfOthers)
 	defer func() {
 		if err != nil {
 			b.close()

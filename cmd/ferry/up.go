@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -247,6 +246,7 @@ func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, liste
 		configs = append(configs, cfg)
 	}
 	limitMemory(configs, true)
+	collectLess(slackOfManager)
 	for i, n := range names {
 		a, closeAgent, err := startAgent(ctx, qmgr.ConnConfig{Server: server, Name: n, Log: log}, configs[i], func() {})
 		if err != nil {
@@ -297,27 +297,6 @@ func answerUp(conn *qmgr.Conn, names []string) (map[string]*atomic.Bool, error) 
 		}
 	})
 	return ready, err
-}
-
-// beside is what a process needs beside the data in flight to its agents, and as
-// much again where the queue manager is in it.
-const beside = 48 << 20
-
-// limitMemory lets garbage be collected before the process has more memory than
-// the agents' data in flight and beside. It is no hard limit, and the environment's
-// GOMEMLIMIT counts for more.
-func limitMemory(agents []agent.Config, manager bool) {
-	if len(agents) == 0 || os.Getenv("GOMEMLIMIT") != "" {
-		return
-	}
-	limit := int64(beside)
-	if manager {
-		limit += beside
-	}
-	for _, a := range agents {
-		limit += a.Memory
-	}
-	debug.SetMemoryLimit(limit)
 }
 
 // startAgent connects an agent and brings it up.

@@ -291,12 +291,15 @@ func (a *Agent) refuseRootsInside() error {
 func (a *Agent) listen() error {
 	log := a.log
 	data := queue.Receive(log, func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, false) })
+	listenData := func(subject string, h func(qmgr.Message)) (func(), error) {
+		return a.conn.SubscribeData(subject, a.lanes.mem.Get, h)
+	}
 	for _, s := range []struct {
 		subject string
 		listen  func(string, func(qmgr.Message)) (func(), error)
 		handle  func(qmgr.Message)
 	}{
-		{wire.AllData(a.cfg.Name), a.conn.SubscribeData, func(m qmgr.Message) { data(m.Subject, m.Data) }},
+		{wire.AllData(a.cfg.Name), listenData, func(m qmgr.Message) { data(m.Subject, m.Data) }},
 		{wire.AllReplies(a.cfg.Name), a.conn.Subscribe, a.reply},
 		{wire.AskSubject(a.cfg.Name), a.conn.Subscribe, a.asked},
 	} {

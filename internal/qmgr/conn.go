@@ -266,8 +266,11 @@ func (c *Conn) Publish(subject string, data []byte) error { return c.control.pub
 
 // PublishData sends a message on the data connection. It fails at once when
 // that is down. While the line is full it blocks, for as long as the line
-// carries anything: 8 s without a byte and it fails.
-func (c *Conn) PublishData(subject string, data []byte) error { return c.data.publish(subject, data) }
+// carries anything: 8 s without a byte and it fails. When it returns it is done
+// with the data.
+func (c *Conn) PublishData(subject string, data []byte) error {
+	return c.data.publishPast(subject, data)
+}
 
 // Subscribe has h called for every message on the subject (wildcards as in
 // NATS) that arrives on the control connection: in order, one at a time. It
@@ -277,9 +280,25 @@ func (c *Conn) Subscribe(subject string, h func(Message)) (stop func(), err erro
 	return c.control.subscribe(subject, h)
 }
 
-// SubscribeData is Subscribe on the data connection.
-func (c *Conn) SubscribeData(subject string, h func(Message)) (stop func(), err error) {
-	return c.data.subscribe(subject, h)
+// SubscribeData is Subscribe on the data connection, for a subject that ends
+// with the wildcard ">". Messages are in memory that lend gives, where they do
+// not come through TLS or a web socket; a nil lend gives new memory. Nothing
+// else that comes on that connection is read while h runs.
+func (c *Conn) SubscribeData(subject string, lend func(int) []byte, h func(Message)) (stop func(), err error) {
+	prefix, wild := strings.CutSuffix(subject, ">")
+	if !wild {
+		return c.data.subscribe(subject, h)
+	}
+	if lend == nil {
+		lend = func(n int) []byte { return make([]byte, n) }
+	}
+	untap := c.data.tap(&tapTarget{[]byte(prefix), lend, h})
+	unsubscribe, err := c.data.subscribe(subject, h)
+	if err != nil {
+		untap()
+		return nil, err
+	}
+	return func() { unsubscribe(); untap() }, nil
 }
 
 // NewInbox is a subject that nobody else uses.

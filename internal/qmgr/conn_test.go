@@ -22,7 +22,7 @@ func TestMessagesArriveInOrder(t *testing.T) {
 			a, b := connect(t, cfg), connect(t, cfg)
 			const n = 2000
 			got := make(chan Message, 2*n)
-			for _, sub := range []func(string, func(Message)) (func(), error){a.Subscribe, a.SubscribeData} {
+			for _, sub := range []func(string, func(Message)) (func(), error){a.Subscribe, func(subject string, h func(Message)) (func(), error) { return a.SubscribeData(subject, nil, h) }} {
 				stop, err := sub("x.>", func(m Message) { got <- m })
 				if err != nil {
 					t.Fatal(err)
@@ -48,7 +48,7 @@ func TestLargeDataMessages(t *testing.T) {
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	a, b := connect(t, ConnConfig{URL: s.URL()}), connect(t, ConnConfig{Server: s})
 	got := make(chan []byte, 64)
-	if _, err := a.SubscribeData("big", func(m Message) { got <- m.Data }); err != nil {
+	if _, err := a.SubscribeData("big", nil, func(m Message) { got <- m.Data }); err != nil {
 		t.Fatal(err)
 	}
 	chunk := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
@@ -229,7 +229,7 @@ func TestConnComesBack(t *testing.T) {
 	receive(t, "the first OnConnect", ons)
 	got, gotData := make(chan Message, 10), make(chan Message, 10)
 	c.Subscribe("a", func(m Message) { got <- m })
-	c.SubscribeData("a", func(m Message) { gotData <- m })
+	c.SubscribeData("a", nil, func(m Message) { gotData <- m })
 
 	s.Shutdown()
 	if err := receive(t, "OnDisconnect", offs); err == nil {
@@ -397,7 +397,7 @@ func BenchmarkData(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			from, to := connect(b, cfg), connect(b, cfg)
 			credit := make(chan bool, window)
-			stop, err := to.SubscribeData("d."+name, func(Message) { <-credit })
+			stop, err := to.SubscribeData("d."+name, nil, func(Message) { <-credit })
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -43,6 +44,8 @@ type link struct {
 	mu    sync.Mutex
 	subs  map[*subscription]struct{}
 	again chan struct{} // closed and replaced each time the link comes up
+
+	taps atomic.Pointer[[]*tapTarget] // replaced, never changed
 }
 
 // A session is the library's connection, which itself survives reconnects. It
@@ -197,6 +200,57 @@ func (l *link) publish(subject string, data []byte) error {
 	return nil
 }
 
+// publishPast is publish without the library where that is possible.
+func (l *link) publishPast(subject string, data []byte) error {
+	if !l.up.Load() {
+		return l.c.away()
+	}
+	if int64(len(data)) > l.conn().MaxPayload() {
+		return l.c.explain(nats.ErrMaxPayload, subject, len(data))
+	}
+	tried, err := l.socket.Load().publish(subject, data)
+	if !tried {
+		return l.publish(subject, data)
+	}
+	if err != nil {
+		return l.c.explain(err, subject, len(data))
+	}
+	return nil
+}
+
+// tap has messages of the subject, which ends with a wildcard, go past the
+// library from now on.
+func (l *link) tap(to *tapTarget) (untap func()) {
+	change := func(f func([]*tapTarget) []*tapTarget) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		var now []*tapTarget
+		if p := l.taps.Load(); p != nil {
+			now = *p
+		}
+		now = f(slices.Clone(now))
+		l.taps.Store(&now)
+	}
+	change(func(now []*tapTarget) []*tapTarget { return append(now, to) })
+	return func() {
+		change(func(now []*tapTarget) []*tapTarget {
+			return slices.DeleteFunc(now, func(t *tapTarget) bool { return t == to })
+		})
+	}
+}
+
+// taker is who has tapped a subject.
+func (l *link) taker(subject []byte) *tapTarget {
+	if p := l.taps.Load(); p != nil {
+		for _, t := range *p {
+			if bytes.HasPrefix(subject, t.prefix) {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
 func (l *link) subscribe(subject string, h func(Message)) (func(), error) {
 	s := &subscription{subject: subject, h: h}
 	l.mu.Lock()
@@ -288,7 +342,7 @@ func (d *dialer) made(conn net.Conn, err error) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.sock = &socket{Conn: conn, opt: d.link.c.cfg.TCP}
+	d.sock = newSocket(conn, d.link.c.cfg.TCP, d.link.taker)
 	d.link.socket.Store(d.sock)
 	return d.sock, nil
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"ferry/internal/tcp"
 )
 
 // A line that is thin and full takes long, and is not cut for it: a write that
@@ -14,7 +16,7 @@ import (
 func TestThinLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
-		s := &socket{Conn: near}
+		s := newSocket(near, tcp.Options{}, nil)
 		var peer sync.WaitGroup
 		peer.Go(func() {
 			for buf := make([]byte, 100); ; {
@@ -40,15 +42,15 @@ func TestThinLine(t *testing.T) {
 func TestQuickWriteIsNoPulse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
-		s := &socket{Conn: near}
+		s := newSocket(near, tcp.Options{}, nil)
 		go io.Copy(io.Discard, far)
 		before := s.pulse()
 		s.Write(make([]byte, 1000))
 		if s.pulse() != before {
 			t.Error("a write alone changed the pulse")
 		}
-		go far.Write([]byte("PONG"))
-		if n, err := s.Read(make([]byte, 10)); n != 4 || err != nil || s.pulse() == before {
+		go far.Write([]byte("PONG\r\n"))
+		if n, err := s.Read(make([]byte, 10)); n != 6 || err != nil || s.pulse() == before {
 			t.Errorf("read %d, %v; the pulse is %v, was %v", n, err, s.pulse(), before)
 		}
 		near.Close()
@@ -60,7 +62,7 @@ func TestStuckWriteEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
 		defer far.Close()
-		s := &socket{Conn: near}
+		s := newSocket(near, tcp.Options{}, nil)
 		begun := time.Now()
 		if _, err := s.Write(make([]byte, 1000)); err == nil {
 			t.Fatal("it was written")

@@ -1,0 +1,232 @@
+package qmgr
+
+import (
+	"bytes"
+	"errors"
+	"sync/atomic"
+)
+
+const (
+	// tapBuffer holds what is read ahead of the library, and any control line
+	// but INFO. What is in it of a message is copied once more, so it is small.
+	tapBuffer = 8 << 10
+	// tapLargest is the largest message that is taken past the library.
+	tapLargest = 4 << 20
+)
+
+// A tap reads what the queue manager sends, before the library does. Messages
+// of some subscriptions it takes for itself and reads straight into the memory
+// in which they stay; everything else goes on to the library as it came.
+//
+// The library would read a message of a megabyte in pieces of 32 KiB, collect
+// them in memory that is new for each message, and hand it to another
+// goroutine.
+//
+// What it knows is NATS's client protocol as of
+// https://docs.nats.io/reference/reference-protocols/nats-protocol: lines that
+// begin with an operation and end with CR LF; MSG SUBJECT SID [REPLY] SIZE and
+// HMSG SUBJECT SID [REPLY] HEADERS SIZE are followed by SIZE bytes and CR LF.
+// Behind what it does not know, as where TLS or a web socket begins, it is
+// blind: the library has all of it.
+//
+// One goroutine reads.
+type tap struct {
+	in   func([]byte) (int, error)       // reads the connection
+	find func(subject []byte) *tapTarget // who takes messages of a subject; nil: the library
+
+	buf   [tapBuffer]byte
+	r, w  int  // buf[r:w] has not been read by anybody
+	pass  int  // bytes of a line or a message that are the library's
+	line  bool // the library's line goes on until its end
+	blind bool // what comes is not understood: all of it is the library's
+
+	// plain: the queue manager has answered the first PING, and so let this
+	// connection in, without TLS.
+	plain atomic.Bool
+}
+
+// A tapTarget is a subscription whose messages do not go through the library.
+type tapTarget struct {
+	prefix []byte           // of subjects
+	lend   func(int) []byte // memory for a message
+	h      func(Message)
+}
+
+var errTorn = errors.New("a message of the queue manager has no end where it should")
+
+// Read gives the library what is its own. Messages that are not are handled
+// meanwhile.
+func (t *tap) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for {
+		switch {
+		case t.r < t.w:
+		case t.blind:
+			return t.in(p)
+		case t.pass > len(t.buf):
+			n, err := t.in(p[:min(len(p), t.pass)])
+			t.pass -= n
+			return n, err
+		default:
+			if err := t.more(); err != nil {
+				return 0, err
+			}
+		}
+		if n := t.library(); n > 0 {
+			n = copy(p, t.buf[t.r:t.r+n])
+			t.r += n
+			t.pass = max(0, t.pass-n)
+			return n, nil
+		}
+		if err := t.next(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// library is how much of what is in the buffer is the library's.
+func (t *tap) library() int {
+	have := t.buf[t.r:t.w]
+	switch {
+	case t.blind:
+		return len(have)
+	case t.pass > 0:
+		return min(t.pass, len(have))
+	case t.line:
+		if end := bytes.IndexByte(have, '\n'); end >= 0 {
+			t.line, t.pass = false, end+1
+			return end + 1
+		}
+		return len(have)
+	}
+	return 0
+}
+
+// more reads into the buffer behind what is there.
+func (t *tap) more() error {
+	t.w = copy(t.buf[:], t.buf[t.r:t.w])
+	t.r = 0
+	n, err := t.in(t.buf[t.w:])
+	t.w += n
+	if n > 0 {
+		return nil // the error comes again
+	}
+	return err
+}
+
+// next decides about what begins with the buffer's first byte.
+func (t *tap) next() error {
+	have := t.buf[t.r:t.w]
+	if bytes.IndexByte([]byte("MHP+-I"), have[0]) < 0 {
+		t.blind = true
+		return nil
+	}
+	end := bytes.IndexByte(have, '\n')
+	switch {
+	case end >= 0:
+		return t.decide(have[:end+1])
+	case len(have) < len(t.buf):
+		return t.more()
+	case bytes.HasPrefix(have, []byte("INFO ")):
+		t.line = true
+	default:
+		t.blind = true
+	}
+	return nil
+}
+
+// decide takes a line at the beginning of the buffer. Either it and what
+// follows are handled, or they are left to the library.
+func (t *tap) decide(line []byte) error {
+	var room [7][]byte
+	words := fields(room[:0], bytes.TrimRight(line, "\r\n"))
+	if len(words) == 0 {
+		t.blind = true
+		return nil
+	}
+	switch op := string(words[0]); op {
+	case "MSG", "HMSG":
+		least := 4
+		if op == "HMSG" {
+			least = 5
+		}
+		size, ok := number(words[len(words)-1])
+		if !ok || len(words) < least || len(words) > least+1 {
+			t.blind = true
+			return nil
+		}
+		if op == "MSG" && size <= tapLargest {
+			if to := t.find(words[1]); to != nil {
+				m := Message{Subject: string(words[1])}
+				if len(words) == 5 {
+					m.Reply = string(words[3])
+				}
+				t.r += len(line)
+				return t.take(to, m, size)
+			}
+		}
+		t.pass = len(line) + size + 2
+	case "PONG":
+		t.plain.Store(true)
+		t.pass = len(line)
+	case "PING", "+OK", "-ERR", "INFO":
+		t.pass = len(line)
+	default:
+		t.blind = true
+	}
+	return nil
+}
+
+// take reads a message's data and hands the message over.
+func (t *tap) take(to *tapTarget, m Message, size int) error {
+	m.Data = to.lend(size)
+	n := copy(m.Data, t.buf[t.r:t.w])
+	t.r += n
+	for n < size {
+		k, err := t.in(m.Data[n:])
+		if n += k; err != nil && n < size {
+			return err
+		}
+	}
+	for t.w-t.r < 2 {
+		if err := t.more(); err != nil {
+			return err
+		}
+	}
+	if t.buf[t.r] != '\r' || t.buf[t.r+1] != '\n' {
+		return errTorn
+	}
+	t.r += 2
+	to.h(m)
+	return nil
+}
+
+// fields appends the words of a line to words; of more than six, seven.
+func fields(words [][]byte, line []byte) [][]byte {
+	for len(words) <= 6 {
+		line = bytes.TrimLeft(line, " \t")
+		if len(line) == 0 {
+			break
+		}
+		end := bytes.IndexAny(line, " \t")
+		if end < 0 {
+			end = len(line)
+		}
+		words = append(words, line[:end])
+		line = line[end:]
+	}
+	return words
+}
+
+// number reads a size of up to nine digits.
+func number(b []byte) (n int, ok bool) {
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n, len(b) > 0 && len(b) <= 9
+}
