@@ -326,7 +326,8 @@ func (p *pump) begin(n uint64, b *wire.Begin) error {
 	return nil
 }
 
-// item sends one item, starting it again where its source changes.
+// item sends one item, starting it again where its source changes or cannot be
+// read on.
 func (p *pump) item(n uint64, it transfer.Item) error {
 	switch it.Type {
 	case transfer.ItemBad:
@@ -354,6 +355,9 @@ func (p *pump) item(n uint64, it transfer.Item) error {
 		if damaged {
 			return p.fail(n, it, transfer.Errorf(transfer.KindDigest, "%s was damaged on the way to %s %d times", it.Source, p.o.to, maxTries).
 				WithHint("look at the network and at the destination's disk"))
+		}
+		if e := (*transfer.Error)(nil); errors.As(err, &e) && e.Kind == transfer.KindUnreadable {
+			return p.fail(n, it, e) // a disk that fails, say; it was worth another try
 		}
 		return p.fail(n, it, transfer.Errorf(transfer.KindChanging, "%s kept changing while it was read, %d times", it.Source, maxTries).
 			WithHint("send it when nobody writes to it"))

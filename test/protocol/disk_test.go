@@ -124,6 +124,11 @@ func (d mortalDisk) Open(dir *localfs.Dir, name string, flag int, perm os.FileMo
 			<-d.gone
 			return nil, errDead
 		}
+		if h := d.r.node.w.now(); h.reads != nil {
+			if err := h.reads(d.r.node, "open", name); err != nil {
+				return nil, err
+			}
+		}
 		return d.Disk.Open(dir, name, flag, perm)
 	}
 	err = d.do("create", name, func() (err error) {
@@ -169,6 +174,15 @@ func (d mortalDisk) Unlink(dir *localfs.Dir, name string) error {
 
 func (d mortalDisk) SyncDir(dir *localfs.Dir) error {
 	return d.do("syncdir", dir.Path(), func() error { return d.Disk.SyncDir(dir) })
+}
+
+func (d mortalDisk) ReadAt(f localfs.File, b []byte, off int64) (int, error) {
+	if h := d.r.node.w.now(); h.reads != nil {
+		if err := h.reads(d.r.node, "read", f.Name()); err != nil {
+			return 0, err
+		}
+	}
+	return d.Disk.ReadAt(f, b, off)
 }
 
 func (d mortalDisk) Write(f localfs.File, b []byte, off int64) (n int, err error) {

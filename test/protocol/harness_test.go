@@ -78,6 +78,7 @@ type hooks struct {
 	after  func(p *faulty.Parcel, to *node)
 	crash  func(n *node, op, name string, count int, after bool) bool
 	inject func(n *node, op, name string) error
+	reads  func(n *node, op, name string) error         // of a file that is there: "open" or "read"
 	linger func(n *node, op, name string) time.Duration // what a call takes
 	wrote  func(n *node, name string, size int)         // bytes of a file are written
 	noted  func(r *run, rec *audit.Record) bool         // true: dies in this transaction

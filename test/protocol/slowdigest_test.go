@@ -3,7 +3,9 @@ package protocol_test
 import (
 	"fmt"
 	"os"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -52,6 +54,67 @@ func TestSourceChangesAheadOfItsTurn(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A source that could not be opened ahead, for want of descriptors say, is opened when
+// its turn comes.
+func TestSourceThatCannotBeOpenedAhead(t *testing.T) {
+	bubble(t, setup{}, func(w *world) {
+		files := map[string][]byte{}
+		for n := range 10 {
+			files[fmt.Sprint(n)] = content(uint64(n), 5<<10)
+		}
+		w.write(files)
+		var refused atomic.Int64
+		w.reads = func(n *node, op, name string) error {
+			if n == w.src && op == "open" && strings.HasSuffix(name, "7") && refused.Add(1) == 1 {
+				return syscall.EMFILE
+			}
+			return nil
+		}
+		id := w.submit(transfer.Request{Sources: []transfer.Path{"*"}, Dest: "out/", Checksum: "md5"})
+		w.want(id, transfer.Successful, "out", files)
+		w.finish(time.Minute)
+		if refused.Load() < 2 {
+			t.Errorf("it was opened %d times", refused.Load())
+		}
+	})
+}
+
+// A source that cannot be read to its end fails, after three tries, for what it is and
+// not as one that changes; one that can be read the second time arrives.
+func TestSourceThatCannotBeRead(t *testing.T) {
+	for _, checksum := range []string{"xxh3", "md5", "none"} {
+		for _, bad := range []int64{1, 1 << 30} {
+			t.Run(fmt.Sprint(checksum, " ", bad), func(t *testing.T) {
+				bubble(t, setup{}, func(w *world) {
+					files := map[string][]byte{"good": content(1, 5<<10), "torn": content(2, 50<<10), "whole": content(3, 5<<10)}
+					w.write(files)
+					var failed atomic.Int64
+					w.reads = func(n *node, op, name string) error {
+						if n == w.src && op == "read" && strings.HasSuffix(name, "torn") && failed.Add(1) <= bad {
+							return syscall.EIO
+						}
+						return nil
+					}
+					id := w.submit(transfer.Request{Sources: []transfer.Path{"*"}, Dest: "out/", Checksum: checksum})
+					state := transfer.Successful
+					if bad > 1 {
+						state = transfer.Partial
+						delete(files, "torn")
+					}
+					x := w.want(id, state, "out", files)
+					x.failed = int64(3 - len(files))
+					w.finish(time.Minute)
+					for _, all := range outcomes(w, w.src, id) {
+						if o := all[0]; !o.OK() && (o.Err.Kind != transfer.KindUnreadable || !strings.Contains(o.Err.Error(), "input/output error")) {
+							t.Errorf("it failed with %v", o.Err)
+						}
+					}
+				})
+			})
+		}
 	}
 }
 

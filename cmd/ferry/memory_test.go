@@ -31,3 +31,28 @@ func TestMemoryIsLimitedByWhatTheAgentsMayHave(t *testing.T) {
 		}
 	}
 }
+
+// The slack is beside what the agents may have, and where somebody has said when to
+// collect there is none.
+func TestSlackIsBesideTheLimit(t *testing.T) {
+	was := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(was)
+	defer slack.Store(nil)
+	for name, c := range map[string]struct {
+		limit, want int64
+		env         string
+	}{
+		"with a limit":      {100 << 20, 132 << 20, ""},
+		"without one":       {math.MaxInt64, math.MaxInt64, ""},
+		"said by who knows": {100 << 20, 100 << 20, "200"},
+	} {
+		debug.SetMemoryLimit(c.limit)
+		slack.Store(nil)
+		t.Setenv("GOMEMLIMIT", "")
+		t.Setenv("GOGC", c.env)
+		collectLess(slackOfOthers)
+		if got := debug.SetMemoryLimit(-1); got != c.want || (slack.Load() == nil) != (c.env != "") {
+			t.Errorf("%s: the limit is %d, not %d, and the slack %v", name, got, c.want, slack.Load() != nil)
+		}
+	}
+}
