@@ -1,6 +1,8 @@
 package sender
 
 import (
+	"slices"
+
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 )
@@ -21,33 +23,48 @@ type agenda struct {
 	p       *pump
 	cursor  *ledger.Cursor
 	decided transfer.ItemSet // by the destination, when the epoch began
-	next    []upcoming
+	now     *upcoming        // was taken last
+	next    []*upcoming
 	bytes   int64
 	ended   bool
 }
 
 // An upcoming item may have been opened ahead.
 type upcoming struct {
-	n  uint64
-	it transfer.Item
+	n      uint64
+	it     transfer.Item
+	r      *reading // nil: it is opened when its turn comes
+	offset int64    // where the destination can go on
 }
 
-// An opened source, and where the destination can go on.
-type opened struct {
-	r      *reading
-	offset int64
+// close closes what was opened ahead and is not sent.
+func (u *upcoming) close() {
+	if u != nil && u.r != nil {
+		u.r.close()
+		u.r = nil
+	}
 }
 
-// take gives the next item; more is false at the end.
-func (a *agenda) take() (u upcoming, more bool, err error) {
+func (a *agenda) close() {
+	a.now.close()
+	for _, u := range a.next {
+		u.close()
+	}
+}
+
+// take gives the next item; nil at the end.
+func (a *agenda) take() (*upcoming, error) {
+	a.now.close()
+	a.now = nil
 	if err := a.fill(); err != nil || len(a.next) == 0 {
-		return u, false, err
+		return nil, err
 	}
-	u, a.next = a.next[0], a.next[1:]
-	if o := a.p.opened[u.n]; o != nil {
-		a.bytes -= o.r.src.Identity().Size
+	a.now = a.next[0]
+	a.next = slices.Delete(a.next, 0, 1)
+	if a.now.r != nil {
+		a.bytes -= a.now.r.src.Identity().Size
 	}
-	return u, true, nil
+	return a.now, nil
 }
 
 // fill waits for the walk only where there is nothing else to do.
@@ -66,9 +83,10 @@ func (a *agenda) fill() error {
 			return err
 		case more && (a.decided.Has(n) || a.p.o.decided(n)):
 		case more:
-			a.next = append(a.next, upcoming{n, it})
+			u := &upcoming{n: n, it: it}
+			a.next = append(a.next, u)
 			if most > 1 && it.Type == transfer.ItemFile && it.Size <= a.p.ahead {
-				a.open(n, it)
+				a.open(u)
 			}
 		case wait == nil:
 			a.ended = true
@@ -85,34 +103,18 @@ func (a *agenda) fill() error {
 
 // open opens a file ahead. One that cannot be opened is tried again when its turn
 // comes: it may be for want of descriptors.
-func (a *agenda) open(n uint64, it transfer.Item) {
-	r, offset, err := a.p.openReading(n, it)
-	if err != nil {
-		return
+func (a *agenda) open(u *upcoming) {
+	var err error
+	if u.r, u.offset, err = a.p.openReading(u.n, u.it); err == nil {
+		a.bytes += u.r.src.Identity().Size
 	}
-	a.p.opened[n] = &opened{r, offset}
-	a.bytes += r.src.Identity().Size
 }
 
-// takeReading gives what was opened ahead, or opens it.
-func (p *pump) takeReading(n uint64, it transfer.Item) (*reading, int64, error) {
-	if o := p.opened[n]; o != nil {
-		delete(p.opened, n)
-		return o.r, o.offset, nil
+// takeReading gives what was opened ahead, once, or opens it.
+func (p *pump) takeReading(u *upcoming) (*reading, int64, error) {
+	if r := u.r; r != nil {
+		u.r = nil
+		return r, u.offset, nil
 	}
-	return p.openReading(n, it)
-}
-
-// unopen closes what was opened ahead and is not sent.
-func (p *pump) unopen(n uint64) {
-	if o := p.opened[n]; o != nil {
-		o.r.close()
-	}
-	delete(p.opened, n)
-}
-
-func (p *pump) unopenAll() {
-	for n := range p.opened {
-		p.unopen(n)
-	}
+	return p.openReading(u.n, u.it)
 }

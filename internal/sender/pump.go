@@ -36,9 +36,8 @@ type pump struct {
 	resume   map[uint64]transfer.Point
 	squeezer squeezer
 	sources  *localfs.Sources
-	opened   map[uint64]*opened // ahead of their turn
-	ahead    int64              // bytes that are digested ahead of their turn
-	involved *transfer.Request  // nil where bytes are all that matters
+	ahead    int64             // bytes that are digested ahead of their turn
+	involved *transfer.Request // nil where bytes are all that matters
 
 	starved bool // credit was waited for since the last message
 
@@ -68,7 +67,7 @@ func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume)
 	m, _ := digest.ParseMethod(rec.Request.Checksum)
 	chunk := rec.Progress.Settings.ChunkSize
 	p := &pump{o: o, epoch: epoch, ctx: ctx, cancel: cancel, done: make(chan struct{}), b: wire.NewBuilder(chunk, o.cfg.Memory),
-		chunk: chunk, method: m, resume: map[uint64]transfer.Point{}, opened: map[uint64]*opened{}, limit: credit, wake: make(chan struct{}, 1)}
+		chunk: chunk, method: m, resume: map[uint64]transfer.Point{}, limit: credit, wake: make(chan struct{}, 1)}
 	if conversion.Involved(&rec.Request) {
 		p.involved = &rec.Request
 	}
@@ -131,18 +130,17 @@ func (p *pump) run(resume transfer.Resume) error {
 	journal := p.o.journal
 	p.o.mu.Unlock()
 	c := journal.Cursor()
-	a := agenda{p: p, cursor: c, decided: resume.Decided}
-	defer p.unopenAll()
+	a := &agenda{p: p, cursor: c, decided: resume.Decided}
+	defer a.close()
 	for {
-		u, more, err := a.take()
+		u, err := a.take()
 		if err != nil {
 			return err
 		}
-		if !more {
+		if u == nil {
 			break
 		}
 		if p.o.decided(u.n) {
-			p.unopen(u.n)
 			continue
 		}
 		if err := p.o.cfg.Ledger.OutboxFull(); err != nil {
@@ -151,7 +149,7 @@ func (p *pump) run(resume transfer.Resume) error {
 		if err := p.await(func() bool { return p.o.mayBegin(u.n) }, nil); err != nil {
 			return err
 		}
-		if err := p.item(u.n, u.it); err != nil {
+		if err := p.item(u); err != nil {
 			return err
 		}
 	}
@@ -328,7 +326,8 @@ func (p *pump) begin(n uint64, b *wire.Begin) error {
 
 // item sends one item, starting it again where its source changes or cannot be
 // read on.
-func (p *pump) item(n uint64, it transfer.Item) error {
+func (p *pump) item(u *upcoming) error {
+	n, it := u.n, u.it
 	switch it.Type {
 	case transfer.ItemBad:
 		return p.fail(n, it, it.Err)
@@ -340,7 +339,7 @@ func (p *pump) item(n uint64, it transfer.Item) error {
 		return p.begin(n, &wire.Begin{Type: transfer.ItemDir, Mode: mode, Mtime: mtime, Name: it.Name, Source: it.Source})
 	}
 	for {
-		err := p.file(n, it)
+		err := p.file(u)
 		damaged := errors.Is(err, errDamaged)
 		if !damaged && !errors.Is(err, errChanged) {
 			return err

@@ -34,13 +34,13 @@ func (r *reading) close() {
 }
 
 // file sends one file from where the destination can go on.
-func (p *pump) file(n uint64, it transfer.Item) error {
-	r, offset, err := p.takeReading(n, it)
+func (p *pump) file(u *upcoming) error {
+	r, offset, err := p.takeReading(u)
 	if err != nil {
-		return p.fail(n, it, transfer.AsError(err))
+		return p.fail(u.n, u.it, transfer.AsError(err))
 	}
-	p.o.setCurrent(it.Source)
-	done, err := p.stream(r, it, offset)
+	p.o.setCurrent(u.it.Source)
+	done, err := p.stream(r, u.it, offset)
 	if done || errors.Is(err, errChanged) || errors.Is(err, errDamaged) {
 		r.close()
 		return err
