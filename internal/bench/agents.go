@@ -122,6 +122,7 @@ func agentName(role Role, k int) transfer.AgentName {
 const (
 	extraAverage = "average"
 	extraLongest = "longest"
+	extraQueued  = "queued" // how many took the queue lane
 )
 
 func (c *crowd) cases() (all []Case) {
@@ -158,6 +159,9 @@ func (c *crowd) run(ctx context.Context, pairs int, set *FileSet) (Sample, error
 		for _, d := range done {
 			if d.Progress != nil {
 				s.Bytes, s.Files, s.Lane = s.Bytes+d.Bytes, s.Files+d.Files, d.Lane
+				if d.Lane == transfer.LaneQueue {
+					s.Extra[extraQueued]++
+				}
 			}
 			s.Extra[extraAverage] += d.Wall.Seconds() / float64(pairs)
 			s.Extra[extraLongest] = max(s.Extra[extraLongest], d.Wall.Seconds())
@@ -271,6 +275,7 @@ func (c *crowd) report(series []Series, r *Report) {
 		average[size] = map[int]Series{}
 		t := Table{Title: fmt.Sprintf("Each pair one transfer of ten files of %d MB, all at once", size), Columns: []Column{
 			{Name: "agents"}, {Name: "transfers"}, {Name: "moved", Unit: "MB"}, {Name: "average time of a transfer", Unit: "s", Digits: 2}, {Name: "longest", Unit: "s", Digits: 2},
+			{Name: "by the queue lane"},
 			{Name: "rate of all", Unit: "MB/s"}, {Name: "CPU queue manager", Unit: "s", Digits: 2}, {Name: "CPU coordination", Unit: "s", Digits: 2},
 			{Name: "CPU sources", Unit: "s", Digits: 2}, {Name: "CPU destinations", Unit: "s", Digits: 2}, {Name: "peak queue manager", Unit: "MiB"},
 			{Name: "peak of 50 agents", Unit: "MiB"}, {Name: "published average", Unit: "s", Digits: 2}, {Name: "published CPU, queue manager", Unit: "%", Digits: 1}, {Name: "published CPU, coordination", Unit: "%", Digits: 1}}}
@@ -279,7 +284,7 @@ func (c *crowd) report(series []Series, r *Report) {
 			i++
 			average[size][n] = s
 			row := []Cell{One(float64(n)), One(float64(n / 2)), Of(s.Figure(func(x Sample) float64 { return float64(x.Bytes) / 1e6 })),
-				Of(s.Extra(extraAverage)), Of(s.Extra(extraLongest)), Of(s.Rate()), Of(s.CPU(RoleManager)), Of(s.CPU(RoleCoordination)), Of(s.CPU(RoleSource)), Of(s.CPU(RoleDestination)),
+				Of(s.Extra(extraAverage)), Of(s.Extra(extraLongest)), Of(s.Extra(extraQueued)), Of(s.Rate()), Of(s.CPU(RoleManager)), Of(s.CPU(RoleCoordination)), Of(s.CPU(RoleSource)), Of(s.CPU(RoleDestination)),
 				Of(s.Peak(RoleManager)), Of(s.Figure(agentPeak))}
 			t.Add(append(row, publishedAgents(n, size)...)...)
 		}
