@@ -258,16 +258,16 @@ func (o *ownRounds) cases(rounds int) (cases []Case) {
 // listen has every second message answered, and waits until that works.
 func (o *ownRounds) listen(ctx context.Context) error {
 	var got atomic.Int64
-	stop, err := o.answerer.SubscribeData(o.there, nil, func(qmgr.Message) {
+	stop, err := o.answerer.SubscribeData(o.there+".>", nil, func(qmgr.Message) {
 		if got.Add(1)%2 == 0 {
-			o.answerer.PublishData(o.here, make([]byte, stallAnswer))
+			o.answerer.PublishData(o.here+".answer", make([]byte, stallAnswer))
 		}
 	})
 	if err != nil {
 		return err
 	}
 	o.stops = append(o.stops, stop)
-	if stop, err = o.asker.SubscribeData(o.here, nil, func(qmgr.Message) { o.answers <- struct{}{} }); err != nil {
+	if stop, err = o.asker.SubscribeData(o.here+".>", nil, func(qmgr.Message) { o.answers <- struct{}{} }); err != nil {
 		return err
 	}
 	o.stops = append(o.stops, stop)
@@ -297,7 +297,7 @@ func (o *ownRounds) ping(ctx context.Context) error {
 // data sends two messages on the data connection and waits for the answer.
 func (o *ownRounds) data(ctx context.Context) error {
 	for _, n := range []int{stallFirst, stallSecond} {
-		if err := o.asker.PublishData(o.there, make([]byte, n)); err != nil {
+		if err := o.asker.PublishData(o.there+".message", make([]byte, n)); err != nil {
 			return err
 		}
 	}

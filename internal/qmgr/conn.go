@@ -280,19 +280,19 @@ func (c *Conn) Subscribe(subject string, h func(Message)) (stop func(), err erro
 	return c.control.subscribe(subject, h)
 }
 
-// SubscribeData is Subscribe on the data connection, for a subject that ends
-// with the wildcard ">". Messages are in memory that lend gives, where they do
-// not come through TLS or a web socket; a nil lend gives new memory. Nothing
-// else that comes on that connection is read while h runs.
+// SubscribeData is Subscribe on the data connection. The subject is a prefix and
+// the wildcard ">"; another one is an error of KindInternal. Messages are in memory
+// that lend gives, where they do not come through TLS or a web socket; a nil lend
+// gives new memory. Nothing else that comes on that connection is read while h runs.
 func (c *Conn) SubscribeData(subject string, lend func(int) []byte, h func(Message)) (stop func(), err error) {
-	prefix, wild := strings.CutSuffix(subject, ">")
-	if !wild {
-		return c.data.subscribe(subject, h)
+	prefix, wild := strings.CutSuffix(subject, ".>")
+	if !wild || strings.ContainsAny(prefix, "*>") {
+		return nil, transfer.Errorf(transfer.KindInternal, "the subject %q of data is not a prefix and a wildcard", subject)
 	}
 	if lend == nil {
 		lend = func(n int) []byte { return make([]byte, n) }
 	}
-	untap := c.data.tap(&tapTarget{[]byte(prefix), lend, h})
+	untap := c.data.tap(&tapTarget{[]byte(prefix + "."), lend, h})
 	unsubscribe, err := c.data.subscribe(subject, h)
 	if err != nil {
 		untap()

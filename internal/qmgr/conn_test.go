@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -48,12 +49,12 @@ func TestLargeDataMessages(t *testing.T) {
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	a, b := connect(t, ConnConfig{URL: s.URL()}), connect(t, ConnConfig{Server: s})
 	got := make(chan []byte, 64)
-	if _, err := a.SubscribeData("big", nil, func(m Message) { got <- m.Data }); err != nil {
+	if _, err := a.SubscribeData("big.>", nil, func(m Message) { got <- m.Data }); err != nil {
 		t.Fatal(err)
 	}
 	chunk := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 	for range 32 {
-		if err := b.PublishData("big", chunk); err != nil {
+		if err := b.PublishData("big.a", chunk); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -62,7 +63,15 @@ func TestLargeDataMessages(t *testing.T) {
 			t.Fatal("a chunk is damaged")
 		}
 	}
-	wantKind(t, b.PublishData("big", make([]byte, 2<<20+1)), transfer.KindTooLarge, "2097153", "2097152")
+	wantKind(t, b.PublishData("big.a", make([]byte, 2<<20+1)), transfer.KindTooLarge, "2097153", "2097152")
+}
+
+func TestSubscribeDataWantsAPrefix(t *testing.T) {
+	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
+	for _, subject := range []string{"", ">", "a", "a>", "a.*", "a.*.>"} {
+		_, err := c.SubscribeData(subject, nil, func(Message) {})
+		wantKind(t, err, transfer.KindInternal, strconv.Quote(subject))
+	}
 }
 
 func TestRequest(t *testing.T) {
@@ -228,8 +237,8 @@ func TestConnComesBack(t *testing.T) {
 	c := connect(t, ConnConfig{URL: s.URL(), OnConnect: func() { ons <- true }, OnDisconnect: func(err error) { offs <- err }})
 	receive(t, "the first OnConnect", ons)
 	got, gotData := make(chan Message, 10), make(chan Message, 10)
-	c.Subscribe("a", func(m Message) { got <- m })
-	c.SubscribeData("a", nil, func(m Message) { gotData <- m })
+	c.Subscribe("a.b", func(m Message) { got <- m })
+	c.SubscribeData("a.>", nil, func(m Message) { gotData <- m })
 
 	s.Shutdown()
 	if err := receive(t, "OnDisconnect", offs); err == nil {
@@ -238,7 +247,7 @@ func TestConnComesBack(t *testing.T) {
 	eventually(t, "both links know that they are down", func() bool { return !c.control.up.Load() && !c.data.up.Load() })
 	for _, publish := range []func(string, []byte) error{c.Publish, c.PublishData} {
 		begun := time.Now()
-		wantKind(t, publish("a", []byte("lost")), transfer.KindNoManager, addr, "not connected")
+		wantKind(t, publish("a.b", []byte("lost")), transfer.KindNoManager, addr, "not connected")
 		if d := time.Since(begun); d > 100*time.Millisecond {
 			t.Errorf("a publish took %s to fail", d)
 		}
@@ -253,7 +262,7 @@ func TestConnComesBack(t *testing.T) {
 	receive(t, "OnConnect after the restart", ons)
 	t.Logf("connected again %s after the start", time.Since(begun).Round(time.Millisecond))
 	eventually(t, "healthy", func() bool { return c.Healthy(t.Context()) == nil })
-	if err := c.PublishData("a", []byte("found")); err != nil {
+	if err := c.PublishData("a.b", []byte("found")); err != nil {
 		t.Fatal(err)
 	}
 	for _, ch := range []chan Message{got, gotData} {
@@ -272,6 +281,8 @@ type proxy struct {
 	mu     sync.Mutex
 	conns  []net.Conn
 	broken bool
+	held   bool // what the server says is kept
+	kept   map[net.Conn][]byte
 }
 
 func newProxy(t *testing.T, to string) *proxy {
@@ -279,7 +290,7 @@ func newProxy(t *testing.T, to string) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{Listener: l, to: to}
+	p := &proxy{Listener: l, to: to, kept: map[net.Conn][]byte{}}
 	go p.run()
 	t.Cleanup(func() {
 		l.Close()
@@ -303,19 +314,23 @@ func (p *proxy) run() {
 		out, err := net.Dial("tcp", p.to)
 		if err == nil && !p.broken {
 			p.conns = append(p.conns, out)
-			go p.pass(out, in)
-			go p.pass(in, out)
+			go p.pass(out, in, false)
+			go p.pass(in, out, true)
 		}
 		p.mu.Unlock()
 	}
 }
 
-func (p *proxy) pass(to, from net.Conn) {
+func (p *proxy) pass(to, from net.Conn, answers bool) {
 	buf := make([]byte, 64<<10)
 	for dead := false; ; {
 		n, err := from.Read(buf)
 		p.mu.Lock()
 		dead = dead || p.broken // a connection that was broken stays so
+		if answers && p.held {
+			p.kept[to] = append(p.kept[to], buf[:n]...)
+			n = 0
+		}
 		p.mu.Unlock()
 		if !dead && n > 0 {
 			to.Write(buf[:n])
@@ -330,6 +345,35 @@ func (p *proxy) set(broken bool) {
 	p.mu.Lock()
 	p.broken = broken
 	p.mu.Unlock()
+}
+
+// hold keeps what the server says from now on.
+func (p *proxy) hold() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held = true
+}
+
+// release passes on what was kept, if it has what it takes: ready is given that of
+// each connection, and gives what is to be written instead, or nil. It reports
+// whether one was ready.
+func (p *proxy) release(ready func([]byte) []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for to, b := range p.kept {
+		b = ready(b)
+		if b == nil {
+			continue
+		}
+		p.held = false
+		p.kept[to] = b
+		for to, b := range p.kept {
+			to.Write(b)
+		}
+		clear(p.kept)
+		return true
+	}
+	return false
 }
 
 func TestBlackHole(t *testing.T) {
@@ -397,7 +441,7 @@ func BenchmarkData(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			from, to := connect(b, cfg), connect(b, cfg)
 			credit := make(chan bool, window)
-			stop, err := to.SubscribeData("d."+name, nil, func(Message) { <-credit })
+			stop, err := to.SubscribeData("d."+name+".>", nil, func(Message) { <-credit })
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -406,7 +450,7 @@ func BenchmarkData(b *testing.B) {
 			b.SetBytes(size)
 			for b.Loop() {
 				credit <- true
-				if err := from.PublishData("d."+name, chunk); err != nil {
+				if err := from.PublishData("d."+name+".x", chunk); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -16,6 +16,7 @@ import (
 
 const (
 	maxPull       = 8 << 20 // bytes that one pull may bring
+	pullPlaces    = 64      // for what comes for one pull: a message, a sign of life every 2 s
 	pullExpiry    = 30 * time.Second
 	pullHeartbeat = 2 * time.Second
 
@@ -112,21 +113,31 @@ func (c *Conn) consumeOnce(ctx context.Context, q Queue, again <-chan struct{}, 
 }
 
 func (c *Conn) read(ctx context.Context, q Queue, cons jetstream.Consumer, h func(Delivery)) error {
-	// One message a pull: what is fetched and not handled would be held back
-	// for a while when the connection is lost.
-	it, err := cons.Messages(jetstream.PullMaxMessagesWithBytesLimit(1, maxPull),
-		jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(pullHeartbeat))
-	if err != nil {
-		return err
-	}
-	defer it.Stop()
 	for {
-		m, err := it.Next(jetstream.NextContext(ctx))
+		m, err := c.next(ctx, cons)
 		if err != nil {
 			return err
 		}
 		c.deliver(q, m, h)
 	}
+}
+
+// next waits for one message. No more are asked for: what is fetched and not
+// handled would be held back for a while when the connection is lost.
+//
+// An iterator of the library is good for one message here. It puts what comes
+// for a pull, signs of life and words about the pull among it, into a channel of
+// as many places as it may fetch messages, and drops what finds none; with one
+// place for all messages, one in some thousands was lost on a busy host, and came
+// again after ackWait. Hence pullPlaces, and StopAfter.
+func (c *Conn) next(ctx context.Context, cons jetstream.Consumer) (jetstream.Msg, error) {
+	it, err := cons.Messages(jetstream.PullMaxMessagesWithBytesLimit(pullPlaces, maxPull), jetstream.StopAfter(1),
+		jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(pullHeartbeat))
+	if err != nil {
+		return nil, err
+	}
+	defer it.Stop()
+	return it.Next(jetstream.NextContext(ctx))
 }
 
 func (c *Conn) deliver(q Queue, m jetstream.Msg, h func(Delivery)) {

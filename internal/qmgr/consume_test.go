@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +124,40 @@ func TestSlowHandlerKeepsItsMessage(t *testing.T) {
 	for range 2 {
 		if n := receive(t, "command", got); n != 1 {
 			t.Errorf("it was delivered %d times", n)
+		}
+	}
+}
+
+// A message that comes on the heels of signs of life, before anybody has looked at
+// those, is not lost.
+func TestMessageBehindHeartbeats(t *testing.T) {
+	noLeaks(t)
+	s := start(t, t.TempDir(), "127.0.0.1:0")
+	p := newProxy(t, s.URL()[len("nats://"):])
+	reader, writer := connect(t, ConnConfig{URL: "nats://" + p.Addr().String()}), connect(t, ConnConfig{Server: s})
+	got := make(chan int, 10)
+	consumeWith(t, reader, commands, func(d Delivery) {
+		d.Ack()
+		got <- d.Attempts
+	})
+	enqueue(t, writer, "ferry.command.A.me", "the first")
+	receive(t, "the first", got)
+	message := regexp.MustCompile(`(?m)^MSG ferry\.command\.A\.me (\d+) `)
+	for i := range 20 {
+		p.hold()
+		enqueue(t, writer, "ferry.command.A.me", "another")
+		eventually(t, "a message is on its way", func() bool {
+			return p.release(func(b []byte) []byte {
+				at := message.FindSubmatchIndex(b)
+				if at == nil {
+					return nil
+				}
+				life := fmt.Appendf(nil, "HMSG _INBOX %s 31 31\r\nNATS/1.0 100 Idle Heartbeat\r\n\r\n\r\n", b[at[2]:at[3]])
+				return slices.Concat(b[:at[0]], bytes.Repeat(life, 4), b[at[0]:])
+			})
+		})
+		if n := receive(t, "it", got); n != 1 {
+			t.Fatalf("message %d came at its %d. attempt only", i, n)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +24,12 @@ const (
 	dialTimeout   = 2 * time.Second // to connect, and again to say hello
 	reconnectWait = 200 * time.Millisecond
 )
+
+// smallFrames makes the queue manager, where it is reached through a web socket,
+// send frames of 4 KiB, as it does to what calls itself a browser. Otherwise all
+// that waits for a connection is one frame, and the library closes the connection
+// on one that is larger than eight of the largest messages.
+var smallFrames = http.Header{"User-Agent": {"Mozilla/5.0 (compatible; Ferry)"}}
 
 // A Message is what a subscriber is handed. Its data belongs to the handler.
 type Message struct {
@@ -94,6 +101,7 @@ func (l *link) dial(ctx context.Context) error {
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { l.markDown(err) }),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { l.complain(sub, err) }),
 		nats.ClosedHandler(func(nc *nats.Conn) { l.lost(nc) }),
+		nats.WebSocketConnectionHeaders(smallFrames),
 	}
 	if l.c.cfg.Server != nil {
 		opts = append(opts, nats.InProcessServer(d))

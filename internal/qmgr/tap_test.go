@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -202,11 +203,8 @@ func FuzzTap(f *testing.F) {
 	})
 }
 
-// Over a plain connection data does not pass through the library, in either
-// direction; over a web socket it does, and arrives as well.
-func TestDataPastTheLibrary(t *testing.T) {
-	noLeaks(t)
-	s := start(t, t.TempDir(), "127.0.0.1:0")
+// webServer runs a queue manager that can be reached through web sockets.
+func webServer(t *testing.T) *server.Server {
 	web, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
 		Websocket: server.WebsocketOpts{Host: "127.0.0.1", Port: -1, NoTLS: true}, MaxPayload: serverMaxPayload})
 	if err != nil {
@@ -217,6 +215,47 @@ func TestDataPastTheLibrary(t *testing.T) {
 	if !web.ReadyForConnections(patience) {
 		t.Fatal("the server does not start")
 	}
+	return web
+}
+
+// What waits for a connection that is slow for a while does not break it.
+func TestMuchAtOnceThroughAWebSocket(t *testing.T) {
+	noLeaks(t)
+	web := webServer(t)
+	p := newProxy(t, strings.TrimPrefix(web.WebsocketURL(), "ws://"))
+	from, to := connect(t, ConnConfig{URL: web.ClientURL()}), connect(t, ConnConfig{URL: "ws://" + p.Addr().String()})
+	got := make(chan Message, 1000)
+	if _, err := to.SubscribeData("d.>", nil, func(m Message) { got <- m }); err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock() // it reads once more, and passes nothing on
+	const n, size = 40, 1 << 20
+	for range n {
+		if err := from.PublishData("d.x", make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "most of it waits for the connection", func() bool {
+		all, err := web.Connz(nil)
+		return err == nil && slices.ContainsFunc(all.Conns, func(c *server.ConnInfo) bool { return c.Pending > 9*serverMaxPayload })
+	})
+	p.mu.Unlock()
+	for range n {
+		if m := receive(t, "message", got); len(m.Data) != size {
+			t.Fatalf("a message has %d bytes", len(m.Data))
+		}
+	}
+	if n := to.data.conn().Stats().Reconnects; n != 0 {
+		t.Errorf("the connection was lost %d times", n)
+	}
+}
+
+// Over a plain connection data does not pass through the library, in either
+// direction; over a web socket it does, and arrives as well.
+func TestDataPastTheLibrary(t *testing.T) {
+	noLeaks(t)
+	s := start(t, t.TempDir(), "127.0.0.1:0")
+	web := webServer(t)
 	for _, c := range []struct {
 		name string
 		cfg  ConnConfig
