@@ -9,7 +9,7 @@
 // functions of the four rounds are three-operand logic, so f is a truth table of d, c and b;
 // what does not wait for the step before (d, c, the word and the constant) comes first.
 #define STEP(a, b, c, d, word, k, s, f) \
-	VPADDD.BCST (k*16)(AX), word, Z20 \
+	VPADDD.BCST (k*4)(AX), word, Z20 \
 	VMOVDQA64   d, Z21               \
 	VPADDD      Z20, a, a            \
 	VPTERNLOGD  f, b, c, Z21         \
@@ -24,7 +24,7 @@
 	STEP(Z18, Z19, Z16, Z17, m2, (k+2), s2, f) \
 	STEP(Z17, Z18, Z19, Z16, m3, (k+3), s3, f)
 
-// func md5x16(state *[4][seats]uint32, p *[seats]*byte, blocks int, k *[64][4]uint32)
+// func md5x16(state *uint32, p **byte, blocks int, k *[64]uint32)
 TEXT ·md5x16(SB), NOSPLIT, $0-32
 	MOVQ state+0(FP), DI
 	MOVQ p+8(FP), SI
@@ -160,11 +160,23 @@ block:
 	VZEROUPPER
 	RET
 
-// The same in one lane, with the words from memory. It is faster than scalar instructions
-// are, for they need two or three steps for a function.
-#define STEP1(a, b, c, d, word, k, s, f) \
-	VMOVD       (word*4)(SI), X20    \
-	VPADDD      (k*16)(AX), X20, X20 \
+// Four words of four lanes.
+#define WORDS4(at, w0, w1, w2, w3) \
+	VMOVDQU32   at(R8)(BX*1), X20  \
+	VMOVDQU32   at(R9)(BX*1), X21  \
+	VMOVDQU32   at(R10)(BX*1), X22 \
+	VMOVDQU32   at(R11)(BX*1), X23 \
+	VPUNPCKLDQ  X21, X20, X24      \
+	VPUNPCKHDQ  X21, X20, X25      \
+	VPUNPCKLDQ  X23, X22, X26      \
+	VPUNPCKHDQ  X23, X22, X27      \
+	VPUNPCKLQDQ X26, X24, w0       \
+	VPUNPCKHQDQ X26, X24, w1       \
+	VPUNPCKLQDQ X27, X25, w2       \
+	VPUNPCKHQDQ X27, X25, w3
+
+#define STEP4(a, b, c, d, word, k, s, f) \
+	VPADDD.BCST (k*4)(AX), word, X20 \
 	VMOVDQA64   d, X21               \
 	VPADDD      X20, a, a            \
 	VPTERNLOGD  f, b, c, X21         \
@@ -172,59 +184,68 @@ block:
 	VPROLD      s, a, a              \
 	VPADDD      b, a, a
 
-#define FOUR1(m0, m1, m2, m3, k, s0, s1, s2, s3, f) \
-	STEP1(X16, X17, X18, X19, m0, (k+0), s0, f) \
-	STEP1(X19, X16, X17, X18, m1, (k+1), s1, f) \
-	STEP1(X18, X19, X16, X17, m2, (k+2), s2, f) \
-	STEP1(X17, X18, X19, X16, m3, (k+3), s3, f)
+#define FOUR4(m0, m1, m2, m3, k, s0, s1, s2, s3, f) \
+	STEP4(X16, X17, X18, X19, m0, (k+0), s0, f) \
+	STEP4(X19, X16, X17, X18, m1, (k+1), s1, f) \
+	STEP4(X18, X19, X16, X17, m2, (k+2), s2, f) \
+	STEP4(X17, X18, X19, X16, m3, (k+3), s3, f)
 
-// func md5x1(state *[4]uint32, p *byte, blocks int, k *[64][4]uint32)
-TEXT ·md5x1(SB), NOSPLIT, $0-32
+// func md5x4(state *uint32, p **byte, blocks int, k *[64]uint32)
+TEXT ·md5x4(SB), NOSPLIT, $0-32
 	MOVQ state+0(FP), DI
 	MOVQ p+8(FP), SI
 	MOVQ blocks+16(FP), CX
 	MOVQ k+24(FP), AX
-	VMOVD (DI), X16
-	VMOVD 4(DI), X17
-	VMOVD 8(DI), X18
-	VMOVD 12(DI), X19
+	MOVQ (SI), R8
+	MOVQ 8(SI), R9
+	MOVQ 16(SI), R10
+	MOVQ 24(SI), R11
+	XORQ BX, BX
+	VMOVDQU32 (DI), X16
+	VMOVDQU32 16(DI), X17
+	VMOVDQU32 32(DI), X18
+	VMOVDQU32 48(DI), X19
 
-block1:
-	VMOVDQA64 X16, X22
-	VMOVDQA64 X17, X23
-	VMOVDQA64 X18, X24
-	VMOVDQA64 X19, X25
+block4:
+	WORDS4(0, X0, X1, X2, X3)
+	WORDS4(16, X4, X5, X6, X7)
+	WORDS4(32, X8, X9, X10, X11)
+	WORDS4(48, X12, X13, X14, X15)
+	VMOVDQA64 X16, X28
+	VMOVDQA64 X17, X29
+	VMOVDQA64 X18, X30
+	VMOVDQA64 X19, X31
 
-	FOUR1(0, 1, 2, 3, 0, $7, $12, $17, $22, $0xD8)
-	FOUR1(4, 5, 6, 7, 4, $7, $12, $17, $22, $0xD8)
-	FOUR1(8, 9, 10, 11, 8, $7, $12, $17, $22, $0xD8)
-	FOUR1(12, 13, 14, 15, 12, $7, $12, $17, $22, $0xD8)
+	FOUR4(X0, X1, X2, X3, 0, $7, $12, $17, $22, $0xD8)
+	FOUR4(X4, X5, X6, X7, 4, $7, $12, $17, $22, $0xD8)
+	FOUR4(X8, X9, X10, X11, 8, $7, $12, $17, $22, $0xD8)
+	FOUR4(X12, X13, X14, X15, 12, $7, $12, $17, $22, $0xD8)
 
-	FOUR1(1, 6, 11, 0, 16, $5, $9, $14, $20, $0xAC)
-	FOUR1(5, 10, 15, 4, 20, $5, $9, $14, $20, $0xAC)
-	FOUR1(9, 14, 3, 8, 24, $5, $9, $14, $20, $0xAC)
-	FOUR1(13, 2, 7, 12, 28, $5, $9, $14, $20, $0xAC)
+	FOUR4(X1, X6, X11, X0, 16, $5, $9, $14, $20, $0xAC)
+	FOUR4(X5, X10, X15, X4, 20, $5, $9, $14, $20, $0xAC)
+	FOUR4(X9, X14, X3, X8, 24, $5, $9, $14, $20, $0xAC)
+	FOUR4(X13, X2, X7, X12, 28, $5, $9, $14, $20, $0xAC)
 
-	FOUR1(5, 8, 11, 14, 32, $4, $11, $16, $23, $0x96)
-	FOUR1(1, 4, 7, 10, 36, $4, $11, $16, $23, $0x96)
-	FOUR1(13, 0, 3, 6, 40, $4, $11, $16, $23, $0x96)
-	FOUR1(9, 12, 15, 2, 44, $4, $11, $16, $23, $0x96)
+	FOUR4(X5, X8, X11, X14, 32, $4, $11, $16, $23, $0x96)
+	FOUR4(X1, X4, X7, X10, 36, $4, $11, $16, $23, $0x96)
+	FOUR4(X13, X0, X3, X6, 40, $4, $11, $16, $23, $0x96)
+	FOUR4(X9, X12, X15, X2, 44, $4, $11, $16, $23, $0x96)
 
-	FOUR1(0, 7, 14, 5, 48, $6, $10, $15, $21, $0x63)
-	FOUR1(12, 3, 10, 1, 52, $6, $10, $15, $21, $0x63)
-	FOUR1(8, 15, 6, 13, 56, $6, $10, $15, $21, $0x63)
-	FOUR1(4, 11, 2, 9, 60, $6, $10, $15, $21, $0x63)
+	FOUR4(X0, X7, X14, X5, 48, $6, $10, $15, $21, $0x63)
+	FOUR4(X12, X3, X10, X1, 52, $6, $10, $15, $21, $0x63)
+	FOUR4(X8, X15, X6, X13, 56, $6, $10, $15, $21, $0x63)
+	FOUR4(X4, X11, X2, X9, 60, $6, $10, $15, $21, $0x63)
 
-	VPADDD X22, X16, X16
-	VPADDD X23, X17, X17
-	VPADDD X24, X18, X18
-	VPADDD X25, X19, X19
-	ADDQ $64, SI
+	VPADDD X28, X16, X16
+	VPADDD X29, X17, X17
+	VPADDD X30, X18, X18
+	VPADDD X31, X19, X19
+	ADDQ $64, BX
 	DECQ CX
-	JNZ  block1
+	JNZ  block4
 
-	VMOVD X16, (DI)
-	VMOVD X17, 4(DI)
-	VMOVD X18, 8(DI)
-	VMOVD X19, 12(DI)
+	VMOVDQU32 X16, (DI)
+	VMOVDQU32 X17, 16(DI)
+	VMOVDQU32 X18, 32(DI)
+	VMOVDQU32 X19, 48(DI)
 	RET

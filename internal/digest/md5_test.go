@@ -13,7 +13,7 @@ import (
 // digest of its own bytes, and so has a copy of it made in between.
 func TestStreamsTogether(t *testing.T) {
 	data := sample(3 << 20)
-	for _, streams := range []int{1, 2, 3, seats - 1, seats, seats + 1, 3 * seats} {
+	for _, streams := range []int{1, 2, 3, few, few + 1, seats - 1, seats, seats + 1, 3 * seats} {
 		var all sync.WaitGroup
 		for n := range streams {
 			all.Go(func() {
@@ -106,6 +106,7 @@ func TestStreamOfEveryLength(t *testing.T) {
 func FuzzStreams(f *testing.F) {
 	f.Add(sample(1000), uint8(3), uint16(100))
 	f.Add(sample(5000), uint8(16), uint16(64))
+	f.Add(sample(700), uint8(few), uint16(130))
 	f.Add([]byte{}, uint8(1), uint16(0))
 	f.Fuzz(func(t *testing.T, data []byte, streams uint8, cut uint16) {
 		var all sync.WaitGroup
@@ -128,7 +129,7 @@ func FuzzStreams(f *testing.F) {
 
 func BenchmarkMD5(b *testing.B) {
 	data := sample(256 << 10)
-	for _, streams := range []int{1, 2, 4, 16, 32} {
+	for _, streams := range []int{1, 2, 4, 8, 16, 32} {
 		b.Run(fmt.Sprint(streams), func(b *testing.B) {
 			b.SetBytes(int64(streams * len(data)))
 			var all sync.WaitGroup
