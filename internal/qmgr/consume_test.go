@@ -134,7 +134,7 @@ func TestMessageBehindHeartbeats(t *testing.T) {
 	noLeaks(t)
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	p := newProxy(t, s.URL()[len("nats://"):])
-	reader, writer := connect(t, ConnConfig{URL: "nats://" + p.Addr().String()}), connect(t, ConnConfig{Server: s})
+	reader, writer := connect(t, ConnConfig{URL: "nats://" + p.Addr().String(), times: defaultTimes}), connect(t, ConnConfig{Server: s})
 	got := make(chan int, 10)
 	consumeWith(t, reader, commands, func(d Delivery) {
 		d.Ack()
