@@ -347,6 +347,13 @@ func (p *proxy) set(broken bool) {
 	p.mu.Unlock()
 }
 
+// stalled runs f while nothing is passed on, and soon nothing read either.
+func (p *proxy) stalled(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+}
+
 // hold keeps what the server says from now on.
 func (p *proxy) hold() {
 	p.mu.Lock()
