@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"ferry/internal/compress"
 	"ferry/internal/tcp"
 	"ferry/internal/transfer"
 
@@ -46,7 +47,9 @@ type ConnConfig struct {
 
 // A Conn is the connection to a queue manager: a control and a data connection,
 // both of which come back by themselves for as long as the Conn is not closed.
-// All methods may be called from any goroutine.
+// All methods may be called from any goroutine. Messages other than those of
+// PublishData travel compressed where that makes them smaller (compress.Pack), and
+// are handed out plain.
 type Conn struct {
 	cfg   ConnConfig
 	where string // names the queue manager in sentences
@@ -262,7 +265,18 @@ func (c *Conn) setFacts(f Facts) {
 
 // Publish sends a message on the control connection. It fails at once when that
 // is down, and otherwise says nothing about whether the message arrives.
-func (c *Conn) Publish(subject string, data []byte) error { return c.control.publish(subject, data) }
+func (c *Conn) Publish(subject string, data []byte) error {
+	return c.control.publish(subject, compress.Pack(data))
+}
+
+// unpacked is a message as its sender handed it over. One that cannot be restored
+// is given as it came, for its reader to refuse.
+func unpacked(data []byte) []byte {
+	if plain, err := compress.Unpack(data); err == nil {
+		return plain
+	}
+	return data
+}
 
 // PublishData sends a message on the data connection. It fails at once when
 // that is down. While the line is full it blocks, for as long as the line
@@ -277,7 +291,10 @@ func (c *Conn) PublishData(subject string, data []byte) error {
 // lasts until stop, whatever happens to the connection. A call of h may be
 // under way when stop returns.
 func (c *Conn) Subscribe(subject string, h func(Message)) (stop func(), err error) {
-	return c.control.subscribe(subject, h)
+	return c.control.subscribe(subject, func(m Message) {
+		m.Data = unpacked(m.Data)
+		h(m)
+	})
 }
 
 // SubscribeData is Subscribe on the data connection. The subject is a prefix and
@@ -316,11 +333,11 @@ func (c *Conn) Request(ctx context.Context, subject string, data []byte, timeout
 	if !c.control.up.Load() {
 		return nil, c.away()
 	}
-	m, err := c.control.conn().RequestWithContext(ctx, subject, data)
+	m, err := c.control.conn().RequestWithContext(ctx, subject, compress.Pack(data))
 	if err != nil {
 		return nil, c.explain(err, subject, len(data))
 	}
-	return m.Data, nil
+	return unpacked(m.Data), nil
 }
 
 // Healthy makes a round trip on both connections, 3 s at most if ctx says

@@ -141,7 +141,7 @@ func (c *Conn) next(ctx context.Context, cons jetstream.Consumer) (jetstream.Msg
 }
 
 func (c *Conn) deliver(q Queue, m jetstream.Msg, h func(Delivery)) {
-	d := Delivery{Subject: m.Subject(), Data: m.Data(), Ack: m.Ack, Nak: m.NakWithDelay, Term: m.Term}
+	d := Delivery{Subject: m.Subject(), Data: unpacked(m.Data()), Ack: m.Ack, Nak: m.NakWithDelay, Term: m.Term}
 	if meta, err := m.Metadata(); err == nil {
 		d.Attempts = int(meta.NumDelivered)
 		c.noticed(c.witness.delivered(string(q.Stream), q.Durable, meta.Sequence.Stream, meta.Sequence.Consumer))

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	dialTimeout   = 2 * time.Second // to connect, and again to say hello
+	dialTimeout   = 4 * time.Second // to connect, and again to say hello, behind what is under way on a slow line
 	reconnectWait = 200 * time.Millisecond
 )
 
@@ -47,6 +47,7 @@ type link struct {
 	up     atomic.Bool
 	now    atomic.Pointer[session]
 	socket atomic.Pointer[socket]
+	trip   trip
 
 	mu    sync.Mutex
 	subs  map[*subscription]struct{}
@@ -60,6 +61,7 @@ type link struct {
 type session struct {
 	nc *nats.Conn
 	js jetstream.JetStream
+	kv atomic.Pointer[jetstream.KeyValue] // STATE, once it was looked up
 }
 
 type subscription struct {
@@ -74,6 +76,20 @@ func newLink(c *Conn, role string) *link {
 
 func (l *link) conn() *nats.Conn        { return l.now.Load().nc }
 func (l *link) js() jetstream.JetStream { return l.now.Load().js }
+
+// bucket is STATE. It is looked up once in a session: the library asks for the whole
+// configuration each time.
+func (l *link) bucket(ctx context.Context) (jetstream.KeyValue, error) {
+	s := l.now.Load()
+	if kv := s.kv.Load(); kv != nil {
+		return *kv, nil
+	}
+	kv, err := s.js.KeyValue(ctx, StateBucket)
+	if err == nil {
+		s.kv.Store(&kv)
+	}
+	return kv, err
+}
 
 // dial connects once and returns when the link is up.
 func (l *link) dial(ctx context.Context) error {
@@ -119,7 +135,7 @@ func (l *link) dial(ctx context.Context) error {
 		nc.Close()
 		return err
 	}
-	l.now.Store(&session{nc, js})
+	l.now.Store(&session{nc: nc, js: js})
 	<-up
 	return nil
 }
@@ -304,13 +320,16 @@ func (l *link) roundTrip(ctx context.Context) error {
 	// In a goroutine, because the library waits for its own lock without a
 	// limit, and a write that is stuck holds that lock.
 	done := make(chan error, 1)
+	began := l.trip.begin()
 	go func() { done <- l.conn().FlushWithContext(ctx) }()
+	var err error
 	select {
-	case err := <-done:
-		return err
+	case err = <-done:
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
 	}
+	l.trip.end(began, err == nil)
+	return err
 }
 
 // A dialer makes the sockets of a link and remembers why it could not.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"ferry/internal/compress"
 	"ferry/internal/transfer"
 
 	"github.com/nats-io/nats.go"
@@ -142,7 +143,7 @@ func markOf(s jetstream.Stream) mark {
 // lost may be stored twice.
 func (c *Conn) Enqueue(ctx context.Context, subject, msgID string, data []byte) error {
 	m := nats.NewMsg(subject)
-	m.Data = data
+	m.Data = compress.Pack(data)
 	if msgID != "" {
 		m.Header.Set(nats.MsgIdHdr, msgID)
 	}
@@ -190,7 +191,7 @@ func (c *Conn) store(ctx context.Context, m *nats.Msg) error {
 	if !c.control.up.Load() {
 		return c.away()
 	}
-	try, cancel := context.WithTimeout(ctx, probeTimeout)
+	try, cancel := context.WithTimeout(ctx, probeTimeout+4*c.Delay())
 	defer cancel()
 	ack, err := c.control.js().PublishMsg(try, m, jetstream.WithRetryAttempts(0))
 	if err != nil && missing(err) {
@@ -213,7 +214,7 @@ func (c *Conn) PutState(ctx context.Context, key string, data []byte) error {
 		return transfer.Errorf(transfer.KindTooLarge, "the state of %s has %d bytes; the limit is %d", key, len(data), maxStateSize)
 	}
 	return c.state(ctx, key, func(kv jetstream.KeyValue, key string) error {
-		revision, err := kv.Put(ctx, key, data)
+		revision, err := kv.Put(ctx, key, compress.Pack(data))
 		if err == nil {
 			c.witness.saw("KV_"+StateBucket, revision)
 		}
@@ -227,7 +228,7 @@ func (c *Conn) GetState(ctx context.Context, key string) ([]byte, error) {
 	err := c.state(ctx, key, func(kv jetstream.KeyValue, key string) error {
 		e, err := kv.Get(ctx, key)
 		if err == nil {
-			data = e.Value()
+			data = unpacked(e.Value())
 		}
 		return err
 	})
@@ -255,7 +256,7 @@ func (c *Conn) state(ctx context.Context, key string, op func(jetstream.KeyValue
 	}
 	k := stateKey(key)
 	run := func() error {
-		kv, err := c.control.js().KeyValue(ctx, StateBucket)
+		kv, err := c.control.bucket(ctx)
 		if err != nil {
 			return err
 		}

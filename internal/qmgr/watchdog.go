@@ -3,10 +3,16 @@ package qmgr
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
+
+	"ferry/internal/tcp"
 )
 
-const probeTimeout = 3 * time.Second
+const (
+	probeTimeout = 3 * time.Second
+	quickly      = 5 // looks in the time between two probes
+)
 
 // times are what tests make short.
 type times struct {
@@ -27,9 +33,18 @@ var defaultTimes = times{
 // watch cuts a link that no longer carries anything. TCP alone would go on
 // sending into a broken path at ever longer intervals, and be minutes late when
 // the path is whole again; a link that was cut tries every 2 s.
+//
+// How long the round trip takes is measured on the way: five times as often while the
+// link is used.
 func (c *Conn) watch(l *link) {
-	for !sleep(c.ctx, c.cfg.times.probeEvery, nil) {
+	before := l.socket.Load().pulse()
+	for n := 1; !sleep(c.ctx, c.cfg.times.probeEvery/quickly, nil); n++ {
 		sock := l.socket.Load()
+		if now := sock.pulse(); n%quickly != 0 && now == before {
+			continue
+		} else {
+			before = now
+		}
 		alive := l.alive(sock, c.cfg.times.probeTimeout)
 		if !alive { // once more: one lost probe proves nothing
 			alive = l.alive(sock, c.cfg.times.probeTimeout)
@@ -47,12 +62,69 @@ func (c *Conn) watch(l *link) {
 // answers, something moves on it, or it is being replaced already.
 func (l *link) alive(sock *socket, timeout time.Duration) bool {
 	before := sock.pulse()
+	acked, _ := tcp.Acked(sock.Conn)
 	ctx, cancel := context.WithTimeout(l.c.ctx, timeout)
 	defer cancel()
 	if l.roundTrip(ctx) == nil {
 		return true
 	}
+	// On a slow line the question itself may be behind others: the other host takes
+	// them in, and there are more.
+	if now, more := tcp.Acked(sock.Conn); more && now > acked {
+		return true
+	}
 	return !l.up.Load() || l.socket.Load() != sock || sock.pulse() != before
+}
+
+// A trip is how long round trips to the queue manager take. The zero value is ready.
+type trip struct {
+	mu          sync.Mutex
+	last, least time.Duration
+	began       time.Time // of the newest that is under way; zero: none
+}
+
+func (t *trip) begin() (now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.began = time.Now()
+	return t.began
+}
+
+// end ends a round trip. One that got no answer says only that it takes longer.
+func (t *trip) end(began time.Time, answered bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.began = time.Time{}
+	t.last = time.Since(began)
+	if answered && (t.least == 0 || t.last < t.least) {
+		t.least = t.last
+	}
+}
+
+// times are the last round trip, or the one that is under way where that takes
+// longer already, and the shortest.
+func (t *trip) times() (last, least time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last = t.last
+	if !t.began.IsZero() {
+		last = max(last, time.Since(t.began))
+	}
+	return last, t.least
+}
+
+// Delay is how long a message to the queue manager and its answer take at present
+// on the control connection. It is measured every five seconds, and every
+// second while messages come and go.
+func (c *Conn) Delay() time.Duration {
+	last, _ := c.control.trip.times()
+	return last
+}
+
+// Lag is the part of Delay for which messages wait on the line behind others.
+func (c *Conn) Lag() time.Duration {
+	last, least := c.control.trip.times()
+	return max(0, last-least)
 }
 
 // changed tells the notifier that a link came up or was lost.
