@@ -79,6 +79,7 @@ type Agent struct {
 	sendCfg  sender.Config
 	sched    *scheduler
 	lanes    *lanes
+	lines    flow.Lines
 	instance string
 	started  time.Time
 	log      *slog.Logger
@@ -95,6 +96,7 @@ type Agent struct {
 	halt     sync.Once
 	mu       sync.Mutex
 	stopping bool
+	figures  time.Time // when those of a transfer may be published next
 }
 
 // Start brings an agent up on a connection: it opens the ledger, recovers what
@@ -176,8 +178,8 @@ func (a *Agent) open() error {
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
 	a.recv = receiver.New(receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Note: a.note,
 		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow,
-		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot})
-	a.sendCfg = sender.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Lanes: a.lanes, Memory: a.lanes.mem,
+		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot})
+	a.sendCfg = sender.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Lanes: a.lanes, Lines: &a.lines, Delay: a.conn.Delay, Memory: a.lanes.mem,
 		Note: a.note, Progress: a.progress, Changed: a.changed, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk,
 		Encoders: new(compress.Encoders), Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot}
 	a.sched = newScheduler(a)

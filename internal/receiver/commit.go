@@ -429,5 +429,9 @@ func (i *incoming) adopt(rec *ledger.Incoming) error {
 // offerAfter is when an unanswered batch is offered again.
 func (i *incoming) offerAfter() time.Time {
 	i.backoff = min(max(2*i.backoff, repeatFirst), repeatMost)
-	return i.r.cfg.Clock.Now().Add(i.backoff)
+	wait := i.backoff
+	if i.r.cfg.Delay != nil {
+		wait += 4 * i.r.cfg.Delay()
+	}
+	return i.r.cfg.Clock.Now().Add(wait)
 }

@@ -46,6 +46,7 @@ type incoming struct {
 	safe    *wire.Safe
 	taken   int64         // data bytes of this epoch
 	unacked int64         // credit used since the last ACK
+	ask     bool          // the source waits for an ACK
 	granted []granted     // what was announced and is not used up, oldest first
 	trip    time.Duration // the shortest round trip of the epoch
 	trips   int           // how many of them were seen
@@ -74,6 +75,7 @@ type incoming struct {
 	undelivered []transfer.Outcome // decided, not acknowledged by the source
 	offered     int                // how many of them the outstanding batch has
 	offeredLast bool               // it says that it is the last one
+	offeredAt   time.Time          // when it was sent last
 	batches     uint64             // made in this run
 	since       time.Time          // when this run took the transfer up
 	contact     time.Time          // when the source was heard of last in this run
@@ -229,6 +231,9 @@ func (i *incoming) due(now time.Time) {
 	if is(i.offerDue) {
 		i.offer()
 	}
+	if is(i.silentAt) && i.live && i.r.speaks(i.from, now) && now.Sub(i.contact) < turnSilent {
+		i.silentAt = now.Add(sourceSilent) // its other transfers have the line
+	}
 	if is(i.silentAt) && i.live {
 		i.log.Info("the source is silent; its slot goes to another")
 		i.suspend(nil)
@@ -371,6 +376,7 @@ func (i *incoming) chunk(p parcel) {
 	}
 	i.contact = i.r.cfg.Clock.Now()
 	i.silentAt = i.contact.Add(sourceSilent)
+	i.ask = i.ask || h.Ask
 	if h.Seq > i.next {
 		i.again = "a message is missing"
 		return
@@ -380,8 +386,7 @@ func (i *incoming) chunk(p parcel) {
 		i.badness(err)
 		return
 	}
-	first := !i.begun
-	if first {
+	if first := !i.begun; first {
 		i.begun, i.resyncs, i.resyncDue = true, nil, time.Time{}
 		i.account.Settle()
 		if p.direct {
@@ -406,9 +411,6 @@ func (i *incoming) chunk(p parcel) {
 		i.unacked += cost
 	}
 	i.next++ // only what was taken in is acknowledged
-	if first {
-		i.ack() // at once: the old epoch's credit is back, and a slow disk must not look like silence
-	}
 	i.afterMessage()
 }
 
@@ -416,7 +418,7 @@ func (i *incoming) chunk(p parcel) {
 func (i *incoming) afterMessage() {
 	now := i.r.cfg.Clock.Now()
 	i.silentAt = now.Add(sourceSilent) // it may be the disk that took long
-	if i.unacked >= flow.AckEvery(i.rec.Settings, i.account.Ahead()+i.unacked) {
+	if i.ask || i.unacked >= flow.AckEvery(i.rec.Settings, i.account.Ahead()+i.unacked) {
 		i.ack()
 	} else if i.unacked > 0 && i.ackDue.IsZero() {
 		i.ackDue = now.Add(ackSilence)
@@ -485,7 +487,7 @@ func (i *incoming) ack() {
 		i.granted = append(i.granted, granted{limit, i.r.cfg.Clock.Now()})
 	}
 	i.box.allow(i.account.Ahead())
-	i.unacked = 0
+	i.unacked, i.ask = 0, false
 	m := &wire.Message{Kind: wire.KindAck, From: i.r.cfg.Agent, Transfer: i.id, Ack: &wire.Ack{
 		Epoch: i.rec.Epoch, Seq: i.next - 1, Credit: limit, Safe: i.safe, Bytes: i.taken, Ahead: i.account.Want()}}
 	i.lastAck.Store(m)

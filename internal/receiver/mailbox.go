@@ -18,6 +18,7 @@ type mailbox struct {
 	bytes    int64
 	limit    int64
 	closed   bool // no epoch is open: chunk messages are dropped
+	busy     bool // a chunk message that was taken out is being dealt with
 	notify   chan struct{}
 }
 
@@ -84,7 +85,7 @@ func (b *mailbox) takeControl() *wire.Message {
 func (b *mailbox) takeChunk() (p parcel, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.chunks) == 0 {
+	if b.busy = len(b.chunks) > 0; !b.busy {
 		return p, false
 	}
 	p = b.chunks[0]
@@ -92,6 +93,13 @@ func (b *mailbox) takeChunk() (p parcel, ok bool) {
 	b.chunks = b.chunks[1:]
 	b.bytes -= int64(len(p.m))
 	return p, true
+}
+
+// behind reports whether chunk messages have come that are not dealt with.
+func (b *mailbox) behind() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.busy || len(b.chunks) > 0
 }
 
 // open drops what waits of an epoch that is over, and takes the next one's.

@@ -298,7 +298,7 @@ func (i *incoming) startEpoch() {
 	if i.rec.Crashes > 0 {
 		i.acquitAt = i.r.cfg.Clock.Now().Add(suspectTime)
 	}
-	i.live, i.begun, i.next, i.taken, i.unacked, i.total = true, false, 1, 0, 0, nil
+	i.live, i.begun, i.next, i.taken, i.unacked, i.ask, i.total = true, false, 1, 0, 0, false, nil
 	i.resyncs, i.resyncDue, i.again = nil, time.Time{}, ""
 	i.lastAck.Store(nil)
 	i.granted, i.trip, i.trips = nil, 0, 0

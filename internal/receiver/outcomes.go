@@ -1,6 +1,8 @@
 package receiver
 
 import (
+	"time"
+
 	"ferry/internal/audit"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
@@ -12,6 +14,7 @@ import (
 const (
 	maxBatch      = 512
 	maxBatchBytes = 256 << 10
+	thinOffer     = 250 * time.Millisecond // a batch that is acknowledged later is on a slow line
 )
 
 // finishIfDecided moves to Decided once every item is over: the slot is free
@@ -48,11 +51,24 @@ func (i *incoming) finishIfDecided() bool {
 	return true
 }
 
-// offerNew offers outcomes unless a batch is outstanding: its answer will.
+// offerNew offers outcomes unless a batch is outstanding, whose answer will, or it is
+// too early for another one.
 func (i *incoming) offerNew() {
-	if i.offerDue.IsZero() {
+	outstanding := i.offered > 0 || i.offeredLast
+	if i.offerDue.IsZero() || !outstanding && (i.rec.State == transfer.Decided || i.withdrawn) {
 		i.offer()
 	}
+}
+
+// offerNext makes the next batch. Where the last one took long to be acknowledged it
+// waits as long once more for further outcomes: many small batches would be more than
+// a slow line carries.
+func (i *incoming) offerNext() {
+	if took := i.r.cfg.Clock.Now().Sub(i.offeredAt); took > thinOffer && i.rec.State == transfer.Receiving && len(i.undelivered) < maxBatch/2 {
+		i.offerDue = i.r.cfg.Clock.Now().Add(min(took, repeatMost))
+		return
+	}
+	i.offer()
 }
 
 // offer sends the outstanding batch of outcomes, or makes the next one.
@@ -75,7 +91,7 @@ func (i *incoming) offer() {
 		i.offerDue = zeroTime
 		return
 	}
-	i.offered = n
+	i.offered, i.offeredAt = n, i.r.cfg.Clock.Now()
 	i.r.send(i.from, &wire.Message{Kind: wire.KindOutcomes, Transfer: i.id, Outcomes: &wire.Outcomes{
 		Batch: i.batch(), Outcomes: i.undelivered[:n], Last: i.offeredLast}})
 	failpoint.Hit("receiver.after_outcomes")
@@ -131,7 +147,7 @@ func (i *incoming) outcomesAcked(batch uint64) {
 	case i.withdrawn && last:
 		i.withdraw()
 	default:
-		i.offer()
+		i.offerNext()
 	}
 }
 

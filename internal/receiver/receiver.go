@@ -41,6 +41,7 @@ const (
 	ackRepeat      = time.Second
 	resyncRepeat   = time.Second
 	sourceSilent   = 10 * time.Second // then the slot goes to another
+	turnSilent     = 45 * time.Second // the same, of one transfer while others of its source send
 	repeatFirst    = time.Second
 	repeatMost     = 4 * time.Second
 	waiterExpiry   = 15 * time.Second // a source that no longer asks loses its place
@@ -82,6 +83,7 @@ type Config struct {
 	Lanes    Lanes      // nil: there is the queue lane only
 	Instance string     // names this run of the agent
 	Memory   *wire.Memory
+	Delay    func() time.Duration // of a control message and its answer at present; nil: none to speak of
 
 	Content    conversion.Defaults // of text files here
 	RecordRoot string              // where data sets lie; empty: the first root
@@ -107,7 +109,8 @@ type Receiver struct {
 
 	mu      sync.Mutex
 	actors  map[transfer.ID]*incoming
-	live    map[transfer.ID]bool // holding a slot
+	spoke   map[transfer.AgentName]time.Time // when a chunk message of a source came last
+	live    map[transfer.ID]bool             // holding a slot
 	waiters []waiter
 	kept    map[transfer.ID]bool // waiting, with a partial file
 	accused []waiter             // those whose turn comes after the suspect
@@ -123,7 +126,7 @@ type waiter struct {
 // New makes a Receiver; Recover must be called before the first message.
 func New(cfg Config) *Receiver {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Receiver{cfg: cfg, ctx: ctx, cancel: cancel, actors: map[transfer.ID]*incoming{},
+	return &Receiver{cfg: cfg, ctx: ctx, cancel: cancel, actors: map[transfer.ID]*incoming{}, spoke: map[transfer.AgentName]time.Time{},
 		live: map[transfer.ID]bool{}, kept: map[transfer.ID]bool{}, open: make(chan struct{}, transfer.MaxUndecided)}
 }
 
@@ -212,8 +215,12 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 	}
 	r.mu.Lock()
 	a := r.actors[h.Transfer]
+	known := a != nil && a.from == from
+	if known {
+		r.spoke[from] = r.cfg.Clock.Now()
+	}
 	r.mu.Unlock()
-	if a != nil && a.from == from {
+	if known {
 		// The message is looked at here, beside the loop, which writes meanwhile, and
 		// while it is still in the processor's cache.
 		p := parcel{m: data, direct: direct, intact: wire.Intact(data)}
@@ -421,8 +428,19 @@ func (r *Receiver) send(to transfer.AgentName, m *wire.Message) {
 	}
 }
 
-// repeatAcks says every second what is held, from a goroutine of its own: a
-// disk that is slow to sync must not look like a receiver that is gone.
+// speaks reports whether a chunk message of the source, of whatever transfer, came
+// a short while ago.
+func (r *Receiver) speaks(from transfer.AgentName, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, ok := r.spoke[from]
+	return ok && now.Sub(at) < sourceSilent
+}
+
+// repeatAcks says every second what is held where messages wait to be taken in,
+// from a goroutine of its own: a disk that is slow to sync must not look like a
+// receiver that is gone. Where none waits all are acknowledged, and a source that
+// has not heard so asks.
 func (r *Receiver) repeatAcks() {
 	t := r.cfg.Clock.NewTimer(ackRepeat)
 	defer t.Stop()
@@ -435,7 +453,15 @@ func (r *Receiver) repeatAcks() {
 		r.mu.Lock()
 		var owed []*incoming
 		for _, a := range r.actors {
-			owed = append(owed, a)
+			if a.box.behind() {
+				owed = append(owed, a)
+			}
+		}
+		now := r.cfg.Clock.Now()
+		for from, at := range r.spoke {
+			if now.Sub(at) > turnSilent {
+				delete(r.spoke, from)
+			}
 		}
 		r.mu.Unlock()
 		for _, a := range owed {

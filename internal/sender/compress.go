@@ -39,7 +39,7 @@ func (p *pump) squeeze(item uint64, offset int64, plain []byte) {
 	if f == compress.Plain {
 		return
 	}
-	p.b.Undo(len(plain))
+	p.b.Undo()
 	p.b.CData(item, offset, len(plain), f, small)
 }
 

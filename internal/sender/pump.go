@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"ferry/internal/conversion"
 	"ferry/internal/digest"
@@ -40,10 +41,15 @@ type pump struct {
 	involved *transfer.Request // nil where bytes are all that matters
 
 	starved bool // credit was waited for since the last message
+	idle    bool // nothing follows for now: the next message asks for an acknowledgement
+
+	line   *flow.Line // shared by all transfers to this destination by this lane
+	flight *flow.Flight
 
 	mu    sync.Mutex
-	limit int64 // of total
-	total int64 // credit used in this epoch
+	limit int64        // of total
+	total int64        // credit used in this epoch
+	out   *flow.Flight // flight, once the lane is open
 	wake  chan struct{}
 }
 
@@ -100,12 +106,34 @@ func (p *pump) stop() {
 	}
 }
 
-// grant raises the limit.
-func (p *pump) grant(limit int64) {
+// acked takes in an acknowledgement: of messages, and of more credit.
+func (p *pump) acked(a *wire.Ack) {
 	p.mu.Lock()
-	p.limit = max(p.limit, limit)
+	p.limit = max(p.limit, a.Credit)
+	f := p.out
 	p.mu.Unlock()
+	if f != nil {
+		f.Acked(a.Seq, p.o.cfg.Clock.Now())
+	}
 	p.poke()
+}
+
+// silent reports whether the destination is taken for silent: what was sent is not
+// acknowledged, although the line has had the time for it. Where other transfers on
+// the line are acknowledged, this one is given three times as long.
+func (p *pump) silent(heard time.Time) bool {
+	p.mu.Lock()
+	f := p.out
+	p.mu.Unlock()
+	if f == nil {
+		return false // the lane is being opened, which has time-outs of its own
+	}
+	now := p.o.cfg.Clock.Now()
+	limit := f.Line().Patience()
+	if now.Sub(f.Line().Heard()) < limit {
+		limit *= 3
+	}
+	return f.Owes(now) > limit && now.Sub(heard) > limit
 }
 
 func (p *pump) poke() {
@@ -121,9 +149,10 @@ func (p *pump) run(resume transfer.Resume) error {
 	if err := p.openLane(); err != nil {
 		return err
 	}
+	defer p.flight.Leave()
 	p.sources = p.o.cfg.FS.Sources()
 	defer p.sources.Close()
-	if err := p.seal(); err != nil {
+	if err := p.sign(); err != nil {
 		return err
 	}
 	p.o.mu.Lock()
@@ -180,6 +209,11 @@ func (p *pump) openLane() error {
 		o.log.Debug("the lane is chosen", "lane", name, "reason", reason)
 	}
 	p.lane = l
+	p.line = o.cfg.Lines.Line(string(o.to), name)
+	p.flight = p.line.Join(p.poke)
+	p.mu.Lock()
+	p.out = p.flight
+	p.mu.Unlock()
 	return nil
 }
 
@@ -222,10 +256,18 @@ func (p *pump) await(ok func() bool, also <-chan struct{}) error {
 	if ok() {
 		return nil
 	}
-	if err := p.flush(); err != nil {
+	p.idle = true
+	err := p.flush()
+	p.idle = false
+	if err != nil {
 		return err
 	}
-	timer := p.o.cfg.Clock.NewTimer(keepAlive)
+	return p.wait(ok, also)
+}
+
+// wait blocks until ok, with signs of life meanwhile.
+func (p *pump) wait(ok func() bool, also <-chan struct{}) error {
+	timer := p.o.cfg.Clock.NewTimer(p.line.Beat())
 	defer timer.Stop()
 	for !ok() {
 		if err := p.o.walkFailed(); err != nil {
@@ -238,10 +280,10 @@ func (p *pump) await(ok func() bool, also <-chan struct{}) error {
 		case <-p.lane.Done():
 			return &laneError{errBroken}
 		case <-timer.C():
-			if err := p.seal(); err != nil {
+			if err := p.sign(); err != nil {
 				return err
 			}
-			timer.Reset(keepAlive)
+			timer.Reset(p.line.Beat())
 		case <-p.ctx.Done():
 			return p.ctx.Err()
 		}
@@ -249,29 +291,48 @@ func (p *pump) await(ok func() bool, also <-chan struct{}) error {
 	return p.ctx.Err()
 }
 
-// seal sends the message in the builder, be it empty.
-func (p *pump) seal() error {
+// sign sends a message without frames: the first of an epoch, which says that the
+// epoch is obeyed, and later ones that show that this side lives. It asks for an
+// acknowledgement, which repeats one that was lost, and does not wait for room on
+// the line.
+func (p *pump) sign() error { return p.send(wire.Bare, wire.HeaderSize, true) }
+
+// flush sends what is in the builder, once the line has room for it.
+func (p *pump) flush() error {
+	if p.b.Empty() {
+		return nil
+	}
+	may := func() bool { return p.flight.May(p.o.cfg.Clock.Now()) }
+	if !may() {
+		if err := p.wait(may, nil); err != nil {
+			return err
+		}
+	}
+	return p.send(p.b.Seal, p.b.Len(), p.idle)
+}
+
+// send hands the next message over to the lane.
+func (p *pump) send(seal func(wire.Header) []byte, size int, ask bool) error {
 	failpoint.Hit("sender.before_message")
 	p.seq++
-	m := p.b.Seal(wire.Header{Transfer: p.o.ID, Epoch: p.epoch, Seq: p.seq, Starved: p.starved})
+	ask = p.flight.Send(p.seq, int64(size), p.o.cfg.Clock.Now()) || ask
+	m := seal(wire.Header{Transfer: p.o.ID, Epoch: p.epoch, Seq: p.seq, Starved: p.starved, Ask: ask})
 	p.starved = false
 	p.o.onWire(len(m))
 	if err := p.lane.Send(m); err != nil {
 		return &laneError{err}
 	}
+	p.flight.Out(p.o.cfg.Clock.Now())
 	return nil
 }
 
-func (p *pump) flush() error {
-	if p.b.Empty() {
-		return nil
-	}
-	return p.seal()
-}
+// pace is how many bytes a message may have: no more than the settings say, nor than
+// the line carries in a fraction of a second.
+func (p *pump) pace() int { return int(min(int64(p.chunk), p.line.Pace())) }
 
 // room makes room for a frame with names of n bytes.
 func (p *pump) room(n int) error {
-	if p.b.Fits(n) {
+	if p.b.Fits(n) && p.b.Used() < p.pace() {
 		return nil
 	}
 	return p.flush()

@@ -172,20 +172,22 @@ func (p *pump) finishDigest(r *reading, size int64) (string, error) {
 
 // piece sends one run of bytes and returns its length.
 func (p *pump) piece(r *reading, offset, left int64) (int64, error) {
-	if p.b.Room() < min(p.chunk/4, int(min(left, int64(p.chunk)))) {
+	pace := int64(p.pace())
+	space := func() int64 { return min(int64(p.b.Room()), pace-int64(p.b.Used())) }
+	if space() < min(pace/4, left) {
 		if err := p.flush(); err != nil {
 			return 0, err
 		}
 	}
-	most := min(left, int64(p.chunk), int64(p.b.Room()))
-	n, err := p.reserve(min(most, int64(p.chunk/4)), most)
+	most := min(left, space())
+	n, err := p.reserve(min(most, pace/4), most)
 	if err != nil {
 		return 0, err
 	}
 	n = min(n, int64(p.b.Room()))
 	buf := p.b.Data(r.item, offset, int(n))
 	if k, err := r.src.ReadAt(buf, offset); int64(k) < n {
-		p.b.Undo(int(n))
+		p.b.Undo()
 		p.refund(n)
 		return 0, fmt.Errorf("%w: %d bytes at offset %d, %d expected: %w", errChanged, k, offset, n, errOr(err))
 	}
@@ -200,13 +202,13 @@ func (p *pump) piece(r *reading, offset, left int64) (int64, error) {
 	}
 	p.o.sent(r.item, offset, n)
 	if n >= flow.BeginCost && isZero(buf) {
-		p.b.Undo(int(n))
+		p.b.Undo()
 		p.b.Hole(r.item, offset, n)
 		p.refund(n - flow.BeginCost)
 		return n, nil
 	}
 	p.squeeze(r.item, offset, buf)
-	if p.b.Room() < 4096 {
+	if p.b.Room() < 4096 || int64(p.b.Used()) >= pace {
 		return n, p.flush()
 	}
 	return n, nil

@@ -31,7 +31,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 			switch {
 			case m.Kind == wire.KindAck && m.Ack.Epoch == p.epoch:
 				heard = now
-				p.grant(m.Ack.Credit)
+				p.acked(m.Ack)
 				if err := o.acked(m.Ack); err != nil {
 					return nil, err
 				}
@@ -80,7 +80,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 			if o.heardSince(heard) {
 				heard = o.cfg.Clock.Now()
 			}
-			if o.cfg.Clock.Now().Sub(heard) > noAck {
+			if p.silent(heard) {
 				o.log.Info("the destination is silent; the transfer is opened again")
 				return nil, o.renegotiate()
 			}

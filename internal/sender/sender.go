@@ -23,6 +23,7 @@ import (
 	"ferry/internal/clock"
 	"ferry/internal/compress"
 	"ferry/internal/conversion"
+	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
 	"ferry/internal/transfer"
@@ -34,9 +35,7 @@ const (
 	repeatFirst   = time.Second
 	repeatMost    = 4 * time.Second
 	noAnswer      = 10 * time.Second // to OPEN: then Waiting
-	noAck         = 3 * time.Second  // while data is owed: then Negotiating
 	waitRetry     = 4 * time.Second
-	keepAlive     = 2 * time.Second
 	progressEvery = time.Second
 )
 
@@ -71,7 +70,9 @@ type Config struct {
 	FS       *localfs.FS
 	Link     Link
 	Lanes    Lanes
-	Memory   *wire.Memory // of chunk messages; may be nil
+	Lines    *flow.Lines          // to the agents that files go to; nil: each epoch has its own
+	Delay    func() time.Duration // of a control message and its answer at present; nil: none to speak of
+	Memory   *wire.Memory         // of chunk messages; may be nil
 	Note     func(*ledger.Tx, audit.Record) error
 	Progress func(*transfer.Progress) // live figures, at most one a second and at every move
 	Changed  func(*Outgoing)          // outcomes have moved a transfer on, perhaps one that is not being driven
@@ -175,6 +176,14 @@ func (o *Outgoing) know(rec *ledger.Source) {
 		o.stuck = o.cfg.Clock.Now()
 	}
 	o.rec = rec
+}
+
+// delay is how long a control message and its answer take at present.
+func (o *Outgoing) delay() time.Duration {
+	if o.cfg.Delay == nil {
+		return 0
+	}
+	return o.cfg.Delay()
 }
 
 // Record is a copy of the transfer's record.

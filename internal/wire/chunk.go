@@ -2,7 +2,10 @@ package wire
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
+	"math"
+	"strings"
 
 	"ferry/internal/compress"
 	"ferry/internal/digest"
@@ -18,9 +21,8 @@ const (
 	// MaxMessage is the size of the largest chunk message.
 	MaxMessage = transfer.MaxChunk + Overhead
 
-	dataFrame  = 21  // a DATA frame without its bytes
-	cdataFrame = 26  // a CDATA frame without its bytes
-	tail       = 512 // kept free of data, so that an END always fits behind it
+	dataFrame = 25  // the most that a DATA frame takes without its bytes
+	tail      = 512 // kept free of data, so that an END always fits behind it
 )
 
 // A FrameType tells what a frame says.
@@ -45,16 +47,53 @@ type Header struct {
 	Epoch    uint32
 	Seq      uint64
 	Starved  bool // the sender had to wait for credit before this message
+	Ask      bool // the sender waits for the acknowledgement of this message
 }
 
-// flagStarved is Starved in the header's byte of flags.
-const flagStarved = 1
+// Starved and Ask in the header's byte of flags.
+const (
+	flagStarved = 1
+	flagAsk     = 2
+)
+
+// flags is the header's byte of flags.
+func (h *Header) flags() (b byte) {
+	if h.Starved {
+		b |= flagStarved
+	}
+	if h.Ask {
+		b |= flagAsk
+	}
+	return b
+}
 
 // The flags of a BEGIN.
 const (
 	flagAgain = 1
 	flagForm  = 2
+	flagSame  = 4 // the identity's size and time of modification are the file's
 )
+
+// maxNames is after how many bytes of names every further name of a message is
+// written whole: written as what it does not have in common with the one before it, a
+// name takes more memory than it has bytes on the wire.
+const maxNames = 1 << 20
+
+// A context is what the frames of a message are written in terms of: the item of the
+// frame before, and the BEGIN before. Every message begins with an empty one.
+type context struct {
+	item         uint64
+	mtime        int64
+	dev, ino     uint64
+	name, source transfer.Path
+	names        int // bytes of names so far
+}
+
+func (c *context) begun(f *Begin) {
+	c.mtime, c.dev, c.ino = f.Mtime, f.Identity.Dev, f.Identity.Ino
+	c.name, c.source = f.Name, f.Source
+	c.names += len(f.Name) + len(f.Source)
+}
 
 // A Begin describes an item that is about to be sent.
 type Begin struct {
@@ -106,7 +145,10 @@ type Builder struct {
 	mem    *Memory
 	buf    []byte
 	frames uint16
-	saved  int // by compression; see CData
+	saved  int     // by compression; see CData
+	last   int     // where the last frame begins
+	before context // that frame
+	now    context
 }
 
 // NewBuilder makes messages with up to chunk bytes of data, in memory of mem,
@@ -123,6 +165,12 @@ func (b *Builder) Empty() bool { return b.frames == 0 }
 // Room is how many bytes of data one more DATA frame could hold.
 func (b *Builder) Room() int { return max(0, b.max-len(b.buf)-b.saved-dataFrame-tail) }
 
+// Used is how many bytes the frames take that the message has.
+func (b *Builder) Used() int { return len(b.buf) - HeaderSize }
+
+// Len is the size of the message as it is.
+func (b *Builder) Len() int { return len(b.buf) }
+
 // Fits reports whether a frame that is not DATA fits; names are at most two
 // paths long.
 func (b *Builder) Fits(names int) bool {
@@ -131,24 +179,36 @@ func (b *Builder) Fits(names int) bool {
 
 func (b *Builder) start(t FrameType, item uint64) {
 	b.frames++
-	b.buf = append(b.buf, byte(t))
-	b.buf = binary.BigEndian.AppendUint64(b.buf, item)
+	b.last, b.before = len(b.buf), b.now
+	b.buf = binary.AppendVarint(append(b.buf, byte(t)), int64(item-b.now.item))
+	b.now.item = item
 }
 
-func (b *Builder) u64(v ...int64) {
+func (b *Builder) uint(v ...int64) {
 	for _, x := range v {
-		b.buf = binary.BigEndian.AppendUint64(b.buf, uint64(x))
+		b.buf = binary.AppendUvarint(b.buf, uint64(x))
 	}
 }
 
 func (b *Builder) text(s string) {
-	b.buf = binary.BigEndian.AppendUint16(b.buf, uint16(len(s)))
-	b.buf = append(b.buf, s...)
+	b.buf = append(binary.AppendUvarint(b.buf, uint64(len(s))), s...)
+}
+
+// rest writes a name as what it has in common with the one before it, and the rest.
+// After maxNames every name is written whole.
+func (b *Builder) rest(name, before transfer.Path) {
+	n := 0
+	for b.now.names <= maxNames && n < len(name) && n < len(before) && name[n] == before[n] {
+		n++
+	}
+	b.uint(int64(n))
+	b.text(string(name[n:]))
 }
 
 // Begin adds a BEGIN frame.
 func (b *Builder) Begin(item uint64, f *Begin) {
 	b.start(FrameBegin, item)
+	id := &f.Identity
 	var flags byte
 	if f.Again {
 		flags |= flagAgain
@@ -156,38 +216,46 @@ func (b *Builder) Begin(item uint64, f *Begin) {
 	if f.Form != nil {
 		flags |= flagForm
 	}
+	if id.Size == f.Size && id.Mtime == f.Mtime {
+		flags |= flagSame
+	}
 	b.buf = append(b.buf, byte(f.Type), flags)
-	b.buf = binary.BigEndian.AppendUint32(b.buf, f.Mode)
-	b.u64(f.Size, f.Mtime, f.Allocated, f.Offset)
-	b.u64(int64(f.Identity.Dev), int64(f.Identity.Ino), f.Identity.Size, f.Identity.Mtime, f.Identity.Ctime)
-	b.text(string(f.Name))
-	b.text(string(f.Source))
+	b.uint(int64(f.Mode), f.Size, f.Allocated, f.Offset)
+	b.buf = binary.AppendVarint(b.buf, f.Mtime-b.now.mtime)
+	b.buf = binary.AppendVarint(b.buf, int64(id.Dev-b.now.dev))
+	b.buf = binary.AppendVarint(b.buf, int64(id.Ino-b.now.ino))
+	b.buf = binary.AppendVarint(b.buf, id.Ctime-f.Mtime)
+	if flags&flagSame == 0 {
+		b.uint(id.Size)
+		b.buf = binary.AppendVarint(b.buf, id.Mtime-f.Mtime)
+	}
+	b.rest(f.Name, b.now.name)
+	b.rest(f.Source, b.now.source)
 	if m := f.Form; m != nil {
 		b.text(m.Encoding)
 		b.text(m.EOL)
 		b.text(m.Records.RECFM)
-		b.buf = binary.BigEndian.AppendUint32(b.buf, uint32(m.Records.LRECL))
-		b.buf = binary.BigEndian.AppendUint32(b.buf, uint32(m.Records.BLKSIZE))
+		b.uint(int64(uint32(m.Records.LRECL)), int64(uint32(m.Records.BLKSIZE)))
 	}
+	b.now.begun(f)
 }
 
 // FormRoom is how much room a Form takes at most beside the names of a BEGIN.
-const FormRoom = 3*(2+transfer.MaxEncoding) + 8
+const FormRoom = 3*(2+transfer.MaxEncoding) + 10
 
 // Data adds a DATA frame of n bytes and returns the place for them.
 func (b *Builder) Data(item uint64, offset int64, n int) []byte {
 	b.start(FrameData, item)
-	b.u64(offset)
-	b.buf = binary.BigEndian.AppendUint32(b.buf, uint32(n))
+	b.uint(offset, int64(n))
 	at := len(b.buf)
 	b.buf = b.buf[:at+n]
 	return b.buf[at:]
 }
 
-// Undo takes the last DATA frame, of n bytes, out again.
-func (b *Builder) Undo(n int) {
+// Undo takes the last frame out again. It may be called once for a frame.
+func (b *Builder) Undo() {
 	b.frames--
-	b.buf = b.buf[:len(b.buf)-n-dataFrame]
+	b.buf, b.now = b.buf[:b.last], b.before
 }
 
 // CData adds a CDATA frame: plain bytes, compressed into fewer. It takes as much
@@ -196,33 +264,43 @@ func (b *Builder) Undo(n int) {
 // whole run-ahead is in one message.
 func (b *Builder) CData(item uint64, offset int64, plain int, f compress.Format, data []byte) {
 	b.start(FrameCData, item)
-	b.u64(offset)
-	b.buf = binary.BigEndian.AppendUint32(b.buf, uint32(plain))
+	b.uint(offset, int64(plain))
 	b.buf = append(b.buf, byte(f))
-	b.buf = binary.BigEndian.AppendUint32(b.buf, uint32(len(data)))
-	b.buf = append(b.buf, data...)
-	b.saved += plain + dataFrame - len(data) - cdataFrame
+	b.text(string(data))
+	b.saved += max(0, plain-len(data))
 }
 
 // Hole adds a HOLE frame.
 func (b *Builder) Hole(item uint64, offset, n int64) {
 	b.start(FrameHole, item)
-	b.u64(offset, n)
+	b.uint(offset, n)
 }
 
 // End adds an END frame.
 func (b *Builder) End(item uint64, size int64, sum string) {
 	b.start(FrameEnd, item)
-	b.u64(size)
-	b.buf = append(b.buf, byte(len(sum)))
-	b.buf = append(b.buf, sum...)
+	b.uint(size)
+	b.digest(sum)
+}
+
+// digest writes METHOD:HEX as the method and the bytes; what is not written so goes
+// as it is.
+func (b *Builder) digest(sum string) {
+	method, text, ok := strings.Cut(sum, ":")
+	raw, err := hex.DecodeString(text)
+	if !ok || err != nil || method == "" || hex.EncodeToString(raw) != text {
+		b.buf = append(b.buf, 0)
+		b.text(sum)
+		return
+	}
+	b.text(method)
+	b.text(string(raw))
 }
 
 // Tail adds a TAIL frame.
 func (b *Builder) Tail(item uint64, sum string) {
 	b.start(FrameTail, item)
-	b.buf = append(b.buf, byte(len(sum)))
-	b.buf = append(b.buf, sum...)
+	b.text(sum)
 }
 
 // Fail adds a FAIL frame; the text is cut at 1,000 bytes.
@@ -244,18 +322,27 @@ func (b *Builder) Last(items uint64) { b.start(FrameLast, items) }
 // new one in memory of its own, so that the message may be kept.
 func (b *Builder) Seal(h Header) []byte {
 	m := b.buf
-	m[0], m[1] = Version, 0
-	if h.Starved {
-		m[1] = flagStarved
-	}
+	h.put(m, b.frames)
+	b.frames, b.saved, b.now = 0, 0, context{}
+	b.buf = b.mem.Get(b.max)[:HeaderSize]
+	return m
+}
+
+// put writes the header of a message and its hash.
+func (h *Header) put(m []byte, frames uint16) {
+	m[0], m[1] = Version, h.flags()
 	copy(m[2:18], h.Transfer[:])
 	binary.BigEndian.PutUint32(m[18:], h.Epoch)
 	binary.BigEndian.PutUint64(m[22:], h.Seq)
-	binary.BigEndian.PutUint16(m[30:], b.frames)
+	binary.BigEndian.PutUint16(m[30:], frames)
 	clear(m[32:40])
 	binary.BigEndian.PutUint64(m[32:], digest.Message(m))
-	b.frames, b.saved = 0, 0
-	b.buf = b.mem.Get(b.max)[:HeaderSize]
+}
+
+// Bare is a message without frames, a sign of life, whatever a Builder has in hand.
+func Bare(h Header) []byte {
+	m := make([]byte, HeaderSize)
+	h.put(m, 0)
 	return m
 }
 
@@ -269,7 +356,7 @@ func PeekHeader(m []byte) (Header, error) {
 		return Header{}, err
 	}
 	return Header{Transfer: transfer.ID(m[2:18]), Epoch: binary.BigEndian.Uint32(m[18:]), Seq: binary.BigEndian.Uint64(m[22:]),
-		Starved: m[1]&flagStarved != 0}, nil
+		Starved: m[1]&flagStarved != 0, Ask: m[1]&flagAsk != 0}, nil
 }
 
 // ParseChunk checks a message's hash and reads its frames. An error of
@@ -291,7 +378,7 @@ func ParseHashed(m []byte, intact bool) (Header, []Frame, error) {
 	}
 	r := reader{b: m[HeaderSize:]}
 	count := int(binary.BigEndian.Uint16(m[30:]))
-	frames := make([]Frame, 0, min(count, len(m)/9+1))
+	frames := make([]Frame, 0, min(count, len(m)/2+1))
 	for range count {
 		f := r.frame()
 		if r.short {
@@ -326,12 +413,13 @@ func Intact(m []byte) bool {
 // is set.
 type reader struct {
 	b     []byte
+	now   context
 	short bool
-	odd   string // what is wrong with a CDATA frame
+	odd   string // what is wrong with a frame
 }
 
-func (r *reader) take(n int) []byte {
-	if n < 0 || n > len(r.b) {
+func (r *reader) take(n uint64) []byte {
+	if n > uint64(len(r.b)) {
 		r.short, r.b = true, nil
 		return nil
 	}
@@ -347,79 +435,123 @@ func (r *reader) u8() byte {
 	return 0
 }
 
-func (r *reader) u16() int {
-	if b := r.take(2); b != nil {
-		return int(binary.BigEndian.Uint16(b))
+// uint reads an unsigned number in the shortest form that has it.
+func (r *reader) uint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 || n > 1 && r.b[n-1] == 0 {
+		r.short, r.b = true, nil
+		return 0
 	}
-	return 0
+	r.b = r.b[n:]
+	return v
 }
 
-func (r *reader) u32() uint32 {
-	if b := r.take(4); b != nil {
-		return binary.BigEndian.Uint32(b)
+func (r *reader) int() int64 {
+	v := r.uint()
+	if v&1 != 0 {
+		return int64(^(v >> 1))
 	}
-	return 0
+	return int64(v >> 1)
 }
 
-func (r *reader) u64() uint64 {
-	if b := r.take(8); b != nil {
-		return binary.BigEndian.Uint64(b)
-	}
-	return 0
-}
+func (r *reader) text() []byte { return r.take(r.uint()) }
 
-func (r *reader) i64() int64 { return int64(r.u64()) }
+// name reads a name that begins as the one before it does.
+func (r *reader) name(before transfer.Path) transfer.Path {
+	common := r.uint()
+	rest := r.text()
+	if common > uint64(len(before)) {
+		r.short, common = true, 0
+	}
+	if r.now.names > maxNames && common > 0 {
+		r.short, common = true, 0
+	}
+	return before[:common] + transfer.Path(rest)
+}
 
 func (r *reader) frame() Frame {
-	f := Frame{Type: FrameType(r.u8()), Item: r.u64()}
+	f := Frame{Type: FrameType(r.u8())}
+	f.Item = r.now.item + uint64(r.int())
+	r.now.item = f.Item
 	switch f.Type {
 	case FrameBegin:
-		b := &Begin{Type: transfer.ItemType(r.u8())}
-		flags := r.u8()
-		b.Again = flags&flagAgain != 0
-		b.Mode = r.u32()
-		b.Size, b.Mtime, b.Allocated, b.Offset = r.i64(), r.i64(), r.i64(), r.i64()
-		b.Identity = transfer.Identity{Dev: r.u64(), Ino: r.u64(), Size: r.i64(), Mtime: r.i64(), Ctime: r.i64()}
-		b.Name = transfer.Path(r.take(r.u16()))
-		b.Source = transfer.Path(r.take(r.u16()))
-		if flags&flagForm != 0 {
-			b.Form = r.form()
-		}
-		f.Begin = b
+		f.Begin = r.begin()
 	case FrameData:
-		f.Offset = r.i64()
-		f.Data = r.take(int(r.u32()))
+		f.Offset, f.Data = int64(r.uint()), r.text()
 	case FrameCData:
 		r.cdata(&f)
 	case FrameHole:
-		f.Offset, f.Length = r.i64(), r.i64()
+		f.Offset, f.Length = int64(r.uint()), int64(r.uint())
 	case FrameEnd:
-		f.Length = r.i64()
-		f.Digest = string(r.take(int(r.u8())))
+		f.Length, f.Digest = int64(r.uint()), r.digest()
 	case FrameTail:
-		f.Digest = string(r.take(int(r.u8())))
+		f.Digest = string(r.text())
 	case FrameFail:
 		kind := transfer.Kind(r.u8())
-		f.Fail = &transfer.Error{Kind: kind, Text: string(r.take(r.u16()))}
-		f.Source = transfer.Path(r.take(r.u16()))
+		f.Fail = &transfer.Error{Kind: kind, Text: string(r.text())}
+		f.Source = transfer.Path(r.text())
 	}
 	return f
 }
 
+func (r *reader) begin() *Begin {
+	b := &Begin{Type: transfer.ItemType(r.u8())}
+	id := &b.Identity
+	flags := r.u8()
+	b.Again = flags&flagAgain != 0
+	mode := r.uint()
+	if mode > math.MaxUint32 {
+		r.short = true
+	}
+	b.Mode = uint32(mode)
+	b.Size, b.Allocated, b.Offset = int64(r.uint()), int64(r.uint()), int64(r.uint())
+	b.Mtime = r.now.mtime + r.int()
+	id.Dev, id.Ino = r.now.dev+uint64(r.int()), r.now.ino+uint64(r.int())
+	id.Ctime = b.Mtime + r.int()
+	id.Size, id.Mtime = b.Size, b.Mtime
+	if flags&flagSame == 0 {
+		id.Size, id.Mtime = int64(r.uint()), b.Mtime+r.int()
+	}
+	b.Name = r.name(r.now.name)
+	b.Source = r.name(r.now.source)
+	if flags&flagForm != 0 {
+		b.Form = r.form()
+	}
+	r.now.begun(b)
+	return b
+}
+
+// digest reads METHOD:HEX as Builder.digest writes it.
+func (r *reader) digest() string {
+	method := r.text()
+	value := r.text()
+	if len(method) == 0 {
+		return string(value)
+	}
+	return string(method) + ":" + hex.EncodeToString(value)
+}
+
 // form reads the last part of a BEGIN that has one.
 func (r *reader) form() *transfer.Form {
-	text := func() string { return string(r.take(r.u16())) }
+	text := func() string { return string(r.text()) }
+	number := func() int {
+		v := r.uint()
+		if v > math.MaxUint32 {
+			r.short = true
+		}
+		return int(uint32(v))
+	}
 	m := &transfer.Form{Encoding: text(), EOL: text()}
-	m.Records = transfer.Records{RECFM: text(), LRECL: int(r.u32()), BLKSIZE: int(r.u32())}
+	m.Records = transfer.Records{RECFM: text(), LRECL: number(), BLKSIZE: number()}
 	return m
 }
 
 // cdata reads a CDATA frame, and refuses one that no Decoder could restore, so
 // that its figures can be relied on.
 func (r *reader) cdata(f *Frame) {
-	f.Offset, f.Length = r.i64(), int64(r.u32())
+	f.Offset, f.Length = int64(r.uint()), int64(r.uint())
 	f.Format = compress.Format(r.u8())
-	f.Data = r.take(int(r.u32()))
+	f.Data = r.text()
 	switch {
 	case f.Length < 1 || f.Length > transfer.MaxChunk:
 		r.odd = fmt.Sprintf("with %d plain bytes; it may have 1 to %d", f.Length, transfer.MaxChunk)

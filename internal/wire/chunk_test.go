@@ -144,7 +144,7 @@ func TestChunkRefusals(t *testing.T) {
 		{"frame type 9", change(40, 9), transfer.KindVersion},
 		{"more frames than there are", change(31, 2), transfer.KindVersion},
 		{"fewer", change(31, 0), transfer.KindVersion},
-		{"hash", func() []byte { c := bytes.Clone(m); c[45]++; return c }(), transfer.KindDigest},
+		{"hash", func() []byte { c := bytes.Clone(m); c[41]++; return c }(), transfer.KindDigest},
 	} {
 		if _, _, err := wire.ParseChunk(c.m); transfer.KindOf(err) != c.kind {
 			t.Errorf("%s: %v", c.name, err)
@@ -158,10 +158,10 @@ func TestCDataRefusals(t *testing.T) {
 	pack := func(plain, claimed uint32, format byte, data []byte) []byte {
 		m := bytes.Clone(chunks()["empty"])
 		m[31] = 1
-		m = binary.BigEndian.AppendUint64(append(m, 8), 4)
-		m = binary.BigEndian.AppendUint64(m, 1000)
-		m = append(binary.BigEndian.AppendUint32(m, plain), format)
-		return seal(append(binary.BigEndian.AppendUint32(m, claimed), data...))
+		m = binary.AppendVarint(append(m, 8), 4)
+		m = binary.AppendUvarint(m, 1000)
+		m = append(binary.AppendUvarint(m, uint64(plain)), format)
+		return seal(append(binary.AppendUvarint(m, uint64(claimed)), data...))
 	}
 	ten := []byte("0123456789")
 	if _, f, err := wire.ParseChunk(pack(11, 10, 1, ten)); err != nil || f[0].Length != 11 || f[0].Offset != 1000 || f[0].Item != 4 ||
@@ -197,9 +197,59 @@ func TestFramesClaimed(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { wire.ParseChunk(m) }); n > 20 {
 		t.Errorf("%v allocations", n)
 	}
-	huge := seal(append(bytes.Clone(m), 2, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff))
+	huge := seal(binary.AppendUvarint(append(bytes.Clone(m), 2, 8, 0), 1<<32-1))
 	if _, _, err := wire.ParseChunk(huge); err == nil {
 		t.Error("4 GiB of data that are not there are taken")
+	}
+}
+
+// TestNamesShareTheirBeginnings: a file of a directory costs what it does not have in
+// common with the one before it, and memory for names is bounded whatever a message
+// says.
+func TestNamesShareTheirBeginnings(t *testing.T) {
+	b := wire.NewBuilder(64<<10, nil)
+	var want []wire.Begin
+	for n := range 100 {
+		f := wire.Begin{Type: transfer.ItemFile, Mode: 0o644, Size: 800, Mtime: 1_700_000_000_000_000_000 + int64(n)*1e6, Allocated: 4096,
+			Name: transfer.Path(fmt.Sprintf("in/%06d", n)), Source: transfer.Path(fmt.Sprintf("/srv/alpha/outgoing/in/%06d", n))}
+		f.Identity = transfer.Identity{Dev: 64770, Ino: 1_234_567 + uint64(n), Size: f.Size, Mtime: f.Mtime, Ctime: f.Mtime + 1000}
+		b.Begin(uint64(n), &f)
+		b.End(uint64(n), 800, "xxh3:"+strings.Repeat("5a", 16))
+		want = append(want, f)
+	}
+	m := b.Seal(wire.Header{})
+	if len(m) > 60*100 {
+		t.Errorf("100 small files take %d bytes", len(m))
+	}
+	_, frames, err := wire.ParseChunk(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range want {
+		if got := frames[2*n].Begin; !reflect.DeepEqual(*got, want[n]) {
+			t.Fatalf("%d: %+v, not %+v", n, *got, want[n])
+		}
+	}
+	name := strings.Repeat("n", 500<<10)
+	begins := func(count int) []byte { // the first with a long name, the others with the same
+		m := bytes.Clone(chunks()["empty"])
+		binary.BigEndian.PutUint16(m[30:], uint16(count))
+		for n := range count {
+			m = append(m, 1, 0, 1, 4, 0, 0, 0, 0, 0, 0, 0, 0)
+			if n == 0 {
+				m = append(binary.AppendUvarint(append(m, 0), uint64(len(name))), name...)
+			} else {
+				m = append(binary.AppendUvarint(m, uint64(len(name))), 0)
+			}
+			m = append(m, 0, 0)
+		}
+		return seal(m)
+	}
+	if _, frames, err := wire.ParseChunk(begins(3)); err != nil || string(frames[2].Begin.Name) != name {
+		t.Errorf("three names of %d bytes: %v", len(name), err)
+	}
+	if _, _, err := wire.ParseChunk(begins(4000)); transfer.KindOf(err) != transfer.KindVersion {
+		t.Errorf("names of two gigabytes: %v", err)
 	}
 }
 
@@ -274,7 +324,7 @@ func TestBuilderUndoAndMemory(t *testing.T) {
 	b := wire.NewBuilder(4096, mem)
 	b.Skip(1)
 	copy(b.Data(1, 0, 3), "abc")
-	b.Undo(3)
+	b.Undo()
 	first := b.Seal(wire.Header{Seq: 1})
 	want := func() []byte { c := wire.NewBuilder(4096, nil); c.Skip(1); return c.Seal(wire.Header{Seq: 1}) }()
 	if !bytes.Equal(first, want) {

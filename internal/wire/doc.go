@@ -3,7 +3,9 @@
 //
 // # Control messages
 //
-// A control message is one JSON object of at most 1 MiB and 32 levels:
+// A control message is one JSON object of at most 1 MiB and 32 levels; where it has
+// 512 bytes or more it may travel as one frame of zstd (RFC 8878) with its content size
+// (package compress, Pack):
 //
 //	{"v":1,"kind":"open","from":"SRC","transfer":"0190…","body":{…}}
 //
@@ -38,7 +40,8 @@
 //
 //	offset size
 //	 0      1   version, 1
-//	 1      1   flags; 1: the sender had to wait for credit before this message. Others are 0, and ignored
+//	 1      1   flags; 1: the sender had to wait for credit before this message;
+//	            2: it waits for an acknowledgement of this message. Others are 0, and ignored
 //	 2     16   transfer ID
 //	18      4   epoch
 //	22      8   sequence, from 1 in every epoch
@@ -46,21 +49,31 @@
 //	32      8   XXH3-64 of the whole message with these eight bytes zero
 //	40      …   frames
 //
-// A frame is a type byte and:
+// A frame is a type byte, the item, and what the type says. Numbers are in 7-bit groups,
+// the least significant first (encoding/binary's Uvarint): u is an unsigned one, s a
+// signed one in zigzag form (Varint), t a text: its length (u) and its bytes. The item
+// is s, the difference from that of the frame before in the message; before the first
+// frame everything that something is the difference from is zero or empty.
 //
-//	1 BEGIN  8 item  1 item type  1 flags (1: again from the start; 2: with a form)  4 mode
-//	         8 size  8 mtime (ns)  8 allocated bytes  8 offset where data will start
-//	         8 dev  8 ino  8 id size  8 id mtime  8 id ctime
-//	         2+n name  2+n source path
-//	         with a form: 2+n code page  2+n line end  2+n RECFM  4 LRECL  4 BLKSIZE
-//	2 DATA   8 item  8 offset  4+n bytes
-//	3 HOLE   8 item  8 offset  8 length of a run of zeros
-//	4 END    8 item  8 size  1+n digest as METHOD:HEX (empty: none)
-//	5 FAIL   8 item  1 kind  2+n text  2+n source path   it cannot be sent
-//	6 SKIP   8 item   the sender leaves off: the receiver has decided the item
-//	7 LAST   8 number of items in the whole transfer
-//	8 CDATA  8 item  8 offset  4 plain length  1 format (1: s2, 2: zstd)  4+n compressed bytes
-//	9 TAIL   8 item  1+n XXH3-128 in hex of the bytes since the BEGIN
+//	1 BEGIN  1 item type  1 flags (1: again from the start; 2: with a form; 4: the identity's
+//	         size and mtime are the file's)  u mode  u size  u allocated bytes
+//	         u offset where data will start  s mtime (ns) less that of the BEGIN before
+//	         s dev, s ino less those of the BEGIN before  s ctime less mtime
+//	         without flag 4: u id size  s id mtime less mtime
+//	         name  source path, each as: u how many bytes are those of the name (source
+//	         path) in the BEGIN before, t the rest
+//	         with a form: t code page  t line end  t RECFM  u LRECL  u BLKSIZE
+//	2 DATA   u offset  t bytes
+//	3 HOLE   u offset  u length of a run of zeros
+//	4 END    u size  digest as t METHOD, t bytes; empty METHOD: t the digest as text (empty: none)
+//	5 FAIL   1 kind  t text  t source path   it cannot be sent
+//	6 SKIP   the sender leaves off: the receiver has decided the item
+//	7 LAST   the item is the number of items in the whole transfer
+//	8 CDATA  u offset  u plain length  1 format (1: s2, 2: zstd)  t compressed bytes
+//	9 TAIL   t XXH3-128 in hex of the bytes since the BEGIN
+//
+// After 1 MiB of names in a message a name has nothing in common with the one before
+// it: a short message must not stand for names of gigabytes.
 //
 // The form says what the source's agent knows of a file's content; it is there
 // where the request can want it converted (package conversion). The texts of a form

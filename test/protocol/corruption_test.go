@@ -198,7 +198,7 @@ func rehash(m []byte) []byte {
 func ofData(f *wire.Frame) bool { return f.Type == wire.FrameData || f.Type == wire.FrameCData }
 
 // A stretch is the bytes of a DATA or CDATA frame in its message.
-type stretch struct{ offsetAt, at, n int }
+type stretch struct{ frame, at, n int }
 
 // dataAt finds the DATA and CDATA frames of a message.
 func dataAt(m []byte) (all []stretch) {
@@ -206,12 +206,45 @@ func dataAt(m []byte) (all []stretch) {
 	if err != nil {
 		return nil
 	}
-	for _, f := range frames {
-		head := map[wire.FrameType]int{wire.FrameData: 8 + 4, wire.FrameCData: 8 + 4 + 1 + 4}[f.Type]
-		if head > 0 && len(f.Data) > 0 {
-			at := cap(m) - cap(f.Data)
-			all = append(all, stretch{at - head, at, len(f.Data)})
+	for n, f := range frames {
+		if ofData(&f) && len(f.Data) > 0 {
+			all = append(all, stretch{n, cap(m) - cap(f.Data), len(f.Data)})
 		}
 	}
 	return all
+}
+
+// shifted is a message in which one frame has another offset.
+func shifted(m []byte, frame int, by int64) []byte {
+	h, frames, err := wire.ParseChunk(m)
+	if err != nil {
+		return m
+	}
+	b := wire.NewBuilder(2*len(m), nil)
+	for n, f := range frames {
+		if n == frame {
+			f.Offset += by
+		}
+		switch f.Type {
+		case wire.FrameBegin:
+			b.Begin(f.Item, f.Begin)
+		case wire.FrameData:
+			copy(b.Data(f.Item, f.Offset, len(f.Data)), f.Data)
+		case wire.FrameCData:
+			b.CData(f.Item, f.Offset, int(f.Length), f.Format, f.Data)
+		case wire.FrameHole:
+			b.Hole(f.Item, f.Offset, f.Length)
+		case wire.FrameEnd:
+			b.End(f.Item, f.Length, f.Digest)
+		case wire.FrameTail:
+			b.Tail(f.Item, f.Digest)
+		case wire.FrameFail:
+			b.Fail(f.Item, f.Fail, f.Source)
+		case wire.FrameSkip:
+			b.Skip(f.Item)
+		case wire.FrameLast:
+			b.Last(f.Item)
+		}
+	}
+	return b.Seal(h)
 }

@@ -119,13 +119,9 @@ var harms = append([]harm{
 		if len(all) == 0 {
 			return faulty.Handling{}, false
 		}
-		field := all[v.s.n(len(all))].offsetAt
+		frame := all[v.s.n(len(all))].frame
 		by := int64([]int{1, -1, 4096, -4096, 1 << 40}[v.s.n(5)])
-		return changed(func(m []byte) []byte {
-			was := int64(binary.BigEndian.Uint64(m[field:]))
-			binary.BigEndian.PutUint64(m[field:], uint64(was+by))
-			return rehash(m)
-		})
+		return changed(func(m []byte) []byte { return shifted(m, frame, by) })
 	}},
 	{"other bytes under a right hash", false, func(v *vandal, p *faulty.Parcel, _ header) (faulty.Handling, bool) {
 		all := dataAt(p.Data)

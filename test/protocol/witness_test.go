@@ -66,7 +66,7 @@ func (v *witness) sent(p *faulty.Parcel) (h header, chunk bool) {
 // name is what a message is known by: its transfer, epoch and sequence.
 func name(m []byte) (header, error) {
 	h, err := wire.PeekHeader(m)
-	h.Starved = false
+	h.Starved, h.Ask = false, false
 	return h, err
 }
 

@@ -60,13 +60,15 @@ import (
 
 // Times and limits of the lane.
 const (
-	dialTime    = 2 * time.Second  // to connect and to be welcomed
-	pingTime    = time.Second      // a path that is to be used again answers within this
-	awaitTime   = 2 * time.Second  // for the connection that the other side dials
+	dialTime    = 3 * time.Second  // to connect
+	greetTime   = 8 * time.Second  // to be welcomed, behind what is under way on a slow line
+	freshTime   = time.Second      // a path on which something came as lately is alive
+	pingTime    = 3 * time.Second  // any other that is to be used again answers within this
+	awaitTime   = 4 * time.Second  // for the connection that the other side dials
 	idleTime    = 60 * time.Second // a path without a word is closed
 	pingEvery   = 20 * time.Second // so that it is not without a word while it is wanted
 	unusedTime  = 5 * time.Minute  // a path that carries no transfer is closed
-	stuckTime   = 8 * time.Second  // a write without progress
+	stuckTime   = 20 * time.Second // a write without progress; who waits for its acknowledgement notices sooner
 	remember    = 30 * time.Second // that a peer cannot be reached, at first
 	rememberMax = 10 * time.Minute // and at most
 	strangers   = 256              // connections that have not said who they are

@@ -75,7 +75,7 @@ func (h *Hub) pause(d time.Duration) bool {
 
 // met greets a connection that came in.
 func (h *Hub) met(raw net.Conn) {
-	raw.SetDeadline(time.Now().Add(dialTime))
+	raw.SetDeadline(time.Now().Add(greetTime))
 	if err := h.cfg.Options.Apply(raw); err != nil {
 		h.cfg.Log.Debug("socket options cannot be set", "err", err)
 	}
@@ -156,7 +156,7 @@ func (h *Hub) formed(hi *hello) *forming {
 		f = &forming{hub: h, key: key}
 		if hi.Count > 1 {
 			h.forming[key] = f
-			f.timer = time.AfterFunc(2*dialTime, func() {
+			f.timer = time.AfterFunc(2*greetTime, func() {
 				h.mu.Lock()
 				defer h.mu.Unlock()
 				if h.forming[key] == f { // it has not become a path meanwhile
@@ -350,7 +350,7 @@ func (h *Hub) missed(peer transfer.AgentName, theirs *wire.Direct, err error) {
 
 // dial makes a path to a peer: as many connections as are configured.
 func (h *Hub) dial(ctx context.Context, id transfer.ID, peer transfer.AgentName, theirs *wire.Direct) (*path, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	ctx, cancel := context.WithTimeout(ctx, greetTime)
 	defer cancel()
 	group := make([]byte, 16)
 	rand.Read(group)
@@ -394,7 +394,9 @@ func (h *Hub) connect(ctx context.Context, hi hello, theirs *wire.Direct) (w *wi
 }
 
 func (h *Hub) connectTo(ctx context.Context, address string, hi hello, pin string) (*wireConn, error) {
-	raw, err := h.cfg.Dial(ctx, address)
+	dctx, cancel := context.WithTimeout(ctx, dialTime)
+	raw, err := h.cfg.Dial(dctx, address)
+	cancel()
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ferry/internal/tcp"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -138,12 +139,14 @@ func (s *strand) say(kind byte, body []byte) {
 }
 
 // alive asks every connection of the path for a sign of life, unless something
-// was heard a moment ago.
+// was heard a moment ago. That the other host takes bytes in and there are more is
+// one, too: on a slow line the question may be behind them.
 func (p *path) alive(ctx context.Context) bool {
-	if p.since(&p.heard, p.h.cfg.Clock.Now()) < pingTime {
+	if p.since(&p.heard, p.h.cfg.Clock.Now()) < freshTime {
 		return true
 	}
 	all := make(chan struct{}, len(p.strands))
+	before, _ := p.acked()
 	for _, s := range p.strands {
 		p.mu.Lock()
 		p.pinged++
@@ -158,7 +161,8 @@ func (p *path) alive(ctx context.Context) bool {
 		select {
 		case <-all:
 		case <-t.C():
-			return false
+			now, more := p.acked()
+			return more && now > before
 		case <-p.done:
 			return false
 		case <-ctx.Done():
@@ -166,6 +170,16 @@ func (p *path) alive(ctx context.Context) bool {
 		}
 	}
 	return true
+}
+
+// acked is how many bytes the other host has acknowledged on all connections, and
+// whether there are more on any.
+func (p *path) acked() (n uint64, more bool) {
+	for _, s := range p.strands {
+		k, m := tcp.Acked(s.w.raw)
+		n, more = n+k, more || m
+	}
+	return n, more
 }
 
 // readAll takes what comes over one connection, until it breaks.

@@ -1,0 +1,340 @@
+package flow
+
+import (
+	"cmp"
+	"sync"
+	"time"
+)
+
+// Limits of a Line.
+const (
+	// lineWorth is how much time the bytes under way may be worth at the measured
+	// rate. A path whose round trip is longer than half of it gets twice its
+	// round trip.
+	lineWorth = time.Second
+	// lineLeast is the least that may be under way: two seconds of the slowest line
+	// that is meant to work, 64 kbit/s. A line of unknown speed begins with it.
+	lineLeast = 16 << 10
+	// lineStale is after how long without a word what was measured is forgotten.
+	lineStale = 10 * time.Second
+	// lineLost is when a message that has not been acknowledged no longer counts as
+	// under way: it waits at a destination that is slow to write, or it is lost. One
+	// transfer whose disk hangs does not take the line from the others.
+	lineLost = 2 * time.Second
+	// paceLeast is the least that a message may be bounded to.
+	paceLeast = 4 << 10
+	// beatBytes is what a sign of life costs on the line, with what lies beneath it;
+	// those of all transfers take a beatShare of the rate at most.
+	beatBytes = 110
+	beatShare = 0.02
+	beatFirst = 2 * time.Second
+	beatMost  = 12 * time.Second
+	// patienceLeast is how long an acknowledgement may take on the fastest line, and
+	// tripUnknown the round trip that is assumed of one of unknown speed.
+	patienceLeast = 3 * time.Second
+	tripUnknown   = 1500 * time.Millisecond
+	tripMost      = 5 * time.Second // that is believed: beyond it something else is slow
+)
+
+// A Line is what an agent has under way to another one by one lane, all its
+// transfers together. It measures at which rate acknowledgements come in, and lets
+// as many bytes be under way as are worth about a second of it, in messages of a
+// quarter of that at most. Transfers that wait for room get it by turns.
+//
+// The rate is measured as congestion control by bottleneck bandwidth does (BBR,
+// draft-cardwell-iccrg-bbr-congestion-control): for each message the bytes that were
+// acknowledged between its departure and its acknowledgement, over the longer of
+// the times in which they were sent and in which they were acknowledged. Where less
+// was under way than the line allows, the sample can only raise the rate.
+//
+// All methods may be called from any goroutine.
+type Line struct {
+	mu      sync.Mutex
+	rate    float64       // bytes a second; 0: unknown
+	trip    time.Duration // smoothed round trip; 0: unknown
+	least   time.Duration // shortest round trip
+	lowered time.Time     // when the rate was lowered last
+
+	under     int64     // bytes under way
+	delivered int64     // bytes acknowledged, ever
+	at        time.Time // of the last acknowledgement, or of the first message after a pause
+	first     time.Time // departure of the message that was acknowledged last
+	unasked   int64     // bytes since a message asked for an acknowledgement
+	heard     time.Time // of the last acknowledgement of any transfer
+
+	sent    []*sent // in the order of departure; those at the front are under way
+	flights int
+	waiting []*Flight
+}
+
+// A sent message, until it is acknowledged.
+type sent struct {
+	flight    *Flight
+	seq       uint64
+	size      int64
+	at        time.Time
+	out       time.Time // when the lane had it; zero: not yet
+	delivered int64     // Line.delivered, Line.at and Line.first when it left
+	then      time.Time //
+	first     time.Time //
+	full      bool      // as much was under way as may be
+	over      bool      // acknowledged, lost or given up: it no longer counts
+}
+
+// A Flight is one epoch's part of a Line.
+type Flight struct {
+	line *Line
+	wake func()
+	sent []*sent // not acknowledged
+}
+
+// Join adds an epoch to the line. wake is called when there may be room for a
+// message that had to wait; it must not block.
+func (l *Line) Join(wake func()) *Flight {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flights++
+	return &Flight{line: l, wake: wake}
+}
+
+// Line is what the flight is a part of.
+func (f *Flight) Line() *Line { return f.line }
+
+// Leave ends the epoch: what it has under way counts no longer.
+func (f *Flight) Leave() {
+	l := f.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flights--
+	for _, s := range f.sent {
+		l.forget(s)
+	}
+	f.sent = nil
+	l.quit(f)
+	l.next()
+}
+
+// May reports whether a message may leave. If not, the flight has a place in the
+// queue of those that wait, and is woken when it should ask again.
+func (f *Flight) May(now time.Time) bool {
+	l := f.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.age(now)
+	if (len(l.waiting) == 0 || l.waiting[0] == f) && (l.under == 0 || l.under+l.pace() <= l.window()) {
+		l.quit(f)
+		return true
+	}
+	for _, w := range l.waiting {
+		if w == f {
+			return false
+		}
+	}
+	l.waiting = append(l.waiting, f)
+	return false
+}
+
+// Send says that a message of size bytes leaves. It reports whether the message
+// should ask for an acknowledgement at once.
+func (f *Flight) Send(seq uint64, size int64, now time.Time) (ask bool) {
+	l := f.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.age(now)
+	if l.under == 0 {
+		if !l.at.IsZero() && now.Sub(l.at) > lineStale {
+			l.rate, l.trip, l.least = 0, 0, 0
+		}
+		l.at, l.first = now, now
+	}
+	l.under += size
+	l.unasked += size
+	s := &sent{flight: f, seq: seq, size: size, at: now, delivered: l.delivered, then: l.at, first: l.first, full: 2*l.under >= l.window()}
+	f.sent = append(f.sent, s)
+	l.sent = append(l.sent, s)
+	ask = l.under+l.pace() > l.window() || l.unasked >= l.pace()
+	if ask {
+		l.unasked = 0
+	}
+	l.next()
+	return ask
+}
+
+// Out says that the lane has the message that was sent last.
+func (f *Flight) Out(now time.Time) {
+	f.line.mu.Lock()
+	defer f.line.mu.Unlock()
+	if n := len(f.sent); n > 0 {
+		f.sent[n-1].out = now
+	}
+}
+
+// Acked takes in that the other side has every message up to seq.
+func (f *Flight) Acked(seq uint64, now time.Time) {
+	l := f.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heard = now
+	var newest *sent
+	late := false
+	for len(f.sent) > 0 && f.sent[0].seq <= seq {
+		newest = f.sent[0]
+		f.sent = f.sent[1:]
+		late = newest.over
+		l.forget(newest)
+		l.delivered += newest.size
+	}
+	if newest != nil {
+		l.at, l.first = now, newest.at
+		l.measure(newest, late, now)
+	}
+	l.age(now)
+	l.next()
+}
+
+// measure takes a sample of rate and round trip. A message that comes late, because
+// the line has become slower or its destination has, cannot raise the rate. l.mu is
+// held.
+func (l *Line) measure(s *sent, late bool, now time.Time) {
+	trip := min(max(now.Sub(s.at), time.Microsecond), tripMost)
+	if l.trip == 0 {
+		l.trip = trip
+	}
+	if trip > l.trip {
+		l.trip += (trip - l.trip) / 2
+	} else {
+		l.trip += (trip - l.trip) / 8
+	}
+	if l.least == 0 || trip < l.least {
+		l.least = trip
+	}
+	took := max(now.Sub(s.then), s.at.Sub(s.first), time.Microsecond)
+	rate := float64(l.delivered-s.delivered) / took.Seconds()
+	switch {
+	case rate >= l.rate && !late:
+		l.rate = rate
+	case rate < l.rate && s.full && now.Sub(l.lowered) >= max(l.trip, lineWorth/4):
+		l.rate, l.lowered = (l.rate+rate)/2, now
+	}
+}
+
+// window is how many bytes may be under way. l.mu is held.
+func (l *Line) window() int64 {
+	return max(lineLeast, int64(l.rate*max(lineWorth, 2*l.least).Seconds()))
+}
+
+// pace is how large a message may be. l.mu is held.
+func (l *Line) pace() int64 { return max(paceLeast, l.window()/4) }
+
+// age lets messages that are long overdue count no longer. l.mu is held.
+func (l *Line) age(now time.Time) {
+	for len(l.sent) > 0 && (l.sent[0].over || now.Sub(l.sent[0].at) > max(lineLost, 4*l.trip)) {
+		l.forget(l.sent[0])
+		l.sent[0] = nil
+		l.sent = l.sent[1:]
+	}
+}
+
+// forget ends that a message counts as under way. l.mu is held.
+func (l *Line) forget(s *sent) {
+	if !s.over {
+		s.over = true
+		l.under -= s.size
+	}
+}
+
+// quit takes a flight out of the queue. l.mu is held.
+func (l *Line) quit(f *Flight) {
+	for n, w := range l.waiting {
+		if w == f {
+			l.waiting = append(l.waiting[:n], l.waiting[n+1:]...)
+			return
+		}
+	}
+}
+
+// next wakes who is first in the queue if there is room. l.mu is held.
+func (l *Line) next() {
+	if len(l.waiting) > 0 && (l.under == 0 || l.under+l.pace() <= l.window()) {
+		l.waiting[0].wake()
+	}
+}
+
+// Pace is how many bytes a message may have at most, at least 4 KiB.
+func (l *Line) Pace() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pace()
+}
+
+// Rate is the measured rate in bytes a second; 0 where it is unknown.
+func (l *Line) Rate() float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rate
+}
+
+// Patience is how long an acknowledgement may take before the other side is
+// taken for silent: 3 s and four round trips, of 1.5 s where none was measured.
+func (l *Line) Patience() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return patienceLeast + 4*cmp.Or(l.trip, tripUnknown)
+}
+
+// Heard is when anything was acknowledged last, of any transfer; zero: never.
+func (l *Line) Heard() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.heard
+}
+
+// Beat is after how long without a message a transfer says that it lives: 2 s, and
+// on a slow line as long as the signs of life of all its transfers take a fiftieth
+// of it, 12 s at most.
+func (l *Line) Beat() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.rate == 0 {
+		return beatFirst
+	}
+	all := time.Duration(float64(l.flights*beatBytes) / (beatShare * l.rate) * float64(time.Second))
+	return min(max(all, beatFirst), beatMost)
+}
+
+// Owes is for how long the oldest message of the epoch that the lane has taken has
+// been waiting for its acknowledgement; 0 where none does.
+func (f *Flight) Owes(now time.Time) time.Duration {
+	f.line.mu.Lock()
+	defer f.line.mu.Unlock()
+	if len(f.sent) == 0 || f.sent[0].out.IsZero() {
+		return 0
+	}
+	return now.Sub(f.sent[0].out)
+}
+
+// Lines are the lines of an agent to all others. The zero value is ready.
+type Lines struct {
+	mu  sync.Mutex
+	all map[string]*Line
+}
+
+// Line is the line to an agent by a lane, made where it is new. Nil Lines give a
+// line that nobody shares.
+func (ls *Lines) Line(to, lane string) *Line {
+	if ls == nil {
+		return &Line{}
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.all == nil {
+		ls.all = map[string]*Line{}
+	}
+	key := to + " " + lane
+	l := ls.all[key]
+	if l == nil {
+		l = &Line{}
+		ls.all[key] = l
+	}
+	return l
+}

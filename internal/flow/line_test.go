@@ -1,0 +1,234 @@
+package flow
+
+import (
+	"testing"
+	"time"
+)
+
+// A wire carries messages one after the other at a rate, and their acknowledgements
+// back, with half a round trip each way. It is a line's world in simulated time.
+type wireline struct {
+	t     *testing.T
+	line  *Line
+	rate  float64 // bytes a second
+	trip  time.Duration
+	now   time.Time
+	free  time.Time // when the last message will have left
+	acks  []ack     // in the order of their arrival
+	most  int64     // under way at any time, once the rate is known
+	known bool
+}
+
+type ack struct {
+	at  time.Time
+	f   *flight
+	seq uint64
+}
+
+// A flight sends so many bytes as fast as the line lets it.
+type flight struct {
+	*Flight
+	left  int64
+	seq   uint64
+	woken bool
+	deaf  bool // what it sends is not acknowledged
+	done  time.Time
+}
+
+func newWireline(t *testing.T, rate float64, trip time.Duration) *wireline {
+	return &wireline{t: t, line: &Line{}, rate: rate, trip: trip, now: time.Unix(1e9, 0)}
+}
+
+func (w *wireline) join(bytes int64) *flight {
+	f := &flight{left: bytes, woken: true}
+	f.Flight = w.line.Join(func() { f.woken = true })
+	return f
+}
+
+// run lets flights send until all is acknowledged or the time is over.
+func (w *wireline) run(limit time.Duration, flights ...*flight) {
+	w.t.Helper()
+	for end := w.now.Add(limit); w.now.Before(end); {
+		for _, f := range flights {
+			if f.woken && f.left > 0 {
+				f.woken = false
+				w.push(f)
+			}
+		}
+		if len(w.acks) == 0 {
+			waits := false
+			for _, f := range flights { // they look again when it is time for a sign of life
+				f.woken = f.left > 0
+				waits = waits || f.woken
+			}
+			if !waits {
+				return
+			}
+			w.now = w.now.Add(w.line.Beat())
+			continue
+		}
+		a := w.acks[0]
+		w.acks = w.acks[1:]
+		w.now = a.at
+		a.f.Acked(a.seq, w.now)
+		if a.f.left == 0 && a.seq == a.f.seq {
+			a.f.done = w.now
+		}
+	}
+	w.t.Fatalf("after %s there is still something under way", limit)
+}
+
+func (w *wireline) push(f *flight) {
+	for f.left > 0 && f.May(w.now) {
+		n := min(f.left, w.line.Pace())
+		f.left -= n
+		f.seq++
+		f.Send(f.seq, n, w.now)
+		f.Out(w.now)
+		if w.free.Before(w.now) {
+			w.free = w.now
+		}
+		w.free = w.free.Add(time.Duration(float64(n) / w.rate * float64(time.Second)))
+		if !f.deaf {
+			w.acks = append(w.acks, ack{w.free.Add(w.trip), f, f.seq})
+		}
+		if w.known {
+			w.most = max(w.most, w.line.under)
+		}
+	}
+	w.known = w.known || w.line.rate > 0
+}
+
+// On a line of any speed the bytes take about the time that they must, and what is
+// under way is worth two seconds at most, 16 KiB on the slowest.
+func TestLineFollowsTheRate(t *testing.T) {
+	for _, rate := range []float64{8e3, 16e3, 125e3, 1.25e6, 125e6} {
+		for _, trip := range []time.Duration{100 * time.Microsecond, 20 * time.Millisecond, 300 * time.Millisecond} {
+			w := newWireline(t, rate, trip)
+			all := int64(30 * rate)
+			start := w.now
+			f := w.join(all)
+			w.run(time.Hour, f)
+			if took := w.now.Sub(start); took > 32*time.Second+10*trip {
+				t.Errorf("%.0f B/s, %s: 30 s of bytes take %s", rate, trip, took)
+			}
+			if most := max(2*rate, lineLeast+paceLeast); float64(w.most) > most {
+				t.Errorf("%.0f B/s, %s: %d bytes were under way", rate, trip, w.most)
+			}
+		}
+	}
+}
+
+// Transfers on one line get the same share of it, and all together have no more under
+// way than one.
+func TestLineIsShared(t *testing.T) {
+	w := newWireline(t, 64e3, 50*time.Millisecond)
+	var all []*flight
+	for range 25 {
+		all = append(all, w.join(200e3))
+	}
+	start := w.now
+	w.run(time.Hour, all...)
+	first, last := all[0].done, all[0].done
+	for _, f := range all {
+		if f.done.Before(first) {
+			first = f.done
+		}
+		if f.done.After(last) {
+			last = f.done
+		}
+	}
+	if ideal := 25 * 200e3 / 64e3; last.Sub(start).Seconds() > 1.1*ideal {
+		t.Errorf("it took %s; the bytes are worth %.0f s", last.Sub(start), ideal)
+	}
+	if last.Sub(first) > last.Sub(start)/5 {
+		t.Errorf("the first ended after %s, the last after %s", first.Sub(start), last.Sub(start))
+	}
+	if w.most > 2*64e3 {
+		t.Errorf("%d bytes were under way", w.most)
+	}
+}
+
+// A line that becomes slower is noticed while it is used, one that becomes faster, too.
+func TestLineFollowsDownAndUp(t *testing.T) {
+	w := newWireline(t, 1e6, 10*time.Millisecond)
+	w.run(time.Hour, w.join(20e6))
+	before := w.line.Pace()
+	w.rate = 50e3
+	w.run(time.Hour, w.join(2e6))
+	slow := w.line.Pace()
+	if slow > before/8 {
+		t.Errorf("a message may have %d bytes at 50 kB/s, %d at 1 MB/s", slow, before)
+	}
+	w.rate = 1e6
+	w.run(time.Hour, w.join(20e6))
+	if up := w.line.Pace(); up < before/2 {
+		t.Errorf("a message may have %d bytes at 1 MB/s again, %d before", up, before)
+	}
+}
+
+// One transfer whose destination does not take anything in does not hold up the others.
+func TestLineIsNotHeldByOne(t *testing.T) {
+	w := newWireline(t, 64e3, 10*time.Millisecond)
+	w.run(time.Hour, w.join(640e3))
+	stuck, f := w.join(128e3), w.join(640e3) // 128 kB: what its credit allows
+	stuck.deaf = true
+	start := w.now
+	w.run(time.Hour, stuck, f)
+	if took := w.now.Sub(start); took > 20*time.Second {
+		t.Errorf("12 s of bytes beside a transfer that is stuck take %s", took)
+	}
+	if d := stuck.Owes(w.now); d < 10*time.Second {
+		t.Errorf("the one that is stuck has been waiting for %s", d)
+	}
+}
+
+// Signs of life of many transfers leave the line to the data.
+func TestLineBeat(t *testing.T) {
+	w := newWireline(t, 8e3, 10*time.Millisecond)
+	one := w.join(100e3)
+	w.run(time.Hour, one)
+	if d := w.line.Beat(); d != beatFirst {
+		t.Errorf("one transfer says every %s that it lives", d)
+	}
+	var more []*flight
+	for range 24 {
+		more = append(more, w.join(1))
+	}
+	if d := w.line.Beat(); d != beatMost {
+		t.Errorf("25 transfers on 64 kbit/s say every %s that they live", d)
+	}
+	for _, f := range more {
+		f.Leave()
+	}
+	if d := w.line.Beat(); d != beatFirst {
+		t.Errorf("when 24 of 25 have left, it is every %s", d)
+	}
+}
+
+// Who leaves lets the next one in, wherever it stood in the queue.
+func TestLineLeave(t *testing.T) {
+	l := &Line{}
+	now := time.Unix(1e9, 0)
+	woken := map[string]int{}
+	join := func(name string) *Flight { return l.Join(func() { woken[name]++ }) }
+	a, b, c := join("a"), join("b"), join("c")
+	if !a.May(now) {
+		t.Fatal("the first may not send")
+	}
+	a.Send(1, lineLeast, now)
+	if b.May(now) || c.May(now) || b.May(now) {
+		t.Fatal("there is no room for two more")
+	}
+	a.Leave()
+	if woken["b"] != 1 || woken["c"] != 0 || c.May(now) {
+		t.Errorf("woken: %v", woken)
+	}
+	b.Leave()
+	if woken["c"] == 0 || !c.May(now) {
+		t.Errorf("woken: %v", woken)
+	}
+	if l.under != 0 || len(l.waiting) != 0 {
+		t.Errorf("%d bytes under way, %d wait", l.under, len(l.waiting))
+	}
+}
