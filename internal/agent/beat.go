@@ -10,6 +10,10 @@ import (
 	"ferry/internal/wire"
 )
 
+// stateMost is how old the STATE entry may be of an agent at work, however slow the
+// line.
+const stateMost = 30 * time.Second
+
 // maxState bounds the list of transfers in the STATE entry, which is for
 // people: it does not grow with the work.
 const maxState = 50
@@ -85,19 +89,26 @@ func (a *Agent) publishBeat(status string) {
 // beatNow asks for a heartbeat out of turn: something in it has changed.
 func (a *Agent) beatNow() { poke(a.beats) }
 
+// chatter is how often what only people look at is said: every second, and on a line
+// on which messages wait so much less that it takes a small part of it.
+func (a *Agent) chatter() time.Duration {
+	return min(max(time.Second, 4*a.conn.Lag()), wire.BeatEvery)
+}
+
 // beatLoop publishes heartbeats, and the STATE entry at most once a second.
 func (a *Agent) beatLoop() {
 	a.publishBeat("")
-	t := a.cfg.Clock.NewTimer(time.Second)
+	t := a.cfg.Clock.NewTimer(a.chatter())
 	defer t.Stop()
 	last, dirty := a.cfg.Clock.Now(), true
+	var stated time.Time // when STATE was written
 	for {
 		select {
 		case <-a.beats:
 			dirty = true
 			continue
 		case <-t.C():
-			t.Reset(time.Second)
+			t.Reset(a.chatter())
 		case <-a.ctx.Done():
 			return
 		}
@@ -106,7 +117,9 @@ func (a *Agent) beatLoop() {
 			last = now
 			a.publishBeat("")
 		}
-		if running, waiting, _ := a.sched.counts(); dirty || running+waiting > 0 {
+		running, waiting, _ := a.sched.counts()
+		if due := now.Sub(stated) >= min(20*a.conn.Lag(), stateMost); due && (dirty || running+waiting > 0) {
+			stated = now
 			a.putState()
 		}
 		dirty = false
@@ -133,7 +146,19 @@ func (a *Agent) putState() {
 	}
 }
 
-// progress publishes the picture of one transfer.
+// progress publishes the picture of one transfer. Where messages wait on the line,
+// figures that have only grown are left out: one at a time is under way, of all
+// transfers. The end and what a transfer waits for are always said.
 func (a *Agent) progress(p *transfer.Progress) {
+	now, lag := a.cfg.Clock.Now(), a.conn.Lag()
+	a.mu.Lock()
+	spare := p.Reason == nil && !p.State.Final() && now.Before(a.figures)
+	if !spare {
+		a.figures = now.Add(min(8*lag, stateMost))
+	}
+	a.mu.Unlock()
+	if spare {
+		return
+	}
 	a.conn.Publish(wire.ProgressSubject(a.cfg.Name), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.ProgressKind, Progress: p}))
 }

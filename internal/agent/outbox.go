@@ -14,11 +14,16 @@ import (
 // Audit records go from the ledger's outbox to coordination in batches. The
 // EVENT stream is only the courier: a batch is sent again, at growing
 // intervals, until coordination's receipt says that its records are in the log.
+// While one is under way another follows only if it is full: many small ones would be
+// more than a slow line carries.
 const (
 	batchRecords  = 500
 	batchBytes    = 512 << 10
 	batchesAhead  = 8
-	gather        = 50 * time.Millisecond // from one sending to the next: records of a busy time share a batch
+	thinLag       = 250 * time.Millisecond // of messages that wait on the line: then batches are
+	thinBatch     = 32 << 10               // bytes at most, so that others pass between them, and
+	thinGather    = 10 * time.Second       // what is recorded meanwhile shares one
+	gather        = 50 * time.Millisecond  // from one sending to the next: records of a busy time share a batch
 	receiptFirst  = time.Second
 	receiptRepeat = time.Minute
 )
@@ -57,8 +62,7 @@ func (a *Agent) outboxLoop() {
 				out = out[1:]
 			}
 			pause = receiptFirst
-			retry = a.cfg.Clock.Now().Add(pause)
-			a.beatNow()
+			retry = a.cfg.Clock.Now().Add(pause + 4*a.conn.Delay())
 		case <-a.notes:
 		case <-t.C():
 		case <-a.ctx.Done():
@@ -71,14 +75,18 @@ func (a *Agent) outboxLoop() {
 		if now := a.cfg.Clock.Now(); !now.Before(retry) && len(out) > 0 {
 			next, out = 0, nil // nothing is heard: again from the oldest
 			pause = min(2*pause, receiptRepeat)
-			retry = now.Add(pause)
+			retry = now.Add(pause + 4*a.conn.Delay())
 		}
-		if wait := gather - a.cfg.Clock.Now().Sub(last); wait > 0 && wait <= gather {
-			t.Reset(wait)
+		most := gather
+		if a.conn.Lag() > thinLag {
+			most = thinGather
+		}
+		if wait := most - a.cfg.Clock.Now().Sub(last); wait > 0 && wait <= most {
+			t.Reset(min(wait, time.Second))
 			continue
 		}
 		for len(out) < batchesAhead {
-			sent, after, err := a.sendBatch(a.ctx, next)
+			sent, after, err := a.sendBatch(a.ctx, next, len(out) > 0)
 			if err != nil {
 				a.log.Debug("audit records could not be sent and stay in the outbox", "err", err)
 				break
@@ -88,7 +96,7 @@ func (a *Agent) outboxLoop() {
 			}
 			failpoint.Hit("outbox.sent")
 			if len(out) == 0 {
-				retry = a.cfg.Clock.Now().Add(pause)
+				retry = a.cfg.Clock.Now().Add(pause + 4*a.conn.Delay())
 			}
 			next = after
 			out = append(out, after)
@@ -98,10 +106,10 @@ func (a *Agent) outboxLoop() {
 	}
 }
 
-// nextBatch makes a batch of a ledger's records from a number on; after is the
-// number behind them. The batch is empty where there are none.
-func nextBatch(l *ledger.Ledger, name transfer.AgentName, from uint64) (b audit.Batch, after uint64, err error) {
-	first, records, oldest, err := l.OutboxFrom(from, batchRecords, batchBytes)
+// nextBatch makes a batch of a ledger's records from a number on, of most bytes or one
+// record; after is the number behind them. The batch is empty where there are none.
+func nextBatch(l *ledger.Ledger, name transfer.AgentName, from uint64, most int) (b audit.Batch, after uint64, err error) {
+	first, records, oldest, err := l.OutboxFrom(from, batchRecords, most)
 	b = audit.Batch{V: audit.RecordVersion, Agent: name, Incarnation: l.IncarnationText(), Floor: oldest}
 	after = first
 	for _, r := range records {
@@ -113,17 +121,25 @@ func nextBatch(l *ledger.Ledger, name transfer.AgentName, from uint64) (b audit.
 	return b, after, err
 }
 
-// sendBatch sends the records from a number on.
-func (a *Agent) sendBatch(ctx context.Context, from uint64) (sent bool, after uint64, err error) {
-	b, after, err := nextBatch(a.ledger, a.cfg.Name, from)
+// sendBatch sends the records from a number on; where it may wait, only if they fill a
+// batch.
+func (a *Agent) sendBatch(ctx context.Context, from uint64, mayWait bool) (sent bool, after uint64, err error) {
+	most := batchBytes
+	if a.conn.Lag() > thinLag {
+		most = thinBatch
+	}
+	b, after, err := nextBatch(a.ledger, a.cfg.Name, from, most)
 	if err != nil || len(b.Records) == 0 {
 		return false, from, err
+	}
+	if mayWait && len(b.Records) < batchRecords && b.Size() < most/2 {
+		return false, from, nil
 	}
 	data, err := audit.EncodeBatch(&b)
 	if err != nil {
 		return false, from, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second+8*a.conn.Delay())
 	defer cancel()
 	return true, after, a.conn.Enqueue(ctx, wire.EventSubject(a.cfg.Name), "", data)
 }
@@ -138,7 +154,7 @@ func (a *Agent) flushOutbox() {
 	defer cancel()
 	var next uint64
 	for range batchesAhead {
-		sent, after, err := a.sendBatch(ctx, next)
+		sent, after, err := a.sendBatch(ctx, next, false)
 		if err != nil || !sent {
 			return
 		}
@@ -155,7 +171,7 @@ func (a *Agent) DrainOutbox(log Appender) error { return drain(a.ledger, a.cfg.N
 
 func drain(l *ledger.Ledger, name transfer.AgentName, log Appender) error {
 	for l.Outbox() > 0 {
-		b, _, err := nextBatch(l, name, 0)
+		b, _, err := nextBatch(l, name, 0, batchBytes)
 		if err != nil {
 			return err
 		}

@@ -271,7 +271,7 @@ func (s *scheduler) reachable(name transfer.AgentName) bool {
 	if down {
 		return false
 	}
-	_, err := s.a.conn.Request(s.a.ctx, wire.AskSubject(name), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), time.Second)
+	_, err := s.a.conn.Request(s.a.ctx, wire.AskSubject(name), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), time.Second+4*s.a.conn.Delay())
 	if err == nil {
 		return true
 	}

@@ -52,6 +52,9 @@ func (b *Batch) Add(record []byte) bool {
 	return true
 }
 
+// Size is how many bytes the records have that Add took.
+func (b *Batch) Size() int { return b.size }
+
 // EncodeBatch writes a batch as one line of JSON.
 func EncodeBatch(b *Batch) ([]byte, error) {
 	c := *b

@@ -23,6 +23,8 @@ const (
 	repeatMost  = 4 * time.Second
 	heldFor     = 15 * time.Second // three times as long as an agent lets a request rest that it does not take yet
 	askTimeout  = 2 * time.Second
+	pictureTime = 6 * time.Second // until the picture of a transfer is here, over a slow line
+	askedMost   = time.Minute     // between two questions about a transfer
 )
 
 // A Submitter speaks over one connection.
@@ -73,15 +75,20 @@ func (s *Submitter) CheckSize(q *transfer.Request) error {
 func (s *Submitter) known(ctx context.Context, a transfer.AgentName) error {
 	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
 	for {
-		if _, err := s.Conn.Request(ctx, wire.AskSubject(a), ping, askTimeout); err == nil {
-			return nil
-		}
-		ans, err := s.ask(ctx, wire.AskCoordination, wire.Ask{Kind: wire.AskKnown, Agent: a})
+		// Coordination first: the agent may be at the end of a slow line.
+		ans, err := s.ask(ctx, wire.AskCoordination, wire.Ask{Kind: wire.AskKnown, Agent: a}, askTimeout)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil || ans.Known == nil || ans.Known.Known:
 			return nil // known, or nobody is there to say otherwise
+		}
+		if _, err := s.Conn.Request(ctx, wire.AskSubject(a), ping, askTimeout); err == nil {
+			return nil
+		}
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
 		case ans.Known.Sure:
 			return transfer.Errorf(transfer.KindUnknownAgent, "agent %s is unknown: it has never registered with this network", a).
 				WithHint("`ferry agent ls` lists the agents")
@@ -103,9 +110,9 @@ func (s *Submitter) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (s *Submitter) ask(ctx context.Context, subject string, a wire.Ask) (*wire.Answer, error) {
+func (s *Submitter) ask(ctx context.Context, subject string, a wire.Ask, limit time.Duration) (*wire.Answer, error) {
 	a.V = wire.Version
-	data, err := s.Conn.Request(ctx, subject, wire.Marshal(a), askTimeout)
+	data, err := s.Conn.Request(ctx, subject, wire.Marshal(a), limit)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +165,9 @@ func (s *Submitter) Submit(ctx context.Context, q *transfer.Request, notice func
 			failpoint.Hit("submit.after_enqueue")
 		}
 		p, err := (*transfer.Progress)(nil), error(nil)
+		began := s.Clock.Now()
 		p, held, err = s.receipt(ctx, q, answers, pause)
+		took := s.Clock.Now().Sub(began) - pause // to ask for it: on a slow line the request itself may be as long on its way
 		if p != nil || err != nil && !waits(err) {
 			return p, err
 		}
@@ -170,7 +179,7 @@ func (s *Submitter) Submit(ctx context.Context, q *transfer.Request, notice func
 		} else if notice != nil && err != nil {
 			notice(notYet(q.Source, err))
 		}
-		if pause = min(2*pause, repeatMost); held {
+		if pause = max(min(2*pause, repeatMost), min(8*took, heldFor)); held {
 			pause = heldFor
 		}
 	}
@@ -241,7 +250,7 @@ func (s *Submitter) tellCoordination(q *transfer.Request) {
 
 // Status asks the source agent for a transfer.
 func (s *Submitter) Status(ctx context.Context, source transfer.AgentName, id transfer.ID) (*transfer.Progress, error) {
-	ans, err := s.ask(ctx, wire.AskSubject(source), wire.Ask{Kind: wire.AskStatus, ID: id})
+	ans, err := s.ask(ctx, wire.AskSubject(source), wire.Ask{Kind: wire.AskStatus, ID: id}, pictureTime)
 	if err != nil {
 		return nil, err
 	}
@@ -287,10 +296,16 @@ func (s *Submitter) Watch(ctx context.Context, source transfer.AgentName, id tra
 		var p *transfer.Progress
 		select {
 		case p = <-reports:
+			t.Reset(max(pause, repeatFirst)) // there is nothing to ask for
 		case <-t.C():
-			pause = min(max(2*pause, repeatFirst), repeatMost)
+			asked := s.Clock.Now()
+			p, err = s.Status(ctx, source, id)
+			// Where the answer takes long it is the line that is full, and questions
+			// take their part of it.
+			took := s.Clock.Now().Sub(asked)
+			pause = min(max(2*pause, repeatFirst, 8*took), max(repeatMost, min(32*took, askedMost)))
 			t.Reset(pause)
-			if p, err = s.Status(ctx, source, id); err != nil {
+			if err != nil {
 				if !waits(err) && ctx.Err() == nil {
 					return nil, err
 				}
