@@ -1,0 +1,110 @@
+//go:build linux
+
+package link_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/test/campaign"
+	"ferry/test/flow/network"
+)
+
+// A load is what is sent over a slow line: so many transfers at once of so many
+// files, in all as many bytes as the line carries in a time.
+type load struct {
+	what      string
+	transfers int
+	files     int
+	worth     time.Duration
+}
+
+var loads = []load{
+	{"one file", 1, 1, 30 * time.Second},
+	{"100 small files", 1, 100, 10 * time.Second},
+	{"12 transfers", 12, 1, 50 * time.Second},
+	{"25 transfers", 25, 1, 80 * time.Second},
+}
+
+var (
+	slowRates = []int{64, 128, 256, 512, 1000, 4000, 10000} // kbit/s
+	slowLanes = []string{"direct", "queue"}
+)
+
+// slack is how much longer than its bytes a load may take: protocol, audit and the
+// headers beneath take their part of the line, and the beginning and the end of a
+// transfer a few round trips.
+const slack = 1.3
+
+// On a healthy line of whatever speed every transfer ends in about the time of its
+// bytes, and nothing is sent twice (INV-10).
+func TestCampaignSlowLines(t *testing.T) {
+	campaign.Run(t, campaign.Spec{Name: "slow-lines", What: "the source's or the destination's link carries 64 kbit/s to 10 Mbit/s, by both lanes, with 1, 12 and 25 transfers and with 100 small files",
+		Unit: "loads", Full: len(slowRates) * len(slowLanes) * len(loads), Root: true, Tools: []string{"ip", "tc", "nsenter"}},
+		func(t *testing.T, c *campaign.C) { c.Cases(t, overSlowLine) })
+}
+
+func overSlowLine(t *testing.T, seed uint64, r *rand.Rand) {
+	n := int(seed-1) % (len(slowRates) * len(slowLanes) * len(loads))
+	rate := slowRates[n/len(loads)/len(slowLanes)]
+	lane := slowLanes[n/len(loads)%len(slowLanes)]
+	l := loads[n%len(loads)]
+	who := []string{source, destination}[r.IntN(2)]
+	s := &story{t: t, r: r, w: lay(t)}
+	s.w.slow(who, rate)
+	s.n = network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: []string{source, destination}, Wrap: s.w.wrap(), Listen: s.w.listen(), Direct: "tls"})
+	all := int64(l.worth.Seconds() * float64(rate) * 1000 / 8)
+	for k := range l.transfers {
+		j := &network.Job{From: source, To: destination, Seed: seed*100 + uint64(k), In: fmt.Sprintf("in/%d", k), Out: fmt.Sprintf("out/%d", k),
+			Count: l.files, Size: max(all/int64(l.transfers*l.files), 3), Flags: []string{"--lane", lane}}
+		s.n.Make(j)
+		s.jobs = append(s.jobs, j)
+	}
+	before := s.w.sentBy(source)
+	start := time.Now()
+	for _, j := range s.jobs {
+		s.sent = append(s.sent, s.n.Resubmit(j))
+	}
+	for _, x := range s.sent {
+		x.WaitFor(toCross)
+	}
+	took := time.Since(start)
+	var resumes, again int64
+	for k, j := range s.jobs {
+		j.ID = s.sent[k].ID()
+		p := s.n.Status(j.ID)
+		resumes, again = resumes+p.Resumes, again+p.BytesResent
+	}
+	t.Logf("%d kbit/s of %s, %s, %s of %d bytes in all: %.1f s, worth %.1f s (%.2f); resumes %d, again %d bytes; the source sent %d bytes (%.2f)", rate, who, lane, l.what, all,
+		took.Seconds(), l.worth.Seconds(), took.Seconds()/l.worth.Seconds(), resumes, again, s.w.sentBy(source)-before, float64(s.w.sentBy(source)-before)/float64(all))
+	if resumes > 0 || again > all/50 {
+		t.Errorf("%d resumes and %d bytes sent again on a healthy line", resumes, again)
+	}
+	if took.Seconds() > slack*l.worth.Seconds() {
+		t.Errorf("it took %.1f s; the bytes are worth %.1f s, and %.1f times that may be", took.Seconds(), l.worth.Seconds(), slack)
+	}
+	s.n.Judge(nil, s.jobs...)
+}
+
+// slow bounds what a process sends and what it is sent, in kbit/s, as a line does
+// whose modem holds a second and a half of packets.
+func (w *wires) slow(who string, kbits int) {
+	w.t.Helper()
+	p := w.ports[who]
+	tbf := fmt.Sprintf("tbf rate %dkbit burst 4kb latency 1500ms", kbits)
+	run(w.t, "tc -n "+p.name+" qdisc replace dev "+p.inside+" root "+tbf)
+	run(w.t, "tc qdisc replace dev "+p.outside+" root "+tbf)
+}
+
+// sentBy is how many bytes a process has sent over its link.
+func (w *wires) sentBy(who string) int64 {
+	w.t.Helper()
+	text := run(w.t, "cat /sys/class/net/"+w.ports[who].outside+"/statistics/rx_bytes")
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	must(w.t, err)
+	return n
+}
