@@ -15,33 +15,45 @@ import (
 // journalBatch is how many items are synced into the journal at once.
 const journalBatch = 1024
 
-// startWalk opens the item journal and, where it is not complete, goes on
-// walking from its last item.
-func (o *Outgoing) startWalk() error {
+// openJournal opens the item journal. It is made before the ledger says that it
+// is there, and from then on it must be.
+func (o *Outgoing) openJournal() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.journal != nil && o.walkErr == nil {
+	if o.journal != nil {
 		return nil
 	}
-	if o.journal == nil {
-		j, err := o.cfg.Ledger.Journal(o.ID)
-		if err != nil {
-			return err
-		}
-		if err := j.CheckDamage(o.rec.Decided.Below()); err != nil {
-			j.Close()
-			return err
-		}
-		o.journal = j
+	open := o.cfg.Ledger.Journal
+	if o.rec.Journal {
+		open = o.cfg.Ledger.ResumeJournal
+	}
+	j, err := open(o.ID)
+	if err != nil {
+		return err
+	}
+	if err := j.CheckDamage(o.rec.Decided.Below()); err != nil {
+		j.Close()
+		return err
+	}
+	o.journal = j
+	return nil
+}
+
+// startWalk goes on walking from the journal's last item, where the walk is not
+// over and not under way.
+func (o *Outgoing) startWalk() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.walked != nil && o.walkErr == nil {
+		return
 	}
 	o.walkErr = nil
 	if o.journal.Totals().Ended {
-		return nil
+		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	o.stopWalk, o.walked = cancel, make(chan struct{})
 	go o.walk(ctx, o.journal, o.walked)
-	return nil
 }
 
 // walk expands what was asked for into the journal. A batch is synced before
