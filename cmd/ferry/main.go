@@ -45,8 +45,12 @@ func exitCode(err error, stderr io.Writer) int {
 	case errors.As(err, &code):
 		return int(code)
 	}
-	fmt.Fprintf(stderr, "ferry: %s\n", printable(err.Error()))
+	explain(stderr, err)
 	return transfer.KindOf(err).Code()
+}
+
+func explain(stderr io.Writer, err error) {
+	fmt.Fprintf(stderr, "ferry: %s\n", printable(err.Error()))
 }
 
 // printable keeps a message on one line: names may hold anything.
