@@ -150,6 +150,34 @@ func oneArg(what string) cobra.PositionalArgs {
 	}
 }
 
+// A keeper keeps what it must remember in a directory, and tells when that was
+// taken away under it.
+type keeper interface {
+	Gone() <-chan struct{}
+	Lost() error
+}
+
+// watchKeeper ends ctx, with the reason for lost, when a keeper has lost its
+// directory.
+func watchKeeper(ctx context.Context, end context.CancelCauseFunc, k keeper) {
+	go func() {
+		select {
+		case <-k.Gone():
+			end(k.Lost())
+		case <-ctx.Done():
+		}
+	}()
+}
+
+// lost is why a process must stop though nobody told it to; nil where somebody
+// did.
+func lost(ctx context.Context) error {
+	if e := (*transfer.Error)(nil); errors.As(context.Cause(ctx), &e) {
+		return e
+	}
+	return nil
+}
+
 // stateDir is the user's state directory.
 func stateDir() (string, error) {
 	dir, err := config.StateDir()

@@ -307,7 +307,7 @@ func (a *Agent) Stop() {
 
 func (a *Agent) closeStores() {
 	if a.ledger != nil {
-		if err := a.ledger.Close(); err != nil {
+		if err := a.ledger.Close(); err != nil && a.ledger.Lost() == nil {
 			a.log.Error("the ledger did not close", "err", err)
 		}
 	}
@@ -315,6 +315,13 @@ func (a *Agent) closeStores() {
 		a.fs.Close()
 	}
 }
+
+// Gone is closed when the agent's state directory was taken away under it: it
+// takes nothing more, and must be stopped. Lost says why then.
+func (a *Agent) Gone() <-chan struct{} { return a.ledger.Gone() }
+
+// Lost is nil until Gone is closed.
+func (a *Agent) Lost() error { return a.ledger.Lost() }
 
 // WaitIdle waits until nothing that arrives here is left to finish, or ctx ends.
 func (a *Agent) WaitIdle(ctx context.Context) {

@@ -39,6 +39,7 @@ type Log struct {
 	writing sync.Mutex // held by the one who appends
 	saved   int64      // size at the last save of the state
 	failed  error      // final: why nothing is appended any more
+	gone    error      // failed, where that is because the files were taken away
 
 	mu      sync.RWMutex // held for a moment to read or publish what follows
 	tip     tip

@@ -15,6 +15,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 
+	"ferry/internal/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -75,7 +76,7 @@ func makeWay(dir, file string) error {
 	if err != nil {
 		return transfer.Errorf(transfer.KindInternal, "the ledger's directory %s cannot be read: %w", dir, err)
 	}
-	if found != "" {
+	if found != "" && !failpoint.Planted("lost-ledger-begun-anew") {
 		return lost(file, found)
 	}
 	if err := os.Truncate(file, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
