@@ -55,6 +55,21 @@ func (a *Agent) status(id transfer.ID) (*transfer.Progress, error) {
 	return &rec.Progress, nil
 }
 
+// overAt asks a source whether a transfer has come to its end there.
+func (a *Agent) overAt(ctx context.Context, source transfer.AgentName, id transfer.ID) bool {
+	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: id})
+	data, err := a.conn.Request(ctx, wire.AskSubject(source), ask, 5*time.Second)
+	if err != nil {
+		return false
+	}
+	ans, err := wire.DecodeAnswer(data)
+	if err != nil || ans.Progress == nil {
+		return false
+	}
+	p := ans.Progress
+	return p.ID == id && p.Source == source && p.State.Final()
+}
+
 // Bounds of a preview.
 const (
 	previewItems = 1000
