@@ -146,13 +146,14 @@ func openBox(ctx context.Context, boxes, home string, log logT) (b *box, err err
 	if err != nil {
 		return b, err
 	}
+	beside := map[transfer.AgentName]transfer.AgentName{boxSource: boxDest, boxDest: boxSource}
 	for _, name := range []transfer.AgentName{boxDest, boxSource} {
 		conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: b.server, Name: string(name), Log: log})
 		if err != nil {
 			return b, err
 		}
 		b.conns = append(b.conns, conn)
-		a, err := agent.Start(ctx, agent.Config{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: home, Alone: true,
+		a, err := agent.Start(ctx, agent.Config{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: home, Alone: true, Beside: beside[name],
 			Roots: []string{rootOfHost()}, RecordRoot: string(here), Version: version, Log: log,
 			Direct: agent.Direct{Mode: wire.DirectPlain}}, conn) // over loopback, where nobody is in between
 		if err != nil {

@@ -60,8 +60,9 @@ type Config struct {
 	Memory                               int64 // bytes for data in flight; default 64 MiB
 	OutboxLimit                          int64 // audit records that may wait for coordination; default 100,000
 	Version                              string
-	Carve                                string // directory that transfers cannot touch; default Dir
-	Alone                                bool   // there is no coordination on this network
+	Carve                                string             // directory that transfers cannot touch; default Dir
+	Alone                                bool               // there is no coordination on this network
+	Beside                               transfer.AgentName // another agent with the same roots on this host; may be empty
 	Direct                               Direct
 	Content                              conversion.Defaults // of text files on this host
 	RecordRoot                           string              // where data sets lie; default the first root
@@ -177,7 +178,7 @@ func (a *Agent) open() error {
 	a.recv = receiver.New(receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Note: a.note,
 		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow,
 		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Over: a.overAt, Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot})
-	a.sendCfg = sender.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Lanes: a.lanes, Memory: a.lanes.mem,
+	a.sendCfg = sender.Config{Agent: a.cfg.Name, Beside: a.cfg.Beside, Ledger: a.ledger, FS: a.fs, Link: link{a}, Lanes: a.lanes, Memory: a.lanes.mem,
 		Note: a.note, Progress: a.progress, Changed: a.changed, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk,
 		Encoders: new(compress.Encoders), Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot}
 	a.sched = newScheduler(a)

@@ -85,6 +85,11 @@ func (a *Agent) preview(reply string, q *transfer.Request) {
 		a.answer(reply, ans)
 		return
 	}
+	if err := a.sendCfg.CheckItself(q); err != nil {
+		ans.Error = transfer.AsError(err)
+		a.answer(reply, ans)
+		return
+	}
 	ctx, cancel := context.WithTimeout(a.ctx, previewTime)
 	defer cancel()
 	size := 0

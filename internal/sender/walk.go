@@ -56,6 +56,29 @@ func (o *Outgoing) startWalk() {
 	go o.walk(ctx, o.journal, o.walked)
 }
 
+// CheckItself is the error of a request that would send something into itself, or
+// onto itself, at an agent that is both ends of it.
+func (c *Config) CheckItself(q *transfer.Request) error {
+	if !c.bothEnds(q) || record.IsDataset(string(q.Dest)) {
+		return nil
+	}
+	return c.FS.IntoItself(record.HostPaths(c.RecordRoot, q.Sources), q.Recursive, q.Dest)
+}
+
+// bothEnds reports whether the destination is known to have the files of this host
+// beneath the same roots.
+func (c *Config) bothEnds(q *transfer.Request) bool {
+	return q.Destination == c.Agent || q.Destination == c.Beside && c.Beside != ""
+}
+
+// into is where the items of a transfer land, where that is here.
+func (c *Config) into(rec *ledger.Source) *transfer.Resolution {
+	if !c.bothEnds(&rec.Request) {
+		return nil
+	}
+	return rec.Resolution
+}
+
 // walk expands what was asked for into the journal. A batch is synced before
 // its items are offered (R6); the first items are offered soon.
 func (o *Outgoing) walk(ctx context.Context, j *ledger.Journal, done chan struct{}) {
@@ -73,7 +96,7 @@ func (o *Outgoing) walk(ctx context.Context, j *ledger.Journal, done chan struct
 	after, arg := j.Last()
 	unsynced, last := 0, o.cfg.Clock.Now()
 	links, err := o.cfg.FS.Walk(ctx, localfs.WalkRequest{Sources: record.HostPaths(o.cfg.RecordRoot, rec.Request.Sources), Recursive: rec.Request.Recursive,
-		After: after, AfterArg: arg}, func(arg int, it transfer.Item) error {
+		After: after, AfterArg: arg, Into: o.cfg.into(&rec)}, func(arg int, it transfer.Item) error {
 		if err := j.Append(arg, it); err != nil {
 			return err
 		}
