@@ -71,15 +71,19 @@ func (g *goal) at(e *entry) bool {
 // is reports whether a path is, not through a link, the file with that inode.
 func (g *goal) is(st *Stat, p transfer.Path) bool {
 	l, err := g.fs.locate(p)
-	if err != nil || l.isRoot() {
+	if err != nil {
 		return false
 	}
-	d, err := g.fs.openParent(l)
+	open, look := g.fs.openParent, func(d *Dir) (Stat, error) { return d.lstat(l.base()) }
+	if l.isRoot() {
+		open, look = g.fs.openDir, (*Dir).stat
+	}
+	d, err := open(l)
 	if err != nil {
 		return false
 	}
 	defer d.close()
-	there, err := d.lstat(l.base())
+	there, err := look(d)
 	return err == nil && there.Type == st.Type && there.Ino == st.Ino && there.Dev == st.Dev
 }
 
