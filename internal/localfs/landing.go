@@ -158,7 +158,7 @@ func (l *Landing) locate(name transfer.Path) (place, error) {
 		return place{}, err
 	}
 	p, err := l.fs.locate(l.Target(name))
-	if err == nil && !beneath(p.path, path.Clean(string(l.cfg.Resolution.Base))) {
+	if err == nil && !beneath(p.path, HostRules.clean(string(l.cfg.Resolution.Base))) {
 		err = l.fs.outside(name)
 	}
 	return p, err
