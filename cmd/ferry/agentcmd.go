@@ -65,24 +65,27 @@ func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir st
 	}
 	limitMemory(configs, false)
 	collectLess(slackOfOthers)
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	told, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	ctx, end := context.WithCancelCause(told)
+	defer end(nil)
 	for _, cfg := range configs {
 		slow := slowNotice(cmd, network)
 		a, closeAgent, err := startAgent(ctx, qmgr.ConnConfig{URL: network, Name: string(cfg.Name), TCP: cfg.Direct.Options, Timeout: -1, Log: log}, cfg, slow)
 		slow()
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil // told to stop before it was up
+				return lost(ctx) // or told to stop before it was up
 			}
 			return err
 		}
 		defer closeAgent()
+		watchKeeper(ctx, end, a)
 		fmt.Fprintf(cmd.OutOrStdout(), "agent %s ready\n", a.Name())
 	}
 	<-ctx.Done()
 	log.Info("stopping", "agents", len(configs))
-	return nil
+	return lost(ctx)
 }
 
 // agentConfigs are the settings of the agents of one process. One agent alone
@@ -126,8 +129,10 @@ func newCoordination() *cobra.Command {
 				return err
 			}
 			collectLess(slackOfOthers)
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			told, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
+			ctx, end := context.WithCancelCause(told)
+			defer end(nil)
 			conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: network, Name: "ferry coordination", Timeout: -1, Log: log})
 			if err != nil {
 				return err
@@ -138,9 +143,10 @@ func newCoordination() *cobra.Command {
 				return err
 			}
 			defer s.Stop()
+			watchKeeper(ctx, end, s)
 			fmt.Fprintln(cmd.OutOrStdout(), "coordination ready")
 			<-ctx.Done()
-			return nil
+			return lost(ctx)
 		}}
 	run.Flags().StringVar(&network, "network", "", "URL of the queue manager")
 	run.Flags().StringVar(&dir, "dir", "", "directory of the audit log and the registry; made if it is not there")

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -42,7 +41,7 @@ func (q *auditQuery) local() (string, error) {
 // was ever sent on this host and no directory was named.
 func (q *auditQuery) openLocal(dir string) (*audit.Log, error) {
 	for _, below := range []string{"", "audit", "coordination/audit"} {
-		if _, err := os.Stat(filepath.Join(dir, below, "records")); err == nil {
+		if audit.Exists(filepath.Join(dir, below)) {
 			return audit.OpenLogReadOnly(filepath.Join(dir, below))
 		}
 	}
@@ -232,8 +231,16 @@ func showRecord(cmd *cobra.Command, r *audit.Record) {
 func newAuditVerify() *cobra.Command {
 	q := &auditQuery{}
 	c := &cobra.Command{Use: "verify", Short: "Read the whole log again and check that nothing in it was changed", Args: noArgs,
+		Long: `Reads the whole log again and checks that nothing in it was changed or is missing.
+
+Result codes: 0 sound, 40 not sound; what was found, and at which record, is
+printed. Gaps that coordination has put on record are counted and are sound.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report, err := q.verify(cmd)
+			if kind := transfer.KindOf(err); kind == transfer.KindInternal || kind == transfer.KindVersion {
+				explain(cmd.ErrOrStderr(), err) // what is no log any more is not sound either
+				return exit(transfer.CodeNothing)
+			}
 			if err != nil {
 				return err
 			}
@@ -241,7 +248,11 @@ func newAuditVerify() *cobra.Command {
 				printJSON(cmd, report)
 			} else {
 				for _, p := range report.Problems {
-					fmt.Fprintf(cmd.OutOrStdout(), "record %d: %s\n", p.Index, printable(p.Text))
+					where := fmt.Sprintf("record %d", p.Index)
+					if p.Index < 0 {
+						where = "log"
+					}
+					fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", where, printable(p.Text))
 				}
 				verdict := "sound"
 				if report.Found > 0 {
@@ -250,7 +261,7 @@ func newAuditVerify() *cobra.Command {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s, root %s\n", verdict, plural(report.Records, "record"), plural(report.Gaps, "gap")+" on record", report.Root)
 			}
 			if report.Found > 0 {
-				return exit(transfer.CodeFailed)
+				return exit(transfer.CodeNothing)
 			}
 			return nil
 		}}

@@ -45,8 +45,12 @@ func exitCode(err error, stderr io.Writer) int {
 	case errors.As(err, &code):
 		return int(code)
 	}
-	fmt.Fprintf(stderr, "ferry: %s\n", printable(err.Error()))
+	explain(stderr, err)
 	return transfer.KindOf(err).Code()
+}
+
+func explain(stderr io.Writer, err error) {
+	fmt.Fprintf(stderr, "ferry: %s\n", printable(err.Error()))
 }
 
 // printable keeps a message on one line: names may hold anything.
@@ -144,6 +148,34 @@ func oneArg(what string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// A keeper keeps what it must remember in a directory, and tells when that was
+// taken away under it.
+type keeper interface {
+	Gone() <-chan struct{}
+	Lost() error
+}
+
+// watchKeeper ends ctx, with the reason for lost, when a keeper has lost its
+// directory.
+func watchKeeper(ctx context.Context, end context.CancelCauseFunc, k keeper) {
+	go func() {
+		select {
+		case <-k.Gone():
+			end(k.Lost())
+		case <-ctx.Done():
+		}
+	}()
+}
+
+// lost is why a process must stop though nobody told it to; nil where somebody
+// did.
+func lost(ctx context.Context) error {
+	if e := (*transfer.Error)(nil); errors.As(context.Cause(ctx), &e) {
+		return e
+	}
+	return nil
 }
 
 // stateDir is the user's state directory.

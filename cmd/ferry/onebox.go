@@ -63,13 +63,18 @@ func sendOneBox(cmd *cobra.Command, f *sendFlags, q *transfer.Request) error {
 		return transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err).WithHint("set XDG_STATE_HOME to a directory that can be written")
 	}
 	cleanBoxes(boxes, home, log)
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	told, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	ctx, end := context.WithCancelCause(told)
+	defer end(nil)
 	b, err := openBox(ctx, boxes, home, log)
 	if err != nil {
 		return err
 	}
 	defer b.close()
+	for _, a := range b.agents {
+		watchKeeper(ctx, end, a)
+	}
 	err = b.send(ctx, cmd, q, f)
 	b.stopAgents()
 	if kept := b.keepAudit(home); kept != nil {
@@ -95,6 +100,9 @@ func (b *box) send(ctx context.Context, cmd *cobra.Command, q *transfer.Request,
 		p, err = s.Watch(ctx, q.Source, q.ID, v.show, nil)
 	}
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		if err := lost(ctx); err != nil {
+			return err
+		}
 		return b.interrupted(s, q, v)
 	}
 	if err != nil {
@@ -138,13 +146,14 @@ func openBox(ctx context.Context, boxes, home string, log logT) (b *box, err err
 	if err != nil {
 		return b, err
 	}
+	beside := map[transfer.AgentName]transfer.AgentName{boxSource: boxDest, boxDest: boxSource}
 	for _, name := range []transfer.AgentName{boxDest, boxSource} {
 		conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: b.server, Name: string(name), Log: log})
 		if err != nil {
 			return b, err
 		}
 		b.conns = append(b.conns, conn)
-		a, err := agent.Start(ctx, agent.Config{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: home, Alone: true,
+		a, err := agent.Start(ctx, agent.Config{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: home, Alone: true, Beside: beside[name],
 			Roots: []string{rootOfHost()}, RecordRoot: string(here), Version: version, Log: log,
 			Direct: agent.Direct{Mode: wire.DirectPlain}}, conn) // over loopback, where nobody is in between
 		if err != nil {

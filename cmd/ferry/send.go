@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"ferry/internal/clock"
 	"ferry/internal/conversion"
 	"ferry/internal/digest"
+	"ferry/internal/localfs"
 	"ferry/internal/qmgr"
 	"ferry/internal/record"
 	"ferry/internal/submit"
@@ -334,12 +334,12 @@ func (f *sendFlags) locations(q *transfer.Request, args []string) (local bool, e
 // hostPath makes a path of this host absolute without touching its last
 // component or a final slash, both of which mean something.
 func hostPath(p transfer.Path) (transfer.Path, error) {
-	if p == "" || filepath.IsAbs(string(p)) || record.IsDataset(string(p)) {
+	if p == "" || record.IsDataset(string(p)) {
 		return p, nil
 	}
 	wd, err := os.Getwd()
 	if err != nil {
 		return "", transfer.Errorf(transfer.KindUsage, "the working directory is gone: %w", err)
 	}
-	return transfer.Path(strings.TrimSuffix(filepath.ToSlash(wd), "/")) + "/" + p, nil
+	return localfs.HostRules.Absolute(p, wd)
 }

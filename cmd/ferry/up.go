@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -214,11 +215,14 @@ func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, liste
 	if err != nil {
 		return err
 	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Name: name, Dir: filepath.Join(dir, "qm"), Listen: listen, Log: log})
 	if err != nil {
 		return err
 	}
 	defer server.Shutdown()
+	watchKeeper(ctx, end, server)
 	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: server, Name: "ferry up", Log: log})
 	if err != nil {
 		return err
@@ -230,6 +234,7 @@ func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, liste
 			return err
 		}
 		defer service.Stop()
+		watchKeeper(ctx, end, service)
 	}
 	ready, err := answerUp(conn, names)
 	if err != nil {
@@ -250,15 +255,16 @@ func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, liste
 	for i, n := range names {
 		a, closeAgent, err := startAgent(ctx, qmgr.ConnConfig{Server: server, Name: n, Log: log}, configs[i], func() {})
 		if err != nil {
-			return err
+			return cmp.Or(lost(ctx), err)
 		}
 		defer closeAgent()
+		watchKeeper(ctx, end, a)
 		ready[n].Store(true)
 		fmt.Fprintf(out, "agent %s ready\n", a.Name())
 	}
 	<-ctx.Done()
 	log.Info("stopping")
-	return nil
+	return lost(ctx)
 }
 
 // agentRoots reads NAME=ROOT, in the order in which the names come first.

@@ -101,6 +101,7 @@ func (a *Agent) accept(q *transfer.Request, principal string) error {
 		return transfer.Errorf(transfer.KindUsage, "the request is for agent %s; this is %s", q.Source, a.cfg.Name)
 	}
 	now := a.cfg.Clock.Now()
+	itself := a.sendCfg.CheckItself(q)
 	var fresh *ledger.Source
 	failpoint.Hit("agent.before_accept")
 	err := a.ledger.Update(func(t *ledger.Tx) error {
@@ -115,6 +116,9 @@ func (a *Agent) accept(q *transfer.Request, principal string) error {
 					WithHint("submit it under a new ID")
 			}
 			return nil
+		}
+		if itself != nil {
+			return itself // known only of what is new: a transfer that has run has changed what is there
 		}
 		if q.ID.Time().Sub(now) > farFuture {
 			return transfer.Errorf(transfer.KindClock, "transfer %s was made at %s, ahead of the clock of %s (%s)", q.ID,

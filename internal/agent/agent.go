@@ -60,8 +60,9 @@ type Config struct {
 	Memory                               int64 // bytes for data in flight; default 64 MiB
 	OutboxLimit                          int64 // audit records that may wait for coordination; default 100,000
 	Version                              string
-	Carve                                string // directory that transfers cannot touch; default Dir
-	Alone                                bool   // there is no coordination on this network
+	Carve                                string             // directory that transfers cannot touch; default Dir
+	Alone                                bool               // there is no coordination on this network
+	Beside                               transfer.AgentName // another agent with the same roots on this host; may be empty
 	Direct                               Direct
 	Content                              conversion.Defaults // of text files on this host
 	RecordRoot                           string              // where data sets lie; default the first root
@@ -178,8 +179,8 @@ func (a *Agent) open() error {
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
 	a.recv = receiver.New(receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Note: a.note,
 		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow,
-		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot})
-	a.sendCfg = sender.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Lanes: a.lanes, Lines: &a.lines, Delay: a.conn.Delay, Memory: a.lanes.mem,
+		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Over: a.overAt, Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot})
+	a.sendCfg = sender.Config{Agent: a.cfg.Name, Beside: a.cfg.Beside, Ledger: a.ledger, FS: a.fs, Link: link{a}, Lanes: a.lanes, Lines: &a.lines, Delay: a.conn.Delay, Memory: a.lanes.mem,
 		Note: a.note, Progress: a.progress, Changed: a.changed, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk,
 		Encoders: new(compress.Encoders), Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot}
 	a.sched = newScheduler(a)
@@ -309,7 +310,7 @@ func (a *Agent) Stop() {
 
 func (a *Agent) closeStores() {
 	if a.ledger != nil {
-		if err := a.ledger.Close(); err != nil {
+		if err := a.ledger.Close(); err != nil && a.ledger.Lost() == nil {
 			a.log.Error("the ledger did not close", "err", err)
 		}
 	}
@@ -317,6 +318,13 @@ func (a *Agent) closeStores() {
 		a.fs.Close()
 	}
 }
+
+// Gone is closed when the agent's state directory was taken away under it: it
+// takes nothing more, and must be stopped. Lost says why then.
+func (a *Agent) Gone() <-chan struct{} { return a.ledger.Gone() }
+
+// Lost is nil until Gone is closed.
+func (a *Agent) Lost() error { return a.ledger.Lost() }
 
 // WaitIdle waits until nothing that arrives here is left to finish, or ctx ends.
 func (a *Agent) WaitIdle(ctx context.Context) {

@@ -55,6 +55,21 @@ func (a *Agent) status(id transfer.ID) (*transfer.Progress, error) {
 	return &rec.Progress, nil
 }
 
+// overAt asks a source whether a transfer has come to its end there.
+func (a *Agent) overAt(ctx context.Context, source transfer.AgentName, id transfer.ID) bool {
+	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: id})
+	data, err := a.conn.Request(ctx, wire.AskSubject(source), ask, 5*time.Second)
+	if err != nil {
+		return false
+	}
+	ans, err := wire.DecodeAnswer(data)
+	if err != nil || ans.Progress == nil {
+		return false
+	}
+	p := ans.Progress
+	return p.ID == id && p.Source == source && p.State.Final()
+}
+
 // Bounds of a preview.
 const (
 	previewItems = 1000
@@ -67,6 +82,11 @@ func (a *Agent) preview(reply string, q *transfer.Request) {
 	p := ans.Preview
 	if q == nil {
 		ans.Error = transfer.Errorf(transfer.KindVersion, "a preview has no request")
+		a.answer(reply, ans)
+		return
+	}
+	if err := a.sendCfg.CheckItself(q); err != nil {
+		ans.Error = transfer.AsError(err)
 		a.answer(reply, ans)
 		return
 	}

@@ -184,6 +184,9 @@ func (l *Log) commit(s *stage) error {
 		return l.fail(hashesName, err)
 	}
 	failpoint.Hit("audit.appended")
+	if err := l.atPath(); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	l.tip = s.tip
 	maps.Copy(l.streams, s.streams)

@@ -39,6 +39,7 @@ type Log struct {
 	writing sync.Mutex // held by the one who appends
 	saved   int64      // size at the last save of the state
 	failed  error      // final: why nothing is appended any more
+	gone    error      // failed, where that is because the files were taken away
 
 	mu      sync.RWMutex // held for a moment to read or publish what follows
 	tip     tip
@@ -116,11 +117,16 @@ func (l *Log) damaged(file, text string) error {
 func (l *Log) openFiles(flag int) error {
 	path := filepath.Join(l.dir, recordsName)
 	f, err := l.disk.open(path, flag)
-	if errors.Is(err, fs.ErrNotExist) && flag == os.O_RDWR {
-		if err := l.create(path); err != nil {
-			return err
+	if errors.Is(err, fs.ErrNotExist) {
+		if found, err := present(l.disk, l.dir, hashesName, indexName, stateName); err != nil || found {
+			return errors.Join(err, l.damaged(recordsName, "it is missing, but the log's other files are there"))
 		}
-		f, err = l.disk.open(path, flag)
+		if flag == os.O_RDWR {
+			if err := l.create(path); err != nil {
+				return err
+			}
+			f, err = l.disk.open(path, flag)
+		}
 	}
 	if err != nil {
 		return err
@@ -142,16 +148,29 @@ func (l *Log) openFiles(flag int) error {
 	return err
 }
 
+// Exists reports whether there is a log in a directory, or something left of one.
+func Exists(dir string) bool {
+	found, err := present(osDisk{}, dir, recordsName, hashesName, indexName, stateName)
+	return found || err != nil
+}
+
+// present reports whether a directory has any of some files.
+func present(d disk, dir string, names ...string) (bool, error) {
+	for _, name := range names {
+		f, err := d.open(filepath.Join(dir, name), os.O_RDONLY)
+		switch {
+		case err == nil:
+			return true, f.Close()
+		case !errors.Is(err, fs.ErrNotExist):
+			return false, err
+		}
+	}
+	return false, nil
+}
+
 // create makes the records file of a new log. Records are created first and
 // never removed, so any other file of a log says that one has been here.
 func (l *Log) create(path string) error {
-	for _, name := range []string{hashesName, indexName, stateName} {
-		f, err := l.disk.open(filepath.Join(l.dir, name), os.O_RDONLY)
-		if err == nil {
-			f.Close()
-			return l.damaged(recordsName, "it is missing, but the log's other files are there")
-		}
-	}
 	var b [8]byte
 	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
 	return replace(l.disk, path, header(recordsMagic, binary.BigEndian.Uint64(b[:])))

@@ -68,6 +68,9 @@ func (l *Log) recover() error {
 	if err != nil {
 		return err
 	}
+	if found.stateErr != nil && found.bytes <= headerSize && found.witnessed() == 0 {
+		return l.damaged(recordsName, fmt.Sprintf("it has no records, and how many there were cannot be told: %v", found.stateErr))
+	}
 	r := &recovery{Log: l, found: found}
 	if err := r.begin(); err != nil {
 		return err

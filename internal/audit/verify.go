@@ -5,8 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -128,23 +126,13 @@ func (v *verifier) begin() (err error) {
 	return nil
 }
 
-// checkNames finds files that were moved away or replaced under a writer, which
-// goes on with the ones that it has open.
+// checkNames finds files that were moved away or replaced under a writer.
 func (v *verifier) checkNames() error {
-	for _, f := range []struct {
-		name string
-		file
-	}{{recordsName, v.records}, {indexName, v.index.f}, {hashesName, v.hashes.f}} {
-		mine, err := f.Stat()
-		if err != nil {
-			return err
-		}
-		named, err := os.Stat(filepath.Join(v.dir, f.name))
-		if err != nil || !os.SameFile(mine, named) {
-			v.report.add(-1, "%s in %s is not the file that this process writes: it was removed or replaced", f.name, v.dir)
-		}
+	names, err := v.moved()
+	for _, name := range names {
+		v.report.add(-1, "%s in %s is not the file that this process writes: it was removed or replaced", name, v.dir)
 	}
-	return nil
+	return err
 }
 
 // remember adds what the log knows of itself to what others know of it.

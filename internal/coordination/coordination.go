@@ -40,6 +40,8 @@ type Service struct {
 	wg      sync.WaitGroup
 	stops   []func()
 	saved   sync.Mutex
+	gone    chan struct{} // closed with lost set
+	lost    error
 }
 
 // Start opens the log, rebuilds the picture from it and begins to listen. It
@@ -60,7 +62,7 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, conn: conn, log: log, picture: status.New(cfg.Clock)}
+	s := &Service{cfg: cfg, conn: conn, log: log, picture: status.New(cfg.Clock), gone: make(chan struct{})}
 	if err := s.rebuild(); err != nil {
 		log.Close()
 		return nil, err
@@ -114,7 +116,43 @@ func (s *Service) listen(ctx context.Context) error {
 			s.cfg.Log.Error("audit batches are no longer read", "err", err)
 		}
 	})
+	s.wg.Go(func() { s.watch(ctx) })
 	return nil
+}
+
+// lookEvery is how often the log is looked for at its path.
+const lookEvery = 5 * time.Second
+
+// watch notices that the log was taken away.
+func (s *Service) watch(ctx context.Context) {
+	t := s.cfg.Clock.NewTimer(lookEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C():
+		case <-ctx.Done():
+			return
+		}
+		if s.lost = s.log.Check(); s.lost != nil {
+			close(s.gone)
+			return
+		}
+		t.Reset(lookEvery)
+	}
+}
+
+// Gone is closed when the log was taken away under the service: it receipts
+// nothing more, and must be stopped. Lost says why then.
+func (s *Service) Gone() <-chan struct{} { return s.gone }
+
+// Lost is nil until Gone is closed.
+func (s *Service) Lost() error {
+	select {
+	case <-s.gone:
+		return s.lost
+	default:
+		return nil
+	}
 }
 
 // Stop ends the service.
@@ -124,7 +162,7 @@ func (s *Service) Stop() {
 		stop()
 	}
 	s.wg.Wait()
-	if err := s.log.Close(); err != nil {
+	if err := s.log.Close(); err != nil && s.Lost() == nil {
 		s.cfg.Log.Error("the audit log did not close", "err", err)
 	}
 }

@@ -1,6 +1,7 @@
-// Package filelock keeps a second process out of a directory. A lock belongs
-// to a file's handle: the operating system lets go of it when the process ends,
-// however it ends.
+// Package filelock makes a directory one process's own: it keeps a second one
+// out, and notices when what the process has open there has lost its path. A
+// lock belongs to a file's handle: the operating system lets go of it when the
+// process ends, however it ends.
 package filelock
 
 import (

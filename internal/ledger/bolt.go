@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 
+	"ferry/internal/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -29,18 +32,32 @@ type boltStore struct {
 // database's own have no checksum.
 var bSequences = []byte("sequences")
 
-const damagedHint = "restore it from a copy, or move it away to begin with an empty one: outcomes of running transfers are then unknown"
+const damagedHint = "move the whole directory aside to begin anew: outcomes of transfers under way are then unknown"
 
 func damaged(file string, why error) *transfer.Error {
 	return transfer.Errorf(transfer.KindInternal, "the ledger %s is damaged: %w", file, why).WithHint(damagedHint)
 }
 
+// lost is the error of a ledger of which nothing is left, beside something that
+// only a ledger leaves.
+func lost(file, trace string) *transfer.Error {
+	return transfer.Errorf(transfer.KindInternal, "the ledger %s is lost: nothing is left of it, and %s shows that there was one", file, trace).
+		WithHint(damagedHint)
+}
+
 // openBolt opens the database in dir, which another process may have for as
-// long as patience lasts. All of it is read and checked first.
+// long as patience lasts. All of it is read and checked first. It is made where
+// there is none, unless something in dir shows that there was one.
 func openBolt(dir string, patience time.Duration) (Store, error) {
 	file := filepath.Join(dir, "ledger.db")
-	if err := inspectBolt(file, patience); err != nil {
+	born, err := inspectBolt(file, patience)
+	if err != nil {
 		return nil, err
+	}
+	if !born {
+		if err := makeWay(dir, file); err != nil {
+			return nil, err
+		}
 	}
 	db, err := bolt.Open(file, 0o600, &bolt.Options{Timeout: patience, FreelistType: bolt.FreelistMapType, NoFreelistSync: true})
 	switch {
@@ -50,6 +67,41 @@ func openBolt(dir string, patience time.Duration) (Store, error) {
 		return nil, transfer.Errorf(transfer.KindInternal, "the ledger %s cannot be opened: %w", file, err).WithHint(damagedHint)
 	}
 	return &boltStore{db, file}, nil
+}
+
+// makeWay makes sure that a database may be begun, and removes what a power cut
+// has left of an attempt.
+func makeWay(dir, file string) error {
+	found, err := trace(dir)
+	if err != nil {
+		return transfer.Errorf(transfer.KindInternal, "the ledger's directory %s cannot be read: %w", dir, err)
+	}
+	if found != "" && !failpoint.Planted("lost-ledger-begun-anew") {
+		return lost(file, found)
+	}
+	if err := os.Truncate(file, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return transfer.Errorf(transfer.KindUnwritable, "the ledger %s cannot be made: %w", file, err)
+	}
+	return nil
+}
+
+// trace is something in a ledger's directory that is only there once there has
+// been a ledger: the reserve, or an item journal. Empty: there is none.
+func trace(dir string) (string, error) {
+	reserve := filepath.Join(dir, reserveName)
+	if _, err := os.Lstat(reserve); !errors.Is(err, fs.ErrNotExist) {
+		return reserve, err
+	}
+	journals, err := os.ReadDir(filepath.Join(dir, "items"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	for _, j := range journals {
+		if _, err := transfer.ParseID(j.Name()); err == nil {
+			return filepath.Join(dir, "items", j.Name()), nil
+		}
+	}
+	return "", err
 }
 
 func inUse(file string) *transfer.Error {

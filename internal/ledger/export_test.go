@@ -4,3 +4,6 @@ package ledger
 var OpenBolt = openBolt
 
 type DirFiles = dirFiles
+
+// DropReserve gives the reserve up, as a full disk makes it.
+func (l *Ledger) DropReserve() { l.dropReserve() }

@@ -52,21 +52,22 @@ var order = binary.NativeEndian
 // inspectBolt reads the database from its first page to its last and refuses
 // what is not as it was written: the database itself would panic, believe it,
 // or, where the newer of its two heads is damaged, go back by a transaction
-// that had been acknowledged. Nothing is repaired here.
-func inspectBolt(file string, patience time.Duration) (err error) {
+// that had been acknowledged. Nothing is repaired here. born is false where there
+// is no database at all.
+func inspectBolt(file string, patience time.Duration) (born bool, err error) {
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it is to be made
+		return false, nil
 	}
 	if err != nil {
-		return transfer.Errorf(transfer.KindInternal, "the ledger %s cannot be opened: %w", file, err).WithHint("let the agent's user read and write it")
+		return false, transfer.Errorf(transfer.KindInternal, "the ledger %s cannot be opened: %w", file, err).WithHint("let the agent's user read and write it")
 	}
 	defer f.Close()
 	if born, err := wasBorn(f); err != nil || !born {
-		return err
+		return false, err
 	}
 	if foreign(f) {
-		return transfer.Errorf(transfer.KindInternal, "the ledger %s was written by a host whose bytes have the other order, and this one cannot read it", file).
+		return true, transfer.Errorf(transfer.KindInternal, "the ledger %s was written by a host whose bytes have the other order, and this one cannot read it", file).
 			WithHint("start the agent on a host of the kind that it ran on, or give it a state directory of its own here")
 	}
 	// Opened for reading it keeps writers out, and little can go wrong.
@@ -75,10 +76,10 @@ func inspectBolt(file string, patience time.Duration) (err error) {
 	defer (&boltStore{file: file}).guard(&err)
 	db, err := bolt.Open(file, 0o600, &bolt.Options{ReadOnly: true, Timeout: patience})
 	if errors.Is(err, berrors.ErrTimeout) {
-		return inUse(file)
+		return true, inUse(file)
 	}
 	if err != nil {
-		return damaged(file, err)
+		return true, damaged(file, err)
 	}
 	defer db.Close()
 	info, err := f.Stat()
@@ -86,9 +87,9 @@ func inspectBolt(file string, patience time.Duration) (err error) {
 		err = inspectPages(f, info.Size())
 	}
 	if err != nil {
-		return damaged(file, err)
+		return true, damaged(file, err)
 	}
-	return nil
+	return true, nil
 }
 
 // foreign reports whether a database begins as one does whose numbers have the
@@ -102,8 +103,8 @@ func foreign(f io.ReaderAt) bool {
 	return other(pageHead) == boltMagic && other(pageHead+4) == boltVersion
 }
 
-// wasBorn reports whether there is a database. What a power cut can leave of
-// one that was being made, its size and nothing of it, is cut off.
+// wasBorn reports whether there is a database. A power cut can leave of one that
+// was being made its size and nothing of it.
 func wasBorn(f *os.File) (bool, error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
@@ -119,7 +120,7 @@ func wasBorn(f *os.File) (bool, error) {
 	if len(bytes.Trim(data, "\x00")) > 0 {
 		return true, nil
 	}
-	return false, f.Truncate(0)
+	return false, nil
 }
 
 // inspectPages checks a whole database.

@@ -79,8 +79,15 @@ func (l *Ledger) journalPath(id transfer.ID) string {
 	return filepath.Join(l.dir, "items", id.String())
 }
 
-// Journal opens the item journal of a transfer, making it at the first time.
-func (l *Ledger) Journal(id transfer.ID) (*Journal, error) {
+// Journal opens the item journal of a transfer, making it where there is none.
+func (l *Ledger) Journal(id transfer.ID) (*Journal, error) { return l.openJournal(id, false) }
+
+// ResumeJournal opens an item journal that Journal has made. Where nothing is
+// left of it, it is lost: were it begun again, items would get the numbers of
+// others, which are known to the destination.
+func (l *Ledger) ResumeJournal(id transfer.ID) (*Journal, error) { return l.openJournal(id, true) }
+
+func (l *Ledger) openJournal(id transfer.ID, made bool) (*Journal, error) {
 	var j *Journal
 	err := l.spared(func() error {
 		f, err := l.files.Create(id.String())
@@ -88,7 +95,7 @@ func (l *Ledger) Journal(id transfer.ID) (*Journal, error) {
 			return err
 		}
 		j = &Journal{l: l, f: f, name: l.journalPath(id), wake: make(chan struct{})}
-		if err = errors.Join(j.recover(), l.files.Sync()); err != nil {
+		if err = errors.Join(j.recover(made), l.files.Sync()); err != nil {
 			f.Close()
 		}
 		return err
@@ -131,13 +138,18 @@ func (l *Ledger) DropJournal(id transfer.ID) error {
 	return err
 }
 
-// recover reads what is there, cuts off a torn tail and finds the last item.
+// recover reads what is there, cuts off a torn tail and finds the last item; made
+// says that there must be something.
 // What it has read it writes again before it syncs: a sync that failed, in this
 // run or in one before it, leaves what looks whole and is not durable.
-func (j *Journal) recover() error {
+func (j *Journal) recover(made bool) error {
 	begun, err := j.scan()
 	if err != nil {
 		return err
+	}
+	if made && !begun {
+		return transfer.Errorf(transfer.KindInternal, "item journal %s is lost: nothing is left of it", j.name).
+			WithHint("cancel the transfer, look at the destination, then submit what is missing as a new one")
 	}
 	if !begun { // nothing, or a crash while the header was written
 		if _, err := j.f.WriteAt(journalHead(), 0); err != nil {

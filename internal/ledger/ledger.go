@@ -73,6 +73,7 @@ type Ledger struct {
 	low         atomic.Bool
 	space       sync.RWMutex // read-held while something is written, held while the reserve is
 	doubt       bool         // about whether the last transaction is durable; the writer's
+	watch       watch
 }
 
 // Open opens the ledger in dir, creating both. It fails with KindAlive when
@@ -90,7 +91,8 @@ func Open(dir string, opt Options) (*Ledger, error) {
 	if opt.OutboxLimit == 0 {
 		opt.OutboxLimit = 100_000
 	}
-	l := &Ledger{dir: dir, store: opt.Store, files: opt.Files, opt: opt, ops: make(chan *op, 256), quit: make(chan struct{}), ended: make(chan struct{})}
+	l := &Ledger{dir: dir, store: opt.Store, files: opt.Files, opt: opt, ops: make(chan *op, 256), quit: make(chan struct{}), ended: make(chan struct{}),
+		watch: watch{gone: make(chan struct{})}}
 	if err := l.openDir(); err != nil {
 		return nil, err
 	}
@@ -100,6 +102,10 @@ func Open(dir string, opt Options) (*Ledger, error) {
 	}
 	failpoint.Hit("ledger.opened")
 	l.fillReserve()
+	if err := l.watchPlaces(); err != nil {
+		l.store.Close()
+		return nil, err
+	}
 	go l.write()
 	return l, nil
 }
@@ -241,6 +247,9 @@ func (l *Ledger) Update(fn func(*Tx) error) error {
 
 // View runs fn in a read-only transaction.
 func (l *Ledger) View(fn func(*Tx) error) error {
+	if err := l.Lost(); err != nil {
+		return err
+	}
 	return l.store.View(func(tx StoreTx) error { return fn(&Tx{tx: tx, l: l}) })
 }
 
@@ -248,10 +257,21 @@ func (l *Ledger) View(fn func(*Tx) error) error {
 // one transaction.
 func (l *Ledger) write() {
 	defer close(l.ended)
+	var look clock.Timer
+	var due <-chan time.Time
+	if len(l.watch.places) > 0 {
+		look = l.opt.Clock.NewTimer(lookEvery)
+		due = look.C()
+		defer look.Stop()
+	}
 	for {
 		select {
 		case o := <-l.ops:
 			l.commit(l.waiting(o))
+		case <-due:
+			if l.look() == nil {
+				look.Reset(lookEvery)
+			}
 		case <-l.quit:
 			return
 		}
@@ -306,7 +326,21 @@ func (l *Ledger) commit(group []*op) {
 // transact commits one transaction. Where the disk is full it gives up the
 // reserve and tries once more, and nothing new is accepted until there is
 // space again.
+//
+// What was written to a file that has lost its path is no record: the path is
+// looked at behind the transaction, before anybody is told that it is there.
 func (l *Ledger) transact(fn func(*Tx) error) error {
+	if err := l.Lost(); err != nil {
+		return err
+	}
+	err := l.transactOnDisk(fn)
+	if gone := l.look(); gone != nil {
+		return gone
+	}
+	return err
+}
+
+func (l *Ledger) transactOnDisk(fn func(*Tx) error) error {
 	l.space.RLock()
 	defer l.space.RUnlock()
 	if err := l.settle(); err != nil {

@@ -32,7 +32,11 @@ func (l *Ledger) spared(call func() error) error {
 	return err
 }
 
-func (l *Ledger) reservePath() string { return filepath.Join(l.dir, "reserve") }
+// reserveName is the reserve in the ledger's directory. Once it is there it stays,
+// if only as an empty file: it shows that there has been a ledger.
+const reserveName = "reserve"
+
+func (l *Ledger) reservePath() string { return filepath.Join(l.dir, reserveName) }
 
 // fillReserve writes the reserve where it is missing; until that succeeds the
 // ledger is low.
@@ -46,7 +50,7 @@ func (l *Ledger) fillReserve() {
 		return
 	}
 	if err := writeReserve(l.reservePath(), l.opt.Reserve); err != nil {
-		os.Remove(l.reservePath())
+		os.Truncate(l.reservePath(), 0)
 		l.low.Store(true)
 		return
 	}
@@ -72,7 +76,8 @@ func writeReserve(path string, size int64) error {
 }
 
 func (l *Ledger) dropReserve() {
-	if os.Remove(l.reservePath()) == nil {
+	fi, err := os.Stat(l.reservePath())
+	if err == nil && fi.Size() > 0 && os.Truncate(l.reservePath(), 0) == nil {
 		l.opt.Log.Warn("the ledger's disk is full; its reserve is given up and nothing new is accepted", "dir", l.dir)
 	}
 	l.low.Store(true)

@@ -24,6 +24,7 @@ type Source struct {
 	Epoch      uint32               `json:"epoch,omitempty"`
 	Dest       string               `json:"destination_incarnation,omitempty"` // set at the first ACCEPT
 	Resolution *transfer.Resolution `json:"resolution,omitempty"`
+	Journal    bool                 `json:"journal,omitempty"` // the item journal has been made, and must be there
 	Decided    transfer.ItemSet     `json:"decided"`
 	Crashes    int                  `json:"crashes,omitempty"`
 	Cancel     bool                 `json:"cancel,omitempty"`   // asked for, and not done yet

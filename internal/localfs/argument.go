@@ -25,13 +25,17 @@ type argument struct {
 // HasOwnName reports whether a source is sent under a name of its own. The
 // sources ".", ".." and "/" are not: what is in them is sent.
 func HasOwnName(p transfer.Path) bool {
-	b := path.Base(string(p))
+	b := path.Base(string(slashed(p)))
+	if HostRules.Windows && isDrive(b) {
+		return false
+	}
 	return b != "." && b != ".." && b != "/"
 }
 
 // argument takes a source apart. A source with wildcards that exists as it is
 // written is a literal, unless expand is set.
 func (f *FS) argument(src transfer.Path, expand bool) *argument {
+	src = slashed(src)
 	a := &argument{src: src}
 	if HasOwnName(src) {
 		a.base = path.Base(string(src))

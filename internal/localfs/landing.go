@@ -158,7 +158,7 @@ func (l *Landing) locate(name transfer.Path) (place, error) {
 		return place{}, err
 	}
 	p, err := l.fs.locate(l.Target(name))
-	if err == nil && !beneath(p.path, path.Clean(string(l.cfg.Resolution.Base))) {
+	if err == nil && !beneath(p.path, HostRules.clean(string(l.cfg.Resolution.Base))) {
 		err = l.fs.outside(name)
 	}
 	return p, err
@@ -316,6 +316,27 @@ func (l *Landing) unlinkTemp(d *Dir, temp string) error {
 	}
 	l.left.Store(true) // be it because a power cut may bring it back
 	return err
+}
+
+// Drop removes the temporary of an item that is not open, as Create and Reopen
+// know it. One that has gone is no error.
+func (l *Landing) Drop(item uint64, name transfer.Path) error {
+	p, err := l.locate(name)
+	if err != nil || p.isRoot() {
+		return err
+	}
+	d, err := l.dir(p.parent(), false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		defer l.dirs.release(d)
+		err = l.unlinkTemp(d.Dir, l.temp(item))
+	}
+	if err != nil {
+		return targetError(transfer.Path(p.path), err)
+	}
+	return nil
 }
 
 // Left reports whether a temporary was removed in a way that may not last, or

@@ -5,7 +5,6 @@ import (
 	"encoding/base32"
 	"encoding/binary"
 	"path"
-	"runtime"
 	"strconv"
 	"strings"
 
@@ -60,7 +59,7 @@ func checkName(name transfer.Path) error {
 		return bad("is absolute")
 	}
 	for part := range strings.SplitSeq(string(name), "/") {
-		switch {
+		switch why := HostRules.refusesName(part); {
 		case part == "":
 			return bad("has an empty component")
 		case part == "." || part == "..":
@@ -69,8 +68,10 @@ func checkName(name transfer.Path) error {
 			return bad("has a component of more than 255 bytes")
 		case strings.HasPrefix(part, reserved):
 			return bad("has a component that begins with .ferry-, which is Ferry's own")
-		case runtime.GOOS == "windows" && strings.ContainsAny(part, `\:`):
-			return bad(`has a component with \ or :`)
+		case why != "":
+			return bad(why)
+		case HostRules.Windows && strings.ContainsAny(part, `\*?`):
+			return bad(`has a component with \, * or ?`)
 		}
 	}
 	return nil

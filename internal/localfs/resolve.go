@@ -14,6 +14,7 @@ import (
 // into it by their own names. Otherwise it is the name of the one thing that is
 // sent. Missing parents are made when they are needed.
 func (f *FS) Resolve(dest transfer.Path, several bool) (transfer.Resolution, error) {
+	dest = slashed(dest)
 	l, err := f.locate(dest)
 	if err != nil {
 		return transfer.Resolution{}, err

@@ -80,6 +80,7 @@ func Open(cfg Config) (_ *FS, err error) {
 		if f.state, err = f.realPrefix(abs); err != nil {
 			return nil, transfer.Errorf(transfer.KindUsage, "state directory %s: %w", cfg.StateDir, err)
 		}
+		f.state = HostRules.clean(f.state)
 	}
 	defer func() {
 		if err != nil {
@@ -118,7 +119,7 @@ func (f *FS) openRoot(name string) (*root, error) {
 	if err != nil {
 		return nil, bad(err)
 	}
-	return &root{filepath.ToSlash(abs), real, dir}, nil
+	return &root{HostRules.clean(abs), HostRules.clean(real), dir}, nil
 }
 
 // realPrefix resolves the links of a path whose last components may not exist
@@ -148,9 +149,7 @@ func (f *FS) Close() error {
 }
 
 // beneath reports whether p is dir or lies beneath it; both are clean.
-func beneath(p, dir string) bool {
-	return p == dir || dir == "/" && strings.HasPrefix(p, "/") || strings.HasPrefix(p, dir+"/")
-}
+func beneath(p, dir string) bool { return HostRules.beneath(p, dir) }
 
 // A place is a path of a request, located beneath a root.
 type place struct {
@@ -160,40 +159,34 @@ type place struct {
 }
 
 // isAbs reports whether a path of a request is a host path.
-func isAbs(p transfer.Path) bool {
-	return strings.HasPrefix(string(p), "/") || filepath.IsAbs(filepath.FromSlash(string(p)))
-}
+func isAbs(p transfer.Path) bool { return HostRules.isAbs(string(p)) }
+
+// slashed is a path of a request with '/' between its names.
+func slashed(p transfer.Path) transfer.Path { return transfer.Path(HostRules.slashed(string(p))) }
 
 // locate puts a path beneath a root, by its text alone. Absolute paths may be
 // spelled through the root as configured or through its real path.
 func (f *FS) locate(p transfer.Path) (place, error) {
-	if strings.ContainsRune(string(p), 0) {
-		return place{}, transfer.Errorf(transfer.KindOutsideRoot, "path %s holds a NUL byte, which no file name may", p)
+	if why := HostRules.refuses(string(p)); why != "" {
+		return place{}, transfer.Errorf(transfer.KindOutsideRoot, "path %s %s", p, why)
 	}
 	if !isAbs(p) {
-		rel := path.Clean(string(p))
+		rel := path.Clean(string(slashed(p)))
 		if rel == ".." || strings.HasPrefix(rel, "../") {
 			return place{}, f.outside(p)
 		}
 		return place{f.roots[0], path.Join(f.roots[0].path, rel), rel}, nil
 	}
-	abs := path.Clean(filepath.ToSlash(string(p)))
-	best, base := (*root)(nil), ""
-	for _, r := range f.roots {
-		for _, spelling := range []string{r.path, r.real} {
-			if beneath(abs, spelling) && (best == nil || len(spelling) > len(base)) {
-				best, base = r, spelling
-			}
-		}
+	abs := HostRules.clean(string(p))
+	spellings := make([][]string, len(f.roots))
+	for n, r := range f.roots {
+		spellings[n] = []string{r.path, r.real}
 	}
-	if best == nil {
+	n, rel, ok := HostRules.find(abs, spellings)
+	if !ok {
 		return place{}, f.outside(p)
 	}
-	rel := strings.TrimPrefix(strings.TrimPrefix(abs, base), "/")
-	if rel == "" {
-		rel = "."
-	}
-	return place{best, abs, rel}, nil
+	return place{f.roots[n], abs, rel}, nil
 }
 
 // parent is the place of the directory that holds this one, which must not be
@@ -254,11 +247,7 @@ func (f *FS) openResolved(l place) (Handle, error) {
 	if !beneath(real, l.root.real) {
 		return nil, f.outside(transfer.Path(l.path))
 	}
-	rel := strings.TrimPrefix(strings.TrimPrefix(real, l.root.real), "/")
-	if rel == "" {
-		rel = "."
-	}
-	h, err := f.disk.OpenBeneath(l.root.dir, rel)
+	h, err := f.disk.OpenBeneath(l.root.dir, HostRules.below(real, l.root.real))
 	if errors.Is(err, ErrEscapes) { // a link has come into the path since
 		return nil, f.outside(transfer.Path(l.path))
 	}
@@ -279,10 +268,10 @@ func (f *FS) guard(l place, d *Dir) error {
 
 // isState reports whether a name in a directory is the state directory.
 func (f *FS) isState(d *Dir, name string) bool {
-	if !strings.HasSuffix(f.state, name) && name != "." && name != ".." {
+	if n := len(f.state) - len(name); (n < 0 || !HostRules.same(f.state[n:], name)) && name != "." && name != ".." {
 		return false // most often
 	}
-	return f.state != "" && path.Join(d.real, name) == f.state
+	return f.state != "" && HostRules.same(path.Join(d.real, name), f.state)
 }
 
 // openParent opens the directory that holds a place.

@@ -19,6 +19,9 @@ type WalkRequest struct {
 	Recursive bool
 	After     *transfer.Item // the last item that is journaled; nil begins
 	AfterArg  int            // the argument that it came from
+	// Into is where the items land, where that is on this same host: what would be
+	// sent into itself, or onto itself, is not. nil: it is elsewhere.
+	Into *transfer.Resolution
 }
 
 // Walk expands the sources, in their order, into items: literal files, what
@@ -43,6 +46,9 @@ func (f *FS) Walk(ctx context.Context, req WalkRequest, emit func(arg int, it tr
 	if req.After != nil {
 		first = req.AfterArg
 	}
+	if req.Into != nil {
+		w.goal = f.goalOf(*req.Into)
+	}
 	for i, src := range req.Sources {
 		w.add(i, src)
 	}
@@ -61,6 +67,7 @@ type walker struct {
 	emit    func(int, transfer.Item) error
 	skipped int64
 
+	goal   *goal // nil: the items land elsewhere
 	args   []*argument
 	arg    int              // the one being walked
 	byBase map[string][]int // literals by their name at the destination
@@ -156,6 +163,9 @@ func (w *walker) walkLiteral(a *argument, after []string) error {
 		if !w.req.Recursive {
 			return w.bad(src, a.base, directoryArgument(src))
 		}
+		if err := w.goal.refusesRoot(d, a.base); err != nil {
+			return w.bad(src, a.base, err)
+		}
 		return w.contents(d, a.base, after)
 	}
 	d, err := w.fs.openParent(a.place)
@@ -176,7 +186,15 @@ func (w *walker) walkLiteral(a *argument, after []string) error {
 		w.skipped++
 		return w.bad(src, a.base, notRegular(src, TypeLink))
 	}
-	return w.entry(&entry{d, name, st}, a.base, after)
+	return w.top(&entry{d, name, st}, a.base, after)
+}
+
+// top is entry for an argument, or for what matches one.
+func (w *walker) top(e *entry, name string, after []string) error {
+	if err := w.goal.refuses(e, name); err != nil {
+		return w.bad(e.source(), name, err)
+	}
+	return w.entry(e, name, after)
 }
 
 func directoryArgument(src transfer.Path) error {
@@ -299,7 +317,7 @@ func (w *walker) walkPattern(a *argument, after []string) error {
 		if a.nested {
 			name = strings.Join(rest(string(e.source()), a.stem.path), "/")
 		}
-		return w.entry(e, name, down)
+		return w.top(e, name, down)
 	}
 	m.unreadable = func(dir string, err error) error {
 		found = true
@@ -363,6 +381,9 @@ func (w *walker) match(d *Dir, p pattern, set []int, after []string, m *matching
 }
 
 func (w *walker) matchBelow(e *entry, p pattern, set []int, after []string, m *matching) error {
+	if w.goal.at(e) {
+		return nil // what has landed there is not sent again
+	}
 	d, err := w.fs.childDir(e.dir, e.name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || transfer.KindOf(err) == transfer.KindOutsideRoot {
 		return nil

@@ -11,6 +11,8 @@ import (
 	"ferry/internal/transfer"
 )
 
+const lockName = "lock"
+
 // A dirLock keeps a second queue manager out of a directory.
 type dirLock struct{ lock io.Closer }
 
@@ -26,7 +28,7 @@ func lockDir(dir string) (*dirLock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fail(err)
 	}
-	lock, err := filelock.Take(filepath.Join(dir, "lock"))
+	lock, err := filelock.Take(filepath.Join(dir, lockName))
 	if errors.Is(err, filelock.ErrHeld) {
 		return nil, transfer.Errorf(transfer.KindAlive, "the directory %s is in use by another queue manager", dir).
 			WithHint("stop that one, or give this one a directory of its own with --dir")

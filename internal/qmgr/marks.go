@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"ferry/internal/filelock"
+	"ferry/internal/transfer"
+
 	"github.com/nats-io/nats-server/v2/server"
 )
 
@@ -36,9 +39,49 @@ func (s *Server) loadMarks() marks {
 		err = json.Unmarshal(data, &m)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.cfg.Log.Warn("what the queue manager remembers of its store cannot be read", slog.Any("error", err))
+		s.noticed("what it remembers of its store cannot be read, so that a loss could not be told: %v", err)
 	}
 	return m
+}
+
+// notePlaces notes where the directory and the store in it lie.
+func (s *Server) notePlaces() error {
+	for _, name := range []string{lockName, server.JetStreamStoreDir} {
+		p, err := filelock.PlaceOf(filepath.Join(s.cfg.Dir, name))
+		if err != nil {
+			return transfer.Errorf(transfer.KindUnwritable, "the queue manager's directory %s cannot be looked at: %w", s.cfg.Dir, err)
+		}
+		s.places = append(s.places, p)
+	}
+	return nil
+}
+
+// taken reports whether the queue manager's directory, or the store in it, was
+// removed, renamed or replaced while it ran.
+func (s *Server) taken() bool {
+	for _, p := range s.places {
+		if err := p.Check(); err != nil {
+			s.lost = transfer.Errorf(transfer.KindNoManager, "the directory of queue manager %s was taken away: %w", s.cfg.Name, err).
+				WithHint("start it again; what agents have accepted is in their ledgers")
+			close(s.gone)
+			return true
+		}
+	}
+	return false
+}
+
+// Gone is closed within marksEvery when the queue manager's directory was taken
+// away: it must be shut down. Lost says why then.
+func (s *Server) Gone() <-chan struct{} { return s.gone }
+
+// Lost is nil until Gone is closed.
+func (s *Server) Lost() error {
+	select {
+	case <-s.gone:
+		return s.lost
+	default:
+		return nil
+	}
 }
 
 // saveMarks writes the marks to a new file, syncs and renames it.
@@ -81,6 +124,9 @@ func (s *Server) remember() {
 	t := time.NewTicker(marksEvery)
 	defer t.Stop()
 	for over := false; ; {
+		if s.taken() {
+			return // what is written from now on nobody will find
+		}
 		now, err := marksOf(s.ns)
 		if err == nil && (s.known == nil || !maps.EqualFunc(s.known, now, mark.equal)) {
 			if err = s.saveMarks(marks{1, false, now}); err == nil {
@@ -103,7 +149,7 @@ func (s *Server) remember() {
 
 // leave notes that the server has ended in order.
 func (s *Server) leave() {
-	if s.known == nil {
+	if s.known == nil || s.Lost() != nil {
 		return
 	}
 	if err := s.saveMarks(marks{1, true, s.known}); err != nil {

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"ferry/internal/filelock"
 	"ferry/internal/transfer"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -53,6 +54,9 @@ type Server struct {
 	ending   chan struct{}          // closed by Shutdown
 	tasks    sync.WaitGroup
 	once     sync.Once
+	places   []filelock.Place // where its files were when it had started
+	gone     chan struct{}    // closed with lost set
+	lost     error
 }
 
 // readyTimeout is how long a server that has started may take to say so.
@@ -80,7 +84,7 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, lock: lock, ending: make(chan struct{})}
+	s := &Server{cfg: cfg, lock: lock, ending: make(chan struct{}), gone: make(chan struct{})}
 	if err := s.start(opts); err != nil {
 		s.Shutdown()
 		return nil, err
@@ -200,6 +204,9 @@ func (s *Server) start(opts *server.Options) error {
 			WithHint("move that directory aside and start again; what agents have accepted is in their ledgers, not here")
 	}
 	if s.cfg.Listen != "" {
+		if err := s.notePlaces(); err != nil {
+			return err
+		}
 		s.tasks.Go(s.remember)
 		s.tasks.Go(func() { s.mend(log) })
 	}

@@ -19,6 +19,7 @@ import (
 type ending struct {
 	pending localfs.Pending
 	left    *localfs.Partial // of an item that fails: its temporary, which goes once that is on record
+	stale   transfer.Path    // of an item that fails before it has begun in this epoch: the name for which an earlier one left a temporary
 	said    string           // the source's digest
 	size    int64            // bytes beyond the last safe point
 	safe    int64            // the last safe point
@@ -142,7 +143,7 @@ func (i *incoming) commitGroup(landing *localfs.Landing, group []ending) (outcom
 	if len(failed) > 0 && err == nil {
 		if err = (*journal)(i).Committed(failed); err == nil {
 			outcomes = append(outcomes, failed...)
-			i.sweepFailed(group)
+			i.sweepFailed(landing, group)
 		}
 	}
 	return outcomes, err
@@ -150,12 +151,18 @@ func (i *incoming) commitGroup(landing *localfs.Landing, group []ending) (outcom
 
 // sweepFailed removes the temporaries of items that have failed. What a crash or an
 // error leaves, the end of the transfer removes.
-func (i *incoming) sweepFailed(group []ending) {
+func (i *incoming) sweepFailed(landing *localfs.Landing, group []ending) {
 	for n := range group {
-		if e := &group[n]; e.left != nil {
-			if err := e.left.Discard(); err != nil {
-				i.log.Warn("a temporary could not be let go of", "item", e.pending.Outcome.Item, "err", err)
-			}
+		e := &group[n]
+		var err error
+		switch {
+		case e.left != nil:
+			err = e.left.Discard()
+		case e.stale != "":
+			err = landing.Drop(e.pending.Outcome.Item, e.stale)
+		}
+		if err != nil {
+			i.log.Warn("a temporary could not be let go of", "item", e.pending.Outcome.Item, "err", err)
 		}
 	}
 }

@@ -380,7 +380,29 @@ func (i *incoming) failed(item uint64, b *wire.Begin, err *transfer.Error, left 
 	return i.addEnding(ending{pending: localfs.Pending{Outcome: o}, left: left, safe: safe})
 }
 
+// staleName is the name for which an earlier epoch has left a temporary of an item;
+// empty: none.
+func (i *incoming) staleName(item uint64) (name transfer.Path) {
+	if i.rec.Epoch == 1 && !i.adopted {
+		return ""
+	}
+	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		it, err := t.Item(i.id, item)
+		if it != nil && it.Point != nil {
+			name = it.Point.Name
+		}
+		return err
+	})
+	if err != nil {
+		i.log.Warn("what an item has left cannot be read; the end of the transfer removes it", "item", item, "err", err)
+	}
+	return name
+}
+
 func (i *incoming) addEnding(e ending) error {
+	if e.pending.Outcome.Err != nil && e.left == nil {
+		e.stale = i.staleName(e.pending.Outcome.Item)
+	}
 	if e.pending.Partial == nil && e.left == nil {
 		i.takeOpen()
 		if i.ending() {

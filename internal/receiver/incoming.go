@@ -86,6 +86,7 @@ type incoming struct {
 
 	// When things are due; zero: not.
 	ackDue, groupDue, checkDue, resyncDue, offerDue, silentAt time.Time
+	overDue                                                   time.Time // to ask whether the source has ended the transfer
 	acquitAt                                                  time.Time // a suspect that has run so long is none
 	backoff                                                   time.Duration
 }
@@ -252,6 +253,7 @@ func (i *incoming) due(now time.Time) {
 		i.acquitAt = time.Time{}
 		i.r.acquit(i.id)
 	}
+	i.askOver(now)
 	if i.silence(now) > i.rec.Deadline() && now.Sub(i.since) > grace {
 		i.giveUp()
 	}
@@ -279,7 +281,7 @@ func (i *incoming) nextDue(now time.Time) time.Time {
 			next = t
 		}
 	}
-	for _, t := range []time.Time{i.ackDue, i.groupDue, i.checkDue, i.resyncDue, i.offerDue, i.silentAt, i.acquitAt} {
+	for _, t := range []time.Time{i.ackDue, i.groupDue, i.checkDue, i.resyncDue, i.offerDue, i.silentAt, i.acquitAt, i.overDue} {
 		if !t.IsZero() && t.Before(next) {
 			next = t
 		}
@@ -317,7 +319,7 @@ func (i *incoming) control(m *wire.Message) {
 			return
 		}
 	}
-	if m.Kind != dropPartials {
+	if m.Kind != dropPartials && m.Kind != sourceOver {
 		i.contact = i.r.cfg.Clock.Now()
 	}
 	switch m.Kind {
@@ -329,6 +331,8 @@ func (i *incoming) control(m *wire.Message) {
 		i.cancelled()
 	case dropPartials:
 		i.giveWay()
+	case sourceOver:
+		i.endedAtSource()
 	}
 }
 

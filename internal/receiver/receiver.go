@@ -84,6 +84,9 @@ type Config struct {
 	Instance string     // names this run of the agent
 	Memory   *wire.Memory
 	Delay    func() time.Duration // of a control message and its answer at present; nil: none to speak of
+	// Over asks a source whether a transfer has come to its end there; false where
+	// it does not answer. It returns when ctx ends. nil: nobody is asked.
+	Over func(ctx context.Context, source transfer.AgentName, id transfer.ID) bool
 
 	Content    conversion.Defaults // of text files here
 	RecordRoot string              // where data sets lie; empty: the first root
@@ -104,6 +107,7 @@ type Receiver struct {
 	wg      sync.WaitGroup
 	unswept atomic.Bool   // there may be records that are unswept
 	open    chan struct{} // a token for each item that is begun and undecided
+	asking  chan struct{} // a token for each question to a source
 	decoder compress.Decoder
 	chunks  sync.Pool // *[]byte: memory of restored chunks
 
@@ -127,7 +131,7 @@ type waiter struct {
 func New(cfg Config) *Receiver {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Receiver{cfg: cfg, ctx: ctx, cancel: cancel, actors: map[transfer.ID]*incoming{}, spoke: map[transfer.AgentName]time.Time{},
-		live: map[transfer.ID]bool{}, kept: map[transfer.ID]bool{}, open: make(chan struct{}, transfer.MaxUndecided)}
+		live: map[transfer.ID]bool{}, kept: map[transfer.ID]bool{}, asking: make(chan struct{}, asksAtOnce), open: make(chan struct{}, transfer.MaxUndecided)}
 }
 
 // Recover brings every transfer in the ledger to where it was: items that were

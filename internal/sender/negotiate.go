@@ -142,9 +142,12 @@ func (o *Outgoing) refused(e *transfer.Error) (*Verdict, error) {
 // accepted records the epoch and begins the walk at the first time. A Verdict
 // says why the epoch is not begun.
 func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
+	if err := o.openJournal(); err != nil { // such as one that is damaged
+		return o.pumpFailed(err)
+	}
 	err := o.update(func(t *ledger.Tx, rec *ledger.Source) error {
 		first := rec.Dest == ""
-		rec.Dest, rec.Epoch = a.Dest, a.Epoch
+		rec.Dest, rec.Epoch, rec.Journal = a.Dest, a.Epoch, true
 		if rec.Resolution == nil {
 			rec.Resolution = &a.Resolution
 		}
@@ -163,9 +166,7 @@ func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
 		return nil, err
 	}
 	failpoint.Hit("sender.after_accept")
-	if err := o.startWalk(); err != nil { // such as an item journal that is damaged
-		return o.pumpFailed(err)
-	}
+	o.startWalk()
 	o.mu.Lock()
 	o.live.place, o.live.nextTry = 0, time.Time{}
 	o.mu.Unlock()

@@ -66,6 +66,7 @@ type Lanes interface {
 // Config is what the outgoing transfers of an agent work with.
 type Config struct {
 	Agent    transfer.AgentName
+	Beside   transfer.AgentName // another agent with the same roots on this host; may be empty
 	Ledger   *ledger.Ledger
 	FS       *localfs.FS
 	Link     Link

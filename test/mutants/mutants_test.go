@@ -33,6 +33,7 @@ const (
 	inDisk     = "./test/faults/disk"
 	inSource   = "./test/faults/source"
 	inQueue    = "./test/faults/queue"
+	inLedger   = "./test/faults/ledger"
 )
 
 var mutants = []mutant{
@@ -54,6 +55,8 @@ var mutants = []mutant{
 	{"no-second-look", "a source's identity is not checked again after it was read", inSource, "source-changes"},
 	{"unlink-by-name", "a source is deleted by its name", inSource, "delete-race"},
 	{"known-by-message-only", "a repeated request is known by the queue's message ID only", inQueue, "replay"},
+	{"lost-ledger-begun-anew", "a ledger of which nothing is left is begun anew beside what shows that there was one", inLedger, "ledger-taken"},
+	{"state-dir-not-watched", "nobody looks whether the ledger is still at its path", inLedger, "ledger-taken"},
 }
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }

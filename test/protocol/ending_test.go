@@ -1,7 +1,10 @@
 package protocol_test
 
 import (
+	"errors"
 	"os"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -105,6 +108,83 @@ func TestCancelWithTheDestinationAway(t *testing.T) {
 		w.cut(false)
 		w.finish(2 * time.Hour)
 	})
+}
+
+// TestTemporariesGoWhenTheSourceHasEnded: a source ends a transfer while nobody
+// can tell the destination, be it given up or cancelled. Once they can speak again
+// the temporaries go, long before the destination's own deadline, also where it
+// was down meanwhile.
+func TestTemporariesGoWhenTheSourceHasEnded(t *testing.T) {
+	for _, cancel := range []bool{false, true} {
+		for _, down := range []bool{false, true} {
+			bubble(t, setup{}, func(w *world) {
+				w.slow(10 * time.Millisecond)
+				w.write(map[string][]byte{"in/small": content(2, 100), "in/z": content(1, 200<<10)})
+				id := w.submit(transfer.Request{Sources: []transfer.Path{"in"}, Dest: "out/", Recursive: true, Recovery: transfer.Duration(5 * time.Minute)})
+				w.point(id, 40<<10)
+				w.cut(true)
+				if cancel {
+					must(t, w.cancel(id))
+				}
+				w.until(time.Hour, "the source does not end", func() bool { return w.source(id).State.Final() })
+				if len(w.temporaries()) == 0 {
+					t.Error("there was nothing to remove")
+				}
+				if down {
+					left := w.dst.killed()
+					pass(time.Hour)
+					w.dst.start(left)
+				}
+				w.cut(false)
+				took := w.until(time.Hour, "the temporaries stay", func() bool { return len(w.temporaries()) == 0 && w.incoming(id).State.Final() })
+				if took > 2*time.Minute {
+					t.Errorf("cancelled %v, down %v: the temporaries stay for %v", cancel, down, took)
+				}
+				if in := w.incoming(id); in.State != transfer.Withdrawn {
+					t.Errorf("cancelled %v, down %v: it ends %s", cancel, down, in.State)
+				}
+			})
+		}
+	}
+}
+
+// TestTemporaryOfAFailedItemGoes: a source file goes away, or is cut short, while
+// the line is down and part of it has arrived. It fails in the next epoch, and its
+// temporary goes then and not with the last of the other files.
+func TestTemporaryOfAFailedItemGoes(t *testing.T) {
+	for name, hurt := range map[string]func(path string) error{
+		"removed":     os.Remove,
+		"a directory": func(p string) error { return errors.Join(os.Remove(p), os.Mkdir(p, 0o755)) },
+	} {
+		for _, down := range []bool{false, true} {
+			bubble(t, setup{}, func(w *world) {
+				w.slow(10 * time.Millisecond)
+				w.write(map[string][]byte{"in/a": content(1, 200<<10), "in/b": content(2, 8<<20)})
+				id := w.submit(transfer.Request{Sources: []transfer.Path{"in/a", "in/b"}, Dest: "out/"})
+				w.point(id, 40<<10)
+				w.cut(true)
+				pass(time.Minute)
+				left := w.src.killed() // so that it has the file open no more
+				must(t, hurt(w.src.files("in/a")))
+				w.src.start(left)
+				if down {
+					w.dst.kill()
+				}
+				w.cut(false)
+				w.until(10*time.Minute, "the item does not fail", func() bool { in := w.incoming(id); return in != nil && in.Counts.FilesFailed == 1 })
+				w.until(5*time.Second, "its temporary stays", func() bool {
+					return !slices.ContainsFunc(w.temporaries(), func(p string) bool { return strings.HasSuffix(p, "-0.part") })
+				})
+				if in := w.incoming(id); in.State != transfer.Receiving {
+					t.Errorf("%s: the transfer was over before", name)
+				}
+				w.until(time.Hour, "it does not end", func() bool { return w.over(id) })
+				if s := w.source(id); s.State != transfer.Partial || len(w.temporaries()) > 0 {
+					t.Errorf("%s: it is %s, and %v are left", name, s.State, w.temporaries())
+				}
+			})
+		}
+	}
 }
 
 // TestNewFileTakesTheName is scenario 22: whenever another file takes the name

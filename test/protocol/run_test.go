@@ -68,7 +68,7 @@ func (n *node) newRun(dir string) (*run, error) {
 	r.pool = flow.NewPool(w.set.pool, w.set.pool, w.set.slots, int64(w.set.settings.ChunkSize))
 	r.recv = receiver.New(receiver.Config{Agent: n.name, Ledger: r.ledger, FS: r.fs, Link: line{r}, Note: r.note,
 		Clock: n.clockOf(), Log: log, Slots: w.set.slots, Pool: r.pool, MaxChunk: transfer.MaxChunk, Boot: boot,
-		Changed: func() {}})
+		Changed: func() {}, Over: r.overAt})
 	r.cfg = sender.Config{Agent: n.name, Ledger: r.ledger, FS: r.fs, Link: line{r}, Lanes: lane{r: r}, Note: r.note,
 		Progress: func(p *transfer.Progress) {
 			if !r.mortal.doomed() { // what it has in its ledger since then is nowhere
@@ -89,6 +89,24 @@ func (n *node) newRun(dir string) (*run, error) {
 	}
 	r.end()
 	return r, err
+}
+
+// overAt asks the source's run whether a transfer is over, as the agent does by
+// way of the queue manager.
+func (r *run) overAt(_ context.Context, source transfer.AgentName, id transfer.ID) (over bool) {
+	w := r.node.w
+	cut := false
+	w.net.Set(func(rules *faulty.Rules) { cut = rules.Cut })
+	s := w.src.living()
+	if cut || s == nil || source != srcName || s.mortal.doomed() {
+		return false
+	}
+	err := s.ledger.View(func(t *ledger.Tx) error {
+		rec, err := t.Source(id)
+		over = rec != nil && rec.State.Final()
+		return err
+	})
+	return over && err == nil && !s.mortal.doomed()
 }
 
 // ageLoop counts the running time, as the agent does.

@@ -1,0 +1,53 @@
+package audit
+
+import (
+	"os"
+	"path/filepath"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/transfer"
+)
+
+// moved are the files that have lost their path: they were removed, renamed or
+// replaced under a writer, which goes on with the ones that it has open. A path
+// that cannot be looked at is not among them.
+func (l *Log) moved() (names []string, err error) {
+	for _, f := range []struct {
+		name string
+		file
+	}{{recordsName, l.records}, {indexName, l.index.f}, {hashesName, l.hashes.f}} {
+		mine, err := f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		named, err := os.Stat(filepath.Join(l.dir, f.name))
+		if os.IsNotExist(err) || err == nil && !os.SameFile(mine, named) {
+			names = append(names, f.name)
+		}
+	}
+	return names, nil
+}
+
+// Check reports whether the log was taken away: its files have lost their paths.
+// That is final, and nothing is appended any more.
+func (l *Log) Check() error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if err := l.usable(); err != nil {
+		return l.gone
+	}
+	return l.atPath()
+}
+
+// atPath is Check for one who appends. It is made behind the syncs, before anybody
+// is told that the log has something.
+func (l *Log) atPath() error {
+	names, err := l.moved()
+	if err != nil || len(names) == 0 || failpoint.Planted("state-dir-not-watched") {
+		return nil // what is wrong with an open file the next write tells
+	}
+	l.gone = transfer.Errorf(transfer.KindInternal, "the audit log was taken away: %s was removed, renamed or replaced", filepath.Join(l.dir, names[0])).
+		WithHint("put its directory back as it was, then start coordination again; agents keep their records until it has them")
+	l.failed = l.gone
+	return l.gone
+}

@@ -1,0 +1,37 @@
+package filelock
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// A Place is a file or directory and the path at which it was found. What a
+// process has open it can go on writing when it has lost its name, and nobody
+// will ever read it.
+type Place struct {
+	path string
+	was  fs.FileInfo
+}
+
+// PlaceOf is the place of what lies at a path.
+func PlaceOf(path string) (Place, error) {
+	was, err := os.Stat(path)
+	return Place{path, was}, err
+}
+
+// Check fails where the path leads to something else, or to nothing: its file or
+// a directory above it was removed, renamed or replaced. Where that cannot be
+// told, because the path cannot be looked at, it does not.
+func (p Place) Check() error {
+	now, err := os.Stat(p.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("%s was removed or renamed", p.path)
+	case err == nil && !os.SameFile(p.was, now):
+		return fmt.Errorf("%s was replaced by another file", p.path)
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package ledger
+
+import (
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/filelock"
+	"ferry/internal/transfer"
+)
+
+// lookEvery is how often a ledger that nobody writes to looks whether its files
+// are still where they were.
+const lookEvery = 5 * time.Second
+
+// A watch notices that a ledger's files have lost their paths: somebody has
+// removed, renamed or replaced the state directory under a running agent. What
+// is written after that is lost with the process, so that nothing is read or
+// written any more.
+type watch struct {
+	places []filelock.Place
+	why    atomic.Pointer[transfer.Error]
+	gone   chan struct{} // closed with why set
+}
+
+// watchPlaces notes where the ledger's files lie.
+func (l *Ledger) watchPlaces() error {
+	if !l.onDisk() {
+		return nil
+	}
+	for _, name := range []string{"ledger.db", "items"} {
+		if name == "ledger.db" && l.opt.Store != nil || name == "items" && l.opt.Files != nil {
+			continue
+		}
+		p, err := filelock.PlaceOf(filepath.Join(l.dir, name))
+		if err != nil {
+			return transfer.Errorf(transfer.KindInternal, "the ledger cannot be looked at: %w", err)
+		}
+		l.watch.places = append(l.watch.places, p)
+	}
+	return nil
+}
+
+// look compares paths and files. Its error is final. It is the writer's.
+func (l *Ledger) look() error {
+	if err := l.Lost(); err != nil || failpoint.Planted("state-dir-not-watched") {
+		return err
+	}
+	for _, p := range l.watch.places {
+		err := p.Check()
+		if err == nil {
+			continue
+		}
+		e := transfer.Errorf(transfer.KindInternal, "the state directory %s was taken away: %w", l.dir, err).
+			WithHint("put it back as it was, or begin anew in an empty one; outcomes of transfers under way are then unknown")
+		l.watch.why.Store(e)
+		close(l.watch.gone)
+		return e
+	}
+	return nil
+}
+
+// Gone is closed when the ledger has found that its files have lost their
+// paths, which takes lookEvery at most. Lost says so then.
+func (l *Ledger) Gone() <-chan struct{} { return l.watch.gone }
+
+// Lost is why the ledger can no longer be used; nil while it can. Every View and
+// every Update fails with it.
+func (l *Ledger) Lost() error {
+	if e := l.watch.why.Load(); e != nil {
+		return e
+	}
+	return nil
+}

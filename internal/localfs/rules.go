@@ -1,0 +1,209 @@
+package localfs
+
+import (
+	"path"
+	"runtime"
+	"strings"
+
+	"ferry/internal/transfer"
+)
+
+// Rules are how a kind of system writes paths. What they say is decided by text
+// alone, so that those of one system can be tried on another.
+//
+// Inside this package '/' is the separator everywhere. On Windows a path may be
+// written with '\', too; a drive or a share stands before it; case does not
+// tell names apart; and some names are not those of files, whatever directory
+// they are in.
+type Rules struct {
+	Windows bool
+}
+
+// HostRules are those of this host.
+var HostRules = Rules{Windows: runtime.GOOS == "windows"}
+
+// slashed is a path with '/' between its names and without the prefix by which
+// Windows lets a path be long: it needs none here.
+func (r Rules) slashed(p string) string {
+	if !r.Windows {
+		return p
+	}
+	p = strings.ReplaceAll(p, `\`, "/")
+	if rest, ok := strings.CutPrefix(p, "//?/"); ok {
+		if share, ok := cutFold(rest, "UNC/"); ok {
+			return "//" + share
+		}
+		if isDrive(rest) {
+			return rest
+		}
+	}
+	return p
+}
+
+func cutFold(p, prefix string) (rest string, ok bool) {
+	if len(p) < len(prefix) || !strings.EqualFold(p[:len(prefix)], prefix) {
+		return p, false
+	}
+	return p[len(prefix):], true
+}
+
+// isDrive reports whether a path begins with a drive.
+func isDrive(p string) bool {
+	return len(p) >= 2 && p[1] == ':' && ('a' <= p[0]|0x20 && p[0]|0x20 <= 'z')
+}
+
+// volume takes the drive or the share off a slashed path.
+func (r Rules) volume(p string) (vol, rest string) {
+	switch {
+	case !r.Windows:
+	case isDrive(p):
+		return p[:2], p[2:]
+	case strings.HasPrefix(p, "//"):
+		server, rest, _ := strings.Cut(p[2:], "/")
+		share, _, _ := strings.Cut(rest, "/")
+		if server != "" && share != "" {
+			n := len("//") + len(server) + len("/") + len(share)
+			return p[:n], p[n:]
+		}
+	}
+	return "", p
+}
+
+// isAbs reports whether a path does not depend on where it is looked for. On
+// Windows one without a drive is not relative either: see Absolute.
+func (r Rules) isAbs(p string) bool {
+	_, rest := r.volume(r.slashed(p))
+	return strings.HasPrefix(rest, "/")
+}
+
+// clean is the shortest spelling of an absolute path. A share begins with one
+// slash in it, and ".." does not leave a drive or a share.
+func (r Rules) clean(p string) string {
+	vol, rest := r.volume(r.slashed(p))
+	switch {
+	case vol == "":
+		return path.Clean(rest)
+	case isDrive(vol):
+		return strings.ToUpper(vol) + path.Clean("/"+rest)
+	}
+	return strings.TrimSuffix(vol[1:]+path.Clean("/"+rest), "/")
+}
+
+// same reports whether two clean paths are one.
+func (r Rules) same(p, q string) bool {
+	return p == q || r.Windows && strings.EqualFold(p, q)
+}
+
+// beneath reports whether p is dir or lies beneath it; both are clean.
+func (r Rules) beneath(p, dir string) bool {
+	dir = strings.TrimSuffix(dir, "/")
+	return r.same(strings.TrimSuffix(p, "/"), dir) || len(p) > len(dir) && p[len(dir)] == '/' && r.same(p[:len(dir)], dir)
+}
+
+// below is what follows a directory in a path that lies beneath it; "." is the
+// directory itself.
+func (r Rules) below(p, dir string) string {
+	if rest := strings.Trim(p[min(len(p), len(strings.TrimSuffix(dir, "/"))):], "/"); rest != "" {
+		return rest
+	}
+	return "."
+}
+
+// find gives the root beneath which a clean absolute path lies, by its text alone,
+// and where in it. Each root has several spellings; the longest that fits wins.
+func (r Rules) find(abs string, roots [][]string) (root int, rel string, ok bool) {
+	best := ""
+	for n, spellings := range roots {
+		for _, s := range spellings {
+			if r.beneath(abs, s) && (!ok || len(s) > len(best)) {
+				root, best, ok = n, s, true
+			}
+		}
+	}
+	return root, r.below(abs, best), ok
+}
+
+// Absolute is a path as people write it on this host, as one that means the same
+// wherever the process is: beneath the working directory where it is relative.
+// Its last name and a slash at its end, which both mean something, stay as they
+// are.
+func (r Rules) Absolute(p transfer.Path, wd string) (transfer.Path, error) {
+	s := r.slashed(string(p))
+	vol, rest := r.volume(s)
+	wd = r.slashed(wd)
+	switch {
+	case vol != "" && !strings.HasPrefix(rest, "/") && rest != "":
+		return "", transfer.Errorf(transfer.KindUsage, "path %s is relative to the directory that drive %s is in", p, vol).
+			WithHint("write " + vol + "/" + rest + ", or leave the drive out")
+	case vol != "" && rest == "":
+		return transfer.Path(vol + "/"), nil
+	case vol != "":
+		return transfer.Path(s), nil
+	case strings.HasPrefix(s, "/"):
+		if drive, _ := r.volume(wd); !strings.HasPrefix(s, "//") {
+			s = drive + s // of the drive that the process is on
+		}
+		return transfer.Path(s), nil
+	}
+	return transfer.Path(strings.TrimSuffix(wd, "/") + "/" + s), nil
+}
+
+// refuses says what keeps a path from being one of a file; empty: nothing.
+// Wildcards are none of its business.
+func (r Rules) refuses(p string) string {
+	if strings.ContainsRune(p, 0) {
+		return "holds a NUL byte, which no file name may"
+	}
+	if !r.Windows {
+		return ""
+	}
+	p = r.slashed(p)
+	vol, rest := r.volume(p)
+	switch {
+	case strings.HasPrefix(p, "//?/"), strings.HasPrefix(p, "//./"):
+		return "is a device, not a file"
+	case vol != "" && rest != "" && rest[0] != '/':
+		return "is relative to the directory that its drive is in"
+	}
+	for name := range strings.SplitSeq(rest, "/") {
+		if why := r.refusesName(name); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// refusesName says what keeps one component of a path from being a file's name.
+func (r Rules) refusesName(name string) string {
+	if !r.Windows || name == "" || name == "." || name == ".." {
+		return ""
+	}
+	switch last := name[len(name)-1]; {
+	case strings.Contains(name, ":"):
+		return "has a ':' in a name: that is another stream of a file"
+	case strings.ContainsAny(name, `<>"|`) || strings.ContainsFunc(name, func(c rune) bool { return c < ' ' }):
+		return "has a character in a name that no name may have on Windows"
+	case last == '.' || last == ' ':
+		return "has a name that ends with a dot or a blank, which Windows drops"
+	case isDevice(name):
+		return "has the name of a device in it, such as CON or NUL"
+	}
+	return ""
+}
+
+// isDevice reports whether Windows takes a name for a device, in any directory
+// and with any extension.
+func isDevice(name string) bool {
+	base, _, _ := strings.Cut(strings.ToUpper(name), ".")
+	base = strings.TrimRight(base, " ")
+	switch base {
+	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$":
+		return true
+	}
+	for _, port := range []string{"COM", "LPT"} {
+		if n, ok := strings.CutPrefix(base, port); ok && strings.Contains("0123456789¹²³", n) && len([]rune(n)) == 1 {
+			return true
+		}
+	}
+	return false
+}
