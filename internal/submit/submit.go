@@ -344,9 +344,10 @@ func (s *Submitter) Control(ctx context.Context, agent transfer.AgentName, kind 
 	}
 	defer stop()
 	c := wire.Control{V: wire.Version, ID: transfer.NewID(s.Clock.Now()), Kind: kind, Transfer: id, Originator: s.Who, Reply: inbox}
-	pause := repeatFirst
+	pause, stored := repeatFirst, false
 	for {
-		if err := s.Conn.Enqueue(ctx, wire.ControlSubject(agent, s.Who.String()), "", wire.Marshal(c)); err != nil && ctx.Err() == nil {
+		err := s.Conn.Enqueue(ctx, wire.ControlSubject(agent, s.Who.String()), "", wire.Marshal(c))
+		if stored = stored || err == nil; !stored {
 			return nil, err
 		}
 		t := s.Clock.NewTimer(pause)
