@@ -187,12 +187,12 @@ func (a *Agent) place(t *ledger.Tx, rec *ledger.Source, late bool) error {
 	case as != "":
 		rec.State = as
 		event, reason = "", "it was "+string(as)+" before it came"
-	case late:
-		rec.State = transfer.Withdrawn
-		event, reason = audit.Cancelled, "it came later than its submitter had waited for it"
 	case string(q.ID[:]) <= string(floor[:]):
 		rec.State = transfer.Parked
 		event, reason = audit.Parked, "it is older than anything the ledger still knows, and may have run before"
+	case late:
+		rec.State = transfer.Withdrawn
+		event, reason = audit.Cancelled, "it came later than its submitter had waited for it"
 	}
 	rec.Progress.State = rec.State
 	if reason != "" {

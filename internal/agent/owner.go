@@ -17,7 +17,7 @@ import (
 // Times of a name's owner.
 const (
 	ownerGrace = 3 * time.Second        // for a holder that is away to come back, before its name is taken elsewhere
-	ownerTry   = 2 * time.Second        // for the queue manager to answer
+	ownerTry   = 5 * time.Second        // for the queue manager to answer
 	ownerPause = 250 * time.Millisecond // between two looks
 	drainPause = 10 * time.Millisecond  // between two looks at the queue of cancels
 )
@@ -83,7 +83,7 @@ func (o *owner) claim(ctx context.Context, silent bool) error {
 		return err
 	}
 	o.a.stops = append(o.a.stops, stop)
-	var away holder // who does not answer, and since when
+	var away string // the instance that does not answer, and since when
 	var since time.Time
 	for {
 		session, _ := o.a.conn.Session()
@@ -98,8 +98,8 @@ func (o *owner) claim(ctx context.Context, silent bool) error {
 		case err == nil && silent && (held.Instance == "" || !o.here(held)):
 			return o.a.taken(holder{})
 		case free && held.Instance != "" && !o.here(held):
-			if held != away {
-				away, since = held, o.a.cfg.Clock.Now()
+			if held.Instance != away {
+				away, since = held.Instance, o.a.cfg.Clock.Now()
 				o.a.log.Info("the name is that of an agent that does not answer; waiting for it", "host", held.Host, "dir", held.Dir, "instance", held.Instance)
 			}
 			free = o.a.cfg.Clock.Now().Sub(since) >= ownerGrace

@@ -167,6 +167,9 @@ func (p *Picture) Record(r *audit.Record) {
 	if over(g) {
 		return
 	}
+	if g.Destination == "" { // it was cancelled before its request came
+		g.Destination, g.Job = r.Destination, r.Job
+	}
 	if r.Request != nil && g.Compress == "" {
 		g.Compress = r.Request.Compress
 	}
