@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/transfer"
+	msg "ferry/internal/wire"
 	"ferry/test/campaign"
 	"ferry/test/flow/network"
 )
@@ -161,9 +163,15 @@ func (w *withdrawing) wait(way int) {
 	}
 }
 
-// cancel takes the requests back that somebody else must take back.
+// cancel takes the requests back that somebody else must take back, behind other
+// commands, which keep their reader busy when the agent comes.
 func (w *withdrawing) cancel() {
 	w.t.Helper()
+	who, wire := transfer.Originator{User: "user", Host: "host"}, w.Wire()
+	for range 100 {
+		c := msg.Control{V: msg.Version, ID: transfer.NewID(time.Now()), Kind: msg.ControlCancel, Transfer: transfer.NewID(time.Now()), Originator: who}
+		wire.Enqueue(msg.ControlSubject("ALPHA", who.String()), "", msg.Marshal(c))
+	}
 	var cancels []*network.Sending
 	for _, a := range w.all {
 		if a.cancel {
