@@ -116,9 +116,10 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 		return nil, err
 	}
 	if err := a.open(ctx, silent); err != nil {
+		a.nameless = transfer.KindOf(err) == transfer.KindAlive
 		a.Halt()
-		a.own.release()
 		a.closeStores()
+		a.own.release()
 		return nil, err
 	}
 	if err := a.listen(); err != nil {
@@ -328,9 +329,9 @@ func (a *Agent) Stop() {
 	if !a.cfg.Alone {
 		a.flushOutbox()
 	}
-	a.own.release()
 	a.closeStores()
 	a.publishBeat(wire.AgentStopped)
+	a.own.release()
 }
 
 func (a *Agent) closeStores() {

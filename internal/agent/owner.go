@@ -20,6 +20,7 @@ const (
 	ownerTry   = 5 * time.Second        // for the queue manager to answer
 	ownerPause = 250 * time.Millisecond // between two looks
 	drainPause = 10 * time.Millisecond  // between two looks at the queue of cancels
+	unclear    = 20                     // looks that fail in a row before that is said
 )
 
 // A holder is an instance that has an agent's name, as it stands in the queue
@@ -85,7 +86,7 @@ func (o *owner) claim(ctx context.Context, silent bool) error {
 	o.a.stops = append(o.a.stops, stop)
 	var away string // the instance that does not answer, and since when
 	var since time.Time
-	for {
+	for failures := 0; ; {
 		session, _ := o.a.conn.Session()
 		held, revision, err := o.read(ctx)
 		free := false
@@ -104,9 +105,14 @@ func (o *owner) claim(ctx context.Context, silent bool) error {
 			}
 			free = o.a.cfg.Clock.Now().Sub(since) >= ownerGrace
 		}
-		if free && err == nil && o.write(ctx, o.mine, revision) == nil {
-			o.set(session, hearing)
-			return nil
+		if free && err == nil {
+			if err = o.write(ctx, o.mine, revision); err == nil {
+				o.set(session, hearing)
+				return nil
+			}
+		}
+		if failures = o.failed(failures, err); ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		if !o.pause(ctx, ownerPause) {
 			return context.Cause(ctx)
@@ -146,16 +152,14 @@ func (o *owner) free(ctx context.Context, h holder) (bool, error) {
 // keep looks whose the name is until the agent ends: when the connection has come
 // up, and when another instance is heard, at most once in ownerPause.
 func (o *owner) keep() {
-	for {
+	for failures := 0; ; {
 		session, over := o.a.conn.Session()
 		err := o.check(session)
 		if transfer.KindOf(err) == transfer.KindAlive {
 			o.a.lose(err)
 			return
 		}
-		if err != nil {
-			o.a.log.Debug("it is not clear yet whose the name is, or which cancels wait", "err", err)
-		}
+		failures = o.failed(failures, err)
 		if !o.pause(o.a.ctx, ownerPause) {
 			return
 		}
@@ -171,6 +175,18 @@ func (o *owner) keep() {
 			return
 		}
 	}
+}
+
+// failed counts looks that have failed in a row, and says so after some seconds of
+// them.
+func (o *owner) failed(before int, err error) int {
+	if err == nil || transfer.KindOf(err) == transfer.KindConflict {
+		return 0
+	}
+	if before++; before == unclear {
+		o.a.log.Warn("it cannot be found out whose the name is, or which cancels wait; no request is taken", "err", err)
+	}
+	return before
 }
 
 // check finds out whose the name is, and obeys the cancels that wait. Its error is
