@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"log/slog"
 	"time"
 
@@ -68,9 +67,9 @@ func (a *Agent) admit() (now time.Time, ok bool) {
 		return now, true
 	}
 	for a.own.wait(taking) {
-		ctx, cancel := context.WithTimeout(a.ctx, ownerTry)
+		_, ctx, end := a.own.session(a.ctx)
 		unread, now, err := a.unread(ctx)
-		cancel()
+		end()
 		if err == nil && unread == 0 && a.own.may(taking) {
 			return now, true
 		}

@@ -293,6 +293,8 @@ func (a *Agent) queue(prefix, filter string) qmgr.Queue {
 // unread is how many cancels and other commands are not obeyed yet, and what time
 // it is at the queue manager.
 func (a *Agent) unread(ctx context.Context) (commands uint64, now time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, ownerTry)
+	defer cancel()
 	if commands, now, err = a.conn.Unread(ctx, a.queue("control-", wire.AllControls(a.cfg.Name))); failpoint.Planted("requests-first") {
 		commands = 0
 	}
