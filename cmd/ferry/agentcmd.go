@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -69,9 +70,10 @@ func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir st
 	defer stop()
 	ctx, end := context.WithCancelCause(told)
 	defer end(nil)
+	var running []attended
 	for _, cfg := range configs {
 		slow := slowNotice(cmd, network)
-		a, closeAgent, err := startAgent(ctx, qmgr.ConnConfig{URL: network, Name: string(cfg.Name), TCP: cfg.Direct.Options, Timeout: -1, Log: log}, cfg, slow)
+		a, err := startAgent(ctx, qmgr.ConnConfig{URL: network, Name: string(cfg.Name), TCP: cfg.Direct.Options, Timeout: -1, Log: log}, cfg, slow)
 		slow()
 		if err != nil {
 			if ctx.Err() != nil {
@@ -79,13 +81,14 @@ func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir st
 			}
 			return err
 		}
-		defer closeAgent()
+		defer a.close()
 		watchKeeper(ctx, end, a)
+		running = append(running, a)
 		fmt.Fprintf(cmd.OutOrStdout(), "agent %s ready\n", a.Name())
 	}
-	<-ctx.Done()
+	err = attend(ctx, cmd, running, true)
 	log.Info("stopping", "agents", len(configs))
-	return lost(ctx)
+	return cmp.Or(lost(ctx), err)
 }
 
 // agentConfigs are the settings of the agents of one process. One agent alone

@@ -9,6 +9,7 @@
 //	REPLY    ferry.reply.<agent>.*     the conversation    dispatch.go
 //	DATA     ferry.data.<agent>.>      chunk messages      receiver.Chunk
 //	         ferry.ask.<agent>         questions           ask.go
+//	         ferry.ask.<agent>.<run>   whether it lives    owner.go
 //	STATE    key-value                 written by beat.go
 //	EVENT    ferry.event.<agent>       written by outbox.go
 package agent
@@ -81,6 +82,7 @@ type Agent struct {
 	sched    *scheduler
 	lanes    *lanes
 	lines    flow.Lines
+	own      *owner
 	instance string
 	started  time.Time
 	log      *slog.Logger
@@ -98,6 +100,9 @@ type Agent struct {
 	mu       sync.Mutex
 	stopping bool
 	figures  time.Time // when those of a transfer may be published next
+	nameless bool      // another instance has the name
+
+	admitting sync.Mutex // held while a request enters ledger and scheduler, and while a cancel looks for it there
 }
 
 // Start brings an agent up on a connection: it opens the ledger, recovers what
@@ -108,12 +113,16 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	a := &Agent{cfg: cfg, conn: conn, log: cfg.Log.With("agent", cfg.Name), instance: randomHex(8),
 		started: cfg.Clock.Now(), beats: make(chan struct{}, 1), notes: make(chan struct{}, 1), receipt: make(chan audit.Receipt, 64)}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
-	if err := a.refuseTwin(ctx); err != nil {
+	a.own = newOwner(a)
+	silent, err := a.refuseTwin(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if err := a.open(); err != nil {
+	if err := a.open(ctx, silent); err != nil {
+		a.nameless = transfer.KindOf(err) == transfer.KindAlive
 		a.Halt()
 		a.closeStores()
+		a.own.release()
 		return nil, err
 	}
 	if err := a.listen(); err != nil {
@@ -152,8 +161,8 @@ func randomHex(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// open opens the ledger and the file system, and makes both sides.
-func (a *Agent) open() error {
+// open opens the ledger, claims the name, and makes both sides.
+func (a *Agent) open(ctx context.Context, silent bool) error {
 	if err := os.MkdirAll(a.cfg.Dir, 0o700); err != nil {
 		return transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err)
 	}
@@ -167,6 +176,13 @@ func (a *Agent) open() error {
 	a.ledger, err = ledger.Open(a.cfg.Dir, ledger.Options{Clock: a.cfg.Clock, Log: a.log, OutboxLimit: a.cfg.OutboxLimit})
 	if err != nil {
 		return err
+	}
+	if silent && a.cfg.Alone {
+		return a.taken(holder{})
+	} else if !a.cfg.Alone {
+		if err := a.own.claim(ctx, silent); err != nil {
+			return err
+		}
 	}
 	a.fs, err = localfs.Open(localfs.Config{Roots: a.cfg.Roots, StateDir: a.cfg.Carve,
 		Incarnation: a.ledger.Incarnation(), Log: a.log, Digest: digest.ByName})
@@ -250,6 +266,7 @@ func (a *Agent) listen() error {
 		{wire.AllData(a.cfg.Name), listenData, func(m qmgr.Message) { data(m.Subject, m.Data) }},
 		{wire.AllReplies(a.cfg.Name), a.conn.Subscribe, a.reply},
 		{wire.AskSubject(a.cfg.Name), a.conn.Subscribe, a.asked},
+		{wire.ProgressSubject(a.cfg.Name), a.conn.Subscribe, a.own.heard},
 	} {
 		stop, err := s.listen(s.subject, s.handle)
 		if err != nil {
@@ -257,14 +274,11 @@ func (a *Agent) listen() error {
 		}
 		a.stops = append(a.stops, stop)
 	}
-	token := a.cfg.Name.Token()
-	durable := strings.ReplaceAll(token, "%", "=")
-	a.wg.Go(func() {
-		a.consume(qmgr.Queue{Stream: qmgr.StreamCommand, Durable: "command-" + durable, Filter: wire.AllCommands(a.cfg.Name)}, a.submitted)
-	})
-	a.wg.Go(func() {
-		a.consume(qmgr.Queue{Stream: qmgr.StreamCommand, Durable: "control-" + durable, Filter: wire.AllControls(a.cfg.Name)}, a.controlled)
-	})
+	a.wg.Go(func() { a.consume(a.queue("command-", wire.AllCommands(a.cfg.Name)), a.submitted) })
+	a.wg.Go(func() { a.consume(a.queue("control-", wire.AllControls(a.cfg.Name)), a.controlled) })
+	if !a.cfg.Alone {
+		a.wg.Go(a.own.keep)
+	}
 	a.wg.Go(a.sched.loop)
 	a.wg.Go(a.beatLoop)
 	if !a.cfg.Alone {
@@ -272,6 +286,22 @@ func (a *Agent) listen() error {
 	}
 	a.wg.Go(a.ageLoop)
 	return nil
+}
+
+// queue is a part of COMMAND with the agent's own durable.
+func (a *Agent) queue(prefix, filter string) qmgr.Queue {
+	return qmgr.Queue{Stream: qmgr.StreamCommand, Durable: prefix + strings.ReplaceAll(a.cfg.Name.Token(), "%", "="), Filter: filter}
+}
+
+// unread is how many cancels and other commands are not obeyed yet, and what time
+// it is at the queue manager.
+func (a *Agent) unread(ctx context.Context) (commands uint64, now time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, ownerTry)
+	defer cancel()
+	if commands, now, err = a.conn.Unread(ctx, a.queue("control-", wire.AllControls(a.cfg.Name))); failpoint.Planted("requests-first") {
+		commands = 0
+	}
+	return commands, now, err
 }
 
 func (a *Agent) consume(q qmgr.Queue, h func(qmgr.Delivery)) {
@@ -306,6 +336,7 @@ func (a *Agent) Stop() {
 	}
 	a.closeStores()
 	a.publishBeat(wire.AgentStopped)
+	a.own.release()
 }
 
 func (a *Agent) closeStores() {

@@ -14,7 +14,7 @@ import (
 
 // asked answers a question on the agent's ask subject.
 func (a *Agent) asked(m qmgr.Message) {
-	if m.Reply == "" {
+	if m.Reply == "" || !a.own.wait(hearing) {
 		return
 	}
 	ask, err := wire.DecodeAsk(m.Data)
@@ -42,12 +42,18 @@ func (a *Agent) status(id transfer.ID) (*transfer.Progress, error) {
 		return o.Status(), nil
 	}
 	var rec *ledger.Source
+	var as transfer.State
 	err := a.ledger.View(func(t *ledger.Tx) (err error) {
-		rec, err = t.Source(id)
+		if rec, err = t.Source(id); err == nil && rec == nil {
+			as, err = t.Entombed(id)
+		}
 		return err
 	})
 	if err != nil {
 		return nil, err
+	}
+	if as != "" { // its request has not come
+		return &transfer.Progress{ID: id, State: as, Source: a.cfg.Name, Code: as.Code()}, nil
 	}
 	if rec == nil {
 		return nil, transfer.Errorf(transfer.KindNotFound, "%s has no transfer %s", a.cfg.Name, id)

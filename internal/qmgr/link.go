@@ -52,6 +52,7 @@ type link struct {
 	mu    sync.Mutex
 	subs  map[*subscription]struct{}
 	again chan struct{} // closed and replaced each time the link comes up
+	ups   int64         // how often it has come up
 
 	taps atomic.Pointer[[]*tapTarget] // replaced, never changed
 }
@@ -61,7 +62,7 @@ type link struct {
 type session struct {
 	nc *nats.Conn
 	js jetstream.JetStream
-	kv atomic.Pointer[jetstream.KeyValue] // STATE, once it was looked up
+	kv sync.Map // jetstream.KeyValue by the bucket's name, once it was looked up
 }
 
 type subscription struct {
@@ -77,16 +78,16 @@ func newLink(c *Conn, role string) *link {
 func (l *link) conn() *nats.Conn        { return l.now.Load().nc }
 func (l *link) js() jetstream.JetStream { return l.now.Load().js }
 
-// bucket is STATE. It is looked up once in a session: the library asks for the whole
-// configuration each time.
-func (l *link) bucket(ctx context.Context) (jetstream.KeyValue, error) {
+// bucket is a bucket by its name. It is looked up once in a session: the library asks
+// for the whole configuration each time.
+func (l *link) bucket(ctx context.Context, name string) (jetstream.KeyValue, error) {
 	s := l.now.Load()
-	if kv := s.kv.Load(); kv != nil {
-		return *kv, nil
+	if kv, ok := s.kv.Load(name); ok {
+		return kv.(jetstream.KeyValue), nil
 	}
-	kv, err := s.js.KeyValue(ctx, StateBucket)
+	kv, err := s.js.KeyValue(ctx, name)
 	if err == nil {
-		s.kv.Store(&kv)
+		s.kv.Store(name, kv)
 	}
 	return kv, err
 }
@@ -143,6 +144,7 @@ func (l *link) dial(ctx context.Context) error {
 func (l *link) markUp() {
 	l.mu.Lock()
 	l.up.Store(true)
+	l.ups++
 	close(l.again)
 	l.again = make(chan struct{})
 	l.mu.Unlock()

@@ -108,22 +108,31 @@ func (p *Picture) Progress(g *transfer.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	old := p.transfers[g.ID]
-	if old != nil && old.State.Final() {
+	if old != nil && over(old) {
 		return // a late message; the end is the end
 	}
 	c := *g
 	p.put(&c)
 }
 
-// Queued notes a transfer that was submitted and not accepted yet.
+// over reports whether nothing more can be said of a transfer. Its submitter may
+// have said that it is withdrawn; its source agent knows better.
+func over(g *transfer.Progress) bool { return g.State.Final() && g.State != transfer.Withdrawn }
+
+// Queued notes what a submitter says of a transfer of which no agent has spoken
+// yet: that it was submitted, or withdrawn.
 func (p *Picture) Queued(g *transfer.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.transfers[g.ID] == nil && !g.ID.IsZero() {
-		c := *g
-		c.State = transfer.Queued
-		p.put(&c)
+	old := p.transfers[g.ID]
+	if g.ID.IsZero() || old != nil && (old.State != transfer.Queued || g.State != transfer.Withdrawn) {
+		return
 	}
+	c := *g
+	if c.State != transfer.Withdrawn {
+		c.State = transfer.Queued
+	}
+	p.put(&c)
 }
 
 func (p *Picture) put(g *transfer.Progress) {
@@ -155,8 +164,11 @@ func (p *Picture) Record(r *audit.Record) {
 		}
 		p.put(g)
 	}
-	if g.State.Final() {
+	if over(g) {
 		return
+	}
+	if g.Destination == "" { // it was cancelled before its request came
+		g.Destination, g.Job = r.Destination, r.Job
 	}
 	if r.Request != nil && g.Compress == "" {
 		g.Compress = r.Request.Compress

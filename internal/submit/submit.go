@@ -65,7 +65,7 @@ func (s *Submitter) Check(ctx context.Context, q *transfer.Request) error {
 
 // CheckSize refuses a request that is larger than MaxRequest.
 func (s *Submitter) CheckSize(q *transfer.Request) error {
-	if n := len(s.message(q, "")); n > transfer.MaxRequest {
+	if n := len(s.message(q, "", transfer.DefaultRecovery)); n > transfer.MaxRequest {
 		return transfer.Errorf(transfer.KindTooLarge, "the request has %d bytes; the limit is %d", n, transfer.MaxRequest).
 			WithHint("use patterns or directories, or several transfers")
 	}
@@ -119,8 +119,8 @@ func (s *Submitter) ask(ctx context.Context, subject string, a wire.Ask, limit t
 	return wire.DecodeAnswer(data)
 }
 
-func (s *Submitter) message(q *transfer.Request, reply string) []byte {
-	return wire.Marshal(wire.Submit{V: wire.Version, Request: *q, Reply: reply})
+func (s *Submitter) message(q *transfer.Request, reply string, good time.Duration) []byte {
+	return wire.Marshal(wire.Submit{V: wire.Version, Request: *q, Reply: reply, Good: transfer.Duration(good)})
 }
 
 // inbox is a subject of this process's own, and what arrives there; answers that
@@ -140,25 +140,48 @@ func (s *Submitter) inbox() (subject string, answers <-chan []byte, stop func(),
 // Submit hands the request over until the source agent has receipted it, and
 // gives the receipt. A refusal is an error with its kind. notice, if not nil,
 // is told why it takes long. When ctx ends first the request stays queued: the
-// error is the context's cause.
+// error is the context's cause, and it may be accepted whenever the agent comes.
 //
 // An agent that cannot take the request yet leaves it in its queue and says so
 // each time that it comes back. For as long as it is heard to say so, it is not
 // stored again, or the queue would fill with the same request.
 func (s *Submitter) Submit(ctx context.Context, q *transfer.Request, notice func(error)) (*transfer.Progress, error) {
+	return (&submission{Submitter: s, q: q, notice: notice}).run(ctx)
+}
+
+// A submission is one request that is being handed over.
+type submission struct {
+	*Submitter
+	q      *transfer.Request
+	notice func(error)
+	until  time.Time // when its submitter gives it up; zero: never
+	stored bool      // the queue manager has said once that it has the request
+}
+
+// good is for how long the request may still be accepted; 0 for ever.
+func (s *submission) good() time.Duration {
+	if s.until.IsZero() {
+		return 0
+	}
+	return max(s.until.Sub(s.Clock.Now()).Truncate(time.Millisecond), time.Millisecond)
+}
+
+func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
+	q := s.q
 	inbox, answers, stop, err := s.inbox()
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
-	s.tellCoordination(q)
+	s.tellCoordination(q, transfer.Queued)
 	subject := wire.CommandSubject(q.Source, s.Who.String())
 	pause, held := repeatFirst, false
 	for {
 		var unstored error
 		if !held {
 			failpoint.Hit("submit.before_enqueue")
-			unstored = s.enqueue(ctx, subject, s.message(q, inbox))
+			unstored = s.enqueue(ctx, subject, s.message(q, inbox, s.good()))
+			s.stored = s.stored || unstored == nil
 			if k := transfer.KindOf(unstored); unstored != nil && ctx.Err() == nil && k != transfer.KindNoManager && k != transfer.KindNoSpace {
 				return nil, unstored
 			}
@@ -174,10 +197,10 @@ func (s *Submitter) Submit(ctx context.Context, q *transfer.Request, notice func
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if notice != nil && unstored != nil {
-			notice(transfer.Errorf(transfer.KindOf(unstored), "the request cannot be stored yet: %w", unstored))
-		} else if notice != nil && err != nil {
-			notice(notYet(q.Source, err))
+		if s.notice != nil && unstored != nil {
+			s.notice(transfer.Errorf(transfer.KindOf(unstored), "the request cannot be stored yet: %w", unstored))
+		} else if s.notice != nil && err != nil {
+			s.notice(notYet(q.Source, err))
 		}
 		if pause = max(min(2*pause, repeatMost), min(8*took, heldFor)); held {
 			pause = heldFor
@@ -241,10 +264,11 @@ func (s *Submitter) receipt(ctx context.Context, q *transfer.Request, answers <-
 	}
 }
 
-// tellCoordination lets the transfer be seen as queued. Nothing depends on it.
-func (s *Submitter) tellCoordination(q *transfer.Request) {
+// tellCoordination lets the transfer be seen as queued or withdrawn. Nothing
+// depends on it.
+func (s *Submitter) tellCoordination(q *transfer.Request, as transfer.State) {
 	s.Conn.Publish(wire.AskCoordination, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskQueued, Queued: &transfer.Progress{
-		ID: q.ID, State: transfer.Queued, Source: q.Source, Destination: q.Destination, Originator: q.Originator.String(),
+		ID: q.ID, State: as, Code: as.Code(), Source: q.Source, Destination: q.Destination, Originator: q.Originator.String(),
 		Job: q.Job, Priority: q.Priority, Submitted: q.Submitted}}))
 }
 
@@ -326,12 +350,6 @@ func (s *Submitter) Watch(ctx context.Context, source transfer.AgentName, id tra
 	}
 }
 
-// Withdraw leaves a cancel in an agent's queue without waiting for the agent.
-func (s *Submitter) Withdraw(ctx context.Context, agent transfer.AgentName, id transfer.ID) error {
-	c := wire.Control{V: wire.Version, ID: transfer.NewID(s.Clock.Now()), Kind: wire.ControlCancel, Transfer: id, Originator: s.Who}
-	return s.Conn.Enqueue(ctx, wire.ControlSubject(agent, s.Who.String()), "", wire.Marshal(c))
-}
-
 // Control sends a cancel or another command to an agent and waits for its
 // answer; the command is durable and repeated under the same ID meanwhile.
 func (s *Submitter) Control(ctx context.Context, agent transfer.AgentName, kind wire.Kind, id transfer.ID) (*transfer.Progress, error) {
@@ -341,9 +359,10 @@ func (s *Submitter) Control(ctx context.Context, agent transfer.AgentName, kind 
 	}
 	defer stop()
 	c := wire.Control{V: wire.Version, ID: transfer.NewID(s.Clock.Now()), Kind: kind, Transfer: id, Originator: s.Who, Reply: inbox}
-	pause := repeatFirst
+	pause, stored := repeatFirst, false
 	for {
-		if err := s.Conn.Enqueue(ctx, wire.ControlSubject(agent, s.Who.String()), "", wire.Marshal(c)); err != nil && ctx.Err() == nil {
+		err := s.Conn.Enqueue(ctx, wire.ControlSubject(agent, s.Who.String()), "", wire.Marshal(c))
+		if stored = stored || err == nil; !stored {
 			return nil, err
 		}
 		t := s.Clock.NewTimer(pause)

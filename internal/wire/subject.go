@@ -41,6 +41,11 @@ func DataSubject(to, from transfer.AgentName, id transfer.ID) string {
 // AskSubject is where an agent answers.
 func AskSubject(to transfer.AgentName) string { return "ferry.ask." + to.Token() }
 
+// InstanceSubject is where one run of an agent answers that it lives.
+func InstanceSubject(of transfer.AgentName, instance string) string {
+	return AskSubject(of) + "." + transfer.Token(instance)
+}
+
 // AskCoordination is where coordination answers.
 const AskCoordination = "ferry.ask." + Coordination
 

@@ -57,6 +57,9 @@ var mutants = []mutant{
 	{"known-by-message-only", "a repeated request is known by the queue's message ID only", inQueue, "replay"},
 	{"lost-ledger-begun-anew", "a ledger of which nothing is left is begun anew beside what shows that there was one", inLedger, "ledger-taken"},
 	{"state-dir-not-watched", "nobody looks whether the ledger is still at its path", inLedger, "ledger-taken"},
+	{"requests-first", "requests are taken before the cancels that wait have been obeyed", inQueue, "withdrawals"},
+	{"late-request-taken", "a request is accepted after its submitter has given it up", inQueue, "withdrawals"},
+	{"holder-unasked", "a name is taken from an agent that lives", inQueue, "twins"},
 }
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
