@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"ferry/internal/conversion"
 	"ferry/internal/digest"
@@ -32,6 +33,7 @@ type pump struct {
 	b        *wire.Builder
 	chunk    int
 	seq      uint64
+	sealed   atomic.Uint64 // messages that were handed to the lane, or are just being
 	method   digest.Method
 	resume   map[uint64]transfer.Point
 	squeezer squeezer
@@ -106,6 +108,13 @@ func (p *pump) grant(limit int64) {
 	p.limit = max(p.limit, limit)
 	p.mu.Unlock()
 	p.poke()
+}
+
+// used is how much of the credit the epoch has taken.
+func (p *pump) used() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.total
 }
 
 func (p *pump) poke() {
@@ -253,6 +262,7 @@ func (p *pump) await(ok func() bool, also <-chan struct{}) error {
 func (p *pump) seal() error {
 	failpoint.Hit("sender.before_message")
 	p.seq++
+	p.sealed.Store(p.seq)
 	m := p.b.Seal(wire.Header{Transfer: p.o.ID, Epoch: p.epoch, Seq: p.seq, Starved: p.starved})
 	p.starved = false
 	p.o.onWire(len(m))
@@ -328,6 +338,7 @@ func (p *pump) begin(n uint64, b *wire.Begin) error {
 // read on.
 func (p *pump) item(u *upcoming) error {
 	n, it := u.n, u.it
+	p.o.noteBegun(n, it)
 	switch it.Type {
 	case transfer.ItemBad:
 		return p.fail(n, it, it.Err)

@@ -18,6 +18,7 @@ const (
 	MaxItems    = 1 << 40 // items of a transfer
 	MaxSize     = 1 << 60 // bytes of a file, and offsets in it
 	MaxCredit   = 1 << 60 // bytes of an epoch's running total
+	MaxAhead    = 1 << 36 // bytes of credit beyond what was sent
 	MaxSeq      = 1 << 60 // messages of an epoch
 	MaxBatch    = 1 << 62 // numbers of batches of outcomes
 	MaxOutcomes = 512     // outcomes of a batch
@@ -106,7 +107,7 @@ func (a *Accept) check() string {
 		rule{"a destination incarnation that is none", mark(a.Dest) && a.Dest != ""},
 		rule{"settings out of their range", s.Check() == nil && s == s.Or(transfer.Settings{ChunkSize: -1, WindowSize: -1, FrameSize: -1, CheckpointInterval: -1})},
 		rule{"a lane that is none", a.Lane == transfer.LaneQueue || a.Lane == transfer.LaneDirect},
-		rule{"a credit out of its range", within(a.Credit, 0, MaxCredit)},
+		rule{"a credit out of its range", within(a.Credit, 0, MaxAhead)},
 		rule{"a number of items out of its range", within(a.Items, 1, transfer.MaxUndecided)},
 		rule{"a destination that is none", a.Resolution.Base != "" && plainPath(a.Resolution.Base, transfer.MaxPath)},
 		rule{"a reason that is too long", len(a.LaneReason) <= MaxText},
@@ -135,7 +136,7 @@ func (a *Ack) check() string {
 func (r *Resync) check() string {
 	return broken(
 		rule{"no epoch", r.Epoch > 0},
-		rule{"a credit out of its range", within(r.Credit, 0, MaxCredit)},
+		rule{"a credit out of its range", within(r.Credit, 0, MaxAhead)},
 		rule{"a reason that is too long", len(r.Reason) <= MaxText},
 		rule{"a place to resume that cannot be", resume(&r.Resume)})
 }
