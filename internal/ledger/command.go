@@ -75,9 +75,19 @@ func (t *Tx) dropCommands(ids []transfer.ID) error {
 
 // Entomb notes that an unknown transfer was cancelled, so that its request,
 // should it come yet, does not run. The oldest give way.
-func (t *Tx) Entomb(id transfer.ID) error {
+func (t *Tx) Entomb(id transfer.ID) error { return t.entomb(id[:]) }
+
+// EntombOf is Entomb at a destination, for a source that says that it has cancelled
+// a transfer: it holds for that source only.
+func (t *Tx) EntombOf(id transfer.ID, source transfer.AgentName) error {
+	return t.entomb(tombOf(id, source))
+}
+
+func tombOf(id transfer.ID, source transfer.AgentName) []byte { return append(id[:], source...) }
+
+func (t *Tx) entomb(key []byte) error {
 	b := t.tx.Bucket(bTombs)
-	if b.Get(id[:]) != nil {
+	if b.Get(key) != nil {
 		return nil
 	}
 	if t.l.tombs.Load()+t.made.tombs >= MaxTombstones {
@@ -89,10 +99,15 @@ func (t *Tx) Entomb(id transfer.ID) error {
 		}
 	}
 	t.made.tombs++
-	return putJSON(b, id[:], struct {
+	return putJSON(b, key, struct {
 		V int `json:"v"`
 	}{recordVersion})
 }
 
 // Entombed reports whether the transfer was cancelled before it was known.
 func (t *Tx) Entombed(id transfer.ID) bool { return t.tx.Bucket(bTombs).Get(id[:]) != nil }
+
+// EntombedOf is Entombed at a destination.
+func (t *Tx) EntombedOf(id transfer.ID, source transfer.AgentName) bool {
+	return t.tx.Bucket(bTombs).Get(tombOf(id, source)) != nil
+}

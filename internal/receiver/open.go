@@ -1,6 +1,7 @@
 package receiver
 
 import (
+	"errors"
 	"time"
 
 	"ferry/internal/audit"
@@ -19,7 +20,10 @@ const maxCrashes = 3
 // opened answers an OPEN: ACCEPT with a new epoch, BUSY, REFUSE, or what became
 // of the transfer where it is over.
 func (i *incoming) opened(o *wire.Open) {
-	if err := i.vet(o); err != nil {
+	if err := i.vet(o); errors.Is(err, errAnother) || err != nil && i.rec != nil && transfer.KindOf(err) != transfer.KindLost {
+		i.r.cfg.Dropped.Note(string(i.from), "an OPEN that does not fit its transfer", "transfer", i.id, "err", err)
+		return
+	} else if err != nil {
 		i.refuse(o.Nonce, err)
 		return
 	}
@@ -99,6 +103,9 @@ func (i *incoming) pardon(o *wire.Open) error {
 	})
 }
 
+// errAnother says that nobody can have meant it: the message contradicts itself.
+var errAnother = transfer.Errorf(transfer.KindMalformed, "the OPEN speaks of another transfer or agent than its message")
+
 // vet refuses an OPEN that does not fit what is known of the transfer (R35) or
 // that this agent does not do.
 func (i *incoming) vet(o *wire.Open) error {
@@ -106,7 +113,7 @@ func (i *incoming) vet(o *wire.Open) error {
 	mine := i.r.cfg.Ledger.IncarnationText()
 	switch {
 	case q.ID != i.id || q.Source != i.from || q.Destination != i.r.cfg.Agent:
-		return transfer.Errorf(transfer.KindUsage, "the OPEN of transfer %s speaks of another transfer or agent", i.id)
+		return errAnother
 	case o.Dest != "" && o.Dest != mine:
 		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger in which it had accepted the transfer", i.r.cfg.Agent)
 	case i.rec == nil && o.Dest != "":
@@ -180,7 +187,7 @@ func (i *incoming) begin(o *wire.Open, lane string) error {
 	i.land()
 	buried := false
 	err = i.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
-		if buried = t.Entombed(i.id); buried {
+		if buried = t.EntombedOf(i.id, i.from); buried {
 			return nil
 		}
 		i.r.heard(t, rec)

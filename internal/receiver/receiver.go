@@ -26,6 +26,7 @@ import (
 	"ferry/internal/clock"
 	"ferry/internal/compress"
 	"ferry/internal/conversion"
+	"ferry/internal/dropped"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
@@ -82,6 +83,7 @@ type Config struct {
 	Lanes    Lanes      // nil: there is the queue lane only
 	Instance string     // names this run of the agent
 	Memory   *wire.Memory
+	Dropped  *dropped.Counter // of what is said here and not believed; nil: one that says so in Log
 
 	Content    conversion.Defaults // of text files here
 	RecordRoot string              // where data sets lie; empty: the first root
@@ -105,13 +107,14 @@ type Receiver struct {
 	decoder compress.Decoder
 	chunks  sync.Pool // *[]byte: memory of restored chunks
 
-	mu      sync.Mutex
-	actors  map[transfer.ID]*incoming
-	live    map[transfer.ID]bool // holding a slot
-	waiters []waiter
-	kept    map[transfer.ID]bool // waiting, with a partial file
-	accused []waiter             // those whose turn comes after the suspect
-	suspect transfer.ID          // the one transfer with a slot that was live at a crash and has not moved since
+	mu       sync.Mutex
+	actors   map[transfer.ID]*incoming
+	live     map[transfer.ID]bool // holding a slot
+	waiters  []waiter
+	kept     map[transfer.ID]bool // waiting, with a partial file
+	speakers speakers
+	accused  []waiter    // those whose turn comes after the suspect
+	suspect  transfer.ID // the one transfer with a slot that was live at a crash and has not moved since
 }
 
 type waiter struct {
@@ -123,7 +126,10 @@ type waiter struct {
 // New makes a Receiver; Recover must be called before the first message.
 func New(cfg Config) *Receiver {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Receiver{cfg: cfg, ctx: ctx, cancel: cancel, actors: map[transfer.ID]*incoming{},
+	if cfg.Dropped == nil {
+		cfg.Dropped = dropped.New(cfg.Log, cfg.Clock.Now)
+	}
+	return &Receiver{speakers: newSpeakers(), cfg: cfg, ctx: ctx, cancel: cancel, actors: map[transfer.ID]*incoming{},
 		live: map[transfer.ID]bool{}, kept: map[transfer.ID]bool{}, open: make(chan struct{}, transfer.MaxUndecided)}
 }
 
@@ -134,10 +140,16 @@ func (r *Receiver) Recover() error {
 	var recs []*ledger.Incoming
 	if err := r.cfg.Ledger.View(func(t *ledger.Tx) error {
 		return t.Incomings(func(in *ledger.Incoming) error {
-			if !in.State.Final() {
+			if in.State.Final() {
+				return nil
+			}
+			rests, err := restsIn(t, in)
+			if rests {
+				r.speakers.sleeping[in.Request.ID] = sleeper{in.Request.Source, r.cfg.Clock.Now()}
+			} else {
 				recs = append(recs, in)
 			}
-			return nil
+			return err
 		})
 	}); err != nil {
 		return err
@@ -177,21 +189,44 @@ func (r *Receiver) Open() int {
 // Control takes a control message for this side: OPEN, OUTCOMES-ACK, CANCEL.
 // It does not block.
 func (r *Receiver) Control(m *wire.Message) {
+	if reason := r.controlled(m); reason != nil {
+		r.cfg.Dropped.Note(string(m.From), reason.Text, "kind", m.Kind, "transfer", m.Transfer)
+		r.turnAway(m, reason)
+	}
+}
+
+// controlled gives a message to its actor, or says why it cannot.
+func (r *Receiver) controlled(m *wire.Message) *transfer.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a := r.actors[m.Transfer]; a != nil {
-		if a.from == m.From { // nobody else has a say in it
-			a.box.control(m)
+		if a.from != m.From { // nobody else has a say in it
+			return errTaken
 		}
-		return
+		a.box.control(m)
+		return nil
 	}
-	if m.Kind == wire.KindOutcomesAck || len(r.actors) >= maxActors || r.ctx.Err() != nil {
-		return // what is not over has an actor; the rest is repeated by the source
+	if m.Kind == wire.KindOutcomesAck || r.ctx.Err() != nil {
+		return nil // what is not over has an actor; the rest is repeated by the source
 	}
+	if s, ok := r.speakers.sleeping[m.Transfer]; ok && s.from != m.From {
+		return errTaken
+	}
+	if r.full(m.From) {
+		return errCrowded
+	}
+	delete(r.speakers.sleeping, m.Transfer)
 	a := r.newActor(m.Transfer, m.From)
 	a.box.control(m)
 	r.start(a)
+	return nil
 }
+
+// Why a message finds no actor.
+var (
+	errTaken   = transfer.Errorf(transfer.KindBusy, "another agent has opened a transfer of this ID")
+	errCrowded = transfer.Errorf(transfer.KindBusy, "there are too many transfers that nothing comes of")
+)
 
 // Live reports whether a transfer of that source is going on here.
 func (r *Receiver) Live(id transfer.ID, from transfer.AgentName) bool {
@@ -201,13 +236,21 @@ func (r *Receiver) Live(id transfer.ID, from transfer.AgentName) bool {
 	return a != nil && a.from == from
 }
 
+// Knows reports whether a transfer is under way here, or waits for its source.
+func (r *Receiver) Knows(id transfer.ID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, asleep := r.speakers.sleeping[id]
+	return asleep || r.actors[id] != nil
+}
+
 // Chunk takes a chunk message from the lane, and keeps its memory. direct says
 // that it did not come through the queue manager. It does not block; the credit
 // bounds what can be waiting.
 func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 	h, err := wire.PeekHeader(data)
 	if err != nil {
-		r.cfg.Log.Warn("a chunk message is dropped", "from", from, "err", err)
+		r.cfg.Dropped.Note(string(from), "a chunk message without a header of ours", "err", err)
 		return
 	}
 	r.mu.Lock()
@@ -233,6 +276,7 @@ func (r *Receiver) newActor(id transfer.ID, from transfer.AgentName) *incoming {
 // agent down with it.
 func (r *Receiver) start(a *incoming) {
 	r.actors[a.id] = a
+	r.speakers.actors[a.from]++
 	r.wg.Go(func() {
 		defer r.ended(a)
 		defer func() {
@@ -272,6 +316,9 @@ func (r *Receiver) ended(a *incoming) {
 	}
 	r.mu.Lock()
 	delete(r.actors, a.id)
+	if r.speakers.actors[a.from]--; r.speakers.actors[a.from] == 0 {
+		delete(r.speakers.actors, a.from)
+	}
 	delete(r.kept, a.id)
 	r.mu.Unlock()
 }
@@ -295,10 +342,7 @@ func (r *Receiver) admit(id transfer.ID, from transfer.AgentName) (place int, ok
 		}
 	}
 	r.waiters = kept
-	ahead := len(kept)
-	if mine >= 0 {
-		ahead = mine
-	}
+	ahead := r.ahead(kept, mine, from)
 	if len(r.live)+ahead < r.cfg.Slots {
 		if mine >= 0 {
 			r.waiters = append(kept[:mine], kept[mine+1:]...)
@@ -307,11 +351,10 @@ func (r *Receiver) admit(id transfer.ID, from transfer.AgentName) (place int, ok
 		r.cfg.Changed()
 		return 0, true
 	}
-	if mine < 0 && len(kept) < maxActors {
+	if mine < 0 && len(kept) < maxActors && waitingOf(kept, from) < maxOfSpeaker {
 		r.waiters = append(r.waiters, waiter{id, from, now})
-		mine = len(kept)
 	}
-	return mine + 1, false
+	return ahead + 1, false
 }
 
 // accuse lets one suspect run at a time, to find the one that crashes the agent
@@ -371,9 +414,8 @@ func (r *Receiver) release(id transfer.ID) {
 		r.cfg.Changed()
 	}
 	var next *waiter
-	if held && len(r.waiters) > 0 {
-		w := r.waiters[0]
-		next = &w
+	if held {
+		next = r.first()
 	}
 	r.mu.Unlock()
 	r.wake(suspect)

@@ -200,6 +200,16 @@ func failureOf(rec *ledger.Source) *transfer.Error {
 	return &e
 }
 
+// Late takes outcomes of a transfer that does not run, and returns when they are
+// recorded.
+func (o *Outgoing) Late(m *wire.Message) {
+	if m.From != o.to {
+		o.cfg.Dropped.Note(string(m.From), "a stranger speaks of a transfer", "kind", m.Kind, "transfer", o.ID)
+		return
+	}
+	o.outcomes(m.Outcomes)
+}
+
 // late puts outcomes that come after the verdict into the audit; the verdict
 // and the sources stay.
 func (o *Outgoing) late(m *wire.Outcomes) {

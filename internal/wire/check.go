@@ -24,10 +24,10 @@ const (
 	MaxOutcomes = 512     // outcomes of a batch
 	MaxSegments = 4096    // segments of a point's prefix
 	MaxText     = 64 << 10
-	maxPlace    = 1 << 20 // places in a queue
-	maxMark     = 64      // bytes of what names a ledger or a run
-	maxSum      = 160     // bytes of a digest as METHOD:HEX
-	maxJoined   = 2*transfer.MaxPath + 1
+	maxPlace    = 1 << 20  // places in a queue
+	maxMark     = 64       // bytes of what names a ledger or a run
+	maxSum      = 160      // bytes of a digest as METHOD:HEX
+	maxJoined   = 64 << 10 // bytes of a path that cannot be sent, which may be longer than those that can
 	maxMode     = 0o777
 )
 

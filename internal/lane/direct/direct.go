@@ -69,7 +69,8 @@ const (
 	stuckTime   = 8 * time.Second  // a write without progress
 	remember    = 30 * time.Second // that a peer cannot be reached, at first
 	rememberMax = 10 * time.Minute // and at most
-	strangers   = 256              // connections that have not said who they are
+	strangers   = 256              // connections that have not said who they are,
+	ofHost      = 128              // and those of one host
 	maxAttached = 4096             // transfers on a path
 	maxHello    = 4 << 10          // bytes
 	maxGroup    = 16               // connections of a path
@@ -108,7 +109,7 @@ type Hub struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	greet  chan struct{} // a token for each stranger
+	door   door // where strangers wait
 
 	mu      sync.Mutex
 	paths   map[transfer.AgentName][]*path
@@ -136,7 +137,7 @@ func New(cfg Config) (*Hub, error) {
 		d := &net.Dialer{KeepAlive: 15 * time.Second}
 		cfg.Dial = func(ctx context.Context, address string) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }
 	}
-	h := &Hub{cfg: cfg, key: make([]byte, 32), greet: make(chan struct{}, strangers), paths: map[transfer.AgentName][]*path{},
+	h := &Hub{cfg: cfg, key: make([]byte, 32), paths: map[transfer.AgentName][]*path{},
 		forming: map[string]*forming{}, waiting: map[transfer.AgentName]chan struct{}{}, bad: map[transfer.AgentName]*unreached{}, turns: map[transfer.AgentName]chan struct{}{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	rand.Read(h.key)

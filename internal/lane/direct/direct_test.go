@@ -379,6 +379,20 @@ func TestStrangersAreShownTheDoor(t *testing.T) {
 
 var errTimeout = context.DeadlineExceeded
 
+// Those who say nothing do not keep those out who have a token, however many they are.
+func TestStrangersDoNotKeepOthersOut(t *testing.T) {
+	_, a, b := two(t, nil)
+	for range 600 {
+		c, err := net.Dial("tcp", b.Addresses()[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	send(t, mustOpen(t, a, b, 1), 1, 1)
+	b.got(t, 1)
+}
+
 func TestOffersSayWhereAndHow(t *testing.T) {
 	w := &world{t: t, hubs: map[transfer.AgentName]*hub{}}
 	a := w.add("ALPHA", func(c *direct.Config) {

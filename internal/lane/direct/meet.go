@@ -48,15 +48,11 @@ func (h *Hub) open() error {
 				}
 				continue
 			}
-			select {
-			case h.greet <- struct{}{}:
-				h.wg.Go(func() {
-					defer func() { <-h.greet }()
-					h.met(c)
-				})
-			default:
-				c.Close()
-			}
+			h.door.enter(c)
+			h.wg.Go(func() {
+				defer h.door.leave(c)
+				h.met(c)
+			})
 		}
 	})
 	return nil
