@@ -71,6 +71,8 @@ const (
 	rememberMax = 10 * time.Minute // and at most
 	strangers   = 256              // connections that have not said who they are,
 	ofHost      = 128              // and those of one host
+	maxAsked    = 32               // peers that are dialled at once because they ask for it
+	maxPeers    = 4096             // that something is remembered of
 	maxAttached = 4096             // transfers on a path
 	maxHello    = 4 << 10          // bytes
 	maxGroup    = 16               // connections of a path
@@ -109,7 +111,8 @@ type Hub struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	door   door // where strangers wait
+	door   door          // where strangers wait
+	asked  chan struct{} // a token for each peer that is dialled because it asked for it
 
 	mu      sync.Mutex
 	paths   map[transfer.AgentName][]*path
@@ -137,7 +140,7 @@ func New(cfg Config) (*Hub, error) {
 		d := &net.Dialer{KeepAlive: 15 * time.Second}
 		cfg.Dial = func(ctx context.Context, address string) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }
 	}
-	h := &Hub{cfg: cfg, key: make([]byte, 32), paths: map[transfer.AgentName][]*path{},
+	h := &Hub{cfg: cfg, key: make([]byte, 32), asked: make(chan struct{}, maxAsked), paths: map[transfer.AgentName][]*path{},
 		forming: map[string]*forming{}, waiting: map[transfer.AgentName]chan struct{}{}, bad: map[transfer.AgentName]*unreached{}, turns: map[transfer.AgentName]chan struct{}{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	rand.Read(h.key)
