@@ -241,8 +241,7 @@ func (a *Agent) refuseRootsInside() error {
 
 // listen subscribes to everything that reaches an agent.
 func (a *Agent) listen() error {
-	log := a.log
-	data := queue.Receive(log, func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, false) })
+	data := queue.Receive(a.dropped, func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, false) })
 	listenData := func(subject string, h func(qmgr.Message)) (func(), error) {
 		return a.conn.SubscribeData(subject, a.lanes.mem.Get, h)
 	}

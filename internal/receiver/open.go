@@ -130,7 +130,7 @@ func (i *incoming) vet(o *wire.Open) error {
 }
 
 func (i *incoming) refuse(nonce uint64, err error) {
-	i.log.Info("the transfer is refused", "err", err)
+	i.r.cfg.Dropped.Note(string(i.from), "an OPEN of a transfer that is refused", "transfer", i.id, "err", err)
 	i.r.send(i.from, &wire.Message{Kind: wire.KindRefuse, Transfer: i.id, Refuse: &wire.Refuse{Nonce: nonce, Error: transfer.AsError(err)}})
 	if i.rec != nil && i.rec.State.Final() {
 		i.over = true

@@ -33,6 +33,7 @@ const (
 	inDisk     = "./test/faults/disk"
 	inSource   = "./test/faults/source"
 	inQueue    = "./test/faults/queue"
+	inForgery  = "./test/faults/forgeries"
 )
 
 var mutants = []mutant{
@@ -53,6 +54,8 @@ var mutants = []mutant{
 	{"temporary-through-link", "a temporary is opened through a link", inDisk, "attacker"},
 	{"no-second-look", "a source's identity is not checked again after it was read", inSource, "source-changes"},
 	{"unlink-by-name", "a source is deleted by its name", inSource, "delete-race"},
+	{"outcome-path-believed", "the source that is deleted is the one that OUTCOMES names", inForgery, "forgeries"},
+	{"settings-unchecked", "the settings of an ACCEPT are not held against their ranges", inForgery, "forgeries"},
 	{"known-by-message-only", "a repeated request is known by the queue's message ID only", inQueue, "replay"},
 }
 

@@ -21,10 +21,7 @@ type guest struct {
 
 // enter lets a stranger in, and closes the one that gives way for it.
 func (d *door) enter(c net.Conn) {
-	host, _, err := net.SplitHostPort(c.RemoteAddr().String())
-	if err != nil {
-		host = c.RemoteAddr().String()
-	}
+	host := hostOf(c)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	of, first := 0, -1
@@ -54,4 +51,13 @@ func (d *door) leave(c net.Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.guests = slices.DeleteFunc(d.guests, func(g guest) bool { return g.c == c })
+}
+
+// hostOf is who is at the other end of a connection, as far as that can be known.
+func hostOf(c net.Conn) string {
+	host, _, err := net.SplitHostPort(c.RemoteAddr().String())
+	if err != nil {
+		return c.RemoteAddr().String()
+	}
+	return host
 }

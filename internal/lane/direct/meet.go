@@ -95,7 +95,7 @@ func (h *Hub) met(raw net.Conn) {
 		return
 	}
 	if err := h.letIn(hi, w); err != nil {
-		h.cfg.Log.Warn("a direct connection is refused", "from", raw.RemoteAddr(), "agent", hi.From, "err", err)
+		h.dropped.Note(hostOf(raw), "a direct connection is refused", "agent", hi.From, "err", err)
 		w.writeJSON(frameDenied, denial{wire.Version, transfer.AsError(err)})
 		raw.Close()
 	}

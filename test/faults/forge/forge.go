@@ -35,6 +35,9 @@ type Forger struct {
 	// Bait are outcomes of files that nobody sends; they are said of items of
 	// transfers that run.
 	Bait []transfer.Outcome
+	// Quick is given answers to an OPEN that was just heard, which the source may have
+	// before the true one; nil: none are made.
+	Quick func(Forgery)
 
 	r     *rand.Rand
 	forms []form
@@ -80,6 +83,12 @@ func New(r *rand.Rand, forms ...Form) *Forger {
 
 // Hear takes in a message that was really said. It may be called while Next is.
 func (f *Forger) Hear(subject string, data []byte) {
+	for _, m := range f.hear(subject, data) {
+		f.Quick(m)
+	}
+}
+
+func (f *Forger) hear(subject string, data []byte) (answers []Forgery) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := Forgery{What: "a repeat", Subject: subject, Data: slices.Clone(data)}
@@ -87,18 +96,18 @@ func (f *Forger) Hear(subject string, data []byte) {
 		if len(data) <= keptChunk {
 			keep(&f.chunks, &f.nextc, keptChunks, m)
 		}
-		return
+		return nil
 	}
 	keep(&f.heard, &f.next, keptMessages, m)
 	tree, err := parse(data)
 	id := text(tree, "transfer")
 	if err != nil || id == "" || !strings.HasPrefix(subject, "ferry.reply.") {
-		return
+		return nil
 	}
 	s := f.seen[id]
 	if s == nil {
 		if text(tree, "kind") != string(wire.KindOpen) {
-			return
+			return nil
 		}
 		if len(f.ids) == keptTransfers {
 			delete(f.seen, f.ids[0])
@@ -109,6 +118,35 @@ func (f *Forger) Hear(subject string, data []byte) {
 		f.ids = append(f.ids, id)
 	}
 	s.last[text(tree, "kind")] = tree
+	if text(tree, "kind") == string(wire.KindOpen) && f.Quick != nil {
+		answers = f.answers(s)
+	}
+	return answers
+}
+
+// quick is how many answers to an OPEN are made.
+const quick = 8
+
+// answers are ACCEPTs of the OPEN that was heard last, each with a field out of its
+// range.
+func (f *Forger) answers(s *seen) (all []Forgery) {
+	n := slices.IndexFunc(f.forms, func(m form) bool { return m.Kind == string(wire.KindAccept) })
+	if n < 0 {
+		return nil
+	}
+	m := &f.forms[n]
+	to, from := s.ends(m.Kind)
+	base := set(set(m.sample, m.sample, []step{"from"}, from), m.sample, []step{"transfer"}, s.id)
+	base = setAt(base, number(s.last[string(wire.KindOpen)], "body", "nonce"), "nonce")
+	for range quick {
+		l, _ := pick(f.r, m.odd)
+		if l.at[0] == "from" || l.at[0] == "transfer" {
+			continue // it would not come here
+		}
+		o := oddly(base, m.sample, l)
+		all = append(all, Forgery{What: "a quick accept with " + o.Field, Subject: m.Subject(to, from), Data: o.Data})
+	}
+	return all
 }
 
 func keep(ring *[]Forgery, next *int, most int, m Forgery) {
@@ -196,10 +234,11 @@ func (f *Forger) anybody() string {
 // stranger is any message about a transfer by somebody who has no part in it: under
 // his own name, or under the true one on a subject of his.
 func (f *Forger) stranger() (Forgery, bool) {
-	who, _ := pick(f.r, f.Strangers)
+	name, _ := pick(f.r, f.Strangers)
+	who := transfer.AgentName(name).Token()
 	if f.r.IntN(8) == 0 {
 		c, ok := pick(f.r, f.chunks)
-		if part := strings.Split(c.Subject, "."); ok && len(part) == 5 {
+		if part := strings.Split(c.Subject, "."); ok && len(part) == 5 && part[3] != who {
 			part[3] = who
 			return Forgery{What: "a stranger's chunk message", Subject: strings.Join(part, "."), Data: f.spoiled(c.Data)}, true
 		}
@@ -211,9 +250,12 @@ func (f *Forger) stranger() (Forgery, bool) {
 		return Forgery{}, false
 	}
 	to, from := s.ends(m.Kind)
+	if who == to || who == from {
+		return Forgery{}, false // it is his own
+	}
 	tree := s.base(m)
 	if m.Kind == string(wire.KindOpen) && f.r.IntN(2) == 0 {
-		return f.write("a stranger's own OPEN", m.Subject(to, who), f.own(tree, m, who))
+		return f.write("a stranger's own OPEN", m.Subject(to, who), f.own(tree, m, name))
 	}
 	if f.r.IntN(3) > 0 {
 		tree = f.bumped(tree)
@@ -223,9 +265,9 @@ func (f *Forger) stranger() (Forgery, bool) {
 	case 0: // the true name where only the stranger can have said it
 	case 1:
 		subject = from // the other way round
-		tree = set(tree, m.sample, []step{"from"}, who)
+		tree = set(tree, m.sample, []step{"from"}, name)
 	default:
-		tree = set(tree, m.sample, []step{"from"}, who)
+		tree = set(tree, m.sample, []step{"from"}, name)
 	}
 	return f.write("a stranger's "+m.Name, m.Subject(to, subject), tree)
 }

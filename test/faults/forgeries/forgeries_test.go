@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -62,6 +63,7 @@ type attacked struct {
 	runs   []*network.Sending
 	bait   map[string][]byte // by path: what must be there in the end
 	kinds  map[string]int    // of forgeries that were said
+	quick  atomic.Int64      // answers that came before the true ones, or might have
 }
 
 func attack(t *testing.T, seed uint64, r *rand.Rand, most int) {
@@ -74,7 +76,11 @@ func attack(t *testing.T, seed uint64, r *rand.Rand, most int) {
 	}
 	a.wire = a.Wire(nats.NoEcho())
 	a.forger = forge.New(r, forge.Replies()...)
-	a.forger.Agents, a.forger.Strangers = agents, []string{"MALLORY", "MAL%LORY", "GAMMA"}
+	a.forger.Agents, a.forger.Strangers = agents, []string{"MALLORY", "MAL.LORY", "GAMMA"}
+	a.forger.Quick = func(m forge.Forgery) { // in a goroutine of the connection's
+		a.wire.Post(m.Subject, m.Reply, m.Data)
+		a.quick.Add(1)
+	}
 	a.lay("ALPHA")
 	a.lay("BETA")
 	for _, subjects := range []string{"ferry.reply.>", "ferry.data.>"} {
@@ -106,6 +112,7 @@ func attack(t *testing.T, seed uint64, r *rand.Rand, most int) {
 			t.Logf("%s has taken %s", who, transfer.FormatBytes(peak))
 		}
 	}
+	t.Logf("%6d x a quick accept", a.quick.Load())
 	for _, k := range slices.Sorted(maps.Keys(a.kinds)) {
 		t.Logf("%6d x %s", a.kinds[k], k)
 	}
@@ -126,14 +133,16 @@ func (a *attacked) lay(agent string) {
 	}
 }
 
-// begin starts one more transfer: large files, or many small ones.
+// begin starts one more transfer: many small files, or a few that come in small steps,
+// so that there is time to say something about them.
 func (a *attacked) begin() {
 	a.t.Helper()
 	n := len(a.jobs)
-	j := &network.Job{From: "ALPHA", To: "BETA", In: fmt.Sprint("in", n), Out: fmt.Sprint("out", n), Seed: a.seed + uint64(n), Count: 120, Size: 3000, Delete: n%2 == 0}
+	j := &network.Job{From: "ALPHA", To: "BETA", In: fmt.Sprint("in", n), Out: fmt.Sprint("out", n), Seed: a.seed + uint64(n), Count: 60, Size: 3000, Delete: n%2 == 0}
+	if n%4 > 0 {
+		j.Count, j.Size, j.Flags = 3, 4<<20, []string{"--chunk-size", "4096", "--window", "1", "--frame", "2"}
+	}
 	switch n % 5 {
-	case 0:
-		j.Count, j.Size = 2, 12<<20
 	case 1:
 		j.From, j.To = "BETA", "ALPHA"
 	case 2:
@@ -168,7 +177,7 @@ func (a *attacked) say(most int) {
 	stop := func() {}
 	defer func() { stop() }()
 	for said, steps := 0, 0; said < most; steps++ {
-		for a.running() < atOnce {
+		if a.running() < atOnce {
 			a.begin()
 		}
 		for range min(step, most-said) {
