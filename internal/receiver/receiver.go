@@ -145,7 +145,7 @@ func (r *Receiver) Recover() error {
 			}
 			rests, err := restsIn(t, in)
 			if rests {
-				r.speakers.sleeping[in.Request.ID] = sleeper{in.Request.Source, r.cfg.Clock.Now()}
+				r.speakers.sleeping[in.Request.ID] = sleeper{in.Request.Source, r.cfg.Clock.Now().Add(-silentFor(t, in))}
 			} else {
 				recs = append(recs, in)
 			}

@@ -29,7 +29,7 @@ type speakers struct {
 
 type sleeper struct {
 	from  transfer.AgentName
-	since time.Time
+	since time.Time // when its source was heard of last
 }
 
 func newSpeakers() speakers {
@@ -120,7 +120,7 @@ func (r *Receiver) mayEntomb(from transfer.AgentName) bool {
 // untouched reports whether all that there is to know of a transfer is its record: no
 // file of it has come, nor a part of one that is safe.
 func (i *incoming) untouched() bool {
-	return i.rec != nil && !i.live && i.rec.State == transfer.Receiving && !i.withdrawn && i.needs == 0 && i.rec.Crashes == 0 &&
+	return i.rec != nil && !i.live && i.rec.State == transfer.Receiving && !i.withdrawn && i.needs == 0 && i.rec.Crashes == 0 && i.silence(i.r.cfg.Clock.Now()) <= i.rec.Deadline() &&
 		i.rec.Decided.Count() == 0 && len(i.undelivered) == 0 && !i.hasItems()
 }
 
@@ -140,9 +140,9 @@ func (i *incoming) hasItems() bool {
 // the one that has slept longest of the source that has most of them is forgotten.
 func (i *incoming) sleep() {
 	i.over = true
-	r := i.r
+	r, now := i.r, i.r.cfg.Clock.Now()
 	r.mu.Lock()
-	r.speakers.sleeping[i.id] = sleeper{i.from, r.cfg.Clock.Now()}
+	r.speakers.sleeping[i.id] = sleeper{i.from, now.Add(-i.silence(now))}
 	gone, from, ok := r.tooMany()
 	r.mu.Unlock()
 	if ok {
@@ -217,33 +217,40 @@ func restsIn(t *ledger.Tx, rec *ledger.Incoming) (bool, error) {
 // wakeOverdue makes actors of sleepers again whose source was silent past the
 // deadline, so that they are given up like any other.
 func (r *Receiver) wakeOverdue() error {
-	r.mu.Lock()
-	ids := make([]transfer.ID, 0, len(r.speakers.sleeping))
-	for id := range r.speakers.sleeping {
-		ids = append(ids, id)
-	}
-	r.mu.Unlock()
-	for _, id := range ids {
-		var rec *ledger.Incoming
-		var running time.Duration
-		if err := r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {
-			rec, err = t.Incoming(id)
-			running = t.Running()
-			return err
-		}); err != nil {
-			return err
-		}
-		if rec == nil || rec.State.Final() || running-rec.Heard > rec.Deadline() {
-			r.mu.Lock()
-			delete(r.speakers.sleeping, id)
-			if rec != nil && !rec.State.Final() && r.actors[id] == nil && r.ctx.Err() == nil {
-				a := r.newActor(id, rec.Request.Source)
-				if err := a.adopt(rec); err == nil {
-					r.start(a)
-				}
+	now := r.cfg.Clock.Now()
+	var asleep []*ledger.Incoming
+	if err := r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		return t.Incomings(func(rec *ledger.Incoming) error {
+			if rec.State == transfer.Receiving && !rec.Live {
+				asleep = append(asleep, rec)
 			}
-			r.mu.Unlock()
+			return nil
+		})
+	}); err != nil {
+		return err
+	}
+	for _, rec := range asleep {
+		if err := r.wakeIfOverdue(rec, now); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+func (r *Receiver) wakeIfOverdue(rec *ledger.Incoming, now time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := rec.Request.ID
+	s, ok := r.speakers.sleeping[id]
+	if !ok || r.actors[id] != nil || now.Sub(s.since) <= rec.Deadline() || r.ctx.Err() != nil {
+		return nil
+	}
+	a := r.newActor(id, s.from)
+	if err := a.adopt(rec); err != nil {
+		return err
+	}
+	a.silent = now.Sub(s.since)
+	delete(r.speakers.sleeping, id)
+	r.start(a)
 	return nil
 }
