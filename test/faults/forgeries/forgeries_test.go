@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { os.Exit(campaign.Main(m)) }
 const (
 	atOnce     = 20        // transfers that run
 	inACase    = 5000      // messages of one case
-	inAShort   = 1500      // and of the short form
+	inAShort   = 1000      // and of the short form
 	mostMemory = 300 << 20 // of an agent: what it has for data in flight, and what it needs without any attack
 )
 
@@ -140,7 +140,7 @@ func (a *attacked) begin() {
 	n := len(a.jobs)
 	j := &network.Job{From: "ALPHA", To: "BETA", In: fmt.Sprint("in", n), Out: fmt.Sprint("out", n), Seed: a.seed + uint64(n), Count: 60, Size: 3000, Delete: n%2 == 0}
 	if n%4 > 0 {
-		j.Count, j.Size, j.Flags = 3, 4<<20, []string{"--chunk-size", "4096", "--window", "1", "--frame", "2"}
+		j.Count, j.Size, j.Flags = 3, 3<<19, []string{"--chunk-size", "4096", "--window", "1", "--frame", "2"}
 	}
 	switch n % 5 {
 	case 1:
