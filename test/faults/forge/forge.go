@@ -32,11 +32,12 @@ type Forger struct {
 	Strangers []string // who has no part in any transfer; one of them at least
 	Agents    []string // who has
 	Weights   [4]int   // of range, stranger, replay, state; default 8, 5, 4, 3
-	// Bait are outcomes of files that nobody sends; they are said of items of
-	// transfers that run.
-	Bait []transfer.Outcome
-	// Quick is given answers to an OPEN that was just heard, which the source may have
-	// before the true one; nil: none are made.
+	// Bait are outcomes of files that nobody sends, by the agent whose they are; they
+	// are said of items of transfers that run.
+	Bait map[string][]transfer.Outcome
+	// Quick is given what is to be said at once: answers to an OPEN that was just heard,
+	// which the source may have before the true one, and outcomes of what has not begun;
+	// nil: none of it is made.
 	Quick func(Forgery)
 
 	r     *rand.Rand
@@ -67,6 +68,7 @@ type seen struct {
 // What is kept of what was heard.
 const (
 	keptTransfers = 64
+	recent        = 24 // of them, most of which are not over yet
 	keptMessages  = 512
 	keptChunks    = 64
 	keptChunk     = 300 << 10 // bytes of the largest that is kept
@@ -118,10 +120,30 @@ func (f *Forger) hear(subject string, data []byte) (answers []Forgery) {
 		f.ids = append(f.ids, id)
 	}
 	s.last[text(tree, "kind")] = tree
-	if text(tree, "kind") == string(wire.KindOpen) && f.Quick != nil {
+	switch {
+	case f.Quick == nil:
+	case text(tree, "kind") == string(wire.KindOpen):
 		answers = f.answers(s)
+	case text(tree, "kind") == string(wire.KindAccept) && len(f.Bait[s.source]) > 0:
+		answers = f.early(s)
 	}
 	return answers
+}
+
+// early are outcomes of the bait, before anything was sent.
+func (f *Forger) early(s *seen) []Forgery {
+	n := slices.IndexFunc(f.forms, func(m form) bool { return m.Kind == string(wire.KindOutcomes) })
+	if n < 0 {
+		return nil
+	}
+	m := &f.forms[n]
+	to, from := s.ends(m.Kind)
+	tree := setAt(setAt(setAt(s.base(m), f.outcomes(s, 0, 0), "outcomes"), 1<<40, "batch"), false, "last")
+	data, err := json.Marshal(tree)
+	if err != nil {
+		panic(err)
+	}
+	return []Forgery{{What: "early outcomes", Subject: m.Subject(to, from), Data: data}}
 }
 
 // quick is how many answers to an OPEN are made.
@@ -180,7 +202,7 @@ func pick[T any](r *rand.Rand, all []T) (v T, ok bool) {
 
 // some is a transfer that the destination has accepted.
 func (f *Forger) some() *seen {
-	id, _ := pick(f.r, f.ids)
+	id, _ := pick(f.r, f.ids[max(0, len(f.ids)-recent):])
 	if s := f.seen[id]; s != nil && s.last[string(wire.KindAccept)] != nil {
 		return s
 	}
@@ -364,9 +386,9 @@ var misplacements = []misplacement{
 	{wire.KindResync, func(_ *Forger, s *seen, tree any) any {
 		return setAt(tree, 1, "epoch") // it is that of the first ACCEPT at the earliest
 	}},
-	{wire.KindOutcomes, func(f *Forger, _ *seen, tree any) any { return setAt(tree, f.outcomes(1<<30, 0), "outcomes") }},
-	{wire.KindOutcomes, func(f *Forger, _ *seen, tree any) any { return setAt(tree, f.outcomes(0, 2), "outcomes") }},
-	{wire.KindOutcomes, func(f *Forger, _ *seen, tree any) any { return setAt(tree, f.outcomes(0, 0), "outcomes") }},
+	{wire.KindOutcomes, func(f *Forger, s *seen, tree any) any { return setAt(tree, f.outcomes(s, 1<<30, 0), "outcomes") }},
+	{wire.KindOutcomes, func(f *Forger, s *seen, tree any) any { return setAt(tree, f.outcomes(s, 0, 2), "outcomes") }},
+	{wire.KindOutcomes, func(f *Forger, s *seen, tree any) any { return setAt(tree, f.outcomes(s, 0, 0), "outcomes") }},
 	{wire.KindOutcomes, func(f *Forger, _ *seen, tree any) any {
 		return setAt(setAt(tree, []any{}, "outcomes"), true, "last")
 	}},
@@ -390,11 +412,11 @@ func otherwise(_ *Forger, s *seen, tree any) any {
 	return tree
 }
 
-// outcomes are those of files that nobody sends, from an item on. A type of 0 is
-// the bait's own.
-func (f *Forger) outcomes(from uint64, kind transfer.ItemType) []any {
-	var all []any
-	for n, o := range f.Bait {
+// outcomes are those of files of the source's that nobody sends, from an item on. A
+// type of 0 is the bait's own.
+func (f *Forger) outcomes(s *seen, from uint64, kind transfer.ItemType) []any {
+	all := []any{}
+	for n, o := range f.Bait[s.source] {
 		o.Item = from + uint64(n)
 		if kind != 0 {
 			o.Type = kind

@@ -81,6 +81,7 @@ func attack(t *testing.T, seed uint64, r *rand.Rand, most int) {
 		a.wire.Post(m.Subject, m.Reply, m.Data)
 		a.quick.Add(1)
 	}
+	a.forger.Bait = map[string][]transfer.Outcome{}
 	a.lay("ALPHA")
 	a.lay("BETA")
 	for _, subjects := range []string{"ferry.reply.>", "ferry.data.>"} {
@@ -128,7 +129,7 @@ func (a *attacked) lay(agent string) {
 		must(a.t, os.WriteFile(name, a.bait[name], 0o644))
 		var st syscall.Stat_t
 		must(a.t, syscall.Stat(name, &st))
-		a.forger.Bait = append(a.forger.Bait, transfer.Outcome{Type: transfer.ItemFile, Path: "/nowhere", Source: transfer.Path(name), Size: st.Size,
+		a.forger.Bait[agent] = append(a.forger.Bait[agent], transfer.Outcome{Type: transfer.ItemFile, Path: "/nowhere", Source: transfer.Path(name), Size: st.Size,
 			Identity: transfer.Identity{Dev: st.Dev, Ino: st.Ino, Size: st.Size, Mtime: st.Mtim.Nano(), Ctime: st.Ctim.Nano()}})
 	}
 }
