@@ -47,6 +47,8 @@ func (i *incoming) opened(o *wire.Open) {
 		case o.Nonce == i.rec.Nonce && i.live && i.accept != nil:
 			i.r.send(i.from, i.accept) // the answer was lost
 			return
+		case o.Nonce == i.rec.Nonce && i.live && i.begun:
+			return // a repeat of what was answered and obeyed
 		}
 	}
 	if err := i.pardon(o); err != nil {
