@@ -327,6 +327,9 @@ func FuzzParseChunk(f *testing.F) {
 			t.Fatalf("room for %d frames in %d bytes", cap(frames), len(m))
 		}
 		for _, fr := range frames {
+			if fr.Item >= wire.MaxItems || fr.Offset < 0 || fr.Offset > wire.MaxSize || fr.Begin != nil && (fr.Begin.Mode > 0o777 || fr.Begin.Offset > fr.Begin.Size) {
+				t.Fatalf("a frame is read that is out of its range: %+v", fr)
+			}
 			if fr.Fail != nil && len(fr.Fail.Text) > 1000 {
 				return // a Builder cuts it
 			}

@@ -216,6 +216,10 @@ func FuzzDecode(f *testing.F) {
 		f.Add(data)
 	}
 	f.Add([]byte(`{"v":1,"kind":"ack","body":null}`))
+	open := samples()["open"]
+	open.Open.Direct = &wire.Direct{Mode: wire.DirectTLS, Addresses: []string{"[::1]:9", "host.example:65535"}, Pin: strings.Repeat("0a", 32), Token: strings.Repeat("0b", 32), Dial: true}
+	data, _ := open.Encode()
+	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := wire.Decode(data)
 		if err != nil {
@@ -230,6 +234,9 @@ func FuzzDecode(f *testing.F) {
 		}
 		if m.Kind == wire.KindReceipt || m.Open != nil && m.Open.Request.ID.IsZero() {
 			return // a body that is not ours to understand; an OPEN that the receiver refuses
+		}
+		if a := m.Accept; a != nil && (a.Settings.ChunkSize > transfer.MaxChunk || a.Credit < 0 || a.Epoch == 0) {
+			t.Fatalf("%s is read", data)
 		}
 		n, err := wire.Decode(again)
 		if err != nil {

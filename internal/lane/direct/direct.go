@@ -142,7 +142,7 @@ func New(cfg Config) (*Hub, error) {
 		d := &net.Dialer{KeepAlive: 15 * time.Second}
 		cfg.Dial = func(ctx context.Context, address string) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }
 	}
-	h := &Hub{cfg: cfg, dropped: dropped.New(cfg.Log, cfg.Clock.Now), key: make([]byte, 32), asked: make(chan struct{}, maxAsked), paths: map[transfer.AgentName][]*path{},
+	h := &Hub{cfg: cfg, dropped: dropped.New(cfg.Log, func() time.Time { return cfg.Clock.Now() }), key: make([]byte, 32), asked: make(chan struct{}, maxAsked), paths: map[transfer.AgentName][]*path{},
 		forming: map[string]*forming{}, waiting: map[transfer.AgentName]chan struct{}{}, bad: map[transfer.AgentName]*unreached{}, turns: map[transfer.AgentName]chan struct{}{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	rand.Read(h.key)

@@ -400,6 +400,7 @@ var misplacements = []misplacement{
 	{wire.KindOpen, func(f *Forger, _ *seen, tree any) any { return setAt(tree, f.Strangers[0], "request", "destination") }},
 	{wire.KindOpen, func(_ *Forger, _ *seen, tree any) any { return setAt(tree, "0123456789abcdef", "source_incarnation") }},
 	{wire.KindOpen, func(_ *Forger, _ *seen, tree any) any { return setAt(tree, "pigeon", "request", "mode") }},
+	{wire.KindOpen, func(_ *Forger, _ *seen, tree any) any { return set(tree, tree, []step{"v"}, 99) }},
 }
 
 // otherwise speaks of an OPEN and of an epoch that never were.
