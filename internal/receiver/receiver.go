@@ -212,7 +212,7 @@ func (r *Receiver) controlled(m *wire.Message) *transfer.Error {
 	if s, ok := r.speakers.sleeping[m.Transfer]; ok && s.from != m.From {
 		return errTaken
 	}
-	if r.full(m.From) {
+	if r.full(m.From) || r.speakers.leaving[m.Transfer] {
 		return errCrowded
 	}
 	delete(r.speakers.sleeping, m.Transfer)

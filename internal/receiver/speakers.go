@@ -25,6 +25,7 @@ type speakers struct {
 	// sleeping are transfers without an actor: they were accepted, nothing has come of
 	// them, and the source is silent. The next OPEN wakes them.
 	sleeping map[transfer.ID]sleeper
+	leaving  map[transfer.ID]bool // are being forgotten
 }
 
 type sleeper struct {
@@ -33,7 +34,7 @@ type sleeper struct {
 }
 
 func newSpeakers() speakers {
-	return speakers{actors: map[transfer.AgentName]int{}, tombs: map[transfer.AgentName]int{}, sleeping: map[transfer.ID]sleeper{}}
+	return speakers{actors: map[transfer.AgentName]int{}, tombs: map[transfer.AgentName]int{}, sleeping: map[transfer.ID]sleeper{}, leaving: map[transfer.ID]bool{}}
 }
 
 // full reports whether a source has as many transfers here as one may have, or all
@@ -120,8 +121,8 @@ func (r *Receiver) mayEntomb(from transfer.AgentName) bool {
 // untouched reports whether all that there is to know of a transfer is its record: no
 // file of it has come, nor a part of one that is safe.
 func (i *incoming) untouched() bool {
-	return i.rec != nil && !i.live && i.rec.State == transfer.Receiving && !i.withdrawn && i.needs == 0 && i.rec.Crashes == 0 && i.silence(i.r.cfg.Clock.Now()) <= i.rec.Deadline() &&
-		i.rec.Decided.Count() == 0 && len(i.undelivered) == 0 && !i.hasItems()
+	return i.rec != nil && !i.live && i.rec.State == transfer.Receiving && !i.withdrawn && i.needs == 0 && i.rec.Crashes == 0 &&
+		i.silence(i.r.cfg.Clock.Now()) <= i.rec.Deadline() && i.rec.Decided.Count() == 0 && len(i.undelivered) == 0 && !i.hasItems()
 }
 
 // hasItems reports whether the ledger has anything of a transfer's items.
@@ -163,17 +164,25 @@ func (r *Receiver) tooMany() (gone transfer.ID, from transfer.AgentName, ok bool
 	}
 	var since time.Time
 	for id, s := range r.speakers.sleeping {
-		if s.from == from && (!ok || s.since.Before(since)) {
+		if s.from == from && r.actors[id] == nil && (!ok || s.since.Before(since)) {
 			gone, since, ok = id, s.since, true
 		}
 	}
-	delete(r.speakers.sleeping, gone)
+	if ok {
+		delete(r.speakers.sleeping, gone)
+		r.speakers.leaving[gone] = true
+	}
 	return gone, from, ok
 }
 
 // forget drops the record of a transfer that nothing has come of, and what temporaries
 // it may have. If its source comes back, it hears that there is no record.
 func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
+	defer func() {
+		r.mu.Lock()
+		delete(r.speakers.leaving, id)
+		r.mu.Unlock()
+	}()
 	r.cfg.Dropped.Note(string(from), "there are too many transfers of which nothing comes, and the oldest is forgotten", "transfer", id)
 	var dirs []transfer.Path
 	var rec *ledger.Incoming
@@ -218,6 +227,12 @@ func restsIn(t *ledger.Tx, rec *ledger.Incoming) (bool, error) {
 // deadline, so that they are given up like any other.
 func (r *Receiver) wakeOverdue() error {
 	now := r.cfg.Clock.Now()
+	r.mu.Lock()
+	none := len(r.speakers.sleeping) == 0
+	r.mu.Unlock()
+	if none {
+		return nil
+	}
 	var asleep []*ledger.Incoming
 	if err := r.cfg.Ledger.View(func(t *ledger.Tx) error {
 		return t.Incomings(func(rec *ledger.Incoming) error {
