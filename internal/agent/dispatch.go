@@ -85,8 +85,8 @@ const (
 	lateEvery = time.Second / 4 // a batch costs a synced record
 )
 
-// lateLoop takes outcomes of transfers that do not run, one batch at a time and not
-// many a second: a stranger who makes them up costs no more.
+// lateLoop takes outcomes of transfers that do not run, one batch at a time, and not
+// many a second of those that cost a record: a stranger who makes them up costs no more.
 func (a *Agent) lateLoop() {
 	t := a.cfg.Clock.NewTimer(0)
 	defer t.Stop()
@@ -98,30 +98,35 @@ func (a *Agent) lateLoop() {
 		}
 		select {
 		case msg := <-a.late:
-			a.takeLate(msg)
+			t.Reset(a.takeLate(msg))
 		case <-a.ctx.Done():
 			return
 		}
-		t.Reset(lateEvery)
 	}
 }
 
-// takeLate records outcomes that come late, or of a transfer that is not known.
-func (a *Agent) takeLate(msg *wire.Message) {
+// takeLate records outcomes that come late, or of a transfer that is not known, and
+// says how long to wait before the next ones. Where all are recorded only the answer
+// was lost, and it is given at once.
+func (a *Agent) takeLate(msg *wire.Message) (pause time.Duration) {
 	var rec *ledger.Source
 	if err := a.ledger.View(func(t *ledger.Tx) (err error) {
 		rec, err = t.Source(msg.Transfer)
 		return err
 	}); err != nil {
 		a.log.Error("the ledger cannot be read", "err", err)
-		return
+		return lateEvery
 	}
 	switch {
 	case rec == nil:
 		a.orphan(msg)
 	case a.sched.find(msg.Transfer) == nil: // it has not begun again meanwhile
 		sender.New(a.sendCfg, rec).Late(msg)
+		if rec.Settled {
+			return 0
+		}
 	}
+	return lateEvery
 }
 
 // orphan takes outcomes of a transfer that this ledger does not know: it was
