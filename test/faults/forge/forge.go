@@ -267,8 +267,13 @@ func (f *Forger) stranger() (Forgery, bool) {
 		return Forgery{}, false
 	}
 	m := &f.forms[f.r.IntN(len(f.forms))]
+	if m.Kind == "" { // who may say it need not have a part in anything
+		out, ok := f.write(m.Name, m.Subject(f.anybody(), who), m.sample)
+		out.Reply = m.Reply
+		return out, ok
+	}
 	s := f.some()
-	if m.Kind == "" || s == nil {
+	if s == nil {
 		return Forgery{}, false
 	}
 	to, from := s.ends(m.Kind)

@@ -107,6 +107,20 @@ func Replies() []Form {
 	return forms
 }
 
+// Asks are the forms of what is asked of agents. Anybody may ask, and nothing may come
+// of it but an answer.
+func Asks() []Form {
+	var forms []Form
+	for _, kind := range []wire.Kind{wire.AskPing, wire.AskStatus, wire.AskPreview} {
+		a := Fill(&wire.Ask{})
+		a.Kind, a.Request.Sources, a.Request.Recursive = kind, []transfer.Path{"/", "**"}, true
+		a.Request.Settings = settings
+		forms = append(forms, Form{Name: "ask " + string(kind), Sample: a, Reply: "_INBOX.forged.answers",
+			Subject: func(to, _ string) string { return "ferry.ask." + to }})
+	}
+	return forms
+}
+
 // odd gives the values that a field may not have.
 func (f *Form) odd(l leaf) (all []any) {
 	path := l.path()

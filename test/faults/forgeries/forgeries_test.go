@@ -75,7 +75,7 @@ func attack(t *testing.T, seed uint64, r *rand.Rand, most int) {
 		pids[who] = a.Pid(who)
 	}
 	a.wire = a.Wire(nats.NoEcho())
-	a.forger = forge.New(r, forge.Replies()...)
+	a.forger = forge.New(r, append(forge.Replies(), forge.Asks()...)...)
 	a.forger.Agents, a.forger.Strangers = agents, []string{"MALLORY", "MAL.LORY", "GAMMA"}
 	a.forger.Quick = func(m forge.Forgery) { // in a goroutine of the connection's
 		a.wire.Post(m.Subject, m.Reply, m.Data)
