@@ -212,21 +212,27 @@ func plainPath(p transfer.Path, most int) bool {
 	return len(p) <= most && strings.IndexByte(string(p), 0) < 0
 }
 
+// CheckAddresses refuses what others would not take for the ways to an agent on the
+// direct lane. Its errors are of kind Usage.
+func CheckAddresses(addresses []string) error {
+	if len(addresses) > maxAddresses {
+		return transfer.Errorf(transfer.KindUsage, "there are %d addresses of the direct lane; the limit is %d", len(addresses), maxAddresses)
+	}
+	for _, a := range addresses {
+		if !address(a) {
+			return transfer.Errorf(transfer.KindUsage, "%q is no address of the direct lane; write it as HOST:PORT", a)
+		}
+	}
+	return nil
+}
+
 // check refuses what no agent of ours would say of itself: the addresses of
 // another decide what this one dials. A nil one passes.
 func (d *Direct) check() bool {
 	if d == nil {
 		return true
 	}
-	if d.Mode != DirectTLS && d.Mode != DirectPlain || len(d.Addresses) > maxAddresses || !hex(d.Pin, 0, 64) || !hex(d.Token, 0, 64) {
-		return false
-	}
-	for _, a := range d.Addresses {
-		if !address(a) {
-			return false
-		}
-	}
-	return true
+	return (d.Mode == DirectTLS || d.Mode == DirectPlain) && hex(d.Pin, 0, 64) && hex(d.Token, 0, 64) && CheckAddresses(d.Addresses) == nil
 }
 
 // hex reports whether s is nothing, or has so many digits.

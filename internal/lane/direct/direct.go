@@ -163,8 +163,14 @@ func New(cfg Config) (*Hub, error) {
 	if err == nil && cfg.Listen != "" {
 		err = h.open()
 	}
+	if err == nil {
+		err = wire.CheckAddresses(h.cfg.Addresses)
+	}
 	if err != nil {
 		h.cancel()
+		if h.listen != nil {
+			h.listen.Close()
+		}
 		return nil, err
 	}
 	h.wg.Go(h.tend)

@@ -413,6 +413,7 @@ func TestWrongSettings(t *testing.T) {
 		"connections": {Agent: "ALPHA", Mode: "plain", Connections: 17},
 		"buffer":      {Agent: "ALPHA", Mode: "plain", Options: tcp.Options{SendBuffer: -1}},
 		"address":     {Agent: "ALPHA", Mode: "plain", Listen: "nowhere.invalid:1"},
+		"told":        {Agent: "ALPHA", Mode: "plain", Addresses: []string{"files.example.com"}},
 	} {
 		if h, err := direct.New(c); transfer.KindOf(err) != transfer.KindUsage {
 			t.Errorf("%s: %v %v", what, h, err)
