@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { os.Exit(campaign.Main(m)) }
 
 const (
 	atOnce     = 20        // transfers that run
-	inACase    = 5000      // messages of one case
+	inACase    = 20000     // messages of one case
 	inAShort   = 1000      // and of the short form
 	mostMemory = 300 << 20 // of an agent: what it has for data in flight, and what it needs without any attack
 )
