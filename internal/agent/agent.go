@@ -31,6 +31,7 @@ import (
 	"ferry/internal/compress"
 	"ferry/internal/conversion"
 	"ferry/internal/digest"
+	"ferry/internal/dropped"
 	"ferry/internal/failpoint"
 	"ferry/internal/flow"
 	"ferry/internal/lane/queue"
@@ -96,6 +97,10 @@ type Agent struct {
 	notes   chan struct{} // says that the outbox has grown
 	receipt chan audit.Receipt
 
+	dropped  *dropped.Counter
+	late     chan *wire.Message // outcomes of transfers that do not run
+	previews chan struct{}      // a token for each preview that walks
+
 	halt     sync.Once
 	mu       sync.Mutex
 	stopping bool
@@ -111,7 +116,9 @@ type Agent struct {
 func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	cfg.fill()
 	a := &Agent{cfg: cfg, conn: conn, log: cfg.Log.With("agent", cfg.Name), instance: randomHex(8),
-		started: cfg.Clock.Now(), beats: make(chan struct{}, 1), notes: make(chan struct{}, 1), receipt: make(chan audit.Receipt, 64)}
+		started: cfg.Clock.Now(), beats: make(chan struct{}, 1), notes: make(chan struct{}, 1), receipt: make(chan audit.Receipt, 64),
+		late: make(chan *wire.Message, maxLate), previews: make(chan struct{}, maxPreviews)}
+	a.dropped = dropped.New(a.log, cfg.Clock.Now)
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	a.own = newOwner(a)
 	silent, err := a.refuseTwin(ctx)
@@ -195,10 +202,10 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
 	a.recv = receiver.New(receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Note: a.note,
 		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow,
-		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Over: a.overAt, Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot})
+		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Over: a.overAt, Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot, Dropped: a.dropped})
 	a.sendCfg = sender.Config{Agent: a.cfg.Name, Beside: a.cfg.Beside, Ledger: a.ledger, FS: a.fs, Link: link{a}, Lanes: a.lanes, Lines: &a.lines, Delay: a.conn.Delay, Memory: a.lanes.mem,
 		Note: a.note, Progress: a.progress, Changed: a.changed, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk,
-		Encoders: new(compress.Encoders), Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot}
+		Encoders: new(compress.Encoders), Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot, Dropped: a.dropped}
 	a.sched = newScheduler(a)
 	if err := a.ledger.DropOrphans(); err != nil {
 		return err
@@ -253,8 +260,7 @@ func (a *Agent) refuseRootsInside() error {
 
 // listen subscribes to everything that reaches an agent.
 func (a *Agent) listen() error {
-	log := a.log
-	data := queue.Receive(log, func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, false) })
+	data := queue.Receive(a.dropped, func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, false) })
 	listenData := func(subject string, h func(qmgr.Message)) (func(), error) {
 		return a.conn.SubscribeData(subject, a.lanes.mem.Get, h)
 	}
@@ -285,6 +291,7 @@ func (a *Agent) listen() error {
 		a.wg.Go(a.outboxLoop)
 	}
 	a.wg.Go(a.ageLoop)
+	a.wg.Go(a.lateLoop)
 	return nil
 }
 

@@ -19,7 +19,7 @@ func (a *Agent) asked(m qmgr.Message) {
 	}
 	ask, err := wire.DecodeAsk(m.Data)
 	if err == nil && ask.Kind == wire.AskPreview {
-		go a.preview(m.Reply, ask.Request)
+		a.previewed(m.Reply, ask.Request)
 		return
 	}
 	ans := wire.Answer{V: wire.Version}
@@ -77,17 +77,35 @@ func (a *Agent) overAt(ctx context.Context, source transfer.AgentName, id transf
 }
 
 // Bounds of a preview.
+// Bounds of a preview, and how many walk at once.
 const (
 	previewItems = 1000
 	previewTime  = 5 * time.Second
+	maxPreviews  = 4
 )
+
+// previewed has a preview walk beside what else is asked, or says that too many do.
+func (a *Agent) previewed(reply string, q *transfer.Request) {
+	select {
+	case a.previews <- struct{}{}:
+	default:
+		a.answer(reply, wire.Answer{V: wire.Version, Error: transfer.Errorf(transfer.KindBusy, "%s already makes %d previews, its limit", a.cfg.Name, maxPreviews).
+			WithHint("ask again in a moment")})
+		return
+	}
+	a.wg.Go(func() {
+		defer func() { <-a.previews }()
+		a.preview(reply, q)
+	})
+}
 
 // preview walks what a request would send, up to a limit, and sends nothing.
 func (a *Agent) preview(reply string, q *transfer.Request) {
 	ans := wire.Answer{V: wire.Version, Preview: &wire.Preview{}}
 	p := ans.Preview
-	if q == nil {
-		ans.Error = transfer.Errorf(transfer.KindVersion, "a preview has no request")
+	err := checkPreview(a.cfg.Name, q)
+	if err != nil {
+		ans.Error = transfer.AsError(err)
 		a.answer(reply, ans)
 		return
 	}
@@ -99,7 +117,7 @@ func (a *Agent) preview(reply string, q *transfer.Request) {
 	ctx, cancel := context.WithTimeout(a.ctx, previewTime)
 	defer cancel()
 	size := 0
-	_, err := a.fs.Walk(ctx, localfs.WalkRequest{Sources: record.HostPaths(a.cfg.RecordRoot, q.Sources), Recursive: q.Recursive}, func(_ int, it transfer.Item) error {
+	_, err = a.fs.Walk(ctx, localfs.WalkRequest{Sources: record.HostPaths(a.cfg.RecordRoot, q.Sources), Recursive: q.Recursive}, func(_ int, it transfer.Item) error {
 		p.Items++
 		if it.Type == transfer.ItemFile {
 			p.Files++
@@ -115,4 +133,15 @@ func (a *Agent) preview(reply string, q *transfer.Request) {
 	}
 	p.More = ctx.Err() != nil
 	a.answer(reply, ans)
+}
+
+// checkPreview refuses what could not be submitted either.
+func checkPreview(name transfer.AgentName, q *transfer.Request) error {
+	switch {
+	case q == nil:
+		return transfer.Errorf(transfer.KindVersion, "a preview has no request")
+	case q.Source != name:
+		return transfer.Errorf(transfer.KindUsage, "the request is for agent %s; this is %s", q.Source, name)
+	}
+	return q.Check()
 }

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"time"
+
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
@@ -16,7 +18,7 @@ func (a *Agent) reply(m qmgr.Message) {
 	}
 	msg, err := wire.Decode(m.Data)
 	if err != nil {
-		a.log.Warn("a control message is refused", "subject", m.Subject, "err", err)
+		a.dropped.Note(wire.LastToken(m.Subject), "a control message that cannot be read", "err", err)
 		a.refuseUnread(m, err)
 		return
 	}
@@ -24,21 +26,25 @@ func (a *Agent) reply(m qmgr.Message) {
 		a.receipted(msg)
 		return
 	} else if transfer.Token(string(msg.From)) != from {
-		a.log.Warn("a control message speaks for another agent and is dropped", "subject", m.Subject, "from", msg.From)
+		a.dropped.Note(wire.LastToken(m.Subject), "a control message that speaks for another agent", "kind", msg.Kind, "for", msg.From)
 		return
 	}
 	switch msg.Kind {
 	case wire.KindOpen, wire.KindOutcomesAck, wire.KindCancel:
 		a.recv.Control(msg)
 	case wire.KindReceipt:
-		a.log.Warn("an audit receipt that is not from coordination is dropped", "from", msg.From)
+		a.dropped.Note(string(msg.From), "an audit receipt that is not from coordination")
 	default:
 		a.toSender(msg)
 	}
 }
 
-// refuseUnread tells a peer that speaks another version why it gets no answer.
+// refuseUnread tells a peer that speaks another version why it gets no answer, unless
+// a transfer of that ID is going on here: then it is not the peer who speaks.
 func (a *Agent) refuseUnread(m qmgr.Message, err error) {
+	if transfer.KindOf(err) != transfer.KindVersion {
+		return
+	}
 	var head struct {
 		Kind     wire.Kind          `json:"kind"`
 		From     transfer.AgentName `json:"from"`
@@ -50,7 +56,7 @@ func (a *Agent) refuseUnread(m qmgr.Message, err error) {
 	if wire.Unmarshal(m.Data, &head) != nil || head.Kind != wire.KindOpen || head.Transfer.IsZero() {
 		return
 	}
-	if transfer.Token(string(head.From)) != wire.LastToken(m.Subject) {
+	if transfer.Token(string(head.From)) != wire.LastToken(m.Subject) || a.recv.Knows(head.Transfer) {
 		return
 	}
 	link{a}.Send(head.From, &wire.Message{Kind: wire.KindRefuse, From: a.cfg.Name, Transfer: head.Transfer,
@@ -70,19 +76,60 @@ func (a *Agent) toSender(msg *wire.Message) {
 	if msg.Kind != wire.KindOutcomes {
 		return
 	}
+	select {
+	case a.late <- msg:
+	default: // the destination repeats them
+	}
+}
+
+// Bounds of what is done for outcomes that nothing waits for.
+const (
+	maxLate   = 16              // batches that wait
+	lateEvery = time.Second / 4 // a batch costs a synced record
+)
+
+// lateLoop takes outcomes of transfers that do not run, one batch at a time, and not
+// many a second of those that cost a record: a stranger who makes them up costs no more.
+func (a *Agent) lateLoop() {
+	t := a.cfg.Clock.NewTimer(0)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C():
+		case <-a.ctx.Done():
+			return
+		}
+		select {
+		case msg := <-a.late:
+			t.Reset(a.takeLate(msg))
+		case <-a.ctx.Done():
+			return
+		}
+	}
+}
+
+// takeLate records outcomes that come late, or of a transfer that is not known, and
+// says how long to wait before the next ones. Where all are recorded only the answer
+// was lost, and it is given at once.
+func (a *Agent) takeLate(msg *wire.Message) (pause time.Duration) {
 	var rec *ledger.Source
 	if err := a.ledger.View(func(t *ledger.Tx) (err error) {
 		rec, err = t.Source(msg.Transfer)
 		return err
 	}); err != nil {
 		a.log.Error("the ledger cannot be read", "err", err)
-		return
+		return lateEvery
 	}
-	if rec != nil {
-		sender.New(a.sendCfg, rec).Deliver(msg)
-		return
+	switch {
+	case rec == nil:
+		a.orphan(msg)
+	case a.sched.find(msg.Transfer) == nil: // it has not begun again meanwhile
+		sender.New(a.sendCfg, rec).Late(msg)
+		if rec.Settled {
+			return 0
+		}
 	}
-	a.orphan(msg)
+	return lateEvery
 }
 
 // orphan takes outcomes of a transfer that this ledger does not know: it was

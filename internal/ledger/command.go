@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"encoding/json"
-	"errors"
 	"time"
 
 	"ferry/internal/transfer"
@@ -81,21 +80,36 @@ type tombstone struct {
 
 // Entomb notes how an unknown transfer has ended, so that its request, should it
 // come yet, does not run. The oldest give way, and the floor rises over them.
-func (t *Tx) Entomb(id transfer.ID, as transfer.State) error {
+func (t *Tx) Entomb(id transfer.ID, as transfer.State) error { return t.entomb(id[:], as) }
+
+// EntombOf notes at a destination that a source says that it has cancelled a transfer:
+// it holds for that source only.
+func (t *Tx) EntombOf(id transfer.ID, source transfer.AgentName) error {
+	return t.entomb(tombOf(id, source), transfer.Cancelled)
+}
+
+func tombOf(id transfer.ID, source transfer.AgentName) []byte { return append(id[:], source...) }
+
+func (t *Tx) entomb(key []byte, as transfer.State) error {
 	b := t.tx.Bucket(bTombs)
-	if b.Get(id[:]) != nil {
+	if b.Get(key) != nil {
 		return nil
 	}
 	if t.l.tombs.Load()+t.made.tombs >= MaxTombstones {
 		if k, _ := b.Cursor().Seek(nil); k != nil {
-			if err := errors.Join(t.raiseFloor(transfer.ID(k)), b.Delete(k)); err != nil {
+			if len(k) == len(transfer.ID{}) { // of a request to this agent, not of what it was to receive
+				if err := t.raiseFloor(transfer.ID(k)); err != nil {
+					return err
+				}
+			}
+			if err := b.Delete(k); err != nil {
 				return err
 			}
 			t.made.tombs--
 		}
 	}
 	t.made.tombs++
-	return putJSON(b, id[:], tombstone{recordVersion, as})
+	return putJSON(b, key, tombstone{recordVersion, as})
 }
 
 // Entombed is how a transfer has ended before it was known; empty where it has not.
@@ -103,4 +117,9 @@ func (t *Tx) Entombed(id transfer.ID) (as transfer.State, err error) {
 	var s tombstone
 	_, err = getJSON(t.tx.Bucket(bTombs), "tombstone", id[:], &s)
 	return s.As, err
+}
+
+// EntombedOf reports whether a source has cancelled a transfer before it began here.
+func (t *Tx) EntombedOf(id transfer.ID, source transfer.AgentName) bool {
+	return t.tx.Bucket(bTombs).Get(tombOf(id, source)) != nil
 }

@@ -104,6 +104,16 @@ func (t *Tx) PutIncoming(in *Incoming) error {
 	return putJSON(t.tx.Bucket(bIncoming), id[:], in)
 }
 
+// DropIncoming forgets a transfer as if it had never been accepted.
+func (t *Tx) DropIncoming(id transfer.ID) error {
+	for _, b := range [][]byte{bItems, bGroups, bDirs} {
+		if err := dropAll(t.tx.Bucket(b), id[:]); err != nil {
+			return err
+		}
+	}
+	return t.tx.Bucket(bIncoming).Delete(id[:])
+}
+
 // Incomings calls fn for every record, oldest ID first.
 func (t *Tx) Incomings(fn func(*Incoming) error) error {
 	b := t.tx.Bucket(bIncoming)

@@ -106,7 +106,7 @@ func (w *work) fail(err error) { w.in.Outcome.Err = transfer.AsError(err) }
 func (c *commit) add(p *Pending) {
 	l := c.l
 	w := &work{part: p.Partial, in: transfer.Intent{V: transfer.IntentVersion, Outcome: p.Outcome, Name: p.Name, Sum: p.Sum,
-		Boot: l.fs.cfg.Boot, Durable: l.cfg.Durable, Mode: p.Mode, Mtime: p.Mtime, Beside: p.Beside}}
+		Boot: l.fs.cfg.Boot, Durable: l.cfg.Durable, Mode: p.Mode & 0o777 &^ l.fs.umask, Mtime: p.Mtime, Beside: p.Beside}}
 	c.work = append(c.work, w)
 	if p.Partial != nil {
 		w.place, w.dir = p.Partial.place, l.dirs.hold(p.Partial.dir)

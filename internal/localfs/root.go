@@ -39,6 +39,7 @@ type FS struct {
 	log   *slog.Logger
 	roots []*root
 	state string // real path of the state directory; empty: none
+	umask uint32 // of the process when it began: permissions that nothing is given
 
 	noSyncDir sync.Once // said once
 	promises  promises
@@ -53,7 +54,7 @@ type root struct {
 // Open refuses a configuration without roots, a root that is not a directory,
 // and a root that is the state directory or lies in it.
 func Open(cfg Config) (_ *FS, err error) {
-	f := &FS{cfg: cfg, disk: cfg.Disk, log: cfg.Log}
+	f := &FS{cfg: cfg, disk: cfg.Disk, log: cfg.Log, umask: umask()}
 	if f.disk == nil {
 		f.disk = RealDisk()
 	}

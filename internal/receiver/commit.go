@@ -421,9 +421,7 @@ func (i *incoming) adopt(rec *ledger.Incoming) error {
 	i.land()
 	i.undelivered, i.adopted = nil, true
 	return i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
-		if rec.Heard > 0 { // both are counted in minutes
-			i.silent = max(0, t.Running()-rec.Heard-time.Minute)
-		}
+		i.silent = silentFor(t, rec)
 		return t.Items(i.id, func(_ uint64, it *ledger.Item) error {
 			if it.Outcome != nil {
 				i.undelivered = append(i.undelivered, *it.Outcome)
@@ -431,6 +429,15 @@ func (i *incoming) adopt(rec *ledger.Incoming) error {
 			return nil
 		})
 	})
+}
+
+// silentFor is for how long a record's source had not been heard of when the run before
+// this one ended, in the agent's running time.
+func silentFor(t *ledger.Tx, rec *ledger.Incoming) time.Duration {
+	if rec.Heard == 0 {
+		return 0
+	}
+	return max(0, t.Running()-rec.Heard-time.Minute) // both are counted in minutes
 }
 
 // offerAfter is when an unanswered batch is offered again.

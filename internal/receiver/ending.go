@@ -102,9 +102,11 @@ func (i *incoming) closeEpoch() {
 func (i *incoming) cancelled() {
 	switch {
 	case i.rec == nil:
-		if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.Entomb(i.id, transfer.Cancelled) }); err != nil {
-			i.log.Error("the ledger cannot be written", "err", err)
-			return
+		if i.r.mayEntomb(i.from) {
+			if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.EntombOf(i.id, i.from) }); err != nil {
+				i.log.Error("the ledger cannot be written", "err", err)
+				return
+			}
 		}
 		i.r.send(i.from, &wire.Message{Kind: wire.KindCancelled, Transfer: i.id})
 	case i.rec.State.Final():
@@ -213,6 +215,9 @@ func (r *Receiver) sweepLater() {
 		case <-t.C():
 		case <-r.ctx.Done():
 			return
+		}
+		if err := r.wakeOverdue(); err != nil {
+			r.cfg.Log.Warn("transfers that nothing has come of cannot be looked at", "err", err)
 		}
 		if !r.unswept.Swap(false) {
 			t.Reset(sweepEvery)

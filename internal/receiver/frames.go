@@ -27,6 +27,9 @@ const slowTail = 8
 func (i *incoming) frame(f *wire.Frame) error {
 	switch f.Type {
 	case wire.FrameLast:
+		if f.Item < i.rec.Decided.Below() || i.rec.HasTotal && f.Item != i.rec.Total {
+			return fmt.Errorf("%w: it says that there are %d items", errOffset, f.Item)
+		}
 		i.total = &f.Item
 		return nil
 	case wire.FrameBegin:

@@ -160,6 +160,10 @@ func (i *incoming) loop(ctx context.Context) {
 		if i.rec == nil {
 			return // refused, or nothing known: the next OPEN makes a new actor
 		}
+		if i.untouched() {
+			i.sleep()
+			return
+		}
 		timer.Reset(max(0, i.nextDue(now).Sub(now)))
 		select {
 		case <-i.box.notify:
@@ -314,7 +318,8 @@ func (i *incoming) control(m *wire.Message) {
 			return
 		}
 		if i.rec != nil && i.rec.Request.Source != i.from {
-			i.log.Warn("a stranger speaks of a transfer and is not heard", "kind", m.Kind, "source", i.rec.Request.Source)
+			i.r.cfg.Dropped.Note(string(i.from), errTaken.Text, "kind", m.Kind, "transfer", i.id)
+			i.r.turnAway(m, errTaken)
 			i.rec, i.over = nil, true
 			return
 		}

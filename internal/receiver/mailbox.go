@@ -31,6 +31,9 @@ type parcel struct {
 	free   *conversion.Pair // these are not in it; nil: nobody looked, or one is
 }
 
+// size is about what a parcel takes: a small message is not free.
+func (p *parcel) size() int64 { return int64(len(p.m)) + 128 }
+
 func newMailbox() *mailbox { return &mailbox{closed: true, notify: make(chan struct{}, 1)} }
 
 func (b *mailbox) poke() {
@@ -57,7 +60,7 @@ func (b *mailbox) chunk(p parcel, maxChunk int) {
 	if !b.closed && b.bytes <= b.limit+2*int64(maxChunk+wire.Overhead) {
 		p.first = len(b.chunks) == 0
 		b.chunks = append(b.chunks, p)
-		b.bytes += int64(len(p.m))
+		b.bytes += p.size()
 	}
 	b.mu.Unlock()
 	b.poke()
@@ -91,7 +94,7 @@ func (b *mailbox) takeChunk() (p parcel, ok bool) {
 	p = b.chunks[0]
 	b.chunks[0] = parcel{}
 	b.chunks = b.chunks[1:]
-	b.bytes -= int64(len(p.m))
+	b.bytes -= p.size()
 	return p, true
 }
 

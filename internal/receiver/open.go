@@ -1,6 +1,7 @@
 package receiver
 
 import (
+	"errors"
 	"time"
 
 	"ferry/internal/audit"
@@ -19,7 +20,10 @@ const maxCrashes = 3
 // opened answers an OPEN: ACCEPT with a new epoch, BUSY, REFUSE, or what became
 // of the transfer where it is over.
 func (i *incoming) opened(o *wire.Open) {
-	if err := i.vet(o); err != nil {
+	if err := i.vet(o); errors.Is(err, errAnother) || err != nil && i.rec != nil && transfer.KindOf(err) != transfer.KindLost {
+		i.r.cfg.Dropped.Note(string(i.from), "an OPEN that does not fit its transfer", "transfer", i.id, "err", err)
+		return
+	} else if err != nil {
 		i.refuse(o.Nonce, err)
 		return
 	}
@@ -43,6 +47,8 @@ func (i *incoming) opened(o *wire.Open) {
 		case o.Nonce == i.rec.Nonce && i.live && i.accept != nil:
 			i.r.send(i.from, i.accept) // the answer was lost
 			return
+		case o.Nonce == i.rec.Nonce && i.live && i.begun:
+			return // a repeat of what was answered and obeyed
 		}
 	}
 	if err := i.pardon(o); err != nil {
@@ -99,6 +105,9 @@ func (i *incoming) pardon(o *wire.Open) error {
 	})
 }
 
+// errAnother says that nobody can have meant it: the message contradicts itself.
+var errAnother = transfer.Errorf(transfer.KindMalformed, "the OPEN speaks of another transfer or agent than its message")
+
 // vet refuses an OPEN that does not fit what is known of the transfer (R35) or
 // that this agent does not do.
 func (i *incoming) vet(o *wire.Open) error {
@@ -106,7 +115,7 @@ func (i *incoming) vet(o *wire.Open) error {
 	mine := i.r.cfg.Ledger.IncarnationText()
 	switch {
 	case q.ID != i.id || q.Source != i.from || q.Destination != i.r.cfg.Agent:
-		return transfer.Errorf(transfer.KindUsage, "the OPEN of transfer %s speaks of another transfer or agent", i.id)
+		return errAnother
 	case o.Dest != "" && o.Dest != mine:
 		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger in which it had accepted the transfer", i.r.cfg.Agent)
 	case i.rec == nil && o.Dest != "":
@@ -123,7 +132,7 @@ func (i *incoming) vet(o *wire.Open) error {
 }
 
 func (i *incoming) refuse(nonce uint64, err error) {
-	i.log.Info("the transfer is refused", "err", err)
+	i.r.cfg.Dropped.Note(string(i.from), "an OPEN of a transfer that is refused", "transfer", i.id, "err", err)
 	i.r.send(i.from, &wire.Message{Kind: wire.KindRefuse, Transfer: i.id, Refuse: &wire.Refuse{Nonce: nonce, Error: transfer.AsError(err)}})
 	if i.rec != nil && i.rec.State.Final() {
 		i.over = true
@@ -180,9 +189,8 @@ func (i *incoming) begin(o *wire.Open, lane string) error {
 	i.land()
 	buried := false
 	err = i.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
-		as, err := t.Entombed(i.id)
-		if buried = as != ""; buried || err != nil {
-			return err
+		if buried = t.EntombedOf(i.id, i.from); buried {
+			return nil
 		}
 		i.r.heard(t, rec)
 		rec.Temps = tempsAhead

@@ -26,6 +26,7 @@ import (
 	"ferry/internal/clock"
 	"ferry/internal/compress"
 	"ferry/internal/conversion"
+	"ferry/internal/dropped"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
@@ -86,7 +87,8 @@ type Config struct {
 	Delay    func() time.Duration // of a control message and its answer at present; nil: none to speak of
 	// Over asks a source whether a transfer has come to its end there; false where
 	// it does not answer. It returns when ctx ends. nil: nobody is asked.
-	Over func(ctx context.Context, source transfer.AgentName, id transfer.ID) bool
+	Over    func(ctx context.Context, source transfer.AgentName, id transfer.ID) bool
+	Dropped *dropped.Counter // of what is said here and not believed; nil: one that says so in Log
 
 	Content    conversion.Defaults // of text files here
 	RecordRoot string              // where data sets lie; empty: the first root
@@ -111,14 +113,15 @@ type Receiver struct {
 	decoder compress.Decoder
 	chunks  sync.Pool // *[]byte: memory of restored chunks
 
-	mu      sync.Mutex
-	actors  map[transfer.ID]*incoming
-	spoke   map[transfer.AgentName]time.Time // when a chunk message of a source came last
-	live    map[transfer.ID]bool             // holding a slot
-	waiters []waiter
-	kept    map[transfer.ID]bool // waiting, with a partial file
-	accused []waiter             // those whose turn comes after the suspect
-	suspect transfer.ID          // the one transfer with a slot that was live at a crash and has not moved since
+	mu       sync.Mutex
+	speakers speakers
+	actors   map[transfer.ID]*incoming
+	spoke    map[transfer.AgentName]time.Time // when a chunk message of a source came last
+	live     map[transfer.ID]bool             // holding a slot
+	waiters  []waiter
+	kept     map[transfer.ID]bool // waiting, with a partial file
+	accused  []waiter             // those whose turn comes after the suspect
+	suspect  transfer.ID          // the one transfer with a slot that was live at a crash and has not moved since
 }
 
 type waiter struct {
@@ -130,7 +133,10 @@ type waiter struct {
 // New makes a Receiver; Recover must be called before the first message.
 func New(cfg Config) *Receiver {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Receiver{cfg: cfg, ctx: ctx, cancel: cancel, actors: map[transfer.ID]*incoming{}, spoke: map[transfer.AgentName]time.Time{},
+	if cfg.Dropped == nil {
+		cfg.Dropped = dropped.New(cfg.Log, cfg.Clock.Now)
+	}
+	return &Receiver{speakers: newSpeakers(), cfg: cfg, ctx: ctx, cancel: cancel, actors: map[transfer.ID]*incoming{}, spoke: map[transfer.AgentName]time.Time{},
 		live: map[transfer.ID]bool{}, kept: map[transfer.ID]bool{}, asking: make(chan struct{}, asksAtOnce), open: make(chan struct{}, transfer.MaxUndecided)}
 }
 
@@ -141,10 +147,16 @@ func (r *Receiver) Recover() error {
 	var recs []*ledger.Incoming
 	if err := r.cfg.Ledger.View(func(t *ledger.Tx) error {
 		return t.Incomings(func(in *ledger.Incoming) error {
-			if !in.State.Final() {
+			if in.State.Final() {
+				return nil
+			}
+			rests, err := restsIn(t, in)
+			if rests {
+				r.speakers.sleeping[in.Request.ID] = sleeper{in.Request.Source, r.cfg.Clock.Now().Add(-silentFor(t, in))}
+			} else {
 				recs = append(recs, in)
 			}
-			return nil
+			return err
 		})
 	}); err != nil {
 		return err
@@ -184,21 +196,44 @@ func (r *Receiver) Open() int {
 // Control takes a control message for this side: OPEN, OUTCOMES-ACK, CANCEL.
 // It does not block.
 func (r *Receiver) Control(m *wire.Message) {
+	if reason := r.controlled(m); reason != nil {
+		r.cfg.Dropped.Note(string(m.From), reason.Text, "kind", m.Kind, "transfer", m.Transfer)
+		r.turnAway(m, reason)
+	}
+}
+
+// controlled gives a message to its actor, or says why it cannot.
+func (r *Receiver) controlled(m *wire.Message) *transfer.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a := r.actors[m.Transfer]; a != nil {
-		if a.from == m.From { // nobody else has a say in it
-			a.box.control(m)
+		if a.from != m.From { // nobody else has a say in it
+			return errTaken
 		}
-		return
+		a.box.control(m)
+		return nil
 	}
-	if m.Kind == wire.KindOutcomesAck || len(r.actors) >= maxActors || r.ctx.Err() != nil {
-		return // what is not over has an actor; the rest is repeated by the source
+	if m.Kind == wire.KindOutcomesAck || r.ctx.Err() != nil {
+		return nil // what is not over has an actor; the rest is repeated by the source
 	}
+	if s, ok := r.speakers.sleeping[m.Transfer]; ok && s.from != m.From {
+		return errTaken
+	}
+	if r.full(m.From) || r.speakers.leaving[m.Transfer] {
+		return errCrowded
+	}
+	delete(r.speakers.sleeping, m.Transfer)
 	a := r.newActor(m.Transfer, m.From)
 	a.box.control(m)
 	r.start(a)
+	return nil
 }
+
+// Why a message finds no actor.
+var (
+	errTaken   = transfer.Errorf(transfer.KindBusy, "another agent has opened a transfer of this ID")
+	errCrowded = transfer.Errorf(transfer.KindBusy, "there are too many transfers that nothing comes of")
+)
 
 // Live reports whether a transfer of that source is going on here.
 func (r *Receiver) Live(id transfer.ID, from transfer.AgentName) bool {
@@ -208,13 +243,21 @@ func (r *Receiver) Live(id transfer.ID, from transfer.AgentName) bool {
 	return a != nil && a.from == from
 }
 
+// Knows reports whether a transfer is under way here, or waits for its source.
+func (r *Receiver) Knows(id transfer.ID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, asleep := r.speakers.sleeping[id]
+	return asleep || r.actors[id] != nil
+}
+
 // Chunk takes a chunk message from the lane, and keeps its memory. direct says
 // that it did not come through the queue manager. It does not block; the credit
 // bounds what can be waiting.
 func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 	h, err := wire.PeekHeader(data)
 	if err != nil {
-		r.cfg.Log.Warn("a chunk message is dropped", "from", from, "err", err)
+		r.cfg.Dropped.Note(string(from), "a chunk message without a header of ours", "err", err)
 		return
 	}
 	r.mu.Lock()
@@ -244,6 +287,7 @@ func (r *Receiver) newActor(id transfer.ID, from transfer.AgentName) *incoming {
 // agent down with it.
 func (r *Receiver) start(a *incoming) {
 	r.actors[a.id] = a
+	r.speakers.actors[a.from]++
 	r.wg.Go(func() {
 		defer r.ended(a)
 		defer func() {
@@ -283,6 +327,9 @@ func (r *Receiver) ended(a *incoming) {
 	}
 	r.mu.Lock()
 	delete(r.actors, a.id)
+	if r.speakers.actors[a.from]--; r.speakers.actors[a.from] == 0 {
+		delete(r.speakers.actors, a.from)
+	}
 	delete(r.kept, a.id)
 	r.mu.Unlock()
 }
@@ -306,10 +353,7 @@ func (r *Receiver) admit(id transfer.ID, from transfer.AgentName) (place int, ok
 		}
 	}
 	r.waiters = kept
-	ahead := len(kept)
-	if mine >= 0 {
-		ahead = mine
-	}
+	ahead := r.ahead(kept, mine, from)
 	if len(r.live)+ahead < r.cfg.Slots {
 		if mine >= 0 {
 			r.waiters = append(kept[:mine], kept[mine+1:]...)
@@ -318,11 +362,10 @@ func (r *Receiver) admit(id transfer.ID, from transfer.AgentName) (place int, ok
 		r.cfg.Changed()
 		return 0, true
 	}
-	if mine < 0 && len(kept) < maxActors {
+	if mine < 0 && len(kept) < maxActors && waitingOf(kept, from) < maxOfSpeaker {
 		r.waiters = append(r.waiters, waiter{id, from, now})
-		mine = len(kept)
 	}
-	return mine + 1, false
+	return ahead + 1, false
 }
 
 // accuse lets one suspect run at a time, to find the one that crashes the agent
@@ -382,9 +425,8 @@ func (r *Receiver) release(id transfer.ID) {
 		r.cfg.Changed()
 	}
 	var next *waiter
-	if held && len(r.waiters) > 0 {
-		w := r.waiters[0]
-		next = &w
+	if held {
+		next = r.first()
 	}
 	r.mu.Unlock()
 	r.wake(suspect)

@@ -19,21 +19,19 @@ var errOver = errors.New("the transfer is over")
 
 // outcomes records a batch and acknowledges it. An item counts once, whatever
 // batch it comes in; the last batch ends the transfer.
-func (o *Outgoing) outcomes(from transfer.AgentName, m *wire.Outcomes) {
-	o.outMu.Lock()
-	defer o.outMu.Unlock()
+func (o *Outgoing) outcomes(m *wire.Outcomes) {
 	rec := o.Record()
-	if from != rec.Request.Destination {
-		return
-	}
 	if rec.State.Final() {
 		o.late(m)
 		return
 	}
 	failpoint.Hit("sender.before_outcomes")
 	total, err := o.itemTotal(m.Last)
+	if err == nil {
+		err = o.inherit()
+	}
 	if err != nil {
-		o.log.Error("the last outcomes cannot be checked; the destination will repeat them", "err", err)
+		o.doubtOrLog(err, "the outcomes cannot be checked; the destination will repeat them")
 		return
 	}
 	err = o.update(func(t *ledger.Tx, rec *ledger.Source) error {
@@ -50,7 +48,7 @@ func (o *Outgoing) outcomes(from transfer.AgentName, m *wire.Outcomes) {
 		}
 		if m.Last && rec.State != transfer.Cancelling {
 			if rec.Decided.Below() != total {
-				return transfer.Errorf(transfer.KindInternal, "%s says that all is decided, and has told of %d items of %d", o.to, rec.Decided.Below(), total)
+				return transfer.Errorf(transfer.KindMalformed, "%s says that all is decided, and has told of %d items of %d", o.to, rec.Decided.Below(), total)
 			}
 			return o.lastOutcomes(t, rec)
 		}
@@ -61,15 +59,13 @@ func (o *Outgoing) outcomes(from transfer.AgentName, m *wire.Outcomes) {
 		return
 	}
 	if err != nil {
-		o.log.Error("outcomes cannot be recorded; the destination will repeat them", "err", err)
+		o.doubtOrLog(err, "outcomes cannot be recorded; the destination will repeat them")
 		return
 	}
 	failpoint.Hit("sender.after_outcomes")
+	o.decidedNow(m.Outcomes)
 	o.mu.Lock()
 	o.live.heard = o.cfg.Clock.Now()
-	for n := range m.Outcomes {
-		delete(o.live.high, m.Outcomes[n].Item)
-	}
 	state := o.rec.State
 	o.mu.Unlock()
 	if m.Last && (state == transfer.Parked || state == transfer.Accepted) {
@@ -83,6 +79,16 @@ func (o *Outgoing) outcomes(from transfer.AgentName, m *wire.Outcomes) {
 	o.show(false)
 	o.pokePump()
 	o.poke()
+}
+
+// doubtOrLog says why outcomes are not recorded: the destination cannot be right, or
+// this side cannot write.
+func (o *Outgoing) doubtOrLog(err error, what string) {
+	if transfer.KindOf(err) == transfer.KindMalformed {
+		o.doubt("last outcomes that are not all there are")
+		return
+	}
+	o.log.Error(what, "err", err)
 }
 
 // itemTotal is how many items the transfer has, which the last outcomes must
@@ -104,7 +110,7 @@ func (o *Outgoing) itemTotal(wanted bool) (uint64, error) {
 		}
 	}
 	if !t.Ended {
-		return 0, transfer.Errorf(transfer.KindInternal, "%s says that all is decided, and the walk has not ended", o.to)
+		return 0, transfer.Errorf(transfer.KindMalformed, "%s says that all is decided, and the walk has not ended", o.to)
 	}
 	return uint64(t.Items), nil
 }
@@ -113,6 +119,13 @@ func (o *Outgoing) itemTotal(wanted bool) (uint64, error) {
 func (o *Outgoing) count(t *ledger.Tx, rec *ledger.Source, outcomes []transfer.Outcome) (fresh []transfer.Outcome, err error) {
 	for n := range outcomes {
 		oc := &outcomes[n]
+		if rec.Decided.Has(oc.Item) {
+			continue
+		}
+		if why := o.believe(rec, oc); why != "" {
+			o.doubt(why)
+			continue
+		}
 		if !rec.Decided.Fits(oc.Item) || !rec.Decided.Add(oc.Item) {
 			continue
 		}
@@ -185,6 +198,16 @@ func failureOf(rec *ledger.Source) *transfer.Error {
 		e.Text = fmt.Sprintf("%d items failed, the first: %s", p.FilesFailed, e.Text)
 	}
 	return &e
+}
+
+// Late takes outcomes of a transfer that does not run, and returns when they are
+// recorded.
+func (o *Outgoing) Late(m *wire.Message) {
+	if m.From != o.to {
+		o.cfg.Dropped.Note(string(m.From), "a stranger speaks of a transfer", "kind", m.Kind, "transfer", o.ID)
+		return
+	}
+	o.outcomes(m.Outcomes)
 }
 
 // late puts outcomes that come after the verdict into the audit; the verdict

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ferry/internal/conversion"
@@ -33,6 +34,7 @@ type pump struct {
 	b        *wire.Builder
 	chunk    int
 	seq      uint64
+	sealed   atomic.Uint64 // messages that were handed to the lane, or are just being
 	method   digest.Method
 	resume   map[uint64]transfer.Point
 	squeezer squeezer
@@ -134,6 +136,13 @@ func (p *pump) silent(heard time.Time) bool {
 		limit *= 3
 	}
 	return f.Owes(now) > limit && now.Sub(heard) > limit
+}
+
+// used is how much of the credit the epoch has taken.
+func (p *pump) used() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.total
 }
 
 func (p *pump) poke() {
@@ -315,6 +324,7 @@ func (p *pump) flush() error {
 func (p *pump) send(seal func(wire.Header) []byte, size int, ask bool) error {
 	failpoint.Hit("sender.before_message")
 	p.seq++
+	p.sealed.Store(p.seq)
 	ask = p.flight.Send(p.seq, int64(size), p.o.cfg.Clock.Now()) || ask
 	m := seal(wire.Header{Transfer: p.o.ID, Epoch: p.epoch, Seq: p.seq, Starved: p.starved, Ask: ask})
 	p.starved = false
@@ -389,6 +399,7 @@ func (p *pump) begin(n uint64, b *wire.Begin) error {
 // read on.
 func (p *pump) item(u *upcoming) error {
 	n, it := u.n, u.it
+	p.o.noteBegun(n, it)
 	switch it.Type {
 	case transfer.ItemBad:
 		return p.fail(n, it, it.Err)

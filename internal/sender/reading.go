@@ -75,7 +75,7 @@ func (p *pump) openReading(n uint64, it transfer.Item) (*reading, int64, error) 
 		src.Close()
 		return nil, 0, err
 	}
-	if resumed && pt.Identity == src.Identity() && pt.Source > 0 {
+	if resumed && pt.Identity == src.Identity() && 0 < pt.Source && pt.Source <= src.Identity().Size {
 		failpoint.Hit("sender.after_reopen")
 		if r.form != nil {
 			// What the destination wrote does not tell it what it was made of: that
@@ -133,6 +133,7 @@ func (p *pump) stream(r *reading, it transfer.Item, offset int64) (done bool, er
 	if r.tail != nil {
 		p.b.Tail(r.item, hex.EncodeToString(r.tail.Sum(nil)))
 	}
+	p.o.noteEnd(r.item, id)
 	p.b.End(r.item, id.Size, sum)
 	if failpoint.Planted("deleted-when-sent") && p.o.rec.Request.DeleteSrc {
 		p.o.cfg.FS.DeleteSource(it.Source, id, localfs.AsideName(0, p.o.ID, r.item), func(string) error { return nil })

@@ -30,6 +30,10 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 			now := o.cfg.Clock.Now()
 			switch {
 			case m.Kind == wire.KindAck && m.Ack.Epoch == p.epoch:
+				if why := o.impossible(p, m.Ack); why != "" {
+					o.doubt(why)
+					continue
+				}
 				heard = now
 				p.acked(m.Ack)
 				if err := o.acked(m.Ack); err != nil {

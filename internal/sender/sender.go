@@ -23,6 +23,7 @@ import (
 	"ferry/internal/clock"
 	"ferry/internal/compress"
 	"ferry/internal/conversion"
+	"ferry/internal/dropped"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
@@ -82,6 +83,7 @@ type Config struct {
 	Settings transfer.Settings  // for what a request leaves open
 	MaxChunk int                // largest chunk that the queue manager carries from here
 	Encoders *compress.Encoders // what the transfers that compress share; nil: each has its own
+	Dropped  *dropped.Counter   // of what a destination says and cannot be; nil: one that says so in Log
 
 	Content    conversion.Defaults // of text files here
 	RecordRoot string              // where data sets lie; empty: the first root
@@ -110,8 +112,13 @@ type Outgoing struct {
 	cancel   bool
 	nudged   bool
 
+	begun     map[uint64]*begun // items that the destination may decide
+	inherited bool              // an earlier run had sent some
+	heir      bool              // and what it may have begun is not in begun yet
+	batches   []*wire.Outcomes  // that are to be recorded, oldest first
+	recording bool              // a goroutine is at it
+
 	updMu sync.Mutex // one change of the record at a time, so that rec follows the ledger's order
-	outMu sync.Mutex // one batch of outcomes at a time
 	pump  *pump      // of the open epoch; under mu
 	keep  *reading   // the file that an ended epoch was in the middle of
 	tries map[uint64]int
@@ -159,7 +166,11 @@ func NewRecord(q transfer.Request, principal string, now time.Time) *ledger.Sour
 
 // New makes an Outgoing of a record that is in the ledger.
 func New(cfg Config, rec *ledger.Source) *Outgoing {
-	o := &Outgoing{cfg: cfg, ID: rec.Request.ID, to: rec.Request.Destination, rec: rec, cancel: rec.Cancel, notify: make(chan struct{}, 1), tries: map[uint64]int{},
+	if cfg.Dropped == nil {
+		cfg.Dropped = dropped.New(cfg.Log, cfg.Clock.Now)
+	}
+	before := rec.Dest != ""
+	o := &Outgoing{begun: map[uint64]*begun{}, inherited: before, heir: before, cfg: cfg, ID: rec.Request.ID, to: rec.Request.Destination, rec: rec, cancel: rec.Cancel, notify: make(chan struct{}, 1), tries: map[uint64]int{},
 		live: figures{high: map[uint64]int64{}, sent: rec.Progress.BytesSent, resent: rec.Progress.BytesResent, wire: rec.Progress.BytesWire},
 		log:  cfg.Log.With("transfer", rec.Request.ID, "destination", rec.Request.Destination)}
 	o.know(rec)
@@ -306,11 +317,11 @@ func (o *Outgoing) pokePump() {
 // Deliver takes a control message of the destination. It does not block.
 func (o *Outgoing) Deliver(m *wire.Message) {
 	if m.From != o.to {
-		o.log.Warn("a stranger speaks of a transfer and is not heard", "kind", m.Kind, "from", m.From)
+		o.cfg.Dropped.Note(string(m.From), "a stranger speaks of a transfer", "kind", m.Kind, "transfer", o.ID)
 		return
 	}
 	if m.Kind == wire.KindOutcomes {
-		go o.outcomes(m.From, m.Outcomes)
+		o.queue(m.Outcomes)
 		return
 	}
 	o.mu.Lock()
@@ -319,6 +330,40 @@ func (o *Outgoing) Deliver(m *wire.Message) {
 	}
 	o.mu.Unlock()
 	o.poke()
+}
+
+// maxBatches is how many batches of outcomes may wait to be recorded. A destination
+// that keeps to the protocol has one under way; what finds no room comes again.
+const maxBatches = 4
+
+// queue has a batch recorded, behind those that came before it.
+func (o *Outgoing) queue(m *wire.Outcomes) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.batches) == maxBatches {
+		return
+	}
+	o.batches = append(o.batches, m)
+	if !o.recording {
+		o.recording = true
+		go o.recordAll()
+	}
+}
+
+// recordAll records what waits, until nothing does.
+func (o *Outgoing) recordAll() {
+	for {
+		o.mu.Lock()
+		if len(o.batches) == 0 {
+			o.recording = false
+			o.mu.Unlock()
+			return
+		}
+		m := o.batches[0]
+		o.batches = o.batches[1:]
+		o.mu.Unlock()
+		o.outcomes(m)
+	}
 }
 
 func (o *Outgoing) take() *wire.Message {

@@ -554,3 +554,16 @@ func TestIdentity(t *testing.T) {
 		}
 	}
 }
+
+// However a name was written, it is read as one and the same.
+func TestNamesAreReadInCapitals(t *testing.T) {
+	var l struct{ A, B, C AgentName }
+	if err := json.Unmarshal([]byte(`{"A":"alpha","B":"Alpha","C":""}`), &l); err != nil || l.A != "ALPHA" || l.B != l.A || l.C != "" {
+		t.Errorf("%+v, %v", l, err)
+	}
+	for _, bad := range []string{`"a"`, `"a b"`, `"-a"`, `"a\u0000b"`, `"aaaaaaaaaaaaaaaaaaaaaaaaaaaaa"`, `7`} {
+		if err := json.Unmarshal([]byte(bad), &l.A); err == nil {
+			t.Errorf("%s is read as %q", bad, l.A)
+		}
+	}
+}

@@ -57,9 +57,9 @@ func TestDecodeRefuses(t *testing.T) {
 		{"no body", `{"v":1,"kind":"ack","from":"A1","transfer":"` + id + `"}`, transfer.KindVersion, "no body"},
 		{"null body", `{"v":1,"kind":"open","from":"A1","transfer":"` + id + `","body":null}`, transfer.KindVersion, "no body"},
 		{"body of another form", `{"v":1,"kind":"ack","from":"A1","transfer":"` + id + `","body":[1]}`, transfer.KindVersion, "ack"},
-		{"no reason", `{"v":1,"kind":"busy","from":"A1","transfer":"` + id + `","body":{}}`, transfer.KindVersion, "no reason"},
-		{"no error", `{"v":1,"kind":"refuse","from":"A1","transfer":"` + id + `","body":{}}`, transfer.KindVersion, "no error"},
-		{"no transfer", `{"v":1,"kind":"cancel","from":"A1"}`, transfer.KindVersion, "no transfer ID"},
+		{"no reason", `{"v":1,"kind":"busy","from":"A1","transfer":"` + id + `","body":{}}`, transfer.KindMalformed, "no reason"},
+		{"no error", `{"v":1,"kind":"refuse","from":"A1","transfer":"` + id + `","body":{}}`, transfer.KindMalformed, "no error"},
+		{"no transfer", `{"v":1,"kind":"cancel","from":"A1"}`, transfer.KindMalformed, "no transfer ID"},
 		{"bad transfer", `{"v":1,"kind":"cancel","from":"A1","transfer":"x"}`, transfer.KindVersion, "malformed"},
 		{"too deep", `{"v":1,"kind":"cancel","x":` + deep + `}`, transfer.KindTooLarge, "nested 41 deep; the limit is 32"},
 		{"too large", `{"v":1,"kind":"cancel","x":"` + strings.Repeat("x", 1<<20) + `"}`, transfer.KindTooLarge, "the limit is 1048576"},
@@ -216,6 +216,10 @@ func FuzzDecode(f *testing.F) {
 		f.Add(data)
 	}
 	f.Add([]byte(`{"v":1,"kind":"ack","body":null}`))
+	open := samples()["open"]
+	open.Open.Direct = &wire.Direct{Mode: wire.DirectTLS, Addresses: []string{"[::1]:9", "host.example:65535"}, Pin: strings.Repeat("0a", 32), Token: strings.Repeat("0b", 32), Dial: true}
+	data, _ := open.Encode()
+	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := wire.Decode(data)
 		if err != nil {
@@ -230,6 +234,9 @@ func FuzzDecode(f *testing.F) {
 		}
 		if m.Kind == wire.KindReceipt || m.Open != nil && m.Open.Request.ID.IsZero() {
 			return // a body that is not ours to understand; an OPEN that the receiver refuses
+		}
+		if a := m.Accept; a != nil && (a.Settings.ChunkSize > transfer.MaxChunk || a.Credit < 0 || a.Epoch == 0) {
+			t.Fatalf("%s is read", data)
 		}
 		n, err := wire.Decode(again)
 		if err != nil {

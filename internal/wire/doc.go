@@ -13,6 +13,33 @@
 // kind is refused, and so is a version other than this one's, the one before
 // and the one after. Paths travel as bytes with %XX where text needs it.
 //
+// # Ranges
+//
+// A message is read only if all of it is in range, whoever says it; check.go has the
+// rules. An agent's name is 2 to 28 characters, in capitals once it is read.
+//
+//	nonce, pardon         1 (pardon: 0) to 2^40
+//	epoch                 from 1
+//	item, number of items below 2^40; batch below 2^62; sequence up to 2^60
+//	size, offset, bytes   0 to 2^60
+//	credit                0 to 2^36 in ACCEPT and RESYNC; in ACK that much beyond what was sent
+//	items of ACCEPT       1 to transfer.MaxUndecided
+//	settings              as transfer.Settings.Check has them; in ACCEPT all of them are there
+//	max_chunk             1 to transfer.MaxChunk
+//	points of a resume    transfer.MaxUndecided at most, with prefixes of 4,096 segments at most, that
+//	                      have no gap and end where the point is
+//	outcomes of a batch   512 at most
+//	incarnation, instance 64 printable characters at most
+//	sentence, hint        64 KiB at most
+//	address               HOST:PORT, port 1 to 65535, 8 of them at most; pin and token 64 hex digits
+//	mode of BEGIN         permissions only
+//
+// What depends on where a transfer stands is checked by who knows that: an ACK of what
+// was not sent, an outcome of an item that was not begun or of another file than the
+// item's (sender), a LAST that does not fit (receiver), a name that the subject does
+// not bear out (agent). What is not believed is dropped, counted and said in the log
+// once a minute at most (package dropped).
+//
 // The conversation about one transfer, on the two agents' REPLY subjects
 // (source on the left):
 //

@@ -34,6 +34,7 @@ const (
 	inSource   = "./test/faults/source"
 	inQueue    = "./test/faults/queue"
 	inLedger   = "./test/faults/ledger"
+	inForgery  = "./test/faults/forgeries"
 )
 
 var mutants = []mutant{
@@ -54,6 +55,8 @@ var mutants = []mutant{
 	{"temporary-through-link", "a temporary is opened through a link", inDisk, "attacker"},
 	{"no-second-look", "a source's identity is not checked again after it was read", inSource, "source-changes"},
 	{"unlink-by-name", "a source is deleted by its name", inSource, "delete-race"},
+	{"outcome-path-believed", "the source that is deleted is the one that OUTCOMES names", inForgery, "forgeries"},
+	{"settings-unchecked", "the settings of an ACCEPT are not held against their ranges", inForgery, "forgeries"},
 	{"known-by-message-only", "a repeated request is known by the queue's message ID only", inQueue, "replay"},
 	{"lost-ledger-begun-anew", "a ledger of which nothing is left is begun anew beside what shows that there was one", inLedger, "ledger-taken"},
 	{"state-dir-not-watched", "nobody looks whether the ledger is still at its path", inLedger, "ledger-taken"},

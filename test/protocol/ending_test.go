@@ -140,7 +140,7 @@ func TestTemporariesGoWhenTheSourceHasEnded(t *testing.T) {
 				if took > 2*time.Minute {
 					t.Errorf("cancelled %v, down %v: the temporaries stay for %v", cancel, down, took)
 				}
-				if in := w.incoming(id); in.State != transfer.Withdrawn {
+				if in := w.incoming(id); in.State != transfer.Revoked {
 					t.Errorf("cancelled %v, down %v: it ends %s", cancel, down, in.State)
 				}
 			})

@@ -53,6 +53,7 @@ import (
 	"time"
 
 	"ferry/internal/clock"
+	"ferry/internal/dropped"
 	"ferry/internal/tcp"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -71,7 +72,10 @@ const (
 	stuckTime   = 20 * time.Second // a write without progress; who waits for its acknowledgement notices sooner
 	remember    = 30 * time.Second // that a peer cannot be reached, at first
 	rememberMax = 10 * time.Minute // and at most
-	strangers   = 256              // connections that have not said who they are
+	strangers   = 256              // connections that have not said who they are,
+	ofHost      = 128              // and those of one host
+	maxAsked    = 32               // peers that are dialled at once because they ask for it
+	maxPeers    = 4096             // that something is remembered of
 	maxAttached = 4096             // transfers on a path
 	maxHello    = 4 << 10          // bytes
 	maxGroup    = 16               // connections of a path
@@ -103,14 +107,16 @@ type Config struct {
 
 // A Hub has the direct connections of one agent.
 type Hub struct {
-	cfg    Config
-	key    []byte // of tokens; a new one in every run
-	cert   *certificate
-	listen net.Listener
-	ctx    context.Context
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	greet  chan struct{} // a token for each stranger
+	cfg     Config
+	key     []byte // of tokens; a new one in every run
+	cert    *certificate
+	listen  net.Listener
+	ctx     context.Context
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	dropped *dropped.Counter
+	door    door          // where strangers wait
+	asked   chan struct{} // a token for each peer that is dialled because it asked for it
 
 	mu      sync.Mutex
 	paths   map[transfer.AgentName][]*path
@@ -138,7 +144,7 @@ func New(cfg Config) (*Hub, error) {
 		d := &net.Dialer{KeepAlive: 15 * time.Second}
 		cfg.Dial = func(ctx context.Context, address string) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }
 	}
-	h := &Hub{cfg: cfg, key: make([]byte, 32), greet: make(chan struct{}, strangers), paths: map[transfer.AgentName][]*path{},
+	h := &Hub{cfg: cfg, dropped: dropped.New(cfg.Log, func() time.Time { return cfg.Clock.Now() }), key: make([]byte, 32), asked: make(chan struct{}, maxAsked), paths: map[transfer.AgentName][]*path{},
 		forming: map[string]*forming{}, waiting: map[transfer.AgentName]chan struct{}{}, bad: map[transfer.AgentName]*unreached{}, turns: map[transfer.AgentName]chan struct{}{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	rand.Read(h.key)
@@ -159,8 +165,14 @@ func New(cfg Config) (*Hub, error) {
 	if err == nil && cfg.Listen != "" {
 		err = h.open()
 	}
+	if err == nil {
+		err = wire.CheckAddresses(h.cfg.Addresses)
+	}
 	if err != nil {
 		h.cancel()
+		if h.listen != nil {
+			h.listen.Close()
+		}
 		return nil, err
 	}
 	h.wg.Go(h.tend)

@@ -379,6 +379,20 @@ func TestStrangersAreShownTheDoor(t *testing.T) {
 
 var errTimeout = context.DeadlineExceeded
 
+// Those who say nothing do not keep those out who have a token, however many they are.
+func TestStrangersDoNotKeepOthersOut(t *testing.T) {
+	_, a, b := two(t, nil)
+	for range 600 {
+		c, err := net.Dial("tcp", b.Addresses()[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	send(t, mustOpen(t, a, b, 1), 1, 1)
+	b.got(t, 1)
+}
+
 func TestOffersSayWhereAndHow(t *testing.T) {
 	w := &world{t: t, hubs: map[transfer.AgentName]*hub{}}
 	a := w.add("ALPHA", func(c *direct.Config) {
@@ -399,6 +413,7 @@ func TestWrongSettings(t *testing.T) {
 		"connections": {Agent: "ALPHA", Mode: "plain", Connections: 17},
 		"buffer":      {Agent: "ALPHA", Mode: "plain", Options: tcp.Options{SendBuffer: -1}},
 		"address":     {Agent: "ALPHA", Mode: "plain", Listen: "nowhere.invalid:1"},
+		"told":        {Agent: "ALPHA", Mode: "plain", Addresses: []string{"files.example.com"}},
 	} {
 		if h, err := direct.New(c); transfer.KindOf(err) != transfer.KindUsage {
 			t.Errorf("%s: %v %v", what, h, err)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"ferry/internal/tcp"
@@ -95,14 +96,18 @@ func newWireConn(raw net.Conn, opt tcp.Options, secure func(net.Conn) (*tls.Conn
 	return w, nil
 }
 
-// read reads one frame; body comes from mem where it is a chunk message.
-func (w *wireConn) read(mem *wire.Memory) (kind byte, body []byte, err error) {
+// read reads one frame; body comes from mem where it is a chunk message. A frame of
+// another type than those that may come, where only some may, is an error before any
+// memory is taken for it.
+func (w *wireConn) read(mem *wire.Memory, may ...byte) (kind byte, body []byte, err error) {
 	if _, err := io.ReadFull(w.in, w.head[:]); err != nil {
 		return 0, nil, err
 	}
 	kind = w.head[4]
 	n := int(binary.BigEndian.Uint32(w.head[:]))
 	switch most := mostOf(kind); {
+	case len(may) > 0 && !slices.Contains(may, kind):
+		return 0, nil, fmt.Errorf("a frame of type %d has no place in the greeting", kind)
 	case most < 0:
 		return 0, nil, fmt.Errorf("a frame of unknown type %d", kind)
 	case n > most:
@@ -179,12 +184,9 @@ func (w *wireConn) writeJSON(kind byte, v any) error {
 
 // readHello reads the frame with which a dialler begins.
 func (w *wireConn) readHello() (*hello, error) {
-	kind, body, err := w.read(nil)
+	_, body, err := w.read(nil, frameHello)
 	if err != nil {
 		return nil, err
-	}
-	if kind != frameHello {
-		return nil, fmt.Errorf("it begins with a frame of type %d", kind)
 	}
 	h := &hello{}
 	if err := wire.Unmarshal(body, h); err != nil {
@@ -196,28 +198,24 @@ func (w *wireConn) readHello() (*hello, error) {
 	if h.Count < 1 || h.Count > maxGroup || len(h.Group) != 32 {
 		return nil, errors.New("its group is malformed")
 	}
-	_, err = transfer.ParseAgentName(string(h.From))
-	return h, err
+	if h.From == "" || h.To == "" || len(h.Token) != 2*tokenSize {
+		return nil, errors.New("it does not say who it is")
+	}
+	return h, nil
 }
 
 // welcomed waits for the listener's answer.
 func (w *wireConn) welcomed() error {
-	kind, body, err := w.read(nil)
-	if err != nil {
+	kind, body, err := w.read(nil, frameWelcome, frameDenied)
+	if err != nil || kind == frameWelcome {
 		return err
 	}
-	switch kind {
-	case frameWelcome:
-		return nil
-	case frameDenied:
-		d := &denial{}
-		if err := wire.Unmarshal(body, d); err != nil {
-			return err
-		}
-		if d.Error == nil {
-			return errors.New("it refuses the connection")
-		}
-		return d.Error
+	d := &denial{}
+	if err := wire.Unmarshal(body, d); err != nil {
+		return err
 	}
-	return fmt.Errorf("it answers with a frame of type %d", kind)
+	if d.Error == nil {
+		return errors.New("it refuses the connection")
+	}
+	return d.Error
 }

@@ -48,15 +48,11 @@ func (h *Hub) open() error {
 				}
 				continue
 			}
-			select {
-			case h.greet <- struct{}{}:
-				h.wg.Go(func() {
-					defer func() { <-h.greet }()
-					h.met(c)
-				})
-			default:
-				c.Close()
-			}
+			h.door.enter(c)
+			h.wg.Go(func() {
+				defer h.door.leave(c)
+				h.met(c)
+			})
 		}
 	})
 	return nil
@@ -99,7 +95,7 @@ func (h *Hub) met(raw net.Conn) {
 		return
 	}
 	if err := h.letIn(hi, w); err != nil {
-		h.cfg.Log.Warn("a direct connection is refused", "from", raw.RemoteAddr(), "agent", hi.From, "err", err)
+		h.dropped.Note(hostOf(raw), "a direct connection is refused", "agent", hi.From, "err", err)
 		w.writeJSON(frameDenied, denial{wire.Version, transfer.AsError(err)})
 		raw.Close()
 	}
@@ -234,13 +230,7 @@ func (h *Hub) Open(ctx context.Context, id transfer.ID, peer transfer.AgentName,
 // turn waits until nobody else here looks for a path to the peer: transfers that
 // begin together share one.
 func (h *Hub) turn(ctx context.Context, peer transfer.AgentName) (done func(), err error) {
-	h.mu.Lock()
-	q := h.turns[peer]
-	if q == nil {
-		q = make(chan struct{}, 1)
-		h.turns[peer] = q
-	}
-	h.mu.Unlock()
+	q := h.turnOf(peer)
 	select {
 	case q <- struct{}{}:
 		return func() { <-q }, nil
@@ -249,17 +239,33 @@ func (h *Hub) turn(ctx context.Context, peer transfer.AgentName) (done func(), e
 	}
 }
 
+// turnOf is where those queue who look for a path to a peer. Where there are too many
+// peers to be real, they are forgotten: two may then look at once.
+func (h *Hub) turnOf(peer transfer.AgentName) chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	q := h.turns[peer]
+	if q == nil {
+		if len(h.turns) >= maxPeers {
+			clear(h.turns)
+		}
+		q = make(chan struct{}, 1)
+		h.turns[peer] = q
+	}
+	return q
+}
+
 // Meet is the destination's part when a transfer is opened: where the source
 // cannot dial, this side does, in the background.
 func (h *Hub) Meet(id transfer.ID, peer transfer.AgentName, theirs *wire.Direct) {
 	if len(theirs.Addresses) == 0 || theirs.Mode != h.cfg.Mode || !theirs.Dial && len(h.cfg.Addresses) > 0 || h.some(peer) != nil {
 		return
 	}
+	done := h.freeTurn(peer)
+	if done == nil {
+		return // it is being looked for, and more OPENs may come
+	}
 	h.wg.Go(func() {
-		done, err := h.turn(h.ctx, peer)
-		if err != nil {
-			return
-		}
 		defer done()
 		if h.some(peer) != nil || h.known(peer, theirs) != nil {
 			return
@@ -268,6 +274,24 @@ func (h *Hub) Meet(id transfer.ID, peer transfer.AgentName, theirs *wire.Direct)
 			h.cfg.Log.Info("a source cannot be dialled", "peer", peer, "err", err)
 		}
 	})
+}
+
+// freeTurn is turn for those who do not wait; nil: another has it, or as many are
+// being dialled as may be at once because somebody asked for it.
+func (h *Hub) freeTurn(peer transfer.AgentName) (done func()) {
+	select {
+	case h.asked <- struct{}{}:
+	default:
+		return nil
+	}
+	q := h.turnOf(peer)
+	select {
+	case q <- struct{}{}:
+		return func() { <-q; <-h.asked }
+	default:
+		<-h.asked
+		return nil
+	}
 }
 
 // reach dials a peer, or waits for the peer to dial.
@@ -341,6 +365,9 @@ func (h *Hub) missed(peer transfer.AgentName, theirs *wire.Direct, err error) {
 	defer h.mu.Unlock()
 	u := h.bad[peer]
 	if u == nil || u.pin != place(theirs) {
+		if len(h.bad) >= maxPeers {
+			clear(h.bad)
+		}
 		u = &unreached{pin: place(theirs)}
 		h.bad[peer] = u
 	}

@@ -4,7 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"io"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"ferry/internal/tcp"
@@ -50,6 +53,24 @@ func TestOrderLetsGoOfWhatIsTooMuch(t *testing.T) {
 	for k := 1; k < len(got); k++ {
 		if got[k] != got[k-1]+1 {
 			t.Fatalf("%d after %d", got[k], got[k-1])
+		}
+	}
+}
+
+// Before the greeting there is memory for a greeting only, whatever a frame says that
+// it has.
+func TestAFirstFrameTakesLittle(t *testing.T) {
+	for _, kind := range []byte{frameChunk, frameAttach, framePing, frameWelcome, frameHello} {
+		size := uint32(maxBody)
+		w := &wireConn{in: bufio.NewReaderSize(bytes.NewReader(append(binary.BigEndian.AppendUint32(nil, size), kind)), 512)}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := w.readHello(); err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("a first frame of type %d and %d bytes is waited for: %v", kind, size, err)
+		}
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 64<<10 {
+			t.Errorf("%d bytes are taken for a first frame of type %d", n, kind)
 		}
 	}
 }

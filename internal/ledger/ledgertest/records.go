@@ -342,6 +342,15 @@ func tombstonesAreBounded(t *testing.T, p *Place) {
 		}
 		return nil
 	}))
+	must(t, l.Update(func(tx *ledger.Tx) error { return tx.EntombOf(id(1<<21), "ALPHA") }))
+	must(t, l.View(func(tx *ledger.Tx) error {
+		own, err := tx.Entombed(id(1 << 21))
+		must(t, err)
+		if of := id(1 << 21); !tx.EntombedOf(of, "ALPHA") || tx.EntombedOf(of, "BETA") || own != "" || tx.EntombedOf(id(total-1), "ALPHA") {
+			t.Error("a tombstone holds for others than the source whose it is")
+		}
+		return nil
+	}))
 	if kept != ledger.MaxTombstones {
 		t.Errorf("%d tombstones, at most %d", kept, ledger.MaxTombstones)
 	}

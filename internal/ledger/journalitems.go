@@ -1,0 +1,46 @@
+package ledger
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"io/fs"
+
+	"ferry/internal/transfer"
+)
+
+// JournalItems reads up to most items of a transfer's journal, the one with number
+// from first, as far as there are so many. It may be called while the journal is
+// open, and where there is none.
+func (l *Ledger) JournalItems(id transfer.ID, from uint64, most int) (items []transfer.Item, err error) {
+	f, err := l.files.Open(id.String())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	head := int64(len(journalHead()))
+	r := bufio.NewReaderSize(io.NewSectionReader(f, head, 1<<62-head), 256<<10)
+	for n := uint64(0); len(items) < most; n++ {
+		body, err := readRecord(r)
+		if errors.Is(err, errTorn) {
+			return items, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		it, _, end, _, err := decodeItem(body)
+		if err != nil {
+			return nil, transfer.Errorf(transfer.KindInternal, "item journal %s is damaged at item %d: %w", l.journalPath(id), n, err)
+		}
+		if end {
+			return items, nil
+		}
+		if n >= from {
+			items = append(items, it)
+		}
+	}
+	return items, nil
+}

@@ -1,0 +1,24 @@
+package localfs
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// umask is the process's file mode creation mask. Where the kernel says it, it is not
+// changed for a moment, as the system call cannot but do.
+func umask() uint32 {
+	data, _ := os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(data)) {
+		if v, ok := strings.CutPrefix(line, "Umask:"); ok {
+			if m, err := strconv.ParseUint(strings.TrimSpace(v), 8, 32); err == nil {
+				return uint32(m)
+			}
+		}
+	}
+	m := syscall.Umask(0o077)
+	syscall.Umask(m)
+	return uint32(m)
+}

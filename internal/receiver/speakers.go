@@ -1,0 +1,271 @@
+package receiver
+
+import (
+	"slices"
+	"time"
+
+	"ferry/internal/ledger"
+	"ferry/internal/localfs"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Bounds of one source agent, so that none keeps others out (INV-12). They are well
+// above what an agent of ours needs that keeps to its own limits.
+const (
+	maxOfSpeaker = 512  // transfers that are dealt with at once, and that wait for a slot
+	maxTombs     = 1000 // tombstones that a run makes for a source
+	maxSleeping  = 4096 // transfers of which nothing has come, and that wait for their source on disk alone
+)
+
+// speakers is what the sources have of a Receiver; r.mu guards it.
+type speakers struct {
+	actors map[transfer.AgentName]int
+	tombs  map[transfer.AgentName]int
+	// sleeping are transfers without an actor: they were accepted, nothing has come of
+	// them, and the source is silent. The next OPEN wakes them.
+	sleeping map[transfer.ID]sleeper
+	leaving  map[transfer.ID]bool // are being forgotten
+}
+
+type sleeper struct {
+	from  transfer.AgentName
+	since time.Time // when its source was heard of last
+}
+
+func newSpeakers() speakers {
+	return speakers{actors: map[transfer.AgentName]int{}, tombs: map[transfer.AgentName]int{}, sleeping: map[transfer.ID]sleeper{}, leaving: map[transfer.ID]bool{}}
+}
+
+// full reports whether a source has as many transfers here as one may have, or all
+// together as many as there may be.
+func (r *Receiver) full(from transfer.AgentName) bool {
+	return r.speakers.actors[from] >= maxOfSpeaker || len(r.actors) >= maxActors
+}
+
+// turnAway answers an OPEN that there is no room for; other messages are repeated.
+func (r *Receiver) turnAway(m *wire.Message, reason *transfer.Error) {
+	if m.Kind == wire.KindOpen {
+		r.send(m.From, &wire.Message{Kind: wire.KindBusy, Transfer: m.Transfer, Busy: &wire.Busy{Nonce: m.Open.Nonce, Place: maxActors, Reason: reason}})
+	}
+}
+
+// turns says whose turn it is among those who wait: the least number comes first, and
+// of the same ones the first. A transfer's number is how many slots its source has,
+// and how many of its transfers wait before it. next is the number that one more of
+// from would have. r.mu is held.
+func (r *Receiver) turns(waiters []waiter, from transfer.AgentName) (turn []int, next int) {
+	count := map[transfer.AgentName]int{}
+	for id := range r.live {
+		if a := r.actors[id]; a != nil {
+			count[a.from]++
+		}
+	}
+	turn = make([]int, len(waiters))
+	for n, w := range waiters {
+		turn[n] = count[w.from]
+		count[w.from]++
+	}
+	return turn, count[from]
+}
+
+// ahead is how many of those who wait come before one of them, or before one more of
+// from where mine is below 0. r.mu is held.
+func (r *Receiver) ahead(waiters []waiter, mine int, from transfer.AgentName) (ahead int) {
+	turn, its := r.turns(waiters, from)
+	at := mine
+	if mine >= 0 {
+		its = turn[mine]
+	} else {
+		at = len(waiters)
+	}
+	for n := range waiters {
+		if turn[n] < its || turn[n] == its && n < at {
+			ahead++
+		}
+	}
+	return ahead
+}
+
+// first is whose turn it is; nil where nobody waits. r.mu is held.
+func (r *Receiver) first() *waiter {
+	if len(r.waiters) == 0 {
+		return nil
+	}
+	turn, _ := r.turns(r.waiters, "")
+	w := r.waiters[slices.Index(turn, slices.Min(turn))]
+	return &w
+}
+
+// waitingOf is how many transfers of a source wait for a slot.
+func waitingOf(waiters []waiter, from transfer.AgentName) (n int) {
+	for _, w := range waiters {
+		if w.from == from {
+			n++
+		}
+	}
+	return n
+}
+
+// mayEntomb counts a tombstone of a source.
+func (r *Receiver) mayEntomb(from transfer.AgentName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.speakers.tombs) > maxActors {
+		clear(r.speakers.tombs)
+	}
+	r.speakers.tombs[from]++
+	return r.speakers.tombs[from] <= maxTombs
+}
+
+// untouched reports whether all that there is to know of a transfer is its record: no
+// file of it has come, nor a part of one that is safe.
+func (i *incoming) untouched() bool {
+	return i.rec != nil && !i.live && i.rec.State == transfer.Receiving && !i.withdrawn && i.needs == 0 && i.rec.Crashes == 0 &&
+		i.silence(i.r.cfg.Clock.Now()) <= i.rec.Deadline() && i.rec.Decided.Count() == 0 && len(i.undelivered) == 0 && !i.hasItems()
+}
+
+// hasItems reports whether the ledger has anything of a transfer's items.
+func (i *incoming) hasItems() bool {
+	has := false
+	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		return t.Items(i.id, func(uint64, *ledger.Item) error {
+			has = true
+			return nil
+		})
+	})
+	return has || err != nil
+}
+
+// sleep ends the actor of a transfer that nothing has come of. Where too many sleep,
+// the one that has slept longest of the source that has most of them is forgotten.
+func (i *incoming) sleep() {
+	i.over = true
+	r, now := i.r, i.r.cfg.Clock.Now()
+	r.mu.Lock()
+	r.speakers.sleeping[i.id] = sleeper{i.from, now.Add(-i.silence(now))}
+	gone, from, ok := r.tooMany()
+	r.mu.Unlock()
+	if ok {
+		r.forget(gone, from)
+	}
+}
+
+// tooMany names the sleeper that gives way, if one must. r.mu is held.
+func (r *Receiver) tooMany() (gone transfer.ID, from transfer.AgentName, ok bool) {
+	count := map[transfer.AgentName]int{}
+	for _, s := range r.speakers.sleeping {
+		if count[s.from]++; count[s.from] > count[from] {
+			from = s.from
+		}
+	}
+	if len(r.speakers.sleeping) <= maxSleeping && count[from] <= maxOfSpeaker {
+		return gone, from, false
+	}
+	var since time.Time
+	for id, s := range r.speakers.sleeping {
+		if s.from == from && r.actors[id] == nil && (!ok || s.since.Before(since)) {
+			gone, since, ok = id, s.since, true
+		}
+	}
+	if ok {
+		delete(r.speakers.sleeping, gone)
+		r.speakers.leaving[gone] = true
+	}
+	return gone, from, ok
+}
+
+// forget drops the record of a transfer that nothing has come of, and what temporaries
+// it may have. If its source comes back, it hears that there is no record.
+func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
+	defer func() {
+		r.mu.Lock()
+		delete(r.speakers.leaving, id)
+		r.mu.Unlock()
+	}()
+	r.cfg.Dropped.Note(string(from), "there are too many transfers of which nothing comes, and the oldest is forgotten", "transfer", id)
+	var dirs []transfer.Path
+	var rec *ledger.Incoming
+	err := r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {
+		if rec, err = t.Incoming(id); err == nil {
+			dirs, err = t.Dirs(id)
+		}
+		return err
+	})
+	if err == nil && rec != nil {
+		landing := r.cfg.FS.Land(localfs.LandConfig{Transfer: id, Generation: rec.Generation, Resolution: rec.Resolution})
+		if serr := landing.Sweep(dirs); serr != nil {
+			r.cfg.Log.Warn("temporaries could not be removed; it is tried again later", "transfer", id, "err", serr)
+			rec.State, rec.Live, rec.Unswept = transfer.Abandoned, false, true
+			r.unswept.Store(true)
+			err = r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.PutIncoming(rec) })
+		} else {
+			err = r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.DropIncoming(id) })
+		}
+		landing.Close()
+	}
+	if err != nil {
+		r.cfg.Log.Error("a transfer of which nothing has come cannot be forgotten", "transfer", id, "err", err)
+	}
+}
+
+// restsIn reports whether a record of an earlier run needs no actor until its source
+// speaks.
+func restsIn(t *ledger.Tx, rec *ledger.Incoming) (bool, error) {
+	if rec.State != transfer.Receiving || rec.Live || rec.Crashes > 0 || rec.Decided.Count() > 0 {
+		return false, nil
+	}
+	rests := true
+	err := t.Items(rec.Request.ID, func(uint64, *ledger.Item) error {
+		rests = false
+		return nil
+	})
+	return rests, err
+}
+
+// wakeOverdue makes actors of sleepers again whose source was silent past the
+// deadline, so that they are given up like any other.
+func (r *Receiver) wakeOverdue() error {
+	now := r.cfg.Clock.Now()
+	r.mu.Lock()
+	none := len(r.speakers.sleeping) == 0
+	r.mu.Unlock()
+	if none {
+		return nil
+	}
+	var asleep []*ledger.Incoming
+	if err := r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		return t.Incomings(func(rec *ledger.Incoming) error {
+			if rec.State == transfer.Receiving && !rec.Live {
+				asleep = append(asleep, rec)
+			}
+			return nil
+		})
+	}); err != nil {
+		return err
+	}
+	for _, rec := range asleep {
+		if err := r.wakeIfOverdue(rec, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Receiver) wakeIfOverdue(rec *ledger.Incoming, now time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := rec.Request.ID
+	s, ok := r.speakers.sleeping[id]
+	if !ok || r.actors[id] != nil || now.Sub(s.since) <= rec.Deadline() || r.ctx.Err() != nil {
+		return nil
+	}
+	a := r.newActor(id, s.from)
+	if err := a.adopt(rec); err != nil {
+		return err
+	}
+	a.silent = now.Sub(s.since)
+	delete(r.speakers.sleeping, id)
+	r.start(a)
+	return nil
+}

@@ -1,0 +1,123 @@
+package sender
+
+import (
+	"slices"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// What a destination says of an item is held against what this side knows of it:
+// the item's number leads to its line in the journal, and the line says what it is
+// and where. Nothing that is deleted is chosen by a message (INV-12).
+
+// A begun item is one that the destination may decide.
+type begun struct {
+	kind   transfer.ItemType
+	source transfer.Path
+	before bool                // an earlier run may have sent all of it
+	ends   []transfer.Identity // of what this run has sent to its end, each once
+}
+
+// noteBegun says that an item is about to be sent.
+func (o *Outgoing) noteBegun(n uint64, it transfer.Item) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.begun[n] == nil {
+		o.begun[n] = &begun{kind: it.Type, source: it.Source}
+	}
+}
+
+// noteEnd says that the end of a file is about to be sent.
+func (o *Outgoing) noteEnd(n uint64, id transfer.Identity) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if b := o.begun[n]; b != nil && !slices.Contains(b.ends, id) {
+		b.ends = append(b.ends, id)
+	}
+}
+
+// inherit takes in what earlier runs may have begun: what they have sent, nobody
+// knows. It is done once, before the first outcomes of a run are looked at.
+func (o *Outgoing) inherit() error {
+	o.mu.Lock()
+	heir, below := o.heir, o.rec.Decided.Below()
+	o.mu.Unlock()
+	if !heir {
+		return nil
+	}
+	items, err := o.cfg.Ledger.JournalItems(o.ID, below, transfer.MaxUndecided)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for k, it := range items {
+		n := below + uint64(k)
+		if o.begun[n] == nil {
+			o.begun[n] = &begun{kind: it.Type, source: it.Source}
+		}
+		o.begun[n].before = true
+	}
+	o.heir = false
+	return nil
+}
+
+// believe holds an outcome against what was sent, and puts the journal's path in
+// place of the one that it names. Where it speaks of something else it says why.
+func (o *Outgoing) believe(rec *ledger.Source, oc *transfer.Outcome) (why string) {
+	if failpoint.Planted("outcome-path-believed") {
+		return ""
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	b := o.begun[oc.Item]
+	switch {
+	case b == nil:
+		return "an outcome of an item that was not begun"
+	case oc.Source != b.source && (oc.OK() || oc.Source != ""):
+		return "an outcome of another file than the item's"
+	case oc.Type != b.kind && (oc.OK() || oc.Type != transfer.ItemBad), oc.OK() && b.kind == transfer.ItemBad:
+		return "an outcome of another type than the item's"
+	case oc.OK() && b.kind == transfer.ItemFile && !b.before && len(b.ends) == 0:
+		return "an outcome of a file that was not sent to its end"
+	case oc.OK() && b.kind == transfer.ItemFile && !b.before && rec.Request.DeleteSrc && !slices.Contains(b.ends, oc.Identity):
+		return "an outcome of another state of the file than was sent"
+	}
+	oc.Source = b.source
+	return ""
+}
+
+// decidedNow forgets what need not be known of items that are decided.
+func (o *Outgoing) decidedNow(outcomes []transfer.Outcome) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for n := range outcomes {
+		if item := outcomes[n].Item; o.rec.Decided.Has(item) {
+			delete(o.live.high, item)
+			delete(o.begun, item)
+		}
+	}
+}
+
+// impossible says what of an ACK cannot be: it speaks of what was not sent.
+func (o *Outgoing) impossible(p *pump, a *wire.Ack) (why string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch s := a.Safe; {
+	case a.Seq > p.sealed.Load():
+		return "an ACK of messages that were not sent"
+	case a.Credit > p.used()+wire.MaxAhead:
+		return "an ACK with more credit than there is"
+	case a.Bytes > o.live.sent:
+		return "an ACK of bytes that were not sent"
+	case s != nil && !o.inherited && !o.rec.Decided.Has(s.Item) && s.Offset > o.live.high[s.Item]:
+		return "an ACK with a safe point that was not sent"
+	}
+	return ""
+}
+
+// doubt counts what the destination says and cannot be.
+func (o *Outgoing) doubt(why string) { o.cfg.Dropped.Note(string(o.to), why, "transfer", o.ID) }

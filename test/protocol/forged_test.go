@@ -1,0 +1,101 @@
+package protocol_test
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"ferry/internal/faulty"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// say has anybody say anything to anybody.
+func (w *world) say(from, to transfer.AgentName, m *wire.Message) {
+	w.t.Helper()
+	m.From = from
+	data, err := m.Encode()
+	must(w.t, err)
+	must(w.t, w.net.Send(faulty.Parcel{From: from, To: to, Kind: m.Kind, Transfer: m.Transfer, Data: data}))
+}
+
+// identity is what a source would note of a file.
+func identity(t *testing.T, path string) transfer.Identity {
+	t.Helper()
+	fi, err := os.Stat(path)
+	must(t, err)
+	st := fi.Sys().(*syscall.Stat_t)
+	return transfer.Identity{Dev: uint64(st.Dev), Ino: st.Ino, Size: st.Size, Mtime: st.Mtim.Nano(), Ctime: st.Ctim.Nano()}
+}
+
+// A destination cannot have anything deleted, or believed, that is not of the item
+// whose number it says.
+func TestOutcomesAreHeldAgainstTheJournal(t *testing.T) {
+	for name, forge := range map[string]func(o *transfer.Outcome){
+		"another file":            func(*transfer.Outcome) {},
+		"an item that is not one": func(o *transfer.Outcome) { o.Item = 900 },
+		"an item far ahead":       func(o *transfer.Outcome) { o.Item = 1 << 39 },
+		"a directory":             func(o *transfer.Outcome) { o.Type = transfer.ItemDir },
+		"a failure":               func(o *transfer.Outcome) { o.Err = transfer.Errorf(transfer.KindExists, "it is there") },
+		"no file at all":          func(o *transfer.Outcome) { o.Source = "" },
+	} {
+		for _, last := range []bool{false, true} {
+			bubble(t, setup{}, func(w *world) {
+				files := map[string][]byte{"in/a": content(1, 20<<10), "in/b": content(2, 100), "in/c": content(3, 100)}
+				w.write(files)
+				w.write(map[string][]byte{"precious": content(4, 50)})
+				w.fates = func(p *faulty.Parcel) faulty.Handling {
+					return faulty.Handling{Drop: p.Kind == wire.KindOutcomes && p.From == dstName}
+				}
+				id := w.submit(transfer.Request{Sources: []transfer.Path{"in"}, Dest: "out/", Recursive: true, DeleteSrc: true})
+				w.want(id, transfer.Successful, "out", files)
+				w.until(time.Minute, "no epoch", func() bool { return w.net.Count(wire.KindAck) > 0 })
+				w.change(func(w *world) { w.fates = nil })
+				o := transfer.Outcome{Item: 0, Type: transfer.ItemFile, Path: "/elsewhere", Source: transfer.Path(w.src.files("precious")),
+					Size: 50, Identity: identity(t, w.src.files("precious"))}
+				forge(&o)
+				w.say(dstName, srcName, &wire.Message{Kind: wire.KindOutcomes, Transfer: id, Outcomes: &wire.Outcomes{Batch: 1 << 40, Outcomes: []transfer.Outcome{o}, Last: last}})
+				w.finish(5 * time.Minute)
+				if _, err := os.Stat(w.src.files("precious")); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				if s := w.source(id); s.Progress.Warnings > 0 || s.Progress.Files != int64(len(files)) {
+					t.Errorf("%s: %+v", name, s.Progress.Counts)
+				}
+			})
+		}
+	}
+}
+
+// Sources that open transfers and say nothing more, thousands of them, keep nobody
+// out: neither for ever nor while they are at it.
+func TestSilentOpensKeepNobodyOut(t *testing.T) {
+	const slots, floods = 200, 25
+	bubble(t, setup{slots: slots, pool: 64 << 20, memory: true}, func(w *world) {
+		flood := func() {
+			for k := range slots {
+				id := transfer.NewID(time.Now())
+				mallory := transfer.AgentName(fmt.Sprint("MALLORY", k%3))
+				w.say(mallory, dstName, &wire.Message{Kind: wire.KindOpen, Transfer: id, Open: &wire.Open{Nonce: 1, Source: "00000000000000aa", MaxChunk: 1 << 20,
+					Request: transfer.Request{Version: 1, ID: id, Source: mallory, Destination: dstName, Dest: "out/", Recovery: -1}}})
+			}
+		}
+		for range floods {
+			flood()
+			pass(15 * time.Second)
+		}
+		flood()
+		files := map[string][]byte{"in/a": content(1, 5000)}
+		must(t, w.src.host().put("in/a", files["in/a"]))
+		id := w.submit(transfer.Request{Sources: []transfer.Path{"in/a"}, Dest: "out/"})
+		w.until(30*time.Second, "the transfer does not get through", func() bool {
+			s := w.source(id)
+			return s != nil && s.State == transfer.Successful
+		})
+		if n := w.dst.living().recv.Open(); n > slots {
+			t.Errorf("%d transfers that nothing comes of are dealt with", n)
+		}
+	})
+}
