@@ -39,6 +39,7 @@ type Log struct {
 	writing sync.Mutex // held by the one who appends
 	saved   int64      // size at the last save of the state
 	failed  error      // final: why nothing is appended any more
+	repeats *repeats
 
 	mu      sync.RWMutex // held for a moment to read or publish what follows
 	tip     tip
@@ -64,10 +65,16 @@ func openLog(dir string, now func() time.Time, d disk) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{dir: dir, now: now, disk: d, lock: held}
+	l := &Log{dir: dir, now: now, disk: d, lock: held, repeats: newRepeats()}
 	err = l.openFiles(os.O_RDWR)
 	if err == nil {
 		err = l.recover()
+	}
+	if err == nil {
+		err = l.Scan(l.Size()-toldApart, func(_ int64, raw []byte, r *Record) error {
+			l.repeats.add(r.stream(), r.N, raw)
+			return nil
+		})
 	}
 	if err != nil {
 		l.closeFiles()
