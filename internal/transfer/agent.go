@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// An AgentName names an agent. By convention it is in capitals; case does not
-// distinguish agents.
+// An AgentName names an agent. Case does not distinguish agents: a name is in
+// capitals wherever it was read (ParseAgentName, UnmarshalText), so that names can
+// be compared as they are.
 type AgentName string
 
 var agentName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.%-]{1,27}$`)
@@ -19,6 +20,15 @@ func ParseAgentName(s string) (AgentName, error) {
 		return "", Errorf(KindUsage, "agent name %q is not valid: 2 to 28 letters, digits or _ . %% -, beginning with a letter or digit", s)
 	}
 	return AgentName(strings.ToUpper(s)), nil
+}
+
+// UnmarshalText reads a name as ParseAgentName does; no text is no name.
+func (a *AgentName) UnmarshalText(b []byte) (err error) {
+	*a = ""
+	if len(b) > 0 {
+		*a, err = ParseAgentName(string(b))
+	}
+	return err
 }
 
 // Token is the name as one token of a subject: every byte outside A-Z 0-9 _ -

@@ -303,6 +303,9 @@ func ParseHashed(m []byte, intact bool) (Header, []Frame, error) {
 		if f.Type < FrameBegin || f.Type > FrameTail {
 			return h, nil, transfer.Errorf(transfer.KindVersion, "chunk message %d of epoch %d has a frame of unknown type %d", h.Seq, h.Epoch, f.Type)
 		}
+		if odd := f.odd(); odd != "" {
+			return h, nil, transfer.Errorf(transfer.KindMalformed, "chunk message %d of epoch %d has a frame of item %d with %s", h.Seq, h.Epoch, f.Item, odd)
+		}
 		frames = append(frames, f)
 	}
 	if len(r.b) > 0 {

@@ -104,19 +104,6 @@ const (
 	maxAddress   = 260
 )
 
-// check refuses what no agent of ours would say.
-func (d *Direct) check() bool {
-	if d.Mode != DirectTLS && d.Mode != DirectPlain || len(d.Addresses) > maxAddresses || len(d.Pin) > 64 || len(d.Token) > 64 {
-		return false
-	}
-	for _, a := range d.Addresses {
-		if a == "" || len(a) > maxAddress {
-			return false
-		}
-	}
-	return true
-}
-
 // Busy answers an Open, or ends the epoch unasked when space runs out.
 type Busy struct {
 	Nonce  uint64          `json:"nonce,omitempty"`
@@ -262,26 +249,6 @@ func decode(data []byte) (*Message, error) {
 		return nil, err
 	}
 	return m, nil
-}
-
-// check refuses bodies whose inner parts are missing, so that nobody has to
-// look for nil later.
-func (m *Message) check() error {
-	bad := func(what string) error {
-		return transfer.Errorf(transfer.KindVersion, "control message %s has no %s", m.Kind, what)
-	}
-	switch {
-	case m.Busy != nil && m.Busy.Reason == nil:
-		return bad("reason")
-	case m.Refuse != nil && m.Refuse.Error == nil:
-		return bad("error")
-	case m.Transfer.IsZero() && m.Kind != KindReceipt:
-		return bad("transfer ID")
-	case m.Open != nil && m.Open.Direct != nil && !m.Open.Direct.check(),
-		m.Accept != nil && m.Accept.Direct != nil && !m.Accept.Direct.check():
-		return bad("direct lane that this version knows")
-	}
-	return nil
 }
 
 func checkVersion(v int) error {

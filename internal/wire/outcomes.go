@@ -67,5 +67,8 @@ func decodeOutcomes(data []byte) *Message {
 		return nil // the text that was found is not where it belongs
 	}
 	m.Outcomes.Outcomes = outs
+	if m.check() != nil {
+		return nil // what is wrong with it is said where it is read like any other
+	}
 	return m
 }

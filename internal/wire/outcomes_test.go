@@ -16,14 +16,26 @@ func outcomeMessages() []*Message {
 	id := transfer.NewID(time.UnixMilli(1_800_000_000_000))
 	usual := transfer.Outcome{Item: 7, Type: transfer.ItemFile, Path: "/in/f", Source: "/out/f", Size: 10, Digest: "xxh3:00", SrcSum: "xxh3:00"}
 	failed := transfer.Outcome{Item: 8, Type: transfer.ItemBad, Path: "/in/<x>&\xff%", Err: &transfer.Error{Kind: transfer.KindExists, Text: "it exists", Hint: "remove it"}}
-	odd := transfer.Outcome{Item: 9, Path: `/,"outcomes":[/"last":true}`, Note: "taken", Taken: true}
+	odd := transfer.Outcome{Item: 9, Type: transfer.ItemDir, Path: `/,"outcomes":[/"last":true}`, Note: "taken", Taken: true}
 	var all []*Message
 	for _, outs := range [][]transfer.Outcome{nil, {}, {usual}, {usual, usual}, {usual, failed}, {odd, usual}} {
 		for _, last := range []bool{false, true} {
 			all = append(all, &Message{Kind: KindOutcomes, From: "ALPHA", Transfer: id, Outcomes: &Outcomes{Batch: 1 << 40, Outcomes: outs, Last: last}})
 		}
 	}
-	return append(all, &Message{Kind: KindOutcomes, From: `A,"outcomes":[`, Transfer: id, Outcomes: &Outcomes{Outcomes: []transfer.Outcome{usual}}})
+	return all
+}
+
+// What looks like outcomes where none belong is not read as any.
+func TestOutcomesInTheWrongPlace(t *testing.T) {
+	m := Message{Kind: KindOutcomes, From: `A,"outcomes":[`, Transfer: transfer.NewID(time.UnixMilli(1_800_000_000_000)), Outcomes: &Outcomes{Outcomes: []transfer.Outcome{}}}
+	data, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Decode(data); err == nil {
+		t.Fatalf("%s was read as %+v", data, got)
+	}
 }
 
 // An OUTCOMES message is what encoding/json makes of it, and comes back as the

@@ -19,9 +19,9 @@ type Wire struct {
 
 // Wire connects; it stays until the test ends, through restarts of the queue
 // manager.
-func (n *Network) Wire() *Wire {
+func (n *Network) Wire(options ...nats.Option) *Wire {
 	n.t.Helper()
-	c, err := nats.Connect(n.url, nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))
+	c, err := nats.Connect(n.url, append(options, nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))...)
 	n.must(err)
 	n.t.Cleanup(c.Close)
 	return &Wire{n, c}
@@ -31,6 +31,19 @@ func (n *Network) Wire() *Wire {
 func (w *Wire) Say(subject string, data []byte) {
 	w.n.t.Helper()
 	w.n.must(w.c.Publish(subject, data))
+	w.n.must(w.c.Flush())
+}
+
+// Post publishes a message that asks for an answer, if reply is not empty, and does
+// not wait until the queue manager has it; Flush does.
+func (w *Wire) Post(subject, reply string, data []byte) {
+	w.n.t.Helper()
+	w.n.must(w.c.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: data}))
+}
+
+// Flush waits until the queue manager has all that was posted.
+func (w *Wire) Flush() {
+	w.n.t.Helper()
 	w.n.must(w.c.Flush())
 }
 

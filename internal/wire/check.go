@@ -1,0 +1,286 @@
+package wire
+
+import (
+	"net"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"ferry/internal/transfer"
+)
+
+// The ranges of what a peer may say, whoever it is. A message with anything
+// outside of them is not read: an agent of ours would not say it. What depends
+// on the state of the transfer (an ACK of what was never sent) is checked by
+// who knows it.
+const (
+	MaxNonce    = 1 << 40 // OPENs of a transfer, and pardons
+	MaxItems    = 1 << 40 // items of a transfer
+	MaxSize     = 1 << 60 // bytes of a file, and offsets in it
+	MaxCredit   = 1 << 60 // bytes of an epoch's running total
+	MaxSeq      = 1 << 60 // messages of an epoch
+	MaxBatch    = 1 << 62 // numbers of batches of outcomes
+	MaxOutcomes = 512     // outcomes of a batch
+	MaxSegments = 4096    // segments of a point's prefix
+	MaxText     = 64 << 10
+	maxPlace    = 1 << 20 // places in a queue
+	maxMark     = 64      // bytes of what names a ledger or a run
+	maxSum      = 160     // bytes of a digest as METHOD:HEX
+	maxJoined   = 2*transfer.MaxPath + 1
+	maxMode     = 0o777
+)
+
+// A rule is one range: what a message has where it does not hold, and whether it does.
+type rule struct {
+	what string
+	ok   bool
+}
+
+// broken names the first rule that does not hold; empty: all do.
+func broken(rules ...rule) string {
+	for _, r := range rules {
+		if !r.ok {
+			return r.what
+		}
+	}
+	return ""
+}
+
+func within[T int | int64 | uint64 | uint32](v, low, high T) bool { return low <= v && v <= high }
+
+// check refuses what is missing or out of its range.
+func (m *Message) check() error {
+	var what string
+	switch {
+	case m.Transfer.IsZero() && m.Kind != KindReceipt:
+		what = "no transfer ID"
+	case m.From == "" && m.Kind != KindReceipt:
+		what = "nobody that it is from"
+	case m.Open != nil:
+		what = m.Open.check()
+	case m.Accept != nil:
+		what = m.Accept.check()
+	case m.Busy != nil:
+		what = m.Busy.check()
+	case m.Refuse != nil:
+		what = broken(rule{"no nonce that can be", within(m.Refuse.Nonce, 0, MaxNonce)}, said(m.Refuse.Error, "error"))
+	case m.Ack != nil:
+		what = m.Ack.check()
+	case m.Resync != nil:
+		what = m.Resync.check()
+	case m.Outcomes != nil:
+		what = m.Outcomes.check()
+	case m.OutcomesAck != nil:
+		what = broken(rule{"no batch that can be", m.OutcomesAck.Batch < MaxBatch})
+	}
+	if what != "" {
+		return transfer.Errorf(transfer.KindMalformed, "control message %s has %s", m.Kind, what)
+	}
+	return nil
+}
+
+// said is the rule of an error that must be there.
+func said(e *transfer.Error, what string) rule { return rule{"no " + what, e != nil && sentence(e)} }
+
+func sentence(e *transfer.Error) bool {
+	return e == nil || len(e.Text) <= MaxText && len(e.Hint) <= MaxText
+}
+
+func (o *Open) check() string {
+	s := o.Request.Settings
+	return broken(
+		rule{"no nonce that can be", within(o.Nonce, 1, MaxNonce)},
+		rule{"a source incarnation that is none", mark(o.Source) && o.Source != ""},
+		rule{"a destination incarnation that is none", mark(o.Dest)},
+		rule{"a chunk size that cannot be carried", within(o.MaxChunk, 1, transfer.MaxChunk)},
+		rule{"settings out of their range", s.Check() == nil},
+		rule{"a pardon that cannot be", within(o.Pardon, 0, MaxNonce)},
+		rule{"a way to the direct lane that is none", o.Direct.check()})
+}
+
+func (a *Accept) check() string {
+	s := a.Settings
+	return broken(
+		rule{"no nonce that can be", within(a.Nonce, 1, MaxNonce)},
+		rule{"no epoch", a.Epoch > 0},
+		rule{"a destination incarnation that is none", mark(a.Dest) && a.Dest != ""},
+		rule{"settings out of their range", s.Check() == nil && s == s.Or(transfer.Settings{ChunkSize: -1, WindowSize: -1, FrameSize: -1, CheckpointInterval: -1})},
+		rule{"a lane that is none", a.Lane == transfer.LaneQueue || a.Lane == transfer.LaneDirect},
+		rule{"a credit out of its range", within(a.Credit, 0, MaxCredit)},
+		rule{"a number of items out of its range", within(a.Items, 1, transfer.MaxUndecided)},
+		rule{"a destination that is none", a.Resolution.Base != "" && plainPath(a.Resolution.Base, transfer.MaxPath)},
+		rule{"a reason that is too long", len(a.LaneReason) <= MaxText},
+		rule{"an instance that is none", mark(a.Instance)},
+		rule{"a way to the direct lane that is none", a.Direct.check()},
+		rule{"a place to resume that cannot be", resume(&a.Resume)})
+}
+
+func (b *Busy) check() string {
+	return broken(
+		rule{"no nonce that can be", within(b.Nonce, 0, MaxNonce)},
+		rule{"a place out of its range", within(b.Place, 0, maxPlace)},
+		said(b.Reason, "reason"))
+}
+
+func (a *Ack) check() string {
+	return broken(
+		rule{"no epoch", a.Epoch > 0},
+		rule{"a sequence out of its range", within(a.Seq, 0, MaxSeq)},
+		rule{"a credit out of its range", within(a.Credit, 0, MaxCredit)},
+		rule{"bytes out of their range", within(a.Bytes, 0, MaxCredit)},
+		rule{"a run-ahead out of its range", within(a.Ahead, 0, MaxCredit)},
+		rule{"a safe point that cannot be", a.Safe == nil || a.Safe.Item < MaxItems && within(a.Safe.Offset, 0, MaxSize)})
+}
+
+func (r *Resync) check() string {
+	return broken(
+		rule{"no epoch", r.Epoch > 0},
+		rule{"a credit out of its range", within(r.Credit, 0, MaxCredit)},
+		rule{"a reason that is too long", len(r.Reason) <= MaxText},
+		rule{"a place to resume that cannot be", resume(&r.Resume)})
+}
+
+func (o *Outcomes) check() string {
+	if o.Batch >= MaxBatch || len(o.Outcomes) > MaxOutcomes {
+		return "a batch that cannot be"
+	}
+	for n := range o.Outcomes {
+		if what := outcome(&o.Outcomes[n]); what != "" {
+			return "an outcome with " + what
+		}
+	}
+	return ""
+}
+
+func outcome(o *transfer.Outcome) string {
+	w := transfer.Written{}
+	if o.Written != nil {
+		w = *o.Written
+	}
+	return broken(
+		rule{"an item out of its range", o.Item < MaxItems},
+		rule{"a type that is none", within(uint32(o.Type), uint32(transfer.ItemFile), uint32(transfer.ItemBad))},
+		rule{"a path that is none", plainPath(o.Path, maxJoined) && plainPath(o.Source, maxJoined)},
+		rule{"a size out of its range", within(o.Size, 0, MaxSize)},
+		rule{"a digest that is none", len(o.Digest) <= maxSum && len(o.SrcSum) <= maxSum && len(w.Digest) <= maxSum},
+		rule{"figures out of their range", within(w.Size, 0, MaxSize) && within(w.Records, 0, MaxSize) && within(w.Long, 0, MaxSize)},
+		rule{"a note that is too long", len(o.Note) <= MaxText},
+		rule{"an error that is too long", sentence(o.Err)})
+}
+
+// resume checks what a destination says that it holds: what is decided, and points
+// whose prefixes have no gaps.
+func resume(r *transfer.Resume) bool {
+	if r.Decided.Below() > MaxItems || len(r.Points) > transfer.MaxUndecided {
+		return false
+	}
+	for n := range r.Points {
+		p := &r.Points[n]
+		if p.Item >= MaxItems || !within(p.Source, 0, MaxSize) || !within(p.Dest, 0, MaxSize) || len(p.Prefix) > MaxSegments {
+			return false
+		}
+		at := int64(0)
+		for _, s := range p.Prefix {
+			if s.End <= at || len(s.Sum) > maxSum {
+				return false
+			}
+			at = s.End
+		}
+		if at != p.Source {
+			return false
+		}
+	}
+	return true
+}
+
+// mark reports whether s can name a run or a ledger: it is not compared with
+// anything but itself.
+func mark(s string) bool {
+	for _, c := range []byte(s) {
+		if c <= ' ' || c >= 0x7f {
+			return false
+		}
+	}
+	return len(s) <= maxMark
+}
+
+// plainPath reports whether a path, which may be empty, can be one: it has no NUL
+// and is not too long.
+func plainPath(p transfer.Path, most int) bool {
+	return len(p) <= most && strings.IndexByte(string(p), 0) < 0
+}
+
+// check refuses what no agent of ours would say of itself: the addresses of
+// another decide what this one dials. A nil one passes.
+func (d *Direct) check() bool {
+	if d == nil {
+		return true
+	}
+	if d.Mode != DirectTLS && d.Mode != DirectPlain || len(d.Addresses) > maxAddresses || !hex(d.Pin, 0, 64) || !hex(d.Token, 0, 64) {
+		return false
+	}
+	for _, a := range d.Addresses {
+		if !address(a) {
+			return false
+		}
+	}
+	return true
+}
+
+// hex reports whether s is nothing, or has so many digits.
+func hex(s string, lengths ...int) bool {
+	for _, n := range lengths {
+		if len(s) == n {
+			return strings.Trim(s, "0123456789abcdef") == ""
+		}
+	}
+	return false
+}
+
+// address reports whether s is HOST:PORT, with a port that can be dialled.
+func address(s string) bool {
+	if len(s) > maxAddress || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return false
+	}
+	host, port, err := net.SplitHostPort(s)
+	if err != nil || host == "" {
+		return false
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
+}
+
+// odd names what of a frame is out of its range; empty: nothing.
+func (f *Frame) odd() string {
+	b := f.Begin
+	switch {
+	case f.Item >= MaxItems:
+		return "an item out of its range"
+	case !within(f.Offset, 0, MaxSize) || !within(f.Length, 0, MaxSize):
+		return "figures out of their range"
+	case len(f.Data) > transfer.MaxChunk:
+		return "more data than a chunk may have"
+	case f.Fail != nil && !plainPath(f.Source, maxJoined):
+		return "a path that is none"
+	case b == nil:
+		return ""
+	}
+	return broken(
+		rule{"a type that is none", b.Type == transfer.ItemFile || b.Type == transfer.ItemDir},
+		rule{"a mode with more than permissions", b.Mode <= maxMode},
+		rule{"figures out of their range", within(b.Size, 0, MaxSize) && within(b.Allocated, 0, MaxSize) && within(b.Offset, 0, b.Size)},
+		rule{"a path that is none", plainPath(b.Name, transfer.MaxPath) && plainPath(b.Source, maxJoined)},
+		rule{"a form that is none", b.Form == nil || form(b.Form)})
+}
+
+func form(m *transfer.Form) bool {
+	for _, s := range []string{m.Encoding, m.EOL, m.Records.RECFM} {
+		if len(s) > transfer.MaxEncoding || !utf8.ValidString(s) {
+			return false
+		}
+	}
+	return within(m.Records.LRECL, 0, maxRecord) && within(m.Records.BLKSIZE, 0, maxRecord)
+}
+
+// maxRecord bounds what is said of records, whose own ranges package record knows.
+const maxRecord = 1 << 30

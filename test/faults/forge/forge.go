@@ -1,0 +1,399 @@
+package forge
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A Forgery is a message that nobody should believe.
+type Forgery struct {
+	What    string // what is wrong with it
+	Subject string
+	Reply   string // where an answer would go; empty: nobody asks for one
+	Data    []byte
+}
+
+// A Forger makes forgeries out of what it has heard. It knows who takes part in
+// which transfer, and never says what the true peer of a transfer might say then:
+// without accounts that could not be told from the truth.
+//
+// Four kinds of forgery are made, as often as Weights say: a field out of its range,
+// in the true peer's name; anything at all, in the name of somebody who has no part
+// in it; what was said, word for word; and what could be said in another state.
+type Forger struct {
+	Strangers []string // who has no part in any transfer; one of them at least
+	Agents    []string // who has
+	Weights   [4]int   // of range, stranger, replay, state; default 8, 5, 4, 3
+	// Bait are outcomes of files that nobody sends; they are said of items of
+	// transfers that run.
+	Bait []transfer.Outcome
+
+	r     *rand.Rand
+	forms []form
+
+	mu     sync.Mutex
+	seen   map[string]*seen // by transfer ID
+	ids    []string         // oldest first
+	heard  []Forgery        // to be repeated; a ring
+	next   int
+	chunks []Forgery
+	nextc  int
+}
+
+// form is a Form, with what is worked out of it once.
+type form struct {
+	Form
+	sample any
+	odd    []leaf
+}
+
+// seen is what was heard of one transfer.
+type seen struct {
+	id, source, destination string
+	last                    map[string]any // by kind
+}
+
+// What is kept of what was heard.
+const (
+	keptTransfers = 64
+	keptMessages  = 512
+	keptChunks    = 64
+	keptChunk     = 300 << 10 // bytes of the largest that is kept
+)
+
+// New makes a Forger of the given forms: Replies(), and what others there are.
+func New(r *rand.Rand, forms ...Form) *Forger {
+	f := &Forger{r: r, seen: map[string]*seen{}, Weights: [4]int{8, 5, 4, 3}}
+	for _, m := range forms {
+		f.forms = append(f.forms, form{m, m.tree(), m.oddities()})
+	}
+	return f
+}
+
+// Hear takes in a message that was really said. It may be called while Next is.
+func (f *Forger) Hear(subject string, data []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := Forgery{What: "a repeat", Subject: subject, Data: slices.Clone(data)}
+	if strings.HasPrefix(subject, "ferry.data.") {
+		if len(data) <= keptChunk {
+			keep(&f.chunks, &f.nextc, keptChunks, m)
+		}
+		return
+	}
+	keep(&f.heard, &f.next, keptMessages, m)
+	tree, err := parse(data)
+	id := text(tree, "transfer")
+	if err != nil || id == "" || !strings.HasPrefix(subject, "ferry.reply.") {
+		return
+	}
+	s := f.seen[id]
+	if s == nil {
+		if text(tree, "kind") != string(wire.KindOpen) {
+			return
+		}
+		if len(f.ids) == keptTransfers {
+			delete(f.seen, f.ids[0])
+			f.ids = f.ids[1:]
+		}
+		s = &seen{id: id, source: text(tree, "body", "request", "source"), destination: text(tree, "body", "request", "destination"), last: map[string]any{}}
+		f.seen[id] = s
+		f.ids = append(f.ids, id)
+	}
+	s.last[text(tree, "kind")] = tree
+}
+
+func keep(ring *[]Forgery, next *int, most int, m Forgery) {
+	if len(*ring) < most {
+		*ring = append(*ring, m)
+		return
+	}
+	(*ring)[*next%most] = m
+	*next++
+}
+
+// Next makes a forgery. It reports false while too little was heard.
+func (f *Forger) Next() (Forgery, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	k := f.r.IntN(f.Weights[0] + f.Weights[1] + f.Weights[2] + f.Weights[3])
+	for n, make := range []func() (Forgery, bool){f.odd, f.stranger, f.repeat, f.misplaced} {
+		if k -= f.Weights[n]; k < 0 {
+			return make()
+		}
+	}
+	return Forgery{}, false
+}
+
+func pick[T any](r *rand.Rand, all []T) (v T, ok bool) {
+	if len(all) == 0 {
+		return v, false
+	}
+	return all[r.IntN(len(all))], true
+}
+
+// some is a transfer that the destination has accepted.
+func (f *Forger) some() *seen {
+	id, _ := pick(f.r, f.ids)
+	if s := f.seen[id]; s != nil && s.last[string(wire.KindAccept)] != nil {
+		return s
+	}
+	return nil
+}
+
+// ends gives who says messages of a kind to whom.
+func (s *seen) ends(kind string) (to, from string) {
+	switch wire.Kind(kind) {
+	case wire.KindOpen, wire.KindCancel, wire.KindOutcomesAck:
+		return s.destination, s.source
+	}
+	return s.source, s.destination
+}
+
+// base is what was said last of that kind about a transfer, or else the sample as
+// the true peer would say it.
+func (s *seen) base(m *form) any {
+	if was := s.last[m.Kind]; was != nil {
+		return was
+	}
+	_, from := s.ends(m.Kind)
+	return set(set(m.sample, m.sample, []step{"from"}, from), m.sample, []step{"transfer"}, s.id)
+}
+
+// odd is a message in the true peer's name, with a field out of its range.
+func (f *Forger) odd() (Forgery, bool) {
+	m := &f.forms[f.r.IntN(len(f.forms))]
+	l, ok := pick(f.r, m.odd)
+	if !ok {
+		return Forgery{}, false
+	}
+	to, from, base := f.anybody(), f.anybody(), m.sample
+	if m.Kind != "" {
+		s := f.some()
+		if s == nil {
+			return Forgery{}, false
+		}
+		to, from = s.ends(m.Kind)
+		base = s.base(m)
+	}
+	o := oddly(base, m.sample, l)
+	return Forgery{What: fmt.Sprintf("%s with %s = %.60v", m.Name, o.Field, o.Value), Subject: m.Subject(to, from), Reply: m.Reply, Data: o.Data}, true
+}
+
+func (f *Forger) anybody() string {
+	a, _ := pick(f.r, f.Agents)
+	return a
+}
+
+// stranger is any message about a transfer by somebody who has no part in it: under
+// his own name, or under the true one on a subject of his.
+func (f *Forger) stranger() (Forgery, bool) {
+	who, _ := pick(f.r, f.Strangers)
+	if f.r.IntN(8) == 0 {
+		c, ok := pick(f.r, f.chunks)
+		if part := strings.Split(c.Subject, "."); ok && len(part) == 5 {
+			part[3] = who
+			return Forgery{What: "a stranger's chunk message", Subject: strings.Join(part, "."), Data: f.spoiled(c.Data)}, true
+		}
+		return Forgery{}, false
+	}
+	m := &f.forms[f.r.IntN(len(f.forms))]
+	s := f.some()
+	if m.Kind == "" || s == nil {
+		return Forgery{}, false
+	}
+	to, from := s.ends(m.Kind)
+	tree := s.base(m)
+	if m.Kind == string(wire.KindOpen) && f.r.IntN(2) == 0 {
+		return f.write("a stranger's own OPEN", m.Subject(to, who), f.own(tree, m, who))
+	}
+	if f.r.IntN(3) > 0 {
+		tree = f.bumped(tree)
+	}
+	subject := who
+	switch f.r.IntN(4) {
+	case 0: // the true name where only the stranger can have said it
+	case 1:
+		subject = from // the other way round
+		tree = set(tree, m.sample, []step{"from"}, who)
+	default:
+		tree = set(tree, m.sample, []step{"from"}, who)
+	}
+	return f.write("a stranger's "+m.Name, m.Subject(to, subject), tree)
+}
+
+// own is an OPEN that is in order, of a transfer that nothing will come of.
+func (f *Forger) own(tree any, m *form, who string) any {
+	id := transfer.NewID(time.Now()).String()
+	tree = set(tree, m.sample, []step{"from"}, who)
+	tree = set(tree, m.sample, []step{"transfer"}, id)
+	tree = setAt(tree, id, "request", "id")
+	return setAt(tree, who, "request", "source")
+}
+
+// bumped changes the numbers by which states are told apart, so that the message is
+// in range and would be believed if the true peer said it.
+func (f *Forger) bumped(tree any) any {
+	for _, k := range []string{"nonce", "epoch", "batch", "seq"} {
+		if get(tree, "body", k) != nil {
+			tree = set(tree, tree, []step{"body", k}, number(tree, "body", k)+uint64(f.r.IntN(3)))
+		}
+	}
+	return tree
+}
+
+// spoiled leaves a chunk message as it is, cuts it, or changes what is behind its
+// header.
+func (f *Forger) spoiled(data []byte) []byte {
+	data = slices.Clone(data)
+	switch {
+	case len(data) <= wire.HeaderSize:
+	case f.r.IntN(3) == 0:
+		data = data[:f.r.IntN(len(data))]
+	case f.r.IntN(2) == 0:
+		data[wire.HeaderSize+f.r.IntN(len(data)-wire.HeaderSize)] ^= 1 << f.r.IntN(8)
+	}
+	return data
+}
+
+// repeat is a message as it was said, sometimes damaged behind its header where its
+// number is one that was taken.
+func (f *Forger) repeat() (Forgery, bool) {
+	if f.r.IntN(3) > 0 {
+		return pick(f.r, f.heard)
+	}
+	c, ok := pick(f.r, f.chunks)
+	return c, ok
+}
+
+func (f *Forger) write(what, subject string, tree any) (Forgery, bool) {
+	data, err := json.Marshal(tree)
+	if err != nil {
+		panic(err)
+	}
+	return Forgery{What: what, Subject: subject, Data: data}, true
+}
+
+// A misplacement is what the true peer could say in another state of the transfer.
+type misplacement struct {
+	kind   wire.Kind
+	change func(f *Forger, s *seen, tree any) any
+}
+
+func change(keys ...any) func(uint64) func(*Forger, *seen, any) any {
+	return func(v uint64) func(*Forger, *seen, any) any {
+		return func(_ *Forger, _ *seen, tree any) any { return setAt(tree, v, keys...) }
+	}
+}
+
+func setAt(tree, value any, keys ...any) any {
+	at := []step{"body"}
+	for _, k := range keys {
+		at = append(at, k)
+	}
+	return set(tree, tree, at, value)
+}
+
+func add(key string, n uint64) func(*Forger, *seen, any) any {
+	return func(_ *Forger, _ *seen, tree any) any { return setAt(tree, number(tree, "body", key)+n, key) }
+}
+
+var misplacements = []misplacement{
+	{wire.KindAck, add("epoch", 1000)},
+	{wire.KindAck, change("seq")(1 << 50)},
+	{wire.KindAck, change("safe")(0)},
+	{wire.KindAck, func(_ *Forger, _ *seen, tree any) any {
+		return setAt(tree, map[string]any{"item": 1 << 30, "offset": 1}, "safe")
+	}},
+	{wire.KindAck, change("credit")(1 << 59)},
+	{wire.KindAck, change("bytes")(1 << 59)},
+	{wire.KindAccept, add("nonce", 7)},
+	{wire.KindAccept, add("epoch", 7)},
+	{wire.KindBusy, otherwise},
+	{wire.KindRefuse, otherwise},
+	{wire.KindResync, func(_ *Forger, s *seen, tree any) any {
+		return setAt(tree, 1, "epoch") // it is that of the first ACCEPT at the earliest
+	}},
+	{wire.KindOutcomes, func(f *Forger, _ *seen, tree any) any { return setAt(tree, f.outcomes(1<<30, 0), "outcomes") }},
+	{wire.KindOutcomes, func(f *Forger, _ *seen, tree any) any { return setAt(tree, f.outcomes(0, 2), "outcomes") }},
+	{wire.KindOutcomes, func(f *Forger, _ *seen, tree any) any { return setAt(tree, f.outcomes(0, 0), "outcomes") }},
+	{wire.KindOutcomes, func(f *Forger, _ *seen, tree any) any {
+		return setAt(setAt(tree, []any{}, "outcomes"), true, "last")
+	}},
+	{wire.KindOutcomesAck, change("batch")(1 << 50)},
+	{wire.KindOpen, func(_ *Forger, _ *seen, tree any) any {
+		return setAt(tree, transfer.NewID(time.Now()).String(), "request", "id")
+	}},
+	{wire.KindOpen, func(f *Forger, _ *seen, tree any) any { return setAt(tree, f.Strangers[0], "request", "source") }},
+	{wire.KindOpen, func(f *Forger, _ *seen, tree any) any { return setAt(tree, f.Strangers[0], "request", "destination") }},
+	{wire.KindOpen, func(_ *Forger, _ *seen, tree any) any { return setAt(tree, "0123456789abcdef", "source_incarnation") }},
+	{wire.KindOpen, func(_ *Forger, _ *seen, tree any) any { return setAt(tree, "pigeon", "request", "mode") }},
+}
+
+// otherwise speaks of an OPEN and of an epoch that never were.
+func otherwise(_ *Forger, s *seen, tree any) any {
+	last := s.last[string(wire.KindAccept)]
+	tree = setAt(tree, number(last, "body", "nonce")+1000, "nonce")
+	if get(tree, "body", "epoch") != nil {
+		tree = setAt(tree, number(last, "body", "epoch")+1000, "epoch")
+	}
+	return tree
+}
+
+// outcomes are those of files that nobody sends, from an item on. A type of 0 is
+// the bait's own.
+func (f *Forger) outcomes(from uint64, kind transfer.ItemType) []any {
+	var all []any
+	for n, o := range f.Bait {
+		o.Item = from + uint64(n)
+		if kind != 0 {
+			o.Type = kind
+		}
+		data, err := json.Marshal(o)
+		if err != nil {
+			panic(err)
+		}
+		tree, _ := parse(data)
+		all = append(all, tree)
+	}
+	return all
+}
+
+// misplaced is what the true peer could say in another state.
+func (f *Forger) misplaced() (Forgery, bool) {
+	s := f.some()
+	p := misplacements[f.r.IntN(len(misplacements))]
+	n := slices.IndexFunc(f.forms, func(m form) bool { return m.Kind == string(p.kind) })
+	if s == nil || n < 0 {
+		return Forgery{}, false
+	}
+	m := &f.forms[n]
+	to, from := s.ends(m.Kind)
+	return f.write(m.Name+" in the wrong state", m.Subject(to, from), p.change(f, s, s.base(m)))
+}
+
+// Doors are the addresses of direct ports that were heard of.
+func (f *Forger) Doors() (all []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.seen {
+		for _, k := range []wire.Kind{wire.KindOpen, wire.KindAccept} {
+			list, _ := get(s.last[string(k)], "body", "direct", "addresses").([]any)
+			for _, a := range list {
+				if a, ok := a.(string); ok && !slices.Contains(all, a) {
+					all = append(all, a)
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,187 @@
+package forge
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A Form is one kind of message whose JSON form is forged: where it is said, what
+// it looks like with every field set, and which of its values are in range.
+type Form struct {
+	Name    string
+	Subject func(to, from string) string // as the queue manager knows it
+	Sample  any                          // every field set; see Fill
+	Kind    string                       // of what is said on REPLY about a transfer; empty: the form has no part in the conversation
+	Reply   string                       // where an answer would go
+	// Free are fields, by a regular expression over their paths, that may have any
+	// value of their type, or whose ranges are checked by who answers with an error.
+	Free []string
+	// Odd are values out of their field's range beyond those of its type, by a regular
+	// expression over paths.
+	Odd map[string][]any
+}
+
+func reply(to, from string) string { return "ferry.reply." + to + "." + from }
+
+// envelope is a message on REPLY with its body.
+type envelope struct {
+	V        int    `json:"v"`
+	Kind     string `json:"kind"`
+	From     string `json:"from"`
+	Transfer string `json:"transfer"`
+	Body     any    `json:"body,omitempty"`
+}
+
+func said(kind wire.Kind, body any) Form {
+	return Form{Name: string(kind), Kind: string(kind), Subject: reply, Sample: envelope{wire.Version, string(kind), "ALPHA", "01890a5d-ac96-774b-bcce-b302099a8057", body},
+		Free: []string{
+			`^v$`, `^kind$`, // another version's word may be answered
+			`identity\.`,            // what a file system says of a file
+			`(error|reason)\.kind$`, // a later version may have more of them
+			`\.bits$`,               // which of the undecided are decided; its length is checked
+			`^body$`,                // a message without a body may have one
+			`^body\.request\.`,      // answered with REFUSE where it is new
+			`^body\.request$`,
+		},
+		Odd: map[string][]any{
+			`^transfer$`:                          {"x", "01890a5d-ac96-474b-bcce-b302099a8057", ""},
+			`^from$`:                              {"", "A", "a b", "-X", "A,\"outcomes\":[", strings.Repeat("A", 29)},
+			`\.epoch$`:                            {huge("4294967296")},
+			`\.chunk_size$`:                       {1, 4095, 1<<20 + 1, 1 << 44},
+			`\.window_size$`:                      {10_001, 1 << 40},
+			`\.(frame_size|checkpoint_interval)$`: {1001, 1 << 40},
+			`\.max_chunk$`:                        {0, 1<<20 + 1, 1 << 44},
+			`\.items$`:                            {0, 1025},
+			`^body\.lane$`:                        {"", "pigeon"},
+			`\.direct\.mode$`:                     {"", "ssl"},
+			`\.addresses\[0\]$`:                   {"", "host", ":1", "host:0", "host:65536", "host:-1", "a b:1", "host:1\n", strings.Repeat("a", 300) + ":1"},
+			`\.addresses$`:                        {[]any{"a:1", "a:1", "a:1", "a:1", "a:1", "a:1", "a:1", "a:1", "a:1"}},
+			`\.(pin|token)$`:                      {"x", "00", strings.Repeat("0", 65), strings.Repeat("g", 64)},
+			`_incarnation$|\.instance$`:           {"a b", "\x00", strings.Repeat("0", 65)},
+			`\.base$`:                             {"", "%00", strings.Repeat("a", 4097)},
+			`\.(path|source)$`:                    {"%", "%0", "%zz"},
+			`\.prefix$`:                           {[]any{}, []any{map[string]any{"end": 5, "sum": ""}, map[string]any{"end": 5, "sum": ""}}},
+			`\.prefix\[0\]\.end$`:                 {0, 2},
+			`\.type$`:                             {0, 4, 255, 256},
+			`\.credit$`:                           {huge("1152921504606846977")},
+		}}
+}
+
+// way is a way to the direct lane that can be.
+var way = wire.Direct{Mode: wire.DirectTLS, Addresses: []string{"127.0.0.1:9"}, Pin: strings.Repeat("0", 64), Token: strings.Repeat("0", 64), Dial: true}
+
+// open and accept have every field set, each in its range.
+func open() *wire.Open {
+	o := Fill(&wire.Open{})
+	o.Request.Settings, o.Direct = settings, &way
+	return o
+}
+
+func accept() *wire.Accept {
+	a := Fill(&wire.Accept{})
+	a.Settings, a.Lane, a.Direct = settings, transfer.LaneDirect, &way
+	return a
+}
+
+var settings = transfer.Settings{ChunkSize: 4096, WindowSize: 1, FrameSize: 1, CheckpointInterval: 1, Auto: true}
+
+// Replies are the forms of everything that two agents say to each other.
+func Replies() []Form {
+	forms := []Form{
+		said(wire.KindOpen, open()),
+		said(wire.KindAccept, accept()),
+		said(wire.KindBusy, Fill(&wire.Busy{})),
+		said(wire.KindRefuse, Fill(&wire.Refuse{})),
+		said(wire.KindAck, Fill(&wire.Ack{})),
+		said(wire.KindResync, Fill(&wire.Resync{})),
+		said(wire.KindOutcomes, Fill(&wire.Outcomes{})),
+		said(wire.KindOutcomesAck, Fill(&wire.OutcomesAck{})),
+		said(wire.KindCancel, nil),
+		said(wire.KindCancelled, nil),
+	}
+	return forms
+}
+
+// odd gives the values that a field may not have.
+func (f *Form) odd(l leaf) (all []any) {
+	path := l.path()
+	for pattern, values := range f.Odd {
+		if regexp.MustCompile(pattern).MatchString(path) {
+			all = append(all, values...)
+		}
+	}
+	for _, pattern := range f.Free {
+		if regexp.MustCompile(pattern).MatchString(path) {
+			return all
+		}
+	}
+	switch v := l.value.(type) {
+	case json.Number:
+		all = append(all, -1, huge("-9223372036854775808"), huge("4611686018427387905"), huge("9223372036854775807"),
+			huge("9223372036854775808"), huge("18446744073709551615"), huge("18446744073709551616"), huge("1e300"), huge("0.5"), "1", []any{}, map[string]any{})
+	case string:
+		all = append(all, 7, true, []any{}, map[string]any{"a": 1}, strings.Repeat("x", 70_000))
+	case bool:
+		all = append(all, 7, "true", []any{})
+	case []any:
+		all = append(all, 7, "x", map[string]any{"a": 1})
+		if len(v) > 0 {
+			many := make([]any, 5000)
+			for n := range many {
+				many[n] = v[0]
+			}
+			all = append(all, many)
+		}
+	case map[string]any:
+		all = append(all, 7, "x", []any{1})
+	case nil:
+	default:
+		panic(fmt.Sprintf("a field of type %T", v))
+	}
+	return all
+}
+
+// An Oddity is a message with one field out of its range.
+type Oddity struct {
+	Field string
+	Value any
+	Data  []byte
+}
+
+// oddities are every field of a form with every value that it may not have.
+func (f *Form) oddities() (all []leaf) {
+	for _, l := range leaves(f.tree()) {
+		for _, v := range f.odd(l) {
+			all = append(all, leaf{l.at, v})
+		}
+	}
+	return all
+}
+
+// oddly is base, a message that was said, with one field as an oddity has it. What
+// base does not have of that field is taken from the sample.
+func oddly(base, sample any, l leaf) Oddity {
+	data, err := json.Marshal(set(base, sample, l.at, l.value))
+	if err != nil {
+		panic(err)
+	}
+	return Oddity{l.path(), l.value, data}
+}
+
+// tree is the sample as JSON has it.
+func (f *Form) tree() any {
+	data, err := json.Marshal(f.Sample)
+	if err != nil {
+		panic(err)
+	}
+	tree, err := parse(data)
+	if err != nil {
+		panic(err)
+	}
+	return tree
+}
