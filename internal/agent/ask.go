@@ -14,15 +14,19 @@ import (
 
 // asked answers a question on the agent's ask subject.
 func (a *Agent) asked(m qmgr.Message) {
-	if m.Reply == "" {
+	if !qmgr.IsInbox(m.Reply) {
+		a.quiet.Warn("a question is dropped that wants its answer elsewhere than on an inbox", "reply", m.Reply)
 		return
 	}
 	ask, err := wire.DecodeAsk(m.Data)
 	if err == nil && ask.Kind == wire.AskPreview {
-		go a.preview(m.Reply, ask.Request)
+		a.previewed(m.Reply, ask.Request)
 		return
 	}
 	ans := wire.Answer{V: wire.Version}
+	if err == nil {
+		ans.ID = ask.ID
+	}
 	switch {
 	case err != nil:
 	case ask.Kind == wire.AskPing:
@@ -55,21 +59,42 @@ func (a *Agent) status(id transfer.ID) (*transfer.Progress, error) {
 	return &rec.Progress, nil
 }
 
-// Bounds of a preview.
+// Bounds of a preview, and of previews at once.
 const (
 	previewItems = 1000
 	previewTime  = 5 * time.Second
+	previews     = 4
 )
+
+// previewed takes a question for a preview: of a request that this agent would
+// accept, and of a few at once.
+func (a *Agent) previewed(reply string, q *transfer.Request) {
+	refuse := func(err error) {
+		a.answer(reply, wire.Answer{V: wire.Version, Error: transfer.AsError(err)})
+	}
+	if q == nil {
+		refuse(transfer.Errorf(transfer.KindVersion, "a preview has no request"))
+		return
+	}
+	if err := a.acceptable(q); err != nil {
+		refuse(err)
+		return
+	}
+	select {
+	case a.previews <- struct{}{}:
+		go func() {
+			defer func() { <-a.previews }()
+			a.preview(reply, q)
+		}()
+	default:
+		refuse(transfer.Errorf(transfer.KindBusy, "%s already shows %d previews, its limit", a.cfg.Name, previews).WithHint("try again in a few seconds"))
+	}
+}
 
 // preview walks what a request would send, up to a limit, and sends nothing.
 func (a *Agent) preview(reply string, q *transfer.Request) {
-	ans := wire.Answer{V: wire.Version, Preview: &wire.Preview{}}
+	ans := wire.Answer{V: wire.Version, ID: q.ID, Preview: &wire.Preview{}}
 	p := ans.Preview
-	if q == nil {
-		ans.Error = transfer.Errorf(transfer.KindVersion, "a preview has no request")
-		a.answer(reply, ans)
-		return
-	}
 	ctx, cancel := context.WithTimeout(a.ctx, previewTime)
 	defer cancel()
 	size := 0

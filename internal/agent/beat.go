@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"ferry/internal/audit"
 	"ferry/internal/localfs"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -105,6 +106,9 @@ func (a *Agent) beatLoop() {
 		if due := now.Sub(last) >= wire.BeatEvery; due || dirty {
 			last = now
 			a.publishBeat("")
+		}
+		if held, ok := a.refused.Held(now); ok {
+			a.noteRefused(audit.Record{Event: audit.Failed, Role: audit.RoleSource, State: transfer.Failed}, held)
 		}
 		if running, waiting, _ := a.sched.counts(); dirty || running+waiting > 0 {
 			a.putState()

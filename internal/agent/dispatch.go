@@ -13,22 +13,17 @@ import (
 func (a *Agent) reply(m qmgr.Message) {
 	msg, err := wire.Decode(m.Data)
 	if err != nil {
-		a.log.Warn("a control message is refused", "subject", m.Subject, "err", err)
+		a.quiet.Warn("a control message is refused", "subject", m.Subject, "err", err)
 		a.refuseUnread(m, err)
 		return
 	}
-	if from := wire.LastToken(m.Subject); msg.Kind == wire.KindReceipt && from == wire.Coordination {
-		a.receipted(msg)
-		return
-	} else if transfer.Token(string(msg.From)) != from {
-		a.log.Warn("a control message speaks for another agent and is dropped", "subject", m.Subject, "from", msg.From)
+	if msg.From.Token() != wire.LastToken(m.Subject) {
+		a.quiet.Warn("a control message speaks for another agent and is dropped", "subject", m.Subject, "from", msg.From)
 		return
 	}
 	switch msg.Kind {
 	case wire.KindOpen, wire.KindOutcomesAck, wire.KindCancel:
 		a.recv.Control(msg)
-	case wire.KindReceipt:
-		a.log.Warn("an audit receipt that is not from coordination is dropped", "from", msg.From)
 	default:
 		a.toSender(msg)
 	}
