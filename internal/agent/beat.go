@@ -48,6 +48,7 @@ func (a *Agent) beat() *wire.Beat {
 		Started: a.started, Time: a.cfg.Clock.Now(), Version: a.cfg.Version, Platform: platform(), Host: host, Mode: mode,
 		Durability: facts.Reduced, Roots: a.cfg.Roots, Limits: localfs.Limits(), Settings: a.cfg.Settings,
 		MaxSource: a.cfg.MaxSource, MaxDest: a.cfg.MaxDestination, MaxQueued: a.cfg.MaxQueued}
+	defer b.Fit()
 	if a.sched == nil {
 		return b
 	}

@@ -1,6 +1,10 @@
 package wire
 
-import "ferry/internal/transfer"
+import (
+	"strings"
+
+	"ferry/internal/transfer"
+)
 
 // The ranges of what is said of an agent, of a transfer's progress, and of
 // questions and answers; see check.go for what two agents say to each other.
@@ -9,9 +13,30 @@ const (
 	MaxAskControl = 16 << 10  // bytes of a Control
 	maxName       = 256       // bytes of a host, a version, a platform, a lane, a state
 	maxNames      = 256       // roots of an agent, primitives that its platform lacks
+	maxSentence   = 4 << 10   // bytes of a reason
+	maxRoots      = 16 << 10  // bytes of an agent's roots
 	maxReply      = 256       // bytes of a subject that wants an answer
 	maxCount      = 1 << 31   // transfers, records that wait
 )
+
+// Fit cuts what an agent says of itself to what it may say.
+func (b *Beat) Fit() {
+	cut := func(s string, most int) string { return strings.ToValidUTF8(s[:min(len(s), most)], "") }
+	b.Reason, b.Durability = cut(b.Reason, maxSentence), cut(b.Durability, maxSentence)
+	b.Version, b.Platform, b.Host = cut(b.Version, maxName), cut(b.Platform, maxName), cut(b.Host, maxName)
+	b.Roots = fitting(b.Roots)
+}
+
+// fitting are the first of the roots, as many as may be said.
+func fitting(roots []string) []string {
+	size := 0
+	for n, r := range roots {
+		if size += len(r); n == maxNames || size > maxRoots {
+			return roots[:n]
+		}
+	}
+	return roots
+}
 
 // check names what of a heartbeat is out of its range; empty: nothing.
 func (b *Beat) check() string {
@@ -26,8 +51,8 @@ func (b *Beat) check() string {
 		rule{"no agent", b.Agent != ""},
 		rule{"an incarnation or instance that is none", mark(b.Incarnation) && mark(b.Instance)},
 		rule{"a word that is too long", short(b.Status, b.Version, b.Platform, b.Host, b.Mode)},
-		rule{"a reason that is too long", len(b.Reason) <= MaxText && len(b.Durability) <= MaxText},
-		rule{"too many roots", len(b.Roots) <= maxNames && len(b.Limits) <= maxNames && short(b.Limits...)},
+		rule{"a reason that is too long", len(b.Reason) <= maxSentence && len(b.Durability) <= maxSentence},
+		rule{"too many roots", len(b.Roots) == len(fitting(b.Roots)) && len(b.Limits) <= maxNames && short(b.Limits...)},
 		rule{"settings out of their range", b.Settings.Check() == nil},
 		rule{"counts out of their range", counts})
 }
