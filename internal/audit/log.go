@@ -254,6 +254,23 @@ func (l *Log) Size() int64 {
 	return l.tip.tree.size
 }
 
+// Takes reports whether a batch's ledger is one of the log's, or may become one
+// where the log is to have records of most ledgers of an agent.
+func (l *Log) Takes(b *Batch, most int) bool {
+	key, err := b.stream()
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if _, ok := l.streams[key]; ok || err != nil {
+		return err == nil
+	}
+	for other := range l.streams {
+		if other.agent == key.agent {
+			most--
+		}
+	}
+	return most > 0
+}
+
 // Root is the root of the Merkle tree over all records, in hex.
 func (l *Log) Root() (string, error) {
 	return l.Checkpoint().Root, nil
