@@ -67,9 +67,10 @@ func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir st
 	collectLess(slackOfOthers)
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	var running []attended
 	for _, cfg := range configs {
 		slow := slowNotice(cmd, network)
-		a, closeAgent, err := startAgent(ctx, qmgr.ConnConfig{URL: network, Name: string(cfg.Name), TCP: cfg.Direct.Options, Timeout: -1, Log: log}, cfg, slow)
+		a, err := startAgent(ctx, qmgr.ConnConfig{URL: network, Name: string(cfg.Name), TCP: cfg.Direct.Options, Timeout: -1, Log: log}, cfg, slow)
 		slow()
 		if err != nil {
 			if ctx.Err() != nil {
@@ -77,12 +78,13 @@ func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir st
 			}
 			return err
 		}
-		defer closeAgent()
+		defer a.close()
+		running = append(running, a)
 		fmt.Fprintf(cmd.OutOrStdout(), "agent %s ready\n", a.Name())
 	}
-	<-ctx.Done()
+	err = attend(ctx, cmd, running, true)
 	log.Info("stopping", "agents", len(configs))
-	return nil
+	return err
 }
 
 // agentConfigs are the settings of the agents of one process. One agent alone

@@ -142,10 +142,10 @@ func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *submit.Submitter
 	if f.detach {
 		return detach(ctx, cmd, s, q, f.json)
 	}
-	p, err := submitInTime(ctx, s, q, notice)
+	p, err := s.SubmitInTime(ctx, q, notice)
 	if err == nil {
 		if p == nil || !p.State.Final() {
-			p, err = s.Watch(ctx, q.Source, q.ID, v.show, notice)
+			p, err = s.Watch(ctx, submit.Of(q), v.show, notice)
 		}
 	}
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
@@ -156,32 +156,6 @@ func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *submit.Submitter
 		return err
 	}
 	return v.finish(p)
-}
-
-// submitInTime hands the request over for as long as the recovery time-out
-// allows. A request that no agent has taken by then is withdrawn: it must not
-// run after it was reported as failed.
-func submitInTime(ctx context.Context, s *submit.Submitter, q *transfer.Request, notice func(error)) (*transfer.Progress, error) {
-	limit := q.RecoveryTimeout()
-	if limit < 0 {
-		return s.Submit(ctx, q, notice)
-	}
-	limit = max(limit, 5*time.Second)
-	late := errors.New("the recovery time-out is over")
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
-	defer cancel()
-	p, err := s.Submit(ctx, q, notice)
-	if err == nil || !errors.Is(context.Cause(ctx), late) {
-		return p, err
-	}
-	undo, stop := context.WithTimeout(context.Background(), 3*time.Second)
-	defer stop()
-	if err := s.Withdraw(undo, q.Source, q.ID); err != nil {
-		return nil, transfer.Errorf(transfer.KindNoManager, "no queue manager has taken transfer %s within %s: %w", q.ID, limit, err).
-			WithHint("start one with `ferry up` or check --network, then submit again")
-	}
-	return nil, transfer.Errorf(transfer.KindRecovery, "agent %s has not taken transfer %s within the recovery time-out of %s; it is withdrawn", q.Source, q.ID, limit).
-		WithHint("start the agent and submit again, or give --recovery-timeout -1")
 }
 
 // detach prints the ID at the agent's receipt, or after a while without one.
@@ -229,7 +203,7 @@ func interrupted(cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, v
 		return err
 	}
 	if p != nil && !p.State.Final() {
-		p, err = s.Watch(ctx, q.Source, q.ID, nil, nil)
+		p, err = s.Watch(ctx, submit.Of(q), nil, nil)
 		if err != nil {
 			fmt.Fprintf(stderr, "ferry: transfer %s is being cancelled\n", q.ID)
 			return exit(transfer.CodeCancelled)

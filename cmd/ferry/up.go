@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -247,18 +248,21 @@ func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, liste
 	}
 	limitMemory(configs, true)
 	collectLess(slackOfManager)
+	var running []attended
 	for i, n := range names {
-		a, closeAgent, err := startAgent(ctx, qmgr.ConnConfig{Server: server, Name: n, Log: log}, configs[i], func() {})
+		a, err := startAgent(ctx, qmgr.ConnConfig{Server: server, Name: n, Log: log}, configs[i], func() {})
 		if err != nil {
 			return err
 		}
-		defer closeAgent()
+		defer a.close()
+		a.ended = func() { ready[n].Store(false) }
+		running = append(running, a)
 		ready[n].Store(true)
 		fmt.Fprintf(out, "agent %s ready\n", a.Name())
 	}
-	<-ctx.Done()
+	err = attend(ctx, cmd, running, false)
 	log.Info("stopping")
-	return nil
+	return err
 }
 
 // agentRoots reads NAME=ROOT, in the order in which the names come first.
@@ -300,7 +304,7 @@ func answerUp(conn *qmgr.Conn, names []string) (map[string]*atomic.Bool, error) 
 }
 
 // startAgent connects an agent and brings it up.
-func startAgent(ctx context.Context, cc qmgr.ConnConfig, cfg agent.Config, connected func()) (*agent.Agent, func(), error) {
+func startAgent(ctx context.Context, cc qmgr.ConnConfig, cfg agent.Config, connected func()) (attended, error) {
 	var running atomic.Pointer[agent.Agent]
 	cc.OnConnect = func() {
 		if a := running.Load(); a != nil {
@@ -309,7 +313,7 @@ func startAgent(ctx context.Context, cc qmgr.ConnConfig, cfg agent.Config, conne
 	}
 	conn, err := qmgr.Connect(ctx, cc)
 	if err != nil {
-		return nil, nil, err
+		return attended{}, err
 	}
 	connected()
 	if r := conn.Facts().Reduced; r != "" {
@@ -318,8 +322,8 @@ func startAgent(ctx context.Context, cc qmgr.ConnConfig, cfg agent.Config, conne
 	a, err := agent.Start(ctx, cfg, conn)
 	if err != nil {
 		conn.Close()
-		return nil, nil, err
+		return attended{}, err
 	}
 	running.Store(a)
-	return a, func() { a.Stop(); conn.Close() }, nil
+	return attended{Agent: a, close: sync.OnceFunc(func() { a.Stop(); conn.Close() })}, nil
 }

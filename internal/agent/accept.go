@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -25,13 +26,18 @@ const (
 // submitted takes one message of the COMMAND queue. It is acknowledged when the
 // ledger has it, or when it can never be taken.
 func (a *Agent) submitted(d qmgr.Delivery) {
+	now, ok := a.admit()
+	if !ok {
+		return // it comes again
+	}
 	s, err := wire.DecodeSubmit(d.Data)
 	if err != nil {
 		a.poisonous(d, s, err)
 		return
 	}
 	if err = a.acceptable(&s.Request); err == nil {
-		err = a.accept(&s.Request, wire.LastToken(d.Subject))
+		late := s.Late(d.Stored, now) && !failpoint.Planted("late-request-taken")
+		err = a.accept(&s.Request, wire.LastToken(d.Subject), late)
 	}
 	switch kind := transfer.KindOf(err); {
 	case kind == transfer.KindBusy || kind == transfer.KindInternal || kind == transfer.KindNoSpace:
@@ -66,6 +72,25 @@ func (a *Agent) acceptable(q *transfer.Request) error {
 		return err
 	}
 	return conversion.Check(q)
+}
+
+// admit waits until a request may be taken: the name is ours, and every cancel that
+// was stored before now has been obeyed. It gives the queue manager's time, or
+// reports that the agent ends.
+func (a *Agent) admit() (now time.Time, ok bool) {
+	if a.cfg.Alone {
+		return now, true
+	}
+	for a.own.wait(taking) {
+		ctx, cancel := context.WithTimeout(a.ctx, ownerTry)
+		unread, now, err := a.unread(ctx)
+		cancel()
+		if err == nil && unread == 0 && a.own.may(taking) {
+			return now, true
+		}
+		a.own.pause(a.ctx, drainPause)
+	}
+	return now, false
 }
 
 // poisonous sets a message aside that cannot be understood: it is reported to
@@ -121,10 +146,13 @@ func (a *Agent) receiptOf(id transfer.ID, err error) wire.Answer {
 	return wire.Answer{V: wire.Version, ID: id, Progress: p, Error: transfer.AsError(err)}
 }
 
-// accept puts a request into the ledger, or finds that it is there (R1, R2).
-func (a *Agent) accept(q *transfer.Request, principal string) error {
+// accept puts a request into the ledger, or finds that it is there (R1, R2). late
+// says that its submitter has given it up.
+func (a *Agent) accept(q *transfer.Request, principal string, late bool) error {
 	now := a.cfg.Clock.Now()
 	var fresh *ledger.Source
+	a.admitting.Lock()
+	defer a.admitting.Unlock()
 	failpoint.Hit("agent.before_accept")
 	err := a.ledger.Update(func(t *ledger.Tx) error {
 		fresh = nil
@@ -140,9 +168,7 @@ func (a *Agent) accept(q *transfer.Request, principal string) error {
 			return nil
 		}
 		if q.ID.Time().Sub(now) > farFuture {
-			return transfer.Errorf(transfer.KindClock, "transfer %s was made at %s, ahead of the clock of %s (%s)", q.ID,
-				q.ID.Time().UTC().Format(time.RFC3339), a.cfg.Name, now.UTC().Format(time.RFC3339)).
-				WithHint("set your clock right and submit again")
+			return a.fromTheFuture(q.ID, now)
 		}
 		if a.sched.count() >= a.cfg.MaxQueued {
 			return transfer.Errorf(transfer.KindBusy, "%s already has %d transfers queued, its limit", a.cfg.Name, a.cfg.MaxQueued)
@@ -151,7 +177,7 @@ func (a *Agent) accept(q *transfer.Request, principal string) error {
 			return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger is full", a.cfg.Name)
 		}
 		rec := sender.NewRecord(*q, principal, now)
-		if err := a.place(t, rec); err != nil {
+		if err := a.place(t, rec, late); err != nil {
 			return err
 		}
 		fresh = rec
@@ -164,17 +190,29 @@ func (a *Agent) accept(q *transfer.Request, principal string) error {
 	return err
 }
 
-// place decides in which state a new request begins, and notes it.
-func (a *Agent) place(t *ledger.Tx, rec *ledger.Source) error {
+// fromTheFuture is the error of an ID that would be remembered too briefly.
+func (a *Agent) fromTheFuture(id transfer.ID, now time.Time) error {
+	return transfer.Errorf(transfer.KindClock, "transfer %s was made at %s, ahead of the clock of %s (%s)", id,
+		id.Time().UTC().Format(time.RFC3339), a.cfg.Name, now.UTC().Format(time.RFC3339)).
+		WithHint("set your clock right and submit again")
+}
+
+// place decides in which state a new request begins, and notes it. One that was
+// taken back before it came has its last word on record already.
+func (a *Agent) place(t *ledger.Tx, rec *ledger.Source, late bool) error {
 	q := &rec.Request
 	event, reason := audit.Accepted, ""
 	floor := t.Floor()
+	as, err := t.Entombed(q.ID)
 	switch {
-	case t.Entombed(q.ID):
-		rec.State = transfer.Cancelled
-		event, reason = audit.Cancelled, "it was cancelled before it came"
-		rec.Progress.Ended = rec.Accepted
-		rec.Progress.Code = transfer.CodeCancelled
+	case err != nil:
+		return err
+	case as != "":
+		rec.State = as
+		event, reason = "", "it was "+string(as)+" before it came"
+	case late:
+		rec.State = transfer.Withdrawn
+		event, reason = audit.Cancelled, "it came later than its submitter had waited for it"
 	case string(q.ID[:]) <= string(floor[:]):
 		rec.State = transfer.Parked
 		event, reason = audit.Parked, "it is older than anything the ledger still knows, and may have run before"
@@ -182,18 +220,23 @@ func (a *Agent) place(t *ledger.Tx, rec *ledger.Source) error {
 	rec.Progress.State = rec.State
 	if reason != "" {
 		rec.Progress.Reason = transfer.Errorf(transfer.KindParked, "transfer %s: %s", q.ID, reason)
-		if rec.State == transfer.Cancelled {
-			rec.Progress.Reason.Kind = transfer.KindCancelled
+	}
+	switch rec.State {
+	case transfer.Cancelled, transfer.Withdrawn:
+		rec.Progress.Ended, rec.Progress.Code = rec.Accepted, rec.State.Code()
+		rec.Progress.Reason.Kind = transfer.KindCancelled
+		if rec.State == transfer.Withdrawn {
+			rec.Progress.Reason.Kind = transfer.KindRecovery
 		}
 	}
 	r := audit.Record{Event: audit.Submitted, Role: audit.RoleSource, Transfer: q.ID, Source: q.Source,
 		Destination: q.Destination, Originator: &q.Originator, Job: q.Job, Meta: q.Meta, Principal: rec.Principal,
 		Request: audit.FactsOf(q), Text: "submitted at " + q.Submitted.UTC().Format(time.RFC3339Nano)}
-	if err := a.note(t, r); err != nil {
+	if err := a.note(t, r); err != nil || event == "" {
 		return err
 	}
 	r.Event, r.State, r.Reason, r.Text, r.Limits = event, rec.State, reason, "", localfs.Limits()
-	r.Meta, r.Request = nil, nil
+	r.Meta, r.Request, r.Code = nil, nil, rec.Progress.Code
 	return a.note(t, r)
 }
 

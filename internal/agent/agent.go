@@ -9,6 +9,7 @@
 //	REPLY    ferry.reply.<agent>.*     the conversation    dispatch.go
 //	DATA     ferry.data.<agent>.>      chunk messages      receiver.Chunk
 //	         ferry.ask.<agent>         questions           ask.go
+//	         ferry.ask.<agent>.<run>   whether it lives    owner.go
 //	STATE    key-value                 written by beat.go
 //	EVENT    ferry.event.<agent>       written by outbox.go
 package agent
@@ -80,6 +81,7 @@ type Agent struct {
 	sendCfg  sender.Config
 	sched    *scheduler
 	lanes    *lanes
+	own      *owner
 	instance string
 	started  time.Time
 	log      *slog.Logger
@@ -101,6 +103,9 @@ type Agent struct {
 	halt     sync.Once
 	mu       sync.Mutex
 	stopping bool
+	nameless bool // another instance has the name
+
+	admitting sync.Mutex // held while a request enters ledger and scheduler, and while a cancel looks for it there
 }
 
 // Start brings an agent up on a connection: it opens the ledger, recovers what
@@ -114,11 +119,14 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	a.previews = make(chan struct{}, previews)
 	a.inbox = conn.NewInbox()
 	a.ctx, a.cancel = context.WithCancel(context.Background())
-	if err := a.refuseTwin(ctx); err != nil {
+	a.own = newOwner(a)
+	silent, err := a.refuseTwin(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if err := a.open(); err != nil {
+	if err := a.open(ctx, silent); err != nil {
 		a.Halt()
+		a.own.release()
 		a.closeStores()
 		return nil, err
 	}
@@ -158,8 +166,8 @@ func randomHex(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// open opens the ledger and the file system, and makes both sides.
-func (a *Agent) open() error {
+// open opens the ledger, claims the name, and makes both sides.
+func (a *Agent) open(ctx context.Context, silent bool) error {
 	if err := os.MkdirAll(a.cfg.Dir, 0o700); err != nil {
 		return transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err)
 	}
@@ -173,6 +181,13 @@ func (a *Agent) open() error {
 	a.ledger, err = ledger.Open(a.cfg.Dir, ledger.Options{Clock: a.cfg.Clock, Log: a.log, OutboxLimit: a.cfg.OutboxLimit})
 	if err != nil {
 		return err
+	}
+	if silent && a.cfg.Alone {
+		return a.taken(holder{})
+	} else if !a.cfg.Alone {
+		if err := a.own.claim(ctx, silent); err != nil {
+			return err
+		}
 	}
 	a.fs, err = localfs.Open(localfs.Config{Roots: a.cfg.Roots, StateDir: a.cfg.Carve,
 		Incarnation: a.ledger.Incarnation(), Log: a.log, Digest: digest.ByName})
@@ -257,6 +272,7 @@ func (a *Agent) listen() error {
 		{wire.AllReplies(a.cfg.Name), a.conn.Subscribe, a.reply},
 		{wire.AskSubject(a.cfg.Name), a.conn.Subscribe, a.asked},
 		{a.inbox, a.conn.Subscribe, a.receipted},
+		{wire.ProgressSubject(a.cfg.Name), a.conn.Subscribe, a.own.heard},
 	} {
 		stop, err := s.listen(s.subject, s.handle)
 		if err != nil {
@@ -264,14 +280,11 @@ func (a *Agent) listen() error {
 		}
 		a.stops = append(a.stops, stop)
 	}
-	token := a.cfg.Name.Token()
-	durable := strings.ReplaceAll(token, "%", "=")
-	a.wg.Go(func() {
-		a.consume(qmgr.Queue{Stream: qmgr.StreamCommand, Durable: "command-" + durable, Filter: wire.AllCommands(a.cfg.Name)}, a.submitted)
-	})
-	a.wg.Go(func() {
-		a.consume(qmgr.Queue{Stream: qmgr.StreamCommand, Durable: "control-" + durable, Filter: wire.AllControls(a.cfg.Name)}, a.controlled)
-	})
+	a.wg.Go(func() { a.consume(a.queue("command-", wire.AllCommands(a.cfg.Name)), a.submitted) })
+	a.wg.Go(func() { a.consume(a.queue("control-", wire.AllControls(a.cfg.Name)), a.controlled) })
+	if !a.cfg.Alone {
+		a.wg.Go(a.own.keep)
+	}
 	a.wg.Go(a.sched.loop)
 	a.wg.Go(a.beatLoop)
 	if !a.cfg.Alone {
@@ -281,6 +294,20 @@ func (a *Agent) listen() error {
 	return nil
 }
 
+// queue is a part of COMMAND with the agent's own durable.
+func (a *Agent) queue(prefix, filter string) qmgr.Queue {
+	return qmgr.Queue{Stream: qmgr.StreamCommand, Durable: prefix + strings.ReplaceAll(a.cfg.Name.Token(), "%", "="), Filter: filter}
+}
+
+// unread is how many cancels and other commands are not obeyed yet, and what time
+// it is at the queue manager.
+func (a *Agent) unread(ctx context.Context) (commands uint64, now time.Time, err error) {
+	if commands, now, err = a.conn.Unread(ctx, a.queue("control-", wire.AllControls(a.cfg.Name))); failpoint.Planted("requests-first") {
+		commands = 0
+	}
+	return commands, now, err
+}
+
 func (a *Agent) consume(q qmgr.Queue, h func(qmgr.Delivery)) {
 	if err := a.conn.Consume(a.ctx, q, h); err != nil && a.ctx.Err() == nil {
 		a.log.Error("a queue is no longer read", "queue", q.Filter, "err", err)
@@ -288,12 +315,12 @@ func (a *Agent) consume(q qmgr.Queue, h func(qmgr.Delivery)) {
 }
 
 // register tells coordination of this run: a heartbeat that wants an answer, on
-// the subject where nobody else speaks for the name. Coordination need not be
+// a subject where nobody else speaks for the name. Coordination need not be
 // there: the next heartbeats tell it.
 func (a *Agent) register(ctx context.Context) {
 	report := wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: a.beat()})
 	for range 3 {
-		_, err := a.conn.Request(ctx, wire.ProgressSubject(a.cfg.Name), report, time.Second)
+		_, err := a.conn.Request(ctx, wire.RegisterSubject(a.cfg.Name), report, time.Second)
 		if err == nil {
 			return
 		}
@@ -311,6 +338,7 @@ func (a *Agent) Stop() {
 	if !a.cfg.Alone {
 		a.flushOutbox()
 	}
+	a.own.release()
 	a.closeStores()
 	a.publishBeat(wire.AgentStopped)
 }

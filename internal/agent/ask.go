@@ -18,6 +18,9 @@ func (a *Agent) asked(m qmgr.Message) {
 		a.quiet.Warn("a question is dropped that wants its answer elsewhere than on an inbox", "reply", m.Reply)
 		return
 	}
+	if !a.own.wait(hearing) {
+		return
+	}
 	ask, err := wire.DecodeAsk(m.Data)
 	if err == nil && ask.Kind == wire.AskPreview {
 		a.previewed(m.Reply, ask.Request)
@@ -46,12 +49,18 @@ func (a *Agent) status(id transfer.ID) (*transfer.Progress, error) {
 		return o.Status(), nil
 	}
 	var rec *ledger.Source
+	var as transfer.State
 	err := a.ledger.View(func(t *ledger.Tx) (err error) {
-		rec, err = t.Source(id)
+		if rec, err = t.Source(id); err == nil && rec == nil {
+			as, err = t.Entombed(id)
+		}
 		return err
 	})
 	if err != nil {
 		return nil, err
+	}
+	if as != "" { // its request has not come
+		return &transfer.Progress{ID: id, State: as, Source: a.cfg.Name, Code: as.Code()}, nil
 	}
 	if rec == nil {
 		return nil, transfer.Errorf(transfer.KindNotFound, "%s has no transfer %s", a.cfg.Name, id)

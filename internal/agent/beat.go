@@ -77,6 +77,12 @@ func (a *Agent) beat() *wire.Beat {
 }
 
 func (a *Agent) publishBeat(status string) {
+	a.mu.Lock()
+	nameless := a.nameless
+	a.mu.Unlock()
+	if nameless {
+		return // the name's owner speaks for it
+	}
 	b := a.beat()
 	if status != "" {
 		b.Status = status

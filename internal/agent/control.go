@@ -16,13 +16,17 @@ import (
 // controls is the table of administration: what each kind of command does. Its
 // error is the answer.
 var controls = map[wire.Kind]func(*Agent, *wire.Control) error{
-	wire.ControlCancel: (*Agent).cancelTransfer,
-	wire.ControlResume: (*Agent).resumeTransfer,
+	wire.ControlCancel:   (*Agent).cancelTransfer,
+	wire.ControlWithdraw: (*Agent).cancelTransfer,
+	wire.ControlResume:   (*Agent).resumeTransfer,
 }
 
 // controlled takes one message of the CONTROL queue. A repeat is answered from
 // the ledger; it is never done twice (R2).
 func (a *Agent) controlled(d qmgr.Delivery) {
+	if !a.own.wait(hearing) {
+		return
+	}
 	c, err := wire.DecodeControl(d.Data)
 	if err != nil {
 		a.quiet.Error("a command is refused", "subject", d.Subject, "err", err)
@@ -93,6 +97,8 @@ func (a *Agent) control(c *wire.Control) (answer []byte, err error) {
 func (a *Agent) tooOldOrNew(c *wire.Control, floor transfer.ID) error {
 	now, dated := a.cfg.Clock.Now(), c.ID.Time()
 	switch {
+	case c.Kind == wire.ControlWithdraw:
+		return nil // whenever it is done, it does nothing but what its submitter has been told
 	case dated.Sub(now) > farFuture:
 		return transfer.Errorf(transfer.KindClock, "command %s was made at %s, ahead of the clock of %s", c.ID, dated.UTC().Format(time.RFC3339), a.cfg.Name).
 			WithHint("set your clock right and try again")
@@ -106,6 +112,8 @@ func (a *Agent) tooOldOrNew(c *wire.Control, floor transfer.ID) error {
 // cancelTransfer cancels. An unknown ID leaves a tombstone, so that a request
 // that comes later does not run (R27).
 func (a *Agent) cancelTransfer(c *wire.Control) error {
+	a.admitting.Lock()
+	defer a.admitting.Unlock()
 	if o := a.sched.find(c.Transfer); o != nil {
 		if err := o.Cancel(); err != nil {
 			return err
@@ -119,16 +127,30 @@ func (a *Agent) cancelTransfer(c *wire.Control) error {
 			return err
 		}
 		if rec == nil {
-			return t.Entomb(c.Transfer)
+			return a.entomb(t, c)
 		}
-		if rec.State == transfer.Cancelled {
+		if rec.State == transfer.Cancelled || rec.State == transfer.Withdrawn {
 			return nil
-		}
-		if !rec.State.Final() {
-			return errors.New("the transfer is being accepted just now") // the command comes again
 		}
 		return transfer.Errorf(transfer.KindEnding, "transfer %s is already over: %s", c.Transfer, rec.State)
 	})
+}
+
+// entomb ends a transfer whose request has not come.
+func (a *Agent) entomb(t *ledger.Tx, c *wire.Control) error {
+	if as, err := t.Entombed(c.Transfer); as != "" || err != nil {
+		return err
+	}
+	if now := a.cfg.Clock.Now(); c.Transfer.Time().Sub(now) > farFuture {
+		return a.fromTheFuture(c.Transfer, now)
+	}
+	as := transfer.Cancelled
+	if c.Kind == wire.ControlWithdraw {
+		as = transfer.Withdrawn
+	}
+	by := c.Originator
+	return errors.Join(t.Entomb(c.Transfer, as), a.note(t, audit.Record{Event: audit.Cancelled, Role: audit.RoleSource, Transfer: c.Transfer,
+		Source: a.cfg.Name, Originator: &by, State: as, Code: as.Code(), Reason: "before its request had come"}))
 }
 
 // resumeTransfer lets a parked transfer go on.

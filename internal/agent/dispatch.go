@@ -11,6 +11,9 @@ import (
 
 // reply takes one message of the REPLY queue to the side that it is for.
 func (a *Agent) reply(m qmgr.Message) {
+	if !a.own.wait(hearing) {
+		return
+	}
 	msg, err := wire.Decode(m.Data)
 	if err != nil {
 		a.quiet.Warn("a control message is refused", "subject", m.Subject, "err", err)

@@ -168,6 +168,9 @@ func (s *scheduler) loop() {
 
 // startSome fills the free slots and says when to look again.
 func (s *scheduler) startSome() time.Duration {
+	if !s.a.own.may(beginning) {
+		return time.Second
+	}
 	now := s.a.cfg.Clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,9 +20,9 @@ import (
 
 const patience = 20 * time.Second
 
-// A stage is a queue manager with one agent, ALPHA, and somebody who may speak
+// A scene is a queue manager with one agent, ALPHA, and somebody who may speak
 // on every subject.
-type stage struct {
+type scene struct {
 	t        *testing.T
 	ctx      context.Context
 	agent    *agent.Agent
@@ -49,7 +49,7 @@ func (l *lines) count(text string) int {
 	return strings.Count(l.b.String(), text)
 }
 
-func newStage(t *testing.T) *stage {
+func newScene(t *testing.T) *scene {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
@@ -59,7 +59,7 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Shutdown)
-	s := &stage{t: t, ctx: ctx, log: &lines{}, batches: make(chan audit.Batch, 1000)}
+	s := &scene{t: t, ctx: ctx, log: &lines{}, batches: make(chan audit.Batch, 1000)}
 	connect := func(name string) *qmgr.Conn {
 		conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: server, Name: name, Log: quiet})
 		if err != nil {
@@ -88,7 +88,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-func (s *stage) hear(subject string, f func(qmgr.Message)) {
+func (s *scene) hear(subject string, f func(qmgr.Message)) {
 	s.t.Helper()
 	stop, err := s.stranger.Subscribe(subject, f)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *stage) hear(subject string, f func(qmgr.Message)) {
 	s.t.Cleanup(stop)
 }
 
-func (s *stage) say(subject string, data []byte) {
+func (s *scene) say(subject string, data []byte) {
 	s.t.Helper()
 	if err := s.stranger.Publish(subject, data); err != nil {
 		s.t.Fatal(err)
@@ -105,7 +105,7 @@ func (s *stage) say(subject string, data []byte) {
 }
 
 // enqueue stores a command for ALPHA.
-func (s *stage) enqueue(subject string, data []byte) {
+func (s *scene) enqueue(subject string, data []byte) {
 	s.t.Helper()
 	if err := s.stranger.Enqueue(s.ctx, subject, "", data); err != nil {
 		s.t.Fatal(err)
@@ -114,7 +114,7 @@ func (s *stage) enqueue(subject string, data []byte) {
 
 // settled waits until ALPHA has taken everything that was said to it so far:
 // its answers come after what it has been told before.
-func (s *stage) settled() {
+func (s *scene) settled() {
 	s.t.Helper()
 	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
 	if _, err := s.stranger.Request(s.ctx, wire.AskSubject("ALPHA"), ping, patience); err != nil {
@@ -122,7 +122,7 @@ func (s *stage) settled() {
 	}
 }
 
-func (s *stage) until(what string, ok func() bool) {
+func (s *scene) until(what string, ok func() bool) {
 	s.t.Helper()
 	late := time.After(patience)
 	tick := time.NewTicker(time.Millisecond)
@@ -144,7 +144,7 @@ func request() transfer.Request {
 }
 
 // submitted has ALPHA accept a transfer, and with it write audit records.
-func (s *stage) submitted() transfer.ID {
+func (s *scene) submitted() transfer.ID {
 	s.t.Helper()
 	q := request()
 	s.enqueue(wire.CommandSubject("ALPHA", "ann@box"), wire.Marshal(wire.Submit{V: wire.Version, Request: q}))
@@ -161,7 +161,7 @@ func (s *stage) submitted() transfer.ID {
 
 // A receipt that coordination did not give for what was sent drops nothing.
 func TestReceiptsThatDoNotFit(t *testing.T) {
-	s := newStage(t)
+	s := newScene(t)
 	s.submitted()
 	left := s.agent.OutboxLeft()
 	var b audit.Batch
@@ -214,7 +214,7 @@ func TestReceiptsThatDoNotFit(t *testing.T) {
 // What a message names as the subject for its answer is an inbox, or nothing is
 // said there.
 func TestAnswersGoWhereTheyWereAskedFrom(t *testing.T) {
-	s := newStage(t)
+	s := newScene(t)
 	heard := make(chan qmgr.Message, 100)
 	forbidden := []string{"ferry.command.BETA.mallory", "ferry.control.ALPHA.mallory", "ferry.reply.BETA.ALPHA", "ferry.event.BETA", "ferry.progress.BETA",
 		"$JS.API.STREAM.NAMES", "_INBOX.x", "t.anything"}
@@ -274,7 +274,7 @@ func TestAnswersGoWhereTheyWereAskedFrom(t *testing.T) {
 // Commands that cannot be read cost no transaction, no audit record and no line
 // each.
 func TestMalformedCommandsCostLittle(t *testing.T) {
-	s := newStage(t)
+	s := newScene(t)
 	s.submitted()
 	before := s.agent.OutboxLeft()
 	const flood = 300

@@ -9,39 +9,52 @@ import (
 	"ferry/internal/wire"
 )
 
+// maxSilent is how often somebody may leave a question unanswered, a second each
+// time, before that means that it lives and is stuck.
+const maxSilent = 3
+
 // refuseTwin asks whether the name is alive (R5). The queue manager says at once
 // when nobody listens; silence means that somebody does, if it is the agent's and
 // not the network's.
-func (a *Agent) refuseTwin(ctx context.Context) error {
-	where := "and does not answer"
-	for silent := 0; silent < 3; {
-		data, asked, err := a.askTwin(ctx)
+func (a *Agent) refuseTwin(ctx context.Context) (silent bool, err error) {
+	for unanswered := 0; unanswered < maxSilent; {
+		data, asked, err := a.askTwin(ctx, wire.AskSubject(a.cfg.Name))
 		if transfer.KindOf(err) == transfer.KindUnreachable {
-			return nil
+			return false, nil
 		}
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
 		}
 		if err != nil {
 			if asked {
-				silent++
+				unanswered++
 			}
 			continue
 		}
+		var who holder
 		if ans, err := wire.DecodeAnswer(data); err == nil && ans.Beat != nil {
-			where = fmt.Sprintf("on %s since %s", ans.Beat.Host, ans.Beat.Started.Format(time.RFC3339))
+			who = holder{Instance: ans.Beat.Instance, Host: ans.Beat.Host, Since: ans.Beat.Started}
 		}
-		break
+		return false, a.taken(who)
 	}
-	return transfer.Errorf(transfer.KindAlive, "agent %s is already running %s", a.cfg.Name, where).
-		WithHint("stop it first, or give this agent another name")
+	return true, nil
 }
 
-// askTwin asks for whoever has the name, for a second. asked reports, where nobody
+// taken is the error of an agent whose name another one has.
+func (a *Agent) taken(by holder) error {
+	where := "and does not answer"
+	if by.Host != "" {
+		where = fmt.Sprintf("on %s since %s (instance %s)", by.Host, by.Since.Format(time.RFC3339), by.Instance)
+	}
+	return transfer.Errorf(transfer.KindAlive, "agent %s is already running %s; this one, instance %s on %s, stops", a.cfg.Name, where, a.instance, a.own.mine.Host).
+		WithHint("stop the other one first, or give this agent another name")
+}
+
+// askTwin asks for whoever listens on a subject, for a second. asked reports, where nobody
 // answered, that the queue manager took the question and did not say that nobody
 // listens: it answered what was put to it later, on the same connection. Lost
 // packets can keep the answer away for longer than that.
-func (a *Agent) askTwin(ctx context.Context) (data []byte, asked bool, err error) {
+func (a *Agent) askTwin(ctx context.Context, subject string) (data []byte, asked bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	later := make(chan error, 1)
@@ -55,10 +68,23 @@ func (a *Agent) askTwin(ctx context.Context) (data []byte, asked bool, err error
 			later <- ctx.Err()
 		}
 	}()
-	data, err = a.conn.Request(ctx, wire.AskSubject(a.cfg.Name), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), 0)
+	data, err = a.conn.Request(ctx, subject, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), 0)
 	if err == nil || transfer.KindOf(err) == transfer.KindUnreachable {
 		return data, true, err
 	}
 	<-ctx.Done() // a lost connection is not asked again at once
 	return nil, <-later == nil, err
+}
+
+// Lost gives the reason where the agent must stop because another instance has its
+// name. By then it takes no more work; Stop must follow.
+func (a *Agent) Lost() <-chan error { return a.own.lost }
+
+// lose ends all work of an agent whose name is another's.
+func (a *Agent) lose(err error) {
+	a.mu.Lock()
+	a.nameless = true
+	a.mu.Unlock()
+	a.cancel()
+	a.own.lost <- err
 }

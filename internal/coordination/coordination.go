@@ -121,6 +121,7 @@ func (s *Service) learn() {
 func (s *Service) listen(ctx context.Context) error {
 	for subject, handle := range map[string]func(qmgr.Message){
 		wire.AllProgress:     s.reported,
+		wire.AllRegisters:    s.reported,
 		wire.AskCoordination: s.asked,
 	} {
 		stop, err := s.conn.Subscribe(subject, handle)
@@ -217,11 +218,11 @@ func (s *Service) flag(agent transfer.AgentName) {
 	}
 }
 
-// reported takes heartbeats and live figures: of the agent on whose subject they
-// come. A heartbeat that wants an answer registers the agent.
+// reported takes heartbeats, live figures and registrations: of the agent on whose
+// subject they come.
 func (s *Service) reported(m qmgr.Message) {
 	r, err := wire.DecodeReport(m.Data)
-	if err == nil && (r.Beat != nil && wire.ProgressSubject(r.Beat.Agent) != m.Subject || r.Progress != nil && wire.ProgressSubject(r.Progress.Source) != m.Subject) {
+	if err == nil && !spoken(r, m.Subject) {
 		err = transfer.Errorf(transfer.KindUsage, "it speaks for another agent")
 	}
 	if err == nil && r.Progress != nil {
@@ -240,6 +241,14 @@ func (s *Service) reported(m qmgr.Message) {
 	if m.Reply != "" {
 		s.answerWith(m.Reply, wire.Marshal(wire.Answer{V: wire.Version, Error: transfer.AsError(err)}))
 	}
+}
+
+// spoken reports whether a report is its subject's agent's own.
+func spoken(r *wire.Report, subject string) bool {
+	if r.Progress != nil {
+		return subject == wire.ProgressSubject(r.Progress.Source)
+	}
+	return subject == wire.ProgressSubject(r.Beat.Agent) || subject == wire.RegisterSubject(r.Beat.Agent)
 }
 
 // answerWith says something to whoever asked for it, on an inbox of theirs.

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
 
 	"ferry/internal/transfer"
@@ -73,26 +74,33 @@ func (t *Tx) dropCommands(ids []transfer.ID) error {
 	return t.tx.Bucket(bMeta).Put([]byte("command_floor"), floor[:])
 }
 
-// Entomb notes that an unknown transfer was cancelled, so that its request,
-// should it come yet, does not run. The oldest give way.
-func (t *Tx) Entomb(id transfer.ID) error {
+type tombstone struct {
+	V  int            `json:"v"`
+	As transfer.State `json:"as"`
+}
+
+// Entomb notes how an unknown transfer has ended, so that its request, should it
+// come yet, does not run. The oldest give way, and the floor rises over them.
+func (t *Tx) Entomb(id transfer.ID, as transfer.State) error {
 	b := t.tx.Bucket(bTombs)
 	if b.Get(id[:]) != nil {
 		return nil
 	}
 	if t.l.tombs.Load()+t.made.tombs >= MaxTombstones {
 		if k, _ := b.Cursor().Seek(nil); k != nil {
-			if err := b.Delete(k); err != nil {
+			if err := errors.Join(t.raiseFloor(transfer.ID(k)), b.Delete(k)); err != nil {
 				return err
 			}
 			t.made.tombs--
 		}
 	}
 	t.made.tombs++
-	return putJSON(b, id[:], struct {
-		V int `json:"v"`
-	}{recordVersion})
+	return putJSON(b, id[:], tombstone{recordVersion, as})
 }
 
-// Entombed reports whether the transfer was cancelled before it was known.
-func (t *Tx) Entombed(id transfer.ID) bool { return t.tx.Bucket(bTombs).Get(id[:]) != nil }
+// Entombed is how a transfer has ended before it was known; empty where it has not.
+func (t *Tx) Entombed(id transfer.ID) (as transfer.State, err error) {
+	var s tombstone
+	_, err = getJSON(t.tx.Bucket(bTombs), "tombstone", id[:], &s)
+	return s.As, err
+}

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"time"
 
 	"ferry/internal/transfer"
@@ -117,6 +118,14 @@ func (t *Tx) Floor() transfer.ID {
 	return id
 }
 
+// raiseFloor lifts the floor over an ID, unless it is higher already.
+func (t *Tx) raiseFloor(id transfer.ID) error {
+	if floor := t.Floor(); string(id[:]) <= string(floor[:]) {
+		return nil
+	}
+	return t.tx.Bucket(bMeta).Put([]byte("floor"), id[:])
+}
+
 // Running is for how long agents have run on this ledger, over all runs.
 func (t *Tx) Running() time.Duration {
 	return time.Duration(getU64(t.tx.Bucket(bMeta), "running"))
@@ -188,12 +197,8 @@ func (t *Tx) old(before time.Duration, dated time.Time) (o oldRecords, err error
 
 // drop forgets records and raises the floor over the sources among them.
 func (t *Tx) drop(o oldRecords) error {
-	floor := t.Floor()
 	for _, id := range o.sources {
-		if string(id[:]) > string(floor[:]) {
-			floor = id
-		}
-		if err := t.tx.Bucket(bSource).Delete(id[:]); err != nil {
+		if err := errors.Join(t.raiseFloor(id), t.tx.Bucket(bSource).Delete(id[:])); err != nil {
 			return err
 		}
 	}
@@ -205,8 +210,5 @@ func (t *Tx) drop(o oldRecords) error {
 			return err
 		}
 	}
-	if err := t.dropCommands(o.commands); err != nil {
-		return err
-	}
-	return t.tx.Bucket(bMeta).Put([]byte("floor"), floor[:])
+	return t.dropCommands(o.commands)
 }

@@ -300,6 +300,14 @@ func (c *Conn) SubscribeData(subject string, lend func(int) []byte, h func(Messa
 	return func() { unsubscribe(); untap() }, nil
 }
 
+// Session counts how often the control connection has come up, from 1 on, and
+// gives what is closed when it comes up the next time.
+func (c *Conn) Session() (number int64, over <-chan struct{}) {
+	c.control.mu.Lock()
+	defer c.control.mu.Unlock()
+	return c.control.ups, c.control.again
+}
+
 // NewInbox is a subject that nobody else uses.
 func (c *Conn) NewInbox() string { return c.control.conn().NewInbox() }
 

@@ -51,7 +51,8 @@ func (q Queue) check() error {
 type Delivery struct {
 	Subject  string
 	Data     []byte
-	Attempts int // 1 at first
+	Attempts int       // 1 at first
+	Stored   time.Time // by the queue manager's clock
 	Ack      func() error
 	Nak      func(delay time.Duration) error // again, after the delay
 	Term     func() error                    // never again
@@ -143,7 +144,7 @@ func (c *Conn) next(ctx context.Context, cons jetstream.Consumer) (jetstream.Msg
 func (c *Conn) deliver(q Queue, m jetstream.Msg, h func(Delivery)) {
 	d := Delivery{Subject: m.Subject(), Data: m.Data(), Ack: m.Ack, Nak: m.NakWithDelay, Term: m.Term}
 	if meta, err := m.Metadata(); err == nil {
-		d.Attempts = int(meta.NumDelivered)
+		d.Attempts, d.Stored = int(meta.NumDelivered), meta.Timestamp
 		c.noticed(c.witness.delivered(string(q.Stream), q.Durable, meta.Sequence.Stream, meta.Sequence.Consumer))
 		d.Ack = func() error {
 			err := m.Ack()
@@ -167,6 +168,21 @@ func (c *Conn) deliver(q Queue, m jetstream.Msg, h func(Delivery)) {
 		}
 	}()
 	h(d)
+}
+
+// Unread is how many messages of a queue have not been acknowledged, with those
+// that are being handled, and what time it is by the queue manager's clock. It
+// asks once; a queue that nobody has read from yet is an error.
+func (c *Conn) Unread(ctx context.Context, q Queue) (messages uint64, now time.Time, err error) {
+	if !c.control.up.Load() {
+		return 0, now, c.away()
+	}
+	cons, err := c.control.js().Consumer(ctx, string(q.Stream), q.Durable)
+	if err != nil {
+		return 0, now, c.explain(err, q.Filter, 0)
+	}
+	info := cons.CachedInfo()
+	return info.NumPending + uint64(info.NumAckPending), info.TimeStamp, nil
 }
 
 // consumer makes the durable, or finds it, and replaces it if it stands ahead

@@ -51,6 +51,7 @@ type link struct {
 	mu    sync.Mutex
 	subs  map[*subscription]struct{}
 	again chan struct{} // closed and replaced each time the link comes up
+	ups   int64         // how often it has come up
 
 	taps atomic.Pointer[[]*tapTarget] // replaced, never changed
 }
@@ -127,6 +128,7 @@ func (l *link) dial(ctx context.Context) error {
 func (l *link) markUp() {
 	l.mu.Lock()
 	l.up.Store(true)
+	l.ups++
 	close(l.again)
 	l.again = make(chan struct{})
 	l.mu.Unlock()

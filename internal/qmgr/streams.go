@@ -73,12 +73,17 @@ var streams = []jetstream.StreamConfig{
 		Discard:      jetstream.DiscardOld,
 		Duplicates:   duplicateWindow,
 	},
-	{
-		// What the library's own buckets look like, with a limit of consumers
-		// (each watcher is one) that it does not let one set.
-		Name:                   "KV_" + StateBucket,
-		Description:            "Ferry: running transfers and counts",
-		Subjects:               []string{"$KV." + StateBucket + ".>"},
+	bucketOf(StateBucket, "Ferry: running transfers and counts"),
+	bucketOf(OwnerBucket, "Ferry: which instance has an agent's name"),
+}
+
+// bucketOf is what the library's own buckets look like, with a limit of consumers
+// (each watcher is one) that it does not let one set.
+func bucketOf(name, what string) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:                   "KV_" + name,
+		Description:            what,
+		Subjects:               []string{"$KV." + name + ".>"},
 		Storage:                jetstream.FileStorage,
 		Replicas:               1,
 		MaxConsumers:           maxConsumers,
@@ -90,10 +95,10 @@ var streams = []jetstream.StreamConfig{
 		Duplicates:             duplicateWindow,
 		AllowRollup:            true,
 		DenyDelete:             true,
-		AllowDirect:            true,
+		AllowDirect:            name == StateBucket, // a replica may be behind: whoever decides by a value asks the leader
 		AllowMsgTTL:            true,
 		SubjectDeleteMarkerTTL: deletedStateTTL,
-	},
+	}
 }
 
 // Ensure makes the streams and the bucket that are missing.
@@ -248,14 +253,19 @@ func (c *Conn) DeleteState(ctx context.Context, key string) error {
 	})
 }
 
-// state runs op on the bucket, and once more if the bucket had to be made.
+// state runs op on the bucket of STATE.
 func (c *Conn) state(ctx context.Context, key string, op func(jetstream.KeyValue, string) error) error {
+	return c.bucket(ctx, StateBucket, key, op)
+}
+
+// bucket runs op on a bucket, and once more if the bucket had to be made.
+func (c *Conn) bucket(ctx context.Context, name, key string, op func(jetstream.KeyValue, string) error) error {
 	if !c.control.up.Load() {
 		return c.away()
 	}
 	k := stateKey(key)
 	run := func() error {
-		kv, err := c.control.js().KeyValue(ctx, StateBucket)
+		kv, err := c.control.js().KeyValue(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -264,14 +274,14 @@ func (c *Conn) state(ctx context.Context, key string, op func(jetstream.KeyValue
 	err := run()
 	if err != nil && missing(err) {
 		if err := c.Ensure(ctx); err != nil {
-			return c.explain(err, "state of "+key, 0)
+			return c.explain(err, key+" in "+name, 0)
 		}
 		err = run()
 	}
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return err
 	}
-	return c.explain(err, "state of "+key, 0)
+	return c.explain(err, key+" in "+name, 0)
 }
 
 // stateKey writes a key in the bytes that a bucket takes.

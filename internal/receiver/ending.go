@@ -102,7 +102,7 @@ func (i *incoming) closeEpoch() {
 func (i *incoming) cancelled() {
 	switch {
 	case i.rec == nil:
-		if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.Entomb(i.id) }); err != nil {
+		if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.Entomb(i.id, transfer.Cancelled) }); err != nil {
 			i.log.Error("the ledger cannot be written", "err", err)
 			return
 		}

@@ -28,7 +28,7 @@ func (i *incoming) opened(o *wire.Open) {
 		case i.rec.State == transfer.Abandoned:
 			i.refuse(o.Nonce, transfer.Errorf(transfer.KindRecovery, "%s gave the transfer up: the source was silent past the deadline", i.r.cfg.Agent))
 			return
-		case i.rec.State == transfer.Withdrawn:
+		case i.rec.State == transfer.Revoked:
 			i.r.send(i.from, &wire.Message{Kind: wire.KindCancelled, Transfer: i.id})
 			i.over = true
 			return
@@ -180,8 +180,9 @@ func (i *incoming) begin(o *wire.Open, lane string) error {
 	i.land()
 	buried := false
 	err = i.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
-		if buried = t.Entombed(i.id); buried {
-			return nil
+		as, err := t.Entombed(i.id)
+		if buried = as != ""; buried || err != nil {
+			return err
 		}
 		i.r.heard(t, rec)
 		rec.Temps = tempsAhead

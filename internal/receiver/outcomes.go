@@ -143,7 +143,7 @@ func (i *incoming) endIfDelivered() {
 }
 
 func (i *incoming) withdraw() {
-	i.finish(transfer.Withdrawn, audit.Cancelled, "cancelled by the source")
+	i.finish(transfer.Revoked, audit.Cancelled, "cancelled by the source")
 	if i.over {
 		i.r.send(i.from, &wire.Message{Kind: wire.KindCancelled, Transfer: i.id})
 	}

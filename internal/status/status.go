@@ -150,7 +150,7 @@ func (p *Picture) Progress(g *transfer.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.transfers[key{g.ID, g.Source}]
-	if e != nil && e.State.Final() {
+	if e != nil && over(&e.Progress) {
 		return // a late message; the end is the end
 	}
 	if e == nil {
@@ -160,15 +160,26 @@ func (p *Picture) Progress(g *transfer.Progress) {
 	p.weigh(e)
 }
 
-// Queued notes a transfer that was submitted and not accepted yet.
+// over reports whether nothing more can be said of a transfer. Its submitter may
+// have said that it is withdrawn; its source agent knows better.
+func over(g *transfer.Progress) bool { return g.State.Final() && g.State != transfer.Withdrawn }
+
+// Queued notes what a submitter says of a transfer of which no agent has spoken
+// yet: that it was submitted, or withdrawn.
 func (p *Picture) Queued(g *transfer.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.transfers[key{g.ID, g.Source}] == nil && !g.ID.IsZero() {
-		e := p.add(g)
-		e.State = transfer.Queued
-		p.weigh(e)
+	e := p.transfers[key{g.ID, g.Source}]
+	if g.ID.IsZero() || e != nil && (e.State != transfer.Queued || g.State != transfer.Withdrawn) {
+		return
 	}
+	if e == nil {
+		e = p.add(g)
+	}
+	if e.Progress = *g; e.State != transfer.Withdrawn {
+		e.State = transfer.Queued
+	}
+	p.weigh(e)
 }
 
 func (p *Picture) add(g *transfer.Progress) *entry {
@@ -284,7 +295,7 @@ func (p *Picture) Record(r *audit.Record) bool {
 
 // fold takes a record of the transfer's source into its picture.
 func (p *Picture) fold(g *transfer.Progress, r *audit.Record) {
-	if g.State.Final() {
+	if over(g) {
 		return
 	}
 	if r.Request != nil && g.Compress == "" {

@@ -63,7 +63,7 @@ func (s *Submitter) Check(ctx context.Context, q *transfer.Request) error {
 
 // CheckSize refuses a request that is larger than MaxRequest.
 func (s *Submitter) CheckSize(q *transfer.Request) error {
-	if n := len(s.message(q, "")); n > transfer.MaxRequest {
+	if n := len(s.message(q, "", transfer.DefaultRecovery)); n > transfer.MaxRequest {
 		return transfer.Errorf(transfer.KindTooLarge, "the request has %d bytes; the limit is %d", n, transfer.MaxRequest).
 			WithHint("use patterns or directories, or several transfers")
 	}
@@ -112,8 +112,8 @@ func (s *Submitter) ask(ctx context.Context, subject string, a wire.Ask) (*wire.
 	return wire.DecodeAnswer(data)
 }
 
-func (s *Submitter) message(q *transfer.Request, reply string) []byte {
-	return wire.Marshal(wire.Submit{V: wire.Version, Request: *q, Reply: reply})
+func (s *Submitter) message(q *transfer.Request, reply string, good time.Duration) []byte {
+	return wire.Marshal(wire.Submit{V: wire.Version, Request: *q, Reply: reply, Good: transfer.Duration(good)})
 }
 
 // inbox is a subject of this process's own, and what arrives there; answers that
@@ -133,25 +133,48 @@ func (s *Submitter) inbox() (subject string, answers <-chan []byte, stop func(),
 // Submit hands the request over until the source agent has receipted it, and
 // gives the receipt. A refusal is an error with its kind. notice, if not nil,
 // is told why it takes long. When ctx ends first the request stays queued: the
-// error is the context's cause.
+// error is the context's cause, and it may be accepted whenever the agent comes.
 //
 // An agent that cannot take the request yet leaves it in its queue and says so
 // each time that it comes back. For as long as it is heard to say so, it is not
 // stored again, or the queue would fill with the same request.
 func (s *Submitter) Submit(ctx context.Context, q *transfer.Request, notice func(error)) (*transfer.Progress, error) {
+	return (&submission{Submitter: s, q: q, notice: notice}).run(ctx)
+}
+
+// A submission is one request that is being handed over.
+type submission struct {
+	*Submitter
+	q      *transfer.Request
+	notice func(error)
+	until  time.Time // when its submitter gives it up; zero: never
+	stored bool      // the queue manager has said once that it has the request
+}
+
+// good is for how long the request may still be accepted; 0 for ever.
+func (s *submission) good() time.Duration {
+	if s.until.IsZero() {
+		return 0
+	}
+	return max(s.until.Sub(s.Clock.Now()), time.Millisecond)
+}
+
+func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
+	q := s.q
 	inbox, answers, stop, err := s.inbox()
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
-	s.tellCoordination(q)
+	s.tellCoordination(q, transfer.Queued)
 	subject := wire.CommandSubject(q.Source, s.Who.String())
 	pause, held := repeatFirst, false
 	for {
 		var unstored error
 		if !held {
 			failpoint.Hit("submit.before_enqueue")
-			unstored = s.enqueue(ctx, subject, s.message(q, inbox))
+			unstored = s.enqueue(ctx, subject, s.message(q, inbox, s.good()))
+			s.stored = s.stored || unstored == nil
 			if k := transfer.KindOf(unstored); unstored != nil && ctx.Err() == nil && k != transfer.KindNoManager && k != transfer.KindNoSpace {
 				return nil, unstored
 			}
@@ -165,10 +188,10 @@ func (s *Submitter) Submit(ctx context.Context, q *transfer.Request, notice func
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if notice != nil && unstored != nil {
-			notice(transfer.Errorf(transfer.KindOf(unstored), "the request cannot be stored yet: %w", unstored))
-		} else if notice != nil && err != nil {
-			notice(notYet(q.Source, err))
+		if s.notice != nil && unstored != nil {
+			s.notice(transfer.Errorf(transfer.KindOf(unstored), "the request cannot be stored yet: %w", unstored))
+		} else if s.notice != nil && err != nil {
+			s.notice(notYet(q.Source, err))
 		}
 		if pause = min(2*pause, repeatMost); held {
 			pause = heldFor
@@ -213,7 +236,10 @@ func (s *Submitter) receipt(ctx context.Context, q *transfer.Request, answers <-
 	for {
 		select {
 		case data := <-answers:
-			ans, err := wire.DecodeAnswer(data)
+			ans, ok, err := answer(data, q.ID)
+			if !ok || err == nil && !Of(q).is(ans.Progress) {
+				continue
+			}
 			if err == nil {
 				return ans.Progress, false, nil
 			}
@@ -224,7 +250,7 @@ func (s *Submitter) receipt(ctx context.Context, q *transfer.Request, answers <-
 			if notYet != nil {
 				return nil, true, notYet
 			}
-			p, err := s.Status(ctx, q.Source, q.ID)
+			p, err := s.Status(ctx, Of(q))
 			return p, false, err
 		case <-ctx.Done():
 			return nil, false, nil
@@ -232,18 +258,28 @@ func (s *Submitter) receipt(ctx context.Context, q *transfer.Request, answers <-
 	}
 }
 
-// tellCoordination lets the transfer be seen as queued. Nothing depends on it.
-func (s *Submitter) tellCoordination(q *transfer.Request) {
+// tellCoordination lets the transfer be seen as queued or withdrawn. Nothing
+// depends on it.
+func (s *Submitter) tellCoordination(q *transfer.Request, as transfer.State) {
 	s.Conn.Publish(wire.AskCoordination, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskQueued, Queued: &transfer.Progress{
-		ID: q.ID, State: transfer.Queued, Source: q.Source, Destination: q.Destination, Originator: q.Originator.String(),
+		ID: q.ID, State: as, Code: as.Code(), Source: q.Source, Destination: q.Destination, Originator: q.Originator.String(),
 		Job: q.Job, Priority: q.Priority, Submitted: q.Submitted}}))
 }
 
-// Status asks the source agent for a transfer.
-func (s *Submitter) Status(ctx context.Context, source transfer.AgentName, id transfer.ID) (*transfer.Progress, error) {
-	ans, err := s.ask(ctx, wire.AskSubject(source), wire.Ask{Kind: wire.AskStatus, ID: id})
+// Status asks the source agent for a transfer. An answer that is not about it
+// is an error of KindUnreachable.
+func (s *Submitter) Status(ctx context.Context, t Transfer) (*transfer.Progress, error) {
+	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: t.ID})
+	data, err := s.Conn.Request(ctx, wire.AskSubject(t.Source), ask, askTimeout)
 	if err != nil {
 		return nil, err
+	}
+	ans, ok, err := answer(data, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	if !ok || !t.is(ans.Progress) {
+		return nil, transfer.Errorf(transfer.KindUnreachable, "what answers for agent %s does not speak of transfer %s", t.Source, t.ID)
 	}
 	return ans.Progress, nil
 }
@@ -261,14 +297,18 @@ func (s *Submitter) Preview(ctx context.Context, q *transfer.Request) (*wire.Pre
 	return ans.Preview, nil
 }
 
+// askAgain is how long the source is left alone after a question.
+const askAgain = 20 * time.Millisecond
+
 // Watch follows a transfer until it has ended or is parked, through restarts of
-// agents and queue managers, and gives the last picture. show gets every
+// agents and queue managers, and gives the last picture. That one is the source's
+// answer to a question of ours; what is published is only shown. show gets every
 // picture; notice is told when the agent cannot be reached.
-func (s *Submitter) Watch(ctx context.Context, source transfer.AgentName, id transfer.ID, show func(*transfer.Progress), notice func(error)) (*transfer.Progress, error) {
+func (s *Submitter) Watch(ctx context.Context, of Transfer, show func(*transfer.Progress), notice func(error)) (*transfer.Progress, error) {
 	reports := make(chan *transfer.Progress, 64)
-	stop, err := s.Conn.Subscribe(wire.ProgressSubject(source), func(m qmgr.Message) {
+	stop, err := s.Conn.Subscribe(wire.ProgressSubject(of.Source), func(m qmgr.Message) {
 		r, err := wire.DecodeReport(m.Data)
-		if err != nil || r.Progress == nil || r.Progress.ID != id {
+		if err != nil || !of.is(r.Progress) {
 			return
 		}
 		select {
@@ -280,6 +320,7 @@ func (s *Submitter) Watch(ctx context.Context, source transfer.AgentName, id tra
 		return nil, err
 	}
 	defer stop()
+	var asked time.Time
 	pause := time.Duration(0) // ask once at the start: it may be over already
 	t := s.Clock.NewTimer(0)
 	defer t.Stop()
@@ -287,15 +328,20 @@ func (s *Submitter) Watch(ctx context.Context, source transfer.AgentName, id tra
 		var p *transfer.Progress
 		select {
 		case p = <-reports:
+			if over(p) && !failpoint.Planted("outcome-believed") {
+				t.Reset(askAgain - min(s.Clock.Now().Sub(asked), askAgain))
+				continue
+			}
 		case <-t.C():
 			pause = min(max(2*pause, repeatFirst), repeatMost)
 			t.Reset(pause)
-			if p, err = s.Status(ctx, source, id); err != nil {
+			asked = s.Clock.Now()
+			if p, err = s.Status(ctx, of); err != nil {
 				if !waits(err) && ctx.Err() == nil {
 					return nil, err
 				}
 				if notice != nil && ctx.Err() == nil {
-					notice(away(source))
+					notice(away(of.Source))
 				}
 				continue
 			}
@@ -305,17 +351,14 @@ func (s *Submitter) Watch(ctx context.Context, source transfer.AgentName, id tra
 		if show != nil {
 			show(p)
 		}
-		if p.State.Final() || p.State == transfer.Parked {
+		if over(p) {
 			return p, nil
 		}
 	}
 }
 
-// Withdraw leaves a cancel in an agent's queue without waiting for the agent.
-func (s *Submitter) Withdraw(ctx context.Context, agent transfer.AgentName, id transfer.ID) error {
-	c := wire.Control{V: wire.Version, ID: transfer.NewID(s.Clock.Now()), Kind: wire.ControlCancel, Transfer: id, Originator: s.Who}
-	return s.Conn.Enqueue(ctx, wire.ControlSubject(agent, s.Who.String()), "", wire.Marshal(c))
-}
+// over reports whether nothing more is to be waited for.
+func over(p *transfer.Progress) bool { return p.State.Final() || p.State == transfer.Parked }
 
 // Control sends a cancel or another command to an agent and waits for its
 // answer; the command is durable and repeated under the same ID meanwhile.
@@ -326,25 +369,40 @@ func (s *Submitter) Control(ctx context.Context, agent transfer.AgentName, kind 
 	}
 	defer stop()
 	c := wire.Control{V: wire.Version, ID: transfer.NewID(s.Clock.Now()), Kind: kind, Transfer: id, Originator: s.Who, Reply: inbox}
-	pause := repeatFirst
+	pause, stored := repeatFirst, false
 	for {
-		if err := s.Conn.Enqueue(ctx, wire.ControlSubject(agent, s.Who.String()), "", wire.Marshal(c)); err != nil && ctx.Err() == nil {
+		err := s.Conn.Enqueue(ctx, wire.ControlSubject(agent, s.Who.String()), "", wire.Marshal(c))
+		if stored = stored || err == nil; !stored {
 			return nil, err
 		}
-		t := s.Clock.NewTimer(pause)
+		ans, err := s.answerIn(ctx, answers, c.ID, pause)
+		switch {
+		case ctx.Err() != nil:
+			return nil, transfer.Errorf(transfer.KindTimeout, "agent %s has not answered; it gets the command when it is there: %w", agent, context.Cause(ctx))
+		case err != nil:
+			return nil, err
+		case ans != nil:
+			return ans.Progress, nil
+		}
+		pause = min(2*pause, repeatMost)
+	}
+}
+
+// answerIn waits for an answer about what has an ID; nil without an error: none
+// has come in time.
+func (s *Submitter) answerIn(ctx context.Context, answers <-chan []byte, about transfer.ID, d time.Duration) (*wire.Answer, error) {
+	t := s.Clock.NewTimer(d)
+	defer t.Stop()
+	for {
 		select {
 		case data := <-answers:
-			t.Stop()
-			ans, err := wire.DecodeAnswer(data)
-			if err != nil {
-				return nil, err
+			if ans, ok, err := answer(data, about); ok {
+				return ans, err
 			}
-			return ans.Progress, nil
 		case <-t.C():
-			pause = min(2*pause, repeatMost)
+			return nil, nil
 		case <-ctx.Done():
-			t.Stop()
-			return nil, transfer.Errorf(transfer.KindTimeout, "agent %s has not answered; it gets the command when it is there: %w", agent, context.Cause(ctx))
+			return nil, nil
 		}
 	}
 }

@@ -14,7 +14,8 @@ import "slices"
 type State string
 
 const (
-	// Queued: the request is with the queue manager; no agent has it yet.
+	// Queued: the request is with the queue manager; no agent has it yet. May go
+	// to Accepted, Withdrawn.
 	Queued State = "queued"
 	// Accepted: in the ledger, waits for a slot. After a crash: itself. May go
 	// to Negotiating, Parked, Cancelled.
@@ -48,11 +49,14 @@ const (
 	Failed State = "failed"
 	// Cancelled is final.
 	Cancelled State = "cancelled"
+	// Withdrawn is final: its submitter has given it up before the source agent
+	// had it, and it has not run and never runs.
+	Withdrawn State = "withdrawn"
 )
 
 // moves is the whole state machine; nothing moves but by it.
 var moves = map[State][]State{
-	Queued:      {Accepted},
+	Queued:      {Accepted, Withdrawn},
 	Accepted:    {Negotiating, Parked, Cancelled},
 	Negotiating: {Running, Waiting, Cancelling, Failed, Parked, Cancelled},
 	Waiting:     {Negotiating, Cancelling, Failed, Parked, Cancelled},
@@ -64,12 +68,13 @@ var moves = map[State][]State{
 	Partial:     nil,
 	Failed:      nil,
 	Cancelled:   nil,
+	Withdrawn:   nil,
 }
 
 // States lists every state, in the order in which a transfer meets them.
 func States() []State {
 	return []State{Queued, Accepted, Negotiating, Waiting, Running, Settling, Cancelling, Parked,
-		Successful, Partial, Failed, Cancelled}
+		Successful, Partial, Failed, Cancelled, Withdrawn}
 }
 
 // CanMove reports whether a transfer in s may go to next. Staying is allowed.
@@ -93,6 +98,8 @@ func (s State) Code() int {
 		return CodePartial
 	case Cancelled, Cancelling:
 		return CodeCancelled
+	case Withdrawn:
+		return CodeRecovery
 	case Parked:
 		return CodeParked
 	case Failed:
@@ -118,9 +125,9 @@ const (
 	// Abandoned is final: the source was not heard of before the deadline.
 	// Temporaries are removed; it is answered only when asked.
 	Abandoned Incoming = "abandoned"
-	// Withdrawn is final: cancelled by the source.
-	Withdrawn Incoming = "cancelled"
+	// Revoked is final: cancelled by the source.
+	Revoked Incoming = "cancelled"
 )
 
 // Final reports whether the destination has nothing left to do.
-func (s Incoming) Final() bool { return s == Done || s == Abandoned || s == Withdrawn }
+func (s Incoming) Final() bool { return s == Done || s == Abandoned || s == Revoked }

@@ -194,9 +194,9 @@ func FuzzLocation(f *testing.F) {
 }
 
 // The states of the protocol, as its table has them; Parked is added where a
-// restart can find three crashes.
+// restart can find three crashes, and Withdrawn for what never was accepted.
 var protocolStates = map[State]string{
-	Queued:      "accepted",
+	Queued:      "accepted withdrawn",
 	Accepted:    "negotiating parked cancelled",
 	Negotiating: "running waiting cancelling failed parked cancelled",
 	Waiting:     "negotiating cancelling failed parked cancelled",
@@ -204,7 +204,7 @@ var protocolStates = map[State]string{
 	Settling:    "successful partial failed",
 	Cancelling:  "cancelled",
 	Parked:      "accepted cancelled",
-	Successful:  "", Partial: "", Failed: "", Cancelled: "",
+	Successful:  "", Partial: "", Failed: "", Cancelled: "", Withdrawn: "",
 }
 
 func TestStates(t *testing.T) {
@@ -250,12 +250,12 @@ func TestStates(t *testing.T) {
 	if State("nonsense").Final() || State("nonsense").CanMove(Accepted) {
 		t.Error("a state that is none can move")
 	}
-	for s, code := range map[State]int{Successful: 0, Partial: 20, Failed: 40, Cancelled: 41, Parked: 70} {
+	for s, code := range map[State]int{Successful: 0, Partial: 20, Failed: 40, Cancelled: 41, Withdrawn: 69, Parked: 70} {
 		if s.Code() != code {
 			t.Errorf("%s has code %d, want %d", s, s.Code(), code)
 		}
 	}
-	for s, final := range map[Incoming]bool{Receiving: false, Decided: false, Done: true, Abandoned: true, Withdrawn: true} {
+	for s, final := range map[Incoming]bool{Receiving: false, Decided: false, Done: true, Abandoned: true, Revoked: true} {
 		if s.Final() != final {
 			t.Errorf("%s: final %v", s, s.Final())
 		}

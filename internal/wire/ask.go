@@ -16,7 +16,7 @@ const (
 	AskStatus    Kind = "status"    // agent: Progress of ID; it is the receipt, too: an answer means accepted
 	AskPreview   Kind = "preview"   // agent: Preview of Request
 	AskKnown     Kind = "known"     // coordination: Known
-	AskQueued    Kind = "queued"    // coordination: notes that Request was submitted
+	AskQueued    Kind = "queued"    // coordination: notes that Queued was submitted, or withdrawn
 	AskAgents    Kind = "agents"    // coordination: Agents
 	AskTransfers Kind = "transfers" // coordination: Transfers, newest first, older than ID if given
 	AskTransfer  Kind = "transfer"  // coordination: Transfers with the one whose ID ends in Suffix
@@ -136,9 +136,8 @@ const (
 	ProgressKind Kind = "progress"
 )
 
-// A Report is any message on a progress subject; exactly one field is set. An agent
-// registers by a Beat that wants an answer: coordination's Answer says that it
-// has the agent.
+// A Report is any message on a progress subject; exactly one field is set. A
+// Beat on RegisterSubject is answered: coordination has the agent, or says why not.
 type Report struct {
 	V        int                `json:"v"`
 	Kind     Kind               `json:"kind"`
@@ -166,8 +165,9 @@ type Control struct {
 
 // Kinds of Control.
 const (
-	ControlCancel Kind = "cancel"
-	ControlResume Kind = "resume" // a parked transfer
+	ControlCancel   Kind = "cancel"
+	ControlWithdraw Kind = "withdraw" // a cancel by the submitter, who has given up waiting for the receipt
+	ControlResume   Kind = "resume"   // a parked transfer
 )
 
 // A Submit is a request on its way.
@@ -175,6 +175,16 @@ type Submit struct {
 	V       int              `json:"v"`
 	Request transfer.Request `json:"request"`
 	Reply   string           `json:"reply,omitempty"` // subject that wants to hear the receipt
+	// Good is for how long, from when the queue manager has stored it and by the
+	// queue manager's clock, this copy may be accepted: its submitter waits no
+	// longer. 0: for ever.
+	Good transfer.Duration `json:"good,omitempty"`
+}
+
+// Late reports whether the copy has lain in its queue for longer than its
+// submitter waits. Both times are the queue manager's.
+func (s *Submit) Late(stored, now time.Time) bool {
+	return s.Good > 0 && now.Sub(stored) > time.Duration(s.Good)
 }
 
 // Marshal writes one of this package's JSON messages.

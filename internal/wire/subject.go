@@ -32,12 +32,20 @@ func DataSubject(to, from transfer.AgentName, id transfer.ID) string {
 // AskSubject is where an agent answers.
 func AskSubject(to transfer.AgentName) string { return "ferry.ask." + to.Token() }
 
+// InstanceSubject is where one run of an agent answers that it lives.
+func InstanceSubject(of transfer.AgentName, instance string) string {
+	return AskSubject(of) + "." + transfer.Token(instance)
+}
+
 // AskCoordination is where coordination answers. Its token is in small letters,
 // so that no agent's can be the same.
 const AskCoordination = "ferry.ask.coordination"
 
 // ProgressSubject carries an agent's heartbeats and live figures.
 func ProgressSubject(of transfer.AgentName) string { return "ferry.progress." + of.Token() }
+
+// RegisterSubject is where an agent says that it begins, and wants an answer.
+func RegisterSubject(of transfer.AgentName) string { return "ferry.register." + of.Token() }
 
 // EventSubject carries audit batches (JetStream).
 func EventSubject(of transfer.AgentName) string { return "ferry.event." + of.Token() }
@@ -56,10 +64,11 @@ func AllReplies(of transfer.AgentName) string { return "ferry.reply." + of.Token
 // AllData matches what DataSubject makes for an agent.
 func AllData(of transfer.AgentName) string { return "ferry.data." + of.Token() + ".>" }
 
-// AllProgress and AllEvents match what every agent publishes.
+// What every agent publishes.
 const (
-	AllProgress = "ferry.progress.*"
-	AllEvents   = "ferry.event.>"
+	AllProgress  = "ferry.progress.*"
+	AllRegisters = "ferry.register.*"
+	AllEvents    = "ferry.event.>"
 )
 
 // LastToken is a subject's last token: the sender's, where the sender is last.

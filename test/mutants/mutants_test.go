@@ -54,6 +54,9 @@ var mutants = []mutant{
 	{"no-second-look", "a source's identity is not checked again after it was read", inSource, "source-changes"},
 	{"unlink-by-name", "a source is deleted by its name", inSource, "delete-race"},
 	{"known-by-message-only", "a repeated request is known by the queue's message ID only", inQueue, "replay"},
+	{"requests-first", "requests are taken before the cancels that wait have been obeyed", inQueue, "withdrawals"},
+	{"late-request-taken", "a request is accepted after its submitter has given it up", inQueue, "withdrawals"},
+	{"holder-unasked", "a name is taken from an agent that lives", inQueue, "twins"},
 }
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }

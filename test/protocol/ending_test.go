@@ -52,7 +52,7 @@ func TestCancelAtEveryMoment(t *testing.T) {
 				s, in := w.source(id), w.incoming(id)
 				switch {
 				case err == nil && s.State == transfer.Cancelled:
-					if in != nil && in.State != transfer.Withdrawn && in.State != transfer.Done {
+					if in != nil && in.State != transfer.Revoked && in.State != transfer.Done {
 						t.Errorf("cancelled at the source, %s at the destination", in.State)
 					}
 				case s.State == transfer.Successful:

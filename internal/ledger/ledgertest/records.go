@@ -314,7 +314,7 @@ func tombstonesAreBounded(t *testing.T, p *Place) {
 		}
 		must(t, l.Update(func(tx *ledger.Tx) error {
 			for k := n; k < min(n+700, total); k++ {
-				if err := errors.Join(tx.Entomb(id(k)), tx.Entomb(id(k))); err != nil {
+				if err := errors.Join(tx.Entomb(id(k), transfer.Withdrawn), tx.Entomb(id(k), transfer.Cancelled)); err != nil {
 					return err
 				}
 			}
@@ -322,18 +322,23 @@ func tombstonesAreBounded(t *testing.T, p *Place) {
 		}))
 		// What is refused is not counted.
 		no := errors.New("no")
-		if err := l.Update(func(tx *ledger.Tx) error { return errors.Join(tx.Entomb(id(1<<20)), no) }); !errors.Is(err, no) {
+		if err := l.Update(func(tx *ledger.Tx) error { return errors.Join(tx.Entomb(id(1<<20), transfer.Cancelled), no) }); !errors.Is(err, no) {
 			t.Error(err)
 		}
 	}
 	kept := 0
 	must(t, l.View(func(tx *ledger.Tx) error {
 		for k := range total {
-			if tx.Entombed(id(k)) {
+			as, err := tx.Entombed(id(k))
+			must(t, err)
+			if as == transfer.Withdrawn {
 				kept++
 			} else if k >= more {
 				t.Errorf("tombstone %d is gone, an older one should be", k)
 			}
+		}
+		if floor := tx.Floor(); floor != id(more-1) {
+			t.Errorf("the floor is %v: not the last that is forgotten, %v", floor, id(more-1))
 		}
 		return nil
 	}))

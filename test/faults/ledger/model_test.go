@@ -35,7 +35,7 @@ type records interface {
 	DropDelete(transfer.ID, uint64) error
 	Command(transfer.ID) (hash string, answer []byte, err error)
 	PutCommand(id transfer.ID, hash string, answer []byte) error
-	Entomb(transfer.ID) error
+	Entomb(transfer.ID, transfer.State) error
 	Audit(func(n uint64) []byte) error
 	Floor() transfer.ID
 }
@@ -185,7 +185,7 @@ func (m *model) PutCommand(id transfer.ID, hash string, b []byte) error {
 	return m.put(key("command", id), answer{m.running, hash, string(b)})
 }
 
-func (m *model) Entomb(id transfer.ID) error { return m.put(key("tomb", id), "") }
+func (m *model) Entomb(id transfer.ID, as transfer.State) error { return m.put(key("tomb", id), as) }
 
 func (m *model) Audit(build func(uint64) []byte) error {
 	m.outbox[m.next] = string(build(m.next))
@@ -305,10 +305,11 @@ func (m *model) observe(tx *ledger.Tx, id transfer.ID) error {
 	if hash != "" {
 		m.put(key("command", id), answer{Hash: hash, Answer: string(b)})
 	}
-	if tx.Entombed(id) {
-		m.Entomb(id)
+	as, terr := tx.Entombed(id)
+	if as != "" {
+		m.Entomb(id, as)
 	}
-	return err
+	return errors.Join(err, terr)
 }
 
 // seen is the model as observed would give it: without what cannot be seen.

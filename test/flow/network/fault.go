@@ -33,6 +33,13 @@ func (n *Network) Comes(who string) (ready bool) {
 // Ended is closed when the command has ended.
 func (s *Sending) Ended() <-chan struct{} { return s.ended }
 
+// Kill ends the command with the signal that nobody can handle.
+func (s *Sending) Kill() {
+	s.n.t.Helper()
+	s.n.must(s.cmd.Process.Kill())
+	<-s.ended
+}
+
 // Killed reports whether the command was ended by a signal.
 func (s *Sending) Killed() bool {
 	select {

@@ -175,6 +175,18 @@ func (n *Network) Pid(who string) int {
 // Running reports whether a process has been started and has not ended.
 func (n *Network) Running(who string) bool { return n.process(who).running() }
 
+// Mkdir makes the root of an agent that is declared with AddOther.
+func (n *Network) Mkdir(agent string) {
+	n.t.Helper()
+	n.must(os.MkdirAll(n.Root(agent), 0o755))
+}
+
+// ExitCode is that of a process that has ended.
+func (n *Network) ExitCode(who string) int {
+	n.t.Helper()
+	return n.gone(who)
+}
+
 // Gone waits until a process has ended by itself, as one that a failpoint
 // kills does.
 func (n *Network) Gone(who string) {

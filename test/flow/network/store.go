@@ -38,6 +38,16 @@ func (w *Wire) Stored(stream string) (messages, last uint64) {
 	return s.CachedInfo().State.Msgs, s.CachedInfo().State.LastSeq
 }
 
+// Drop loses what a stream holds on some of its subjects.
+func (w *Wire) Drop(stream, subjects string) {
+	w.n.t.Helper()
+	js, err := jetstream.New(w.c)
+	w.n.must(err)
+	s, err := js.Stream(w.n.t.Context(), stream)
+	w.n.must(err)
+	w.n.must(s.Purge(w.n.t.Context(), jetstream.WithPurgeSubject(subjects)))
+}
+
 // Enqueue stores a message on a subject, with a message ID unless that is "",
 // through whatever happens to the queue manager meanwhile. It reports whether
 // the message was stored, and not taken for a repeat of another.

@@ -1,0 +1,335 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Times of a name's owner.
+const (
+	ownerGrace = 3 * time.Second        // for a holder that is away to come back, before its name is taken elsewhere
+	ownerTry   = 2 * time.Second        // for the queue manager to answer
+	ownerPause = 250 * time.Millisecond // between two looks
+	drainPause = 10 * time.Millisecond  // between two looks at the queue of cancels
+)
+
+// A holder is an instance that has an agent's name, as it stands in the queue
+// manager's bucket of owners. One with an empty Instance has let go of it.
+type holder struct {
+	V           int       `json:"v"`
+	Instance    string    `json:"instance"`
+	Incarnation string    `json:"incarnation"`
+	Host        string    `json:"host"`
+	Dir         string    `json:"dir"` // of its ledger, on Host
+	Since       time.Time `json:"since"`
+}
+
+// A standing is what an agent may do while it is being found out whose its name
+// is. Each includes those before it.
+type standing int
+
+const (
+	hearing   standing = iota + 1 // the name is ours: what others say is heard
+	beginning                     // transfers of the ledger may begin
+	taking                        // requests may be taken: all cancels that waited have been obeyed
+)
+
+// An owner holds the agent's name for this instance (R5). The name belongs to the
+// instance that stands in the bucket of owners, for as long as that answers, and
+// only who has seen the present holder can take its place there. It is looked up
+// and written anew each time that the connection has come up, and whenever another
+// instance is heard under the name. A bucket that forgets costs nobody anything:
+// whoever lives writes itself into it again.
+type owner struct {
+	a    *Agent
+	mine holder
+	look chan struct{} // another instance was heard
+	lost chan error    // the name is another instance's
+
+	mu       sync.Mutex
+	revision uint64 // of what this instance wrote last
+	session  int64  // of the connection, for which the standing holds
+	standing standing
+	ever     bool          // it has been taking
+	moved    chan struct{} // closed and replaced when it changes
+}
+
+func newOwner(a *Agent) *owner {
+	host, _ := os.Hostname()
+	dir, err := filepath.Abs(a.cfg.Dir)
+	if err != nil {
+		dir = a.cfg.Dir
+	}
+	return &owner{a: a, mine: holder{V: 1, Instance: a.instance, Host: host, Dir: dir, Since: a.started.UTC()},
+		look: make(chan struct{}, 1), lost: make(chan error, 1), moved: make(chan struct{})}
+}
+
+// claim makes the name this instance's, before anything that the agent has left
+// behind is touched. The ledger is open: an earlier run on it is over. silent says
+// that somebody listens under the name and does not answer.
+func (o *owner) claim(ctx context.Context, silent bool) error {
+	o.mine.Incarnation = o.a.ledger.IncarnationText()
+	stop, err := o.a.conn.Subscribe(wire.InstanceSubject(o.a.cfg.Name, o.mine.Instance), o.vouch)
+	if err != nil {
+		return err
+	}
+	o.a.stops = append(o.a.stops, stop)
+	var away holder // who does not answer, and since when
+	var since time.Time
+	for {
+		session, _ := o.a.conn.Session()
+		held, revision, err := o.read(ctx)
+		free := false
+		if err == nil {
+			free, err = o.free(ctx, held)
+		}
+		switch {
+		case transfer.KindOf(err) == transfer.KindAlive:
+			return err
+		case err == nil && silent && (held.Instance == "" || !o.here(held)):
+			return o.a.taken(holder{})
+		case free && held.Instance != "" && !o.here(held):
+			if held != away {
+				away, since = held, o.a.cfg.Clock.Now()
+				o.a.log.Info("the name is that of an agent that does not answer; waiting for it", "host", held.Host, "dir", held.Dir, "instance", held.Instance)
+			}
+			free = o.a.cfg.Clock.Now().Sub(since) >= ownerGrace
+		}
+		if free && err == nil && o.write(ctx, o.mine, revision) == nil {
+			o.set(session, hearing)
+			return nil
+		}
+		if !o.pause(ctx, ownerPause) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// here reports whether a holder ran on this instance's own ledger. Then it is
+// over, for two do not have a ledger open, unless this host is a copy of that one.
+func (o *owner) here(h holder) bool { return h.Host == o.mine.Host && h.Dir == o.mine.Dir }
+
+// free reports whether the name can be had from a holder: this instance itself,
+// one that has let go, or one that is away. Its error is of KindAlive where the
+// holder lives.
+func (o *owner) free(ctx context.Context, h holder) (bool, error) {
+	if h.Instance == "" || h.Instance == o.mine.Instance || failpoint.Planted("holder-unasked") {
+		return true, nil
+	}
+	for silent := 0; ; {
+		_, asked, err := o.a.askTwin(ctx, wire.InstanceSubject(o.a.cfg.Name, h.Instance))
+		switch {
+		case err == nil:
+			return false, o.a.taken(h)
+		case transfer.KindOf(err) == transfer.KindUnreachable:
+			return true, nil
+		case !asked:
+			return false, err
+		case o.here(h):
+			return true, nil // the queue manager has not noticed that it is over
+		}
+		if silent++; silent == maxSilent {
+			return false, o.a.taken(h)
+		}
+	}
+}
+
+// keep looks whose the name is until the agent ends: when the connection has come
+// up, and when another instance is heard, at most once in ownerPause.
+func (o *owner) keep() {
+	for {
+		session, over := o.a.conn.Session()
+		err := o.check(session)
+		if transfer.KindOf(err) == transfer.KindAlive {
+			o.a.lose(err)
+			return
+		}
+		if err != nil {
+			o.a.log.Debug("it is not clear yet whose the name is, or which cancels wait", "err", err)
+		}
+		if !o.pause(o.a.ctx, ownerPause) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		select {
+		case <-over:
+		case <-o.look:
+			o.set(session, hearing)
+			o.a.beatNow() // the other one is to hear of this one, too
+		case <-o.a.ctx.Done():
+			return
+		}
+	}
+}
+
+// check finds out whose the name is, and obeys the cancels that wait. Its error is
+// of KindAlive where another instance has the name. Where the queue manager cannot
+// say, an agent that has had the name goes on with the transfers that it has.
+func (o *owner) check(session int64) error {
+	err := o.renew()
+	if err == nil {
+		o.set(session, hearing)
+		err = o.drain()
+	}
+	switch {
+	case err == nil:
+		o.set(session, taking)
+	case transfer.KindOf(err) != transfer.KindAlive:
+		o.set(session, beginning)
+	}
+	return err
+}
+
+// renew writes this instance into the bucket of owners again, unless another one
+// that lives stands there.
+func (o *owner) renew() error {
+	for {
+		held, revision, err := o.read(o.a.ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := o.free(o.a.ctx, held); err != nil {
+			return err
+		}
+		if err = o.write(o.a.ctx, o.mine, revision); transfer.KindOf(err) != transfer.KindConflict {
+			return err
+		}
+	}
+}
+
+// drain waits until every cancel that is in the queue has been obeyed.
+func (o *owner) drain() error {
+	ctx, cancel := context.WithTimeout(o.a.ctx, ownerTry)
+	defer cancel()
+	for {
+		unread, _, err := o.a.unread(ctx)
+		if err != nil || unread == 0 {
+			return err
+		}
+		if !o.pause(ctx, drainPause) {
+			return transfer.Errorf(transfer.KindBusy, "%d commands wait to be obeyed", unread)
+		}
+	}
+}
+
+// release lets go of the name, so that it can be had elsewhere at once.
+func (o *owner) release() {
+	o.mu.Lock()
+	revision := o.revision
+	o.mu.Unlock()
+	if revision == 0 {
+		return
+	}
+	if err := o.write(context.Background(), holder{V: 1}, revision); err != nil {
+		o.a.log.Debug("the name could not be let go of", "err", err)
+	}
+}
+
+func (o *owner) read(ctx context.Context) (h holder, revision uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, ownerTry)
+	defer cancel()
+	data, revision, err := o.a.conn.Owner(ctx, o.a.cfg.Name.Token())
+	if err == nil && len(data) > 0 && json.Unmarshal(data, &h) != nil {
+		h = holder{} // whoever wrote this has no name to lose
+	}
+	return h, revision, err
+}
+
+func (o *owner) write(ctx context.Context, h holder, revision uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, ownerTry)
+	defer cancel()
+	now, err := o.a.conn.SetOwner(ctx, o.a.cfg.Name.Token(), wire.Marshal(h), revision)
+	if err == nil {
+		o.mu.Lock()
+		o.revision = now
+		o.mu.Unlock()
+	}
+	return err
+}
+
+// vouch answers that this instance lives.
+func (o *owner) vouch(m qmgr.Message) {
+	if o.a.ctx.Err() != nil {
+		return
+	}
+	o.a.answer(m.Reply, wire.Answer{V: wire.Version, Beat: &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: o.a.cfg.Name,
+		Incarnation: o.mine.Incarnation, Instance: o.mine.Instance, Host: o.mine.Host, Started: o.mine.Since}})
+}
+
+// heard takes what is published under the agent's own name.
+func (o *owner) heard(m qmgr.Message) {
+	r, err := wire.DecodeReport(m.Data)
+	if err != nil || r.Beat == nil || r.Beat.Instance == o.mine.Instance || r.Beat.Status == wire.AgentStopping || r.Beat.Status == wire.AgentStopped {
+		return
+	}
+	poke(o.look)
+}
+
+// set says what the agent may do in a session of the connection. Before it has once
+// obeyed all cancels it begins nothing.
+func (o *owner) set(session int64, s standing) {
+	o.mu.Lock()
+	if s != beginning || o.ever {
+		o.session, o.standing = session, s
+		o.ever = o.ever || s == taking
+		close(o.moved)
+		o.moved = make(chan struct{})
+	}
+	o.mu.Unlock()
+	if o.a.sched != nil {
+		poke(o.a.sched.wakeup)
+	}
+}
+
+// may reports whether the agent may do something now. One that is alone on its
+// queue manager may do everything.
+func (o *owner) may(s standing) bool {
+	if o.a.cfg.Alone {
+		return true
+	}
+	session, _ := o.a.conn.Session()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.session == session && o.standing >= s
+}
+
+// wait waits until the agent may do something. It reports false where the agent
+// ends first.
+func (o *owner) wait(s standing) bool {
+	for o.a.ctx.Err() == nil {
+		o.mu.Lock()
+		moved := o.moved
+		o.mu.Unlock()
+		if o.may(s) {
+			return true
+		}
+		select {
+		case <-moved:
+		case <-o.a.ctx.Done():
+		}
+	}
+	return false
+}
+
+// pause waits, and reports false where ctx has ended.
+func (o *owner) pause(ctx context.Context, d time.Duration) bool {
+	t := o.a.cfg.Clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

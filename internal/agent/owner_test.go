@@ -1,0 +1,230 @@
+package agent_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ferry/internal/agent"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A stage is a queue manager, and a connection of the test's own.
+type stage struct {
+	*testing.T
+	ctx    context.Context
+	server *qmgr.Server
+	conn   *qmgr.Conn
+}
+
+func newStage(t *testing.T) *stage {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	s := &stage{T: t, ctx: ctx}
+	var err error
+	if s.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.server.Shutdown)
+	s.conn = s.connect("test")
+	return s
+}
+
+func (s *stage) connect(name string) *qmgr.Conn {
+	s.Helper()
+	c, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{URL: s.server.URL(), Name: name, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(c.Close)
+	return c
+}
+
+// start brings ALPHA up on a state directory and gives what it logs.
+func (s *stage) start(dir string) (*agent.Agent, *text, error) {
+	s.Helper()
+	said := &text{}
+	a, err := agent.Start(s.ctx, agent.Config{Name: "ALPHA", Dir: dir, Roots: []string{s.TempDir()}, Log: slog.New(slog.NewTextHandler(said, nil)),
+		Direct: agent.Direct{Mode: agent.DirectOff}}, s.connect("ALPHA"))
+	if err == nil {
+		s.Cleanup(a.Stop)
+	}
+	return a, said, err
+}
+
+// put makes another instance the holder of ALPHA's name.
+func (s *stage) put(instance string) {
+	s.Helper()
+	data, err := json.Marshal(map[string]any{"v": 1, "instance": instance, "host": "elsewhere", "dir": "/var/lib/ferry", "since": time.Now()})
+	if err != nil {
+		s.Fatal(err)
+	}
+	for {
+		_, revision, err := s.conn.Owner(s.ctx, "ALPHA")
+		if err == nil {
+			_, err = s.conn.SetOwner(s.ctx, "ALPHA", data, revision)
+		}
+		if err == nil {
+			return
+		}
+		if transfer.KindOf(err) != transfer.KindConflict {
+			s.Fatal(err)
+		}
+	}
+}
+
+// holder is who has ALPHA's name.
+func (s *stage) holder() string {
+	s.Helper()
+	data, _, err := s.conn.Owner(s.ctx, "ALPHA")
+	if err != nil {
+		s.Fatal(err)
+	}
+	var h struct{ Instance string }
+	if len(data) > 0 && json.Unmarshal(data, &h) != nil {
+		s.Fatalf("the owner is %q", data)
+	}
+	return h.Instance
+}
+
+// beat lets another instance of ALPHA be heard.
+func (s *stage) beat(instance string) {
+	s.Helper()
+	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: "ALPHA", Instance: instance, Status: wire.AgentReady}
+	if err := s.conn.Publish(wire.ProgressSubject("ALPHA"), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: b})); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// An agent that hears another one of its name stops where that one has the name
+// and lives. Where it does not live, the agent takes its name back.
+func TestAnotherInstanceIsHeard(t *testing.T) {
+	s := newStage(t)
+	a, _, err := s.start(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := s.holder()
+	s.beat("0000")
+	s.put("0000")
+	s.beat("0000")
+	for s.holder() != mine { // 0000 does not answer
+		select {
+		case err := <-a.Lost():
+			t.Fatalf("the name is lost to nobody: %v", err)
+		case <-s.ctx.Done():
+			t.Fatal("the name is not taken back")
+		default:
+		}
+	}
+	stop, err := s.conn.Subscribe(wire.InstanceSubject("ALPHA", "1111"), func(m qmgr.Message) {
+		s.conn.Publish(m.Reply, wire.Marshal(wire.Answer{V: wire.Version}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	s.put("1111")
+	s.beat("1111")
+	select {
+	case err := <-a.Lost():
+		if transfer.KindOf(err) != transfer.KindAlive || !strings.Contains(err.Error(), "agent ALPHA is already running on elsewhere since ") ||
+			!strings.Contains(err.Error(), "1111") || !strings.Contains(err.Error(), mine) {
+			t.Errorf("the reason is %v", err)
+		}
+	case <-s.ctx.Done():
+		t.Fatal("the agent goes on beside another one")
+	}
+	a.Stop()
+	if s.holder() != "1111" {
+		t.Error("an agent that has lost its name has let go of it for the other")
+	}
+}
+
+// What stands in the bucket of owners stops nobody for good.
+func TestWhoCanHaveAName(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(s *stage, dir string)
+		waits  bool
+	}{
+		"nobody":                     {func(*stage, string) {}, false},
+		"its own last run":           {func(s *stage, dir string) { s.killed(dir) }, false},
+		"one that has stopped":       {func(s *stage, _ string) { s.stopped() }, false},
+		"one elsewhere that is away": {func(s *stage, _ string) { s.put("0000") }, true},
+		"something that is nothing":  {func(s *stage, _ string) { s.nonsense() }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, dir := newStage(t), t.TempDir()
+			c.before(s, dir)
+			_, said, err := s.start(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if waits := strings.Contains(said.String(), "waiting for it"); waits != c.waits {
+				t.Errorf("it has waited: %v\n%s", waits, said)
+			}
+		})
+	}
+}
+
+// killed leaves the record of a run that could not let go.
+func (s *stage) killed(dir string) {
+	s.Helper()
+	a, _, err := s.start(dir)
+	if err != nil {
+		s.Fatal(err)
+	}
+	data, _, err := s.conn.Owner(s.ctx, "ALPHA")
+	if err != nil {
+		s.Fatal(err)
+	}
+	a.Stop()
+	s.write(data)
+}
+
+func (s *stage) stopped() {
+	s.Helper()
+	a, _, err := s.start(s.TempDir())
+	if err != nil {
+		s.Fatal(err)
+	}
+	a.Stop()
+}
+
+func (s *stage) nonsense() { s.write([]byte("{{{")) }
+
+func (s *stage) write(data []byte) {
+	s.Helper()
+	_, revision, err := s.conn.Owner(s.ctx, "ALPHA")
+	if err == nil {
+		_, err = s.conn.SetOwner(s.ctx, "ALPHA", data, revision)
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// A text is written by several goroutines.
+type text struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (w *text) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.Write(b)
+}
+
+func (w *text) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.String()
+}

@@ -1,0 +1,108 @@
+package qmgr
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"ferry/internal/transfer"
+)
+
+// Of those who have seen the same owner one becomes the next, also where there
+// was none and where the bucket has been lost.
+func TestOwnerIsReplacedByOne(t *testing.T) {
+	noLeaks(t)
+	s := start(t, t.TempDir(), freePort(t))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var conns []*Conn
+	for range 4 {
+		conns = append(conns, connect(t, ConnConfig{URL: s.URL()}))
+	}
+	for round := range 20 {
+		if round%5 == 4 {
+			if err := conns[0].control.js().DeleteStream(ctx, "KV_"+OwnerBucket); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, seen, err := conns[0].Owner(ctx, "SOMEBODY")
+		if err != nil || (seen == 0) != (round%5 == 4 || round == 0) {
+			t.Fatalf("round %d: revision %d, %v", round, seen, err)
+		}
+		var mu sync.Mutex
+		won := map[string]uint64{}
+		var all sync.WaitGroup
+		for k, c := range conns {
+			all.Go(func() {
+				mine := fmt.Sprintf("%d of round %d", k, round)
+				revision, err := c.SetOwner(ctx, "SOMEBODY", []byte(mine), seen)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					won[mine] = revision
+				} else if transfer.KindOf(err) != transfer.KindConflict {
+					t.Errorf("round %d: %v", round, err)
+				}
+			})
+		}
+		all.Wait()
+		data, revision, err := conns[1].Owner(ctx, "SOMEBODY")
+		if err != nil || len(won) != 1 || won[string(data)] != revision {
+			t.Fatalf("round %d: %v have become the owner, and %q is it at revision %d: %v", round, won, data, revision, err)
+		}
+	}
+}
+
+// What is being handled is not read yet.
+func TestUnread(t *testing.T) {
+	noLeaks(t)
+	s := start(t, t.TempDir(), freePort(t))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c := connect(t, ConnConfig{URL: s.URL()})
+	if _, _, err := c.Unread(ctx, commands); err == nil {
+		t.Error("a queue that nobody has ever read is read")
+	}
+	const total = 3
+	for range total {
+		enqueue(t, c, "ferry.command.A.me", "text")
+	}
+	step, over := make(chan struct{}), make(chan struct{})
+	reading, stop := context.WithCancel(ctx)
+	go func() {
+		defer close(over)
+		c.Consume(reading, commands, func(d Delivery) {
+			<-step
+			if age := time.Since(d.Stored); age < 0 || age > time.Minute {
+				t.Errorf("a message was stored %s ago", age)
+			}
+			d.Ack()
+			<-step
+		})
+	}()
+	left := func(want uint64) {
+		t.Helper()
+		for {
+			n, now, err := c.Unread(ctx, commands)
+			if err == nil && n == want {
+				if off := time.Since(now); off < 0 || off > time.Minute {
+					t.Errorf("the queue manager's clock is %s behind", off)
+				}
+				return
+			}
+			if ctx.Err() != nil {
+				t.Fatalf("%d messages are unread, not %d: %v", n, want, err)
+			}
+		}
+	}
+	left(total)
+	for k := range uint64(total) {
+		step <- struct{}{}
+		left(total - 1 - k)
+		step <- struct{}{}
+	}
+	stop()
+	<-over
+}

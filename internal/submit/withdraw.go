@@ -1,0 +1,107 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Times of a withdrawal.
+const (
+	leastPatience = 5 * time.Second        // with an agent, however short the recovery time-out is
+	withdrawFor   = 3 * time.Second        // to store the withdrawal and to hear what came of it
+	presentEvery  = 250 * time.Millisecond // an agent is asked whether it is there
+)
+
+// SubmitInTime is Submit for as long as the request's recovery time-out allows. A
+// request that was not receipted by then is withdrawn: no agent accepts it later,
+// because the request itself says until when it is good, and because an agent obeys
+// the withdrawal before it takes a request. The error is of KindRecovery and says
+// what is certain; of KindNoManager where no queue manager ever had the request.
+// Where it turns out that the agent has the transfer, its picture is the answer, or
+// nil where that must be asked for.
+func (s *Submitter) SubmitInTime(ctx context.Context, q *transfer.Request, notice func(error)) (*transfer.Progress, error) {
+	if q.RecoveryTimeout() < 0 {
+		return s.Submit(ctx, q, notice)
+	}
+	limit := max(q.RecoveryTimeout(), leastPatience)
+	w := &submission{Submitter: s, q: q, notice: notice, until: s.Clock.Now().Add(limit)}
+	late := errors.New("the recovery time-out is over")
+	inTime, cancel := context.WithTimeoutCause(ctx, limit, late)
+	defer cancel()
+	p, err := w.run(inTime)
+	switch {
+	case err == nil && p != nil && p.State == transfer.Withdrawn:
+		return nil, w.withdrawn(limit)
+	case err == nil || !errors.Is(context.Cause(inTime), late):
+		return p, err
+	}
+	return w.withdraw(context.WithoutCancel(ctx), limit)
+}
+
+// withdraw takes the request back.
+func (s *submission) withdraw(ctx context.Context, limit time.Duration) (*transfer.Progress, error) {
+	ctx, cancel := context.WithTimeout(ctx, withdrawFor)
+	defer cancel()
+	inbox, answers, stop, err := s.inbox()
+	var c wire.Control
+	if err == nil {
+		defer stop()
+		c = wire.Control{V: wire.Version, ID: transfer.NewID(s.Clock.Now()), Kind: wire.ControlWithdraw, Transfer: s.q.ID, Originator: s.Who, Reply: inbox}
+		err = s.Conn.Enqueue(ctx, wire.ControlSubject(s.q.Source, s.Who.String()), "", wire.Marshal(c))
+	}
+	if err != nil {
+		return nil, s.doubtful(limit, err)
+	}
+	s.tellCoordination(s.q, transfer.Withdrawn)
+	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
+	t := s.Clock.NewTimer(0)
+	defer t.Stop()
+	for {
+		select {
+		case data := <-answers:
+			if ans, ok, err := answer(data, c.ID); ok {
+				return s.heard(ans, err, limit)
+			}
+		case <-t.C():
+			if _, err := s.Conn.Request(ctx, wire.AskSubject(s.q.Source), ping, askTimeout); transfer.KindOf(err) == transfer.KindUnreachable {
+				return nil, s.withdrawn(limit) // it obeys before it takes a request
+			}
+			t.Reset(presentEvery)
+		case <-ctx.Done():
+			return nil, s.withdrawn(limit)
+		}
+	}
+}
+
+// heard takes the agent's answer to the withdrawal.
+func (s *submission) heard(ans *wire.Answer, err error, limit time.Duration) (*transfer.Progress, error) {
+	switch {
+	case transfer.KindOf(err) == transfer.KindEnding:
+		return nil, nil // it has run, and nobody had heard of it
+	case err != nil:
+		return nil, s.doubtful(limit, err)
+	case ans.Progress == nil || ans.Progress.State.Final():
+		return nil, s.withdrawn(limit)
+	}
+	return ans.Progress, nil // it runs, and is being cancelled
+}
+
+func (s *submission) withdrawn(limit time.Duration) error {
+	return transfer.Errorf(transfer.KindRecovery, "agent %s has not confirmed transfer %s within the recovery time-out of %s; it is withdrawn", s.q.Source, s.q.ID, limit).
+		WithHint("start the agent and submit again, or give --recovery-timeout -1")
+}
+
+// doubtful says what is known where the withdrawal may not have arrived.
+func (s *submission) doubtful(limit time.Duration, why error) error {
+	if !s.stored {
+		return transfer.Errorf(transfer.KindNoManager, "no queue manager has confirmed transfer %s within %s: %w", s.q.ID, limit, why).
+			WithHint("start one with `ferry up` or check --network, then submit again")
+	}
+	return transfer.Errorf(transfer.KindRecovery, "agent %s has not confirmed transfer %s within the recovery time-out of %s, and its withdrawal is not confirmed either (%w): "+
+		"the agent refuses it from now on, unless it has taken it before", s.q.Source, s.q.ID, limit, why).
+		WithHint("`ferry transfer show " + s.q.ID.String() + "` says which, and `ferry transfer cancel` ends it; then submit again")
+}

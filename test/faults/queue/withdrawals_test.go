@@ -1,0 +1,247 @@
+//go:build linux
+
+package queue_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/test/campaign"
+	"ferry/test/flow/network"
+)
+
+// roundsPerCase is how often a network of these campaigns is used, at most.
+const roundsPerCase = 5
+
+// rounds runs a campaign whose unit is a round of a network that is used for some.
+func rounds(t *testing.T, c *campaign.C, name string, one func(*testing.T, uint64, *rand.Rand, int)) {
+	for seed, done := c.Seed, 0; done < c.Count; seed++ {
+		n := min(roundsPerCase, c.Count-done)
+		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { one(t, seed, campaign.Rand(seed), n) }) {
+			t.Logf("this case again: make test-faults CAMPAIGN=%s SEED=%d COUNT=%d", name, seed, n)
+			return
+		}
+		done += n
+		c.Add(n)
+	}
+}
+
+// TestCampaignWithdrawals takes requests back before their agent has them, with
+// kills of everybody: what was said to be withdrawn or cancelled never runs.
+func TestCampaignWithdrawals(t *testing.T) {
+	const name = "withdrawals"
+	campaign.Run(t, campaign.Spec{Name: name, Unit: "rounds", Full: 200, Short: 3,
+		What: "requests are given up by their submitters or cancelled while they are queued; agent, queue manager and submitters are killed, withdrawals lost"},
+		func(t *testing.T, c *campaign.C) {
+			rounds(t, c, name, func(t *testing.T, seed uint64, r *rand.Rand, n int) {
+				w := &withdrawing{t: t, r: r, Network: network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: []string{"ALPHA", "BETA"}})}
+				w.File("ALPHA", "a", seed, 3000)
+				for k := range n {
+					w.round(k, int(seed)*roundsPerCase+k)
+				}
+			})
+		})
+}
+
+// A withdrawing is one case.
+type withdrawing struct {
+	*network.Network
+	t   *testing.T
+	r   *rand.Rand
+	all []*asked
+}
+
+// An asked is one request, and what its command has said of it.
+type asked struct {
+	*network.Sending
+	dest     string
+	patient  bool // it waits for ever: the request must run
+	detached bool
+	killed   bool
+	cancel   bool // it is cancelled while the agent is away
+}
+
+// The ways of a round.
+const (
+	byTime   = iota // submitters give up while the agent comes and goes
+	byCancel        // requests are cancelled while the agent is away
+	lost            // submitters give up, and their withdrawals are lost
+	ways
+)
+
+func (w *withdrawing) round(k, serial int) {
+	way := serial % ways
+	w.all = nil
+	if w.r.IntN(2) == 0 {
+		w.Kill("ALPHA")
+	} else {
+		w.Stop("ALPHA")
+	}
+	for i := range 12 {
+		w.ask(fmt.Sprintf("out%d/%d", k, i), way)
+	}
+	w.wait(way)
+	if way == byCancel {
+		w.cancel()
+	}
+	if way == lost {
+		w.Wire().Drop(command, "ferry.control.>")
+	}
+	if !w.Running("ALPHA") {
+		w.Start("ALPHA")
+	}
+	for range w.r.IntN(3) {
+		w.shake(way != lost)
+	}
+	w.judge(k, w.over())
+}
+
+// ask submits a request.
+func (w *withdrawing) ask(dest string, way int) {
+	a := &asked{dest: dest}
+	args := []string{"ALPHA:a", "BETA:" + dest}
+	switch x := w.r.IntN(8); {
+	case way == byCancel && x > 0:
+		a.detached, a.cancel = true, true
+		args = append(args, "--detach")
+	case x == 0:
+		a.patient = true
+		args = append(args, "--recovery-timeout", "-1")
+	default:
+		a.killed = x == 1
+		args = append(args, "--recovery-timeout", fmt.Sprintf("%dms", 3000+w.r.IntN(3500)))
+	}
+	a.Sending = w.SendAsync(args...)
+	w.all = append(w.all, a)
+}
+
+// wait waits until the commands that will end without the agent have ended, and
+// kills whom it likes meanwhile.
+func (w *withdrawing) wait(way int) {
+	w.t.Helper()
+	tick := time.NewTicker(time.Duration(300+w.r.IntN(900)) * time.Millisecond)
+	defer tick.Stop()
+	for slices.ContainsFunc(w.all, func(a *asked) bool { return !a.patient && a.Running() }) {
+		<-tick.C
+		if k := slices.IndexFunc(w.all, func(a *asked) bool { return a.killed && a.Running() }); k >= 0 {
+			w.all[k].Kill()
+		}
+		if w.r.IntN(2) > 0 {
+			continue
+		}
+		if way == byTime && w.r.IntN(2) == 0 {
+			if w.Running("ALPHA") {
+				w.Kill("ALPHA")
+			} else {
+				w.Launch("ALPHA")
+			}
+		} else if w.r.IntN(2) == 0 {
+			w.Kill(network.QM)
+			w.Start(network.QM)
+		}
+	}
+}
+
+// cancel takes the requests back that somebody else must take back.
+func (w *withdrawing) cancel() {
+	w.t.Helper()
+	var cancels []*network.Sending
+	for _, a := range w.all {
+		if a.cancel {
+			cancels = append(cancels, w.Async("transfer", "cancel", "--timeout", "2s", "--agent", "ALPHA", a.ID()))
+		}
+	}
+	for _, c := range cancels {
+		if r := c.Wait(); r.Code != 2 || !strings.Contains(r.Stderr, "it gets the command when it is there") {
+			w.t.Fatalf("a cancel at an agent that is away ends with %d: %s", r.Code, r.Stderr)
+		}
+	}
+}
+
+// shake kills agent or queue manager and starts them again.
+func (w *withdrawing) shake(manager bool) {
+	who := []string{"ALPHA", network.QM}[w.r.IntN(2)]
+	if !manager {
+		who = "ALPHA"
+	}
+	w.Kill(who)
+	w.Start(who)
+}
+
+// over waits until nothing is queued, nothing runs, and all that was taken back is
+// on record.
+func (w *withdrawing) over() (state map[string]string) {
+	w.t.Helper()
+	for _, a := range w.all {
+		if a.patient {
+			a.Wait().Ends("successful", 0)
+		}
+	}
+	wire := w.Wire()
+	w.Until("every command is taken", func() bool { n, _ := wire.Stored(command); return n == 0 })
+	w.UntilEvery("every transfer is over and on record", 50*time.Millisecond, func() bool {
+		state = map[string]string{}
+		for _, p := range w.Transfers() {
+			if !slices.Contains([]string{"successful", "failed", "cancelled", "withdrawn"}, p.State) {
+				return false
+			}
+			state[p.ID] = p.State
+		}
+		return !slices.ContainsFunc(w.all, func(a *asked) bool {
+			r := a.Wait()
+			return (a.cancel || withdrawn(r)) && state[idOf(r, a)] == ""
+		})
+	})
+	return state
+}
+
+// withdrawn reports whether a command has said that its request is.
+func withdrawn(r network.Result) bool {
+	return r.Code == 69 && strings.Contains(r.Stderr, "it is withdrawn")
+}
+
+// judge holds what was said against what is there.
+func (w *withdrawing) judge(k int, state map[string]string) {
+	w.t.Helper()
+	said := map[string]int{}
+	for _, a := range w.all {
+		r := a.Wait()
+		arrived, s := w.Exists("BETA", a.dest), state[idOf(r, a)]
+		switch {
+		case a.cancel:
+			said["cancelled"]++
+			if arrived || s != "cancelled" {
+				w.t.Errorf("round %d: what was cancelled while it was queued is %s, its file has arrived: %v", k, s, arrived)
+			}
+		case withdrawn(r):
+			said["withdrawn"]++
+			if arrived || s != "withdrawn" && s != "cancelled" {
+				w.t.Errorf("round %d: what was said to be withdrawn is %s, its file has arrived: %v\n%s", k, s, arrived, r.Stderr)
+			}
+		case r.Code == 0:
+			said["successful"]++
+			if !arrived {
+				w.t.Errorf("round %d: what was said to be successful is %s, and no file has arrived", k, s)
+			}
+		default:
+			said["open"]++
+		}
+	}
+	w.t.Logf("round %d: %v", k, said)
+}
+
+// idOf is the transfer of a command, which an error names.
+func idOf(r network.Result, a *asked) string {
+	if id := a.Last().ID; id != "" {
+		return id
+	}
+	if _, rest, ok := strings.Cut(r.Stderr, " transfer "); ok {
+		id, _, _ := strings.Cut(rest, " ")
+		return id
+	}
+	return ""
+}

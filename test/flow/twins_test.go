@@ -1,0 +1,118 @@
+//go:build linux
+
+package flow_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/test/flow/network"
+)
+
+// soon is how long two agents of one name may both live, once both reach the
+// queue manager.
+const soon = 5 * time.Second
+
+// Of agents of one name that are started at the same instant one stays. The
+// others say who has the name, before they have taken anything.
+func TestAgentsOfOneNameStartedTogether(t *testing.T) {
+	n := up(t, "BETA")
+	all := []string{"ONE", "TWO", "THREE"}
+	for _, who := range all {
+		twin(n, who, n.URL())
+	}
+	n.Launch(all...)
+	owner := alone(t, n, all...)
+	n.Ready(owner)
+	for _, who := range all {
+		if who != owner {
+			hasStopped(t, n, who)
+		}
+	}
+	n.File(owner, "a", 1, 1000)
+	n.Send("ALPHA:a", "BETA:out/").Ends("successful", 0)
+}
+
+// Where two agents of one name live on either side of a cut, one of them stops
+// when it heals: the one that comes back and finds the name taken.
+func TestAgentsOfOneNameOnBothSidesOfACut(t *testing.T) {
+	n := up(t, "BETA")
+	line := n.Line()
+	twin(n, "FIRST", line.URL())
+	twin(n, "SECOND", n.URL())
+	n.Start("FIRST")
+	line.Cut()
+	n.Start("SECOND")
+	line.Heal()
+	n.Ready("SECOND")
+	if owner := alone(t, n, "FIRST", "SECOND"); owner != "SECOND" {
+		t.Errorf("%s has the name, not the one that holds it at the queue manager", owner)
+	}
+	hasStopped(t, n, "FIRST")
+	n.File("SECOND", "a", 1, 1000)
+	n.Send("ALPHA:a", "BETA:out/").Ends("successful", 0)
+}
+
+// A store that forgets who has a name stops nobody, and an agent that was killed
+// is ready at once when it is started again where it was.
+func TestANameIsFoundAgain(t *testing.T) {
+	for _, emptied := range []bool{false, true} {
+		t.Run(fmt.Sprintf("emptied=%v", emptied), func(t *testing.T) {
+			n := up(t, "ALPHA", "BETA")
+			n.File("ALPHA", "a", 1, 1000)
+			n.Kill(network.QM, "ALPHA")
+			if emptied {
+				n.DeleteQueueManagerStore()
+			}
+			n.Start(network.QM)
+			n.Start("ALPHA")
+			if n.Logged("ALPHA", "waiting for it") > 0 {
+				t.Error("ALPHA has waited for its own last run")
+			}
+			n.Send("ALPHA:a", "BETA:out/").Ends("successful", 0)
+			if !n.Running("BETA") {
+				t.Error("BETA has stopped")
+			}
+		})
+	}
+}
+
+// twin declares an agent ALPHA with a state directory and a root of its own.
+func twin(n *network.Network, who, url string) {
+	n.Mkdir(who)
+	n.AddOther(who, "agent ALPHA ready", "agent", "run", "ALPHA", "--network", url, "--dir", n.State(who), "--root", n.Root(who), "--direct", "off")
+}
+
+// alone waits until one of the processes is left, for as long as two may live.
+func alone(t *testing.T, n *network.Network, all ...string) (owner string) {
+	t.Helper()
+	from := time.Now()
+	left := 0
+	n.Until("one agent of the name is left", func() bool {
+		left = 0
+		for _, who := range all {
+			if n.Running(who) {
+				left, owner = left+1, who
+			}
+		}
+		return left <= 1
+	})
+	if left != 1 {
+		t.Fatal("no agent of the name is left")
+	}
+	if took := time.Since(from); took > soon {
+		t.Errorf("two agents of one name have lived for %s", took)
+	}
+	return owner
+}
+
+// hasStopped expects an agent to have stopped because another one has its name.
+func hasStopped(t *testing.T, n *network.Network, who string) {
+	t.Helper()
+	n.Gone(who)
+	if code, text := n.ExitCode(who), n.Wrote(who); code != 70 || !strings.Contains(text, "agent ALPHA is already running on ") {
+		t.Errorf("%s has ended with %d: %s", who, code, text)
+	}
+}

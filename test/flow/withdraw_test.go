@@ -1,0 +1,101 @@
+//go:build linux
+
+package flow_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"ferry/test/flow/network"
+)
+
+// What `ferry send` has reported as withdrawn does not run when the agent
+// comes, and is shown as what it is.
+func TestWithdrawnRequestsNeverRun(t *testing.T) {
+	n := up(t, "ALPHA", "BETA")
+	n.File("ALPHA", "a", 1, 1000)
+	n.Stop("ALPHA")
+	var sends []*network.Sending
+	for i := range 12 {
+		sends = append(sends, n.SendAsync("--recovery-timeout", "3s", "ALPHA:a", fmt.Sprintf("BETA:out/%d", i)))
+	}
+	for _, s := range sends {
+		if r := s.Wait(); r.Code != 69 || !strings.Contains(r.Stderr, "it is withdrawn") {
+			t.Fatalf("a request that nobody took ends with %d: %s", r.Code, r.Stderr)
+		}
+	}
+	states := func(when string) {
+		t.Helper()
+		all := n.Transfers()
+		if len(all) != len(sends) {
+			t.Errorf("%s: %d transfers are listed, not %d", when, len(all), len(sends))
+		}
+		for _, p := range all {
+			if p.State != "withdrawn" {
+				t.Errorf("%s: transfer %s is %s", when, p.ID, p.State)
+			}
+		}
+	}
+	states("the agent is away")
+	n.Start("ALPHA")
+	taken(n)
+	states("the agent has come")
+	if got := n.Count("BETA", "out"); got > 0 {
+		t.Errorf("%d of %d withdrawn requests have run", got, len(sends))
+	}
+	n.Send("ALPHA:a", "BETA:out/later").Ends("successful", 0)
+	if got := n.Count("BETA", "out"); got != 1 {
+		t.Errorf("%d files have arrived, not one", got)
+	}
+	n.Sound()
+}
+
+// A request that is cancelled while it is queued does not run either, and
+// neither does one whose withdrawal the queue manager has lost.
+func TestQueuedRequestsAreTakenBack(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		t.Run(fmt.Sprintf("lost=%v", lost), func(t *testing.T) {
+			n := up(t, "ALPHA", "BETA")
+			n.File("ALPHA", "a", 1, 1000)
+			n.Stop("ALPHA")
+			want := map[string]string{}
+			var sends []*network.Sending
+			for i := range 6 {
+				if lost {
+					sends = append(sends, n.SendAsync("--recovery-timeout", "3s", "ALPHA:a", fmt.Sprintf("BETA:out/%d", i)))
+					continue
+				}
+				sends = append(sends, n.SendAsync("--detach", "ALPHA:a", fmt.Sprintf("BETA:out/%d", i)))
+			}
+			for _, s := range sends {
+				if r := s.Wait(); lost && r.Code != 69 || !lost && r.Code != 3 {
+					t.Fatalf("a request that nobody took ends with %d: %s", r.Code, r.Stderr)
+				}
+			}
+			for _, p := range n.Transfers() {
+				if want[p.ID] = "withdrawn"; !lost {
+					want[p.ID] = "cancelled"
+					n.Ferry("transfer", "cancel", "--timeout", "200ms", p.ID)
+				}
+			}
+			if lost {
+				n.Wire().Drop("FERRY_COMMAND", "ferry.control.>")
+			}
+			n.Start("ALPHA")
+			taken(n)
+			for id, state := range want {
+				n.WaitState(id, state)
+			}
+			if got := n.Count("BETA", "out"); got > 0 {
+				t.Errorf("%d of 6 requests have run that were taken back", got)
+			}
+		})
+	}
+}
+
+// taken waits until no command is in its queue.
+func taken(n *network.Network) {
+	w := n.Wire()
+	n.Until("every command is taken", func() bool { left, _ := w.Stored("FERRY_COMMAND"); return left == 0 })
+}
