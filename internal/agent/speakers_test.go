@@ -154,7 +154,7 @@ func (s *scene) submitted() transfer.ID {
 			return false
 		}
 		_, err = wire.DecodeAnswer(data)
-		return err == nil
+		return err == nil && s.agent.OutboxLeft() > 0 // which is counted a moment later
 	})
 	return q.ID
 }

@@ -131,6 +131,7 @@ func (s *Service) listen(ctx context.Context) error {
 		s.stops = append(s.stops, stop)
 	}
 	s.wg.Go(func() { s.keepRegistry(ctx) })
+	s.wg.Go(func() { s.relieve(ctx) })
 	s.wg.Go(func() {
 		q := qmgr.Queue{Stream: qmgr.StreamEvent, Durable: "coordination", Filter: wire.AllEvents}
 		if err := s.conn.Consume(ctx, q, s.batch); err != nil && ctx.Err() == nil {
@@ -308,6 +309,34 @@ func (s *Service) keepRegistry(ctx context.Context) {
 		}
 	}
 }
+
+// relieve has commands for agents that were never heard of removed when the queue
+// of commands fills with them.
+func (s *Service) relieve(ctx context.Context) {
+	t := s.cfg.Clock.NewTimer(relieveEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C():
+			t.Reset(relieveEvery)
+		case <-ctx.Done():
+			return
+		}
+		gone, err := s.conn.Relieve(ctx, func(token string) bool {
+			name, err := wire.AgentOf(token)
+			known := s.picture.Known(name)
+			return err == nil && (known.Known || !known.Sure)
+		})
+		if err != nil {
+			s.cfg.Log.Debug("the queue of commands cannot be looked at", "err", err)
+		}
+		if gone > 0 {
+			s.quiet.Warn("commands for agents that were never heard of are removed; they took the room of others", "commands", gone)
+		}
+	}
+}
+
+const relieveEvery = 30 * time.Second
 
 const registryPause = 200 * time.Millisecond
 
