@@ -33,6 +33,7 @@ const (
 	inDisk     = "./test/faults/disk"
 	inSource   = "./test/faults/source"
 	inQueue    = "./test/faults/queue"
+	inSpeakers = "./test/faults/speakers"
 )
 
 var mutants = []mutant{
@@ -56,6 +57,8 @@ var mutants = []mutant{
 	{"known-by-message-only", "a repeated request is known by the queue's message ID only", inQueue, "replay"},
 	{"requests-first", "requests are taken before the cancels that wait have been obeyed", inQueue, "withdrawals"},
 	{"late-request-taken", "a request is accepted after its submitter has given it up", inQueue, "withdrawals"},
+	{"floor-believed", "a gap in an agent's audit records is passed over for good", inSpeakers, "speakers"},
+	{"outcome-believed", "the outcome of a transfer is what anybody publishes", inSpeakers, "speakers"},
 	{"holder-unasked", "a name is taken from an agent that lives", inQueue, "twins"},
 }
 
