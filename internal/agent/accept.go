@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -82,9 +81,9 @@ func (a *Agent) admit() (now time.Time, ok bool) {
 		return now, true
 	}
 	for a.own.wait(taking) {
-		ctx, cancel := context.WithTimeout(a.ctx, ownerTry)
+		_, ctx, end := a.own.session(a.ctx)
 		unread, now, err := a.unread(ctx)
-		cancel()
+		end()
 		if err == nil && unread == 0 && a.own.may(taking) {
 			return now, true
 		}
@@ -210,12 +209,12 @@ func (a *Agent) place(t *ledger.Tx, rec *ledger.Source, late bool) error {
 	case as != "":
 		rec.State = as
 		event, reason = "", "it was "+string(as)+" before it came"
-	case late:
-		rec.State = transfer.Withdrawn
-		event, reason = audit.Cancelled, "it came later than its submitter had waited for it"
 	case string(q.ID[:]) <= string(floor[:]):
 		rec.State = transfer.Parked
 		event, reason = audit.Parked, "it is older than anything the ledger still knows, and may have run before"
+	case late:
+		rec.State = transfer.Withdrawn
+		event, reason = audit.Cancelled, "it came later than its submitter had waited for it"
 	}
 	rec.Progress.State = rec.State
 	if reason != "" {

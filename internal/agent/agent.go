@@ -125,9 +125,10 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 		return nil, err
 	}
 	if err := a.open(ctx, silent); err != nil {
+		a.nameless = transfer.KindOf(err) == transfer.KindAlive
 		a.Halt()
-		a.own.release()
 		a.closeStores()
+		a.own.release()
 		return nil, err
 	}
 	if err := a.listen(); err != nil {
@@ -302,6 +303,8 @@ func (a *Agent) queue(prefix, filter string) qmgr.Queue {
 // unread is how many cancels and other commands are not obeyed yet, and what time
 // it is at the queue manager.
 func (a *Agent) unread(ctx context.Context) (commands uint64, now time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, ownerTry)
+	defer cancel()
 	if commands, now, err = a.conn.Unread(ctx, a.queue("control-", wire.AllControls(a.cfg.Name))); failpoint.Planted("requests-first") {
 		commands = 0
 	}
@@ -338,9 +341,9 @@ func (a *Agent) Stop() {
 	if !a.cfg.Alone {
 		a.flushOutbox()
 	}
-	a.own.release()
 	a.closeStores()
 	a.publishBeat(wire.AgentStopped)
+	a.own.release()
 }
 
 func (a *Agent) closeStores() {

@@ -17,9 +17,10 @@ import (
 // Times of a name's owner.
 const (
 	ownerGrace = 3 * time.Second        // for a holder that is away to come back, before its name is taken elsewhere
-	ownerTry   = 2 * time.Second        // for the queue manager to answer
+	ownerTry   = 5 * time.Second        // for the queue manager to answer
 	ownerPause = 250 * time.Millisecond // between two looks
 	drainPause = 10 * time.Millisecond  // between two looks at the queue of cancels
+	unclear    = 20                     // looks that fail in a row before that is said
 )
 
 // A holder is an instance that has an agent's name, as it stands in the queue
@@ -57,7 +58,7 @@ type owner struct {
 
 	mu       sync.Mutex
 	revision uint64 // of what this instance wrote last
-	session  int64  // of the connection, for which the standing holds
+	of       int64  // the session of the connection for which the standing holds
 	standing standing
 	ever     bool          // it has been taking
 	moved    chan struct{} // closed and replaced when it changes
@@ -83,62 +84,77 @@ func (o *owner) claim(ctx context.Context, silent bool) error {
 		return err
 	}
 	o.a.stops = append(o.a.stops, stop)
-	var away holder // who does not answer, and since when
-	var since time.Time
-	for {
-		session, _ := o.a.conn.Session()
-		held, revision, err := o.read(ctx)
-		free := false
-		if err == nil {
-			free, err = o.free(ctx, held)
-		}
-		switch {
-		case transfer.KindOf(err) == transfer.KindAlive:
+	var g grace
+	for failures := 0; ; {
+		done, err := o.tryClaim(ctx, silent, &g)
+		if done || transfer.KindOf(err) == transfer.KindAlive {
 			return err
-		case err == nil && silent && (held.Instance == "" || !o.here(held)):
-			return o.a.taken(holder{})
-		case free && held.Instance != "" && !o.here(held):
-			if held != away {
-				away, since = held, o.a.cfg.Clock.Now()
-				o.a.log.Info("the name is that of an agent that does not answer; waiting for it", "host", held.Host, "dir", held.Dir, "instance", held.Instance)
-			}
-			free = o.a.cfg.Clock.Now().Sub(since) >= ownerGrace
 		}
-		if free && err == nil && o.write(ctx, o.mine, revision) == nil {
-			o.set(session, hearing)
-			return nil
-		}
-		if !o.pause(ctx, ownerPause) {
+		if failures = o.failed(failures, err); !o.pause(ctx, ownerPause) {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// A grace is since when a holder has been found away.
+type grace struct {
+	instance string
+	since    time.Time
+}
+
+// tryClaim looks once whether the name can be had, and takes it.
+func (o *owner) tryClaim(ctx context.Context, silent bool, g *grace) (done bool, err error) {
+	session, ctx, end := o.session(ctx)
+	defer end()
+	held, revision, err := o.read(ctx)
+	if err == nil {
+		err = o.free(ctx, held)
+	}
+	if err != nil {
+		return false, err
+	}
+	elsewhere := held.Instance != "" && !o.here(held)
+	switch {
+	case silent && (held.Instance == "" || elsewhere):
+		return false, o.a.taken(holder{})
+	case elsewhere && held.Instance != g.instance:
+		*g = grace{held.Instance, o.a.cfg.Clock.Now()}
+		o.a.log.Info("the name is that of an agent that does not answer; waiting for it", "host", held.Host, "dir", held.Dir, "instance", held.Instance)
+		return false, nil
+	case elsewhere && o.a.cfg.Clock.Now().Sub(g.since) < ownerGrace:
+		return false, nil
+	}
+	if err := o.write(ctx, o.mine, revision); err != nil {
+		return false, err
+	}
+	o.set(session, hearing)
+	return true, nil
 }
 
 // here reports whether a holder ran on this instance's own ledger. Then it is
 // over, for two do not have a ledger open, unless this host is a copy of that one.
 func (o *owner) here(h holder) bool { return h.Host == o.mine.Host && h.Dir == o.mine.Dir }
 
-// free reports whether the name can be had from a holder: this instance itself,
-// one that has let go, or one that is away. Its error is of KindAlive where the
-// holder lives.
-func (o *owner) free(ctx context.Context, h holder) (bool, error) {
+// free is nil where the name can be had from a holder: this instance itself, one
+// that has let go, or one that is away. It is of KindAlive where the holder lives.
+func (o *owner) free(ctx context.Context, h holder) error {
 	if h.Instance == "" || h.Instance == o.mine.Instance || failpoint.Planted("holder-unasked") {
-		return true, nil
+		return nil
 	}
 	for silent := 0; ; {
 		_, asked, err := o.a.askTwin(ctx, wire.InstanceSubject(o.a.cfg.Name, h.Instance))
 		switch {
 		case err == nil:
-			return false, o.a.taken(h)
+			return o.a.taken(h)
 		case transfer.KindOf(err) == transfer.KindUnreachable:
-			return true, nil
+			return nil
 		case !asked:
-			return false, err
+			return err
 		case o.here(h):
-			return true, nil // the queue manager has not noticed that it is over
+			return nil // the queue manager has not noticed that it is over
 		}
 		if silent++; silent == maxSilent {
-			return false, o.a.taken(h)
+			return o.a.taken(h)
 		}
 	}
 }
@@ -146,41 +162,64 @@ func (o *owner) free(ctx context.Context, h holder) (bool, error) {
 // keep looks whose the name is until the agent ends: when the connection has come
 // up, and when another instance is heard, at most once in ownerPause.
 func (o *owner) keep() {
-	for {
-		session, over := o.a.conn.Session()
-		err := o.check(session)
+	for failures := 0; ; {
+		session, ctx, end := o.session(o.a.ctx)
+		err := o.check(ctx, session)
 		if transfer.KindOf(err) == transfer.KindAlive {
+			end()
 			o.a.lose(err)
 			return
 		}
-		if err != nil {
-			o.a.log.Debug("it is not clear yet whose the name is, or which cancels wait", "err", err)
+		failures = o.failed(failures, err)
+		if o.pause(o.a.ctx, ownerPause) && err == nil {
+			select {
+			case <-ctx.Done():
+			case <-o.look:
+				o.set(session, hearing)
+				o.a.beatNow() // the other one is to hear of this one, too
+			}
 		}
-		if !o.pause(o.a.ctx, ownerPause) {
-			return
-		}
-		if err != nil {
-			continue
-		}
-		select {
-		case <-over:
-		case <-o.look:
-			o.set(session, hearing)
-			o.a.beatNow() // the other one is to hear of this one, too
-		case <-o.a.ctx.Done():
+		if end(); o.a.ctx.Err() != nil {
 			return
 		}
 	}
 }
 
+// session is the present one of the connection, with a context that ends with it: a
+// question that was lost with a session is not waited for.
+func (o *owner) session(ctx context.Context) (number int64, during context.Context, end func()) {
+	number, over := o.a.conn.Session()
+	during, end = context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-over:
+			end()
+		case <-during.Done():
+		}
+	}()
+	return number, during, end
+}
+
+// failed counts looks that have failed in a row, and says so after some seconds of
+// them.
+func (o *owner) failed(before int, err error) int {
+	if err == nil || transfer.KindOf(err) == transfer.KindConflict {
+		return 0
+	}
+	if before++; before == unclear {
+		o.a.log.Warn("it cannot be found out whose the name is, or which cancels wait; no request is taken", "err", err)
+	}
+	return before
+}
+
 // check finds out whose the name is, and obeys the cancels that wait. Its error is
 // of KindAlive where another instance has the name. Where the queue manager cannot
 // say, an agent that has had the name goes on with the transfers that it has.
-func (o *owner) check(session int64) error {
-	err := o.renew()
+func (o *owner) check(ctx context.Context, session int64) error {
+	err := o.renew(ctx)
 	if err == nil {
 		o.set(session, hearing)
-		err = o.drain()
+		err = o.drain(ctx)
 	}
 	switch {
 	case err == nil:
@@ -193,24 +232,24 @@ func (o *owner) check(session int64) error {
 
 // renew writes this instance into the bucket of owners again, unless another one
 // that lives stands there.
-func (o *owner) renew() error {
+func (o *owner) renew(ctx context.Context) error {
 	for {
-		held, revision, err := o.read(o.a.ctx)
+		held, revision, err := o.read(ctx)
 		if err != nil {
 			return err
 		}
-		if _, err := o.free(o.a.ctx, held); err != nil {
+		if err := o.free(ctx, held); err != nil {
 			return err
 		}
-		if err = o.write(o.a.ctx, o.mine, revision); transfer.KindOf(err) != transfer.KindConflict {
+		if err = o.write(ctx, o.mine, revision); transfer.KindOf(err) != transfer.KindConflict {
 			return err
 		}
 	}
 }
 
 // drain waits until every cancel that is in the queue has been obeyed.
-func (o *owner) drain() error {
-	ctx, cancel := context.WithTimeout(o.a.ctx, ownerTry)
+func (o *owner) drain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, ownerTry)
 	defer cancel()
 	for {
 		unread, _, err := o.a.unread(ctx)
@@ -281,7 +320,7 @@ func (o *owner) heard(m qmgr.Message) {
 func (o *owner) set(session int64, s standing) {
 	o.mu.Lock()
 	if s != beginning || o.ever {
-		o.session, o.standing = session, s
+		o.of, o.standing = session, s
 		o.ever = o.ever || s == taking
 		close(o.moved)
 		o.moved = make(chan struct{})
@@ -301,7 +340,7 @@ func (o *owner) may(s standing) bool {
 	session, _ := o.a.conn.Session()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.session == session && o.standing >= s
+	return o.of == session && o.standing >= s
 }
 
 // wait waits until the agent may do something. It reports false where the agent

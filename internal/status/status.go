@@ -298,6 +298,9 @@ func (p *Picture) fold(g *transfer.Progress, r *audit.Record) {
 	if over(g) {
 		return
 	}
+	if g.Destination == "" { // it was cancelled before its request came
+		g.Destination, g.Job = r.Destination, r.Job
+	}
 	if r.Request != nil && g.Compress == "" {
 		g.Compress = r.Request.Compress
 	}

@@ -373,3 +373,42 @@ func ExamplePicture_Known() {
 	fmt.Println(p.Known("ALPHA").Known, p.Known("BETA").Known, p.Known("BETA").Sure)
 	// Output: true false false
 }
+
+// What a submitter says of its own transfer holds until the source agent speaks.
+func TestASubmitterIsBelievedUntilItsAgentSpeaks(t *testing.T) {
+	p := status.New(clock.System)
+	say := func(n int, s transfer.State) {
+		p.Queued(&transfer.Progress{ID: id(n), State: s, Source: "ALPHA", Destination: "BETA"})
+	}
+	is := func(n int, want transfer.State) {
+		t.Helper()
+		g, err := p.Transfer(id(n).String())
+		if err != nil || g.State != want || g.Destination != "BETA" {
+			t.Errorf("transfer %d is %+v (%v), not %s", n, g, err, want)
+		}
+	}
+	record := func(n int, e audit.Event, s transfer.State, to transfer.AgentName) {
+		p.Record(&audit.Record{Event: e, Role: audit.RoleSource, Transfer: id(n), State: s, Source: "ALPHA", Destination: to})
+	}
+	say(1, transfer.Queued)
+	is(1, transfer.Queued)
+	say(1, transfer.Withdrawn)
+	is(1, transfer.Withdrawn)
+	say(1, transfer.Queued)
+	is(1, transfer.Withdrawn)
+	record(1, audit.Cancelled, transfer.Withdrawn, "")
+	is(1, transfer.Withdrawn)
+
+	say(2, transfer.Withdrawn) // and the agent has it, unheard
+	p.Progress(&transfer.Progress{ID: id(2), State: transfer.Running, Source: "ALPHA", Destination: "BETA"})
+	is(2, transfer.Running)
+	say(2, transfer.Withdrawn)
+	is(2, transfer.Running)
+	record(2, audit.Completed, transfer.Successful, "BETA")
+	say(2, transfer.Withdrawn)
+	is(2, transfer.Successful)
+
+	record(3, audit.Cancelled, transfer.Withdrawn, "") // its request comes later
+	record(3, audit.Submitted, "", "BETA")
+	is(3, transfer.Withdrawn)
+}

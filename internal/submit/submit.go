@@ -156,7 +156,7 @@ func (s *submission) good() time.Duration {
 	if s.until.IsZero() {
 		return 0
 	}
-	return max(s.until.Sub(s.Clock.Now()), time.Millisecond)
+	return max(s.until.Sub(s.Clock.Now()).Truncate(time.Millisecond), time.Millisecond)
 }
 
 func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {

@@ -25,7 +25,7 @@ func TestCampaignTwins(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: name, Unit: "rounds", Full: 200, Short: 3,
 		What: "two or three agents of one name started together, on either side of a cut, on a copied ledger, while the queue manager is away or its store is lost"},
 		func(t *testing.T, c *campaign.C) {
-			rounds(t, c, name, func(t *testing.T, seed uint64, r *rand.Rand, n int) {
+			rounds(t, c, name, 2, func(t *testing.T, seed uint64, r *rand.Rand, n int) {
 				w := &twins{t: t, r: r, Network: network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: []string{"BETA"}, Direct: "off"})}
 				w.line = w.Line()
 				for k := range n {

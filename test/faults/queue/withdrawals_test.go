@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/transfer"
+	msg "ferry/internal/wire"
 	"ferry/test/campaign"
 	"ferry/test/flow/network"
 )
@@ -17,16 +19,31 @@ import (
 // roundsPerCase is how often a network of these campaigns is used, at most.
 const roundsPerCase = 5
 
-// rounds runs a campaign whose unit is a round of a network that is used for some.
-func rounds(t *testing.T, c *campaign.C, name string, one func(*testing.T, uint64, *rand.Rand, int)) {
-	for seed, done := c.Seed, 0; done < c.Count; seed++ {
-		n := min(roundsPerCase, c.Count-done)
-		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { one(t, seed, campaign.Rand(seed), n) }) {
-			t.Logf("this case again: make test-faults CAMPAIGN=%s SEED=%d COUNT=%d", name, seed, n)
+// rounds runs a campaign whose unit is a round of a network that is used for some,
+// a number of cases at a time.
+func rounds(t *testing.T, c *campaign.C, name string, atOnce int, one func(*testing.T, uint64, *rand.Rand, int)) {
+	for seed, done := c.Seed, 0; done < c.Count; {
+		begun := done
+		if !t.Run("from", func(t *testing.T) {
+			for range atOnce {
+				n, this := min(roundsPerCase, c.Count-begun), seed
+				if n == 0 {
+					break
+				}
+				t.Run(fmt.Sprint(this), func(t *testing.T) {
+					t.Parallel()
+					one(t, this, campaign.Rand(this), n)
+					if t.Failed() {
+						t.Logf("this case again: make test-faults CAMPAIGN=%s SEED=%d COUNT=%d", name, this, n)
+					}
+				})
+				begun, seed = begun+n, seed+1
+			}
+		}) {
 			return
 		}
-		done += n
-		c.Add(n)
+		c.Add(begun - done)
+		done = begun
 	}
 }
 
@@ -37,7 +54,7 @@ func TestCampaignWithdrawals(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: name, Unit: "rounds", Full: 200, Short: 3,
 		What: "requests are given up by their submitters or cancelled while they are queued; agent, queue manager and submitters are killed, withdrawals lost"},
 		func(t *testing.T, c *campaign.C) {
-			rounds(t, c, name, func(t *testing.T, seed uint64, r *rand.Rand, n int) {
+			rounds(t, c, name, 3, func(t *testing.T, seed uint64, r *rand.Rand, n int) {
 				w := &withdrawing{t: t, r: r, Network: network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: []string{"ALPHA", "BETA"}})}
 				w.File("ALPHA", "a", seed, 3000)
 				for k := range n {
@@ -146,9 +163,15 @@ func (w *withdrawing) wait(way int) {
 	}
 }
 
-// cancel takes the requests back that somebody else must take back.
+// cancel takes the requests back that somebody else must take back, behind other
+// commands, which keep their reader busy when the agent comes.
 func (w *withdrawing) cancel() {
 	w.t.Helper()
+	who, wire := transfer.Originator{User: "user", Host: "host"}, w.Wire()
+	for range 100 {
+		c := msg.Control{V: msg.Version, ID: transfer.NewID(time.Now()), Kind: msg.ControlCancel, Transfer: transfer.NewID(time.Now()), Originator: who}
+		wire.Enqueue(msg.ControlSubject("ALPHA", who.String()), "", msg.Marshal(c))
+	}
 	var cancels []*network.Sending
 	for _, a := range w.all {
 		if a.cancel {
