@@ -97,7 +97,7 @@ func (b *box) send(ctx context.Context, cmd *cobra.Command, q *transfer.Request,
 	}
 	p, err := s.Submit(ctx, q, nil)
 	if err == nil && !p.State.Final() {
-		p, err = s.Watch(ctx, q.Source, q.ID, v.show, nil)
+		p, err = s.Watch(ctx, submit.Of(q), v.show, nil)
 	}
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		if err := lost(ctx); err != nil {
@@ -118,7 +118,7 @@ func (b *box) interrupted(s *submit.Submitter, q *transfer.Request, v *view) err
 	if _, err := s.Control(ctx, q.Source, "cancel", q.ID); err != nil && transfer.KindOf(err) != transfer.KindEnding {
 		return err
 	}
-	p, err := s.Watch(ctx, q.Source, q.ID, nil, nil)
+	p, err := s.Watch(ctx, submit.Of(q), nil, nil)
 	if err != nil {
 		return err
 	}

@@ -145,7 +145,7 @@ func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *submit.Submitter
 	p, err := s.SubmitInTime(ctx, q, notice)
 	if err == nil {
 		if p == nil || !p.State.Final() {
-			p, err = s.Watch(ctx, q.Source, q.ID, v.show, notice)
+			p, err = s.Watch(ctx, submit.Of(q), v.show, notice)
 		}
 	}
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
@@ -203,7 +203,7 @@ func interrupted(cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, v
 		return err
 	}
 	if p != nil && !p.State.Final() {
-		p, err = s.Watch(ctx, q.Source, q.ID, nil, nil)
+		p, err = s.Watch(ctx, submit.Of(q), nil, nil)
 		if err != nil {
 			fmt.Fprintf(stderr, "ferry: transfer %s is being cancelled\n", q.ID)
 			return exit(transfer.CodeCancelled)

@@ -173,7 +173,7 @@ func newTransferWatch() *cobra.Command {
 			}
 			v := newView(cmd, q.json, false)
 			s := &submit.Submitter{Conn: conn, Clock: clock.System, Who: submit.Me()}
-			if p, err = s.Watch(ctx, p.Source, p.ID, v.show, func(err error) { v.notice("%v", err) }); err != nil {
+			if p, err = s.Watch(ctx, submit.Transfer{Source: p.Source, ID: p.ID, Hash: p.Request}, v.show, func(err error) { v.notice("%v", err) }); err != nil {
 				return err
 			}
 			return v.finish(p)
@@ -207,7 +207,7 @@ func newTransferControl(verb, short string, kind wire.Kind) *cobra.Command {
 		}
 		if kind == wire.ControlCancel && !p.State.Final() { // most end at once: say so
 			quick, cancel := context.WithTimeout(ctx, 2*time.Second)
-			if last, err := s.Watch(quick, source, id, nil, nil); err == nil {
+			if last, err := s.Watch(quick, submit.Transfer{Source: source, ID: id}, nil, nil); err == nil {
 				p = last
 			}
 			cancel()

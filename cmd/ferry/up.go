@@ -303,7 +303,7 @@ func answerUp(conn *qmgr.Conn, names []string) (map[string]*atomic.Bool, error) 
 			ans.Agents[n] = r.Load()
 		}
 		if data, err := json.Marshal(ans); err == nil && m.Reply != "" {
-			conn.Publish(m.Reply, data)
+			conn.Answer(m.Reply, data) // or nobody of ours asks
 		}
 	})
 	return ready, err

@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"ferry/internal/audit"
@@ -32,10 +34,7 @@ func (a *Agent) submitted(d qmgr.Delivery) {
 		a.poisonous(d, s, err)
 		return
 	}
-	if err = conversion.TakeAttributes(&s.Request); err == nil {
-		err = conversion.Check(&s.Request)
-	}
-	if err == nil {
+	if err = a.acceptable(&s.Request); err == nil {
 		late := s.Late(d.Stored, now) && !failpoint.Planted("late-request-taken")
 		err = a.accept(&s.Request, wire.LastToken(d.Subject), late)
 	}
@@ -47,7 +46,7 @@ func (a *Agent) submitted(d qmgr.Delivery) {
 		}
 		a.log.Log(a.ctx, level, "a request stays in its queue", "transfer", s.Request.ID, "err", err)
 		if kind.Waits() {
-			a.answer(s.Reply, wire.Answer{V: wire.Version, Error: transfer.AsError(err)})
+			a.answer(s.Reply, wire.Answer{V: wire.Version, ID: s.Request.ID, Error: transfer.AsError(err)})
 		}
 		d.Nak(again)
 		return
@@ -57,6 +56,21 @@ func (a *Agent) submitted(d qmgr.Delivery) {
 	if err := d.Ack(); err != nil {
 		a.log.Debug("a command comes again; the ledger knows it", "err", err)
 	}
+}
+
+// acceptable checks a request that was read: it is for this agent, and says
+// nothing that no agent could do.
+func (a *Agent) acceptable(q *transfer.Request) error {
+	if err := q.Check(); err != nil {
+		return err
+	}
+	if q.Source != a.cfg.Name {
+		return transfer.Errorf(transfer.KindUsage, "the request is for agent %s; this is %s", q.Source, a.cfg.Name)
+	}
+	if err := conversion.TakeAttributes(q); err != nil {
+		return err
+	}
+	return conversion.Check(q)
 }
 
 // admit waits until a request may be taken: the name is ours, and every cancel that
@@ -79,30 +93,45 @@ func (a *Agent) admit() (now time.Time, ok bool) {
 }
 
 // poisonous sets a message aside that cannot be understood: it is reported to
-// whoever waits for it and in the audit, and does not come again.
+// whoever waits for it, and does not come again. Of many such messages one a
+// minute is in the audit and in the log: none of them costs a transaction.
 func (a *Agent) poisonous(d qmgr.Delivery, s *wire.Submit, err error) {
-	a.log.Error("a request is refused", "subject", d.Subject, "err", err)
+	a.quiet.Error("a request is refused", "subject", d.Subject, "err", err)
 	e := transfer.AsError(err)
-	var id transfer.ID
+	rec := audit.Record{Event: audit.Failed, Role: audit.RoleSource, State: transfer.Failed,
+		Code: e.Kind.Code(), Error: e, Principal: wire.LastToken(d.Subject), Text: "the request is refused"}
 	if s != nil {
-		id = s.Request.ID
-		a.answer(s.Reply, wire.Answer{V: wire.Version, Error: e})
+		rec.Transfer = s.Request.ID
+		a.answer(s.Reply, wire.Answer{V: wire.Version, ID: s.Request.ID, Error: e})
 	}
-	if lerr := a.ledger.Update(func(t *ledger.Tx) error {
-		return a.note(t, audit.Record{Event: audit.Failed, Role: audit.RoleSource, Transfer: id, State: transfer.Failed,
-			Code: e.Kind.Code(), Error: e, Principal: wire.LastToken(d.Subject), Text: "the request is refused"})
-	}); lerr != nil {
-		d.Nak(again)
-		return
+	if held, ok := a.refused.Pass(a.cfg.Clock.Now()); ok {
+		a.noteRefused(rec, held)
 	}
 	d.Term()
 }
 
-func (a *Agent) answer(reply string, ans wire.Answer) {
-	if reply == "" {
+// noteRefused puts a refused request on record, and how many more there were.
+func (a *Agent) noteRefused(rec audit.Record, more int64) {
+	if more > 0 {
+		rec.Text = strings.TrimPrefix(fmt.Sprintf("%s; %d more were refused before it", rec.Text, more), "; ")
+	}
+	if err := a.ledger.Update(func(t *ledger.Tx) error { return a.note(t, rec) }); err != nil {
+		a.log.Error("a refused request cannot be put on record", "err", err)
+	}
+}
+
+// answer says something to whoever asked for it, on an inbox of theirs.
+func (a *Agent) answer(inbox string, ans wire.Answer) { a.answerWith(inbox, wire.Marshal(ans)) }
+
+func (a *Agent) answerWith(inbox string, data []byte) {
+	if inbox == "" {
 		return
 	}
-	if err := a.conn.Publish(reply, wire.Marshal(ans)); err != nil {
+	err := a.conn.Answer(inbox, data)
+	switch {
+	case transfer.KindOf(err) == transfer.KindUsage:
+		a.quiet.Warn("nothing is answered", "err", err)
+	case err != nil:
 		a.log.Debug("an answer could not be sent; it is asked for again", "err", err)
 	}
 }
@@ -110,21 +139,15 @@ func (a *Agent) answer(reply string, ans wire.Answer) {
 // receiptOf is the answer to a submission.
 func (a *Agent) receiptOf(id transfer.ID, err error) wire.Answer {
 	if err != nil {
-		return wire.Answer{V: wire.Version, Error: transfer.AsError(err)}
+		return wire.Answer{V: wire.Version, ID: id, Error: transfer.AsError(err)}
 	}
 	p, err := a.status(id)
-	if err != nil {
-		return wire.Answer{V: wire.Version, Error: transfer.AsError(err)}
-	}
-	return wire.Answer{V: wire.Version, Progress: p}
+	return wire.Answer{V: wire.Version, ID: id, Progress: p, Error: transfer.AsError(err)}
 }
 
 // accept puts a request into the ledger, or finds that it is there (R1, R2). late
 // says that its submitter has given it up.
 func (a *Agent) accept(q *transfer.Request, principal string, late bool) error {
-	if q.Source != a.cfg.Name {
-		return transfer.Errorf(transfer.KindUsage, "the request is for agent %s; this is %s", q.Source, a.cfg.Name)
-	}
 	now := a.cfg.Clock.Now()
 	itself := a.sendCfg.CheckItself(q)
 	var fresh *ledger.Source
@@ -138,7 +161,7 @@ func (a *Agent) accept(q *transfer.Request, principal string, late bool) error {
 			return err
 		}
 		if old != nil && !failpoint.Planted("known-by-message-only") {
-			if old.Hash != sender.RequestHash(q) {
+			if old.Hash != q.Hash() {
 				return transfer.Errorf(transfer.KindConflict, "transfer %s is known here with other content", q.ID).
 					WithHint("submit it under a new ID")
 			}

@@ -38,6 +38,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
 	"ferry/internal/qmgr"
+	"ferry/internal/quiet"
 	"ferry/internal/receiver"
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
@@ -93,13 +94,17 @@ type Agent struct {
 	wg     sync.WaitGroup
 	stops  []func()
 
-	beats   chan struct{} // asks for a heartbeat at once
-	notes   chan struct{} // says that the outbox has grown
-	receipt chan audit.Receipt
+	beats    chan struct{} // asks for a heartbeat at once
+	notes    chan struct{} // says that the outbox has grown
+	receipt  chan audit.Receipt
+	previews chan struct{} // a token for each preview that walks
+	inbox    string        // where coordination's receipts come
 
-	dropped  *dropped.Counter
-	late     chan *wire.Message // outcomes of transfers that do not run
-	previews chan struct{}      // a token for each preview that walks
+	quiet   *quiet.Log // of what others have said
+	refused quiet.Gate // commands that cannot be read, in the audit
+
+	dropped *dropped.Counter
+	late    chan *wire.Message // outcomes of transfers that do not run
 
 	halt     sync.Once
 	mu       sync.Mutex
@@ -117,8 +122,8 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	cfg.fill()
 	a := &Agent{cfg: cfg, conn: conn, log: cfg.Log.With("agent", cfg.Name), instance: randomHex(8),
 		started: cfg.Clock.Now(), beats: make(chan struct{}, 1), notes: make(chan struct{}, 1), receipt: make(chan audit.Receipt, 64),
-		late: make(chan *wire.Message, maxLate), previews: make(chan struct{}, maxPreviews)}
-	a.dropped = dropped.New(a.log, cfg.Clock.Now)
+		late: make(chan *wire.Message, maxLate), previews: make(chan struct{}, previews), inbox: conn.NewInbox()}
+	a.dropped, a.quiet = dropped.New(a.log, cfg.Clock.Now), quiet.New(a.log, cfg.Clock.Now)
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	a.own = newOwner(a)
 	silent, err := a.refuseTwin(ctx)
@@ -272,6 +277,7 @@ func (a *Agent) listen() error {
 		{wire.AllData(a.cfg.Name), listenData, func(m qmgr.Message) { data(m.Subject, m.Data) }},
 		{wire.AllReplies(a.cfg.Name), a.conn.Subscribe, a.reply},
 		{wire.AskSubject(a.cfg.Name), a.conn.Subscribe, a.asked},
+		{a.inbox, a.conn.Subscribe, a.receipted},
 		{wire.ProgressSubject(a.cfg.Name), a.conn.Subscribe, a.own.heard},
 	} {
 		stop, err := s.listen(s.subject, s.handle)
@@ -317,13 +323,13 @@ func (a *Agent) consume(q qmgr.Queue, h func(qmgr.Delivery)) {
 	}
 }
 
-// register tells coordination of this run. Coordination need not be there: the
-// heartbeats tell it later.
+// register tells coordination of this run: a heartbeat that wants an answer, on
+// a subject where nobody else speaks for the name. Coordination need not be
+// there: the next heartbeats tell it.
 func (a *Agent) register(ctx context.Context) {
-	beat := a.beat()
-	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskRegister, Beat: beat})
+	report := wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: a.beat()})
 	for range 3 {
-		_, err := a.conn.Request(ctx, wire.AskCoordination, ask, time.Second)
+		_, err := a.conn.Request(ctx, wire.RegisterSubject(a.cfg.Name), report, time.Second)
 		if err == nil {
 			return
 		}

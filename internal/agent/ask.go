@@ -14,7 +14,11 @@ import (
 
 // asked answers a question on the agent's ask subject.
 func (a *Agent) asked(m qmgr.Message) {
-	if m.Reply == "" || !a.own.wait(hearing) {
+	if !qmgr.IsInbox(m.Reply) {
+		a.quiet.Warn("a question is dropped that wants its answer elsewhere than on an inbox", "reply", m.Reply)
+		return
+	}
+	if !a.own.wait(hearing) {
 		return
 	}
 	ask, err := wire.DecodeAsk(m.Data)
@@ -23,6 +27,9 @@ func (a *Agent) asked(m qmgr.Message) {
 		return
 	}
 	ans := wire.Answer{V: wire.Version}
+	if err == nil {
+		ans.ID = ask.ID
+	}
 	switch {
 	case err != nil:
 	case ask.Kind == wire.AskPing:
@@ -76,48 +83,50 @@ func (a *Agent) overAt(ctx context.Context, source transfer.AgentName, id transf
 	return p.ID == id && p.Source == source && p.State.Final()
 }
 
-// Bounds of a preview.
-// Bounds of a preview, and how many walk at once.
+// Bounds of a preview, and of previews at once.
 const (
 	previewItems = 1000
 	previewTime  = 5 * time.Second
-	maxPreviews  = 4
+	previews     = 4
 )
 
-// previewed has a preview walk beside what else is asked, or says that too many do.
+// previewed takes a question for a preview: of a request that this agent would
+// accept, and of a few at once.
 func (a *Agent) previewed(reply string, q *transfer.Request) {
-	select {
-	case a.previews <- struct{}{}:
-	default:
-		a.answer(reply, wire.Answer{V: wire.Version, Error: transfer.Errorf(transfer.KindBusy, "%s already makes %d previews, its limit", a.cfg.Name, maxPreviews).
-			WithHint("ask again in a moment")})
+	refuse := func(err error) {
+		a.answer(reply, wire.Answer{V: wire.Version, Error: transfer.AsError(err)})
+	}
+	if q == nil {
+		refuse(transfer.Errorf(transfer.KindVersion, "a preview has no request"))
 		return
 	}
-	a.wg.Go(func() {
-		defer func() { <-a.previews }()
-		a.preview(reply, q)
-	})
+	err := a.acceptable(q)
+	if err == nil {
+		err = a.sendCfg.CheckItself(q)
+	}
+	if err != nil {
+		refuse(err)
+		return
+	}
+	select {
+	case a.previews <- struct{}{}:
+		a.wg.Go(func() {
+			defer func() { <-a.previews }()
+			a.preview(reply, q)
+		})
+	default:
+		refuse(transfer.Errorf(transfer.KindBusy, "%s already shows %d previews, its limit", a.cfg.Name, previews).WithHint("try again in a few seconds"))
+	}
 }
 
 // preview walks what a request would send, up to a limit, and sends nothing.
 func (a *Agent) preview(reply string, q *transfer.Request) {
-	ans := wire.Answer{V: wire.Version, Preview: &wire.Preview{}}
+	ans := wire.Answer{V: wire.Version, ID: q.ID, Preview: &wire.Preview{}}
 	p := ans.Preview
-	err := checkPreview(a.cfg.Name, q)
-	if err != nil {
-		ans.Error = transfer.AsError(err)
-		a.answer(reply, ans)
-		return
-	}
-	if err := a.sendCfg.CheckItself(q); err != nil {
-		ans.Error = transfer.AsError(err)
-		a.answer(reply, ans)
-		return
-	}
 	ctx, cancel := context.WithTimeout(a.ctx, previewTime)
 	defer cancel()
 	size := 0
-	_, err = a.fs.Walk(ctx, localfs.WalkRequest{Sources: record.HostPaths(a.cfg.RecordRoot, q.Sources), Recursive: q.Recursive}, func(_ int, it transfer.Item) error {
+	_, err := a.fs.Walk(ctx, localfs.WalkRequest{Sources: record.HostPaths(a.cfg.RecordRoot, q.Sources), Recursive: q.Recursive}, func(_ int, it transfer.Item) error {
 		p.Items++
 		if it.Type == transfer.ItemFile {
 			p.Files++
@@ -133,15 +142,4 @@ func (a *Agent) preview(reply string, q *transfer.Request) {
 	}
 	p.More = ctx.Err() != nil
 	a.answer(reply, ans)
-}
-
-// checkPreview refuses what could not be submitted either.
-func checkPreview(name transfer.AgentName, q *transfer.Request) error {
-	switch {
-	case q == nil:
-		return transfer.Errorf(transfer.KindVersion, "a preview has no request")
-	case q.Source != name:
-		return transfer.Errorf(transfer.KindUsage, "the request is for agent %s; this is %s", q.Source, name)
-	}
-	return q.Check()
 }

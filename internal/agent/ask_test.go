@@ -14,7 +14,8 @@ func TestPreviewsAreChecked(t *testing.T) {
 	good := func() *transfer.Request {
 		return &transfer.Request{Version: 1, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Sources: []transfer.Path{"a"}, Dest: "b"}
 	}
-	if err := checkPreview("ALPHA", good()); err != nil {
+	a := &Agent{cfg: Config{Name: "ALPHA"}}
+	if err := a.acceptable(good()); err != nil {
 		t.Error(err)
 	}
 	for what, change := range map[string]func(*transfer.Request){
@@ -25,27 +26,25 @@ func TestPreviewsAreChecked(t *testing.T) {
 	} {
 		q := good()
 		change(q)
-		if checkPreview("ALPHA", q) == nil {
+		if a.acceptable(q) == nil {
 			t.Errorf("%s: it is walked", what)
 		}
-	}
-	if checkPreview("ALPHA", nil) == nil {
-		t.Error("a preview of nothing is walked")
 	}
 }
 
 // Only so many previews walk at once; one more starts nothing.
 func TestPreviewsAreBounded(t *testing.T) {
-	a := &Agent{previews: make(chan struct{}, maxPreviews)}
-	for range maxPreviews {
+	a := &Agent{cfg: Config{Name: "ALPHA"}, log: slog.New(slog.DiscardHandler), previews: make(chan struct{}, previews)}
+	for range previews {
 		a.previews <- struct{}{}
 	}
+	q := transfer.Request{Version: 1, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Sources: []transfer.Path{"a"}, Dest: "b"}
 	for range 1000 {
-		a.previewed("", &transfer.Request{})
+		a.previewed("", &q)
 	}
 	a.wg.Wait() // one that had started would have no file system to walk
-	if len(a.previews) != maxPreviews {
-		t.Errorf("%d previews, not %d", len(a.previews), maxPreviews)
+	if len(a.previews) != previews {
+		t.Errorf("%d previews, not %d", len(a.previews), previews)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"ferry/internal/audit"
 	"ferry/internal/localfs"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -51,6 +52,7 @@ func (a *Agent) beat() *wire.Beat {
 		Started: a.started, Time: a.cfg.Clock.Now(), Version: a.cfg.Version, Platform: platform(), Host: host, Mode: mode,
 		Durability: facts.Reduced, Roots: a.cfg.Roots, Limits: localfs.Limits(), Settings: a.cfg.Settings,
 		MaxSource: a.cfg.MaxSource, MaxDest: a.cfg.MaxDestination, MaxQueued: a.cfg.MaxQueued}
+	defer b.Fit()
 	if a.sched == nil {
 		return b
 	}
@@ -122,6 +124,9 @@ func (a *Agent) beatLoop() {
 		if due := now.Sub(last) >= wire.BeatEvery; due || dirty {
 			last = now
 			a.publishBeat("")
+		}
+		if held, ok := a.refused.Held(now); ok {
+			a.noteRefused(audit.Record{Event: audit.Failed, Role: audit.RoleSource, State: transfer.Failed}, held)
 		}
 		running, waiting, _ := a.sched.counts()
 		if due := now.Sub(stated) >= min(20*a.conn.Lag(), stateMost); due && (dirty || running+waiting > 0) {

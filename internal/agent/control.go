@@ -29,9 +29,9 @@ func (a *Agent) controlled(d qmgr.Delivery) {
 	}
 	c, err := wire.DecodeControl(d.Data)
 	if err != nil {
-		a.log.Error("a command is refused", "subject", d.Subject, "err", err)
+		a.quiet.Error("a command is refused", "subject", d.Subject, "err", err)
 		if c != nil {
-			a.answer(c.Reply, wire.Answer{V: wire.Version, Error: transfer.AsError(err)})
+			a.answer(c.Reply, wire.Answer{V: wire.Version, ID: c.ID, Error: transfer.AsError(err)})
 		}
 		d.Term()
 		return
@@ -43,15 +43,18 @@ func (a *Agent) controlled(d qmgr.Delivery) {
 		return
 	}
 	failpoint.Hit("control.before_ack")
-	if c.Reply != "" {
-		if err := a.conn.Publish(c.Reply, ans); err != nil {
-			a.log.Debug("an answer could not be sent", "err", err)
-		}
-	}
+	a.answerWith(c.Reply, ans)
 	d.Ack()
 }
 
 func (a *Agent) control(c *wire.Control) (answer []byte, err error) {
+	refuse := func(err error) ([]byte, error) {
+		return wire.Marshal(wire.Answer{V: wire.Version, ID: c.ID, Error: transfer.AsError(err)}), nil
+	}
+	do := controls[c.Kind]
+	if do == nil {
+		return refuse(transfer.Errorf(transfer.KindVersion, "command of unknown kind %q", c.Kind))
+	}
 	what := *c
 	what.Reply = "" // a repeat may wait elsewhere
 	hash := string(wire.Marshal(what))
@@ -66,17 +69,15 @@ func (a *Agent) control(c *wire.Control) (answer []byte, err error) {
 	}
 	if seen != "" {
 		if seen != hash {
-			return wire.Marshal(wire.Answer{V: wire.Version, Error: transfer.Errorf(transfer.KindConflict, "command %s is known here with other content", c.ID)}), nil
+			return refuse(transfer.Errorf(transfer.KindConflict, "command %s is known here with other content", c.ID))
 		}
 		return answer, nil
 	}
 	if err := a.tooOldOrNew(c, floor); err != nil {
-		return wire.Marshal(wire.Answer{V: wire.Version, Error: transfer.AsError(err)}), nil
+		return refuse(err)
 	}
-	ans := wire.Answer{V: wire.Version}
-	if do := controls[c.Kind]; do == nil {
-		ans.Error = transfer.Errorf(transfer.KindVersion, "command of unknown kind %q", c.Kind)
-	} else if err := do(a, c); err != nil {
+	ans := wire.Answer{V: wire.Version, ID: c.ID}
+	if err := do(a, c); err != nil {
 		if transfer.KindOf(err) == transfer.KindInternal {
 			return nil, err
 		}

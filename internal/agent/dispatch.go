@@ -22,18 +22,13 @@ func (a *Agent) reply(m qmgr.Message) {
 		a.refuseUnread(m, err)
 		return
 	}
-	if from := wire.LastToken(m.Subject); msg.Kind == wire.KindReceipt && from == wire.Coordination {
-		a.receipted(msg)
-		return
-	} else if transfer.Token(string(msg.From)) != from {
-		a.dropped.Note(wire.LastToken(m.Subject), "a control message that speaks for another agent", "kind", msg.Kind, "for", msg.From)
+	if from := wire.LastToken(m.Subject); msg.From.Token() != from {
+		a.dropped.Note(from, "a control message that speaks for another agent", "kind", msg.Kind, "for", msg.From)
 		return
 	}
 	switch msg.Kind {
 	case wire.KindOpen, wire.KindOutcomesAck, wire.KindCancel:
 		a.recv.Control(msg)
-	case wire.KindReceipt:
-		a.dropped.Note(string(msg.From), "an audit receipt that is not from coordination")
 	default:
 		a.toSender(msg)
 	}

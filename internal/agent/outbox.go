@@ -7,6 +7,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
+	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -28,11 +29,11 @@ const (
 	receiptRepeat = time.Minute
 )
 
-// receipted takes coordination's receipt.
-func (a *Agent) receipted(m *wire.Message) {
-	r, err := audit.DecodeReceipt(m.Receipt)
-	if err != nil || r.Agent != a.cfg.Name || r.Incarnation != a.ledger.IncarnationText() {
-		a.log.Warn("an audit receipt is not for this agent", "err", err)
+// receipted takes coordination's receipt, on the inbox that the batches name.
+func (a *Agent) receipted(m qmgr.Message) {
+	r, err := audit.DecodeReceipt(m.Data)
+	if err != nil || r.Agent != a.cfg.Name || r.Incarnation != a.ledger.IncarnationText() || r.Index < 0 && r.Have > 0 {
+		a.quiet.Warn("an audit receipt is not for this agent", "err", err)
 		return
 	}
 	select {
@@ -44,6 +45,8 @@ func (a *Agent) receipted(m *wire.Message) {
 // outboxLoop sends what the outbox holds, a few batches ahead of the receipts.
 func (a *Agent) outboxLoop() {
 	var next uint64  // record to send next
+	var sent uint64  // the last that was sent in this run
+	var have uint64  // the last that was receipted in this run
 	var out []uint64 // behind the batches that are sent and not receipted
 	pause := receiptFirst
 	t := a.cfg.Clock.NewTimer(0)
@@ -53,9 +56,17 @@ func (a *Agent) outboxLoop() {
 	for {
 		select {
 		case r := <-a.receipt:
+			if r.Have > sent {
+				a.quiet.Warn("an audit receipt is for records that were not sent", "have", r.Have, "sent", sent)
+				continue
+			}
+			if r.Have <= have {
+				continue // a repeat, or of a batch that told coordination nothing that it could keep
+			}
 			if err := a.ledger.Receipted(r.Have); err != nil {
 				a.log.Error("the outbox cannot be cleared", "err", err)
 			}
+			have = r.Have
 			failpoint.Hit("outbox.receipted")
 			next = max(next, r.Have+1)
 			for len(out) > 0 && out[0] <= r.Have+1 {
@@ -86,19 +97,19 @@ func (a *Agent) outboxLoop() {
 			continue
 		}
 		for len(out) < batchesAhead {
-			sent, after, err := a.sendBatch(a.ctx, next, len(out) > 0)
+			some, after, err := a.sendBatch(a.ctx, next, len(out) > 0)
 			if err != nil {
 				a.log.Debug("audit records could not be sent and stay in the outbox", "err", err)
 				break
 			}
-			if !sent {
+			if !some {
 				break
 			}
 			failpoint.Hit("outbox.sent")
 			if len(out) == 0 {
 				retry = a.cfg.Clock.Now().Add(pause + 4*a.conn.Delay())
 			}
-			next = after
+			next, sent = after, max(sent, after-1)
 			out = append(out, after)
 			last = a.cfg.Clock.Now()
 		}
@@ -135,6 +146,7 @@ func (a *Agent) sendBatch(ctx context.Context, from uint64, mayWait bool) (sent 
 	if mayWait && len(b.Records) < batchRecords && b.Size() < most/2 {
 		return false, from, nil
 	}
+	b.Reply = a.inbox
 	data, err := audit.EncodeBatch(&b)
 	if err != nil {
 		return false, from, err

@@ -30,7 +30,7 @@ type stage struct {
 }
 
 func (s *stage) add(body []byte, r *Record) error {
-	err := s.streams.observe(r, s.tip.tree.size)
+	_, err := s.streams.observe(r, s.tip.tree.size)
 	s.cells = cellOf(r, s.tip.end).append(s.cells)
 	for _, h := range s.tip.tree.add(tlog.RecordHash(body)) {
 		s.hashes = append(s.hashes, h[:]...)
@@ -42,8 +42,10 @@ func (s *stage) add(body []byte, r *Record) error {
 // Append appends a batch's records that the log does not have yet, and says
 // what it then has. It returns when they are durable. The batch's numbers decide,
 // not its arrival: what the log has is receipted again; behind a hole nothing is
-// appended; a hole below the batch's floor is one that nobody can fill any more,
-// so it is put on record and passed over.
+// appended; a hole below the batch's floor is put on record and passed over.
+// Whoever speaks in an agent's name cannot keep its own records out: those in a
+// gap that is on record are appended when they come, and those whose numbers the
+// log has with another content are, too, behind a record that says so.
 func (l *Log) Append(b Batch) (Receipt, error) {
 	key, err := b.stream()
 	if err != nil {
@@ -59,30 +61,71 @@ func (l *Log) Append(b Batch) (Receipt, error) {
 		return Receipt{}, err
 	}
 	s := l.newStage(key, l.own())
-	if have := s.streams[key].have; b.Floor > have+1 {
-		gap := &Gap{b.Agent, b.Incarnation, have + 1, b.Floor - 1}
-		rec := Record{Event: GapFound, Gap: gap, Text: fmt.Sprintf(
-			"records %d to %d of %s had been receipted and are not in this log", gap.From, gap.To, key)}
-		if err := l.stageOwn(s, &rec); err != nil {
-			return Receipt{}, err
-		}
+	if err := l.stageGaps(s, key, &b, list); err != nil {
+		return Receipt{}, err
 	}
+	var fresh []entry
 	for i := range list {
-		if list[i].rec.N != s.streams[key].have+1 {
-			continue // a repeat; or behind a hole, and then so are all that follow
+		p, n := s.streams[key], list[i].rec.N
+		if n > p.have+1 {
+			break // behind a hole, as are all that follow
+		}
+		if n <= p.have && !p.lacks(n) {
+			continue
 		}
 		if err := s.put(list[i].body, &list[i].rec); err != nil {
 			return Receipt{}, err
 		}
+		fresh = append(fresh, list[i])
 	}
 	if err := l.commit(s); err != nil {
 		return Receipt{}, err
 	}
+	for i := range fresh {
+		l.repeats.add(key, fresh[i].rec.N, fresh[i].body)
+	}
+	return l.receipt(key, &b, list), nil
+}
+
+// receipt says what the log has of what a batch speaks of.
+func (l *Log) receipt(key stream, b *Batch, list []entry) Receipt {
 	p, ok := l.streams[key]
 	if !ok {
 		p.index = -1
 	}
-	return Receipt{V: RecordVersion, Agent: b.Agent, Incarnation: b.Incarnation, Have: p.have, Index: p.index}, nil
+	last := p.have
+	if len(list) > 0 {
+		last = list[len(list)-1].rec.N
+	}
+	return Receipt{V: RecordVersion, Agent: b.Agent, Incarnation: b.Incarnation, Have: p.through(b.Floor, last), Index: p.index}
+}
+
+// stageGaps puts on record what a batch shows to be missing, and which of its
+// records the log has with another content.
+func (l *Log) stageGaps(s *stage, key stream, b *Batch, list []entry) error {
+	if have := s.streams[key].have; b.Floor > have+1 {
+		gap := &Gap{b.Agent, b.Incarnation, have + 1, b.Floor - 1}
+		if err := l.stageOwn(s, &Record{Event: GapFound, Gap: gap, Text: fmt.Sprintf(
+			"records %d to %d of %s had been receipted and are not in this log", gap.From, gap.To, key)}); err != nil {
+			return err
+		}
+	}
+	p, other := s.streams[key], (*Gap)(nil)
+	for i := range list {
+		n := list[i].rec.N
+		if n > p.have || p.lacks(n) || !l.repeats.differs(key, n, list[i].body) {
+			continue
+		}
+		if other == nil {
+			other = &Gap{b.Agent, b.Incarnation, n, n}
+		}
+		other.To = n
+	}
+	if other == nil {
+		return nil
+	}
+	return l.stageOwn(s, &Record{Event: Disputed, Gap: other, Text: fmt.Sprintf(
+		"records %d to %d of %s came again with another content; both are in the log", other.From, other.To, key)})
 }
 
 // AppendOwn appends a record of coordination's own. The log numbers it and

@@ -14,6 +14,8 @@ const (
 	batchEnvelope = 1 << 10
 	// batchDepth is how much deeper a record is nested in a batch.
 	batchDepth = 2
+	// maxBatchRecords bounds the records of a batch.
+	maxBatchRecords = 8192
 )
 
 // A Batch is what an agent sends to coordination: consecutive records from its
@@ -25,20 +27,24 @@ type Batch struct {
 	Incarnation string             `json:"incarnation"`
 	// Floor is the number below which the agent has dropped its records, because
 	// each was receipted to it. It is 1 as long as none was.
-	Floor   uint64            `json:"floor"`
+	Floor uint64 `json:"floor"`
+	// Reply is the inbox that the Receipt goes to, and nowhere else.
+	Reply   string            `json:"reply,omitempty"`
 	Records []json.RawMessage `json:"records"`
 
 	size int // of the records and their commas, as far as Add has added them
 }
 
-// A Receipt tells an agent what the log has. It is given only for what is
-// durable there.
+// A Receipt answers a Batch: it says what the log has of it. It is given only
+// for what is durable there.
 type Receipt struct {
 	V           int                `json:"v"`
 	Agent       transfer.AgentName `json:"agent"`
 	Incarnation string             `json:"incarnation"`
-	Have        uint64             `json:"have"`  // every record up to this number is in the log; 0: none
-	Index       int64              `json:"index"` // where the log has the last of them; -1: none
+	// Have says that every record from the batch's floor up to this number is in
+	// the log. It is not beyond the batch's last record; below its floor: none.
+	Have  uint64 `json:"have"`
+	Index int64  `json:"index"` // where the log has the last record of that incarnation; -1: none
 }
 
 // Add takes one more encoded record into the batch, or reports that it does not
@@ -83,7 +89,18 @@ func DecodeBatch(text []byte) (Batch, error) {
 	if _, err := b.stream(); err != nil {
 		return Batch{}, err
 	}
-	return b, nil
+	return b, b.checkNumbers()
+}
+
+// checkNumbers checks what a batch counts with.
+func (b *Batch) checkNumbers() error {
+	switch {
+	case b.Floor == 0 || b.Floor > MaxNumber:
+		return transfer.Errorf(transfer.KindUsage, "an audit batch of %s has the floor %d; numbers are 1 to 2^48", b.Agent, b.Floor)
+	case len(b.Records) > maxBatchRecords:
+		return transfer.Errorf(transfer.KindTooLarge, "an audit batch of %s has %d records; the limit is %d", b.Agent, len(b.Records), maxBatchRecords)
+	}
+	return nil
 }
 
 // stream checks the names on the batch and is the key of its numbering.
@@ -105,8 +122,11 @@ type entry struct {
 }
 
 // entries decodes and checks the batch's records: each is the batch's own agent
-// and incarnation, and the numbers ascend by one.
+// and incarnation, and the numbers ascend by one from the floor or above.
 func (b *Batch) entries(key stream) ([]entry, error) {
+	if err := b.checkNumbers(); err != nil {
+		return nil, err
+	}
 	list := make([]entry, 0, len(b.Records))
 	size := 0
 	for i, raw := range b.Records {
@@ -117,6 +137,8 @@ func (b *Batch) entries(key stream) ([]entry, error) {
 		switch {
 		case rec.stream() != key:
 			return nil, transfer.Errorf(transfer.KindUsage, "audit record %s came in a batch of %s/%s", rec.name(), b.Agent, b.Incarnation)
+		case rec.N < b.Floor:
+			return nil, transfer.Errorf(transfer.KindUsage, "audit record %s came in a batch whose floor is %d", rec.name(), b.Floor)
 		case i > 0 && rec.N != list[i-1].rec.N+1:
 			return nil, transfer.Errorf(transfer.KindUsage, "audit record %s follows number %d in its batch", rec.name(), list[i-1].rec.N)
 		}
@@ -158,6 +180,15 @@ func DecodeReceipt(text []byte) (Receipt, error) {
 	}
 	if err := checkVersion("audit receipt", r.V); err != nil {
 		return Receipt{}, err
+	}
+	if err := checkAgent(r.Agent); err != nil {
+		return Receipt{}, err
+	}
+	if _, err := ParseIncarnation(r.Incarnation); err != nil {
+		return Receipt{}, err
+	}
+	if r.Have > MaxNumber || r.Index < -1 || r.Index > MaxNumber {
+		return Receipt{}, transfer.Errorf(transfer.KindUsage, "an audit receipt for %s has numbers out of range", r.Agent)
 	}
 	return r, nil
 }

@@ -185,7 +185,9 @@ func TestDiskGoesAwayDuringRecovery(t *testing.T) {
 				}
 			}
 			upTo(t, got["A1"], n)
-			sound(t, l)
+			if rep, err := l.Verify(t.Context(), nil); err != nil || rep.Found != int64(len(gaps)) {
+				t.Fatalf("%s, change %d (%s): Verify says %+v, %v", name, failAt, d.last, rep.Problems, err)
+			}
 			closeLog(t, l)
 			if d.last == "" {
 				break

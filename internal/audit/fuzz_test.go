@@ -6,6 +6,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -30,6 +32,56 @@ func FuzzDecodeReceipt(f *testing.F) {
 		}
 		if again, err := DecodeReceipt(b); err != nil || again != r {
 			t.Fatalf("%s became %+v, %v", b, again, err)
+		}
+	})
+}
+
+// FuzzAppend: whatever comes as a batch, the log takes it or refuses it, stays as
+// it should be but for what is missing or came twice, and goes on with what its
+// agents say.
+func FuzzAppend(f *testing.F) {
+	for _, b := range []Batch{batchOf(f, "A1", 1, 1, 1, 3), batchOf(f, "A1", 1, 3, 4, 5), forgedOf(f, "A1", 1, 1, 2, 4), batchOf(f, "A1", 1, 9, 9, 9),
+		batchOf(f, "A1", 2, MaxNumber, 1, 0), batchOf(f, "B1", 1, 1<<40, 1<<40, 1<<40)} {
+		text, err := EncodeBatch(&b)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+		f.Add(bytes.Replace(text, []byte(`{"v":1`), []byte(`{ "v":1`), 1))
+		f.Add(text[:len(text)-1])
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		b, err := DecodeBatch(text)
+		if err != nil {
+			return
+		}
+		l := open(t, t.TempDir())
+		defer closeLog(t, l)
+		appendOK(t, l, batchOf(t, "A1", 1, 1, 1, 3))
+		var last uint64
+		if r, err := l.Append(b); err == nil && len(b.Records) > 0 {
+			rec, err := Decode(b.Records[len(b.Records)-1])
+			if last = rec.N; err != nil || r.Have > last {
+				t.Fatalf("a batch up to record %d is receipted up to %d (%v)", last, r.Have, err)
+			}
+		}
+		if r := appendOK(t, l, batchOf(t, "A1", 1, 4, 4, 6)); r.Have != 6 {
+			t.Fatalf("the agent itself is receipted up to %d", r.Have)
+		}
+		own := kept(t, l, "A1", 1)
+		for n := uint64(1); n <= 6; n++ {
+			if !slices.Contains(own, n) {
+				t.Fatalf("record %d of the agent is not in the log: %v", n, own)
+			}
+		}
+		rep, err := l.Verify(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range rep.Problems {
+			if !strings.Contains(p.Text, "missing") && !strings.Contains(p.Text, "twice") {
+				t.Errorf("Verify: %+v", p)
+			}
 		}
 	})
 }

@@ -130,6 +130,9 @@ func cutRecords(b []byte) (records []json.RawMessage, ok bool) {
 			depth++
 		case '}', ']':
 			if depth--; depth == 0 {
+				if len(records) > maxBatchRecords {
+					return nil, false
+				}
 				records = append(records, json.RawMessage(b[from:i+1:i+1]))
 				if from = i + 2; from > len(b) || b[from-1] != ',' {
 					return records, string(b[i+1:]) == "]}"

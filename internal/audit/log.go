@@ -40,6 +40,7 @@ type Log struct {
 	saved   int64      // size at the last save of the state
 	failed  error      // final: why nothing is appended any more
 	gone    error      // failed, where that is because the files were taken away
+	repeats *repeats
 
 	mu      sync.RWMutex // held for a moment to read or publish what follows
 	tip     tip
@@ -65,10 +66,16 @@ func openLog(dir string, now func() time.Time, d disk) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{dir: dir, now: now, disk: d, lock: held}
+	l := &Log{dir: dir, now: now, disk: d, lock: held, repeats: newRepeats()}
 	err = l.openFiles(os.O_RDWR)
 	if err == nil {
 		err = l.recover()
+	}
+	if err == nil {
+		err = l.Scan(l.Size()-toldApart, func(_ int64, raw []byte, r *Record) error {
+			l.repeats.add(r.stream(), r.N, raw)
+			return nil
+		})
 	}
 	if err != nil {
 		l.closeFiles()
@@ -264,6 +271,23 @@ func (l *Log) Size() int64 {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.tip.tree.size
+}
+
+// Takes reports whether a batch's ledger is one of the log's, or may become one
+// where the log is to have records of most ledgers of an agent.
+func (l *Log) Takes(b *Batch, most int) bool {
+	key, err := b.stream()
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if _, ok := l.streams[key]; ok || err != nil {
+		return err == nil
+	}
+	for other := range l.streams {
+		if other.agent == key.agent {
+			most--
+		}
+	}
+	return most > 0
 }
 
 // Root is the root of the Merkle tree over all records, in hex.

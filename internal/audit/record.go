@@ -37,8 +37,9 @@ const (
 	Failed    Event = "failed"    // final
 	Parked    Event = "parked"
 	Resumed   Event = "resumed"
-	GapFound  Event = "gap"     // records that were receipted are not in the log; see Record.Gap
-	Deleted   Event = "deleted" // a source was deleted
+	GapFound  Event = "gap"      // records that were receipted are not in the log; see Record.Gap
+	Disputed  Event = "disputed" // records came again with another content; see Record.Gap
+	Deleted   Event = "deleted"  // a source was deleted
 	Warning   Event = "warning"
 )
 
@@ -84,13 +85,15 @@ type Record struct {
 	Text        string             `json:"text,omitempty"`
 }
 
-// A Gap names records of an agent that are lost: it dropped them on a receipt,
-// and the log no longer has them.
+// A Gap names records of an agent. Of GapFound, they are lost: it dropped them on
+// a receipt, and the log no longer has them; one that comes nevertheless is
+// appended. Of Disputed, the log has them, and they follow once more with what
+// they say otherwise: somebody else has used the agent's numbers.
 type Gap struct {
 	Agent       transfer.AgentName `json:"agent"`
 	Incarnation string             `json:"incarnation"`
-	From        uint64             `json:"from"` // the first that is lost
-	To          uint64             `json:"to"`   // the last that is lost
+	From        uint64             `json:"from"` // the first
+	To          uint64             `json:"to"`   // the last
 }
 
 // RequestFacts is what a request asked for, as far as an auditor asks.
@@ -228,6 +231,8 @@ func (r *Record) check() error {
 	switch {
 	case r.N == 0:
 		return transfer.Errorf(transfer.KindUsage, "an audit record of %s has no number", r.Agent)
+	case r.N > MaxNumber:
+		return transfer.Errorf(transfer.KindUsage, "an audit record of %s has the number %d; the limit is 2^48", r.Agent, r.N)
 	case r.Event == "" || len(r.Event) > 32:
 		return transfer.Errorf(transfer.KindUsage, "audit record %s has no event, or one of more than 32 bytes", r.name())
 	case r.Time.IsZero(), r.Time.UTC().Year() < 1, r.Time.UTC().Year() > 9999:

@@ -108,7 +108,7 @@ func TestBatchHoldsWhatAddTakes(t *testing.T) {
 	}
 	name := transfer.AgentName(strings.Repeat("A", 28))
 	for _, fill := range []json.RawMessage{big, encoded(t, recordOf("A1", 1, 1))} {
-		b := Batch{Agent: name, Incarnation: FormatIncarnation(1<<64 - 1), Floor: 1<<64 - 1}
+		b := Batch{Agent: name, Incarnation: FormatIncarnation(1<<64 - 1), Floor: MaxNumber}
 		for b.Add(fill) {
 		}
 		text, err := EncodeBatch(&b)

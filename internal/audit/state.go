@@ -27,6 +27,7 @@ type streamState struct {
 	Incarnation string             `json:"incarnation"`
 	Have        uint64             `json:"have"`
 	Index       int64              `json:"index"`
+	Open        []span             `json:"open,omitempty"`
 }
 
 // A loss is what is known of a greater log than the one that is left. It stays
@@ -40,7 +41,7 @@ type loss struct {
 func (s streams) save() []streamState {
 	list := make([]streamState, 0, len(s))
 	for k, p := range s {
-		list = append(list, streamState{k.agent, FormatIncarnation(k.incarnation), p.have, p.index})
+		list = append(list, streamState{k.agent, FormatIncarnation(k.incarnation), p.have, p.index, p.open})
 	}
 	slices.SortFunc(list, func(a, b streamState) int {
 		if c := strings.Compare(string(a.Agent), string(b.Agent)); c != 0 {
@@ -58,7 +59,7 @@ func (st *state) streams() (streams, error) {
 		if err != nil {
 			return nil, err
 		}
-		s[stream{e.Agent, v}] = position{e.Have, e.Index}
+		s[stream{e.Agent, v}] = position{e.Have, e.Index, e.Open}
 	}
 	return s, nil
 }

@@ -1,28 +1,33 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 
 	"ferry/internal/transfer"
 )
 
-// A Report is what Verify has found. The log is sound if Found is 0.
+// A Report is what Verify has found. The log is sound if Found is 0: nothing in
+// it was changed, no record is missing, and none is there twice.
 type Report struct {
 	Records  int64     `json:"records"`            // read
 	Root     string    `json:"root"`               // of the records as they are
 	Gaps     int64     `json:"gaps"`               // gap records: losses that are on record
+	Late     int64     `json:"late,omitempty"`     // records that came although they were on record as lost
 	Pending  int64     `json:"pending,omitempty"`  // bytes of an append that was not finished when the log was opened
 	Found    int64     `json:"found"`              // problems
 	Problems []Problem `json:"problems,omitempty"` // the first hundred
 }
 
 // A Problem is something that an append and a crash of the process cannot have
-// left. A power cut can tear the hashes of the last append: until the log is
+// left, or records that are missing or came twice. A power cut can tear the hashes of the last append: until the log is
 // opened for writing again, which mends them, they are problems too.
 type Problem struct {
 	Index int64  `json:"index"` // of the record; -1: not of one record
@@ -190,14 +195,18 @@ func (v *verifier) resume(err error) *walker {
 func (v *verifier) record(body []byte) {
 	v.read++
 	rec, err := Decode(body)
+	late := false
 	if err == nil {
-		err = v.streams.observe(&rec, v.i)
+		late, err = v.streams.observe(&rec, v.i)
 	}
 	if err != nil {
 		v.report.add(v.i, "%v", err)
 	}
-	if rec.Event == GapFound {
-		v.report.Gaps++
+	if late {
+		v.report.Late++
+	}
+	if err == nil && rec.Agent == Coordination {
+		v.told(&rec)
 	}
 	if v.i < v.cells.n {
 		if b, cerr := v.cells.get(v.i); cerr != nil {
@@ -214,6 +223,40 @@ func (v *verifier) record(body []byte) {
 		v.report.add(v.i, "it is not the record that was appended here: its hash differs from the stored one")
 	}
 	v.leaf(actual, stored)
+}
+
+// told takes what coordination has put on record about the log.
+func (v *verifier) told(rec *Record) {
+	switch {
+	case rec.Event == GapFound && rec.Gap == nil:
+		v.report.Gaps++
+		v.report.add(v.i, "%s", rec.Text)
+	case rec.Event == GapFound:
+		v.report.Gaps++ // missing() says which of them have not come
+	case rec.Event == Disputed && rec.Gap != nil:
+		v.report.add(v.i, "records %d to %d of %s/%s came twice, each time with another content: somebody else has used the agent's name",
+			rec.Gap.From, rec.Gap.To, rec.Gap.Agent, rec.Gap.Incarnation)
+	}
+}
+
+// missing reports the gaps that nothing has filled.
+func (v *verifier) missing() {
+	type gap struct {
+		span
+		of stream
+	}
+	var list []gap
+	for key, p := range v.streams {
+		for _, g := range p.open {
+			list = append(list, gap{g, key})
+		}
+	}
+	slices.SortFunc(list, func(a, b gap) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.From, b.From), strings.Compare(a.of.String(), b.of.String()))
+	})
+	for _, g := range list {
+		v.report.add(g.Index, "records %d to %d of %s are missing", g.From, g.To, g.of)
+	}
 }
 
 // leaf adds the record to both trees and compares what completes with it.
@@ -271,6 +314,7 @@ func (v *verifier) finish() {
 	if v.i < v.total {
 		return // the tail cannot be judged
 	}
+	v.missing()
 	v.report.Pending = v.bytes - v.at
 	switch {
 	case v.exact && v.report.Pending != 0:

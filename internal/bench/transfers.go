@@ -99,7 +99,7 @@ func (n *Network) Transfer(ctx context.Context, j Job) (Done, error) {
 	start := time.Now()
 	p, err := s.Submit(ctx, q, nil)
 	if err == nil && (p == nil || !p.State.Final()) {
-		p, err = s.Watch(ctx, q.Source, q.ID, nil, nil)
+		p, err = s.Watch(ctx, submit.Of(q), nil, nil)
 	}
 	d := Done{Progress: p, Wall: time.Since(start)}
 	if err == nil && p.State != transfer.Successful {

@@ -18,7 +18,6 @@ const pageBytes = 512 << 10
 // answers is the table of questions.
 var answers = map[wire.Kind]func(*Service, *wire.Ask, *wire.Answer) error{
 	wire.AskPing:      func(*Service, *wire.Ask, *wire.Answer) error { return nil },
-	wire.AskRegister:  (*Service).askRegister,
 	wire.AskKnown:     (*Service).askKnown,
 	wire.AskQueued:    (*Service).askQueued,
 	wire.AskAgents:    (*Service).askAgents,
@@ -28,18 +27,35 @@ var answers = map[wire.Kind]func(*Service, *wire.Ask, *wire.Answer) error{
 	wire.AskVerify:    (*Service).askVerify,
 }
 
-// asked answers a question. Those that read the log run beside the others.
+// asked answers a question. Those that read the log run beside the others, a
+// few at once.
 func (s *Service) asked(m qmgr.Message) {
 	ask, err := wire.DecodeAsk(m.Data)
-	if err == nil && (ask.Kind == wire.AskAudit || ask.Kind == wire.AskVerify) {
-		go s.answer(m.Reply, ask, nil)
+	if err != nil || ask.Kind != wire.AskAudit && ask.Kind != wire.AskVerify {
+		s.answer(m.Reply, ask, err)
 		return
 	}
-	s.answer(m.Reply, ask, err)
+	if !qmgr.IsInbox(m.Reply) {
+		s.quiet.Warn("a question is dropped that wants its answer elsewhere than on an inbox", "reply", m.Reply)
+		return
+	}
+	select {
+	case s.reading <- struct{}{}:
+		go func() {
+			defer func() { <-s.reading }()
+			s.answer(m.Reply, ask, nil)
+		}()
+	default:
+		s.answer(m.Reply, ask, transfer.Errorf(transfer.KindBusy, "coordination already reads its log for %d others, its limit", readers).
+			WithHint("try again in a few seconds"))
+	}
 }
 
 func (s *Service) answer(reply string, ask *wire.Ask, err error) {
 	ans := wire.Answer{V: wire.Version}
+	if ask != nil {
+		ans.ID = ask.ID
+	}
 	if err == nil {
 		if do := answers[ask.Kind]; do != nil {
 			err = do(s, ask, &ans)
@@ -48,22 +64,9 @@ func (s *Service) answer(reply string, ask *wire.Ask, err error) {
 		}
 	}
 	ans.Error = transfer.AsError(err)
-	if reply == "" {
-		return
+	if reply != "" {
+		s.answerWith(reply, wire.Marshal(ans))
 	}
-	if err := s.conn.Publish(reply, wire.Marshal(ans)); err != nil {
-		s.cfg.Log.Debug("an answer could not be sent", "err", err)
-	}
-}
-
-func (s *Service) askRegister(a *wire.Ask, _ *wire.Answer) error {
-	if a.Beat == nil {
-		return transfer.Errorf(transfer.KindVersion, "a registration names no agent")
-	}
-	if s.picture.Beat(a.Beat) {
-		s.saveRegistry()
-	}
-	return nil
 }
 
 func (s *Service) askKnown(a *wire.Ask, ans *wire.Answer) error {
@@ -128,7 +131,7 @@ func (s *Service) askTransfer(a *wire.Ask, ans *wire.Answer) error {
 func (s *Service) fromLog(suffix string, notFound error) (*transfer.Progress, error) {
 	var recs []audit.Record
 	if err := s.log.Find(audit.Filter{IDSuffix: suffix, Limit: 10_000}, func(_ int64, _ []byte, r *audit.Record) error {
-		if r.Role == audit.RoleSource {
+		if r.Role == audit.RoleSource && (r.Source == "" || r.Source == r.Agent) {
 			recs = append(recs, *r)
 		}
 		return nil

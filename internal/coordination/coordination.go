@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"ferry/internal/clock"
 	"ferry/internal/failpoint"
 	"ferry/internal/qmgr"
+	"ferry/internal/quiet"
 	"ferry/internal/status"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -39,10 +41,20 @@ type Service struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	stops   []func()
-	saved   sync.Mutex
 	gone    chan struct{} // closed with lost set
 	lost    error
+	reading chan struct{} // has a place for each question that reads the log
+
+	quiet   *quiet.Log // of what others have said
+	foreign quiet.Gate // records of transfers that are another's, in the audit
+	learned chan struct{}
 }
+
+// Bounds of what agents can make the service hold and do at once.
+const (
+	maxLedgers = 1024 // of an agent, in the log
+	readers    = 4    // questions that read the log
+)
 
 // Start opens the log, rebuilds the picture from it and begins to listen. It
 // refuses to start where another coordination service answers.
@@ -62,7 +74,8 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, conn: conn, log: log, picture: status.New(cfg.Clock), gone: make(chan struct{})}
+	s := &Service{cfg: cfg, conn: conn, log: log, picture: status.New(cfg.Clock), reading: make(chan struct{}, readers),
+		quiet: quiet.New(cfg.Log, cfg.Clock.Now), learned: make(chan struct{}, 1), gone: make(chan struct{})}
 	if err := s.rebuild(); err != nil {
 		log.Close()
 		return nil, err
@@ -90,18 +103,27 @@ func (s *Service) rebuild() error {
 	})
 }
 
-func (s *Service) fold(r *audit.Record) {
-	s.picture.Record(r)
-	for _, name := range []transfer.AgentName{r.Agent, r.Source, r.Destination} {
-		if r.Agent == name && s.picture.Know(name) {
-			s.saveRegistry()
-		}
+// fold takes a record of the log into the picture. It reports false where its
+// agent speaks of a transfer that is another's.
+func (s *Service) fold(r *audit.Record) bool {
+	if s.picture.Know(r.Agent) {
+		s.learn()
+	}
+	return s.picture.Record(r)
+}
+
+// learn says that the registry has more agents.
+func (s *Service) learn() {
+	select {
+	case s.learned <- struct{}{}:
+	default:
 	}
 }
 
 func (s *Service) listen(ctx context.Context) error {
 	for subject, handle := range map[string]func(qmgr.Message){
 		wire.AllProgress:     s.reported,
+		wire.AllRegisters:    s.reported,
 		wire.AskCoordination: s.asked,
 	} {
 		stop, err := s.conn.Subscribe(subject, handle)
@@ -110,6 +132,8 @@ func (s *Service) listen(ctx context.Context) error {
 		}
 		s.stops = append(s.stops, stop)
 	}
+	s.wg.Go(func() { s.keepRegistry(ctx) })
+	s.wg.Go(func() { s.relieve(ctx) })
 	s.wg.Go(func() {
 		q := qmgr.Queue{Stream: qmgr.StreamEvent, Durable: "coordination", Filter: wire.AllEvents}
 		if err := s.conn.Consume(ctx, q, s.batch); err != nil && ctx.Err() == nil {
@@ -162,6 +186,11 @@ func (s *Service) Stop() {
 		stop()
 	}
 	s.wg.Wait()
+	select {
+	case <-s.learned:
+		s.saveRegistry()
+	default:
+	}
 	if err := s.log.Close(); err != nil && s.Lost() == nil {
 		s.cfg.Log.Error("the audit log did not close", "err", err)
 	}
@@ -170,61 +199,105 @@ func (s *Service) Stop() {
 // batch appends an agent's batch to the log and says what the log has (R29).
 func (s *Service) batch(d qmgr.Delivery) {
 	b, err := audit.DecodeBatch(d.Data)
-	if err == nil && transfer.Token(string(b.Agent)) != wire.LastToken(d.Subject) {
+	if err == nil && wire.EventSubject(b.Agent) != d.Subject {
 		err = transfer.Errorf(transfer.KindVersion, "audit batch on %s speaks for agent %s", d.Subject, b.Agent)
 	}
+	if err == nil && !s.log.Takes(&b, maxLedgers) {
+		err = transfer.Errorf(transfer.KindBusy, "%d ledgers of agent %s are in the log, the limit", maxLedgers, b.Agent)
+	}
 	if err != nil {
-		s.cfg.Log.Error("an audit batch is refused", "subject", d.Subject, "err", err)
+		s.quiet.Error("an audit batch is refused", "subject", d.Subject, "err", err)
 		d.Term()
 		return
 	}
 	before := s.log.Size()
 	r, err := s.log.Append(b)
-	if err != nil {
-		s.cfg.Log.Error("an audit batch could not be appended; its agent keeps it", "agent", b.Agent, "err", err)
-		if kind := transfer.KindOf(err); kind == transfer.KindVersion || kind == transfer.KindTooLarge {
-			d.Term()
-		} else {
-			d.Nak(5 * time.Second)
-		}
+	switch kind := transfer.KindOf(err); {
+	case kind == transfer.KindVersion || kind == transfer.KindTooLarge || kind == transfer.KindUsage:
+		s.quiet.Error("an audit batch is refused", "agent", b.Agent, "err", err)
+		d.Term()
+		return
+	case err != nil:
+		s.quiet.Error("an audit batch could not be appended; its agent keeps it", "agent", b.Agent, "err", err)
+		d.Nak(5 * time.Second)
 		return
 	}
 	failpoint.Hit("coordination.appended")
-	receipt, err := audit.EncodeReceipt(r)
-	if err == nil {
-		m := &wire.Message{Kind: wire.KindReceipt, From: audit.Coordination, Receipt: receipt}
-		if data, err := m.Encode(); err == nil {
-			err = s.conn.Publish(wire.ReceiptSubject(b.Agent), data)
-			if err != nil {
-				s.cfg.Log.Debug("a receipt could not be sent; the batch comes again", "err", err)
-			}
-		}
+	if receipt, err := audit.EncodeReceipt(r); err == nil && b.Reply != "" {
+		s.answerWith(b.Reply, receipt)
 	}
 	failpoint.Hit("coordination.before_ack")
 	d.Ack()
+	foreign := false
 	if err := s.log.Scan(before, func(_ int64, _ []byte, r *audit.Record) error {
-		s.fold(r)
+		foreign = !s.fold(r) || foreign
 		return nil
 	}); err != nil {
 		s.cfg.Log.Error("new audit records could not be read back", "err", err)
 	}
+	if foreign {
+		s.flag(b.Agent)
+	}
 }
 
-// reported takes heartbeats and live figures.
-func (s *Service) reported(m qmgr.Message) {
-	r, err := wire.DecodeReport(m.Data)
-	if err != nil {
-		s.cfg.Log.Debug("a report is dropped", "subject", m.Subject, "err", err)
+// flag puts on record that an agent's records, which the log keeps, speak of
+// transfers that are not its own; once a minute at most.
+func (s *Service) flag(agent transfer.AgentName) {
+	s.quiet.Warn("an agent's audit records speak of transfers that are another's", "agent", agent)
+	held, ok := s.foreign.Pass(s.cfg.Clock.Now())
+	if !ok {
 		return
 	}
-	token := wire.LastToken(m.Subject)
-	switch {
-	case r.Beat != nil && r.Beat.Agent.Token() == token:
-		if s.picture.Beat(r.Beat) {
-			s.saveRegistry()
-		}
-	case r.Progress != nil && r.Progress.Source.Token() == token:
+	text := fmt.Sprintf("records of %s speak of transfers that are another's; nothing is believed of them", agent)
+	if held > 0 {
+		text += fmt.Sprintf(", nor of %d such batches before", held)
+	}
+	if err := s.log.AppendOwn(audit.Record{Event: audit.Warning, Text: text}); err != nil {
+		s.cfg.Log.Error("a warning could not be appended to the audit log", "err", err)
+	}
+}
+
+// reported takes heartbeats, live figures and registrations: of the agent on whose
+// subject they come.
+func (s *Service) reported(m qmgr.Message) {
+	r, err := wire.DecodeReport(m.Data)
+	if err == nil && !spoken(r, m.Subject) {
+		err = transfer.Errorf(transfer.KindUsage, "it speaks for another agent")
+	}
+	if err == nil && r.Progress != nil {
 		s.picture.Progress(r.Progress)
+		return
+	}
+	if err == nil {
+		var fresh bool
+		if fresh, err = s.picture.Beat(r.Beat); fresh {
+			s.learn()
+		}
+	}
+	if err != nil {
+		s.quiet.Warn("a report is dropped", "subject", m.Subject, "err", err)
+	}
+	if m.Reply != "" {
+		s.answerWith(m.Reply, wire.Marshal(wire.Answer{V: wire.Version, Error: transfer.AsError(err)}))
+	}
+}
+
+// spoken reports whether a report is its subject's agent's own.
+func spoken(r *wire.Report, subject string) bool {
+	if r.Progress != nil {
+		return subject == wire.ProgressSubject(r.Progress.Source)
+	}
+	return subject == wire.ProgressSubject(r.Beat.Agent) || subject == wire.RegisterSubject(r.Beat.Agent)
+}
+
+// answerWith says something to whoever asked for it, on an inbox of theirs.
+func (s *Service) answerWith(inbox string, data []byte) {
+	err := s.conn.Answer(inbox, data)
+	switch {
+	case transfer.KindOf(err) == transfer.KindUsage:
+		s.quiet.Warn("nothing is answered", "err", err)
+	case err != nil:
+		s.cfg.Log.Debug("an answer could not be sent; it is asked for again", "err", err)
 	}
 }
 
@@ -255,11 +328,59 @@ func (s *Service) loadRegistry() error {
 	return nil
 }
 
+// keepRegistry writes the registry when there are more agents, every registryPause at most.
+func (s *Service) keepRegistry(ctx context.Context) {
+	t := s.cfg.Clock.NewTimer(0)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C():
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-s.learned:
+			s.saveRegistry()
+			t.Reset(registryPause)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// relieve has commands for agents that were never heard of removed when the queue
+// of commands fills with them.
+func (s *Service) relieve(ctx context.Context) {
+	t := s.cfg.Clock.NewTimer(relieveEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C():
+			t.Reset(relieveEvery)
+		case <-ctx.Done():
+			return
+		}
+		gone, err := s.conn.Relieve(ctx, func(token string) bool {
+			name, err := wire.AgentOf(token)
+			known := s.picture.Known(name)
+			return err == nil && (known.Known || !known.Sure)
+		})
+		if err != nil {
+			s.cfg.Log.Debug("the queue of commands cannot be looked at", "err", err)
+		}
+		if gone > 0 {
+			s.quiet.Warn("commands for agents that were never heard of are removed; they took the room of others", "commands", gone)
+		}
+	}
+}
+
+const relieveEvery = 30 * time.Second
+
+const registryPause = 200 * time.Millisecond
+
 // saveRegistry writes the names to a new file and renames it. It is a cache of
 // what agents say themselves: a failure is logged and otherwise does no harm.
 func (s *Service) saveRegistry() {
-	s.saved.Lock()
-	defer s.saved.Unlock()
 	data := wire.Marshal(registry{V: 1, Agents: s.picture.Names()})
 	tmp := s.registryPath() + ".new"
 	err := os.WriteFile(tmp, data, 0o600)

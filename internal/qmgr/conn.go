@@ -3,7 +3,6 @@ package qmgr
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net"
@@ -87,7 +86,7 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{cfg: cfg, where: where, inbox: "_INBOX_" + rand.Text(), wake: make(chan struct{}, 1), witness: newWitness()}
+	c := &Conn{cfg: cfg, where: where, inbox: newInboxPrefix(), wake: make(chan struct{}, 1), witness: newWitness()}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.control, c.data = newLink(c, "control"), newLink(c, "data")
 	if err := c.first(ctx); err != nil {

@@ -3,6 +3,7 @@ package qmgr
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"ferry/internal/transfer"
 
@@ -60,6 +61,9 @@ func (c *Conn) explain(err error, subject string, size int) error {
 		return c.tooLarge(size, c.Facts().MaxPayload)
 	case errors.Is(err, jetstream.ErrStreamMessageExceedsMaximum):
 		return c.tooLarge(size, maxMsgSize)
+	case errors.As(err, &api) && isFull(api) && strings.Contains(api.Description, "per subject"):
+		return transfer.Errorf(transfer.KindNoSpace, "the queue %s is full: what waits in it is not being read", subject).
+			WithHint("start the agent, or withdraw what waits for it")
 	case errors.As(err, &api) && isFull(api):
 		return transfer.Errorf(transfer.KindNoSpace, "the queue manager at %s has no room for %s: %s", c.where, subject, api.Description)
 	case errors.Is(err, nats.ErrBadSubject):

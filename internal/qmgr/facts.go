@@ -54,7 +54,7 @@ func answerAbout(s *Server) (*responder, error) {
 		return nil, transfer.Errorf(transfer.KindNoManager, "queue manager %s does not answer: %w", s.cfg.Name, err)
 	}
 	if _, err = nc.Subscribe(AskSubject, func(m *nats.Msg) {
-		if answer, err := json.Marshal(s.aboutMe()); err == nil {
+		if answer, err := json.Marshal(s.aboutMe()); err == nil && IsInbox(m.Reply) {
 			m.Respond(answer)
 		}
 	}); err == nil {

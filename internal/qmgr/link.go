@@ -69,7 +69,15 @@ type subscription struct {
 	subject string
 	h       func(Message)
 	sub     *nats.Subscription // of the present session; guarded by link.mu
+
+	waiting, bytes int // messages that may wait for h; -1: any number
 }
+
+// What may wait for the handler of a subscription on the control connection.
+const (
+	maxWaiting      = 1 << 16
+	maxWaitingBytes = 64 << 20
+)
 
 func newLink(c *Conn, role string) *link {
 	return &link{c: c, role: role, subs: map[*subscription]struct{}{}, again: make(chan struct{})}
@@ -172,8 +180,7 @@ func (l *link) complain(sub *nats.Subscription, err error) {
 	level := slog.LevelWarn
 	if errors.Is(err, nats.ErrSlowConsumer) && sub != nil && strings.HasPrefix(sub.Subject, "_INBOX") {
 		// The library's pulls have room for one message: a status that comes
-		// while a message is being handled is dropped, and is not missed. Our
-		// own subscriptions have no limit.
+		// while a message is being handled is dropped, and is not missed.
 		level = slog.LevelDebug
 	}
 	l.c.cfg.Log.Log(context.Background(), level, "the queue manager connection reports an error", attrs...)
@@ -278,7 +285,10 @@ func (l *link) taker(subject []byte) *tapTarget {
 }
 
 func (l *link) subscribe(subject string, h func(Message)) (func(), error) {
-	s := &subscription{subject: subject, h: h}
+	s := &subscription{subject: subject, h: h, waiting: -1, bytes: -1}
+	if l == l.c.control {
+		s.waiting, s.bytes = maxWaiting, maxWaitingBytes
+	}
 	l.mu.Lock()
 	err := s.bind(l.conn())
 	if err == nil {
@@ -309,9 +319,10 @@ func (s *subscription) bind(nc *nats.Conn) error {
 		return err
 	}
 	s.sub = sub
-	// Without limits the library drops nothing in silence; what may be
-	// outstanding is bounded by the credit that agents grant.
-	return sub.SetPendingLimits(-1, -1)
+	// What may be outstanding of data is bounded by the credit that agents grant,
+	// and the library is to drop nothing of it. Of all else there can be as much as
+	// anybody likes to say; what finds no place is lost, as any message may be.
+	return sub.SetPendingLimits(s.waiting, s.bytes)
 }
 
 // roundTrip asks the queue manager for a sign of life, until ctx ends.

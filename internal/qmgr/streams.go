@@ -21,7 +21,7 @@ type Stream string
 // The streams, and the bucket of STATE.
 const (
 	// StreamCommand holds ferry.command.> and ferry.control.> until an agent has
-	// acknowledged them, 14 days at most.
+	// acknowledged them, 14 days at most; 5,000 for one agent of one principal.
 	StreamCommand Stream = "FERRY_COMMAND"
 	// StreamEvent holds ferry.event.>, the newest 256 MiB of it.
 	StreamEvent Stream = "FERRY_EVENT"
@@ -33,6 +33,8 @@ const (
 	maxMsgSize      = 1258291 // bytes; 1.2 MiB: a request of 1 MiB and its envelope
 	maxStateSize    = 64 << 10
 	commandMaxBytes = 512 << 20
+	commandMaxMsgs  = 200_000
+	commandMaxSame  = 5_000 // for one agent, of one principal
 	eventMaxBytes   = 256 << 20
 	commandMaxAge   = 14 * 24 * time.Hour
 	duplicateWindow = 2 * time.Minute
@@ -53,12 +55,15 @@ var streams = []jetstream.StreamConfig{
 		Storage:      jetstream.FileStorage,
 		Replicas:     1,
 		MaxConsumers: maxConsumers,
-		MaxMsgs:      -1,
+		MaxMsgs:      commandMaxMsgs,
 		MaxBytes:     commandMaxBytes,
 		MaxAge:       commandMaxAge,
 		MaxMsgSize:   maxMsgSize,
 		Discard:      jetstream.DiscardNew,
 		Duplicates:   duplicateWindow,
+
+		MaxMsgsPerSubject:    commandMaxSame,
+		DiscardNewPerSubject: true,
 	},
 	{
 		Name:         string(StreamEvent),

@@ -10,9 +10,6 @@ package sender
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -139,17 +136,10 @@ type figures struct {
 	lane, why  string    // of the epoch, and why it is not the direct one
 }
 
-// RequestHash tells a request from another with the same ID.
-func RequestHash(q *transfer.Request) string {
-	b, _ := json.Marshal(q)
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:16])
-}
-
 // NewRecord is the ledger record of a request that is being accepted.
 func NewRecord(q transfer.Request, principal string, now time.Time) *ledger.Source {
 	p := transfer.Progress{ID: q.ID, State: transfer.Accepted, Source: q.Source, Destination: q.Destination,
-		Originator: q.Originator.String(), Job: q.Job, Priority: q.Priority, Submitted: q.Submitted,
+		Request: q.Hash(), Originator: q.Originator.String(), Job: q.Job, Priority: q.Priority, Submitted: q.Submitted,
 		Durability: q.Durability, Checksum: q.Checksum, Compress: q.Compress, Settings: q.Settings}
 	if p.Durability == "" {
 		p.Durability = transfer.DurabilityFull
@@ -160,7 +150,7 @@ func NewRecord(q transfer.Request, principal string, now time.Time) *ledger.Sour
 	if p.Compress == "" {
 		p.Compress = transfer.CompressNone
 	}
-	return &ledger.Source{Request: q, Hash: RequestHash(&q), Principal: principal, Accepted: now,
+	return &ledger.Source{Request: q, Hash: p.Request, Principal: principal, Accepted: now,
 		State: transfer.Accepted, Progress: p}
 }
 

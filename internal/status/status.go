@@ -16,9 +16,13 @@ import (
 	"ferry/internal/wire"
 )
 
-// MaxTransfers is how many transfers the picture holds; the oldest that are
-// over give way first.
-const MaxTransfers = 10_000
+// Bounds of a picture. Of transfers, those of the source that has most of them give
+// way first: no agent can push out what others have said.
+const (
+	MaxTransfers = 10_000
+	MaxAgents    = 10_000
+	maxBytes     = 64 << 20 // of what is said of transfers: reasons, failed items
+)
 
 // A Picture is safe for use by many goroutines.
 type Picture struct {
@@ -27,7 +31,9 @@ type Picture struct {
 
 	mu        sync.Mutex
 	agents    map[transfer.AgentName]*seen
-	transfers map[transfer.ID]*transfer.Progress
+	transfers map[key]*entry
+	count     uint64 // entries ever made
+	bytes     int    // of all entries
 }
 
 type seen struct {
@@ -35,9 +41,22 @@ type seen struct {
 	at   time.Time // by this clock; zero: known only from the audit log or an earlier run
 }
 
+// A key names a transfer of a source. What one agent says of an ID changes
+// nothing of what another has said of it.
+type key struct {
+	id     transfer.ID
+	source transfer.AgentName
+}
+
+type entry struct {
+	transfer.Progress
+	made  uint64 // the first of those with one ID is the one that is shown
+	bytes int
+}
+
 // New makes an empty picture that begins to listen now.
 func New(c clock.Clock) *Picture {
-	return &Picture{clock: c, since: c.Now(), agents: map[transfer.AgentName]*seen{}, transfers: map[transfer.ID]*transfer.Progress{}}
+	return &Picture{clock: c, since: c.Now(), agents: map[transfer.AgentName]*seen{}, transfers: map[key]*entry{}}
 }
 
 // Know notes an agent of which nothing more is known. It reports whether it is
@@ -45,20 +64,43 @@ func New(c clock.Clock) *Picture {
 func (p *Picture) Know(name transfer.AgentName) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if name == "" || name == audit.Coordination || p.agents[name] != nil {
+	if name == "" || name == audit.Coordination || p.agents[name] != nil || !p.room() {
 		return false
 	}
 	p.agents[name] = &seen{beat: wire.Beat{Agent: name}}
 	return true
 }
 
-// Beat takes a heartbeat. It reports whether the agent is new.
-func (p *Picture) Beat(b *wire.Beat) bool {
+// Beat takes a heartbeat. It reports whether the agent is new. Its error is of
+// KindBusy where there are too many agents already; then it is not taken.
+func (p *Picture) Beat(b *wire.Beat) (fresh bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	old := p.agents[b.Agent]
+	fresh = p.agents[b.Agent] == nil
+	if fresh && !p.room() {
+		return false, transfer.Errorf(transfer.KindBusy, "coordination knows %d agents, its limit", MaxAgents)
+	}
 	p.agents[b.Agent] = &seen{beat: *b, at: p.clock.Now()}
-	return old == nil
+	return fresh, nil
+}
+
+// room makes room for one more agent: the one that was not heard of for longest
+// gives way, if it is away.
+func (p *Picture) room() bool {
+	if len(p.agents) < MaxAgents {
+		return true
+	}
+	var oldest *seen
+	for _, s := range p.agents {
+		if oldest == nil || s.at.Before(oldest.at) {
+			oldest = s
+		}
+	}
+	if p.clock.Now().Sub(oldest.at) <= wire.UnreachableAfter {
+		return false
+	}
+	delete(p.agents, oldest.beat.Agent)
+	return true
 }
 
 // Names lists the agents ever heard of.
@@ -103,16 +145,19 @@ func (p *Picture) Agents() []wire.AgentStatus {
 	return out
 }
 
-// Progress takes live figures of a transfer.
+// Progress takes live figures of a transfer from its source.
 func (p *Picture) Progress(g *transfer.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	old := p.transfers[g.ID]
-	if old != nil && over(old) {
+	e := p.transfers[key{g.ID, g.Source}]
+	if e != nil && over(&e.Progress) {
 		return // a late message; the end is the end
 	}
-	c := *g
-	p.put(&c)
+	if e == nil {
+		e = p.add(g)
+	}
+	e.Progress = *g
+	p.weigh(e)
 }
 
 // over reports whether nothing more can be said of a transfer. Its submitter may
@@ -124,46 +169,132 @@ func over(g *transfer.Progress) bool { return g.State.Final() && g.State != tran
 func (p *Picture) Queued(g *transfer.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	old := p.transfers[g.ID]
-	if g.ID.IsZero() || old != nil && (old.State != transfer.Queued || g.State != transfer.Withdrawn) {
+	e := p.transfers[key{g.ID, g.Source}]
+	if g.ID.IsZero() || e != nil && (e.State != transfer.Queued || g.State != transfer.Withdrawn) {
 		return
 	}
-	c := *g
-	if c.State != transfer.Withdrawn {
-		c.State = transfer.Queued
+	if e == nil {
+		e = p.add(g)
 	}
-	p.put(&c)
+	if e.Progress = *g; e.State != transfer.Withdrawn {
+		e.State = transfer.Queued
+	}
+	p.weigh(e)
 }
 
-func (p *Picture) put(g *transfer.Progress) {
-	p.transfers[g.ID] = g
-	if len(p.transfers) <= MaxTransfers+MaxTransfers/10 {
+func (p *Picture) add(g *transfer.Progress) *entry {
+	p.count++
+	e := &entry{Progress: *g, made: p.count}
+	p.transfers[key{g.ID, g.Source}] = e
+	if len(p.transfers) > MaxTransfers+MaxTransfers/10 {
+		p.shrink()
+	}
+	return e
+}
+
+func (p *Picture) drop(e *entry) {
+	p.bytes -= e.bytes
+	delete(p.transfers, key{e.ID, e.Source})
+}
+
+// shrink lets transfers give way, of the source that has most of them: what is
+// over first, then what is queued, the oldest first.
+func (p *Picture) shrink() {
+	of := map[transfer.AgentName][]*entry{} // those that give way last come first
+	for _, e := range p.sorted() {
+		of[e.Source] = append(of[e.Source], e)
+	}
+	rank := func(e *entry) int {
+		switch {
+		case e.State.Final():
+			return 2
+		case e.State == transfer.Queued:
+			return 1
+		}
+		return 0
+	}
+	for _, list := range of {
+		sort.SliceStable(list, func(i, j int) bool { return rank(list[i]) < rank(list[j]) })
+	}
+	for len(p.transfers) > MaxTransfers {
+		var most transfer.AgentName
+		for source, list := range of {
+			if n := len(of[most]); len(list) > n || len(list) == n && source > most {
+				most = source
+			}
+		}
+		last := len(of[most]) - 1
+		p.drop(of[most][last])
+		of[most] = of[most][:last]
+	}
+}
+
+// weigh takes into account what an entry holds, and where all of them hold too
+// much, drops the failed items of the oldest: they are in the audit log.
+func (p *Picture) weigh(e *entry) {
+	if p.transfers[key{e.ID, e.Source}] != e {
+		return // it gave way at once
+	}
+	size := len(e.Originator) + len(e.Job) + len(e.LaneReason) + weight(e.Reason)
+	for i := range e.Failures {
+		o := &e.Failures[i]
+		size += len(o.Path) + len(o.Source) + len(o.Note) + weight(o.Err) + 256
+	}
+	p.bytes += size - e.bytes
+	e.bytes = size
+	if p.bytes <= maxBytes {
 		return
 	}
 	all := p.sorted()
-	for i := len(all) - 1; i >= 0 && len(p.transfers) > MaxTransfers; i-- {
-		if all[i].State.Final() || all[i].State == transfer.Queued {
-			delete(p.transfers, all[i].ID)
+	for i := len(all) - 1; i >= 0 && p.bytes > maxBytes/2; i-- {
+		o := all[i]
+		p.bytes -= o.bytes
+		o.Failures, o.Reason, o.bytes = nil, nil, len(o.Originator)+len(o.Job)+len(o.LaneReason)
+		p.bytes += o.bytes
+		if o.bytes > 4<<10 {
+			p.drop(o)
 		}
 	}
 }
 
+func weight(e *transfer.Error) int {
+	if e == nil {
+		return 0
+	}
+	return len(e.Text) + len(e.Hint)
+}
+
 // Record folds an audit record in: it is how the picture is rebuilt after a
-// restart, and how a transfer is known whose live figures were missed.
-func (p *Picture) Record(r *audit.Record) {
-	if r.Role != audit.RoleSource || r.Transfer.IsZero() {
-		return
+// restart, and how a transfer is known whose live figures were missed. It
+// reports false for a record in which an agent speaks of a transfer that is
+// another's; that one changes nothing.
+func (p *Picture) Record(r *audit.Record) bool {
+	switch {
+	case r.Transfer.IsZero():
+		return true
+	case r.Role == audit.RoleDestination:
+		return r.Destination == "" || r.Destination == r.Agent
+	case r.Role != audit.RoleSource:
+		return true
+	case r.Source != "" && r.Source != r.Agent:
+		return false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	g := p.transfers[r.Transfer]
-	if g == nil {
-		g = &transfer.Progress{ID: r.Transfer, Source: r.Source, Destination: r.Destination, Job: r.Job}
+	e := p.transfers[key{r.Transfer, r.Agent}]
+	if e == nil {
+		e = p.add(&transfer.Progress{ID: r.Transfer, Source: r.Agent, Destination: r.Destination, Job: r.Job})
 		if r.Originator != nil {
-			g.Originator = r.Originator.String()
+			e.Originator = r.Originator.String()
 		}
-		p.put(g)
 	}
+	p.fold(&e.Progress, r)
+	p.weigh(e)
+	return true
+}
+
+// fold takes a record of the transfer's source into its picture.
+func (p *Picture) fold(g *transfer.Progress, r *audit.Record) {
 	if over(g) {
 		return
 	}
@@ -210,6 +341,9 @@ func (p *Picture) items(g *transfer.Progress, items []transfer.Outcome) {
 	}
 }
 
+// maxSeconds bounds how long a transfer took: a hundred years.
+const maxSeconds = 100 * 365 * 24 * 3600
+
 func ended(g *transfer.Progress, r *audit.Record) {
 	g.State, g.Code, g.Reason, g.Ended = r.State, r.Code, r.Error, r.Time
 	if r.Counts != nil {
@@ -220,17 +354,23 @@ func ended(g *transfer.Progress, r *audit.Record) {
 		g.Lane = r.Lane
 	}
 	if g.Started.IsZero() {
-		g.Started = r.Time.Add(-time.Duration(r.Seconds * float64(time.Second)))
+		seconds := min(max(r.Seconds, 0), maxSeconds)
+		g.Started = r.Time.Add(-time.Duration(seconds * float64(time.Second)))
 	}
 }
 
 // sorted lists the transfers newest first.
-func (p *Picture) sorted() []*transfer.Progress {
-	all := make([]*transfer.Progress, 0, len(p.transfers))
-	for _, g := range p.transfers {
-		all = append(all, g)
+func (p *Picture) sorted() []*entry {
+	all := make([]*entry, 0, len(p.transfers))
+	for _, e := range p.transfers {
+		all = append(all, e)
 	}
-	sort.Slice(all, func(i, j int) bool { return string(all[i].ID[:]) > string(all[j].ID[:]) })
+	sort.Slice(all, func(i, j int) bool {
+		if all[i].ID != all[j].ID {
+			return string(all[i].ID[:]) > string(all[j].ID[:])
+		}
+		return all[i].made < all[j].made
+	})
 	return all
 }
 
@@ -239,14 +379,16 @@ func (p *Picture) sorted() []*transfer.Progress {
 func (p *Picture) Transfers(before transfer.ID, limit int) (out []transfer.Progress, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, g := range p.sorted() {
-		if !before.IsZero() && string(g.ID[:]) >= string(before[:]) {
-			continue
+	var last transfer.ID
+	for _, e := range p.sorted() {
+		if e.ID == last || !before.IsZero() && string(e.ID[:]) >= string(before[:]) {
+			continue // another agent's word about an ID is not a transfer
 		}
 		if len(out) == limit {
 			return out, true
 		}
-		c := p.shown(g)
+		last = e.ID
+		c := p.shown(&e.Progress)
 		c.Failures = nil
 		out = append(out, c)
 	}
@@ -260,21 +402,23 @@ func (p *Picture) Transfer(suffix string) (*transfer.Progress, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var found *transfer.Progress
-	for id, g := range p.transfers {
-		if !strings.HasSuffix(id.String(), strings.ToLower(suffix)) {
+	var found *entry
+	for k, e := range p.transfers {
+		if !strings.HasSuffix(k.id.String(), strings.ToLower(suffix)) {
 			continue
 		}
-		if found != nil {
+		if found != nil && found.ID != k.id {
 			return nil, transfer.Errorf(transfer.KindUsage, "several transfers have an ID that ends in %q; give more of it", suffix)
 		}
-		found = g
+		if found == nil || e.made < found.made {
+			found = e
+		}
 	}
 	if found == nil {
 		return nil, transfer.Errorf(transfer.KindNotFound, "no transfer has an ID that ends in %q", suffix).
 			WithHint("`ferry transfer ls` lists them")
 	}
-	c := p.shown(found)
+	c := p.shown(&found.Progress)
 	return &c, nil
 }
 

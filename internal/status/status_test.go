@@ -3,6 +3,7 @@ package status_test
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,8 +38,10 @@ func TestAgentsAge(t *testing.T) {
 			}
 			return "none"
 		}
-		if !p.Beat(&wire.Beat{Agent: "BETA", Status: wire.AgentReady}) || p.Beat(&wire.Beat{Agent: "BETA", Status: wire.AgentReady}) {
-			t.Error("an agent is new once")
+		for _, want := range []bool{true, false} {
+			if fresh, err := p.Beat(&wire.Beat{Agent: "BETA", Status: wire.AgentReady}); fresh != want || err != nil {
+				t.Errorf("an agent is new once: %v, %v", fresh, err)
+			}
 		}
 		p.Beat(&wire.Beat{Agent: "ALPHA", Status: wire.AgentStopped})
 		if !p.Know("GAMMA") || p.Know("GAMMA") || p.Know("") || p.Know(audit.Coordination) || p.Know("BETA") {
@@ -123,7 +126,7 @@ func TestRebuiltFromTheAudit(t *testing.T) {
 	p := status.New(clock.System)
 	who := &transfer.Originator{User: "ann", Host: "box"}
 	rec := func(r audit.Record) {
-		r.Role, r.Transfer, r.Source, r.Destination = audit.RoleSource, id(1), "ALPHA", "BETA"
+		r.Agent, r.Role, r.Transfer, r.Source, r.Destination = "ALPHA", audit.RoleSource, id(1), "ALPHA", "BETA"
 		p.Record(&r)
 	}
 	state := func() *transfer.Progress {
@@ -227,6 +230,110 @@ func TestPictureIsBounded(t *testing.T) {
 	if list[0].ID != id(all) || list[len(list)-1].ID != id(0) || list[len(list)-2].ID == id(1) {
 		t.Errorf("kept: %s … %s", list[0].ID, list[len(list)-1].ID)
 	}
+}
+
+// What an agent says of a transfer that is another's changes nothing of what is
+// believed of that, whichever is heard first.
+func TestOnlyItsSourceSpeaksOfATransfer(t *testing.T) {
+	for _, strangerFirst := range []bool{false, true} {
+		p := status.New(clock.System)
+		p.Queued(&transfer.Progress{ID: id(1), Source: "ALPHA", Destination: "BETA"})
+		stranger := func() {
+			p.Progress(&transfer.Progress{ID: id(1), Source: "MALLORY", Destination: "MALLORY", State: transfer.Successful})
+			if p.Record(&audit.Record{Agent: "MALLORY", Role: audit.RoleSource, Transfer: id(1), Source: "ALPHA", Destination: "BETA", Event: audit.Failed, State: transfer.Failed}) {
+				t.Error("a record of another's transfer is not seen to be one")
+			}
+			if p.Record(&audit.Record{Agent: "MALLORY", Role: audit.RoleDestination, Transfer: id(1), Source: "ALPHA", Destination: "BETA", Event: audit.Completed}) {
+				t.Error("a record in the role of another destination is not seen to be one")
+			}
+			p.Record(&audit.Record{Agent: "MALLORY", Role: audit.RoleSource, Transfer: id(1), Event: audit.Cancelled, State: transfer.Cancelled})
+		}
+		if strangerFirst {
+			stranger()
+		}
+		p.Record(&audit.Record{Agent: "ALPHA", Role: audit.RoleSource, Transfer: id(1), Source: "ALPHA", Destination: "BETA", Event: audit.Accepted})
+		p.Progress(&transfer.Progress{ID: id(1), Source: "ALPHA", Destination: "BETA", State: transfer.Running, BytesSent: 5})
+		stranger()
+		if !p.Record(&audit.Record{Agent: "BETA", Role: audit.RoleDestination, Transfer: id(1), Source: "ALPHA", Destination: "BETA", Event: audit.Items}) {
+			t.Error("the destination's own record is taken for a stranger's")
+		}
+		g, err := p.Transfer(id(1).String())
+		if err != nil || g.Source != "ALPHA" || g.Destination != "BETA" || g.State != transfer.Running || g.BytesSent != 5 {
+			t.Errorf("%+v, %v", g, err)
+		}
+		if all, more := p.Transfers(transfer.ID{}, 10); more || len(all) != 1 || all[0].Source != "ALPHA" || all[0].State != transfer.Running {
+			t.Errorf("%+v", all)
+		}
+	}
+}
+
+// One who speaks of transfers without end pushes out nobody else's.
+func TestAFloodPushesOutItsOwn(t *testing.T) {
+	p := status.New(clock.System)
+	for n := range 100 {
+		p.Progress(&transfer.Progress{ID: id(n), Source: "ALPHA", Destination: "BETA", State: transfer.Successful})
+	}
+	long := strings.Repeat("x", 4000)
+	failed := make([]transfer.Outcome, 50)
+	for n := range failed {
+		failed[n] = transfer.Outcome{Item: uint64(n), Path: transfer.Path(long), Err: &transfer.Error{Text: long}}
+	}
+	for n := 100; n < 2*status.MaxTransfers; n++ {
+		p.Progress(&transfer.Progress{ID: id(n), Source: "MALLORY", Destination: "BETA", State: transfer.Running, Originator: long, Failures: failed})
+	}
+	kept, held := 0, 0
+	list, _ := p.Transfers(transfer.ID{}, 4*status.MaxTransfers)
+	for i := range list {
+		if list[i].Source == "ALPHA" {
+			kept++
+		}
+		if i >= 200 { // the newest are those that hold anything
+			continue
+		}
+		g, err := p.Transfer(list[i].ID.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		held += len(g.Failures) * 8000
+	}
+	if kept != 100 {
+		t.Errorf("%d of 100 transfers are left", kept)
+	}
+	if limit := 70 << 20; held > limit {
+		t.Errorf("%d bytes are held of what was said; the limit is %d", held, limit)
+	}
+	if len(list) > status.MaxTransfers+status.MaxTransfers/10 {
+		t.Errorf("%d transfers are held", len(list))
+	}
+}
+
+// As many agents as anybody makes up: those that are heard of stay, and one that
+// is new finds room when others are away.
+func TestAgentsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := status.New(clock.System)
+		p.Know("OLD")
+		for n := range status.MaxAgents + 100 {
+			p.Beat(&wire.Beat{Agent: transfer.AgentName(fmt.Sprint("MADE", n)), Status: wire.AgentReady})
+		}
+		if n := len(p.Names()); n != status.MaxAgents {
+			t.Errorf("%d agents are known", n)
+		}
+		if _, err := p.Beat(&wire.Beat{Agent: "ALPHA"}); transfer.KindOf(err) != transfer.KindBusy || p.Know("ALPHA") {
+			t.Errorf("one more: %v", err)
+		}
+		if fresh, err := p.Beat(&wire.Beat{Agent: "MADE7"}); fresh || err != nil {
+			t.Errorf("one that is known: %v, %v", fresh, err)
+		}
+		wait(wire.UnreachableAfter + time.Millisecond)
+		p.Beat(&wire.Beat{Agent: "MADE7"})
+		if fresh, err := p.Beat(&wire.Beat{Agent: "ALPHA"}); !fresh || err != nil {
+			t.Errorf("one more, when others are away: %v, %v", fresh, err)
+		}
+		if !p.Known("ALPHA").Known || !p.Known("MADE7").Known || len(p.Names()) != status.MaxAgents {
+			t.Error("one that is heard of has given way")
+		}
+	})
 }
 
 // A transfer whose source is not heard of says so, until it is heard of again

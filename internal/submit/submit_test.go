@@ -48,10 +48,11 @@ func TestARequestThatIsNotTakenYetIsStoredAgainOnlyWhenItIsLost(t *testing.T) {
 		if d.Attempts == 1 {
 			stored.Add(1)
 		}
-		answer := wire.Answer{V: wire.Version, Error: transfer.Errorf(transfer.KindNoSpace, "the disk is full")}
+		answer := wire.Answer{V: wire.Version, ID: s.Request.ID, Error: transfer.Errorf(transfer.KindNoSpace, "the disk is full")}
 		switch {
 		case take.Load():
-			answer = wire.Answer{V: wire.Version, Progress: &transfer.Progress{ID: s.Request.ID, State: transfer.Accepted}}
+			answer = wire.Answer{V: wire.Version, ID: s.Request.ID, Progress: &transfer.Progress{ID: s.Request.ID, Source: "ALPHA", Destination: "BETA",
+				Request: s.Request.Hash(), State: transfer.Accepted}}
 		case lose.Load():
 			d.Ack()
 			return

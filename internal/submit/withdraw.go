@@ -47,9 +47,10 @@ func (s *submission) withdraw(ctx context.Context, limit time.Duration) (*transf
 	ctx, cancel := context.WithTimeout(ctx, withdrawFor)
 	defer cancel()
 	inbox, answers, stop, err := s.inbox()
+	var c wire.Control
 	if err == nil {
 		defer stop()
-		c := wire.Control{V: wire.Version, ID: transfer.NewID(s.Clock.Now()), Kind: wire.ControlWithdraw, Transfer: s.q.ID, Originator: s.Who, Reply: inbox}
+		c = wire.Control{V: wire.Version, ID: transfer.NewID(s.Clock.Now()), Kind: wire.ControlWithdraw, Transfer: s.q.ID, Originator: s.Who, Reply: inbox}
 		err = s.Conn.Enqueue(ctx, wire.ControlSubject(s.q.Source, s.Who.String()), "", wire.Marshal(c))
 	}
 	if err != nil {
@@ -62,7 +63,9 @@ func (s *submission) withdraw(ctx context.Context, limit time.Duration) (*transf
 	for {
 		select {
 		case data := <-answers:
-			return s.heard(data, limit)
+			if ans, ok, err := answer(data, c.ID); ok {
+				return s.heard(ans, err, limit)
+			}
 		case <-t.C():
 			if _, err := s.Conn.Request(ctx, wire.AskSubject(s.q.Source), ping, askTimeout); transfer.KindOf(err) == transfer.KindUnreachable {
 				return nil, s.withdrawn(limit) // it obeys before it takes a request
@@ -75,8 +78,7 @@ func (s *submission) withdraw(ctx context.Context, limit time.Duration) (*transf
 }
 
 // heard takes the agent's answer to the withdrawal.
-func (s *submission) heard(data []byte, limit time.Duration) (*transfer.Progress, error) {
-	ans, err := wire.DecodeAnswer(data)
+func (s *submission) heard(ans *wire.Answer, err error, limit time.Duration) (*transfer.Progress, error) {
 	switch {
 	case transfer.KindOf(err) == transfer.KindEnding:
 		return nil, nil // it has run, and nobody had heard of it

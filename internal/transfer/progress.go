@@ -9,6 +9,7 @@ type Progress struct {
 	State       State     `json:"state"`
 	Source      AgentName `json:"source"`
 	Destination AgentName `json:"destination"`
+	Request     string    `json:"request_hash,omitempty"` // of the request that the source accepted; see Request.Hash
 	Originator  string    `json:"originator,omitempty"`
 	Job         string    `json:"job,omitempty"`
 	Priority    int       `json:"priority,omitempty"`

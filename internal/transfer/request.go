@@ -1,6 +1,9 @@
 package transfer
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -75,6 +78,13 @@ func (s Settings) Or(d Settings) Settings {
 	}
 	return Settings{or(s.ChunkSize, d.ChunkSize), or(s.WindowSize, d.WindowSize),
 		or(s.FrameSize, d.FrameSize), or(s.CheckpointInterval, d.CheckpointInterval), s.Auto}
+}
+
+// Hash tells a request from another with the same ID: 32 digits of hex.
+func (q *Request) Hash() string {
+	b, _ := json.Marshal(q)
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
 }
 
 // Check refuses a setting that is out of its range; 0 is unset and passes.

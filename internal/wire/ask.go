@@ -15,7 +15,6 @@ const (
 	AskPing      Kind = "ping"      // agent: Pong
 	AskStatus    Kind = "status"    // agent: Progress of ID; it is the receipt, too: an answer means accepted
 	AskPreview   Kind = "preview"   // agent: Preview of Request
-	AskRegister  Kind = "register"  // coordination: nothing but the absence of an error; Beat is the caller's
 	AskKnown     Kind = "known"     // coordination: Known
 	AskQueued    Kind = "queued"    // coordination: notes that Queued was submitted, or withdrawn
 	AskAgents    Kind = "agents"    // coordination: Agents
@@ -35,14 +34,16 @@ type Ask struct {
 	Limit   int                `json:"limit,omitempty"`
 	Index   int64              `json:"index,omitempty"`
 	Event   string             `json:"event,omitempty"`
-	Beat    *Beat              `json:"beat,omitempty"`
 	Queued  *transfer.Progress `json:"queued,omitempty"`
 	Request *transfer.Request  `json:"request,omitempty"` // of AskPreview
 }
 
-// An Answer answers an Ask. Error is set where it could not be answered.
+// An Answer answers an Ask, a Submit or a Control. Error is set where it could not
+// be answered. ID is what it is about: the transfer that was asked for or
+// submitted, or the command's own ID; whoever waits for an answer takes no other.
 type Answer struct {
 	V         int                 `json:"v"`
+	ID        transfer.ID         `json:"id,omitzero"`
 	Error     *transfer.Error     `json:"error,omitempty"`
 	Beat      *Beat               `json:"beat,omitempty"`
 	Progress  *transfer.Progress  `json:"progress,omitempty"`
@@ -135,7 +136,8 @@ const (
 	ProgressKind Kind = "progress"
 )
 
-// A Report is any message on a progress subject; exactly one field is set.
+// A Report is any message on a progress subject; exactly one field is set. A
+// Beat on RegisterSubject is answered: coordination has the agent, or says why not.
 type Report struct {
 	V        int                `json:"v"`
 	Kind     Kind               `json:"kind"`
@@ -195,40 +197,57 @@ func Marshal(v any) []byte {
 }
 
 // DecodeAsk reads an Ask.
-func DecodeAsk(data []byte) (*Ask, error) { return versioned(data, func(a *Ask) int { return a.V }) }
+func DecodeAsk(data []byte) (*Ask, error) {
+	return versioned(data, MaxControl, "question", func(a *Ask) (int, string) { return a.V, a.check() })
+}
 
-// DecodeAnswer reads an Answer; its Error becomes the error.
+// DecodeAnswer reads an Answer. Its Error becomes the error; then the answer is
+// there, too, and says what it is about.
 func DecodeAnswer(data []byte) (*Answer, error) {
-	a, err := versioned(data, func(a *Answer) int { return a.V })
+	a, err := versioned(data, MaxControl, "answer", func(a *Answer) (int, string) { return a.V, a.check() })
 	if err == nil && a.Error != nil {
-		return nil, a.Error
+		return a, a.Error
 	}
 	return a, err
 }
 
 // DecodeReport reads a Report.
 func DecodeReport(data []byte) (*Report, error) {
-	return versioned(data, func(r *Report) int { return r.V })
+	return versioned(data, MaxReport, "report", func(r *Report) (int, string) { return r.V, r.check() })
 }
 
-// DecodeControl reads a Control.
+// DecodeControl reads a Control. One that is out of its ranges is there beside
+// the error, for whoever has to answer it.
 func DecodeControl(data []byte) (*Control, error) {
-	return versioned(data, func(c *Control) int { return c.V })
+	return versioned(data, MaxAskControl, "command", func(c *Control) (int, string) { return c.V, c.check() })
 }
 
-// DecodeSubmit reads a Submit and checks its request's limits.
+// DecodeSubmit reads a Submit and checks its request's limits. One that is out of
+// its ranges is there beside the error.
 func DecodeSubmit(data []byte) (*Submit, error) {
-	s, err := versioned(data, func(s *Submit) int { return s.V })
+	s, err := versioned(data, MaxControl, "request", func(s *Submit) (int, string) { return s.V, s.check() })
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	return s, s.Request.Check()
 }
 
-func versioned[T any](data []byte, version func(*T) int) (*T, error) {
+// versioned reads a message of most bytes at most. look gives its version and
+// what of it is out of its range.
+func versioned[T any](data []byte, most int, what string, look func(*T) (int, string)) (*T, error) {
+	if len(data) > most {
+		return nil, transfer.Errorf(transfer.KindTooLarge, "a %s has %d bytes; the limit is %d", what, len(data), most)
+	}
 	v := new(T)
 	if err := Unmarshal(data, v); err != nil {
 		return nil, err
 	}
-	return v, checkVersion(version(v))
+	version, wrong := look(v)
+	if err := checkVersion(version); err != nil {
+		return v, err
+	}
+	if wrong != "" {
+		return v, transfer.Errorf(transfer.KindMalformed, "a %s has %s", what, wrong)
+	}
+	return v, nil
 }

@@ -54,9 +54,9 @@ func within[T int | int64 | uint64 | uint32](v, low, high T) bool { return low <
 func (m *Message) check() error {
 	var what string
 	switch {
-	case m.Transfer.IsZero() && m.Kind != KindReceipt:
+	case m.Transfer.IsZero():
 		what = "no transfer ID"
-	case m.From == "" && m.Kind != KindReceipt:
+	case m.From == "":
 		what = "nobody that it is from"
 	case m.Open != nil:
 		what = m.Open.check()

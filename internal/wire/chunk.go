@@ -74,10 +74,10 @@ const (
 	flagSame  = 4 // the identity's size and time of modification are the file's
 )
 
-// maxNames is after how many bytes of names every further name of a message is
+// wholeAfter is after how many bytes of names every further name of a message is
 // written whole: written as what it does not have in common with the one before it, a
 // name takes more memory than it has bytes on the wire.
-const maxNames = 1 << 20
+const wholeAfter = 1 << 20
 
 // A context is what the frames of a message are written in terms of: the item of the
 // frame before, and the BEGIN before. Every message begins with an empty one.
@@ -195,10 +195,10 @@ func (b *Builder) text(s string) {
 }
 
 // rest writes a name as what it has in common with the one before it, and the rest.
-// After maxNames every name is written whole.
+// After wholeAfter every name is written whole.
 func (b *Builder) rest(name, before transfer.Path) {
 	n := 0
-	for b.now.names <= maxNames && n < len(name) && n < len(before) && name[n] == before[n] {
+	for b.now.names <= wholeAfter && n < len(name) && n < len(before) && name[n] == before[n] {
 		n++
 	}
 	b.uint(int64(n))
@@ -466,7 +466,7 @@ func (r *reader) name(before transfer.Path) transfer.Path {
 	if common > uint64(len(before)) {
 		r.short, common = true, 0
 	}
-	if r.now.names > maxNames && common > 0 {
+	if r.now.names > wholeAfter && common > 0 {
 		r.short, common = true, 0
 	}
 	return before[:common] + transfer.Path(rest)

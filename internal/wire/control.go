@@ -28,12 +28,11 @@ const (
 	KindOutcomesAck Kind = "outcomes-ack"
 	KindCancel      Kind = "cancel"
 	KindCancelled   Kind = "cancelled"
-	KindReceipt     Kind = "audit-receipt" // from coordination
 )
 
 var replyKinds = map[Kind]bool{KindOpen: true, KindAccept: true, KindBusy: true, KindRefuse: true,
 	KindAck: true, KindResync: true, KindOutcomes: true, KindOutcomesAck: true, KindCancel: true,
-	KindCancelled: true, KindReceipt: true}
+	KindCancelled: true}
 
 // A Message is a control message about one transfer. Exactly the field that
 // its Kind names is set, and none for those that need no more words.
@@ -50,7 +49,6 @@ type Message struct {
 	Resync      *Resync
 	Outcomes    *Outcomes
 	OutcomesAck *OutcomesAck
-	Receipt     json.RawMessage // an audit.Receipt
 }
 
 // Open asks the destination to receive. Nonces increase; a lower one is dropped.
@@ -181,8 +179,6 @@ func (m *Message) body(make bool) any {
 		return field(&m.Outcomes, make)
 	case KindOutcomesAck:
 		return field(&m.OutcomesAck, make)
-	case KindReceipt:
-		return &m.Receipt
 	}
 	return nil
 }

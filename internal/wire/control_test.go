@@ -118,12 +118,13 @@ func asking() map[string]any {
 	q := sampleRequest()
 	return map[string]any{
 		"ask": &wire.Ask{V: 1, Kind: wire.AskAudit, ID: sampleID, Suffix: "a8057a", Agent: "ALPHA", Limit: 10, Index: 7, Event: "item",
-			Beat: beat, Queued: progress, Request: &q},
-		"answer": &wire.Answer{V: 1, Beat: beat, Progress: progress, Known: &wire.Known{Known: true, Sure: true, Wait: 5},
+			Queued: progress, Request: &q},
+		"answer": &wire.Answer{V: 1, ID: sampleID, Beat: beat, Progress: progress, Known: &wire.Known{Known: true, Sure: true, Wait: 5},
 			Agents: []wire.AgentStatus{{Beat: *beat, Status: wire.AgentUnreachable, Age: 9}}, Transfers: []transfer.Progress{*progress},
 			Records: []json.RawMessage{json.RawMessage(`{"v":1}`)}, Next: 5, More: true, Verified: json.RawMessage(`{}`),
 			Preview: &wire.Preview{Items: 1, Files: 1, Bytes: 2, More: true, List: []wire.PreviewItem{{Source: oddName, Name: "n", Type: transfer.ItemBad, Size: 2, Error: sampleErr}}}},
-		"report":  &wire.Report{V: 1, Kind: wire.ProgressKind, Beat: beat, Progress: progress},
+		"report":  &wire.Report{V: 1, Kind: wire.BeatKind, Beat: beat},
+		"figures": &wire.Report{V: 1, Kind: wire.ProgressKind, Progress: progress},
 		"control": &wire.Control{V: 1, ID: sampleID, Kind: wire.ControlCancel, Transfer: sampleID, Originator: transfer.Originator{User: "ann", Host: "box"}, Reply: "_INBOX.x"},
 		"submit":  &wire.Submit{V: 1, Request: q, Reply: "_INBOX.x"},
 	}
@@ -134,6 +135,7 @@ var decoders = map[string]func([]byte) (any, error){
 	"ask":     func(b []byte) (any, error) { return wire.DecodeAsk(b) },
 	"answer":  func(b []byte) (any, error) { return wire.DecodeAnswer(b) },
 	"report":  func(b []byte) (any, error) { return wire.DecodeReport(b) },
+	"figures": func(b []byte) (any, error) { return wire.DecodeReport(b) },
 	"control": func(b []byte) (any, error) { return wire.DecodeControl(b) },
 	"submit":  func(b []byte) (any, error) { return wire.DecodeSubmit(b) },
 }
@@ -178,7 +180,6 @@ func TestSubjects(t *testing.T) {
 		wire.CommandSubject("ALPHA", "ann@box"):     "ferry.command.ALPHA.ANN%40BOX",
 		wire.ControlSubject(dotted, "a"):            "ferry.control.A%2EB.A",
 		wire.ReplySubject("BETA", dotted):           "ferry.reply.BETA.A%2EB",
-		wire.ReceiptSubject("BETA"):                 "ferry.reply.BETA.coordination",
 		wire.DataSubject("BETA", "ALPHA", sampleID): "ferry.data.BETA.ALPHA." + sampleID.String(),
 		wire.AskSubject(dotted):                     "ferry.ask.A%2EB",
 		wire.ProgressSubject("ALPHA"):               "ferry.progress.ALPHA",
@@ -209,6 +210,45 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
+// Every number and text of what is said of agents and transfers has its range.
+func TestAskingRanges(t *testing.T) {
+	long := strings.Repeat("x", wire.MaxText+1)
+	many := make([]string, 300)
+	for what, v := range map[string]any{
+		"report, of nobody":        &wire.Report{V: 1, Beat: &wire.Beat{}},
+		"report, of nothing":       &wire.Report{V: 1},
+		"report, of two":           &wire.Report{V: 1, Beat: &wire.Beat{Agent: "ALPHA"}, Progress: &transfer.Progress{ID: sampleID, Source: "ALPHA", Destination: "BETA"}},
+		"report, a count":          &wire.Report{V: 1, Beat: &wire.Beat{Agent: "ALPHA", Outbox: -1}},
+		"report, a word":           &wire.Report{V: 1, Beat: &wire.Beat{Agent: "ALPHA", Host: long}},
+		"report, a reason":         &wire.Report{V: 1, Beat: &wire.Beat{Agent: "ALPHA", Reason: long}},
+		"report, roots":            &wire.Report{V: 1, Beat: &wire.Beat{Agent: "ALPHA", Roots: many}},
+		"report, an instance":      &wire.Report{V: 1, Beat: &wire.Beat{Agent: "ALPHA", Instance: "a b"}},
+		"figures, no transfer":     &wire.Report{V: 1, Progress: &transfer.Progress{Source: "ALPHA", Destination: "BETA"}},
+		"figures, no source":       &wire.Report{V: 1, Progress: &transfer.Progress{ID: sampleID, Destination: "BETA"}},
+		"figures, bytes":           &wire.Report{V: 1, Progress: &transfer.Progress{ID: sampleID, Source: "ALPHA", Destination: "BETA", BytesSent: -1}},
+		"figures, a code":          &wire.Report{V: 1, Progress: &transfer.Progress{ID: sampleID, Source: "ALPHA", Destination: "BETA", Code: 1000}},
+		"figures, a job":           &wire.Report{V: 1, Progress: &transfer.Progress{ID: sampleID, Source: "ALPHA", Destination: "BETA", Job: long}},
+		"figures, failures":        &wire.Report{V: 1, Progress: &transfer.Progress{ID: sampleID, Source: "ALPHA", Destination: "BETA", Failures: make([]transfer.Outcome, 101)}},
+		"answer, of figures":       &wire.Answer{V: 1, Progress: &transfer.Progress{ID: sampleID}},
+		"answer, of nobody":        &wire.Answer{V: 1, Beat: &wire.Beat{}},
+		"ask, a suffix":            &wire.Ask{V: 1, Kind: wire.AskTransfer, Suffix: long},
+		"ask, an index":            &wire.Ask{V: 1, Kind: wire.AskAudit, Index: -1},
+		"ask, of a transfer":       &wire.Ask{V: 1, Kind: wire.AskQueued, Queued: &transfer.Progress{}},
+		"control, no ID":           &wire.Control{V: 1, Kind: wire.ControlCancel, Transfer: sampleID},
+		"control, no transfer":     &wire.Control{V: 1, Kind: wire.ControlCancel, ID: sampleID},
+		"control, a subject":       &wire.Control{V: 1, Kind: wire.ControlCancel, ID: sampleID, Transfer: sampleID, Reply: long},
+		"control, an originator":   &wire.Control{V: 1, Kind: wire.ControlCancel, ID: sampleID, Transfer: sampleID, Originator: transfer.Originator{User: long}},
+		"submit, a subject":        &wire.Submit{V: 1, Request: sampleRequest(), Reply: long},
+		"control, larger than any": &wire.Control{V: 1, Kind: wire.ControlCancel, ID: sampleID, Transfer: sampleID, Originator: transfer.Originator{User: strings.Repeat("x", wire.MaxAskControl)}},
+		"report, larger than any":  &wire.Report{V: 1, Beat: &wire.Beat{Agent: "ALPHA", Reason: strings.Repeat("x", wire.MaxReport)}},
+	} {
+		name, _, _ := strings.Cut(what, ",")
+		if _, err := decoders[name](wire.Marshal(v)); err == nil {
+			t.Errorf("%s: it is taken", what)
+		}
+	}
+}
+
 // FuzzDecode: what is taken can be written and read again as the same message.
 func FuzzDecode(f *testing.F) {
 	for _, m := range samples() {
@@ -232,8 +272,8 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.Kind == wire.KindReceipt || m.Open != nil && m.Open.Request.ID.IsZero() {
-			return // a body that is not ours to understand; an OPEN that the receiver refuses
+		if m.Open != nil && m.Open.Request.ID.IsZero() {
+			return // an OPEN that the receiver refuses
 		}
 		if a := m.Accept; a != nil && (a.Settings.ChunkSize > transfer.MaxChunk || a.Credit < 0 || a.Epoch == 0) {
 			t.Fatalf("%s is read", data)
@@ -253,11 +293,24 @@ func fuzzOther(f *testing.F, name string) {
 	f.Add(wire.Marshal(asking()[name]))
 	f.Add([]byte(`{"v":1}`))
 	f.Add([]byte(`null`))
-	f.Fuzz(func(t *testing.T, data []byte) { decoders[name](data) })
+	f.Fuzz(func(t *testing.T, data []byte) {
+		v, err := decoders[name](data)
+		if err != nil {
+			return
+		}
+		again, err := decoders[name](wire.Marshal(v))
+		if err != nil || !bytes.Equal(wire.Marshal(again), wire.Marshal(v)) {
+			t.Fatalf("%+v became %+v, %v", v, again, err)
+		}
+	})
 }
 
 func FuzzDecodeAsk(f *testing.F)     { f.Add([]byte(`{"v":1,"kind":"ping"}`)); fuzzOther(f, "ask") }
 func FuzzDecodeSubmit(f *testing.F)  { f.Add([]byte(`{"v":1,"request":{}}`)); fuzzOther(f, "submit") }
 func FuzzDecodeControl(f *testing.F) { f.Add([]byte(`{"v":1,"id":""}`)); fuzzOther(f, "control") }
-func FuzzDecodeReport(f *testing.F)  { f.Add([]byte(`{"v":1,"beat":{}}`)); fuzzOther(f, "report") }
-func FuzzDecodeAnswer(f *testing.F)  { f.Add([]byte(`{"v":1,"error":{}}`)); fuzzOther(f, "answer") }
+func FuzzDecodeReport(f *testing.F) {
+	f.Add([]byte(`{"v":1,"beat":{}}`))
+	f.Add(wire.Marshal(asking()["figures"]))
+	fuzzOther(f, "report")
+}
+func FuzzDecodeAnswer(f *testing.F) { f.Add([]byte(`{"v":1,"error":{}}`)); fuzzOther(f, "answer") }

@@ -60,6 +60,15 @@
 // while data is owed, RESYNC every second until the epoch's first message. Only
 // chunk messages, ACK and RESYNC carry the epoch and are dropped when it is old.
 //
+// # Who speaks
+//
+// A message is its subject's agent's own: what is on ferry.event.A,
+// ferry.progress.A and ferry.register.A is believed of A, and of transfers whose
+// source is A (of the audit records of a destination, of those whose destination
+// it is), whatever the message itself says. Answers go to an inbox of the asker,
+// and say by an ID what they are about. Every number and text has a range
+// (check.go, askcheck.go); a message that is out of it is not read.
+//
 // # Chunk messages
 //
 // Integers are big-endian. A message is a header and frames; it may have none

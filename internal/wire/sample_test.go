@@ -3,7 +3,6 @@ package wire_test
 import (
 	"bytes"
 	"encoding/hex"
-	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -70,10 +69,9 @@ func samples() map[string]*wire.Message {
 			{Item: 0, Type: transfer.ItemFile, Path: oddName, Source: "/in/a", Size: 5000, Digest: "xxh3:00", SrcSum: "xxh3:00",
 				Note: "taken", Taken: true, Identity: sampleIdy},
 			{Item: 1, Type: transfer.ItemBad, Path: "b", Err: sampleErr}}}}),
-		"outcomes-ack":  of(wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: 1<<32 | 5}}),
-		"cancel":        of(wire.Message{Kind: wire.KindCancel}),
-		"cancelled":     of(wire.Message{Kind: wire.KindCancelled}),
-		"audit-receipt": {Kind: wire.KindReceipt, From: "COORDINATION", Receipt: json.RawMessage(`{"v":1}`)},
+		"outcomes-ack": of(wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: 1<<32 | 5}}),
+		"cancel":       of(wire.Message{Kind: wire.KindCancel}),
+		"cancelled":    of(wire.Message{Kind: wire.KindCancelled}),
 	}
 }
 

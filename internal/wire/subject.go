@@ -6,10 +6,6 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Coordination is the token under which the coordination service is asked. It
-// is in small letters, so that no agent's token can be the same.
-const Coordination = "coordination"
-
 // Subjects. Destination first, source second, so that the queue manager's
 // permissions can say who may speak as whom.
 
@@ -28,11 +24,6 @@ func ReplySubject(to, from transfer.AgentName) string {
 	return "ferry.reply." + to.Token() + "." + from.Token()
 }
 
-// ReceiptSubject carries coordination's audit receipts to an agent.
-func ReceiptSubject(to transfer.AgentName) string {
-	return "ferry.reply." + to.Token() + "." + Coordination
-}
-
 // DataSubject carries chunk messages.
 func DataSubject(to, from transfer.AgentName, id transfer.ID) string {
 	return "ferry.data." + to.Token() + "." + from.Token() + "." + id.String()
@@ -46,11 +37,15 @@ func InstanceSubject(of transfer.AgentName, instance string) string {
 	return AskSubject(of) + "." + transfer.Token(instance)
 }
 
-// AskCoordination is where coordination answers.
-const AskCoordination = "ferry.ask." + Coordination
+// AskCoordination is where coordination answers. Its token is in small letters,
+// so that no agent's can be the same.
+const AskCoordination = "ferry.ask.coordination"
 
 // ProgressSubject carries an agent's heartbeats and live figures.
 func ProgressSubject(of transfer.AgentName) string { return "ferry.progress." + of.Token() }
+
+// RegisterSubject is where an agent says that it begins, and wants an answer.
+func RegisterSubject(of transfer.AgentName) string { return "ferry.register." + of.Token() }
 
 // EventSubject carries audit batches (JetStream).
 func EventSubject(of transfer.AgentName) string { return "ferry.event." + of.Token() }
@@ -63,16 +58,17 @@ func AllCommands(of transfer.AgentName) string { return "ferry.command." + of.To
 // AllControls matches what ControlSubject makes for an agent.
 func AllControls(of transfer.AgentName) string { return "ferry.control." + of.Token() + ".>" }
 
-// AllReplies matches what ReplySubject and ReceiptSubject make for an agent.
+// AllReplies matches what ReplySubject makes for an agent.
 func AllReplies(of transfer.AgentName) string { return "ferry.reply." + of.Token() + ".*" }
 
 // AllData matches what DataSubject makes for an agent.
 func AllData(of transfer.AgentName) string { return "ferry.data." + of.Token() + ".>" }
 
-// AllProgress and AllEvents match what every agent publishes.
+// What every agent publishes.
 const (
-	AllProgress = "ferry.progress.*"
-	AllEvents   = "ferry.event.>"
+	AllProgress  = "ferry.progress.*"
+	AllRegisters = "ferry.register.*"
+	AllEvents    = "ferry.event.>"
 )
 
 // LastToken is a subject's last token: the sender's, where the sender is last.

@@ -36,8 +36,9 @@ var rows = []row{
 	{[]string{"internal/flow", "internal/digest", "internal/compress", "internal/codepage", "internal/record"},
 		"arithmetic and bytes in, bytes out; tested without a network or a disk"},
 	{[]string{"internal/transfer"}, "the vocabulary that all others speak"},
-	{[]string{"internal/clock", "internal/failpoint", "internal/filelock", "internal/tcp", "internal/spelling", "internal/dropped"},
-		"anything may need the time, a place to crash, a directory for itself, a connection that does not stall, the word that was meant, or to say what it does not believe"},
+	{[]string{"internal/clock", "internal/failpoint", "internal/filelock", "internal/tcp", "internal/spelling",
+		"internal/dropped", "internal/quiet"},
+		"anything may need the time, a place to crash, a directory for itself, a connection that does not stall, the word that was meant, or a log that others cannot fill"},
 }
 
 // later are packages of the design that are not built yet. When one is, its

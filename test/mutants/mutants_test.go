@@ -35,6 +35,7 @@ const (
 	inQueue    = "./test/faults/queue"
 	inLedger   = "./test/faults/ledger"
 	inForgery  = "./test/faults/forgeries"
+	inSpeakers = "./test/faults/speakers"
 )
 
 var mutants = []mutant{
@@ -62,6 +63,8 @@ var mutants = []mutant{
 	{"state-dir-not-watched", "nobody looks whether the ledger is still at its path", inLedger, "ledger-taken"},
 	{"requests-first", "requests are taken before the cancels that wait have been obeyed", inQueue, "withdrawals"},
 	{"late-request-taken", "a request is accepted after its submitter has given it up", inQueue, "withdrawals"},
+	{"floor-believed", "a gap in an agent's audit records is passed over for good", inSpeakers, "speakers"},
+	{"outcome-believed", "the outcome of a transfer is what anybody publishes", inSpeakers, "speakers"},
 	{"holder-unasked", "a name is taken from an agent that lives", inQueue, "twins"},
 }
 

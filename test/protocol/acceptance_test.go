@@ -124,7 +124,7 @@ func (p *pair) try(q *transfer.Request, name string, data []byte, ahead time.Dur
 	if err != nil {
 		return
 	}
-	end, err := p.sub.Watch(p.ctx, srcName, q.ID, nil, nil)
+	end, err := p.sub.Watch(p.ctx, submit.Of(q), nil, nil)
 	if err != nil || end.State != transfer.Successful {
 		p.t.Errorf("%s does not arrive: %+v, %v", name, end, err)
 		return

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/audit"
+	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 	"ferry/test/flow/network"
@@ -57,6 +58,11 @@ func listen(t *testing.T, n *network.Network) *told {
 		must(t, s.SetPendingLimits(-1, -1))
 	}
 	hear("ferry.reply.>", func(m *nats.Msg) { to.reply(m.Data) })
+	hear("*.*", func(m *nats.Msg) { // the inboxes, on which receipts come among other answers
+		if qmgr.IsInbox(m.Subject) {
+			to.receipt(m.Data)
+		}
+	})
 	hear(wire.AllProgress, func(m *nats.Msg) { to.progress(m.Data) })
 	hear("ferry.data.>", func(m *nats.Msg) { to.chunk(m.Subject, int64(len(m.Data))) })
 	must(t, c.Flush())
@@ -115,10 +121,6 @@ func (to *told) progress(data []byte) {
 func (to *told) reply(data []byte) {
 	m, err := wire.Decode(data)
 	if err != nil {
-		return
-	}
-	if m.Kind == wire.KindReceipt {
-		to.receipt(m.Receipt)
 		return
 	}
 	o := to.about(m.Transfer)

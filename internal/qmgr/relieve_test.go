@@ -1,0 +1,90 @@
+package qmgr
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/transfer"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// smallQueue makes the queue of commands with room for few.
+func smallQueue(t *testing.T, s *Server, perSubject, all int64) *Conn {
+	t.Helper()
+	c := connect(t, ConnConfig{Server: s})
+	cfg := streams[0]
+	if cfg.Name != string(StreamCommand) || cfg.MaxMsgsPerSubject <= 0 || cfg.MaxMsgs <= 0 || !cfg.DiscardNewPerSubject {
+		t.Fatalf("the queue of commands is not bounded: %+v", cfg)
+	}
+	cfg.MaxMsgsPerSubject, cfg.MaxMsgs = perSubject, all
+	if _, err := c.control.js().UpdateStream(testContext(t), cfg); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func store(t *testing.T, c *Conn, subject string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	return c.Enqueue(ctx, subject, "", []byte("x"))
+}
+
+// What waits for one agent does not take the room of the others, and who finds no
+// room is told whose queue is full.
+func TestOneAgentsQueueIsFull(t *testing.T) {
+	c := smallQueue(t, start(t, t.TempDir(), ""), 5, 100)
+	for range 5 {
+		if err := store(t, c, "ferry.command.ALPHA.ANN"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := store(t, c, "ferry.command.ALPHA.ANN")
+	if transfer.KindOf(err) != transfer.KindNoSpace || !strings.Contains(err.Error(), "ferry.command.ALPHA.ANN is full") {
+		t.Errorf("one more: %v", err)
+	}
+	for _, subject := range []string{"ferry.command.ALPHA.BOB", "ferry.control.ALPHA.ANN", "ferry.command.BETA.ANN"} {
+		if err := store(t, c, subject); err != nil {
+			t.Errorf("%s: %v", subject, err)
+		}
+	}
+}
+
+// Commands for agents that nobody knows give way when there is little room left,
+// and only then, and only they.
+func TestStrangersGiveWay(t *testing.T) {
+	c := smallQueue(t, start(t, t.TempDir(), ""), 100, 40)
+	ctx := testContext(t)
+	keep := func(token string) bool { return token == "ALPHA" }
+	put := func(subject string, n int) {
+		for range n {
+			if err := store(t, c, subject); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	put("ferry.command.ALPHA.ANN", 7)
+	put("ferry.control.NOBODY.ANN", 2)
+	put("ferry.command.NOBODY.ANN", 9)
+	if gone, err := c.Relieve(ctx, keep); gone != 0 || err != nil {
+		t.Errorf("with room enough %d are removed, %v", gone, err)
+	}
+	for n := range 10 {
+		put(fmt.Sprintf("ferry.command.NOBODY%d.ANN", n), 1)
+	}
+	if gone, err := c.Relieve(ctx, keep); gone != 19 || err != nil {
+		t.Errorf("%d are removed, %v", gone, err)
+	}
+	s, err := c.control.js().Stream(ctx, string(StreamCommand))
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(">"))
+	if err != nil || info.State.Msgs != 9 || info.State.Subjects["ferry.command.ALPHA.ANN"] != 7 {
+		t.Errorf("left are %+v, %v", info.State, err)
+	}
+}

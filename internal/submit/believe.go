@@ -1,0 +1,31 @@
+package submit
+
+import (
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A Transfer is what an answer must be about to be believed.
+type Transfer struct {
+	Source transfer.AgentName
+	ID     transfer.ID
+	Hash   string // of its request (transfer.Request.Hash); empty: not known here
+}
+
+// Of is the transfer of a request.
+func Of(q *transfer.Request) Transfer { return Transfer{q.Source, q.ID, q.Hash()} }
+
+// is reports whether a picture is one of the transfer by its source.
+func (t Transfer) is(p *transfer.Progress) bool {
+	return p != nil && p.ID == t.ID && p.Source == t.Source && (t.Hash == "" || p.Request == t.Hash)
+}
+
+// answer reads an answer about what has an ID: a transfer or a command. ok is
+// false for anything else, which is as if nothing had come.
+func answer(data []byte, about transfer.ID) (ans *wire.Answer, ok bool, err error) {
+	ans, err = wire.DecodeAnswer(data)
+	if ans == nil || ans.ID != about || err != nil && ans.Error == nil {
+		return nil, false, nil
+	}
+	return ans, true, err
+}

@@ -1,0 +1,149 @@
+package submit_test
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ferry/internal/clock"
+	"ferry/internal/qmgr"
+	"ferry/internal/submit"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// The outcome of a transfer is what its source answers to a question: not what is
+// published on its subject, not what is said of another transfer, of another
+// request, or by another agent.
+func TestOnlyTheSourcesAnswerIsTheOutcome(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	log := slog.New(slog.DiscardHandler)
+	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Shutdown()
+	connect := func(name string) *qmgr.Conn {
+		c, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: server, Name: name, Log: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	stranger, source := connect("stranger"), connect("source")
+	s := &submit.Submitter{Conn: connect("submitter"), Clock: clock.System, Who: transfer.Originator{User: "user", Host: "host"}}
+	q := &transfer.Request{Version: 1, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Sources: []transfer.Path{"a"}, Dest: "b"}
+	other := *q
+	other.Dest = "elsewhere"
+	picture := func(mod func(*transfer.Progress)) *transfer.Progress {
+		p := &transfer.Progress{ID: q.ID, Source: "ALPHA", Destination: "BETA", Request: q.Hash(), State: transfer.Successful}
+		mod(p)
+		return p
+	}
+	wrong := []*transfer.Progress{
+		picture(func(p *transfer.Progress) { p.ID = transfer.NewID(time.Now()) }),
+		picture(func(p *transfer.Progress) { p.Source = "MALLORY" }),
+		picture(func(p *transfer.Progress) { p.Request = other.Hash() }),
+		picture(func(p *transfer.Progress) { p.Request = "" }),
+	}
+	// The source's answers: all that is wrong first, then that it runs, then the end.
+	var asked, answered atomic.Int64
+	var over atomic.Bool
+	if _, err := source.Subscribe(wire.AskSubject("ALPHA"), func(m qmgr.Message) {
+		n := int(asked.Add(1)) - 1
+		a := wire.Answer{V: wire.Version, ID: q.ID, Progress: picture(func(p *transfer.Progress) { p.State = transfer.Failed })}
+		switch {
+		case n < len(wrong):
+			a.Progress = wrong[n]
+		case n == len(wrong):
+			a.ID = transfer.NewID(time.Now())
+		case !over.Load():
+			a.Progress.State = transfer.Running
+		}
+		source.Answer(m.Reply, wire.Marshal(a))
+		answered.Add(1)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	type outcome struct {
+		p   *transfer.Progress
+		err error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		p, err := s.Watch(ctx, submit.Of(q), nil, nil)
+		done <- outcome{p, err}
+	}()
+	publish := func() {
+		for _, p := range append(wrong, picture(func(*transfer.Progress) {})) {
+			if err := stranger.Publish(wire.ProgressSubject("ALPHA"), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.ProgressKind, Progress: p})); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	until(t, "the source is asked whether it is true", func() bool {
+		publish()
+		return answered.Load() > int64(len(wrong)+3)
+	})
+	select {
+	case o := <-done:
+		t.Fatalf("a stranger's word is the outcome: %+v, %v", o.p, o.err)
+	default:
+	}
+	over.Store(true)
+	until(t, "the source's own word is taken", func() bool {
+		publish()
+		select {
+		case o := <-done:
+			if o.err != nil || o.p.State != transfer.Failed {
+				t.Errorf("the outcome is %+v, %v", o.p, o.err)
+			}
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// A receipt is for the request that was submitted, or is none.
+func TestOnlyItsOwnReceiptIsTaken(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	log := slog.New(slog.DiscardHandler)
+	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Shutdown()
+	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: server, Name: "both", Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	s := &submit.Submitter{Conn: conn, Clock: clock.System, Who: transfer.Originator{User: "user", Host: "host"}}
+	q := &transfer.Request{Version: 1, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Sources: []transfer.Path{"a"}, Dest: "b"}
+	go conn.Consume(ctx, qmgr.Queue{Stream: qmgr.StreamCommand, Durable: "command-ALPHA", Filter: wire.AllCommands("ALPHA")}, func(d qmgr.Delivery) {
+		m, err := wire.DecodeSubmit(d.Data)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		good := wire.Answer{V: wire.Version, ID: q.ID, Progress: &transfer.Progress{ID: q.ID, Source: "ALPHA", Destination: "BETA", Request: q.Hash(), State: transfer.Accepted, Place: 7}}
+		refusal := wire.Answer{V: wire.Version, Error: transfer.Errorf(transfer.KindUsage, "no")}
+		another := good
+		another.Progress = &transfer.Progress{ID: q.ID, Source: "ALPHA", Destination: "BETA", Request: "0", State: transfer.Successful}
+		empty := wire.Answer{V: wire.Version, ID: q.ID}
+		for _, a := range []wire.Answer{refusal, another, empty, good} {
+			conn.Answer(m.Reply, wire.Marshal(a))
+		}
+		d.Ack()
+	})
+	p, err := s.Submit(ctx, q, nil)
+	if err != nil || p == nil || p.Place != 7 {
+		t.Errorf("the receipt is %+v, %v", p, err)
+	}
+}

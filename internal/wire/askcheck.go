@@ -1,0 +1,135 @@
+package wire
+
+import (
+	"strings"
+
+	"ferry/internal/transfer"
+)
+
+// The ranges of what is said of an agent, of a transfer's progress, and of
+// questions and answers; see check.go for what two agents say to each other.
+const (
+	MaxReport     = 256 << 10 // bytes of a Report
+	MaxAskControl = 16 << 10  // bytes of a Control
+	maxName       = 256       // bytes of a host, a version, a platform, a lane, a state
+	maxNames      = 256       // roots of an agent, primitives that its platform lacks
+	maxSentence   = 4 << 10   // bytes of a reason
+	maxRoots      = 16 << 10  // bytes of an agent's roots
+	maxReply      = 256       // bytes of a subject that wants an answer
+	maxCount      = 1 << 31   // transfers, records that wait
+)
+
+// Fit cuts what an agent says of itself to what it may say.
+func (b *Beat) Fit() {
+	cut := func(s string, most int) string { return strings.ToValidUTF8(s[:min(len(s), most)], "") }
+	b.Reason, b.Durability = cut(b.Reason, maxSentence), cut(b.Durability, maxSentence)
+	b.Version, b.Platform, b.Host = cut(b.Version, maxName), cut(b.Platform, maxName), cut(b.Host, maxName)
+	b.Roots = fitting(b.Roots)
+}
+
+// fitting are the first of the roots, as many as may be said.
+func fitting(roots []string) []string {
+	size := 0
+	for n, r := range roots {
+		if size += len(r); n == maxNames || size > maxRoots {
+			return roots[:n]
+		}
+	}
+	return roots
+}
+
+// check names what of a heartbeat is out of its range; empty: nothing.
+func (b *Beat) check() string {
+	if b == nil {
+		return ""
+	}
+	counts := true
+	for _, n := range []int{b.MaxSource, b.MaxDest, b.MaxQueued, b.SourceRun, b.SourceWait, b.DestRun, b.Parked, b.Outbox} {
+		counts = counts && within(n, 0, maxCount)
+	}
+	return broken(
+		rule{"no agent", b.Agent != ""},
+		rule{"an incarnation or instance that is none", mark(b.Incarnation) && mark(b.Instance)},
+		rule{"a word that is too long", short(b.Status, b.Version, b.Platform, b.Host, b.Mode)},
+		rule{"a reason that is too long", len(b.Reason) <= maxSentence && len(b.Durability) <= maxSentence},
+		rule{"too many roots", len(b.Roots) == len(fitting(b.Roots)) && len(b.Limits) <= maxNames && short(b.Limits...)},
+		rule{"settings out of their range", b.Settings.Check() == nil},
+		rule{"counts out of their range", counts})
+}
+
+// progress names what of a transfer's picture is out of its range; empty: nothing.
+func progress(p *transfer.Progress) string {
+	if p == nil {
+		return ""
+	}
+	c, figures := &p.Counts, true
+	for _, n := range []int64{c.Files, c.FilesFailed, c.Dirs, c.Bytes, c.Skipped, c.Warnings, p.FilesTotal, p.BytesTotal, p.BytesSent, p.BytesHeld,
+		p.RunAhead, p.Resumes, p.BytesResent, p.BytesWire} {
+		figures = figures && within(n, 0, MaxSize)
+	}
+	for n := range p.Failures {
+		if what := outcome(&p.Failures[n]); what != "" {
+			return "a failure with " + what
+		}
+	}
+	return broken(
+		rule{"no transfer ID", !p.ID.IsZero()},
+		rule{"no agents", p.Source != "" && p.Destination != ""},
+		rule{"a word that is too long", short(string(p.State), p.Lane, p.Compress, p.Durability, p.Checksum, p.Request)},
+		rule{"a text that is too long", len(p.Originator) <= MaxText && len(p.Job) <= MaxText && len(p.LaneReason) <= MaxText && sentence(p.Reason)},
+		rule{"a path that is none", plainPath(p.Current, maxJoined)},
+		rule{"a place out of its range", within(p.Place, 0, maxPlace)},
+		rule{"settings out of their range", p.Settings.Check() == nil},
+		rule{"figures out of their range", figures && c.Items < MaxItems && within(p.Code, 0, 255)},
+		rule{"too many failures", len(p.Failures) <= transfer.MaxFailures})
+}
+
+func (a *Ask) check() string {
+	if what := progress(a.Queued); what != "" {
+		return what
+	}
+	return broken(
+		rule{"a word that is too long", short(string(a.Kind), a.Suffix, a.Event)},
+		rule{"a place out of its range", within(a.Index, 0, MaxSize) && within(a.Limit, 0, maxCount)})
+}
+
+func (a *Answer) check() string {
+	if what := a.Beat.check(); what != "" {
+		return what
+	}
+	if what := progress(a.Progress); what != "" {
+		return what
+	}
+	return broken(rule{"an error that is too long", sentence(a.Error)})
+}
+
+func (r *Report) check() string {
+	if what := r.Beat.check(); what != "" {
+		return what
+	}
+	if what := progress(r.Progress); what != "" {
+		return what
+	}
+	return broken(rule{"nothing, or too much", (r.Beat == nil) != (r.Progress == nil)})
+}
+
+func (c *Control) check() string {
+	return broken(
+		rule{"no ID", !c.ID.IsZero()},
+		rule{"no transfer ID", !c.Transfer.IsZero()},
+		rule{"a word that is too long", short(string(c.Kind), c.Originator.User, c.Originator.Host)},
+		rule{"a subject for the answer that is too long", len(c.Reply) <= maxReply})
+}
+
+func (s *Submit) check() string {
+	return broken(rule{"a subject for the answer that is too long", len(s.Reply) <= maxReply})
+}
+
+func short(words ...string) bool {
+	for _, w := range words {
+		if len(w) > maxName {
+			return false
+		}
+	}
+	return true
+}
