@@ -79,13 +79,16 @@ func TestLostFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer closeLog(t, l)
-			rep := sound(t, l)
+			rep, err := l.Verify(context.Background(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
 			byAgent, _ := numbers(t, l)
-			if c.want == mends && (rep.Gaps != 0 || len(byAgent["AG"]) != 20) {
+			if c.want == mends && (rep.Found != 0 || rep.Gaps != 0 || len(byAgent["AG"]) != 20) {
 				t.Errorf("%d gaps, records %v", rep.Gaps, byAgent)
 			}
-			if c.want == records && rep.Gaps == 0 {
-				t.Errorf("nothing is on record of the loss: %+v", rep)
+			if c.want == records && rep.Found == 0 {
+				t.Errorf("nothing is found of the loss: %+v", rep)
 			}
 		})
 	}

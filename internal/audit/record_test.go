@@ -66,7 +66,6 @@ func TestDecodeRefuses(t *testing.T) {
 		"no object":         {`[1]`, transfer.KindUsage},
 		"version 2":         {with(`"v":1`, `"v":2`), transfer.KindVersion},
 		"no version":        {with(`"v":1,`, ``), transfer.KindVersion},
-		"agent":             {with(`"agent":"A1"`, `"agent":"a1"`), transfer.KindUsage},
 		"agent's form":      {with(`"agent":"A1"`, `"agent":"A 1"`), transfer.KindUsage},
 		"incarnation":       {with(`"0000000000000001"`, `"1"`), transfer.KindUsage},
 		"upper incarnation": {with(`"0000000000000001"`, `"000000000000000A"`), transfer.KindUsage},

@@ -388,7 +388,7 @@ func TestASubmitterIsBelievedUntilItsAgentSpeaks(t *testing.T) {
 		}
 	}
 	record := func(n int, e audit.Event, s transfer.State, to transfer.AgentName) {
-		p.Record(&audit.Record{Event: e, Role: audit.RoleSource, Transfer: id(n), State: s, Source: "ALPHA", Destination: to})
+		p.Record(&audit.Record{Agent: "ALPHA", Event: e, Role: audit.RoleSource, Transfer: id(n), State: s, Source: "ALPHA", Destination: to})
 	}
 	say(1, transfer.Queued)
 	is(1, transfer.Queued)
