@@ -200,10 +200,19 @@ func inState(p string) error {
 // openDir opens a directory beneath its root. Links are followed as long as
 // they stay there. The error is the operating system's unless the directory
 // lies outside the root or in the state directory, or the root is away.
-func (f *FS) openDir(l place) (*Dir, error) {
-	if err := f.enter(l.root); err != nil {
-		return nil, err
+func (f *FS) openDir(l place) (d *Dir, err error) {
+	for range 2 { // it, or the root, may be moved out of its place just when it is looked at
+		if err := f.enter(l.root); err != nil {
+			return nil, err
+		}
+		if d, err = f.openOnce(l); transfer.KindOf(err) != transfer.KindOutsideRoot {
+			break
+		}
 	}
+	return d, err
+}
+
+func (f *FS) openOnce(l place) (*Dir, error) {
 	l.root.mu.RLock()
 	defer l.root.mu.RUnlock()
 	h, err := f.disk.OpenBeneath(l.root.dir, l.rel)

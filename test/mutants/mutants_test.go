@@ -33,6 +33,7 @@ const (
 	inDisk     = "./test/faults/disk"
 	inSource   = "./test/faults/source"
 	inQueue    = "./test/faults/queue"
+	inPaths    = "./test/faults/paths"
 )
 
 var mutants = []mutant{
@@ -53,6 +54,10 @@ var mutants = []mutant{
 	{"temporary-through-link", "a temporary is opened through a link", inDisk, "attacker"},
 	{"no-second-look", "a source's identity is not checked again after it was read", inSource, "source-changes"},
 	{"unlink-by-name", "a source is deleted by its name", inSource, "delete-race"},
+	{"path-not-looked-up", "the path of a directory is not looked up when files get their names and when that is said", inPaths, "path-strikes"},
+	{"root-by-handle", "a root is what it was at the start, wherever its path leads", inPaths, "path-strikes"},
+	{"temporary-by-name", "what is renamed and what stands there then is not compared with what was written", inPaths, "path-strikes"},
+	{"cut-unseen", "the size of a temporary is not looked at", inPaths, "path-strikes"},
 	{"known-by-message-only", "a repeated request is known by the queue's message ID only", inQueue, "replay"},
 }
 
