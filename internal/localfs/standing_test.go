@@ -177,3 +177,98 @@ func swapped(t *testing.T, swap func(t *testing.T, temp string), when string) {
 		t.Errorf("%v; there: %v; %+v %+v: it is to begin again", err, exists(root+"/in/a"), j.outcomes, j.committing)
 	}
 }
+
+// mountable is a disk on which a test says what is mounted.
+type mountable struct {
+	Disk
+	mounted bool
+}
+
+func (d *mountable) Mounted(string) (bool, error) { return d.mounted, nil }
+
+// A root that is a mount point is used while a file system is mounted there
+// (scenario 45); the agent starts without.
+func TestMountedRoot(t *testing.T) {
+	base := realTemp(t)
+	root := base + "/data"
+	d := &mountable{Disk: RealDisk()}
+	f := openFS(t, d, root+",mounted") // it is not even there
+	away := func() {
+		t.Helper()
+		_, err := f.Resolve(transfer.Path(root+"/in/"), true)
+		wantKind(t, err, transfer.KindBusy)
+		if !strings.Contains(err.Error(), "root "+root+" is away") {
+			t.Errorf("the root is not named: %v", err)
+		}
+		if _, err := f.Walk(t.Context(), WalkRequest{Sources: []transfer.Path{"*.x"}}, nil); transfer.KindOf(err) != transfer.KindBusy {
+			t.Errorf("the walk went on: %v", err)
+		}
+		if _, err := f.OpenSource("a.x"); transfer.KindOf(err) != transfer.KindBusy {
+			t.Errorf("a source: %v", err)
+		}
+		wantKind(t, f.DeleteSource("a.x", transfer.Identity{}, reserved+"a.del", nil), transfer.KindBusy)
+		wantKind(t, f.Ready(transfer.Path(root)), transfer.KindBusy)
+	}
+	away()
+	tree(t, base, "data/a.x")
+	away()
+	d.mounted = true
+	must(t, f.Ready(transfer.Path(root)))
+	src, err := f.OpenSource("a.x")
+	must(t, err)
+	must(t, src.Close())
+	d.mounted = false
+	must(t, os.Rename(root, base+"/unmounted"))
+	must(t, os.Mkdir(root, 0o755))
+	away()
+	d.mounted = true // another one
+	must(t, os.WriteFile(root+"/a.x", nil, 0o644))
+	src, err = f.OpenSource("a.x")
+	must(t, err)
+	must(t, src.Close())
+}
+
+// What was being committed when its root went away is decided when it is back.
+func TestRootAwayUnderACommit(t *testing.T) {
+	base := realTemp(t)
+	root := base + "/data"
+	tree(t, root, "in/")
+	d := newFault(0, nil)
+	f := openFS(t, d, root)
+	j := newJournal(nil)
+	l := lander(f, j, nil)
+	defer l.Close()
+	a, err := write(l, 1, "in/a", body(100, 1))
+	must(t, err)
+	must(t, os.Rename(root, base+"/away"))
+	outs, err := l.Commit(t.Context(), []Pending{a})
+	var pending *PendingError
+	if !errors.As(err, &pending) || len(pending.Intents) != 1 || outs != nil || transfer.KindOf(err) != transfer.KindBusy {
+		t.Fatalf("%+v %v: it waits", outs, err)
+	}
+	_, _, err = l.Recover(pending.Intents[0], f.cfg.Boot)
+	wantKind(t, err, transfer.KindBusy)
+	must(t, os.Rename(base+"/away", root))
+	v, o, err := l.Recover(pending.Intents[0], f.cfg.Boot)
+	must(t, err)
+	if v != Done || !o.OK() || read(t, root+"/in/a") != string(body(100, 1)) {
+		t.Errorf("%v %+v", v, o)
+	}
+}
+
+// A source is deleted at the path from which it was sent, and nowhere else.
+func TestSourceDirectoryMovedUnderADeletion(t *testing.T) {
+	f, root := newFS(t, nil)
+	tree(t, root, "out/a")
+	src, err := f.OpenSource("out/a")
+	must(t, err)
+	id := src.Identity()
+	must(t, src.Close())
+	err = f.DeleteSource("out/a", id, reserved+"a.del", func(string) error {
+		return os.Rename(root+"/out", root+"/moved")
+	})
+	wantKind(t, err, transfer.KindChanging)
+	if !exists(root+"/moved/a") || exists(root+"/moved/"+reserved+"a.del") {
+		t.Error("the source has gone from where it was moved")
+	}
+}

@@ -188,8 +188,9 @@ func (c *carrier) rename(p, rel, way string) {
 	case "renamed, made anew":
 		err = os.MkdirAll(p, 0o755)
 	case "link to another":
-		other := fmt.Sprintf("%s/other%d", c.Root("BETA"), len(c.places))
-		if err = os.Mkdir(other, 0o755); err == nil {
+		// A link that goes along when the root is carried away.
+		other := strings.Repeat("../", strings.Count(rel, "/")) + fmt.Sprint("other", len(c.places))
+		if err = os.Mkdir(filepath.Join(filepath.Dir(p), other), 0o755); err == nil {
 			err = os.Symlink(other, p)
 		}
 	case "link out":
