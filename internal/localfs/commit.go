@@ -283,7 +283,6 @@ func (c *commit) finish() ([]transfer.Outcome, error) {
 			c.lookUp(w)
 		}
 	}
-	failpoint.Hit("commit.looked_up")
 	for _, w := range c.work {
 		if !w.isDir() && !w.named && !w.over() {
 			c.rename(w)
@@ -520,43 +519,52 @@ func (c *commit) dirError(w *work, err error) {
 	}
 }
 
-// record hands the outcomes to the journal, and what begins again. Where names
-// could not be made durable only failures are recorded.
-func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
-	var outs []transfer.Outcome
-	var waiting, all []transfer.Intent
-	var again []*work
-	why := syncErr
+// An ended group is what is to be recorded of it.
+type ended struct {
+	outs    []transfer.Outcome
+	waiting []*work
+	again   []*work
+	why     error // of the first that waits
+}
+
+// ends sorts a group. Where names could not be made durable only failures are
+// recorded, and what begins again.
+func (c *commit) ends(syncErr error) (e ended) {
+	e.why = syncErr
 	for _, w := range c.work {
-		all = append(all, w.in)
 		switch {
 		case w.again != nil && (syncErr == nil || !w.back):
-			again = append(again, w)
+			e.again = append(e.again, w)
 		case w.wait == nil && w.again == nil && (syncErr == nil || w.failed() && !w.back):
-			outs = append(outs, w.in.Outcome)
+			e.outs = append(e.outs, w.in.Outcome)
 		default:
-			waiting = append(waiting, w.in)
-			if why == nil {
-				why = w.wait
+			e.waiting = append(e.waiting, w)
+			if e.why == nil {
+				e.why = w.wait
 			}
 		}
 	}
-	if len(outs) > 0 {
-		if err := c.l.cfg.Journal.Committed(outs); err != nil {
-			return nil, &PendingError{all, fmt.Errorf("the outcomes could not be recorded: %w", err)}
+	return e
+}
+
+// record hands the outcomes to the journal, and then what begins again. Only after
+// that temporaries go.
+func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
+	e := c.ends(syncErr)
+	if len(e.outs) > 0 {
+		if err := c.l.cfg.Journal.Committed(e.outs); err != nil {
+			return nil, &PendingError{intentsOf(c.work), fmt.Errorf("the outcomes could not be recorded: %w", err)}
 		}
 	}
 	failpoint.Hit("commit.after_committed")
-	err := c.recordAgain(again)
-	if errors.As(err, new(*AgainError)) || err == nil {
-		for _, w := range again {
+	again, err := c.recordAgain(e.again)
+	for _, w := range e.again {
+		if w.wait = err; err == nil {
 			c.removeTemp(w)
 		}
-	} else {
-		for _, w := range again {
-			waiting, w.wait = append(waiting, w.in), err
-		}
-		why, err = err, nil
+	}
+	if err != nil {
+		e.waiting, e.why = append(e.waiting, e.again...), err
 	}
 	for _, w := range c.work {
 		if w.failed() {
@@ -566,27 +574,33 @@ func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
 			c.l.dropAside(w)
 		}
 	}
-	if len(waiting) > 0 {
-		err = errors.Join(&PendingError{waiting, why}, err)
+	if len(e.waiting) > 0 {
+		again = errors.Join(&PendingError{intentsOf(e.waiting), e.why}, again)
 	}
-	return outs, err
+	return e.outs, again
 }
 
-// recordAgain makes the journal forget what begins again, after which the
-// temporaries may go. It returns an *AgainError, or the journal's.
-func (c *commit) recordAgain(again []*work) error {
-	if len(again) == 0 {
-		return nil
+func intentsOf(work []*work) (ins []transfer.Intent) {
+	for _, w := range work {
+		ins = append(ins, w.in)
+	}
+	return ins
+}
+
+// recordAgain makes the journal forget what begins again. It gives the
+// *AgainError, if anything does.
+func (c *commit) recordAgain(work []*work) (again, err error) {
+	if len(work) == 0 {
+		return nil, nil
 	}
 	all := &AgainError{}
 	var items []uint64
-	for _, w := range again {
+	for _, w := range work {
 		items = append(items, w.in.Outcome.Item)
 		all.Items = append(all.Items, Again{w.in.Outcome.Item, w.again})
 	}
 	if err := c.l.cfg.Journal.Again(items); err != nil {
-		return fmt.Errorf("that %d items begin again could not be recorded: %w", len(items), err)
+		return nil, fmt.Errorf("that %d items begin again could not be recorded: %w", len(items), err)
 	}
-	failpoint.Hit("commit.after_again")
-	return all
+	return all, nil
 }

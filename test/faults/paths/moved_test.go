@@ -31,17 +31,17 @@ const (
 // swaps temporaries. What is successful is whole at its path, or was when it was
 // carried away; no source is gone without that, and nothing lies outside the root.
 func TestCampaignMovedPaths(t *testing.T) {
-	campaign.Run(t, campaign.Spec{Name: "moved-paths", Unit: "moves", Full: 500, Short: moves,
+	campaign.Run(t, campaign.Spec{Name: "moved-paths", Unit: "moves", Full: 500, Short: 6,
 		What: "directories and roots of real agents renamed, linked, mounted over and emptied, and temporaries swapped, under running transfers that delete their sources"},
 		func(t *testing.T, c *campaign.C) {
 			for seed, done := c.Seed, 0; done < c.Count; seed++ {
 				ok := t.Run(fmt.Sprint(seed), func(t *testing.T) {
-					n := carry(t, seed, campaign.Rand(seed))
+					n := carry(t, seed, campaign.Rand(seed), min(moves, c.Count-done))
 					done += n
 					c.Add(n)
 				})
 				if !ok {
-					t.Logf("this case again: make test-faults CAMPAIGN=moved-paths SEED=%d COUNT=1", seed)
+					t.Logf("this case again: make test-faults CAMPAIGN=moved-paths SEED=%d COUNT=%d", seed, moves)
 					return
 				}
 			}
@@ -61,6 +61,7 @@ type carrier struct {
 	t       *testing.T
 	r       *rand.Rand
 	outside string
+	late    string // a root of BETA's, given as a mount point
 	places  []place
 	mounts  []string             // that are to be undone
 	eaten   map[string]judge.Sum // what a consumer has removed, by the path beneath the root
@@ -68,10 +69,14 @@ type carrier struct {
 	files   map[*network.Job]int // at the destination when the last move was made
 }
 
-func carry(t *testing.T, seed uint64, r *rand.Rand) int {
-	c := &carrier{t: t, r: r, outside: t.TempDir(), eaten: map[string]judge.Sum{}, moved: map[string]int{}, files: map[*network.Job]int{},
-		Network: network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: []string{"ALPHA", "BETA"}})}
+func carry(t *testing.T, seed uint64, r *rand.Rand, moves int) int {
+	c := &carrier{t: t, r: r, outside: t.TempDir(), late: t.TempDir(), eaten: map[string]judge.Sum{}, moved: map[string]int{}, files: map[*network.Job]int{}}
+	c.Network = network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: []string{"ALPHA", "BETA"},
+		Flags: map[string][]string{"BETA": {"--root", c.late + ",mounted"}}})
 	t.Cleanup(c.uncover)
+	if os.Geteuid() == 0 {
+		c.mountLate(seed)
+	}
 	var jobs []*network.Job
 	for k := range transfers {
 		jobs = append(jobs, c.job(seed, k))
@@ -116,6 +121,23 @@ func (c *carrier) job(seed uint64, k int) *network.Job {
 		j.Flags = []string{"--durability", "process"}
 	}
 	return j
+}
+
+// mountLate sends to a root whose disk is mounted only then.
+func (c *carrier) mountLate(seed uint64) {
+	c.File("ALPHA", "late", seed, 100_000)
+	s := c.SendAsync("ALPHA:late", "BETA:"+c.late+"/in/")
+	if p := c.WaitState(s.ID(), "waiting"); !strings.Contains(p.Reason.String(), c.late) {
+		c.t.Errorf("the transfer waits for %v, and not for %s", p.Reason, c.late)
+	}
+	must(c.t, unix.Mount("ferry-paths", c.late, "tmpfs", 0, "size=1m"))
+	s.Wait().Ends("successful", 0)
+	_, err := os.Stat(c.late + "/in/late")
+	must(c.t, err)
+	must(c.t, unix.Unmount(c.late, unix.MNT_DETACH))
+	if names, err := os.ReadDir(c.late); err != nil || len(names) > 0 {
+		c.t.Errorf("beneath the mount point: %v %v", names, err)
+	}
 }
 
 // progress waits until something has arrived since the last move, if it does soon:

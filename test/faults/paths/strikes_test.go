@@ -353,6 +353,7 @@ func (s *struck) unwritten(item uint64, p *localfs.Partial, err error) error {
 
 // end looks at everything when it is over.
 func (s *struck) end(t *testing.T) {
+	must(t, errors.Join(s.lands.Close(), s.fs.Close()))
 	if s.restore != nil && s.met {
 		must(t, s.restore())
 	}
@@ -367,7 +368,6 @@ func (s *struck) end(t *testing.T) {
 	if names, err := os.ReadDir(s.outside); err != nil || len(names) > 0 {
 		t.Errorf("outside the root: %v %v", names, err)
 	}
-	must(t, errors.Join(s.lands.Close(), s.fs.Close()))
 	s.whole(t)
 	if t.Failed() && s.strike != nil {
 		t.Logf("%s before call %d, %v", s.strike.name, s.nth, s.at)
