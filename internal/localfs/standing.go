@@ -151,6 +151,9 @@ func (f *FS) replacement(r *root) error {
 		}
 		return nil
 	}
+	if dir, err := f.disk.OpenRoot(real); err == nil { // an automounter mounts what is opened, not what is looked at
+		f.disk.CloseRoot(dir)
+	}
 	is, err := f.disk.Mounted(real)
 	if err != nil {
 		return away(r, reason(err), "see whether it may be entered")
