@@ -50,7 +50,7 @@ in a directory of its own name in --dir.`,
 	fl := c.Flags()
 	fl.StringVar(&network, "network", "", "URL of the queue manager")
 	fl.StringVar(&dir, "dir", "", "state directory of this agent; made if it is not there")
-	fl.StringArrayVar(&roots, "root", nil, "directory whose files the agent may read and write; may be repeated")
+	fl.StringArrayVar(&roots, "root", nil, "directory whose files the agent may read and write, or DIR,mounted for one that it uses only while a file system is mounted there; may be repeated")
 	f.add(c)
 	return c
 }

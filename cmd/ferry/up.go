@@ -19,6 +19,7 @@ import (
 	"ferry/internal/agent"
 	"ferry/internal/conversion"
 	"ferry/internal/coordination"
+	"ferry/internal/localfs"
 	"ferry/internal/qmgr"
 	"ferry/internal/tcp"
 	"ferry/internal/transfer"
@@ -112,7 +113,8 @@ func (f *agentFlags) records(roots []string) (string, error) {
 		return "", transfer.Errorf(transfer.KindUsage, "--record-root %s: %w", f.recordRoot, err)
 	}
 	for _, r := range roots {
-		root, err := filepath.Abs(r)
+		dir, _ := localfs.ParseRoot(r)
+		root, err := filepath.Abs(dir)
 		if err != nil {
 			continue
 		}
@@ -193,7 +195,7 @@ the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 	fl.StringVar(&dir, "dir", "", "state directory (default: the user's; ferry config paths shows it)")
 	fl.StringVar(&listen, "listen", "127.0.0.1:4222", "HOST:PORT of the queue manager")
 	fl.StringVar(&coord, "coordination", "here", "here or none")
-	fl.StringArrayVar(&agents, "agent", nil, "NAME=ROOT: an agent in this process, with a directory that it may read and write; may be repeated, also to give one agent several roots")
+	fl.StringArrayVar(&agents, "agent", nil, "NAME=ROOT: an agent in this process, with a directory that it may read and write, or NAME=ROOT,mounted (see ferry agent run --help); may be repeated, also to give one agent several roots")
 	f.add(c)
 	return c
 }

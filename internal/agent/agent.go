@@ -56,7 +56,7 @@ const (
 type Config struct {
 	Name     transfer.AgentName
 	Dir      string   // state: the ledger and the item journals
-	Roots    []string // where files may be read and written
+	Roots    []string // where files may be read and written; see localfs.ParseRoot
 	Settings transfer.Settings
 	// Limits; 0 means 25, 25 and 1,000.
 	MaxSource, MaxDestination, MaxQueued int
@@ -252,7 +252,8 @@ func (a *Agent) refuseRootsInside() error {
 		return err
 	}
 	for _, r := range a.cfg.Roots {
-		abs, err := filepath.Abs(r)
+		dir, _ := localfs.ParseRoot(r)
+		abs, err := filepath.Abs(dir)
 		if err != nil {
 			return err
 		}

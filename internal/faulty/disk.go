@@ -22,6 +22,8 @@ const (
 	CallCloseDir    Call = "close-dir"
 	CallWhere       Call = "where"
 	CallStatDir     Call = "stat-dir"
+	CallTrace       Call = "trace"
+	CallMounted     Call = "mounted"
 	CallLstat       Call = "lstat"
 	CallNames       Call = "names"
 	CallFree        Call = "free"
@@ -270,6 +272,22 @@ func (d *Disk) StatDir(dir *localfs.Dir) (st localfs.Stat, err error) {
 		return err
 	})
 	return st, err
+}
+
+func (d *Disk) Trace(path string, follow bool) (st localfs.Stat, err error) {
+	err = d.do(Op{Call: CallTrace, Path: path}, func() error {
+		st, err = d.Disk.Trace(path, follow)
+		return err
+	})
+	return st, err
+}
+
+func (d *Disk) Mounted(path string) (is bool, err error) {
+	err = d.do(Op{Call: CallMounted, Path: path}, func() error {
+		is, err = d.Disk.Mounted(path)
+		return err
+	})
+	return is, err
 }
 
 func (d *Disk) Lstat(dir *localfs.Dir, name string) (st localfs.Stat, err error) {

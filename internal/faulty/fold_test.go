@@ -50,6 +50,7 @@ func (j *keeping) Committing(ins []transfer.Intent) error {
 }
 
 func (j *keeping) Committed([]transfer.Outcome) error { return nil }
+func (j *keeping) Again([]uint64) error               { return nil }
 
 func newFolding(t *testing.T, fold, overwrite bool) *folding {
 	t.Helper()

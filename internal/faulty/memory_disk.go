@@ -152,6 +152,31 @@ func (m *Memory) StatDir(d *localfs.Dir) (localfs.Stat, error) {
 	return m.stat(dirOf(d)), nil
 }
 
+// Trace is localfs.Disk's.
+func (m *Memory) Trace(p string, follow bool) (localfs.Stat, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, err := m.walk(m.t.root, p, nil, true)
+	if err == nil && n.typ != localfs.TypeDir {
+		err = syscall.ENOTDIR
+	}
+	if err == nil && !follow {
+		if real, ok := n.where(); !ok || real != path.Clean(p) {
+			err = syscall.ELOOP
+		}
+	}
+	if err != nil {
+		return localfs.Stat{}, fail("trace", p, err)
+	}
+	return m.stat(n), nil
+}
+
+// Mounted is localfs.Disk's: a Memory is one file system.
+func (m *Memory) Mounted(p string) (bool, error) {
+	_, err := m.Trace(p, false)
+	return err == nil && p == "/", err
+}
+
 func (m *Memory) Lstat(d *localfs.Dir, name string) (localfs.Stat, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

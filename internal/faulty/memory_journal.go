@@ -13,6 +13,7 @@ const (
 	CallCommitted  Call = "journal-committed"
 	CallPoint      Call = "journal-point"
 	CallForget     Call = "journal-forget"
+	CallAgain      Call = "journal-again"
 	CallDirs       Call = "journal-dirs"
 	CallDeleting   Call = "journal-deleting"
 	CallDeleted    Call = "journal-deleted"
@@ -135,10 +136,17 @@ func (j *Journal) Point(p JournalPoint) error {
 }
 
 // Forget forgets a checkpoint or an intent: the item begins again.
-func (j *Journal) Forget(item uint64) error {
-	return j.update(CallForget, "", func(s *JournalState) {
-		if s.Items[item].Outcome == nil {
-			s.Items[item] = JournalItem{}
+func (j *Journal) Forget(item uint64) error { return j.forget(CallForget, []uint64{item}) }
+
+// Again is localfs.Journal's.
+func (j *Journal) Again(items []uint64) error { return j.forget(CallAgain, items) }
+
+func (j *Journal) forget(c Call, items []uint64) error {
+	return j.update(c, "", func(s *JournalState) {
+		for _, item := range items {
+			if s.Items[item].Outcome == nil {
+				s.Items[item] = JournalItem{}
+			}
 		}
 	})
 }

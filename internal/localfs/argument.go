@@ -12,7 +12,7 @@ import (
 type argument struct {
 	src   transfer.Path // as given
 	place place
-	err   error // it lies outside the roots
+	err   error // it lies outside the roots, or its root is away
 
 	base string // a literal's name at the destination; empty: only what is in it is sent
 
@@ -44,12 +44,17 @@ func (f *FS) argument(src transfer.Path, expand bool) *argument {
 		return a
 	}
 	if !expand {
-		if d, err := f.openParent(a.place); err == nil {
+		d, err := f.openParent(a.place)
+		if err == nil {
 			_, err = d.lstat(a.place.base())
 			d.close()
 			if err == nil {
 				return a
 			}
+		}
+		if transfer.KindOf(err).Waits() {
+			a.err = err
+			return a
 		}
 	}
 	parts := strings.Split(a.place.rel, "/")

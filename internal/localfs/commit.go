@@ -17,12 +17,17 @@ import (
 //     are set on the open temporaries, which are synced and closed; the directories
 //     that hold them are synced, and those above them that are new
 //  2. Journal.Committing
-//  3. what goes beside a file gets its name there, and each file is renamed to its
+//  3. the path of every directory is looked up; what goes beside a file gets its
+//     name there, and each temporary that is still what was written is renamed to its
 //     final name; what lay beside a file that was replaced goes, and what lay
 //     beside a name that was refused comes back; directories are made; then the
 //     modes and times of directories are set, in the group's order
-//  4. every directory that has a new name in it is synced
+//  4. every directory that has a new name in it is synced, and its path looked up
+//     again
 //  5. Journal.Committed, and only then the temporaries of failed items go
+//
+// Where a path leads elsewhere, or a temporary is another's, what has no name yet
+// begins again, and what has one by then is recorded as moved away (KindMoved).
 //
 // A crash before 2 leaves temporaries, which nothing speaks of; one after it is
 // decided item by item by Recover. That is why, once Committing was asked for,
@@ -31,7 +36,7 @@ import (
 //
 // done lists the outcomes that are recorded. Items whose name is taken or
 // refused are among them, with an Err. The error is a *SyncError before step 2,
-// a *PendingError after it; if Journal.Committing itself failed, it is that
+// a *PendingError, an *AgainError or both after it; if Journal.Committing itself failed, it is that
 // error, nobody knows whether it is recorded, and the temporaries are left.
 // The partials are closed in any case, except that a ctx that is over before
 // anything was done leaves them alone.
@@ -79,26 +84,32 @@ type commit struct {
 	l     *Landing
 	work  []*work
 	lists map[*held]*listing // of directories that fold case; nil for one that does not
+	looks map[*held]error    // what stands has said of each directory
 }
 
 // A work is one item of a group.
 type work struct {
 	in      transfer.Intent
 	place   place
-	part    *Partial // nil for a directory, a failed item, and in a retry
-	dir     *held    // that holds the file; or the directory that is the item
-	named   bool     // it has its final name
-	early   bool     // it failed before the journal was asked
-	earlier bool     // an earlier try may have written what goes beside it
-	aside   bool     // it is written, and does not have its name
-	beside  bool     // this one has
-	before  []byte   // what it replaced; nil: nothing
-	back    bool     // that has been put back
-	wait    error    // it stays COMMITTING
+	part    *Partial        // nil for a directory, a failed item, and in a retry
+	dir     *held           // that holds the file; or the directory that is the item
+	named   bool            // it has its final name
+	early   bool            // it failed before the journal was asked
+	earlier bool            // an earlier try may have written what goes beside it
+	aside   bool            // it is written, and does not have its name
+	beside  bool            // this one has
+	before  []byte          // what it replaced; nil: nothing
+	back    bool            // that has been put back
+	timed   bool            // its temporary has the time that it is to have
+	wait    error           // it stays COMMITTING
+	again   *transfer.Error // it begins again
 }
 
 func (w *work) failed() bool { return w.in.Outcome.Err != nil }
-func (w *work) isDir() bool  { return w.in.Outcome.Type == transfer.ItemDir }
+
+// over reports whether nothing more is to be done for an item here.
+func (w *work) over() bool  { return w.failed() || w.wait != nil || w.again != nil }
+func (w *work) isDir() bool { return w.in.Outcome.Type == transfer.ItemDir }
 
 func (w *work) fail(err error) { w.in.Outcome.Err = transfer.AsError(err) }
 
@@ -111,6 +122,7 @@ func (c *commit) add(p *Pending) {
 	if p.Partial != nil {
 		w.place, w.dir = p.Partial.place, l.dirs.hold(p.Partial.dir)
 		w.in.Temp, w.in.Ino, w.in.Dev, w.in.Size = p.Partial.temp, p.Partial.ino, p.Partial.dev, p.Partial.Offset()
+		w.in.DirIno, w.in.DirDev = w.dir.id.ino, w.dir.id.dev
 	}
 	if !w.failed() && p.Partial == nil {
 		var err error
@@ -180,11 +192,14 @@ func (c *commit) again(in transfer.Intent) {
 		}
 	}
 	if err != nil && !w.failed() {
-		if errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && w.dir == nil:
+			w.movedAway(&movedError{w.place.parent().path, err})
+		case errors.Is(err, fs.ErrNotExist):
 			w.taken()
-			return
+		default:
+			w.wait = targetError(in.Outcome.Path, err)
 		}
-		w.wait = targetError(in.Outcome.Path, err)
 	}
 }
 
@@ -254,7 +269,7 @@ func (c *commit) files() (items []uint64) {
 
 func (c *commit) intents() (ins []transfer.Intent) {
 	for _, w := range c.work {
-		if !w.early {
+		if !w.early && w.again == nil {
 			ins = append(ins, w.in)
 		}
 	}
@@ -264,7 +279,12 @@ func (c *commit) intents() (ins []transfer.Intent) {
 // finish does everything that follows the journal's Committing.
 func (c *commit) finish() ([]transfer.Outcome, error) {
 	for _, w := range c.work {
-		if !w.failed() && !w.isDir() && !w.named && w.wait == nil {
+		if !w.isDir() && !w.named && !w.over() {
+			c.lookUp(w)
+		}
+	}
+	for _, w := range c.work {
+		if !w.isDir() && !w.named && !w.over() {
 			c.rename(w)
 			failpoint.Hit("commit.after_rename")
 		}
@@ -274,7 +294,43 @@ func (c *commit) finish() ([]transfer.Outcome, error) {
 	failpoint.Hit("commit.before_dirsync")
 	err := c.syncNames()
 	failpoint.Hit("commit.after_dirsync")
+	clear(c.looks)
+	for _, w := range c.work {
+		if w.named && !w.over() && w.dir != nil {
+			c.lookUp(w)
+		}
+	}
 	return c.record(err)
+}
+
+// lookUp makes sure that the path of an item's directory leads to it. A directory
+// is looked up once for all of the group.
+func (c *commit) lookUp(w *work) {
+	err, known := c.looks[w.dir]
+	if !known {
+		err = c.l.stands(w.dir)
+		if c.looks == nil {
+			c.looks = map[*held]error{}
+		}
+		c.looks[w.dir] = err
+	}
+	var moved *movedError
+	switch {
+	case err == nil:
+	case !errors.As(err, &moved):
+		w.wait = targetError(w.in.Outcome.Path, err)
+	case w.named && !w.isDir():
+		w.movedAway(moved)
+	default:
+		w.again = moved.notYet()
+	}
+}
+
+// movedAway fails an item that has its name in a directory that is elsewhere by
+// now, or has been.
+func (w *work) movedAway(why *movedError) {
+	w.in.Outcome.Taken, w.in.Outcome.Note = false, ""
+	w.fail(why.away(w.in.Outcome.Path))
 }
 
 // settleBeside removes what lay beside files that have been replaced, and puts
@@ -287,7 +343,7 @@ func (c *commit) settleBeside() {
 		var err error
 		if w.named {
 			err = c.l.dropBeside(w)
-		} else if w.failed() {
+		} else if w.failed() || w.again != nil {
 			w.back, err = c.l.returnBeside(w)
 		}
 		if err != nil {
@@ -314,9 +370,12 @@ func (c *commit) rename(w *work) {
 		}
 		return
 	}
+	if w.temporary(); w.over() {
+		return
+	}
 	err = c.l.rename(w.dir.Dir, w.in.Temp, w.place.base())
 	if err == nil {
-		w.named = true
+		w.landed()
 		return
 	}
 	st, serr := w.dir.lstat(w.place.base())
@@ -328,9 +387,47 @@ func (c *commit) rename(w *work) {
 	case errors.Is(err, fs.ErrExist):
 		w.fail(c.l.taken(w.dir.Dir, w.place))
 	case errors.Is(err, fs.ErrNotExist):
-		w.fail(wrap(transfer.KindUnwritable, err, "", "%s could not be given its name: its temporary file was removed by someone else", w.in.Outcome.Path))
+		w.again = meddled(w.in.Outcome.Path)
 	case refused(err):
 		w.fail(targetError(w.in.Outcome.Path, err))
+	default:
+		w.wait = targetError(w.in.Outcome.Path, err)
+	}
+}
+
+// temporary makes sure, at the last moment, that what has the temporary's name is
+// the file that was written, with nothing done to it since its sync. Other bytes
+// of the same length are seen by the time only.
+func (w *work) temporary() {
+	st, err := w.dir.lstat(w.in.Temp)
+	switch {
+	case failpoint.Planted("temporary-by-name"):
+	case errors.Is(err, fs.ErrNotExist), err == nil && !w.written(&st):
+		w.again = meddled(w.in.Outcome.Path)
+	case err != nil:
+		w.wait = targetError(w.in.Outcome.Path, err)
+	}
+}
+
+// written reports whether a name is that of the file that was written.
+func (w *work) written(st *Stat) bool {
+	return st.Type == TypeFile && st.Ino == w.in.Ino && st.Dev == w.in.Dev && st.Size == w.in.Size && (!w.timed || st.Mtime == w.in.Mtime)
+}
+
+// landed looks at the name that has just been given. What stands there may be
+// another's, put in place of the temporary just before or of the file just after
+// the rename: nobody can tell, and it stays. A name that is free again has been
+// taken by a consumer.
+func (w *work) landed() {
+	st, err := w.dir.lstat(w.place.base())
+	switch {
+	case err == nil && w.written(&st), failpoint.Planted("temporary-by-name"):
+		w.named = true
+	case err == nil:
+		w.fail(wrap(transfer.KindMoved, nil, "look at it, and send the file again",
+			"%s was given its name, and what stands there is another file: somebody has replaced it, or its temporary file", w.in.Outcome.Path))
+	case errors.Is(err, fs.ErrNotExist):
+		w.taken()
 	default:
 		w.wait = targetError(w.in.Outcome.Path, err)
 	}
@@ -388,7 +485,7 @@ func (l *Landing) rename(d *Dir, temp, final string) error {
 // last, because a name that appears in a directory changes its time.
 func (c *commit) makeDirs() {
 	for _, w := range c.work {
-		if w.failed() || !w.isDir() || w.wait != nil {
+		if !w.isDir() || w.over() {
 			continue
 		}
 		var err error
@@ -399,7 +496,7 @@ func (c *commit) makeDirs() {
 		}
 	}
 	for _, w := range c.work {
-		if w.failed() || !w.isDir() || w.wait != nil {
+		if !w.isDir() || w.over() {
 			continue
 		}
 		if err := c.l.setMeta(w.dir.Dir, ".", nil, w.in.Mode, w.in.Mtime); err != nil {
@@ -411,7 +508,9 @@ func (c *commit) makeDirs() {
 func (c *commit) dirError(w *work, err error) {
 	e := targetError(w.in.Outcome.Path, err)
 	var already *transfer.Error
-	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
+	if transfer.KindOf(e).Waits() {
+		w.wait = e
+	} else if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
 		w.fail(wrap(transfer.KindWrongType, err, "", "directory %s cannot be made: there is something of that name that is none", w.in.Outcome.Path))
 	} else if refused(err) || errors.As(err, &already) {
 		w.fail(e)
@@ -420,30 +519,53 @@ func (c *commit) dirError(w *work, err error) {
 	}
 }
 
-// record hands the outcomes to the journal. Where names could not be made
-// durable only failures are recorded.
-func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
-	var outs []transfer.Outcome
-	var waiting, all []transfer.Intent
-	why := syncErr
+// An ended group is what is to be recorded of it.
+type ended struct {
+	outs    []transfer.Outcome
+	waiting []*work
+	again   []*work
+	why     error // of the first that waits
+}
+
+// ends sorts a group. Where names could not be made durable only failures are
+// recorded, and what begins again.
+func (c *commit) ends(syncErr error) (e ended) {
+	e.why = syncErr
 	for _, w := range c.work {
-		all = append(all, w.in)
 		switch {
-		case w.wait == nil && (syncErr == nil || w.failed() && !w.back):
-			outs = append(outs, w.in.Outcome)
+		case w.again != nil && (syncErr == nil || !w.back):
+			e.again = append(e.again, w)
+		case w.wait == nil && w.again == nil && (syncErr == nil || w.failed() && !w.back):
+			e.outs = append(e.outs, w.in.Outcome)
 		default:
-			waiting = append(waiting, w.in)
-			if why == nil {
-				why = w.wait
+			e.waiting = append(e.waiting, w)
+			if e.why == nil {
+				e.why = w.wait
 			}
 		}
 	}
-	if len(outs) > 0 {
-		if err := c.l.cfg.Journal.Committed(outs); err != nil {
-			return nil, &PendingError{all, fmt.Errorf("the outcomes could not be recorded: %w", err)}
+	return e
+}
+
+// record hands the outcomes to the journal, and then what begins again. Only after
+// that temporaries go.
+func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
+	e := c.ends(syncErr)
+	if len(e.outs) > 0 {
+		if err := c.l.cfg.Journal.Committed(e.outs); err != nil {
+			return nil, &PendingError{intentsOf(c.work), fmt.Errorf("the outcomes could not be recorded: %w", err)}
 		}
 	}
 	failpoint.Hit("commit.after_committed")
+	again, err := c.recordAgain(e.again)
+	for _, w := range e.again {
+		if w.wait = err; err == nil {
+			c.removeTemp(w)
+		}
+	}
+	if err != nil {
+		e.waiting, e.why = append(e.waiting, e.again...), err
+	}
 	for _, w := range c.work {
 		if w.failed() {
 			c.removeTemp(w)
@@ -452,8 +574,33 @@ func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
 			c.l.dropAside(w)
 		}
 	}
-	if len(waiting) > 0 {
-		return outs, &PendingError{waiting, why}
+	if len(e.waiting) > 0 {
+		again = errors.Join(&PendingError{intentsOf(e.waiting), e.why}, again)
 	}
-	return outs, nil
+	return e.outs, again
+}
+
+func intentsOf(work []*work) (ins []transfer.Intent) {
+	for _, w := range work {
+		ins = append(ins, w.in)
+	}
+	return ins
+}
+
+// recordAgain makes the journal forget what begins again. It gives the
+// *AgainError, if anything does.
+func (c *commit) recordAgain(work []*work) (again, err error) {
+	if len(work) == 0 {
+		return nil, nil
+	}
+	all := &AgainError{}
+	var items []uint64
+	for _, w := range work {
+		items = append(items, w.in.Outcome.Item)
+		all.Items = append(all.Items, Again{w.in.Outcome.Item, w.again})
+	}
+	if err := c.l.cfg.Journal.Again(items); err != nil {
+		return nil, fmt.Errorf("that %d items begin again could not be recorded: %w", len(items), err)
+	}
+	return all, nil
 }

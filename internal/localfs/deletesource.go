@@ -134,6 +134,9 @@ func (del *deletion) run(file File) error {
 	if failpoint.Planted("unlink-by-name") {
 		return errors.Join(del.fs.disk.Unlink(del.d, del.name), del.sync())
 	}
+	if err := del.inPlace(); err != nil {
+		return err
+	}
 	if err := del.putAside(); err != nil {
 		_, lerr := del.d.lstat(del.aside)
 		switch {
@@ -148,6 +151,19 @@ func (del *deletion) run(file File) error {
 	}
 	failpoint.Hit("delete.after_aside")
 	return del.settle()
+}
+
+// inPlace makes sure that the file is still at the path from which it was sent.
+func (del *deletion) inPlace() error {
+	err := del.fs.stands(del.d)
+	var moved *movedError
+	if errors.As(err, &moved) {
+		return wrap(transfer.KindChanging, moved, "", "source %s is not deleted: its directory has been moved since it was sent", del.path)
+	}
+	if err != nil && !transfer.KindOf(err).Waits() {
+		return del.failed(err)
+	}
+	return err
 }
 
 func (del *deletion) failed(err error) error {

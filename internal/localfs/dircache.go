@@ -108,6 +108,19 @@ func (c *dirCache) forget(h *held) {
 func (c *dirCache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.closeUnused()
+}
+
+// forgetAll makes every get open its directory anew: where one path leads
+// elsewhere, so may those above it and below.
+func (c *dirCache) forgetAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closeUnused()
+	c.dirs = nil
+}
+
+func (c *dirCache) closeUnused() {
 	for c.unused.Len() > 0 {
 		c.drop(c.unused.Back().Value.(*held))
 	}

@@ -31,6 +31,13 @@ type Disk interface {
 	// where it has been removed.
 	Where(d *Dir) (string, error)
 	StatDir(d *Dir) (Stat, error)
+	// Trace is the directory to which an absolute path of the host leads now,
+	// looked up from its top; ENOTDIR where it is none. Without follow a link
+	// on the way is an error, too.
+	Trace(path string, follow bool) (Stat, error)
+	// Mounted reports whether a directory, given by its path with links
+	// resolved, is the top of a file system that is mounted there.
+	Mounted(path string) (bool, error)
 	Lstat(d *Dir, name string) (Stat, error)
 	// Names reads up to n names, and gives io.EOF where there are no more; n < 0
 	// reads them all, from the beginning.
@@ -108,12 +115,20 @@ type Dir struct {
 	disk   Disk
 	handle Handle
 	path   string // as it was addressed: absolute
-	real   string // where it lies, links resolved
+	real   string // where it lay when it was opened, links resolved
+	id     dirID  // zero where its path is never looked up again
 }
+
+// A dirID tells a directory from any other, as long as it is open.
+type dirID struct{ dev, ino uint64 }
+
+func (s *Stat) dirID() dirID { return dirID{s.Dev, s.Ino} }
 
 // NewDir is a directory that a Disk has opened, addressed by a path and lying
 // at a real one.
-func NewDir(disk Disk, h Handle, path, real string) *Dir { return &Dir{disk, h, path, real} }
+func NewDir(disk Disk, h Handle, path, real string) *Dir {
+	return &Dir{disk: disk, handle: h, path: path, real: real}
+}
 
 // Path is the directory's absolute path as it was addressed.
 func (d *Dir) Path() string { return d.path }
@@ -134,6 +149,15 @@ func (d *Dir) child(name, path, real string) (*Dir, error) {
 		return nil, err
 	}
 	return NewDir(d.disk, h, path, real), nil
+}
+
+// identify notes which directory it is, so that its path can be looked up again.
+func (d *Dir) identify() error {
+	st, err := d.stat()
+	if err == nil {
+		d.id = st.dirID()
+	}
+	return err
 }
 
 // A FileType is a kind of file, as far as this package tells them apart.

@@ -66,6 +66,76 @@ func (realDisk) StatDir(d *Dir) (Stat, error) {
 	return toStat(&st), nil
 }
 
+func (realDisk) Trace(path string, follow bool) (Stat, error) {
+	fd, err := tracePath(path, follow)
+	if err != nil {
+		return Stat{}, &os.PathError{Op: "openat2", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := retry(func() error { return unix.Fstat(fd, &st) }); err != nil {
+		return Stat{}, &os.PathError{Op: "fstat", Path: path, Err: err}
+	}
+	return toStat(&st), nil
+}
+
+// traced is how a directory is opened only to be asked what it is.
+const traced = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+
+func tracePath(path string, follow bool) (int, error) {
+	if follow {
+		return openat(unix.AT_FDCWD, path, traced, 0)
+	}
+	var fd int
+	err := retry(func() (err error) {
+		fd, err = unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: traced, Resolve: unix.RESOLVE_NO_SYMLINKS})
+		return err
+	})
+	if err == unix.ENOSYS || err == unix.EPERM || err == unix.ENAMETOOLONG { // an old kernel, a filter of system calls, a long path
+		return traceParts(path)
+	}
+	return fd, err
+}
+
+// traceParts goes down component by component.
+func traceParts(path string) (int, error) {
+	fd, err := openat(unix.AT_FDCWD, "/", traced, 0)
+	for part := range strings.SplitSeq(path, "/") {
+		if part == "" || err != nil {
+			continue
+		}
+		var next int
+		next, err = openat(fd, part, traced|unix.O_NOFOLLOW, 0)
+		unix.Close(fd)
+		fd = next
+	}
+	return fd, err
+}
+
+// Mounted asks the kernel, or where that is too old compares the devices of the
+// directory and of the one above.
+func (realDisk) Mounted(path string) (bool, error) {
+	fd, err := tracePath(path, false)
+	if err != nil {
+		return false, &os.PathError{Op: "openat2", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	var st unix.Statx_t
+	err = retry(func() error { return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS, &st) })
+	if err == nil && st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
+	}
+	var here, above unix.Stat_t
+	err = retry(func() error { return unix.Fstat(fd, &here) })
+	if err == nil {
+		err = retry(func() error { return unix.Fstatat(fd, "..", &above, 0) })
+	}
+	if err != nil {
+		return false, &os.PathError{Op: "fstat", Path: path, Err: err}
+	}
+	return here.Dev != above.Dev || here.Ino == above.Ino, nil // "/" is above itself
+}
+
 func (realDisk) Names(d *Dir, n int) ([]string, error) {
 	f := d.handle.(*os.File)
 	if n < 0 {

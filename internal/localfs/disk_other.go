@@ -90,6 +90,34 @@ func (realDisk) Lstat(d *Dir, name string) (Stat, error) {
 
 func (disk realDisk) StatDir(d *Dir) (Stat, error) { return disk.Stat(handleOf(d).f) }
 
+func (disk realDisk) Trace(path string, follow bool) (Stat, error) {
+	if real, err := disk.Resolve(path); err != nil {
+		return Stat{}, err
+	} else if !follow && real != path {
+		return Stat{}, &os.PathError{Op: "open", Path: path, Err: syscall.ELOOP}
+	}
+	f, err := os.Open(filepath.FromSlash(path))
+	if err != nil {
+		return Stat{}, err
+	}
+	defer f.Close()
+	st, err := disk.Stat(f)
+	if err == nil && st.Type != TypeDir {
+		err = &os.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
+	}
+	return st, err
+}
+
+// Mounted compares the devices of the directory and of the one above.
+func (disk realDisk) Mounted(path string) (bool, error) {
+	here, err := disk.Trace(path, false)
+	if err != nil {
+		return false, err
+	}
+	above, err := disk.Trace(filepath.ToSlash(filepath.Dir(filepath.FromSlash(path))), true)
+	return err == nil && here.Dev != above.Dev, err
+}
+
 func (realDisk) Names(d *Dir, n int) ([]string, error) {
 	f := handleOf(d).f
 	if n < 0 {

@@ -138,6 +138,20 @@ func (j *memJournal) Committed(outs []transfer.Outcome) error {
 	return nil
 }
 
+func (j *memJournal) Again(items []uint64) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.fault != nil {
+		if err := j.fault.step("again", nil); err != nil {
+			return err
+		}
+	}
+	for _, item := range items {
+		delete(j.committing, item)
+	}
+	return nil
+}
+
 // A faultDisk fails the Nth call. It also watches that no file is synced again
 // after a sync of it has failed.
 type faultDisk struct {

@@ -51,3 +51,21 @@ func (e *PendingError) Error() string {
 }
 
 func (e *PendingError) Unwrap() error { return e.Err }
+
+// An AgainError lists items that begin again: others have moved the directory in
+// which they were to lie (KindMoved), or have swapped or changed their
+// temporaries. They do not have their names, nothing is recorded of them, and the
+// temporaries are gone as far as they were this landing's own.
+type AgainError struct{ Items []Again }
+
+// An Again is one item that begins again, and why.
+type Again struct {
+	Item uint64
+	Err  *transfer.Error
+}
+
+func (e *AgainError) Error() string {
+	return fmt.Sprintf("%d items begin again: %v", len(e.Items), e.Items[0].Err)
+}
+
+func (e *AgainError) Unwrap() error { return e.Items[0].Err }

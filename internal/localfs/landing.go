@@ -33,6 +33,9 @@ type Journal interface {
 	// Committed records how items ended, in place of what Committing recorded
 	// of them. Recording the same outcomes again is no error.
 	Committed([]transfer.Outcome) error
+	// Again records that items begin again, in place of all that is recorded of
+	// them. They do not have their names.
+	Again(items []uint64) error
 }
 
 // A Landing lands the items of one transfer. It is safe for concurrent use.
@@ -128,6 +131,10 @@ func (l *Landing) makeDir(up *held, p place) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := d.identify(); err != nil {
+		d.close()
+		return nil, err
+	}
 	l.mu.Lock()
 	l.dirty[p.path], l.dirty[up.path] = true, true
 	l.mu.Unlock()
@@ -150,6 +157,16 @@ func (l *Landing) touch(p place) {
 		}
 		p = p.parent()
 	}
+}
+
+// stands is nil if a directory's path leads to it; otherwise every directory is
+// opened anew when it is next asked for. See FS.stands for the error.
+func (l *Landing) stands(h *held) error {
+	err := l.fs.stands(h.Dir)
+	if err != nil {
+		l.dirs.forgetAll()
+	}
+	return err
 }
 
 // locate checks a name and finds its place.
@@ -257,8 +274,8 @@ func (l *Landing) temp(item uint64) string { return tempName(l.prefix, item) }
 
 // Reopen opens the temporary of an earlier process and cuts it at a recorded
 // point. Anything doubtful about it is an error of kind Missing, and the item
-// begins again with Create; NoSpace means that what is there is good but there
-// is no room for the rest.
+// begins again with Create. A wait means that what is there is good: there is no
+// room for the rest, or the root is away.
 func (l *Landing) Reopen(item uint64, name transfer.Path, pt transfer.Point, size, allocated int64) (*Partial, error) {
 	p, err := l.locate(name)
 	if err != nil {
@@ -268,6 +285,9 @@ func (l *Landing) Reopen(item uint64, name transfer.Path, pt transfer.Point, siz
 		return nil, isDirectory(transfer.Path(p.path))
 	}
 	d, err := l.dir(p.parent(), false)
+	if transfer.KindOf(err).Waits() {
+		return nil, err
+	}
 	if err != nil {
 		return nil, doubtful(p, err)
 	}
@@ -393,9 +413,7 @@ func (l *Landing) sweepDir(d *Dir) error {
 		names, err := d.names(1024)
 		for _, name := range names {
 			if len(name) > len(l.prefix) && own[name[:len(l.prefix)]] && strings.HasSuffix(name, tempSuffix) {
-				if err := l.disk.Unlink(d, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-					all = errors.Join(all, err)
-				}
+				all = errors.Join(all, l.sweepName(d, name))
 			}
 		}
 		if err == io.EOF || err == nil && len(names) == 0 {
@@ -405,4 +423,17 @@ func (l *Landing) sweepDir(d *Dir) error {
 			return errors.Join(all, err)
 		}
 	}
+}
+
+// sweepName removes a temporary. A directory of that name is somebody else's.
+func (l *Landing) sweepName(d *Dir, name string) error {
+	err := l.disk.Unlink(d, name)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if st, serr := d.lstat(name); serr == nil && st.Type == TypeDir {
+		l.fs.log.Warn("a directory has the name of a temporary, and stays", "directory", d.path, "name", name)
+		return nil
+	}
+	return err
 }

@@ -148,6 +148,9 @@ func (p *Partial) Write(b []byte) error {
 	p.mu.Lock()
 	off, err := p.offset, p.usable()
 	p.mu.Unlock()
+	if err == nil {
+		err = p.uncut(off)
+	}
 	if err != nil {
 		return err
 	}
@@ -161,6 +164,30 @@ func (p *Partial) Write(b []byte) error {
 	}
 	p.advance(off + int64(len(b)))
 	return nil
+}
+
+// uncut makes sure that the file is as long as what has been written: what is
+// written behind a cut would make it as long again, with zeros in it.
+func (p *Partial) uncut(off int64) error {
+	if off == 0 || failpoint.Planted("cut-unseen") {
+		return nil
+	}
+	st, err := p.l.disk.Stat(p.f)
+	if err != nil {
+		return p.poisoned(targetError(p.path(), err))
+	}
+	if st.Size < off {
+		return p.poisoned(&AgainError{[]Again{{p.item, p.changed()}}})
+	}
+	return nil
+}
+
+// changed is why an item begins again whose temporary others have touched.
+func (p *Partial) changed() *transfer.Error { return meddled(p.path()) }
+
+func meddled(p transfer.Path) *transfer.Error {
+	return wrap(transfer.KindUnwritable, nil, "find out who does that",
+		"the temporary file of %s was cut, replaced or removed by somebody else", p)
 }
 
 // writeAt writes all of b, whatever the offset is.
@@ -246,6 +273,9 @@ func (p *Partial) Skip(n int64) error {
 	p.mu.Lock()
 	to, err := p.offset+n, p.usable()
 	p.mu.Unlock()
+	if err == nil {
+		err = p.uncut(to - n)
+	}
 	if err != nil || n == 0 {
 		return err
 	}
@@ -260,12 +290,16 @@ func (p *Partial) Skip(n int64) error {
 func (p *Partial) ReadAt(b []byte, off int64) (int, error) { return p.l.disk.ReadAt(p.f, b, off) }
 
 // Sync makes what has been written durable, and the temporary's name; with durability process there is
-// nothing to do. A failure poisons the file for ever: every later call but
+// nothing to do but to look whether the directory's path still leads to it: if not, the error is an
+// *AgainError, or a wait while that cannot be known. Any other failure poisons the file for ever: every later call but
 // Discard and Close fails, and no sync of it is ever tried again.
 func (p *Partial) Sync() error {
 	p.mu.Lock()
 	err := p.usable()
 	p.mu.Unlock()
+	if err == nil {
+		err = p.stands()
+	}
 	if err != nil || !p.l.cfg.Durable {
 		return err
 	}
@@ -273,6 +307,19 @@ func (p *Partial) Sync() error {
 		return p.poisoned(syncFailed(p.path(), err))
 	}
 	return p.syncName()
+}
+
+// stands looks up the directory's path.
+func (p *Partial) stands() error {
+	err := p.l.stands(p.dir)
+	var moved *movedError
+	if errors.As(err, &moved) {
+		return &AgainError{[]Again{{p.item, moved.notYet()}}}
+	}
+	if err != nil {
+		err = targetError(p.path(), err)
+	}
+	return err
 }
 
 // syncName makes the temporary's own name durable, once: data that no name
@@ -294,7 +341,7 @@ func (p *Partial) syncName() error {
 }
 
 func syncFailed(path transfer.Path, err error) error {
-	if isNoSpace(err) {
+	if isNoSpace(err) || transfer.KindOf(err).Waits() {
 		return targetError(path, err)
 	}
 	return wrap(transfer.KindUnwritable, err, "", "%s could not be made durable: %s", path, reason(err))

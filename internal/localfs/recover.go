@@ -27,6 +27,10 @@ const (
 	// Refused: its name is taken, or refused. Its outcome has an Err and is to
 	// be recorded; the temporary stays until Sweep.
 	Refused
+	// Moved: the path of its directory leads to another one, or to nothing. Whether
+	// it got its name there is not known. Its outcome has an Err of KindMoved and is
+	// to be recorded.
+	Moved
 )
 
 func (v Verdict) String() string {
@@ -39,6 +43,8 @@ func (v Verdict) String() string {
 		return "taken"
 	case Refused:
 		return "refused"
+	case Moved:
+		return "moved"
 	}
 	return "undecided"
 }
@@ -46,6 +52,7 @@ func (v Verdict) String() string {
 // Recover decides an item that a crash left COMMITTING, in this order:
 //
 //   - durability process and another boot: Redo
+//   - the path does not lead to the directory that held the temporary: Moved
 //   - the final name has the inode and the digest: a left-over second name goes,
 //     directories are synced, Done
 //   - the temporary is there with its digest: it is renamed now, which ends in
@@ -71,14 +78,8 @@ func (l *Landing) Recover(in transfer.Intent, bootID string) (Verdict, transfer.
 	if in.Outcome.Type == transfer.ItemDir {
 		return r.directory()
 	}
-	if r.dir, err = l.dir(r.place.parent(), false); err != nil {
-		if !in.Durable && !r.sameBoot {
-			return Redo, in.Outcome, nil
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return r.taken()
-		}
-		return 0, in.Outcome, targetError(in.Outcome.Path, err)
+	if err = r.home(); err != nil {
+		return r.homeless(err)
 	}
 	defer l.dirs.release(r.dir)
 	v, out, err := r.file()
@@ -100,6 +101,47 @@ type recovery struct {
 	sameBoot bool
 }
 
+// home opens the directory to which the path leads now, which must be the one that
+// held the temporary. A device has the same number only within one boot.
+func (r *recovery) home() (err error) {
+	at := r.place.parent()
+	for range 2 { // the first may be one that was opened long ago
+		if r.dir, err = r.l.dir(at, false); err != nil {
+			return err
+		}
+		if err = r.l.stands(r.dir); err == nil {
+			break
+		}
+		r.l.dirs.release(r.dir)
+	}
+	if err == nil && (r.dir.id.ino != r.in.DirIno || r.sameBoot && r.dir.id.dev != r.in.DirDev) && !failpoint.Planted("path-not-looked-up") {
+		r.l.dirs.release(r.dir)
+		return &movedError{at.path, errElsewhere}
+	}
+	return err
+}
+
+// homeless decides an item whose directory cannot be opened or is another.
+func (r *recovery) homeless(err error) (Verdict, transfer.Outcome, error) {
+	var moved *movedError
+	if !errors.As(err, &moved) && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) {
+		moved = &movedError{r.place.parent().path, err}
+	}
+	switch {
+	case transfer.KindOf(err).Waits(), moved == nil && (r.in.Durable || r.sameBoot):
+		return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
+	case !r.in.Durable && !r.sameBoot:
+		return Redo, r.in.Outcome, nil
+	}
+	return r.moved(moved)
+}
+
+func (r *recovery) moved(why *movedError) (Verdict, transfer.Outcome, error) {
+	w := r.work()
+	w.movedAway(why)
+	return Moved, w.in.Outcome, nil
+}
+
 // directory makes a directory item again, as its commit would have.
 func (r *recovery) directory() (Verdict, transfer.Outcome, error) {
 	c := &commit{l: r.l}
@@ -107,9 +149,15 @@ func (r *recovery) directory() (Verdict, transfer.Outcome, error) {
 	w := &work{in: r.in, place: r.place}
 	c.work = []*work{w}
 	c.makeDirs()
-	switch err := c.syncNames(); {
+	err := c.syncNames()
+	if err == nil && !w.over() {
+		c.lookUp(w)
+	}
+	switch {
 	case w.failed():
 		return Refused, w.in.Outcome, nil
+	case w.again != nil:
+		return Redo, r.in.Outcome, nil
 	case w.wait != nil:
 		return 0, r.in.Outcome, w.wait
 	case err != nil:
@@ -206,6 +254,7 @@ func (r *recovery) rename(temp *Stat) (Verdict, transfer.Outcome, error) {
 	}
 	c := &commit{l: r.l}
 	w := r.work()
+	w.in.Dev = temp.Dev // which may have another number in this boot
 	c.rename(w)
 	failpoint.Hit("recover.after_rename")
 	switch {
@@ -213,6 +262,10 @@ func (r *recovery) rename(temp *Stat) (Verdict, transfer.Outcome, error) {
 		return Refused, w.in.Outcome, nil
 	case w.wait != nil:
 		return 0, r.in.Outcome, w.wait
+	case w.again != nil:
+		return Redo, r.in.Outcome, nil
+	case w.in.Outcome.Taken:
+		return Taken, w.in.Outcome, nil
 	}
 	return r.done(false)
 }
@@ -231,6 +284,12 @@ func (r *recovery) done(leftover bool) (Verdict, transfer.Outcome, error) {
 		}
 	}
 	failpoint.Hit("recover.after_sync")
+	var moved *movedError
+	if err := r.l.stands(r.dir); errors.As(err, &moved) {
+		return r.moved(moved)
+	} else if err != nil {
+		return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
+	}
 	return Done, r.in.Outcome, nil
 }
 

@@ -16,7 +16,7 @@ import (
 
 // A Config says where an agent may read and write.
 type Config struct {
-	Roots       []string // host directories; relative paths lie beneath the first
+	Roots       []string // host directories, as ParseRoot reads them; relative paths lie beneath the first
 	StateDir    string   // carved out of the roots: nothing in it can be read or written through FS
 	Incarnation uint64   // of the agent's ledger; part of every temporary's name
 	Log         *slog.Logger
@@ -45,14 +45,9 @@ type FS struct {
 	promises  promises
 }
 
-type root struct {
-	path string // as configured, absolute and clean
-	real string // links resolved
-	dir  Root
-}
-
 // Open refuses a configuration without roots, a root that is not a directory,
-// and a root that is the state directory or lies in it.
+// and a root that is the state directory or lies in it. A root that is marked
+// as a mount point may not be there yet.
 func Open(cfg Config) (_ *FS, err error) {
 	f := &FS{cfg: cfg, disk: cfg.Disk, log: cfg.Log, umask: umask()}
 	if f.disk == nil {
@@ -95,32 +90,10 @@ func Open(cfg Config) (_ *FS, err error) {
 		}
 		f.roots = append(f.roots, r)
 		if f.state != "" && beneath(r.real, f.state) {
-			return nil, transfer.Errorf(transfer.KindUsage, "root %s lies in the agent's own state directory %s; choose another", name, cfg.StateDir)
+			return nil, transfer.Errorf(transfer.KindUsage, "root %s lies in the agent's own state directory %s; choose another", r.path, cfg.StateDir)
 		}
 	}
 	return f, nil
-}
-
-func (f *FS) openRoot(name string) (*root, error) {
-	bad := func(err error) error {
-		return transfer.Errorf(transfer.KindUsage, "root %s cannot be used: %s", name, reason(err)).WithHint("create it, or correct --root")
-	}
-	abs, err := filepath.Abs(name)
-	if err != nil {
-		return nil, bad(err)
-	}
-	real, err := f.disk.Resolve(abs)
-	if err != nil {
-		return nil, bad(err)
-	}
-	dir, err := f.disk.OpenRoot(real)
-	if errors.Is(err, syscall.ENOTDIR) {
-		return nil, transfer.Errorf(transfer.KindUsage, "root %s is not a directory", name).WithHint("correct --root")
-	}
-	if err != nil {
-		return nil, bad(err)
-	}
-	return &root{HostRules.clean(abs), HostRules.clean(real), dir}, nil
 }
 
 // realPrefix resolves the links of a path whose last components may not exist
@@ -144,7 +117,9 @@ func (f *FS) realPrefix(p string) (string, error) {
 func (f *FS) Close() error {
 	var err error
 	for _, r := range f.roots {
-		err = errors.Join(err, f.disk.CloseRoot(r.dir))
+		if r.dir != nil {
+			err = errors.Join(err, f.disk.CloseRoot(r.dir))
+		}
 	}
 	return err
 }
@@ -181,7 +156,7 @@ func (f *FS) locate(p transfer.Path) (place, error) {
 	abs := HostRules.clean(string(p))
 	spellings := make([][]string, len(f.roots))
 	for n, r := range f.roots {
-		spellings[n] = []string{r.path, r.real}
+		spellings[n] = []string{r.path, r.lies()}
 	}
 	n, rel, ok := HostRules.find(abs, spellings)
 	if !ok {
@@ -218,8 +193,22 @@ func inState(p string) error {
 
 // openDir opens a directory beneath its root. Links are followed as long as
 // they stay there. The error is the operating system's unless the directory
-// lies outside the root or in the state directory.
-func (f *FS) openDir(l place) (*Dir, error) {
+// lies outside the root or in the state directory, or the root is away.
+func (f *FS) openDir(l place) (d *Dir, err error) {
+	for range 2 { // it, or the root, may be moved out of its place just when it is looked at
+		if err := f.enter(l.root); err != nil {
+			return nil, err
+		}
+		if d, err = f.openOnce(l); transfer.KindOf(err) != transfer.KindOutsideRoot {
+			break
+		}
+	}
+	return d, err
+}
+
+func (f *FS) openOnce(l place) (*Dir, error) {
+	l.root.mu.RLock()
+	defer l.root.mu.RUnlock()
 	h, err := f.disk.OpenBeneath(l.root.dir, l.rel)
 	if errors.Is(err, ErrEscapes) {
 		h, err = f.openResolved(l)
@@ -230,6 +219,9 @@ func (f *FS) openDir(l place) (*Dir, error) {
 	d := NewDir(f.disk, h, l.path, "")
 	if d.real, err = f.disk.Where(d); err == nil {
 		err = f.guard(l, d)
+	}
+	if err == nil {
+		err = d.identify()
 	}
 	if err != nil {
 		d.close()

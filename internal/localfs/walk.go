@@ -39,7 +39,7 @@ type WalkRequest struct {
 //
 // A walk with After goes on behind that item whatever has vanished or appeared
 // meanwhile; what was there all along is neither skipped nor given twice. An
-// error is emit's, or that of ctx.
+// error is emit's, or that of ctx, or a wait because a root is away.
 func (f *FS) Walk(ctx context.Context, req WalkRequest, emit func(arg int, it transfer.Item) error) (symlinksSkipped int64, err error) {
 	w := &walker{fs: f, ctx: ctx, req: req, emit: emit, byBase: map[string][]int{}}
 	first := 0
@@ -121,10 +121,14 @@ func (w *walker) item(it transfer.Item) error {
 	return w.emit(w.arg, it)
 }
 
-// bad passes on that something cannot be sent.
+// bad passes on that something cannot be sent. Where its root is away that ends the
+// walk, which goes on another time.
 func (w *walker) bad(src transfer.Path, name string, err error) error {
 	if cerr := w.ctx.Err(); cerr != nil {
 		return cerr
+	}
+	if transfer.KindOf(err).Waits() {
+		return err
 	}
 	return w.emit(w.arg, transfer.Item{Type: transfer.ItemBad, Source: src, Name: transfer.Path(name),
 		Err: transfer.AsError(sourceError(src, err))})

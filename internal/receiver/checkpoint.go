@@ -6,6 +6,7 @@ import (
 
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
+	"ferry/internal/localfs"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -54,10 +55,8 @@ func (e recordError) Unwrap() error { return e.error }
 
 // writeCheckpoint runs beside the loop and touches nothing that is the loop's.
 func (i *incoming) writeCheckpoint(c *file, pt *ledger.Checkpoint) error {
-	if pt.Durable {
-		if err := c.partial.Sync(); err != nil {
-			return err
-		}
+	if err := c.partial.Sync(); err != nil {
+		return err
 	}
 	failpoint.Hit("checkpoint.after_sync")
 	err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
@@ -84,6 +83,16 @@ func (i *incoming) checkpointed(c checkpointed) {
 		i.stop = i.unwritable(unrecorded.error)
 		return
 	}
+	if kind := transfer.KindOf(c.err); kind.Waits() && kind != transfer.KindNoSpace {
+		i.stop = transfer.AsError(c.err) // the root is away; what is there is as good as before
+		return
+	}
+	if again := (*localfs.AgainError)(nil); errors.As(c.err, &again) {
+		i.log.Warn("an item begins again", "item", c.file.item, "err", c.err)
+		i.again = "an item begins again: " + again.Items[0].Err.Text
+		i.dropCurrent()
+		return
+	}
 	if c.err != nil {
 		i.log.Error("a checkpoint failed; the item starts again", "item", c.file.item, "err", c.err)
 		if transfer.KindOf(c.err) == transfer.KindNoSpace {
@@ -91,10 +100,7 @@ func (i *incoming) checkpointed(c checkpointed) {
 			i.stop = transfer.AsError(c.err)
 		}
 		i.syncFailed(c.err)
-		if err := i.forgetPoint(c.file.item); err != errRedo { // before what it speaks of goes
-			i.log.Error("the ledger cannot be written", "err", err)
-		}
-		i.dropFile(true)
+		i.dropCurrent()
 		return
 	}
 	i.unsafe -= c.at - i.cur.safe
@@ -104,6 +110,15 @@ func (i *incoming) checkpointed(c checkpointed) {
 	i.safe = &wire.Safe{Item: i.cur.item, Offset: c.at}
 	i.progressed()
 	i.ack()
+}
+
+// dropCurrent lets go of the file that is being written, which starts again, and of
+// its resume point before that.
+func (i *incoming) dropCurrent() {
+	if err := i.forgetPoint(i.cur.item); err != errRedo {
+		i.log.Error("the ledger cannot be written", "err", err)
+	}
+	i.dropFile(true)
 }
 
 // maxFailures is how many syncs may fail in a row before the transfer waits

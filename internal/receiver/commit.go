@@ -202,6 +202,7 @@ func (i *incoming) committed(c committed) {
 	i.undelivered = append(i.undelivered, c.outcomes...)
 	for n := range c.outcomes {
 		delete(i.pointed, c.outcomes[n].Item)
+		delete(i.touched, c.outcomes[n].Item)
 	}
 	if c.err != nil {
 		i.commitFailed(c)
@@ -240,6 +241,13 @@ func (i *incoming) commitFailed(c committed) {
 			e.leave()
 		}
 	}
+	var again *localfs.AgainError
+	if errors.As(c.err, &again) {
+		i.beginAgain(c, again)
+		if pending := (*localfs.PendingError)(nil); !errors.As(c.err, &pending) {
+			return
+		}
+	}
 	switch {
 	case errors.Is(c.err, errRedo):
 		i.again = "an item begins again"
@@ -263,6 +271,53 @@ func (i *incoming) commitFailed(c committed) {
 	}
 }
 
+// maxMeddled is how often an item begins again because others have touched its
+// temporary; then it fails.
+const maxMeddled = 5
+
+// beginAgain asks for items once more whose directory or temporary is not what it
+// was. One whose temporary is touched again and again fails.
+func (i *incoming) beginAgain(c committed, again *localfs.AgainError) {
+	i.log.Warn("items begin again", "items", len(again.Items), "err", again)
+	i.again = "items begin again: " + again.Items[0].Err.Text
+	for _, a := range again.Items {
+		if !i.meddled(a) {
+			continue
+		}
+		for n := range c.group {
+			if o := c.group[n].pending.Outcome; o.Item == a.Item {
+				o.Err = a.Err
+				if err := i.decide(o); err != nil {
+					i.log.Error("the ledger cannot be written", "err", err)
+				}
+			}
+		}
+	}
+	i.offerNew()
+}
+
+// meddled counts what others do to an item's temporary and reports whether that is
+// too much.
+func (i *incoming) meddled(a localfs.Again) bool {
+	if a.Err.Kind == transfer.KindMoved {
+		return false
+	}
+	if i.touched[a.Item]++; i.touched[a.Item] < maxMeddled {
+		return false
+	}
+	delete(i.touched, a.Item)
+	return true
+}
+
+// decide records the outcome of one item and offers it.
+func (i *incoming) decide(o transfer.Outcome) error {
+	if err := (*journal)(i).Committed([]transfer.Outcome{o}); err != nil {
+		return err
+	}
+	i.undelivered = append(i.undelivered, o)
+	return i.load()
+}
+
 // journal is the ledger as the commit path needs it. It runs beside the loop
 // and touches only what never changes.
 type journal incoming
@@ -270,6 +325,17 @@ type journal incoming
 // Committing records what is about to be renamed.
 func (j *journal) Committing(intents []transfer.Intent) error {
 	return j.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.PutIntents(j.id, intents) })
+}
+
+// Again makes the ledger forget what it has of items that begin again.
+func (j *journal) Again(items []uint64) error {
+	return j.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		var err error
+		for _, item := range items {
+			err = errors.Join(err, t.DropItem(j.id, item))
+		}
+		return err
+	})
 }
 
 // Committed records outcomes, with the audit records of them, in one
@@ -383,11 +449,7 @@ func (i *incoming) settleIntent(in transfer.Intent) error {
 		}
 		return err
 	}
-	if err := (*journal)(i).Committed([]transfer.Outcome{outcome}); err != nil {
-		return err
-	}
-	i.undelivered = append(i.undelivered, outcome)
-	return i.load()
+	return i.decide(outcome)
 }
 
 // revive makes the actor of a transfer that the ledger has, at start.

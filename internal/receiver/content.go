@@ -1,6 +1,7 @@
 package receiver
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"ferry/internal/conversion"
 	"ferry/internal/digest"
 	"ferry/internal/ledger"
+	"ferry/internal/localfs"
 	"ferry/internal/record"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -299,6 +301,12 @@ func (i *incoming) unwritten(err error) error {
 	c := i.cur
 	if transfer.KindOf(err) == transfer.KindNoSpace {
 		i.needs = max(c.begin.Size-c.at(), 1)
+		return err
+	}
+	if again := (*localfs.AgainError)(nil); errors.As(err, &again) && !i.meddled(again.Items[0]) {
+		i.log.Warn("an item begins again", "item", c.item, "err", err)
+		err := i.forgetPoint(c.item) // before what it speaks of goes
+		i.dropFile(true)
 		return err
 	}
 	return i.doom(c.item, c.begin, transfer.AsError(err))

@@ -125,7 +125,7 @@ func (i *incoming) beginItem(f *wire.Frame) error {
 		i.needs = max(b.Size-b.Offset, 1)
 		return err
 	}
-	if err == errRedo {
+	if err == errRedo || transfer.KindOf(err).Waits() {
 		return err
 	}
 	return i.doomed(f.Item, b, transfer.AsError(err))
@@ -223,8 +223,8 @@ func (i *incoming) reopenFile(item uint64, b *wire.Begin, what *content) error {
 	}
 	size, allocated := what.space(b)
 	p, err := i.landing.Reopen(item, b.Name, pt.Point, size, allocated)
-	if transfer.KindOf(err) == transfer.KindNoSpace {
-		return err // the temporary is good; there is no room for the rest
+	if transfer.KindOf(err).Waits() {
+		return err // the temporary is good; there is no room for the rest, or its root is away
 	}
 	if err != nil {
 		i.log.Warn("a temporary cannot be resumed; the item starts again", "item", item, "err", err)

@@ -57,6 +57,7 @@ type incoming struct {
 	free     *conversion.Pair                // the message that is being taken has neither of them; nil: unknown
 	ended    map[uint64]bool                 // items that are complete or doomed, and undecided
 	bad      map[uint64]int                  // bad hashes and offsets since a safe point
+	touched  map[uint64]int                  // how often others have touched the temporary of an undecided item
 	unsafe   int64                           // data bytes that a crash would lose
 	failures int                             // syncs that failed since something was made safe
 	total    *uint64                         // from LAST, until it is in the ledger

@@ -147,6 +147,11 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 	if i.rec == nil && i.r.cfg.Ledger.Low() {
 		return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger is full; nothing new is accepted", i.r.cfg.Agent), 1
 	}
+	if i.rec != nil {
+		if err := i.r.cfg.FS.Ready(i.rec.Resolution.Base); transfer.KindOf(err).Waits() {
+			return transfer.AsError(err), 1
+		}
+	}
 	if i.rec != nil && i.needs > 0 {
 		if free, err := i.r.cfg.FS.Free(i.rec.Resolution.Base); err == nil && free < i.needs {
 			return transfer.Errorf(transfer.KindNoSpace, "no space at %s: %s needs %s more, %s are free", i.r.cfg.Agent,

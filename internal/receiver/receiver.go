@@ -280,7 +280,7 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 
 func (r *Receiver) newActor(id transfer.ID, from transfer.AgentName) *incoming {
 	return &incoming{r: r, id: id, from: from, box: newMailbox(), ended: map[uint64]bool{},
-		bad: map[uint64]int{}, dirs: map[transfer.Path]bool{}, pointed: map[uint64]bool{}, since: r.cfg.Clock.Now(), log: r.cfg.Log.With("transfer", id, "from", from)}
+		bad: map[uint64]int{}, touched: map[uint64]int{}, dirs: map[transfer.Path]bool{}, pointed: map[uint64]bool{}, since: r.cfg.Clock.Now(), log: r.cfg.Log.With("transfer", id, "from", from)}
 }
 
 // start runs an actor; r.mu is held. A defect in one transfer must not take the

@@ -250,8 +250,10 @@ func (o *Outgoing) settle(ctx context.Context) (*Verdict, error) {
 		if ctx.Err() != nil {
 			return nil, nil
 		}
-		if err := o.deleteSome(items, dels); err != nil {
+		if reason, err := o.deleteSome(items, dels); err != nil {
 			return nil, err
+		} else if reason != nil {
+			return o.waitSettling(reason)
 		}
 	}
 	rec := o.Record()
@@ -261,11 +263,25 @@ func (o *Outgoing) settle(ctx context.Context) (*Verdict, error) {
 	return &Verdict{Final: true}, err
 }
 
+// waitSettling waits for a root beneath which sources are to be deleted.
+func (o *Outgoing) waitSettling(reason *transfer.Error) (*Verdict, error) {
+	o.log.Info("the deletion of sources waits", "reason", reason)
+	err := o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		rec.Progress.Reason = reason
+		if rec.Recovering.IsZero() {
+			rec.Recovering = o.cfg.Clock.Now()
+		}
+		return nil
+	})
+	return &Verdict{Reason: reason, Retry: waitRetry}, err
+}
+
 // deleteSome notes where the sources go aside, in one transaction for all, and
-// then deletes them (R28).
-func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) error {
+// then deletes them (R28). reason is why some must wait, which ends with the
+// recovery time-out.
+func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *transfer.Error, err error) {
 	fresh := make([]bool, len(items))
-	err := o.cfg.Ledger.Update(func(t *ledger.Tx) error {
+	err = o.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		for n := range items {
 			if fresh[n] = dels[n].Aside == "" || fresh[n]; !fresh[n] {
 				continue
@@ -278,10 +294,10 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	failpoint.Hit("delete.after_ledger")
-	warnings := make([]*transfer.Error, len(items))
+	warnings, waits := make([]*transfer.Error, len(items)), make([]bool, len(items))
 	rec := o.Record()
 	involved := conversion.Involved(&rec.Request)
 	for n, d := range dels {
@@ -290,7 +306,9 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) error {
 		} else {
 			err = o.cfg.FS.FinishDelete(d.Source, d.Identity, d.Aside)
 		}
-		if err != nil {
+		if waits[n] = transfer.KindOf(err).Waits() && !o.overdue(); waits[n] {
+			reason = transfer.AsError(err)
+		} else if err != nil {
 			warnings[n] = transfer.AsError(err)
 			o.log.Warn("a source is not deleted", "path", d.Source, "err", err)
 		} else if involved {
@@ -300,8 +318,11 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) error {
 		}
 	}
 	failpoint.Hit("delete.before_done")
-	return o.update(func(t *ledger.Tx, rec *ledger.Source) error {
+	return reason, o.update(func(t *ledger.Tx, rec *ledger.Source) error {
 		for n := range items {
+			if waits[n] {
+				continue
+			}
 			if warnings[n] != nil {
 				rec.Progress.Warnings++
 				if err := o.cfg.Note(t, o.record(rec, audit.Warning, func(a *audit.Record) {

@@ -405,6 +405,9 @@ func (p *pump) item(u *upcoming) error {
 		return p.fail(n, it, it.Err)
 	case transfer.ItemDir:
 		mode, mtime, err := p.o.cfg.FS.StatDir(it.Source)
+		if transfer.KindOf(err).Waits() {
+			return err
+		}
 		if err != nil {
 			return p.fail(n, it, transfer.AsError(err))
 		}

@@ -36,6 +36,9 @@ func (r *reading) close() {
 // file sends one file from where the destination can go on.
 func (p *pump) file(u *upcoming) error {
 	r, offset, err := p.takeReading(u)
+	if transfer.KindOf(err).Waits() {
+		return err // its root is away
+	}
 	if err != nil {
 		return p.fail(u.n, u.it, transfer.AsError(err))
 	}

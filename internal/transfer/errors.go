@@ -46,6 +46,7 @@ const (
 	KindAlive                    // an agent of this name lives elsewhere
 	KindUnmappable               // item: text that the destination's code page lacks
 	KindMalformed                // item: bytes that are not what their format says, or do not fit it
+	KindMoved                    // item: it got its name, and what was looked up there next was not it
 )
 
 var kindNames = [...]string{
@@ -53,7 +54,7 @@ var kindNames = [...]string{
 	"unreadable", "exists", "digest", "source-changing", "wrong-type", "unwritable", "busy",
 	"unreachable", "no-space", "clock", "conflict", "parked", "cancelled", "recovery-timeout",
 	"unknown-outcome", "too-large", "version", "not-built", "not-found", "already-ending",
-	"timeout", "agent-alive", "unmappable", "malformed",
+	"timeout", "agent-alive", "unmappable", "malformed", "moved-away",
 }
 
 func (k Kind) String() string {
@@ -94,7 +95,7 @@ func (k Kind) Code() int {
 	case KindUnknownAgent, KindUnreachable:
 		return CodeUnreachable
 	case KindOutsideRoot, KindMissing, KindUnreadable, KindExists, KindDigest, KindChanging,
-		KindWrongType, KindUnwritable, KindLost, KindUnmappable, KindMalformed:
+		KindWrongType, KindUnwritable, KindLost, KindUnmappable, KindMalformed, KindMoved:
 		return CodeNothing
 	case KindClock, KindConflict, KindParked, KindAlive:
 		return CodeParked

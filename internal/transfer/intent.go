@@ -12,6 +12,8 @@ type Intent struct {
 	Temp     string    `json:"temp,omitempty"` // the temporary's name in its directory
 	Ino      uint64    `json:"ino,omitempty"`
 	Dev      uint64    `json:"dev,omitempty"`
+	DirIno   uint64    `json:"dir_ino,omitempty"` // of the directory that holds the temporary
+	DirDev   uint64    `json:"dir_dev,omitempty"`
 	Size     int64     `json:"size,omitempty"`
 	Sum      string    `json:"sum,omitempty"`
 	Boot     string    `json:"boot,omitempty"`

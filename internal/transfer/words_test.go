@@ -295,6 +295,7 @@ const goldenKinds = `0 none 0
 28 agent-alive 70
 29 unmappable 40
 30 malformed 40
+31 moved-away 40
 `
 
 func TestKinds(t *testing.T) {

@@ -36,6 +36,7 @@ const (
 	inLedger   = "./test/faults/ledger"
 	inForgery  = "./test/faults/forgeries"
 	inSpeakers = "./test/faults/speakers"
+	inPaths    = "./test/faults/paths"
 )
 
 var mutants = []mutant{
@@ -58,6 +59,10 @@ var mutants = []mutant{
 	{"unlink-by-name", "a source is deleted by its name", inSource, "delete-race"},
 	{"outcome-path-believed", "the source that is deleted is the one that OUTCOMES names", inForgery, "forgeries"},
 	{"settings-unchecked", "the settings of an ACCEPT are not held against their ranges", inForgery, "forgeries"},
+	{"path-not-looked-up", "the path of a directory is not looked up when files get their names and when that is said", inPaths, "path-strikes"},
+	{"root-by-handle", "a root is what it was at the start, wherever its path leads", inPaths, "path-strikes"},
+	{"temporary-by-name", "what is renamed and what stands there then is not compared with what was written", inPaths, "path-strikes"},
+	{"cut-unseen", "the size of a temporary is not looked at", inPaths, "path-strikes"},
 	{"known-by-message-only", "a repeated request is known by the queue's message ID only", inQueue, "replay"},
 	{"lost-ledger-begun-anew", "a ledger of which nothing is left is begun anew beside what shows that there was one", inLedger, "ledger-taken"},
 	{"state-dir-not-watched", "nobody looks whether the ledger is still at its path", inLedger, "ledger-taken"},

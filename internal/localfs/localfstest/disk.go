@@ -371,6 +371,41 @@ func testBeneath(t *testing.T, p *Place) {
 	}
 }
 
+// A path is looked up as it is now, whatever is held open.
+func testTrace(t *testing.T, p *Place) {
+	p.tree(t, "a/b/x")
+	d := p.dir(t, "a/b")
+	held, err := p.Disk.StatDir(d)
+	must(t, err)
+	same := func(rel string, follow bool) error {
+		st, err := p.Disk.Trace(p.at(rel), follow)
+		if err == nil && (st.Dev != held.Dev || st.Ino != held.Ino || st.Type != localfs.TypeDir) {
+			return errors.New("another directory")
+		}
+		return err
+	}
+	must(t, errors.Join(same("a/b", false), same("a/b", true)))
+	if same("a", false) == nil {
+		t.Error("a directory is taken for the one above it")
+	}
+	must(t, p.Symlink("a", p.at("link")))
+	must(t, same("link/b", true))
+	wantErr(t, "through a link", same("link/b", false), syscall.ELOOP)
+	wantErr(t, "a file", same("a/b/x", false), syscall.ENOTDIR)
+	must(t, p.Move(p.at("a"), "moved"))
+	wantErr(t, "nothing", same("a/b", false), fs.ErrNotExist)
+	must(t, errors.Join(same("moved/b", false), p.MkdirAll(p.at("a/b"))))
+	if same("a/b", false) == nil {
+		t.Error("a directory is taken for the one that was made in its place")
+	}
+	if is, err := p.Disk.Mounted(p.at("a")); err != nil || is {
+		t.Errorf("an ordinary directory is a mount point: %v %v", is, err)
+	}
+	if _, err := p.Disk.Mounted(p.at("none")); err == nil {
+		t.Error("nothing can be a mount point")
+	}
+}
+
 func testClosed(t *testing.T, p *Place) {
 	d := p.dir(t, ".")
 	f := p.made(t, d, "x", "content")

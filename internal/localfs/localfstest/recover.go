@@ -86,7 +86,21 @@ func recoveries() []recovery {
 		{name: "taken, and a stranger's file in its place (scenario 32)", crash: func(p *Place, temp string) error {
 			return errors.Join(renamed(p, temp), taken(p, temp)) // it has the same inode
 		}, verdict: localfs.Taken, final: stranger},
-		{name: "directory taken", crash: func(p *Place, _ string) error { return p.Move(p.at("sub"), "moved") }, verdict: localfs.Taken},
+		{name: "directory taken", crash: func(p *Place, _ string) error { return p.Move(p.at("sub"), "moved") },
+			verdict: localfs.Moved, kind: transfer.KindMoved},
+		{name: "directory taken, and made anew", crash: func(p *Place, _ string) error {
+			return errors.Join(p.Move(p.at("sub"), "moved"), p.MkdirAll(p.at("sub")))
+		}, verdict: localfs.Moved, kind: transfer.KindMoved},
+		{name: "directory taken, and a copy in its place", crash: func(p *Place, temp string) error {
+			err := errors.Join(p.Move(p.at("sub"), "moved"), p.MkdirAll(p.at("sub")))
+			return errors.Join(err, p.WriteFile(p.at(final), body(size, 3)))
+		}, verdict: localfs.Moved, kind: transfer.KindMoved, final: whole},
+		{name: "directory taken, and a link in its place", crash: func(p *Place, _ string) error {
+			return errors.Join(p.Move(p.at("sub"), "moved"), p.MkdirAll(p.at("other")), p.Symlink("other", p.at("sub")))
+		}, verdict: localfs.Moved, kind: transfer.KindMoved},
+		{name: "directory moved and back", crash: func(p *Place, temp string) error {
+			return errors.Join(renamed(p, temp), p.Move(p.at("sub"), "moved"), p.Move(p.at("moved"), "sub"))
+		}, verdict: localfs.Done, final: whole},
 		{name: "overwrite, before the rename", change: overwrite, old: true, crash: nothing, verdict: localfs.Done, final: whole},
 		{name: "overwrite, old file removed", change: overwrite, old: true, crash: func(p *Place, _ string) error { return p.Remove(p.at(final)) },
 			verdict: localfs.Done, final: whole},

@@ -48,7 +48,7 @@ func Run(t *testing.T, place func(t *testing.T) *Place) {
 	}{
 		{"open", testOpen}, {"names", testNames}, {"rename", testRename}, {"link", testLink}, {"data", testData},
 		{"sync of all", testSyncFS}, {"space", testSpace}, {"meta", testMeta}, {"directories", testDirectories}, {"links are not followed", testNoFollow},
-		{"beneath", testBeneath}, {"closed", testClosed},
+		{"beneath", testBeneath}, {"trace", testTrace}, {"closed", testClosed},
 		{"land", testLand}, {"name taken", testNameTaken}, {"overwrite", testOverwrite}, {"reopen", testReopen},
 		{"sweep", testSweep}, {"resolve", testResolve}, {"escapes", testEscapes}, {"walk", testWalk},
 		{"recover", testRecover}, {"retry", testRetry}, {"delete", testDelete}, {"finish deletion", testFinishDelete},
@@ -194,6 +194,15 @@ func (j *ledger) Committing(ins []transfer.Intent) error {
 		j.committing[in.Outcome.Item] = in
 	}
 	return j.refuse
+}
+
+func (j *ledger) Again(items []uint64) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, item := range items {
+		delete(j.committing, item)
+	}
+	return nil
 }
 
 func (j *ledger) Committed(outs []transfer.Outcome) error {

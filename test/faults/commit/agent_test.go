@@ -204,6 +204,9 @@ func (a *agent) commit() (redo bool, err error) {
 	if errors.As(err, &failed) && transfer.KindOf(err) != transfer.KindNoSpace {
 		return a.failed(err)
 	}
+	if pending := (*localfs.PendingError)(nil); errors.As(err, new(*localfs.AgainError)) && !errors.As(err, &pending) {
+		return true, nil
+	}
 	return false, a.commitError(err)
 }
 
@@ -226,7 +229,7 @@ func (a *agent) failed(err error) (redo bool, _ error) {
 
 // doomed records that an item has failed for good.
 func (a *agent) doomed(item int, err error) (redo bool, _ error) {
-	if transfer.KindOf(err) == transfer.KindNoSpace {
+	if transfer.KindOf(err).Waits() {
 		return false, err
 	}
 	return false, a.j.Committed([]transfer.Outcome{{Item: uint64(item), Type: transfer.ItemFile, Source: source(a.w.itemName(item)),
@@ -298,7 +301,7 @@ func (s *sending) begin(name transfer.Path) (redo bool, err error) {
 	}
 	p, err := s.land.Reopen(uint64(s.item), name, pt.Point, s.size, s.allocated)
 	switch {
-	case transfer.KindOf(err) == transfer.KindNoSpace:
+	case transfer.KindOf(err).Waits():
 		return false, err
 	case err != nil:
 		return true, s.j.Forget(uint64(s.item))
@@ -445,6 +448,9 @@ func (a *agent) deletions() error {
 			err = a.src.FinishDelete(d.Source, d.Identity, d.Aside)
 		} else {
 			err = a.src.DeleteSource(d.Source, d.Identity, d.Aside, func(string) error { return nil })
+		}
+		if transfer.KindOf(err).Waits() {
+			return err
 		}
 		if d.Done = true; err != nil {
 			d.Warning = err.Error()

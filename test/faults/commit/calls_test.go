@@ -57,7 +57,7 @@ func calls(t *testing.T, w *work) (ops []faulty.Op) {
 // looks are the calls that change nothing; no space is never their answer.
 var looks = map[faulty.Call]bool{
 	faulty.CallResolve: true, faulty.CallOpenRoot: true, faulty.CallCloseRoot: true, faulty.CallOpenBeneath: true, faulty.CallChild: true,
-	faulty.CallCloseDir: true, faulty.CallWhere: true, faulty.CallStatDir: true, faulty.CallLstat: true, faulty.CallNames: true,
+	faulty.CallCloseDir: true, faulty.CallWhere: true, faulty.CallStatDir: true, faulty.CallTrace: true, faulty.CallMounted: true, faulty.CallLstat: true, faulty.CallNames: true,
 	faulty.CallFree: true, faulty.CallOpen: true, faulty.CallStat: true, faulty.CallRead: true, faulty.CallPunch: true, faulty.CallWatchFS: true, faulty.CallCloseWatch: true,
 }
 

@@ -240,6 +240,7 @@ type nobody struct{}
 
 func (nobody) Committing([]transfer.Intent) error { return nil }
 func (nobody) Committed([]transfer.Outcome) error { return nil }
+func (nobody) Again([]uint64) error               { return nil }
 
 func (v *victim) newLanding(t *testing.T, seed uint64, r *rand.Rand) {
 	t.Helper()

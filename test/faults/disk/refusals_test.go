@@ -21,7 +21,6 @@ const (
 	notSent     = " is a device, socket or pipe; only regular files are sent"
 	notReplaced = " is a device, socket or pipe; a file does not take its place"
 	taken       = "DST/out/f exists already; remove it or use --if-exists overwrite"
-	lost        = "DST/out/big could not be given its name: its temporary file was removed by someone else"
 )
 
 // refusals are the rows of the campaign for everybody.
@@ -77,16 +76,17 @@ var refusals = []refusal{
 		prepare: func(c *refused) { c.chmod(c.dst+"/out", 0o600) }},
 	{name: "a directory that cannot be made", dest: "out/new/deep/", code: 40, whole: true, kind: transfer.KindUnwritable,
 		text: "DST/out/new/deep/f cannot be written: permission denied" + mayWrite, prepare: func(c *refused) { c.chmod(c.dst+"/out", 0o555) }},
-	{name: "a directory that vanishes", sources: []string{"big"}, code: 40, alone: true, kind: transfer.KindUnwritable, text: lost,
+	{name: "a directory that vanishes, and is made again", sources: []string{"big"}, alone: true, landed: []string{"out", "out/big"},
 		prepare: large, during: func(c *refused, _ *network.Sending) { c.paused(func() { c.remove(c.dst + "/out") }) }},
-	{name: "a directory that becomes a file", sources: []string{"big"}, code: 40, whole: true, kind: transfer.KindUnwritable, text: lost,
+	{name: "a directory that becomes a file", sources: []string{"big"}, code: 40, whole: true, kind: transfer.KindWrongType,
+		text:    "DST/out/big cannot be made: something above it is not a directory; choose another destination",
 		prepare: large, during: func(c *refused, _ *network.Sending) {
 			c.paused(func() { c.remove(c.dst + "/out"); c.file(c.dst+"/out", 10) })
 		}},
 	{name: "a directory that may no longer be written", sources: []string{"big"}, code: 40, whole: true, kind: transfer.KindUnwritable,
 		text:    "DST/out/big cannot be written: permission denied" + mayWrite,
 		prepare: large, during: func(c *refused, _ *network.Sending) { c.paused(func() { c.chmod(c.dst+"/out", 0o555) }) }},
-	{name: "a temporary that somebody removes", sources: []string{"big"}, code: 40, kind: transfer.KindUnwritable, text: lost,
+	{name: "a temporary that somebody removes, and that begins again", sources: []string{"big"}, landed: []string{"out/big"},
 		prepare: large, during: func(c *refused, _ *network.Sending) { c.paused(func() { c.remove(c.arriving()) }) }},
 
 	{name: "a name that is a directory", flags: overwrite, code: 40, kind: transfer.KindWrongType, text: "DST/out/f is a directory; a file cannot take its place; choose another destination",
@@ -136,8 +136,8 @@ var refusals = []refusal{
 		text: "BASE/roots/BETA/state lies in Ferry's own state directory; choose another place"},
 	{name: "several sources for what is no directory", sources: []string{"f", "g"}, dest: "out/new", alone: true, code: 64, kind: transfer.KindUsage,
 		text: "several sources need a directory, and DIR/out/new is none; end it with '/' to have it made", prepare: func(c *refused) { c.file(c.src+"/g", 10) }},
-	{name: "a destination agent whose root has been removed", dest: "new/", code: 40, whole: true, kind: transfer.KindUnwritable,
-		text: "BASE/roots/GAMMA/DIR/new/f cannot be written: no such file or directory", prepare: func(c *refused) { c.unrooted() }},
+	{name: "a destination agent whose root has been removed", dest: "new/", flags: []string{"--recovery-timeout", "1s"}, code: 69, whole: true, kind: transfer.KindRecovery,
+		text: "the recovery time-out of 1s is over: root BASE/roots/GAMMA is away: no such file or directory", prepare: func(c *refused) { c.unrooted() }},
 }
 
 var long = strings.Repeat("n", 256)

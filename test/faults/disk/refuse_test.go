@@ -224,7 +224,7 @@ func (c *refused) judge(row *refusal, beside bool, result network.Result, dest s
 	if beside && code == 40 && !row.whole {
 		code = 20
 	}
-	state := map[int]string{0: "successful", 20: "partial", 40: "failed", 64: "failed"}[code]
+	state := map[int]string{0: "successful", 20: "partial", 40: "failed", 64: "failed", 69: "failed"}[code]
 	if code == 64 && result.Summary.ID == "" {
 		state = "" // it was refused before there was a transfer
 	}

@@ -55,6 +55,13 @@ func (g *groupWork) Committed(outs []transfer.Outcome) error {
 	return nil
 }
 
+func (g *groupWork) Again(items []uint64) error {
+	for _, item := range items {
+		delete(g.intents, item)
+	}
+	return nil
+}
+
 // moments are the calls at which the power may go, and how many of each there are
 // at least.
 var moments = []struct {

@@ -1,0 +1,242 @@
+package localfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/transfer"
+)
+
+// A handle is not a path. A directory that is held open stays what it was when
+// somebody renames it or what is above it, puts a link or nothing in its place,
+// or mounts a file system over it; its path leads elsewhere then. What is
+// reported at a path is therefore looked up at that path: before a file gets its
+// name, and again before that is said. Roots are looked up whenever something
+// beneath them is opened.
+
+// mountedSuffix marks a root as a mount point.
+const mountedSuffix = ",mounted"
+
+// ParseRoot takes a root apart as --root has it: DIR, or DIR,mounted for a
+// directory that is only used while a file system is mounted there.
+func ParseRoot(spec string) (dir string, mounted bool) {
+	return strings.CutSuffix(spec, mountedSuffix)
+}
+
+// A root is a directory beneath which an agent may read and write.
+type root struct {
+	path    string // as configured, absolute and clean
+	mounted bool   // it is only used while a file system is mounted there
+
+	mu   sync.RWMutex // held for reading while dir is used
+	real string       // links resolved
+	dir  Root         // nil: it has not been there yet
+	id   dirID        // of dir
+}
+
+// lies is where the root lies, links resolved.
+func (r *root) lies() string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.real
+}
+
+// openRoot opens a root for the first time.
+func (f *FS) openRoot(spec string) (*root, error) {
+	name, mounted := ParseRoot(spec)
+	abs, err := filepath.Abs(name)
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "root %s cannot be used: %s", name, reason(err)).WithHint("correct --root")
+	}
+	r := &root{path: HostRules.clean(abs), mounted: mounted}
+	if mounted {
+		if r.real, err = f.realPrefix(abs); err != nil {
+			r.real = r.path
+		}
+		r.real = HostRules.clean(r.real)
+		if err := f.enter(r); err != nil {
+			f.log.Warn("transfers of files beneath a root wait", "root", r.path, "reason", err)
+		}
+		return r, nil
+	}
+	err = f.find(r)
+	if errors.Is(err, syscall.ENOTDIR) {
+		return nil, transfer.Errorf(transfer.KindUsage, "root %s is not a directory", name).WithHint("correct --root")
+	}
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "root %s cannot be used: %s", name, reason(err)).WithHint("create it, or correct --root")
+	}
+	return r, nil
+}
+
+// find opens a root at its path, in place of what was held.
+func (f *FS) find(r *root) error {
+	real, err := f.disk.Resolve(filepath.FromSlash(r.path))
+	if err != nil {
+		return err
+	}
+	dir, err := f.disk.OpenRoot(real)
+	if err != nil {
+		return err
+	}
+	id, err := f.rootID(dir)
+	if err != nil {
+		return errors.Join(err, f.disk.CloseRoot(dir))
+	}
+	if r.dir != nil {
+		f.disk.CloseRoot(r.dir)
+	}
+	r.real, r.dir, r.id = HostRules.clean(real), dir, id
+	return nil
+}
+
+func (f *FS) rootID(dir Root) (dirID, error) {
+	h, err := f.disk.OpenBeneath(dir, ".")
+	if err != nil {
+		return dirID{}, err
+	}
+	d := NewDir(f.disk, h, dir.Name(), dir.Name())
+	defer d.close()
+	st, err := d.stat()
+	return st.dirID(), err
+}
+
+// enter makes sure that a root's path leads to what is held as the root. A
+// directory of the same file system that has taken its place is the root from
+// now on, and so is whatever is mounted where a mount point was asked for.
+// Otherwise the error is a wait: the root is away.
+func (f *FS) enter(r *root) error {
+	if r.dir != nil && failpoint.Planted("root-by-handle") {
+		return nil
+	}
+	r.mu.RLock()
+	err := f.leads(r.path, r.real, r.id)
+	r.mu.RUnlock()
+	if err == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f.leads(r.path, r.real, r.id) == nil {
+		return nil // somebody else has found it
+	}
+	if err := f.replacement(r); err != nil {
+		return err
+	}
+	if err := f.find(r); err != nil {
+		return away(r, reason(err), "see whether it is mounted and may be entered")
+	}
+	f.log.Warn("a root's path leads to another directory, which is the root from now on", "root", r.path)
+	return nil
+}
+
+// replacement decides whether what a root's path leads to now may be the root.
+func (f *FS) replacement(r *root) error {
+	real, err := f.disk.Resolve(filepath.FromSlash(r.path))
+	var st Stat
+	if err == nil {
+		st, err = f.disk.Trace(real, false)
+	}
+	if err != nil {
+		return away(r, reason(err), "bring it back, or correct --root")
+	}
+	if !r.mounted {
+		if st.Dev != r.id.dev {
+			return away(r, "another file system is there than when the agent started", "undo that, or start the agent again to use what is there now")
+		}
+		return nil
+	}
+	if dir, err := f.disk.OpenRoot(real); err == nil { // an automounter mounts what is opened, not what is looked at
+		f.disk.CloseRoot(dir)
+	}
+	is, err := f.disk.Mounted(real)
+	if err != nil {
+		return away(r, reason(err), "see whether it may be entered")
+	}
+	if !is {
+		return away(r, "no file system is mounted there", "mount it")
+	}
+	return nil
+}
+
+// away is why transfers of what lies beneath a root wait.
+func away(r *root, why, hint string) *transfer.Error {
+	return transfer.Errorf(transfer.KindBusy, "root %s is away: %s", transfer.Path(r.path), why).
+		WithHint(hint + "; the transfer goes on by itself")
+}
+
+// Ready is nil if the root above a path is there; otherwise the error is why
+// transfers wait.
+func (f *FS) Ready(p transfer.Path) error {
+	l, err := f.locate(p)
+	if err != nil {
+		return err
+	}
+	return f.enter(l.root)
+}
+
+// leads is nil if a path, and where it led when the directory was opened, still
+// lead to that directory: the latter without any link.
+func (f *FS) leads(path, real string, id dirID) error {
+	st, err := f.disk.Trace(real, false)
+	if err == nil && st.dirID() == id && real != path {
+		st, err = f.disk.Trace(path, true)
+	}
+	if err == nil && st.dirID() != id {
+		err = errElsewhere
+	}
+	return err
+}
+
+var errElsewhere = errors.New("its path leads to another directory")
+
+// stands is nil if a directory's path leads to it. Where it does not, the error
+// is a *movedError; where that cannot be known now it is a wait, because its root is
+// away, or the operating system's.
+func (f *FS) stands(d *Dir) error {
+	if failpoint.Planted("path-not-looked-up") {
+		return nil
+	}
+	err := f.leads(d.path, d.real, d.id)
+	if err == nil {
+		return nil
+	}
+	if away := f.Ready(transfer.Path(d.path)); away != nil {
+		return away
+	}
+	if errors.Is(err, errElsewhere) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
+		return &movedError{d.path, err}
+	}
+	return err
+}
+
+// A movedError says that a directory's path no longer leads to it.
+type movedError struct {
+	dir string
+	err error
+}
+
+func (e *movedError) Error() string {
+	return fmt.Sprintf("directory %s is not what it was: %s", transfer.Path(e.dir), reason(e.err))
+}
+
+func (e *movedError) Unwrap() error { return e.err }
+
+// notYet is why an item begins again whose directory was moved before the item
+// had its name.
+func (e *movedError) notYet() *transfer.Error {
+	return wrap(transfer.KindMoved, e, "", "%s", e.Error())
+}
+
+// away is how an item ends whose directory was moved when the item had its name,
+// or may have had it.
+func (e *movedError) away(p transfer.Path) *transfer.Error {
+	return wrap(transfer.KindMoved, e, "look for it where that directory is by now, or send it again",
+		"%s arrived, and before that could be said its directory was moved away, replaced or covered by a mount", p)
+}

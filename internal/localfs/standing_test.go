@@ -1,0 +1,274 @@
+package localfs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ferry/internal/transfer"
+)
+
+// movings are what others do to the directory in which files are to land.
+var movings = map[string]func(t *testing.T, root string){
+	"renamed and made anew": func(t *testing.T, root string) {
+		must(t, os.Rename(root+"/in", root+"/in.batch1"))
+		must(t, os.Mkdir(root+"/in", 0o755))
+	},
+	"renamed": func(t *testing.T, root string) { must(t, os.Rename(root+"/in", root+"/in.batch1")) },
+	"a link elsewhere in its place": func(t *testing.T, root string) {
+		must(t, os.Rename(root+"/in", root+"/in.batch1"))
+		must(t, os.Mkdir(root+"/elsewhere", 0o755))
+		must(t, os.Symlink("elsewhere", root+"/in"))
+	},
+	"a link to where it is in its place": func(t *testing.T, root string) {
+		must(t, os.Rename(root+"/in", root+"/in.batch1"))
+		must(t, os.Symlink("in.batch1", root+"/in"))
+	},
+	"a file in its place": func(t *testing.T, root string) {
+		must(t, os.Rename(root+"/in", root+"/in.batch1"))
+		must(t, os.WriteFile(root+"/in", nil, 0o644))
+	},
+	"the root renamed and made anew": func(t *testing.T, root string) {
+		must(t, os.Rename(root, root+".batch1"))
+		must(t, os.MkdirAll(root+"/in", 0o755))
+	},
+}
+
+// What lies nowhere at its path is not said to lie there: a file that is not
+// renamed yet begins again, one that has just been is reported as moved away.
+func TestDirectoryMovedUnderACommit(t *testing.T) {
+	for name, move := range movings {
+		for _, when := range []string{"before", "rename", "dirsync in"} {
+			t.Run(name+" "+when, func(t *testing.T) { movedUnder(t, move, when) })
+		}
+	}
+}
+
+func movedUnder(t *testing.T, move func(t *testing.T, root string), when string) {
+	dir := realTemp(t)
+	root := dir + "/root"
+	tree(t, root, "in/")
+	d := newFault(0, nil)
+	f := openFS(t, d, root)
+	l := lander(f, newJournal(nil), nil)
+	defer l.Close()
+	a, err := write(l, 1, "in/a", body(100, 1))
+	must(t, err)
+	b, err := write(l, 2, "in/b", body(200, 2))
+	must(t, err)
+	moved := when == "before"
+	if moved {
+		move(t, root)
+	}
+	renames := 0
+	d.before = func(op string) {
+		if renames += strings.Count(op, "rename"); !moved && op == when && renames > 0 {
+			moved = true
+			move(t, root)
+		}
+	}
+	outs, err := l.Commit(t.Context(), []Pending{a, b})
+	for _, o := range outs {
+		content, rerr := os.ReadFile(string(o.Path))
+		if o.OK() && (rerr != nil || int64(len(content)) != o.Size) {
+			t.Errorf("%s is said to have arrived: %v", o.Path, rerr)
+		}
+		if !o.OK() && o.Err.Kind != transfer.KindMoved {
+			t.Errorf("%s: %v", o.Path, o.Err)
+		}
+	}
+	var again *AgainError
+	errors.As(err, &again)
+	switch {
+	case when == "before" && (again == nil || len(again.Items) != 2 || outs != nil):
+		t.Errorf("%v, %+v: both begin again", err, outs)
+	case when != "before" && (err != nil || len(outs) != 2):
+		t.Errorf("%v, %+v: both were renamed", err, outs)
+	}
+	must(t, filepath.WalkDir(dir, func(p string, e os.DirEntry, err error) error {
+		if err == nil && strings.HasPrefix(e.Name(), reserved) {
+			t.Errorf("%s is left", p)
+		}
+		return err
+	}))
+}
+
+// swaps are what others do to a temporary.
+var swaps = map[string]func(t *testing.T, temp string){
+	"a file": func(t *testing.T, temp string) {
+		must(t, os.WriteFile(temp+".new", body(1000, 9), 0o600))
+		must(t, os.Rename(temp+".new", temp))
+	},
+	"a link": func(t *testing.T, temp string) {
+		must(t, os.Remove(temp))
+		must(t, os.Symlink("/etc/passwd", temp))
+	},
+	"a directory": func(t *testing.T, temp string) {
+		must(t, os.Remove(temp))
+		must(t, os.Mkdir(temp, 0o755))
+	},
+	"nothing":  func(t *testing.T, temp string) { must(t, os.Remove(temp)) },
+	"cut":      func(t *testing.T, temp string) { must(t, os.Truncate(temp, 10)) },
+	"longer":   func(t *testing.T, temp string) { must(t, os.Truncate(temp, 5000)) },
+	"cut to 0": func(t *testing.T, temp string) { must(t, os.Truncate(temp, 0)) },
+}
+
+// A temporary that others have swapped or cut is never committed (scenario 46).
+func TestTemporarySwapped(t *testing.T) {
+	for name, swap := range swaps {
+		for _, when := range []string{"write", "before", "dirsync in", "committing"} {
+			t.Run(name+" "+when, func(t *testing.T) { swapped(t, swap, when) })
+		}
+	}
+}
+
+// A striking journal lets something happen when a commit is recorded.
+type striking struct {
+	*memJournal
+	strike func()
+}
+
+func (j *striking) Committing(ins []transfer.Intent) error {
+	if j.strike != nil {
+		j.strike()
+	}
+	return j.memJournal.Committing(ins)
+}
+
+func swapped(t *testing.T, swap func(t *testing.T, temp string), when string) {
+	d := newFault(0, nil)
+	f, root := newFS(t, d)
+	tree(t, root, "in/")
+	j := &striking{memJournal: newJournal(nil)}
+	l := lander(f, j, nil)
+	defer l.Close()
+	content := body(1000, 1)
+	p, err := l.Create(1, "in/a", 1000, 1<<40)
+	must(t, err)
+	must(t, p.Write(content[:500]))
+	strike := func() { swap(t, root+"/in/"+p.temp) }
+	if when == "write" {
+		strike()
+	}
+	var again *AgainError
+	if err = p.Write(content[500:]); err == nil {
+		switch when {
+		case "before":
+			strike()
+		case "committing":
+			j.strike = strike
+		case "dirsync in":
+			d.before = func(op string) {
+				if op == when {
+					d.before = nil
+					strike()
+				}
+			}
+		}
+		w := Pending{Partial: p, Sum: sum(content), Mode: 0o640, Mtime: 1_700_000_000_123_456_789, Name: "in/a",
+			Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemFile, Size: 1000}}
+		_, err = l.Commit(t.Context(), []Pending{w})
+	} else {
+		p.Discard()
+	}
+	if !errors.As(err, &again) || exists(root+"/in/a") || len(j.outcomes) != 0 || len(j.committing) != 0 {
+		t.Errorf("%v; there: %v; %+v %+v: it is to begin again", err, exists(root+"/in/a"), j.outcomes, j.committing)
+	}
+}
+
+// mountable is a disk on which a test says what is mounted.
+type mountable struct {
+	Disk
+	mounted bool
+}
+
+func (d *mountable) Mounted(string) (bool, error) { return d.mounted, nil }
+
+// A root that is a mount point is used while a file system is mounted there
+// (scenario 45); the agent starts without.
+func TestMountedRoot(t *testing.T) {
+	base := realTemp(t)
+	root := base + "/data"
+	d := &mountable{Disk: RealDisk()}
+	f := openFS(t, d, root+",mounted") // it is not even there
+	away := func() {
+		t.Helper()
+		_, err := f.Resolve(transfer.Path(root+"/in/"), true)
+		wantKind(t, err, transfer.KindBusy)
+		if !strings.Contains(err.Error(), "root "+root+" is away") {
+			t.Errorf("the root is not named: %v", err)
+		}
+		if _, err := f.Walk(t.Context(), WalkRequest{Sources: []transfer.Path{"*.x"}}, nil); transfer.KindOf(err) != transfer.KindBusy {
+			t.Errorf("the walk went on: %v", err)
+		}
+		if _, err := f.OpenSource("a.x"); transfer.KindOf(err) != transfer.KindBusy {
+			t.Errorf("a source: %v", err)
+		}
+		wantKind(t, f.DeleteSource("a.x", transfer.Identity{}, reserved+"a.del", nil), transfer.KindBusy)
+		wantKind(t, f.Ready(transfer.Path(root)), transfer.KindBusy)
+	}
+	away()
+	tree(t, base, "data/a.x")
+	away()
+	d.mounted = true
+	must(t, f.Ready(transfer.Path(root)))
+	src, err := f.OpenSource("a.x")
+	must(t, err)
+	must(t, src.Close())
+	d.mounted = false
+	must(t, os.Rename(root, base+"/unmounted"))
+	must(t, os.Mkdir(root, 0o755))
+	away()
+	d.mounted = true // another one
+	must(t, os.WriteFile(root+"/a.x", nil, 0o644))
+	src, err = f.OpenSource("a.x")
+	must(t, err)
+	must(t, src.Close())
+}
+
+// What was being committed when its root went away is decided when it is back.
+func TestRootAwayUnderACommit(t *testing.T) {
+	base := realTemp(t)
+	root := base + "/data"
+	tree(t, root, "in/")
+	d := newFault(0, nil)
+	f := openFS(t, d, root)
+	j := newJournal(nil)
+	l := lander(f, j, nil)
+	defer l.Close()
+	a, err := write(l, 1, "in/a", body(100, 1))
+	must(t, err)
+	must(t, os.Rename(root, base+"/away"))
+	outs, err := l.Commit(t.Context(), []Pending{a})
+	var pending *PendingError
+	if !errors.As(err, &pending) || len(pending.Intents) != 1 || outs != nil || transfer.KindOf(err) != transfer.KindBusy {
+		t.Fatalf("%+v %v: it waits", outs, err)
+	}
+	_, _, err = l.Recover(pending.Intents[0], f.cfg.Boot)
+	wantKind(t, err, transfer.KindBusy)
+	must(t, os.Rename(base+"/away", root))
+	v, o, err := l.Recover(pending.Intents[0], f.cfg.Boot)
+	must(t, err)
+	if v != Done || !o.OK() || read(t, root+"/in/a") != string(body(100, 1)) {
+		t.Errorf("%v %+v", v, o)
+	}
+}
+
+// A source is deleted at the path from which it was sent, and nowhere else.
+func TestSourceDirectoryMovedUnderADeletion(t *testing.T) {
+	f, root := newFS(t, nil)
+	tree(t, root, "out/a")
+	src, err := f.OpenSource("out/a")
+	must(t, err)
+	id := src.Identity()
+	must(t, src.Close())
+	err = f.DeleteSource("out/a", id, reserved+"a.del", func(string) error {
+		return os.Rename(root+"/out", root+"/moved")
+	})
+	wantKind(t, err, transfer.KindChanging)
+	if !exists(root+"/moved/a") || exists(root+"/moved/"+reserved+"a.del") {
+		t.Error("the source has gone from where it was moved")
+	}
+}
