@@ -63,6 +63,9 @@ func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir st
 	if err != nil {
 		return err
 	}
+	if _, err := shareFiles(configs, false); err != nil {
+		return err
+	}
 	limitMemory(configs, false)
 	collectLess(slackOfOthers)
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)

@@ -29,6 +29,7 @@ import (
 	"ferry/internal/clock"
 	"ferry/internal/compress"
 	"ferry/internal/conversion"
+	"ferry/internal/descriptor"
 	"ferry/internal/digest"
 	"ferry/internal/failpoint"
 	"ferry/internal/flow"
@@ -49,6 +50,9 @@ const (
 	farFuture = time.Hour
 )
 
+// DefaultTransfers is how many transfers an agent runs at once in each direction.
+const DefaultTransfers = 25
+
 // Config is what an agent is given.
 type Config struct {
 	Name     transfer.AgentName
@@ -64,6 +68,7 @@ type Config struct {
 	Alone                                bool   // there is no coordination on this network
 	Direct                               Direct
 	Content                              conversion.Defaults // of text files on this host
+	Files                                descriptor.Share    // of the process's open files; its Transfers bound both of those above
 	RecordRoot                           string              // where data sets lie; default the first root
 	Clock                                clock.Clock
 	Log                                  *slog.Logger
@@ -129,9 +134,15 @@ func (c *Config) fill() {
 			*p = v
 		}
 	}
-	def(&c.MaxSource, 25)
-	def(&c.MaxDestination, 25)
+	def(&c.MaxSource, DefaultTransfers)
+	def(&c.MaxDestination, DefaultTransfers)
 	def(&c.MaxQueued, 1000)
+	if most := c.Files.Transfers; most > 0 {
+		c.MaxSource, c.MaxDestination = min(c.MaxSource, most), min(c.MaxDestination, most)
+	}
+	if c.Files.Spare >= spareEach*c.MaxQueued {
+		c.Files.Spare = 0 // they need not be counted
+	}
 	if c.Carve == "" {
 		c.Carve = c.Dir
 	}
@@ -142,6 +153,10 @@ func (c *Config) fill() {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 }
+
+// spareEach is how many descriptors the transfers of an agent may each keep open
+// beyond need.
+const spareEach = 8
 
 func randomHex(n int) string {
 	b := make([]byte, n)
@@ -166,7 +181,8 @@ func (a *Agent) open() error {
 		return err
 	}
 	a.fs, err = localfs.Open(localfs.Config{Roots: a.cfg.Roots, StateDir: a.cfg.Carve,
-		Incarnation: a.ledger.Incarnation(), Log: a.log, Digest: digest.ByName})
+		Incarnation: a.ledger.Incarnation(), Log: a.log, Digest: digest.ByName,
+		Scratch: filepath.Join(a.cfg.Dir, "names"), Spare: a.cfg.Files.Spare})
 	if err != nil {
 		return err
 	}
@@ -175,7 +191,7 @@ func (a *Agent) open() error {
 	}
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
 	a.recv = receiver.New(receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Note: a.note,
-		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow,
+		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Places: a.cfg.Files.Places, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow,
 		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot})
 	a.sendCfg = sender.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Lanes: a.lanes, Memory: a.lanes.mem,
 		Note: a.note, Progress: a.progress, Changed: a.changed, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk,

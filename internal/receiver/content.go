@@ -301,6 +301,9 @@ func (i *incoming) unwritten(err error) error {
 		i.needs = max(c.begin.Size-c.at(), 1)
 		return err
 	}
+	if transfer.KindOf(err).Waits() {
+		return err
+	}
 	return i.doom(c.item, c.begin, transfer.AsError(err))
 }
 

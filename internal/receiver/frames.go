@@ -97,6 +97,9 @@ func (i *incoming) beginItem(f *wire.Frame) error {
 		return fmt.Errorf("%w: item %d begins with impossible figures", errOffset, f.Item)
 	}
 	what, err := i.contentOf(b)
+	if transfer.KindOf(err).Waits() {
+		return err
+	}
 	if err != nil {
 		return i.doomed(f.Item, b, transfer.AsError(err))
 	}
@@ -108,11 +111,7 @@ func (i *incoming) beginItem(f *wire.Frame) error {
 		<-i.r.open
 		return nil
 	}
-	if b.Offset > 0 {
-		err = i.reopenFile(f.Item, b, &what)
-	} else {
-		err = i.createFile(f.Item, b, &what)
-	}
+	err = i.openFile(f.Item, b, &what)
 	if err == nil {
 		i.cur.beside = what.beside
 		return nil
@@ -122,10 +121,28 @@ func (i *incoming) beginItem(f *wire.Frame) error {
 		i.needs = max(b.Size-b.Offset, 1)
 		return err
 	}
-	if err == errRedo {
+	if err == errRedo || transfer.KindOf(err).Waits() {
 		return err
 	}
 	return i.doomed(f.Item, b, transfer.AsError(err))
+}
+
+// openFile makes or opens an item's temporary. Where there is no descriptor for it
+// this transfer's own finished files are committed first, which lets go of theirs.
+func (i *incoming) openFile(item uint64, b *wire.Begin, what *content) error {
+	open := i.createFile
+	if b.Offset > 0 {
+		open = i.reopenFile
+	}
+	err := open(item, b, what)
+	if !transfer.Descriptors(err) || i.commit == nil && len(i.group) == 0 {
+		return err
+	}
+	i.drain()
+	if i.ending() {
+		return err
+	}
+	return open(item, b, what)
 }
 
 // takeOpen takes one of the agent's places for begun and undecided items.
@@ -220,8 +237,8 @@ func (i *incoming) reopenFile(item uint64, b *wire.Begin, what *content) error {
 	}
 	size, allocated := what.space(b)
 	p, err := i.landing.Reopen(item, b.Name, pt.Point, size, allocated)
-	if transfer.KindOf(err) == transfer.KindNoSpace {
-		return err // the temporary is good; there is no room for the rest
+	if transfer.KindOf(err).Waits() {
+		return err // the temporary is good; there is no room for the rest, or for it
 	}
 	if err != nil {
 		i.log.Warn("a temporary cannot be resumed; the item starts again", "item", item, "err", err)
@@ -391,7 +408,7 @@ func (i *incoming) addEnding(e ending) error {
 	i.ended[e.pending.Outcome.Item] = true
 	i.group = append(i.group, e)
 	i.groupSize += e.size
-	if len(i.group) >= 2*flow.GroupItems {
+	if len(i.group) >= 2*i.r.groupItems() {
 		i.drain() // decisions without data are not held back by credit alone
 	}
 	return nil

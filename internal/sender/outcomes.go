@@ -227,8 +227,13 @@ func (o *Outgoing) settle(ctx context.Context) (*Verdict, error) {
 		if ctx.Err() != nil {
 			return nil, nil
 		}
-		if err := o.deleteSome(items, dels); err != nil {
+		later, err := o.deleteSome(items, dels)
+		if err != nil {
 			return nil, err
+		}
+		if later != nil {
+			o.log.Info("the deletion of sources waits", "reason", later)
+			return &Verdict{Reason: later, Retry: waitRetry}, nil
 		}
 	}
 	rec := o.Record()
@@ -239,10 +244,10 @@ func (o *Outgoing) settle(ctx context.Context) (*Verdict, error) {
 }
 
 // deleteSome notes where the sources go aside, in one transaction for all, and
-// then deletes them (R28).
-func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) error {
+// then deletes them (R28). later is why some of them must wait.
+func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (later *transfer.Error, err error) {
 	fresh := make([]bool, len(items))
-	err := o.cfg.Ledger.Update(func(t *ledger.Tx) error {
+	err = o.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		for n := range items {
 			if fresh[n] = dels[n].Aside == "" || fresh[n]; !fresh[n] {
 				continue
@@ -255,10 +260,11 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	failpoint.Hit("delete.after_ledger")
 	warnings := make([]*transfer.Error, len(items))
+	waits := make([]bool, len(items))
 	rec := o.Record()
 	involved := conversion.Involved(&rec.Request)
 	for n, d := range dels {
@@ -267,7 +273,9 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) error {
 		} else {
 			err = o.cfg.FS.FinishDelete(d.Source, d.Identity, d.Aside)
 		}
-		if err != nil {
+		if transfer.KindOf(err).Waits() {
+			waits[n], later = true, transfer.AsError(err)
+		} else if err != nil {
 			warnings[n] = transfer.AsError(err)
 			o.log.Warn("a source is not deleted", "path", d.Source, "err", err)
 		} else if involved {
@@ -277,8 +285,11 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) error {
 		}
 	}
 	failpoint.Hit("delete.before_done")
-	return o.update(func(t *ledger.Tx, rec *ledger.Source) error {
+	return later, o.update(func(t *ledger.Tx, rec *ledger.Source) error {
 		for n := range items {
+			if waits[n] {
+				continue
+			}
 			if warnings[n] != nil {
 				rec.Progress.Warnings++
 				if err := o.cfg.Note(t, o.record(rec, audit.Warning, func(a *audit.Record) {

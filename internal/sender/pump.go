@@ -333,6 +333,9 @@ func (p *pump) item(u *upcoming) error {
 		return p.fail(n, it, it.Err)
 	case transfer.ItemDir:
 		mode, mtime, err := p.o.cfg.FS.StatDir(it.Source)
+		if transfer.KindOf(err).Waits() {
+			return err
+		}
 		if err != nil {
 			return p.fail(n, it, transfer.AsError(err))
 		}
@@ -340,6 +343,11 @@ func (p *pump) item(u *upcoming) error {
 	}
 	for {
 		err := p.file(u)
+		if errors.Is(err, localfs.ErrUnsized) && !u.whole {
+			delete(p.resume, n)
+			u.whole, u.unsized = u.unsized, true // the first time it may just have grown
+			continue
+		}
 		damaged := errors.Is(err, errDamaged)
 		if !damaged && !errors.Is(err, errChanged) {
 			return err

@@ -2,6 +2,7 @@ package sender
 
 import (
 	"context"
+	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -20,7 +21,8 @@ const journalBatch = 1024
 func (o *Outgoing) startWalk() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.journal != nil && o.walkErr == nil {
+	o.unlend()
+	if o.journal != nil && o.walkErr == nil && o.stopWalk != nil {
 		return nil
 	}
 	if o.journal == nil {
@@ -81,7 +83,11 @@ func (o *Outgoing) walk(ctx context.Context, j *ledger.Journal, done chan struct
 		o.mu.Lock()
 		o.walkErr = err
 		o.mu.Unlock()
-		o.log.Error("the walk has stopped", "err", err)
+		level := slog.LevelError
+		if transfer.KindOf(err).Waits() {
+			level = slog.LevelInfo
+		}
+		o.log.Log(ctx, level, "the walk has stopped", "err", err)
 	}
 	o.pokePump()
 	o.poke()
