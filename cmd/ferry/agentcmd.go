@@ -64,6 +64,9 @@ func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir st
 	if err != nil {
 		return err
 	}
+	if _, err := shareFiles(configs, false); err != nil {
+		return err
+	}
 	limitMemory(configs, false)
 	collectLess(slackOfOthers)
 	told, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)

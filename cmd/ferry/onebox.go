@@ -147,15 +147,22 @@ func openBox(ctx context.Context, boxes, home string, log logT) (b *box, err err
 		return b, err
 	}
 	beside := map[transfer.AgentName]transfer.AgentName{boxSource: boxDest, boxDest: boxSource}
+	var configs []agent.Config
 	for _, name := range []transfer.AgentName{boxDest, boxSource} {
-		conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: b.server, Name: string(name), Log: log})
+		configs = append(configs, agent.Config{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: home, Alone: true, Beside: beside[name],
+			Roots: []string{rootOfHost()}, RecordRoot: string(here), Version: version, Log: log,
+			Direct: agent.Direct{Mode: wire.DirectPlain}}) // over loopback, where nobody is in between
+	}
+	if _, err := shareFiles(configs, true); err != nil {
+		return b, err
+	}
+	for _, cfg := range configs {
+		conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: b.server, Name: string(cfg.Name), Log: log})
 		if err != nil {
 			return b, err
 		}
 		b.conns = append(b.conns, conn)
-		a, err := agent.Start(ctx, agent.Config{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: home, Alone: true, Beside: beside[name],
-			Roots: []string{rootOfHost()}, RecordRoot: string(here), Version: version, Log: log,
-			Direct: agent.Direct{Mode: wire.DirectPlain}}, conn) // over loopback, where nobody is in between
+		a, err := agent.Start(ctx, cfg, conn)
 		if err != nil {
 			return b, err
 		}

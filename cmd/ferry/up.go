@@ -220,7 +220,19 @@ func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, liste
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Name: name, Dir: filepath.Join(dir, "qm"), Listen: listen, Log: log})
+	var configs []agent.Config
+	for _, n := range names {
+		cfg, err := f.config(cmd, n, filepath.Join(dir, "agents", n), roots[n], log)
+		if err != nil {
+			return err
+		}
+		configs = append(configs, cfg)
+	}
+	clients, err := shareFiles(configs, true)
+	if err != nil {
+		return err
+	}
+	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Name: name, Dir: filepath.Join(dir, "qm"), Listen: listen, Clients: clients, Log: log})
 	if err != nil {
 		return err
 	}
@@ -245,14 +257,6 @@ func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, liste
 	}
 	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "queue manager %s ready at %s\n", server.Name(), server.URL())
-	var configs []agent.Config
-	for _, n := range names {
-		cfg, err := f.config(cmd, n, filepath.Join(dir, "agents", n), roots[n], log)
-		if err != nil {
-			return err
-		}
-		configs = append(configs, cfg)
-	}
 	limitMemory(configs, true)
 	collectLess(slackOfManager)
 	var running []attended

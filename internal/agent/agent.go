@@ -30,6 +30,7 @@ import (
 	"ferry/internal/clock"
 	"ferry/internal/compress"
 	"ferry/internal/conversion"
+	"ferry/internal/descriptor"
 	"ferry/internal/digest"
 	"ferry/internal/dropped"
 	"ferry/internal/failpoint"
@@ -52,6 +53,9 @@ const (
 	farFuture = time.Hour
 )
 
+// DefaultTransfers is how many transfers an agent runs at once in each direction.
+const DefaultTransfers = 25
+
 // Config is what an agent is given.
 type Config struct {
 	Name     transfer.AgentName
@@ -68,6 +72,7 @@ type Config struct {
 	Beside                               transfer.AgentName // another agent with the same roots on this host; may be empty
 	Direct                               Direct
 	Content                              conversion.Defaults // of text files on this host
+	Files                                descriptor.Share    // of the process's open files; its Transfers bound both of those above
 	RecordRoot                           string              // where data sets lie; default the first root
 	Clock                                clock.Clock
 	Log                                  *slog.Logger
@@ -153,9 +158,15 @@ func (c *Config) fill() {
 			*p = v
 		}
 	}
-	def(&c.MaxSource, 25)
-	def(&c.MaxDestination, 25)
+	def(&c.MaxSource, DefaultTransfers)
+	def(&c.MaxDestination, DefaultTransfers)
 	def(&c.MaxQueued, 1000)
+	if most := c.Files.Transfers; most > 0 {
+		c.MaxSource, c.MaxDestination = min(c.MaxSource, most), min(c.MaxDestination, most)
+	}
+	if c.Files.Spare >= spareEach*c.MaxQueued {
+		c.Files.Spare = 0 // they need not be counted
+	}
 	if c.Carve == "" {
 		c.Carve = c.Dir
 	}
@@ -166,6 +177,10 @@ func (c *Config) fill() {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 }
+
+// spareEach is how many descriptors the transfers of an agent may each keep open
+// beyond need.
+const spareEach = 8
 
 func randomHex(n int) string {
 	b := make([]byte, n)
@@ -197,7 +212,8 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 		}
 	}
 	a.fs, err = localfs.Open(localfs.Config{Roots: a.cfg.Roots, StateDir: a.cfg.Carve,
-		Incarnation: a.ledger.Incarnation(), Log: a.log, Digest: digest.ByName})
+		Incarnation: a.ledger.Incarnation(), Log: a.log, Digest: digest.ByName,
+		Scratch: filepath.Join(a.cfg.Dir, "names"), Spare: a.cfg.Files.Spare})
 	if err != nil {
 		return err
 	}
@@ -206,7 +222,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	}
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
 	a.recv = receiver.New(receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Note: a.note,
-		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow,
+		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Places: a.cfg.Files.Places, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow,
 		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Over: a.overAt, Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot, Dropped: a.dropped})
 	a.sendCfg = sender.Config{Agent: a.cfg.Name, Beside: a.cfg.Beside, Ledger: a.ledger, FS: a.fs, Link: link{a}, Lanes: a.lanes, Lines: &a.lines, Delay: a.conn.Delay, Memory: a.lanes.mem,
 		Note: a.note, Progress: a.progress, Changed: a.changed, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk,

@@ -58,7 +58,7 @@ func (a *Agent) openLanes() error {
 		return transfer.Errorf(transfer.KindUsage, "--direct-listen %q is no HOST:PORT", d.Listen)
 	}
 	a.lanes.hub, err = direct.New(direct.Config{Agent: a.cfg.Name, Mode: d.Mode, Listen: listen, Addresses: told,
-		Connections: d.Connections, Options: d.Options, Memory: a.lanes.mem, Clock: a.cfg.Clock, Log: a.log,
+		Connections: d.Connections, Strangers: a.cfg.Files.Strangers, Options: d.Options, Memory: a.lanes.mem, Clock: a.cfg.Clock, Log: a.log,
 		Take: func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, true) }, Live: a.alive})
 	if err != nil && d.Listen == "" && d.Advertise == "" { // nobody has asked for it
 		a.log.Warn("there is no direct lane", "err", err)

@@ -52,8 +52,8 @@ func (f *FS) argument(src transfer.Path, expand bool) *argument {
 				return a
 			}
 		}
-		if transfer.KindOf(err).Waits() {
-			a.err = err
+		if transfer.Passing(err) {
+			a.err = err // whether it is there is not known
 			return a
 		}
 	}
@@ -150,23 +150,43 @@ func (w *walker) sent(top place, parts []string) bool {
 	}
 	d, err := w.fs.openDir(top)
 	if err != nil {
-		return false
+		return w.unknown(err)
 	}
 	defer d.close()
 	return w.sentIn(d, parts)
 }
 
+// unknown is the answer where something cannot be looked at: there is nothing, unless
+// that is not certain, which stops the walk.
+func (w *walker) unknown(err error) bool {
+	if err != nil && w.stuck == nil && transfer.Passing(err) {
+		w.stuck = err
+	}
+	return false
+}
+
 func (w *walker) sentIn(d *Dir, parts []string) bool {
+	own := d // is the caller's
+	defer func() {
+		if d != own {
+			d.close()
+		}
+	}()
 	for _, part := range parts[:len(parts)-1] {
 		c, err := w.fs.childDir(d, part)
 		if err != nil {
-			return false
+			return w.unknown(err)
 		}
-		defer c.close()
+		if d != own {
+			d.close()
+		}
 		d = c
 	}
 	st, err := d.lstat(parts[len(parts)-1])
-	return err == nil && (st.Type == TypeFile || st.Type == TypeDir && w.req.Recursive)
+	if err != nil {
+		return w.unknown(err)
+	}
+	return st.Type == TypeFile || st.Type == TypeDir && w.req.Recursive
 }
 
 var errFound = errors.New("found")
@@ -177,7 +197,7 @@ var errStop = errors.New("stop")
 func (w *walker) anySent(a *argument, parts []string, own string) bool {
 	top, err := w.fs.openDir(a.stem)
 	if err != nil {
-		return false
+		return w.unknown(err)
 	}
 	defer top.close()
 	dirs := a.pat[:len(a.pat)-1]
@@ -190,6 +210,7 @@ func (w *walker) anySent(a *argument, parts []string, own string) bool {
 		}
 		d, err := w.fs.childDir(e.dir, e.name)
 		if err != nil {
+			w.unknown(err)
 			return nil
 		}
 		defer d.close()
@@ -199,5 +220,8 @@ func (w *walker) anySent(a *argument, parts []string, own string) bool {
 		return nil
 	}
 	err = w.match(top, dirs, dirs.start(), nil, &matching{visit: look})
+	if transfer.KindOf(err).Waits() && w.stuck == nil {
+		w.stuck = err
+	}
 	return err == errFound
 }

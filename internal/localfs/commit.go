@@ -51,7 +51,11 @@ func (l *Landing) Commit(ctx context.Context, group []Pending) (done []transfer.
 	for i := range group {
 		c.add(&group[i])
 	}
-	if err := c.secure(); err != nil {
+	err = c.short
+	if err == nil {
+		err = c.secure()
+	}
+	if err != nil {
 		c.discard()
 		return nil, &SyncError{c.files(), err}
 	}
@@ -85,6 +89,7 @@ type commit struct {
 	work  []*work
 	lists map[*held]*listing // of directories that fold case; nil for one that does not
 	looks map[*held]error    // what stands has said of each directory
+	short error              // what the host is short of, so that the group must wait
 }
 
 // A work is one item of a group.
@@ -166,6 +171,12 @@ func (c *commit) look(w *work) {
 	}
 	if err == nil {
 		err = c.l.lookBeside(w)
+	}
+	if passing := passingError(w.in.Outcome.Path, "written", err); passing != nil {
+		if c.short == nil {
+			c.short = passing
+		}
+		return
 	}
 	if err != nil {
 		w.fail(targetError(w.in.Outcome.Path, err))

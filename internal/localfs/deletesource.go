@@ -20,8 +20,8 @@ import (
 // its name back; if the name is taken by then, it stays aside and the error
 // says so. A writer that holds the old file open cannot be guarded against.
 //
-// The kinds of its errors are Changing, Missing, and Unwritable where the
-// system refuses.
+// The kinds of its errors are Changing, Missing, Unwritable where the system
+// refuses, and Busy where it is to be tried again.
 func (f *FS) DeleteSource(p transfer.Path, id transfer.Identity, aside string, mark func(aside string) error) error {
 	del, err := f.deletion(p, id, aside)
 	if err != nil {
@@ -167,6 +167,9 @@ func (del *deletion) inPlace() error {
 }
 
 func (del *deletion) failed(err error) error {
+	if err := passingError(del.path, "deleted", err); err != nil {
+		return err
+	}
 	return wrap(transfer.KindUnwritable, err, "", "source %s cannot be deleted: %s", del.path, reason(err))
 }
 

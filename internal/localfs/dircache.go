@@ -22,6 +22,7 @@ type held struct {
 // A dirCache keeps directory handles by path: those in use, and the latest
 // that were.
 type dirCache struct {
+	spare  *lending // of those that are not in use
 	mu     sync.Mutex
 	dirs   map[string]*held
 	unused list.List // of *held, latest first
@@ -42,6 +43,7 @@ func (c *dirCache) take(h *held) {
 	if h.elem != nil {
 		c.unused.Remove(h.elem)
 		h.elem = nil
+		c.spare.give()
 	}
 	h.refs++
 }
@@ -83,6 +85,11 @@ func (c *dirCache) release(h *held) {
 		h.close()
 		return
 	}
+	if !c.spare.take() {
+		delete(c.dirs, h.path)
+		h.close()
+		return
+	}
 	h.elem = c.unused.PushFront(h)
 	if c.unused.Len() > cachedDirs {
 		c.drop(c.unused.Back().Value.(*held))
@@ -92,6 +99,7 @@ func (c *dirCache) release(h *held) {
 func (c *dirCache) drop(h *held) {
 	delete(c.dirs, h.path)
 	c.unused.Remove(h.elem)
+	c.spare.give()
 	h.close()
 }
 
@@ -99,9 +107,13 @@ func (c *dirCache) drop(h *held) {
 func (c *dirCache) forget(h *held) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.dirs[h.path] == h {
-		delete(c.dirs, h.path)
+	if c.dirs[h.path] != h {
+		return
 	}
+	if h.elem != nil {
+		c.drop(h)
+	}
+	delete(c.dirs, h.path)
 }
 
 // clear closes what is not in use.

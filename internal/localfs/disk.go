@@ -136,7 +136,16 @@ func (d *Dir) Path() string { return d.path }
 // Handle is what the Disk gave when it opened the directory.
 func (d *Dir) Handle() Handle { return d.handle }
 
-func (d *Dir) close() error                    { return d.disk.CloseDir(d) }
+// close may be called again.
+func (d *Dir) close() error {
+	if d.handle == nil {
+		return nil
+	}
+	err := d.disk.CloseDir(d)
+	d.handle = nil
+	return err
+}
+
 func (d *Dir) lstat(name string) (Stat, error) { return d.disk.Lstat(d, name) }
 func (d *Dir) stat() (Stat, error)             { return d.disk.StatDir(d) }
 func (d *Dir) names(n int) ([]string, error)   { return d.disk.Names(d, n) }

@@ -256,3 +256,24 @@ func openThroughLinks() bool { return failpoint.Planted("temporary-through-link"
 
 // mine reports whether a temporary can be one that this process's user made.
 func (s *Stat) mine() bool { return s.UID == uint32(os.Geteuid()) }
+
+// inventors are the file systems of Linux that make contents up.
+var inventors = map[int64]bool{unix.PROC_SUPER_MAGIC: true, unix.SYSFS_MAGIC: true, unix.DEBUGFS_MAGIC: true, unix.TRACEFS_MAGIC: true,
+	unix.CGROUP_SUPER_MAGIC: true, unix.CGROUP2_SUPER_MAGIC: true, unix.SECURITYFS_MAGIC: true, unix.SELINUX_MAGIC: true,
+	unix.BPF_FS_MAGIC: true, unix.EFIVARFS_MAGIC: true, unix.RDTGROUP_SUPER_MAGIC: true}
+
+// Invents reports whether a file's size says nothing, and makes its reading not wait.
+func (realDisk) Invents(f File) (is bool) {
+	f.(*openFile).use("statfs", func(fd int) error {
+		var st unix.Statfs_t
+		if err := unix.Fstatfs(fd, &st); err != nil {
+			return err
+		}
+		if is = inventors[int64(st.Type)]; is {
+			_, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK)
+			return err
+		}
+		return nil
+	})
+	return is
+}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"ferry/internal/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -34,6 +35,31 @@ func notOffered(err error) bool {
 	return errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS) || errors.Is(err, errors.ErrUnsupported)
 }
 
+// What to do about a want that passes by itself.
+const (
+	passHint = "it is tried again by itself"
+	openHint = "it is tried again by itself; a higher limit of open files makes it faster (ulimit -n, LimitNOFILE=)"
+)
+
+// passingError is a reason to wait; nil where an error is none. be is what was to
+// be done to the thing at p, such as "read".
+func passingError(p transfer.Path, be string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case transfer.Descriptors(err) && !failpoint.Planted("descriptors-a-verdict"):
+		return wrap(transfer.KindBusy, err, openHint, "%s cannot be %s now: %s", p, be, reason(err))
+	case !transfer.Descriptors(err) && transfer.Passing(err):
+		return wrap(transfer.KindBusy, err, passHint, "%s cannot be %s now: %s", p, be, reason(err))
+	}
+	return nil
+}
+
+const diskHint = "look at the disk; the host's log says more"
+
+// failing reports whether an error is that of a disk that fails, or is gone.
+func failing(err error) bool { return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ENODEV) }
+
 const spaceHint = "free some space; the transfer goes on by itself"
 
 func wrap(k transfer.Kind, err error, hint, format string, args ...any) *transfer.Error {
@@ -46,6 +72,8 @@ func sourceError(p transfer.Path, err error) error {
 	switch {
 	case errors.As(err, &e):
 		return err
+	case passingError(p, "read", err) != nil:
+		return passingError(p, "read", err)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return wrap(transfer.KindMissing, err, "check its name", "source %s does not exist", p)
 	case errors.Is(err, syscall.ELOOP):
@@ -54,6 +82,8 @@ func sourceError(p transfer.Path, err error) error {
 		return wrap(transfer.KindWrongType, err, "", "source %s is not a regular file", p)
 	case errors.Is(err, fs.ErrPermission):
 		return wrap(transfer.KindUnreadable, err, "let the agent's user read it", "source %s cannot be read: permission denied", p)
+	case failing(err):
+		return wrap(transfer.KindUnreadable, err, diskHint, "source %s cannot be read: %s", p, reason(err))
 	}
 	return wrap(transfer.KindUnreadable, err, "", "source %s cannot be read: %s", p, reason(err))
 }
@@ -64,6 +94,8 @@ func targetError(p transfer.Path, err error) error {
 	switch {
 	case errors.As(err, &e):
 		return err
+	case passingError(p, "written", err) != nil:
+		return passingError(p, "written", err)
 	case isNoSpace(err):
 		return wrap(transfer.KindNoSpace, err, spaceHint, "no space is left for %s: %s", p, reason(err))
 	case errors.Is(err, syscall.EISDIR):
@@ -78,6 +110,8 @@ func targetError(p transfer.Path, err error) error {
 		return wrap(transfer.KindUnwritable, err, "see whether it or its directory is immutable or somebody else's", "%s cannot be written: operation not permitted", p)
 	case errors.Is(err, fs.ErrPermission):
 		return wrap(transfer.KindUnwritable, err, "let the agent's user write to the directory", "%s cannot be written: permission denied", p)
+	case failing(err):
+		return wrap(transfer.KindUnwritable, err, diskHint, "%s cannot be written: %s", p, reason(err))
 	}
 	return wrap(transfer.KindUnwritable, err, "", "%s cannot be written: %s", p, reason(err))
 }

@@ -60,11 +60,12 @@ type Landing struct {
 
 // Land prepares to land a transfer's items.
 func (f *FS) Land(cfg LandConfig) *Landing {
-	return &Landing{fs: f, disk: f.disk, cfg: cfg, dirty: map[string]bool{},
+	return &Landing{fs: f, disk: f.disk, cfg: cfg, dirty: map[string]bool{}, dirs: dirCache{spare: &f.spare},
 		prefix: tempPrefix(f.cfg.Incarnation, cfg.Generation, cfg.Transfer)}
 }
 
-// Close lets go of the directories that are kept open. Partials stay usable.
+// Close lets go of the directories that are kept open. Partials stay usable, and so
+// does the landing, which opens them again.
 func (l *Landing) Close() error {
 	l.dirs.clear()
 	l.watches.end(l.disk)
@@ -204,7 +205,7 @@ func (l *Landing) Create(item uint64, name transfer.Path, size, allocated int64)
 		}
 		l.dirs.forget(d) // its path may lead elsewhere by now
 		l.dirs.release(d)
-		if again || !errors.Is(err, fs.ErrNotExist) {
+		if again || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESTALE) {
 			return nil, targetError(transfer.Path(p.path), err)
 		}
 	}
@@ -275,7 +276,7 @@ func (l *Landing) temp(item uint64) string { return tempName(l.prefix, item) }
 // Reopen opens the temporary of an earlier process and cuts it at a recorded
 // point. Anything doubtful about it is an error of kind Missing, and the item
 // begins again with Create. A wait means that what is there is good: there is no
-// room for the rest, or the root is away.
+// room for the rest, the root is away, or it cannot be looked at now.
 func (l *Landing) Reopen(item uint64, name transfer.Path, pt transfer.Point, size, allocated int64) (*Partial, error) {
 	p, err := l.locate(name)
 	if err != nil {
@@ -300,6 +301,9 @@ func (l *Landing) Reopen(item uint64, name transfer.Path, pt transfer.Point, siz
 }
 
 func doubtful(p place, why error) error {
+	if err := passingError(transfer.Path(p.path), "opened", why); err != nil {
+		return err // nothing is wrong with what is there
+	}
 	return wrap(transfer.KindMissing, why, "", "the temporary of %s cannot be resumed: %s", transfer.Path(p.path), reason(why))
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 
+	"ferry/internal/extsort"
 	"ferry/internal/transfer"
 )
 
@@ -20,8 +21,17 @@ type Config struct {
 	StateDir    string   // carved out of the roots: nothing in it can be read or written through FS
 	Incarnation uint64   // of the agent's ledger; part of every temporary's name
 	Log         *slog.Logger
-	Disk        Disk   // nil is the host's own
-	Boot        string // names this boot of the host; empty is BootID()
+	Disk        Disk // nil is the host's own
+	// Scratch is a directory of this agent's alone for the names of directories that
+	// are too many for memory; what is in it at the start is removed. Empty: names
+	// stay in memory.
+	Scratch string
+	// NamesMemory is how many bytes of names a walk holds in memory; 0 is 2 MiB.
+	NamesMemory int64
+	// Spare is how many directories and files may be open beyond those that work
+	// cannot do without; 0 sets no bound.
+	Spare int
+	Boot  string // names this boot of the host; empty is BootID()
 	// GroupSync is from how many small files on a group is made durable by one
 	// sync of their file system, where that is offered: 0 is 16, 1 is 2, below 0
 	// is never.
@@ -43,6 +53,8 @@ type FS struct {
 
 	noSyncDir sync.Once // said once
 	promises  promises
+	spare     lending
+	inventing sync.Map // of device to whether its file system makes contents up
 }
 
 // Open refuses a configuration without roots, a root that is not a directory,
@@ -65,6 +77,10 @@ func Open(cfg Config) (_ *FS, err error) {
 	if f.cfg.Boot == "" {
 		f.cfg.Boot = BootID()
 	}
+	if f.cfg.NamesMemory == 0 {
+		f.cfg.NamesMemory = namesMemory
+	}
+	f.spare.open(cfg.Spare)
 	if len(cfg.Roots) == 0 {
 		return nil, transfer.Errorf(transfer.KindUsage, "the agent has no root; give --root DIR")
 	}
@@ -77,6 +93,11 @@ func Open(cfg Config) (_ *FS, err error) {
 			return nil, transfer.Errorf(transfer.KindUsage, "state directory %s: %w", cfg.StateDir, err)
 		}
 		f.state = HostRules.clean(f.state)
+	}
+	if cfg.Scratch != "" {
+		if err := extsort.Clear(cfg.Scratch); err != nil {
+			return nil, transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be used: %w", err)
+		}
 	}
 	defer func() {
 		if err != nil {

@@ -11,10 +11,13 @@ import (
 // A Source is a regular file that is open for reading. It is safe for
 // concurrent use.
 type Source struct {
-	disk Disk
+	fs   *FS
 	f    File
 	path transfer.Path
 	st   Stat
+
+	whole io.ReaderAt // what was read of a file whose size says nothing; otherwise nil
+	size  int64       // of that
 }
 
 // OpenSource opens a regular file. A link is not followed, a FIFO not waited
@@ -94,7 +97,12 @@ func (s *Sources) Open(p transfer.Path) (*Source, error) {
 		f.disk.Close(file)
 		return nil, sourceError(p, err)
 	}
-	return &Source{f.disk, file, p, st}, nil
+	src := &Source{fs: f, f: file, path: p, st: st}
+	if err := src.settle(); err != nil {
+		src.Close()
+		return nil, sourceError(p, err)
+	}
+	return src, nil
 }
 
 func notRegular(p transfer.Path, t FileType) error {
@@ -114,7 +122,14 @@ func (s *Stat) identity() transfer.Identity {
 // ReadAt reads as an io.ReaderAt does; an error other than io.EOF is of kind
 // Unreadable.
 func (s *Source) ReadAt(b []byte, off int64) (int, error) {
-	n, err := s.disk.ReadAt(s.f, b, off)
+	if s.whole != nil {
+		n, err := s.whole.ReadAt(b, off)
+		if err != nil && err != io.EOF {
+			err = s.scratchError(err)
+		}
+		return n, err
+	}
+	n, err := s.fs.disk.ReadAt(s.f, b, off)
 	if err != nil && err != io.EOF {
 		err = sourceError(s.path, err)
 	}
@@ -127,12 +142,21 @@ type advisor interface{ WillRead(f File) }
 // WillRead says that all of the file is going to be read, so that a disk reads it in
 // one go, though others are read meanwhile. It does not wait for that.
 func (s *Source) WillRead() {
-	if a, ok := s.disk.(advisor); ok {
+	if a, ok := s.fs.disk.(advisor); ok && s.whole == nil {
 		a.WillRead(s.f)
 	}
 }
 
-// Identity is the file's identity when it was opened.
+// Size is how many bytes are to be read.
+func (s *Source) Size() int64 {
+	if s.whole != nil {
+		return s.size
+	}
+	return s.st.Size
+}
+
+// Identity is the file's identity when it was opened. Its size is what the system
+// says, which Size may not be.
 func (s *Source) Identity() transfer.Identity { return s.st.identity() }
 
 // Mode is the permission bits; setuid and its like are not among them.
@@ -142,12 +166,17 @@ func (s *Source) Mode() uint32 { return s.st.Mode }
 func (s *Source) Mtime() int64 { return s.st.Mtime }
 
 // Allocated is the space that the file takes on its disk, in bytes.
-func (s *Source) Allocated() int64 { return s.st.Allocated }
+func (s *Source) Allocated() int64 {
+	if s.whole != nil {
+		return max(s.size, s.st.Allocated)
+	}
+	return s.st.Allocated
+}
 
 // Unchanged asks the open file whether its identity is still that of when it
 // was opened. The error is of kind Changing.
 func (s *Source) Unchanged() error {
-	now, err := s.disk.Stat(s.f)
+	now, err := s.fs.disk.Stat(s.f)
 	if err != nil {
 		return sourceError(s.path, err)
 	}
@@ -164,7 +193,12 @@ func (s *Source) Unchanged() error {
 }
 
 // Close lets go of the file.
-func (s *Source) Close() error { return s.disk.Close(s.f) }
+func (s *Source) Close() error {
+	if f, ok := s.whole.(*os.File); ok {
+		drop(f)
+	}
+	return s.fs.disk.Close(s.f)
+}
 
 // StatDir reads the permission bits and modification time of a directory.
 func (f *FS) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) {

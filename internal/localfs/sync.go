@@ -14,15 +14,15 @@ import (
 // syncsAtOnce bounds the syncs that one group has under way.
 const syncsAtOnce = 8
 
-// parallel calls do for 0 to n-1, a few at a time, and joins what failed.
-func parallel(n int, do func(i int) error) error {
+// parallel calls do for 0 to n-1, at most so many at a time, and joins what failed.
+func parallel(n, wide int, do func(i int) error) error {
 	if n == 1 {
 		return do(0)
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, n)
 	var next atomic.Int64
-	for range min(n, syncsAtOnce) {
+	for range min(n, wide) {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				errs[i] = do(i)
@@ -64,7 +64,7 @@ func (c *commit) secure() error {
 	if err != nil {
 		return err
 	}
-	if err := parallel(len(alone), func(i int) error { return c.l.syncFile(alone[i]) }); err != nil {
+	if err := parallel(len(alone), syncsAtOnce, func(i int) error { return c.l.syncFile(alone[i]) }); err != nil {
 		return err
 	}
 	if err := c.l.syncDirty(c.homes()); err != nil {
@@ -187,27 +187,18 @@ func (l *Landing) syncDirty(dirs map[string]*held) error {
 	dirty := l.dirty
 	l.dirty = map[string]bool{}
 	l.mu.Unlock()
-	var err error
+	var list []string
+	for path := range dirs {
+		list = append(list, path)
+	}
 	for path := range dirty {
-		if dirs[path] != nil {
-			continue
-		}
-		h, e := l.openDirty(path)
-		if e != nil {
-			err = errors.Join(err, e)
-		}
-		if h != nil {
-			defer l.dirs.release(h)
-			dirs[path] = h
+		if dirs[path] == nil {
+			list = append(list, path)
 		}
 	}
-	list := make([]*held, 0, len(dirs))
-	for _, h := range dirs {
-		list = append(list, h)
-	}
-	if err == nil {
-		err = parallel(len(list), func(i int) error { return l.syncDir(list[i].Dir) })
-	}
+	wide, back := l.fs.spare.width(syncsAtOnce)
+	defer back()
+	err := parallel(len(list), wide, func(i int) error { return l.syncPath(list[i], dirs[list[i]]) })
 	if err != nil {
 		l.mu.Lock()
 		for path := range dirty {
@@ -216,6 +207,18 @@ func (l *Landing) syncDirty(dirs map[string]*held) error {
 		l.mu.Unlock()
 	}
 	return err
+}
+
+// syncPath syncs a directory, which it opens where it is not open.
+func (l *Landing) syncPath(path string, h *held) error {
+	if h == nil {
+		var err error
+		if h, err = l.openDirty(path); err != nil || h == nil {
+			return err
+		}
+		defer l.dirs.release(h)
+	}
+	return l.syncDir(h.Dir)
 }
 
 // openDirty opens a directory to be synced. One that is gone, or that may only
@@ -239,6 +242,9 @@ func (l *Landing) openDirty(path string) (*held, error) {
 	case errors.Is(err, fs.ErrPermission):
 		l.fs.log.Debug("a directory above the destination is not synced", "directory", path, "err", err)
 		return nil, nil
+	}
+	if err := passingError(transfer.Path(path), "synced", err); err != nil {
+		return nil, err
 	}
 	return nil, syncFailed(transfer.Path(path), err)
 }

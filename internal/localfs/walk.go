@@ -3,10 +3,9 @@ package localfs
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -39,7 +38,8 @@ type WalkRequest struct {
 //
 // A walk with After goes on behind that item whatever has vanished or appeared
 // meanwhile; what was there all along is neither skipped nor given twice. An
-// error is emit's, or that of ctx, or a wait because a root is away.
+// error is emit's, or that of ctx, or of a kind that waits: neither a root that is
+// away nor what the host is short of makes an item bad.
 func (f *FS) Walk(ctx context.Context, req WalkRequest, emit func(arg int, it transfer.Item) error) (symlinksSkipped int64, err error) {
 	w := &walker{fs: f, ctx: ctx, req: req, emit: emit, byBase: map[string][]int{}}
 	first := 0
@@ -51,6 +51,9 @@ func (f *FS) Walk(ctx context.Context, req WalkRequest, emit func(arg int, it tr
 	}
 	for i, src := range req.Sources {
 		w.add(i, src)
+	}
+	if w.stuck != nil {
+		return 0, sourceError(req.Sources[0], w.stuck)
 	}
 	for w.arg = first; w.arg < len(w.args); w.arg++ {
 		if err := w.walkArg(w.args[w.arg]); err != nil {
@@ -72,6 +75,9 @@ type walker struct {
 	arg    int              // the one being walked
 	byBase map[string][]int // literals by their name at the destination
 	others []int            // arguments that can yield any name
+	held   int64            // bytes of names that are in memory
+	depth  int              // directories that the walk is in
+	stuck  error            // why it could not be found out whether a name is another's
 }
 
 func (w *walker) add(i int, src transfer.Path) {
@@ -82,6 +88,7 @@ func (w *walker) add(i int, src transfer.Path) {
 		}
 	}
 	w.args = append(w.args, a)
+	w.unknown(a.err)
 	if a.pat == nil && a.base != "" {
 		w.byBase[a.base] = append(w.byBase[a.base], i)
 	} else {
@@ -118,20 +125,22 @@ func (w *walker) item(it transfer.Item) error {
 		it.Type, it.Err = transfer.ItemBad, wrap(transfer.KindExists, nil, "send them to different directories",
 			"two sources have the destination name %s; %s is the second", it.Name, it.Source)
 	}
+	if w.stuck != nil {
+		return sourceError(it.Source, w.stuck)
+	}
 	return w.emit(w.arg, it)
 }
 
-// bad passes on that something cannot be sent. Where its root is away that ends the
-// walk, which goes on another time.
+// bad passes on that something cannot be sent, unless that may pass.
 func (w *walker) bad(src transfer.Path, name string, err error) error {
 	if cerr := w.ctx.Err(); cerr != nil {
 		return cerr
 	}
+	err = sourceError(src, err)
 	if transfer.KindOf(err).Waits() {
 		return err
 	}
-	return w.emit(w.arg, transfer.Item{Type: transfer.ItemBad, Source: src, Name: transfer.Path(name),
-		Err: transfer.AsError(sourceError(src, err))})
+	return w.emit(w.arg, transfer.Item{Type: transfer.ItemBad, Source: src, Name: transfer.Path(name), Err: transfer.AsError(err)})
 }
 
 // doubled asks the arguments before, and this one as far as it can collide with
@@ -226,7 +235,7 @@ func (w *walker) entry(e *entry, name string, after []string) error {
 		w.skipped++
 		return nil
 	case TypeDir:
-		d, err := w.fs.childDir(e.dir, e.name)
+		d, leave, err := w.enter(e)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			return nil // it has gone since it was looked at
 		}
@@ -236,23 +245,30 @@ func (w *walker) entry(e *entry, name string, after []string) error {
 		if err != nil {
 			return w.bad(e.source(), name, err)
 		}
-		defer d.close()
-		return w.contents(d, name, after)
+		return first(w.contents(d, name, after), leave())
 	}
 	return w.bad(e.source(), name, notRegular(e.source(), e.st.Type))
 }
 
 // contents walks what is in a directory, then emits the directory's own item.
 func (w *walker) contents(d *Dir, name string, after []string) error {
-	names, err := sortedNames(d)
+	names, err := w.sorted(d, func(n string) bool {
+		_, skip := order(n, after)
+		return !skip && !strings.HasPrefix(n, reserved)
+	})
 	if err != nil {
 		return w.bad(transfer.Path(d.path), name, err)
 	}
-	for _, n := range names {
-		down, skip := order(n, after)
-		if skip || strings.HasPrefix(n, reserved) {
-			continue
+	defer names.close()
+	for {
+		n, err := names.Next()
+		if err == io.EOF {
+			break
 		}
+		if err != nil {
+			return w.scratchError(d, err)
+		}
+		down, _ := order(n, after)
 		st, err := d.lstat(n)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -285,21 +301,81 @@ func order(name string, after []string) (down []string, skip bool) {
 	return after[1:], false
 }
 
-func sortedNames(d *Dir) ([]string, error) {
-	names, err := d.names(-1)
-	if err != nil {
-		return nil, fmt.Errorf("directory %s: %w", transfer.Path(d.path), err)
-	}
-	slices.Sort(names)
-	return names, nil
-}
-
 // childDir opens a directory in a directory, not through a link.
 func (f *FS) childDir(d *Dir, name string) (*Dir, error) {
 	if f.isState(d, name) {
 		return nil, inState(path.Join(d.path, name))
 	}
 	return d.child(name, path.Join(d.path, name), path.Join(d.real, name))
+}
+
+// shallow is how many directories a walk has open with what is set aside for it;
+// deeper ones are borrowed.
+const shallow = 2
+
+// enter opens the directory that an entry is; leave lets go of it. Where no more
+// directories may be open, the one that it lies in is closed meanwhile. An error of
+// leave ends the walk, which goes on from its last item.
+func (w *walker) enter(e *entry) (d *Dir, leave func() error, err error) {
+	borrowed := w.depth >= shallow && w.fs.spare.take()
+	if d, err = w.fs.childDir(e.dir, e.name); err != nil {
+		if borrowed {
+			w.fs.spare.give()
+		}
+		return nil, nil, err
+	}
+	back := func() error { return nil }
+	switch {
+	case borrowed:
+		back = func() error { w.fs.spare.give(); return nil }
+	case w.depth >= shallow:
+		if back, err = w.fs.setDown(e.dir); err != nil {
+			d.close()
+			return nil, nil, err
+		}
+	}
+	w.depth++
+	return d, func() error {
+		w.depth--
+		d.close()
+		return back()
+	}, nil
+}
+
+// first is the first error that is one.
+func first(err, next error) error {
+	if err != nil {
+		return err
+	}
+	return next
+}
+
+// setDown closes a directory; again opens it, if it is still the same one.
+func (f *FS) setDown(d *Dir) (again func() error, err error) {
+	was, err := d.stat()
+	if err != nil {
+		return nil, err
+	}
+	l, err := f.locate(transfer.Path(d.path))
+	if err != nil {
+		return nil, err
+	}
+	d.close()
+	return func() error {
+		now, err := f.openDir(l)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return sourceError(transfer.Path(d.path), err)
+		}
+		if err == nil {
+			var is Stat
+			if is, err = now.stat(); err == nil && is.Dev == was.Dev && is.Ino == was.Ino {
+				d.handle = now.handle
+				return nil
+			}
+			now.close()
+		}
+		return wrap(transfer.KindBusy, err, "the walk goes on by itself with what is there", "%s was moved while it was being read", transfer.Path(d.path))
+	}, nil
 }
 
 // walkPattern walks what matches a pattern.
@@ -346,25 +422,33 @@ type matching struct {
 // match visits what matches a pattern in and below a directory, in a walk's
 // order.
 func (w *walker) match(d *Dir, p pattern, set []int, after []string, m *matching) error {
-	names, err := w.candidates(d, p, set)
+	names, err := w.candidates(d, p, set, after)
 	if err != nil {
-		if m.unreadable == nil {
+		return w.unreadable(m, d.path, err)
+	}
+	defer names.close()
+	for {
+		n, err := names.Next()
+		if err == io.EOF {
 			return nil
 		}
-		return m.unreadable(d.path, err)
-	}
-	for _, n := range names {
-		down, skip := order(n, after)
-		next := p.step(set, n)
-		if skip || len(next) == 0 || strings.HasPrefix(n, reserved) {
-			continue
+		if err != nil {
+			return w.scratchError(d, err)
 		}
+		down, _ := order(n, after)
+		next := p.step(set, n)
 		if err := w.ctx.Err(); err != nil {
 			return err
 		}
 		st, err := d.lstat(n)
+		if err != nil && (errors.Is(err, fs.ErrNotExist) || refused(err)) {
+			continue // it has gone since the directory was read, or nobody may look
+		}
 		if err != nil {
-			continue // it has gone since the directory was read
+			if err := w.unreadable(m, path.Join(d.path, n), err); err != nil {
+				return err
+			}
+			continue
 		}
 		e := &entry{d, n, st}
 		if p.accepts(next) {
@@ -381,31 +465,42 @@ func (w *walker) match(d *Dir, p pattern, set []int, after []string, m *matching
 			}
 		}
 	}
-	return nil
+}
+
+// unreadable says that something in the way of a pattern cannot be read, unless that
+// may pass.
+func (w *walker) unreadable(m *matching, at string, err error) error {
+	if err := sourceError(transfer.Path(at), err); transfer.KindOf(err).Waits() || w.ctx.Err() != nil {
+		return err
+	}
+	if m.unreadable == nil {
+		return nil
+	}
+	return m.unreadable(at, err)
 }
 
 func (w *walker) matchBelow(e *entry, p pattern, set []int, after []string, m *matching) error {
 	if w.goal.at(e) {
 		return nil // what has landed there is not sent again
 	}
-	d, err := w.fs.childDir(e.dir, e.name)
+	d, leave, err := w.enter(e)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || transfer.KindOf(err) == transfer.KindOutsideRoot {
 		return nil
 	}
 	if err != nil {
-		if m.unreadable == nil {
-			return nil
-		}
-		return m.unreadable(string(e.source()), err)
+		return w.unreadable(m, string(e.source()), err)
 	}
-	defer d.close()
-	return w.match(d, p, set, after, m)
+	return first(w.match(d, p, set, after, m), leave())
 }
 
-// candidates is the sorted names of a directory, or the one that can match.
-func (w *walker) candidates(d *Dir, p pattern, set []int) ([]string, error) {
-	if name, ok := p.only(set); ok {
-		return []string{name}, nil
+// candidates is the names of a directory that can match, or the only one that can.
+func (w *walker) candidates(d *Dir, p pattern, set []int, after []string) (*sortedDir, error) {
+	wanted := func(n string) bool {
+		_, skip := order(n, after)
+		return !skip && !strings.HasPrefix(n, reserved) && len(p.step(set, n)) > 0
 	}
-	return sortedNames(d)
+	if name, ok := p.only(set); ok {
+		return w.single(d, name, wanted)
+	}
+	return w.sorted(d, wanted)
 }

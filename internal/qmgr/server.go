@@ -30,6 +30,7 @@ const (
 	defaultMaxStore  = 8 << 30
 	minMaxStore      = 1 << 30 // what the streams' own limits reserve, and room beside it
 	maxConsumers     = 20000   // of one stream; the library stops at 1,000
+	writeDeadline    = 30 * time.Second
 )
 
 // ServerConfig says how the embedded queue manager runs.
@@ -38,6 +39,7 @@ type ServerConfig struct {
 	Dir      string       // its own directory, which no two servers share; created
 	Listen   string       // HOST:PORT, port 0 for a free one; "" for in-process connections only
 	MaxStore int64        // bytes of its store; default 8 GiB, at least 1 GiB
+	Clients  int          // connections at once; default 65,536
 	Log      *slog.Logger // default: nothing is logged
 }
 
@@ -119,11 +121,12 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 		DisableJetStreamBanner: true,
 		MaxPayload:             serverMaxPayload,
 		MaxPending:             serverMaxPending,
+		MaxConn:                cfg.Clients,
 		PingInterval:           20 * time.Second,
 		MaxPingsOut:            3,
 		// A client on a thin line may take long over what is queued for it; it
 		// is cut only when nothing at all has gone out within the deadline.
-		WriteDeadline: 30 * time.Second,
+		WriteDeadline: writeDeadline,
 		WriteTimeout:  server.WriteTimeoutPolicyRetry,
 	}
 	if cfg.Listen == "" {
@@ -209,6 +212,7 @@ func (s *Server) start(opts *server.Options) error {
 		}
 		s.tasks.Go(s.remember)
 		s.tasks.Go(func() { s.mend(log) })
+		s.tasks.Go(s.boundPending)
 	}
 	s.about, err = answerAbout(s)
 	return err

@@ -251,7 +251,7 @@ func (i *incoming) commitFailed(c committed) {
 	switch {
 	case errors.Is(c.err, errRedo):
 		i.again = "an item begins again"
-	case unsynced && transfer.KindOf(c.err) != transfer.KindNoSpace:
+	case unsynced && !transfer.KindOf(c.err).Waits():
 		i.log.Error("a group could not be synced and is sent again", "err", c.err)
 		i.syncFailed(c.err)
 	case i.r.ctx.Err() != nil:

@@ -309,6 +309,9 @@ func (i *incoming) unwritten(err error) error {
 		i.dropFile(true)
 		return err
 	}
+	if transfer.KindOf(err).Waits() {
+		return err
+	}
 	return i.doom(c.item, c.begin, transfer.AsError(err))
 }
 

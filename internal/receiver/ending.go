@@ -94,6 +94,9 @@ func (i *incoming) closeEpoch() {
 	}
 	i.group, i.groupSize, i.unsafe = nil, 0, 0
 	clear(i.ended)
+	if i.landing != nil {
+		i.landing.Close() // what waits keeps no directories open
+	}
 	i.r.release(i.id)
 }
 

@@ -100,6 +100,9 @@ func (i *incoming) beginItem(f *wire.Frame) error {
 		return fmt.Errorf("%w: item %d begins with impossible figures", errOffset, f.Item)
 	}
 	what, err := i.contentOf(b)
+	if transfer.KindOf(err).Waits() {
+		return err
+	}
 	if err != nil {
 		return i.doomed(f.Item, b, transfer.AsError(err))
 	}
@@ -111,11 +114,7 @@ func (i *incoming) beginItem(f *wire.Frame) error {
 		<-i.r.open
 		return nil
 	}
-	if b.Offset > 0 {
-		err = i.reopenFile(f.Item, b, &what)
-	} else {
-		err = i.createFile(f.Item, b, &what)
-	}
+	err = i.openFile(f.Item, b, &what)
 	if err == nil {
 		i.cur.beside = what.beside
 		return nil
@@ -129,6 +128,24 @@ func (i *incoming) beginItem(f *wire.Frame) error {
 		return err
 	}
 	return i.doomed(f.Item, b, transfer.AsError(err))
+}
+
+// openFile makes or opens an item's temporary. Where there is no descriptor for it
+// this transfer's own finished files are committed first, which lets go of theirs.
+func (i *incoming) openFile(item uint64, b *wire.Begin, what *content) error {
+	open := i.createFile
+	if b.Offset > 0 {
+		open = i.reopenFile
+	}
+	err := open(item, b, what)
+	if !transfer.Descriptors(err) || i.commit == nil && len(i.group) == 0 {
+		return err
+	}
+	i.drain()
+	if i.ending() {
+		return err
+	}
+	return open(item, b, what)
 }
 
 // takeOpen takes one of the agent's places for begun and undecided items.
@@ -416,7 +433,7 @@ func (i *incoming) addEnding(e ending) error {
 	i.ended[e.pending.Outcome.Item] = true
 	i.group = append(i.group, e)
 	i.groupSize += e.size
-	if len(i.group) >= 2*flow.GroupItems {
+	if len(i.group) >= 2*i.r.groupItems() {
 		i.drain() // decisions without data are not held back by credit alone
 	}
 	return nil

@@ -439,7 +439,7 @@ func (i *incoming) afterMessage() {
 	} else if i.cur != nil && i.cur.at() > i.cur.safe && i.checkDue.IsZero() {
 		i.checkDue = now.Add(checkpointTime)
 	}
-	if len(i.group) >= flow.GroupItems || i.groupSize >= half {
+	if len(i.group) >= i.r.groupItems() || i.groupSize >= half {
 		i.handOver()
 	} else if len(i.group) > 0 && i.groupDue.IsZero() {
 		i.groupDue = now.Add(groupWait)

@@ -77,6 +77,7 @@ type Config struct {
 	Clock    clock.Clock
 	Log      *slog.Logger
 	Slots    int        // transfers that may have an open epoch
+	Places   int        // items that may be begun and undecided, at most and by default transfer.MaxUndecided
 	Pool     *flow.Pool // memory for data in flight
 	MaxChunk int        // largest chunk that the queue manager carries to here
 	Boot     string     // names this boot of the host; see localfs.BootID
@@ -133,12 +134,19 @@ type waiter struct {
 // New makes a Receiver; Recover must be called before the first message.
 func New(cfg Config) *Receiver {
 	ctx, cancel := context.WithCancel(context.Background())
+	if cfg.Places <= 0 || cfg.Places > transfer.MaxUndecided {
+		cfg.Places = transfer.MaxUndecided
+	}
 	if cfg.Dropped == nil {
 		cfg.Dropped = dropped.New(cfg.Log, cfg.Clock.Now)
 	}
 	return &Receiver{speakers: newSpeakers(), cfg: cfg, ctx: ctx, cancel: cancel, actors: map[transfer.ID]*incoming{}, spoke: map[transfer.AgentName]time.Time{},
-		live: map[transfer.ID]bool{}, kept: map[transfer.ID]bool{}, asking: make(chan struct{}, asksAtOnce), open: make(chan struct{}, transfer.MaxUndecided)}
+		live: map[transfer.ID]bool{}, kept: map[transfer.ID]bool{}, asking: make(chan struct{}, asksAtOnce), open: make(chan struct{}, cfg.Places)}
 }
+
+// groupItems is how many items close a group: where there are few places, no
+// transfer sits on most of them.
+func (r *Receiver) groupItems() int { return min(flow.GroupItems, max(1, r.cfg.Places/4)) }
 
 // Recover brings every transfer in the ledger to where it was: items that were
 // being committed are decided (R21), and outcomes that the source may not have

@@ -35,6 +35,9 @@ type upcoming struct {
 	it     transfer.Item
 	r      *reading // nil: it is opened when its turn comes
 	offset int64    // where the destination can go on
+	// unsized: it was not as long as its size says, and had not changed; whole: that
+	// was so twice, and it is read to its end before it is sent.
+	unsized, whole bool
 }
 
 // close closes what was opened ahead and is not sent.
@@ -62,7 +65,7 @@ func (a *agenda) take() (*upcoming, error) {
 	a.now = a.next[0]
 	a.next = slices.Delete(a.next, 0, 1)
 	if a.now.r != nil {
-		a.bytes -= a.now.r.src.Identity().Size
+		a.bytes -= a.now.r.src.Size()
 	}
 	return a.now, nil
 }
@@ -104,10 +107,21 @@ func (a *agenda) fill() error {
 // open opens a file ahead. One that cannot be opened is tried again when its turn
 // comes: it may be for want of descriptors.
 func (a *agenda) open(u *upcoming) {
-	var err error
-	if u.r, u.offset, err = a.p.openReading(u.n, u.it); err == nil {
-		a.bytes += u.r.src.Identity().Size
+	fs := a.p.o.cfg.FS
+	if !fs.Borrow() {
+		return
 	}
+	r, offset, err := a.p.openReading(u)
+	if err != nil {
+		fs.Return()
+		return
+	}
+	if r.borrowed != nil { // one that was kept of an earlier epoch
+		fs.Return()
+	}
+	r.borrowed = fs
+	u.r, u.offset = r, offset
+	a.bytes += r.src.Size()
 }
 
 // takeReading gives what was opened ahead, once, or opens it.
@@ -116,5 +130,5 @@ func (p *pump) takeReading(u *upcoming) (*reading, int64, error) {
 		u.r = nil
 		return r, u.offset, nil
 	}
-	return p.openReading(u.n, u.it)
+	return p.openReading(u)
 }

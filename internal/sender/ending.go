@@ -14,6 +14,9 @@ import (
 // wait moves to Waiting.
 func (o *Outgoing) wait(reason *transfer.Error, place int) (*Verdict, error) {
 	o.log.Info("the transfer waits", "reason", reason, "place", place)
+	if o.cfg.FS.Scarce() {
+		o.rest()
+	}
 	o.mu.Lock()
 	o.live.place, o.live.nextTry = place, o.cfg.Clock.Now().Add(waitRetry)
 	o.mu.Unlock()
@@ -63,10 +66,7 @@ func (o *Outgoing) end(t *ledger.Tx, rec *ledger.Source, e *transfer.Error) erro
 		p.Code = e.Kind.Code()
 	}
 	o.mu.Lock()
-	if o.journal != nil {
-		tot := o.journal.Totals()
-		p.FilesTotal, p.BytesTotal, p.Walked, p.Skipped = tot.Files, tot.Bytes, tot.Ended, tot.Links
-	}
+	o.putTotals(p)
 	o.mu.Unlock()
 	o.putFigures(p)
 	p.Place, p.NextTry, p.Current = 0, time.Time{}, ""
@@ -135,11 +135,31 @@ func (o *Outgoing) MarkUnreachable() (ended bool, err error) {
 	return false, err
 }
 
-// Dispose lets go of what is open, and of the item journal of a transfer that
-// is over.
-func (o *Outgoing) Dispose() {
+// rest closes what a transfer that waits can open again: the file that it was in the
+// middle of, and what the walk is in. The item journal stays open as long as that is
+// at nobody's cost.
+func (o *Outgoing) rest() {
+	o.stopReading()
 	o.mu.Lock()
-	stop, walked, j, final := o.stopWalk, o.walked, o.journal, o.rec.State.Final()
+	open := o.journal != nil && !o.lent
+	o.mu.Unlock()
+	if !open {
+		return
+	}
+	if lent := o.cfg.FS.Borrow(); lent {
+		o.mu.Lock()
+		o.lent = true
+		o.mu.Unlock()
+		return
+	}
+	o.closeJournal()
+}
+
+// stopReading ends the walk where it is, and lets go of the file that is open.
+func (o *Outgoing) stopReading() {
+	o.mu.Lock()
+	stop, walked := o.stopWalk, o.walked
+	o.stopWalk = nil
 	o.mu.Unlock()
 	if stop != nil {
 		stop()
@@ -149,10 +169,33 @@ func (o *Outgoing) Dispose() {
 		o.keep.close()
 		o.keep = nil
 	}
-	if j != nil {
-		j.Close()
+}
+
+func (o *Outgoing) closeJournal() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.journal != nil {
+		o.found = o.journal.Totals()
+		o.journal.Close()
+		o.journal = nil
 	}
-	if final {
+	o.unlend()
+}
+
+// unlend returns what was borrowed to keep the journal open. o.mu is held.
+func (o *Outgoing) unlend() {
+	if o.lent {
+		o.lent = false
+		o.cfg.FS.Return()
+	}
+}
+
+// Dispose lets go of what is open, and of the item journal of a transfer that
+// is over.
+func (o *Outgoing) Dispose() {
+	o.stopReading()
+	o.closeJournal()
+	if o.State().Final() {
 		failpoint.Hit("sender.before_drop")
 		if err := o.cfg.Ledger.DropJournal(o.ID); err != nil {
 			o.log.Warn("the item journal could not be removed", "err", err)

@@ -415,6 +415,11 @@ func (p *pump) item(u *upcoming) error {
 	}
 	for {
 		err := p.file(u)
+		if errors.Is(err, localfs.ErrUnsized) && !u.whole {
+			delete(p.resume, n)
+			u.whole, u.unsized = u.unsized, true // the first time it may just have grown
+			continue
+		}
 		damaged := errors.Is(err, errDamaged)
 		if !damaged && !errors.Is(err, errChanged) {
 			return err

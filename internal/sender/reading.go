@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"io"
 
 	"ferry/internal/digest"
 	"ferry/internal/failpoint"
@@ -24,6 +25,8 @@ type reading struct {
 	follow *digest.Follower // supplies the digest instead of sum: after a resume in a new process, and where the digest is slow
 	form   *transfer.Form   // nil where the bytes are all that matters
 	tail   hash.Hash        // of what is sent since a resume, where there is a form
+
+	borrowed *localfs.FS // of which it has a descriptor to return; nil: none
 }
 
 func (r *reading) close() {
@@ -31,21 +34,25 @@ func (r *reading) close() {
 		r.follow.Stop()
 	}
 	r.src.Close()
+	if r.borrowed != nil {
+		r.borrowed.Return()
+		r.borrowed = nil
+	}
 }
 
 // file sends one file from where the destination can go on.
 func (p *pump) file(u *upcoming) error {
 	r, offset, err := p.takeReading(u)
 	if transfer.KindOf(err).Waits() {
-		return err // its root is away
+		return err // its root is away, or the host is short of something: no verdict on the file
 	}
 	if err != nil {
 		return p.fail(u.n, u.it, transfer.AsError(err))
 	}
 	p.o.setCurrent(u.it.Source)
 	done, err := p.stream(r, u.it, offset)
-	if done || errors.Is(err, errChanged) || errors.Is(err, errDamaged) {
-		r.close()
+	if done || errors.Is(err, errChanged) || errors.Is(err, errDamaged) || errors.Is(err, localfs.ErrUnsized) || transfer.KindOf(err).Waits() {
+		r.close() // where it waits, too: the handle may be what is wrong
 		return err
 	}
 	p.o.keep = r // the epoch is over; the next one may go on here
@@ -59,7 +66,8 @@ func (o *Outgoing) setCurrent(path transfer.Path) {
 }
 
 // openReading opens the file, or takes up the one that was being read.
-func (p *pump) openReading(n uint64, it transfer.Item) (*reading, int64, error) {
+func (p *pump) openReading(u *upcoming) (*reading, int64, error) {
+	n, it := u.n, u.it
 	pt, resumed := p.resume[n]
 	if k := p.o.keep; k != nil {
 		p.o.keep = nil
@@ -70,6 +78,11 @@ func (p *pump) openReading(n uint64, it transfer.Item) (*reading, int64, error) 
 		k.close()
 	}
 	src, err := p.sources.Open(it.Source)
+	if err == nil && u.whole {
+		if err = src.ReadWhole(); err != nil {
+			src.Close()
+		}
+	}
 	if err != nil {
 		return nil, 0, err
 	}
@@ -86,15 +99,15 @@ func (p *pump) openReading(n uint64, it transfer.Item) (*reading, int64, error) 
 			r.tail = digest.XXH3.New()
 		}
 		r.follow = digest.Follow(src, p.method, pt.Prefix)
-		r.follow.Grow(src.Identity().Size)
+		r.follow.Grow(src.Size())
 		return r, pt.Source, nil
 	}
-	if p.method.Slow() && src.Identity().Size <= p.ahead {
-		if src.Identity().Size > readAtOnce {
+	if p.method.Slow() && src.Size() <= p.ahead {
+		if src.Size() > readAtOnce {
 			src.WillRead()
 		}
 		r.follow = digest.Follow(src, p.method, nil)
-		r.follow.Grow(src.Identity().Size)
+		r.follow.Grow(src.Size())
 		return r, 0, nil
 	}
 	r.sum = p.method.New()
@@ -104,12 +117,12 @@ func (p *pump) openReading(n uint64, it transfer.Item) (*reading, int64, error) 
 // stream sends a file's bytes from offset and its end. done means that the
 // item needs no more from here.
 func (p *pump) stream(r *reading, it transfer.Item, offset int64) (done bool, err error) {
-	id := r.src.Identity()
-	if err := p.begin(r.item, &wire.Begin{Type: transfer.ItemFile, Again: offset == 0, Mode: r.src.Mode(), Size: id.Size,
+	id, size := r.src.Identity(), r.src.Size()
+	if err := p.begin(r.item, &wire.Begin{Type: transfer.ItemFile, Again: offset == 0, Mode: r.src.Mode(), Size: size,
 		Mtime: r.src.Mtime(), Allocated: r.src.Allocated(), Offset: offset, Identity: id, Name: it.Name, Source: it.Source, Form: r.form}); err != nil {
 		return false, err
 	}
-	for offset < id.Size {
+	for offset < size {
 		if p.o.decided(r.item) {
 			if err := p.room(0); err != nil {
 				return false, err
@@ -117,18 +130,23 @@ func (p *pump) stream(r *reading, it transfer.Item, offset int64) (done bool, er
 			p.b.Skip(r.item)
 			return true, nil
 		}
-		n, err := p.piece(r, offset, id.Size-offset)
+		n, err := p.piece(r, offset, size-offset)
 		if err != nil {
 			return false, err
 		}
 		offset += n
 	}
-	sum, err := p.finishDigest(r, id.Size)
+	sum, err := p.finishDigest(r, size)
 	if err != nil {
 		return false, err
 	}
-	if err := r.src.Unchanged(); err != nil && !failpoint.Planted("no-second-look") {
+	if err := r.src.Unchanged(); transfer.KindOf(err).Waits() {
+		return false, err
+	} else if err != nil && !failpoint.Planted("no-second-look") {
 		return false, fmt.Errorf("%w: %w", errChanged, err)
+	}
+	if err := r.src.Ends(); err != nil {
+		return false, err
 	}
 	if err := p.room(len(sum) + 64); err != nil {
 		return false, err
@@ -137,7 +155,7 @@ func (p *pump) stream(r *reading, it transfer.Item, offset int64) (done bool, er
 		p.b.Tail(r.item, hex.EncodeToString(r.tail.Sum(nil)))
 	}
 	p.o.noteEnd(r.item, id)
-	p.b.End(r.item, id.Size, sum)
+	p.b.End(r.item, size, sum)
 	if failpoint.Planted("deleted-when-sent") && p.o.rec.Request.DeleteSrc {
 		p.o.cfg.FS.DeleteSource(it.Source, id, localfs.AsideName(0, p.o.ID, r.item), func(string) error { return nil })
 	}
@@ -166,6 +184,8 @@ func (p *pump) finishDigest(r *reading, size int64) (string, error) {
 		return "", fmt.Errorf("%w: %w", errDamaged, err)
 	case errors.Is(err, digest.ErrPrefix):
 		return "", fmt.Errorf("%w: %w", errChanged, err)
+	case transfer.KindOf(err).Waits():
+		return "", err
 	case err != nil: // as where a piece cannot be read
 		return "", fmt.Errorf("%w: %w", errChanged, err)
 	case p.method == digest.None:
@@ -193,6 +213,12 @@ func (p *pump) piece(r *reading, offset, left int64) (int64, error) {
 	if k, err := r.src.ReadAt(buf, offset); int64(k) < n {
 		p.b.Undo()
 		p.refund(n)
+		if transfer.KindOf(err).Waits() {
+			return 0, err
+		}
+		if err == io.EOF {
+			err = r.src.Short()
+		}
 		return 0, fmt.Errorf("%w: %d bytes at offset %d, %d expected: %w", errChanged, k, offset, n, errOr(err))
 	}
 	if end := offset + n; r.follow == nil && end > r.hashed {

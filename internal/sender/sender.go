@@ -102,6 +102,8 @@ type Outgoing struct {
 	notify   chan struct{}
 	journal  *ledger.Journal
 	walkErr  error
+	found    ledger.Totals // by the walk, also while the journal is closed
+	lent     bool          // a descriptor is borrowed for the journal while the transfer waits
 	stopWalk context.CancelFunc
 	walked   chan struct{}
 	live     figures
@@ -218,11 +220,18 @@ func (o *Outgoing) status() *transfer.Progress {
 		p.Lane, p.LaneReason = o.live.lane, o.live.why
 	}
 	p.RunAhead = max(p.RunAhead, o.live.ahead)
+	o.putTotals(&p)
+	return &p
+}
+
+// putTotals fills in what the walk has found. o.mu is held.
+func (o *Outgoing) putTotals(p *transfer.Progress) {
 	if o.journal != nil {
-		t := o.journal.Totals()
+		o.found = o.journal.Totals()
+	}
+	if t := o.found; t != (ledger.Totals{}) {
 		p.FilesTotal, p.BytesTotal, p.Walked, p.Skipped = t.Files, t.Bytes, t.Ended, t.Links
 	}
-	return &p
 }
 
 // show publishes the picture; unforced at most once a second.

@@ -2,6 +2,7 @@ package sender
 
 import (
 	"context"
+	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -20,6 +21,7 @@ const journalBatch = 1024
 func (o *Outgoing) openJournal() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.unlend()
 	if o.journal != nil {
 		return nil
 	}
@@ -44,7 +46,7 @@ func (o *Outgoing) openJournal() error {
 func (o *Outgoing) startWalk() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.walked != nil && o.walkErr == nil {
+	if o.stopWalk != nil && o.walkErr == nil {
 		return
 	}
 	o.walkErr = nil
@@ -116,7 +118,11 @@ func (o *Outgoing) walk(ctx context.Context, j *ledger.Journal, done chan struct
 		o.mu.Lock()
 		o.walkErr = err
 		o.mu.Unlock()
-		o.log.Error("the walk has stopped", "err", err)
+		level := slog.LevelError
+		if transfer.KindOf(err).Waits() {
+			level = slog.LevelInfo
+		}
+		o.log.Log(ctx, level, "the walk has stopped", "err", err)
 	}
 	o.pokePump()
 	o.poke()

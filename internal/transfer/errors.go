@@ -162,6 +162,8 @@ func KindOf(err error) Kind {
 		return e.Kind
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return KindNoSpace
+	case Passing(err):
+		return KindBusy
 	case errors.Is(err, fs.ErrNotExist):
 		return KindMissing
 	case errors.Is(err, fs.ErrExist):

@@ -33,12 +33,12 @@ var rows = []row{
 		"each touches one thing outside the process, so that a test can replace one without the others"},
 	{[]string{"internal/conversion"}, "what a file becomes: code pages and records, one after the other"},
 	{[]string{"internal/wire"}, "the words on the link: pure bytes, no files and no connections"},
-	{[]string{"internal/flow", "internal/digest", "internal/compress", "internal/codepage", "internal/record"},
+	{[]string{"internal/flow", "internal/digest", "internal/compress", "internal/codepage", "internal/record", "internal/extsort"},
 		"arithmetic and bytes in, bytes out; tested without a network or a disk"},
 	{[]string{"internal/transfer"}, "the vocabulary that all others speak"},
 	{[]string{"internal/clock", "internal/failpoint", "internal/filelock", "internal/tcp", "internal/spelling",
-		"internal/dropped", "internal/quiet"},
-		"anything may need the time, a place to crash, a directory for itself, a connection that does not stall, the word that was meant, or a log that others cannot fill"},
+		"internal/dropped", "internal/quiet", "internal/descriptor"},
+		"anything may need the time, a place to crash, a directory for itself, a connection that does not stall, the word that was meant, a log that others cannot fill, or its share of the open files"},
 }
 
 // later are packages of the design that are not built yet. When one is, its

@@ -55,6 +55,8 @@ var mutants = []mutant{
 	{"digest-unchecked", "the digests of the two sides are not compared", inProtocol, "corruption"},
 	{"forgotten-early", "outcomes are forgotten before the source has them", inProtocol, "messages"},
 	{"temporary-through-link", "a temporary is opened through a link", inDisk, "attacker"},
+	{"descriptors-a-verdict", "what there is no descriptor for fails", inDisk, "descriptors"},
+	{"runs-not-merged", "names that are too many for memory are not sorted", inSource, "directory-runs"},
 	{"no-second-look", "a source's identity is not checked again after it was read", inSource, "source-changes"},
 	{"unlink-by-name", "a source is deleted by its name", inSource, "delete-race"},
 	{"outcome-path-believed", "the source that is deleted is the one that OUTCOMES names", inForgery, "forgeries"},

@@ -42,6 +42,7 @@
 package direct
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -93,6 +94,7 @@ type Config struct {
 	// Addresses are what others are told to dial; empty: where Listen leads.
 	Addresses   []string
 	Connections int // of a path that this agent dials, 1 to 16; 0 is 1
+	Strangers   int // connections that have not said who they are, at most and by default 256
 	Options     tcp.Options
 	Memory      *wire.Memory
 	Clock       clock.Clock
@@ -144,7 +146,7 @@ func New(cfg Config) (*Hub, error) {
 		d := &net.Dialer{KeepAlive: 15 * time.Second}
 		cfg.Dial = func(ctx context.Context, address string) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }
 	}
-	h := &Hub{cfg: cfg, dropped: dropped.New(cfg.Log, func() time.Time { return cfg.Clock.Now() }), key: make([]byte, 32), asked: make(chan struct{}, maxAsked), paths: map[transfer.AgentName][]*path{},
+	h := &Hub{cfg: cfg, door: door{most: cmp.Or(cfg.Strangers, strangers)}, dropped: dropped.New(cfg.Log, func() time.Time { return cfg.Clock.Now() }), key: make([]byte, 32), asked: make(chan struct{}, maxAsked), paths: map[transfer.AgentName][]*path{},
 		forming: map[string]*forming{}, waiting: map[transfer.AgentName]chan struct{}{}, bad: map[transfer.AgentName]*unreached{}, turns: map[transfer.AgentName]chan struct{}{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	rand.Read(h.key)

@@ -10,6 +10,7 @@ import (
 // are too many, of one host or of all, the oldest gives way: those who have a token
 // show it at once.
 type door struct {
+	most   int // of all hosts
 	mu     sync.Mutex
 	guests []guest // oldest first
 }
@@ -34,7 +35,7 @@ func (d *door) enter(c net.Conn) {
 	}
 	switch {
 	case of >= ofHost:
-	case len(d.guests) >= strangers:
+	case len(d.guests) >= d.most:
 		first = 0
 	default:
 		first = -1

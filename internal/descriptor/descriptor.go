@@ -1,0 +1,79 @@
+// Package descriptor divides the files that a process may have open among what it
+// does, so that the limit is never met: what each transfer cannot do without is set
+// aside for it, the rest is lent to what only makes things faster.
+package descriptor
+
+import (
+	"fmt"
+	"math"
+)
+
+// A Share is what one agent may have open. The zero value sets no bounds.
+type Share struct {
+	Transfers int // that may run at once, as many again in the other direction
+	Places    int // items that are begun and undecided: a file and its directory each
+	Spare     int // descriptors to lend, beside those
+	Strangers int // connections of the direct lane that have not said who they are
+}
+
+// What is set aside. A transfer that is sent has its item journal, its walk (a
+// directory, and one below it), the directory and the file that it reads, and what is
+// looked up meanwhile. One that is received watches its file system and looks into
+// directories beside those of its places.
+const (
+	ofProcess  = 16 // its own streams and those of the runtime, its lock, a profile
+	ofAgent    = 8  // ledger, two connections, the direct lane's port
+	ofManager  = 28 // what streams and the audit log have open, also while they are rewritten
+	ofSending  = 8
+	ofArriving = 5
+	ofPlace    = 2
+	perBoth    = ofSending + ofArriving
+
+	mostPlaces = 1024 // the protocol allows no more
+
+	leastStrangers = 4
+	mostStrangers  = 256
+	leastFiles     = perBoth + 4*ofPlace // one transfer each way, and a group of a few files
+
+	leastClients = 8
+	mostClients  = 1 << 16
+)
+
+// Least is the lowest limit with which so many agents, and a queue manager where
+// manager is set, can run in one process.
+func Least(agents int, manager bool) int {
+	n := ofProcess + agents*(ofAgent+leastStrangers+leastFiles)
+	if manager {
+		n += ofManager + leastClients
+	}
+	return n
+}
+
+// Divide gives each of the agents of a process its Share of a limit, with at most so
+// many transfers, and the queue manager the number of its clients where there is one.
+// The error says that the limit is below Least.
+func Divide(limit, agents int, manager bool, transfers int) (each Share, clients int, err error) {
+	if least := Least(agents, manager); limit < least {
+		return Share{}, 0, fmt.Errorf("this process may have %d files open, and needs %d", limit, least)
+	}
+	left := limit - ofProcess
+	if manager {
+		left -= ofManager
+		clients = min(max(leastClients, left/4), mostClients, left-agents*(ofAgent+leastStrangers+leastFiles))
+		left -= clients
+	}
+	if agents == 0 {
+		return Share{}, clients, nil
+	}
+	left = left/agents - ofAgent
+	each.Strangers = min(max(leastStrangers, left/8), mostStrangers)
+	files := left - each.Strangers
+	each.Transfers = min(max(1, files/2/perBoth), transfers)
+	rest := files - each.Transfers*perBoth
+	each.Places = min(max(each.Transfers+2, rest/3), mostPlaces)
+	each.Spare = max(0, rest-each.Places*ofPlace)
+	return each, clients, nil
+}
+
+// Unlimited is the limit where there is none.
+const Unlimited = math.MaxInt32

@@ -1,0 +1,92 @@
+package localfs
+
+import (
+	"io"
+
+	"ferry/internal/extsort"
+	"ferry/internal/transfer"
+)
+
+// How much of the names of directories a walk holds in memory: of all that it is in
+// together, and of each at the least.
+const (
+	namesMemory      = 2 << 20
+	leastNamesMemory = 64 << 10
+)
+
+// namesAtOnce is how many names are read of a directory in one go.
+const namesAtOnce = 1024
+
+// A sortedDir is the names of a directory that a walk wants, sorted by their bytes.
+type sortedDir struct {
+	*extsort.Sorted
+	w      *walker
+	sorter *extsort.Sorter
+	held   int64
+}
+
+// sorted reads a directory that has just been opened, and keeps the names that are
+// wanted. Their memory does not grow with their number.
+func (w *walker) sorted(d *Dir, wanted func(name string) bool) (*sortedDir, error) {
+	l := w.listing()
+	for {
+		if err := w.ctx.Err(); err != nil {
+			l.close()
+			return nil, err
+		}
+		names, err := d.names(namesAtOnce)
+		for _, name := range names {
+			if !wanted(name) {
+				continue
+			}
+			if serr := l.sorter.Add(name); serr != nil {
+				l.close()
+				return nil, w.scratchError(d, serr)
+			}
+		}
+		if err == io.EOF || err == nil && len(names) == 0 {
+			return l, l.finish(d)
+		}
+		if err != nil {
+			l.close()
+			return nil, err
+		}
+	}
+}
+
+// single is a directory of which one name is known to be the only one that counts.
+func (w *walker) single(d *Dir, name string, wanted func(name string) bool) (*sortedDir, error) {
+	l := w.listing()
+	if wanted(name) {
+		if err := l.sorter.Add(name); err != nil {
+			l.close()
+			return nil, w.scratchError(d, err)
+		}
+	}
+	return l, l.finish(d)
+}
+
+func (w *walker) listing() *sortedDir {
+	return &sortedDir{w: w, sorter: extsort.New(w.fs.cfg.Scratch, max(leastNamesMemory, w.fs.cfg.NamesMemory-w.held))}
+}
+
+func (l *sortedDir) finish(d *Dir) (err error) {
+	if l.Sorted, err = l.sorter.Sorted(); err != nil {
+		l.close()
+		return l.w.scratchError(d, err)
+	}
+	l.held = l.sorter.Held()
+	l.w.held += l.held
+	return nil
+}
+
+func (l *sortedDir) close() {
+	l.w.held -= l.held
+	l.held = 0
+	l.sorter.Close()
+}
+
+// scratchError is a wait: the agent's own disk is no verdict on a source.
+func (w *walker) scratchError(d *Dir, err error) error {
+	return scratchWait(err, "the names in %s cannot be sorted in %s: %s", transfer.Path(d.path), w.fs.cfg.Scratch, reason(err))
+}

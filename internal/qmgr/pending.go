@@ -1,0 +1,158 @@
+package qmgr
+
+import (
+	"cmp"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// Of each connection the library bounds what waits to be read (serverMaxPending).
+// Nothing bounds the sum, and whoever connects may ask for everything and read
+// nothing. So it is looked at, and where it is too much the connections that have
+// taken nothing for the longest time are cut. An agent's comes back by itself.
+const (
+	pendingBudget = 256 << 20              // bytes that wait, over all connections
+	pendingAfter  = 3 * pendingBudget / 4  // what is left of them after a cut
+	pendingFree   = 1 << 20                // bytes with which a connection alone is no burden
+	pendingIdle   = 100 * time.Millisecond // between two looks
+	pendingBusy   = 25 * time.Millisecond  // when a quarter of the budget waits
+	pendingShare  = 4                      // as long as a look takes, so many times, the next one waits
+	pendingEach   = 100 * time.Microsecond // but no longer than that for each connection, and pendingIdle
+	notReading    = 2 * time.Second        // without a byte taken
+	// pendingKept is how long the library may hold what waited for a connection that
+	// was cut: until a write that is under way gives up, and one more.
+	pendingKept = 2 * writeDeadline
+	pendingSays = 10 * time.Second // between two lines about it
+)
+
+// A waiting is what waits for one connection.
+type waiting struct {
+	id      uint64
+	where   string // its address
+	pending int64
+	taken   int64 // bytes that have gone out; it only grows while the other side reads
+}
+
+// A taker is what is remembered of a connection between two looks.
+type taker struct {
+	taken int64
+	since time.Time // it took something for the last time
+}
+
+// A crowd judges the connections of a queue manager.
+type crowd struct {
+	takers map[uint64]taker
+	kept   []kept
+}
+
+// A kept is what the library may still hold of what waited for those that were cut.
+type kept struct {
+	until time.Time
+	bytes int64
+}
+
+// judge says which connections are to be cut, and what waits for all of them: those
+// that read no more, and if that is not enough those for which most waits.
+func (c *crowd) judge(now time.Time, all []waiting) (cut []waiting, sum int64) {
+	takers := make(map[uint64]taker, len(all))
+	for _, w := range all {
+		t, known := c.takers[w.id]
+		if !known || w.taken > t.taken || w.pending == 0 {
+			t = taker{w.taken, now}
+		}
+		takers[w.id] = t
+		sum += w.pending
+	}
+	c.takers = takers
+	c.kept = slices.DeleteFunc(c.kept, func(k kept) bool { return now.After(k.until) })
+	held := sum
+	for _, k := range c.kept {
+		held += k.bytes
+	}
+	if held <= pendingBudget {
+		return nil, sum
+	}
+	worst := slices.Clone(all)
+	slices.SortFunc(worst, func(a, b waiting) int {
+		return cmp.Or(takers[a.id].since.Compare(takers[b.id].since), cmp.Compare(b.pending, a.pending))
+	})
+	left, gone := sum, int64(0)
+	longest := time.Duration(0)
+	for _, w := range worst {
+		if longest == 0 && w.pending >= pendingFree {
+			longest = now.Sub(takers[w.id].since)
+		}
+		// Those that came with the worst are no better than it.
+		still := now.Sub(takers[w.id].since)
+		stuck := still >= notReading || sum > pendingBudget && still > longest/2 && longest > 0
+		if w.pending >= pendingFree && (stuck || sum > pendingBudget && left > pendingAfter) {
+			cut = append(cut, w)
+			left -= w.pending
+			gone += w.pending
+		}
+	}
+	if gone > 0 {
+		c.kept = append(c.kept, kept{now.Add(pendingKept), gone})
+	}
+	return cut, sum
+}
+
+// boundPending looks at the connections until the server ends.
+func (s *Server) boundPending() {
+	var c crowd
+	var said time.Time
+	unsaid := 0
+	timer := time.NewTimer(pendingIdle)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-s.ending:
+			return
+		}
+		start := time.Now()
+		cut, sum := c.judge(start, s.waiting())
+		for _, w := range cut {
+			s.ns.DisconnectClientByID(w.id) // one that has gone meanwhile is no error
+		}
+		if unsaid += len(cut); unsaid > 0 && start.Sub(said) >= pendingSays {
+			w := cmp.Or(first(cut), waiting{where: "others"})
+			s.cfg.Log.Warn("connections are cut because too much waits for them to read",
+				"connections", unsaid, "bytes", sum, "one", w.where, "waiting", w.pending)
+			said, unsaid = start, 0
+		}
+		pause := pendingIdle
+		if sum > pendingBudget/4 {
+			pause = pendingBusy
+		}
+		took := min(pendingShare*time.Since(start), pendingIdle+time.Duration(len(c.takers))*pendingEach)
+		timer.Reset(max(pause, took))
+	}
+}
+
+func first(all []waiting) (w waiting) {
+	if len(all) > 0 {
+		w = all[0]
+	}
+	return w
+}
+
+// waiting is what waits for each of the connections.
+func (s *Server) waiting() []waiting {
+	z, err := s.ns.Connz(&server.ConnzOptions{Limit: mostListed})
+	if err != nil {
+		return nil // its options are right, or it is shutting down
+	}
+	all := make([]waiting, len(z.Conns))
+	for n, c := range z.Conns {
+		all[n] = waiting{id: c.Cid, where: net.JoinHostPort(c.IP, strconv.Itoa(c.Port)), pending: int64(c.Pending), taken: c.OutBytes - int64(c.Pending)}
+	}
+	return all
+}
+
+// mostListed is more than the library takes connections.
+const mostListed = 1 << 20
