@@ -459,7 +459,10 @@ func Sweep(name transfer.AgentName, dir, root string, to Appender, log *slog.Log
 }
 
 // Reconnected is called when the connection to the queue manager is new.
-func (a *Agent) Reconnected() { a.beatNow() }
+func (a *Agent) Reconnected() {
+	a.lanes.moved()
+	a.beatNow()
+}
 
 // Name is the agent's name.
 func (a *Agent) Name() transfer.AgentName { return a.cfg.Name }

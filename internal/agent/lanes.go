@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"strings"
+	"sync"
 
 	"ferry/internal/lane/direct"
 	"ferry/internal/lane/queue"
@@ -34,6 +35,9 @@ type lanes struct {
 	a   *Agent
 	hub *direct.Hub // nil: off
 	mem *wire.Memory
+
+	mu     sync.Mutex
+	listen string // as it was asked for last; empty: the agent only dials
 }
 
 // openLanes makes the agent's hub.
@@ -46,17 +50,11 @@ func (a *Agent) openLanes() error {
 	if d.Mode == "" {
 		d.Mode = wire.DirectTLS
 	}
-	listen := d.Listen
-	switch listen {
-	case "none":
-		listen = ""
-	case "":
-		listen = net.JoinHostPort(a.conn.LocalHost(), "0")
-	}
-	told, err := advertised(listen, d.Advertise, a.conn.LocalHost())
+	listen, told, err := a.where(d)
 	if err != nil {
 		return transfer.Errorf(transfer.KindUsage, "--direct-listen %q is no HOST:PORT", d.Listen)
 	}
+	a.lanes.listen = listen
 	a.lanes.hub, err = direct.New(direct.Config{Agent: a.cfg.Name, Mode: d.Mode, Listen: listen, Addresses: told,
 		Connections: d.Connections, Strangers: a.cfg.Files.Strangers, Options: d.Options, Memory: a.lanes.mem, Clock: a.cfg.Clock, Log: a.log,
 		Take: func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, true) }, Live: a.alive})
@@ -65,6 +63,38 @@ func (a *Agent) openLanes() error {
 		return nil
 	}
 	return err
+}
+
+// where is the address at which the direct lane listens, and what others are told.
+func (a *Agent) where(d Direct) (listen string, told []string, err error) {
+	switch listen = d.Listen; listen {
+	case "none":
+		listen = ""
+	case "":
+		listen = net.JoinHostPort(a.conn.LocalHost(), "0")
+	}
+	told, err = advertised(listen, d.Advertise, a.conn.LocalHost())
+	return listen, told, err
+}
+
+// moved lets the direct lane follow the host's address, where nobody has said where it
+// is to listen: it is looked at whenever the connection to the queue manager is new.
+func (l *lanes) moved() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.hub == nil || l.listen == "" {
+		return
+	}
+	listen, told, err := l.a.where(l.a.cfg.Direct)
+	if err != nil || listen == l.listen {
+		return
+	}
+	if err := l.hub.Move(listen, told); err != nil {
+		l.a.log.Warn("the direct lane stays where it was", "err", err)
+		return
+	}
+	l.listen = listen
+	l.a.log.Info("the direct lane follows the host's address", "addresses", l.hub.Addresses())
 }
 
 // maxTold is how many addresses of a host are told to others.

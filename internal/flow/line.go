@@ -32,7 +32,7 @@ const (
 	// patienceLeast is how long an acknowledgement may take on the fastest line, and
 	// tripUnknown the round trip that is assumed of one of unknown speed.
 	patienceLeast = 3 * time.Second
-	tripUnknown   = 1500 * time.Millisecond
+	tripUnknown   = 3 * time.Second
 	tripMost      = 5 * time.Second // that is believed: beyond it something else is slow
 )
 
@@ -213,8 +213,8 @@ func (l *Line) measure(s *sent, late bool, now time.Time) {
 	switch {
 	case rate >= l.rate && !late:
 		l.rate = rate
-	case rate < l.rate && s.full && now.Sub(l.lowered) >= max(l.trip, lineWorth/4):
-		l.rate, l.lowered = (l.rate+rate)/2, now
+	case rate < l.rate && s.full && now.Sub(l.lowered) >= max(l.trip/2, lineWorth/4):
+		l.rate, l.lowered = (l.rate+3*rate)/4, now
 	}
 }
 
@@ -275,11 +275,11 @@ func (l *Line) Rate() float64 {
 }
 
 // Patience is how long an acknowledgement may take before the other side is
-// taken for silent: 3 s and four round trips, of 1.5 s where none was measured.
+// taken for silent: 3 s and two round trips, of 3 s where none was measured.
 func (l *Line) Patience() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return patienceLeast + 4*cmp.Or(l.trip, tripUnknown)
+	return patienceLeast + 2*cmp.Or(l.trip, tripUnknown)
 }
 
 // Heard is when anything was acknowledged last, of any transfer; zero: never.

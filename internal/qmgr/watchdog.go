@@ -40,6 +40,11 @@ func (c *Conn) watch(l *link) {
 	before := l.socket.Load().pulse()
 	for n := 1; !sleep(c.ctx, c.cfg.times.probeEvery/quickly, nil); n++ {
 		sock := l.socket.Load()
+		if !tcp.Stands(sock.Conn) {
+			c.cfg.Log.Warn("the address of this host has changed; connecting anew", slog.String("connection", l.role))
+			sock.Close()
+			continue
+		}
 		if now := sock.pulse(); n%quickly != 0 && now == before {
 			continue
 		} else {

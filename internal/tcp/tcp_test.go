@@ -64,3 +64,24 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+func TestStands(t *testing.T) {
+	a, _ := pair(t)
+	if !tcp.Stands(a) {
+		t.Error("a connection over loopback does not stand")
+	}
+	b, c := net.Pipe()
+	defer b.Close()
+	defer c.Close()
+	if !tcp.Stands(b) {
+		t.Error("what is no TCP connection does not stand")
+	}
+	if tcp.Stands(elsewhere{b}) {
+		t.Error("a connection from an address of documentation stands")
+	}
+}
+
+// elsewhere is a connection whose address is none of this host's.
+type elsewhere struct{ net.Conn }
+
+func (elsewhere) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(203, 0, 113, 1), Port: 1} }

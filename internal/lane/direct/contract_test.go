@@ -2,7 +2,6 @@ package direct_test
 
 import (
 	"bytes"
-	"context"
 	"testing"
 	"time"
 
@@ -63,8 +62,7 @@ func (s *sender) Send(to transfer.AgentName, id transfer.ID, message []byte) err
 	at := whose{s.from, id}
 	l := s.w.lanes[at]
 	if l == nil {
-		ctx, cancel := context.WithTimeout(s.w.t.Context(), 10*time.Second)
-		defer cancel()
+		ctx := s.w.t.Context()
 		lane, err := s.w.hubs[s.from].Open(ctx, id, to, s.w.hubs[to].Offer(id, s.from))
 		if err != nil {
 			return err

@@ -112,7 +112,6 @@ type Hub struct {
 	cfg     Config
 	key     []byte // of tokens; a new one in every run
 	cert    *certificate
-	listen  net.Listener
 	ctx     context.Context
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
@@ -121,6 +120,8 @@ type Hub struct {
 	asked   chan struct{} // a token for each peer that is dialled because it asked for it
 
 	mu      sync.Mutex
+	listen  net.Listener // nil: the hub only dials
+	told    []string     // where others are to dial
 	paths   map[transfer.AgentName][]*path
 	forming map[string]*forming
 	waiting map[transfer.AgentName]chan struct{} // closed when a path comes up
@@ -165,16 +166,12 @@ func New(cfg Config) (*Hub, error) {
 		err = transfer.Errorf(transfer.KindUsage, "direct mode %q is unknown; it is tls or plain", cfg.Mode)
 	}
 	if err == nil && cfg.Listen != "" {
-		err = h.open()
-	}
-	if err == nil {
-		err = wire.CheckAddresses(h.cfg.Addresses)
+		err = h.Move(cfg.Listen, cfg.Addresses)
+	} else if err == nil {
+		err = wire.CheckAddresses(cfg.Addresses)
 	}
 	if err != nil {
 		h.cancel()
-		if h.listen != nil {
-			h.listen.Close()
-		}
 		return nil, err
 	}
 	h.wg.Go(h.tend)
@@ -184,10 +181,10 @@ func New(cfg Config) (*Hub, error) {
 // Close ends all connections and waits for their goroutines.
 func (h *Hub) Close() {
 	h.cancel()
+	h.mu.Lock()
 	if h.listen != nil {
 		h.listen.Close()
 	}
-	h.mu.Lock()
 	var all []*path
 	for _, ps := range h.paths {
 		all = append(all, ps...)
@@ -203,7 +200,11 @@ func (h *Hub) Close() {
 }
 
 // Addresses is where the hub listens, as others are told.
-func (h *Hub) Addresses() []string { return h.cfg.Addresses }
+func (h *Hub) Addresses() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.told
+}
 
 // Mode is tls or plain.
 func (h *Hub) Mode() string { return h.cfg.Mode }
@@ -224,7 +225,7 @@ func (h *Hub) admits(id transfer.ID, peer transfer.AgentName, token []byte) bool
 
 // Offer is what OPEN or ACCEPT says of this agent to a peer.
 func (h *Hub) Offer(id transfer.ID, peer transfer.AgentName) *wire.Direct {
-	d := &wire.Direct{Mode: h.cfg.Mode, Addresses: h.cfg.Addresses, Token: hex.EncodeToString(h.token(id, peer))}
+	d := &wire.Direct{Mode: h.cfg.Mode, Addresses: h.Addresses(), Token: hex.EncodeToString(h.token(id, peer))}
 	if h.cert != nil {
 		d.Pin = h.cert.pin
 	}

@@ -23,9 +23,7 @@ func two(t *testing.T, change func(*direct.Config)) (*world, *hub, *hub) {
 
 func open(t *testing.T, from, to *hub, k byte) (*direct.Lane, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
-	defer cancel()
-	return from.Open(ctx, id(k), "BETA", to.Offer(id(k), "ALPHA"))
+	return from.Open(t.Context(), id(k), "BETA", to.Offer(id(k), "ALPHA"))
 }
 
 func mustOpen(t *testing.T, from, to *hub, k byte) *direct.Lane {
@@ -419,4 +417,27 @@ func TestWrongSettings(t *testing.T) {
 			t.Errorf("%s: %v %v", what, h, err)
 		}
 	}
+}
+
+// A hub that moves is met where it listens then, and no longer where it was.
+func TestAHubMoves(t *testing.T) {
+	_, a, b := two(t, nil)
+	before := b.Addresses()[0]
+	if err := b.Move("127.0.0.2:0", nil); err != nil {
+		t.Fatal(err)
+	}
+	if now := b.Addresses(); len(now) != 1 || !strings.HasPrefix(now[0], "127.0.0.2:") || strings.HasSuffix(now[0], ":0") {
+		t.Errorf("it is told at %v", now)
+	}
+	if c, err := net.Dial("tcp", before); err == nil {
+		c.Close()
+		t.Errorf("it still listens at %s", before)
+	}
+	send(t, mustOpen(t, a, b, 1), 1, 1)
+	b.got(t, 1)
+	if err := b.Move("203.0.113.1:0", nil); transfer.KindOf(err) != transfer.KindUsage {
+		t.Errorf("moving to an address of another host: %v", err)
+	}
+	send(t, mustOpen(t, a, b, 2), 2, 1)
+	b.got(t, 2)
 }

@@ -14,48 +14,77 @@ import (
 	"ferry/internal/wire"
 )
 
-// open listens and works out what others are to dial.
-func (h *Hub) open() error {
-	l, err := net.Listen("tcp", h.cfg.Listen)
+// Move makes the hub listen at an address, HOST:PORT, instead of the one before: that of
+// the host may have changed. Others are told to dial addresses, with port 0 for the one
+// that it listens on; none: where it listens. What came over an address that is no longer
+// this host's is given up. Its errors are of kind Usage; then all is as before.
+func (h *Hub) Move(listen string, addresses []string) error {
+	l, err := net.Listen("tcp", listen)
 	if err != nil {
-		return transfer.Errorf(transfer.KindUsage, "the direct lane cannot listen on %s: %w", h.cfg.Listen, err).
+		return transfer.Errorf(transfer.KindUsage, "the direct lane cannot listen on %s: %w", listen, err).
 			WithHint("give --direct-listen HOST:PORT with another address, or --direct off")
 	}
-	h.listen = l
-	if len(h.cfg.Addresses) == 0 {
-		h.cfg.Addresses = []string{l.Addr().String()}
-	} else {
+	told := []string{l.Addr().String()}
+	if len(addresses) > 0 {
 		_, port, _ := net.SplitHostPort(l.Addr().String())
-		addresses := make([]string, 0, len(h.cfg.Addresses))
-		for _, a := range h.cfg.Addresses {
+		told = told[:0]
+		for _, a := range addresses {
 			if strings.HasSuffix(a, ":0") {
 				a = strings.TrimSuffix(a, "0") + port
 			}
-			addresses = append(addresses, a)
+			told = append(told, a)
 		}
-		h.cfg.Addresses = addresses
 	}
-	h.wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if h.ctx.Err() != nil {
+	if err := wire.CheckAddresses(told); err != nil {
+		l.Close()
+		return err
+	}
+	h.mu.Lock()
+	if h.ctx.Err() != nil {
+		h.mu.Unlock()
+		l.Close()
+		return errClosed
+	}
+	if h.listen != nil {
+		h.listen.Close()
+	}
+	h.listen, h.told = l, told
+	var gone []*path
+	for _, ps := range h.paths {
+		for _, p := range ps {
+			if !p.stands() {
+				gone = append(gone, p)
+			}
+		}
+	}
+	h.wg.Go(func() { h.accept(l) })
+	h.mu.Unlock()
+	for _, p := range gone {
+		p.end(errMoved)
+	}
+	return nil
+}
+
+// accept takes connections until the listener is closed.
+func (h *Hub) accept(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if h.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // out of descriptors, most likely
+			h.cfg.Log.Error("the direct lane cannot accept a connection", "err", err)
+			if !h.pause(time.Second) {
 				return
 			}
-			if err != nil { // out of descriptors, most likely
-				h.cfg.Log.Error("the direct lane cannot accept a connection", "err", err)
-				if !h.pause(time.Second) {
-					return
-				}
-				continue
-			}
-			h.door.enter(c)
-			h.wg.Go(func() {
-				defer h.door.leave(c)
-				h.met(c)
-			})
+			continue
 		}
-	})
-	return nil
+		h.door.enter(c)
+		h.wg.Go(func() {
+			defer h.door.leave(c)
+			h.met(c)
+		})
+	}
 }
 
 func (h *Hub) pause(d time.Duration) bool {
@@ -198,7 +227,7 @@ func (f *forming) end() {
 }
 
 // Open gives the lane of a transfer to a peer, dialling it if there is no path
-// yet. theirs is what the peer's ACCEPT said. Its errors are of kind
+// yet. The lane is used until ctx ends. theirs is what the peer's ACCEPT said. Its errors are of kind
 // Unreachable and fit to be shown as the reason for another lane.
 func (h *Hub) Open(ctx context.Context, id transfer.ID, peer transfer.AgentName, theirs *wire.Direct) (*Lane, error) {
 	token, err := hex.DecodeString(theirs.Token)
@@ -216,7 +245,7 @@ func (h *Hub) Open(ctx context.Context, id transfer.ID, peer transfer.AgentName,
 	for p := h.some(peer); p != nil; p = h.some(peer) {
 		if p.alive(ctx) {
 			p.touch(&p.used)
-			return &Lane{p, id, token}, nil
+			return &Lane{p, id, token, ctx.Done()}, nil
 		}
 		p.end(errSilent)
 	}
@@ -224,7 +253,7 @@ func (h *Hub) Open(ctx context.Context, id transfer.ID, peer transfer.AgentName,
 	if err != nil {
 		return nil, err
 	}
-	return &Lane{p, id, token}, nil
+	return &Lane{p, id, token, ctx.Done()}, nil
 }
 
 // turn waits until nobody else here looks for a path to the peer: transfers that
@@ -258,7 +287,7 @@ func (h *Hub) turnOf(peer transfer.AgentName) chan struct{} {
 // Meet is the destination's part when a transfer is opened: where the source
 // cannot dial, this side does, in the background.
 func (h *Hub) Meet(id transfer.ID, peer transfer.AgentName, theirs *wire.Direct) {
-	if len(theirs.Addresses) == 0 || theirs.Mode != h.cfg.Mode || !theirs.Dial && len(h.cfg.Addresses) > 0 || h.some(peer) != nil {
+	if len(theirs.Addresses) == 0 || theirs.Mode != h.cfg.Mode || !theirs.Dial && len(h.Addresses()) > 0 || h.some(peer) != nil {
 		return
 	}
 	done := h.freeTurn(peer)
@@ -302,10 +331,10 @@ func (h *Hub) reach(ctx context.Context, id transfer.ID, peer transfer.AgentName
 		if known == nil {
 			return h.dial(ctx, id, peer, theirs)
 		}
-		if len(h.cfg.Addresses) == 0 || !h.expects(peer) {
+		if len(h.Addresses()) == 0 || !h.expects(peer) {
 			return nil, known
 		}
-	} else if len(h.cfg.Addresses) == 0 {
+	} else if len(h.Addresses()) == 0 {
 		return nil, transfer.Errorf(transfer.KindUnreachable, "neither %s nor %s listens for the direct lane", h.cfg.Agent, peer)
 	}
 	t := h.cfg.Clock.NewTimer(awaitTime)
@@ -320,7 +349,7 @@ func (h *Hub) reach(ctx context.Context, id transfer.ID, peer transfer.AgentName
 		return nil, ctx.Err()
 	}
 	h.deaf(peer)
-	return nil, transfer.Errorf(transfer.KindUnreachable, "%s has not dialled %s for the direct lane", peer, strings.Join(h.cfg.Addresses, ", "))
+	return nil, transfer.Errorf(transfer.KindUnreachable, "%s has not dialled %s for the direct lane", peer, strings.Join(h.Addresses(), ", "))
 }
 
 // known is why a peer was out of reach a short while ago.
@@ -339,7 +368,7 @@ func place(d *wire.Direct) string { return d.Pin + " " + strings.Join(d.Addresse
 
 // Wants reports whether the peer is to dial, because this side cannot.
 func (h *Hub) Wants(peer transfer.AgentName) bool {
-	return len(h.cfg.Addresses) > 0 && h.expects(peer)
+	return len(h.Addresses()) > 0 && h.expects(peer)
 }
 
 // expects reports whether the peer may be able to dial where this side is not.

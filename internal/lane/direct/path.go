@@ -86,6 +86,8 @@ var (
 	errClosed = errors.New("the direct lane is closed")
 	errUnused = errors.New("nobody uses it")
 	errSilent = errors.New("it does not answer")
+	errOver   = errors.New("the epoch is given up")
+	errMoved  = errors.New("its address is no longer one of this host")
 )
 
 // end closes the path; the first reason stands.
@@ -140,10 +142,16 @@ func (s *strand) say(kind byte, body []byte) {
 
 // alive asks every connection of the path for a sign of life, unless something
 // was heard a moment ago. That the other host takes bytes in and there are more is
-// one, too: on a slow line the question may be behind them.
+// one, too: on a slow line the question may be behind them. Where it has taken in
+// nothing for as long as an answer may take, there is nothing to wait for.
 func (p *path) alive(ctx context.Context) bool {
 	if p.since(&p.heard, p.h.cfg.Clock.Now()) < freshTime {
 		return true
+	}
+	for _, s := range p.strands {
+		if tcp.Stalled(s.w.raw) > pingTime {
+			return false
+		}
 	}
 	all := make(chan struct{}, len(p.strands))
 	before, _ := p.acked()
@@ -180,6 +188,16 @@ func (p *path) acked() (n uint64, more bool) {
 		n, more = n+k, more || m
 	}
 	return n, more
+}
+
+// stands reports whether the addresses at this end are still this host's.
+func (p *path) stands() bool {
+	for _, s := range p.strands {
+		if !tcp.Stands(s.w.raw) {
+			return false
+		}
+	}
+	return true
 }
 
 // readAll takes what comes over one connection, until it breaks.
@@ -312,10 +330,12 @@ type Lane struct {
 	p     *path
 	id    transfer.ID
 	token []byte
+	over  <-chan struct{} // closed when the epoch is given up
 }
 
 // Send takes a message over and sends it; it blocks while the connection is
-// full. An error means that messages may have been lost.
+// full, and the context of Open has not ended. An error means that messages may have
+// been lost.
 func (l *Lane) Send(message []byte) error {
 	l.p.touch(&l.p.used)
 	select {
@@ -328,6 +348,8 @@ func (l *Lane) Send(message []byte) error {
 		return nil
 	case <-l.p.done:
 		return l.p.ended()
+	case <-l.over:
+		return errOver
 	}
 }
 

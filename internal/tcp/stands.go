@@ -1,0 +1,23 @@
+package tcp
+
+import "net"
+
+// Stands reports whether the address at this end of a connection is still one of this
+// host. One that is none carries nothing any more, and no error says so. What is no
+// TCP connection, or cannot be found out, is taken to stand.
+func Stands(c net.Conn) bool {
+	local, ok := c.LocalAddr().(*net.TCPAddr)
+	if !ok || local.IP.IsLoopback() {
+		return true
+	}
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return true
+	}
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.Equal(local.IP) {
+			return true
+		}
+	}
+	return false
+}
