@@ -28,9 +28,9 @@ func (f *FS) goalOf(res transfer.Resolution) *goal {
 	for up := l; ; up = up.parent() {
 		d, err := f.openDir(up)
 		if err == nil {
-			var st Stat
-			st, err = d.stat()
-			g.above[inode{st.Dev, st.Ino}] = true
+			if st, err := d.stat(); err == nil {
+				g.above[inode{st.Dev, st.Ino}] = true
+			}
 			if g.real == "" {
 				g.real = d.real
 				if below := rest(l.path, up.path); below[0] != "" {

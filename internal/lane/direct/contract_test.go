@@ -3,7 +3,6 @@ package direct_test
 import (
 	"bytes"
 	"testing"
-	"time"
 
 	"ferry/internal/lane/direct"
 	"ferry/internal/lane/lanetest"
