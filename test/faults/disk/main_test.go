@@ -9,10 +9,17 @@ import (
 	"os"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"ferry/test/campaign"
 )
 
-func TestMain(m *testing.M) { os.Exit(campaign.Main(m)) }
+// TestMain takes the umask away: files are to land with the permissions that they have
+// at the source, whatever the shell takes from new files.
+func TestMain(m *testing.M) {
+	unix.Umask(0)
+	os.Exit(campaign.Main(m))
+}
 
 const mib = 1 << 20
 
