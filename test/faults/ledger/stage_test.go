@@ -46,6 +46,7 @@ type stage struct {
 	ctx    context.Context
 	dir    string
 	clock  *faulty.Clock
+	inbox  string // where answers come: the number of the command, and whether it is the same or another
 	server *qmgr.Server
 	conn   *qmgr.Conn
 	agents []*agent.Agent
@@ -74,7 +75,8 @@ func newStage(t *testing.T, r *rand.Rand) *stage {
 	t.Cleanup(s.server.Shutdown)
 	s.conn = s.connect("commander")
 	t.Cleanup(s.conn.Close)
-	stop, err := s.conn.Subscribe("answers.*.*", s.heard)
+	s.inbox = s.conn.NewInbox()
+	stop, err := s.conn.Subscribe(s.inbox+".*", s.heard)
 	must(t, err)
 	t.Cleanup(stop)
 	t.Cleanup(s.lower)
@@ -156,13 +158,13 @@ func (s *stage) give(commands []*command, times int) {
 	}
 	known := map[*command]bool{}
 	for _, c := range order {
-		of := "answers." + strconv.Itoa(c.n)
+		of := s.inbox + "." + strconv.Itoa(c.n)
 		if c.other != nil && (known[c] || c.answered > 0) && s.r.IntN(8) == 0 {
-			feed <- message{c.subject, c.other(of + ".other")}
+			feed <- message{c.subject, c.other(of + "other")}
 			continue
 		}
 		known[c] = true
-		feed <- message{c.subject, c.message(of + ".same")}
+		feed <- message{c.subject, c.message(of + "same")}
 	}
 	close(feed)
 	givers.Wait()
@@ -175,13 +177,13 @@ func (s *stage) give(commands []*command, times int) {
 }
 
 func (s *stage) heard(m qmgr.Message) {
-	part := strings.Split(m.Subject, ".")
-	n, err := strconv.Atoi(part[1])
+	number, other := strings.CutSuffix(strings.TrimPrefix(m.Subject, s.inbox+"."), "other")
+	n, err := strconv.Atoi(strings.TrimSuffix(number, "same"))
 	if err != nil || n >= len(s.all) {
 		s.t.Errorf("an answer on %s", m.Subject)
 		return
 	}
-	s.answered(s.all[n], part[2] == "other", m.Data)
+	s.answered(s.all[n], other, m.Data)
 	s.count()
 }
 
