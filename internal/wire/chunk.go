@@ -286,15 +286,21 @@ func (b *Builder) End(item uint64, size int64, sum string) {
 // digest writes METHOD:HEX as the method and the bytes; what is not written so goes
 // as it is.
 func (b *Builder) digest(sum string) {
-	method, text, ok := strings.Cut(sum, ":")
-	raw, err := hex.DecodeString(text)
-	if !ok || err != nil || method == "" || hex.EncodeToString(raw) != text {
+	method, raw, ok := packed(sum)
+	if !ok {
 		b.buf = append(b.buf, 0)
 		b.text(sum)
 		return
 	}
 	b.text(method)
 	b.text(string(raw))
+}
+
+// packed takes METHOD:HEX apart; ok is false for any other text.
+func packed(sum string) (method string, raw []byte, ok bool) {
+	method, text, ok := strings.Cut(sum, ":")
+	raw, err := hex.DecodeString(text)
+	return method, raw, ok && err == nil && method != "" && hex.EncodeToString(raw) == text
 }
 
 // Tail adds a TAIL frame.
@@ -469,6 +475,9 @@ func (r *reader) name(before transfer.Path) transfer.Path {
 	if r.now.names > wholeAfter && common > 0 {
 		r.short, common = true, 0
 	}
+	if r.now.names <= wholeAfter && len(rest) > 0 && common < uint64(len(before)) && rest[0] == before[common] {
+		r.short = true // it has more in common: a name is written in one way only
+	}
 	return before[:common] + transfer.Path(rest)
 }
 
@@ -502,6 +511,9 @@ func (r *reader) begin() *Begin {
 	id := &b.Identity
 	flags := r.u8()
 	b.Again = flags&flagAgain != 0
+	if flags > flagAgain|flagForm|flagSame {
+		r.short = true
+	}
 	mode := r.uint()
 	if mode > math.MaxUint32 {
 		r.short = true
@@ -514,6 +526,9 @@ func (r *reader) begin() *Begin {
 	id.Size, id.Mtime = b.Size, b.Mtime
 	if flags&flagSame == 0 {
 		id.Size, id.Mtime = int64(r.uint()), b.Mtime+r.int()
+		if id.Size == b.Size && id.Mtime == b.Mtime {
+			r.short = true
+		}
 	}
 	b.Name = r.name(r.now.name)
 	b.Source = r.name(r.now.source)
@@ -526,12 +541,18 @@ func (r *reader) begin() *Begin {
 
 // digest reads METHOD:HEX as Builder.digest writes it.
 func (r *reader) digest() string {
-	method := r.text()
+	method := string(r.text())
 	value := r.text()
-	if len(method) == 0 {
-		return string(value)
+	if strings.Contains(method, ":") {
+		r.short = true
 	}
-	return string(method) + ":" + hex.EncodeToString(value)
+	if method != "" {
+		return method + ":" + hex.EncodeToString(value)
+	}
+	if first, _, ok := packed(string(value)); ok && first != "" {
+		r.short = true // it has a shorter form
+	}
+	return string(value)
 }
 
 // form reads the last part of a BEGIN that has one.
