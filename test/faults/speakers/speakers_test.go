@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/audit"
+	"ferry/internal/compress"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 	"ferry/test/campaign"
@@ -132,6 +133,11 @@ func attack(t *testing.T, seed uint64, r *rand.Rand, most int) {
 }
 
 func (f *forger) hear(m *nats.Msg) {
+	plain, err := compress.Unpack(m.Data)
+	if err != nil {
+		return
+	}
+	m.Data = plain
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.raw) < 200 {
