@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"ferry/internal/compress"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -91,6 +92,10 @@ func (f *Forger) Hear(subject string, data []byte) {
 }
 
 func (f *Forger) hear(subject string, data []byte) (answers []Forgery) {
+	data, err := compress.Unpack(data)
+	if err != nil {
+		return nil
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := Forgery{What: "a repeat", Subject: subject, Data: slices.Clone(data)}
