@@ -2,6 +2,7 @@ package flow
 
 import (
 	"cmp"
+	"slices"
 	"sync"
 	"time"
 )
@@ -121,17 +122,32 @@ func (f *Flight) May(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.age(now)
-	if (len(l.waiting) == 0 || l.waiting[0] == f) && (l.under == 0 || l.under+l.pace() <= l.window()) {
-		l.quit(f)
-		return true
+	if !slices.Contains(l.waiting, f) {
+		l.waiting = append(l.waiting, f)
 	}
+	if !l.room() || l.turn() != f {
+		return false
+	}
+	l.quit(f)
+	return true
+}
+
+// room reports whether one more message may be under way. l.mu is held.
+func (l *Line) room() bool { return l.under == 0 || l.under+l.pace() <= l.window() }
+
+// turn is the flight whose turn it is: of those that wait, the first whose messages
+// are acknowledged in time. A flight whose messages are overdue waits until no other
+// does, as its next ones would take the room from the others again. l.mu is held.
+func (l *Line) turn() *Flight {
 	for _, w := range l.waiting {
-		if w == f {
-			return false
+		if len(w.sent) == 0 || !w.sent[0].over {
+			return w
 		}
 	}
-	l.waiting = append(l.waiting, f)
-	return false
+	if len(l.waiting) > 0 {
+		return l.waiting[0]
+	}
+	return nil
 }
 
 // Send says that a message of size bytes leaves. It reports whether the message
@@ -245,18 +261,15 @@ func (l *Line) forget(s *sent) {
 
 // quit takes a flight out of the queue. l.mu is held.
 func (l *Line) quit(f *Flight) {
-	for n, w := range l.waiting {
-		if w == f {
-			l.waiting = append(l.waiting[:n], l.waiting[n+1:]...)
-			return
-		}
+	if n := slices.Index(l.waiting, f); n >= 0 {
+		l.waiting = slices.Delete(l.waiting, n, n+1)
 	}
 }
 
-// next wakes who is first in the queue if there is room. l.mu is held.
+// next wakes the flight whose turn it is if there is room. l.mu is held.
 func (l *Line) next() {
-	if len(l.waiting) > 0 && (l.under == 0 || l.under+l.pace() <= l.window()) {
-		l.waiting[0].wake()
+	if f := l.turn(); f != nil && l.room() {
+		f.wake()
 	}
 }
 
