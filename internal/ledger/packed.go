@@ -113,6 +113,8 @@ func (p *packer) item(what byte, in *transfer.Intent) error {
 		p.text(in.Temp, p.prev.Temp)
 		p.number(in.Ino, p.prev.Ino)
 		p.number(in.Dev, p.prev.Dev)
+		p.number(in.DirIno, p.prev.DirIno)
+		p.number(in.DirDev, p.prev.DirDev)
 		p.number(uint64(in.Size), uint64(p.prev.Size))
 		p.text(in.Sum, o.Digest)
 		p.text(in.Boot, p.prev.Boot)
@@ -139,7 +141,7 @@ func rare(what byte, in *transfer.Intent) ([]byte, error) {
 		return json.Marshal(&o)
 	}
 	k := *in
-	k.Outcome, k.V, k.Name, k.Temp, k.Ino, k.Dev, k.Size, k.Sum, k.Boot, k.Durable, k.Mode, k.Mtime = o, 0, "", "", 0, 0, 0, "", "", false, 0, 0
+	k.Outcome, k.V, k.Name, k.Temp, k.Ino, k.Dev, k.DirIno, k.DirDev, k.Size, k.Sum, k.Boot, k.Durable, k.Mode, k.Mtime = o, 0, "", "", 0, 0, 0, 0, 0, "", "", false, 0, 0
 	if k == (transfer.Intent{}) {
 		return nil, nil
 	}
@@ -270,6 +272,8 @@ func (u *unpacker) item(what byte, in *transfer.Intent) error {
 		in.Temp = u.text(u.prev.Temp)
 		in.Ino = u.number(u.prev.Ino)
 		in.Dev = u.number(u.prev.Dev)
+		in.DirIno = u.number(u.prev.DirIno)
+		in.DirDev = u.number(u.prev.DirDev)
 		in.Size = int64(u.number(uint64(u.prev.Size)))
 		in.Sum = u.text(o.Digest)
 		in.Boot = u.text(u.prev.Boot)
@@ -302,7 +306,7 @@ func (u *unpacker) extra(what byte, in *transfer.Intent) error {
 	}
 	k, o, m := *in, in.Outcome, more.Outcome
 	m.Item, m.Type, m.Size, m.Path, m.Source, m.Digest, m.SrcSum, m.Identity = o.Item, o.Type, o.Size, o.Path, o.Source, o.Digest, o.SrcSum, o.Identity
-	more.V, more.Name, more.Temp, more.Ino, more.Dev, more.Size = k.V, k.Name, k.Temp, k.Ino, k.Dev, k.Size
+	more.V, more.Name, more.Temp, more.Ino, more.Dev, more.DirIno, more.DirDev, more.Size = k.V, k.Name, k.Temp, k.Ino, k.Dev, k.DirIno, k.DirDev, k.Size
 	more.Sum, more.Boot, more.Durable, more.Mode, more.Mtime = k.Sum, k.Boot, k.Durable, k.Mode, k.Mtime
 	more.Outcome = m
 	*in = more

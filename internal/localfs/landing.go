@@ -214,7 +214,7 @@ func (l *Landing) Create(item uint64, name transfer.Path, size, allocated int64)
 // createIn makes the temporary in an open directory. On success the partial
 // owns the caller's reference to it.
 func (l *Landing) createIn(d *held, p place, item uint64, size, allocated int64) (*Partial, error) {
-	if err := l.checkFree(d.Dir, p); err != nil {
+	if err := l.maybeFree(d.Dir, p, size); err != nil {
 		return nil, err
 	}
 	watch := l.watchOf(d) // it must be older than the file
@@ -246,7 +246,18 @@ func (l *Landing) createIn(d *held, p place, item uint64, size, allocated int64)
 	return part, nil
 }
 
-// checkFree says early what the rename would say at the end.
+// maybeFree says before the first byte of a file what the rename would say at the
+// end. Of a small file that is to replace nothing the rename alone says it: the look
+// costs more than the bytes.
+func (l *Landing) maybeFree(d *Dir, p place, size int64) error {
+	if size >= 0 && size < reserveFrom && !l.cfg.Overwrite && !l.fs.isState(d, p.base()) {
+		return nil
+	}
+	return l.checkFree(d, p)
+}
+
+// checkFree reports whether a file may have a name, as far as can be known before
+// its rename.
 func (l *Landing) checkFree(d *Dir, p place) error {
 	if l.fs.isState(d, p.base()) {
 		return inState(p.path)

@@ -18,6 +18,7 @@ import (
 	"ferry/internal/transfer"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -47,14 +48,15 @@ type ConnConfig struct {
 // A Conn is the connection to a queue manager: a control and a data connection,
 // both of which come back by themselves for as long as the Conn is not closed.
 // All methods may be called from any goroutine. Messages other than those of
-// PublishData travel compressed where that makes them smaller (compress.Pack), and
-// are handed out plain.
+// PublishData travel compressed where that makes them smaller (compress.Pack) and
+// packRate allows, and are handed out plain.
 type Conn struct {
 	cfg   ConnConfig
 	where string // names the queue manager in sentences
 	inbox string // prefix of reply subjects; no two Conns share one
 
 	control, data *link
+	packing       *rate.Limiter // of bytes that are compressed
 
 	ctx   context.Context // ends with Close
 	end   context.CancelFunc
@@ -86,7 +88,8 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{cfg: cfg, where: where, inbox: newInboxPrefix(), wake: make(chan struct{}, 1), witness: newWitness()}
+	c := &Conn{cfg: cfg, where: where, inbox: newInboxPrefix(), wake: make(chan struct{}, 1), witness: newWitness(),
+		packing: rate.NewLimiter(packRate, packRate)}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.control, c.data = newLink(c, "control"), newLink(c, "data")
 	if err := c.first(ctx); err != nil {
@@ -265,7 +268,19 @@ func (c *Conn) setFacts(f Facts) {
 // Publish sends a message on the control connection. It fails at once when that
 // is down, and otherwise says nothing about whether the message arrives.
 func (c *Conn) Publish(subject string, data []byte) error {
-	return c.control.publish(subject, compress.Pack(data))
+	return c.control.publish(subject, c.pack(data))
+}
+
+// packRate is how many bytes of messages are compressed in a second. Compressing is
+// for slow lines; a line that carries more than this beside its data is none, and
+// the processor has better to do.
+const packRate = 512 << 10
+
+func (c *Conn) pack(message []byte) []byte {
+	if !c.packing.AllowN(time.Now(), len(message)) {
+		return message
+	}
+	return compress.Pack(message)
 }
 
 // unpacked is a message as its sender handed it over. One that cannot be restored
@@ -340,7 +355,7 @@ func (c *Conn) Request(ctx context.Context, subject string, data []byte, timeout
 	if !c.control.up.Load() {
 		return nil, c.away()
 	}
-	m, err := c.control.conn().RequestWithContext(ctx, subject, compress.Pack(data))
+	m, err := c.control.conn().RequestWithContext(ctx, subject, c.pack(data))
 	if err != nil {
 		return nil, c.explain(err, subject, len(data))
 	}

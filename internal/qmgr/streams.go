@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"ferry/internal/compress"
 	"ferry/internal/transfer"
 
 	"github.com/nats-io/nats.go"
@@ -153,7 +152,7 @@ func markOf(s jetstream.Stream) mark {
 // lost may be stored twice.
 func (c *Conn) Enqueue(ctx context.Context, subject, msgID string, data []byte) error {
 	m := nats.NewMsg(subject)
-	m.Data = compress.Pack(data)
+	m.Data = c.pack(data)
 	if msgID != "" {
 		m.Header.Set(nats.MsgIdHdr, msgID)
 	}
@@ -224,7 +223,7 @@ func (c *Conn) PutState(ctx context.Context, key string, data []byte) error {
 		return transfer.Errorf(transfer.KindTooLarge, "the state of %s has %d bytes; the limit is %d", key, len(data), maxStateSize)
 	}
 	return c.state(ctx, key, func(kv jetstream.KeyValue, key string) error {
-		revision, err := kv.Put(ctx, key, compress.Pack(data))
+		revision, err := kv.Put(ctx, key, c.pack(data))
 		if err == nil {
 			c.witness.saw("KV_"+StateBucket, revision)
 		}

@@ -66,7 +66,7 @@ func testNameTaken(t *testing.T, p *Place) {
 	if one.Err == nil || one.Err.Kind != transfer.KindExists || !two.OK() || p.read(t, "one") != "first" || p.own() != nil {
 		t.Fatalf("%+v %v", j.outcomes, p.own())
 	}
-	_, err = l.Create(5, "one", 1, 512)
+	_, err = l.Create(5, "one", 64<<10, 64<<10)
 	wantKind(t, err, transfer.KindExists)
 	must(t, p.MkdirAll(p.at("d")))
 	over := p.land(t, f, j, func(c *localfs.LandConfig) { c.Overwrite = true })
