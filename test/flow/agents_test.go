@@ -44,6 +44,7 @@ func TestRootIsRefused(t *testing.T) {
 
 // The registry says of every agent how it is, and how long ago it was heard.
 func TestRegistryShowsHowAgentsAre(t *testing.T) {
+	t.Parallel()
 	n := up(t, "ALPHA", "BETA", "GAMMA")
 	is := func(agent, state string) {
 		t.Helper()

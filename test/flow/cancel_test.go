@@ -12,6 +12,7 @@ import (
 // A cancelled transfer ends with 41 wherever it stands, and takes its partial
 // files with it.
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	t.Run("running", func(t *testing.T) {
 		n := up(t, "ALPHA", "BETA")
 		n.File("ALPHA", "big", 1, 256*mib)
@@ -83,6 +84,7 @@ func TestCancel(t *testing.T) {
 // A source is deleted when its arrival is on record, and not before; one that
 // was replaced meanwhile is another file, and stays.
 func TestDeleteSource(t *testing.T) {
+	t.Parallel()
 	t.Run("after its arrival", func(t *testing.T) {
 		n := up(t, "ALPHA", "BETA")
 		n.Files("ALPHA", "in", 1, 30, 5000)
@@ -158,6 +160,7 @@ func TestDestinationExists(t *testing.T) {
 // With durability process a killed process costs no more than with full, and
 // the audit says which of them it was.
 func TestDurabilityProcess(t *testing.T) {
+	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "big", 1, 256*mib)
 

@@ -25,6 +25,7 @@ var victims = [][]string{{"BETA"}, {"ALPHA"}, {network.QM}, {network.QM, "ALPHA"
 // Whoever is killed in the middle of a large file, the transfer goes on where
 // it was: the file is whole, little is sent again, nothing is left lying about.
 func TestKilledInTheMiddleOfAFile(t *testing.T) {
+	t.Parallel()
 	for _, who := range victims {
 		t.Run(strings.Join(who, "+"), func(t *testing.T) {
 			n := up(t, "ALPHA", "BETA")
@@ -52,6 +53,7 @@ func TestKilledInTheMiddleOfAFile(t *testing.T) {
 // Whoever is killed between many small files, each of them is committed once:
 // what had arrived is not touched again, and no item is on record twice.
 func TestKilledBetweenFiles(t *testing.T) {
+	t.Parallel()
 	for _, who := range victims {
 		t.Run(strings.Join(who, "+"), func(t *testing.T) {
 			n := up(t, "ALPHA", "BETA")
@@ -78,6 +80,7 @@ func TestKilledBetweenFiles(t *testing.T) {
 // Three kills in a row, with progress between them, neither park the transfer
 // nor cost more than three interruptions may.
 func TestKilledThreeTimesInARow(t *testing.T) {
+	t.Parallel()
 	for _, who := range []string{"BETA", "ALPHA", network.QM} {
 		t.Run(who, func(t *testing.T) {
 			n := up(t, "ALPHA", "BETA")
@@ -104,6 +107,7 @@ func TestKilledThreeTimesInARow(t *testing.T) {
 // An agent that is told to stop in the middle of a transfer leaves it to its
 // next run.
 func TestStoppedInTheMiddleOfAFile(t *testing.T) {
+	t.Parallel()
 	for _, who := range []string{"BETA", "ALPHA", network.QM} {
 		t.Run(who, func(t *testing.T) {
 			n := up(t, "ALPHA", "BETA")
@@ -130,6 +134,7 @@ func TestStoppedInTheMiddleOfAFile(t *testing.T) {
 // What is accepted is not lost with the queue manager's store, nor what is
 // submitted and not yet accepted while its submitter waits.
 func TestQueueManagersStoreIsDeleted(t *testing.T) {
+	t.Parallel()
 	t.Run("between submission and acceptance", func(t *testing.T) {
 		n := up(t, "ALPHA", "BETA")
 		n.File("ALPHA", "a", 6, 3*mib)

@@ -24,6 +24,7 @@ func atMost(files int) []string {
 // Agents that may have few files open receive and send as many trees as others, a few
 // at a time: what there is no descriptor for waits (scenario 49).
 func TestFewDescriptorsAreNoVerdict(t *testing.T) {
+	t.Parallel()
 	for _, lane := range []string{"queue", "direct"} {
 		t.Run(lane, func(t *testing.T) {
 			few := atMost(256)
@@ -69,6 +70,7 @@ func TestTooFewDescriptorsAreRefused(t *testing.T) {
 // Queue manager and agents in one process, and one box, do with as few; the depth of a
 // tree does not count.
 func TestDeepTreeWithFewDescriptors(t *testing.T) {
+	t.Parallel()
 	few := atMost(descriptor.Least(2, true))
 	dir := t.TempDir()
 	n := network.Up(t, network.Setup{Ferry: ferry, Dir: dir, Wrap: map[string][]string{network.QM: few},

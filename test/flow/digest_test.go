@@ -18,6 +18,7 @@ import (
 // once: it is the file's own at both ends all the same, whether the file is empty, fits
 // into a message, is one of those that are read ahead, or too large for that.
 func TestSlowDigestsAreThoseOfTheFiles(t *testing.T) {
+	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}, Direct: "plain"})
 	n.File("ALPHA", "in/empty", 1, 0)
 	for k := range 40 {

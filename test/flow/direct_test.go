@@ -22,6 +22,7 @@ func direct(t *testing.T, mode string, flags map[string][]string, agents ...stri
 // Both modes of the direct lane carry large files and small ones, there and
 // back, over one connection and over several, and what was taken is shown.
 func TestDirectLane(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		mode  string
 		flags []string
@@ -83,6 +84,7 @@ func TestDirectLaneIsOffAtOneEnd(t *testing.T) {
 // and says so, once it has found out; direct waits with the reason and goes on
 // when there is a way.
 func TestDirectLaneLeadsNowhere(t *testing.T) {
+	t.Parallel()
 	hole := newRelay(t)
 	hole.swallow(true)
 	n := direct(t, "tls", map[string][]string{"ALPHA": {"--direct-listen", "none"},
@@ -110,6 +112,7 @@ func TestDirectLaneLeadsNowhere(t *testing.T) {
 // A connection that breaks in the middle of a file is replaced, and the file
 // goes on; one that cannot be made again leaves the rest to the queue lane.
 func TestDirectLaneBreaksInMidFile(t *testing.T) {
+	t.Parallel()
 	relay := newRelay(t)
 	n := direct(t, "tls", map[string][]string{"ALPHA": {"--direct-listen", "none"},
 		"BETA": {"--direct-listen", relay.target, "--direct-advertise", relay.address}}, "ALPHA", "BETA")

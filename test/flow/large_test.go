@@ -38,6 +38,7 @@ var loads = []struct {
 // as much as a promise is made for; otherwise it is as much as a commit can
 // wait for.
 func TestLarge(t *testing.T) {
+	t.Parallel()
 	full := false
 	switch v := os.Getenv("LARGE"); v {
 	case "full":

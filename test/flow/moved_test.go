@@ -18,6 +18,7 @@ import (
 // batches does it: what is called successful is at its path, or was when it was
 // taken along, and no other source is gone (scenario 44).
 func TestDirectoryIsRenamedWhileFilesArrive(t *testing.T) {
+	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
 	const files = 3000
 	n.Files("ALPHA", "out", 44, files, 3000)

@@ -15,6 +15,7 @@ import (
 // An agent in the queue manager's own process does as well as one of its own,
 // and dies and comes back with it.
 func TestAgentInTheQueueManagersProcess(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	root := filepath.Join(dir, "inside")
 	must(t, os.Mkdir(root, 0o755))
@@ -49,6 +50,7 @@ func TestAgentInTheQueueManagersProcess(t *testing.T) {
 // at the agents, and when too much waits the transfers do, until coordination
 // comes.
 func TestCoordinationIsAway(t *testing.T) {
+	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"},
 		Flags: map[string][]string{network.QM: {"--coordination", "none"}, "BETA": {"--outbox-limit", "5"}}})
 	n.AddOther("COORDINATION", "coordination ready", "coordination", "run", "--network", n.URL(), "--dir", n.State("COORDINATION"))
@@ -94,6 +96,7 @@ func TestOutcomeOutlivesEverything(t *testing.T) {
 // has promised: the transfer ends and says so, nothing is sent again under its
 // ID, and the next transfer runs.
 func TestDestinationLosesItsLedger(t *testing.T) {
+	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "big", 1, 256*mib)
 
@@ -154,6 +157,7 @@ func TestSourceThatKeepsChanging(t *testing.T) {
 
 // Ctrl-C leaves the transfer running; a second one cancels it.
 func TestInterruptedSubmitter(t *testing.T) {
+	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "a", 1, 5000)
 	n.Stop("BETA") // so that the transfers are not over before the signals come

@@ -55,6 +55,7 @@ func TestPoisonousRequestStopsNobody(t *testing.T) {
 // Messages that are damaged, cut short, repeated, of another version or no
 // messages at all do a running transfer no harm.
 func TestDamagedMessagesAreDropped(t *testing.T) {
+	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}, Direct: "off"})
 	n.File("ALPHA", "big", 2, 128*mib)
 	w := n.Wire()

@@ -53,6 +53,7 @@ func dice(t *testing.T) *rand.Rand {
 // Whoever is killed, at whatever moments, text becomes what it would have
 // become, the digests of both sides are right, and little is sent again.
 func TestTextKilledAtRandomMoments(t *testing.T) {
+	t.Parallel()
 	for _, lane := range []string{"tls", "off"} {
 		for _, c := range conversions() {
 			t.Run(c.name+", direct lane "+lane, func(t *testing.T) {
@@ -130,6 +131,7 @@ func converted(t *testing.T, n *network.Network, id string, read int64, sum stri
 // Where what cannot be converted stands at the end of a file, it is found there,
 // however often the transfer was interrupted before; and nothing is left.
 func TestTextThatFailsAfterKills(t *testing.T) {
+	t.Parallel()
 	for _, lane := range []string{"plain", "off"} {
 		t.Run("direct lane "+lane, func(t *testing.T) {
 			d := dice(t)
@@ -163,6 +165,7 @@ func TestTextThatFailsAfterKills(t *testing.T) {
 // One line of any length is converted and packed without being held in memory,
 // and refused as soon as it is seen to be too long where it may not be wrapped.
 func TestLargeLine(t *testing.T) {
+	t.Parallel()
 	size := int64(64 * mib)
 	if os.Getenv("LARGE") == "full" {
 		size = 1 << 30

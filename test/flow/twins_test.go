@@ -38,6 +38,7 @@ func TestAgentsOfOneNameStartedTogether(t *testing.T) {
 // Where two agents of one name live on either side of a cut, one of them stops
 // when it heals: the one that comes back and finds the name taken.
 func TestAgentsOfOneNameOnBothSidesOfACut(t *testing.T) {
+	t.Parallel()
 	n := up(t, "BETA")
 	line := n.Line()
 	twin(n, "FIRST", line.URL())
@@ -58,6 +59,7 @@ func TestAgentsOfOneNameOnBothSidesOfACut(t *testing.T) {
 // A store that forgets who has a name stops nobody, and an agent that was killed
 // is ready at once when it is started again where it was.
 func TestANameIsFoundAgain(t *testing.T) {
+	t.Parallel()
 	for _, emptied := range []bool{false, true} {
 		t.Run(fmt.Sprintf("emptied=%v", emptied), func(t *testing.T) {
 			n := up(t, "ALPHA", "BETA")

@@ -13,6 +13,7 @@ import (
 // What `ferry send` has reported as withdrawn does not run when the agent
 // comes, and is shown as what it is.
 func TestWithdrawnRequestsNeverRun(t *testing.T) {
+	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "a", 1, 1000)
 	n.Stop("ALPHA")
@@ -54,6 +55,7 @@ func TestWithdrawnRequestsNeverRun(t *testing.T) {
 // A request that is cancelled while it is queued does not run either, and
 // neither does one whose withdrawal the queue manager has lost.
 func TestQueuedRequestsAreTakenBack(t *testing.T) {
+	t.Parallel()
 	for _, lost := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lost=%v", lost), func(t *testing.T) {
 			n := up(t, "ALPHA", "BETA")

@@ -53,7 +53,7 @@ func (n *Network) write(path string, seed, k uint64, size int64) {
 	n.t.Helper()
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
 	n.must(err)
-	_, err = io.CopyBuffer(struct{ io.Writer }{f}, io.LimitReader(Content(seed, k), size), make([]byte, 1<<20))
+	_, err = io.CopyBuffer(struct{ io.Writer }{f}, io.LimitReader(Content(seed, k), size), make([]byte, min(size+1, 1<<20)))
 	n.must(err)
 	n.must(f.Close())
 	when := epoch.Add(time.Duration(k) * time.Second)
