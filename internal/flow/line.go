@@ -30,7 +30,7 @@ const (
 	beatShare = 0.02
 	beatFirst = 2 * time.Second
 	beatMost  = 12 * time.Second
-	// patienceLeast is how long an acknowledgement may take on the fastest line, and
+	// patienceLeast is how long an acknowledgement may take beside its round trips, and
 	// tripUnknown the round trip that is assumed of one of unknown speed.
 	patienceLeast = 3 * time.Second
 	tripUnknown   = 3 * time.Second
@@ -287,21 +287,6 @@ func (l *Line) Rate() float64 {
 	return l.rate
 }
 
-// Patience is how long an acknowledgement may take before the other side is
-// taken for silent: 3 s and two round trips, of 3 s where none was measured.
-func (l *Line) Patience() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return patienceLeast + 2*cmp.Or(l.trip, tripUnknown)
-}
-
-// Heard is when anything was acknowledged last, of any transfer; zero: never.
-func (l *Line) Heard() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.heard
-}
-
 // Beat is after how long without a message a transfer says that it lives: 2 s, and
 // on a slow line as long as the signs of life of all its transfers take a fiftieth
 // of it, 12 s at most.
@@ -315,11 +300,25 @@ func (l *Line) Beat() time.Duration {
 	return min(max(all, beatFirst), beatMost)
 }
 
-// Owes is for how long the oldest message of the epoch that the lane has taken has
-// been waiting for its acknowledgement; 0 where none does.
-func (f *Flight) Owes(now time.Time) time.Duration {
-	f.line.mu.Lock()
-	defer f.line.mu.Unlock()
+// Overdue reports whether the other side is taken for silent: neither anything of
+// it was heard nor the oldest message that the lane has taken acknowledged for longer
+// than 3 s and two round trips, of 3 s where none was measured. Where other transfers
+// on the line are acknowledged meanwhile, it is 6 s and six round trips.
+func (f *Flight) Overdue(heard, now time.Time) bool {
+	l := f.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	trip := cmp.Or(l.trip, tripUnknown)
+	limit := patienceLeast + 2*trip
+	if now.Sub(l.heard) < limit {
+		limit = 2*patienceLeast + 6*trip
+	}
+	return f.owes(now) > limit && now.Sub(heard) > limit
+}
+
+// owes is for how long the oldest message of the epoch that the lane has taken has
+// been waiting for its acknowledgement; 0 where none does. l.mu is held.
+func (f *Flight) owes(now time.Time) time.Duration {
 	if len(f.sent) == 0 || f.sent[0].out.IsZero() {
 		return 0
 	}

@@ -178,8 +178,33 @@ func TestLineIsNotHeldByOne(t *testing.T) {
 	if took := w.now.Sub(start); took > 20*time.Second {
 		t.Errorf("12 s of bytes beside a transfer that is stuck take %s", took)
 	}
-	if d := stuck.Owes(w.now); d < 10*time.Second {
-		t.Errorf("the one that is stuck has been waiting for %s", d)
+	if !stuck.Overdue(start, w.now) {
+		t.Error("the one that is stuck is not taken for silent")
+	}
+}
+
+// On a fast line the other side is silent after 3 s, and after 6 s where other
+// transfers are acknowledged: what it lost is then sent again within 10 s of any pause.
+func TestLineOverdue(t *testing.T) {
+	for _, c := range []struct {
+		others       bool
+		before, then time.Duration
+	}{{false, 2900 * time.Millisecond, 3200 * time.Millisecond}, {true, 5900 * time.Millisecond, 6500 * time.Millisecond}} {
+		l := &Line{}
+		start := time.Unix(1e9, 0)
+		lost, other := l.Join(func() {}), l.Join(func() {})
+		other.Send(1, 100, start)
+		other.Acked(1, start.Add(time.Millisecond))
+		lost.Send(1, 100, start)
+		lost.Out(start)
+		for after := time.Duration(0); c.others && after < c.then; after += 100 * time.Millisecond {
+			other.Send(2, 100, start.Add(after))
+			other.Acked(2, start.Add(after+time.Millisecond))
+		}
+		if lost.Overdue(start, start.Add(c.before)) || !lost.Overdue(start, start.Add(c.then)) {
+			t.Errorf("others are acknowledged: %v; after %s overdue: %v, after %s: %v", c.others,
+				c.before, lost.Overdue(start, start.Add(c.before)), c.then, lost.Overdue(start, start.Add(c.then)))
+		}
 	}
 }
 

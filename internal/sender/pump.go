@@ -120,22 +120,14 @@ func (p *pump) acked(a *wire.Ack) {
 	p.poke()
 }
 
-// silent reports whether the destination is taken for silent: what was sent is not
-// acknowledged, although the line has had the time for it. Where other transfers on
-// the line are acknowledged, this one is given three times as long.
+// silent reports whether the destination, of which something was heard at a time
+// last, is taken for silent.
 func (p *pump) silent(heard time.Time) bool {
 	p.mu.Lock()
 	f := p.out
 	p.mu.Unlock()
-	if f == nil {
-		return false // the lane is being opened, which has time-outs of its own
-	}
-	now := p.o.cfg.Clock.Now()
-	limit := f.Line().Patience()
-	if now.Sub(f.Line().Heard()) < limit {
-		limit *= 3
-	}
-	return f.Owes(now) > limit && now.Sub(heard) > limit
+	// Without one the lane is being opened, which has time-outs of its own.
+	return f != nil && f.Overdue(heard, p.o.cfg.Clock.Now())
 }
 
 // used is how much of the credit the epoch has taken.
