@@ -32,7 +32,6 @@ import (
 	"ferry/internal/conversion"
 	"ferry/internal/descriptor"
 	"ferry/internal/digest"
-	"ferry/internal/dropped"
 	"ferry/internal/failpoint"
 	"ferry/internal/flow"
 	"ferry/internal/lane/queue"
@@ -108,8 +107,7 @@ type Agent struct {
 	quiet   *quiet.Log // of what others have said
 	refused quiet.Gate // commands that cannot be read, in the audit
 
-	dropped *dropped.Counter
-	late    chan *wire.Message // outcomes of transfers that do not run
+	late chan *wire.Message // outcomes of transfers that do not run
 
 	halt     sync.Once
 	mu       sync.Mutex
@@ -128,7 +126,7 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	a := &Agent{cfg: cfg, conn: conn, log: cfg.Log.With("agent", cfg.Name), instance: randomHex(8),
 		started: cfg.Clock.Now(), beats: make(chan struct{}, 1), notes: make(chan struct{}, 1), receipt: make(chan audit.Receipt, 64),
 		late: make(chan *wire.Message, maxLate), previews: make(chan struct{}, previews), inbox: conn.NewInbox()}
-	a.dropped, a.quiet = dropped.New(a.log, cfg.Clock.Now), quiet.New(a.log, cfg.Clock.Now)
+	a.quiet = quiet.New(a.log, cfg.Clock.Now)
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	a.own = newOwner(a)
 	silent, err := a.refuseTwin(ctx)
@@ -223,10 +221,10 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
 	a.recv = receiver.New(receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Note: a.note,
 		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Places: a.cfg.Files.Places, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow,
-		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Over: a.overAt, Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot, Dropped: a.dropped})
+		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Over: a.overAt, Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot, Quiet: a.quiet})
 	a.sendCfg = sender.Config{Agent: a.cfg.Name, Beside: a.cfg.Beside, Ledger: a.ledger, FS: a.fs, Link: link{a}, Lanes: a.lanes, Lines: &a.lines, Delay: a.conn.Delay, Memory: a.lanes.mem,
 		Note: a.note, Progress: a.progress, Changed: a.changed, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk,
-		Encoders: new(compress.Encoders), Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot, Dropped: a.dropped}
+		Encoders: new(compress.Encoders), Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot, Quiet: a.quiet}
 	a.sched = newScheduler(a)
 	if err := a.ledger.DropOrphans(); err != nil {
 		return err
@@ -282,7 +280,7 @@ func (a *Agent) refuseRootsInside() error {
 
 // listen subscribes to everything that reaches an agent.
 func (a *Agent) listen() error {
-	data := queue.Receive(a.dropped, func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, false) })
+	data := queue.Receive(a.quiet, func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, false) })
 	listenData := func(subject string, h func(qmgr.Message)) (func(), error) {
 		return a.conn.SubscribeData(subject, a.lanes.mem.Get, h)
 	}

@@ -18,12 +18,12 @@ func (a *Agent) reply(m qmgr.Message) {
 	}
 	msg, err := wire.Decode(m.Data)
 	if err != nil {
-		a.dropped.Note(wire.LastToken(m.Subject), "a control message that cannot be read", "err", err)
+		a.quiet.Dropped(wire.LastToken(m.Subject), "a control message that cannot be read", "err", err)
 		a.refuseUnread(m, err)
 		return
 	}
 	if from := wire.LastToken(m.Subject); msg.From.Token() != from {
-		a.dropped.Note(from, "a control message that speaks for another agent", "kind", msg.Kind, "for", msg.From)
+		a.quiet.Dropped(from, "a control message that speaks for another agent", "kind", msg.Kind, "for", msg.From)
 		return
 	}
 	switch msg.Kind {

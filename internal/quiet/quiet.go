@@ -49,6 +49,13 @@ func (g *Gate) open(now time.Time) bool {
 	return !now.Before(g.opens) || g.opens.Sub(now) > Every
 }
 
+// idle reports whether nothing has passed for twice as long as Every.
+func (g *Gate) idle(now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return now.Sub(g.opens) >= Every
+}
+
 func (g *Gate) pass(now time.Time) (held int64) {
 	held, g.behind, g.opens = g.behind, 0, now.Add(Every)
 	return held
@@ -65,51 +72,81 @@ type Log struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	kinds map[string]*Gate
+	kinds map[kind]*Gate
 }
+
+// A kind is what a gate is for: a text, and of a dropped message its speaker.
+type kind struct{ text, speaker string }
 
 // New limits what goes to a logger. now is the clock; nil means the host's.
 func New(to *slog.Logger, now func() time.Time) *Log {
 	if now == nil {
 		now = time.Now
 	}
-	return &Log{to: to, now: now, kinds: map[string]*Gate{}}
+	return &Log{to: to, now: now, kinds: map[kind]*Gate{}}
 }
 
 // Log writes a line, or counts it where one of its kind was written less than
 // Every ago; the next one that is written has the number as left_out.
-func (l *Log) Log(level slog.Level, kind string, args ...any) {
-	if !l.to.Enabled(context.Background(), level) {
-		return
+func (l *Log) Log(level slog.Level, text string, args ...any) {
+	if held, ok := l.pass(level, kind{text: text}); ok {
+		l.write(level, held, text, args)
 	}
-	held, ok := l.gate(kind).Pass(l.now())
-	if !ok {
-		return
-	}
-	if held > 0 {
-		args = append(args[:len(args):len(args)], "left_out", held)
-	}
-	l.to.Log(context.Background(), level, kind, args...)
 }
 
 // Warn is Log at the level of a warning.
-func (l *Log) Warn(kind string, args ...any) { l.Log(slog.LevelWarn, kind, args...) }
+func (l *Log) Warn(text string, args ...any) { l.Log(slog.LevelWarn, text, args...) }
 
 // Error is Log at the level of an error.
-func (l *Log) Error(kind string, args ...any) { l.Log(slog.LevelError, kind, args...) }
+func (l *Log) Error(text string, args ...any) { l.Log(slog.LevelError, text, args...) }
 
-func (l *Log) gate(kind string) *Gate {
+// Dropped writes that a message of a speaker is dropped, and why. Each speaker and
+// reason is a kind of its own, so that no speaker silences what others cause.
+func (l *Log) Dropped(speaker, reason string, args ...any) {
+	if held, ok := l.pass(slog.LevelWarn, kind{reason, speaker}); ok {
+		l.write(slog.LevelWarn, held, "a message is dropped: "+reason, append([]any{"from", speaker}, args...))
+	}
+}
+
+func (l *Log) pass(level slog.Level, k kind) (held int64, ok bool) {
+	if !l.to.Enabled(context.Background(), level) {
+		return 0, false
+	}
+	now := l.now()
+	return l.gate(k, now).Pass(now)
+}
+
+func (l *Log) write(level slog.Level, held int64, text string, args []any) {
+	if held > 0 {
+		args = append(args[:len(args):len(args)], "left_out", held)
+	}
+	l.to.Log(context.Background(), level, text, args...)
+}
+
+func (l *Log) gate(k kind, now time.Time) *Gate {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	g := l.kinds[kind]
-	if g == nil {
+	g := l.kinds[k]
+	if g == nil && len(l.kinds) >= maxKinds {
+		l.forget(now)
 		if len(l.kinds) >= maxKinds {
-			kind = ""
-		}
-		if g = l.kinds[kind]; g == nil {
-			g = new(Gate)
-			l.kinds[kind] = g
+			k = kind{}
+			g = l.kinds[k]
 		}
 	}
+	if g == nil {
+		g = new(Gate)
+		l.kinds[k] = g
+	}
 	return g
+}
+
+// forget makes room of the kinds of which there was nothing for twice as long as
+// Every. l.mu is held.
+func (l *Log) forget(now time.Time) {
+	for k, g := range l.kinds {
+		if g.idle(now) {
+			delete(l.kinds, k)
+		}
+	}
 }

@@ -56,6 +56,38 @@ func TestLogKindsAreBounded(t *testing.T) {
 	}
 }
 
+// A speaker has lines of its own, and who has been quiet makes room for the next.
+func TestLogDropped(t *testing.T) {
+	var out bytes.Buffer
+	now := time.Unix(1_000_000, 0)
+	l := New(slog.New(slog.NewTextHandler(&out, nil)), func() time.Time { return now })
+	lines := func() int { return strings.Count(out.String(), "\n") }
+	for range 1000 {
+		l.Dropped("MALLORY", "out of its range", "field", "credit")
+		l.Dropped("MALLORY", "another speaks")
+		l.Dropped("TRUDY", "another speaks")
+	}
+	if lines() != 3 || !strings.Contains(out.String(), "from=MALLORY field=credit") {
+		t.Fatalf("%d lines:\n%s", lines(), &out)
+	}
+	now = now.Add(Every)
+	l.Dropped("MALLORY", "out of its range")
+	if lines() != 4 || !strings.Contains(out.String(), "left_out=999") {
+		t.Fatalf("%d lines:\n%s", lines(), &out)
+	}
+	for n := range 100_000 {
+		l.Dropped(fmt.Sprint("M", n), "out of its range")
+	}
+	if lines() > 4+maxKinds+1 || len(l.kinds) > maxKinds+1 {
+		t.Fatalf("%d lines for 100,000 names, %d remembered", lines(), len(l.kinds))
+	}
+	now = now.Add(2 * Every)
+	l.Dropped("NEW", "out of its range")
+	if !strings.Contains(out.String(), "from=NEW") {
+		t.Fatal("those who are quiet keep the place of those who speak")
+	}
+}
+
 func TestGateHeld(t *testing.T) {
 	var g Gate
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

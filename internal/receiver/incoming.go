@@ -319,7 +319,7 @@ func (i *incoming) control(m *wire.Message) {
 			return
 		}
 		if i.rec != nil && i.rec.Request.Source != i.from {
-			i.r.cfg.Dropped.Note(string(i.from), errTaken.Text, "kind", m.Kind, "transfer", i.id)
+			i.r.cfg.Quiet.Dropped(string(i.from), errTaken.Text, "kind", m.Kind, "transfer", i.id)
 			i.r.turnAway(m, errTaken)
 			i.rec, i.over = nil, true
 			return

@@ -21,7 +21,7 @@ const maxCrashes = 3
 // of the transfer where it is over.
 func (i *incoming) opened(o *wire.Open) {
 	if err := i.vet(o); errors.Is(err, errAnother) || err != nil && i.rec != nil && transfer.KindOf(err) != transfer.KindLost {
-		i.r.cfg.Dropped.Note(string(i.from), "an OPEN that does not fit its transfer", "transfer", i.id, "err", err)
+		i.r.cfg.Quiet.Dropped(string(i.from), "an OPEN that does not fit its transfer", "transfer", i.id, "err", err)
 		return
 	} else if err != nil {
 		i.refuse(o.Nonce, err)
@@ -132,7 +132,7 @@ func (i *incoming) vet(o *wire.Open) error {
 }
 
 func (i *incoming) refuse(nonce uint64, err error) {
-	i.r.cfg.Dropped.Note(string(i.from), "an OPEN of a transfer that is refused", "transfer", i.id, "err", err)
+	i.r.cfg.Quiet.Dropped(string(i.from), "an OPEN of a transfer that is refused", "transfer", i.id, "err", err)
 	i.r.send(i.from, &wire.Message{Kind: wire.KindRefuse, Transfer: i.id, Refuse: &wire.Refuse{Nonce: nonce, Error: transfer.AsError(err)}})
 	if i.rec != nil && i.rec.State.Final() {
 		i.over = true

@@ -26,10 +26,10 @@ import (
 	"ferry/internal/clock"
 	"ferry/internal/compress"
 	"ferry/internal/conversion"
-	"ferry/internal/dropped"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
+	"ferry/internal/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -88,8 +88,8 @@ type Config struct {
 	Delay    func() time.Duration // of a control message and its answer at present; nil: none to speak of
 	// Over asks a source whether a transfer has come to its end there; false where
 	// it does not answer. It returns when ctx ends. nil: nobody is asked.
-	Over    func(ctx context.Context, source transfer.AgentName, id transfer.ID) bool
-	Dropped *dropped.Counter // of what is said here and not believed; nil: one that says so in Log
+	Over  func(ctx context.Context, source transfer.AgentName, id transfer.ID) bool
+	Quiet *quiet.Log // of what is said here and not believed; nil: one that says so in Log
 
 	Content    conversion.Defaults // of text files here
 	RecordRoot string              // where data sets lie; empty: the first root
@@ -137,8 +137,8 @@ func New(cfg Config) *Receiver {
 	if cfg.Places <= 0 || cfg.Places > transfer.MaxUndecided {
 		cfg.Places = transfer.MaxUndecided
 	}
-	if cfg.Dropped == nil {
-		cfg.Dropped = dropped.New(cfg.Log, cfg.Clock.Now)
+	if cfg.Quiet == nil {
+		cfg.Quiet = quiet.New(cfg.Log, cfg.Clock.Now)
 	}
 	return &Receiver{speakers: newSpeakers(), cfg: cfg, ctx: ctx, cancel: cancel, actors: map[transfer.ID]*incoming{}, spoke: map[transfer.AgentName]time.Time{},
 		live: map[transfer.ID]bool{}, kept: map[transfer.ID]bool{}, asking: make(chan struct{}, asksAtOnce), open: make(chan struct{}, cfg.Places)}
@@ -205,7 +205,7 @@ func (r *Receiver) Open() int {
 // It does not block.
 func (r *Receiver) Control(m *wire.Message) {
 	if reason := r.controlled(m); reason != nil {
-		r.cfg.Dropped.Note(string(m.From), reason.Text, "kind", m.Kind, "transfer", m.Transfer)
+		r.cfg.Quiet.Dropped(string(m.From), reason.Text, "kind", m.Kind, "transfer", m.Transfer)
 		r.turnAway(m, reason)
 	}
 }
@@ -265,7 +265,7 @@ func (r *Receiver) Knows(id transfer.ID) bool {
 func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 	h, err := wire.PeekHeader(data)
 	if err != nil {
-		r.cfg.Dropped.Note(string(from), "a chunk message without a header of ours", "err", err)
+		r.cfg.Quiet.Dropped(string(from), "a chunk message without a header of ours", "err", err)
 		return
 	}
 	r.mu.Lock()

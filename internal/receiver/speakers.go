@@ -183,7 +183,7 @@ func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
 		delete(r.speakers.leaving, id)
 		r.mu.Unlock()
 	}()
-	r.cfg.Dropped.Note(string(from), "there are too many transfers of which nothing comes, and the oldest is forgotten", "transfer", id)
+	r.cfg.Quiet.Dropped(string(from), "there are too many transfers of which nothing comes, and the oldest is forgotten", "transfer", id)
 	var dirs []transfer.Path
 	var rec *ledger.Incoming
 	err := r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {

@@ -120,4 +120,4 @@ func (o *Outgoing) impossible(p *pump, a *wire.Ack) (why string) {
 }
 
 // doubt counts what the destination says and cannot be.
-func (o *Outgoing) doubt(why string) { o.cfg.Dropped.Note(string(o.to), why, "transfer", o.ID) }
+func (o *Outgoing) doubt(why string) { o.cfg.Quiet.Dropped(string(o.to), why, "transfer", o.ID) }

@@ -204,7 +204,7 @@ func failureOf(rec *ledger.Source) *transfer.Error {
 // recorded.
 func (o *Outgoing) Late(m *wire.Message) {
 	if m.From != o.to {
-		o.cfg.Dropped.Note(string(m.From), "a stranger speaks of a transfer", "kind", m.Kind, "transfer", o.ID)
+		o.cfg.Quiet.Dropped(string(m.From), "a stranger speaks of a transfer", "kind", m.Kind, "transfer", o.ID)
 		return
 	}
 	o.outcomes(m.Outcomes)

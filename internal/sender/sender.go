@@ -20,10 +20,10 @@ import (
 	"ferry/internal/clock"
 	"ferry/internal/compress"
 	"ferry/internal/conversion"
-	"ferry/internal/dropped"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
+	"ferry/internal/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -80,7 +80,7 @@ type Config struct {
 	Settings transfer.Settings  // for what a request leaves open
 	MaxChunk int                // largest chunk that the queue manager carries from here
 	Encoders *compress.Encoders // what the transfers that compress share; nil: each has its own
-	Dropped  *dropped.Counter   // of what a destination says and cannot be; nil: one that says so in Log
+	Quiet    *quiet.Log         // of what a destination says and cannot be; nil: one that says so in Log
 
 	Content    conversion.Defaults // of text files here
 	RecordRoot string              // where data sets lie; empty: the first root
@@ -158,8 +158,8 @@ func NewRecord(q transfer.Request, principal string, now time.Time) *ledger.Sour
 
 // New makes an Outgoing of a record that is in the ledger.
 func New(cfg Config, rec *ledger.Source) *Outgoing {
-	if cfg.Dropped == nil {
-		cfg.Dropped = dropped.New(cfg.Log, cfg.Clock.Now)
+	if cfg.Quiet == nil {
+		cfg.Quiet = quiet.New(cfg.Log, cfg.Clock.Now)
 	}
 	before := rec.Dest != ""
 	o := &Outgoing{begun: map[uint64]*begun{}, inherited: before, heir: before, cfg: cfg, ID: rec.Request.ID, to: rec.Request.Destination, rec: rec, cancel: rec.Cancel, notify: make(chan struct{}, 1), tries: map[uint64]int{},
@@ -316,7 +316,7 @@ func (o *Outgoing) pokePump() {
 // Deliver takes a control message of the destination. It does not block.
 func (o *Outgoing) Deliver(m *wire.Message) {
 	if m.From != o.to {
-		o.cfg.Dropped.Note(string(m.From), "a stranger speaks of a transfer", "kind", m.Kind, "transfer", o.ID)
+		o.cfg.Quiet.Dropped(string(m.From), "a stranger speaks of a transfer", "kind", m.Kind, "transfer", o.ID)
 		return
 	}
 	if m.Kind == wire.KindOutcomes {

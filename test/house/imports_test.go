@@ -37,7 +37,7 @@ var rows = []row{
 		"arithmetic and bytes in, bytes out; tested without a network or a disk"},
 	{[]string{"internal/transfer"}, "the vocabulary that all others speak"},
 	{[]string{"internal/clock", "internal/failpoint", "internal/filelock", "internal/tcp", "internal/spelling",
-		"internal/dropped", "internal/quiet", "internal/descriptor"},
+		"internal/quiet", "internal/descriptor"},
 		"anything may need the time, a place to crash, a directory for itself, a connection that does not stall, the word that was meant, a log that others cannot fill, or its share of the open files"},
 }
 

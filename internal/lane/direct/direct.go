@@ -54,7 +54,7 @@ import (
 	"time"
 
 	"ferry/internal/clock"
-	"ferry/internal/dropped"
+	"ferry/internal/quiet"
 	"ferry/internal/tcp"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -109,15 +109,15 @@ type Config struct {
 
 // A Hub has the direct connections of one agent.
 type Hub struct {
-	cfg     Config
-	key     []byte // of tokens; a new one in every run
-	cert    *certificate
-	ctx     context.Context
-	cancel  context.CancelFunc
-	wg      sync.WaitGroup
-	dropped *dropped.Counter
-	door    door          // where strangers wait
-	asked   chan struct{} // a token for each peer that is dialled because it asked for it
+	cfg    Config
+	key    []byte // of tokens; a new one in every run
+	cert   *certificate
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	quiet  *quiet.Log
+	door   door          // where strangers wait
+	asked  chan struct{} // a token for each peer that is dialled because it asked for it
 
 	mu      sync.Mutex
 	listen  net.Listener // nil: the hub only dials
@@ -147,7 +147,7 @@ func New(cfg Config) (*Hub, error) {
 		d := &net.Dialer{KeepAlive: 15 * time.Second}
 		cfg.Dial = func(ctx context.Context, address string) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }
 	}
-	h := &Hub{cfg: cfg, door: door{most: cmp.Or(cfg.Strangers, strangers)}, dropped: dropped.New(cfg.Log, func() time.Time { return cfg.Clock.Now() }), key: make([]byte, 32), asked: make(chan struct{}, maxAsked), paths: map[transfer.AgentName][]*path{},
+	h := &Hub{cfg: cfg, door: door{most: cmp.Or(cfg.Strangers, strangers)}, quiet: quiet.New(cfg.Log, func() time.Time { return cfg.Clock.Now() }), key: make([]byte, 32), asked: make(chan struct{}, maxAsked), paths: map[transfer.AgentName][]*path{},
 		forming: map[string]*forming{}, waiting: map[transfer.AgentName]chan struct{}{}, bad: map[transfer.AgentName]*unreached{}, turns: map[transfer.AgentName]chan struct{}{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	rand.Read(h.key)

@@ -124,7 +124,7 @@ func (h *Hub) met(raw net.Conn) {
 		return
 	}
 	if err := h.letIn(hi, w); err != nil {
-		h.dropped.Note(hostOf(raw), "a direct connection is refused", "agent", hi.From, "err", err)
+		h.quiet.Dropped(hostOf(raw), "a direct connection is refused", "agent", hi.From, "err", err)
 		w.writeJSON(frameDenied, denial{wire.Version, transfer.AsError(err)})
 		raw.Close()
 	}

@@ -247,7 +247,7 @@ func (p *path) pong(body []byte) {
 // attach lets the messages of a transfer in, if its token is right.
 func (p *path) attach(id transfer.ID, token []byte) {
 	if !p.h.admits(id, p.peer, token) {
-		p.h.dropped.Note(string(p.peer), "it is of a transfer that has not shown its token on this path", "transfer", id)
+		p.h.quiet.Dropped(string(p.peer), "it is of a transfer that has not shown its token on this path", "transfer", id)
 		return
 	}
 	p.mu.Lock()

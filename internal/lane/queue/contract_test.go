@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/dropped"
 	"ferry/internal/lane/lanetest"
 	"ferry/internal/lane/queue"
 	"ferry/internal/qmgr"
+	"ferry/internal/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -43,7 +43,7 @@ func TestContract(t *testing.T) {
 		return lanetest.Network{
 			Lane: func(from transfer.AgentName) lanetest.Lane { return sender{conn(from), from} },
 			Listen: func(to transfer.AgentName, take func(transfer.AgentName, []byte)) {
-				h := queue.Receive(dropped.New(log, time.Now), take)
+				h := queue.Receive(quiet.New(log, time.Now), take)
 				stop, err := conn(to).SubscribeData(wire.AllData(to), nil, func(m qmgr.Message) { h(m.Subject, m.Data) })
 				if err != nil {
 					t.Fatal(err)

@@ -6,7 +6,7 @@
 package queue
 
 import (
-	"ferry/internal/dropped"
+	"ferry/internal/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -42,11 +42,11 @@ func (l *Lane) Done() <-chan struct{} { return nil }
 
 // Receive hands the messages that a subject brings to h, with the agent that
 // the subject says they are from.
-func Receive(d *dropped.Counter, h func(from transfer.AgentName, message []byte)) func(subject string, message []byte) {
+func Receive(d *quiet.Log, h func(from transfer.AgentName, message []byte)) func(subject string, message []byte) {
 	return func(subject string, message []byte) {
 		from, err := wire.DataSource(subject)
 		if err != nil {
-			d.Note("a stranger", "it came on a subject that is none of ours", "err", err)
+			d.Dropped("a stranger", "it came on a subject that is none of ours", "err", err)
 			return
 		}
 		h(from, message)

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/dropped"
 	"ferry/internal/lane/queue"
+	"ferry/internal/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -37,7 +37,7 @@ func TestSendAndReceive(t *testing.T) {
 	}
 	var from transfer.AgentName
 	var got []byte
-	take := queue.Receive(dropped.New(slog.New(slog.DiscardHandler), time.Now), func(f transfer.AgentName, m []byte) { from, got = f, m })
+	take := queue.Receive(quiet.New(slog.New(slog.DiscardHandler), time.Now), func(f transfer.AgentName, m []byte) { from, got = f, m })
 	take(pub.subject, pub.data)
 	if from != "A.B" || string(got) != "message" {
 		t.Errorf("received %q from %s", got, from)
