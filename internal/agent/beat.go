@@ -165,7 +165,7 @@ func (a *Agent) progress(p *transfer.Progress) {
 	a.mu.Lock()
 	spare := p.Reason == nil && !p.State.Final() && now.Before(a.figures)
 	if !spare {
-		a.figures = now.Add(min(8*lag, stateMost))
+		a.figures = now.Add(min(16*lag, stateMost))
 	}
 	a.mu.Unlock()
 	if spare {

@@ -56,7 +56,10 @@ const Slack = 128<<10 + 64
 // A Decoder restores chunks. Its zero value is ready, and it may be used by
 // several goroutines at once. What zstd needs for a decoder is kept for the next
 // chunk and given up when memory is collected.
-type Decoder struct{ zstd sync.Pool }
+type Decoder struct {
+	zstd     sync.Pool
+	messages bool // frames of zstd are those of Pack, and have its dictionary
+}
 
 // Decode restores the n plain bytes of a chunk from src, in the memory of dst
 // where that has room for n bytes and Slack, otherwise in new memory of that
@@ -92,11 +95,15 @@ func unpackS2(dst, src []byte, n int) ([]byte, error) {
 
 func (d *Decoder) unpackZstd(dst, src []byte, n int) ([]byte, error) {
 	var h zstd.Header
+	dictionary := uint32(0)
+	if d.messages {
+		dictionary = vocabularyID
+	}
 	switch err := h.Decode(src); {
 	case err != nil:
 		return nil, transfer.Errorf(transfer.KindDigest, "a zstd frame of %d bytes cannot be restored: %w", n, err)
-	case h.Skippable || !h.HasFCS || h.FrameContentSize != uint64(n) || h.DictionaryID != 0:
-		return nil, transfer.Errorf(transfer.KindDigest, "a zstd frame of %d bytes without a dictionary is due, and there is another", n)
+	case h.Skippable || !h.HasFCS || h.FrameContentSize != uint64(n) || h.DictionaryID != dictionary:
+		return nil, transfer.Errorf(transfer.KindDigest, "a zstd frame of %d bytes with dictionary %d is due, and there is another", n, dictionary)
 	}
 	z := d.take()
 	defer d.zstd.Put(z)
@@ -115,8 +122,12 @@ func (d *Decoder) take() *zstd.Decoder {
 	if z, ok := d.zstd.Get().(*zstd.Decoder); ok {
 		return z
 	}
-	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxMemory(transfer.MaxChunk), zstd.WithDecoderMaxWindow(transfer.MaxChunk), zstd.WithDecodeAllCapLimit(true))
+	options := []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(transfer.MaxChunk), zstd.WithDecoderMaxWindow(transfer.MaxChunk), zstd.WithDecodeAllCapLimit(true)}
+	if d.messages {
+		options = append(options, zstd.WithDecoderDictRaw(vocabularyID, vocabulary))
+	}
+	z, err := zstd.NewReader(nil, options...)
 	if err != nil {
 		panic("internal error: the settings of the zstd decoder: " + err.Error())
 	}

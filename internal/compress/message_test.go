@@ -3,7 +3,10 @@ package compress
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 
 	"ferry/internal/transfer"
 )
@@ -28,6 +31,43 @@ func TestPackRestores(t *testing.T) {
 		if err != nil || !bytes.Equal(got, m) {
 			t.Errorf("%d records: %d bytes came back as %d: %v", count, len(m), len(got), err)
 		}
+	}
+}
+
+// Messages that are as short as they come are made of the vocabulary.
+func TestPackShortMessages(t *testing.T) {
+	for kind, c := range map[string]struct {
+		message string
+		most    int
+	}{
+		"ack":    {`{"v":1,"kind":"ack","from":"PAYROLL","transfer":"01a2ffff-1111-7222-8333-444455556666","body":{"epoch":3,"seq":1017,"credit":883076603,"bytes":4479995,"ahead":2582912}}`, 100},
+		"status": {`{"v":1,"id":"01a2ffff-1111-7222-8333-444455556666","progress":{"id":"01a2ffff-1111-7222-8333-444455556666","state":"running","source":"PAYROLL","destination":"BANK","request_hash":"aabbccddeeff00112233445566778899","originator":"ada@babbage","submitted":"2027-01-02T03:04:05.111222333Z","started":"2027-01-02T03:04:06.444555666Z","items":7,"files":6,"files_failed":0,"directories":1,"bytes":123456,"files_total":9,"bytes_total":654321,"walked":true,"bytes_sent":223456,"bytes_held":123456,"lane":"queue","settings":{"chunk_size":262144,"window_size":10,"frame_size":5,"checkpoint_interval":1},"run_ahead":1048576,"epoch":2,"resumes":1,"bytes_resent":77,"bytes_wire":129111,"compress":"none","durability":"full","checksum":"xxh3","result_code":1}}`, 330},
+	} {
+		packed := Pack([]byte(c.message))
+		if len(packed) > c.most {
+			t.Errorf("%s: %d bytes became %d; %d may be", kind, len(c.message), len(packed), c.most)
+		}
+		if got, err := Unpack(packed); err != nil || string(got) != c.message {
+			t.Errorf("%s came back as %q: %v", kind, got, err)
+		}
+	}
+}
+
+// A frame of another vocabulary is refused, not misread.
+func TestUnpackRefusesAnotherVocabulary(t *testing.T) {
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderDictRaw(vocabularyID+1, vocabulary), zstd.WithSingleSegment(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Unpack(z.EncodeAll(records(20), nil)); transfer.KindOf(err) != transfer.KindDigest {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func BenchmarkPack(b *testing.B) {
+	m := []byte(strings.TrimSpace(strings.Split(string(vocabulary), "\n")[13]))
+	for b.Loop() {
+		Pack(m)
 	}
 }
 

@@ -99,6 +99,7 @@ type work struct {
 	part    *Partial        // nil for a directory, a failed item, and in a retry
 	dir     *held           // that holds the file; or the directory that is the item
 	named   bool            // it has its final name
+	tried   bool            // it may have it: the rename was asked for
 	early   bool            // it failed before the journal was asked
 	earlier bool            // an earlier try may have written what goes beside it
 	aside   bool            // it is written, and does not have its name
@@ -206,12 +207,41 @@ func (c *commit) again(in transfer.Intent) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && w.dir == nil:
 			w.movedAway(&movedError{w.place.parent().path, err})
+		case errors.Is(err, fs.ErrNotExist) && c.l.notNamed(in.Outcome.Item):
+			w.again = meddled(in.Outcome.Path)
 		case errors.Is(err, fs.ErrNotExist):
 			w.taken()
 		default:
 			w.wait = targetError(in.Outcome.Path, err)
 		}
 	}
+}
+
+// leaveUnnamed notes an item that stays COMMITTING before its rename. Where its
+// temporary is gone the next time, somebody has removed it, and no consumer has taken
+// the file. After a crash nobody knows.
+func (l *Landing) leaveUnnamed(w *work) {
+	if w.tried || w.named || w.isDir() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unnamed[w.in.Outcome.Item] = true
+}
+
+// notNamed reports whether this process knows that an item was not renamed.
+func (l *Landing) notNamed(item uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unnamed[item]
+}
+
+// naming notes that an item is renamed now.
+func (l *Landing) naming(w *work) {
+	w.tried = true
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.unnamed, w.in.Outcome.Item)
 }
 
 // standing finds out how far an earlier try came: its own process knows that
@@ -384,6 +414,7 @@ func (c *commit) rename(w *work) {
 	if w.temporary(); w.over() {
 		return
 	}
+	c.l.naming(w)
 	err = c.l.rename(w.dir.Dir, w.in.Temp, w.place.base())
 	if err == nil {
 		w.landed()
@@ -584,6 +615,9 @@ func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
 		if w.wait == nil {
 			c.l.dropAside(w)
 		}
+	}
+	for _, w := range e.waiting {
+		c.l.leaveUnnamed(w)
 	}
 	if len(e.waiting) > 0 {
 		again = errors.Join(&PendingError{intentsOf(e.waiting), e.why}, again)

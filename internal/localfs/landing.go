@@ -56,11 +56,13 @@ type Landing struct {
 	mu     sync.Mutex
 	dirty  map[string]bool // directories to be synced before the next COMMITTING
 	linked bool            // the file system lacks the no-replace rename; said once
+
+	unnamed map[uint64]bool // items that stay COMMITTING and were not renamed by this process
 }
 
 // Land prepares to land a transfer's items.
 func (f *FS) Land(cfg LandConfig) *Landing {
-	return &Landing{fs: f, disk: f.disk, cfg: cfg, dirty: map[string]bool{}, dirs: dirCache{spare: &f.spare},
+	return &Landing{fs: f, disk: f.disk, cfg: cfg, dirty: map[string]bool{}, unnamed: map[uint64]bool{}, dirs: dirCache{spare: &f.spare},
 		prefix: tempPrefix(f.cfg.Incarnation, cfg.Generation, cfg.Transfer)}
 }
 

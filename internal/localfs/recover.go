@@ -58,6 +58,7 @@ func (v Verdict) String() string {
 //   - the temporary is there with its digest: it is renamed now, which ends in
 //     Done or Refused. With another digest: Redo
 //   - the replaced file is still there and there is no temporary: Redo
+//   - this process left it COMMITTING without renaming it: Redo
 //   - otherwise: Taken
 //
 // It may be called again after a crash at any point in it, or before its
@@ -190,6 +191,9 @@ func (r *recovery) file() (Verdict, transfer.Outcome, error) {
 		return r.rename(&temp)
 	}
 	if ferr == nil && r.in.Replaces != nil && r.isReplaced(&final) {
+		return Redo, r.in.Outcome, nil
+	}
+	if r.l.notNamed(r.in.Outcome.Item) {
 		return Redo, r.in.Outcome, nil
 	}
 	return r.taken()

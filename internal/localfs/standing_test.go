@@ -256,6 +256,39 @@ func TestRootAwayUnderACommit(t *testing.T) {
 	}
 }
 
+// A temporary that somebody removes while its commit waits for the root was never a
+// file that a consumer could take. One whose rename was asked for may have been.
+func TestTemporaryRemovedUnderACommitThatWaits(t *testing.T) {
+	base := realTemp(t)
+	root := base + "/data"
+	tree(t, root, "in/")
+	f := openFS(t, newFault(0, nil), root)
+	l := lander(f, newJournal(nil), nil)
+	defer l.Close()
+	a, err := write(l, 1, "in/a", body(100, 1))
+	must(t, err)
+	must(t, os.Rename(root, base+"/away"))
+	_, err = l.Commit(t.Context(), []Pending{a})
+	var pending *PendingError
+	if !errors.As(err, &pending) {
+		t.Fatalf("%v: it waits", err)
+	}
+	must(t, os.Rename(base+"/away", root))
+	in := pending.Intents[0]
+	must(t, os.Rename(root+"/in/"+in.Temp, base+"/part"))
+	if v, o, err := l.Recover(in, f.cfg.Boot); v != Redo || err != nil {
+		t.Fatalf("%v %+v %v: it begins again", v, o, err)
+	}
+	must(t, os.Rename(base+"/part", root+"/in/"+in.Temp))
+	if v, _, err := l.Recover(in, f.cfg.Boot); v != Done || err != nil {
+		t.Fatalf("%v %v", v, err)
+	}
+	must(t, os.Remove(root+"/in/a"))
+	if v, _, err := l.Recover(in, f.cfg.Boot); v != Taken || err != nil {
+		t.Fatalf("%v %v: its consumer has it", v, err)
+	}
+}
+
 // A source is deleted at the path from which it was sent, and nowhere else.
 func TestSourceDirectoryMovedUnderADeletion(t *testing.T) {
 	f, root := newFS(t, nil)

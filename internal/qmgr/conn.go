@@ -274,7 +274,7 @@ func (c *Conn) Publish(subject string, data []byte) error {
 // packRate is how many bytes of messages are compressed in a second. Compressing is
 // for slow lines; a line that carries more than this beside its data is none, and
 // the processor has better to do.
-const packRate = 512 << 10
+const packRate = 256 << 10
 
 func (c *Conn) pack(message []byte) []byte {
 	if !c.packing.AllowN(time.Now(), len(message)) {

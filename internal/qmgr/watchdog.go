@@ -132,6 +132,14 @@ func (c *Conn) Lag() time.Duration {
 	return max(0, last-least)
 }
 
+// Lost is how often a connection to the queue manager was lost so far. What was
+// stored before the last time may be lost with it.
+func (c *Conn) Lost() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.downs
+}
+
 // changed tells the notifier that a link came up or was lost.
 func (c *Conn) changed(up bool, why error) {
 	c.mu.Lock()

@@ -22,6 +22,8 @@ const (
 	repeatFirst = time.Second
 	repeatMost  = 4 * time.Second
 	heldFor     = 15 * time.Second // three times as long as an agent lets a request rest that it does not take yet
+	storeAgain  = 15 * time.Second // a request that is stored is stored again, for the case that it was lost
+	storeMost   = time.Minute      // and then less often
 	askTimeout  = 2 * time.Second
 	pictureTime = 6 * time.Second // until the picture of a transfer is here, over a slow line
 	askedMost   = time.Minute     // between two questions about a transfer
@@ -32,6 +34,8 @@ type Submitter struct {
 	Conn  *qmgr.Conn
 	Clock clock.Clock
 	Who   transfer.Originator
+
+	took time.Duration // until the last request was receipted, since it was stored or asked for last
 }
 
 // Me is the originator: the user of this process and this host.
@@ -142,9 +146,11 @@ func (s *Submitter) inbox() (subject string, answers <-chan []byte, stop func(),
 // is told why it takes long. When ctx ends first the request stays queued: the
 // error is the context's cause, and it may be accepted whenever the agent comes.
 //
-// An agent that cannot take the request yet leaves it in its queue and says so
-// each time that it comes back. For as long as it is heard to say so, it is not
-// stored again, or the queue would fill with the same request.
+// A request that the queue manager has is stored again where the connection was lost
+// meanwhile, as the queue manager may have lost it, and otherwise only now and then:
+// on a slow line each copy and its receipt take the room of data. An agent that
+// cannot take the request yet leaves it in its queue and says so each time that it
+// comes back. For as long as it is heard to say so, it is not stored again.
 func (s *Submitter) Submit(ctx context.Context, q *transfer.Request, notice func(error)) (*transfer.Progress, error) {
 	return (&submission{Submitter: s, q: q, notice: notice}).run(ctx)
 }
@@ -156,6 +162,29 @@ type submission struct {
 	notice func(error)
 	until  time.Time // when its submitter gives it up; zero: never
 	stored bool      // the queue manager has said once that it has the request
+	last   storage   // when it said so last
+}
+
+// A storage is when a request was stored.
+type storage struct {
+	at    time.Time
+	lost  int           // connections by then
+	again time.Duration // until it is stored again
+}
+
+// store hands the request to the queue manager, if it is due.
+func (s *submission) store(ctx context.Context, subject, inbox string) error {
+	now, lost := s.Clock.Now(), s.Conn.Lost()
+	if s.last.again > 0 && lost == s.last.lost && now.Sub(s.last.at) < s.last.again {
+		return nil
+	}
+	failpoint.Hit("submit.before_enqueue")
+	err := s.enqueue(ctx, subject, s.message(s.q, inbox, s.good()))
+	if err == nil {
+		s.stored, s.last = true, storage{now, lost, min(max(2*s.last.again, storeAgain), storeMost)}
+	}
+	failpoint.Hit("submit.after_enqueue")
+	return err
 }
 
 // good is for how long the request may still be accepted; 0 for ever.
@@ -179,18 +208,20 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 	for {
 		var unstored error
 		if !held {
-			failpoint.Hit("submit.before_enqueue")
-			unstored = s.enqueue(ctx, subject, s.message(q, inbox, s.good()))
-			s.stored = s.stored || unstored == nil
+			unstored = s.store(ctx, subject, inbox)
 			if k := transfer.KindOf(unstored); unstored != nil && ctx.Err() == nil && k != transfer.KindNoManager && k != transfer.KindNoSpace {
 				return nil, unstored
 			}
-			failpoint.Hit("submit.after_enqueue")
 		}
 		p, err := (*transfer.Progress)(nil), error(nil)
 		began := s.Clock.Now()
+		was := held
 		p, held, err = s.receipt(ctx, q, answers, pause)
-		took := s.Clock.Now().Sub(began) - pause // to ask for it: on a slow line the request itself may be as long on its way
+		if was && !held {
+			s.last = storage{} // the agent no longer has it in its queue, or is away
+		}
+		s.took = s.Clock.Now().Sub(began)
+		took := s.took - pause // to ask for it: on a slow line the request itself may be as long on its way
 		if p != nil || err != nil && !waits(err) {
 			return p, err
 		}
@@ -330,8 +361,10 @@ func (s *Submitter) Watch(ctx context.Context, of Transfer, show func(*transfer.
 	}
 	defer stop()
 	var asked time.Time
-	pause := time.Duration(0) // ask once at the start: it may be over already
-	t := s.Clock.NewTimer(0)
+	pause := time.Duration(0)
+	// Ask once at the start: it may be over already. Where the line is slow the receipt
+	// has only just come over it.
+	t := s.Clock.NewTimer(slow(s.took))
 	defer t.Stop()
 	for {
 		var p *transfer.Progress
@@ -347,7 +380,7 @@ func (s *Submitter) Watch(ctx context.Context, of Transfer, show func(*transfer.
 			// Where the answer takes long it is the line that is full, and questions
 			// take their part of it.
 			took := s.Clock.Now().Sub(asked)
-			pause = min(max(2*pause, repeatFirst, 8*took), max(repeatMost, min(32*took, askedMost)))
+			pause = min(max(2*pause, repeatFirst, 32*took), max(repeatMost, min(128*took, askedMost)))
 			t.Reset(pause)
 			if err != nil {
 				if !waits(err) && ctx.Err() == nil {
@@ -368,6 +401,14 @@ func (s *Submitter) Watch(ctx context.Context, of Transfer, show func(*transfer.
 			return p, nil
 		}
 	}
+}
+
+// slow is how long the source is left alone after a receipt that took so long to come.
+func slow(receipt time.Duration) time.Duration {
+	if receipt < repeatFirst/2 {
+		return 0
+	}
+	return min(4*receipt, askedMost/4)
 }
 
 // over reports whether nothing more is to be waited for.

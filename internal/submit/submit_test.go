@@ -53,7 +53,7 @@ func TestARequestThatIsNotTakenYetIsStoredAgainOnlyWhenItIsLost(t *testing.T) {
 		case take.Load():
 			answer = wire.Answer{V: wire.Version, ID: s.Request.ID, Progress: &transfer.Progress{ID: s.Request.ID, Source: "ALPHA", Destination: "BETA",
 				Request: s.Request.Hash(), State: transfer.Accepted}}
-		case lose.Load():
+		case lose.CompareAndSwap(true, false):
 			d.Ack()
 			return
 		}

@@ -388,7 +388,7 @@ func TestFuseFerry(t *testing.T) {
 	f := fuse.Mount(t, t.TempDir(), fuse.Options{Fold: true})
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}, Dir: f.Dir})
 	n.Files("ALPHA", "in", 1, 300, 10_000)
-	n.File("ALPHA", "in/Large", 2, 30<<20)
+	n.File("ALPHA", "in/Large", 2, 128<<20)
 	s := n.SendAsync("-r", "ALPHA:in", "BETA:out/")
 	n.Growing("BETA", 1<<20)
 	n.Kill("BETA")

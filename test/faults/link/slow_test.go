@@ -35,26 +35,43 @@ var (
 	slowLanes = []string{"direct", "queue"}
 )
 
-// slack is how much longer than its bytes a load may take: protocol, audit and the
-// headers beneath take their part of the line, and the beginning and the end of a
-// transfer a few round trips.
-const slack = 1.3
+// A line is what is the matter with it besides its rate.
+type line struct {
+	what string
+	trip time.Duration // round trip
+	cut  time.Duration // nothing gets through in the middle for so long
+	// slack is how much longer than its bytes a load may take: protocol, audit and the
+	// headers beneath take their part of the line, and the beginning and the end of a
+	// transfer a few round trips.
+	slack float64
+}
 
-// On a healthy line of whatever speed every transfer ends in about the time of its
-// bytes, and nothing is sent twice (INV-10).
+var lines = []line{
+	{what: "healthy", slack: 1.3},
+	{what: "far away", trip: 300 * time.Millisecond, slack: 1.5},
+	{what: "cut", cut: 5 * time.Second, slack: 1.5},
+}
+
+// On a line of whatever speed every transfer ends in about the time of its bytes, and
+// on a healthy one nothing is sent twice (INV-10).
 func TestCampaignSlowLines(t *testing.T) {
-	campaign.Run(t, campaign.Spec{Name: "slow-lines", What: "the source's or the destination's link carries 64 kbit/s to 10 Mbit/s, by both lanes, with 1, 12 and 25 transfers and with 100 small files",
-		Unit: "loads", Full: len(slowRates) * len(slowLanes) * len(loads), Root: true, Tools: []string{"ip", "tc", "nsenter"}},
+	campaign.Run(t, campaign.Spec{Name: "slow-lines", What: "the source's or the destination's link carries 64 kbit/s to 10 Mbit/s, by both lanes, with 1, 12 and 25 transfers and with 100 small files; without more, with a round trip of 300 ms, and with a cut of 5 s",
+		Unit: "loads", Full: len(slowRates) * len(slowLanes) * len(loads) * len(lines), Root: true, Tools: []string{"ip", "tc", "nsenter", "bridge"}},
 		func(t *testing.T, c *campaign.C) { c.Cases(t, overSlowLine) })
 }
 
 func overSlowLine(t *testing.T, seed uint64, r *rand.Rand) {
-	n := int(seed-1) % (len(slowRates) * len(slowLanes) * len(loads))
+	n := int(seed-1) % (len(slowRates) * len(slowLanes) * len(loads) * len(lines))
+	ln := lines[n/(len(slowRates)*len(slowLanes)*len(loads))]
+	n %= len(slowRates) * len(slowLanes) * len(loads)
 	rate := slowRates[n/len(loads)/len(slowLanes)]
 	lane := slowLanes[n/len(loads)%len(slowLanes)]
 	l := loads[n%len(loads)]
 	who := []string{source, destination}[r.IntN(2)]
 	s := &story{t: t, r: r, w: lay(t)}
+	if ln.trip > 0 {
+		s.w.delayed(who, ln.trip)
+	}
 	s.w.slow(who, rate)
 	s.n = network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: []string{source, destination}, Wrap: s.w.wrap(), Listen: s.w.listen(), Direct: "tls"})
 	all := int64(l.worth.Seconds() * float64(rate) * 1000 / 8)
@@ -69,6 +86,13 @@ func overSlowLine(t *testing.T, seed uint64, r *rand.Rand) {
 	for _, j := range s.jobs {
 		s.sent = append(s.sent, s.n.Resubmit(j))
 	}
+	if ln.cut > 0 {
+		wait(l.worth / 2)
+		bridge := cuts[2]
+		bridge.cut(s.w, s.w.ports[who])
+		wait(ln.cut)
+		bridge.mend(s.w, s.w.ports[who])
+	}
 	for _, x := range s.sent {
 		x.WaitFor(toCross)
 	}
@@ -79,13 +103,13 @@ func overSlowLine(t *testing.T, seed uint64, r *rand.Rand) {
 		p := s.n.Status(j.ID)
 		resumes, again = resumes+p.Resumes, again+p.BytesResent
 	}
-	t.Logf("%d kbit/s of %s, %s, %s of %d bytes in all: %.1f s, worth %.1f s (%.2f); resumes %d, again %d bytes; the source sent %d bytes (%.2f)", rate, who, lane, l.what, all,
+	t.Logf("%d kbit/s of %s, %s, %s, %s of %d bytes in all: %.1f s, worth %.1f s (%.2f); resumes %d, again %d bytes; the source sent %d bytes (%.2f)", rate, who, ln.what, lane, l.what, all,
 		took.Seconds(), l.worth.Seconds(), took.Seconds()/l.worth.Seconds(), resumes, again, s.w.sentBy(source)-before, float64(s.w.sentBy(source)-before)/float64(all))
-	if resumes > 0 || again > all/50 {
-		t.Errorf("%d resumes and %d bytes sent again on a healthy line", resumes, again)
+	if ln.cut == 0 && (resumes > 0 || again > all/50) {
+		t.Errorf("%d resumes and %d bytes sent again on a line that was not cut", resumes, again)
 	}
-	if took.Seconds() > slack*l.worth.Seconds() {
-		t.Errorf("it took %.1f s; the bytes are worth %.1f s, and %.1f times that may be", took.Seconds(), l.worth.Seconds(), slack)
+	if most := ln.slack*l.worth.Seconds() + ln.cut.Seconds(); took.Seconds() > most {
+		t.Errorf("it took %.1f s; the bytes are worth %.1f s, and it may take %.1f s", took.Seconds(), l.worth.Seconds(), most)
 	}
 	s.n.Judge(nil, s.jobs...)
 }

@@ -53,13 +53,19 @@ func lay(t *testing.T) *wires {
 		t.Cleanup(func() { command("ip netns del " + p.name) })
 		run(t, "ip link add "+p.outside+" type veth peer name "+p.inside+" netns "+p.name)
 		t.Cleanup(func() { command("ip link del " + p.outside) })
-		run(t, "ip link set "+p.outside+" master "+bridge)
-		run(t, "ip link set "+p.outside+" up")
-		run(t, "ip -n "+p.name+" addr add "+p.addr+"/24 dev "+p.inside)
-		run(t, "ip -n "+p.name+" link set "+p.inside+" up")
+		w.join(p)
 		run(t, "ip -n "+p.name+" link set lo up")
 	}
 	return w
+}
+
+// join puts the ends of a link where they belong.
+func (w *wires) join(p *port) {
+	w.t.Helper()
+	run(w.t, "ip link set "+p.outside+" master "+w.bridge)
+	run(w.t, "ip link set "+p.outside+" up")
+	run(w.t, "ip -n "+p.name+" addr add "+p.addr+"/24 dev "+p.inside)
+	run(w.t, "ip -n "+p.name+" link set "+p.inside+" up")
 }
 
 // wrap is what processes are started through. It is not ip netns exec, which

@@ -359,6 +359,15 @@ func sumOf(p string) (judge.Sum, error) {
 	return judge.Of(f)
 }
 
+// held says what is at a path.
+func held(path string) string {
+	st, err := os.Lstat(path)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("at its path there is %s of %d bytes, of %s", st.Mode(), st.Size(), st.ModTime().Format("15:04:05.000"))
+}
+
 // lost looks for a successful file at its path, and where it has lawfully gone. It
 // is empty where it was found.
 func (c *carrier) lost(f network.Copy, taken bool) string {
@@ -372,7 +381,7 @@ func (c *carrier) lost(f network.Copy, taken bool) string {
 		}
 		return "its consumer has found something else"
 	}
-	why := "is nowhere"
+	why := "is nowhere; " + held(f.Dest)
 	for _, p := range c.places {
 		below, ok := strings.CutPrefix("/"+rel, strings.TrimSuffix("/"+p.under, "/")+"/")
 		if !ok {
