@@ -4,7 +4,7 @@ package link_test
 
 import (
 	"fmt"
-	"os"
+	"net"
 	"strings"
 	"testing"
 
@@ -32,11 +32,25 @@ type port struct {
 	rate    string // of what it sends: the words of a tbf; "": any
 }
 
+// own gives a number that no other process of this host has at the moment.
+func own(t *testing.T) int {
+	t.Helper()
+	for number := range 250 {
+		l, err := net.Listen("unix", fmt.Sprintf("@ferry-wires-%d", number))
+		if err == nil {
+			t.Cleanup(func() { l.Close() })
+			return number
+		}
+	}
+	t.Fatal("250 tests have wires on this host")
+	return 0
+}
+
 // lay lays the wires, until the test ends. Their names and addresses belong to
 // this process of the host.
 func lay(t *testing.T) *wires {
 	t.Helper()
-	number := os.Getpid() % 250
+	number := own(t)
 	bridge := fmt.Sprintf("fyb%d", number)
 	command("ip link del " + bridge) // of a run that was killed, as the name spaces below
 	w := &wires{t: t, bridge: bridge, ports: map[string]*port{}}
