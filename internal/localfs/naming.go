@@ -1,0 +1,167 @@
+package localfs
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/transfer"
+)
+
+// rename gives a file its final name, or decides that it cannot have it.
+func (c *commit) rename(w *work) {
+	if err := c.spelled(w); transfer.KindOf(err) == transfer.KindExists {
+		w.fail(err)
+		return
+	} else if err != nil {
+		w.wait = targetError(w.in.Outcome.Path, err)
+		return
+	}
+	err := c.l.setBeside(w)
+	if err != nil {
+		if besideFails(err) {
+			w.fail(targetError(w.in.Outcome.Path, err))
+		} else {
+			w.wait = targetError(w.in.Outcome.Path, err)
+		}
+		return
+	}
+	if w.temporary(); w.over() {
+		return
+	}
+	c.l.naming(w)
+	err = c.l.rename(w.dir.Dir, w.in.Temp, w.place.base())
+	if err == nil {
+		w.landed()
+		return
+	}
+	st, serr := w.dir.lstat(w.place.base())
+	switch {
+	case serr == nil && st.Ino == w.in.Ino && st.Dev == w.in.Dev:
+		w.named = true // a network file system may say that it failed
+	case serr == nil && st.Type == TypeDir:
+		w.fail(isDirectory(w.in.Outcome.Path))
+	case errors.Is(err, fs.ErrExist):
+		w.fail(c.l.taken(w.dir.Dir, w.place))
+	case errors.Is(err, fs.ErrNotExist):
+		w.again = meddled(w.in.Outcome.Path)
+	case refused(err):
+		w.fail(targetError(w.in.Outcome.Path, err))
+	default:
+		w.wait = targetError(w.in.Outcome.Path, err)
+	}
+}
+
+// temporary makes sure, at the last moment, that what has the temporary's name is
+// the file that was written, with nothing done to it since its sync. Other bytes
+// of the same length are seen by the time only.
+func (w *work) temporary() {
+	st, err := w.dir.lstat(w.in.Temp)
+	switch {
+	case failpoint.Planted("temporary-by-name"):
+	case errors.Is(err, fs.ErrNotExist), err == nil && !w.written(&st):
+		w.again = meddled(w.in.Outcome.Path)
+	case err != nil:
+		w.wait = targetError(w.in.Outcome.Path, err)
+	}
+}
+
+// written reports whether a name is that of the file that was written.
+func (w *work) written(st *Stat) bool {
+	return st.Type == TypeFile && st.Ino == w.in.Ino && st.Dev == w.in.Dev && st.Size == w.in.Size && (!w.timed || st.Mtime == w.in.Mtime)
+}
+
+// landed looks at the name that has just been given. What stands there may be
+// another's, put in place of the temporary just before or of the file just after
+// the rename: nobody can tell, and it stays. A name that is free again has been
+// taken by a consumer.
+func (w *work) landed() {
+	st, err := w.dir.lstat(w.place.base())
+	switch {
+	case err == nil && w.written(&st), failpoint.Planted("temporary-by-name"):
+		w.named = true
+	case err == nil:
+		w.fail(wrap(transfer.KindMoved, nil, "look at it, and send the file again",
+			"%s was given its name, and what stands there is another file: somebody has replaced it, or its temporary file", w.in.Outcome.Path))
+	case errors.Is(err, fs.ErrNotExist):
+		w.taken()
+	default:
+		w.wait = targetError(w.in.Outcome.Path, err)
+	}
+}
+
+// besideFails tells whether an item fails that cannot have what goes beside it, or
+// waits.
+func besideFails(err error) bool {
+	kind := transfer.KindOf(err)
+	return !kind.Waits() && (refused(err) || kind == transfer.KindExists)
+}
+
+// refused tells an answer of the file system from a failure of it.
+func refused(err error) bool {
+	for _, e := range []error{fs.ErrPermission, syscall.EROFS, syscall.EISDIR, syscall.ENOTDIR, syscall.ENAMETOOLONG,
+		syscall.EXDEV, syscall.ELOOP, syscall.EINVAL} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// rename takes the place of an old file only with overwrite. Where the file
+// system cannot promise that, link and unlink can; a crash between the two
+// leaves one file with both names, which Recover knows. The new name is durable
+// before the old one goes, or a crash could take both.
+func (l *Landing) rename(d *Dir, temp, final string) error {
+	err := l.disk.Rename(d, temp, final, l.cfg.Overwrite || failpoint.Planted("replace-anyway"))
+	if l.cfg.Overwrite || err == nil || !notOffered(err) {
+		return err
+	}
+	l.mu.Lock()
+	if !l.linked {
+		l.linked = true
+		l.fs.log.Info("the file system has no rename that replaces nothing; link and unlink are used", "directory", d.path)
+	}
+	l.mu.Unlock()
+	if err := l.disk.Link(d, temp, final); err != nil {
+		return err
+	}
+	failpoint.Hit("commit.after_link")
+	if l.cfg.Durable {
+		if err := l.syncDir(d); err != nil {
+			return err
+		}
+	}
+	if err := l.unlinkTemp(d, temp); err != nil {
+		l.fs.log.Warn("a temporary's second name could not be removed; the end of the transfer tries again", "of", final, "err", err)
+	}
+	return nil
+}
+
+// leaveUnnamed notes an item that stays COMMITTING before its rename. Where its
+// temporary is gone the next time, somebody has removed it, and no consumer has taken
+// the file. After a crash nobody knows.
+func (l *Landing) leaveUnnamed(w *work) {
+	if w.tried || w.named || w.isDir() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unnamed[w.in.Outcome.Item] = true
+}
+
+// notNamed reports whether this process knows that an item was not renamed.
+func (l *Landing) notNamed(item uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unnamed[item]
+}
+
+// naming notes that an item is renamed now.
+func (l *Landing) naming(w *work) {
+	w.tried = true
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.unnamed, w.in.Outcome.Item)
+}
