@@ -20,6 +20,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -61,6 +62,34 @@ func (c *C) Cases(t *testing.T, f func(t *testing.T, seed uint64, r *rand.Rand))
 		}
 		c.done++
 	}
+}
+
+// Beside is Cases with so many at once, for cases that mostly wait. Those that fail
+// do not keep the others from running.
+func (c *C) Beside(t *testing.T, workers int, f func(t *testing.T, seed uint64, r *rand.Rand)) {
+	t.Helper()
+	seeds := make(chan uint64)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for seed := range seeds {
+				ok := t.Run(fmt.Sprint(seed), func(t *testing.T) { f(t, seed, Rand(seed)) })
+				mu.Lock()
+				if ok {
+					c.done++
+				} else {
+					c.again(t, seed)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for k := range c.Count {
+		seeds <- c.Seed + uint64(k)
+	}
+	close(seeds)
+	wg.Wait()
 }
 
 // Loop is Cases without subtests, for thousands of cheap cases.

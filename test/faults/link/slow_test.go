@@ -57,7 +57,7 @@ var lines = []line{
 func TestCampaignSlowLines(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "slow-lines", What: "the source's or the destination's link carries 64 kbit/s to 10 Mbit/s, by both lanes, with 1, 12 and 25 transfers and with 100 small files; without more, with a round trip of 300 ms, and with a cut of 5 s",
 		Unit: "loads", Full: len(slowRates) * len(slowLanes) * len(loads) * len(lines), Root: true, Tools: []string{"ip", "tc", "nsenter", "bridge"}},
-		func(t *testing.T, c *campaign.C) { c.Cases(t, overSlowLine) })
+		func(t *testing.T, c *campaign.C) { c.Beside(t, 8, overSlowLine) })
 }
 
 func overSlowLine(t *testing.T, seed uint64, r *rand.Rand) {
