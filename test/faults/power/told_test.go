@@ -52,6 +52,7 @@ func listen(t *testing.T, n *network.Network) *told {
 		s, err := c.Subscribe(subject, func(m *nats.Msg) {
 			to.mu.Lock()
 			defer to.mu.Unlock()
+			m.Data = network.Plain(m.Data)
 			f(m)
 		})
 		must(t, err)

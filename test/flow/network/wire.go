@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
+
+	"ferry/internal/compress"
 )
 
 // A Wire is a connection of the test's own to the queue manager: it hears what
@@ -47,13 +49,22 @@ func (w *Wire) Flush() {
 	w.n.must(w.c.Flush())
 }
 
-// Hear calls f with every message on the subjects, in order.
+// Hear calls f with every message on the subjects, in order, as its sender made it:
+// one that travelled compressed is restored.
 func (w *Wire) Hear(subjects string, f func(subject string, data []byte)) {
 	w.n.t.Helper()
-	s, err := w.c.Subscribe(subjects, func(m *nats.Msg) { f(m.Subject, m.Data) })
+	s, err := w.c.Subscribe(subjects, func(m *nats.Msg) { f(m.Subject, Plain(m.Data)) })
 	w.n.must(err)
 	w.n.must(s.SetPendingLimits(-1, -1))
 	w.n.must(w.c.Flush())
+}
+
+// Plain is a message as its sender made it; what cannot be restored is as it came.
+func Plain(message []byte) []byte {
+	if plain, err := compress.Unpack(message); err == nil {
+		return plain
+	}
+	return message
 }
 
 // Carried counts the bytes of chunk messages on their way to an agent from now
