@@ -380,6 +380,9 @@ func (s *Submitter) Watch(ctx context.Context, of Transfer, show func(*transfer.
 			// Where the answer takes long it is the line that is full, and questions
 			// take their part of it.
 			took := s.Clock.Now().Sub(asked)
+			if err != nil {
+				took = 0 // nothing was heard, which says nothing of the line
+			}
 			pause = min(max(2*pause, repeatFirst, 32*took), max(repeatMost, min(128*took, askedMost)))
 			t.Reset(pause)
 			if err != nil {
