@@ -236,7 +236,7 @@ func (r *Receiver) wakeOverdue() error {
 	var asleep []*ledger.Incoming
 	if err := r.cfg.Ledger.View(func(t *ledger.Tx) error {
 		return t.Incomings(func(rec *ledger.Incoming) error {
-			if rec.State == transfer.Receiving && !rec.Live {
+			if rec.State == transfer.Receiving {
 				asleep = append(asleep, rec)
 			}
 			return nil

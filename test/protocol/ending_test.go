@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -341,4 +342,32 @@ func TestLastOutcomesWaitForTheCommit(t *testing.T) {
 			t.Errorf("it is %s, %d files, %d failed", s.State, s.Progress.Files, s.Progress.FilesFailed)
 		}
 	})
+}
+
+// TestDestinationGivesUpWhatNothingCameOf: the source is gone before anything of the
+// transfer was on record but its acceptance, and the ledger fails just then. At its
+// deadline the destination gives the transfer up all the same.
+func TestDestinationGivesUpWhatNothingCameOf(t *testing.T) {
+	for name, fails := range map[string]bool{"the ledger holds": false, "the ledger fails meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, setup{memory: true}, func(w *world) {
+				w.change(func(w *world) {
+					w.inject = func(n *node, op, _ string) error {
+						if fails && n == w.dst && op == "ledger" && w.net.Count(wire.KindAccept) > 0 && w.net.Count(wire.KindBusy) == 0 {
+							return syscall.EIO
+						}
+						return nil
+					}
+					w.fates = func(p *faulty.Parcel) faulty.Handling {
+						return faulty.Handling{Drop: !fails && p.Kind == faulty.Chunk}
+					}
+				})
+				w.write(map[string][]byte{"in/a": content(1, 200<<10)})
+				id := w.submit(transfer.Request{Sources: []transfer.Path{"in"}, Dest: "out/", Recursive: true, Recovery: transfer.Duration(10 * time.Minute)})
+				w.until(time.Minute, "no chunk was sent", func() bool { return w.net.Count(faulty.Chunk) > 0 })
+				w.src.killed()
+				w.until(6*time.Hour, "the destination does not give up", func() bool { return w.incoming(id).State == transfer.Abandoned })
+			})
+		})
+	}
 }
