@@ -31,9 +31,11 @@ const (
 	beatFirst = 2 * time.Second
 	beatMost  = 12 * time.Second
 	// patienceLeast is how long an acknowledgement may take beside its round trips, and
-	// tripUnknown the round trip that is assumed of one of unknown speed.
+	// patienceMost with them: within 10 s a transfer must move or say why. tripUnknown
+	// is the round trip that is assumed of a line of unknown speed.
 	patienceLeast = 3 * time.Second
-	tripUnknown   = 3 * time.Second
+	patienceMost  = 8 * time.Second
+	tripUnknown   = 2 * time.Second
 	tripMost      = 5 * time.Second // that is believed: beyond it something else is slow
 )
 
@@ -302,14 +304,14 @@ func (l *Line) Beat() time.Duration {
 
 // Overdue reports whether the other side is taken for silent: neither anything of
 // it was heard nor the oldest message that the lane has taken acknowledged for longer
-// than 3 s and two round trips, of 3 s where none was measured. Where other transfers
-// on the line are acknowledged meanwhile, it is 6 s and six round trips.
+// than 3 s and two round trips, of 2 s where none was measured, 8 s at most. Where other
+// transfers on the line are acknowledged meanwhile, it is 6 s and six round trips.
 func (f *Flight) Overdue(heard, now time.Time) bool {
 	l := f.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	trip := cmp.Or(l.trip, tripUnknown)
-	limit := patienceLeast + 2*trip
+	limit := min(patienceLeast+2*trip, patienceMost)
 	if now.Sub(l.heard) < limit {
 		limit = 2*patienceLeast + 6*trip
 	}
