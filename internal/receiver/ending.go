@@ -82,7 +82,7 @@ func (i *incoming) closeEpoch() {
 	i.lastAck.Store(nil)
 	i.live, i.begun, i.resyncs, i.accept = false, false, nil, nil
 	i.again, i.stop = "", nil
-	i.ackDue, i.groupDue, i.checkDue, i.resyncDue, i.silentAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	i.ackDue, i.groupDue, i.checkDue, i.openDue, i.silentAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	if i.account != nil {
 		i.account.Close()
 		i.account = nil

@@ -86,10 +86,10 @@ type incoming struct {
 	needs       int64              // bytes that were missing when space ran out
 
 	// When things are due; zero: not.
-	ackDue, groupDue, checkDue, resyncDue, offerDue, silentAt time.Time
-	overDue                                                   time.Time // to ask whether the source has ended the transfer
-	acquitAt                                                  time.Time // a suspect that has run so long is none
-	backoff                                                   time.Duration
+	ackDue, groupDue, checkDue, openDue, offerDue, silentAt time.Time
+	overDue                                                 time.Time // to ask whether the source has ended the transfer
+	acquitAt                                                time.Time // a suspect that has run so long is none
+	backoff                                                 time.Duration
 }
 
 // facts are what the background needs to know of a transfer.
@@ -230,9 +230,8 @@ func (i *incoming) due(now time.Time) {
 	if is(i.checkDue) {
 		i.startCheckpoint()
 	}
-	if is(i.resyncDue) && i.live && !i.begun && i.resyncs != nil {
-		i.r.send(i.from, i.resyncs)
-		i.resyncDue = now.Add(resyncRepeat)
+	if is(i.openDue) && i.live && !i.begun {
+		i.repeatOpening(now)
 	}
 	if is(i.offerDue) {
 		i.offer()
@@ -286,7 +285,7 @@ func (i *incoming) nextDue(now time.Time) time.Time {
 			next = t
 		}
 	}
-	for _, t := range []time.Time{i.ackDue, i.groupDue, i.checkDue, i.resyncDue, i.offerDue, i.silentAt, i.acquitAt, i.overDue} {
+	for _, t := range []time.Time{i.ackDue, i.groupDue, i.checkDue, i.openDue, i.offerDue, i.silentAt, i.acquitAt, i.overDue} {
 		if !t.IsZero() && t.Before(next) {
 			next = t
 		}
@@ -382,6 +381,9 @@ func (i *incoming) chunk(p parcel) {
 	h, _ := wire.PeekHeader(data)
 	stale := h.Epoch != i.rec.Epoch && !failpoint.Planted("no-epoch-check")
 	if stale || h.Seq < i.next || i.again != "" {
+		if h.Epoch < i.rec.Epoch && i.live && !i.begun && i.openDue.IsZero() {
+			i.openDue = i.r.cfg.Clock.Now().Add(resyncRepeat) // it obeys an ACCEPT of before
+		}
 		return // of an epoch that is over, or a repeat
 	}
 	i.contact = i.r.cfg.Clock.Now()
@@ -397,7 +399,7 @@ func (i *incoming) chunk(p parcel) {
 		return
 	}
 	if first := !i.begun; first {
-		i.begun, i.resyncs, i.resyncDue = true, nil, time.Time{}
+		i.begun, i.resyncs, i.openDue = true, nil, time.Time{}
 		i.account.Settle()
 		if p.direct {
 			i.account.Direct()

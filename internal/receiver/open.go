@@ -313,7 +313,7 @@ func (i *incoming) startEpoch() {
 		i.acquitAt = i.r.cfg.Clock.Now().Add(suspectTime)
 	}
 	i.live, i.begun, i.next, i.taken, i.unacked, i.ask, i.total = true, false, 1, 0, 0, false, nil
-	i.resyncs, i.resyncDue, i.again = nil, time.Time{}, ""
+	i.resyncs, i.openDue, i.again = nil, time.Time{}, ""
 	i.lastAck.Store(nil)
 	i.granted, i.trip, i.trips = nil, 0, 0
 	i.silentAt = i.r.cfg.Clock.Now().Add(sourceSilent)
@@ -351,5 +351,19 @@ func (i *incoming) resync(reason string) {
 	i.box.allow(i.account.Ahead())
 	i.r.send(i.from, i.resyncs)
 	failpoint.Hit("receiver.after_resync")
-	i.resyncDue = i.r.cfg.Clock.Now().Add(resyncRepeat)
+	i.openDue = i.r.cfg.Clock.Now().Add(resyncRepeat)
+}
+
+// repeatOpening says once more which epoch the source has not begun: RESYNC until
+// it has, and ACCEPT, which is repeated to a source that asks, once for a message of
+// an earlier epoch.
+func (i *incoming) repeatOpening(now time.Time) {
+	i.openDue = time.Time{}
+	switch {
+	case i.resyncs != nil:
+		i.r.send(i.from, i.resyncs)
+		i.openDue = now.Add(resyncRepeat)
+	case i.accept != nil:
+		i.r.send(i.from, i.accept)
+	}
 }

@@ -47,6 +47,9 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 				}
 				failpoint.Hit("sender.after_resync")
 				p = o.startPump(m.Resync.Epoch, m.Resync.Credit, m.Resync.Resume)
+			case m.Kind == wire.KindAccept && m.Accept.Nonce == o.Record().Nonce && m.Accept.Epoch > p.epoch:
+				o.log.Info("the destination has answered OPEN a second time; the transfer is opened again", "epoch", m.Accept.Epoch)
+				return nil, o.renegotiate()
 			case m.Kind == wire.KindBusy && m.Busy.Epoch == p.epoch:
 				p.stop()
 				if err := o.recovering(); err != nil {

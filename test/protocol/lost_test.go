@@ -306,3 +306,31 @@ func TestLastBatchAnsweredLate(t *testing.T) {
 		w.until(time.Minute, "it does not end", func() bool { return w.incoming(id).State == transfer.Done })
 	})
 }
+
+// TestTwoAnswersToOneOpen: a destination that starts anew answers the repeated OPEN
+// with another epoch, and the source hears both answers. It must not stay with the
+// first until the destination counts as silent, and neither where the second is lost.
+func TestTwoAnswersToOneOpen(t *testing.T) {
+	for name, second := range map[string]faulty.Handling{"late": {Delay: 2100 * time.Millisecond}, "lost": {Drop: true}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, setup{}, func(w *world) {
+				w.fates = func(p *faulty.Parcel) faulty.Handling {
+					switch {
+					case p.Kind == wire.KindAccept && p.N == 1:
+						return faulty.Handling{Delay: 2500 * time.Millisecond} // behind the second OPEN
+					case p.Kind == wire.KindAccept && p.N == 2:
+						return second
+					}
+					return faulty.Handling{}
+				}
+				id := w.sendMixed(nil)
+				pass(100 * time.Millisecond)
+				w.dst.restart()
+				took := w.finish(time.Minute)
+				if epoch := w.source(id).Epoch; epoch < 3 || took > 7*time.Second {
+					w.t.Errorf("%v and %d epochs; 7 s at most, and an epoch beyond both answers", took, epoch)
+				}
+			})
+		})
+	}
+}
