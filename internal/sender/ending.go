@@ -11,21 +11,25 @@ import (
 	"ferry/internal/wire"
 )
 
-// wait moves to Waiting.
+// wait moves to Waiting, until the transfer is tried again.
 func (o *Outgoing) wait(reason *transfer.Error, place int) (*Verdict, error) {
+	return o.waitFor(reason, place, waitRetry)
+}
+
+func (o *Outgoing) waitFor(reason *transfer.Error, place int, retry time.Duration) (*Verdict, error) {
 	o.log.Info("the transfer waits", "reason", reason, "place", place)
 	if o.cfg.FS.Scarce() {
 		o.rest()
 	}
 	o.mu.Lock()
-	o.live.place, o.live.nextTry = place, o.cfg.Clock.Now().Add(waitRetry)
+	o.live.place, o.live.nextTry = place, o.cfg.Clock.Now().Add(retry)
 	o.mu.Unlock()
 	err := o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Progress.Reason = reason
 		o.putFigures(&rec.Progress)
 		return nil
 	}, transfer.Waiting)
-	return &Verdict{Reason: reason, Retry: waitRetry}, err
+	return &Verdict{Reason: reason, Retry: retry}, err
 }
 
 // overdue reports whether the recovery time-out is over.

@@ -117,18 +117,40 @@ func (o *Outgoing) heardSince(t time.Time) bool {
 // pumpFailed sorts out why sending stopped.
 func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 	var lane *laneError
-	if errors.As(err, &lane) {
-		o.log.Info("the lane broke; the transfer is opened again", "err", err)
-		return nil, o.renegotiate()
+	broke := errors.As(err, &lane)
+	pause := waitRetry
+	if broke {
+		if pause = o.laneBroke(); pause == 0 {
+			o.log.Info("the lane broke; the transfer is opened again", "err", err)
+			return nil, o.renegotiate()
+		}
 	}
 	if err := o.recovering(); err != nil {
 		return nil, err
+	}
+	if broke {
+		return o.waitFor(transfer.Errorf(transfer.KindUnreachable, "%s cannot send to %s: %w", o.cfg.Agent, o.to, err).
+			WithHint("the transfer goes on when the lane carries messages again"), 0, pause)
 	}
 	e := transfer.AsError(err)
 	if !e.Kind.Waits() {
 		e = transfer.Errorf(transfer.KindBusy, "%s cannot go on: %w", o.cfg.Agent, err)
 	}
 	return o.wait(e, 0)
+}
+
+// laneBroke counts how often the lane has broken with no acknowledgement in between.
+// After the first time the transfer is opened again at once, as the connection may
+// have been lost long ago; after each later one it waits twice as long as after the
+// one before, 4 s at most.
+func (o *Outgoing) laneBroke() (pause time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.live.breaks++
+	if n := o.live.breaks - 2; n >= 0 {
+		pause = min(breakFirst<<min(n, 10), waitRetry)
+	}
+	return pause
 }
 
 // recovering notes since when nothing moves, where it is not noted yet.
@@ -159,7 +181,7 @@ func (o *Outgoing) renegotiate() error {
 // be sent again for ever.
 func (o *Outgoing) acked(a *wire.Ack) error {
 	o.mu.Lock()
-	o.live.held, o.live.ahead = a.Bytes, a.Ahead
+	o.live.held, o.live.ahead, o.live.breaks = a.Bytes, a.Ahead, 0
 	safe := a.Safe != nil && *a.Safe != o.live.safe
 	if safe {
 		o.live.safe = *a.Safe

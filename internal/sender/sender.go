@@ -34,6 +34,7 @@ const (
 	repeatMost    = 4 * time.Second
 	noAnswer      = 10 * time.Second // to OPEN: then Waiting
 	waitRetry     = 4 * time.Second
+	breakFirst    = 250 * time.Millisecond // until a lane that broke twice is tried again
 	progressEvery = time.Second
 )
 
@@ -136,6 +137,7 @@ type figures struct {
 	heard      time.Time // of outcomes
 	ahead      int64     // how far this side may run ahead
 	lane, why  string    // of the epoch, and why it is not the direct one
+	breaks     int       // of the lane, with no acknowledgement between them
 }
 
 // NewRecord is the ledger record of a request that is being accepted.

@@ -334,3 +334,32 @@ func TestTwoAnswersToOneOpen(t *testing.T) {
 		})
 	}
 }
+
+// TestBrokenLane: control messages get through and chunk messages do not leave, as
+// while the data connection alone is lost. The transfer says why it waits and asks
+// the destination for a new epoch a few times, not thousands.
+func TestBrokenLane(t *testing.T) {
+	bubble(t, setup{}, func(w *world) {
+		var broken atomic.Bool
+		w.fates = func(p *faulty.Parcel) faulty.Handling {
+			return faulty.Handling{Fail: broken.Load() && p.Kind == faulty.Chunk}
+		}
+		w.slow(20 * time.Millisecond)
+		id := w.sendMixed(nil)
+		w.arrived(id, 1)
+		broken.Store(true)
+		pass(10 * time.Second)
+		rec := w.source(id)
+		if rec.State != transfer.Waiting || transfer.KindOf(rec.Progress.Reason) != transfer.KindUnreachable {
+			w.t.Errorf("it is %s, for %v", rec.State, rec.Progress.Reason)
+		}
+		pass(20 * time.Second)
+		if opens := w.net.Count(wire.KindOpen); opens > 15 {
+			w.t.Errorf("%d times OPEN in 30 s", opens)
+		}
+		broken.Store(false)
+		if took := w.finish(time.Minute); took > 10*time.Second {
+			w.t.Errorf("it took %v after the lane was there", took)
+		}
+	})
+}
