@@ -85,7 +85,9 @@ func newVictim(t *testing.T) *victim {
 			write(t, v.outside+"/"+c, fmt.Sprint("s", k), prey)
 		}
 	}
-	write(t, v.outside, "linked", prey)
+	// A second name of this file is lawfully a source: who gives it Ferry's name for a
+	// source that is being deleted has it given back as that source.
+	write(t, v.outside, "linked", "this is outside, and its owner has linked it into the root")
 	must(t, filepath.WalkDir(v.outside, func(p string, d os.DirEntry, err error) error {
 		return errors.Join(err, os.Chtimes(p, when, when))
 	}))
