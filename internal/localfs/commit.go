@@ -61,25 +61,11 @@ func (l *Landing) Commit(ctx context.Context, group []Pending) (done []transfer.
 	}
 	if intents := c.intents(); len(intents) > 0 && !failpoint.Planted("no-committing") {
 		if err := l.cfg.Journal.Committing(intents); err != nil {
+			l.leaveUnnamed(c.work)
 			return nil, fmt.Errorf("the commit of %d items could not be recorded: %w", len(intents), err)
 		}
 	}
 	failpoint.Hit("commit.after_committing")
-	return c.finish()
-}
-
-// Retry goes on with items that a *PendingError listed, from where they stand:
-// what is not renamed is renamed, directories are synced again, outcomes
-// recorded.
-func (l *Landing) Retry(ctx context.Context, intents []transfer.Intent) ([]transfer.Outcome, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	c := &commit{l: l}
-	defer c.release()
-	for _, in := range intents {
-		c.again(in)
-	}
 	return c.finish()
 }
 
@@ -183,53 +169,6 @@ func (c *commit) look(w *work) {
 		w.fail(targetError(w.in.Outcome.Path, err))
 		w.early = true
 	}
-}
-
-// again takes an item of an earlier try.
-func (c *commit) again(in transfer.Intent) {
-	w := &work{in: in, earlier: true}
-	c.work = append(c.work, w)
-	var err error
-	if w.place, err = c.l.locate(in.Name); err != nil {
-		w.place.path = "" // an item that failed for its name
-	}
-	if in.Temp == "" || err != nil {
-		return
-	}
-	d, err := c.l.dir(w.place.parent(), false)
-	if err == nil {
-		w.dir = d
-		if !w.failed() {
-			err = c.standing(w)
-		}
-	}
-	if err != nil && !w.failed() {
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && w.dir == nil:
-			w.movedAway(&movedError{w.place.parent().path, err})
-		case errors.Is(err, fs.ErrNotExist) && c.l.notNamed(in.Outcome.Item):
-			w.again = meddled(in.Outcome.Path)
-		case errors.Is(err, fs.ErrNotExist):
-			w.taken()
-		default:
-			w.wait = targetError(in.Outcome.Path, err)
-		}
-	}
-}
-
-// standing finds out how far an earlier try came: its own process knows that
-// the content was right, so the inode decides.
-func (c *commit) standing(w *work) error {
-	st, err := w.dir.lstat(w.place.base())
-	if err == nil && st.Ino == w.in.Ino && st.Dev == w.in.Dev {
-		w.named = true
-		return nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	_, err = w.dir.lstat(w.in.Temp)
-	return err
 }
 
 const takenNote = "taken by a consumer after commit"
@@ -438,6 +377,7 @@ func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
 	e := c.ends(syncErr)
 	if len(e.outs) > 0 {
 		if err := c.l.cfg.Journal.Committed(e.outs); err != nil {
+			c.l.leaveUnnamed(c.work)
 			return nil, &PendingError{intentsOf(c.work), fmt.Errorf("the outcomes could not be recorded: %w", err)}
 		}
 	}
@@ -459,9 +399,7 @@ func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
 			c.l.dropAside(w)
 		}
 	}
-	for _, w := range e.waiting {
-		c.l.leaveUnnamed(w)
-	}
+	c.l.leaveUnnamed(e.waiting)
 	if len(e.waiting) > 0 {
 		again = errors.Join(&PendingError{intentsOf(e.waiting), e.why}, again)
 	}

@@ -35,8 +35,8 @@ func (e *SyncError) Error() string {
 func (e *SyncError) Unwrap() error { return e.Err }
 
 // A PendingError lists items that stay COMMITTING: they may be under their
-// final names, but it is not certain that this would survive. Give them to
-// Retry until it is.
+// final names, but it is not certain that this would survive. Give each to
+// Recover until it has a verdict.
 type PendingError struct {
 	Intents []transfer.Intent
 	Err     error

@@ -139,16 +139,17 @@ func (l *Landing) rename(d *Dir, temp, final string) error {
 	return nil
 }
 
-// leaveUnnamed notes an item that stays COMMITTING before its rename. Where its
-// temporary is gone the next time, somebody has removed it, and no consumer has taken
-// the file. After a crash nobody knows.
-func (l *Landing) leaveUnnamed(w *work) {
-	if w.tried || w.named || w.isDir() {
-		return
-	}
+// leaveUnnamed notes the files among items that may be COMMITTING and were not
+// renamed. Where the temporary of one is gone the next time, somebody has removed it,
+// and no consumer has taken the file. After a crash nobody knows.
+func (l *Landing) leaveUnnamed(items []*work) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.unnamed[w.in.Outcome.Item] = true
+	for _, w := range items {
+		if !w.tried && !w.named && !w.isDir() {
+			l.unnamed[w.in.Outcome.Item] = true
+		}
+	}
 }
 
 // notNamed reports whether this process knows that an item was not renamed.

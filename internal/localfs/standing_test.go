@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"ferry/internal/transfer"
@@ -286,6 +287,30 @@ func TestTemporaryRemovedUnderACommitThatWaits(t *testing.T) {
 	must(t, os.Remove(root+"/in/a"))
 	if v, _, err := l.Recover(in, f.cfg.Boot); v != Taken || err != nil {
 		t.Fatalf("%v %v: its consumer has it", v, err)
+	}
+}
+
+// The same where the ledger failed: at COMMITTING nothing was renamed, and at
+// COMMITTED all that could be.
+func TestTemporaryRemovedAfterTheLedgerFailed(t *testing.T) {
+	for op, want := range map[string]Verdict{"committing": Redo, "committed": Taken} {
+		fault := newFault(1, syscall.EIO)
+		fault.only = op
+		f, root := newFS(t, nil)
+		j := newJournal(fault)
+		l := lander(f, j, nil)
+		p, err := write(l, 1, "a", body(100, 1))
+		must(t, err)
+		if _, err = l.Commit(t.Context(), []Pending{p}); err == nil {
+			t.Fatalf("%s: the commit succeeded", op)
+		}
+		in := j.committing[1]
+		os.Remove(root + "/" + in.Temp)
+		os.Remove(root + "/a")
+		if v, o, err := l.Recover(in, f.cfg.Boot); v != want || err != nil {
+			t.Errorf("%s: %v %+v %v; want %v", op, v, o, err, want)
+		}
+		must(t, l.Close())
 	}
 }
 

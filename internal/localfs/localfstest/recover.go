@@ -161,22 +161,3 @@ func (c *recovery) run(t *testing.T, p *Place) {
 		t.Fatalf("final %.20q, temporary %v", got, p.exists(temp))
 	}
 }
-
-// What stays COMMITTING goes on in the same process, from wherever it stands.
-func testRetry(t *testing.T, p *Place) {
-	for n, far := range []func(temp string) error{
-		func(string) error { return nil },
-		func(temp string) error { return p.Move(p.at(temp), "x") },
-	} {
-		must(t, p.MkdirAll(p.at("sub")))
-		in := p.committing(t, final, nil)
-		must(t, far("sub/"+in.Temp))
-		j := newLedger()
-		done, err := p.land(t, p.open(t), j, nil).Retry(t.Context(), []transfer.Intent{in})
-		must(t, err)
-		if len(done) != 1 || !done[0].OK() || done[0].Taken || p.read(t, final) != string(body(size, 3)) || p.own() != nil {
-			t.Errorf("%d: %+v, left %v", n, done, p.own())
-		}
-		must(t, p.Remove(p.at(final)))
-	}
-}

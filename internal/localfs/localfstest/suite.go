@@ -51,7 +51,7 @@ func Run(t *testing.T, place func(t *testing.T) *Place) {
 		{"beneath", testBeneath}, {"trace", testTrace}, {"closed", testClosed},
 		{"land", testLand}, {"name taken", testNameTaken}, {"overwrite", testOverwrite}, {"reopen", testReopen},
 		{"sweep", testSweep}, {"resolve", testResolve}, {"escapes", testEscapes}, {"walk", testWalk},
-		{"recover", testRecover}, {"retry", testRetry}, {"delete", testDelete}, {"finish deletion", testFinishDelete},
+		{"recover", testRecover}, {"delete", testDelete}, {"finish deletion", testFinishDelete},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, place(t)) })
 	}

@@ -37,7 +37,6 @@ type agent struct {
 	land     *localfs.Landing
 	group    []localfs.Pending
 	open     *localfs.Partial
-	pending  []transfer.Intent
 	failures int
 
 	named map[string]int // how often each final name was given
@@ -133,13 +132,6 @@ func (a *agent) round() error {
 
 // settle decides what was left in COMMITTING.
 func (a *agent) settle() error {
-	if a.w.retry && len(a.pending) > 0 {
-		ins := a.pending
-		a.pending = nil
-		_, err := a.land.Retry(context.Background(), ins)
-		return a.commitError(err)
-	}
-	a.pending = nil
 	state := a.j.State()
 	for item := range uint64(a.w.items()) {
 		in := state.Items[item].Intent
@@ -207,15 +199,7 @@ func (a *agent) commit() (redo bool, err error) {
 	if pending := (*localfs.PendingError)(nil); errors.As(err, new(*localfs.AgainError)) && !errors.As(err, &pending) {
 		return true, nil
 	}
-	return false, a.commitError(err)
-}
-
-func (a *agent) commitError(err error) error {
-	var wait *localfs.PendingError
-	if errors.As(err, &wait) {
-		a.pending = wait.Intents
-	}
-	return err
+	return false, err
 }
 
 // failed is a sync that failed: the work begins again, but not for ever.

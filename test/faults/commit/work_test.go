@@ -30,7 +30,6 @@ type work struct {
 	one     int               // from how many files on a group has one sync of the file system; 0: 16
 	chunk   int
 	check   int64 // bytes between checkpoints; 0: none
-	retry   bool  // what waits is given to Retry in the same process, not to Recover
 
 	beside  map[string]string // what goes beside files, by name; empty: nothing may lie there
 	library string            // what goes beside the directory LIB, and holds for all that is in it
@@ -73,7 +72,6 @@ func workloads() []*work {
 	return []*work{
 		{name: "one file", files: one, group: 1, chunk: 4096},
 		{name: "a group", files: few, group: 3, chunk: 2048, dirs: []string{"sub"}},
-		{name: "a group, retried", files: few, group: 3, chunk: 2048, dirs: []string{"sub"}, retry: true},
 		{name: "one after another", files: few, group: 1, chunk: 2048},
 		{name: "overwrite", files: few, group: 2, chunk: 2048, over: true, old: map[string]string{"x": "the old file", "z": "the old z"}},
 		{name: "link and unlink", files: few, group: 2, chunk: 4096, plain: true},
@@ -99,13 +97,10 @@ func workloads() []*work {
 		{name: "process", files: few, group: 2, chunk: 2048, process: true},
 		{name: "process, checkpoints", files: big, group: 1, chunk: 6000, check: 6000, process: true},
 		{name: "records", files: few, group: 3, chunk: 2048, beside: map[string]string{"x": fixed, "sub/y": variable, "z": fixed}},
-		{name: "records, retried", files: few, group: 2, chunk: 2048, retry: true, beside: map[string]string{"x": fixed, "sub/y": variable, "z": ""}},
 		{name: "records over others", files: few, group: 2, chunk: 2048, over: true, beside: map[string]string{"x": fixed, "sub/y": variable, "z": fixed},
 			old: map[string]string{"x": "the old file", sideOf("x"): variable, "z": "the old z"}},
 		{name: "plain files over records", files: few, group: 3, chunk: 2048, over: true, beside: map[string]string{"x": "", "sub/y": "", "z": variable},
 			old: map[string]string{"x": "the old file", sideOf("x"): variable, "z": "the old z", sideOf("z"): variable}},
-		{name: "plain files over records, retried", files: one, group: 1, chunk: 9000, over: true, retry: true, beside: map[string]string{"x": ""},
-			old: map[string]string{"x": "the old file", sideOf("x"): variable}},
 		{name: "records, link and unlink", files: few, group: 2, chunk: 4096, plain: true, beside: map[string]string{"x": fixed, "z": variable}},
 		{name: "records, process", files: few, group: 2, chunk: 4096, process: true, beside: map[string]string{"x": fixed, "sub/y": fixed}},
 		{name: "records, a consumer", files: one, group: 1, chunk: 9000, consumer: true, beside: map[string]string{"x": fixed}},
