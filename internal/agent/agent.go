@@ -422,40 +422,6 @@ func (a *Agent) Halt() {
 	})
 }
 
-// Sweep clears up behind a dead agent of one box: it hands its audit records to
-// the log and removes the temporaries that its ledger in dir knows of, beneath
-// root.
-func Sweep(name transfer.AgentName, dir, root string, to Appender, log *slog.Logger) error {
-	if _, err := os.Stat(filepath.Join(dir, "ledger.db")); err != nil {
-		return nil // it died before it had one
-	}
-	l, err := ledger.Open(dir, ledger.Options{Log: log, Reserve: -1})
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	files, err := localfs.Open(localfs.Config{Roots: []string{root}, StateDir: dir, Incarnation: l.Incarnation(), Log: log, Digest: digest.ByName})
-	if err != nil {
-		return err
-	}
-	defer files.Close()
-	if err := drain(l, name, to); err != nil {
-		return err
-	}
-	return l.View(func(t *ledger.Tx) error {
-		return t.Incomings(func(in *ledger.Incoming) error {
-			if in.State.Final() && !in.Unswept {
-				return nil
-			}
-			dirs, err := t.Dirs(in.Request.ID)
-			if err != nil {
-				return err
-			}
-			return files.Land(localfs.LandConfig{Transfer: in.Request.ID, Generation: in.Generation, Resolution: in.Resolution}).Sweep(dirs)
-		})
-	})
-}
-
 // Reconnected is called when the connection to the queue manager is new.
 func (a *Agent) Reconnected() {
 	a.lanes.moved()

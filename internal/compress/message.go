@@ -45,7 +45,8 @@ var (
 )
 
 // Pack makes a JSON message of 96 bytes to 1 MiB smaller, as one frame of zstd with
-// its content size and the vocabulary as its dictionary. What does not become smaller stays as it is.
+// its content size and the vocabulary as its dictionary. What does not become smaller
+// stays as it is.
 func Pack(message []byte) []byte {
 	if len(message) < packFrom || len(message) > transfer.MaxChunk {
 		return message

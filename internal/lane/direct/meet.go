@@ -227,8 +227,8 @@ func (f *forming) end() {
 }
 
 // Open gives the lane of a transfer to a peer, dialling it if there is no path
-// yet. The lane is used until ctx ends. theirs is what the peer's ACCEPT said. Its errors are of kind
-// Unreachable and fit to be shown as the reason for another lane.
+// yet. The lane is used until ctx ends. theirs is what the peer's ACCEPT said. Its
+// errors are of kind Unreachable and fit to be shown as the reason for another lane.
 func (h *Hub) Open(ctx context.Context, id transfer.ID, peer transfer.AgentName, theirs *wire.Direct) (*Lane, error) {
 	token, err := hex.DecodeString(theirs.Token)
 	if err != nil || len(token) != tokenSize {

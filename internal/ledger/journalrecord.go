@@ -1,0 +1,109 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+
+	"ferry/internal/transfer"
+)
+
+func appendRecord(b, body []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(len(body)))
+	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(body, castagnoli))
+	return append(b, body...)
+}
+
+// tornAt tells the end of a file from a disk that cannot be read, behind which
+// there may be more.
+func tornAt(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errTorn
+	}
+	return err
+}
+
+func readRecord(r io.Reader) ([]byte, error) {
+	var head [8]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, tornAt(err)
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if n == 0 || n > maxJournalItem {
+		return nil, errTorn
+	}
+	body := make([]byte, n)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return nil, tornAt(err)
+	}
+	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(head[4:]) {
+		return nil, errTorn
+	}
+	return body, nil
+}
+
+func encodeItem(b []byte, arg int, it transfer.Item) []byte {
+	body := []byte{byte(it.Type)}
+	body = binary.BigEndian.AppendUint32(body, uint32(arg))
+	body = binary.BigEndian.AppendUint64(body, uint64(it.Size))
+	text := func(s string) {
+		body = binary.BigEndian.AppendUint16(body, uint16(len(s)))
+		body = append(body, s...)
+	}
+	text(string(it.Source))
+	text(string(it.Name))
+	var kind transfer.Kind
+	var words, hint string
+	if it.Err != nil {
+		kind, words, hint = it.Err.Kind, it.Err.Text, it.Err.Hint
+	}
+	body = append(body, byte(kind))
+	text(words[:min(len(words), 1000)])
+	text(hint[:min(len(hint), 1000)])
+	return appendRecord(b, body)
+}
+
+// fields takes big-endian fields off the front of a record.
+type fields struct {
+	b   []byte
+	bad bool
+}
+
+func (f *fields) take(n int) []byte {
+	if n > len(f.b) {
+		f.bad, f.b = true, nil
+		return make([]byte, min(n, 8))
+	}
+	v := f.b[:n]
+	f.b = f.b[n:]
+	return v
+}
+
+func (f *fields) text() string { return string(f.take(int(binary.BigEndian.Uint16(f.take(2))))) }
+
+func decodeItem(body []byte) (it transfer.Item, arg int, end bool, links int64, err error) {
+	f := fields{b: body}
+	kind := f.take(1)[0]
+	if kind == journalEnd {
+		links = int64(binary.BigEndian.Uint64(f.take(8)))
+		end = true
+	} else {
+		it.Type = transfer.ItemType(kind)
+		arg = int(binary.BigEndian.Uint32(f.take(4)))
+		it.Size = int64(binary.BigEndian.Uint64(f.take(8)))
+		it.Source, it.Name = transfer.Path(f.text()), transfer.Path(f.text())
+		k := transfer.Kind(f.take(1)[0])
+		words, hint := f.text(), f.text()
+		if k != transfer.KindNone {
+			it.Err = &transfer.Error{Kind: k, Text: words, Hint: hint}
+		}
+		if it.Type < transfer.ItemFile || it.Type > transfer.ItemBad {
+			err = errors.New("an item of unknown type")
+		}
+	}
+	if f.bad || len(f.b) > 0 {
+		err = errors.New("a record of the wrong length")
+	}
+	return it, arg, end, links, err
+}

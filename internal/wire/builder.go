@@ -1,0 +1,202 @@
+package wire
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"strings"
+
+	"ferry/internal/compress"
+	"ferry/internal/transfer"
+)
+
+// A Builder puts frames into chunk messages of at most a given size.
+type Builder struct {
+	max    int
+	mem    *Memory
+	buf    []byte
+	frames uint16
+	saved  int     // by compression; see CData
+	last   int     // where the last frame begins
+	before context // that frame
+	now    context
+}
+
+// NewBuilder makes messages with up to chunk bytes of data, in memory of mem,
+// which may be nil.
+func NewBuilder(chunk int, mem *Memory) *Builder {
+	b := &Builder{max: chunk + Overhead, mem: mem}
+	b.buf = mem.Get(b.max)[:HeaderSize]
+	return b
+}
+
+// Empty reports whether the message has no frame yet.
+func (b *Builder) Empty() bool { return b.frames == 0 }
+
+// Room is how many bytes of data one more DATA frame could hold.
+func (b *Builder) Room() int { return max(0, b.max-len(b.buf)-b.saved-dataFrame-tail) }
+
+// Used is how many bytes the frames take that the message has.
+func (b *Builder) Used() int { return len(b.buf) - HeaderSize }
+
+// Len is the size of the message as it is.
+func (b *Builder) Len() int { return len(b.buf) }
+
+// Fits reports whether a frame that is not DATA fits; names are at most two
+// paths long.
+func (b *Builder) Fits(names int) bool {
+	return b.max-len(b.buf) >= 128+names && b.frames < 1<<16-1
+}
+
+func (b *Builder) start(t FrameType, item uint64) {
+	b.frames++
+	b.last, b.before = len(b.buf), b.now
+	b.buf = binary.AppendVarint(append(b.buf, byte(t)), int64(item-b.now.item))
+	b.now.item = item
+}
+
+func (b *Builder) uint(v ...int64) {
+	for _, x := range v {
+		b.buf = binary.AppendUvarint(b.buf, uint64(x))
+	}
+}
+
+func (b *Builder) text(s string) {
+	b.buf = append(binary.AppendUvarint(b.buf, uint64(len(s))), s...)
+}
+
+// rest writes a name as what it has in common with the one before it, and the rest.
+// After wholeAfter every name is written whole.
+func (b *Builder) rest(name, before transfer.Path) {
+	n := 0
+	for b.now.names <= wholeAfter && n < len(name) && n < len(before) && name[n] == before[n] {
+		n++
+	}
+	b.uint(int64(n))
+	b.text(string(name[n:]))
+}
+
+// Begin adds a BEGIN frame.
+func (b *Builder) Begin(item uint64, f *Begin) {
+	b.start(FrameBegin, item)
+	id := &f.Identity
+	var flags byte
+	if f.Again {
+		flags |= flagAgain
+	}
+	if f.Form != nil {
+		flags |= flagForm
+	}
+	if id.Size == f.Size && id.Mtime == f.Mtime {
+		flags |= flagSame
+	}
+	b.buf = append(b.buf, byte(f.Type), flags)
+	b.uint(int64(f.Mode), f.Size, f.Allocated, f.Offset)
+	b.buf = binary.AppendVarint(b.buf, f.Mtime-b.now.mtime)
+	b.buf = binary.AppendVarint(b.buf, int64(id.Dev-b.now.dev))
+	b.buf = binary.AppendVarint(b.buf, int64(id.Ino-b.now.ino))
+	b.buf = binary.AppendVarint(b.buf, id.Ctime-f.Mtime)
+	if flags&flagSame == 0 {
+		b.uint(id.Size)
+		b.buf = binary.AppendVarint(b.buf, id.Mtime-f.Mtime)
+	}
+	b.rest(f.Name, b.now.name)
+	b.rest(f.Source, b.now.source)
+	if m := f.Form; m != nil {
+		b.text(m.Encoding)
+		b.text(m.EOL)
+		b.text(m.Records.RECFM)
+		b.uint(int64(uint32(m.Records.LRECL)), int64(uint32(m.Records.BLKSIZE)))
+	}
+	b.now.begun(f)
+}
+
+// Data adds a DATA frame of n bytes and returns the place for them.
+func (b *Builder) Data(item uint64, offset int64, n int) []byte {
+	b.start(FrameData, item)
+	b.uint(offset, int64(n))
+	at := len(b.buf)
+	b.buf = b.buf[:at+n]
+	return b.buf[at:]
+}
+
+// Undo takes the last frame out again. It may be called once for a frame.
+func (b *Builder) Undo() {
+	b.frames--
+	b.buf, b.now = b.buf[:b.last], b.before
+}
+
+// CData adds a CDATA frame: plain bytes, compressed into fewer. It takes as much
+// of the Room as the plain bytes would: what a message has of a file does not
+// depend on how it shrinks, and the receiver has something to do before the
+// whole run-ahead is in one message.
+func (b *Builder) CData(item uint64, offset int64, plain int, f compress.Format, data []byte) {
+	b.start(FrameCData, item)
+	b.uint(offset, int64(plain))
+	b.buf = append(b.buf, byte(f))
+	b.text(string(data))
+	b.saved += max(0, plain-len(data))
+}
+
+// Hole adds a HOLE frame.
+func (b *Builder) Hole(item uint64, offset, n int64) {
+	b.start(FrameHole, item)
+	b.uint(offset, n)
+}
+
+// End adds an END frame.
+func (b *Builder) End(item uint64, size int64, sum string) {
+	b.start(FrameEnd, item)
+	b.uint(size)
+	b.digest(sum)
+}
+
+// digest writes METHOD:HEX as the method and the bytes; what is not written so goes
+// as it is.
+func (b *Builder) digest(sum string) {
+	method, raw, ok := packed(sum)
+	if !ok {
+		b.buf = append(b.buf, 0)
+		b.text(sum)
+		return
+	}
+	b.text(method)
+	b.text(string(raw))
+}
+
+// packed takes METHOD:HEX apart; ok is false for any other text.
+func packed(sum string) (method string, raw []byte, ok bool) {
+	method, text, ok := strings.Cut(sum, ":")
+	raw, err := hex.DecodeString(text)
+	return method, raw, ok && err == nil && method != "" && hex.EncodeToString(raw) == text
+}
+
+// Tail adds a TAIL frame.
+func (b *Builder) Tail(item uint64, sum string) {
+	b.start(FrameTail, item)
+	b.text(sum)
+}
+
+// Fail adds a FAIL frame; the text is cut at 1,000 bytes.
+func (b *Builder) Fail(item uint64, err *transfer.Error, source transfer.Path) {
+	b.start(FrameFail, item)
+	b.buf = append(b.buf, byte(err.Kind))
+	text := err.Error()
+	b.text(text[:min(len(text), 1000)])
+	b.text(string(source))
+}
+
+// Skip adds a SKIP frame.
+func (b *Builder) Skip(item uint64) { b.start(FrameSkip, item) }
+
+// Last adds a LAST frame.
+func (b *Builder) Last(items uint64) { b.start(FrameLast, items) }
+
+// Seal writes the header and returns the message; the Builder then begins a
+// new one in memory of its own, so that the message may be kept.
+func (b *Builder) Seal(h Header) []byte {
+	m := b.buf
+	h.put(m, b.frames)
+	b.frames, b.saved, b.now = 0, 0, context{}
+	b.buf = b.mem.Get(b.max)[:HeaderSize]
+	return m
+}
