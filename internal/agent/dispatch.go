@@ -62,8 +62,7 @@ func (a *Agent) refuseUnread(m qmgr.Message, err error) {
 // that the ledger no longer has, outcomes are still taken: into the audit.
 func (a *Agent) toSender(msg *wire.Message) {
 	if o := a.sched.find(msg.Transfer); o != nil {
-		o.Deliver(msg)
-		if msg.Kind == wire.KindBusy && msg.Busy.Place == 0 {
+		if o.Deliver(msg) && msg.Kind == wire.KindBusy && msg.Busy.Place == 0 {
 			a.sched.wake(msg.Transfer)
 		}
 		return

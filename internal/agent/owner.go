@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -224,6 +226,8 @@ func (o *owner) check(ctx context.Context, session int64) error {
 	switch {
 	case err == nil:
 		o.set(session, taking)
+	case errors.Is(err, errUnobeyed):
+		// Nothing begins: a cancel that waits may be of a transfer that the ledger has.
 	case transfer.KindOf(err) != transfer.KindAlive:
 		o.set(session, beginning)
 	}
@@ -247,6 +251,9 @@ func (o *owner) renew(ctx context.Context) error {
 	}
 }
 
+// errUnobeyed says that commands wait that have not been obeyed in time.
+var errUnobeyed = transfer.Errorf(transfer.KindBusy, "commands wait to be obeyed")
+
 // drain waits until every cancel that is in the queue has been obeyed.
 func (o *owner) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ownerTry)
@@ -257,7 +264,7 @@ func (o *owner) drain(ctx context.Context) error {
 			return err
 		}
 		if !o.pause(ctx, drainPause) {
-			return transfer.Errorf(transfer.KindBusy, "%d commands wait to be obeyed", unread)
+			return fmt.Errorf("%w: %d", errUnobeyed, unread)
 		}
 	}
 }

@@ -10,15 +10,15 @@ import (
 
 // A packed value is what is kept of many items in one record:
 //
-//	1 version (1)  1 what: 1 intents, 2 outcomes
+//	1 version (2)  1 what: 1 intents, 2 outcomes
 //	the number of items, then of each its number: the first as it is, others as
 //	the distance from the one before, which is at least 1
 //	of each item, in that order:
 //	  flags: bit 0: something that is rare follows at the end; bit 1: durable
 //	  of its outcome: type, size, path, source, digest, the source's digest,
 //	  and of the source's identity device, inode, size, mtime, ctime
-//	  of an intent besides: version, name, temporary, inode, device, size, sum,
-//	  boot, mode, mtime
+//	  of an intent besides: version, name, temporary, inode, device, inode and
+//	  device of its directory, size, sum, boot, mode, mtime
 //	  with bit 0: a length, and a JSON object with all other fields
 //
 // Numbers are varints, those that have a like in the item before as the
@@ -27,7 +27,7 @@ import (
 // Its like is the same field of the item before, but for the source's digest and
 // the sum, whose like is the digest.
 const (
-	packedVersion = 1
+	packedVersion = 2
 
 	packedIntents  = 1
 	packedOutcomes = 2

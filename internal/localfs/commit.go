@@ -82,7 +82,7 @@ type commit struct {
 type work struct {
 	in      transfer.Intent
 	place   place
-	part    *Partial        // nil for a directory, a failed item, and in a retry
+	part    *Partial        // nil for a directory and a failed item
 	dir     *held           // that holds the file; or the directory that is the item
 	named   bool            // it has its final name
 	tried   bool            // it may have it: the rename was asked for
@@ -141,9 +141,10 @@ func (c *commit) add(p *Pending) {
 }
 
 // look notes the file that is to be overwritten, or that it cannot be. Where
-// nothing is to be overwritten the rename says whether the name is free.
+// nothing is to be overwritten the rename says whether the name is free, unless
+// something is to lie beside the file: that has its name before the file has.
 func (c *commit) look(w *work) {
-	if !c.l.cfg.Overwrite {
+	if b := w.in.Beside; !c.l.cfg.Overwrite && (b == nil || b.Data == nil) {
 		return
 	}
 	err := c.l.checkFree(w.dir.Dir, w.place)
@@ -346,6 +347,7 @@ func (c *commit) dirError(w *work, err error) {
 // An ended group is what is to be recorded of it.
 type ended struct {
 	outs    []transfer.Outcome
+	decided []*work // those of outs
 	waiting []*work
 	again   []*work
 	why     error // of the first that waits
@@ -357,10 +359,10 @@ func (c *commit) ends(syncErr error) (e ended) {
 	e.why = syncErr
 	for _, w := range c.work {
 		switch {
-		case w.again != nil && (syncErr == nil || !w.back):
+		case w.again != nil && w.wait == nil && (syncErr == nil || !w.back):
 			e.again = append(e.again, w)
 		case w.wait == nil && w.again == nil && (syncErr == nil || w.failed() && !w.back):
-			e.outs = append(e.outs, w.in.Outcome)
+			e.outs, e.decided = append(e.outs, w.in.Outcome), append(e.decided, w)
 		default:
 			e.waiting = append(e.waiting, w)
 			if e.why == nil {
@@ -391,10 +393,12 @@ func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
 	if err != nil {
 		e.waiting, e.why = append(e.waiting, e.again...), err
 	}
-	for _, w := range c.work {
+	for _, w := range e.decided {
 		if w.failed() {
 			c.removeTemp(w)
 		}
+	}
+	for _, w := range c.work {
 		if w.wait == nil {
 			c.l.dropAside(w)
 		}

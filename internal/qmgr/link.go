@@ -156,6 +156,7 @@ func (l *link) markUp() {
 	close(l.again)
 	l.again = make(chan struct{})
 	l.mu.Unlock()
+	l.trip.forget()
 	l.c.changed(true, nil)
 }
 

@@ -28,7 +28,7 @@ func (c *Conn) Relieve(ctx context.Context, keep func(token string) bool) (gone 
 	}
 	strangers := map[string]uint64{}
 	for subject, n := range info.State.Subjects {
-		if parts := strings.SplitN(subject, ".", 4); len(parts) == 4 && !keep(parts[2]) {
+		if parts := strings.SplitN(subject, ".", 4); len(parts) == 4 && !strings.ContainsAny(parts[2], "*>") && !keep(parts[2]) {
 			strangers[parts[2]] += n
 		}
 	}

@@ -106,6 +106,13 @@ func (t *trip) end(began time.Time, answered bool) {
 	}
 }
 
+// forget forgets the last round trip: the connection is new.
+func (t *trip) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last, t.began = t.least, time.Time{}
+}
+
 // times are the last round trip, or the one that is under way where that takes
 // longer already, and the shortest.
 func (t *trip) times() (last, least time.Duration) {
@@ -118,12 +125,16 @@ func (t *trip) times() (last, least time.Duration) {
 	return last, t.least
 }
 
+// delayMost is the most that Delay says. What waits for several Delays must not wait
+// for long once the line is there again.
+const delayMost = 1500 * time.Millisecond
+
 // Delay is how long a message to the queue manager and its answer take at present
-// on the control connection. It is measured every five seconds, and every
-// second while messages come and go.
+// on the control connection, 1.5 s at most. It is measured every five seconds, and
+// every second while messages come and go.
 func (c *Conn) Delay() time.Duration {
 	last, _ := c.control.trip.times()
-	return last
+	return min(last, delayMost)
 }
 
 // Lag is the part of Delay for which messages wait on the line behind others.

@@ -60,6 +60,11 @@ func (i *incoming) opened(o *wire.Open) {
 		i.refuse(o.Nonce, err)
 		return
 	}
+	if i.live && i.empty() && i.r.othersWait() {
+		if i.suspend(nil); i.over {
+			return
+		}
+	}
 	if reason, place := i.mustWait(); reason != nil {
 		i.r.send(i.from, &wire.Message{Kind: wire.KindBusy, Transfer: i.id,
 			Busy: &wire.Busy{Nonce: o.Nonce, Place: place, Reason: reason}})
@@ -80,6 +85,11 @@ func (i *incoming) opened(o *wire.Open) {
 	}
 	i.acceptOpen(o, &wire.Accept{Lane: lane, LaneReason: why, Direct: mine})
 }
+
+// empty reports whether nothing but its first message, which is empty, has come in the
+// epoch. A source that opens one such epoch after another, as its root is away or its
+// lane is broken, has its slot only while nobody else waits for one.
+func (i *incoming) empty() bool { return i.next <= 2 && i.taken == 0 }
 
 // meet agrees on the lane.
 func (i *incoming) meet(o *wire.Open) (name, reason string, mine *wire.Direct, err error) {

@@ -9,7 +9,7 @@ import (
 
 // A source that gives a transfer up says so (R24), but what it says may be lost,
 // and it may say so while this agent is away. Until the deadline, which may be
-// days, nothing would tell; so the destination asks.
+// days, nothing would tell; so the destination asks, where anything of it has come.
 const (
 	askOverAfter = 30 * time.Second // without an epoch, and again so often
 	asksAtOnce   = 8

@@ -234,7 +234,7 @@ func (r *Receiver) controlled(m *wire.Message) *transfer.Error {
 // Why a message finds no actor.
 var (
 	errTaken   = transfer.Errorf(transfer.KindBusy, "another agent has opened a transfer of this ID")
-	errCrowded = transfer.Errorf(transfer.KindBusy, "there are too many transfers that nothing comes of")
+	errCrowded = transfer.Errorf(transfer.KindBusy, "too many transfers of this source are under way, or nothing comes of them")
 )
 
 // Live reports whether a transfer of that source is going on here.

@@ -1,6 +1,7 @@
 package receiver
 
 import (
+	"slices"
 	"time"
 
 	"ferry/internal/transfer"
@@ -46,6 +47,14 @@ func (r *Receiver) admit(id transfer.ID, from transfer.AgentName) (place int, ok
 		r.waiters = append(r.waiters, waiter{id, from, now})
 	}
 	return ahead + 1, false
+}
+
+// othersWait reports whether any transfer has asked for a slot and has none.
+func (r *Receiver) othersWait() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.cfg.Clock.Now()
+	return slices.ContainsFunc(r.waiters, func(w waiter) bool { return now.Sub(w.asked) < waiterExpiry })
 }
 
 // accuse lets one suspect run at a time, to find the one that crashes the agent

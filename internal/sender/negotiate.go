@@ -19,7 +19,6 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 	rec := o.Record()
 	open := o.openMessage(&rec)
 	start := o.cfg.Clock.Now()
-	delay := 4 * o.delay()
 	pause := repeatFirst
 	timer := o.cfg.Clock.NewTimer(0)
 	defer timer.Stop()
@@ -43,10 +42,16 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 			if pause > repeatFirst && o.overdue() { // once it has had its chance
 				return o.giveUp(rec.Progress.Reason)
 			}
+			delay := 4 * o.delay()
+			if unsent != nil {
+				delay = 0
+			}
 			if o.cfg.Clock.Now().Sub(start) >= noAnswer+2*delay {
 				return o.wait(o.silence(unsent), 0)
 			}
-			unsent = o.send(open)
+			if unsent = o.send(open); unsent != nil {
+				delay = 0
+			}
 			failpoint.Hit("sender.after_open")
 			timer.Reset(pause + delay)
 			pause = min(2*pause, repeatMost)

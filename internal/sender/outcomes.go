@@ -65,7 +65,7 @@ func (o *Outgoing) outcomes(m *wire.Outcomes) {
 	failpoint.Hit("sender.after_outcomes")
 	o.decidedNow(m.Outcomes)
 	o.mu.Lock()
-	o.live.heard = o.cfg.Clock.Now()
+	o.live.heard, o.live.breaks = o.cfg.Clock.Now(), 0
 	state := o.rec.State
 	o.mu.Unlock()
 	if m.Last && (state == transfer.Parked || state == transfer.Accepted) {

@@ -128,18 +128,26 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 	if err := o.recovering(); err != nil {
 		return nil, err
 	}
-	if broke {
-		return o.waitFor(transfer.Errorf(transfer.KindUnreachable, "%s cannot send to %s: %w", o.cfg.Agent, o.to, err).
-			WithHint("the transfer goes on when the lane carries messages again"), 0, pause)
-	}
 	e := transfer.AsError(err)
-	if !e.Kind.Waits() {
+	switch {
+	case broke:
+		e = transfer.Errorf(transfer.KindUnreachable, "%s cannot send to %s: %w", o.cfg.Agent, o.to, err).
+			WithHint("the transfer goes on when the lane carries messages again")
+	case !e.Kind.Waits():
 		e = transfer.Errorf(transfer.KindBusy, "%s cannot go on: %w", o.cfg.Agent, err)
 	}
-	return o.wait(e, 0)
+	if !o.overdue() {
+		return o.waitFor(e, 0, pause)
+	}
+	if o.State() == transfer.Running { // the way from Running to Failed
+		if err := o.renegotiate(); err != nil {
+			return nil, err
+		}
+	}
+	return o.giveUp(e)
 }
 
-// laneBroke counts how often the lane has broken with no acknowledgement in between.
+// laneBroke counts how often the lane has broken with no progress in between.
 // After the first time the transfer is opened again at once, as the connection may
 // have been lost long ago; after each later one it waits twice as long as after the
 // one before, 4 s at most.
@@ -181,10 +189,10 @@ func (o *Outgoing) renegotiate() error {
 // be sent again for ever.
 func (o *Outgoing) acked(a *wire.Ack) error {
 	o.mu.Lock()
-	o.live.held, o.live.ahead, o.live.breaks = a.Bytes, a.Ahead, 0
+	o.live.held, o.live.ahead = a.Bytes, a.Ahead
 	safe := a.Safe != nil && *a.Safe != o.live.safe
 	if safe {
-		o.live.safe = *a.Safe
+		o.live.safe, o.live.breaks = *a.Safe, 0
 	}
 	rec := o.rec
 	o.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,7 +33,7 @@ import (
 const (
 	repeatFirst   = time.Second
 	repeatMost    = 4 * time.Second
-	noAnswer      = 10 * time.Second // to OPEN: then Waiting
+	noAnswer      = 10 * time.Second // to OPEN, and the time it takes on a slow line: then Waiting
 	waitRetry     = 4 * time.Second
 	breakFirst    = 250 * time.Millisecond // until a lane that broke twice is tried again
 	progressEvery = time.Second
@@ -137,7 +138,7 @@ type figures struct {
 	heard      time.Time // of outcomes
 	ahead      int64     // how far this side may run ahead
 	lane, why  string    // of the epoch, and why it is not the direct one
-	breaks     int       // of the lane, with no acknowledgement between them
+	breaks     int       // of the lane, with no safe point or outcome between them
 }
 
 // NewRecord is the ledger record of a request that is being accepted.
@@ -315,22 +316,31 @@ func (o *Outgoing) pokePump() {
 	}
 }
 
-// Deliver takes a control message of the destination. It does not block.
-func (o *Outgoing) Deliver(m *wire.Message) {
+// Deliver takes a control message, and reports whether it is the destination's. It
+// does not block.
+func (o *Outgoing) Deliver(m *wire.Message) bool {
 	if m.From != o.to {
 		o.cfg.Quiet.Dropped(string(m.From), "a stranger speaks of a transfer", "kind", m.Kind, "transfer", o.ID)
-		return
+		return false
 	}
 	if m.Kind == wire.KindOutcomes {
 		o.queue(m.Outcomes)
-		return
+		return true
 	}
 	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch o.rec.State {
+	case transfer.Accepted, transfer.Waiting, transfer.Parked:
+		return true // nobody reads the inbox, and what matters comes again after OPEN
+	}
+	if m.Kind == wire.KindAccept || m.Kind == wire.KindResync { // each may have a list of a thousand points
+		o.inbox = slices.DeleteFunc(o.inbox, func(old *wire.Message) bool { return old.Kind == m.Kind })
+	}
 	if len(o.inbox) < 256 {
 		o.inbox = append(o.inbox, m)
 	}
-	o.mu.Unlock()
 	o.poke()
+	return true
 }
 
 // maxBatches is how many batches of outcomes may wait to be recorded. A destination
@@ -448,8 +458,9 @@ type Verdict struct {
 // holds a slot for it meanwhile.
 func (o *Outgoing) Drive(ctx context.Context) Verdict {
 	for {
+		before := o.State()
 		v, err := o.step(ctx)
-		if s := o.State(); err != nil && (s.Final() || s == transfer.Settling) {
+		if s := o.State(); err != nil && (s.Final() || s == transfer.Settling && before != s) {
 			v, err = nil, nil // the last outcomes came first, and forbade the move
 		}
 		if err != nil {

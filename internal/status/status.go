@@ -229,32 +229,60 @@ func (p *Picture) shrink() {
 	}
 }
 
-// weigh takes into account what an entry holds, and where all of them hold too
-// much, drops the failed items of the oldest: they are in the audit log.
+// weigh takes into account what an entry holds. What is dropped where all of them hold
+// too much is in the audit log.
 func (p *Picture) weigh(e *entry) {
 	if p.transfers[key{e.ID, e.Source}] != e {
 		return // it gave way at once
 	}
-	size := len(e.Originator) + len(e.Job) + len(e.LaneReason) + weight(e.Reason)
+	size := basics(e) + weight(e.Reason)
 	for i := range e.Failures {
 		o := &e.Failures[i]
 		size += len(o.Path) + len(o.Source) + len(o.Note) + weight(o.Err) + 256
 	}
 	p.bytes += size - e.bytes
 	e.bytes = size
-	if p.bytes <= maxBytes {
-		return
+	if p.bytes > maxBytes {
+		p.lighten()
 	}
-	all := p.sorted()
-	for i := len(all) - 1; i >= 0 && p.bytes > maxBytes/2; i-- {
-		o := all[i]
-		p.bytes -= o.bytes
-		o.Failures, o.Reason, o.bytes = nil, nil, len(o.Originator)+len(o.Job)+len(o.LaneReason)
-		p.bytes += o.bytes
-		if o.bytes > 4<<10 {
-			p.drop(o)
+}
+
+// lighten drops reasons and failed items, the oldest first, of the source that holds
+// most at each step, until half of the bound is free.
+func (p *Picture) lighten() {
+	of, held := map[transfer.AgentName][]*entry{}, map[transfer.AgentName]int{}
+	for _, e := range p.sorted() {
+		of[e.Source] = append(of[e.Source], e)
+		held[e.Source] += e.bytes
+	}
+	for p.bytes > maxBytes/2 && len(of) > 0 {
+		var most transfer.AgentName
+		for source, n := range held {
+			if n > held[most] || n == held[most] && source > most {
+				most = source
+			}
+		}
+		last := len(of[most]) - 1
+		e := of[most][last]
+		of[most] = of[most][:last]
+		before := p.bytes
+		p.bytes -= e.bytes
+		e.Failures, e.Reason, e.bytes = nil, nil, basics(e)
+		p.bytes += e.bytes
+		if e.bytes > 4<<10 {
+			p.drop(e)
+		}
+		held[most] -= before - p.bytes
+		if last == 0 {
+			delete(of, most)
+			delete(held, most)
 		}
 	}
+}
+
+// basics is what an entry holds beside its reason and failed items.
+func basics(e *entry) int {
+	return len(e.Originator) + len(e.Job) + len(e.LaneReason) + len(e.Current)
 }
 
 func weight(e *transfer.Error) int {

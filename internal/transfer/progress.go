@@ -26,7 +26,7 @@ type Progress struct {
 	BytesTotal  int64     `json:"bytes_total"`
 	Walked      bool      `json:"walked"` // the totals are final
 	BytesSent   int64     `json:"bytes_sent"`
-	BytesHeld   int64     `json:"bytes_held"` // acknowledged by the destination, committed or not
+	BytesHeld   int64     `json:"bytes_held"` // of this epoch, acknowledged by the destination, committed or not
 	Current     Path      `json:"current,omitempty"`
 	Lane        string    `json:"lane,omitempty"`
 	LaneReason  string    `json:"lane_reason,omitempty"`

@@ -4,8 +4,8 @@
 // # Control messages
 //
 // A control message is one JSON object of at most 1 MiB and 32 levels; where it has
-// 512 bytes or more it may travel as one frame of zstd (RFC 8878) with its content size
-// (package compress, Pack):
+// 96 bytes or more it may travel as one frame of zstd (RFC 8878) with its content size
+// and a vocabulary (package compress, Pack):
 //
 //	{"v":1,"kind":"open","from":"SRC","transfer":"0190…","body":{…}}
 //
@@ -38,7 +38,7 @@
 // was not sent, an outcome of an item that was not begun or of another file than the
 // item's (sender), a LAST that does not fit (receiver), a name that the subject does
 // not bear out (agent). What is not believed is dropped, counted and said in the log
-// once a minute at most (package dropped).
+// once a minute at most (package quiet).
 //
 // The conversation about one transfer, on the two agents' REPLY subjects
 // (source on the left):
@@ -57,7 +57,8 @@
 //
 // Who repeats what: OPEN and CANCEL are repeated by the source until they are
 // answered, OUTCOMES by the destination until acknowledged, ACK every second
-// while data is owed, RESYNC every second until the epoch's first message. Only
+// while messages wait to be taken in, RESYNC every second until the epoch's first
+// message, and ACCEPT where a message of an earlier epoch comes instead. Only
 // chunk messages, ACK and RESYNC carry the epoch and are dropped when it is old.
 //
 // # Who speaks

@@ -371,3 +371,25 @@ func TestDestinationGivesUpWhatNothingCameOf(t *testing.T) {
 		})
 	}
 }
+
+// TestSettlingWithoutALedger: while the source's ledger cannot be written its files are
+// not deleted, and the transfer is tried again from time to time, not without a pause.
+// In a bubble a loop without a pause never ends.
+func TestSettlingWithoutALedger(t *testing.T) {
+	bubble(t, setup{memory: true}, func(w *world) {
+		start := time.Now()
+		w.change(func(w *world) {
+			w.inject = func(n *node, op, _ string) error {
+				if n == w.src && op == "ledger" && w.net.Count(wire.KindOutcomesAck) > 0 && time.Since(start) < 10*time.Second {
+					return syscall.EIO
+				}
+				return nil
+			}
+		})
+		files := map[string][]byte{"a": content(1, 300)}
+		w.write(files)
+		id := w.submit(transfer.Request{Sources: []transfer.Path{"a"}, Dest: "out/", DeleteSrc: true})
+		w.want(id, transfer.Successful, "out", files)
+		w.finish(time.Minute)
+	})
+}

@@ -363,3 +363,26 @@ func TestBrokenLane(t *testing.T) {
 		}
 	})
 }
+
+// TestBrokenLaneEnds: neither acknowledgements of first messages nor new epochs keep a
+// transfer from its recovery time-out, and meanwhile its slot is for others.
+func TestBrokenLaneEnds(t *testing.T) {
+	bubble(t, setup{slots: 1}, func(w *world) {
+		var broken transfer.ID
+		w.change(func(w *world) {
+			w.fates = func(p *faulty.Parcel) faulty.Handling {
+				return faulty.Handling{Fail: p.Kind == faulty.Chunk && p.Transfer == broken && p.N > 1 && len(p.Data) > wire.HeaderSize}
+			}
+		})
+		files := map[string][]byte{"a": content(1, 30_000), "b": content(2, 30_000)}
+		w.write(files)
+		broken = w.submit(transfer.Request{Sources: []transfer.Path{"a"}, Dest: "one/", Recovery: transfer.Duration(time.Minute)})
+		pass(5 * time.Second)
+		other := w.submit(transfer.Request{Sources: []transfer.Path{"b"}, Dest: "two/"})
+		w.until(30*time.Second, "the other one has no slot", func() bool { return w.over(other) })
+		w.until(2*time.Minute, "it is not given up", func() bool { return w.source(broken).State.Final() })
+		if p := w.source(broken).Progress; p.Code != transfer.CodeRecovery {
+			w.t.Errorf("it ended with code %d: %v", p.Code, p.Reason)
+		}
+	})
+}
