@@ -247,36 +247,43 @@ func (p *Picture) weigh(e *entry) {
 	}
 }
 
-// lighten drops reasons and failed items, the oldest first, of the source that holds
-// most at each step, until half of the bound is free.
+// A share is what one source has of a picture: entries that are whole, the newest
+// first, and bare ones, the oldest first.
+type share struct {
+	whole, bare []*entry
+	bytes       int
+}
+
+// lighten frees half of the bound. The source that holds most at each step loses
+// reasons and failed items, the oldest first, and then whole transfers.
 func (p *Picture) lighten() {
-	of, held := map[transfer.AgentName][]*entry{}, map[transfer.AgentName]int{}
+	shares := map[transfer.AgentName]*share{}
 	for _, e := range p.sorted() {
-		of[e.Source] = append(of[e.Source], e)
-		held[e.Source] += e.bytes
+		if shares[e.Source] == nil {
+			shares[e.Source] = &share{}
+		}
+		s := shares[e.Source]
+		s.whole, s.bytes = append(s.whole, e), s.bytes+e.bytes
 	}
-	for p.bytes > maxBytes/2 && len(of) > 0 {
-		var most transfer.AgentName
-		for source, n := range held {
-			if n > held[most] || n == held[most] && source > most {
-				most = source
+	for p.bytes > maxBytes/2 {
+		var most *share
+		for _, s := range shares {
+			if most == nil || s.bytes > most.bytes {
+				most = s
 			}
 		}
-		last := len(of[most]) - 1
-		e := of[most][last]
-		of[most] = of[most][:last]
 		before := p.bytes
-		p.bytes -= e.bytes
-		e.Failures, e.Reason, e.bytes = nil, nil, basics(e)
-		p.bytes += e.bytes
-		if e.bytes > 4<<10 {
-			p.drop(e)
+		if last := len(most.whole) - 1; last >= 0 {
+			e := most.whole[last]
+			most.whole, most.bare = most.whole[:last], append(most.bare, e)
+			e.Failures, e.Reason = nil, nil
+			p.bytes += basics(e) - e.bytes
+			e.bytes = basics(e)
+		} else {
+			p.drop(most.bare[0])
+			most.bare = most.bare[1:]
 		}
-		held[most] -= before - p.bytes
-		if last == 0 {
-			delete(of, most)
-			delete(held, most)
-		}
+		most.bytes -= before - p.bytes
 	}
 }
 

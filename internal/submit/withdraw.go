@@ -60,6 +60,7 @@ func (s *submission) withdraw(ctx context.Context, limit time.Duration) (*transf
 	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
 	t := s.Clock.NewTimer(0)
 	defer t.Stop()
+	there := false
 	for {
 		select {
 		case data := <-answers:
@@ -67,15 +68,24 @@ func (s *submission) withdraw(ctx context.Context, limit time.Duration) (*transf
 				return s.heard(ans, err, limit)
 			}
 		case <-t.C():
-			if _, err := s.Conn.Request(ctx, wire.AskSubject(s.q.Source), ping, askTimeout); transfer.KindOf(err) == transfer.KindUnreachable {
+			_, err := s.Conn.Request(ctx, wire.AskSubject(s.q.Source), ping, askTimeout)
+			if transfer.KindOf(err) == transfer.KindUnreachable {
 				return nil, s.withdrawn(limit) // it obeys before it takes a request
 			}
+			there = there || err == nil
 			t.Reset(presentEvery)
 		case <-ctx.Done():
+			if there {
+				return nil, s.doubtful(limit, errSilent)
+			}
 			return nil, s.withdrawn(limit)
 		}
 	}
 }
+
+// errSilent is why a withdrawal is in doubt that an agent which is there has not
+// answered: it may have ended the transfer, and be slow to say so.
+var errSilent = errors.New("the agent is there and has not answered")
 
 // heard takes the agent's answer to the withdrawal.
 func (s *submission) heard(ans *wire.Answer, err error, limit time.Duration) (*transfer.Progress, error) {

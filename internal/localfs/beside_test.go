@@ -1,0 +1,60 @@
+package localfs
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"ferry/internal/record"
+	"ferry/internal/transfer"
+)
+
+// What lies beside a file that is there stays while another of its name is refused,
+// wherever a call fails and whatever goes on afterwards.
+func TestRefusedNameKeepsItsAttributes(t *testing.T) {
+	for n := range 40 {
+		for _, late := range []bool{false, true} { // the name is taken in the middle of the commit
+			fault := newFault(n, syscall.EIO)
+			f, dir := newFS(t, fault)
+			file, side := filepath.Join(dir, "x"), filepath.Join(dir, record.SidecarName("x"))
+			take := func() {
+				must(t, os.WriteFile(file, []byte("old"), 0o600))
+			}
+			must(t, os.WriteFile(side, []byte("old attributes"), 0o600))
+			j := newJournal(nil)
+			l := lander(f, j, nil)
+			if !late {
+				take()
+			}
+			fault.before = func(op string) {
+				if late && op == "rename" && len(j.committing) > 0 && !exists(file) {
+					take()
+				}
+			}
+			p, err := write(l, 1, "x", body(100, 1))
+			if err != nil {
+				continue
+			}
+			p.Beside = &transfer.Beside{Data: []byte("new attributes")}
+			_, err = l.Commit(t.Context(), []Pending{p})
+			fault.heal()
+			fault.before = nil
+			if in, waits := j.committing[1]; waits {
+				var v Verdict
+				if v, j.outcomes[1], err = l.Recover(in, f.cfg.Boot); err != nil || v == Taken {
+					t.Fatalf("call %d: %v %v", n, v, err)
+				} else if v == Redo {
+					delete(j.outcomes, 1)
+				}
+			}
+			if o, known := j.outcomes[1]; known && o.OK() && exists(file) && read(t, file) == "old" {
+				t.Errorf("call %d, late %v: recorded as successful: %+v", n, late, o)
+			}
+			if exists(file) && read(t, file) == "old" && read(t, side) != "old attributes" {
+				t.Errorf("call %d, late %v: the attributes are %q (%v)", n, late, read(t, side), err)
+			}
+			must(t, l.Close())
+		}
+	}
+}
