@@ -388,10 +388,12 @@ func TestFuseFerry(t *testing.T) {
 	f := fuse.Mount(t, t.TempDir(), fuse.Options{Fold: true})
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}, Dir: f.Dir})
 	n.Files("ALPHA", "in", 1, 300, 10_000)
-	n.File("ALPHA", "in/Large", 2, 128<<20)
+	n.File("ALPHA", "in/Large", 2, 32<<20)
+	f.Throttle(8 << 20) // so that the agent can be killed in the middle
 	s := n.SendAsync("-r", "ALPHA:in", "BETA:out/")
 	n.Growing("BETA", 1<<20)
 	n.Kill("BETA")
+	f.Throttle(0)
 	n.Start("BETA")
 	s.Wait().Ends("successful", 0)
 	n.Same("ALPHA", "in", "BETA", "out/in")
