@@ -42,18 +42,12 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 			if pause > repeatFirst && o.overdue() { // once it has had its chance
 				return o.giveUp(rec.Progress.Reason)
 			}
-			delay := 4 * o.delay()
-			if unsent != nil {
-				delay = 0
-			}
-			if o.cfg.Clock.Now().Sub(start) >= noAnswer+2*delay {
+			if o.cfg.Clock.Now().Sub(start) >= noAnswer+2*o.slack(unsent) {
 				return o.wait(o.silence(unsent), 0)
 			}
-			if unsent = o.send(open); unsent != nil {
-				delay = 0
-			}
+			unsent = o.send(open)
 			failpoint.Hit("sender.after_open")
-			timer.Reset(pause + delay)
+			timer.Reset(pause + o.slack(unsent))
 			pause = min(2*pause, repeatMost)
 		case <-o.notify:
 		case <-ctx.Done():
@@ -63,6 +57,15 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 			return nil, nil // the last outcomes came in the meantime
 		}
 	}
+}
+
+// slack is how much longer than on a fast line the answer to OPEN may take at
+// present; nothing where OPEN did not leave this host.
+func (o *Outgoing) slack(unsent error) time.Duration {
+	if unsent != nil {
+		return 0
+	}
+	return 4 * o.delay()
 }
 
 // silence is what the transfer waits for when OPEN is not answered.
