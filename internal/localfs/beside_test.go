@@ -1,6 +1,7 @@
 package localfs
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -56,5 +57,23 @@ func TestRefusedNameKeepsItsAttributes(t *testing.T) {
 			}
 			must(t, l.Close())
 		}
+	}
+}
+
+// A commit that there is no descriptor for, before anything was synced, keeps what has
+// been written: the item may be resumed from its safe points.
+func TestCommitShortOfDescriptorsKeepsTemporaries(t *testing.T) {
+	fault := newFault(1, syscall.EMFILE)
+	fault.only = "open " + record.SidecarName("x")
+	f, dir := newFS(t, fault)
+	must(t, os.WriteFile(filepath.Join(dir, record.SidecarName("x")), []byte("old attributes"), 0o600))
+	l := lander(f, newJournal(nil), nil)
+	p, err := write(l, 1, "x", body(100, 1))
+	must(t, err)
+	p.Beside = &transfer.Beside{Data: []byte("new attributes")}
+	_, err = l.Commit(t.Context(), []Pending{p})
+	left, _ := filepath.Glob(filepath.Join(dir, ".*.part"))
+	if !transfer.KindOf(err).Waits() || errors.As(err, new(*SyncError)) || len(left) != 1 {
+		t.Errorf("%v; %v are left", err, left)
 	}
 }

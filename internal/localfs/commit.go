@@ -35,9 +35,11 @@ import (
 // takes a temporary that is gone for one that was renamed.
 //
 // done lists the outcomes that are recorded. Items whose name is taken or
-// refused are among them, with an Err. The error is a *SyncError before step 2,
-// a *PendingError, an *AgainError or both after it; if Journal.Committing itself failed, it is that
-// error, nobody knows whether it is recorded, and the temporaries are left.
+// refused are among them, with an Err. What the host is short of before step 1 is
+// the error as it is, and the temporaries are left. The error is a *SyncError before
+// step 2, a *PendingError, an *AgainError or both after it. If Journal.Committing
+// itself failed, it is that error, nobody knows whether it is recorded, and the
+// temporaries are left.
 // The partials are closed in any case, except that a ctx that is over before
 // anything was done leaves them alone.
 //
@@ -51,11 +53,10 @@ func (l *Landing) Commit(ctx context.Context, group []Pending) (done []transfer.
 	for i := range group {
 		c.add(&group[i])
 	}
-	err = c.short
-	if err == nil {
-		err = c.secure()
+	if c.short != nil {
+		return nil, c.short
 	}
-	if err != nil {
+	if err := c.secure(); err != nil {
 		c.discard()
 		return nil, &SyncError{c.files(), err}
 	}
