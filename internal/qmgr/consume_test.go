@@ -254,6 +254,26 @@ func TestDeletedStreams(t *testing.T) {
 	wantKind(t, err, transfer.KindNotFound, "k")
 }
 
+// A message that says for how long it is good is made anew for each try.
+func TestEnqueueFresh(t *testing.T) {
+	noLeaks(t)
+	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
+	got, _ := consume(t, c, commands)
+	if err := c.control.js().DeleteStream(t.Context(), string(StreamCommand)); err != nil {
+		t.Fatal(err)
+	}
+	tries := 0
+	if err := c.EnqueueFresh(t.Context(), "ferry.command.A.me", func() []byte {
+		tries++
+		return []byte(fmt.Sprint("try ", tries))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if m := receive(t, "the command", got); m != fmt.Sprint("try ", tries) || tries < 2 {
+		t.Errorf("%q is stored after %d tries", m, tries)
+	}
+}
+
 // A power cut may put a stream back to an earlier state than its consumer's.
 func TestConsumerAheadOfItsStream(t *testing.T) {
 	for name, keep := range map[string]bool{"the stream alone": true, "the whole store": false} {

@@ -151,14 +151,24 @@ func markOf(s jetstream.Stream) mark {
 // minutes are stored once; without one ("") a message whose acknowledgement got
 // lost may be stored twice.
 func (c *Conn) Enqueue(ctx context.Context, subject, msgID string, data []byte) error {
+	packed := c.pack(data)
+	return c.enqueue(ctx, subject, msgID, func() []byte { return packed })
+}
+
+// EnqueueFresh is Enqueue for a message that depends on when it is stored: it is made
+// anew for each try.
+func (c *Conn) EnqueueFresh(ctx context.Context, subject string, message func() []byte) error {
+	return c.enqueue(ctx, subject, "", func() []byte { return c.pack(message()) })
+}
+
+func (c *Conn) enqueue(ctx context.Context, subject, msgID string, packed func() []byte) error {
 	m := nats.NewMsg(subject)
-	m.Data = c.pack(data)
 	if msgID != "" {
 		m.Header.Set(nats.MsgIdHdr, msgID)
 	}
 	for {
 		again := c.control.comesUp()
-		err := c.store(ctx, m)
+		err := c.store(ctx, m, packed)
 		if err == nil {
 			return nil
 		}
@@ -196,17 +206,19 @@ func (c *Conn) notTaken(subject string, err error) error {
 }
 
 // store tries once.
-func (c *Conn) store(ctx context.Context, m *nats.Msg) error {
+func (c *Conn) store(ctx context.Context, m *nats.Msg, packed func() []byte) error {
 	if !c.control.up.Load() {
 		return c.away()
 	}
 	try, cancel := context.WithTimeout(ctx, probeTimeout+4*c.Delay())
 	defer cancel()
+	m.Data = packed()
 	ack, err := c.control.js().PublishMsg(try, m, jetstream.WithRetryAttempts(0))
 	if err != nil && missing(err) {
 		if err := c.Ensure(try); err != nil {
 			return c.explain(err, m.Subject, len(m.Data))
 		}
+		m.Data = packed()
 		ack, err = c.control.js().PublishMsg(try, m, jetstream.WithRetryAttempts(0))
 	}
 	if err == nil {

@@ -179,7 +179,7 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 		return nil
 	}
 	failpoint.Hit("submit.before_enqueue")
-	err := s.enqueue(ctx, subject, s.message(s.q, inbox, s.good()))
+	err := s.enqueue(ctx, subject, func() []byte { return s.message(s.q, inbox, s.good()) })
 	if err == nil {
 		s.stored, s.last = true, storage{now, lost, min(max(2*s.last.again, storeAgain), storeMost)}
 	}
@@ -240,10 +240,11 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 }
 
 // enqueue tries for as long as an answer to what was enqueued before may take.
-func (s *Submitter) enqueue(ctx context.Context, subject string, data []byte) error {
+// The message says for how long it is good, which is less at each try.
+func (s *Submitter) enqueue(ctx context.Context, subject string, message func() []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, repeatMost)
 	defer cancel()
-	return s.Conn.Enqueue(ctx, subject, "", data)
+	return s.Conn.EnqueueFresh(ctx, subject, message)
 }
 
 // notYet is what people are told while a request is not taken: the agent's own
