@@ -68,6 +68,7 @@ func TestStrangersGiveWay(t *testing.T) {
 		}
 	}
 	put("ferry.command.ALPHA.ANN", 7)
+	put("ferry.command.*.ANN", 1) // for no agent, and as a filter it would be for all
 	put("ferry.control.NOBODY.ANN", 2)
 	put("ferry.command.NOBODY.ANN", 9)
 	if gone, err := c.Relieve(ctx, keep); gone != 0 || err != nil {
@@ -84,7 +85,7 @@ func TestStrangersGiveWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(">"))
-	if err != nil || info.State.Msgs != 9 || info.State.Subjects["ferry.command.ALPHA.ANN"] != 7 {
+	if err != nil || info.State.Msgs != 10 || info.State.Subjects["ferry.command.ALPHA.ANN"] != 7 {
 		t.Errorf("left are %+v, %v", info.State, err)
 	}
 }
