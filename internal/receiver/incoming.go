@@ -292,7 +292,7 @@ func (i *incoming) chunk(p parcel) {
 	stale := h.Epoch != i.rec.Epoch && !failpoint.Planted("no-epoch-check")
 	if stale || h.Seq < i.next || i.again != "" {
 		if h.Epoch < i.rec.Epoch && i.live && !i.begun && i.openDue.IsZero() {
-			i.openDue = i.r.cfg.Clock.Now().Add(resyncRepeat) // it obeys an ACCEPT of before
+			i.openDue = i.r.cfg.Clock.Now().Add(resyncRepeat) // the source is in an earlier epoch
 		}
 		return // of an epoch that is over, or a repeat
 	}

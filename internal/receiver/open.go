@@ -364,9 +364,9 @@ func (i *incoming) resync(reason string) {
 	i.openDue = i.r.cfg.Clock.Now().Add(resyncRepeat)
 }
 
-// repeatOpening says once more which epoch the source has not begun: RESYNC until
-// it has, and ACCEPT, which is repeated to a source that asks, once for a message of
-// an earlier epoch.
+// repeatOpening repeats the message that opened the epoch to a source that has not
+// begun it: RESYNC every second, and ACCEPT once a second at most while messages of an
+// earlier epoch come.
 func (i *incoming) repeatOpening(now time.Time) {
 	i.openDue = time.Time{}
 	switch {

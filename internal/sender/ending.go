@@ -16,6 +16,7 @@ func (o *Outgoing) wait(reason *transfer.Error, place int) (*Verdict, error) {
 	return o.waitFor(reason, place, waitRetry)
 }
 
+// waitFor is wait until a time that the caller says.
 func (o *Outgoing) waitFor(reason *transfer.Error, place int, retry time.Duration) (*Verdict, error) {
 	o.log.Info("the transfer waits", "reason", reason, "place", place)
 	if o.cfg.FS.Scarce() {
