@@ -250,7 +250,7 @@ func (q *query) target(ctx context.Context, conn *qmgr.Conn, id, agentName strin
 func aheadText(p *transfer.Progress) string {
 	switch {
 	case p.RunAhead == 0:
-		return "-" // nothing has been acknowledged yet
+		return "-" // nothing has been sent yet
 	case p.Settings.Auto:
 		return transfer.FormatBytes(p.RunAhead) + ", found by itself"
 	}

@@ -86,6 +86,9 @@ func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume)
 	p.ahead = aheadRunAhead * flow.RunAhead(rec.Progress.Settings)
 	o.mu.Lock()
 	o.pump, p.accept = p, o.accept
+	if o.live.ahead == 0 {
+		o.live.ahead = credit // until an acknowledgement says; a short transfer may end without one
+	}
 	o.mu.Unlock()
 	go func() {
 		defer close(p.done)

@@ -7,6 +7,7 @@ import (
 	"ferry/internal/faulty"
 	"ferry/internal/flow"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // On a long path the run-ahead grows until it fills the path or the memory; on a
@@ -45,4 +46,19 @@ func TestRunAheadFindsItsSize(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A transfer that ends before anything of it was acknowledged shows its run-ahead, too.
+func TestRunAheadWithoutAcknowledgement(t *testing.T) {
+	bubble(t, setup{settings: transfer.Settings{ChunkSize: 64 << 10, WindowSize: 4, FrameSize: 2}}, func(w *world) {
+		w.alsoLose(func(p *faulty.Parcel) bool { return p.Kind == wire.KindAck })
+		data := map[string][]byte{"in/a": content(1, 1000)}
+		w.write(data)
+		id := w.submit(transfer.Request{Sources: []transfer.Path{"in"}, Dest: "out/", Recursive: true})
+		w.want(id, transfer.Successful, "out", data)
+		w.finish(time.Minute)
+		if got := w.source(id).Progress.RunAhead; got != 512<<10 {
+			w.t.Errorf("the run-ahead is shown as %d bytes, not 524288", got)
+		}
+	})
 }
