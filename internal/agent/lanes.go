@@ -95,6 +95,7 @@ func (l *lanes) moved() {
 	}
 	l.listen = listen
 	l.a.log.Info("the direct lane follows the host's address", "addresses", l.hub.Addresses())
+	l.a.recv.Moved()
 }
 
 // maxTold is how many addresses of a host are told to others.

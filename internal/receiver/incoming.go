@@ -40,6 +40,7 @@ type incoming struct {
 	account *flow.Account
 	next    uint64 // sequence that is due
 	begun   bool   // the epoch's first message is here
+	direct  bool   // ACCEPT said that it comes by the direct lane
 	accept  *wire.Message
 	resyncs *wire.Message // repeated until begun
 	lastAck atomic.Pointer[wire.Message]
@@ -234,7 +235,7 @@ func (i *incoming) control(m *wire.Message) {
 			return
 		}
 	}
-	if m.Kind != dropPartials && m.Kind != sourceOver {
+	if !own(m.Kind) {
 		i.contact = i.r.cfg.Clock.Now()
 	}
 	switch m.Kind {
@@ -244,12 +245,19 @@ func (i *incoming) control(m *wire.Message) {
 		i.outcomesAcked(m.OutcomesAck.Batch)
 	case wire.KindCancel:
 		i.cancelled()
+	case addressMoved:
+		if i.live && i.direct {
+			i.again = "the address of the destination has changed"
+		}
 	case dropPartials:
 		i.giveWay()
 	case sourceOver:
 		i.endedAtSource()
 	}
 }
+
+// own reports whether a message is the Receiver's, and none of the source.
+func own(k wire.Kind) bool { return k == dropPartials || k == addressMoved || k == sourceOver }
 
 // load reads the transfer's record, if there is one.
 func (i *incoming) load() error {

@@ -279,6 +279,7 @@ func (i *incoming) acceptOpen(o *wire.Open, a *wire.Accept) {
 	a.Nonce, a.Epoch, a.Dest, a.Settings = o.Nonce, i.rec.Epoch, i.r.cfg.Ledger.IncarnationText(), i.rec.Settings
 	a.Instance = i.r.cfg.Instance
 	a.Credit, a.Items, a.Resume, a.Resolution = i.account.Grant(), transfer.MaxUndecided, resume, i.rec.Resolution
+	i.direct = a.Lane == transfer.LaneDirect
 	i.accept = &wire.Message{Kind: wire.KindAccept, Transfer: i.id, Accept: a}
 	i.box.allow(i.account.Ahead())
 	i.r.send(i.from, i.accept)
@@ -356,8 +357,11 @@ func (i *incoming) resync(reason string) {
 	}
 	i.startEpoch()
 	i.accept = nil
-	i.resyncs = &wire.Message{Kind: wire.KindResync, Transfer: i.id, Resync: &wire.Resync{
-		Epoch: i.rec.Epoch, Credit: i.account.Grant(), Resume: resume, Reason: reason}}
+	r := &wire.Resync{Epoch: i.rec.Epoch, Credit: i.account.Grant(), Resume: resume, Reason: reason}
+	if i.direct {
+		r.Direct = i.r.cfg.Lanes.Offer(i.from, i.id)
+	}
+	i.resyncs = &wire.Message{Kind: wire.KindResync, Transfer: i.id, Resync: r}
 	i.box.allow(i.account.Ahead())
 	i.r.send(i.from, i.resyncs)
 	failpoint.Hit("receiver.after_resync")

@@ -58,9 +58,11 @@ const (
 	maxActors = 4096
 )
 
-// dropPartials is said by the Receiver to one of its actors; it is no message
-// of the wire.
-const dropPartials wire.Kind = "drop-partials"
+// What the Receiver says to its actors; these are no messages of the wire.
+const (
+	dropPartials wire.Kind = "drop-partials"
+	addressMoved wire.Kind = "address-moved"
+)
 
 // A Link speaks to the agent at the other end.
 type Link interface {
@@ -100,6 +102,8 @@ type Lanes interface {
 	// Meet answers an OPEN: which lane it is to be, why it is not the direct one,
 	// and how this agent can be met on it. An error refuses the transfer.
 	Meet(from transfer.AgentName, o *wire.Open, id transfer.ID) (name, reason string, mine *wire.Direct, err error)
+	// Offer is how this agent can be met on the direct lane at present; nil: not.
+	Offer(to transfer.AgentName, id transfer.ID) *wire.Direct
 }
 
 // A Receiver has all incoming transfers of one agent.
@@ -243,6 +247,17 @@ func (r *Receiver) Live(id transfer.ID, from transfer.AgentName) bool {
 	defer r.mu.Unlock()
 	a := r.actors[id]
 	return a != nil && a.from == from
+}
+
+// Moved says that this agent is met at another address on the direct lane. The sources
+// are told at once: what they have sent to the old address gets no answer, not even one
+// that says so.
+func (r *Receiver) Moved() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.actors {
+		a.box.control(&wire.Message{Kind: addressMoved})
+	}
 }
 
 // Knows reports whether a transfer is under way here, or waits for its source.

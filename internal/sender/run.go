@@ -208,6 +208,13 @@ func (o *Outgoing) acked(a *wire.Ack) error {
 // resynced records the epoch that a RESYNC issued.
 func (o *Outgoing) resynced(r *wire.Resync) error {
 	o.log.Info("the destination asks to go back", "epoch", r.Epoch, "reason", r.Reason)
+	if r.Direct != nil {
+		o.mu.Lock()
+		a := *o.accept
+		a.Direct = r.Direct
+		o.accept = &a
+		o.mu.Unlock()
+	}
 	return o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Epoch, rec.Progress.Epoch = r.Epoch, r.Epoch
 		rec.Progress.Resumes++

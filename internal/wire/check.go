@@ -139,6 +139,7 @@ func (r *Resync) check() string {
 		rule{"no epoch", r.Epoch > 0},
 		rule{"a credit out of its range", within(r.Credit, 0, MaxAhead)},
 		rule{"a reason that is too long", len(r.Reason) <= MaxText},
+		rule{"a way to the direct lane that is none", r.Direct.check()},
 		rule{"a place to resume that cannot be", resume(&r.Resume)})
 }
 

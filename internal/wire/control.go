@@ -138,6 +138,7 @@ type Resync struct {
 	Credit int64           `json:"credit"`
 	Resume transfer.Resume `json:"resume"`
 	Reason string          `json:"reason"`
+	Direct *Direct         `json:"direct,omitempty"` // how to get there by the direct lane, in place of what ACCEPT said
 }
 
 // Outcomes reports decided items. Last says that these are the last ones.

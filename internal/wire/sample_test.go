@@ -64,7 +64,8 @@ func samples() map[string]*wire.Message {
 		"refuse": of(wire.Message{Kind: wire.KindRefuse, Refuse: &wire.Refuse{Nonce: 3, Error: sampleErr}}),
 		"ack": of(wire.Message{Kind: wire.KindAck, Ack: &wire.Ack{Epoch: 7, Seq: 1 << 50, Credit: 99, Bytes: 98,
 			Safe: &wire.Safe{Item: 4, Offset: 1000}}}),
-		"resync": of(wire.Message{Kind: wire.KindResync, Resync: &wire.Resync{Epoch: 8, Credit: 99, Resume: sampleResume(), Reason: "a gap"}}),
+		"resync": of(wire.Message{Kind: wire.KindResync, Resync: &wire.Resync{Epoch: 8, Credit: 99, Resume: sampleResume(), Reason: "a gap",
+			Direct: &wire.Direct{Mode: wire.DirectTLS, Addresses: []string{"h:1"}, Pin: strings.Repeat("ab", 32), Token: strings.Repeat("cd", 32)}}}),
 		"outcomes": of(wire.Message{Kind: wire.KindOutcomes, Outcomes: &wire.Outcomes{Batch: 1<<32 | 5, Last: true, Outcomes: []transfer.Outcome{
 			{Item: 0, Type: transfer.ItemFile, Path: oddName, Source: "/in/a", Size: 5000, Digest: "xxh3:00", SrcSum: "xxh3:00",
 				Note: "taken", Taken: true, Identity: sampleIdy},

@@ -27,15 +27,40 @@ func (l line) Send(to transfer.AgentName, m *wire.Message) error {
 
 // A lane is a run's way to the courier for chunk messages.
 type lane struct {
-	r  *run
-	to transfer.AgentName
-	id transfer.ID
+	r     *run
+	to    transfer.AgentName
+	id    transfer.ID
+	place string // where the destination is dialled; "": this is no direct lane
 }
 
-func (l lane) Offer(transfer.AgentName, transfer.ID) *wire.Direct { return nil }
+// place is where the destination is met on the direct lane; "": there is none.
+func (w *world) metAt() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.place
+}
 
-func (l lane) Open(_ context.Context, to transfer.AgentName, id transfer.ID, _ string, _ *wire.Accept) (sender.Lane, string, string, error) {
-	return lane{l.r, to, id}, transfer.LaneQueue, "", nil
+// Meet agrees on the direct lane where there is one.
+func (l lane) Meet(from transfer.AgentName, _ *wire.Open, id transfer.ID) (name, reason string, mine *wire.Direct, err error) {
+	if mine = l.Offer(from, id); mine == nil {
+		return transfer.LaneQueue, "", nil, nil
+	}
+	return transfer.LaneDirect, "", mine, nil
+}
+
+func (l lane) Offer(transfer.AgentName, transfer.ID) *wire.Direct {
+	at := l.r.node.w.metAt()
+	if at == "" {
+		return nil
+	}
+	return &wire.Direct{Mode: wire.DirectPlain, Addresses: []string{at}}
+}
+
+func (l lane) Open(_ context.Context, to transfer.AgentName, id transfer.ID, _ string, said *wire.Accept) (sender.Lane, string, string, error) {
+	if said.Lane == transfer.LaneDirect {
+		return lane{l.r, to, id, said.Direct.Addresses[0]}, transfer.LaneDirect, "", nil
+	}
+	return lane{l.r, to, id, ""}, transfer.LaneQueue, "", nil
 }
 
 func (l lane) Done() <-chan struct{} { return nil }
@@ -53,6 +78,9 @@ func (l lane) Send(message []byte) error {
 	}
 	if n.wait(l.r.mortal); l.r.mortal.doomed() {
 		return errDead
+	}
+	if l.place != n.w.metAt() {
+		return nil // nobody is there any more, and nobody says so
 	}
 	return n.w.net.Send(faulty.Parcel{From: n.name, To: l.to, Kind: faulty.Chunk, Transfer: l.id, Data: message})
 }

@@ -68,7 +68,7 @@ func (n *node) newRun(dir string) (*run, error) {
 	r.pool = flow.NewPool(w.set.pool, w.set.pool, w.set.slots, int64(w.set.settings.ChunkSize))
 	r.recv = receiver.New(receiver.Config{Agent: n.name, Ledger: r.ledger, FS: r.fs, Link: line{r}, Note: r.note,
 		Clock: n.clockOf(), Log: log, Slots: w.set.slots, Pool: r.pool, MaxChunk: transfer.MaxChunk, Boot: boot,
-		Changed: func() {}, Over: r.overAt})
+		Changed: func() {}, Over: r.overAt, Lanes: lane{r: r}})
 	r.cfg = sender.Config{Agent: n.name, Ledger: r.ledger, FS: r.fs, Link: line{r}, Lanes: lane{r: r}, Note: r.note,
 		Progress: func(p *transfer.Progress) {
 			if !r.mortal.doomed() { // what it has in its ledger since then is nowhere

@@ -269,7 +269,7 @@ func (h *Hub) add(p *path) bool {
 		return false
 	}
 	h.paths[p.peer] = append(h.paths[p.peer], p)
-	if p.dialled {
+	if p.dialled != "" {
 		delete(h.bad, p.peer)
 	}
 	if c := h.waiting[p.peer]; c != nil {

@@ -289,7 +289,7 @@ func TestASilentPathIsNotUsedAgain(t *testing.T) {
 	relay, stop := relayTo(t, b.Addresses()[0])
 	offer := func(k byte) *wire.Direct {
 		d := b.Offer(id(k), "ALPHA")
-		d.Addresses = []string{relay}
+		d.Addresses = append([]string{relay}, d.Addresses...)
 		return d
 	}
 	l, err := a.Open(t.Context(), id(1), "BETA", offer(1))
@@ -298,7 +298,7 @@ func TestASilentPathIsNotUsedAgain(t *testing.T) {
 	}
 	stop() // the network swallows everything from now on
 	a.clock.forward(10 * time.Second)
-	if _, err := a.Open(t.Context(), id(2), "BETA", b.Offer(id(2), "ALPHA")); err != nil {
+	if _, err := a.Open(t.Context(), id(2), "BETA", offer(2)); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -306,12 +306,12 @@ func TestASilentPathIsNotUsedAgain(t *testing.T) {
 	default:
 		t.Error("the silent path is still there")
 	}
-	if a.dialled() != 2 {
+	if a.dialled() != 3 { // the relay twice, of which the second time lets nobody in
 		t.Errorf("dialled %d times", a.dialled())
 	}
 }
 
-// relayTo passes bytes on until stop; then it swallows them.
+// relayTo passes bytes on until stop; then it swallows them, and nothing more is let in.
 func relayTo(t *testing.T, address string) (at string, stop func()) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -349,7 +349,7 @@ func relayTo(t *testing.T, address string) (at string, stop func()) {
 			go pass(out, in)
 		}
 	}()
-	return l.Addr().String(), func() { close(gone) }
+	return l.Addr().String(), func() { close(gone); l.Close() }
 }
 
 func TestStrangersAreShownTheDoor(t *testing.T) {
@@ -440,4 +440,22 @@ func TestAHubMoves(t *testing.T) {
 	}
 	send(t, mustOpen(t, a, b, 2), 2, 1)
 	b.got(t, 2)
+}
+
+// A path that looks alive is not taken once the peer names another place: of what was
+// sent to the old one nothing may have arrived.
+func TestAPathToAnotherPlaceIsNotTaken(t *testing.T) {
+	_, a, b := two(t, nil)
+	send(t, mustOpen(t, a, b, 1), 1, 1)
+	b.got(t, 1)
+	if err := b.Move("127.0.0.2:0", nil); err != nil {
+		t.Fatal(err)
+	}
+	for k := byte(2); k < 4; k++ {
+		send(t, mustOpen(t, a, b, k), k, 1)
+		b.got(t, int(k))
+		if a.dialled() != 2 {
+			t.Errorf("dialled %d times", a.dialled())
+		}
+	}
 }

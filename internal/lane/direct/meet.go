@@ -155,7 +155,7 @@ func (h *Hub) letIn(hi *hello, w *wireConn) error {
 		return nil
 	}
 	h.unform(hi)
-	p := h.newPath(hi.From, false, all)
+	p := h.newPath(hi.From, "", all)
 	// The path knows its transfers before the dialler can send any.
 	if welcome(w) != nil || !p.start() {
 		p.end(errClosed)
@@ -242,7 +242,7 @@ func (h *Hub) Open(ctx context.Context, id transfer.ID, peer transfer.AgentName,
 		return nil, err
 	}
 	defer done()
-	for p := h.some(peer); p != nil; p = h.some(peer) {
+	for p := h.some(peer); p != nil && !p.elsewhere(theirs); p = h.some(peer) {
 		if p.alive(ctx) {
 			p.touch(&p.used)
 			return &Lane{p, id, token, ctx.Done()}, nil
@@ -254,6 +254,13 @@ func (h *Hub) Open(ctx context.Context, id transfer.ID, peer transfer.AgentName,
 		return nil, err
 	}
 	return &Lane{p, id, token, ctx.Done()}, nil
+}
+
+// elsewhere reports whether a path that was dialled leads to another place than the peer
+// names now. Its host has got another address, say: the path may look alive for
+// as long as nothing is sent.
+func (p *path) elsewhere(theirs *wire.Direct) bool {
+	return p.dialled != "" && p.dialled != place(theirs)
 }
 
 // turn waits until nobody else here looks for a path to the peer: transfers that
@@ -432,7 +439,7 @@ func (h *Hub) dial(ctx context.Context, id transfer.ID, peer transfer.AgentName,
 		}
 		return nil, err
 	}
-	p := h.newPath(peer, true, conns)
+	p := h.newPath(peer, place(theirs), conns)
 	if !p.start() {
 		return nil, errClosed
 	}

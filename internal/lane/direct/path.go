@@ -18,7 +18,7 @@ import (
 type path struct {
 	h       *Hub
 	peer    transfer.AgentName
-	dialled bool
+	dialled string // the place that was dialled; "" where the peer has dialled
 	strands []*strand
 	out     chan outgoing
 	done    chan struct{}
@@ -50,7 +50,9 @@ type ctl struct {
 	body []byte
 }
 
-func (h *Hub) newPath(peer transfer.AgentName, dialled bool, conns []*wireConn) *path {
+// newPath makes a path of connections to a peer: to the place that was dialled, or
+// "" where the peer has dialled.
+func (h *Hub) newPath(peer transfer.AgentName, dialled string, conns []*wireConn) *path {
 	p := &path{h: h, peer: peer, dialled: dialled, out: make(chan outgoing, queueDepth), done: make(chan struct{}),
 		attached: map[transfer.ID]bool{}, pongs: map[uint64]func(){}}
 	if len(conns) > 1 {
@@ -77,7 +79,7 @@ func (p *path) start() bool {
 		p.h.wg.Go(func() { p.end(p.readAll(s)) })
 		p.h.wg.Go(func() { p.end(p.writeAll(s)) })
 	}
-	p.h.cfg.Log.Debug("a direct path is up", "peer", p.peer, "dialled", p.dialled, "connections", len(p.strands),
+	p.h.cfg.Log.Debug("a direct path is up", "peer", p.peer, "dialled", p.dialled != "", "connections", len(p.strands),
 		"address", p.strands[0].w.RemoteAddr())
 	return true
 }

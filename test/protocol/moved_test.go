@@ -1,0 +1,40 @@
+package protocol_test
+
+import (
+	"testing"
+	"time"
+
+	"ferry/internal/transfer"
+)
+
+// A destination whose address changes tells its sources at once where it is met now:
+// what they send to the old address is lost, and no error says so.
+func TestASourceFollowsAMovedDestination(t *testing.T) {
+	for _, begun := range []bool{true, false} {
+		bubble(t, setup{settings: transfer.Settings{CheckpointInterval: 1}}, func(w *world) {
+			w.change(func(w *world) { w.place = "192.0.2.1:5000" })
+			w.slow(50 * time.Millisecond)
+			data := map[string][]byte{"in/a": content(1, 30<<20), "in/b": content(2, 1000)}
+			w.write(data)
+			id := w.submit(transfer.Request{Sources: []transfer.Path{"in"}, Dest: "out/", Recursive: true})
+			w.want(id, transfer.Successful, "out", data)
+			w.until(time.Minute, "the transfer is accepted", func() bool { return w.incoming(id) != nil })
+			if begun {
+				pass(time.Second)
+			}
+			w.change(func(w *world) { w.place = "192.0.2.2:5000" })
+			w.dst.living().recv.Moved()
+			w.finish(time.Minute)
+			if n := w.source(id).Nonce; n != 1 {
+				w.t.Errorf("the source asked %d times, as the destination was silent", n)
+			}
+			p := w.source(id).Progress
+			if p.Resumes != 1 {
+				w.t.Errorf("%d resumes", p.Resumes)
+			}
+			if p.Lane != transfer.LaneDirect {
+				w.t.Errorf("it ended by the lane %s", p.Lane)
+			}
+		})
+	}
+}
