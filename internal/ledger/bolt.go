@@ -16,6 +16,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	"ferry/internal/failpoint"
+	"ferry/internal/filelock"
 	"ferry/internal/transfer"
 )
 
@@ -70,17 +71,50 @@ func openBolt(dir string, patience time.Duration) (Store, error) {
 }
 
 // makeWay makes sure that a database may be begun, and removes what a power cut
-// has left of an attempt.
+// has left of an attempt. It holds the lock of the database meanwhile: another process
+// may be making one.
 func makeWay(dir, file string) error {
+	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+		return refuseTrace(dir, file)
+	}
+	lock, err := filelock.Take(file)
+	switch {
+	case errors.Is(err, filelock.ErrHeld):
+		return inUse(file)
+	case err != nil:
+		return unmade(file, err)
+	}
+	defer lock.Close()
+	f, err := os.Open(file)
+	if err != nil {
+		return unmade(file, err)
+	}
+	born, err := wasBorn(f)
+	f.Close()
+	if err == nil && !born {
+		if err := refuseTrace(dir, file); err != nil {
+			return err
+		}
+		err = os.Truncate(file, 0)
+	}
+	if err != nil {
+		return unmade(file, err)
+	}
+	return nil
+}
+
+func unmade(file string, err error) *transfer.Error {
+	return transfer.Errorf(transfer.KindUnwritable, "the ledger %s cannot be made: %w", file, err)
+}
+
+// refuseTrace refuses a directory that has had a ledger.
+func refuseTrace(dir, file string) error {
 	found, err := trace(dir)
 	if err != nil {
 		return transfer.Errorf(transfer.KindInternal, "the ledger's directory %s cannot be read: %w", dir, err)
 	}
 	if found != "" && !failpoint.Planted("lost-ledger-begun-anew") {
 		return lost(file, found)
-	}
-	if err := os.Truncate(file, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return transfer.Errorf(transfer.KindUnwritable, "the ledger %s cannot be made: %w", file, err)
 	}
 	return nil
 }

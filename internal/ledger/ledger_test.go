@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -51,6 +52,46 @@ func TestOneProcessAtATime(t *testing.T) {
 	}
 	must(t, l.Close())
 	open(t, dir)
+}
+
+// Of processes that begin a ledger in the same new directory one gets it, whole.
+func TestTwoBeginALedger(t *testing.T) {
+	for range 20 {
+		dir := t.TempDir()
+		var ready sync.WaitGroup
+		ready.Add(2)
+		got := make(chan *ledger.Ledger, 2)
+		for range 2 {
+			go func() {
+				ready.Done()
+				ready.Wait()
+				l, err := ledger.Open(dir, ledger.Options{Lock: 100 * time.Millisecond, Reserve: -1})
+				if err != nil && transfer.KindOf(err) != transfer.KindAlive {
+					t.Error(err)
+				}
+				got <- l
+			}()
+		}
+		var all []*ledger.Ledger
+		for range 2 {
+			if l := <-got; l != nil {
+				all = append(all, l)
+			}
+		}
+		for _, l := range all {
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if len(all) > 1 {
+			t.Fatal("both have it")
+		}
+		l, err := ledger.Open(dir, ledger.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+	}
 }
 
 func TestOpenRefusesWhatItCannotRead(t *testing.T) {
