@@ -442,6 +442,7 @@ func (a *Agent) ageLoop() {
 		select {
 		case <-t.C():
 			err := a.ledger.AddRunning(time.Minute)
+			a.sched.forgetPeers()
 			if err == nil && minutes%60 == 0 {
 				err = a.ledger.Forget(Retention)
 			}

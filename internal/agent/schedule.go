@@ -26,7 +26,7 @@ type scheduler struct {
 	mu      sync.Mutex
 	entries map[transfer.ID]*entry
 	running int
-	peers   map[transfer.AgentName]*peer
+	peers   peers
 	wg      sync.WaitGroup
 }
 
@@ -39,15 +39,8 @@ type entry struct {
 	suspect   bool // it was running when the agent crashed
 }
 
-// A peer is an agent to which transfers go.
-type peer struct {
-	downUntil time.Time
-	instance  string // that was heard of last
-	stop      func()
-}
-
 func newScheduler(a *Agent) *scheduler {
-	return &scheduler{a: a, wakeup: make(chan struct{}, 1), entries: map[transfer.ID]*entry{}, peers: map[transfer.AgentName]*peer{}}
+	return &scheduler{a: a, wakeup: make(chan struct{}, 1), entries: map[transfer.ID]*entry{}, peers: peers{all: map[transfer.AgentName]*peer{}}}
 }
 
 // add takes a transfer into the queue.
@@ -266,60 +259,54 @@ func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 // reachable asks an agent whether it is there. What is found away is left alone
 // for a while, so that many transfers to it cost one question.
 func (s *scheduler) reachable(name transfer.AgentName) bool {
-	now := s.a.cfg.Clock.Now()
-	s.mu.Lock()
-	p := s.peers[name]
-	down := p != nil && p.downUntil.After(now)
-	s.mu.Unlock()
-	if down {
+	if s.peers.down(name, s.a.cfg.Clock.Now()) {
 		return false
 	}
 	_, err := s.a.conn.Request(s.a.ctx, wire.AskSubject(name), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), time.Second+4*s.a.conn.Delay())
 	if err == nil {
 		return true
 	}
-	s.mu.Lock()
-	if p := s.peers[name]; p != nil {
-		p.downUntil = s.a.cfg.Clock.Now().Add(peerRetry)
-	}
-	s.mu.Unlock()
+	s.peers.missed(name, s.a.cfg.Clock.Now().Add(peerRetry))
 	return false
 }
 
 // watch listens to the heartbeats of an agent to which transfers go: one that
 // comes back gets its transfers at once.
 func (s *scheduler) watch(name transfer.AgentName) {
-	s.mu.Lock()
-	if s.peers[name] != nil {
-		s.mu.Unlock()
-		return
-	}
-	p := &peer{}
-	s.peers[name] = p
-	s.mu.Unlock()
-	stop, err := s.a.conn.Subscribe(wire.ProgressSubject(name), func(m qmgr.Message) {
-		r, err := wire.DecodeReport(m.Data)
-		if err != nil || r.Beat == nil || r.Beat.Status == wire.AgentStopping || r.Beat.Status == wire.AgentStopped {
-			return
-		}
-		s.heard(name, r.Beat.Instance)
+	err := s.peers.watch(name, func() (stop func(), err error) {
+		return s.a.conn.Subscribe(wire.ProgressSubject(name), func(m qmgr.Message) {
+			r, err := wire.DecodeReport(m.Data)
+			if err != nil || r.Beat == nil || r.Beat.Status == wire.AgentStopping || r.Beat.Status == wire.AgentStopped {
+				return
+			}
+			s.heard(name, r.Beat.Instance)
+		})
 	})
 	if err != nil {
 		s.a.log.Warn("an agent's heartbeats are not heard", "agent", name, "err", err)
-		return
 	}
-	s.mu.Lock()
-	p.stop = stop
-	s.mu.Unlock()
+}
+
+// forgetPeers forgets the agents to which no transfer goes any more: requests may name
+// any number of them.
+func (s *scheduler) forgetPeers() {
+	s.peers.forget(func(name transfer.AgentName) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, e := range s.entries {
+			if e.o.Record().Request.Destination == name {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // heard wakes the transfers to an agent that had been away, and nudges those
 // that run to one that has started anew.
 func (s *scheduler) heard(name transfer.AgentName, instance string) {
+	anew := s.peers.heard(name, instance)
 	s.mu.Lock()
-	p := s.peers[name]
-	anew := p.instance != "" && p.instance != instance
-	p.downUntil, p.instance = time.Time{}, instance
 	woken := false
 	for _, e := range s.entries {
 		rec := e.o.Record()
@@ -366,11 +353,5 @@ func (s *scheduler) dispose() {
 	for _, o := range s.all() {
 		o.Dispose()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range s.peers {
-		if p.stop != nil {
-			p.stop()
-		}
-	}
+	s.peers.forget(func(transfer.AgentName) bool { return false })
 }

@@ -38,10 +38,15 @@ var defaultTimes = times{
 // link is used.
 func (c *Conn) watch(l *link) {
 	before := l.socket.Load().pulse()
+	var cut *socket // the last one that was; another takes its place when there is a connection again
 	for n := 1; !sleep(c.ctx, c.cfg.times.probeEvery/quickly, nil); n++ {
 		sock := l.socket.Load()
+		if sock == cut {
+			continue
+		}
 		if !tcp.Stands(sock.Conn) {
 			c.cfg.Log.Warn("the address of this host has changed; connecting anew", slog.String("connection", l.role))
+			cut = sock
 			sock.Close()
 			continue
 		}
@@ -59,6 +64,7 @@ func (c *Conn) watch(l *link) {
 		}
 		c.cfg.Log.Warn("the queue manager connection carries nothing; connecting anew", slog.String("connection", l.role))
 		// The library's ForceReconnect would wait for a write that is stuck.
+		cut = sock
 		sock.Close()
 	}
 }

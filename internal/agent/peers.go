@@ -1,0 +1,97 @@
+package agent
+
+import (
+	"sync"
+	"time"
+
+	"ferry/internal/transfer"
+)
+
+// peers are the agents to which transfers go.
+type peers struct {
+	mu  sync.Mutex
+	all map[transfer.AgentName]*peer
+}
+
+type peer struct {
+	downUntil time.Time // it is taken to be away
+	instance  string    // that was heard of last
+	stop      func()    // ends that its heartbeats are heard; nil: they are not
+}
+
+// watch lets the heartbeats of a peer be heard, unless they are.
+func (p *peers) watch(name transfer.AgentName, hear func() (stop func(), err error)) error {
+	one := &peer{}
+	p.mu.Lock()
+	known := p.all[name] != nil
+	if !known {
+		p.all[name] = one
+	}
+	p.mu.Unlock()
+	if known {
+		return nil
+	}
+	stop, err := hear()
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	forgotten := p.all[name] != one // meanwhile
+	one.stop = stop
+	p.mu.Unlock()
+	if forgotten {
+		stop()
+	}
+	return nil
+}
+
+// forget forgets the peers that are of no use. used is called with the lock held, so
+// that what begins to use a peer and then watches it finds it, or makes it anew.
+func (p *peers) forget(used func(name transfer.AgentName) bool) {
+	var stops []func()
+	p.mu.Lock()
+	for name, one := range p.all {
+		if used(name) {
+			continue
+		}
+		delete(p.all, name)
+		if one.stop != nil {
+			stops = append(stops, one.stop)
+		}
+	}
+	p.mu.Unlock()
+	for _, stop := range stops {
+		stop()
+	}
+}
+
+// down reports whether a peer is taken to be away.
+func (p *peers) down(name transfer.AgentName, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one := p.all[name]
+	return one != nil && one.downUntil.After(now)
+}
+
+// missed notes that a peer is away, and until when it is not asked again.
+func (p *peers) missed(name transfer.AgentName, until time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if one := p.all[name]; one != nil {
+		one.downUntil = until
+	}
+}
+
+// heard notes that a peer is there, and reports whether it has started anew since it was
+// heard of last.
+func (p *peers) heard(name transfer.AgentName, instance string) (anew bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one := p.all[name]
+	if one == nil {
+		return false
+	}
+	anew = one.instance != "" && one.instance != instance
+	one.downUntil, one.instance = time.Time{}, instance
+	return anew
+}
