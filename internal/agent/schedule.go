@@ -32,6 +32,7 @@ type scheduler struct {
 
 type entry struct {
 	o         *sender.Outgoing
+	to        transfer.AgentName
 	priority  int
 	notBefore time.Time
 	running   bool
@@ -47,7 +48,7 @@ func newScheduler(a *Agent) *scheduler {
 func (s *scheduler) add(o *sender.Outgoing) {
 	rec := o.Record()
 	s.mu.Lock()
-	s.entries[o.ID] = &entry{o: o, priority: rec.Request.Priority, suspect: rec.Crashes > 0}
+	s.entries[o.ID] = &entry{o: o, to: rec.Request.Destination, priority: rec.Request.Priority, suspect: rec.Crashes > 0}
 	s.mu.Unlock()
 	s.watch(rec.Request.Destination)
 	poke(s.wakeup)
@@ -245,7 +246,7 @@ func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 		}
 		return sender.Verdict{Final: done, Retry: peerRetry}
 	}
-	if !ending && (state == transfer.Accepted || state == transfer.Waiting) && !s.reachable(e.o.Record().Request.Destination) {
+	if !ending && (state == transfer.Accepted || state == transfer.Waiting) && !s.reachable(e.to) {
 		ended, err := e.o.MarkUnreachable()
 		if err != nil {
 			s.a.log.Error("the ledger cannot be written", "err", err)
@@ -294,7 +295,7 @@ func (s *scheduler) forgetPeers() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, e := range s.entries {
-			if e.o.Record().Request.Destination == name {
+			if e.to == name {
 				return true
 			}
 		}
@@ -309,14 +310,13 @@ func (s *scheduler) heard(name transfer.AgentName, instance string) {
 	s.mu.Lock()
 	woken := false
 	for _, e := range s.entries {
-		rec := e.o.Record()
-		if rec.Request.Destination != name {
+		if e.to != name {
 			continue
 		}
 		if e.running && anew {
 			e.o.Nudge(instance)
 		}
-		if r := rec.Progress.Reason; !e.running && !e.notBefore.IsZero() && r != nil && r.Kind == transfer.KindUnreachable {
+		if r := e.o.Record().Progress.Reason; !e.running && !e.notBefore.IsZero() && r != nil && r.Kind == transfer.KindUnreachable {
 			e.notBefore, woken = time.Time{}, true
 		}
 	}
