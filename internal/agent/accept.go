@@ -149,7 +149,7 @@ func (a *Agent) receiptOf(id transfer.ID, err error) wire.Answer {
 // says that its submitter has given it up.
 func (a *Agent) accept(q *transfer.Request, principal string, late bool) error {
 	now := a.cfg.Clock.Now()
-	itself := a.sendCfg.CheckItself(q)
+	itself := a.look(func() error { return a.sendCfg.CheckItself(q) })
 	var fresh *ledger.Source
 	a.admitting.Lock()
 	defer a.admitting.Unlock()
@@ -191,6 +191,36 @@ func (a *Agent) accept(q *transfer.Request, principal string, late bool) error {
 		a.enter(fresh)
 	}
 	return err
+}
+
+// A look at the paths of a request may take lookTime; one that hangs, as a network file
+// system may, is left behind.
+const (
+	lookTime = 2 * time.Second
+	looks    = 4
+)
+
+// look looks at files for as long as that may take, as commands are taken one by one.
+// nil: there is nothing against the request, or it was not found out.
+func (a *Agent) look(check func() error) error {
+	select {
+	case a.looks <- struct{}{}:
+	default:
+		return nil // all of them hang
+	}
+	found := make(chan error, 1)
+	go func() {
+		defer func() { <-a.looks }()
+		found <- check()
+	}()
+	t := a.cfg.Clock.NewTimer(lookTime)
+	defer t.Stop()
+	select {
+	case err := <-found:
+		return err
+	case <-t.C():
+		return nil
+	}
 }
 
 // fromTheFuture is the error of an ID that would be remembered too briefly.

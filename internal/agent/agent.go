@@ -102,6 +102,7 @@ type Agent struct {
 	notes    chan struct{} // says that the outbox has grown
 	receipt  chan audit.Receipt
 	previews chan struct{} // a token for each preview that walks
+	looks    chan struct{} // a token for each look at files that a command waits for
 	inbox    string        // where coordination's receipts come
 
 	quiet   *quiet.Log // of what others have said
@@ -125,7 +126,7 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	cfg.fill()
 	a := &Agent{cfg: cfg, conn: conn, log: cfg.Log.With("agent", cfg.Name), instance: randomHex(8),
 		started: cfg.Clock.Now(), beats: make(chan struct{}, 1), notes: make(chan struct{}, 1), receipt: make(chan audit.Receipt, 64),
-		late: make(chan *wire.Message, maxLate), previews: make(chan struct{}, previews), inbox: conn.NewInbox()}
+		late: make(chan *wire.Message, maxLate), previews: make(chan struct{}, previews), looks: make(chan struct{}, looks), inbox: conn.NewInbox()}
 	a.quiet = quiet.New(a.log, cfg.Clock.Now)
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	a.own = newOwner(a)

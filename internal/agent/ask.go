@@ -100,11 +100,7 @@ func (a *Agent) previewed(reply string, q *transfer.Request) {
 		refuse(transfer.Errorf(transfer.KindVersion, "a preview has no request"))
 		return
 	}
-	err := a.acceptable(q)
-	if err == nil {
-		err = a.sendCfg.CheckItself(q)
-	}
-	if err != nil {
+	if err := a.acceptable(q); err != nil {
 		refuse(err)
 		return
 	}
@@ -112,6 +108,10 @@ func (a *Agent) previewed(reply string, q *transfer.Request) {
 	case a.previews <- struct{}{}:
 		a.wg.Go(func() {
 			defer func() { <-a.previews }()
+			if err := a.sendCfg.CheckItself(q); err != nil {
+				refuse(err)
+				return
+			}
 			a.preview(reply, q)
 		})
 	default:

@@ -1,10 +1,13 @@
 package agent
 
 import (
+	"io"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"ferry/internal/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -46,6 +49,31 @@ func TestPreviewsAreBounded(t *testing.T) {
 	if len(a.previews) != previews {
 		t.Errorf("%d previews, not %d", len(a.previews), previews)
 	}
+}
+
+// A look at files that hangs holds commands up for a moment, and a few of them at most.
+func TestLooksThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &Agent{cfg: Config{Clock: clock.System}, looks: make(chan struct{}, looks)}
+		if err := a.look(func() error { return io.EOF }); err != io.EOF {
+			t.Errorf("a look that ends says %v", err)
+		}
+		mended := make(chan struct{})
+		began := time.Now()
+		for range 10 {
+			if err := a.look(func() error { <-mended; return io.EOF }); err != nil {
+				t.Errorf("a look that hangs says %v", err)
+			}
+		}
+		if took := time.Since(began); took != looks*lookTime {
+			t.Errorf("ten that hang hold commands up for %s", took)
+		}
+		close(mended)
+		synctest.Wait()
+		if err := a.look(func() error { return io.EOF }); err != io.EOF {
+			t.Errorf("a look after they have ended says %v", err)
+		}
+	})
 }
 
 // Outcomes that nothing waits for take a place in a queue, and no goroutine.
