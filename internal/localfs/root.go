@@ -110,7 +110,7 @@ func Open(cfg Config) (_ *FS, err error) {
 			return nil, err
 		}
 		f.roots = append(f.roots, r)
-		if f.state != "" && beneath(r.real, f.state) {
+		if f.state != "" && beneath(r.lies(), f.state) {
 			return nil, transfer.Errorf(transfer.KindUsage, "root %s lies in the agent's own state directory %s; choose another", r.path, cfg.StateDir)
 		}
 	}
@@ -254,14 +254,14 @@ func (f *FS) openOnce(l place) (*Dir, error) {
 // openResolved opens a directory whose path has an absolute link in it, which
 // a root refuses even where it leads back beneath the root.
 func (f *FS) openResolved(l place) (Handle, error) {
-	real, err := f.disk.Resolve(path.Join(l.root.real, l.rel))
+	real, err := f.disk.Resolve(path.Join(l.root.lies(), l.rel))
 	if err != nil {
 		return nil, err
 	}
-	if !beneath(real, l.root.real) {
+	if !beneath(real, l.root.lies()) {
 		return nil, f.outside(transfer.Path(l.path))
 	}
-	h, err := f.disk.OpenBeneath(l.root.dir, HostRules.below(real, l.root.real))
+	h, err := f.disk.OpenBeneath(l.root.dir, HostRules.below(real, l.root.lies()))
 	if errors.Is(err, ErrEscapes) { // a link has come into the path since
 		return nil, f.outside(transfer.Path(l.path))
 	}
@@ -271,7 +271,7 @@ func (f *FS) openResolved(l place) (Handle, error) {
 // guard is the second wall: whatever the path said, the directory that was
 // opened lies beneath the root and not in the state directory.
 func (f *FS) guard(l place, d *Dir) error {
-	if !beneath(d.real, l.root.real) {
+	if !beneath(d.real, l.root.lies()) {
 		return f.outside(transfer.Path(l.path))
 	}
 	if f.state != "" && beneath(d.real, f.state) {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"ferry/internal/failpoint"
@@ -34,17 +35,18 @@ type root struct {
 	path    string // as configured, absolute and clean
 	mounted bool   // it is only used while a file system is mounted there
 
-	mu   sync.RWMutex // held for reading while dir is used
-	real string       // links resolved
-	dir  Root         // nil: it has not been there yet
-	id   dirID        // of dir
+	mu   sync.RWMutex           // held for reading while dir is used
+	real atomic.Pointer[string] // links resolved; read without mu, which a file system that hangs may hold
+	dir  Root                   // nil: it has not been there yet
+	id   dirID                  // of dir
 }
 
 // lies is where the root lies, links resolved.
 func (r *root) lies() string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.real
+	if real := r.real.Load(); real != nil {
+		return *real
+	}
+	return ""
 }
 
 // openRoot opens a root for the first time.
@@ -56,10 +58,12 @@ func (f *FS) openRoot(spec string) (*root, error) {
 	}
 	r := &root{path: HostRules.clean(abs), mounted: mounted}
 	if mounted {
-		if r.real, err = f.realPrefix(abs); err != nil {
-			r.real = r.path
+		real, err := f.realPrefix(abs)
+		if err != nil {
+			real = r.path
 		}
-		r.real = HostRules.clean(r.real)
+		real = HostRules.clean(real)
+		r.real.Store(&real)
 		if err := f.enter(r); err != nil {
 			f.log.Warn("transfers of files beneath a root wait", "root", r.path, "reason", err)
 		}
@@ -92,7 +96,9 @@ func (f *FS) find(r *root) error {
 	if r.dir != nil {
 		f.disk.CloseRoot(r.dir)
 	}
-	r.real, r.dir, r.id = HostRules.clean(real), dir, id
+	real = HostRules.clean(real)
+	r.real.Store(&real)
+	r.dir, r.id = dir, id
 	return nil
 }
 
@@ -116,14 +122,14 @@ func (f *FS) enter(r *root) error {
 		return nil
 	}
 	r.mu.RLock()
-	err := f.leads(r.path, r.real, r.id)
+	err := f.leads(r.path, r.lies(), r.id)
 	r.mu.RUnlock()
 	if err == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if f.leads(r.path, r.real, r.id) == nil {
+	if f.leads(r.path, r.lies(), r.id) == nil {
 		return nil // somebody else has found it
 	}
 	if err := f.replacement(r); err != nil {

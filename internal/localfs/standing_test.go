@@ -229,6 +229,35 @@ func TestMountedRoot(t *testing.T) {
 	must(t, src.Close())
 }
 
+// hanging is a disk on which the question what is mounted gets no answer.
+type hanging struct {
+	Disk
+	asked, answer chan struct{}
+}
+
+func (d *hanging) Mounted(string) (bool, error) {
+	d.asked <- struct{}{}
+	<-d.answer
+	return false, nil
+}
+
+// A root whose file system hangs keeps nobody from the others, whatever path names them.
+func TestRootThatHangs(t *testing.T) {
+	base := realTemp(t)
+	tree(t, base, "hangs/", "works/in/")
+	d := &hanging{Disk: RealDisk(), asked: make(chan struct{}, 8), answer: make(chan struct{}, 1)}
+	d.answer <- struct{}{} // as the agent starts
+	f := openFS(t, d, base+"/hangs,mounted", base+"/works")
+	<-d.asked
+	ended := make(chan error, 1)
+	go func() { ended <- f.Ready(transfer.Path(base + "/hangs")) }()
+	<-d.asked
+	_, err := f.Resolve(transfer.Path(base+"/works/in/"), true)
+	must(t, err)
+	close(d.answer)
+	wantKind(t, <-ended, transfer.KindBusy)
+}
+
 // What was being committed when its root went away is decided when it is back.
 func TestRootAwayUnderACommit(t *testing.T) {
 	base := realTemp(t)
