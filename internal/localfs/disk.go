@@ -207,12 +207,20 @@ func RealDisk() Disk { return realDisk{} }
 type realDisk struct{}
 
 func (realDisk) Resolve(path string) (string, error) {
-	real, err := filepath.EvalSymlinks(filepath.FromSlash(path))
-	return filepath.ToSlash(real), err
+	return resolve(HostRules.host(path))
+}
+
+// resolve is a path of the host without its links, clean.
+func resolve(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	return HostRules.clean(filepath.ToSlash(real)), nil
 }
 
 func (realDisk) OpenRoot(path string) (Root, error) {
-	path = filepath.FromSlash(path)
+	path = HostRules.host(path)
 	fi, err := os.Stat(path)
 	if err != nil {
 		return nil, err

@@ -96,7 +96,7 @@ func (disk realDisk) Trace(path string, follow bool) (Stat, error) {
 	} else if !follow && real != path {
 		return Stat{}, &os.PathError{Op: "open", Path: path, Err: syscall.ELOOP}
 	}
-	f, err := os.Open(filepath.FromSlash(path))
+	f, err := os.Open(HostRules.host(path))
 	if err != nil {
 		return Stat{}, err
 	}
@@ -114,7 +114,7 @@ func (disk realDisk) Mounted(path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	above, err := disk.Trace(filepath.ToSlash(filepath.Dir(filepath.FromSlash(path))), true)
+	above, err := disk.Trace(filepath.ToSlash(filepath.Dir(HostRules.host(path))), true)
 	return err == nil && here.Dev != above.Dev, err
 }
 
@@ -129,8 +129,7 @@ func (realDisk) Names(d *Dir, n int) ([]string, error) {
 }
 
 func (realDisk) Where(d *Dir) (string, error) {
-	real, err := filepath.EvalSymlinks(handleOf(d).f.Name())
-	return filepath.ToSlash(real), err
+	return resolve(handleOf(d).f.Name())
 }
 
 func (realDisk) Free(d *Dir) (int64, error) { return free(handleOf(d).f) }

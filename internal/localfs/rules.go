@@ -89,6 +89,20 @@ func (r Rules) clean(p string) string {
 	return strings.TrimSuffix(vol[1:]+path.Clean("/"+rest), "/")
 }
 
+// host is a clean absolute path as the system itself writes it.
+func (r Rules) host(p string) string {
+	if !r.Windows {
+		return p
+	}
+	if strings.HasPrefix(p, "/") && !strings.HasPrefix(p, "//") {
+		p = "/" + p // of a share, which clean has left one of its two slashes
+		if strings.Count(p, "/") == 3 {
+			p += "/" // its top, which is none without
+		}
+	}
+	return strings.ReplaceAll(p, "/", `\`)
+}
+
 // same reports whether two clean paths are one.
 func (r Rules) same(p, q string) bool {
 	return p == q || r.Windows && strings.EqualFold(p, q)

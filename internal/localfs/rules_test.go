@@ -64,6 +64,29 @@ func TestRulesFind(t *testing.T) {
 	}
 }
 
+// What is clean is found again by the system.
+func TestRulesHost(t *testing.T) {
+	for _, c := range []struct {
+		rules    Rules
+		in, want string
+	}{
+		{windowsRules, `C:\`, `C:\`},
+		{windowsRules, `c:/a\b`, `C:\a\b`},
+		{windowsRules, `\\server\share`, `\\server\share\`},
+		{windowsRules, `\\server\share\`, `\\server\share\`},
+		{windowsRules, `//server/share/a b`, `\\server\share\a b`},
+		{windowsRules, `\\?\UNC\server\share\a`, `\\server\share\a`},
+		{windowsRules, `\\?\D:\a`, `D:\a`},
+		{unixRules, "/", "/"},
+		{unixRules, "/a/b", "/a/b"},
+		{unixRules, `/a\b`, `/a\b`},
+	} {
+		if got := c.rules.host(c.rules.clean(c.in)); got != c.want {
+			t.Errorf("%s: %s, want %s", c.in, got, c.want)
+		}
+	}
+}
+
 // What people type becomes a path that means the same in any directory.
 func TestRulesAbsolute(t *testing.T) {
 	for _, c := range []struct {

@@ -81,7 +81,7 @@ func (f *FS) openRoot(spec string) (*root, error) {
 
 // find opens a root at its path, in place of what was held.
 func (f *FS) find(r *root) error {
-	real, err := f.disk.Resolve(filepath.FromSlash(r.path))
+	real, err := f.disk.Resolve(r.path)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (f *FS) enter(r *root) error {
 
 // replacement decides whether what a root's path leads to now may be the root.
 func (f *FS) replacement(r *root) error {
-	real, err := f.disk.Resolve(filepath.FromSlash(r.path))
+	real, err := f.disk.Resolve(r.path)
 	var st Stat
 	if err == nil {
 		st, err = f.disk.Trace(real, false)
