@@ -233,7 +233,7 @@ func lastLines(s string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// Async starts a ferry command in an agent's root, without waiting for its end.
+// Async starts a ferry command in a directory of its own, without waiting for its end.
 func (n *Network) Async(args ...string) *Sending {
 	n.t.Helper()
 	return n.AsyncWith(nil, args...)
@@ -244,7 +244,7 @@ func (n *Network) AsyncWith(env []string, args ...string) *Sending {
 	n.t.Helper()
 	s := &Sending{n: n, ended: make(chan struct{})}
 	s.cmd = exec.Command(n.setup.Ferry, args...)
-	s.cmd.Dir = n.dir
+	s.cmd.Dir = n.cwd
 	s.cmd.Stdout, s.cmd.Stderr = s, &s.err
 	n.must(n.start(s.cmd, env...))
 	go func() {

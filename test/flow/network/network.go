@@ -67,6 +67,7 @@ type Network struct {
 	t     testing.TB
 	setup Setup
 	dir   string
+	cwd   string // of commands
 	url   string
 	procs map[string]*process
 	forks chan func()
@@ -100,6 +101,9 @@ func Up(t testing.TB, s Setup) *Network {
 	if n.dir == "" {
 		n.dir = t.TempDir()
 	}
+	// Not s.Dir, which this process itself may serve: a process that is being started
+	// enters its directory while the runtime of this one may stand still.
+	n.cwd = t.TempDir()
 	go n.fork()
 	t.Cleanup(n.down)
 	listen := s.Listen
