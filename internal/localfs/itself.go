@@ -18,15 +18,20 @@ type goal struct {
 type inode struct{ dev, ino uint64 }
 
 // goalOf looks at what a DEST has been resolved to; nil where it cannot be looked
-// at, which whoever writes there will find out.
-func (f *FS) goalOf(res transfer.Resolution) *goal {
+// at, which whoever writes there will find out. The error is a wait.
+func (f *FS) goalOf(res transfer.Resolution) (*goal, error) {
 	l, err := f.locate(res.Base)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	g := &goal{fs: f, res: res, above: map[inode]bool{}}
 	for up := l; ; up = up.parent() {
 		d, err := f.openDir(up)
+		if err != nil {
+			if err := targetError(transfer.Path(up.path), err); transfer.KindOf(err).Waits() {
+				return nil, err
+			}
+		}
 		if err == nil {
 			if st, err := d.stat(); err == nil {
 				g.above[inode{st.Dev, st.Ino}] = true
@@ -43,7 +48,7 @@ func (f *FS) goalOf(res transfer.Resolution) *goal {
 			break
 		}
 	}
-	return g
+	return g, nil
 }
 
 // refuses is why an argument, or what matches one, cannot be sent under a name
@@ -99,7 +104,10 @@ func (f *FS) IntoItself(sources []transfer.Path, recursive bool, dest transfer.P
 	if err != nil {
 		return nil // the destination says so itself
 	}
-	g := f.goalOf(res)
+	g, err := f.goalOf(res)
+	if err != nil {
+		return nil // the walk finds it out
+	}
 	for _, src := range sources {
 		a := f.argument(src, false)
 		if a.err != nil || a.pat != nil {

@@ -374,3 +374,41 @@ func TestWrongSize(t *testing.T) {
 	disk.read = func() { must(t, os.Chtimes(dir+"/f", time.Unix(1, 0), time.Unix(1, 0))) }
 	wantKind(t, s.ReadWhole(), transfer.KindChanging)
 }
+
+// A onceDisk opens all directories but one.
+type onceDisk struct {
+	Disk
+	skip int // how many are opened before it
+	err  error
+}
+
+func (d *onceDisk) OpenBeneath(r Root, rel string) (Handle, error) {
+	d.skip--
+	if d.err != nil && d.skip == -1 {
+		return nil, &os.PathError{Op: "open", Path: rel, Err: d.err}
+	}
+	return d.Disk.OpenBeneath(r, rel)
+}
+
+// A walk that cannot find out what it must not go into waits. It would find in the
+// destination what it has just sent there.
+func TestWalkBesideAGoalThatCannotBeOpened(t *testing.T) {
+	d := &onceDisk{Disk: RealDisk()}
+	f, dir := newFS(t, d)
+	tree(t, dir, "d/f", "d/in/")
+	res, err := f.Resolve("d/in/", true)
+	must(t, err)
+	for _, d.err = range passes {
+		for d.skip = range 2 { // the goal, and the directory above it
+			_, err := f.Walk(t.Context(), WalkRequest{Sources: []transfer.Path{"*"}, Recursive: true, Into: &res}, func(_ int, it transfer.Item) error {
+				if it.Err == nil {
+					t.Errorf("%v: %s is sent", d.err, it.Source)
+				}
+				return nil
+			})
+			if err == nil || !transfer.KindOf(err).Waits() {
+				t.Errorf("%v: %v is no wait", d.err, err)
+			}
+		}
+	}
+}

@@ -47,7 +47,9 @@ func (f *FS) Walk(ctx context.Context, req WalkRequest, emit func(arg int, it tr
 		first = req.AfterArg
 	}
 	if req.Into != nil {
-		w.goal = f.goalOf(*req.Into)
+		if w.goal, err = f.goalOf(*req.Into); err != nil {
+			return 0, err
+		}
 	}
 	for i, src := range req.Sources {
 		w.add(i, src)
