@@ -56,7 +56,7 @@ in a directory of its own name in --dir.`,
 }
 
 func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir string, roots []string) error {
-	log, err := logger(cmd, f.logLevel)
+	log, err := f.log.logger(cmd)
 	if err != nil {
 		return err
 	}
@@ -124,13 +124,14 @@ func agentConfigs(cmd *cobra.Command, f *agentFlags, names []string, dir string,
 func newCoordination() *cobra.Command {
 	c := &cobra.Command{Use: "coordination", Short: "Run the coordination service on its own", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	var network, dir, level string
+	var network, dir string
+	var lf logFlags
 	run := &cobra.Command{Use: "run", Short: "Keep the registry and the audit log, and answer queries", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if network == "" || dir == "" {
 				return transfer.Errorf(transfer.KindUsage, "`ferry coordination run` needs --network URL and --dir DIR")
 			}
-			log, err := logger(cmd, level)
+			log, err := lf.logger(cmd)
 			if err != nil {
 				return err
 			}
@@ -156,7 +157,7 @@ func newCoordination() *cobra.Command {
 		}}
 	run.Flags().StringVar(&network, "network", "", "URL of the queue manager")
 	run.Flags().StringVar(&dir, "dir", "", "directory of the audit log and the registry; made if it is not there")
-	run.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	lf.add(run, "info")
 	c.AddCommand(run)
 	return c
 }
@@ -180,7 +181,7 @@ func (q *query) open(cmd *cobra.Command) (*qmgr.Conn, context.Context, func(), e
 		return nil, nil, nil, transfer.Errorf(transfer.KindUsage, "no network is given").WithHint("give --network URL or set FERRY_NETWORK")
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-	log, err := logger(cmd, "error")
+	log, err := errorLogger(cmd)
 	if err != nil {
 		stop()
 		return nil, nil, nil, err

@@ -20,7 +20,7 @@ type benchFlags struct {
 	rounds         int
 	total          string
 	dir, disk, out string
-	logLevel       string
+	log            logFlags
 }
 
 func newBench() *cobra.Command {
@@ -54,7 +54,7 @@ report.html, which is one page with charts. ` + "`ferry bench ls`" + ` lists the
 	fl.StringVar(&f.disk, "disk", "", "working directory on disk, for the cases that need one (default: none, and they are not run)")
 	fl.StringVar(&f.out, "out", "bench", "directory for the reports; made if it is not there")
 	fl.BoolVar(&f.json, "json", false, "the reports on stdout as JSON Lines, too")
-	fl.StringVar(&f.logLevel, "log-level", "warn", "debug, info, warn or error")
+	f.log.add(c, "warn")
 	c.AddCommand(newBenchLs(), newBenchReport())
 	return c
 }
@@ -165,7 +165,7 @@ func (f *benchFlags) env(cmd *cobra.Command) (*bench.Env, func(), error) {
 	if total < 1<<20 {
 		return nil, nil, transfer.Errorf(transfer.KindUsage, "--total %s is out of range; it begins at 1M", f.total)
 	}
-	log, err := logger(cmd, f.logLevel)
+	log, err := f.log.logger(cmd)
 	if err != nil {
 		return nil, nil, err
 	}

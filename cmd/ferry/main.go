@@ -187,13 +187,33 @@ func stateDir() (string, error) {
 	return dir, nil
 }
 
-// logger writes to stderr from a level on.
-func logger(cmd *cobra.Command, level string) (*slog.Logger, error) {
+// logFlags say what is logged, and how.
+type logFlags struct{ level, format string }
+
+func (f *logFlags) add(c *cobra.Command, level string) {
+	c.Flags().StringVar(&f.level, "log-level", level, "debug, info, warn or error")
+	c.Flags().StringVar(&f.format, "log-format", "text", "text or json: one line, or one JSON object, for each event")
+}
+
+// logger writes to stderr.
+func (f *logFlags) logger(cmd *cobra.Command) (*slog.Logger, error) {
 	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, transfer.Errorf(transfer.KindUsage, "log level %q is unknown; it is one of debug, info, warn, error", level)
+	if err := l.UnmarshalText([]byte(f.level)); err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "--log-level %q is unknown; it is one of debug, info, warn, error", f.level)
 	}
-	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: l})), nil
+	opt := &slog.HandlerOptions{Level: l}
+	switch f.format {
+	case "text":
+		return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), opt)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), opt)), nil
+	}
+	return nil, transfer.Errorf(transfer.KindUsage, "--log-format %q is unknown; it is one of text, json", f.format)
+}
+
+// errorLogger is the logger of commands that have no flags for it.
+func errorLogger(cmd *cobra.Command) (*slog.Logger, error) {
+	return (&logFlags{"error", "text"}).logger(cmd)
 }
 
 func newVersion() *cobra.Command {

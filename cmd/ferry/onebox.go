@@ -47,7 +47,7 @@ type box struct {
 // transfer.
 func sendOneBox(cmd *cobra.Command, f *sendFlags, q *transfer.Request) error {
 	q.Source, q.Destination = boxSource, boxDest
-	log, err := logger(cmd, f.logLevel)
+	log, err := f.log.logger(cmd)
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func cleanBoxes(boxes, home string, log logT) {
 			continue
 		}
 		if err := cleanBox(dir, home, log); err != nil {
-			log.Warn("a run that was killed could not be cleared up and is left for the next time", "dir", dir, "err", err)
+			log.Warn("a run that was killed could not be cleared up and is left for the next time", "dir", dir, "error", err)
 		} else {
 			os.RemoveAll(dir)
 		}

@@ -47,7 +47,7 @@ const ownAgents = 3 * time.Second
 func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	log, err := logger(cmd, "error")
+	log, err := errorLogger(cmd)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,8 @@ type sendFlags struct {
 	mode, checksum, ifExists, durability, lane, delivery string
 	compress, job, network                               string
 	content                                              contentFlags
-	chunkSize, recovery, logLevel                        string
+	chunkSize, recovery                                  string
+	log                                                  logFlags
 	window, frame, checkpoint, priority                  int
 	meta                                                 []string
 }
@@ -82,7 +83,7 @@ agent, 64 usage, 69 recovery timed out, 70 parked or refused, 75 no queue manage
 	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
 	fl.BoolVar(&f.json, "json", false, "JSON Lines on stdout, ending with a summary")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no notices")
-	fl.StringVar(&f.logLevel, "log-level", "error", "debug, info, warn or error")
+	f.log.add(c, "error")
 	return c
 }
 
@@ -98,7 +99,7 @@ func send(cmd *cobra.Command, f *sendFlags, args []string) error {
 		return transfer.Errorf(transfer.KindUsage, "a location names an agent, but no network is given").
 			WithHint("give --network URL or set FERRY_NETWORK")
 	}
-	log, err := logger(cmd, f.logLevel)
+	log, err := f.log.logger(cmd)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,8 @@ import (
 
 // agentFlags are the settings of an agent, for up and for agent run.
 type agentFlags struct {
-	chunkSize, logLevel, memory          string
+	chunkSize, memory                    string
+	log                                  logFlags
 	window, frame, checkpoint            int
 	maxSource, maxDestination, maxQueued int
 	outboxLimit                          int64
@@ -62,7 +63,7 @@ func (f *agentFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.eol, "eol", "", "how lines of text files end here: lf, crlf or nl (default: as on this system; NL in EBCDIC)")
 	fl.StringVar(&f.replace, "replace", "", "what takes the place of text that cannot be converted (default: the file fails)")
 	fl.StringVar(&f.recordRoot, "record-root", "", "directory beneath a root in which data sets lie (default: the first root)")
-	fl.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.log.add(c, "info")
 }
 
 func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string, log logT) (agent.Config, error) {
@@ -210,7 +211,7 @@ type upAnswer struct {
 }
 
 func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, listen string, coord bool, agents []string) error {
-	log, err := logger(cmd, f.logLevel)
+	log, err := f.log.logger(cmd)
 	if err != nil {
 		return err
 	}
@@ -329,7 +330,7 @@ func startAgent(ctx context.Context, cc qmgr.ConnConfig, cfg agent.Config, conne
 	}
 	connected()
 	if r := conn.Facts().Reduced; r != "" {
-		cfg.Log.Warn("reduced durability", "reason", r)
+		cfg.Log.Warn("reduced durability", "error", r)
 	}
 	a, err := agent.Start(ctx, cfg, conn)
 	if err != nil {

@@ -44,7 +44,7 @@ func (a *Agent) submitted(d qmgr.Delivery) {
 		if d.Attempts%remind == 1 {
 			level = slog.LevelWarn
 		}
-		a.log.Log(a.ctx, level, "a request stays in its queue", "transfer", s.Request.ID, "err", err)
+		a.log.Log(a.ctx, level, "a request stays in its queue", "transfer", s.Request.ID, "error", err)
 		if kind.Waits() {
 			a.answer(s.Reply, wire.Answer{V: wire.Version, ID: s.Request.ID, Error: transfer.AsError(err)})
 		}
@@ -54,7 +54,7 @@ func (a *Agent) submitted(d qmgr.Delivery) {
 	failpoint.Hit("agent.before_ack")
 	a.answer(s.Reply, a.receiptOf(s.Request.ID, err))
 	if err := d.Ack(); err != nil {
-		a.log.Debug("a command comes again; the ledger knows it", "err", err)
+		a.log.Debug("a command comes again; the ledger knows it", "error", err)
 	}
 }
 
@@ -96,7 +96,7 @@ func (a *Agent) admit() (now time.Time, ok bool) {
 // whoever waits for it, and does not come again. Of many such messages one a
 // minute is in the audit and in the log: none of them costs a transaction.
 func (a *Agent) poisonous(d qmgr.Delivery, s *wire.Submit, err error) {
-	a.quiet.Error("a request is refused", "subject", d.Subject, "err", err)
+	a.quiet.Error("a request is refused", "subject", d.Subject, "error", err)
 	e := transfer.AsError(err)
 	rec := audit.Record{Event: audit.Failed, Role: audit.RoleSource, State: transfer.Failed,
 		Code: e.Kind.Code(), Error: e, Principal: wire.LastToken(d.Subject), Text: "the request is refused"}
@@ -116,7 +116,7 @@ func (a *Agent) noteRefused(rec audit.Record, more int64) {
 		rec.Text = strings.TrimPrefix(fmt.Sprintf("%s; %d more were refused before it", rec.Text, more), "; ")
 	}
 	if err := a.ledger.Update(func(t *ledger.Tx) error { return a.note(t, rec) }); err != nil {
-		a.log.Error("a refused request cannot be put on record", "err", err)
+		a.log.Error("a refused request cannot be put on record", "error", err)
 	}
 }
 
@@ -130,9 +130,9 @@ func (a *Agent) answerWith(inbox string, data []byte) {
 	err := a.conn.Answer(inbox, data)
 	switch {
 	case transfer.KindOf(err) == transfer.KindUsage:
-		a.quiet.Warn("nothing is answered", "err", err)
+		a.quiet.Warn("nothing is answered", "error", err)
 	case err != nil:
-		a.log.Debug("an answer could not be sent; it is asked for again", "err", err)
+		a.log.Debug("an answer could not be sent; it is asked for again", "error", err)
 	}
 }
 
@@ -187,6 +187,7 @@ func (a *Agent) accept(q *transfer.Request, principal string, late bool) error {
 		return t.PutSource(rec)
 	})
 	if err == nil && fresh != nil {
+		a.logAccepted(fresh)
 		failpoint.Hit("agent.after_accept")
 		a.enter(fresh)
 	}
@@ -273,6 +274,18 @@ func (a *Agent) place(t *ledger.Tx, rec *ledger.Source, late bool) error {
 	return a.note(t, r)
 }
 
+// logAccepted logs a request that has come into the ledger.
+func (a *Agent) logAccepted(rec *ledger.Source) {
+	q := &rec.Request
+	level, text := slog.LevelInfo, "transfer accepted"
+	attrs := []any{"transfer", q.ID, "destination", q.Destination, "job", q.Job, "originator", rec.Progress.Originator, "source", q.Sources[0], "sources", len(q.Sources)}
+	if rec.State != transfer.Accepted {
+		level, text = slog.LevelWarn, "transfer not run"
+		attrs = append(attrs, "state", rec.State, "error", rec.Progress.Reason)
+	}
+	a.log.Log(a.ctx, level, text, attrs...)
+}
+
 // enter hands a record over to the scheduler.
 func (a *Agent) enter(rec *ledger.Source) {
 	o := sender.New(a.sendCfg, rec)
@@ -294,6 +307,9 @@ func (a *Agent) recover() error {
 		})
 	}); err != nil {
 		return err
+	}
+	if len(recs) > 0 {
+		a.log.Info("transfers of an earlier run are taken up again", "transfers", len(recs))
 	}
 	for _, rec := range recs {
 		if err := a.revive(rec); err != nil {
@@ -334,7 +350,7 @@ func (a *Agent) revive(rec *ledger.Source) error {
 		return nil
 	}
 	rec.Progress.State = rec.State
-	return a.ledger.Update(func(t *ledger.Tx) error {
+	err := a.ledger.Update(func(t *ledger.Tx) error {
 		if parked {
 			if err := a.note(t, audit.Record{Event: audit.Parked, Role: audit.RoleSource, Transfer: rec.Request.ID,
 				Source: rec.Request.Source, Destination: rec.Request.Destination, Error: rec.Progress.Reason}); err != nil {
@@ -343,4 +359,8 @@ func (a *Agent) revive(rec *ledger.Source) error {
 		}
 		return t.PutSource(rec)
 	})
+	if err == nil && parked {
+		a.log.Warn("transfer parked", "transfer", rec.Request.ID, "destination", rec.Request.Destination, "job", rec.Request.Job, "error", rec.Progress.Reason)
+	}
+	return err
 }

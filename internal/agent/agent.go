@@ -15,6 +15,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -148,7 +149,21 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	if !a.cfg.Alone {
 		a.register(ctx)
 	}
+	a.logConfig()
 	return a, nil
+}
+
+// logConfig logs what the agent works with.
+func (a *Agent) logConfig() {
+	facts, s := a.conn.Facts(), a.cfg.Settings.Or(transfer.DefaultSettings())
+	var at []string
+	if a.lanes.hub != nil {
+		at = a.lanes.hub.Addresses()
+	}
+	a.log.Info("agent started", "version", a.cfg.Version, "instance", a.instance, "ledger", a.ledger.IncarnationText(), "dir", a.cfg.Dir, "roots", a.cfg.Roots,
+		"direct", cmp.Or(a.cfg.Direct.Mode, wire.DirectTLS), "addresses", at, "source_transfers", a.cfg.MaxSource, "destination_transfers", a.cfg.MaxDestination,
+		"queued_transfers", a.cfg.MaxQueued, "chunk", s.ChunkSize, "window", s.WindowSize, "frame", s.FrameSize, "checkpoint", s.CheckpointInterval,
+		"memory", a.cfg.Memory, "bindings", facts.InProcess)
 }
 
 func (c *Config) fill() {
@@ -335,7 +350,7 @@ func (a *Agent) unread(ctx context.Context) (commands uint64, now time.Time, err
 
 func (a *Agent) consume(q qmgr.Queue, h func(qmgr.Delivery)) {
 	if err := a.conn.Consume(a.ctx, q, h); err != nil && a.ctx.Err() == nil {
-		a.log.Error("a queue is no longer read", "queue", q.Filter, "err", err)
+		a.log.Error("a queue is no longer read", "queue", q.Filter, "error", err)
 	}
 }
 
@@ -371,7 +386,7 @@ func (a *Agent) Stop() {
 func (a *Agent) closeStores() {
 	if a.ledger != nil {
 		if err := a.ledger.Close(); err != nil && a.ledger.Lost() == nil {
-			a.log.Error("the ledger did not close", "err", err)
+			a.log.Error("the ledger did not close", "error", err)
 		}
 	}
 	if a.fs != nil {
@@ -448,7 +463,7 @@ func (a *Agent) ageLoop() {
 				err = a.ledger.Forget(Retention)
 			}
 			if err != nil {
-				a.log.Error("the ledger cannot be written", "err", err)
+				a.log.Error("the ledger cannot be written", "error", err)
 			}
 			t.Reset(time.Minute)
 		case <-a.ctx.Done():

@@ -153,7 +153,7 @@ func (a *Agent) putState() {
 	ctx, cancel := context.WithTimeout(a.ctx, 2*time.Second)
 	defer cancel()
 	if err := a.conn.PutState(ctx, a.cfg.Name.Token(), wire.Marshal(e)); err != nil {
-		a.log.Debug("the STATE entry could not be written", "err", err)
+		a.log.Debug("the STATE entry could not be written", "error", err)
 	}
 }
 

@@ -29,7 +29,7 @@ func (a *Agent) controlled(d qmgr.Delivery) {
 	}
 	c, err := wire.DecodeControl(d.Data)
 	if err != nil {
-		a.quiet.Error("a command is refused", "subject", d.Subject, "err", err)
+		a.quiet.Error("a command is refused", "subject", d.Subject, "error", err)
 		if c != nil {
 			a.answer(c.Reply, wire.Answer{V: wire.Version, ID: c.ID, Error: transfer.AsError(err)})
 		}
@@ -38,7 +38,7 @@ func (a *Agent) controlled(d qmgr.Delivery) {
 	}
 	ans, err := a.control(c)
 	if err != nil {
-		a.log.Error("a command stays in its queue", "err", err)
+		a.log.Error("a command stays in its queue", "error", err)
 		d.Nak(5 * time.Second)
 		return
 	}

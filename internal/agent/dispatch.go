@@ -18,7 +18,7 @@ func (a *Agent) reply(m qmgr.Message) {
 	}
 	msg, err := wire.Decode(m.Data)
 	if err != nil {
-		a.quiet.Dropped(wire.LastToken(m.Subject), "a control message that cannot be read", "err", err)
+		a.quiet.Dropped(wire.LastToken(m.Subject), "a control message that cannot be read", "error", err)
 		a.refuseUnread(m, err)
 		return
 	}
@@ -111,7 +111,7 @@ func (a *Agent) takeLate(msg *wire.Message) (pause time.Duration) {
 		rec, err = t.Source(msg.Transfer)
 		return err
 	}); err != nil {
-		a.log.Error("the ledger cannot be read", "err", err)
+		a.log.Error("the ledger cannot be read", "error", err)
 		return lateEvery
 	}
 	switch {

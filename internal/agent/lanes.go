@@ -59,7 +59,7 @@ func (a *Agent) openLanes() error {
 		Connections: d.Connections, Strangers: a.cfg.Files.Strangers, Options: d.Options, Memory: a.lanes.mem, Clock: a.cfg.Clock, Log: a.log,
 		Take: func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, true) }, Live: a.alive})
 	if err != nil && d.Listen == "" && d.Advertise == "" { // nobody has asked for it
-		a.log.Warn("there is no direct lane", "err", err)
+		a.log.Warn("there is no direct lane", "error", err)
 		return nil
 	}
 	return err
@@ -90,7 +90,7 @@ func (l *lanes) moved() {
 		return
 	}
 	if err := l.hub.Move(listen, told); err != nil {
-		l.a.log.Warn("the direct lane stays where it was", "err", err)
+		l.a.log.Warn("the direct lane stays where it was", "error", err)
 		return
 	}
 	l.listen = listen

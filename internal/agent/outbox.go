@@ -33,7 +33,7 @@ const (
 func (a *Agent) receipted(m qmgr.Message) {
 	r, err := audit.DecodeReceipt(m.Data)
 	if err != nil || r.Agent != a.cfg.Name || r.Incarnation != a.ledger.IncarnationText() || r.Index < 0 && r.Have > 0 {
-		a.quiet.Warn("an audit receipt is not for this agent", "err", err)
+		a.quiet.Warn("an audit receipt is not for this agent", "error", err)
 		return
 	}
 	select {
@@ -64,7 +64,7 @@ func (a *Agent) outboxLoop() {
 				continue // a repeat, or of a batch that told coordination nothing that it could keep
 			}
 			if err := a.ledger.Receipted(r.Have); err != nil {
-				a.log.Error("the outbox cannot be cleared", "err", err)
+				a.log.Error("the outbox cannot be cleared", "error", err)
 			}
 			have = r.Have
 			failpoint.Hit("outbox.receipted")
@@ -99,7 +99,7 @@ func (a *Agent) outboxLoop() {
 		for len(out) < batchesAhead {
 			some, after, err := a.sendBatch(a.ctx, next, len(out) > 0)
 			if err != nil {
-				a.log.Debug("audit records could not be sent and stay in the outbox", "err", err)
+				a.log.Debug("audit records could not be sent and stay in the outbox", "error", err)
 				break
 			}
 			if !some {

@@ -209,7 +209,7 @@ func (o *owner) failed(before int, err error) int {
 		return 0
 	}
 	if before++; before == unclear {
-		o.a.log.Warn("it cannot be found out whose the name is, or which cancels wait; no request is taken", "err", err)
+		o.a.log.Warn("it cannot be found out whose the name is, or which cancels wait; no request is taken", "error", err)
 	}
 	return before
 }
@@ -278,7 +278,7 @@ func (o *owner) release() {
 		return
 	}
 	if err := o.write(context.Background(), holder{V: 1}, revision); err != nil {
-		o.a.log.Debug("the name could not be let go of", "err", err)
+		o.a.log.Debug("the name could not be let go of", "error", err)
 	}
 }
 

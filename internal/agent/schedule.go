@@ -242,14 +242,14 @@ func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 	if state == transfer.Parked { // and to be cancelled
 		done, err := e.o.CancelNow()
 		if err != nil {
-			s.a.log.Error("the ledger cannot be written", "err", err)
+			s.a.log.Error("the ledger cannot be written", "error", err)
 		}
 		return sender.Verdict{Final: done, Retry: peerRetry}
 	}
 	if !ending && (state == transfer.Accepted || state == transfer.Waiting) && !s.reachable(e.to) {
 		ended, err := e.o.MarkUnreachable()
 		if err != nil {
-			s.a.log.Error("the ledger cannot be written", "err", err)
+			s.a.log.Error("the ledger cannot be written", "error", err)
 		}
 		return sender.Verdict{Final: ended, Retry: peerRetry}
 	}
@@ -284,7 +284,7 @@ func (s *scheduler) watch(name transfer.AgentName) {
 		})
 	})
 	if err != nil {
-		s.a.log.Warn("an agent's heartbeats are not heard", "agent", name, "err", err)
+		s.a.log.Warn("an agent's heartbeats are not heard", "agent", name, "error", err)
 	}
 }
 

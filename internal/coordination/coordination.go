@@ -137,20 +137,21 @@ func (s *Service) listen(ctx context.Context) error {
 	s.wg.Go(func() {
 		q := qmgr.Queue{Stream: qmgr.StreamEvent, Durable: "coordination", Filter: wire.AllEvents}
 		if err := s.conn.Consume(ctx, q, s.batch); err != nil && ctx.Err() == nil {
-			s.cfg.Log.Error("audit batches are no longer read", "err", err)
+			s.cfg.Log.Error("audit batches are no longer read", "error", err)
 		}
 	})
 	s.wg.Go(func() { s.watch(ctx) })
 	return nil
 }
 
-// lookEvery is how often the log is looked for at its path.
+// lookEvery is how often the log is looked for at its path, and agents are counted.
 const lookEvery = 5 * time.Second
 
-// watch notices that the log was taken away.
+// watch notices that the log was taken away, and which agents come and go.
 func (s *Service) watch(ctx context.Context) {
 	t := s.cfg.Clock.NewTimer(lookEvery)
 	defer t.Stop()
+	roll := rollCall{log: s.cfg.Log}
 	for {
 		select {
 		case <-t.C():
@@ -161,6 +162,7 @@ func (s *Service) watch(ctx context.Context) {
 			close(s.gone)
 			return
 		}
+		roll.take(s.picture.Agents())
 		t.Reset(lookEvery)
 	}
 }
@@ -192,7 +194,7 @@ func (s *Service) Stop() {
 	default:
 	}
 	if err := s.log.Close(); err != nil && s.Lost() == nil {
-		s.cfg.Log.Error("the audit log did not close", "err", err)
+		s.cfg.Log.Error("the audit log did not close", "error", err)
 	}
 }
 
@@ -206,7 +208,7 @@ func (s *Service) batch(d qmgr.Delivery) {
 		err = transfer.Errorf(transfer.KindBusy, "%d ledgers of agent %s are in the log, the limit", maxLedgers, b.Agent)
 	}
 	if err != nil {
-		s.quiet.Error("an audit batch is refused", "subject", d.Subject, "err", err)
+		s.quiet.Error("an audit batch is refused", "subject", d.Subject, "error", err)
 		d.Term()
 		return
 	}
@@ -214,11 +216,11 @@ func (s *Service) batch(d qmgr.Delivery) {
 	r, err := s.log.Append(b)
 	switch kind := transfer.KindOf(err); {
 	case kind == transfer.KindVersion || kind == transfer.KindTooLarge || kind == transfer.KindUsage:
-		s.quiet.Error("an audit batch is refused", "agent", b.Agent, "err", err)
+		s.quiet.Error("an audit batch is refused", "agent", b.Agent, "error", err)
 		d.Term()
 		return
 	case err != nil:
-		s.quiet.Error("an audit batch could not be appended; its agent keeps it", "agent", b.Agent, "err", err)
+		s.quiet.Error("an audit batch could not be appended; its agent keeps it", "agent", b.Agent, "error", err)
 		d.Nak(5 * time.Second)
 		return
 	}
@@ -233,7 +235,7 @@ func (s *Service) batch(d qmgr.Delivery) {
 		foreign = !s.fold(r) || foreign
 		return nil
 	}); err != nil {
-		s.cfg.Log.Error("new audit records could not be read back", "err", err)
+		s.cfg.Log.Error("new audit records could not be read back", "error", err)
 	}
 	if foreign {
 		s.flag(b.Agent)
@@ -253,7 +255,7 @@ func (s *Service) flag(agent transfer.AgentName) {
 		text += fmt.Sprintf(", nor of %d such batches before", held)
 	}
 	if err := s.log.AppendOwn(audit.Record{Event: audit.Warning, Text: text}); err != nil {
-		s.cfg.Log.Error("a warning could not be appended to the audit log", "err", err)
+		s.cfg.Log.Error("a warning could not be appended to the audit log", "error", err)
 	}
 }
 
@@ -275,7 +277,7 @@ func (s *Service) reported(m qmgr.Message) {
 		}
 	}
 	if err != nil {
-		s.quiet.Warn("a report is dropped", "subject", m.Subject, "err", err)
+		s.quiet.Warn("a report is dropped", "subject", m.Subject, "error", err)
 	}
 	if m.Reply != "" {
 		s.answerWith(m.Reply, wire.Marshal(wire.Answer{V: wire.Version, Error: transfer.AsError(err)}))
@@ -295,9 +297,9 @@ func (s *Service) answerWith(inbox string, data []byte) {
 	err := s.conn.Answer(inbox, data)
 	switch {
 	case transfer.KindOf(err) == transfer.KindUsage:
-		s.quiet.Warn("nothing is answered", "err", err)
+		s.quiet.Warn("nothing is answered", "error", err)
 	case err != nil:
-		s.cfg.Log.Debug("an answer could not be sent; it is asked for again", "err", err)
+		s.cfg.Log.Debug("an answer could not be sent; it is asked for again", "error", err)
 	}
 }
 
@@ -319,7 +321,7 @@ func (s *Service) loadRegistry() error {
 	}
 	var r registry
 	if err := json.Unmarshal(data, &r); err != nil {
-		s.cfg.Log.Warn("the registry is damaged and begins anew; living agents register again", "err", err)
+		s.cfg.Log.Warn("the registry is damaged and begins anew; living agents register again", "error", err)
 		return nil
 	}
 	for _, a := range r.Agents {
@@ -366,7 +368,7 @@ func (s *Service) relieve(ctx context.Context) {
 			return err == nil && (known.Known || !known.Sure)
 		})
 		if err != nil {
-			s.cfg.Log.Debug("the queue of commands cannot be looked at", "err", err)
+			s.cfg.Log.Debug("the queue of commands cannot be looked at", "error", err)
 		}
 		if gone > 0 {
 			s.quiet.Warn("commands for agents that were never heard of are removed; they took the room of others", "commands", gone)
@@ -388,6 +390,6 @@ func (s *Service) saveRegistry() {
 		err = os.Rename(tmp, s.registryPath())
 	}
 	if err != nil {
-		s.cfg.Log.Warn("the registry could not be written", "err", err)
+		s.cfg.Log.Warn("the registry could not be written", "error", err)
 	}
 }

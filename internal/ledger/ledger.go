@@ -352,7 +352,7 @@ func (l *Ledger) transactOnDisk(fn func(*Tx) error) error {
 		err, _ = l.attempt(fn)
 	}
 	if l.doubt {
-		l.opt.Log.Error("the ledger could not be synced; nothing is written until it can be", "dir", l.dir, "err", err)
+		l.opt.Log.Error("the ledger could not be synced; nothing is written until it can be", "dir", l.dir, "error", err)
 		if again := l.settle(); again != nil {
 			return errors.Join(err, again)
 		}

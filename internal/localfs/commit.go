@@ -209,7 +209,7 @@ func (c *commit) removeTemp(w *work) {
 		return
 	}
 	if err := c.l.unlinkTemp(w.dir.Dir, w.in.Temp); err != nil {
-		c.l.fs.log.Warn("a temporary could not be removed; the end of the transfer tries again", "of", w.in.Outcome.Path, "err", err)
+		c.l.fs.log.Warn("a temporary could not be removed; the end of the transfer tries again", "of", w.in.Outcome.Path, "error", err)
 	}
 }
 

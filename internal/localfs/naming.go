@@ -134,7 +134,7 @@ func (l *Landing) rename(d *Dir, temp, final string) error {
 		}
 	}
 	if err := l.unlinkTemp(d, temp); err != nil {
-		l.fs.log.Warn("a temporary's second name could not be removed; the end of the transfer tries again", "of", final, "err", err)
+		l.fs.log.Warn("a temporary's second name could not be removed; the end of the transfer tries again", "of", final, "error", err)
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func (p *Partial) reserve(size int64) error {
 	case isNoSpace(err):
 		return p.noSpace(size-p.offset, err)
 	default:
-		p.l.fs.log.Debug("space was not reserved", "path", p.path(), "err", err)
+		p.l.fs.log.Debug("space was not reserved", "path", p.path(), "error", err)
 		return p.l.fs.promises.make(p, size)
 	}
 	return nil

@@ -329,7 +329,7 @@ func (r *recovery) beside() error {
 	if transfer.KindOf(err) != transfer.KindExists {
 		return targetError(r.in.Outcome.Path, err)
 	}
-	r.l.fs.log.Warn("the attributes of a file are not beside it", "file", r.in.Outcome.Path, "err", err)
+	r.l.fs.log.Warn("the attributes of a file are not beside it", "file", r.in.Outcome.Path, "error", err)
 	return nil
 }
 

@@ -65,7 +65,7 @@ func (f *FS) openRoot(spec string) (*root, error) {
 		real = HostRules.clean(real)
 		r.real.Store(&real)
 		if err := f.enter(r); err != nil {
-			f.log.Warn("transfers of files beneath a root wait", "root", r.path, "reason", err)
+			f.log.Warn("transfers of files beneath a root wait", "root", r.path, "error", err)
 		}
 		return r, nil
 	}

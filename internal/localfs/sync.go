@@ -154,7 +154,7 @@ func (w *work) startAgain(err error) error {
 func (l *Landing) setMeta(d *Dir, name string, f File, mode uint32, mtime int64) error {
 	err := l.disk.SetMeta(d, name, f, mode, mtime)
 	if errors.Is(err, syscall.EPERM) || err != nil && notOffered(err) {
-		l.fs.log.Debug("mode or time could not be set", "directory", d.path, "name", name, "err", err)
+		l.fs.log.Debug("mode or time could not be set", "directory", d.path, "name", name, "error", err)
 		return nil
 	}
 	return err
@@ -240,7 +240,7 @@ func (l *Landing) openDirty(path string) (*held, error) {
 	case transfer.KindOf(err).Waits():
 		return nil, err
 	case errors.Is(err, fs.ErrPermission):
-		l.fs.log.Debug("a directory above the destination is not synced", "directory", path, "err", err)
+		l.fs.log.Debug("a directory above the destination is not synced", "directory", path, "error", err)
 		return nil, nil
 	}
 	if err := passingError(transfer.Path(path), "synced", err); err != nil {

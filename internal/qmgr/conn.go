@@ -255,7 +255,7 @@ func (c *Conn) Facts() Facts {
 // noticed takes a finding, the empty one too.
 func (c *Conn) noticed(finding string) {
 	if finding != "" && c.findings.add(finding, time.Now()) {
-		c.cfg.Log.Warn("the queue manager is degraded", slog.String("at", c.where), slog.String("reason", finding))
+		c.cfg.Log.Warn("the queue manager is degraded", slog.String("at", c.where), slog.String("error", finding))
 	}
 }
 

@@ -41,7 +41,7 @@ func (s *Server) Degraded() string {
 func (s *Server) noticed(format string, args ...any) {
 	finding := fmt.Sprintf(format, args...)
 	if s.findings.add(finding, time.Now()) {
-		s.cfg.Log.Warn("the queue manager is degraded", slog.String("reason", finding))
+		s.cfg.Log.Warn("the queue manager is degraded", slog.String("error", finding))
 	}
 }
 

@@ -46,7 +46,7 @@ func (s *Server) mend(log *serverLog) {
 			continue
 		}
 		if why := "it cannot store messages: " + after(*line, "': "); s.broken.Swap(&why) == nil {
-			s.cfg.Log.Warn("the queue manager is degraded", slog.String("reason", why))
+			s.cfg.Log.Warn("the queue manager is degraded", slog.String("error", why))
 		}
 		if !hasSpace(s.cfg.Dir, mendBytes, mendInodes) {
 			continue

@@ -15,7 +15,7 @@ func TestLogOncePerKind(t *testing.T) {
 	l := New(slog.New(slog.NewTextHandler(&out, nil)), func() time.Time { return now })
 	lines := func() int { return strings.Count(out.String(), "\n") }
 	for range 1000 {
-		l.Warn("a message is refused", "err", "x")
+		l.Warn("a message is refused", "error", "x")
 	}
 	l.Error("another kind")
 	if lines() != 2 {

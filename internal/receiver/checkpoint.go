@@ -32,7 +32,7 @@ func (i *incoming) startCheckpoint() {
 	}
 	pt, err := i.point(c)
 	if err != nil {
-		i.log.Error("a checkpoint cannot be made", "item", c.item, "err", err)
+		i.log.Error("a checkpoint cannot be made", "item", c.item, "error", err)
 		return
 	}
 	i.pointed[c.item] = true
@@ -79,7 +79,7 @@ func (i *incoming) checkpointed(c checkpointed) {
 		return
 	}
 	if unrecorded := (recordError{}); errors.As(c.err, &unrecorded) {
-		i.log.Error("a checkpoint could not be recorded", "item", c.file.item, "err", c.err)
+		i.log.Error("a checkpoint could not be recorded", "item", c.file.item, "error", c.err)
 		i.stop = i.unwritable(unrecorded.error)
 		return
 	}
@@ -88,13 +88,13 @@ func (i *incoming) checkpointed(c checkpointed) {
 		return
 	}
 	if again := (*localfs.AgainError)(nil); errors.As(c.err, &again) {
-		i.log.Warn("an item begins again", "item", c.file.item, "err", c.err)
+		i.log.Warn("an item begins again", "item", c.file.item, "error", c.err)
 		i.again = "an item begins again: " + again.Items[0].Err.Text
 		i.dropCurrent()
 		return
 	}
 	if c.err != nil {
-		i.log.Error("a checkpoint failed; the item starts again", "item", c.file.item, "err", c.err)
+		i.log.Error("a checkpoint failed; the item starts again", "item", c.file.item, "error", c.err)
 		if transfer.KindOf(c.err) == transfer.KindNoSpace {
 			i.needs = max(c.file.begin.Size-c.file.safe, 1)
 			i.stop = transfer.AsError(c.err)
@@ -116,7 +116,7 @@ func (i *incoming) checkpointed(c checkpointed) {
 // its resume point before that.
 func (i *incoming) dropCurrent() {
 	if err := i.forgetPoint(i.cur.item); err != errRedo {
-		i.log.Error("the ledger cannot be written", "err", err)
+		i.log.Error("the ledger cannot be written", "error", err)
 	}
 	i.dropFile(true)
 }
@@ -171,7 +171,7 @@ func (i *incoming) settleCurrent(keep bool) {
 	}
 	if !keep {
 		if err := c.partial.Release(); err != nil {
-			i.log.Debug("the reservation could not be given back", "err", err)
+			i.log.Debug("the reservation could not be given back", "error", err)
 		}
 		i.dropFile(false)
 	}
@@ -188,6 +188,6 @@ func (i *incoming) progressed() {
 		rec.Crashes = 0
 		return nil
 	}); err != nil {
-		i.log.Error("the ledger cannot be written", "err", err)
+		i.log.Error("the ledger cannot be written", "error", err)
 	}
 }

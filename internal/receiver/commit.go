@@ -162,7 +162,7 @@ func (i *incoming) sweepFailed(landing *localfs.Landing, group []ending) {
 			err = landing.Drop(e.pending.Outcome.Item, e.stale)
 		}
 		if err != nil {
-			i.log.Warn("a temporary could not be let go of", "item", e.pending.Outcome.Item, "err", err)
+			i.log.Warn("a temporary could not be let go of", "item", e.pending.Outcome.Item, "error", err)
 		}
 	}
 }
@@ -197,7 +197,7 @@ func (i *incoming) committed(c committed) {
 		<-i.r.open
 	}
 	if err := i.load(); err != nil {
-		i.log.Error("the ledger cannot be read", "err", err)
+		i.log.Error("the ledger cannot be read", "error", err)
 	}
 	i.undelivered = append(i.undelivered, c.outcomes...)
 	for n := range c.outcomes {
@@ -225,7 +225,7 @@ func (i *incoming) committed(c committed) {
 func (i *incoming) commitFailed(c committed) {
 	keep, err := i.undecidedIntents()
 	if err != nil {
-		i.log.Error("the ledger cannot be read", "err", err)
+		i.log.Error("the ledger cannot be read", "error", err)
 	}
 	for _, o := range c.outcomes {
 		keep[o.Item] = true
@@ -252,11 +252,11 @@ func (i *incoming) commitFailed(c committed) {
 	case errors.Is(c.err, errRedo):
 		i.again = "an item begins again"
 	case unsynced && !transfer.KindOf(c.err).Waits():
-		i.log.Error("a group could not be synced and is sent again", "err", c.err)
+		i.log.Error("a group could not be synced and is sent again", "error", c.err)
 		i.syncFailed(c.err)
 	case i.r.ctx.Err() != nil:
 	default:
-		i.log.Error("a group could not be committed", "err", c.err)
+		i.log.Error("a group could not be committed", "error", c.err)
 		e := transfer.AsError(c.err)
 		if !e.Kind.Waits() {
 			e = transfer.Errorf(transfer.KindBusy, "%s cannot commit: %w", i.r.cfg.Agent, c.err)
@@ -278,7 +278,7 @@ const maxMeddled = 5
 // beginAgain asks for items once more whose directory or temporary is not what it
 // was. One whose temporary is touched again and again fails.
 func (i *incoming) beginAgain(c committed, again *localfs.AgainError) {
-	i.log.Warn("items begin again", "items", len(again.Items), "err", again)
+	i.log.Warn("items begin again", "items", len(again.Items), "error", again)
 	i.again = "items begin again: " + again.Items[0].Err.Text
 	for _, a := range again.Items {
 		if !i.meddled(a) {
@@ -288,7 +288,7 @@ func (i *incoming) beginAgain(c committed, again *localfs.AgainError) {
 			if o := c.group[n].pending.Outcome; o.Item == a.Item {
 				o.Err = a.Err
 				if err := i.decide(o); err != nil {
-					i.log.Error("the ledger cannot be written", "err", err)
+					i.log.Error("the ledger cannot be written", "error", err)
 				}
 			}
 		}
@@ -401,7 +401,7 @@ func (i *incoming) settleCommitting() bool {
 	if err == nil {
 		return true
 	}
-	i.log.Error("items that were being committed cannot be decided yet", "err", err)
+	i.log.Error("items that were being committed cannot be decided yet", "error", err)
 	reason := transfer.AsError(err)
 	if !reason.Kind.Waits() {
 		reason = transfer.Errorf(transfer.KindBusy, "%s cannot decide items that it was committing: %w", i.r.cfg.Agent, err)

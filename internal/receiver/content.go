@@ -304,7 +304,7 @@ func (i *incoming) unwritten(err error) error {
 		return err
 	}
 	if again := (*localfs.AgainError)(nil); errors.As(err, &again) && !i.meddled(again.Items[0]) {
-		i.log.Warn("an item begins again", "item", c.item, "err", err)
+		i.log.Warn("an item begins again", "item", c.item, "error", err)
 		err := i.forgetPoint(c.item) // before what it speaks of goes
 		i.dropFile(true)
 		return err

@@ -39,7 +39,7 @@ func (i *incoming) due(now time.Time) {
 			i.r.heard(t, rec)
 			return nil
 		}); err != nil {
-			i.log.Error("the ledger cannot be written", "err", err)
+			i.log.Error("the ledger cannot be written", "error", err)
 		} else {
 			i.noted = i.contact
 		}

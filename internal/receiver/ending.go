@@ -2,6 +2,7 @@ package receiver
 
 import (
 	"errors"
+	"log/slog"
 	"time"
 
 	"ferry/internal/audit"
@@ -26,11 +27,11 @@ func (i *incoming) suspend(reason *transfer.Error) {
 		rec.Live = false
 		return nil
 	}); err != nil {
-		i.log.Error("the ledger cannot be written", "err", err)
+		i.log.Error("the ledger cannot be written", "error", err)
 	}
 	i.r.keep(i.id, i.hasPoint())
 	if reason != nil {
-		i.log.Warn("the transfer waits", "reason", reason)
+		i.log.Warn("the transfer waits", "error", reason)
 		i.r.send(i.from, &wire.Message{Kind: wire.KindBusy, Transfer: i.id, Busy: &wire.Busy{Epoch: epoch, Place: 1, Reason: reason}})
 	}
 }
@@ -107,7 +108,7 @@ func (i *incoming) cancelled() {
 	case i.rec == nil:
 		if i.r.mayEntomb(i.from) {
 			if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.EntombOf(i.id, i.from) }); err != nil {
-				i.log.Error("the ledger cannot be written", "err", err)
+				i.log.Error("the ledger cannot be written", "error", err)
 				return
 			}
 		}
@@ -159,11 +160,31 @@ func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string)
 		}))
 	})
 	if err != nil {
-		i.log.Error("the ledger cannot be written", "err", err)
+		i.log.Error("the ledger cannot be written", "error", err)
 		return
 	}
+	i.logEnd(text)
 	failpoint.Hit("receiver.after_done")
 	i.over = true
+}
+
+// logEnd logs the end of the transfer at this side; reason is "" where all of it is
+// decided and delivered.
+func (i *incoming) logEnd(reason string) {
+	c := &i.rec.Counts
+	level, state := slog.LevelInfo, string(i.rec.State)
+	if i.rec.State == transfer.Done {
+		state = string(c.Ending())
+	}
+	if i.rec.State != transfer.Done || c.Ending() != transfer.Successful {
+		level = slog.LevelWarn
+	}
+	attrs := []any{"state", state, "job", i.rec.Request.Job, "files", c.Files, "failed", c.FilesFailed, "bytes", c.Bytes,
+		"seconds", i.rec.LastContact.Sub(i.rec.Started).Seconds(), "epoch", i.rec.Epoch}
+	if reason != "" {
+		attrs = append(attrs, "error", reason)
+	}
+	i.log.Log(i.r.ctx, level, "incoming transfer ended", attrs...)
 }
 
 // untidy reports whether a temporary may be left: of what was begun and sent
@@ -199,7 +220,7 @@ func (i *incoming) tidy(by func(*localfs.Landing, []transfer.Path) error) bool {
 		err = by(i.landing, dirs)
 	}
 	if err != nil {
-		i.log.Warn("temporaries could not be removed for good; it is tried again later", "dirs", dirs, "err", err)
+		i.log.Warn("temporaries could not be removed for good; it is tried again later", "dirs", dirs, "error", err)
 		i.r.unswept.Store(true)
 	}
 	return err == nil
@@ -220,7 +241,7 @@ func (r *Receiver) sweepLater() {
 			return
 		}
 		if err := r.wakeOverdue(); err != nil {
-			r.cfg.Log.Warn("transfers that nothing has come of cannot be looked at", "err", err)
+			r.cfg.Log.Warn("transfers that nothing has come of cannot be looked at", "error", err)
 		}
 		if !r.unswept.Swap(false) {
 			t.Reset(sweepEvery)
@@ -228,7 +249,7 @@ func (r *Receiver) sweepLater() {
 		}
 		if err := r.sweepUnswept(); err != nil {
 			r.unswept.Store(true)
-			r.cfg.Log.Warn("temporaries of ended transfers cannot be removed yet", "err", err)
+			r.cfg.Log.Warn("temporaries of ended transfers cannot be removed yet", "error", err)
 		}
 		t.Reset(sweepEvery)
 	}

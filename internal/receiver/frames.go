@@ -244,7 +244,7 @@ func (i *incoming) reopenFile(item uint64, b *wire.Begin, what *content) error {
 		return err // the temporary is good; there is no room for the rest, or its root is away
 	}
 	if err != nil {
-		i.log.Warn("a temporary cannot be resumed; the item starts again", "item", item, "err", err)
+		i.log.Warn("a temporary cannot be resumed; the item starts again", "item", item, "error", err)
 		return i.forgetPoint(item)
 	}
 	failpoint.Hit("receiver.after_reopen")
@@ -252,7 +252,7 @@ func (i *incoming) reopenFile(item uint64, b *wire.Begin, what *content) error {
 	written := pt.Prefix
 	if what.converts() {
 		if err := c.resumeConverting(what.plan, pt, i.method()); err != nil {
-			i.log.Warn("a conversion cannot be resumed; the item starts again", "item", item, "err", err)
+			i.log.Warn("a conversion cannot be resumed; the item starts again", "item", item, "error", err)
 			p.Close()
 			return i.forgetPoint(item)
 		}
@@ -414,7 +414,7 @@ func (i *incoming) staleName(item uint64) (name transfer.Path) {
 		return err
 	})
 	if err != nil {
-		i.log.Warn("what an item has left cannot be read; the end of the transfer removes it", "item", item, "err", err)
+		i.log.Warn("what an item has left cannot be read; the end of the transfer removes it", "item", item, "error", err)
 	}
 	return name
 }
@@ -453,7 +453,7 @@ func (i *incoming) dropFile(remove bool) {
 		err = c.partial.Close()
 	}
 	if err != nil {
-		i.log.Warn("a temporary could not be let go of", "item", c.item, "err", err)
+		i.log.Warn("a temporary could not be let go of", "item", c.item, "error", err)
 	}
 	<-i.r.open
 }

@@ -224,7 +224,7 @@ func (i *incoming) control(m *wire.Message) {
 			err = i.adopt(i.rec)
 		}
 		if err != nil {
-			i.log.Error("the ledger cannot be read", "err", err)
+			i.log.Error("the ledger cannot be read", "error", err)
 			i.rec = nil
 			return
 		}
@@ -380,7 +380,7 @@ func (i *incoming) stumbled(f *wire.Frame, err error) {
 	case errors.Is(err, errRedo):
 		i.again = "an item begins again"
 	default:
-		i.log.Error("a frame could not be taken", "item", f.Item, "err", err)
+		i.log.Error("a frame could not be taken", "item", f.Item, "error", err)
 		i.suspend(i.unwritable(err))
 	}
 }
@@ -402,7 +402,7 @@ func (i *incoming) badness(err error) {
 			i.stop = transfer.Errorf(transfer.KindBusy, "messages arrive damaged at %s: %w", i.r.cfg.Agent, err)
 		}
 	}
-	i.log.Warn("a chunk message is not accepted", "err", err)
+	i.log.Warn("a chunk message is not accepted", "error", err)
 	i.again = err.Error()
 }
 

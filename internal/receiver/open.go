@@ -21,7 +21,7 @@ const maxCrashes = 3
 // of the transfer where it is over.
 func (i *incoming) opened(o *wire.Open) {
 	if err := i.vet(o); errors.Is(err, errAnother) || err != nil && i.rec != nil && transfer.KindOf(err) != transfer.KindLost {
-		i.r.cfg.Quiet.Dropped(string(i.from), "an OPEN that does not fit its transfer", "transfer", i.id, "err", err)
+		i.r.cfg.Quiet.Dropped(string(i.from), "an OPEN that does not fit its transfer", "transfer", i.id, "error", err)
 		return
 	} else if err != nil {
 		i.refuse(o.Nonce, err)
@@ -142,7 +142,7 @@ func (i *incoming) vet(o *wire.Open) error {
 }
 
 func (i *incoming) refuse(nonce uint64, err error) {
-	i.r.cfg.Quiet.Dropped(string(i.from), "an OPEN of a transfer that is refused", "transfer", i.id, "err", err)
+	i.r.cfg.Quiet.Dropped(string(i.from), "an OPEN of a transfer that is refused", "transfer", i.id, "error", err)
 	i.r.send(i.from, &wire.Message{Kind: wire.KindRefuse, Transfer: i.id, Refuse: &wire.Refuse{Nonce: nonce, Error: transfer.AsError(err)}})
 	if i.rec != nil && i.rec.State.Final() {
 		i.over = true
@@ -229,6 +229,7 @@ func (i *incoming) begin(o *wire.Open, lane string) error {
 	if buried {
 		return transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled before it began")
 	}
+	i.log.Info("incoming transfer started", "job", rec.Request.Job, "lane", lane, "to", rec.Resolution.Base)
 	return nil
 }
 
@@ -267,7 +268,7 @@ func (i *incoming) acceptOpen(o *wire.Open, a *wire.Accept) {
 	}
 	resume, err := i.newEpoch(o.Nonce, o)
 	if err != nil {
-		i.log.Error("the ledger cannot be written", "err", err)
+		i.log.Error("the ledger cannot be written", "error", err)
 		i.r.release(i.id)
 		return
 	}
@@ -352,7 +353,7 @@ func (i *incoming) resync(reason string) {
 	}
 	resume, err := i.newEpoch(i.rec.Nonce, nil)
 	if err != nil {
-		i.log.Error("the ledger cannot be written", "err", err)
+		i.log.Error("the ledger cannot be written", "error", err)
 		return
 	}
 	i.startEpoch()

@@ -41,7 +41,7 @@ func (i *incoming) finishIfDecided() bool {
 		return nil
 	})
 	if err != nil {
-		i.log.Error("the ledger cannot be written", "err", err)
+		i.log.Error("the ledger cannot be written", "error", err)
 		return false
 	}
 	failpoint.Hit("receiver.after_decided")
@@ -135,7 +135,7 @@ func (i *incoming) outcomesAcked(batch uint64) {
 		}))
 	})
 	if err != nil {
-		i.log.Error("the ledger cannot be written", "err", err)
+		i.log.Error("the ledger cannot be written", "error", err)
 		return
 	}
 	failpoint.Hit("receiver.after_acked")
@@ -143,6 +143,7 @@ func (i *incoming) outcomesAcked(batch uint64) {
 	i.offered, i.offeredLast, i.offerDue, i.backoff = 0, false, zeroTime, 0
 	switch {
 	case i.rec.State == transfer.Done:
+		i.logEnd("")
 		i.over = true
 	case i.withdrawn && last:
 		i.withdraw()

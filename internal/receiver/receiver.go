@@ -274,7 +274,7 @@ func (r *Receiver) Knows(id transfer.ID) bool {
 func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 	h, err := wire.PeekHeader(data)
 	if err != nil {
-		r.cfg.Quiet.Dropped(string(from), "a chunk message without a header of ours", "err", err)
+		r.cfg.Quiet.Dropped(string(from), "a chunk message without a header of ours", "error", err)
 		return
 	}
 	r.mu.Lock()
@@ -326,7 +326,7 @@ func (a *incoming) crashed() {
 		rec.Crashes++
 		return nil
 	}); err != nil {
-		a.log.Error("the ledger cannot be written", "err", err)
+		a.log.Error("the ledger cannot be written", "error", err)
 	}
 }
 
@@ -355,7 +355,7 @@ func (r *Receiver) send(to transfer.AgentName, m *wire.Message) {
 	c := *m // the same message may be on its way from another goroutine
 	c.From = r.cfg.Agent
 	if err := r.cfg.Link.Send(to, &c); err != nil {
-		r.cfg.Log.Debug("a message could not be sent and will be repeated", "kind", m.Kind, "to", to, "err", err)
+		r.cfg.Log.Debug("a message could not be sent and will be repeated", "kind", m.Kind, "to", to, "error", err)
 	}
 }
 

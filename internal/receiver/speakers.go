@@ -195,7 +195,7 @@ func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
 	if err == nil && rec != nil {
 		landing := r.cfg.FS.Land(localfs.LandConfig{Transfer: id, Generation: rec.Generation, Resolution: rec.Resolution})
 		if serr := landing.Sweep(dirs); serr != nil {
-			r.cfg.Log.Warn("temporaries could not be removed; it is tried again later", "transfer", id, "err", serr)
+			r.cfg.Log.Warn("temporaries could not be removed; it is tried again later", "transfer", id, "error", serr)
 			rec.State, rec.Live, rec.Unswept = transfer.Abandoned, false, true
 			r.unswept.Store(true)
 			err = r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.PutIncoming(rec) })
@@ -205,7 +205,7 @@ func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
 		landing.Close()
 	}
 	if err != nil {
-		r.cfg.Log.Error("a transfer of which nothing has come cannot be forgotten", "transfer", id, "err", err)
+		r.cfg.Log.Error("a transfer of which nothing has come cannot be forgotten", "transfer", id, "error", err)
 	}
 }
 

@@ -18,7 +18,6 @@ func (o *Outgoing) wait(reason *transfer.Error, place int) (*Verdict, error) {
 
 // waitFor is wait until a time that the caller says.
 func (o *Outgoing) waitFor(reason *transfer.Error, place int, retry time.Duration) (*Verdict, error) {
-	o.log.Info("the transfer waits", "reason", reason, "place", place)
 	if o.cfg.FS.Scarce() {
 		o.rest()
 	}
@@ -203,7 +202,7 @@ func (o *Outgoing) Dispose() {
 	if o.State().Final() {
 		failpoint.Hit("sender.before_drop")
 		if err := o.cfg.Ledger.DropJournal(o.ID); err != nil {
-			o.log.Warn("the item journal could not be removed", "err", err)
+			o.log.Warn("the item journal could not be removed", "error", err)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func (o *Outgoing) doubtOrLog(err error, what string) {
 		o.doubt("last outcomes that are not all there are")
 		return
 	}
-	o.log.Error(what, "err", err)
+	o.log.Error(what, "error", err)
 }
 
 // itemTotal is how many items the transfer has, which the last outcomes must
@@ -229,7 +229,7 @@ func (o *Outgoing) late(m *wire.Outcomes) {
 		}))
 	})
 	if err != nil {
-		o.log.Error("late outcomes cannot be recorded", "err", err)
+		o.log.Error("late outcomes cannot be recorded", "error", err)
 		return
 	}
 	o.send(ack)
@@ -265,7 +265,7 @@ func (o *Outgoing) settle(ctx context.Context) (*Verdict, error) {
 
 // waitSettling waits for a root beneath which sources are to be deleted.
 func (o *Outgoing) waitSettling(reason *transfer.Error) (*Verdict, error) {
-	o.log.Info("the deletion of sources waits", "reason", reason)
+	o.log.Info("the deletion of sources waits", "error", reason)
 	err := o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Progress.Reason = reason
 		if rec.Recovering.IsZero() {
@@ -310,10 +310,10 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *tra
 			reason = transfer.AsError(err)
 		} else if err != nil {
 			warnings[n] = transfer.AsError(err)
-			o.log.Warn("a source is not deleted", "path", d.Source, "err", err)
+			o.log.Warn("a source is not deleted", "path", d.Source, "error", err)
 		} else if involved {
 			if err := o.cfg.FS.DropBeside(d.Source); err != nil {
-				o.log.Warn("the attributes of a source that is deleted stay", "path", d.Source, "err", err)
+				o.log.Warn("the attributes of a source that is deleted stay", "path", d.Source, "error", err)
 			}
 		}
 	}

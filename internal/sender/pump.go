@@ -210,7 +210,7 @@ func (p *pump) openLane() error {
 	o.live.lane, o.live.why = name, reason
 	o.mu.Unlock()
 	if name != was {
-		o.log.Debug("the lane is chosen", "lane", name, "reason", reason)
+		o.log.Debug("the lane is chosen", "lane", name, "error", reason)
 	}
 	p.lane = l
 	p.line = o.cfg.Lines.Line(string(o.to), name)
@@ -421,7 +421,7 @@ func (p *pump) item(u *upcoming) error {
 		}
 		delete(p.resume, n)
 		p.o.tries[n]++
-		p.o.log.Warn("a file is sent again from its start", "path", it.Source, "try", p.o.tries[n], "err", err)
+		p.o.log.Warn("a file is sent again from its start", "path", it.Source, "try", p.o.tries[n], "error", err)
 		if p.o.tries[n] < maxTries {
 			continue
 		}

@@ -121,7 +121,7 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 	pause := waitRetry
 	if broke {
 		if pause = o.laneBroke(); pause == 0 {
-			o.log.Info("the lane broke; the transfer is opened again", "err", err)
+			o.log.Info("the lane broke; the transfer is opened again", "error", err)
 			return nil, o.renegotiate()
 		}
 	}

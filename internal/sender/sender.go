@@ -119,6 +119,7 @@ type Outgoing struct {
 	recording bool              // a goroutine is at it
 
 	updMu sync.Mutex // one change of the record at a time, so that rec follows the ledger's order
+	told  chronicle  // under updMu
 	pump  *pump      // of the open epoch; under mu
 	keep  *reading   // the file that an ended epoch was in the middle of
 	tries map[uint64]int
@@ -167,6 +168,7 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 	o := &Outgoing{begun: map[uint64]*begun{}, inherited: before, heir: before, cfg: cfg, ID: rec.Request.ID, to: rec.Request.Destination, rec: rec, cancel: rec.Cancel, notify: make(chan struct{}, 1), tries: map[uint64]int{},
 		live: figures{high: map[uint64]int64{}, sent: rec.Progress.BytesSent, resent: rec.Progress.BytesResent, wire: rec.Progress.BytesWire},
 		log:  cfg.Log.With("transfer", rec.Request.ID, "destination", rec.Request.Destination)}
+	o.told = chronicle{log: o.log, now: cfg.Clock.Now}
 	o.know(rec)
 	return o
 }
@@ -283,7 +285,7 @@ func (o *Outgoing) send(m *wire.Message) error {
 	c.From, c.Transfer = o.cfg.Agent, o.ID
 	err := o.cfg.Link.Send(o.to, &c)
 	if err != nil {
-		o.log.Debug("a message could not be sent and will be repeated", "kind", m.Kind, "err", err)
+		o.log.Debug("a message could not be sent and will be repeated", "kind", m.Kind, "error", err)
 	}
 	return err
 }
@@ -294,6 +296,8 @@ func (o *Outgoing) update(change func(t *ledger.Tx, rec *ledger.Source) error, t
 	o.updMu.Lock()
 	defer o.updMu.Unlock()
 	var after *ledger.Source
+	var state transfer.State
+	var epoch uint32
 	err := o.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		rec, err := t.Source(o.ID)
 		if err != nil {
@@ -302,6 +306,7 @@ func (o *Outgoing) update(change func(t *ledger.Tx, rec *ledger.Source) error, t
 		if rec == nil {
 			return transfer.Errorf(transfer.KindInternal, "the record of transfer %s is gone", o.ID)
 		}
+		state, epoch = rec.State, rec.Epoch
 		for _, s := range to {
 			if !rec.State.CanMove(s) {
 				return fmt.Errorf("internal error: transfer %s cannot go from %s to %s", o.ID, rec.State, s)
@@ -322,6 +327,7 @@ func (o *Outgoing) update(change func(t *ledger.Tx, rec *ledger.Source) error, t
 		o.mu.Lock()
 		o.know(after)
 		o.mu.Unlock()
+		o.told.moved(state, epoch, after)
 	}
 	return err
 }
@@ -354,7 +360,7 @@ func (o *Outgoing) Drive(ctx context.Context) Verdict {
 			v, err = nil, nil // the last outcomes came first, and forbade the move
 		}
 		if err != nil {
-			o.log.Error("the transfer cannot go on for now", "err", err)
+			o.log.Error("the transfer cannot go on for now", "error", err)
 			return o.park(ctx, transfer.Errorf(transfer.KindBusy, "%s cannot go on: %w", o.cfg.Agent, err))
 		}
 		if ctx.Err() != nil && (v == nil || !v.Final) {

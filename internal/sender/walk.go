@@ -122,7 +122,7 @@ func (o *Outgoing) walk(ctx context.Context, j *ledger.Journal, done chan struct
 		if transfer.KindOf(err).Waits() {
 			level = slog.LevelInfo
 		}
-		o.log.Log(ctx, level, "the walk has stopped", "err", err)
+		o.log.Log(ctx, level, "the walk has stopped", "error", err)
 	}
 	o.pokePump()
 	o.poke()

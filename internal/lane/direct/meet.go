@@ -73,7 +73,7 @@ func (h *Hub) accept(l net.Listener) {
 			return
 		}
 		if err != nil { // out of descriptors, most likely
-			h.cfg.Log.Error("the direct lane cannot accept a connection", "err", err)
+			h.cfg.Log.Error("the direct lane cannot accept a connection", "error", err)
 			if !h.pause(time.Second) {
 				return
 			}
@@ -102,7 +102,7 @@ func (h *Hub) pause(d time.Duration) bool {
 func (h *Hub) met(raw net.Conn) {
 	raw.SetDeadline(time.Now().Add(greetTime))
 	if err := h.cfg.Options.Apply(raw); err != nil {
-		h.cfg.Log.Debug("socket options cannot be set", "err", err)
+		h.cfg.Log.Debug("socket options cannot be set", "error", err)
 	}
 	var secure func(net.Conn) (*tls.Conn, error)
 	if h.cert != nil {
@@ -113,18 +113,18 @@ func (h *Hub) met(raw net.Conn) {
 	}
 	w, err := newWireConn(raw, h.cfg.Options, secure)
 	if err != nil {
-		h.cfg.Log.Debug("a connection to the direct lane is no TLS", "from", raw.RemoteAddr(), "err", err)
+		h.cfg.Log.Debug("a connection to the direct lane is no TLS", "from", raw.RemoteAddr(), "error", err)
 		raw.Close()
 		return
 	}
 	hi, err := w.readHello()
 	if err != nil {
-		h.cfg.Log.Debug("a stranger at the direct lane", "from", raw.RemoteAddr(), "err", err)
+		h.cfg.Log.Debug("a stranger at the direct lane", "from", raw.RemoteAddr(), "error", err)
 		raw.Close()
 		return
 	}
 	if err := h.letIn(hi, w); err != nil {
-		h.quiet.Dropped(hostOf(raw), "a direct connection is refused", "agent", hi.From, "err", err)
+		h.quiet.Dropped(hostOf(raw), "a direct connection is refused", "agent", hi.From, "error", err)
 		w.writeJSON(frameDenied, denial{wire.Version, transfer.AsError(err)})
 		raw.Close()
 	}
@@ -307,7 +307,7 @@ func (h *Hub) Meet(id transfer.ID, peer transfer.AgentName, theirs *wire.Direct)
 			return
 		}
 		if _, err := h.dial(h.ctx, id, peer, theirs); err != nil {
-			h.cfg.Log.Info("a source cannot be dialled", "peer", peer, "err", err)
+			h.cfg.Log.Info("a source cannot be dialled", "peer", peer, "error", err)
 		}
 	})
 }
@@ -466,7 +466,7 @@ func (h *Hub) connectTo(ctx context.Context, address string, hi hello, pin strin
 	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	if err := h.cfg.Options.Apply(raw); err != nil {
-		h.cfg.Log.Debug("socket options cannot be set", "err", err)
+		h.cfg.Log.Debug("socket options cannot be set", "error", err)
 	}
 	var secure func(net.Conn) (*tls.Conn, error)
 	if h.cfg.Mode == wire.DirectTLS {

@@ -1,0 +1,81 @@
+package coordination
+
+import (
+	"context"
+	"log/slog"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A rollCall logs the coming and going of agents. It compares what is known of all of
+// them with what was known the last time.
+type rollCall struct {
+	log  *slog.Logger
+	last map[transfer.AgentName]presence
+}
+
+// A presence is what is remembered of an agent.
+type presence struct {
+	instance string
+	status   string // one of wire's words; "": never heard of in this run
+}
+
+// away reports whether nothing of the agent runs, as far as is known.
+func (p presence) away() bool {
+	switch p.status {
+	case "", wire.AgentUnreachable, wire.AgentStopping, wire.AgentStopped:
+		return true
+	}
+	return false
+}
+
+// rollCallLines bounds the lines of one comparison: where a network comes back, the
+// numbers say more than thousands of lines.
+const rollCallLines = 100
+
+// take compares.
+func (r *rollCall) take(agents []wire.AgentStatus) {
+	now := make(map[transfer.AgentName]presence, len(agents))
+	lines, left := 0, 0
+	for n := range agents {
+		a := &agents[n]
+		is := presence{a.Instance, a.Status}
+		now[a.Agent] = is
+		level, text := change(r.last[a.Agent], is)
+		switch {
+		case text == "":
+		case lines == rollCallLines:
+			left++
+		default:
+			lines++
+			r.log.Log(context.Background(), level, text, "agent", a.Agent, "host", a.Host, "instance", a.Instance, "version", a.Version, "mode", a.Mode, "heard_seconds", int(a.Age.Seconds()))
+		}
+	}
+	if left > 0 {
+		r.log.Warn("more agents came or went", "agents", left)
+	}
+	r.last = now
+}
+
+// change is what the log says of an agent; "": nothing.
+func change(was, is presence) (slog.Level, string) {
+	degraded := func(p presence) bool { return p.status == wire.AgentDegraded }
+	switch {
+	case was.away() && is.away():
+		return 0, ""
+	case was.away():
+		return slog.LevelInfo, "agent came"
+	case is.status == wire.AgentUnreachable:
+		return slog.LevelWarn, "agent is not heard of any more"
+	case is.away():
+		return slog.LevelInfo, "agent stopped"
+	case was.instance != is.instance:
+		return slog.LevelWarn, "agent started anew"
+	case degraded(is) && !degraded(was):
+		return slog.LevelWarn, "agent is degraded"
+	case degraded(was) && !degraded(is):
+		return slog.LevelInfo, "agent is no longer degraded"
+	}
+	return 0, ""
+}

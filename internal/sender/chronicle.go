@@ -1,0 +1,89 @@
+package sender
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+)
+
+// waitAgain is after how long a wait for the same kind of reason is logged again.
+const waitAgain = time.Hour
+
+// A chronicle logs the course of one transfer: one line each when it starts, has to
+// wait, goes on, and ends. It is not safe for concurrent use.
+type chronicle struct {
+	log    *slog.Logger // with the ID and the agents
+	now    func() time.Time
+	waits  transfer.Kind // why it waits, as it was logged last; KindNone: it does not wait, as far as the log says
+	logged time.Time     // when that was
+	quiet  int           // waits for that reason since then
+}
+
+// moved takes in that the ledger has the transfer in another state than before, or in
+// another epoch.
+func (c *chronicle) moved(before transfer.State, epoch uint32, rec *ledger.Source) {
+	if before == rec.State {
+		return
+	}
+	switch p := &rec.Progress; {
+	case rec.State == transfer.Waiting:
+		c.waiting(p.Reason)
+	case rec.State == transfer.Running && epoch == 0:
+		c.waits = transfer.KindNone
+		c.log.Info("transfer started", "job", p.Job, "lane", p.Lane, "chunk", p.Settings.ChunkSize)
+	case rec.State == transfer.Running && c.waits != transfer.KindNone:
+		c.waits = transfer.KindNone
+		c.log.Info("transfer goes on", "lane", p.Lane, "resumes", p.Resumes, "waits", c.quiet)
+	case rec.State == transfer.Parked:
+		c.log.Warn("transfer parked", "job", p.Job, "error", p.Reason)
+	case rec.State.Final():
+		c.ended(p)
+	}
+}
+
+// waiting logs a wait, unless the transfer has been waiting for this kind of reason
+// for less than waitAgain.
+func (c *chronicle) waiting(reason *transfer.Error) {
+	kind, now := transfer.KindInternal, c.now()
+	if reason != nil {
+		kind = reason.Kind
+	}
+	if kind == c.waits && now.Sub(c.logged) < waitAgain {
+		c.quiet++
+		return
+	}
+	attrs := []any{"error", reason}
+	if kind == c.waits {
+		attrs = append(attrs, "waits", c.quiet)
+	}
+	c.log.Info("transfer waits", attrs...)
+	c.waits, c.logged, c.quiet = kind, now, 0
+}
+
+// reasonsLogged is how many failed items the line about the end names.
+const reasonsLogged = 3
+
+// ended logs the end.
+func (c *chronicle) ended(p *transfer.Progress) {
+	level := slog.LevelWarn
+	if p.State == transfer.Successful {
+		level = slog.LevelInfo
+	}
+	s := p.Summary()
+	attrs := []any{"state", p.State, "code", p.Code, "job", p.Job, "files", p.Files, "failed", p.FilesFailed, "bytes", p.Bytes, "seconds", s.Seconds,
+		"lane", p.Lane, "resumes", p.Resumes, "resent", p.BytesResent}
+	if p.Reason != nil {
+		attrs = append(attrs, "error", p.Reason)
+	}
+	if len(p.Failures) > 0 {
+		var reasons []string
+		for _, f := range p.Failures[:min(len(p.Failures), reasonsLogged)] {
+			reasons = append(reasons, f.Err.Text)
+		}
+		attrs = append(attrs, "reasons", reasons)
+	}
+	c.log.Log(context.Background(), level, "transfer ended", attrs...)
+}
