@@ -338,5 +338,6 @@ func startAgent(ctx context.Context, cc qmgr.ConnConfig, cfg agent.Config, conne
 		return attended{}, err
 	}
 	running.Store(a)
+	a.Reconnected() // where the connection was lost meanwhile
 	return attended{Agent: a, close: sync.OnceFunc(func() { a.Stop(); conn.Close() })}, nil
 }

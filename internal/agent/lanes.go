@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 
@@ -36,8 +37,7 @@ type lanes struct {
 	hub *direct.Hub // nil: off
 	mem *wire.Memory
 
-	mu     sync.Mutex
-	listen string // as it was asked for last; empty: the agent only dials
+	mu sync.Mutex // held while the hub follows the address
 }
 
 // openLanes makes the agent's hub.
@@ -54,7 +54,6 @@ func (a *Agent) openLanes() error {
 	if err != nil {
 		return transfer.Errorf(transfer.KindUsage, "--direct-listen %q is no HOST:PORT", d.Listen)
 	}
-	a.lanes.listen = listen
 	a.lanes.hub, err = direct.New(direct.Config{Agent: a.cfg.Name, Mode: d.Mode, Listen: listen, Addresses: told,
 		Connections: d.Connections, Strangers: a.cfg.Files.Strangers, Options: d.Options, Memory: a.lanes.mem, Clock: a.cfg.Clock, Log: a.log,
 		Take: func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, true) }, Live: a.alive})
@@ -77,25 +76,30 @@ func (a *Agent) where(d Direct) (listen string, told []string, err error) {
 	return listen, told, err
 }
 
-// moved lets the direct lane follow the host's address, where nobody has said where it
-// is to listen: it is looked at whenever the connection to the queue manager is new.
+// moved lets the direct lane follow the host's address: it is looked at whenever the
+// connection to the queue manager is new.
 func (l *lanes) moved() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.hub == nil || l.listen == "" {
+	if l.hub == nil {
 		return
 	}
 	listen, told, err := l.a.where(l.a.cfg.Direct)
-	if err != nil || listen == l.listen {
+	if err != nil {
 		return
 	}
-	if err := l.hub.Move(listen, told); err != nil {
+	before := l.hub.Addresses()
+	lost, err := l.hub.Move(listen, told)
+	if err != nil {
 		l.a.log.Warn("the direct lane stays where it was", "error", err)
 		return
 	}
-	l.listen = listen
-	l.a.log.Info("the direct lane follows the host's address", "addresses", l.hub.Addresses())
-	l.a.recv.Moved()
+	if now := l.hub.Addresses(); !slices.Equal(before, now) {
+		l.a.log.Info("the direct lane follows the host's address", "addresses", now)
+	}
+	if len(lost) > 0 {
+		l.a.recv.Moved(lost)
+	}
 }
 
 // maxTold is how many addresses of a host are told to others.

@@ -277,7 +277,15 @@ func (o *owner) release() {
 	if revision == 0 {
 		return
 	}
-	if err := o.write(context.Background(), holder{V: 1}, revision); err != nil {
+	ctx := context.Background()
+	err := o.write(ctx, holder{V: 1}, revision)
+	if transfer.KindOf(err) == transfer.KindConflict { // perhaps with a write of its own that was given up when the agent stopped
+		held, now, rerr := o.read(ctx)
+		if rerr == nil && held.Instance == o.mine.Instance {
+			err = o.write(ctx, holder{V: 1}, now)
+		}
+	}
+	if err != nil {
 		o.a.log.Debug("the name could not be let go of", "error", err)
 	}
 }

@@ -174,6 +174,29 @@ func TestWhoCanHaveAName(t *testing.T) {
 	}
 }
 
+// A name is let go of by the instance that has it, whatever it last knew of the record,
+// and by no other.
+func TestANameIsLetGoOf(t *testing.T) {
+	s := newStage(t)
+	a, _, err := s.start(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.put(s.holder()) // as the agent itself does when it is stopped before it hears that it has
+	a.Stop()
+	if h := s.holder(); h != "" {
+		t.Errorf("the name is still that of %s", h)
+	}
+	if a, _, err = s.start(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	s.put("1234")
+	a.Stop()
+	if h := s.holder(); h != "1234" {
+		t.Errorf("the name of 1234 is that of %q", h)
+	}
+}
+
 // killed leaves the record of a run that could not let go.
 func (s *stage) killed(dir string) {
 	s.Helper()

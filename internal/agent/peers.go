@@ -32,10 +32,14 @@ func (p *peers) watch(name transfer.AgentName, hear func() (stop func(), err err
 		return nil
 	}
 	stop, err := hear()
+	p.mu.Lock()
 	if err != nil {
+		if p.all[name] == one {
+			delete(p.all, name)
+		}
+		p.mu.Unlock()
 		return err
 	}
-	p.mu.Lock()
 	forgotten := p.all[name] != one // meanwhile
 	one.stop = stop
 	p.mu.Unlock()

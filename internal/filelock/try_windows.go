@@ -2,14 +2,17 @@ package filelock
 
 import (
 	"errors"
+	"math"
 	"os"
 
 	"golang.org/x/sys/windows"
 )
 
+// try locks a byte that no file has, as a lock on Windows keeps even this process's other
+// handles from what is locked. It is the byte that bbolt locks, too.
 func try(f *os.File) error {
 	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY,
-		0, 1, 0, new(windows.Overlapped))
+		0, 1, 0, &windows.Overlapped{Offset: math.MaxUint32, OffsetHigh: math.MaxUint32})
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
 		return ErrHeld
 	}

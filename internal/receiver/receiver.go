@@ -18,6 +18,7 @@ import (
 	"context"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -249,14 +250,15 @@ func (r *Receiver) Live(id transfer.ID, from transfer.AgentName) bool {
 	return a != nil && a.from == from
 }
 
-// Moved says that this agent is met at another address on the direct lane. The sources
-// are told at once: what they have sent to the old address gets no answer, not even one
-// that says so.
-func (r *Receiver) Moved() {
+// Moved says that direct paths from these sources have lost their address at this end.
+// The sources are told at once: what they send gets no answer, not even one that says so.
+func (r *Receiver) Moved(sources []transfer.AgentName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.actors {
-		a.box.control(&wire.Message{Kind: addressMoved})
+		if slices.Contains(sources, a.from) {
+			a.box.control(&wire.Message{Kind: addressMoved})
+		}
 	}
 }
 

@@ -212,6 +212,10 @@ func (p *pump) openLane() error {
 	if name != was {
 		o.log.Debug("the lane is chosen", "lane", name, "error", reason)
 	}
+	if was == transfer.LaneDirect && name == transfer.LaneQueue {
+		// After a RESYNC, which could not ask the destination to dial; OPEN can.
+		return &laneError{errors.New(reason)}
+	}
 	p.lane = l
 	p.line = o.cfg.Lines.Line(string(o.to), name)
 	p.flight = p.line.Join(p.poke)

@@ -58,7 +58,8 @@ type Lanes interface {
 	Offer(to transfer.AgentName, id transfer.ID) *wire.Direct
 	// Open gives the lane of an epoch, what it is called (transfer.LaneDirect or
 	// LaneQueue) and, where it is not the direct one, why. want is the request's
-	// choice, said what the destination's ACCEPT says.
+	// choice, said what the destination's ACCEPT says, with the way to the direct lane of
+	// the last RESYNC.
 	Open(ctx context.Context, to transfer.AgentName, id transfer.ID, want string, said *wire.Accept) (l Lane, name, reason string, err error)
 }
 

@@ -48,7 +48,7 @@
 //	                                           or BUSY(nonce, place, reason) or REFUSE(nonce, error)
 //	chunk messages of the epoch, on the lane →
 //	                                        ←  ACK(epoch, sequence, credit, safe point)
-//	                                        ←  RESYNC(new epoch, credit, resume)     at a gap
+//	                                        ←  RESYNC(new epoch, credit, resume, direct)  at a gap, or when this host's address has changed
 //	                                        ←  BUSY(epoch, reason)                   no space: the epoch is over
 //	                                        ←  OUTCOMES(batch, outcomes, last)
 //	OUTCOMES-ACK(batch)                     →

@@ -40,6 +40,13 @@ func (w *world) metAt() string {
 	return w.place
 }
 
+// far reports whether the destination is out of the source's reach.
+func (w *world) far(said *wire.Accept) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.remote != nil && w.remote(said)
+}
+
 // Meet agrees on the direct lane where there is one.
 func (l lane) Meet(from transfer.AgentName, _ *wire.Open, id transfer.ID) (name, reason string, mine *wire.Direct, err error) {
 	if mine = l.Offer(from, id); mine == nil {
@@ -57,6 +64,9 @@ func (l lane) Offer(transfer.AgentName, transfer.ID) *wire.Direct {
 }
 
 func (l lane) Open(_ context.Context, to transfer.AgentName, id transfer.ID, _ string, said *wire.Accept) (sender.Lane, string, string, error) {
+	if w := l.r.node.w; said.Lane == transfer.LaneDirect && w.far(said) {
+		return lane{l.r, to, id, w.metAt()}, transfer.LaneQueue, "out of reach", nil
+	}
 	if said.Lane == transfer.LaneDirect {
 		return lane{l.r, to, id, said.Direct.Addresses[0]}, transfer.LaneDirect, "", nil
 	}

@@ -83,6 +83,7 @@ type hooks struct {
 	wrote  func(n *node, name string, size int)         // bytes of a file are written
 	noted  func(r *run, rec *audit.Record) bool         // true: dies in this transaction
 	power  func(n *node) *rand.Rand                     // a crash is a power cut, with these losses; nil: of the process
+	remote func(said *wire.Accept) bool                 // the source cannot dial the destination
 	place  string                                       // HOST:PORT where the destination is met on the direct lane; "": there is none
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // A destination whose address changes tells its sources at once where it is met now:
@@ -23,7 +24,7 @@ func TestASourceFollowsAMovedDestination(t *testing.T) {
 				pass(time.Second)
 			}
 			w.change(func(w *world) { w.place = "192.0.2.2:5000" })
-			w.dst.living().recv.Moved()
+			w.dst.living().recv.Moved([]transfer.AgentName{srcName})
 			w.finish(time.Minute)
 			if n := w.source(id).Nonce; n != 1 {
 				w.t.Errorf("the source asked %d times, as the destination was silent", n)
@@ -37,4 +38,27 @@ func TestASourceFollowsAMovedDestination(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Where the source cannot dial the new place it asks again, so that the destination can.
+func TestASourceAsksAMovedDestinationToDial(t *testing.T) {
+	bubble(t, setup{settings: transfer.Settings{CheckpointInterval: 1}}, func(w *world) {
+		w.change(func(w *world) {
+			w.place = "192.0.2.1:5000"
+			w.remote = func(said *wire.Accept) bool { return said.Direct.Addresses[0] == "192.0.2.2:5000" && said.Nonce == 1 }
+		})
+		w.slow(50 * time.Millisecond)
+		data := map[string][]byte{"in/a": content(1, 30<<20)}
+		w.write(data)
+		id := w.submit(transfer.Request{Sources: []transfer.Path{"in"}, Dest: "out/", Recursive: true})
+		w.want(id, transfer.Successful, "out", data)
+		w.until(time.Minute, "the transfer is accepted", func() bool { return w.incoming(id) != nil })
+		pass(time.Second)
+		w.change(func(w *world) { w.place = "192.0.2.2:5000" })
+		w.dst.living().recv.Moved([]transfer.AgentName{srcName})
+		w.finish(time.Minute)
+		if s := w.source(id); s.Nonce != 2 || s.Progress.Lane != transfer.LaneDirect {
+			w.t.Errorf("it was opened %d times and ended by the lane %s", s.Nonce, s.Progress.Lane)
+		}
+	})
 }

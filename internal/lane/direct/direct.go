@@ -13,8 +13,8 @@
 // between them; a group of several is one Path.
 //
 // Who may come in: with mode tls the connection is TLS 1.3, and the dialler
-// accepts exactly the certificate whose hash the other side gave in OPEN or
-// ACCEPT. The dialler then shows a token. A token belongs to one transfer and
+// accepts exactly the certificate whose hash the other side gave in OPEN, ACCEPT
+// or RESYNC. The dialler then shows a token. A token belongs to one transfer and
 // one peer; both came over the queue manager, which knows its users. A chunk
 // message is taken only after the token of its transfer has been shown on the
 // path, and the transfer is going on.
@@ -121,6 +121,7 @@ type Hub struct {
 
 	mu      sync.Mutex
 	listen  net.Listener // nil: the hub only dials
+	at      string       // where it was asked to listen
 	told    []string     // where others are to dial
 	paths   map[transfer.AgentName][]*path
 	forming map[string]*forming
@@ -166,7 +167,7 @@ func New(cfg Config) (*Hub, error) {
 		err = transfer.Errorf(transfer.KindUsage, "direct mode %q is unknown; it is tls or plain", cfg.Mode)
 	}
 	if err == nil && cfg.Listen != "" {
-		err = h.Move(cfg.Listen, cfg.Addresses)
+		_, err = h.Move(cfg.Listen, cfg.Addresses)
 	} else if err == nil {
 		err = wire.CheckAddresses(cfg.Addresses)
 	}
@@ -269,7 +270,7 @@ func (h *Hub) add(p *path) bool {
 		return false
 	}
 	h.paths[p.peer] = append(h.paths[p.peer], p)
-	if p.dialled != "" {
+	if p.dialled {
 		delete(h.bad, p.peer)
 	}
 	if c := h.waiting[p.peer]; c != nil {

@@ -423,7 +423,7 @@ func TestWrongSettings(t *testing.T) {
 func TestAHubMoves(t *testing.T) {
 	_, a, b := two(t, nil)
 	before := b.Addresses()[0]
-	if err := b.Move("127.0.0.2:0", nil); err != nil {
+	if _, err := b.Move("127.0.0.2:0", nil); err != nil {
 		t.Fatal(err)
 	}
 	if now := b.Addresses(); len(now) != 1 || !strings.HasPrefix(now[0], "127.0.0.2:") || strings.HasSuffix(now[0], ":0") {
@@ -435,7 +435,7 @@ func TestAHubMoves(t *testing.T) {
 	}
 	send(t, mustOpen(t, a, b, 1), 1, 1)
 	b.got(t, 1)
-	if err := b.Move("203.0.113.1:0", nil); transfer.KindOf(err) != transfer.KindUsage {
+	if _, err := b.Move("203.0.113.1:0", nil); transfer.KindOf(err) != transfer.KindUsage {
 		t.Errorf("moving to an address of another host: %v", err)
 	}
 	send(t, mustOpen(t, a, b, 2), 2, 1)
@@ -448,7 +448,7 @@ func TestAPathToAnotherPlaceIsNotTaken(t *testing.T) {
 	_, a, b := two(t, nil)
 	send(t, mustOpen(t, a, b, 1), 1, 1)
 	b.got(t, 1)
-	if err := b.Move("127.0.0.2:0", nil); err != nil {
+	if _, err := b.Move("127.0.0.2:0", nil); err != nil {
 		t.Fatal(err)
 	}
 	for k := byte(2); k < 4; k++ {
@@ -458,4 +458,60 @@ func TestAPathToAnotherPlaceIsNotTaken(t *testing.T) {
 			t.Errorf("dialled %d times", a.dialled())
 		}
 	}
+}
+
+// A peer that names another place, which cannot be reached, and has not left the old one is
+// spoken to there.
+func TestAPathToAnotherPlaceThatAnswers(t *testing.T) {
+	_, a, b := two(t, nil)
+	send(t, mustOpen(t, a, b, 1), 1, 1)
+	b.got(t, 1)
+	if lost, err := b.Move("127.0.0.2:0", nil); err != nil || len(lost) > 0 {
+		t.Fatal(lost, err)
+	}
+	a.setWall(true)
+	send(t, mustOpen(t, a, b, 2), 2, 1)
+	b.got(t, 2)
+}
+
+// Where the source cannot dial and has moved, the destination dials it anew, though its
+// old path may look alive.
+func TestAMovedSourceIsDialledAnew(t *testing.T) {
+	_, a, b := two(t, nil)
+	a.setWall(true)
+	for k := byte(1); k <= 2; k++ {
+		theirs := a.Offer(id(k), "BETA")
+		theirs.Dial = true
+		b.Meet(id(k), "ALPHA", theirs)
+		until(t, "BETA dials", func() bool { return b.dialled() == int(k) })
+		send(t, mustOpen(t, a, b, k), k, 1)
+		b.got(t, int(k))
+		if _, err := a.Move("127.0.0.2:0", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A hub that moves to where it listens already keeps its listener, says what it is told
+// to, and ends nothing.
+func TestAHubThatStays(t *testing.T) {
+	_, a, b := two(t, nil)
+	l := mustOpen(t, a, b, 1)
+	for _, told := range []string{"192.0.2.7:0", "192.0.2.8:0"} {
+		lost, err := b.Move("127.0.0.1:0", []string{told})
+		if err != nil || len(lost) > 0 {
+			t.Fatal(lost, err)
+		}
+		if now := b.Addresses(); len(now) != 1 || !strings.HasPrefix(now[0], strings.TrimSuffix(told, "0")) || strings.HasSuffix(now[0], ":0") {
+			t.Errorf("it is told at %v", now)
+		}
+	}
+	send(t, l, 1, 1)
+	b.got(t, 1)
+	if _, err := b.Move("127.0.0.1:0", nil); err != nil {
+		t.Fatal(err)
+	}
+	a.cut()
+	send(t, mustOpen(t, a, b, 2), 2, 1)
+	b.got(t, 2)
 }

@@ -14,55 +14,86 @@ import (
 	"ferry/internal/wire"
 )
 
-// Move makes the hub listen at an address, HOST:PORT, instead of the one before: that of
-// the host may have changed. Others are told to dial addresses, with port 0 for the one
-// that it listens on; none: where it listens. What came over an address that is no longer
-// this host's is given up. Its errors are of kind Usage; then all is as before.
-func (h *Hub) Move(listen string, addresses []string) error {
-	l, err := net.Listen("tcp", listen)
-	if err != nil {
-		return transfer.Errorf(transfer.KindUsage, "the direct lane cannot listen on %s: %w", listen, err).
-			WithHint("give --direct-listen HOST:PORT with another address, or --direct off")
-	}
-	told := []string{l.Addr().String()}
-	if len(addresses) > 0 {
-		_, port, _ := net.SplitHostPort(l.Addr().String())
-		told = told[:0]
-		for _, a := range addresses {
-			if strings.HasSuffix(a, ":0") {
-				a = strings.TrimSuffix(a, "0") + port
-			}
-			told = append(told, a)
+// Move has the hub follow its host's address: it listens at an address, HOST:PORT,
+// unless it does, and has others told to dial addresses, with port 0 for the one that it
+// listens on; none: where it listens. A hub that only dials keeps to that, with listen
+// empty. What came over an address that is no longer this host's is given up: lost are
+// the peers to which that led. Its errors are of kind Usage; then all is as before.
+func (h *Hub) Move(listen string, addresses []string) (lost []transfer.AgentName, err error) {
+	h.mu.Lock()
+	l, fresh := h.listen, listen != h.at
+	h.mu.Unlock()
+	if fresh {
+		if l, err = net.Listen("tcp", listen); err != nil {
+			return nil, transfer.Errorf(transfer.KindUsage, "the direct lane cannot listen on %s: %w", listen, err).
+				WithHint("give --direct-listen HOST:PORT with another address, or --direct off")
 		}
 	}
-	if err := wire.CheckAddresses(told); err != nil {
-		l.Close()
-		return err
+	told, err := toldOf(l, addresses)
+	if err == nil {
+		err = h.follow(listen, l, told)
 	}
+	if err != nil {
+		if fresh {
+			l.Close()
+		}
+		return nil, err
+	}
+	for _, p := range h.fallen() {
+		p.end(errMoved)
+		lost = append(lost, p.peer)
+	}
+	return lost, nil
+}
+
+// toldOf is what others are told to dial.
+func toldOf(l net.Listener, addresses []string) ([]string, error) {
+	if l == nil {
+		return nil, nil
+	}
+	if len(addresses) == 0 {
+		return []string{l.Addr().String()}, nil
+	}
+	var told []string
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	for _, a := range addresses {
+		if strings.HasSuffix(a, ":0") {
+			a = strings.TrimSuffix(a, "0") + port
+		}
+		told = append(told, a)
+	}
+	return told, wire.CheckAddresses(told)
+}
+
+// follow takes a listener in place of the one before, where it is another.
+func (h *Hub) follow(at string, l net.Listener, told []string) error {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.ctx.Err() != nil {
-		h.mu.Unlock()
-		l.Close()
 		return errClosed
 	}
-	if h.listen != nil {
-		h.listen.Close()
+	if l != h.listen {
+		if h.listen != nil {
+			h.listen.Close()
+		}
+		h.wg.Go(func() { h.accept(l) })
 	}
-	h.listen, h.told = l, told
-	var gone []*path
+	h.listen, h.at, h.told = l, at, told
+	return nil
+}
+
+// fallen are the paths that lead over an address that is not this host's any more.
+func (h *Hub) fallen() (all []*path) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for _, ps := range h.paths {
 		for _, p := range ps {
 			if !p.stands() {
-				gone = append(gone, p)
+				all = append(all, p)
 			}
 		}
 	}
-	h.wg.Go(func() { h.accept(l) })
-	h.mu.Unlock()
-	for _, p := range gone {
-		p.end(errMoved)
-	}
-	return nil
+	return all
 }
 
 // accept takes connections until the listener is closed.
@@ -155,7 +186,7 @@ func (h *Hub) letIn(hi *hello, w *wireConn) error {
 		return nil
 	}
 	h.unform(hi)
-	p := h.newPath(hi.From, "", all)
+	p := h.newPath(hi.From, false, all)
 	// The path knows its transfers before the dialler can send any.
 	if welcome(w) != nil || !p.start() {
 		p.end(errClosed)
@@ -227,7 +258,7 @@ func (f *forming) end() {
 }
 
 // Open gives the lane of a transfer to a peer, dialling it if there is no path
-// yet. The lane is used until ctx ends. theirs is what the peer's ACCEPT said. Its
+// yet. The lane is used until ctx ends. theirs is what the peer's ACCEPT, or a RESYNC since, said. Its
 // errors are of kind Unreachable and fit to be shown as the reason for another lane.
 func (h *Hub) Open(ctx context.Context, id transfer.ID, peer transfer.AgentName, theirs *wire.Direct) (*Lane, error) {
 	token, err := hex.DecodeString(theirs.Token)
@@ -242,25 +273,28 @@ func (h *Hub) Open(ctx context.Context, id transfer.ID, peer transfer.AgentName,
 		return nil, err
 	}
 	defer done()
-	for p := h.some(peer); p != nil && !p.elsewhere(theirs); p = h.some(peer) {
-		if p.alive(ctx) {
-			p.touch(&p.used)
-			return &Lane{p, id, token, ctx.Done()}, nil
+	for p := h.some(peer); p != nil && p.leads(theirs, true); p = h.some(peer) {
+		if p.fresh() || p.alive(ctx) {
+			return p.lane(ctx, id, token), nil
 		}
 		p.end(errSilent)
 	}
 	p, err := h.reach(ctx, id, peer, theirs)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		return p.lane(ctx, id, token), nil
 	}
-	return &Lane{p, id, token, ctx.Done()}, nil
+	// The peer has said that it is met at another place. Where that cannot be reached, and
+	// what there is answers, it has not left the old one.
+	if p := h.some(peer); p != nil && ctx.Err() == nil && p.alive(ctx) {
+		return p.lane(ctx, id, token), nil
+	}
+	return nil, err
 }
 
-// elsewhere reports whether a path that was dialled leads to another place than the peer
-// names now. Its host has got another address, say: the path may look alive for
-// as long as nothing is sent.
-func (p *path) elsewhere(theirs *wire.Direct) bool {
-	return p.dialled != "" && p.dialled != place(theirs)
+// lane is a transfer's use of the path, until ctx ends.
+func (p *path) lane(ctx context.Context, id transfer.ID, token []byte) *Lane {
+	p.touch(&p.used)
+	return &Lane{p, id, token, ctx.Done()}
 }
 
 // turn waits until nobody else here looks for a path to the peer: transfers that
@@ -294,7 +328,7 @@ func (h *Hub) turnOf(peer transfer.AgentName) chan struct{} {
 // Meet is the destination's part when a transfer is opened: where the source
 // cannot dial, this side does, in the background.
 func (h *Hub) Meet(id transfer.ID, peer transfer.AgentName, theirs *wire.Direct) {
-	if len(theirs.Addresses) == 0 || theirs.Mode != h.cfg.Mode || !theirs.Dial && len(h.Addresses()) > 0 || h.some(peer) != nil {
+	if len(theirs.Addresses) == 0 || theirs.Mode != h.cfg.Mode || !theirs.Dial && len(h.Addresses()) > 0 || h.linked(peer, theirs) {
 		return
 	}
 	done := h.freeTurn(peer)
@@ -303,13 +337,19 @@ func (h *Hub) Meet(id transfer.ID, peer transfer.AgentName, theirs *wire.Direct)
 	}
 	h.wg.Go(func() {
 		defer done()
-		if h.some(peer) != nil || h.known(peer, theirs) != nil {
+		if h.linked(peer, theirs) || h.known(peer, theirs) != nil {
 			return
 		}
 		if _, err := h.dial(h.ctx, id, peer, theirs); err != nil {
 			h.cfg.Log.Info("a source cannot be dialled", "peer", peer, "error", err)
 		}
 	})
+}
+
+// linked reports whether there is a path to where the peer is met.
+func (h *Hub) linked(peer transfer.AgentName, theirs *wire.Direct) bool {
+	p := h.some(peer)
+	return p != nil && p.leads(theirs, false)
 }
 
 // freeTurn is turn for those who do not wait; nil: another has it, or as many are
@@ -439,7 +479,8 @@ func (h *Hub) dial(ctx context.Context, id transfer.ID, peer transfer.AgentName,
 		}
 		return nil, err
 	}
-	p := h.newPath(peer, place(theirs), conns)
+	p := h.newPath(peer, true, conns)
+	p.place = place(theirs)
 	if !p.start() {
 		return nil, errClosed
 	}

@@ -18,7 +18,7 @@ import (
 type path struct {
 	h       *Hub
 	peer    transfer.AgentName
-	dialled string // the place that was dialled; "" where the peer has dialled
+	dialled bool
 	strands []*strand
 	out     chan outgoing
 	done    chan struct{}
@@ -27,6 +27,7 @@ type path struct {
 
 	mu       sync.Mutex
 	err      error
+	place    string // what the peer said of where it is met when this side first used the path; "": it has not
 	attached map[transfer.ID]bool
 	order    map[transfer.ID]*order // nil for a single connection
 	pongs    map[uint64]func()
@@ -50,9 +51,7 @@ type ctl struct {
 	body []byte
 }
 
-// newPath makes a path of connections to a peer: to the place that was dialled, or
-// "" where the peer has dialled.
-func (h *Hub) newPath(peer transfer.AgentName, dialled string, conns []*wireConn) *path {
+func (h *Hub) newPath(peer transfer.AgentName, dialled bool, conns []*wireConn) *path {
 	p := &path{h: h, peer: peer, dialled: dialled, out: make(chan outgoing, queueDepth), done: make(chan struct{}),
 		attached: map[transfer.ID]bool{}, pongs: map[uint64]func(){}}
 	if len(conns) > 1 {
@@ -79,7 +78,7 @@ func (p *path) start() bool {
 		p.h.wg.Go(func() { p.end(p.readAll(s)) })
 		p.h.wg.Go(func() { p.end(p.writeAll(s)) })
 	}
-	p.h.cfg.Log.Debug("a direct path is up", "peer", p.peer, "dialled", p.dialled != "", "connections", len(p.strands),
+	p.h.cfg.Log.Debug("a direct path is up", "peer", p.peer, "dialled", p.dialled, "connections", len(p.strands),
 		"address", p.strands[0].w.RemoteAddr())
 	return true
 }
@@ -142,14 +141,24 @@ func (s *strand) say(kind byte, body []byte) {
 	}
 }
 
-// alive asks every connection of the path for a sign of life, unless something
-// was heard a moment ago. That the other host takes bytes in and there are more is
+// leads reports whether the peer is met where it was when the path was first used, which
+// is now if nothing is known of it and now is true.
+func (p *path) leads(theirs *wire.Direct, now bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.place == "" && now {
+		p.place = place(theirs)
+	}
+	return p.place == "" || p.place == place(theirs)
+}
+
+// fresh reports whether something was heard a moment ago.
+func (p *path) fresh() bool { return p.since(&p.heard, p.h.cfg.Clock.Now()) < freshTime }
+
+// alive asks every connection of the path for a sign of life. That the other host takes bytes in and there are more is
 // one, too: on a slow line the question may be behind them. Where it has taken in
 // nothing for as long as an answer may take, there is nothing to wait for.
 func (p *path) alive(ctx context.Context) bool {
-	if p.since(&p.heard, p.h.cfg.Clock.Now()) < freshTime {
-		return true
-	}
 	for _, s := range p.strands {
 		if tcp.Stalled(s.w.raw) > pingTime {
 			return false
