@@ -97,10 +97,7 @@ func (v *view) draw(p *transfer.Progress) {
 			width = w
 		}
 	}
-	done := max(p.Bytes, p.BytesSent-p.BytesResent)
-	if p.BytesTotal > 0 {
-		done = min(done, p.BytesTotal)
-	}
+	done := bytesSoFar(p)
 	secs := time.Since(v.from).Seconds()
 	rate := float64(done-v.begun) / max(secs, 0.001)
 	line := fmt.Sprintf("%s %d", p.State, p.Files)

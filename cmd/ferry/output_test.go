@@ -42,7 +42,7 @@ func FuzzShown(f *testing.F) {
 				v := newView(cmd, false, false)
 				v.show(a.Progress)
 				v.finish(a.Progress)
-				json.Marshal(listed(a.Progress))
+				json.Marshal(inJSON(a.Progress))
 			}
 			for _, g := range a.Agents {
 				table(&out, [][]string{{string(g.Agent), g.Status, g.Host, g.Mode, g.Reason, strings.Join(g.Roots, " ")}})

@@ -77,6 +77,10 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 				return nil
 			}
 		}
+		if missing == "" && time.Now().After(deadline) {
+			return transfer.Errorf(transfer.KindTimeout, "the queue manager at %s has not said within %s which agents run in its process", network, timeout).
+				WithHint("see whether `ferry up` still runs, and its log")
+		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
 			return transfer.Errorf(transfer.KindTimeout, "agent %s is not ready after %s", missing, timeout)
 		}

@@ -26,49 +26,83 @@ func newTransfer() *cobra.Command {
 
 func newTransferLs() *cobra.Command {
 	q := &query{}
+	f := &filterFlags{}
 	var limit int
 	c := &cobra.Command{Use: "ls", Short: "List running and finished transfers, newest first", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		if limit < 1 {
 			return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", limit)
+		}
+		filter, err := f.filter(time.Now())
+		if err != nil {
+			return err
 		}
 		conn, ctx, done, err := q.open(cmd)
 		if err != nil {
 			return err
 		}
 		defer done()
-		rows := [][]string{{"ID", "STATE", "FROM", "TO", "FILES", "FAILED", "BYTES", "JOB", "REASON"}}
-		var before transfer.ID
-		for more := true; more && len(rows) <= limit; {
-			ans, err := q.coordination(ctx, conn, wire.Ask{Kind: wire.AskTransfers, ID: before, Limit: limit - len(rows) + 1})
+		rows := [][]string{{"ID", "STATE", "FROM", "TO", "FILES", "FAILED", "BYTES", "SUBMITTED", "JOB", "REASON"}}
+		ask, left := wire.Ask{Kind: wire.AskTransfers, Filter: filter}, 0
+		for listed := 0; ; {
+			ask.Limit = limit - listed
+			ans, err := q.coordination(ctx, conn, ask)
 			if err != nil {
 				return err
 			}
 			for _, p := range ans.Transfers {
 				if q.json {
-					printJSON(cmd, listed(&p))
+					printJSON(cmd, inJSON(&p))
 				}
-				reason := ""
-				if p.Reason != nil {
-					reason = printable(p.Reason.Text)
-				}
-				rows = append(rows, []string{p.ID.String(), string(p.State), string(p.Source), string(p.Destination), fmt.Sprint(p.Files),
-					fmt.Sprint(p.FilesFailed), transfer.FormatBytes(p.Bytes), printable(p.Job), reason})
-				before = p.ID
+				rows = append(rows, row(&p))
+				ask.ID = p.ID
 			}
-			more = ans.More && len(ans.Transfers) > 0
+			listed, left = listed+len(ans.Transfers), ans.Left
+			if left == 0 || listed >= limit || len(ans.Transfers) == 0 {
+				break
+			}
 		}
 		if !q.json {
 			table(cmd.OutOrStdout(), rows)
 		}
+		if left > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s more; see --limit, and --since and the like\n", plural(int64(left), "transfer"))
+		}
 		return nil
 	}}
 	q.add(c)
+	f.add(c)
 	c.Flags().IntVar(&limit, "limit", 1000, "how many at most")
 	return c
 }
 
-// listed is a transfer in JSON: the summary's names first, then the rest.
-func listed(p *transfer.Progress) any {
+// row is a transfer's line of a table.
+func row(p *transfer.Progress) []string {
+	reason := ""
+	if p.Reason != nil {
+		reason = p.Reason.Text
+	}
+	submitted := p.Submitted
+	if submitted.IsZero() {
+		submitted = p.ID.Time()
+	}
+	return []string{p.ID.String(), string(p.State), string(p.Source), string(p.Destination), fmt.Sprint(p.Files),
+		fmt.Sprint(p.FilesFailed), transfer.FormatBytes(bytesSoFar(p)), stamp(submitted), p.Job, reason}
+}
+
+// bytesSoFar is what has arrived, and of a transfer that runs what has been sent.
+func bytesSoFar(p *transfer.Progress) int64 {
+	if p.State.Final() {
+		return p.Bytes
+	}
+	done := max(p.Bytes, p.BytesSent-p.BytesResent)
+	if p.Walked && p.BytesTotal > 0 {
+		done = min(done, p.BytesTotal)
+	}
+	return done
+}
+
+// inJSON is a transfer in JSON: the summary's names first, then the rest.
+func inJSON(p *transfer.Progress) any {
 	s := p.Summary()
 	return struct {
 		*transfer.Progress
@@ -107,7 +141,7 @@ func newTransferShow() *cobra.Command {
 			return err
 		}
 		if q.json {
-			printJSON(cmd, listed(p))
+			printJSON(cmd, inJSON(p))
 			return nil
 		}
 		showTransfer(cmd, p)

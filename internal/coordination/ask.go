@@ -8,6 +8,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/qmgr"
+	"ferry/internal/status"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -105,14 +106,16 @@ func (s *Service) askTransfers(a *wire.Ask, ans *wire.Answer) error {
 	if limit <= 0 || limit > 400 {
 		limit = 400
 	}
-	ans.Transfers, ans.More = s.picture.Transfers(a.ID, limit)
+	list, left := s.picture.Transfers(status.Query{Before: a.ID, Limit: limit, Filter: a.Filter})
 	size := 0
-	for i := range ans.Transfers {
-		if size += len(wire.Marshal(ans.Transfers[i])); size > pageBytes && i > 0 {
-			ans.Transfers, ans.More = ans.Transfers[:i], true
+	for i := range list {
+		if size += len(wire.Marshal(list[i])); size > pageBytes && i > 0 {
+			left += len(list) - i
+			list = list[:i]
 			break
 		}
 	}
+	ans.Transfers, ans.Left, ans.More = list, left, left > 0
 	return nil
 }
 

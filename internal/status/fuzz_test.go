@@ -40,10 +40,10 @@ func FuzzPicture(f *testing.F) {
 		}
 		p.Names()
 		var before transfer.ID
-		for more := true; more; {
+		for left := 1; left > 0; {
 			var page []transfer.Progress
-			page, more = p.Transfers(before, 1)
-			if len(page) == 0 && more {
+			page, left = p.Transfers(status.Query{Before: before, Limit: 1})
+			if len(page) == 0 && left > 0 {
 				t.Fatal("there is more, and it does not come")
 			}
 			for _, g := range page {

@@ -5,6 +5,8 @@
 package status
 
 import (
+	"path"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -19,7 +21,7 @@ import (
 // Bounds of a picture. Of transfers, those of the source that has most of them give
 // way first: no agent can push out what others have said.
 const (
-	MaxTransfers = 10_000
+	MaxTransfers = 25_000
 	MaxAgents    = 10_000
 	maxBytes     = 64 << 20 // of what is said of transfers: reasons, failed items
 )
@@ -50,7 +52,8 @@ type key struct {
 
 type entry struct {
 	transfer.Progress
-	made  uint64 // the first of those with one ID is the one that is shown
+	meta  map[string]string // of the request, once the audit log has it
+	made  uint64            // the first of those with one ID is the one that is shown
 	bytes int
 }
 
@@ -289,7 +292,11 @@ func (p *Picture) lighten() {
 
 // basics is what an entry holds beside its reason and failed items.
 func basics(e *entry) int {
-	return len(e.Originator) + len(e.Job) + len(e.LaneReason) + len(e.Current)
+	size := len(e.Originator) + len(e.Job) + len(e.LaneReason) + len(e.Current)
+	for k, v := range e.meta {
+		size += len(k) + len(v) + 64
+	}
+	return size
 }
 
 func weight(e *transfer.Error) int {
@@ -322,6 +329,9 @@ func (p *Picture) Record(r *audit.Record) bool {
 		if r.Originator != nil {
 			e.Originator = r.Originator.String()
 		}
+	}
+	if r.Meta != nil {
+		e.meta = r.Meta
 	}
 	p.fold(&e.Progress, r)
 	p.weigh(e)
@@ -409,25 +419,68 @@ func (p *Picture) sorted() []*entry {
 	return all
 }
 
-// Transfers lists up to limit transfers, newest first, older than before if
-// that is given. more says that there are others.
-func (p *Picture) Transfers(before transfer.ID, limit int) (out []transfer.Progress, more bool) {
+// A Query says which transfers to list.
+type Query struct {
+	Before transfer.ID // only older ones; zero: from the newest
+	Limit  int
+	Filter *wire.Filter // nil: all
+}
+
+// Transfers lists transfers, newest first, without their failed items. left is how many
+// more there are.
+func (p *Picture) Transfers(q Query) (out []transfer.Progress, left int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var last transfer.ID
 	for _, e := range p.sorted() {
-		if e.ID == last || !before.IsZero() && string(e.ID[:]) >= string(before[:]) {
+		if e.ID == last || !q.Before.IsZero() && string(e.ID[:]) >= string(q.Before[:]) {
 			continue // another agent's word about an ID is not a transfer
 		}
-		if len(out) == limit {
-			return out, true
-		}
 		last = e.ID
-		c := p.shown(&e.Progress)
-		c.Failures = nil
-		out = append(out, c)
+		switch {
+		case !matches(q.Filter, e):
+		case len(out) == q.Limit:
+			left++
+		default:
+			c := p.shown(&e.Progress)
+			c.Failures = nil
+			out = append(out, c)
+		}
 	}
-	return out, false
+	return out, left
+}
+
+// matches reports whether a filter lets a transfer through.
+func matches(f *wire.Filter, e *entry) bool {
+	if f == nil {
+		return true
+	}
+	for k, v := range f.Meta {
+		if has, ok := e.meta[k]; !ok || has != v {
+			return false
+		}
+	}
+	began := e.Submitted
+	if began.IsZero() {
+		began = e.ID.Time()
+	}
+	switch {
+	case len(f.States) > 0 && !slices.Contains(f.States, e.State),
+		f.Agent != "" && e.Source != f.Agent && e.Destination != f.Agent,
+		f.Job != "" && !like(f.Job, e.Job),
+		f.Failed && e.State != transfer.Failed && e.FilesFailed == 0,
+		!f.Since.IsZero() && e.State.Final() && e.Ended.Before(f.Since),
+		!f.Until.IsZero() && !began.Before(f.Until):
+		return false
+	}
+	return true
+}
+
+// like matches a name with a pattern, in which '/' is a character like any other.
+func like(pattern, name string) bool {
+	const plain = "\x01"
+	ok, err := path.Match(strings.ReplaceAll(pattern, "/", plain), strings.ReplaceAll(name, "/", plain))
+	return ok && err == nil
 }
 
 // Transfer finds the one transfer whose ID ends in suffix.

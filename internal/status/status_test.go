@@ -164,7 +164,7 @@ func TestRebuiltFromTheAudit(t *testing.T) {
 	// Only the source's word counts, and only about transfers.
 	p.Record(&audit.Record{Role: audit.RoleDestination, Transfer: id(2), Event: audit.Started})
 	p.Record(&audit.Record{Role: audit.RoleSource, Event: audit.Started})
-	if all, _ := p.Transfers(transfer.ID{}, 10); len(all) != 1 {
+	if all, _ := p.Transfers(status.Query{Limit: 10}); len(all) != 1 {
 		t.Errorf("transfers: %+v", all)
 	}
 }
@@ -177,14 +177,17 @@ func TestTransfersInPages(t *testing.T) {
 	var seen []transfer.ID
 	var before transfer.ID
 	for pages := 0; ; pages++ {
-		list, more := p.Transfers(before, 10)
+		list, left := p.Transfers(status.Query{Before: before, Limit: 10})
 		for _, g := range list {
 			if g.Failures != nil {
 				t.Error("a list carries failures")
 			}
 			seen = append(seen, g.ID)
 		}
-		if !more {
+		if left != 25-len(seen) {
+			t.Errorf("%d are left after %d", left, len(seen))
+		}
+		if left == 0 {
 			if pages != 2 {
 				t.Errorf("%d pages", pages+1)
 			}
@@ -223,9 +226,9 @@ func TestPictureIsBounded(t *testing.T) {
 	for n := 1; n <= all; n++ {
 		p.Progress(&transfer.Progress{ID: id(n), State: transfer.Successful})
 	}
-	list, more := p.Transfers(transfer.ID{}, 2*all)
-	if more || len(list) != status.MaxTransfers {
-		t.Fatalf("%d transfers, more %v", len(list), more)
+	list, left := p.Transfers(status.Query{Limit: 2 * all})
+	if left > 0 || len(list) != status.MaxTransfers {
+		t.Fatalf("%d transfers, %d are left", len(list), left)
 	}
 	if list[0].ID != id(all) || list[len(list)-1].ID != id(0) || list[len(list)-2].ID == id(1) {
 		t.Errorf("kept: %s … %s", list[0].ID, list[len(list)-1].ID)
@@ -261,7 +264,7 @@ func TestOnlyItsSourceSpeaksOfATransfer(t *testing.T) {
 		if err != nil || g.Source != "ALPHA" || g.Destination != "BETA" || g.State != transfer.Running || g.BytesSent != 5 {
 			t.Errorf("%+v, %v", g, err)
 		}
-		if all, more := p.Transfers(transfer.ID{}, 10); more || len(all) != 1 || all[0].Source != "ALPHA" || all[0].State != transfer.Running {
+		if all, left := p.Transfers(status.Query{Limit: 10}); left > 0 || len(all) != 1 || all[0].Source != "ALPHA" || all[0].State != transfer.Running {
 			t.Errorf("%+v", all)
 		}
 	}
@@ -282,7 +285,7 @@ func TestAFloodPushesOutItsOwn(t *testing.T) {
 		p.Progress(&transfer.Progress{ID: id(n), Source: "MALLORY", Destination: "BETA", State: transfer.Running, Originator: long, Failures: failed})
 	}
 	kept, held := 0, 0
-	list, _ := p.Transfers(transfer.ID{}, 4*status.MaxTransfers)
+	list, _ := p.Transfers(status.Query{Limit: 4 * status.MaxTransfers})
 	for i := range list {
 		if list[i].Source == "ALPHA" && list[i].Reason != nil {
 			kept++
@@ -345,7 +348,7 @@ func TestTransferOfASilentSource(t *testing.T) {
 		p.Progress(&transfer.Progress{ID: id(1), State: transfer.Running, Source: "ALPHA", Destination: "BETA"})
 		p.Progress(&transfer.Progress{ID: id(2), State: transfer.Successful, Source: "ALPHA", Destination: "BETA"})
 		reasons := func() (running, ended *transfer.Error) {
-			all, _ := p.Transfers(transfer.ID{}, 10)
+			all, _ := p.Transfers(status.Query{Limit: 10})
 			one, err := p.Transfer(id(1).String())
 			if err != nil || len(all) != 2 || all[1].State != transfer.Running || (one.Reason == nil) != (all[1].Reason == nil) {
 				t.Fatalf("%+v %+v %v", all, one, err)
@@ -411,4 +414,59 @@ func TestASubmitterIsBelievedUntilItsAgentSpeaks(t *testing.T) {
 	record(3, audit.Cancelled, transfer.Withdrawn, "") // its request comes later
 	record(3, audit.Submitted, "", "BETA")
 	is(3, transfer.Withdrawn)
+}
+
+// A filter lets through what it says, and the rest is counted once.
+func TestFilter(t *testing.T) {
+	p := status.New(clock.System)
+	base := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	at := func(hour int) time.Time { return base.Add(time.Duration(hour) * time.Hour) }
+	for n, g := range []transfer.Progress{
+		{State: transfer.Successful, Source: "ALPHA", Destination: "BETA", Job: "nightly/pay", Submitted: at(0), Ended: at(1)},
+		{State: transfer.Partial, Source: "BETA", Destination: "GAMMA", Job: "nightly/stock", Submitted: at(2), Ended: at(9), Counts: transfer.Counts{FilesFailed: 1}},
+		{State: transfer.Failed, Source: "GAMMA", Destination: "ALPHA", Submitted: at(4), Ended: at(5)},
+		{State: transfer.Running, Source: "ALPHA", Destination: "GAMMA", Job: "nightly/pay", Submitted: at(6)},
+	} {
+		g.ID = id(n)
+		p.Progress(&g)
+	}
+	p.Record(&audit.Record{Role: audit.RoleSource, Agent: "ALPHA", Transfer: id(3), Event: audit.Started, Meta: map[string]string{"run": "7", "dept": "a"}})
+	p.Record(&audit.Record{Role: audit.RoleSource, Agent: "ALPHA", Transfer: id(0), Event: audit.Started, Meta: map[string]string{"run": "6", "dept": "a"}})
+	for _, c := range []struct {
+		f    wire.Filter
+		want string // newest first
+	}{
+		{wire.Filter{}, "3210"},
+		{wire.Filter{States: []transfer.State{transfer.Running, transfer.Failed}}, "32"},
+		{wire.Filter{Agent: "ALPHA"}, "320"},
+		{wire.Filter{Agent: "NOBODY"}, ""},
+		{wire.Filter{Job: "nightly/pay"}, "30"},
+		{wire.Filter{Job: "nightly*"}, "310"},
+		{wire.Filter{Job: "*/sto?k"}, "1"},
+		{wire.Filter{Job: "night"}, ""},
+		{wire.Filter{Failed: true}, "21"},
+		{wire.Filter{Since: at(5)}, "321"},
+		{wire.Filter{Since: at(6)}, "31"},
+		{wire.Filter{Until: at(4)}, "10"},
+		{wire.Filter{Since: at(3), Until: at(5)}, "21"},
+		{wire.Filter{Meta: map[string]string{"dept": "a"}}, "30"},
+		{wire.Filter{Meta: map[string]string{"dept": "a", "run": "7"}}, "3"},
+		{wire.Filter{Meta: map[string]string{"other": ""}}, ""},
+		{wire.Filter{Agent: "ALPHA", Job: "nightly/*", States: []transfer.State{transfer.Successful}}, "0"},
+	} {
+		for limit := 1; limit < 6; limit++ {
+			got, left := p.Transfers(status.Query{Limit: limit, Filter: &c.f})
+			ids := ""
+			for _, g := range got {
+				for n := range 4 {
+					if g.ID == id(n) {
+						ids += fmt.Sprint(n)
+					}
+				}
+			}
+			if ids != c.want[:min(limit, len(c.want))] || left != max(0, len(c.want)-limit) {
+				t.Errorf("%+v: %q and %d more, want %q", c.f, ids, left, c.want)
+			}
+		}
+	}
 }

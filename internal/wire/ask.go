@@ -18,7 +18,7 @@ const (
 	AskKnown     Kind = "known"     // coordination: Known
 	AskQueued    Kind = "queued"    // coordination: notes that Queued was submitted, or withdrawn
 	AskAgents    Kind = "agents"    // coordination: Agents
-	AskTransfers Kind = "transfers" // coordination: Transfers, newest first, older than ID if given
+	AskTransfers Kind = "transfers" // coordination: Transfers that Filter lets through, newest first, older than ID if given; Left
 	AskTransfer  Kind = "transfer"  // coordination: Transfers with the one whose ID ends in Suffix
 	AskAudit     Kind = "audit"     // coordination: Records from Index backwards, or of one transfer
 	AskVerify    Kind = "verify"    // coordination: Verified
@@ -36,6 +36,18 @@ type Ask struct {
 	Event   string             `json:"event,omitempty"`
 	Queued  *transfer.Progress `json:"queued,omitempty"`
 	Request *transfer.Request  `json:"request,omitempty"` // of AskPreview
+	Filter  *Filter            `json:"filter,omitempty"`  // of AskTransfers
+}
+
+// A Filter says which transfers are asked for; what is empty matches any.
+type Filter struct {
+	States []transfer.State   `json:"states,omitempty"` // any of them
+	Agent  transfer.AgentName `json:"agent,omitempty"`  // at either end
+	Job    string             `json:"job,omitempty"`    // a pattern: * and ? as in names of files, and / like any other character
+	Since  time.Time          `json:"since,omitzero"`   // it was not over before
+	Until  time.Time          `json:"until,omitzero"`   // it was submitted before
+	Failed bool               `json:"failed,omitempty"` // files of it have failed, or all of it
+	Meta   map[string]string  `json:"meta,omitempty"`   // all of them
 }
 
 // An Answer answers an Ask, a Submit or a Control. Error is set where it could not
@@ -53,6 +65,7 @@ type Answer struct {
 	Records   []json.RawMessage   `json:"records,omitempty"` // audit records
 	Next      int64               `json:"next,omitempty"`    // Index of the next page
 	More      bool                `json:"more,omitempty"`
+	Left      int                 `json:"left,omitempty"` // how many more transfers there are
 	Verified  json.RawMessage     `json:"verified,omitempty"`
 	Preview   *Preview            `json:"preview,omitempty"`
 }

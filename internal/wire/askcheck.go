@@ -89,8 +89,24 @@ func (a *Ask) check() string {
 		return what
 	}
 	return broken(
+		rule{"a filter that is too long", a.Filter.fits()},
 		rule{"a word that is too long", short(string(a.Kind), a.Suffix, a.Event)},
 		rule{"a place out of its range", within(a.Index, 0, MaxSize) && within(a.Limit, 0, maxCount)})
+}
+
+// fits bounds what a question costs.
+func (f *Filter) fits() bool {
+	if f == nil {
+		return true
+	}
+	ok := len(f.States) <= maxNames && len(f.Meta) <= maxNames && len(f.Job) <= MaxText
+	for _, s := range f.States {
+		ok = ok && short(string(s))
+	}
+	for k, v := range f.Meta {
+		ok = ok && len(k)+len(v) <= MaxText
+	}
+	return ok
 }
 
 func (a *Answer) check() string {
