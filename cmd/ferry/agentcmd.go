@@ -16,6 +16,7 @@ import (
 	"ferry/internal/agent"
 	"ferry/internal/coordination"
 	"ferry/internal/qmgr"
+	"ferry/internal/submit"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -23,7 +24,7 @@ import (
 func newAgent() *cobra.Command {
 	c := &cobra.Command{Use: "agent", Short: "Run an agent, or look at agents", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	c.AddCommand(newAgentRun(), newAgentLs(), newAgentShow(), newAgentPing())
+	c.AddCommand(newAgentRun(), newAgentLs(), newAgentShow(), newAgentPing(), newAgentRm())
 	return c
 }
 
@@ -221,7 +222,7 @@ func newAgentLs() *cobra.Command {
 			return err
 		}
 		defer done()
-		rows := [][]string{{"AGENT", "STATE", "AGE", "HOST", "MODE", "SENDING", "WAITING", "RECEIVING"}}
+		rows := [][]string{{"AGENT", "STATE", "HEARD", "UP SINCE", "HOST", "MODE", "SENDING", "WAITING", "RECEIVING"}}
 		for after, more := "", true; more; {
 			ans, err := q.coordination(ctx, conn, wire.Ask{Kind: wire.AskAgents, Suffix: after})
 			if err != nil {
@@ -231,7 +232,7 @@ func newAgentLs() *cobra.Command {
 				if q.json {
 					printJSON(cmd, a)
 				}
-				rows = append(rows, []string{string(a.Agent), a.Status, age(a.Age), a.Host, a.Mode,
+				rows = append(rows, []string{string(a.Agent), a.Status, age(a.Age), upSince(&a), a.Host, a.Mode,
 					fmt.Sprint(a.SourceRun), fmt.Sprint(a.SourceWait), fmt.Sprint(a.DestRun)})
 				after = string(a.Agent)
 			}
@@ -246,11 +247,48 @@ func newAgentLs() *cobra.Command {
 	return c
 }
 
+// age is how long ago something was heard.
 func age(d time.Duration) string {
 	if d == 0 {
 		return "-"
 	}
-	return d.Round(time.Second).String()
+	return d.Round(time.Second).String() + " ago"
+}
+
+// upSince is when the agent started, while it runs.
+func upSince(a *wire.AgentStatus) string {
+	if a.Status == wire.AgentStopped || a.Status == wire.AgentUnreachable {
+		return "-"
+	}
+	return stamp(a.Started)
+}
+
+func newAgentRm() *cobra.Command {
+	q := &query{}
+	c := &cobra.Command{Use: "rm NAME", Short: "Take an agent that is away out of the registry; its record in the audit log stays", Args: oneArg("the agent's name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := transfer.ParseAgentName(args[0])
+			if err != nil {
+				return err
+			}
+			conn, ctx, done, err := q.open(cmd)
+			if err != nil {
+				return err
+			}
+			defer done()
+			who := submit.Me()
+			if _, err := q.coordination(ctx, conn, wire.Ask{Kind: wire.AskRemove, Agent: name, Originator: &who}); err != nil {
+				return err
+			}
+			if q.json {
+				printJSON(cmd, map[string]any{"message_type": "removed", "agent": name})
+			} else {
+				fmt.Fprintf(cmd.OutOrStdout(), "agent %s removed\n", name)
+			}
+			return nil
+		}}
+	q.add(c)
+	return c
 }
 
 func newAgentShow() *cobra.Command {
@@ -278,7 +316,7 @@ func newAgentShow() *cobra.Command {
 			return nil
 		}
 		table(cmd.OutOrStdout(), [][]string{
-			{"agent", string(a.Agent)}, {"state", a.Status}, {"reason", a.Reason}, {"last heard of", age(a.Age) + " ago"},
+			{"agent", string(a.Agent)}, {"state", a.Status}, {"reason", a.Reason}, {"last heard of", age(a.Age)},
 			{"host", a.Host + " (" + a.Platform + ")"}, {"version", a.Version}, {"started", stamp(a.Started)},
 			{"queue manager", a.Mode + " mode"}, {"durability", or(a.Durability, "synced always")},
 			{"roots", strings.Join(a.Roots, " ")}, {"sending", fmt.Sprintf("%d of %d, %d waiting of %d, %d parked", a.SourceRun, a.MaxSource, a.SourceWait, a.MaxQueued, a.Parked)},

@@ -10,6 +10,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/config"
+	"ferry/internal/coordination"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -57,19 +58,24 @@ func newAudit() *cobra.Command {
 		Long: `Reads and verifies the audit log: with --network coordination's, with --dir the
 one in a directory, otherwise that of this user's transfers on this host.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	c.AddCommand(newAuditLs(), newAuditShow(), newAuditVerify())
+	c.AddCommand(newAuditLs(), newAuditFind(), newAuditShow(), newAuditVerify())
 	return c
 }
 
 func newAuditLs() *cobra.Command {
 	q := &auditQuery{}
+	f := &filterFlags{}
 	var limit int
 	c := &cobra.Command{Use: "ls", Short: "List audit records, newest first", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		if limit < 1 {
 			return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", limit)
 		}
+		filter, err := f.filter(time.Now())
+		if err != nil {
+			return err
+		}
 		rows := [][]string{{"TIME", "AGENT", "EVENT", "TRANSFER", "WHAT"}}
-		err := q.each(cmd, "", limit, func(raw json.RawMessage) error {
+		err = q.each(cmd, wire.Ask{Filter: filter, Limit: limit}, func(raw json.RawMessage) error {
 			if q.json {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", raw)
 				return nil
@@ -78,7 +84,13 @@ func newAuditLs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rows = append(rows, []string{stamp(r.Time), string(r.Agent), string(r.Event), r.Transfer.String(), what(&r)})
+			id := "-"
+			if !r.Transfer.IsZero() {
+				id = r.Transfer.String()
+			}
+			for _, text := range told(&r) {
+				rows = append(rows, []string{stamp(r.Time), string(r.Agent), string(r.Event), id, text})
+			}
 			return nil
 		})
 		if err == nil && !q.json {
@@ -87,23 +99,105 @@ func newAuditLs() *cobra.Command {
 		return err
 	}}
 	q.add(c)
+	f.addRecords(c)
 	c.Flags().IntVar(&limit, "limit", 1000, "how many at most")
 	return c
 }
 
-// what is a record in a few words.
+// told is a record in lines of a few words: one for each item, or one.
+func told(r *audit.Record) []string {
+	if len(r.Items) == 0 {
+		return []string{what(r)}
+	}
+	lines := make([]string, len(r.Items))
+	for i := range r.Items {
+		lines[i] = itemWords(&r.Items[i])
+	}
+	return lines
+}
+
+// A found is an item that `ferry audit find` has found, as it is written in JSON.
+type found struct {
+	MessageType string             `json:"message_type"`
+	Time        time.Time          `json:"time"`
+	Transfer    transfer.ID        `json:"transfer"`
+	Job         string             `json:"job,omitempty"`
+	Source      transfer.AgentName `json:"source"`
+	Destination transfer.AgentName `json:"destination"`
+	Arrived     bool               `json:"arrived"`
+	Item        *transfer.Outcome  `json:"item"`
+}
+
+func newAuditFind() *cobra.Command {
+	q := &auditQuery{}
+	f := &filterFlags{}
+	var limit int
+	c := &cobra.Command{Use: "find PATTERN", Short: "Find files by name, newest first: did they arrive, when, from whom, with which digest",
+		Long: `Finds the files that were transferred under a name: their last name at either end,
+or the whole path where the pattern has a '/'. * and ? stand for any characters, also
+for '/'. What failed is found, too. Result code 26: there is none.`,
+		Example: "  ferry audit find pay-1234.xml\n  ferry audit find '*.xml' --agent BETA --since 18:00\n  ferry audit find '/srv/in/*'",
+		Args:    oneArg("a name or a pattern"), RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 1 {
+				return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", limit)
+			}
+			filter, err := f.filter(time.Now())
+			if err != nil {
+				return err
+			}
+			filter.Name = args[0]
+			rows := [][]string{{"TIME", "RESULT", "FROM", "TO", "SIZE", "DIGEST", "TRANSFER"}}
+			n, names := 0, audit.Filter{Name: args[0]}
+			err = q.each(cmd, wire.Ask{Filter: filter, Limit: limit}, func(raw json.RawMessage) error {
+				r, err := audit.Decode(raw)
+				if err != nil {
+					return err
+				}
+				for i := range r.Items {
+					o := &r.Items[i]
+					if n == limit || !names.Names(*o) {
+						continue
+					}
+					n++
+					if q.json {
+						printJSON(cmd, found{"item", r.Time, r.Transfer, r.Job, r.Source, r.Destination, o.OK(), o})
+						continue
+					}
+					result, digest := "arrived", or(o.Digest, "none")
+					if !o.OK() {
+						result, digest = "failed", failure(o)
+					}
+					rows = append(rows, []string{stamp(r.Time), result, at(r.Source, o.Source), at(r.Destination, o.Path),
+						transfer.FormatBytes(o.Size), digest, r.Transfer.String()})
+				}
+				return nil
+			})
+			if err == nil && n == 0 {
+				return transfer.Errorf(transfer.KindNotFound, "the audit log has no file with a name like %q", args[0]).
+					WithHint("* and ? stand for any characters; a pattern with a '/' is held against whole paths")
+			}
+			if err == nil && !q.json {
+				table(cmd.OutOrStdout(), rows)
+			}
+			return err
+		}}
+	q.add(c)
+	f.addRecords(c)
+	c.Flags().IntVar(&limit, "limit", 1000, "how many at most")
+	return c
+}
+
+// at is a path at an agent.
+func at(agent transfer.AgentName, p transfer.Path) string {
+	if agent == "" {
+		return p.String()
+	}
+	return string(agent) + ":" + p.String()
+}
+
+// what is a record that is not of items in a few words.
 func what(r *audit.Record) string {
 	switch {
-	case len(r.Items) == 1:
-		return itemWords(&r.Items[0])
-	case len(r.Items) > 1:
-		bad := 0
-		for i := range r.Items {
-			if !r.Items[i].OK() {
-				bad++
-			}
-		}
-		return fmt.Sprintf("%d items, %d failed", len(r.Items), bad)
 	case r.Counts != nil:
 		return fmt.Sprintf("%s %s, %d failed, %s", r.State, plural(r.Counts.Files, "file"), r.Counts.FilesFailed, transfer.FormatBytes(r.Counts.Bytes))
 	case r.Error != nil:
@@ -117,6 +211,12 @@ func what(r *audit.Record) string {
 			}
 		}
 		return text
+	case r.Event == audit.Removed:
+		text := "agent " + string(r.Source) + " removed from the registry"
+		if r.Originator != nil {
+			text += " by " + r.Originator.String()
+		}
+		return printable(text)
 	case r.Text+r.Reason != "":
 		return printable(r.Text + r.Reason)
 	}
@@ -143,8 +243,8 @@ func itemWords(o *transfer.Outcome) string {
 	return text
 }
 
-// each hands out records, newest first.
-func (q *auditQuery) each(cmd *cobra.Command, suffix string, limit int, fn func(json.RawMessage) error) error {
+// each hands out the records that a question is about, newest first.
+func (q *auditQuery) each(cmd *cobra.Command, ask wire.Ask, fn func(json.RawMessage) error) error {
 	dir, err := q.local()
 	if err != nil {
 		return err
@@ -155,16 +255,17 @@ func (q *auditQuery) each(cmd *cobra.Command, suffix string, limit int, fn func(
 			return err
 		}
 		defer log.Close()
-		return log.Find(audit.Filter{IDSuffix: suffix, Limit: limit}, func(_ int64, raw []byte, _ *audit.Record) error { return fn(raw) })
+		f := coordination.RecordFilter(&ask)
+		f.Limit = ask.Limit
+		return log.Find(f, func(_ int64, raw []byte, _ *audit.Record) error { return fn(raw) })
 	}
 	conn, ctx, done, err := q.open(cmd)
 	if err != nil {
 		return err
 	}
 	defer done()
-	ask := wire.Ask{Kind: wire.AskAudit, Suffix: suffix}
-	for limit > 0 {
-		ask.Limit = limit
+	ask.Kind = wire.AskAudit
+	for ask.Limit > 0 {
 		ans, err := q.ask(ctx, conn, wire.AskCoordination, "coordination", ask, max(q.timeout, 30*time.Second))
 		if err != nil {
 			return err
@@ -174,7 +275,7 @@ func (q *auditQuery) each(cmd *cobra.Command, suffix string, limit int, fn func(
 				return err
 			}
 		}
-		limit -= len(ans.Records)
+		ask.Limit -= len(ans.Records)
 		ask.Index = ans.Next
 		if !ans.More || ans.Next == 0 {
 			return nil
@@ -187,7 +288,7 @@ func newAuditShow() *cobra.Command {
 	q := &auditQuery{}
 	c := &cobra.Command{Use: "show ID", Short: "Show the records of one transfer, oldest first", Args: oneID, RunE: func(cmd *cobra.Command, args []string) error {
 		var records []json.RawMessage
-		if err := q.each(cmd, args[0], 1<<30, func(raw json.RawMessage) error {
+		if err := q.each(cmd, wire.Ask{Suffix: args[0], Limit: 1 << 30}, func(raw json.RawMessage) error {
 			records = append(records, append(json.RawMessage(nil), raw...))
 			return nil
 		}); err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/audit"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -20,13 +20,20 @@ type filterFlags struct {
 	failed                   bool
 }
 
+// addRecords adds what is asked for of audit records.
+func (f *filterFlags) addRecords(c *cobra.Command) {
+	fl := c.Flags()
+	fl.StringVar(&f.agent, "agent", "", "only of this agent, or of transfers from or to it")
+	fl.StringVar(&f.job, "job", "", "only with such a job name; * and ? stand for any characters")
+	fl.StringVar(&f.since, "since", "", "not before 18:00, 2026-11-01, '2026-11-01 18:00', RFC 3339, or a time ago as 90m, 12h, 2d")
+	fl.StringVar(&f.until, "until", "", "before that time; written as --since")
+}
+
+// add adds what is asked for of transfers.
 func (f *filterFlags) add(c *cobra.Command) {
 	fl := c.Flags()
+	f.addRecords(c)
 	fl.StringSliceVar(&f.states, "state", nil, "only in one of these states, such as running,waiting")
-	fl.StringVar(&f.agent, "agent", "", "only from or to this agent")
-	fl.StringVar(&f.job, "job", "", "only with such a job name; * and ? stand for any characters")
-	fl.StringVar(&f.since, "since", "", "not those that were over before: 18:00, 2026-11-01, '2026-11-01 18:00', RFC 3339, or a time ago as 90m, 12h, 2d")
-	fl.StringVar(&f.until, "until", "", "only those that were submitted before; written as --since")
 	fl.BoolVar(&f.failed, "failed", false, "only those of which files, or all, have failed")
 	fl.StringArrayVar(&f.meta, "meta", nil, "only with this metadata, KEY=VALUE; may be repeated")
 }
@@ -51,8 +58,8 @@ func (f *filterFlags) filter(now time.Time) (*wire.Filter, error) {
 			return nil, err
 		}
 	}
-	if _, err := path.Match(f.job, ""); err != nil {
-		return nil, transfer.Errorf(transfer.KindUsage, "--job %q is no pattern: a [ has no ]", f.job)
+	if err := audit.CheckPattern(f.job); err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "--job %w", err)
 	}
 	if w.Since, err = parseWhen("since", f.since, now); err != nil {
 		return nil, err

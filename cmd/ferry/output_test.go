@@ -38,7 +38,7 @@ func FuzzShown(f *testing.F) {
 		}
 		if a, err := wire.DecodeAnswer(data); err == nil {
 			if a.Progress != nil {
-				showTransfer(cmd, a.Progress)
+				showTransfer(cmd, a.Progress, recorded{})
 				v := newView(cmd, false, false)
 				v.show(a.Progress)
 				v.finish(a.Progress)

@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/audit"
 	"ferry/internal/clock"
 	"ferry/internal/qmgr"
 	"ferry/internal/submit"
@@ -130,7 +133,12 @@ func (q *query) find(ctx context.Context, conn *qmgr.Conn, suffix string) (*tran
 
 func newTransferShow() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "show ID", Short: "Show one transfer", Args: oneID, RunE: func(cmd *cobra.Command, args []string) error {
+	var limit int
+	var failed bool
+	c := &cobra.Command{Use: "show ID", Short: "Show one transfer, with what it was asked for and what became of its files", Args: oneID, RunE: func(cmd *cobra.Command, args []string) error {
+		if limit < 0 {
+			return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 0", limit)
+		}
 		conn, ctx, done, err := q.open(cmd)
 		if err != nil {
 			return err
@@ -140,28 +148,101 @@ func newTransferShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		r, err := q.recorded(ctx, conn, p.ID, failed, limit)
+		if err != nil {
+			return err
+		}
 		if q.json {
-			printJSON(cmd, inJSON(p))
+			printJSON(cmd, struct {
+				*transfer.Progress
+				MessageType string              `json:"message_type"`
+				Seconds     float64             `json:"seconds"`
+				Request     *audit.RequestFacts `json:"request,omitempty"`
+				Items       []found             `json:"items,omitempty"`
+				ItemsMore   bool                `json:"items_more,omitempty"` // beyond --limit
+			}{p, "transfer", p.Summary().Seconds, r.request, r.items, r.more})
 			return nil
 		}
-		showTransfer(cmd, p)
+		showTransfer(cmd, p, r)
 		return nil
 	}}
 	q.add(c)
+	c.Flags().IntVar(&limit, "limit", 20, "how many files are named at most, the last ones; 0: none")
+	c.Flags().BoolVar(&failed, "failed", false, "name only files that have failed")
 	return c
 }
 
-func showTransfer(cmd *cobra.Command, p *transfer.Progress) {
+// A recorded transfer is what the audit log has of it beyond its picture.
+type recorded struct {
+	request *audit.RequestFacts // nil: the log does not have it yet
+	items   []found             // the oldest first
+	more    bool                // there are older ones
+}
+
+// recorded asks what a transfer was asked for, and for its last items.
+func (q *query) recorded(ctx context.Context, conn *qmgr.Conn, id transfer.ID, failed bool, limit int) (r recorded, err error) {
+	records := func(ask wire.Ask, fn func(r *audit.Record) (more bool)) error {
+		ask.Kind, ask.Suffix = wire.AskAudit, id.String()
+		for {
+			ans, err := q.coordination(ctx, conn, ask)
+			if err != nil {
+				return err
+			}
+			for _, raw := range ans.Records {
+				rec, err := audit.Decode(raw)
+				if err != nil {
+					return err
+				}
+				if !fn(&rec) {
+					return nil
+				}
+			}
+			if ask.Index = ans.Next; !ans.More || ans.Next == 0 {
+				return nil
+			}
+		}
+	}
+	err = records(wire.Ask{Event: string(audit.Submitted)}, func(rec *audit.Record) bool {
+		r.request = rec.Request
+		return rec.Request == nil
+	})
+	if err != nil || limit == 0 {
+		return r, err
+	}
+	err = records(wire.Ask{Filter: &wire.Filter{Name: "*"}}, func(rec *audit.Record) bool {
+		for i := len(rec.Items) - 1; i >= 0; i-- {
+			o := &rec.Items[i]
+			switch {
+			case failed && o.OK():
+			case len(r.items) == limit:
+				r.more = true
+				return false
+			default:
+				r.items = append(r.items, found{"item", rec.Time, rec.Transfer, rec.Job, rec.Source, rec.Destination, o.OK(), o})
+			}
+		}
+		return true
+	})
+	slices.Reverse(r.items)
+	return r, err
+}
+
+func showTransfer(cmd *cobra.Command, p *transfer.Progress, r recorded) {
 	rows := [][]string{
 		{"transfer", p.ID.String()}, {"state", string(p.State)}, {"from", string(p.Source)}, {"to", string(p.Destination)},
+	}
+	if q := r.request; q != nil {
+		rows = append(rows, []string{"sources", namesOf(q)}, []string{"destination", q.Dest.String()})
+	}
+	rows = append(rows, [][]string{
 		{"originator", printable(p.Originator)}, {"job", printable(p.Job)}, {"priority", fmt.Sprint(p.Priority)},
 		{"submitted", stamp(p.Submitted)}, {"started", stamp(p.Started)}, {"ended", stamp(p.Ended)},
 		{"files", fmt.Sprintf("%d arrived, %d failed, %d directories", p.Files, p.FilesFailed, p.Dirs)},
-		{"bytes", transfer.FormatBytes(p.Bytes)}, {"lane", strings.TrimSpace(p.Lane + " " + paren(p.LaneReason))},
+		{"bytes", transfer.FormatBytes(bytesSoFar(p))}, {"lane", strings.TrimSpace(p.Lane + " " + paren(p.LaneReason))},
 		{"compression, on the wire", or(p.Compress, "?") + ", " + transfer.FormatBytes(p.BytesWire)},
 		{"checksum, durability", p.Checksum + ", " + p.Durability}, {"chunk, window, frame, checkpoint", settingsText(p.Settings)}, {"run-ahead", aheadText(p)},
 		{"epoch, resumes", fmt.Sprintf("%d, %d (%s sent again)", p.Epoch, p.Resumes, transfer.FormatBytes(p.BytesResent))},
-	}
+	}...)
 	if p.State.Final() {
 		rows = append(rows, []string{"result code", fmt.Sprint(p.Code)})
 	}
@@ -171,10 +252,51 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress) {
 	if !p.NextTry.IsZero() {
 		rows = append(rows, []string{"next try", stamp(p.NextTry)})
 	}
-	table(cmd.OutOrStdout(), rows)
-	for _, f := range p.Failures {
-		fmt.Fprintf(cmd.OutOrStdout(), "failed  %s\n", failure(&f))
+	out := cmd.OutOrStdout()
+	table(out, rows)
+	if len(r.items) > 0 {
+		showItems(out, r)
+		return
 	}
+	for _, f := range p.Failures {
+		fmt.Fprintf(out, "failed  %s\n", failure(&f))
+	}
+}
+
+// showItems writes the files of a transfer, as far as they are decided.
+func showItems(out io.Writer, r recorded) {
+	rows := [][]string{{"TIME", "RESULT", "SIZE", "DIGEST", "FILE"}}
+	for _, f := range r.items {
+		rows = append(rows, f.row())
+	}
+	fmt.Fprintln(out)
+	table(out, rows)
+	if r.more {
+		fmt.Fprintln(out, "and more before; see --limit")
+	}
+}
+
+func (f *found) row() []string {
+	if !f.Arrived {
+		return []string{stamp(f.Time), "failed", transfer.FormatBytes(f.Item.Size), "-", failure(f.Item)}
+	}
+	return []string{stamp(f.Time), "arrived", transfer.FormatBytes(f.Item.Size), or(f.Item.Digest, "-"), f.Item.Path.String()}
+}
+
+// namesOf are the sources of a request, as far as there is room for them on a line.
+func namesOf(q *audit.RequestFacts) string {
+	const named = 3
+	text := ""
+	for n, s := range q.Sources[:min(len(q.Sources), named)] {
+		if n > 0 {
+			text += "  "
+		}
+		text += s.String()
+	}
+	if more := len(q.Sources) - named + q.MoreSources; more > 0 {
+		text += fmt.Sprintf("  and %d more", more)
+	}
+	return text
 }
 
 func paren(s string) string {

@@ -1,8 +1,11 @@
 package audit
 
 import (
+	"bytes"
 	"encoding/hex"
 	"io/fs"
+	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +19,15 @@ type Filter struct {
 	IDSuffix string // of the transfer ID, six or more characters
 	Event    Event
 	Since    time.Time // by the writer's clock
-	Limit    int       // records at most; 0: all
-	Before   int64     // only records below this index of the log; 0: all
+	Until    time.Time // before it, by the writer's clock
+	Job      string    // a pattern, as Name is
+	// Name is a pattern, * and ? as in names of files, that the source or the destination
+	// of an item fits: its last name, or all of it where the pattern has a '/', which is a
+	// character like any other. Only records with such items match.
+	Name   string
+	Role   string
+	Limit  int   // records at most; 0: all
+	Before int64 // only records below this index of the log; 0: all
 }
 
 // findBlock is how many cells of the index are read at once.
@@ -29,7 +39,8 @@ const findBlock = 4096
 // The cost: the index is read backwards, 32 bytes a record, until the limit is
 // reached, so that a transfer is found among a million records by reading
 // 32 MB in order and its own records. A filter that names neither a transfer
-// nor a suffix reads every record that is not older than Since, until the limit.
+// nor a suffix reads every record between Since and Until, until the limit; one with a
+// Name takes apart only those that have the longest plain part of it somewhere.
 // Memory does not grow with the log.
 func (l *Log) Find(f Filter, fn func(i int64, raw []byte, r *Record) error) error {
 	m, err := newMatcher(f)
@@ -53,9 +64,16 @@ func (l *Log) Find(f Filter, fn func(i int64, raw []byte, r *Record) error) erro
 			if !m.cell(c) {
 				continue
 			}
-			raw, r, err := l.readAt(i, c)
+			raw, err := readFrame(l.records, c.at)
 			if err != nil {
-				return err
+				return l.badRecord(i, err)
+			}
+			if !bytes.Contains(raw, m.plain) {
+				continue
+			}
+			r, err := Decode(raw)
+			if err != nil {
+				return l.badRecord(i, err)
 			}
 			if !m.record(&r) {
 				continue
@@ -77,11 +95,17 @@ func (l *Log) Find(f Filter, fn func(i int64, raw []byte, r *Record) error) erro
 type matcher struct {
 	Filter
 	suffix   string
-	lastByte byte // of an ID with the suffix: most others fail by it
+	lastByte byte   // of an ID with the suffix: most others fail by it
+	plain    []byte // the longest part of Name that stands in JSON as it is
 }
 
 func newMatcher(f Filter) (*matcher, error) {
-	m := &matcher{Filter: f, suffix: strings.ToLower(f.IDSuffix)}
+	m := &matcher{Filter: f, suffix: strings.ToLower(f.IDSuffix), plain: longestPlain(f.Name)}
+	for _, p := range []string{f.Name, f.Job} {
+		if err := CheckPattern(p); err != nil {
+			return nil, err
+		}
+	}
 	if f.IDSuffix == "" {
 		return m, nil
 	}
@@ -99,7 +123,8 @@ func newMatcher(f Filter) (*matcher, error) {
 func (m *matcher) cell(c cell) bool {
 	switch {
 	case !m.Transfer.IsZero() && c.transfer != m.Transfer,
-		!m.Since.IsZero() && c.milli < milli(m.Since):
+		!m.Since.IsZero() && c.milli < milli(m.Since),
+		!m.Until.IsZero() && c.milli > milli(m.Until):
 		return false
 	case m.suffix == "":
 		return true
@@ -111,8 +136,65 @@ func (m *matcher) record(r *Record) bool {
 	switch {
 	case m.Agent != "" && r.Agent != m.Agent && r.Source != m.Agent && r.Destination != m.Agent:
 		return false
-	case m.Event != "" && r.Event != m.Event:
+	case m.Event != "" && r.Event != m.Event, m.Role != "" && r.Role != m.Role,
+		m.Job != "" && !Like(m.Job, r.Job),
+		m.Name != "" && !slices.ContainsFunc(r.Items, m.Names):
 		return false
 	}
-	return m.Since.IsZero() || !r.Time.Before(m.Since)
+	return (m.Since.IsZero() || !r.Time.Before(m.Since)) && (m.Until.IsZero() || r.Time.Before(m.Until))
+}
+
+// Names reports whether an item fits Name.
+func (f *Filter) Names(o transfer.Outcome) bool {
+	for _, p := range []transfer.Path{o.Path, o.Source} {
+		name := string(p)
+		if !strings.Contains(f.Name, "/") {
+			name = name[strings.LastIndexByte(name, '/')+1:]
+		}
+		if name != "" && Like(f.Name, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// Like matches a text with a pattern, in which '/' is a character like any other.
+func Like(pattern, text string) bool {
+	const plain = "\x01"
+	ok, err := path.Match(strings.ReplaceAll(pattern, "/", plain), strings.ReplaceAll(text, "/", plain))
+	return ok && err == nil
+}
+
+// CheckPattern refuses what is no pattern for Like.
+func CheckPattern(p string) error {
+	if _, err := path.Match(p, ""); err != nil {
+		return transfer.Errorf(transfer.KindUsage, "%q is no pattern: a [ has no ]", p)
+	}
+	return nil
+}
+
+// longestPlain is the longest run of letters, digits, '-', '_' and '.' in a pattern,
+// outside of brackets: such characters stand in JSON as they are.
+func longestPlain(pattern string) []byte {
+	var best, run string
+	depth := false
+	for i := 0; i < len(pattern); i++ {
+		c := pattern[i]
+		switch {
+		case c == '\\': // what follows is taken as it is, and may be anything
+			run = ""
+			i++
+		case c == '[':
+			run, depth = "", true
+		case c == ']':
+			run, depth = "", false
+		case depth || !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'):
+			run = ""
+		default:
+			if run += string(c); len(run) > len(best) {
+				best = run
+			}
+		}
+	}
+	return []byte(best)
 }

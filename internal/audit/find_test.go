@@ -2,6 +2,7 @@ package audit
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -98,5 +99,70 @@ func TestScan(t *testing.T) {
 	never := func(int64, []byte, *Record) error { return errors.New("called") }
 	if err := l.Scan(9, never); err != nil {
 		t.Error(err)
+	}
+}
+
+// Files are found by their names at either end, whatever else is in the records.
+func TestFindByName(t *testing.T) {
+	l := open(t, t.TempDir())
+	defer closeLog(t, l)
+	item := func(n uint64, src, dst transfer.Path) transfer.Outcome {
+		return transfer.Outcome{Item: n, Type: transfer.ItemFile, Source: src, Path: dst, Size: 1, Digest: "xxh3:00"}
+	}
+	items := [][]transfer.Outcome{
+		{item(0, "/srv/out/pay-1234.xml", "/in/pay-1234.xml"), item(1, "/srv/out/stock.csv", "/in/stock.csv")},
+		{item(0, "/srv/out/a", "/in/day/pay-1234.xml")},
+		{item(0, "/srv/out/ä \xff", "/in/ä \xff"), item(1, "/srv/out/100%", "/in/100%")},
+	}
+	var records []Record
+	b := Batch{V: 1, Agent: "B1", Incarnation: FormatIncarnation(1), Floor: 1}
+	for n, list := range items {
+		r := recordOf("B1", 1, uint64(n+1))
+		r.Items, r.Job = list, fmt.Sprint("job", n)
+		records = append(records, r)
+		b.Records = append(b.Records, encoded(t, r))
+	}
+	appendOK(t, l, b)
+	for _, c := range []struct {
+		f    Filter
+		want []int64
+	}{
+		{Filter{Name: "pay-1234.xml"}, []int64{1, 0}},
+		{Filter{Name: "*.xml"}, []int64{1, 0}},
+		{Filter{Name: "PAY*"}, nil},
+		{Filter{Name: "a"}, []int64{1}},
+		{Filter{Name: "/in/*"}, []int64{2, 1, 0}},
+		{Filter{Name: "/srv/out/*.csv"}, []int64{0}},
+		{Filter{Name: "/in/*/pay*"}, []int64{1}},
+		{Filter{Name: "pay?1234[.]xml"}, []int64{1, 0}},
+		{Filter{Name: "ä \xff"}, []int64{2}},
+		{Filter{Name: "100%"}, []int64{2}},
+		{Filter{Name: `s\tock.csv`}, []int64{0}},
+		{Filter{Name: "xxh3"}, nil},
+		{Filter{Name: "*", Job: "job[01]"}, []int64{1, 0}},
+		{Filter{Name: "*", Until: records[1].Time}, []int64{0}},
+		{Filter{Name: "*", Since: records[1].Time, Until: records[2].Time}, []int64{1}},
+		{Filter{Role: RoleSource}, nil},
+	} {
+		var got []int64
+		if err := l.Find(c.f, func(i int64, _ []byte, _ *Record) error { got = append(got, i); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %v, want %v", c.f, got, c.want)
+		}
+	}
+	wantKind(t, l.Find(Filter{Name: "[a"}, nil), transfer.KindUsage)
+	wantKind(t, l.Find(Filter{Job: "[a"}, nil), transfer.KindUsage)
+}
+
+func TestLongestPlain(t *testing.T) {
+	for pattern, want := range map[string]string{
+		"": "", "*": "", "pay-1234.xml": "pay-1234.xml", "a*bcd?e": "bcd", "[abc]x": "x", "[a-z]*": "", `ab\cdef`: "def", `\[abc`: "abc",
+		"/srv/out/*": "srv", "ä_b": "_b", "a[b": "a", "100%25": "100",
+	} {
+		if got := string(longestPlain(pattern)); got != want {
+			t.Errorf("%q: %q, want %q", pattern, got, want)
+		}
 	}
 }

@@ -41,6 +41,7 @@ const (
 	Disputed  Event = "disputed" // records came again with another content; see Record.Gap
 	Deleted   Event = "deleted"  // a source was deleted
 	Warning   Event = "warning"
+	Removed   Event = "removed" // an agent, Source, was taken out of the registry
 )
 
 // The roles in which a record is written.

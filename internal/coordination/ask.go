@@ -1,6 +1,7 @@
 package coordination
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,7 @@ var answers = map[wire.Kind]func(*Service, *wire.Ask, *wire.Answer) error{
 	wire.AskTransfer:  (*Service).askTransfer,
 	wire.AskAudit:     (*Service).askAudit,
 	wire.AskVerify:    (*Service).askVerify,
+	wire.AskRemove:    (*Service).askRemove,
 }
 
 // asked answers a question. Those that read the log run beside the others, a
@@ -101,6 +103,17 @@ func (s *Service) askAgents(a *wire.Ask, ans *wire.Answer) error {
 	return nil
 }
 
+// askRemove takes an agent out of the registry. What it did stays on record; if it is
+// heard of again it is there again.
+func (s *Service) askRemove(a *wire.Ask, _ *wire.Answer) error {
+	if err := s.picture.Remove(a.Agent); err != nil {
+		return err
+	}
+	s.learn()
+	s.cfg.Log.Info("agent removed", "agent", a.Agent, "originator", a.Originator)
+	return s.log.AppendOwn(audit.Record{Event: audit.Removed, Source: a.Agent, Originator: a.Originator})
+}
+
 func (s *Service) askTransfers(a *wire.Ask, ans *wire.Answer) error {
 	limit := a.Limit
 	if limit <= 0 || limit > 400 {
@@ -152,6 +165,18 @@ func (s *Service) fromLog(suffix string, notFound error) (*transfer.Progress, er
 
 var errPage = errors.New("the page is full")
 
+// RecordFilter is what a question asks of the audit log.
+func RecordFilter(a *wire.Ask) audit.Filter {
+	f := audit.Filter{IDSuffix: a.Suffix, Agent: a.Agent, Event: audit.Event(a.Event), Before: a.Index}
+	if w := a.Filter; w != nil {
+		f.Agent, f.Job, f.Since, f.Until, f.Name = cmp.Or(w.Agent, f.Agent), w.Job, w.Since, w.Until, w.Name
+	}
+	if f.Name != "" {
+		f.Role = audit.RoleDestination // the source's records say the same again
+	}
+	return f
+}
+
 // askAudit gives records newest first, below Index where that is given.
 func (s *Service) askAudit(a *wire.Ask, ans *wire.Answer) error {
 	limit := a.Limit
@@ -159,7 +184,7 @@ func (s *Service) askAudit(a *wire.Ask, ans *wire.Answer) error {
 		limit = 1000
 	}
 	size := 0
-	err := s.log.Find(audit.Filter{IDSuffix: a.Suffix, Agent: a.Agent, Event: audit.Event(a.Event), Before: a.Index},
+	err := s.log.Find(RecordFilter(a),
 		func(i int64, raw []byte, _ *audit.Record) error {
 			if len(ans.Records) == limit || size+len(raw) > pageBytes && size > 0 {
 				ans.More = len(ans.Records) < limit

@@ -106,7 +106,9 @@ func (s *Service) rebuild() error {
 // fold takes a record of the log into the picture. It reports false where its
 // agent speaks of a transfer that is another's.
 func (s *Service) fold(r *audit.Record) bool {
-	if s.picture.Know(r.Agent) {
+	if r.Event == audit.Removed && r.Agent == audit.Coordination {
+		s.picture.Remove(r.Source) // as it was then, unless it is heard of again
+	} else if s.picture.Know(r.Agent) {
 		s.learn()
 	}
 	return s.picture.Record(r)

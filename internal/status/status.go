@@ -5,7 +5,6 @@
 package status
 
 import (
-	"path"
 	"slices"
 	"sort"
 	"strings"
@@ -85,6 +84,23 @@ func (p *Picture) Beat(b *wire.Beat) (fresh bool, err error) {
 	}
 	p.agents[b.Agent] = &seen{beat: *b, at: p.clock.Now()}
 	return fresh, nil
+}
+
+// Remove takes an agent that is away out of the picture. The error is of KindNotFound,
+// or of KindAlive where it is not away.
+func (p *Picture) Remove(name transfer.AgentName) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.agents[name]
+	switch {
+	case s == nil:
+		return transfer.Errorf(transfer.KindNotFound, "no agent %s was ever heard of", name).WithHint("`ferry agent ls` lists them")
+	case s.beat.Status != wire.AgentStopped && !s.at.IsZero() && p.clock.Now().Sub(s.at) <= wire.UnreachableAfter:
+		return transfer.Errorf(transfer.KindAlive, "agent %s is not away: it was heard of %s ago", name, p.clock.Now().Sub(s.at).Round(time.Second)).
+			WithHint("stop it first")
+	}
+	delete(p.agents, name)
+	return nil
 }
 
 // room makes room for one more agent: the one that was not heard of for longest
@@ -467,20 +483,13 @@ func matches(f *wire.Filter, e *entry) bool {
 	switch {
 	case len(f.States) > 0 && !slices.Contains(f.States, e.State),
 		f.Agent != "" && e.Source != f.Agent && e.Destination != f.Agent,
-		f.Job != "" && !like(f.Job, e.Job),
+		f.Job != "" && !audit.Like(f.Job, e.Job),
 		f.Failed && e.State != transfer.Failed && e.FilesFailed == 0,
 		!f.Since.IsZero() && e.State.Final() && e.Ended.Before(f.Since),
 		!f.Until.IsZero() && !began.Before(f.Until):
 		return false
 	}
 	return true
-}
-
-// like matches a name with a pattern, in which '/' is a character like any other.
-func like(pattern, name string) bool {
-	const plain = "\x01"
-	ok, err := path.Match(strings.ReplaceAll(pattern, "/", plain), strings.ReplaceAll(name, "/", plain))
-	return ok && err == nil
 }
 
 // Transfer finds the one transfer whose ID ends in suffix.

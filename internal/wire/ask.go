@@ -22,6 +22,7 @@ const (
 	AskTransfer  Kind = "transfer"  // coordination: Transfers with the one whose ID ends in Suffix
 	AskAudit     Kind = "audit"     // coordination: Records from Index backwards, or of one transfer
 	AskVerify    Kind = "verify"    // coordination: Verified
+	AskRemove    Kind = "remove"    // coordination: takes Agent, which is away, out of the registry for Originator
 )
 
 // An Ask is a question.
@@ -36,18 +37,21 @@ type Ask struct {
 	Event   string             `json:"event,omitempty"`
 	Queued  *transfer.Progress `json:"queued,omitempty"`
 	Request *transfer.Request  `json:"request,omitempty"` // of AskPreview
-	Filter  *Filter            `json:"filter,omitempty"`  // of AskTransfers
+	Filter  *Filter            `json:"filter,omitempty"`  // of AskTransfers and AskAudit
+
+	Originator *transfer.Originator `json:"originator,omitempty"` // of AskRemove
 }
 
-// A Filter says which transfers are asked for; what is empty matches any.
+// A Filter says which transfers or audit records are asked for; what is empty matches any.
 type Filter struct {
 	States []transfer.State   `json:"states,omitempty"` // any of them
 	Agent  transfer.AgentName `json:"agent,omitempty"`  // at either end
 	Job    string             `json:"job,omitempty"`    // a pattern: * and ? as in names of files, and / like any other character
-	Since  time.Time          `json:"since,omitzero"`   // it was not over before
-	Until  time.Time          `json:"until,omitzero"`   // it was submitted before
-	Failed bool               `json:"failed,omitempty"` // files of it have failed, or all of it
-	Meta   map[string]string  `json:"meta,omitempty"`   // all of them
+	Since  time.Time          `json:"since,omitzero"`   // it was not over before; of a record, when it was written
+	Until  time.Time          `json:"until,omitzero"`   // it was submitted before; of a record, when it was written
+	Failed bool               `json:"failed,omitempty"` // files of it have failed, or all of it; of transfers only
+	Meta   map[string]string  `json:"meta,omitempty"`   // all of them; of transfers only
+	Name   string             `json:"name,omitempty"`   // of an item; see audit.Filter; of records only
 }
 
 // An Answer answers an Ask, a Submit or a Control. Error is set where it could not

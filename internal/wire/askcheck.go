@@ -90,6 +90,7 @@ func (a *Ask) check() string {
 	}
 	return broken(
 		rule{"a filter that is too long", a.Filter.fits()},
+		rule{"an originator that is too long", a.Originator == nil || short(a.Originator.User, a.Originator.Host)},
 		rule{"a word that is too long", short(string(a.Kind), a.Suffix, a.Event)},
 		rule{"a place out of its range", within(a.Index, 0, MaxSize) && within(a.Limit, 0, maxCount)})
 }
@@ -99,7 +100,7 @@ func (f *Filter) fits() bool {
 	if f == nil {
 		return true
 	}
-	ok := len(f.States) <= maxNames && len(f.Meta) <= maxNames && len(f.Job) <= MaxText
+	ok := len(f.States) <= maxNames && len(f.Meta) <= maxNames && len(f.Job) <= MaxText && len(f.Name) <= MaxText
 	for _, s := range f.States {
 		ok = ok && short(string(s))
 	}
