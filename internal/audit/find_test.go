@@ -166,3 +166,22 @@ func TestLongestPlain(t *testing.T) {
 		}
 	}
 }
+
+// Twenty thousand transfers of one file each leave 160,000 records.
+func BenchmarkFindByName(b *testing.B) {
+	l := open(b, b.TempDir())
+	defer closeLog(b, l)
+	const n = 160_000
+	for from := uint64(1); from <= n; from += 1000 {
+		appendOK(b, l, batchOf(b, "A1", 1, 1, from, from+999))
+	}
+	for _, name := range []string{"77 *", "no-such-file.xml", "*"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if err := l.Find(Filter{Name: name, Limit: 1000}, func(int64, []byte, *Record) error { return nil }); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -470,3 +470,15 @@ func TestFilter(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkTransfers(b *testing.B) {
+	p := status.New(clock.System)
+	for n := range status.MaxTransfers {
+		p.Progress(&transfer.Progress{ID: id(n), State: transfer.Successful, Source: "ALPHA", Destination: "BETA", Job: "nightly"})
+	}
+	for b.Loop() {
+		if _, left := p.Transfers(status.Query{Limit: 400, Filter: &wire.Filter{Job: "night*"}}); left == 0 {
+			b.Fatal("there are more")
+		}
+	}
+}
