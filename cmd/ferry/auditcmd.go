@@ -74,8 +74,9 @@ func newAuditLs() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		rows := [][]string{{"TIME", "AGENT", "EVENT", "TRANSFER", "WHAT"}}
+		rows, n := [][]string{{"TIME", "AGENT", "EVENT", "TRANSFER", "WHAT"}}, 0
 		err = q.each(cmd, wire.Ask{Filter: filter, Limit: limit}, func(raw json.RawMessage) error {
+			n++
 			if q.json {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", raw)
 				return nil
@@ -95,6 +96,9 @@ func newAuditLs() *cobra.Command {
 		})
 		if err == nil && !q.json {
 			table(cmd.OutOrStdout(), rows)
+		}
+		if err == nil {
+			sayLimit(cmd, n, limit, "record")
 		}
 		return err
 	}}
@@ -145,39 +149,43 @@ for '/'. What failed is found, too. Result code 26: there is none.`,
 			if err != nil {
 				return err
 			}
-			filter.Name = args[0]
-			rows := [][]string{{"TIME", "RESULT", "FROM", "TO", "SIZE", "DIGEST", "TRANSFER"}}
-			n, names := 0, audit.Filter{Name: args[0]}
-			err = q.each(cmd, wire.Ask{Filter: filter, Limit: limit}, func(raw json.RawMessage) error {
+			filter.Name = transfer.Path(args[0])
+			rows, n := [][]string{{"TIME", "RESULT", "FROM", "TO", "SIZE", "DIGEST", "TRANSFER"}}, 0
+			names := audit.Filter{Name: args[0]}
+			take := func(raw json.RawMessage) error {
 				r, err := audit.Decode(raw)
 				if err != nil {
 					return err
 				}
-				for i := range r.Items {
+				for i := len(r.Items) - 1; i >= 0; i-- {
 					o := &r.Items[i]
 					if n == limit || !names.Names(*o) {
 						continue
 					}
 					n++
+					one := found{"item", r.Time, r.Transfer, r.Job, r.Source, r.Destination, o.OK(), o}
 					if q.json {
-						printJSON(cmd, found{"item", r.Time, r.Transfer, r.Job, r.Source, r.Destination, o.OK(), o})
-						continue
+						printJSON(cmd, one)
+					} else {
+						rows = append(rows, one.line())
 					}
-					result, digest := "arrived", or(o.Digest, "none")
-					if !o.OK() {
-						result, digest = "failed", failure(o)
-					}
-					rows = append(rows, []string{stamp(r.Time), result, at(r.Source, o.Source), at(r.Destination, o.Path),
-						transfer.FormatBytes(o.Size), digest, r.Transfer.String()})
 				}
 				return nil
-			})
+			}
+			err = q.each(cmd, wire.Ask{Filter: filter, Limit: limit}, take)
+			if err == nil && n == 0 { // what the destination has written may not have come
+				filter.Role = audit.RoleSource
+				err = q.each(cmd, wire.Ask{Filter: filter, Limit: limit}, take)
+			}
 			if err == nil && n == 0 {
 				return transfer.Errorf(transfer.KindNotFound, "the audit log has no file with a name like %q", args[0]).
-					WithHint("* and ? stand for any characters; a pattern with a '/' is held against whole paths")
+					WithHint("* and ? stand for any characters; a pattern with a '/' is held against whole paths; what an agent has just done comes a moment later")
 			}
 			if err == nil && !q.json {
 				table(cmd.OutOrStdout(), rows)
+			}
+			if err == nil {
+				sayLimit(cmd, n, limit, "file")
 			}
 			return err
 		}}
@@ -185,6 +193,26 @@ for '/'. What failed is found, too. Result code 26: there is none.`,
 	f.addRecords(c)
 	c.Flags().IntVar(&limit, "limit", 1000, "how many at most")
 	return c
+}
+
+// sayLimit says that there may be more than was asked for.
+func sayLimit(cmd *cobra.Command, n, limit int, what string) {
+	if n == limit {
+		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the newest %s; there may be more, see --limit\n", plural(int64(n), what))
+	}
+}
+
+// line is what `ferry audit find` says of the item.
+func (f *found) line() []string {
+	o := f.Item
+	result, digest, to := "arrived", or(o.Digest, "none"), at(f.Destination, o.Path)
+	if !o.OK() {
+		result, digest = "failed", failure(o)
+	}
+	if o.Type == transfer.ItemBad && o.Path == o.Source {
+		to = at(f.Destination, "-") // it was never decided where it would have come to
+	}
+	return []string{stamp(f.Time), result, at(f.Source, o.Source), to, transfer.FormatBytes(o.Size), digest, f.Transfer.String()}
 }
 
 // at is a path at an agent.

@@ -67,6 +67,10 @@ func (f *filterFlags) filter(now time.Time) (*wire.Filter, error) {
 	if w.Until, err = parseWhen("until", f.until, now); err != nil {
 		return nil, err
 	}
+	if !w.Since.IsZero() && !w.Until.IsZero() && !w.Since.Before(w.Until) {
+		return nil, transfer.Errorf(transfer.KindUsage, "--since %s is not before --until %s", stamp(w.Since), stamp(w.Until)).
+			WithHint("a time of day is the last one that was; write the day, too")
+	}
 	for _, kv := range f.meta {
 		k, v, ok := strings.Cut(kv, "=")
 		if !ok || k == "" {

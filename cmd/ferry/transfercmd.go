@@ -148,9 +148,9 @@ func newTransferShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r, err := q.recorded(ctx, conn, p.ID, failed, limit)
+		r, err := q.recorded(ctx, conn, p, failed, limit)
 		if err != nil {
-			return err
+			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: what the audit log has of it is left out: %s\n", printable(err.Error()))
 		}
 		if q.json {
 			printJSON(cmd, struct {
@@ -158,8 +158,8 @@ func newTransferShow() *cobra.Command {
 				MessageType string              `json:"message_type"`
 				Seconds     float64             `json:"seconds"`
 				Request     *audit.RequestFacts `json:"request,omitempty"`
-				Items       []found             `json:"items,omitempty"`
-				ItemsMore   bool                `json:"items_more,omitempty"` // beyond --limit
+				Recorded    []found             `json:"recorded,omitempty"`      // items
+				More        bool                `json:"recorded_more,omitempty"` // beyond --limit
 			}{p, "transfer", p.Summary().Seconds, r.request, r.items, r.more})
 			return nil
 		}
@@ -180,11 +180,11 @@ type recorded struct {
 }
 
 // recorded asks what a transfer was asked for, and for its last items.
-func (q *query) recorded(ctx context.Context, conn *qmgr.Conn, id transfer.ID, failed bool, limit int) (r recorded, err error) {
+func (q *query) recorded(ctx context.Context, conn *qmgr.Conn, p *transfer.Progress, failed bool, limit int) (r recorded, err error) {
 	records := func(ask wire.Ask, fn func(r *audit.Record) (more bool)) error {
-		ask.Kind, ask.Suffix = wire.AskAudit, id.String()
+		ask.Kind, ask.Suffix = wire.AskAudit, p.ID.String()
 		for {
-			ans, err := q.coordination(ctx, conn, ask)
+			ans, err := q.ask(ctx, conn, wire.AskCoordination, "coordination", ask, max(q.timeout, 30*time.Second))
 			if err != nil {
 				return err
 			}
@@ -203,13 +203,18 @@ func (q *query) recorded(ctx context.Context, conn *qmgr.Conn, id transfer.ID, f
 		}
 	}
 	err = records(wire.Ask{Event: string(audit.Submitted)}, func(rec *audit.Record) bool {
-		r.request = rec.Request
-		return rec.Request == nil
+		if rec.Agent == p.Source {
+			r.request = rec.Request
+		}
+		return r.request == nil
 	})
 	if err != nil || limit == 0 {
 		return r, err
 	}
-	err = records(wire.Ask{Filter: &wire.Filter{Name: "*"}}, func(rec *audit.Record) bool {
+	take := func(rec *audit.Record) bool {
+		if rec.Agent != p.Source && rec.Agent != p.Destination {
+			return true
+		}
 		for i := len(rec.Items) - 1; i >= 0; i-- {
 			o := &rec.Items[i]
 			switch {
@@ -222,7 +227,12 @@ func (q *query) recorded(ctx context.Context, conn *qmgr.Conn, id transfer.ID, f
 			}
 		}
 		return true
-	})
+	}
+	for _, role := range []string{audit.RoleDestination, audit.RoleSource} { // the source's say the same, and may come first
+		if err == nil && len(r.items) == 0 {
+			err = records(wire.Ask{Filter: &wire.Filter{Name: "*", Failed: failed, Role: role}}, take)
+		}
+	}
 	slices.Reverse(r.items)
 	return r, err
 }

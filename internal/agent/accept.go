@@ -278,7 +278,10 @@ func (a *Agent) place(t *ledger.Tx, rec *ledger.Source, late bool) error {
 func (a *Agent) logAccepted(rec *ledger.Source) {
 	q := &rec.Request
 	level, text := slog.LevelInfo, "transfer accepted"
-	attrs := []any{"transfer", q.ID, "destination", q.Destination, "job", q.Job, "originator", rec.Progress.Originator, "source", q.Sources[0], "sources", len(q.Sources)}
+	attrs := []any{"transfer", q.ID, "destination", q.Destination, "job", q.Job, "originator", rec.Progress.Originator}
+	if len(q.Sources) > 0 { // the ledger keeps none of what does not run
+		attrs = append(attrs, "source", q.Sources[0], "sources", len(q.Sources))
+	}
 	if rec.State != transfer.Accepted {
 		level, text = slog.LevelWarn, "transfer not run"
 		attrs = append(attrs, "state", rec.State, "error", rec.Progress.Reason)

@@ -118,6 +118,7 @@ func (a *Agent) cancelTransfer(c *wire.Control) error {
 		if err := o.Cancel(); err != nil {
 			return err
 		}
+		a.log.Info("transfer is to be cancelled", "transfer", c.Transfer, "originator", c.Originator.String())
 		failpoint.Hit("control.after_cancel")
 		return a.sched.cancel(o)
 	}
@@ -181,6 +182,7 @@ func (a *Agent) resumeTransfer(c *wire.Control) error {
 		return t.PutSource(rec)
 	})
 	if err == nil {
+		a.log.Info("transfer resumed", "transfer", c.Transfer, "originator", c.Originator.String())
 		a.sched.replace(o, after)
 	}
 	return err

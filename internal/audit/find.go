@@ -21,10 +21,12 @@ type Filter struct {
 	Since    time.Time // by the writer's clock
 	Until    time.Time // before it, by the writer's clock
 	Job      string    // a pattern, as Name is
-	// Name is a pattern, * and ? as in names of files, that the source or the destination
-	// of an item fits: its last name, or all of it where the pattern has a '/', which is a
-	// character like any other. Only records with such items match.
+	// Name is the name of an item at its source or destination, as it is or as a path is
+	// shown, or a pattern for it with * and ? as in names of files: its last name, or all of
+	// it where the pattern has a '/', which is a character like any other. Only records with
+	// such items match, of agents that speak of transfers of their own.
 	Name   string
+	Failed bool // only records with items that have failed
 	Role   string
 	Limit  int   // records at most; 0: all
 	Before int64 // only records below this index of the log; 0: all
@@ -39,8 +41,8 @@ const findBlock = 4096
 // The cost: the index is read backwards, 32 bytes a record, until the limit is
 // reached, so that a transfer is found among a million records by reading
 // 32 MB in order and its own records. A filter that names neither a transfer
-// nor a suffix reads every record between Since and Until, until the limit; one with a
-// Name takes apart only those that have the longest plain part of it somewhere.
+// nor a suffix reads every record between Since and Until, until the limit. With an
+// Event, a Name or Failed only those are taken apart that have the words of it somewhere.
 // Memory does not grow with the log.
 func (l *Log) Find(f Filter, fn func(i int64, raw []byte, r *Record) error) error {
 	m, err := newMatcher(f)
@@ -68,7 +70,7 @@ func (l *Log) Find(f Filter, fn func(i int64, raw []byte, r *Record) error) erro
 			if err != nil {
 				return l.badRecord(i, err)
 			}
-			if !bytes.Contains(raw, m.plain) {
+			if !m.raw(raw) {
 				continue
 			}
 			r, err := Decode(raw)
@@ -95,16 +97,20 @@ func (l *Log) Find(f Filter, fn func(i int64, raw []byte, r *Record) error) erro
 type matcher struct {
 	Filter
 	suffix   string
-	lastByte byte   // of an ID with the suffix: most others fail by it
-	plain    []byte // the longest part of Name that stands in JSON as it is
+	lastByte byte     // of an ID with the suffix: most others fail by it
+	plain    [][]byte // what stands in the JSON of every record that matches
 }
 
 func newMatcher(f Filter) (*matcher, error) {
-	m := &matcher{Filter: f, suffix: strings.ToLower(f.IDSuffix), plain: longestPlain(f.Name)}
-	for _, p := range []string{f.Name, f.Job} {
-		if err := CheckPattern(p); err != nil {
-			return nil, err
-		}
+	m := &matcher{Filter: f, suffix: strings.ToLower(f.IDSuffix), plain: [][]byte{longestPlain(f.Name)}}
+	if f.Event != "" {
+		m.plain = append(m.plain, []byte(`"`+f.Event+`"`))
+	}
+	if f.Failed {
+		m.plain = append(m.plain, []byte(`"error"`))
+	}
+	if err := CheckPattern(f.Job); err != nil {
+		return nil, err
 	}
 	if f.IDSuffix == "" {
 		return m, nil
@@ -132,16 +138,36 @@ func (m *matcher) cell(c cell) bool {
 	return c.transfer[15] == m.lastByte && !c.transfer.IsZero() && strings.HasSuffix(c.transfer.String(), m.suffix)
 }
 
+// raw reports whether a record may match, by its text alone.
+func (m *matcher) raw(raw []byte) bool {
+	for _, p := range m.plain {
+		if !bytes.Contains(raw, p) {
+			return false
+		}
+	}
+	return true
+}
+
 func (m *matcher) record(r *Record) bool {
 	switch {
 	case m.Agent != "" && r.Agent != m.Agent && r.Source != m.Agent && r.Destination != m.Agent:
 		return false
 	case m.Event != "" && r.Event != m.Event, m.Role != "" && r.Role != m.Role,
 		m.Job != "" && !Like(m.Job, r.Job),
-		m.Name != "" && !slices.ContainsFunc(r.Items, m.Names):
+		m.Name != "" && (!r.own() || !slices.ContainsFunc(r.Items, m.Names)),
+		m.Failed && !slices.ContainsFunc(r.Items, func(o transfer.Outcome) bool { return !o.OK() }):
 		return false
 	}
 	return (m.Since.IsZero() || !r.Time.Before(m.Since)) && (m.Until.IsZero() || r.Time.Before(m.Until))
+}
+
+// own reports whether the agent that wrote the record is a side of its transfer, as it says.
+func (r *Record) own() bool {
+	side := r.Source
+	if r.Role == RoleDestination {
+		side = r.Destination
+	}
+	return side == "" || side == r.Agent
 }
 
 // Names reports whether an item fits Name.
@@ -151,7 +177,7 @@ func (f *Filter) Names(o transfer.Outcome) bool {
 		if !strings.Contains(f.Name, "/") {
 			name = name[strings.LastIndexByte(name, '/')+1:]
 		}
-		if name != "" && Like(f.Name, name) {
+		if name != "" && (name == f.Name || transfer.Path(name).String() == f.Name || Like(f.Name, name)) {
 			return true
 		}
 	}

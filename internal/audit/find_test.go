@@ -113,12 +113,18 @@ func TestFindByName(t *testing.T) {
 		{item(0, "/srv/out/pay-1234.xml", "/in/pay-1234.xml"), item(1, "/srv/out/stock.csv", "/in/stock.csv")},
 		{item(0, "/srv/out/a", "/in/day/pay-1234.xml")},
 		{item(0, "/srv/out/ä \xff", "/in/ä \xff"), item(1, "/srv/out/100%", "/in/100%")},
+		{item(0, "/srv/out/report[1].pdf", "/out/report[1].pdf")},
+		{item(0, "/srv/forged", "/forged")},
 	}
+	items[2][1].Err = transfer.Errorf(transfer.KindExists, "it is there")
 	var records []Record
 	b := Batch{V: 1, Agent: "B1", Incarnation: FormatIncarnation(1), Floor: 1}
 	for n, list := range items {
 		r := recordOf("B1", 1, uint64(n+1))
 		r.Items, r.Job = list, fmt.Sprint("job", n)
+		if list[0].Path == "/forged" {
+			r.Destination = "C1"
+		}
 		records = append(records, r)
 		b.Records = append(b.Records, encoded(t, r))
 	}
@@ -137,12 +143,21 @@ func TestFindByName(t *testing.T) {
 		{Filter{Name: "pay?1234[.]xml"}, []int64{1, 0}},
 		{Filter{Name: "ä \xff"}, []int64{2}},
 		{Filter{Name: "100%"}, []int64{2}},
+		{Filter{Name: "100%25"}, []int64{2}}, // as it is shown
+		{Filter{Name: "/in/100%25"}, []int64{2}},
+		{Filter{Name: "a[b"}, nil},
+		{Filter{Name: "report[1].pdf"}, []int64{3}},
+		{Filter{Name: "report[[]1].pdf"}, []int64{3}},
+		{Filter{Name: "forged"}, nil}, // by one who is no side of the transfer
 		{Filter{Name: `s\tock.csv`}, []int64{0}},
 		{Filter{Name: "xxh3"}, nil},
 		{Filter{Name: "*", Job: "job[01]"}, []int64{1, 0}},
 		{Filter{Name: "*", Until: records[1].Time}, []int64{0}},
 		{Filter{Name: "*", Since: records[1].Time, Until: records[2].Time}, []int64{1}},
 		{Filter{Role: RoleSource}, nil},
+		{Filter{Name: "*", Failed: true}, []int64{2}},
+		{Filter{Name: "/in/*", Failed: true, Event: Items}, []int64{2}},
+		{Filter{Failed: true, Event: Submitted}, nil},
 	} {
 		var got []int64
 		if err := l.Find(c.f, func(i int64, _ []byte, _ *Record) error { got = append(got, i); return nil }); err != nil {
@@ -152,7 +167,6 @@ func TestFindByName(t *testing.T) {
 			t.Errorf("%+v: %v, want %v", c.f, got, c.want)
 		}
 	}
-	wantKind(t, l.Find(Filter{Name: "[a"}, nil), transfer.KindUsage)
 	wantKind(t, l.Find(Filter{Job: "[a"}, nil), transfer.KindUsage)
 }
 

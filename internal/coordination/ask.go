@@ -106,12 +106,20 @@ func (s *Service) askAgents(a *wire.Ask, ans *wire.Answer) error {
 // askRemove takes an agent out of the registry. What it did stays on record; if it is
 // heard of again it is there again.
 func (s *Service) askRemove(a *wire.Ask, _ *wire.Answer) error {
-	if err := s.picture.Remove(a.Agent); err != nil {
+	if err := s.picture.Away(a.Agent); err != nil {
 		return err
 	}
+	if err := s.log.AppendOwn(audit.Record{Event: audit.Removed, Source: a.Agent, Originator: a.Originator}); err != nil {
+		return err
+	}
+	s.picture.Remove(a.Agent)
 	s.learn()
-	s.cfg.Log.Info("agent removed", "agent", a.Agent, "originator", a.Originator)
-	return s.log.AppendOwn(audit.Record{Event: audit.Removed, Source: a.Agent, Originator: a.Originator})
+	by := ""
+	if a.Originator != nil {
+		by = a.Originator.String()
+	}
+	s.cfg.Log.Info("agent removed", "agent", a.Agent, "originator", by)
+	return nil
 }
 
 func (s *Service) askTransfers(a *wire.Ask, ans *wire.Answer) error {
@@ -169,10 +177,11 @@ var errPage = errors.New("the page is full")
 func RecordFilter(a *wire.Ask) audit.Filter {
 	f := audit.Filter{IDSuffix: a.Suffix, Agent: a.Agent, Event: audit.Event(a.Event), Before: a.Index}
 	if w := a.Filter; w != nil {
-		f.Agent, f.Job, f.Since, f.Until, f.Name = cmp.Or(w.Agent, f.Agent), w.Job, w.Since, w.Until, w.Name
+		f.Agent, f.Job, f.Since, f.Until, f.Name, f.Failed = cmp.Or(w.Agent, f.Agent), w.Job, w.Since, w.Until, string(w.Name), w.Failed
+		f.Role = w.Role
 	}
 	if f.Name != "" {
-		f.Role = audit.RoleDestination // the source's records say the same again
+		f.Role = cmp.Or(f.Role, audit.RoleDestination) // the source's records say the same again
 	}
 	return f
 }
@@ -187,7 +196,7 @@ func (s *Service) askAudit(a *wire.Ask, ans *wire.Answer) error {
 	err := s.log.Find(RecordFilter(a),
 		func(i int64, raw []byte, _ *audit.Record) error {
 			if len(ans.Records) == limit || size+len(raw) > pageBytes && size > 0 {
-				ans.More = len(ans.Records) < limit
+				ans.More = true
 				return errPage
 			}
 			size += len(raw)

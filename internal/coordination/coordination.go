@@ -94,20 +94,20 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 const rebuildRecords = 200_000
 
 func (s *Service) rebuild() error {
-	if err := s.loadRegistry(); err != nil {
-		return err
-	}
-	return s.log.Scan(max(0, s.log.Size()-rebuildRecords), func(_ int64, _ []byte, r *audit.Record) error {
+	if err := s.log.Scan(max(0, s.log.Size()-rebuildRecords), func(_ int64, _ []byte, r *audit.Record) error {
 		s.fold(r)
 		return nil
-	})
+	}); err != nil {
+		return err
+	}
+	return s.loadRegistry() // of an agent that was removed and came back it knows better
 }
 
 // fold takes a record of the log into the picture. It reports false where its
 // agent speaks of a transfer that is another's.
 func (s *Service) fold(r *audit.Record) bool {
 	if r.Event == audit.Removed && r.Agent == audit.Coordination {
-		s.picture.Remove(r.Source) // as it was then, unless it is heard of again
+		s.picture.Remove(r.Source)
 	} else if s.picture.Know(r.Agent) {
 		s.learn()
 	}

@@ -180,7 +180,7 @@ func (i *incoming) logEnd(reason string) {
 		level = slog.LevelWarn
 	}
 	attrs := []any{"state", state, "job", i.rec.Request.Job, "files", c.Files, "failed", c.FilesFailed, "bytes", c.Bytes,
-		"seconds", i.rec.LastContact.Sub(i.rec.Started).Seconds(), "epoch", i.rec.Epoch}
+		"seconds", i.r.cfg.Clock.Now().Sub(i.rec.Started).Seconds(), "epoch", i.rec.Epoch}
 	if reason != "" {
 		attrs = append(attrs, "error", reason)
 	}

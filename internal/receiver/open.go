@@ -338,7 +338,7 @@ func (i *incoming) resync(reason string) {
 		return
 	}
 	i.resynced = i.r.cfg.Clock.Now()
-	i.log.Info("resynchronising", "reason", reason, "epoch", i.rec.Epoch, "sequence", i.next)
+	i.log.Info("resynchronising", "error", reason, "epoch", i.rec.Epoch, "sequence", i.next)
 	i.drain()
 	if i.over || !i.live || !i.settleCommitting() {
 		return

@@ -15,11 +15,11 @@ const waitAgain = time.Hour
 // A chronicle logs the course of one transfer: one line each when it starts, has to
 // wait, goes on, and ends. It is not safe for concurrent use.
 type chronicle struct {
-	log    *slog.Logger // with the ID and the agents
-	now    func() time.Time
-	waits  transfer.Kind // why it waits, as it was logged last; KindNone: it does not wait, as far as the log says
-	logged time.Time     // when that was
-	quiet  int           // waits for that reason since then
+	log   *slog.Logger // with the ID and the agents
+	now   func() time.Time
+	told  map[transfer.Kind]time.Time // when a wait for such a reason was logged last
+	quiet int                         // waits that were not logged since a line was written
+	waits bool                        // the last line says that it waits
 }
 
 // moved takes in that the ledger has the transfer in another state than before, or in
@@ -32,11 +32,11 @@ func (c *chronicle) moved(before transfer.State, epoch uint32, rec *ledger.Sourc
 	case rec.State == transfer.Waiting:
 		c.waiting(p.Reason)
 	case rec.State == transfer.Running && epoch == 0:
-		c.waits = transfer.KindNone
+		c.waits = false
 		c.log.Info("transfer started", "job", p.Job, "lane", p.Lane, "chunk", p.Settings.ChunkSize)
-	case rec.State == transfer.Running && c.waits != transfer.KindNone:
-		c.waits = transfer.KindNone
+	case rec.State == transfer.Running && c.waits:
 		c.log.Info("transfer goes on", "lane", p.Lane, "resumes", p.Resumes, "waits", c.quiet)
+		c.waits, c.quiet = false, 0
 	case rec.State == transfer.Parked:
 		c.log.Warn("transfer parked", "job", p.Job, "error", p.Reason)
 	case rec.State.Final():
@@ -44,23 +44,25 @@ func (c *chronicle) moved(before transfer.State, epoch uint32, rec *ledger.Sourc
 	}
 }
 
-// waiting logs a wait, unless the transfer has been waiting for this kind of reason
-// for less than waitAgain.
+// waiting logs a wait, unless one for this kind of reason was logged within waitAgain.
 func (c *chronicle) waiting(reason *transfer.Error) {
 	kind, now := transfer.KindInternal, c.now()
 	if reason != nil {
 		kind = reason.Kind
 	}
-	if kind == c.waits && now.Sub(c.logged) < waitAgain {
+	if last, ok := c.told[kind]; ok && now.Sub(last) < waitAgain {
 		c.quiet++
 		return
 	}
+	if c.told == nil {
+		c.told = map[transfer.Kind]time.Time{}
+	}
 	attrs := []any{"error", reason}
-	if kind == c.waits {
+	if c.quiet > 0 {
 		attrs = append(attrs, "waits", c.quiet)
 	}
 	c.log.Info("transfer waits", attrs...)
-	c.waits, c.logged, c.quiet = kind, now, 0
+	c.told[kind], c.quiet, c.waits = now, 0, true
 }
 
 // reasonsLogged is how many failed items the line about the end names.

@@ -77,6 +77,15 @@ func TestChronicle(t *testing.T) {
 	to(transfer.Negotiating, nil)
 	to(transfer.Running, nil)
 	said(`level=INFO msg="transfer waits" error="no space is left"`, `level=INFO msg="transfer goes on" lane=direct resumes=0 waits=1`)
+	for range 100 { // epochs that come to nothing, for two reasons by turns
+		to(transfer.Waiting, full)
+		to(transfer.Negotiating, nil)
+		to(transfer.Running, nil)
+		to(transfer.Waiting, away)
+		to(transfer.Negotiating, nil)
+		to(transfer.Running, nil)
+	}
+	said()
 	p := &rec.Progress
 	p.Started, p.Ended = now, now.Add(90*time.Second)
 	p.Files, p.FilesFailed, p.Bytes, p.Resumes, p.BytesResent, p.Code = 7, 5, 1000, 2, 30, 20

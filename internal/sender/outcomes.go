@@ -265,7 +265,9 @@ func (o *Outgoing) settle(ctx context.Context) (*Verdict, error) {
 
 // waitSettling waits for a root beneath which sources are to be deleted.
 func (o *Outgoing) waitSettling(reason *transfer.Error) (*Verdict, error) {
-	o.log.Info("the deletion of sources waits", "error", reason)
+	o.updMu.Lock()
+	o.told.waiting(reason)
+	o.updMu.Unlock()
 	err := o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Progress.Reason = reason
 		if rec.Recovering.IsZero() {

@@ -207,7 +207,7 @@ func (o *Outgoing) acked(a *wire.Ack) error {
 
 // resynced records the epoch that a RESYNC issued.
 func (o *Outgoing) resynced(r *wire.Resync) error {
-	o.log.Info("the destination asks to go back", "epoch", r.Epoch, "reason", r.Reason)
+	o.log.Info("the destination asks to go back", "epoch", r.Epoch, "error", r.Reason)
 	if r.Direct != nil {
 		o.mu.Lock()
 		a := *o.accept

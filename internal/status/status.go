@@ -86,9 +86,9 @@ func (p *Picture) Beat(b *wire.Beat) (fresh bool, err error) {
 	return fresh, nil
 }
 
-// Remove takes an agent that is away out of the picture. The error is of KindNotFound,
-// or of KindAlive where it is not away.
-func (p *Picture) Remove(name transfer.AgentName) error {
+// Away is nil for an agent that is known and away. The error is of KindNotFound, or of
+// KindAlive where it is not away.
+func (p *Picture) Away(name transfer.AgentName) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.agents[name]
@@ -99,8 +99,14 @@ func (p *Picture) Remove(name transfer.AgentName) error {
 		return transfer.Errorf(transfer.KindAlive, "agent %s is not away: it was heard of %s ago", name, p.clock.Now().Sub(s.at).Round(time.Second)).
 			WithHint("stop it first")
 	}
-	delete(p.agents, name)
 	return nil
+}
+
+// Remove takes an agent out of the picture.
+func (p *Picture) Remove(name transfer.AgentName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.agents, name)
 }
 
 // room makes room for one more agent: the one that was not heard of for longest
@@ -466,6 +472,13 @@ func (p *Picture) Transfers(q Query) (out []transfer.Progress, left int) {
 	return out, left
 }
 
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
 // matches reports whether a filter lets a transfer through.
 func matches(f *wire.Filter, e *entry) bool {
 	if f == nil {
@@ -485,7 +498,7 @@ func matches(f *wire.Filter, e *entry) bool {
 		f.Agent != "" && e.Source != f.Agent && e.Destination != f.Agent,
 		f.Job != "" && !audit.Like(f.Job, e.Job),
 		f.Failed && e.State != transfer.Failed && e.FilesFailed == 0,
-		!f.Since.IsZero() && e.State.Final() && e.Ended.Before(f.Since),
+		!f.Since.IsZero() && e.State.Final() && later(e.Ended, began).Before(f.Since),
 		!f.Until.IsZero() && !began.Before(f.Until):
 		return false
 	}

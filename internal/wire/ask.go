@@ -49,9 +49,10 @@ type Filter struct {
 	Job    string             `json:"job,omitempty"`    // a pattern: * and ? as in names of files, and / like any other character
 	Since  time.Time          `json:"since,omitzero"`   // it was not over before; of a record, when it was written
 	Until  time.Time          `json:"until,omitzero"`   // it was submitted before; of a record, when it was written
-	Failed bool               `json:"failed,omitempty"` // files of it have failed, or all of it; of transfers only
+	Failed bool               `json:"failed,omitempty"` // files of it have failed, or all of it; of a record, items
 	Meta   map[string]string  `json:"meta,omitempty"`   // all of them; of transfers only
-	Name   string             `json:"name,omitempty"`   // of an item; see audit.Filter; of records only
+	Name   transfer.Path      `json:"name,omitempty"`   // of an item; see audit.Filter; of records only
+	Role   string             `json:"role,omitempty"`   // in which a record with such an item was written; default: destination
 }
 
 // An Answer answers an Ask, a Submit or a Control. Error is set where it could not

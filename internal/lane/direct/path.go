@@ -108,7 +108,7 @@ func (p *path) end(why error) {
 		s.w.raw.Close()
 	}
 	p.h.remove(p)
-	p.h.cfg.Log.Debug("a direct path has ended", "peer", p.peer, "why", why)
+	p.h.cfg.Log.Debug("a direct path has ended", "peer", p.peer, "error", why)
 }
 
 func (p *path) ended() error {

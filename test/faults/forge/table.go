@@ -88,6 +88,12 @@ func accept() *wire.Accept {
 	return a
 }
 
+func resync() *wire.Resync {
+	r := Fill(&wire.Resync{})
+	r.Direct = &way
+	return r
+}
+
 var settings = transfer.Settings{ChunkSize: 4096, WindowSize: 1, FrameSize: 1, CheckpointInterval: 1, Auto: true}
 
 // Replies are the forms of everything that two agents say to each other.
@@ -98,7 +104,7 @@ func Replies() []Form {
 		said(wire.KindBusy, Fill(&wire.Busy{})),
 		said(wire.KindRefuse, Fill(&wire.Refuse{})),
 		said(wire.KindAck, Fill(&wire.Ack{})),
-		said(wire.KindResync, Fill(&wire.Resync{})),
+		said(wire.KindResync, resync()),
 		said(wire.KindOutcomes, Fill(&wire.Outcomes{})),
 		said(wire.KindOutcomesAck, Fill(&wire.OutcomesAck{})),
 		said(wire.KindCancel, nil),
