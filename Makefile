@@ -26,7 +26,7 @@ MUTANT      ?=
 COUNT       ?=
 SEED        ?=
 
-# Scenarios of ferry bench that need nothing but Ferry, and those that make
+# Scenarios of ferry-bench that need nothing but Ferry, and those that make
 # bench runs; "link" needs root, so it is not among them.
 ALONE       := latency matrix tuning agents cost channel text record
 SCENARIOS   ?= $(ALONE) peers
@@ -36,13 +36,16 @@ DISK        ?=
 BENCHED     := $(patsubst %/,./%,$(sort $(dir $(wildcard internal/digest/*_test.go internal/compress/*_test.go internal/codepage/*_test.go internal/wire/*_test.go))))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race check fmt vet lint vuln vet-cross house test-large test-faults test-mutants test-s390x standings fuzz bench bench-short bench-code bench-peers cross install clean
+.PHONY: help build build-bench demo test race check fmt vet lint vuln vet-cross house test-large test-faults test-mutants test-s390x standings fuzz bench bench-short bench-code bench-peers cross install clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 build: ## build bin/ferry
 	$(BUILD) -o bin/ferry ./cmd/ferry
+
+build-bench: # bin/ferry-bench, which measures bin/ferry
+	$(BUILD) -o bin/ferry-bench ./cmd/ferry-bench
 
 demo: build ## build, then move some files between two agents on this host
 	bash scripts/demo.sh
@@ -118,11 +121,11 @@ fuzz: ## run each fuzz target beneath FUZZIN="cmd internal test" for FUZZTIME=10
 		done; \
 	done
 
-bench: build ## ferry bench into build/bench: SCENARIOS="matrix peers" ROUNDS=3 TOTAL=1G DISK=DIR; COUNT=short is its short form
-	bin/ferry bench --out build/bench $(if $(filter short,$(COUNT)),--short) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(TOTAL),--total $(TOTAL)) $(if $(DISK),--disk $(DISK)) $(SCENARIOS)
+bench: build build-bench ## ferry-bench into build/bench: SCENARIOS="matrix peers" ROUNDS=3 TOTAL=1G DISK=DIR; COUNT=short is its short form
+	bin/ferry-bench --out build/bench $(if $(filter short,$(COUNT)),--short) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(TOTAL),--total $(TOTAL)) $(if $(DISK),--disk $(DISK)) $(SCENARIOS)
 
-bench-short: build ## the short form of the scenarios that need nothing but Ferry
-	bin/ferry bench --short --out build/bench-short --disk build $(ALONE)
+bench-short: build build-bench ## the short form of the scenarios that need nothing but Ferry
+	bin/ferry-bench --short --out build/bench-short --disk build $(ALONE)
 
 bench-peers: ## install the programs that the scenarios peers and link run beside Ferry (root, apt-get)
 	bash scripts/bench-peers.sh

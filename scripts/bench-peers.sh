@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the programs that `ferry bench peers` and `ferry bench link` run
+# Installs the programs that `ferry-bench peers` and `ferry-bench link` run
 # beside Ferry, from the distribution's own packages. It needs root and Debian's
 # apt-get. No service is started, now or at the next boot: the benchmark runs each
 # server itself, on unprivileged ports and with a configuration of its own.

@@ -136,7 +136,7 @@ if ls -A "$dir/east/in" | grep '^\.ferry-'; then fail 'a temporary was left behi
 
 step 'What is on record'
 run transfer ls
-id=$("$ferry" transfer ls --json --limit 1 | sed -n 's/.*"id":"\([^"]*\)".*/\1/p')
+id=$("$ferry" transfer ls --json --limit 1 2>/dev/null | sed -n 's/.*"id":"\([^"]*\)".*/\1/p')
 recorded() { "$ferry" audit show "$id" | grep -c ' completed ' | grep -qx 2; }
 until_ok recorded # agents report to coordination after the fact
 run audit show "$id"

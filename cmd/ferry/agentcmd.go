@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
-	"os/signal"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +23,7 @@ import (
 func newAgent() *cobra.Command {
 	c := &cobra.Command{Use: "agent", Short: "Run an agent, or look at agents", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	c.AddCommand(newAgentRun(), newAgentLs(), newAgentShow(), newAgentPing(), newAgentRm())
+	c.AddCommand(newAgentRun(), newAgentLs(), newAgentShow(), newAgentPing(), newAgentSet(), newAgentRm())
 	return c
 }
 
@@ -32,7 +31,7 @@ func newAgentRun() *cobra.Command {
 	var network, dir string
 	var roots []string
 	f := &agentFlags{}
-	c := &cobra.Command{Use: "run NAME...", Short: "Run an agent, or several in one process, against a queue manager",
+	c := &cobra.Command{Use: "run NAME...", SuggestFor: []string{"start"}, Short: "Run an agent, or several in one process, against a queue manager",
 		Long: `Runs an agent until it is told to stop (SIGTERM or Ctrl-C). Several names make
 several agents in one process, with the same roots; each then keeps its state
 in a directory of its own name in --dir.`,
@@ -51,7 +50,7 @@ in a directory of its own name in --dir.`,
 	fl := c.Flags()
 	fl.StringVar(&network, "network", "", "URL of the queue manager")
 	fl.StringVar(&dir, "dir", "", "state directory of this agent; made if it is not there")
-	fl.StringArrayVar(&roots, "root", nil, "directory whose files the agent may read and write, or DIR,mounted for one that it uses only while a file system is mounted there; may be repeated")
+	fl.StringArrayVar(&roots, "root", nil, "directory whose files the agent may read and write, or DIR,mounted for one that it uses only while a file system is mounted there; DIR,ro is only read, DIR,wo only written; may be repeated")
 	f.add(c)
 	return c
 }
@@ -70,7 +69,7 @@ func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir st
 	}
 	limitMemory(configs, false)
 	collectLess(slackOfOthers)
-	told, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	told, stop := untilSignal(cmd.Context())
 	defer stop()
 	ctx, end := context.WithCancelCause(told)
 	defer end(nil)
@@ -137,7 +136,7 @@ func newCoordination() *cobra.Command {
 				return err
 			}
 			collectLess(slackOfOthers)
-			told, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			told, stop := untilSignal(cmd.Context())
 			defer stop()
 			ctx, end := context.WithCancelCause(told)
 			defer end(nil)
@@ -181,7 +180,7 @@ func (q *query) open(cmd *cobra.Command) (*qmgr.Conn, context.Context, func(), e
 	if q.network == "" {
 		return nil, nil, nil, transfer.Errorf(transfer.KindUsage, "no network is given").WithHint("give --network URL or set FERRY_NETWORK")
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(cmd.Context())
 	log, err := errorLogger(cmd)
 	if err != nil {
 		stop()
@@ -195,6 +194,16 @@ func (q *query) open(cmd *cobra.Command) (*qmgr.Conn, context.Context, func(), e
 	return conn, ctx, func() { conn.Close(); stop() }, nil
 }
 
+// openAgent connects to ask about the agent of a name; the caller closes.
+func (q *query) openAgent(cmd *cobra.Command, arg string) (transfer.AgentName, *qmgr.Conn, context.Context, func(), error) {
+	name, err := transfer.ParseAgentName(arg)
+	if err != nil {
+		return "", nil, nil, nil, err
+	}
+	conn, ctx, done, err := q.open(cmd)
+	return name, conn, ctx, done, err
+}
+
 // coordination asks the coordination service.
 func (q *query) coordination(ctx context.Context, conn *qmgr.Conn, ask wire.Ask) (*wire.Answer, error) {
 	return q.ask(ctx, conn, wire.AskCoordination, "coordination", ask, q.timeout)
@@ -203,6 +212,9 @@ func (q *query) coordination(ctx context.Context, conn *qmgr.Conn, ask wire.Ask)
 func (q *query) ask(ctx context.Context, conn *qmgr.Conn, subject, whom string, ask wire.Ask, wait time.Duration) (*wire.Answer, error) {
 	ask.V = wire.Version
 	data, err := conn.Request(ctx, subject, wire.Marshal(ask), wait)
+	if sig, ok := signalled(ctx); ok && err != nil {
+		return nil, sig
+	}
 	switch transfer.KindOf(err) {
 	case transfer.KindNone:
 		return wire.DecodeAnswer(data)
@@ -216,7 +228,7 @@ func (q *query) ask(ctx context.Context, conn *qmgr.Conn, subject, whom string, 
 
 func newAgentLs() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "ls", Short: "List agents", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List agents", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		conn, ctx, done, err := q.open(cmd)
 		if err != nil {
 			return err
@@ -265,13 +277,9 @@ func upSince(a *wire.AgentStatus) string {
 
 func newAgentRm() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "rm NAME", Short: "Take an agent that is away out of the registry; its record in the audit log stays", Args: oneArg("the agent's name"),
+	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Take an agent that is away out of the registry; its record in the audit log stays", Args: oneArg("the agent's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := transfer.ParseAgentName(args[0])
-			if err != nil {
-				return err
-			}
-			conn, ctx, done, err := q.open(cmd)
+			name, conn, ctx, done, err := q.openAgent(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -281,7 +289,7 @@ func newAgentRm() *cobra.Command {
 				return err
 			}
 			if q.json {
-				printJSON(cmd, map[string]any{"message_type": "removed", "agent": name})
+				printJSON(cmd, agentLine{MessageType: "removed", Agent: name})
 			} else {
 				fmt.Fprintf(cmd.OutOrStdout(), "agent %s removed\n", name)
 			}
@@ -291,14 +299,67 @@ func newAgentRm() *cobra.Command {
 	return c
 }
 
+func newAgentSet() *cobra.Command {
+	q := &query{}
+	var limits []string
+	c := &cobra.Command{Use: "set NAME --limit RATE", Short: "Change how fast an agent sends, while it runs", Args: oneArg("the agent's name"),
+		Long: `Changes how fast an agent sends, for running transfers, too. It holds until the
+agent is started again; what its own --limit says holds then.`,
+		Example: "  ferry agent set ALPHA --limit 10M\n  ferry agent set ALPHA --limit BETA=\"08:00,512K 19:00,off\"\n  ferry agent set ALPHA --limit off",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			tables, err := parseLimits(limits)
+			if err == nil && len(tables) == 0 {
+				err = transfer.Errorf(transfer.KindUsage, "`ferry agent set` needs what to change").WithHint("give --limit RATE, or --limit off")
+			}
+			if err != nil {
+				return err
+			}
+			name, conn, ctx, done, err := q.openAgent(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			defer done()
+			who := submit.Me()
+			ask := wire.Ask{Kind: wire.AskSet, Rates: map[transfer.AgentName]string{}, Originator: &who}
+			for to, t := range tables {
+				ask.Rates[to] = t.String()
+			}
+			ans, err := q.ask(ctx, conn, wire.AskSubject(name), "agent "+string(name), ask, q.timeout)
+			if err != nil {
+				return err
+			}
+			if ans.Beat == nil {
+				return transfer.Errorf(transfer.KindVersion, "agent %s has answered without saying what holds now", name)
+			}
+			if q.json {
+				printJSON(cmd, agentLine{"set", name, ans.Beat.Rates})
+			} else {
+				fmt.Fprintf(cmd.OutOrStdout(), "agent %s sends at most: %s\n", name, ratesText(ans.Beat.Rates))
+			}
+			return nil
+		}}
+	q.add(c)
+	c.Flags().StringArrayVar(&limits, "limit", nil, "bytes a second: 10M, off, or by the hour \"08:00,512K 19:00,off\"; AGENT=10M for what goes to one agent; may be repeated")
+	return c
+}
+
+// ratesText is how fast an agent sends, for people.
+func ratesText(rates map[transfer.AgentName]string) string {
+	var all []string
+	for _, to := range slices.Sorted(maps.Keys(rates)) {
+		if to == "" {
+			all = append(all, rates[to])
+		} else {
+			all = append(all, rates[to]+" to "+string(to))
+		}
+	}
+	return or(printable(strings.Join(all, "; ")), "no limit")
+}
+
 func newAgentShow() *cobra.Command {
 	q := &query{}
 	c := &cobra.Command{Use: "show NAME", Short: "Show one agent", Args: oneArg("the agent's name"), RunE: func(cmd *cobra.Command, args []string) error {
-		name, err := transfer.ParseAgentName(args[0])
-		if err != nil {
-			return err
-		}
-		conn, ctx, done, err := q.open(cmd)
+		name, conn, ctx, done, err := q.openAgent(cmd, args[0])
 		if err != nil {
 			return err
 		}
@@ -320,7 +381,7 @@ func newAgentShow() *cobra.Command {
 			{"host", a.Host + " (" + a.Platform + ")"}, {"version", a.Version}, {"started", stamp(a.Started)},
 			{"queue manager", a.Mode + " mode"}, {"durability", or(a.Durability, "synced always")},
 			{"roots", strings.Join(a.Roots, " ")}, {"sending", fmt.Sprintf("%d of %d, %d waiting of %d, %d parked", a.SourceRun, a.MaxSource, a.SourceWait, a.MaxQueued, a.Parked)},
-			{"receiving", fmt.Sprintf("%d of %d", a.DestRun, a.MaxDest)}, {"audit outbox", plural(int64(a.Outbox), "record")},
+			{"receiving", fmt.Sprintf("%d of %d", a.DestRun, a.MaxDest)}, {"sends at most", ratesText(a.Rates)}, {"audit outbox", plural(int64(a.Outbox), "record")},
 			{"chunk, window, frame, checkpoint", settingsText(a.Settings)}, {"platform lacks", or(strings.Join(a.Limits, "; "), "nothing")},
 			{"incarnation", a.Incarnation}, {"instance", a.Instance},
 		})
@@ -354,11 +415,7 @@ func settingsText(s transfer.Settings) string {
 func newAgentPing() *cobra.Command {
 	q := &query{}
 	c := &cobra.Command{Use: "ping NAME", Short: "Ask an agent whether it is there", Args: oneArg("the agent's name"), RunE: func(cmd *cobra.Command, args []string) error {
-		name, err := transfer.ParseAgentName(args[0])
-		if err != nil {
-			return err
-		}
-		conn, ctx, done, err := q.open(cmd)
+		name, conn, ctx, done, err := q.openAgent(cmd, args[0])
 		if err != nil {
 			return err
 		}
@@ -370,7 +427,7 @@ func newAgentPing() *cobra.Command {
 		}
 		took := time.Since(start)
 		if q.json {
-			printJSON(cmd, map[string]any{"agent": name, "seconds": took.Seconds(), "state": ans.Beat.Status})
+			printJSON(cmd, pingLine{name, took.Seconds(), ans.Beat.Status})
 		} else {
 			fmt.Fprintf(cmd.OutOrStdout(), "agent %s answered in %.1f ms: %s\n", name, float64(took.Microseconds())/1000, printable(ans.Beat.Status))
 		}

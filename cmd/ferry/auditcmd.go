@@ -65,20 +65,16 @@ one in a directory, otherwise that of this user's transfers on this host.`,
 func newAuditLs() *cobra.Command {
 	q := &auditQuery{}
 	f := &filterFlags{}
-	var limit int
-	c := &cobra.Command{Use: "ls", Short: "List audit records, newest first", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		if limit < 1 {
-			return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", limit)
-		}
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List audit records, newest first", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		filter, err := f.filter(time.Now())
 		if err != nil {
 			return err
 		}
 		rows, n := [][]string{{"TIME", "AGENT", "EVENT", "TRANSFER", "WHAT"}}, 0
-		err = q.each(cmd, wire.Ask{Filter: filter, Limit: limit}, func(raw json.RawMessage) error {
+		err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.limit}, func(raw json.RawMessage) error {
 			n++
 			if q.json {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", raw)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", forScripts(raw))
 				return nil
 			}
 			r, err := audit.Decode(raw)
@@ -98,13 +94,12 @@ func newAuditLs() *cobra.Command {
 			table(cmd.OutOrStdout(), rows)
 		}
 		if err == nil {
-			sayLimit(cmd, n, limit, "record")
+			sayLimit(cmd, n, f.limit, "record")
 		}
 		return err
 	}}
 	q.add(c)
-	f.addRecords(c)
-	c.Flags().IntVar(&limit, "limit", 1000, "how many at most")
+	f.add(c)
 	return c
 }
 
@@ -115,7 +110,7 @@ func told(r *audit.Record) []string {
 	}
 	lines := make([]string, len(r.Items))
 	for i := range r.Items {
-		lines[i] = itemWords(&r.Items[i])
+		lines[i] = itemWords(r.Event, &r.Items[i])
 	}
 	return lines
 }
@@ -135,16 +130,12 @@ type found struct {
 func newAuditFind() *cobra.Command {
 	q := &auditQuery{}
 	f := &filterFlags{}
-	var limit int
-	c := &cobra.Command{Use: "find PATTERN", Short: "Find files by name, newest first: did they arrive, when, from whom, with which digest",
+	c := &cobra.Command{Use: "find PATTERN", SuggestFor: []string{"search", "grep"}, Short: "Find files by name, newest first: did they arrive, when, from whom, with which digest",
 		Long: `Finds the files that were transferred under a name: their last name at either end,
 or the whole path where the pattern has a '/'. * and ? stand for any characters, also
 for '/'. What failed is found, too. Result code 26: there is none.`,
 		Example: "  ferry audit find pay-1234.xml\n  ferry audit find '*.xml' --agent BETA --since 18:00\n  ferry audit find '/srv/in/*'",
 		Args:    oneArg("a name or a pattern"), RunE: func(cmd *cobra.Command, args []string) error {
-			if limit < 1 {
-				return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", limit)
-			}
 			filter, err := f.filter(time.Now())
 			if err != nil {
 				return err
@@ -159,7 +150,7 @@ for '/'. What failed is found, too. Result code 26: there is none.`,
 				}
 				for i := len(r.Items) - 1; i >= 0; i-- {
 					o := &r.Items[i]
-					if n == limit || !names.Names(*o) {
+					if n == f.limit || !names.Names(*o) || f.failed && !o.Failed() {
 						continue
 					}
 					n++
@@ -172,10 +163,10 @@ for '/'. What failed is found, too. Result code 26: there is none.`,
 				}
 				return nil
 			}
-			err = q.each(cmd, wire.Ask{Filter: filter, Limit: limit}, take)
+			err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.limit}, take)
 			if err == nil && n == 0 { // what the destination has written may not have come
 				filter.Role = audit.RoleSource
-				err = q.each(cmd, wire.Ask{Filter: filter, Limit: limit}, take)
+				err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.limit}, take)
 			}
 			if err == nil && n == 0 {
 				return transfer.Errorf(transfer.KindNotFound, "the audit log has no file with a name like %q", args[0]).
@@ -185,20 +176,20 @@ for '/'. What failed is found, too. Result code 26: there is none.`,
 				table(cmd.OutOrStdout(), rows)
 			}
 			if err == nil {
-				sayLimit(cmd, n, limit, "file")
+				sayLimit(cmd, n, f.limit, "file")
 			}
 			return err
 		}}
 	q.add(c)
 	f.addRecords(c)
-	c.Flags().IntVar(&limit, "limit", 1000, "how many at most")
+	c.Flags().BoolVar(&f.failed, "failed", false, "only files that have failed")
 	return c
 }
 
 // sayLimit says that there may be more than was asked for.
 func sayLimit(cmd *cobra.Command, n, limit int, what string) {
 	if n == limit {
-		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the newest %s; there may be more, see --limit\n", plural(int64(n), what))
+		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: only the newest %s shown; --limit shows more\n", plural(int64(n), what))
 	}
 }
 
@@ -207,12 +198,23 @@ func (f *found) line() []string {
 	o := f.Item
 	result, digest, to := "arrived", or(o.Digest, "none"), at(f.Destination, o.Path)
 	if !o.OK() {
-		result, digest = "failed", failure(o)
+		result, digest = ended(o), failure(o)
 	}
 	if o.Type == transfer.ItemBad && o.Path == o.Source {
 		to = at(f.Destination, "-") // it was never decided where it would have come to
 	}
 	return []string{stamp(f.Time), result, at(f.Source, o.Source), to, transfer.FormatBytes(o.Size), digest, f.Transfer.String()}
+}
+
+// ended is how an item ended, in a word.
+func ended(o *transfer.Outcome) string {
+	switch {
+	case o.OK():
+		return "arrived"
+	case o.Skipped():
+		return "skipped"
+	}
+	return "failed"
 }
 
 // at is a path at an agent.
@@ -251,9 +253,12 @@ func what(r *audit.Record) string {
 	return fmt.Sprintf("%s to %s", r.Source, r.Destination)
 }
 
-func itemWords(o *transfer.Outcome) string {
+func itemWords(event audit.Event, o *transfer.Outcome) string {
+	if event == audit.Deleted {
+		return "source " + o.Source.String() + " deleted"
+	}
 	if o.Err != nil {
-		return "failed: " + printable(o.Err.Text)
+		return ended(o) + ": " + printable(o.Err.Text)
 	}
 	if o.Type == transfer.ItemDir {
 		return o.Path.String() + "/"
@@ -327,7 +332,7 @@ func newAuditShow() *cobra.Command {
 		}
 		for i := len(records) - 1; i >= 0; i-- {
 			if q.json {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", records[i])
+				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", forScripts(records[i]))
 				continue
 			}
 			r, err := audit.Decode(records[i])
@@ -345,15 +350,18 @@ func newAuditShow() *cobra.Command {
 func showRecord(cmd *cobra.Command, r *audit.Record) {
 	out := cmd.OutOrStdout()
 	who := ""
-	if r.Originator != nil && r.Event == audit.Submitted {
+	switch {
+	case r.Originator != nil && r.Event == audit.Submitted:
 		who = "for " + printable(r.Originator.String()) + ": "
+	case r.Principal != "" && (r.Event == audit.Cancelled || r.Event == audit.Resumed):
+		who = "by " + printable(r.Principal) + ": "
 	}
 	if len(r.Items) == 0 {
 		fmt.Fprintln(out, printable(fmt.Sprintf("%s  %-10s %-11s %-10s %s%s", stamp(r.Time), r.Agent, r.Role, r.Event, who, what(r))))
 		return
 	}
 	for i := range r.Items {
-		fmt.Fprintln(out, printable(fmt.Sprintf("%s  %-10s %-11s %-10s %s", stamp(r.Time), r.Agent, r.Role, r.Event, itemWords(&r.Items[i]))))
+		fmt.Fprintln(out, printable(fmt.Sprintf("%s  %-10s %-11s %-10s %s", stamp(r.Time), r.Agent, r.Role, r.Event, itemWords(r.Event, &r.Items[i]))))
 	}
 }
 

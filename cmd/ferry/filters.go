@@ -13,23 +13,25 @@ import (
 	"ferry/internal/wire"
 )
 
-// filterFlags say which transfers are asked for.
+// filterFlags select transfers or audit records, and bound their number.
 type filterFlags struct {
 	states, meta             []string
 	agent, job, since, until string
 	failed                   bool
+	limit                    int
 }
 
-// addRecords adds what is asked for of audit records.
+// addRecords adds the flags that select audit records.
 func (f *filterFlags) addRecords(c *cobra.Command) {
 	fl := c.Flags()
 	fl.StringVar(&f.agent, "agent", "", "only of this agent, or of transfers from or to it")
 	fl.StringVar(&f.job, "job", "", "only with such a job name; * and ? stand for any characters")
 	fl.StringVar(&f.since, "since", "", "not before 18:00, 2026-11-01, '2026-11-01 18:00', RFC 3339, or a time ago as 90m, 12h, 2d")
 	fl.StringVar(&f.until, "until", "", "before that time; written as --since")
+	fl.IntVar(&f.limit, "limit", 1000, "how many at most")
 }
 
-// add adds what is asked for of transfers.
+// add adds the flags that select transfers.
 func (f *filterFlags) add(c *cobra.Command) {
 	fl := c.Flags()
 	f.addRecords(c)
@@ -38,17 +40,16 @@ func (f *filterFlags) add(c *cobra.Command) {
 	fl.StringArrayVar(&f.meta, "meta", nil, "only with this metadata, KEY=VALUE; may be repeated")
 }
 
-// states are all that a transfer can be in.
-var states = []transfer.State{transfer.Queued, transfer.Accepted, transfer.Negotiating, transfer.Waiting, transfer.Running, transfer.Settling,
-	transfer.Cancelling, transfer.Parked, transfer.Successful, transfer.Partial, transfer.Failed, transfer.Cancelled, transfer.Withdrawn}
-
-// filter is what the flags say; nil: any transfer.
+// filter is what the flags say. Its errors are of KindUsage.
 func (f *filterFlags) filter(now time.Time) (*wire.Filter, error) {
+	if f.limit < 1 {
+		return nil, transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", f.limit)
+	}
 	w := &wire.Filter{Failed: f.failed, Job: f.job}
 	for _, s := range f.states {
 		state := transfer.State(strings.ToLower(strings.TrimSpace(s)))
-		if !slices.Contains(states, state) {
-			return nil, transfer.Errorf(transfer.KindUsage, "--state %q is unknown; it is one of %s", s, words(states))
+		if !slices.Contains(transfer.States(), state) {
+			return nil, transfer.Errorf(transfer.KindUsage, "--state %q is unknown; it is one of %s", s, words(transfer.States()))
 		}
 		w.States = append(w.States, state)
 	}
@@ -123,6 +124,6 @@ func parseWhen(flag, s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
-	return time.Time{}, transfer.Errorf(transfer.KindUsage, "--%s %q is no time", flag, s).
+	return time.Time{}, transfer.Errorf(transfer.KindUsage, "--%s %q is not a time", flag, s).
 		WithHint("write 18:00, 2026-11-01, \"2026-11-01 18:00\", 2026-11-01T18:00:00Z, or 12h or 2d for so long ago")
 }

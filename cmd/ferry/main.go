@@ -46,6 +46,10 @@ func exitCode(err error, stderr io.Writer) int {
 		return int(code)
 	}
 	explain(stderr, err)
+	var sig signalError
+	if errors.As(err, &sig) {
+		return sig.code()
+	}
 	return transfer.KindOf(err).Code()
 }
 
@@ -78,18 +82,18 @@ restartable, committed exactly once, and on record.
 		Version:       version,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return transfer.Errorf(transfer.KindUsage, "unknown command %q", args[0]).WithHint("`ferry --help` lists the commands")
+				return unknownCommand(cmd, args[0])
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return bindSettings(root, cmd) }
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return transfer.Errorf(transfer.KindUsage, "%v", err).WithHint("`" + cmd.CommandPath() + " --help` lists the flags")
-	})
-	root.AddCommand(newSend(), newUp(), newAgent(), newCoordination(), newTransfer(), newAudit(), newCodepages(), newDataset(), newReady(), newBench(), newConfig(), newVersion())
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(newHelp())
+	root.AddCommand(newSend(), newCat(), newUp(), newAgent(), newCoordination(), newTransfer(), newAudit(), newCodepages(), newDataset(), newReady(), newConfig(), newVersion(), newMan(), newWords())
 	completion(root)
+	addCompletions(root)
 	return root
 }
 
@@ -133,7 +137,7 @@ func settingsError(err error) error {
 func noArgs(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 0 && cmd.HasSubCommands():
-		return transfer.Errorf(transfer.KindUsage, "unknown command %q", args[0]).WithHint("`" + cmd.CommandPath() + " --help` lists the commands")
+		return unknownCommand(cmd, args[0])
 	case len(args) > 0:
 		return transfer.Errorf(transfer.KindUsage, "`%s` takes no argument; %q is one too many", cmd.CommandPath(), args[0])
 	}

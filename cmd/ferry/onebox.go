@@ -7,10 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,20 +38,42 @@ type box struct {
 	server *qmgr.Server
 	conns  []*qmgr.Conn
 	agents []*agent.Agent
-	kept   bool // the audit records are in the user's log
+	kept   bool // the audit records are in the user's log, or with coordination
+	lose   func(keeper)
+
+	stopped bool // the agents are
 }
 
 // sendOneBox moves files on this host, by the same protocol as any other
 // transfer.
-func sendOneBox(cmd *cobra.Command, f *sendFlags, q *transfer.Request) error {
+func sendOneBox(cmd *cobra.Command, f *sendFlags, q *transfer.Request, streams map[transfer.AgentName]*agent.Streams) error {
 	q.Source, q.Destination = boxSource, boxDest
+	if f.detach {
+		return transfer.Errorf(transfer.KindUsage, "--detach needs agents that go on running; on this host alone the transfer runs in this process")
+	}
 	log, err := f.log.logger(cmd)
 	if err != nil {
 		return err
 	}
-	if f.detach {
-		return transfer.Errorf(transfer.KindUsage, "--detach needs agents that go on running; on this host alone the transfer runs in this process")
-	}
+	return inBox(cmd, log, func(ctx context.Context, b *box, home string) error {
+		for _, s := range streams {
+			defer abandon(ctx, s)()
+		}
+		if err := b.open(ctx, home, log, streams); err != nil {
+			return err
+		}
+		err := b.send(ctx, cmd, q, f)
+		b.stopAgents()
+		if kept := b.keepAudit(home); kept != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the audit records of this transfer could not be kept now; the next run tries again: %v\n", kept)
+		}
+		return err
+	})
+}
+
+// inBox runs what needs agents in this process, with a directory for them. The context
+// ends with a signal, or when an agent has lost its directory.
+func inBox(cmd *cobra.Command, log logT, run func(ctx context.Context, b *box, home string) error) error {
 	home, err := stateDir()
 	if err != nil {
 		return err
@@ -63,24 +83,20 @@ func sendOneBox(cmd *cobra.Command, f *sendFlags, q *transfer.Request) error {
 		return transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err).WithHint("set XDG_STATE_HOME to a directory that can be written")
 	}
 	cleanBoxes(boxes, home, log)
-	told, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	told, stop := untilSignal(cmd.Context())
 	defer stop()
 	ctx, end := context.WithCancelCause(told)
 	defer end(nil)
-	b, err := openBox(ctx, boxes, home, log)
-	if err != nil {
+	b := &box{lose: func(k keeper) { watchKeeper(ctx, end, k) }}
+	defer b.close()
+	if b.dir, err = os.MkdirTemp(boxes, "run-"); err != nil {
+		return transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be used: %w", err)
+	}
+	if b.lock, err = lockBox(b.dir); err != nil {
 		return err
 	}
-	defer b.close()
-	for _, a := range b.agents {
-		watchKeeper(ctx, end, a)
-	}
-	err = b.send(ctx, cmd, q, f)
-	b.stopAgents()
-	if kept := b.keepAudit(home); kept != nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the audit records of this transfer could not be kept now; the next run tries again: %v\n", kept)
-	}
-	return err
+	collectLess(slackOfOthers)
+	return run(ctx, b, home)
 }
 
 // lockBox marks a run's directory as that of a living process.
@@ -88,13 +104,17 @@ func lockBox(dir string) (io.Closer, error) { return filelock.Take(filepath.Join
 
 func (b *box) send(ctx context.Context, cmd *cobra.Command, q *transfer.Request, f *sendFlags) error {
 	s := &submit.Submitter{Conn: b.conns[0], Clock: clock.System, Who: q.Originator}
-	v := newView(cmd, f.json, f.quiet)
 	if f.dryRun {
 		return dryRun(ctx, cmd, s, q, f.json)
 	}
 	if err := s.CheckSize(q); err != nil {
 		return err
 	}
+	return b.follow(ctx, s, q, newView(cmd, f.json, f.quiet))
+}
+
+// follow submits a request and follows it to its end. A signal cancels it.
+func (b *box) follow(ctx context.Context, s *submit.Submitter, q *transfer.Request, v *view) error {
 	p, err := s.Submit(ctx, q, nil)
 	if err == nil && !p.State.Final() {
 		p, err = s.Watch(ctx, submit.Of(q), v.show, nil)
@@ -125,50 +145,47 @@ func (b *box) interrupted(s *submit.Submitter, q *transfer.Request, v *view) err
 	return v.finish(p)
 }
 
-func openBox(ctx context.Context, boxes, home string, log logT) (b *box, err error) {
-	b = &box{}
-	collectLess(slackOfOthers)
-	defer func() {
-		if err != nil {
-			b.close()
-		}
-	}()
-	if b.dir, err = os.MkdirTemp(boxes, "run-"); err != nil {
-		return b, transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be used: %w", err)
-	}
-	if b.lock, err = lockBox(b.dir); err != nil {
-		return b, err
-	}
+// open starts a queue manager and the two agents.
+func (b *box) open(ctx context.Context, home string, log logT, streams map[transfer.AgentName]*agent.Streams) (err error) {
 	if b.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Name: "BOX", Dir: filepath.Join(b.dir, "qm"), Log: log}); err != nil {
-		return b, err
+		return err
 	}
 	here, err := hostPath(".") // where data sets lie
 	if err != nil {
-		return b, err
+		return err
 	}
 	beside := map[transfer.AgentName]transfer.AgentName{boxSource: boxDest, boxDest: boxSource}
 	var configs []agent.Config
 	for _, name := range []transfer.AgentName{boxDest, boxSource} {
 		configs = append(configs, agent.Config{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: home, Alone: true, Beside: beside[name],
-			Roots: []string{rootOfHost()}, RecordRoot: string(here), Version: version, Log: log,
+			Roots: []string{rootOfHost()}, RecordRoot: string(here), Version: version, Log: log, Streams: streams[name],
 			Direct: agent.Direct{Mode: wire.DirectPlain}}) // over loopback, where nobody is in between
 	}
 	if _, err := shareFiles(configs, true); err != nil {
-		return b, err
+		return err
 	}
 	for _, cfg := range configs {
-		conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: b.server, Name: string(cfg.Name), Log: log})
-		if err != nil {
-			return b, err
+		if _, err := b.start(ctx, cfg, qmgr.ConnConfig{Server: b.server, Name: string(cfg.Name), Log: log}); err != nil {
+			return err
 		}
-		b.conns = append(b.conns, conn)
-		a, err := agent.Start(ctx, cfg, conn)
-		if err != nil {
-			return b, err
-		}
-		b.agents = append(b.agents, a)
 	}
-	return b, nil
+	return nil
+}
+
+// start starts an agent on a connection of its own.
+func (b *box) start(ctx context.Context, cfg agent.Config, at qmgr.ConnConfig) (*agent.Agent, error) {
+	conn, err := qmgr.Connect(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	b.conns = append(b.conns, conn)
+	a, err := agent.Start(ctx, cfg, conn)
+	if err != nil {
+		return nil, err
+	}
+	b.agents = append(b.agents, a)
+	b.lose(a)
+	return a, nil
 }
 
 func rootOfHost() string {
@@ -221,7 +238,7 @@ func (b *box) keepAudit(home string) error {
 }
 
 func (b *box) close() {
-	for i := len(b.agents) - 1; i >= 0; i-- {
+	for i := len(b.agents) - 1; i >= 0 && !b.stopped; i-- {
 		b.agents[i].Stop()
 	}
 	for _, c := range b.conns {
@@ -249,7 +266,7 @@ func cleanBoxes(boxes, home string, log logT) {
 			continue
 		}
 		if err := cleanBox(dir, home, log); err != nil {
-			log.Warn("a run that was killed could not be cleared up and is left for the next time", "dir", dir, "error", err)
+			log.Warn("cannot clean up after a run that was killed; left for the next run", "dir", dir, "error", err)
 		} else {
 			os.RemoveAll(dir)
 		}
@@ -263,8 +280,16 @@ func cleanBox(dir, home string, log logT) error {
 		return err
 	}
 	defer records.Close()
-	for _, name := range []transfer.AgentName{boxSource, boxDest} {
-		if err := agent.Sweep(name, filepath.Join(dir, string(name)), rootOfHost(), records.Append, log); err != nil {
+	agents, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range agents {
+		name := transfer.AgentName(e.Name())
+		if name != boxSource && name != boxDest && !isStreamAgent(name) {
+			continue
+		}
+		if err := agent.Sweep(name, filepath.Join(dir, e.Name()), rootOfHost(), records.Append, log); err != nil {
 			return err
 		}
 	}

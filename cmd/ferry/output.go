@@ -1,9 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
@@ -14,15 +12,6 @@ import (
 
 	"ferry/internal/transfer"
 )
-
-// printJSON writes one object on a line of stdout.
-func printJSON(cmd *cobra.Command, v any) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic("internal error: output that cannot be written: " + err.Error())
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s\n", b)
-}
 
 // A view shows a transfer while it runs and when it has ended.
 type view struct {
@@ -67,10 +56,7 @@ func (v *view) clear() {
 func (v *view) show(p *transfer.Progress) {
 	if v.json {
 		if !v.quiet {
-			printJSON(v.cmd, struct {
-				MessageType string `json:"message_type"`
-				*transfer.Progress
-			}{"progress", p})
+			printJSON(v.cmd, progressLine{"progress", p})
 		}
 		return
 	}
@@ -89,35 +75,56 @@ func (v *view) show(p *transfer.Progress) {
 	}
 }
 
-// draw writes the bar: files, bytes, rate, time left, current file.
+// draw writes the bar.
 func (v *view) draw(p *transfer.Progress) {
-	width := 80
-	if f, ok := v.cmd.ErrOrStderr().(*os.File); ok {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 20 {
-			width = w
-		}
-	}
+	s := screenOf(v.cmd.ErrOrStderr())
 	done := bytesSoFar(p)
-	secs := time.Since(v.from).Seconds()
-	rate := float64(done-v.begun) / max(secs, 0.001)
-	line := fmt.Sprintf("%s %d", p.State, p.Files)
-	if p.Walked {
-		line += fmt.Sprintf("/%d", p.FilesTotal)
+	rate := float64(done-v.begun) / max(time.Since(v.from).Seconds(), 0.001)
+	fmt.Fprint(v.cmd.ErrOrStderr(), "\r\x1b[K"+s.bar(p, rate))
+	v.drawn = true
+}
+
+// doing is a state as a person would say it.
+func doing(p *transfer.Progress) string {
+	switch {
+	case p.State == transfer.Settling:
+		return "finishing"
+	case p.State == transfer.Negotiating && p.Epoch > 0:
+		return "recovering"
+	case p.State == transfer.Negotiating:
+		return "starting"
 	}
-	line += fmt.Sprintf(" files  %s", transfer.FormatBytes(done))
+	return string(p.State)
+}
+
+// bar is a running transfer on one line: what it does, percent, time left, rate, bytes,
+// files, the current file; on a narrow screen percent, rate and time left stay longest.
+func (s screen) bar(p *transfer.Progress, rate float64) string {
+	done := bytesSoFar(p)
+	var meter, percent, eta, wire, name string
+	files, bytes := fmt.Sprintf("%d files", p.Files), transfer.FormatBytes(done)
+	if p.Walked {
+		files = fmt.Sprintf("%d/%d files", p.Files, p.FilesTotal)
+	}
 	if p.Walked && p.BytesTotal > 0 {
 		part := float64(done) / float64(p.BytesTotal)
-		line += fmt.Sprintf("/%s %s %3.0f%%", transfer.FormatBytes(p.BytesTotal), gauge(part, 16), 100*part)
+		meter, percent = gauge(part, 16), fmt.Sprintf("%3.0f%%", 100*part)
+		bytes += "/" + transfer.FormatBytes(p.BytesTotal)
 		if rate > 0 && done < p.BytesTotal {
-			line += "  ETA " + clockTime(float64(p.BytesTotal-done)/rate)
+			eta = "ETA " + clockTime(float64(p.BytesTotal-done)/rate)
 		}
 	}
 	if p.Compress != "" && p.Compress != transfer.CompressNone {
-		line += fmt.Sprintf("  %s on the wire", transfer.FormatBytes(p.BytesWire))
+		wire = transfer.FormatBytes(p.BytesWire) + " on the wire"
 	}
-	line += fmt.Sprintf("  %s/s  %s", transfer.FormatBytes(int64(rate)), baseName(p.Current))
-	fmt.Fprint(v.cmd.ErrOrStderr(), "\r\x1b[K"+cut(line, width-1))
-	v.drawn = true
+	if p.Current != "" {
+		name = baseName(p.Current)
+	}
+	state := part{doing(p), 5}
+	if p.State != transfer.Running {
+		state.rank = 0
+	}
+	return s.line([]part{state, {meter, 6}, {percent, 0}, {eta, 2}, {transfer.FormatBytes(int64(rate)) + "/s", 1}, {bytes, 3}, {files, 4}, {wire, 7}, {cut(name, 40), 8}})
 }
 
 func gauge(part float64, n int) string {
@@ -154,18 +161,21 @@ func (v *view) finish(p *transfer.Progress) error {
 		s.ResultCode = transfer.CodeParked
 	}
 	stderr := v.cmd.ErrOrStderr()
+	for _, f := range p.Failures {
+		fmt.Fprintf(stderr, "ferry: %s\n", failure(&f))
+	}
+	if more := p.FilesFailed - int64(len(p.Failures)); more > 0 {
+		fmt.Fprintf(stderr, "ferry: %s more failed; `ferry audit show %s` names them\n", plural(more, "item"), p.ID)
+	}
+	if p.Warnings > 0 {
+		fmt.Fprintf(stderr, "ferry: could not delete %s; `ferry audit show %s` names them\n", plural(p.Warnings, "source"), p.ID)
+	}
 	if !v.quiet {
-		for _, f := range p.Failures {
-			fmt.Fprintf(stderr, "ferry: %s\n", failure(&f))
+		if p.FilesSkipped > 0 {
+			fmt.Fprintf(stderr, "ferry: skipped %s already at the destination\n", plural(p.FilesSkipped, "file"))
 		}
-		if more := p.FilesFailed - int64(len(p.Failures)); more > 0 {
-			fmt.Fprintf(stderr, "ferry: %s more failed; `ferry audit show %s` names them\n", plural(more, "item"), p.ID)
-		}
-		if p.Skipped > 0 {
-			fmt.Fprintf(stderr, "ferry: skipped %s\n", plural(p.Skipped, "symbolic link"))
-		}
-		if p.Warnings > 0 {
-			fmt.Fprintf(stderr, "ferry: could not delete %s; `ferry audit show %s` names them\n", plural(p.Warnings, "source"), p.ID)
+		if p.LinksSkipped > 0 {
+			fmt.Fprintf(stderr, "ferry: skipped %s\n", plural(p.LinksSkipped, "symbolic link"))
 		}
 	}
 	if len(p.Failures) == 0 && p.Reason != nil && p.State != transfer.Successful {
@@ -174,7 +184,7 @@ func (v *view) finish(p *transfer.Progress) error {
 	if v.json {
 		printJSON(v.cmd, s)
 	} else if !v.quiet {
-		fmt.Fprintln(v.cmd.OutOrStdout(), printable(summaryLine(&s)))
+		v.summary(p, &s)
 	}
 	if s.ResultCode != 0 {
 		return exit(s.ResultCode)
@@ -182,10 +192,29 @@ func (v *view) finish(p *transfer.Progress) error {
 	return nil
 }
 
-func summaryLine(s *transfer.Summary) string {
-	line := fmt.Sprintf("%s %s: %s, %s in %.2f s", s.ID, s.State, plural(s.Files, "file"), transfer.FormatBytes(s.Bytes), s.Seconds)
+// summary writes the last line.
+func (v *view) summary(p *transfer.Progress, s *transfer.Summary) {
+	out := v.cmd.OutOrStdout()
+	on, word := screenOf(out), string(s.State)
+	fmt.Fprintln(out, strings.Replace(on.text(summaryLine(s, p)), word, on.paint(word), 1))
+}
+
+// summaryLine is the end of a transfer in a sentence: with the file's name where there
+// was one, and with the rate where the time is long enough to tell one.
+func summaryLine(s *transfer.Summary, p *transfer.Progress) string {
+	files := plural(s.Files, "file")
+	if s.Files == 1 && p.FilesTotal == 1 && p.Current != "" {
+		files += " (" + baseName(p.Current) + ")"
+	}
+	line := fmt.Sprintf("%s %s: %s, %s in %.2f s", s.ID, s.State, files, transfer.FormatBytes(s.Bytes), s.Seconds)
+	if s.Seconds >= 0.1 && s.Bytes > 0 {
+		line += fmt.Sprintf(" (%s/s)", transfer.FormatBytes(int64(float64(s.Bytes)/s.Seconds)))
+	}
 	if s.FilesFailed > 0 {
 		line += fmt.Sprintf(", %d failed", s.FilesFailed)
+	}
+	if s.FilesSkipped > 0 {
+		line += fmt.Sprintf(", %d skipped", s.FilesSkipped)
 	}
 	if s.Lane != "" {
 		line += ", " + s.Lane + " lane"
@@ -213,27 +242,4 @@ func plural(n int64, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// table writes rows with aligned columns. What others wrote into a cell does not
-// reach the terminal as more than text.
-func table(w io.Writer, rows [][]string) {
-	widths := map[int]int{}
-	for _, r := range rows {
-		for i, c := range r {
-			c = printable(c)
-			r[i] = c
-			widths[i] = max(widths[i], utf8.RuneCountInString(c))
-		}
-	}
-	for _, r := range rows {
-		var line strings.Builder
-		for i, c := range r {
-			line.WriteString(c)
-			if i < len(r)-1 {
-				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c)+2))
-			}
-		}
-		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
-	}
 }

@@ -11,37 +11,67 @@ import (
 	"ferry/internal/wire"
 )
 
-// dryRun lists what would be sent.
+// dryRun lists what would be sent and where it would land, and ends as the transfer
+// would by what is known of it.
 func dryRun(ctx context.Context, cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, asJSON bool) error {
 	p, err := s.Preview(ctx, q)
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		printJSON(cmd, struct {
-			MessageType string `json:"message_type"`
-			*wire.Preview
-		}{"preview", p})
-		return nil
-	}
-	out := cmd.OutOrStdout()
+	var counts transfer.Counts
 	for _, it := range p.List {
+		counts.Add(&transfer.Outcome{Type: it.Type, Size: it.Size, Err: it.Error})
+	}
+	if asJSON {
+		printJSON(cmd, previewLine{"preview", p})
+	} else {
+		showPreview(cmd, q, p, &counts)
+	}
+	code := counts.Ending().Code()
+	if unseen := p.More || p.Items > int64(len(p.List)); unseen && code == transfer.CodeNothing {
+		code = transfer.CodePartial // as far as is known
+	}
+	if code != 0 {
+		return exit(code)
+	}
+	return nil
+}
+
+func showPreview(cmd *cobra.Command, q *transfer.Request, p *wire.Preview, counts *transfer.Counts) {
+	out := cmd.OutOrStdout()
+	to := transfer.Location{Agent: q.Destination}
+	if q.Destination == boxDest {
+		to.Agent = ""
+	}
+	for _, it := range p.List {
+		if to.Path = it.Target; it.Target == "" {
+			to.Path = q.Dest // a data set
+		}
 		switch {
+		case it.Error != nil && it.Error.Kind == transfer.KindSkipped:
+			fmt.Fprintf(out, "would skip  %s: %s\n", it.Name, printable(it.Error.Error()))
 		case it.Error != nil:
-			fmt.Fprintf(out, "would fail  %s: %s\n", it.Source, printable(it.Error.Error()))
+			fmt.Fprintf(out, "would fail  %s: %s\n", or(it.Name.String(), it.Source.String()), printable(it.Error.Error()))
 		case it.Type == transfer.ItemDir:
-			fmt.Fprintf(out, "would make  %s/\n", it.Name)
+			fmt.Fprintf(out, "would make  %s/\n", to)
 		default:
-			fmt.Fprintf(out, "would send  %s  %s\n", it.Source, transfer.FormatBytes(it.Size))
+			fmt.Fprintf(out, "would send  %s to %s, %s\n", it.Name, to, transfer.FormatBytes(it.Size))
 		}
 	}
 	if n := p.Items - int64(len(p.List)); n > 0 {
-		fmt.Fprintf(out, "… and %d more\n", n)
+		fmt.Fprintf(out, "and %d more\n", n)
 	}
 	about := ""
 	if p.More {
 		about = "at least "
 	}
-	fmt.Fprintf(out, "%s%s, %s, to %s\n", about, plural(p.Files, "file"), transfer.FormatBytes(p.Bytes), transfer.Location{Agent: q.Destination, Path: q.Dest})
-	return nil
+	to.Path = q.Dest
+	fmt.Fprintf(out, "%s%s, %s, to %s", about, plural(p.Files, "file"), transfer.FormatBytes(p.Bytes), to)
+	if counts.FilesFailed > 0 {
+		fmt.Fprintf(out, "; %d would fail", counts.FilesFailed)
+	}
+	if counts.FilesSkipped > 0 {
+		fmt.Fprintf(out, "; %d would be skipped", counts.FilesSkipped)
+	}
+	fmt.Fprintln(out)
 }

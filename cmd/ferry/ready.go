@@ -3,9 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,7 +42,7 @@ const ownAgents = 3 * time.Second
 // ready waits until the queue manager answers and the agents that run in its
 // process are up.
 func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(cmd.Context())
 	defer stop()
 	log, err := errorLogger(cmd)
 	if err != nil {

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -15,6 +18,7 @@ import (
 	"ferry/internal/clock"
 	"ferry/internal/conversion"
 	"ferry/internal/digest"
+	"ferry/internal/flow"
 	"ferry/internal/localfs"
 	"ferry/internal/qmgr"
 	"ferry/internal/record"
@@ -30,7 +34,9 @@ const detachWait = 5 * time.Second
 type sendFlags struct {
 	recursive, deleteSource, dryRun, detach, json, quiet bool
 	mode, checksum, ifExists, durability, lane, delivery string
-	compress, job, network                               string
+	compress, job, network, filesFrom, limit, maxSize    string
+	maxFiles                                             int64
+	connectTimeout                                       string
 	content                                              contentFlags
 	chunkSize, recovery                                  string
 	log                                                  logFlags
@@ -45,7 +51,8 @@ func newSend() *cobra.Command {
 		Short: "Move files",
 		Long: `Moves files. A location is [AGENT:]PATH. With no agent on either side, files move
 on this host. DEST ending in '/' or an existing directory takes sources under
-their own names; with -r a directory goes into DEST as cp -r does. In text mode
+their own names; with -r a directory goes into DEST as cp -r does. A SOURCE of - is
+what comes on standard input, until its end; DEST names the file then. In text mode
 (--mode text) code pages and line ends are converted; with --recfm, or a data set
 'HLQ.NAME' as a location, lines or bytes become records, and back.
 
@@ -61,15 +68,19 @@ agent, 64 usage, 69 recovery timed out, 70 parked or refused, 75 no queue manage
 	}
 	fl := c.Flags()
 	fl.BoolVarP(&f.recursive, "recursive", "r", false, "take directories with everything in them")
+	fl.StringVar(&f.filesFrom, "files-from", "", "a file, or - for stdin, that names what to send: one name on each line, or ended by NUL, beneath the one SOURCE, a directory; names are taken as they are, and keep their directories")
 	fl.StringVar(&f.mode, "mode", "binary", "binary or text")
 	fl.StringVar(&f.checksum, "checksum", "xxh3", "digest of each file: xxh3, md5, sha256 or none")
-	fl.StringVar(&f.ifExists, "if-exists", "error", "what to do where the destination exists: error or overwrite")
+	fl.StringVar(&f.ifExists, "if-exists", "error", "what to do where the destination exists: error; overwrite; skip; update, which replaces older files and skips others; rename, which takes a free name as pay-1.csv")
 	fl.BoolVar(&f.deleteSource, "delete-source", false, "delete each source once its arrival is on record")
 	fl.StringVar(&f.durability, "durability", "full", "full: an outcome survives a power cut; process: a crash of the process")
 	f.content.add(fl)
 	fl.StringVar(&f.lane, "lane", "auto", "how the data travels: auto, direct or queue")
 	fl.StringVar(&f.delivery, "delivery", "fast", "fast or stored")
 	fl.StringVar(&f.compress, "compress", "none", "what the data travels as: none; fast or high, compressed with less or more work; auto, fast where it is worth it")
+	fl.StringVar(&f.limit, "limit", "", "bytes a second at most, as 10M (default: as fast as can be, and as the agent's own limit lets)")
+	fl.Int64Var(&f.maxFiles, "max-files", 0, "send nothing if there are more files than that; 0: any number")
+	fl.StringVar(&f.maxSize, "max-size", "", "send nothing if the files have more bytes than that, as 10G; 0: any number")
 	fl.IntVar(&f.priority, "priority", 0, "0 to 9; 9 goes first")
 	fl.StringVar(&f.job, "job", "", "a name for people, kept on record")
 	fl.StringArrayVar(&f.meta, "meta", nil, "K=V, kept on record; may be repeated")
@@ -80,40 +91,78 @@ agent, 64 usage, 69 recovery timed out, 70 parked or refused, 75 no queue manage
 	fl.StringVar(&f.recovery, "recovery-timeout", "24h", "how long to keep trying while nothing moves; -1 for ever")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
 	fl.StringVar(&f.network, "network", "", "URL of a queue manager")
+	fl.StringVar(&f.connectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager before the transfer is handed over, -1 for ever; then 75")
 	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
 	fl.BoolVar(&f.json, "json", false, "JSON Lines on stdout, ending with a summary")
-	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no notices")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, no notices and no summary; errors are shown")
 	f.log.add(c, "error")
+	c.Example = `  ferry send -r /data/out /mnt/backup/
+  ferry send --network nats://hub:4222 ALPHA:pay.csv BETA:inbox/
+  ferry send --delete-source --job nightly 'ALPHA:out/*.xml' BETA:in/
+  pg_dump sales | ferry send - BETA:backup/sales.sql
+  ferry send --mode text --to-encoding IBM-1047 ALPHA:list.txt BETA:LIST`
+	inGroups(c, []flagGroup{
+		{"What is sent", []string{"recursive", "files-from", "delete-source", "max-files", "max-size", "dry-run"}},
+		{"Where it goes", []string{"network", "if-exists"}},
+		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
+		{"Integrity", []string{"checksum", "durability"}},
+		{"Speed", []string{"limit", "lane", "compress", "priority", "chunk-size", "window", "frame", "checkpoint-interval", "delivery"}},
+		{"Waiting", []string{"detach", "connect-timeout", "recovery-timeout"}},
+		{"Output and record", []string{"json", "quiet", "job", "meta", "log-level", "log-format"}},
+	})
 	return c
 }
 
 func send(cmd *cobra.Command, f *sendFlags, args []string) error {
-	q, local, err := f.request(args)
+	q, local, err := f.request(args, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
-	if local {
-		return sendOneBox(cmd, f, q)
+	if isStream(q) {
+		return sendStdin(cmd, f, q, local)
 	}
-	if f.network == "" {
-		return transfer.Errorf(transfer.KindUsage, "a location names an agent, but no network is given").
-			WithHint("give --network URL or set FERRY_NETWORK")
+	if local {
+		return sendOneBox(cmd, f, q, nil)
+	}
+	if err := needNetwork(f.network); err != nil {
+		return err
 	}
 	log, err := f.log.logger(cmd)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(cmd.Context())
 	defer stop()
 	v := newView(cmd, f.json, f.quiet)
-	limit := q.RecoveryTimeout()
-	conn, err := connect(ctx, cmd, f.network, "ferry send", limit, log)
+	patience, err := transfer.ParseDuration(f.connectTimeout)
 	if err != nil {
 		return err
+	}
+	// One attempt is made in any case: 0 would be the default of a connection.
+	conn, err := connect(ctx, cmd, f.network, "ferry send", cmp.Or(time.Duration(patience), 1), log)
+	if err != nil {
+		return unsent(ctx, err)
 	}
 	defer conn.Close()
 	s := &submit.Submitter{Conn: conn, Clock: clock.System, Who: q.Originator}
 	return submitAndWatch(ctx, cmd, s, q, f, v)
+}
+
+func needNetwork(url string) error {
+	if url != "" {
+		return nil
+	}
+	return transfer.Errorf(transfer.KindUsage, "a location names an agent, but no network is given").
+		WithHint("give --network URL or set FERRY_NETWORK")
+}
+
+// unsent is an error from before a request was handed over: where a signal ended the
+// command, it says that nothing was sent.
+func unsent(ctx context.Context, err error) error {
+	if sig, ok := signalled(ctx); ok && err != nil {
+		return fmt.Errorf("%w: nothing was sent", sig)
+	}
+	return err
 }
 
 // slowNotice says so when a queue manager does not answer soon; what it returns
@@ -134,10 +183,10 @@ func connect(ctx context.Context, cmd *cobra.Command, url, name string, limit ti
 // submitAndWatch hands the request over and follows it to its end.
 func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, f *sendFlags, v *view) error {
 	if err := s.Check(ctx, q); err != nil {
-		return err
+		return unsent(ctx, err)
 	}
 	if f.dryRun {
-		return dryRun(ctx, cmd, s, q, f.json)
+		return unsent(ctx, dryRun(ctx, cmd, s, q, f.json))
 	}
 	notice := func(err error) { v.notice("%v", err) }
 	if f.detach {
@@ -150,7 +199,7 @@ func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *submit.Submitter
 		}
 	}
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return interrupted(cmd, s, q, v)
+		return interrupted(ctx, cmd, s, q, v)
 	}
 	if err != nil {
 		v.clear()
@@ -161,17 +210,20 @@ func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *submit.Submitter
 
 // detach prints the ID at the agent's receipt, or after a while without one.
 func detach(ctx context.Context, cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, asJSON bool) error {
-	ctx, cancel := context.WithTimeout(ctx, detachWait)
+	waiting, cancel := context.WithTimeout(ctx, detachWait)
 	defer cancel()
-	p, err := s.Submit(ctx, q, nil)
+	p, err := s.Submit(waiting, q, nil)
 	state := transfer.Queued
+	if sig, ok := signalled(ctx); ok && p == nil {
+		return fmt.Errorf("%w: transfer %s may be queued; `ferry transfer watch %s` follows it, `ferry transfer cancel %s` ends it", sig, q.ID, q.ID, q.ID)
+	}
 	if p != nil {
 		state = p.State
 	} else if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if asJSON {
-		printJSON(cmd, map[string]any{"message_type": "submitted", "id": q.ID, "state": state})
+		printJSON(cmd, controlLine{"submitted", q.ID, state})
 	} else {
 		fmt.Fprintln(cmd.OutOrStdout(), q.ID)
 	}
@@ -182,21 +234,30 @@ func detach(ctx context.Context, cmd *cobra.Command, s *submit.Submitter, q *tra
 	return nil
 }
 
-// interrupted is the first Ctrl-C: the transfer goes on without us. A second
-// one within a few seconds cancels it.
-func interrupted(cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, v *view) error {
+// interrupted is the end of the wait by a signal: the transfer goes on without us. A
+// second Ctrl-C within a few seconds cancels it.
+func interrupted(ctx context.Context, cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, v *view) error {
 	v.clear()
+	stderr := cmd.ErrOrStderr()
+	if sig, ok := signalled(ctx); ok && sig.sig == syscall.SIGTERM {
+		fmt.Fprintf(stderr, "ferry: told to stop: transfer %s goes on; `ferry transfer watch %s` follows it, `ferry transfer cancel %s` ends it\n", q.ID, q.ID, q.ID)
+		return exit(codeTerminated)
+	}
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(again)
-	stderr := cmd.ErrOrStderr()
 	fmt.Fprintf(stderr, "ferry: transfer %s goes on; Ctrl-C again within 3 s cancels it\n", q.ID)
 	select {
 	case <-again:
 	case <-time.After(3 * time.Second):
 		fmt.Fprintf(stderr, "ferry: `ferry transfer watch %s` follows it\n", q.ID)
-		return exit(130)
+		return exit(codeInterrupted)
 	}
+	return cancelled(cmd, s, q, v)
+}
+
+// cancelled cancels a transfer and waits for its end.
+func cancelled(cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, v *view) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	p, err := s.Control(ctx, q.Source, wire.ControlCancel, q.ID)
@@ -206,7 +267,7 @@ func interrupted(cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, v
 	if p != nil && !p.State.Final() {
 		p, err = s.Watch(ctx, submit.Of(q), nil, nil)
 		if err != nil {
-			fmt.Fprintf(stderr, "ferry: transfer %s is being cancelled\n", q.ID)
+			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: transfer %s is being cancelled\n", q.ID)
 			return exit(transfer.CodeCancelled)
 		}
 	}
@@ -217,7 +278,7 @@ func interrupted(cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, v
 }
 
 // request makes the request of the flags; local says that no agent is named.
-func (f *sendFlags) request(args []string) (q *transfer.Request, local bool, err error) {
+func (f *sendFlags) request(args []string, stdin io.Reader) (q *transfer.Request, local bool, err error) {
 	q = &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Submitted: time.Now().UTC(),
 		Originator: submit.Me(), Recursive: f.recursive, DeleteSrc: f.deleteSource, Job: f.job, Priority: f.priority,
 		Mode: f.mode, IfExists: f.ifExists, Durability: f.durability, Lane: f.lane, Delivery: f.delivery, Compress: f.compress, Content: f.content.content()}
@@ -235,6 +296,9 @@ func (f *sendFlags) request(args []string) (q *transfer.Request, local bool, err
 		}
 	}
 	q.Settings.WindowSize, q.Settings.FrameSize, q.Settings.CheckpointInterval = f.window, f.frame, f.checkpoint
+	if err = f.bounds(q); err != nil {
+		return nil, false, err
+	}
 	if q.Recovery, err = transfer.ParseDuration(f.recovery); err != nil {
 		return nil, false, err
 	}
@@ -247,6 +311,9 @@ func (f *sendFlags) request(args []string) (q *transfer.Request, local bool, err
 	if err := conversion.TakeAttributes(q); err != nil {
 		return nil, false, err
 	}
+	if err := f.list(q, stdin); err != nil {
+		return nil, false, err
+	}
 	check := *q
 	if local {
 		check.Source, check.Destination = boxSource, boxDest
@@ -255,6 +322,36 @@ func (f *sendFlags) request(args []string) (q *transfer.Request, local bool, err
 		return nil, false, err
 	}
 	return q, local, conversion.Check(&check)
+}
+
+// bounds reads the flags that bound the transfer.
+func (f *sendFlags) bounds(q *transfer.Request) (err error) {
+	q.MaxFiles = f.maxFiles
+	if f.maxSize != "" {
+		n, err := transfer.ParseSize(f.maxSize)
+		if err != nil {
+			return err
+		}
+		q.MaxBytes = int64(n)
+	}
+	if f.limit == "" {
+		return nil
+	}
+	q.Rate, err = flow.ParseRate(f.limit)
+	return err
+}
+
+// list makes the names of --files-from the sources, beneath what was the only one.
+func (f *sendFlags) list(q *transfer.Request, stdin io.Reader) (err error) {
+	if f.filesFrom == "" {
+		return nil
+	}
+	if len(q.Sources) != 1 || record.IsDataset(string(q.Sources[0])) || record.IsDataset(string(q.Dest)) {
+		return transfer.Errorf(transfer.KindUsage, "--files-from takes one SOURCE, the directory that its names are beneath, and a DEST that is no data set")
+	}
+	q.Base = q.Sources[0]
+	q.Sources, err = sourcesFrom(f.filesFrom, stdin)
+	return err
 }
 
 func parseMeta(entries []string) (map[string]string, error) {
@@ -289,6 +386,13 @@ func (f *sendFlags) locations(q *transfer.Request, args []string) (local bool, e
 		}
 		q.Source = l.Agent
 		q.Sources = append(q.Sources, l.Path)
+	}
+	if q.Dest == stdStream && q.Destination == "" {
+		return false, transfer.Errorf(transfer.KindUsage, "standard output is no destination of `ferry send`").
+			WithHint("`ferry cat` writes a file to it; a file with the name - is ./-")
+	}
+	if q.Source == "" && slices.Contains(q.Sources, stdStream) {
+		return f.fromStdin(q)
 	}
 	if (q.Source == "") != (q.Destination == "") {
 		return false, transfer.Errorf(transfer.KindUsage, "an agent is named on one side only: %q to %q", args[0], args[len(args)-1]).

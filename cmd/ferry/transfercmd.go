@@ -19,9 +19,9 @@ import (
 )
 
 func newTransfer() *cobra.Command {
-	c := &cobra.Command{Use: "transfer", Short: "Look at transfers, follow, cancel or resume them", Args: noArgs,
+	c := &cobra.Command{Use: "transfer", Short: "Look at transfers, follow, cancel, resume or repeat them", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	c.AddCommand(newTransferLs(), newTransferShow(), newTransferWatch(),
+	c.AddCommand(newTransferLs(), newTransferShow(), newTransferWatch(), newTransferRetry(),
 		newTransferControl("cancel", "Cancel a transfer; partial files are removed", wire.ControlCancel),
 		newTransferControl("resume", "Let a parked transfer go on", wire.ControlResume))
 	return c
@@ -30,11 +30,7 @@ func newTransfer() *cobra.Command {
 func newTransferLs() *cobra.Command {
 	q := &query{}
 	f := &filterFlags{}
-	var limit int
-	c := &cobra.Command{Use: "ls", Short: "List running and finished transfers, newest first", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		if limit < 1 {
-			return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", limit)
-		}
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List running and finished transfers, newest first", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		filter, err := f.filter(time.Now())
 		if err != nil {
 			return err
@@ -47,7 +43,7 @@ func newTransferLs() *cobra.Command {
 		rows := [][]string{{"ID", "STATE", "FROM", "TO", "FILES", "FAILED", "BYTES", "SUBMITTED", "JOB", "REASON"}}
 		ask, left := wire.Ask{Kind: wire.AskTransfers, Filter: filter}, 0
 		for listed := 0; ; {
-			ask.Limit = limit - listed
+			ask.Limit = f.limit - listed
 			ans, err := q.coordination(ctx, conn, ask)
 			if err != nil {
 				return err
@@ -60,7 +56,7 @@ func newTransferLs() *cobra.Command {
 				ask.ID = p.ID
 			}
 			listed, left = listed+len(ans.Transfers), ans.Left
-			if left == 0 || listed >= limit || len(ans.Transfers) == 0 {
+			if left == 0 || listed >= f.limit || len(ans.Transfers) == 0 {
 				break
 			}
 		}
@@ -68,13 +64,12 @@ func newTransferLs() *cobra.Command {
 			table(cmd.OutOrStdout(), rows)
 		}
 		if left > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s more; see --limit, and --since and the like\n", plural(int64(left), "transfer"))
+			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s more; --limit shows more, --since and other filters fewer\n", plural(int64(left), "transfer"))
 		}
 		return nil
 	}}
 	q.add(c)
 	f.add(c)
-	c.Flags().IntVar(&limit, "limit", 1000, "how many at most")
 	return c
 }
 
@@ -105,13 +100,8 @@ func bytesSoFar(p *transfer.Progress) int64 {
 }
 
 // inJSON is a transfer in JSON: the summary's names first, then the rest.
-func inJSON(p *transfer.Progress) any {
-	s := p.Summary()
-	return struct {
-		*transfer.Progress
-		MessageType string  `json:"message_type"`
-		Seconds     float64 `json:"seconds"`
-	}{p, "transfer", s.Seconds}
+func inJSON(p *transfer.Progress) transferLine {
+	return transferLine{p, "transfer", p.Summary().Seconds}
 }
 
 // find resolves an ID or its suffix through coordination, and asks the source
@@ -150,17 +140,10 @@ func newTransferShow() *cobra.Command {
 		}
 		r, err := q.recorded(ctx, conn, p, failed, limit)
 		if err != nil {
-			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: what the audit log has of it is left out: %s\n", printable(err.Error()))
+			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the audit log could not be read, so sources and files are left out: %s\n", printable(err.Error()))
 		}
 		if q.json {
-			printJSON(cmd, struct {
-				*transfer.Progress
-				MessageType string              `json:"message_type"`
-				Seconds     float64             `json:"seconds"`
-				Request     *audit.RequestFacts `json:"request,omitempty"`
-				Recorded    []found             `json:"recorded,omitempty"`      // items
-				More        bool                `json:"recorded_more,omitempty"` // beyond --limit
-			}{p, "transfer", p.Summary().Seconds, r.request, r.items, r.more})
+			printJSON(cmd, shownLine{inJSON(p), r.request, r.items, r.more})
 			return nil
 		}
 		showTransfer(cmd, p, r)
@@ -182,25 +165,7 @@ type recorded struct {
 // recorded asks what a transfer was asked for, and for its last items.
 func (q *query) recorded(ctx context.Context, conn *qmgr.Conn, p *transfer.Progress, failed bool, limit int) (r recorded, err error) {
 	records := func(ask wire.Ask, fn func(r *audit.Record) (more bool)) error {
-		ask.Kind, ask.Suffix = wire.AskAudit, p.ID.String()
-		for {
-			ans, err := q.ask(ctx, conn, wire.AskCoordination, "coordination", ask, max(q.timeout, 30*time.Second))
-			if err != nil {
-				return err
-			}
-			for _, raw := range ans.Records {
-				rec, err := audit.Decode(raw)
-				if err != nil {
-					return err
-				}
-				if !fn(&rec) {
-					return nil
-				}
-			}
-			if ask.Index = ans.Next; !ans.More || ans.Next == 0 {
-				return nil
-			}
-		}
+		return q.records(ctx, conn, p.ID, ask, fn)
 	}
 	err = records(wire.Ask{Event: string(audit.Submitted)}, func(rec *audit.Record) bool {
 		if rec.Agent == p.Source {
@@ -218,7 +183,7 @@ func (q *query) recorded(ctx context.Context, conn *qmgr.Conn, p *transfer.Progr
 		for i := len(rec.Items) - 1; i >= 0; i-- {
 			o := &rec.Items[i]
 			switch {
-			case failed && o.OK():
+			case failed && !o.Failed():
 			case len(r.items) == limit:
 				r.more = true
 				return false
@@ -237,17 +202,44 @@ func (q *query) recorded(ctx context.Context, conn *qmgr.Conn, p *transfer.Progr
 	return r, err
 }
 
+// records hands out the audit records of a transfer that a question is about, newest
+// first, for as long as fn wants more.
+func (q *query) records(ctx context.Context, conn *qmgr.Conn, id transfer.ID, ask wire.Ask, fn func(r *audit.Record) (more bool)) error {
+	ask.Kind, ask.Suffix = wire.AskAudit, id.String()
+	for {
+		ans, err := q.ask(ctx, conn, wire.AskCoordination, "coordination", ask, max(q.timeout, 30*time.Second))
+		if err != nil {
+			return err
+		}
+		for _, raw := range ans.Records {
+			rec, err := audit.Decode(raw)
+			if err != nil {
+				return err
+			}
+			if !fn(&rec) {
+				return nil
+			}
+		}
+		if ask.Index = ans.Next; !ans.More || ans.Next == 0 {
+			return nil
+		}
+	}
+}
+
 func showTransfer(cmd *cobra.Command, p *transfer.Progress, r recorded) {
 	rows := [][]string{
 		{"transfer", p.ID.String()}, {"state", string(p.State)}, {"from", string(p.Source)}, {"to", string(p.Destination)},
 	}
 	if q := r.request; q != nil {
+		if !q.Parent.IsZero() {
+			rows = append(rows, []string{"retry of", q.Parent.String()})
+		}
 		rows = append(rows, []string{"sources", namesOf(q)}, []string{"destination", q.Dest.String()})
 	}
 	rows = append(rows, [][]string{
 		{"originator", printable(p.Originator)}, {"job", printable(p.Job)}, {"priority", fmt.Sprint(p.Priority)},
 		{"submitted", stamp(p.Submitted)}, {"started", stamp(p.Started)}, {"ended", stamp(p.Ended)},
-		{"files", fmt.Sprintf("%d arrived, %d failed, %d directories", p.Files, p.FilesFailed, p.Dirs)},
+		{"files", fmt.Sprintf("%d arrived, %d failed, %d skipped, %d directories", p.Files, p.FilesFailed, p.FilesSkipped, p.Dirs)},
 		{"bytes", transfer.FormatBytes(bytesSoFar(p))}, {"lane", strings.TrimSpace(p.Lane + " " + paren(p.LaneReason))},
 		{"compression, on the wire", or(p.Compress, "?") + ", " + transfer.FormatBytes(p.BytesWire)},
 		{"checksum, durability", p.Checksum + ", " + p.Durability}, {"chunk, window, frame, checkpoint", settingsText(p.Settings)}, {"run-ahead", aheadText(p)},
@@ -288,7 +280,7 @@ func showItems(out io.Writer, r recorded) {
 
 func (f *found) row() []string {
 	if !f.Arrived {
-		return []string{stamp(f.Time), "failed", transfer.FormatBytes(f.Item.Size), "-", failure(f.Item)}
+		return []string{stamp(f.Time), ended(f.Item), transfer.FormatBytes(f.Item.Size), "-", failure(f.Item)}
 	}
 	return []string{stamp(f.Time), "arrived", transfer.FormatBytes(f.Item.Size), or(f.Item.Digest, "-"), f.Item.Path.String()}
 }
@@ -305,6 +297,9 @@ func namesOf(q *audit.RequestFacts) string {
 	}
 	if more := len(q.Sources) - named + q.MoreSources; more > 0 {
 		text += fmt.Sprintf("  and %d more", more)
+	}
+	if q.Base != "" {
+		text += "  beneath " + q.Base.String()
 	}
 	return text
 }
@@ -383,7 +378,7 @@ func newTransferControl(verb, short string, kind wire.Kind) *cobra.Command {
 			state = transfer.Cancelling
 		}
 		if q.json {
-			printJSON(cmd, map[string]any{"message_type": verb, "id": id, "state": state})
+			printJSON(cmd, controlLine{verb, id, state})
 		} else {
 			fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", id, state)
 		}
@@ -418,7 +413,7 @@ func aheadText(p *transfer.Progress) string {
 	case p.RunAhead == 0:
 		return "-" // nothing has been sent yet
 	case p.Settings.Auto:
-		return transfer.FormatBytes(p.RunAhead) + ", found by itself"
+		return transfer.FormatBytes(p.RunAhead) + ", auto-tuned"
 	}
 	return transfer.FormatBytes(p.RunAhead) + ", as it was set"
 }

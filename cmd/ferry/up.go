@@ -6,19 +6,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"ferry/internal/agent"
 	"ferry/internal/conversion"
 	"ferry/internal/coordination"
+	"ferry/internal/flow"
 	"ferry/internal/localfs"
 	"ferry/internal/qmgr"
 	"ferry/internal/tcp"
@@ -38,6 +36,7 @@ type agentFlags struct {
 	delay, quickAck                      bool
 	sendBuffer, receiveBuffer            string
 	encoding, eol, replace, recordRoot   string
+	limits                               []string
 }
 
 func (f *agentFlags) add(c *cobra.Command) {
@@ -63,7 +62,29 @@ func (f *agentFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.eol, "eol", "", "how lines of text files end here: lf, crlf or nl (default: as on this system; NL in EBCDIC)")
 	fl.StringVar(&f.replace, "replace", "", "what takes the place of text that cannot be converted (default: the file fails)")
 	fl.StringVar(&f.recordRoot, "record-root", "", "directory beneath a root in which data sets lie (default: the first root)")
+	fl.StringArrayVar(&f.limits, "limit", nil, "bytes a second that it sends at most: 10M, or by the hour \"08:00,512K 19:00,off\" (also Mon-08:00,1M); AGENT=10M for what goes to one agent; may be repeated")
 	f.log.add(c, "info")
+}
+
+// parseLimits reads RATE and AGENT=RATE, where a rate may be a timetable.
+func parseLimits(limits []string) (map[transfer.AgentName]flow.Timetable, error) {
+	all := map[transfer.AgentName]flow.Timetable{}
+	for _, l := range limits {
+		var to transfer.AgentName
+		if name, rate, ok := strings.Cut(l, "="); ok {
+			n, err := transfer.ParseAgentName(name)
+			if err != nil {
+				return nil, err
+			}
+			to, l = n, rate
+		}
+		table, err := flow.ParseTimetable(l)
+		if err != nil {
+			return nil, err
+		}
+		all[to] = table
+	}
+	return all, nil
 }
 
 func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string, log logT) (agent.Config, error) {
@@ -91,9 +112,15 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 			return c, transfer.Errorf(transfer.KindUsage, "--%s %d is out of range; it goes from 1 to 100000", what, v)
 		}
 	}
+	if err := localfs.CheckRoots(roots); err != nil {
+		return c, err
+	}
 	c = agent.Config{Name: n, Dir: dir, Roots: roots, MaxSource: f.maxSource, MaxDestination: f.maxDestination, MaxQueued: f.maxQueued,
 		Memory: int64(memory), OutboxLimit: f.outboxLimit, Version: version, Log: log, Direct: direct,
 		Settings: transfer.Settings{ChunkSize: chunk, WindowSize: f.window, FrameSize: f.frame, CheckpointInterval: f.checkpoint}}
+	if c.Rates, err = parseLimits(f.limits); err != nil {
+		return c, err
+	}
 	if c.RecordRoot, err = f.records(roots); err != nil {
 		return c, err
 	}
@@ -114,7 +141,7 @@ func (f *agentFlags) records(roots []string) (string, error) {
 		return "", transfer.Errorf(transfer.KindUsage, "--record-root %s: %w", f.recordRoot, err)
 	}
 	for _, r := range roots {
-		dir, _ := localfs.ParseRoot(r)
+		dir := localfs.ParseRoot(r).Dir
 		root, err := filepath.Abs(dir)
 		if err != nil {
 			continue
@@ -183,7 +210,7 @@ the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 				}
 				dir = home
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
 			err := up(ctx, cmd, f, name, dir, listen, coord == "here", agents)
 			if ctx.Err() != nil {

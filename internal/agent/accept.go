@@ -54,7 +54,7 @@ func (a *Agent) submitted(d qmgr.Delivery) {
 	failpoint.Hit("agent.before_ack")
 	a.answer(s.Reply, a.receiptOf(s.Request.ID, err))
 	if err := d.Ack(); err != nil {
-		a.log.Debug("a command comes again; the ledger knows it", "error", err)
+		a.log.Debug("duplicate command ignored", "error", err)
 	}
 }
 
@@ -66,6 +66,9 @@ func (a *Agent) acceptable(q *transfer.Request) error {
 	}
 	if q.Source != a.cfg.Name {
 		return transfer.Errorf(transfer.KindUsage, "the request is for agent %s; this is %s", q.Source, a.cfg.Name)
+	}
+	if s := a.cfg.Streams; s != nil && q.ID != s.Transfer {
+		return transfer.Errorf(transfer.KindUsage, "%s sends its own standard input, and nothing else", a.cfg.Name)
 	}
 	if err := conversion.TakeAttributes(q); err != nil {
 		return err
@@ -116,7 +119,7 @@ func (a *Agent) noteRefused(rec audit.Record, more int64) {
 		rec.Text = strings.TrimPrefix(fmt.Sprintf("%s; %d more were refused before it", rec.Text, more), "; ")
 	}
 	if err := a.ledger.Update(func(t *ledger.Tx) error { return a.note(t, rec) }); err != nil {
-		a.log.Error("a refused request cannot be put on record", "error", err)
+		a.log.Error("cannot record refused request", "error", err)
 	}
 }
 
@@ -130,9 +133,9 @@ func (a *Agent) answerWith(inbox string, data []byte) {
 	err := a.conn.Answer(inbox, data)
 	switch {
 	case transfer.KindOf(err) == transfer.KindUsage:
-		a.quiet.Warn("nothing is answered", "error", err)
+		a.quiet.Warn("answer dropped", "error", err)
 	case err != nil:
-		a.log.Debug("an answer could not be sent; it is asked for again", "error", err)
+		a.log.Debug("cannot send answer; the submitter will ask again", "error", err)
 	}
 }
 
@@ -194,15 +197,15 @@ func (a *Agent) accept(q *transfer.Request, principal string, late bool) error {
 	return err
 }
 
-// A look at the paths of a request may take lookTime; one that hangs, as a network file
-// system may, is left behind.
+// A check of the paths of a request may take lookTime. As many as looks may run on
+// behind it, on a network file system that hangs; beyond that requests are not checked.
 const (
 	lookTime = 2 * time.Second
 	looks    = 4
 )
 
-// look looks at files for as long as that may take, as commands are taken one by one.
-// nil: there is nothing against the request, or it was not found out.
+// look runs check, which reads directories, for lookTime at most, because commands are
+// taken one at a time. It returns nil where check has not ended by then.
 func (a *Agent) look(check func() error) error {
 	select {
 	case a.looks <- struct{}{}:
@@ -274,21 +277,6 @@ func (a *Agent) place(t *ledger.Tx, rec *ledger.Source, late bool) error {
 	return a.note(t, r)
 }
 
-// logAccepted logs a request that has come into the ledger.
-func (a *Agent) logAccepted(rec *ledger.Source) {
-	q := &rec.Request
-	level, text := slog.LevelInfo, "transfer accepted"
-	attrs := []any{"transfer", q.ID, "destination", q.Destination, "job", q.Job, "originator", rec.Progress.Originator}
-	if len(q.Sources) > 0 { // the ledger keeps none of what does not run
-		attrs = append(attrs, "source", q.Sources[0], "sources", len(q.Sources))
-	}
-	if rec.State != transfer.Accepted {
-		level, text = slog.LevelWarn, "transfer not run"
-		attrs = append(attrs, "state", rec.State, "error", rec.Progress.Reason)
-	}
-	a.log.Log(a.ctx, level, text, attrs...)
-}
-
 // enter hands a record over to the scheduler.
 func (a *Agent) enter(rec *ledger.Source) {
 	o := sender.New(a.sendCfg, rec)
@@ -312,7 +300,7 @@ func (a *Agent) recover() error {
 		return err
 	}
 	if len(recs) > 0 {
-		a.log.Info("transfers of an earlier run are taken up again", "transfers", len(recs))
+		a.log.Info("resuming transfers of the previous run", "transfers", len(recs))
 	}
 	for _, rec := range recs {
 		if err := a.revive(rec); err != nil {

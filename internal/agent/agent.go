@@ -15,7 +15,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -32,7 +31,6 @@ import (
 	"ferry/internal/compress"
 	"ferry/internal/conversion"
 	"ferry/internal/descriptor"
-	"ferry/internal/digest"
 	"ferry/internal/failpoint"
 	"ferry/internal/flow"
 	"ferry/internal/lane/queue"
@@ -64,8 +62,9 @@ type Config struct {
 	Settings transfer.Settings
 	// Limits; 0 means 25, 25 and 1,000.
 	MaxSource, MaxDestination, MaxQueued int
-	Memory                               int64 // bytes for data in flight; default 64 MiB
-	OutboxLimit                          int64 // audit records that may wait for coordination; default 100,000
+	Rates                                map[transfer.AgentName]flow.Timetable // how fast it may send to whom; "": to all together
+	Memory                               int64                                 // bytes for data in flight; default 64 MiB
+	OutboxLimit                          int64                                 // audit records that may wait for coordination; default 100,000
 	Version                              string
 	Carve                                string             // directory that transfers cannot touch; default Dir
 	Alone                                bool               // there is no coordination on this network
@@ -74,6 +73,7 @@ type Config struct {
 	Content                              conversion.Defaults // of text files on this host
 	Files                                descriptor.Share    // of the process's open files; its Transfers bound both of those above
 	RecordRoot                           string              // where data sets lie; default the first root
+	Streams                              *Streams            // nil: what the agent sends and receives are files beneath its Roots
 	Clock                                clock.Clock
 	Log                                  *slog.Logger
 }
@@ -83,8 +83,9 @@ type Agent struct {
 	cfg      Config
 	conn     *qmgr.Conn
 	ledger   *ledger.Ledger
-	fs       *localfs.FS
+	fs       *localfs.FS // nil where Config.Streams are there
 	recv     *receiver.Receiver
+	throttle *sender.Throttle
 	sendCfg  sender.Config
 	sched    *scheduler
 	lanes    *lanes
@@ -153,19 +154,6 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	return a, nil
 }
 
-// logConfig logs what the agent works with.
-func (a *Agent) logConfig() {
-	facts, s := a.conn.Facts(), a.cfg.Settings.Or(transfer.DefaultSettings())
-	var at []string
-	if a.lanes.hub != nil {
-		at = a.lanes.hub.Addresses()
-	}
-	a.log.Info("agent started", "version", a.cfg.Version, "instance", a.instance, "ledger", a.ledger.IncarnationText(), "dir", a.cfg.Dir, "roots", a.cfg.Roots,
-		"direct", cmp.Or(a.cfg.Direct.Mode, wire.DirectTLS), "addresses", at, "source_transfers", a.cfg.MaxSource, "destination_transfers", a.cfg.MaxDestination,
-		"queued_transfers", a.cfg.MaxQueued, "chunk", s.ChunkSize, "window", s.WindowSize, "frame", s.FrameSize, "checkpoint", s.CheckpointInterval,
-		"memory", a.cfg.Memory, "bindings", facts.InProcess)
-}
-
 func (c *Config) fill() {
 	def := func(p *int, v int) {
 		if *p == 0 {
@@ -225,9 +213,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 			return err
 		}
 	}
-	a.fs, err = localfs.Open(localfs.Config{Roots: a.cfg.Roots, StateDir: a.cfg.Carve,
-		Incarnation: a.ledger.Incarnation(), Log: a.log, Digest: digest.ByName,
-		Scratch: filepath.Join(a.cfg.Dir, "names"), Spare: a.cfg.Files.Spare})
+	places, err := a.places()
 	if err != nil {
 		return err
 	}
@@ -235,12 +221,16 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 		return err
 	}
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
-	a.recv = receiver.New(receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, FS: a.fs, Link: link{a}, Note: a.note,
+	a.recv = receiver.New(receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, Place: places.Target, Limits: places.Limits, Link: link{a}, Note: a.note,
 		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Places: a.cfg.Files.Places, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow,
-		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Over: a.overAt, Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot, Quiet: a.quiet})
-	a.sendCfg = sender.Config{Agent: a.cfg.Name, Beside: a.cfg.Beside, Ledger: a.ledger, FS: a.fs, Link: link{a}, Lanes: a.lanes, Lines: &a.lines, Delay: a.conn.Delay, Memory: a.lanes.mem,
-		Note: a.note, Progress: a.progress, Changed: a.changed, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk,
-		Encoders: new(compress.Encoders), Content: a.cfg.Content, RecordRoot: a.cfg.RecordRoot, Quiet: a.quiet}
+		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Over: a.overAt, Content: a.cfg.Content, Quiet: a.quiet})
+	a.throttle = sender.NewThrottle(a.cfg.Clock)
+	if err := a.throttle.Set(a.cfg.Rates); err != nil {
+		return err
+	}
+	a.sendCfg = sender.Config{Agent: a.cfg.Name, Beside: a.cfg.Beside, Ledger: a.ledger, Place: places.Source, Link: link{a}, Lanes: a.lanes, Lines: &a.lines, Delay: a.conn.Delay, Memory: a.lanes.mem,
+		Note: a.note, Progress: a.progress, Changed: a.changed, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk, Throttle: a.throttle,
+		Encoders: new(compress.Encoders), Content: a.cfg.Content, Quiet: a.quiet}
 	a.sched = newScheduler(a)
 	if err := a.ledger.DropOrphans(); err != nil {
 		return err
@@ -274,6 +264,9 @@ func (a *Agent) budget() (memory, queue int64, maxChunk int, err error) {
 // refuseRootsInside refuses a root in the agent's own state directory: a
 // transfer must not be able to write the ledger.
 func (a *Agent) refuseRootsInside() error {
+	if a.cfg.Streams != nil {
+		return nil
+	}
 	if len(a.cfg.Roots) == 0 {
 		return transfer.Errorf(transfer.KindUsage, "agent %s has no root; give --root DIR, the directory whose files it may read and write", a.cfg.Name)
 	}
@@ -282,7 +275,7 @@ func (a *Agent) refuseRootsInside() error {
 		return err
 	}
 	for _, r := range a.cfg.Roots {
-		dir, _ := localfs.ParseRoot(r)
+		dir := localfs.ParseRoot(r).Dir
 		abs, err := filepath.Abs(dir)
 		if err != nil {
 			return err
@@ -317,8 +310,8 @@ func (a *Agent) listen() error {
 		}
 		a.stops = append(a.stops, stop)
 	}
-	a.wg.Go(func() { a.consume(a.queue("command-", wire.AllCommands(a.cfg.Name)), a.submitted) })
-	a.wg.Go(func() { a.consume(a.queue("control-", wire.AllControls(a.cfg.Name)), a.controlled) })
+	a.wg.Go(func() { a.consume(a.commands(), a.submitted) })
+	a.wg.Go(func() { a.consume(a.controls(), a.controlled) })
 	if !a.cfg.Alone {
 		a.wg.Go(a.own.keep)
 	}
@@ -334,7 +327,11 @@ func (a *Agent) listen() error {
 
 // queue is a part of COMMAND with the agent's own durable.
 func (a *Agent) queue(prefix, filter string) qmgr.Queue {
-	return qmgr.Queue{Stream: qmgr.StreamCommand, Durable: prefix + strings.ReplaceAll(a.cfg.Name.Token(), "%", "="), Filter: filter}
+	q := qmgr.Queue{Stream: qmgr.StreamCommand, Durable: prefix + strings.ReplaceAll(a.cfg.Name.Token(), "%", "="), Filter: filter}
+	if a.cfg.Streams != nil {
+		q.Idle = streamIdle
+	}
+	return q
 }
 
 // unread is how many cancels and other commands are not obeyed yet, and what time
@@ -342,7 +339,7 @@ func (a *Agent) queue(prefix, filter string) qmgr.Queue {
 func (a *Agent) unread(ctx context.Context) (commands uint64, now time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, ownerTry)
 	defer cancel()
-	if commands, now, err = a.conn.Unread(ctx, a.queue("control-", wire.AllControls(a.cfg.Name))); failpoint.Planted("requests-first") {
+	if commands, now, err = a.conn.Unread(ctx, a.controls()); failpoint.Planted("requests-first") {
 		commands = 0
 	}
 	return commands, now, err
@@ -350,7 +347,7 @@ func (a *Agent) unread(ctx context.Context) (commands uint64, now time.Time, err
 
 func (a *Agent) consume(q qmgr.Queue, h func(qmgr.Delivery)) {
 	if err := a.conn.Consume(a.ctx, q, h); err != nil && a.ctx.Err() == nil {
-		a.log.Error("a queue is no longer read", "queue", q.Filter, "error", err)
+		a.log.Error("stopped reading a queue", "queue", q.Filter, "error", err)
 	}
 }
 
@@ -368,7 +365,7 @@ func (a *Agent) register(ctx context.Context) {
 			break
 		}
 	}
-	a.log.Warn("coordination does not answer; the agent registers when it does")
+	a.log.Warn("coordination does not answer; registering later")
 }
 
 // Stop ends the run: heartbeats say so, transfers stop where they are and
@@ -381,12 +378,15 @@ func (a *Agent) Stop() {
 	a.closeStores()
 	a.publishBeat(wire.AgentStopped)
 	a.own.release()
+	if a.cfg.Streams != nil {
+		a.forget()
+	}
 }
 
 func (a *Agent) closeStores() {
 	if a.ledger != nil {
 		if err := a.ledger.Close(); err != nil && a.ledger.Lost() == nil {
-			a.log.Error("the ledger did not close", "error", err)
+			a.log.Error("cannot close the ledger", "error", err)
 		}
 	}
 	if a.fs != nil {
@@ -463,7 +463,7 @@ func (a *Agent) ageLoop() {
 				err = a.ledger.Forget(Retention)
 			}
 			if err != nil {
-				a.log.Error("the ledger cannot be written", "error", err)
+				a.log.Error("cannot write the ledger", "error", err)
 			}
 			t.Reset(time.Minute)
 		case <-a.ctx.Done():
@@ -493,17 +493,6 @@ func poke(c chan struct{}) {
 	case c <- struct{}{}:
 	default:
 	}
-}
-
-// link sends control messages on REPLY.
-type link struct{ a *Agent }
-
-func (l link) Send(to transfer.AgentName, m *wire.Message) error {
-	data, err := m.Encode()
-	if err != nil {
-		return err
-	}
-	return l.a.conn.Publish(wire.ReplySubject(to, l.a.cfg.Name), data)
 }
 
 func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }

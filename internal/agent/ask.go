@@ -1,13 +1,18 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"log/slog"
+	"maps"
+	"path"
+	"slices"
 	"time"
 
+	"ferry/internal/flow"
 	"ferry/internal/ledger"
-	"ferry/internal/localfs"
 	"ferry/internal/qmgr"
-	"ferry/internal/record"
+	"ferry/internal/sender"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -15,15 +20,15 @@ import (
 // asked answers a question on the agent's ask subject.
 func (a *Agent) asked(m qmgr.Message) {
 	if !qmgr.IsInbox(m.Reply) {
-		a.quiet.Warn("a question is dropped that wants its answer elsewhere than on an inbox", "reply", m.Reply)
+		a.quiet.Warn("request dropped: its reply subject is not an inbox", "reply", m.Reply)
 		return
 	}
 	if !a.own.wait(hearing) {
 		return
 	}
 	ask, err := wire.DecodeAsk(m.Data)
-	if err == nil && ask.Kind == wire.AskPreview {
-		a.previewed(m.Reply, ask.Request)
+	if err == nil && (ask.Kind == wire.AskPreview || ask.Kind == wire.AskLook || ask.Kind == wire.AskList) {
+		a.previewed(m.Reply, ask)
 		return
 	}
 	ans := wire.Answer{V: wire.Version}
@@ -34,6 +39,10 @@ func (a *Agent) asked(m qmgr.Message) {
 	case err != nil:
 	case ask.Kind == wire.AskPing:
 		ans.Beat = a.beat()
+	case ask.Kind == wire.AskSet:
+		if err = a.setRates(ask); err == nil {
+			ans.Beat = a.beat()
+		}
 	case ask.Kind == wire.AskStatus:
 		ans.Progress, err = a.status(ask.ID)
 	default:
@@ -41,6 +50,27 @@ func (a *Agent) asked(m qmgr.Message) {
 	}
 	ans.Error = transfer.AsError(err)
 	a.answer(m.Reply, ans)
+}
+
+// setRates changes how fast this agent sends, until it is started again.
+func (a *Agent) setRates(ask *wire.Ask) error {
+	tables := map[transfer.AgentName]flow.Timetable{}
+	for to, text := range ask.Rates {
+		table, err := flow.ParseTimetable(text)
+		if err != nil {
+			return err
+		}
+		tables[to] = table
+	}
+	if err := a.throttle.Set(tables); err != nil {
+		return err
+	}
+	var set []any
+	for _, to := range slices.Sorted(maps.Keys(tables)) {
+		set = append(set, slog.String(cmp.Or(string(to), "all"), tables[to].String()))
+	}
+	a.quiet.Log(slog.LevelInfo, "sending limits changed", slog.Group("limits", set...), "originator", ask.Originator)
+	return nil
 }
 
 // status is the present picture of a transfer, or its last one.
@@ -88,58 +118,107 @@ const (
 	previewItems = 1000
 	previewTime  = 5 * time.Second
 	previews     = 4
+	listed       = 200 // names in an answer to AskList
 )
 
-// previewed takes a question for a preview: of a request that this agent would
-// accept, and of a few at once.
-func (a *Agent) previewed(reply string, q *transfer.Request) {
-	refuse := func(err error) {
-		a.answer(reply, wire.Answer{V: wire.Version, Error: transfer.AsError(err)})
-	}
-	if q == nil {
-		refuse(transfer.Errorf(transfer.KindVersion, "a preview has no request"))
-		return
-	}
-	if err := a.acceptable(q); err != nil {
-		refuse(err)
-		return
-	}
+// previewed takes a question about files, a few at once.
+func (a *Agent) previewed(reply string, ask *wire.Ask) {
+	ans := wire.Answer{V: wire.Version, ID: ask.ID}
 	select {
 	case a.previews <- struct{}{}:
 		a.wg.Go(func() {
 			defer func() { <-a.previews }()
-			if err := a.sendCfg.CheckItself(q); err != nil {
-				refuse(err)
-				return
-			}
-			a.preview(reply, q)
+			var err error
+			ans.Preview, err = a.aboutFiles(ask)
+			ans.Error = transfer.AsError(err)
+			a.answer(reply, ans)
 		})
 	default:
-		refuse(transfer.Errorf(transfer.KindBusy, "%s already shows %d previews, its limit", a.cfg.Name, previews).WithHint("try again in a few seconds"))
+		ans.Error = transfer.Errorf(transfer.KindBusy, "%s already shows %d previews, its limit", a.cfg.Name, previews).WithHint("try again in a few seconds")
+		a.answer(reply, ans)
 	}
 }
 
+// aboutFiles answers a question about files. Of requests it takes those that it would accept.
+func (a *Agent) aboutFiles(ask *wire.Ask) (*wire.Preview, error) {
+	q := ask.Request
+	switch {
+	case ask.Kind == wire.AskList:
+		return a.list(string(ask.Path))
+	case q == nil || ask.Kind == wire.AskLook && (ask.Preview == nil || len(ask.Preview.List) > previewItems):
+		return nil, transfer.Errorf(transfer.KindVersion, "the question about a dry run has no request, or more than %d items", previewItems)
+	case ask.Kind == wire.AskLook:
+		if err := q.Check(); err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(a.ctx, previewTime)
+		defer cancel()
+		list, err := a.recv.Look(ctx, q, ask.Preview.Several, ask.Preview.List)
+		return &wire.Preview{List: list}, err
+	}
+	if err := a.acceptable(q); err != nil {
+		return nil, err
+	}
+	if err := a.sendCfg.CheckItself(q); err != nil {
+		return nil, err
+	}
+	return a.preview(q)
+}
+
 // preview walks what a request would send, up to a limit, and sends nothing.
-func (a *Agent) preview(reply string, q *transfer.Request) {
-	ans := wire.Answer{V: wire.Version, ID: q.ID, Preview: &wire.Preview{}}
-	p := ans.Preview
+func (a *Agent) preview(q *transfer.Request) (*wire.Preview, error) {
+	p := a.sendCfg.Preview(q)
 	ctx, cancel := context.WithTimeout(a.ctx, previewTime)
 	defer cancel()
 	size := 0
-	_, err := a.fs.Walk(ctx, localfs.WalkRequest{Sources: record.HostPaths(a.cfg.RecordRoot, q.Sources), Recursive: q.Recursive}, func(_ int, it transfer.Item) error {
+	_, err := a.sendCfg.Place.Walk(ctx, a.sendCfg.Walk(q), func(_ int, it transfer.Item) error {
 		p.Items++
 		if it.Type == transfer.ItemFile {
 			p.Files++
 			p.Bytes += it.Size
 		}
+		if err := sender.TooMuch(q, p.Files, p.Bytes); err != nil {
+			return err
+		}
 		if size += 200 + 3*(len(it.Source)+len(it.Name)); len(p.List) < previewItems && size < 512<<10 {
-			p.List = append(p.List, wire.PreviewItem{Source: it.Source, Name: it.Name, Type: it.Type, Size: it.Size, Error: it.Err})
+			p.List = append(p.List, wire.PreviewItem{Source: it.Source, Name: it.Name, Type: it.Type, Size: it.Size, Mtime: a.mtime(q, &it), Error: it.Err})
 		}
 		return nil
 	})
-	if err != nil && ctx.Err() == nil {
-		ans.Error = transfer.AsError(err)
+	if p.More = ctx.Err() != nil; p.More {
+		err = nil
 	}
-	p.More = ctx.Err() != nil
-	a.answer(reply, ans)
+	return p, err
+}
+
+// mtime is when a source was last changed, where its time decides what becomes of it; 0
+// where it does not, or is not known.
+func (a *Agent) mtime(q *transfer.Request, it *transfer.Item) int64 {
+	if a.fs == nil || q.IfExists != transfer.IfExistsUpdate || it.Type != transfer.ItemFile {
+		return 0
+	}
+	s, err := a.fs.OpenSource(it.Source)
+	if err != nil {
+		return 0
+	}
+	defer s.Close()
+	return s.Mtime()
+}
+
+// list names what begins as a path does.
+func (a *Agent) list(prefix string) (*wire.Preview, error) {
+	if a.fs == nil {
+		return &wire.Preview{}, nil
+	}
+	dir, name := path.Split(prefix)
+	names, err := a.fs.Names(transfer.Path(cmp.Or(dir, ".")), name, listed)
+	p := &wire.Preview{}
+	for _, n := range names {
+		it := wire.PreviewItem{Name: transfer.Path(dir + n.Name), Type: transfer.ItemFile}
+		if n.Dir {
+			it.Type = transfer.ItemDir
+		}
+		p.List = append(p.List, it)
+	}
+	return p, err
 }

@@ -43,7 +43,7 @@ func TestPreviewsAreBounded(t *testing.T) {
 	}
 	q := transfer.Request{Version: 1, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Sources: []transfer.Path{"a"}, Dest: "b"}
 	for range 1000 {
-		a.previewed("", &q)
+		a.previewed("", &wire.Ask{Kind: wire.AskPreview, Request: &q})
 	}
 	a.wg.Wait() // one that had started would have no file system to walk
 	if len(a.previews) != previews {

@@ -60,6 +60,7 @@ func (a *Agent) beat() *wire.Beat {
 	b.SourceRun, b.SourceWait, b.Parked = a.sched.counts()
 	b.DestRun = a.recv.Running()
 	b.Outbox = int(a.ledger.Outbox())
+	b.Rates = a.throttle.Limits()
 	if b.SourceRun+b.DestRun > 0 {
 		b.Status = wire.AgentActive
 	}
@@ -153,7 +154,7 @@ func (a *Agent) putState() {
 	ctx, cancel := context.WithTimeout(a.ctx, 2*time.Second)
 	defer cancel()
 	if err := a.conn.PutState(ctx, a.cfg.Name.Token(), wire.Marshal(e)); err != nil {
-		a.log.Debug("the STATE entry could not be written", "error", err)
+		a.log.Debug("cannot write the STATE entry", "error", err)
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// controls is the table of administration: what each kind of command does. Its
-// error is the answer.
-var controls = map[wire.Kind]func(*Agent, *wire.Control) error{
+// controls is the table of administration: what each kind of command does, and by is
+// the principal who gave it. Its error is the answer.
+var controls = map[wire.Kind]func(a *Agent, c *wire.Control, by string) error{
 	wire.ControlCancel:   (*Agent).cancelTransfer,
 	wire.ControlWithdraw: (*Agent).cancelTransfer,
 	wire.ControlResume:   (*Agent).resumeTransfer,
@@ -36,9 +36,9 @@ func (a *Agent) controlled(d qmgr.Delivery) {
 		d.Term()
 		return
 	}
-	ans, err := a.control(c)
+	ans, err := a.control(c, wire.LastToken(d.Subject))
 	if err != nil {
-		a.log.Error("a command stays in its queue", "error", err)
+		a.log.Error("cannot process command; left in its queue", "error", err)
 		d.Nak(5 * time.Second)
 		return
 	}
@@ -47,7 +47,7 @@ func (a *Agent) controlled(d qmgr.Delivery) {
 	d.Ack()
 }
 
-func (a *Agent) control(c *wire.Control) (answer []byte, err error) {
+func (a *Agent) control(c *wire.Control, by string) (answer []byte, err error) {
 	refuse := func(err error) ([]byte, error) {
 		return wire.Marshal(wire.Answer{V: wire.Version, ID: c.ID, Error: transfer.AsError(err)}), nil
 	}
@@ -77,7 +77,7 @@ func (a *Agent) control(c *wire.Control) (answer []byte, err error) {
 		return refuse(err)
 	}
 	ans := wire.Answer{V: wire.Version, ID: c.ID}
-	if err := do(a, c); err != nil {
+	if err := do(a, c, by); err != nil {
 		if transfer.KindOf(err) == transfer.KindInternal {
 			return nil, err
 		}
@@ -111,14 +111,14 @@ func (a *Agent) tooOldOrNew(c *wire.Control, floor transfer.ID) error {
 
 // cancelTransfer cancels. An unknown ID leaves a tombstone, so that a request
 // that comes later does not run (R27).
-func (a *Agent) cancelTransfer(c *wire.Control) error {
+func (a *Agent) cancelTransfer(c *wire.Control, by string) error {
 	a.admitting.Lock()
 	defer a.admitting.Unlock()
 	if o := a.sched.find(c.Transfer); o != nil {
-		if err := o.Cancel(); err != nil {
+		if err := o.Cancel(by); err != nil {
 			return err
 		}
-		a.log.Info("transfer is to be cancelled", "transfer", c.Transfer, "originator", c.Originator.String())
+		a.log.Info("transfer cancel requested", "transfer", c.Transfer, "principal", by, "originator", c.Originator.String())
 		failpoint.Hit("control.after_cancel")
 		return a.sched.cancel(o)
 	}
@@ -128,7 +128,7 @@ func (a *Agent) cancelTransfer(c *wire.Control) error {
 			return err
 		}
 		if rec == nil {
-			return a.entomb(t, c)
+			return a.entomb(t, c, by)
 		}
 		if rec.State == transfer.Cancelled || rec.State == transfer.Withdrawn {
 			return nil
@@ -138,7 +138,7 @@ func (a *Agent) cancelTransfer(c *wire.Control) error {
 }
 
 // entomb ends a transfer whose request has not come.
-func (a *Agent) entomb(t *ledger.Tx, c *wire.Control) error {
+func (a *Agent) entomb(t *ledger.Tx, c *wire.Control, by string) error {
 	if as, err := t.Entombed(c.Transfer); as != "" || err != nil {
 		return err
 	}
@@ -149,13 +149,13 @@ func (a *Agent) entomb(t *ledger.Tx, c *wire.Control) error {
 	if c.Kind == wire.ControlWithdraw {
 		as = transfer.Withdrawn
 	}
-	by := c.Originator
+	whose := c.Originator
 	return errors.Join(t.Entomb(c.Transfer, as), a.note(t, audit.Record{Event: audit.Cancelled, Role: audit.RoleSource, Transfer: c.Transfer,
-		Source: a.cfg.Name, Originator: &by, State: as, Code: as.Code(), Reason: "before its request had come"}))
+		Source: a.cfg.Name, Principal: by, Originator: &whose, State: as, Code: as.Code(), Reason: "before its request had come"}))
 }
 
 // resumeTransfer lets a parked transfer go on.
-func (a *Agent) resumeTransfer(c *wire.Control) error {
+func (a *Agent) resumeTransfer(c *wire.Control, by string) error {
 	o := a.sched.find(c.Transfer)
 	if o == nil {
 		return transfer.Errorf(transfer.KindNotFound, "%s has no transfer %s that could go on", a.cfg.Name, c.Transfer)
@@ -174,15 +174,15 @@ func (a *Agent) resumeTransfer(c *wire.Control) error {
 		rec.Progress.State = rec.State
 		rec.Recovering = time.Time{}
 		after = rec
-		by := c.Originator
+		whose := c.Originator
 		if err := a.note(t, audit.Record{Event: audit.Resumed, Role: audit.RoleSource, Transfer: c.Transfer,
-			Originator: &by, State: rec.State}); err != nil {
+			Source: rec.Request.Source, Destination: rec.Request.Destination, Job: rec.Request.Job, Principal: by, Originator: &whose, State: rec.State}); err != nil {
 			return err
 		}
 		return t.PutSource(rec)
 	})
 	if err == nil {
-		a.log.Info("transfer resumed", "transfer", c.Transfer, "originator", c.Originator.String())
+		a.log.Info("transfer resumed", "transfer", c.Transfer, "principal", by, "originator", c.Originator.String())
 		a.sched.replace(o, after)
 	}
 	return err

@@ -18,12 +18,12 @@ func (a *Agent) reply(m qmgr.Message) {
 	}
 	msg, err := wire.Decode(m.Data)
 	if err != nil {
-		a.quiet.Dropped(wire.LastToken(m.Subject), "a control message that cannot be read", "error", err)
+		a.quiet.Dropped(wire.LastToken(m.Subject), "malformed control message", "error", err)
 		a.refuseUnread(m, err)
 		return
 	}
 	if from := wire.LastToken(m.Subject); msg.From.Token() != from {
-		a.quiet.Dropped(from, "a control message that speaks for another agent", "kind", msg.Kind, "for", msg.From)
+		a.quiet.Dropped(from, "control message names another sender", "kind", msg.Kind, "for", msg.From)
 		return
 	}
 	switch msg.Kind {
@@ -62,7 +62,8 @@ func (a *Agent) refuseUnread(m qmgr.Message, err error) {
 // that the ledger no longer has, outcomes are still taken: into the audit.
 func (a *Agent) toSender(msg *wire.Message) {
 	if o := a.sched.find(msg.Transfer); o != nil {
-		if o.Deliver(msg) && msg.Kind == wire.KindBusy && msg.Busy.Place == 0 {
+		// A Busy with an Epoch ends that epoch alone; a transfer that waits has none.
+		if o.Deliver(msg) && msg.Kind == wire.KindBusy && msg.Busy.Place == 0 && msg.Busy.Epoch == 0 {
 			a.sched.wake(msg.Transfer)
 		}
 		return
@@ -111,7 +112,7 @@ func (a *Agent) takeLate(msg *wire.Message) (pause time.Duration) {
 		rec, err = t.Source(msg.Transfer)
 		return err
 	}); err != nil {
-		a.log.Error("the ledger cannot be read", "error", err)
+		a.log.Error("cannot read the ledger", "error", err)
 		return lateEvery
 	}
 	switch {
@@ -138,4 +139,15 @@ func (a *Agent) orphan(msg *wire.Message) {
 		link{a}.Send(msg.From, &wire.Message{Kind: wire.KindOutcomesAck, From: a.cfg.Name, Transfer: msg.Transfer,
 			OutcomesAck: &wire.OutcomesAck{Batch: msg.Outcomes.Batch}})
 	}
+}
+
+// link sends control messages on REPLY.
+type link struct{ a *Agent }
+
+func (l link) Send(to transfer.AgentName, m *wire.Message) error {
+	data, err := m.Encode()
+	if err != nil {
+		return err
+	}
+	return l.a.conn.Publish(wire.ReplySubject(to, l.a.cfg.Name), data)
 }

@@ -58,7 +58,7 @@ func (a *Agent) openLanes() error {
 		Connections: d.Connections, Strangers: a.cfg.Files.Strangers, Options: d.Options, Memory: a.lanes.mem, Clock: a.cfg.Clock, Log: a.log,
 		Take: func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, true) }, Live: a.alive})
 	if err != nil && d.Listen == "" && d.Advertise == "" { // nobody has asked for it
-		a.log.Warn("there is no direct lane", "error", err)
+		a.log.Warn("direct lane disabled", "error", err)
 		return nil
 	}
 	return err
@@ -91,11 +91,11 @@ func (l *lanes) moved() {
 	before := l.hub.Addresses()
 	lost, err := l.hub.Move(listen, told)
 	if err != nil {
-		l.a.log.Warn("the direct lane stays where it was", "error", err)
+		l.a.log.Warn("direct lane cannot move to the new host address", "error", err)
 		return
 	}
 	if now := l.hub.Addresses(); !slices.Equal(before, now) {
-		l.a.log.Info("the direct lane follows the host's address", "addresses", now)
+		l.a.log.Info("direct lane moved to a new host address", "addresses", now)
 	}
 	if len(lost) > 0 {
 		l.a.recv.Moved(lost)

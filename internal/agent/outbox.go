@@ -33,7 +33,7 @@ const (
 func (a *Agent) receipted(m qmgr.Message) {
 	r, err := audit.DecodeReceipt(m.Data)
 	if err != nil || r.Agent != a.cfg.Name || r.Incarnation != a.ledger.IncarnationText() || r.Index < 0 && r.Have > 0 {
-		a.quiet.Warn("an audit receipt is not for this agent", "error", err)
+		a.quiet.Warn("audit receipt for another agent ignored", "error", err)
 		return
 	}
 	select {
@@ -57,14 +57,14 @@ func (a *Agent) outboxLoop() {
 		select {
 		case r := <-a.receipt:
 			if r.Have > sent {
-				a.quiet.Warn("an audit receipt is for records that were not sent", "have", r.Have, "sent", sent)
+				a.quiet.Warn("audit receipt for records that were not sent ignored", "have", r.Have, "sent", sent)
 				continue
 			}
 			if r.Have <= have {
 				continue // a repeat, or of a batch that told coordination nothing that it could keep
 			}
 			if err := a.ledger.Receipted(r.Have); err != nil {
-				a.log.Error("the outbox cannot be cleared", "error", err)
+				a.log.Error("cannot clear audit outbox", "error", err)
 			}
 			have = r.Have
 			failpoint.Hit("outbox.receipted")
@@ -99,7 +99,7 @@ func (a *Agent) outboxLoop() {
 		for len(out) < batchesAhead {
 			some, after, err := a.sendBatch(a.ctx, next, len(out) > 0)
 			if err != nil {
-				a.log.Debug("audit records could not be sent and stay in the outbox", "error", err)
+				a.log.Debug("cannot send audit records; kept in the outbox", "error", err)
 				break
 			}
 			if !some {

@@ -121,7 +121,7 @@ func (o *owner) tryClaim(ctx context.Context, silent bool, g *grace) (done bool,
 		return false, o.a.taken(holder{})
 	case elsewhere && held.Instance != g.instance:
 		*g = grace{held.Instance, o.a.cfg.Clock.Now()}
-		o.a.log.Info("the name is that of an agent that does not answer; waiting for it", "host", held.Host, "dir", held.Dir, "instance", held.Instance)
+		o.a.log.Info("the agent name is held by an instance that does not answer; waiting for it", "host", held.Host, "dir", held.Dir, "instance", held.Instance)
 		return false, nil
 	case elsewhere && o.a.cfg.Clock.Now().Sub(g.since) < ownerGrace:
 		return false, nil
@@ -209,7 +209,7 @@ func (o *owner) failed(before int, err error) int {
 		return 0
 	}
 	if before++; before == unclear {
-		o.a.log.Warn("it cannot be found out whose the name is, or which cancels wait; no request is taken", "error", err)
+		o.a.log.Warn("cannot verify the agent name or pending cancels; no request is accepted", "error", err)
 	}
 	return before
 }
@@ -286,7 +286,7 @@ func (o *owner) release() {
 		}
 	}
 	if err != nil {
-		o.a.log.Debug("the name could not be let go of", "error", err)
+		o.a.log.Debug("cannot release the agent name", "error", err)
 	}
 }
 

@@ -94,6 +94,18 @@ func (s *stage) holder() string {
 	return h.Instance
 }
 
+// answers lets another instance of ALPHA say that it lives.
+func (s *stage) answers(instance string) {
+	s.Helper()
+	stop, err := s.conn.Subscribe(wire.InstanceSubject("ALPHA", instance), func(m qmgr.Message) {
+		s.conn.Publish(m.Reply, wire.Marshal(wire.Answer{V: wire.Version}))
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(stop)
+}
+
 // beat lets another instance of ALPHA be heard.
 func (s *stage) beat(instance string) {
 	s.Helper()
@@ -124,13 +136,7 @@ func TestAnotherInstanceIsHeard(t *testing.T) {
 		default:
 		}
 	}
-	stop, err := s.conn.Subscribe(wire.InstanceSubject("ALPHA", "1111"), func(m qmgr.Message) {
-		s.conn.Publish(m.Reply, wire.Marshal(wire.Answer{V: wire.Version}))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
+	s.answers("1111")
 	s.put("1111")
 	s.beat("1111")
 	select {
@@ -190,6 +196,7 @@ func TestANameIsLetGoOf(t *testing.T) {
 	if a, _, err = s.start(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
+	s.answers("1234") // or the agent, which is still looking whose its name is, takes it back
 	s.put("1234")
 	a.Stop()
 	if h := s.holder(); h != "1234" {

@@ -234,7 +234,7 @@ func (s *scheduler) drive(e *entry, ending bool) {
 func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.a.log.Error("a transfer has crashed and waits", "transfer", e.o.ID, "panic", p, "stack", string(debug.Stack()))
+			s.a.log.Error("transfer panicked and waits", "transfer", e.o.ID, "panic", p, "stack", string(debug.Stack()))
 			v = sender.Verdict{Retry: time.Minute}
 		}
 	}()
@@ -242,14 +242,14 @@ func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 	if state == transfer.Parked { // and to be cancelled
 		done, err := e.o.CancelNow()
 		if err != nil {
-			s.a.log.Error("the ledger cannot be written", "error", err)
+			s.a.log.Error("cannot write the ledger", "error", err)
 		}
 		return sender.Verdict{Final: done, Retry: peerRetry}
 	}
 	if !ending && (state == transfer.Accepted || state == transfer.Waiting) && !s.reachable(e.to) {
 		ended, err := e.o.MarkUnreachable()
 		if err != nil {
-			s.a.log.Error("the ledger cannot be written", "error", err)
+			s.a.log.Error("cannot write the ledger", "error", err)
 		}
 		return sender.Verdict{Final: ended, Retry: peerRetry}
 	}
@@ -284,7 +284,7 @@ func (s *scheduler) watch(name transfer.AgentName) {
 		})
 	})
 	if err != nil {
-		s.a.log.Warn("an agent's heartbeats are not heard", "agent", name, "error", err)
+		s.a.log.Warn("cannot subscribe to an agent's heartbeats", "agent", name, "error", err)
 	}
 }
 

@@ -26,10 +26,12 @@ type Filter struct {
 	// it where the pattern has a '/', which is a character like any other. Only records with
 	// such items match, of agents that speak of transfers of their own.
 	Name   string
-	Failed bool // only records with items that have failed
-	Role   string
-	Limit  int   // records at most; 0: all
-	Before int64 // only records below this index of the log; 0: all
+	Failed bool              // only records with items that have failed; without a Name also those of other failures
+	States []transfer.State  // of the transfer, as the record has it; any of them
+	Meta   map[string]string // of the transfer; all of them
+	Role   string            // in which the record was written
+	Limit  int               // records at most; 0: all
+	Before int64             // only records below this index of the log; 0: all
 }
 
 // findBlock is how many cells of the index are read at once.
@@ -154,9 +156,15 @@ func (m *matcher) record(r *Record) bool {
 		return false
 	case m.Event != "" && r.Event != m.Event, m.Role != "" && r.Role != m.Role,
 		m.Job != "" && !Like(m.Job, r.Job),
-		m.Name != "" && (!r.own() || !slices.ContainsFunc(r.Items, m.Names)),
-		m.Failed && !slices.ContainsFunc(r.Items, func(o transfer.Outcome) bool { return !o.OK() }):
+		m.Name != "" && (!r.own() || r.Event == Deleted || !slices.ContainsFunc(r.Items, m.Names)),
+		m.Failed && !(m.Name == "" && r.Error != nil) && !slices.ContainsFunc(r.Items, func(o transfer.Outcome) bool { return o.Failed() }),
+		len(m.States) > 0 && !slices.Contains(m.States, r.State):
 		return false
+	}
+	for k, v := range m.Meta {
+		if has, ok := r.Meta[k]; !ok || has != v {
+			return false
+		}
 	}
 	return (m.Since.IsZero() || !r.Time.Before(m.Since)) && (m.Until.IsZero() || r.Time.Before(m.Until))
 }
@@ -194,7 +202,7 @@ func Like(pattern, text string) bool {
 // CheckPattern refuses what is no pattern for Like.
 func CheckPattern(p string) error {
 	if _, err := path.Match(p, ""); err != nil {
-		return transfer.Errorf(transfer.KindUsage, "%q is no pattern: a [ has no ]", p)
+		return transfer.Errorf(transfer.KindUsage, "%q is not a pattern: it ends inside [ ] or after a backslash", p)
 	}
 	return nil
 }
@@ -203,7 +211,7 @@ func CheckPattern(p string) error {
 // outside of brackets: such characters stand in JSON as they are.
 func longestPlain(pattern string) []byte {
 	var best, run string
-	depth := false
+	inside := false // brackets
 	for i := 0; i < len(pattern); i++ {
 		c := pattern[i]
 		switch {
@@ -211,10 +219,10 @@ func longestPlain(pattern string) []byte {
 			run = ""
 			i++
 		case c == '[':
-			run, depth = "", true
+			run, inside = "", true
 		case c == ']':
-			run, depth = "", false
-		case depth || !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'):
+			run, inside = "", false
+		case inside || !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'):
 			run = ""
 		default:
 			if run += string(c); len(run) > len(best) {

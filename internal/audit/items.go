@@ -17,7 +17,7 @@ import (
 // are not escaped cannot be a part of any text.
 var (
 	oneItem     = []transfer.Outcome{{}}
-	oneItemText = []byte(`"items":[{"item":0,"type":0,"path":""}]`)
+	oneItemText = []byte(`"items":[{"item":0,"type":"","path":""}]`)
 	itemsKey    = []byte(`"items":`)
 )
 

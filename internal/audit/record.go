@@ -39,7 +39,7 @@ const (
 	Resumed   Event = "resumed"
 	GapFound  Event = "gap"      // records that were receipted are not in the log; see Record.Gap
 	Disputed  Event = "disputed" // records came again with another content; see Record.Gap
-	Deleted   Event = "deleted"  // a source was deleted
+	Deleted   Event = "deleted"  // sources were deleted: Record.Items, with their paths at the source
 	Warning   Event = "warning"
 	Removed   Event = "removed" // an agent, Source, was taken out of the registry
 )
@@ -113,28 +113,50 @@ type RequestFacts struct {
 	Compress    string            `json:"compress,omitempty"`
 	Priority    int               `json:"priority,omitempty"`
 	Settings    transfer.Settings `json:"settings,omitzero"`
+	Recovery    transfer.Duration `json:"recovery_timeout,omitempty"`
 	transfer.Content
+
+	Rate     int64                `json:"rate,omitempty"` // bytes a second
+	MaxFiles int64                `json:"max_files,omitempty"`
+	MaxBytes int64                `json:"max_bytes,omitempty"`
+	Base     transfer.Path        `json:"base,omitempty"`  // the sources are names beneath it
+	Parent   transfer.ID          `json:"parent,omitzero"` // of what transfer it is a retry
+	Only     []transfer.Path      `json:"only,omitempty"`  // of a retry: the sources of its items; none: all
+	MoreOnly int                  `json:"more_only,omitempty"`
+	Resolved *transfer.Resolution `json:"resolved,omitempty"` // what Dest turned out to be; of Started
 }
 
-// maxSources bounds the source names in a record, in bytes of JSON at worst: a
-// request may be as large as a record.
-const maxSources = 256 << 10
+// maxSources bounds the source names in a record, in bytes of JSON: a request may be as
+// large as a record.
+const maxSources = MaxRecord / 2
 
-// FactsOf takes the facts from a request. Sources beyond a quarter of a record
-// are counted, not named.
+// FactsOf takes the facts from a request. Sources beyond half of a record are counted,
+// not named.
 func FactsOf(q *transfer.Request) *RequestFacts {
 	f := &RequestFacts{Dest: q.Dest, Recursive: q.Recursive, Mode: q.Mode, Checksum: q.Checksum,
 		IfExists: q.IfExists, DeleteSrc: q.DeleteSrc, Durability: q.Durability, Lane: q.Lane,
-		Delivery: q.Delivery, Compress: q.Compress, Priority: q.Priority, Settings: q.Settings, Content: q.Content}
+		Delivery: q.Delivery, Compress: q.Compress, Priority: q.Priority, Settings: q.Settings,
+		Recovery: q.Recovery, Content: q.Content,
+		Rate: q.Rate, MaxFiles: q.MaxFiles, MaxBytes: q.MaxBytes, Base: q.Base}
 	room := maxSources
-	for i, p := range q.Sources {
-		if room -= worst(len(p)); room < 0 {
-			f.MoreSources = len(q.Sources) - i
-			break
-		}
-		f.Sources = append(f.Sources, p)
+	f.Sources, f.MoreSources = named(q.Sources, &room)
+	if q.Retry != nil {
+		f.Parent = q.Retry.Of
+		f.Only, f.MoreOnly = named(q.Retry.Only, &room)
 	}
 	return f
+}
+
+// named are the first of some paths, as many as there is room for, and how many more
+// there are.
+func named(all []transfer.Path, room *int) (some []transfer.Path, more int) {
+	for i, p := range all {
+		if *room -= quoted(p); *room < 0 {
+			return some, len(all) - i
+		}
+		some = append(some, p)
+	}
+	return some, 0
 }
 
 // FitItems is how many of the outcomes, from the first on, surely fit into one
@@ -156,6 +178,15 @@ func FitItems(items []transfer.Outcome) int {
 		}
 	}
 	return len(items)
+}
+
+// quoted is how many bytes a path takes in JSON, with the comma behind it.
+func quoted(p transfer.Path) int {
+	b, err := json.Marshal(p)
+	if err != nil {
+		return worst(len(p))
+	}
+	return len(b) + 1
 }
 
 // worst is what n bytes can grow to in JSON: each a \u00XX, or a path's %XX.

@@ -225,7 +225,7 @@ func newOwnRounds(ctx context.Context, e *Env, url string) (*ownRounds, error) {
 		}
 		return c
 	}
-	o.asker, o.answerer = connect("ferry bench: asks"), connect("ferry bench: answers")
+	o.asker, o.answerer = connect("ferry-bench: asks"), connect("ferry-bench: answers")
 	if err != nil {
 		o.close()
 		return nil, err

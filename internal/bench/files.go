@@ -143,18 +143,6 @@ func (s *FileSet) Verify(dir string) error {
 	return nil
 }
 
-// VerifyPart is Verify for one part.
-func (s *FileSet) VerifyPart(dir, part string) error {
-	for _, name := range s.Names {
-		if filepath.Dir(name) == part {
-			if err := s.verify(filepath.Join(dir, filepath.Base(name)), name); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 func (s *FileSet) verify(path, name string) error {
 	want, ok := s.sums[name]
 	if !ok {

@@ -77,14 +77,18 @@ type pageCell struct {
 func HTML(reports []*Report) (string, error) {
 	var all []pageReport
 	for _, r := range reports {
-		all = append(all, r.page())
+		p, err := r.page()
+		if err != nil {
+			return "", err
+		}
+		all = append(all, p)
 	}
 	var b strings.Builder
 	err := page.Execute(&b, all)
 	return b.String(), err
 }
 
-func (r *Report) page() pageReport {
+func (r *Report) page() (pageReport, error) {
 	p := pageReport{ID: "scenario-" + r.Scenario, Scenario: r.Scenario, What: r.What, Facts: r.facts(), Notes: r.Notes}
 	for _, b := range r.Bars {
 		class := "missed"
@@ -98,7 +102,11 @@ func (r *Report) page() pageReport {
 		p.Bars = append(p.Bars, pageBar{class, b.Name, b.Shown(), limit, aim, b.Verdict()})
 	}
 	for _, c := range r.Charts {
-		p.Charts = append(p.Charts, template.HTML(c.SVG())) // SVG escapes what it is given
+		drawing, err := c.SVG()
+		if err != nil {
+			return p, err
+		}
+		p.Charts = append(p.Charts, template.HTML(drawing)) // SVG escapes what it is given
 	}
 	for _, t := range r.Tables {
 		pt := pageTable{Title: t.Title, Notes: t.Notes}
@@ -114,5 +122,5 @@ func (r *Report) page() pageReport {
 		}
 		p.Tables = append(p.Tables, pt)
 	}
-	return p
+	return p, nil
 }

@@ -124,7 +124,7 @@ func (n *Network) up(ctx context.Context) error {
 	if err := n.ready(ctx, n.procs...); err != nil {
 		return err
 	}
-	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: n.url(RoleSubmitter), Name: "ferry bench", Timeout: patience, Log: n.env.Log})
+	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: n.url(RoleSubmitter), Name: "ferry-bench", Timeout: patience, Log: n.env.Log})
 	n.conn = conn
 	return err
 }

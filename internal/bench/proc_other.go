@@ -12,7 +12,7 @@ import (
 
 // notHere is the error of everything that needs Linux's /proc.
 func notHere() error {
-	return transfer.Errorf(transfer.KindNotBuilt, "`ferry bench` measures processes through /proc of Linux; it does not run on %s", runtime.GOOS).
+	return transfer.Errorf(transfer.KindNotBuilt, "`ferry-bench` measures processes through /proc of Linux; it does not run on %s", runtime.GOOS).
 		WithHint("run it on Linux")
 }
 

@@ -232,6 +232,16 @@ func (r *Report) check() error {
 		if c.Kind != Lines && c.Kind != Bars {
 			return transfer.Errorf(transfer.KindInternal, "chart %q is of kind %q; it is %s or %s", c.Title, c.Kind, Lines, Bars)
 		}
+		for _, l := range c.Lines {
+			for _, q := range l.Points {
+				if !drawable(q.X) || !drawable(q.Y) || !drawable(q.Min) || !drawable(q.Max) {
+					return transfer.Errorf(transfer.KindInternal, "chart %q has the point %v; each value is 0, or from 1e-9 to 1e15", c.Title, q)
+				}
+			}
+		}
 	}
 	return nil
 }
+
+// drawable reports whether an axis can show a value.
+func drawable(v float64) bool { return v == 0 || 1e-9 <= v && v <= 1e15 }

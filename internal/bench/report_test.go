@@ -111,6 +111,8 @@ func TestReportsThatCannotBeShownAreRefused(t *testing.T) {
 		"short row":     func(r *Report) { r.Tables[0].Rows[1] = r.Tables[0].Rows[1][:1] },
 		"kind of chart": func(r *Report) { r.Charts[0].Kind = "pie" },
 		"name":          func(r *Report) { r.Scenario = "../../x" },
+		"below 0":       func(r *Report) { r.Charts[0].Lines[0].Points[0].X = -1 },
+		"no number":     func(r *Report) { r.Charts[0].Lines[0].Points[0].Y = 1e300 },
 	} {
 		r := exampleReport()
 		break_(r)
@@ -194,31 +196,28 @@ func elements(t *testing.T, svg string) map[string]int {
 
 func TestChartsDrawEveryPoint(t *testing.T) {
 	r := exampleReport()
-	lines := elements(t, r.Charts[0].SVG())
-	if lines["polyline"] != 2 || lines["circle"] != 3 {
-		t.Errorf("the chart of lines has %v", lines)
-	}
-	bars := elements(t, r.Charts[1].SVG())
-	if bars["rect"] != 1+2+1 { // the background, two bars, the legend
-		t.Errorf("the chart of bars has %v", bars)
-	}
-	elements(t, r.Charts[2].SVG())
-}
-
-func TestChartsStayInsideTheirFrame(t *testing.T) {
-	c := Chart{Kind: Lines, LogX: true, Lines: []Line{{Points: []Point{{X: 64, Y: 999.5, Min: 1, Max: 1001}, {X: 1024, Y: 0}}}}}
-	p := &plot{chart: &c}
-	p.ranges()
-	if p.y1 != 1250 {
-		t.Errorf("the axis goes to %v, not to the next round number, 1250", p.y1)
-	}
-	for _, x := range []float64{64, 256, 1024} {
-		if at := p.px(x); at < plotLeft || at > chartWidth-plotRight {
-			t.Errorf("%v is drawn at %v", x, at)
+	drawn := func(n int) map[string]int {
+		t.Helper()
+		svg, err := r.Charts[n].SVG()
+		if err != nil {
+			t.Fatal(err)
 		}
+		return elements(t, svg)
 	}
-	if mid := p.px(256); mid != (p.px(64)+p.px(1024))/2 {
-		t.Errorf("256 is not in the middle of 64 and 1024, but at %v", mid)
+	empty := drawn(2)["path"]
+	r.Charts[2].Lines = []Line{{Name: "without points"}}
+	if n := drawn(2)["path"]; n != empty {
+		t.Errorf("a line without points draws %d paths", n-empty)
+	}
+	all := drawn(0)["path"]
+	r.Charts[0].Lines[0].Points[0].Max = 0
+	if fewer := drawn(0)["path"]; fewer >= all {
+		t.Errorf("the extremes of a point are not drawn: %d paths, and %d without", all, fewer)
+	}
+	more := drawn(1)["path"]
+	r.Charts[1].Lines[0].Points = r.Charts[1].Lines[0].Points[:1]
+	if fewer := drawn(1)["path"]; fewer >= more {
+		t.Errorf("a bar is not drawn: %d paths with two bars, and %d with one", more, fewer)
 	}
 }
 

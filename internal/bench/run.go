@@ -121,7 +121,11 @@ func Write(dir string, reports []*Report) error {
 		}
 		lines = append(append(lines, line...), '\n')
 		for i, c := range r.Charts {
-			if err := write(dir, fmt.Sprintf("%s-%02d.svg", r.Scenario, i+1), c.SVG()); err != nil {
+			drawing, err := c.SVG()
+			if err != nil {
+				return transfer.Errorf(transfer.KindInternal, "a chart of %s cannot be drawn: %w", r.Scenario, err)
+			}
+			if err := write(dir, fmt.Sprintf("%s-%02d.svg", r.Scenario, i+1), drawing); err != nil {
 				return err
 			}
 		}

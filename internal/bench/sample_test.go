@@ -112,7 +112,7 @@ func TestScenariosAreFoundByName(t *testing.T) {
 		t.Errorf("all are %d of %d, %v", len(found), len(all), err)
 	}
 	_, err := Find([]string{"latecny"})
-	if transfer.KindOf(err) != transfer.KindUsage || !strings.Contains(err.Error(), "the nearest names are latency, ") {
+	if transfer.KindOf(err) != transfer.KindUsage || !strings.Contains(err.Error(), "did you mean latency?") {
 		t.Errorf("a misspelt name: %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -38,21 +37,22 @@ func Find(names []string) ([]Scenario, error) {
 		}
 		i := slices.IndexFunc(all, func(s Scenario) bool { return s.Name == name })
 		if i < 0 {
-			return nil, transfer.Errorf(transfer.KindUsage, "there is no scenario %q; the nearest names are %s", name, strings.Join(nearest(name, all), ", ")).
-				WithHint("`ferry bench ls` lists them all")
+			hint := "`ferry-bench ls` lists them"
+			if near := nearest(name, all); len(near) > 0 {
+				hint = "did you mean " + strings.Join(near, " or ") + "? `ferry-bench ls` lists them all"
+			}
+			return nil, transfer.Errorf(transfer.KindUsage, "there is no scenario %q", name).WithHint(hint)
 		}
 		found = append(found, all[i])
 	}
 	return found, nil
 }
 
-// nearest are up to three names of scenarios, those that take the fewest edits
-// first.
+// nearest are the names of scenarios that may have been meant.
 func nearest(name string, all []Scenario) []string {
 	names := make([]string, len(all))
 	for i, s := range all {
 		names[i] = s.Name
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(spelling.Distance(name, a), spelling.Distance(name, b)) })
-	return names[:min(3, len(names))]
+	return spelling.Nearest(name, 2, names)
 }

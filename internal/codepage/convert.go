@@ -73,7 +73,6 @@ type Converter struct {
 	nel     bool   // U+0085 is a line end in the source
 	fast    func(c *Converter, dst, src []byte) ([]byte, int)
 	quick   *quick
-	singly  int   // how many bytes the fast loop has taken one by one since ConvertParallel looked
 	last    error // why the conversion has ended
 	spare   [][]byte
 }
@@ -105,7 +104,7 @@ func New(o Options) (*Converter, error) {
 		c.lineEnd = end
 	}
 	c.st.belongs = o.fingerprint()
-	c.fast, c.quick = quickly(c, fastest)
+	c.fast, c.quick = quickly(c)
 	made.put(o, *c)
 	return c, nil
 }

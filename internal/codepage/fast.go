@@ -22,9 +22,6 @@ type quick struct {
 	ends  []byte      // the source's line ends, where they are not special
 	stops []byte      // what stops between UTF-8 and UTF-8
 	opens map[rune]bool
-
-	block blockwise // nil where the processor has none
-	one   *translation
 }
 
 const (
@@ -33,26 +30,18 @@ const (
 )
 
 // quickly chooses the loop for a conversion.
-func quickly(c *Converter, l loops) (func(*Converter, []byte, []byte) ([]byte, int), *quick) {
+func quickly(c *Converter) (func(*Converter, []byte, []byte) ([]byte, int), *quick) {
 	from, to := c.opt.From, c.opt.To
 	q := &quick{}
 	switch {
 	case from.form == formSingle && to.form == formSingle:
 		q.fromSingle(c)
-		q.one = newTranslation(func(b byte) (byte, bool) { return byte(q.bytes[b]), q.bytes[b] != special })
-		q.block = l.same
 		return (*Converter).singleToSingle, q
 	case from.form == formSingle && to.form == formUTF8:
 		q.fromSingle(c)
-		q.one = newTranslation(func(b byte) (byte, bool) { return byte(q.utf[b]), q.utf[b]>>24 == 1 })
-		q.widths(false)
-		q.block = l.widen
 		return (*Converter).singleToUTF8, q
 	case from.form == formUTF8 && to.form == formSingle:
 		q.toSingle(c)
-		q.one = newTranslation(func(b byte) (byte, bool) { return byte(q.bytes[b]), q.bytes[b] != special })
-		q.widths(true)
-		q.block = l.narrow
 		return (*Converter).utf8ToSingle, q
 	case from.form == formUTF8 && to.form == formUTF8 && (!c.nel || c.lineEnd == nil): // a line end of two bytes is for characters
 		q.between(c)
@@ -63,34 +52,6 @@ func quickly(c *Converter, l loops) (func(*Converter, []byte, []byte) ([]byte, i
 	}
 	q.toOne(c)
 	return (*Converter).characters, q
-}
-
-// fastest are the loops that are used; there may be none.
-var fastest = append(allLoops(), loops{})[0]
-
-// widths enters what becomes of the characters that the wide loops know.
-func (q *quick) widths(narrow bool) {
-	for i := range 256 {
-		t := q.one
-		if narrow {
-			v := q.low[i]
-			if i < utf8.RuneSelf {
-				v = q.bytes[i] // a line end is special in low
-			}
-			if t.wide[i] = byte(v); v == special {
-				t.lead[i] = stops
-			}
-			continue
-		}
-		switch v := q.utf[i]; v >> 24 {
-		case 1:
-			t.wide[i] = byte(v)
-		case 2:
-			t.lead[i], t.wide[i] = byte(v), byte(v>>8)
-		default:
-			t.lead[i] = stops
-		}
-	}
 }
 
 // likeASCII reports whether the bytes of ASCII stand for themselves wherever a
@@ -239,9 +200,6 @@ func (c *Converter) singleToSingle(dst, src []byte) ([]byte, int) {
 	dst = slices.Grow(dst, len(src))
 	out := dst[len(dst) : len(dst)+len(src)]
 	i := 0
-	if q.block != nil {
-		i, _ = q.block(q.one, out, src)
-	}
 	for ; i+8 <= len(src) && i+8 <= len(out); i += 8 {
 		s, o := src[i:i+8:i+8], out[i:i+8:i+8]
 		a, b, d, e := t[s[0]], t[s[1]], t[s[2]], t[s[3]]
@@ -263,38 +221,11 @@ func (c *Converter) singleToSingle(dst, src []byte) ([]byte, int) {
 	return dst[:len(dst)+i], i
 }
 
-// blockwise converts what goes by blocks, and says how much of src that was, what it
-// became, and up to where to go on byte by byte.
-func (c *Converter) blockwise(out, src []byte) (took, gave, until int) {
-	q := c.quick
-	if q.block == nil {
-		return 0, 0, len(src)
-	}
-	took, gave = q.block(q.one, out, src)
-	if took >= minRun {
-		return took, gave, min(took+maxBlock, len(src))
-	}
-	until = min(took+dense, len(src))
-	c.singly += until - took
-	return took, gave, until
-}
-
 func (c *Converter) singleToUTF8(dst, src []byte) ([]byte, int) {
 	dst = slices.Grow(dst, 3*len(src)+8)
-	out := dst[len(dst):cap(dst)]
-	i, n := 0, 0
-	for i < len(src) {
-		k, m, until := c.blockwise(out[n:], src[i:])
-		part := src[i+k : i+until]
-		i, n = i+k, n+m
-		took, gave := c.quick.toUTF8(out[n:], part)
-		i, n = i+took, n+gave
-		if took < len(part) {
-			break
-		}
-	}
-	c.quick.count(c, src[:i])
-	return dst[:len(dst)+n], i
+	took, gave := c.quick.toUTF8(dst[len(dst):cap(dst)], src)
+	c.quick.count(c, src[:took])
+	return dst[:len(dst)+gave], took
 }
 
 // toUTF8 converts bytes of a single-byte page up to a special one, and says how
@@ -338,29 +269,18 @@ const highBits = 0x8080808080808080
 
 func (c *Converter) utf8ToSingle(dst, src []byte) ([]byte, int) {
 	dst = slices.Grow(dst, len(src))
-	out := dst[len(dst) : len(dst)+len(src)]
-	i, n := 0, 0
-	for i < len(src) {
-		k, m, until := c.blockwise(out[n:], src[i:])
-		until += i
-		i, n = i+k, n+m
-		took, gave := c.fromUTF8(out[n:], src[i:], until-i)
-		i, n = i+took, n+gave
-		if i < until {
-			break
-		}
-	}
-	c.quick.count(c, src[:i])
-	return dst[:len(dst)+n], i
+	took, gave := c.fromUTF8(dst[len(dst):len(dst)+len(src)], src)
+	c.quick.count(c, src[:took])
+	return dst[:len(dst)+gave], took
 }
 
-// fromUTF8 converts the characters that begin before a place up to a special one,
-// and says how many bytes it took and gave.
-func (c *Converter) fromUTF8(out, src []byte, until int) (took, gave int) {
+// fromUTF8 converts characters up to a special one, and says how many bytes it took and
+// gave.
+func (c *Converter) fromUTF8(out, src []byte) (took, gave int) {
 	t, low := &c.quick.bytes, c.quick.low
 	i, n := 0, 0
-	for i < until {
-		for i+8 <= until && n+8 <= len(out) {
+	for i < len(src) {
+		for i+8 <= len(src) && n+8 <= len(out) {
 			s := src[i : i+8 : i+8]
 			if binary.LittleEndian.Uint64(s)&highBits != 0 {
 				break
@@ -377,12 +297,12 @@ func (c *Converter) fromUTF8(out, src []byte, until int) (took, gave int) {
 		}
 		// Up to the next character that is not of ASCII, which has an end here:
 		// what is special stops everything.
-		for i < until && t[src[i]]&special == 0 {
+		for i < len(src) && t[src[i]]&special == 0 {
 			out[n] = byte(t[src[i]])
 			i, n = i+1, n+1
 		}
 		from := i
-		for i < until && i+1 < len(src) && src[i] >= 0xc2 && src[i] < 0xe0 && src[i+1]&0xc0 == 0x80 {
+		for i+1 < len(src) && src[i] >= 0xc2 && src[i] < 0xe0 && src[i+1]&0xc0 == 0x80 {
 			v := low[int(src[i]&0x1f)<<6|int(src[i+1]&0x3f)]
 			if v&special != 0 {
 				break
@@ -390,7 +310,7 @@ func (c *Converter) fromUTF8(out, src []byte, until int) (took, gave int) {
 			out[n] = byte(v)
 			i, n = i+2, n+1
 		}
-		if i > from || i >= until {
+		if i > from || i >= len(src) {
 			continue
 		}
 		v, size := c.far(src[i:])

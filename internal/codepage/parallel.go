@@ -67,9 +67,7 @@ func (c *Converter) whole(b []byte, i int) bool {
 // of what is appended twice over.
 func (c *Converter) ConvertParallel(dst, src []byte, n int) ([]byte, error) {
 	n = min(n, len(src)/minPart, runtime.GOMAXPROCS(0))
-	singly := c.singly
-	c.singly = 0
-	if n < 2 || c.last != nil || c.Identity() || c.blocks(singly, len(src)) {
+	if n < 2 || c.last != nil || c.Identity() {
 		return c.Convert(dst, src)
 	}
 	if !c.st.begun || !c.st.wrote {
@@ -86,12 +84,6 @@ func (c *Converter) ConvertParallel(dst, src []byte, n int) ([]byte, error) {
 		}
 	}
 	return c.convertParts(dst, src, append(cuts, len(src)))
-}
-
-// blocks reports whether a piece will go by blocks, as far as the one before it
-// tells, of which some bytes did not: to put parts together would take longer.
-func (c *Converter) blocks(singly, size int) bool {
-	return c.quick.block != nil && singly < size/4
 }
 
 func (c *Converter) rest(dst, src []byte, err error) ([]byte, error) {
@@ -119,7 +111,7 @@ func (c *Converter) convertParts(dst, src []byte, cuts []int) ([]byte, error) {
 	for i := range parts {
 		p := &parts[i]
 		p.c, p.out = *c, c.spare[i][:0]
-		p.c.spare, p.c.singly = nil, 0
+		p.c.spare = nil
 		p.c.st.In, p.c.st.Out, p.c.st.Line = c.st.In+int64(cuts[i+1]), 0, 0
 		p.c.hold(nil)
 		p.c.st.cr = false
@@ -138,7 +130,6 @@ func (c *Converter) convertParts(dst, src []byte, cuts []int) ([]byte, error) {
 		if fault = p.fault; fault != nil {
 			fault.Line += c.st.Line
 		}
-		c.singly += p.c.singly
 		p.c.st.Out, p.c.st.Line = c.st.Out, c.st.Line+p.c.st.Line
 		c.st, c.dec, c.enc = p.c.st, p.c.dec, p.c.enc
 	}

@@ -98,15 +98,8 @@ func nearest(name string, known ...map[string]bool) string {
 		}
 	}
 	slices.Sort(names)
-	best, least := "", len(name)/2+1
-	if least > 4 {
-		least = 4
+	if near := spelling.Nearest(name, 1, names); len(near) > 0 {
+		return near[0]
 	}
-	low := strings.ToLower(strings.ReplaceAll(name, "_", "-"))
-	for _, n := range names {
-		if d := spelling.Distance(low, strings.ToLower(n)); d < least {
-			best, least = n, d
-		}
-	}
-	return best
+	return ""
 }

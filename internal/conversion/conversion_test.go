@@ -395,11 +395,11 @@ func FuzzResume(f *testing.F) {
 
 // What is said weighs more than what is known, and that more than defaults.
 func TestWhatWeighsMore(t *testing.T) {
-	side := &record.Sidecar{Attributes: record.Attributes{Format: record.FB, LRECL: 80, BLKSIZE: 800}, Encoding: "IBM-273"}
+	side := &transfer.Form{Records: transfer.Records{RECFM: "FB", LRECL: 80, BLKSIZE: 800}, Encoding: "IBM-273"}
 	for _, c := range []struct {
 		name   string
 		q      *transfer.Request
-		beside *record.Sidecar
+		beside *transfer.Form
 		source bool // a data set
 		target Target
 		want   string

@@ -144,11 +144,11 @@ func (l *Pipeline) State() ([]byte, error) {
 
 // Clean reports whether the bytes, coming next, would be given as they are, and
 // so were all before them. The caller may then leave them out of the pipeline,
-// and must take them for given. free says that neither of the Suspects is in them.
-func (l *Pipeline) Clean(src []byte, free bool) bool {
+// and must take them for given. absent says that neither of the Suspects is in them.
+func (l *Pipeline) Clean(src []byte, absent bool) bool {
 	if l.clean {
 		s, ok := l.sieve()
-		l.clean = ok && (free || s.unchanged(src))
+		l.clean = ok && (absent || s.unchanged(src))
 	}
 	return l.clean
 }

@@ -11,8 +11,8 @@ import (
 
 // A Target is what the destination's agent knows of where a file will land.
 type Target struct {
-	Dataset bool            // the location names a data set
-	Known   *record.Sidecar // of the data set that is there; nil: none
+	Dataset bool           // the location names a data set
+	Known   *transfer.Form // of the data set that is there; nil: none
 }
 
 // A Plan is what is to be done with one file.
@@ -62,7 +62,7 @@ func (p *Plan) records(q *transfer.Request, form transfer.Form, t Target) (err e
 	}
 	switch {
 	case t.Known != nil:
-		p.to, err = t.Known.Resolve()
+		p.to, err = resolved("recfm", t.Known.Records)
 	case !p.from.IsZero():
 		p.to = p.from
 	default:
@@ -89,7 +89,7 @@ func (d *Defaults) setPages(p *Plan, q *transfer.Request, form transfer.Form, t 
 	case t.Known != nil && t.Known.Encoding != "":
 		to = t.Known.Encoding
 	case t.Dataset:
-		to = DatasetEncoding
+		to = record.DatasetEncoding
 	}
 	from := q.FromEncoding
 	if from == "" {
@@ -147,34 +147,21 @@ func (p *Plan) Nothing() bool {
 // Records are the attributes that the destination will have; zero: none.
 func (p *Plan) Records() record.Attributes { return p.to }
 
-// Beside is what is to be kept beside the destination; nil: nothing.
-func (p *Plan) Beside() ([]byte, error) {
-	if p.to.IsZero() {
-		return nil, nil
+// Form is what is to be kept of the content; without records nothing is.
+func (p *Plan) Form() *transfer.Form {
+	f := &transfer.Form{Records: p.to.Records()}
+	switch {
+	case f.Records.IsZero():
+	case p.text:
+		f.Encoding = p.pages.To.Name()
+	default:
+		f.Encoding = p.kept
 	}
-	s := record.Sidecar{Attributes: p.to, Encoding: p.kept}
-	if p.text {
-		s.Encoding = p.pages.To.Name()
-	}
-	return s.Encode()
+	return f
 }
 
-// Differs says what is known of the members of a library that would not hold for
-// the file, and what would hold for it instead; both are empty where it all holds.
-// Bytes have no code page.
-func (p *Plan) Differs(library *record.Sidecar) (theirs, its string) {
-	if p.to != library.Attributes {
-		return library.Attributes.String(), p.to.String()
-	}
-	page := library.Encoding
-	if page == "" {
-		page = DatasetEncoding
-	}
-	if l, err := codepage.Lookup(page); p.text && (err != nil || l != p.pages.To) {
-		return "code page " + page, "code page " + p.pages.To.Name()
-	}
-	return "", ""
-}
+// Text reports whether the bytes are text, whose code page matters.
+func (p *Plan) Text() bool { return p.text }
 
 // Estimate is about how long the destination will be for a source of n bytes.
 func (p *Plan) Estimate(n int64) int64 {

@@ -8,9 +8,6 @@ import (
 	"ferry/internal/transfer"
 )
 
-// DatasetEncoding is the code page of a data set of which nothing else is known.
-const DatasetEncoding = "IBM-1047"
-
 // Defaults are what an agent takes text files on its host to be. The zero value
 // is UTF-8 with the host's line ends, and no replacement.
 type Defaults struct {
@@ -71,6 +68,10 @@ func Check(q *transfer.Request) error {
 	if record.IsDataset(string(q.Dest)) {
 		if _, err := record.ParseDataset(string(q.Dest)); err != nil {
 			return err
+		}
+		if q.IfExists == transfer.IfExistsRename {
+			return transfer.Errorf(transfer.KindUsage, "--if-exists rename gives names that data sets and members cannot have").
+				WithHint("choose error, overwrite, skip or update")
 		}
 	}
 	for _, p := range q.Sources {
@@ -174,7 +175,7 @@ func TakeAttributes(q *transfer.Request) error {
 }
 
 func takeFrom(to *transfer.Records, d *record.Dataset, others string) error {
-	r := Records(d.Attributes)
+	r := d.Attributes.Records()
 	if r.IsZero() {
 		return nil
 	}
@@ -188,35 +189,24 @@ func takeFrom(to *transfer.Records, d *record.Dataset, others string) error {
 
 // attributes are those of a request's flags, which begin with the given one.
 func attributes(flag string, r transfer.Records) (record.Attributes, error) {
-	if r.IsZero() {
-		return record.Attributes{}, nil
+	a, err := record.FromRecords(r)
+	if err != nil && r.RECFM == "" {
+		return a, transfer.AsError(err).WithHint("give --" + flag + " F, FB, V, VB or U")
 	}
-	if r.RECFM == "" {
-		return record.Attributes{}, transfer.Errorf(transfer.KindUsage, "the records have a length and no format").
-			WithHint("give --" + flag + " F, FB, V, VB or U")
-	}
-	return record.FromFlags(r.RECFM, r.LRECL, r.BLKSIZE)
+	return a, err
 }
 
-// Records are attributes as a request has them.
-func Records(a record.Attributes) transfer.Records {
-	if a.IsZero() {
-		return transfer.Records{}
-	}
-	return transfer.Records{RECFM: a.RECFM(), LRECL: a.LRECL, BLKSIZE: a.BLKSIZE}
-}
-
-// Form is what an agent knows of one of its files: what is said beside it, where
-// there is something, and the agent's defaults.
-func (d *Defaults) Form(beside *record.Sidecar, dataset bool) transfer.Form {
+// Form is what an agent knows of one of its files: what its place knows, where that is
+// something, and the agent's defaults.
+func (d *Defaults) Form(known *transfer.Form, dataset bool) transfer.Form {
 	f := transfer.Form{Encoding: d.encoding(), EOL: d.eol().String()}
 	if dataset {
-		f.Encoding = DatasetEncoding
+		f.Encoding = record.DatasetEncoding
 	}
-	if beside != nil {
-		f.Records = Records(beside.Attributes)
-		if beside.Encoding != "" {
-			f.Encoding = beside.Encoding
+	if known != nil {
+		f.Records = known.Records
+		if known.Encoding != "" {
+			f.Encoding = known.Encoding
 		}
 	}
 	return f

@@ -39,7 +39,7 @@ func (s *Service) asked(m qmgr.Message) {
 		return
 	}
 	if !qmgr.IsInbox(m.Reply) {
-		s.quiet.Warn("a question is dropped that wants its answer elsewhere than on an inbox", "reply", m.Reply)
+		s.quiet.Warn("request dropped: its reply subject is not an inbox", "reply", m.Reply)
 		return
 	}
 	select {
@@ -178,7 +178,7 @@ func RecordFilter(a *wire.Ask) audit.Filter {
 	f := audit.Filter{IDSuffix: a.Suffix, Agent: a.Agent, Event: audit.Event(a.Event), Before: a.Index}
 	if w := a.Filter; w != nil {
 		f.Agent, f.Job, f.Since, f.Until, f.Name, f.Failed = cmp.Or(w.Agent, f.Agent), w.Job, w.Since, w.Until, string(w.Name), w.Failed
-		f.Role = w.Role
+		f.Role, f.States, f.Meta = w.Role, w.States, w.Meta
 	}
 	if f.Name != "" {
 		f.Role = cmp.Or(f.Role, audit.RoleDestination) // the source's records say the same again

@@ -247,7 +247,7 @@ func (s *Service) batch(d qmgr.Delivery) {
 // flag puts on record that an agent's records, which the log keeps, speak of
 // transfers that are not its own; once a minute at most.
 func (s *Service) flag(agent transfer.AgentName) {
-	s.quiet.Warn("an agent's audit records speak of transfers that are another's", "agent", agent)
+	s.quiet.Warn("audit records about another agent's transfers ignored", "agent", agent)
 	held, ok := s.foreign.Pass(s.cfg.Clock.Now())
 	if !ok {
 		return
@@ -279,7 +279,7 @@ func (s *Service) reported(m qmgr.Message) {
 		}
 	}
 	if err != nil {
-		s.quiet.Warn("a report is dropped", "subject", m.Subject, "error", err)
+		s.quiet.Warn("report dropped", "subject", m.Subject, "error", err)
 	}
 	if m.Reply != "" {
 		s.answerWith(m.Reply, wire.Marshal(wire.Answer{V: wire.Version, Error: transfer.AsError(err)}))
@@ -299,9 +299,9 @@ func (s *Service) answerWith(inbox string, data []byte) {
 	err := s.conn.Answer(inbox, data)
 	switch {
 	case transfer.KindOf(err) == transfer.KindUsage:
-		s.quiet.Warn("nothing is answered", "error", err)
+		s.quiet.Warn("answer dropped", "error", err)
 	case err != nil:
-		s.cfg.Log.Debug("an answer could not be sent; it is asked for again", "error", err)
+		s.cfg.Log.Debug("cannot send answer; the submitter will ask again", "error", err)
 	}
 }
 
@@ -373,7 +373,7 @@ func (s *Service) relieve(ctx context.Context) {
 			s.cfg.Log.Debug("the queue of commands cannot be looked at", "error", err)
 		}
 		if gone > 0 {
-			s.quiet.Warn("commands for agents that were never heard of are removed; they took the room of others", "commands", gone)
+			s.quiet.Warn("removed commands for unknown agents, which took the room of others", "commands", gone)
 		}
 	}
 }

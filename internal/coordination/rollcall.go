@@ -8,20 +8,20 @@ import (
 	"ferry/internal/wire"
 )
 
-// A rollCall logs the coming and going of agents. It compares what is known of all of
-// them with what was known the last time.
+// A rollCall logs changes in the state of agents. It compares the states of all agents
+// with those of the previous comparison.
 type rollCall struct {
 	log  *slog.Logger
 	last map[transfer.AgentName]presence
 }
 
-// A presence is what is remembered of an agent.
+// A presence is the state of an agent at the previous comparison.
 type presence struct {
 	instance string
 	status   string // one of wire's words; "": never heard of in this run
 }
 
-// away reports whether nothing of the agent runs, as far as is known.
+// away reports whether the agent is not known to run.
 func (p presence) away() bool {
 	switch p.status {
 	case "", wire.AgentUnreachable, wire.AgentStopping, wire.AgentStopped:
@@ -53,7 +53,7 @@ func (r *rollCall) take(agents []wire.AgentStatus) {
 		}
 	}
 	if left > 0 {
-		r.log.Warn("more agents came or went", "agents", left)
+		r.log.Warn("more agents changed their state", "agents", left)
 	}
 	r.last = now
 }
@@ -65,13 +65,13 @@ func change(was, is presence) (slog.Level, string) {
 	case was.away() && is.away():
 		return 0, ""
 	case was.away():
-		return slog.LevelInfo, "agent came"
+		return slog.LevelInfo, "agent is up"
 	case is.status == wire.AgentUnreachable:
-		return slog.LevelWarn, "agent is not heard of any more"
+		return slog.LevelWarn, "agent is unreachable"
 	case is.away():
 		return slog.LevelInfo, "agent stopped"
 	case was.instance != is.instance:
-		return slog.LevelWarn, "agent started anew"
+		return slog.LevelWarn, "agent restarted"
 	case degraded(is) && !degraded(was):
 		return slog.LevelWarn, "agent is degraded"
 	case degraded(was) && !degraded(is):

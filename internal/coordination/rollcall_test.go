@@ -23,20 +23,20 @@ func TestRollCall(t *testing.T) {
 		want string
 	}{
 		{at(wire.AgentUnreachable, ""), ""}, // of an earlier run of coordination
-		{at(wire.AgentReady, "a"), "agent came"},
+		{at(wire.AgentReady, "a"), "agent is up"},
 		{at(wire.AgentActive, "a"), ""},
 		{at(wire.AgentReady, "a"), ""},
 		{at(wire.AgentDegraded, "a"), "agent is degraded"},
 		{at(wire.AgentDegraded, "a"), ""},
 		{at(wire.AgentActive, "a"), "agent is no longer degraded"},
-		{at(wire.AgentReady, "b"), "agent started anew"},
+		{at(wire.AgentReady, "b"), "agent restarted"},
 		{at(wire.AgentStopping, "b"), "agent stopped"},
 		{at(wire.AgentStopped, "b"), ""},
-		{at(wire.AgentReady, "c"), "agent came"},
-		{at(wire.AgentUnreachable, "c"), "agent is not heard of any more"},
+		{at(wire.AgentReady, "c"), "agent is up"},
+		{at(wire.AgentUnreachable, "c"), "agent is unreachable"},
 		{at(wire.AgentUnreachable, "c"), ""},
 		{at(wire.AgentStopped, "c"), ""},
-		{at(wire.AgentActive, "c"), "agent came"},
+		{at(wire.AgentActive, "c"), "agent is up"},
 	} {
 		text.Reset()
 		r.take([]wire.AgentStatus{c.is})

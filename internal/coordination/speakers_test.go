@@ -234,7 +234,7 @@ func TestWhoSpeaksIsWhoseSubjectItIs(t *testing.T) {
 	if err != nil || len(ans.Records) != 2 || !strings.Contains(string(ans.Records[0]), "transfers that are another's") {
 		t.Errorf("on record is %s (%v)", ans.Records, err)
 	}
-	for _, kind := range []string{"a report is dropped", "an audit batch is refused"} {
+	for _, kind := range []string{"report dropped", "an audit batch is refused"} {
 		if n := s.log.count(kind); n != 1 {
 			t.Errorf("%q is logged %d times", kind, n)
 		}

@@ -1,8 +1,7 @@
 // Package digest digests chunks and whole files. A file's digest is taken while
-// its bytes go by. Where they would have to wait for it a Follower reads the file
-// beside that, of several files at once; and where a transfer is resumed and the
-// bytes before the resume point have gone by in another process, a Follower reads
-// them back, checks that they are still what they were, and goes on to the end.
+// its bytes go by: at once, or where that would hold them up in a goroutine of its own.
+// Where a transfer is resumed and the bytes before the resume point have gone by in
+// another process, they are read back and compared with what they were.
 //
 // xxh3 is XXH3 of Yann Collet's xxHash 0.8 (64 bits over a chunk message, 128
 // over a file, big-endian as in its canonical representation). It finds
@@ -10,9 +9,11 @@
 package digest
 
 import (
+	"crypto/md5"
 	"crypto/sha256"
 	"encoding/hex"
 	"hash"
+	"io"
 	"strings"
 
 	"github.com/zeebo/xxh3"
@@ -46,29 +47,17 @@ func ParseMethod(s string) (Method, error) {
 func (m Method) New() hash.Hash {
 	switch m {
 	case MD5:
-		return newMD5()
+		return md5.New()
 	case SHA256:
 		return sha256.New()
 	case None:
 		return nil
 	}
-	if taking != nil {
-		return newXXH128(taking)
-	}
 	return library{xxh3.New128()}
 }
 
-// taking is this processor's best way to take blocks in assembly; nil: the library
-// has one, or is as good as our own.
-var taking = func() accumulator {
-	if all := accumulators(); len(all) > 0 {
-		return all[0]
-	}
-	return nil
-}()
-
 // Slow reports whether a digest takes longer than it takes to send or to write the
-// bytes. Such a one is better taken by a Follower, of several files at once.
+// bytes.
 func (m Method) Slow() bool { return m == MD5 || m == SHA256 }
 
 // ByName starts the digest that the part of a sum before ':' names.
@@ -98,33 +87,35 @@ func Message(b []byte) uint64 { return xxh3.Hash(b) }
 type library struct{ *xxh3.Hasher128 }
 
 func (h library) Size() int      { return 16 }
-func (h library) BlockSize() int { return stripe }
+func (h library) BlockSize() int { return 64 }
 func (h library) Reset()         { h.Hasher128.Reset() }
 func (h library) Sum(b []byte) []byte {
 	s := h.Sum128().Bytes()
 	return append(b, s[:]...)
 }
 
-// A Running digest takes a file's bytes in order. It keeps the method's digest
-// of everything since it began and the xxh3 of the current segment, from which
-// checkpoints are made.
+// A Running digest takes a file's bytes in order. It keeps the method's digest of
+// the whole file, and the xxh3 of the current segment, from which checkpoints are
+// made. A slow digest, and one that has to read back what went by in another process,
+// runs in a goroutine of its own: End and Done wait for it, Stop gives it up.
 type Running struct {
 	method Method
-	whole  hash.Hash // nil for None
-	seg    hash.Hash // the same as whole where that is xxh3 over the same bytes
+	whole  hash.Hash   // nil for None, and where beside has it
+	seg    hash.Hash   // the same as whole where that is xxh3 over the same bytes
+	bg     *background // nil where the digest is taken at once
+	log    *Backlog
 	done   []transfer.Segment
 	at     int64
 	text   string // Whole, once it was asked for
 	textAt int64  // how many bytes it is of
 }
 
-// NewRunning begins at the end of the given segments; the whole digest then
-// covers only what comes after them and a Follower has to supply the rest.
-func NewRunning(m Method, before []transfer.Segment) *Running {
-	r := &Running{method: m, done: before}
-	if n := len(before); n > 0 {
-		r.at = before[n-1].End
-		r.seg = XXH3.New()
+// NewRunning begins a digest at the start of a file. The Backlog, which may be nil,
+// counts what it is behind.
+func NewRunning(m Method, log *Backlog) *Running {
+	r := &Running{method: m, log: log}
+	if m.Slow() {
+		r.bg, r.seg = startBackground(log, m.New(), nil, nil), XXH3.New()
 		return r
 	}
 	r.whole = m.New()
@@ -135,23 +126,48 @@ func NewRunning(m Method, before []transfer.Segment) *Running {
 	return r
 }
 
+// Resume goes on behind the given segments, which another process has made. It reads
+// the file back beside what comes, and finds out with ErrPrefix whether it begins so.
+// Without a file the digest is of nothing but the Tail.
+func Resume(m Method, log *Backlog, before []transfer.Segment, file io.ReaderAt) *Running {
+	r := &Running{method: m, log: log, done: before, seg: XXH3.New()}
+	if n := len(before); n > 0 {
+		r.at = before[n-1].End
+	}
+	if file != nil {
+		sum := m.New()
+		if sum == nil {
+			sum = XXH3.New()
+		}
+		r.bg = startBackground(log, sum, before, file)
+	}
+	return r
+}
+
 // Rebase begins a new segment here, as if what has come so far had come in
-// another process: Whole and Content are then those of nothing.
-func (r *Running) Rebase() *Running { return NewRunning(r.method, r.Prefix()) }
+// another process, and could not be read back.
+func (r *Running) Rebase() *Running {
+	r.Stop()
+	return Resume(r.method, r.log, r.Prefix(), nil)
+}
 
 // Tail is the xxh3-128, in hex, of what came since the last of the segments that
 // the digest began with.
 func (r *Running) Tail() string { return hex.EncodeToString(r.seg.Sum(nil)) }
 
-// Rebased reports whether the digest began after others' segments.
-func (r *Running) Rebased() bool { return len(r.done) > 0 }
+// Rebased reports whether the digest lacks what came before the segments with which
+// it began.
+func (r *Running) Rebased() bool { return len(r.done) > 0 && r.bg == nil }
 
-// Clone is a second digest of what has come so far.
+// Clone is a second digest of what has come so far. It waits until the first one has
+// caught up.
 func (r *Running) Clone() *Running {
 	c := *r
 	c.done = append([]transfer.Segment(nil), r.done...)
 	c.seg = clone(r.seg)
 	switch {
+	case r.bg != nil:
+		c.bg = startBackground(r.log, r.bg.clone(), nil, nil)
 	case r.whole == r.seg:
 		c.whole = c.seg
 	case r.whole != nil:
@@ -161,13 +177,7 @@ func (r *Running) Clone() *Running {
 }
 
 func clone(h hash.Hash) hash.Hash {
-	switch x := h.(type) {
-	case *xxh128:
-		state := *x
-		return &state
-	case *stream:
-		return x.clone()
-	case library:
+	if x, ok := h.(library); ok {
 		state := *x.Hasher128
 		return library{&state}
 	}
@@ -180,21 +190,32 @@ func clone(h hash.Hash) hash.Hash {
 
 // Write takes the next bytes.
 func (r *Running) Write(b []byte) (int, error) {
+	r.take(b)
+	if r.bg != nil {
+		r.bg.write(b, int64(len(b)))
+	}
+	return len(b), nil
+}
+
+// take digests what is digested at once.
+func (r *Running) take(b []byte) {
 	r.at += int64(len(b))
 	r.seg.Write(b)
 	if r.whole != nil && r.whole != r.seg {
 		r.whole.Write(b)
 	}
-	return len(b), nil
 }
 
 var zeros [64 << 10]byte
 
 // Zeros takes n zero bytes.
 func (r *Running) Zeros(n int64) {
+	if r.bg != nil {
+		r.bg.write(nil, n)
+	}
 	for n > 0 {
 		k := min(n, int64(len(zeros)))
-		r.Write(zeros[:k])
+		r.take(zeros[:k])
 		n -= k
 	}
 }
@@ -211,19 +232,72 @@ func (r *Running) Prefix() []transfer.Segment {
 	return append(segs, transfer.Segment{End: r.at, Sum: hex.EncodeToString(r.seg.Sum(nil))})
 }
 
-// Whole is METHOD:HEX over all bytes, for a digest that began at 0; empty for None.
+var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// End says that no more bytes come. Done is closed once the result is there.
+func (r *Running) End() {
+	if r.bg != nil {
+		r.bg.end()
+	}
+}
+
+// Done is closed after End once the whole file is digested, or cannot be.
+func (r *Running) Done() <-chan struct{} {
+	if r.bg != nil {
+		return r.bg.done
+	}
+	return closed
+}
+
+// Ready reports whether Done is closed.
+func (r *Running) Ready() bool {
+	select {
+	case <-r.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// Err is why there is no digest, once Done is closed: ErrPrefix, or the file cannot
+// be read back.
+func (r *Running) Err() error {
+	if r.bg != nil {
+		return r.bg.failure()
+	}
+	return nil
+}
+
+// Stop gives the digest up and waits until the file is no longer read. It may be
+// called again, and after Done.
+func (r *Running) Stop() {
+	if r.bg != nil {
+		r.bg.stop()
+	}
+}
+
+// Whole is METHOD:HEX over all bytes, once Done is closed without an error; empty for
+// None, and where the digest is Rebased.
 func (r *Running) Whole() string {
-	if r.text == "" || r.textAt != r.at {
+	switch {
+	case r.bg != nil && r.method == None:
+		return ""
+	case r.bg != nil:
+		return r.method.Sum(r.bg.sum)
+	case r.text == "" || r.textAt != r.at:
 		r.text, r.textAt = r.method.Sum(r.whole), r.at
 	}
 	return r.text
 }
 
 // Content is a sum that is there whatever the method: Whole, or the xxh3 where
-// the method is None. Only for a digest that began at 0.
+// the method is None.
 func (r *Running) Content() string {
-	if r.whole != nil {
+	switch {
+	case r.method != None:
 		return r.Whole()
+	case r.bg != nil:
+		return XXH3.Sum(r.bg.sum)
 	}
 	return XXH3.Sum(r.seg)
 }

@@ -2,8 +2,9 @@ package digest
 
 import (
 	"bytes"
-	"context"
 	"errors"
+	"hash"
+	"io"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
@@ -35,102 +36,162 @@ func TestKnownValues(t *testing.T) {
 	}
 }
 
-func TestRunningCutAnywhereFollowsToTheSameSum(t *testing.T) {
+// sums waits for a digest's end.
+func sums(r *Running) (string, error) {
+	r.End()
+	<-r.Done()
+	return r.Content(), r.Err()
+}
+
+func TestRunningCutAnywhereResumesToTheSameSum(t *testing.T) {
 	data := sample(700_000)
 	for _, m := range []Method{XXH3, MD5, SHA256, None} {
 		whole := NewRunning(m, nil)
 		whole.Write(data)
-		want := whole.Content()
+		want, _ := sums(whole)
 		for _, cuts := range [][]int{{1}, {65536}, {700_000}, {100, 300_000}, {5, 6, 7, 699_999}} {
 			var segs []transfer.Segment
 			at := 0
 			for _, c := range cuts {
-				r := NewRunning(m, segs)
+				r := Resume(m, nil, segs, nil)
 				r.Write(data[at:c])
 				segs, at = r.Prefix(), c
 			}
-			f := Follow(bytes.NewReader(data), m, segs)
-			f.Grow(int64(at))
-			got, err := f.Finish(context.Background(), int64(len(data)))
-			if err != nil || got != want {
+			r := Resume(m, nil, segs, bytes.NewReader(data))
+			for len(data[at:]) > 0 {
+				n := min(100_000, len(data)-at)
+				r.Write(data[at : at+n])
+				at += n
+			}
+			if got, err := sums(r); err != nil || got != want {
 				t.Errorf("%s cut at %v: %s, %v; want %s", m, cuts, got, err, want)
 			}
 		}
 	}
 }
 
-func TestFollowerFindsAChangedPrefix(t *testing.T) {
+func TestAChangedPrefixIsFound(t *testing.T) {
 	data := sample(500_000)
 	r := NewRunning(XXH3, nil)
 	r.Write(data[:400_000])
 	segs := r.Prefix()
 	data[1234] ^= 1
-	f := Follow(bytes.NewReader(data), XXH3, segs)
-	<-f.Checked()
-	if !errors.Is(f.Err(), ErrPrefix) {
-		t.Fatalf("a flipped bit in the prefix gives %v", f.Err())
+	r = Resume(XXH3, nil, segs, bytes.NewReader(data))
+	if _, err := sums(r); !errors.Is(err, ErrPrefix) {
+		t.Fatalf("a flipped bit in the prefix gives %v", err)
 	}
-	if _, err := f.Finish(context.Background(), 500_000); !errors.Is(err, ErrPrefix) {
-		t.Fatalf("Finish gives %v", err)
+	r.Write(data[400_000:]) // nobody takes it, and nothing waits
+}
+
+func TestAShortFileHasNoDigest(t *testing.T) {
+	r := Resume(XXH3, nil, []transfer.Segment{{End: 20}}, bytes.NewReader(sample(10)))
+	if _, err := sums(r); err == nil || errors.Is(err, ErrPrefix) {
+		t.Fatalf("a file shorter than it should be: %v", err)
 	}
 }
 
-func TestFollowerStopsAndReportsAShortFile(t *testing.T) {
-	f := Follow(bytes.NewReader(sample(10)), XXH3, nil)
-	f.Stop()
-	f = Follow(bytes.NewReader(sample(10)), XXH3, nil)
-	if _, err := f.Finish(context.Background(), 20); err == nil {
-		t.Fatal("a file shorter than it should be has a digest")
-	}
-}
-
-// seen counts reads.
-type seen struct {
-	*bytes.Reader
+// slowly reads when it may.
+type slowly struct {
+	io.ReaderAt
+	may   chan struct{}
 	reads atomic.Int64
 }
 
-func (s *seen) ReadAt(b []byte, off int64) (int, error) {
-	s.reads.Add(1)
-	return s.Reader.ReadAt(b, off)
+func (s *slowly) ReadAt(b []byte, off int64) (int, error) {
+	<-s.may
+	s.reads.Add(int64(len(b)))
+	return s.ReaderAt.ReadAt(b, off)
 }
 
-// A Follower that has no hurry reads nothing of a small file before that has ended, and
-// does not wait for the end of a large one.
-func TestLaterWaits(t *testing.T) {
-	data := sample(300_000)
-	for _, large := range []bool{false, true} {
-		r := &seen{Reader: bytes.NewReader(data)}
-		synctest.Test(t, func(t *testing.T) {
-			f := Later(r, MD5, 200_000)
-			f.Grow(100_000)
-			synctest.Wait()
-			if r.reads.Load() != 0 {
-				t.Error("it has started")
+// What goes by while the prefix is read back is read back as well; what goes by after
+// that is not, and no more than the backlog has waits in memory.
+func TestResumeCatchesUp(t *testing.T) {
+	data := sample(400_000)
+	first := NewRunning(XXH3, nil)
+	first.Write(data[:100_000])
+	synctest.Test(t, func(t *testing.T) {
+		file := &slowly{ReaderAt: bytes.NewReader(data), may: make(chan struct{})}
+		log := NewBacklog(func() {})
+		r := Resume(SHA256, log, first.Prefix(), file)
+		r.Write(data[100_000:300_000])
+		synctest.Wait()
+		if file.reads.Load() != 0 || log.bytes.Load() != 0 {
+			t.Error("what is to be read back waits in memory")
+		}
+		close(file.may)
+		synctest.Wait()
+		if file.reads.Load() != 300_000 {
+			t.Errorf("%d bytes were read back, not 300,000", file.reads.Load())
+		}
+		r.Write(data[300_000:])
+		got, err := sums(r)
+		whole := NewRunning(SHA256, nil)
+		whole.Write(data)
+		want, _ := sums(whole)
+		if err != nil || got != want || file.reads.Load() != 300_000 || log.bytes.Load() != 0 {
+			t.Errorf("%s, %v; want %s; %d bytes read back, %d in the backlog", got, err, want, file.reads.Load(), log.bytes.Load())
+		}
+	})
+}
+
+// held is a digest that takes nothing in until it may.
+type held struct {
+	hash.Hash
+	may chan struct{}
+}
+
+func (h held) Write(b []byte) (int, error) {
+	<-h.may
+	return h.Hash.Write(b)
+}
+
+func TestABacklogIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told atomic.Int64
+		log := NewBacklog(func() { told.Add(1) })
+		may := make(chan struct{})
+		b := startBackground(log, held{MD5.New(), may}, nil, nil)
+		data := sample(pieceSize)
+		for n := 0; !log.Full(); n++ {
+			if b.write(data, pieceSize); n > 2*backlogMost/pieceSize {
+				t.Fatal("it is never full")
 			}
-			if large {
-				f.Grow(200_000)
-				synctest.Wait()
-				if r.reads.Load() == 0 {
-					t.Error("it has not started")
-				}
-			}
-			got, err := f.Finish(context.Background(), int64(len(data)))
-			whole := NewRunning(MD5, nil)
-			whole.Write(data)
-			if err != nil || got != whole.Whole() {
-				t.Errorf("%s, %v; want %s", got, err, whole.Whole())
-			}
-			Later(r, MD5, 200_000).Stop()
-		})
-	}
+		}
+		close(may)
+		synctest.Wait()
+		if log.Full() || log.bytes.Load() != 0 || told.Load() != 1 {
+			t.Errorf("%d bytes are left, and that there is room was said %d times", log.bytes.Load(), told.Load())
+		}
+		b.end()
+		synctest.Wait()
+		if told.Load() != 2 {
+			t.Error("the end was not said")
+		}
+		b.stop()
+	})
+}
+
+func TestStopLetsGoOfWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := NewBacklog(func() {})
+		r := NewRunning(MD5, log)
+		r.Write(sample(1 << 20))
+		r.Zeros(1 << 20)
+		r.Stop()
+		r.Stop()
+		r.Write(sample(10))
+		if log.bytes.Load() != 0 || r.Err() == nil {
+			t.Errorf("%d bytes are left; %v", log.bytes.Load(), r.Err())
+		}
+	})
 }
 
 func TestZerosAreBytes(t *testing.T) {
 	a, b := NewRunning(SHA256, nil), NewRunning(SHA256, nil)
 	a.Zeros(200_000)
 	b.Write(make([]byte, 200_000))
-	if a.Content() != b.Content() || a.At() != b.At() {
+	first, _ := sums(a)
+	if second, _ := sums(b); first != second || a.At() != b.At() {
 		t.Fatal("a hole has another digest than the zeros that it stands for")
 	}
 }
@@ -163,6 +224,9 @@ func TestCloneGoesItsOwnWay(t *testing.T) {
 			other := NewRunning(m, nil)
 			other.Write(data[:at])
 			other.Write([]byte("something else"))
+			for _, r := range []*Running{a, b, want, other} {
+				sums(r)
+			}
 			if a.Content() != want.Content() || b.Content() != other.Content() || b.At() != other.At() {
 				t.Errorf("%s cloned at %d gives another digest", m, at)
 			}

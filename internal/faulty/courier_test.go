@@ -136,7 +136,7 @@ func TestAmnesia(t *testing.T) {
 		})
 		net.Set(func(r *Rules) { r.Keep = true })
 		send := func() {
-			m := &wire.Message{Kind: wire.KindCancel, From: "A", Transfer: transfer.ID{1}}
+			m := &wire.Message{Kind: wire.KindCancel, Cancel: &wire.Cancel{}, From: "A", Transfer: transfer.ID{1}}
 			if err := net.Line("A").Send("B", m); err != nil {
 				t.Error(err)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"ferry/internal/faulty"
 	"ferry/internal/localfs"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
@@ -64,20 +65,24 @@ func newFolding(t *testing.T, fold, overwrite bool) *folding {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.l = files.Land(localfs.LandConfig{Transfer: transfer.NewID(time.UnixMilli(1_800_000_000_000)), Generation: 1, Overwrite: overwrite, Durable: true,
+	ifExists := transfer.IfExistsError
+	if overwrite {
+		ifExists = transfer.IfExistsOverwrite
+	}
+	f.l = files.Land(place.LandConfig{Transfer: transfer.NewID(time.UnixMilli(1_800_000_000_000)), Generation: 1, IfExists: ifExists, Durable: true,
 		Resolution: transfer.Resolution{Base: "/top", Into: true}, Journal: f.j})
 	return f
 }
 
 // write makes the temporary of an item whose content is its name.
-func (f *folding) write(name string) (localfs.Pending, error) {
+func (f *folding) write(name string) (place.Pending, error) {
 	f.item++
 	p, err := f.l.Create(f.item, transfer.Path(name), int64(len(name)), 1<<20)
 	if err == nil {
 		err = p.Write([]byte(name))
 	}
 	sum := sha256.Sum256([]byte(name))
-	return localfs.Pending{Partial: p, Name: transfer.Path(name), Sum: "sha256:" + hex.EncodeToString(sum[:]), Mode: 0o644,
+	return place.Pending{Part: p, Name: transfer.Path(name), Sum: "sha256:" + hex.EncodeToString(sum[:]), Mode: 0o644,
 		Outcome: transfer.Outcome{Item: f.item, Type: transfer.ItemFile, Size: int64(len(name))}}, err
 }
 
@@ -86,14 +91,14 @@ func (f *folding) land(names ...string) []*transfer.Error {
 	f.t.Helper()
 	all := make([]*transfer.Error, len(names))
 	at := map[uint64]int{}
-	var group []localfs.Pending
+	var group []place.Pending
 	for k, name := range names {
 		dir, isDir := strings.CutSuffix(name, "/")
-		var p localfs.Pending
+		var p place.Pending
 		var err error
 		if isDir {
 			f.item++
-			p = localfs.Pending{Name: transfer.Path(dir), Mode: 0o755, Outcome: transfer.Outcome{Item: f.item, Type: transfer.ItemDir}}
+			p = place.Pending{Name: transfer.Path(dir), Mode: 0o755, Outcome: transfer.Outcome{Item: f.item, Type: transfer.ItemDir}}
 		} else {
 			p, err = f.write(name)
 		}
@@ -194,7 +199,7 @@ func TestFoldedDirectories(t *testing.T) {
 func TestFoldedRecovery(t *testing.T) {
 	f := newFolding(t, true, true)
 	f.j.fail = errors.New("the process ends here")
-	var group []localfs.Pending
+	var group []place.Pending
 	for _, name := range []string{"A", "a"} {
 		p, err := f.write(name)
 		if err != nil {
@@ -205,11 +210,11 @@ func TestFoldedRecovery(t *testing.T) {
 	if _, err := f.l.Commit(context.Background(), group); err == nil {
 		t.Fatal("the journal did not fail")
 	}
-	if v, _, err := f.l.Recover(f.j.intents[0], "boot"); v != localfs.Done || err != nil {
+	if v, _, err := f.l.Recover(f.j.intents[0], "boot"); v != place.Done || err != nil {
 		t.Fatalf("the first is %s, %v", v, err)
 	}
 	v, o, err := f.l.Recover(f.j.intents[1], "boot")
-	if v != localfs.Refused || err != nil {
+	if v != place.Refused || err != nil {
 		t.Fatalf("the second is %s, %v", v, err)
 	}
 	f.hasSaid([]*transfer.Error{o.Err}, "/top/a exists already as A"+takenForOne)

@@ -47,17 +47,18 @@ type JournalItem struct {
 // A JournalPoint is a checkpoint.
 type JournalPoint struct {
 	transfer.Point
+	Place   []byte
 	Boot    string
 	Durable bool
 }
 
 // A JournalDelete is a source on its way out.
 type JournalDelete struct {
-	Source   transfer.Path
-	Identity transfer.Identity
-	Aside    string
-	Done     bool
-	Warning  string // why it is still there
+	Source  transfer.Path
+	Version transfer.Version
+	Aside   string
+	Done    bool
+	Warning string // why it is still there
 }
 
 // NewJournal begins with a state, which may be empty.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"ferry/internal/localfs"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
@@ -316,7 +317,7 @@ func TestSweepSaysWhatItCouldNotRead(t *testing.T) {
 	disk := NewDisk(m)
 	f, err := localfs.Open(localfs.Config{Roots: []string{"/"}, Disk: disk, Incarnation: 7})
 	ok(t, err)
-	l := f.Land(localfs.LandConfig{Transfer: transfer.ID{1}})
+	l := f.Land(place.LandConfig{Transfer: transfer.ID{1}})
 	temp := "/" + localfs.TempName(7, 0, transfer.ID{1}, 1)
 	ok(t, m.WriteFile(temp, nil))
 	disk.Arm(Plan{Call: CallNames, Nth: 1, Err: syscall.EIO})

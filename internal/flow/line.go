@@ -86,9 +86,10 @@ type sent struct {
 
 // A Flight is one epoch's part of a Line.
 type Flight struct {
-	line *Line
-	wake func()
-	sent []*sent // not acknowledged
+	line   *Line
+	wake   func()
+	sent   []*sent // not acknowledged
+	probed uint64  // the oldest message when an acknowledgement was asked for since it is overdue
 }
 
 // Join adds an epoch to the line. wake is called when there may be room for a
@@ -171,6 +172,9 @@ func (f *Flight) Send(seq uint64, size int64, now time.Time) (ask bool) {
 	f.sent = append(f.sent, s)
 	l.sent = append(l.sent, s)
 	ask = l.under+l.pace() > l.window() || l.unasked >= l.pace()
+	if f.unprobed() && f.owes(now) > l.patience() {
+		f.probed, ask = f.sent[0].seq, true
+	}
 	if ask {
 		l.unasked = 0
 	}
@@ -302,6 +306,30 @@ func (l *Line) Beat() time.Duration {
 	return min(max(all, beatFirst), beatMost)
 }
 
+// Quiet is for how long the flight need not send after it did at a time last; 0 or less:
+// it is time for a sign of life. That is Beat, but no longer than until the oldest message
+// is overdue, once: what is sent then shows the other side what it lacks.
+func (f *Flight) Quiet(last, now time.Time) time.Duration {
+	beat := f.line.Beat() - now.Sub(last)
+	f.line.mu.Lock()
+	defer f.line.mu.Unlock()
+	if f.unprobed() {
+		beat = min(beat, f.line.patience()-f.owes(now)+1)
+	}
+	return beat
+}
+
+// unprobed reports whether the lane has a message that is not acknowledged, and nobody
+// has asked for that. l.mu is held.
+func (f *Flight) unprobed() bool {
+	return len(f.sent) > 0 && !f.sent[0].out.IsZero() && f.probed != f.sent[0].seq
+}
+
+// patience is how long an acknowledgement may take. l.mu is held.
+func (l *Line) patience() time.Duration {
+	return min(patienceLeast+2*cmp.Or(l.trip, tripUnknown), patienceMost)
+}
+
 // Overdue reports whether the other side is taken for silent: neither anything of
 // it was heard nor the oldest message that the lane has taken acknowledged for longer
 // than 3 s and two round trips, of 2 s where none was measured, 8 s at most. Where other
@@ -310,10 +338,9 @@ func (f *Flight) Overdue(heard, now time.Time) bool {
 	l := f.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	trip := cmp.Or(l.trip, tripUnknown)
-	limit := min(patienceLeast+2*trip, patienceMost)
+	limit := l.patience()
 	if now.Sub(l.heard) < limit {
-		limit = 2*patienceLeast + 6*trip
+		limit = 2*patienceLeast + 6*cmp.Or(l.trip, tripUnknown)
 	}
 	return f.owes(now) > limit && now.Sub(heard) > limit
 }

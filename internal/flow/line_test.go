@@ -257,3 +257,35 @@ func TestLineLeave(t *testing.T) {
 		t.Errorf("%d bytes under way, %d wait", l.under, len(l.waiting))
 	}
 }
+
+// On a slow line signs of life are rare, but the first message that is overdue is asked
+// about at once, and once.
+func TestLineAsksAboutWhatIsOverdue(t *testing.T) {
+	w := newWireline(t, 8e3, 10*time.Millisecond)
+	one := w.join(100e3)
+	w.run(time.Hour, one)
+	for range 24 {
+		w.join(1)
+	}
+	beat := w.line.Beat()
+	if d := one.Quiet(w.now, w.now); d != beat {
+		t.Fatalf("with nothing under way it may be quiet for %s, not %s", d, beat)
+	}
+	start := w.now
+	one.Send(1000, 500, start)
+	one.Out(start)
+	due := one.Quiet(start, start)
+	if due >= beat || due < patienceLeast {
+		t.Fatalf("with a message under way it may be quiet for %s", due)
+	}
+	now := start.Add(due)
+	if d := one.Quiet(start, now); d > 0 {
+		t.Errorf("once the message is overdue it may be quiet for another %s", d)
+	}
+	if !one.Send(1001, 60, now) {
+		t.Error("what is sent then does not ask for an acknowledgement")
+	}
+	if d := one.Quiet(now, now); d != beat {
+		t.Errorf("after that it may be quiet for %s, not %s", d, beat)
+	}
+}

@@ -12,6 +12,7 @@ type Incoming struct {
 	V           int                 `json:"v"`
 	Request     transfer.Request    `json:"request"` // without Sources
 	From        string              `json:"source_incarnation"`
+	Principal   string              `json:"principal,omitempty"` // who submitted it, as the source's agent vouches
 	State       transfer.Incoming   `json:"state"`
 	Epoch       uint32              `json:"epoch"`
 	Nonce       uint64              `json:"nonce"` // of the last OPEN that was answered
@@ -54,14 +55,10 @@ type Item struct {
 // A Checkpoint is a place from which an item can be resumed.
 type Checkpoint struct {
 	transfer.Point
-	Name      transfer.Path `json:"name"`
-	Mode      uint32        `json:"mode"`
-	Size      int64         `json:"size"`
-	Mtime     int64         `json:"mtime"`
-	Allocated int64         `json:"allocated"`
-	SourceAt  transfer.Path `json:"source_path"`
-	Boot      string        `json:"boot"`
-	Durable   bool          `json:"durable"`
+	Place   []byte        `json:"place"` // what the place needs to go on; nobody else reads it
+	Name    transfer.Path `json:"name"`
+	Boot    string        `json:"boot"`
+	Durable bool          `json:"durable"`
 
 	// Of an item that is converted.
 	Plan    string             `json:"plan,omitempty"`    // to which the state belongs

@@ -366,8 +366,8 @@ type change struct{ outbox, tombs int64 }
 
 // attempt runs fn in a transaction. It may fail and take effect all the same:
 // the sync behind it failed, so that this process sees it and a crash may undo
-// it. Then there is doubt. refused says that fn refused, in words of ours, and
-// not the disk.
+// it. Then there is doubt. refused: fn returned a transfer.Error, and the disk did not
+// fail.
 func (l *Ledger) attempt(fn func(*Tx) error) (err error, refused bool) {
 	var made change
 	id, content := 0, false

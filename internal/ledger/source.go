@@ -28,19 +28,20 @@ type Source struct {
 	Journal    bool                 `json:"journal,omitempty"` // the item journal has been made, and must be there
 	Decided    transfer.ItemSet     `json:"decided"`
 	Crashes    int                  `json:"crashes,omitempty"`
-	Cancel     bool                 `json:"cancel,omitempty"`   // asked for, and not done yet
-	Pardon     uint64               `json:"pardon,omitempty"`   // how often an operator has resumed it
-	Settled    bool                 `json:"settled,omitempty"`  // every outcome is recorded
-	EndedAt    time.Duration        `json:"ended_at,omitempty"` // agent's running time
+	Cancel     bool                 `json:"cancel,omitempty"`    // asked for, and not done yet
+	CancelBy   string               `json:"cancel_by,omitempty"` // the principal who asked for it
+	Pardon     uint64               `json:"pardon,omitempty"`    // how often an operator has resumed it
+	Settled    bool                 `json:"settled,omitempty"`   // every outcome is recorded
+	EndedAt    time.Duration        `json:"ended_at,omitempty"`  // agent's running time
 }
 
 // A Delete is a source file that is to be removed (R28). Aside is set before
 // the file is renamed out of the way.
 type Delete struct {
-	V        int               `json:"v"`
-	Source   transfer.Path     `json:"source"`
-	Identity transfer.Identity `json:"identity"`
-	Aside    string            `json:"aside,omitempty"`
+	V       int              `json:"v"`
+	Source  transfer.Path    `json:"source"`
+	Version transfer.Version `json:"version"`
+	Aside   string           `json:"aside,omitempty"`
 }
 
 // Source reads a record; nil where there is none.
@@ -59,6 +60,9 @@ func (t *Tx) PutSource(s *Source) error {
 	s.V = recordVersion
 	if s.State.Final() {
 		s.Request.Sources = nil
+		if again := s.Request.Retry; again != nil {
+			s.Request.Retry = &transfer.Retry{Of: again.Of}
+		}
 		s.Decided = transfer.ItemSet{}
 		s.EndedAt = t.Running()
 		if err := dropAll(t.tx.Bucket(bDeletes), s.Request.ID[:]); err != nil {

@@ -3,6 +3,7 @@ package localfs
 import (
 	"errors"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"ferry/internal/transfer"
@@ -11,15 +12,15 @@ import (
 // An argument is one source of a walk, taken apart.
 type argument struct {
 	src   transfer.Path // as given
-	place place
+	place location
 	err   error // it lies outside the roots, or its root is away
 
 	base string // a literal's name at the destination; empty: only what is in it is sent
 
-	pat    pattern // nil for a literal
-	stem   place   // the directory above the first wildcard
-	nested bool    // matches are named from stem on, because of a "**"
-	spread bool    // matches are named by their base, but lie in several directories
+	pat    pattern  // nil for a literal
+	stem   location // the directory above the first wildcard
+	nested bool     // matches are named from stem on, because of a "**"
+	spread bool     // matches are named by their base, but lie in several directories
 }
 
 // HasOwnName reports whether a source is sent under a name of its own. The
@@ -40,7 +41,10 @@ func (f *FS) argument(src transfer.Path, expand bool) *argument {
 	if HasOwnName(src) {
 		a.base = path.Base(string(src))
 	}
-	if a.place, a.err = f.locate(src); a.err != nil || !IsPattern(transfer.Path(a.place.rel)) {
+	if a.place, a.err = f.locate(src); a.err == nil {
+		a.err = a.place.root.mayRead()
+	}
+	if a.err != nil || !IsPattern(transfer.Path(a.place.rel)) {
 		return a
 	}
 	if !expand {
@@ -72,6 +76,22 @@ func (f *FS) argument(src transfer.Path, expand bool) *argument {
 		a.spread = a.spread || i > 0
 	}
 	a.spread = a.spread && !a.nested
+	return a
+}
+
+// beneathBase is the argument that a name beneath a base is.
+func (f *FS) beneathBase(base, name transfer.Path) *argument {
+	rel := path.Clean(string(slashed(name)))
+	a := &argument{src: transfer.Path(path.Join(string(slashed(base)), rel)), base: rel}
+	if rel == "." {
+		a.base = ""
+	}
+	if a.place, a.err = f.locate(a.src); a.err == nil && !filepath.IsLocal(rel) {
+		a.err = f.outside(name)
+	}
+	if a.err == nil {
+		a.err = a.place.root.mayRead()
+	}
 	return a
 }
 
@@ -141,7 +161,7 @@ func (w *walker) accepted(p pattern, parts []string) bool {
 
 // sent reports whether a path below a directory is one that a walk would send:
 // it is there, and no link is on the way to it.
-func (w *walker) sent(top place, parts []string) bool {
+func (w *walker) sent(top location, parts []string) bool {
 	if len(parts) == 0 {
 		if top.isRoot() {
 			return w.req.Recursive

@@ -116,7 +116,7 @@ func (l *Landing) dropAside(w *work) {
 		err = l.unlinkTemp(d, l.asideName(w))
 	}
 	if err != nil {
-		l.fs.log.Warn("a temporary could not be removed; the end of the transfer tries again", "of", w.in.Outcome.Path, "error", err)
+		l.fs.log.Warn("cannot remove temporary file; retried at the end of the transfer", "of", w.in.Outcome.Path, "error", err)
 	}
 }
 

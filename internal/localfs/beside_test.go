@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ferry/internal/place"
 	"ferry/internal/record"
 	"ferry/internal/transfer"
 )
@@ -37,15 +38,15 @@ func TestRefusedNameKeepsItsAttributes(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			p.Beside = &transfer.Beside{Data: []byte("new attributes")}
-			_, err = l.Commit(t.Context(), []Pending{p})
+			p.Part.(*Partial).Beside = &Beside{Data: []byte("new attributes")}
+			_, err = l.Commit(t.Context(), []place.Pending{p})
 			fault.heal()
 			fault.before = nil
 			if in, waits := j.committing[1]; waits {
-				var v Verdict
-				if v, j.outcomes[1], err = l.Recover(in, f.cfg.Boot); err != nil || v == Taken {
+				var v place.Verdict
+				if v, j.outcomes[1], err = l.Recover(in, f.cfg.Boot); err != nil || v == place.Taken {
 					t.Fatalf("call %d: %v %v", n, v, err)
-				} else if v == Redo {
+				} else if v == place.Redo {
 					delete(j.outcomes, 1)
 				}
 			}
@@ -70,10 +71,10 @@ func TestCommitShortOfDescriptorsKeepsTemporaries(t *testing.T) {
 	l := lander(f, newJournal(nil), nil)
 	p, err := write(l, 1, "x", body(100, 1))
 	must(t, err)
-	p.Beside = &transfer.Beside{Data: []byte("new attributes")}
-	_, err = l.Commit(t.Context(), []Pending{p})
+	p.Part.(*Partial).Beside = &Beside{Data: []byte("new attributes")}
+	_, err = l.Commit(t.Context(), []place.Pending{p})
 	left, _ := filepath.Glob(filepath.Join(dir, ".*.part"))
-	if !transfer.KindOf(err).Waits() || errors.As(err, new(*SyncError)) || len(left) != 1 {
+	if !transfer.KindOf(err).Waits() || errors.As(err, new(*place.SyncError)) || len(left) != 1 {
 		t.Errorf("%v; %v are left", err, left)
 	}
 }

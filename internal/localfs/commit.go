@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"ferry/internal/failpoint"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
@@ -44,7 +45,7 @@ import (
 // anything was done leaves them alone.
 //
 // With durability process the syncs are left out and the order is kept.
-func (l *Landing) Commit(ctx context.Context, group []Pending) (done []transfer.Outcome, err error) {
+func (l *Landing) Commit(ctx context.Context, group []place.Pending) (done []transfer.Outcome, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -58,7 +59,7 @@ func (l *Landing) Commit(ctx context.Context, group []Pending) (done []transfer.
 	}
 	if err := c.secure(); err != nil {
 		c.discard()
-		return nil, &SyncError{c.files(), err}
+		return nil, &place.SyncError{Items: c.files(), Err: err}
 	}
 	if intents := c.intents(); len(intents) > 0 && !failpoint.Planted("no-committing") {
 		if err := l.cfg.Journal.Committing(intents); err != nil {
@@ -76,13 +77,14 @@ type commit struct {
 	work  []*work
 	lists map[*held]*listing // of directories that fold case; nil for one that does not
 	looks map[*held]error    // what stands has said of each directory
+	names map[string]bool    // that items of the group are to get, where each takes a free one
 	short error              // what the host is short of, so that the group must wait
 }
 
 // A work is one item of a group.
 type work struct {
-	in      transfer.Intent
-	place   place
+	in      intent
+	place   location
 	part    *Partial        // nil for a directory and a failed item
 	dir     *held           // that holds the file; or the directory that is the item
 	named   bool            // it has its final name
@@ -107,17 +109,19 @@ func (w *work) isDir() bool { return w.in.Outcome.Type == transfer.ItemDir }
 func (w *work) fail(err error) { w.in.Outcome.Err = transfer.AsError(err) }
 
 // add takes an item into the group. What is known to fail fails here.
-func (c *commit) add(p *Pending) {
+func (c *commit) add(p *place.Pending) {
 	l := c.l
-	w := &work{part: p.Partial, in: transfer.Intent{V: transfer.IntentVersion, Outcome: p.Outcome, Name: p.Name, Sum: p.Sum,
-		Boot: l.fs.cfg.Boot, Durable: l.cfg.Durable, Mode: p.Mode & 0o777 &^ l.fs.umask, Mtime: p.Mtime, Beside: p.Beside}}
+	part, _ := p.Part.(*Partial)
+	w := &work{part: part, in: intent{Outcome: p.Outcome, Name: p.Name, Sum: p.Sum,
+		Boot: l.fs.cfg.Boot, Durable: l.cfg.Durable, Mode: p.Mode & 0o777 &^ l.fs.umask, Mtime: p.Mtime}}
 	c.work = append(c.work, w)
-	if p.Partial != nil {
-		w.place, w.dir = p.Partial.place, l.dirs.hold(p.Partial.dir)
-		w.in.Temp, w.in.Ino, w.in.Dev, w.in.Size = p.Partial.temp, p.Partial.ino, p.Partial.dev, p.Partial.Offset()
+	if part != nil {
+		w.in.Beside = part.Beside
+		w.place, w.dir = part.place, l.dirs.hold(part.dir)
+		w.in.Temp, w.in.Ino, w.in.Dev, w.in.Size = part.temp, part.ino, part.dev, part.Offset()
 		w.in.DirIno, w.in.DirDev = w.dir.id.ino, w.dir.id.dev
 	}
-	if !w.failed() && p.Partial == nil {
+	if !w.failed() && part == nil {
 		var err error
 		if w.place, err = l.locate(p.Name); err == nil && !w.isDir() {
 			err = transfer.Errorf(transfer.KindInternal, "internal error: item %d has no file", p.Outcome.Item)
@@ -130,25 +134,30 @@ func (c *commit) add(p *Pending) {
 		w.in.Outcome.Path = transfer.Path(w.place.path)
 	}
 	w.early = w.failed()
-	if !w.early && p.Partial != nil {
+	if !w.early && part != nil {
 		c.look(w)
 	}
 	if w.early {
 		w.in.Beside = nil // nothing of it was ever written
 	}
-	if w.early && p.Partial != nil {
-		p.Partial.Close() // its temporary goes once its outcome is recorded
+	if w.early && part != nil {
+		part.Close() // its temporary goes once its outcome is recorded
 	}
 }
 
-// look notes the file that is to be overwritten, or that it cannot be. Where
-// nothing is to be overwritten the rename says whether the name is free, unless
-// something is to lie beside the file: that has its name before the file has.
+// look chooses the name of a file that takes a free one, and notes the file that is to
+// be overwritten, or that it cannot be. Where nothing is to be overwritten the rename
+// says whether the name is free, unless something is to lie beside the file: that has
+// its name before the file has.
 func (c *commit) look(w *work) {
-	if b := w.in.Beside; !c.l.cfg.Overwrite && (b == nil || b.Data == nil) {
+	b := w.in.Beside
+	if !c.l.replaces() && (b == nil || b.Data == nil) && c.l.cfg.IfExists != transfer.IfExistsRename {
 		return
 	}
-	err := c.l.checkFree(w.dir.Dir, w.place)
+	err := c.freeName(w)
+	if err == nil {
+		err = c.l.checkFree(w.dir.Dir, w.place, w.in.Mtime, w.in.Size)
+	}
 	if err == nil {
 		var st Stat
 		if st, err = w.dir.lstat(w.place.base()); err == nil {
@@ -209,7 +218,7 @@ func (c *commit) removeTemp(w *work) {
 		return
 	}
 	if err := c.l.unlinkTemp(w.dir.Dir, w.in.Temp); err != nil {
-		c.l.fs.log.Warn("a temporary could not be removed; the end of the transfer tries again", "of", w.in.Outcome.Path, "error", err)
+		c.l.fs.log.Warn("cannot remove temporary file; retried at the end of the transfer", "of", w.in.Outcome.Path, "error", err)
 	}
 }
 
@@ -225,7 +234,7 @@ func (c *commit) files() (items []uint64) {
 func (c *commit) intents() (ins []transfer.Intent) {
 	for _, w := range c.work {
 		if !w.early && w.again == nil {
-			ins = append(ins, w.in)
+			ins = append(ins, w.in.record())
 		}
 	}
 	return ins
@@ -381,7 +390,7 @@ func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
 	if len(e.outs) > 0 {
 		if err := c.l.cfg.Journal.Committed(e.outs); err != nil {
 			c.l.leaveUnnamed(c.work)
-			return nil, &PendingError{intentsOf(c.work), fmt.Errorf("the outcomes could not be recorded: %w", err)}
+			return nil, &place.PendingError{Intents: intentsOf(c.work), Err: fmt.Errorf("the outcomes could not be recorded: %w", err)}
 		}
 	}
 	failpoint.Hit("commit.after_committed")
@@ -406,14 +415,14 @@ func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
 	}
 	c.l.leaveUnnamed(e.waiting)
 	if len(e.waiting) > 0 {
-		again = errors.Join(&PendingError{intentsOf(e.waiting), e.why}, again)
+		again = errors.Join(&place.PendingError{Intents: intentsOf(e.waiting), Err: e.why}, again)
 	}
 	return e.outs, again
 }
 
 func intentsOf(work []*work) (ins []transfer.Intent) {
 	for _, w := range work {
-		ins = append(ins, w.in)
+		ins = append(ins, w.in.record())
 	}
 	return ins
 }
@@ -424,11 +433,11 @@ func (c *commit) recordAgain(work []*work) (again, err error) {
 	if len(work) == 0 {
 		return nil, nil
 	}
-	all := &AgainError{}
+	all := &place.AgainError{}
 	var items []uint64
 	for _, w := range work {
 		items = append(items, w.in.Outcome.Item)
-		all.Items = append(all.Items, Again{w.in.Outcome.Item, w.again})
+		all.Items = append(all.Items, place.Again{Item: w.in.Outcome.Item, Err: w.again})
 	}
 	if err := c.l.cfg.Journal.Again(items); err != nil {
 		return nil, fmt.Errorf("that %d items begin again could not be recorded: %w", len(items), err)

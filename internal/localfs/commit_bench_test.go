@@ -1,6 +1,7 @@
 package localfs
 
 import (
+	"ferry/internal/place"
 	"fmt"
 	"testing"
 )
@@ -9,11 +10,11 @@ func BenchmarkCommitGroup(b *testing.B) {
 	for _, durable := range []bool{true, false} {
 		b.Run(fmt.Sprintf("durable=%v", durable), func(b *testing.B) {
 			f, _ := newFS(b, nil)
-			l := lander(f, newJournal(nil), func(c *LandConfig) { c.Durable = durable })
+			l := lander(f, newJournal(nil), func(c *place.LandConfig) { c.Durable = durable })
 			content := body(4096, 1)
 			item := uint64(0)
 			for b.Loop() {
-				var group []Pending
+				var group []place.Pending
 				for range 256 {
 					item++
 					p, err := write(l, item, fmt.Sprintf("d/%d", item), content)

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
@@ -18,15 +19,15 @@ func TestCommitRoundTrip(t *testing.T) {
 	j := newJournal(fault)
 	l := lander(f, j, nil)
 	names := []string{"plain", "a/b/c/deep", "with blank", "new\nline", strings.Repeat("n", 255), "not\xffutf8\xfe", "-r", "ü", "*", "a/%41"}
-	var group []Pending
+	var group []place.Pending
 	for i, n := range names {
 		p, err := write(l, uint64(i), n, body(i*70_000, byte(i)))
 		must(t, err)
 		group = append(group, p)
 	}
-	group = append(group, Pending{Outcome: transfer.Outcome{Item: 90, Type: transfer.ItemDir}, Name: "a/b", Mode: 0o750, Mtime: 1e18},
-		Pending{Outcome: transfer.Outcome{Item: 91, Type: transfer.ItemDir}, Name: "empty/dir", Mode: 0o700, Mtime: 2e18},
-		Pending{Outcome: transfer.Outcome{Item: 92, Type: transfer.ItemBad, Path: "/gone", Err: transfer.Errorf(transfer.KindMissing, "gone")}})
+	group = append(group, place.Pending{Outcome: transfer.Outcome{Item: 90, Type: transfer.ItemDir}, Name: "a/b", Mode: 0o750, Mtime: 1e18},
+		place.Pending{Outcome: transfer.Outcome{Item: 91, Type: transfer.ItemDir}, Name: "empty/dir", Mode: 0o700, Mtime: 2e18},
+		place.Pending{Outcome: transfer.Outcome{Item: 92, Type: transfer.ItemBad, Path: "/gone", Err: transfer.Errorf(transfer.KindMissing, "gone")}})
 	done, err := l.Commit(t.Context(), group)
 	must(t, err)
 	if len(done) != len(group) || len(j.committing) != 0 {
@@ -89,7 +90,7 @@ func TestCommitSyncsWhatItMade(t *testing.T) {
 	l := lander(f, newJournal(fault), nil)
 	p, err := write(l, 1, "x/y/z", nil)
 	must(t, err)
-	_, err = l.Commit(t.Context(), []Pending{p})
+	_, err = l.Commit(t.Context(), []place.Pending{p})
 	must(t, err)
 	var before, after []string
 	seen := &before
@@ -128,7 +129,7 @@ func TestCommitNameTakenAtTheLastMoment(t *testing.T) {
 		l := lander(f, j, nil)
 		p, err := write(l, 1, "x", body(100, 1))
 		must(t, err)
-		_, err = l.Commit(t.Context(), []Pending{p})
+		_, err = l.Commit(t.Context(), []place.Pending{p})
 		must(t, err)
 		wantKind(t, j.outcomes[1].Err, transfer.KindExists)
 		if read(t, filepath.Join(dir, "x")) != "stranger" || temporaries(t, dir) != nil {
@@ -141,10 +142,10 @@ func TestCommitOverwriteAndFallback(t *testing.T) {
 	f, dir := newFS(t, nil)
 	tree(t, dir, "x")
 	j := newJournal(nil)
-	l := lander(f, j, func(c *LandConfig) { c.Overwrite = true })
+	l := lander(f, j, func(c *place.LandConfig) { c.IfExists = transfer.IfExistsOverwrite })
 	p, err := write(l, 1, "x", []byte("new"))
 	must(t, err)
-	_, err = l.Commit(t.Context(), []Pending{p})
+	_, err = l.Commit(t.Context(), []place.Pending{p})
 	must(t, err)
 	if read(t, filepath.Join(dir, "x")) != "new" {
 		t.Fatal("not overwritten")
@@ -155,7 +156,7 @@ func TestCommitOverwriteAndFallback(t *testing.T) {
 	l = lander(f, newJournal(fault), nil)
 	p, err = write(l, 2, "y", []byte("linked"))
 	must(t, err)
-	done, err := l.Commit(t.Context(), []Pending{p})
+	done, err := l.Commit(t.Context(), []place.Pending{p})
 	must(t, err)
 	if !done[0].OK() || read(t, filepath.Join(dir, "y")) != "linked" || temporaries(t, dir) != nil {
 		t.Fatalf("%+v", done)
@@ -189,38 +190,42 @@ func failNth(t *testing.T, n int, errno syscall.Errno, sticky, overwrite bool) b
 	f, dir := newFS(t, fault)
 	must(t, os.WriteFile(filepath.Join(dir, "taken"), []byte("old"), 0o600))
 	j := newJournal(fault)
-	l := lander(f, j, func(c *LandConfig) { c.Overwrite = overwrite })
+	l := lander(f, j, func(c *place.LandConfig) {
+		if overwrite {
+			c.IfExists = transfer.IfExistsOverwrite
+		}
+	})
 	contents := map[string][]byte{"a": body(100_000, 1), "sub/b": body(10, 2), "sub/deep/c": nil}
 	if overwrite {
 		contents["taken"] = body(20, 4)
 	}
 	items := map[string]uint64{"a": 1, "sub/b": 2, "sub/deep/c": 3, "taken": 4}
-	var group []Pending
+	var group []place.Pending
 	for name, content := range contents {
 		p, err := write(l, items[name], name, content)
 		if err == nil {
-			if err = p.Partial.Sync(); err != nil {
-				p.Partial.Discard()
+			if err = p.Part.Sync(); err != nil {
+				p.Part.Discard()
 			}
 		}
 		if err == nil {
 			group = append(group, p)
 		}
 	}
-	group = append(group, Pending{Outcome: transfer.Outcome{Item: 9, Type: transfer.ItemDir}, Name: "sub", Mode: 0o755, Mtime: 1e18})
+	group = append(group, place.Pending{Outcome: transfer.Outcome{Item: 9, Type: transfer.ItemDir}, Name: "sub", Mode: 0o755, Mtime: 1e18})
 	done, err := l.Commit(t.Context(), group)
 	met := fault.hit()
 	fault.heal()
-	var pending *PendingError
+	var pending *place.PendingError
 	if err != nil && done != nil && !errors.As(err, &pending) {
 		t.Fatalf("call %d: outcomes %v beside %v", n, done, err)
 	}
 	for item, in := range j.committing { // as after a crash
 		v, o, err := l.Recover(in, f.cfg.Boot)
-		if err != nil || v == Taken {
+		if err != nil || v == place.Taken {
 			t.Fatalf("call %d, %v, item %d: %v %v", n, errno, item, v, err)
 		}
-		if v != Redo {
+		if v != place.Redo {
 			j.outcomes[item] = o
 		}
 	}
@@ -262,14 +267,14 @@ func startsAgain(t *testing.T, op string) {
 	f, dir := newFS(t, fault)
 	j := newJournal(fault)
 	l := lander(f, j, nil)
-	var group []Pending
+	var group []place.Pending
 	for i := range uint64(3) {
 		p, err := write(l, i, string('a'+rune(i)), body(10, 1))
 		must(t, err)
 		group = append(group, p)
 	}
 	_, err := l.Commit(t.Context(), group)
-	var failed *SyncError
+	var failed *place.SyncError
 	if !errors.As(err, &failed) || len(failed.Items) != 3 {
 		t.Fatal(err)
 	}
@@ -293,8 +298,8 @@ func TestDirSyncFailsAfterRename(t *testing.T) {
 			fault.failAt = fault.n + 1
 		}
 	}
-	done, err := l.Commit(t.Context(), []Pending{p})
-	var pending *PendingError
+	done, err := l.Commit(t.Context(), []place.Pending{p})
+	var pending *place.PendingError
 	if !errors.As(err, &pending) || len(done) != 0 || len(j.outcomes) != 0 || len(j.committing) != 1 {
 		t.Fatalf("%v %v", done, err)
 	}
@@ -302,7 +307,7 @@ func TestDirSyncFailsAfterRename(t *testing.T) {
 		t.Fatal("not renamed")
 	}
 	v, o, err := l.Recover(pending.Intents[0], f.cfg.Boot)
-	if err != nil || v != Done || !o.OK() || o.Taken {
+	if err != nil || v != place.Done || !o.OK() || o.Taken {
 		t.Fatalf("%v, %+v: %v", v, o, err)
 	}
 }
@@ -339,7 +344,7 @@ func TestPoisonedPartial(t *testing.T) {
 	must(t, err)
 	must(t, p.Write(body(10, 1)))
 	wantKind(t, p.Sync(), transfer.KindUnwritable)
-	for name, err := range map[string]error{"Sync": p.Sync(), "Write": p.Write([]byte("y")), "Release": p.Release(), "Skip": p.Skip(1)} {
+	for name, err := range map[string]error{"Sync": p.Sync(), "Write": p.Write([]byte("y")), "Skip": p.Skip(1)} {
 		if err == nil {
 			t.Errorf("%s works on a poisoned file", name)
 		}
@@ -362,11 +367,11 @@ func TestTargetAndDir(t *testing.T) {
 		{true, "d/x", "/b/d/x", "/b/d"}, {true, "x", "/b/x", "/b"}, {true, ".", "/b", "/b"},
 		{false, "d/x", "/b/x", "/b"}, {false, "d", "/b", "/"}, {false, ".", "/b", "/"},
 	} {
-		l := f.Land(LandConfig{Resolution: transfer.Resolution{Base: "/b", Into: c.into}})
+		l := f.Land(place.LandConfig{Resolution: transfer.Resolution{Base: "/b", Into: c.into}})
 		if got := l.Target(c.name); got != c.target {
 			t.Errorf("%+v: target %s", c, got)
 		}
-		if got := l.Dir(c.name); got != c.dir {
+		if got := l.Dirs(c.name); len(got) != 1 || got[0] != c.dir {
 			t.Errorf("%+v: dir %s", c, got)
 		}
 	}
@@ -408,15 +413,15 @@ func TestADirectoryThatCannotBeOpenedIsNotSynced(t *testing.T) {
 		f, dir := newFS(t, wall)
 		tree(t, dir, "x/y/w/")
 		journal := newJournal(nil)
-		l := lander(f, journal, func(c *LandConfig) { c.Resolution.Base = transfer.Path(dir + "/x/y/w") })
+		l := lander(f, journal, func(c *place.LandConfig) { c.Resolution.Base = transfer.Path(dir + "/x/y/w") })
 		p, err := write(l, 1, "z", []byte("z"))
 		must(t, err)
 		wall.err = c.err
-		outs, err := l.Commit(t.Context(), []Pending{p})
+		outs, err := l.Commit(t.Context(), []place.Pending{p})
 		if arrived := err == nil && len(outs) == 1 && outs[0].Err == nil; arrived != c.passes {
 			t.Errorf("%v: %+v, %v", c.err, outs, err)
 		}
-		if sync := (*SyncError)(nil); !c.passes && (!errors.As(err, &sync) || len(journal.committing) != 0 || exists(dir+"/x/y/w/z")) {
+		if sync := (*place.SyncError)(nil); !c.passes && (!errors.As(err, &sync) || len(journal.committing) != 0 || exists(dir+"/x/y/w/z")) {
 			t.Errorf("%v: %v, %d commits begun", c.err, err, len(journal.committing))
 		}
 	}
@@ -428,7 +433,7 @@ func TestSyncDirs(t *testing.T) {
 	fault := newFault(0, nil)
 	f, dir := newFS(t, fault)
 	tree(t, dir, "a/")
-	l := f.Land(LandConfig{Transfer: testID})
+	l := f.Land(place.LandConfig{Transfer: testID})
 	fault.log = nil
 	must(t, l.SyncDirs([]transfer.Path{transfer.Path(dir), transfer.Path(dir + "/gone"), transfer.Path(dir + "/a")}))
 	if n := counted(fault.log)["dirsync"]; n != 2 {

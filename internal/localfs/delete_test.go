@@ -14,12 +14,12 @@ import (
 
 var aside = AsideName(7, testID, 1)
 
-func identityOf(t *testing.T, f *FS, p string) transfer.Identity {
+func versionOf(t *testing.T, f *FS, p string) transfer.Version {
 	t.Helper()
 	s, err := f.OpenSource(transfer.Path(p))
 	must(t, err)
 	defer s.Close()
-	return s.Identity()
+	return s.Version()
 }
 
 func noMark(string) error { return nil }
@@ -29,7 +29,7 @@ func TestDeleteSource(t *testing.T) {
 	tree(t, dir, "x", "y", "z", "keep")
 	for _, n := range []string{"x", "y"} {
 		marked := ""
-		must(t, f.DeleteSource(transfer.Path(n), identityOf(t, f, n), aside, func(a string) error {
+		must(t, f.DeleteSource(transfer.Path(n), versionOf(t, f, n), aside, func(a string) error {
 			marked = a
 			if !exists(filepath.Join(dir, n)) {
 				t.Error("moved before it was marked")
@@ -40,20 +40,20 @@ func TestDeleteSource(t *testing.T) {
 			t.Fatal("not deleted")
 		}
 	}
-	id := identityOf(t, f, "z")
-	wantKind(t, f.DeleteSource("gone", id, aside, noMark), transfer.KindMissing)
-	wantKind(t, f.DeleteSource("keep", id, aside, noMark), transfer.KindChanging)
+	v := versionOf(t, f, "z")
+	wantKind(t, f.DeleteSource("gone", v, aside, noMark), transfer.KindMissing)
+	wantKind(t, f.DeleteSource("keep", v, aside, noMark), transfer.KindChanging)
 	stop := errors.New("the ledger is full")
-	if err := f.DeleteSource("z", id, aside, func(string) error { return stop }); err != stop || !exists(filepath.Join(dir, "z")) {
+	if err := f.DeleteSource("z", v, aside, func(string) error { return stop }); err != stop || !exists(filepath.Join(dir, "z")) {
 		t.Fatal(err)
 	}
 	must(t, os.Chmod(filepath.Join(dir, "z"), 0o600)) // only ctime tells
-	if identityOf(t, f, "z") != id {
-		wantKind(t, f.DeleteSource("z", id, aside, noMark), transfer.KindChanging)
+	if versionOf(t, f, "z") != v {
+		wantKind(t, f.DeleteSource("z", v, aside, noMark), transfer.KindChanging)
 	}
-	id = identityOf(t, f, "z")
+	v = versionOf(t, f, "z")
 	for _, bad := range []string{"", "x", ".ferry-", ".ferry-a/b", "../.ferry-x"} {
-		wantKind(t, f.DeleteSource("z", id, bad, noMark), transfer.KindInternal)
+		wantKind(t, f.DeleteSource("z", v, bad, noMark), transfer.KindInternal)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestDeleteSourceRaces(t *testing.T) {
 					f, dir := newFS(t, fault)
 					tree(t, dir, "x")
 					p := filepath.Join(dir, "x")
-					id := identityOf(t, f, "x")
+					v := versionOf(t, f, "x")
 					attacked := false
 					hit := func() {
 						if !attacked {
@@ -110,7 +110,7 @@ func TestDeleteSourceRaces(t *testing.T) {
 							hit()
 						}
 					}
-					err := f.DeleteSource("x", id, aside, func(string) error {
+					err := f.DeleteSource("x", v, aside, func(string) error {
 						if step == "mark" {
 							hit()
 						}
@@ -118,8 +118,8 @@ func TestDeleteSourceRaces(t *testing.T) {
 					})
 					if crash {
 						fault.heal()
-						err = f.FinishDelete("x", id, aside)
-						if again := f.FinishDelete("x", id, aside); transfer.KindOf(again) != transfer.KindOf(err) {
+						err = f.FinishDelete("x", v, aside)
+						if again := f.FinishDelete("x", v, aside); transfer.KindOf(again) != transfer.KindOf(err) {
 							t.Errorf("%s at %s: finishing again: %v, then %v", a.name, step, err, again)
 						}
 					}
@@ -155,7 +155,7 @@ func TestDeleteSourceLeavesAside(t *testing.T) {
 	f, dir := newFS(t, fault)
 	tree(t, dir, "x")
 	p := filepath.Join(dir, "x")
-	id := identityOf(t, f, "x")
+	v := versionOf(t, f, "x")
 	renames := 0
 	fault.before = func(op string) {
 		if op == "rename" {
@@ -164,7 +164,7 @@ func TestDeleteSourceLeavesAside(t *testing.T) {
 			must(t, os.Rename(p+"-new", p))
 		}
 	}
-	err := f.DeleteSource("x", id, aside, noMark)
+	err := f.DeleteSource("x", v, aside, noMark)
 	wantKind(t, err, transfer.KindChanging)
 	if !exists(filepath.Join(dir, aside)) || !exists(p) || renames != 2 {
 		t.Fatal(err)
@@ -178,12 +178,8 @@ func TestDeleteSourceEveryCallFails(t *testing.T) {
 		f, dir := newFS(t, fault)
 		tree(t, dir, "x")
 		fault.n = 0
-		id := transfer.Identity{}
-		{
-			clean := openFS(t, nil, dir)
-			id = identityOf(t, clean, "x")
-		}
-		err := f.DeleteSource("x", id, aside, noMark)
+		v := versionOf(t, openFS(t, nil, dir), "x")
+		err := f.DeleteSource("x", v, aside, noMark)
 		met := fault.hit()
 		closed := met && fault.log[len(fault.log)-1] == "close" // of a file that was only read: nobody minds
 		if met == (err == nil) && !closed {
@@ -191,7 +187,7 @@ func TestDeleteSourceEveryCallFails(t *testing.T) {
 		}
 		fault.heal()
 		gaveBack := met && fault.log[n-1] == "unlink"
-		err = f.FinishDelete("x", id, aside)
+		err = f.FinishDelete("x", v, aside)
 		if gaveBack { // two renames have changed its ctime
 			wantKind(t, err, transfer.KindChanging)
 		} else {

@@ -11,8 +11,8 @@ import (
 )
 
 // DeleteSource removes a source that has arrived. aside is a name of Ferry's
-// own in the same directory (see AsideName); mark records it, durably, before
-// anything moves.
+// own in the same directory (see AsideName); mark, which may be nil where the caller
+// has done so, records it, durably, before anything moves.
 //
 // Whatever takes the source's name meanwhile is safe: the file is compared with
 // its identity, renamed aside, compared again, and only then unlinked, under
@@ -22,8 +22,13 @@ import (
 //
 // The kinds of its errors are Changing, Missing, Unwritable where the system
 // refuses, and Busy where it is to be tried again.
-func (f *FS) DeleteSource(p transfer.Path, id transfer.Identity, aside string, mark func(aside string) error) error {
-	del, err := f.deletion(p, id, aside)
+func (f *FS) DeleteSource(p transfer.Path, v transfer.Version, aside string, mark func(aside string) error) error {
+	if l, err := f.locate(p); err == nil {
+		if err := l.root.mayWrite(); err != nil {
+			return transfer.Errorf(transfer.KindUnwritable, "source %s is not deleted: %w", p, err)
+		}
+	}
+	del, err := f.deletion(p, v, aside)
 	if err != nil {
 		return err
 	}
@@ -38,17 +43,19 @@ func (f *FS) DeleteSource(p transfer.Path, id transfer.Identity, aside string, m
 		return err
 	}
 	defer del.fs.disk.Close(file)
-	if err := mark(aside); err != nil {
-		return err
+	if mark != nil {
+		if err := mark(aside); err != nil {
+			return err
+		}
 	}
 	failpoint.Hit("delete.after_mark")
 	return del.run(file)
 }
 
-// FinishDelete goes on with a deletion that a crash interrupted after its mark.
+// FinishDelete goes on with a deletion that a crash has interrupted.
 // It may be repeated.
-func (f *FS) FinishDelete(p transfer.Path, id transfer.Identity, aside string) error {
-	del, err := f.deletion(p, id, aside)
+func (f *FS) FinishDelete(p transfer.Path, v transfer.Version, aside string) error {
+	del, err := f.deletion(p, v, aside)
 	if transfer.KindOf(err) == transfer.KindMissing {
 		return nil // its directory has gone, and the source with it
 	}
@@ -73,10 +80,14 @@ type deletion struct {
 	path  transfer.Path
 	name  string
 	aside string
-	id    transfer.Identity
+	id    identity // of the source
 }
 
-func (f *FS) deletion(p transfer.Path, id transfer.Identity, aside string) (*deletion, error) {
+func (f *FS) deletion(p transfer.Path, v transfer.Version, aside string) (*deletion, error) {
+	id, err := parseVersion(v)
+	if err != nil {
+		return nil, err
+	}
 	l, err := f.locate(p)
 	if err != nil {
 		return nil, err
@@ -194,7 +205,7 @@ func (del *deletion) settle() error {
 	if err != nil {
 		return del.undo(err)
 	}
-	if st.Type != TypeFile || !st.identity().SameFile(del.id) {
+	if st.Type != TypeFile || !st.identity().sameFile(del.id) {
 		return del.giveBack()
 	}
 	if err := del.fs.disk.Unlink(del.d, del.aside); err != nil {

@@ -97,11 +97,6 @@ func (realDisk) ReadAt(f File, b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// WillRead has no error: where a file system cannot do it, reading does.
-func (realDisk) WillRead(f File) {
-	f.(*openFile).use("fadvise", func(fd int) error { return unix.Fadvise(fd, 0, 0, unix.FADV_WILLNEED) })
-}
-
 func (realDisk) Write(f File, b []byte, off int64) (n int, err error) {
 	for n < len(b) && err == nil {
 		var k int

@@ -107,7 +107,7 @@ func (l *listing) read(d *Dir, most int) (bool, error) {
 }
 
 // folded says that a name is another's in this place.
-func (l *listing) folded(p place) *transfer.Error {
+func (l *listing) folded(p location) *transfer.Error {
 	const hint = "send it to another directory, or under another name"
 	if l.like != "" {
 		return wrap(transfer.KindExists, nil, hint, "%s exists already as %s: the names differ only in case, and this file system takes them for one",
@@ -121,7 +121,7 @@ func (l *listing) folded(p place) *transfer.Error {
 const readToExplain = 1 << 20
 
 // taken is the error of a name that exists and is not to be replaced.
-func (l *Landing) taken(d *Dir, p place) *transfer.Error {
+func (l *Landing) taken(d *Dir, p location) *transfer.Error {
 	name := p.base()
 	st, err := d.lstat(name)
 	most := int(readToExplain - l.explained.Load())
@@ -130,23 +130,29 @@ func (l *Landing) taken(d *Dir, p place) *transfer.Error {
 			return l.explain(d, p, most)
 		}
 	}
+	if l.skips() {
+		return skipped(p)
+	}
 	return nameTaken(transfer.Path(p.path))
 }
 
-func (l *Landing) explain(d *Dir, p place, most int) *transfer.Error {
+func (l *Landing) explain(d *Dir, p location, most int) *transfer.Error {
 	name := p.base()
 	list := wanted(name)
 	whole, err := list.read(d, most)
 	l.explained.Add(int64(list.seen))
-	if err != nil || !whole || list.want[name] {
-		return nameTaken(transfer.Path(p.path))
+	switch {
+	case err == nil && whole && !list.want[name]:
+		return list.folded(p)
+	case l.skips():
+		return skipped(p)
 	}
-	return list.folded(p)
+	return nameTaken(transfer.Path(p.path))
 }
 
 // spelled refuses a directory below the destination that is there under another
 // spelling of its name.
-func (l *Landing) spelled(p place) error {
+func (l *Landing) spelled(p location) error {
 	if base := string(l.cfg.Resolution.Base); p.path == base || !beneath(p.path, base) || p.isRoot() {
 		return nil
 	}
@@ -173,7 +179,7 @@ func (l *Landing) spelled(p place) error {
 // name. A directory is read once for a group; what has come since, perhaps with
 // an item of the same group, is looked for again.
 func (c *commit) spelled(w *work) error {
-	if !c.l.cfg.Overwrite {
+	if !c.l.replaces() {
 		return nil // what exists stays, however it is spelled
 	}
 	list, ok := c.lists[w.dir]

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
@@ -316,8 +317,8 @@ func (d *faultDisk) Close(f File) error {
 }
 
 // lander lands in the FS's first root.
-func lander(f *FS, j Journal, change func(*LandConfig)) *Landing {
-	cfg := LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j,
+func lander(f *FS, j place.Journal, change func(*place.LandConfig)) *Landing {
+	cfg := place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j,
 		Resolution: transfer.Resolution{Base: transfer.Path(f.roots[0].path), Into: true}}
 	if change != nil {
 		change(&cfg)
@@ -326,16 +327,16 @@ func lander(f *FS, j Journal, change func(*LandConfig)) *Landing {
 }
 
 // write makes a whole partial.
-func write(l *Landing, item uint64, name string, content []byte) (Pending, error) {
+func write(l *Landing, item uint64, name string, content []byte) (place.Pending, error) {
 	p, err := l.Create(item, transfer.Path(name), int64(len(content)), 1<<40)
 	if err != nil {
-		return Pending{}, err
+		return place.Pending{}, err
 	}
 	if err := p.Write(content); err != nil {
 		p.Discard()
-		return Pending{}, err
+		return place.Pending{}, err
 	}
-	return Pending{Partial: p, Sum: sum(content), Mode: 0o640, Mtime: 1_700_000_000_123_456_789, Name: transfer.Path(name),
+	return place.Pending{Part: p, Sum: sum(content), Mode: 0o640, Mtime: 1_700_000_000_123_456_789, Name: transfer.Path(name),
 		Outcome: transfer.Outcome{Item: item, Type: transfer.ItemFile, Size: int64(len(content)), Digest: sum(content)}}, nil
 }
 

@@ -3,6 +3,8 @@ package localfs
 import (
 	"path"
 
+	"ferry/internal/place"
+	"ferry/internal/record"
 	"ferry/internal/transfer"
 )
 
@@ -92,10 +94,14 @@ func (g *goal) is(st *Stat, p transfer.Path) bool {
 	return err == nil && there.Type == st.Type && there.Ino == st.Ino && there.Dev == st.Dev
 }
 
-// IntoItself is why sources cannot be sent to a DEST of this same host, as far
+// CheckOverlap is why sources cannot be sent to a DEST of this same host, as far
 // as it is known before anything is sent: the first of them that is a directory
 // with DEST in it, or is what DEST names. Patterns are looked at by the walk.
-func (f *FS) IntoItself(sources []transfer.Path, recursive bool, dest transfer.Path) error {
+func (f *FS) CheckOverlap(w *place.WalkRequest, dest transfer.Path) error {
+	if IsDataset(dest) {
+		return nil
+	}
+	sources := f.sourcesOf(w)
 	several := len(sources) > 1
 	for _, src := range sources {
 		several = several || IsPattern(src)
@@ -113,11 +119,23 @@ func (f *FS) IntoItself(sources []transfer.Path, recursive bool, dest transfer.P
 		if a.err != nil || a.pat != nil {
 			continue
 		}
-		if err := f.refused(g, a, recursive); err != nil {
+		if err := f.refused(g, a, w.Recursive); err != nil {
 			return transfer.Errorf(transfer.KindUsage, "%s", err.Text).WithHint(err.Hint)
 		}
 	}
 	return nil
+}
+
+// sourcesOf are the paths of sources on this host.
+func (f *FS) sourcesOf(w *place.WalkRequest) []transfer.Path {
+	if w.Base == "" {
+		return record.HostPaths(f.cfg.RecordRoot, w.Sources)
+	}
+	all := make([]transfer.Path, len(w.Sources))
+	for n, p := range w.Sources {
+		all[n] = transfer.Path(path.Join(string(w.Base), string(p)))
+	}
+	return all
 }
 
 // refused looks at a literal.

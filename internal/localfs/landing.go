@@ -12,37 +12,15 @@ import (
 	"syscall"
 
 	"ferry/internal/failpoint"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
-
-// A LandConfig says how the items of one transfer land.
-type LandConfig struct {
-	Transfer   transfer.ID
-	Generation uint64 // of the ledger's taker; part of every temporary's name
-	Resolution transfer.Resolution
-	Overwrite  bool // otherwise a name that is taken fails its item
-	Durable    bool // data and names survive a power cut, not only the process
-	Journal    Journal
-}
-
-// A Journal is the agent's ledger, as a commit needs it. What it is given is
-// durable when it returns nil. When it returns an error, it may or may not be.
-type Journal interface {
-	// Committing records what is about to be renamed.
-	Committing([]transfer.Intent) error
-	// Committed records how items ended, in place of what Committing recorded
-	// of them. Recording the same outcomes again is no error.
-	Committed([]transfer.Outcome) error
-	// Again records that items begin again, in place of all that is recorded of
-	// them. They do not have their names.
-	Again(items []uint64) error
-}
 
 // A Landing lands the items of one transfer. It is safe for concurrent use.
 type Landing struct {
 	fs     *FS
 	disk   Disk
-	cfg    LandConfig
+	cfg    place.LandConfig
 	prefix string // of this transfer's temporaries
 
 	dirs    dirCache
@@ -58,10 +36,11 @@ type Landing struct {
 	linked bool            // the file system lacks the no-replace rename; said once
 
 	unnamed map[uint64]bool // items that stay COMMITTING and were not renamed by this process
+	looked  map[string]bool // free names that Look has given
 }
 
 // Land prepares to land a transfer's items.
-func (f *FS) Land(cfg LandConfig) *Landing {
+func (f *FS) Land(cfg place.LandConfig) *Landing {
 	return &Landing{fs: f, disk: f.disk, cfg: cfg, dirty: map[string]bool{}, unnamed: map[uint64]bool{}, dirs: dirCache{spare: &f.spare},
 		prefix: tempPrefix(f.cfg.Incarnation, cfg.Generation, cfg.Transfer)}
 }
@@ -77,18 +56,22 @@ func (l *Landing) Close() error {
 // Target is where an item of the given name lands.
 func (l *Landing) Target(name transfer.Path) transfer.Path { return target(l.cfg.Resolution, name) }
 
-// Dir is the directory in which an item's temporary will be. The name "." asks
-// for that of items directly beneath the destination.
-func (l *Landing) Dir(name transfer.Path) transfer.Path {
+// Dirs are the directories in which an item's temporaries will be. The name "." asks
+// for those of items directly beneath the destination.
+func (l *Landing) Dirs(name transfer.Path) []transfer.Path {
 	if name == "." && l.cfg.Resolution.Into {
-		return l.cfg.Resolution.Base
+		return []transfer.Path{l.cfg.Resolution.Base}
 	}
-	return transfer.Path(path.Dir(string(l.Target(name))))
+	dir := path.Dir(string(l.Target(name)))
+	if name != "." && l.library() {
+		return []transfer.Path{transfer.Path(path.Dir(dir)), transfer.Path(dir)}
+	}
+	return []transfer.Path{transfer.Path(dir)}
 }
 
 // dir opens a directory of the host, from the cache if it can. With create, it
 // and its missing parents are made.
-func (l *Landing) dir(p place, create bool) (*held, error) {
+func (l *Landing) dir(p location, create bool) (*held, error) {
 	if h := l.dirs.get(p.path); h != nil {
 		return h, nil
 	}
@@ -119,7 +102,7 @@ func (l *Landing) dir(p place, create bool) (*held, error) {
 
 // makeDir makes one directory and notes that it and its parent are to be
 // synced.
-func (l *Landing) makeDir(up *held, p place) (*Dir, error) {
+func (l *Landing) makeDir(up *held, p location) (*Dir, error) {
 	name := p.base()
 	if l.fs.isState(up.Dir, name) {
 		return nil, inState(p.path)
@@ -147,7 +130,7 @@ func (l *Landing) makeDir(up *held, p place) (*Dir, error) {
 // touch notes that a directory and all above it, to the root, are to be synced
 // once: an earlier process, or another transfer, may have made them and not
 // have come to sync them.
-func (l *Landing) touch(p place) {
+func (l *Landing) touch(p location) {
 	if !l.cfg.Durable {
 		return
 	}
@@ -173,9 +156,9 @@ func (l *Landing) stands(h *held) error {
 }
 
 // locate checks a name and finds its place.
-func (l *Landing) locate(name transfer.Path) (place, error) {
+func (l *Landing) locate(name transfer.Path) (location, error) {
 	if err := checkName(name); err != nil {
-		return place{}, err
+		return location{}, err
 	}
 	p, err := l.fs.locate(l.Target(name))
 	if err == nil && !beneath(p.path, HostRules.clean(string(l.cfg.Resolution.Base))) {
@@ -190,6 +173,9 @@ func (l *Landing) locate(name transfer.Path) (place, error) {
 // at once.
 func (l *Landing) Create(item uint64, name transfer.Path, size, allocated int64) (*Partial, error) {
 	p, err := l.locate(name)
+	if err == nil {
+		err = p.root.mayWrite()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +201,7 @@ func (l *Landing) Create(item uint64, name transfer.Path, size, allocated int64)
 
 // createIn makes the temporary in an open directory. On success the partial
 // owns the caller's reference to it.
-func (l *Landing) createIn(d *held, p place, item uint64, size, allocated int64) (*Partial, error) {
+func (l *Landing) createIn(d *held, p location, item uint64, size, allocated int64) (*Partial, error) {
 	if err := l.maybeFree(d.Dir, p, size); err != nil {
 		return nil, err
 	}
@@ -251,16 +237,16 @@ func (l *Landing) createIn(d *held, p place, item uint64, size, allocated int64)
 // maybeFree says before the first byte of a file what the rename would say at the
 // end. Of a small file that is to replace nothing the rename alone says it: the look
 // costs more than the bytes.
-func (l *Landing) maybeFree(d *Dir, p place, size int64) error {
-	if size >= 0 && size < reserveFrom && !l.cfg.Overwrite && !l.fs.isState(d, p.base()) {
+func (l *Landing) maybeFree(d *Dir, p location, size int64) error {
+	if size >= 0 && size < reserveFrom && !l.replaces() && !l.fs.isState(d, p.base()) {
 		return nil
 	}
-	return l.checkFree(d, p)
+	return l.checkFree(d, p, newest, -1)
 }
 
-// checkFree reports whether a file may have a name, as far as can be known before
-// its rename.
-func (l *Landing) checkFree(d *Dir, p place) error {
+// checkFree reports whether a file of size bytes that was last changed at mtime may have a
+// name, as far as can be known before its rename.
+func (l *Landing) checkFree(d *Dir, p location, mtime, size int64) error {
 	if l.fs.isState(d, p.base()) {
 		return inState(p.path)
 	}
@@ -272,15 +258,19 @@ func (l *Landing) checkFree(d *Dir, p place) error {
 		return err
 	case st.Type == TypeDir:
 		return isDirectory(transfer.Path(p.path))
-	case !l.cfg.Overwrite:
+	case l.cfg.IfExists == transfer.IfExistsRename:
+		return nil
+	case !l.replaces():
 		return l.taken(d, p)
 	case st.Type == TypeOther:
 		return notReplaceable(p)
+	case l.cfg.IfExists == transfer.IfExistsUpdate && asNew(&st, mtime, size):
+		return wrap(transfer.KindSkipped, nil, "", "%s is as new as its source, or newer", transfer.Path(p.path))
 	}
 	return nil
 }
 
-func notReplaceable(p place) *transfer.Error {
+func notReplaceable(p location) *transfer.Error {
 	return wrap(transfer.KindWrongType, nil, "", "%s is a device, socket or pipe; a file does not take its place", transfer.Path(p.path))
 }
 
@@ -290,13 +280,17 @@ func (l *Landing) temp(item uint64) string { return tempName(l.prefix, item) }
 // point. Anything doubtful about it is an error of kind Missing, and the item
 // begins again with Create. A wait means that what is there is good: there is no
 // room for the rest, the root is away, or it cannot be looked at now.
-func (l *Landing) Reopen(item uint64, name transfer.Path, pt transfer.Point, size, allocated int64) (*Partial, error) {
+func (l *Landing) Reopen(item uint64, name transfer.Path, point []byte, size, allocated int64) (*Partial, error) {
 	p, err := l.locate(name)
 	if err != nil {
 		return nil, err
 	}
 	if p.isRoot() {
 		return nil, isDirectory(transfer.Path(p.path))
+	}
+	at, err := parsePoint(point)
+	if err != nil {
+		return nil, doubtful(p, err)
 	}
 	d, err := l.dir(p.parent(), false)
 	if transfer.KindOf(err).Waits() {
@@ -305,7 +299,7 @@ func (l *Landing) Reopen(item uint64, name transfer.Path, pt transfer.Point, siz
 	if err != nil {
 		return nil, doubtful(p, err)
 	}
-	part, err := l.reopenIn(d, p, item, pt, size, allocated)
+	part, err := l.reopenIn(d, p, item, at, size, allocated)
 	if err != nil {
 		l.dirs.release(d)
 		return nil, err
@@ -313,15 +307,15 @@ func (l *Landing) Reopen(item uint64, name transfer.Path, pt transfer.Point, siz
 	return part, nil
 }
 
-func doubtful(p place, why error) error {
+func doubtful(p location, why error) error {
 	if err := passingError(transfer.Path(p.path), "opened", why); err != nil {
 		return err // nothing is wrong with what is there
 	}
 	return wrap(transfer.KindMissing, why, "", "the temporary of %s cannot be resumed: %s", transfer.Path(p.path), reason(why))
 }
 
-func (l *Landing) reopenIn(d *held, p place, item uint64, pt transfer.Point, size, allocated int64) (*Partial, error) {
-	if err := l.checkFree(d.Dir, p); err != nil {
+func (l *Landing) reopenIn(d *held, p location, item uint64, at int64, size, allocated int64) (*Partial, error) {
+	if err := l.checkFree(d.Dir, p, newest, -1); err != nil {
 		return nil, targetError(transfer.Path(p.path), err)
 	}
 	temp := l.temp(item)
@@ -331,7 +325,7 @@ func (l *Landing) reopenIn(d *held, p place, item uint64, pt transfer.Point, siz
 	}
 	part, err := l.newPartial(f, d, p, temp, item, size, allocated)
 	if err == nil {
-		err = part.resumeAt(pt.Dest)
+		err = part.resumeAt(at)
 	}
 	if err != nil {
 		l.disk.Close(f)
@@ -449,7 +443,7 @@ func (l *Landing) sweepName(d *Dir, name string) error {
 		return nil
 	}
 	if st, serr := d.lstat(name); serr == nil && st.Type == TypeDir {
-		l.fs.log.Warn("a directory has the name of a temporary, and stays", "directory", d.path, "name", name)
+		l.fs.log.Warn("directory with the name of a temporary file left in place", "directory", d.path, "name", name)
 		return nil
 	}
 	return err

@@ -90,3 +90,11 @@ func (l *sortedDir) close() {
 func (w *walker) scratchError(d *Dir, err error) error {
 	return scratchWait(err, "the names in %s cannot be sorted in %s: %s", transfer.Path(d.path), w.fs.cfg.Scratch, reason(err))
 }
+
+// scratchWait is a wait: the agent's own disk is no verdict on a source.
+func scratchWait(err error, format string, args ...any) error {
+	if isNoSpace(err) {
+		return wrap(transfer.KindNoSpace, err, spaceHint, format, args...)
+	}
+	return wrap(transfer.KindBusy, err, "look at the disk of the agent's state directory; the transfer goes on by itself", format, args...)
+}

@@ -42,6 +42,8 @@ func (c *commit) rename(w *work) {
 		w.named = true // a network file system may say that it failed
 	case serr == nil && st.Type == TypeDir:
 		w.fail(isDirectory(w.in.Outcome.Path))
+	case errors.Is(err, fs.ErrExist) && c.l.cfg.IfExists == transfer.IfExistsRename:
+		w.again = c.l.taken(w.dir.Dir, w.place)
 	case errors.Is(err, fs.ErrExist):
 		w.fail(c.l.taken(w.dir.Dir, w.place))
 	case errors.Is(err, fs.ErrNotExist):
@@ -114,14 +116,14 @@ func refused(err error) bool {
 // leaves one file with both names, which Recover knows. The new name is durable
 // before the old one goes, or a crash could take both.
 func (l *Landing) rename(d *Dir, temp, final string) error {
-	err := l.disk.Rename(d, temp, final, l.cfg.Overwrite || failpoint.Planted("replace-anyway"))
-	if l.cfg.Overwrite || err == nil || !notOffered(err) {
+	err := l.disk.Rename(d, temp, final, l.replaces() || failpoint.Planted("replace-anyway"))
+	if l.replaces() || err == nil || !notOffered(err) {
 		return err
 	}
 	l.mu.Lock()
 	if !l.linked {
 		l.linked = true
-		l.fs.log.Info("the file system has no rename that replaces nothing; link and unlink are used", "directory", d.path)
+		l.fs.log.Info("the file system has no no-replace rename; using link and unlink", "directory", d.path)
 	}
 	l.mu.Unlock()
 	if err := l.disk.Link(d, temp, final); err != nil {
@@ -134,7 +136,7 @@ func (l *Landing) rename(d *Dir, temp, final string) error {
 		}
 	}
 	if err := l.unlinkTemp(d, temp); err != nil {
-		l.fs.log.Warn("a temporary's second name could not be removed; the end of the transfer tries again", "of", final, "error", err)
+		l.fs.log.Warn("cannot remove the second link of a temporary file; retried at the end of the transfer", "of", final, "error", err)
 	}
 	return nil
 }

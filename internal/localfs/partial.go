@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"ferry/internal/failpoint"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
@@ -25,13 +26,14 @@ type Partial struct {
 	l      *Landing
 	f      File
 	dir    *held
-	place  place
+	place  location
 	temp   string
 	item   uint64
 	sparse bool
 	ino    uint64
 	dev    uint64
-	watch  *watch // of its file system, begun before the file was made; nil: none
+	Beside *Beside // its sidecar, as it is to be; see Describe
+	watch  *watch  // of its file system, begun before the file was made; nil: none
 
 	mu       sync.Mutex
 	offset   int64 // everything below it is written; the file is no shorter
@@ -41,7 +43,7 @@ type Partial struct {
 	closed   bool
 }
 
-func (l *Landing) newPartial(f File, d *held, p place, temp string, item uint64, size, allocated int64) (*Partial, error) {
+func (l *Landing) newPartial(f File, d *held, p location, temp string, item uint64, size, allocated int64) (*Partial, error) {
 	st, err := l.disk.Stat(f)
 	if err != nil {
 		return nil, err
@@ -62,6 +64,9 @@ func (p *Partial) Offset() int64 {
 	defer p.mu.Unlock()
 	return p.offset
 }
+
+// Point is the place that has been reached, as Reopen takes it once it is safe.
+func (p *Partial) Point() []byte { return PointAt(p.Offset()) }
 
 func (p *Partial) path() transfer.Path { return transfer.Path(p.place.path) }
 
@@ -107,7 +112,7 @@ func (p *Partial) reserve(size int64) error {
 	case isNoSpace(err):
 		return p.noSpace(size-p.offset, err)
 	default:
-		p.l.fs.log.Debug("space was not reserved", "path", p.path(), "error", err)
+		p.l.fs.log.Debug("cannot reserve space", "path", p.path(), "error", err)
 		return p.l.fs.promises.make(p, size)
 	}
 	return nil
@@ -177,7 +182,7 @@ func (p *Partial) uncut(off int64) error {
 		return p.poisoned(targetError(p.path(), err))
 	}
 	if st.Size < off {
-		return p.poisoned(&AgainError{[]Again{{p.item, p.changed()}}})
+		return p.poisoned(again(p.item, p.changed()))
 	}
 	return nil
 }
@@ -314,7 +319,7 @@ func (p *Partial) stands() error {
 	err := p.l.stands(p.dir)
 	var moved *movedError
 	if errors.As(err, &moved) {
-		return &AgainError{[]Again{{p.item, moved.notYet()}}}
+		return again(p.item, moved.notYet())
 	}
 	if err != nil {
 		err = targetError(p.path(), err)
@@ -347,15 +352,17 @@ func syncFailed(path transfer.Path, err error) error {
 	return wrap(transfer.KindUnwritable, err, "", "%s could not be made durable: %s", path, reason(err))
 }
 
-// Release gives back the space that is reserved beyond what has been written,
-// for a transfer that waits.
-func (p *Partial) Release() error {
+// giveBack gives back the space that is reserved beyond what has been written.
+func (p *Partial) giveBack() error {
 	p.mu.Lock()
-	off, end, err := p.offset, p.reserved, p.usable()
+	off, end, bad := p.offset, p.reserved, p.poison
+	p.reserved = 0
 	p.mu.Unlock()
-	p.l.fs.promises.end(p)
-	if err != nil || end <= off {
-		return err
+	if end <= off || bad != nil {
+		return nil
+	}
+	if st, err := p.l.disk.Stat(p.f); err != nil || st.Size < off {
+		return err // cut by others: it would get zeros
 	}
 	// Some file systems free space beyond the end of a file by punching, some
 	// only by cutting it at its size.
@@ -363,14 +370,11 @@ func (p *Partial) Release() error {
 	if err := p.l.disk.Truncate(p.f, off); err != nil {
 		return targetError(p.path(), errors.Join(err, perr))
 	}
-	p.mu.Lock()
-	p.reserved = 0
-	p.mu.Unlock()
 	return nil
 }
 
-// Close lets go of the file and leaves the temporary for Reopen. A second call
-// does nothing.
+// Close lets go of the file, and of space that is reserved and not used, and leaves the
+// temporary for Reopen. A second call does nothing.
 func (p *Partial) Close() error {
 	p.mu.Lock()
 	was := p.closed
@@ -380,8 +384,12 @@ func (p *Partial) Close() error {
 		return nil
 	}
 	p.l.fs.promises.end(p)
+	kept := p.giveBack()
 	err := p.l.disk.Close(p.f)
 	p.l.dirs.release(p.dir)
+	if err == nil && kept != nil {
+		return kept
+	}
 	if err != nil && !failpoint.Planted("close-ignored") {
 		return syncFailed(p.path(), err)
 	}
@@ -404,4 +412,9 @@ func (p *Partial) Discard() error {
 		return targetError(p.path(), err)
 	}
 	return nil
+}
+
+// again is the error of one item that begins again.
+func again(item uint64, why *transfer.Error) *place.AgainError {
+	return &place.AgainError{Items: []place.Again{{Item: item, Err: why}}}
 }

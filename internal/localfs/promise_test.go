@@ -36,8 +36,7 @@ func TestFilesDoNotTakeTheSpaceOfEachOther(t *testing.T) {
 	must(t, err)
 	must(t, c.Write(body(100, 2)))
 	must(t, c.Sync())
-	point := transfer.Point{Item: 3, Source: 100, Dest: 100}
-	must(t, c.Release())
+	point := PointAt(100)
 	must(t, c.Close())
 	b, err := l.Create(4, "d", 4*mib, 4*mib) // what waits has no claim
 	must(t, err)

@@ -10,44 +10,9 @@ import (
 	"syscall"
 
 	"ferry/internal/failpoint"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
-
-// A Verdict is what Recover found an item to be.
-type Verdict int
-
-const (
-	// Redo: it was not committed; it starts again at offset 0.
-	Redo Verdict = iota + 1
-	// Done: it is committed, durably; its outcome is to be recorded.
-	Done
-	// Taken: it was committed and a consumer has taken it away. Its outcome,
-	// successful and flagged, is to be recorded; its source is never deleted.
-	Taken
-	// Refused: its name is taken, or refused. Its outcome has an Err and is to
-	// be recorded; the temporary stays until Sweep.
-	Refused
-	// Moved: the path of its directory leads to another one, or to nothing. Whether
-	// it got its name there is not known. Its outcome has an Err of KindMoved and is
-	// to be recorded.
-	Moved
-)
-
-func (v Verdict) String() string {
-	switch v {
-	case Redo:
-		return "redo"
-	case Done:
-		return "done"
-	case Taken:
-		return "taken"
-	case Refused:
-		return "refused"
-	case Moved:
-		return "moved"
-	}
-	return "undecided"
-}
 
 // Recover decides an item that a crash left COMMITTING, in this order:
 //
@@ -64,17 +29,20 @@ func (v Verdict) String() string {
 // It may be called again after a crash at any point in it, or before its
 // verdict was recorded: it removes a temporary only where that cannot change
 // the verdict. An error means that it could not be decided yet.
-func (l *Landing) Recover(in transfer.Intent, bootID string) (Verdict, transfer.Outcome, error) {
-	r := &recovery{l: l, in: in, sameBoot: in.Boot != "" && in.Boot == bootID}
-	if in.V > transfer.IntentVersion {
-		return 0, in.Outcome, transfer.Errorf(transfer.KindVersion, "the record of %s has version %d; this is version %d", in.Outcome.Path, in.V, transfer.IntentVersion)
+func (l *Landing) Recover(rec transfer.Intent, bootID string) (place.Verdict, transfer.Outcome, error) {
+	if rec.Outcome.Err != nil {
+		return place.Refused, rec.Outcome, nil
 	}
-	if in.Outcome.Err != nil {
-		return Refused, in.Outcome, nil
+	in, err := parseIntent(rec)
+	if err != nil {
+		return 0, rec.Outcome, err
 	}
-	var err error
+	r := &recovery{l: l, in: *in, sameBoot: in.Boot != "" && in.Boot == bootID}
 	if r.place, err = l.locate(in.Name); err != nil {
 		return r.refuse(err)
+	}
+	if in.Final != "" {
+		r.place = r.place.beside(in.Final)
 	}
 	if in.Outcome.Type == transfer.ItemDir {
 		return r.directory()
@@ -84,7 +52,7 @@ func (l *Landing) Recover(in transfer.Intent, bootID string) (Verdict, transfer.
 	}
 	defer l.dirs.release(r.dir)
 	v, out, err := r.file()
-	if err == nil && (v == Redo || v == Refused) {
+	if err == nil && (v == place.Redo || v == place.Refused) {
 		err = r.back()
 	}
 	if err != nil {
@@ -96,8 +64,8 @@ func (l *Landing) Recover(in transfer.Intent, bootID string) (Verdict, transfer.
 // A recovery is one item being decided.
 type recovery struct {
 	l        *Landing
-	in       transfer.Intent
-	place    place
+	in       intent
+	place    location
 	dir      *held
 	sameBoot bool
 }
@@ -123,7 +91,7 @@ func (r *recovery) home() (err error) {
 }
 
 // homeless decides an item whose directory cannot be opened or is another.
-func (r *recovery) homeless(err error) (Verdict, transfer.Outcome, error) {
+func (r *recovery) homeless(err error) (place.Verdict, transfer.Outcome, error) {
 	var moved *movedError
 	if !errors.As(err, &moved) && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) {
 		moved = &movedError{r.place.parent().path, err}
@@ -132,19 +100,19 @@ func (r *recovery) homeless(err error) (Verdict, transfer.Outcome, error) {
 	case transfer.KindOf(err).Waits(), moved == nil && (r.in.Durable || r.sameBoot):
 		return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
 	case !r.in.Durable && !r.sameBoot:
-		return Redo, r.in.Outcome, nil
+		return place.Redo, r.in.Outcome, nil
 	}
 	return r.moved(moved)
 }
 
-func (r *recovery) moved(why *movedError) (Verdict, transfer.Outcome, error) {
+func (r *recovery) moved(why *movedError) (place.Verdict, transfer.Outcome, error) {
 	w := r.work()
 	w.movedAway(why)
-	return Moved, w.in.Outcome, nil
+	return place.Moved, w.in.Outcome, nil
 }
 
 // directory makes a directory item again, as its commit would have.
-func (r *recovery) directory() (Verdict, transfer.Outcome, error) {
+func (r *recovery) directory() (place.Verdict, transfer.Outcome, error) {
 	c := &commit{l: r.l}
 	defer c.release()
 	w := &work{in: r.in, place: r.place}
@@ -156,18 +124,18 @@ func (r *recovery) directory() (Verdict, transfer.Outcome, error) {
 	}
 	switch {
 	case w.failed():
-		return Refused, w.in.Outcome, nil
+		return place.Refused, w.in.Outcome, nil
 	case w.again != nil:
-		return Redo, r.in.Outcome, nil
+		return place.Redo, r.in.Outcome, nil
 	case w.wait != nil:
 		return 0, r.in.Outcome, w.wait
 	case err != nil:
 		return 0, r.in.Outcome, err
 	}
-	return Done, r.in.Outcome, nil
+	return place.Done, r.in.Outcome, nil
 }
 
-func (r *recovery) file() (Verdict, transfer.Outcome, error) {
+func (r *recovery) file() (place.Verdict, transfer.Outcome, error) {
 	if !r.in.Durable && !r.sameBoot {
 		return r.lostWithTheBoot()
 	}
@@ -191,10 +159,10 @@ func (r *recovery) file() (Verdict, transfer.Outcome, error) {
 		return r.rename(&temp)
 	}
 	if ferr == nil && r.in.Replaces != nil && r.isReplaced(&final) {
-		return Redo, r.in.Outcome, nil
+		return place.Redo, r.in.Outcome, nil
 	}
 	if r.l.notNamed(r.in.Outcome.Item) {
-		return Redo, r.in.Outcome, nil
+		return place.Redo, r.in.Outcome, nil
 	}
 	return r.taken()
 }
@@ -212,18 +180,18 @@ func (r *recovery) isReplaced(st *Stat) bool {
 	if !r.sameBoot {
 		id.Dev = r.in.Replaces.Dev
 	}
-	return id.SameFile(*r.in.Replaces)
+	return id.sameFile(*r.in.Replaces)
 }
 
 // lostWithTheBoot is for data that was never synced and has seen a power cut.
 // The temporary goes, and a final name that is provably the same attempt's, for
 // it may hold zeros and would be in the way.
-func (r *recovery) lostWithTheBoot() (Verdict, transfer.Outcome, error) {
+func (r *recovery) lostWithTheBoot() (place.Verdict, transfer.Outcome, error) {
 	if err := r.l.disk.Unlink(r.dir.Dir, r.in.Temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
 	}
 	st, err := r.dir.lstat(r.place.base())
-	if err == nil && !r.l.cfg.Overwrite && r.ours(&st) && st.Mtime == r.in.Mtime {
+	if err == nil && !r.l.replaces() && r.ours(&st) && st.Mtime == r.in.Mtime {
 		if err := r.l.disk.Unlink(r.dir.Dir, r.place.base()); err != nil {
 			return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
 		}
@@ -232,14 +200,14 @@ func (r *recovery) lostWithTheBoot() (Verdict, transfer.Outcome, error) {
 	if err := r.l.syncDir(r.dir.Dir); err != nil {
 		return 0, r.in.Outcome, err
 	}
-	return Redo, r.in.Outcome, nil
+	return place.Redo, r.in.Outcome, nil
 }
 
 // rename goes on where the crash was: the temporary is there, so it was not
 // renamed. Only a link, in place of a rename, can have been made of it.
-func (r *recovery) rename(temp *Stat) (Verdict, transfer.Outcome, error) {
+func (r *recovery) rename(temp *Stat) (place.Verdict, transfer.Outcome, error) {
 	if !r.ours(temp) {
-		return Redo, r.in.Outcome, nil
+		return place.Redo, r.in.Outcome, nil
 	}
 	if temp.Nlink > 1 {
 		return r.taken() // linked to its final name, from which it has been moved
@@ -251,9 +219,9 @@ func (r *recovery) rename(temp *Stat) (Verdict, transfer.Outcome, error) {
 	if !good {
 		// It stays until Create replaces it: without it, a second look would
 		// find that it had been renamed.
-		return Redo, r.in.Outcome, nil
+		return place.Redo, r.in.Outcome, nil
 	}
-	if err := r.l.checkFree(r.dir.Dir, r.place); err != nil {
+	if err := r.l.checkFree(r.dir.Dir, r.place, r.in.Mtime, r.in.Size); err != nil {
 		return r.refuse(err)
 	}
 	c := &commit{l: r.l}
@@ -263,19 +231,19 @@ func (r *recovery) rename(temp *Stat) (Verdict, transfer.Outcome, error) {
 	failpoint.Hit("recover.after_rename")
 	switch {
 	case w.failed():
-		return Refused, w.in.Outcome, nil
+		return place.Refused, w.in.Outcome, nil
 	case w.wait != nil:
 		return 0, r.in.Outcome, w.wait
-	case w.again != nil:
-		return Redo, r.in.Outcome, nil
+	case w.again != nil: // where its name was taken since, it chooses another one then
+		return place.Redo, r.in.Outcome, nil
 	case w.in.Outcome.Taken:
-		return Taken, w.in.Outcome, nil
+		return place.Taken, w.in.Outcome, nil
 	}
 	return r.done(false)
 }
 
 // done makes the final name durable, and only then removes a second one.
-func (r *recovery) done(leftover bool) (Verdict, transfer.Outcome, error) {
+func (r *recovery) done(leftover bool) (place.Verdict, transfer.Outcome, error) {
 	if err := r.beside(); err != nil {
 		return 0, r.in.Outcome, err
 	}
@@ -294,7 +262,7 @@ func (r *recovery) done(leftover bool) (Verdict, transfer.Outcome, error) {
 	} else if err != nil {
 		return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
 	}
-	return Done, r.in.Outcome, nil
+	return place.Done, r.in.Outcome, nil
 }
 
 // work is the item as one of a commit that began before.
@@ -329,24 +297,24 @@ func (r *recovery) beside() error {
 	if transfer.KindOf(err) != transfer.KindExists {
 		return targetError(r.in.Outcome.Path, err)
 	}
-	r.l.fs.log.Warn("the attributes of a file are not beside it", "file", r.in.Outcome.Path, "error", err)
+	r.l.fs.log.Warn("sidecar missing", "file", r.in.Outcome.Path, "error", err)
 	return nil
 }
 
-func (r *recovery) taken() (Verdict, transfer.Outcome, error) {
+func (r *recovery) taken() (place.Verdict, transfer.Outcome, error) {
 	o := r.in.Outcome
 	o.Taken, o.Note = true, takenNote
-	return Taken, o, nil
+	return place.Taken, o, nil
 }
 
-func (r *recovery) refuse(err error) (Verdict, transfer.Outcome, error) {
+func (r *recovery) refuse(err error) (place.Verdict, transfer.Outcome, error) {
 	err = targetError(r.in.Outcome.Path, err)
 	if transfer.KindOf(err).Waits() {
 		return 0, r.in.Outcome, err
 	}
 	o := r.in.Outcome
 	o.Err = transfer.AsError(err)
-	return Refused, o, nil
+	return place.Refused, o, nil
 }
 
 // verify reads a file again and compares its size and digest with the record.

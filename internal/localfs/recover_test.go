@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
@@ -15,7 +16,7 @@ var errCrash = syscall.EPIPE
 
 // committing makes an item that is COMMITTING: the journal has it, its
 // temporary is whole and not yet renamed.
-func committing(t *testing.T, dir, name string, change func(*LandConfig)) transfer.Intent {
+func committing(t *testing.T, dir, name string, change func(*place.LandConfig)) transfer.Intent {
 	t.Helper()
 	f := openFS(t, nil, dir)
 	fault := newFault(1, errCrash)
@@ -24,30 +25,47 @@ func committing(t *testing.T, dir, name string, change func(*LandConfig)) transf
 	l := lander(f, j, change)
 	p, err := write(l, 1, name, body(5000, 3))
 	must(t, err)
-	if _, err = l.Commit(t.Context(), []Pending{p}); err == nil {
+	if _, err = l.Commit(t.Context(), []place.Pending{p}); err == nil {
 		t.Fatal("the commit went on")
 	}
 	return j.committing[1]
 }
 
+// tempOf is the name of an intent's temporary.
+func tempOf(t *testing.T, rec transfer.Intent) string {
+	t.Helper()
+	in, err := parseIntent(rec)
+	must(t, err)
+	return in.Temp
+}
+
+// bootOf is the boot in which an intent was recorded.
+func bootOf(t *testing.T, rec transfer.Intent) string {
+	t.Helper()
+	in, err := parseIntent(rec)
+	must(t, err)
+	return in.Boot
+}
+
 func TestRecoverDirectoryAndFailure(t *testing.T) {
 	f, dir := newFS(t, nil)
 	l := lander(f, newJournal(nil), nil)
-	in := transfer.Intent{V: 1, Name: "d/e", Mode: 0o700, Mtime: 1e18, Durable: true, Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemDir}}
+	dirItem := intent{Name: "d/e", Mode: 0o700, Mtime: 1e18, Durable: true, Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemDir}}
+	in := dirItem.record()
 	v, _, err := l.Recover(in, "")
 	must(t, err)
-	if fi, err := os.Stat(filepath.Join(dir, "d/e")); v != Done || err != nil || fi.ModTime().UnixNano() != 1e18 {
+	if fi, err := os.Stat(filepath.Join(dir, "d/e")); v != place.Done || err != nil || fi.ModTime().UnixNano() != 1e18 {
 		t.Fatal(v, err)
 	}
 	in.Outcome.Err = transfer.Errorf(transfer.KindExists, "taken")
-	if v, o, err := l.Recover(in, ""); v != Refused || o.OK() || err != nil {
+	if v, o, err := l.Recover(in, ""); v != place.Refused || o.OK() || err != nil {
 		t.Fatal(v, o, err)
 	}
-	in = transfer.Intent{V: 1, Name: "../x", Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemFile}}
-	if v, _, err := l.Recover(in, ""); v != Refused || err != nil {
+	in = (&intent{Name: "../x", Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemFile}}).record()
+	if v, _, err := l.Recover(in, ""); v != place.Refused || err != nil {
 		t.Fatal(v, err)
 	}
-	in.V = 2
+	in.Place[0] = intentFormat + 1
 	if _, _, err := l.Recover(in, ""); transfer.KindOf(err) != transfer.KindVersion {
 		t.Fatal(err)
 	}
@@ -60,11 +78,11 @@ func TestRecoverWaitsForTheSync(t *testing.T) {
 	fault := newFault(1, syscall.EIO)
 	fault.only = "dirsync"
 	l := lander(openFS(t, fault, dir), newJournal(nil), nil)
-	if v, _, err := l.Recover(in, in.Boot); err == nil {
+	if v, _, err := l.Recover(in, bootOf(t, in)); err == nil {
 		t.Fatal(v)
 	}
-	v, _, err := l.Recover(in, in.Boot)
-	if must(t, err); v != Done || !strings.Contains(strings.Join(fault.log, " "), "dirsync") {
+	v, _, err := l.Recover(in, bootOf(t, in))
+	if must(t, err); v != place.Done || !strings.Contains(strings.Join(fault.log, " "), "dirsync") {
 		t.Fatal(v)
 	}
 }

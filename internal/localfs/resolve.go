@@ -14,8 +14,17 @@ import (
 // into it by their own names. Otherwise it is the name of the one thing that is
 // sent. Missing parents are made when they are needed.
 func (f *FS) Resolve(dest transfer.Path, several bool) (transfer.Resolution, error) {
+	if IsDataset(dest) {
+		var err error
+		if dest, err = f.datasetAt(dest, several); err != nil {
+			return transfer.Resolution{}, err
+		}
+	}
 	dest = slashed(dest)
 	l, err := f.locate(dest)
+	if err == nil {
+		err = l.root.mayWrite()
+	}
 	if err != nil {
 		return transfer.Resolution{}, err
 	}
@@ -45,9 +54,24 @@ func (f *FS) Resolve(dest transfer.Path, several bool) (transfer.Resolution, err
 	return res, nil
 }
 
+// Resolved checks a DEST that was resolved before, which stays what it was.
+func (f *FS) Resolved(res transfer.Resolution) (transfer.Resolution, error) {
+	l, err := f.locate(res.Base)
+	if err == nil {
+		err = l.root.mayWrite()
+	}
+	if err == nil {
+		err = f.checkAbove(l)
+	}
+	if err != nil {
+		return transfer.Resolution{}, err
+	}
+	return transfer.Resolution{Base: transfer.Path(l.path), Into: res.Into}, nil
+}
+
 // checkNotDir is for a path that could not be opened as a directory because
 // something is none: the path itself, which may be, or a parent.
-func (f *FS) checkNotDir(l place, slash bool) error {
+func (f *FS) checkNotDir(l location, slash bool) error {
 	d, err := f.openParent(l)
 	if errors.Is(err, syscall.ENOTDIR) {
 		return wrap(transfer.KindWrongType, err, "choose another destination", "%s cannot be made: something above it is not a directory", transfer.Path(l.path))
@@ -63,7 +87,7 @@ func (f *FS) checkNotDir(l place, slash bool) error {
 }
 
 // checkAbove makes sure that what is above a path can be entered.
-func (f *FS) checkAbove(l place) error {
+func (f *FS) checkAbove(l location) error {
 	for up := l; !up.isRoot(); {
 		up = up.parent()
 		d, err := f.openDir(up)

@@ -18,6 +18,7 @@ import (
 // A Config says where an agent may read and write.
 type Config struct {
 	Roots       []string // host directories, as ParseRoot reads them; relative paths lie beneath the first
+	RecordRoot  string   // where data sets lie; empty: the first root
 	StateDir    string   // carved out of the roots: nothing in it can be read or written through FS
 	Incarnation uint64   // of the agent's ledger; part of every temporary's name
 	Log         *slog.Logger
@@ -114,7 +115,22 @@ func Open(cfg Config) (_ *FS, err error) {
 			return nil, transfer.Errorf(transfer.KindUsage, "root %s lies in the agent's own state directory %s; choose another", r.path, cfg.StateDir)
 		}
 	}
-	return f, nil
+	return f, f.nested()
+}
+
+// nested refuses roots of different modes that lie in one another: by a link or by its
+// name, a path beneath the outer one would lead into the inner one past its mode.
+func (f *FS) nested() error {
+	for _, inner := range f.roots {
+		for _, outer := range f.roots {
+			same := inner.spec.ReadOnly == outer.spec.ReadOnly && inner.spec.WriteOnly == outer.spec.WriteOnly
+			if !same && beneath(inner.lies(), outer.lies()) {
+				return transfer.Errorf(transfer.KindUsage, "root %s lies in root %s, and only one of them is read-only or write-only",
+					transfer.Path(inner.path), transfer.Path(outer.path)).WithHint("give both the same mode, or choose roots beside each other")
+			}
+		}
+	}
+	return nil
 }
 
 // realPrefix resolves the links of a path whose last components may not exist
@@ -148,8 +164,8 @@ func (f *FS) Close() error {
 // beneath reports whether p is dir or lies beneath it; both are clean.
 func beneath(p, dir string) bool { return HostRules.beneath(p, dir) }
 
-// A place is a path of a request, located beneath a root.
-type place struct {
+// A location is a path of a request, located beneath a root.
+type location struct {
 	root *root
 	path string // absolute, clean
 	rel  string // beneath the root; "." is the root itself
@@ -163,16 +179,16 @@ func slashed(p transfer.Path) transfer.Path { return transfer.Path(HostRules.sla
 
 // locate puts a path beneath a root, by its text alone. Absolute paths may be
 // spelled through the root as configured or through its real path.
-func (f *FS) locate(p transfer.Path) (place, error) {
+func (f *FS) locate(p transfer.Path) (location, error) {
 	if why := HostRules.refuses(string(p)); why != "" {
-		return place{}, transfer.Errorf(transfer.KindOutsideRoot, "path %s %s", p, why)
+		return location{}, transfer.Errorf(transfer.KindOutsideRoot, "path %s %s", p, why)
 	}
 	if !isAbs(p) {
 		rel := path.Clean(string(slashed(p)))
 		if rel == ".." || strings.HasPrefix(rel, "../") {
-			return place{}, f.outside(p)
+			return location{}, f.outside(p)
 		}
-		return place{f.roots[0], path.Join(f.roots[0].path, rel), rel}, nil
+		return location{f.roots[0], path.Join(f.roots[0].path, rel), rel}, nil
 	}
 	abs := HostRules.clean(string(p))
 	spellings := make([][]string, len(f.roots))
@@ -181,20 +197,20 @@ func (f *FS) locate(p transfer.Path) (place, error) {
 	}
 	n, rel, ok := HostRules.find(abs, spellings)
 	if !ok {
-		return place{}, f.outside(p)
+		return location{}, f.outside(p)
 	}
-	return place{f.roots[n], abs, rel}, nil
+	return location{f.roots[n], abs, rel}, nil
 }
 
 // parent is the place of the directory that holds this one, which must not be
 // a root.
-func (l place) parent() place {
-	return place{l.root, path.Dir(l.path), path.Dir(l.rel)}
+func (l location) parent() location {
+	return location{l.root, path.Dir(l.path), path.Dir(l.rel)}
 }
 
-func (l place) base() string { return path.Base(l.rel) }
+func (l location) base() string { return path.Base(l.rel) }
 
-func (l place) isRoot() bool { return l.rel == "." }
+func (l location) isRoot() bool { return l.rel == "." }
 
 func (f *FS) outside(p transfer.Path) error {
 	return wrap(transfer.KindOutsideRoot, nil, "choose a path beneath one, or start the agent with another --root", "%s lies outside the agent's roots (%s)", p, f.rootList())
@@ -215,7 +231,7 @@ func inState(p string) error {
 // openDir opens a directory beneath its root. Links are followed as long as
 // they stay there. The error is the operating system's unless the directory
 // lies outside the root or in the state directory, or the root is away.
-func (f *FS) openDir(l place) (d *Dir, err error) {
+func (f *FS) openDir(l location) (d *Dir, err error) {
 	for range 2 { // it, or the root, may be moved out of its place just when it is looked at
 		if err := f.enter(l.root); err != nil {
 			return nil, err
@@ -227,7 +243,7 @@ func (f *FS) openDir(l place) (d *Dir, err error) {
 	return d, err
 }
 
-func (f *FS) openOnce(l place) (*Dir, error) {
+func (f *FS) openOnce(l location) (*Dir, error) {
 	l.root.mu.RLock()
 	defer l.root.mu.RUnlock()
 	h, err := f.disk.OpenBeneath(l.root.dir, l.rel)
@@ -253,7 +269,7 @@ func (f *FS) openOnce(l place) (*Dir, error) {
 
 // openResolved opens a directory whose path has an absolute link in it, which
 // a root refuses even where it leads back beneath the root.
-func (f *FS) openResolved(l place) (Handle, error) {
+func (f *FS) openResolved(l location) (Handle, error) {
 	real, err := f.disk.Resolve(path.Join(l.root.lies(), l.rel))
 	if err != nil {
 		return nil, err
@@ -270,7 +286,7 @@ func (f *FS) openResolved(l place) (Handle, error) {
 
 // guard is the second wall: whatever the path said, the directory that was
 // opened lies beneath the root and not in the state directory.
-func (f *FS) guard(l place, d *Dir) error {
+func (f *FS) guard(l location, d *Dir) error {
 	if !beneath(d.real, l.root.lies()) {
 		return f.outside(transfer.Path(l.path))
 	}
@@ -289,7 +305,7 @@ func (f *FS) isState(d *Dir, name string) bool {
 }
 
 // openParent opens the directory that holds a place.
-func (f *FS) openParent(l place) (*Dir, error) {
+func (f *FS) openParent(l location) (*Dir, error) {
 	d, err := f.openDir(l.parent())
 	if err != nil {
 		return nil, err
@@ -325,7 +341,7 @@ func (f *FS) Free(p transfer.Path) (int64, error) {
 }
 
 // openNearest opens the nearest directory above a place, or itself.
-func (f *FS) openNearest(l place) (*Dir, error) {
+func (f *FS) openNearest(l location) (*Dir, error) {
 	for {
 		d, err := f.openDir(l)
 		if err == nil || l.isRoot() || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {

@@ -16,34 +16,38 @@ type Source struct {
 	path transfer.Path
 	st   Stat
 
-	whole io.ReaderAt // what was read of a file whose size says nothing; otherwise nil
-	size  int64       // of that
+	dataset bool  // or a member of one
+	at      int64 // read so far
+	unsized bool  // its size says nothing
 }
 
 // OpenSource opens a regular file. A link is not followed, a FIFO not waited
 // for. The kinds of its errors are Missing, Unreadable, WrongType and
 // OutsideRoot.
 func (f *FS) OpenSource(p transfer.Path) (*Source, error) {
-	s := f.Sources()
+	s := f.Sources(nil)
 	defer s.Close()
-	return s.Open(p)
+	return s.Open(p, false)
 }
 
 // Sources opens the files of one transfer, one after the other. It keeps the
 // directory of the last one, because the next is most often in the same. It is
 // one goroutine's.
 type Sources struct {
-	fs   *FS
-	dir  *Dir
-	path string // of dir
-	left int    // files until the path is looked up again: somebody may have renamed it
+	fs      *FS
+	dataset bool
+	dir     *Dir
+	path    string // of dir
+	left    int    // files until the path is looked up again: somebody may have renamed it
 }
 
 // lookUpAfter is how many files are opened by way of one look at their path.
 const lookUpAfter = 256
 
-// Sources begins with nothing open.
-func (f *FS) Sources() *Sources { return &Sources{fs: f} }
+// Sources begins with nothing open. It is told what the request asks for.
+func (f *FS) Sources(asked []transfer.Path) *Sources {
+	return &Sources{fs: f, dataset: len(asked) > 0 && IsDataset(asked[0])} // then all of them are
+}
 
 // Close lets go of the directory.
 func (s *Sources) Close() {
@@ -54,7 +58,7 @@ func (s *Sources) Close() {
 }
 
 // parent is the directory of a file, opened beneath its root.
-func (s *Sources) parent(l place) (*Dir, error) {
+func (s *Sources) parent(l location) (*Dir, error) {
 	if at := l.parent().path; s.dir == nil || s.path != at || s.left == 0 {
 		s.Close()
 		d, err := s.fs.openParent(l)
@@ -70,10 +74,14 @@ func (s *Sources) parent(l place) (*Dir, error) {
 	return s.dir, nil
 }
 
-// Open opens a regular file, as OpenSource does.
-func (s *Sources) Open(p transfer.Path) (*Source, error) {
+// Open opens a regular file, as OpenSource does; with unsized one of which the size is
+// known to say nothing.
+func (s *Sources) Open(p transfer.Path, unsized bool) (*Source, error) {
 	f := s.fs
 	l, err := f.locate(p)
+	if err == nil {
+		err = l.root.mayRead()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -97,10 +105,14 @@ func (s *Sources) Open(p transfer.Path) (*Source, error) {
 		f.disk.Close(file)
 		return nil, sourceError(p, err)
 	}
-	src := &Source{fs: f, f: file, path: p, st: st}
-	if err := src.settle(); err != nil {
-		src.Close()
-		return nil, sourceError(p, err)
+	src := &Source{fs: f, f: file, path: p, st: st, dataset: s.dataset, unsized: unsized}
+	if !unsized {
+		sized, err := src.hasSize()
+		if err != nil {
+			src.Close()
+			return nil, sourceError(p, err)
+		}
+		src.unsized = !sized
 	}
 	return src, nil
 }
@@ -115,20 +127,23 @@ func notRegular(p transfer.Path, t FileType) error {
 	return wrap(transfer.KindWrongType, nil, "", "source %s is a device, socket or pipe; only regular files are sent", p)
 }
 
-func (s *Stat) identity() transfer.Identity {
-	return transfer.Identity{Dev: s.Dev, Ino: s.Ino, Size: s.Size, Mtime: s.Mtime, Ctime: s.Ctime}
+func (s *Stat) identity() identity {
+	return identity{Dev: s.Dev, Ino: s.Ino, Size: s.Size, Mtime: s.Mtime, Ctime: s.Ctime}
 }
 
-// ReadAt reads as an io.ReaderAt does; an error other than io.EOF is of kind
-// Unreadable.
-func (s *Source) ReadAt(b []byte, off int64) (int, error) {
-	if s.whole != nil {
-		n, err := s.whole.ReadAt(b, off)
-		if err != nil && err != io.EOF {
-			err = s.scratchError(err)
-		}
-		return n, err
+// Read reads on. The last bytes come with io.EOF, or it comes behind them. Errors
+// beside that are of kind Unreadable, Changing where the file has changed, and
+// ErrUnsized where its size is wrong.
+func (s *Source) Read(b []byte) (int, error) {
+	if s.unsized {
+		return s.readUnsized(b)
 	}
+	return s.readSized(b)
+}
+
+// ReadAt reads as an io.ReaderAt does, whatever Read has read; an error other than
+// io.EOF is of kind Unreadable.
+func (s *Source) ReadAt(b []byte, off int64) (int, error) {
 	n, err := s.fs.disk.ReadAt(s.f, b, off)
 	if err != nil && err != io.EOF {
 		err = sourceError(s.path, err)
@@ -136,28 +151,29 @@ func (s *Source) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// An advisor is a disk that can be told what is going to be read.
-type advisor interface{ WillRead(f File) }
-
-// WillRead says that all of the file is going to be read, so that a disk reads it in
-// one go, though others are read meanwhile. It does not wait for that.
-func (s *Source) WillRead() {
-	if a, ok := s.fs.disk.(advisor); ok && s.whole == nil {
-		a.WillRead(s.f)
+// SeekTo has Read go on at an offset. It reports false where the file cannot be relied on
+// to be the same when it is read again.
+func (s *Source) SeekTo(at int64) bool {
+	if s.unsized && at != s.at {
+		return false
 	}
+	s.at = at
+	return true
 }
 
-// Size is how many bytes are to be read.
+// Size is how many bytes there are to be read; -1 where only reading tells.
 func (s *Source) Size() int64 {
-	if s.whole != nil {
-		return s.size
+	if s.unsized {
+		return -1
 	}
 	return s.st.Size
 }
 
-// Identity is the file's identity when it was opened. Its size is what the system
-// says, which Size may not be.
-func (s *Source) Identity() transfer.Identity { return s.st.identity() }
+// Path is the file's, as it was opened.
+func (s *Source) Path() transfer.Path { return s.path }
+
+// Version is the file's when it was opened.
+func (s *Source) Version() transfer.Version { return s.st.identity().version() }
 
 // Mode is the permission bits; setuid and its like are not among them.
 func (s *Source) Mode() uint32 { return s.st.Mode }
@@ -166,12 +182,7 @@ func (s *Source) Mode() uint32 { return s.st.Mode }
 func (s *Source) Mtime() int64 { return s.st.Mtime }
 
 // Allocated is the space that the file takes on its disk, in bytes.
-func (s *Source) Allocated() int64 {
-	if s.whole != nil {
-		return max(s.size, s.st.Allocated)
-	}
-	return s.st.Allocated
-}
+func (s *Source) Allocated() int64 { return s.st.Allocated }
 
 // Unchanged asks the open file whether its identity is still that of when it
 // was opened. The error is of kind Changing.
@@ -193,12 +204,7 @@ func (s *Source) Unchanged() error {
 }
 
 // Close lets go of the file.
-func (s *Source) Close() error {
-	if f, ok := s.whole.(*os.File); ok {
-		drop(f)
-	}
-	return s.fs.disk.Close(s.f)
-}
+func (s *Source) Close() error { return s.fs.disk.Close(s.f) }
 
 // StatDir reads the permission bits and modification time of a directory.
 func (f *FS) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"syscall"
 
 	"ferry/internal/failpoint"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
@@ -21,19 +23,37 @@ import (
 // name, and again before that is said. Roots are looked up whenever something
 // beneath them is opened.
 
-// mountedSuffix marks a root as a mount point.
-const mountedSuffix = ",mounted"
+// What may follow a root's directory.
+const (
+	mountedSuffix = ",mounted" // it is only used while a file system is mounted there
+	readSuffix    = ",ro"      // files are read there, and none is written or deleted
+	writeSuffix   = ",wo"      // files are written there, and none is read
+)
 
-// ParseRoot takes a root apart as --root has it: DIR, or DIR,mounted for a
-// directory that is only used while a file system is mounted there.
-func ParseRoot(spec string) (dir string, mounted bool) {
-	return strings.CutSuffix(spec, mountedSuffix)
+// A RootSpec is a root as --root has it: DIR, and after it ,mounted and ,ro or ,wo.
+type RootSpec struct {
+	Dir                          string
+	Mounted, ReadOnly, WriteOnly bool
+}
+
+// ParseRoot takes a root apart.
+func ParseRoot(spec string) (r RootSpec) {
+	r.Dir = spec
+	for more := true; more; {
+		more = false
+		for suffix, set := range map[string]*bool{mountedSuffix: &r.Mounted, readSuffix: &r.ReadOnly, writeSuffix: &r.WriteOnly} {
+			if dir, ok := strings.CutSuffix(r.Dir, suffix); ok && !*set {
+				r.Dir, *set, more = dir, true, true
+			}
+		}
+	}
+	return r
 }
 
 // A root is a directory beneath which an agent may read and write.
 type root struct {
-	path    string // as configured, absolute and clean
-	mounted bool   // it is only used while a file system is mounted there
+	path string // as configured, absolute and clean
+	spec RootSpec
 
 	mu   sync.RWMutex           // held for reading while dir is used
 	real atomic.Pointer[string] // links resolved; read without mu, which a file system that hangs may hold
@@ -51,13 +71,17 @@ func (r *root) lies() string {
 
 // openRoot opens a root for the first time.
 func (f *FS) openRoot(spec string) (*root, error) {
-	name, mounted := ParseRoot(spec)
+	s := ParseRoot(spec)
+	name := s.Dir
+	if s.ReadOnly && s.WriteOnly {
+		return nil, transfer.Errorf(transfer.KindUsage, "root %s is both read-only and write-only", name).WithHint("give ,ro or ,wo")
+	}
 	abs, err := filepath.Abs(name)
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "root %s cannot be used: %s", name, reason(err)).WithHint("correct --root")
 	}
-	r := &root{path: HostRules.clean(abs), mounted: mounted}
-	if mounted {
+	r := &root{path: HostRules.clean(abs), spec: s}
+	if s.Mounted {
 		real, err := f.realPrefix(abs)
 		if err != nil {
 			real = r.path
@@ -65,18 +89,43 @@ func (f *FS) openRoot(spec string) (*root, error) {
 		real = HostRules.clean(real)
 		r.real.Store(&real)
 		if err := f.enter(r); err != nil {
-			f.log.Warn("transfers of files beneath a root wait", "root", r.path, "error", err)
+			f.log.Warn("root unavailable; its transfers wait", "root", r.path, "error", err)
 		}
 		return r, nil
 	}
 	err = f.find(r)
-	if errors.Is(err, syscall.ENOTDIR) {
-		return nil, transfer.Errorf(transfer.KindUsage, "root %s is not a directory", name).WithHint("correct --root")
-	}
 	if err != nil {
-		return nil, transfer.Errorf(transfer.KindUsage, "root %s cannot be used: %s", name, reason(err)).WithHint("create it, or correct --root")
+		return nil, noRoot(name, err)
 	}
 	return r, nil
+}
+
+func noRoot(name string, err error) error {
+	if errors.Is(err, syscall.ENOTDIR) {
+		return transfer.Errorf(transfer.KindNoRoot, "root %s is not a directory", name).WithHint("correct --root")
+	}
+	return transfer.Errorf(transfer.KindNoRoot, "root %s cannot be used: %s", name, reason(err)).
+		WithHint("create it, or correct --root; a root that a mount brings is given as " + name + mountedSuffix)
+}
+
+// CheckRoots is why an agent with these roots would not start, of KindNoRoot; nil if
+// nothing speaks against it.
+func CheckRoots(roots []string) error {
+	for _, spec := range roots {
+		s := ParseRoot(spec)
+		if s.Mounted {
+			continue // it may come later
+		}
+		name := s.Dir
+		st, err := os.Stat(name)
+		if err == nil && !st.IsDir() {
+			err = syscall.ENOTDIR
+		}
+		if err != nil {
+			return noRoot(name, err)
+		}
+	}
+	return nil
 }
 
 // find opens a root at its path, in place of what was held.
@@ -113,6 +162,35 @@ func (f *FS) rootID(dir Root) (dirID, error) {
 	return st.dirID(), err
 }
 
+// mayRead is why files beneath a root are not read; nil where they are.
+func (r *root) mayRead() error {
+	if r == nil || !r.spec.WriteOnly {
+		return nil
+	}
+	return transfer.Errorf(transfer.KindOutsideRoot, "root %s is write-only: nothing beneath it is sent", transfer.Path(r.path))
+}
+
+// mayWrite is why files beneath a root are not written or deleted; nil where they are.
+func (r *root) mayWrite() error {
+	if r == nil || !r.spec.ReadOnly {
+		return nil
+	}
+	return transfer.Errorf(transfer.KindOutsideRoot, "root %s is read-only: nothing beneath it is written or deleted", transfer.Path(r.path))
+}
+
+// MayDelete is why sources cannot be deleted, of KindUsage; nil if nothing is known to
+// speak against it.
+func (f *FS) MayDelete(w *place.WalkRequest) error {
+	for _, p := range f.sourcesOf(w) {
+		if l, err := f.locate(p); err == nil {
+			if err := l.root.mayWrite(); err != nil {
+				return transfer.Errorf(transfer.KindUsage, "source %s cannot be deleted: %w", p, err).WithHint("leave out --delete-source")
+			}
+		}
+	}
+	return nil
+}
+
 // enter makes sure that a root's path leads to what is held as the root. A
 // directory of the same file system that has taken its place is the root from
 // now on, and so is whatever is mounted where a mount point was asked for.
@@ -138,7 +216,7 @@ func (f *FS) enter(r *root) error {
 	if err := f.find(r); err != nil {
 		return away(r, reason(err), "see whether it is mounted and may be entered")
 	}
-	f.log.Warn("a root's path leads to another directory, which is the root from now on", "root", r.path)
+	f.log.Warn("the path of a root leads to another directory, which is the root from now on", "root", r.path)
 	return nil
 }
 
@@ -152,7 +230,7 @@ func (f *FS) replacement(r *root) error {
 	if err != nil {
 		return away(r, reason(err), "bring it back, or correct --root")
 	}
-	if !r.mounted {
+	if !r.spec.Mounted {
 		if st.Dev != r.id.dev {
 			return away(r, "another file system is there than when the agent started", "undo that, or start the agent again to use what is there now")
 		}

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
@@ -70,7 +71,7 @@ func movedUnder(t *testing.T, move func(t *testing.T, root string), when string)
 			move(t, root)
 		}
 	}
-	outs, err := l.Commit(t.Context(), []Pending{a, b})
+	outs, err := l.Commit(t.Context(), []place.Pending{a, b})
 	for _, o := range outs {
 		content, rerr := os.ReadFile(string(o.Path))
 		if o.OK() && (rerr != nil || int64(len(content)) != o.Size) {
@@ -80,7 +81,7 @@ func movedUnder(t *testing.T, move func(t *testing.T, root string), when string)
 			t.Errorf("%s: %v", o.Path, o.Err)
 		}
 	}
-	var again *AgainError
+	var again *place.AgainError
 	errors.As(err, &again)
 	switch {
 	case when == "before" && (again == nil || len(again.Items) != 2 || outs != nil):
@@ -153,7 +154,7 @@ func swapped(t *testing.T, swap func(t *testing.T, temp string), when string) {
 	if when == "write" {
 		strike()
 	}
-	var again *AgainError
+	var again *place.AgainError
 	if err = p.Write(content[500:]); err == nil {
 		switch when {
 		case "before":
@@ -168,9 +169,9 @@ func swapped(t *testing.T, swap func(t *testing.T, temp string), when string) {
 				}
 			}
 		}
-		w := Pending{Partial: p, Sum: sum(content), Mode: 0o640, Mtime: 1_700_000_000_123_456_789, Name: "in/a",
+		w := place.Pending{Part: p, Sum: sum(content), Mode: 0o640, Mtime: 1_700_000_000_123_456_789, Name: "in/a",
 			Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemFile, Size: 1000}}
-		_, err = l.Commit(t.Context(), []Pending{w})
+		_, err = l.Commit(t.Context(), []place.Pending{w})
 	} else {
 		p.Discard()
 	}
@@ -201,13 +202,13 @@ func TestMountedRoot(t *testing.T) {
 		if !strings.Contains(err.Error(), "root "+root+" is away") {
 			t.Errorf("the root is not named: %v", err)
 		}
-		if _, err := f.Walk(t.Context(), WalkRequest{Sources: []transfer.Path{"*.x"}}, nil); transfer.KindOf(err) != transfer.KindBusy {
+		if _, err := f.Walk(t.Context(), place.WalkRequest{Sources: []transfer.Path{"*.x"}}, nil); transfer.KindOf(err) != transfer.KindBusy {
 			t.Errorf("the walk went on: %v", err)
 		}
 		if _, err := f.OpenSource("a.x"); transfer.KindOf(err) != transfer.KindBusy {
 			t.Errorf("a source: %v", err)
 		}
-		wantKind(t, f.DeleteSource("a.x", transfer.Identity{}, reserved+"a.del", nil), transfer.KindBusy)
+		wantKind(t, f.DeleteSource("a.x", identity{}.version(), reserved+"a.del", nil), transfer.KindBusy)
 		wantKind(t, f.Ready(transfer.Path(root)), transfer.KindBusy)
 	}
 	away()
@@ -271,8 +272,8 @@ func TestRootAwayUnderACommit(t *testing.T) {
 	a, err := write(l, 1, "in/a", body(100, 1))
 	must(t, err)
 	must(t, os.Rename(root, base+"/away"))
-	outs, err := l.Commit(t.Context(), []Pending{a})
-	var pending *PendingError
+	outs, err := l.Commit(t.Context(), []place.Pending{a})
+	var pending *place.PendingError
 	if !errors.As(err, &pending) || len(pending.Intents) != 1 || outs != nil || transfer.KindOf(err) != transfer.KindBusy {
 		t.Fatalf("%+v %v: it waits", outs, err)
 	}
@@ -281,7 +282,7 @@ func TestRootAwayUnderACommit(t *testing.T) {
 	must(t, os.Rename(base+"/away", root))
 	v, o, err := l.Recover(pending.Intents[0], f.cfg.Boot)
 	must(t, err)
-	if v != Done || !o.OK() || read(t, root+"/in/a") != string(body(100, 1)) {
+	if v != place.Done || !o.OK() || read(t, root+"/in/a") != string(body(100, 1)) {
 		t.Errorf("%v %+v", v, o)
 	}
 }
@@ -298,23 +299,24 @@ func TestTemporaryRemovedUnderACommitThatWaits(t *testing.T) {
 	a, err := write(l, 1, "in/a", body(100, 1))
 	must(t, err)
 	must(t, os.Rename(root, base+"/away"))
-	_, err = l.Commit(t.Context(), []Pending{a})
-	var pending *PendingError
+	_, err = l.Commit(t.Context(), []place.Pending{a})
+	var pending *place.PendingError
 	if !errors.As(err, &pending) {
 		t.Fatalf("%v: it waits", err)
 	}
 	must(t, os.Rename(base+"/away", root))
 	in := pending.Intents[0]
-	must(t, os.Rename(root+"/in/"+in.Temp, base+"/part"))
-	if v, o, err := l.Recover(in, f.cfg.Boot); v != Redo || err != nil {
+	temp := tempOf(t, in)
+	must(t, os.Rename(root+"/in/"+temp, base+"/part"))
+	if v, o, err := l.Recover(in, f.cfg.Boot); v != place.Redo || err != nil {
 		t.Fatalf("%v %+v %v: it begins again", v, o, err)
 	}
-	must(t, os.Rename(base+"/part", root+"/in/"+in.Temp))
-	if v, _, err := l.Recover(in, f.cfg.Boot); v != Done || err != nil {
+	must(t, os.Rename(base+"/part", root+"/in/"+temp))
+	if v, _, err := l.Recover(in, f.cfg.Boot); v != place.Done || err != nil {
 		t.Fatalf("%v %v", v, err)
 	}
 	must(t, os.Remove(root+"/in/a"))
-	if v, _, err := l.Recover(in, f.cfg.Boot); v != Taken || err != nil {
+	if v, _, err := l.Recover(in, f.cfg.Boot); v != place.Taken || err != nil {
 		t.Fatalf("%v %v: its consumer has it", v, err)
 	}
 }
@@ -322,7 +324,7 @@ func TestTemporaryRemovedUnderACommitThatWaits(t *testing.T) {
 // The same where the ledger failed: at COMMITTING nothing was renamed, and at
 // COMMITTED all that could be.
 func TestTemporaryRemovedAfterTheLedgerFailed(t *testing.T) {
-	for op, want := range map[string]Verdict{"committing": Redo, "committed": Taken} {
+	for op, want := range map[string]place.Verdict{"committing": place.Redo, "committed": place.Taken} {
 		fault := newFault(1, syscall.EIO)
 		fault.only = op
 		f, root := newFS(t, nil)
@@ -330,11 +332,11 @@ func TestTemporaryRemovedAfterTheLedgerFailed(t *testing.T) {
 		l := lander(f, j, nil)
 		p, err := write(l, 1, "a", body(100, 1))
 		must(t, err)
-		if _, err = l.Commit(t.Context(), []Pending{p}); err == nil {
+		if _, err = l.Commit(t.Context(), []place.Pending{p}); err == nil {
 			t.Fatalf("%s: the commit succeeded", op)
 		}
 		in := j.committing[1]
-		os.Remove(root + "/" + in.Temp)
+		os.Remove(root + "/" + tempOf(t, in))
 		os.Remove(root + "/a")
 		if v, o, err := l.Recover(in, f.cfg.Boot); v != want || err != nil {
 			t.Errorf("%s: %v %+v %v; want %v", op, v, o, err, want)
@@ -349,9 +351,9 @@ func TestSourceDirectoryMovedUnderADeletion(t *testing.T) {
 	tree(t, root, "out/a")
 	src, err := f.OpenSource("out/a")
 	must(t, err)
-	id := src.Identity()
+	v := src.Version()
 	must(t, src.Close())
-	err = f.DeleteSource("out/a", id, reserved+"a.del", func(string) error {
+	err = f.DeleteSource("out/a", v, reserved+"a.del", func(string) error {
 		return os.Rename(root+"/out", root+"/moved")
 	})
 	wantKind(t, err, transfer.KindChanging)

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"ferry/internal/failpoint"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
@@ -112,6 +113,7 @@ func (l *Landing) finalize(w *work) error {
 	p := w.part
 	p.mu.Lock()
 	err, size, reserved := p.usable(), p.offset, p.reserved
+	p.reserved = 0
 	p.mu.Unlock()
 	if err != nil {
 		return err
@@ -132,7 +134,7 @@ func (l *Landing) finalize(w *work) error {
 		return targetError(p.path(), err)
 	}
 	if st.Size != size && !failpoint.Planted("cut-unseen") {
-		return w.startAgain(&AgainError{[]Again{{p.item, p.changed()}}})
+		return w.startAgain(again(p.item, p.changed()))
 	}
 	w.timed = st.Mtime == w.in.Mtime
 	return nil
@@ -141,7 +143,7 @@ func (l *Landing) finalize(w *work) error {
 // startAgain lets an item begin again if that is what an error says. Others are
 // returned.
 func (w *work) startAgain(err error) error {
-	var again *AgainError
+	var again *place.AgainError
 	if !errors.As(err, &again) {
 		return err
 	}
@@ -154,7 +156,7 @@ func (w *work) startAgain(err error) error {
 func (l *Landing) setMeta(d *Dir, name string, f File, mode uint32, mtime int64) error {
 	err := l.disk.SetMeta(d, name, f, mode, mtime)
 	if errors.Is(err, syscall.EPERM) || err != nil && notOffered(err) {
-		l.fs.log.Debug("mode or time could not be set", "directory", d.path, "name", name, "error", err)
+		l.fs.log.Debug("cannot set mode or time", "directory", d.path, "name", name, "error", err)
 		return nil
 	}
 	return err
@@ -240,7 +242,7 @@ func (l *Landing) openDirty(path string) (*held, error) {
 	case transfer.KindOf(err).Waits():
 		return nil, err
 	case errors.Is(err, fs.ErrPermission):
-		l.fs.log.Debug("a directory above the destination is not synced", "directory", path, "error", err)
+		l.fs.log.Debug("cannot sync a parent directory", "directory", path, "error", err)
 		return nil, nil
 	}
 	if err := passingError(transfer.Path(path), "synced", err); err != nil {

@@ -64,7 +64,7 @@ func (l *Landing) watchOf(d *held) *watch {
 	if err == nil {
 		d.eye = &watch{w: w}
 	} else {
-		l.fs.log.Debug("files are synced one by one", "directory", d.path, "error", err)
+		l.fs.log.Debug("syncing files one by one", "directory", d.path, "error", err)
 	}
 	s.of[st.Dev] = d.eye
 	return d.eye

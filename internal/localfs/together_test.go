@@ -8,13 +8,14 @@ import (
 	"syscall"
 	"testing"
 
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
 // gathered lands files of a size, in two directories, as one group.
-func gathered(t *testing.T, l *Landing, first, n, size int) []Pending {
+func gathered(t *testing.T, l *Landing, first, n, size int) []place.Pending {
 	t.Helper()
-	var group []Pending
+	var group []place.Pending
 	for i := first; i < first+n; i++ {
 		p, err := write(l, uint64(i), fmt.Sprintf("d%d/f%d", i%2, i), body(size, byte(i)))
 		must(t, err)
@@ -109,11 +110,11 @@ func TestGroupSyncOfSome(t *testing.T) {
 	must(t, old.Write(body(4, 1)))
 	must(t, old.Sync())
 	must(t, old.Close())
-	old, err = l.Reopen(90, "d0/old", transfer.Point{Item: 90, Dest: 4, Source: 4}, 8, 512)
+	old, err = l.Reopen(90, "d0/old", PointAt(4), 8, 512)
 	must(t, err)
 	must(t, old.Write(body(8, 1)[4:]))
 	group := append(gathered(t, l, 0, 4, 100), gathered(t, l, 10, 2, groupSyncSize+1)...)
-	group = append(group, Pending{Partial: old, Sum: sum(body(8, 1)), Mode: 0o640, Mtime: 1e18, Name: "d0/old",
+	group = append(group, place.Pending{Part: old, Sum: sum(body(8, 1)), Mode: 0o640, Mtime: 1e18, Name: "d0/old",
 		Outcome: transfer.Outcome{Item: 90, Type: transfer.ItemFile, Size: 8}})
 	_, err = l.Commit(t.Context(), group)
 	must(t, err)
@@ -133,7 +134,7 @@ func TestGroupSyncFails(t *testing.T) {
 		group := gathered(t, l, 0, 5, 100)
 		under := gathered(t, l, 10, 3, 100)
 		_, err := l.Commit(t.Context(), group)
-		var failed *SyncError
+		var failed *place.SyncError
 		if !errors.As(err, &failed) || len(failed.Items) != 5 || len(j.committing)+len(j.outcomes) > 0 {
 			t.Fatal(err)
 		}
@@ -146,7 +147,7 @@ func TestGroupSyncFails(t *testing.T) {
 			t.Fatal(n)
 		}
 		for _, p := range group {
-			if err := p.Partial.Sync(); err == nil {
+			if err := p.Part.Sync(); err == nil {
 				t.Fatal("a file of the group that failed is of use")
 			}
 		}
@@ -192,7 +193,7 @@ func TestStartSyncFails(t *testing.T) {
 	fault.only = "start"
 	l, j := together(t, 2, fault)
 	_, err := l.Commit(t.Context(), gathered(t, l, 0, 5, 100))
-	var failed *SyncError
+	var failed *place.SyncError
 	if !errors.As(err, &failed) || len(j.committing)+len(j.outcomes) > 0 {
 		t.Fatal(err)
 	}

@@ -9,19 +9,10 @@ import (
 	"strings"
 	"syscall"
 
+	"ferry/internal/place"
+	"ferry/internal/record"
 	"ferry/internal/transfer"
 )
-
-// A WalkRequest says what to walk, and after which item to go on.
-type WalkRequest struct {
-	Sources   []transfer.Path
-	Recursive bool
-	After     *transfer.Item // the last item that is journaled; nil begins
-	AfterArg  int            // the argument that it came from
-	// Into is where the items land, where that is on this same host: what would be
-	// sent into itself, or onto itself, is not. nil: it is elsewhere.
-	Into *transfer.Resolution
-}
 
 // Walk expands the sources, in their order, into items: literal files, what
 // matches a pattern, and with Recursive what is in directories. Within a
@@ -31,17 +22,26 @@ type WalkRequest struct {
 // Item.Source is the host's path. Item.Name is the base name of a literal, or
 // of what matched a wildcard, and the path below it. Where a pattern has "**",
 // names begin at the directory of its first wildcard. The sources ".", ".." and
-// "/" give the names in them without a prefix, and no item of their own.
+// "/" give the names in them without a prefix, and no item of their own. With a Base
+// each source is a literal, and its name is its path beneath that.
 //
-// Two items never have one Name: the later one becomes an ItemBad. Symbolic
-// links are not followed; those that are passed over are counted, in this call.
+// No two items have one Name: the later one becomes an ItemBad; with a Base, the same file
+// named again is left out. Symbolic links are not followed; those that are passed over
+// are counted, in this call.
 //
 // A walk with After goes on behind that item whatever has vanished or appeared
 // meanwhile; what was there all along is neither skipped nor given twice. An
 // error is emit's, or that of ctx, or of a kind that waits: neither a root that is
 // away nor what the host is short of makes an item bad.
-func (f *FS) Walk(ctx context.Context, req WalkRequest, emit func(arg int, it transfer.Item) error) (symlinksSkipped int64, err error) {
+func (f *FS) Walk(ctx context.Context, req place.WalkRequest, emit func(arg int, it transfer.Item) error) (symlinksSkipped int64, err error) {
+	req.Sources = record.HostPaths(f.cfg.RecordRoot, req.Sources)
 	w := &walker{fs: f, ctx: ctx, req: req, emit: emit, byBase: map[string][]int{}}
+	if len(req.Only) > 0 {
+		w.only = map[transfer.Path]bool{}
+		for _, p := range req.Only {
+			w.only[p] = true
+		}
+	}
 	first := 0
 	if req.After != nil {
 		first = req.AfterArg
@@ -62,27 +62,76 @@ func (f *FS) Walk(ctx context.Context, req WalkRequest, emit func(arg int, it tr
 			return w.skipped, err
 		}
 	}
-	return w.skipped, nil
+	return w.skipped, w.gone()
+}
+
+// gone passes on what Only names and is not there any more, as from an argument behind
+// the last one.
+func (w *walker) gone() error {
+	if w.only == nil {
+		return nil
+	}
+	named := map[string]bool{} // by an argument, which says so itself
+	for _, a := range w.args {
+		named[a.place.path] = true
+	}
+	behind := w.req.After != nil && w.req.AfterArg == len(w.args)
+	for _, p := range w.req.Only {
+		p = transfer.Path(strings.TrimSuffix(string(p), "/"))
+		if behind {
+			behind = p != w.req.After.Source
+			continue
+		}
+		if named[string(p)] || w.stands(p) {
+			continue
+		}
+		if err := w.bad(p, "", fs.ErrNotExist); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stands reports whether there is a file or a directory at a path, as far as can be known.
+func (w *walker) stands(p transfer.Path) bool {
+	l, err := w.fs.locate(p)
+	if err != nil || l.isRoot() {
+		return err == nil
+	}
+	d, err := w.fs.openParent(l)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	defer d.close()
+	st, err := d.lstat(l.base())
+	return err == nil && (st.Type == TypeFile || st.Type == TypeDir) || err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
 type walker struct {
 	fs      *FS
 	ctx     context.Context
-	req     WalkRequest
+	req     place.WalkRequest
 	emit    func(int, transfer.Item) error
 	skipped int64
 
 	goal   *goal // nil: the items land elsewhere
 	args   []*argument
-	arg    int              // the one being walked
-	byBase map[string][]int // literals by their name at the destination
-	others []int            // arguments that can yield any name
-	held   int64            // bytes of names that are in memory
-	depth  int              // directories that the walk is in
-	stuck  error            // why it could not be found out whether a name is another's
+	arg    int                    // the one being walked
+	only   map[transfer.Path]bool // of what sources items are passed on; nil: of all
+	byBase map[string][]int       // literals by their name at the destination
+	others []int                  // arguments that can yield any name
+	held   int64                  // bytes of names that are in memory
+	depth  int                    // directories that the walk is in
+	stuck  error                  // why it could not be found out whether a name is another's
 }
 
 func (w *walker) add(i int, src transfer.Path) {
+	if w.req.Base != "" {
+		a := w.fs.beneathBase(w.req.Base, src)
+		w.args = append(w.args, a)
+		w.byBase[a.base] = append(w.byBase[a.base], i)
+		return
+	}
 	a := w.fs.argument(src, false)
 	if w.req.After != nil && i == w.req.AfterArg && a.pat == nil && IsPattern(src) {
 		if _, _, ok := a.resume(w.req.After); !ok {
@@ -106,6 +155,9 @@ func (w *walker) walkArg(a *argument) error {
 			return nil
 		}
 	}
+	if w.req.Base != "" && w.byBase[a.base][0] < w.arg {
+		return nil // it is named once more
+	}
 	switch {
 	case a.err != nil:
 		return w.bad(a.src, a.base, a.err)
@@ -120,10 +172,13 @@ func (w *walker) item(it transfer.Item) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
+	if !w.wanted(it.Source) || w.req.Base != "" && w.namedBefore(string(it.Name)) {
+		return nil // with a Base it has been passed on already, by itself or with its directory
+	}
 	if len(it.Source) > transfer.MaxPath || len(it.Name) > transfer.MaxPath {
 		it.Type, it.Err = transfer.ItemBad, transfer.Errorf(transfer.KindUnreadable,
 			"a source beneath %.200s… has a path of %d bytes; the limit is %d", it.Source, len(it.Source), transfer.MaxPath)
-	} else if w.doubled(&it) {
+	} else if w.req.Base == "" && w.doubled(&it) {
 		it.Type, it.Err = transfer.ItemBad, wrap(transfer.KindExists, nil, "send them to different directories",
 			"two sources have the destination name %s; %s is the second", it.Name, it.Source)
 	}
@@ -142,7 +197,30 @@ func (w *walker) bad(src transfer.Path, name string, err error) error {
 	if transfer.KindOf(err).Waits() {
 		return err
 	}
+	if !w.wanted(src) {
+		return nil
+	}
 	return w.emit(w.arg, transfer.Item{Type: transfer.ItemBad, Source: src, Name: transfer.Path(name), Err: transfer.AsError(err)})
+}
+
+// wanted reports whether items of a source are passed on.
+func (w *walker) wanted(src transfer.Path) bool {
+	if w.only == nil || w.only[src] || w.only[src+"/"] {
+		return true
+	}
+	if w.arg < len(w.args) {
+		if a := w.args[w.arg]; a.pat != nil && w.only[transfer.Path(a.place.path+"/")] {
+			return true
+		}
+	}
+	for at := path.Dir(string(src)); ; at = path.Dir(at) {
+		if w.only[transfer.Path(at+"/")] {
+			return true
+		}
+		if up := path.Dir(at); up == at {
+			return false
+		}
+	}
 }
 
 // doubled asks the arguments before, and this one as far as it can collide with
@@ -164,6 +242,32 @@ func (w *walker) doubled(it *transfer.Item) bool {
 		return w.yields(a, string(it.Name), own)
 	}
 	return false
+}
+
+// namedBefore reports whether an argument before this one, beneath the same base, is a
+// directory that the file was sent with, or the file itself.
+func (w *walker) namedBefore(name string) bool {
+	for at := name; ; at = path.Dir(at) {
+		if at == "." {
+			at = "" // the base itself
+		}
+		if first := w.byBase[at]; len(first) > 0 && first[0] < w.arg && (at == name || w.req.Recursive) {
+			top := w.args[first[0]].place
+			var parts []string
+			if at != name {
+				parts = rest(name, at)
+			}
+			if !top.isRoot() { // it may be a link itself, which is not followed
+				top, parts = top.parent(), append([]string{top.base()}, parts...)
+			}
+			if w.sent(top, parts) {
+				return true
+			}
+		}
+		if at == "" {
+			return false
+		}
+	}
 }
 
 // walkLiteral walks one file or directory.
@@ -392,7 +496,11 @@ func (w *walker) walkPattern(a *argument, after []string) error {
 	m := &matching{whole: w.req.Recursive}
 	m.visit = func(e *entry, down []string) error {
 		if e.st.Type == TypeDir && !w.req.Recursive {
-			return nil
+			if a.nested || w.fs.isState(e.dir, e.name) {
+				return nil // "**" goes through directories, and asks for none
+			}
+			found = true
+			return w.bad(e.source(), e.name, directoryArgument(e.source()))
 		}
 		found = true
 		name := e.name

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
@@ -33,7 +34,7 @@ func (w walked) String() string {
 
 func walk(t testing.TB, f *FS, recursive bool, after *walked, sources ...transfer.Path) (items []walked, skipped int64) {
 	t.Helper()
-	req := WalkRequest{Sources: sources, Recursive: recursive}
+	req := place.WalkRequest{Sources: sources, Recursive: recursive}
 	if after != nil {
 		req.After, req.AfterArg = &after.it, after.arg
 	}
@@ -75,7 +76,7 @@ func TestWalk(t *testing.T) {
 		{"d/.", true, strings.ReplaceAll(strings.TrimSuffix(all, "\n0 dir d"), " d/", " "), 1},
 		{"d/b|e/b", false, "0 file b\n1 bad b exists", 0},
 		{"d/b|d/b", false, "0 file b\n1 bad b exists", 0},
-		{"d/*", false, "0 file a.x\n0 file b\n0 file %FF", 1},
+		{"d/*", false, "0 bad a wrong-type\n0 file a.x\n0 file b\n0 bad empty wrong-type\n0 file %FF", 1},
 		{"d/*", true, "0 file a/.hidden\n0 file a/1\n0 dir a\n0 file a.x\n0 file b\n0 dir empty\n0 file %FF", 1},
 		{"e/*.txt", false, "0 file c.txt", 0},
 		{"e/.*.txt", false, "0 file .h.txt", 0},
@@ -185,12 +186,12 @@ func TestWalkStops(t *testing.T) {
 	tree(t, dir, "d/a", "d/b")
 	stop := errors.New("enough")
 	n := 0
-	_, err := f.Walk(t.Context(), WalkRequest{Sources: []transfer.Path{"d"}, Recursive: true}, func(int, transfer.Item) error { n++; return stop })
+	_, err := f.Walk(t.Context(), place.WalkRequest{Sources: []transfer.Path{"d"}, Recursive: true}, func(int, transfer.Item) error { n++; return stop })
 	if err != stop || n != 1 {
 		t.Error(n, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = f.Walk(ctx, WalkRequest{Sources: []transfer.Path{"d"}, Recursive: true}, func(int, transfer.Item) error { n++; cancel(); return nil })
+	_, err = f.Walk(ctx, place.WalkRequest{Sources: []transfer.Path{"d"}, Recursive: true}, func(int, transfer.Item) error { n++; cancel(); return nil })
 	if err != context.Canceled || n != 2 {
 		t.Error(n, err)
 	}

@@ -206,7 +206,7 @@ func (c *Conn) attempt(ctx context.Context) error {
 // noManager is what Connect says when its time is over.
 func (c *Conn) noManager(ctx context.Context, last error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return context.Canceled
+		return context.Cause(ctx)
 	}
 	var ne net.Error
 	cause := last.Error()

@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ type Queue struct {
 	Stream  Stream
 	Durable string // no spaces, no . * > / \
 	Filter  string
+	Idle    time.Duration // after which without a reader the durable goes; default 30 days
 }
 
 func (q Queue) check() error {
@@ -185,6 +187,22 @@ func (c *Conn) Unread(ctx context.Context, q Queue) (messages uint64, now time.T
 	return info.NumPending + uint64(info.NumAckPending), info.TimeStamp, nil
 }
 
+// Forget removes what an agent has in the queue manager that will not come back: the
+// durables of its queues, its entry in STATE and its holder. What is not there is fine.
+func (c *Conn) Forget(ctx context.Context, name string, queues ...Queue) error {
+	if !c.control.up.Load() {
+		return c.away()
+	}
+	var all error
+	for _, q := range queues {
+		if err := c.control.js().DeleteConsumer(ctx, string(q.Stream), q.Durable); !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			all = errors.Join(all, err)
+		}
+	}
+	holder := c.bucket(ctx, OwnerBucket, name, func(kv jetstream.KeyValue, key string) error { return kv.Purge(ctx, key) })
+	return errors.Join(all, holder, c.DeleteState(ctx, name))
+}
+
 // consumer makes the durable, or finds it, and replaces it if it stands ahead
 // of its stream: then the stream was lost or put back, and the consumer would
 // skip all that comes until the stream has caught up.
@@ -201,7 +219,7 @@ func (c *Conn) consumer(ctx context.Context, q Queue) (jetstream.Consumer, error
 		AckWait:            c.cfg.times.ackWait,
 		MaxDeliver:         -1,
 		MaxRequestMaxBytes: maxPull,
-		InactiveThreshold:  durableIdle,
+		InactiveThreshold:  cmp.Or(q.Idle, durableIdle),
 	}
 	cons, err := js.CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
 	if missing(err) {

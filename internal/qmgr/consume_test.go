@@ -258,7 +258,6 @@ func TestDeletedStreams(t *testing.T) {
 func TestEnqueueFresh(t *testing.T) {
 	noLeaks(t)
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
-	got, _ := consume(t, c, commands)
 	if err := c.control.js().DeleteStream(t.Context(), string(StreamCommand)); err != nil {
 		t.Fatal(err)
 	}
@@ -269,6 +268,7 @@ func TestEnqueueFresh(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	got, _ := consume(t, c, commands) // not before: it makes the stream anew, too
 	if m := receive(t, "the command", got); m != fmt.Sprint("try ", tries) || tries < 2 {
 		t.Errorf("%q is stored after %d tries", m, tries)
 	}
@@ -436,5 +436,35 @@ func BenchmarkConsume(b *testing.B) {
 			b.Fatal(err)
 		}
 		<-got
+	}
+}
+
+// An agent that does not come back leaves nothing behind: no reader, no state, no holder.
+func TestForgetAnAgent(t *testing.T) {
+	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
+	ctx := testContext(t)
+	enqueue(t, c, "ferry.command.A.me", "one")
+	got, stop := consume(t, c, commands)
+	receive(t, "command", got)
+	stop()
+	if _, err := c.SetOwner(ctx, "A", []byte("{}"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.PutState(ctx, "A", []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := c.Forget(ctx, "A", commands); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := c.Unread(ctx, commands); err == nil {
+		t.Error("the reader is still there")
+	}
+	if data, _, err := c.Owner(ctx, "A"); err != nil || len(data) > 0 {
+		t.Errorf("the holder is still %q: %v", data, err)
+	}
+	if _, err := c.GetState(ctx, "A"); transfer.KindOf(err) != transfer.KindNotFound {
+		t.Errorf("the state is still there: %v", err)
 	}
 }

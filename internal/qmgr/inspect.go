@@ -65,9 +65,9 @@ func (s *Server) inspect(opts *server.Options) error {
 		return nil
 	}
 	x, err := s.examine(opts, s.cfg.Dir)
-	if err == nil && len(x.stopped) > 0 {
+	if err == nil && len(x.readers) > 0 {
 		x.close()
-		if err = s.dropReaders(x.stopped); err == nil {
+		if err = s.dropReaders(x.readers); err == nil {
 			x, err = s.examine(opts, s.cfg.Dir)
 		}
 	}
@@ -173,7 +173,7 @@ type examination struct {
 	js jetstream.JetStream
 
 	unread     map[string]bool // streams that could not be recovered
-	stopped    []string        // those that the library does not use for the sake of a reader
+	readers    []badReader     // that the library does not understand
 	complaints []string        // of the library about its files, when it opened them
 }
 
@@ -200,20 +200,38 @@ func (s *Server) examine(opts *server.Options, dir string) (*examination, error)
 		return nil, err
 	}
 	for _, cfg := range streams {
-		_, err := x.js.Stream(context.Background(), cfg.Name)
-		if api := (*jetstream.APIError)(nil); errors.As(err, &api) && (api.ErrorCode == codeStreamOffline || api.ErrorCode == codeStreamStopped) {
-			x.stopped = append(x.stopped, cfg.Name)
-		}
+		x.findReaders(filepath.Join(streamDir(dir, cfg.Name), "obs"), cfg.Name)
 	}
 	return x, nil
 }
 
-// dropReaders removes the readers of streams: the library does not use a stream
-// one reader of which it does not understand. Nothing is lost with them.
-func (s *Server) dropReaders(streams []string) error {
-	for _, name := range streams {
-		s.noticed("a reader of stream %s cannot be read: all of them read from the start", name)
-		if err := os.RemoveAll(filepath.Join(streamDir(s.cfg.Dir, name), "obs")); err != nil {
+// findReaders notes the readers of a stream that the library does not understand: it
+// does not use the stream for the sake of one, or has left one out and refuses to make
+// it anew.
+func (x *examination) findReaders(dir, stream string) {
+	st, err := x.js.Stream(context.Background(), stream)
+	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && (api.ErrorCode == codeStreamOffline || api.ErrorCode == codeStreamStopped) {
+		x.readers = append(x.readers, badReader{dir, "a reader of stream " + stream})
+	}
+	if err != nil {
+		return
+	}
+	there, _ := os.ReadDir(dir) // a stream may have none
+	for _, d := range there {
+		if _, err := st.Consumer(context.Background(), d.Name()); errors.Is(err, jetstream.ErrConsumerNotFound) {
+			x.readers = append(x.readers, badReader{filepath.Join(dir, d.Name()), "reader " + d.Name() + " of stream " + stream})
+		}
+	}
+}
+
+// A badReader is a reader, or all of a stream, that cannot be used.
+type badReader struct{ dir, name string }
+
+// dropReaders removes readers, which then begin anew. Nothing is lost with them.
+func (s *Server) dropReaders(bad []badReader) error {
+	for _, r := range bad {
+		s.noticed("%s cannot be read; what it stands for is read from the start", r.name)
+		if err := os.RemoveAll(r.dir); err != nil {
 			return err
 		}
 	}

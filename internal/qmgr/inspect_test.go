@@ -124,6 +124,13 @@ func TestDamagedStoreIsNoticed(t *testing.T) {
 			must(t, err)
 			must(t, os.WriteFile(name, bytes.Replace(data, []byte(`"Created"`), []byte(`"Craated"`), 1), 0o600))
 		}, "reader of stream FERRY_COMMAND cannot be read", all},
+		"the state of a reader": {func(t *testing.T, dir string) {
+			name := filepath.Join(dir, commandDir, "obs", commands.Durable, "o.dat")
+			data, err := os.ReadFile(name)
+			must(t, err)
+			data[0] ^= 1
+			must(t, os.WriteFile(name, data, 0o600))
+		}, "reader " + commands.Durable + " of stream FERRY_COMMAND cannot be read", all},
 		"an empty index": {func(t *testing.T, dir string) {
 			must(t, os.Truncate(filepath.Join(dir, commandDir, "msgs/index.db"), 0))
 		}, "not as it was left", all},

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"ferry/internal/filelock"
+	"ferry/internal/tcp"
 	"ferry/internal/transfer"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -175,7 +175,8 @@ func listenError(listen string, err error) error {
 		cause = sys.Err
 	}
 	e := transfer.Errorf(transfer.KindUsage, "the queue manager cannot listen on %s: %w", listen, cause)
-	if errors.Is(err, syscall.EADDRINUSE) {
+	if tcp.InUse(err) {
+		e.Kind = transfer.KindInUse // it may be free in a moment
 		return e.WithHint("is another queue manager running there? choose another address with --listen")
 	}
 	return e.WithHint("choose another address with --listen")

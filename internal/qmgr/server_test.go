@@ -27,7 +27,7 @@ func TestServerErrorsNameTheThing(t *testing.T) {
 		kind  transfer.Kind
 		words []string
 	}{
-		"port in use":      {ServerConfig{Listen: l.Addr().String()}, transfer.KindUsage, []string{l.Addr().String(), "address already in use", "--listen"}},
+		"port in use":      {ServerConfig{Listen: l.Addr().String()}, transfer.KindInUse, []string{l.Addr().String(), "address already in use", "--listen"}},
 		"no port":          {ServerConfig{Listen: "127.0.0.1"}, transfer.KindUsage, []string{"HOST:PORT"}},
 		"bad port":         {ServerConfig{Listen: "127.0.0.1:70000"}, transfer.KindUsage, []string{"70000"}},
 		"directory a file": {ServerConfig{Dir: filepath.Join(file, "dir")}, transfer.KindUnwritable, []string{file, "--dir"}},

@@ -104,7 +104,7 @@ func (l *Log) Error(text string, args ...any) { l.Log(slog.LevelError, text, arg
 // reason is a kind of its own, so that no speaker silences what others cause.
 func (l *Log) Dropped(speaker, reason string, args ...any) {
 	if held, ok := l.pass(slog.LevelWarn, kind{reason, speaker}); ok {
-		l.write(slog.LevelWarn, held, "a message is dropped: "+reason, append([]any{"from", speaker}, args...))
+		l.write(slog.LevelWarn, held, "message dropped: "+reason, append([]any{"from", speaker}, args...))
 	}
 }
 

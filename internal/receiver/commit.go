@@ -1,30 +1,25 @@
 package receiver
 
 import (
-	"context"
 	"errors"
 	"runtime/debug"
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/digest"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
-	"ferry/internal/localfs"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
 // An ending is an item that is complete, or has failed, and is to be decided.
 // It holds one of the agent's places for undecided items.
 type ending struct {
-	pending localfs.Pending
-	left    *localfs.Partial // of an item that fails: its temporary, which goes once that is on record
-	stale   transfer.Path    // of an item that fails before it has begun in this epoch: the name for which an earlier one left a temporary
-	said    string           // the source's digest
-	size    int64            // bytes beyond the last safe point
-	safe    int64            // the last safe point
-	follow  *digest.Follower
-	length  int64
+	pending place.Pending
+	left    place.Part    // of an item that fails: its temporary, which goes once that is on record
+	stale   transfer.Path // of an item that fails before it has begun in this epoch: the name for which an earlier one left a temporary
+	size    int64         // bytes beyond the last safe point
+	safe    int64         // the last safe point
 }
 
 // discard lets go of an item and of its temporary.
@@ -35,10 +30,7 @@ func (e *ending) discard() { e.letGo(false) }
 func (e *ending) leave() { e.letGo(true) }
 
 func (e *ending) letGo(keep bool) {
-	if e.follow != nil {
-		e.follow.Stop()
-	}
-	p := e.pending.Partial
+	p := e.pending.Part
 	if p == nil {
 		p = e.left
 	}
@@ -61,18 +53,14 @@ type committed struct {
 // handOver gives the group to the background for committing. One is under way
 // at most; the next one gathers meanwhile.
 func (i *incoming) handOver() {
-	i.groupDue = zeroTime
-	if i.commit != nil || len(i.group) == 0 {
-		if i.commit != nil && len(i.group) > 0 {
-			i.groupDue = i.r.cfg.Clock.Now().Add(groupWait)
+	i.grp.due = zeroTime
+	if i.grp.running != nil || len(i.grp.items) == 0 {
+		if !i.grp.idle() && len(i.grp.items) > 0 {
+			i.grp.due = i.r.cfg.Clock.Now().Add(groupWait)
 		}
 		return
 	}
-	group := i.group
-	i.commitSize = i.groupSize
-	i.group, i.groupSize = nil, 0
-	done := make(chan committed, 1)
-	i.commit = done
+	group, done := i.grp.take()
 	landing := i.landing
 	go func() {
 		var outcomes []transfer.Outcome
@@ -97,45 +85,23 @@ func guarded(work func() error) (err error) {
 
 // drain commits everything that is complete and waits for it.
 func (i *incoming) drain() {
-	for i.commit != nil || len(i.group) > 0 {
+	for !i.grp.idle() {
 		i.handOver()
-		i.committed(<-i.commit)
+		i.committed(<-i.grp.running)
 	}
 }
 
-// commitGroup decides the items of a group, beside the loop. Items whose
-// digests disagree fail; the others go through the commit path together.
-func (i *incoming) commitGroup(landing *localfs.Landing, group []ending) (outcomes []transfer.Outcome, err error) {
+// commitGroup decides the items of a group, beside the loop: those that have failed,
+// and the others by way of the commit path.
+func (i *incoming) commitGroup(landing place.Landing, group []ending) (outcomes []transfer.Outcome, err error) {
 	var failed []transfer.Outcome
-	var pend []localfs.Pending
+	var pend []place.Pending
 	for n := range group {
-		if e := &group[n]; e.follow != nil {
-			e.follow.End(e.length) // all of them at once
-		}
-	}
-	for n := range group {
-		e := &group[n]
-		if e.pending.Outcome.Err != nil {
+		if e := &group[n]; e.pending.Outcome.Err != nil {
 			failed = append(failed, e.pending.Outcome)
-			continue
+		} else {
+			pend = append(pend, e.pending)
 		}
-		if err = e.settleDigest(i.r.ctx); err != nil {
-			if errors.Is(err, digest.ErrPrefix) {
-				err = i.forgetPoint(e.pending.Outcome.Item)
-			}
-			break
-		}
-		if e.said != "" && e.said != e.pending.Outcome.Digest && !failpoint.Planted("digest-unchecked") {
-			e.left, e.pending.Partial = e.pending.Partial, nil
-			o := e.pending.Outcome
-			o.Err = transfer.Errorf(transfer.KindDigest, "%s arrived as %s, and the source read %s", o.Path, o.Digest, e.said)
-			failed = append(failed, o)
-			continue
-		}
-		pend = append(pend, e.pending)
-	}
-	if err != nil {
-		return nil, err
 	}
 	if len(pend) > 0 {
 		outcomes, err = landing.Commit(i.r.ctx, pend)
@@ -151,7 +117,7 @@ func (i *incoming) commitGroup(landing *localfs.Landing, group []ending) (outcom
 
 // sweepFailed removes the temporaries of items that have failed. What a crash or an
 // error leaves, the end of the transfer removes.
-func (i *incoming) sweepFailed(landing *localfs.Landing, group []ending) {
+func (i *incoming) sweepFailed(landing place.Landing, group []ending) {
 	for n := range group {
 		e := &group[n]
 		var err error
@@ -162,44 +128,21 @@ func (i *incoming) sweepFailed(landing *localfs.Landing, group []ending) {
 			err = landing.Drop(e.pending.Outcome.Item, e.stale)
 		}
 		if err != nil {
-			i.log.Warn("a temporary could not be let go of", "item", e.pending.Outcome.Item, "error", err)
+			i.log.Warn("cannot release temporary file", "item", e.pending.Outcome.Item, "error", err)
 		}
 	}
 }
 
-// settleDigest fills in the digest of an item that a Follower reads.
-func (e *ending) settleDigest(ctx context.Context) error {
-	if e.follow == nil {
-		return nil
-	}
-	sum, err := e.follow.Finish(ctx, e.length)
-	e.follow = nil
-	if err != nil {
-		return err
-	}
-	e.pending.Sum = sum
-	switch w := e.pending.Outcome.Written; {
-	case e.said == "":
-	case w != nil: // what was read back is what was written
-		w.Digest = sum
-	default:
-		e.pending.Outcome.Digest = sum
-	}
-	return nil
-}
-
 // committed takes in a group's end.
 func (i *incoming) committed(c committed) {
-	i.commit = nil
-	i.unsafe -= i.commitSize
-	for n := range c.group {
-		delete(i.ended, c.group[n].pending.Outcome.Item)
+	i.cp.unsafe -= i.grp.over(c)
+	for range c.group {
 		<-i.r.open
 	}
 	if err := i.load(); err != nil {
-		i.log.Error("the ledger cannot be read", "error", err)
+		i.log.Error("cannot read the ledger", "error", err)
 	}
-	i.undelivered = append(i.undelivered, c.outcomes...)
+	i.offers.waiting = append(i.offers.waiting, c.outcomes...)
 	for n := range c.outcomes {
 		delete(i.pointed, c.outcomes[n].Item)
 		delete(i.touched, c.outcomes[n].Item)
@@ -209,9 +152,9 @@ func (i *incoming) committed(c committed) {
 	}
 	if len(c.outcomes) > 0 {
 		clear(i.bad)
-		i.failures = 0
+		i.cp.failures = 0
 		i.r.acquit(i.id)
-		if len(i.group) == 0 && i.live && i.finishIfDecided() {
+		if len(i.grp.items) == 0 && i.ep.live && i.finishIfDecided() {
 			return
 		}
 		i.offerNew()
@@ -225,12 +168,12 @@ func (i *incoming) committed(c committed) {
 func (i *incoming) commitFailed(c committed) {
 	keep, err := i.undecidedIntents()
 	if err != nil {
-		i.log.Error("the ledger cannot be read", "error", err)
+		i.log.Error("cannot read the ledger", "error", err)
 	}
 	for _, o := range c.outcomes {
 		keep[o.Item] = true
 	}
-	unsynced := errors.As(c.err, new(*localfs.SyncError))
+	unsynced := errors.As(c.err, new(*place.SyncError))
 	for n := range c.group {
 		e := &c.group[n]
 		switch {
@@ -241,22 +184,20 @@ func (i *incoming) commitFailed(c committed) {
 			e.leave()
 		}
 	}
-	var again *localfs.AgainError
+	var again *place.AgainError
 	if errors.As(c.err, &again) {
 		i.beginAgain(c, again)
-		if pending := (*localfs.PendingError)(nil); !errors.As(c.err, &pending) {
+		if pending := (*place.PendingError)(nil); !errors.As(c.err, &pending) {
 			return
 		}
 	}
 	switch {
-	case errors.Is(c.err, errRedo):
-		i.again = "an item begins again"
 	case unsynced && !transfer.KindOf(c.err).Waits():
-		i.log.Error("a group could not be synced and is sent again", "error", c.err)
+		i.log.Error("cannot sync group; resending", "error", c.err)
 		i.syncFailed(c.err)
 	case i.r.ctx.Err() != nil:
 	default:
-		i.log.Error("a group could not be committed", "error", c.err)
+		i.log.Error("cannot commit group", "error", c.err)
 		e := transfer.AsError(c.err)
 		if !e.Kind.Waits() {
 			e = transfer.Errorf(transfer.KindBusy, "%s cannot commit: %w", i.r.cfg.Agent, c.err)
@@ -267,7 +208,7 @@ func (i *incoming) commitFailed(c committed) {
 				i.needs += c.group[n].pending.Outcome.Size
 			}
 		}
-		i.stop = e
+		i.ep.stop = e
 	}
 }
 
@@ -277,9 +218,9 @@ const maxMeddled = 5
 
 // beginAgain asks for items once more whose directory or temporary is not what it
 // was. One whose temporary is touched again and again fails.
-func (i *incoming) beginAgain(c committed, again *localfs.AgainError) {
-	i.log.Warn("items begin again", "items", len(again.Items), "error", again)
-	i.again = "items begin again: " + again.Items[0].Err.Text
+func (i *incoming) beginAgain(c committed, again *place.AgainError) {
+	i.log.Warn("restarting items", "items", len(again.Items), "error", again)
+	i.ep.again = "items begin again: " + again.Items[0].Err.Text
 	for _, a := range again.Items {
 		if !i.meddled(a) {
 			continue
@@ -288,7 +229,7 @@ func (i *incoming) beginAgain(c committed, again *localfs.AgainError) {
 			if o := c.group[n].pending.Outcome; o.Item == a.Item {
 				o.Err = a.Err
 				if err := i.decide(o); err != nil {
-					i.log.Error("the ledger cannot be written", "error", err)
+					i.log.Error("cannot write the ledger", "error", err)
 				}
 			}
 		}
@@ -298,7 +239,7 @@ func (i *incoming) beginAgain(c committed, again *localfs.AgainError) {
 
 // meddled counts what others do to an item's temporary and reports whether that is
 // too much.
-func (i *incoming) meddled(a localfs.Again) bool {
+func (i *incoming) meddled(a place.Again) bool {
 	if a.Err.Kind == transfer.KindMoved {
 		return false
 	}
@@ -314,7 +255,7 @@ func (i *incoming) decide(o transfer.Outcome) error {
 	if err := (*journal)(i).Committed([]transfer.Outcome{o}); err != nil {
 		return err
 	}
-	i.undelivered = append(i.undelivered, o)
+	i.offers.waiting = append(i.offers.waiting, o)
 	return i.load()
 }
 
@@ -401,13 +342,12 @@ func (i *incoming) settleCommitting() bool {
 	if err == nil {
 		return true
 	}
-	i.log.Error("items that were being committed cannot be decided yet", "error", err)
+	i.log.Error("cannot recover items in COMMITTING yet", "error", err)
 	reason := transfer.AsError(err)
 	if !reason.Kind.Waits() {
 		reason = transfer.Errorf(transfer.KindBusy, "%s cannot decide items that it was committing: %w", i.r.cfg.Agent, err)
 	}
-	i.live = true // suspend ends what admit has begun
-	i.suspend(reason)
+	i.endEpoch(reason) // what admit has begun
 	return false
 }
 
@@ -441,8 +381,8 @@ func (i *incoming) settleIntent(in transfer.Intent) error {
 	if err != nil {
 		return err
 	}
-	i.log.Info("an item that was being committed is decided", "item", in.Outcome.Item, "path", in.Outcome.Path, "verdict", verdict)
-	if verdict == localfs.Redo {
+	i.log.Info("recovered item in COMMITTING", "item", in.Outcome.Item, "path", in.Outcome.Path, "verdict", verdict)
+	if verdict == place.Redo {
 		err := i.forgetPoint(in.Outcome.Item)
 		if err == errRedo {
 			return nil
@@ -481,12 +421,12 @@ func (i *incoming) adopt(rec *ledger.Incoming) error {
 		return nil
 	}
 	i.land()
-	i.undelivered, i.adopted = nil, true
+	i.offers.waiting, i.adopted = nil, true
 	return i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
-		i.silent = silentFor(t, rec)
+		i.contact.before = silentFor(t, rec)
 		return t.Items(i.id, func(_ uint64, it *ledger.Item) error {
 			if it.Outcome != nil {
-				i.undelivered = append(i.undelivered, *it.Outcome)
+				i.offers.waiting = append(i.offers.waiting, *it.Outcome)
 			}
 			return nil
 		})
@@ -500,14 +440,4 @@ func silentFor(t *ledger.Tx, rec *ledger.Incoming) time.Duration {
 		return 0
 	}
 	return max(0, t.Running()-rec.Heard-time.Minute) // both are counted in minutes
-}
-
-// offerAfter is when an unanswered batch is offered again.
-func (i *incoming) offerAfter() time.Time {
-	i.backoff = min(max(2*i.backoff, repeatFirst), repeatMost)
-	wait := i.backoff
-	if i.r.cfg.Delay != nil {
-		wait += 4 * i.r.cfg.Delay()
-	}
-	return i.r.cfg.Clock.Now().Add(wait)
 }

@@ -3,14 +3,13 @@ package receiver
 import (
 	"errors"
 	"fmt"
-	"path"
+	"io"
 	"slices"
 
 	"ferry/internal/conversion"
 	"ferry/internal/digest"
 	"ferry/internal/ledger"
-	"ferry/internal/localfs"
-	"ferry/internal/record"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -22,6 +21,7 @@ type converting struct {
 	out  *digest.Running // of what is written; nil while that is what came
 	took int64           // bytes of the source
 	torn bool            // a write failed halfway: what is written belongs to no state
+	over bool            // the end has been written
 }
 
 // at is how much of the source the item has.
@@ -33,12 +33,13 @@ func (c *file) at() int64 {
 }
 
 // torn reports whether the item has no state that a checkpoint could keep.
-func (c *file) torn() bool { return c.conv != nil && c.conv.torn }
+func (c *file) torn() bool { return c.conv != nil && (c.conv.torn || c.conv.over) }
 
 // A content is what is to become of an item's bytes.
 type content struct {
-	plan   *conversion.Plan // nil, or one with nothing to do: they are written as they come
-	beside *transfer.Beside
+	plan *conversion.Plan // nil where nobody asked; one with nothing to do: they are written as they come
+	text bool             // their code page matters
+	form *transfer.Form   // what is to be known of them at the destination; nil where nobody asked
 }
 
 // converts reports whether there is something to do.
@@ -52,107 +53,28 @@ func (c *content) name() string {
 	return c.plan.String()
 }
 
-// space is what the item will take, about, and what of that is no hole.
-func (c *content) space(b *wire.Begin) (size, allocated int64) {
-	if !c.converts() {
-		return b.Size, b.Allocated
+// staging is what the place is told of an item that begins.
+func (c *content) staging(b *wire.Begin) place.Staging {
+	s := place.Staging{Name: b.Name, Mtime: b.Mtime, Size: b.Size, Allocated: b.Allocated, Form: c.form, Text: c.text}
+	if c.converts() {
+		if s.Size >= 0 {
+			s.Size = c.plan.Estimate(b.Size)
+		}
+		s.Allocated = max(0, s.Size)
 	}
-	size = c.plan.Estimate(b.Size)
-	return size, size
+	return s
 }
 
 // contentOf plans an item. Its errors fail the item.
-func (i *incoming) contentOf(b *wire.Begin) (c content, err error) {
+func (i *incoming) contentOf(b *wire.Begin, at *place.Location) (c content, err error) {
 	if b.Form == nil {
 		return c, nil
 	}
-	q := &i.rec.Request
-	t := conversion.Target{Dataset: record.IsDataset(string(q.Dest))}
-	library := t.Dataset && i.library()
-	if t.Dataset {
-		if t.Known, err = i.knownOf(b.Name, library); err != nil {
-			return c, err
-		}
+	t := conversion.Target{Dataset: at.Dataset, Known: at.Known}
+	if c.plan, err = i.r.cfg.Content.Plan(&i.rec.Request, *b.Form, t); err == nil {
+		c.text, c.form = c.plan.Text(), c.plan.Form()
 	}
-	if c.plan, err = i.r.cfg.Content.Plan(q, *b.Form, t); err != nil {
-		return c, err
-	}
-	c.beside = &transfer.Beside{}
-	if c.beside.Data, err = c.plan.Beside(); err != nil {
-		return c, err
-	}
-	if !library || c.beside.Data == nil {
-		return c, nil
-	}
-	if t.Known == nil {
-		c.beside.Above = true
-		return c, nil
-	}
-	c.beside = &transfer.Beside{} // what is there holds for the new member as well
-	if theirs, its := c.plan.Differs(t.Known); theirs != its {
-		d, _ := record.ParseDataset(string(q.Dest)) // it was read before
-		d.Member, d.Attributes = "", record.Attributes{}
-		return c, transfer.Errorf(transfer.KindExists, "the members of the library %s have %s, and %s would have %s", d,
-			theirs, i.landing.Target(b.Name), its).WithHint("give the same attributes and code page, or none")
-	}
-	return c, nil
-}
-
-// library reports whether the destination is a library, or a member of one.
-func (i *incoming) library() bool {
-	d, err := record.ParseDataset(string(i.rec.Request.Dest))
-	return err == nil && (d.Member != "" || i.rec.Resolution.Into)
-}
-
-// knownOf reads what is known of the data set that an item will be, or be in.
-func (i *incoming) knownOf(name transfer.Path, library bool) (*record.Sidecar, error) {
-	at := i.landing.Target(name)
-	if library {
-		at = transfer.Path(path.Dir(string(at)))
-	}
-	data, err := i.r.cfg.FS.ReadBeside(at, false, record.MaxSidecar)
-	if err != nil || data == nil {
-		return nil, err
-	}
-	s, err := record.DecodeSidecar(data)
-	if err != nil {
-		return nil, transfer.Errorf(transfer.KindMalformed, "what lies beside %s cannot be read: %w", at, err).WithHint("correct or remove it")
-	}
-	return &s, nil
-}
-
-// memberName makes the name of an item that goes into a library that of a
-// member, in capitals.
-func (i *incoming) memberName(b *wire.Begin) error {
-	q := &i.rec.Request
-	if !record.IsDataset(string(q.Dest)) || !i.rec.Resolution.Into {
-		return nil
-	}
-	lib := path.Base(string(i.rec.Resolution.Base))
-	d, err := record.ParseDataset("'" + lib + "(" + string(b.Name) + ")'")
-	if err != nil || d.Member == "" {
-		return transfer.Errorf(transfer.KindUsage, "%s cannot be a member of %s: %s is no member's name", b.Source, lib, b.Name).
-			WithHint("a member's name has 1 to 8 letters, digits and # @ $; name the member, as in '" + lib + "(MEMBER)'")
-	}
-	b.Name = transfer.Path(d.Member)
-	return nil
-}
-
-// destination is where a request's destination lies, and whether a directory is
-// meant that may have to be made.
-func (r *Receiver) destination(q *transfer.Request, several bool) (transfer.Path, error) {
-	if !record.IsDataset(string(q.Dest)) {
-		return q.Dest, nil
-	}
-	d, err := record.ParseDataset(string(q.Dest))
-	if err != nil {
-		return "", err
-	}
-	p := path.Join(r.cfg.RecordRoot, d.Path())
-	if several && d.Member == "" {
-		p += "/"
-	}
-	return transfer.Path(p), nil
+	return c, err
 }
 
 // startConverting sets up the conversion of an item that begins.
@@ -167,7 +89,7 @@ func (c *file) startConverting(p *conversion.Plan) error {
 // suspect says what is to be looked for in the messages that come from now on.
 func (i *incoming) suspect() {
 	var p *conversion.Pair
-	if v := i.cur.conv; v != nil {
+	if v := i.files.cur.conv; v != nil {
 		if s, ok := v.pipe.Suspects(); ok {
 			p = &s
 		}
@@ -176,16 +98,24 @@ func (i *incoming) suspect() {
 }
 
 // changed begins the digest of what is written, which is from here on not what came.
-func (i *incoming) changed() {
-	i.cur.conv.out = i.cur.run.Clone()
-	i.suspects.Store(nil)
+func (i *incoming) changed(c *file) {
+	c.conv.out = c.run.Clone()
+	if c == i.files.cur {
+		i.suspects.Store(nil)
+	}
 }
 
-// resumeConverting sets it up from a checkpoint.
-func (c *file) resumeConverting(p *conversion.Plan, pt *ledger.Checkpoint, m digest.Method) error {
+// resumeConverting sets it up from a checkpoint. What was written can be read back,
+// and what it was made of cannot.
+func (i *incoming) resumeConverting(c *file, p *conversion.Plan, pt *ledger.Checkpoint) error {
 	pipe, err := p.Resume(pt.State)
+	written, ok := c.partial.(io.ReaderAt)
+	if err == nil && !ok {
+		err = errors.New("what was written cannot be read back")
+	}
 	if err == nil {
-		c.conv = &converting{plan: p, pipe: pipe, out: digest.NewRunning(m, pt.Written), took: pt.Source}
+		c.run = digest.Resume(i.method(), i.digests, pt.Prefix, nil)
+		c.conv = &converting{plan: p, pipe: pipe, out: digest.Resume(i.method(), i.digests, pt.Written, written), took: pt.Source}
 	}
 	return err
 }
@@ -193,13 +123,12 @@ func (c *file) resumeConverting(p *conversion.Plan, pt *ledger.Checkpoint, m dig
 var zeroPiece [64 << 10]byte
 
 // convert takes the next n bytes of the source, zeros where b is nil, and writes
-// what becomes of them. free is as for data.
-func (i *incoming) convert(n int64, b []byte, free *conversion.Pair) error {
-	c := i.cur
+// what becomes of them. absent is as for data.
+func (i *incoming) convert(c *file, n int64, b []byte, absent *conversion.Pair) error {
 	if b == nil {
-		for n > 0 && i.cur == c {
+		for n > 0 && i.files.cur == c {
 			k := min(n, int64(len(zeroPiece)))
-			if err := i.convert(k, zeroPiece[:k], nil); err != nil {
+			if err := i.convert(c, k, zeroPiece[:k], nil); err != nil {
 				return err
 			}
 			n -= k
@@ -207,46 +136,42 @@ func (i *incoming) convert(n int64, b []byte, free *conversion.Pair) error {
 		return nil
 	}
 	v := c.conv
-	if v.out == nil && v.clean(b, free) {
+	if v.out == nil && v.clean(b, absent) {
 		if err := c.partial.Write(b); err != nil {
-			return i.unwritten(err)
+			return i.unwritten(c, err)
 		}
 	} else {
 		if v.out == nil {
-			i.changed()
+			i.changed(c)
 		}
-		if err := i.through(func(write func([]byte) error) error { return v.pipe.Write(b, write) }); err != nil {
+		if err := i.through(c, func(write func([]byte) error) error { return v.pipe.Write(b, write) }); err != nil {
 			return err
 		}
-		if i.cur != c {
+		if i.files.cur != c {
 			return nil // it failed
 		}
 	}
 	c.run.Write(b)
 	v.took += n
-	i.taken += n
-	i.unsafe += n
+	i.ep.taken += n
+	i.cp.unsafe += n
 	return nil
 }
 
 // clean reports whether bytes come out as they go in, as all before them did.
-func (v *converting) clean(b []byte, free *conversion.Pair) bool {
+func (v *converting) clean(b []byte, absent *conversion.Pair) bool {
 	p, ok := v.pipe.Suspects()
-	return v.pipe.Clean(b, ok && free != nil && *free == p)
+	return v.pipe.Clean(b, ok && absent != nil && *absent == p)
 }
 
 // through lets the pipeline write. What cannot be converted fails the item.
-func (i *incoming) through(run func(write func([]byte) error) error) error {
-	c := i.cur
+func (i *incoming) through(c *file, run func(write func([]byte) error) error) error {
 	v := c.conv
 	w := writing{to: func(p []byte) error {
 		if err := c.partial.Write(p); err != nil {
 			return err
 		}
 		v.out.Write(p)
-		if c.follow != nil {
-			c.follow.Grow(c.partial.Offset())
-		}
 		return nil
 	}}
 	err := run(w.next)
@@ -254,10 +179,10 @@ func (i *incoming) through(run func(write func([]byte) error) error) error {
 	switch {
 	case failed != nil:
 		v.torn = true
-		return i.unwritten(failed)
+		return i.unwritten(c, failed)
 	case err != nil:
 		e := transfer.AsError(err)
-		return i.doom(c.item, c.begin, transfer.Errorf(e.Kind, "%s cannot be converted: %s", c.begin.Source, e.Text).WithHint(e.Hint))
+		return i.doom(c, transfer.Errorf(e.Kind, "%s cannot be converted: %s", c.begin.Source, e.Text).WithHint(e.Hint))
 	}
 	return nil
 }
@@ -297,60 +222,61 @@ func (w *writing) wait() error {
 }
 
 // unwritten deals with a write that failed.
-func (i *incoming) unwritten(err error) error {
-	c := i.cur
+func (i *incoming) unwritten(c *file, err error) error {
 	if transfer.KindOf(err) == transfer.KindNoSpace {
 		i.needs = max(c.begin.Size-c.at(), 1)
 		return err
 	}
-	if again := (*localfs.AgainError)(nil); errors.As(err, &again) && !i.meddled(again.Items[0]) {
-		i.log.Warn("an item begins again", "item", c.item, "error", err)
+	if again := (*place.AgainError)(nil); errors.As(err, &again) && !i.meddled(again.Items[0]) {
+		i.log.Warn("restarting item", "item", c.item, "error", err)
 		err := i.forgetPoint(c.item) // before what it speaks of goes
-		i.dropFile(true)
+		delete(i.bad, c.item)
+		i.drop(c, true)
 		return err
 	}
 	if transfer.KindOf(err).Waits() {
 		return err
 	}
-	return i.doom(c.item, c.begin, transfer.AsError(err))
+	return i.doom(c, transfer.AsError(err))
 }
 
-// finishConverting writes what was held back, and says what has been written.
-// ok is false where the item has failed.
-func (i *incoming) finishConverting(e *ending) (ok bool, err error) {
-	c := i.cur
+// finishConverting writes what was held back. It reports true once the digest of what
+// has been written is there too, false also where the item has failed.
+func (i *incoming) finishConverting(c *file) (ok bool, err error) {
 	v := c.conv
-	if v == nil {
-		return true, nil
-	}
-	if v.out == nil && !v.pipe.Clean(nil, false) { // an empty file, which may become more than that
-		i.changed()
-	}
-	if v.out != nil {
-		if err := i.through(v.pipe.Finish); err != nil || i.cur != c {
+	if !v.over {
+		v.over = true
+		if v.out == nil && !v.pipe.Clean(nil, false) { // an empty file, which may become more than that
+			i.changed(c)
+		}
+		if v.out == nil {
+			return true, nil
+		}
+		if err := i.through(c, v.pipe.Finish); err != nil || !i.files.has(c) {
 			return false, err
 		}
 		v.pipe.Release()
+		v.out.End()
 		stats := v.pipe.Stats()
-		e.pending.Outcome.Written = &transfer.Written{Size: c.partial.Offset(), Digest: v.out.Whole(), Records: stats.Records, Long: stats.Long}
-		e.pending.Sum = v.out.Content()
+		c.written = &transfer.Written{Size: c.partial.Offset(), Records: stats.Records, Long: stats.Long}
 	}
-	if !c.run.Rebased() {
+	switch {
+	case v.out == nil:
 		return true, nil
+	case !v.out.Ready():
+		return false, nil
+	case v.out.Err() != nil:
+		return false, i.unread(c, v.out.Err())
 	}
-	if tail := c.run.Tail(); c.tail != tail {
-		return false, i.doom(c.item, c.begin, transfer.Errorf(transfer.KindDigest, "%s arrived with a digest of %s since it was resumed, and the source read %s",
-			i.landing.Target(c.begin.Name), tail, c.tail))
-	}
-	// The source has read the same before the resume point, and both after it.
-	e.pending.Outcome.Digest = e.said
+	c.written.Digest = v.out.Whole()
 	return true, nil
 }
 
-// rebase makes ready for what the source will say of an item that goes on in this
+// goOn makes ready for what the source will say of an item that goes on in this
 // process: where an earlier one began it, that is about what comes from here on.
-func (c *file) rebase() {
-	if c.conv != nil && c.run.Rebased() {
+func (c *file) goOn() {
+	c.ended, c.earlier, c.summed, c.said, c.tail = false, false, false, "", ""
+	if c.run.Rebased() {
 		c.run = c.run.Rebase()
 	}
 }
@@ -358,10 +284,10 @@ func (c *file) rebase() {
 // point is the place that an item has reached, for its checkpoint.
 func (i *incoming) point(c *file) (ledger.Checkpoint, error) {
 	b := c.begin
+	_, readable := c.partial.(io.ReaderAt)
 	pt := ledger.Checkpoint{
-		Point: transfer.Point{Item: c.item, Source: c.at(), Dest: c.partial.Offset(), Prefix: c.run.Prefix(), Identity: b.Identity},
-		Name:  b.Name, Mode: b.Mode, Size: b.Size, Mtime: b.Mtime, Allocated: b.Allocated, SourceAt: b.Source,
-		Boot: i.r.cfg.Boot, Durable: i.facts.durable}
+		Point: transfer.Point{Item: c.item, Source: c.at(), Prefix: c.run.Prefix(), Version: b.Version, NoReadBack: !readable || c.conv != nil},
+		Place: c.partial.Point(), Name: b.Name, Boot: i.r.cfg.Boot, Durable: i.facts.durable}
 	v := c.conv
 	if v == nil {
 		return pt, nil

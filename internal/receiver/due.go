@@ -12,36 +12,36 @@ func (i *incoming) due(now time.Time) {
 	if i.rec == nil {
 		return
 	}
-	if is(i.ackDue) {
+	if is(i.ep.ackDue) {
 		i.ack()
 	}
-	if is(i.groupDue) {
+	if is(i.grp.due) {
 		i.handOver()
 	}
-	if is(i.checkDue) {
+	if is(i.cp.due) {
 		i.startCheckpoint()
 	}
-	if is(i.openDue) && i.live && !i.begun {
+	if is(i.ep.openDue) && i.ep.live && !i.ep.begun {
 		i.repeatOpening(now)
 	}
-	if is(i.offerDue) {
+	if is(i.offers.due) {
 		i.offer()
 	}
-	if is(i.silentAt) && i.live && i.r.speaks(i.from, now) && now.Sub(i.contact) < turnSilent {
-		i.silentAt = now.Add(sourceSilent) // its other transfers have the line
+	if is(i.ep.silentAt) && i.ep.live && i.r.speaks(i.from, now) && now.Sub(i.contact.at) < turnSilent {
+		i.ep.silentAt = now.Add(sourceSilent) // its other transfers have the line
 	}
-	if is(i.silentAt) && i.live {
-		i.log.Info("the source is silent; its slot goes to another")
+	if is(i.ep.silentAt) && i.ep.live {
+		i.log.Info("source silent; slot released")
 		i.suspend(nil)
 	}
-	if i.contact.Sub(i.noted) > contactEvery {
+	if i.contact.at.Sub(i.contact.noted) > contactEvery {
 		if err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
 			i.r.heard(t, rec)
 			return nil
 		}); err != nil {
-			i.log.Error("the ledger cannot be written", "error", err)
+			i.log.Error("cannot write the ledger", "error", err)
 		} else {
-			i.noted = i.contact
+			i.contact.noted = i.contact.at
 		}
 	}
 	if is(i.acquitAt) {
@@ -49,19 +49,9 @@ func (i *incoming) due(now time.Time) {
 		i.r.acquit(i.id)
 	}
 	i.askOver(now)
-	if i.silence(now) > i.rec.Deadline() && now.Sub(i.since) > grace {
+	if i.contact.silence(now) > i.rec.Deadline() && now.Sub(i.contact.since) > grace {
 		i.giveUp()
 	}
-}
-
-// silence is for how long the source was not heard of while this agent ran. It
-// is counted in running time and by this process's readings: the time of day may
-// jump.
-func (i *incoming) silence(now time.Time) time.Duration {
-	if i.contact.IsZero() {
-		return i.silent + now.Sub(i.since)
-	}
-	return now.Sub(i.contact)
 }
 
 // heard notes in a record that the source was heard of.
@@ -71,12 +61,12 @@ func (r *Receiver) heard(t *ledger.Tx, rec *ledger.Incoming) {
 
 func (i *incoming) nextDue(now time.Time) time.Time {
 	next := now.Add(time.Minute)
-	if i.again != "" && i.live {
+	if i.ep.again != "" && i.ep.live {
 		if t := i.resynced.Add(resyncRepeat); t.Before(next) {
 			next = t
 		}
 	}
-	for _, t := range []time.Time{i.ackDue, i.groupDue, i.checkDue, i.openDue, i.offerDue, i.silentAt, i.acquitAt, i.overDue} {
+	for _, t := range []time.Time{i.ep.ackDue, i.grp.due, i.cp.due, i.ep.openDue, i.offers.due, i.ep.silentAt, i.acquitAt, i.overDue} {
 		if !t.IsZero() && t.Before(next) {
 			next = t
 		}
@@ -86,10 +76,10 @@ func (i *incoming) nextDue(now time.Time) time.Time {
 
 // idle runs when no message waits: what is complete need not wait for more.
 func (i *incoming) idle() {
-	if !i.live || i.commit != nil || i.cur != nil {
+	if !i.ep.live || i.grp.running != nil || i.files.cur != nil {
 		return
 	}
-	if len(i.group) > 0 {
+	if len(i.grp.items) > 0 {
 		i.handOver()
 	} else {
 		i.finishIfDecided()

@@ -8,7 +8,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
-	"ferry/internal/localfs"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -16,22 +16,26 @@ import (
 // suspend ends the epoch: the slot and the credit go back, what is safe stays.
 // With a reason the source is told to wait.
 func (i *incoming) suspend(reason *transfer.Error) {
-	if !i.live {
-		return
+	if i.ep.live {
+		i.endEpoch(reason)
 	}
+}
+
+// endEpoch is suspend where an epoch may be about to begin.
+func (i *incoming) endEpoch(reason *transfer.Error) {
 	i.drain()
-	i.settleCurrent(false)
+	i.settleOpen(false)
 	epoch := i.rec.Epoch
 	i.closeEpoch()
 	if err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
 		rec.Live = false
 		return nil
 	}); err != nil {
-		i.log.Error("the ledger cannot be written", "error", err)
+		i.log.Error("cannot write the ledger", "error", err)
 	}
 	i.r.keep(i.id, i.hasPoint())
 	if reason != nil {
-		i.log.Warn("the transfer waits", "error", reason)
+		i.log.Warn("incoming transfer waits", "error", reason)
 		i.r.send(i.from, &wire.Message{Kind: wire.KindBusy, Transfer: i.id, Busy: &wire.Busy{Epoch: epoch, Place: 1, Reason: reason}})
 	}
 }
@@ -50,7 +54,7 @@ func (i *incoming) hasPoint() (has bool) {
 // giveWay removes the partial file of a transfer that waits: others wait, too,
 // and came first.
 func (i *incoming) giveWay() {
-	if i.rec == nil || i.live {
+	if i.rec == nil || i.ep.live {
 		return
 	}
 	intents, err := i.intents()
@@ -77,24 +81,21 @@ func (i *incoming) giveWay() {
 
 // closeEpoch forgets the epoch; the loop's last act, too.
 func (i *incoming) closeEpoch() {
-	if i.cur != nil {
-		i.dropFile(false)
+	for _, c := range i.files.all() {
+		i.drop(c, false)
 	}
 	i.lastAck.Store(nil)
-	i.live, i.begun, i.resyncs, i.accept = false, false, nil, nil
-	i.again, i.stop = "", nil
-	i.ackDue, i.groupDue, i.checkDue, i.openDue, i.silentAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
-	if i.account != nil {
-		i.account.Close()
-		i.account = nil
+	i.cp.due = zeroTime
+	if i.ep.account != nil {
+		i.ep.account.Close()
 	}
+	i.ep = epoch{}
 	i.box.shut()
-	for _, e := range i.group {
+	for _, e := range i.grp.drop() {
 		e.leave()
 		<-i.r.open
 	}
-	i.group, i.groupSize, i.unsafe = nil, 0, 0
-	clear(i.ended)
+	i.cp.unsafe = 0
 	if i.landing != nil {
 		i.landing.Close() // what waits keeps no directories open
 	}
@@ -108,7 +109,7 @@ func (i *incoming) cancelled() {
 	case i.rec == nil:
 		if i.r.mayEntomb(i.from) {
 			if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.EntombOf(i.id, i.from) }); err != nil {
-				i.log.Error("the ledger cannot be written", "error", err)
+				i.log.Error("cannot write the ledger", "error", err)
 				return
 			}
 		}
@@ -154,13 +155,16 @@ func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string)
 		rec.State, rec.Live, rec.Unswept = end, false, unswept
 		return i.r.cfg.Note(t, i.record(event, func(a *audit.Record) {
 			a.Counts, a.Reason = &rec.Counts, text
+			if event == audit.Cancelled {
+				a.Principal = i.cancelBy
+			}
 			if end == transfer.Done {
 				a.State = rec.Counts.Ending()
 			}
 		}))
 	})
 	if err != nil {
-		i.log.Error("the ledger cannot be written", "error", err)
+		i.log.Error("cannot write the ledger", "error", err)
 		return
 	}
 	i.logEnd(text)
@@ -181,46 +185,38 @@ func (i *incoming) logEnd(reason string) {
 	}
 	attrs := []any{"state", state, "job", i.rec.Request.Job, "files", c.Files, "failed", c.FilesFailed, "bytes", c.Bytes,
 		"seconds", i.r.cfg.Clock.Now().Sub(i.rec.Started).Seconds(), "epoch", i.rec.Epoch}
+	if c.FilesSkipped > 0 {
+		attrs = append(attrs, "skipped", c.FilesSkipped)
+	}
 	if reason != "" {
 		attrs = append(attrs, "error", reason)
 	}
 	i.log.Log(i.r.ctx, level, "incoming transfer ended", attrs...)
 }
 
-// untidy reports whether a temporary may be left: of what was begun and sent
-// again, of an earlier process, or one that could not be removed.
-func (i *incoming) untidy() bool {
-	return i.rec.Epoch > 1 || i.adopted || i.landing != nil && i.landing.Left()
-}
-
 // leaves sees to it, before the end is on record, that no temporary of this transfer
 // is in its directories or can come back there, and reports whether that failed.
-// Unless there are some for certain it looks only where there may be.
+// Unless there are some for certain it looks only where there may be: where something
+// was begun and sent again, or an earlier process may have left it.
 func (i *incoming) leaves(some bool) (unswept bool) {
-	switch {
-	case some || i.untidy():
-		return !i.sweep()
-	case !i.facts.durable: // no commit has made its renames durable
-		return !i.tidy((*localfs.Landing).SyncDirs)
-	}
-	return false
+	return !i.tidy(some || i.rec.Epoch > 1 || i.adopted)
 }
 
 // sweep removes this transfer's own temporaries. Where it could not it reports
 // false, and sweepLater tries again.
-func (i *incoming) sweep() bool { return i.tidy((*localfs.Landing).Sweep) }
+func (i *incoming) sweep() bool { return i.tidy(true) }
 
-func (i *incoming) tidy(by func(*localfs.Landing, []transfer.Path) error) bool {
+func (i *incoming) tidy(some bool) bool {
 	var dirs []transfer.Path
 	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {
 		dirs, err = t.Dirs(i.id)
 		return err
 	})
 	if err == nil && i.landing != nil {
-		err = by(i.landing, dirs)
+		err = i.landing.Tidy(dirs, some)
 	}
 	if err != nil {
-		i.log.Warn("temporaries could not be removed for good; it is tried again later", "dirs", dirs, "error", err)
+		i.log.Warn("cannot remove temporary files; will retry", "dirs", dirs, "error", err)
 		i.r.unswept.Store(true)
 	}
 	return err == nil
@@ -241,7 +237,7 @@ func (r *Receiver) sweepLater() {
 			return
 		}
 		if err := r.wakeOverdue(); err != nil {
-			r.cfg.Log.Warn("transfers that nothing has come of cannot be looked at", "error", err)
+			r.cfg.Log.Warn("cannot look up idle transfers", "error", err)
 		}
 		if !r.unswept.Swap(false) {
 			t.Reset(sweepEvery)
@@ -249,7 +245,7 @@ func (r *Receiver) sweepLater() {
 		}
 		if err := r.sweepUnswept(); err != nil {
 			r.unswept.Store(true)
-			r.cfg.Log.Warn("temporaries of ended transfers cannot be removed yet", "error", err)
+			r.cfg.Log.Warn("cannot remove temporary files of ended transfers; will retry", "error", err)
 		}
 		t.Reset(sweepEvery)
 	}
@@ -272,8 +268,8 @@ func (r *Receiver) sweepUnswept() error {
 		})
 	})
 	for _, l := range all {
-		landing := r.cfg.FS.Land(localfs.LandConfig{Transfer: l.rec.Request.ID, Generation: l.rec.Generation, Resolution: l.rec.Resolution})
-		if serr := landing.Sweep(l.dirs); serr != nil {
+		landing := r.cfg.Place.Land(place.LandConfig{Transfer: l.rec.Request.ID, Generation: l.rec.Generation, Resolution: l.rec.Resolution})
+		if serr := landing.Tidy(l.dirs, true); serr != nil {
 			err = errors.Join(err, serr)
 			continue
 		}

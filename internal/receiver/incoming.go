@@ -13,7 +13,7 @@ import (
 	"ferry/internal/failpoint"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
-	"ferry/internal/localfs"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -29,73 +29,43 @@ type incoming struct {
 
 	rec     *ledger.Incoming // as the ledger has it; nil until accepted
 	facts   *facts           // what of it never changes; the background may read it
-	landing *localfs.Landing
+	landing place.Landing
 	adopted bool                   // from the ledger: an earlier process, or an earlier actor, began it
 	dirs    map[transfer.Path]bool // noted in the ledger (R23)
 	pointed map[uint64]bool        // items of which the ledger may have a resume point
 	over    bool                   // the loop is to end
 
-	// The epoch.
-	live    bool
-	account *flow.Account
-	next    uint64 // sequence that is due
-	begun   bool   // the epoch's first message is here
-	direct  bool   // ACCEPT said that it comes by the direct lane
-	accept  *wire.Message
-	resyncs *wire.Message // repeated until begun
-	lastAck atomic.Pointer[wire.Message]
-	safe    *wire.Safe
-	taken   int64         // data bytes of this epoch
-	unacked int64         // credit used since the last ACK
-	ask     bool          // the source waits for an ACK
-	granted []granted     // what was announced and is not used up, oldest first
-	trip    time.Duration // the shortest round trip of the epoch
-	trips   int           // how many of them were seen
+	ep       epoch
+	lastAck  atomic.Pointer[wire.Message]
+	resynced time.Time // when an epoch last began anew: at most once a second
+	answered time.Time // when a strayChunk was answered
 
 	// What is being written.
-	cur      *file
+	files    files
+	digests  *digest.Backlog                 // of what is being written
 	suspects atomic.Pointer[conversion.Pair] // of the current text, while nothing of it has changed
-	free     *conversion.Pair                // the message that is being taken has neither of them; nil: unknown
-	ended    map[uint64]bool                 // items that are complete or doomed, and undecided
-	bad      map[uint64]int                  // bad hashes and offsets since a safe point
+	absent   *conversion.Pair                // byte pair known to be absent from the current message; nil: unknown
+	bad      map[uint64]mishaps              // of items, since something was committed
 	touched  map[uint64]int                  // how often others have touched the temporary of an undecided item
-	unsafe   int64                           // data bytes that a crash would lose
-	failures int                             // syncs that failed since something was made safe
 	total    *uint64                         // from LAST, until it is in the ledger
+	cp       checkpoint
+	grp      group
 
-	// What the background found out, for the loop to act on between messages.
-	again    string          // the epoch must begin anew, and why; what comes meanwhile is discarded
-	resynced time.Time       // when it last did: at most once a second
-	stop     *transfer.Error // the transfer must wait, and why
-
-	group      []ending
-	groupSize  int64
-	commit     chan committed // of the group being committed; nil: none
-	commitSize int64
-	checkpoint chan checkpointed // outstanding; nil: none
-
-	undelivered []transfer.Outcome // decided, not acknowledged by the source
-	offered     int                // how many of them the outstanding batch has
-	offeredLast bool               // it says that it is the last one
-	offeredAt   time.Time          // when it was sent last
-	batches     uint64             // made in this run
-	since       time.Time          // when this run took the transfer up
-	contact     time.Time          // when the source was heard of last in this run
-	noted       time.Time          // the last contact that the ledger has
-	silent      time.Duration      // for how long it had not been heard of when this run began
-	withdrawn   bool               // CANCEL came: no more items, then CANCELLED
-	needs       int64              // bytes that were missing when space ran out
+	offers    offering
+	contact   contact
+	withdrawn bool   // CANCEL came: no more items, then CANCELLED
+	cancelBy  string // the principal for whom
+	needs     int64  // bytes that were missing when space ran out
 
 	// When things are due; zero: not.
-	ackDue, groupDue, checkDue, openDue, offerDue, silentAt time.Time
-	overDue                                                 time.Time // to ask whether the source has ended the transfer
-	acquitAt                                                time.Time // a suspect that has run so long is none
-	backoff                                                 time.Duration
+	overDue  time.Time // to ask whether the source has ended the transfer
+	acquitAt time.Time // a suspect that has run so long is none
 }
 
 // facts are what the background needs to know of a transfer.
 type facts struct {
 	job        string
+	principal  string
 	originator transfer.Originator
 	durable    bool
 }
@@ -105,7 +75,7 @@ func (i *incoming) know(rec *ledger.Incoming) {
 	i.rec = rec
 	if rec != nil && i.facts == nil {
 		q := &rec.Request
-		i.facts = &facts{q.Job, q.Originator, q.Durable()}
+		i.facts = &facts{q.Job, rec.Principal, q.Originator, q.Durable()}
 	}
 }
 
@@ -113,13 +83,17 @@ func (i *incoming) know(rec *ledger.Incoming) {
 type file struct {
 	item    uint64
 	begin   *wire.Begin
-	partial *localfs.Partial
-	run     *digest.Running
-	follow  *digest.Follower // of what is written, instead of run: after a resume in a new process, and of slow digests
-	safe    int64            // offset of the last safe point, in the source
-	conv    *converting      // nil: what comes is written
-	beside  *transfer.Beside // what goes beside it; may be nil
-	tail    string           // what the source says of what it sent since a resume
+	partial place.Part
+	run     *digest.Running   // of what comes
+	safe    int64             // offset of the last safe point, in the source
+	conv    *converting       // nil: what comes is written
+	written *transfer.Written // once conv has ended and has changed anything
+
+	ended      bool   // all bytes are here
+	earlier    bool   // they were before this epoch
+	summed     bool   // the source has said its digest
+	said, tail string // of the file, and of what it sent since a resume
+	checking   bool   // a checkpoint of it is under way
 }
 
 var (
@@ -138,11 +112,12 @@ func (i *incoming) loop(ctx context.Context) {
 	for !i.over {
 		i.collect()
 		i.interrupt()
+		i.settleSums()
 		if m := i.box.takeControl(); m != nil {
 			i.control(m)
 			continue
 		}
-		if i.live && !i.blocked() {
+		if i.ep.live && !i.blocked() {
 			if p, ok := i.box.takeChunk(); ok {
 				i.chunk(p)
 				i.r.cfg.Memory.Put(p.m) // what of it was data is on the disk
@@ -151,8 +126,8 @@ func (i *incoming) loop(ctx context.Context) {
 			}
 		}
 		now := i.r.cfg.Clock.Now()
-		if i.live && i.blocked() {
-			i.silentAt = now.Add(sourceSilent) // it is the disk that is slow
+		if i.ep.live && i.blocked() {
+			i.ep.silentAt = now.Add(sourceSilent) // it is the disk that is slow
 		}
 		i.due(now)
 		if i.over {
@@ -169,9 +144,9 @@ func (i *incoming) loop(ctx context.Context) {
 		timer.Reset(max(0, i.nextDue(now).Sub(now)))
 		select {
 		case <-i.box.notify:
-		case c := <-i.commit:
+		case c := <-i.grp.running:
 			i.committed(c)
-		case c := <-i.checkpoint:
+		case c := <-i.cp.running:
 			i.checkpointed(c)
 		case <-timer.C():
 		case <-ctx.Done():
@@ -183,9 +158,9 @@ func (i *incoming) loop(ctx context.Context) {
 // collect takes in what the background has finished, without waiting.
 func (i *incoming) collect() {
 	select {
-	case c := <-i.commit:
+	case c := <-i.grp.running:
 		i.committed(c)
-	case c := <-i.checkpoint:
+	case c := <-i.cp.running:
 		i.checkpointed(c)
 	default:
 	}
@@ -194,26 +169,30 @@ func (i *incoming) collect() {
 // interrupt acts on what the background found out.
 func (i *incoming) interrupt() {
 	switch {
-	case !i.live:
-	case i.stop != nil:
-		i.suspend(i.stop)
-	case i.again != "" && !i.r.cfg.Clock.Now().Before(i.resynced.Add(resyncRepeat)):
-		i.resync(i.again)
+	case !i.ep.live:
+	case i.ep.stop != nil:
+		i.suspend(i.ep.stop)
+	case i.ep.again != "" && !i.r.cfg.Clock.Now().Before(i.resynced.Add(resyncRepeat)):
+		i.resync(i.ep.again)
 	}
 }
 
 // ending reports whether the epoch is over, or about to be: while a frame was
 // taken, what was under way may have come to its end.
-func (i *incoming) ending() bool { return !i.live || i.over || i.again != "" || i.stop != nil }
+func (i *incoming) ending() bool { return i.over || i.ep.ending() }
 
 // blocked reports whether one more message could make a crash cost more than one
-// checkpoint (R16): then a sync must finish first.
+// checkpoint (R16), or more than may wait for a slow digest: then a sync must finish
+// first, or the digest catch up.
 func (i *incoming) blocked() bool {
-	if i.unsafe == 0 || i.commit == nil && i.checkpoint == nil {
+	if i.digests.Full() {
+		return true
+	}
+	if i.cp.unsafe == 0 || i.grp.running == nil && i.cp.running == nil {
 		return false
 	}
 	message := int64(i.rec.Settings.ChunkSize) + wire.Overhead
-	return i.unsafe+message > flow.Checkpoint(i.rec.Settings)
+	return i.cp.unsafe+message > flow.Checkpoint(i.rec.Settings)
 }
 
 // control dispatches a control message of the source.
@@ -224,7 +203,7 @@ func (i *incoming) control(m *wire.Message) {
 			err = i.adopt(i.rec)
 		}
 		if err != nil {
-			i.log.Error("the ledger cannot be read", "error", err)
+			i.log.Error("cannot read the ledger", "error", err)
 			i.rec = nil
 			return
 		}
@@ -236,7 +215,7 @@ func (i *incoming) control(m *wire.Message) {
 		}
 	}
 	if !own(m.Kind) {
-		i.contact = i.r.cfg.Clock.Now()
+		i.contact.at = i.r.cfg.Clock.Now()
 	}
 	switch m.Kind {
 	case wire.KindOpen:
@@ -244,11 +223,14 @@ func (i *incoming) control(m *wire.Message) {
 	case wire.KindOutcomesAck:
 		i.outcomesAcked(m.OutcomesAck.Batch)
 	case wire.KindCancel:
+		i.cancelBy = m.Cancel.Principal
 		i.cancelled()
 	case addressMoved:
-		if i.live && i.direct {
-			i.again = "the address of the destination has changed"
+		if i.ep.live && i.ep.direct {
+			i.ep.again = "the address of the destination has changed"
 		}
+	case strayChunk:
+		i.strayed(m.Busy.Epoch)
 	case dropPartials:
 		i.giveWay()
 	case sourceOver:
@@ -295,38 +277,37 @@ func (i *incoming) update(change func(t *ledger.Tx, rec *ledger.Incoming) error)
 
 // chunk takes one message of the epoch.
 func (i *incoming) chunk(p parcel) {
-	data := p.m
-	h, _ := wire.PeekHeader(data)
+	h := p.head
 	stale := h.Epoch != i.rec.Epoch && !failpoint.Planted("no-epoch-check")
-	if stale || h.Seq < i.next || i.again != "" {
-		if h.Epoch < i.rec.Epoch && i.live && !i.begun && i.openDue.IsZero() {
-			i.openDue = i.r.cfg.Clock.Now().Add(resyncRepeat) // the source is in an earlier epoch
+	if stale || h.Seq < i.ep.next || i.ep.again != "" {
+		if h.Epoch < i.rec.Epoch && i.ep.live && !i.ep.begun && i.ep.openDue.IsZero() {
+			i.ep.openDue = i.r.cfg.Clock.Now().Add(resyncRepeat) // the source is in an earlier epoch
 		}
 		return // of an epoch that is over, or a repeat
 	}
-	i.contact = i.r.cfg.Clock.Now()
-	i.silentAt = i.contact.Add(sourceSilent)
-	i.ask = i.ask || h.Ask
-	if h.Seq > i.next {
-		i.again = "a message is missing"
+	i.contact.at = i.r.cfg.Clock.Now()
+	i.ep.silentAt = i.contact.at.Add(sourceSilent)
+	i.ep.ask = i.ep.ask || h.Ask
+	if h.Seq > i.ep.next {
+		i.ep.again = "a message is missing"
 		return
 	}
-	_, frames, err := wire.ParseHashed(data, p.intact)
+	frames, err := wire.ParseFrames(h, p.m, p.intact)
 	if err != nil {
 		i.badness(err)
 		return
 	}
-	if first := !i.begun; first {
-		i.begun, i.resyncs, i.openDue = true, nil, time.Time{}
-		i.account.Settle()
+	if first := !i.ep.begun; first {
+		i.ep.begun, i.ep.resyncs, i.ep.openDue = true, nil, time.Time{}
+		i.ep.account.Settle()
 		if p.direct {
-			i.account.Direct()
+			i.ep.account.Direct()
 		}
 	}
-	if h.Starved {
-		i.starved(p.first)
+	if h.Starved && i.ep.starved(i.r.cfg.Clock.Now(), i.rec.Settings.ChunkSize, p.first) && i.rec.Settings.Auto {
+		i.ep.account.Widen()
 	}
-	i.free = p.free
+	i.absent = p.absent
 	for n := range frames {
 		f := &frames[n]
 		if err := i.frame(f); err != nil {
@@ -337,32 +318,32 @@ func (i *incoming) chunk(p parcel) {
 			return // the epoch ends here; what follows is sent again
 		}
 		cost := f.Cost(flow.BeginCost)
-		i.account.Use(cost)
-		i.unacked += cost
+		i.ep.account.Use(cost)
+		i.ep.unacked += cost
 	}
-	i.next++ // only what was taken in is acknowledged
+	i.ep.next++ // only what was taken in is acknowledged
 	i.afterMessage()
 }
 
 // afterMessage acknowledges, checkpoints and groups as the sizes demand.
 func (i *incoming) afterMessage() {
 	now := i.r.cfg.Clock.Now()
-	i.silentAt = now.Add(sourceSilent) // it may be the disk that took long
-	if i.ask || i.unacked >= flow.AckEvery(i.rec.Settings, i.account.Ahead()+i.unacked) {
+	i.ep.silentAt = now.Add(sourceSilent) // it may be the disk that took long
+	if i.ep.ask || i.ep.unacked >= flow.AckEvery(i.rec.Settings, i.ep.account.Ahead()+i.ep.unacked) {
 		i.ack()
-	} else if i.unacked > 0 && i.ackDue.IsZero() {
-		i.ackDue = now.Add(ackSilence)
+	} else if i.ep.unacked > 0 && i.ep.ackDue.IsZero() {
+		i.ep.ackDue = now.Add(ackSilence)
 	}
 	half := flow.Checkpoint(i.rec.Settings) / 2
-	if i.cur != nil && i.cur.at()-i.cur.safe >= half {
+	if unsafe := i.uncommitted(); unsafe >= half {
 		i.startCheckpoint()
-	} else if i.cur != nil && i.cur.at() > i.cur.safe && i.checkDue.IsZero() {
-		i.checkDue = now.Add(checkpointTime)
+	} else if unsafe > 0 && i.cp.due.IsZero() {
+		i.cp.due = now.Add(checkpointTime)
 	}
-	if len(i.group) >= i.r.groupItems() || i.groupSize >= half {
+	if len(i.grp.items) >= i.r.groupItems() || i.grp.size >= half {
 		i.handOver()
-	} else if len(i.group) > 0 && i.groupDue.IsZero() {
-		i.groupDue = now.Add(groupWait)
+	} else if len(i.grp.items) > 0 && i.grp.due.IsZero() {
+		i.grp.due = now.Add(groupWait)
 	}
 	if i.blocked() {
 		return
@@ -378,48 +359,55 @@ func (i *incoming) stumbled(f *wire.Frame, err error) {
 	case transfer.KindOf(err).Waits():
 		i.suspend(transfer.AsError(err))
 	case errors.Is(err, errRedo):
-		i.again = "an item begins again"
+		i.ep.again = "an item begins again"
 	default:
-		i.log.Error("a frame could not be taken", "item", f.Item, "error", err)
+		i.log.Error("cannot process frame", "item", f.Item, "error", err)
 		i.suspend(i.unwritable(err))
 	}
 }
 
+// Mishaps of an item are bad hashes, offsets and compressed chunks since it has come
+// further than ever before.
+type mishaps struct {
+	count   int
+	safe    int64            // the furthest safe point
+	version transfer.Version // of what
+}
+
 // badness counts a bad hash, offset or compressed chunk against the item that is being written;
-// five without a safe point between fail it.
+// five without a further safe point between fail it.
 func (i *incoming) badness(err error) {
-	item := i.rec.Decided.Below()
-	var begin *wire.Begin
-	if i.cur != nil {
-		item, begin = i.cur.item, i.cur.begin
+	c, item := i.files.unended(), i.rec.Decided.Below()
+	if c != nil {
+		item = c.item
 	}
-	if i.bad[item]++; i.bad[item] >= maxBad && !i.ended[item] {
-		if begin != nil {
-			i.doom(item, begin, transfer.Errorf(transfer.KindDigest,
-				"%s was damaged on the way %d times without a safe point between", i.landing.Target(begin.Name), maxBad))
+	m := i.bad[item]
+	m.count++
+	i.bad[item] = m
+	if m.count >= maxBad && !i.grp.ended[item] {
+		if c != nil {
+			i.doom(c, transfer.Errorf(transfer.KindDigest,
+				"%s was damaged on the way %d times without a safe point between", i.landing.Path(c.begin.Name), maxBad))
 		} else { // nobody knows which item it was, or whether it was one
 			delete(i.bad, item)
-			i.stop = transfer.Errorf(transfer.KindBusy, "messages arrive damaged at %s: %w", i.r.cfg.Agent, err)
+			i.ep.stop = transfer.Errorf(transfer.KindBusy, "messages arrive damaged at %s: %w", i.r.cfg.Agent, err)
 		}
 	}
-	i.log.Warn("a chunk message is not accepted", "error", err)
-	i.again = err.Error()
+	i.log.Warn("chunk message rejected", "error", err)
+	i.ep.again = err.Error()
 }
 
 // ack says what is held and how far the source may go.
 func (i *incoming) ack() {
-	i.ackDue = time.Time{}
-	if !i.live {
+	i.ep.ackDue = time.Time{}
+	if !i.ep.live {
 		return
 	}
-	limit := i.account.Grant()
-	if n := len(i.granted); (n == 0 || limit > i.granted[n-1].limit) && n < maxGranted {
-		i.granted = append(i.granted, granted{limit, i.r.cfg.Clock.Now()})
-	}
-	i.box.allow(i.account.Ahead())
-	i.unacked, i.ask = 0, false
+	limit := i.ep.grant(i.r.cfg.Clock.Now())
+	i.box.allow(i.ep.account.Ahead())
+	i.ep.unacked, i.ep.ask = 0, false
 	m := &wire.Message{Kind: wire.KindAck, From: i.r.cfg.Agent, Transfer: i.id, Ack: &wire.Ack{
-		Epoch: i.rec.Epoch, Seq: i.next - 1, Credit: limit, Safe: i.safe, Bytes: i.taken, Ahead: i.account.Want()}}
+		Epoch: i.rec.Epoch, Seq: i.ep.next - 1, Credit: limit, Safe: i.cp.safe, Bytes: i.ep.taken, Ahead: i.ep.account.Want()}}
 	i.lastAck.Store(m)
 	i.r.send(i.from, m)
 }
@@ -427,7 +415,7 @@ func (i *incoming) ack() {
 // record begins an audit record of this transfer.
 func (i *incoming) record(event audit.Event, fill func(*audit.Record)) audit.Record {
 	a := audit.Record{Event: event, Role: audit.RoleDestination, Transfer: i.id,
-		Source: i.from, Destination: i.r.cfg.Agent, Job: i.facts.job}
+		Source: i.from, Destination: i.r.cfg.Agent, Job: i.facts.job, Principal: i.facts.principal}
 	o := i.facts.originator
 	a.Originator = &o
 	fill(&a)

@@ -18,6 +18,7 @@ type mailbox struct {
 	bytes    int64
 	limit    int64
 	closed   bool // no epoch is open: chunk messages are dropped
+	stray    bool // controls has one that says so
 	busy     bool // a chunk message that was taken out is being dealt with
 	notify   chan struct{}
 }
@@ -25,10 +26,11 @@ type mailbox struct {
 // A parcel is a chunk message, and what was found out about it when it came.
 type parcel struct {
 	m      []byte
+	head   wire.Header
 	direct bool             // it came over the direct lane
 	intact bool             // it has the hash that it says
 	first  bool             // nothing waited
-	free   *conversion.Pair // these are not in it; nil: nobody looked, or one is
+	absent *conversion.Pair // byte pair known to be absent from it; nil: unknown
 }
 
 // size is about what a parcel takes: a small message is not free.
@@ -54,10 +56,16 @@ func (b *mailbox) control(m *wire.Message) {
 
 // chunk keeps a chunk message unless what waits already is more than was
 // granted. The overhead of small messages is allowed for: an empty one costs
-// no credit.
+// no credit. Where no epoch is open, the message is dropped, and the first one
+// leaves a strayChunk.
 func (b *mailbox) chunk(p parcel, maxChunk int) {
 	b.mu.Lock()
-	if !b.closed && b.bytes <= b.limit+2*int64(maxChunk+wire.Overhead) {
+	switch {
+	case b.closed && !b.stray:
+		b.stray = true
+		b.controls = append(b.controls, stray(p.head))
+	case b.closed:
+	case b.bytes <= b.limit+2*int64(maxChunk+wire.Overhead):
 		p.first = len(b.chunks) == 0
 		b.chunks = append(b.chunks, p)
 		b.bytes += p.size()
@@ -81,6 +89,7 @@ func (b *mailbox) takeControl() *wire.Message {
 	}
 	m := b.controls[0]
 	b.controls = b.controls[1:]
+	b.stray = b.stray && m.Kind != strayChunk
 	return m
 }
 

@@ -9,7 +9,7 @@ import (
 	"ferry/internal/failpoint"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
-	"ferry/internal/localfs"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -21,7 +21,7 @@ const maxCrashes = 3
 // of the transfer where it is over.
 func (i *incoming) opened(o *wire.Open) {
 	if err := i.vet(o); errors.Is(err, errAnother) || err != nil && i.rec != nil && transfer.KindOf(err) != transfer.KindLost {
-		i.r.cfg.Quiet.Dropped(string(i.from), "an OPEN that does not fit its transfer", "transfer", i.id, "error", err)
+		i.r.cfg.Quiet.Dropped(string(i.from), "OPEN does not match its transfer", "transfer", i.id, "error", err)
 		return
 	} else if err != nil {
 		i.refuse(o.Nonce, err)
@@ -44,10 +44,10 @@ func (i *incoming) opened(o *wire.Open) {
 			return
 		case o.Nonce < i.rec.Nonce:
 			return // an older OPEN that was held up on the way
-		case o.Nonce == i.rec.Nonce && i.live && i.accept != nil:
-			i.r.send(i.from, i.accept) // the answer was lost
+		case o.Nonce == i.rec.Nonce && i.ep.live && i.ep.accept != nil:
+			i.r.send(i.from, i.ep.accept) // the answer was lost
 			return
-		case o.Nonce == i.rec.Nonce && i.live && i.begun:
+		case o.Nonce == i.rec.Nonce && i.ep.live && i.ep.begun:
 			return // a repeat of what was answered and obeyed
 		}
 	}
@@ -60,7 +60,7 @@ func (i *incoming) opened(o *wire.Open) {
 		i.refuse(o.Nonce, err)
 		return
 	}
-	if i.live && i.empty() && i.r.othersWait() {
+	if i.ep.live && i.ep.empty() && i.r.othersWait() {
 		if i.suspend(nil); i.over {
 			return
 		}
@@ -85,11 +85,6 @@ func (i *incoming) opened(o *wire.Open) {
 	}
 	i.acceptOpen(o, &wire.Accept{Lane: lane, LaneReason: why, Direct: mine})
 }
-
-// empty reports whether nothing but its first message, which is empty, has come in the
-// epoch. A source that opens one such epoch after another, as its root is away or its
-// lane is broken, has its slot only while nobody else waits for one.
-func (i *incoming) empty() bool { return i.next <= 2 && i.taken == 0 }
 
 // meet agrees on the lane.
 func (i *incoming) meet(o *wire.Open) (name, reason string, mine *wire.Direct, err error) {
@@ -142,7 +137,7 @@ func (i *incoming) vet(o *wire.Open) error {
 }
 
 func (i *incoming) refuse(nonce uint64, err error) {
-	i.r.cfg.Quiet.Dropped(string(i.from), "an OPEN of a transfer that is refused", "transfer", i.id, "error", err)
+	i.r.cfg.Quiet.Dropped(string(i.from), "OPEN refused", "transfer", i.id, "error", err)
 	i.r.send(i.from, &wire.Message{Kind: wire.KindRefuse, Transfer: i.id, Refuse: &wire.Refuse{Nonce: nonce, Error: transfer.AsError(err)}})
 	if i.rec != nil && i.rec.State.Final() {
 		i.over = true
@@ -158,12 +153,12 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 		return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger is full; nothing new is accepted", i.r.cfg.Agent), 1
 	}
 	if i.rec != nil {
-		if err := i.r.cfg.FS.Ready(i.rec.Resolution.Base); transfer.KindOf(err).Waits() {
+		if err := i.r.cfg.Place.Ready(i.rec.Resolution.Base); transfer.KindOf(err).Waits() {
 			return transfer.AsError(err), 1
 		}
 	}
 	if i.rec != nil && i.needs > 0 {
-		if free, err := i.r.cfg.FS.Free(i.rec.Resolution.Base); err == nil && free < i.needs {
+		if free, err := i.r.cfg.Place.Free(i.rec.Resolution.Base); err == nil && free < i.needs {
 			return transfer.Errorf(transfer.KindNoSpace, "no space at %s: %s needs %s more, %s are free", i.r.cfg.Agent,
 				i.rec.Resolution.Base, transfer.FormatBytes(i.needs), transfer.FormatBytes(free)), 1
 		}
@@ -173,7 +168,7 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 		return transfer.Errorf(transfer.KindBusy, "%s already receives %d transfers, its limit", i.r.cfg.Agent, i.r.cfg.Slots), place
 	}
 	if i.rec != nil && i.rec.Crashes > 0 && !i.r.accuse(i.id, i.from) {
-		if !i.live {
+		if !i.ep.live {
 			i.r.release(i.id)
 		}
 		return transfer.Errorf(transfer.KindBusy, "%s has crashed and lets the transfers that it was receiving go on one at a time", i.r.cfg.Agent), 1
@@ -183,11 +178,7 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 
 // begin makes the record of a transfer that is new here.
 func (i *incoming) begin(o *wire.Open, lane string) error {
-	dest, err := i.r.destination(&o.Request, o.Several)
-	if err != nil {
-		return err
-	}
-	res, err := i.r.cfg.FS.Resolve(dest, o.Several)
+	res, err := i.r.resolve(&o.Request, o.Several)
 	if err != nil {
 		return err
 	}
@@ -197,11 +188,15 @@ func (i *incoming) begin(o *wire.Open, lane string) error {
 	if lane == transfer.LaneDirect {
 		settings = flow.ForDirect(settings, maxChunk)
 	}
-	rec := &ledger.Incoming{Request: o.Request, From: o.Source, State: transfer.Receiving, Resolution: res,
+	rec := &ledger.Incoming{Request: o.Request, From: o.Source, Principal: o.Principal, State: transfer.Receiving, Resolution: res,
 		Settings:   settings,
 		Generation: i.r.cfg.Ledger.Generation(), Pardon: o.Pardon, Started: now}
 	i.know(rec)
 	i.land()
+	home, err := i.landing.Locate(".", "")
+	if err != nil {
+		return err
+	}
 	buried := false
 	err = i.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		if buried = t.EntombedOf(i.id, i.from); buried {
@@ -209,23 +204,22 @@ func (i *incoming) begin(o *wire.Open, lane string) error {
 		}
 		i.r.heard(t, rec)
 		rec.Temps = tempsAhead
-		home := i.landing.Dir(".")
-		if err := t.PutDir(i.id, home); err != nil {
+		if err := i.putDirs(t, home.TempDirs); err != nil {
 			return err
 		}
-		i.dirs[home] = true
 		if err := t.PutIncoming(rec); err != nil {
 			return err
 		}
 		return i.r.cfg.Note(t, i.record(audit.Started, func(a *audit.Record) {
 			a.Meta, a.Request, a.Lane = rec.Request.Meta, audit.FactsOf(&rec.Request), lane
-			a.Request.Settings, a.Limits = rec.Settings, localfs.Limits()
+			a.Request.Settings, a.Limits = rec.Settings, i.r.cfg.Limits
 		}))
 	})
 	failpoint.Hit("receiver.after_open")
 	if err != nil {
 		return i.unwritable(err)
 	}
+	i.notedDirs(home.TempDirs)
 	if buried {
 		return transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled before it began")
 	}
@@ -239,14 +233,14 @@ func (i *incoming) unwritable(err error) *transfer.Error {
 	if e := transfer.AsError(err); e.Kind.Waits() {
 		return e
 	}
-	return transfer.Errorf(transfer.KindBusy, "%s cannot write its ledger: %w", i.r.cfg.Agent, err)
+	return transfer.Errorf(transfer.KindBusy, "%s cannot read or write its ledger: %w", i.r.cfg.Agent, err)
 }
 
 // land makes the landing area from the record.
 func (i *incoming) land() {
 	q := &i.rec.Request
-	i.landing = i.r.cfg.FS.Land(localfs.LandConfig{Transfer: i.id, Generation: i.rec.Generation,
-		Resolution: i.rec.Resolution, Overwrite: q.IfExists == transfer.IfExistsOverwrite,
+	i.landing = i.r.cfg.Place.Land(place.LandConfig{Transfer: i.id, Generation: i.rec.Generation,
+		Resolution: i.rec.Resolution, Dest: q.Dest, IfExists: q.IfExists,
 		Durable: q.Durable(), Journal: (*journal)(i)})
 }
 
@@ -257,33 +251,32 @@ func (i *incoming) acceptOpen(o *wire.Open, a *wire.Accept) {
 	if i.over || !i.settleCommitting() {
 		return
 	}
-	i.settleCurrent(true)
+	i.settleOpen(true)
 	if i.finishIfDecided() {
 		return
 	}
-	if i.stop != nil {
-		i.live = true // suspend ends what admit has begun
-		i.suspend(i.stop)
+	if i.ep.stop != nil {
+		i.endEpoch(i.ep.stop) // what admit has begun
 		return
 	}
 	resume, err := i.newEpoch(o.Nonce, o)
 	if err != nil {
-		i.log.Error("the ledger cannot be written", "error", err)
+		i.log.Error("cannot write the ledger", "error", err)
 		i.r.release(i.id)
 		return
 	}
-	if i.account == nil {
-		i.account = i.r.cfg.Pool.Open(flow.RunAhead(i.rec.Settings))
+	if i.ep.account == nil {
+		i.ep.account = i.r.cfg.Pool.Open(flow.RunAhead(i.rec.Settings))
 	}
 	i.r.keep(i.id, false)
 	i.startEpoch()
 	a.Nonce, a.Epoch, a.Dest, a.Settings = o.Nonce, i.rec.Epoch, i.r.cfg.Ledger.IncarnationText(), i.rec.Settings
 	a.Instance = i.r.cfg.Instance
-	a.Credit, a.Items, a.Resume, a.Resolution = i.account.Grant(), transfer.MaxUndecided, resume, i.rec.Resolution
-	i.direct = a.Lane == transfer.LaneDirect
-	i.accept = &wire.Message{Kind: wire.KindAccept, Transfer: i.id, Accept: a}
-	i.box.allow(i.account.Ahead())
-	i.r.send(i.from, i.accept)
+	a.Credit, a.Sums, a.Resume, a.Resolution = i.ep.account.Grant(), i.r.mostUnsummed(), resume, i.rec.Resolution
+	i.ep.direct = a.Lane == transfer.LaneDirect
+	i.ep.accept = &wire.Message{Kind: wire.KindAccept, Transfer: i.id, Accept: a}
+	i.box.allow(i.ep.account.Ahead())
+	i.r.send(i.from, i.ep.accept)
 	failpoint.Hit("receiver.after_accept")
 }
 
@@ -305,80 +298,81 @@ func (i *incoming) newEpoch(nonce uint64, o *wire.Open) (transfer.Resume, error)
 				i.pointed[item] = true // it does no harm where the transaction fails
 			}
 			if p != nil && (p.Durable || p.Boot == i.r.cfg.Boot) {
-				resume.Points = append(resume.Points, p.Point)
+				at := p.Point
+				if c := i.files.heldOf(item); c != nil && !c.run.Rebased() { // its digest goes on
+					at.NoReadBack = false
+				}
+				resume.Points = append(resume.Points, at)
 			}
 			return nil
 		})
 	})
 	if err == nil {
-		i.noted = i.r.cfg.Clock.Now()
+		i.contact.noted = i.r.cfg.Clock.Now()
 	}
 	failpoint.Hit("receiver.after_epoch")
 	return resume, err
 }
 
-// startEpoch resets what belongs to an epoch.
+// startEpoch replaces the epoch by the next one.
 func (i *incoming) startEpoch() {
-	i.account.NewEpoch()
+	i.ep.account.NewEpoch()
 	i.box.open()
 	if i.rec.Crashes > 0 {
 		i.acquitAt = i.r.cfg.Clock.Now().Add(suspectTime)
 	}
-	i.live, i.begun, i.next, i.taken, i.unacked, i.ask, i.total = true, false, 1, 0, 0, false, nil
-	i.resyncs, i.openDue, i.again = nil, time.Time{}, ""
+	i.ep = i.ep.following(i.r.cfg.Clock.Now().Add(sourceSilent))
+	i.total = nil
 	i.lastAck.Store(nil)
-	i.granted, i.trip, i.trips = nil, 0, 0
-	i.silentAt = i.r.cfg.Clock.Now().Add(sourceSilent)
 }
 
 // resync answers a gap: everything after what is held is discarded, and a new
 // epoch begins there. It is repeated until the source obeys.
 func (i *incoming) resync(reason string) {
-	if !i.live {
+	if !i.ep.live {
 		return
 	}
 	i.resynced = i.r.cfg.Clock.Now()
-	i.log.Info("resynchronising", "error", reason, "epoch", i.rec.Epoch, "sequence", i.next)
+	i.log.Info("RESYNC sent", "error", reason, "epoch", i.rec.Epoch, "sequence", i.ep.next)
 	i.drain()
-	if i.over || !i.live || !i.settleCommitting() {
+	if i.over || !i.ep.live || !i.settleCommitting() {
 		return
 	}
-	i.settleCurrent(true)
+	i.settleOpen(true)
 	if i.finishIfDecided() {
 		return
 	}
-	if i.stop != nil {
-		i.suspend(i.stop)
+	if i.ep.stop != nil {
+		i.suspend(i.ep.stop)
 		return
 	}
 	resume, err := i.newEpoch(i.rec.Nonce, nil)
 	if err != nil {
-		i.log.Error("the ledger cannot be written", "error", err)
+		i.log.Error("cannot write the ledger", "error", err)
 		return
 	}
 	i.startEpoch()
-	i.accept = nil
-	r := &wire.Resync{Epoch: i.rec.Epoch, Credit: i.account.Grant(), Resume: resume, Reason: reason}
-	if i.direct {
+	r := &wire.Resync{Epoch: i.rec.Epoch, Credit: i.ep.account.Grant(), Resume: resume, Reason: reason}
+	if i.ep.direct {
 		r.Direct = i.r.cfg.Lanes.Offer(i.from, i.id)
 	}
-	i.resyncs = &wire.Message{Kind: wire.KindResync, Transfer: i.id, Resync: r}
-	i.box.allow(i.account.Ahead())
-	i.r.send(i.from, i.resyncs)
+	i.ep.resyncs = &wire.Message{Kind: wire.KindResync, Transfer: i.id, Resync: r}
+	i.box.allow(i.ep.account.Ahead())
+	i.r.send(i.from, i.ep.resyncs)
 	failpoint.Hit("receiver.after_resync")
-	i.openDue = i.r.cfg.Clock.Now().Add(resyncRepeat)
+	i.ep.openDue = i.r.cfg.Clock.Now().Add(resyncRepeat)
 }
 
 // repeatOpening repeats the message that opened the epoch to a source that has not
 // begun it: RESYNC every second, and ACCEPT once a second at most while messages of an
 // earlier epoch come.
 func (i *incoming) repeatOpening(now time.Time) {
-	i.openDue = time.Time{}
+	i.ep.openDue = time.Time{}
 	switch {
-	case i.resyncs != nil:
-		i.r.send(i.from, i.resyncs)
-		i.openDue = now.Add(resyncRepeat)
-	case i.accept != nil:
-		i.r.send(i.from, i.accept)
+	case i.ep.resyncs != nil:
+		i.r.send(i.from, i.ep.resyncs)
+		i.ep.openDue = now.Add(resyncRepeat)
+	case i.ep.accept != nil:
+		i.r.send(i.from, i.ep.accept)
 	}
 }

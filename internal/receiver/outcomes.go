@@ -10,13 +10,6 @@ import (
 	"ferry/internal/wire"
 )
 
-// maxBatch bounds a batch of outcomes, in items and in bytes of names.
-const (
-	maxBatch      = 512
-	maxBatchBytes = 256 << 10
-	thinOffer     = 250 * time.Millisecond // a batch that is acknowledged later is on a slow line
-)
-
 // finishIfDecided moves to Decided once every item is over: the slot is free
 // and only outcomes remain.
 func (i *incoming) finishIfDecided() bool {
@@ -33,7 +26,7 @@ func (i *incoming) finishIfDecided() bool {
 	}
 	// The ledger may have the last group's outcomes already and this loop not yet: the
 	// batch that says that it is the last one would lack them.
-	if i.commit != nil {
+	if i.grp.running != nil {
 		return false
 	}
 	err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
@@ -41,7 +34,7 @@ func (i *incoming) finishIfDecided() bool {
 		return nil
 	})
 	if err != nil {
-		i.log.Error("the ledger cannot be written", "error", err)
+		i.log.Error("cannot write the ledger", "error", err)
 		return false
 	}
 	failpoint.Hit("receiver.after_decided")
@@ -51,65 +44,45 @@ func (i *incoming) finishIfDecided() bool {
 	return true
 }
 
+// final reports whether the outcomes that wait are all that there will be.
+func (i *incoming) final() bool { return i.rec.State == transfer.Decided || i.withdrawn }
+
 // offerNew offers outcomes unless a batch is outstanding, whose answer will, or it is
 // too early for another one.
 func (i *incoming) offerNew() {
-	outstanding := i.offered > 0 || i.offeredLast
-	if i.offerDue.IsZero() || !outstanding && (i.rec.State == transfer.Decided || i.withdrawn) {
+	if i.offers.due.IsZero() || !i.offers.outstanding() && i.final() {
 		i.offer()
 	}
 }
 
-// offerNext makes the next batch. Where the last one took long to be acknowledged it
-// waits as long once more for further outcomes: many small batches would be more than
-// a slow line carries.
-func (i *incoming) offerNext() {
-	if took := i.r.cfg.Clock.Now().Sub(i.offeredAt); took > thinOffer && i.rec.State == transfer.Receiving && len(i.undelivered) < maxBatch/2 {
-		i.offerDue = i.r.cfg.Clock.Now().Add(min(took, repeatMost))
-		return
-	}
-	i.offer()
-}
-
 // offer sends the outstanding batch of outcomes, or makes the next one.
 func (i *incoming) offer() {
-	n := i.offered
-	if n == 0 && (!i.offeredLast || i.offerDue.IsZero()) {
-		// A number of its own for each making, over all runs: the answer to a
-		// smaller batch must not pass for the answer to this one.
-		i.batches++
-		size := 0
-		for n < len(i.undelivered) && n < maxBatch && size < maxBatchBytes {
-			o := &i.undelivered[n]
-			size += 300 + 3*(len(o.Path)+len(o.Source))
-			n++
-		}
-		i.backoff = 0
-		i.offeredLast = n == len(i.undelivered) && (i.rec.State == transfer.Decided || i.withdrawn)
-	}
-	if n == 0 && !i.offeredLast {
-		i.offerDue = zeroTime
+	batch, ok := i.offers.propose(i.final())
+	if !ok {
 		return
 	}
-	i.offered, i.offeredAt = n, i.r.cfg.Clock.Now()
 	i.r.send(i.from, &wire.Message{Kind: wire.KindOutcomes, Transfer: i.id, Outcomes: &wire.Outcomes{
-		Batch: i.batch(), Outcomes: i.undelivered[:n], Last: i.offeredLast}})
+		Batch: i.batch(), Outcomes: batch, Last: i.offers.last}})
 	failpoint.Hit("receiver.after_outcomes")
-	i.offerDue = i.offerAfter()
+	var margin time.Duration
+	if i.r.cfg.Delay != nil {
+		margin = 4 * i.r.cfg.Delay()
+	}
+	i.offers.sent(i.r.cfg.Clock.Now(), margin)
 	if failpoint.Planted("forgotten-early") {
 		i.outcomesAcked(i.batch())
 	}
 }
 
-func (i *incoming) batch() uint64 { return i.r.cfg.Ledger.Generation()<<32 | i.batches }
+func (i *incoming) batch() uint64 { return i.r.cfg.Ledger.Generation()<<32 | i.offers.batches }
 
 // outcomesAcked drops what the source has in its ledger now.
 func (i *incoming) outcomesAcked(batch uint64) {
-	if i.rec == nil || i.rec.State.Final() || batch != i.batch() || i.offerDue.IsZero() {
+	if i.rec == nil || i.rec.State.Final() || batch != i.batch() || i.offers.due.IsZero() {
 		return
 	}
-	gone := i.undelivered[:i.offered]
-	last := i.offeredLast // as it was sent: the source may not have heard of a later change
+	gone := i.offers.waiting[:i.offers.size]
+	last := i.offers.last // as it was sent: the source may not have heard of a later change
 	failpoint.Hit("receiver.before_acked")
 	unswept := last && i.leaves(false)
 	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
@@ -135,26 +108,26 @@ func (i *incoming) outcomesAcked(batch uint64) {
 		}))
 	})
 	if err != nil {
-		i.log.Error("the ledger cannot be written", "error", err)
+		i.log.Error("cannot write the ledger", "error", err)
 		return
 	}
 	failpoint.Hit("receiver.after_acked")
-	i.undelivered = append([]transfer.Outcome(nil), i.undelivered[i.offered:]...)
-	i.offered, i.offeredLast, i.offerDue, i.backoff = 0, false, zeroTime, 0
+	i.offers.acked()
 	switch {
 	case i.rec.State == transfer.Done:
 		i.logEnd("")
 		i.over = true
 	case i.withdrawn && last:
 		i.withdraw()
+	case i.rec.State == transfer.Receiving && i.offers.gather(i.r.cfg.Clock.Now()):
 	default:
-		i.offerNext()
+		i.offer()
 	}
 }
 
 // endIfDelivered ends a cancelled transfer that has nothing left to report.
 func (i *incoming) endIfDelivered() {
-	if i.withdrawn && len(i.undelivered) == 0 {
+	if i.withdrawn && len(i.offers.waiting) == 0 {
 		i.withdraw()
 	}
 }

@@ -24,7 +24,7 @@ const sourceOver wire.Kind = "source-over"
 func (i *incoming) askOver(now time.Time) {
 	switch {
 	case i.r.cfg.Over == nil:
-	case i.live || i.rec.State != transfer.Receiving || i.withdrawn:
+	case i.ep.live || i.rec.State != transfer.Receiving || i.withdrawn:
 		i.overDue = time.Time{}
 	case i.overDue.IsZero():
 		i.overDue = now.Add(askOverAfter)
@@ -53,9 +53,9 @@ func (r *Receiver) ask(i *incoming) {
 // endedAtSource withdraws what the source has ended: it will not open the
 // transfer again.
 func (i *incoming) endedAtSource() {
-	if i.rec == nil || i.live || i.rec.State != transfer.Receiving {
+	if i.rec == nil || i.ep.live || i.rec.State != transfer.Receiving {
 		return
 	}
-	i.log.Info("the source has ended the transfer")
+	i.log.Info("the source reports the transfer as ended")
 	i.cancelled()
 }

@@ -27,9 +27,10 @@ import (
 	"ferry/internal/clock"
 	"ferry/internal/compress"
 	"ferry/internal/conversion"
+	"ferry/internal/digest"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
-	"ferry/internal/localfs"
+	"ferry/internal/place"
 	"ferry/internal/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -74,7 +75,7 @@ type Link interface {
 type Config struct {
 	Agent    transfer.AgentName
 	Ledger   *ledger.Ledger
-	FS       *localfs.FS
+	Place    place.Target
 	Link     Link
 	Note     func(*ledger.Tx, audit.Record) error // puts an audit record into the outbox
 	Clock    clock.Clock
@@ -87,6 +88,7 @@ type Config struct {
 	Changed  func()     // the number of running transfers has changed
 	Lanes    Lanes      // nil: there is the queue lane only
 	Instance string     // names this run of the agent
+	Limits   []string   // what the place cannot promise here, for the audit
 	Memory   *wire.Memory
 	Delay    func() time.Duration // of a control message and its answer at present; nil: none to speak of
 	// Over asks a source whether a transfer has come to its end there; false where
@@ -94,8 +96,7 @@ type Config struct {
 	Over  func(ctx context.Context, source transfer.AgentName, id transfer.ID) bool
 	Quiet *quiet.Log // of what is said here and not believed; nil: one that says so in Log
 
-	Content    conversion.Defaults // of text files here
-	RecordRoot string              // where data sets lie; empty: the first root
+	Content conversion.Defaults // of text files here
 }
 
 // Lanes agrees on how chunk messages are to come.
@@ -146,6 +147,12 @@ func New(cfg Config) *Receiver {
 // groupItems is how many items close a group: where there are few places, no
 // transfer sits on most of them.
 func (r *Receiver) groupItems() int { return min(flow.GroupItems, max(1, r.cfg.Places/4)) }
+
+// mostUnsummed is how many ended files of a transfer may be without the source's digest
+// when another item begins. With those of all other transfers they leave a place: or
+// each transfer could wait for a place that another one's files have, while the digests
+// that would let go of them are behind the messages that wait.
+func (r *Receiver) mostUnsummed() int { return max(0, r.cfg.Places/(2*max(1, r.cfg.Slots))-1) }
 
 // Recover brings every transfer in the ledger to where it was: items that were
 // being committed are decided (R21), and outcomes that the source may not have
@@ -229,11 +236,16 @@ func (r *Receiver) controlled(m *wire.Message) *transfer.Error {
 	if r.full(m.From) || r.speakers.leaving[m.Transfer] {
 		return errCrowded
 	}
-	delete(r.speakers.sleeping, m.Transfer)
-	a := r.newActor(m.Transfer, m.From)
+	r.startWith(m.Transfer, m.From, m)
+	return nil
+}
+
+// startWith makes an actor for a transfer that has none, with its first message. r.mu is held.
+func (r *Receiver) startWith(id transfer.ID, from transfer.AgentName, m *wire.Message) {
+	delete(r.speakers.sleeping, id)
+	a := r.newActor(id, from)
 	a.box.control(m)
 	r.start(a)
-	return nil
 }
 
 // Why a message finds no actor.
@@ -276,7 +288,7 @@ func (r *Receiver) Knows(id transfer.ID) bool {
 func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 	h, err := wire.PeekHeader(data)
 	if err != nil {
-		r.cfg.Quiet.Dropped(string(from), "a chunk message without a header of ours", "error", err)
+		r.cfg.Quiet.Dropped(string(from), "chunk message without a valid header", "error", err)
 		return
 	}
 	r.mu.Lock()
@@ -284,22 +296,25 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 	known := a != nil && a.from == from
 	if known {
 		r.spoke[from] = r.cfg.Clock.Now()
+	} else if s, asleep := r.speakers.sleeping[h.Transfer]; asleep && s.from == from && !r.full(from) && r.ctx.Err() == nil {
+		r.startWith(h.Transfer, from, stray(h))
 	}
 	r.mu.Unlock()
 	if known {
 		// The message is looked at here, beside the loop, which writes meanwhile, and
 		// while it is still in the processor's cache.
-		p := parcel{m: data, direct: direct, intact: wire.Intact(data)}
+		p := parcel{m: data, head: h, direct: direct, intact: wire.Intact(data)}
 		if s := a.suspects.Load(); s != nil && !s.In(data[wire.HeaderSize:]) {
-			p.free = s
+			p.absent = s
 		}
 		a.box.chunk(p, r.cfg.MaxChunk)
 	}
 }
 
 func (r *Receiver) newActor(id transfer.ID, from transfer.AgentName) *incoming {
-	return &incoming{r: r, id: id, from: from, box: newMailbox(), ended: map[uint64]bool{},
-		bad: map[uint64]int{}, touched: map[uint64]int{}, dirs: map[transfer.Path]bool{}, pointed: map[uint64]bool{}, since: r.cfg.Clock.Now(), log: r.cfg.Log.With("transfer", id, "from", from)}
+	box := newMailbox()
+	return &incoming{r: r, id: id, from: from, box: box, digests: digest.NewBacklog(box.poke), grp: group{ended: map[uint64]bool{}},
+		bad: map[uint64]mishaps{}, touched: map[uint64]int{}, dirs: map[transfer.Path]bool{}, pointed: map[uint64]bool{}, contact: contact{since: r.cfg.Clock.Now()}, log: r.cfg.Log.With("transfer", id, "from", from)}
 }
 
 // start runs an actor; r.mu is held. A defect in one transfer must not take the
@@ -311,7 +326,7 @@ func (r *Receiver) start(a *incoming) {
 		defer r.ended(a)
 		defer func() {
 			if p := recover(); p != nil {
-				a.log.Error("an incoming transfer has crashed and waits for its source", "panic", p, "stack", string(debug.Stack()))
+				a.log.Error("incoming transfer panicked; waiting for its source", "panic", p, "stack", string(debug.Stack()))
 				a.crashed()
 			}
 		}()
@@ -328,17 +343,17 @@ func (a *incoming) crashed() {
 		rec.Crashes++
 		return nil
 	}); err != nil {
-		a.log.Error("the ledger cannot be written", "error", err)
+		a.log.Error("cannot write the ledger", "error", err)
 	}
 }
 
 func (r *Receiver) ended(a *incoming) {
-	if a.commit != nil {
-		a.committed(<-a.commit)
+	if a.grp.running != nil {
+		a.committed(<-a.grp.running)
 	}
-	if a.checkpoint != nil {
-		<-a.checkpoint
-		a.checkpoint = nil
+	if a.cp.running != nil {
+		<-a.cp.running
+		a.cp.running = nil
 	}
 	a.closeEpoch()
 	if a.landing != nil {
@@ -357,7 +372,7 @@ func (r *Receiver) send(to transfer.AgentName, m *wire.Message) {
 	c := *m // the same message may be on its way from another goroutine
 	c.From = r.cfg.Agent
 	if err := r.cfg.Link.Send(to, &c); err != nil {
-		r.cfg.Log.Debug("a message could not be sent and will be repeated", "kind", m.Kind, "to", to, "error", err)
+		r.cfg.Log.Debug("cannot send message; will retry", "kind", m.Kind, "to", to, "error", err)
 	}
 }
 

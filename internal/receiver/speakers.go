@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"ferry/internal/ledger"
-	"ferry/internal/localfs"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -121,8 +121,8 @@ func (r *Receiver) mayEntomb(from transfer.AgentName) bool {
 // untouched reports whether all that there is to know of a transfer is its record: no
 // file of it has come, nor a part of one that is safe.
 func (i *incoming) untouched() bool {
-	return i.rec != nil && !i.live && i.rec.State == transfer.Receiving && !i.withdrawn && i.needs == 0 && i.rec.Crashes == 0 &&
-		i.silence(i.r.cfg.Clock.Now()) <= i.rec.Deadline() && i.rec.Decided.Count() == 0 && len(i.undelivered) == 0 && !i.hasItems()
+	return i.rec != nil && !i.ep.live && i.rec.State == transfer.Receiving && !i.withdrawn && i.needs == 0 && i.rec.Crashes == 0 &&
+		i.contact.silence(i.r.cfg.Clock.Now()) <= i.rec.Deadline() && i.rec.Decided.Count() == 0 && len(i.offers.waiting) == 0 && !i.hasItems()
 }
 
 // hasItems reports whether the ledger has anything of a transfer's items.
@@ -143,7 +143,7 @@ func (i *incoming) sleep() {
 	i.over = true
 	r, now := i.r, i.r.cfg.Clock.Now()
 	r.mu.Lock()
-	r.speakers.sleeping[i.id] = sleeper{i.from, now.Add(-i.silence(now))}
+	r.speakers.sleeping[i.id] = sleeper{i.from, now.Add(-i.contact.silence(now))}
 	gone, from, ok := r.tooMany()
 	r.mu.Unlock()
 	if ok {
@@ -183,7 +183,7 @@ func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
 		delete(r.speakers.leaving, id)
 		r.mu.Unlock()
 	}()
-	r.cfg.Quiet.Dropped(string(from), "there are too many transfers of which nothing comes, and the oldest is forgotten", "transfer", id)
+	r.cfg.Quiet.Dropped(string(from), "too many idle transfers; the oldest is forgotten", "transfer", id)
 	var dirs []transfer.Path
 	var rec *ledger.Incoming
 	err := r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {
@@ -193,9 +193,9 @@ func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
 		return err
 	})
 	if err == nil && rec != nil {
-		landing := r.cfg.FS.Land(localfs.LandConfig{Transfer: id, Generation: rec.Generation, Resolution: rec.Resolution})
-		if serr := landing.Sweep(dirs); serr != nil {
-			r.cfg.Log.Warn("temporaries could not be removed; it is tried again later", "transfer", id, "error", serr)
+		landing := r.cfg.Place.Land(place.LandConfig{Transfer: id, Generation: rec.Generation, Resolution: rec.Resolution})
+		if serr := landing.Tidy(dirs, true); serr != nil {
+			r.cfg.Log.Warn("cannot remove temporary files; will retry", "transfer", id, "error", serr)
 			rec.State, rec.Live, rec.Unswept = transfer.Abandoned, false, true
 			r.unswept.Store(true)
 			err = r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.PutIncoming(rec) })
@@ -264,7 +264,7 @@ func (r *Receiver) wakeIfOverdue(rec *ledger.Incoming, now time.Time) error {
 	if err := a.adopt(rec); err != nil {
 		return err
 	}
-	a.silent = now.Sub(s.since)
+	a.contact.before = now.Sub(s.since)
 	delete(r.speakers.sleeping, id)
 	r.start(a)
 	return nil

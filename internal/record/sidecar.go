@@ -130,3 +130,26 @@ func checkEncoding(name string) error {
 	}
 	return nil
 }
+
+// DatasetEncoding is the code page of a data set of which nothing else is known.
+const DatasetEncoding = "IBM-1047"
+
+// FromRecords are attributes as a request, or another agent, has them; none where r is
+// zero. The error is of KindUsage.
+func FromRecords(r transfer.Records) (Attributes, error) {
+	if r.IsZero() {
+		return Attributes{}, nil
+	}
+	if r.RECFM == "" {
+		return Attributes{}, transfer.Errorf(transfer.KindUsage, "the records have a length and no format")
+	}
+	return FromFlags(r.RECFM, r.LRECL, r.BLKSIZE)
+}
+
+// Records are the attributes as a request, or another agent, has them.
+func (a Attributes) Records() transfer.Records {
+	if a.IsZero() {
+		return transfer.Records{}
+	}
+	return transfer.Records{RECFM: a.RECFM(), LRECL: a.LRECL, BLKSIZE: a.BLKSIZE}
+}

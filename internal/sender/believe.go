@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"ferry/internal/failpoint"
-	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -17,8 +16,10 @@ import (
 type begun struct {
 	kind   transfer.ItemType
 	source transfer.Path
-	before bool                // an earlier run may have sent all of it
-	ends   []transfer.Identity // of what this run has sent to its end, each once
+	before bool               // an earlier run may have sent all of it
+	ends   []transfer.Version // of what this run has sent to its end, each once
+	sum    string             // the digest of the last of them, where summed says that it was sent, too
+	summed bool
 }
 
 // noteBegun says that an item is about to be sent.
@@ -31,12 +32,36 @@ func (o *Outgoing) noteBegun(n uint64, it transfer.Item) {
 }
 
 // noteEnd says that the end of a file is about to be sent.
-func (o *Outgoing) noteEnd(n uint64, id transfer.Identity) {
+func (o *Outgoing) noteEnd(n uint64, v transfer.Version) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if b := o.begun[n]; b != nil && !slices.Contains(b.ends, id) {
-		b.ends = append(b.ends, id)
+	b := o.begun[n]
+	if b == nil {
+		return
 	}
+	if b.summed = false; !slices.Contains(b.ends, v) {
+		b.ends = append(b.ends, v)
+	}
+}
+
+// noteSum says that the digest of a file is about to be sent.
+func (o *Outgoing) noteSum(n uint64, v transfer.Version, sum string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if b := o.begun[n]; b != nil && len(b.ends) > 0 && b.ends[len(b.ends)-1] == v {
+		b.sum, b.summed = sum, true
+	}
+}
+
+// sumOf is the digest that was sent of a file, if it is still what it was then.
+func (o *Outgoing) sumOf(n uint64, v transfer.Version) (sum string, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	b := o.begun[n]
+	if b == nil || !b.summed || b.ends[len(b.ends)-1] != v {
+		return "", false
+	}
+	return b.sum, true
 }
 
 // inherit takes in what earlier runs may have begun: what they have sent, nobody
@@ -65,14 +90,34 @@ func (o *Outgoing) inherit() error {
 	return nil
 }
 
+// believed are the outcomes that are not on record and can be: each is held against what
+// was sent, and names the journal's path.
+func (o *Outgoing) believed(outcomes []transfer.Outcome) (all []transfer.Outcome) {
+	var doubts []string
+	o.mu.Lock()
+	for _, oc := range outcomes {
+		if o.rec.Decided.Has(oc.Item) {
+			continue
+		}
+		if why := o.believe(&oc); why != "" {
+			doubts = append(doubts, why)
+			continue
+		}
+		all = append(all, oc)
+	}
+	o.mu.Unlock()
+	for _, why := range doubts {
+		o.doubt(why)
+	}
+	return all
+}
+
 // believe holds an outcome against what was sent, and puts the journal's path in
-// place of the one that it names. Where it speaks of something else it says why.
-func (o *Outgoing) believe(rec *ledger.Source, oc *transfer.Outcome) (why string) {
+// place of the one that it names. Where the two do not match it says why. o.mu is held.
+func (o *Outgoing) believe(oc *transfer.Outcome) (why string) {
 	if failpoint.Planted("outcome-path-believed") {
 		return ""
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	b := o.begun[oc.Item]
 	switch {
 	case b == nil:
@@ -83,7 +128,7 @@ func (o *Outgoing) believe(rec *ledger.Source, oc *transfer.Outcome) (why string
 		return "an outcome of another type than the item's"
 	case oc.OK() && b.kind == transfer.ItemFile && !b.before && len(b.ends) == 0:
 		return "an outcome of a file that was not sent to its end"
-	case oc.OK() && b.kind == transfer.ItemFile && !b.before && rec.Request.DeleteSrc && !slices.Contains(b.ends, oc.Identity):
+	case oc.OK() && b.kind == transfer.ItemFile && !b.before && o.rec.Request.DeleteSrc && !slices.Contains(b.ends, oc.Version):
 		return "an outcome of another state of the file than was sent"
 	}
 	oc.Source = b.source

@@ -35,7 +35,7 @@ func (c *chronicle) moved(before transfer.State, epoch uint32, rec *ledger.Sourc
 		c.waits = false
 		c.log.Info("transfer started", "job", p.Job, "lane", p.Lane, "chunk", p.Settings.ChunkSize)
 	case rec.State == transfer.Running && c.waits:
-		c.log.Info("transfer goes on", "lane", p.Lane, "resumes", p.Resumes, "waits", c.quiet)
+		c.log.Info("transfer continues", "lane", p.Lane, "resumes", p.Resumes, "waits", c.quiet)
 		c.waits, c.quiet = false, 0
 	case rec.State == transfer.Parked:
 		c.log.Warn("transfer parked", "job", p.Job, "error", p.Reason)
@@ -77,6 +77,9 @@ func (c *chronicle) ended(p *transfer.Progress) {
 	s := p.Summary()
 	attrs := []any{"state", p.State, "code", p.Code, "job", p.Job, "files", p.Files, "failed", p.FilesFailed, "bytes", p.Bytes, "seconds", s.Seconds,
 		"lane", p.Lane, "resumes", p.Resumes, "resent", p.BytesResent}
+	if p.FilesSkipped > 0 {
+		attrs = append(attrs, "skipped", p.FilesSkipped)
+	}
 	if p.Reason != nil {
 		attrs = append(attrs, "error", p.Reason)
 	}

@@ -2,7 +2,6 @@ package sender
 
 import (
 	"ferry/internal/compress"
-	"ferry/internal/transfer"
 )
 
 // A squeezer compresses what one epoch sends, where the request asks for it.
@@ -48,12 +47,4 @@ func (o *Outgoing) onWire(n int) {
 	o.mu.Lock()
 	o.live.wire += int64(n)
 	o.mu.Unlock()
-}
-
-// putFigures writes down what has been sent so far. It may not be called with
-// o.mu held.
-func (o *Outgoing) putFigures(p *transfer.Progress) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	p.BytesSent, p.BytesResent, p.BytesWire = o.live.sent, o.live.resent, o.live.wire
 }

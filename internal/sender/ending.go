@@ -18,7 +18,7 @@ func (o *Outgoing) wait(reason *transfer.Error, place int) (*Verdict, error) {
 
 // waitFor is wait until a time that the caller says.
 func (o *Outgoing) waitFor(reason *transfer.Error, place int, retry time.Duration) (*Verdict, error) {
-	if o.cfg.FS.Scarce() {
+	if o.cfg.scarce() {
 		o.rest()
 	}
 	o.mu.Lock()
@@ -26,7 +26,6 @@ func (o *Outgoing) waitFor(reason *transfer.Error, place int, retry time.Duratio
 	o.mu.Unlock()
 	err := o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Progress.Reason = reason
-		o.putFigures(&rec.Progress)
 		return nil
 	}, transfer.Waiting)
 	return &Verdict{Reason: reason, Retry: retry}, err
@@ -48,7 +47,7 @@ func (o *Outgoing) giveUp(why *transfer.Error) (*Verdict, error) {
 	if why != nil {
 		e.Text += ": " + why.Text
 	}
-	o.send(&wire.Message{Kind: wire.KindCancel})
+	o.send(cancel(&rec))
 	return o.fail(e)
 }
 
@@ -69,11 +68,10 @@ func (o *Outgoing) end(t *ledger.Tx, rec *ledger.Source, e *transfer.Error) erro
 	if rec.State == transfer.Failed && e != nil {
 		p.Code = e.Kind.Code()
 	}
-	o.mu.Lock()
-	o.putTotals(p)
-	o.mu.Unlock()
-	o.putFigures(p)
 	p.Place, p.NextTry, p.Current = 0, time.Time{}, ""
+	if p.FilesTotal == 1 { // its name stays with the figures
+		p.Current = o.snap.current
+	}
 	event := audit.Completed
 	switch rec.State {
 	case transfer.Failed:
@@ -82,12 +80,20 @@ func (o *Outgoing) end(t *ledger.Tx, rec *ledger.Source, e *transfer.Error) erro
 		event = audit.Cancelled
 	}
 	return o.cfg.Note(t, o.record(rec, event, func(a *audit.Record) {
-		a.State, a.Code, a.Counts, a.Error = rec.State, p.Code, &p.Counts, e
+		if rec.State == transfer.Cancelled {
+			a.Principal = rec.CancelBy
+		}
+		a.State, a.Code, a.Counts, a.Error, a.Meta = rec.State, p.Code, &p.Counts, e, rec.Request.Meta
 		a.Lane, a.Resumes, a.BytesResent, a.BytesWire = p.Lane, p.Resumes, p.BytesResent, p.BytesWire
 		if !p.Started.IsZero() {
 			a.Seconds = p.Ended.Sub(p.Started).Seconds()
 		}
 	}))
+}
+
+// cancel is the CANCEL of a transfer: for who asked for it, or for nobody.
+func cancel(rec *ledger.Source) *wire.Message {
+	return &wire.Message{Kind: wire.KindCancel, Cancel: &wire.Cancel{Principal: rec.CancelBy}}
 }
 
 func (o *Outgoing) record(rec *ledger.Source, event audit.Event, fill func(*audit.Record)) audit.Record {
@@ -150,7 +156,7 @@ func (o *Outgoing) rest() {
 	if !open {
 		return
 	}
-	if lent := o.cfg.FS.Borrow(); lent {
+	if o.cfg.borrow() {
 		o.mu.Lock()
 		o.lent = true
 		o.mu.Unlock()
@@ -159,7 +165,7 @@ func (o *Outgoing) rest() {
 	o.closeJournal()
 }
 
-// stopReading ends the walk where it is, and lets go of the file that is open.
+// stopReading ends the walk where it is, and lets go of the files that are open.
 func (o *Outgoing) stopReading() {
 	o.mu.Lock()
 	stop, walked := o.stopWalk, o.walked
@@ -169,28 +175,30 @@ func (o *Outgoing) stopReading() {
 		stop()
 		<-walked
 	}
-	if o.keep != nil {
-		o.keep.close()
-		o.keep = nil
+	for _, r := range o.keep {
+		r.close()
 	}
+	clear(o.keep)
 }
 
 func (o *Outgoing) closeJournal() {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.journal != nil {
-		o.found = o.journal.Totals()
-		o.journal.Close()
-		o.journal = nil
+	j := o.journal
+	if o.journal = nil; j != nil {
+		o.found = j.Totals()
 	}
 	o.unlend()
+	o.mu.Unlock()
+	if j != nil {
+		j.Close()
+	}
 }
 
 // unlend returns what was borrowed to keep the journal open. o.mu is held.
 func (o *Outgoing) unlend() {
 	if o.lent {
 		o.lent = false
-		o.cfg.FS.Return()
+		o.cfg.giveBack()
 	}
 }
 
@@ -202,7 +210,7 @@ func (o *Outgoing) Dispose() {
 	if o.State().Final() {
 		failpoint.Hit("sender.before_drop")
 		if err := o.cfg.Ledger.DropJournal(o.ID); err != nil {
-			o.log.Warn("the item journal could not be removed", "error", err)
+			o.log.Warn("cannot remove item journal", "error", err)
 		}
 	}
 }

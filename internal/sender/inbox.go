@@ -48,7 +48,7 @@ func (o *Outgoing) pokePump() {
 // does not block.
 func (o *Outgoing) Deliver(m *wire.Message) bool {
 	if m.From != o.to {
-		o.cfg.Quiet.Dropped(string(m.From), "a stranger speaks of a transfer", "kind", m.Kind, "transfer", o.ID)
+		o.cfg.Quiet.Dropped(string(m.From), "the sender is not this transfer's peer", "kind", m.Kind, "transfer", o.ID)
 		return false
 	}
 	if m.Kind == wire.KindOutcomes {

@@ -8,7 +8,6 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
-	"ferry/internal/localfs"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -86,18 +85,37 @@ func (o *Outgoing) cancelWanted() bool {
 
 func (o *Outgoing) openMessage(rec *ledger.Source) *wire.Message {
 	q := rec.Request
-	several := len(q.Sources) > 1
-	for _, p := range q.Sources {
-		several = several || localfs.IsPattern(p)
-		if !localfs.HasOwnName(p) && !strings.HasSuffix(string(q.Dest), "/") {
-			q.Dest += "/" // what is in it goes into DEST, be it there already or not
-		}
-	}
+	var several bool
+	q.Dest, several = o.cfg.goesTo(&q)
 	q.Sources = nil
+	if q.Retry != nil {
+		q.Retry = &transfer.Retry{Of: q.Retry.Of, Resolved: q.Retry.Resolved}
+	}
 	q.Settings = q.Settings.Or(o.cfg.Settings)
 	return &wire.Message{Kind: wire.KindOpen, Open: &wire.Open{Nonce: rec.Nonce, Source: o.cfg.Ledger.IncarnationText(),
-		Dest: rec.Dest, Several: several, Request: q, MaxChunk: o.cfg.MaxChunk, Pardon: rec.Pardon,
+		Dest: rec.Dest, Several: several, Request: q, MaxChunk: o.cfg.MaxChunk, Pardon: rec.Pardon, Principal: rec.Principal,
 		Direct: o.offer(&rec.Request)}}
+}
+
+// goesTo is the DEST of a request as the destination is to take it, and whether it must
+// be a directory.
+func (c *Config) goesTo(q *transfer.Request) (dest transfer.Path, several bool) {
+	dest, several = q.Dest, len(q.Sources) > 1 || q.Base != ""
+	for _, p := range q.Sources {
+		many, unnamed := c.Place.Expands(p)
+		several = several || many
+		if (unnamed || q.Base != "") && !strings.HasSuffix(string(dest), "/") {
+			dest += "/" // what is in it goes into DEST, be it there already or not
+		}
+	}
+	return dest, several
+}
+
+// Preview begins the preview of a request, with where it goes.
+func (c *Config) Preview(q *transfer.Request) *wire.Preview {
+	p := &wire.Preview{}
+	p.Dest, p.Several = c.goesTo(q)
+	return p
 }
 
 // offer is how this agent can be met on the direct lane, where it may be taken.
@@ -167,7 +185,7 @@ func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
 		}
 		return o.cfg.Note(t, o.record(rec, audit.Started, func(r *audit.Record) {
 			r.Lane, r.Request = a.Lane, audit.FactsOf(&rec.Request)
-			r.Request.Settings = a.Settings
+			r.Request.Settings, r.Request.Resolved = a.Settings, rec.Resolution
 		}))
 	}, transfer.Running)
 	if err != nil {
@@ -205,7 +223,7 @@ func (o *Outgoing) beginCancel() (*Verdict, error) {
 	rec := o.Record()
 	if rec.Dest == "" || rec.State == transfer.Parked {
 		if rec.Nonce > 0 {
-			o.send(&wire.Message{Kind: wire.KindCancel})
+			o.send(cancel(&rec))
 		}
 		return o.endCancelled()
 	}
@@ -245,6 +263,8 @@ func (o *Outgoing) endCancelled() (*Verdict, error) {
 // has passed.
 func (o *Outgoing) cancelling(ctx context.Context) (*Verdict, error) {
 	failpoint.Hit("sender.cancelling")
+	rec := o.Record()
+	message := cancel(&rec)
 	pause := repeatFirst
 	timer := o.cfg.Clock.NewTimer(0)
 	defer timer.Stop()
@@ -260,7 +280,7 @@ func (o *Outgoing) cancelling(ctx context.Context) (*Verdict, error) {
 			if o.overdue() {
 				return o.endCancelled()
 			}
-			o.send(&wire.Message{Kind: wire.KindCancel})
+			o.send(message)
 			timer.Reset(pause)
 			pause = min(2*pause, repeatMost)
 		case <-o.notify:

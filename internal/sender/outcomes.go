@@ -10,7 +10,7 @@ import (
 	"ferry/internal/conversion"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
-	"ferry/internal/localfs"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -34,16 +34,17 @@ func (o *Outgoing) outcomes(m *wire.Outcomes) {
 		o.doubtOrLog(err, "the outcomes cannot be checked; the destination will repeat them")
 		return
 	}
+	believed := o.believed(m.Outcomes)
 	err = o.update(func(t *ledger.Tx, rec *ledger.Source) error {
 		if rec.State.Final() {
 			return errOver
 		}
-		fresh, err := o.count(t, rec, m.Outcomes)
+		fresh, err := o.count(t, rec, believed)
 		if err != nil {
 			return err
 		}
 		rec.Recovering, rec.Crashes = time.Time{}, 0
-		if err := o.noteItems(t, rec, fresh); err != nil {
+		if err := o.noteItems(t, rec, audit.Items, fresh); err != nil {
 			return err
 		}
 		if m.Last && rec.State != transfer.Cancelling {
@@ -119,24 +120,17 @@ func (o *Outgoing) itemTotal(wanted bool) (uint64, error) {
 func (o *Outgoing) count(t *ledger.Tx, rec *ledger.Source, outcomes []transfer.Outcome) (fresh []transfer.Outcome, err error) {
 	for n := range outcomes {
 		oc := &outcomes[n]
-		if rec.Decided.Has(oc.Item) {
-			continue
-		}
-		if why := o.believe(rec, oc); why != "" {
-			o.doubt(why)
-			continue
-		}
-		if !rec.Decided.Fits(oc.Item) || !rec.Decided.Add(oc.Item) {
+		if rec.Decided.Has(oc.Item) || !rec.Decided.Fits(oc.Item) || !rec.Decided.Add(oc.Item) {
 			continue
 		}
 		fresh = append(fresh, *oc)
 		p := &rec.Progress
 		p.Counts.Add(oc)
-		if !oc.OK() && len(p.Failures) < transfer.MaxFailures {
+		if oc.Failed() && len(p.Failures) < transfer.MaxFailures {
 			p.Failures = append(p.Failures, *oc)
 		}
 		if rec.Request.DeleteSrc && oc.OK() && !oc.Taken && oc.Type == transfer.ItemFile {
-			if err := t.PutDelete(o.ID, oc.Item, ledger.Delete{Source: oc.Source, Identity: oc.Identity}); err != nil {
+			if err := t.PutDelete(o.ID, oc.Item, ledger.Delete{Source: oc.Source, Version: oc.Version}); err != nil {
 				return nil, err
 			}
 		}
@@ -144,11 +138,11 @@ func (o *Outgoing) count(t *ledger.Tx, rec *ledger.Source, outcomes []transfer.O
 	return fresh, nil
 }
 
-func (o *Outgoing) noteItems(t *ledger.Tx, rec *ledger.Source, fresh []transfer.Outcome) error {
+func (o *Outgoing) noteItems(t *ledger.Tx, rec *ledger.Source, event audit.Event, fresh []transfer.Outcome) error {
 	for len(fresh) > 0 {
 		n := max(audit.FitItems(fresh), 1)
 		part := fresh[:n]
-		if err := o.cfg.Note(t, o.record(rec, audit.Items, func(a *audit.Record) { a.Items = part })); err != nil {
+		if err := o.cfg.Note(t, o.record(rec, event, func(a *audit.Record) { a.Items = part })); err != nil {
 			return err
 		}
 		fresh = fresh[n:]
@@ -204,7 +198,7 @@ func failureOf(rec *ledger.Source) *transfer.Error {
 // recorded.
 func (o *Outgoing) Late(m *wire.Message) {
 	if m.From != o.to {
-		o.cfg.Quiet.Dropped(string(m.From), "a stranger speaks of a transfer", "kind", m.Kind, "transfer", o.ID)
+		o.cfg.Quiet.Dropped(string(m.From), "the sender is not this transfer's peer", "kind", m.Kind, "transfer", o.ID)
 		return
 	}
 	o.outcomes(m.Outcomes)
@@ -229,7 +223,7 @@ func (o *Outgoing) late(m *wire.Outcomes) {
 		}))
 	})
 	if err != nil {
-		o.log.Error("late outcomes cannot be recorded", "error", err)
+		o.log.Error("cannot record late outcomes", "error", err)
 		return
 	}
 	o.send(ack)
@@ -282,13 +276,17 @@ func (o *Outgoing) waitSettling(reason *transfer.Error) (*Verdict, error) {
 // then deletes them (R28). reason is why some must wait, which ends with the
 // recovery time-out.
 func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *transfer.Error, err error) {
+	deleter, ok := o.cfg.Place.(place.Deleter)
+	if !ok {
+		return nil, transfer.Errorf(transfer.KindInternal, "internal error: sources are to be deleted in a place that cannot do so")
+	}
 	fresh := make([]bool, len(items))
 	err = o.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		for n := range items {
 			if fresh[n] = dels[n].Aside == "" || fresh[n]; !fresh[n] {
 				continue
 			}
-			dels[n].Aside = localfs.AsideName(o.cfg.Ledger.Incarnation(), o.ID, items[n])
+			dels[n].Aside = deleter.Aside(o.ID, items[n])
 			if err := t.PutDelete(o.ID, items[n], dels[n]); err != nil {
 				return err
 			}
@@ -303,29 +301,28 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *tra
 	rec := o.Record()
 	involved := conversion.Involved(&rec.Request)
 	for n, d := range dels {
-		if fresh[n] {
-			err = o.cfg.FS.DeleteSource(d.Source, d.Identity, d.Aside, func(string) error { return nil })
-		} else {
-			err = o.cfg.FS.FinishDelete(d.Source, d.Identity, d.Aside)
-		}
+		err = deleter.Delete(d.Source, d.Version, d.Aside, !fresh[n])
 		if waits[n] = transfer.KindOf(err).Waits() && !o.overdue(); waits[n] {
 			reason = transfer.AsError(err)
 		} else if err != nil {
 			warnings[n] = transfer.AsError(err)
-			o.log.Warn("a source is not deleted", "path", d.Source, "error", err)
+			o.log.Warn("source not deleted", "path", d.Source, "error", err)
 		} else if involved {
-			if err := o.cfg.FS.DropBeside(d.Source); err != nil {
-				o.log.Warn("the attributes of a source that is deleted stay", "path", d.Source, "error", err)
+			if err := deleter.DropForm(d.Source); err != nil {
+				o.log.Warn("cannot delete the sidecar of a deleted source", "path", d.Source, "error", err)
 			}
 		}
 	}
 	failpoint.Hit("delete.before_done")
 	return reason, o.update(func(t *ledger.Tx, rec *ledger.Source) error {
+		var gone []transfer.Outcome
 		for n := range items {
-			if waits[n] {
+			switch {
+			case waits[n]:
 				continue
-			}
-			if warnings[n] != nil {
+			case warnings[n] == nil:
+				gone = append(gone, transfer.Outcome{Item: items[n], Type: transfer.ItemFile, Path: dels[n].Source, Source: dels[n].Source, Version: dels[n].Version})
+			default:
 				rec.Progress.Warnings++
 				if err := o.cfg.Note(t, o.record(rec, audit.Warning, func(a *audit.Record) {
 					a.Text, a.Error = "the source "+dels[n].Source.String()+" is not deleted", warnings[n]
@@ -337,6 +334,6 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *tra
 				return err
 			}
 		}
-		return nil
+		return o.noteItems(t, rec, audit.Deleted, gone)
 	})
 }

@@ -12,7 +12,8 @@ import (
 	"ferry/internal/digest"
 	"ferry/internal/failpoint"
 	"ferry/internal/flow"
-	"ferry/internal/localfs"
+	"ferry/internal/ledger"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -38,8 +39,11 @@ type pump struct {
 	method   digest.Method
 	resume   map[uint64]transfer.Point
 	squeezer squeezer
-	sources  *localfs.Sources
-	ahead    int64             // bytes that are digested ahead of their turn
+	sources  place.Files
+	rate     int64             // of the request, bytes a second; 0: no limit
+	summing  []*reading        // files that were sent but for their digests
+	again    []resend          // files that are to be sent again
+	asked    []transfer.Path   // the request's sources
 	involved *transfer.Request // nil where bytes are all that matters
 
 	starved bool // credit was waited for since the last message
@@ -79,11 +83,11 @@ func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume)
 	if conversion.Involved(&rec.Request) {
 		p.involved = &rec.Request
 	}
+	p.rate, p.asked = rec.Request.Rate, rec.Request.Sources
 	p.squeezer = o.newSqueezer(rec.Request.Compress, chunk)
 	for _, pt := range resume.Points {
 		p.resume[pt.Item] = pt
 	}
-	p.ahead = aheadRunAhead * flow.RunAhead(rec.Progress.Settings)
 	o.mu.Lock()
 	o.pump, p.accept = p, o.accept
 	if o.live.ahead == 0 {
@@ -94,7 +98,7 @@ func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume)
 		defer close(p.done)
 		defer func() {
 			if v := recover(); v != nil {
-				o.log.Error("the sender has crashed and the transfer waits", "panic", v, "stack", string(debug.Stack()))
+				o.log.Error("sender panicked; the transfer waits", "panic", v, "stack", string(debug.Stack()))
 				p.err = transfer.Errorf(transfer.KindInternal, "the sender crashed: %v", v)
 			}
 		}()
@@ -154,7 +158,7 @@ func (p *pump) run(resume transfer.Resume) error {
 		return err
 	}
 	defer p.flight.Leave()
-	p.sources = p.o.cfg.FS.Sources()
+	p.sources = p.o.cfg.Place.Files(p.asked)
 	defer p.sources.Close()
 	if err := p.sign(); err != nil {
 		return err
@@ -162,29 +166,14 @@ func (p *pump) run(resume transfer.Resume) error {
 	p.o.mu.Lock()
 	journal := p.o.journal
 	p.o.mu.Unlock()
+	if err := p.guard(journal); err != nil {
+		return err
+	}
+	p.forgetDecided()
+	defer p.letGo()
 	c := journal.Cursor()
-	a := &agenda{p: p, cursor: c, decided: resume.Decided}
-	defer a.close()
-	for {
-		u, err := a.take()
-		if err != nil {
-			return err
-		}
-		if u == nil {
-			break
-		}
-		if p.o.decided(u.n) {
-			continue
-		}
-		if err := p.o.cfg.Ledger.OutboxFull(); err != nil {
-			return err
-		}
-		if err := p.await(func() bool { return p.o.mayBegin(u.n) }, nil); err != nil {
-			return err
-		}
-		if err := p.item(u); err != nil {
-			return err
-		}
+	if err := p.all(c, resume.Decided); err != nil {
+		return err
 	}
 	if err := p.room(0); err != nil {
 		return err
@@ -195,6 +184,100 @@ func (p *pump) run(resume transfer.Resume) error {
 	}
 	failpoint.Hit("sender.all_sent")
 	return p.await(func() bool { return false }, nil) // keeps the epoch alive until it is stopped
+}
+
+// all sends every item of the journal that is not decided, with its digest.
+func (p *pump) all(c *ledger.Cursor, decided transfer.ItemSet) error {
+	for {
+		n, it, more, wait, err := c.Next()
+		switch {
+		case err != nil:
+		case more && !decided.Has(n):
+			err = p.next(n, it)
+		case more:
+		case wait != nil:
+			err = p.awaitJournal(wait)
+		default:
+			return p.rest()
+		}
+		if err == nil {
+			err = p.resendAll()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// rest sends the digests that are not ready yet.
+func (p *pump) rest() error {
+	for len(p.summing) > 0 {
+		err := p.await(func() bool { return len(p.summing) == 0 || len(p.again) > 0 }, nil)
+		if err == nil {
+			err = p.resendAll()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resendAll sends again what turned out not to be what was sent before.
+func (p *pump) resendAll() error {
+	for len(p.again) > 0 {
+		r := p.again[0]
+		p.again = p.again[1:]
+		if err := p.resend(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// next sends an item once it may be sent.
+func (p *pump) next(n uint64, it transfer.Item) error {
+	if p.o.decided(n) {
+		return nil
+	}
+	if err := p.o.cfg.Ledger.OutboxFull(); err != nil {
+		return err
+	}
+	if err := p.await(func() bool { return p.o.mayBegin(n) && len(p.summing) <= p.accept.Sums }, nil); err != nil {
+		return err
+	}
+	return p.item(n, it)
+}
+
+// forgetDecided closes what was kept of an earlier epoch and is decided by now.
+func (p *pump) forgetDecided() {
+	for n, r := range p.o.keep {
+		if p.o.decided(n) {
+			r.close()
+			delete(p.o.keep, n)
+		}
+	}
+}
+
+// letGo keeps for the next epoch what was sent but for its digest.
+func (p *pump) letGo() {
+	for _, r := range p.summing {
+		switch {
+		case r.lasting():
+			p.o.keep[r.item] = r
+		case r.sum != nil:
+			r.sum.Stop()
+		}
+	}
+}
+
+// guard waits for the end of the walk where a request says how much it may be at most.
+func (p *pump) guard(j *ledger.Journal) error {
+	q := p.o.Record().Request
+	if q.MaxFiles == 0 && q.MaxBytes == 0 {
+		return nil
+	}
+	return p.await(func() bool { return j.Totals().Ended }, nil)
 }
 
 // openLane chooses how this epoch's messages travel.
@@ -210,7 +293,7 @@ func (p *pump) openLane() error {
 	o.live.lane, o.live.why = name, reason
 	o.mu.Unlock()
 	if name != was {
-		o.log.Debug("the lane is chosen", "lane", name, "error", reason)
+		o.log.Debug("lane chosen", "lane", name, "error", reason)
 	}
 	if was == transfer.LaneDirect && name == transfer.LaneQueue {
 		// After a RESYNC, which could not ask the destination to dial; OPEN can.
@@ -255,121 +338,6 @@ func (o *Outgoing) mayBegin(n uint64) bool {
 	return o.rec.Decided.Fits(n)
 }
 
-// await blocks until ok; what is in the builder goes out first, and an empty
-// message now and then shows that this side is alive.
-func (p *pump) await(ok func() bool, also <-chan struct{}) error {
-	if err := p.ctx.Err(); err != nil {
-		return err
-	}
-	if ok() {
-		return nil
-	}
-	p.idle = true
-	err := p.flush()
-	p.idle = false
-	if err != nil {
-		return err
-	}
-	return p.wait(ok, also)
-}
-
-// wait blocks until ok, with signs of life meanwhile.
-func (p *pump) wait(ok func() bool, also <-chan struct{}) error {
-	timer := p.o.cfg.Clock.NewTimer(p.line.Beat())
-	defer timer.Stop()
-	for !ok() {
-		if err := p.o.walkFailed(); err != nil {
-			return err
-		}
-		select {
-		case <-p.wake:
-		case <-also:
-			also = nil
-		case <-p.lane.Done():
-			return &laneError{errBroken}
-		case <-timer.C():
-			if err := p.sign(); err != nil {
-				return err
-			}
-			timer.Reset(p.line.Beat())
-		case <-p.ctx.Done():
-			return p.ctx.Err()
-		}
-	}
-	return p.ctx.Err()
-}
-
-// sign sends a message without frames: the first of an epoch, which says that the
-// epoch is obeyed, and later ones that show that this side lives. It asks for an
-// acknowledgement, which repeats one that was lost, and does not wait for room on
-// the line.
-func (p *pump) sign() error { return p.send(wire.Bare, wire.HeaderSize, true) }
-
-// flush sends what is in the builder, once the line has room for it.
-func (p *pump) flush() error {
-	if p.b.Empty() {
-		return nil
-	}
-	may := func() bool { return p.flight.May(p.o.cfg.Clock.Now()) }
-	if !may() {
-		if err := p.wait(may, nil); err != nil {
-			return err
-		}
-	}
-	return p.send(p.b.Seal, p.b.Len(), p.idle)
-}
-
-// send hands the next message over to the lane.
-func (p *pump) send(seal func(wire.Header) []byte, size int, ask bool) error {
-	failpoint.Hit("sender.before_message")
-	p.seq++
-	p.sealed.Store(p.seq)
-	ask = p.flight.Send(p.seq, int64(size), p.o.cfg.Clock.Now()) || ask
-	m := seal(wire.Header{Transfer: p.o.ID, Epoch: p.epoch, Seq: p.seq, Starved: p.starved, Ask: ask})
-	p.starved = false
-	p.o.onWire(len(m))
-	if err := p.lane.Send(m); err != nil {
-		return &laneError{err}
-	}
-	p.flight.Out(p.o.cfg.Clock.Now())
-	return nil
-}
-
-// pace is how many bytes a message may have: no more than the settings say, nor than
-// the line carries in a fraction of a second.
-func (p *pump) pace() int { return int(min(int64(p.chunk), p.line.Pace())) }
-
-// room makes room for a frame with names of n bytes.
-func (p *pump) room(n int) error {
-	if p.b.Fits(n) && p.b.Used() < p.pace() {
-		return nil
-	}
-	return p.flush()
-}
-
-// reserve takes between least and most of the credit, waiting for it.
-func (p *pump) reserve(least, most int64) (int64, error) {
-	var got int64
-	err := p.await(func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.limit-p.total < least {
-			p.starved = true
-			return false
-		}
-		got = min(most, p.limit-p.total)
-		p.total += got
-		return true
-	}, nil)
-	return got, err
-}
-
-func (p *pump) refund(n int64) {
-	p.mu.Lock()
-	p.total -= n
-	p.mu.Unlock()
-}
-
 // fail reports an item that cannot be sent.
 func (p *pump) fail(n uint64, it transfer.Item, err *transfer.Error) error {
 	if _, err := p.reserve(flow.BeginCost, flow.BeginCost); err != nil {
@@ -387,23 +355,28 @@ func (p *pump) begin(n uint64, b *wire.Begin) error {
 	if _, err := p.reserve(flow.BeginCost, flow.BeginCost); err != nil {
 		return err
 	}
-	if err := p.room(len(b.Name) + len(b.Source) + wire.FormRoom); err != nil {
+	if err := p.room(len(b.Name) + len(b.Source) + len(b.Version) + wire.FormRoom); err != nil {
 		return err
 	}
 	p.b.Begin(n, b)
 	return nil
 }
 
-// item sends one item, starting it again where its source changes or cannot be
-// read on.
-func (p *pump) item(u *upcoming) error {
-	n, it := u.n, u.it
+// A resend is a file that must be sent again from its start, and why.
+type resend struct {
+	item uint64
+	it   transfer.Item
+	err  error
+}
+
+// item sends one item.
+func (p *pump) item(n uint64, it transfer.Item) error {
 	p.o.noteBegun(n, it)
 	switch it.Type {
 	case transfer.ItemBad:
 		return p.fail(n, it, it.Err)
 	case transfer.ItemDir:
-		mode, mtime, err := p.o.cfg.FS.StatDir(it.Source)
+		mode, mtime, err := p.o.cfg.Place.StatDir(it.Source)
 		if transfer.KindOf(err).Waits() {
 			return err
 		}
@@ -412,32 +385,37 @@ func (p *pump) item(u *upcoming) error {
 		}
 		return p.begin(n, &wire.Begin{Type: transfer.ItemDir, Mode: mode, Mtime: mtime, Name: it.Name, Source: it.Source})
 	}
-	for {
-		err := p.file(u)
-		if errors.Is(err, localfs.ErrUnsized) && !u.whole {
-			delete(p.resume, n)
-			u.whole, u.unsized = u.unsized, true // the first time it may just have grown
-			continue
-		}
-		damaged := errors.Is(err, errDamaged)
-		if !damaged && !errors.Is(err, errChanged) {
-			return err
-		}
+	err := p.file(n, it, false)
+	for again := false; errors.Is(err, place.ErrUnsized); again = true {
 		delete(p.resume, n)
-		p.o.tries[n]++
-		p.o.log.Warn("a file is sent again from its start", "path", it.Source, "try", p.o.tries[n], "error", err)
-		if p.o.tries[n] < maxTries {
-			continue
-		}
-		delete(p.o.tries, n)
-		if damaged {
-			return p.fail(n, it, transfer.Errorf(transfer.KindDigest, "%s was damaged on the way to %s %d times", it.Source, p.o.to, maxTries).
-				WithHint("look at the network and at the destination's disk"))
-		}
-		if e := (*transfer.Error)(nil); errors.As(err, &e) && e.Kind == transfer.KindUnreadable {
-			return p.fail(n, it, e) // a disk that fails, say; it was worth another try
-		}
-		return p.fail(n, it, transfer.Errorf(transfer.KindChanging, "%s kept changing while it was read, %d times", it.Source, maxTries).
-			WithHint("send it when nobody writes to it"))
+		err = p.file(n, it, again) // the first time it may just have grown
 	}
+	if errors.Is(err, errChanged) {
+		err = p.resend(resend{n, it, err})
+	}
+	return err
+}
+
+// resend sends a file again whose source has changed, or of which the destination has
+// something else than the source. It fails if that happens again and again.
+func (p *pump) resend(r resend) error {
+	o, err := p.o, r.err
+	delete(p.resume, r.item)
+	o.tries[r.item]++
+	o.log.Warn("resending file from offset 0", "path", r.it.Source, "try", o.tries[r.item], "error", err)
+	if o.tries[r.item] < maxTries {
+		return p.item(r.item, r.it)
+	}
+	delete(o.tries, r.item)
+	var e *transfer.Error
+	switch {
+	case errors.Is(err, errDamaged):
+		e = transfer.Errorf(transfer.KindDigest, "%s was damaged on the way to %s %d times", r.it.Source, o.to, maxTries).
+			WithHint("look at the network and at the destination's disk")
+	case errors.As(err, &e) && e.Kind == transfer.KindUnreadable: // a disk that fails, say; it was worth another try
+	default:
+		e = transfer.Errorf(transfer.KindChanging, "%s kept changing while it was read, %d times", r.it.Source, maxTries).
+			WithHint("send it when nobody writes to it")
+	}
+	return p.fail(r.item, r.it, e)
 }

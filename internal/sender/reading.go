@@ -1,62 +1,76 @@
 package sender
 
 import (
-	"encoding/hex"
+	"bytes"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
+	"math"
+	"slices"
 
 	"ferry/internal/digest"
 	"ferry/internal/failpoint"
 	"ferry/internal/flow"
-	"ferry/internal/localfs"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
 // A reading is a source file in the middle of being sent. It outlives an
-// epoch, so that what was hashed need not be hashed again.
+// epoch, so that what was digested need not be digested again.
 type reading struct {
-	item   uint64
-	src    *localfs.Source
-	sum    hash.Hash // nil for none
-	hashed int64
-	follow *digest.Follower // supplies the digest instead of sum: after a resume in a new process, and where the digest is slow
-	form   *transfer.Form   // nil where the bytes are all that matters
-	tail   hash.Hash        // of what is sent since a resume, where there is a form
-
-	borrowed *localfs.FS // of which it has a descriptor to return; nil: none
+	item    uint64
+	it      transfer.Item
+	src     place.File
+	facts   place.Facts     // when it was opened
+	sum     *digest.Running // nil where no digest is asked for, and none had to be compared; or it is known
+	known   string          // the digest, of an earlier epoch that sent all of the file
+	tail    bool            // sum began behind what an earlier epoch has sent
+	resumed bool            // sum reads back what an earlier process has sent
+	form    *transfer.Form  // nil where the bytes are all that matters
 }
 
 func (r *reading) close() {
-	if r.follow != nil {
-		r.follow.Stop()
+	if r.sum != nil {
+		r.sum.Stop()
 	}
 	r.src.Close()
-	if r.borrowed != nil {
-		r.borrowed.Return()
-		r.borrowed = nil
-	}
 }
 
-// file sends one file from where the destination can go on.
-func (p *pump) file(u *upcoming) error {
-	r, offset, err := p.takeReading(u)
+// file sends one file from where the destination can go on, but for its digest.
+func (p *pump) file(n uint64, it transfer.Item, unsized bool) error {
+	r, offset, err := p.openReading(n, it, unsized)
 	if transfer.KindOf(err).Waits() {
 		return err // its root is away, or the host is short of something: no verdict on the file
 	}
 	if err != nil {
-		return p.fail(u.n, u.it, transfer.AsError(err))
+		return p.fail(n, it, transfer.AsError(err))
 	}
-	p.o.setCurrent(u.it.Source)
-	done, err := p.stream(r, u.it, offset)
-	if done || errors.Is(err, errChanged) || errors.Is(err, errDamaged) || errors.Is(err, localfs.ErrUnsized) || transfer.KindOf(err).Waits() {
+	p.o.setCurrent(it.Source)
+	ended, err := p.stream(r, offset)
+	switch {
+	case ended:
+		p.summing = append(p.summing, r)
+		if !r.lasting() {
+			r.src.Close()
+		}
+		return p.putSums()
+	case err == nil, errors.Is(err, errChanged), errors.Is(err, place.ErrUnsized), transfer.KindOf(err).Waits():
 		r.close() // where it waits, too: the handle may be what is wrong
-		return err
+	default:
+		p.o.keep[n] = r // the epoch is over; the next one may go on here
 	}
-	p.o.keep = r // the epoch is over; the next one may go on here
 	return err
+}
+
+// lastingFrom is the size of a file from which it stays open until its digest is sent,
+// so that a new epoch need not read it again.
+const lastingFrom = 1 << 20
+
+// lasting reports whether a reading is of use to a later epoch once the file was sent.
+func (r *reading) lasting() bool {
+	_, stream := r.src.(place.Waiter) // which cannot be opened again
+	return stream || r.resumed || r.sum != nil && r.sum.At() >= lastingFrom
 }
 
 func (o *Outgoing) setCurrent(path transfer.Path) {
@@ -66,136 +80,180 @@ func (o *Outgoing) setCurrent(path transfer.Path) {
 }
 
 // openReading opens the file, or takes up the one that was being read.
-func (p *pump) openReading(u *upcoming) (*reading, int64, error) {
-	n, it := u.n, u.it
+func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, int64, error) {
 	pt, resumed := p.resume[n]
-	if k := p.o.keep; k != nil {
-		p.o.keep = nil
-		same := !resumed || pt.Identity == k.src.Identity()
-		if k.item == n && same && (pt.Source <= k.hashed || k.follow != nil) && (k.form == nil || pt.Source == 0) {
+	if k := p.o.keep[n]; k != nil {
+		delete(p.o.keep, n)
+		same := !resumed || pt.Version == k.facts.Version && !pt.NoReadBack
+		if same && (k.sum == nil || pt.Source <= k.sum.At()) && seek(k.src, pt.Source) {
 			return k, pt.Source, nil
 		}
 		k.close()
 	}
-	src, err := p.sources.Open(it.Source)
-	if err == nil && u.whole {
-		if err = src.ReadWhole(); err != nil {
-			src.Close()
-		}
-	}
+	src, err := p.sources.Open(it.Source, unsized)
 	if err != nil {
 		return nil, 0, err
 	}
-	r := &reading{item: n, src: src}
-	if r.form, err = p.formOf(it.Source); err != nil {
+	r := &reading{item: n, it: it, src: src, facts: src.Facts()}
+	if r.form, err = p.formOf(it.Source, src); err != nil {
 		src.Close()
 		return nil, 0, err
 	}
-	if resumed && pt.Identity == src.Identity() && 0 < pt.Source && pt.Source <= src.Identity().Size {
+	resumed = resumed && pt.Version == r.facts.Version && 0 < pt.Source && (r.facts.Size < 0 || pt.Source <= r.facts.Size) && seek(src, pt.Source)
+	sum, known := p.o.sumOf(n, r.facts.Version)
+	if known = known && !(resumed && pt.NoReadBack); known {
+		r.known = sum
+	}
+	switch {
+	case known && !resumed:
+		return r, 0, nil
+	case known: // nothing of it need be read again
+		r.tail, r.sum = true, digest.Resume(p.method, p.o.digests, pt.Prefix, nil)
+		return r, pt.Source, nil
+	case resumed:
 		failpoint.Hit("sender.after_reopen")
-		if r.form != nil {
-			// What the destination wrote does not tell it what it was made of: that
-			// the source still begins so is found out here, and the rest by its tail.
-			r.tail = digest.XXH3.New()
-		}
-		r.follow = digest.Follow(src, p.method, pt.Prefix)
-		r.follow.Grow(src.Size())
+		r.tail, r.resumed, r.sum = true, true, digest.Resume(p.method, p.o.digests, pt.Prefix, src.(place.Seeker))
 		return r, pt.Source, nil
 	}
-	if p.method.Slow() && src.Size() <= p.ahead {
-		if src.Size() > readAtOnce {
-			src.WillRead()
-		}
-		r.follow = digest.Follow(src, p.method, nil)
-		r.follow.Grow(src.Size())
-		return r, 0, nil
+	if p.method != digest.None {
+		r.sum = digest.NewRunning(p.method, p.o.digests)
 	}
-	r.sum = p.method.New()
 	return r, 0, nil
 }
 
-// stream sends a file's bytes from offset and its end. done means that the
-// item needs no more from here.
-func (p *pump) stream(r *reading, it transfer.Item, offset int64) (done bool, err error) {
-	id, size := r.src.Identity(), r.src.Size()
-	if err := p.begin(r.item, &wire.Begin{Type: transfer.ItemFile, Again: offset == 0, Mode: r.src.Mode(), Size: size,
-		Mtime: r.src.Mtime(), Allocated: r.src.Allocated(), Offset: offset, Identity: id, Name: it.Name, Source: it.Source, Form: r.form}); err != nil {
+// seek goes to an offset of a file, where that is possible.
+func seek(f place.File, at int64) bool {
+	s, ok := f.(place.Seeker)
+	return ok && s.SeekTo(at)
+}
+
+// stream sends a file's bytes from offset and its end. It reports false without an
+// error where the destination has decided the item meanwhile.
+func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
+	version, size := r.facts.Version, r.facts.Size
+	if err := p.begin(r.item, &wire.Begin{Type: transfer.ItemFile, Again: offset == 0, Mode: r.facts.Mode, Size: size,
+		Mtime: r.facts.Mtime, Allocated: r.facts.Allocated, Offset: offset, Version: version, Name: r.it.Name, Source: r.it.Source, Form: r.form}); err != nil {
 		return false, err
 	}
-	for offset < size {
+	for more := size != 0 && offset != size; more; {
 		if p.o.decided(r.item) {
 			if err := p.room(0); err != nil {
 				return false, err
 			}
 			p.b.Skip(r.item)
-			return true, nil
+			return false, nil
 		}
-		n, err := p.piece(r, offset, size-offset)
-		if err != nil {
+		n, err := p.piece(r, offset, size)
+		if err != nil && err != io.EOF {
 			return false, err
 		}
 		offset += n
-	}
-	sum, err := p.finishDigest(r, size)
-	if err != nil {
-		return false, err
+		more = err == nil
 	}
 	if err := r.src.Unchanged(); transfer.KindOf(err).Waits() {
 		return false, err
 	} else if err != nil && !failpoint.Planted("no-second-look") {
 		return false, fmt.Errorf("%w: %w", errChanged, err)
 	}
-	if err := r.src.Ends(); err != nil {
+	if err := p.room(0); err != nil {
 		return false, err
 	}
-	if err := p.room(len(sum) + 64); err != nil {
-		return false, err
+	if r.sum != nil {
+		r.sum.End()
 	}
-	if r.tail != nil {
-		p.b.Tail(r.item, hex.EncodeToString(r.tail.Sum(nil)))
-	}
-	p.o.noteEnd(r.item, id)
-	p.b.End(r.item, size, sum)
+	p.o.noteEnd(r.item, version)
+	p.b.End(r.item, offset)
 	if failpoint.Planted("deleted-when-sent") && p.o.rec.Request.DeleteSrc {
-		p.o.cfg.FS.DeleteSource(it.Source, id, localfs.AsideName(0, p.o.ID, r.item), func(string) error { return nil })
+		d := p.o.cfg.Place.(place.Deleter)
+		d.Delete(r.it.Source, version, d.Aside(p.o.ID, r.item), false)
 	}
 	return true, nil
 }
 
-// finishDigest is the digest of the whole file; empty where none is asked for.
-func (p *pump) finishDigest(r *reading, size int64) (string, error) {
-	if r.follow == nil {
-		return p.method.Sum(r.sum), nil
-	}
-	r.follow.End(size)
-	if err := p.await(func() bool {
-		select {
-		case <-r.follow.Done():
-			return true
-		default:
-			return false
+// ready reports whether a digest can be sent, or is known to disagree.
+func (r *reading) ready() bool { return r.sum == nil || r.sum.Ready() }
+
+func (p *pump) sumReady() bool { return slices.ContainsFunc(p.summing, (*reading).ready) }
+
+// putSums sends the digests that are ready. A file that does not begin as what was
+// sent before joins p.again.
+func (p *pump) putSums() error {
+	left := p.summing[:0]
+	var err error
+	for n, r := range p.summing {
+		if err != nil || !r.ready() {
+			left = append(left, p.summing[n])
+			continue
 		}
-	}, r.follow.Done()); err != nil {
-		return "", err // it goes on reading; the next epoch takes it up
+		if err = p.putSum(r); err != nil {
+			left = append(left, r)
+		}
 	}
-	sum, err := r.follow.Result()
-	switch {
-	case errors.Is(err, digest.ErrPrefix) && r.src.Unchanged() == nil:
-		return "", fmt.Errorf("%w: %w", errDamaged, err)
-	case errors.Is(err, digest.ErrPrefix):
-		return "", fmt.Errorf("%w: %w", errChanged, err)
-	case transfer.KindOf(err).Waits():
-		return "", err
-	case err != nil: // as where a piece cannot be read
-		return "", fmt.Errorf("%w: %w", errChanged, err)
-	case p.method == digest.None:
-		return "", nil
-	}
-	return sum, nil
+	clear(p.summing[len(left):])
+	p.summing = left
+	return err
 }
 
-// piece sends one run of bytes and returns its length.
-func (p *pump) piece(r *reading, offset, left int64) (int64, error) {
+func (p *pump) putSum(r *reading) error {
+	sum, tail := r.known, ""
+	if r.sum != nil {
+		if err := p.disagrees(r); err != nil {
+			if transfer.KindOf(err).Waits() {
+				return err
+			}
+			r.close()
+			p.again = append(p.again, resend{r.item, r.it, err})
+			return nil
+		}
+		if sum == "" {
+			sum = r.sum.Whole()
+		}
+		if r.tail {
+			// What the destination has may not tell it what it was made of: that the
+			// source still begins so was found out here, and the rest by its tail.
+			tail = r.sum.Tail()
+		}
+	}
+	if err := p.room(len(sum) + len(tail)); err != nil {
+		return err
+	}
+	p.o.noteSum(r.item, r.facts.Version, sum)
+	p.b.Sum(r.item, sum, tail)
+	if r.lasting() {
+		r.close()
+	}
+	return nil
+}
+
+// disagrees is why a file has no digest: it is not what was sent of it before.
+func (p *pump) disagrees(r *reading) error {
+	switch err := r.sum.Err(); {
+	case err == nil, transfer.KindOf(err).Waits():
+		return err
+	case errors.Is(err, digest.ErrPrefix) && r.src.Unchanged() == nil:
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	default: // as where a piece cannot be read
+		return fmt.Errorf("%w: %w", errChanged, err)
+	}
+}
+
+// piece sends one run of bytes and returns its length; the last one with io.EOF.
+func (p *pump) piece(r *reading, offset, size int64) (int64, error) {
+	if err := p.putSums(); err != nil {
+		return 0, err
+	}
+	if p.o.digests.Full() {
+		if err := p.await(func() bool { return !p.o.digests.Full() }, nil); err != nil {
+			return 0, err
+		}
+	}
+	if err := p.awaitBytes(r.src); err != nil {
+		return 0, err
+	}
+	left := size - offset
+	if size < 0 {
+		left = math.MaxInt64
+	}
 	pace := int64(p.pace())
 	space := func() int64 { return min(int64(p.b.Room()), pace-int64(p.b.Used())) }
 	if space() < min(pace/4, left) {
@@ -209,46 +267,64 @@ func (p *pump) piece(r *reading, offset, left int64) (int64, error) {
 		return 0, err
 	}
 	n = min(n, int64(p.b.Room()))
-	buf := p.b.Data(r.item, offset, int(n))
-	if k, err := r.src.ReadAt(buf, offset); int64(k) < n {
-		p.b.Undo()
-		p.refund(n)
-		if transfer.KindOf(err).Waits() {
+	k, err := p.read(r, offset, n)
+	p.refund(n - k)
+	switch {
+	case err != nil && err != io.EOF && (errors.Is(err, place.ErrUnsized) || transfer.KindOf(err).Waits()):
+		return 0, err
+	case err != nil && err != io.EOF:
+		return 0, fmt.Errorf("%w: %d bytes at offset %d, %d expected: %w", errChanged, k, offset, n, err)
+	}
+	if p.b.Room() < 4096 || int64(p.b.Used()) >= pace {
+		if err := p.flush(); err != nil {
 			return 0, err
 		}
-		if err == io.EOF {
-			err = r.src.Short()
-		}
-		return 0, fmt.Errorf("%w: %d bytes at offset %d, %d expected: %w", errChanged, k, offset, n, errOr(err))
 	}
-	if end := offset + n; r.follow == nil && end > r.hashed {
-		if r.sum != nil {
-			r.sum.Write(buf[r.hashed-offset:])
-		}
-		r.hashed = end
-	}
-	if r.tail != nil {
-		r.tail.Write(buf)
-	}
-	p.o.sent(r.item, offset, n)
-	if n >= flow.BeginCost && isZero(buf) {
-		p.b.Undo()
-		p.b.Hole(r.item, offset, n)
-		p.refund(n - flow.BeginCost)
-		return n, nil
-	}
-	p.squeeze(r.item, offset, buf)
-	if p.b.Room() < 4096 || int64(p.b.Used()) >= pace {
-		return n, p.flush()
-	}
-	return n, nil
+	return k, err
 }
 
-func errOr(err error) error {
-	if err == nil {
-		return errors.New("short read")
+// awaitBytes waits until a file can be read without blocking, with signs of life meanwhile.
+func (p *pump) awaitBytes(f place.File) error {
+	w, ok := f.(place.Waiter)
+	if !ok {
+		return nil
 	}
-	return err
+	for wait := w.Wait(); wait != nil; wait = w.Wait() {
+		if err := p.await(func() bool { return w.Wait() == nil }, wait); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read puts up to n bytes that are next into the message.
+func (p *pump) read(r *reading, offset, n int64) (int64, error) {
+	buf := p.b.Data(r.item, offset, int(n))
+	k, err := r.src.Read(buf)
+	if err != nil && err != io.EOF {
+		p.b.Undo()
+		return 0, err
+	}
+	if int64(k) < n { // where a file ends whose size was not known
+		short := bytes.Clone(buf[:k])
+		if p.b.Undo(); k == 0 {
+			return 0, err
+		}
+		buf = p.b.Data(r.item, offset, k)
+		copy(buf, short)
+	}
+	if r.sum != nil && offset+int64(k) > r.sum.At() {
+		r.sum.Write(buf[r.sum.At()-offset:])
+	}
+	p.o.sent(r.item, offset, int64(k))
+	if k >= flow.BeginCost && isZero(buf) {
+		p.b.Undo()
+		p.b.Hole(r.item, offset, int64(k))
+		p.refund(int64(k) - flow.BeginCost)
+		return int64(k), err
+	}
+	p.squeeze(r.item, offset, buf)
+	return int64(k), err
 }
 
 func isZero(b []byte) bool {

@@ -7,6 +7,7 @@ import (
 
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -48,7 +49,10 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 				failpoint.Hit("sender.after_resync")
 				p = o.startPump(m.Resync.Epoch, m.Resync.Credit, m.Resync.Resume)
 			case m.Kind == wire.KindAccept && m.Accept.Nonce == o.Record().Nonce && m.Accept.Epoch > p.epoch:
-				o.log.Info("the destination has answered OPEN a second time; the transfer is opened again", "epoch", m.Accept.Epoch)
+				o.log.Info("second ACCEPT from the destination; reopening the transfer", "epoch", m.Accept.Epoch)
+				return nil, o.renegotiate()
+			case m.Kind == wire.KindBusy && m.Busy.Epoch == p.epoch && m.Busy.Place == 0:
+				o.log.Info("destination asks to reopen the transfer", "error", m.Busy.Reason)
 				return nil, o.renegotiate()
 			case m.Kind == wire.KindBusy && m.Busy.Epoch == p.epoch:
 				p.stop()
@@ -73,7 +77,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 			return o.beginCancel()
 		}
 		if o.takeNudge() {
-			o.log.Info("the destination has started anew; the transfer is opened again")
+			o.log.Info("destination restarted; reopening the transfer")
 			return nil, o.renegotiate()
 		}
 		select {
@@ -88,7 +92,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 				heard = o.cfg.Clock.Now()
 			}
 			if p.silent(heard) {
-				o.log.Info("the destination is silent; the transfer is opened again")
+				o.log.Info("destination silent; reopening the transfer")
 				return nil, o.renegotiate()
 			}
 			if o.overdue() { // epochs come and go, and nothing gets through
@@ -121,14 +125,23 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 	pause := waitRetry
 	if broke {
 		if pause = o.laneBroke(); pause == 0 {
-			o.log.Info("the lane broke; the transfer is opened again", "error", err)
+			o.log.Info("lane broken; reopening the transfer", "error", err)
 			return nil, o.renegotiate()
 		}
+	}
+	e := transfer.AsError(err)
+	var over *GuardError
+	if errors.As(err, &over) { // trying again would find as much
+		if err := o.halt(); err != nil {
+			return nil, err
+		}
+		rec := o.Record()
+		o.send(cancel(&rec))
+		return o.fail(e)
 	}
 	if err := o.recovering(); err != nil {
 		return nil, err
 	}
-	e := transfer.AsError(err)
 	switch {
 	case broke:
 		e = transfer.Errorf(transfer.KindUnreachable, "%s cannot send to %s: %w", o.cfg.Agent, o.to, err).
@@ -139,12 +152,18 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 	if !o.overdue() {
 		return o.waitFor(e, 0, pause)
 	}
-	if o.State() == transfer.Running { // the way from Running to Failed
-		if err := o.renegotiate(); err != nil {
-			return nil, err
-		}
+	if err := o.halt(); err != nil {
+		return nil, err
 	}
 	return o.giveUp(e)
+}
+
+// halt brings a transfer that is running to where it may fail.
+func (o *Outgoing) halt() error {
+	if o.State() != transfer.Running {
+		return nil
+	}
+	return o.renegotiate()
 }
 
 // laneBroke counts how often the lane has broken with no progress in between.
@@ -179,7 +198,6 @@ func (o *Outgoing) renegotiate() error {
 		if rec.Recovering.IsZero() {
 			rec.Recovering = o.cfg.Clock.Now()
 		}
-		o.putFigures(&rec.Progress)
 		return nil
 	}, transfer.Negotiating)
 }
@@ -196,6 +214,9 @@ func (o *Outgoing) acked(a *wire.Ack) error {
 	}
 	rec := o.rec
 	o.mu.Unlock()
+	if f, ok := o.cfg.Place.(place.Forgetter); ok && safe {
+		f.Forget(a.Safe.Offset)
+	}
 	if safe && (!rec.Recovering.IsZero() || rec.Crashes > 0) {
 		return o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 			rec.Recovering, rec.Crashes = time.Time{}, 0
@@ -207,7 +228,7 @@ func (o *Outgoing) acked(a *wire.Ack) error {
 
 // resynced records the epoch that a RESYNC issued.
 func (o *Outgoing) resynced(r *wire.Resync) error {
-	o.log.Info("the destination asks to go back", "epoch", r.Epoch, "error", r.Reason)
+	o.log.Info("RESYNC received", "epoch", r.Epoch, "error", r.Reason)
 	if r.Direct != nil {
 		o.mu.Lock()
 		a := *o.accept

@@ -20,9 +20,10 @@ import (
 	"ferry/internal/clock"
 	"ferry/internal/compress"
 	"ferry/internal/conversion"
+	"ferry/internal/digest"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
-	"ferry/internal/localfs"
+	"ferry/internal/place"
 	"ferry/internal/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -68,7 +69,7 @@ type Config struct {
 	Agent    transfer.AgentName
 	Beside   transfer.AgentName // another agent with the same roots on this host; may be empty
 	Ledger   *ledger.Ledger
-	FS       *localfs.FS
+	Place    place.Source
 	Link     Link
 	Lanes    Lanes
 	Lines    *flow.Lines          // to the agents that files go to; nil: each epoch has its own
@@ -79,13 +80,13 @@ type Config struct {
 	Changed  func(*Outgoing)          // outcomes have moved a transfer on, perhaps one that is not being driven
 	Clock    clock.Clock
 	Log      *slog.Logger
+	Throttle *Throttle          // bounds what is sent in a second; nil: nothing does
 	Settings transfer.Settings  // for what a request leaves open
 	MaxChunk int                // largest chunk that the queue manager carries from here
 	Encoders *compress.Encoders // what the transfers that compress share; nil: each has its own
 	Quiet    *quiet.Log         // of what a destination says and cannot be; nil: one that says so in Log
 
-	Content    conversion.Defaults // of text files here
-	RecordRoot string              // where data sets lie; empty: the first root
+	Content conversion.Defaults // of text files here
 }
 
 // An Outgoing is one transfer that this agent sends.
@@ -97,7 +98,8 @@ type Outgoing struct {
 
 	mu       sync.Mutex
 	rec      *ledger.Source
-	stuck    time.Time // reading of this process when rec.Recovering was set or this run began
+	pacer    flow.Pacer // keeps the request's own rate
+	stuck    time.Time  // reading of this process when rec.Recovering was set or this run began
 	inbox    []*wire.Message
 	opening  *wire.Accept // of an epoch that run has not begun
 	accept   *wire.Accept // the last one: how the destination can be met
@@ -119,11 +121,13 @@ type Outgoing struct {
 	batches   []*wire.Outcomes  // that are to be recorded, oldest first
 	recording bool              // a goroutine is at it
 
-	updMu sync.Mutex // one change of the record at a time, so that rec follows the ledger's order
-	told  chronicle  // under updMu
-	pump  *pump      // of the open epoch; under mu
-	keep  *reading   // the file that an ended epoch was in the middle of
-	tries map[uint64]int
+	updMu   sync.Mutex // one change of the record at a time, so that rec follows the ledger's order
+	told    chronicle  // under updMu
+	snap    snapshot   // under updMu, of the change that is being made
+	pump    *pump      // of the open epoch; under mu
+	digests *digest.Backlog
+	keep    map[uint64]*reading // files that an ended epoch was in the middle of
+	tries   map[uint64]int
 }
 
 // figures are what Progress shows beyond the ledger.
@@ -166,10 +170,11 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 		cfg.Quiet = quiet.New(cfg.Log, cfg.Clock.Now)
 	}
 	before := rec.Dest != ""
-	o := &Outgoing{begun: map[uint64]*begun{}, inherited: before, heir: before, cfg: cfg, ID: rec.Request.ID, to: rec.Request.Destination, rec: rec, cancel: rec.Cancel, notify: make(chan struct{}, 1), tries: map[uint64]int{},
+	o := &Outgoing{begun: map[uint64]*begun{}, inherited: before, heir: before, cfg: cfg, ID: rec.Request.ID, to: rec.Request.Destination, rec: rec, cancel: rec.Cancel, notify: make(chan struct{}, 1), tries: map[uint64]int{}, keep: map[uint64]*reading{},
 		live: figures{high: map[uint64]int64{}, sent: rec.Progress.BytesSent, resent: rec.Progress.BytesResent, wire: rec.Progress.BytesWire},
 		log:  cfg.Log.With("transfer", rec.Request.ID, "destination", rec.Request.Destination)}
 	o.told = chronicle{log: o.log, now: cfg.Clock.Now}
+	o.digests = digest.NewBacklog(o.pokePump)
 	o.know(rec)
 	return o
 }
@@ -219,24 +224,10 @@ func (o *Outgoing) Status() *transfer.Progress {
 func (o *Outgoing) status() *transfer.Progress {
 	p := o.rec.Progress
 	p.State = o.rec.State
-	p.BytesSent, p.BytesHeld, p.BytesResent, p.BytesWire = o.live.sent, o.live.held, o.live.resent, o.live.wire
-	p.Current, p.Place, p.NextTry = o.live.current, o.live.place, o.live.nextTry
-	if o.live.lane != "" {
-		p.Lane, p.LaneReason = o.live.lane, o.live.why
-	}
-	p.RunAhead = max(p.RunAhead, o.live.ahead)
-	o.putTotals(&p)
+	now := o.snapshot()
+	now.put(&p)
+	p.BytesHeld, p.Current, p.Place, p.NextTry = o.live.held, o.live.current, o.live.place, o.live.nextTry
 	return &p
-}
-
-// putTotals fills in what the walk has found. o.mu is held.
-func (o *Outgoing) putTotals(p *transfer.Progress) {
-	if o.journal != nil {
-		o.found = o.journal.Totals()
-	}
-	if t := o.found; t != (ledger.Totals{}) {
-		p.FilesTotal, p.BytesTotal, p.Walked, p.Skipped = t.Files, t.Bytes, t.Ended, t.Links
-	}
 }
 
 // show publishes the picture; unforced at most once a second.
@@ -253,9 +244,9 @@ func (o *Outgoing) show(forced bool) {
 	o.cfg.Progress(p)
 }
 
-// Cancel asks the transfer to end, in the ledger. It says whether that is still
-// possible.
-func (o *Outgoing) Cancel() error {
+// Cancel asks the transfer to end, in the ledger, for the principal by. It says whether
+// that is still possible.
+func (o *Outgoing) Cancel(by string) error {
 	err := o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		switch s := rec.State; {
 		case s == transfer.Cancelled:
@@ -263,7 +254,7 @@ func (o *Outgoing) Cancel() error {
 		case s == transfer.Settling || s.Final():
 			return transfer.Errorf(transfer.KindEnding, "transfer %s is already ending or over: %s", o.ID, s)
 		}
-		rec.Cancel = true
+		rec.Cancel, rec.CancelBy = true, by
 		return nil
 	})
 	if errors.Is(err, errOver) {
@@ -286,7 +277,7 @@ func (o *Outgoing) send(m *wire.Message) error {
 	c.From, c.Transfer = o.cfg.Agent, o.ID
 	err := o.cfg.Link.Send(o.to, &c)
 	if err != nil {
-		o.log.Debug("a message could not be sent and will be repeated", "kind", m.Kind, "error", err)
+		o.log.Debug("cannot send message; will retry", "kind", m.Kind, "error", err)
 	}
 	return err
 }
@@ -299,6 +290,9 @@ func (o *Outgoing) update(change func(t *ledger.Tx, rec *ledger.Source) error, t
 	var after *ledger.Source
 	var state transfer.State
 	var epoch uint32
+	o.mu.Lock()
+	o.snap = o.snapshot()
+	o.mu.Unlock()
 	err := o.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		rec, err := t.Source(o.ID)
 		if err != nil {
@@ -314,13 +308,13 @@ func (o *Outgoing) update(change func(t *ledger.Tx, rec *ledger.Source) error, t
 			}
 			rec.State = s
 		}
+		o.snap.put(&rec.Progress)
 		if change != nil {
 			if err := change(t, rec); err != nil {
 				return err
 			}
 		}
 		rec.Progress.State = rec.State
-		o.noteLane(rec)
 		after = rec
 		return t.PutSource(rec)
 	})
@@ -333,13 +327,33 @@ func (o *Outgoing) update(change func(t *ledger.Tx, rec *ledger.Source) error, t
 	return err
 }
 
-// noteLane keeps in the record which lane was taken last, and how far ahead.
-func (o *Outgoing) noteLane(rec *ledger.Source) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	rec.Progress.RunAhead = max(rec.Progress.RunAhead, o.live.ahead)
-	if o.live.lane != "" {
-		rec.Progress.Lane, rec.Progress.LaneReason = o.live.lane, o.live.why
+// A snapshot is the live figures that each change of the record writes down. It is made
+// before the ledger transaction, because no lock may be taken inside one.
+type snapshot struct {
+	sent, resent, wire, ahead int64
+	lane, why                 string
+	current                   transfer.Path
+	found                     ledger.Totals
+}
+
+// snapshot copies the live figures. o.mu is held.
+func (o *Outgoing) snapshot() snapshot {
+	if o.journal != nil {
+		o.found = o.journal.Totals()
+	}
+	l := &o.live
+	return snapshot{sent: l.sent, resent: l.resent, wire: l.wire, ahead: l.ahead, lane: l.lane, why: l.why, current: l.current, found: o.found}
+}
+
+// put writes the figures into a transfer's progress.
+func (g *snapshot) put(p *transfer.Progress) {
+	p.BytesSent, p.BytesResent, p.BytesWire = g.sent, g.resent, g.wire
+	p.RunAhead = max(p.RunAhead, g.ahead)
+	if g.lane != "" {
+		p.Lane, p.LaneReason = g.lane, g.why
+	}
+	if t := g.found; t != (ledger.Totals{}) {
+		p.FilesTotal, p.BytesTotal, p.Walked, p.LinksSkipped = t.Files, t.Bytes, t.Ended, t.Links
 	}
 }
 
@@ -361,7 +375,7 @@ func (o *Outgoing) Drive(ctx context.Context) Verdict {
 			v, err = nil, nil // the last outcomes came first, and forbade the move
 		}
 		if err != nil {
-			o.log.Error("the transfer cannot go on for now", "error", err)
+			o.log.Error("transfer suspended", "error", err)
 			return o.park(ctx, transfer.Errorf(transfer.KindBusy, "%s cannot go on: %w", o.cfg.Agent, err))
 		}
 		if ctx.Err() != nil && (v == nil || !v.Final) {

@@ -8,8 +8,7 @@ import (
 
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
-	"ferry/internal/localfs"
-	"ferry/internal/record"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
@@ -18,26 +17,31 @@ const journalBatch = 1024
 
 // openJournal opens the item journal. It is made before the ledger says that it
 // is there, and from then on it must be.
+// All of it is read and written again where there is one, which may take long: no lock
+// is held meanwhile. Only the goroutine that drives the transfer opens and closes it.
 func (o *Outgoing) openJournal() error {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	o.unlend()
-	if o.journal != nil {
+	there, made, decided := o.journal != nil, o.rec.Journal, o.rec.Decided.Below()
+	o.mu.Unlock()
+	if there {
 		return nil
 	}
 	open := o.cfg.Ledger.Journal
-	if o.rec.Journal {
+	if made {
 		open = o.cfg.Ledger.ResumeJournal
 	}
 	j, err := open(o.ID)
 	if err != nil {
 		return err
 	}
-	if err := j.CheckDamage(o.rec.Decided.Below()); err != nil {
+	if err := j.CheckDamage(decided); err != nil {
 		j.Close()
 		return err
 	}
+	o.mu.Lock()
 	o.journal = j
+	o.mu.Unlock()
 	return nil
 }
 
@@ -58,13 +62,51 @@ func (o *Outgoing) startWalk() {
 	go o.walk(ctx, o.journal, o.walked)
 }
 
-// CheckItself is the error of a request that would send something into itself, or
-// onto itself, at an agent that is both ends of it.
+// CheckItself is the error of a request that would delete sources where nothing is
+// deleted, or would send something into itself, or onto itself, at an agent that is both
+// ends of it.
 func (c *Config) CheckItself(q *transfer.Request) error {
-	if !c.bothEnds(q) || record.IsDataset(string(q.Dest)) {
-		return nil
+	w := c.Walk(q)
+	if q.DeleteSrc {
+		d, ok := c.Place.(place.Deleter)
+		if !ok {
+			return transfer.Errorf(transfer.KindUsage, "%s cannot delete what it sends", c.Agent).WithHint("leave out --delete-source")
+		}
+		if err := d.MayDelete(&w); err != nil {
+			return err
+		}
 	}
-	return c.FS.IntoItself(record.HostPaths(c.RecordRoot, q.Sources), q.Recursive, q.Dest)
+	if n, ok := c.Place.(place.OverlapChecker); ok && c.bothEnds(q) {
+		return n.CheckOverlap(&w, q.Dest)
+	}
+	return nil
+}
+
+// scarce reports whether a transfer that waits should keep nothing open.
+func (c *Config) scarce() bool {
+	l, ok := c.Place.(place.FileBudget)
+	return ok && l.Scarce()
+}
+
+// borrow asks for something open that could be done without; giveBack ends that.
+func (c *Config) borrow() bool {
+	l, ok := c.Place.(place.FileBudget)
+	return !ok || l.Borrow()
+}
+
+func (c *Config) giveBack() {
+	if l, ok := c.Place.(place.FileBudget); ok {
+		l.Return()
+	}
+}
+
+// Walk is the walk that a request asks for.
+func (c *Config) Walk(q *transfer.Request) place.WalkRequest {
+	w := place.WalkRequest{Sources: q.Sources, Base: q.Base, Recursive: q.Recursive}
+	if q.Retry != nil {
+		w.Only = q.Retry.Only
+	}
+	return w
 }
 
 // bothEnds reports whether the destination is known to have the files of this host
@@ -81,13 +123,34 @@ func (c *Config) into(rec *ledger.Source) *transfer.Resolution {
 	return rec.Resolution
 }
 
+// A GuardError is of a request whose sources are more than it allows.
+type GuardError struct{ err *transfer.Error }
+
+func (e *GuardError) Error() string { return e.err.Error() }
+func (e *GuardError) Unwrap() error { return e.err }
+
+// TooMuch is a *GuardError, of KindTooLarge, of a walk that finds more files, or more
+// bytes in them, than the request allows; nil otherwise.
+func TooMuch(q *transfer.Request, files, bytes int64) error {
+	var err *transfer.Error
+	switch {
+	case q.MaxFiles > 0 && files > q.MaxFiles:
+		err = transfer.Errorf(transfer.KindTooLarge, "there are more than %d files, the most that --max-files allows; nothing was sent", q.MaxFiles)
+	case q.MaxBytes > 0 && bytes > q.MaxBytes:
+		err = transfer.Errorf(transfer.KindTooLarge, "the files have more than %s, the most that --max-size allows; nothing was sent", transfer.FormatBytes(q.MaxBytes))
+	default:
+		return nil
+	}
+	return &GuardError{err}
+}
+
 // walk expands what was asked for into the journal. A batch is synced before
 // its items are offered (R6); the first items are offered soon.
 func (o *Outgoing) walk(ctx context.Context, j *ledger.Journal, done chan struct{}) {
 	defer close(done)
 	defer func() {
 		if p := recover(); p != nil {
-			o.log.Error("the walk has crashed", "panic", p, "stack", string(debug.Stack()))
+			o.log.Error("source walk panicked", "panic", p, "stack", string(debug.Stack()))
 			o.mu.Lock()
 			o.walkErr = transfer.Errorf(transfer.KindInternal, "the walk crashed: %v", p)
 			o.mu.Unlock()
@@ -97,9 +160,17 @@ func (o *Outgoing) walk(ctx context.Context, j *ledger.Journal, done chan struct
 	rec := o.Record()
 	after, arg := j.Last()
 	unsynced, last := 0, o.cfg.Clock.Now()
-	links, err := o.cfg.FS.Walk(ctx, localfs.WalkRequest{Sources: record.HostPaths(o.cfg.RecordRoot, rec.Request.Sources), Recursive: rec.Request.Recursive,
-		After: after, AfterArg: arg, Into: o.cfg.into(&rec)}, func(arg int, it transfer.Item) error {
+	found := j.Totals() // those are of what is synced
+	walk := o.cfg.Walk(&rec.Request)
+	walk.After, walk.AfterArg, walk.Into = after, arg, o.cfg.into(&rec)
+	links, err := o.cfg.Place.Walk(ctx, walk, func(arg int, it transfer.Item) error {
 		if err := j.Append(arg, it); err != nil {
+			return err
+		}
+		if it.Type == transfer.ItemFile {
+			found.Files, found.Bytes = found.Files+1, found.Bytes+it.Size
+		}
+		if err := TooMuch(&rec.Request, found.Files, found.Bytes); err != nil {
 			return err
 		}
 		unsynced++
@@ -122,7 +193,7 @@ func (o *Outgoing) walk(ctx context.Context, j *ledger.Journal, done chan struct
 		if transfer.KindOf(err).Waits() {
 			level = slog.LevelInfo
 		}
-		o.log.Log(ctx, level, "the walk has stopped", "error", err)
+		o.log.Log(ctx, level, "source walk stopped", "error", err)
 	}
 	o.pokePump()
 	o.poke()

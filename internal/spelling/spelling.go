@@ -2,6 +2,12 @@
 // what may have been meant.
 package spelling
 
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
 // most is how long words may be, in bytes; longer ones are far from everything.
 const most = 64
 
@@ -32,4 +38,22 @@ func Distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// Nearest gives up to most of the names that a word may have been meant as, the
+// nearest first: those that are a third of its length from it at most, or one change.
+// Case counts for nothing, nor whether '-' or '_' stands between.
+func Nearest(word string, most int, names []string) []string {
+	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "-")) }
+	word = plain(word)
+	far := map[string]int{}
+	var near []string
+	for _, n := range names {
+		if d := Distance(word, plain(n)); d <= max(1, len(word)/3) && d < len(n) {
+			far[n] = d
+			near = append(near, n)
+		}
+	}
+	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(far[a], far[b]) })
+	return near[:min(most, len(near))]
 }

@@ -5,7 +5,6 @@
 package status
 
 import (
-	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -396,7 +395,7 @@ func (p *Picture) fold(g *transfer.Progress, r *audit.Record) {
 // items counts outcomes where nobody else does: live figures count them, too.
 func (p *Picture) items(g *transfer.Progress, items []transfer.Outcome) {
 	for i := range items {
-		if len(g.Failures) < transfer.MaxFailures && !items[i].OK() {
+		if len(g.Failures) < transfer.MaxFailures && items[i].Failed() {
 			known := false
 			for k := range g.Failures {
 				known = known || g.Failures[k].Item == items[i].Item
@@ -439,70 +438,6 @@ func (p *Picture) sorted() []*entry {
 		return all[i].made < all[j].made
 	})
 	return all
-}
-
-// A Query says which transfers to list.
-type Query struct {
-	Before transfer.ID // only older ones; zero: from the newest
-	Limit  int
-	Filter *wire.Filter // nil: all
-}
-
-// Transfers lists transfers, newest first, without their failed items. left is how many
-// more there are.
-func (p *Picture) Transfers(q Query) (out []transfer.Progress, left int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var last transfer.ID
-	for _, e := range p.sorted() {
-		if e.ID == last || !q.Before.IsZero() && string(e.ID[:]) >= string(q.Before[:]) {
-			continue // another agent's word about an ID is not a transfer
-		}
-		last = e.ID
-		switch {
-		case !matches(q.Filter, e):
-		case len(out) == q.Limit:
-			left++
-		default:
-			c := p.shown(&e.Progress)
-			c.Failures = nil
-			out = append(out, c)
-		}
-	}
-	return out, left
-}
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
-
-// matches reports whether a filter lets a transfer through.
-func matches(f *wire.Filter, e *entry) bool {
-	if f == nil {
-		return true
-	}
-	for k, v := range f.Meta {
-		if has, ok := e.meta[k]; !ok || has != v {
-			return false
-		}
-	}
-	began := e.Submitted
-	if began.IsZero() {
-		began = e.ID.Time()
-	}
-	switch {
-	case len(f.States) > 0 && !slices.Contains(f.States, e.State),
-		f.Agent != "" && e.Source != f.Agent && e.Destination != f.Agent,
-		f.Job != "" && !audit.Like(f.Job, e.Job),
-		f.Failed && e.State != transfer.Failed && e.FilesFailed == 0,
-		!f.Since.IsZero() && e.State.Final() && later(e.Ended, began).Before(f.Since),
-		!f.Until.IsZero() && !began.Before(f.Until):
-		return false
-	}
-	return true
 }
 
 // Transfer finds the one transfer whose ID ends in suffix.

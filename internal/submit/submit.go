@@ -325,17 +325,45 @@ func (s *Submitter) Status(ctx context.Context, t Transfer) (*transfer.Progress,
 	return ans.Progress, nil
 }
 
-// Preview asks the source agent what a request would send.
+// previewTime is how long an agent may take for a preview.
+const previewTime = 10 * time.Second
+
+// Preview asks the source agent what a request would send, and the destination agent
+// what would become of it there. The error is why nothing would be sent.
 func (s *Submitter) Preview(ctx context.Context, q *transfer.Request) (*wire.Preview, error) {
-	data, err := s.Conn.Request(ctx, wire.AskSubject(q.Source), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPreview, Request: q}), 10*time.Second)
+	ans, err := s.ask(ctx, wire.AskSubject(q.Source), wire.Ask{Kind: wire.AskPreview, Request: q}, previewTime)
 	if err != nil {
 		return nil, err
 	}
-	ans, err := wire.DecodeAnswer(data)
-	if err != nil {
+	if ans.Preview == nil {
+		return nil, transfer.Errorf(transfer.KindVersion, "agent %s has answered without a preview", q.Source)
+	}
+	p, there := ans.Preview, *q
+	there.Sources, there.Dest = []transfer.Path{"-"}, p.Dest // the destination is not asked about the sources
+	if q.Base != "" {
+		there.Base = "-"
+	}
+	if q.Retry != nil {
+		there.Retry = &transfer.Retry{Of: q.Retry.Of, Resolved: q.Retry.Resolved}
+	}
+	ask := wire.Ask{Kind: wire.AskLook, Request: &there, Preview: &wire.Preview{Several: p.Several, List: p.List}}
+	if ans, err = s.ask(ctx, wire.AskSubject(q.Destination), ask, previewTime); err != nil {
 		return nil, err
 	}
-	return ans.Preview, nil
+	if ans.Preview == nil || len(ans.Preview.List) > len(p.List) {
+		return nil, otherItems(q.Destination)
+	}
+	for n, it := range ans.Preview.List {
+		if it.Name != p.List[n].Name || it.Source != p.List[n].Source {
+			return nil, otherItems(q.Destination)
+		}
+	}
+	p.List = ans.Preview.List
+	return p, nil
+}
+
+func otherItems(by transfer.AgentName) error {
+	return transfer.Errorf(transfer.KindVersion, "agent %s has answered for other items than it was asked about", by)
 }
 
 // askAgain is how long the source is left alone after a question.

@@ -101,6 +101,10 @@ func (s *submission) heard(ans *wire.Answer, err error, limit time.Duration) (*t
 }
 
 func (s *submission) withdrawn(limit time.Duration) error {
+	if asked := s.q.RecoveryTimeout(); asked < limit {
+		return transfer.Errorf(transfer.KindRecovery, "agent %s has not confirmed transfer %s within %s, the least that an agent is given (--recovery-timeout is %s); it is withdrawn",
+			s.q.Source, s.q.ID, limit, asked).WithHint("start the agent and submit again, or give --recovery-timeout -1")
+	}
 	return transfer.Errorf(transfer.KindRecovery, "agent %s has not confirmed transfer %s within the recovery time-out of %s; it is withdrawn", s.q.Source, s.q.ID, limit).
 		WithHint("start the agent and submit again, or give --recovery-timeout -1")
 }

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 )
 
 // A Kind says what sort of thing went wrong. It survives the wire and decides
-// the result code and whether the failure is a wait. Kinds are append-only:
-// their numbers are on the wire and on disk.
+// the result code and whether the failure is a wait. Kinds are append-only: their
+// numbers are in chunk messages and journals, their words in JSON.
 type Kind uint8
 
 // The kinds. The comment gives what the kind is final for.
@@ -47,6 +50,9 @@ const (
 	KindUnmappable               // item: text that the destination's code page lacks
 	KindMalformed                // item: bytes that are not what their format says, or do not fit it
 	KindMoved                    // item: it got its name, and what was looked up there next was not it
+	KindSkipped                  // item: the file that is there stays, as the request asked for; no failure
+	KindNoRoot                   // an agent does not start: its root is not there
+	KindInUse                    // a process does not start: somebody else listens on its address
 )
 
 var kindNames = [...]string{
@@ -54,7 +60,7 @@ var kindNames = [...]string{
 	"unreadable", "exists", "digest", "source-changing", "wrong-type", "unwritable", "busy",
 	"unreachable", "no-space", "clock", "conflict", "parked", "cancelled", "recovery-timeout",
 	"unknown-outcome", "too-large", "version", "not-built", "not-found", "already-ending",
-	"timeout", "agent-alive", "unmappable", "malformed", "moved-away",
+	"timeout", "agent-alive", "unmappable", "malformed", "moved-away", "skipped", "no-root", "in-use",
 }
 
 func (k Kind) String() string {
@@ -62,6 +68,23 @@ func (k Kind) String() string {
 		return kindNames[k]
 	}
 	return fmt.Sprintf("kind-%d", k)
+}
+
+// MarshalText writes the word of a kind.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText reads what MarshalText writes. A word that a later version has added is
+// taken for KindInternal: the error's text says what it is.
+func (k *Kind) UnmarshalText(b []byte) error {
+	*k = KindInternal
+	if n := slices.Index(kindNames[:], string(b)); n >= 0 {
+		*k = Kind(n)
+	} else if digits, ok := strings.CutPrefix(string(b), "kind-"); ok {
+		if n, err := strconv.ParseUint(digits, 10, 8); err == nil {
+			*k = Kind(n)
+		}
+	}
+	return nil
 }
 
 // Result codes, after MQ MFT's table.
@@ -77,6 +100,7 @@ const (
 	CodeCancelled   = 41
 	CodeUnreachable = 49
 	CodeUsage       = 64
+	CodeNoRoot      = 66
 	CodeRecovery    = 69
 	CodeParked      = 70
 	CodeNoManager   = 75
@@ -90,12 +114,14 @@ func (k Kind) Code() int {
 		return CodeSuccess
 	case KindUsage, KindTooLarge, KindNotBuilt:
 		return CodeUsage
-	case KindNoManager:
+	case KindNoRoot:
+		return CodeNoRoot
+	case KindNoManager, KindInUse:
 		return CodeNoManager
 	case KindUnknownAgent, KindUnreachable:
 		return CodeUnreachable
 	case KindOutsideRoot, KindMissing, KindUnreadable, KindExists, KindDigest, KindChanging,
-		KindWrongType, KindUnwritable, KindLost, KindUnmappable, KindMalformed, KindMoved:
+		KindWrongType, KindUnwritable, KindLost, KindUnmappable, KindMalformed, KindMoved, KindSkipped:
 		return CodeNothing
 	case KindClock, KindConflict, KindParked, KindAlive:
 		return CodeParked

@@ -1,14 +1,39 @@
 package transfer
 
+import (
+	"fmt"
+	"slices"
+)
+
 // An ItemType says what an item is.
 type ItemType uint8
 
-// The item types; their numbers are on the wire and on disk.
+// The item types. Their numbers are in chunk messages and journals, their words in JSON.
 const (
 	ItemFile ItemType = 1
 	ItemDir  ItemType = 2
 	ItemBad  ItemType = 3 // what was asked for cannot be sent: missing, unreadable, no regular file
 )
+
+var itemTypes = [...]string{"", "file", "directory", "bad"}
+
+// MarshalText writes the word of a type.
+func (t ItemType) MarshalText() ([]byte, error) {
+	if int(t) >= len(itemTypes) {
+		return fmt.Appendf(nil, "type-%d", t), nil // no type, and no word of one
+	}
+	return []byte(itemTypes[t]), nil
+}
+
+// UnmarshalText reads the word of a type; others are refused with KindMalformed.
+func (t *ItemType) UnmarshalText(b []byte) error {
+	n := slices.Index(itemTypes[:], string(b))
+	if n < 0 {
+		return Errorf(KindMalformed, "item type %.40q is unknown", b)
+	}
+	*t = ItemType(n)
+	return nil
+}
 
 // An Item is one line of a transfer's item journal.
 type Item struct {
@@ -19,37 +44,21 @@ type Item struct {
 	Err    *Error // of an ItemBad
 }
 
-// An Identity tells one state of one file from any other: it is taken at open
-// and compared before the final digest is sent and before a source is deleted.
-// Times are nanoseconds since 1970.
-type Identity struct {
-	Dev   uint64 `json:"dev"`
-	Ino   uint64 `json:"ino"`
-	Size  int64  `json:"size"`
-	Mtime int64  `json:"mtime"`
-	Ctime int64  `json:"ctime"`
-}
-
-// SameFile compares what a rename leaves alone: device, inode, size and mtime.
-func (a Identity) SameFile(b Identity) bool {
-	return a.Dev == b.Dev && a.Ino == b.Ino && a.Size == b.Size && a.Mtime == b.Mtime
-}
-
 // An Outcome is how one item ended, as the destination decided it. It never
 // changes.
 type Outcome struct {
-	Item     uint64   `json:"item"`
-	Type     ItemType `json:"type"`
-	Path     Path     `json:"path"`             // at the destination, or the source of an ItemBad
-	Source   Path     `json:"source,omitempty"` // on the source agent
-	Size     int64    `json:"size,omitempty"`
-	Digest   string   `json:"digest,omitempty"` // method:hex of the source's bytes, as they arrived
-	SrcSum   string   `json:"source_digest,omitempty"`
-	Written  *Written `json:"written,omitempty"` // where the bytes were converted
-	Note     string   `json:"note,omitempty"`    // such as "taken after commit"
-	Taken    bool     `json:"taken,omitempty"`
-	Identity Identity `json:"identity,omitzero"` // of the source, handed back to it
-	Err      *Error   `json:"error,omitempty"`
+	Item    uint64   `json:"item"`
+	Type    ItemType `json:"type"`
+	Path    Path     `json:"path"`             // at the destination, or the source of an ItemBad
+	Source  Path     `json:"source,omitempty"` // on the source agent
+	Size    int64    `json:"size,omitempty"`
+	Digest  string   `json:"digest,omitempty"` // method:hex of the source's bytes, as they arrived
+	SrcSum  string   `json:"source_digest,omitempty"`
+	Written *Written `json:"written,omitempty"` // where the bytes were converted
+	Note    string   `json:"note,omitempty"`    // such as "taken after commit"
+	Taken   bool     `json:"taken,omitempty"`
+	Version Version  `json:"version,omitempty"` // of the source, handed back to it
+	Err     *Error   `json:"error,omitempty"`
 }
 
 // A Written says what the destination has of an item whose bytes were converted.
@@ -63,6 +72,12 @@ type Written struct {
 // OK reports whether the item arrived.
 func (o *Outcome) OK() bool { return o.Err == nil }
 
+// Skipped reports whether the file that was there has stayed, as the request asked for.
+func (o *Outcome) Skipped() bool { return o.Err != nil && o.Err.Kind == KindSkipped }
+
+// Failed reports whether the item neither arrived nor was skipped.
+func (o *Outcome) Failed() bool { return o.Err != nil && !o.Skipped() }
+
 // A Resolution is what a DEST turned out to be, once, at the first ACCEPT.
 type Resolution struct {
 	Base Path `json:"base"` // absolute directory, or the file or directory itself
@@ -72,11 +87,13 @@ type Resolution struct {
 // A Point is a place from which an item may be resumed: everything below it is
 // in the destination's temporary file, and its ledger says so.
 type Point struct {
-	Item     uint64    `json:"item"`
-	Source   int64     `json:"source"` // offset in the source, plain bytes
-	Dest     int64     `json:"dest"`   // offset in the temporary
-	Prefix   []Segment `json:"prefix"`
-	Identity Identity  `json:"identity"` // of the source that was being read
+	Item    uint64    `json:"item"`
+	Source  int64     `json:"source"` // offset in the source, plain bytes
+	Prefix  []Segment `json:"prefix"`
+	Version Version   `json:"version"` // of the source that was being read
+	// NoReadBack says that the destination cannot read back what it has, or not as the
+	// source's bytes: the source compares the Prefix, and says the digest of what follows.
+	NoReadBack bool `json:"no_read_back,omitempty"`
 }
 
 // A Segment is a run of the source's bytes with its digest. Segments begin
@@ -94,19 +111,22 @@ type Resume struct {
 
 // Counts are the figures of a transfer.
 type Counts struct {
-	Items       uint64 `json:"items"`        // everything decided, directories included
-	Files       int64  `json:"files"`        // regular files that arrived
-	FilesFailed int64  `json:"files_failed"` // items that failed, whatever they are
-	Dirs        int64  `json:"directories"`
-	Bytes       int64  `json:"bytes"` // of the files that arrived
-	Skipped     int64  `json:"skipped,omitempty"`
-	Warnings    int64  `json:"warnings,omitempty"`
+	Items        uint64 `json:"items"`        // everything decided, directories included
+	Files        int64  `json:"files"`        // regular files that arrived
+	FilesFailed  int64  `json:"files_failed"` // items that failed, whatever they are
+	Dirs         int64  `json:"directories"`
+	Bytes        int64  `json:"bytes"`                   // of the files that arrived
+	FilesSkipped int64  `json:"files_skipped,omitempty"` // whose name was taken, by --if-exists skip or update
+	LinksSkipped int64  `json:"skipped,omitempty"`       // symbolic links
+	Warnings     int64  `json:"warnings,omitempty"`
 }
 
 // Add counts one outcome.
 func (c *Counts) Add(o *Outcome) {
 	c.Items++
 	switch {
+	case o.Skipped():
+		c.FilesSkipped++
 	case !o.OK():
 		c.FilesFailed++
 	case o.Type == ItemDir:
@@ -117,12 +137,13 @@ func (c *Counts) Add(o *Outcome) {
 	}
 }
 
-// Ending is the final state that the counts amount to.
+// Ending is the final state that the counts amount to. Where items failed and no file
+// arrived the transfer failed, whatever directories were made.
 func (c *Counts) Ending() State {
 	switch {
 	case c.FilesFailed == 0:
 		return Successful
-	case c.Files+c.Dirs == 0:
+	case c.Files == 0:
 		return Failed
 	}
 	return Partial
@@ -131,22 +152,23 @@ func (c *Counts) Ending() State {
 // A Summary is the last word on a transfer; `ferry send --json` ends with it.
 // Fields may be added, never renamed.
 type Summary struct {
-	MessageType string    `json:"message_type"` // "summary"
-	ID          ID        `json:"id"`
-	State       State     `json:"state"`
-	ResultCode  int       `json:"result_code"`
-	Files       int64     `json:"files"`
-	FilesFailed int64     `json:"files_failed"`
-	Directories int64     `json:"directories"`
-	Bytes       int64     `json:"bytes"`
-	Seconds     float64   `json:"seconds"`
-	Lane        string    `json:"lane"`
-	Resumes     int64     `json:"resumes"`
-	BytesResent int64     `json:"bytes_resent"`
-	BytesWire   int64     `json:"bytes_wire"`         // of chunk messages: as they were compressed, with their overhead and what was sent again
-	Compress    string    `json:"compress,omitempty"` // the word of the request
-	Skipped     int64     `json:"skipped"`            // symbolic links that were not followed
-	Warnings    int64     `json:"warnings"`           // sources that should have been deleted and were not
-	Error       *Error    `json:"error,omitempty"`
-	Failures    []Outcome `json:"failures,omitempty"` // the first hundred
+	MessageType  string    `json:"message_type"` // "summary"
+	ID           ID        `json:"id"`
+	State        State     `json:"state"`
+	ResultCode   int       `json:"result_code"`
+	Files        int64     `json:"files"`
+	FilesFailed  int64     `json:"files_failed"`
+	Directories  int64     `json:"directories"`
+	Bytes        int64     `json:"bytes"`
+	Seconds      float64   `json:"seconds"`
+	Lane         string    `json:"lane"`
+	Resumes      int64     `json:"resumes"`
+	BytesResent  int64     `json:"bytes_resent"`
+	BytesWire    int64     `json:"bytes_wire"`         // of chunk messages: as they were compressed, with their overhead and what was sent again
+	Compress     string    `json:"compress,omitempty"` // the word of the request
+	FilesSkipped int64     `json:"files_skipped"`      // whose name was taken, by --if-exists skip or update
+	LinksSkipped int64     `json:"skipped"`            // symbolic links that were not followed
+	Warnings     int64     `json:"warnings"`           // sources that should have been deleted and were not
+	Error        *Error    `json:"error,omitempty"`
+	Failures     []Outcome `json:"failures,omitempty"` // the first hundred
 }

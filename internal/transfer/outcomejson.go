@@ -2,7 +2,9 @@ package transfer
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -30,15 +32,15 @@ func AppendOutcomes(b []byte, outs []Outcome, escapeHTML bool) ([]byte, error) {
 
 // common is an outcome without what most of them do not have.
 func (o *Outcome) common() Outcome {
-	return Outcome{Item: o.Item, Type: o.Type, Path: o.Path, Source: o.Source, Size: o.Size, Digest: o.Digest, SrcSum: o.SrcSum, Identity: o.Identity}
+	return Outcome{Item: o.Item, Type: o.Type, Path: o.Path, Source: o.Source, Size: o.Size, Digest: o.Digest, SrcSum: o.SrcSum, Version: o.Version}
 }
 
 func appendOutcome(b []byte, o *Outcome, escapeHTML bool) ([]byte, error) {
-	if *o != o.common() || !plain(string(o.Path), escapeHTML) || !plain(string(o.Source), escapeHTML) || !plain(o.Digest, escapeHTML) || !plain(o.SrcSum, escapeHTML) {
+	if *o != o.common() || int(o.Type) >= len(itemTypes) || !plain(string(o.Path), escapeHTML) || !plain(string(o.Source), escapeHTML) || !plain(o.Digest, escapeHTML) || !plain(o.SrcSum, escapeHTML) {
 		return appendAny(b, o, escapeHTML)
 	}
 	b = strconv.AppendUint(append(b, `{"item":`...), o.Item, 10)
-	b = strconv.AppendUint(append(b, `,"type":`...), uint64(o.Type), 10)
+	b = appendText(append(b, `,"type":`...), itemTypes[o.Type])
 	b = appendText(append(b, `,"path":`...), string(o.Path))
 	if o.Source != "" {
 		b = appendText(append(b, `,"source":`...), string(o.Source))
@@ -52,12 +54,8 @@ func appendOutcome(b []byte, o *Outcome, escapeHTML bool) ([]byte, error) {
 	if o.SrcSum != "" {
 		b = appendText(append(b, `,"source_digest":`...), o.SrcSum)
 	}
-	if id := &o.Identity; *id != (Identity{}) {
-		b = strconv.AppendUint(append(b, `,"identity":{"dev":`...), id.Dev, 10)
-		b = strconv.AppendUint(append(b, `,"ino":`...), id.Ino, 10)
-		b = strconv.AppendInt(append(b, `,"size":`...), id.Size, 10)
-		b = strconv.AppendInt(append(b, `,"mtime":`...), id.Mtime, 10)
-		b = append(strconv.AppendInt(append(b, `,"ctime":`...), id.Ctime, 10), '}')
+	if o.Version != "" {
+		b = append(base64.RawStdEncoding.AppendEncode(append(b, `,"version":"`...), []byte(o.Version)), '"')
 	}
 	return append(b, '}'), nil
 }
@@ -78,7 +76,7 @@ func appendAny(b []byte, v any, escapeHTML bool) ([]byte, error) {
 func plain(s string, escapeHTML bool) bool {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
-		case c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '%':
+		case c < ' ' || c >= 0x7f || c == '"' || c == '\\':
 			return false
 		case escapeHTML && (c == '<' || c == '>' || c == '&'):
 			return false
@@ -196,20 +194,24 @@ func (p *outcomeParser) text() (s []byte, ok bool) {
 
 func (p *outcomeParser) path(to *Path) bool {
 	s, ok := p.text()
-	if !ok {
+	*to = Path(s)
+	return ok
+}
+
+func (p *outcomeParser) itemType(to *ItemType) bool {
+	s, ok := p.text()
+	n := slices.Index(itemTypes[:], string(s))
+	if !ok || n < 0 {
 		return false
 	}
-	v, err := ParsePath(string(s))
-	*to = v
-	return err == nil
+	*to = ItemType(n)
+	return true
 }
 
 func (p *outcomeParser) outcome(o *Outcome) bool {
-	var typ uint64
-	if !p.lit(`{"item":`) || !p.uint(&o.Item) || !p.lit(`,"type":`) || !p.uint(&typ) || typ > 255 || !p.lit(`,"path":`) || !p.path(&o.Path) {
+	if !p.lit(`{"item":`) || !p.uint(&o.Item) || !p.lit(`,"type":`) || !p.itemType(&o.Type) || !p.lit(`,"path":`) || !p.path(&o.Path) {
 		return false
 	}
-	o.Type = ItemType(typ)
 	if p.lit(`,"source":`) && !p.path(&o.Source) {
 		return false
 	}
@@ -234,9 +236,24 @@ func (p *outcomeParser) outcome(o *Outcome) bool {
 			o.SrcSum = string(s)
 		}
 	}
-	if id := &o.Identity; p.lit(`,"identity":{"dev":`) && !(p.uint(&id.Dev) && p.lit(`,"ino":`) && p.uint(&id.Ino) && p.lit(`,"size":`) && p.int(&id.Size) &&
-		p.lit(`,"mtime":`) && p.int(&id.Mtime) && p.lit(`,"ctime":`) && p.int(&id.Ctime) && p.lit(`}`)) {
-		return false
+	if p.lit(`,"version":`) {
+		s, ok := p.text()
+		if !ok || o.Version.UnmarshalText(s) != nil {
+			return false
+		}
 	}
 	return p.lit("}")
+}
+
+// ReadOutcomes reads a JSON array of outcomes that b begins with, and gives what
+// follows it.
+func ReadOutcomes(b []byte) (outs []Outcome, rest []byte, err error) {
+	if outs, n, ok := ParseOutcomes(b); ok {
+		return outs, b[n:], nil
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	if err := d.Decode(&outs); err != nil {
+		return nil, nil, err
+	}
+	return outs, b[d.InputOffset():], nil
 }

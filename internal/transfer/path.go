@@ -2,16 +2,16 @@ package transfer
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
 // A Path is the bytes of a file name as the file system has them: any bytes but
-// NUL, not necessarily UTF-8, never repaired. Where text is needed (JSON,
-// terminals, logs) it is written with %XX for every byte that is not part of a
-// printable UTF-8 character, and for '%' itself, so that the text is safe to
-// show and turns back into the same bytes.
+// NUL, not necessarily UTF-8, never repaired. Terminals and logs show it with %XX
+// for every byte that is not part of a printable UTF-8 character, and for '%' itself
+// (String). JSON has it as it is where it is UTF-8 (MarshalText).
 type Path string
 
 // Limits on names, in bytes.
@@ -83,15 +83,32 @@ func unhex(c byte) int {
 	return -1
 }
 
-// MarshalText writes the escaped form.
-func (p Path) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+// EscapedPath begins the text of a path that is not UTF-8; the escaped form follows. No
+// path has a NUL.
+const EscapedPath = "\x00"
 
-// UnmarshalText reads the escaped form.
-func (p *Path) UnmarshalText(b []byte) error {
-	v, err := ParsePath(string(b))
-	*p = v
+// MarshalText writes a path as it is where it is UTF-8, and otherwise EscapedPath and
+// the escaped form.
+func (p Path) MarshalText() ([]byte, error) {
+	if utf8.ValidString(string(p)) && !strings.HasPrefix(string(p), EscapedPath) {
+		return []byte(p), nil
+	}
+	return []byte(EscapedPath + p.String()), nil
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (p *Path) UnmarshalText(b []byte) (err error) {
+	text, escaped := strings.CutPrefix(string(b), EscapedPath)
+	if !escaped {
+		*p = Path(text)
+		return nil
+	}
+	*p, err = ParsePath(text)
 	return err
 }
+
+// LogValue is the escaped form: a line of a log stays one.
+func (p Path) LogValue() slog.Value { return slog.StringValue(p.String()) }
 
 // Check reports what makes the path unusable on any host: it is empty, holds a
 // NUL, or breaks MaxPath or MaxName.

@@ -26,8 +26,8 @@ type Progress struct {
 	BytesTotal  int64     `json:"bytes_total"`
 	Walked      bool      `json:"walked"` // the totals are final
 	BytesSent   int64     `json:"bytes_sent"`
-	BytesHeld   int64     `json:"bytes_held"` // of this epoch, acknowledged by the destination, committed or not
-	Current     Path      `json:"current,omitempty"`
+	BytesHeld   int64     `json:"bytes_held"`        // of this epoch, acknowledged by the destination, committed or not
+	Current     Path      `json:"current,omitempty"` // the source that is being sent; at the end, the only one
 	Lane        string    `json:"lane,omitempty"`
 	LaneReason  string    `json:"lane_reason,omitempty"`
 	Settings    Settings  `json:"settings,omitzero"`
@@ -55,6 +55,6 @@ func (p *Progress) Summary() Summary {
 	}
 	return Summary{MessageType: "summary", ID: p.ID, State: p.State, ResultCode: p.Code,
 		Files: p.Files, FilesFailed: p.FilesFailed, Directories: p.Dirs, Bytes: p.Bytes, Seconds: secs,
-		Lane: p.Lane, Resumes: p.Resumes, BytesResent: p.BytesResent, BytesWire: p.BytesWire, Compress: p.Compress, Skipped: p.Skipped,
+		Lane: p.Lane, Resumes: p.Resumes, BytesResent: p.BytesResent, BytesWire: p.BytesWire, Compress: p.Compress, FilesSkipped: p.FilesSkipped, LinksSkipped: p.LinksSkipped,
 		Warnings: p.Warnings, Error: p.Reason, Failures: p.Failures}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ const (
 	MaxMetaValue = 1024 // bytes of one entry, key and value together
 	MaxChunk     = 1 << 20
 	MinChunk     = 4 << 10
+	MinRate      = 1 << 10 // bytes a second
 )
 
 // Words that a request may use. The first of each is the default.
@@ -27,6 +29,9 @@ const (
 
 	IfExistsError     = "error"
 	IfExistsOverwrite = "overwrite"
+	IfExistsSkip      = "skip"   // the file that is there stays, and the item is no failure
+	IfExistsUpdate    = "update" // an older file is replaced; otherwise as skip
+	IfExistsRename    = "rename" // the item takes a free name beside it: pay.csv becomes pay-1.csv
 
 	DurabilityFull    = "full"
 	DurabilityProcess = "process"
@@ -131,6 +136,24 @@ type Request struct {
 	Settings    Settings          `json:"settings,omitzero"`
 	Recovery    Duration          `json:"recovery_timeout,omitempty"` // 0: a day; negative: for ever
 	Content
+	Scope
+}
+
+// A Scope says what of the sources is sent, and how fast.
+type Scope struct {
+	Rate     int64 `json:"rate,omitempty"`      // bytes a second, MinRate or more; 0: as fast as can be
+	MaxFiles int64 `json:"max_files,omitempty"` // with more files nothing is sent; 0: any number
+	MaxBytes int64 `json:"max_bytes,omitempty"` // the same of all of their bytes
+
+	Base  Path   `json:"base,omitempty"`  // the sources are names beneath this directory, no patterns, and keep their paths beneath it
+	Retry *Retry `json:"retry,omitempty"` // nil: this is no retry
+}
+
+// A Retry is what a request has of the transfer that it repeats.
+type Retry struct {
+	Of       ID          `json:"of"`
+	Only     []Path      `json:"only,omitempty"`     // the items to send, by their source paths; none: all
+	Resolved *Resolution `json:"resolved,omitempty"` // what DEST turned out to be then; nil: it was never found out
 }
 
 // RequestVersion is the version of Request that this code writes.
@@ -173,6 +196,9 @@ func (r *Request) Check() error {
 			return err
 		}
 	}
+	if err := r.Scope.check(r.Sources); err != nil {
+		return err
+	}
 	if err := r.checkWords(); err != nil {
 		return err
 	}
@@ -182,6 +208,41 @@ func (r *Request) Check() error {
 	return r.checkNumbers()
 }
 
+func (s *Scope) check(sources []Path) error {
+	if s.Rate < 0 || s.Rate > 0 && s.Rate < MinRate {
+		return Errorf(KindUsage, "a limit of %d bytes a second is too low; it begins at %d", s.Rate, MinRate)
+	}
+	if s.MaxFiles < 0 || s.MaxBytes < 0 {
+		return Errorf(KindUsage, "--max-files and --max-size cannot be below 0")
+	}
+	if s.Base != "" {
+		if err := s.Base.Check(); err != nil {
+			return err
+		}
+		for _, p := range sources {
+			if strings.HasPrefix(string(p), "/") || slices.Contains(strings.Split(string(p), "/"), "..") {
+				return Errorf(KindUsage, "the name %s of --files-from leads out of %s; names begin without / and have no ..", p, s.Base)
+			}
+		}
+	}
+	if s.Retry == nil {
+		return nil
+	}
+	if s.Retry.Of.IsZero() {
+		return Errorf(KindUsage, "a retry does not say of which transfer")
+	}
+	paths := s.Retry.Only
+	if to := s.Retry.Resolved; to != nil {
+		paths = append(slices.Clip(paths), to.Base)
+	}
+	for _, p := range paths {
+		if err := p.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (r *Request) checkWords() error {
 	for _, w := range []struct {
 		name, value string
@@ -189,7 +250,7 @@ func (r *Request) checkWords() error {
 	}{
 		{"mode", r.Mode, []string{ModeBinary, ModeText}, nil},
 		{"checksum", r.Checksum, []string{"xxh3", "md5", "sha256", "none"}, nil},
-		{"if-exists", r.IfExists, []string{IfExistsError, IfExistsOverwrite}, nil},
+		{"if-exists", r.IfExists, []string{IfExistsError, IfExistsOverwrite, IfExistsSkip, IfExistsUpdate, IfExistsRename}, nil},
 		{"durability", r.Durability, []string{DurabilityFull, DurabilityProcess}, nil},
 		{"lane", r.Lane, []string{LaneAuto, LaneQueue, LaneDirect}, nil},
 		{"delivery", r.Delivery, []string{DeliveryFast}, []string{DeliveryStored}},
@@ -230,9 +291,15 @@ func (r *Request) checkNumbers() error {
 		if k == "" {
 			return Errorf(KindUsage, "a metadata entry has no name")
 		}
+		if strings.ContainsRune(k+v, 0) {
+			return Errorf(KindUsage, "metadata %.40q has a NUL", k)
+		}
 		if len(k)+len(v) > MaxMetaValue {
 			return Errorf(KindTooLarge, "metadata %.40q has %d bytes; the limit is %d", k, len(k)+len(v), MaxMetaValue)
 		}
+	}
+	if strings.ContainsRune(r.Job, 0) {
+		return Errorf(KindUsage, "the job name has a NUL")
 	}
 	if len(r.Job) > MaxMetaValue {
 		return Errorf(KindTooLarge, "the job name has %d bytes; the limit is %d", len(r.Job), MaxMetaValue)

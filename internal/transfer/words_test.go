@@ -296,6 +296,9 @@ const goldenKinds = `0 none 0
 29 unmappable 40
 30 malformed 40
 31 moved-away 40
+32 skipped 40
+33 no-root 66
+34 in-use 75
 `
 
 func TestKinds(t *testing.T) {
@@ -348,7 +351,7 @@ func TestKindOf(t *testing.T) {
 		t.Errorf("%v, %v", h, e)
 	}
 	data, err := json.Marshal(e.WithHint("h"))
-	if want := fmt.Sprintf(`{"kind":15,"text":%q,"hint":"h"}`, e.Text); err != nil || string(data) != want {
+	if want := fmt.Sprintf(`{"kind":"no-space","text":%q,"hint":"h"}`, e.Text); err != nil || string(data) != want {
 		t.Errorf("%s, %v", data, err)
 	}
 }
@@ -493,7 +496,7 @@ func TestSettingsOr(t *testing.T) {
 }
 
 func TestCounts(t *testing.T) {
-	fail := &Error{Kind: KindMissing}
+	fail, skip := &Error{Kind: KindMissing}, &Error{Kind: KindSkipped}
 	for _, c := range []struct {
 		outcomes []Outcome
 		want     Counts
@@ -502,7 +505,9 @@ func TestCounts(t *testing.T) {
 		{nil, Counts{}, Successful},
 		{[]Outcome{{Type: ItemFile, Size: 5}, {Type: ItemDir}}, Counts{Items: 2, Files: 1, Dirs: 1, Bytes: 5}, Successful},
 		{[]Outcome{{Type: ItemFile, Size: 5, Err: fail}}, Counts{Items: 1, FilesFailed: 1}, Failed},
-		{[]Outcome{{Type: ItemBad, Err: fail}, {Type: ItemDir}}, Counts{Items: 2, FilesFailed: 1, Dirs: 1}, Partial},
+		{[]Outcome{{Type: ItemBad, Err: fail}, {Type: ItemDir}}, Counts{Items: 2, FilesFailed: 1, Dirs: 1}, Failed},
+		{[]Outcome{{Type: ItemFile, Err: skip}, {Type: ItemDir}}, Counts{Items: 2, FilesSkipped: 1, Dirs: 1}, Successful},
+		{[]Outcome{{Type: ItemFile, Err: skip}, {Type: ItemBad, Err: fail}}, Counts{Items: 2, FilesSkipped: 1, FilesFailed: 1}, Failed},
 		{[]Outcome{{Type: ItemBad, Err: fail}, {Type: ItemFile, Size: 1}}, Counts{Items: 2, FilesFailed: 1, Files: 1, Bytes: 1}, Partial},
 	} {
 		var got Counts
@@ -518,7 +523,7 @@ func TestCounts(t *testing.T) {
 // TestSummaryNames: scripts read these names; some may be added, none changed.
 func TestSummaryNames(t *testing.T) {
 	p := Progress{ID: NewID(time.UnixMilli(1)), State: Partial, Code: 20, Started: time.Unix(10, 0), Ended: time.Unix(12, 500_000_000),
-		Counts: Counts{Files: 3, FilesFailed: 1, Bytes: 77, Skipped: 2, Warnings: 1, Dirs: 4}, Lane: "queue", Resumes: 5, BytesResent: 6, BytesWire: 7, Compress: "auto",
+		Counts: Counts{Files: 3, FilesFailed: 1, Bytes: 77, FilesSkipped: 5, LinksSkipped: 2, Warnings: 1, Dirs: 4}, Lane: "queue", Resumes: 5, BytesResent: 6, BytesWire: 7, Compress: "auto",
 		Reason: &Error{Kind: KindMissing, Text: "x"}, Failures: []Outcome{{Item: 1}}}
 	data, err := json.Marshal(p.Summary())
 	if err != nil {
@@ -529,12 +534,12 @@ func TestSummaryNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]any{"message_type": "summary", "id": p.ID.String(), "state": "partial", "result_code": 20.0, "files": 3.0,
-		"files_failed": 1.0, "bytes": 77.0, "seconds": 2.5, "lane": "queue", "resumes": 5.0, "bytes_resent": 6.0, "bytes_wire": 7.0, "compress": "auto"} {
+		"files_failed": 1.0, "bytes": 77.0, "seconds": 2.5, "lane": "queue", "resumes": 5.0, "bytes_resent": 6.0, "bytes_wire": 7.0, "compress": "auto", "files_skipped": 5.0} {
 		if !reflect.DeepEqual(m[name], want) {
 			t.Errorf("%s is %v, want %v", name, m[name], want)
 		}
 	}
-	if names := slices.Sorted(maps.Keys(m)); len(names) != 18 {
+	if names := slices.Sorted(maps.Keys(m)); len(names) != 19 {
 		t.Errorf("names: %v", names)
 	}
 	if s := (&Progress{Started: time.Unix(10, 0)}).Summary(); s.Seconds != 0 {
@@ -542,16 +547,17 @@ func TestSummaryNames(t *testing.T) {
 	}
 }
 
-func TestIdentity(t *testing.T) {
-	a := Identity{Dev: 1, Ino: 2, Size: 3, Mtime: 4, Ctime: 5}
-	b := a
-	if b.Ctime = 9; !a.SameFile(b) {
-		t.Error("a rename changes the ctime alone")
+func TestVersionAsText(t *testing.T) {
+	for _, v := range []Version{"", "a", "\x01\x00\xff", Version(strings.Repeat("\xff", MaxVersion))} {
+		b, err := v.MarshalText()
+		var again Version
+		if err := errors.Join(err, again.UnmarshalText(b)); err != nil || again != v {
+			t.Errorf("%q became %s and %q, %v", v, b, again, err)
+		}
 	}
-	for _, change := range []func(*Identity){func(i *Identity) { i.Dev++ }, func(i *Identity) { i.Ino++ }, func(i *Identity) { i.Size++ }, func(i *Identity) { i.Mtime++ }} {
-		b := a
-		if change(&b); a.SameFile(b) {
-			t.Errorf("%+v passes for %+v", b, a)
+	for _, s := range []string{"=", "a", "aa==", "a b", "\n", strings.Repeat("A", 4*MaxVersion/3+8)} {
+		if err := new(Version).UnmarshalText([]byte(s)); KindOf(err) != KindMalformed {
+			t.Errorf("%q: %v", s, err)
 		}
 	}
 }
@@ -565,6 +571,46 @@ func TestNamesAreReadInCapitals(t *testing.T) {
 	for _, bad := range []string{`"a"`, `"a b"`, `"-a"`, `"a\u0000b"`, `"aaaaaaaaaaaaaaaaaaaaaaaaaaaaa"`, `7`} {
 		if err := json.Unmarshal([]byte(bad), &l.A); err == nil {
 			t.Errorf("%s is read as %q", bad, l.A)
+		}
+	}
+}
+
+// Kinds and item types are words in JSON, and read again as what they were.
+func TestWordsInJSON(t *testing.T) {
+	for n := range 256 {
+		k, in := Kind(0), Kind(n)
+		b, err := in.MarshalText()
+		if err != nil || k.UnmarshalText(b) != nil || k != in {
+			t.Errorf("kind %d became %q, and that %d", n, b, k)
+		}
+	}
+	var k Kind
+	if err := k.UnmarshalText([]byte("of-a-later-version")); err != nil || k != KindInternal {
+		t.Errorf("an unknown kind: %v, %v", k, err)
+	}
+	for _, in := range []ItemType{0, ItemFile, ItemDir, ItemBad} {
+		var is ItemType
+		b, err := in.MarshalText()
+		if err != nil || is.UnmarshalText(b) != nil || is != in {
+			t.Errorf("type %d became %q, and that %d", in, b, is)
+		}
+	}
+	var is ItemType
+	if err := is.UnmarshalText([]byte("socket")); KindOf(err) != KindMalformed {
+		t.Errorf("an unknown type: %v", err)
+	}
+}
+
+// A path is in JSON as it is; one that is not UTF-8 comes through as its bytes.
+func TestPathInJSON(t *testing.T) {
+	for p, want := range map[Path]string{"a": `"a"`, "50% ü\n": `"50% ü\n"`, "%41": `"%41"`, "\xff%": `"\u0000%FF%25"`, "": `""`} {
+		b, err := json.Marshal(p)
+		if err != nil || string(b) != want {
+			t.Errorf("%q is %s, want %s: %v", string(p), b, want, err)
+		}
+		var again Path
+		if err := json.Unmarshal(b, &again); err != nil || again != p {
+			t.Errorf("%s was read as %q: %v", b, string(again), err)
 		}
 	}
 }

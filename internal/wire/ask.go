@@ -14,7 +14,10 @@ import (
 const (
 	AskPing      Kind = "ping"      // agent: Pong
 	AskStatus    Kind = "status"    // agent: Progress of ID; it is the receipt, too: an answer means accepted
-	AskPreview   Kind = "preview"   // agent: Preview of Request
+	AskPreview   Kind = "preview"   // source agent: Preview of Request
+	AskLook      Kind = "look"      // destination agent: Preview, with what would become of its items there
+	AskSet       Kind = "set"       // agent: changes Rates while it runs; Beat
+	AskList      Kind = "list"      // agent: Preview, with the names that begin as Path does
 	AskKnown     Kind = "known"     // coordination: Known
 	AskQueued    Kind = "queued"    // coordination: notes that Queued was submitted, or withdrawn
 	AskAgents    Kind = "agents"    // coordination: Agents
@@ -36,10 +39,14 @@ type Ask struct {
 	Index   int64              `json:"index,omitempty"`
 	Event   string             `json:"event,omitempty"`
 	Queued  *transfer.Progress `json:"queued,omitempty"`
-	Request *transfer.Request  `json:"request,omitempty"` // of AskPreview
-	Filter  *Filter            `json:"filter,omitempty"`  // of AskTransfers and AskAudit
+	Request *transfer.Request  `json:"request,omitempty"` // of AskPreview and AskLook
+	Preview *Preview           `json:"preview,omitempty"` // of AskLook: what the source has said
+	Path    transfer.Path      `json:"path,omitempty"`    // of AskList
 
-	Originator *transfer.Originator `json:"originator,omitempty"` // of AskRemove
+	Rates  map[transfer.AgentName]string `json:"rates,omitempty"`  // of AskSet: timetables by agent, "" for all together
+	Filter *Filter                       `json:"filter,omitempty"` // of AskTransfers and AskAudit
+
+	Originator *transfer.Originator `json:"originator,omitempty"` // of AskRemove and AskSet
 }
 
 // A Filter says which transfers or audit records are asked for; what is empty matches any.
@@ -50,7 +57,7 @@ type Filter struct {
 	Since  time.Time          `json:"since,omitzero"`   // it was not over before; of a record, when it was written
 	Until  time.Time          `json:"until,omitzero"`   // it was submitted before; of a record, when it was written
 	Failed bool               `json:"failed,omitempty"` // files of it have failed, or all of it; of a record, items
-	Meta   map[string]string  `json:"meta,omitempty"`   // all of them; of transfers only
+	Meta   map[string]string  `json:"meta,omitempty"`   // all of them
 	Name   transfer.Path      `json:"name,omitempty"`   // of an item; see audit.Filter; of records only
 	Role   string             `json:"role,omitempty"`   // in which a record with such an item was written; default: destination
 }
@@ -83,14 +90,19 @@ type Preview struct {
 	Bytes int64         `json:"bytes"`
 	More  bool          `json:"more,omitempty"`
 	List  []PreviewItem `json:"list,omitempty"`
+
+	Dest    transfer.Path `json:"dest,omitempty"`    // DEST as the destination takes it
+	Several bool          `json:"several,omitempty"` // it must be a directory
 }
 
 // A PreviewItem is one item of a Preview.
 type PreviewItem struct {
 	Source transfer.Path     `json:"source"`
 	Name   transfer.Path     `json:"name"`
+	Target transfer.Path     `json:"target,omitempty"` // where it would land
 	Type   transfer.ItemType `json:"type"`
 	Size   int64             `json:"size"`
+	Mtime  int64             `json:"mtime,omitempty"` // nanoseconds since 1970, where it decides what becomes of the item
 	Error  *transfer.Error   `json:"error,omitempty"`
 }
 
@@ -137,15 +149,17 @@ type Beat struct {
 	Durability  string             `json:"durability,omitempty"` // why the queue manager's is reduced
 	Roots       []string           `json:"roots"`
 	Limits      []string           `json:"limits,omitempty"` // primitives the platform lacks
-	Settings    transfer.Settings  `json:"settings"`
-	MaxSource   int                `json:"max_source_transfers"`
-	MaxDest     int                `json:"max_destination_transfers"`
-	MaxQueued   int                `json:"max_queued_transfers"`
-	SourceRun   int                `json:"source_running"`
-	SourceWait  int                `json:"source_waiting"`
-	DestRun     int                `json:"destination_running"`
-	Parked      int                `json:"parked"`
-	Outbox      int                `json:"outbox"` // audit records not yet receipted
+
+	Rates      map[transfer.AgentName]string `json:"rates,omitempty"` // how fast it sends to whom; "": to all together
+	Settings   transfer.Settings             `json:"settings"`
+	MaxSource  int                           `json:"max_source_transfers"`
+	MaxDest    int                           `json:"max_destination_transfers"`
+	MaxQueued  int                           `json:"max_queued_transfers"`
+	SourceRun  int                           `json:"source_running"`
+	SourceWait int                           `json:"source_waiting"`
+	DestRun    int                           `json:"destination_running"`
+	Parked     int                           `json:"parked"`
+	Outbox     int                           `json:"outbox"` // audit records not yet receipted
 }
 
 // Kinds of message on a progress subject.

@@ -53,6 +53,7 @@ func (b *Beat) check() string {
 		rule{"a word that is too long", short(b.Status, b.Version, b.Platform, b.Host, b.Mode)},
 		rule{"a reason that is too long", len(b.Reason) <= maxSentence && len(b.Durability) <= maxSentence},
 		rule{"too many roots", len(b.Roots) == len(fitting(b.Roots)) && len(b.Limits) <= maxNames && short(b.Limits...)},
+		rule{"rates that are too long", ratesFit(b.Rates)},
 		rule{"settings out of their range", b.Settings.Check() == nil},
 		rule{"counts out of their range", counts})
 }
@@ -63,7 +64,7 @@ func progress(p *transfer.Progress) string {
 		return ""
 	}
 	c, figures := &p.Counts, true
-	for _, n := range []int64{c.Files, c.FilesFailed, c.Dirs, c.Bytes, c.Skipped, c.Warnings, p.FilesTotal, p.BytesTotal, p.BytesSent, p.BytesHeld,
+	for _, n := range []int64{c.Files, c.FilesFailed, c.Dirs, c.Bytes, c.FilesSkipped, c.LinksSkipped, c.Warnings, p.FilesTotal, p.BytesTotal, p.BytesSent, p.BytesHeld,
 		p.RunAhead, p.Resumes, p.BytesResent, p.BytesWire} {
 		figures = figures && within(n, 0, MaxSize)
 	}
@@ -90,9 +91,20 @@ func (a *Ask) check() string {
 	}
 	return broken(
 		rule{"a filter that is too long", a.Filter.fits()},
+		rule{"rates that are too long", ratesFit(a.Rates)},
+		rule{"a path that is too long", len(a.Path) <= transfer.MaxPath},
 		rule{"an originator that is too long", a.Originator == nil || short(a.Originator.User, a.Originator.Host)},
 		rule{"a word that is too long", short(string(a.Kind), a.Suffix, a.Event)},
 		rule{"a place out of its range", within(a.Index, 0, MaxSize) && within(a.Limit, 0, maxCount)})
+}
+
+// ratesFit bounds timetables by agent.
+func ratesFit(rates map[transfer.AgentName]string) bool {
+	ok := len(rates) <= maxNames
+	for to, text := range rates {
+		ok = ok && len(to) <= maxName && len(text) <= MaxText
+	}
+	return ok
 }
 
 // fits bounds what a question costs.

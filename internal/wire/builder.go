@@ -78,7 +78,6 @@ func (b *Builder) rest(name, before transfer.Path) {
 // Begin adds a BEGIN frame.
 func (b *Builder) Begin(item uint64, f *Begin) {
 	b.start(FrameBegin, item)
-	id := &f.Identity
 	var flags byte
 	if f.Again {
 		flags |= flagAgain
@@ -86,19 +85,13 @@ func (b *Builder) Begin(item uint64, f *Begin) {
 	if f.Form != nil {
 		flags |= flagForm
 	}
-	if id.Size == f.Size && id.Mtime == f.Mtime {
-		flags |= flagSame
+	if f.Size < 0 {
+		flags |= flagEnd
 	}
 	b.buf = append(b.buf, byte(f.Type), flags)
-	b.uint(int64(f.Mode), f.Size, f.Allocated, f.Offset)
+	b.uint(int64(f.Mode), max(0, f.Size), f.Allocated, f.Offset)
 	b.buf = binary.AppendVarint(b.buf, f.Mtime-b.now.mtime)
-	b.buf = binary.AppendVarint(b.buf, int64(id.Dev-b.now.dev))
-	b.buf = binary.AppendVarint(b.buf, int64(id.Ino-b.now.ino))
-	b.buf = binary.AppendVarint(b.buf, id.Ctime-f.Mtime)
-	if flags&flagSame == 0 {
-		b.uint(id.Size)
-		b.buf = binary.AppendVarint(b.buf, id.Mtime-f.Mtime)
-	}
+	b.rest(transfer.Path(f.Version), b.now.version)
 	b.rest(f.Name, b.now.name)
 	b.rest(f.Source, b.now.source)
 	if m := f.Form; m != nil {
@@ -144,10 +137,9 @@ func (b *Builder) Hole(item uint64, offset, n int64) {
 }
 
 // End adds an END frame.
-func (b *Builder) End(item uint64, size int64, sum string) {
+func (b *Builder) End(item uint64, size int64) {
 	b.start(FrameEnd, item)
 	b.uint(size)
-	b.digest(sum)
 }
 
 // digest writes METHOD:HEX as the method and the bytes; what is not written so goes
@@ -170,10 +162,11 @@ func packed(sum string) (method string, raw []byte, ok bool) {
 	return method, raw, ok && err == nil && method != "" && hex.EncodeToString(raw) == text
 }
 
-// Tail adds a TAIL frame.
-func (b *Builder) Tail(item uint64, sum string) {
-	b.start(FrameTail, item)
-	b.text(sum)
+// Sum adds a SUM frame.
+func (b *Builder) Sum(item uint64, sum, tail string) {
+	b.start(FrameSum, item)
+	b.digest(sum)
+	b.text(tail)
 }
 
 // Fail adds a FAIL frame; the text is cut at 1,000 bytes.

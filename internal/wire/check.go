@@ -15,21 +15,22 @@ import (
 // on the state of the transfer (an ACK of what was never sent) is checked by
 // who knows it.
 const (
-	MaxNonce    = 1 << 40 // OPENs of a transfer, and pardons
-	MaxItems    = 1 << 40 // items of a transfer
-	MaxSize     = 1 << 60 // bytes of a file, and offsets in it
-	MaxCredit   = 1 << 60 // bytes of an epoch's running total
-	MaxAhead    = 1 << 36 // bytes of credit beyond what was sent
-	MaxSeq      = 1 << 60 // messages of an epoch
-	MaxBatch    = 1 << 62 // numbers of batches of outcomes
-	MaxOutcomes = 512     // outcomes of a batch
-	MaxSegments = 4096    // segments of a point's prefix
-	MaxText     = 64 << 10
-	maxPlace    = 1 << 20  // places in a queue
-	maxMark     = 64       // bytes of what names a ledger or a run
-	maxSum      = 160      // bytes of a digest as METHOD:HEX
-	maxJoined   = 64 << 10 // bytes of a path that cannot be sent, which may be longer than those that can
-	maxMode     = 0o777
+	MaxNonce     = 1 << 40 // OPENs of a transfer, and pardons
+	MaxItems     = 1 << 40 // items of a transfer
+	MaxSize      = 1 << 60 // bytes of a file, and offsets in it
+	MaxCredit    = 1 << 60 // bytes of an epoch's running total
+	MaxAhead     = 1 << 36 // bytes of credit beyond what was sent
+	MaxSeq       = 1 << 60 // messages of an epoch
+	MaxBatch     = 1 << 62 // numbers of batches of outcomes
+	MaxOutcomes  = 512     // outcomes of a batch
+	MaxSegments  = 4096    // segments of a point's prefix
+	MaxText      = 64 << 10
+	maxPlace     = 1 << 20  // places in a queue
+	maxMark      = 64       // bytes of what names a ledger or a run
+	maxPrincipal = 1024     // bytes of a principal's token
+	maxSum       = 160      // bytes of a digest as METHOD:HEX
+	maxJoined    = 64 << 10 // bytes of a path that cannot be sent, which may be longer than those that can
+	maxMode      = 0o777
 )
 
 // A rule is one range: what a message has where it does not hold, and whether it does.
@@ -72,6 +73,8 @@ func (m *Message) check() error {
 		what = m.Resync.check()
 	case m.Outcomes != nil:
 		what = m.Outcomes.check()
+	case m.Cancel != nil:
+		what = broken(rule{"a principal that is none", principal(m.Cancel.Principal)})
 	case m.OutcomesAck != nil:
 		what = broken(rule{"no batch that can be", m.OutcomesAck.Batch < MaxBatch})
 	}
@@ -97,6 +100,7 @@ func (o *Open) check() string {
 		rule{"a chunk size that cannot be carried", within(o.MaxChunk, 1, transfer.MaxChunk)},
 		rule{"settings out of their range", s.Check() == nil},
 		rule{"a pardon that cannot be", within(o.Pardon, 0, MaxNonce)},
+		rule{"a principal that is none", principal(o.Principal)},
 		rule{"a way to the direct lane that is none", o.Direct.check()})
 }
 
@@ -109,7 +113,7 @@ func (a *Accept) check() string {
 		rule{"settings out of their range", failpoint.Planted("settings-unchecked") || s.Check() == nil && s == s.Or(transfer.Settings{ChunkSize: -1, WindowSize: -1, FrameSize: -1, CheckpointInterval: -1})},
 		rule{"a lane that is none", a.Lane == transfer.LaneQueue || a.Lane == transfer.LaneDirect},
 		rule{"a credit out of its range", within(a.Credit, 0, MaxAhead)},
-		rule{"a number of items out of its range", within(a.Items, 1, transfer.MaxUndecided)},
+		rule{"a number of missing digests out of its range", within(a.Sums, 0, transfer.MaxUndecided)},
 		rule{"a destination that is none", a.Resolution.Base != "" && plainPath(a.Resolution.Base, transfer.MaxPath)},
 		rule{"a reason that is too long", len(a.LaneReason) <= MaxText},
 		rule{"an instance that is none", mark(a.Instance)},
@@ -179,7 +183,7 @@ func resume(r *transfer.Resume) bool {
 	}
 	for n := range r.Points {
 		p := &r.Points[n]
-		if p.Item >= MaxItems || !within(p.Source, 0, MaxSize) || !within(p.Dest, 0, MaxSize) || len(p.Prefix) > MaxSegments {
+		if p.Item >= MaxItems || !within(p.Source, 0, MaxSize) || len(p.Prefix) > MaxSegments {
 			return false
 		}
 		at := int64(0)
@@ -198,13 +202,19 @@ func resume(r *transfer.Resume) bool {
 
 // mark reports whether s can name a run or a ledger: it is not compared with
 // anything but itself.
-func mark(s string) bool {
+func mark(s string) bool { return len(s) <= maxMark && printed(s) }
+
+// principal reports whether s, which may be empty, can name one: it is a token of a
+// subject.
+func principal(s string) bool { return len(s) <= maxPrincipal && printed(s) }
+
+func printed(s string) bool {
 	for _, c := range []byte(s) {
 		if c <= ' ' || c >= 0x7f {
 			return false
 		}
 	}
-	return len(s) <= maxMark
+	return true
 }
 
 // plainPath reports whether a path, which may be empty, can be one: it has no NUL
@@ -269,6 +279,8 @@ func (f *Frame) odd() string {
 		return "figures out of their range"
 	case len(f.Data) > transfer.MaxChunk:
 		return "more data than a chunk may have"
+	case len(f.Digest) > maxSum || len(f.Tail) > maxSum:
+		return "a digest that is none"
 	case f.Fail != nil && !plainPath(f.Source, maxJoined):
 		return "a path that is none"
 	case b == nil:
@@ -277,8 +289,9 @@ func (f *Frame) odd() string {
 	return broken(
 		rule{"a type that is none", b.Type == transfer.ItemFile || b.Type == transfer.ItemDir},
 		rule{"a mode with more than permissions", b.Mode <= maxMode},
-		rule{"figures out of their range", within(b.Size, 0, MaxSize) && within(b.Allocated, 0, MaxSize) && within(b.Offset, 0, b.Size)},
+		rule{"figures out of their range", within(b.Size, -1, MaxSize) && within(b.Allocated, 0, MaxSize) && within(b.Offset, 0, MaxSize) && (b.Size < 0 || b.Offset <= b.Size)},
 		rule{"a path that is none", plainPath(b.Name, transfer.MaxPath) && plainPath(b.Source, maxJoined)},
+		rule{"a version that is none", len(b.Version) <= transfer.MaxVersion},
 		rule{"a form that is none", b.Form == nil || form(b.Form)})
 }
 

@@ -22,7 +22,7 @@ const (
 	MaxMessage = transfer.MaxChunk + Overhead
 
 	dataFrame = 25  // the most that a DATA frame takes without its bytes
-	tail      = 512 // kept free of data, so that an END always fits behind it
+	tail      = 512 // kept free of data, so that an END and a SUM always fit behind it
 )
 
 // A FrameType tells what a frame says.
@@ -38,7 +38,7 @@ const (
 	FrameSkip  FrameType = 6
 	FrameLast  FrameType = 7
 	FrameCData FrameType = 8
-	FrameTail  FrameType = 9
+	FrameSum   FrameType = 9
 )
 
 // A Header begins every chunk message.
@@ -71,7 +71,7 @@ func (h *Header) flags() (b byte) {
 const (
 	flagAgain = 1
 	flagForm  = 2
-	flagSame  = 4 // the identity's size and time of modification are the file's
+	flagEnd   = 4 // the size is known at the end only
 )
 
 // wholeAfter is after how many bytes of names every further name of a message is
@@ -84,15 +84,15 @@ const wholeAfter = 1 << 20
 type context struct {
 	item         uint64
 	mtime        int64
-	dev, ino     uint64
+	version      transfer.Path // a transfer.Version
 	name, source transfer.Path
 	names        int // bytes of names so far
 }
 
 func (c *context) begun(f *Begin) {
-	c.mtime, c.dev, c.ino = f.Mtime, f.Identity.Dev, f.Identity.Ino
+	c.mtime, c.version = f.Mtime, transfer.Path(f.Version)
 	c.name, c.source = f.Name, f.Source
-	c.names += len(f.Name) + len(f.Source)
+	c.names += len(f.Name) + len(f.Source) + len(f.Version)
 }
 
 // A Begin describes an item that is about to be sent.
@@ -100,11 +100,11 @@ type Begin struct {
 	Type      transfer.ItemType
 	Again     bool // from the start, whatever was sent before
 	Mode      uint32
-	Size      int64
+	Size      int64 // -1: END says it
 	Mtime     int64 // nanoseconds since 1970
 	Allocated int64 // bytes on the source's disk; less than Size for a sparse file
 	Offset    int64 // where the data will start
-	Identity  transfer.Identity
+	Version   transfer.Version
 	Name      transfer.Path
 	Source    transfer.Path
 	Form      *transfer.Form // what is known of the content; nil where nobody asked
@@ -119,7 +119,8 @@ type Frame struct {
 	Length int64           // CData: of the plain bytes; Hole: of the zeros; End: of the file
 	Data   []byte          // Data, CData; points into the message
 	Format compress.Format // CData
-	Digest string          // End, Tail
+	Digest string          // Sum: METHOD:HEX of the file; empty for none
+	Tail   string          // Sum: XXH3-128, in hex, of what came since a resume; empty but for content that may be converted
 	Fail   *transfer.Error
 	Source transfer.Path // Fail
 }
@@ -173,22 +174,22 @@ func PeekHeader(m []byte) (Header, error) {
 		Starved: m[1]&flagStarved != 0, Ask: m[1]&flagAsk != 0}, nil
 }
 
-// ParseChunk checks a message's hash and reads its frames. An error of
-// KindDigest means that the message was damaged on the way; the memory of m is
-// used by the frames.
+// ParseChunk reads a message: its header, and its frames if it is intact.
 func ParseChunk(m []byte) (Header, []Frame, error) {
-	return ParseHashed(m, len(m) >= HeaderSize && Intact(m))
-}
-
-// ParseHashed is ParseChunk of a message whose hash was looked at before, by
-// Intact.
-func ParseHashed(m []byte, intact bool) (Header, []Frame, error) {
 	h, err := PeekHeader(m)
 	if err != nil {
 		return h, nil, err
 	}
+	frames, err := ParseFrames(h, m, Intact(m))
+	return h, frames, err
+}
+
+// ParseFrames reads the frames of a message of which the header is known, and what
+// Intact says. An error of KindDigest means that the message was damaged on the way; the
+// memory of m is used by the frames.
+func ParseFrames(h Header, m []byte, intact bool) ([]Frame, error) {
 	if !intact {
-		return h, nil, transfer.Errorf(transfer.KindDigest, "chunk message %d of epoch %d does not have the hash it says", h.Seq, h.Epoch)
+		return nil, transfer.Errorf(transfer.KindDigest, "chunk message %d of epoch %d does not have the hash it says", h.Seq, h.Epoch)
 	}
 	r := reader{b: m[HeaderSize:]}
 	count := int(binary.BigEndian.Uint16(m[30:]))
@@ -196,23 +197,23 @@ func ParseHashed(m []byte, intact bool) (Header, []Frame, error) {
 	for range count {
 		f := r.frame()
 		if r.short {
-			return h, nil, transfer.Errorf(transfer.KindVersion, "chunk message %d of epoch %d ends inside a frame", h.Seq, h.Epoch)
+			return nil, transfer.Errorf(transfer.KindVersion, "chunk message %d of epoch %d ends inside a frame", h.Seq, h.Epoch)
 		}
 		if r.odd != "" {
-			return h, nil, transfer.Errorf(transfer.KindVersion, "chunk message %d of epoch %d has a compressed chunk of item %d %s", h.Seq, h.Epoch, f.Item, r.odd)
+			return nil, transfer.Errorf(transfer.KindVersion, "chunk message %d of epoch %d has a compressed chunk of item %d %s", h.Seq, h.Epoch, f.Item, r.odd)
 		}
-		if f.Type < FrameBegin || f.Type > FrameTail {
-			return h, nil, transfer.Errorf(transfer.KindVersion, "chunk message %d of epoch %d has a frame of unknown type %d", h.Seq, h.Epoch, f.Type)
+		if f.Type < FrameBegin || f.Type > FrameSum {
+			return nil, transfer.Errorf(transfer.KindVersion, "chunk message %d of epoch %d has a frame of unknown type %d", h.Seq, h.Epoch, f.Type)
 		}
 		if odd := f.odd(); odd != "" {
-			return h, nil, transfer.Errorf(transfer.KindMalformed, "chunk message %d of epoch %d has a frame of item %d with %s", h.Seq, h.Epoch, f.Item, odd)
+			return nil, transfer.Errorf(transfer.KindMalformed, "chunk message %d of epoch %d has a frame of item %d with %s", h.Seq, h.Epoch, f.Item, odd)
 		}
 		frames = append(frames, f)
 	}
 	if len(r.b) > 0 {
-		return h, nil, transfer.Errorf(transfer.KindVersion, "chunk message %d of epoch %d has %d bytes after its last frame", h.Seq, h.Epoch, len(r.b))
+		return nil, transfer.Errorf(transfer.KindVersion, "chunk message %d of epoch %d has %d bytes after its last frame", h.Seq, h.Epoch, len(r.b))
 	}
-	return h, frames, nil
+	return frames, nil
 }
 
 // Intact reports whether a message, which has a header, has the hash that it
@@ -303,9 +304,9 @@ func (r *reader) frame() Frame {
 	case FrameHole:
 		f.Offset, f.Length = int64(r.uint()), int64(r.uint())
 	case FrameEnd:
-		f.Length, f.Digest = int64(r.uint()), r.digest()
-	case FrameTail:
-		f.Digest = string(r.text())
+		f.Length = int64(r.uint())
+	case FrameSum:
+		f.Digest, f.Tail = r.digest(), string(r.text())
 	case FrameFail:
 		kind := transfer.Kind(r.u8())
 		f.Fail = &transfer.Error{Kind: kind, Text: string(r.text())}
@@ -316,10 +317,9 @@ func (r *reader) frame() Frame {
 
 func (r *reader) begin() *Begin {
 	b := &Begin{Type: transfer.ItemType(r.u8())}
-	id := &b.Identity
 	flags := r.u8()
 	b.Again = flags&flagAgain != 0
-	if flags > flagAgain|flagForm|flagSame {
+	if flags > flagAgain|flagForm|flagEnd {
 		r.short = true
 	}
 	mode := r.uint()
@@ -328,16 +328,12 @@ func (r *reader) begin() *Begin {
 	}
 	b.Mode = uint32(mode)
 	b.Size, b.Allocated, b.Offset = int64(r.uint()), int64(r.uint()), int64(r.uint())
-	b.Mtime = r.now.mtime + r.int()
-	id.Dev, id.Ino = r.now.dev+uint64(r.int()), r.now.ino+uint64(r.int())
-	id.Ctime = b.Mtime + r.int()
-	id.Size, id.Mtime = b.Size, b.Mtime
-	if flags&flagSame == 0 {
-		id.Size, id.Mtime = int64(r.uint()), b.Mtime+r.int()
-		if id.Size == b.Size && id.Mtime == b.Mtime {
-			r.short = true
-		}
+	if flags&flagEnd != 0 {
+		r.short = r.short || b.Size != 0
+		b.Size = -1
 	}
+	b.Mtime = r.now.mtime + r.int()
+	b.Version = transfer.Version(r.name(r.now.version))
 	b.Name = r.name(r.now.name)
 	b.Source = r.name(r.now.source)
 	if flags&flagForm != 0 {

@@ -34,15 +34,16 @@ func TestChunkRoundTrip(t *testing.T) {
 		}
 	}
 	_, frames, err := wire.ParseChunk(chunks()["all"])
-	if err != nil || len(frames) != 7 {
+	if err != nil || len(frames) != 8 {
 		t.Fatalf("%d frames, %v", len(frames), err)
 	}
 	b := frames[0].Begin
-	if b == nil || b.Name != oddName || b.Identity != sampleIdy || b.Mtime != -5 || !b.Again || b.Offset != 1000 {
+	if b == nil || b.Name != oddName || b.Version != sampleVsn || b.Mtime != -5 || !b.Again || b.Offset != 1000 {
 		t.Errorf("begin: %+v", b)
 	}
-	if string(frames[1].Data) != "hello" || frames[2].Length != 1<<40 || frames[3].Digest != "xxh3:00ff" ||
-		frames[4].Fail.Kind != transfer.KindNoSpace || frames[4].Source != oddName || frames[6].Item != 7 {
+	if string(frames[1].Data) != "hello" || frames[2].Length != 1<<40 || frames[3].Length != 5000 ||
+		frames[4].Digest != "xxh3:00ff" ||
+		frames[5].Fail.Kind != transfer.KindNoSpace || frames[5].Source != oddName || frames[7].Item != 7 {
 		t.Errorf("frames: %+v", frames)
 	}
 }
@@ -74,9 +75,9 @@ func rebuild(h wire.Header, frames []wire.Frame) []byte {
 		case wire.FrameHole:
 			b.Hole(f.Item, f.Offset, f.Length)
 		case wire.FrameEnd:
-			b.End(f.Item, f.Length, f.Digest)
-		case wire.FrameTail:
-			b.Tail(f.Item, f.Digest)
+			b.End(f.Item, f.Length)
+		case wire.FrameSum:
+			b.Sum(f.Item, f.Digest, f.Tail)
 		case wire.FrameFail:
 			b.Fail(f.Item, f.Fail, f.Source)
 		case wire.FrameSkip:
@@ -212,9 +213,10 @@ func TestNamesShareTheirBeginnings(t *testing.T) {
 	for n := range 100 {
 		f := wire.Begin{Type: transfer.ItemFile, Mode: 0o644, Size: 800, Mtime: 1_700_000_000_000_000_000 + int64(n)*1e6, Allocated: 4096,
 			Name: transfer.Path(fmt.Sprintf("in/%06d", n)), Source: transfer.Path(fmt.Sprintf("/srv/alpha/outgoing/in/%06d", n))}
-		f.Identity = transfer.Identity{Dev: 64770, Ino: 1_234_567 + uint64(n), Size: f.Size, Mtime: f.Mtime, Ctime: f.Mtime + 1000}
+		f.Version = transfer.Version(fmt.Sprintf("\x0164770.17000000.%d", 1_234_567+n))
 		b.Begin(uint64(n), &f)
-		b.End(uint64(n), 800, "xxh3:"+strings.Repeat("5a", 16))
+		b.End(uint64(n), 800)
+		b.Sum(uint64(n), "xxh3:"+strings.Repeat("5a", 16), "")
 		want = append(want, f)
 	}
 	m := b.Seal(wire.Header{})
@@ -226,7 +228,7 @@ func TestNamesShareTheirBeginnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range want {
-		if got := frames[2*n].Begin; !reflect.DeepEqual(*got, want[n]) {
+		if got := frames[3*n].Begin; !reflect.DeepEqual(*got, want[n]) {
 			t.Fatalf("%d: %+v, not %+v", n, *got, want[n])
 		}
 	}
@@ -235,7 +237,7 @@ func TestNamesShareTheirBeginnings(t *testing.T) {
 		m := bytes.Clone(chunks()["empty"])
 		binary.BigEndian.PutUint16(m[30:], uint16(count))
 		for n := range count {
-			m = append(m, 1, 0, 1, 4, 0, 0, 0, 0, 0, 0, 0, 0)
+			m = append(m, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0)
 			if n == 0 {
 				m = append(binary.AppendUvarint(append(m, 0), uint64(len(name))), name...)
 			} else {
@@ -274,13 +276,14 @@ func TestBuilderFillsMessages(t *testing.T) {
 		if !b.Fits(64 + len("sha256:")) {
 			t.Errorf("chunk %d: there is no room for an END behind the data", chunk)
 		}
-		b.End(1, 5, "sha256:"+strings.Repeat("0", 64))
+		b.End(1, 5)
+		b.Sum(1, "sha256:"+strings.Repeat("0", 64), strings.Repeat("0", 32))
 		m := b.Seal(wire.Header{})
 		if len(m) > chunk+wire.Overhead {
 			t.Errorf("chunk %d: the message has %d bytes", chunk, len(m))
 		}
 		_, got, err := wire.ParseChunk(m)
-		if err != nil || len(got) != frames+1 {
+		if err != nil || len(got) != frames+2 {
 			t.Errorf("chunk %d: %d frames, %v", chunk, len(got), err)
 		}
 	}
@@ -305,7 +308,7 @@ func TestCDataTakesThePlainRoom(t *testing.T) {
 	if !b.Fits(64 + len("sha256:")) {
 		t.Error("there is no room for an END behind it")
 	}
-	b.End(1, 5, "")
+	b.End(1, 5)
 	m := b.Seal(wire.Header{})
 	if _, got, err := wire.ParseChunk(m); err != nil || len(got) != frames+1 || len(m) > chunk/4 {
 		t.Errorf("%d frames in %d bytes, %v", len(got), len(m), err)
@@ -352,7 +355,7 @@ func TestCost(t *testing.T) {
 	for n := range frames {
 		got = append(got, frames[n].Cost(4096))
 	}
-	if want := []int64{4096, 5, 4096, 0, 4096, 0, 0}; !reflect.DeepEqual(got, want) {
+	if want := []int64{4096, 5, 4096, 0, 0, 4096, 0, 0}; !reflect.DeepEqual(got, want) {
 		t.Errorf("costs %v, want %v", got, want)
 	}
 }
@@ -376,7 +379,7 @@ func FuzzParseChunk(f *testing.F) {
 			t.Fatalf("room for %d frames in %d bytes", cap(frames), len(m))
 		}
 		for _, fr := range frames {
-			if fr.Item >= wire.MaxItems || fr.Offset < 0 || fr.Offset > wire.MaxSize || fr.Begin != nil && (fr.Begin.Mode > 0o777 || fr.Begin.Offset > fr.Begin.Size) {
+			if fr.Item >= wire.MaxItems || fr.Offset < 0 || fr.Offset > wire.MaxSize || fr.Begin != nil && (fr.Begin.Mode > 0o777 || fr.Begin.Size < -1 || fr.Begin.Size >= 0 && fr.Begin.Offset > fr.Begin.Size) {
 				t.Fatalf("a frame is read that is out of its range: %+v", fr)
 			}
 			if fr.Fail != nil && len(fr.Fail.Text) > 1000 {

@@ -49,6 +49,7 @@ type Message struct {
 	Resync      *Resync
 	Outcomes    *Outcomes
 	OutcomesAck *OutcomesAck
+	Cancel      *Cancel
 }
 
 // Open asks the destination to receive. Nonces increase; a lower one is dropped.
@@ -60,7 +61,16 @@ type Open struct {
 	Request  transfer.Request `json:"request"`                           // without its Sources
 	MaxChunk int              `json:"max_chunk"`                         // what the source's queue manager carries
 	Pardon   uint64           `json:"pardon,omitempty"`                  // how often an operator has resumed the transfer
-	Direct   *Direct          `json:"direct,omitempty"`                  // none: the source does not have the direct lane
+	// Principal is who submitted it, as the source's agent vouches.
+	Principal string  `json:"principal,omitempty"`
+	Direct    *Direct `json:"direct,omitempty"` // none: the source does not have the direct lane
+}
+
+// A Cancel withdraws a transfer.
+type Cancel struct {
+	// Principal is who asked for that, as the source's agent vouches; empty where it
+	// gave the transfer up by itself.
+	Principal string `json:"principal,omitempty"`
 }
 
 // Accept answers an Open.
@@ -71,7 +81,7 @@ type Accept struct {
 	Settings   transfer.Settings   `json:"settings"`
 	Lane       string              `json:"lane"`
 	Credit     int64               `json:"credit"`
-	Items      int                 `json:"items"` // how many may be begun and undecided, at most transfer.MaxUndecided
+	Sums       int                 `json:"sums"` // how many files may have ended without their SUM when another item begins
 	Resume     transfer.Resume     `json:"resume"`
 	Resolution transfer.Resolution `json:"resolution"`
 	LaneReason string              `json:"lane_reason,omitempty"` // why it is not the direct lane
@@ -102,7 +112,9 @@ const (
 	maxAddress   = 260
 )
 
-// Busy answers an Open, or ends the epoch unasked when space runs out.
+// Busy answers an Open. Unasked it says that a slot is free (neither Nonce nor Epoch),
+// or it ends an epoch: because space has run out, or, with place 0, because the
+// destination has none open.
 type Busy struct {
 	Nonce  uint64          `json:"nonce,omitempty"`
 	Epoch  uint32          `json:"epoch,omitempty"`
@@ -180,6 +192,8 @@ func (m *Message) body(make bool) any {
 		return field(&m.Outcomes, make)
 	case KindOutcomesAck:
 		return field(&m.OutcomesAck, make)
+	case KindCancel:
+		return field(&m.Cancel, make)
 	}
 	return nil
 }

@@ -59,8 +59,8 @@ func TestDecodeRefuses(t *testing.T) {
 		{"body of another form", `{"v":1,"kind":"ack","from":"A1","transfer":"` + id + `","body":[1]}`, transfer.KindVersion, "ack"},
 		{"no reason", `{"v":1,"kind":"busy","from":"A1","transfer":"` + id + `","body":{}}`, transfer.KindMalformed, "no reason"},
 		{"no error", `{"v":1,"kind":"refuse","from":"A1","transfer":"` + id + `","body":{}}`, transfer.KindMalformed, "no error"},
-		{"no transfer", `{"v":1,"kind":"cancel","from":"A1"}`, transfer.KindMalformed, "no transfer ID"},
-		{"bad transfer", `{"v":1,"kind":"cancel","from":"A1","transfer":"x"}`, transfer.KindVersion, "malformed"},
+		{"no transfer", `{"v":1,"kind":"cancelled","from":"A1"}`, transfer.KindMalformed, "no transfer ID"},
+		{"bad transfer", `{"v":1,"kind":"cancelled","from":"A1","transfer":"x"}`, transfer.KindVersion, "malformed"},
 		{"too deep", `{"v":1,"kind":"cancel","x":` + deep + `}`, transfer.KindTooLarge, "nested 41 deep; the limit is 32"},
 		{"too large", `{"v":1,"kind":"cancel","x":"` + strings.Repeat("x", 1<<20) + `"}`, transfer.KindTooLarge, "the limit is 1048576"},
 	} {
@@ -81,7 +81,7 @@ func TestDecodeTakesNeighbours(t *testing.T) {
 			t.Errorf("version %d: %+v", v, m.Ack)
 		}
 	}
-	brackets := `{"v":1,"kind":"cancel","from":"A1","transfer":"` + sampleID.String() + `","x":"` + strings.Repeat(`[{\"`, 40) + `"}`
+	brackets := `{"v":1,"kind":"cancelled","from":"A1","transfer":"` + sampleID.String() + `","x":"` + strings.Repeat(`[{\"`, 40) + `"}`
 	if _, err := wire.Decode([]byte(brackets)); err != nil {
 		t.Errorf("brackets in a text are no nesting: %v", err)
 	}

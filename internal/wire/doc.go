@@ -23,13 +23,14 @@
 //	item, number of items below 2^40; batch below 2^62; sequence up to 2^60
 //	size, offset, bytes   0 to 2^60
 //	credit                0 to 2^36 in ACCEPT and RESYNC; in ACK that much beyond what was sent
-//	items of ACCEPT       1 to transfer.MaxUndecided
+//	sums of ACCEPT        0 to transfer.MaxUndecided
 //	settings              as transfer.Settings.Check has them; in ACCEPT all of them are there
 //	max_chunk             1 to transfer.MaxChunk
 //	points of a resume    transfer.MaxUndecided at most, with prefixes of 4,096 segments at most, that
 //	                      have no gap and end where the point is
 //	outcomes of a batch   512 at most
 //	incarnation, instance 64 printable characters at most
+//	principal             1,024 printable characters at most
 //	sentence, hint        64 KiB at most
 //	address               HOST:PORT, port 1 to 65535, 8 of them at most; pin and token 64 hex digits
 //	mode of BEGIN         permissions only
@@ -92,31 +93,32 @@
 // is s, the difference from that of the frame before in the message; before the first
 // frame everything that something is the difference from is zero or empty.
 //
-//	1 BEGIN  1 item type  1 flags (1: again from the start; 2: with a form; 4: the identity's
-//	         size and mtime are the file's)  u mode  u size  u allocated bytes
-//	         u offset where data will start  s mtime (ns) less that of the BEGIN before
-//	         s dev, s ino less those of the BEGIN before  s ctime less mtime
-//	         without flag 4: u id size  s id mtime less mtime
-//	         name  source path, each as: u how many bytes are those of the name (source
-//	         path) in the BEGIN before, t the rest
+//	1 BEGIN  1 item type  1 flags (1: again from the start; 2: with a form; 4: the size is
+//	         not known, and 0 here)
+//	         u mode  u size  u allocated bytes  u offset where data will start
+//	         s mtime (ns) less that of the BEGIN before
+//	         version  name  source path, each as: u how many bytes are those of the version
+//	         (name, source path) in the BEGIN before, t the rest
 //	         with a form: t code page  t line end  t RECFM  u LRECL  u BLKSIZE
 //	2 DATA   u offset  t bytes
 //	3 HOLE   u offset  u length of a run of zeros
-//	4 END    u size  digest as t METHOD, t bytes; empty METHOD: t the digest as text (empty: none)
+//	4 END    u size
 //	5 FAIL   1 kind  t text  t source path   it cannot be sent
 //	6 SKIP   the sender leaves off: the receiver has decided the item
 //	7 LAST   the item is the number of items in the whole transfer
 //	8 CDATA  u offset  u plain length  1 format (1: s2, 2: zstd)  t compressed bytes
-//	9 TAIL   t XXH3-128 in hex of the bytes since the BEGIN
+//	9 SUM    the file's digest as t METHOD, t bytes; empty METHOD: t the digest as text (empty:
+//	         none)  t XXH3-128 in hex of the bytes since a resume; empty but for content that may
+//	         be converted
 //
 // After 1 MiB of names in a message a name has nothing in common with the one before
 // it: a short message must not stand for names of gigabytes.
 //
 // The form says what the source's agent knows of a file's content; it is there
 // where the request can want it converted (package conversion). The texts of a form
-// have 64 bytes at most. Where such an item is resumed, a TAIL goes before its END: a receiver
-// that has what it wrote, and no longer what it was made of, checks with it what
-// came since, while the source has checked what came before.
+// have 64 bytes at most. Where such an item is resumed, its SUM says what has come since: a
+// receiver that has what it wrote, and no longer what it was made of, checks that,
+// while the source has checked what came before.
 //
 // CDATA says what DATA says of 1 byte to 1 MiB of plain bytes, always in fewer
 // (n is less than the plain length). The formats are package compress's.
@@ -127,5 +129,7 @@
 //
 // A directory is BEGIN alone. A second BEGIN of an undecided item starts it
 // again. Everything of one item is in order; items are in order but for those
-// that a resume skips.
+// that a resume skips. The SUM of a file comes once the sender has digested it,
+// between the frames of later items where that takes longer than sending it; no item
+// begins while more SUMs are missing than ACCEPT allows.
 package wire

@@ -84,8 +84,8 @@ func FuzzDecodeOutcomes(f *testing.F) {
 		}
 		f.Add(data)
 	}
-	f.Add([]byte(`{"v":1,"kind":"outcomes","from":"A","transfer":"x","body":{"batch":1,"outcomes":[{"item":1,"type":1,"path":"a"}],"outcomes":[]}}`))
-	f.Add([]byte(`,"outcomes":[{"item":1,"type":1,"path":"a"}]`))
+	f.Add([]byte(`{"v":1,"kind":"outcomes","from":"A","transfer":"x","body":{"batch":1,"outcomes":[{"item":1,"type":"file","path":"a"}],"outcomes":[]}}`))
+	f.Add([]byte(`,"outcomes":[{"item":1,"type":"file","path":"a"}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m := decodeOutcomes(data)
 		if m == nil {

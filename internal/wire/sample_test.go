@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the golden files of messages")
 var (
 	sampleID    = transfer.ID{0x01, 0x89, 0x0a, 0x5d, 0xac, 0x96, 0x77, 0x4b, 0xbc, 0xce, 0xb3, 0x02, 0x09, 0x9a, 0x80, 0x57}
 	sampleTime  = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
-	sampleIdy   = transfer.Identity{Dev: 1 << 40, Ino: 77, Size: 5000, Mtime: -5, Ctime: 1_700_000_000_000_000_009}
+	sampleVsn   = transfer.Version("\x01\x00\xffversion")
 	sampleErr   = &transfer.Error{Kind: transfer.KindNoSpace, Text: "no space", Hint: "make some"}
 	sampleCData = []byte{12, 0x04, 'a', 'b', 0x19, 2} // abababababab
 	oddName     = transfer.Path("caf\xc3\xa9/\xff%\n")
@@ -38,8 +38,8 @@ func sampleRequest() transfer.Request {
 }
 
 func sampleResume() transfer.Resume {
-	r := transfer.Resume{Points: []transfer.Point{{Item: 4, Source: 1000, Dest: 1000,
-		Prefix: []transfer.Segment{{End: 1000, Sum: "00ff"}}, Identity: sampleIdy}}}
+	r := transfer.Resume{Points: []transfer.Point{{Item: 4, Source: 1000,
+		Prefix: []transfer.Segment{{End: 1000, Sum: "00ff"}}, Version: sampleVsn}}}
 	for _, n := range []uint64{0, 1, 2, 5, 900} {
 		r.Decided.Add(n)
 	}
@@ -56,9 +56,9 @@ func samples() map[string]*wire.Message {
 	}
 	return map[string]*wire.Message{
 		"open": of(wire.Message{Kind: wire.KindOpen, Open: &wire.Open{Nonce: 3, Source: "00000000000000aa", Dest: "00000000000000bb",
-			Several: true, Request: open, MaxChunk: 1 << 20}}),
+			Several: true, Request: open, MaxChunk: 1 << 20, Principal: "ann@box"}}),
 		"accept": of(wire.Message{Kind: wire.KindAccept, Accept: &wire.Accept{Nonce: 3, Epoch: 7, Dest: "00000000000000bb",
-			Settings: transfer.DefaultSettings(), Lane: transfer.LaneQueue, Credit: 1 << 33, Items: 1024, Resume: sampleResume(),
+			Settings: transfer.DefaultSettings(), Lane: transfer.LaneQueue, Credit: 1 << 33, Sums: 19, Resume: sampleResume(),
 			Resolution: transfer.Resolution{Base: "/srv/" + oddName, Into: true}}}),
 		"busy":   of(wire.Message{Kind: wire.KindBusy, Busy: &wire.Busy{Nonce: 3, Epoch: 7, Place: 2, Reason: sampleErr}}),
 		"refuse": of(wire.Message{Kind: wire.KindRefuse, Refuse: &wire.Refuse{Nonce: 3, Error: sampleErr}}),
@@ -68,10 +68,10 @@ func samples() map[string]*wire.Message {
 			Direct: &wire.Direct{Mode: wire.DirectTLS, Addresses: []string{"h:1"}, Pin: strings.Repeat("ab", 32), Token: strings.Repeat("cd", 32)}}}),
 		"outcomes": of(wire.Message{Kind: wire.KindOutcomes, Outcomes: &wire.Outcomes{Batch: 1<<32 | 5, Last: true, Outcomes: []transfer.Outcome{
 			{Item: 0, Type: transfer.ItemFile, Path: oddName, Source: "/in/a", Size: 5000, Digest: "xxh3:00", SrcSum: "xxh3:00",
-				Note: "taken", Taken: true, Identity: sampleIdy},
+				Note: "taken", Taken: true, Version: sampleVsn},
 			{Item: 1, Type: transfer.ItemBad, Path: "b", Err: sampleErr}}}}),
 		"outcomes-ack": of(wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: 1<<32 | 5}}),
-		"cancel":       of(wire.Message{Kind: wire.KindCancel}),
+		"cancel":       of(wire.Message{Kind: wire.KindCancel, Cancel: &wire.Cancel{Principal: "ann@box"}}),
 		"cancelled":    of(wire.Message{Kind: wire.KindCancelled}),
 	}
 }
@@ -81,34 +81,38 @@ func samples() map[string]*wire.Message {
 func chunks() map[string][]byte {
 	head := wire.Header{Transfer: sampleID, Epoch: 7, Seq: 1<<40 | 3}
 	begin := &wire.Begin{Type: transfer.ItemFile, Again: true, Mode: 0o640, Size: 5000, Mtime: -5, Allocated: 4096, Offset: 1000,
-		Identity: sampleIdy, Name: oddName, Source: "/in/" + oddName}
+		Version: sampleVsn, Name: oddName, Source: "/in/" + oddName}
 	formed := *begin
 	formed.Form = &transfer.Form{Encoding: "IBM-1047", EOL: "lf", Records: transfer.Records{RECFM: "FBA", LRECL: 133, BLKSIZE: 27930}}
+	unsized := *begin
+	unsized.Size = -1
 	one := func(add func(*wire.Builder)) []byte {
 		b := wire.NewBuilder(4096, nil)
 		add(b)
 		return b.Seal(head)
 	}
 	frames := map[string]func(*wire.Builder){
-		"empty":      func(*wire.Builder) {},
-		"begin":      func(b *wire.Builder) { b.Begin(4, begin) },
-		"data":       func(b *wire.Builder) { copy(b.Data(4, 1000, 5), "hello") },
-		"hole":       func(b *wire.Builder) { b.Hole(4, 1005, 1<<40) },
-		"end":        func(b *wire.Builder) { b.End(4, 5000, "xxh3:00ff") },
-		"fail":       func(b *wire.Builder) { b.Fail(5, sampleErr, oddName) },
-		"skip":       func(b *wire.Builder) { b.Skip(6) },
-		"last":       func(b *wire.Builder) { b.Last(7) },
-		"begin-form": func(b *wire.Builder) { b.Begin(4, &formed) },
-		"tail":       func(b *wire.Builder) { b.Tail(4, "00112233445566778899aabbccddeeff") },
-		"cdata":      func(b *wire.Builder) { b.CData(4, 1005, 12, compress.S2, sampleCData) },
-		"cdata-zstd": func(b *wire.Builder) { b.CData(4, 1017, transfer.MaxChunk, compress.Zstd, []byte("some bytes")) },
+		"empty":         func(*wire.Builder) {},
+		"begin":         func(b *wire.Builder) { b.Begin(4, begin) },
+		"data":          func(b *wire.Builder) { copy(b.Data(4, 1000, 5), "hello") },
+		"hole":          func(b *wire.Builder) { b.Hole(4, 1005, 1<<40) },
+		"end":           func(b *wire.Builder) { b.End(4, 5000) },
+		"fail":          func(b *wire.Builder) { b.Fail(5, sampleErr, oddName) },
+		"skip":          func(b *wire.Builder) { b.Skip(6) },
+		"last":          func(b *wire.Builder) { b.Last(7) },
+		"begin-unsized": func(b *wire.Builder) { b.Begin(4, &unsized) },
+		"begin-form":    func(b *wire.Builder) { b.Begin(4, &formed) },
+		"sum":           func(b *wire.Builder) { b.Sum(4, "xxh3:00ff", "") },
+		"sum-tail":      func(b *wire.Builder) { b.Sum(4, "sha256:00ff", "00112233445566778899aabbccddeeff") },
+		"cdata":         func(b *wire.Builder) { b.CData(4, 1005, 12, compress.S2, sampleCData) },
+		"cdata-zstd":    func(b *wire.Builder) { b.CData(4, 1017, transfer.MaxChunk, compress.Zstd, []byte("some bytes")) },
 	}
 	out := map[string][]byte{}
 	for name, add := range frames {
 		out[name] = one(add)
 	}
 	out["all"] = one(func(b *wire.Builder) {
-		for _, name := range []string{"begin", "data", "hole", "end", "fail", "skip", "last"} {
+		for _, name := range []string{"begin", "data", "hole", "end", "sum", "fail", "skip", "last"} {
 			frames[name](b)
 		}
 	})

@@ -34,7 +34,7 @@ func TestDirectoryIsRenamedWhileFilesArrive(t *testing.T) {
 
 	good := 0
 	for _, o := range n.Outcomes(n.Audit(sum.ID), "source") {
-		if o.Type != 1 {
+		if o.Type != "file" {
 			continue
 		}
 		_, gone := os.Stat(o.Source)

@@ -12,7 +12,7 @@ import (
 )
 
 // Twenty-five transfers between two agents share what there is: each has come
-// some way before the first of them ends.
+// some way before a few of them have ended.
 func TestTwentyFiveShareTheWay(t *testing.T) {
 	n := up(t, "ALPHA", "BETA")
 	n.Stop("BETA") // so that all of them begin together
@@ -24,16 +24,17 @@ func TestTwentyFiveShareTheWay(t *testing.T) {
 
 	n.Start("BETA")
 	moving := map[string]bool{}
-	n.UntilEvery("the first file has arrived", time.Millisecond, func() bool {
+	const few = 5 // one may be through before the others have been accepted
+	n.UntilEvery("the first files have arrived", time.Millisecond, func() bool {
 		for name, size := range n.Temporaries("BETA") {
 			if size > 0 {
 				moving[name] = true
 			}
 		}
-		return len(n.Landed("BETA", "out")) > 0
+		return len(n.Landed("BETA", "out")) >= few
 	})
 	if len(moving) != 25 {
-		t.Errorf("%d of 25 transfers had moved anything when the first one ended", len(moving))
+		t.Errorf("%d of 25 transfers had moved anything when %d had ended", len(moving), few)
 	}
 	for _, id := range ids {
 		n.WaitState(id, "successful")

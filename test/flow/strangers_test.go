@@ -115,7 +115,7 @@ func TestStrangersAreNotHeard(t *testing.T) {
 		w.Say(wire.ReplySubject(to, "MALLORY"), text)
 	}
 	reason := transfer.Errorf(transfer.KindBusy, "go away")
-	say("BETA", wire.Message{Kind: wire.KindCancel})
+	say("BETA", wire.Message{Kind: wire.KindCancel, Cancel: &wire.Cancel{}})
 	say("BETA", wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: 1}})
 	say("ALPHA", wire.Message{Kind: wire.KindCancelled})
 	say("ALPHA", wire.Message{Kind: wire.KindRefuse, Refuse: &wire.Refuse{Nonce: 1, Error: reason}})

@@ -18,7 +18,7 @@ type row struct {
 
 // rows stand from the top down.
 var rows = []row{
-	{[]string{"cmd/ferry"}, "the only place that wires packages together; nothing can import it"},
+	{[]string{"cmd/ferry", "cmd/ferry-bench"}, "the only places that wire packages together; nothing can import them"},
 	{[]string{"internal/config"}, "turns files and environment into flags, and knows no other package's settings"},
 	{[]string{"internal/bench"}, "runs whole agents, so it stands above them"},
 	{[]string{"internal/bench/published", "internal/bench/peers"},
@@ -29,8 +29,9 @@ var rows = []row{
 		"the two sides of a transfer talk through wire alone, or the network would not be the protocol's only road"},
 	{[]string{"internal/lane", "internal/lane/queue", "internal/lane/direct", "internal/audit"},
 		"carry and record what others decide; how a chunk travels is nobody else's business"},
-	{[]string{"internal/localfs", "internal/ledger", "internal/qmgr", "internal/program", "internal/mftxml"},
+	{[]string{"internal/localfs", "internal/pipe", "internal/ledger", "internal/qmgr", "internal/program", "internal/mftxml"},
 		"each touches one thing outside the process, so that a test can replace one without the others"},
+	{[]string{"internal/place"}, "what a place for files is: sender and receiver need it, and each place offers it"},
 	{[]string{"internal/conversion"}, "what a file becomes: code pages and records, one after the other"},
 	{[]string{"internal/wire"}, "the words on the link: pure bytes, no files and no connections"},
 	{[]string{"internal/flow", "internal/digest", "internal/compress", "internal/codepage", "internal/record", "internal/extsort"},
@@ -63,7 +64,9 @@ var keepers = []keeper{
 		because: "the courier can be replaced only if one package knows its name"},
 	{imports: "go.etcd.io/bbolt", only: []string{"internal/ledger"},
 		because: "what is durable, and when, is decided in one place"},
-	{imports: "github.com/spf13/", only: []string{"cmd/ferry", "internal/config"},
+	{imports: "ferry/internal/bench", only: []string{"cmd/ferry-bench", "internal/bench"},
+		because: "who installs Ferry does not install its benchmark"},
+	{imports: "github.com/spf13/", only: []string{"cmd/ferry", "cmd/ferry-bench", "internal/config"},
 		because: "packages below the command line do not know that there is one"},
 	{imports: "github.com/goccy/go-yaml", only: []string{"internal/config"},
 		because: "a settings file has one reader"},
@@ -79,6 +82,10 @@ var keepers = []keeper{
 		because: "the two sides share messages, not memory, in tests as well"},
 	{imports: "ferry/internal/sender", never: []string{"internal/receiver"},
 		because: "the two sides share messages, not memory, in tests as well"},
+	{imports: "ferry/internal/localfs", never: []string{"internal/sender", "internal/receiver"},
+		because: "local files are one place among others; what all places do is in package place"},
+	{imports: "ferry/internal/record", never: []string{"internal/sender", "internal/receiver", "internal/agent"},
+		because: "data sets and sidecars are the local place's business"},
 	{imports: "ferry/internal/clock", never: []string{"internal/transfer"},
 		because: "the vocabulary needs only the standard library"},
 }

@@ -72,6 +72,16 @@ var styles = []struct {
 		{"just right", tree{"a/a.go": "package a\n" + strings.Repeat("\n", 699)}, ""},
 		{"excused", tree{"a/a.go": "//house:long because it is one table\npackage a\n" + strings.Repeat("\n", 700)}, ""},
 	}},
+	{"sizes", "a type with many fields or methods is several things that know each other's business", sizes, []trial{
+		{"fields", tree{"internal/a/a.go": "package a\ntype t struct {" + strings.Repeat("x, ", 25) + "y int }\n"}, "there are 26 fields of internal/a.t"},
+		{"as many as may be", tree{"internal/a/a.go": "package a\ntype t struct {" + strings.Repeat("x, ", 24) + "y int }\n"}, ""},
+		{"methods", tree{"internal/a/a.go": manyMethods(41)}, "there are 41 methods of internal/a.t"},
+		{"the same on another platform", tree{"internal/a/a.go": manyMethods(40), "internal/a/b.go": manyMethods(40)}, ""},
+		{"interface", tree{"internal/a/a.go": "package a\ntype t interface {" + strings.Repeat("M();", 11) + "}\n"}, "there are 11 methods of internal/a.t"},
+		{"grown", tree{"internal/wire/a.go": "package wire\ntype Beat struct {" + strings.Repeat("x, ", 30) + "y int }\n"}, "there are 31 fields of internal/wire.Beat, and there were 26"},
+		{"shrunk", tree{"internal/wire/a.go": "package wire\ntype Beat struct { x int }\n"}, "lower its number"},
+		{"tests", tree{"internal/a/a_test.go": "package a\ntype t interface {" + strings.Repeat("M();", 11) + "}\n"}, ""},
+	}},
 	{"excuse", "an excuse that no rule reads excuses nothing", badExcuses, []trial{
 		{"right", tree{"a/a.go": "package a\n//house:init because the runtime must be told first\n"}, ""},
 		{"unknown", tree{"a/a.go": "package a\n//house:tired because it was late that day\n"}, "unknown excuse \"tired\""},
@@ -108,6 +118,14 @@ func TestStyleRulesCanFail(t *testing.T) {
 	for _, s := range styles {
 		t.Run(s.name, func(t *testing.T) { try(t, s.rule, s.trials) })
 	}
+}
+
+func manyMethods(n int) string {
+	text := "package a\ntype t int\n"
+	for k := range n {
+		text += fmt.Sprintf("func (*t) m%d() {}\n", k)
+	}
+	return text
 }
 
 func sleeper(comment string) string {

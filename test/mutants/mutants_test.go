@@ -72,6 +72,9 @@ var mutants = []mutant{
 	{"late-request-taken", "a request is accepted after its submitter has given it up", inQueue, "withdrawals"},
 	{"floor-believed", "a gap in an agent's audit records is passed over for good", inSpeakers, "speakers"},
 	{"outcome-believed", "the outcome of a transfer is what anybody publishes", inSpeakers, "speakers"},
+	{"object-unconditional", "an upload is completed whatever is under its key by then", inProtocol, "objects"},
+	{"object-part-unanswered", "a part whose upload was not answered is counted", inProtocol, "objects"},
+	{"object-version-ignored", "the version of a source in an object store is not compared", inProtocol, "objects"},
 	{"holder-unasked", "a name is taken from an agent that lives", inQueue, "twins"},
 }
 
@@ -165,7 +168,7 @@ func campaign(t *testing.T, suite string, m mutant, planted string) (string, err
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, suite, "-test.timeout", "4m")
+	c := exec.CommandContext(ctx, suite, "-test.run", "Campaign", "-test.timeout", "4m")
 	c.Dir = m.pkg
 	c.Env = append(os.Environ(), "CAMPAIGN="+m.campaign, "COUNT=short", "SEED=", "FERRY_TAGS=failpoint", "FERRY_PLANTED="+planted)
 	out, err := c.CombinedOutput()

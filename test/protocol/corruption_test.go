@@ -51,7 +51,11 @@ func corrupt(t *testing.T, seed uint64, r *rand.Rand) (cases int) { return corru
 // corruptWork is a seed with what was decided of its work beforehand.
 func corruptWork(t *testing.T, r *rand.Rand, work work) (cases int) {
 	s := &script{r: r}
-	bubble(t, setup{memory: true, nudge: s.one(2)}, func(w *world) {
+	set := setup{memory: true, nudge: s.one(2)}
+	if s.one(3) {
+		set.objects = sidesWithObjects[s.n(len(sidesWithObjects))]
+	}
+	bubble(t, set, func(w *world) {
 		v := &vandal{s: s, witness: newWitness(), what: map[header]string{}, begun: map[transfer.ID][]header{}}
 		w.slow(time.Millisecond)
 		w.net.Set(keeping)
@@ -235,9 +239,9 @@ func shifted(m []byte, frame int, by int64) []byte {
 		case wire.FrameHole:
 			b.Hole(f.Item, f.Offset, f.Length)
 		case wire.FrameEnd:
-			b.End(f.Item, f.Length, f.Digest)
-		case wire.FrameTail:
-			b.Tail(f.Item, f.Digest)
+			b.End(f.Item, f.Length)
+		case wire.FrameSum:
+			b.Sum(f.Item, f.Digest, f.Tail)
 		case wire.FrameFail:
 			b.Fail(f.Item, f.Fail, f.Source)
 		case wire.FrameSkip:

@@ -193,7 +193,7 @@ func (w *world) point(id transfer.ID, least int64) {
 		}
 		r.ledger.View(func(t *ledger.Tx) error {
 			return t.Items(id, func(_ uint64, it *ledger.Item) error {
-				found = found || it.Point != nil && it.Point.Dest >= least
+				found = found || it.Point != nil && it.Point.Source >= least
 				return nil
 			})
 		})

@@ -321,7 +321,8 @@ func TestLastOutcomesWaitForTheCommit(t *testing.T) {
 			case p.Kind == wire.KindOutcomesAck: // that a has arrived; it comes in the middle of b's commit
 				h.Delay = 6 * time.Second
 			case p.Kind == faulty.Chunk && p.N > 2:
-				h.Delay = 3 * time.Second // so that a is committed by itself
+				// So that a is committed by itself. What leaves later arrives later.
+				h.Delay = 3*time.Second + time.Duration(p.N)*time.Microsecond
 			}
 			return h
 		}

@@ -5,11 +5,11 @@ package protocol_test
 import (
 	"fmt"
 	"os"
-	"syscall"
 	"testing"
 	"time"
 
 	"ferry/internal/faulty"
+	"ferry/internal/localfs/localfstest"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -21,15 +21,6 @@ func (w *world) say(from, to transfer.AgentName, m *wire.Message) {
 	data, err := m.Encode()
 	must(w.t, err)
 	must(w.t, w.net.Send(faulty.Parcel{From: from, To: to, Kind: m.Kind, Transfer: m.Transfer, Data: data}))
-}
-
-// identity is what a source would note of a file.
-func identity(t *testing.T, path string) transfer.Identity {
-	t.Helper()
-	fi, err := os.Stat(path)
-	must(t, err)
-	st := fi.Sys().(*syscall.Stat_t)
-	return transfer.Identity{Dev: uint64(st.Dev), Ino: st.Ino, Size: st.Size, Mtime: st.Mtim.Nano(), Ctime: st.Ctim.Nano()}
 }
 
 // A destination cannot have anything deleted, or believed, that is not of the item
@@ -56,7 +47,7 @@ func TestOutcomesAreHeldAgainstTheJournal(t *testing.T) {
 				w.until(time.Minute, "no epoch", func() bool { return w.net.Count(wire.KindAck) > 0 })
 				w.change(func(w *world) { w.fates = nil })
 				o := transfer.Outcome{Item: 0, Type: transfer.ItemFile, Path: "/elsewhere", Source: transfer.Path(w.src.files("precious")),
-					Size: 50, Identity: identity(t, w.src.files("precious"))}
+					Size: 50, Version: localfstest.VersionOf(t, w.src.files("precious"))}
 				forge(&o)
 				w.say(dstName, srcName, &wire.Message{Kind: wire.KindOutcomes, Transfer: id, Outcomes: &wire.Outcomes{Batch: 1 << 40, Outcomes: []transfer.Outcome{o}, Last: last}})
 				w.finish(5 * time.Minute)

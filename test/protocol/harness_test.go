@@ -12,6 +12,7 @@ package protocol_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -40,10 +41,15 @@ type setup struct {
 	settings transfer.Settings
 	pool     int64
 	slots    int
+	places   int  // 0: as many as the protocol allows
 	nudge    bool // the source hears at once that the destination has started anew
 	park     bool // three crashes without progress park a transfer at its source, as the agent does
 	clocks   bool // each side has a clock of its own that can jump
 	memory   bool // ledgers and files in memory
+	objects  objectsOf
+	stdin    io.Reader // what SRC sends, in place of files
+	stdout   io.Writer // where DST writes what comes of transfer id, in place of files
+	id       transfer.ID
 }
 
 // A world has a source agent, a destination agent, and the courier between.
@@ -79,6 +85,7 @@ type hooks struct {
 	crash  func(n *node, op, name string, count int, after bool) bool
 	inject func(n *node, op, name string) error
 	reads  func(n *node, op, name string) error         // of a file that is there: "open" or "read"
+	lost   func(n *node, op, key string) bool           // the answer to a call to an object store, which had its effect
 	linger func(n *node, op, name string) time.Duration // what a call takes
 	wrote  func(n *node, name string, size int)         // bytes of a file are written
 	noted  func(r *run, rec *audit.Record) bool         // true: dies in this transaction

@@ -19,27 +19,35 @@ import (
 // message that it makes the two sides say.
 type course struct {
 	name  string
-	slots int
+	setup setup
 	kinds []wire.Kind
 	run   func(w *world)
 }
 
+// Where the files of a course are.
+var (
+	inMemory  = setup{memory: true}
+	oneSlot   = setup{memory: true, slots: 1}
+	fromStore = setup{memory: true, objects: objectsOf{srcName}}
+	toStore   = setup{memory: true, objects: objectsOf{dstName}}
+)
+
 // courses together make both sides say everything that they can.
 var courses = []course{
-	{"plain", 4, []wire.Kind{wire.KindOpen, wire.KindAccept, faulty.Chunk, wire.KindAck, wire.KindOutcomes, wire.KindOutcomesAck},
+	{"plain", inMemory, []wire.Kind{wire.KindOpen, wire.KindAccept, faulty.Chunk, wire.KindAck, wire.KindOutcomes, wire.KindOutcomesAck},
 		func(w *world) {
 			w.sendMixed(nil)
 			w.finish(5 * time.Minute)
 		}},
-	{"with a gap", 4, []wire.Kind{wire.KindResync, wire.KindAck, faulty.Chunk},
+	{"with a gap", inMemory, []wire.Kind{wire.KindResync, wire.KindAck, faulty.Chunk},
 		func(w *world) {
 			w.alsoLose(func(p *faulty.Parcel) bool { return p.Kind == faulty.Chunk && (p.N == 4 || p.N == 30) })
 			w.sendMixed(nil)
 			w.finish(5 * time.Minute)
 		}},
-	{"cancelled", 4, []wire.Kind{wire.KindCancel, wire.KindCancelled, wire.KindOutcomes, wire.KindOutcomesAck},
+	{"cancelled", inMemory, []wire.Kind{wire.KindCancel, wire.KindCancelled, wire.KindOutcomes, wire.KindOutcomesAck},
 		func(w *world) { cancelInTheMiddle(w) }},
-	{"two for one slot", 1, []wire.Kind{wire.KindBusy, wire.KindOpen},
+	{"two for one slot", oneSlot, []wire.Kind{wire.KindBusy, wire.KindOpen},
 		func(w *world) {
 			files := mixed()
 			w.write(files)
@@ -49,24 +57,18 @@ var courses = []course{
 			}
 			w.finish(5 * time.Minute)
 		}},
-	{"refused", 4, []wire.Kind{wire.KindOpen, wire.KindRefuse},
+	{"refused", inMemory, []wire.Kind{wire.KindOpen, wire.KindRefuse},
 		func(w *world) {
 			w.write(map[string][]byte{"a": content(1, 100)})
 			id := w.submit(transfer.Request{Sources: []transfer.Path{"a"}, Dest: "/elsewhere/"})
 			w.want(id, transfer.Failed, "out", nil).lax = true
 			w.finish(5 * time.Minute)
 		}},
-	{"both sides start anew", 4, []wire.Kind{wire.KindOpen, wire.KindAccept, wire.KindAck, faulty.Chunk, wire.KindOutcomes, wire.KindOutcomesAck},
-		func(w *world) {
-			w.slow(20 * time.Millisecond)
-			id := w.sendMixed(func(q *transfer.Request) { q.DeleteSrc = true })
-			w.arrived(id, 2)
-			w.dst.kill()
-			w.arrived(id, 4)
-			w.src.kill()
-			w.finish(5 * time.Minute)
-		}},
-	{"no space for a while", 4, []wire.Kind{wire.KindBusy, wire.KindOpen, wire.KindAccept},
+	{"both sides start anew", inMemory, []wire.Kind{wire.KindOpen, wire.KindAccept, wire.KindAck, faulty.Chunk, wire.KindOutcomes, wire.KindOutcomesAck},
+		restarted},
+	{"from an object store", fromStore, []wire.Kind{wire.KindAck, faulty.Chunk, wire.KindOutcomes}, restarted},
+	{"to an object store", toStore, []wire.Kind{wire.KindAccept, wire.KindAck, faulty.Chunk, wire.KindOutcomes}, restarted},
+	{"no space for a while", inMemory, []wire.Kind{wire.KindBusy, wire.KindOpen, wire.KindAccept},
 		func(w *world) {
 			start := time.Now()
 			w.change(func(w *world) {
@@ -81,6 +83,17 @@ var courses = []course{
 			w.sendMixed(nil)
 			w.finish(5 * time.Minute)
 		}},
+}
+
+// restarted is a course in which both sides crash.
+func restarted(w *world) {
+	w.slow(20 * time.Millisecond)
+	id := w.sendMixed(func(q *transfer.Request) { q.DeleteSrc = true })
+	w.arrived(id, 2)
+	w.dst.kill()
+	w.arrived(id, 4)
+	w.src.kill()
+	w.finish(5 * time.Minute)
 }
 
 // alsoLose loses more than what the test does.
@@ -163,7 +176,7 @@ func TestEachMessageOnce(t *testing.T) {
 // whether there was one.
 func oneFault(t *testing.T, c course, kind wire.Kind, n int, f faulty.Handling) bool {
 	var met atomic.Bool
-	bubble(t, setup{slots: c.slots, memory: true}, func(w *world) {
+	bubble(t, c.setup, func(w *world) {
 		w.fates = func(p *faulty.Parcel) faulty.Handling {
 			if p.Kind != kind || p.N != n {
 				return faulty.Handling{}
@@ -190,7 +203,7 @@ type loss struct {
 // How many there are depends a little on which goroutine comes first.
 func losses(t *testing.T) (all []loss) {
 	for _, c := range courses {
-		bubble(t, setup{slots: c.slots, memory: true}, func(w *world) {
+		bubble(t, c.setup, func(w *world) {
 			c.run(w)
 			for _, kind := range []wire.Kind{wire.KindOpen, wire.KindAccept, wire.KindBusy, wire.KindRefuse, wire.KindAck, wire.KindResync,
 				wire.KindOutcomes, wire.KindOutcomesAck, wire.KindCancel, wire.KindCancelled, faulty.Chunk} {
@@ -285,7 +298,8 @@ func TestLastBatchAnsweredLate(t *testing.T) {
 		}
 		chunk(func(b *wire.Builder) {
 			b.Begin(0, &wire.Begin{Type: transfer.ItemFile, Mode: 0o644, Name: "a", Source: "/in/a", Again: true})
-			b.End(0, 0, "")
+			b.End(0, 0)
+			b.Sum(0, "", "")
 		})
 		first := hear("OUTCOMES", func(m *wire.Message) bool { return m.Kind == wire.KindOutcomes })
 		if first.Outcomes.Last {
@@ -365,8 +379,14 @@ func TestBrokenLane(t *testing.T) {
 }
 
 // TestBrokenLaneEnds: neither acknowledgements of first messages nor new epochs keep a
-// transfer from its recovery time-out, and meanwhile its slot is for others.
+// transfer from its recovery time-out, and meanwhile its slot is for others. Neither does
+// a limit, for which each epoch waits.
 func TestBrokenLaneEnds(t *testing.T) {
+	t.Run("fast", func(t *testing.T) { brokenLaneEnds(t, 0) })
+	t.Run("limited", func(t *testing.T) { brokenLaneEnds(t, transfer.MinRate) })
+}
+
+func brokenLaneEnds(t *testing.T, rate int64) {
 	bubble(t, setup{slots: 1}, func(w *world) {
 		var broken transfer.ID
 		w.change(func(w *world) {
@@ -376,11 +396,12 @@ func TestBrokenLaneEnds(t *testing.T) {
 		})
 		files := map[string][]byte{"a": content(1, 30_000), "b": content(2, 30_000)}
 		w.write(files)
-		broken = w.submit(transfer.Request{Sources: []transfer.Path{"a"}, Dest: "one/", Recovery: transfer.Duration(time.Minute)})
+		broken = w.submit(transfer.Request{Sources: []transfer.Path{"a"}, Dest: "one/",
+			Recovery: transfer.Duration(time.Minute), Scope: transfer.Scope{Rate: rate}})
 		pass(5 * time.Second)
 		other := w.submit(transfer.Request{Sources: []transfer.Path{"b"}, Dest: "two/"})
 		w.until(30*time.Second, "the other one has no slot", func() bool { return w.over(other) })
-		w.until(2*time.Minute, "it is not given up", func() bool { return w.source(broken).State.Final() })
+		w.until(10*time.Minute, "it is not given up", func() bool { return w.source(broken).State.Final() })
 		if p := w.source(broken).Progress; p.Code != transfer.CodeRecovery {
 			w.t.Errorf("it ended with code %d: %v", p.Code, p.Reason)
 		}

@@ -156,6 +156,9 @@ func (n *node) bootID() string {
 
 // host is the machine of a node as it is now.
 func (n *node) host() machine {
+	if n.store != nil {
+		return objectMachine{n.store}
+	}
 	if n.memory != nil {
 		return lockedMachine{n}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,14 +30,18 @@ type node struct {
 	down   bool   // after a crash it is not started again
 	left   string // the ledger that a crash has left, while down
 	halted chan struct{}
-	losing bool           // what arrives is lost
-	unsent []func()       // by a process that stands still
-	unrung []func()       // timers that have come due meanwhile
-	memory *memoryMachine // nil: the files are on the test's host
+	losing bool                // what arrives is lost
+	unsent []func()            // by a process that stands still
+	unrung []func()            // timers that have come due meanwhile
+	memory *memoryMachine      // nil: the files are on the test's host
+	store  *faulty.ObjectStore // nil: the files are not in one
 }
 
 func (w *world) newNode(name transfer.AgentName) *node {
 	n := &node{w: w, name: name, crashed: make(chan *run, 8), life: make(turn, 1)}
+	if slices.Contains(w.set.objects, name) {
+		n.store = faulty.NewObjectStore()
+	}
 	if w.set.memory {
 		n.memory = newMemoryMachine()
 		n.root = "/"

@@ -13,6 +13,8 @@ import (
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
+	"ferry/internal/pipe"
+	"ferry/internal/place"
 	"ferry/internal/receiver"
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
@@ -29,7 +31,7 @@ type run struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	ledger *ledger.Ledger
-	fs     *localfs.FS
+	fs     *localfs.FS // nil where the files are in an object store
 	mortal *mortal
 	pool   *flow.Pool
 	recv   *receiver.Receiver
@@ -62,20 +64,18 @@ func (n *node) newRun(dir string) (*run, error) {
 		return r, err
 	}
 	boot := n.bootID()
-	r.fs, err = localfs.Open(localfs.Config{Roots: []string{n.files(".")}, StateDir: filepath.Join(n.root, "state"),
-		Incarnation: r.ledger.Incarnation(), Log: log, Digest: digest.ByName, Disk: mortalDisk{n.host().disk(), r.mortal}, Boot: boot})
-	must(w.t, err)
+	source, target := r.place(log, boot)
 	r.pool = flow.NewPool(w.set.pool, w.set.pool, w.set.slots, int64(w.set.settings.ChunkSize))
-	r.recv = receiver.New(receiver.Config{Agent: n.name, Ledger: r.ledger, FS: r.fs, Link: line{r}, Note: r.note,
-		Clock: n.clockOf(), Log: log, Slots: w.set.slots, Pool: r.pool, MaxChunk: transfer.MaxChunk, Boot: boot,
+	r.recv = receiver.New(receiver.Config{Agent: n.name, Ledger: r.ledger, Place: target, Link: line{r}, Note: r.note,
+		Clock: n.clockOf(), Log: log, Slots: w.set.slots, Places: w.set.places, Pool: r.pool, MaxChunk: transfer.MaxChunk, Boot: boot,
 		Changed: func() {}, Over: r.overAt, Lanes: lane{r: r}})
-	r.cfg = sender.Config{Agent: n.name, Ledger: r.ledger, FS: r.fs, Link: line{r}, Lanes: lane{r: r}, Note: r.note,
+	r.cfg = sender.Config{Agent: n.name, Ledger: r.ledger, Place: source, Link: line{r}, Lanes: lane{r: r}, Note: r.note,
 		Progress: func(p *transfer.Progress) {
 			if !r.mortal.doomed() { // what it has in its ledger since then is nowhere
 				w.said(p)
 			}
 		}, Changed: r.changed, Clock: n.clockOf(), Log: log,
-		Settings: w.set.settings, MaxChunk: transfer.MaxChunk}
+		Settings: w.set.settings, MaxChunk: transfer.MaxChunk, Throttle: sender.NewThrottle(n.clockOf())}
 	err = r.ledger.DropOrphans()
 	if err == nil {
 		err = r.recv.Recover()
@@ -89,6 +89,27 @@ func (n *node) newRun(dir string) (*run, error) {
 	}
 	r.end()
 	return r, err
+}
+
+// place opens what the agent reads and writes.
+func (r *run) place(log *slog.Logger, boot string) (place.Source, place.Target) {
+	n := r.node
+	if n.store != nil {
+		o := &faulty.Objects{Session: faulty.Session{Store: n.store, Around: r.mortal.around}, Incarnation: r.ledger.Incarnation()}
+		return o, o
+	}
+	switch w := n.w; {
+	case n.name == srcName && w.set.stdin != nil:
+		return pipe.NewSource(w.set.stdin), pipe.Nowhere{}
+	case n.name == dstName && w.set.stdout != nil:
+		return pipe.Nothing{}, pipe.NewTarget(w.set.stdout, w.set.id)
+	}
+	var err error
+	r.fs, err = localfs.Open(localfs.Config{Roots: []string{n.files(".")}, StateDir: filepath.Join(n.root, "state"),
+		Incarnation: r.ledger.Incarnation(), Log: log, Digest: digest.ByName, Disk: mortalDisk{n.host().disk(), r.mortal}, Boot: boot})
+	must(n.w.t, err)
+	local := r.fs.Place()
+	return local, local
 }
 
 // overAt asks the source's run whether a transfer is over, as the agent does by
@@ -137,7 +158,9 @@ func (r *run) end() {
 	r.recv.Stop()
 	r.mortal.end()
 	r.ledger.Close()
-	r.fs.Close()
+	if r.fs != nil {
+		r.fs.Close()
+	}
 }
 
 // note puts an audit record into the outbox, as the agent does.
@@ -439,7 +462,7 @@ func (w *world) cancel(id transfer.ID) error {
 	if d == nil {
 		return transfer.Errorf(transfer.KindEnding, "it is over")
 	}
-	err := d.o.Cancel()
+	err := d.o.Cancel("operator@box")
 	d.poke()
 	return err
 }

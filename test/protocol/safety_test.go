@@ -15,20 +15,20 @@ import (
 // of its ledger or of its disk (INV-6).
 type safety struct {
 	mu      sync.Mutex
-	said    map[place]int64
+	said    map[itemOf]int64
 	epochs  map[transfer.ID]uint32 // the newest
 	broken  []string
 	excused bool
 }
 
-type place struct {
+type itemOf struct {
 	id   transfer.ID
 	item uint64
 }
 
 // watchSafety listens to everything that goes through the courier from now on.
 func watchSafety(w *world) *safety {
-	s := &safety{said: map[place]int64{}, epochs: map[transfer.ID]uint32{}}
+	s := &safety{said: map[itemOf]int64{}, epochs: map[transfer.ID]uint32{}}
 	w.change(func(w *world) {
 		next := w.fates
 		w.fates = func(p *faulty.Parcel) faulty.Handling {
@@ -58,7 +58,7 @@ func (s *safety) hear(p *faulty.Parcel) {
 	switch m.Kind {
 	case wire.KindAck:
 		if safe := m.Ack.Safe; safe != nil {
-			at := place{m.Transfer, safe.Item}
+			at := itemOf{m.Transfer, safe.Item}
 			s.said[at] = max(s.said[at], safe.Offset)
 		}
 	case wire.KindAccept:

@@ -2,7 +2,6 @@ package protocol_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -10,74 +9,99 @@ import (
 	"time"
 
 	"ferry/internal/faulty"
-	"ferry/internal/flow"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
-// A source is opened ahead of its turn where the digest is slow. What happens to it
-// between that and its turn is seen: it goes as it is then, or is not there.
-func TestSourceChangesAheadOfItsTurn(t *testing.T) {
-	changes := map[string]func(path string) error{
-		"rewritten": func(p string) error { return os.WriteFile(p, content(99, 5<<10), 0o644) },
-		"replaced": func(p string) error {
-			if err := os.WriteFile(p+".new", content(99, 5<<10), 0o644); err != nil {
-				return err
-			}
-			return os.Rename(p+".new", p)
-		},
+// frames are those of a chunk message.
+func frames(w *world, p *faulty.Parcel) []wire.Frame {
+	_, all, err := wire.ParseChunk(append([]byte(nil), p.Data...))
+	must(w.t, err)
+	return all
+}
+
+// has reports whether one of the frames is of a type, and of an item.
+func has(all []wire.Frame, t wire.FrameType, item uint64) bool {
+	for n := range all {
+		if all[n].Type == t && all[n].Item == item {
+			return true
+		}
 	}
-	for name, change := range changes {
-		t.Run(name, func(t *testing.T) {
+	return false
+}
+
+// Where a large file waits for its digest at either side when the epoch ends, the next
+// one goes on there: nothing is sent again, and nothing of the source is read again.
+func TestDigestOutlivesItsEpoch(t *testing.T) {
+	for _, checksum := range []string{"xxh3", "md5", "none"} {
+		t.Run(checksum, func(t *testing.T) {
 			bubble(t, setup{}, func(w *world) {
-				files, sources := map[string][]byte{}, []transfer.Path(nil)
-				for n := range 10 {
-					name := fmt.Sprint(n)
-					files[name] = content(uint64(n), 5<<10)
-					sources = append(sources, transfer.Path(name))
-				}
+				size := 3 << 20
+				files := map[string][]byte{"a": content(1, size), "b": content(2, 50<<10)}
 				w.write(files)
-				var done atomic.Bool
-				w.fates = func(p *faulty.Parcel) faulty.Handling {
-					// The third message has data of the first files; the last one is open.
-					if p.Kind == faulty.Chunk && p.N > 2 && !done.Swap(true) {
-						must(w.t, change(w.src.files("9")))
+				var reads, begun, lost atomic.Int64
+				w.reads = func(n *node, op, name string) error {
+					if n == w.src && op == "read" && (name == "a" || strings.HasSuffix(name, "/a")) {
+						reads.Add(1)
 					}
-					return faulty.Handling{}
+					return nil
 				}
-				id := w.submit(transfer.Request{Sources: sources, Dest: "out/", Checksum: "md5"})
-				files["9"] = content(99, 5<<10)
+				w.fates = func(p *faulty.Parcel) faulty.Handling {
+					if p.Kind != faulty.Chunk {
+						return faulty.Handling{}
+					}
+					all := frames(w, p)
+					if has(all, wire.FrameBegin, 0) {
+						begun.Add(1)
+					}
+					return faulty.Handling{Drop: has(all, wire.FrameSum, 0) && lost.Add(1) <= 3}
+				}
+				id := w.submit(transfer.Request{Sources: []transfer.Path{"a", "b"}, Dest: "out/", Checksum: checksum})
 				w.want(id, transfer.Successful, "out", files)
 				w.finish(time.Minute)
-				if !done.Load() {
-					t.Error("nothing was changed")
+				rec := w.source(id)
+				if lost.Load() < 4 || begun.Load() < 4 {
+					t.Errorf("the digest was sent %d times, in %d epochs", lost.Load(), begun.Load())
+				}
+				if again := rec.Progress.BytesResent; again > 100<<10 {
+					t.Errorf("%d bytes were sent again", again)
+				}
+				chunk := int64(rec.Progress.Settings.ChunkSize)
+				if most := int64(size)/chunk*11/10 + 4*begun.Load(); reads.Load() > most {
+					t.Errorf("the source was read %d times; %d are enough", reads.Load(), most)
 				}
 			})
 		})
 	}
 }
 
-// A source that could not be opened ahead, for want of descriptors say, is opened when
-// its turn comes.
-func TestSourceThatCannotBeOpenedAhead(t *testing.T) {
+// A digest of a file whose end has not come is like a frame out of its place: nothing is
+// committed by it.
+func TestDigestBeforeTheEnd(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
-		files := map[string][]byte{}
-		for n := range 10 {
-			files[fmt.Sprint(n)] = content(uint64(n), 5<<10)
-		}
+		files := map[string][]byte{"a": content(1, 50<<10)}
 		w.write(files)
-		var refused atomic.Int64
-		w.reads = func(n *node, op, name string) error {
-			if n == w.src && op == "open" && strings.HasSuffix(name, "7") && refused.Add(1) == 1 {
-				return syscall.EMFILE
+		var early atomic.Int64
+		w.fates = func(p *faulty.Parcel) faulty.Handling {
+			if p.Kind != faulty.Chunk || early.Load() > 0 || !has(frames(w, p), wire.FrameBegin, 0) {
+				return faulty.Handling{}
 			}
-			return nil
+			early.Add(1)
+			return faulty.Handling{Damage: func(m []byte) []byte {
+				h, err := wire.PeekHeader(m)
+				must(w.t, err)
+				b := wire.NewBuilder(64<<10, nil)
+				all := frames(w, &faulty.Parcel{Data: m})
+				b.Begin(0, all[0].Begin)
+				b.Sum(0, "xxh3:00112233445566778899aabbccddeeff", "")
+				return b.Seal(h)
+			}}
 		}
-		id := w.submit(transfer.Request{Sources: []transfer.Path{"*"}, Dest: "out/", Checksum: "md5"})
+		id := w.submit(transfer.Request{Sources: []transfer.Path{"a"}, Dest: "out/"})
 		w.want(id, transfer.Successful, "out", files)
 		w.finish(time.Minute)
-		if refused.Load() < 2 {
-			t.Errorf("it was opened %d times", refused.Load())
+		if rec := w.source(id); early.Load() != 1 || rec.Progress.Resumes == 0 {
+			t.Errorf("%d messages were changed, and the transfer was resumed %d times", early.Load(), rec.Progress.Resumes)
 		}
 	})
 }
@@ -118,32 +142,77 @@ func TestSourceThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// While the digest of a file that has come is still being taken, hardly anything of it
-// is unsafe, so that the next file can come.
-func TestSlowDigestKeepsNothingUnsafe(t *testing.T) {
-	settings := transfer.Settings{ChunkSize: 4 << 10, WindowSize: 4, FrameSize: 4, CheckpointInterval: 1}
-	interval := int(flow.Checkpoint(settings))
-	for size := interval; size < 2*interval; size += interval / 7 {
-		bubble(t, setup{settings: settings}, func(w *world) {
-			var safe atomic.Int64
-			w.fates = func(p *faulty.Parcel) faulty.Handling {
-				if p.Kind == wire.KindAck {
-					m, err := wire.Decode(p.Data)
-					must(w.t, err)
-					if m.Ack.Safe != nil {
-						safe.Store(m.Ack.Safe.Offset)
-					}
+// Where a destination has a place for one item only, the source says the digest of a
+// file before another item begins. A source that does not is not waited for: the
+// epoch begins anew.
+func TestDigestsLeaveAPlace(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		t.Run(fmt.Sprint("late ", late), func(t *testing.T) {
+			bubble(t, setup{slots: 1, places: 1}, func(w *world) {
+				files := map[string][]byte{}
+				for n := range 12 {
+					files[fmt.Sprint(n)] = content(uint64(n), 400<<10)
 				}
-				return faulty.Handling{}
+				w.write(files)
+				var dropped atomic.Int64
+				w.fates = func(p *faulty.Parcel) faulty.Handling {
+					if !late || p.Kind != faulty.Chunk || dropped.Load() == 3 {
+						return faulty.Handling{}
+					}
+					return faulty.Handling{Damage: func(m []byte) []byte { return withoutSums(w, m, &dropped) }}
+				}
+				id := w.submit(transfer.Request{Sources: []transfer.Path{"*"}, Dest: "out/", Checksum: "md5"})
+				w.want(id, transfer.Successful, "out", files)
+				w.finish(time.Minute)
+				if n := w.source(id).Progress.Resumes; late != (n > 0) || late != (dropped.Load() > 0) {
+					t.Errorf("%d digests were late, and the transfer was resumed %d times", dropped.Load(), n)
+				}
+			})
+		})
+	}
+}
+
+// withoutSums is a chunk message without the digests in it.
+func withoutSums(w *world, m []byte, dropped *atomic.Int64) []byte {
+	h, err := wire.PeekHeader(m)
+	must(w.t, err)
+	b := wire.NewBuilder(1<<20, nil)
+	for _, f := range frames(w, &faulty.Parcel{Data: m}) {
+		switch f.Type {
+		case wire.FrameBegin:
+			b.Begin(f.Item, f.Begin)
+		case wire.FrameData:
+			copy(b.Data(f.Item, f.Offset, len(f.Data)), f.Data)
+		case wire.FrameEnd:
+			b.End(f.Item, f.Length)
+		case wire.FrameSum:
+			dropped.Add(1)
+		case wire.FrameLast:
+			b.Last(f.Item)
+		}
+	}
+	return b.Seal(h)
+}
+
+// Where places are few and syncs are slow, files that wait for a checkpoint to end do not
+// keep their transfer waiting for a place for ever.
+func TestCheckpointsLeaveAPlace(t *testing.T) {
+	for _, places := range []int{1, 2, 4, 6} {
+		bubble(t, setup{slots: 1, places: places, memory: true}, func(w *world) {
+			files := map[string][]byte{}
+			for n := range 40 {
+				files[fmt.Sprint(n)] = content(uint64(n), 20<<10)
 			}
-			files := map[string][]byte{"big": content(uint64(size), size)}
 			w.write(files)
-			id := w.submit(transfer.Request{Sources: []transfer.Path{"big"}, Dest: "out/", Checksum: "md5"})
-			w.want(id, transfer.Successful, "out", files)
-			w.finish(time.Minute)
-			if unsafe := int64(size) - safe.Load(); unsafe > int64(interval/8) {
-				w.t.Errorf("%d of %d bytes were not safe; an eighth of %d may not be", unsafe, size, interval)
+			w.linger = func(n *node, op, _ string) time.Duration {
+				if n == w.dst && (op == "syncdata" || op == "sync") {
+					return 500 * time.Millisecond
+				}
+				return 0
 			}
+			id := w.submit(transfer.Request{Sources: []transfer.Path{"*"}, Dest: "out/", Checksum: "md5"})
+			w.want(id, transfer.Successful, "out", files)
+			w.finish(10 * time.Minute)
 		})
 	}
 }

@@ -73,9 +73,12 @@ func (w *world) wantConverted(id transfer.ID, under string, files map[string][]b
 		at := filepath.ToSlash(filepath.Join(under, name))
 		x.passed[at] = f
 		if w.beside[at] = side; f.bad {
-			x.state = transfer.Partial // the directory, at least, is made
+			x.state = transfer.Partial
 			x.failed++
 		}
+	}
+	if x.failed == int64(len(all)) {
+		x.state = transfer.Failed // whatever directories are made
 	}
 	return x
 }

@@ -22,7 +22,7 @@ func TestRunAheadFindsItsSize(t *testing.T) {
 		size    int
 		grows   bool
 	}{
-		{"long", 100 * time.Millisecond, transfer.Settings{CheckpointInterval: 1}, 90 * mib, true},
+		{"long", 100 * time.Millisecond, transfer.Settings{CheckpointInterval: 1}, 160 * mib, true},
 		{"short", 200 * time.Microsecond, transfer.Settings{CheckpointInterval: 1}, 30 * mib, false},
 		{"long and set", 100 * time.Millisecond, transfer.Settings{ChunkSize: 256 << 10, WindowSize: 10, FrameSize: 5}, 40 * mib, false},
 	} {

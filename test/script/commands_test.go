@@ -257,6 +257,7 @@ func jsonl(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	want(ts, neg && !anyLine, len(args) > 0, "jsonl FIELD..., [!] jsonl -any FIELD...")
 	all := lines(ts)
+	inSchema(ts, all)
 	if !anyLine {
 		if bad := unmet(ts, all[len(all)-1], args); bad != "" {
 			ts.Fatalf("want %s in %s", bad, all[len(all)-1])

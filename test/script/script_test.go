@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 // its own, and no FERRY_ variable.
 func TestScripts(t *testing.T) {
 	bin := t.TempDir()
-	build := exec.Command("go", "build", "-o", filepath.Join(bin, exe("ferry")), "-ldflags", "-X main.version="+builtVersion, "./cmd/ferry")
+	build := exec.Command("go", "build", "-o", bin, "-ldflags", "-X main.version="+builtVersion, "./cmd/ferry", "./cmd/ferry-bench")
 	build.Dir = filepath.Join("..", "..")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -142,7 +142,7 @@ func (s *Server) makeCertificate() error {
 	}
 	now := time.Now()
 	template := x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "ferry bench"},
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "ferry-bench"},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(48 * time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true, IsCA: true, IPAddresses: []net.IP{net.ParseIP(s.place.Address)},

@@ -33,9 +33,6 @@ const (
 	Technote Source = "technote on TCP acknowledgements"
 )
 
-// Sources are all publications, in the order above.
-func Sources() []Source { return []Source{Linux, ZOS, Windows, Agents, Technote} }
-
 // A Place is where a publication says something. Page is the printed page
 // number, taken from the report's table of contents, 0 where it has none;
 // Table is empty for a table without a number and for running text.
@@ -119,22 +116,6 @@ func Find(like Like) []Cell {
 		}
 		return false
 	})
-}
-
-// FileSizeRatios are, for each series of the matrix with single transfers, the
-// time for files of 1 MB over the time for files of 100 MB, the same total:
-// the least and the greatest.
-func FileSizeRatios() (least, greatest float64) {
-	for _, c := range Find(Like{Transfers: Single, FileMB: 1}) {
-		large := Find(Like{Source: c.Source, Mode: c.Mode, Kind: true, Text: c.Text, MD5: c.MD5,
-			Transfers: Single, FileMB: 100, ChunkKiB: c.ChunkKiB})
-		r := c.Seconds / large[0].Seconds
-		if least == 0 || r < least {
-			least = r
-		}
-		greatest = max(greatest, r)
-	}
-	return least, greatest
 }
 
 // TextRatios are the times of text transfers over those of binary ones in the

@@ -79,19 +79,3 @@ func agentRow(section string, page, agents, fileMB int, seconds, manager, coordi
 		Destinations:   destinations,
 	}
 }
-
-// AgentGrowth is the average time of a transfer with 500 agents over that with
-// 100, for files of a size that the report has (1 or 10 MB).
-func AgentGrowth(fileMB int) float64 {
-	var few, many float64
-	for _, r := range AgentRows() {
-		switch {
-		case r.FileMB != fileMB:
-		case r.Agents == 100:
-			few = r.AverageSeconds
-		case r.Agents == 500:
-			many = r.AverageSeconds
-		}
-	}
-	return many / few
-}

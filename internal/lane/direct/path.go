@@ -141,12 +141,12 @@ func (s *strand) say(kind byte, body []byte) {
 	}
 }
 
-// leads reports whether the peer is met where it was when the path was first used, which
-// is now if nothing is known of it and now is true.
-func (p *path) leads(theirs *wire.Direct, now bool) bool {
+// leads reports whether the path leads to where the peer now says that it is met. A path
+// that this side has not used yet leads there; with use set, the place is noted.
+func (p *path) leads(theirs *wire.Direct, use bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.place == "" && now {
+	if p.place == "" && use {
 		p.place = place(theirs)
 	}
 	return p.place == "" || p.place == place(theirs)
@@ -258,7 +258,7 @@ func (p *path) pong(body []byte) {
 // attach lets the messages of a transfer in, if its token is right.
 func (p *path) attach(id transfer.ID, token []byte) {
 	if !p.h.admits(id, p.peer, token) {
-		p.h.quiet.Dropped(string(p.peer), "it is of a transfer that has not shown its token on this path", "transfer", id)
+		p.h.quiet.Dropped(string(p.peer), "no token was presented for this transfer on this path", "transfer", id)
 		return
 	}
 	p.mu.Lock()

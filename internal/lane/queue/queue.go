@@ -46,7 +46,7 @@ func Receive(d *quiet.Log, h func(from transfer.AgentName, message []byte)) func
 	return func(subject string, message []byte) {
 		from, err := wire.DataSource(subject)
 		if err != nil {
-			d.Dropped("a stranger", "it came on a subject that is none of ours", "error", err)
+			d.Dropped("a stranger", "unexpected subject", "error", err)
 			return
 		}
 		h(from, message)

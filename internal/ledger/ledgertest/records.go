@@ -118,7 +118,7 @@ func recordsRoundTrip(t *testing.T, p *Place) {
 	s.Decided.Add(0)
 	s.Decided.Add(7)
 	in := &ledger.Incoming{Request: transfer.Request{ID: id(1)}, From: "aa", State: transfer.Receiving, Epoch: 5, Total: 8, HasTotal: true, Temps: 256}
-	pt := &ledger.Checkpoint{Point: transfer.Point{Item: 7, Source: 10, Dest: 10}, Name: "\xfe", Durable: true}
+	pt := &ledger.Checkpoint{Point: transfer.Point{Item: 7, Source: 10}, Place: []byte("somewhere"), Name: "\xfe", Durable: true}
 	must(t, l.Update(func(tx *ledger.Tx) error {
 		return errors.Join(tx.PutSource(s), tx.PutIncoming(in), tx.PutItem(id(1), 7, ledger.Item{Point: pt}),
 			tx.PutItem(id(1), 300, ledger.Item{}), tx.PutItem(id(2), 1, ledger.Item{}), tx.PutDir(id(1), "/d\xff"), tx.PutDir(id(1), "/e"),

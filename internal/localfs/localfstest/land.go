@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ferry/internal/localfs"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
@@ -14,14 +15,14 @@ func testLand(t *testing.T, p *Place) {
 	j := newLedger()
 	l := p.land(t, f, j, nil)
 	names := []string{"plain", "a/b/c/deep", "with blank", "new\nline", strings.Repeat("n", 255), "not\xffutf8\xfe", "-r", "ü", "*", "a/%41"}
-	var group []localfs.Pending
+	var group []place.Pending
 	for i, n := range names {
 		w, err := write(l, uint64(i), n, body(i*17_000, byte(i)))
 		must(t, err)
 		group = append(group, w)
 	}
-	group = append(group, localfs.Pending{Outcome: transfer.Outcome{Item: 90, Type: transfer.ItemDir}, Name: "a/b", Mode: 0o750, Mtime: 1e18},
-		localfs.Pending{Outcome: transfer.Outcome{Item: 92, Type: transfer.ItemBad, Path: "/gone", Err: transfer.Errorf(transfer.KindMissing, "gone")}})
+	group = append(group, place.Pending{Outcome: transfer.Outcome{Item: 90, Type: transfer.ItemDir}, Name: "a/b", Mode: 0o750, Mtime: 1e18},
+		place.Pending{Outcome: transfer.Outcome{Item: 92, Type: transfer.ItemBad, Path: "/gone", Err: transfer.Errorf(transfer.KindMissing, "gone")}})
 	done, err := l.Commit(t.Context(), group)
 	must(t, err)
 	if len(done) != len(group) || len(j.committing) != 0 {
@@ -53,7 +54,7 @@ func testNameTaken(t *testing.T, p *Place) {
 	f := p.open(t)
 	j := newLedger()
 	l := p.land(t, f, j, nil)
-	var group []localfs.Pending
+	var group []place.Pending
 	for i, n := range []string{"one", "two"} {
 		w, err := write(l, uint64(i), n, body(100, 1))
 		must(t, err)
@@ -69,27 +70,11 @@ func testNameTaken(t *testing.T, p *Place) {
 	_, err = l.Create(5, "one", 64<<10, 64<<10)
 	wantKind(t, err, transfer.KindExists)
 	must(t, p.MkdirAll(p.at("d")))
-	over := p.land(t, f, j, func(c *localfs.LandConfig) { c.Overwrite = true })
+	over := p.land(t, f, j, func(c *place.LandConfig) { c.IfExists = transfer.IfExistsOverwrite })
 	_, err = over.Create(5, "d", 1, 512)
 	wantKind(t, err, transfer.KindWrongType)
 	_, err = l.Create(6, "one/below", 1, 512)
 	wantKind(t, err, transfer.KindWrongType)
-}
-
-func testOverwrite(t *testing.T, p *Place) {
-	f := p.open(t)
-	p.tree(t, "x")
-	l := p.land(t, f, newLedger(), func(c *localfs.LandConfig) { c.Overwrite = true })
-	w, err := write(l, 1, "x", []byte("new"))
-	must(t, err)
-	if p.read(t, "x") != "content of x" {
-		t.Error("the old file is gone before the new one is whole")
-	}
-	_, err = l.Commit(t.Context(), []localfs.Pending{w})
-	must(t, err)
-	if p.read(t, "x") != "new" || p.own() != nil {
-		t.Error("not overwritten")
-	}
 }
 
 func testReopen(t *testing.T, p *Place) {
@@ -98,8 +83,8 @@ func testReopen(t *testing.T, p *Place) {
 	part, err := l.Create(1, "d/x", 1<<20, 1<<20)
 	must(t, err)
 	must(t, part.Write(body(3000, 1)))
-	must(t, errors.Join(part.Sync(), part.Release(), part.Close()))
-	again, err := l.Reopen(1, "d/x", transfer.Point{Dest: 2000}, 1<<20, 1<<20)
+	must(t, errors.Join(part.Sync(), part.Close()))
+	again, err := l.Reopen(1, "d/x", localfs.PointAt(2000), 1<<20, 1<<20)
 	must(t, err)
 	if again.Offset() != 2000 || again.Ino() != part.Ino() {
 		t.Fatal(again.Offset())
@@ -112,7 +97,7 @@ func testReopen(t *testing.T, p *Place) {
 	must(t, again.Close())
 	// The mode of a commit that did not come to be recorded is taken back.
 	must(t, p.Chmod(p.at("d/"+localfs.TempName(7, 1, testID, 1)), 0o640))
-	again, err = l.Reopen(1, "d/x", transfer.Point{Dest: 1000}, 1<<20, 1<<20)
+	again, err = l.Reopen(1, "d/x", localfs.PointAt(1000), 1<<20, 1<<20)
 	must(t, errors.Join(err, again.Close()))
 	temp := localfs.TempName(7, 1, testID, 1)
 	for _, c := range []struct {
@@ -130,7 +115,7 @@ func testReopen(t *testing.T, p *Place) {
 		{"gone", func() { must(t, p.Remove(p.at("d/"+temp))) }, 10},
 	} {
 		c.spoil()
-		_, err := l.Reopen(1, "d/x", transfer.Point{Dest: c.at}, 1<<20, 1<<20)
+		_, err := l.Reopen(1, "d/x", localfs.PointAt(c.at), 1<<20, 1<<20)
 		if transfer.KindOf(err) != transfer.KindMissing {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -204,7 +189,7 @@ func testEscapes(t *testing.T, p *Place) {
 			must(t, s.Close())
 		}
 	}
-	l := p.land(t, f, newLedger(), func(c *localfs.LandConfig) { c.Overwrite = true })
+	l := p.land(t, f, newLedger(), func(c *place.LandConfig) { c.IfExists = transfer.IfExistsOverwrite })
 	for name, kind := range map[transfer.Path]transfer.Kind{
 		"good/new": 0, "goodabs/new": 0, "rel/new": transfer.KindOutsideRoot, "abs/new": transfer.KindOutsideRoot,
 		"tostate/x": transfer.KindOutsideRoot, "in/file/x": transfer.KindWrongType, "canary": 0, // the link itself is replaced
@@ -227,7 +212,7 @@ func testWalk(t *testing.T, p *Place) {
 	must(t, p.Symlink("a", p.at("d/link")))
 	f := p.open(t)
 	var got []string
-	links, err := f.Walk(t.Context(), localfs.WalkRequest{Sources: []transfer.Path{"d", "e/*.txt", "none"}, Recursive: true},
+	links, err := f.Walk(t.Context(), place.WalkRequest{Sources: []transfer.Path{"d", "e/*.txt", "none"}, Recursive: true},
 		func(_ int, it transfer.Item) error {
 			word := map[transfer.ItemType]string{transfer.ItemFile: "file ", transfer.ItemDir: "dir ", transfer.ItemBad: "bad "}[it.Type]
 			got = append(got, word+string(it.Name))

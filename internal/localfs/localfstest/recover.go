@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ferry/internal/localfs"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
@@ -16,14 +17,14 @@ var errRefused = errors.New("the ledger is gone")
 
 // committing makes an item that is COMMITTING: the ledger has it, its temporary
 // is whole and not yet renamed.
-func (p *Place) committing(t *testing.T, name string, change func(*localfs.LandConfig)) transfer.Intent {
+func (p *Place) committing(t *testing.T, name string, change func(*place.LandConfig)) transfer.Intent {
 	t.Helper()
 	j := newLedger()
 	j.refuse = errRefused
 	l := p.land(t, p.open(t), j, change)
 	w, err := write(l, 1, name, body(size, 3))
 	must(t, err)
-	if _, err = l.Commit(t.Context(), []localfs.Pending{w}); !errors.Is(err, errRefused) {
+	if _, err = l.Commit(t.Context(), []place.Pending{w}); !errors.Is(err, errRefused) {
 		t.Fatalf("the commit went on: %v", err)
 	}
 	must(t, l.Close())
@@ -36,11 +37,11 @@ func (p *Place) committing(t *testing.T, name string, change func(*localfs.LandC
 
 type recovery struct {
 	name    string
-	change  func(*localfs.LandConfig)
+	change  func(*place.LandConfig)
 	boot    string // empty: the same
 	old     bool   // a file has the name before
 	crash   func(p *Place, temp string) error
-	verdict localfs.Verdict
+	verdict place.Verdict
 	kind    transfer.Kind
 	final   string // content afterwards; empty: none
 	temp    bool   // the temporary is still there
@@ -53,69 +54,69 @@ const (
 
 func recoveries() []recovery {
 	whole := string(body(size, 3))
-	process := func(c *localfs.LandConfig) { c.Durable = false }
-	overwrite := func(c *localfs.LandConfig) { c.Overwrite = true }
+	process := func(c *place.LandConfig) { c.Durable = false }
+	overwrite := func(c *place.LandConfig) { c.IfExists = transfer.IfExistsOverwrite }
 	nothing := func(*Place, string) error { return nil }
 	renamed := func(p *Place, temp string) error { return p.Move(p.at(temp), "x") }
 	lost := func(p *Place, temp string) error { return p.Remove(p.at(temp)) }
 	taken := func(p *Place, _ string) error { return p.WriteFile(p.at(final), []byte(stranger)) }
 	return []recovery{
-		{name: "before the rename", crash: nothing, verdict: localfs.Done, final: whole},
-		{name: "before the rename, another boot", boot: otherBoot, crash: nothing, verdict: localfs.Done, final: whole},
-		{name: "after the rename", crash: renamed, verdict: localfs.Done, final: whole},
-		{name: "after the rename, another boot", boot: otherBoot, crash: renamed, verdict: localfs.Done, final: whole},
+		{name: "before the rename", crash: nothing, verdict: place.Done, final: whole},
+		{name: "before the rename, another boot", boot: otherBoot, crash: nothing, verdict: place.Done, final: whole},
+		{name: "after the rename", crash: renamed, verdict: place.Done, final: whole},
+		{name: "after the rename, another boot", boot: otherBoot, crash: renamed, verdict: place.Done, final: whole},
 		{name: "between link and unlink (scenario 33)", crash: func(p *Place, temp string) error { return p.Hardlink(p.at(temp), "x") },
-			verdict: localfs.Done, final: whole},
+			verdict: place.Done, final: whole},
 		{name: "between link and unlink, moved on", crash: func(p *Place, temp string) error { return p.Hardlink(p.at(temp), "moved") },
-			verdict: localfs.Taken, temp: true},
+			verdict: place.Taken, temp: true},
 		{name: "temporary damaged", crash: func(p *Place, temp string) error {
 			b := body(size, 3)
 			b[2500] = '#'
 			return p.WriteFile(p.at(temp), b)
-		}, verdict: localfs.Redo, temp: true},
+		}, verdict: place.Redo, temp: true},
 		{name: "temporary cut", crash: func(p *Place, temp string) error { return p.WriteFile(p.at(temp), body(10, 3)) },
-			verdict: localfs.Redo, temp: true},
+			verdict: place.Redo, temp: true},
 		{name: "temporary another's", crash: func(p *Place, temp string) error {
 			err := p.WriteFile(p.at("sub/other"), body(size, 3))
 			return errors.Join(err, p.Move(p.at("sub/other"), temp[len("sub/"):]))
-		}, verdict: localfs.Redo, temp: true},
-		{name: "name taken meanwhile", crash: taken, verdict: localfs.Refused, kind: transfer.KindExists, final: stranger, temp: true},
+		}, verdict: place.Redo, temp: true},
+		{name: "name taken meanwhile", crash: taken, verdict: place.Refused, kind: transfer.KindExists, final: stranger, temp: true},
 		{name: "a directory meanwhile", crash: func(p *Place, _ string) error { return p.MkdirAll(p.at(final)) },
-			verdict: localfs.Refused, kind: transfer.KindWrongType, temp: true},
-		{name: "taken by a consumer", crash: lost, verdict: localfs.Taken},
+			verdict: place.Refused, kind: transfer.KindWrongType, temp: true},
+		{name: "taken by a consumer", crash: lost, verdict: place.Taken},
 		{name: "taken, and a stranger's file in its place (scenario 32)", crash: func(p *Place, temp string) error {
 			return errors.Join(renamed(p, temp), taken(p, temp)) // it has the same inode
-		}, verdict: localfs.Taken, final: stranger},
+		}, verdict: place.Taken, final: stranger},
 		{name: "directory taken", crash: func(p *Place, _ string) error { return p.Move(p.at("sub"), "moved") },
-			verdict: localfs.Moved, kind: transfer.KindMoved},
+			verdict: place.Moved, kind: transfer.KindMoved},
 		{name: "directory taken, and made anew", crash: func(p *Place, _ string) error {
 			return errors.Join(p.Move(p.at("sub"), "moved"), p.MkdirAll(p.at("sub")))
-		}, verdict: localfs.Moved, kind: transfer.KindMoved},
+		}, verdict: place.Moved, kind: transfer.KindMoved},
 		{name: "directory taken, and a copy in its place", crash: func(p *Place, temp string) error {
 			err := errors.Join(p.Move(p.at("sub"), "moved"), p.MkdirAll(p.at("sub")))
 			return errors.Join(err, p.WriteFile(p.at(final), body(size, 3)))
-		}, verdict: localfs.Moved, kind: transfer.KindMoved, final: whole},
+		}, verdict: place.Moved, kind: transfer.KindMoved, final: whole},
 		{name: "directory taken, and a link in its place", crash: func(p *Place, _ string) error {
 			return errors.Join(p.Move(p.at("sub"), "moved"), p.MkdirAll(p.at("other")), p.Symlink("other", p.at("sub")))
-		}, verdict: localfs.Moved, kind: transfer.KindMoved},
+		}, verdict: place.Moved, kind: transfer.KindMoved},
 		{name: "directory moved and back", crash: func(p *Place, temp string) error {
 			return errors.Join(renamed(p, temp), p.Move(p.at("sub"), "moved"), p.Move(p.at("moved"), "sub"))
-		}, verdict: localfs.Done, final: whole},
-		{name: "overwrite, before the rename", change: overwrite, old: true, crash: nothing, verdict: localfs.Done, final: whole},
+		}, verdict: place.Done, final: whole},
+		{name: "overwrite, before the rename", change: overwrite, old: true, crash: nothing, verdict: place.Done, final: whole},
 		{name: "overwrite, old file removed", change: overwrite, old: true, crash: func(p *Place, _ string) error { return p.Remove(p.at(final)) },
-			verdict: localfs.Done, final: whole},
-		{name: "overwrite, temporary lost (scenario 30)", change: overwrite, old: true, crash: lost, verdict: localfs.Redo, final: "old"},
+			verdict: place.Done, final: whole},
+		{name: "overwrite, temporary lost (scenario 30)", change: overwrite, old: true, crash: lost, verdict: place.Redo, final: "old"},
 		{name: "overwrite, temporary lost, another boot, chmod since", change: overwrite, old: true, boot: otherBoot,
 			crash:   func(p *Place, temp string) error { return errors.Join(lost(p, temp), p.Chmod(p.at(final), 0o640)) },
-			verdict: localfs.Redo, final: "old"},
+			verdict: place.Redo, final: "old"},
 		{name: "overwrite, done and replaced by a stranger", change: overwrite, old: true, crash: func(p *Place, temp string) error {
 			err := errors.Join(renamed(p, temp), p.WriteFile(p.at("sub/other"), []byte(stranger)))
 			return errors.Join(err, p.Move(p.at("sub/other"), "x"))
-		}, verdict: localfs.Taken, final: stranger},
-		{name: "process, same boot", change: process, crash: nothing, verdict: localfs.Done, final: whole},
-		{name: "process, another boot (scenario 31)", change: process, boot: otherBoot, crash: nothing, verdict: localfs.Redo},
-		{name: "process, another boot, renamed", change: process, boot: otherBoot, crash: renamed, verdict: localfs.Redo},
-		{name: "process, another boot, a stranger's file", change: process, boot: otherBoot, crash: taken, verdict: localfs.Redo, final: stranger},
+		}, verdict: place.Taken, final: stranger},
+		{name: "process, same boot", change: process, crash: nothing, verdict: place.Done, final: whole},
+		{name: "process, another boot (scenario 31)", change: process, boot: otherBoot, crash: nothing, verdict: place.Redo},
+		{name: "process, another boot, renamed", change: process, boot: otherBoot, crash: renamed, verdict: place.Redo},
+		{name: "process, another boot, a stranger's file", change: process, boot: otherBoot, crash: taken, verdict: place.Redo, final: stranger},
 	}
 }
 
@@ -136,7 +137,7 @@ func (c *recovery) run(t *testing.T, p *Place) {
 		must(t, p.WriteFile(p.at(final), []byte("old")))
 	}
 	in := p.committing(t, final, c.change)
-	temp := "sub/" + in.Temp
+	temp := "sub/" + localfs.TempName(7, 1, testID, in.Outcome.Item)
 	must(t, c.crash(p, temp))
 	boot := testBoot
 	if c.boot != "" {
@@ -151,7 +152,7 @@ func (c *recovery) run(t *testing.T, p *Place) {
 		if o.Err != nil {
 			kind = o.Err.Kind
 		}
-		if v != c.verdict || o.Taken != (v == localfs.Taken) || kind != c.kind {
+		if v != c.verdict || o.Taken != (v == place.Taken) || kind != c.kind {
 			t.Fatalf("%v, %+v; want %v", v, o, c.verdict)
 		}
 		must(t, l.Close())

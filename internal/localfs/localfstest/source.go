@@ -2,6 +2,7 @@ package localfstest
 
 import (
 	"errors"
+	"path/filepath"
 	"testing"
 
 	"ferry/internal/localfs"
@@ -10,13 +11,22 @@ import (
 
 var aside = localfs.AsideName(7, testID, 1)
 
-func identityOf(t testing.TB, f *localfs.FS, p transfer.Path) transfer.Identity {
+// VersionOf is the version that a source would note of a file of this host.
+func VersionOf(t testing.TB, path string) transfer.Version {
+	t.Helper()
+	f, err := localfs.Open(localfs.Config{Roots: []string{filepath.Dir(path)}})
+	must(t, err)
+	defer f.Close()
+	return versionOf(t, f, transfer.Path(path))
+}
+
+func versionOf(t testing.TB, f *localfs.FS, p transfer.Path) transfer.Version {
 	t.Helper()
 	s, err := f.OpenSource(p)
 	must(t, err)
 	defer s.Close()
 	must(t, s.Unchanged())
-	return s.Identity()
+	return s.Version()
 }
 
 func noMark(string) error { return nil }
@@ -25,7 +35,7 @@ func testDelete(t *testing.T, p *Place) {
 	f := p.open(t)
 	p.tree(t, "x", "keep", "z")
 	marked := ""
-	must(t, f.DeleteSource("x", identityOf(t, f, "x"), aside, func(a string) error {
+	must(t, f.DeleteSource("x", versionOf(t, f, "x"), aside, func(a string) error {
 		if marked = a; !p.exists("x") {
 			t.Error("moved before it was marked")
 		}
@@ -34,15 +44,15 @@ func testDelete(t *testing.T, p *Place) {
 	if p.exists("x") || marked != aside || p.own() != nil {
 		t.Fatal("not deleted")
 	}
-	id := identityOf(t, f, "z")
-	wantKind(t, f.DeleteSource("gone", id, aside, noMark), transfer.KindMissing)
-	wantKind(t, f.DeleteSource("keep", id, aside, noMark), transfer.KindChanging)
+	v := versionOf(t, f, "z")
+	wantKind(t, f.DeleteSource("gone", v, aside, noMark), transfer.KindMissing)
+	wantKind(t, f.DeleteSource("keep", v, aside, noMark), transfer.KindChanging)
 	stop := errors.New("the ledger is full")
-	if err := f.DeleteSource("z", id, aside, func(string) error { return stop }); err != stop || !p.exists("z") {
+	if err := f.DeleteSource("z", v, aside, func(string) error { return stop }); err != stop || !p.exists("z") {
 		t.Fatal(err)
 	}
 	// A newer file takes the name while the old one is on its way out.
-	err := f.DeleteSource("z", id, aside, func(string) error {
+	err := f.DeleteSource("z", v, aside, func(string) error {
 		return errors.Join(p.WriteFile(p.at("new"), []byte("newer")), p.Move(p.at("new"), "z"))
 	})
 	wantKind(t, err, transfer.KindChanging)
@@ -74,10 +84,10 @@ func testFinishDelete(t *testing.T, p *Place) {
 	} {
 		f := p.open(t)
 		p.tree(t, "x")
-		id := identityOf(t, f, "x")
+		v := versionOf(t, f, "x")
 		must(t, c.crash())
 		for range 2 {
-			err := f.FinishDelete("x", id, aside)
+			err := f.FinishDelete("x", v, aside)
 			if kind := transfer.KindOf(err); kind != c.kind && !(c.left == "newer" && (kind == 0 || kind == transfer.KindChanging)) {
 				t.Errorf("%s: %v, want kind %v", c.name, err, c.kind)
 			}

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"ferry/internal/localfs"
+	"ferry/internal/place"
+	"ferry/internal/place/placetest"
 	"ferry/internal/transfer"
 )
 
@@ -49,12 +51,15 @@ func Run(t *testing.T, place func(t *testing.T) *Place) {
 		{"open", testOpen}, {"names", testNames}, {"rename", testRename}, {"link", testLink}, {"data", testData},
 		{"sync of all", testSyncFS}, {"space", testSpace}, {"meta", testMeta}, {"directories", testDirectories}, {"links are not followed", testNoFollow},
 		{"beneath", testBeneath}, {"trace", testTrace}, {"closed", testClosed},
-		{"land", testLand}, {"name taken", testNameTaken}, {"overwrite", testOverwrite}, {"reopen", testReopen},
+		{"land", testLand}, {"name taken", testNameTaken}, {"skip", testSkip}, {"update", testUpdate}, {"another name", testAnotherName}, {"another name is taken", testAnotherNameTaken}, {"reopen", testReopen},
 		{"sweep", testSweep}, {"resolve", testResolve}, {"escapes", testEscapes}, {"walk", testWalk},
 		{"recover", testRecover}, {"delete", testDelete}, {"finish deletion", testFinishDelete},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, place(t)) })
 	}
+	t.Run("place", func(t *testing.T) {
+		placetest.Run(t, func(t *testing.T) *placetest.Fixture { return place(t).fixture(t) })
+	})
 }
 
 func must(t testing.TB, err error) {
@@ -139,6 +144,26 @@ func body(n int, seed byte) []byte {
 	return bytes.Repeat([]byte{seed, seed + 1, seed + 2, 0, '\n'}, n/5+1)[:n]
 }
 
+// fixture is a directory as a place.
+func (p *Place) fixture(t testing.TB) *placetest.Fixture {
+	base := p.at("base")
+	must(t, p.MkdirAll(base))
+	local := p.open(t).Place()
+	return &placetest.Fixture{
+		Source: local, Target: local, Base: transfer.Path(base),
+		Put: func(name string, content []byte) error {
+			full := path.Join(base, name)
+			return errors.Join(p.MkdirAll(path.Dir(full)), p.WriteFile(full, content))
+		},
+		Get:   func(name string) ([]byte, error) { return p.ReadFile(path.Join(base, name)) },
+		Names: func() []string { return p.Names(base) },
+		Again: func() (place.Source, place.Target) {
+			local := p.open(t).Place()
+			return local, local
+		},
+	}
+}
+
 // open is an FS on the place's directory.
 func (p *Place) open(t testing.TB) *localfs.FS {
 	t.Helper()
@@ -150,8 +175,8 @@ func (p *Place) open(t testing.TB) *localfs.FS {
 }
 
 // land lands in the place's directory.
-func (p *Place) land(t testing.TB, f *localfs.FS, j localfs.Journal, change func(*localfs.LandConfig)) *localfs.Landing {
-	cfg := localfs.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j,
+func (p *Place) land(t testing.TB, f *localfs.FS, j place.Journal, change func(*place.LandConfig)) *localfs.Landing {
+	cfg := place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j,
 		Resolution: transfer.Resolution{Base: transfer.Path(p.Dir), Into: true}}
 	if change != nil {
 		change(&cfg)
@@ -162,23 +187,24 @@ func (p *Place) land(t testing.TB, f *localfs.FS, j localfs.Journal, change func
 }
 
 // write makes a whole partial.
-func write(l *localfs.Landing, item uint64, name string, content []byte) (localfs.Pending, error) {
+func write(l *localfs.Landing, item uint64, name string, content []byte) (place.Pending, error) {
 	p, err := l.Create(item, transfer.Path(name), int64(len(content)), 1<<40)
 	if err != nil {
-		return localfs.Pending{}, err
+		return place.Pending{}, err
 	}
 	if err := p.Write(content); err != nil {
 		p.Discard()
-		return localfs.Pending{}, err
+		return place.Pending{}, err
 	}
-	return localfs.Pending{Partial: p, Sum: sum(content), Mode: 0o640, Mtime: 1_700_000_000_123_456_700, Name: transfer.Path(name),
+	return place.Pending{Part: p, Sum: sum(content), Mode: 0o640, Mtime: 1_700_000_000_123_456_700, Name: transfer.Path(name),
 		Outcome: transfer.Outcome{Item: item, Type: transfer.ItemFile, Size: int64(len(content)), Digest: sum(content)}}, nil
 }
 
 // A ledger records what it is given, unless it is told to refuse.
 type ledger struct {
 	mu         sync.Mutex
-	refuse     error // of Committing, after it is recorded
+	refuse     error  // of Committing, after it is recorded
+	before     func() // of Committing's return
 	committing map[uint64]transfer.Intent
 	outcomes   map[uint64]transfer.Outcome
 }
@@ -192,6 +218,9 @@ func (j *ledger) Committing(ins []transfer.Intent) error {
 	defer j.mu.Unlock()
 	for _, in := range ins {
 		j.committing[in.Outcome.Item] = in
+	}
+	if j.before != nil {
+		j.before()
 	}
 	return j.refuse
 }

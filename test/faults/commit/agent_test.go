@@ -15,6 +15,7 @@ import (
 	"ferry/internal/digest"
 	"ferry/internal/faulty"
 	"ferry/internal/localfs"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
@@ -35,7 +36,7 @@ type agent struct {
 
 	src, dst *localfs.FS
 	land     *localfs.Landing
-	group    []localfs.Pending
+	group    []place.Pending
 	open     *localfs.Partial
 	failures int
 
@@ -72,7 +73,7 @@ func (a *agent) openFS() (err error) {
 	if a.dst, err = open("/dst"); err != nil {
 		return err
 	}
-	a.land = a.dst.Land(localfs.LandConfig{Transfer: transferID, Generation: 1, Overwrite: a.w.over, Durable: a.w.durable(), Journal: a.j,
+	a.land = a.dst.Land(place.LandConfig{Transfer: transferID, Generation: 1, IfExists: a.w.exists, Durable: a.w.durable(), Journal: a.j,
 		Resolution: transfer.Resolution{Base: "/dst", Into: true}})
 	return nil
 }
@@ -93,13 +94,12 @@ func (a *agent) stop() {
 // letGo ends an epoch. Temporaries stay, for those that have a resume point.
 func (a *agent) letGo() {
 	for _, p := range a.group {
-		if p.Partial != nil {
-			p.Partial.Close()
+		if p.Part != nil {
+			p.Part.Close()
 		}
 	}
 	a.group = nil
 	if a.open != nil {
-		a.open.Release()
 		a.open.Close()
 	}
 	a.open = nil
@@ -142,7 +142,7 @@ func (a *agent) settle() error {
 		switch {
 		case err != nil:
 			return err
-		case verdict == localfs.Redo:
+		case verdict == place.Redo:
 			err = a.j.Forget(item)
 		default:
 			err = a.j.Committed([]transfer.Outcome{out})
@@ -161,7 +161,7 @@ func (a *agent) epoch() (again bool, err error) {
 			continue
 		}
 		if item >= len(a.w.files) {
-			a.group = append(a.group, localfs.Pending{Name: transfer.Path(a.w.itemName(item)), Mode: 0o750, Mtime: 1e18,
+			a.group = append(a.group, place.Pending{Name: transfer.Path(a.w.itemName(item)), Mode: 0o750, Mtime: 1e18,
 				Outcome: transfer.Outcome{Item: uint64(item), Type: transfer.ItemDir}})
 		} else {
 			switch redo, err := a.file(item); {
@@ -192,11 +192,11 @@ func (a *agent) commit() (redo bool, err error) {
 	group := a.group
 	a.group = nil
 	_, err = a.land.Commit(context.Background(), group)
-	var failed *localfs.SyncError
+	var failed *place.SyncError
 	if errors.As(err, &failed) && transfer.KindOf(err) != transfer.KindNoSpace {
 		return a.failed(err)
 	}
-	if pending := (*localfs.PendingError)(nil); errors.As(err, new(*localfs.AgainError)) && !errors.As(err, &pending) {
+	if pending := (*place.PendingError)(nil); errors.As(err, new(*place.AgainError)) && !errors.As(err, &pending) {
 		return true, nil
 	}
 	return false, err
@@ -228,7 +228,7 @@ func (a *agent) file(item int) (redo bool, err error) {
 		return a.doomed(item, err)
 	}
 	defer src.Close()
-	if err := a.j.NoteDir(a.land.Dir(name)); err != nil {
+	if err := a.j.NoteDir(a.land.Dirs(name)[0]); err != nil {
 		return false, err
 	}
 	if a.w.library != "" {
@@ -236,14 +236,13 @@ func (a *agent) file(item int) (redo bool, err error) {
 			return false, err
 		}
 	}
-	s := &sending{agent: a, item: item, src: src, size: src.Identity().Size, allocated: src.Identity().Size}
+	s := &sending{agent: a, item: item, src: src, size: src.Size(), allocated: src.Size()}
 	if a.w.files[item].sparse {
 		s.allocated = s.size / 2
 	}
 	if redo, err := s.begin(name); redo || err != nil || a.open == nil {
 		return redo, err
 	}
-	defer s.stop()
 	if redo, err := s.data(); redo || err != nil || a.open == nil {
 		return redo, err
 	}
@@ -258,19 +257,12 @@ type sending struct {
 	size, allocated int64
 	at, safe        int64
 	run             *digest.Running
-	follow          *digest.Follower
-}
-
-func (s *sending) stop() {
-	if s.follow != nil {
-		s.follow.Stop()
-	}
 }
 
 // begin goes on from the recorded point, or makes a new temporary.
 func (s *sending) begin(name transfer.Path) (redo bool, err error) {
 	pt := s.j.State().Items[uint64(s.item)].Point
-	if pt == nil || !pt.Durable && pt.Boot != s.boot || pt.Identity != s.src.Identity() {
+	if pt == nil || !pt.Durable && pt.Boot != s.boot || pt.Version != s.src.Version() {
 		if pt != nil { // it must not speak of the temporary that takes the place of its own
 			if err := s.j.Forget(uint64(s.item)); err != nil {
 				return false, err
@@ -283,7 +275,7 @@ func (s *sending) begin(name transfer.Path) (redo bool, err error) {
 		s.open, s.run = p, digest.NewRunning(digest.XXH3, nil)
 		return false, nil
 	}
-	p, err := s.land.Reopen(uint64(s.item), name, pt.Point, s.size, s.allocated)
+	p, err := s.land.Reopen(uint64(s.item), name, pt.Place, s.size, s.allocated)
 	switch {
 	case transfer.KindOf(err).Waits():
 		return false, err
@@ -291,9 +283,9 @@ func (s *sending) begin(name transfer.Path) (redo bool, err error) {
 		return true, s.j.Forget(uint64(s.item))
 	}
 	s.open, s.at, s.safe = p, pt.Source, pt.Source
-	s.run, s.follow = digest.NewRunning(digest.XXH3, pt.Prefix), digest.Follow(p, digest.XXH3, pt.Prefix)
-	if p.Offset() != pt.Dest {
-		s.see("%s goes on at %d, and its resume point says %d", name, p.Offset(), pt.Dest)
+	s.run = digest.Resume(digest.XXH3, nil, pt.Prefix, nil)
+	if p.Offset() != pt.Source {
+		s.see("%s goes on at %d, and its resume point says %d", name, p.Offset(), pt.Source)
 	}
 	return false, nil
 }
@@ -339,15 +331,13 @@ func (s *sending) put(b []byte) (err error) {
 		s.run.Write(b)
 	}
 	if err == nil {
-		s.at += int64(len(b)) // the follower reads the rest at the end, so that its reads are always the same
+		s.at += int64(len(b))
 	}
 	return err
 }
 
 // letGoOpen discards the file that is being written.
 func (s *sending) letGoOpen() {
-	s.stop()
-	s.follow = nil
 	s.open.Discard()
 	s.open = nil
 }
@@ -366,7 +356,7 @@ func (s *sending) checkpoint() (redo bool, err error) {
 	err = s.open.Sync()
 	if err == nil {
 		err = s.j.Point(faulty.JournalPoint{Boot: s.boot, Durable: s.w.durable(), Point: transfer.Point{Item: uint64(s.item),
-			Source: s.at, Dest: s.at, Prefix: s.run.Prefix(), Identity: s.src.Identity()}})
+			Source: s.at, Prefix: s.run.Prefix(), Version: s.src.Version()}, Place: s.open.Point()})
 	}
 	if err == nil {
 		s.safe = s.at
@@ -384,23 +374,25 @@ func (s *sending) checkpoint() (redo bool, err error) {
 
 // end puts the file into the group.
 func (s *sending) end(name transfer.Path) (redo bool, err error) {
+	if s.run.Rebased() { // all of it is read back here, so that the reads are always the same
+		s.run = digest.Resume(digest.XXH3, nil, s.run.Prefix(), s.open)
+		s.run.End()
+		<-s.run.Done()
+	}
 	sum := ""
-	if s.follow == nil {
+	if err := s.run.Err(); err == nil {
 		sum = s.run.Content()
 	} else {
-		sum, err = s.follow.Finish(context.Background(), s.size)
-		s.follow = nil
-	}
-	if err != nil {
 		s.letGoOpen()
 		if errors.Is(err, digest.ErrPrefix) {
 			return true, s.j.Forget(uint64(s.item))
 		}
 		return false, err
 	}
-	s.group = append(s.group, localfs.Pending{Partial: s.open, Sum: sum, Beside: s.w.besideOf(s.item), Mode: s.src.Mode(), Mtime: s.src.Mtime(), Name: name,
+	s.open.Beside = s.w.besideOf(s.item)
+	s.group = append(s.group, place.Pending{Part: s.open, Sum: sum, Mode: s.src.Mode(), Mtime: s.src.Mtime(), Name: name,
 		Outcome: transfer.Outcome{Item: uint64(s.item), Type: transfer.ItemFile, Source: source(s.w.itemName(s.item)), Size: s.size,
-			Digest: sum, Identity: s.src.Identity()}})
+			Digest: sum, Version: s.src.Version()}})
 	s.open = nil
 	return false, nil
 }
@@ -422,16 +414,16 @@ func (a *agent) deletions() error {
 			continue
 		}
 		if !known {
-			d = faulty.JournalDelete{Source: out.Source, Identity: out.Identity, Aside: localfs.AsideName(incarnation, transferID, item)}
+			d = faulty.JournalDelete{Source: out.Source, Version: out.Version, Aside: localfs.AsideName(incarnation, transferID, item)}
 			if err := a.j.Deleting(item, d); err != nil {
 				return err
 			}
 		}
 		var err error
 		if known {
-			err = a.src.FinishDelete(d.Source, d.Identity, d.Aside)
+			err = a.src.FinishDelete(d.Source, d.Version, d.Aside)
 		} else {
-			err = a.src.DeleteSource(d.Source, d.Identity, d.Aside, func(string) error { return nil })
+			err = a.src.DeleteSource(d.Source, d.Version, d.Aside, nil)
 		}
 		if transfer.KindOf(err).Waits() {
 			return err

@@ -8,8 +8,8 @@ import (
 	"path"
 	"strings"
 
+	"ferry/internal/localfs"
 	records "ferry/internal/record"
-	"ferry/internal/transfer"
 )
 
 // What lies beside record files, as the product writes it.
@@ -21,18 +21,18 @@ const (
 func sideOf(name string) string { return records.SidecarPath(name) }
 
 // besideOf is what goes beside an item; nil: nobody cares.
-func (w *work) besideOf(item int) *transfer.Beside {
+func (w *work) besideOf(item int) *localfs.Beside {
 	if w.library != "" {
-		return &transfer.Beside{Data: []byte(w.library), Above: true}
+		return &localfs.Beside{Data: []byte(w.library), Above: true}
 	}
 	data, ok := w.beside[w.itemName(item)]
 	switch {
 	case !ok:
 		return nil
 	case data == "":
-		return &transfer.Beside{}
+		return &localfs.Beside{}
 	}
-	return &transfer.Beside{Data: []byte(data)}
+	return &localfs.Beside{Data: []byte(data)}
 }
 
 // sideAt is where what goes beside a file lies, beneath the destination.
@@ -81,10 +81,10 @@ func (a *agent) besideHolds(c *crash) (wrong []string) {
 		if c != nil && !c.promised(w) && c.state.Items[uint64(k)].Outcome != nil {
 			continue // what was recorded may be gone, or half of it
 		}
-		if w.consumer || c != nil && c.taken["/dst/"+f.name] > 0 {
+		if w.consumer || c != nil && c.taken["/dst/"+w.lands(f.name)] > 0 {
 			continue // a consumer reads what lies beside a file, and leaves it
 		}
-		content, err := a.mem.ReadFile("/dst/" + f.name)
+		content, err := a.mem.ReadFile("/dst/" + w.lands(f.name))
 		if err != nil && w.library != "" {
 			continue
 		}

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"ferry/internal/faulty"
-	"ferry/internal/localfs"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
 )
@@ -94,7 +94,7 @@ func ways(w *work, op faulty.Op) (all []way) {
 	if !looks[op.Call] && op.Call != faulty.CallClose {
 		add(way{name: "an I/O error, although it takes effect", err: syscall.EIO, late: true})
 	}
-	if (op.Call == faulty.CallRename || op.Call == faulty.CallLink) && w.fileAt(op.To) >= 0 && !w.over {
+	if (op.Call == faulty.CallRename || op.Call == faulty.CallLink) && w.fileAt(op.To) >= 0 && w.exists == "" {
 		add(way{name: "a stranger takes the name", taken: true})
 	}
 	return all
@@ -319,7 +319,7 @@ func filled(t *testing.T, w *work, inodes bool, left int64) {
 	if err != nil && transfer.KindOf(err) != transfer.KindNoSpace {
 		wrong = append(wrong, fmt.Sprintf("a full disk is called %v: %v", transfer.KindOf(err), err))
 	}
-	if errors.As(err, new(*localfs.PendingError)) {
+	if errors.As(err, new(*place.PendingError)) {
 		wrong = append(wrong, fmt.Sprintf("there was no space after the commit was recorded: %v", err))
 	}
 	m.Limit(inodes, -1)

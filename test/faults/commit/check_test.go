@@ -47,20 +47,21 @@ func (w *work) atCrash(m *faulty.Memory, c *crash) (wrong []string) {
 		return nil
 	}
 	for k, f := range w.files {
-		content, err := m.ReadFile("/dst/" + f.name)
+		final := "/dst/" + w.lands(f.name)
+		content, err := m.ReadFile(final)
 		there := err == nil && w.whole(k, content)
-		old, had := w.old[f.name]
-		if c.stranger == "/dst/"+f.name {
+		old, had := w.old[w.lands(f.name)]
+		if c.stranger == final {
 			old, had = string(strangersFile), true
 		}
 		if err == nil && !there && !(had && old == string(content)) {
 			say("I2: %q has %d bytes that are not the file at the crash", f.name, len(content))
 		}
 		it := c.state.Items[uint64(k)]
-		if it.Outcome != nil && it.Outcome.OK() && !there && c.taken["/dst/"+f.name] == 0 {
+		if it.Outcome != nil && it.Outcome.OK() && !there && c.taken[final] == 0 {
 			say("I1: %q is recorded as successful and is not there after the crash", f.name)
 		}
-		if !left[string(w.content(k))] && !there && c.taken["/dst/"+f.name] == 0 {
+		if !left[string(w.content(k))] && !there && c.taken[final] == 0 {
 			say("I3: %q is neither at the source nor at the destination after the crash", f.name)
 		}
 		if it.Point != nil {
@@ -76,11 +77,11 @@ func (w *work) pointHolds(m *faulty.Memory, k int, pt *faulty.JournalPoint) []st
 	content, err := m.ReadFile(w.temporary(k))
 	switch {
 	case err != nil:
-		return []string{fmt.Sprintf("INV-6: the resume point of %q at %d has no file after the crash: %v", name, pt.Dest, err)}
-	case int64(len(content)) < pt.Dest:
-		return []string{fmt.Sprintf("INV-6: the resume point of %q is at %d, and its file has %d bytes after the crash", name, pt.Dest, len(content))}
-	case !bytes.Equal(content[:pt.Dest], w.content(k)[:pt.Dest]):
-		return []string{fmt.Sprintf("INV-6: the resume point of %q at %d covers bytes that are not those of the source", name, pt.Dest)}
+		return []string{fmt.Sprintf("INV-6: the resume point of %q at %d has no file after the crash: %v", name, pt.Source, err)}
+	case int64(len(content)) < pt.Source:
+		return []string{fmt.Sprintf("INV-6: the resume point of %q is at %d, and its file has %d bytes after the crash", name, pt.Source, len(content))}
+	case !bytes.Equal(content[:pt.Source], w.content(k)[:pt.Source]):
+		return []string{fmt.Sprintf("INV-6: the resume point of %q at %d covers bytes that are not those of the source", name, pt.Source)}
 	}
 	return nil
 }
@@ -104,6 +105,9 @@ func (a *agent) atEnd(c *crash, failures bool) []string {
 				facts.Temporaries = append(facts.Temporaries, dir+"/"+name)
 				return
 			}
+			if old, ok := w.old[name]; ok && dir == "/dst" && w.exists == transfer.IfExistsRename && old == string(content) {
+				return // it is there as it was
+			}
 			into[name] = judge.Bytes(content)
 		})
 	}
@@ -120,20 +124,27 @@ func (a *agent) atEnd(c *crash, failures bool) []string {
 			continue
 		}
 		counts.Add(out)
-		t.Reported[name] = out.OK()
+		t.Reported[w.lands(name)] = out.OK()
 		if item >= uint64(len(w.files)) {
 			if st, err := a.mem.StatName("/dst/" + name); out.OK() && (err != nil || st.Type != localfs.TypeDir) {
 				facts.Unfinished = append(facts.Unfinished, fmt.Sprintf("directory %q is successful and not there", name))
 			}
-			delete(t.Reported, name)
+			delete(t.Reported, w.lands(name))
 			continue
 		}
 		if c != nil && !c.promised(w) && c.state.Items[item].Outcome != nil {
 			facts.Extra = true // what was recorded under process may be gone or half gone
 			continue
 		}
-		t.Committed[name] = a.commits(name, out, taken["/dst/"+name])
-		t.Items = append(t.Items, a.itemOf(int(item), taken["/dst/"+name] > 0))
+		final := "/dst/" + w.lands(name)
+		if out.OK() && string(out.Path) != final {
+			facts.Unfinished = append(facts.Unfinished, fmt.Sprintf("%q is reported at %s, not at %s", name, out.Path, final))
+		}
+		if out.Taken && taken[final] == 0 {
+			facts.Unfinished = append(facts.Unfinished, fmt.Sprintf("%q is reported as taken by a consumer, and nobody has taken it", name))
+		}
+		t.Committed[w.lands(name)] = a.commits(final, out, taken[final])
+		t.Items = append(t.Items, a.itemOf(int(item), taken[final] > 0))
 	}
 	if at := a.others.newer; at != "" {
 		facts.Newer[at] = judge.Bytes([]byte(newerContent))
@@ -166,8 +177,8 @@ func addAll(a, b map[string]int) map[string]int {
 }
 
 // commits is how often a file was committed, as far as anybody can tell.
-func (a *agent) commits(name string, out *transfer.Outcome, taken int) int {
-	n := max(a.named["/dst/"+name], taken)
+func (a *agent) commits(final string, out *transfer.Outcome, taken int) int {
+	n := max(a.named[final], taken)
 	if out.OK() {
 		n = max(n, 1)
 	}
@@ -176,12 +187,12 @@ func (a *agent) commits(name string, out *transfer.Outcome, taken int) int {
 
 func (a *agent) itemOf(k int, taken bool) judge.Item {
 	f := a.w.files[k]
-	it := judge.Item{Source: f.name, Dest: f.name, Sum: judge.Bytes(a.w.content(k)), Delete: a.w.del, Taken: taken}
-	if old, ok := a.w.old[f.name]; ok {
+	it := judge.Item{Source: f.name, Dest: a.w.lands(f.name), Sum: judge.Bytes(a.w.content(k)), Delete: a.w.del, Taken: taken}
+	if old, ok := a.w.old[a.w.lands(f.name)]; ok {
 		sum := judge.Bytes([]byte(old))
 		it.Replaces = &sum
 	}
-	if a.others.stranger == "/dst/"+f.name {
+	if a.others.stranger == "/dst/"+a.w.lands(f.name) {
 		sum := judge.Bytes(strangersFile)
 		it.Replaces = &sum
 	}

@@ -28,7 +28,7 @@ func (w *work) meddle(m *faulty.Memory, c *crash, r *rand.Rand) (*meddling, erro
 	if r.IntN(2) == 0 || !c.promised(w) || w.consumer || it.Intent == nil && it.Point == nil {
 		return nil, nil
 	}
-	final, temp := "/dst/"+w.files[k].name, w.temporary(k)
+	final, temp := "/dst/"+w.lands(w.files[k].name), w.temporary(k)
 	content, ferr := m.ReadFile(final)
 	half, terr := m.ReadFile(temp)
 	landed := it.Intent != nil && ferr == nil && terr != nil && w.whole(k, content)
@@ -43,13 +43,13 @@ func (w *work) meddle(m *faulty.Memory, c *crash, r *rand.Rand) (*meddling, erro
 			d.want = bytes.Repeat([]byte("S"), len(content))
 			err = m.WriteFile(final, d.want)
 		}
-	case it.Intent != nil && terr == nil && ferr != nil && n > 0 && !w.over:
+	case it.Intent != nil && terr == nil && ferr != nil && n > 0 && w.exists == "":
 		d.what, d.want, d.kind = "a stranger takes the name", strangersFile, transfer.KindExists
 		err = m.WriteFile(final, d.want)
 	case terr == nil && ferr != nil && len(half) > 0:
 		at := r.IntN(len(half))
 		if it.Point != nil {
-			at = r.IntN(int(min(it.Point.Dest, int64(len(half)))))
+			at = r.IntN(int(min(it.Point.Source, int64(len(half)))))
 		}
 		d.what = fmt.Sprintf("byte %d of the temporary rots", at)
 		half[at] ^= 1
@@ -66,7 +66,7 @@ func (d *meddling) expect(a *agent, c *crash) {
 	if d == nil {
 		return
 	}
-	final := "/dst/" + a.w.files[d.file].name
+	final := "/dst/" + a.w.lands(a.w.files[d.file].name)
 	if d.kind != 0 {
 		a.others.stranger = final
 	}
@@ -92,7 +92,7 @@ func (d *meddling) check(a *agent) (wrong []string) {
 	case d.take && !out.Taken:
 		wrong = append(wrong, fmt.Sprintf("%s, and the outcome of %q does not say so", d.what, name))
 	}
-	content, err := a.mem.ReadFile("/dst/" + name)
+	content, err := a.mem.ReadFile("/dst/" + a.w.lands(name))
 	if d.want != nil && (err != nil || !bytes.Equal(content, d.want)) {
 		wrong = append(wrong, fmt.Sprintf("%s, and it is not there any more: %v", d.what, err))
 	}

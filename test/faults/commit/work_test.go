@@ -23,7 +23,8 @@ type work struct {
 	dirs    []string          // directories that are items
 	old     map[string]string // at the destination before; content by name
 	process bool              // durability process
-	over    bool              // --if-exists overwrite
+	exists  string            // --if-exists
+	other   map[string]string // the names that files get whose own are taken
 	del     bool              // --delete-source
 	plain   bool              // the file system has no rename that replaces nothing
 	group   int               // files that are committed together
@@ -73,12 +74,16 @@ func workloads() []*work {
 		{name: "one file", files: one, group: 1, chunk: 4096},
 		{name: "a group", files: few, group: 3, chunk: 2048, dirs: []string{"sub"}},
 		{name: "one after another", files: few, group: 1, chunk: 2048},
-		{name: "overwrite", files: few, group: 2, chunk: 2048, over: true, old: map[string]string{"x": "the old file", "z": "the old z"}},
+		{name: "overwrite", files: few, group: 2, chunk: 2048, exists: transfer.IfExistsOverwrite, old: map[string]string{"x": "the old file", "z": "the old z"}},
+		{name: "another name", files: few, group: 2, chunk: 2048, exists: transfer.IfExistsRename, dirs: []string{"sub"}, other: map[string]string{"x": "x-1", "sub/y": "sub/y-2"},
+			old: map[string]string{"x": "the old file", "sub/y": "the old y", "sub/y-1": "an older y"}},
+		{name: "another name, link and unlink", files: one, group: 1, chunk: 2048, exists: transfer.IfExistsRename, plain: true, other: map[string]string{"x": "x-1"},
+			old: map[string]string{"x": "the old file"}},
 		{name: "link and unlink", files: few, group: 2, chunk: 4096, plain: true},
 		{name: "checkpoints", files: big, group: 1, chunk: 3000, check: 6000},
 		{name: "checkpoints, in new directories", files: []file{{"a/b/c/big", 14_000, false}, {"a/x", 100, false}}, group: 2, chunk: 3500, check: 7000},
 		{name: "resumed", files: append([]file{{"x", 600, false}}, big...), group: 1, chunk: 3000, check: 6000, from: 2},
-		{name: "resumed, overwrite", files: big, group: 1, chunk: 5000, check: 5000, from: 1, over: true, old: map[string]string{"big": "the old file"}},
+		{name: "resumed, overwrite", files: big, group: 1, chunk: 5000, check: 5000, from: 1, exists: transfer.IfExistsOverwrite, old: map[string]string{"big": "the old file"}},
 		{name: "nested directories", files: []file{{"a/b/c/x", 5000, false}, {"a/b/y", 10, false}}, dirs: []string{"a/b/c", "a/b", "a", "empty"}, group: 4, chunk: 4096},
 		{name: "holes", files: []file{{"holes", 20_000, true}}, group: 1, chunk: 2500, check: 10_000},
 		{name: "reserved", files: []file{{"large", 70_000, false}}, group: 1, chunk: 35_000, check: 35_000},
@@ -92,14 +97,14 @@ func workloads() []*work {
 		{name: "a consumer", files: few, group: 2, chunk: 4096, consumer: true},
 		{name: "one sync", files: few, group: 3, chunk: 2048, one: 2, dirs: []string{"sub"}},
 		{name: "one sync, and then by themselves", files: append([]file{{"v", 200, false}, {"sub/w", 1, false}}, few...), group: 2, chunk: 4096, one: 2},
-		{name: "one sync, overwrite", files: few, group: 3, chunk: 4096, one: 2, over: true, old: map[string]string{"x": "the old file"}},
+		{name: "one sync, overwrite", files: few, group: 3, chunk: 4096, one: 2, exists: transfer.IfExistsOverwrite, old: map[string]string{"x": "the old file"}},
 		{name: "one sync, delete-source", files: few, group: 3, chunk: 4096, one: 3, del: true},
 		{name: "process", files: few, group: 2, chunk: 2048, process: true},
 		{name: "process, checkpoints", files: big, group: 1, chunk: 6000, check: 6000, process: true},
 		{name: "records", files: few, group: 3, chunk: 2048, beside: map[string]string{"x": fixed, "sub/y": variable, "z": fixed}},
-		{name: "records over others", files: few, group: 2, chunk: 2048, over: true, beside: map[string]string{"x": fixed, "sub/y": variable, "z": fixed},
+		{name: "records over others", files: few, group: 2, chunk: 2048, exists: transfer.IfExistsOverwrite, beside: map[string]string{"x": fixed, "sub/y": variable, "z": fixed},
 			old: map[string]string{"x": "the old file", sideOf("x"): variable, "z": "the old z"}},
-		{name: "plain files over records", files: few, group: 3, chunk: 2048, over: true, beside: map[string]string{"x": "", "sub/y": "", "z": variable},
+		{name: "plain files over records", files: few, group: 3, chunk: 2048, exists: transfer.IfExistsOverwrite, beside: map[string]string{"x": "", "sub/y": "", "z": variable},
 			old: map[string]string{"x": "the old file", sideOf("x"): variable, "z": "the old z", sideOf("z"): variable}},
 		{name: "records, link and unlink", files: few, group: 2, chunk: 4096, plain: true, beside: map[string]string{"x": fixed, "z": variable}},
 		{name: "records, process", files: few, group: 2, chunk: 4096, process: true, beside: map[string]string{"x": fixed, "sub/y": fixed}},
@@ -107,7 +112,7 @@ func workloads() []*work {
 		{name: "members", files: []file{{"LIB/A", 3000, false}, {"LIB/B", 100, false}, {"LIB/C", 0, false}}, group: 2, chunk: 2048, library: fixed},
 		{name: "members of a library that is there", files: []file{{"LIB/A", 3000, false}, {"LIB/B", 100, false}}, group: 1, chunk: 2048, library: fixed,
 			old: map[string]string{sideOf("LIB"): fixed}},
-		{name: "process, overwrite", files: few, group: 3, chunk: 4096, process: true, over: true, old: map[string]string{"x": "the old file"}},
+		{name: "process, overwrite", files: few, group: 3, chunk: 4096, process: true, exists: transfer.IfExistsOverwrite, old: map[string]string{"x": "the old file"}},
 	}
 }
 
@@ -122,6 +127,14 @@ func (w *work) itemName(item int) string {
 		return w.files[item].name
 	}
 	return w.dirs[item-len(w.files)]
+}
+
+// lands is the name under which a file arrives.
+func (w *work) lands(name string) string {
+	if other, ok := w.other[name]; ok {
+		return other
+	}
+	return name
 }
 
 func source(name string) transfer.Path { return transfer.Path("/src/" + name) }

@@ -124,10 +124,10 @@ func takes(m *faulty.Memory, k int) map[string]int {
 // with it: a name that was not synced may.
 func (w *work) gone(m *faulty.Memory, taken map[string]int) map[string]int {
 	for k, f := range w.files {
-		_, err := m.ReadFile("/dst/" + f.name)
+		_, err := m.ReadFile("/dst/" + w.lands(f.name))
 		_, terr := m.ReadFile(w.temporary(k))
 		if err == nil || terr == nil {
-			delete(taken, "/dst/"+f.name)
+			delete(taken, "/dst/"+w.lands(f.name))
 		}
 	}
 	return taken
@@ -141,7 +141,7 @@ func (w *work) temporary(k int) string {
 // fileAt is the number of the file with that final name, or -1.
 func (w *work) fileAt(final string) int {
 	for k, f := range w.files {
-		if "/dst/"+f.name == final {
+		if "/dst/"+w.lands(f.name) == final {
 			return k
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ferry/internal/localfs"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
 )
@@ -251,20 +252,20 @@ func (v *victim) newLanding(t *testing.T, seed uint64, r *rand.Rand) {
 	}
 	id := transfer.NewID(time.UnixMilli(1_800_000_000_000 + int64(seed)))
 	base := transfer.Path(v.root + "/out/a")
-	v.lands = &landing{v.fs.Land(localfs.LandConfig{Transfer: id, Generation: 1, Overwrite: r.IntN(2) == 0, Durable: r.IntN(16) == 0, Journal: nobody{},
+	v.lands = &landing{v.fs.Land(place.LandConfig{Transfer: id, Generation: 1, IfExists: []string{"", "overwrite", "skip", "update", "rename"}[r.IntN(5)], Durable: r.IntN(16) == 0, Journal: nobody{},
 		Resolution: transfer.Resolution{Base: base, Into: true}}), base, id, 20}
 	v.target.id.Store(&id)
 }
 
 func (v *victim) land(t *testing.T, seed uint64, r *rand.Rand) error {
-	var group []localfs.Pending
+	var group []place.Pending
 	for k := range 1 + r.IntN(3) {
 		item := seed*4 + uint64(k)
 		v.target.item.Store(item)
 		name := transfer.Path(fmt.Sprintf("b/f%d", r.IntN(names)))
 		content := []byte("this landed: " + name)
 		if r.IntN(8) == 0 {
-			group = append(group, localfs.Pending{Name: "b", Mode: 0o755, Mtime: 1_700_000_000_000_000_000,
+			group = append(group, place.Pending{Name: "b", Mode: 0o755, Mtime: 1_700_000_000_000_000_000,
 				Outcome: transfer.Outcome{Item: item, Type: transfer.ItemDir}})
 			continue
 		}
@@ -275,7 +276,7 @@ func (v *victim) land(t *testing.T, seed uint64, r *rand.Rand) error {
 		err = p.Write(content[:4])
 		if err == nil && r.IntN(4) == 0 {
 			p.Close()
-			if p, err = v.lands.Reopen(item, name, transfer.Point{Dest: 4}, int64(len(content)), 1<<20); err != nil {
+			if p, err = v.lands.Reopen(item, name, localfs.PointAt(4), int64(len(content)), 1<<20); err != nil {
 				return err
 			}
 		}
@@ -286,7 +287,7 @@ func (v *victim) land(t *testing.T, seed uint64, r *rand.Rand) error {
 			p.Discard()
 			return err
 		}
-		group = append(group, localfs.Pending{Partial: p, Name: name, Mode: 0o600, Mtime: 1_700_000_000_000_000_000, Sum: "none:",
+		group = append(group, place.Pending{Part: p, Name: name, Mode: 0o600, Mtime: 1_700_000_000_000_000_000, Sum: "none:",
 			Outcome: transfer.Outcome{Item: item, Type: transfer.ItemFile, Size: int64(len(content))}})
 	}
 	outs, err := v.lands.Commit(context.Background(), group)
@@ -329,18 +330,18 @@ func (v *victim) remove(t *testing.T, seed uint64, source transfer.Path) error {
 	if err != nil {
 		return err
 	}
-	id := s.Identity()
+	version := s.Version()
 	must(t, s.Close())
 	v.target.item.Store(seed * 4)
 	aside := localfs.AsideName(incarnation, v.lands.id, seed*4)
-	err = v.fs.DeleteSource(source, id, aside, func(string) error { return nil })
+	err = v.fs.DeleteSource(source, version, aside, nil)
 	return err
 }
 
 // walk finds what is beneath the root, and follows nothing out of it.
 func (v *victim) walk(t *testing.T) error {
 	found := 0
-	_, err := v.fs.Walk(context.Background(), localfs.WalkRequest{Sources: []transfer.Path{"in/x", "in/*/y/*"}, Recursive: true},
+	_, err := v.fs.Walk(context.Background(), place.WalkRequest{Sources: []transfer.Path{"in/x", "in/*/y/*"}, Recursive: true},
 		func(_ int, it transfer.Item) error {
 			if it.Type == transfer.ItemFile {
 				found++

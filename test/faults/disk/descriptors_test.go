@@ -21,7 +21,7 @@ import (
 // and then one of them may for a moment have less than it has: whatever it wanted
 // to open then, and has not been counted, it wants again later. Nothing fails.
 func TestCampaignDescriptors(t *testing.T) {
-	campaign.Run(t, campaign.Spec{Name: "descriptors", Unit: "trees", Full: 500, Short: 6, Tools: []string{"prlimit"},
+	campaign.Run(t, campaign.Spec{Name: "descriptors", Unit: "trees", Full: 500, Short: 24, Tools: []string{"prlimit"},
 		What: "trees of small files sent at once by agents that may have few files open, and for moments less than they have"},
 		func(t *testing.T, c *campaign.C) {
 			for seed, done := c.Seed, 0; done < c.Count; seed++ {

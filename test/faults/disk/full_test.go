@@ -106,6 +106,9 @@ func (f *filling) up() {
 	f.n.Files("ALPHA", "more", 77, 100, 100)
 	f.another().Wait().Ends("successful", 0)
 	f.n.Files("ALPHA", "in", f.seed, f.load.files, f.load.size)
+	if f.load.each { // no item is the directory, and Ferry makes it with all permissions: there is no umask
+		must(f.t, os.Chmod(f.n.Path("ALPHA", "in"), 0o777))
+	}
 }
 
 // another starts a transfer of a few small files.

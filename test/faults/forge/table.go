@@ -41,7 +41,7 @@ func said(kind wire.Kind, body any) Form {
 	return Form{Name: string(kind), Kind: string(kind), Subject: reply, Sample: envelope{wire.Version, string(kind), "ALPHA", "01890a5d-ac96-774b-bcce-b302099a8057", body},
 		Free: []string{
 			`^v$`, `^kind$`, // another version's word may be answered
-			`identity\.`,            // what a file system says of a file
+			`\.version$`,            // what a place says of a file
 			`(error|reason)\.kind$`, // a later version may have more of them
 			`\.bits$`,               // which of the undecided are decided; its length is checked
 			`^body$`,                // a message without a body may have one
@@ -63,8 +63,8 @@ func said(kind wire.Kind, body any) Form {
 			`\.addresses$`:                        {[]any{"a:1", "a:1", "a:1", "a:1", "a:1", "a:1", "a:1", "a:1", "a:1"}},
 			`\.(pin|token)$`:                      {"x", "00", strings.Repeat("0", 65), strings.Repeat("g", 64)},
 			`_incarnation$|\.instance$`:           {"a b", "\x00", strings.Repeat("0", 65)},
-			`\.base$`:                             {"", "%00", strings.Repeat("a", 4097)},
-			`\.(path|source)$`:                    {"%", "%0", "%zz"},
+			`^body\.resolution\.base$`:            {"", "a\x00", "\x00%00", "\x00%zz", strings.Repeat("a", 4097)},
+			`\.(path|source)$`:                    {"a\x00", "\x00%", "\x00%0", "\x00%zz", "\x00%00"},
 			`\.prefix$`:                           {[]any{}, []any{map[string]any{"end": 5, "sum": ""}, map[string]any{"end": 5, "sum": ""}}},
 			`\.prefix\[0\]\.end$`:                 {0, 2},
 			`\.type$`:                             {0, 4, 255, 256},
@@ -107,7 +107,7 @@ func Replies() []Form {
 		said(wire.KindResync, resync()),
 		said(wire.KindOutcomes, Fill(&wire.Outcomes{})),
 		said(wire.KindOutcomesAck, Fill(&wire.OutcomesAck{})),
-		said(wire.KindCancel, nil),
+		said(wire.KindCancel, Fill(&wire.Cancel{})),
 		said(wire.KindCancelled, nil),
 	}
 	return forms

@@ -19,6 +19,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/localfs/localfstest"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
 	"ferry/test/faults/forge"
@@ -130,7 +131,7 @@ func (a *attacked) lay(agent string) {
 		var st syscall.Stat_t
 		must(a.t, syscall.Stat(name, &st))
 		a.forger.Bait[agent] = append(a.forger.Bait[agent], transfer.Outcome{Type: transfer.ItemFile, Path: "/nowhere", Source: transfer.Path(name), Size: st.Size,
-			Identity: transfer.Identity{Dev: st.Dev, Ino: st.Ino, Size: st.Size, Mtime: st.Mtim.Nano(), Ctime: st.Ctim.Nano()}})
+			Version: localfstest.VersionOf(a.t, name)})
 	}
 }
 

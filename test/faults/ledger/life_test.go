@@ -172,14 +172,14 @@ func receiving(id transfer.ID, items int) (life []step) {
 	})
 	in("checkpoint", transfer.Receiving, func(w records, in *ledger.Incoming) error {
 		in.Epoch++
-		return w.PutItem(id, 0, ledger.Item{Point: &ledger.Checkpoint{Point: transfer.Point{Source: 10, Dest: 10}, Name: "\xfe", Durable: true}})
+		return w.PutItem(id, 0, ledger.Item{Point: &ledger.Checkpoint{Point: transfer.Point{Source: 10}, Name: "\xfe", Durable: true}})
 	})
 	for from := 0; from < items; from += 4 {
 		to := min(from+4, items)
 		in("committing", transfer.Receiving, func(w records, in *ledger.Incoming) error {
 			var ins []transfer.Intent
 			for n := from; n < to; n++ {
-				ins = append(ins, transfer.Intent{V: 1, Name: transfer.Path(fmt.Sprint(n)), Ino: uint64(n + 1), Outcome: transfer.Outcome{Item: uint64(n)}})
+				ins = append(ins, transfer.Intent{Place: []byte(fmt.Sprint(n)), Outcome: transfer.Outcome{Item: uint64(n)}})
 			}
 			return w.PutIntents(id, ins)
 		})

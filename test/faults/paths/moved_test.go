@@ -48,8 +48,8 @@ func TestCampaignMovedPaths(t *testing.T) {
 		})
 }
 
-// A place is a directory that was carried away, with all that had arrived in it.
-type place struct {
+// A carried directory is one that was carried away, with all that had arrived in it.
+type carried struct {
 	dir   *os.File  // stays what it was, wherever it is
 	when  time.Time // when its path no longer led to it
 	under string    // the path that it had beneath the root
@@ -62,7 +62,7 @@ type carrier struct {
 	r       *rand.Rand
 	outside string
 	late    string // a root of BETA's, given as a mount point
-	places  []place
+	places  []carried
 	mounts  []string             // that are to be undone
 	eaten   map[string]judge.Sum // what a consumer has removed, by the path beneath the root
 	moved   map[string]int       // how often what was done
@@ -225,7 +225,7 @@ func (c *carrier) rename(p, rel, way string) {
 
 // away notes that a path has just ceased to lead to a directory.
 func (c *carrier) away(dir *os.File, rel string) {
-	c.places = append(c.places, place{dir, time.Now(), rel})
+	c.places = append(c.places, carried{dir, time.Now(), rel})
 	c.t.Cleanup(func() { dir.Close() })
 }
 

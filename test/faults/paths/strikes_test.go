@@ -20,6 +20,7 @@ import (
 	"ferry/internal/digest"
 	"ferry/internal/faulty"
 	"ferry/internal/localfs"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
 )
@@ -177,7 +178,7 @@ func newStruck(t *testing.T, name string, nth int) *struck {
 	must(t, errors.Join(os.MkdirAll(s.root+"/in/sub", 0o755), os.Mkdir(s.outside, 0o755)))
 	s.fs, err = localfs.Open(localfs.Config{Roots: []string{s.root}, Incarnation: 42, Disk: s.disk, Digest: digest.ByName})
 	must(t, err)
-	s.lands = s.fs.Land(localfs.LandConfig{Transfer: transferID, Generation: 1, Durable: nth%4 == 0, Journal: s,
+	s.lands = s.fs.Land(place.LandConfig{Transfer: transferID, Generation: 1, Durable: nth%4 == 0, Journal: s,
 		Resolution: transfer.Resolution{Base: transfer.Path(s.root + "/in"), Into: true}})
 	s.disk.Before = s.before
 	return s
@@ -291,13 +292,13 @@ func (s *struck) round() error {
 		switch {
 		case err != nil:
 			return err
-		case verdict == localfs.Redo:
+		case verdict == place.Redo:
 			delete(s.intents, item)
 		default:
 			s.Committed([]transfer.Outcome{out})
 		}
 	}
-	var group []localfs.Pending
+	var group []place.Pending
 	s.closed, s.naming = false, false
 	for item := range uint64(len(items)) {
 		if _, over := s.outcomes[item]; over {
@@ -311,13 +312,13 @@ func (s *struck) round() error {
 			letGo(group)
 			return s.unwritten(item, p, err)
 		}
-		group = append(group, localfs.Pending{Partial: p, Name: transfer.Path(items[item]), Mode: 0o600, Mtime: 1_700_000_000_123_456_789,
+		group = append(group, place.Pending{Part: p, Name: transfer.Path(items[item]), Mode: 0o600, Mtime: 1_700_000_000_123_456_789,
 			Sum: sum(content(item)), Outcome: transfer.Outcome{Item: item, Type: transfer.ItemFile, Size: int64(len(content(item)))}})
 	}
 	for _, w := range group {
-		err := w.Partial.Sync()
+		err := w.Part.Sync()
 		for at := 300; err == nil && at < len(content(0)); at += 600 {
-			err = w.Partial.Write(content(w.Outcome.Item)[at : at+600])
+			err = w.Part.Write(content(w.Outcome.Item)[at : at+600])
 		}
 		if err != nil {
 			letGo(group)
@@ -334,9 +335,9 @@ func sum(b []byte) string {
 	return fmt.Sprintf("sha256:%x", h.Sum(nil))
 }
 
-func letGo(group []localfs.Pending) {
+func letGo(group []place.Pending) {
 	for _, w := range group {
-		w.Partial.Discard()
+		w.Part.Discard()
 	}
 }
 
@@ -345,7 +346,7 @@ func (s *struck) unwritten(item uint64, p *localfs.Partial, err error) error {
 	if p != nil {
 		p.Discard()
 	}
-	if errors.As(err, new(*localfs.AgainError)) || transfer.KindOf(err).Waits() {
+	if errors.As(err, new(*place.AgainError)) || transfer.KindOf(err).Waits() {
 		return err
 	}
 	return s.Committed([]transfer.Outcome{{Item: item, Path: s.lands.Target(transfer.Path(items[item])), Err: transfer.AsError(err)}})

@@ -188,7 +188,7 @@ func (s *story) pointsStand(l *onDisk) {
 				}
 				s.points++
 				name := filepath.Join(filepath.Dir(c.Dest), localfs.TempName(incarnation, in.Generation, id, item))
-				s.pointStands(name, network.Content(j.Seed, uint64(k)), it.Point.Dest)
+				s.pointStands(name, network.Content(j.Seed, uint64(k)), it.Point.Source)
 			}
 		}
 	})

@@ -16,6 +16,7 @@ import (
 	"ferry/internal/digest"
 	"ferry/internal/faulty"
 	"ferry/internal/localfs"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
 	"ferry/test/flow/network"
@@ -37,6 +38,7 @@ type groupWork struct {
 	disk *faulty.Disk
 	seed uint64
 
+	id       transfer.ID
 	intents  map[uint64]transfer.Intent
 	outcomes map[uint64]transfer.Outcome
 }
@@ -117,7 +119,8 @@ func (g *groupWork) work() error {
 	fs, err := localfs.Open(localfs.Config{Roots: []string{g.im.dir}, Incarnation: 7, Disk: g.disk, Digest: digest.ByName, GroupSync: 2})
 	must(g.t, err)
 	defer fs.Close()
-	l := fs.Land(localfs.LandConfig{Transfer: transfer.NewID(time.UnixMilli(1_800_000_000_000)), Generation: 1, Durable: true, Journal: g,
+	g.id = transfer.NewID(time.UnixMilli(1_800_000_000_000))
+	l := fs.Land(place.LandConfig{Transfer: g.id, Generation: 1, Durable: true, Journal: g,
 		Resolution: transfer.Resolution{Base: transfer.Path(g.im.dir), Into: true}})
 	defer l.Close()
 	for first := uint64(0); first < 40; first += 20 {
@@ -126,7 +129,7 @@ func (g *groupWork) work() error {
 			_, err = l.Commit(g.t.Context(), group)
 		}
 		for _, p := range group {
-			p.Partial.Close()
+			p.Part.Close()
 		}
 		if err != nil {
 			return err
@@ -135,7 +138,7 @@ func (g *groupWork) work() error {
 	return nil
 }
 
-func (g *groupWork) group(l *localfs.Landing, first uint64) (group []localfs.Pending, err error) {
+func (g *groupWork) group(l *localfs.Landing, first uint64) (group []place.Pending, err error) {
 	for item := first; item < first+20; item++ {
 		name := transfer.Path(fmt.Sprintf("d%d/f%d", item%3, item))
 		content := g.content(item)
@@ -145,7 +148,7 @@ func (g *groupWork) group(l *localfs.Landing, first uint64) (group []localfs.Pen
 		}
 		sum := digest.NewRunning(digest.XXH3, nil)
 		sum.Write(content)
-		group = append(group, localfs.Pending{Partial: p, Sum: sum.Content(), Mode: 0o640, Mtime: 1e18 + int64(item), Name: name,
+		group = append(group, place.Pending{Part: p, Sum: sum.Content(), Mode: 0o640, Mtime: 1e18 + int64(item), Name: name,
 			Outcome: transfer.Outcome{Item: item, Type: transfer.ItemFile, Size: int64(len(content))}})
 		if err := p.Write(content); err != nil {
 			return group, err
@@ -164,8 +167,8 @@ func (g *groupWork) content(item uint64) []byte {
 // lost says which of what was recorded is not there.
 func (g *groupWork) lost() (all []string) {
 	for item, in := range g.intents {
-		dir := filepath.Join(g.im.dir, filepath.Dir(string(in.Name)))
-		final, temp := filepath.Join(g.im.dir, string(in.Name)), filepath.Join(dir, in.Temp)
+		final := string(in.Outcome.Path)
+		temp := filepath.Join(filepath.Dir(final), localfs.TempName(7, 1, g.id, item))
 		content, err := os.ReadFile(final)
 		at := final
 		if _, done := g.outcomes[item]; errors.Is(err, os.ErrNotExist) && !done {

@@ -92,18 +92,22 @@ func (s store) short(name string) string {
 	return strings.TrimPrefix(name, filepath.Join(s.dir, streams)+"/")
 }
 
-// holding finds a text in the blocks of a stream: the block, and where in it.
-func (s store) holding(stream, text string) (name string, at int) {
+// holding finds a transfer's ID in the blocks of a stream: the block, and where in it;
+// -1 where the queue manager has compressed the block, and it is the only one.
+func (s store) holding(stream, id string) (name string, at int) {
 	s.t.Helper()
-	for _, name := range s.files(stream + "/msgs/*.blk") {
+	blocks := s.files(stream + "/msgs/*.blk")
+	for _, name := range blocks {
 		data, err := os.ReadFile(name)
 		must(s.t, err)
-		if at := bytes.LastIndex(data, []byte(text)); at >= 0 {
+		if at := bytes.LastIndex(data, []byte(id)); at >= 0 {
 			return name, at
 		}
 	}
-	s.t.Fatalf("%q is in no block of %s", text, stream)
-	return "", 0
+	if len(blocks) != 1 {
+		s.t.Fatalf("%q is in none of %d blocks of %s", id, len(blocks), stream)
+	}
+	return blocks[0], -1
 }
 
 // replace puts a directory beneath the store back to what it is in a copy.

@@ -202,7 +202,10 @@ func (o *operating) flipped() bool {
 	case k == 0 && !o.gamma:
 		// The ID is in text in the request; the bit is in the text behind it.
 		name, at := o.store.holding(command, o.queued[o.r.IntN(len(o.queued))].ID)
-		o.store.flip(name, at+o.r.IntN(60))
+		if at >= 0 {
+			at += o.r.IntN(60)
+		}
+		o.store.flip(name, at)
 		return o.ended
 	case k < 2:
 		o.store.flip(o.store.pick("*/meta.*"), -1)

@@ -102,7 +102,7 @@ func growing(t *testing.T, seed uint64, r *rand.Rand) {
 		!strings.Contains(failed[0].Error.Text, "3 times") || !strings.Contains(result.Stderr, failed[0].Error.Text) {
 		t.Errorf("%s: on record %+v, told %s", how.name, failed, result.Stderr)
 	}
-	if starts := n.Logged("ALPHA", "a file is sent again from its start"); starts != maxTries {
+	if starts := n.Logged("ALPHA", "resending file from offset 0"); starts != maxTries {
 		t.Errorf("%s: it was started %d times", how.name, starts)
 	}
 	t.Logf("%s, beside %d others: %s", how.name, still, strings.TrimSpace(result.Stderr))

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"ferry/internal/localfs"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
 )
@@ -84,7 +85,7 @@ func walkFrom(t *testing.T, cfg localfs.Config, sources []transfer.Path, last *f
 	f, err := localfs.Open(cfg)
 	must(t, err)
 	defer f.Close()
-	req := localfs.WalkRequest{Sources: sources, Recursive: true}
+	req := place.WalkRequest{Sources: sources, Recursive: true}
 	if last != nil {
 		req.After, req.AfterArg = &last.it, last.arg
 	}

@@ -127,13 +127,13 @@ func oneStep(t *testing.T, r *rand.Rand, top, path string, item uint64) {
 	defer plain.Close()
 	src, err := plain.OpenSource(transfer.Path(path))
 	must(t, err)
-	id := src.Identity()
+	v := src.Version()
 	must(t, src.Close())
 	aside := localfs.AsideName(7, transfer.ID{1}, item)
-	err = deleteOnce(open(disk), transfer.Path(path), id, aside)
+	err = deleteOnce(open(disk), transfer.Path(path), v, aside)
 	if err == error(errKilled) {
 		how = append(how, fmt.Sprintf("died at step %d", step))
-		err = plain.FinishDelete(transfer.Path(path), id, aside)
+		err = plain.FinishDelete(transfer.Path(path), v, aside)
 	}
 	if step <= at {
 		come1()
@@ -143,7 +143,7 @@ func oneStep(t *testing.T, r *rand.Rand, top, path string, item uint64) {
 
 var errKilled = fmt.Errorf("killed")
 
-func deleteOnce(f *localfs.FS, p transfer.Path, id transfer.Identity, aside string) (err error) {
+func deleteOnce(f *localfs.FS, p transfer.Path, v transfer.Version, aside string) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			if _, ok := v.(killed); !ok {
@@ -153,7 +153,7 @@ func deleteOnce(f *localfs.FS, p transfer.Path, id transfer.Identity, aside stri
 		}
 	}()
 	defer f.Close()
-	return f.DeleteSource(p, id, aside, func(string) error { return nil })
+	return f.DeleteSource(p, v, aside, nil)
 }
 
 // checkStep expects what came to be where it came to, or beside it and reported,

@@ -215,8 +215,13 @@ func (s *Sending) WaitFor(limit time.Duration) Result {
 	select {
 	case <-s.ended:
 	case <-time.After(limit):
-		s.cmd.Process.Kill()
-		<-s.ended
+		s.cmd.Process.Signal(syscall.SIGQUIT) // it says where it stands
+		select {
+		case <-s.ended:
+		case <-time.After(10 * time.Second):
+			s.cmd.Process.Kill()
+			<-s.ended
+		}
 		s.n.t.Fatalf("ferry %s has not ended after %s\n%s\n%s", strings.Join(s.cmd.Args[1:], " "), limit, s.Errors(), lastLines(s.out.String(), 5))
 	}
 	s.n.must(s.fail)
@@ -363,7 +368,7 @@ func (n *Network) AgentOf(name string) Agent {
 // An Outcome is how one item ended, as an audit record has it.
 type Outcome struct {
 	Item   uint64  `json:"item"`
-	Type   int     `json:"type"`
+	Type   string  `json:"type"`
 	Path   string  `json:"path"`
 	Source string  `json:"source"`
 	Size   int64   `json:"size"`
@@ -417,7 +422,7 @@ func (n *Network) Outcomes(records []Record, role string) map[uint64]Outcome {
 	n.t.Helper()
 	all := map[uint64]Outcome{}
 	for _, r := range records {
-		if r.Role != role {
+		if r.Role != role || r.Event == "deleted" {
 			continue
 		}
 		for _, o := range r.Items {

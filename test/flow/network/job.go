@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"ferry/internal/transfer"
 	"ferry/test/judge"
 )
 
@@ -261,11 +260,11 @@ func (n *Network) transferFacts(j *Job, state string) judge.Transfer {
 		if r.Event == "completed" && side == 0 {
 			t.Finals = append(t.Finals, r.State)
 		}
-		if r.Event == "warning" {
-			continue // what came after the verdict has no part in it
+		if r.Event == "warning" || r.Event == "deleted" {
+			continue // what came after the verdict has no part in it, nor what became of the sources
 		}
 		for _, o := range r.Items {
-			if o.Type == int(transfer.ItemDir) {
+			if o.Type == "directory" {
 				continue
 			}
 			name := j.To + ":" + strings.TrimPrefix(o.Path, n.Root(j.To)+"/")

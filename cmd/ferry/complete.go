@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/codepage"
+	"ferry/internal/config"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// completeTime is how long a completion may ask the network: somebody waits at a prompt.
+const completeTime = time.Second
+
+// flagWords are the words that flags take, whatever command has them.
+var flagWords = map[string][]string{
+	"mode": {"binary", "text"}, "checksum": {"xxh3", "md5", "sha256", "none"}, "if-exists": {"error", "overwrite", "skip", "update", "rename"},
+	"durability": {"full", "process"}, "lane": {"auto", "direct", "queue"}, "delivery": {"fast"}, "compress": {"none", "fast", "high", "auto"},
+	"eol": {"lf", "crlf", "nl"}, "long-lines": {"wrap", "truncate", "fail"}, "recfm": {"F", "FB", "V", "VB", "U", "FA", "FBA", "VA", "VBA"},
+	"from-recfm": {"F", "FB", "V", "VB", "U", "FA", "FBA", "VA", "VBA"}, "priority": {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"},
+	"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}, "direct": {"tls", "plain", "off"}, "coordination": {"here", "none"},
+}
+
+// addCompletions gives the flags and arguments of all commands their completions.
+func addCompletions(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		addCompletions(c)
+	}
+	pages := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		var names []string
+		for _, p := range codepage.List() {
+			names = append(names, codePageOf(p).Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+	for _, name := range []string{"from-encoding", "to-encoding", "encoding"} {
+		if root.Flags().Lookup(name) != nil {
+			root.RegisterFlagCompletionFunc(name, pages)
+		}
+	}
+	for name, words := range flagWords {
+		if root.Flags().Lookup(name) != nil {
+			root.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
+	if root.Flags().Lookup("state") != nil {
+		states := strings.Split(words(transfer.States()), ", ")
+		root.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
+	}
+	if f := root.Flags().Lookup("agent"); f != nil && f.Value.Type() == "string" {
+		root.RegisterFlagCompletionFunc("agent", completeAgents)
+	}
+	switch root.CommandPath() {
+	case "ferry send":
+		root.ValidArgsFunction = completeLocations
+	case "ferry agent show", "ferry agent ping", "ferry agent rm", "ferry agent set":
+		root.ValidArgsFunction = only(completeAgents)
+	case "ferry transfer show", "ferry transfer watch", "ferry transfer retry", "ferry transfer cancel", "ferry transfer resume", "ferry audit show":
+		root.ValidArgsFunction = only(completeIDs)
+	case "ferry codepages":
+		root.ValidArgsFunction = pages
+	}
+}
+
+// only completes the first argument.
+func only(f cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return f(cmd, args, word)
+	}
+}
+
+// answers asks the network that a command would speak to, if there is one; nil: it does
+// not answer at once.
+func answers(cmd *cobra.Command, subject string, ask wire.Ask) *wire.Answer {
+	ctx, cancel := context.WithTimeout(context.Background(), completeTime)
+	defer cancel()
+	file, err := config.Load(cmd.Root(), config.Paths())
+	if err == nil {
+		err = config.Bind(cmd, file)
+	}
+	url, _ := cmd.Flags().GetString("network")
+	if err != nil || url == "" {
+		return nil
+	}
+	log, err := errorLogger(cmd)
+	if err != nil {
+		return nil
+	}
+	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: url, Name: "ferry completion", Timeout: completeTime, Log: log})
+	if err != nil {
+		return nil
+	}
+	defer conn.Close()
+	ask.V = wire.Version
+	data, err := conn.Request(ctx, subject, wire.Marshal(ask), completeTime)
+	if err != nil {
+		return nil
+	}
+	ans, err := wire.DecodeAnswer(data)
+	if err != nil {
+		return nil
+	}
+	return ans
+}
+
+func agentNames(cmd *cobra.Command) (names []string) {
+	if ans := answers(cmd, wire.AskCoordination, wire.Ask{Kind: wire.AskAgents}); ans != nil {
+		for _, a := range ans.Agents {
+			names = append(names, string(a.Agent))
+		}
+	}
+	return names
+}
+
+func completeAgents(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+	names := slices.DeleteFunc(agentNames(cmd), func(n string) bool { return !strings.HasPrefix(n, strings.ToUpper(word)) })
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func completeIDs(cmd *cobra.Command, _ []string, word string) (ids []string, _ cobra.ShellCompDirective) {
+	if ans := answers(cmd, wire.AskCoordination, wire.Ask{Kind: wire.AskTransfers, Limit: 50}); ans != nil {
+		for _, p := range ans.Transfers {
+			about := strings.TrimSpace(string(p.State) + " " + string(p.Source) + " to " + string(p.Destination) + " " + p.Job)
+			if id := p.ID.String(); strings.HasPrefix(id, word) {
+				ids = append(ids, id+"\t"+printable(about))
+			}
+		}
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}
+
+// completeLocations completes [AGENT:]PATH: agents, what an agent has at a path, or files
+// of this host.
+func completeLocations(cmd *cobra.Command, _ []string, word string) (found []string, _ cobra.ShellCompDirective) {
+	l, err := transfer.ParseLocation(word + "x") // a path that may be empty yet
+	if err == nil && l.Agent != "" {
+		at := strings.TrimSuffix(string(l.Path), "x")
+		if ans := answers(cmd, wire.AskSubject(l.Agent), wire.Ask{Kind: wire.AskList, Path: transfer.Path(at)}); ans != nil && ans.Preview != nil {
+			for _, it := range ans.Preview.List {
+				name := strings.TrimSuffix(word, at) + string(it.Name)
+				if it.Type == transfer.ItemDir {
+					name += "/"
+				}
+				if printable(name) == name {
+					found = append(found, name)
+				}
+			}
+		}
+		return found, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	}
+	if !strings.ContainsAny(word, "/.") {
+		for _, n := range agentNames(cmd) {
+			if word != "" && strings.HasPrefix(n, strings.ToUpper(word)) {
+				found = append(found, n+":")
+			}
+		}
+	}
+	if len(found) > 0 {
+		return found, cobra.ShellCompDirectiveNoSpace
+	}
+	return nil, cobra.ShellCompDirectiveDefault
+}

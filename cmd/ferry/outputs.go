@@ -1,0 +1,61 @@
+package main
+
+import (
+	"ferry/internal/audit"
+	"ferry/internal/config"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// What --json writes: one of these on each line. Fields may be added, never renamed.
+type (
+	// A progressLine is a transfer on its way, of `ferry send` and `ferry transfer watch`.
+	progressLine struct {
+		MessageType string `json:"message_type"` // progress
+		*transfer.Progress
+	}
+	// A transferLine is a transfer of `ferry transfer ls`.
+	transferLine struct {
+		*transfer.Progress
+		MessageType string  `json:"message_type"` // transfer
+		Seconds     float64 `json:"seconds"`
+	}
+	// A shownLine is a transfer of `ferry transfer show`.
+	shownLine struct {
+		transferLine
+		Request  *audit.RequestFacts `json:"request,omitempty"`
+		Recorded []found             `json:"recorded,omitempty"`      // items
+		More     bool                `json:"recorded_more,omitempty"` // beyond --limit
+	}
+	// A controlLine is a transfer that was handed over, cancelled or resumed.
+	controlLine struct {
+		MessageType string         `json:"message_type"` // submitted, cancel, resume
+		ID          transfer.ID    `json:"id"`
+		State       transfer.State `json:"state"`
+	}
+	// An agentLine is an agent that was removed or set.
+	agentLine struct {
+		MessageType string                        `json:"message_type"` // removed, set
+		Agent       transfer.AgentName            `json:"agent"`
+		Rates       map[transfer.AgentName]string `json:"rates,omitempty"` // how fast it sends to whom; "": to all together
+	}
+	// A pingLine is the answer of an agent.
+	pingLine struct {
+		Agent   transfer.AgentName `json:"agent"`
+		Seconds float64            `json:"seconds"`
+		State   string             `json:"state"`
+	}
+	// A previewLine is what --dry-run says.
+	previewLine struct {
+		MessageType string `json:"message_type"` // preview
+		*wire.Preview
+	}
+)
+
+// outputs are all of them, by the name that the schema in docs has for each.
+var outputs = map[string]any{
+	"progress": progressLine{}, "summary": transfer.Summary{}, "control": controlLine{}, "preview": previewLine{},
+	"transfer": transferLine{}, "transfer_show": shownLine{}, "agent": wire.AgentStatus{}, "agent_changed": agentLine{}, "agent_ping": pingLine{},
+	"audit_record": audit.Record{}, "audit_item": found{}, "audit_report": audit.Report{},
+	"code_page": codePageRow{}, "data_set": datasetEntry{}, "setting": config.Effective{},
+}

@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"context"
+	"ferry/internal/digest"
+	"ferry/internal/localfs"
+	"ferry/internal/place"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+	"path/filepath"
+	"time"
+)
+
+// Streams are what an agent sends and receives in place of files, for one transfer.
+type Streams struct {
+	Source   place.Source
+	Target   place.Target
+	Limits   []string // what Target does not promise, for the audit
+	Transfer transfer.ID
+}
+
+// places opens what the agent sends from and receives to.
+func (a *Agent) places() (s Streams, err error) {
+	if a.cfg.Streams != nil {
+		return *a.cfg.Streams, nil
+	}
+	a.fs, err = localfs.Open(localfs.Config{Roots: a.cfg.Roots, RecordRoot: a.cfg.RecordRoot, StateDir: a.cfg.Carve,
+		Incarnation: a.ledger.Incarnation(), Log: a.log, Digest: digest.ByName,
+		Scratch: filepath.Join(a.cfg.Dir, "names"), Spare: a.cfg.Files.Spare})
+	if err != nil {
+		return s, err
+	}
+	local := a.fs.Place()
+	return Streams{Source: local, Target: local, Limits: localfs.Limits()}, nil
+}
+
+// streamIdle is how long the queue manager keeps the queues of an agent with Streams that
+// ended without removing them.
+const streamIdle = 10 * time.Minute
+
+// forget removes the queues, the state and the holder of an agent that does not come back.
+func (a *Agent) forget() {
+	ctx, cancel := context.WithTimeout(context.Background(), ownerTry)
+	defer cancel()
+	if err := a.conn.Forget(ctx, a.cfg.Name.Token(), a.commands(), a.controls()); err != nil {
+		a.log.Debug("cannot remove the agent's queues", "error", err)
+	}
+}
+
+func (a *Agent) commands() qmgr.Queue { return a.queue("command-", wire.AllCommands(a.cfg.Name)) }
+func (a *Agent) controls() qmgr.Queue { return a.queue("control-", wire.AllControls(a.cfg.Name)) }

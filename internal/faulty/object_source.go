@@ -1,0 +1,243 @@
+package faulty
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+)
+
+// Objects is an ObjectStore as a place. A path is a key; there are no directories, a key
+// only looks as if it had some. It cannot seek, and of some objects it does not say the
+// size before they have been read.
+type Objects struct {
+	Session     Session
+	Incarnation uint64 // of the agent's ledger; part of every label
+	Scratch     string // prefix of the keys of what is not yet an object
+}
+
+var (
+	_ place.Source  = (*Objects)(nil)
+	_ place.Target  = (*Objects)(nil)
+	_ place.Deleter = (*Objects)(nil)
+)
+
+// unsettled is a wait for a call of which is not known whether it took effect.
+func unsettled(op string, p transfer.Path, err error) *transfer.Error {
+	return transfer.Errorf(transfer.KindUnreachable, "the object store does not answer: %s %s: %w", op, p, err)
+}
+
+// Expands says that a key with a wildcard may be several.
+func (o *Objects) Expands(p transfer.Path) (several, unnamed bool) {
+	return strings.ContainsAny(string(p), "*?["), false
+}
+
+// Walk gives objects in the order of their keys: the one that has a source's name, what a
+// pattern matches, or, with Recursive, all whose keys begin with a source and '/'. Retried
+// requests and a Base are not told apart.
+func (o *Objects) Walk(ctx context.Context, w place.WalkRequest, emit func(arg int, it transfer.Item) error) (linksSkipped int64, err error) {
+	first := 0
+	if w.After != nil {
+		first = w.AfterArg
+	}
+	for arg := first; arg < len(w.Sources); arg++ {
+		after := ""
+		if w.After != nil && arg == first {
+			after = string(w.After.Source)
+		}
+		if err := o.walkSource(ctx, w.Sources[arg], w.Recursive, after, func(it transfer.Item) error { return emit(arg, it) }); err != nil {
+			return 0, err
+		}
+	}
+	return 0, nil
+}
+
+func (o *Objects) walkSource(ctx context.Context, source transfer.Path, recursive bool, after string, emit func(transfer.Item) error) error {
+	src := strings.TrimSuffix(path.Clean(string(source)), "/")
+	several, _ := o.Expands(source)
+	prefix := src
+	if several {
+		prefix = src[:strings.IndexAny(src, "*?[")]
+	}
+	found := after != ""
+	for more := true; more; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		keys, sizes, again, err := o.Session.list(prefix, after)
+		if err != nil {
+			return unsettled("list", source, err)
+		}
+		more = again
+		for n, key := range keys {
+			after = key
+			is := key == src || recursive && strings.HasPrefix(key, src+"/")
+			if several {
+				is, _ = path.Match(src, key)
+			}
+			if !is || strings.Contains(key, "/.ferry-") || strings.HasPrefix(key, ".ferry-") {
+				continue
+			}
+			found = true
+			it := transfer.Item{Type: transfer.ItemFile, Source: transfer.Path(key), Size: max(0, o.said(key, sizes[n]))}
+			if it.Name = transfer.Path(path.Base(key)); !several && key != src {
+				it.Name = transfer.Path(path.Join(path.Base(src), key[len(src):]))
+			}
+			if err := emit(it); err != nil {
+				return err
+			}
+		}
+	}
+	if found {
+		return nil
+	}
+	missing := transfer.Errorf(transfer.KindMissing, "%s does not exist", source)
+	return emit(transfer.Item{Type: transfer.ItemBad, Source: source, Err: missing})
+}
+
+// said is the size that the place says of an object: of every third it is not known.
+func (o *Objects) said(key string, size int64) int64 {
+	h := fnv.New32a()
+	io.WriteString(h, key)
+	if h.Sum32()%3 == 0 {
+		return -1
+	}
+	return size
+}
+
+// StatDir is of what does not exist here.
+func (o *Objects) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) {
+	return 0, 0, transfer.Errorf(transfer.KindMissing, "%s does not exist: an object store has no directories", p)
+}
+
+// Files opens objects.
+func (o *Objects) Files([]transfer.Path) place.Files { return objectFiles{o} }
+
+type objectFiles struct{ o *Objects }
+
+func (f objectFiles) Close() {}
+
+func (f objectFiles) Open(p transfer.Path, _ bool) (place.File, error) {
+	is, err := f.o.Session.get(string(p))
+	switch {
+	case errors.Is(err, ErrNoSuchKey):
+		return nil, transfer.Errorf(transfer.KindMissing, "%s does not exist", p)
+	case err != nil:
+		return nil, unsettled("get", p, err)
+	}
+	return &objectFile{o: f.o, key: string(p), is: is}, nil
+}
+
+// An objectFile is an answer that is read to its end.
+type objectFile struct {
+	o   *Objects
+	key string
+	is  Object
+	at  int
+}
+
+func (f *objectFile) Read(b []byte) (n int, err error) {
+	err = f.o.Session.do("read", f.key, func(*ObjectStore) error {
+		n = copy(b, f.is.Data[f.at:])
+		return nil
+	})
+	if err != nil {
+		return 0, unsettled("read", transfer.Path(f.key), err)
+	}
+	if f.at += n; f.at == len(f.is.Data) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (f *objectFile) Close() error { return nil }
+
+// versionFormat begins the version of an object; its tag follows.
+const versionFormat = 1
+
+func (f *objectFile) version() transfer.Version {
+	return transfer.Version(append([]byte{versionFormat}, f.is.ETag...))
+}
+
+func (f *objectFile) Facts() place.Facts {
+	return place.Facts{Version: f.version(), Size: f.o.said(f.key, int64(len(f.is.Data))), Mode: 0o644, Mtime: f.is.Modified.UnixNano(), Allocated: int64(len(f.is.Data))}
+}
+
+func (f *objectFile) Form() (known *transfer.Form, dataset bool, err error) { return nil, false, nil }
+
+func (f *objectFile) Unchanged() error {
+	now, _, err := f.o.Session.head(f.key)
+	switch {
+	case errors.Is(err, ErrNoSuchKey):
+		return transfer.Errorf(transfer.KindChanging, "%s was deleted while it was read", f.key)
+	case err != nil:
+		return unsettled("head", transfer.Path(f.key), err)
+	case now.ETag != f.is.ETag && !failpoint.Planted("object-version-ignored"):
+		return transfer.Errorf(transfer.KindChanging, "%s was replaced while it was read", f.key)
+	}
+	return nil
+}
+
+// MayDelete says that all can be deleted.
+func (o *Objects) MayDelete(*place.WalkRequest) error { return nil }
+
+// Aside names nothing: an object is deleted where it is, on a condition.
+func (o *Objects) Aside(id transfer.ID, item uint64) string { return fmt.Sprintf("%s/%d", id, item) }
+
+// Delete deletes an object of that version. One that is not there any more was deleted,
+// where an earlier call may have done so.
+func (o *Objects) Delete(p transfer.Path, v transfer.Version, _ string, again bool) error {
+	if len(v) < 2 || v[0] != versionFormat {
+		return transfer.Errorf(transfer.KindVersion, "the version of %s is in a format that is not known", p)
+	}
+	tag := string(v[1:])
+	if failpoint.Planted("object-version-ignored") {
+		tag = ""
+	}
+	switch err := o.Session.remove(string(p), tag); {
+	case err == nil, again && errors.Is(err, ErrNoSuchKey):
+		return nil
+	case errors.Is(err, ErrNoSuchKey):
+		return transfer.Errorf(transfer.KindMissing, "%s does not exist", p)
+	case errors.Is(err, ErrPrecondition):
+		return transfer.Errorf(transfer.KindChanging, "%s has been replaced since it was sent, and stays", p)
+	default:
+		return unsettled("delete", p, err)
+	}
+}
+
+// DropForm does nothing: nothing is kept of an object beside it.
+func (o *Objects) DropForm(transfer.Path) error { return nil }
+
+// Free is not known of an object store.
+func (o *Objects) Free(transfer.Path) (int64, error) { return 1 << 50, nil }
+
+// Ready says that an object store is always there; calls to it say otherwise.
+func (o *Objects) Ready(transfer.Path) error { return nil }
+
+// Resolve takes a DEST that ends in '/' for the beginning of keys.
+func (o *Objects) Resolve(dest transfer.Path, several bool) (transfer.Resolution, error) {
+	base := transfer.Path(path.Clean(string(dest)))
+	if !cleanKey(base) {
+		return transfer.Resolution{}, transfer.Errorf(transfer.KindUsage, "%s is no key of an object", dest)
+	}
+	return transfer.Resolution{Base: base, Into: several || strings.HasSuffix(string(dest), "/")}, nil
+}
+
+// Resolved is what was resolved.
+func (o *Objects) Resolved(res transfer.Resolution) (transfer.Resolution, error) { return res, nil }
+
+// cleanKey reports whether a path can be a key, and none of Ferry's own.
+func cleanKey(p transfer.Path) bool {
+	parts := strings.Split(string(p), "/")
+	return len(p) > 0 && len(p) <= 1024 && path.Clean(string(p)) == string(p) && parts[0] != ".." && p != "." &&
+		!slices.ContainsFunc(parts, func(s string) bool { return s == "" || strings.HasPrefix(s, ".ferry-") })
+}

@@ -1,0 +1,172 @@
+package localfs
+
+import (
+	"path"
+
+	"ferry/internal/codepage"
+	"ferry/internal/record"
+	"ferry/internal/transfer"
+)
+
+// What a file's bytes do not say of its content, its records and their code page, is
+// kept in a sidecar: a small file beside it, or beside the directory that is a library.
+
+// form is what a sidecar says, as others have it.
+func form(s *record.Sidecar) *transfer.Form {
+	return &transfer.Form{Encoding: s.Encoding, Records: s.Attributes.Records()}
+}
+
+// readForm reads the sidecar of a file; nil where there is none.
+func (f *FS) readForm(p transfer.Path, above bool) (*transfer.Form, error) {
+	data, err := f.ReadBeside(p, above, record.MaxSidecar)
+	if err != nil || data == nil {
+		return nil, err
+	}
+	s, err := record.DecodeSidecar(data)
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindMalformed, "what lies beside %s cannot be read: %w", p, err).WithHint("correct or remove it")
+	}
+	return form(&s), nil
+}
+
+// Form is what is known of the content of a file; nil: nothing. dataset says that the
+// file is a data set, or a member of one, whose library may speak for it. A sidecar that
+// cannot be read is an error of KindMalformed.
+func (s *Source) Form() (known *transfer.Form, dataset bool, err error) {
+	known, err = s.fs.readForm(s.path, s.dataset)
+	return known, s.dataset, err
+}
+
+// IsDataset reports whether a DEST names a data set.
+func IsDataset(dest transfer.Path) bool { return record.IsDataset(string(dest)) }
+
+// datasetAt is where a DEST that names a data set lies.
+func (f *FS) datasetAt(dest transfer.Path, several bool) (transfer.Path, error) {
+	d, err := record.ParseDataset(string(dest))
+	if err != nil {
+		return "", err
+	}
+	p := path.Join(f.cfg.RecordRoot, d.Path())
+	if several && d.Member == "" {
+		p += "/"
+	}
+	return transfer.Path(p), nil
+}
+
+// library reports whether items land in a library, or are members of one.
+func (l *Landing) library() bool {
+	if !IsDataset(l.cfg.Dest) {
+		return false
+	}
+	d, err := record.ParseDataset(string(l.cfg.Dest))
+	return err == nil && (d.Member != "" || l.cfg.Resolution.Into)
+}
+
+// Named is the name under which an item lands: its own, or in a library that of a
+// member, in capitals. source is for the error, of KindUsage.
+func (l *Landing) Named(name, source transfer.Path) (transfer.Path, error) {
+	if !IsDataset(l.cfg.Dest) || !l.cfg.Resolution.Into {
+		return name, nil
+	}
+	lib := path.Base(string(l.cfg.Resolution.Base))
+	d, err := record.ParseDataset("'" + lib + "(" + string(name) + ")'")
+	if err != nil || d.Member == "" {
+		return "", transfer.Errorf(transfer.KindUsage, "%s cannot be a member of %s: %s is no member's name", source, lib, name).
+			WithHint("a member's name has 1 to 8 letters, digits and # @ $; name the member, as in '" + lib + "(MEMBER)'")
+	}
+	return transfer.Path(d.Member), nil
+}
+
+// Known is what holds for the content of whatever lands under a name: of the data set
+// that is there, or of its library; nil: nothing. dataset says that it will be one.
+func (l *Landing) Known(name transfer.Path) (known *transfer.Form, dataset bool, err error) {
+	if !IsDataset(l.cfg.Dest) {
+		return nil, false, nil
+	}
+	at := l.Target(name)
+	if l.library() {
+		at = transfer.Path(path.Dir(string(at)))
+	}
+	known, err = l.fs.readForm(at, false)
+	return known, true, err
+}
+
+// A Beside is a sidecar as it is to be. Without data there is to be none.
+type Beside struct {
+	Data  []byte
+	Above bool   // it goes with the directory that the item is in, and holds for all that is there
+	Was   []byte // what lay there before, to be put back if the item does not get its name; nil: nothing
+}
+
+// Describe says what a file's content will be: nil where nobody asked, and a form
+// without records where its bytes say all. text says that its code page matters. A
+// library whose members are others is an error of KindExists.
+func (p *Partial) Describe(f *transfer.Form, text bool) (err error) {
+	if f == nil {
+		return nil
+	}
+	b := &Beside{}
+	if !f.Records.IsZero() {
+		if b.Data, err = sidecarOf(f); err != nil {
+			return err
+		}
+	}
+	p.Beside = b
+	if !p.l.library() || b.Data == nil {
+		return nil
+	}
+	library := transfer.Path(path.Dir(string(p.path())))
+	known, err := p.l.fs.readForm(library, false)
+	switch {
+	case err != nil:
+		return err
+	case known == nil:
+		b.Above = true
+		return nil
+	}
+	p.Beside = &Beside{} // what is there holds for the new member as well
+	if theirs, its := differ(known, f, text); theirs != its {
+		d, _ := record.ParseDataset(string(p.l.cfg.Dest)) // it was read before
+		d.Member, d.Attributes = "", record.Attributes{}
+		return transfer.Errorf(transfer.KindExists, "the members of the library %s have %s, and %s would have %s", d, theirs, p.path(), its).
+			WithHint("give the same attributes and code page, or none")
+	}
+	return nil
+}
+
+func sidecarOf(f *transfer.Form) ([]byte, error) {
+	a, err := record.FromRecords(f.Records)
+	if err != nil {
+		return nil, err
+	}
+	return record.Sidecar{Attributes: a, Encoding: f.Encoding}.Encode()
+}
+
+// differ says what is known of the members of a library that would not hold for a file,
+// and what would hold for it instead; both are empty where it all holds. Bytes have no
+// code page.
+func differ(library, f *transfer.Form, text bool) (theirs, its string) {
+	if f.Records != library.Records {
+		return recordsText(library.Records), recordsText(f.Records)
+	}
+	page := library.Encoding
+	if page == "" {
+		page = record.DatasetEncoding
+	}
+	if !text {
+		return "", ""
+	}
+	was, err := codepage.Lookup(page)
+	if is, ierr := codepage.Lookup(f.Encoding); err != nil || ierr != nil || was != is {
+		return "code page " + page, "code page " + f.Encoding
+	}
+	return "", ""
+}
+
+func recordsText(r transfer.Records) string {
+	a, err := record.FromRecords(r)
+	if err != nil {
+		return r.RECFM
+	}
+	return a.String()
+}

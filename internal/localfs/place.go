@@ -1,0 +1,117 @@
+package localfs
+
+import (
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+)
+
+// Place is the local files of one agent, as sender and receiver use them.
+func (f *FS) Place() Local { return Local{f} }
+
+// Local is a place.Source that is a place.Target as well, and has all capabilities.
+type Local struct{ *FS }
+
+var (
+	_ place.Source         = Local{}
+	_ place.Target         = Local{}
+	_ place.Deleter        = Local{}
+	_ place.OverlapChecker = Local{}
+	_ place.FileBudget     = Local{}
+	_ place.Seeker         = file{}
+)
+
+// Files is FS.Sources.
+func (l Local) Files(asked []transfer.Path) place.Files { return files{l.FS.Sources(asked)} }
+
+type files struct{ *Sources }
+
+func (f files) Open(p transfer.Path, unsized bool) (place.File, error) {
+	s, err := f.Sources.Open(p, unsized)
+	if err != nil {
+		return nil, err
+	}
+	return file{s}, nil
+}
+
+type file struct{ *Source }
+
+func (f file) Facts() place.Facts {
+	return place.Facts{Version: f.Version(), Size: f.Size(), Mode: f.Mode(), Mtime: f.Mtime(), Allocated: f.Allocated()}
+}
+
+// Expands is IsPattern, and HasOwnName for what has none.
+func (l Local) Expands(p transfer.Path) (several, unnamed bool) { return IsPattern(p), !HasOwnName(p) }
+
+// Aside is AsideName.
+func (l Local) Aside(id transfer.ID, item uint64) string {
+	return AsideName(l.cfg.Incarnation, id, item)
+}
+
+// Delete is DeleteSource, or FinishDelete after a crash.
+func (l Local) Delete(p transfer.Path, v transfer.Version, aside string, again bool) error {
+	if again {
+		return l.FinishDelete(p, v, aside)
+	}
+	return l.DeleteSource(p, v, aside, nil)
+}
+
+// DropForm is DropBeside.
+func (l Local) DropForm(p transfer.Path) error { return l.DropBeside(p) }
+
+// Land is FS.Land.
+func (l Local) Land(cfg place.LandConfig) place.Landing { return landing{l.FS.Land(cfg)} }
+
+type landing struct{ *Landing }
+
+func (l landing) Path(name transfer.Path) transfer.Path { return l.Target(name) }
+
+func (l landing) Locate(name, source transfer.Path) (s place.Location, err error) {
+	s.Dataset = IsDataset(l.cfg.Dest)
+	if s.Name = name; name != "." {
+		s.Name, err = l.Named(name, source)
+	}
+	if err != nil {
+		return s, err
+	}
+	if s.TempDirs = l.Dirs(s.Name); name != "." {
+		s.Known, _, err = l.Known(s.Name)
+	}
+	return s, err
+}
+
+func (l landing) Create(item uint64, s place.Staging) (place.Part, error) {
+	if err := l.Wanted(s.Name, s.Mtime, s.Size); err != nil {
+		return nil, err
+	}
+	p, err := l.Landing.Create(item, s.Name, s.Size, s.Allocated)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Describe(s.Form, s.Text); err != nil {
+		p.Discard()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (l landing) Reopen(item uint64, s place.Staging, point []byte) (place.Part, error) {
+	p, err := l.Landing.Reopen(item, s.Name, point, s.Size, s.Allocated)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Describe(s.Form, s.Text); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (l landing) Tidy(dirs []transfer.Path, some bool) error {
+	switch {
+	case some || l.Left():
+		return l.Sweep(dirs)
+	case !l.cfg.Durable: // no commit has made its renames durable
+		return l.SyncDirs(dirs)
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+// Package pipe has places that are one stream each: a Source sends what a process reads
+// from its standard input as one file, and a Target writes one file to its standard output.
+// Neither outlives its process.
+package pipe
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"io/fs"
+	"sync"
+	"time"
+
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+)
+
+// Name is the path of a stream, and ItemName the name under which one lands in a directory.
+const (
+	Name     transfer.Path = "-"
+	ItemName transfer.Path = "stdin"
+)
+
+// readAhead is how much is read before it is asked for, in bytes.
+const readAhead = 256 << 10
+
+// versionFormat begins the version of a stream; 8 random bytes follow.
+const versionFormat = 1
+
+// A Source is a stream as a place from which one file is sent, of a size that its end
+// tells. It keeps what has been read until the destination has made it safe, so that a
+// transfer that is resumed in this process can go on from there.
+type Source struct {
+	in      io.Reader
+	version transfer.Version
+	began   time.Time
+
+	mu    sync.Mutex
+	start sync.Once
+	kept  []byte // read, and not safe yet
+	from  int64  // the offset of kept
+	next  int64  // what is read next by the file that is open
+	err   error  // of the stream: io.EOF at its end
+	moved chan struct{}
+}
+
+var (
+	_ place.Source    = (*Source)(nil)
+	_ place.Forgetter = (*Source)(nil)
+	_ place.Waiter    = (*file)(nil)
+	_ place.Seeker    = (*file)(nil)
+)
+
+// NewSource makes a place of a stream, of which nothing is read before it is sent.
+func NewSource(in io.Reader) *Source {
+	v := make([]byte, 9)
+	v[0] = versionFormat
+	rand.Read(v[1:])
+	return &Source{in: in, version: transfer.Version(v), began: time.Now(), moved: make(chan struct{})}
+}
+
+// Walk gives the stream as one item.
+func (s *Source) Walk(_ context.Context, w place.WalkRequest, emit func(arg int, it transfer.Item) error) (linksSkipped int64, err error) {
+	if w.After != nil {
+		return 0, nil
+	}
+	for arg, p := range w.Sources {
+		it := transfer.Item{Type: transfer.ItemFile, Source: p, Name: ItemName}
+		if p != Name || arg > 0 {
+			it = transfer.Item{Type: transfer.ItemBad, Source: p, Err: missing(p)}
+		}
+		if err := emit(arg, it); err != nil {
+			return 0, err
+		}
+	}
+	return 0, nil
+}
+
+func missing(p transfer.Path) *transfer.Error {
+	return transfer.Errorf(transfer.KindMissing, "%s is not there: standard input is the only source of this process", p)
+}
+
+// Expands says that a stream is one file, with the name ItemName.
+func (s *Source) Expands(transfer.Path) (several, unnamed bool) { return false, false }
+
+// StatDir is of what a stream does not have.
+func (s *Source) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) {
+	return 0, 0, missing(p)
+}
+
+// Files opens the stream.
+func (s *Source) Files([]transfer.Path) place.Files { return files{s} }
+
+type files struct{ s *Source }
+
+func (f files) Close() {}
+
+func (f files) Open(p transfer.Path, _ bool) (place.File, error) {
+	if p != Name {
+		return nil, missing(p)
+	}
+	f.s.start.Do(func() { go f.s.read() })
+	f.s.mu.Lock()
+	f.s.next = 0
+	f.s.mu.Unlock()
+	return &file{f.s}, nil
+}
+
+// read reads the stream, ahead of who sends it by readAhead.
+func (s *Source) read() {
+	buf := make([]byte, 64<<10)
+	for {
+		s.mu.Lock()
+		for s.from+int64(len(s.kept)) >= s.next+readAhead {
+			moved := s.moved
+			s.mu.Unlock()
+			<-moved
+			s.mu.Lock()
+		}
+		s.mu.Unlock()
+		n, err := s.in.Read(buf)
+		s.mu.Lock()
+		s.kept = append(s.kept, buf[:n]...)
+		s.err = err
+		s.changed()
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// changed wakes who waits. s.mu is held.
+func (s *Source) changed() {
+	close(s.moved)
+	s.moved = make(chan struct{})
+}
+
+// Forget lets go of what the destination has made safe.
+func (s *Source) Forget(below int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := min(below, s.next) - s.from; n > 0 {
+		s.kept, s.from = append([]byte(nil), s.kept[n:]...), s.from+n
+	}
+}
+
+// A file is the stream, open at one offset.
+type file struct{ s *Source }
+
+func (f *file) Facts() place.Facts {
+	return place.Facts{Version: f.s.version, Size: -1, Mode: 0o644, Mtime: f.s.began.UnixNano()}
+}
+
+func (f *file) Form() (known *transfer.Form, dataset bool, err error) { return nil, false, nil }
+func (f *file) Unchanged() error                                      { return nil }
+func (f *file) Close() error                                          { return nil }
+
+// Wait is nil where there is something to read, or the end.
+func (f *file) Wait() <-chan struct{} {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	if f.s.next < f.s.from+int64(len(f.s.kept)) || f.s.err != nil {
+		return nil
+	}
+	return f.s.moved
+}
+
+// Read gives what has been read of the stream. Where there is nothing yet it blocks until
+// there is: Wait comes first.
+func (f *file) Read(b []byte) (int, error) {
+	s := f.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		n, err := s.readAt(b, s.next)
+		s.next += int64(n)
+		if n > 0 || err != nil {
+			s.changed()
+			return n, err
+		}
+		moved := s.moved
+		s.mu.Unlock()
+		<-moved
+		s.mu.Lock()
+	}
+}
+
+// readAt copies what is kept from an offset on; nothing where that is still to come.
+// s.mu is held.
+func (s *Source) readAt(b []byte, at int64) (int, error) {
+	end := s.from + int64(len(s.kept))
+	switch {
+	case at < s.from:
+		return 0, transfer.Errorf(transfer.KindUnreadable, "standard input cannot be read again from byte %d: what comes before byte %d is gone", at, s.from)
+	case at < end:
+		n := copy(b, s.kept[at-s.from:])
+		if at+int64(n) == end && s.err == io.EOF {
+			return n, io.EOF
+		}
+		return n, nil
+	case s.err == io.EOF:
+		return 0, io.EOF
+	case s.err != nil:
+		return 0, transfer.Errorf(transfer.KindUnreadable, "standard input cannot be read: %w", s.err)
+	}
+	return 0, nil
+}
+
+// ReadAt gives what is kept, and does not wait for what is to come.
+func (f *file) ReadAt(b []byte, at int64) (int, error) {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	n, err := f.s.readAt(b, at)
+	if n == 0 && err == nil {
+		err = fs.ErrInvalid
+	}
+	return n, err
+}
+
+// SeekTo goes back to what is kept.
+func (f *file) SeekTo(at int64) bool {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	if at < f.s.from || at > f.s.from+int64(len(f.s.kept)) {
+		return false
+	}
+	f.s.next = at
+	return true
+}

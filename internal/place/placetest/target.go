@@ -1,0 +1,281 @@
+package placetest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+)
+
+func testLand(t *testing.T, p *Fixture) {
+	j := newJournal()
+	l := p.land(t, p.Target, j, "")
+	names := []string{"plain", "a/b/c/deep", "with blank", "new\nline", strings.Repeat("n", 255), "not\xffutf8\xfe", "-r", "ü", "*", "a/%41"}
+	var group []place.Pending
+	for n, name := range names {
+		loc, err := l.Locate(transfer.Path(name), p.at(name))
+		must(t, err)
+		if loc.Name != transfer.Path(name) || len(loc.TempDirs) == 0 {
+			t.Errorf("%q: %+v", name, loc)
+		}
+		group = append(group, write(t, l, uint64(n), name, body(n*17_000, byte(n))))
+	}
+	group = append(group, place.Pending{Outcome: transfer.Outcome{Item: 90, Type: transfer.ItemDir}, Name: "a/b", Mode: 0o750, Mtime: 1e18},
+		place.Pending{Outcome: transfer.Outcome{Item: 92, Type: transfer.ItemBad, Path: "gone", Err: transfer.Errorf(transfer.KindMissing, "gone")}})
+	j.before = func() {
+		if there := p.visible(); len(there) > 0 {
+			t.Errorf("before it is on record there are %q", there)
+		}
+	}
+	done, err := l.Commit(t.Context(), group)
+	must(t, err)
+	if len(done) != len(group) || len(j.outcomes) != len(group) {
+		t.Fatalf("%d of %d done, %d recorded", len(done), len(group), len(j.outcomes))
+	}
+	for n, name := range names {
+		if o := j.outcomes[uint64(n)]; !o.OK() || o.Path != l.Path(transfer.Path(name)) {
+			t.Errorf("%q: %+v", name, o)
+		}
+		p.shows(t, name, string(body(n*17_000, byte(n))))
+	}
+	must(t, errors.Join(l.Tidy([]transfer.Path{p.Base}, false), l.Close()))
+	if left := p.own(); len(left) > 0 || len(p.visible()) != len(names) {
+		t.Errorf("left: %q", p.Names())
+	}
+	if _, err := l.Locate("../x", p.at("x")); err == nil {
+		if _, err = l.Create(99, staging("../x", 1)); err == nil {
+			t.Error("a name that leads out of the destination is taken")
+		}
+	}
+}
+
+// commit commits one file and gives its outcome.
+func commit(t *testing.T, l place.Landing, j *journal, one place.Pending) transfer.Outcome {
+	t.Helper()
+	_, err := l.Commit(t.Context(), []place.Pending{one})
+	must(t, err)
+	return j.outcomes[one.Outcome.Item]
+}
+
+func testNameTaken(t *testing.T, p *Fixture) {
+	j := newJournal()
+	l := p.land(t, p.Target, j, "")
+	one, two := write(t, l, 1, "one", body(100, 1)), write(t, l, 2, "two", body(100, 2))
+	p.put(t, "one", "first")
+	_, err := l.Commit(t.Context(), []place.Pending{one, two})
+	must(t, err)
+	if o := j.outcomes[1]; o.Err == nil || o.Err.Kind != transfer.KindExists {
+		t.Errorf("a name that is taken meanwhile: %+v", o)
+	}
+	p.shows(t, "one", "first")
+	p.shows(t, "two", string(body(100, 2)))
+	_, err = l.Create(3, staging("one", 64<<10))
+	wantKind(t, err, transfer.KindExists)
+	_, err = l.Look("one", mtime, 10)
+	wantKind(t, err, transfer.KindExists)
+	must(t, l.Tidy([]transfer.Path{p.Base}, true))
+	if left := p.own(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+func testOverwrite(t *testing.T, p *Fixture) {
+	j := newJournal()
+	l := p.land(t, p.Target, j, transfer.IfExistsOverwrite)
+	p.put(t, "x", "the old one")
+	one := write(t, l, 1, "x", []byte("new"))
+	p.shows(t, "x", "the old one")
+	if o := commit(t, l, j, one); !o.OK() {
+		t.Errorf("%+v", o)
+	}
+	p.shows(t, "x", "new")
+}
+
+func testSkip(t *testing.T, p *Fixture) {
+	j := newJournal()
+	l := p.land(t, p.Target, j, transfer.IfExistsSkip)
+	p.put(t, "x", "the old one")
+	_, err := l.Create(1, staging("x", 64<<10))
+	wantKind(t, err, transfer.KindSkipped)
+	late := write(t, l, 2, "y", []byte("new"))
+	p.put(t, "y", "came before")
+	if o := commit(t, l, j, late); !o.Skipped() {
+		t.Errorf("%+v", o)
+	}
+	p.shows(t, "x", "the old one")
+	p.shows(t, "y", "came before")
+	must(t, l.Tidy([]transfer.Path{p.Base}, true))
+	if left := p.own(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// testGoOn goes on from each of several safe points, in a new process each time; what was
+// written behind a point, safe or not, is not there.
+func testGoOn(t *testing.T, p *Fixture) {
+	content := body(60_000, 1)
+	for n, at := range []int{1, 5000, 10_240, 10_241, 37_000} {
+		name := fmt.Sprint("d/x", n)
+		item := uint64(n)
+		l := p.land(t, p.Target, newJournal(), "")
+		part, err := l.Create(item, staging(transfer.Path(name), len(content)))
+		must(t, err)
+		for k := 0; k < at; k += 1000 {
+			must(t, part.Write(content[k:min(k+1000, at)]))
+		}
+		point := part.Point()
+		if len(point) == 0 || len(point) > transfer.MaxPlacePoint {
+			t.Errorf("the point has %d bytes", len(point))
+		}
+		must(t, part.Write(content[at:at+7000])) // Sync may come later
+		must(t, part.Sync())
+		must(t, part.Write(body(12_000, 9)))
+		must(t, errors.Join(part.Close(), l.Close()))
+
+		_, target := p.Again()
+		j := newJournal()
+		l = p.land(t, target, j, "")
+		if part, err = l.Reopen(item, staging(transfer.Path(name), len(content)), point); err != nil {
+			t.Fatal(err)
+		}
+		if part.Offset() != int64(at) {
+			t.Fatalf("it goes on at %d, want %d", part.Offset(), at)
+		}
+		must(t, part.Write(content[at:]))
+		if o := commit(t, l, j, pending(part, item, name, content)); !o.OK() {
+			t.Errorf("%+v", o)
+		}
+		p.shows(t, name, string(content))
+		must(t, l.Tidy([]transfer.Path{p.at("d")}, true))
+		if left := p.own(); len(left) > 0 {
+			t.Errorf("left: %q", left)
+		}
+	}
+}
+
+func testBadPoints(t *testing.T, p *Fixture) {
+	l := p.land(t, p.Target, newJournal(), "")
+	part, err := l.Create(1, staging("x", 60_000))
+	must(t, err)
+	must(t, part.Write(body(20_000, 1)))
+	point := part.Point()
+	must(t, errors.Join(part.Sync(), part.Close()))
+	for n := range point {
+		bad := append([]byte(nil), point[:n]...)
+		if part, err := l.Reopen(1, staging("x", 60_000), bad); err == nil {
+			t.Errorf("the first %d bytes of a point are one: it goes on at %d", n, part.Offset())
+			part.Close()
+		}
+	}
+	_, err = l.Reopen(2, staging("y", 60_000), point)
+	wantKind(t, err, transfer.KindMissing)
+	must(t, l.Tidy([]transfer.Path{p.Base}, true))
+	_, err = l.Reopen(1, staging("x", 60_000), point)
+	wantKind(t, err, transfer.KindMissing)
+}
+
+func testLeaveNothing(t *testing.T, p *Fixture) {
+	l := p.land(t, p.Target, newJournal(), "")
+	part, err := l.Create(1, staging("d/discarded", 9000))
+	must(t, err)
+	must(t, part.Write(body(9000, 1)))
+	part.Point()
+	must(t, errors.Join(part.Sync(), part.Discard()))
+	if part, err = l.Create(2, staging("d/dropped", 9000)); err != nil {
+		t.Fatal(err)
+	}
+	must(t, errors.Join(part.Write(body(9000, 1)), part.Close()))
+	_, target := p.Again()
+	l = p.land(t, target, newJournal(), "")
+	must(t, l.Drop(2, "d/dropped"))
+	must(t, l.Drop(2, "d/dropped"))
+	if left := p.Names(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+	if part, err = l.Create(3, staging("d/forgotten", 9000)); err != nil {
+		t.Fatal(err)
+	}
+	part.Point()
+	must(t, errors.Join(part.Write(body(9000, 1)), part.Sync(), part.Close()))
+	_, target = p.Again()
+	must(t, p.land(t, target, nil, "").Tidy([]transfer.Path{p.at("d"), p.at("gone"), p.Base}, true))
+	if left := p.Names(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+var errGone = errors.New("the ledger is gone")
+
+// testRecover decides what a crash left between COMMITTING and COMMITTED.
+func testRecover(t *testing.T, p *Fixture) {
+	for n, c := range []struct {
+		name    string
+		before  string // has the name when the commit begins
+		crash   error  // of the journal: nothing has its name yet
+		then    string // gets the name after the crash
+		exists  string
+		verdict place.Verdict
+		shows   string
+	}{
+		{name: "before its name", crash: errGone, verdict: place.Done, shows: "new"},
+		{name: "after its name", verdict: place.Done, shows: "new"},
+		{name: "taken meanwhile", crash: errGone, then: "theirs", verdict: place.Refused, shows: "theirs"},
+		{name: "over an old one", before: "old", crash: errGone, exists: transfer.IfExistsOverwrite, verdict: place.Done, shows: "new"},
+		{name: "over an old one, after its name", before: "old", exists: transfer.IfExistsOverwrite, verdict: place.Done, shows: "new"},
+	} {
+		name := fmt.Sprint("x", n)
+		if c.before != "" {
+			p.put(t, name, c.before)
+		}
+		j := newJournal()
+		j.fail = c.crash
+		l := p.land(t, p.Target, j, c.exists)
+		one := write(t, l, 1, name, []byte("new"))
+		if _, err := l.Commit(t.Context(), []place.Pending{one}); !errors.Is(err, c.crash) {
+			t.Fatalf("%s: the commit ends with %v", c.name, err)
+		}
+		must(t, l.Close())
+		if c.then != "" {
+			p.put(t, name, c.then)
+		}
+		b, err := json.Marshal(j.committing[0])
+		must(t, err)
+		var in transfer.Intent
+		must(t, json.Unmarshal(b, &in)) // as a ledger gives it back
+		for range 2 {                   // a crash may come before the verdict is on record
+			_, target := p.Again()
+			l = p.land(t, target, newJournal(), c.exists)
+			v, o, err := l.Recover(in, boot)
+			if err != nil || v != c.verdict || o.OK() != (v == place.Done) {
+				t.Errorf("%s: %v, %+v, %v; want %v", c.name, v, o, err, c.verdict)
+			}
+		}
+		p.shows(t, name, c.shows)
+		must(t, errors.Join(l.Tidy([]transfer.Path{p.Base}, true), l.Close()))
+		if left := p.own(); len(left) > 0 {
+			t.Errorf("%s: left: %q", c.name, left)
+		}
+		for k := range in.Place {
+			if _, _, err := l.Recover(transfer.Intent{Outcome: in.Outcome, Place: in.Place[:k]}, boot); err == nil {
+				t.Errorf("%s: the first %d bytes of an intent are one", c.name, k)
+			}
+		}
+	}
+}
+
+func testJournalFails(t *testing.T, p *Fixture) {
+	j := newJournal()
+	j.fail = errGone
+	l := p.land(t, p.Target, j, "")
+	one := write(t, l, 1, "x", body(100, 1))
+	if _, err := l.Commit(t.Context(), []place.Pending{one}); !errors.Is(err, errGone) {
+		t.Fatalf("the commit ends with %v", err)
+	}
+	if there := p.visible(); len(there) > 0 || len(j.outcomes) > 0 {
+		t.Errorf("%q are there, %d outcomes recorded", there, len(j.outcomes))
+	}
+}

@@ -1,0 +1,146 @@
+// Package place has what sender and receiver need of the places between which files
+// move: local directories (package localfs), and whatever else files can be read from
+// or written to.
+//
+// A place is a Source, a Target, or both. What only some places can do is an interface
+// of its own, which a place or one of its files may have: Seeker, Deleter,
+// OverlapChecker, FileBudget, Waiter, Forgetter.
+//
+// What a place has to remember is bytes to all others: a transfer.Version tells one
+// state of a source from another, a point says how far a file is safe, an intent is
+// what must be known of a file that is about to get its name. Each begins with the
+// number of its format.
+package place
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"ferry/internal/transfer"
+)
+
+// A Source is a place from which files are sent.
+type Source interface {
+	// Walk expands what is asked for into items, in an order that the place states, and
+	// goes on behind an item that it has given before. An error is emit's, that of ctx,
+	// or of a kind that waits.
+	Walk(ctx context.Context, w WalkRequest, emit func(arg int, it transfer.Item) error) (linksSkipped int64, err error)
+	// Expands says of a source as a request has it whether it may become several items, and
+	// whether it has no name of its own, so that what is in it is sent instead.
+	Expands(p transfer.Path) (several, unnamed bool)
+	// Files opens the files of one transfer, one after the other. asked are the sources
+	// as its request has them.
+	Files(asked []transfer.Path) Files
+	// StatDir reads the permission bits and the time of modification (nanoseconds since
+	// 1970) of a directory.
+	StatDir(p transfer.Path) (mode uint32, mtime int64, err error)
+}
+
+// Files opens the files of one transfer. It is one goroutine's.
+type Files interface {
+	// Open opens a file; with unsized one that has turned out to have no size, see
+	// ErrUnsized. The kinds of its errors are Missing, Unreadable, WrongType and
+	// OutsideRoot, and those that wait.
+	Open(p transfer.Path, unsized bool) (File, error)
+	Close()
+}
+
+// A File is open for reading, once and in order.
+type File interface {
+	// Read reads on. The last bytes come with io.EOF, or it comes behind them. The kinds
+	// of other errors are Unreadable, Changing, and those that wait; or it is ErrUnsized.
+	io.Reader
+	Facts() Facts
+	// Form is what the place knows of the content beside its bytes; nil: nothing.
+	// dataset says that it has records whatever is known of them. What cannot be read is
+	// an error of KindMalformed.
+	Form() (known *transfer.Form, dataset bool, err error)
+	// Unchanged says whether the file is still what Facts says. The error is of kind
+	// Changing, or one that waits.
+	Unchanged() error
+	Close() error
+}
+
+// Facts are what a place says of a file when it is opened.
+type Facts struct {
+	Version   transfer.Version
+	Size      int64  // in bytes; -1 where only reading tells
+	Mode      uint32 // permission bits
+	Mtime     int64  // nanoseconds since 1970
+	Allocated int64  // bytes on its disk; less than Size where there are holes
+}
+
+// ErrUnsized says that an open file is longer or shorter than its size, and has not
+// changed meanwhile.
+var ErrUnsized = errors.New("the size of the file is not that of its content")
+
+// A Seeker is a File that can be read from anywhere. A resume needs it.
+type Seeker interface {
+	io.ReaderAt
+	// SeekTo has Read go on at an offset. It reports false where the file cannot be
+	// relied on to be the same when it is read again.
+	SeekTo(at int64) bool
+}
+
+// A Waiter is a File whose next bytes may not be there yet, and that stays open until its
+// item is decided.
+type Waiter interface {
+	// Wait is nil where Read does not block; otherwise it is closed when that may have
+	// changed.
+	Wait() <-chan struct{}
+}
+
+// A Forgetter is a Source of one file, of which it keeps what may be asked for again.
+type Forgetter interface {
+	// Forget says that the destination has made safe what is below an offset.
+	Forget(below int64)
+}
+
+// A WalkRequest says what to walk, and after which item to go on.
+type WalkRequest struct {
+	Sources []transfer.Path
+	Base    transfer.Path // if any, the sources are names beneath it, and no patterns
+	// Only, if any, are the sources of which items are passed on. One with a '/' at its
+	// end stands for all that is beneath it, too, and a pattern among the sources for all
+	// that it matches. What is not there any more becomes an ItemBad at the end.
+	Only      []transfer.Path
+	Recursive bool
+	After     *transfer.Item // the last item that is journaled; nil begins
+	AfterArg  int            // the argument that it came from
+	// Into is where the items land, where that is in this same place: what would be
+	// sent into itself, or onto itself, is not. nil: it is elsewhere.
+	Into *transfer.Resolution
+}
+
+// A Deleter is a Source that can delete what has arrived (R28).
+type Deleter interface {
+	// MayDelete is why sources cannot be deleted, of KindUsage; nil if nothing is known
+	// to speak against it.
+	MayDelete(w *WalkRequest) error
+	// Aside names what the ledger records before a source is touched.
+	Aside(id transfer.ID, item uint64) string
+	// Delete deletes a source if it is still that version. again says that a crash may
+	// have interrupted an earlier call. The kinds of its errors are Changing, Missing,
+	// Unwritable, and those that wait.
+	Delete(p transfer.Path, v transfer.Version, aside string, again bool) error
+	// DropForm removes what the place has kept of a deleted source's content.
+	DropForm(p transfer.Path) error
+}
+
+// An OverlapChecker is a Source that is a Target as well, and can tell that something
+// would be sent into itself.
+type OverlapChecker interface {
+	// CheckOverlap says why sources cannot be sent to a DEST of this same place, as far as it
+	// is known before anything is sent.
+	CheckOverlap(w *WalkRequest, dest transfer.Path) error
+}
+
+// A FileBudget bounds how many files a process keeps open only to be faster: each is
+// borrowed first and returned when it is closed.
+type FileBudget interface {
+	Borrow() bool
+	Return()
+	// Scarce reports whether what waits should keep nothing open.
+	Scarce() bool
+}

@@ -1,0 +1,100 @@
+package receiver
+
+import (
+	"time"
+
+	"ferry/internal/flow"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// An epoch is what is known of the messages that come between one ACCEPT or RESYNC and
+// the next. It is replaced as a whole; the zero value is that none is open.
+type epoch struct {
+	live    bool
+	account *flow.Account // credit; a RESYNC hands it on
+	direct  bool          // ACCEPT said that messages come by the direct lane
+	begun   bool          // the first message is here
+	next    uint64        // the sequence that is due
+	taken   int64         // data bytes so far
+
+	// What opened it, to be repeated until it has begun.
+	accept  *wire.Message // nil after a RESYNC
+	resyncs *wire.Message
+	openDue time.Time // zero: not
+
+	// What the source is owed.
+	unacked int64         // credit used since the last ACK
+	ask     bool          // it waits for an ACK
+	ackDue  time.Time     // zero: not
+	granted []granted     // what was announced and is not used up, oldest first
+	trip    time.Duration // the shortest round trip
+	trips   int           // how many of them were seen
+
+	silentAt time.Time // when the source is taken for silent
+
+	// What the background found out, for the loop to act on between messages.
+	again string          // another epoch must begin, and why; what comes meanwhile is discarded
+	stop  *transfer.Error // the transfer must wait, and why
+}
+
+// following is the epoch after this one, on the same lane and with the same credit.
+func (e *epoch) following(silentAt time.Time) epoch {
+	return epoch{live: true, account: e.account, direct: e.direct, next: 1, silentAt: silentAt}
+}
+
+// ending reports whether the epoch is over, or about to be: while a frame was
+// taken, what was under way may have come to its end.
+func (e *epoch) ending() bool { return !e.live || e.again != "" || e.stop != nil }
+
+// empty reports whether nothing but its first message, which is empty, has come in the
+// epoch. A source that opens one such epoch after another, as its root is away or its
+// lane is broken, has its slot only while nobody else waits for one.
+func (e *epoch) empty() bool { return e.next <= 2 && e.taken == 0 }
+
+// grant is how far the source may go now, and notes when that was said.
+func (e *epoch) grant(now time.Time) (limit int64) {
+	limit = e.account.Grant()
+	if n := len(e.granted); (n == 0 || limit > e.granted[n-1].limit) && n < maxGranted {
+		e.granted = append(e.granted, granted{limit, now})
+	}
+	return limit
+}
+
+// A path is long if new credit takes longPath and more to bring new data, each
+// of longSigns times. A busy host alone seldom looks like that; if it does, a crash
+// costs more bytes, and nothing else.
+const (
+	longPath  = 20 * time.Millisecond
+	longSigns = 8
+)
+
+// A granted is a limit that was announced, and when.
+type granted struct {
+	limit int64
+	at    time.Time
+}
+
+// maxGranted is how many limits are remembered: an epoch has an ACK for each part
+// of its credit under way.
+const maxGranted = 256
+
+// starved takes in that the sender had to wait for credit before the message that
+// is next, of chunks of a size. If this side was idle then, it waited for the first limit
+// beyond what it had used by then, and the time since that was announced is a round
+// trip. It reports whether even the shortest is long, so that the run-ahead is to grow;
+// on a short path it would only make a crash cost more.
+func (e *epoch) starved(now time.Time, chunk int, idle bool) (long bool) {
+	used := e.account.Used() + int64(chunk)/4 // it waits for a quarter of a chunk
+	for len(e.granted) > 0 && e.granted[0].limit < used {
+		e.granted = e.granted[1:]
+	}
+	if !idle || len(e.granted) == 0 {
+		return false
+	}
+	trip := now.Sub(e.granted[0].at)
+	if e.trips++; e.trips == 1 || trip < e.trip {
+		e.trip = trip
+	}
+	return e.trips >= longSigns && e.trip >= longPath
+}

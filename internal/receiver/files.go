@@ -1,0 +1,99 @@
+package receiver
+
+// files are those of an incoming transfer that have begun and are neither in a group nor
+// decided: the current one, and those that are held. A file is held while its digests are
+// missing, and between two epochs.
+//
+//	begin → cur → hold (all bytes are here, or the epoch ended) → unlist (its digests are here: it joins a group)
+//	                 ↑ resume (the next epoch goes on with it)  ↲
+type files struct {
+	cur  *file // the one that is being written
+	held []*file
+}
+
+// hold holds the current file.
+func (f *files) hold() {
+	if f.cur != nil {
+		f.held = append(f.held, f.cur)
+		f.cur = nil
+	}
+}
+
+// resume makes a held file the current one.
+func (f *files) resume(c *file) {
+	f.unlist(c)
+	f.cur = c
+}
+
+// heldOf finds the held file of an item.
+func (f *files) heldOf(item uint64) *file {
+	for _, c := range f.held {
+		if c.item == item {
+			return c
+		}
+	}
+	return nil
+}
+
+// of is the file that an item is, if it is being written or held; nil otherwise.
+func (f *files) of(item uint64) *file {
+	if f.cur != nil && f.cur.item == item {
+		return f.cur
+	}
+	return f.heldOf(item)
+}
+
+// has reports whether a file is being written, or held.
+func (f *files) has(c *file) bool { return c == f.cur || f.heldOf(c.item) == c }
+
+// all are the files, the current one last.
+func (f *files) all() []*file {
+	all := append([]*file(nil), f.held...)
+	if f.cur != nil {
+		all = append(all, f.cur)
+	}
+	return all
+}
+
+// unended is the file that is being written, or was when the last epoch ended; nil
+// where there is none.
+func (f *files) unended() *file {
+	if f.cur != nil {
+		return f.cur
+	}
+	for _, c := range f.held {
+		if !c.ended {
+			return c
+		}
+	}
+	return nil
+}
+
+// unsummed is how many files have ended in this epoch and wait for the source's digest.
+func (f *files) unsummed() (n int) {
+	for _, c := range f.held {
+		if c.ended && !c.earlier && !c.summed {
+			n++
+		}
+	}
+	return n
+}
+
+// unlist takes a file out of those that are held.
+func (f *files) unlist(c *file) {
+	for n := range f.held {
+		if f.held[n] == c {
+			f.held = append(f.held[:n], f.held[n+1:]...)
+			return
+		}
+	}
+}
+
+// remove takes a file out.
+func (f *files) remove(c *file) {
+	if c == f.cur {
+		f.cur = nil
+	} else {
+		f.unlist(c)
+	}
+}

@@ -1,0 +1,52 @@
+package receiver
+
+import "time"
+
+// A group is the items that are decided together. One gathers while another one is being
+// committed.
+type group struct {
+	items []ending        // that gather
+	size  int64           // bytes of them beyond their safe points
+	due   time.Time       // when they are committed at the latest; zero: nothing gathers, or that was not decided
+	ended map[uint64]bool // items that gather or are being committed
+
+	running     chan committed // of those that are being committed; nil: none
+	runningSize int64
+}
+
+// add lets an item join.
+func (g *group) add(e ending) {
+	g.ended[e.pending.Outcome.Item] = true
+	g.items = append(g.items, e)
+	g.size += e.size
+}
+
+// take gives what has gathered, to be committed. Its end comes on the channel.
+func (g *group) take() ([]ending, chan<- committed) {
+	items := g.items
+	done := make(chan committed, 1)
+	g.running, g.runningSize = done, g.size
+	g.items, g.size = nil, 0
+	return items, done
+}
+
+// over takes in the end of those that were being committed; it gives their bytes.
+func (g *group) over(c committed) (size int64) {
+	for n := range c.group {
+		delete(g.ended, c.group[n].pending.Outcome.Item)
+	}
+	size = g.runningSize
+	g.running, g.runningSize = nil, 0
+	return size
+}
+
+// drop gives what has gathered up.
+func (g *group) drop() (items []ending) {
+	items = g.items
+	g.items, g.size, g.due = nil, 0, zeroTime
+	clear(g.ended)
+	return items
+}
+
+// idle reports whether nothing gathers and nothing is being committed.
+func (g *group) idle() bool { return g.running == nil && len(g.items) == 0 }

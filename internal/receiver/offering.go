@@ -1,0 +1,83 @@
+package receiver
+
+import (
+	"time"
+
+	"ferry/internal/transfer"
+)
+
+// Bounds of a batch of outcomes, in items and in bytes of names.
+const (
+	maxBatch      = 512
+	maxBatchBytes = 256 << 10
+	thinOffer     = 250 * time.Millisecond // a batch that is acknowledged later is on a slow line
+)
+
+// An offering is the outcomes that a source has not acknowledged, and the batch of
+// them that is on its way. At most one batch is, and it is repeated as it is.
+//
+//	nothing is out   → propose: a batch is out, with a number of its own
+//	a batch is out   → sent: it is repeated when due; acked with its number: nothing is out
+type offering struct {
+	waiting []transfer.Outcome // decided, oldest first; the batch is the first of them
+	size    int                // of the batch
+	last    bool               // the batch says that no other follows
+	batches uint64             // made in this run
+	sentAt  time.Time
+	due     time.Time     // when it is to be repeated, or another one made; zero: when there is something new
+	backoff time.Duration // of the repeats of this batch
+}
+
+// outstanding reports whether a batch waits for its answer.
+func (o *offering) outstanding() bool { return o.size > 0 || o.last }
+
+// propose gives the batch that is out, or makes one where none is. final says that
+// what waits is all that there will be. It reports false where there is nothing to say.
+func (o *offering) propose(final bool) (batch []transfer.Outcome, ok bool) {
+	if o.size == 0 && (!o.last || o.due.IsZero()) {
+		// A number of its own for each making, over all runs: the answer to a
+		// smaller batch must not pass for the answer to this one.
+		o.batches++
+		o.size = batchSize(o.waiting)
+		o.backoff = 0
+		o.last = o.size == len(o.waiting) && final
+	}
+	if !o.outstanding() {
+		o.due = zeroTime
+		return nil, false
+	}
+	return o.waiting[:o.size], true
+}
+
+// batchSize is how many outcomes a batch has, at most.
+func batchSize(all []transfer.Outcome) (n int) {
+	for size := 0; n < len(all) && n < maxBatch && size < maxBatchBytes; n++ {
+		size += 300 + 3*(len(all[n].Path)+len(all[n].Source))
+	}
+	return n
+}
+
+// sent notes that the batch was sent. It is due again after a while that doubles, and
+// by margin more.
+func (o *offering) sent(now time.Time, margin time.Duration) {
+	o.backoff = min(max(2*o.backoff, repeatFirst), repeatMost)
+	o.sentAt, o.due = now, now.Add(o.backoff+margin)
+}
+
+// acked takes the batch out of what waits.
+func (o *offering) acked() {
+	o.waiting = append([]transfer.Outcome(nil), o.waiting[o.size:]...)
+	o.size, o.last, o.due, o.backoff = 0, false, zeroTime, 0
+}
+
+// gather reports whether the next batch is to wait for further outcomes, which may
+// still come: where the last one took long to be acknowledged, as long once more. Many
+// small batches would be more than a slow line carries.
+func (o *offering) gather(now time.Time) bool {
+	took := now.Sub(o.sentAt)
+	if took <= thinOffer || len(o.waiting) >= maxBatch/2 {
+		return false
+	}
+	o.due = now.Add(min(took, repeatMost))
+	return true
+}

@@ -1,0 +1,39 @@
+package receiver
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+
+	"ferry/internal/clock"
+	"ferry/internal/digest"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// What waits for a place takes in the end of a checkpoint: files that it was of have
+// places.
+func TestCheckpointEndsWhileAPlaceIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		log := slog.New(slog.DiscardHandler)
+		r := &Receiver{ctx: ctx, open: make(chan struct{}, 1), cfg: Config{Clock: clock.System, Places: 1, Slots: 1, Log: log}}
+		r.open <- struct{}{}
+		i := &incoming{r: r, log: log, rec: &ledger.Incoming{}, box: newMailbox(), grp: group{ended: map[uint64]bool{}}}
+		i.ep.live = true
+		c := &file{begin: &wire.Begin{}, run: digest.NewRunning(digest.XXH3, nil), ended: true, summed: true, checking: true}
+		i.files.held = []*file{c}
+		done := make(chan checkpointed, 1)
+		i.cp.running = done
+		took := make(chan bool)
+		go func() { took <- i.takeOpen() }()
+		synctest.Wait()
+		done <- checkpointed{files: []checked{{file: c}}, err: transfer.Errorf(transfer.KindUnreachable, "the root is away")}
+		if <-took || c.checking || i.ep.stop == nil {
+			t.Errorf("it has a place; the checkpoint is under way: %v", c.checking)
+		}
+	})
+}

@@ -1,0 +1,28 @@
+package receiver
+
+import (
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// strayChunk is said by the Receiver to one of its actors: a chunk message came while
+// no epoch is open. It is no message of the wire.
+const strayChunk wire.Kind = "stray-chunk"
+
+// stray is the strayChunk for a message with that header.
+func stray(h wire.Header) *wire.Message {
+	return &wire.Message{Kind: strayChunk, Transfer: h.Transfer, Busy: &wire.Busy{Epoch: h.Epoch}}
+}
+
+// strayed tells a source that is still sending in an epoch that nothing is open here:
+// this process may have been started after it. Without the answer, the source would
+// find out by the silence, which on a slow line is long.
+func (i *incoming) strayed(epoch uint32) {
+	now := i.r.cfg.Clock.Now()
+	if i.ep.live || i.withdrawn || i.rec.State != transfer.Receiving || now.Sub(i.answered) < resyncRepeat {
+		return
+	}
+	i.answered = now
+	i.r.send(i.from, &wire.Message{Kind: wire.KindBusy, Transfer: i.id, Busy: &wire.Busy{Epoch: epoch,
+		Reason: transfer.Errorf(transfer.KindBusy, "%s has no epoch open; the transfer must be opened again", i.r.cfg.Agent)}})
+}

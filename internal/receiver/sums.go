@@ -1,0 +1,111 @@
+package receiver
+
+import (
+	"errors"
+	"fmt"
+
+	"ferry/internal/digest"
+	"ferry/internal/failpoint"
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A file of which all bytes have come is held until its digests are there: what the
+// source has read comes as SUM, and this side's own may be some bytes behind. Then
+// it joins the group that is committed next. What an epoch has begun is held, too,
+// until the next one goes on with it.
+
+// hold holds the current file.
+func (i *incoming) hold() {
+	i.files.hold()
+	i.cp.due = zeroTime
+}
+
+// end takes in that all bytes of the current file have come.
+func (i *incoming) end(f *wire.Frame) error {
+	c := i.files.cur
+	if f.Length != c.at() || c.begin.Size >= 0 && f.Length != c.begin.Size {
+		return fmt.Errorf("%w: item %d ends at %d with %d bytes here", errOffset, c.item, f.Length, c.at())
+	}
+	c.run.End()
+	c.ended = true
+	i.hold()
+	return nil
+}
+
+// summed takes in the source's digest of a file.
+func (i *incoming) summed(f *wire.Frame) error {
+	c := i.files.heldOf(f.Item)
+	if c == nil || !c.ended {
+		return fmt.Errorf("%w: the digest of item %d comes before its end", errOffset, f.Item)
+	}
+	c.said, c.tail, c.summed = f.Digest, f.Tail, true
+	return i.settleSum(c)
+}
+
+// settleSums takes up every file whose digests are complete by now.
+func (i *incoming) settleSums() {
+	for n := 0; n < len(i.files.held) && !i.ending(); {
+		c := i.files.held[n]
+		if err := i.settleSum(c); err != nil {
+			i.stumbled(&wire.Frame{Item: c.item}, err)
+			return
+		}
+		if n < len(i.files.held) && i.files.held[n] == c {
+			n++
+		}
+	}
+}
+
+// settleSum lets a file join the group if its digests are complete and agree, and
+// fails it if they do not.
+func (i *incoming) settleSum(c *file) error {
+	if !c.summed || c.checking || !c.run.Ready() {
+		return nil
+	}
+	if err := c.run.Err(); err != nil {
+		return i.unread(c, err)
+	}
+	if c.conv != nil {
+		if ok, err := i.finishConverting(c); !ok {
+			return err
+		}
+	}
+	e := ending{pending: place.Pending{Part: c.partial, Outcome: i.outcome(c.item, c.begin),
+		Mode: c.begin.Mode, Mtime: c.begin.Mtime, Name: c.begin.Name}, size: c.at() - c.safe, safe: c.safe}
+	o := &e.pending.Outcome
+	o.Size, o.SrcSum, o.Written = c.at(), c.said, c.written
+	switch {
+	case !c.run.Rebased():
+		o.Digest, e.pending.Sum = c.run.Whole(), c.run.Content()
+	case c.tail == "": // the source did not know that what came before is not digested here
+		i.restart(c)
+		return errRedo
+	case c.run.Tail() == c.tail: // the source has read the same before the resume point, and both after it
+		o.Digest = c.said
+	default:
+		return i.doom(c, transfer.Errorf(transfer.KindDigest, "%s arrived with a digest of %s since it was resumed, and the source read %s",
+			i.landing.Path(c.begin.Name), c.run.Tail(), c.tail))
+	}
+	if c.conv != nil && c.conv.out != nil {
+		e.pending.Sum = c.conv.out.Content()
+	}
+	if c.said != "" && c.said != o.Digest && !failpoint.Planted("digest-unchecked") {
+		return i.doom(c, transfer.Errorf(transfer.KindDigest, "%s arrived as %s, and the source read %s", o.Path, o.Digest, c.said))
+	}
+	i.files.unlist(c)
+	return i.addEnding(e)
+}
+
+// unread deals with a file that could not be read back for its digest.
+func (i *incoming) unread(c *file, err error) error {
+	if !errors.Is(err, digest.ErrPrefix) {
+		return transfer.Errorf(transfer.KindBusy, "%s cannot read back what it has of %s: %w", i.r.cfg.Agent, i.landing.Path(c.begin.Name), err).
+			WithHint("look at its disk; the transfer goes on by itself")
+	}
+	i.log.Warn("temporary file has changed; restarting item", "item", c.item, "error", err)
+	err = i.forgetPoint(c.item)
+	i.drop(c, true)
+	return err
+}

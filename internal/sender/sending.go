@@ -1,0 +1,195 @@
+package sender
+
+import (
+	"ferry/internal/failpoint"
+	"ferry/internal/flow"
+	"ferry/internal/wire"
+	"time"
+)
+
+// await blocks until ok; what is in the builder goes out first, digests go out as they
+// become ready, and an empty message now and then shows that this side is alive.
+// Once ok has said so it is not asked again.
+func (p *pump) await(ok func() bool, also <-chan struct{}) error {
+	for is := false; ; {
+		if err := p.ctx.Err(); err != nil || is || ok() {
+			return err
+		}
+		err := p.putSums()
+		if err == nil {
+			p.idle = true
+			err = p.flush()
+			p.idle = false
+		}
+		if err == nil {
+			err = p.wait(func() bool { is = ok(); return is || p.sumReady() }, also)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// wait blocks until ok, with signs of life meanwhile.
+func (p *pump) wait(ok func() bool, also <-chan struct{}) error {
+	signed := p.o.cfg.Clock.Now()
+	timer := p.o.cfg.Clock.NewTimer(p.flight.Quiet(signed, signed))
+	defer timer.Stop()
+	for !ok() {
+		if err := p.o.walkFailed(); err != nil {
+			return err
+		}
+		select {
+		case <-p.wake:
+		case <-also:
+			also = nil
+		case <-p.lane.Done():
+			return &laneError{errBroken}
+		case <-timer.C():
+			now := p.o.cfg.Clock.Now()
+			if p.flight.Quiet(signed, now) <= 0 {
+				if err := p.sign(); err != nil {
+					return err
+				}
+				signed = now
+			}
+			timer.Reset(max(0, p.flight.Quiet(signed, now)))
+		case <-p.ctx.Done():
+			return p.ctx.Err()
+		}
+	}
+	return p.ctx.Err()
+}
+
+// sign sends a message without frames: the first of an epoch, which says that the
+// epoch is obeyed, and later ones that show that this side lives. It asks for an
+// acknowledgement, which repeats one that was lost, and does not wait for room on
+// the line.
+func (p *pump) sign() error { return p.send(wire.Bare, wire.HeaderSize, true) }
+
+// flush sends what is in the builder, once the line has room for it.
+func (p *pump) flush() error {
+	if p.b.Empty() {
+		return nil
+	}
+	if err := p.throttle(int64(p.b.Len())); err != nil { // before its turn on the line, which others wait for
+		return err
+	}
+	may := func() bool { return p.flight.May(p.o.cfg.Clock.Now()) }
+	if !may() {
+		if err := p.wait(may, nil); err != nil {
+			return err
+		}
+	}
+	return p.send(p.b.Seal, p.b.Len(), p.idle)
+}
+
+// lookAgain is how often a message that waits by a limit looks whether that has changed.
+const lookAgain = time.Second
+
+// throttle waits until a message of size bytes may be sent by the limits that are set,
+// with signs of life meanwhile. That wait is no standstill of the transfer.
+func (p *pump) throttle(size int64) error {
+	o := p.o
+	if o.cfg.Throttle == nil {
+		return nil
+	}
+	signed := o.cfg.Clock.Now()
+	for {
+		again, ok := o.cfg.Throttle.take(o.to, &o.pacer, p.rate, size)
+		if ok {
+			return nil
+		}
+		now := o.cfg.Clock.Now()
+		if p.flight.Quiet(signed, now) <= 0 {
+			if err := p.sign(); err != nil {
+				return err
+			}
+			signed = now
+		}
+		timer := o.cfg.Clock.NewTimer(min(again.Sub(now), p.line.Beat(), lookAgain))
+		select {
+		case <-timer.C():
+			o.held(o.cfg.Clock.Now().Sub(now))
+		case <-p.lane.Done():
+			timer.Stop()
+			return &laneError{errBroken}
+		case <-p.ctx.Done():
+			timer.Stop()
+			return p.ctx.Err()
+		}
+	}
+}
+
+// held notes for how long a limit held the transfer up: the recovery time-out does not
+// count that.
+func (o *Outgoing) held(d time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.stuck.IsZero() {
+		o.stuck = o.stuck.Add(d)
+	}
+}
+
+// send hands the next message over to the lane.
+func (p *pump) send(seal func(wire.Header) []byte, size int, ask bool) error {
+	failpoint.Hit("sender.before_message")
+	p.seq++
+	p.sealed.Store(p.seq)
+	ask = p.flight.Send(p.seq, int64(size), p.o.cfg.Clock.Now()) || ask
+	m := seal(wire.Header{Transfer: p.o.ID, Epoch: p.epoch, Seq: p.seq, Starved: p.starved, Ask: ask})
+	p.starved = false
+	p.o.onWire(len(m))
+	if err := p.lane.Send(m); err != nil {
+		return &laneError{err}
+	}
+	p.flight.Out(p.o.cfg.Clock.Now())
+	return nil
+}
+
+// pace is how many bytes a message may have: no more than the settings say, nor than
+// the line carries, or a limit lets pass, in a fraction of a second.
+func (p *pump) pace() int {
+	most := min(int64(p.chunk), p.line.Pace())
+	rate := p.rate
+	if p.o.cfg.Throttle != nil {
+		if r := p.o.cfg.Throttle.least(p.o.to); r > 0 && (rate == 0 || r < rate) {
+			rate = r
+		}
+	}
+	if rate > 0 {
+		most = min(most, flow.Portion(rate))
+	}
+	return int(most)
+}
+
+// room makes room for a frame with names of n bytes.
+func (p *pump) room(n int) error {
+	if p.b.Fits(n) && p.b.Used() < p.pace() {
+		return nil
+	}
+	return p.flush()
+}
+
+// reserve takes between least and most of the credit, waiting for it.
+func (p *pump) reserve(least, most int64) (int64, error) {
+	var got int64
+	err := p.await(func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.limit-p.total < least {
+			p.starved = true
+			return false
+		}
+		got = min(most, p.limit-p.total)
+		p.total += got
+		return true
+	}, nil)
+	return got, err
+}
+
+func (p *pump) refund(n int64) {
+	p.mu.Lock()
+	p.total -= n
+	p.mu.Unlock()
+}

@@ -1,0 +1,133 @@
+package sender
+
+import (
+	"sync"
+	"time"
+
+	"ferry/internal/clock"
+	"ferry/internal/flow"
+	"ferry/internal/transfer"
+)
+
+// A Throttle bounds how many bytes an agent sends in a second: to all others together,
+// and to each. It is safe for concurrent use; what is set holds for running transfers,
+// too.
+type Throttle struct {
+	clock clock.Clock
+
+	mu  sync.Mutex
+	all limited
+	to  map[transfer.AgentName]*limited
+}
+
+type limited struct {
+	table flow.Timetable
+	pacer flow.Pacer
+}
+
+// NewThrottle makes one without limits.
+func NewThrottle(c clock.Clock) *Throttle {
+	return &Throttle{clock: c, to: map[transfer.AgentName]*limited{}}
+}
+
+// MaxLimits bounds the agents to which what is sent is limited: a heartbeat names them all.
+const MaxLimits = 255
+
+// Set limits what is sent to agents, "" being all together. A nil timetable takes a limit
+// away. The error is of KindTooLarge, and nothing is changed: there would be more than
+// MaxLimits.
+func (t *Throttle) Set(tables map[transfer.AgentName]flow.Timetable) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	more := 0
+	for to, table := range tables {
+		switch has := t.to[to] != nil; {
+		case to == "":
+		case table != nil && !has:
+			more++
+		case table == nil && has:
+			more--
+		}
+	}
+	if n := len(t.to) + more; n > MaxLimits {
+		return transfer.Errorf(transfer.KindTooLarge, "what is sent would be limited to %d agents, each by itself; the most is %d", n, MaxLimits).
+			WithHint("take limits away with --limit AGENT=off")
+	}
+
+	for to, table := range tables {
+		switch {
+		case to == "":
+			t.all.table = table
+		case table == nil:
+			delete(t.to, to)
+		default:
+			if t.to[to] == nil {
+				t.to[to] = &limited{}
+			}
+			t.to[to].table = table
+		}
+	}
+	return nil
+}
+
+// Limits are the timetables that are set, as text, by agent; "" is of all together.
+func (t *Throttle) Limits() map[transfer.AgentName]string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	set := map[transfer.AgentName]string{}
+	if t.all.table != nil {
+		set[""] = t.all.table.String()
+	}
+	for to, l := range t.to {
+		set[to] = l.table.String()
+	}
+	return set
+}
+
+// least is the lowest rate that holds for what is sent to an agent; 0: there is none.
+func (t *Throttle) least(to transfer.AgentName) (rate int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.clock.Now()
+	for _, l := range []*limited{&t.all, t.to[to]} {
+		if l == nil {
+			continue
+		}
+		if r := l.table.RateAt(now); r > 0 && (rate == 0 || r < rate) {
+			rate = r
+		}
+	}
+	return rate
+}
+
+// take counts n bytes as sent to an agent now, if they may be by these limits and by the
+// transfer's own rate (0: none), which own keeps. Otherwise it says when to ask again.
+func (t *Throttle) take(to transfer.AgentName, own *flow.Pacer, rate, n int64) (again time.Time, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.clock.Now()
+	type due struct {
+		p    *flow.Pacer
+		rate int64
+	}
+	all := []due{{own, rate}, {&t.all.pacer, t.all.table.RateAt(now)}}
+	if l := t.to[to]; l != nil {
+		all = append(all, due{&l.pacer, l.table.RateAt(now)})
+	}
+	for _, d := range all {
+		if d.rate > 0 {
+			if at := d.p.Due(d.rate); at.After(now) && at.After(again) {
+				again = at
+			}
+		}
+	}
+	if !again.IsZero() {
+		return again, false
+	}
+	for _, d := range all {
+		if d.rate > 0 {
+			d.p.Sent(now, n, d.rate)
+		}
+	}
+	return again, true
+}

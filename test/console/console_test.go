@@ -1,0 +1,154 @@
+//go:build unix
+
+// Package console_test types what the documents say is typed. Each document is one
+// session of a shell, in the order of its blocks that are marked console.
+package console_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A step is one line that is typed and the lines that the document says come back.
+type step struct {
+	line int
+	typed,
+	shown string
+}
+
+// steps are those of a document's console blocks.
+func steps(text string) (all []step) {
+	inside := false
+	for n, l := range strings.Split(text, "\n") {
+		switch {
+		case strings.HasPrefix(l, "```"):
+			inside = !inside && l == "```console"
+		case !inside:
+		case strings.HasPrefix(l, "$ "):
+			all = append(all, step{line: n + 1, typed: l[2:]})
+		case len(all) > 0:
+			all[len(all)-1].shown += l + "\n"
+		}
+	}
+	return all
+}
+
+var (
+	ids     = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	digests = regexp.MustCompile(`[0-9a-f]{32,}`)
+	numbers = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
+	blanks  = regexp.MustCompile(` +`)
+)
+
+// shape is a text without what differs from run to run.
+func shape(s string) string {
+	s = digests.ReplaceAllString(ids.ReplaceAllString(s, "ID"), "DIGEST")
+	return strings.TrimSpace(blanks.ReplaceAllString(numbers.ReplaceAllString(s, "N"), " "))
+}
+
+// TestWhatIsTyped runs README.md and every document with console blocks. Where a document
+// names /tmp/ferry-try and port 4222, the test has a directory and a port of its own.
+func TestWhatIsTyped(t *testing.T) {
+	top, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("make", "build")
+	build.Dir = top
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("make build: %v\n%s", err, out)
+	}
+	docs, err := filepath.Glob(filepath.Join(top, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed := 0
+	for _, doc := range append([]string{filepath.Join(top, "README.md")}, docs...) {
+		text, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all := steps(string(text)); len(all) > 0 {
+			typed++
+			t.Run(filepath.Base(doc), func(t *testing.T) { session(t, top, all) })
+		}
+	}
+	if typed < 2 {
+		t.Errorf("only %d documents have anything to type", typed)
+	}
+}
+
+// session types a document's lines into one shell, as somebody does who pastes them.
+func session(t *testing.T, top string, all []step) {
+	dir := filepath.Join(t.TempDir(), "try")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	l.Close()
+	own := strings.NewReplacer("/tmp/ferry-try", dir, "4222", port)
+	var script strings.Builder
+	script.WriteString("set -m\n")
+	for n, s := range all {
+		// What one step leaves behind is kept apart from that of the next one.
+		out := filepath.Join(filepath.Dir(dir), strconv.Itoa(n))
+		typed := own.Replace(s.typed)
+		if strings.HasPrefix(typed, "ferry audit find") { // what an agent has just done comes a moment later
+			typed = "for i in $(seq 100); do " + typed + " && break; sleep 0.1; done"
+		}
+		script.WriteString("exec >" + out + ".out 2>&1\n" + typed + "\necho $? >" + out + ".code\n")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
+	cmd.Dir = top
+	home := t.TempDir()
+	cmd.Env = append(os.Environ(), "HOME="+home, "PATH="+filepath.Join(top, "bin")+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+filepath.Join(home, "state"), "GOPATH="+gopath(t), "GOCACHE="+gocache(t))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Run(); err != nil && ctx.Err() != nil {
+		t.Errorf("the session: %v", err)
+	}
+	for n, s := range all {
+		out := filepath.Join(filepath.Dir(dir), strconv.Itoa(n))
+		got, _ := os.ReadFile(out + ".out")
+		code, _ := os.ReadFile(out + ".code")
+		if string(bytes.TrimSpace(code)) != "0" {
+			t.Errorf("line %d: %s\nended with %s:\n%s", s.line, s.typed, code, got)
+			continue
+		}
+		has := map[string]bool{}
+		for _, l := range strings.Split(string(got), "\n") {
+			has[shape(l)] = true
+		}
+		for _, want := range strings.Split(strings.TrimSpace(own.Replace(s.shown)), "\n") {
+			if !has[shape(want)] {
+				t.Errorf("line %d: %s\nthe document shows\n%s\nand this comes:\n%s", s.line, s.typed, want, got)
+			}
+		}
+	}
+}
+
+func gopath(t *testing.T) string  { return goenv(t, "GOPATH") }
+func gocache(t *testing.T) string { return goenv(t, "GOCACHE") }
+
+func goenv(t *testing.T, name string) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}

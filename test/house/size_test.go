@@ -1,0 +1,114 @@
+package house_test
+
+import (
+	"fmt"
+	"go/ast"
+	"slices"
+	"strings"
+)
+
+// The most that one type has.
+const (
+	mostFields    = 25 // of a struct, those of its own
+	mostMethods   = 40
+	mostInterface = 10 // methods of an interface, those of embedded ones not counted
+)
+
+// oversized are the types that are over a limit, with what they have. A number only goes
+// down, and a type that is within the limits leaves the list.
+var oversized = map[string]int{
+	"fields of cmd/ferry.sendFlags":         29,
+	"fields of internal/agent.Agent":        33,
+	"fields of internal/audit.Record":       29,
+	"fields of internal/receiver.incoming":  32,
+	"fields of internal/sender.Outgoing":    34,
+	"fields of internal/sender.pump":        30,
+	"fields of internal/transfer.Progress":  34,
+	"fields of internal/wire.Beat":          26,
+	"methods of internal/agent.Agent":       82,
+	"methods of internal/faulty.Disk":       44,
+	"methods of internal/faulty.Memory":     94,
+	"methods of internal/ledger.Ledger":     44,
+	"methods of internal/localfs.Disk":      33,
+	"methods of internal/localfs.FS":        53,
+	"methods of internal/localfs.Landing":   62,
+	"methods of internal/qmgr.Conn":         54,
+	"methods of internal/receiver.Receiver": 44,
+	"methods of internal/receiver.incoming": 124,
+	"methods of internal/sender.Outgoing":   94,
+	"methods of internal/sender.pump":       41,
+}
+
+// sizes counts what types have, in the product.
+func sizes(files tree) []string {
+	counts, limits := map[string]int{}, map[string]int{}
+	seen := map[string]bool{} // methods: each platform may have its own
+	note := func(what, dir, name string, n, limit int) {
+		key := what + " of " + dir + "." + name
+		counts[key] += n
+		limits[key] = limit
+	}
+	for _, f := range files.goFiles() {
+		if f.test || !strings.HasPrefix(f.dir, "internal/") && !strings.HasPrefix(f.dir, "cmd/") {
+			continue
+		}
+		for _, d := range f.ast.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if name := receiverOf(d); name != "" && !seen[f.dir+"."+name+"."+d.Name.Name] {
+					seen[f.dir+"."+name+"."+d.Name.Name] = true
+					note("methods", f.dir, name, 1, mostMethods)
+				}
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					t, ok := s.(*ast.TypeSpec)
+					if !ok {
+						continue
+					}
+					switch of := t.Type.(type) {
+					case *ast.StructType:
+						note("fields", f.dir, t.Name.Name, fieldsOf(of.Fields), mostFields)
+					case *ast.InterfaceType:
+						note("methods", f.dir, t.Name.Name, len(of.Methods.List), mostInterface)
+					}
+				}
+			}
+		}
+	}
+	var bad []string
+	for key, n := range counts {
+		was, known := oversized[key]
+		switch {
+		case n > limits[key] && !known:
+			bad = append(bad, fmt.Sprintf("there are %d %s, and the most is %d", n, key, limits[key]))
+		case known && n > was:
+			bad = append(bad, fmt.Sprintf("there are %d %s, and there were %d", n, key, was))
+		case known && n < was:
+			bad = append(bad, fmt.Sprintf("there are %d %s: lower its number in oversized from %d, or take it out", n, key, was))
+		}
+	}
+	slices.Sort(bad)
+	return bad
+}
+
+// receiverOf is the type that a method is of; "" for a function.
+func receiverOf(d *ast.FuncDecl) string {
+	if d.Recv == nil || len(d.Recv.List) == 0 {
+		return ""
+	}
+	t := d.Recv.List[0].Type
+	if s, ok := t.(*ast.StarExpr); ok {
+		t = s.X
+	}
+	if id, ok := t.(*ast.Ident); ok {
+		return id.Name
+	}
+	return ""
+}
+
+func fieldsOf(l *ast.FieldList) (n int) {
+	for _, f := range l.List {
+		n += max(1, len(f.Names))
+	}
+	return n
+}
