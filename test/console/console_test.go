@@ -109,6 +109,8 @@ func session(t *testing.T, top string, all []step) {
 		}
 		script.WriteString("exec >" + out + ".out 2>&1\n" + typed + "\necho $? >" + out + ".code\n")
 	}
+	// kill returns before a process has ended, and an agent that ends still writes its files.
+	script.WriteString("kill $(jobs -p) 2>/dev/null\nwait\n")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
