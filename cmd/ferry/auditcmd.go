@@ -234,8 +234,9 @@ func what(r *audit.Record) string {
 		return printable(r.Error.Text)
 	case r.Request != nil:
 		text := fmt.Sprintf("%s to %s", r.Source, transfer.Location{Agent: r.Destination, Path: r.Request.Dest})
-		if n := len(r.Request.Sources); n > 0 {
-			text += ": " + r.Request.Sources[0].String()
+		if all := r.Request.Named(); len(all) > 0 {
+			n := len(all)
+			text += ": " + all[0].String()
 			if more := n - 1 + r.Request.MoreSources; more > 0 {
 				text += fmt.Sprintf(" and %d more", more)
 			}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -68,7 +69,7 @@ func (q *query) repeated(ctx context.Context, conn *qmgr.Conn, id string, failed
 		return nil, err
 	}
 	if n := facts.MoreSources; n > 0 || facts.MoreOnly > 0 && !failed {
-		named := len(facts.Sources) + len(facts.Only)
+		named := len(facts.Named()) + len(facts.Only)
 		return nil, transfer.Errorf(transfer.KindTooLarge, "the audit log names only %d of the %d sources of transfer %s", named, named+n+facts.MoreOnly, p.ID).
 			WithHint("send it with `ferry send`")
 	}
@@ -102,7 +103,7 @@ const recordsAgain = 200 * time.Millisecond
 // asked is the request of a transfer made anew, from what the audit log has of it.
 func (q *query) asked(ctx context.Context, conn *qmgr.Conn, p *transfer.Progress) (*transfer.Request, *audit.RequestFacts, error) {
 	var first *audit.Record
-	var resolved *transfer.Resolution
+	var started audit.RequestFacts
 	for _, event := range []audit.Event{audit.Submitted, audit.Started} {
 		err := q.records(ctx, conn, p.ID, wire.Ask{Event: string(event)}, func(r *audit.Record) bool {
 			if r.Agent != p.Source || r.Request == nil {
@@ -111,7 +112,7 @@ func (q *query) asked(ctx context.Context, conn *qmgr.Conn, p *transfer.Progress
 			if event == audit.Submitted {
 				first = r
 			} else {
-				resolved = r.Request.Resolved
+				started = *r.Request
 			}
 			return false
 		})
@@ -126,10 +127,25 @@ func (q *query) asked(ctx context.Context, conn *qmgr.Conn, p *transfer.Progress
 	a := first.Request
 	now := time.Now()
 	return &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(now), Submitted: now.UTC(), Originator: submit.Me(),
-		Source: p.Source, Destination: p.Destination, Sources: a.Sources, Dest: a.Dest, Recursive: a.Recursive, Mode: a.Mode, Checksum: a.Checksum,
-		IfExists: a.IfExists, DeleteSrc: a.DeleteSrc, Durability: a.Durability, Lane: a.Lane, Delivery: a.Delivery, Compress: a.Compress,
-		Priority: a.Priority, Job: first.Job, Meta: first.Meta, Settings: a.Settings, Recovery: a.Recovery, Content: a.Content,
-		Scope: transfer.Scope{Rate: a.Rate, MaxFiles: a.MaxFiles, MaxBytes: a.MaxBytes, Base: a.Base, Retry: &transfer.Retry{Of: p.ID, Only: a.Only, Resolved: resolved}}}, a, nil
+		Source: p.Source, Destination: p.Destination, Items: itemsAgain(a, started.Targets), Dest: a.Dest, Options: a.Options,
+		Durability: a.Durability, Lane: a.Lane, Delivery: a.Delivery, Compress: a.Compress,
+		Priority: a.Priority, Job: first.Job, Meta: first.Meta, Settings: a.Settings, Recovery: a.Recovery,
+		Scope: transfer.Scope{Rate: a.Rate, MaxFiles: a.MaxFiles, MaxBytes: a.MaxBytes, Base: a.Base, Retry: &transfer.Retry{Of: p.ID, Only: a.Only, Resolved: started.Resolved}}}, a, nil
+}
+
+// itemsAgain are the items of a request that is repeated. A DEST stays what it turned out to be
+// the first time.
+func itemsAgain(a *audit.RequestFacts, resolved []transfer.Resolved) []transfer.RequestItem {
+	if len(a.Items) == 0 {
+		return transfer.ItemsOf(a.Sources...)
+	}
+	items := slices.Clone(a.Items)
+	for _, r := range resolved {
+		if r.Error == nil && r.N >= 1 && r.N <= uint64(len(items)) {
+			items[r.N-1].Resolved = &r.Resolution
+		}
+	}
+	return items
 }
 
 // failures are the sources of the items of a transfer that failed.
@@ -149,13 +165,13 @@ func (q *query) failures(ctx context.Context, conn *qmgr.Conn, p *transfer.Progr
 			}
 			size += len(o.Source)
 		}
-		return size <= transfer.MaxRequest
+		return size <= wire.MaxControl
 	})
 	switch {
 	case err != nil:
 		return nil, err
-	case size > transfer.MaxRequest:
-		return nil, transfer.Errorf(transfer.KindTooLarge, "the names of what failed of transfer %s are more than a request holds, %d bytes", p.ID, transfer.MaxRequest).
+	case size > wire.MaxControl:
+		return nil, transfer.Errorf(transfer.KindTooLarge, "the names of what failed of transfer %s are more than a request holds, %d bytes", p.ID, wire.MaxControl).
 			WithHint("do all of it once more with --if-exists skip, which leaves alone what has arrived")
 	case doubled > 0:
 		return nil, transfer.Errorf(transfer.KindUsage, "%s of transfer %s would come to the name of another source; a second try changes nothing about that", plural(int64(doubled), "item"), p.ID).

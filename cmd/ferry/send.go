@@ -280,8 +280,11 @@ func cancelled(cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, v *
 // request makes the request of the flags; local says that no agent is named.
 func (f *sendFlags) request(args []string, stdin io.Reader) (q *transfer.Request, local bool, err error) {
 	q = &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Submitted: time.Now().UTC(),
-		Originator: submit.Me(), Recursive: f.recursive, DeleteSrc: f.deleteSource, Job: f.job, Priority: f.priority,
-		Mode: f.mode, IfExists: f.ifExists, Durability: f.durability, Lane: f.lane, Delivery: f.delivery, Compress: f.compress, Content: f.content.content()}
+		Originator: submit.Me(), Job: f.job, Priority: f.priority, Durability: f.durability, Lane: f.lane, Delivery: f.delivery, Compress: f.compress,
+		Options: transfer.Options{Recursive: f.recursive, Mode: f.mode, IfExists: f.ifExists, Content: f.content.content()}}
+	if f.deleteSource {
+		q.Disposition = transfer.DispositionDelete
+	}
 	m, err := digest.ParseMethod(f.checksum)
 	if err != nil {
 		return nil, false, err
@@ -346,11 +349,12 @@ func (f *sendFlags) list(q *transfer.Request, stdin io.Reader) (err error) {
 	if f.filesFrom == "" {
 		return nil
 	}
-	if len(q.Sources) != 1 || record.IsDataset(string(q.Sources[0])) || record.IsDataset(string(q.Dest)) {
+	if len(q.Items) != 1 || record.IsDataset(string(q.Items[0].Source)) || record.IsDataset(string(q.Dest)) {
 		return transfer.Errorf(transfer.KindUsage, "--files-from takes one SOURCE, the directory that its names are beneath, and a DEST that is no data set")
 	}
-	q.Base = q.Sources[0]
-	q.Sources, err = sourcesFrom(f.filesFrom, stdin)
+	q.Base = q.Items[0].Source
+	names, err := sourcesFrom(f.filesFrom, stdin)
+	q.Items = transfer.ItemsOf(names...)
 	return err
 }
 
@@ -385,13 +389,13 @@ func (f *sendFlags) locations(q *transfer.Request, args []string) (local bool, e
 			return false, transfer.Errorf(transfer.KindUsage, "the sources %q and %q are on different agents; one transfer has one source agent", args[0], s)
 		}
 		q.Source = l.Agent
-		q.Sources = append(q.Sources, l.Path)
+		q.Items = append(q.Items, transfer.RequestItem{Source: l.Path})
 	}
 	if q.Dest == stdStream && q.Destination == "" {
 		return false, transfer.Errorf(transfer.KindUsage, "standard output is no destination of `ferry send`").
 			WithHint("`ferry cat` writes a file to it; a file with the name - is ./-")
 	}
-	if q.Source == "" && slices.Contains(q.Sources, stdStream) {
+	if q.Source == "" && slices.ContainsFunc(q.Items, func(it transfer.RequestItem) bool { return it.Source == stdStream }) {
 		return f.fromStdin(q)
 	}
 	if (q.Source == "") != (q.Destination == "") {
@@ -401,8 +405,9 @@ func (f *sendFlags) locations(q *transfer.Request, args []string) (local bool, e
 	if q.Source != "" {
 		return false, nil
 	}
-	for i, p := range q.Sources {
-		if q.Sources[i], err = hostPath(p); err != nil {
+	for n := range q.Items {
+		it := &q.Items[n]
+		if it.Source, err = hostPath(it.Source); err != nil {
 			return true, err
 		}
 	}

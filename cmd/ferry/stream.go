@@ -41,14 +41,14 @@ func isStreamAgent(name transfer.AgentName) bool {
 }
 
 func isStream(q *transfer.Request) bool {
-	return len(q.Sources) == 1 && q.Sources[0] == stdStream && (q.Source == "" || isStreamAgent(q.Source))
+	return len(q.Items) == 1 && q.Items[0].Source == stdStream && (q.Source == "" || isStreamAgent(q.Source))
 }
 
 // fromStdin fills in where standard input is sent to.
 func (f *sendFlags) fromStdin(q *transfer.Request) (local bool, err error) {
 	switch {
-	case len(q.Sources) > 1:
-		return false, transfer.Errorf(transfer.KindUsage, "standard input is sent alone; it stands beside %s", plural(int64(len(q.Sources)-1), "other source"))
+	case len(q.Items) > 1:
+		return false, transfer.Errorf(transfer.KindUsage, "standard input is sent alone; it stands beside %s", plural(int64(len(q.Items)-1), "other source"))
 	case f.filesFrom != "" || f.detach || f.dryRun || f.deleteSource:
 		return false, transfer.Errorf(transfer.KindUsage, "standard input is not sent with --files-from, --detach, --dry-run or --delete-source").
 			WithHint("a file with the name - is ./-")

@@ -289,13 +289,14 @@ func (f *found) row() []string {
 func namesOf(q *audit.RequestFacts) string {
 	const named = 3
 	text := ""
-	for n, s := range q.Sources[:min(len(q.Sources), named)] {
+	all := q.Named()
+	for n, s := range all[:min(len(all), named)] {
 		if n > 0 {
 			text += "  "
 		}
 		text += s.String()
 	}
-	if more := len(q.Sources) - named + q.MoreSources; more > 0 {
+	if more := len(all) - named + q.MoreSources; more > 0 {
 		text += fmt.Sprintf("  and %d more", more)
 	}
 	if q.Base != "" {

@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,34 +35,104 @@ func (a *Agent) submitted(d qmgr.Delivery) {
 		a.poisonous(d, s, err)
 		return
 	}
-	if err = a.acceptable(&s.Request); err == nil {
-		late := s.Late(d.Stored, now) && !failpoint.Planted("late-request-taken")
-		err = a.accept(&s.Request, wire.LastToken(d.Subject), late)
+	r := &arrival{q: &s.Request, principal: wire.LastToken(d.Subject)}
+	if s.Part != nil {
+		err = r.keepPart(a.ledger, s.Part, a.cfg.Clock.Now())
+		if transfer.KindOf(err) == transfer.KindMalformed || transfer.KindOf(err) == transfer.KindTooLarge {
+			a.poisonous(d, s, err)
+			return
+		}
+	} else {
+		r.late = s.Late(d.Stored, now) && !failpoint.Planted("late-request-taken")
+		err = a.accept(r)
 	}
 	switch kind := transfer.KindOf(err); {
-	case kind == transfer.KindBusy || kind == transfer.KindInternal || kind == transfer.KindNoSpace:
+	case kind == transfer.KindBusy || kind == transfer.KindInternal || kind == transfer.KindNoSpace || kind == transfer.KindNotFound:
 		level := slog.LevelDebug
 		if d.Attempts%remind == 1 {
 			level = slog.LevelWarn
 		}
 		a.log.Log(a.ctx, level, "a request stays in its queue", "transfer", s.Request.ID, "error", err)
-		if kind.Waits() {
+		if kind.Waits() || kind == transfer.KindNotFound {
 			a.answer(s.Reply, wire.Answer{V: wire.Version, ID: s.Request.ID, Error: transfer.AsError(err)})
 		}
 		d.Nak(again)
 		return
 	}
 	failpoint.Hit("agent.before_ack")
-	a.answer(s.Reply, a.receiptOf(s.Request.ID, err))
+	if s.Part == nil {
+		a.answer(s.Reply, a.receiptOf(s.Request.ID, err))
+	}
 	if err := d.Ack(); err != nil {
 		a.log.Debug("duplicate command ignored", "error", err)
 	}
 }
 
+// An arrival is a request that has come.
+type arrival struct {
+	q         *transfer.Request // its head
+	parts     []transfer.Part
+	rest      []transfer.RequestItem // of the parts
+	principal string
+	late      bool // its submitter has given it up
+}
+
+// keepPart keeps a part of a request whose head is to come.
+func (a *arrival) keepPart(l *ledger.Ledger, part *transfer.Part, now time.Time) error {
+	if _, err := part.Read(); err != nil {
+		return err
+	}
+	return l.Update(func(t *ledger.Tx) error {
+		known, err := t.Source(a.q.ID)
+		switch {
+		case err != nil:
+			return err
+		case known != nil, a.q.ID.Time().Sub(now) > farFuture:
+			return nil
+		case l.Low():
+			return transfer.Errorf(transfer.KindNoSpace, "the disk of the ledger is full")
+		}
+		return t.Requests().PutPart(a.q.ID, a.principal, *part)
+	})
+}
+
+// gather reads the parts of a request that is new and in time. An error of KindNotFound
+// says that some have not come.
+func (a *arrival) gather(l *ledger.Ledger) error {
+	if a.q.Rest == nil || a.late {
+		return nil
+	}
+	err := l.View(func(t *ledger.Tx) error {
+		known, err := t.Source(a.q.ID)
+		if err == nil && known == nil {
+			a.parts, err = t.Requests().Parts(a.q, a.principal)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for n := range a.parts {
+		items, err := a.parts[n].Read()
+		if err != nil {
+			return err
+		}
+		a.rest = append(a.rest, items...)
+	}
+	deletes := slices.ContainsFunc(a.rest, func(it transfer.RequestItem) bool { return it.Delete() })
+	if deletes != a.q.Rest.Deletes && len(a.rest) > 0 {
+		return transfer.Errorf(transfer.KindMalformed, "the request does not say that sources of its other parts are deleted")
+	}
+	return nil
+}
+
 // acceptable checks a request that was read: it is for this agent, and says
-// nothing that no agent could do.
-func (a *Agent) acceptable(q *transfer.Request) error {
+// nothing that no agent could do. rest are the items of its parts.
+func (a *Agent) acceptable(q *transfer.Request, rest []transfer.RequestItem) error {
 	if err := q.Check(); err != nil {
+		return err
+	}
+	if err := q.CheckItems(rest); err != nil {
 		return err
 	}
 	if q.Source != a.cfg.Name {
@@ -73,7 +144,13 @@ func (a *Agent) acceptable(q *transfer.Request) error {
 	if err := conversion.TakeAttributes(q); err != nil {
 		return err
 	}
-	return conversion.Check(q)
+	if err := conversion.TakeFrom(q, rest); err != nil {
+		return err
+	}
+	if err := conversion.Check(q); err != nil {
+		return err
+	}
+	return conversion.CheckItems(q, rest)
 }
 
 // admit waits until a request may be taken: the name is ours, and every cancel that
@@ -148,11 +225,17 @@ func (a *Agent) receiptOf(id transfer.ID, err error) wire.Answer {
 	return wire.Answer{V: wire.Version, ID: id, Progress: p, Error: transfer.AsError(err)}
 }
 
-// accept puts a request into the ledger, or finds that it is there (R1, R2). late
-// says that its submitter has given it up.
-func (a *Agent) accept(q *transfer.Request, principal string, late bool) error {
-	now := a.cfg.Clock.Now()
-	itself := a.look(func() error { return a.sendCfg.CheckItself(q) })
+// accept puts a request into the ledger, or finds that it is there (R1, R2).
+func (a *Agent) accept(r *arrival) error {
+	if err := r.gather(a.ledger); err != nil {
+		return err
+	}
+	if err := a.acceptable(r.q, r.rest); err != nil {
+		return err
+	}
+	q, now := r.q, a.cfg.Clock.Now()
+	all := append(slices.Clip(q.Items), r.rest...)
+	itself := a.look(func() error { return a.sendCfg.CheckItself(q, all) })
 	var fresh *ledger.Source
 	a.admitting.Lock()
 	defer a.admitting.Unlock()
@@ -182,8 +265,11 @@ func (a *Agent) accept(q *transfer.Request, principal string, late bool) error {
 		if a.ledger.Low() {
 			return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger is full", a.cfg.Name)
 		}
-		rec := sender.NewRecord(*q, principal, now)
-		if err := a.place(t, rec, late); err != nil {
+		rec := sender.NewRecord(*q, r.principal, now)
+		if err := a.place(t, rec, r); err != nil {
+			return err
+		}
+		if err := t.Requests().Claim(q.ID, r.parts); err != nil {
 			return err
 		}
 		fresh = rec
@@ -236,7 +322,7 @@ func (a *Agent) fromTheFuture(id transfer.ID, now time.Time) error {
 
 // place decides in which state a new request begins, and notes it. One that was
 // taken back before it came has its last word on record already.
-func (a *Agent) place(t *ledger.Tx, rec *ledger.Source, late bool) error {
+func (a *Agent) place(t *ledger.Tx, rec *ledger.Source, arrived *arrival) error {
 	q := &rec.Request
 	event, reason := audit.Accepted, ""
 	floor := t.Floor()
@@ -250,7 +336,7 @@ func (a *Agent) place(t *ledger.Tx, rec *ledger.Source, late bool) error {
 	case string(q.ID[:]) <= string(floor[:]):
 		rec.State = transfer.Parked
 		event, reason = audit.Parked, "it is older than anything the ledger still knows, and may have run before"
-	case late:
+	case arrived.late:
 		rec.State = transfer.Withdrawn
 		event, reason = audit.Cancelled, "it came later than its submitter had waited for it"
 	}
@@ -268,7 +354,7 @@ func (a *Agent) place(t *ledger.Tx, rec *ledger.Source, late bool) error {
 	}
 	r := audit.Record{Event: audit.Submitted, Role: audit.RoleSource, Transfer: q.ID, Source: q.Source,
 		Destination: q.Destination, Originator: &q.Originator, Job: q.Job, Meta: q.Meta, Principal: rec.Principal,
-		Request: audit.FactsOf(q), Text: "submitted at " + q.Submitted.UTC().Format(time.RFC3339Nano)}
+		Request: audit.FactsOf(q, arrived.rest...), Text: "submitted at " + q.Submitted.UTC().Format(time.RFC3339Nano)}
 	if err := a.note(t, r); err != nil || event == "" {
 		return err
 	}

@@ -153,13 +153,16 @@ func (a *Agent) aboutFiles(ask *wire.Ask) (*wire.Preview, error) {
 		}
 		ctx, cancel := context.WithTimeout(a.ctx, previewTime)
 		defer cancel()
-		list, err := a.recv.Look(ctx, q, ask.Preview.Several, ask.Preview.List)
+		list, err := a.recv.Look(ctx, q, ask.Preview)
 		return &wire.Preview{List: list}, err
 	}
-	if err := a.acceptable(q); err != nil {
+	if q.Rest != nil {
+		return nil, transfer.Errorf(transfer.KindVersion, "the question about a dry run does not have all items of its request")
+	}
+	if err := a.acceptable(q, nil); err != nil {
 		return nil, err
 	}
-	if err := a.sendCfg.CheckItself(q); err != nil {
+	if err := a.sendCfg.CheckItself(q, q.Items); err != nil {
 		return nil, err
 	}
 	return a.preview(q)
@@ -167,11 +170,15 @@ func (a *Agent) aboutFiles(ask *wire.Ask) (*wire.Preview, error) {
 
 // preview walks what a request would send, up to a limit, and sends nothing.
 func (a *Agent) preview(q *transfer.Request) (*wire.Preview, error) {
-	p := a.sendCfg.Preview(q)
+	s, err := a.sendCfg.Survey(q)
+	if err != nil {
+		return nil, err
+	}
+	p := &s.Preview
 	ctx, cancel := context.WithTimeout(a.ctx, previewTime)
 	defer cancel()
 	size := 0
-	_, err := a.sendCfg.Place.Walk(ctx, a.sendCfg.Walk(q), func(_ int, it transfer.Item) error {
+	_, err = a.sendCfg.Place.Walk(ctx, s.Walk, func(it transfer.Item) error {
 		p.Items++
 		if it.Type == transfer.ItemFile {
 			p.Files++
@@ -181,7 +188,11 @@ func (a *Agent) preview(q *transfer.Request) (*wire.Preview, error) {
 			return err
 		}
 		if size += 200 + 3*(len(it.Source)+len(it.Name)); len(p.List) < previewItems && size < 512<<10 {
-			p.List = append(p.List, wire.PreviewItem{Source: it.Source, Name: it.Name, Type: it.Type, Size: it.Size, Mtime: a.mtime(q, &it), Error: it.Err})
+			line := wire.PreviewItem{Source: it.Source, Name: it.Name, Type: it.Type, Size: it.Size, Mtime: a.mtime(q, &it), Error: it.Err}
+			if it.Arg < len(q.Items) && q.Items[it.Arg].Own() {
+				line.To = uint64(it.Arg) + 1
+			}
+			p.List = append(p.List, line)
 		}
 		return nil
 	})
@@ -194,7 +205,10 @@ func (a *Agent) preview(q *transfer.Request) (*wire.Preview, error) {
 // mtime is when a source was last changed, where its time decides what becomes of it; 0
 // where it does not, or is not known.
 func (a *Agent) mtime(q *transfer.Request, it *transfer.Item) int64 {
-	if a.fs == nil || q.IfExists != transfer.IfExistsUpdate || it.Type != transfer.ItemFile {
+	if a.fs == nil || it.Type != transfer.ItemFile || it.Arg >= len(q.Items) {
+		return 0
+	}
+	if o := q.Of(&q.Items[it.Arg]); o.IfExists != transfer.IfExistsUpdate {
 		return 0
 	}
 	s, err := a.fs.OpenSource(it.Source)

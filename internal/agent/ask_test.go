@@ -15,21 +15,21 @@ import (
 // A preview is made only of what could be submitted to this agent.
 func TestPreviewsAreChecked(t *testing.T) {
 	good := func() *transfer.Request {
-		return &transfer.Request{Version: 1, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Sources: []transfer.Path{"a"}, Dest: "b"}
+		return &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
 	}
 	a := &Agent{cfg: Config{Name: "ALPHA"}}
-	if err := a.acceptable(good()); err != nil {
+	if err := a.acceptable(good(), nil); err != nil {
 		t.Error(err)
 	}
 	for what, change := range map[string]func(*transfer.Request){
 		"another agent's": func(q *transfer.Request) { q.Source = "GAMMA" },
-		"a NUL":           func(q *transfer.Request) { q.Sources = []transfer.Path{"a\x00"} },
-		"no source":       func(q *transfer.Request) { q.Sources = nil },
+		"a NUL":           func(q *transfer.Request) { q.Items = transfer.ItemsOf("a\x00") },
+		"no source":       func(q *transfer.Request) { q.Items = nil },
 		"settings":        func(q *transfer.Request) { q.Settings.ChunkSize = 1 << 44 },
 	} {
 		q := good()
 		change(q)
-		if a.acceptable(q) == nil {
+		if a.acceptable(q, nil) == nil {
 			t.Errorf("%s: it is walked", what)
 		}
 	}
@@ -41,7 +41,7 @@ func TestPreviewsAreBounded(t *testing.T) {
 	for range previews {
 		a.previews <- struct{}{}
 	}
-	q := transfer.Request{Version: 1, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Sources: []transfer.Path{"a"}, Dest: "b"}
+	q := transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
 	for range 1000 {
 		a.previewed("", &wire.Ask{Kind: wire.AskPreview, Request: &q})
 	}

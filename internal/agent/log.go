@@ -27,8 +27,8 @@ func (a *Agent) logAccepted(rec *ledger.Source) {
 	q := &rec.Request
 	level, text := slog.LevelInfo, "transfer accepted"
 	attrs := []any{"transfer", q.ID, "destination", q.Destination, "job", q.Job, "originator", rec.Progress.Originator}
-	if len(q.Sources) > 0 { // the ledger keeps none of what does not run
-		attrs = append(attrs, "source", q.Sources[0], "sources", len(q.Sources))
+	if len(q.Items) > 0 { // the ledger keeps none of what does not run
+		attrs = append(attrs, "source", q.Items[0].Source, "sources", q.Count())
 	}
 	if rec.State != transfer.Accepted {
 		level, text = slog.LevelWarn, "transfer will not run"

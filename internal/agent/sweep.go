@@ -41,7 +41,7 @@ func Sweep(name transfer.AgentName, dir, root string, to Appender, log *slog.Log
 			if err != nil {
 				return err
 			}
-			return files.Land(place.LandConfig{Transfer: in.Request.ID, Generation: in.Generation, Resolution: in.Resolution}).Sweep(dirs)
+			return files.Land(place.LandConfig{Transfer: in.Request.ID, Generation: in.Generation}).Sweep(dirs)
 		})
 	})
 }

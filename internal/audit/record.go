@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -99,22 +100,18 @@ type Gap struct {
 
 // RequestFacts is what a request asked for, as far as an auditor asks.
 type RequestFacts struct {
-	Sources     []transfer.Path   `json:"sources,omitempty"`
-	MoreSources int               `json:"more_sources,omitempty"` // left out of Sources
-	Dest        transfer.Path     `json:"dest,omitempty"`
-	Recursive   bool              `json:"recursive,omitempty"`
-	Mode        string            `json:"mode,omitempty"`
-	Checksum    string            `json:"checksum,omitempty"`
-	IfExists    string            `json:"if_exists,omitempty"`
-	DeleteSrc   bool              `json:"delete_source,omitempty"`
-	Durability  string            `json:"durability,omitempty"`
-	Lane        string            `json:"lane,omitempty"`
-	Delivery    string            `json:"delivery,omitempty"`
-	Compress    string            `json:"compress,omitempty"`
-	Priority    int               `json:"priority,omitempty"`
-	Settings    transfer.Settings `json:"settings,omitzero"`
-	Recovery    transfer.Duration `json:"recovery_timeout,omitempty"`
-	transfer.Content
+	Sources     []transfer.Path        `json:"sources,omitempty"`
+	Items       []transfer.RequestItem `json:"items,omitempty"`        // in place of Sources, where one has a DEST or options of its own
+	MoreSources int                    `json:"more_sources,omitempty"` // left out of Sources or Items
+	Dest        transfer.Path          `json:"dest,omitempty"`
+	Durability  string                 `json:"durability,omitempty"`
+	Lane        string                 `json:"lane,omitempty"`
+	Delivery    string                 `json:"delivery,omitempty"`
+	Compress    string                 `json:"compress,omitempty"`
+	Priority    int                    `json:"priority,omitempty"`
+	Settings    transfer.Settings      `json:"settings,omitzero"`
+	Recovery    transfer.Duration      `json:"recovery_timeout,omitempty"`
+	transfer.Options
 
 	Rate     int64                `json:"rate,omitempty"` // bytes a second
 	MaxFiles int64                `json:"max_files,omitempty"`
@@ -124,27 +121,66 @@ type RequestFacts struct {
 	Only     []transfer.Path      `json:"only,omitempty"`  // of a retry: the sources of its items; none: all
 	MoreOnly int                  `json:"more_only,omitempty"`
 	Resolved *transfer.Resolution `json:"resolved,omitempty"` // what Dest turned out to be; of Started
+	Targets  []transfer.Resolved  `json:"targets,omitempty"`  // and the DESTs of Items, as many as there is room for
 }
 
-// maxSources bounds the source names in a record, in bytes of JSON: a request may be as
-// large as a record.
+// maxSources bounds the source names in a record, in bytes of JSON: a request may be
+// larger than a record.
 const maxSources = MaxRecord / 2
 
-// FactsOf takes the facts from a request. Sources beyond half of a record are counted,
-// not named.
-func FactsOf(q *transfer.Request) *RequestFacts {
-	f := &RequestFacts{Dest: q.Dest, Recursive: q.Recursive, Mode: q.Mode, Checksum: q.Checksum,
-		IfExists: q.IfExists, DeleteSrc: q.DeleteSrc, Durability: q.Durability, Lane: q.Lane,
-		Delivery: q.Delivery, Compress: q.Compress, Priority: q.Priority, Settings: q.Settings,
-		Recovery: q.Recovery, Content: q.Content,
+// FactsOf takes the facts from a request; rest are the items of its parts, or some of
+// them. Sources beyond half of a record are counted, not named.
+func FactsOf(q *transfer.Request, rest ...transfer.RequestItem) *RequestFacts {
+	f := &RequestFacts{Dest: q.Dest, Options: q.Options, Durability: q.Durability, Lane: q.Lane,
+		Delivery: q.Delivery, Compress: q.Compress, Priority: q.Priority, Settings: q.Settings, Recovery: q.Recovery,
 		Rate: q.Rate, MaxFiles: q.MaxFiles, MaxBytes: q.MaxBytes, Base: q.Base}
 	room := maxSources
-	f.Sources, f.MoreSources = named(q.Sources, &room)
+	f.name(q, append(slices.Clip(q.Items), rest...), &room)
 	if q.Retry != nil {
 		f.Parent = q.Retry.Of
 		f.Only, f.MoreOnly = named(q.Retry.Only, &room)
 	}
 	return f
+}
+
+// name fills in the sources.
+func (f *RequestFacts) name(q *transfer.Request, items []transfer.RequestItem, room *int) {
+	own := slices.ContainsFunc(items, func(it transfer.RequestItem) bool { return it.Own() || it.Recursive })
+	for n := range items {
+		size := quoted(items[n].Source)
+		if own {
+			size = quoted(items[n])
+		}
+		if *room -= size; *room < 0 {
+			break
+		}
+		if own {
+			f.Items = append(f.Items, items[n])
+		} else {
+			f.Sources = append(f.Sources, items[n].Source)
+		}
+	}
+	f.MoreSources = q.Count() - len(f.Items) - len(f.Sources)
+}
+
+// Named are the sources that the facts name.
+func (f *RequestFacts) Named() []transfer.Path {
+	all := slices.Clip(f.Sources)
+	for n := range f.Items {
+		all = append(all, f.Items[n].Source)
+	}
+	return all
+}
+
+// SetTargets takes in what the DESTs of items turned out to be.
+func (f *RequestFacts) SetTargets(all []transfer.Resolved) {
+	room := MaxRecord / 4
+	for n := range all {
+		if room -= quoted(all[n]); room < 0 {
+			return
+		}
+		f.Targets = append(f.Targets, all[n])
+	}
 }
 
 // named are the first of some paths, as many as there is room for, and how many more
@@ -180,11 +216,11 @@ func FitItems(items []transfer.Outcome) int {
 	return len(items)
 }
 
-// quoted is how many bytes a path takes in JSON, with the comma behind it.
-func quoted(p transfer.Path) int {
-	b, err := json.Marshal(p)
+// quoted is how many bytes a value takes in JSON, with the comma behind it.
+func quoted(v any) int {
+	b, err := json.Marshal(v)
 	if err != nil {
-		return worst(len(p))
+		return maxSources
 	}
 	return len(b) + 1
 }

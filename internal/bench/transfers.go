@@ -66,8 +66,9 @@ type Job struct {
 
 func (j Job) request() *transfer.Request {
 	return &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Submitted: time.Now().UTC(),
-		Originator: submit.Me(), Source: j.Source, Destination: j.Dest, Sources: j.Sources, Dest: j.To, Recursive: true,
-		Checksum: j.Checksum, Durability: j.Durability, Lane: j.Lane, Compress: j.Compress, Settings: j.Settings, Mode: j.Mode, Content: j.Content}
+		Originator: submit.Me(), Source: j.Source, Destination: j.Dest, Items: transfer.ItemsOf(j.Sources...), Dest: j.To,
+		Durability: j.Durability, Lane: j.Lane, Compress: j.Compress, Settings: j.Settings,
+		Options: transfer.Options{Recursive: true, Checksum: j.Checksum, Mode: j.Mode, Content: j.Content}}
 }
 
 // AsText is the job in text mode, from one code page to another.

@@ -16,7 +16,7 @@ import (
 
 // request is one with the given content; text mode where it has pages.
 func request(text bool, c transfer.Content) *transfer.Request {
-	q := &transfer.Request{Content: c, Dest: "/x"}
+	q := &transfer.Request{Dest: "/x", Options: transfer.Options{Content: c}}
 	if text {
 		q.Mode = transfer.ModeText
 	}
@@ -82,7 +82,7 @@ func plan(t testing.TB, q *transfer.Request) *Plan {
 		t.Fatal(err)
 	}
 	d := &Defaults{EOL: "lf"}
-	p, err := d.Plan(q, d.Form(nil, false), Target{})
+	p, err := d.Plan(&q.Options, d.Form(nil, false), Target{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -420,7 +420,7 @@ func TestWhatWeighsMore(t *testing.T) {
 		{"a line end", request(true, transfer.Content{ToEncoding: "1047", EOL: "lf"}), nil, false, Target{}, `text UTF-8 IBM-1047 lf "" [] [] wrap`},
 	} {
 		from, to := &Defaults{EOL: "lf"}, &Defaults{Encoding: "ISO-8859-15", EOL: "lf"}
-		p, err := to.Plan(c.q, from.Form(c.beside, c.source), c.target)
+		p, err := to.Plan(&c.q.Options, from.Form(c.beside, c.source), c.target)
 		if err != nil || p.String() != c.want {
 			t.Errorf("%s:\n%s, %v; want\n%s", c.name, p, err, c.want)
 		}
@@ -455,13 +455,13 @@ func TestRefused(t *testing.T) {
 			t.Errorf("an agent's defaults: %v", err)
 		}
 	}
-	if _, err := d.Plan(request(false, transfer.Content{}), transfer.Form{}, Target{Dataset: true}); transfer.KindOf(err) != transfer.KindMalformed {
+	if _, err := d.Plan(&request(false, transfer.Content{}).Options, transfer.Form{}, Target{Dataset: true}); transfer.KindOf(err) != transfer.KindMalformed {
 		t.Errorf("a data set without attributes: %v", err)
 	}
-	if _, err := d.Plan(request(true, transfer.Content{}), transfer.Form{Encoding: "no page"}, Target{}); err == nil {
+	if _, err := d.Plan(&request(true, transfer.Content{}).Options, transfer.Form{Encoding: "no page"}, Target{}); err == nil {
 		t.Error("a form from the wire with an unknown page is taken")
 	}
-	if _, err := d.Plan(request(true, transfer.Content{}), transfer.Form{Encoding: "UTF-8", Records: transfer.Records{RECFM: "FB", LRECL: -5}}, Target{}); err == nil {
+	if _, err := d.Plan(&request(true, transfer.Content{}).Options, transfer.Form{Encoding: "UTF-8", Records: transfer.Records{RECFM: "FB", LRECL: -5}}, Target{}); err == nil {
 		t.Error("a form from the wire with impossible records is taken")
 	}
 }
@@ -481,7 +481,7 @@ func BenchmarkLineEnds(b *testing.B) {
 // What a location says of its data set counts wherever the request comes from,
 // and may be said once only.
 func TestAttributesOfLocations(t *testing.T) {
-	q := &transfer.Request{Dest: "//'HLQ.NEW',RECFM(FB),LRECL(80)", Sources: []transfer.Path{"'HLQ.OLD',RECFM(VB),LRECL(84)", "'HLQ.OTHER'"}}
+	q := &transfer.Request{Dest: "//'HLQ.NEW',RECFM(FB),LRECL(80)", Items: transfer.ItemsOf("'HLQ.OLD',RECFM(VB),LRECL(84)", "'HLQ.OTHER'")}
 	for range 2 { // a request that comes again has them already
 		if err := TakeAttributes(q); err != nil || q.ToRecords != fb(80) || q.FromRecords != vb(84) {
 			t.Fatalf("%+v, %+v, %v", q.FromRecords, q.ToRecords, err)
@@ -544,7 +544,7 @@ func BenchmarkFiles(b *testing.B) {
 			q := request(true, c)
 			b.SetBytes(int64(len(data)))
 			for b.Loop() {
-				p, err := d.Plan(q, transfer.Form{}, Target{})
+				p, err := d.Plan(&q.Options, transfer.Form{}, Target{})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -11,7 +11,8 @@ import (
 
 // A Target is what the destination's agent knows of where a file will land.
 type Target struct {
-	Dataset bool           // the location names a data set
+	Dest    transfer.Path  // as the request has it
+	Dataset bool           // it names a data set
 	Known   *transfer.Form // of the data set that is there; nil: none
 }
 
@@ -29,7 +30,7 @@ type Plan struct {
 // Plan puts together what the request says, what is known of the file, and what
 // of its destination. What is said weighs more than what is known, and that more
 // than the agents' defaults. Its errors fail the item.
-func (d *Defaults) Plan(q *transfer.Request, form transfer.Form, t Target) (*Plan, error) {
+func (d *Defaults) Plan(q *transfer.Options, form transfer.Form, t Target) (*Plan, error) {
 	p := &Plan{text: q.Mode == transfer.ModeText}
 	p.opt.KeepTrailingBlanks = q.KeepBlanks
 	var err error
@@ -46,7 +47,7 @@ func (d *Defaults) Plan(q *transfer.Request, form transfer.Form, t Target) (*Pla
 }
 
 // records fills in the attributes of both sides.
-func (p *Plan) records(q *transfer.Request, form transfer.Form, t Target) (err error) {
+func (p *Plan) records(q *transfer.Options, form transfer.Form, t Target) (err error) {
 	from := q.FromRecords
 	if from.IsZero() {
 		from = form.Records
@@ -66,7 +67,7 @@ func (p *Plan) records(q *transfer.Request, form transfer.Form, t Target) (err e
 	case !p.from.IsZero():
 		p.to = p.from
 	default:
-		err = transfer.Errorf(transfer.KindMalformed, "nothing says what the records of the data set %s are to be like", q.Dest).
+		err = transfer.Errorf(transfer.KindMalformed, "nothing says what the records of the data set %s are to be like", t.Dest).
 			WithHint("give --recfm and --lrecl, or RECFM(FB),LRECL(80) after its name")
 	}
 	return err
@@ -81,7 +82,7 @@ func resolved(flag string, r transfer.Records) (record.Attributes, error) {
 }
 
 // setPages fills in code pages and line ends.
-func (d *Defaults) setPages(p *Plan, q *transfer.Request, form transfer.Form, t Target) error {
+func (d *Defaults) setPages(p *Plan, q *transfer.Options, form transfer.Form, t Target) error {
 	to := d.encoding()
 	switch {
 	case q.ToEncoding != "":

@@ -1,6 +1,7 @@
 package conversion
 
 import (
+	"cmp"
 	"runtime"
 
 	"ferry/internal/codepage"
@@ -52,6 +53,41 @@ func (d *Defaults) eol() codepage.EOL {
 // are unknown, records that cannot be, a replacement that the page lacks. Its
 // errors are of KindUsage.
 func Check(q *transfer.Request) error {
+	if err := CheckOptions(&q.Options, q.Dest); err != nil {
+		return err
+	}
+	return CheckItems(q, q.Items)
+}
+
+// CheckItems is Check for items of the request, which may be those of a part.
+func CheckItems(q *transfer.Request, items []transfer.RequestItem) error {
+	for n := range items {
+		p, first := items[n].Source, q.Items[0].Source
+		is := record.IsDataset(string(p))
+		if is != record.IsDataset(string(first)) {
+			return transfer.Errorf(transfer.KindUsage, "%s and %s are not both data sets; one transfer sends data sets or other files", first, p)
+		}
+		if is {
+			if _, err := record.ParsePattern(string(p)); err != nil {
+				return err
+			}
+		}
+		if !items[n].Own() {
+			continue
+		}
+		o, dest, err := Effective(q, &items[n])
+		if err == nil {
+			err = CheckOptions(&o, dest)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckOptions is Check for options and the DEST that they are for.
+func CheckOptions(q *transfer.Options, dest transfer.Path) error {
 	if _, err := attributes("recfm", q.ToRecords); err != nil {
 		return err
 	}
@@ -61,12 +97,13 @@ func Check(q *transfer.Request) error {
 	if _, err := record.ParseLongLines(q.LongLines); err != nil {
 		return err
 	}
-	if q.LongLines != "" && q.ToRecords.IsZero() && !record.IsDataset(string(q.Dest)) {
+	dataset := record.IsDataset(string(dest))
+	if q.LongLines != "" && q.ToRecords.IsZero() && !dataset {
 		return transfer.Errorf(transfer.KindUsage, "--long-lines says what becomes of lines that are too long for a record, and the destination has no records").
 			WithHint("give --recfm and --lrecl, or leave it out")
 	}
-	if record.IsDataset(string(q.Dest)) {
-		if _, err := record.ParseDataset(string(q.Dest)); err != nil {
+	if dataset {
+		if _, err := record.ParseDataset(string(dest)); err != nil {
 			return err
 		}
 		if q.IfExists == transfer.IfExistsRename {
@@ -74,21 +111,11 @@ func Check(q *transfer.Request) error {
 				WithHint("choose error, overwrite, skip or update")
 		}
 	}
-	for _, p := range q.Sources {
-		is := record.IsDataset(string(p))
-		if is != record.IsDataset(string(q.Sources[0])) {
-			return transfer.Errorf(transfer.KindUsage, "%s and %s are not both data sets; one transfer sends data sets or other files", q.Sources[0], p)
-		}
-		if is {
-			if _, err := record.ParsePattern(string(p)); err != nil {
-				return err
-			}
-		}
-	}
-	return checkPages(q)
+	return checkPages(q, !q.ToRecords.IsZero() || dataset)
 }
 
-func checkPages(q *transfer.Request) error {
+// checkPages checks code pages and line ends; records says that the destination has records.
+func checkPages(q *transfer.Options, records bool) error {
 	from, err := page(q.FromEncoding)
 	if err != nil {
 		return err
@@ -101,7 +128,6 @@ func checkPages(q *transfer.Request) error {
 	if err != nil {
 		return err
 	}
-	records := !q.ToRecords.IsZero() || record.IsDataset(string(q.Dest))
 	if records && q.EOL != "" {
 		return transfer.Errorf(transfer.KindUsage, "--eol says how lines end, and records have no line ends").WithHint("leave it out")
 	}
@@ -133,45 +159,75 @@ func page(name string) (*codepage.Page, error) {
 	return codepage.Lookup(name)
 }
 
-// Involved reports whether more than a file's bytes can matter to a transfer:
-// only then does its source's agent look for what is known of each file.
-func Involved(q *transfer.Request) bool {
-	if q.Mode == transfer.ModeText || !q.ToRecords.IsZero() || !q.FromRecords.IsZero() || record.IsDataset(string(q.Dest)) {
-		return true
-	}
-	for _, p := range q.Sources {
-		if record.IsDataset(string(p)) {
-			return true
-		}
-	}
-	return false
+// Involved reports whether more than a file's bytes can matter to what is sent from a
+// source to a DEST: only then does the source's agent look for what is known of each file.
+func Involved(o *transfer.Options, source, dest transfer.Path) bool {
+	return o.Mode == transfer.ModeText || !o.ToRecords.IsZero() || !o.FromRecords.IsZero() ||
+		record.IsDataset(string(dest)) || record.IsDataset(string(source))
 }
 
-// TakeAttributes puts the attributes that locations of data sets have into the
+// Effective are the options and the DEST of a request item. An item with a DEST or options
+// of its own has the attributes that its locations have; the others share what
+// TakeAttributes has put into the request.
+func Effective(q *transfer.Request, it *transfer.RequestItem) (o transfer.Options, dest transfer.Path, err error) {
+	o, dest = q.Of(it), cmp.Or(it.Dest, q.Dest)
+	if !it.Own() {
+		return o, dest, nil
+	}
+	if err := takeDest(&o, dest); err != nil {
+		return o, dest, err
+	}
+	return o, dest, takeSource(&o, it.Source)
+}
+
+// TargetOptions are the options of a target, with the attributes that its DEST has.
+func TargetOptions(t *transfer.Target, d transfer.Options) (transfer.Options, error) {
+	o := t.Options.Or(d)
+	return o, takeDest(&o, t.Dest)
+}
+
+// TakeAttributes puts the attributes that the locations of data sets have into the
 // request, where no flag says otherwise.
 func TakeAttributes(q *transfer.Request) error {
-	if record.IsDataset(string(q.Dest)) {
-		d, err := record.ParseDataset(string(q.Dest))
-		if err != nil {
-			return err
-		}
-		if err := takeFrom(&q.ToRecords, &d, "the flags"); err != nil {
-			return err
-		}
+	if err := takeDest(&q.Options, q.Dest); err != nil {
+		return err
 	}
-	for _, p := range q.Sources {
-		if !record.IsDataset(string(p)) {
+	return TakeFrom(q, q.Items)
+}
+
+// TakeFrom is TakeAttributes for items of the request, which may be those of a part.
+func TakeFrom(q *transfer.Request, items []transfer.RequestItem) error {
+	for n := range items {
+		if items[n].Own() {
 			continue
 		}
-		d, err := record.ParsePattern(string(p))
-		if err != nil {
-			return err
-		}
-		if err := takeFrom(&q.FromRecords, &d, "the flags or another source"); err != nil {
+		if err := takeSource(&q.Options, items[n].Source); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func takeDest(o *transfer.Options, dest transfer.Path) error {
+	if !record.IsDataset(string(dest)) {
+		return nil
+	}
+	d, err := record.ParseDataset(string(dest))
+	if err != nil {
+		return err
+	}
+	return takeFrom(&o.ToRecords, &d, "the flags")
+}
+
+func takeSource(o *transfer.Options, source transfer.Path) error {
+	if !record.IsDataset(string(source)) {
+		return nil
+	}
+	d, err := record.ParsePattern(string(source))
+	if err != nil {
+		return err
+	}
+	return takeFrom(&o.FromRecords, &d, "the flags or another source")
 }
 
 func takeFrom(to *transfer.Records, d *record.Dataset, others string) error {

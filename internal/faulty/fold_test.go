@@ -69,8 +69,7 @@ func newFolding(t *testing.T, fold, overwrite bool) *folding {
 	if overwrite {
 		ifExists = transfer.IfExistsOverwrite
 	}
-	f.l = files.Land(place.LandConfig{Transfer: transfer.NewID(time.UnixMilli(1_800_000_000_000)), Generation: 1, IfExists: ifExists, Durable: true,
-		Resolution: transfer.Resolution{Base: "/top", Into: true}, Journal: f.j})
+	f.l = files.Land(place.LandConfig{Transfer: transfer.NewID(time.UnixMilli(1_800_000_000_000)), Generation: 1, Durable: true, Journal: f.j, Destination: place.Destination{IfExists: ifExists, Resolution: transfer.Resolution{Base: "/top", Into: true}}})
 	return f
 }
 

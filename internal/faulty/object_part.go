@@ -171,7 +171,7 @@ func (p *objectPart) finish(name transfer.Path, mtime int64) (objectIntent, erro
 		p.tags = append(p.tags, tag)
 	}
 	when, err := p.l.condition(name, mtime)
-	return objectIntent{p.id, p.tags, when.match}, err
+	return objectIntent{p.id, p.tags, when.match, p.l.cfg.IfExists}, err
 }
 
 // pointFormat begins a point; offset, length of the tail and number of parts follow as

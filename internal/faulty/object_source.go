@@ -43,17 +43,20 @@ func (o *Objects) Expands(p transfer.Path) (several, unnamed bool) {
 // Walk gives objects in the order of their keys: the one that has a source's name, what a
 // pattern matches, or, with Recursive, all whose keys begin with a source and '/'. Retried
 // requests and a Base are not told apart.
-func (o *Objects) Walk(ctx context.Context, w place.WalkRequest, emit func(arg int, it transfer.Item) error) (linksSkipped int64, err error) {
+func (o *Objects) Walk(ctx context.Context, w place.WalkRequest, emit func(transfer.Item) error) (linksSkipped int64, err error) {
 	first := 0
 	if w.After != nil {
-		first = w.AfterArg
+		first = w.After.Arg
 	}
-	for arg := first; arg < len(w.Sources); arg++ {
+	for arg := first; arg < len(w.Args); arg++ {
 		after := ""
 		if w.After != nil && arg == first {
 			after = string(w.After.Source)
 		}
-		if err := o.walkSource(ctx, w.Sources[arg], w.Recursive, after, func(it transfer.Item) error { return emit(arg, it) }); err != nil {
+		if err := o.walkSource(ctx, w.Args[arg].Source, w.Args[arg].Recursive, after, func(it transfer.Item) error {
+			it.Arg = arg
+			return emit(it)
+		}); err != nil {
 			return 0, err
 		}
 	}
@@ -119,7 +122,7 @@ func (o *Objects) StatDir(p transfer.Path) (mode uint32, mtime int64, err error)
 }
 
 // Files opens objects.
-func (o *Objects) Files([]transfer.Path) place.Files { return objectFiles{o} }
+func (o *Objects) Files(transfer.Path) place.Files { return objectFiles{o} }
 
 type objectFiles struct{ o *Objects }
 

@@ -16,14 +16,20 @@ import (
 
 // Land lands objects.
 func (o *Objects) Land(cfg place.LandConfig) place.Landing {
-	return &objectLanding{o: o, cfg: cfg, label: fmt.Sprintf("%x-%x-%s-", o.Incarnation, cfg.Generation, cfg.Transfer)}
+	return &objectLanding{o: o, cfg: cfg, label: fmt.Sprintf("%x-%x-%s-", o.Incarnation, cfg.Generation, cfg.Transfer), left: new(atomic.Bool)}
+}
+
+func (l *objectLanding) At(to place.Destination) place.Landing {
+	other := *l
+	other.cfg.Destination = to
+	return &other
 }
 
 type objectLanding struct {
 	o     *Objects
 	cfg   place.LandConfig
 	label string // of what belongs to this transfer; an item's number follows
-	left  atomic.Bool
+	left  *atomic.Bool
 }
 
 func (l *objectLanding) of(item uint64) string { return fmt.Sprint(l.label, item, "-") }
@@ -66,11 +72,11 @@ func (l *objectLanding) condition(name transfer.Path, mtime int64) (condition, e
 	case l.cfg.IfExists == transfer.IfExistsOverwrite, l.cfg.IfExists == transfer.IfExistsUpdate && is.Modified.UnixNano() < mtime:
 		return condition{match: is.ETag}, nil
 	}
-	return condition{}, l.taken(key)
+	return condition{}, taken(l.cfg.IfExists, key)
 }
 
-func (l *objectLanding) taken(key transfer.Path) *transfer.Error {
-	if l.cfg.IfExists == transfer.IfExistsSkip || l.cfg.IfExists == transfer.IfExistsUpdate {
+func taken(words string, key transfer.Path) *transfer.Error {
+	if words == transfer.IfExistsSkip || words == transfer.IfExistsUpdate {
 		return transfer.Errorf(transfer.KindSkipped, "%s is there already", key)
 	}
 	return transfer.Errorf(transfer.KindExists, "%s already exists", key)
@@ -164,6 +170,7 @@ type objectIntent struct {
 	id    string
 	tags  []string // of its parts
 	match string   // the tag of the object that it replaces; empty: none
+	words string   // what becomes of an object that has the key: one of transfer.IfExists…
 }
 
 // intentFormat begins an intent; its fields follow, each behind its length.
@@ -171,7 +178,7 @@ const intentFormat = 1
 
 func (in objectIntent) bytes() []byte {
 	b := []byte{intentFormat}
-	for _, s := range []string{in.id, strings.Join(in.tags, " "), in.match} {
+	for _, s := range []string{in.id, strings.Join(in.tags, " "), in.match, in.words} {
 		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
 	}
 	return b
@@ -182,11 +189,11 @@ func parseObjectIntent(b []byte) (in objectIntent, err error) {
 	if f.byte() != intentFormat {
 		f.bad = true
 	}
-	id, tags, match := f.text(), f.text(), f.text()
+	id, tags, match, words := f.text(), f.text(), f.text(), f.text()
 	if f.bad || len(f.b) > 0 {
 		return in, transfer.Errorf(transfer.KindVersion, "an intent of an object store is in a format that is not known")
 	}
-	return objectIntent{id, strings.Fields(tags), match}, nil
+	return objectIntent{id, strings.Fields(tags), match, words}, nil
 }
 
 // Commit completes the uploads of a group. All parts of all of them are there before any
@@ -221,7 +228,7 @@ func (l *objectLanding) Commit(_ context.Context, group []place.Pending) (done [
 	}
 	var pending *place.PendingError
 	for _, in := range intents {
-		v, o, err := l.Recover(in, "")
+		v, o, err := l.Recover(in, "") // an intent says what its destination is
 		switch {
 		case err != nil && pending == nil:
 			pending = &place.PendingError{Err: err}
@@ -282,8 +289,8 @@ func (l *objectLanding) Recover(intent transfer.Intent, _ string) (place.Verdict
 		case !errors.Is(err, ErrPrecondition):
 			return 0, o, unsettled("complete", o.Path, err)
 		}
-		if l.cfg.IfExists != transfer.IfExistsOverwrite || tries == 5 {
-			o.Err = l.taken(o.Path)
+		if in.words != transfer.IfExistsOverwrite || tries == 5 {
+			o.Err = taken(in.words, o.Path)
 			l.left.Store(true)
 			return place.Refused, o, nil
 		}

@@ -44,7 +44,7 @@ func (t *Tx) CommandFloor() transfer.ID {
 
 // oldCommands are the commands that were answered before the given running
 // time. Those with an ID that is dated later stay, as it is with transfers.
-func (t *Tx) oldCommands(before time.Duration, dated time.Time) (old []transfer.ID, err error) {
+func oldCommands(t *Tx, before time.Duration, dated time.Time) (old []transfer.ID, err error) {
 	b := t.tx.Bucket(bCommands)
 	err = each(b, nil, func(k, _ []byte) error {
 		var c command
@@ -60,7 +60,7 @@ func (t *Tx) oldCommands(before time.Duration, dated time.Time) (old []transfer.
 }
 
 // dropCommands forgets commands and raises the floor over them.
-func (t *Tx) dropCommands(ids []transfer.ID) error {
+func dropCommands(t *Tx, ids []transfer.ID) error {
 	floor := t.CommandFloor()
 	for _, id := range ids {
 		if string(id[:]) > string(floor[:]) {

@@ -18,6 +18,10 @@
 //	commands   command ID → the answer that was given
 //	tombs      transfer ID → when: cancelled before it was known
 //	outbox     number → audit record, until coordination has it
+//	parts      transfer ID, principal, item → a part of a request whose head has not come
+//	asked      transfer ID, item → a part of a request that was accepted
+//	resolved   transfer ID, item → Resolved: what the DEST of an item turned out to be
+//	targets    transfer ID, item → Target: where items of an incoming transfer land
 //
 // A ledger is bound to its machine's architecture (bbolt stores in native byte
 // order); the numbers inside keys are big-endian so that they sort.

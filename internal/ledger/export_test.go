@@ -1,5 +1,7 @@
 package ledger
 
+import "ferry/internal/transfer"
+
 // What the contract suite needs to see of the real store and the real files.
 var OpenBolt = openBolt
 
@@ -7,3 +9,21 @@ type DirFiles = dirFiles
 
 // DropReserve gives the reserve up, as a full disk makes it.
 func (l *Ledger) DropReserve() { l.dropReserve() }
+
+// MaxWaitingParts bounds the parts that wait for their head.
+const MaxWaitingParts = maxWaitingParts
+
+// WaitingParts is how many bytes of parts wait for their head: all, as they are counted,
+// or those of an ID.
+func (l *Ledger) WaitingParts(of ...transfer.ID) (n int64) {
+	if len(of) == 0 {
+		return l.parts.Load()
+	}
+	l.View(func(t *Tx) error {
+		return each(t.tx.Bucket(bParts), of[0][:], func(_, v []byte) error {
+			n += int64(len(v))
+			return nil
+		})
+	})
+	return n
+}

@@ -10,7 +10,7 @@ import (
 // An Incoming is the record of a transfer that this agent receives.
 type Incoming struct {
 	V           int                 `json:"v"`
-	Request     transfer.Request    `json:"request"` // without Sources
+	Request     transfer.Request    `json:"request"` // without its items
 	From        string              `json:"source_incarnation"`
 	Principal   string              `json:"principal,omitempty"` // who submitted it, as the source's agent vouches
 	State       transfer.Incoming   `json:"state"`
@@ -18,7 +18,8 @@ type Incoming struct {
 	Nonce       uint64              `json:"nonce"` // of the last OPEN that was answered
 	Settings    transfer.Settings   `json:"settings"`
 	Resolution  transfer.Resolution `json:"resolution"`
-	Generation  uint64              `json:"generation"` // that names the temporaries
+	Targets     Targets             `json:"targets,omitzero"` // of items with a DEST or options of their own
+	Generation  uint64              `json:"generation"`       // that names the temporaries
 	Decided     transfer.ItemSet    `json:"decided"`
 	Total       uint64              `json:"total"`
 	HasTotal    bool                `json:"has_total"`
@@ -57,6 +58,7 @@ type Checkpoint struct {
 	transfer.Point
 	Place   []byte        `json:"place"` // what the place needs to go on; nobody else reads it
 	Name    transfer.Path `json:"name"`
+	To      uint64        `json:"to,omitempty"` // the target of its name; 0: the transfer's DEST
 	Boot    string        `json:"boot"`
 	Durable bool          `json:"durable"`
 
@@ -86,7 +88,7 @@ func (t *Tx) PutIncoming(in *Incoming) error {
 	if in.State.Final() {
 		in.Decided = transfer.ItemSet{}
 		in.EndedAt = t.Running()
-		for _, b := range [][]byte{bItems, bGroups} {
+		for _, b := range [][]byte{bItems, bGroups, bTargets} {
 			if err := dropAll(t.tx.Bucket(b), id[:]); err != nil {
 				return err
 			}
@@ -103,7 +105,7 @@ func (t *Tx) PutIncoming(in *Incoming) error {
 
 // DropIncoming forgets a transfer as if it had never been accepted.
 func (t *Tx) DropIncoming(id transfer.ID) error {
-	for _, b := range [][]byte{bItems, bGroups, bDirs} {
+	for _, b := range [][]byte{bItems, bGroups, bDirs, bTargets} {
 		if err := dropAll(t.tx.Bucket(b), id[:]); err != nil {
 			return err
 		}

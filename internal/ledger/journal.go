@@ -23,7 +23,7 @@ import (
 //	 4        length of what follows the checksum
 //	 4        CRC-32C of what follows
 //	 1        item type, or 255: END, no more items
-//	 4        number of the argument that it came from
+//	 4        number of the request item that it came from
 //	 8        size
 //	 2+n      source path   2+n  name   1 error kind   2+n error text   2+n hint
 //	END has, after its type: 8 symbolic links skipped
@@ -66,7 +66,6 @@ type extent struct {
 	ended bool
 	links int64
 	last  *transfer.Item
-	arg   int
 }
 
 // Totals are what a walk has found so far.
@@ -216,7 +215,7 @@ func (j *Journal) scan() (begun bool, err error) {
 		if err != nil {
 			return true, err
 		}
-		it, arg, end, links, err := decodeItem(body)
+		it, end, links, err := decodeItem(body)
 		if err != nil {
 			return true, transfer.Errorf(transfer.KindInternal, "item journal %s is damaged at byte %d: %w", j.name, j.tail, err)
 		}
@@ -224,7 +223,7 @@ func (j *Journal) scan() (begun bool, err error) {
 		if j.ended = end; end {
 			j.links = links
 		} else {
-			j.count(it, arg)
+			j.count(it)
 		}
 	}
 	return true, nil
@@ -246,29 +245,28 @@ func (l *Ledger) JournalTotals(id transfer.ID) (Totals, error) {
 	return j.totals(), err
 }
 
-func (e *extent) count(it transfer.Item, arg int) {
+func (e *extent) count(it transfer.Item) {
 	e.items++
 	if it.Type != transfer.ItemDir {
 		e.files++
 		e.bytes += it.Size
 	}
-	e.last, e.arg = &it, arg
+	e.last = &it
 }
 
 func (e *extent) totals() Totals {
 	return Totals{int64(e.items), e.files, e.bytes, e.links, e.ended}
 }
 
-// Last is where a walk that was interrupted goes on: the last item and the
-// argument that it came from; nil at the start.
-func (j *Journal) Last() (*transfer.Item, int) { return j.last, j.arg }
+// Last is the item behind which a walk that was interrupted goes on; nil at the start.
+func (j *Journal) Last() *transfer.Item { return j.last }
 
 // Append adds an item; it is not offered to readers until Sync. Where Append,
 // Sync or End fails, everything since the last Sync is taken back: Last says
 // where to go on.
-func (j *Journal) Append(arg int, it transfer.Item) error {
-	j.buf = encodeItem(j.buf, arg, it)
-	j.count(it, arg)
+func (j *Journal) Append(it transfer.Item) error {
+	j.buf = encodeItem(j.buf, it)
+	j.count(it)
 	if len(j.buf) >= 256<<10 {
 		return j.flush()
 	}
@@ -380,7 +378,7 @@ func (c *Cursor) Next() (n uint64, it transfer.Item, more bool, wait <-chan stru
 	if err != nil {
 		return 0, it, false, nil, transfer.Errorf(transfer.KindInternal, "item journal %s cannot be read at byte %d: %w", c.j.name, c.at, err)
 	}
-	it, _, end, _, err := decodeItem(body)
+	it, end, _, err := decodeItem(body)
 	if err != nil {
 		return 0, it, false, nil, transfer.Errorf(transfer.KindInternal, "item journal %s is damaged at byte %d: %w", c.j.name, c.at, err)
 	}

@@ -31,7 +31,7 @@ func (l *Ledger) JournalItems(id transfer.ID, from uint64, most int) (items []tr
 		if err != nil {
 			return nil, err
 		}
-		it, _, end, _, err := decodeItem(body)
+		it, end, _, err := decodeItem(body)
 		if err != nil {
 			return nil, transfer.Errorf(transfer.KindInternal, "item journal %s is damaged at item %d: %w", l.journalPath(id), n, err)
 		}

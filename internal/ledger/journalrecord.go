@@ -43,9 +43,9 @@ func readRecord(r io.Reader) ([]byte, error) {
 	return body, nil
 }
 
-func encodeItem(b []byte, arg int, it transfer.Item) []byte {
+func encodeItem(b []byte, it transfer.Item) []byte {
 	body := []byte{byte(it.Type)}
-	body = binary.BigEndian.AppendUint32(body, uint32(arg))
+	body = binary.BigEndian.AppendUint32(body, uint32(it.Arg))
 	body = binary.BigEndian.AppendUint64(body, uint64(it.Size))
 	text := func(s string) {
 		body = binary.BigEndian.AppendUint16(body, uint16(len(s)))
@@ -82,7 +82,7 @@ func (f *fields) take(n int) []byte {
 
 func (f *fields) text() string { return string(f.take(int(binary.BigEndian.Uint16(f.take(2))))) }
 
-func decodeItem(body []byte) (it transfer.Item, arg int, end bool, links int64, err error) {
+func decodeItem(body []byte) (it transfer.Item, end bool, links int64, err error) {
 	f := fields{b: body}
 	kind := f.take(1)[0]
 	if kind == journalEnd {
@@ -90,7 +90,7 @@ func decodeItem(body []byte) (it transfer.Item, arg int, end bool, links int64, 
 		end = true
 	} else {
 		it.Type = transfer.ItemType(kind)
-		arg = int(binary.BigEndian.Uint32(f.take(4)))
+		it.Arg = int(binary.BigEndian.Uint32(f.take(4)))
 		it.Size = int64(binary.BigEndian.Uint64(f.take(8)))
 		it.Source, it.Name = transfer.Path(f.text()), transfer.Path(f.text())
 		k := transfer.Kind(f.take(1)[0])
@@ -105,5 +105,5 @@ func decodeItem(body []byte) (it transfer.Item, arg int, end bool, links int64, 
 	if f.bad || len(f.b) > 0 {
 		err = errors.New("a record of the wrong length")
 	}
-	return it, arg, end, links, err
+	return it, end, links, err
 }

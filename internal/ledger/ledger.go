@@ -34,8 +34,12 @@ var (
 	bCommands = []byte("commands")
 	bTombs    = []byte("tombs")
 	bOutbox   = []byte("outbox")
+	bParts    = []byte("parts")    // of requests that are not accepted
+	bAsked    = []byte("asked")    // the parts of those that are
+	bResolved = []byte("resolved") // the destinations of their items
+	bTargets  = []byte("targets")  // of incoming transfers
 
-	buckets = [][]byte{bMeta, bSource, bIncoming, bItems, bGroups, bDirs, bDeletes, bCommands, bTombs, bOutbox}
+	buckets = [][]byte{bMeta, bSource, bIncoming, bItems, bGroups, bDirs, bDeletes, bCommands, bTombs, bOutbox, bParts, bAsked, bResolved, bTargets}
 )
 
 // Options of Open.
@@ -70,6 +74,7 @@ type Ledger struct {
 	unclean     bool
 	outbox      atomic.Int64
 	tombs       atomic.Int64
+	parts       atomic.Int64 // bytes of those that wait
 	low         atomic.Bool
 	space       sync.RWMutex // read-held while something is written, held while the reserve is
 	doubt       bool         // about whether the last transaction is durable; the writer's
@@ -176,6 +181,13 @@ func (l *Ledger) begin() error {
 		l.unclean = getU64(m, "clean") == 0
 		l.outbox.Store(int64(tx.Bucket(bOutbox).Count()))
 		l.tombs.Store(int64(tx.Bucket(bTombs).Count()))
+		l.parts.Store(0)
+		if err := each(tx.Bucket(bParts), nil, func(_, v []byte) error {
+			l.parts.Add(int64(len(v)))
+			return nil
+		}); err != nil {
+			return err
+		}
 		return errors.Join(putU64(m, "generation", l.generation), putU64(m, "clean", 0))
 	})
 }
@@ -362,7 +374,7 @@ func (l *Ledger) transactOnDisk(fn func(*Tx) error) error {
 }
 
 // A change is by how much a transaction has changed what is counted.
-type change struct{ outbox, tombs int64 }
+type change struct{ outbox, tombs, parts int64 }
 
 // attempt runs fn in a transaction. It may fail and take effect all the same:
 // the sync behind it failed, so that this process sees it and a crash may undo
@@ -384,6 +396,7 @@ func (l *Ledger) attempt(fn func(*Tx) error) (err error, refused bool) {
 	if err == nil || l.doubt {
 		l.outbox.Add(made.outbox)
 		l.tombs.Add(made.tombs)
+		l.parts.Add(made.parts)
 	}
 	return err, refused
 }

@@ -20,7 +20,7 @@ func lived(t *testing.T) string {
 	must(t, l.Update(func(tx *ledger.Tx) error { return tx.PutSource(source(id(1), transfer.Running)) }))
 	j, err := l.Journal(id(1))
 	must(t, err)
-	must(t, j.Append(0, transfer.Item{Type: transfer.ItemFile, Source: "/a", Name: "a", Size: 3}))
+	must(t, j.Append(transfer.Item{Type: transfer.ItemFile, Source: "/a", Name: "a", Size: 3}))
 	must(t, j.Sync())
 	must(t, j.Close())
 	must(t, l.Close())

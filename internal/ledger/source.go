@@ -13,7 +13,7 @@ const recordVersion = 1
 // transfer is over it is all that remains of it (R25).
 type Source struct {
 	V          int              `json:"v"`
-	Request    transfer.Request `json:"request"` // without Sources once it is over
+	Request    transfer.Request `json:"request"` // without its items once it is over
 	Hash       string           `json:"hash"`    // of the request as it was submitted
 	Principal  string           `json:"principal,omitempty"`
 	Accepted   time.Time        `json:"accepted"`
@@ -25,6 +25,7 @@ type Source struct {
 	Epoch      uint32               `json:"epoch,omitempty"`
 	Dest       string               `json:"destination_incarnation,omitempty"` // set at the first ACCEPT
 	Resolution *transfer.Resolution `json:"resolution,omitempty"`
+	Targets    uint64               `json:"targets,omitempty"` // the last item whose own DEST is resolved, from 1
 	Journal    bool                 `json:"journal,omitempty"` // the item journal has been made, and must be there
 	Decided    transfer.ItemSet     `json:"decided"`
 	Crashes    int                  `json:"crashes,omitempty"`
@@ -42,6 +43,7 @@ type Delete struct {
 	Source  transfer.Path    `json:"source"`
 	Version transfer.Version `json:"version"`
 	Aside   string           `json:"aside,omitempty"`
+	Form    bool             `json:"form,omitempty"` // what its place has kept of its content goes, too
 }
 
 // Source reads a record; nil where there is none.
@@ -59,14 +61,16 @@ func (t *Tx) Source(id transfer.ID) (*Source, error) {
 func (t *Tx) PutSource(s *Source) error {
 	s.V = recordVersion
 	if s.State.Final() {
-		s.Request.Sources = nil
+		s.Request.Items = nil
 		if again := s.Request.Retry; again != nil {
 			s.Request.Retry = &transfer.Retry{Of: again.Of}
 		}
 		s.Decided = transfer.ItemSet{}
 		s.EndedAt = t.Running()
-		if err := dropAll(t.tx.Bucket(bDeletes), s.Request.ID[:]); err != nil {
-			return err
+		for _, b := range [][]byte{bDeletes, bAsked, bResolved} {
+			if err := dropAll(t.tx.Bucket(b), s.Request.ID[:]); err != nil {
+				return err
+			}
 		}
 	}
 	return putJSON(t.tx.Bucket(bSource), s.Request.ID[:], s)
@@ -166,15 +170,19 @@ func (l *Ledger) Forget(keep time.Duration) error {
 type oldRecords struct {
 	sources, incomings []transfer.ID
 	commands           []transfer.ID
+	parts              [][]byte
 }
 
-func (o *oldRecords) count() int { return len(o.sources) + len(o.incomings) + len(o.commands) }
+func (o *oldRecords) count() int {
+	return len(o.sources) + len(o.incomings) + len(o.commands) + len(o.parts)
+}
 
 // head takes up to n of each kind off.
 func (o *oldRecords) head(n int) (h oldRecords) {
 	h.sources, o.sources = o.sources[:min(n, len(o.sources))], o.sources[min(n, len(o.sources)):]
 	h.incomings, o.incomings = o.incomings[:min(n, len(o.incomings))], o.incomings[min(n, len(o.incomings)):]
 	h.commands, o.commands = o.commands[:min(n, len(o.commands))], o.commands[min(n, len(o.commands)):]
+	h.parts, o.parts = o.parts[:min(n, len(o.parts))], o.parts[min(n, len(o.parts)):]
 	return h
 }
 
@@ -196,7 +204,10 @@ func (t *Tx) old(before time.Duration, dated time.Time) (o oldRecords, err error
 	}); err != nil {
 		return o, err
 	}
-	o.commands, err = t.oldCommands(before, dated)
+	if o.parts, err = oldParts(t); err != nil {
+		return o, err
+	}
+	o.commands, err = oldCommands(t, before, dated)
 	return o, err
 }
 
@@ -215,5 +226,5 @@ func (t *Tx) drop(o oldRecords) error {
 			return err
 		}
 	}
-	return t.dropCommands(o.commands)
+	return errors.Join(dropParts(t, o.parts), dropCommands(t, o.commands))
 }

@@ -15,6 +15,9 @@ type argument struct {
 	place location
 	err   error // it lies outside the roots, or its root is away
 
+	group     *group
+	recursive bool
+
 	base string // a literal's name at the destination; empty: only what is in it is sent
 
 	pat    pattern  // nil for a literal
@@ -135,36 +138,36 @@ func (w *walker) yields(a *argument, name, own string) bool {
 			}
 			parts = parts[1:]
 		}
-		return (len(parts) == 0 || w.req.Recursive) && w.sent(a.place, parts)
+		return (len(parts) == 0 || a.recursive) && w.sent(a, a.place, parts)
 	case a.nested:
-		return w.accepted(a.pat, parts) && w.sent(a.stem, parts)
-	case !matchName(a.pat[len(a.pat)-1], parts[0]), len(parts) > 1 && !w.req.Recursive:
+		return a.accepts(parts) && w.sent(a, a.stem, parts)
+	case !matchName(a.pat[len(a.pat)-1], parts[0]), len(parts) > 1 && !a.recursive:
 		return false
 	case !a.spread:
-		return w.sent(a.stem, parts)
+		return w.sent(a, a.stem, parts)
 	}
 	return w.anySent(a, parts, own)
 }
 
-// accepted reports whether a pattern takes a path: whole, or a directory in it
+// accepts reports whether an argument's pattern takes a path: whole, or a directory in it
 // that is then sent with all that is in it.
-func (w *walker) accepted(p pattern, parts []string) bool {
-	set := p.start()
+func (a *argument) accepts(parts []string) bool {
+	p, set := a.pat, a.pat.start()
 	for i, part := range parts {
 		set = p.step(set, part)
-		if p.accepts(set) && (w.req.Recursive || i == len(parts)-1) {
+		if p.accepts(set) && (a.recursive || i == len(parts)-1) {
 			return true
 		}
 	}
 	return false
 }
 
-// sent reports whether a path below a directory is one that a walk would send:
+// sent reports whether a path below a directory is one that an argument sends:
 // it is there, and no link is on the way to it.
-func (w *walker) sent(top location, parts []string) bool {
+func (w *walker) sent(a *argument, top location, parts []string) bool {
 	if len(parts) == 0 {
 		if top.isRoot() {
-			return w.req.Recursive
+			return a.recursive
 		}
 		parts, top = []string{top.base()}, top.parent()
 	}
@@ -173,7 +176,7 @@ func (w *walker) sent(top location, parts []string) bool {
 		return w.unknown(err)
 	}
 	defer d.close()
-	return w.sentIn(d, parts)
+	return w.sentIn(a, d, parts)
 }
 
 // unknown is the answer where something cannot be looked at: there is nothing, unless
@@ -185,7 +188,7 @@ func (w *walker) unknown(err error) bool {
 	return false
 }
 
-func (w *walker) sentIn(d *Dir, parts []string) bool {
+func (w *walker) sentIn(a *argument, d *Dir, parts []string) bool {
 	own := d // is the caller's
 	defer func() {
 		if d != own {
@@ -206,7 +209,7 @@ func (w *walker) sentIn(d *Dir, parts []string) bool {
 	if err != nil {
 		return w.unknown(err)
 	}
-	return st.Type == TypeFile || st.Type == TypeDir && w.req.Recursive
+	return st.Type == TypeFile || st.Type == TypeDir && a.recursive
 }
 
 var errFound = errors.New("found")
@@ -234,7 +237,7 @@ func (w *walker) anySent(a *argument, parts []string, own string) bool {
 			return nil
 		}
 		defer d.close()
-		if w.sentIn(d, parts) {
+		if w.sentIn(a, d, parts) {
 			return errFound
 		}
 		return nil

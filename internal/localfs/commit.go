@@ -83,6 +83,7 @@ type commit struct {
 
 // A work is one item of a group.
 type work struct {
+	l       *Landing // of its destination
 	in      intent
 	place   location
 	part    *Partial        // nil for a directory and a failed item
@@ -112,7 +113,13 @@ func (w *work) fail(err error) { w.in.Outcome.Err = transfer.AsError(err) }
 func (c *commit) add(p *place.Pending) {
 	l := c.l
 	part, _ := p.Part.(*Partial)
-	w := &work{part: part, in: intent{Outcome: p.Outcome, Name: p.Name, Sum: p.Sum,
+	if at, ok := p.At.(landing); ok {
+		l = at.Landing
+	}
+	if part != nil {
+		l = part.l
+	}
+	w := &work{l: l, part: part, in: intent{Outcome: p.Outcome, Name: p.Name, Sum: p.Sum,
 		Boot: l.fs.cfg.Boot, Durable: l.cfg.Durable, Mode: p.Mode & 0o777 &^ l.fs.umask, Mtime: p.Mtime}}
 	c.work = append(c.work, w)
 	if part != nil {
@@ -151,12 +158,12 @@ func (c *commit) add(p *place.Pending) {
 // its name before the file has.
 func (c *commit) look(w *work) {
 	b := w.in.Beside
-	if !c.l.replaces() && (b == nil || b.Data == nil) && c.l.cfg.IfExists != transfer.IfExistsRename {
+	if !w.l.replaces() && (b == nil || b.Data == nil) && w.l.cfg.IfExists != transfer.IfExistsRename {
 		return
 	}
 	err := c.freeName(w)
 	if err == nil {
-		err = c.l.checkFree(w.dir.Dir, w.place, w.in.Mtime, w.in.Size)
+		err = w.l.checkFree(w.dir.Dir, w.place, w.in.Mtime, w.in.Size)
 	}
 	if err == nil {
 		var st Stat
@@ -324,7 +331,7 @@ func (c *commit) makeDirs() {
 			continue
 		}
 		var err error
-		if w.dir, err = c.l.dir(w.place, true); err == nil {
+		if w.dir, err = w.l.dir(w.place, true); err == nil {
 			w.named = true
 		} else {
 			c.dirError(w, err)

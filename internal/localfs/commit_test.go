@@ -367,7 +367,7 @@ func TestTargetAndDir(t *testing.T) {
 		{true, "d/x", "/b/d/x", "/b/d"}, {true, "x", "/b/x", "/b"}, {true, ".", "/b", "/b"},
 		{false, "d/x", "/b/x", "/b"}, {false, "d", "/b", "/"}, {false, ".", "/b", "/"},
 	} {
-		l := f.Land(place.LandConfig{Resolution: transfer.Resolution{Base: "/b", Into: c.into}})
+		l := f.Land(place.LandConfig{Destination: place.Destination{Resolution: transfer.Resolution{Base: "/b", Into: c.into}}})
 		if got := l.Target(c.name); got != c.target {
 			t.Errorf("%+v: target %s", c, got)
 		}

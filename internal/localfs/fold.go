@@ -179,7 +179,7 @@ func (l *Landing) spelled(p location) error {
 // name. A directory is read once for a group; what has come since, perhaps with
 // an item of the same group, is looked for again.
 func (c *commit) spelled(w *work) error {
-	if !c.l.replaces() {
+	if !w.l.replaces() {
 		return nil // what exists stays, however it is spelled
 	}
 	list, ok := c.lists[w.dir]

@@ -24,7 +24,6 @@ func TestMatchName(t *testing.T) {
 }
 
 func TestPattern(t *testing.T) {
-	w := &walker{}
 	for _, c := range []struct {
 		pat, name string
 		want      bool
@@ -32,7 +31,7 @@ func TestPattern(t *testing.T) {
 		{"**", "a", true}, {"**", "a/b/c", true}, {"a/**", "a/b", true}, {"a/**", "a", false}, {"**/x", "x", true}, {"**/x", "a/b/x", true},
 		{"**/x", "a/.h/x", false}, {"a/**/b/**/c", "a/b/c", true}, {"a/**/**/c", "a/c", true}, {"a/*/c", "a/c", false}, {"a/?/c", "a/b/c", true},
 	} {
-		if got := w.accepted(newPattern(strings.Split(c.pat, "/")), strings.Split(c.name, "/")); got != c.want {
+		if got := (&argument{pat: newPattern(strings.Split(c.pat, "/"))}).accepts(strings.Split(c.name, "/")); got != c.want {
 			t.Errorf("%q against %q: %v", c.pat, c.name, got)
 		}
 	}

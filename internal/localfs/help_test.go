@@ -318,8 +318,7 @@ func (d *faultDisk) Close(f File) error {
 
 // lander lands in the FS's first root.
 func lander(f *FS, j place.Journal, change func(*place.LandConfig)) *Landing {
-	cfg := place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j,
-		Resolution: transfer.Resolution{Base: transfer.Path(f.roots[0].path), Into: true}}
+	cfg := place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j, Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(f.roots[0].path), Into: true}}}
 	if change != nil {
 		change(&cfg)
 	}

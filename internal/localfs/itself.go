@@ -4,7 +4,6 @@ import (
 	"path"
 
 	"ferry/internal/place"
-	"ferry/internal/record"
 	"ferry/internal/transfer"
 )
 
@@ -97,14 +96,9 @@ func (g *goal) is(st *Stat, p transfer.Path) bool {
 // CheckOverlap is why sources cannot be sent to a DEST of this same host, as far
 // as it is known before anything is sent: the first of them that is a directory
 // with DEST in it, or is what DEST names. Patterns are looked at by the walk.
-func (f *FS) CheckOverlap(w *place.WalkRequest, dest transfer.Path) error {
+func (f *FS) CheckOverlap(w *place.WalkRequest, dest transfer.Path, several bool) error {
 	if IsDataset(dest) {
 		return nil
-	}
-	sources := f.sourcesOf(w)
-	several := len(sources) > 1
-	for _, src := range sources {
-		several = several || IsPattern(src)
 	}
 	res, err := f.Resolve(dest, several)
 	if err != nil {
@@ -114,12 +108,12 @@ func (f *FS) CheckOverlap(w *place.WalkRequest, dest transfer.Path) error {
 	if err != nil {
 		return nil // the walk finds it out
 	}
-	for _, src := range sources {
+	for n, src := range f.sourcesOf(w) {
 		a := f.argument(src, false)
 		if a.err != nil || a.pat != nil {
 			continue
 		}
-		if err := f.refused(g, a, w.Recursive); err != nil {
+		if err := f.refused(g, a, w.Args[n].Recursive); err != nil {
 			return transfer.Errorf(transfer.KindUsage, "%s", err.Text).WithHint(err.Hint)
 		}
 	}
@@ -128,12 +122,12 @@ func (f *FS) CheckOverlap(w *place.WalkRequest, dest transfer.Path) error {
 
 // sourcesOf are the paths of sources on this host.
 func (f *FS) sourcesOf(w *place.WalkRequest) []transfer.Path {
-	if w.Base == "" {
-		return record.HostPaths(f.cfg.RecordRoot, w.Sources)
-	}
-	all := make([]transfer.Path, len(w.Sources))
-	for n, p := range w.Sources {
-		all[n] = transfer.Path(path.Join(string(w.Base), string(p)))
+	args := onHost(f.cfg.RecordRoot, w.Args)
+	all := make([]transfer.Path, len(args))
+	for n := range args {
+		if all[n] = args[n].Source; w.Base != "" {
+			all[n] = transfer.Path(path.Join(string(w.Base), string(w.Args[n].Source)))
+		}
 	}
 	return all
 }

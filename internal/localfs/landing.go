@@ -16,11 +16,17 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Landing lands the items of one transfer. It is safe for concurrent use.
+// A Landing lands the items of one transfer at one of its destinations. It is safe for
+// concurrent use.
 type Landing struct {
+	*shared
+	cfg place.LandConfig
+}
+
+// shared is what the landings of one transfer have in common.
+type shared struct {
 	fs     *FS
 	disk   Disk
-	cfg    place.LandConfig
 	prefix string // of this transfer's temporaries
 
 	dirs    dirCache
@@ -41,8 +47,8 @@ type Landing struct {
 
 // Land prepares to land a transfer's items.
 func (f *FS) Land(cfg place.LandConfig) *Landing {
-	return &Landing{fs: f, disk: f.disk, cfg: cfg, dirty: map[string]bool{}, unnamed: map[uint64]bool{}, dirs: dirCache{spare: &f.spare},
-		prefix: tempPrefix(f.cfg.Incarnation, cfg.Generation, cfg.Transfer)}
+	return &Landing{cfg: cfg, shared: &shared{fs: f, disk: f.disk, dirty: map[string]bool{}, unnamed: map[uint64]bool{}, dirs: dirCache{spare: &f.spare},
+		prefix: tempPrefix(f.cfg.Incarnation, cfg.Generation, cfg.Transfer)}}
 }
 
 // Close lets go of the directories that are kept open. Partials stay usable, and so

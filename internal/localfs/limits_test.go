@@ -137,8 +137,8 @@ func TestWalkWaitsForDescriptors(t *testing.T) {
 				for skip := range 40 {
 					disk.call, disk.skip, disk.err = call, skip, err
 					var got []walked
-					_, werr := f.Walk(t.Context(), place.WalkRequest{Sources: sources, Recursive: true}, func(arg int, it transfer.Item) error {
-						got = append(got, walked{arg, it})
+					_, werr := f.Walk(t.Context(), place.WalkRequest{Args: place.Args(true, sources...)}, func(it transfer.Item) error {
+						got = append(got, walked{it.Arg, it})
 						return nil
 					})
 					if met := disk.skip == 0; werr == nil && met && lines(got) != lines(want) {
@@ -262,7 +262,7 @@ func TestWalkWithLittleMemory(t *testing.T) {
 	}
 	must(t, os.RemoveAll(scratch))
 	must(t, os.WriteFile(scratch, nil, 0o600))
-	_, err = little.Walk(t.Context(), place.WalkRequest{Sources: []transfer.Path{"d"}, Recursive: true}, func(int, transfer.Item) error { return nil })
+	_, err = little.Walk(t.Context(), place.WalkRequest{Args: place.Args(true, "d")}, func(transfer.Item) error { return nil })
 	if !transfer.KindOf(err).Waits() {
 		t.Errorf("names that cannot be kept: %v", err)
 	}
@@ -356,7 +356,7 @@ func TestWrongSize(t *testing.T) {
 	for _, length := range []int{99, 100, 101} {
 		must(t, os.WriteFile(dir+"/f", make([]byte, length), 0o666))
 		for _, unsized := range []bool{false, true} {
-			files := f.Sources(nil)
+			files := f.Sources("")
 			s, err := files.Open("f", unsized)
 			must(t, err)
 			got, err := io.ReadAll(s)
@@ -404,7 +404,7 @@ func TestWalkBesideAGoalThatCannotBeOpened(t *testing.T) {
 	must(t, err)
 	for _, d.err = range passes {
 		for d.skip = range 2 { // the goal, and the directory above it
-			_, err := f.Walk(t.Context(), place.WalkRequest{Sources: []transfer.Path{"*"}, Recursive: true, Into: &res}, func(_ int, it transfer.Item) error {
+			_, err := f.Walk(t.Context(), place.WalkRequest{Args: []place.Argument{{Source: "*", Recursive: true, Group: &place.Group{Into: res, Here: true}}}}, func(it transfer.Item) error {
 				if it.Err == nil {
 					t.Errorf("%v: %s is sent", d.err, it.Source)
 				}

@@ -31,7 +31,7 @@ func (c *commit) rename(w *work) {
 		return
 	}
 	c.l.naming(w)
-	err = c.l.rename(w.dir.Dir, w.in.Temp, w.place.base())
+	err = w.l.rename(w.dir.Dir, w.in.Temp, w.place.base())
 	if err == nil {
 		w.landed()
 		return
@@ -42,10 +42,10 @@ func (c *commit) rename(w *work) {
 		w.named = true // a network file system may say that it failed
 	case serr == nil && st.Type == TypeDir:
 		w.fail(isDirectory(w.in.Outcome.Path))
-	case errors.Is(err, fs.ErrExist) && c.l.cfg.IfExists == transfer.IfExistsRename:
-		w.again = c.l.taken(w.dir.Dir, w.place)
+	case errors.Is(err, fs.ErrExist) && w.l.cfg.IfExists == transfer.IfExistsRename:
+		w.again = w.l.taken(w.dir.Dir, w.place)
 	case errors.Is(err, fs.ErrExist):
-		w.fail(c.l.taken(w.dir.Dir, w.place))
+		w.fail(w.l.taken(w.dir.Dir, w.place))
 	case errors.Is(err, fs.ErrNotExist):
 		w.again = meddled(w.in.Outcome.Path)
 	case refused(err):

@@ -21,7 +21,7 @@ var (
 )
 
 // Files is FS.Sources.
-func (l Local) Files(asked []transfer.Path) place.Files { return files{l.FS.Sources(asked)} }
+func (l Local) Files(first transfer.Path) place.Files { return files{l.FS.Sources(first)} }
 
 type files struct{ *Sources }
 
@@ -62,6 +62,12 @@ func (l Local) DropForm(p transfer.Path) error { return l.DropBeside(p) }
 func (l Local) Land(cfg place.LandConfig) place.Landing { return landing{l.FS.Land(cfg)} }
 
 type landing struct{ *Landing }
+
+func (l landing) At(to place.Destination) place.Landing {
+	other := *l.Landing
+	other.cfg.Destination = to
+	return landing{&other}
+}
 
 func (l landing) Path(name transfer.Path) transfer.Path { return l.Target(name) }
 

@@ -115,7 +115,7 @@ func (r *recovery) moved(why *movedError) (place.Verdict, transfer.Outcome, erro
 func (r *recovery) directory() (place.Verdict, transfer.Outcome, error) {
 	c := &commit{l: r.l}
 	defer c.release()
-	w := &work{in: r.in, place: r.place}
+	w := &work{l: r.l, in: r.in, place: r.place}
 	c.work = []*work{w}
 	c.makeDirs()
 	err := c.syncNames()
@@ -267,7 +267,7 @@ func (r *recovery) done(leftover bool) (place.Verdict, transfer.Outcome, error) 
 
 // work is the item as one of a commit that began before.
 func (r *recovery) work() *work {
-	return &work{in: r.in, place: r.place, dir: r.dir, earlier: true}
+	return &work{l: r.l, in: r.in, place: r.place, dir: r.dir, earlier: true}
 }
 
 // back puts back what lay beside the name, which the item does not get now, and

@@ -125,7 +125,7 @@ func TestRootSlash(t *testing.T) {
 	s.Close()
 	_, err = f.OpenSource(transfer.Path(dir + "/tostate/ledger"))
 	wantKind(t, err, transfer.KindOutsideRoot)
-	l := f.Land(place.LandConfig{Transfer: testID, Resolution: transfer.Resolution{Base: transfer.Path(dir + "/abs/new/dir"), Into: true}, Durable: true, Journal: newJournal(nil)})
+	l := f.Land(place.LandConfig{Transfer: testID, Durable: true, Journal: newJournal(nil), Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(dir + "/abs/new/dir"), Into: true}}})
 	p, err := write(l, 1, "x", []byte("y"))
 	must(t, err)
 	_, err = l.Commit(t.Context(), []place.Pending{p})
@@ -309,7 +309,7 @@ func FuzzName(f *testing.F) {
 		f.Add(s)
 	}
 	fs, dir := newFS(f, nil)
-	l := fs.Land(place.LandConfig{Transfer: testID, Journal: newJournal(nil), Resolution: transfer.Resolution{Base: transfer.Path(dir + "/in/here"), Into: true}})
+	l := fs.Land(place.LandConfig{Transfer: testID, Journal: newJournal(nil), Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(dir + "/in/here"), Into: true}}})
 	f.Fuzz(func(t *testing.T, s string) {
 		if checkName(transfer.Path(s)) != nil {
 			return

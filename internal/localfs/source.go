@@ -25,7 +25,7 @@ type Source struct {
 // for. The kinds of its errors are Missing, Unreadable, WrongType and
 // OutsideRoot.
 func (f *FS) OpenSource(p transfer.Path) (*Source, error) {
-	s := f.Sources(nil)
+	s := f.Sources("")
 	defer s.Close()
 	return s.Open(p, false)
 }
@@ -44,9 +44,9 @@ type Sources struct {
 // lookUpAfter is how many files are opened by way of one look at their path.
 const lookUpAfter = 256
 
-// Sources begins with nothing open. It is told what the request asks for.
-func (f *FS) Sources(asked []transfer.Path) *Sources {
-	return &Sources{fs: f, dataset: len(asked) > 0 && IsDataset(asked[0])} // then all of them are
+// Sources begins with nothing open. It is told what the request asks for first.
+func (f *FS) Sources(first transfer.Path) *Sources {
+	return &Sources{fs: f, dataset: IsDataset(first)} // then all of them are
 }
 
 // Close lets go of the directory.

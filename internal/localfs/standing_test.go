@@ -202,7 +202,7 @@ func TestMountedRoot(t *testing.T) {
 		if !strings.Contains(err.Error(), "root "+root+" is away") {
 			t.Errorf("the root is not named: %v", err)
 		}
-		if _, err := f.Walk(t.Context(), place.WalkRequest{Sources: []transfer.Path{"*.x"}}, nil); transfer.KindOf(err) != transfer.KindBusy {
+		if _, err := f.Walk(t.Context(), place.WalkRequest{Args: place.Args(false, "*.x")}, nil); transfer.KindOf(err) != transfer.KindBusy {
 			t.Errorf("the walk went on: %v", err)
 		}
 		if _, err := f.OpenSource("a.x"); transfer.KindOf(err) != transfer.KindBusy {

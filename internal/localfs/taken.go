@@ -72,13 +72,13 @@ func (l *Landing) Wanted(name transfer.Path, mtime, size int64) error {
 // freeName chooses the name of an item that is to take a free one, if its own is taken
 // or another item of the group gets it.
 func (c *commit) freeName(w *work) error {
-	if c.l.cfg.IfExists != transfer.IfExistsRename {
+	if w.l.cfg.IfExists != transfer.IfExistsRename {
 		return nil
 	}
 	if c.names == nil {
 		c.names = map[string]bool{}
 	}
-	free, err := c.l.free(w.dir.Dir, w.place, c.names)
+	free, err := w.l.free(w.dir.Dir, w.place, c.names)
 	if err != nil {
 		return err
 	}

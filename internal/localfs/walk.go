@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -25,17 +26,17 @@ import (
 // "/" give the names in them without a prefix, and no item of their own. With a Base
 // each source is a literal, and its name is its path beneath that.
 //
-// No two items have one Name: the later one becomes an ItemBad; with a Base, the same file
-// named again is left out. Symbolic links are not followed; those that are passed over
+// No two items of a group have one Name: the later one becomes an ItemBad; with a Base, the
+// same file named again is left out. Symbolic links are not followed; those that are passed over
 // are counted, in this call.
 //
 // A walk with After goes on behind that item whatever has vanished or appeared
 // meanwhile; what was there all along is neither skipped nor given twice. An
 // error is emit's, or that of ctx, or of a kind that waits: neither a root that is
 // away nor what the host is short of makes an item bad.
-func (f *FS) Walk(ctx context.Context, req place.WalkRequest, emit func(arg int, it transfer.Item) error) (symlinksSkipped int64, err error) {
-	req.Sources = record.HostPaths(f.cfg.RecordRoot, req.Sources)
-	w := &walker{fs: f, ctx: ctx, req: req, emit: emit, byBase: map[string][]int{}}
+func (f *FS) Walk(ctx context.Context, req place.WalkRequest, emit func(transfer.Item) error) (symlinksSkipped int64, err error) {
+	req.Args = onHost(f.cfg.RecordRoot, req.Args)
+	w := &walker{fs: f, ctx: ctx, req: req, emit: emit, groups: map[*place.Group]*group{}}
 	if len(req.Only) > 0 {
 		w.only = map[transfer.Path]bool{}
 		for _, p := range req.Only {
@@ -44,18 +45,15 @@ func (f *FS) Walk(ctx context.Context, req place.WalkRequest, emit func(arg int,
 	}
 	first := 0
 	if req.After != nil {
-		first = req.AfterArg
+		first = req.After.Arg
 	}
-	if req.Into != nil {
-		if w.goal, err = f.goalOf(*req.Into); err != nil {
+	for i := range req.Args {
+		if err := w.add(i); err != nil {
 			return 0, err
 		}
 	}
-	for i, src := range req.Sources {
-		w.add(i, src)
-	}
 	if w.stuck != nil {
-		return 0, sourceError(req.Sources[0], w.stuck)
+		return 0, sourceError(req.Args[0].Source, w.stuck)
 	}
 	for w.arg = first; w.arg < len(w.args); w.arg++ {
 		if err := w.walkArg(w.args[w.arg]); err != nil {
@@ -75,7 +73,7 @@ func (w *walker) gone() error {
 	for _, a := range w.args {
 		named[a.place.path] = true
 	}
-	behind := w.req.After != nil && w.req.AfterArg == len(w.args)
+	behind := w.req.After != nil && w.req.After.Arg == len(w.args)
 	for _, p := range w.req.Only {
 		p = transfer.Path(strings.TrimSuffix(string(p), "/"))
 		if behind {
@@ -111,51 +109,94 @@ type walker struct {
 	fs      *FS
 	ctx     context.Context
 	req     place.WalkRequest
-	emit    func(int, transfer.Item) error
+	emit    func(transfer.Item) error
 	skipped int64
 
-	goal   *goal // nil: the items land elsewhere
 	args   []*argument
 	arg    int                    // the one being walked
 	only   map[transfer.Path]bool // of what sources items are passed on; nil: of all
-	byBase map[string][]int       // literals by their name at the destination
-	others []int                  // arguments that can yield any name
-	held   int64                  // bytes of names that are in memory
-	depth  int                    // directories that the walk is in
-	stuck  error                  // why it could not be found out whether a name is another's
+	groups map[*place.Group]*group
+	held   int64 // bytes of names that are in memory
+	depth  int   // directories that the walk is in
+	stuck  error // why it could not be found out whether a name is another's
 }
 
-func (w *walker) add(i int, src transfer.Path) {
+// A group is the arguments whose items land at one destination.
+type group struct {
+	goal   *goal            // nil: the items land elsewhere
+	byBase map[string][]int // literals by their name at the destination
+	others []int            // arguments that can yield any name
+}
+
+// group finds or makes the group of an argument. The error is a wait.
+func (w *walker) group(of *place.Group) (g *group, err error) {
+	if g = w.groups[of]; g != nil {
+		return g, nil
+	}
+	g = &group{byBase: map[string][]int{}}
+	if of != nil && of.Here {
+		if g.goal, err = w.fs.goalOf(of.Into); err != nil {
+			return nil, err
+		}
+	}
+	w.groups[of] = g
+	return g, nil
+}
+
+// onHost puts the paths of data sets on this host in place of their names; root is the
+// directory that they lie in.
+func onHost(root string, args []place.Argument) []place.Argument {
+	args = slices.Clone(args)
+	for n := range args {
+		if at, err := record.HostPath(root, string(args[n].Source)); err == nil {
+			args[n].Source = transfer.Path(at)
+		}
+	}
+	return args
+}
+
+func (w *walker) add(i int) error {
+	src, of := w.req.Args[i].Source, w.req.Args[i].Group
+	g, err := w.group(of)
+	if err != nil {
+		return err
+	}
 	if w.req.Base != "" {
 		a := w.fs.beneathBase(w.req.Base, src)
+		a.group, a.recursive = g, w.req.Args[i].Recursive
 		w.args = append(w.args, a)
-		w.byBase[a.base] = append(w.byBase[a.base], i)
-		return
+		g.byBase[a.base] = append(g.byBase[a.base], i)
+		return nil
 	}
 	a := w.fs.argument(src, false)
-	if w.req.After != nil && i == w.req.AfterArg && a.pat == nil && IsPattern(src) {
+	if w.req.After != nil && i == w.req.After.Arg && a.pat == nil && IsPattern(src) {
 		if _, _, ok := a.resume(w.req.After); !ok {
 			a = w.fs.argument(src, true) // it was no literal when the walk began
 		}
 	}
+	a.group, a.recursive = g, w.req.Args[i].Recursive
 	w.args = append(w.args, a)
 	w.unknown(a.err)
-	if a.pat == nil && a.base != "" {
-		w.byBase[a.base] = append(w.byBase[a.base], i)
-	} else {
-		w.others = append(w.others, i)
+	if a.err == nil && of != nil && of.Into.Base != "" && !of.Into.Into && len(g.byBase)+len(g.others) > 0 {
+		a.err = wrap(transfer.KindExists, nil, "send them to different destinations", "two sources have the destination %s; %s is the second", of.Into.Base, src)
 	}
+	if a.pat == nil && a.base != "" {
+		g.byBase[a.base] = append(g.byBase[a.base], i)
+	} else {
+		g.others = append(g.others, i)
+	}
+	return nil
 }
 
 func (w *walker) walkArg(a *argument) error {
 	var after []string
-	if w.req.After != nil && w.arg == w.req.AfterArg {
+	if w.req.After != nil && w.arg == w.req.After.Arg {
 		var done bool
 		if after, done, _ = a.resume(w.req.After); done {
 			return nil
 		}
 	}
-	if w.req.Base != "" && w.byBase[a.base][0] < w.arg {
+	if w.req.Base != "" && a.group.byBase[a.base][0] < w.arg {
 		return nil // it is named once more
 	}
 	switch {
@@ -185,7 +226,8 @@ func (w *walker) item(it transfer.Item) error {
 	if w.stuck != nil {
 		return sourceError(it.Source, w.stuck)
 	}
-	return w.emit(w.arg, it)
+	it.Arg = w.arg
+	return w.emit(it)
 }
 
 // bad passes on that something cannot be sent, unless that may pass.
@@ -200,7 +242,7 @@ func (w *walker) bad(src transfer.Path, name string, err error) error {
 	if !w.wanted(src) {
 		return nil
 	}
-	return w.emit(w.arg, transfer.Item{Type: transfer.ItemBad, Source: src, Name: transfer.Path(name), Err: transfer.AsError(err)})
+	return w.emit(transfer.Item{Type: transfer.ItemBad, Source: src, Arg: w.arg, Name: transfer.Path(name), Err: transfer.AsError(err)})
 }
 
 // wanted reports whether items of a source are passed on.
@@ -227,12 +269,13 @@ func (w *walker) wanted(src transfer.Path) bool {
 // itself. Nothing that was emitted is remembered.
 func (w *walker) doubled(it *transfer.Item) bool {
 	first, _, _ := strings.Cut(string(it.Name), "/")
-	for _, j := range w.byBase[first] {
+	g := w.args[w.arg].group
+	for _, j := range g.byBase[first] {
 		if j < w.arg && w.yields(w.args[j], string(it.Name), "") {
 			return true
 		}
 	}
-	for _, j := range w.others {
+	for _, j := range g.others {
 		if j < w.arg && w.yields(w.args[j], string(it.Name), "") {
 			return true
 		}
@@ -251,7 +294,7 @@ func (w *walker) namedBefore(name string) bool {
 		if at == "." {
 			at = "" // the base itself
 		}
-		if first := w.byBase[at]; len(first) > 0 && first[0] < w.arg && (at == name || w.req.Recursive) {
+		if first := w.args[w.arg].group.byBase[at]; len(first) > 0 && first[0] < w.arg && (at == name || w.args[first[0]].recursive) {
 			top := w.args[first[0]].place
 			var parts []string
 			if at != name {
@@ -260,7 +303,7 @@ func (w *walker) namedBefore(name string) bool {
 			if !top.isRoot() { // it may be a link itself, which is not followed
 				top, parts = top.parent(), append([]string{top.base()}, parts...)
 			}
-			if w.sent(top, parts) {
+			if w.sent(w.args[first[0]], top, parts) {
 				return true
 			}
 		}
@@ -279,10 +322,10 @@ func (w *walker) walkLiteral(a *argument, after []string) error {
 			return w.bad(src, a.base, err)
 		}
 		defer d.close()
-		if !w.req.Recursive {
+		if !a.recursive {
 			return w.bad(src, a.base, directoryArgument(src))
 		}
-		if err := w.goal.refusesRoot(d, a.base); err != nil {
+		if err := a.group.goal.refusesRoot(d, a.base); err != nil {
 			return w.bad(src, a.base, err)
 		}
 		return w.contents(d, a.base, after)
@@ -299,7 +342,7 @@ func (w *walker) walkLiteral(a *argument, after []string) error {
 		return w.bad(src, a.base, err)
 	case strings.HasPrefix(name, reserved):
 		return w.bad(src, a.base, wrap(transfer.KindWrongType, nil, "", "source %s has a name of Ferry's own and is not sent", src))
-	case st.Type == TypeDir && !w.req.Recursive:
+	case st.Type == TypeDir && !a.recursive:
 		return w.bad(src, a.base, directoryArgument(src))
 	case st.Type == TypeLink:
 		w.skipped++
@@ -310,7 +353,7 @@ func (w *walker) walkLiteral(a *argument, after []string) error {
 
 // top is entry for an argument, or for what matches one.
 func (w *walker) top(e *entry, name string, after []string) error {
-	if err := w.goal.refuses(e, name); err != nil {
+	if err := w.args[w.arg].group.goal.refuses(e, name); err != nil {
 		return w.bad(e.source(), name, err)
 	}
 	return w.entry(e, name, after)
@@ -493,9 +536,9 @@ func (w *walker) walkPattern(a *argument, after []string) error {
 	}
 	defer top.close()
 	found := after != nil // what came before was something
-	m := &matching{whole: w.req.Recursive}
+	m := &matching{whole: a.recursive}
 	m.visit = func(e *entry, down []string) error {
-		if e.st.Type == TypeDir && !w.req.Recursive {
+		if e.st.Type == TypeDir && !a.recursive {
 			if a.nested || w.fs.isState(e.dir, e.name) {
 				return nil // "**" goes through directories, and asks for none
 			}
@@ -590,7 +633,7 @@ func (w *walker) unreadable(m *matching, at string, err error) error {
 }
 
 func (w *walker) matchBelow(e *entry, p pattern, set []int, after []string, m *matching) error {
-	if w.goal.at(e) {
+	if w.arg < len(w.args) && w.args[w.arg].group.goal.at(e) {
 		return nil // what has landed there is not sent again
 	}
 	d, leave, err := w.enter(e)

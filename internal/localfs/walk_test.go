@@ -34,12 +34,12 @@ func (w walked) String() string {
 
 func walk(t testing.TB, f *FS, recursive bool, after *walked, sources ...transfer.Path) (items []walked, skipped int64) {
 	t.Helper()
-	req := place.WalkRequest{Sources: sources, Recursive: recursive}
+	req := place.WalkRequest{Args: place.Args(recursive, sources...)}
 	if after != nil {
-		req.After, req.AfterArg = &after.it, after.arg
+		req.After = &after.it
 	}
-	skipped, err := f.Walk(t.Context(), req, func(arg int, it transfer.Item) error {
-		items = append(items, walked{arg, it})
+	skipped, err := f.Walk(t.Context(), req, func(it transfer.Item) error {
+		items = append(items, walked{it.Arg, it})
 		return nil
 	})
 	must(t, err)
@@ -186,12 +186,12 @@ func TestWalkStops(t *testing.T) {
 	tree(t, dir, "d/a", "d/b")
 	stop := errors.New("enough")
 	n := 0
-	_, err := f.Walk(t.Context(), place.WalkRequest{Sources: []transfer.Path{"d"}, Recursive: true}, func(int, transfer.Item) error { n++; return stop })
+	_, err := f.Walk(t.Context(), place.WalkRequest{Args: place.Args(true, "d")}, func(transfer.Item) error { n++; return stop })
 	if err != stop || n != 1 {
 		t.Error(n, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = f.Walk(ctx, place.WalkRequest{Sources: []transfer.Path{"d"}, Recursive: true}, func(int, transfer.Item) error { n++; cancel(); return nil })
+	_, err = f.Walk(ctx, place.WalkRequest{Args: place.Args(true, "d")}, func(transfer.Item) error { n++; cancel(); return nil })
 	if err != context.Canceled || n != 2 {
 		t.Error(n, err)
 	}

@@ -12,10 +12,10 @@ import (
 func walkOf(t *testing.T, f *FS, req place.WalkRequest, after *walked) (items []walked) {
 	t.Helper()
 	if after != nil {
-		req.After, req.AfterArg = &after.it, after.arg
+		req.After = &after.it
 	}
-	_, err := f.Walk(t.Context(), req, func(arg int, it transfer.Item) error {
-		items = append(items, walked{arg, it})
+	_, err := f.Walk(t.Context(), req, func(it transfer.Item) error {
+		items = append(items, walked{it.Arg, it})
 		return nil
 	})
 	must(t, err)
@@ -39,7 +39,7 @@ func TestWalkBeneathABase(t *testing.T) {
 		{[]transfer.Path{"d", "none", "../outside"}, false, []transfer.Path{"d", "none", "../outside"}, 3},
 		{[]transfer.Path{".", "a"}, true, []transfer.Path{"*", "a", "d/e/x", "d/e", "d/y", "d", "z/1", "z/2", "z"}, 0},
 	} {
-		req := place.WalkRequest{Sources: c.sources, Base: transfer.Path(dir + "/base"), Recursive: c.recursive}
+		req := place.WalkRequest{Args: place.Args(c.recursive, c.sources...), Base: transfer.Path(dir + "/base")}
 		all := walkOf(t, f, req, nil)
 		seen, bad := map[transfer.Path]bool{}, 0
 		for n, it := range all {
@@ -69,7 +69,7 @@ func TestWalkBeneathABase(t *testing.T) {
 func TestWalkOnly(t *testing.T) {
 	f, dir := newFS(t, nil)
 	tree(t, dir, "d/a", "d/b/c", "e/a", "x")
-	whole := walkOf(t, f, place.WalkRequest{Sources: []transfer.Path{"d", "e", "none", "x"}, Recursive: true}, nil)
+	whole := walkOf(t, f, place.WalkRequest{Args: place.Args(true, "d", "e", "none", "x")}, nil)
 	var only []transfer.Path
 	var want []walked
 	for n, w := range whole {
@@ -77,7 +77,7 @@ func TestWalkOnly(t *testing.T) {
 			only, want = append(only, w.it.Source), append(want, w)
 		}
 	}
-	got := walkOf(t, f, place.WalkRequest{Sources: []transfer.Path{"d", "e", "none", "x"}, Recursive: true, Only: only}, nil)
+	got := walkOf(t, f, place.WalkRequest{Args: place.Args(true, "d", "e", "none", "x"), Only: only}, nil)
 	if lines(got) != lines(want) || len(got) < 3 {
 		t.Errorf("%s\nwant\n%s", lines(got), lines(want))
 	}

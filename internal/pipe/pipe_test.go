@@ -19,7 +19,7 @@ func must(t *testing.T, err error) {
 
 func open(t *testing.T, s *Source) place.File {
 	t.Helper()
-	f, err := s.Files(nil).Open(Name, false)
+	f, err := s.Files(Name).Open(Name, false)
 	must(t, err)
 	return f
 }
@@ -164,7 +164,7 @@ func TestStreamsHaveOneDirection(t *testing.T) {
 	if several, unnamed := (Nothing{}).Expands("*"); several || unnamed {
 		t.Error("a source of a process that only receives is more than one file")
 	}
-	_, err := Nothing{}.Walk(t.Context(), place.WalkRequest{Sources: []transfer.Path{Name}}, nil)
+	_, err := Nothing{}.Walk(t.Context(), place.WalkRequest{Args: place.Args(false, Name)}, nil)
 	if transfer.KindOf(err) != transfer.KindUsage {
 		t.Errorf("it sends: %v", err)
 	}

@@ -60,16 +60,17 @@ func NewSource(in io.Reader) *Source {
 }
 
 // Walk gives the stream as one item.
-func (s *Source) Walk(_ context.Context, w place.WalkRequest, emit func(arg int, it transfer.Item) error) (linksSkipped int64, err error) {
+func (s *Source) Walk(_ context.Context, w place.WalkRequest, emit func(transfer.Item) error) (linksSkipped int64, err error) {
 	if w.After != nil {
 		return 0, nil
 	}
-	for arg, p := range w.Sources {
-		it := transfer.Item{Type: transfer.ItemFile, Source: p, Name: ItemName}
+	for arg := range w.Args {
+		p := w.Args[arg].Source
+		it := transfer.Item{Type: transfer.ItemFile, Source: p, Name: ItemName, Arg: arg}
 		if p != Name || arg > 0 {
-			it = transfer.Item{Type: transfer.ItemBad, Source: p, Err: missing(p)}
+			it = transfer.Item{Type: transfer.ItemBad, Source: p, Arg: arg, Err: missing(p)}
 		}
-		if err := emit(arg, it); err != nil {
+		if err := emit(it); err != nil {
 			return 0, err
 		}
 	}
@@ -89,7 +90,7 @@ func (s *Source) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) 
 }
 
 // Files opens the stream.
-func (s *Source) Files([]transfer.Path) place.Files { return files{s} }
+func (s *Source) Files(transfer.Path) place.Files { return files{s} }
 
 type files struct{ s *Source }
 

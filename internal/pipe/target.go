@@ -92,6 +92,9 @@ type landing struct {
 	cfg place.LandConfig
 }
 
+// At is the same: a stream is one destination.
+func (l *landing) At(place.Destination) place.Landing { return l }
+
 func (l *landing) Path(transfer.Path) transfer.Path { return Name }
 
 func (l *landing) Locate(name, _ transfer.Path) (place.Location, error) {
@@ -255,6 +258,6 @@ type Nothing struct{ place.Source }
 func (Nothing) Expands(transfer.Path) (several, unnamed bool) { return false, false }
 
 // Walk refuses.
-func (Nothing) Walk(context.Context, place.WalkRequest, func(int, transfer.Item) error) (int64, error) {
+func (Nothing) Walk(context.Context, place.WalkRequest, func(transfer.Item) error) (int64, error) {
 	return 0, transfer.Errorf(transfer.KindUsage, "nothing can be sent from a process that only receives")
 }

@@ -25,13 +25,13 @@ type Source interface {
 	// Walk expands what is asked for into items, in an order that the place states, and
 	// goes on behind an item that it has given before. An error is emit's, that of ctx,
 	// or of a kind that waits.
-	Walk(ctx context.Context, w WalkRequest, emit func(arg int, it transfer.Item) error) (linksSkipped int64, err error)
+	Walk(ctx context.Context, w WalkRequest, emit func(transfer.Item) error) (linksSkipped int64, err error)
 	// Expands says of a source as a request has it whether it may become several items, and
 	// whether it has no name of its own, so that what is in it is sent instead.
 	Expands(p transfer.Path) (several, unnamed bool)
-	// Files opens the files of one transfer, one after the other. asked are the sources
-	// as its request has them.
-	Files(asked []transfer.Path) Files
+	// Files opens the files of one transfer, one after the other. first is the first of the
+	// sources, as its request has it: all are data sets, or none is.
+	Files(first transfer.Path) Files
 	// StatDir reads the permission bits and the time of modification (nanoseconds since
 	// 1970) of a directory.
 	StatDir(p transfer.Path) (mode uint32, mtime int64, err error)
@@ -99,18 +99,38 @@ type Forgetter interface {
 
 // A WalkRequest says what to walk, and after which item to go on.
 type WalkRequest struct {
-	Sources []transfer.Path
-	Base    transfer.Path // if any, the sources are names beneath it, and no patterns
+	Args []Argument
+	Base transfer.Path // if any, the sources are names beneath it, and no patterns
 	// Only, if any, are the sources of which items are passed on. One with a '/' at its
 	// end stands for all that is beneath it, too, and a pattern among the sources for all
 	// that it matches. What is not there any more becomes an ItemBad at the end.
-	Only      []transfer.Path
-	Recursive bool
-	After     *transfer.Item // the last item that is journaled; nil begins
-	AfterArg  int            // the argument that it came from
-	// Into is where the items land, where that is in this same place: what would be
-	// sent into itself, or onto itself, is not. nil: it is elsewhere.
-	Into *transfer.Resolution
+	Only  []transfer.Path
+	After *transfer.Item // the last item that is journaled; nil begins
+}
+
+// An Argument is one source of a walk. Its place among the others is the Arg of its items.
+type Argument struct {
+	Source    transfer.Path
+	Recursive bool   // take directories, with everything in them
+	Group     *Group // nil: that of the arguments without one
+}
+
+// A Group is the arguments whose items land at one destination. No two of them have one
+// name.
+type Group struct {
+	Into transfer.Resolution // zero: not known yet
+	// Here says that the destination is this same place: what would be sent into itself, or
+	// onto itself, is not.
+	Here bool
+}
+
+// Args are arguments without a group.
+func Args(recursive bool, sources ...transfer.Path) []Argument {
+	all := make([]Argument, len(sources))
+	for n, p := range sources {
+		all[n] = Argument{Source: p, Recursive: recursive}
+	}
+	return all
 }
 
 // A Deleter is a Source that can delete what has arrived (R28).
@@ -132,8 +152,8 @@ type Deleter interface {
 // would be sent into itself.
 type OverlapChecker interface {
 	// CheckOverlap says why sources cannot be sent to a DEST of this same place, as far as it
-	// is known before anything is sent.
-	CheckOverlap(w *WalkRequest, dest transfer.Path) error
+	// is known before anything is sent. several is as for Target.Resolve.
+	CheckOverlap(w *WalkRequest, dest transfer.Path, several bool) error
 }
 
 // A FileBudget bounds how many files a process keeps open only to be faster: each is

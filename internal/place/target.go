@@ -27,11 +27,16 @@ type Target interface {
 type LandConfig struct {
 	Transfer   transfer.ID
 	Generation uint64 // of the ledger's taker; part of every temporary's name
+	Durable    bool   // data and names survive a power cut, not only the process
+	Journal    Journal
+	Destination
+}
+
+// A Destination is where items land that a request sends to one DEST.
+type Destination struct {
 	Resolution transfer.Resolution
 	Dest       transfer.Path // as the request has it
 	IfExists   string        // one of transfer.IfExists…; empty: IfExistsError
-	Durable    bool          // data and names survive a power cut, not only the process
-	Journal    Journal
 }
 
 // A Journal is the agent's ledger, as a commit needs it. What it is given is
@@ -47,8 +52,12 @@ type Journal interface {
 	Again(items []uint64) error
 }
 
-// A Landing lands the items of one transfer. It is safe for concurrent use.
+// A Landing lands the items of one transfer at one of its destinations. It is safe for
+// concurrent use.
 type Landing interface {
+	// At is the landing of another destination of the same transfer. What both keep open
+	// they share, and either commits groups with items of both.
+	At(to Destination) Landing
 	Namer
 	Stager
 	Committer
@@ -85,7 +94,8 @@ type Committer interface {
 	// recorded, failures among them. The error is a *SyncError, a *PendingError, an
 	// *AgainError, or a wait.
 	Commit(ctx context.Context, group []Pending) (done []transfer.Outcome, err error)
-	// Recover decides an item that a crash left between COMMITTING and COMMITTED (R21).
+	// Recover decides an item of this destination that a crash left between COMMITTING and
+	// COMMITTED (R21).
 	Recover(in transfer.Intent, boot string) (Verdict, transfer.Outcome, error)
 }
 
@@ -192,6 +202,7 @@ func (v Verdict) String() string {
 // set) and is recorded in its turn.
 type Pending struct {
 	Part    Part             // nil for a directory
+	At      Landing          // where it lands; nil: where it is committed
 	Outcome transfer.Outcome // recorded as it is; its Path may be left to Commit
 	Sum     string           // method:hex of the file's content, whatever Outcome.Digest says; empty where a Part that cannot be read back was reopened
 	Mode    uint32

@@ -40,7 +40,7 @@ type checkpointed struct {
 // that a crash would lose and a state that a checkpoint can keep.
 func (i *incoming) unsafeFiles() (files []*file) {
 	for _, c := range i.files.all() {
-		if c.at() > c.safe && !c.torn() {
+		if c.offset() > c.safe && !c.torn() {
 			files = append(files, c)
 		}
 	}
@@ -50,7 +50,7 @@ func (i *incoming) unsafeFiles() (files []*file) {
 // uncommitted is how many bytes a crash would lose that no group has yet.
 func (i *incoming) uncommitted() (n int64) {
 	for _, c := range i.unsafeFiles() {
-		n += c.at() - c.safe
+		n += c.offset() - c.safe
 	}
 	return n
 }
@@ -182,7 +182,7 @@ func (i *incoming) unchecked(c *file, err error) {
 	}
 	i.log.Error("checkpoint failed; restarting item", "item", c.item, "error", err)
 	if transfer.KindOf(err) == transfer.KindNoSpace {
-		i.needs = max(c.begin.Size-c.safe, 1)
+		i.short = shortage{max(c.begin.Size-c.safe, 1), i.to.path(c.begin)}
 		i.ep.stop = transfer.AsError(err)
 	}
 	i.syncFailed(err)
@@ -228,7 +228,7 @@ const keepFrom = 1 << 20
 func (i *incoming) settleOpen(keep bool) {
 	i.awaitCheckpoint()
 	for _, c := range append([]*file(nil), i.files.held...) {
-		if c.torn() || c.safe == 0 && c.at() < keepFrom { // it goes on from its last safe point, in a new process's way
+		if c.torn() || c.safe == 0 && c.offset() < keepFrom { // it goes on from its last safe point, in a new process's way
 			i.drop(c, c.safe == 0)
 		}
 	}
@@ -243,7 +243,7 @@ func (i *incoming) settleOpen(keep bool) {
 		n, err := i.writeCheckpoint(files)
 		i.checkpointed(checkpointed{files, n, err})
 	}
-	if c := i.files.cur; c != nil && c.at() == 0 {
+	if c := i.files.cur; c != nil && c.offset() == 0 {
 		i.drop(c, true)
 	}
 	if keep {

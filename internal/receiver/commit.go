@@ -16,10 +16,16 @@ import (
 // It holds one of the agent's places for undecided items.
 type ending struct {
 	pending place.Pending
-	left    place.Part    // of an item that fails: its temporary, which goes once that is on record
-	stale   transfer.Path // of an item that fails before it has begun in this epoch: the name for which an earlier one left a temporary
-	size    int64         // bytes beyond the last safe point
-	safe    int64         // the last safe point
+	left    place.Part // of an item that fails: its temporary, which goes once that is on record
+	stale   *stale     // of an item that fails before it has begun in this epoch: what an earlier one left
+	size    int64      // bytes beyond the last safe point
+	safe    int64      // the last safe point
+}
+
+// A stale is the temporary that an earlier epoch has left of an item.
+type stale struct {
+	at   place.Landing
+	name transfer.Path
 }
 
 // discard lets go of an item and of its temporary.
@@ -61,7 +67,7 @@ func (i *incoming) handOver() {
 		return
 	}
 	group, done := i.grp.take()
-	landing := i.landing
+	landing := i.to.landed
 	go func() {
 		var outcomes []transfer.Outcome
 		err := guarded(func() (err error) {
@@ -109,7 +115,7 @@ func (i *incoming) commitGroup(landing place.Landing, group []ending) (outcomes 
 	if len(failed) > 0 && err == nil {
 		if err = (*journal)(i).Committed(failed); err == nil {
 			outcomes = append(outcomes, failed...)
-			i.sweepFailed(landing, group)
+			i.sweepFailed(group)
 		}
 	}
 	return outcomes, err
@@ -117,15 +123,15 @@ func (i *incoming) commitGroup(landing place.Landing, group []ending) (outcomes 
 
 // sweepFailed removes the temporaries of items that have failed. What a crash or an
 // error leaves, the end of the transfer removes.
-func (i *incoming) sweepFailed(landing place.Landing, group []ending) {
+func (i *incoming) sweepFailed(group []ending) {
 	for n := range group {
 		e := &group[n]
 		var err error
 		switch {
 		case e.left != nil:
 			err = e.left.Discard()
-		case e.stale != "":
-			err = landing.Drop(e.pending.Outcome.Item, e.stale)
+		case e.stale != nil:
+			err = e.stale.at.Drop(e.pending.Outcome.Item, e.stale.name)
 		}
 		if err != nil {
 			i.log.Warn("cannot release temporary file", "item", e.pending.Outcome.Item, "error", err)
@@ -203,9 +209,9 @@ func (i *incoming) commitFailed(c committed) {
 			e = transfer.Errorf(transfer.KindBusy, "%s cannot commit: %w", i.r.cfg.Agent, c.err)
 		}
 		if e.Kind == transfer.KindNoSpace {
-			i.needs = 1
+			i.short = shortage{bytes: 1, at: c.group[0].pending.Outcome.Path}
 			for n := range c.group {
-				i.needs += c.group[n].pending.Outcome.Size
+				i.short.bytes += c.group[n].pending.Outcome.Size
 			}
 		}
 		i.ep.stop = e
@@ -376,7 +382,11 @@ func (i *incoming) undecidedIntents() (map[uint64]bool, error) {
 }
 
 func (i *incoming) settleIntent(in transfer.Intent) error {
-	verdict, outcome, err := i.landing.Recover(in, i.r.cfg.Boot)
+	d, err := i.to.at(in.Outcome.To)
+	if err != nil {
+		return err
+	}
+	verdict, outcome, err := d.landing.Recover(in, i.r.cfg.Boot)
 	failpoint.Hit("recover.decided")
 	if err != nil {
 		return err

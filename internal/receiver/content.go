@@ -24,8 +24,8 @@ type converting struct {
 	over bool            // the end has been written
 }
 
-// at is how much of the source the item has.
-func (c *file) at() int64 {
+// offset is how much of the source the item has.
+func (c *file) offset() int64 {
 	if c.conv != nil {
 		return c.conv.took
 	}
@@ -66,12 +66,12 @@ func (c *content) staging(b *wire.Begin) place.Staging {
 }
 
 // contentOf plans an item. Its errors fail the item.
-func (i *incoming) contentOf(b *wire.Begin, at *place.Location) (c content, err error) {
+func (i *incoming) contentOf(b *wire.Begin, d *destination, at *place.Location) (c content, err error) {
 	if b.Form == nil {
 		return c, nil
 	}
-	t := conversion.Target{Dataset: at.Dataset, Known: at.Known}
-	if c.plan, err = i.r.cfg.Content.Plan(&i.rec.Request, *b.Form, t); err == nil {
+	t := conversion.Target{Dest: d.dest, Dataset: at.Dataset, Known: at.Known}
+	if c.plan, err = i.r.cfg.Content.Plan(&d.options, *b.Form, t); err == nil {
 		c.text, c.form = c.plan.Text(), c.plan.Form()
 	}
 	return c, err
@@ -114,8 +114,8 @@ func (i *incoming) resumeConverting(c *file, p *conversion.Plan, pt *ledger.Chec
 		err = errors.New("what was written cannot be read back")
 	}
 	if err == nil {
-		c.run = digest.Resume(i.method(), i.digests, pt.Prefix, nil)
-		c.conv = &converting{plan: p, pipe: pipe, out: digest.Resume(i.method(), i.digests, pt.Written, written), took: pt.Source}
+		c.run = digest.Resume(c.at.method(), i.digests, pt.Prefix, nil)
+		c.conv = &converting{plan: p, pipe: pipe, out: digest.Resume(c.at.method(), i.digests, pt.Written, written), took: pt.Source}
 	}
 	return err
 }
@@ -224,7 +224,7 @@ func (w *writing) wait() error {
 // unwritten deals with a write that failed.
 func (i *incoming) unwritten(c *file, err error) error {
 	if transfer.KindOf(err) == transfer.KindNoSpace {
-		i.needs = max(c.begin.Size-c.at(), 1)
+		i.short = shortage{max(c.begin.Size-c.offset(), 1), i.to.path(c.begin)}
 		return err
 	}
 	if again := (*place.AgainError)(nil); errors.As(err, &again) && !i.meddled(again.Items[0]) {
@@ -286,8 +286,8 @@ func (i *incoming) point(c *file) (ledger.Checkpoint, error) {
 	b := c.begin
 	_, readable := c.partial.(io.ReaderAt)
 	pt := ledger.Checkpoint{
-		Point: transfer.Point{Item: c.item, Source: c.at(), Prefix: c.run.Prefix(), Version: b.Version, NoReadBack: !readable || c.conv != nil},
-		Place: c.partial.Point(), Name: b.Name, Boot: i.r.cfg.Boot, Durable: i.facts.durable}
+		Point: transfer.Point{Item: c.item, Source: c.offset(), Prefix: c.run.Prefix(), Version: b.Version, NoReadBack: !readable || c.conv != nil},
+		Place: c.partial.Point(), Name: b.Name, To: b.To, Boot: i.r.cfg.Boot, Durable: i.facts.durable}
 	v := c.conv
 	if v == nil {
 		return pt, nil

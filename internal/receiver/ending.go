@@ -96,8 +96,8 @@ func (i *incoming) closeEpoch() {
 		<-i.r.open
 	}
 	i.cp.unsafe = 0
-	if i.landing != nil {
-		i.landing.Close() // what waits keeps no directories open
+	if i.to.landed != nil {
+		i.to.landed.Close() // what waits keeps no directories open
 	}
 	i.r.release(i.id)
 }
@@ -212,8 +212,8 @@ func (i *incoming) tidy(some bool) bool {
 		dirs, err = t.Dirs(i.id)
 		return err
 	})
-	if err == nil && i.landing != nil {
-		err = i.landing.Tidy(dirs, some)
+	if err == nil && i.to.landed != nil {
+		err = i.to.landed.Tidy(dirs, some)
 	}
 	if err != nil {
 		i.log.Warn("cannot remove temporary files; will retry", "dirs", dirs, "error", err)
@@ -268,7 +268,7 @@ func (r *Receiver) sweepUnswept() error {
 		})
 	})
 	for _, l := range all {
-		landing := r.cfg.Place.Land(place.LandConfig{Transfer: l.rec.Request.ID, Generation: l.rec.Generation, Resolution: l.rec.Resolution})
+		landing := r.cfg.Place.Land(place.LandConfig{Transfer: l.rec.Request.ID, Generation: l.rec.Generation})
 		if serr := landing.Tidy(l.dirs, true); serr != nil {
 			err = errors.Join(err, serr)
 			continue

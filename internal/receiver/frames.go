@@ -74,13 +74,23 @@ func (i *incoming) beginItem(f *wire.Frame) error {
 	if c != i.files.cur {
 		i.drop(i.files.cur, true)
 	}
-	if c != nil && !b.Again && b.Offset > 0 && b.Offset == c.at() { // it goes on where this process stopped
+	if c != nil && !b.Again && b.Offset > 0 && b.Offset == c.offset() { // it goes on where this process stopped
 		i.files.resume(c)
 		c.goOn()
 		return nil
 	}
 	i.drop(c, true)
-	loc, err := i.landing.Locate(b.Name, b.Source)
+	d, err := i.to.at(b.To)
+	if err == errOffset {
+		return fmt.Errorf("%w: item %d begins for target %d, which is not known", errOffset, f.Item, b.To)
+	}
+	if err != nil {
+		return i.unwritable(err)
+	}
+	if d.err != nil {
+		return i.doomed(f.Item, b, d.err)
+	}
+	loc, err := d.landing.Locate(b.Name, b.Source)
 	if transfer.KindOf(err).Waits() {
 		return err
 	}
@@ -90,12 +100,12 @@ func (i *incoming) beginItem(f *wire.Frame) error {
 	b.Name = loc.Name
 	if b.Type == transfer.ItemDir {
 		o := i.outcome(f.Item, b)
-		return i.addEnding(ending{pending: place.Pending{Outcome: o, Mode: b.Mode, Mtime: b.Mtime, Name: b.Name}})
+		return i.addEnding(ending{pending: place.Pending{Outcome: o, At: d.landing, Mode: b.Mode, Mtime: b.Mtime, Name: b.Name}})
 	}
 	if b.Type != transfer.ItemFile || b.Offset < 0 || b.Size >= 0 && b.Offset > b.Size {
 		return fmt.Errorf("%w: item %d begins with impossible figures", errOffset, f.Item)
 	}
-	what, err := i.contentOf(b, &loc)
+	what, err := i.contentOf(b, d, &loc)
 	if transfer.KindOf(err).Waits() {
 		return err
 	}
@@ -111,13 +121,13 @@ func (i *incoming) beginItem(f *wire.Frame) error {
 	if !i.takeOpen() {
 		return nil
 	}
-	err = i.openFile(f.Item, b, &what)
+	err = i.openFile(f.Item, b, d, &what)
 	if err == nil {
 		return nil
 	}
 	<-i.r.open
 	if transfer.KindOf(err) == transfer.KindNoSpace {
-		i.needs = max(b.Size-b.Offset, 1)
+		i.short = shortage{max(b.Size-b.Offset, 1), d.landing.Path(b.Name)}
 		return err
 	}
 	if err == errRedo || transfer.KindOf(err).Waits() {
@@ -128,12 +138,12 @@ func (i *incoming) beginItem(f *wire.Frame) error {
 
 // openFile makes or opens an item's temporary. Where there is no descriptor for it
 // this transfer's own finished files are committed first, which lets go of theirs.
-func (i *incoming) openFile(item uint64, b *wire.Begin, what *content) error {
+func (i *incoming) openFile(item uint64, b *wire.Begin, d *destination, what *content) error {
 	open := i.createFile
 	if b.Offset > 0 {
 		open = i.reopenFile
 	}
-	err := open(item, b, what)
+	err := open(item, b, d, what)
 	if !transfer.Descriptors(err) || i.grp.idle() {
 		return err
 	}
@@ -141,7 +151,7 @@ func (i *incoming) openFile(item uint64, b *wire.Begin, what *content) error {
 	if i.ending() {
 		return err
 	}
-	return open(item, b, what)
+	return open(item, b, d, what)
 }
 
 // takeOpen takes one of the agent's places for begun and undecided items. Where none is
@@ -174,16 +184,16 @@ func (i *incoming) takeOpen() bool {
 	}
 }
 
-func (i *incoming) createFile(item uint64, b *wire.Begin, what *content) error {
+func (i *incoming) createFile(item uint64, b *wire.Begin, d *destination, what *content) error {
 	if err := i.dropPoint(item); err != nil {
 		return i.unwritable(err)
 	}
-	p, err := i.landing.Create(item, what.staging(b))
+	p, err := d.landing.Create(item, what.staging(b))
 	if err != nil {
 		return err
 	}
 	failpoint.Hit("receiver.after_create")
-	c := &file{item: item, begin: b, partial: p, run: digest.NewRunning(i.method(), i.digests)}
+	c := &file{item: item, begin: b, at: d, partial: p, run: digest.NewRunning(d.method(), i.digests)}
 	if what.converts() {
 		if err := c.startConverting(what.plan); err != nil {
 			c.run.Stop()
@@ -216,7 +226,7 @@ func (i *incoming) dropPoint(item uint64) error {
 
 // reopenFile goes on with a temporary of an earlier process, from its recorded
 // point. Where it is not what the record says, the item starts again.
-func (i *incoming) reopenFile(item uint64, b *wire.Begin, what *content) error {
+func (i *incoming) reopenFile(item uint64, b *wire.Begin, d *destination, what *content) error {
 	var pt *ledger.Checkpoint
 	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
 		it, err := t.Item(i.id, item)
@@ -231,7 +241,7 @@ func (i *incoming) reopenFile(item uint64, b *wire.Begin, what *content) error {
 	if pt == nil || pt.Source != b.Offset || pt.Version != b.Version || pt.Plan != what.name() {
 		return i.forgetPoint(item)
 	}
-	p, err := i.landing.Reopen(item, what.staging(b), pt.Place)
+	p, err := d.landing.Reopen(item, what.staging(b), pt.Place)
 	if transfer.KindOf(err).Waits() {
 		return err // the temporary is good; there is no room for the rest, or its root is away
 	}
@@ -240,10 +250,10 @@ func (i *incoming) reopenFile(item uint64, b *wire.Begin, what *content) error {
 		return i.forgetPoint(item)
 	}
 	failpoint.Hit("receiver.after_reopen")
-	c := &file{item: item, begin: b, partial: p, safe: pt.Source}
+	c := &file{item: item, begin: b, at: d, partial: p, safe: pt.Source}
 	written, _ := p.(io.ReaderAt) // else what was written is known by its segments alone
 	if !what.converts() {
-		c.run = digest.Resume(i.method(), i.digests, pt.Prefix, written)
+		c.run = digest.Resume(d.method(), i.digests, pt.Prefix, written)
 	} else if err := i.resumeConverting(c, what.plan, pt); err != nil {
 		i.log.Warn("cannot resume conversion; restarting item", "item", item, "error", err)
 		p.Close()
@@ -260,11 +270,6 @@ func (i *incoming) forgetPoint(item uint64) error {
 		return i.unwritable(err)
 	}
 	return errRedo
-}
-
-func (i *incoming) method() digest.Method {
-	m, _ := digest.ParseMethod(i.rec.Request.Checksum) // checked at OPEN
-	return m
 }
 
 // noteTemporary records where temporaries will be before there is one (R23).
@@ -307,9 +312,9 @@ func (i *incoming) putDirs(t *ledger.Tx, dirs []transfer.Path) error {
 // be absent from b; nil: unknown.
 func (i *incoming) data(offset, n int64, b []byte, absent *conversion.Pair) error {
 	c := i.files.cur
-	if offset != c.at() || n < 0 || n > transfer.MaxChunk || c.begin.Size >= 0 && n > c.begin.Size-offset {
+	if offset != c.offset() || n < 0 || n > transfer.MaxChunk || c.begin.Size >= 0 && n > c.begin.Size-offset {
 		return fmt.Errorf("%w: item %d has %d bytes of %d, and %d come for offset %d",
-			errOffset, c.item, c.at(), c.begin.Size, n, offset)
+			errOffset, c.item, c.offset(), c.begin.Size, n, offset)
 	}
 	if c.conv != nil {
 		return i.convert(c, n, b, absent)
@@ -334,8 +339,8 @@ func (i *incoming) data(offset, n int64, b []byte, absent *conversion.Pair) erro
 }
 
 func (i *incoming) outcome(item uint64, b *wire.Begin) transfer.Outcome {
-	o := transfer.Outcome{Item: item, Type: b.Type, Path: i.landing.Path(b.Name), Source: b.Source}
-	if i.rec.Request.DeleteSrc { // what is to be deleted is what was read
+	o := transfer.Outcome{Item: item, Type: b.Type, Path: i.to.path(b), Source: b.Source, To: b.To}
+	if d, err := i.to.at(b.To); err == nil && d.options.Delete() { // what is to be deleted is what was read
 		o.Version = b.Version
 	}
 	if b.Type == transfer.ItemFile {
@@ -365,28 +370,34 @@ func (i *incoming) failed(item uint64, b *wire.Begin, err *transfer.Error, left 
 	return i.addEnding(ending{pending: place.Pending{Outcome: o}, left: left, safe: safe})
 }
 
-// staleName is the name for which an earlier epoch has left a temporary of an item;
-// empty: none.
-func (i *incoming) staleName(item uint64) (name transfer.Path) {
+// staleOf is what an earlier epoch has left of an item; nil: nothing.
+func (i *incoming) staleOf(item uint64) (left *stale) {
 	if i.rec.Epoch == 1 && !i.adopted {
-		return ""
+		return nil
 	}
+	var pt *ledger.Checkpoint
 	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
 		it, err := t.Item(i.id, item)
-		if it != nil && it.Point != nil {
-			name = it.Point.Name
+		if it != nil {
+			pt = it.Point
 		}
 		return err
 	})
+	if err == nil && pt != nil {
+		var d *destination
+		if d, err = i.to.at(pt.To); err == nil {
+			left = &stale{d.landing, pt.Name}
+		}
+	}
 	if err != nil {
 		i.log.Warn("cannot look up an item's temporary file; removed at the end of the transfer", "item", item, "error", err)
 	}
-	return name
+	return left
 }
 
 func (i *incoming) addEnding(e ending) error {
 	if e.pending.Outcome.Err != nil && e.left == nil {
-		e.stale = i.staleName(e.pending.Outcome.Item)
+		e.stale = i.staleOf(e.pending.Outcome.Item)
 	}
 	if e.pending.Part == nil && e.left == nil && !i.takeOpen() {
 		return nil
@@ -435,7 +446,7 @@ func (i *incoming) stopFile(c *file) bool {
 	}
 	i.files.remove(c)
 	c.stop()
-	i.cp.unsafe -= c.at() - c.safe
+	i.cp.unsafe -= c.offset() - c.safe
 	return true
 }
 

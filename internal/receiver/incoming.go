@@ -29,7 +29,7 @@ type incoming struct {
 
 	rec     *ledger.Incoming // as the ledger has it; nil until accepted
 	facts   *facts           // what of it never changes; the background may read it
-	landing place.Landing
+	to      destinations
 	adopted bool                   // from the ledger: an earlier process, or an earlier actor, began it
 	dirs    map[transfer.Path]bool // noted in the ledger (R23)
 	pointed map[uint64]bool        // items of which the ledger may have a resume point
@@ -55,7 +55,7 @@ type incoming struct {
 	contact   contact
 	withdrawn bool   // CANCEL came: no more items, then CANCELLED
 	cancelBy  string // the principal for whom
-	needs     int64  // bytes that were missing when space ran out
+	short     shortage
 
 	// When things are due; zero: not.
 	overDue  time.Time // to ask whether the source has ended the transfer
@@ -79,10 +79,17 @@ func (i *incoming) know(rec *ledger.Incoming) {
 	}
 }
 
+// A shortage is what was missing when space ran out; zero: nothing was.
+type shortage struct {
+	bytes int64
+	at    transfer.Path
+}
+
 // A file is the item that is being written.
 type file struct {
 	item    uint64
 	begin   *wire.Begin
+	at      *destination
 	partial place.Part
 	run     *digest.Running   // of what comes
 	safe    int64             // offset of the last safe point, in the source
@@ -387,7 +394,7 @@ func (i *incoming) badness(err error) {
 	if m.count >= maxBad && !i.grp.ended[item] {
 		if c != nil {
 			i.doom(c, transfer.Errorf(transfer.KindDigest,
-				"%s was damaged on the way %d times without a safe point between", i.landing.Path(c.begin.Name), maxBad))
+				"%s was damaged on the way %d times without a safe point between", i.to.path(c.begin), maxBad))
 		} else { // nobody knows which item it was, or whether it was one
 			delete(i.bad, item)
 			i.ep.stop = transfer.Errorf(transfer.KindBusy, "messages arrive damaged at %s: %w", i.r.cfg.Agent, err)

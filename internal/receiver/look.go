@@ -12,17 +12,24 @@ import (
 // would land, and why it could not. What a preview knows to fail is left as it is.
 // Nothing is made. The items are the first ones: as many as fit into an answer, and as
 // were looked at before ctx ended. The error is why the whole transfer would be refused.
-func (r *Receiver) Look(ctx context.Context, q *transfer.Request, several bool, items []wire.PreviewItem) ([]wire.PreviewItem, error) {
-	res, err := r.resolve(q, several)
+func (r *Receiver) Look(ctx context.Context, q *transfer.Request, p *wire.Preview) ([]wire.PreviewItem, error) {
+	items := p.List
+	landings, err := previewed(r.cfg.Place, q, p)
 	if err != nil {
 		return items, err
 	}
-	landing := r.cfg.Place.Land(place.LandConfig{Transfer: q.ID, Resolution: res, Dest: q.Dest, IfExists: q.IfExists})
-	defer landing.Close()
+	defer landings[0].landing.Close()
 	size := 0
 	for n := range items {
 		it := &items[n]
+		d := landings[it.To]
+		if d == nil {
+			return items[:n], nil
+		}
 		if it.Error == nil {
+			it.Error = d.err
+		}
+		if landing := d.landing; it.Error == nil {
 			loc, err := landing.Locate(it.Name, it.Name)
 			if loc.Dataset {
 				return items, nil // what becomes of it is decided when its attributes are known
@@ -42,10 +49,29 @@ func (r *Receiver) Look(ctx context.Context, q *transfer.Request, several bool, 
 // maxLook bounds what is said of items in one answer, in bytes of JSON.
 const maxLook = 768 << 10
 
-// resolve decides what DEST is, or takes what it was for the transfer that is repeated.
-func (r *Receiver) resolve(q *transfer.Request, several bool) (transfer.Resolution, error) {
-	if q.Retry != nil && q.Retry.Resolved != nil {
-		return r.cfg.Place.Resolved(*q.Retry.Resolved)
+// previewed are the destinations of a preview, by target. The error is why nothing at all
+// would be sent.
+func previewed(at place.Target, q *transfer.Request, p *wire.Preview) (map[uint64]*destination, error) {
+	to := place.Destination{Dest: p.Dest, IfExists: q.IfExists}
+	if p.Dest != "" {
+		var before *transfer.Resolution
+		if q.Retry != nil {
+			before = q.Retry.Resolved
+		}
+		var err error
+		if to.Resolution, err = resolve(at, p.Dest, p.Several, before); err != nil {
+			return nil, err
+		}
 	}
-	return r.cfg.Place.Resolve(q.Dest, several)
+	first := at.Land(place.LandConfig{Transfer: q.ID, Destination: to})
+	all := map[uint64]*destination{0: {landing: first}}
+	for _, t := range p.Targets {
+		g, err := resolveTarget(at, t)
+		if err != nil {
+			return nil, err
+		}
+		o := t.Options.Or(q.Options)
+		all[t.N] = &destination{err: g.Error, landing: first.At(place.Destination{Resolution: g.Resolved().Resolution, Dest: t.Dest, IfExists: o.IfExists})}
+	}
+	return all, nil
 }

@@ -75,15 +75,30 @@ func (i *incoming) opened(o *wire.Open) {
 			i.r.release(i.id)
 			i.rec = nil
 			if transfer.KindOf(err).Waits() {
-				i.r.send(i.from, &wire.Message{Kind: wire.KindBusy, Transfer: i.id,
-					Busy: &wire.Busy{Nonce: o.Nonce, Place: 1, Reason: transfer.AsError(err)}})
+				i.r.send(i.from, busy(o, i.id, err))
 				return
 			}
 			i.refuse(o.Nonce, err)
 			return
 		}
 	}
-	i.acceptOpen(o, &wire.Accept{Lane: lane, LaneReason: why, Direct: mine})
+	resolved, all, err := i.takeTargets(o)
+	if err != nil {
+		i.r.release(i.id)
+		i.r.send(i.from, busy(o, i.id, err))
+		return
+	}
+	if !all {
+		i.r.release(i.id)
+		i.r.send(i.from, &wire.Message{Kind: wire.KindResolved, Transfer: i.id, Resolved: &wire.Resolved{Nonce: o.Nonce, After: o.Targets.After, List: resolved}})
+		return
+	}
+	i.acceptOpen(o, &wire.Accept{Lane: lane, LaneReason: why, Direct: mine, Resolved: resolved})
+}
+
+// busy answers an OPEN with a reason to wait.
+func busy(o *wire.Open, id transfer.ID, why error) *wire.Message {
+	return &wire.Message{Kind: wire.KindBusy, Transfer: id, Busy: &wire.Busy{Nonce: o.Nonce, Place: 1, Reason: transfer.AsError(why)}}
 }
 
 // meet agrees on the lane.
@@ -128,12 +143,23 @@ func (i *incoming) vet(o *wire.Open) error {
 	case i.rec != nil && i.rec.From != o.Source:
 		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger with which the transfer began", i.from)
 	}
-	q.Sources = []transfer.Path{"-"} // they are the source's business; Check wants one
-	defer func() { q.Sources = nil }()
+	one := transfer.RequestItem{Source: "-"} // what is sent is the source's business; Check wants some
+	if q.Dest == "" {
+		one.Dest = "-"
+	}
+	q.Items = []transfer.RequestItem{one}
+	defer func() { q.Items = nil }()
 	if err := q.Check(); err != nil {
 		return err
 	}
-	return conversion.Check(q)
+	if err := conversion.Check(q); err != nil {
+		return err
+	}
+	known := ledger.Targets{}
+	if i.rec != nil {
+		known = i.rec.Targets
+	}
+	return vetTargets(o, known)
 }
 
 func (i *incoming) refuse(nonce uint64, err error) {
@@ -152,15 +178,15 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 	if i.rec == nil && i.r.cfg.Ledger.Low() {
 		return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger is full; nothing new is accepted", i.r.cfg.Agent), 1
 	}
-	if i.rec != nil {
+	if i.rec != nil && i.rec.Resolution.Base != "" {
 		if err := i.r.cfg.Place.Ready(i.rec.Resolution.Base); transfer.KindOf(err).Waits() {
 			return transfer.AsError(err), 1
 		}
 	}
-	if i.rec != nil && i.needs > 0 {
-		if free, err := i.r.cfg.Place.Free(i.rec.Resolution.Base); err == nil && free < i.needs {
+	if i.rec != nil && i.short.bytes > 0 {
+		if free, err := i.r.cfg.Place.Free(i.short.at); err == nil && free < i.short.bytes {
 			return transfer.Errorf(transfer.KindNoSpace, "no space at %s: %s needs %s more, %s are free", i.r.cfg.Agent,
-				i.rec.Resolution.Base, transfer.FormatBytes(i.needs), transfer.FormatBytes(free)), 1
+				i.short.at, transfer.FormatBytes(i.short.bytes), transfer.FormatBytes(free)), 1
 		}
 	}
 	place, ok := i.r.admit(i.id, i.from)
@@ -178,9 +204,16 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 
 // begin makes the record of a transfer that is new here.
 func (i *incoming) begin(o *wire.Open, lane string) error {
-	res, err := i.r.resolve(&o.Request, o.Several)
-	if err != nil {
-		return err
+	var res transfer.Resolution
+	if q := &o.Request; q.Dest != "" {
+		var before *transfer.Resolution
+		if q.Retry != nil {
+			before = q.Retry.Resolved
+		}
+		var err error
+		if res, err = resolve(i.r.cfg.Place, q.Dest, o.Several, before); err != nil {
+			return err
+		}
 	}
 	now := i.r.cfg.Clock.Now()
 	maxChunk := min(i.r.cfg.MaxChunk, o.MaxChunk)
@@ -193,12 +226,15 @@ func (i *incoming) begin(o *wire.Open, lane string) error {
 		Generation: i.r.cfg.Ledger.Generation(), Pardon: o.Pardon, Started: now}
 	i.know(rec)
 	i.land()
-	home, err := i.landing.Locate(".", "")
-	if err != nil {
-		return err
+	var home place.Location
+	if res.Base != "" {
+		var err error
+		if home, err = i.to.landed.Locate(".", ""); err != nil {
+			return err
+		}
 	}
 	buried := false
-	err = i.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
+	err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		if buried = t.EntombedOf(i.id, i.from); buried {
 			return nil
 		}
@@ -239,9 +275,10 @@ func (i *incoming) unwritable(err error) *transfer.Error {
 // land makes the landing area from the record.
 func (i *incoming) land() {
 	q := &i.rec.Request
-	i.landing = i.r.cfg.Place.Land(place.LandConfig{Transfer: i.id, Generation: i.rec.Generation,
-		Resolution: i.rec.Resolution, Dest: q.Dest, IfExists: q.IfExists,
-		Durable: q.Durable(), Journal: (*journal)(i)})
+	landing := i.r.cfg.Place.Land(place.LandConfig{Transfer: i.id, Generation: i.rec.Generation,
+		Destination: place.Destination{Resolution: i.rec.Resolution, Dest: q.Dest, IfExists: q.IfExists},
+		Durable:     q.Durable(), Journal: (*journal)(i)})
+	i.to = destinations{ledger: i.r.cfg.Ledger, of: q, landed: landing, known: map[uint64]*destination{}}
 }
 
 // acceptOpen opens an epoch in answer to an OPEN. What is under way is brought

@@ -356,8 +356,8 @@ func (r *Receiver) ended(a *incoming) {
 		a.cp.running = nil
 	}
 	a.closeEpoch()
-	if a.landing != nil {
-		a.landing.Close()
+	if a.to.landed != nil {
+		a.to.landed.Close()
 	}
 	r.mu.Lock()
 	delete(r.actors, a.id)

@@ -121,7 +121,7 @@ func (r *Receiver) mayEntomb(from transfer.AgentName) bool {
 // untouched reports whether all that there is to know of a transfer is its record: no
 // file of it has come, nor a part of one that is safe.
 func (i *incoming) untouched() bool {
-	return i.rec != nil && !i.ep.live && i.rec.State == transfer.Receiving && !i.withdrawn && i.needs == 0 && i.rec.Crashes == 0 &&
+	return i.rec != nil && !i.ep.live && i.rec.State == transfer.Receiving && !i.withdrawn && i.short.bytes == 0 && i.rec.Crashes == 0 &&
 		i.contact.silence(i.r.cfg.Clock.Now()) <= i.rec.Deadline() && i.rec.Decided.Count() == 0 && len(i.offers.waiting) == 0 && !i.hasItems()
 }
 
@@ -193,7 +193,7 @@ func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
 		return err
 	})
 	if err == nil && rec != nil {
-		landing := r.cfg.Place.Land(place.LandConfig{Transfer: id, Generation: rec.Generation, Resolution: rec.Resolution})
+		landing := r.cfg.Place.Land(place.LandConfig{Transfer: id, Generation: rec.Generation})
 		if serr := landing.Tidy(dirs, true); serr != nil {
 			r.cfg.Log.Warn("cannot remove temporary files; will retry", "transfer", id, "error", serr)
 			rec.State, rec.Live, rec.Unswept = transfer.Abandoned, false, true

@@ -25,8 +25,8 @@ func (i *incoming) hold() {
 // end takes in that all bytes of the current file have come.
 func (i *incoming) end(f *wire.Frame) error {
 	c := i.files.cur
-	if f.Length != c.at() || c.begin.Size >= 0 && f.Length != c.begin.Size {
-		return fmt.Errorf("%w: item %d ends at %d with %d bytes here", errOffset, c.item, f.Length, c.at())
+	if f.Length != c.offset() || c.begin.Size >= 0 && f.Length != c.begin.Size {
+		return fmt.Errorf("%w: item %d ends at %d with %d bytes here", errOffset, c.item, f.Length, c.offset())
 	}
 	c.run.End()
 	c.ended = true
@@ -73,9 +73,9 @@ func (i *incoming) settleSum(c *file) error {
 		}
 	}
 	e := ending{pending: place.Pending{Part: c.partial, Outcome: i.outcome(c.item, c.begin),
-		Mode: c.begin.Mode, Mtime: c.begin.Mtime, Name: c.begin.Name}, size: c.at() - c.safe, safe: c.safe}
+		At: c.at.landing, Mode: c.begin.Mode, Mtime: c.begin.Mtime, Name: c.begin.Name}, size: c.offset() - c.safe, safe: c.safe}
 	o := &e.pending.Outcome
-	o.Size, o.SrcSum, o.Written = c.at(), c.said, c.written
+	o.Size, o.SrcSum, o.Written = c.offset(), c.said, c.written
 	switch {
 	case !c.run.Rebased():
 		o.Digest, e.pending.Sum = c.run.Whole(), c.run.Content()
@@ -86,7 +86,7 @@ func (i *incoming) settleSum(c *file) error {
 		o.Digest = c.said
 	default:
 		return i.doom(c, transfer.Errorf(transfer.KindDigest, "%s arrived with a digest of %s since it was resumed, and the source read %s",
-			i.landing.Path(c.begin.Name), c.run.Tail(), c.tail))
+			i.to.path(c.begin), c.run.Tail(), c.tail))
 	}
 	if c.conv != nil && c.conv.out != nil {
 		e.pending.Sum = c.conv.out.Content()
@@ -101,7 +101,7 @@ func (i *incoming) settleSum(c *file) error {
 // unread deals with a file that could not be read back for its digest.
 func (i *incoming) unread(c *file, err error) error {
 	if !errors.Is(err, digest.ErrPrefix) {
-		return transfer.Errorf(transfer.KindBusy, "%s cannot read back what it has of %s: %w", i.r.cfg.Agent, i.landing.Path(c.begin.Name), err).
+		return transfer.Errorf(transfer.KindBusy, "%s cannot read back what it has of %s: %w", i.r.cfg.Agent, i.to.path(c.begin), err).
 			WithHint("look at its disk; the transfer goes on by itself")
 	}
 	i.log.Warn("temporary file has changed; restarting item", "item", c.item, "error", err)

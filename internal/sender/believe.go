@@ -16,6 +16,8 @@ import (
 type begun struct {
 	kind   transfer.ItemType
 	source transfer.Path
+	delete bool               // its source is to be deleted
+	form   bool               // and what is kept of its content
 	before bool               // an earlier run may have sent all of it
 	ends   []transfer.Version // of what this run has sent to its end, each once
 	sum    string             // the digest of the last of them, where summed says that it was sent, too
@@ -23,11 +25,11 @@ type begun struct {
 }
 
 // noteBegun says that an item is about to be sent.
-func (o *Outgoing) noteBegun(n uint64, it transfer.Item) {
+func (o *Outgoing) noteBegun(n uint64, it transfer.Item, t *task) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.begun[n] == nil {
-		o.begun[n] = &begun{kind: it.Type, source: it.Source}
+		o.begun[n] = &begun{kind: it.Type, source: it.Source, delete: t.options.Delete(), form: t.content}
 	}
 }
 
@@ -77,12 +79,26 @@ func (o *Outgoing) inherit() error {
 	if err != nil {
 		return err
 	}
+	rec := o.Record()
+	a, tasks := o.cfg.asked(&rec), make([]task, len(items))
+	for k := range items {
+		switch {
+		case items[k].Type != transfer.ItemFile:
+			continue
+		case k > 0 && items[k-1].Arg == items[k].Arg && items[k-1].Type == transfer.ItemFile:
+			tasks[k] = tasks[k-1]
+		default:
+			if tasks[k], err = a.task(items[k].Arg); err != nil {
+				return err
+			}
+		}
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for k, it := range items {
 		n := below + uint64(k)
 		if o.begun[n] == nil {
-			o.begun[n] = &begun{kind: it.Type, source: it.Source}
+			o.begun[n] = &begun{kind: it.Type, source: it.Source, delete: tasks[k].options.Delete(), form: tasks[k].content}
 		}
 		o.begun[n].before = true
 	}
@@ -90,9 +106,15 @@ func (o *Outgoing) inherit() error {
 	return nil
 }
 
+// A believed outcome can be true. delete and form are those of the item.
+type believed struct {
+	transfer.Outcome
+	delete, form bool
+}
+
 // believed are the outcomes that are not on record and can be: each is held against what
 // was sent, and names the journal's path.
-func (o *Outgoing) believed(outcomes []transfer.Outcome) (all []transfer.Outcome) {
+func (o *Outgoing) believed(outcomes []transfer.Outcome) (all []believed) {
 	var doubts []string
 	o.mu.Lock()
 	for _, oc := range outcomes {
@@ -103,7 +125,11 @@ func (o *Outgoing) believed(outcomes []transfer.Outcome) (all []transfer.Outcome
 			doubts = append(doubts, why)
 			continue
 		}
-		all = append(all, oc)
+		b := believed{Outcome: oc}
+		if known := o.begun[oc.Item]; known != nil {
+			b.delete, b.form = known.delete, known.form
+		}
+		all = append(all, b)
 	}
 	o.mu.Unlock()
 	for _, why := range doubts {
@@ -128,7 +154,7 @@ func (o *Outgoing) believe(oc *transfer.Outcome) (why string) {
 		return "an outcome of another type than the item's"
 	case oc.OK() && b.kind == transfer.ItemFile && !b.before && len(b.ends) == 0:
 		return "an outcome of a file that was not sent to its end"
-	case oc.OK() && b.kind == transfer.ItemFile && !b.before && o.rec.Request.DeleteSrc && !slices.Contains(b.ends, oc.Version):
+	case oc.OK() && b.kind == transfer.ItemFile && !b.before && b.delete && !slices.Contains(b.ends, oc.Version):
 		return "an outcome of another state of the file than was sent"
 	}
 	oc.Source = b.source

@@ -8,10 +8,10 @@ import (
 // formOf is what is known of a file's content beside its bytes: by its place, and this
 // agent's defaults. nil where the request asks for bytes alone.
 func (p *pump) formOf(source transfer.Path, src place.File) (*transfer.Form, error) {
-	q := p.involved
-	if q == nil {
+	if !p.task.content {
 		return nil, nil
 	}
+	q := &p.task.options
 	known, dataset, err := src.Form()
 	if !dataset && q.Mode != transfer.ModeText { // its records are its bytes, whatever is known of them
 		known, err = nil, nil

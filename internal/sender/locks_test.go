@@ -35,7 +35,7 @@ func TestNothingWaitsForTheItemJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := transfer.Request{Version: 1, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Sources: []transfer.Path{"a"}, Dest: "b"}
+	q := transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
 	rec := NewRecord(q, "ann@box", time.Now())
 	rec.State = transfer.Negotiating
 	if err := l.Update(func(tx *ledger.Tx) error { return tx.PutSource(rec) }); err != nil {

@@ -2,7 +2,6 @@ package sender
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"ferry/internal/audit"
@@ -16,7 +15,17 @@ import (
 func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 	failpoint.Hit("sender.before_open")
 	rec := o.Record()
-	open := o.openMessage(&rec)
+	a, goes := o.cfg.asked(&rec), course{}
+	if rec.Dest == "" {
+		var err error
+		if goes, err = o.cfg.goesTo(a.q, func(fn func(int, *transfer.RequestItem) bool) error { return a.each(0, fn) }); err != nil {
+			return nil, err
+		}
+	}
+	open, err := o.openMessage(&rec, a, goes)
+	if err != nil {
+		return nil, err
+	}
 	start := o.cfg.Clock.Now()
 	pause := repeatFirst
 	timer := o.cfg.Clock.NewTimer(0)
@@ -24,9 +33,19 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 	var unsent error // why the last OPEN did not leave this host
 	for {
 		if m := o.take(); m != nil {
-			done, v, err := o.answered(&rec, m)
+			done, v, err := o.answered(&rec, open.Open, m)
 			if done {
 				return v, err
+			}
+			if now := o.Record(); now.Targets != rec.Targets {
+				if rec = now; rec.State != transfer.Negotiating {
+					return nil, nil
+				}
+				if open, err = o.openMessage(&rec, a, goes); err != nil {
+					return nil, err
+				}
+				start, pause = o.cfg.Clock.Now(), repeatFirst
+				timer.Reset(0)
 			}
 			continue
 		}
@@ -83,39 +102,29 @@ func (o *Outgoing) cancelWanted() bool {
 	return o.cancel
 }
 
-func (o *Outgoing) openMessage(rec *ledger.Source) *wire.Message {
+// openMessage is the OPEN of the present nonce. Until the destination has accepted it
+// says where everything goes; what was resolved since the last one is left out.
+func (o *Outgoing) openMessage(rec *ledger.Source, a *asked, goes course) (*wire.Message, error) {
 	q := rec.Request
-	var several bool
-	q.Dest, several = o.cfg.goesTo(&q)
-	q.Sources = nil
+	open := &wire.Open{Nonce: rec.Nonce, Source: o.cfg.Ledger.IncarnationText(), Dest: rec.Dest, MaxChunk: o.cfg.MaxChunk,
+		Pardon: rec.Pardon, Principal: rec.Principal, Direct: o.offer(&q)}
+	if rec.Dest == "" {
+		q.Dest, open.Several = goes.dest, goes.several
+		var err error
+		if open.Targets, err = o.cfg.targets(a, rec.Targets); err != nil {
+			return nil, err
+		}
+	}
+	if q.Deletes() {
+		q.Durability = transfer.DurabilityFull
+	}
+	q.Items, q.Rest = nil, nil
 	if q.Retry != nil {
 		q.Retry = &transfer.Retry{Of: q.Retry.Of, Resolved: q.Retry.Resolved}
 	}
 	q.Settings = q.Settings.Or(o.cfg.Settings)
-	return &wire.Message{Kind: wire.KindOpen, Open: &wire.Open{Nonce: rec.Nonce, Source: o.cfg.Ledger.IncarnationText(),
-		Dest: rec.Dest, Several: several, Request: q, MaxChunk: o.cfg.MaxChunk, Pardon: rec.Pardon, Principal: rec.Principal,
-		Direct: o.offer(&rec.Request)}}
-}
-
-// goesTo is the DEST of a request as the destination is to take it, and whether it must
-// be a directory.
-func (c *Config) goesTo(q *transfer.Request) (dest transfer.Path, several bool) {
-	dest, several = q.Dest, len(q.Sources) > 1 || q.Base != ""
-	for _, p := range q.Sources {
-		many, unnamed := c.Place.Expands(p)
-		several = several || many
-		if (unnamed || q.Base != "") && !strings.HasSuffix(string(dest), "/") {
-			dest += "/" // what is in it goes into DEST, be it there already or not
-		}
-	}
-	return dest, several
-}
-
-// Preview begins the preview of a request, with where it goes.
-func (c *Config) Preview(q *transfer.Request) *wire.Preview {
-	p := &wire.Preview{}
-	p.Dest, p.Several = c.goesTo(q)
-	return p
+	open.Request = q
+	return &wire.Message{Kind: wire.KindOpen, Open: open}, nil
 }
 
 // offer is how this agent can be met on the direct lane, where it may be taken.
@@ -127,11 +136,23 @@ func (o *Outgoing) offer(q *transfer.Request) *wire.Direct {
 }
 
 // answered takes a message while OPEN is unanswered; done ends the negotiation.
-func (o *Outgoing) answered(rec *ledger.Source, m *wire.Message) (done bool, v *Verdict, err error) {
+func (o *Outgoing) answered(rec *ledger.Source, open *wire.Open, m *wire.Message) (done bool, v *Verdict, err error) {
 	switch {
 	case m.Kind == wire.KindAccept && m.Accept.Nonce == rec.Nonce && m.Accept.Epoch > rec.Epoch:
+		if said := m.Accept; rec.Dest == "" && (!resolvedAs(open.Targets, said.Resolved) || open.Targets != nil && len(said.Resolved) < len(open.Targets.List) ||
+			open.Request.Dest != "" && said.Resolution.Base == "") {
+			o.doubt("an ACCEPT of other destinations than were asked for")
+			return false, nil, nil
+		}
 		v, err = o.accepted(m.Accept)
 		return true, v, err
+	case m.Kind == wire.KindResolved && m.Resolved.Nonce == rec.Nonce && open.Targets != nil && m.Resolved.After == open.Targets.After:
+		if !resolvedAs(open.Targets, m.Resolved.List) {
+			o.doubt("a RESOLVED of other destinations than were asked for")
+			return false, nil, nil
+		}
+		err = o.update(func(t *ledger.Tx, rec *ledger.Source) error { return putResolved(t, rec, m.Resolved.List) })
+		return err != nil, nil, err
 	case m.Kind == wire.KindBusy && m.Busy.Nonce == rec.Nonce:
 		if o.overdue() {
 			v, err = o.giveUp(m.Busy.Reason)
@@ -174,7 +195,7 @@ func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
 	err := o.update(func(t *ledger.Tx, rec *ledger.Source) error {
 		first := rec.Dest == ""
 		rec.Dest, rec.Epoch, rec.Journal = a.Dest, a.Epoch, true
-		if rec.Resolution == nil {
+		if rec.Resolution == nil && a.Resolution.Base != "" {
 			rec.Resolution = &a.Resolution
 		}
 		p := &rec.Progress
@@ -183,9 +204,17 @@ func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
 			p.Resumes++
 			return nil
 		}
+		if err := putResolved(t, rec, a.Resolved); err != nil {
+			return err
+		}
+		targets, err := resolvedOf(t, o.ID)
+		if err != nil {
+			return err
+		}
 		return o.cfg.Note(t, o.record(rec, audit.Started, func(r *audit.Record) {
 			r.Lane, r.Request = a.Lane, audit.FactsOf(&rec.Request)
 			r.Request.Settings, r.Request.Resolved = a.Settings, rec.Resolution
+			r.Request.SetTargets(targets)
 		}))
 	}, transfer.Running)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/conversion"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
@@ -117,9 +116,9 @@ func (o *Outgoing) itemTotal(wanted bool) (uint64, error) {
 }
 
 // count adds what is new to the record, and notes which sources to delete.
-func (o *Outgoing) count(t *ledger.Tx, rec *ledger.Source, outcomes []transfer.Outcome) (fresh []transfer.Outcome, err error) {
+func (o *Outgoing) count(t *ledger.Tx, rec *ledger.Source, outcomes []believed) (fresh []transfer.Outcome, err error) {
 	for n := range outcomes {
-		oc := &outcomes[n]
+		oc := &outcomes[n].Outcome
 		if rec.Decided.Has(oc.Item) || !rec.Decided.Fits(oc.Item) || !rec.Decided.Add(oc.Item) {
 			continue
 		}
@@ -129,8 +128,8 @@ func (o *Outgoing) count(t *ledger.Tx, rec *ledger.Source, outcomes []transfer.O
 		if oc.Failed() && len(p.Failures) < transfer.MaxFailures {
 			p.Failures = append(p.Failures, *oc)
 		}
-		if rec.Request.DeleteSrc && oc.OK() && !oc.Taken && oc.Type == transfer.ItemFile {
-			if err := t.PutDelete(o.ID, oc.Item, ledger.Delete{Source: oc.Source, Version: oc.Version}); err != nil {
+		if outcomes[n].delete && oc.OK() && !oc.Taken && oc.Type == transfer.ItemFile {
+			if err := t.PutDelete(o.ID, oc.Item, ledger.Delete{Source: oc.Source, Version: oc.Version, Form: outcomes[n].form}); err != nil {
 				return nil, err
 			}
 		}
@@ -164,7 +163,7 @@ func (o *Outgoing) lastOutcomes(t *ledger.Tx, rec *ledger.Source) error {
 		}
 	}
 	rec.Settled = rec.State == transfer.Settling
-	if rec.State == transfer.Settling && !rec.Request.DeleteSrc {
+	if rec.State == transfer.Settling && !rec.Request.Deletes() {
 		if err := o.move(rec, rec.Progress.Counts.Ending()); err != nil {
 			return err
 		}
@@ -298,8 +297,6 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *tra
 	}
 	failpoint.Hit("delete.after_ledger")
 	warnings, waits := make([]*transfer.Error, len(items)), make([]bool, len(items))
-	rec := o.Record()
-	involved := conversion.Involved(&rec.Request)
 	for n, d := range dels {
 		err = deleter.Delete(d.Source, d.Version, d.Aside, !fresh[n])
 		if waits[n] = transfer.KindOf(err).Waits() && !o.overdue(); waits[n] {
@@ -307,7 +304,7 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *tra
 		} else if err != nil {
 			warnings[n] = transfer.AsError(err)
 			o.log.Warn("source not deleted", "path", d.Source, "error", err)
-		} else if involved {
+		} else if d.Form {
 			if err := deleter.DropForm(d.Source); err != nil {
 				o.log.Warn("cannot delete the sidecar of a deleted source", "path", d.Source, "error", err)
 			}

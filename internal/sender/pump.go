@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ferry/internal/conversion"
-	"ferry/internal/digest"
 	"ferry/internal/failpoint"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
@@ -36,15 +34,14 @@ type pump struct {
 	chunk    int
 	seq      uint64
 	sealed   atomic.Uint64 // messages that were handed to the lane, or are just being
-	method   digest.Method
 	resume   map[uint64]transfer.Point
 	squeezer squeezer
 	sources  place.Files
-	rate     int64             // of the request, bytes a second; 0: no limit
-	summing  []*reading        // files that were sent but for their digests
-	again    []resend          // files that are to be sent again
-	asked    []transfer.Path   // the request's sources
-	involved *transfer.Request // nil where bytes are all that matters
+	rate     int64      // of the request, bytes a second; 0: no limit
+	summing  []*reading // files that were sent but for their digests
+	again    []resend   // files that are to be sent again
+	asked    *asked
+	task     task // of the item that is being sent
 
 	starved bool // credit was waited for since the last message
 	idle    bool // nothing follows for now: the next message asks for an acknowledgement
@@ -76,14 +73,10 @@ var errBroken = errors.New("it broke")
 func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume) *pump {
 	ctx, cancel := context.WithCancel(context.Background())
 	rec := o.Record()
-	m, _ := digest.ParseMethod(rec.Request.Checksum)
 	chunk := rec.Progress.Settings.ChunkSize
 	p := &pump{o: o, epoch: epoch, ctx: ctx, cancel: cancel, done: make(chan struct{}), b: wire.NewBuilder(chunk, o.cfg.Memory),
-		chunk: chunk, method: m, resume: map[uint64]transfer.Point{}, limit: credit, wake: make(chan struct{}, 1)}
-	if conversion.Involved(&rec.Request) {
-		p.involved = &rec.Request
-	}
-	p.rate, p.asked = rec.Request.Rate, rec.Request.Sources
+		chunk: chunk, asked: o.cfg.asked(&rec), task: task{arg: -1}, resume: map[uint64]transfer.Point{}, limit: credit, wake: make(chan struct{}, 1)}
+	p.rate = rec.Request.Rate
 	p.squeezer = o.newSqueezer(rec.Request.Compress, chunk)
 	for _, pt := range resume.Points {
 		p.resume[pt.Item] = pt
@@ -158,7 +151,11 @@ func (p *pump) run(resume transfer.Resume) error {
 		return err
 	}
 	defer p.flight.Leave()
-	p.sources = p.o.cfg.Place.Files(p.asked)
+	if first, err := p.asked.item(0); err == nil {
+		p.sources = p.o.cfg.Place.Files(first.Source)
+	} else {
+		return err
+	}
 	defer p.sources.Close()
 	if err := p.sign(); err != nil {
 		return err
@@ -371,7 +368,13 @@ type resend struct {
 
 // item sends one item.
 func (p *pump) item(n uint64, it transfer.Item) error {
-	p.o.noteBegun(n, it)
+	if p.task.arg != it.Arg && it.Arg < p.asked.q.Count() { // what is gone comes from behind the last one
+		var err error
+		if p.task, err = p.asked.task(it.Arg); err != nil {
+			return err
+		}
+	}
+	p.o.noteBegun(n, it, &p.task)
 	switch it.Type {
 	case transfer.ItemBad:
 		return p.fail(n, it, it.Err)
@@ -383,7 +386,7 @@ func (p *pump) item(n uint64, it transfer.Item) error {
 		if err != nil {
 			return p.fail(n, it, transfer.AsError(err))
 		}
-		return p.begin(n, &wire.Begin{Type: transfer.ItemDir, Mode: mode, Mtime: mtime, Name: it.Name, Source: it.Source})
+		return p.begin(n, &wire.Begin{Type: transfer.ItemDir, Mode: mode, Mtime: mtime, Name: it.Name, Source: it.Source, To: p.task.to})
 	}
 	err := p.file(n, it, false)
 	for again := false; errors.Is(err, place.ErrUnsized); again = true {

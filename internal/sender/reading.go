@@ -108,15 +108,15 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 	case known && !resumed:
 		return r, 0, nil
 	case known: // nothing of it need be read again
-		r.tail, r.sum = true, digest.Resume(p.method, p.o.digests, pt.Prefix, nil)
+		r.tail, r.sum = true, digest.Resume(p.task.method, p.o.digests, pt.Prefix, nil)
 		return r, pt.Source, nil
 	case resumed:
 		failpoint.Hit("sender.after_reopen")
-		r.tail, r.resumed, r.sum = true, true, digest.Resume(p.method, p.o.digests, pt.Prefix, src.(place.Seeker))
+		r.tail, r.resumed, r.sum = true, true, digest.Resume(p.task.method, p.o.digests, pt.Prefix, src.(place.Seeker))
 		return r, pt.Source, nil
 	}
-	if p.method != digest.None {
-		r.sum = digest.NewRunning(p.method, p.o.digests)
+	if p.task.method != digest.None {
+		r.sum = digest.NewRunning(p.task.method, p.o.digests)
 	}
 	return r, 0, nil
 }
@@ -132,7 +132,7 @@ func seek(f place.File, at int64) bool {
 func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 	version, size := r.facts.Version, r.facts.Size
 	if err := p.begin(r.item, &wire.Begin{Type: transfer.ItemFile, Again: offset == 0, Mode: r.facts.Mode, Size: size,
-		Mtime: r.facts.Mtime, Allocated: r.facts.Allocated, Offset: offset, Version: version, Name: r.it.Name, Source: r.it.Source, Form: r.form}); err != nil {
+		Mtime: r.facts.Mtime, Allocated: r.facts.Allocated, Offset: offset, Version: version, Name: r.it.Name, Source: r.it.Source, Form: r.form, To: p.task.to}); err != nil {
 		return false, err
 	}
 	for more := size != 0 && offset != size; more; {
@@ -163,7 +163,7 @@ func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 	}
 	p.o.noteEnd(r.item, version)
 	p.b.End(r.item, offset)
-	if failpoint.Planted("deleted-when-sent") && p.o.rec.Request.DeleteSrc {
+	if failpoint.Planted("deleted-when-sent") && p.task.options.Delete() {
 		d := p.o.cfg.Place.(place.Deleter)
 		d.Delete(r.it.Source, version, d.Aside(p.o.ID, r.item), false)
 	}

@@ -80,11 +80,14 @@ type Config struct {
 	Changed  func(*Outgoing)          // outcomes have moved a transfer on, perhaps one that is not being driven
 	Clock    clock.Clock
 	Log      *slog.Logger
-	Throttle *Throttle          // bounds what is sent in a second; nil: nothing does
-	Settings transfer.Settings  // for what a request leaves open
-	MaxChunk int                // largest chunk that the queue manager carries from here
-	Encoders *compress.Encoders // what the transfers that compress share; nil: each has its own
-	Quiet    *quiet.Log         // of what a destination says and cannot be; nil: one that says so in Log
+	Throttle *Throttle         // bounds what is sent in a second; nil: nothing does
+	Settings transfer.Settings // for what a request leaves open
+	MaxChunk int               // largest chunk that the queue manager carries from here
+	// MaxTargets is after how many bytes of targets an OPEN has no more of them; 0: 32 KiB.
+	// On a slow line none must take long.
+	MaxTargets int
+	Encoders   *compress.Encoders // what the transfers that compress share; nil: each has its own
+	Quiet      *quiet.Log         // of what a destination says and cannot be; nil: one that says so in Log
 
 	Content conversion.Defaults // of text files here
 }

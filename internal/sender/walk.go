@@ -62,26 +62,6 @@ func (o *Outgoing) startWalk() {
 	go o.walk(ctx, o.journal, o.walked)
 }
 
-// CheckItself is the error of a request that would delete sources where nothing is
-// deleted, or would send something into itself, or onto itself, at an agent that is both
-// ends of it.
-func (c *Config) CheckItself(q *transfer.Request) error {
-	w := c.Walk(q)
-	if q.DeleteSrc {
-		d, ok := c.Place.(place.Deleter)
-		if !ok {
-			return transfer.Errorf(transfer.KindUsage, "%s cannot delete what it sends", c.Agent).WithHint("leave out --delete-source")
-		}
-		if err := d.MayDelete(&w); err != nil {
-			return err
-		}
-	}
-	if n, ok := c.Place.(place.OverlapChecker); ok && c.bothEnds(q) {
-		return n.CheckOverlap(&w, q.Dest)
-	}
-	return nil
-}
-
 // scarce reports whether a transfer that waits should keep nothing open.
 func (c *Config) scarce() bool {
 	l, ok := c.Place.(place.FileBudget)
@@ -100,27 +80,10 @@ func (c *Config) giveBack() {
 	}
 }
 
-// Walk is the walk that a request asks for.
-func (c *Config) Walk(q *transfer.Request) place.WalkRequest {
-	w := place.WalkRequest{Sources: q.Sources, Base: q.Base, Recursive: q.Recursive}
-	if q.Retry != nil {
-		w.Only = q.Retry.Only
-	}
-	return w
-}
-
 // bothEnds reports whether the destination is known to have the files of this host
 // beneath the same roots.
 func (c *Config) bothEnds(q *transfer.Request) bool {
 	return q.Destination == c.Agent || q.Destination == c.Beside && c.Beside != ""
-}
-
-// into is where the items of a transfer land, where that is here.
-func (c *Config) into(rec *ledger.Source) *transfer.Resolution {
-	if !c.bothEnds(&rec.Request) {
-		return nil
-	}
-	return rec.Resolution
 }
 
 // A GuardError is of a request whose sources are more than it allows.
@@ -158,29 +121,7 @@ func (o *Outgoing) walk(ctx context.Context, j *ledger.Journal, done chan struct
 		}
 	}()
 	rec := o.Record()
-	after, arg := j.Last()
-	unsynced, last := 0, o.cfg.Clock.Now()
-	found := j.Totals() // those are of what is synced
-	walk := o.cfg.Walk(&rec.Request)
-	walk.After, walk.AfterArg, walk.Into = after, arg, o.cfg.into(&rec)
-	links, err := o.cfg.Place.Walk(ctx, walk, func(arg int, it transfer.Item) error {
-		if err := j.Append(arg, it); err != nil {
-			return err
-		}
-		if it.Type == transfer.ItemFile {
-			found.Files, found.Bytes = found.Files+1, found.Bytes+it.Size
-		}
-		if err := TooMuch(&rec.Request, found.Files, found.Bytes); err != nil {
-			return err
-		}
-		unsynced++
-		if now := o.cfg.Clock.Now(); unsynced >= journalBatch || now.Sub(last) > 20*time.Millisecond {
-			unsynced, last = 0, now
-			failpoint.Hit("walk.before_sync")
-			return j.Sync()
-		}
-		return nil
-	})
+	links, err := o.cfg.walkItems(ctx, &rec, j)
 	if err == nil {
 		err = j.End(links)
 		failpoint.Hit("walk.after_end")
@@ -197,4 +138,33 @@ func (o *Outgoing) walk(ctx context.Context, j *ledger.Journal, done chan struct
 	}
 	o.pokePump()
 	o.poke()
+}
+
+// walkItems walks on from the journal's last item.
+func (c *Config) walkItems(ctx context.Context, rec *ledger.Source, j *ledger.Journal) (linksSkipped int64, err error) {
+	walk, err := c.walkRequest(rec)
+	if err != nil {
+		return 0, err
+	}
+	walk.After = j.Last()
+	unsynced, last := 0, c.Clock.Now()
+	found := j.Totals() // those are of what is synced
+	return c.Place.Walk(ctx, walk, func(it transfer.Item) error {
+		if err := j.Append(it); err != nil {
+			return err
+		}
+		if it.Type == transfer.ItemFile {
+			found.Files, found.Bytes = found.Files+1, found.Bytes+it.Size
+		}
+		if err := TooMuch(&rec.Request, found.Files, found.Bytes); err != nil {
+			return err
+		}
+		unsynced++
+		if now := c.Clock.Now(); unsynced >= journalBatch || now.Sub(last) > 20*time.Millisecond {
+			unsynced, last = 0, now
+			failpoint.Hit("walk.before_sync")
+			return j.Sync()
+		}
+		return nil
+	})
 }

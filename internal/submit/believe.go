@@ -13,7 +13,12 @@ type Transfer struct {
 }
 
 // Of is the transfer of a request.
-func Of(q *transfer.Request) Transfer { return Transfer{q.Source, q.ID, q.Hash()} }
+func Of(q *transfer.Request) Transfer {
+	if head, _, err := q.Split(); err == nil {
+		q = head
+	}
+	return Transfer{q.Source, q.ID, q.Hash()}
+}
 
 // is reports whether a picture is one of the transfer by its source.
 func (t Transfer) is(p *transfer.Progress) bool {

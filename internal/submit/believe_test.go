@@ -36,7 +36,7 @@ func TestOnlyTheSourcesAnswerIsTheOutcome(t *testing.T) {
 	}
 	stranger, source := connect("stranger"), connect("source")
 	s := &submit.Submitter{Conn: connect("submitter"), Clock: clock.System, Who: transfer.Originator{User: "user", Host: "host"}}
-	q := &transfer.Request{Version: 1, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Sources: []transfer.Path{"a"}, Dest: "b"}
+	q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
 	other := *q
 	other.Dest = "elsewhere"
 	picture := func(mod func(*transfer.Progress)) *transfer.Progress {
@@ -125,7 +125,7 @@ func TestOnlyItsOwnReceiptIsTaken(t *testing.T) {
 	}
 	defer conn.Close()
 	s := &submit.Submitter{Conn: conn, Clock: clock.System, Who: transfer.Originator{User: "user", Host: "host"}}
-	q := &transfer.Request{Version: 1, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Sources: []transfer.Path{"a"}, Dest: "b"}
+	q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
 	go conn.Consume(ctx, qmgr.Queue{Stream: qmgr.StreamCommand, Durable: "command-ALPHA", Filter: wire.AllCommands("ALPHA")}, func(d qmgr.Delivery) {
 		m, err := wire.DecodeSubmit(d.Data)
 		if err != nil {

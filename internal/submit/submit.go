@@ -67,10 +67,15 @@ func (s *Submitter) Check(ctx context.Context, q *transfer.Request) error {
 	return nil
 }
 
-// CheckSize refuses a request that is larger than MaxRequest.
+// CheckSize refuses a request that is larger than MaxRequest, or with more beside its
+// items than a message has room for.
 func (s *Submitter) CheckSize(q *transfer.Request) error {
-	if n := len(s.message(q, "", transfer.DefaultRecovery)); n > transfer.MaxRequest {
-		return transfer.Errorf(transfer.KindTooLarge, "the request has %d bytes; the limit is %d", n, transfer.MaxRequest).
+	head, _, err := q.Split()
+	if err != nil {
+		return err
+	}
+	if n := len(s.message(head, "", transfer.DefaultRecovery)); n > wire.MaxControl {
+		return transfer.Errorf(transfer.KindTooLarge, "the request has %d bytes beside its items; the limit is %d", n, wire.MaxControl).
 			WithHint("use patterns or directories, or several transfers")
 	}
 	return nil
@@ -152,17 +157,29 @@ func (s *Submitter) inbox() (subject string, answers <-chan []byte, stop func(),
 // cannot take the request yet leaves it in its queue and says so each time that it
 // comes back. For as long as it is heard to say so, it is not stored again.
 func (s *Submitter) Submit(ctx context.Context, q *transfer.Request, notice func(error)) (*transfer.Progress, error) {
-	return (&submission{Submitter: s, q: q, notice: notice}).run(ctx)
+	n, err := s.submission(q, notice)
+	if err != nil {
+		return nil, err
+	}
+	return n.run(ctx)
+}
+
+// submission is one of a request, which is split.
+func (s *Submitter) submission(q *transfer.Request, notice func(error)) (*submission, error) {
+	head, parts, err := q.Split()
+	return &submission{Submitter: s, q: head, parts: parts, notice: notice}, err
 }
 
 // A submission is one request that is being handed over.
 type submission struct {
 	*Submitter
-	q      *transfer.Request
+	q      *transfer.Request // the head
+	parts  []transfer.Part
 	notice func(error)
 	until  time.Time // when its submitter gives it up; zero: never
 	stored bool      // the queue manager has said once that it has the request
 	last   storage   // when it said so last
+	begun  storing   // of what it does not have all of
 }
 
 // A storage is when a request was stored.
@@ -172,6 +189,12 @@ type storage struct {
 	again time.Duration // until it is stored again
 }
 
+// A storing is how many parts were stored by a connection.
+type storing struct {
+	parts int
+	lost  int // connections by then
+}
+
 // store hands the request to the queue manager, if it is due.
 func (s *submission) store(ctx context.Context, subject, inbox string) error {
 	now, lost := s.Clock.Now(), s.Conn.Lost()
@@ -179,8 +202,21 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 		return nil
 	}
 	failpoint.Hit("submit.before_enqueue")
+	if s.begun.lost != lost {
+		s.begun = storing{lost: lost}
+	}
+	for ; s.begun.parts < len(s.parts); s.begun.parts++ {
+		err := s.enqueue(ctx, subject, func() []byte {
+			return wire.Marshal(wire.Submit{V: wire.Version, Request: transfer.Request{ID: s.q.ID}, Part: &s.parts[s.begun.parts]})
+		})
+		if err != nil {
+			return err
+		}
+		failpoint.Hit("submit.after_part")
+	}
 	err := s.enqueue(ctx, subject, func() []byte { return s.message(s.q, inbox, s.good()) })
 	if err == nil {
+		s.begun = storing{lost: lost}
 		s.stored, s.last = true, storage{now, lost, min(max(2*s.last.again, storeAgain), storeMost)}
 	}
 	failpoint.Hit("submit.after_enqueue")
@@ -288,7 +324,7 @@ func (s *Submitter) receipt(ctx context.Context, q *transfer.Request, answers <-
 				return nil, false, err
 			}
 		case <-t.C():
-			if notYet != nil {
+			if notYet != nil && transfer.KindOf(notYet) != transfer.KindNotFound { // parts that are lost are stored again
 				return nil, true, notYet
 			}
 			p, err := s.Status(ctx, Of(q))
@@ -329,8 +365,32 @@ func (s *Submitter) Status(ctx context.Context, t Transfer) (*transfer.Progress,
 const previewTime = 10 * time.Second
 
 // Preview asks the source agent what a request would send, and the destination agent
-// what would become of it there. The error is why nothing would be sent.
+// what would become of it there. A large request is asked about part by part. The error is
+// why nothing would be sent.
 func (s *Submitter) Preview(ctx context.Context, q *transfer.Request) (*wire.Preview, error) {
+	head, parts, err := q.Split()
+	if err != nil {
+		return nil, err
+	}
+	head.Rest = nil
+	all, err := s.preview(ctx, head)
+	for n := 0; n < len(parts) && err == nil; n++ {
+		part := *head
+		if part.Items, err = parts[n].Read(); err != nil {
+			return nil, err
+		}
+		var p *wire.Preview
+		if p, err = s.preview(ctx, &part); err == nil {
+			all.Items, all.Files, all.Bytes, all.More = all.Items+p.Items, all.Files+p.Files, all.Bytes+p.Bytes, all.More || p.More
+			if int64(len(all.List)) == all.Items-p.Items { // otherwise some before these are left out
+				all.List = append(all.List, p.List...)
+			}
+		}
+	}
+	return all, err
+}
+
+func (s *Submitter) preview(ctx context.Context, q *transfer.Request) (*wire.Preview, error) {
 	ans, err := s.ask(ctx, wire.AskSubject(q.Source), wire.Ask{Kind: wire.AskPreview, Request: q}, previewTime)
 	if err != nil {
 		return nil, err
@@ -339,14 +399,14 @@ func (s *Submitter) Preview(ctx context.Context, q *transfer.Request) (*wire.Pre
 		return nil, transfer.Errorf(transfer.KindVersion, "agent %s has answered without a preview", q.Source)
 	}
 	p, there := ans.Preview, *q
-	there.Sources, there.Dest = []transfer.Path{"-"}, p.Dest // the destination is not asked about the sources
+	there.Items = []transfer.RequestItem{{Source: "-", Dest: "-"}} // the destination is not asked about the sources
 	if q.Base != "" {
-		there.Base = "-"
+		there.Base, there.Items[0].Dest = "-", ""
 	}
 	if q.Retry != nil {
 		there.Retry = &transfer.Retry{Of: q.Retry.Of, Resolved: q.Retry.Resolved}
 	}
-	ask := wire.Ask{Kind: wire.AskLook, Request: &there, Preview: &wire.Preview{Several: p.Several, List: p.List}}
+	ask := wire.Ask{Kind: wire.AskLook, Request: &there, Preview: &wire.Preview{Dest: p.Dest, Several: p.Several, List: p.List, Targets: p.Targets}}
 	if ans, err = s.ask(ctx, wire.AskSubject(q.Destination), ask, previewTime); err != nil {
 		return nil, err
 	}

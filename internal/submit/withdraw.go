@@ -28,7 +28,11 @@ func (s *Submitter) SubmitInTime(ctx context.Context, q *transfer.Request, notic
 		return s.Submit(ctx, q, notice)
 	}
 	limit := max(q.RecoveryTimeout(), leastPatience)
-	w := &submission{Submitter: s, q: q, notice: notice, until: s.Clock.Now().Add(limit)}
+	w, err := s.submission(q, notice)
+	if err != nil {
+		return nil, err
+	}
+	w.until = s.Clock.Now().Add(limit)
 	late := errors.New("the recovery time-out is over")
 	inTime, cancel := context.WithTimeoutCause(ctx, limit, late)
 	defer cancel()

@@ -107,9 +107,9 @@ func FuzzSize(f *testing.F) {
 // FuzzRequest: a request that passes is within its limits, is written and read
 // as the same, and passes again.
 func FuzzRequest(f *testing.F) {
-	for _, s := range []string{`{}`, `null`, `{"v":1,"id":"01890a5d-ac96-774b-bcce-b302099a8057","source":"AB","destination":"CD","sources":["/a%FF"],"dest":"/b/"}`,
-		`{"v":1,"id":"01890a5d-ac96-774b-bcce-b302099a8057","source":"AB","destination":"CD","sources":["a","**"],"dest":"x","mode":"binary","checksum":"none","if_exists":"overwrite","durability":"process","priority":9,"job":"j","meta":{"k":"v"},"settings":{},"recovery_timeout":"-1"}`,
-		`{"v":2}`, `{"v":1,"sources":[""]}`, `{"v":1,"priority":-1}`, `{"v":1,"recovery_timeout":"1s","meta":{"":""}}`} {
+	for _, s := range []string{`{}`, `null`, `{"v":2,"id":"01890a5d-ac96-774b-bcce-b302099a8057","source":"AB","destination":"CD","items":[{"source":"/a%FF"}],"dest":"/b/"}`,
+		`{"v":2,"id":"01890a5d-ac96-774b-bcce-b302099a8057","source":"AB","destination":"CD","items":[{"source":"a","dest":"d","mode":"text","disposition":"delete","to_encoding":"IBM-1047"},{"source":"**","resolved":{"base":"/x","into":true}}],"dest":"x","mode":"binary","checksum":"none","if_exists":"overwrite","durability":"process","priority":9,"job":"j","meta":{"k":"v"},"settings":{},"recovery_timeout":"-1"}`,
+		`{"v":3}`, `{"v":2,"items":[{"source":""}]}`, `{"v":2,"priority":-1}`, `{"v":2,"rest":{"items":1}}`, `{"v":2,"recovery_timeout":"1s","meta":{"":""}}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -117,10 +117,17 @@ func FuzzRequest(f *testing.F) {
 		if json.Unmarshal(data, &q) != nil || q.Check() != nil {
 			return
 		}
-		if q.ID.IsZero() || len(q.Sources) == 0 || q.Dest == "" || len(q.Source) < 2 || len(q.Destination) < 2 || q.Priority < 0 || q.Priority > 9 {
+		if q.ID.IsZero() || len(q.Items) == 0 || len(q.Source) < 2 || len(q.Destination) < 2 || q.Priority < 0 || q.Priority > 9 {
 			t.Fatalf("%s passes", data)
 		}
-		for _, p := range append(q.Sources, q.Dest) {
+		var paths []Path
+		for _, it := range q.Items {
+			if it.Dest == "" {
+				it.Dest = q.Dest
+			}
+			paths = append(paths, it.Source, it.Dest)
+		}
+		for _, p := range paths {
 			if len(p) == 0 || len(p) > MaxPath || strings.ContainsRune(string(p), 0) {
 				t.Fatalf("%s passes with the path %q", data, string(p))
 			}

@@ -41,6 +41,7 @@ type Item struct {
 	Source Path   // on the source agent, as the journal walked to it
 	Name   Path   // beneath the destination directory; see Target
 	Size   int64  // as the walk saw it: for totals only
+	Arg    int    // the request item that it comes from, from 0
 	Err    *Error // of an ItemBad
 }
 
@@ -58,6 +59,7 @@ type Outcome struct {
 	Note    string   `json:"note,omitempty"`    // such as "taken after commit"
 	Taken   bool     `json:"taken,omitempty"`
 	Version Version  `json:"version,omitempty"` // of the source, handed back to it
+	To      uint64   `json:"to,omitempty"`      // the Target of its request item; 0: the transfer's DEST
 	Err     *Error   `json:"error,omitempty"`
 }
 

@@ -32,7 +32,7 @@ func AppendOutcomes(b []byte, outs []Outcome, escapeHTML bool) ([]byte, error) {
 
 // common is an outcome without what most of them do not have.
 func (o *Outcome) common() Outcome {
-	return Outcome{Item: o.Item, Type: o.Type, Path: o.Path, Source: o.Source, Size: o.Size, Digest: o.Digest, SrcSum: o.SrcSum, Version: o.Version}
+	return Outcome{Item: o.Item, Type: o.Type, Path: o.Path, Source: o.Source, Size: o.Size, Digest: o.Digest, SrcSum: o.SrcSum, Version: o.Version, To: o.To}
 }
 
 func appendOutcome(b []byte, o *Outcome, escapeHTML bool) ([]byte, error) {
@@ -56,6 +56,9 @@ func appendOutcome(b []byte, o *Outcome, escapeHTML bool) ([]byte, error) {
 	}
 	if o.Version != "" {
 		b = append(base64.RawStdEncoding.AppendEncode(append(b, `,"version":"`...), []byte(o.Version)), '"')
+	}
+	if o.To != 0 {
+		b = strconv.AppendUint(append(b, `,"to":`...), o.To, 10)
 	}
 	return append(b, '}'), nil
 }
@@ -241,6 +244,9 @@ func (p *outcomeParser) outcome(o *Outcome) bool {
 		if !ok || o.Version.UnmarshalText(s) != nil {
 			return false
 		}
+	}
+	if p.lit(`,"to":`) && !p.uint(&o.To) {
+		return false
 	}
 	return p.lit("}")
 }

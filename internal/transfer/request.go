@@ -13,7 +13,8 @@ import (
 
 // Limits of a request. Each is refused with its figure.
 const (
-	MaxRequest   = 1 << 20 // bytes of its JSON form
+	MaxRequest   = 16 << 20 // bytes of its items in JSON
+	MaxPart      = 32 << 10 // bytes of the items in one message
 	MaxJSONDepth = 32
 	MaxMeta      = 64   // entries
 	MaxMetaValue = 1024 // bytes of one entry, key and value together
@@ -26,6 +27,9 @@ const (
 const (
 	ModeBinary = "binary"
 	ModeText   = "text"
+
+	DispositionLeave  = "leave"
+	DispositionDelete = "delete" // the source is deleted once its arrival is on record
 
 	IfExistsError     = "error"
 	IfExistsOverwrite = "overwrite"
@@ -111,7 +115,8 @@ func (s Settings) Check() error {
 }
 
 // A Request asks for one managed transfer. The zero value of every optional
-// field is its default.
+// field is its default. A request whose items need more than MaxPart bytes travels, and
+// is kept, as a head and parts; see Split.
 type Request struct {
 	Version     int               `json:"v"`
 	ID          ID                `json:"id"`
@@ -119,13 +124,9 @@ type Request struct {
 	Originator  Originator        `json:"originator"`
 	Source      AgentName         `json:"source"`
 	Destination AgentName         `json:"destination"`
-	Sources     []Path            `json:"sources"` // files, directories, patterns on the source agent
-	Dest        Path              `json:"dest"`
-	Recursive   bool              `json:"recursive,omitempty"`
-	Mode        string            `json:"mode,omitempty"`
-	Checksum    string            `json:"checksum,omitempty"`
-	IfExists    string            `json:"if_exists,omitempty"`
-	DeleteSrc   bool              `json:"delete_source,omitempty"`
+	Items       []RequestItem     `json:"items,omitempty"`
+	Rest        *Rest             `json:"rest,omitempty"` // of a head: the items that follow; nil: none
+	Dest        Path              `json:"dest,omitempty"` // of the items without a DEST of their own
 	Durability  string            `json:"durability,omitempty"`
 	Lane        string            `json:"lane,omitempty"`
 	Delivery    string            `json:"delivery,omitempty"`
@@ -135,7 +136,7 @@ type Request struct {
 	Meta        map[string]string `json:"meta,omitempty"`
 	Settings    Settings          `json:"settings,omitzero"`
 	Recovery    Duration          `json:"recovery_timeout,omitempty"` // 0: a day; negative: for ever
-	Content
+	Options                       // of the items that do not say otherwise
 	Scope
 }
 
@@ -152,12 +153,12 @@ type Scope struct {
 // A Retry is what a request has of the transfer that it repeats.
 type Retry struct {
 	Of       ID          `json:"of"`
-	Only     []Path      `json:"only,omitempty"`     // the items to send, by their source paths; none: all
+	Only     []Path      `json:"only,omitempty"`     // the files to send, by their source paths; none: all
 	Resolved *Resolution `json:"resolved,omitempty"` // what DEST turned out to be then; nil: it was never found out
 }
 
 // RequestVersion is the version of Request that this code writes.
-const RequestVersion = 1
+const RequestVersion = 2
 
 // DefaultRecovery is how long a transfer keeps trying before it fails with 69.
 const DefaultRecovery = 24 * time.Hour
@@ -171,13 +172,13 @@ func (r *Request) RecoveryTimeout() time.Duration {
 }
 
 // Durable reports whether the item data is synced before an outcome is given.
-// Deleting the source asks for it whatever --durability says.
-func (r *Request) Durable() bool { return r.Durability != DurabilityProcess || r.DeleteSrc }
+// Deleting a source asks for it whatever --durability says.
+func (r *Request) Durable() bool { return r.Durability != DurabilityProcess || r.Deletes() }
 
 // Check refuses a request that is malformed, over a limit, or asks for what
 // this version does not have.
 func (r *Request) Check() error {
-	if r.Version < 1 || r.Version > RequestVersion+1 {
+	if r.Version < RequestVersion || r.Version > RequestVersion+1 {
 		return Errorf(KindVersion, "request version %d is not spoken here; this is version %d", r.Version, RequestVersion)
 	}
 	if r.ID.IsZero() {
@@ -188,27 +189,22 @@ func (r *Request) Check() error {
 			return err
 		}
 	}
-	if len(r.Sources) == 0 {
-		return Errorf(KindUsage, "the request names no source")
+	if err := r.checkItems(); err != nil {
+		return err
 	}
-	for _, p := range append([]Path{r.Dest}, r.Sources...) {
-		if err := p.Check(); err != nil {
-			return err
-		}
-	}
-	if err := r.Scope.check(r.Sources); err != nil {
+	if err := r.Scope.check(); err != nil {
 		return err
 	}
 	if err := r.checkWords(); err != nil {
 		return err
 	}
-	if err := r.Content.check(r.Mode == ModeText); err != nil {
+	if err := r.Options.check(); err != nil {
 		return err
 	}
 	return r.checkNumbers()
 }
 
-func (s *Scope) check(sources []Path) error {
+func (s *Scope) check() error {
 	if s.Rate < 0 || s.Rate > 0 && s.Rate < MinRate {
 		return Errorf(KindUsage, "a limit of %d bytes a second is too low; it begins at %d", s.Rate, MinRate)
 	}
@@ -218,11 +214,6 @@ func (s *Scope) check(sources []Path) error {
 	if s.Base != "" {
 		if err := s.Base.Check(); err != nil {
 			return err
-		}
-		for _, p := range sources {
-			if strings.HasPrefix(string(p), "/") || slices.Contains(strings.Split(string(p), "/"), "..") {
-				return Errorf(KindUsage, "the name %s of --files-from leads out of %s; names begin without / and have no ..", p, s.Base)
-			}
 		}
 	}
 	if s.Retry == nil {
@@ -244,18 +235,22 @@ func (s *Scope) check(sources []Path) error {
 }
 
 func (r *Request) checkWords() error {
-	for _, w := range []struct {
-		name, value string
-		built, all  []string
-	}{
-		{"mode", r.Mode, []string{ModeBinary, ModeText}, nil},
-		{"checksum", r.Checksum, []string{"xxh3", "md5", "sha256", "none"}, nil},
-		{"if-exists", r.IfExists, []string{IfExistsError, IfExistsOverwrite, IfExistsSkip, IfExistsUpdate, IfExistsRename}, nil},
+	return checkWords([]word{
 		{"durability", r.Durability, []string{DurabilityFull, DurabilityProcess}, nil},
 		{"lane", r.Lane, []string{LaneAuto, LaneQueue, LaneDirect}, nil},
 		{"delivery", r.Delivery, []string{DeliveryFast}, []string{DeliveryStored}},
 		{"compress", r.Compress, []string{CompressNone, CompressFast, CompressHigh, CompressAuto}, nil},
-	} {
+	})
+}
+
+// A word is the value of an option that takes one of a few words.
+type word struct {
+	name, value string
+	built, all  []string
+}
+
+func checkWords(words []word) error {
+	for _, w := range words {
 		if err := checkWord(w.name, w.value, w.built, w.all); err != nil {
 			return err
 		}

@@ -397,7 +397,7 @@ func TestSizes(t *testing.T) {
 }
 
 func request() Request {
-	return Request{Version: 1, ID: NewID(time.UnixMilli(1)), Source: "ALPHA", Destination: "BETA", Sources: []Path{"a"}, Dest: "b"}
+	return Request{Version: RequestVersion, ID: NewID(time.UnixMilli(1)), Source: "ALPHA", Destination: "BETA", Items: ItemsOf("a"), Dest: "b"}
 }
 
 func TestRequestCheck(t *testing.T) {
@@ -411,7 +411,7 @@ func TestRequestCheck(t *testing.T) {
 	}
 	for _, good := range []func(*Request){
 		func(*Request) {},
-		func(r *Request) { r.Version = 2 },
+		func(r *Request) { r.Version = RequestVersion + 1 },
 		func(r *Request) { r.Meta = meta(64, 1024) },
 		func(r *Request) { r.Job = strings.Repeat("j", 1024) },
 		func(r *Request) { r.Priority = 9 },
@@ -440,12 +440,12 @@ func TestRequestCheck(t *testing.T) {
 		says   string
 	}{
 		{func(r *Request) { r.Version = 0 }, KindVersion, "version 0"},
-		{func(r *Request) { r.Version = 3 }, KindVersion, "version 3"},
+		{func(r *Request) { r.Version = RequestVersion + 2 }, KindVersion, "version 4"},
 		{func(r *Request) { r.ID = ID{} }, KindUsage, "no transfer ID"},
 		{func(r *Request) { r.Source = "x" }, KindUsage, `"x"`},
 		{func(r *Request) { r.Destination = "" }, KindUsage, "agent name"},
-		{func(r *Request) { r.Sources = nil }, KindUsage, "no source"},
-		{func(r *Request) { r.Sources = []Path{"a", ""} }, KindUsage, "empty"},
+		{func(r *Request) { r.Items = nil }, KindUsage, "no source"},
+		{func(r *Request) { r.Items = ItemsOf("a", "") }, KindUsage, "empty"},
 		{func(r *Request) { r.Dest = "" }, KindUsage, "empty"},
 		{func(r *Request) { r.Dest = Path(strings.Repeat("d/", 2049)) }, KindUsage, "4098 bytes; the limit is 4096"},
 		{func(r *Request) { r.Delivery = "stored" }, KindNotBuilt, "not built yet; use fast"},
@@ -479,10 +479,10 @@ func TestRequestCheck(t *testing.T) {
 
 func TestDurable(t *testing.T) {
 	for _, c := range []struct {
-		durability string
-		del, want  bool
-	}{{"", false, true}, {"full", false, true}, {"process", false, false}, {"process", true, true}} {
-		if got := (&Request{Durability: c.durability, DeleteSrc: c.del}).Durable(); got != c.want {
+		durability, disposition string
+		want                    bool
+	}{{"", "", true}, {"full", "", true}, {"process", "", false}, {"process", "leave", false}, {"process", "delete", true}} {
+		if got := (&Request{Durability: c.durability, Options: Options{Disposition: c.disposition}}).Durable(); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -93,6 +93,8 @@ type Preview struct {
 
 	Dest    transfer.Path `json:"dest,omitempty"`    // DEST as the destination takes it
 	Several bool          `json:"several,omitempty"` // it must be a directory
+	// Targets are those of the items of List that have their own.
+	Targets []transfer.Target `json:"targets,omitempty"`
 }
 
 // A PreviewItem is one item of a Preview.
@@ -100,6 +102,7 @@ type PreviewItem struct {
 	Source transfer.Path     `json:"source"`
 	Name   transfer.Path     `json:"name"`
 	Target transfer.Path     `json:"target,omitempty"` // where it would land
+	To     uint64            `json:"to,omitempty"`     // the target; 0: DEST
 	Type   transfer.ItemType `json:"type"`
 	Size   int64             `json:"size"`
 	Mtime  int64             `json:"mtime,omitempty"` // nanoseconds since 1970, where it decides what becomes of the item
@@ -202,10 +205,11 @@ const (
 	ControlResume   Kind = "resume"   // a parked transfer
 )
 
-// A Submit is a request on its way.
+// A Submit is a request on its way, or a part of one (transfer.Request.Split).
 type Submit struct {
 	V       int              `json:"v"`
 	Request transfer.Request `json:"request"`
+	Part    *transfer.Part   `json:"part,omitempty"`  // then the request has its ID alone
 	Reply   string           `json:"reply,omitempty"` // subject that wants to hear the receipt
 	// Good is for how long, from when the queue manager has stored it and by the
 	// queue manager's clock, this copy may be accepted: its submitter waits no
@@ -260,6 +264,9 @@ func DecodeSubmit(data []byte) (*Submit, error) {
 	s, err := versioned(data, MaxControl, "request", func(s *Submit) (int, string) { return s.V, s.check() })
 	if err != nil {
 		return s, err
+	}
+	if s.Part != nil {
+		return s, nil
 	}
 	return s, s.Request.Check()
 }

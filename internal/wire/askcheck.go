@@ -151,7 +151,9 @@ func (c *Control) check() string {
 }
 
 func (s *Submit) check() string {
-	return broken(rule{"a subject for the answer that is too long", len(s.Reply) <= maxReply})
+	return broken(
+		rule{"a subject for the answer that is too long", len(s.Reply) <= maxReply},
+		rule{"a part that is none", s.Part == nil || within(s.Part.From, 1, transfer.MaxRequest) && len(s.Part.Items) <= transfer.MaxPart && !s.Request.ID.IsZero()})
 }
 
 func short(words ...string) bool {

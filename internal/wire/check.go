@@ -63,6 +63,8 @@ func (m *Message) check() error {
 		what = m.Open.check()
 	case m.Accept != nil:
 		what = m.Accept.check()
+	case m.Resolved != nil:
+		what = broken(rule{"no nonce that can be", within(m.Resolved.Nonce, 1, MaxNonce)}, rule{"destinations that are none", resolved(m.Resolved.List)})
 	case m.Busy != nil:
 		what = m.Busy.check()
 	case m.Refuse != nil:
@@ -101,7 +103,35 @@ func (o *Open) check() string {
 		rule{"settings out of their range", s.Check() == nil},
 		rule{"a pardon that cannot be", within(o.Pardon, 0, MaxNonce)},
 		rule{"a principal that is none", principal(o.Principal)},
+		rule{"targets that are none", o.Targets.fits()},
 		rule{"a way to the direct lane that is none", o.Direct.check()})
+}
+
+// fits reports whether the numbers of targets ascend. What they say the receiver checks.
+func (t *Targets) fits() bool {
+	if t == nil {
+		return true
+	}
+	last := t.After
+	for n := range t.List {
+		if t.List[n].N <= last || t.List[n].N > MaxItems {
+			return false
+		}
+		last = t.List[n].N
+	}
+	return len(t.List) > 0
+}
+
+func resolved(all []transfer.Resolved) bool {
+	last := uint64(0)
+	for n := range all {
+		r := &all[n]
+		if r.N <= last || r.N > MaxItems || !plainPath(r.Base, transfer.MaxPath) || (r.Base == "") != (r.Error != nil) || !sentence(r.Error) {
+			return false
+		}
+		last = r.N
+	}
+	return true
 }
 
 func (a *Accept) check() string {
@@ -114,7 +144,7 @@ func (a *Accept) check() string {
 		rule{"a lane that is none", a.Lane == transfer.LaneQueue || a.Lane == transfer.LaneDirect},
 		rule{"a credit out of its range", within(a.Credit, 0, MaxAhead)},
 		rule{"a number of missing digests out of its range", within(a.Sums, 0, transfer.MaxUndecided)},
-		rule{"a destination that is none", a.Resolution.Base != "" && plainPath(a.Resolution.Base, transfer.MaxPath)},
+		rule{"a destination that is none", plainPath(a.Resolution.Base, transfer.MaxPath) && resolved(a.Resolved)},
 		rule{"a reason that is too long", len(a.LaneReason) <= MaxText},
 		rule{"an instance that is none", mark(a.Instance)},
 		rule{"a way to the direct lane that is none", a.Direct.check()},
@@ -165,7 +195,7 @@ func outcome(o *transfer.Outcome) string {
 		w = *o.Written
 	}
 	return broken(
-		rule{"an item out of its range", o.Item < MaxItems},
+		rule{"an item out of its range", o.Item < MaxItems && o.To <= MaxItems},
 		rule{"a type that is none", within(uint32(o.Type), uint32(transfer.ItemFile), uint32(transfer.ItemBad))},
 		rule{"a path that is none", plainPath(o.Path, maxJoined) && plainPath(o.Source, maxJoined)},
 		rule{"a size out of its range", within(o.Size, 0, MaxSize)},

@@ -72,6 +72,7 @@ const (
 	flagAgain = 1
 	flagForm  = 2
 	flagEnd   = 4 // the size is known at the end only
+	flagTo    = 8 // with a target
 )
 
 // wholeAfter is after how many bytes of names every further name of a message is
@@ -108,6 +109,7 @@ type Begin struct {
 	Name      transfer.Path
 	Source    transfer.Path
 	Form      *transfer.Form // what is known of the content; nil where nobody asked
+	To        uint64         // the target where it lands; 0: the transfer's DEST
 }
 
 // A Frame is one statement of a chunk message.
@@ -319,7 +321,7 @@ func (r *reader) begin() *Begin {
 	b := &Begin{Type: transfer.ItemType(r.u8())}
 	flags := r.u8()
 	b.Again = flags&flagAgain != 0
-	if flags > flagAgain|flagForm|flagEnd {
+	if flags > flagAgain|flagForm|flagEnd|flagTo {
 		r.short = true
 	}
 	mode := r.uint()
@@ -338,6 +340,11 @@ func (r *reader) begin() *Begin {
 	b.Source = r.name(r.now.source)
 	if flags&flagForm != 0 {
 		b.Form = r.form()
+	}
+	if flags&flagTo != 0 {
+		if b.To = r.uint(); b.To == 0 {
+			r.short = true
+		}
 	}
 	r.now.begun(b)
 	return b

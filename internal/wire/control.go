@@ -20,6 +20,7 @@ type Kind string
 const (
 	KindOpen        Kind = "open"
 	KindAccept      Kind = "accept"
+	KindResolved    Kind = "resolved"
 	KindBusy        Kind = "busy"
 	KindRefuse      Kind = "refuse"
 	KindAck         Kind = "ack"
@@ -30,7 +31,7 @@ const (
 	KindCancelled   Kind = "cancelled"
 )
 
-var replyKinds = map[Kind]bool{KindOpen: true, KindAccept: true, KindBusy: true, KindRefuse: true,
+var replyKinds = map[Kind]bool{KindOpen: true, KindAccept: true, KindResolved: true, KindBusy: true, KindRefuse: true,
 	KindAck: true, KindResync: true, KindOutcomes: true, KindOutcomesAck: true, KindCancel: true,
 	KindCancelled: true}
 
@@ -43,6 +44,7 @@ type Message struct {
 
 	Open        *Open
 	Accept      *Accept
+	Resolved    *Resolved
 	Busy        *Busy
 	Refuse      *Refuse
 	Ack         *Ack
@@ -58,12 +60,28 @@ type Open struct {
 	Source   string           `json:"source_incarnation"`
 	Dest     string           `json:"destination_incarnation,omitempty"` // once it has accepted
 	Several  bool             `json:"several,omitempty"`                 // DEST must be a directory
-	Request  transfer.Request `json:"request"`                           // without its Sources
+	Request  transfer.Request `json:"request"`                           // without its items
+	Targets  *Targets         `json:"targets,omitempty"`                 // until the destination has accepted, of items that have their own
 	MaxChunk int              `json:"max_chunk"`                         // what the source's queue manager carries
 	Pardon   uint64           `json:"pardon,omitempty"`                  // how often an operator has resumed the transfer
 	// Principal is who submitted it, as the source's agent vouches.
 	Principal string  `json:"principal,omitempty"`
 	Direct    *Direct `json:"direct,omitempty"` // none: the source does not have the direct lane
+}
+
+// Targets are some of the targets of a transfer, in the order of their numbers. Where there
+// are More, RESOLVED asks for them, and the next OPEN has them.
+type Targets struct {
+	After uint64            `json:"after,omitempty"` // the last one of the OPEN before; 0: these are the first
+	List  []transfer.Target `json:"list"`
+	More  bool              `json:"more,omitempty"`
+}
+
+// Resolved answers an OPEN whose targets are not all.
+type Resolved struct {
+	Nonce uint64              `json:"nonce"`
+	After uint64              `json:"after,omitempty"` // of that OPEN
+	List  []transfer.Resolved `json:"list"`
 }
 
 // A Cancel withdraws a transfer.
@@ -83,7 +101,8 @@ type Accept struct {
 	Credit     int64               `json:"credit"`
 	Sums       int                 `json:"sums"` // how many files may have ended without their SUM when another item begins
 	Resume     transfer.Resume     `json:"resume"`
-	Resolution transfer.Resolution `json:"resolution"`
+	Resolution transfer.Resolution `json:"resolution,omitzero"`
+	Resolved   []transfer.Resolved `json:"resolved,omitempty"`    // the targets of the OPEN
 	LaneReason string              `json:"lane_reason,omitempty"` // why it is not the direct lane
 	Instance   string              `json:"instance,omitempty"`    // the run of the destination that says it
 	Direct     *Direct             `json:"direct,omitempty"`      // with the direct lane: how to get there
@@ -180,6 +199,8 @@ func (m *Message) body(make bool) any {
 		return field(&m.Open, make)
 	case KindAccept:
 		return field(&m.Accept, make)
+	case KindResolved:
+		return field(&m.Resolved, make)
 	case KindBusy:
 		return field(&m.Busy, make)
 	case KindRefuse:

@@ -44,7 +44,8 @@
 // The conversation about one transfer, on the two agents' REPLY subjects
 // (source on the left):
 //
-//	OPEN(nonce, request, incarnations)      →
+//	OPEN(nonce, request, incarnations, targets)  →
+//	                                        ←  RESOLVED(nonce, targets), where OPEN has more of them
 //	                                        ←  ACCEPT(nonce, epoch, settings, credit, resume)
 //	                                           or BUSY(nonce, place, reason) or REFUSE(nonce, error)
 //	chunk messages of the epoch, on the lane →
@@ -94,12 +95,13 @@
 // frame everything that something is the difference from is zero or empty.
 //
 //	1 BEGIN  1 item type  1 flags (1: again from the start; 2: with a form; 4: the size is
-//	         not known, and 0 here)
+//	         not known, and 0 here; 8: with a target)
 //	         u mode  u size  u allocated bytes  u offset where data will start
 //	         s mtime (ns) less that of the BEGIN before
 //	         version  name  source path, each as: u how many bytes are those of the version
 //	         (name, source path) in the BEGIN before, t the rest
 //	         with a form: t code page  t line end  t RECFM  u LRECL  u BLKSIZE
+//	         with a target: u its number, from 1; without one it lands at the transfer's DEST
 //	2 DATA   u offset  t bytes
 //	3 HOLE   u offset  u length of a run of zeros
 //	4 END    u size

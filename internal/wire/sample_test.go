@@ -28,13 +28,24 @@ var (
 )
 
 func sampleRequest() transfer.Request {
-	return transfer.Request{Version: 1, ID: sampleID, Submitted: sampleTime, Originator: transfer.Originator{User: "ann", Host: "box"},
-		Source: "ALPHA", Destination: "BETA", Sources: []transfer.Path{"in/*", oddName}, Dest: "out/", Recursive: true,
-		Mode: transfer.ModeBinary, Checksum: "sha256", IfExists: transfer.IfExistsOverwrite, DeleteSrc: true,
-		Durability: transfer.DurabilityProcess, Lane: transfer.LaneQueue, Delivery: transfer.DeliveryFast,
+	return transfer.Request{Version: transfer.RequestVersion, ID: sampleID, Submitted: sampleTime,
+		Originator: transfer.Originator{User: "ann", Host: "box"}, Source: "ALPHA", Destination: "BETA",
+		Items: append(transfer.ItemsOf("in/*"), transfer.RequestItem{Source: oddName, Dest: "list.txt",
+			Resolved: &transfer.Resolution{Base: "/srv/list.txt"}, Options: sampleText()}),
+		Rest: &transfer.Rest{Items: 3, Bytes: 99, Sum: strings.Repeat("ef", 32), Deletes: true},
+		Dest: "out/", Durability: transfer.DurabilityProcess, Lane: transfer.LaneQueue, Delivery: transfer.DeliveryFast,
 		Compress: transfer.CompressNone, Priority: 9, Job: "nightly", Meta: map[string]string{"k": "v"},
-		Settings: transfer.Settings{ChunkSize: 4096, WindowSize: 2, FrameSize: 3, CheckpointInterval: 4},
-		Recovery: transfer.Duration(-1)}
+		Settings: transfer.Settings{ChunkSize: 4096, WindowSize: 2, FrameSize: 3, CheckpointInterval: 4}, Recovery: transfer.Duration(-1),
+		Options: transfer.Options{Recursive: true, Mode: transfer.ModeBinary, Checksum: "sha256",
+			IfExists: transfer.IfExistsOverwrite, Disposition: transfer.DispositionDelete}}
+}
+
+func sampleText() transfer.Options {
+	return transfer.Options{Mode: transfer.ModeText, Disposition: transfer.DispositionLeave, Content: transfer.Content{ToEncoding: "IBM-1047"}}
+}
+
+func sampleResolved() []transfer.Resolved {
+	return []transfer.Resolved{{N: 2, Resolution: transfer.Resolution{Base: "/srv/" + oddName}}, {N: 7, Error: sampleErr}}
 }
 
 func sampleResume() transfer.Resume {
@@ -49,17 +60,19 @@ func sampleResume() transfer.Resume {
 // samples has one message of every kind, with every field set.
 func samples() map[string]*wire.Message {
 	open := sampleRequest()
-	open.Sources = nil
+	open.Items, open.Rest = nil, nil
 	of := func(m wire.Message) *wire.Message {
 		m.From, m.Transfer = "ALPHA", sampleID
 		return &m
 	}
 	return map[string]*wire.Message{
 		"open": of(wire.Message{Kind: wire.KindOpen, Open: &wire.Open{Nonce: 3, Source: "00000000000000aa", Dest: "00000000000000bb",
-			Several: true, Request: open, MaxChunk: 1 << 20, Principal: "ann@box"}}),
+			Several: true, Request: open, MaxChunk: 1 << 20, Principal: "ann@box", Targets: &wire.Targets{After: 1, More: true,
+				List: []transfer.Target{{N: 2, Dest: "list.txt", Several: true, Resolved: &transfer.Resolution{Base: "/srv/list.txt"}, Options: sampleText()}}}}}),
+		"resolved": of(wire.Message{Kind: wire.KindResolved, Resolved: &wire.Resolved{Nonce: 3, After: 1, List: sampleResolved()}}),
 		"accept": of(wire.Message{Kind: wire.KindAccept, Accept: &wire.Accept{Nonce: 3, Epoch: 7, Dest: "00000000000000bb",
 			Settings: transfer.DefaultSettings(), Lane: transfer.LaneQueue, Credit: 1 << 33, Sums: 19, Resume: sampleResume(),
-			Resolution: transfer.Resolution{Base: "/srv/" + oddName, Into: true}}}),
+			Resolution: transfer.Resolution{Base: "/srv/" + oddName, Into: true}, Resolved: sampleResolved()}}),
 		"busy":   of(wire.Message{Kind: wire.KindBusy, Busy: &wire.Busy{Nonce: 3, Epoch: 7, Place: 2, Reason: sampleErr}}),
 		"refuse": of(wire.Message{Kind: wire.KindRefuse, Refuse: &wire.Refuse{Nonce: 3, Error: sampleErr}}),
 		"ack": of(wire.Message{Kind: wire.KindAck, Ack: &wire.Ack{Epoch: 7, Seq: 1 << 50, Credit: 99, Bytes: 98,
@@ -68,7 +81,7 @@ func samples() map[string]*wire.Message {
 			Direct: &wire.Direct{Mode: wire.DirectTLS, Addresses: []string{"h:1"}, Pin: strings.Repeat("ab", 32), Token: strings.Repeat("cd", 32)}}}),
 		"outcomes": of(wire.Message{Kind: wire.KindOutcomes, Outcomes: &wire.Outcomes{Batch: 1<<32 | 5, Last: true, Outcomes: []transfer.Outcome{
 			{Item: 0, Type: transfer.ItemFile, Path: oddName, Source: "/in/a", Size: 5000, Digest: "xxh3:00", SrcSum: "xxh3:00",
-				Note: "taken", Taken: true, Version: sampleVsn},
+				Note: "taken", Taken: true, Version: sampleVsn, To: 2},
 			{Item: 1, Type: transfer.ItemBad, Path: "b", Err: sampleErr}}}}),
 		"outcomes-ack": of(wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: 1<<32 | 5}}),
 		"cancel":       of(wire.Message{Kind: wire.KindCancel, Cancel: &wire.Cancel{Principal: "ann@box"}}),

@@ -131,8 +131,7 @@ func (w *world) atRest(s *script) {
 			n.kill()
 		}
 	}
-	id := w.submit(transfer.Request{Sources: []transfer.Path{"in"}, Dest: "out/", Recursive: true,
-		Checksum: []string{"", "md5", "none"}[s.n(3)], DeleteSrc: s.one(3), Recovery: transfer.Duration(5 * time.Minute)})
+	id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Recovery: transfer.Duration(5 * time.Minute), Options: transfer.Options{Recursive: true, Checksum: []string{"", "md5", "none"}[s.n(3)], Disposition: disposition(s.one(3))}})
 	left := n.fallen()
 	victim := w.victim(s, n, left, id)
 	sound, err := os.ReadFile(victim)

@@ -25,6 +25,8 @@ type wanted struct {
 	lax    bool             // some of its items may be unknown to the source
 	may    []transfer.State // it may also end so, with some of its files
 
+	deletes map[string]bool // sources that are deleted, where not all are treated alike
+
 	passage *passage          // nil: files are what is sent
 	passed  map[string]passed // by path, as files
 }

@@ -42,7 +42,7 @@ func TestOutcomesAreHeldAgainstTheJournal(t *testing.T) {
 				w.fates = func(p *faulty.Parcel) faulty.Handling {
 					return faulty.Handling{Drop: p.Kind == wire.KindOutcomes && p.From == dstName}
 				}
-				id := w.submit(transfer.Request{Sources: []transfer.Path{"in"}, Dest: "out/", Recursive: true, DeleteSrc: true})
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: transfer.Options{Recursive: true, Disposition: transfer.DispositionDelete}})
 				w.want(id, transfer.Successful, "out", files)
 				w.until(time.Minute, "no epoch", func() bool { return w.net.Count(wire.KindAck) > 0 })
 				w.change(func(w *world) { w.fates = nil })
@@ -72,7 +72,7 @@ func TestSilentOpensKeepNobodyOut(t *testing.T) {
 				id := transfer.NewID(time.Now())
 				mallory := transfer.AgentName(fmt.Sprint("MALLORY", k%3))
 				w.say(mallory, dstName, &wire.Message{Kind: wire.KindOpen, Transfer: id, Open: &wire.Open{Nonce: 1, Source: "00000000000000aa", MaxChunk: 1 << 20,
-					Request: transfer.Request{Version: 1, ID: id, Source: mallory, Destination: dstName, Dest: "out/", Recovery: -1}}})
+					Request: transfer.Request{Version: transfer.RequestVersion, ID: id, Source: mallory, Destination: dstName, Dest: "out/", Recovery: -1}}})
 			}
 		}
 		for range floods {
@@ -82,7 +82,7 @@ func TestSilentOpensKeepNobodyOut(t *testing.T) {
 		flood()
 		files := map[string][]byte{"in/a": content(1, 5000)}
 		must(t, w.src.host().put("in/a", files["in/a"]))
-		id := w.submit(transfer.Request{Sources: []transfer.Path{"in/a"}, Dest: "out/"})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("in/a"), Dest: "out/"})
 		w.until(30*time.Second, "the transfer does not get through", func() bool {
 			s := w.source(id)
 			return s != nil && s.State == transfer.Successful

@@ -46,6 +46,7 @@ type setup struct {
 	park     bool // three crashes without progress park a transfer at its source, as the agent does
 	clocks   bool // each side has a clock of its own that can jump
 	memory   bool // ledgers and files in memory
+	targets  int  // bytes of targets in one OPEN; 0: 200
 	objects  objectsOf
 	stdin    io.Reader // what SRC sends, in place of files
 	stdout   io.Writer // where DST writes what comes of transfer id, in place of files

@@ -24,12 +24,14 @@ type asked struct {
 	files map[string][]byte
 	sent  map[string][]byte // what of them was not sent as it arrives
 	want  []string          // final states; none: successful
+
+	deletes map[string]bool // sources that are deleted, where not all are treated alike
 }
 
 // asks are the wanted transfers as the judge is asked about them.
 func (w *world) asks() (all []asked) {
 	for _, x := range w.wants {
-		a := asked{id: x.id, files: map[string][]byte{}, sent: map[string][]byte{}, want: []string{string(x.state)}}
+		a := asked{id: x.id, files: map[string][]byte{}, sent: map[string][]byte{}, want: []string{string(x.state)}, deletes: x.deletes}
 		for _, s := range x.may {
 			a.want = append(a.want, string(s))
 		}
@@ -88,7 +90,7 @@ func (w *world) fact(a asked, given, got map[uint64][]transfer.Outcome) judge.Tr
 		t.Finals = append(t.Finals, string(s.State))
 	}
 	for name, data := range a.files {
-		it := judge.Item{Source: name, Dest: "out/" + name, Sum: judge.Bytes(data), Delete: s.Request.DeleteSrc}
+		it := judge.Item{Source: name, Dest: "out/" + name, Sum: judge.Bytes(data), Delete: a.deletes == nil && s.Request.Delete() || a.deletes[name]}
 		if sent, ok := a.sent[name]; ok {
 			sum := judge.Bytes(sent)
 			it.Sent = &sum

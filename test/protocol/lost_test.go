@@ -52,7 +52,7 @@ var courses = []course{
 			files := mixed()
 			w.write(files)
 			for _, dest := range []string{"one", "two"} {
-				id := w.submit(transfer.Request{Sources: []transfer.Path{"in"}, Dest: transfer.Path(dest + "/"), Recursive: true})
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.Path(dest + "/"), Options: transfer.Options{Recursive: true}})
 				w.want(id, transfer.Successful, dest, files)
 			}
 			w.finish(5 * time.Minute)
@@ -60,7 +60,7 @@ var courses = []course{
 	{"refused", inMemory, []wire.Kind{wire.KindOpen, wire.KindRefuse},
 		func(w *world) {
 			w.write(map[string][]byte{"a": content(1, 100)})
-			id := w.submit(transfer.Request{Sources: []transfer.Path{"a"}, Dest: "/elsewhere/"})
+			id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "/elsewhere/"})
 			w.want(id, transfer.Failed, "out", nil).lax = true
 			w.finish(5 * time.Minute)
 		}},
@@ -68,6 +68,15 @@ var courses = []course{
 		restarted},
 	{"from an object store", fromStore, []wire.Kind{wire.KindAck, faulty.Chunk, wire.KindOutcomes}, restarted},
 	{"to an object store", toStore, []wire.Kind{wire.KindAccept, wire.KindAck, faulty.Chunk, wire.KindOutcomes}, restarted},
+	{"items of their own", inMemory, []wire.Kind{wire.KindOpen, wire.KindResolved, wire.KindAccept, faulty.Chunk, wire.KindOutcomes},
+		func(w *world) {
+			files := mixed()
+			w.write(files)
+			q := transfer.Request{}
+			deletes := itemize(rand.New(rand.NewPCG(1, 2)), &q, "in", files)
+			w.want(w.submit(q), transfer.Successful, "out", files).deletes = deletes
+			w.finish(5 * time.Minute)
+		}},
 	{"no space for a while", inMemory, []wire.Kind{wire.KindBusy, wire.KindOpen, wire.KindAccept},
 		func(w *world) {
 			start := time.Now()
@@ -88,7 +97,7 @@ var courses = []course{
 // restarted is a course in which both sides crash.
 func restarted(w *world) {
 	w.slow(20 * time.Millisecond)
-	id := w.sendMixed(func(q *transfer.Request) { q.DeleteSrc = true })
+	id := w.sendMixed(func(q *transfer.Request) { q.Disposition = transfer.DispositionDelete })
 	w.arrived(id, 2)
 	w.dst.kill()
 	w.arrived(id, 4)
@@ -128,7 +137,7 @@ func (w *world) arrived(id transfer.ID, items uint64) {
 func cancelInTheMiddle(w *world) {
 	w.write(map[string][]byte{"in/a": content(1, 100), "in/b": content(2, 300<<10)})
 	w.slow(20 * time.Millisecond)
-	id := w.submit(transfer.Request{Sources: []transfer.Path{"in/a", "in/b"}, Dest: "out/"})
+	id := w.submit(transfer.Request{Items: transfer.ItemsOf("in/a", "in/b"), Dest: "out/"})
 	w.want(id, transfer.Cancelled, "out", map[string][]byte{"a": content(1, 100)}).lax = true
 	w.arrived(id, 1)
 	if err := w.cancel(id); err != nil {
@@ -286,7 +295,7 @@ func TestLastBatchAnsweredLate(t *testing.T) {
 			must(t, w.net.Send(faulty.Parcel{From: srcName, To: dstName, Kind: m.Kind, Transfer: id, Data: data}))
 		}
 		say(&wire.Message{Kind: wire.KindOpen, Open: &wire.Open{Nonce: 1, Source: "00000000000000aa", MaxChunk: 1 << 20,
-			Request: transfer.Request{Version: 1, ID: id, Source: srcName, Destination: dstName, Dest: "out/", Checksum: "none"}}})
+			Request: transfer.Request{Version: transfer.RequestVersion, ID: id, Source: srcName, Destination: dstName, Dest: "out/", Options: transfer.Options{Checksum: "none"}}}})
 		epoch := hear("ACCEPT", func(m *wire.Message) bool { return m.Kind == wire.KindAccept }).Accept.Epoch
 		seq := uint64(0)
 		chunk := func(add func(*wire.Builder)) {
@@ -396,10 +405,9 @@ func brokenLaneEnds(t *testing.T, rate int64) {
 		})
 		files := map[string][]byte{"a": content(1, 30_000), "b": content(2, 30_000)}
 		w.write(files)
-		broken = w.submit(transfer.Request{Sources: []transfer.Path{"a"}, Dest: "one/",
-			Recovery: transfer.Duration(time.Minute), Scope: transfer.Scope{Rate: rate}})
+		broken = w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "one/", Recovery: transfer.Duration(time.Minute), Scope: transfer.Scope{Rate: rate}})
 		pass(5 * time.Second)
-		other := w.submit(transfer.Request{Sources: []transfer.Path{"b"}, Dest: "two/"})
+		other := w.submit(transfer.Request{Items: transfer.ItemsOf("b"), Dest: "two/"})
 		w.until(30*time.Second, "the other one has no slot", func() bool { return w.over(other) })
 		w.until(10*time.Minute, "it is not given up", func() bool { return w.source(broken).State.Final() })
 		if p := w.source(broken).Progress; p.Code != transfer.CodeRecovery {

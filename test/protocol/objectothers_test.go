@@ -53,8 +53,7 @@ func besetObjects(t *testing.T, _ uint64, r *rand.Rand) {
 			v.replace(name, content(uint64(n), []int{0, s.n(300), s.n(60 << 10)}[s.n(3)]))
 		}
 		exists := []string{"", transfer.IfExistsOverwrite, transfer.IfExistsSkip}[s.n(3)]
-		id := w.submitAnyhow(transfer.Request{Sources: []transfer.Path{"in"}, Dest: "out/", Recursive: true, DeleteSrc: s.one(2), IfExists: exists,
-			Checksum: []string{"", "md5", "none"}[s.n(3)], Recovery: transfer.Duration(10 * time.Minute)})
+		id := w.submitAnyhow(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Recovery: transfer.Duration(10 * time.Minute), Options: transfer.Options{Recursive: true, Disposition: disposition(s.one(2)), IfExists: exists, Checksum: []string{"", "md5", "none"}[s.n(3)]}})
 		visited := s.one(2)
 		if visited {
 			v.hurries(s)
@@ -130,7 +129,7 @@ func (v *visitor) check(id transfer.ID, exists string) {
 	t := v.w.t
 	t.Helper()
 	rec := v.w.source(id)
-	v.deletes = rec.Request.DeleteSrc
+	v.deletes = rec.Request.Delete()
 	m, err := digest.ParseMethod(rec.Request.Checksum)
 	must(t, err)
 	decided := map[string]transfer.Outcome{}

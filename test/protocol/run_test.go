@@ -1,7 +1,9 @@
 package protocol_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -75,7 +77,7 @@ func (n *node) newRun(dir string) (*run, error) {
 				w.said(p)
 			}
 		}, Changed: r.changed, Clock: n.clockOf(), Log: log,
-		Settings: w.set.settings, MaxChunk: transfer.MaxChunk, Throttle: sender.NewThrottle(n.clockOf())}
+		Settings: w.set.settings, MaxChunk: transfer.MaxChunk, MaxTargets: cmp.Or(w.set.targets, 200), Throttle: sender.NewThrottle(n.clockOf())}
 	err = r.ledger.DropOrphans()
 	if err == nil {
 		err = r.recv.Recover()
@@ -444,8 +446,9 @@ func (r *run) accept(q transfer.Request) error {
 		if err != nil || old != nil {
 			return err
 		}
-		fresh = sender.NewRecord(q, "user", now)
-		return t.PutSource(fresh)
+		head, parts := inParts(q)
+		fresh = sender.NewRecord(head, "user", now)
+		return errors.Join(t.Requests().Claim(q.ID, parts), t.PutSource(fresh))
 	})
 	if err == nil && fresh != nil {
 		r.add(fresh)
@@ -465,4 +468,12 @@ func (w *world) cancel(id transfer.ID) error {
 	err := d.o.Cancel("operator@box")
 	d.poke()
 	return err
+}
+
+// disposition is the word for whether sources are deleted.
+func disposition(deletes bool) string {
+	if deletes {
+		return transfer.DispositionDelete
+	}
+	return ""
 }

@@ -92,7 +92,9 @@ func (s *script) over() bool {
 
 // simulate is one seed. Which kinds of trouble there are at all is drawn first:
 // a world in which everything happens hides what two faults alone would show.
-func simulate(t *testing.T, seed uint64, r *rand.Rand) { simulateWork(t, r, work{}) }
+func simulate(t *testing.T, seed uint64, r *rand.Rand) {
+	simulateWork(t, r, work{items: rand.New(rand.NewPCG(seed, 13))})
+}
 
 // simulateWork is a seed with what was decided of its work beforehand.
 func simulateWork(t *testing.T, r *rand.Rand, k work) {
@@ -426,6 +428,7 @@ type work struct {
 	hasty   bool       // they give up after some seconds
 	packed  *rand.Rand // decides on their compression, apart from the seed's other choices; nil: none
 	texts   *rand.Rand // decides on their conversion, likewise
+	items   *rand.Rand // decides on requests of many items, likewise
 }
 
 // submitRandom submits one to three transfers.
@@ -444,17 +447,22 @@ func (w *world) submitRandom(s *script, k work) (ids []transfer.ID) {
 		p, converted := k.convert(files)
 		w.write(files)
 		w.expect("out", converted.come(files))
-		q := transfer.Request{Sources: []transfer.Path{transfer.Path(under)}, Dest: "out/", Recursive: true, Recovery: transfer.Duration(10 * time.Minute),
-			Checksum: []string{"", "md5", "sha256", "none"}[s.n(4)], DeleteSrc: s.one(4),
-			Durability: []string{"", transfer.DurabilityProcess}[s.n(2)], Compress: k.compress()}
+		q := transfer.Request{Items: transfer.ItemsOf(transfer.Path(under)), Dest: "out/", Recovery: transfer.Duration(10 * time.Minute),
+			Durability: []string{"", transfer.DurabilityProcess}[s.n(2)], Compress: k.compress(),
+			Options: transfer.Options{Recursive: true, Checksum: []string{"", "md5", "sha256", "none"}[s.n(4)], Disposition: disposition(s.one(4))}}
 		if k.durable {
 			q.Durability = ""
 		}
 		if k.hasty {
 			q.Recovery = transfer.Duration(5*time.Second + s.time(30*time.Second))
 		}
+		var deletes map[string]bool
+		if k.items != nil && k.items.IntN(3) == 0 {
+			deletes = itemize(k.items, &q, under, files)
+		}
 		id := w.submitConverted(q, p)
 		x := w.wantConverted(id, "out", files, p, converted)
+		x.deletes = deletes
 		if k.hasty {
 			x.may = append(x.may, transfer.Failed)
 		}

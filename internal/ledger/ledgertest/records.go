@@ -172,7 +172,7 @@ func recordsRoundTrip(t *testing.T, p *Place) {
 		dirs, _ := tx.Dirs(id(1))
 		other, _ := tx.Item(id(2), 1)
 		s, _ := tx.Source(id(1))
-		if it != nil || len(dirs) > 0 || other == nil || s.Request.Sources != nil || s.Decided.Count() != 0 {
+		if it != nil || len(dirs) > 0 || other == nil || s.Request.Items != nil || s.Decided.Count() != 0 {
 			t.Errorf("kept after the end: %v %v %v; another's item: %v", it, dirs, s, other)
 		}
 		return nil

@@ -73,6 +73,6 @@ func id(n int) (out transfer.ID) {
 }
 
 func source(id transfer.ID, state transfer.State) *ledger.Source {
-	return &ledger.Source{Request: transfer.Request{ID: id, Sources: []transfer.Path{"a"}}, State: state,
+	return &ledger.Source{Request: transfer.Request{ID: id, Items: transfer.ItemsOf("a")}, State: state,
 		Progress: transfer.Progress{ID: id}}
 }

@@ -212,8 +212,8 @@ func testWalk(t *testing.T, p *Place) {
 	must(t, p.Symlink("a", p.at("d/link")))
 	f := p.open(t)
 	var got []string
-	links, err := f.Walk(t.Context(), place.WalkRequest{Sources: []transfer.Path{"d", "e/*.txt", "none"}, Recursive: true},
-		func(_ int, it transfer.Item) error {
+	links, err := f.Walk(t.Context(), place.WalkRequest{Args: place.Args(true, "d", "e/*.txt", "none")},
+		func(it transfer.Item) error {
 			word := map[transfer.ItemType]string{transfer.ItemFile: "file ", transfer.ItemDir: "dir ", transfer.ItemBad: "bad "}[it.Type]
 			got = append(got, word+string(it.Name))
 			return nil

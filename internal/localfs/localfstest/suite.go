@@ -176,8 +176,7 @@ func (p *Place) open(t testing.TB) *localfs.FS {
 
 // land lands in the place's directory.
 func (p *Place) land(t testing.TB, f *localfs.FS, j place.Journal, change func(*place.LandConfig)) *localfs.Landing {
-	cfg := place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j,
-		Resolution: transfer.Resolution{Base: transfer.Path(p.Dir), Into: true}}
+	cfg := place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j, Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(p.Dir), Into: true}}}
 	if change != nil {
 		change(&cfg)
 	}

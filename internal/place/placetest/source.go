@@ -15,8 +15,8 @@ import (
 // walk gives what a walk does, as a line for each item that is a file or bad.
 func walk(t *testing.T, s place.Source, w place.WalkRequest) (items []transfer.Item, args []int) {
 	t.Helper()
-	_, err := s.Walk(t.Context(), w, func(arg int, it transfer.Item) error {
-		items, args = append(items, it), append(args, arg)
+	_, err := s.Walk(t.Context(), w, func(it transfer.Item) error {
+		items, args = append(items, it), append(args, it.Arg)
 		return nil
 	})
 	must(t, err)
@@ -32,7 +32,7 @@ func testWalk(t *testing.T, p *Fixture) {
 	}
 	p.put(t, "other", "x")
 	p.put(t, "in/d1/.ferry-1-2", "x")
-	req := place.WalkRequest{Sources: []transfer.Path{p.at("in"), p.at("missing"), p.at("other")}, Recursive: true}
+	req := place.WalkRequest{Args: place.Args(true, p.at("in"), p.at("missing"), p.at("other"))}
 	items, args := walk(t, p.Source, req)
 	var got []string
 	for _, it := range items {
@@ -51,7 +51,7 @@ func testWalk(t *testing.T, p *Fixture) {
 	again, _ := p.Again()
 	for k := range items {
 		after := req
-		after.After, after.AfterArg = &items[k], args[k]
+		after.After = &items[k]
 		rest, _ := walk(t, again, after)
 		if !slices.EqualFunc(rest, items[k+1:], func(a, b transfer.Item) bool { return a.Source == b.Source && a.Name == b.Name && a.Type == b.Type }) {
 			t.Errorf("behind item %d it gives %d items, want %d", k, len(rest), len(items)-k-1)
@@ -59,11 +59,11 @@ func testWalk(t *testing.T, p *Fixture) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := p.Source.Walk(ctx, req, func(int, transfer.Item) error { return ctx.Err() }); !errors.Is(err, context.Canceled) {
+	if _, err := p.Source.Walk(ctx, req, func(transfer.Item) error { return ctx.Err() }); !errors.Is(err, context.Canceled) {
 		t.Errorf("a walk that is given up ends with %v", err)
 	}
 	stop := errors.New("the journal is full")
-	if _, err := p.Source.Walk(t.Context(), req, func(int, transfer.Item) error { return stop }); err != stop {
+	if _, err := p.Source.Walk(t.Context(), req, func(transfer.Item) error { return stop }); err != stop {
 		t.Errorf("the error of emit is %v", err)
 	}
 }
@@ -71,7 +71,7 @@ func testWalk(t *testing.T, p *Fixture) {
 // open opens a file, of which nothing has been read.
 func (p *Fixture) open(t *testing.T, name string) place.File {
 	t.Helper()
-	files := p.Source.Files([]transfer.Path{p.at(name)})
+	files := p.Source.Files(p.at(name))
 	t.Cleanup(files.Close)
 	f, err := files.Open(p.at(name), false)
 	must(t, err)
@@ -107,7 +107,7 @@ func testRead(t *testing.T, p *Fixture) {
 		}
 		must(t, again.Close())
 	}
-	_, err := p.Source.Files(nil).Open(p.at("none"), false)
+	_, err := p.Source.Files("").Open(p.at("none"), false)
 	wantKind(t, err, transfer.KindMissing)
 }
 

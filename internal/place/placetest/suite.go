@@ -110,8 +110,7 @@ const (
 
 // land lands what goes beneath the base.
 func (p *Fixture) land(t testing.TB, target place.Target, j place.Journal, ifExists string) place.Landing {
-	l := target.Land(place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j, IfExists: ifExists,
-		Dest: p.Base, Resolution: transfer.Resolution{Base: p.Base, Into: true}})
+	l := target.Land(place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j, Destination: place.Destination{IfExists: ifExists, Dest: p.Base, Resolution: transfer.Resolution{Base: p.Base, Into: true}}})
 	t.Cleanup(func() { l.Close() })
 	return l
 }

@@ -73,8 +73,7 @@ func (a *agent) openFS() (err error) {
 	if a.dst, err = open("/dst"); err != nil {
 		return err
 	}
-	a.land = a.dst.Land(place.LandConfig{Transfer: transferID, Generation: 1, IfExists: a.w.exists, Durable: a.w.durable(), Journal: a.j,
-		Resolution: transfer.Resolution{Base: "/dst", Into: true}})
+	a.land = a.dst.Land(place.LandConfig{Transfer: transferID, Generation: 1, Durable: a.w.durable(), Journal: a.j, Destination: place.Destination{IfExists: a.w.exists, Resolution: transfer.Resolution{Base: "/dst", Into: true}}})
 	return nil
 }
 

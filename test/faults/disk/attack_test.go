@@ -252,8 +252,7 @@ func (v *victim) newLanding(t *testing.T, seed uint64, r *rand.Rand) {
 	}
 	id := transfer.NewID(time.UnixMilli(1_800_000_000_000 + int64(seed)))
 	base := transfer.Path(v.root + "/out/a")
-	v.lands = &landing{v.fs.Land(place.LandConfig{Transfer: id, Generation: 1, IfExists: []string{"", "overwrite", "skip", "update", "rename"}[r.IntN(5)], Durable: r.IntN(16) == 0, Journal: nobody{},
-		Resolution: transfer.Resolution{Base: base, Into: true}}), base, id, 20}
+	v.lands = &landing{v.fs.Land(place.LandConfig{Transfer: id, Generation: 1, Durable: r.IntN(16) == 0, Journal: nobody{}, Destination: place.Destination{IfExists: []string{"", "overwrite", "skip", "update", "rename"}[r.IntN(5)], Resolution: transfer.Resolution{Base: base, Into: true}}}), base, id, 20}
 	v.target.id.Store(&id)
 }
 
@@ -341,8 +340,8 @@ func (v *victim) remove(t *testing.T, seed uint64, source transfer.Path) error {
 // walk finds what is beneath the root, and follows nothing out of it.
 func (v *victim) walk(t *testing.T) error {
 	found := 0
-	_, err := v.fs.Walk(context.Background(), place.WalkRequest{Sources: []transfer.Path{"in/x", "in/*/y/*"}, Recursive: true},
-		func(_ int, it transfer.Item) error {
+	_, err := v.fs.Walk(context.Background(), place.WalkRequest{Args: place.Args(true, "in/x", "in/*/y/*")},
+		func(it transfer.Item) error {
 			if it.Type == transfer.ItemFile {
 				found++
 			}

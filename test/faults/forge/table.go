@@ -119,7 +119,7 @@ func Asks() []Form {
 	var forms []Form
 	for _, kind := range []wire.Kind{wire.AskPing, wire.AskStatus, wire.AskPreview} {
 		a := Fill(&wire.Ask{})
-		a.Kind, a.Request.Sources, a.Request.Recursive = kind, []transfer.Path{"/", "**"}, true
+		a.Kind, a.Request.Items, a.Request.Recursive = kind, transfer.ItemsOf("/", "**"), true
 		a.Request.Settings = settings
 		forms = append(forms, Form{Name: "ask " + string(kind), Sample: a, Reply: "_INBOX.forged.answers",
 			Subject: func(to, _ string) string { return "ferry.ask." + to }})

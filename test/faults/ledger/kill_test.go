@@ -47,7 +47,7 @@ func child(dir string) int {
 		j, err := l.Journal(id(0))
 		for n := 0; err == nil; n++ {
 			it := transfer.Item{Type: transfer.ItemFile, Source: "/in", Name: transfer.Path(fmt.Sprint(n))}
-			if err = errors.Join(j.Append(n, it), j.Sync()); err == nil {
+			if err = errors.Join(j.Append(it), j.Sync()); err == nil {
 				said <- fmt.Sprint("journal ", n+1)
 			}
 		}

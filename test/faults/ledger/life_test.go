@@ -70,7 +70,7 @@ func accept(id transfer.ID) func(records) error {
 		if old, err := w.Source(id); err != nil || old != nil || bytes.Compare(id[:], floor[:]) <= 0 {
 			return err // known, or perhaps forgotten
 		}
-		s := &ledger.Source{Request: transfer.Request{ID: id, Sources: []transfer.Path{"/in/\xff"}, DeleteSrc: true}, Hash: "h", State: transfer.Accepted}
+		s := &ledger.Source{Request: transfer.Request{ID: id, Items: transfer.ItemsOf("/in/\xff"), Options: transfer.Options{Disposition: transfer.DispositionDelete}}, Hash: "h", State: transfer.Accepted}
 		return errors.Join(note(w, "%s submitted", id), note(w, "%s accepted", id), w.PutSource(s))
 	}
 }

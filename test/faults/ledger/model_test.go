@@ -98,7 +98,7 @@ func (m *model) Source(id transfer.ID) (*ledger.Source, error) {
 func (m *model) PutSource(s *ledger.Source) error {
 	s.V = 1
 	if s.State.Final() {
-		s.Request.Sources, s.Decided, s.EndedAt = nil, transfer.ItemSet{}, m.running
+		s.Request.Items, s.Decided, s.EndedAt = nil, transfer.ItemSet{}, m.running
 		m.drop("delete", s.Request.ID)
 	}
 	return m.put(key("source", s.Request.ID), s)

@@ -180,8 +180,8 @@ func offered(j *ledger.Journal) (items []transfer.Item, over bool, err error) {
 
 // due is the number of the item that comes next.
 func (k *walk) due() int {
-	if last, arg := k.j.Last(); last != nil {
-		return arg + 1
+	if last := k.j.Last(); last != nil {
+		return last.Arg + 1
 	}
 	return 0
 }
@@ -193,8 +193,9 @@ func (k *walk) append(n int) error {
 	for range n {
 		at := k.due()
 		it := k.item(at)
+		it.Arg = at
 		k.running.items = append(k.running.items, it)
-		if err := k.j.Append(at, it); err != nil {
+		if err := k.j.Append(it); err != nil {
 			return k.synced(err)
 		}
 	}

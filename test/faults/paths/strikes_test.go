@@ -178,8 +178,7 @@ func newStruck(t *testing.T, name string, nth int) *struck {
 	must(t, errors.Join(os.MkdirAll(s.root+"/in/sub", 0o755), os.Mkdir(s.outside, 0o755)))
 	s.fs, err = localfs.Open(localfs.Config{Roots: []string{s.root}, Incarnation: 42, Disk: s.disk, Digest: digest.ByName})
 	must(t, err)
-	s.lands = s.fs.Land(place.LandConfig{Transfer: transferID, Generation: 1, Durable: nth%4 == 0, Journal: s,
-		Resolution: transfer.Resolution{Base: transfer.Path(s.root + "/in"), Into: true}})
+	s.lands = s.fs.Land(place.LandConfig{Transfer: transferID, Generation: 1, Durable: nth%4 == 0, Journal: s, Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(s.root + "/in"), Into: true}}})
 	s.disk.Before = s.before
 	return s
 }

@@ -120,8 +120,7 @@ func (g *groupWork) work() error {
 	must(g.t, err)
 	defer fs.Close()
 	g.id = transfer.NewID(time.UnixMilli(1_800_000_000_000))
-	l := fs.Land(place.LandConfig{Transfer: g.id, Generation: 1, Durable: true, Journal: g,
-		Resolution: transfer.Resolution{Base: transfer.Path(g.im.dir), Into: true}})
+	l := fs.Land(place.LandConfig{Transfer: g.id, Generation: 1, Durable: true, Journal: g, Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(g.im.dir), Into: true}}})
 	defer l.Close()
 	for first := uint64(0); first < 40; first += 20 {
 		group, err := g.group(l, first)

@@ -85,12 +85,12 @@ func walkFrom(t *testing.T, cfg localfs.Config, sources []transfer.Path, last *f
 	f, err := localfs.Open(cfg)
 	must(t, err)
 	defer f.Close()
-	req := place.WalkRequest{Sources: sources, Recursive: true}
+	req := place.WalkRequest{Args: place.Args(true, sources...)}
 	if last != nil {
-		req.After, req.AfterArg = &last.it, last.arg
+		req.After = &last.it
 	}
-	_, err = f.Walk(t.Context(), req, func(arg int, it transfer.Item) error {
-		if got = append(got, found{arg, it}); most >= 0 && len(got) > most {
+	_, err = f.Walk(t.Context(), req, func(it transfer.Item) error {
+		if got = append(got, found{it.Arg, it}); most >= 0 && len(got) > most {
 			return errEnough
 		}
 		return nil

@@ -1,0 +1,214 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"ferry/internal/transfer"
+)
+
+// A request with many items comes as parts and a head (transfer.Request.Split), in any
+// order. Parts wait for their head in a bucket of their own, each submitter's apart from
+// those of others, and move to the accepted ones with it.
+const (
+	maxWaitingParts = 64 << 20  // bytes of the parts that wait; the oldest IDs give way
+	waitingParts    = time.Hour // of the agent's running time, then they go
+)
+
+// Requests are the parts of large requests and the destinations of their items, as a
+// transaction has them.
+type Requests struct{ t *Tx }
+
+// Requests gives what the ledger has of requests beside their heads.
+func (t *Tx) Requests() Requests { return Requests{t} }
+
+// waiting is a part whose head has not come.
+type waiting struct {
+	V    int           `json:"v"`
+	At   time.Duration `json:"at"` // agent's running time
+	Part transfer.Part `json:"part"`
+}
+
+// partsOf is the prefix of the keys of what a principal has submitted under an ID.
+func partsOf(id transfer.ID, principal string) []byte {
+	sum := sha256.Sum256([]byte(principal))
+	return append(id[:], sum[:8]...)
+}
+
+// PutPart keeps a part of a request until its head comes. Repeating it is no error.
+func (r Requests) PutPart(id transfer.ID, principal string, p transfer.Part) error {
+	b := r.t.tx.Bucket(bParts)
+	key := binary.BigEndian.AppendUint64(partsOf(id, principal), uint64(p.From))
+	data, err := json.Marshal(waiting{recordVersion, r.t.Running(), p})
+	if err != nil {
+		return err
+	}
+	r.t.made.parts += int64(len(data) - len(b.Get(key)))
+	for r.t.l.parts.Load()+r.t.made.parts > maxWaitingParts {
+		c := b.Cursor()
+		k, _ := c.Seek(nil)
+		if k == nil {
+			break
+		}
+		if err := dropParts(r.t, [][]byte{k}); err != nil {
+			return err
+		}
+	}
+	return b.Put(key, data)
+}
+
+// Parts are the parts of a head that a principal has submitted, in order. Where one of
+// them has not come the error is of KindNotFound; where they are not what the head says
+// it is of KindMalformed.
+func (r Requests) Parts(q *transfer.Request, principal string) (parts []transfer.Part, err error) {
+	next, size, sum := len(q.Items), 0, sha256.New()
+	err = each(r.t.tx.Bucket(bParts), partsOf(q.ID, principal), func(k, v []byte) error {
+		var w waiting
+		if err := json.Unmarshal(v, &w); err != nil {
+			return transfer.Errorf(transfer.KindInternal, "ledger: parts record %x is damaged: %w", k, err)
+		}
+		if size += len(w.Part.Items); w.Part.From != next || size > q.Rest.Bytes {
+			return errOtherParts
+		}
+		items, err := w.Part.Read()
+		if err != nil {
+			return err
+		}
+		next += len(items)
+		sum.Write(w.Part.Items)
+		parts = append(parts, w.Part)
+		return nil
+	})
+	switch {
+	case err == errOtherParts && size <= q.Rest.Bytes, err == nil && next < q.Count():
+		return nil, transfer.Errorf(transfer.KindNotFound, "parts of the request %s have not come", q.ID)
+	case err != nil:
+		return nil, err
+	case next != q.Count() || size != q.Rest.Bytes || hex.EncodeToString(sum.Sum(nil)) != q.Rest.Sum:
+		return nil, errOtherParts
+	}
+	return parts, nil
+}
+
+var errOtherParts = transfer.Errorf(transfer.KindMalformed, "the parts of the request are others than its head says").
+	WithHint("submit it under a new ID")
+
+// Claim makes the parts of a request those of an accepted one.
+func (r Requests) Claim(id transfer.ID, parts []transfer.Part) error {
+	for _, p := range parts {
+		if err := putJSON(r.t.tx.Bucket(bAsked), itemKey(id, uint64(p.From)), p); err != nil {
+			return err
+		}
+	}
+	return r.dropWaiting(id)
+}
+
+// dropWaiting drops the parts that wait under an ID, whoever has submitted them.
+func (r Requests) dropWaiting(id transfer.ID) error {
+	var keys [][]byte
+	if err := each(r.t.tx.Bucket(bParts), id[:], func(k, _ []byte) error {
+		keys = append(keys, append([]byte(nil), k...))
+		return nil
+	}); err != nil {
+		return err
+	}
+	return dropParts(r.t, keys)
+}
+
+// oldParts are the keys of parts whose head has not come for long.
+func oldParts(t *Tx) (old [][]byte, err error) {
+	err = each(t.tx.Bucket(bParts), nil, func(k, v []byte) error {
+		var w waiting
+		if err := json.Unmarshal(v, &w); err != nil || w.At < t.Running()-waitingParts {
+			old = append(old, append([]byte(nil), k...))
+		}
+		return nil
+	})
+	return old, err
+}
+
+func dropParts(t *Tx, keys [][]byte) error {
+	b := t.tx.Bucket(bParts)
+	for _, k := range keys {
+		t.made.parts -= int64(len(b.Get(k)))
+		if err := b.Delete(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Asked is the part of an accepted request that begins with an item; from counts from 0.
+func (r Requests) Asked(id transfer.ID, from int) (*transfer.Part, error) {
+	p := new(transfer.Part)
+	if ok, err := getJSON(r.t.tx.Bucket(bAsked), "asked", itemKey(id, uint64(from)), p); !ok || err != nil {
+		return nil, transfer.Errorf(transfer.KindInternal, "ledger: the part of request %s from item %d on is missing: %w", id, from, err)
+	}
+	return p, nil
+}
+
+// PutResolved notes what DESTs of a request's items turned out to be.
+func (r Requests) PutResolved(id transfer.ID, all []transfer.Resolved) error {
+	for n := range all {
+		if err := putJSON(r.t.tx.Bucket(bResolved), itemKey(id, all[n].N), all[n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Resolved calls fn for what PutResolved has noted, in the order of the items.
+func (r Requests) Resolved(id transfer.ID, fn func(transfer.Resolved) error) error {
+	b := r.t.tx.Bucket(bResolved)
+	return each(b, id[:], func(k, _ []byte) error {
+		var one transfer.Resolved
+		if _, err := getJSON(b, "resolved", k, &one); err != nil {
+			return err
+		}
+		return fn(one)
+	})
+}
+
+// Targets are what is known of the targets of an incoming transfer.
+type Targets struct {
+	Last  uint64 `json:"last"` // the last one that is here
+	Bytes int    `json:"bytes"`
+	All   bool   `json:"all"` // it is the last of all
+}
+
+// A Target is one of them, as it was resolved.
+type Target struct {
+	V int `json:"v"`
+	transfer.Target
+	Base  transfer.Path   `json:"base,omitempty"`
+	Into  bool            `json:"into,omitempty"`
+	Error *transfer.Error `json:"error,omitempty"` // why nothing can land there
+}
+
+// Resolved is what the source is told.
+func (g *Target) Resolved() transfer.Resolved {
+	return transfer.Resolved{N: g.N, Resolution: transfer.Resolution{Base: g.Base, Into: g.Into}, Error: g.Error}
+}
+
+// PutTargets keeps targets of an incoming transfer.
+func (r Requests) PutTargets(id transfer.ID, all []Target) error {
+	for n := range all {
+		all[n].V = recordVersion
+		if err := putJSON(r.t.tx.Bucket(bTargets), itemKey(id, all[n].N), all[n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Target reads a target; nil where there is none.
+func (r Requests) Target(id transfer.ID, n uint64) (*Target, error) {
+	g := new(Target)
+	if ok, err := getJSON(r.t.tx.Bucket(bTargets), "target", itemKey(id, n), g); !ok || err != nil {
+		return nil, err
+	}
+	return g, nil
+}

@@ -1,0 +1,196 @@
+package receiver
+
+import (
+	"ferry/internal/conversion"
+	"ferry/internal/digest"
+	"ferry/internal/ledger"
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A destination is where items land that have one target, or none of their own.
+type destination struct {
+	landing place.Landing
+	dest    transfer.Path // as the request has it
+	options transfer.Options
+	err     *transfer.Error // why nothing can land here
+}
+
+// method is the digest that is taken of files.
+func (d *destination) method() digest.Method {
+	m, _ := digest.ParseMethod(d.options.Checksum) // checked at OPEN
+	return m
+}
+
+// destinations are where the items of a transfer land, by target.
+type destinations struct {
+	ledger *ledger.Ledger
+	of     *transfer.Request // without its items
+	landed place.Landing     // at the transfer's DEST, or nowhere
+	known  map[uint64]*destination
+}
+
+// mostDestinations bounds those that are kept in memory.
+const mostDestinations = 4096
+
+// at finds where the items of a target land; 0 is the transfer's DEST. An error is
+// errOffset, for a target that is not known, or the ledger's.
+func (g *destinations) at(to uint64) (*destination, error) {
+	if d := g.known[to]; d != nil {
+		return d, nil
+	}
+	d := &destination{landing: g.landed, dest: g.of.Dest, options: g.of.Options}
+	switch {
+	case to > 0:
+		var target *ledger.Target
+		err := g.ledger.View(func(t *ledger.Tx) (err error) {
+			target, err = t.Requests().Target(g.of.ID, to)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if target == nil {
+			return nil, errOffset
+		}
+		d.dest, d.err = target.Dest, target.Error
+		if d.options, err = conversion.TargetOptions(&target.Target, g.of.Options); err != nil {
+			d.err = transfer.AsError(err)
+		}
+		d.landing = g.landed.At(place.Destination{Resolution: target.Resolved().Resolution, Dest: target.Dest, IfExists: d.options.IfExists})
+	case d.dest == "":
+		return nil, errOffset
+	}
+	if len(g.known) >= mostDestinations {
+		clear(g.known)
+	}
+	g.known[to] = d
+	return d, nil
+}
+
+// path is where an item lands, for people and records.
+func (g *destinations) path(b *wire.Begin) transfer.Path {
+	d, err := g.at(b.To)
+	if err != nil || d.err != nil {
+		return b.Name
+	}
+	return d.landing.Path(b.Name)
+}
+
+// mostTargets bounds the targets of a transfer, in bytes as the ledger has them.
+const mostTargets = 2 * transfer.MaxRequest
+
+// vetTargets refuses targets of an OPEN that do not fit those that are here, or cannot be.
+func vetTargets(o *wire.Open, known ledger.Targets) error {
+	if o.Targets == nil {
+		if o.Request.Dest == "" && o.Dest == "" || known.Last > 0 && !known.All {
+			return transfer.Errorf(transfer.KindMalformed, "the OPEN leaves out targets that have not come")
+		}
+		return nil
+	}
+	if o.Targets.After > known.Last {
+		return errAnother // an OPEN before it is lost, and is repeated
+	}
+	size := known.Bytes
+	for n := range o.Targets.List {
+		t := &o.Targets.List[n]
+		size += len(wire.Marshal(t))
+		if err := t.Check(o.Request.Options); err != nil {
+			return err
+		}
+		options, err := conversion.TargetOptions(t, o.Request.Options)
+		if err == nil {
+			err = conversion.CheckOptions(&options, t.Dest)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if size > mostTargets {
+		return transfer.Errorf(transfer.KindTooLarge, "the destinations of the transfer have more than %d bytes", mostTargets)
+	}
+	return nil
+}
+
+// takeTargets resolves the targets of an OPEN, each once (R8). complete says that the
+// source knows all of them with this answer. The error is a wait.
+func (i *incoming) takeTargets(o *wire.Open) (all []transfer.Resolved, complete bool, err error) {
+	if o.Targets == nil {
+		return nil, true, nil
+	}
+	var fresh []ledger.Target
+	for _, t := range o.Targets.List {
+		if t.N > i.rec.Targets.Last {
+			g, err := resolveTarget(i.r.cfg.Place, t)
+			if err != nil {
+				return nil, false, err
+			}
+			fresh = append(fresh, g)
+		}
+	}
+	err = i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
+		all = nil
+		for _, asked := range o.Targets.List {
+			if asked.N > rec.Targets.Last {
+				break
+			}
+			g, err := t.Requests().Target(i.id, asked.N)
+			if err != nil {
+				return err
+			}
+			if g != nil {
+				all = append(all, g.Resolved())
+			}
+		}
+		if len(fresh) > 0 {
+			rec.Targets.Last, rec.Targets.All = fresh[len(fresh)-1].N, !o.Targets.More
+			for n := range fresh {
+				rec.Targets.Bytes += len(wire.Marshal(fresh[n]))
+				all = append(all, fresh[n].Resolved())
+			}
+		}
+		return t.Requests().PutTargets(i.id, fresh)
+	})
+	if err != nil {
+		return nil, false, i.unwritable(err)
+	}
+	if fit := fitting(all); fit < len(all) {
+		return all[:fit], false, nil // the next OPEN begins behind them
+	}
+	return all, !o.Targets.More, nil
+}
+
+// mostResolved bounds what one answer says of targets, in bytes.
+const mostResolved = wire.MaxControl / 2
+
+// fitting is how many of the targets fit into one answer: one at least.
+func fitting(all []transfer.Resolved) int {
+	size := 0
+	for n := range all {
+		if size += len(wire.Marshal(all[n])); size > mostResolved {
+			return max(n, 1)
+		}
+	}
+	return len(all)
+}
+
+// resolveTarget finds out what a DEST is. Why nothing can land there is kept with it; an
+// error is a wait.
+func resolveTarget(p place.Target, t transfer.Target) (ledger.Target, error) {
+	g := ledger.Target{Target: t}
+	res, err := resolve(p, t.Dest, t.Several, t.Resolved)
+	if transfer.KindOf(err).Waits() {
+		return g, err
+	}
+	g.Base, g.Into, g.Error = res.Base, res.Into, transfer.AsError(err)
+	return g, nil
+}
+
+// resolve decides what a DEST is, or takes what it was for the transfer that is repeated.
+func resolve(p place.Target, dest transfer.Path, several bool, before *transfer.Resolution) (transfer.Resolution, error) {
+	if before != nil {
+		return p.Resolved(*before)
+	}
+	return p.Resolve(dest, several)
+}

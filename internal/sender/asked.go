@@ -1,0 +1,336 @@
+package sender
+
+import (
+	"cmp"
+	"strings"
+
+	"ferry/internal/conversion"
+	"ferry/internal/digest"
+	"ferry/internal/ledger"
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// asked reads the items of an accepted request: those of its head from its record, and
+// others by parts from the ledger, of which it keeps the last one. It is one goroutine's.
+type asked struct {
+	ledger *ledger.Ledger
+	q      *transfer.Request
+	from   int // the place of the first one of part
+	part   []transfer.RequestItem
+}
+
+// item is the request item in a place, counted from 0.
+func (a *asked) item(n int) (*transfer.RequestItem, error) {
+	if n < len(a.q.Items) {
+		return &a.q.Items[n], nil
+	}
+	if n < a.from {
+		a.from, a.part = 0, nil
+	}
+	for n >= a.from+len(a.part) {
+		if err := a.next(); err != nil {
+			a.from, a.part = 0, nil
+			return nil, err
+		}
+	}
+	return &a.part[n-a.from], nil
+}
+
+// next reads the part that follows.
+func (a *asked) next() error {
+	a.from = max(a.from+len(a.part), len(a.q.Items))
+	var p *transfer.Part
+	err := a.ledger.View(func(t *ledger.Tx) (err error) {
+		p, err = t.Requests().Asked(a.q.ID, a.from)
+		return err
+	})
+	if err == nil {
+		a.part, err = p.Read()
+	}
+	return err
+}
+
+// each calls fn for the items from a place on, in order, until it reports false.
+func (a *asked) each(from int, fn func(n int, it *transfer.RequestItem) bool) error {
+	for n := from; n < a.q.Count(); n++ {
+		it, err := a.item(n)
+		if err != nil {
+			return err
+		}
+		if !fn(n, it) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// asked begins to read the items of a transfer's request.
+func (c *Config) asked(rec *ledger.Source) *asked { return &asked{ledger: c.Ledger, q: &rec.Request} }
+
+// A task is how the files of a request item are sent.
+type task struct {
+	arg     int // the request item; -1: none yet
+	to      uint64
+	options transfer.Options
+	dest    transfer.Path
+	method  digest.Method
+	content bool // more than their bytes can matter
+}
+
+// task finds out how a file of a request item is sent.
+func (a *asked) task(arg int) (t task, err error) {
+	it, err := a.item(arg)
+	if err != nil {
+		return t, err
+	}
+	t.arg = arg
+	if it.Own() {
+		t.to = uint64(arg) + 1
+	}
+	if t.options, t.dest, err = conversion.Effective(a.q, it); err != nil {
+		return t, err
+	}
+	t.content = conversion.Involved(&t.options, it.Source, t.dest)
+	t.method, err = digest.ParseMethod(t.options.Checksum)
+	return t, err
+}
+
+// A course is where the items of a request without a DEST of their own go.
+type course struct {
+	dest    transfer.Path // as the destination is to take it; empty: there are none
+	several bool          // it must be a directory
+}
+
+// add takes an item in.
+func (c *course) add(p place.Source, q *transfer.Request, source transfer.Path, first bool) {
+	many, unnamed := p.Expands(source)
+	c.several = c.several || many || !first
+	if (unnamed || q.Base != "") && !strings.HasSuffix(string(c.dest), "/") {
+		c.dest += "/" // what is in it goes into DEST, be it there already or not
+	}
+}
+
+// goesTo is where the items go that have no DEST of their own. each goes through all of
+// them.
+func (c *Config) goesTo(q *transfer.Request, each func(func(int, *transfer.RequestItem) bool) error) (course, error) {
+	to := course{several: q.Base != ""}
+	first := true
+	err := each(func(_ int, it *transfer.RequestItem) bool {
+		if it.Own() {
+			return true
+		}
+		if first {
+			to.dest = q.Dest
+		}
+		to.add(c.Place, q, it.Source, first)
+		first = false
+		return true
+	})
+	return to, err
+}
+
+// target is what the destination is told of an item with a DEST or options of its own.
+func (c *Config) target(q *transfer.Request, n int, it *transfer.RequestItem) (transfer.Target, error) {
+	options, dest, err := conversion.Effective(q, it)
+	to := course{dest: dest}
+	to.add(c.Place, q, it.Source, true)
+	options.Recursive = false
+	return transfer.Target{N: uint64(n) + 1, Dest: to.dest, Several: to.several, Resolved: it.Resolved, Options: options}, err
+}
+
+// maxTargets is the default of Config.MaxTargets.
+const maxTargets = 32 << 10
+
+// targets are the next ones that the destination has not resolved; nil: it has all.
+func (c *Config) targets(a *asked, after uint64) (*wire.Targets, error) {
+	all := &wire.Targets{After: after}
+	size := 0
+	var failed error
+	err := a.each(int(after), func(n int, it *transfer.RequestItem) bool {
+		if !it.Own() {
+			return true
+		}
+		if all.More = size > cmp.Or(c.MaxTargets, maxTargets); all.More {
+			return false
+		}
+		var t transfer.Target
+		if t, failed = c.target(a.q, n, it); failed != nil {
+			return false
+		}
+		size += len(wire.Marshal(t))
+		all.List = append(all.List, t)
+		return true
+	})
+	if err = cmp.Or(err, failed); err != nil || len(all.List) == 0 {
+		return nil, err
+	}
+	return all, nil
+}
+
+// resolvedAs reports whether what the destination has resolved is what it was asked for,
+// or the first of that.
+func resolvedAs(asked *wire.Targets, all []transfer.Resolved) bool {
+	if asked == nil || len(all) == 0 || len(all) > len(asked.List) {
+		return asked == nil && len(all) == 0
+	}
+	for n := range all {
+		if all[n].N != asked.List[n].N {
+			return false
+		}
+	}
+	return true
+}
+
+// putResolved records what targets turned out to be.
+func putResolved(t *ledger.Tx, rec *ledger.Source, all []transfer.Resolved) error {
+	if len(all) > 0 {
+		rec.Targets = all[len(all)-1].N
+	}
+	return t.Requests().PutResolved(rec.Request.ID, all)
+}
+
+// resolvedOf reads what the targets of a transfer turned out to be.
+func resolvedOf(t *ledger.Tx, id transfer.ID) (all []transfer.Resolved, err error) {
+	err = t.Requests().Resolved(id, func(r transfer.Resolved) error {
+		all = append(all, r)
+		return nil
+	})
+	return all, err
+}
+
+// walkRequest is the walk of an accepted transfer, once all destinations are known.
+func (c *Config) walkRequest(rec *ledger.Source) (w place.WalkRequest, err error) {
+	w = c.walkOf(&rec.Request)
+	var resolved []transfer.Resolved
+	if err = c.Ledger.View(func(t *ledger.Tx) (err error) {
+		resolved, err = resolvedOf(t, rec.Request.ID)
+		return err
+	}); err != nil {
+		return w, err
+	}
+	here := c.bothEnds(&rec.Request)
+	groups := map[transfer.Resolution]*place.Group{}
+	group := func(r transfer.Resolution) *place.Group {
+		if groups[r] == nil {
+			groups[r] = &place.Group{Into: r, Here: here && r.Base != ""}
+		}
+		return groups[r]
+	}
+	var all transfer.Resolution
+	if rec.Resolution != nil {
+		all = *rec.Resolution
+	}
+	err = c.asked(rec).each(0, func(n int, it *transfer.RequestItem) bool {
+		arg := place.Argument{Source: it.Source, Recursive: it.Recursive || rec.Request.Recursive, Group: group(all)}
+		if it.Own() {
+			arg.Group = nil
+			for len(resolved) > 0 && resolved[0].N <= uint64(n)+1 {
+				arg.Group = group(resolved[0].Resolution)
+				resolved = resolved[1:]
+			}
+		}
+		w.Args = append(w.Args, arg)
+		return true
+	})
+	return w, err
+}
+
+// walkOf is the walk of a request, but for its arguments.
+func (c *Config) walkOf(q *transfer.Request) place.WalkRequest {
+	w := place.WalkRequest{Base: q.Base}
+	if q.Retry != nil {
+		w.Only = q.Retry.Only
+	}
+	return w
+}
+
+// A Survey is what a request would send, for a preview.
+type Survey struct {
+	Walk    place.WalkRequest
+	Preview wire.Preview // with its destinations
+}
+
+// Survey takes a request apart that has all of its items. Items of one DEST form a group.
+func (c *Config) Survey(q *transfer.Request) (*Survey, error) {
+	s := &Survey{Walk: c.walkOf(q)}
+	to, err := c.goesTo(q, func(fn func(int, *transfer.RequestItem) bool) error {
+		for n := range q.Items {
+			fn(n, &q.Items[n])
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.Preview.Dest, s.Preview.Several = to.dest, to.several
+	groups := map[transfer.Path]*place.Group{}
+	for n := range q.Items {
+		it := &q.Items[n]
+		arg := place.Argument{Source: it.Source, Recursive: it.Recursive || q.Recursive}
+		if it.Own() {
+			t, err := c.target(q, n, it)
+			if err != nil {
+				return nil, err
+			}
+			s.Preview.Targets = append(s.Preview.Targets, t)
+			if groups[t.Dest] == nil {
+				groups[t.Dest] = &place.Group{}
+			}
+			arg.Group = groups[t.Dest]
+		}
+		s.Walk.Args = append(s.Walk.Args, arg)
+	}
+	return s, nil
+}
+
+// CheckItself is the error of a request that would delete sources where nothing is
+// deleted, or would send something into itself, or onto itself, at an agent that is both
+// ends of it. items are all of the request's.
+func (c *Config) CheckItself(q *transfer.Request, items []transfer.RequestItem) error {
+	whole := *q
+	whole.Items, whole.Rest = items, nil
+	s, err := c.Survey(&whole)
+	if err != nil {
+		return err
+	}
+	deleted := s.Walk
+	deleted.Args = nil
+	for n := range items {
+		if o := q.Of(&items[n]); o.Delete() {
+			deleted.Args = append(deleted.Args, s.Walk.Args[n])
+		}
+	}
+	if len(deleted.Args) > 0 {
+		d, ok := c.Place.(place.Deleter)
+		if !ok {
+			return transfer.Errorf(transfer.KindUsage, "%s cannot delete what it sends", c.Agent).WithHint("leave out --delete-source")
+		}
+		if err := d.MayDelete(&deleted); err != nil {
+			return err
+		}
+	}
+	n, ok := c.Place.(place.OverlapChecker)
+	if !ok || !c.bothEnds(q) {
+		return nil
+	}
+	shared := s.Walk
+	shared.Args = nil
+	for k, targets := 0, s.Preview.Targets; k < len(items); k++ {
+		if !items[k].Own() {
+			shared.Args = append(shared.Args, s.Walk.Args[k])
+			continue
+		}
+		one := s.Walk
+		one.Args = s.Walk.Args[k : k+1]
+		if err := n.CheckOverlap(&one, targets[0].Dest, targets[0].Several); err != nil {
+			return err
+		}
+		targets = targets[1:]
+	}
+	if len(shared.Args) == 0 {
+		return nil
+	}
+	return n.CheckOverlap(&shared, s.Preview.Dest, s.Preview.Several)
+}

@@ -1,0 +1,277 @@
+package transfer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// A RequestItem names sources (a file, a directory, a pattern) and says where what they
+// name goes. What it leaves open the request says for all of its items.
+type RequestItem struct {
+	Source Path `json:"source"` // on the source agent
+	Dest   Path `json:"dest,omitempty"`
+	// Resolved, in a retry, is what Dest turned out to be the first time; nil: not known.
+	Resolved *Resolution `json:"resolved,omitempty"`
+	Options
+}
+
+// Options say how the files of an item are read, checked and written. The zero value of
+// each field leaves it open.
+type Options struct {
+	Recursive   bool   `json:"recursive,omitempty"` // set for the request it holds for all items
+	Mode        string `json:"mode,omitempty"`
+	Checksum    string `json:"checksum,omitempty"`
+	IfExists    string `json:"if_exists,omitempty"`
+	Disposition string `json:"disposition,omitempty"` // what becomes of the source: leave or delete
+	Content            // taken from the request as a whole, where nothing of it is said
+}
+
+// Or fills what is open from d.
+func (o Options) Or(d Options) Options {
+	or := func(a *string, b string) {
+		if *a == "" {
+			*a = b
+		}
+	}
+	o.Recursive = o.Recursive || d.Recursive
+	or(&o.Mode, d.Mode)
+	or(&o.Checksum, d.Checksum)
+	or(&o.IfExists, d.IfExists)
+	or(&o.Disposition, d.Disposition)
+	if o.Content == (Content{}) {
+		o.Content = d.Content
+	}
+	return o
+}
+
+// Delete reports whether sources are deleted once they have arrived.
+func (o *Options) Delete() bool { return o.Disposition == DispositionDelete }
+
+func (o *Options) check() error {
+	if err := checkWords([]word{
+		{"mode", o.Mode, []string{ModeBinary, ModeText}, nil},
+		{"checksum", o.Checksum, []string{"xxh3", "md5", "sha256", "none"}, nil},
+		{"if-exists", o.IfExists, []string{IfExistsError, IfExistsOverwrite, IfExistsSkip, IfExistsUpdate, IfExistsRename}, nil},
+		{"disposition", o.Disposition, []string{DispositionLeave, DispositionDelete}, nil},
+	}); err != nil {
+		return err
+	}
+	return o.Content.check(o.Mode == ModeText)
+}
+
+// Own reports whether the destination must be told of the item: it has a DEST, or
+// options, of its own.
+func (it *RequestItem) Own() bool {
+	o := it.Options
+	o.Recursive = false // the source's business
+	return it.Dest != "" || o != Options{}
+}
+
+// ItemsOf are request items of sources alone.
+func ItemsOf(sources ...Path) []RequestItem {
+	all := make([]RequestItem, len(sources))
+	for n, p := range sources {
+		all[n].Source = p
+	}
+	return all
+}
+
+// A Rest says what items follow those of a request's head.
+type Rest struct {
+	Items   int    `json:"items"`             // how many
+	Bytes   int    `json:"bytes"`             // of their parts
+	Sum     string `json:"sum"`               // SHA-256 of their parts, one after the other, in hex
+	Deletes bool   `json:"deletes,omitempty"` // sources of some of them are deleted
+}
+
+// A Part is items of a request that follow those of its head, in a message of their own.
+type Part struct {
+	From  int             `json:"from"`  // the place of the first one among all, from 0
+	Items json.RawMessage `json:"items"` // a JSON array of RequestItem, MaxPart bytes at most
+}
+
+// Read decodes the items of a part. Its errors are of KindMalformed and KindTooLarge.
+func (p *Part) Read() ([]RequestItem, error) {
+	if len(p.Items) > MaxPart {
+		return nil, Errorf(KindTooLarge, "a part of a request has %d bytes; the limit is %d", len(p.Items), MaxPart)
+	}
+	var items []RequestItem
+	if err := json.Unmarshal(p.Items, &items); err != nil || len(items) == 0 {
+		return nil, Errorf(KindMalformed, "a part of a request cannot be read: %w", err)
+	}
+	return items, nil
+}
+
+// Count is how many items the request has, those of its parts included.
+func (r *Request) Count() int {
+	if r.Rest != nil {
+		return len(r.Items) + r.Rest.Items
+	}
+	return len(r.Items)
+}
+
+// Deletes reports whether any source is deleted.
+func (r *Request) Deletes() bool {
+	return r.Options.Delete() || r.Rest != nil && r.Rest.Deletes || slices.ContainsFunc(r.Items, func(it RequestItem) bool { return it.Delete() })
+}
+
+// Of are the options of one of the request's items.
+func (r *Request) Of(it *RequestItem) Options { return it.Options.Or(r.Options) }
+
+// Split makes of a request with many items a head, which has the first of them, and
+// parts with the others. A request with few is its own head. An error is of KindTooLarge.
+func (r *Request) Split() (head *Request, parts []Part, err error) {
+	head = new(*r)
+	rest, sum := &Rest{}, sha256.New()
+	var part []byte
+	from, total := 0, 0
+	cut := func(to int) {
+		part = append(part, ']')
+		if from == 0 {
+			head.Items = r.Items[:to]
+		} else {
+			parts = append(parts, Part{From: from, Items: part})
+			rest.Items, rest.Bytes = rest.Items+to-from, rest.Bytes+len(part)
+			sum.Write(part)
+		}
+		from, part = to, nil
+	}
+	for n := range r.Items {
+		b, err := json.Marshal(&r.Items[n])
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(b)+2 > MaxPart {
+			return nil, nil, Errorf(KindTooLarge, "a request item has %d bytes; the limit is %d", len(b), MaxPart-2)
+		}
+		if total += len(b) + 1; total > MaxRequest {
+			return nil, nil, Errorf(KindTooLarge, "the request's items have more than %d bytes, the limit", MaxRequest).
+				WithHint("use patterns or directories, or several transfers")
+		}
+		if len(part)+len(b)+2 > MaxPart {
+			cut(n)
+		}
+		if part = append(part, ','); len(part) == 1 {
+			part[0] = '['
+		}
+		part = append(part, b...)
+		rest.Deletes = rest.Deletes || from > 0 && r.Items[n].Delete()
+	}
+	if from == 0 {
+		return head, nil, nil
+	}
+	cut(len(r.Items))
+	rest.Sum = hex.EncodeToString(sum.Sum(nil))
+	head.Rest = rest
+	return head, parts, nil
+}
+
+// Check refuses what a head cannot say of its parts.
+func (t *Rest) check() error {
+	if t == nil {
+		return nil
+	}
+	if t.Items < 1 || t.Bytes < 2 || len(t.Sum) != 2*sha256.Size {
+		return Errorf(KindMalformed, "the request says of its other parts what cannot be")
+	}
+	if t.Bytes > MaxRequest {
+		return Errorf(KindTooLarge, "the parts of the request have %d bytes; the limit is %d", t.Bytes, MaxRequest)
+	}
+	return nil
+}
+
+// checkItems checks the items that are here, and what is said of others.
+func (r *Request) checkItems() error {
+	if len(r.Items) == 0 {
+		return Errorf(KindUsage, "the request names no source")
+	}
+	if err := r.Rest.check(); err != nil {
+		return err
+	}
+	if r.Dest != "" || r.Rest == nil && slices.ContainsFunc(r.Items, func(it RequestItem) bool { return it.Dest == "" }) {
+		if err := r.Dest.Check(); err != nil {
+			return err
+		}
+	}
+	return r.CheckItems(r.Items)
+}
+
+// CheckItems checks items of the request, which may be those of a part.
+func (r *Request) CheckItems(items []RequestItem) error {
+	for n := range items {
+		if err := r.checkItem(&items[n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Request) checkItem(it *RequestItem) error {
+	if err := it.Source.Check(); err != nil {
+		return err
+	}
+	if it.Dest == "" && r.Dest == "" {
+		return Errorf(KindUsage, "nothing says where the source %s goes", it.Source)
+	}
+	if it.Dest != "" {
+		if err := it.Dest.Check(); err != nil {
+			return err
+		}
+	}
+	if it.Resolved != nil {
+		if err := it.Resolved.Base.Check(); err != nil {
+			return err
+		}
+	}
+	if it.Options != (Options{}) {
+		o := r.Of(it)
+		if err := o.check(); err != nil {
+			return err
+		}
+	}
+	if r.Base == "" {
+		return nil
+	}
+	if p := string(it.Source); strings.HasPrefix(p, "/") || slices.Contains(strings.Split(p, "/"), "..") {
+		return Errorf(KindUsage, "the name %s of --files-from leads out of %s; names begin without / and have no ..", it.Source, r.Base)
+	}
+	if it.Own() {
+		return Errorf(KindUsage, "the name %s beneath %s has a destination or settings of its own; names of --files-from have none", it.Source, r.Base)
+	}
+	return nil
+}
+
+// A Target is what the destination is told of a request item with a DEST, or options, of
+// its own.
+type Target struct {
+	N       uint64 `json:"n"` // the item's place in the request, from 1
+	Dest    Path   `json:"dest"`
+	Several bool   `json:"several,omitempty"` // DEST must be a directory
+	// Resolved, in a retry, is what Dest turned out to be the first time; nil: not known.
+	Resolved *Resolution `json:"resolved,omitempty"`
+	Options
+}
+
+// Check refuses a target that cannot be; d are the options of the request.
+func (t *Target) Check(d Options) error {
+	if err := t.Dest.Check(); err != nil {
+		return err
+	}
+	if t.Resolved != nil {
+		if err := t.Resolved.Base.Check(); err != nil {
+			return err
+		}
+	}
+	o := t.Options.Or(d)
+	return o.check()
+}
+
+// A Resolved is what the DEST of a Target turned out to be, or why its files cannot land.
+type Resolved struct {
+	N uint64 `json:"n"`
+	Resolution
+	Error *Error `json:"error,omitempty"`
+}
