@@ -210,7 +210,7 @@ func (q *query) coordination(ctx context.Context, conn *qmgr.Conn, ask wire.Ask)
 }
 
 func (q *query) ask(ctx context.Context, conn *qmgr.Conn, subject, whom string, ask wire.Ask, wait time.Duration) (*wire.Answer, error) {
-	ask.V = wire.Version
+	ask.V, ask.Principal = wire.Version, submit.Me().Principal()
 	data, err := conn.Request(ctx, subject, wire.Marshal(ask), wait)
 	if sig, ok := signalled(ctx); ok && err != nil {
 		return nil, sig
@@ -284,8 +284,7 @@ func newAgentRm() *cobra.Command {
 				return err
 			}
 			defer done()
-			who := submit.Me()
-			if _, err := q.coordination(ctx, conn, wire.Ask{Kind: wire.AskRemove, Agent: name, Originator: &who}); err != nil {
+			if _, err := q.coordination(ctx, conn, wire.Ask{Kind: wire.AskRemove, Body: wire.Marshal(wire.RemoveAgent{Agent: name})}); err != nil {
 				return err
 			}
 			if q.json {
@@ -319,12 +318,11 @@ agent is started again; what its own --limit says holds then.`,
 				return err
 			}
 			defer done()
-			who := submit.Me()
-			ask := wire.Ask{Kind: wire.AskSet, Rates: map[transfer.AgentName]string{}, Originator: &who}
+			set := wire.SetRates{Rates: map[transfer.AgentName]string{}}
 			for to, t := range tables {
-				ask.Rates[to] = t.String()
+				set.Rates[to] = t.String()
 			}
-			ans, err := q.ask(ctx, conn, wire.AskSubject(name), "agent "+string(name), ask, q.timeout)
+			ans, err := q.ask(ctx, conn, wire.AskSubject(name), "agent "+string(name), wire.Ask{Kind: wire.AskSet, Body: wire.Marshal(set)}, q.timeout)
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -243,15 +244,22 @@ func what(r *audit.Record) string {
 		}
 		return text
 	case r.Event == audit.Removed:
-		text := "agent " + string(r.Source) + " removed from the registry"
-		if r.Originator != nil {
-			text += " by " + r.Originator.String()
-		}
-		return printable(text)
+		return printable("agent " + string(r.Source) + " removed from the registry by " + person(r.Principal))
+	case r.Event == audit.Changed:
+		return printable("agent " + string(r.Source) + " " + r.Text + ", by " + person(r.Principal))
 	case r.Text+r.Reason != "":
 		return printable(r.Text + r.Reason)
 	}
 	return fmt.Sprintf("%s to %s", r.Source, r.Destination)
+}
+
+// person is a principal's token for people.
+func person(token string) string {
+	p, err := transfer.ParsePath(token)
+	if err != nil || token == "" {
+		return cmp.Or(token, "somebody")
+	}
+	return string(p)
 }
 
 func itemWords(event audit.Event, o *transfer.Outcome) string {
@@ -355,7 +363,7 @@ func showRecord(cmd *cobra.Command, r *audit.Record) {
 	case r.Originator != nil && r.Event == audit.Submitted:
 		who = "for " + printable(r.Originator.String()) + ": "
 	case r.Principal != "" && (r.Event == audit.Cancelled || r.Event == audit.Resumed):
-		who = "by " + printable(r.Principal) + ": "
+		who = "by " + printable(person(r.Principal)) + ": "
 	}
 	if len(r.Items) == 0 {
 		fmt.Fprintln(out, printable(fmt.Sprintf("%s  %-10s %-11s %-10s %s%s", stamp(r.Time), r.Agent, r.Role, r.Event, who, what(r))))

@@ -205,8 +205,7 @@ func (b *box) leave(a *agent.Agent) (left int64) {
 // removed takes an agent that has stopped out of the registry. It reports false where
 // coordination has yet to hear that it has stopped.
 func (b *box) removed(ctx context.Context, name transfer.AgentName) bool {
-	who := submit.Me()
-	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskRemove, Agent: name, Originator: &who})
+	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskRemove, Body: wire.Marshal(wire.RemoveAgent{Agent: name}), Principal: submit.Me().Principal()})
 	data, err := b.conns[0].Request(ctx, wire.AskCoordination, ask, time.Second)
 	if err != nil {
 		return true // nobody is there to be asked

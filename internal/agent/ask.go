@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"ferry/internal/audit"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
@@ -27,35 +28,55 @@ func (a *Agent) asked(m qmgr.Message) {
 		return
 	}
 	ask, err := wire.DecodeAsk(m.Data)
-	if err == nil && (ask.Kind == wire.AskPreview || ask.Kind == wire.AskLook || ask.Kind == wire.AskList) {
-		a.previewed(m.Reply, ask)
-		return
-	}
 	ans := wire.Answer{V: wire.Version}
 	if err == nil {
 		ans.ID = ask.ID
-	}
-	switch {
-	case err != nil:
-	case ask.Kind == wire.AskPing:
-		ans.Beat = a.beat()
-	case ask.Kind == wire.AskSet:
-		if err = a.setRates(ask); err == nil {
-			ans.Beat = a.beat()
+		q, known := questions[ask.Kind]
+		switch {
+		case !known:
+			err = transfer.Errorf(transfer.KindVersion, "question of unknown kind %q", ask.Kind)
+		case q.files:
+			a.previewed(m.Reply, ask)
+			return
+		default:
+			err = q.answer(a, ask, &ans)
 		}
-	case ask.Kind == wire.AskStatus:
-		ans.Progress, err = a.status(ask.ID)
-	default:
-		err = transfer.Errorf(transfer.KindVersion, "question of unknown kind %q", ask.Kind)
 	}
 	ans.Error = transfer.AsError(err)
 	a.answer(m.Reply, ans)
 }
 
-// setRates changes how fast this agent sends, until it is started again.
-func (a *Agent) setRates(ask *wire.Ask) error {
+// A question is what a kind of question needs, and how it is answered.
+type question struct {
+	needs  transfer.Authority
+	files  bool // by previewed, because directories are read for it
+	answer func(*Agent, *wire.Ask, *wire.Answer) error
+}
+
+// questions is the table of what an agent is asked.
+var questions = map[wire.Kind]question{
+	wire.AskPing: {transfer.AuthNone, false, func(a *Agent, _ *wire.Ask, ans *wire.Answer) error {
+		ans.Beat = a.beat()
+		return nil
+	}},
+	wire.AskStatus: {transfer.AuthNone, false, func(a *Agent, ask *wire.Ask, ans *wire.Answer) (err error) {
+		ans.Progress, err = a.status(ask.ID)
+		return err
+	}},
+	wire.AskSet:     {transfer.AuthAdmin, false, (*Agent).askSet},
+	wire.AskPreview: {transfer.AuthSource, true, nil},
+	wire.AskList:    {transfer.AuthSource, true, nil},
+	wire.AskLook:    {transfer.AuthDest, true, nil},
+}
+
+// askSet changes how fast this agent sends, until it is started again.
+func (a *Agent) askSet(ask *wire.Ask, ans *wire.Answer) error {
+	body, err := wire.ReadBody[wire.SetRates](ask.Kind, ask.Body)
+	if err != nil {
+		return err
+	}
 	tables := map[transfer.AgentName]flow.Timetable{}
-	for to, text := range ask.Rates {
+	for to, text := range body.Rates {
 		table, err := flow.ParseTimetable(text)
 		if err != nil {
 			return err
@@ -66,12 +87,21 @@ func (a *Agent) setRates(ask *wire.Ask) error {
 		return err
 	}
 	var set []any
+	text := "sends at most"
 	for _, to := range slices.Sorted(maps.Keys(tables)) {
-		set = append(set, slog.String(cmp.Or(string(to), "all"), tables[to].String()))
+		whom, rate := cmp.Or(string(to), "all"), tables[to].String()
+		set = append(set, slog.String(whom, rate))
+		text += " " + whom + " " + rate
 	}
-	a.quiet.Log(slog.LevelInfo, "sending limits changed", slog.Group("limits", set...), "originator", ask.Originator)
-	return nil
+	a.quiet.Log(slog.LevelInfo, "sending limits changed", slog.Group("limits", set...), "principal", ask.Principal)
+	ans.Beat = a.beat()
+	return a.ledger.Update(func(t *ledger.Tx) error {
+		return a.note(t, audit.Record{Event: audit.Changed, Source: a.cfg.Name, Principal: ask.Principal, Text: text[:min(len(text), maxChange)]})
+	})
 }
+
+// maxChange bounds what the audit says of a change, in bytes.
+const maxChange = 4 << 10
 
 // status is the present picture of a transfer, or its last one.
 func (a *Agent) status(id transfer.ID) (*transfer.Progress, error) {
@@ -100,7 +130,7 @@ func (a *Agent) status(id transfer.ID) (*transfer.Progress, error) {
 
 // overAt asks a source whether a transfer has come to its end there.
 func (a *Agent) overAt(ctx context.Context, source transfer.AgentName, id transfer.ID) bool {
-	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: id})
+	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: id, Principal: string(a.cfg.Name)})
 	data, err := a.conn.Request(ctx, wire.AskSubject(source), ask, 5*time.Second)
 	if err != nil {
 		return false

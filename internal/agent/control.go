@@ -13,12 +13,36 @@ import (
 	"ferry/internal/wire"
 )
 
-// controls is the table of administration: what each kind of command does, and by is
-// the principal who gave it. Its error is the answer.
-var controls = map[wire.Kind]func(a *Agent, c *wire.Control, by string) error{
-	wire.ControlCancel:   (*Agent).cancelTransfer,
-	wire.ControlWithdraw: (*Agent).cancelTransfer,
-	wire.ControlResume:   (*Agent).resumeTransfer,
+// A command is one that was read. Its principal is who gave it.
+type command struct {
+	*wire.Control
+	principal string
+	transfer  transfer.ID // that it is about
+}
+
+// An administration is what a kind of command needs, and does. Its error is the answer.
+type administration struct {
+	needs transfer.Authority
+	do    func(*Agent, *command) error
+}
+
+// administrations is the table of administration.
+var administrations = map[wire.Kind]administration{
+	wire.ControlCancel:   {transfer.AuthOperate, ofTransfer((*Agent).cancelTransfer)},
+	wire.ControlWithdraw: {transfer.AuthSource, ofTransfer((*Agent).cancelTransfer)},
+	wire.ControlResume:   {transfer.AuthOperate, ofTransfer((*Agent).resumeTransfer)},
+}
+
+// ofTransfer reads the body of a command about a transfer.
+func ofTransfer(do func(*Agent, *command) error) func(*Agent, *command) error {
+	return func(a *Agent, c *command) error {
+		body, err := wire.ReadBody[wire.OfTransfer](c.Kind, c.Body)
+		if err != nil {
+			return err
+		}
+		c.transfer = body.Transfer
+		return do(a, c)
+	}
 }
 
 // controlled takes one message of the CONTROL queue. A repeat is answered from
@@ -51,8 +75,8 @@ func (a *Agent) control(c *wire.Control, by string) (answer []byte, err error) {
 	refuse := func(err error) ([]byte, error) {
 		return wire.Marshal(wire.Answer{V: wire.Version, ID: c.ID, Error: transfer.AsError(err)}), nil
 	}
-	do := controls[c.Kind]
-	if do == nil {
+	kind, known := administrations[c.Kind]
+	if !known {
 		return refuse(transfer.Errorf(transfer.KindVersion, "command of unknown kind %q", c.Kind))
 	}
 	what := *c
@@ -77,12 +101,13 @@ func (a *Agent) control(c *wire.Control, by string) (answer []byte, err error) {
 		return refuse(err)
 	}
 	ans := wire.Answer{V: wire.Version, ID: c.ID}
-	if err := do(a, c, by); err != nil {
+	given := &command{Control: c, principal: by}
+	if err := kind.do(a, given); err != nil {
 		if transfer.KindOf(err) == transfer.KindInternal {
 			return nil, err
 		}
 		ans.Error = transfer.AsError(err)
-	} else if p, err := a.status(c.Transfer); err == nil {
+	} else if p, err := a.status(given.transfer); err == nil {
 		ans.Progress = p
 	}
 	answer, err = json.Marshal(ans)
@@ -111,61 +136,61 @@ func (a *Agent) tooOldOrNew(c *wire.Control, floor transfer.ID) error {
 
 // cancelTransfer cancels. An unknown ID leaves a tombstone, so that a request
 // that comes later does not run (R27).
-func (a *Agent) cancelTransfer(c *wire.Control, by string) error {
+func (a *Agent) cancelTransfer(c *command) error {
 	a.admitting.Lock()
 	defer a.admitting.Unlock()
-	if o := a.sched.find(c.Transfer); o != nil {
-		if err := o.Cancel(by); err != nil {
+	if o := a.sched.find(c.transfer); o != nil {
+		if err := o.Cancel(c.principal); err != nil {
 			return err
 		}
-		a.log.Info("transfer cancel requested", "transfer", c.Transfer, "principal", by, "originator", c.Originator.String())
+		a.log.Info("transfer cancel requested", "transfer", c.transfer, "principal", c.principal, "originator", c.Originator.String())
 		failpoint.Hit("control.after_cancel")
 		return a.sched.cancel(o)
 	}
 	return a.ledger.Update(func(t *ledger.Tx) error {
-		rec, err := t.Source(c.Transfer)
+		rec, err := t.Source(c.transfer)
 		if err != nil {
 			return err
 		}
 		if rec == nil {
-			return a.entomb(t, c, by)
+			return a.entomb(t, c)
 		}
 		if rec.State == transfer.Cancelled || rec.State == transfer.Withdrawn {
 			return nil
 		}
-		return transfer.Errorf(transfer.KindEnding, "transfer %s is already over: %s", c.Transfer, rec.State)
+		return transfer.Errorf(transfer.KindEnding, "transfer %s is already over: %s", c.transfer, rec.State)
 	})
 }
 
 // entomb ends a transfer whose request has not come.
-func (a *Agent) entomb(t *ledger.Tx, c *wire.Control, by string) error {
-	if as, err := t.Entombed(c.Transfer); as != "" || err != nil {
+func (a *Agent) entomb(t *ledger.Tx, c *command) error {
+	if as, err := t.Entombed(c.transfer); as != "" || err != nil {
 		return err
 	}
-	if now := a.cfg.Clock.Now(); c.Transfer.Time().Sub(now) > farFuture {
-		return a.fromTheFuture(c.Transfer, now)
+	if now := a.cfg.Clock.Now(); c.transfer.Time().Sub(now) > farFuture {
+		return a.fromTheFuture(c.transfer, now)
 	}
 	as := transfer.Cancelled
 	if c.Kind == wire.ControlWithdraw {
 		as = transfer.Withdrawn
 	}
 	whose := c.Originator
-	return errors.Join(t.Entomb(c.Transfer, as), a.note(t, audit.Record{Event: audit.Cancelled, Role: audit.RoleSource, Transfer: c.Transfer,
-		Source: a.cfg.Name, Principal: by, Originator: &whose, State: as, Code: as.Code(), Reason: "before its request had come"}))
+	return errors.Join(t.Entomb(c.transfer, as), a.note(t, audit.Record{Event: audit.Cancelled, Role: audit.RoleSource, Transfer: c.transfer,
+		Source: a.cfg.Name, Principal: c.principal, Originator: &whose, State: as, Code: as.Code(), Reason: "before its request had come"}))
 }
 
 // resumeTransfer lets a parked transfer go on.
-func (a *Agent) resumeTransfer(c *wire.Control, by string) error {
-	o := a.sched.find(c.Transfer)
+func (a *Agent) resumeTransfer(c *command) error {
+	o := a.sched.find(c.transfer)
 	if o == nil {
-		return transfer.Errorf(transfer.KindNotFound, "%s has no transfer %s that could go on", a.cfg.Name, c.Transfer)
+		return transfer.Errorf(transfer.KindNotFound, "%s has no transfer %s that could go on", a.cfg.Name, c.transfer)
 	}
 	if s := o.State(); s != transfer.Parked {
-		return transfer.Errorf(transfer.KindEnding, "transfer %s is not parked: %s", c.Transfer, s)
+		return transfer.Errorf(transfer.KindEnding, "transfer %s is not parked: %s", c.transfer, s)
 	}
 	var after *ledger.Source
 	err := a.ledger.Update(func(t *ledger.Tx) error {
-		rec, err := t.Source(c.Transfer)
+		rec, err := t.Source(c.transfer)
 		if err != nil {
 			return err
 		}
@@ -175,14 +200,14 @@ func (a *Agent) resumeTransfer(c *wire.Control, by string) error {
 		rec.Recovering = time.Time{}
 		after = rec
 		whose := c.Originator
-		if err := a.note(t, audit.Record{Event: audit.Resumed, Role: audit.RoleSource, Transfer: c.Transfer,
-			Source: rec.Request.Source, Destination: rec.Request.Destination, Job: rec.Request.Job, Principal: by, Originator: &whose, State: rec.State}); err != nil {
+		if err := a.note(t, audit.Record{Event: audit.Resumed, Role: audit.RoleSource, Transfer: c.transfer,
+			Source: rec.Request.Source, Destination: rec.Request.Destination, Job: rec.Request.Job, Principal: c.principal, Originator: &whose, State: rec.State}); err != nil {
 			return err
 		}
 		return t.PutSource(rec)
 	})
 	if err == nil {
-		a.log.Info("transfer resumed", "transfer", c.Transfer, "principal", by, "originator", c.Originator.String())
+		a.log.Info("transfer resumed", "transfer", c.transfer, "principal", c.principal, "originator", c.Originator.String())
 		a.sched.replace(o, after)
 	}
 	return err

@@ -263,7 +263,7 @@ func (s *scheduler) reachable(name transfer.AgentName) bool {
 	if s.peers.down(name, s.a.cfg.Clock.Now()) {
 		return false
 	}
-	_, err := s.a.conn.Request(s.a.ctx, wire.AskSubject(name), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), time.Second+4*s.a.conn.Delay())
+	_, err := s.a.conn.Request(s.a.ctx, wire.AskSubject(name), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing, Principal: string(s.a.cfg.Name)}), time.Second+4*s.a.conn.Delay())
 	if err == nil {
 		return true
 	}

@@ -229,7 +229,7 @@ func TestAnswersGoWhereTheyWereAskedFrom(t *testing.T) {
 		q.Priority = 0
 		for _, kind := range []wire.Kind{wire.ControlCancel, wire.ControlResume, "explode"} {
 			s.enqueue(wire.ControlSubject("ALPHA", "mallory"), wire.Marshal(wire.Control{V: wire.Version, ID: transfer.NewID(time.Now()), Kind: kind,
-				Transfer: transfer.NewID(time.Now()), Reply: to}))
+				Body: wire.Marshal(wire.OfTransfer{Transfer: transfer.NewID(time.Now())}), Reply: to}))
 		}
 	}
 	// Behind all of them in both queues, and answered.
@@ -241,7 +241,7 @@ func TestAnswersGoWhereTheyWereAskedFrom(t *testing.T) {
 	})
 	q.ID = transfer.NewID(time.Now())
 	s.enqueue(wire.CommandSubject("ALPHA", "mallory"), wire.Marshal(wire.Submit{V: wire.Version, Request: q, Reply: inbox}))
-	c := wire.Control{V: wire.Version, ID: transfer.NewID(time.Now()), Kind: wire.ControlCancel, Transfer: transfer.NewID(time.Now()), Reply: inbox}
+	c := wire.Control{V: wire.Version, ID: transfer.NewID(time.Now()), Kind: wire.ControlCancel, Body: wire.Marshal(wire.OfTransfer{Transfer: transfer.NewID(time.Now())}), Reply: inbox}
 	s.enqueue(wire.ControlSubject("ALPHA", "mallory"), wire.Marshal(c))
 	for range 2 {
 		select {

@@ -43,6 +43,7 @@ const (
 	Deleted   Event = "deleted"  // sources were deleted: Record.Items, with their paths at the source
 	Warning   Event = "warning"
 	Removed   Event = "removed" // an agent, Source, was taken out of the registry
+	Changed   Event = "changed" // what holds for an agent, Source, was changed while it runs; Text says how
 )
 
 // The roles in which a record is written.

@@ -17,24 +17,31 @@ import (
 // pageBytes bounds an answer, so that it fits into a message everywhere.
 const pageBytes = 512 << 10
 
-// answers is the table of questions.
-var answers = map[wire.Kind]func(*Service, *wire.Ask, *wire.Answer) error{
-	wire.AskPing:      func(*Service, *wire.Ask, *wire.Answer) error { return nil },
-	wire.AskKnown:     (*Service).askKnown,
-	wire.AskQueued:    (*Service).askQueued,
-	wire.AskAgents:    (*Service).askAgents,
-	wire.AskTransfers: (*Service).askTransfers,
-	wire.AskTransfer:  (*Service).askTransfer,
-	wire.AskAudit:     (*Service).askAudit,
-	wire.AskVerify:    (*Service).askVerify,
-	wire.AskRemove:    (*Service).askRemove,
+// A question is what a kind of question needs, and how it is answered.
+type question struct {
+	needs  transfer.Authority
+	log    bool // it reads the log, and is answered beside the others
+	answer func(*Service, *wire.Ask, *wire.Answer) error
+}
+
+// questions is the table of what coordination is asked.
+var questions = map[wire.Kind]question{
+	wire.AskPing:      {transfer.AuthNone, false, func(*Service, *wire.Ask, *wire.Answer) error { return nil }},
+	wire.AskKnown:     {transfer.AuthNone, false, (*Service).askKnown},
+	wire.AskQueued:    {transfer.AuthSource, false, (*Service).askQueued},
+	wire.AskAgents:    {transfer.AuthNone, false, (*Service).askAgents},
+	wire.AskTransfers: {transfer.AuthNone, false, (*Service).askTransfers},
+	wire.AskTransfer:  {transfer.AuthNone, false, (*Service).askTransfer},
+	wire.AskAudit:     {transfer.AuthAudit, true, (*Service).askAudit},
+	wire.AskVerify:    {transfer.AuthAudit, true, (*Service).askVerify},
+	wire.AskRemove:    {transfer.AuthAdmin, false, (*Service).askRemove},
 }
 
 // asked answers a question. Those that read the log run beside the others, a
 // few at once.
 func (s *Service) asked(m qmgr.Message) {
 	ask, err := wire.DecodeAsk(m.Data)
-	if err != nil || ask.Kind != wire.AskAudit && ask.Kind != wire.AskVerify {
+	if err != nil || !questions[ask.Kind].log {
 		s.answer(m.Reply, ask, err)
 		return
 	}
@@ -60,8 +67,8 @@ func (s *Service) answer(reply string, ask *wire.Ask, err error) {
 		ans.ID = ask.ID
 	}
 	if err == nil {
-		if do := answers[ask.Kind]; do != nil {
-			err = do(s, ask, &ans)
+		if q, known := questions[ask.Kind]; known {
+			err = q.answer(s, ask, &ans)
 		} else {
 			err = transfer.Errorf(transfer.KindVersion, "question of unknown kind %q", ask.Kind)
 		}
@@ -106,19 +113,19 @@ func (s *Service) askAgents(a *wire.Ask, ans *wire.Answer) error {
 // askRemove takes an agent out of the registry. What it did stays on record; if it is
 // heard of again it is there again.
 func (s *Service) askRemove(a *wire.Ask, _ *wire.Answer) error {
-	if err := s.picture.Away(a.Agent); err != nil {
+	body, err := wire.ReadBody[wire.RemoveAgent](a.Kind, a.Body)
+	if err == nil {
+		err = s.picture.Away(body.Agent)
+	}
+	if err == nil {
+		err = s.log.AppendOwn(audit.Record{Event: audit.Removed, Source: body.Agent, Principal: a.Principal})
+	}
+	if err != nil {
 		return err
 	}
-	if err := s.log.AppendOwn(audit.Record{Event: audit.Removed, Source: a.Agent, Originator: a.Originator}); err != nil {
-		return err
-	}
-	s.picture.Remove(a.Agent)
+	s.picture.Remove(body.Agent)
 	s.learn()
-	by := ""
-	if a.Originator != nil {
-		by = a.Originator.String()
-	}
-	s.cfg.Log.Info("agent removed", "agent", a.Agent, "originator", by)
+	s.cfg.Log.Info("agent removed", "agent", body.Agent, "principal", a.Principal)
 	return nil
 }
 

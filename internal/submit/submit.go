@@ -120,7 +120,7 @@ func (s *Submitter) sleep(ctx context.Context, d time.Duration) error {
 }
 
 func (s *Submitter) ask(ctx context.Context, subject string, a wire.Ask, limit time.Duration) (*wire.Answer, error) {
-	a.V = wire.Version
+	a.V, a.Principal = wire.Version, s.Who.Principal()
 	data, err := s.Conn.Request(ctx, subject, wire.Marshal(a), limit)
 	if err != nil {
 		return nil, err
@@ -338,7 +338,7 @@ func (s *Submitter) receipt(ctx context.Context, q *transfer.Request, answers <-
 // tellCoordination lets the transfer be seen as queued or withdrawn. Nothing
 // depends on it.
 func (s *Submitter) tellCoordination(q *transfer.Request, as transfer.State) {
-	s.Conn.Publish(wire.AskCoordination, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskQueued, Queued: &transfer.Progress{
+	s.Conn.Publish(wire.AskCoordination, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskQueued, Principal: s.Who.Principal(), Queued: &transfer.Progress{
 		ID: q.ID, State: as, Code: as.Code(), Source: q.Source, Destination: q.Destination, Originator: q.Originator.String(),
 		Job: q.Job, Priority: q.Priority, Submitted: q.Submitted}}))
 }
@@ -346,7 +346,7 @@ func (s *Submitter) tellCoordination(q *transfer.Request, as transfer.State) {
 // Status asks the source agent for a transfer. An answer that is not about it
 // is an error of KindUnreachable.
 func (s *Submitter) Status(ctx context.Context, t Transfer) (*transfer.Progress, error) {
-	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: t.ID})
+	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: t.ID, Principal: s.Who.Principal()})
 	data, err := s.Conn.Request(ctx, wire.AskSubject(t.Source), ask, pictureTime)
 	if err != nil {
 		return nil, err
@@ -514,7 +514,7 @@ func (s *Submitter) Control(ctx context.Context, agent transfer.AgentName, kind 
 		return nil, err
 	}
 	defer stop()
-	c := wire.Control{V: wire.Version, ID: transfer.NewID(s.Clock.Now()), Kind: kind, Transfer: id, Originator: s.Who, Reply: inbox}
+	c := wire.Control{V: wire.Version, ID: transfer.NewID(s.Clock.Now()), Kind: kind, Body: wire.Marshal(wire.OfTransfer{Transfer: id}), Originator: s.Who, Reply: inbox}
 	pause, stored := repeatFirst, false
 	for {
 		err := s.Conn.Enqueue(ctx, wire.ControlSubject(agent, s.Who.String()), "", wire.Marshal(c))

@@ -54,7 +54,7 @@ func (s *submission) withdraw(ctx context.Context, limit time.Duration) (*transf
 	var c wire.Control
 	if err == nil {
 		defer stop()
-		c = wire.Control{V: wire.Version, ID: transfer.NewID(s.Clock.Now()), Kind: wire.ControlWithdraw, Transfer: s.q.ID, Originator: s.Who, Reply: inbox}
+		c = wire.Control{V: wire.Version, ID: transfer.NewID(s.Clock.Now()), Kind: wire.ControlWithdraw, Body: wire.Marshal(wire.OfTransfer{Transfer: s.q.ID}), Originator: s.Who, Reply: inbox}
 		err = s.Conn.Enqueue(ctx, wire.ControlSubject(s.q.Source, s.Who.String()), "", wire.Marshal(c))
 	}
 	if err != nil {

@@ -61,6 +61,9 @@ type Originator struct {
 
 func (o Originator) String() string { return o.User + "@" + o.Host }
 
+// Principal is the originator as a token, as which its connection speaks.
+func (o Originator) Principal() string { return Token(o.String()) }
+
 // Settings are the flow-control settings of a transfer; 0 means the agent's.
 type Settings struct {
 	ChunkSize          int `json:"chunk_size,omitempty"`          // bytes of one data message, MinChunk to MaxChunk

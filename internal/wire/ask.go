@@ -16,7 +16,7 @@ const (
 	AskStatus    Kind = "status"    // agent: Progress of ID; it is the receipt, too: an answer means accepted
 	AskPreview   Kind = "preview"   // source agent: Preview of Request
 	AskLook      Kind = "look"      // destination agent: Preview, with what would become of its items there
-	AskSet       Kind = "set"       // agent: changes Rates while it runs; Beat
+	AskSet       Kind = "set"       // agent: SetRates while it runs; Beat
 	AskList      Kind = "list"      // agent: Preview, with the names that begin as Path does
 	AskKnown     Kind = "known"     // coordination: Known
 	AskQueued    Kind = "queued"    // coordination: notes that Queued was submitted, or withdrawn
@@ -25,7 +25,7 @@ const (
 	AskTransfer  Kind = "transfer"  // coordination: Transfers with the one whose ID ends in Suffix
 	AskAudit     Kind = "audit"     // coordination: Records from Index backwards, or of one transfer
 	AskVerify    Kind = "verify"    // coordination: Verified
-	AskRemove    Kind = "remove"    // coordination: takes Agent, which is away, out of the registry for Originator
+	AskRemove    Kind = "remove"    // coordination: RemoveAgent
 )
 
 // An Ask is a question.
@@ -43,10 +43,10 @@ type Ask struct {
 	Preview *Preview           `json:"preview,omitempty"` // of AskLook: what the source has said
 	Path    transfer.Path      `json:"path,omitempty"`    // of AskList
 
-	Rates  map[transfer.AgentName]string `json:"rates,omitempty"`  // of AskSet: timetables by agent, "" for all together
-	Filter *Filter                       `json:"filter,omitempty"` // of AskTransfers and AskAudit
+	Filter *Filter `json:"filter,omitempty"` // of AskTransfers and AskAudit
 
-	Originator *transfer.Originator `json:"originator,omitempty"` // of AskRemove and AskSet
+	Body      json.RawMessage `json:"body,omitempty"`      // of AskSet and AskRemove; see ReadBody
+	Principal string          `json:"principal,omitempty"` // who asks, as it says itself: no connection vouches for that yet
 }
 
 // A Filter says which transfers or audit records are asked for; what is empty matches any.
@@ -193,17 +193,59 @@ type Control struct {
 	V          int                 `json:"v"`
 	ID         transfer.ID         `json:"id"`
 	Kind       Kind                `json:"kind"`
-	Transfer   transfer.ID         `json:"transfer"`
+	Body       json.RawMessage     `json:"body,omitempty"` // see ReadBody
 	Originator transfer.Originator `json:"originator"`
 	Reply      string              `json:"reply,omitempty"` // subject that wants to hear the Answer
 }
 
-// Kinds of Control.
+// Kinds of Control. The body of each is an OfTransfer.
 const (
 	ControlCancel   Kind = "cancel"
 	ControlWithdraw Kind = "withdraw" // a cancel by the submitter, who has given up waiting for the receipt
 	ControlResume   Kind = "resume"   // a parked transfer
 )
+
+// OfTransfer is the body of a command about a transfer.
+type OfTransfer struct {
+	Transfer transfer.ID `json:"transfer"`
+}
+
+func (b *OfTransfer) check() string { return broken(rule{"no transfer ID", !b.Transfer.IsZero()}) }
+
+// SetRates is the body of AskSet: how fast an agent sends from now on, as timetables by
+// agent, "" for all together.
+type SetRates struct {
+	Rates map[transfer.AgentName]string `json:"rates"`
+}
+
+func (b *SetRates) check() string {
+	return broken(rule{"rates that are too long", ratesFit(b.Rates)})
+}
+
+// RemoveAgent is the body of AskRemove: an agent that is away leaves the registry.
+type RemoveAgent struct {
+	Agent transfer.AgentName `json:"agent"`
+}
+
+func (b *RemoveAgent) check() string {
+	return broken(rule{"no agent", b.Agent != "" && len(b.Agent) <= maxName})
+}
+
+// ReadBody reads what a command or a question of a kind says, and checks its ranges. Its
+// errors are of KindMalformed.
+func ReadBody[T any, P interface {
+	*T
+	check() string
+}](kind Kind, body json.RawMessage) (P, error) {
+	b := P(new(T))
+	if err := json.Unmarshal(body, b); err != nil {
+		return nil, transfer.Errorf(transfer.KindMalformed, "%s says what cannot be read: %w", kind, err)
+	}
+	if what := b.check(); what != "" {
+		return nil, transfer.Errorf(transfer.KindMalformed, "%s has %s", kind, what)
+	}
+	return b, nil
+}
 
 // A Submit is a request on its way, or a part of one (transfer.Request.Split).
 type Submit struct {

@@ -91,9 +91,8 @@ func (a *Ask) check() string {
 	}
 	return broken(
 		rule{"a filter that is too long", a.Filter.fits()},
-		rule{"rates that are too long", ratesFit(a.Rates)},
 		rule{"a path that is too long", len(a.Path) <= transfer.MaxPath},
-		rule{"an originator that is too long", a.Originator == nil || short(a.Originator.User, a.Originator.Host)},
+		rule{"a principal that is none", principal(a.Principal)},
 		rule{"a word that is too long", short(string(a.Kind), a.Suffix, a.Event)},
 		rule{"a place out of its range", within(a.Index, 0, MaxSize) && within(a.Limit, 0, maxCount)})
 }
@@ -145,7 +144,6 @@ func (r *Report) check() string {
 func (c *Control) check() string {
 	return broken(
 		rule{"no ID", !c.ID.IsZero()},
-		rule{"no transfer ID", !c.Transfer.IsZero()},
 		rule{"a word that is too long", short(string(c.Kind), c.Originator.User, c.Originator.Host)},
 		rule{"a subject for the answer that is too long", len(c.Reply) <= maxReply})
 }

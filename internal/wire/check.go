@@ -64,7 +64,7 @@ func (m *Message) check() error {
 	case m.Accept != nil:
 		what = m.Accept.check()
 	case m.Resolved != nil:
-		what = broken(rule{"no nonce that can be", within(m.Resolved.Nonce, 1, MaxNonce)}, rule{"destinations that are none", resolved(m.Resolved.List)})
+		what = broken(rule{"no nonce that can be", within(m.Resolved.Nonce, 1, MaxNonce)}, rule{"destinations that are none", m.Resolved.After <= MaxItems && len(m.Resolved.List) > 0 && resolved(m.Resolved.List)})
 	case m.Busy != nil:
 		what = m.Busy.check()
 	case m.Refuse != nil:
@@ -103,6 +103,7 @@ func (o *Open) check() string {
 		rule{"settings out of their range", s.Check() == nil},
 		rule{"a pardon that cannot be", within(o.Pardon, 0, MaxNonce)},
 		rule{"a principal that is none", principal(o.Principal)},
+		rule{"items, which are the source's business", o.Request.Items == nil && o.Request.Rest == nil},
 		rule{"targets that are none", o.Targets.fits()},
 		rule{"a way to the direct lane that is none", o.Direct.check()})
 }

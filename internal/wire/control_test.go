@@ -118,14 +118,14 @@ func asking() map[string]any {
 	q := sampleRequest()
 	return map[string]any{
 		"ask": &wire.Ask{V: 1, Kind: wire.AskAudit, ID: sampleID, Suffix: "a8057a", Agent: "ALPHA", Limit: 10, Index: 7, Event: "item",
-			Queued: progress, Request: &q},
+			Queued: progress, Request: &q, Body: wire.Marshal(wire.RemoveAgent{Agent: "ALPHA"}), Principal: "ANN%40BOX"},
 		"answer": &wire.Answer{V: 1, ID: sampleID, Beat: beat, Progress: progress, Known: &wire.Known{Known: true, Sure: true, Wait: 5},
 			Agents: []wire.AgentStatus{{Beat: *beat, Status: wire.AgentUnreachable, Age: 9}}, Transfers: []transfer.Progress{*progress},
 			Records: []json.RawMessage{json.RawMessage(`{"v":1}`)}, Next: 5, More: true, Verified: json.RawMessage(`{}`),
 			Preview: &wire.Preview{Items: 1, Files: 1, Bytes: 2, More: true, List: []wire.PreviewItem{{Source: oddName, Name: "n", Type: transfer.ItemBad, Size: 2, Error: sampleErr}}}},
 		"report":  &wire.Report{V: 1, Kind: wire.BeatKind, Beat: beat},
 		"figures": &wire.Report{V: 1, Kind: wire.ProgressKind, Progress: progress},
-		"control": &wire.Control{V: 1, ID: sampleID, Kind: wire.ControlCancel, Transfer: sampleID, Originator: transfer.Originator{User: "ann", Host: "box"}, Reply: "_INBOX.x"},
+		"control": &wire.Control{V: 1, ID: sampleID, Kind: wire.ControlCancel, Body: wire.Marshal(wire.OfTransfer{Transfer: sampleID}), Originator: transfer.Originator{User: "ann", Host: "box"}, Reply: "_INBOX.x"},
 		"submit":  &wire.Submit{V: 1, Request: q, Reply: "_INBOX.x"},
 	}
 }
@@ -234,17 +234,57 @@ func TestAskingRanges(t *testing.T) {
 		"ask, a suffix":            &wire.Ask{V: 1, Kind: wire.AskTransfer, Suffix: long},
 		"ask, an index":            &wire.Ask{V: 1, Kind: wire.AskAudit, Index: -1},
 		"ask, of a transfer":       &wire.Ask{V: 1, Kind: wire.AskQueued, Queued: &transfer.Progress{}},
-		"control, no ID":           &wire.Control{V: 1, Kind: wire.ControlCancel, Transfer: sampleID},
-		"control, no transfer":     &wire.Control{V: 1, Kind: wire.ControlCancel, ID: sampleID},
-		"control, a subject":       &wire.Control{V: 1, Kind: wire.ControlCancel, ID: sampleID, Transfer: sampleID, Reply: long},
-		"control, an originator":   &wire.Control{V: 1, Kind: wire.ControlCancel, ID: sampleID, Transfer: sampleID, Originator: transfer.Originator{User: long}},
+		"control, no ID":           &wire.Control{V: 1, Kind: wire.ControlCancel, Body: wire.Marshal(wire.OfTransfer{Transfer: sampleID})},
+		"ask, a principal":         &wire.Ask{V: 1, Kind: wire.AskPing, Principal: "a b"},
+		"control, a subject":       &wire.Control{V: 1, Kind: wire.ControlCancel, ID: sampleID, Body: wire.Marshal(wire.OfTransfer{Transfer: sampleID}), Reply: long},
+		"control, an originator":   &wire.Control{V: 1, Kind: wire.ControlCancel, ID: sampleID, Body: wire.Marshal(wire.OfTransfer{Transfer: sampleID}), Originator: transfer.Originator{User: long}},
 		"submit, a subject":        &wire.Submit{V: 1, Request: sampleRequest(), Reply: long},
-		"control, larger than any": &wire.Control{V: 1, Kind: wire.ControlCancel, ID: sampleID, Transfer: sampleID, Originator: transfer.Originator{User: strings.Repeat("x", wire.MaxAskControl)}},
+		"control, larger than any": &wire.Control{V: 1, Kind: wire.ControlCancel, ID: sampleID, Body: wire.Marshal(wire.OfTransfer{Transfer: sampleID}), Originator: transfer.Originator{User: strings.Repeat("x", wire.MaxAskControl)}},
 		"report, larger than any":  &wire.Report{V: 1, Beat: &wire.Beat{Agent: "ALPHA", Reason: strings.Repeat("x", wire.MaxReport)}},
 	} {
 		name, _, _ := strings.Cut(what, ",")
 		if _, err := decoders[name](wire.Marshal(v)); err == nil {
 			t.Errorf("%s: it is taken", what)
+		}
+	}
+}
+
+// bodies read what commands and questions say, by their kinds.
+var bodies = map[wire.Kind]func(json.RawMessage) (any, error){
+	wire.ControlCancel: func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.OfTransfer](wire.ControlCancel, b) },
+	wire.AskSet:        func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.SetRates](wire.AskSet, b) },
+	wire.AskRemove:     func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.RemoveAgent](wire.AskRemove, b) },
+}
+
+// FuzzBody: what is taken is in its ranges, and is read again as it was.
+func FuzzBody(f *testing.F) {
+	for _, s := range []string{"", "null", "{}", `{"transfer":"01890a5d-ac96-774b-bcce-b302099a8057"}`, `{"agent":"ALPHA"}`, `{"rates":{"":"10M"}}`, `{"rates":{"` + strings.Repeat("x", 300) + `":""}}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for kind, read := range bodies {
+			v, err := read(data)
+			if err != nil {
+				if transfer.KindOf(err) != transfer.KindMalformed {
+					t.Fatalf("%s: %s: %v", kind, data, err)
+				}
+				continue
+			}
+			if again, err := read(wire.Marshal(v)); err != nil || !reflect.DeepEqual(again, v) {
+				t.Fatalf("%s: %s became %+v, %v", kind, data, again, err)
+			}
+		}
+	})
+}
+
+// Each body lacks what its kind cannot do without.
+func TestBodies(t *testing.T) {
+	for kind, bad := range map[wire.Kind]string{wire.ControlCancel: "{}", wire.AskRemove: `{"agent":""}`, wire.AskSet: `{"rates":3}`} {
+		if v, err := bodies[kind](json.RawMessage(bad)); transfer.KindOf(err) != transfer.KindMalformed {
+			t.Errorf("%s: %s is read as %+v, %v", kind, bad, v, err)
+		}
+		if _, err := bodies[kind](nil); err == nil {
+			t.Errorf("%s: nothing is taken", kind)
 		}
 	}
 }

@@ -47,6 +47,9 @@ func said(kind wire.Kind, body any) Form {
 			`^body$`,                // a message without a body may have one
 			`^body\.request\.`,      // answered with REFUSE where it is new
 			`^body\.request$`,
+			`^body\.targets\.list\[0\]\.(dest|several|resolved|mode|checksum|if_exists|disposition|recursive|long_lines|keep_|to_|from_|eol|replace)`, // likewise
+			`^body\.targets$`, // without it there are none
+			`^body\.targets\.more$`,
 		},
 		Odd: map[string][]any{
 			`^transfer$`:                          {"x", "01890a5d-ac96-474b-bcce-b302099a8057", ""},
@@ -63,7 +66,9 @@ func said(kind wire.Kind, body any) Form {
 			`\.addresses$`:                        {[]any{"a:1", "a:1", "a:1", "a:1", "a:1", "a:1", "a:1", "a:1", "a:1"}},
 			`\.(pin|token)$`:                      {"x", "00", strings.Repeat("0", 65), strings.Repeat("g", 64)},
 			`_incarnation$|\.instance$`:           {"a b", "\x00", strings.Repeat("0", 65)},
-			`^body\.resolution\.base$`:            {"", "a\x00", "\x00%00", "\x00%zz", strings.Repeat("a", 4097)},
+			`\.n$`:                                {0, 1<<40 + 1},
+			`\.list$`:                             {[]any{}},
+			`^body\.resolution\.base$`:            {"a\x00", "\x00%00", "\x00%zz", strings.Repeat("a", 4097)},
 			`\.(path|source)$`:                    {"a\x00", "\x00%", "\x00%0", "\x00%zz", "\x00%00"},
 			`\.prefix$`:                           {[]any{}, []any{map[string]any{"end": 5, "sum": ""}, map[string]any{"end": 5, "sum": ""}}},
 			`\.prefix\[0\]\.end$`:                 {0, 2},
@@ -78,14 +83,21 @@ var way = wire.Direct{Mode: wire.DirectTLS, Addresses: []string{"127.0.0.1:9"}, 
 // open and accept have every field set, each in its range.
 func open() *wire.Open {
 	o := Fill(&wire.Open{})
-	o.Request.Settings, o.Direct = settings, &way
+	o.Request.Settings, o.Direct, o.Targets.After = settings, &way, 0
+	o.Request.Items, o.Request.Rest = nil, nil
 	return o
 }
 
 func accept() *wire.Accept {
 	a := Fill(&wire.Accept{})
-	a.Settings, a.Lane, a.Direct = settings, transfer.LaneDirect, &way
+	a.Settings, a.Lane, a.Direct, a.Resolved[0].Error = settings, transfer.LaneDirect, &way, nil
 	return a
+}
+
+func resolved() *wire.Resolved {
+	r := Fill(&wire.Resolved{})
+	r.List[0].Error = nil
+	return r
 }
 
 func resync() *wire.Resync {
@@ -101,6 +113,7 @@ func Replies() []Form {
 	forms := []Form{
 		said(wire.KindOpen, open()),
 		said(wire.KindAccept, accept()),
+		said(wire.KindResolved, resolved()),
 		said(wire.KindBusy, Fill(&wire.Busy{})),
 		said(wire.KindRefuse, Fill(&wire.Refuse{})),
 		said(wire.KindAck, Fill(&wire.Ack{})),

@@ -118,7 +118,7 @@ func (s *stage) submission(n int, id transfer.ID) *command {
 }
 
 func (s *stage) control(kind wire.Kind, of transfer.ID) *command {
-	c := wire.Control{V: wire.Version, ID: transfer.NewID(s.clock.Now()), Kind: kind, Transfer: of, Originator: me}
+	c := wire.Control{V: wire.Version, ID: transfer.NewID(s.clock.Now()), Kind: kind, Body: wire.Marshal(wire.OfTransfer{Transfer: of}), Originator: me}
 	return s.add(&command{subject: wire.ControlSubject(source, me.String()), message: func(reply string) []byte {
 		again := c
 		again.Reply = reply

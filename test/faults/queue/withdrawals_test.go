@@ -169,7 +169,7 @@ func (w *withdrawing) cancel() {
 	w.t.Helper()
 	who, wire := transfer.Originator{User: "user", Host: "host"}, w.Wire()
 	for range 100 {
-		c := msg.Control{V: msg.Version, ID: transfer.NewID(time.Now()), Kind: msg.ControlCancel, Transfer: transfer.NewID(time.Now()), Originator: who}
+		c := msg.Control{V: msg.Version, ID: transfer.NewID(time.Now()), Kind: msg.ControlCancel, Body: msg.Marshal(msg.OfTransfer{Transfer: transfer.NewID(time.Now())}), Originator: who}
 		wire.Enqueue(msg.ControlSubject("ALPHA", who.String()), "", msg.Marshal(c))
 	}
 	var cancels []*network.Sending
