@@ -13,9 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/agent"
+	"ferry/internal/client"
+	"ferry/internal/clock"
 	"ferry/internal/coordination"
 	"ferry/internal/qmgr"
-	"ferry/internal/submit"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -176,7 +177,7 @@ func (q *query) add(c *cobra.Command) {
 }
 
 // open connects; the caller closes.
-func (q *query) open(cmd *cobra.Command) (*qmgr.Conn, context.Context, func(), error) {
+func (q *query) open(cmd *cobra.Command) (*client.Client, context.Context, func(), error) {
 	if q.network == "" {
 		return nil, nil, nil, transfer.Errorf(transfer.KindUsage, "no network is given").WithHint("give --network URL or set FERRY_NETWORK")
 	}
@@ -191,69 +192,45 @@ func (q *query) open(cmd *cobra.Command) (*qmgr.Conn, context.Context, func(), e
 		stop()
 		return nil, nil, nil, err
 	}
-	return conn, ctx, func() { conn.Close(); stop() }, nil
+	return newClient(conn, q.network, q.timeout), ctx, func() { conn.Close(); stop() }, nil
+}
+
+// newClient is a client for this user.
+func newClient(conn *qmgr.Conn, network string, timeout time.Duration) *client.Client {
+	return &client.Client{Conn: conn, Clock: clock.System, Who: client.Me(), Network: network, Timeout: timeout}
 }
 
 // openAgent connects to ask about the agent of a name; the caller closes.
-func (q *query) openAgent(cmd *cobra.Command, arg string) (transfer.AgentName, *qmgr.Conn, context.Context, func(), error) {
+func (q *query) openAgent(cmd *cobra.Command, arg string) (transfer.AgentName, *client.Client, context.Context, func(), error) {
 	name, err := transfer.ParseAgentName(arg)
 	if err != nil {
 		return "", nil, nil, nil, err
 	}
-	conn, ctx, done, err := q.open(cmd)
-	return name, conn, ctx, done, err
-}
-
-// coordination asks the coordination service.
-func (q *query) coordination(ctx context.Context, conn *qmgr.Conn, ask wire.Ask) (*wire.Answer, error) {
-	return q.ask(ctx, conn, wire.AskCoordination, "coordination", ask, q.timeout)
-}
-
-func (q *query) ask(ctx context.Context, conn *qmgr.Conn, subject, whom string, ask wire.Ask, wait time.Duration) (*wire.Answer, error) {
-	ask.V, ask.Principal = wire.Version, submit.Me().Principal()
-	data, err := conn.Request(ctx, subject, wire.Marshal(ask), wait)
-	if sig, ok := signalled(ctx); ok && err != nil {
-		return nil, sig
-	}
-	switch transfer.KindOf(err) {
-	case transfer.KindNone:
-		return wire.DecodeAnswer(data)
-	case transfer.KindUnreachable:
-		return nil, transfer.Errorf(transfer.KindUnreachable, "%s does not answer: it is not connected to %s", whom, q.network)
-	case transfer.KindTimeout:
-		return nil, transfer.Errorf(transfer.KindTimeout, "%s has not answered within %s", whom, wait)
-	}
-	return nil, err
+	c, ctx, done, err := q.open(cmd)
+	return name, c, ctx, done, err
 }
 
 func newAgentLs() *cobra.Command {
 	q := &query{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List agents", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		conn, ctx, done, err := q.open(cmd)
+		net, ctx, done, err := q.open(cmd)
 		if err != nil {
 			return err
 		}
 		defer done()
 		rows := [][]string{{"AGENT", "STATE", "HEARD", "UP SINCE", "HOST", "MODE", "SENDING", "WAITING", "RECEIVING"}}
-		for after, more := "", true; more; {
-			ans, err := q.coordination(ctx, conn, wire.Ask{Kind: wire.AskAgents, Suffix: after})
-			if err != nil {
-				return err
+		err = net.Agents(ctx, func(a *wire.AgentStatus) error {
+			if q.json {
+				printJSON(cmd, a)
 			}
-			for _, a := range ans.Agents {
-				if q.json {
-					printJSON(cmd, a)
-				}
-				rows = append(rows, []string{string(a.Agent), a.Status, age(a.Age), upSince(&a), a.Host, a.Mode,
-					fmt.Sprint(a.SourceRun), fmt.Sprint(a.SourceWait), fmt.Sprint(a.DestRun)})
-				after = string(a.Agent)
-			}
-			more = ans.More
-		}
-		if !q.json {
+			rows = append(rows, []string{string(a.Agent), a.Status, age(a.Age), upSince(a), a.Host, a.Mode,
+				fmt.Sprint(a.SourceRun), fmt.Sprint(a.SourceWait), fmt.Sprint(a.DestRun)})
+			return nil
+		})
+		if err == nil && !q.json {
 			table(cmd.OutOrStdout(), rows)
 		}
-		return nil
+		return err
 	}}
 	q.add(c)
 	return c
@@ -279,12 +256,12 @@ func newAgentRm() *cobra.Command {
 	q := &query{}
 	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Take an agent that is away out of the registry; its record in the audit log stays", Args: oneArg("the agent's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, conn, ctx, done, err := q.openAgent(cmd, args[0])
+			name, net, ctx, done, err := q.openAgent(cmd, args[0])
 			if err != nil {
 				return err
 			}
 			defer done()
-			if _, err := q.coordination(ctx, conn, wire.Ask{Kind: wire.AskRemove, Body: wire.Marshal(wire.RemoveAgent{Agent: name})}); err != nil {
+			if err := net.RemoveAgent(ctx, name); err != nil {
 				return err
 			}
 			if q.json {
@@ -313,26 +290,23 @@ agent is started again; what its own --limit says holds then.`,
 			if err != nil {
 				return err
 			}
-			name, conn, ctx, done, err := q.openAgent(cmd, args[0])
+			name, net, ctx, done, err := q.openAgent(cmd, args[0])
 			if err != nil {
 				return err
 			}
 			defer done()
-			set := wire.SetRates{Rates: map[transfer.AgentName]string{}}
+			rates := map[transfer.AgentName]string{}
 			for to, t := range tables {
-				set.Rates[to] = t.String()
+				rates[to] = t.String()
 			}
-			ans, err := q.ask(ctx, conn, wire.AskSubject(name), "agent "+string(name), wire.Ask{Kind: wire.AskSet, Body: wire.Marshal(set)}, q.timeout)
+			now, err := net.SetRates(ctx, name, rates)
 			if err != nil {
 				return err
 			}
-			if ans.Beat == nil {
-				return transfer.Errorf(transfer.KindVersion, "agent %s has answered without saying what holds now", name)
-			}
 			if q.json {
-				printJSON(cmd, agentLine{"set", name, ans.Beat.Rates})
+				printJSON(cmd, agentLine{"set", name, now.Rates})
 			} else {
-				fmt.Fprintf(cmd.OutOrStdout(), "agent %s sends at most: %s\n", name, ratesText(ans.Beat.Rates))
+				fmt.Fprintf(cmd.OutOrStdout(), "agent %s sends at most: %s\n", name, ratesText(now.Rates))
 			}
 			return nil
 		}}
@@ -357,19 +331,15 @@ func ratesText(rates map[transfer.AgentName]string) string {
 func newAgentShow() *cobra.Command {
 	q := &query{}
 	c := &cobra.Command{Use: "show NAME", Short: "Show one agent", Args: oneArg("the agent's name"), RunE: func(cmd *cobra.Command, args []string) error {
-		name, conn, ctx, done, err := q.openAgent(cmd, args[0])
+		name, net, ctx, done, err := q.openAgent(cmd, args[0])
 		if err != nil {
 			return err
 		}
 		defer done()
-		ans, err := q.coordination(ctx, conn, wire.Ask{Kind: wire.AskAgents, Agent: name})
+		a, err := net.Agent(ctx, name)
 		if err != nil {
 			return err
 		}
-		if len(ans.Agents) == 0 {
-			return transfer.Errorf(transfer.KindNotFound, "coordination says nothing of agent %s", name)
-		}
-		a := ans.Agents[0]
 		if q.json {
 			printJSON(cmd, a)
 			return nil
@@ -413,21 +383,19 @@ func settingsText(s transfer.Settings) string {
 func newAgentPing() *cobra.Command {
 	q := &query{}
 	c := &cobra.Command{Use: "ping NAME", Short: "Ask an agent whether it is there", Args: oneArg("the agent's name"), RunE: func(cmd *cobra.Command, args []string) error {
-		name, conn, ctx, done, err := q.openAgent(cmd, args[0])
+		name, net, ctx, done, err := q.openAgent(cmd, args[0])
 		if err != nil {
 			return err
 		}
 		defer done()
-		start := time.Now()
-		ans, err := q.ask(ctx, conn, wire.AskSubject(name), "agent "+string(name), wire.Ask{Kind: wire.AskPing}, q.timeout)
+		b, took, err := net.Ping(ctx, name)
 		if err != nil {
 			return err
 		}
-		took := time.Since(start)
 		if q.json {
-			printJSON(cmd, pingLine{name, took.Seconds(), ans.Beat.Status})
+			printJSON(cmd, pingLine{name, took.Seconds(), b.Status})
 		} else {
-			fmt.Fprintf(cmd.OutOrStdout(), "agent %s answered in %.1f ms: %s\n", name, float64(took.Microseconds())/1000, printable(ans.Beat.Status))
+			fmt.Fprintf(cmd.OutOrStdout(), "agent %s answered in %.1f ms: %s\n", name, float64(took.Microseconds())/1000, printable(b.Status))
 		}
 		return nil
 	}}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/audit"
+	"ferry/internal/client"
 	"ferry/internal/config"
 	"ferry/internal/coordination"
 	"ferry/internal/transfer"
@@ -128,6 +129,17 @@ type found struct {
 	Item        *transfer.Outcome  `json:"item"`
 }
 
+func foundOf(it client.Item) found {
+	return found{"item", it.Time, it.Transfer, it.Job, it.Source, it.Destination, it.Outcome.OK(), it.Outcome}
+}
+
+func foundAll(items []client.Item) (all []found) {
+	for _, it := range items {
+		all = append(all, foundOf(it))
+	}
+	return all
+}
+
 func newAuditFind() *cobra.Command {
 	q := &auditQuery{}
 	f := &filterFlags{}
@@ -155,7 +167,7 @@ for '/'. What failed is found, too. Result code 26: there is none.`,
 						continue
 					}
 					n++
-					one := found{"item", r.Time, r.Transfer, r.Job, r.Source, r.Destination, o.OK(), o}
+					one := foundOf(client.ItemOf(&r, i))
 					if q.json {
 						printJSON(cmd, one)
 					} else {
@@ -301,29 +313,12 @@ func (q *auditQuery) each(cmd *cobra.Command, ask wire.Ask, fn func(json.RawMess
 		f.Limit = ask.Limit
 		return log.Find(f, func(_ int64, raw []byte, _ *audit.Record) error { return fn(raw) })
 	}
-	conn, ctx, done, err := q.open(cmd)
+	net, ctx, done, err := q.open(cmd)
 	if err != nil {
 		return err
 	}
 	defer done()
-	ask.Kind = wire.AskAudit
-	for ask.Limit > 0 {
-		ans, err := q.ask(ctx, conn, wire.AskCoordination, "coordination", ask, max(q.timeout, 30*time.Second))
-		if err != nil {
-			return err
-		}
-		for _, raw := range ans.Records {
-			if err := fn(raw); err != nil {
-				return err
-			}
-		}
-		ask.Limit -= len(ans.Records)
-		ask.Index = ans.Next
-		if !ans.More || ans.Next == 0 {
-			return nil
-		}
-	}
-	return nil
+	return net.Records(ctx, ask, fn)
 }
 
 func newAuditShow() *cobra.Command {
@@ -432,15 +427,10 @@ func (q *auditQuery) verify(cmd *cobra.Command) (*audit.Report, error) {
 		r, err := log.Verify(cmd.Context(), nil)
 		return &r, err
 	}
-	conn, ctx, done, err := q.open(cmd)
+	net, ctx, done, err := q.open(cmd)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	ans, err := q.ask(ctx, conn, wire.AskCoordination, "coordination", wire.Ask{Kind: wire.AskVerify}, max(q.timeout, 10*time.Minute))
-	if err != nil {
-		return nil, err
-	}
-	var r audit.Report
-	return &r, json.Unmarshal(ans.Verified, &r)
+	return net.Verify(ctx)
 }

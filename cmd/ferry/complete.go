@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/client"
 	"ferry/internal/codepage"
 	"ferry/internal/config"
 	"ferry/internal/qmgr"
@@ -78,9 +79,9 @@ func only(f cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// answers asks the network that a command would speak to, if there is one; nil: it does
-// not answer at once.
-func answers(cmd *cobra.Command, subject string, ask wire.Ask) *wire.Answer {
+// asking calls fn with a client of the network that a command would speak to, where there
+// is one and it answers at once.
+func asking(cmd *cobra.Command, fn func(context.Context, *client.Client)) {
 	ctx, cancel := context.WithTimeout(context.Background(), completeTime)
 	defer cancel()
 	file, err := config.Load(cmd.Root(), config.Paths())
@@ -89,35 +90,27 @@ func answers(cmd *cobra.Command, subject string, ask wire.Ask) *wire.Answer {
 	}
 	url, _ := cmd.Flags().GetString("network")
 	if err != nil || url == "" {
-		return nil
+		return
 	}
 	log, err := errorLogger(cmd)
 	if err != nil {
-		return nil
+		return
 	}
 	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: url, Name: "ferry completion", Timeout: completeTime, Log: log})
 	if err != nil {
-		return nil
+		return
 	}
 	defer conn.Close()
-	ask.V = wire.Version
-	data, err := conn.Request(ctx, subject, wire.Marshal(ask), completeTime)
-	if err != nil {
-		return nil
-	}
-	ans, err := wire.DecodeAnswer(data)
-	if err != nil {
-		return nil
-	}
-	return ans
+	fn(ctx, newClient(conn, url, completeTime))
 }
 
 func agentNames(cmd *cobra.Command) (names []string) {
-	if ans := answers(cmd, wire.AskCoordination, wire.Ask{Kind: wire.AskAgents}); ans != nil {
-		for _, a := range ans.Agents {
+	asking(cmd, func(ctx context.Context, net *client.Client) {
+		net.Agents(ctx, func(a *wire.AgentStatus) error {
 			names = append(names, string(a.Agent))
-		}
-	}
+			return nil
+		})
+	})
 	return names
 }
 
@@ -127,14 +120,15 @@ func completeAgents(cmd *cobra.Command, _ []string, word string) ([]string, cobr
 }
 
 func completeIDs(cmd *cobra.Command, _ []string, word string) (ids []string, _ cobra.ShellCompDirective) {
-	if ans := answers(cmd, wire.AskCoordination, wire.Ask{Kind: wire.AskTransfers, Limit: 50}); ans != nil {
-		for _, p := range ans.Transfers {
+	asking(cmd, func(ctx context.Context, net *client.Client) {
+		net.Transfers(ctx, nil, 50, func(p *transfer.Progress) error {
 			about := strings.TrimSpace(string(p.State) + " " + string(p.Source) + " to " + string(p.Destination) + " " + p.Job)
 			if id := p.ID.String(); strings.HasPrefix(id, word) {
 				ids = append(ids, id+"\t"+printable(about))
 			}
-		}
-	}
+			return nil
+		})
+	})
 	return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
@@ -144,8 +138,9 @@ func completeLocations(cmd *cobra.Command, _ []string, word string) (found []str
 	l, err := transfer.ParseLocation(word + "x") // a path that may be empty yet
 	if err == nil && l.Agent != "" {
 		at := strings.TrimSuffix(string(l.Path), "x")
-		if ans := answers(cmd, wire.AskSubject(l.Agent), wire.Ask{Kind: wire.AskList, Path: transfer.Path(at)}); ans != nil && ans.Preview != nil {
-			for _, it := range ans.Preview.List {
+		asking(cmd, func(ctx context.Context, net *client.Client) {
+			names, _ := net.Names(ctx, l.Agent, transfer.Path(at))
+			for _, it := range names {
 				name := strings.TrimSuffix(word, at) + string(it.Name)
 				if it.Type == transfer.ItemDir {
 					name += "/"
@@ -154,7 +149,7 @@ func completeLocations(cmd *cobra.Command, _ []string, word string) (found []str
 					found = append(found, name)
 				}
 			}
-		}
+		})
 		return found, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	}
 	if !strings.ContainsAny(word, "/.") {

@@ -15,10 +15,10 @@ import (
 
 	"ferry/internal/agent"
 	"ferry/internal/audit"
+	"ferry/internal/client"
 	"ferry/internal/clock"
 	"ferry/internal/filelock"
 	"ferry/internal/qmgr"
-	"ferry/internal/submit"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -103,7 +103,7 @@ func inBox(cmd *cobra.Command, log logT, run func(ctx context.Context, b *box, h
 func lockBox(dir string) (io.Closer, error) { return filelock.Take(filepath.Join(dir, "lock")) }
 
 func (b *box) send(ctx context.Context, cmd *cobra.Command, q *transfer.Request, f *sendFlags) error {
-	s := &submit.Submitter{Conn: b.conns[0], Clock: clock.System, Who: q.Originator}
+	s := &client.Client{Conn: b.conns[0], Clock: clock.System, Who: q.Originator}
 	if f.dryRun {
 		return dryRun(ctx, cmd, s, q, f.json)
 	}
@@ -114,10 +114,10 @@ func (b *box) send(ctx context.Context, cmd *cobra.Command, q *transfer.Request,
 }
 
 // follow submits a request and follows it to its end. A signal cancels it.
-func (b *box) follow(ctx context.Context, s *submit.Submitter, q *transfer.Request, v *view) error {
+func (b *box) follow(ctx context.Context, s *client.Client, q *transfer.Request, v *view) error {
 	p, err := s.Submit(ctx, q, nil)
 	if err == nil && !p.State.Final() {
-		p, err = s.Watch(ctx, submit.Of(q), v.show, nil)
+		p, err = s.Watch(ctx, client.Of(q), v.show, nil)
 	}
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		if err := lost(ctx); err != nil {
@@ -132,13 +132,13 @@ func (b *box) follow(ctx context.Context, s *submit.Submitter, q *transfer.Reque
 }
 
 // interrupted cancels: in one box nothing is left running behind.
-func (b *box) interrupted(s *submit.Submitter, q *transfer.Request, v *view) error {
+func (b *box) interrupted(s *client.Client, q *transfer.Request, v *view) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if _, err := s.Control(ctx, q.Source, "cancel", q.ID); err != nil && transfer.KindOf(err) != transfer.KindEnding {
 		return err
 	}
-	p, err := s.Watch(ctx, submit.Of(q), nil, nil)
+	p, err := s.Watch(ctx, client.Of(q), nil, nil)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/audit"
+	"ferry/internal/client"
 	"ferry/internal/wire"
 )
 
@@ -38,7 +39,7 @@ func FuzzShown(f *testing.F) {
 		}
 		if a, err := wire.DecodeAnswer(data); err == nil {
 			if a.Progress != nil {
-				showTransfer(cmd, a.Progress, recorded{})
+				showTransfer(cmd, a.Progress, client.Recorded{})
 				v := newView(cmd, false, false)
 				v.show(a.Progress)
 				v.finish(a.Progress)

@@ -6,14 +6,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ferry/internal/submit"
+	"ferry/internal/client"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
 // dryRun lists what would be sent and where it would land, and ends as the transfer
 // would by what is known of it.
-func dryRun(ctx context.Context, cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, asJSON bool) error {
+func dryRun(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transfer.Request, asJSON bool) error {
 	p, err := s.Preview(ctx, q)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/client"
 	"ferry/internal/clock"
 	"ferry/internal/conversion"
 	"ferry/internal/digest"
@@ -22,9 +23,7 @@ import (
 	"ferry/internal/localfs"
 	"ferry/internal/qmgr"
 	"ferry/internal/record"
-	"ferry/internal/submit"
 	"ferry/internal/transfer"
-	"ferry/internal/wire"
 )
 
 // detachWait is how long --detach waits for the agent's receipt.
@@ -144,7 +143,7 @@ func send(cmd *cobra.Command, f *sendFlags, args []string) error {
 		return unsent(ctx, err)
 	}
 	defer conn.Close()
-	s := &submit.Submitter{Conn: conn, Clock: clock.System, Who: q.Originator}
+	s := &client.Client{Conn: conn, Clock: clock.System, Who: q.Originator}
 	return submitAndWatch(ctx, cmd, s, q, f, v)
 }
 
@@ -181,7 +180,7 @@ func connect(ctx context.Context, cmd *cobra.Command, url, name string, limit ti
 }
 
 // submitAndWatch hands the request over and follows it to its end.
-func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, f *sendFlags, v *view) error {
+func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transfer.Request, f *sendFlags, v *view) error {
 	if err := s.Check(ctx, q); err != nil {
 		return unsent(ctx, err)
 	}
@@ -192,12 +191,7 @@ func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *submit.Submitter
 	if f.detach {
 		return detach(ctx, cmd, s, q, f.json)
 	}
-	p, err := s.SubmitInTime(ctx, q, notice)
-	if err == nil {
-		if p == nil || !p.State.Final() {
-			p, err = s.Watch(ctx, submit.Of(q), v.show, notice)
-		}
-	}
+	p, err := s.Run(ctx, q, v.show, notice)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return interrupted(ctx, cmd, s, q, v)
 	}
@@ -209,7 +203,7 @@ func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *submit.Submitter
 }
 
 // detach prints the ID at the agent's receipt, or after a while without one.
-func detach(ctx context.Context, cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, asJSON bool) error {
+func detach(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transfer.Request, asJSON bool) error {
 	waiting, cancel := context.WithTimeout(ctx, detachWait)
 	defer cancel()
 	p, err := s.Submit(waiting, q, nil)
@@ -236,7 +230,7 @@ func detach(ctx context.Context, cmd *cobra.Command, s *submit.Submitter, q *tra
 
 // interrupted is the end of the wait by a signal: the transfer goes on without us. A
 // second Ctrl-C within a few seconds cancels it.
-func interrupted(ctx context.Context, cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, v *view) error {
+func interrupted(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transfer.Request, v *view) error {
 	v.clear()
 	stderr := cmd.ErrOrStderr()
 	if sig, ok := signalled(ctx); ok && sig.sig == syscall.SIGTERM {
@@ -257,21 +251,15 @@ func interrupted(ctx context.Context, cmd *cobra.Command, s *submit.Submitter, q
 }
 
 // cancelled cancels a transfer and waits for its end.
-func cancelled(cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, v *view) error {
+func cancelled(cmd *cobra.Command, s *client.Client, q *transfer.Request, v *view) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	p, err := s.Control(ctx, q.Source, wire.ControlCancel, q.ID)
+	p, err := s.Cancel(ctx, client.Of(q))
 	if err != nil {
 		return err
 	}
-	if p != nil && !p.State.Final() {
-		p, err = s.Watch(ctx, submit.Of(q), nil, nil)
-		if err != nil {
-			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: transfer %s is being cancelled\n", q.ID)
-			return exit(transfer.CodeCancelled)
-		}
-	}
-	if p == nil {
+	if !p.State.Final() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: transfer %s is being cancelled\n", q.ID)
 		return exit(transfer.CodeCancelled)
 	}
 	return v.finish(p)
@@ -280,7 +268,7 @@ func cancelled(cmd *cobra.Command, s *submit.Submitter, q *transfer.Request, v *
 // request makes the request of the flags; local says that no agent is named.
 func (f *sendFlags) request(args []string, stdin io.Reader) (q *transfer.Request, local bool, err error) {
 	q = &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Submitted: time.Now().UTC(),
-		Originator: submit.Me(), Job: f.job, Priority: f.priority, Durability: f.durability, Lane: f.lane, Delivery: f.delivery, Compress: f.compress,
+		Originator: client.Me(), Job: f.job, Priority: f.priority, Durability: f.durability, Lane: f.lane, Delivery: f.delivery, Compress: f.compress,
 		Options: transfer.Options{Recursive: f.recursive, Mode: f.mode, IfExists: f.ifExists, Content: f.content.content()}}
 	if f.deleteSource {
 		q.Disposition = transfer.DispositionDelete

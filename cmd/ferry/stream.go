@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/agent"
+	"ferry/internal/client"
 	"ferry/internal/clock"
 	"ferry/internal/pipe"
 	"ferry/internal/qmgr"
-	"ferry/internal/submit"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -160,7 +160,7 @@ func throughStream(cmd *cobra.Command, f *sendFlags, q *transfer.Request, s *age
 		if err != nil {
 			return unsent(ctx, err)
 		}
-		submitter := &submit.Submitter{Conn: b.conns[0], Clock: clock.System, Who: q.Originator}
+		submitter := &client.Client{Conn: b.conns[0], Clock: clock.System, Who: q.Originator}
 		if err = submitter.Check(ctx, q); err == nil {
 			err = b.follow(ctx, submitter, q, newView(cmd, f.json, f.quiet))
 		}
@@ -205,11 +205,5 @@ func (b *box) leave(a *agent.Agent) (left int64) {
 // removed takes an agent that has stopped out of the registry. It reports false where
 // coordination has yet to hear that it has stopped.
 func (b *box) removed(ctx context.Context, name transfer.AgentName) bool {
-	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskRemove, Body: wire.Marshal(wire.RemoveAgent{Agent: name}), Principal: submit.Me().Principal()})
-	data, err := b.conns[0].Request(ctx, wire.AskCoordination, ask, time.Second)
-	if err != nil {
-		return true // nobody is there to be asked
-	}
-	ans, err := wire.DecodeAnswer(data)
-	return err != nil || ans.Error == nil || ans.Error.Kind != transfer.KindAlive
+	return transfer.KindOf(newClient(b.conns[0], "", time.Second).RemoveAgent(ctx, name)) != transfer.KindAlive
 }

@@ -4,16 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"ferry/internal/audit"
-	"ferry/internal/clock"
-	"ferry/internal/qmgr"
-	"ferry/internal/submit"
+	"ferry/internal/client"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -35,30 +32,21 @@ func newTransferLs() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		conn, ctx, done, err := q.open(cmd)
+		net, ctx, done, err := q.open(cmd)
 		if err != nil {
 			return err
 		}
 		defer done()
 		rows := [][]string{{"ID", "STATE", "FROM", "TO", "FILES", "FAILED", "BYTES", "SUBMITTED", "JOB", "REASON"}}
-		ask, left := wire.Ask{Kind: wire.AskTransfers, Filter: filter}, 0
-		for listed := 0; ; {
-			ask.Limit = f.limit - listed
-			ans, err := q.coordination(ctx, conn, ask)
-			if err != nil {
-				return err
+		left, err := net.Transfers(ctx, filter, f.limit, func(p *transfer.Progress) error {
+			if q.json {
+				printJSON(cmd, inJSON(p))
 			}
-			for _, p := range ans.Transfers {
-				if q.json {
-					printJSON(cmd, inJSON(&p))
-				}
-				rows = append(rows, row(&p))
-				ask.ID = p.ID
-			}
-			listed, left = listed+len(ans.Transfers), ans.Left
-			if left == 0 || listed >= f.limit || len(ans.Transfers) == 0 {
-				break
-			}
+			rows = append(rows, row(p))
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 		if !q.json {
 			table(cmd.OutOrStdout(), rows)
@@ -104,23 +92,6 @@ func inJSON(p *transfer.Progress) transferLine {
 	return transferLine{p, "transfer", p.Summary().Seconds}
 }
 
-// find resolves an ID or its suffix through coordination, and asks the source
-// agent for the present picture where it is not over.
-func (q *query) find(ctx context.Context, conn *qmgr.Conn, suffix string) (*transfer.Progress, error) {
-	ans, err := q.coordination(ctx, conn, wire.Ask{Kind: wire.AskTransfer, Suffix: suffix})
-	if err != nil {
-		return nil, err
-	}
-	if len(ans.Transfers) == 0 {
-		return nil, transfer.Errorf(transfer.KindNotFound, "no transfer has an ID that ends in %q", suffix)
-	}
-	p := &ans.Transfers[0]
-	if fresh, err := q.ask(ctx, conn, wire.AskSubject(p.Source), string(p.Source), wire.Ask{Kind: wire.AskStatus, ID: p.ID}, q.timeout); err == nil && fresh.Progress != nil {
-		p = fresh.Progress
-	}
-	return p, nil
-}
-
 func newTransferShow() *cobra.Command {
 	q := &query{}
 	var limit int
@@ -129,21 +100,21 @@ func newTransferShow() *cobra.Command {
 		if limit < 0 {
 			return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 0", limit)
 		}
-		conn, ctx, done, err := q.open(cmd)
+		net, ctx, done, err := q.open(cmd)
 		if err != nil {
 			return err
 		}
 		defer done()
-		p, err := q.find(ctx, conn, args[0])
+		p, err := net.Transfer(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		r, err := q.recorded(ctx, conn, p, failed, limit)
+		r, err := net.Recorded(ctx, p, failed, limit)
 		if err != nil {
 			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the audit log could not be read, so sources and files are left out: %s\n", printable(err.Error()))
 		}
 		if q.json {
-			printJSON(cmd, shownLine{inJSON(p), r.request, r.items, r.more})
+			printJSON(cmd, shownLine{inJSON(p), r.Request, foundAll(r.Items), r.More})
 			return nil
 		}
 		showTransfer(cmd, p, r)
@@ -155,82 +126,11 @@ func newTransferShow() *cobra.Command {
 	return c
 }
 
-// A recorded transfer is what the audit log has of it beyond its picture.
-type recorded struct {
-	request *audit.RequestFacts // nil: the log does not have it yet
-	items   []found             // the oldest first
-	more    bool                // there are older ones
-}
-
-// recorded asks what a transfer was asked for, and for its last items.
-func (q *query) recorded(ctx context.Context, conn *qmgr.Conn, p *transfer.Progress, failed bool, limit int) (r recorded, err error) {
-	records := func(ask wire.Ask, fn func(r *audit.Record) (more bool)) error {
-		return q.records(ctx, conn, p.ID, ask, fn)
-	}
-	err = records(wire.Ask{Event: string(audit.Submitted)}, func(rec *audit.Record) bool {
-		if rec.Agent == p.Source {
-			r.request = rec.Request
-		}
-		return r.request == nil
-	})
-	if err != nil || limit == 0 {
-		return r, err
-	}
-	take := func(rec *audit.Record) bool {
-		if rec.Agent != p.Source && rec.Agent != p.Destination {
-			return true
-		}
-		for i := len(rec.Items) - 1; i >= 0; i-- {
-			o := &rec.Items[i]
-			switch {
-			case failed && !o.Failed():
-			case len(r.items) == limit:
-				r.more = true
-				return false
-			default:
-				r.items = append(r.items, found{"item", rec.Time, rec.Transfer, rec.Job, rec.Source, rec.Destination, o.OK(), o})
-			}
-		}
-		return true
-	}
-	for _, role := range []string{audit.RoleDestination, audit.RoleSource} { // the source's say the same, and may come first
-		if err == nil && len(r.items) == 0 {
-			err = records(wire.Ask{Filter: &wire.Filter{Name: "*", Failed: failed, Role: role}}, take)
-		}
-	}
-	slices.Reverse(r.items)
-	return r, err
-}
-
-// records hands out the audit records of a transfer that a question is about, newest
-// first, for as long as fn wants more.
-func (q *query) records(ctx context.Context, conn *qmgr.Conn, id transfer.ID, ask wire.Ask, fn func(r *audit.Record) (more bool)) error {
-	ask.Kind, ask.Suffix = wire.AskAudit, id.String()
-	for {
-		ans, err := q.ask(ctx, conn, wire.AskCoordination, "coordination", ask, max(q.timeout, 30*time.Second))
-		if err != nil {
-			return err
-		}
-		for _, raw := range ans.Records {
-			rec, err := audit.Decode(raw)
-			if err != nil {
-				return err
-			}
-			if !fn(&rec) {
-				return nil
-			}
-		}
-		if ask.Index = ans.Next; !ans.More || ans.Next == 0 {
-			return nil
-		}
-	}
-}
-
-func showTransfer(cmd *cobra.Command, p *transfer.Progress, r recorded) {
+func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded) {
 	rows := [][]string{
 		{"transfer", p.ID.String()}, {"state", string(p.State)}, {"from", string(p.Source)}, {"to", string(p.Destination)},
 	}
-	if q := r.request; q != nil {
+	if q := r.Request; q != nil {
 		if !q.Parent.IsZero() {
 			rows = append(rows, []string{"retry of", q.Parent.String()})
 		}
@@ -256,7 +156,7 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r recorded) {
 	}
 	out := cmd.OutOrStdout()
 	table(out, rows)
-	if len(r.items) > 0 {
+	if len(r.Items) > 0 {
 		showItems(out, r)
 		return
 	}
@@ -266,14 +166,14 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r recorded) {
 }
 
 // showItems writes the files of a transfer, as far as they are decided.
-func showItems(out io.Writer, r recorded) {
+func showItems(out io.Writer, r client.Recorded) {
 	rows := [][]string{{"TIME", "RESULT", "SIZE", "DIGEST", "FILE"}}
-	for _, f := range r.items {
+	for _, f := range foundAll(r.Items) {
 		rows = append(rows, f.row())
 	}
 	fmt.Fprintln(out)
 	table(out, rows)
-	if r.more {
+	if r.More {
 		fmt.Fprintln(out, "and more before; see --limit")
 	}
 }
@@ -324,18 +224,17 @@ func newTransferWatch() *cobra.Command {
 	q := &query{}
 	c := &cobra.Command{Use: "watch ID", Short: "Follow a transfer to its end; the result code is the transfer's", Args: oneID,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			conn, ctx, done, err := q.open(cmd)
+			net, ctx, done, err := q.open(cmd)
 			if err != nil {
 				return err
 			}
 			defer done()
-			p, err := q.find(ctx, conn, args[0])
+			p, err := net.Transfer(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			v := newView(cmd, q.json, false)
-			s := &submit.Submitter{Conn: conn, Clock: clock.System, Who: submit.Me()}
-			if p, err = s.Watch(ctx, submit.Transfer{Source: p.Source, ID: p.ID, Hash: p.Request}, v.show, func(err error) { v.notice("%v", err) }); err != nil {
+			if p, err = net.Watch(ctx, client.Transfer{Source: p.Source, ID: p.ID, Hash: p.Request}, v.show, func(err error) { v.notice("%v", err) }); err != nil {
 				return err
 			}
 			return v.finish(p)
@@ -348,31 +247,28 @@ func newTransferControl(verb, short string, kind wire.Kind) *cobra.Command {
 	q := &query{}
 	var agentName string
 	c := &cobra.Command{Use: verb + " ID", Short: short, Args: oneID, RunE: func(cmd *cobra.Command, args []string) error {
-		conn, ctx, done, err := q.open(cmd)
+		net, ctx, done, err := q.open(cmd)
 		if err != nil {
 			return err
 		}
 		defer done()
-		id, source, err := q.target(ctx, conn, args[0], agentName)
+		id, source, err := target(ctx, net, args[0], agentName)
 		if err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(ctx, q.timeout)
 		defer cancel()
-		s := &submit.Submitter{Conn: conn, Clock: clock.System, Who: submit.Me()}
-		p, err := s.Control(ctx, source, kind, id)
+		var p *transfer.Progress
+		if kind == wire.ControlCancel {
+			p, err = net.Cancel(ctx, client.Transfer{Source: source, ID: id})
+		} else {
+			p, err = net.Control(ctx, source, kind, id)
+		}
 		if err != nil {
 			return err
 		}
 		if p == nil {
-			p = &transfer.Progress{ID: id, State: transfer.Cancelled, Source: source}
-		}
-		if kind == wire.ControlCancel && !p.State.Final() { // most end at once: say so
-			quick, cancel := context.WithTimeout(ctx, 2*time.Second)
-			if last, err := s.Watch(quick, submit.Transfer{Source: source, ID: id}, nil, nil); err == nil {
-				p = last
-			}
-			cancel()
+			p = &transfer.Progress{ID: id, Source: source}
 		}
 		state := p.State
 		if kind == wire.ControlCancel && !state.Final() {
@@ -391,7 +287,7 @@ func newTransferControl(verb, short string, kind wire.Kind) *cobra.Command {
 }
 
 // target finds the transfer and its source agent.
-func (q *query) target(ctx context.Context, conn *qmgr.Conn, id, agentName string) (transfer.ID, transfer.AgentName, error) {
+func target(ctx context.Context, net *client.Client, id, agentName string) (transfer.ID, transfer.AgentName, error) {
 	if agentName != "" {
 		a, err := transfer.ParseAgentName(agentName)
 		if err != nil {
@@ -400,7 +296,7 @@ func (q *query) target(ctx context.Context, conn *qmgr.Conn, id, agentName strin
 		t, err := transfer.ParseID(id)
 		return t, a, err
 	}
-	p, err := q.find(ctx, conn, id)
+	p, err := net.Transfer(ctx, id)
 	if err != nil {
 		return transfer.ID{}, "", err
 	}

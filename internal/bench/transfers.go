@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"ferry/internal/client"
 	"ferry/internal/clock"
-	"ferry/internal/submit"
 	"ferry/internal/transfer"
 )
 
@@ -66,7 +66,7 @@ type Job struct {
 
 func (j Job) request() *transfer.Request {
 	return &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Submitted: time.Now().UTC(),
-		Originator: submit.Me(), Source: j.Source, Destination: j.Dest, Items: transfer.ItemsOf(j.Sources...), Dest: j.To,
+		Originator: client.Me(), Source: j.Source, Destination: j.Dest, Items: transfer.ItemsOf(j.Sources...), Dest: j.To,
 		Durability: j.Durability, Lane: j.Lane, Compress: j.Compress, Settings: j.Settings,
 		Options: transfer.Options{Recursive: true, Checksum: j.Checksum, Mode: j.Mode, Content: j.Content}}
 }
@@ -96,11 +96,11 @@ type Done struct {
 // success is an error.
 func (n *Network) Transfer(ctx context.Context, j Job) (Done, error) {
 	q := j.request()
-	s := &submit.Submitter{Conn: n.conn, Clock: clock.System, Who: q.Originator}
+	s := &client.Client{Conn: n.conn, Clock: clock.System, Who: q.Originator}
 	start := time.Now()
 	p, err := s.Submit(ctx, q, nil)
 	if err == nil && (p == nil || !p.State.Final()) {
-		p, err = s.Watch(ctx, submit.Of(q), nil, nil)
+		p, err = s.Watch(ctx, client.Of(q), nil, nil)
 	}
 	d := Done{Progress: p, Wall: time.Since(start)}
 	if err == nil && p.State != transfer.Successful {

@@ -25,7 +25,7 @@ var rows = []row{
 		"what Ferry is measured beside; neither knows a Ferry that it could favour"},
 	{[]string{"internal/coordination", "internal/agent", "internal/monitor", "internal/schedule"},
 		"each decides about transfers on its own; they meet in messages, not in calls"},
-	{[]string{"internal/sender", "internal/receiver", "internal/submit", "internal/status", "internal/faulty"},
+	{[]string{"internal/sender", "internal/receiver", "internal/client", "internal/status", "internal/faulty"},
 		"the two sides of a transfer talk through wire alone, or the network would not be the protocol's only road"},
 	{[]string{"internal/lane", "internal/lane/queue", "internal/lane/direct", "internal/audit"},
 		"carry and record what others decide; how a chunk travels is nobody else's business"},

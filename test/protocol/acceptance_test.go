@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"ferry/internal/agent"
+	"ferry/internal/client"
 	"ferry/internal/faulty"
 	"ferry/internal/qmgr"
-	"ferry/internal/submit"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -26,7 +26,7 @@ type pair struct {
 	t      *testing.T
 	dir    string
 	clocks [3]*faulty.Clock // the source's, the destination's, the submitter's
-	sub    *submit.Submitter
+	sub    *client.Client
 	ctx    context.Context
 	seen   map[string]fs.FileInfo // what has arrived
 }
@@ -58,7 +58,7 @@ func newPair(t *testing.T) *pair {
 		t.Cleanup(a.Stop)
 	}
 	p.clocks[2] = faulty.NewClock()
-	p.sub = &submit.Submitter{Conn: connect("submitter"), Clock: p.clocks[2], Who: transfer.Originator{User: "user", Host: "host"}}
+	p.sub = &client.Client{Conn: connect("submitter"), Clock: p.clocks[2], Who: transfer.Originator{User: "user", Host: "host"}}
 	return p
 }
 
@@ -122,7 +122,7 @@ func (p *pair) try(q *transfer.Request, name string, data []byte, ahead time.Dur
 	if err != nil {
 		return
 	}
-	end, err := p.sub.Watch(p.ctx, submit.Of(q), nil, nil)
+	end, err := p.sub.Watch(p.ctx, client.Of(q), nil, nil)
 	if err != nil || end.State != transfer.Successful {
 		p.t.Errorf("%s does not arrive: %+v, %v", name, end, err)
 		return

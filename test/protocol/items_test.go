@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/client"
 	"ferry/internal/faulty"
 	"ferry/internal/ledger"
-	"ferry/internal/submit"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -194,7 +194,7 @@ func TestARequestOfManyMessages(t *testing.T) {
 	if _, err := p.sub.Submit(p.ctx, &q, nil); err != nil {
 		t.Fatal(err)
 	}
-	end, err := p.sub.Watch(p.ctx, submit.Of(&q), nil, nil)
+	end, err := p.sub.Watch(p.ctx, client.Of(&q), nil, nil)
 	if err != nil || end.State != transfer.Successful || end.Files != count {
 		t.Fatalf("it ends with %+v, %v", end, err)
 	}

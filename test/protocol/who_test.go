@@ -18,11 +18,11 @@ import (
 
 	"ferry/internal/agent"
 	"ferry/internal/audit"
+	"ferry/internal/client"
 	"ferry/internal/clock"
 	"ferry/internal/coordination"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
-	"ferry/internal/submit"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -100,14 +100,14 @@ func (n *network) start(name transfer.AgentName) {
 }
 
 // as is a submitter for somebody.
-func (n *network) as(who string) *submit.Submitter {
-	return &submit.Submitter{Conn: n.connect(who), Clock: clock.System, Who: transfer.Originator{User: who, Host: "box"}}
+func (n *network) as(who string) *client.Client {
+	return &client.Client{Conn: n.connect(who), Clock: clock.System, Who: transfer.Originator{User: who, Host: "box"}}
 }
 
 func principal(who string) string { return transfer.Originator{User: who, Host: "box"}.Principal() }
 
 // submit submits for somebody what change has made of a request for one file.
-func (n *network) submit(who string, change func(*transfer.Request)) (*submit.Submitter, *transfer.Request) {
+func (n *network) submit(who string, change func(*transfer.Request)) (*client.Client, *transfer.Request) {
 	n.t.Helper()
 	s := n.as(who)
 	q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Submitted: time.Now(), Source: srcName, Destination: dstName,
@@ -121,10 +121,10 @@ func (n *network) submit(who string, change func(*transfer.Request)) (*submit.Su
 }
 
 // ends waits for the end of a transfer.
-func (n *network) ends(s *submit.Submitter, q *transfer.Request, state transfer.State) {
+func (n *network) ends(s *client.Client, q *transfer.Request, state transfer.State) {
 	n.t.Helper()
 	n.until("a transfer ends", func() bool {
-		p, err := s.Watch(n.ctx, submit.Of(q), nil, nil)
+		p, err := s.Watch(n.ctx, client.Of(q), nil, nil)
 		must(n.t, err)
 		if p.State != state && p.State.Final() {
 			n.t.Fatalf("transfer %s ended %s, want %s: %v", q.ID, p.State, state, p.Reason)
@@ -191,7 +191,7 @@ func TestEveryEventIsWritten(t *testing.T) {
 
 	s, q = n.submit("ann", func(q *transfer.Request) { q.Items, q.Rate = transfer.ItemsOf("big"), transfer.MinRate })
 	n.until("data arrives", func() bool {
-		p, err := s.Status(n.ctx, submit.Of(q))
+		p, err := s.Status(n.ctx, client.Of(q))
 		return err == nil && p.BytesHeld > 0
 	})
 	_, err := n.as("carol").Control(n.ctx, srcName, wire.ControlCancel, q.ID)

@@ -1,4 +1,4 @@
-package submit
+package client
 
 import (
 	"ferry/internal/transfer"

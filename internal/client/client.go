@@ -1,8 +1,10 @@
-// Package submit is the one door for starting a transfer, whoever knocks: a
-// person, later a monitor or a schedule. It hands the request to the source
-// agent's COMMAND queue and hands it over again until the agent has said that
-// its ledger has it.
-package submit
+// Package client is what people and programs do with a network of agents: submit a
+// transfer and wait for its end, cancel and resume transfers, list them, ask what became
+// of files, repeat what failed, look at agents and change them.
+//
+// A request is handed to the source agent's COMMAND queue, and handed over again until the
+// agent has said that its ledger has it.
+package client
 
 import (
 	"context"
@@ -29,11 +31,13 @@ const (
 	askedMost   = time.Minute     // between two questions about a transfer
 )
 
-// A Submitter speaks over one connection.
-type Submitter struct {
-	Conn  *qmgr.Conn
-	Clock clock.Clock
-	Who   transfer.Originator
+// A Client speaks over one connection.
+type Client struct {
+	Conn    *qmgr.Conn
+	Clock   clock.Clock
+	Who     transfer.Originator
+	Timeout time.Duration // of an answer; default 5 s
+	Network string        // where Conn leads to, for people
 
 	took time.Duration // until the last request was receipted, since it was stored or asked for last
 }
@@ -52,15 +56,15 @@ func Me() transfer.Originator {
 
 // Check refuses a request that must not be sent: malformed, over a limit, or
 // naming an agent that coordination is sure never to have heard of (R4).
-func (s *Submitter) Check(ctx context.Context, q *transfer.Request) error {
+func (c *Client) Check(ctx context.Context, q *transfer.Request) error {
 	if err := q.Check(); err != nil {
 		return err
 	}
-	if err := s.CheckSize(q); err != nil {
+	if err := c.CheckSize(q); err != nil {
 		return err
 	}
 	for _, a := range []transfer.AgentName{q.Source, q.Destination} {
-		if err := s.known(ctx, a); err != nil {
+		if err := c.known(ctx, a); err != nil {
 			return err
 		}
 	}
@@ -69,30 +73,30 @@ func (s *Submitter) Check(ctx context.Context, q *transfer.Request) error {
 
 // CheckSize refuses a request that is larger than MaxRequest, or with more beside its
 // items than a message has room for.
-func (s *Submitter) CheckSize(q *transfer.Request) error {
+func (c *Client) CheckSize(q *transfer.Request) error {
 	head, _, err := q.Split()
 	if err != nil {
 		return err
 	}
-	if n := len(s.message(head, "", transfer.DefaultRecovery)); n > wire.MaxControl {
+	if n := len(message(head, "", transfer.DefaultRecovery)); n > wire.MaxControl {
 		return transfer.Errorf(transfer.KindTooLarge, "the request has %d bytes beside its items; the limit is %d", n, wire.MaxControl).
 			WithHint("use patterns or directories, or several transfers")
 	}
 	return nil
 }
 
-func (s *Submitter) known(ctx context.Context, a transfer.AgentName) error {
+func (c *Client) known(ctx context.Context, a transfer.AgentName) error {
 	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
 	for {
 		// Coordination first: the agent may be at the end of a slow line.
-		ans, err := s.ask(ctx, wire.AskCoordination, wire.Ask{Kind: wire.AskKnown, Agent: a}, askTimeout)
+		ans, err := c.ask(ctx, wire.AskCoordination, wire.Ask{Kind: wire.AskKnown, Agent: a}, askTimeout)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil || ans.Known == nil || ans.Known.Known:
 			return nil // known, or nobody is there to say otherwise
 		}
-		if _, err := s.Conn.Request(ctx, wire.AskSubject(a), ping, askTimeout); err == nil {
+		if _, err := c.Conn.Request(ctx, wire.AskSubject(a), ping, askTimeout); err == nil {
 			return nil
 		}
 		switch {
@@ -102,14 +106,14 @@ func (s *Submitter) known(ctx context.Context, a transfer.AgentName) error {
 			return transfer.Errorf(transfer.KindUnknownAgent, "agent %s is unknown: it has never registered with this network", a).
 				WithHint("`ferry agent ls` lists the agents")
 		}
-		if err := s.sleep(ctx, min(ans.Known.Wait+50*time.Millisecond, time.Second)); err != nil {
+		if err := c.sleep(ctx, min(ans.Known.Wait+50*time.Millisecond, time.Second)); err != nil {
 			return err
 		}
 	}
 }
 
-func (s *Submitter) sleep(ctx context.Context, d time.Duration) error {
-	t := s.Clock.NewTimer(d)
+func (c *Client) sleep(ctx context.Context, d time.Duration) error {
+	t := c.Clock.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C():
@@ -119,31 +123,31 @@ func (s *Submitter) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (s *Submitter) ask(ctx context.Context, subject string, a wire.Ask, limit time.Duration) (*wire.Answer, error) {
-	a.V, a.Principal = wire.Version, s.Who.Principal()
-	data, err := s.Conn.Request(ctx, subject, wire.Marshal(a), limit)
+func (c *Client) ask(ctx context.Context, subject string, a wire.Ask, limit time.Duration) (*wire.Answer, error) {
+	a.V, a.Principal = wire.Version, c.Who.Principal()
+	data, err := c.Conn.Request(ctx, subject, wire.Marshal(a), limit)
 	if err != nil {
 		return nil, err
 	}
 	return wire.DecodeAnswer(data)
 }
 
-func (s *Submitter) message(q *transfer.Request, reply string, good time.Duration) []byte {
+func message(q *transfer.Request, reply string, good time.Duration) []byte {
 	return wire.Marshal(wire.Submit{V: wire.Version, Request: *q, Reply: reply, Good: transfer.Duration(good)})
 }
 
 // inbox is a subject of this process's own, and what arrives there; answers that
 // nobody waits for are dropped.
-func (s *Submitter) inbox() (subject string, answers <-chan []byte, stop func(), err error) {
-	c := make(chan []byte, 4)
-	subject = s.Conn.NewInbox()
-	stop, err = s.Conn.Subscribe(subject, func(m qmgr.Message) {
+func (c *Client) inbox() (subject string, answers <-chan []byte, stop func(), err error) {
+	in := make(chan []byte, 4)
+	subject = c.Conn.NewInbox()
+	stop, err = c.Conn.Subscribe(subject, func(m qmgr.Message) {
 		select {
-		case c <- m.Data:
+		case in <- m.Data:
 		default:
 		}
 	})
-	return subject, c, stop, err
+	return subject, in, stop, err
 }
 
 // Submit hands the request over until the source agent has receipted it, and
@@ -156,8 +160,8 @@ func (s *Submitter) inbox() (subject string, answers <-chan []byte, stop func(),
 // on a slow line each copy and its receipt take the room of data. An agent that
 // cannot take the request yet leaves it in its queue and says so each time that it
 // comes back. For as long as it is heard to say so, it is not stored again.
-func (s *Submitter) Submit(ctx context.Context, q *transfer.Request, notice func(error)) (*transfer.Progress, error) {
-	n, err := s.submission(q, notice)
+func (c *Client) Submit(ctx context.Context, q *transfer.Request, notice func(error)) (*transfer.Progress, error) {
+	n, err := c.submission(q, notice)
 	if err != nil {
 		return nil, err
 	}
@@ -165,14 +169,14 @@ func (s *Submitter) Submit(ctx context.Context, q *transfer.Request, notice func
 }
 
 // submission is one of a request, which is split.
-func (s *Submitter) submission(q *transfer.Request, notice func(error)) (*submission, error) {
+func (c *Client) submission(q *transfer.Request, notice func(error)) (*submission, error) {
 	head, parts, err := q.Split()
-	return &submission{Submitter: s, q: head, parts: parts, notice: notice}, err
+	return &submission{Client: c, q: head, parts: parts, notice: notice}, err
 }
 
 // A submission is one request that is being handed over.
 type submission struct {
-	*Submitter
+	*Client
 	q      *transfer.Request // the head
 	parts  []transfer.Part
 	notice func(error)
@@ -214,7 +218,7 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 		}
 		failpoint.Hit("submit.after_part")
 	}
-	err := s.enqueue(ctx, subject, func() []byte { return s.message(s.q, inbox, s.good()) })
+	err := s.enqueue(ctx, subject, func() []byte { return message(s.q, inbox, s.good()) })
 	if err == nil {
 		s.begun = storing{lost: lost}
 		s.stored, s.last = true, storage{now, lost, min(max(2*s.last.again, storeAgain), storeMost)}
@@ -277,10 +281,10 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 
 // enqueue tries for as long as an answer to what was enqueued before may take.
 // The message says for how long it is good, which is less at each try.
-func (s *Submitter) enqueue(ctx context.Context, subject string, message func() []byte) error {
+func (c *Client) enqueue(ctx context.Context, subject string, message func() []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, repeatMost)
 	defer cancel()
-	return s.Conn.EnqueueFresh(ctx, subject, message)
+	return c.Conn.EnqueueFresh(ctx, subject, message)
 }
 
 // notYet is what people are told while a request is not taken: the agent's own
@@ -306,8 +310,8 @@ func away(a transfer.AgentName) error {
 // receipt waits for the agent's answer, then asks for it. An agent that cannot
 // take the request yet says so at once: that does not end the pause. held
 // reports that it was heard to say so.
-func (s *Submitter) receipt(ctx context.Context, q *transfer.Request, answers <-chan []byte, pause time.Duration) (p *transfer.Progress, held bool, err error) {
-	t := s.Clock.NewTimer(pause)
+func (c *Client) receipt(ctx context.Context, q *transfer.Request, answers <-chan []byte, pause time.Duration) (p *transfer.Progress, held bool, err error) {
+	t := c.Clock.NewTimer(pause)
 	defer t.Stop()
 	var notYet error
 	for {
@@ -327,7 +331,7 @@ func (s *Submitter) receipt(ctx context.Context, q *transfer.Request, answers <-
 			if notYet != nil && transfer.KindOf(notYet) != transfer.KindNotFound { // parts that are lost are stored again
 				return nil, true, notYet
 			}
-			p, err := s.Status(ctx, Of(q))
+			p, err := c.Status(ctx, Of(q))
 			return p, false, err
 		case <-ctx.Done():
 			return nil, false, nil
@@ -337,17 +341,17 @@ func (s *Submitter) receipt(ctx context.Context, q *transfer.Request, answers <-
 
 // tellCoordination lets the transfer be seen as queued or withdrawn. Nothing
 // depends on it.
-func (s *Submitter) tellCoordination(q *transfer.Request, as transfer.State) {
-	s.Conn.Publish(wire.AskCoordination, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskQueued, Principal: s.Who.Principal(), Queued: &transfer.Progress{
+func (c *Client) tellCoordination(q *transfer.Request, as transfer.State) {
+	c.Conn.Publish(wire.AskCoordination, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskQueued, Principal: c.Who.Principal(), Queued: &transfer.Progress{
 		ID: q.ID, State: as, Code: as.Code(), Source: q.Source, Destination: q.Destination, Originator: q.Originator.String(),
 		Job: q.Job, Priority: q.Priority, Submitted: q.Submitted}}))
 }
 
 // Status asks the source agent for a transfer. An answer that is not about it
 // is an error of KindUnreachable.
-func (s *Submitter) Status(ctx context.Context, t Transfer) (*transfer.Progress, error) {
-	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: t.ID, Principal: s.Who.Principal()})
-	data, err := s.Conn.Request(ctx, wire.AskSubject(t.Source), ask, pictureTime)
+func (c *Client) Status(ctx context.Context, t Transfer) (*transfer.Progress, error) {
+	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: t.ID, Principal: c.Who.Principal()})
+	data, err := c.Conn.Request(ctx, wire.AskSubject(t.Source), ask, pictureTime)
 	if err != nil {
 		return nil, err
 	}
@@ -367,20 +371,20 @@ const previewTime = 10 * time.Second
 // Preview asks the source agent what a request would send, and the destination agent
 // what would become of it there. A large request is asked about part by part. The error is
 // why nothing would be sent.
-func (s *Submitter) Preview(ctx context.Context, q *transfer.Request) (*wire.Preview, error) {
+func (c *Client) Preview(ctx context.Context, q *transfer.Request) (*wire.Preview, error) {
 	head, parts, err := q.Split()
 	if err != nil {
 		return nil, err
 	}
 	head.Rest = nil
-	all, err := s.preview(ctx, head)
+	all, err := c.preview(ctx, head)
 	for n := 0; n < len(parts) && err == nil; n++ {
 		part := *head
 		if part.Items, err = parts[n].Read(); err != nil {
 			return nil, err
 		}
 		var p *wire.Preview
-		if p, err = s.preview(ctx, &part); err == nil {
+		if p, err = c.preview(ctx, &part); err == nil {
 			all.Items, all.Files, all.Bytes, all.More = all.Items+p.Items, all.Files+p.Files, all.Bytes+p.Bytes, all.More || p.More
 			if int64(len(all.List)) == all.Items-p.Items { // otherwise some before these are left out
 				all.List = append(all.List, p.List...)
@@ -390,8 +394,8 @@ func (s *Submitter) Preview(ctx context.Context, q *transfer.Request) (*wire.Pre
 	return all, err
 }
 
-func (s *Submitter) preview(ctx context.Context, q *transfer.Request) (*wire.Preview, error) {
-	ans, err := s.ask(ctx, wire.AskSubject(q.Source), wire.Ask{Kind: wire.AskPreview, Request: q}, previewTime)
+func (c *Client) preview(ctx context.Context, q *transfer.Request) (*wire.Preview, error) {
+	ans, err := c.ask(ctx, wire.AskSubject(q.Source), wire.Ask{Kind: wire.AskPreview, Request: q}, previewTime)
 	if err != nil {
 		return nil, err
 	}
@@ -407,7 +411,7 @@ func (s *Submitter) preview(ctx context.Context, q *transfer.Request) (*wire.Pre
 		there.Retry = &transfer.Retry{Of: q.Retry.Of, Resolved: q.Retry.Resolved}
 	}
 	ask := wire.Ask{Kind: wire.AskLook, Request: &there, Preview: &wire.Preview{Dest: p.Dest, Several: p.Several, List: p.List, Targets: p.Targets}}
-	if ans, err = s.ask(ctx, wire.AskSubject(q.Destination), ask, previewTime); err != nil {
+	if ans, err = c.ask(ctx, wire.AskSubject(q.Destination), ask, previewTime); err != nil {
 		return nil, err
 	}
 	if ans.Preview == nil || len(ans.Preview.List) > len(p.List) {
@@ -433,9 +437,9 @@ const askAgain = 20 * time.Millisecond
 // agents and queue managers, and gives the last picture. That one is the source's
 // answer to a question of ours; what is published is only shown. show gets every
 // picture; notice is told when the agent cannot be reached.
-func (s *Submitter) Watch(ctx context.Context, of Transfer, show func(*transfer.Progress), notice func(error)) (*transfer.Progress, error) {
+func (c *Client) Watch(ctx context.Context, of Transfer, show func(*transfer.Progress), notice func(error)) (*transfer.Progress, error) {
 	reports := make(chan *transfer.Progress, 64)
-	stop, err := s.Conn.Subscribe(wire.ProgressSubject(of.Source), func(m qmgr.Message) {
+	stop, err := c.Conn.Subscribe(wire.ProgressSubject(of.Source), func(m qmgr.Message) {
 		r, err := wire.DecodeReport(m.Data)
 		if err != nil || !of.is(r.Progress) {
 			return
@@ -453,22 +457,22 @@ func (s *Submitter) Watch(ctx context.Context, of Transfer, show func(*transfer.
 	pause := time.Duration(0)
 	// Ask once at the start: it may be over already. Where the line is slow the receipt
 	// has only just come over it.
-	t := s.Clock.NewTimer(slow(s.took))
+	t := c.Clock.NewTimer(slow(c.took))
 	defer t.Stop()
 	for {
 		var p *transfer.Progress
 		select {
 		case p = <-reports:
 			if over(p) && !failpoint.Planted("outcome-believed") {
-				t.Reset(askAgain - min(s.Clock.Now().Sub(asked), askAgain))
+				t.Reset(askAgain - min(c.Clock.Now().Sub(asked), askAgain))
 				continue
 			}
 		case <-t.C():
-			asked = s.Clock.Now()
-			p, err = s.Status(ctx, of)
+			asked = c.Clock.Now()
+			p, err = c.Status(ctx, of)
 			// Where the answer takes long it is the line that is full, and questions
 			// take their part of it.
-			took := s.Clock.Now().Sub(asked)
+			took := c.Clock.Now().Sub(asked)
 			if err != nil {
 				took = 0 // nothing was heard, which says nothing of the line
 			}
@@ -508,20 +512,20 @@ func over(p *transfer.Progress) bool { return p.State.Final() || p.State == tran
 
 // Control sends a cancel or another command to an agent and waits for its
 // answer; the command is durable and repeated under the same ID meanwhile.
-func (s *Submitter) Control(ctx context.Context, agent transfer.AgentName, kind wire.Kind, id transfer.ID) (*transfer.Progress, error) {
-	inbox, answers, stop, err := s.inbox()
+func (c *Client) Control(ctx context.Context, agent transfer.AgentName, kind wire.Kind, id transfer.ID) (*transfer.Progress, error) {
+	inbox, answers, stop, err := c.inbox()
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
-	c := wire.Control{V: wire.Version, ID: transfer.NewID(s.Clock.Now()), Kind: kind, Body: wire.Marshal(wire.OfTransfer{Transfer: id}), Originator: s.Who, Reply: inbox}
+	command := wire.Control{V: wire.Version, ID: transfer.NewID(c.Clock.Now()), Kind: kind, Body: wire.Marshal(wire.OfTransfer{Transfer: id}), Originator: c.Who, Reply: inbox}
 	pause, stored := repeatFirst, false
 	for {
-		err := s.Conn.Enqueue(ctx, wire.ControlSubject(agent, s.Who.String()), "", wire.Marshal(c))
+		err := c.Conn.Enqueue(ctx, wire.ControlSubject(agent, c.Who.String()), "", wire.Marshal(command))
 		if stored = stored || err == nil; !stored {
 			return nil, err
 		}
-		ans, err := s.answerIn(ctx, answers, c.ID, pause)
+		ans, err := c.answerIn(ctx, answers, command.ID, pause)
 		switch {
 		case ctx.Err() != nil:
 			return nil, transfer.Errorf(transfer.KindTimeout, "agent %s has not answered; it gets the command when it is there: %w", agent, context.Cause(ctx))
@@ -534,10 +538,43 @@ func (s *Submitter) Control(ctx context.Context, agent transfer.AgentName, kind 
 	}
 }
 
+// endsSoon is how long Cancel waits for the end that most cancelled transfers have at once.
+const endsSoon = 2 * time.Second
+
+// Cancel cancels a transfer, and gives its end where that comes soon, else where it stands.
+func (c *Client) Cancel(ctx context.Context, of Transfer) (*transfer.Progress, error) {
+	p, err := c.Control(ctx, of.Source, wire.ControlCancel, of.ID)
+	if err != nil {
+		return nil, err
+	}
+	if p == nil {
+		p = &transfer.Progress{ID: of.ID, State: transfer.Cancelled, Source: of.Source}
+	}
+	if p.State.Final() {
+		return p, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, endsSoon)
+	defer cancel()
+	if last, err := c.Watch(ctx, of, nil, nil); err == nil {
+		return last, nil
+	}
+	return p, nil
+}
+
+// Run submits a request in time and follows the transfer to its end. See SubmitInTime and
+// Watch.
+func (c *Client) Run(ctx context.Context, q *transfer.Request, show func(*transfer.Progress), notice func(error)) (*transfer.Progress, error) {
+	p, err := c.SubmitInTime(ctx, q, notice)
+	if err == nil && (p == nil || !p.State.Final()) {
+		p, err = c.Watch(ctx, Of(q), show, notice)
+	}
+	return p, err
+}
+
 // answerIn waits for an answer about what has an ID; nil without an error: none
 // has come in time.
-func (s *Submitter) answerIn(ctx context.Context, answers <-chan []byte, about transfer.ID, d time.Duration) (*wire.Answer, error) {
-	t := s.Clock.NewTimer(d)
+func (c *Client) answerIn(ctx context.Context, answers <-chan []byte, about transfer.ID, d time.Duration) (*wire.Answer, error) {
+	t := c.Clock.NewTimer(d)
 	defer t.Stop()
 	for {
 		select {

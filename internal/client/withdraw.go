@@ -1,4 +1,4 @@
-package submit
+package client
 
 import (
 	"context"
@@ -23,16 +23,16 @@ const (
 // what is certain; of KindNoManager where no queue manager ever had the request.
 // Where it turns out that the agent has the transfer, its picture is the answer, or
 // nil where that must be asked for.
-func (s *Submitter) SubmitInTime(ctx context.Context, q *transfer.Request, notice func(error)) (*transfer.Progress, error) {
+func (c *Client) SubmitInTime(ctx context.Context, q *transfer.Request, notice func(error)) (*transfer.Progress, error) {
 	if q.RecoveryTimeout() < 0 {
-		return s.Submit(ctx, q, notice)
+		return c.Submit(ctx, q, notice)
 	}
 	limit := max(q.RecoveryTimeout(), leastPatience)
-	w, err := s.submission(q, notice)
+	w, err := c.submission(q, notice)
 	if err != nil {
 		return nil, err
 	}
-	w.until = s.Clock.Now().Add(limit)
+	w.until = c.Clock.Now().Add(limit)
 	late := errors.New("the recovery time-out is over")
 	inTime, cancel := context.WithTimeoutCause(ctx, limit, late)
 	defer cancel()

@@ -1,4 +1,4 @@
-package submit_test
+package client_test
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/client"
 	"ferry/internal/clock"
 	"ferry/internal/qmgr"
-	"ferry/internal/submit"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -67,7 +67,7 @@ func TestARequestThatIsNotTakenYetIsStoredAgainOnlyWhenItIsLost(t *testing.T) {
 		d.Nak(10 * time.Millisecond)
 	})
 	hands := &handTimers{}
-	s := &submit.Submitter{Conn: connect("submitter"), Clock: hands, Who: transfer.Originator{User: "user", Host: "host"}}
+	s := &client.Client{Conn: connect("submitter"), Clock: hands, Who: transfer.Originator{User: "user", Host: "host"}}
 	q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
 	notices := make(chan error, 100)
 	done := make(chan error, 1)

@@ -1,4 +1,4 @@
-package submit_test
+package client_test
 
 import (
 	"context"
@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/client"
 	"ferry/internal/clock"
 	"ferry/internal/qmgr"
-	"ferry/internal/submit"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -35,7 +35,7 @@ func TestOnlyTheSourcesAnswerIsTheOutcome(t *testing.T) {
 		return c
 	}
 	stranger, source := connect("stranger"), connect("source")
-	s := &submit.Submitter{Conn: connect("submitter"), Clock: clock.System, Who: transfer.Originator{User: "user", Host: "host"}}
+	s := &client.Client{Conn: connect("submitter"), Clock: clock.System, Who: transfer.Originator{User: "user", Host: "host"}}
 	q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
 	other := *q
 	other.Dest = "elsewhere"
@@ -75,7 +75,7 @@ func TestOnlyTheSourcesAnswerIsTheOutcome(t *testing.T) {
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		p, err := s.Watch(ctx, submit.Of(q), nil, nil)
+		p, err := s.Watch(ctx, client.Of(q), nil, nil)
 		done <- outcome{p, err}
 	}()
 	publish := func() {
@@ -124,7 +124,7 @@ func TestOnlyItsOwnReceiptIsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	s := &submit.Submitter{Conn: conn, Clock: clock.System, Who: transfer.Originator{User: "user", Host: "host"}}
+	s := &client.Client{Conn: conn, Clock: clock.System, Who: transfer.Originator{User: "user", Host: "host"}}
 	q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
 	go conn.Consume(ctx, qmgr.Queue{Stream: qmgr.StreamCommand, Durable: "command-ALPHA", Filter: wire.AllCommands("ALPHA")}, func(d qmgr.Delivery) {
 		m, err := wire.DecodeSubmit(d.Data)

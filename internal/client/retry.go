@@ -1,0 +1,148 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Retry makes the request that repeats a transfer that is over, or what failed of it, from
+// what the audit log has. The transfer is named by its ID or the end of one. KindUsage: there
+// is nothing to repeat; KindTooLarge: the log does not name all of it.
+func (c *Client) Retry(ctx context.Context, suffix string, failed bool) (*transfer.Request, error) {
+	p, err := c.Transfer(ctx, suffix)
+	if err != nil {
+		return nil, err
+	}
+	if !p.State.Final() {
+		return nil, transfer.Errorf(transfer.KindUsage, "transfer %s is %s; a transfer is retried once it is over", p.ID, p.State).
+			WithHint("`ferry transfer watch` follows it, `ferry transfer cancel` ends it")
+	}
+	req, facts, err := c.asked(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if n := facts.MoreSources; n > 0 || facts.MoreOnly > 0 && !failed {
+		named := len(facts.Named()) + len(facts.Only)
+		return nil, transfer.Errorf(transfer.KindTooLarge, "the audit log names only %d of the %d sources of transfer %s", named, named+n+facts.MoreOnly, p.ID).
+			WithHint("send it with `ferry send`")
+	}
+	if !failed {
+		return req, nil
+	}
+	switch {
+	case p.State == transfer.Successful:
+		return nil, transfer.Errorf(transfer.KindUsage, "nothing of transfer %s has failed", p.ID)
+	case p.Code != transfer.CodePartial && p.Code != transfer.CodeNothing:
+		return nil, transfer.Errorf(transfer.KindUsage, "transfer %s ended (%s) before all of its items were decided; nobody knows them all", p.ID, p.State).
+			WithHint("do all of it once more with --if-exists skip, which leaves alone what has arrived")
+	}
+	// The records of what an agent has just done are on their way to the log.
+	for end := c.Clock.Now().Add(c.timeout()); ; {
+		req.Retry.Only, err = c.failures(ctx, p)
+		if transfer.KindOf(err) != transfer.KindNotFound || c.Clock.Now().After(end) {
+			return req, err
+		}
+		if err := c.sleep(ctx, recordsAgain); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// recordsAgain is how often the audit log is asked for records that it does not have yet.
+const recordsAgain = 200 * time.Millisecond
+
+// asked is the request of a transfer made anew, from what the audit log has of it.
+func (c *Client) asked(ctx context.Context, p *transfer.Progress) (*transfer.Request, *audit.RequestFacts, error) {
+	var first *audit.Record
+	var started audit.RequestFacts
+	for _, event := range []audit.Event{audit.Submitted, audit.Started} {
+		err := c.recordsOf(ctx, p.ID, wire.Ask{Event: string(event)}, func(r *audit.Record) bool {
+			if r.Agent != p.Source || r.Request == nil {
+				return true
+			}
+			if event == audit.Submitted {
+				first = r
+			} else {
+				started = *r.Request
+			}
+			return false
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	if first == nil {
+		return nil, nil, transfer.Errorf(transfer.KindNotFound, "the audit log does not say what transfer %s was asked for", p.ID).
+			WithHint("send it with `ferry send`")
+	}
+	a := first.Request
+	now := c.Clock.Now()
+	return &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(now), Submitted: now.UTC(), Originator: c.Who,
+		Source: p.Source, Destination: p.Destination, Items: itemsAgain(a, started.Targets), Dest: a.Dest, Options: a.Options,
+		Durability: a.Durability, Lane: a.Lane, Delivery: a.Delivery, Compress: a.Compress,
+		Priority: a.Priority, Job: first.Job, Meta: first.Meta, Settings: a.Settings, Recovery: a.Recovery,
+		Scope: transfer.Scope{Rate: a.Rate, MaxFiles: a.MaxFiles, MaxBytes: a.MaxBytes, Base: a.Base, Retry: &transfer.Retry{Of: p.ID, Only: a.Only, Resolved: started.Resolved}}}, a, nil
+}
+
+// itemsAgain are the items of a request that is repeated. A DEST stays what it turned out to be
+// the first time.
+func itemsAgain(a *audit.RequestFacts, resolved []transfer.Resolved) []transfer.RequestItem {
+	if len(a.Items) == 0 {
+		return transfer.ItemsOf(a.Sources...)
+	}
+	items := slices.Clone(a.Items)
+	for _, r := range resolved {
+		if r.Error == nil && r.N >= 1 && r.N <= uint64(len(items)) {
+			items[r.N-1].Resolved = &r.Resolution
+		}
+	}
+	return items
+}
+
+// failures are the sources of the items of a transfer that failed.
+func (c *Client) failures(ctx context.Context, p *transfer.Progress) (all []transfer.Path, err error) {
+	size, doubled := 0, 0
+	err = c.recordsOf(ctx, p.ID, wire.Ask{Filter: &wire.Filter{Name: "*", Failed: true, Role: audit.RoleSource}}, func(r *audit.Record) bool {
+		for n := range r.Items {
+			o := &r.Items[n]
+			switch {
+			case !o.Failed() || r.Agent != p.Source:
+			case o.Type == transfer.ItemBad && o.Err.Kind == transfer.KindExists:
+				doubled++ // another source has its name at the destination, and has it again
+			case o.Type == transfer.ItemBad: // it may be a directory, or match something, by now
+				all = append(all, o.Source+"/")
+			default:
+				all = append(all, o.Source)
+			}
+			size += len(o.Source)
+		}
+		return size <= wire.MaxControl
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case size > wire.MaxControl:
+		return nil, transfer.Errorf(transfer.KindTooLarge, "the names of what failed of transfer %s are more than a request holds, %d bytes", p.ID, wire.MaxControl).
+			WithHint("do all of it once more with --if-exists skip, which leaves alone what has arrived")
+	case doubled > 0:
+		return nil, transfer.Errorf(transfer.KindUsage, "%s of transfer %s would come to the name of another source; a second try changes nothing about that", items(doubled), p.ID).
+			WithHint("send what failed to a directory of its own")
+	case int64(len(all)) < p.FilesFailed:
+		return nil, transfer.Errorf(transfer.KindNotFound, "the audit log names %d of the %d items of transfer %s that failed", len(all), p.FilesFailed, p.ID).
+			WithHint("the others have not come; try again later, or do all of it once more with --if-exists skip")
+	}
+	return all, nil
+}
+
+func items(n int) string {
+	if n == 1 {
+		return "1 item"
+	}
+	return fmt.Sprintf("%d items", n)
+}

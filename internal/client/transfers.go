@@ -1,0 +1,168 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Transfers calls fn for up to limit transfers that a filter lets through, newest first,
+// until it fails. left is how many more there are.
+func (c *Client) Transfers(ctx context.Context, filter *wire.Filter, limit int, fn func(*transfer.Progress) error) (left int, err error) {
+	ask := wire.Ask{Kind: wire.AskTransfers, Filter: filter}
+	for listed := 0; ; {
+		ask.Limit = limit - listed
+		ans, err := c.coordination(ctx, ask)
+		if err != nil {
+			return 0, err
+		}
+		for n := range ans.Transfers {
+			if err := fn(&ans.Transfers[n]); err != nil {
+				return 0, err
+			}
+			ask.ID = ans.Transfers[n].ID
+		}
+		if listed += len(ans.Transfers); ans.Left == 0 || listed >= limit || len(ans.Transfers) == 0 {
+			return ans.Left, nil
+		}
+	}
+}
+
+// Transfer finds a transfer by its ID or the end of one through coordination, and asks the
+// source agent for the present picture where that answers. KindNotFound: there is none.
+func (c *Client) Transfer(ctx context.Context, suffix string) (*transfer.Progress, error) {
+	ans, err := c.coordination(ctx, wire.Ask{Kind: wire.AskTransfer, Suffix: suffix})
+	if err != nil {
+		return nil, err
+	}
+	if len(ans.Transfers) == 0 {
+		return nil, transfer.Errorf(transfer.KindNotFound, "no transfer has an ID that ends in %q", suffix)
+	}
+	p := &ans.Transfers[0]
+	if fresh, err := c.askAgent(ctx, p.Source, wire.Ask{Kind: wire.AskStatus, ID: p.ID}); err == nil && fresh.Progress != nil {
+		p = fresh.Progress
+	}
+	return p, nil
+}
+
+// recordsTimeout is how long coordination may read its log for one page.
+const recordsTimeout = 30 * time.Second
+
+// errEnough ends Records without an error.
+var errEnough = errors.New("enough")
+
+// Records calls fn for audit records as coordination has them, newest first, until it
+// fails. ask says which: by Suffix, Event, Agent and Filter, Limit at most where it is above 0.
+func (c *Client) Records(ctx context.Context, ask wire.Ask, fn func(raw json.RawMessage) error) error {
+	ask.Kind = wire.AskAudit
+	for limited := ask.Limit > 0; ; {
+		ans, err := c.answered(ctx, wire.AskCoordination, "coordination", ask, max(c.timeout(), recordsTimeout))
+		if err != nil {
+			return err
+		}
+		for _, raw := range ans.Records {
+			if err := fn(raw); err != nil {
+				return err
+			}
+		}
+		ask.Limit -= len(ans.Records)
+		if ask.Index = ans.Next; !ans.More || ans.Next == 0 || limited && ask.Limit <= 0 {
+			return nil
+		}
+	}
+}
+
+// Verify has coordination read its whole log again. The answer is an audit.Report.
+func (c *Client) Verify(ctx context.Context) (*audit.Report, error) {
+	ans, err := c.answered(ctx, wire.AskCoordination, "coordination", wire.Ask{Kind: wire.AskVerify}, max(c.timeout(), 10*time.Minute))
+	if err != nil {
+		return nil, err
+	}
+	r := new(audit.Report)
+	if err := json.Unmarshal(ans.Verified, r); err != nil {
+		return nil, transfer.Errorf(transfer.KindVersion, "the answer of coordination cannot be read: %w", err)
+	}
+	return r, nil
+}
+
+// recordsOf hands out the audit records of a transfer, newest first, for as long as fn
+// wants more.
+func (c *Client) recordsOf(ctx context.Context, id transfer.ID, ask wire.Ask, fn func(*audit.Record) (more bool)) error {
+	ask.Suffix = id.String()
+	err := c.Records(ctx, ask, func(raw json.RawMessage) error {
+		rec, err := audit.Decode(raw)
+		if err == nil && !fn(&rec) {
+			err = errEnough
+		}
+		return err
+	})
+	if err == errEnough {
+		return nil
+	}
+	return err
+}
+
+// An Item is an outcome as the audit log has it.
+type Item struct {
+	Time        time.Time
+	Transfer    transfer.ID
+	Job         string
+	Source      transfer.AgentName
+	Destination transfer.AgentName
+	Outcome     *transfer.Outcome
+}
+
+// ItemOf is the nth item of a record.
+func ItemOf(r *audit.Record, n int) Item {
+	return Item{r.Time, r.Transfer, r.Job, r.Source, r.Destination, &r.Items[n]}
+}
+
+// A Recorded transfer is what the audit log has of it beyond its picture.
+type Recorded struct {
+	Request *audit.RequestFacts // nil: the log does not have it yet
+	Items   []Item              // the oldest first
+	More    bool                // there are older ones
+}
+
+// Recorded asks what a transfer was asked for, and for its last items, limit at most;
+// failed leaves out those that have not failed.
+func (c *Client) Recorded(ctx context.Context, p *transfer.Progress, failed bool, limit int) (r Recorded, err error) {
+	err = c.recordsOf(ctx, p.ID, wire.Ask{Event: string(audit.Submitted)}, func(rec *audit.Record) bool {
+		if rec.Agent == p.Source {
+			r.Request = rec.Request
+		}
+		return r.Request == nil
+	})
+	if err != nil || limit == 0 {
+		return r, err
+	}
+	take := func(rec *audit.Record) bool {
+		if rec.Agent != p.Source && rec.Agent != p.Destination {
+			return true
+		}
+		for n := len(rec.Items) - 1; n >= 0; n-- {
+			switch {
+			case failed && !rec.Items[n].Failed():
+			case len(r.Items) == limit:
+				r.More = true
+				return false
+			default:
+				r.Items = append(r.Items, ItemOf(rec, n))
+			}
+		}
+		return true
+	}
+	for _, role := range []string{audit.RoleDestination, audit.RoleSource} { // the source's say the same, and may come first
+		if err == nil && len(r.Items) == 0 {
+			err = c.recordsOf(ctx, p.ID, wire.Ask{Filter: &wire.Filter{Name: "*", Failed: failed, Role: role}}, take)
+		}
+	}
+	slices.Reverse(r.Items)
+	return r, err
+}
