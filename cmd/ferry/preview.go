@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/client"
+	"ferry/internal/onebox"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -40,7 +41,7 @@ func dryRun(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transf
 func showPreview(cmd *cobra.Command, q *transfer.Request, p *wire.Preview, counts *transfer.Counts) {
 	out := cmd.OutOrStdout()
 	to := transfer.Location{Agent: q.Destination}
-	if q.Destination == boxDest {
+	if q.Destination == onebox.Dest {
 		to.Agent = ""
 	}
 	for _, it := range p.List {

@@ -21,6 +21,7 @@ import (
 	"ferry/internal/digest"
 	"ferry/internal/flow"
 	"ferry/internal/localfs"
+	"ferry/internal/onebox"
 	"ferry/internal/qmgr"
 	"ferry/internal/record"
 	"ferry/internal/transfer"
@@ -307,7 +308,7 @@ func (f *sendFlags) request(args []string, stdin io.Reader) (q *transfer.Request
 	}
 	check := *q
 	if local {
-		check.Source, check.Destination = boxSource, boxDest
+		check.Source, check.Destination = onebox.Source, onebox.Dest
 	}
 	if err := check.Check(); err != nil {
 		return nil, false, err

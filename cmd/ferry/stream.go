@@ -4,44 +4,27 @@ import (
 	"context"
 	"fmt"
 	"os/signal"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"ferry/internal/agent"
-	"ferry/internal/client"
-	"ferry/internal/clock"
+	"ferry/internal/onebox"
 	"ferry/internal/pipe"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
-	"ferry/internal/wire"
 )
 
 // stdStream is standard input as a source; a file of that name is ./-.
 const stdStream transfer.Path = "-"
 
-// streamAgents begins the names of agents that live as long as one command, for its
-// standard input or output.
-const streamAgents = "PIPE-"
-
 // streamRecovery is how long a transfer of standard input or output keeps trying while
 // nothing moves: somebody waits for it.
 const streamRecovery = "10m"
 
-func streamAgent(id transfer.ID) transfer.AgentName {
-	text := strings.ReplaceAll(id.String(), "-", "")
-	return transfer.AgentName(streamAgents + strings.ToUpper(text[len(text)-12:]))
-}
-
-func isStreamAgent(name transfer.AgentName) bool {
-	return strings.HasPrefix(string(name), streamAgents)
-}
-
 func isStream(q *transfer.Request) bool {
-	return len(q.Items) == 1 && q.Items[0].Source == stdStream && (q.Source == "" || isStreamAgent(q.Source))
+	return len(q.Items) == 1 && q.Items[0].Source == stdStream && (q.Source == "" || onebox.IsStreamAgent(q.Source))
 }
 
 // fromStdin fills in where standard input is sent to.
@@ -54,7 +37,7 @@ func (f *sendFlags) fromStdin(q *transfer.Request) (local bool, err error) {
 			WithHint("a file with the name - is ./-")
 	}
 	if q.Destination != "" {
-		q.Source = streamAgent(q.ID)
+		q.Source = onebox.StreamAgent(q.ID)
 		return false, nil
 	}
 	q.Dest, err = hostPath(q.Dest)
@@ -72,7 +55,7 @@ func sendStdin(cmd *cobra.Command, f *sendFlags, q *transfer.Request, local bool
 	}
 	in := &agent.Streams{Source: pipe.NewSource(cmd.InOrStdin()), Target: pipe.Nowhere{}, Transfer: q.ID}
 	if local {
-		return sendOneBox(cmd, f, q, map[transfer.AgentName]*agent.Streams{boxSource: in})
+		return sendOneBox(cmd, f, q, map[transfer.AgentName]*agent.Streams{onebox.Source: in})
 	}
 	return throughStream(cmd, f, q, in)
 }
@@ -116,7 +99,7 @@ func cat(cmd *cobra.Command, f *sendFlags, arg string) error {
 	}
 	dest := "./-" // until it is known that the request is sound
 	if l.Agent != "" {
-		dest = streamAgents + "0:-"
+		dest = "PIPE-0:-"
 	}
 	q, local, err := f.request([]string{arg, dest}, cmd.InOrStdin())
 	if err != nil {
@@ -126,9 +109,9 @@ func cat(cmd *cobra.Command, f *sendFlags, arg string) error {
 	signal.Ignore(syscall.SIGPIPE) // a reader that has seen enough ends the transfer in order
 	out := &agent.Streams{Source: pipe.Nothing{}, Target: pipe.NewTarget(cmd.OutOrStdout(), q.ID), Limits: pipe.Limits(), Transfer: q.ID}
 	if local {
-		return sendOneBox(cmd, f, q, map[transfer.AgentName]*agent.Streams{boxDest: out})
+		return sendOneBox(cmd, f, q, map[transfer.AgentName]*agent.Streams{onebox.Dest: out})
 	}
-	q.Destination = streamAgent(q.ID)
+	q.Destination = onebox.StreamAgent(q.ID)
 	return throughStream(cmd, f, q, out)
 }
 
@@ -146,25 +129,19 @@ func throughStream(cmd *cobra.Command, f *sendFlags, q *transfer.Request, s *age
 	if err != nil {
 		return err
 	}
-	return inBox(cmd, log, func(ctx context.Context, b *box, home string) error {
+	return inBox(cmd, log, func(ctx context.Context, b *onebox.Box) error {
 		defer abandon(ctx, s)()
-		name := streamAgent(q.ID)
-		configs := []agent.Config{{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: home, Version: version, Log: log, Streams: s,
-			MaxSource: 1, MaxDestination: 1, Direct: agent.Direct{Mode: wire.DirectTLS, Listen: "none"}}}
-		if _, err := shareFiles(configs, false); err != nil {
-			return err
-		}
 		quiet := slowNotice(cmd, f.network)
-		a, err := b.start(ctx, configs[0], qmgr.ConnConfig{URL: f.network, Name: string(name), Timeout: max(time.Duration(patience), 1), Log: log})
+		a, err := b.Join(ctx, s, qmgr.ConnConfig{URL: f.network, Timeout: max(time.Duration(patience), 1)})
 		quiet()
 		if err != nil {
 			return unsent(ctx, err)
 		}
-		submitter := &client.Client{Conn: b.conns[0], Clock: clock.System, Who: q.Originator}
-		if err = submitter.Check(ctx, q); err == nil {
-			err = b.follow(ctx, submitter, q, newView(cmd, f.json, f.quiet))
+		c := b.Client(q.Originator)
+		if err = c.Check(ctx, q); err == nil {
+			err = follow(ctx, c, q, newView(cmd, f.json, f.quiet))
 		}
-		if left := b.leave(a); left > 0 {
+		if left := b.Leave(a); left > 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: coordination has not answered: %s of this transfer go to the audit log of this user with the next run\n", plural(left, "audit record"))
 		}
 		return err
@@ -178,32 +155,4 @@ func abandon(ctx context.Context, s *agent.Streams) (stop func() bool) {
 		return context.AfterFunc(ctx, out.Abandon)
 	}
 	return func() bool { return true }
-}
-
-// leaveWait is how long a stream agent waits for coordination to receipt its audit records.
-const leaveWait = 5 * time.Second
-
-// leave ends the agent and takes it out of the registry, once coordination has its audit
-// records; it gives how many of them coordination does not have.
-func (b *box) leave(a *agent.Agent) (left int64) {
-	ctx, cancel := context.WithTimeout(context.Background(), leaveWait)
-	defer cancel()
-	a.WaitIdle(ctx)
-	for a.OutboxLeft() > 0 && ctx.Err() == nil {
-		time.Sleep(10 * time.Millisecond)
-	}
-	a.Stop()
-	b.stopped = true
-	left = a.OutboxLeft()
-	b.kept = left == 0
-	for !b.removed(ctx, a.Name()) && ctx.Err() == nil {
-		time.Sleep(50 * time.Millisecond)
-	}
-	return left
-}
-
-// removed takes an agent that has stopped out of the registry. It reports false where
-// coordination has yet to hear that it has stopped.
-func (b *box) removed(ctx context.Context, name transfer.AgentName) bool {
-	return transfer.KindOf(newClient(b.conns[0], "", time.Second).RemoveAgent(ctx, name)) != transfer.KindAlive
 }

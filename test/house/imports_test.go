@@ -20,7 +20,7 @@ type row struct {
 var rows = []row{
 	{[]string{"cmd/ferry", "cmd/ferry-bench"}, "the only places that wire packages together; nothing can import them"},
 	{[]string{"internal/config"}, "turns files and environment into flags, and knows no other package's settings"},
-	{[]string{"internal/bench"}, "runs whole agents, so it stands above them"},
+	{[]string{"internal/bench", "internal/onebox"}, "run whole agents, so they stand above them"},
 	{[]string{"internal/bench/published", "internal/bench/peers"},
 		"what Ferry is measured beside; neither knows a Ferry that it could favour"},
 	{[]string{"internal/coordination", "internal/agent", "internal/monitor", "internal/schedule"},

@@ -1,0 +1,270 @@
+// Package onebox runs agents in the process of a command, for as long as one transfer
+// takes: a queue manager and two agents for files of this host, or one agent of a network
+// for a stream. Each run has a directory of its own, with a lock; the next run clears up
+// behind runs that were killed (R32).
+package onebox
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"ferry/internal/agent"
+	"ferry/internal/audit"
+	"ferry/internal/client"
+	"ferry/internal/clock"
+	"ferry/internal/filelock"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// The two agents of one host.
+const (
+	Source transfer.AgentName = "HERE"
+	Dest   transfer.AgentName = "THERE"
+)
+
+// streams begins the names of agents that live as long as one command, for its standard
+// input or output.
+const streams = "PIPE-"
+
+// StreamAgent is the name of the agent that a command is for the stream of a transfer.
+func StreamAgent(id transfer.ID) transfer.AgentName {
+	text := strings.ReplaceAll(id.String(), "-", "")
+	return transfer.AgentName(streams + strings.ToUpper(text[len(text)-12:]))
+}
+
+// IsStreamAgent reports whether a name is one that StreamAgent gives.
+func IsStreamAgent(name transfer.AgentName) bool { return strings.HasPrefix(string(name), streams) }
+
+// Config says where and how agents run.
+type Config struct {
+	Home    string // the user's state home, which has the directories of runs and the audit log
+	Root    string // beneath which files may be read and written
+	Records string // where data sets lie
+	Version string
+	Log     *slog.Logger
+	// Share divides the files that the process may have open; manager says that a queue
+	// manager has some of them.
+	Share func(agents []agent.Config, manager bool) error
+	// Started is told of each agent, which may lose its directory while it runs.
+	Started func(*agent.Agent)
+}
+
+// A Box is the agents of one run.
+type Box struct {
+	cfg    Config
+	dir    string
+	lock   io.Closer // of dir
+	server *qmgr.Server
+	conns  []*qmgr.Conn
+	agents []*agent.Agent
+	kept   bool // the audit records are in the user's log, or with coordination
+
+	stopped bool // the agents are
+}
+
+// New makes the directory of a run, and clears up behind others. Close ends it.
+func New(cfg Config) (b *Box, err error) {
+	runs := filepath.Join(cfg.Home, "onebox")
+	if err := os.MkdirAll(runs, 0o700); err != nil {
+		return nil, transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err).WithHint("set XDG_STATE_HOME to a directory that can be written")
+	}
+	b = &Box{cfg: cfg}
+	b.clearUp(runs)
+	if b.dir, err = os.MkdirTemp(runs, "run-"); err != nil {
+		return nil, transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be used: %w", err)
+	}
+	if b.lock, err = lock(b.dir); err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// lock marks a run's directory as that of a living process.
+func lock(dir string) (io.Closer, error) { return filelock.Take(filepath.Join(dir, "lock")) }
+
+// Open starts a queue manager, which does not listen, and the two agents of this host.
+// An agent with streams reads or writes those instead of files.
+func (b *Box) Open(ctx context.Context, streams map[transfer.AgentName]*agent.Streams) (err error) {
+	c := &b.cfg
+	if b.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Name: "BOX", Dir: filepath.Join(b.dir, "qm"), Log: c.Log}); err != nil {
+		return err
+	}
+	beside := map[transfer.AgentName]transfer.AgentName{Source: Dest, Dest: Source}
+	var configs []agent.Config
+	for _, name := range []transfer.AgentName{Dest, Source} {
+		configs = append(configs, agent.Config{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: c.Home, Alone: true, Beside: beside[name],
+			Roots: []string{c.Root}, RecordRoot: c.Records, Version: c.Version, Log: c.Log, Streams: streams[name],
+			Direct: agent.Direct{Mode: wire.DirectPlain}}) // over loopback, where nobody is in between
+	}
+	if err := c.Share(configs, true); err != nil {
+		return err
+	}
+	for _, cfg := range configs {
+		if _, err := b.start(ctx, cfg, qmgr.ConnConfig{Server: b.server, Name: string(cfg.Name), Log: c.Log}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Join starts the agent of a stream on a network. Leave ends it.
+func (b *Box) Join(ctx context.Context, s *agent.Streams, at qmgr.ConnConfig) (*agent.Agent, error) {
+	c, name := &b.cfg, StreamAgent(s.Transfer)
+	configs := []agent.Config{{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: c.Home, Version: c.Version, Log: c.Log, Streams: s,
+		MaxSource: 1, MaxDestination: 1, Direct: agent.Direct{Mode: wire.DirectTLS, Listen: "none"}}}
+	if err := c.Share(configs, false); err != nil {
+		return nil, err
+	}
+	at.Name, at.Log = string(name), c.Log
+	return b.start(ctx, configs[0], at)
+}
+
+// start starts an agent on a connection of its own.
+func (b *Box) start(ctx context.Context, cfg agent.Config, at qmgr.ConnConfig) (*agent.Agent, error) {
+	conn, err := qmgr.Connect(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	b.conns = append(b.conns, conn)
+	a, err := agent.Start(ctx, cfg, conn)
+	if err != nil {
+		return nil, err
+	}
+	b.agents = append(b.agents, a)
+	b.cfg.Started(a)
+	return a, nil
+}
+
+// Client speaks to the box's own queue manager, or to the network that it has joined.
+func (b *Box) Client(who transfer.Originator) *client.Client {
+	return &client.Client{Conn: b.conns[0], Clock: clock.System, Who: who}
+}
+
+// Keep stops the agents once the destination has had the source's last word, so that the
+// record of both is complete, and moves their audit records into the user's own log. What
+// cannot be kept now the next run keeps.
+func (b *Box) Keep() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	b.agents[0].WaitIdle(ctx)
+	for _, a := range slices.Backward(b.agents) {
+		a.Halt()
+	}
+	log, err := b.openAudit()
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	for _, a := range slices.Backward(b.agents) { // the source's words come first
+		if err := a.DrainOutbox(log.Append); err != nil {
+			return err
+		}
+	}
+	b.kept = true
+	return nil
+}
+
+// leaveWait is how long Leave waits for coordination to receipt the audit records.
+const leaveWait = 5 * time.Second
+
+// Leave ends an agent that has joined a network and takes it out of the registry, once
+// coordination has its audit records; it gives how many of them coordination does not have.
+func (b *Box) Leave(a *agent.Agent) (left int64) {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveWait)
+	defer cancel()
+	a.WaitIdle(ctx)
+	for a.OutboxLeft() > 0 && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	a.Stop()
+	b.stopped = true
+	left = a.OutboxLeft()
+	b.kept = left == 0
+	c := b.Client(client.Me())
+	c.Timeout = time.Second
+	for transfer.KindOf(c.RemoveAgent(ctx, a.Name())) == transfer.KindAlive && ctx.Err() == nil { // coordination has yet to hear that it has stopped
+		time.Sleep(50 * time.Millisecond)
+	}
+	return left
+}
+
+// Close ends everything, and removes the directory of the run where its audit records are kept.
+func (b *Box) Close() {
+	for i := len(b.agents) - 1; i >= 0 && !b.stopped; i-- {
+		b.agents[i].Stop()
+	}
+	for _, c := range b.conns {
+		c.Close()
+	}
+	if b.server != nil {
+		b.server.Shutdown()
+	}
+	if b.dir != "" && (b.kept || len(b.agents) == 0) {
+		os.RemoveAll(b.dir) // otherwise the next run clears up
+	}
+	if b.lock != nil {
+		b.lock.Close()
+	}
+}
+
+// openAudit opens the log of this user's own transfers, where `ferry audit` finds them.
+// Another run may be writing its records: that takes moments.
+func (b *Box) openAudit() (log *audit.Log, err error) {
+	for range 400 {
+		log, err = audit.OpenLog(filepath.Join(b.cfg.Home, "audit"), time.Now)
+		if kind := transfer.KindOf(err); kind != transfer.KindConflict && kind != transfer.KindAlive {
+			return log, err
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	return nil, err
+}
+
+// clearUp clears up behind runs that were killed: their audit records are kept, their
+// temporaries and directories removed. A run whose lock is held is alive.
+func (b *Box) clearUp(runs string) {
+	dirs, _ := filepath.Glob(filepath.Join(runs, "run-*"))
+	for _, dir := range dirs {
+		held, err := lock(dir)
+		if err != nil {
+			continue
+		}
+		if err := b.clearRun(dir); err != nil {
+			b.cfg.Log.Warn("cannot clear up after a run that was killed; left for the next run", "dir", dir, "error", err)
+		} else {
+			os.RemoveAll(dir)
+		}
+		held.Close()
+	}
+}
+
+func (b *Box) clearRun(dir string) error {
+	records, err := b.openAudit()
+	if err != nil {
+		return err
+	}
+	defer records.Close()
+	agents, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range agents {
+		name := transfer.AgentName(e.Name())
+		if name != Source && name != Dest && !IsStreamAgent(name) {
+			continue
+		}
+		if err := agent.Sweep(name, filepath.Join(dir, e.Name()), b.cfg.Root, records.Append, b.cfg.Log); err != nil {
+			return err
+		}
+	}
+	return nil
+}
