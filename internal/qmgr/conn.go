@@ -3,6 +3,7 @@ package qmgr
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"ferry/internal/compress"
+	"ferry/internal/qmgr/tap"
 	"ferry/internal/tcp"
 	"ferry/internal/transfer"
 
@@ -32,6 +34,7 @@ type ConnConfig struct {
 	Server  *Server       // instead of URL: the queue manager of this process (bindings mode)
 	Name    string        // shown to the queue manager's operator; default "ferry"
 	TCP     tcp.Options   // of the connections over TCP
+	TLS     *tls.Config   // they shake hands before the queue manager says anything (handshake_first); nil: as URL says
 	Timeout time.Duration // how long Connect tries; default 5 s, negative for ever
 	Log     *slog.Logger  // default: nothing is logged
 
@@ -42,7 +45,8 @@ type ConnConfig struct {
 	OnConnect    func()
 	OnDisconnect func(error)
 
-	times times // tests make them short
+	times      times       // tests make them short
+	libraryTLS *tls.Config // of the library, on top of the tap; for measuring
 }
 
 // A Conn is the connection to a queue manager: a control and a data connection,
@@ -313,7 +317,7 @@ func (c *Conn) Subscribe(subject string, h func(Message)) (stop func(), err erro
 
 // SubscribeData is Subscribe on the data connection. The subject is a prefix and
 // the wildcard ">"; another one is an error of KindInternal. Messages are in memory
-// that lend gives, where they do not come through TLS or a web socket; a nil lend
+// that lend gives, where they do not come through a web socket or TLS that URL asks for; a nil lend
 // gives new memory. Nothing else that comes on that connection is read while h runs.
 func (c *Conn) SubscribeData(subject string, lend func(int) []byte, h func(Message)) (stop func(), err error) {
 	prefix, wild := strings.CutSuffix(subject, ".>")
@@ -323,7 +327,7 @@ func (c *Conn) SubscribeData(subject string, lend func(int) []byte, h func(Messa
 	if lend == nil {
 		lend = func(n int) []byte { return make([]byte, n) }
 	}
-	untap := c.data.tap(&tapTarget{[]byte(prefix + "."), lend, h})
+	untap := c.data.tap(&tapping{[]byte(prefix + "."), tap.Target{Lend: lend, Take: func(subject, reply string, data []byte) { h(Message{subject, reply, data}) }}})
 	unsubscribe, err := c.data.subscribe(subject, h)
 	if err != nil {
 		untap()

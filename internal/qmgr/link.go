@@ -3,6 +3,7 @@ package qmgr
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ferry/internal/qmgr/tap"
 	"ferry/internal/transfer"
 
 	"github.com/nats-io/nats.go"
@@ -47,6 +49,7 @@ type link struct {
 	up     atomic.Bool
 	now    atomic.Pointer[session]
 	socket atomic.Pointer[socket]
+	tapped atomic.Pointer[tap.Conn] // on the socket
 	trip   trip
 
 	mu    sync.Mutex
@@ -54,7 +57,13 @@ type link struct {
 	again chan struct{} // closed and replaced each time the link comes up
 	ups   int64         // how often it has come up
 
-	taps atomic.Pointer[[]*tapTarget] // replaced, never changed
+	taps atomic.Pointer[[]*tapping] // replaced, never changed
+}
+
+// A tapping has the messages of subjects that begin so.
+type tapping struct {
+	prefix []byte
+	tap.Target
 }
 
 // A session is the library's connection, which itself survives reconnects. It
@@ -127,6 +136,9 @@ func (l *link) dial(ctx context.Context) error {
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { l.complain(sub, err) }),
 		nats.ClosedHandler(func(nc *nats.Conn) { l.lost(nc) }),
 		nats.WebSocketConnectionHeaders(smallFrames),
+	}
+	if cfg := l.c.cfg.libraryTLS; cfg != nil {
+		opts = append(opts, nats.Secure(cfg), nats.TLSHandshakeFirst())
 	}
 	if l.c.cfg.Server != nil {
 		opts = append(opts, nats.InProcessServer(d))
@@ -242,7 +254,7 @@ func (l *link) publishPast(subject string, data []byte) error {
 	if int64(len(data)) > l.conn().MaxPayload() {
 		return l.c.explain(nats.ErrMaxPayload, subject, len(data))
 	}
-	tried, err := l.socket.Load().publish(subject, data)
+	tried, err := l.tapped.Load().Publish(subject, data)
 	if !tried {
 		return l.publish(subject, data)
 	}
@@ -254,31 +266,31 @@ func (l *link) publishPast(subject string, data []byte) error {
 
 // tap has messages of the subject, which ends with a wildcard, go past the
 // library from now on.
-func (l *link) tap(to *tapTarget) (untap func()) {
-	change := func(f func([]*tapTarget) []*tapTarget) {
+func (l *link) tap(to *tapping) (untap func()) {
+	change := func(f func([]*tapping) []*tapping) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		var now []*tapTarget
+		var now []*tapping
 		if p := l.taps.Load(); p != nil {
 			now = *p
 		}
 		now = f(slices.Clone(now))
 		l.taps.Store(&now)
 	}
-	change(func(now []*tapTarget) []*tapTarget { return append(now, to) })
+	change(func(now []*tapping) []*tapping { return append(now, to) })
 	return func() {
-		change(func(now []*tapTarget) []*tapTarget {
-			return slices.DeleteFunc(now, func(t *tapTarget) bool { return t == to })
+		change(func(now []*tapping) []*tapping {
+			return slices.DeleteFunc(now, func(t *tapping) bool { return t == to })
 		})
 	}
 }
 
 // taker is who has tapped a subject.
-func (l *link) taker(subject []byte) *tapTarget {
+func (l *link) taker(subject []byte) *tap.Target {
 	if p := l.taps.Load(); p != nil {
 		for _, t := range *p {
 			if bytes.HasPrefix(subject, t.prefix) {
-				return t
+				return &t.Target
 			}
 		}
 	}
@@ -368,25 +380,38 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 			d.link.c.cfg.Log.Debug("socket options cannot be set", slog.Any("error", oerr))
 		}
 	}
-	return d.made(conn, err)
+	return d.made(conn, err, false)
 }
 
 // InProcessConn is for connections to a server in this process.
 func (d *dialer) InProcessConn() (net.Conn, error) {
-	return d.made(d.link.c.cfg.Server.ns.InProcessConn())
+	conn, err := d.link.c.cfg.Server.ns.InProcessConn()
+	return d.made(conn, err, true)
 }
 
-func (d *dialer) made(conn net.Conn, err error) (net.Conn, error) {
+// made makes what the library has of a connection; local says that it does not leave this
+// process.
+func (d *dialer) made(conn net.Conn, err error, local bool) (net.Conn, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.err = err
 	if err != nil {
 		return nil, err
 	}
-	d.sock = newSocket(conn, d.link.c.cfg.TCP, d.link.taker)
+	d.sock = &socket{Conn: conn, opt: d.link.c.cfg.TCP}
+	var under net.Conn = d.sock
+	if cfg := d.link.c.cfg.TLS; cfg != nil && !local {
+		under = tls.Client(d.sock, cfg) // which shakes hands when the library reads
+	}
+	tapped := tap.New(under, d.link.taker)
 	d.link.socket.Store(d.sock)
-	return d.sock, nil
+	d.link.tapped.Store(tapped)
+	return tapped, nil
 }
+
+// SkipTLSHandshake says that TLS is made here, beneath the tap, where it is made by a
+// Config and not by a URL.
+func (d *dialer) SkipTLSHandshake() bool { return d.link.c.cfg.TLS != nil }
 
 // cut ends the attempt that is under way.
 func (d *dialer) cut() {

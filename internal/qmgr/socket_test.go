@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"ferry/internal/tcp"
 )
 
 // A line that is thin and full takes long, and is not cut for it: a write that
@@ -16,7 +14,7 @@ import (
 func TestThinLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
-		s := newSocket(near, tcp.Options{}, nil)
+		s := &socket{Conn: near}
 		var peer sync.WaitGroup
 		peer.Go(func() {
 			for buf := make([]byte, 100); ; {
@@ -42,7 +40,7 @@ func TestThinLine(t *testing.T) {
 func TestQuickWriteIsNoPulse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
-		s := newSocket(near, tcp.Options{}, nil)
+		s := &socket{Conn: near}
 		go io.Copy(io.Discard, far)
 		before := s.pulse()
 		s.Write(make([]byte, 1000))
@@ -62,7 +60,7 @@ func TestStuckWriteEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
 		defer far.Close()
-		s := newSocket(near, tcp.Options{}, nil)
+		s := &socket{Conn: near}
 		begun := time.Now()
 		if _, err := s.Write(make([]byte, 1000)); err == nil {
 			t.Fatal("it was written")

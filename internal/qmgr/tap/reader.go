@@ -1,4 +1,4 @@
-package qmgr
+package tap
 
 import (
 	"bytes"
@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// tapBuffer holds what is read ahead of the library, and any control line
+	// bufferSize holds what is read ahead of the library, and any control line
 	// but INFO. What is in it of a message is copied once more, so it is small.
-	tapBuffer = 8 << 10
-	// tapLargest is the largest message that is taken past the library.
-	tapLargest = 4 << 20
+	bufferSize = 8 << 10
+	// largest is the largest message that is taken past the library.
+	largest = 4 << 20
 )
 
-// A tap reads what the queue manager sends, before the library does. Messages
+// A reader reads what the queue manager sends, before the library does. Messages
 // of some subscriptions it takes for itself and reads straight into the memory
 // in which they stay; everything else goes on to the library as it came.
 //
@@ -30,33 +30,26 @@ const (
 // blind: the library has all of it.
 //
 // One goroutine reads.
-type tap struct {
-	in   func([]byte) (int, error)       // reads the connection
-	find func(subject []byte) *tapTarget // who takes messages of a subject; nil: the library
+type reader struct {
+	in   func([]byte) (int, error)    // reads the connection
+	find func(subject []byte) *Target // who takes messages of a subject; nil: the library
 
-	buf   [tapBuffer]byte
+	buf   [bufferSize]byte
 	r, w  int  // buf[r:w] has not been read by anybody
 	pass  int  // bytes of a line or a message that are the library's
 	line  bool // the library's line goes on until its end
 	blind bool // what comes is not understood: all of it is the library's
 
-	// plain: the queue manager has answered the first PING, and so let this
-	// connection in, without TLS.
-	plain atomic.Bool
-}
-
-// A tapTarget is a subscription whose messages do not go through the library.
-type tapTarget struct {
-	prefix []byte           // of subjects
-	lend   func(int) []byte // memory for a message
-	h      func(Message)
+	// let: the queue manager has answered the first PING, and so let this connection in,
+	// by lines that are understood.
+	let atomic.Bool
 }
 
 var errTorn = errors.New("a message of the queue manager has no end where it should")
 
 // Read gives the library what is its own. Messages that are not are handled
 // meanwhile.
-func (t *tap) Read(p []byte) (int, error) {
+func (t *reader) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -87,7 +80,7 @@ func (t *tap) Read(p []byte) (int, error) {
 }
 
 // library is how much of what is in the buffer is the library's.
-func (t *tap) library() int {
+func (t *reader) library() int {
 	have := t.buf[t.r:t.w]
 	switch {
 	case t.blind:
@@ -105,7 +98,7 @@ func (t *tap) library() int {
 }
 
 // more reads into the buffer behind what is there.
-func (t *tap) more() error {
+func (t *reader) more() error {
 	t.w = copy(t.buf[:], t.buf[t.r:t.w])
 	t.r = 0
 	n, err := t.in(t.buf[t.w:])
@@ -117,7 +110,7 @@ func (t *tap) more() error {
 }
 
 // next decides about what begins with the buffer's first byte.
-func (t *tap) next() error {
+func (t *reader) next() error {
 	have := t.buf[t.r:t.w]
 	if bytes.IndexByte([]byte("MHP+-I"), have[0]) < 0 {
 		t.blind = true
@@ -139,7 +132,7 @@ func (t *tap) next() error {
 
 // decide takes a line at the beginning of the buffer. Either it and what
 // follows are handled, or they are left to the library.
-func (t *tap) decide(line []byte) error {
+func (t *reader) decide(line []byte) error {
 	var room [7][]byte
 	words := fields(room[:0], bytes.TrimRight(line, "\r\n"))
 	if len(words) == 0 {
@@ -157,19 +150,19 @@ func (t *tap) decide(line []byte) error {
 			t.blind = true
 			return nil
 		}
-		if op == "MSG" && size <= tapLargest {
+		if op == "MSG" && size <= largest {
 			if to := t.find(words[1]); to != nil {
-				m := Message{Subject: string(words[1])}
+				subject, reply := string(words[1]), ""
 				if len(words) == 5 {
-					m.Reply = string(words[3])
+					reply = string(words[3])
 				}
 				t.r += len(line)
-				return t.take(to, m, size)
+				return t.take(to, subject, reply, size)
 			}
 		}
 		t.pass = len(line) + size + 2
 	case "PONG":
-		t.plain.Store(true)
+		t.let.Store(true)
 		t.pass = len(line)
 	case "PING", "+OK", "-ERR", "INFO":
 		t.pass = len(line)
@@ -180,12 +173,12 @@ func (t *tap) decide(line []byte) error {
 }
 
 // take reads a message's data and hands the message over.
-func (t *tap) take(to *tapTarget, m Message, size int) error {
-	m.Data = to.lend(size)
-	n := copy(m.Data, t.buf[t.r:t.w])
+func (t *reader) take(to *Target, subject, reply string, size int) error {
+	data := to.Lend(size)
+	n := copy(data, t.buf[t.r:t.w])
 	t.r += n
 	for n < size {
-		k, err := t.in(m.Data[n:])
+		k, err := t.in(data[n:])
 		if n += k; err != nil && n < size {
 			return err
 		}
@@ -199,7 +192,7 @@ func (t *tap) take(to *tapTarget, m Message, size int) error {
 		return errTorn
 	}
 	t.r += 2
-	to.h(m)
+	to.Take(subject, reply, data)
 	return nil
 }
 
