@@ -17,12 +17,11 @@ var update = flag.Bool("update", false, "write the screens anew")
 
 // What people see at 40, 80 and 200 columns, in UTF-8 and without, is kept in testdata.
 func TestScreens(t *testing.T) {
-	large := &transfer.Progress{State: transfer.Running, FilesTotal: 1, BytesTotal: 2 << 30, Walked: true, BytesSent: 850 << 20, Epoch: 1, Current: "/srv/out/überweisungen-2026-11-22.dat", Lane: "direct"}
-	many := &transfer.Progress{State: transfer.Running, FilesTotal: 20_000, BytesTotal: 20_000 << 10, Walked: true, BytesSent: 9 << 20, Epoch: 2, Current: "/srv/out/many/f00123.xml",
-		Counts: transfer.Counts{Files: 9_120}, Compress: transfer.CompressFast, BytesWire: 3 << 20}
-	walking := &transfer.Progress{State: transfer.Running, FilesTotal: 4_711, BytesTotal: 1 << 30, BytesSent: 5 << 20, Counts: transfer.Counts{Files: 12}}
-	again := &transfer.Progress{State: transfer.Negotiating, FilesTotal: 1, BytesTotal: 2 << 30, Walked: true, BytesSent: 850 << 20, Epoch: 3}
-	ending := &transfer.Progress{State: transfer.Settling, FilesTotal: 3, BytesTotal: 3 << 20, Walked: true, BytesSent: 3 << 20, Counts: transfer.Counts{Files: 3, Bytes: 3 << 20}}
+	large := &transfer.Progress{State: transfer.Running, Current: "/srv/out/überweisungen-2026-11-22.dat", Lane: "direct", Found: transfer.Found{FilesTotal: 1, BytesTotal: 2 << 30, Walked: true}, Traffic: transfer.Traffic{BytesSent: 850 << 20, Epoch: 1}}
+	many := &transfer.Progress{State: transfer.Running, Current: "/srv/out/many/f00123.xml", Counts: transfer.Counts{Files: 9_120}, Found: transfer.Found{FilesTotal: 20_000, BytesTotal: 20_000 << 10, Walked: true}, Traffic: transfer.Traffic{BytesSent: 9 << 20, Epoch: 2, BytesWire: 3 << 20}, Promised: transfer.Promised{Compress: transfer.CompressFast}}
+	walking := &transfer.Progress{State: transfer.Running, Counts: transfer.Counts{Files: 12}, Found: transfer.Found{FilesTotal: 4_711, BytesTotal: 1 << 30}, Traffic: transfer.Traffic{BytesSent: 5 << 20}}
+	again := &transfer.Progress{State: transfer.Negotiating, Found: transfer.Found{FilesTotal: 1, BytesTotal: 2 << 30, Walked: true}, Traffic: transfer.Traffic{BytesSent: 850 << 20, Epoch: 3}}
+	ending := &transfer.Progress{State: transfer.Settling, Counts: transfer.Counts{Files: 3, Bytes: 3 << 20}, Found: transfer.Found{FilesTotal: 3, BytesTotal: 3 << 20, Walked: true}, Traffic: transfer.Traffic{BytesSent: 3 << 20}}
 	var shown strings.Builder
 	for _, s := range []screen{{width: 40}, {width: 80}, {width: 200}, {width: 80, ascii: true}, {width: 21}} {
 		fmt.Fprintf(&shown, "%d columns", s.width)

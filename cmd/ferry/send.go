@@ -34,14 +34,26 @@ const detachWait = 5 * time.Second
 type sendFlags struct {
 	recursive, deleteSource, dryRun, detach, json, quiet bool
 	mode, checksum, ifExists, durability, lane, delivery string
-	compress, job, network, filesFrom, limit, maxSize    string
-	maxFiles                                             int64
-	connectTimeout                                       string
+	compress, job, network, filesFrom                    string
+	connectTimeout, recovery                             string
 	content                                              contentFlags
-	chunkSize, recovery                                  string
 	log                                                  logFlags
-	window, frame, checkpoint, priority                  int
+	priority                                             int
 	meta                                                 []string
+	boundFlags
+	flowFlags
+}
+
+// boundFlags bound a transfer.
+type boundFlags struct {
+	limit, maxSize string
+	maxFiles       int64
+}
+
+// flowFlags are the flow-control settings of a transfer.
+type flowFlags struct {
+	chunkSize                 string
+	window, frame, checkpoint int
 }
 
 func newSend() *cobra.Command {

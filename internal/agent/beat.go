@@ -48,10 +48,7 @@ func (a *Agent) beat() *wire.Beat {
 	if facts.InProcess {
 		mode = "bindings"
 	}
-	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: a.cfg.Name, Instance: a.instance, Status: wire.AgentReady,
-		Started: a.started, Time: a.cfg.Clock.Now(), Version: a.cfg.Version, Platform: platform(), Host: host, Mode: mode,
-		Durability: facts.Reduced, Roots: a.cfg.Roots, Limits: localfs.Limits(), Settings: a.cfg.Settings,
-		MaxSource: a.cfg.MaxSource, MaxDest: a.cfg.MaxDestination, MaxQueued: a.cfg.MaxQueued}
+	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: a.cfg.Name, Instance: a.instance, Status: wire.AgentReady, Started: a.started, Time: a.cfg.Clock.Now(), Version: a.cfg.Version, Platform: platform(), Host: host, Mode: mode, Durability: facts.Reduced, Roots: a.cfg.Roots, Limits: localfs.Limits(), Settings: a.cfg.Settings, Load: wire.Load{MaxSource: a.cfg.MaxSource, MaxDest: a.cfg.MaxDestination, MaxQueued: a.cfg.MaxQueued}}
 	defer b.Fit()
 	if a.sched == nil {
 		return b

@@ -72,20 +72,25 @@ type Record struct {
 	Principal   string               `json:"principal,omitempty"` // as the queue manager's subject named it
 	Request     *RequestFacts        `json:"request,omitempty"`
 
-	Items       []transfer.Outcome `json:"items,omitempty"` // a batch of outcomes; see FitItems
-	State       transfer.State     `json:"state,omitempty"`
-	Code        int                `json:"result_code,omitempty"`
-	Counts      *transfer.Counts   `json:"counts,omitempty"`
-	Error       *transfer.Error    `json:"error,omitempty"`
-	Lane        string             `json:"lane,omitempty"`
-	Seconds     float64            `json:"seconds,omitempty"`
-	Resumes     int64              `json:"resumes,omitempty"`
-	BytesResent int64              `json:"bytes_resent,omitempty"`
-	BytesWire   int64              `json:"bytes_wire,omitempty"` // of chunk messages; see transfer.Progress
-	Reason      string             `json:"reason,omitempty"`     // of a park, a cancel, a choice of lane
-	Limits      []string           `json:"limits,omitempty"`     // primitives that the writer's platform lacks
-	Gap         *Gap               `json:"gap,omitempty"`
-	Text        string             `json:"text,omitempty"`
+	Items []transfer.Outcome `json:"items,omitempty"` // a batch of outcomes; see FitItems
+	State transfer.State     `json:"state,omitempty"`
+	Code  int                `json:"result_code,omitempty"`
+	Error *transfer.Error    `json:"error,omitempty"`
+	Figures
+	Reason string   `json:"reason,omitempty"` // of a park, a cancel, a choice of lane
+	Limits []string `json:"limits,omitempty"` // primitives that the writer's platform lacks
+	Gap    *Gap     `json:"gap,omitempty"`
+	Text   string   `json:"text,omitempty"`
+}
+
+// Figures are those of a transfer, with its end.
+type Figures struct {
+	Counts      *transfer.Counts `json:"counts,omitempty"`
+	Lane        string           `json:"lane,omitempty"`
+	Seconds     float64          `json:"seconds,omitempty"`
+	Resumes     int64            `json:"resumes,omitempty"`
+	BytesResent int64            `json:"bytes_resent,omitempty"`
+	BytesWire   int64            `json:"bytes_wire,omitempty"` // of chunk messages; see transfer.Traffic
 }
 
 // A Gap names records of an agent. Of GapFound, they are lost: it dropped them on

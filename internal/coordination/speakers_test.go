@@ -190,7 +190,7 @@ func TestAForgedFloorSilencesNobody(t *testing.T) {
 func TestWhoSpeaksIsWhoseSubjectItIs(t *testing.T) {
 	s := newStage(t)
 	id := transfer.NewID(time.Now())
-	real := transfer.Progress{ID: id, Source: "ALPHA", Destination: "BETA", State: transfer.Running, BytesSent: 5}
+	real := transfer.Progress{ID: id, Source: "ALPHA", Destination: "BETA", State: transfer.Running, Traffic: transfer.Traffic{BytesSent: 5}}
 	forged := transfer.Progress{ID: id, Source: "ALPHA", Destination: "BETA", State: transfer.Successful}
 	if err := s.report("ALPHA", wire.Report{Kind: wire.BeatKind, Beat: &wire.Beat{V: wire.Version, Agent: "ALPHA", Host: "real", Status: wire.AgentReady}}); err != nil {
 		t.Errorf("an agent cannot register: %v", err)

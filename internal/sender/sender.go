@@ -151,9 +151,7 @@ type figures struct {
 
 // NewRecord is the ledger record of a request that is being accepted.
 func NewRecord(q transfer.Request, principal string, now time.Time) *ledger.Source {
-	p := transfer.Progress{ID: q.ID, State: transfer.Accepted, Source: q.Source, Destination: q.Destination,
-		Request: q.Hash(), Originator: q.Originator.String(), Job: q.Job, Priority: q.Priority, Submitted: q.Submitted,
-		Durability: q.Durability, Checksum: q.Checksum, Compress: q.Compress, Settings: q.Settings}
+	p := transfer.Progress{ID: q.ID, State: transfer.Accepted, Source: q.Source, Destination: q.Destination, Request: q.Hash(), Originator: q.Originator.String(), Job: q.Job, Priority: q.Priority, Submitted: q.Submitted, Settings: q.Settings, Promised: transfer.Promised{Durability: q.Durability, Checksum: q.Checksum, Compress: q.Compress}}
 	if p.Durability == "" {
 		p.Durability = transfer.DurabilityFull
 	}

@@ -105,7 +105,7 @@ func TestTheEndIsTheEnd(t *testing.T) {
 	if s := get().State; s != transfer.Queued {
 		t.Errorf("submitted: %s", s)
 	}
-	p.Progress(&transfer.Progress{ID: id(1), State: transfer.Running, BytesSent: 5})
+	p.Progress(&transfer.Progress{ID: id(1), State: transfer.Running, Traffic: transfer.Traffic{BytesSent: 5}})
 	p.Queued(&transfer.Progress{ID: id(1)})
 	if g := get(); g.State != transfer.Running || g.BytesSent != 5 {
 		t.Errorf("running: %+v", g)
@@ -156,8 +156,7 @@ func TestRebuiltFromTheAudit(t *testing.T) {
 	if g := state(); g.State != transfer.Parked || g.Reason.Text != "why" {
 		t.Errorf("parked: %+v", g)
 	}
-	rec(audit.Record{Event: audit.Completed, State: transfer.Partial, Code: 20, Time: begun.Add(time.Minute), Lane: "queue", Resumes: 2, BytesResent: 7, BytesWire: 8,
-		Counts: &transfer.Counts{Files: 1, FilesFailed: 1}})
+	rec(audit.Record{Event: audit.Completed, State: transfer.Partial, Code: 20, Time: begun.Add(time.Minute), Figures: audit.Figures{Lane: "queue", Resumes: 2, BytesResent: 7, BytesWire: 8, Counts: &transfer.Counts{Files: 1, FilesFailed: 1}}})
 	if g := state(); g.State != transfer.Partial || g.Code != 20 || g.Files != 1 || g.FilesFailed != 1 || g.Resumes != 2 || g.Lane != "queue" || g.Ended.IsZero() || g.BytesResent != 7 || g.BytesWire != 8 || g.Compress != "high" {
 		t.Errorf("over: %+v", g)
 	}
@@ -255,7 +254,7 @@ func TestOnlyItsSourceSpeaksOfATransfer(t *testing.T) {
 			stranger()
 		}
 		p.Record(&audit.Record{Agent: "ALPHA", Role: audit.RoleSource, Transfer: id(1), Source: "ALPHA", Destination: "BETA", Event: audit.Accepted})
-		p.Progress(&transfer.Progress{ID: id(1), Source: "ALPHA", Destination: "BETA", State: transfer.Running, BytesSent: 5})
+		p.Progress(&transfer.Progress{ID: id(1), Source: "ALPHA", Destination: "BETA", State: transfer.Running, Traffic: transfer.Traffic{BytesSent: 5}})
 		stranger()
 		if !p.Record(&audit.Record{Agent: "BETA", Role: audit.RoleDestination, Transfer: id(1), Source: "ALPHA", Destination: "BETA", Event: audit.Items}) {
 			t.Error("the destination's own record is taken for a stranger's")

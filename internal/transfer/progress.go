@@ -22,25 +22,40 @@ type Progress struct {
 	NextTry time.Time `json:"next_try,omitzero"`
 
 	Counts
-	FilesTotal  int64     `json:"files_total"` // as far as the walk has come
-	BytesTotal  int64     `json:"bytes_total"`
-	Walked      bool      `json:"walked"` // the totals are final
-	BytesSent   int64     `json:"bytes_sent"`
-	BytesHeld   int64     `json:"bytes_held"`        // of this epoch, acknowledged by the destination, committed or not
-	Current     Path      `json:"current,omitempty"` // the source that is being sent; at the end, the only one
-	Lane        string    `json:"lane,omitempty"`
-	LaneReason  string    `json:"lane_reason,omitempty"`
-	Settings    Settings  `json:"settings,omitzero"`
-	RunAhead    int64     `json:"run_ahead,omitempty"` // bytes that may be under way, as it was found or set
-	Epoch       uint32    `json:"epoch,omitempty"`
-	Resumes     int64     `json:"resumes"`
-	BytesResent int64     `json:"bytes_resent"`
-	BytesWire   int64     `json:"bytes_wire,omitempty"` // of the chunk messages handed to the lane, with all that is in them
-	Compress    string    `json:"compress,omitempty"`   // the word of the request
-	Durability  string    `json:"durability,omitempty"`
-	Checksum    string    `json:"checksum,omitempty"`
-	Failures    []Outcome `json:"failures,omitempty"`
-	Code        int       `json:"result_code"` // once State is final
+	Found
+	Traffic
+	Current    Path     `json:"current,omitempty"` // the source that is being sent; at the end, the only one
+	Lane       string   `json:"lane,omitempty"`
+	LaneReason string   `json:"lane_reason,omitempty"`
+	Settings   Settings `json:"settings,omitzero"`
+	Promised
+	Failures []Outcome `json:"failures,omitempty"`
+	Code     int       `json:"result_code"` // once State is final
+}
+
+// Found is what a walk has found so far.
+type Found struct {
+	FilesTotal int64 `json:"files_total"`
+	BytesTotal int64 `json:"bytes_total"`
+	Walked     bool  `json:"walked"` // the totals are final
+}
+
+// Traffic is what a transfer has sent, and how.
+type Traffic struct {
+	BytesSent   int64  `json:"bytes_sent"`
+	BytesHeld   int64  `json:"bytes_held"`          // of this epoch, acknowledged by the destination, committed or not
+	RunAhead    int64  `json:"run_ahead,omitempty"` // bytes that may be under way, as it was found or set
+	Epoch       uint32 `json:"epoch,omitempty"`
+	Resumes     int64  `json:"resumes"`
+	BytesResent int64  `json:"bytes_resent"`
+	BytesWire   int64  `json:"bytes_wire,omitempty"` // of the chunk messages handed to the lane, with all that is in them
+}
+
+// Promised is what the request has asked for, for all of its items.
+type Promised struct {
+	Compress   string `json:"compress,omitempty"` // the word of the request
+	Durability string `json:"durability,omitempty"`
+	Checksum   string `json:"checksum,omitempty"`
 }
 
 // MaxFailures is how many failed items a transfer's record names; all of them

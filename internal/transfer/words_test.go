@@ -522,9 +522,7 @@ func TestCounts(t *testing.T) {
 
 // TestSummaryNames: scripts read these names; some may be added, none changed.
 func TestSummaryNames(t *testing.T) {
-	p := Progress{ID: NewID(time.UnixMilli(1)), State: Partial, Code: 20, Started: time.Unix(10, 0), Ended: time.Unix(12, 500_000_000),
-		Counts: Counts{Files: 3, FilesFailed: 1, Bytes: 77, FilesSkipped: 5, LinksSkipped: 2, Warnings: 1, Dirs: 4}, Lane: "queue", Resumes: 5, BytesResent: 6, BytesWire: 7, Compress: "auto",
-		Reason: &Error{Kind: KindMissing, Text: "x"}, Failures: []Outcome{{Item: 1}}}
+	p := Progress{ID: NewID(time.UnixMilli(1)), State: Partial, Code: 20, Started: time.Unix(10, 0), Ended: time.Unix(12, 500_000_000), Counts: Counts{Files: 3, FilesFailed: 1, Bytes: 77, FilesSkipped: 5, LinksSkipped: 2, Warnings: 1, Dirs: 4}, Lane: "queue", Reason: &Error{Kind: KindMissing, Text: "x"}, Failures: []Outcome{{Item: 1}}, Traffic: Traffic{Resumes: 5, BytesResent: 6, BytesWire: 7}, Promised: Promised{Compress: "auto"}}
 	data, err := json.Marshal(p.Summary())
 	if err != nil {
 		t.Fatal(err)

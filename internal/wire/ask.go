@@ -153,16 +153,21 @@ type Beat struct {
 	Roots       []string           `json:"roots"`
 	Limits      []string           `json:"limits,omitempty"` // primitives the platform lacks
 
-	Rates      map[transfer.AgentName]string `json:"rates,omitempty"` // how fast it sends to whom; "": to all together
-	Settings   transfer.Settings             `json:"settings"`
-	MaxSource  int                           `json:"max_source_transfers"`
-	MaxDest    int                           `json:"max_destination_transfers"`
-	MaxQueued  int                           `json:"max_queued_transfers"`
-	SourceRun  int                           `json:"source_running"`
-	SourceWait int                           `json:"source_waiting"`
-	DestRun    int                           `json:"destination_running"`
-	Parked     int                           `json:"parked"`
-	Outbox     int                           `json:"outbox"` // audit records not yet receipted
+	Rates    map[transfer.AgentName]string `json:"rates,omitempty"` // how fast it sends to whom; "": to all together
+	Settings transfer.Settings             `json:"settings"`
+	Load
+}
+
+// A Load is how many transfers an agent has, and may have.
+type Load struct {
+	MaxSource  int `json:"max_source_transfers"`
+	MaxDest    int `json:"max_destination_transfers"`
+	MaxQueued  int `json:"max_queued_transfers"`
+	SourceRun  int `json:"source_running"`
+	SourceWait int `json:"source_waiting"`
+	DestRun    int `json:"destination_running"`
+	Parked     int `json:"parked"`
+	Outbox     int `json:"outbox"` // audit records not yet receipted
 }
 
 // Kinds of message on a progress subject.

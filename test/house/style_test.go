@@ -78,8 +78,8 @@ var styles = []struct {
 		{"methods", tree{"internal/a/a.go": manyMethods(41)}, "there are 41 methods of internal/a.t"},
 		{"the same on another platform", tree{"internal/a/a.go": manyMethods(40), "internal/a/b.go": manyMethods(40)}, ""},
 		{"interface", tree{"internal/a/a.go": "package a\ntype t interface {" + strings.Repeat("M();", 11) + "}\n"}, "there are 11 methods of internal/a.t"},
-		{"grown", tree{"internal/wire/a.go": "package wire\ntype Beat struct {" + strings.Repeat("x, ", 30) + "y int }\n"}, "there are 31 fields of internal/wire.Beat, and there were 26"},
-		{"shrunk", tree{"internal/wire/a.go": "package wire\ntype Beat struct { x int }\n"}, "lower its number"},
+		{"grown", tree{"internal/agent/a.go": "package agent\ntype Agent struct {" + strings.Repeat("x, ", 40) + "y int }\n"}, "there are 41 fields of internal/agent.Agent, and there were 33"},
+		{"shrunk", tree{"internal/agent/a.go": "package agent\ntype Agent struct { x int }\n"}, "lower its number"},
 		{"tests", tree{"internal/a/a_test.go": "package a\ntype t interface {" + strings.Repeat("M();", 11) + "}\n"}, ""},
 	}},
 	{"excuse", "an excuse that no rule reads excuses nothing", badExcuses, []trial{
