@@ -180,7 +180,7 @@ func (o *Outgoing) impossible(p *pump, a *wire.Ack) (why string) {
 	switch s := a.Safe; {
 	case a.Seq > p.sealed.Load():
 		return "an ACK of messages that were not sent"
-	case a.Credit > p.used()+wire.MaxAhead:
+	case a.Credit > p.credit.used()+wire.MaxAhead:
 		return "an ACK with more credit than there is"
 	case a.Bytes > o.live.sent:
 		return "an ACK of bytes that were not sent"

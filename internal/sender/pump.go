@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +27,7 @@ type pump struct {
 	done   chan struct{}
 	err    error
 
-	lane     Lane
+	way
 	accept   *wire.Accept
 	b        *wire.Builder
 	chunk    int
@@ -46,14 +45,16 @@ type pump struct {
 	starved bool // credit was waited for since the last message
 	idle    bool // nothing follows for now: the next message asks for an acknowledgement
 
+	credit credit
+	out    atomic.Pointer[flow.Flight] // way.flight, once the lane is open
+	wake   chan struct{}
+}
+
+// A way is how the messages of an epoch travel.
+type way struct {
+	lane   Lane
 	line   *flow.Line // shared by all transfers to this destination by this lane
 	flight *flow.Flight
-
-	mu    sync.Mutex
-	limit int64        // of total
-	total int64        // credit used in this epoch
-	out   *flow.Flight // flight, once the lane is open
-	wake  chan struct{}
 }
 
 // A laneError says that messages may have been lost.
@@ -75,7 +76,8 @@ func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume)
 	rec := o.Record()
 	chunk := rec.Progress.Settings.ChunkSize
 	p := &pump{o: o, epoch: epoch, ctx: ctx, cancel: cancel, done: make(chan struct{}), b: wire.NewBuilder(chunk, o.cfg.Memory),
-		chunk: chunk, asked: o.cfg.asked(&rec), task: task{arg: -1}, resume: map[uint64]transfer.Point{}, limit: credit, wake: make(chan struct{}, 1)}
+		chunk: chunk, asked: o.cfg.asked(&rec), task: task{arg: -1}, resume: map[uint64]transfer.Point{}, wake: make(chan struct{}, 1)}
+	p.credit.raise(credit)
 	p.rate = rec.Request.Rate
 	p.squeezer = o.newSqueezer(rec.Request.Compress, chunk)
 	for _, pt := range resume.Points {
@@ -110,11 +112,8 @@ func (p *pump) stop() {
 
 // acked takes in an acknowledgement: of messages, and of more credit.
 func (p *pump) acked(a *wire.Ack) {
-	p.mu.Lock()
-	p.limit = max(p.limit, a.Credit)
-	f := p.out
-	p.mu.Unlock()
-	if f != nil {
+	p.credit.raise(a.Credit)
+	if f := p.out.Load(); f != nil {
 		f.Acked(a.Seq, p.o.cfg.Clock.Now())
 	}
 	p.poke()
@@ -123,18 +122,9 @@ func (p *pump) acked(a *wire.Ack) {
 // silent reports whether the destination, of which something was heard at a time
 // last, is taken for silent.
 func (p *pump) silent(heard time.Time) bool {
-	p.mu.Lock()
-	f := p.out
-	p.mu.Unlock()
+	f := p.out.Load()
 	// Without one the lane is being opened, which has time-outs of its own.
 	return f != nil && f.Overdue(heard, p.o.cfg.Clock.Now())
-}
-
-// used is how much of the credit the epoch has taken.
-func (p *pump) used() int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.total
 }
 
 func (p *pump) poke() {
@@ -299,9 +289,7 @@ func (p *pump) openLane() error {
 	p.lane = l
 	p.line = o.cfg.Lines.Line(string(o.to), name)
 	p.flight = p.line.Join(p.poke)
-	p.mu.Lock()
-	p.out = p.flight
-	p.mu.Unlock()
+	p.out.Store(p.flight)
 	return nil
 }
 

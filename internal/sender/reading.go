@@ -268,7 +268,7 @@ func (p *pump) piece(r *reading, offset, size int64) (int64, error) {
 	}
 	n = min(n, int64(p.b.Room()))
 	k, err := p.read(r, offset, n)
-	p.refund(n - k)
+	p.credit.giveBack(n - k)
 	switch {
 	case err != nil && err != io.EOF && (errors.Is(err, place.ErrUnsized) || transfer.KindOf(err).Waits()):
 		return 0, err
@@ -320,7 +320,7 @@ func (p *pump) read(r *reading, offset, n int64) (int64, error) {
 	if k >= flow.BeginCost && isZero(buf) {
 		p.b.Undo()
 		p.b.Hole(r.item, offset, int64(k))
-		p.refund(int64(k) - flow.BeginCost)
+		p.credit.giveBack(int64(k) - flow.BeginCost)
 		return int64(k), err
 	}
 	p.squeeze(r.item, offset, buf)

@@ -174,22 +174,10 @@ func (p *pump) room(n int) error {
 // reserve takes between least and most of the credit, waiting for it.
 func (p *pump) reserve(least, most int64) (int64, error) {
 	var got int64
-	err := p.await(func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.limit-p.total < least {
-			p.starved = true
-			return false
-		}
-		got = min(most, p.limit-p.total)
-		p.total += got
-		return true
+	err := p.await(func() (ok bool) {
+		got, ok = p.credit.take(least, most)
+		p.starved = p.starved || !ok
+		return ok
 	}, nil)
 	return got, err
-}
-
-func (p *pump) refund(n int64) {
-	p.mu.Lock()
-	p.total -= n
-	p.mu.Unlock()
 }

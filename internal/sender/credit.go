@@ -1,0 +1,44 @@
+package sender
+
+import "sync"
+
+// A credit is what may be sent in an epoch: the destination raises its limit, the pump takes
+// of it. It is safe for concurrent use.
+type credit struct {
+	mu    sync.Mutex
+	limit int64 // of taken
+	taken int64
+}
+
+// raise takes in a limit that the destination has said; a lower one came late.
+func (c *credit) raise(limit int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.limit = max(c.limit, limit)
+}
+
+// take takes as much as there is, most at most. Of less than least it takes nothing.
+func (c *credit) take(least, most int64) (got int64, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.limit-c.taken < least {
+		return 0, false
+	}
+	got = min(most, c.limit-c.taken)
+	c.taken += got
+	return got, true
+}
+
+// giveBack gives back what was taken and is not needed.
+func (c *credit) giveBack(n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.taken -= n
+}
+
+// used is how much the epoch has taken.
+func (c *credit) used() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.taken
+}
