@@ -362,7 +362,7 @@ func (p *pump) item(n uint64, it transfer.Item) error {
 			return err
 		}
 	}
-	p.o.noteBegun(n, it, &p.task)
+	p.o.sent.begin(n, it, &p.task)
 	switch it.Type {
 	case transfer.ItemBad:
 		return p.fail(n, it, it.Err)

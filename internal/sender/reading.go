@@ -100,7 +100,7 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 		return nil, 0, err
 	}
 	resumed = resumed && pt.Version == r.facts.Version && 0 < pt.Source && (r.facts.Size < 0 || pt.Source <= r.facts.Size) && seek(src, pt.Source)
-	sum, known := p.o.sumOf(n, r.facts.Version)
+	sum, known := p.o.sent.digestOf(n, r.facts.Version)
 	if known = known && !(resumed && pt.NoReadBack); known {
 		r.known = sum
 	}
@@ -161,7 +161,7 @@ func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 	if r.sum != nil {
 		r.sum.End()
 	}
-	p.o.noteEnd(r.item, version)
+	p.o.sent.end(r.item, version)
 	p.b.End(r.item, offset)
 	if failpoint.Planted("deleted-when-sent") && p.task.options.Delete() {
 		d := p.o.cfg.Place.(place.Deleter)
@@ -217,7 +217,7 @@ func (p *pump) putSum(r *reading) error {
 	if err := p.room(len(sum) + len(tail)); err != nil {
 		return err
 	}
-	p.o.noteSum(r.item, r.facts.Version, sum)
+	p.o.sent.digest(r.item, r.facts.Version, sum)
 	p.b.Sum(r.item, sum, tail)
 	if r.lasting() {
 		r.close()
@@ -316,7 +316,7 @@ func (p *pump) read(r *reading, offset, n int64) (int64, error) {
 	if r.sum != nil && offset+int64(k) > r.sum.At() {
 		r.sum.Write(buf[r.sum.At()-offset:])
 	}
-	p.o.sent(r.item, offset, int64(k))
+	p.o.countSent(r.item, offset, int64(k))
 	if k >= flow.BeginCost && isZero(buf) {
 		p.b.Undo()
 		p.b.Hole(r.item, offset, int64(k))
@@ -342,8 +342,8 @@ func isZero(b []byte) bool {
 	return true
 }
 
-// sent counts bytes, and those among them that had been sent before.
-func (o *Outgoing) sent(item uint64, offset, n int64) {
+// countSent counts bytes, and those among them that had been sent before.
+func (o *Outgoing) countSent(item uint64, offset, n int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.live.sent += n

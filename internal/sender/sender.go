@@ -118,11 +118,10 @@ type Outgoing struct {
 	cancel   bool
 	nudged   bool
 
-	begun     map[uint64]*begun // items that the destination may decide
-	inherited bool              // an earlier run had sent some
-	heir      bool              // and what it may have begun is not in begun yet
-	batches   []*wire.Outcomes  // that are to be recorded, oldest first
-	recording bool              // a goroutine is at it
+	sent      sent
+	inherited bool             // an earlier run had sent some items
+	batches   []*wire.Outcomes // that are to be recorded, oldest first
+	recording bool             // a goroutine is at it
 
 	updMu   sync.Mutex // one change of the record at a time, so that rec follows the ledger's order
 	told    chronicle  // under updMu
@@ -171,7 +170,7 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 		cfg.Quiet = quiet.New(cfg.Log, cfg.Clock.Now)
 	}
 	before := rec.Dest != ""
-	o := &Outgoing{begun: map[uint64]*begun{}, inherited: before, heir: before, cfg: cfg, ID: rec.Request.ID, to: rec.Request.Destination, rec: rec, cancel: rec.Cancel, notify: make(chan struct{}, 1), tries: map[uint64]int{}, keep: map[uint64]*reading{},
+	o := &Outgoing{sent: sent{items: map[uint64]*begun{}, heir: before}, inherited: before, cfg: cfg, ID: rec.Request.ID, to: rec.Request.Destination, rec: rec, cancel: rec.Cancel, notify: make(chan struct{}, 1), tries: map[uint64]int{}, keep: map[uint64]*reading{},
 		live: figures{high: map[uint64]int64{}, sent: rec.Progress.BytesSent, resent: rec.Progress.BytesResent, wire: rec.Progress.BytesWire},
 		log:  cfg.Log.With("transfer", rec.Request.ID, "destination", rec.Request.Destination)}
 	o.told = chronicle{log: o.log, now: cfg.Clock.Now}

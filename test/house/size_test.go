@@ -19,7 +19,7 @@ const (
 var oversized = map[string]int{
 	"fields of internal/agent.Agent":        33,
 	"fields of internal/receiver.incoming":  32,
-	"fields of internal/sender.Outgoing":    34,
+	"fields of internal/sender.Outgoing":    33,
 	"methods of internal/agent.Agent":       82,
 	"methods of internal/faulty.Disk":       44,
 	"methods of internal/faulty.Memory":     94,
@@ -30,7 +30,7 @@ var oversized = map[string]int{
 	"methods of internal/qmgr.Conn":         54,
 	"methods of internal/receiver.Receiver": 43,
 	"methods of internal/receiver.incoming": 124,
-	"methods of internal/sender.Outgoing":   94,
+	"methods of internal/sender.Outgoing":   89,
 }
 
 // sizes counts what types have, in the product.

@@ -1,0 +1,69 @@
+package sender
+
+import (
+	"testing"
+
+	"ferry/internal/transfer"
+)
+
+// An outcome is believed of what was sent, and of nothing else.
+func TestOutcomesThatAreBelieved(t *testing.T) {
+	const v = transfer.Version("\x01now")
+	keep, drop := &task{}, &task{options: transfer.Options{Disposition: transfer.DispositionDelete}, content: true}
+	s := &sent{items: map[uint64]*begun{}}
+	s.begin(0, transfer.Item{Type: transfer.ItemFile, Source: "a"}, keep)
+	s.begin(1, transfer.Item{Type: transfer.ItemFile, Source: "b"}, drop)
+	s.begin(2, transfer.Item{Type: transfer.ItemDir, Source: "d"}, drop)
+	s.begin(3, transfer.Item{Type: transfer.ItemBad, Source: "bad"}, drop)
+	s.inherit(4, []transfer.Item{{Type: transfer.ItemFile, Source: "old"}}, []task{*drop})
+	s.end(1, v)
+	bad := transfer.Errorf(transfer.KindExists, "no")
+	for _, c := range []struct {
+		oc  transfer.Outcome
+		why string
+	}{
+		{transfer.Outcome{Item: 0, Type: transfer.ItemFile, Source: "a"}, "an outcome of a file that was not sent to its end"},
+		{transfer.Outcome{Item: 0, Type: transfer.ItemFile, Source: "a", Err: bad}, ""},
+		{transfer.Outcome{Item: 0, Type: transfer.ItemBad, Err: bad}, ""}, // all of it was damaged, its name included
+		{transfer.Outcome{Item: 1, Type: transfer.ItemFile, Source: "b", Version: v}, ""},
+		{transfer.Outcome{Item: 1, Type: transfer.ItemFile, Source: "b", Version: "\x01then"}, "an outcome of another state of the file than was sent"},
+		{transfer.Outcome{Item: 1, Type: transfer.ItemFile, Source: "a", Version: v}, "an outcome of another file than the item's"},
+		{transfer.Outcome{Item: 2, Type: transfer.ItemDir, Source: "d"}, ""},
+		{transfer.Outcome{Item: 2, Type: transfer.ItemFile, Source: "d"}, "an outcome of another type than the item's"},
+		{transfer.Outcome{Item: 3, Type: transfer.ItemBad, Source: "bad"}, "an outcome of another type than the item's"},
+		{transfer.Outcome{Item: 4, Type: transfer.ItemFile, Source: "old"}, ""},
+		{transfer.Outcome{Item: 5, Type: transfer.ItemFile, Source: "x"}, "an outcome of an item that was not begun"},
+	} {
+		is, why := s.believe(c.oc)
+		if why != c.why {
+			t.Errorf("%+v: %q, want %q", c.oc, why, c.why)
+		}
+		if why == "" && (is.Source == "" || is.delete != (c.oc.Item > 0) || is.form != is.delete) {
+			t.Errorf("%+v is taken as %+v", c.oc, is)
+		}
+	}
+	if s.forget(1); s.items[1] != nil {
+		t.Error("a decided item is remembered")
+	}
+}
+
+// The digest that was sent is one of a version.
+func TestDigestsThatWereSent(t *testing.T) {
+	s := &sent{items: map[uint64]*begun{}}
+	s.begin(0, transfer.Item{Type: transfer.ItemFile, Source: "a"}, &task{})
+	s.end(0, "1")
+	s.digest(0, "1", "xxh3:00")
+	if sum, ok := s.digestOf(0, "1"); sum != "xxh3:00" || !ok {
+		t.Errorf("%q, %v", sum, ok)
+	}
+	if _, ok := s.digestOf(0, "2"); ok {
+		t.Error("the digest of another version is known")
+	}
+	s.end(0, "2")
+	if _, ok := s.digestOf(0, "1"); ok {
+		t.Error("the digest of what was sent before is still known")
+	}
+	if s.digest(0, "1", "late"); s.items[0].summed {
+		t.Error("a digest of what was sent before is taken for the file's")
+	}
+}
