@@ -98,8 +98,8 @@ func (a *arrival) keepPart(l *ledger.Ledger, part *transfer.Part, now time.Time)
 
 // gather reads the parts of a request that is new and in time. An error of KindNotFound
 // says that some have not come.
-func (a *arrival) gather(l *ledger.Ledger) error {
-	if a.q.Rest == nil || a.late {
+func (a *arrival) gather(l *ledger.Ledger, now time.Time) error {
+	if a.q.Rest == nil || a.late || a.q.ID.Time().Sub(now) > farFuture { // which is refused without them
 		return nil
 	}
 	err := l.View(func(t *ledger.Tx) error {
@@ -227,7 +227,7 @@ func (a *Agent) receiptOf(id transfer.ID, err error) wire.Answer {
 
 // accept puts a request into the ledger, or finds that it is there (R1, R2).
 func (a *Agent) accept(r *arrival) error {
-	if err := r.gather(a.ledger); err != nil {
+	if err := r.gather(a.ledger, a.cfg.Clock.Now()); err != nil {
 		return err
 	}
 	if err := a.acceptable(r.q, r.rest); err != nil {

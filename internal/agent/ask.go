@@ -83,9 +83,6 @@ func (a *Agent) askSet(ask *wire.Ask, ans *wire.Answer) error {
 		}
 		tables[to] = table
 	}
-	if err := a.throttle.Set(tables); err != nil {
-		return err
-	}
 	var set []any
 	text := "sends at most"
 	for _, to := range slices.Sorted(maps.Keys(tables)) {
@@ -93,11 +90,17 @@ func (a *Agent) askSet(ask *wire.Ask, ans *wire.Answer) error {
 		set = append(set, slog.String(whom, rate))
 		text += " " + whom + " " + rate
 	}
+	if err := a.ledger.Update(func(t *ledger.Tx) error {
+		return a.note(t, audit.Record{Event: audit.Changed, Source: a.cfg.Name, Principal: ask.Principal, Text: text[:min(len(text), maxChange)]})
+	}); err != nil {
+		return err
+	}
+	if err := a.throttle.Set(tables); err != nil {
+		return err
+	}
 	a.quiet.Log(slog.LevelInfo, "sending limits changed", slog.Group("limits", set...), "principal", ask.Principal)
 	ans.Beat = a.beat()
-	return a.ledger.Update(func(t *ledger.Tx) error {
-		return a.note(t, audit.Record{Event: audit.Changed, Source: a.cfg.Name, Principal: ask.Principal, Text: text[:min(len(text), maxChange)]})
-	})
+	return nil
 }
 
 // maxChange bounds what the audit says of a change, in bytes.

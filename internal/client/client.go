@@ -8,6 +8,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/user"
 	"time"
@@ -26,6 +27,7 @@ const (
 	heldFor     = 15 * time.Second // three times as long as an agent lets a request rest that it does not take yet
 	storeAgain  = 15 * time.Second // a request that is stored is stored again, for the case that it was lost
 	storeMost   = time.Minute      // and then less often
+	storePart   = 30 * time.Second // for a part of a request, over a slow line
 	askTimeout  = 2 * time.Second
 	pictureTime = 6 * time.Second // until the picture of a transfer is here, over a slow line
 	askedMost   = time.Minute     // between two questions about a transfer
@@ -183,7 +185,7 @@ type submission struct {
 	until  time.Time // when its submitter gives it up; zero: never
 	stored bool      // the queue manager has said once that it has the request
 	last   storage   // when it said so last
-	begun  storing   // of what it does not have all of
+	begun  storing   // parts that it has
 }
 
 // A storage is when a request was stored.
@@ -210,7 +212,7 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 		s.begun = storing{lost: lost}
 	}
 	for ; s.begun.parts < len(s.parts); s.begun.parts++ {
-		err := s.enqueue(ctx, subject, func() []byte {
+		err := s.enqueue(ctx, storePart, subject, func() []byte {
 			return wire.Marshal(wire.Submit{V: wire.Version, Request: transfer.Request{ID: s.q.ID}, Part: &s.parts[s.begun.parts]})
 		})
 		if err != nil {
@@ -218,9 +220,8 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 		}
 		failpoint.Hit("submit.after_part")
 	}
-	err := s.enqueue(ctx, subject, func() []byte { return message(s.q, inbox, s.good()) })
+	err := s.enqueue(ctx, repeatMost, subject, func() []byte { return message(s.q, inbox, s.good()) })
 	if err == nil {
-		s.begun = storing{lost: lost}
 		s.stored, s.last = true, storage{now, lost, min(max(2*s.last.again, storeAgain), storeMost)}
 	}
 	failpoint.Hit("submit.after_enqueue")
@@ -260,6 +261,9 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 		if was && !held {
 			s.last = storage{} // the agent no longer has it in its queue, or is away
 		}
+		if errors.Is(err, errPartsLost) {
+			s.last, s.begun = storage{}, storing{}
+		}
 		s.took = s.Clock.Now().Sub(began)
 		took := s.took - pause // to ask for it: on a slow line the request itself may be as long on its way
 		if p != nil || err != nil && !waits(err) {
@@ -281,11 +285,14 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 
 // enqueue tries for as long as an answer to what was enqueued before may take.
 // The message says for how long it is good, which is less at each try.
-func (c *Client) enqueue(ctx context.Context, subject string, message func() []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, repeatMost)
+func (c *Client) enqueue(ctx context.Context, limit time.Duration, subject string, message func() []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return c.Conn.EnqueueFresh(ctx, subject, message)
 }
+
+// errPartsLost is an agent's answer to a request of which parts have not come.
+var errPartsLost = transfer.Errorf(transfer.KindBusy, "parts of the request have not come, and are sent again")
 
 // notYet is what people are told while a request is not taken: the agent's own
 // words, where it had any.
@@ -328,7 +335,10 @@ func (c *Client) receipt(ctx context.Context, q *transfer.Request, answers <-cha
 				return nil, false, err
 			}
 		case <-t.C():
-			if notYet != nil && transfer.KindOf(notYet) != transfer.KindNotFound { // parts that are lost are stored again
+			if transfer.KindOf(notYet) == transfer.KindNotFound {
+				return nil, false, errPartsLost
+			}
+			if notYet != nil {
 				return nil, true, notYet
 			}
 			p, err := c.Status(ctx, Of(q))
@@ -390,6 +400,9 @@ func (c *Client) Preview(ctx context.Context, q *transfer.Request) (*wire.Previe
 				all.List = append(all.List, p.List...)
 			}
 		}
+	}
+	if err == nil && (q.MaxFiles > 0 && all.Files > q.MaxFiles || q.MaxBytes > 0 && all.Bytes > q.MaxBytes) {
+		return nil, transfer.Errorf(transfer.KindTooLarge, "there are more files, or more bytes in them, than --max-files and --max-size allow; nothing would be sent")
 	}
 	return all, err
 }

@@ -14,8 +14,8 @@ import (
 // order. Parts wait for their head in a bucket of their own, each submitter's apart from
 // those of others, and move to the accepted ones with it.
 const (
-	maxWaitingParts = 64 << 20  // bytes of the parts that wait; the oldest IDs give way
-	waitingParts    = time.Hour // of the agent's running time, then they go
+	maxWaitingParts = 64 << 20            // bytes of the parts that wait; the oldest IDs give way
+	waitingParts    = 14 * 24 * time.Hour // of the agent's running time, then they go: as long as a head may lie in its queue
 )
 
 // Requests are the parts of large requests and the destinations of their items, as a
@@ -46,8 +46,10 @@ func (r Requests) PutPart(id transfer.ID, principal string, p transfer.Part) err
 	if err != nil {
 		return err
 	}
-	r.t.made.parts += int64(len(data) - len(b.Get(key)))
-	for r.t.l.parts.Load()+r.t.made.parts > maxWaitingParts {
+	if err := dropParts(r.t, [][]byte{key}); err != nil {
+		return err
+	}
+	for r.t.l.parts.Load()+r.t.made.parts+int64(len(data)) > maxWaitingParts {
 		c := b.Cursor()
 		k, _ := c.Seek(nil)
 		if k == nil {
@@ -57,6 +59,7 @@ func (r Requests) PutPart(id transfer.ID, principal string, p transfer.Part) err
 			return err
 		}
 	}
+	r.t.made.parts += int64(len(data))
 	return b.Put(key, data)
 }
 

@@ -80,7 +80,7 @@ func TestPartsOfARequest(t *testing.T) {
 	}
 }
 
-// What waits for a head is bounded, and forgotten after an hour; a ledger that is opened
+// What waits for a head is bounded, and forgotten after a fortnight; a ledger that is opened
 // again counts it anew.
 func TestPartsThatNobodyClaims(t *testing.T) {
 	dir := t.TempDir()
@@ -96,17 +96,28 @@ func TestPartsThatNobodyClaims(t *testing.T) {
 	if l.WaitingParts() > ledger.MaxWaitingParts || waits(0) || !waits(19) {
 		t.Errorf("%d bytes wait; the oldest %v, the newest %v", l.WaitingParts(), waits(0), waits(19))
 	}
+	for range 30 { // each is put in place of itself
+		must(t, l.Update(func(tx *ledger.Tx) error { return tx.Requests().PutPart(id(19), "ann", big) }))
+		must(t, l.Update(func(tx *ledger.Tx) error { return tx.Requests().PutPart(id(0), "ann", big) }))
+	}
+	sum := int64(0)
+	for n := range 20 {
+		sum += l.WaitingParts(id(n))
+	}
+	if l.WaitingParts() != sum || sum > ledger.MaxWaitingParts {
+		t.Errorf("%d bytes wait, and %d are counted", sum, l.WaitingParts())
+	}
 	before := l.WaitingParts()
 	must(t, l.Close())
 	if l = open(t, dir); l.WaitingParts() != before {
 		t.Errorf("%d bytes wait, and %d after a restart", before, l.WaitingParts())
 	}
-	must(t, l.AddRunning(2*time.Hour))
+	must(t, l.AddRunning(15*24*time.Hour))
 	must(t, l.Update(func(tx *ledger.Tx) error {
 		return tx.Requests().PutPart(id(30), "ann", transfer.Part{From: 1, Items: json.RawMessage(`[1]`)})
 	}))
 	must(t, l.Forget(30*24*time.Hour))
 	if waits(19) || !waits(30) {
-		t.Errorf("after two hours: an old part %v, a new one %v", waits(19), waits(30))
+		t.Errorf("after a fortnight: an old part %v, a new one %v", waits(19), waits(30))
 	}
 }

@@ -54,6 +54,7 @@ func (l *Landing) Commit(ctx context.Context, group []place.Pending) (done []tra
 	for i := range group {
 		c.add(&group[i])
 	}
+	c.refuseDoubles()
 	if c.short != nil {
 		return nil, c.short
 	}
@@ -149,6 +150,29 @@ func (c *commit) add(p *place.Pending) {
 	}
 	if w.early && part != nil {
 		part.Close() // its temporary goes once its outcome is recorded
+	}
+}
+
+// refuseDoubles fails a file that would get the name of another one in its group: the first
+// would be reported at a path that it has lost. Names of one destination differ; those of
+// several may lead to one place.
+func (c *commit) refuseDoubles() {
+	var given map[string]bool
+	for _, w := range c.work {
+		if given == nil && w.l != c.work[0].l {
+			given = map[string]bool{}
+		}
+	}
+	for _, w := range c.work {
+		switch {
+		case given == nil || w.failed() || w.isDir():
+		case given[w.place.path]:
+			w.fail(wrap(transfer.KindExists, nil, "send them to different destinations", "two items of this transfer have the destination %s", w.in.Outcome.Path))
+			w.early, w.in.Beside = true, nil
+			w.part.Close()
+		default:
+			given[w.place.path] = true
+		}
 	}
 }
 

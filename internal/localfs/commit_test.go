@@ -440,3 +440,25 @@ func TestSyncDirs(t *testing.T) {
 		t.Fatal(fault.log)
 	}
 }
+
+// Two destinations of one transfer that lead to one name: the second file of a group fails,
+// also where it may overwrite, because the first would be reported where it no longer is.
+func TestOneNameTwiceInAGroup(t *testing.T) {
+	f, dir := newFS(t, nil)
+	l := lander(f, newJournal(nil), func(c *place.LandConfig) { c.IfExists = transfer.IfExistsOverwrite })
+	var group []place.Pending
+	other := landing{l}.At(place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(filepath.Join(dir, "same"))}, IfExists: transfer.IfExistsOverwrite})
+	for item, at := range []*Landing{l, other.(landing).Landing} {
+		p, err := write(at, uint64(item)+1, "same", []byte{'1' + byte(item)})
+		must(t, err)
+		group = append(group, p)
+	}
+	done, err := l.Commit(t.Context(), group)
+	must(t, err)
+	if len(done) != 2 || !done[0].OK() || done[1].OK() || transfer.KindOf(done[1].Err) != transfer.KindExists {
+		t.Fatalf("%+v", done)
+	}
+	if read(t, filepath.Join(dir, "same")) != "1" || temporaries(t, dir) != nil {
+		t.Fatalf("%s is there, and the temporaries %v", read(t, filepath.Join(dir, "same")), temporaries(t, dir))
+	}
+}

@@ -20,7 +20,7 @@ const maxCrashes = 3
 // opened answers an OPEN: ACCEPT with a new epoch, BUSY, REFUSE, or what became
 // of the transfer where it is over.
 func (i *incoming) opened(o *wire.Open) {
-	if err := i.vet(o); errors.Is(err, errAnother) || err != nil && i.rec != nil && transfer.KindOf(err) != transfer.KindLost {
+	if err := i.vet(o); errors.Is(err, errAnother) || err != nil && i.rec != nil && i.rec.Epoch > 0 && transfer.KindOf(err) != transfer.KindLost {
 		i.r.cfg.Quiet.Dropped(string(i.from), "OPEN does not match its transfer", "transfer", i.id, "error", err)
 		return
 	} else if err != nil {
@@ -50,6 +50,10 @@ func (i *incoming) opened(o *wire.Open) {
 		case o.Nonce == i.rec.Nonce && i.ep.live && i.ep.begun:
 			return // a repeat of what was answered and obeyed
 		}
+	}
+	if known := targetsOf(i.rec).Last; o.Targets != nil && o.Targets.After > known {
+		i.r.send(i.from, &wire.Message{Kind: wire.KindResolved, Transfer: i.id, Resolved: &wire.Resolved{Nonce: o.Nonce, After: o.Targets.After, Known: known}})
+		return
 	}
 	if err := i.pardon(o); err != nil {
 		i.refuse(o.Nonce, err)
@@ -90,7 +94,7 @@ func (i *incoming) opened(o *wire.Open) {
 	}
 	if !all {
 		i.r.release(i.id)
-		i.r.send(i.from, &wire.Message{Kind: wire.KindResolved, Transfer: i.id, Resolved: &wire.Resolved{Nonce: o.Nonce, After: o.Targets.After, List: resolved}})
+		i.r.send(i.from, &wire.Message{Kind: wire.KindResolved, Transfer: i.id, Resolved: &wire.Resolved{Nonce: o.Nonce, After: o.Targets.After, Known: resolved[len(resolved)-1].N, List: resolved}})
 		return
 	}
 	i.acceptOpen(o, &wire.Accept{Lane: lane, LaneReason: why, Direct: mine, Resolved: resolved})
@@ -155,11 +159,18 @@ func (i *incoming) vet(o *wire.Open) error {
 	if err := conversion.Check(q); err != nil {
 		return err
 	}
-	known := ledger.Targets{}
-	if i.rec != nil {
-		known = i.rec.Targets
+	if i.rec != nil && i.rec.Epoch > 0 && o.Targets != nil && o.Targets.More {
+		return errAnother // all of them were here before the first epoch
 	}
-	return vetTargets(o, known)
+	return vetTargets(o, targetsOf(i.rec))
+}
+
+// targetsOf are the targets of a transfer that have come.
+func targetsOf(rec *ledger.Incoming) ledger.Targets {
+	if rec == nil {
+		return ledger.Targets{}
+	}
+	return rec.Targets
 }
 
 func (i *incoming) refuse(nonce uint64, err error) {
@@ -175,7 +186,7 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 	if err := i.r.cfg.Ledger.OutboxFull(); err != nil {
 		return transfer.AsError(err), 1
 	}
-	if i.rec == nil && i.r.cfg.Ledger.Low() {
+	if (i.rec == nil || i.rec.Epoch == 0) && i.r.cfg.Ledger.Low() {
 		return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger is full; nothing new is accepted", i.r.cfg.Agent), 1
 	}
 	if i.rec != nil && i.rec.Resolution.Base != "" {

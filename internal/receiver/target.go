@@ -79,7 +79,7 @@ func (g *destinations) path(b *wire.Begin) transfer.Path {
 }
 
 // mostTargets bounds the targets of a transfer, in bytes as the ledger has them.
-const mostTargets = 2 * transfer.MaxRequest
+const mostTargets = 4 * transfer.MaxRequest
 
 // vetTargets refuses targets of an OPEN that do not fit those that are here, or cannot be.
 func vetTargets(o *wire.Open, known ledger.Targets) error {
@@ -88,9 +88,6 @@ func vetTargets(o *wire.Open, known ledger.Targets) error {
 			return transfer.Errorf(transfer.KindMalformed, "the OPEN leaves out targets that have not come")
 		}
 		return nil
-	}
-	if o.Targets.After > known.Last {
-		return errAnother // an OPEN before it is lost, and is repeated
 	}
 	size := known.Bytes
 	for n := range o.Targets.List {

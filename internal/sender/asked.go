@@ -227,7 +227,9 @@ func (c *Config) walkRequest(rec *ledger.Source) (w place.WalkRequest, err error
 		if it.Own() {
 			arg.Group = nil
 			for len(resolved) > 0 && resolved[0].N <= uint64(n)+1 {
-				arg.Group = group(resolved[0].Resolution)
+				if arg.Group = group(resolved[0].Resolution); resolved[0].Error != nil {
+					arg.Group = &place.Group{} // its files fail there, each for itself
+				}
 				resolved = resolved[1:]
 			}
 		}

@@ -139,7 +139,7 @@ func (o *Outgoing) offer(q *transfer.Request) *wire.Direct {
 func (o *Outgoing) answered(rec *ledger.Source, open *wire.Open, m *wire.Message) (done bool, v *Verdict, err error) {
 	switch {
 	case m.Kind == wire.KindAccept && m.Accept.Nonce == rec.Nonce && m.Accept.Epoch > rec.Epoch:
-		if said := m.Accept; rec.Dest == "" && (!resolvedAs(open.Targets, said.Resolved) || open.Targets != nil && len(said.Resolved) < len(open.Targets.List) ||
+		if said := m.Accept; rec.Dest == "" && (!resolvedAs(open.Targets, said.Resolved) || open.Targets != nil && (open.Targets.More || len(said.Resolved) < len(open.Targets.List)) ||
 			open.Request.Dest != "" && said.Resolution.Base == "") {
 			o.doubt("an ACCEPT of other destinations than were asked for")
 			return false, nil, nil
@@ -147,11 +147,17 @@ func (o *Outgoing) answered(rec *ledger.Source, open *wire.Open, m *wire.Message
 		v, err = o.accepted(m.Accept)
 		return true, v, err
 	case m.Kind == wire.KindResolved && m.Resolved.Nonce == rec.Nonce && open.Targets != nil && m.Resolved.After == open.Targets.After:
-		if !resolvedAs(open.Targets, m.Resolved.List) {
+		if len(m.Resolved.List) > 0 && !resolvedAs(open.Targets, m.Resolved.List) {
 			o.doubt("a RESOLVED of other destinations than were asked for")
 			return false, nil, nil
 		}
-		err = o.update(func(t *ledger.Tx, rec *ledger.Source) error { return putResolved(t, rec, m.Resolved.List) })
+		err = o.update(func(t *ledger.Tx, rec *ledger.Source) error {
+			if len(m.Resolved.List) > 0 {
+				rec.Recovering = o.cfg.Clock.Now() // it moves
+			}
+			rec.Targets = m.Resolved.Known // less than before where the destination has forgotten them
+			return t.Requests().PutResolved(o.ID, m.Resolved.List)
+		})
 		return err != nil, nil, err
 	case m.Kind == wire.KindBusy && m.Busy.Nonce == rec.Nonce:
 		if o.overdue() {

@@ -26,7 +26,7 @@ type Options struct {
 	Checksum    string `json:"checksum,omitempty"`
 	IfExists    string `json:"if_exists,omitempty"`
 	Disposition string `json:"disposition,omitempty"` // what becomes of the source: leave or delete
-	Content            // taken from the request as a whole, where nothing of it is said
+	Content            // taken from the request as a whole, where nothing of it is said, for files of the same mode
 }
 
 // Or fills what is open from d.
@@ -37,13 +37,13 @@ func (o Options) Or(d Options) Options {
 		}
 	}
 	o.Recursive = o.Recursive || d.Recursive
+	if o.Content == (Content{}) && (o.Mode == "" || o.Mode == d.Mode) {
+		o.Content = d.Content // which belongs to a mode
+	}
 	or(&o.Mode, d.Mode)
 	or(&o.Checksum, d.Checksum)
 	or(&o.IfExists, d.IfExists)
 	or(&o.Disposition, d.Disposition)
-	if o.Content == (Content{}) {
-		o.Content = d.Content
-	}
 	return o
 }
 

@@ -64,7 +64,7 @@ func (m *Message) check() error {
 	case m.Accept != nil:
 		what = m.Accept.check()
 	case m.Resolved != nil:
-		what = broken(rule{"no nonce that can be", within(m.Resolved.Nonce, 1, MaxNonce)}, rule{"destinations that are none", m.Resolved.After <= MaxItems && len(m.Resolved.List) > 0 && resolved(m.Resolved.List)})
+		what = broken(rule{"no nonce that can be", within(m.Resolved.Nonce, 1, MaxNonce)}, rule{"destinations that are none", m.Resolved.fits()})
 	case m.Busy != nil:
 		what = m.Busy.check()
 	case m.Refuse != nil:
@@ -121,6 +121,13 @@ func (t *Targets) fits() bool {
 		last = t.List[n].N
 	}
 	return len(t.List) > 0
+}
+
+func (r *Resolved) fits() bool {
+	if len(r.List) == 0 {
+		return r.After <= MaxItems && r.Known < r.After
+	}
+	return r.After <= MaxItems && resolved(r.List) && r.Known == r.List[len(r.List)-1].N
 }
 
 func resolved(all []transfer.Resolved) bool {

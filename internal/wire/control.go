@@ -77,11 +77,13 @@ type Targets struct {
 	More  bool              `json:"more,omitempty"`
 }
 
-// Resolved answers an OPEN whose targets are not all.
+// Resolved answers an OPEN whose targets are not all. The next one begins behind Known. Where
+// the destination does not know those before the OPEN's, List is empty.
 type Resolved struct {
 	Nonce uint64              `json:"nonce"`
 	After uint64              `json:"after,omitempty"` // of that OPEN
-	List  []transfer.Resolved `json:"list"`
+	Known uint64              `json:"known,omitempty"`
+	List  []transfer.Resolved `json:"list,omitempty"`
 }
 
 // A Cancel withdraws a transfer.

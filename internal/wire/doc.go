@@ -45,7 +45,8 @@
 // (source on the left):
 //
 //	OPEN(nonce, request, incarnations, targets)  →
-//	                                        ←  RESOLVED(nonce, targets), where OPEN has more of them
+//	                                        ←  RESOLVED(nonce, targets, known), where OPEN has more of
+//	                                           them, or begins behind those that are known
 //	                                        ←  ACCEPT(nonce, epoch, settings, credit, resume)
 //	                                           or BUSY(nonce, place, reason) or REFUSE(nonce, error)
 //	chunk messages of the epoch, on the lane →

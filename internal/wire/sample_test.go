@@ -69,7 +69,7 @@ func samples() map[string]*wire.Message {
 		"open": of(wire.Message{Kind: wire.KindOpen, Open: &wire.Open{Nonce: 3, Source: "00000000000000aa", Dest: "00000000000000bb",
 			Several: true, Request: open, MaxChunk: 1 << 20, Principal: "ann@box", Targets: &wire.Targets{After: 1, More: true,
 				List: []transfer.Target{{N: 2, Dest: "list.txt", Several: true, Resolved: &transfer.Resolution{Base: "/srv/list.txt"}, Options: sampleText()}}}}}),
-		"resolved": of(wire.Message{Kind: wire.KindResolved, Resolved: &wire.Resolved{Nonce: 3, After: 1, List: sampleResolved()}}),
+		"resolved": of(wire.Message{Kind: wire.KindResolved, Resolved: &wire.Resolved{Nonce: 3, After: 1, Known: 7, List: sampleResolved()}}),
 		"accept": of(wire.Message{Kind: wire.KindAccept, Accept: &wire.Accept{Nonce: 3, Epoch: 7, Dest: "00000000000000bb",
 			Settings: transfer.DefaultSettings(), Lane: transfer.LaneQueue, Credit: 1 << 33, Sums: 19, Resume: sampleResume(),
 			Resolution: transfer.Resolution{Base: "/srv/" + oddName, Into: true}, Resolved: sampleResolved()}}),

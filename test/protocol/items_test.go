@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -214,6 +215,10 @@ func TestARequestOfManyMessages(t *testing.T) {
 	if _, err := p.sub.Submit(p.ctx, &q, nil); transfer.KindOf(err) != transfer.KindConflict {
 		t.Errorf("with another part: %v", err)
 	}
+	q.ID = transfer.NewID(time.Now().Add(3 * time.Hour)) // whose parts are not kept
+	if _, err := p.sub.Submit(p.ctx, &q, nil); err == nil || !strings.Contains(err.Error(), "clock") {
+		t.Errorf("from a clock that is ahead: %v", err)
+	}
 }
 
 // A DEST that was resolved stays what it was: here somebody makes a directory of its name
@@ -248,4 +253,35 @@ func TestADestinationIsResolvedOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A destination that has forgotten a transfer of which nothing had come says so, and is
+// told of all targets again.
+func TestTargetsThatAreForgotten(t *testing.T) {
+	bubble(t, setup{memory: true, targets: 1}, func(w *world) {
+		files := map[string][]byte{"in/a": content(1, 100), "in/b": content(2, 100), "in/c": content(3, 100)}
+		w.write(files)
+		var heard atomic.Bool
+		w.fates = func(p *faulty.Parcel) faulty.Handling {
+			return faulty.Handling{Drop: p.Kind == wire.KindOpen && p.N > 1 && !heard.Load()}
+		}
+		q := transfer.Request{}
+		for _, name := range []transfer.Path{"a", "b", "c"} {
+			q.Items = append(q.Items, transfer.RequestItem{Source: "in/" + name, Dest: "out/" + name})
+		}
+		id := w.submit(q)
+		w.until(time.Minute, "the first target is not resolved", func() bool { return w.source(id).Targets == 1 })
+		must(t, w.dst.living().ledger.Update(func(t *ledger.Tx) error { return t.DropIncoming(id) }))
+		w.dst.restart()
+		heard.Store(true)
+		w.until(time.Minute, "it does not end", func() bool { return w.over(id) })
+		if s := w.source(id); s.State != transfer.Successful {
+			t.Errorf("it has ended %s", s.State)
+		}
+		for name, want := range files {
+			if got, err := w.dst.host().get("out" + strings.TrimPrefix(name, "in")); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s: %d bytes, %v", name, len(got), err)
+			}
+		}
+	})
 }

@@ -96,7 +96,7 @@ func accept() *wire.Accept {
 
 func resolved() *wire.Resolved {
 	r := Fill(&wire.Resolved{})
-	r.List[0].Error = nil
+	r.List[0].Error, r.Known = nil, r.List[0].N
 	return r
 }
 
