@@ -8,7 +8,7 @@ var OpenBolt = openBolt
 type DirFiles = dirFiles
 
 // DropReserve gives the reserve up, as a full disk makes it.
-func (l *Ledger) DropReserve() { l.dropReserve() }
+func (l *Ledger) DropReserve() { l.reserve.drop() }
 
 // MaxWaitingParts bounds the parts that wait for their head.
 const MaxWaitingParts = maxWaitingParts

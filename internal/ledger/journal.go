@@ -88,7 +88,7 @@ func (l *Ledger) ResumeJournal(id transfer.ID) (*Journal, error) { return l.open
 
 func (l *Ledger) openJournal(id transfer.ID, made bool) (*Journal, error) {
 	var j *Journal
-	err := l.spared(func() error {
+	err := l.reserve.spared(func() error {
 		f, err := l.files.Create(id.String())
 		if err != nil {
 			return err
@@ -279,7 +279,7 @@ func (j *Journal) flush() (err error) {
 	if len(j.buf) == 0 {
 		return nil
 	}
-	err = j.l.spared(func() error {
+	err = j.l.reserve.spared(func() error {
 		if j.behind {
 			if err := j.f.Truncate(j.tail); err != nil {
 				return err
@@ -316,7 +316,7 @@ func (j *Journal) Sync() error {
 	if err := j.f.Sync(); err != nil {
 		j.takeBack()
 		if transfer.KindOf(err) == transfer.KindNoSpace {
-			j.l.dropReserve() // what is written again has that
+			j.l.reserve.drop() // what is written again has that
 		}
 		return journalError("synced", err)
 	}

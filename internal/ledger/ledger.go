@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
@@ -75,9 +76,8 @@ type Ledger struct {
 	outbox      atomic.Int64
 	tombs       atomic.Int64
 	parts       atomic.Int64 // bytes of those that wait
-	low         atomic.Bool
-	space       sync.RWMutex // read-held while something is written, held while the reserve is
-	doubt       bool         // about whether the last transaction is durable; the writer's
+	reserve     reserve
+	doubt       bool // about whether the last transaction is durable; the writer's
 	watch       watch
 }
 
@@ -106,7 +106,7 @@ func Open(dir string, opt Options) (*Ledger, error) {
 		return nil, err
 	}
 	failpoint.Hit("ledger.opened")
-	l.fillReserve()
+	l.reserve.fill()
 	if err := l.watchPlaces(); err != nil {
 		l.store.Close()
 		return nil, err
@@ -124,9 +124,7 @@ func (l *Ledger) openDir() (err error) {
 	} else if l.opt.Reserve == 0 {
 		l.opt.Reserve = -1
 	}
-	if l.opt.Reserve == 0 {
-		l.opt.Reserve = 4 << 20
-	}
+	l.reserve.dir, l.reserve.size, l.reserve.log = l.dir, cmp.Or(l.opt.Reserve, 4<<20), l.opt.Log
 	if l.files == nil {
 		l.files = dirFiles(filepath.Join(l.dir, "items"))
 	}
@@ -353,14 +351,14 @@ func (l *Ledger) transact(fn func(*Tx) error) error {
 }
 
 func (l *Ledger) transactOnDisk(fn func(*Tx) error) error {
-	l.space.RLock()
-	defer l.space.RUnlock()
+	l.reserve.space.RLock()
+	defer l.reserve.space.RUnlock()
 	if err := l.settle(); err != nil {
 		return err
 	}
 	err, refused := l.attempt(fn)
 	if !l.doubt && !refused && transfer.KindOf(err) == transfer.KindNoSpace {
-		l.dropReserve()
+		l.reserve.drop()
 		err, _ = l.attempt(fn)
 	}
 	if l.doubt {
@@ -411,7 +409,7 @@ func (l *Ledger) settle() error {
 	}
 	err := l.store.Update(nothing)
 	if transfer.KindOf(err) == transfer.KindNoSpace {
-		l.dropReserve()
+		l.reserve.drop()
 		err = l.store.Update(nothing)
 	}
 	if err != nil {

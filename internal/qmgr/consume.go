@@ -68,10 +68,10 @@ func (c *Conn) Consume(ctx context.Context, q Queue, h func(Delivery)) error {
 	if err := q.check(); err != nil {
 		return err
 	}
-	wait := consumeWait
+	r, wait := queueReader{c, q, h}, consumeWait
 	for {
 		again := c.control.comesUp()
-		err := c.consumeOnce(ctx, q, again, h)
+		err := r.once(ctx, again)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -88,9 +88,15 @@ func (c *Conn) Consume(ctx context.Context, q Queue, h func(Delivery)) error {
 	}
 }
 
-// consumeOnce reads until something is wrong, or returns nil when again is
-// closed.
-func (c *Conn) consumeOnce(ctx context.Context, q Queue, again <-chan struct{}, h func(Delivery)) error {
+// A queueReader reads a queue for Consume.
+type queueReader struct {
+	c *Conn
+	q Queue
+	h func(Delivery)
+}
+
+// once reads until something is wrong, or returns nil when again is closed.
+func (r *queueReader) once(ctx context.Context, again <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var watch sync.WaitGroup
@@ -100,14 +106,14 @@ func (c *Conn) consumeOnce(ctx context.Context, q Queue, again <-chan struct{}, 
 		select {
 		case <-again:
 			cancel()
-		case <-c.ctx.Done():
+		case <-r.c.ctx.Done():
 			cancel()
 		case <-ctx.Done():
 		}
 	})
-	cons, err := c.consumer(ctx, q)
+	cons, err := r.consumer(ctx)
 	if err == nil {
-		err = c.read(ctx, q, cons, h)
+		err = r.read(ctx, cons)
 	}
 	if errors.Is(err, context.Canceled) {
 		return nil
@@ -115,13 +121,13 @@ func (c *Conn) consumeOnce(ctx context.Context, q Queue, again <-chan struct{}, 
 	return err
 }
 
-func (c *Conn) read(ctx context.Context, q Queue, cons jetstream.Consumer, h func(Delivery)) error {
+func (r *queueReader) read(ctx context.Context, cons jetstream.Consumer) error {
 	for {
-		m, err := c.next(ctx, cons)
+		m, err := next(ctx, cons)
 		if err != nil {
 			return err
 		}
-		c.deliver(q, m, h)
+		r.deliver(m)
 	}
 }
 
@@ -133,7 +139,7 @@ func (c *Conn) read(ctx context.Context, q Queue, cons jetstream.Consumer, h fun
 // as many places as it may fetch messages, and drops what finds none; with one
 // place for all messages, one in some thousands was lost on a busy host, and came
 // again after ackWait. Hence pullPlaces, and StopAfter.
-func (c *Conn) next(ctx context.Context, cons jetstream.Consumer) (jetstream.Msg, error) {
+func next(ctx context.Context, cons jetstream.Consumer) (jetstream.Msg, error) {
 	it, err := cons.Messages(jetstream.PullMaxMessagesWithBytesLimit(pullPlaces, maxPull), jetstream.StopAfter(1),
 		jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(pullHeartbeat))
 	if err != nil {
@@ -143,7 +149,8 @@ func (c *Conn) next(ctx context.Context, cons jetstream.Consumer) (jetstream.Msg
 	return it.Next(jetstream.NextContext(ctx))
 }
 
-func (c *Conn) deliver(q Queue, m jetstream.Msg, h func(Delivery)) {
+func (r *queueReader) deliver(m jetstream.Msg) {
+	c, q := r.c, r.q
 	d := Delivery{Subject: m.Subject(), Data: unpacked(m.Data()), Ack: m.Ack, Nak: m.NakWithDelay, Term: m.Term}
 	if meta, err := m.Metadata(); err == nil {
 		d.Attempts, d.Stored = int(meta.NumDelivered), meta.Timestamp
@@ -169,7 +176,7 @@ func (c *Conn) deliver(q Queue, m jetstream.Msg, h func(Delivery)) {
 			}
 		}
 	}()
-	h(d)
+	r.h(d)
 }
 
 // Unread is how many messages of a queue have not been acknowledged, with those
@@ -206,7 +213,8 @@ func (c *Conn) Forget(ctx context.Context, name string, queues ...Queue) error {
 // consumer makes the durable, or finds it, and replaces it if it stands ahead
 // of its stream: then the stream was lost or put back, and the consumer would
 // skip all that comes until the stream has caught up.
-func (c *Conn) consumer(ctx context.Context, q Queue) (jetstream.Consumer, error) {
+func (r *queueReader) consumer(ctx context.Context) (jetstream.Consumer, error) {
+	c, q := r.c, r.q
 	if !c.control.up.Load() {
 		return nil, c.away()
 	}
@@ -229,7 +237,7 @@ func (c *Conn) consumer(ctx context.Context, q Queue) (jetstream.Consumer, error
 		cons, err = js.CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
 	}
 	if estranged(err) {
-		cons, err = c.replace(ctx, q, cfg, err)
+		cons, err = r.replace(ctx, cfg, err)
 	}
 	if err != nil {
 		return nil, err
@@ -274,8 +282,8 @@ func estranged(err error) bool {
 // replace makes a durable anew that somebody or something has changed, and
 // removes what else has its filter. Nothing is lost with either: a command stays
 // in its stream until it is acknowledged.
-func (c *Conn) replace(ctx context.Context, q Queue, cfg jetstream.ConsumerConfig, why error) (jetstream.Consumer, error) {
-	js := c.control.js()
+func (r *queueReader) replace(ctx context.Context, cfg jetstream.ConsumerConfig, why error) (jetstream.Consumer, error) {
+	q, js := r.q, r.c.control.js()
 	s, err := js.Stream(ctx, string(q.Stream))
 	if err != nil {
 		return nil, err
@@ -297,7 +305,7 @@ func (c *Conn) replace(ctx context.Context, q Queue, cfg jetstream.ConsumerConfi
 	}
 	cons, err := js.CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
 	if err == nil {
-		c.noticed(fmt.Sprintf("the reader %s of stream %s was not as it was made (%v): it reads from the start", q.Durable, q.Stream, why))
+		r.c.noticed(fmt.Sprintf("the reader %s of stream %s was not as it was made (%v): it reads from the start", q.Durable, q.Stream, why))
 	}
 	return cons, err
 }

@@ -64,7 +64,7 @@ func (i *incoming) opened(o *wire.Open) {
 		i.refuse(o.Nonce, err)
 		return
 	}
-	if i.ep.live && i.ep.empty() && i.r.othersWait() {
+	if i.ep.live && i.ep.empty() && i.r.slots.othersWait(i.r.cfg.Clock.Now()) {
 		if i.suspend(nil); i.over {
 			return
 		}
@@ -200,11 +200,15 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 				i.short.at, transfer.FormatBytes(i.short.bytes), transfer.FormatBytes(free)), 1
 		}
 	}
-	place, ok := i.r.admit(i.id, i.from)
-	if !ok {
+	it := waiter{i.id, i.from, i.r.cfg.Clock.Now()}
+	place, gave := i.r.slots.admit(it)
+	if gave {
+		i.r.cfg.Changed()
+	}
+	if place > 0 {
 		return transfer.Errorf(transfer.KindBusy, "%s already receives %d transfers, its limit", i.r.cfg.Agent, i.r.cfg.Slots), place
 	}
-	if i.rec != nil && i.rec.Crashes > 0 && !i.r.accuse(i.id, i.from) {
+	if i.rec != nil && i.rec.Crashes > 0 && !i.r.slots.accuse(it) {
 		if !i.ep.live {
 			i.r.release(i.id)
 		}

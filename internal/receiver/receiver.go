@@ -120,15 +120,12 @@ type Receiver struct {
 	decoder compress.Decoder
 	chunks  sync.Pool // *[]byte: memory of restored chunks
 
+	slots *slots
+
 	mu       sync.Mutex
 	speakers speakers
 	actors   map[transfer.ID]*incoming
 	spoke    map[transfer.AgentName]time.Time // when a chunk message of a source came last
-	live     map[transfer.ID]bool             // holding a slot
-	waiters  []waiter
-	kept     map[transfer.ID]bool // waiting, with a partial file
-	accused  []waiter             // those whose turn comes after the suspect
-	suspect  transfer.ID          // the one transfer with a slot that was live at a crash and has not moved since
 }
 
 // New makes a Receiver; Recover must be called before the first message.
@@ -141,7 +138,7 @@ func New(cfg Config) *Receiver {
 		cfg.Quiet = quiet.New(cfg.Log, cfg.Clock.Now)
 	}
 	return &Receiver{speakers: newSpeakers(), cfg: cfg, ctx: ctx, cancel: cancel, actors: map[transfer.ID]*incoming{}, spoke: map[transfer.AgentName]time.Time{},
-		live: map[transfer.ID]bool{}, kept: map[transfer.ID]bool{}, asking: make(chan struct{}, asksAtOnce), open: make(chan struct{}, cfg.Places)}
+		slots: newSlots(cfg.Slots), asking: make(chan struct{}, asksAtOnce), open: make(chan struct{}, cfg.Places)}
 }
 
 // groupItems is how many items close a group: where there are few places, no
@@ -193,11 +190,7 @@ func (r *Receiver) Stop() {
 }
 
 // Running is how many transfers have an open epoch.
-func (r *Receiver) Running() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.live)
-}
+func (r *Receiver) Running() int { return r.slots.taken() }
 
 // Open is how many transfers are not over here, those that only wait for the
 // source's last word included.
@@ -359,12 +352,12 @@ func (r *Receiver) ended(a *incoming) {
 	if a.to.landed != nil {
 		a.to.landed.Close()
 	}
+	r.keep(a.id, false)
 	r.mu.Lock()
 	delete(r.actors, a.id)
 	if r.speakers.actors[a.from]--; r.speakers.actors[a.from] == 0 {
 		delete(r.speakers.actors, a.from)
 	}
-	delete(r.kept, a.id)
 	r.mu.Unlock()
 }
 

@@ -2,6 +2,7 @@ package receiver
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"ferry/internal/transfer"
@@ -15,111 +16,207 @@ type waiter struct {
 	asked time.Time
 }
 
-// admit gives a slot, or says which place in the queue the transfer has.
-func (r *Receiver) admit(id transfer.ID, from transfer.AgentName) (place int, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.live[id] {
-		return 0, true
+// slots is which transfers may have an open epoch, and which wait for that. It is safe
+// for concurrent use.
+type slots struct {
+	count int // how many transfers hold one at the same time
+
+	mu      sync.Mutex
+	live    map[transfer.ID]transfer.AgentName // holding a slot, with their sources
+	waiters []waiter
+	kept    map[transfer.ID]bool // waiting, with a partial file
+	suspect transfer.ID          // the one transfer with a slot that was live at a crash and has not moved since
+	accused []waiter             // those whose turn comes after the suspect
+}
+
+func newSlots(count int) *slots {
+	return &slots{count: count, live: map[transfer.ID]transfer.AgentName{}, kept: map[transfer.ID]bool{}}
+}
+
+// taken is how many transfers hold a slot.
+func (s *slots) taken() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.live)
+}
+
+// admit gives a slot, or says which place in the queue the transfer has; place is 0 for one
+// that has a slot. gave is false where it had that before.
+func (s *slots) admit(w waiter) (place int, gave bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, has := s.live[w.id]; has {
+		return 0, false
 	}
-	now := r.cfg.Clock.Now()
-	kept, mine := r.waiters[:0], -1
-	for _, w := range r.waiters {
-		if w.id == id {
-			w.asked = now
-			mine = len(kept)
-		}
-		if now.Sub(w.asked) < waiterExpiry {
-			kept = append(kept, w)
-		}
-	}
-	r.waiters = kept
-	ahead := r.ahead(kept, mine, from)
-	if len(r.live)+ahead < r.cfg.Slots {
+	s.waiters = slices.DeleteFunc(s.waiters, func(o waiter) bool { return o.id != w.id && w.asked.Sub(o.asked) >= waiterExpiry })
+	mine := slices.IndexFunc(s.waiters, func(o waiter) bool { return o.id == w.id })
+	ahead := s.ahead(mine, w.from)
+	switch {
+	case len(s.live)+ahead < s.count:
 		if mine >= 0 {
-			r.waiters = append(kept[:mine], kept[mine+1:]...)
+			s.waiters = slices.Delete(s.waiters, mine, mine+1)
 		}
-		r.live[id] = true
-		r.cfg.Changed()
+		s.live[w.id] = w.from
 		return 0, true
-	}
-	if mine < 0 && len(kept) < maxActors && waitingOf(kept, from) < maxOfSpeaker {
-		r.waiters = append(r.waiters, waiter{id, from, now})
+	case mine >= 0:
+		s.waiters[mine].asked = w.asked
+	case len(s.waiters) < maxActors && s.waitingOf(w.from) < maxOfSpeaker:
+		s.waiters = append(s.waiters, w)
 	}
 	return ahead + 1, false
 }
 
 // othersWait reports whether any transfer has asked for a slot and has none.
-func (r *Receiver) othersWait() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := r.cfg.Clock.Now()
-	return slices.ContainsFunc(r.waiters, func(w waiter) bool { return now.Sub(w.asked) < waiterExpiry })
+func (s *slots) othersWait(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.waiters, func(w waiter) bool { return now.Sub(w.asked) < waiterExpiry })
 }
 
 // accuse lets one suspect run at a time, to find the one that crashes the agent
 // (R3). The others are told when it is their turn.
-func (r *Receiver) accuse(id transfer.ID, from transfer.AgentName) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	others := r.accused[:0]
-	for _, w := range r.accused {
-		if w.id != id {
-			others = append(others, w)
-		}
+func (s *slots) accuse(w waiter) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.accused = slices.DeleteFunc(s.accused, func(o waiter) bool { return o.id == w.id })
+	if s.suspect.IsZero() {
+		s.suspect = w.id
 	}
-	r.accused = others
-	if r.suspect.IsZero() {
-		r.suspect = id
-	}
-	if r.suspect == id {
+	if s.suspect == w.id {
 		return true
 	}
-	if len(r.accused) < maxActors {
-		r.accused = append(r.accused, waiter{id, from, r.cfg.Clock.Now()})
+	if len(s.accused) < maxActors {
+		s.accused = append(s.accused, w)
 	}
 	return false
 }
 
-// acquit says that a transfer has moved without crashing anything.
-func (r *Receiver) acquit(id transfer.ID) {
-	r.mu.Lock()
-	next := r.cleared(id)
-	r.mu.Unlock()
-	r.wake(next)
+// acquit says that a transfer has moved without crashing anything. next is the accused
+// transfer that is to ask again; nil: none.
+func (s *slots) acquit(id transfer.ID) (next *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cleared(id)
 }
 
-// cleared lets go of a suspect, and gives the next that is to be told. r.mu is
-// held.
-func (r *Receiver) cleared(id transfer.ID) (next *waiter) {
-	if r.suspect != id {
+// cleared lets go of a suspect. s.mu is held.
+func (s *slots) cleared(id transfer.ID) (next *waiter) {
+	if s.suspect != id {
 		return nil
 	}
-	r.suspect = transfer.ID{}
-	if len(r.accused) == 0 {
+	s.suspect = transfer.ID{}
+	if len(s.accused) == 0 {
 		return nil
 	}
-	w := r.accused[0]
-	r.accused = r.accused[1:]
+	w := s.accused[0]
+	s.accused = s.accused[1:]
 	return &w
 }
 
-// release gives a slot back and tells the first who waits for it to ask again.
+// release takes a slot back. next are those who are to ask again: the next of the accused,
+// and, where the transfer had a slot, the first who waits.
+func (s *slots) release(id transfer.ID) (had bool, next [2]*waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, had = s.live[id]
+	delete(s.live, id)
+	next[0] = s.cleared(id)
+	if had {
+		next[1] = s.first()
+	}
+	return had, next
+}
+
+// keep notes that a waiting transfer has a partial file, or no longer. There
+// are as many of them as slots at most; the youngest transfer gives way (R26).
+func (s *slots) keep(id transfer.ID, has bool) (youngest transfer.ID, givesWay bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !has {
+		delete(s.kept, id)
+		return id, false
+	}
+	s.kept[id] = true
+	if len(s.kept) <= s.count {
+		return id, false
+	}
+	youngest = id
+	for k := range s.kept {
+		if string(k[:]) > string(youngest[:]) {
+			youngest = k
+		}
+	}
+	delete(s.kept, youngest)
+	return youngest, true
+}
+
+// turns says whose turn it is among those who wait: the least number comes first, and
+// of the same ones the first. A transfer's number is how many slots its source has,
+// and how many of its transfers wait before it. next is the number that one more of
+// from would have. s.mu is held.
+func (s *slots) turns(from transfer.AgentName) (turn []int, next int) {
+	count := map[transfer.AgentName]int{}
+	for _, source := range s.live {
+		count[source]++
+	}
+	turn = make([]int, len(s.waiters))
+	for n, w := range s.waiters {
+		turn[n] = count[w.from]
+		count[w.from]++
+	}
+	return turn, count[from]
+}
+
+// ahead is how many of those who wait come before one of them, or before one more of
+// from where mine is below 0. s.mu is held.
+func (s *slots) ahead(mine int, from transfer.AgentName) (ahead int) {
+	turn, its := s.turns(from)
+	at := mine
+	if mine >= 0 {
+		its = turn[mine]
+	} else {
+		at = len(turn)
+	}
+	for n := range turn {
+		if turn[n] < its || turn[n] == its && n < at {
+			ahead++
+		}
+	}
+	return ahead
+}
+
+// first is whose turn it is; nil where nobody waits. s.mu is held.
+func (s *slots) first() *waiter {
+	if len(s.waiters) == 0 {
+		return nil
+	}
+	turn, _ := s.turns("")
+	w := s.waiters[slices.Index(turn, slices.Min(turn))]
+	return &w
+}
+
+// waitingOf is how many transfers of a source wait for a slot. s.mu is held.
+func (s *slots) waitingOf(from transfer.AgentName) (n int) {
+	for _, w := range s.waiters {
+		if w.from == from {
+			n++
+		}
+	}
+	return n
+}
+
+// acquit says that a transfer has moved without crashing anything.
+func (r *Receiver) acquit(id transfer.ID) { r.wake(r.slots.acquit(id)) }
+
+// release gives a slot back and tells those whose turn it is to ask again.
 func (r *Receiver) release(id transfer.ID) {
-	r.mu.Lock()
-	held := r.live[id]
-	delete(r.live, id)
-	suspect := r.cleared(id)
-	if held {
+	had, next := r.slots.release(id)
+	if had {
 		r.cfg.Changed()
 	}
-	var next *waiter
-	if held {
-		next = r.first()
+	for _, w := range next {
+		r.wake(w)
 	}
-	r.mu.Unlock()
-	r.wake(suspect)
-	r.wake(next)
 }
 
 // wake makes a transfer that waits ask again at once.
@@ -130,26 +227,15 @@ func (r *Receiver) wake(w *waiter) {
 	}
 }
 
-// keep notes that a waiting transfer has a partial file, or no longer. There
-// are as many of them as slots at most; the youngest transfer gives way (R26).
+// keep notes whether a waiting transfer has a partial file, and makes the one that gives
+// way for it drop its own.
 func (r *Receiver) keep(id transfer.ID, has bool) {
+	youngest, givesWay := r.slots.keep(id, has)
+	if !givesWay {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !has {
-		delete(r.kept, id)
-		return
-	}
-	r.kept[id] = true
-	if len(r.kept) <= r.cfg.Slots {
-		return
-	}
-	youngest := id
-	for k := range r.kept {
-		if string(k[:]) > string(youngest[:]) {
-			youngest = k
-		}
-	}
-	delete(r.kept, youngest)
 	if a := r.actors[youngest]; a != nil {
 		a.box.control(&wire.Message{Kind: dropPartials})
 	}

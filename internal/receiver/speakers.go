@@ -1,7 +1,6 @@
 package receiver
 
 import (
-	"slices"
 	"time"
 
 	"ferry/internal/ledger"
@@ -48,63 +47,6 @@ func (r *Receiver) turnAway(m *wire.Message, reason *transfer.Error) {
 	if m.Kind == wire.KindOpen {
 		r.send(m.From, &wire.Message{Kind: wire.KindBusy, Transfer: m.Transfer, Busy: &wire.Busy{Nonce: m.Open.Nonce, Place: maxActors, Reason: reason}})
 	}
-}
-
-// turns says whose turn it is among those who wait: the least number comes first, and
-// of the same ones the first. A transfer's number is how many slots its source has,
-// and how many of its transfers wait before it. next is the number that one more of
-// from would have. r.mu is held.
-func (r *Receiver) turns(waiters []waiter, from transfer.AgentName) (turn []int, next int) {
-	count := map[transfer.AgentName]int{}
-	for id := range r.live {
-		if a := r.actors[id]; a != nil {
-			count[a.from]++
-		}
-	}
-	turn = make([]int, len(waiters))
-	for n, w := range waiters {
-		turn[n] = count[w.from]
-		count[w.from]++
-	}
-	return turn, count[from]
-}
-
-// ahead is how many of those who wait come before one of them, or before one more of
-// from where mine is below 0. r.mu is held.
-func (r *Receiver) ahead(waiters []waiter, mine int, from transfer.AgentName) (ahead int) {
-	turn, its := r.turns(waiters, from)
-	at := mine
-	if mine >= 0 {
-		its = turn[mine]
-	} else {
-		at = len(waiters)
-	}
-	for n := range waiters {
-		if turn[n] < its || turn[n] == its && n < at {
-			ahead++
-		}
-	}
-	return ahead
-}
-
-// first is whose turn it is; nil where nobody waits. r.mu is held.
-func (r *Receiver) first() *waiter {
-	if len(r.waiters) == 0 {
-		return nil
-	}
-	turn, _ := r.turns(r.waiters, "")
-	w := r.waiters[slices.Index(turn, slices.Min(turn))]
-	return &w
-}
-
-// waitingOf is how many transfers of a source wait for a slot.
-func waitingOf(waiters []waiter, from transfer.AgentName) (n int) {
-	for _, w := range waiters {
-		if w.from == from {
-			n++
-		}
-	}
-	return n
 }
 
 // mayEntomb counts a tombstone of a source.
