@@ -218,7 +218,6 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 		if err != nil {
 			return err
 		}
-		failpoint.Hit("submit.after_part")
 	}
 	err := s.enqueue(ctx, repeatMost, subject, func() []byte { return message(s.q, inbox, s.good()) })
 	if err == nil {
