@@ -71,6 +71,9 @@ what comes on standard input, until its end; DEST names the file then. In text m
 Result codes: 0 success, 20 partial success, 40 failed, 41 cancelled, 49 unknown
 agent, 64 usage, 69 recovery timed out, 70 parked or refused, 75 no queue manager.`,
 		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && f.filesFrom != "" {
+				return transfer.Errorf(transfer.KindUsage, "`ferry send --files-from %s` takes SOURCE and DEST; it got 1 location; SOURCE is the directory that the names are beneath, as .", f.filesFrom)
+			}
 			if len(args) < 2 {
 				return transfer.Errorf(transfer.KindUsage, "`ferry send` takes SOURCE... DEST; it got %s", plural(int64(len(args)), "location"))
 			}

@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,20 +19,7 @@ import (
 func TestOnlyTheSourcesAnswerIsTheOutcome(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	log := slog.New(slog.DiscardHandler)
-	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Shutdown()
-	connect := func(name string) *qmgr.Conn {
-		c, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: server, Name: name, Log: log})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.Close)
-		return c
-	}
+	connect := network(ctx, t)
 	stranger, source := connect("stranger"), connect("source")
 	s := &client.Client{Conn: connect("submitter"), Clock: clock.System, Who: transfer.Originator{User: "user", Host: "host"}}
 	q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
@@ -113,17 +99,7 @@ func TestOnlyTheSourcesAnswerIsTheOutcome(t *testing.T) {
 func TestOnlyItsOwnReceiptIsTaken(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	log := slog.New(slog.DiscardHandler)
-	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Shutdown()
-	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: server, Name: "both", Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := network(ctx, t)("both")
 	s := &client.Client{Conn: conn, Clock: clock.System, Who: transfer.Originator{User: "user", Host: "host"}}
 	q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
 	go conn.Consume(ctx, qmgr.Queue{Stream: qmgr.StreamCommand, Durable: "command-ALPHA", Filter: wire.AllCommands("ALPHA")}, func(d qmgr.Delivery) {

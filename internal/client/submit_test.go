@@ -22,20 +22,7 @@ import (
 func TestARequestThatIsNotTakenYetIsStoredAgainOnlyWhenItIsLost(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	log := slog.New(slog.DiscardHandler)
-	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Shutdown()
-	connect := func(name string) *qmgr.Conn {
-		c, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: server, Name: name, Log: log})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.Close)
-		return c
-	}
+	connect := network(ctx, t)
 	agent := connect("agent")
 	var stored, said atomic.Int64
 	var lose, take atomic.Bool
@@ -111,6 +98,25 @@ func TestARequestThatIsNotTakenYetIsStoredAgainOnlyWhenItIsLost(t *testing.T) {
 			return false
 		}
 	})
+}
+
+// network starts a queue manager and returns what connects to it.
+func network(ctx context.Context, t *testing.T) (connect func(name string) *qmgr.Conn) {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+	return func(name string) *qmgr.Conn {
+		c, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: server, Name: name, Log: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
 }
 
 func until(t *testing.T, what string, ok func() bool) {

@@ -1,0 +1,228 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"ferry/internal/failpoint"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+	"time"
+)
+
+// Times of a submission.
+const (
+	repeatFirst = time.Second
+	repeatMost  = 4 * time.Second
+	heldFor     = 15 * time.Second // three times as long as an agent lets a request rest that it does not take yet
+	storeAgain  = 15 * time.Second // a request that is stored is stored again, for the case that it was lost
+	storeMost   = time.Minute      // and then less often
+	storePart   = 30 * time.Second // for a part of a request, over a slow line
+)
+
+// Submit hands the request over until the source agent has receipted it, and
+// gives the receipt. A refusal is an error with its kind. notice, if not nil,
+// is told why it takes long. When ctx ends first the request stays queued: the
+// error is the context's cause, and it may be accepted whenever the agent comes.
+//
+// A request that the queue manager has is stored again where the connection was lost
+// meanwhile, as the queue manager may have lost it, and otherwise only now and then:
+// on a slow line each copy and its receipt take the room of data. An agent that
+// cannot take the request yet leaves it in its queue and says so each time that it
+// comes back. For as long as it is heard to say so, it is not stored again.
+func (c *Client) Submit(ctx context.Context, q *transfer.Request, notice func(error)) (*transfer.Progress, error) {
+	n, err := c.submission(q, notice)
+	if err != nil {
+		return nil, err
+	}
+	return n.run(ctx)
+}
+
+// submission is one of a request, which is split.
+func (c *Client) submission(q *transfer.Request, notice func(error)) (*submission, error) {
+	head, parts, err := q.Split()
+	return &submission{Client: c, q: head, parts: parts, notice: notice}, err
+}
+
+// A submission is one request that is being handed over.
+type submission struct {
+	*Client
+	q      *transfer.Request // the head
+	parts  []transfer.Part
+	notice func(error)
+	until  time.Time // when its submitter gives it up; zero: never
+	stored bool      // the queue manager has said once that it has the request
+	last   storage   // when it said so last
+	begun  storing   // parts that it has
+}
+
+// A storage is when a request was stored.
+type storage struct {
+	at    time.Time
+	lost  int           // connections by then
+	again time.Duration // until it is stored again
+}
+
+// A storing is how many parts were stored by a connection.
+type storing struct {
+	parts int
+	lost  int // connections by then
+}
+
+// store hands the request to the queue manager, if it is due.
+func (s *submission) store(ctx context.Context, subject, inbox string) error {
+	now, lost := s.Clock.Now(), s.Conn.Lost()
+	if s.last.again > 0 && lost == s.last.lost && now.Sub(s.last.at) < s.last.again {
+		return nil
+	}
+	failpoint.Hit("submit.before_enqueue")
+	if s.begun.lost != lost {
+		s.begun = storing{lost: lost}
+	}
+	for ; s.begun.parts < len(s.parts); s.begun.parts++ {
+		err := s.enqueue(ctx, storePart, subject, func() []byte {
+			return wire.Marshal(wire.Submit{V: wire.Version, Request: transfer.Request{ID: s.q.ID}, Part: &s.parts[s.begun.parts]})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	err := s.enqueue(ctx, repeatMost, subject, func() []byte { return message(s.q, inbox, s.good()) })
+	if err == nil {
+		s.stored, s.last = true, storage{now, lost, min(max(2*s.last.again, storeAgain), storeMost)}
+	}
+	failpoint.Hit("submit.after_enqueue")
+	return err
+}
+
+// good is for how long the request may still be accepted; 0 for ever.
+func (s *submission) good() time.Duration {
+	if s.until.IsZero() {
+		return 0
+	}
+	return max(s.until.Sub(s.Clock.Now()).Truncate(time.Millisecond), time.Millisecond)
+}
+
+func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
+	q := s.q
+	inbox, answers, stop, err := s.inbox()
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	s.tellCoordination(q, transfer.Queued)
+	subject := wire.CommandSubject(q.Source, s.Who.String())
+	pause, held := repeatFirst, false
+	for {
+		var unstored error
+		if !held {
+			unstored = s.store(ctx, subject, inbox)
+			if k := transfer.KindOf(unstored); unstored != nil && ctx.Err() == nil && k != transfer.KindNoManager && k != transfer.KindNoSpace {
+				return nil, unstored
+			}
+		}
+		p, err := (*transfer.Progress)(nil), error(nil)
+		began := s.Clock.Now()
+		was := held
+		p, held, err = s.receipt(ctx, q, answers, pause)
+		if was && !held {
+			s.last = storage{} // the agent no longer has it in its queue, or is away
+		}
+		if errors.Is(err, errPartsLost) {
+			s.last, s.begun = storage{}, storing{}
+		}
+		s.took = s.Clock.Now().Sub(began)
+		took := s.took - pause // to ask for it: on a slow line the request itself may be as long on its way
+		if p != nil || err != nil && !waits(err) {
+			return p, err
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if s.notice != nil && unstored != nil {
+			s.notice(transfer.Errorf(transfer.KindOf(unstored), "the request cannot be stored yet: %w", unstored))
+		} else if s.notice != nil && err != nil {
+			s.notice(notYet(q.Source, err))
+		}
+		if pause = max(min(2*pause, repeatMost), min(8*took, heldFor)); held {
+			pause = heldFor
+		}
+	}
+}
+
+// enqueue tries for as long as an answer to what was enqueued before may take.
+// The message says for how long it is good, which is less at each try.
+func (c *Client) enqueue(ctx context.Context, limit time.Duration, subject string, message func() []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return c.Conn.EnqueueFresh(ctx, subject, message)
+}
+
+// errPartsLost is an agent's answer to a request of which parts have not come.
+var errPartsLost = transfer.Errorf(transfer.KindBusy, "parts of the request have not come, and are sent again")
+
+// notYet is what people are told while a request is not taken: the agent's own
+// words, where it had any.
+func notYet(a transfer.AgentName, err error) error {
+	if k := transfer.KindOf(err); k == transfer.KindBusy || k == transfer.KindNoSpace {
+		return transfer.Errorf(k, "agent %s does not take the request yet: %w", a, err)
+	}
+	return away(a)
+}
+
+// waits reports whether an answer means: not yet.
+func waits(err error) bool {
+	k := transfer.KindOf(err)
+	return k == transfer.KindBusy || k == transfer.KindNoSpace || k == transfer.KindTimeout || k == transfer.KindUnreachable || k == transfer.KindNotFound || k == transfer.KindNoManager
+}
+
+// away is what people are told while an agent cannot be asked.
+func away(a transfer.AgentName) error {
+	return transfer.Errorf(transfer.KindUnreachable, "agent %s does not answer; waiting for it", a)
+}
+
+// receipt waits for the agent's answer, then asks for it. An agent that cannot
+// take the request yet says so at once: that does not end the pause. held
+// reports that it was heard to say so.
+func (c *Client) receipt(ctx context.Context, q *transfer.Request, answers <-chan []byte, pause time.Duration) (p *transfer.Progress, held bool, err error) {
+	t := c.Clock.NewTimer(pause)
+	defer t.Stop()
+	var notYet error
+	for {
+		select {
+		case data := <-answers:
+			ans, ok, err := answer(data, q.ID)
+			if !ok || err == nil && !Of(q).is(ans.Progress) {
+				continue
+			}
+			if err == nil {
+				return ans.Progress, false, nil
+			}
+			if notYet = err; !waits(err) {
+				return nil, false, err
+			}
+		case <-t.C():
+			if transfer.KindOf(notYet) == transfer.KindNotFound {
+				return nil, false, errPartsLost
+			}
+			if notYet != nil {
+				return nil, true, notYet
+			}
+			p, err := c.Status(ctx, Of(q))
+			return p, false, err
+		case <-ctx.Done():
+			return nil, false, nil
+		}
+	}
+}
+
+// tellCoordination lets the transfer be seen as queued or withdrawn. Nothing
+// depends on it.
+func (c *Client) tellCoordination(q *transfer.Request, as transfer.State) {
+	c.Conn.Publish(wire.AskCoordination, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskQueued, Principal: c.Who.Principal(), Queued: &transfer.Progress{
+		ID: q.ID, State: as, Code: as.Code(), Source: q.Source, Destination: q.Destination, Originator: q.Originator.String(),
+		Job: q.Job, Priority: q.Priority, Submitted: q.Submitted}}))
+}
+
+func message(q *transfer.Request, reply string, good time.Duration) []byte {
+	return wire.Marshal(wire.Submit{V: wire.Version, Request: *q, Reply: reply, Good: transfer.Duration(good)})
+}

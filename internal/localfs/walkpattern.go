@@ -1,0 +1,142 @@
+package localfs
+
+import (
+	"errors"
+	"ferry/internal/transfer"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+	"syscall"
+)
+
+// walkPattern walks what matches a pattern.
+func (w *walker) walkPattern(a *argument, after []string) error {
+	src := transfer.Path(a.place.path)
+	top, err := w.fs.openDir(a.stem)
+	if err != nil {
+		return w.bad(src, "", err)
+	}
+	defer top.close()
+	found := after != nil // what came before was something
+	m := &matching{whole: a.recursive}
+	m.visit = func(e *entry, down []string) error {
+		if e.st.Type == TypeDir && !a.recursive {
+			if a.nested || w.fs.isState(e.dir, e.name) {
+				return nil // "**" goes through directories, and asks for none
+			}
+			found = true
+			return w.bad(e.source(), e.name, directoryArgument(e.source()))
+		}
+		found = true
+		name := e.name
+		if a.nested {
+			name = strings.Join(rest(string(e.source()), a.stem.path), "/")
+		}
+		return w.top(e, name, down)
+	}
+	m.unreadable = func(dir string, err error) error {
+		found = true
+		return w.bad(transfer.Path(dir), "", err)
+	}
+	if err := w.match(top, a.pat, a.pat.start(), after, m); err != nil {
+		return err
+	}
+	if !found {
+		return w.bad(src, "", wrap(transfer.KindMissing, nil, "check the pattern", "nothing matches %s", src))
+	}
+	return nil
+}
+
+// A matching is what match does with what it finds.
+type matching struct {
+	whole      bool // a directory that matches is not entered
+	visit      func(e *entry, after []string) error
+	unreadable func(dir string, err error) error // nil: passed over
+}
+
+// match visits what matches a pattern in and below a directory, in a walk's
+// order.
+func (w *walker) match(d *Dir, p pattern, set []int, after []string, m *matching) error {
+	names, err := w.candidates(d, p, set, after)
+	if err != nil {
+		return w.unreadable(m, d.path, err)
+	}
+	defer names.close()
+	for {
+		n, err := names.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return w.scratchError(d, err)
+		}
+		down, _ := order(n, after)
+		next := p.step(set, n)
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
+		st, err := d.lstat(n)
+		if err != nil && (errors.Is(err, fs.ErrNotExist) || refused(err)) {
+			continue // it has gone since the directory was read, or nobody may look
+		}
+		if err != nil {
+			if err := w.unreadable(m, path.Join(d.path, n), err); err != nil {
+				return err
+			}
+			continue
+		}
+		e := &entry{d, n, st}
+		if p.accepts(next) {
+			if err := m.visit(e, down); err != nil {
+				return err
+			}
+			if m.whole {
+				continue
+			}
+		}
+		if st.Type == TypeDir && p.more(next) {
+			if err := w.matchBelow(e, p, next, down, m); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// unreadable says that something in the way of a pattern cannot be read, unless that
+// may pass.
+func (w *walker) unreadable(m *matching, at string, err error) error {
+	if err := sourceError(transfer.Path(at), err); transfer.KindOf(err).Waits() || w.ctx.Err() != nil {
+		return err
+	}
+	if m.unreadable == nil {
+		return nil
+	}
+	return m.unreadable(at, err)
+}
+
+func (w *walker) matchBelow(e *entry, p pattern, set []int, after []string, m *matching) error {
+	if w.arg < len(w.args) && w.args[w.arg].group.goal.at(e) {
+		return nil // what has landed there is not sent again
+	}
+	d, leave, err := w.enter(e)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || transfer.KindOf(err) == transfer.KindOutsideRoot {
+		return nil
+	}
+	if err != nil {
+		return w.unreadable(m, string(e.source()), err)
+	}
+	return first(w.match(d, p, set, after, m), leave())
+}
+
+// candidates is the names of a directory that can match, or the only one that can.
+func (w *walker) candidates(d *Dir, p pattern, set []int, after []string) (*sortedDir, error) {
+	wanted := func(n string) bool {
+		_, skip := order(n, after)
+		return !skip && !strings.HasPrefix(n, reserved) && len(p.step(set, n)) > 0
+	}
+	if name, ok := p.only(set); ok {
+		return w.single(d, name, wanted)
+	}
+	return w.sorted(d, wanted)
+}
