@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -331,16 +332,23 @@ func (a *Agent) place(t *ledger.Tx, rec *ledger.Source, arrived *arrival) error 
 	case err != nil:
 		return err
 	case as != "":
-		rec.State = as
+		if as == transfer.Cancelled {
+			err = rec.Move(transfer.Accepted)
+		}
+		err = errors.Join(err, rec.Move(as))
 		event, reason = "", "it was "+string(as)+" before it came"
 	case string(q.ID[:]) <= string(floor[:]):
-		rec.State = transfer.Parked
+		err = rec.Move(transfer.Accepted, transfer.Parked)
 		event, reason = audit.Parked, "it is older than anything the ledger still knows, and may have run before"
 	case arrived.late:
-		rec.State = transfer.Withdrawn
+		err = rec.Move(transfer.Withdrawn)
 		event, reason = audit.Cancelled, "it came later than its submitter had waited for it"
+	default:
+		err = rec.Move(transfer.Accepted)
 	}
-	rec.Progress.State = rec.State
+	if err != nil {
+		return err
+	}
 	if reason != "" {
 		rec.Progress.Reason = transfer.Errorf(transfer.KindParked, "transfer %s: %s", q.ID, reason)
 	}
@@ -408,8 +416,9 @@ func (a *Agent) revive(rec *ledger.Source) error {
 	if crashed {
 		rec.Crashes++
 	}
+	var err error
 	if was == transfer.Running {
-		rec.State = transfer.Negotiating
+		err = rec.Move(transfer.Negotiating)
 	}
 	if rec.State == transfer.Negotiating {
 		rec.Nonce++
@@ -419,15 +428,14 @@ func (a *Agent) revive(rec *ledger.Source) error {
 	}
 	parked := crashed && rec.Crashes >= maxCrashes && !rec.Cancel
 	if parked {
-		rec.State = transfer.Parked
+		err = errors.Join(err, rec.Move(transfer.Parked))
 		rec.Progress.Reason = transfer.Errorf(transfer.KindParked, "%s crashed %d times on transfer %s without progress", a.cfg.Name, rec.Crashes, rec.Request.ID).
 			WithHint("see the agent's log, then `ferry transfer resume` or `ferry transfer cancel`")
 	}
-	if rec.State == was && was != transfer.Negotiating && was != transfer.Waiting {
-		return nil
+	if err != nil || rec.State == was && was != transfer.Negotiating && was != transfer.Waiting {
+		return err
 	}
-	rec.Progress.State = rec.State
-	err := a.ledger.Update(func(t *ledger.Tx) error {
+	err = a.ledger.Update(func(t *ledger.Tx) error {
 		if parked {
 			if err := a.note(t, audit.Record{Event: audit.Parked, Role: audit.RoleSource, Transfer: rec.Request.ID,
 				Source: rec.Request.Source, Destination: rec.Request.Destination, Error: rec.Progress.Reason}); err != nil {

@@ -194,9 +194,11 @@ func (a *Agent) resumeTransfer(c *command) error {
 		if err != nil {
 			return err
 		}
-		rec.State, rec.Crashes, rec.Progress.Reason = transfer.Accepted, 0, nil
+		if err := rec.Move(transfer.Accepted); err != nil {
+			return err
+		}
+		rec.Crashes, rec.Progress.Reason = 0, nil
 		rec.Pardon++
-		rec.Progress.State = rec.State
 		rec.Recovering = time.Time{}
 		after = rec
 		whose := c.Originator

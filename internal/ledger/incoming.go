@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"encoding/binary"
+	"fmt"
 	"time"
 
 	"ferry/internal/transfer"
@@ -33,6 +34,16 @@ type Incoming struct {
 	Heard       time.Duration       `json:"heard,omitempty"` // agent's running time at the last contact; 0: not known
 	EndedAt     time.Duration       `json:"ended_at,omitempty"`
 	Unswept     bool                `json:"unswept,omitempty"` // over, and temporaries may be left
+}
+
+// Move takes the record to a state that transfer.Incoming must allow. In all others than
+// Receiving no epoch is open.
+func (in *Incoming) Move(to transfer.Incoming) error {
+	if !in.State.CanMove(to) {
+		return fmt.Errorf("internal error: transfer %s cannot go from %s to %s at its destination", in.Request.ID, in.State, to)
+	}
+	in.State, in.Live = to, false
+	return nil
 }
 
 // Deadline is how long the destination waits for the source: twice the

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"ferry/internal/transfer"
@@ -34,6 +35,17 @@ type Source struct {
 	Pardon     uint64               `json:"pardon,omitempty"`    // how often an operator has resumed it
 	Settled    bool                 `json:"settled,omitempty"`   // every outcome is recorded
 	EndedAt    time.Duration        `json:"ended_at,omitempty"`  // agent's running time
+}
+
+// Move takes the record through states, each of which transfer.State must allow.
+func (s *Source) Move(to ...transfer.State) error {
+	for _, next := range to {
+		if !s.State.CanMove(next) {
+			return fmt.Errorf("internal error: transfer %s cannot go from %s to %s", s.Request.ID, s.State, next)
+		}
+		s.State, s.Progress.State = next, next
+	}
+	return nil
 }
 
 // A Delete is a source file that is to be removed (R28). Aside is set before

@@ -152,7 +152,10 @@ func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string)
 	unswept := i.leaves(i.rec.State == transfer.Receiving)
 	failpoint.Hit("receiver.before_done")
 	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
-		rec.State, rec.Live, rec.Unswept = end, false, unswept
+		if err := rec.Move(end); err != nil {
+			return err
+		}
+		rec.Unswept = unswept
 		return i.r.cfg.Note(t, i.record(event, func(a *audit.Record) {
 			a.Counts, a.Reason = &rec.Counts, text
 			if event == audit.Cancelled {

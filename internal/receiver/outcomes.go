@@ -30,8 +30,8 @@ func (i *incoming) finishIfDecided() bool {
 		return false
 	}
 	err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
-		rec.HasTotal, rec.Total, rec.State, rec.Live = true, total, transfer.Decided, false
-		return nil
+		rec.HasTotal, rec.Total = true, total
+		return rec.Move(transfer.Decided)
 	})
 	if err != nil {
 		i.log.Error("cannot write the ledger", "error", err)
@@ -97,7 +97,10 @@ func (i *incoming) outcomesAcked(batch uint64) {
 		if !last || i.withdrawn {
 			return nil
 		}
-		rec.State, rec.Unswept = transfer.Done, unswept
+		if err := rec.Move(transfer.Done); err != nil {
+			return err
+		}
+		rec.Unswept = unswept
 		event := audit.Completed
 		if rec.Counts.Ending() == transfer.Failed {
 			event = audit.Failed

@@ -138,9 +138,11 @@ func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
 		landing := r.cfg.Place.Land(place.LandConfig{Transfer: id, Generation: rec.Generation})
 		if serr := landing.Tidy(dirs, true); serr != nil {
 			r.cfg.Log.Warn("cannot remove temporary files; will retry", "transfer", id, "error", serr)
-			rec.State, rec.Live, rec.Unswept = transfer.Abandoned, false, true
+			rec.Unswept = true
 			r.unswept.Store(true)
-			err = r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.PutIncoming(rec) })
+			if err = rec.Move(transfer.Abandoned); err == nil {
+				err = r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.PutIncoming(rec) })
+			}
 		} else {
 			err = r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.DropIncoming(id) })
 		}

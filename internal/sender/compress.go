@@ -11,8 +11,8 @@ type squeezer struct {
 	item   uint64
 }
 
-func (o *Outgoing) newSqueezer(word string, chunk int) squeezer {
-	encoders := o.cfg.Encoders
+// newSqueezer makes the one of an epoch; encoders may be nil.
+func newSqueezer(encoders *compress.Encoders, word string, chunk int) squeezer {
 	if encoders == nil {
 		encoders = new(compress.Encoders)
 	}
@@ -40,11 +40,4 @@ func (p *pump) squeeze(item uint64, offset int64, plain []byte) {
 	}
 	p.b.Undo()
 	p.b.CData(item, offset, len(plain), f, small)
-}
-
-// onWire counts the bytes of a chunk message that goes to the lane.
-func (o *Outgoing) onWire(n int) {
-	o.mu.Lock()
-	o.live.wire += int64(n)
-	o.mu.Unlock()
 }

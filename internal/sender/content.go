@@ -30,6 +30,6 @@ func (p *pump) formOf(source transfer.Path, src place.File) (*transfer.Form, err
 		return nil, transfer.Errorf(transfer.KindMalformed, "nothing says what the records of the data set %s are like", source).
 			WithHint("give --from-recfm and --from-lrecl, or RECFM(FB),LRECL(80) after its name")
 	}
-	f := p.o.cfg.Content.Form(known, dataset)
+	f := p.cfg.Content.Form(known, dataset)
 	return &f, nil
 }

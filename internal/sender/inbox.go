@@ -2,116 +2,79 @@ package sender
 
 import (
 	"slices"
+	"sync"
 
-	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
-// Nudge says that the destination has started anew, and the name of that run:
-// there is no point in waiting for its silence to be noticed, unless the epoch
-// was accepted by that very run.
-func (o *Outgoing) Nudge(instance string) {
-	o.mu.Lock()
-	known := instance != "" && o.accept != nil && o.accept.Instance == instance
-	o.nudged = o.nudged || !known
-	o.mu.Unlock()
-	if !known {
-		o.poke()
-	}
-}
+// A bell wakes one goroutine.
+type bell chan struct{}
 
-func (o *Outgoing) takeNudge() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	n := o.nudged
-	o.nudged = false
-	return n
-}
-
-func (o *Outgoing) poke() {
+func (b bell) ring() {
 	select {
-	case o.notify <- struct{}{}:
+	case b <- struct{}{}:
 	default:
 	}
 }
 
-// pokePump tells the pump that more items are decided.
-func (o *Outgoing) pokePump() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.pump != nil {
-		o.pump.poke()
-	}
+// mostMessages is how many messages an inbox keeps.
+const mostMessages = 256
+
+// An inbox has what the destination said and nobody has read. It is safe for concurrent
+// use.
+type inbox struct {
+	mu       sync.Mutex
+	messages []*wire.Message
+	run      string // of the destination's, which accepted the last epoch
+	nudged   bool   // the destination runs anew
 }
 
-// Deliver takes a control message, and reports whether it is the destination's. It
-// does not block.
-func (o *Outgoing) Deliver(m *wire.Message) bool {
-	if m.From != o.to {
-		o.cfg.Quiet.Dropped(string(m.From), "the sender is not this transfer's peer", "kind", m.Kind, "transfer", o.ID)
-		return false
-	}
-	if m.Kind == wire.KindOutcomes {
-		o.queue(m.Outcomes)
-		return true
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	switch o.rec.State {
-	case transfer.Accepted, transfer.Waiting, transfer.Parked:
-		return true // nobody reads the inbox, and what matters comes again after OPEN
-	}
+// deliver keeps a message, if there is room.
+func (b *inbox) deliver(m *wire.Message) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if m.Kind == wire.KindAccept || m.Kind == wire.KindResync { // each may have a list of a thousand points
-		o.inbox = slices.DeleteFunc(o.inbox, func(old *wire.Message) bool { return old.Kind == m.Kind })
+		b.messages = slices.DeleteFunc(b.messages, func(old *wire.Message) bool { return old.Kind == m.Kind })
 	}
-	if len(o.inbox) < 256 {
-		o.inbox = append(o.inbox, m)
-	}
-	o.poke()
-	return true
-}
-
-// maxBatches is how many batches of outcomes may wait to be recorded. A destination
-// that keeps to the protocol has one under way; what finds no room comes again.
-const maxBatches = 4
-
-// queue has a batch recorded, behind those that came before it.
-func (o *Outgoing) queue(m *wire.Outcomes) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.batches) == maxBatches {
-		return
-	}
-	o.batches = append(o.batches, m)
-	if !o.recording {
-		o.recording = true
-		go o.recordAll()
+	if len(b.messages) < mostMessages {
+		b.messages = append(b.messages, m)
 	}
 }
 
-// recordAll records what waits, until nothing does.
-func (o *Outgoing) recordAll() {
-	for {
-		o.mu.Lock()
-		if len(o.batches) == 0 {
-			o.recording = false
-			o.mu.Unlock()
-			return
-		}
-		m := o.batches[0]
-		o.batches = o.batches[1:]
-		o.mu.Unlock()
-		o.outcomes(m)
-	}
-}
-
-func (o *Outgoing) take() *wire.Message {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.inbox) == 0 {
+// take gives the oldest message; nil: there is none.
+func (b *inbox) take() *wire.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.messages) == 0 {
 		return nil
 	}
-	m := o.inbox[0]
-	o.inbox = o.inbox[1:]
+	m := b.messages[0]
+	b.messages = b.messages[1:]
 	return m
+}
+
+// nudge notes that the destination runs anew, and reports false where that very run has
+// accepted the epoch.
+func (b *inbox) nudge(run string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	known := run != "" && b.run == run
+	b.nudged = b.nudged || !known
+	return !known
+}
+
+// accepted notes which run of the destination has accepted an epoch.
+func (b *inbox) accepted(run string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.run, b.nudged = run, false
+}
+
+// takeNudge reports whether the destination runs anew, once.
+func (b *inbox) takeNudge() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := b.nudged
+	b.nudged = false
+	return n
 }

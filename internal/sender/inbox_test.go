@@ -12,7 +12,7 @@ import (
 )
 
 // What a destination says is kept while somebody reads it, in bounds, and what
-// strangers say is not.
+// others say is not.
 func TestInbox(t *testing.T) {
 	id := transfer.NewID(time.Now())
 	in := func(s transfer.State) *Outgoing {
@@ -54,7 +54,7 @@ func TestInbox(t *testing.T) {
 				t.Fatalf("%s of %s while it is %s: %v, want %v", c.kind, c.from, c.state, got, c.heard)
 			}
 		}
-		if n := len(o.inbox); n != c.kept {
+		if n := len(o.in.messages); n != c.kept {
 			t.Errorf("%s of %s while it is %s: %d are kept, want %d", c.kind, c.from, c.state, n, c.kept)
 		}
 	}

@@ -44,7 +44,7 @@ func TestNothingWaitsForTheItemJournal(t *testing.T) {
 	o := New(Config{Agent: "ALPHA", Ledger: l, Clock: clock.System, Log: slog.New(slog.DiscardHandler), Changed: func(*Outgoing) {},
 		Progress: func(*transfer.Progress) {}, Note: func(*ledger.Tx, audit.Record) error { return nil }}, rec)
 	opened := make(chan error, 1)
-	go func() { opened <- o.openJournal() }()
+	go func() { opened <- o.items.openJournal(o.rec.read()) }()
 	<-began
 	done := make(chan error, 1)
 	go func() {

@@ -14,15 +14,15 @@ import (
 // negotiate repeats OPEN until it is answered. No answer is a wait, too.
 func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 	failpoint.Hit("sender.before_open")
-	rec := o.Record()
-	a, goes := o.cfg.asked(&rec), course{}
+	rec := o.rec.read()
+	a, goes := o.cfg.asked(rec), course{}
 	if rec.Dest == "" {
 		var err error
 		if goes, err = o.cfg.goesTo(a.q, func(fn func(int, *transfer.RequestItem) bool) error { return a.each(0, fn) }); err != nil {
 			return nil, err
 		}
 	}
-	open, err := o.openMessage(&rec, a, goes)
+	open, err := o.openMessage(rec, a, goes)
 	if err != nil {
 		return nil, err
 	}
@@ -32,16 +32,16 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 	defer timer.Stop()
 	var unsent error // why the last OPEN did not leave this host
 	for {
-		if m := o.take(); m != nil {
-			done, v, err := o.answered(&rec, open.Open, m)
+		if m := o.in.take(); m != nil {
+			done, v, err := o.answered(rec, open.Open, m)
 			if done {
 				return v, err
 			}
-			if now := o.Record(); now.Targets != rec.Targets {
+			if now := o.rec.read(); now.Targets != rec.Targets {
 				if rec = now; rec.State != transfer.Negotiating {
 					return nil, nil
 				}
-				if open, err = o.openMessage(&rec, a, goes); err != nil {
+				if open, err = o.openMessage(rec, a, goes); err != nil {
 					return nil, err
 				}
 				start, pause = o.cfg.Clock.Now(), repeatFirst
@@ -49,29 +49,29 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 			}
 			continue
 		}
-		if o.cancelWanted() {
+		if o.Cancelled() {
 			return o.beginCancel()
 		}
-		if o.takeNudge() {
+		if o.in.takeNudge() {
 			timer.Reset(0)
 		}
 		select {
 		case <-timer.C():
-			if pause > repeatFirst && o.overdue() { // once it has had its chance
+			if pause > repeatFirst && o.rec.overdue() { // once it has had its chance
 				return o.giveUp(rec.Progress.Reason)
 			}
 			if o.cfg.Clock.Now().Sub(start) >= noAnswer+2*o.slack(unsent) {
 				return o.wait(o.silence(unsent), 0)
 			}
-			unsent = o.send(open)
+			unsent = o.tell(open)
 			failpoint.Hit("sender.after_open")
 			timer.Reset(pause + o.slack(unsent))
 			pause = min(2*pause, repeatMost)
-		case <-o.notify:
+		case <-o.driver:
 		case <-ctx.Done():
 			return nil, nil
 		}
-		if o.State() != transfer.Negotiating {
+		if o.rec.state() != transfer.Negotiating {
 			return nil, nil // the last outcomes came in the meantime
 		}
 	}
@@ -94,12 +94,6 @@ func (o *Outgoing) silence(unsent error) *transfer.Error {
 	}
 	return transfer.Errorf(transfer.KindUnreachable, "%s does not answer", o.to).
 		WithHint("the transfer goes on when the agent is there")
-}
-
-func (o *Outgoing) cancelWanted() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.cancel
 }
 
 // openMessage is the OPEN of the present nonce. Until the destination has accepted it
@@ -151,7 +145,7 @@ func (o *Outgoing) answered(rec *ledger.Source, open *wire.Open, m *wire.Message
 			o.doubt("a RESOLVED of other destinations than were asked for")
 			return false, nil, nil
 		}
-		err = o.update(func(t *ledger.Tx, rec *ledger.Source) error {
+		err = o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
 			if len(m.Resolved.List) > 0 {
 				rec.Recovering = o.cfg.Clock.Now() // it moves
 			}
@@ -160,7 +154,7 @@ func (o *Outgoing) answered(rec *ledger.Source, open *wire.Open, m *wire.Message
 		})
 		return err != nil, nil, err
 	case m.Kind == wire.KindBusy && m.Busy.Nonce == rec.Nonce:
-		if o.overdue() {
+		if o.rec.overdue() {
 			v, err = o.giveUp(m.Busy.Reason)
 		} else {
 			v, err = o.wait(m.Busy.Reason, m.Busy.Place)
@@ -180,9 +174,9 @@ func (o *Outgoing) answered(rec *ledger.Source, open *wire.Open, m *wire.Message
 // unknown and never offered again under this ID (R35).
 func (o *Outgoing) refused(e *transfer.Error) (*Verdict, error) {
 	if e.Kind == transfer.KindParked {
-		err := o.update(func(t *ledger.Tx, rec *ledger.Source) error {
+		err := o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
 			rec.Progress.Reason = e
-			return o.cfg.Note(t, o.record(rec, audit.Parked, func(a *audit.Record) { a.Error, a.State = e, rec.State }))
+			return o.cfg.Note(t, noteOf(rec, audit.Parked, func(a *audit.Record) { a.Error, a.State = e, rec.State }))
 		}, transfer.Parked)
 		return &Verdict{Reason: e}, err
 	}
@@ -195,10 +189,10 @@ func (o *Outgoing) refused(e *transfer.Error) (*Verdict, error) {
 // accepted records the epoch and begins the walk at the first time. A Verdict
 // says why the epoch is not begun.
 func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
-	if err := o.openJournal(); err != nil { // such as one that is damaged
+	if err := o.items.openJournal(o.rec.read()); err != nil { // such as one that is damaged
 		return o.pumpFailed(err)
 	}
-	err := o.update(func(t *ledger.Tx, rec *ledger.Source) error {
+	err := o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
 		first := rec.Dest == ""
 		rec.Dest, rec.Epoch, rec.Journal = a.Dest, a.Epoch, true
 		if rec.Resolution == nil && a.Resolution.Base != "" {
@@ -217,7 +211,7 @@ func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
 		if err != nil {
 			return err
 		}
-		return o.cfg.Note(t, o.record(rec, audit.Started, func(r *audit.Record) {
+		return o.cfg.Note(t, noteOf(rec, audit.Started, func(r *audit.Record) {
 			r.Lane, r.Request = a.Lane, audit.FactsOf(&rec.Request)
 			r.Request.Settings, r.Request.Resolved = a.Settings, rec.Resolution
 			r.Request.SetTargets(targets)
@@ -227,46 +221,26 @@ func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
 		return nil, err
 	}
 	failpoint.Hit("sender.after_accept")
-	o.startWalk()
-	o.mu.Lock()
-	o.live.place, o.live.nextTry = 0, time.Time{}
-	o.mu.Unlock()
-	o.setOpening(a)
+	o.items.startWalk(o.rec.read())
+	o.live.accepted()
+	o.in.accepted(a.Instance)
+	o.opening, o.accept = a, a
 	return nil, nil
-}
-
-// setOpening keeps the opening of an epoch for run, which takes it once: an
-// epoch is never sent in a second time from its first message.
-func (o *Outgoing) setOpening(a *wire.Accept) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.opening, o.accept, o.nudged = a, a, false
-	o.live.lane, o.live.why = "", ""
-}
-
-func (o *Outgoing) takeOpening() *wire.Accept {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	a := o.opening
-	o.opening = nil
-	return a
 }
 
 // beginCancel withdraws the transfer. A destination that never accepted has
 // nothing to take back; it is told once, in case its answer was lost.
 func (o *Outgoing) beginCancel() (*Verdict, error) {
-	rec := o.Record()
+	rec := o.rec.read()
 	if rec.Dest == "" || rec.State == transfer.Parked {
 		if rec.Nonce > 0 {
-			o.send(cancel(&rec))
+			o.tell(cancel(rec))
 		}
 		return o.endCancelled()
 	}
-	return nil, o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+	return nil, o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Cancel = true
-		if rec.Recovering.IsZero() {
-			rec.Recovering = o.cfg.Clock.Now()
-		}
+		standStill(rec, o.cfg.Clock.Now())
 		return nil
 	}, transfer.Cancelling)
 }
@@ -275,7 +249,7 @@ func (o *Outgoing) beginCancel() (*Verdict, error) {
 // once: it was never accepted, or is parked. It reports false where it must be
 // driven to its end.
 func (o *Outgoing) CancelNow() (bool, error) {
-	if rec := o.Record(); rec.Dest != "" && rec.State != transfer.Parked {
+	if rec := o.rec.read(); rec.Dest != "" && rec.State != transfer.Parked {
 		return false, nil
 	}
 	_, err := o.beginCancel()
@@ -287,8 +261,8 @@ func (o *Outgoing) CancelNow() (bool, error) {
 }
 
 func (o *Outgoing) endCancelled() (*Verdict, error) {
-	err := o.update(func(t *ledger.Tx, rec *ledger.Source) error {
-		return o.end(t, rec, transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled"))
+	err := o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
+		return o.rec.end(t, rec, transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled"))
 	}, transfer.Cancelled)
 	failpoint.Hit("sender.after_cancelled")
 	return &Verdict{Final: true}, err
@@ -298,13 +272,13 @@ func (o *Outgoing) endCancelled() (*Verdict, error) {
 // has passed.
 func (o *Outgoing) cancelling(ctx context.Context) (*Verdict, error) {
 	failpoint.Hit("sender.cancelling")
-	rec := o.Record()
-	message := cancel(&rec)
+	rec := o.rec.read()
+	message := cancel(rec)
 	pause := repeatFirst
 	timer := o.cfg.Clock.NewTimer(0)
 	defer timer.Stop()
 	for {
-		if m := o.take(); m != nil {
+		if m := o.in.take(); m != nil {
 			if m.Kind == wire.KindCancelled {
 				return o.endCancelled()
 			}
@@ -312,13 +286,13 @@ func (o *Outgoing) cancelling(ctx context.Context) (*Verdict, error) {
 		}
 		select {
 		case <-timer.C():
-			if o.overdue() {
+			if o.rec.overdue() {
 				return o.endCancelled()
 			}
-			o.send(message)
+			o.tell(message)
 			timer.Reset(pause)
 			pause = min(2*pause, repeatMost)
-		case <-o.notify:
+		case <-o.driver:
 		case <-ctx.Done():
 			return nil, nil
 		}

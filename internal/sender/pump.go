@@ -20,7 +20,8 @@ const maxTries = 3
 
 // A pump reads and sends in one epoch.
 type pump struct {
-	o      *Outgoing
+	parts
+	left   *leavings
 	epoch  uint32
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -47,7 +48,6 @@ type pump struct {
 
 	credit credit
 	out    atomic.Pointer[flow.Flight] // way.flight, once the lane is open
-	wake   chan struct{}
 }
 
 // A way is how the messages of an epoch travel.
@@ -73,27 +73,22 @@ var errBroken = errors.New("it broke")
 
 func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume) *pump {
 	ctx, cancel := context.WithCancel(context.Background())
-	rec := o.Record()
+	rec := o.rec.read()
 	chunk := rec.Progress.Settings.ChunkSize
-	p := &pump{o: o, epoch: epoch, ctx: ctx, cancel: cancel, done: make(chan struct{}), b: wire.NewBuilder(chunk, o.cfg.Memory),
-		chunk: chunk, asked: o.cfg.asked(&rec), task: task{arg: -1}, resume: map[uint64]transfer.Point{}, wake: make(chan struct{}, 1)}
+	p := &pump{parts: o.parts, left: &o.kept, accept: o.accept, epoch: epoch, ctx: ctx, cancel: cancel, done: make(chan struct{}), b: wire.NewBuilder(chunk, o.cfg.Memory),
+		chunk: chunk, asked: o.cfg.asked(rec), task: task{arg: -1}, resume: map[uint64]transfer.Point{}}
 	p.credit.raise(credit)
 	p.rate = rec.Request.Rate
-	p.squeezer = o.newSqueezer(rec.Request.Compress, chunk)
+	p.squeezer = newSqueezer(o.cfg.Encoders, rec.Request.Compress, chunk)
 	for _, pt := range resume.Points {
 		p.resume[pt.Item] = pt
 	}
-	o.mu.Lock()
-	o.pump, p.accept = p, o.accept
-	if o.live.ahead == 0 {
-		o.live.ahead = credit // until an acknowledgement says; a short transfer may end without one
-	}
-	o.mu.Unlock()
+	o.live.granted(credit)
 	go func() {
 		defer close(p.done)
 		defer func() {
 			if v := recover(); v != nil {
-				o.log.Error("sender panicked; the transfer waits", "panic", v, "stack", string(debug.Stack()))
+				p.log.Error("sender panicked; the transfer waits", "panic", v, "stack", string(debug.Stack()))
 				p.err = transfer.Errorf(transfer.KindInternal, "the sender crashed: %v", v)
 			}
 		}()
@@ -114,9 +109,9 @@ func (p *pump) stop() {
 func (p *pump) acked(a *wire.Ack) {
 	p.credit.raise(a.Credit)
 	if f := p.out.Load(); f != nil {
-		f.Acked(a.Seq, p.o.cfg.Clock.Now())
+		f.Acked(a.Seq, p.cfg.Clock.Now())
 	}
-	p.poke()
+	p.feeder.ring()
 }
 
 // silent reports whether the destination, of which something was heard at a time
@@ -124,14 +119,7 @@ func (p *pump) acked(a *wire.Ack) {
 func (p *pump) silent(heard time.Time) bool {
 	f := p.out.Load()
 	// Without one the lane is being opened, which has time-outs of its own.
-	return f != nil && f.Overdue(heard, p.o.cfg.Clock.Now())
-}
-
-func (p *pump) poke() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	return f != nil && f.Overdue(heard, p.cfg.Clock.Now())
 }
 
 // run sends every item that the destination has not decided. The first message
@@ -142,7 +130,7 @@ func (p *pump) run(resume transfer.Resume) error {
 	}
 	defer p.flight.Leave()
 	if first, err := p.asked.item(0); err == nil {
-		p.sources = p.o.cfg.Place.Files(first.Source)
+		p.sources = p.cfg.Place.Files(first.Source)
 	} else {
 		return err
 	}
@@ -150,9 +138,7 @@ func (p *pump) run(resume transfer.Resume) error {
 	if err := p.sign(); err != nil {
 		return err
 	}
-	p.o.mu.Lock()
-	journal := p.o.journal
-	p.o.mu.Unlock()
+	journal := p.items.journal()
 	if err := p.guard(journal); err != nil {
 		return err
 	}
@@ -224,13 +210,13 @@ func (p *pump) resendAll() error {
 
 // next sends an item once it may be sent.
 func (p *pump) next(n uint64, it transfer.Item) error {
-	if p.o.decided(n) {
+	if p.rec.decided(n) {
 		return nil
 	}
-	if err := p.o.cfg.Ledger.OutboxFull(); err != nil {
+	if err := p.cfg.Ledger.OutboxFull(); err != nil {
 		return err
 	}
-	if err := p.await(func() bool { return p.o.mayBegin(n) && len(p.summing) <= p.accept.Sums }, nil); err != nil {
+	if err := p.await(func() bool { return p.rec.mayBegin(n) && len(p.summing) <= p.accept.Sums }, nil); err != nil {
 		return err
 	}
 	return p.item(n, it)
@@ -238,10 +224,10 @@ func (p *pump) next(n uint64, it transfer.Item) error {
 
 // forgetDecided closes what was kept of an earlier epoch and is decided by now.
 func (p *pump) forgetDecided() {
-	for n, r := range p.o.keep {
-		if p.o.decided(n) {
+	for n, r := range p.left.files {
+		if p.rec.decided(n) {
 			r.close()
-			delete(p.o.keep, n)
+			delete(p.left.files, n)
 		}
 	}
 }
@@ -251,7 +237,7 @@ func (p *pump) letGo() {
 	for _, r := range p.summing {
 		switch {
 		case r.lasting():
-			p.o.keep[r.item] = r
+			p.left.files[r.item] = r
 		case r.sum != nil:
 			r.sum.Stop()
 		}
@@ -260,7 +246,7 @@ func (p *pump) letGo() {
 
 // guard waits for the end of the walk where a request says how much it may be at most.
 func (p *pump) guard(j *ledger.Journal) error {
-	q := p.o.Record().Request
+	q := &p.rec.read().Request
 	if q.MaxFiles == 0 && q.MaxBytes == 0 {
 		return nil
 	}
@@ -269,26 +255,21 @@ func (p *pump) guard(j *ledger.Journal) error {
 
 // openLane chooses how this epoch's messages travel.
 func (p *pump) openLane() error {
-	o := p.o
-	rec := o.Record()
-	l, name, reason, err := o.cfg.Lanes.Open(p.ctx, o.to, o.ID, rec.Request.Lane, p.accept)
+	l, name, reason, err := p.cfg.Lanes.Open(p.ctx, p.to, p.ID, p.rec.read().Request.Lane, p.accept)
 	if err != nil {
 		return err
 	}
-	o.mu.Lock()
-	was := o.live.lane
-	o.live.lane, o.live.why = name, reason
-	o.mu.Unlock()
+	was := p.live.travels(name, reason)
 	if name != was {
-		o.log.Debug("lane chosen", "lane", name, "error", reason)
+		p.log.Debug("lane chosen", "lane", name, "error", reason)
 	}
 	if was == transfer.LaneDirect && name == transfer.LaneQueue {
 		// After a RESYNC, which could not ask the destination to dial; OPEN can.
 		return &laneError{errors.New(reason)}
 	}
 	p.lane = l
-	p.line = o.cfg.Lines.Line(string(o.to), name)
-	p.flight = p.line.Join(p.poke)
+	p.line = p.cfg.Lines.Line(string(p.to), name)
+	p.flight = p.line.Join(p.feeder.ring)
 	p.out.Store(p.flight)
 	return nil
 }
@@ -303,24 +284,6 @@ func (p *pump) awaitJournal(wait <-chan struct{}) error {
 			return false
 		}
 	}, wait)
-}
-
-func (o *Outgoing) walkFailed() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.walkErr
-}
-
-func (o *Outgoing) decided(n uint64) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.rec.Decided.Has(n)
-}
-
-func (o *Outgoing) mayBegin(n uint64) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.rec.Decided.Fits(n)
 }
 
 // fail reports an item that cannot be sent.
@@ -362,12 +325,12 @@ func (p *pump) item(n uint64, it transfer.Item) error {
 			return err
 		}
 	}
-	p.o.sent.begin(n, it, &p.task)
+	p.sent.begin(n, it, &p.task)
 	switch it.Type {
 	case transfer.ItemBad:
 		return p.fail(n, it, it.Err)
 	case transfer.ItemDir:
-		mode, mtime, err := p.o.cfg.Place.StatDir(it.Source)
+		mode, mtime, err := p.cfg.Place.StatDir(it.Source)
 		if transfer.KindOf(err).Waits() {
 			return err
 		}
@@ -390,18 +353,18 @@ func (p *pump) item(n uint64, it transfer.Item) error {
 // resend sends a file again whose source has changed, or of which the destination has
 // something else than the source. It fails if that happens again and again.
 func (p *pump) resend(r resend) error {
-	o, err := p.o, r.err
+	err := r.err
 	delete(p.resume, r.item)
-	o.tries[r.item]++
-	o.log.Warn("resending file from offset 0", "path", r.it.Source, "try", o.tries[r.item], "error", err)
-	if o.tries[r.item] < maxTries {
+	p.left.tries[r.item]++
+	p.log.Warn("resending file from offset 0", "path", r.it.Source, "try", p.left.tries[r.item], "error", err)
+	if p.left.tries[r.item] < maxTries {
 		return p.item(r.item, r.it)
 	}
-	delete(o.tries, r.item)
+	delete(p.left.tries, r.item)
 	var e *transfer.Error
 	switch {
 	case errors.Is(err, errDamaged):
-		e = transfer.Errorf(transfer.KindDigest, "%s was damaged on the way to %s %d times", r.it.Source, o.to, maxTries).
+		e = transfer.Errorf(transfer.KindDigest, "%s was damaged on the way to %s %d times", r.it.Source, p.to, maxTries).
 			WithHint("look at the network and at the destination's disk")
 	case errors.As(err, &e) && e.Kind == transfer.KindUnreadable: // a disk that fails, say; it was worth another try
 	default:

@@ -46,7 +46,7 @@ func (p *pump) file(n uint64, it transfer.Item, unsized bool) error {
 	if err != nil {
 		return p.fail(n, it, transfer.AsError(err))
 	}
-	p.o.setCurrent(it.Source)
+	p.live.reads(it.Source)
 	ended, err := p.stream(r, offset)
 	switch {
 	case ended:
@@ -58,7 +58,7 @@ func (p *pump) file(n uint64, it transfer.Item, unsized bool) error {
 	case err == nil, errors.Is(err, errChanged), errors.Is(err, place.ErrUnsized), transfer.KindOf(err).Waits():
 		r.close() // where it waits, too: the handle may be what is wrong
 	default:
-		p.o.keep[n] = r // the epoch is over; the next one may go on here
+		p.left.files[n] = r // the epoch is over; the next one may go on here
 	}
 	return err
 }
@@ -73,17 +73,10 @@ func (r *reading) lasting() bool {
 	return stream || r.resumed || r.sum != nil && r.sum.At() >= lastingFrom
 }
 
-func (o *Outgoing) setCurrent(path transfer.Path) {
-	o.mu.Lock()
-	o.live.current = path
-	o.mu.Unlock()
-}
-
 // openReading opens the file, or takes up the one that was being read.
 func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, int64, error) {
 	pt, resumed := p.resume[n]
-	if k := p.o.keep[n]; k != nil {
-		delete(p.o.keep, n)
+	if k := p.left.take(n); k != nil {
 		same := !resumed || pt.Version == k.facts.Version && !pt.NoReadBack
 		if same && (k.sum == nil || pt.Source <= k.sum.At()) && seek(k.src, pt.Source) {
 			return k, pt.Source, nil
@@ -100,7 +93,7 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 		return nil, 0, err
 	}
 	resumed = resumed && pt.Version == r.facts.Version && 0 < pt.Source && (r.facts.Size < 0 || pt.Source <= r.facts.Size) && seek(src, pt.Source)
-	sum, known := p.o.sent.digestOf(n, r.facts.Version)
+	sum, known := p.sent.digestOf(n, r.facts.Version)
 	if known = known && !(resumed && pt.NoReadBack); known {
 		r.known = sum
 	}
@@ -108,15 +101,15 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 	case known && !resumed:
 		return r, 0, nil
 	case known: // nothing of it need be read again
-		r.tail, r.sum = true, digest.Resume(p.task.method, p.o.digests, pt.Prefix, nil)
+		r.tail, r.sum = true, digest.Resume(p.task.method, p.left.digests, pt.Prefix, nil)
 		return r, pt.Source, nil
 	case resumed:
 		failpoint.Hit("sender.after_reopen")
-		r.tail, r.resumed, r.sum = true, true, digest.Resume(p.task.method, p.o.digests, pt.Prefix, src.(place.Seeker))
+		r.tail, r.resumed, r.sum = true, true, digest.Resume(p.task.method, p.left.digests, pt.Prefix, src.(place.Seeker))
 		return r, pt.Source, nil
 	}
 	if p.task.method != digest.None {
-		r.sum = digest.NewRunning(p.task.method, p.o.digests)
+		r.sum = digest.NewRunning(p.task.method, p.left.digests)
 	}
 	return r, 0, nil
 }
@@ -136,7 +129,7 @@ func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 		return false, err
 	}
 	for more := size != 0 && offset != size; more; {
-		if p.o.decided(r.item) {
+		if p.rec.decided(r.item) {
 			if err := p.room(0); err != nil {
 				return false, err
 			}
@@ -161,11 +154,11 @@ func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 	if r.sum != nil {
 		r.sum.End()
 	}
-	p.o.sent.end(r.item, version)
+	p.sent.end(r.item, version)
 	p.b.End(r.item, offset)
 	if failpoint.Planted("deleted-when-sent") && p.task.options.Delete() {
-		d := p.o.cfg.Place.(place.Deleter)
-		d.Delete(r.it.Source, version, d.Aside(p.o.ID, r.item), false)
+		d := p.cfg.Place.(place.Deleter)
+		d.Delete(r.it.Source, version, d.Aside(p.ID, r.item), false)
 	}
 	return true, nil
 }
@@ -217,7 +210,7 @@ func (p *pump) putSum(r *reading) error {
 	if err := p.room(len(sum) + len(tail)); err != nil {
 		return err
 	}
-	p.o.sent.digest(r.item, r.facts.Version, sum)
+	p.sent.digest(r.item, r.facts.Version, sum)
 	p.b.Sum(r.item, sum, tail)
 	if r.lasting() {
 		r.close()
@@ -242,8 +235,8 @@ func (p *pump) piece(r *reading, offset, size int64) (int64, error) {
 	if err := p.putSums(); err != nil {
 		return 0, err
 	}
-	if p.o.digests.Full() {
-		if err := p.await(func() bool { return !p.o.digests.Full() }, nil); err != nil {
+	if p.left.digests.Full() {
+		if err := p.await(func() bool { return !p.left.digests.Full() }, nil); err != nil {
 			return 0, err
 		}
 	}
@@ -316,7 +309,7 @@ func (p *pump) read(r *reading, offset, n int64) (int64, error) {
 	if r.sum != nil && offset+int64(k) > r.sum.At() {
 		r.sum.Write(buf[r.sum.At()-offset:])
 	}
-	p.o.countSent(r.item, offset, int64(k))
+	p.live.count(r.item, offset, int64(k))
 	if k >= flow.BeginCost && isZero(buf) {
 		p.b.Undo()
 		p.b.Hole(r.item, offset, int64(k))
@@ -340,16 +333,4 @@ func isZero(b []byte) bool {
 		}
 	}
 	return true
-}
-
-// countSent counts bytes, and those among them that had been sent before.
-func (o *Outgoing) countSent(item uint64, offset, n int64) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.live.sent += n
-	high := o.live.high[item]
-	if again := min(high, offset+n) - offset; again > 0 {
-		o.live.resent += again
-	}
-	o.live.high[item] = max(high, offset+n)
 }

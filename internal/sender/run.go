@@ -16,9 +16,9 @@ import (
 // conversation breaks. Where it was broken off before, by a ledger that could
 // not be written, the epoch is over and another one is asked for.
 func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
-	a := o.takeOpening()
-	if a == nil {
-		return nil, o.renegotiate()
+	a := o.opening
+	if o.opening = nil; a == nil { // an epoch is never sent in a second time from its first message
+		return nil, o.rec.renegotiate()
 	}
 	p := o.startPump(a.Epoch, a.Credit, a.Resume)
 	defer func() { p.stop() }()
@@ -27,7 +27,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 	defer tick.Stop()
 	for {
 		ended := p.done
-		for m := o.take(); m != nil; m = o.take() {
+		for m := o.in.take(); m != nil; m = o.in.take() {
 			now := o.cfg.Clock.Now()
 			switch {
 			case m.Kind == wire.KindAck && m.Ack.Epoch == p.epoch:
@@ -48,56 +48,56 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 				}
 				failpoint.Hit("sender.after_resync")
 				p = o.startPump(m.Resync.Epoch, m.Resync.Credit, m.Resync.Resume)
-			case m.Kind == wire.KindAccept && m.Accept.Nonce == o.Record().Nonce && m.Accept.Epoch > p.epoch:
+			case m.Kind == wire.KindAccept && m.Accept.Nonce == o.rec.read().Nonce && m.Accept.Epoch > p.epoch:
 				o.log.Info("second ACCEPT from the destination; reopening the transfer", "epoch", m.Accept.Epoch)
-				return nil, o.renegotiate()
+				return nil, o.rec.renegotiate()
 			case m.Kind == wire.KindBusy && m.Busy.Epoch == p.epoch && m.Busy.Place == 0:
 				o.log.Info("destination asks to reopen the transfer", "error", m.Busy.Reason)
-				return nil, o.renegotiate()
+				return nil, o.rec.renegotiate()
 			case m.Kind == wire.KindBusy && m.Busy.Epoch == p.epoch:
 				p.stop()
-				if err := o.recovering(); err != nil {
+				if err := o.rec.recovering(); err != nil {
 					return nil, err
 				}
 				return o.wait(m.Busy.Reason, m.Busy.Place)
 			case m.Kind == wire.KindCancelled:
 				p.stop()
-				if err := o.renegotiate(); err != nil { // the way from Running to Failed
+				if err := o.rec.renegotiate(); err != nil { // the way from Running to Failed
 					return nil, err
 				}
 				return o.fail(transfer.Errorf(transfer.KindLost, "the destination has withdrawn the transfer"))
 			}
 			ended = p.done
 		}
-		if o.State() != transfer.Running {
+		if o.rec.state() != transfer.Running {
 			return nil, nil // the last outcomes are here
 		}
-		if o.cancelWanted() {
+		if o.Cancelled() {
 			p.stop()
 			return o.beginCancel()
 		}
-		if o.takeNudge() {
+		if o.in.takeNudge() {
 			o.log.Info("destination restarted; reopening the transfer")
-			return nil, o.renegotiate()
+			return nil, o.rec.renegotiate()
 		}
 		select {
-		case <-o.notify:
+		case <-o.driver:
 		case <-ended:
 			if err := p.err; err != nil {
 				return o.pumpFailed(err)
 			}
 			p.done = nil // everything is sent; outcomes will come
 		case <-tick.C():
-			if o.heardSince(heard) {
+			if o.live.recordedSince(heard) {
 				heard = o.cfg.Clock.Now()
 			}
 			if p.silent(heard) {
 				o.log.Info("destination silent; reopening the transfer")
-				return nil, o.renegotiate()
+				return nil, o.rec.renegotiate()
 			}
-			if o.overdue() { // epochs come and go, and nothing gets through
+			if o.rec.overdue() { // epochs come and go, and nothing gets through
 				p.stop()
-				if err := o.renegotiate(); err != nil {
+				if err := o.rec.renegotiate(); err != nil {
 					return nil, err
 				}
 				return o.giveUp(transfer.Errorf(transfer.KindUnreachable, "nothing gets through to %s", o.to))
@@ -110,14 +110,6 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 	}
 }
 
-// heardSince reports whether outcomes, which do not pass through the inbox,
-// have come since t.
-func (o *Outgoing) heardSince(t time.Time) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.live.heard.After(t)
-}
-
 // pumpFailed sorts out why sending stopped.
 func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 	var lane *laneError
@@ -126,7 +118,7 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 	if broke {
 		if pause = o.laneBroke(); pause == 0 {
 			o.log.Info("lane broken; reopening the transfer", "error", err)
-			return nil, o.renegotiate()
+			return nil, o.rec.renegotiate()
 		}
 	}
 	e := transfer.AsError(err)
@@ -135,11 +127,11 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 		if err := o.halt(); err != nil {
 			return nil, err
 		}
-		rec := o.Record()
-		o.send(cancel(&rec))
+		rec := o.rec.read()
+		o.tell(cancel(rec))
 		return o.fail(e)
 	}
-	if err := o.recovering(); err != nil {
+	if err := o.rec.recovering(); err != nil {
 		return nil, err
 	}
 	switch {
@@ -149,7 +141,7 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 	case !e.Kind.Waits():
 		e = transfer.Errorf(transfer.KindBusy, "%s cannot go on: %w", o.cfg.Agent, err)
 	}
-	if !o.overdue() {
+	if !o.rec.overdue() {
 		return o.waitFor(e, 0, pause)
 	}
 	if err := o.halt(); err != nil {
@@ -160,10 +152,10 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 
 // halt brings a transfer that is running to where it may fail.
 func (o *Outgoing) halt() error {
-	if o.State() != transfer.Running {
+	if o.rec.state() != transfer.Running {
 		return nil
 	}
-	return o.renegotiate()
+	return o.rec.renegotiate()
 }
 
 // laneBroke counts how often the lane has broken with no progress in between.
@@ -171,77 +163,53 @@ func (o *Outgoing) halt() error {
 // have been lost long ago; after each later one it waits twice as long as after the
 // one before, 4 s at most.
 func (o *Outgoing) laneBroke() (pause time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.live.breaks++
-	if n := o.live.breaks - 2; n >= 0 {
+	if n := o.live.broke() - 2; n >= 0 {
 		pause = min(breakFirst<<min(n, 10), waitRetry)
 	}
 	return pause
-}
-
-// recovering notes since when nothing moves, where it is not noted yet.
-func (o *Outgoing) recovering() error {
-	if rec := o.Record(); !rec.Recovering.IsZero() {
-		return nil
-	}
-	return o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
-		rec.Recovering = o.cfg.Clock.Now()
-		return nil
-	})
-}
-
-// renegotiate goes back to OPEN with a new nonce.
-func (o *Outgoing) renegotiate() error {
-	return o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
-		rec.Nonce++
-		if rec.Recovering.IsZero() {
-			rec.Recovering = o.cfg.Clock.Now()
-		}
-		return nil
-	}, transfer.Negotiating)
 }
 
 // acked takes in what the destination holds. A new safe point is progress: it
 // ends a recovery and forgives crashes. Bytes alone are none, they may have to
 // be sent again for ever.
 func (o *Outgoing) acked(a *wire.Ack) error {
-	o.mu.Lock()
-	o.live.held, o.live.ahead = a.Bytes, a.Ahead
-	safe := a.Safe != nil && *a.Safe != o.live.safe
-	if safe {
-		o.live.safe, o.live.breaks = *a.Safe, 0
+	if !o.live.acked(a) {
+		return nil
 	}
-	rec := o.rec
-	o.mu.Unlock()
-	if f, ok := o.cfg.Place.(place.Forgetter); ok && safe {
+	if f, ok := o.cfg.Place.(place.Forgetter); ok {
 		f.Forget(a.Safe.Offset)
 	}
-	if safe && (!rec.Recovering.IsZero() || rec.Crashes > 0) {
-		return o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
-			rec.Recovering, rec.Crashes = time.Time{}, 0
-			return nil
-		})
-	}
-	return nil
+	return o.rec.progressed()
 }
 
 // resynced records the epoch that a RESYNC issued.
 func (o *Outgoing) resynced(r *wire.Resync) error {
 	o.log.Info("RESYNC received", "epoch", r.Epoch, "error", r.Reason)
 	if r.Direct != nil {
-		o.mu.Lock()
 		a := *o.accept
 		a.Direct = r.Direct
 		o.accept = &a
-		o.mu.Unlock()
 	}
-	return o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+	return o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Epoch, rec.Progress.Epoch = r.Epoch, r.Epoch
 		rec.Progress.Resumes++
-		if rec.Recovering.IsZero() {
-			rec.Recovering = o.cfg.Clock.Now()
-		}
+		standStill(rec, o.cfg.Clock.Now())
 		return nil
 	})
+}
+
+// impossible says what of an ACK cannot be: it speaks of what was not sent.
+func (o *Outgoing) impossible(p *pump, a *wire.Ack) (why string) {
+	bytes, past := o.live.cannotBe(a)
+	switch {
+	case a.Seq > p.sealed.Load():
+		return "an ACK of messages that were not sent"
+	case a.Credit > p.credit.used()+wire.MaxAhead:
+		return "an ACK with more credit than there is"
+	case bytes:
+		return "an ACK of bytes that were not sent"
+	case past && !o.inherited && !o.rec.decided(a.Safe.Item): // asked last: what is decided is forgotten after that
+		return "an ACK with a safe point that was not sent"
+	}
+	return ""
 }

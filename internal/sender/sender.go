@@ -11,9 +11,7 @@ package sender
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"ferry/internal/audit"
@@ -92,65 +90,24 @@ type Config struct {
 	Content conversion.Defaults // of text files here
 }
 
-// An Outgoing is one transfer that this agent sends.
+// An Outgoing is one transfer that this agent sends. One goroutine at a time drives it; the
+// fields below parts are that one's, but for in and outcomes.
 type Outgoing struct {
-	cfg Config
-	log *slog.Logger
-	ID  transfer.ID
-	to  transfer.AgentName
+	parts
 
-	mu       sync.Mutex
-	rec      *ledger.Source
-	pacer    flow.Pacer // keeps the request's own rate
-	stuck    time.Time  // reading of this process when rec.Recovering was set or this run began
-	inbox    []*wire.Message
-	opening  *wire.Accept // of an epoch that run has not begun
-	accept   *wire.Accept // the last one: how the destination can be met
-	notify   chan struct{}
-	journal  *ledger.Journal
-	walkErr  error
-	found    ledger.Totals // by the walk, also while the journal is closed
-	lent     bool          // a descriptor is borrowed for the journal while the transfer waits
-	stopWalk context.CancelFunc
-	walked   chan struct{}
-	live     figures
-	shown    time.Time
-	cancel   bool
-	nudged   bool
+	in       inbox
+	outcomes recorder
 
-	sent      sent
-	inherited bool             // an earlier run had sent some items
-	batches   []*wire.Outcomes // that are to be recorded, oldest first
-	recording bool             // a goroutine is at it
-
-	updMu   sync.Mutex // one change of the record at a time, so that rec follows the ledger's order
-	told    chronicle  // under updMu
-	snap    snapshot   // under updMu, of the change that is being made
-	pump    *pump      // of the open epoch; under mu
-	digests *digest.Backlog
-	keep    map[uint64]*reading // files that an ended epoch was in the middle of
-	tries   map[uint64]int
+	inherited bool         // an earlier run had sent some items
+	opening   *wire.Accept // of an epoch that run has not begun
+	accept    *wire.Accept // the last one: how the destination can be met
+	kept      leavings
 }
 
-// figures are what Progress shows beyond the ledger.
-type figures struct {
-	sent, held int64
-	resent     int64
-	wire       int64            // bytes of chunk messages
-	high       map[uint64]int64 // how far each undecided item has been sent
-	current    transfer.Path
-	place      int
-	nextTry    time.Time
-	safe       wire.Safe
-	heard      time.Time // of outcomes
-	ahead      int64     // how far this side may run ahead
-	lane, why  string    // of the epoch, and why it is not the direct one
-	breaks     int       // of the lane, with no safe point or outcome between them
-}
-
-// NewRecord is the ledger record of a request that is being accepted.
+// NewRecord is the ledger record of a request, which is yet to be moved to the state in
+// which it is accepted.
 func NewRecord(q transfer.Request, principal string, now time.Time) *ledger.Source {
-	p := transfer.Progress{ID: q.ID, State: transfer.Accepted, Source: q.Source, Destination: q.Destination, Request: q.Hash(), Originator: q.Originator.String(), Job: q.Job, Priority: q.Priority, Submitted: q.Submitted, Settings: q.Settings, Promised: transfer.Promised{Durability: q.Durability, Checksum: q.Checksum, Compress: q.Compress}}
+	p := transfer.Progress{ID: q.ID, State: transfer.Queued, Source: q.Source, Destination: q.Destination, Request: q.Hash(), Originator: q.Originator.String(), Job: q.Job, Priority: q.Priority, Submitted: q.Submitted, Settings: q.Settings, Promised: transfer.Promised{Durability: q.Durability, Checksum: q.Checksum, Compress: q.Compress}}
 	if p.Durability == "" {
 		p.Durability = transfer.DurabilityFull
 	}
@@ -161,7 +118,7 @@ func NewRecord(q transfer.Request, principal string, now time.Time) *ledger.Sour
 		p.Compress = transfer.CompressNone
 	}
 	return &ledger.Source{Request: q, Hash: p.Request, Principal: principal, Accepted: now,
-		State: transfer.Accepted, Progress: p}
+		State: transfer.Queued, Progress: p}
 }
 
 // New makes an Outgoing of a record that is in the ledger.
@@ -170,84 +127,72 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 		cfg.Quiet = quiet.New(cfg.Log, cfg.Clock.Now)
 	}
 	before := rec.Dest != ""
-	o := &Outgoing{sent: sent{items: map[uint64]*begun{}, heir: before}, inherited: before, cfg: cfg, ID: rec.Request.ID, to: rec.Request.Destination, rec: rec, cancel: rec.Cancel, notify: make(chan struct{}, 1), tries: map[uint64]int{}, keep: map[uint64]*reading{},
-		live: figures{high: map[uint64]int64{}, sent: rec.Progress.BytesSent, resent: rec.Progress.BytesResent, wire: rec.Progress.BytesWire},
-		log:  cfg.Log.With("transfer", rec.Request.ID, "destination", rec.Request.Destination)}
-	o.told = chronicle{log: o.log, now: cfg.Clock.Now}
-	o.digests = digest.NewBacklog(o.pokePump)
-	o.know(rec)
+	log := cfg.Log.With("transfer", rec.Request.ID, "destination", rec.Request.Destination)
+	p := &rec.Progress
+	o := &Outgoing{inherited: before, parts: parts{
+		ID: rec.Request.ID, cfg: &cfg, log: log, to: rec.Request.Destination,
+		live:   &figures{high: map[uint64]int64{}, sent: p.BytesSent, resent: p.BytesResent, wire: p.BytesWire},
+		sent:   &sent{items: map[uint64]*begun{}, heir: before},
+		driver: make(bell, 1), feeder: make(bell, 1),
+	}}
+	o.items = &items{cfg: &cfg, log: log, id: o.ID, wake: o.wake}
+	o.rec = &record{id: o.ID, ledger: cfg.Ledger, note: cfg.Note, clock: cfg.Clock, figures: o.snapshot, last: rec,
+		told: chronicle{log: log, now: cfg.Clock.Now}}
+	o.rec.know(rec)
+	o.kept = leavings{files: map[uint64]*reading{}, tries: map[uint64]int{}, digests: digest.NewBacklog(o.feeder.ring)}
+	o.outcomes = recorder{parts: o.parts, moved: func() { cfg.Changed(o) }}
 	return o
 }
 
-// know takes a record in. What it says of when nothing moved any more is the
-// time of day; how long ago that was is counted by this process, so that a
-// clock that jumps makes no transfer give up, nor wait for years. o.mu is held.
-func (o *Outgoing) know(rec *ledger.Source) {
-	switch {
-	case rec.Recovering.IsZero():
-		o.stuck = time.Time{}
-	case o.stuck.IsZero() || !rec.Recovering.Equal(o.rec.Recovering):
-		o.stuck = o.cfg.Clock.Now()
-	}
-	o.rec = rec
-}
-
-// delay is how long a control message and its answer take at present.
-func (o *Outgoing) delay() time.Duration {
-	if o.cfg.Delay == nil {
-		return 0
-	}
-	return o.cfg.Delay()
-}
-
 // Record is a copy of the transfer's record.
-func (o *Outgoing) Record() ledger.Source {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return *o.rec
-}
+func (o *Outgoing) Record() ledger.Source { return *o.rec.read() }
 
 // State is where the transfer stands.
-func (o *Outgoing) State() transfer.State {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.rec.State
-}
+func (o *Outgoing) State() transfer.State { return o.rec.state() }
 
 // Status is the present picture.
-func (o *Outgoing) Status() *transfer.Progress {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.status()
-}
+func (o *Outgoing) Status() *transfer.Progress { return o.status() }
 
-func (o *Outgoing) status() *transfer.Progress {
-	p := o.rec.Progress
-	p.State = o.rec.State
-	now := o.snapshot()
-	now.put(&p)
-	p.BytesHeld, p.Current, p.Place, p.NextTry = o.live.held, o.live.current, o.live.place, o.live.nextTry
-	return &p
-}
-
-// show publishes the picture; unforced at most once a second.
-func (o *Outgoing) show(forced bool) {
-	now := o.cfg.Clock.Now()
-	o.mu.Lock()
-	if !forced && now.Sub(o.shown) < progressEvery {
-		o.mu.Unlock()
-		return
+// Nudge says that the destination has started anew, and the name of that run:
+// there is no point in waiting for its silence to be noticed, unless the epoch
+// was accepted by that very run.
+func (o *Outgoing) Nudge(instance string) {
+	if o.in.nudge(instance) {
+		o.driver.ring()
 	}
-	o.shown = now
-	p := o.status()
-	o.mu.Unlock()
-	o.cfg.Progress(p)
+}
+
+// Deliver takes a control message, and reports whether it is the destination's. It
+// does not block.
+func (o *Outgoing) Deliver(m *wire.Message) bool {
+	if !o.peers(m) {
+		return false
+	}
+	if m.Kind == wire.KindOutcomes {
+		o.outcomes.queue(m.Outcomes)
+		return true
+	}
+	switch o.rec.state() {
+	case transfer.Accepted, transfer.Waiting, transfer.Parked:
+		return true // nobody reads the inbox, and what matters comes again after OPEN
+	}
+	o.in.deliver(m)
+	o.driver.ring()
+	return true
+}
+
+// Late takes outcomes of a transfer that does not run, and returns when they are
+// recorded.
+func (o *Outgoing) Late(m *wire.Message) {
+	if o.peers(m) {
+		o.outcomes.record(m.Outcomes)
+	}
 }
 
 // Cancel asks the transfer to end, in the ledger, for the principal by. It says whether
 // that is still possible.
 func (o *Outgoing) Cancel(by string) error {
-	err := o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+	err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		switch s := rec.State; {
 		case s == transfer.Cancelled:
 			return errOver
@@ -261,101 +206,13 @@ func (o *Outgoing) Cancel(by string) error {
 		return nil
 	}
 	if err == nil {
-		o.mu.Lock()
-		o.cancel = true
-		o.mu.Unlock()
-		o.poke()
+		o.driver.ring()
 	}
 	return err
 }
 
 // Cancelled reports whether the transfer has been asked to end.
-func (o *Outgoing) Cancelled() bool { return o.cancelWanted() }
-
-func (o *Outgoing) send(m *wire.Message) error {
-	c := *m
-	c.From, c.Transfer = o.cfg.Agent, o.ID
-	err := o.cfg.Link.Send(o.to, &c)
-	if err != nil {
-		o.log.Debug("cannot send message; will retry", "kind", m.Kind, "error", err)
-	}
-	return err
-}
-
-// update changes the record in a transaction of its own and moves it through
-// the given states, each of which the table must allow.
-func (o *Outgoing) update(change func(t *ledger.Tx, rec *ledger.Source) error, to ...transfer.State) error {
-	o.updMu.Lock()
-	defer o.updMu.Unlock()
-	var after *ledger.Source
-	var state transfer.State
-	var epoch uint32
-	o.mu.Lock()
-	o.snap = o.snapshot()
-	o.mu.Unlock()
-	err := o.cfg.Ledger.Update(func(t *ledger.Tx) error {
-		rec, err := t.Source(o.ID)
-		if err != nil {
-			return err
-		}
-		if rec == nil {
-			return transfer.Errorf(transfer.KindInternal, "the record of transfer %s is gone", o.ID)
-		}
-		state, epoch = rec.State, rec.Epoch
-		for _, s := range to {
-			if !rec.State.CanMove(s) {
-				return fmt.Errorf("internal error: transfer %s cannot go from %s to %s", o.ID, rec.State, s)
-			}
-			rec.State = s
-		}
-		o.snap.put(&rec.Progress)
-		if change != nil {
-			if err := change(t, rec); err != nil {
-				return err
-			}
-		}
-		rec.Progress.State = rec.State
-		after = rec
-		return t.PutSource(rec)
-	})
-	if err == nil {
-		o.mu.Lock()
-		o.know(after)
-		o.mu.Unlock()
-		o.told.moved(state, epoch, after)
-	}
-	return err
-}
-
-// A snapshot is the live figures that each change of the record writes down. It is made
-// before the ledger transaction, because no lock may be taken inside one.
-type snapshot struct {
-	sent, resent, wire, ahead int64
-	lane, why                 string
-	current                   transfer.Path
-	found                     ledger.Totals
-}
-
-// snapshot copies the live figures. o.mu is held.
-func (o *Outgoing) snapshot() snapshot {
-	if o.journal != nil {
-		o.found = o.journal.Totals()
-	}
-	l := &o.live
-	return snapshot{sent: l.sent, resent: l.resent, wire: l.wire, ahead: l.ahead, lane: l.lane, why: l.why, current: l.current, found: o.found}
-}
-
-// put writes the figures into a transfer's progress.
-func (g *snapshot) put(p *transfer.Progress) {
-	p.BytesSent, p.BytesResent, p.BytesWire = g.sent, g.resent, g.wire
-	p.RunAhead = max(p.RunAhead, g.ahead)
-	if g.lane != "" {
-		p.Lane, p.LaneReason = g.lane, g.why
-	}
-	if t := g.found; t != (ledger.Totals{}) {
-		p.FilesTotal, p.BytesTotal, p.Walked, p.LinksSkipped = t.Files, t.Bytes, t.Ended, t.Links
-	}
-}
+func (o *Outgoing) Cancelled() bool { return o.rec.read().Cancel }
 
 // A Verdict is how a Drive ended.
 type Verdict struct {
@@ -369,14 +226,18 @@ type Verdict struct {
 // holds a slot for it meanwhile.
 func (o *Outgoing) Drive(ctx context.Context) Verdict {
 	for {
-		before := o.State()
+		before := o.rec.state()
 		v, err := o.step(ctx)
-		if s := o.State(); err != nil && (s.Final() || s == transfer.Settling && before != s) {
+		if s := o.rec.state(); err != nil && (s.Final() || s == transfer.Settling && before != s) {
 			v, err = nil, nil // the last outcomes came first, and forbade the move
 		}
 		if err != nil {
 			o.log.Error("transfer suspended", "error", err)
-			return o.park(ctx, transfer.Errorf(transfer.KindBusy, "%s cannot go on: %w", o.cfg.Agent, err))
+			if ctx.Err() != nil {
+				return Verdict{Stopped: true}
+			}
+			// It waits without the help of the ledger, which is what failed.
+			return Verdict{Reason: transfer.Errorf(transfer.KindBusy, "%s cannot go on: %w", o.cfg.Agent, err), Retry: waitRetry}
 		}
 		if ctx.Err() != nil && (v == nil || !v.Final) {
 			return Verdict{Stopped: true}
@@ -391,29 +252,11 @@ func (o *Outgoing) Drive(ctx context.Context) Verdict {
 	}
 }
 
-// park waits without the help of the ledger: it is the ledger that failed.
-func (o *Outgoing) park(ctx context.Context, reason *transfer.Error) Verdict {
-	if ctx.Err() != nil {
-		return Verdict{Stopped: true}
-	}
-	return Verdict{Reason: reason, Retry: waitRetry}
-}
-
 // step does what the present state asks for and moves on; a Verdict ends Drive.
 func (o *Outgoing) step(ctx context.Context) (*Verdict, error) {
-	switch state := o.State(); state {
+	switch state := o.rec.state(); state {
 	case transfer.Accepted, transfer.Waiting:
-		return nil, o.update(func(_ *ledger.Tx, rec *ledger.Source) error {
-			now := o.cfg.Clock.Now()
-			if rec.Recovering.IsZero() {
-				rec.Recovering = now
-			}
-			if rec.Progress.Started.IsZero() {
-				rec.Progress.Started = now
-			}
-			rec.Nonce++
-			return nil
-		}, transfer.Negotiating)
+		return nil, o.rec.begin()
 	case transfer.Negotiating:
 		return o.negotiate(ctx)
 	case transfer.Running:

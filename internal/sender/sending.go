@@ -32,21 +32,21 @@ func (p *pump) await(ok func() bool, also <-chan struct{}) error {
 
 // wait blocks until ok, with signs of life meanwhile.
 func (p *pump) wait(ok func() bool, also <-chan struct{}) error {
-	signed := p.o.cfg.Clock.Now()
-	timer := p.o.cfg.Clock.NewTimer(p.flight.Quiet(signed, signed))
+	signed := p.cfg.Clock.Now()
+	timer := p.cfg.Clock.NewTimer(p.flight.Quiet(signed, signed))
 	defer timer.Stop()
 	for !ok() {
-		if err := p.o.walkFailed(); err != nil {
+		if err := p.items.err(); err != nil {
 			return err
 		}
 		select {
-		case <-p.wake:
+		case <-p.feeder:
 		case <-also:
 			also = nil
 		case <-p.lane.Done():
 			return &laneError{errBroken}
 		case <-timer.C():
-			now := p.o.cfg.Clock.Now()
+			now := p.cfg.Clock.Now()
 			if p.flight.Quiet(signed, now) <= 0 {
 				if err := p.sign(); err != nil {
 					return err
@@ -75,7 +75,7 @@ func (p *pump) flush() error {
 	if err := p.throttle(int64(p.b.Len())); err != nil { // before its turn on the line, which others wait for
 		return err
 	}
-	may := func() bool { return p.flight.May(p.o.cfg.Clock.Now()) }
+	may := func() bool { return p.flight.May(p.cfg.Clock.Now()) }
 	if !may() {
 		if err := p.wait(may, nil); err != nil {
 			return err
@@ -90,27 +90,26 @@ const lookAgain = time.Second
 // throttle waits until a message of size bytes may be sent by the limits that are set,
 // with signs of life meanwhile. That wait is no standstill of the transfer.
 func (p *pump) throttle(size int64) error {
-	o := p.o
-	if o.cfg.Throttle == nil {
+	if p.cfg.Throttle == nil {
 		return nil
 	}
-	signed := o.cfg.Clock.Now()
+	signed := p.cfg.Clock.Now()
 	for {
-		again, ok := o.cfg.Throttle.take(o.to, &o.pacer, p.rate, size)
+		again, ok := p.cfg.Throttle.take(p.to, &p.left.pacer, p.rate, size)
 		if ok {
 			return nil
 		}
-		now := o.cfg.Clock.Now()
+		now := p.cfg.Clock.Now()
 		if p.flight.Quiet(signed, now) <= 0 {
 			if err := p.sign(); err != nil {
 				return err
 			}
 			signed = now
 		}
-		timer := o.cfg.Clock.NewTimer(min(again.Sub(now), p.line.Beat(), lookAgain))
+		timer := p.cfg.Clock.NewTimer(min(again.Sub(now), p.line.Beat(), lookAgain))
 		select {
 		case <-timer.C():
-			o.held(o.cfg.Clock.Now().Sub(now))
+			p.rec.held(p.cfg.Clock.Now().Sub(now))
 		case <-p.lane.Done():
 			timer.Stop()
 			return &laneError{errBroken}
@@ -121,29 +120,19 @@ func (p *pump) throttle(size int64) error {
 	}
 }
 
-// held notes for how long a limit held the transfer up: the recovery time-out does not
-// count that.
-func (o *Outgoing) held(d time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.stuck.IsZero() {
-		o.stuck = o.stuck.Add(d)
-	}
-}
-
 // send hands the next message over to the lane.
 func (p *pump) send(seal func(wire.Header) []byte, size int, ask bool) error {
 	failpoint.Hit("sender.before_message")
 	p.seq++
 	p.sealed.Store(p.seq)
-	ask = p.flight.Send(p.seq, int64(size), p.o.cfg.Clock.Now()) || ask
-	m := seal(wire.Header{Transfer: p.o.ID, Epoch: p.epoch, Seq: p.seq, Starved: p.starved, Ask: ask})
+	ask = p.flight.Send(p.seq, int64(size), p.cfg.Clock.Now()) || ask
+	m := seal(wire.Header{Transfer: p.ID, Epoch: p.epoch, Seq: p.seq, Starved: p.starved, Ask: ask})
 	p.starved = false
-	p.o.onWire(len(m))
+	p.live.wired(len(m))
 	if err := p.lane.Send(m); err != nil {
 		return &laneError{err}
 	}
-	p.flight.Out(p.o.cfg.Clock.Now())
+	p.flight.Out(p.cfg.Clock.Now())
 	return nil
 }
 
@@ -152,8 +141,8 @@ func (p *pump) send(seal func(wire.Header) []byte, size int, ask bool) error {
 func (p *pump) pace() int {
 	most := min(int64(p.chunk), p.line.Pace())
 	rate := p.rate
-	if p.o.cfg.Throttle != nil {
-		if r := p.o.cfg.Throttle.least(p.o.to); r > 0 && (rate == 0 || r < rate) {
+	if p.cfg.Throttle != nil {
+		if r := p.cfg.Throttle.least(p.to); r > 0 && (rate == 0 || r < rate) {
 			rate = r
 		}
 	}

@@ -2,8 +2,6 @@ package sender
 
 import (
 	"context"
-	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"ferry/internal/failpoint"
@@ -14,53 +12,6 @@ import (
 
 // journalBatch is how many items are synced into the journal at once.
 const journalBatch = 1024
-
-// openJournal opens the item journal. It is made before the ledger says that it
-// is there, and from then on it must be.
-// All of it is read and written again where there is one, which may take long: no lock
-// is held meanwhile. Only the goroutine that drives the transfer opens and closes it.
-func (o *Outgoing) openJournal() error {
-	o.mu.Lock()
-	o.unlend()
-	there, made, decided := o.journal != nil, o.rec.Journal, o.rec.Decided.Below()
-	o.mu.Unlock()
-	if there {
-		return nil
-	}
-	open := o.cfg.Ledger.Journal
-	if made {
-		open = o.cfg.Ledger.ResumeJournal
-	}
-	j, err := open(o.ID)
-	if err != nil {
-		return err
-	}
-	if err := j.CheckDamage(decided); err != nil {
-		j.Close()
-		return err
-	}
-	o.mu.Lock()
-	o.journal = j
-	o.mu.Unlock()
-	return nil
-}
-
-// startWalk goes on walking from the journal's last item, where the walk is not
-// over and not under way.
-func (o *Outgoing) startWalk() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.stopWalk != nil && o.walkErr == nil {
-		return
-	}
-	o.walkErr = nil
-	if o.journal.Totals().Ended {
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	o.stopWalk, o.walked = cancel, make(chan struct{})
-	go o.walk(ctx, o.journal, o.walked)
-}
 
 // scarce reports whether a transfer that waits should keep nothing open.
 func (c *Config) scarce() bool {
@@ -105,39 +56,6 @@ func TooMuch(q *transfer.Request, files, bytes int64) error {
 		return nil
 	}
 	return &GuardError{err}
-}
-
-// walk expands what was asked for into the journal. A batch is synced before
-// its items are offered (R6); the first items are offered soon.
-func (o *Outgoing) walk(ctx context.Context, j *ledger.Journal, done chan struct{}) {
-	defer close(done)
-	defer func() {
-		if p := recover(); p != nil {
-			o.log.Error("source walk panicked", "panic", p, "stack", string(debug.Stack()))
-			o.mu.Lock()
-			o.walkErr = transfer.Errorf(transfer.KindInternal, "the walk crashed: %v", p)
-			o.mu.Unlock()
-			o.pokePump()
-		}
-	}()
-	rec := o.Record()
-	links, err := o.cfg.walkItems(ctx, &rec, j)
-	if err == nil {
-		err = j.End(links)
-		failpoint.Hit("walk.after_end")
-	}
-	if err != nil && ctx.Err() == nil {
-		o.mu.Lock()
-		o.walkErr = err
-		o.mu.Unlock()
-		level := slog.LevelError
-		if transfer.KindOf(err).Waits() {
-			level = slog.LevelInfo
-		}
-		o.log.Log(ctx, level, "source walk stopped", "error", err)
-	}
-	o.pokePump()
-	o.poke()
 }
 
 // walkItems walks on from the journal's last item.

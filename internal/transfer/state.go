@@ -129,5 +129,20 @@ const (
 	Revoked Incoming = "cancelled"
 )
 
+// incomingMoves is the whole state machine at the destination.
+var incomingMoves = map[Incoming][]Incoming{
+	Receiving: {Decided, Abandoned, Revoked},
+	Decided:   {Done},
+	Done:      nil,
+	Abandoned: nil,
+	Revoked:   nil,
+}
+
+// CanMove reports whether a transfer in s may go to next.
+func (s Incoming) CanMove(next Incoming) bool { return slices.Contains(incomingMoves[s], next) }
+
 // Final reports whether the destination has nothing left to do.
-func (s Incoming) Final() bool { return s == Done || s == Abandoned || s == Revoked }
+func (s Incoming) Final() bool {
+	m, ok := incomingMoves[s]
+	return ok && m == nil
+}

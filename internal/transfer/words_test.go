@@ -207,6 +207,24 @@ var protocolStates = map[State]string{
 	Successful:  "", Partial: "", Failed: "", Cancelled: "", Withdrawn: "",
 }
 
+// The table of the states at the destination.
+func TestIncomingStates(t *testing.T) {
+	want := map[Incoming]string{Receiving: "decided abandoned cancelled", Decided: "done", Done: "", Abandoned: "", Revoked: ""}
+	for s, next := range want {
+		if s.Final() != (next == "") {
+			t.Errorf("%s: final %v", s, s.Final())
+		}
+		for n := range want {
+			if s.CanMove(n) != slices.Contains(strings.Fields(next), string(n)) {
+				t.Errorf("%s to %s: %v", s, n, s.CanMove(n))
+			}
+		}
+	}
+	if s := Incoming("nonsense"); s.Final() || s.CanMove(Done) {
+		t.Errorf("%s: final %v", s, s.Final())
+	}
+}
+
 func TestStates(t *testing.T) {
 	all := States()
 	if len(all) != len(protocolStates) {

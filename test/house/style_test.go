@@ -82,6 +82,13 @@ var styles = []struct {
 		{"shrunk", tree{"internal/agent/a.go": "package agent\ntype Agent struct { x int }\n"}, "lower its number"},
 		{"tests", tree{"internal/a/a_test.go": "package a\ntype t interface {" + strings.Repeat("M();", 11) + "}\n"}, ""},
 	}},
+	{"state", "a state that is written past its table can be one from which nothing leads on", states, []trial{
+		{"written", tree{"internal/a/a.go": "package a\nfunc f() { rec.State = x }\n"}, "internal/a/a.go:2 writes the state of a record"},
+		{"among others", tree{"internal/a/a.go": "package a\nfunc f() { i.rec.Live, i.rec.State = x, y }\n"}, "internal/a/a.go:2 "},
+		{"of its progress", tree{"internal/a/a.go": "package a\nfunc f() { rec.Progress.State = x }\n"}, "internal/a/a.go:2 "},
+		{"of something else", tree{"internal/a/a.go": "package a\nfunc f() { a.State = rec.State; rec.Crashes = 1 }\n"}, ""},
+		{"in the ledger", tree{"internal/ledger/a.go": "package ledger\nfunc f() { rec.State = x }\n"}, ""},
+	}},
 	{"excuse", "an excuse that no rule reads excuses nothing", badExcuses, []trial{
 		{"right", tree{"a/a.go": "package a\n//house:init because the runtime must be told first\n"}, ""},
 		{"unknown", tree{"a/a.go": "package a\n//house:tired because it was late that day\n"}, "unknown excuse \"tired\""},

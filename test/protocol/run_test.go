@@ -360,7 +360,7 @@ func (r *run) revive(rec *ledger.Source) {
 		rec.Crashes++
 	}
 	if rec.State == transfer.Running {
-		rec.State = transfer.Negotiating
+		rec.Move(transfer.Negotiating)
 	}
 	if rec.State == transfer.Negotiating {
 		rec.Nonce++
@@ -369,11 +369,10 @@ func (r *run) revive(rec *ledger.Source) {
 		rec.Recovering = r.node.clockOf().Now()
 	}
 	if r.node.w.set.park && crashed && rec.Crashes >= maxCrashes && !rec.Cancel {
-		rec.State = transfer.Parked
+		rec.Move(transfer.Parked)
 		toll.add("transfers parked", 1)
 		rec.Progress.Reason = transfer.Errorf(transfer.KindParked, "%s crashed %d times", r.node.name, rec.Crashes)
 	}
-	rec.Progress.State = rec.State
 }
 
 // pardon lets a parked transfer go on, as an operator does.
@@ -390,11 +389,10 @@ func (r *run) pardon(id transfer.ID) {
 		if err != nil {
 			return err
 		}
-		rec.State, rec.Crashes, rec.Progress.Reason = transfer.Accepted, 0, nil
+		rec.Crashes, rec.Progress.Reason, rec.Recovering = 0, nil, time.Time{}
 		rec.Pardon++
-		rec.Progress.State, rec.Recovering = rec.State, time.Time{}
 		after = rec
-		return t.PutSource(rec)
+		return errors.Join(rec.Move(transfer.Accepted), t.PutSource(rec))
 	}); err != nil {
 		return
 	}
@@ -448,7 +446,7 @@ func (r *run) accept(q transfer.Request) error {
 		}
 		head, parts := inParts(q)
 		fresh = sender.NewRecord(head, "user", now)
-		return errors.Join(t.Requests().Claim(q.ID, parts), t.PutSource(fresh))
+		return errors.Join(fresh.Move(transfer.Accepted), t.Requests().Claim(q.ID, parts), t.PutSource(fresh))
 	})
 	if err == nil && fresh != nil {
 		r.add(fresh)

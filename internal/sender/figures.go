@@ -1,0 +1,180 @@
+package sender
+
+import (
+	"sync"
+	"time"
+
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// figures are what a transfer's picture shows beyond its record. They are safe for
+// concurrent use.
+type figures struct {
+	mu                       sync.Mutex
+	sent, resent, held, wire int64 // bytes: of files, of files again, that the destination has, of chunk messages
+	ahead                    int64 // bytes that this side may run ahead
+	high                     map[uint64]int64
+	current                  transfer.Path
+	place                    int
+	nextTry                  time.Time
+	safe                     wire.Safe
+	heard                    time.Time // of outcomes
+	lane, why                string    // of the epoch, and why it is not the direct one
+	breaks                   int       // of the lane, with no safe point or outcome between them
+	shown                    time.Time
+}
+
+// A snapshot is the figures that each change of the record writes down.
+type snapshot struct {
+	sent, resent, wire, ahead int64
+	lane, why                 string
+	current                   transfer.Path
+	found                     ledger.Totals
+}
+
+func (f *figures) snapshot(found ledger.Totals) snapshot {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return snapshot{sent: f.sent, resent: f.resent, wire: f.wire, ahead: f.ahead, lane: f.lane, why: f.why, current: f.current, found: found}
+}
+
+// put writes the figures into a transfer's progress.
+func (g *snapshot) put(p *transfer.Progress) {
+	p.BytesSent, p.BytesResent, p.BytesWire = g.sent, g.resent, g.wire
+	p.RunAhead = max(p.RunAhead, g.ahead)
+	if g.lane != "" {
+		p.Lane, p.LaneReason = g.lane, g.why
+	}
+	if t := g.found; t != (ledger.Totals{}) {
+		p.FilesTotal, p.BytesTotal, p.Walked, p.LinksSkipped = t.Files, t.Bytes, t.Ended, t.Links
+	}
+}
+
+// put writes what no record has into a transfer's progress.
+func (f *figures) put(p *transfer.Progress) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p.BytesHeld, p.Current, p.Place, p.NextTry = f.held, f.current, f.place, f.nextTry
+}
+
+// due reports whether the picture is to be shown now, which it is once a second, or when
+// that is forced; then it counts as shown.
+func (f *figures) due(now time.Time, forced bool) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !forced && now.Sub(f.shown) < progressEvery {
+		return false
+	}
+	f.shown = now
+	return true
+}
+
+// count counts bytes of an item that are sent, and those among them that had been sent
+// before.
+func (f *figures) count(item uint64, offset, n int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sent += n
+	high := f.high[item]
+	if again := min(high, offset+n) - offset; again > 0 {
+		f.resent += again
+	}
+	f.high[item] = max(high, offset+n)
+}
+
+// wired counts the bytes of a chunk message that goes to the lane.
+func (f *figures) wired(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wire += int64(n)
+}
+
+// reads notes which file is being read.
+func (f *figures) reads(path transfer.Path) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.current = path
+}
+
+// waits notes the place in the destination's queue, 0 being none, and the next try.
+func (f *figures) waits(place int, next time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.place, f.nextTry = place, next
+}
+
+// accepted notes that an epoch is about to open.
+func (f *figures) accepted() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.place, f.nextTry, f.lane, f.why = 0, time.Time{}, "", ""
+}
+
+// travels notes the lane of the epoch, and gives that of the epoch before since ACCEPT.
+func (f *figures) travels(lane, why string) (before string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before = f.lane
+	f.lane, f.why = lane, why
+	return before
+}
+
+// granted notes an epoch's first credit, which is how far this side may run ahead until
+// an acknowledgement says so; a short transfer may end without one.
+func (f *figures) granted(credit int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ahead == 0 {
+		f.ahead = credit
+	}
+}
+
+// acked takes in what the destination holds, and reports whether it has a new safe point.
+func (f *figures) acked(a *wire.Ack) (safe bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held, f.ahead = a.Bytes, a.Ahead
+	if safe = a.Safe != nil && *a.Safe != f.safe; safe {
+		f.safe, f.breaks = *a.Safe, 0
+	}
+	return safe
+}
+
+// recorded notes that outcomes came at a time.
+func (f *figures) recorded(now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.heard, f.breaks = now, 0
+}
+
+// recordedSince reports whether outcomes have come since a time.
+func (f *figures) recordedSince(t time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.heard.After(t)
+}
+
+// broke counts how often the lane has broken with no progress in between.
+func (f *figures) broke() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.breaks++
+	return f.breaks
+}
+
+// cannotBe says what of an ACK cannot be, by what was sent; past reports that its safe
+// point is beyond that.
+func (f *figures) cannotBe(a *wire.Ack) (bytes, past bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return a.Bytes > f.sent, a.Safe != nil && a.Safe.Offset > f.high[a.Safe.Item]
+}
+
+// forget forgets how far an item was sent that is decided.
+func (f *figures) forget(item uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.high, item)
+}

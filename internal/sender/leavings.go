@@ -1,0 +1,30 @@
+package sender
+
+import (
+	"ferry/internal/digest"
+	"ferry/internal/flow"
+)
+
+// leavings are what the pump of one epoch leaves to the next. They belong to the pump
+// while there is one.
+type leavings struct {
+	files   map[uint64]*reading // that the epoch was in the middle of
+	tries   map[uint64]int      // starts of items because their sources had changed
+	digests *digest.Backlog
+	pacer   flow.Pacer // keeps the request's own rate
+}
+
+// take gives a file that was left; nil: there is none.
+func (l *leavings) take(item uint64) *reading {
+	r := l.files[item]
+	delete(l.files, item)
+	return r
+}
+
+// close lets go of the files.
+func (l *leavings) close() {
+	for _, r := range l.files {
+		r.close()
+	}
+	clear(l.files)
+}

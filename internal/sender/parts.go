@@ -1,0 +1,83 @@
+package sender
+
+import (
+	"log/slog"
+	"time"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// parts are what the goroutines of a transfer share: the one that drives it, the pump, the
+// walk, and the one that records outcomes. Each part is safe for concurrent use.
+type parts struct {
+	ID transfer.ID
+
+	cfg   *Config
+	log   *slog.Logger
+	to    transfer.AgentName
+	rec   *record
+	live  *figures
+	items *items
+	sent  *sent
+
+	driver bell // the driver is to look again
+	feeder bell // the pump is
+}
+
+// wake has the driver and the pump look again.
+func (p *parts) wake() {
+	p.driver.ring()
+	p.feeder.ring()
+}
+
+// status is the present picture.
+func (p *parts) status() *transfer.Progress {
+	rec := p.rec.read()
+	is := rec.Progress
+	is.State = rec.State
+	now := p.snapshot()
+	now.put(&is)
+	p.live.put(&is)
+	return &is
+}
+
+func (p *parts) snapshot() snapshot { return p.live.snapshot(p.items.totals()) }
+
+// show publishes the picture; unforced at most once a second.
+func (p *parts) show(forced bool) {
+	if p.live.due(p.cfg.Clock.Now(), forced) {
+		p.cfg.Progress(p.status())
+	}
+}
+
+// tell sends a control message to the destination.
+func (p *parts) tell(m *wire.Message) error {
+	c := *m
+	c.From, c.Transfer = p.cfg.Agent, p.ID
+	err := p.cfg.Link.Send(p.to, &c)
+	if err != nil {
+		p.log.Debug("cannot send message; will retry", "kind", m.Kind, "error", err)
+	}
+	return err
+}
+
+// delay is how long a control message and its answer take at present.
+func (p *parts) delay() time.Duration {
+	if p.cfg.Delay == nil {
+		return 0
+	}
+	return p.cfg.Delay()
+}
+
+// peers reports whether a message is the destination's.
+func (p *parts) peers(m *wire.Message) bool {
+	if m.From == p.to {
+		return true
+	}
+	p.cfg.Quiet.Dropped(string(m.From), "the sender is not this transfer's peer", "kind", m.Kind, "transfer", p.ID)
+	return false
+}
+
+// doubt counts what the destination says and cannot be.
+func (p *parts) doubt(why string) { p.cfg.Quiet.Dropped(string(p.to), why, "transfer", p.ID) }

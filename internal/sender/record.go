@@ -1,0 +1,235 @@
+package sender
+
+import (
+	"sync"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/clock"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+)
+
+// A record is what the ledger has of a transfer, and since when this process has seen
+// nothing move. It is safe for concurrent use. Changes are made one at a time, each in a
+// ledger transaction; nothing but another change waits for one.
+type record struct {
+	id      transfer.ID
+	ledger  *ledger.Ledger
+	note    func(*ledger.Tx, audit.Record) error
+	clock   clock.Clock
+	figures func() snapshot // that each change writes down
+
+	turn sync.Mutex // to make a change
+	told chronicle  // under turn
+	snap snapshot   // under turn, of the change that is being made
+
+	mu    sync.Mutex
+	last  *ledger.Source // as it was written last; replaced, never changed
+	stuck time.Time      // reading of this process when Recovering was set or this run began
+}
+
+// know takes in what was read or written. What it says of when nothing moved any more is
+// the time of day; how long ago that was is counted by this process, so that a clock that
+// jumps makes no transfer give up, nor wait for years.
+func (r *record) know(rec *ledger.Source) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case rec.Recovering.IsZero():
+		r.stuck = time.Time{}
+	case r.stuck.IsZero() || !rec.Recovering.Equal(r.last.Recovering):
+		r.stuck = r.clock.Now()
+	}
+	r.last = rec
+}
+
+// read is the record as it was written last; it is not to be changed.
+func (r *record) read() *ledger.Source {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
+
+func (r *record) state() transfer.State { return r.read().State }
+
+// decided reports whether the outcome of an item is on record.
+func (r *record) decided(n uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last.Decided.Has(n)
+}
+
+// mayBegin reports whether an item is not too far ahead of the first undecided one.
+func (r *record) mayBegin(n uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last.Decided.Fits(n)
+}
+
+// overdue reports whether the recovery time-out is over.
+func (r *record) overdue() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	limit := r.last.Request.RecoveryTimeout()
+	return limit >= 0 && !r.stuck.IsZero() && r.clock.Now().Sub(r.stuck) >= limit
+}
+
+// held notes for how long a limit held the transfer up: the recovery time-out does not
+// count that.
+func (r *record) held(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.stuck.IsZero() {
+		r.stuck = r.stuck.Add(d)
+	}
+}
+
+// update changes the record in a transaction of its own and moves it through the given
+// states.
+func (r *record) update(change func(t *ledger.Tx, rec *ledger.Source) error, to ...transfer.State) error {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	r.snap = r.figures() // here, because no lock may be taken inside a transaction
+	var after *ledger.Source
+	var state transfer.State
+	var epoch uint32
+	err := r.ledger.Update(func(t *ledger.Tx) error {
+		rec, err := t.Source(r.id)
+		if err != nil {
+			return err
+		}
+		if rec == nil {
+			return transfer.Errorf(transfer.KindInternal, "the record of transfer %s is gone", r.id)
+		}
+		state, epoch = rec.State, rec.Epoch
+		if err := rec.Move(to...); err != nil {
+			return err
+		}
+		r.snap.put(&rec.Progress)
+		if change != nil {
+			if err := change(t, rec); err != nil {
+				return err
+			}
+		}
+		after = rec
+		return t.PutSource(rec)
+	})
+	if err == nil {
+		r.know(after)
+		r.told.moved(state, epoch, after)
+	}
+	return err
+}
+
+// begin moves to Negotiating from where nothing runs.
+func (r *record) begin() error {
+	return r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		now := r.clock.Now()
+		standStill(rec, now)
+		if rec.Progress.Started.IsZero() {
+			rec.Progress.Started = now
+		}
+		rec.Nonce++
+		return nil
+	}, transfer.Negotiating)
+}
+
+// renegotiate goes back to OPEN with a new nonce.
+func (r *record) renegotiate() error {
+	return r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		rec.Nonce++
+		standStill(rec, r.clock.Now())
+		return nil
+	}, transfer.Negotiating)
+}
+
+// recovering notes since when nothing moves, where it is not noted yet.
+func (r *record) recovering() error {
+	if !r.read().Recovering.IsZero() {
+		return nil
+	}
+	return r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		standStill(rec, r.clock.Now())
+		return nil
+	})
+}
+
+// standStill notes in a record that nothing moves from now on, where that is not noted yet.
+func standStill(rec *ledger.Source, now time.Time) {
+	if rec.Recovering.IsZero() {
+		rec.Recovering = now
+	}
+}
+
+// progressed notes that something moves: it ends a recovery and forgives crashes.
+func (r *record) progressed() error {
+	if rec := r.read(); rec.Recovering.IsZero() && rec.Crashes == 0 {
+		return nil
+	}
+	return r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		rec.Recovering, rec.Crashes = time.Time{}, 0
+		return nil
+	})
+}
+
+// logWait logs a wait that is no state.
+func (r *record) logWait(reason *transfer.Error) {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	r.told.waiting(reason)
+}
+
+// end fills in what the record of a transfer says that has ended, with its audit record.
+// It is part of a change.
+func (r *record) end(t *ledger.Tx, rec *ledger.Source, e *transfer.Error) error {
+	p := &rec.Progress
+	p.Ended = r.clock.Now()
+	p.Reason, p.Code = e, rec.State.Code()
+	if rec.State == transfer.Failed && e != nil {
+		p.Code = e.Kind.Code()
+	}
+	p.Place, p.NextTry, p.Current = 0, time.Time{}, ""
+	if p.FilesTotal == 1 { // its name stays with the figures
+		p.Current = r.snap.current
+	}
+	event := audit.Completed
+	switch rec.State {
+	case transfer.Failed:
+		event = audit.Failed
+	case transfer.Cancelled:
+		event = audit.Cancelled
+	}
+	return r.note(t, noteOf(rec, event, func(a *audit.Record) {
+		if rec.State == transfer.Cancelled {
+			a.Principal = rec.CancelBy
+		}
+		a.State, a.Code, a.Counts, a.Error, a.Meta = rec.State, p.Code, &p.Counts, e, rec.Request.Meta
+		a.Lane, a.Resumes, a.BytesResent, a.BytesWire = p.Lane, p.Resumes, p.BytesResent, p.BytesWire
+		if !p.Started.IsZero() {
+			a.Seconds = p.Ended.Sub(p.Started).Seconds()
+		}
+	}))
+}
+
+// noteItems writes audit records of items, as many as they need.
+func (r *record) noteItems(t *ledger.Tx, rec *ledger.Source, event audit.Event, items []transfer.Outcome) error {
+	for len(items) > 0 {
+		n := max(audit.FitItems(items), 1)
+		part := items[:n]
+		if err := r.note(t, noteOf(rec, event, func(a *audit.Record) { a.Items = part })); err != nil {
+			return err
+		}
+		items = items[n:]
+	}
+	return nil
+}
+
+// noteOf is an audit record of a transfer.
+func noteOf(rec *ledger.Source, event audit.Event, fill func(*audit.Record)) audit.Record {
+	q := &rec.Request
+	a := audit.Record{Event: event, Role: audit.RoleSource, Transfer: q.ID, Source: q.Source,
+		Destination: q.Destination, Originator: &q.Originator, Job: q.Job, Principal: rec.Principal}
+	fill(&a)
+	return a
+}

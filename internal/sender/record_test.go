@@ -1,0 +1,203 @@
+package sender
+
+import (
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/clock"
+	"ferry/internal/faulty"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// handClock is a clock that a test sets.
+type handClock struct {
+	clock.Clock
+	now time.Time
+}
+
+func (c *handClock) Now() time.Time { return c.now }
+
+// made is a transfer in a ledger, in Accepted, whose notes are kept.
+type made struct {
+	*Outgoing
+	clock *handClock
+	notes []audit.Record
+	told  []*wire.Message
+}
+
+func (m *made) Send(_ transfer.AgentName, msg *wire.Message) error {
+	m.told = append(m.told, msg)
+	return nil
+}
+
+func newMade(t *testing.T) *made {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	l, err := ledger.Open(t.TempDir(), ledger.Options{Store: faulty.NewMemoryStore(), Files: faulty.NewMemoryFiles(), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	m := &made{clock: &handClock{Clock: clock.System, now: time.Unix(1_000_000, 0)}}
+	q := transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(m.clock.now), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
+	rec := NewRecord(q, "ann@box", m.clock.now)
+	if err := rec.Move(transfer.Accepted); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Update(func(tx *ledger.Tx) error { return tx.PutSource(rec) }); err != nil {
+		t.Fatal(err)
+	}
+	m.Outgoing = New(Config{Agent: "ALPHA", Ledger: l, Clock: m.clock, Log: log, Link: m, Progress: func(*transfer.Progress) {}, Changed: func(*Outgoing) {},
+		Note: func(_ *ledger.Tx, r audit.Record) error { m.notes = append(m.notes, r); return nil }}, rec)
+	return m
+}
+
+// A record moves by the table or not at all, and then nothing of the change stays.
+func TestARecordMovesByTheTable(t *testing.T) {
+	m := newMade(t)
+	err := m.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error { rec.Nonce = 7; return nil }, transfer.Settling)
+	if err == nil || !strings.Contains(err.Error(), "from accepted to settling") {
+		t.Errorf("the error is %v", err)
+	}
+	if rec := m.rec.read(); rec.State != transfer.Accepted || rec.Nonce != 0 {
+		t.Errorf("the record is in %s with nonce %d", rec.State, rec.Nonce)
+	}
+	if err := m.rec.update(nil, transfer.Negotiating, transfer.Running, transfer.Settling, transfer.Successful); err != nil {
+		t.Error(err)
+	}
+	if rec := m.rec.read(); rec.State != transfer.Successful || rec.Progress.State != rec.State {
+		t.Errorf("the record is in %s, its progress in %s", rec.State, rec.Progress.State)
+	}
+	if err := m.rec.update(nil, transfer.Negotiating); err == nil {
+		t.Error("a transfer that is over has moved")
+	}
+}
+
+// The recovery time-out counts this process's time: from the beginning of a recovery to
+// its end, without what a limit held the transfer up.
+func TestOverdue(t *testing.T) {
+	m := newMade(t)
+	limit := m.rec.read().Request.RecoveryTimeout()
+	overdue := func(want bool, when string) {
+		t.Helper()
+		if m.rec.overdue() != want {
+			t.Errorf("%s: overdue is %v", when, !want)
+		}
+	}
+	after := func(d time.Duration) { m.clock.now = m.clock.now.Add(d) }
+	after(2 * limit)
+	overdue(false, "before it has begun")
+	if err := m.rec.begin(); err != nil {
+		t.Fatal(err)
+	}
+	after(limit - time.Second)
+	overdue(false, "a second before the time is over")
+	m.rec.held(time.Minute)
+	after(time.Second)
+	overdue(false, "held up for a minute")
+	after(time.Minute)
+	overdue(true, "afterwards")
+	if err := m.rec.recovering(); err != nil {
+		t.Error(err)
+	}
+	overdue(true, "noted again that nothing moves")
+	if err := m.rec.progressed(); err != nil {
+		t.Error(err)
+	}
+	overdue(false, "since something moves")
+	after(2 * limit)
+	overdue(false, "for as long as it moves")
+}
+
+// What travels is counted once for each file, and again where it travels again.
+func TestFigures(t *testing.T) {
+	f := &figures{high: map[uint64]int64{}}
+	f.count(1, 0, 100)
+	f.count(1, 100, 50)
+	f.count(2, 0, 10)
+	f.count(1, 120, 60) // 30 of them again
+	if f.sent != 220 || f.resent != 30 || f.high[1] != 180 {
+		t.Errorf("%d bytes sent, %d again, up to %d", f.sent, f.resent, f.high[1])
+	}
+	for _, c := range []struct {
+		ack         wire.Ack
+		bytes, past bool
+	}{
+		{wire.Ack{Bytes: 220, Safe: &wire.Safe{Item: 1, Offset: 180}}, false, false},
+		{wire.Ack{Bytes: 221}, true, false},
+		{wire.Ack{Safe: &wire.Safe{Item: 2, Offset: 11}}, false, true},
+		{wire.Ack{Safe: &wire.Safe{Item: 3, Offset: 1}}, false, true},
+	} {
+		if bytes, past := f.cannotBe(&c.ack); bytes != c.bytes || past != c.past {
+			t.Errorf("%+v: %v %v", c.ack, bytes, past)
+		}
+	}
+	f.broke()
+	f.broke()
+	if !f.acked(&wire.Ack{Safe: &wire.Safe{Item: 1, Offset: 100}}) || f.acked(&wire.Ack{Safe: &wire.Safe{Item: 1, Offset: 100}}) {
+		t.Error("a safe point is new once")
+	}
+	if n := f.broke(); n != 1 {
+		t.Errorf("the lane has broken %d times since the safe point", n)
+	}
+}
+
+// The last outcomes end a transfer only where they are all that the walk has found.
+func TestLastOutcomes(t *testing.T) {
+	m := newMade(t)
+	if err := m.rec.begin(); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.items.openJournal(m.rec.read()); err != nil {
+		t.Fatal(err)
+	}
+	j := m.items.journal()
+	for _, p := range []transfer.Path{"/a", "/b"} {
+		if err := j.Append(transfer.Item{Type: transfer.ItemFile, Source: p, Name: p[1:]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	outcome := func(n uint64, p transfer.Path) transfer.Outcome {
+		return transfer.Outcome{Item: n, Type: transfer.ItemFile, Source: p, Path: p}
+	}
+	both := []transfer.Outcome{outcome(0, "/a"), outcome(1, "/b")}
+	for n, oc := range both {
+		m.sent.begin(uint64(n), transfer.Item{Type: transfer.ItemFile, Source: oc.Source}, &task{})
+		m.sent.end(uint64(n), "")
+	}
+	m.outcomes.record(&wire.Outcomes{Batch: 1, Last: true, Outcomes: both})
+	if s := m.State(); s != transfer.Negotiating || len(m.told) > 0 {
+		t.Fatalf("while the walk goes on the transfer is %s, and %d batches are acknowledged", s, len(m.told))
+	}
+	if err := j.End(0); err != nil {
+		t.Fatal(err)
+	}
+	m.outcomes.record(&wire.Outcomes{Batch: 1, Last: true, Outcomes: both[:1]})
+	if s := m.State(); s != transfer.Negotiating || len(m.told) > 0 {
+		t.Fatalf("with one item of two it is %s, and %d batches are acknowledged", s, len(m.told))
+	}
+	m.notes = nil // those of changes that were not made
+	m.outcomes.record(&wire.Outcomes{Batch: 1, Outcomes: both[:1]})
+	m.outcomes.record(&wire.Outcomes{Batch: 2, Last: true, Outcomes: both})
+	m.outcomes.record(&wire.Outcomes{Batch: 2, Last: true, Outcomes: both}) // its acknowledgement was lost
+	rec := m.rec.read()
+	if rec.State != transfer.Successful || rec.Progress.Files != 2 || len(m.told) != 3 {
+		t.Errorf("it is %s with %d files, and %d batches are acknowledged", rec.State, rec.Progress.Files, len(m.told))
+	}
+	var events []string
+	for _, n := range m.notes {
+		events = append(events, string(n.Event))
+	}
+	if got := strings.Join(events, " "); got != "item item completed" {
+		t.Errorf("the audit has %s", got)
+	}
+}

@@ -1,0 +1,282 @@
+package sender
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/failpoint"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+var errOver = errors.New("the transfer is over")
+
+// maxBatches is how many batches of outcomes may wait to be recorded. A destination
+// that keeps to the protocol has one under way; what finds no room comes again.
+const maxBatches = 4
+
+// A recorder writes outcomes to the ledger, in the order in which they come, also of a
+// transfer that is not being driven. It is safe for concurrent use.
+type recorder struct {
+	parts
+	moved func() // outcomes have ended the transfer, or all but the deletion of its sources
+
+	mu      sync.Mutex
+	batches []*wire.Outcomes // that are to be recorded, oldest first
+	busy    bool             // a goroutine is at it
+}
+
+// queue has a batch recorded, behind those that came before it.
+func (r *recorder) queue(m *wire.Outcomes) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.batches) == maxBatches {
+		return
+	}
+	r.batches = append(r.batches, m)
+	if !r.busy {
+		r.busy = true
+		go r.recordAll()
+	}
+}
+
+// recordAll records what waits, until nothing does.
+func (r *recorder) recordAll() {
+	for m := r.next(); m != nil; m = r.next() {
+		r.record(m)
+	}
+}
+
+// next takes a batch; with none the goroutine that asks is to end.
+func (r *recorder) next() *wire.Outcomes {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.batches) == 0 {
+		r.busy = false
+		return nil
+	}
+	m := r.batches[0]
+	r.batches = r.batches[1:]
+	return m
+}
+
+// record records a batch and acknowledges it. An item counts once, whatever
+// batch it comes in; the last batch ends the transfer.
+func (r *recorder) record(m *wire.Outcomes) {
+	if r.rec.state().Final() {
+		r.late(m)
+		return
+	}
+	failpoint.Hit("sender.before_outcomes")
+	var total uint64 // a destination's word alone does not end a transfer
+	var err error
+	if m.Last {
+		total, err = r.items.total()
+	}
+	if err == nil {
+		err = r.inherit()
+	}
+	if err != nil {
+		r.doubtOrLog(err, "the outcomes cannot be checked; the destination will repeat them")
+		return
+	}
+	believed := r.believed(m.Outcomes)
+	err = r.rec.update(func(t *ledger.Tx, rec *ledger.Source) error { return r.take(t, rec, m, believed, total) })
+	if errors.Is(err, errOver) {
+		r.late(m)
+		return
+	}
+	if err != nil {
+		r.doubtOrLog(err, "outcomes cannot be recorded; the destination will repeat them")
+		return
+	}
+	failpoint.Hit("sender.after_outcomes")
+	r.forget(m.Outcomes)
+	r.live.recorded(r.cfg.Clock.Now())
+	state := r.rec.state()
+	if m.Last && (state == transfer.Parked || state == transfer.Accepted) {
+		return // there is no way to the end from here; unanswered, it comes again
+	}
+	r.ack(m)
+	failpoint.Hit("sender.after_outcomes_ack")
+	if state.Final() || state == transfer.Settling {
+		r.moved()
+	}
+	r.show(false)
+	r.wake()
+}
+
+func (r *recorder) ack(m *wire.Outcomes) {
+	r.tell(&wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: m.Batch}})
+}
+
+// doubtOrLog says why outcomes are not recorded: the destination cannot be right, or
+// this side cannot write.
+func (r *recorder) doubtOrLog(err error, what string) {
+	if transfer.KindOf(err) == transfer.KindMalformed {
+		r.doubt("last outcomes that are not all there are")
+		return
+	}
+	r.log.Error(what, "error", err)
+}
+
+// inherit takes in what earlier runs may have begun. It is done once, before the first
+// outcomes of a run are looked at.
+func (r *recorder) inherit() error {
+	if !r.sent.lacksEarlier() {
+		return nil
+	}
+	rec := r.rec.read()
+	below := rec.Decided.Below()
+	items, err := r.cfg.Ledger.JournalItems(r.ID, below, transfer.MaxUndecided)
+	if err != nil {
+		return err
+	}
+	a, tasks := r.cfg.asked(rec), make([]task, len(items))
+	for k := range items {
+		switch {
+		case items[k].Type != transfer.ItemFile:
+			continue
+		case k > 0 && items[k-1].Arg == items[k].Arg && items[k-1].Type == transfer.ItemFile:
+			tasks[k] = tasks[k-1]
+		default:
+			if tasks[k], err = a.task(items[k].Arg); err != nil {
+				return err
+			}
+		}
+	}
+	r.sent.inherit(below, items, tasks)
+	return nil
+}
+
+// believed are the outcomes that are not on record and can be: each is held against what
+// was sent, and names the journal's path.
+func (r *recorder) believed(outcomes []transfer.Outcome) (all []believed) {
+	for _, oc := range outcomes {
+		if r.rec.decided(oc.Item) {
+			continue
+		}
+		if is, why := r.sent.believe(oc); why != "" {
+			r.doubt(why)
+		} else {
+			all = append(all, is)
+		}
+	}
+	return all
+}
+
+// forget forgets what need not be known of items that are decided.
+func (r *recorder) forget(outcomes []transfer.Outcome) {
+	for n := range outcomes {
+		if item := outcomes[n].Item; r.rec.decided(item) {
+			r.live.forget(item)
+			r.sent.forget(item)
+		}
+	}
+}
+
+// take writes a batch into the record, and moves the transfer on with the last one.
+func (r *recorder) take(t *ledger.Tx, rec *ledger.Source, m *wire.Outcomes, believed []believed, total uint64) error {
+	if rec.State.Final() {
+		return errOver
+	}
+	fresh, err := r.count(t, rec, believed)
+	if err != nil {
+		return err
+	}
+	rec.Recovering, rec.Crashes = time.Time{}, 0
+	if err := r.rec.noteItems(t, rec, audit.Items, fresh); err != nil {
+		return err
+	}
+	if !m.Last || rec.State == transfer.Cancelling {
+		return nil
+	}
+	if rec.Decided.Below() != total {
+		return transfer.Errorf(transfer.KindMalformed, "%s says that all is decided, and has told of %d items of %d", r.to, rec.Decided.Below(), total)
+	}
+	return r.last(t, rec)
+}
+
+// count adds what is new to the record, and notes which sources to delete.
+func (r *recorder) count(t *ledger.Tx, rec *ledger.Source, outcomes []believed) (fresh []transfer.Outcome, err error) {
+	for n := range outcomes {
+		oc := &outcomes[n].Outcome
+		if rec.Decided.Has(oc.Item) || !rec.Decided.Fits(oc.Item) || !rec.Decided.Add(oc.Item) {
+			continue
+		}
+		fresh = append(fresh, *oc)
+		p := &rec.Progress
+		p.Counts.Add(oc)
+		if oc.Failed() && len(p.Failures) < transfer.MaxFailures {
+			p.Failures = append(p.Failures, *oc)
+		}
+		if outcomes[n].delete && oc.OK() && !oc.Taken && oc.Type == transfer.ItemFile {
+			if err := t.PutDelete(r.ID, oc.Item, ledger.Delete{Source: oc.Source, Version: oc.Version, Form: outcomes[n].form}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return fresh, nil
+}
+
+// last moves to Settling by the ways of the table, and at once on to the end where there
+// is no source to delete.
+func (r *recorder) last(t *ledger.Tx, rec *ledger.Source) error {
+	err := rec.Move(map[transfer.State][]transfer.State{
+		transfer.Waiting:     {transfer.Negotiating, transfer.Running, transfer.Settling},
+		transfer.Negotiating: {transfer.Running, transfer.Settling},
+		transfer.Running:     {transfer.Settling},
+	}[rec.State]...)
+	if err != nil {
+		return err
+	}
+	rec.Settled = rec.State == transfer.Settling
+	if rec.State != transfer.Settling || rec.Request.Deletes() {
+		return nil
+	}
+	if err := rec.Move(rec.Progress.Counts.Ending()); err != nil {
+		return err
+	}
+	return r.rec.end(t, rec, failureOf(rec))
+}
+
+// failureOf is the error of a transfer in which items failed: the first one's.
+func failureOf(rec *ledger.Source) *transfer.Error {
+	p := &rec.Progress
+	if p.FilesFailed == 0 || len(p.Failures) == 0 {
+		return nil
+	}
+	e := *p.Failures[0].Err
+	if p.FilesFailed > 1 {
+		e.Text = fmt.Sprintf("%d items failed, the first: %s", p.FilesFailed, e.Text)
+	}
+	return &e
+}
+
+// late puts outcomes that come after the verdict into the audit; the verdict
+// and the sources stay.
+func (r *recorder) late(m *wire.Outcomes) {
+	rec := r.rec.read()
+	if rec.Settled {
+		r.ack(m) // all of them are recorded; only the answer was lost
+		return
+	}
+	err := r.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		return r.cfg.Note(t, noteOf(rec, audit.Warning, func(a *audit.Record) {
+			a.State = rec.State
+			a.Text = fmt.Sprintf("%d outcomes came after the transfer had ended", len(m.Outcomes))
+			if n := audit.FitItems(m.Outcomes); n > 0 {
+				a.Items = m.Outcomes[:n]
+			}
+		}))
+	})
+	if err != nil {
+		r.log.Error("cannot record late outcomes", "error", err)
+		return
+	}
+	r.ack(m)
+}

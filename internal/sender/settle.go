@@ -1,0 +1,113 @@
+package sender
+
+import (
+	"context"
+	"ferry/internal/audit"
+	"ferry/internal/failpoint"
+	"ferry/internal/ledger"
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+)
+
+// settle deletes the sources of what has arrived, then ends the transfer. A
+// deletion that fails is a warning on a successful item.
+func (o *Outgoing) settle(ctx context.Context) (*Verdict, error) {
+	failpoint.Hit("sender.settling")
+	for {
+		items, dels, err := o.cfg.Ledger.Deletes(o.ID, 64)
+		if err != nil {
+			return nil, err
+		}
+		if len(items) == 0 {
+			break
+		}
+		if ctx.Err() != nil {
+			return nil, nil
+		}
+		if reason, err := o.deleteSome(items, dels); err != nil {
+			return nil, err
+		} else if reason != nil {
+			return o.waitSettling(reason)
+		}
+	}
+	rec := o.rec.read()
+	err := o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error { return o.rec.end(t, rec, failureOf(rec)) },
+		rec.Progress.Counts.Ending())
+	failpoint.Hit("sender.after_settled")
+	return &Verdict{Final: true}, err
+}
+
+// waitSettling waits for a root beneath which sources are to be deleted.
+func (o *Outgoing) waitSettling(reason *transfer.Error) (*Verdict, error) {
+	o.rec.logWait(reason)
+	err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		rec.Progress.Reason = reason
+		standStill(rec, o.cfg.Clock.Now())
+		return nil
+	})
+	return &Verdict{Reason: reason, Retry: waitRetry}, err
+}
+
+// deleteSome notes where the sources go aside, in one transaction for all, and
+// then deletes them (R28). reason is why some must wait, which ends with the
+// recovery time-out.
+func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *transfer.Error, err error) {
+	deleter, ok := o.cfg.Place.(place.Deleter)
+	if !ok {
+		return nil, transfer.Errorf(transfer.KindInternal, "internal error: sources are to be deleted in a place that cannot do so")
+	}
+	fresh := make([]bool, len(items))
+	err = o.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		for n := range items {
+			if fresh[n] = dels[n].Aside == "" || fresh[n]; !fresh[n] {
+				continue
+			}
+			dels[n].Aside = deleter.Aside(o.ID, items[n])
+			if err := t.PutDelete(o.ID, items[n], dels[n]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	failpoint.Hit("delete.after_ledger")
+	warnings, waits := make([]*transfer.Error, len(items)), make([]bool, len(items))
+	for n, d := range dels {
+		err = deleter.Delete(d.Source, d.Version, d.Aside, !fresh[n])
+		if waits[n] = transfer.KindOf(err).Waits() && !o.rec.overdue(); waits[n] {
+			reason = transfer.AsError(err)
+		} else if err != nil {
+			warnings[n] = transfer.AsError(err)
+			o.log.Warn("source not deleted", "path", d.Source, "error", err)
+		} else if d.Form {
+			if err := deleter.DropForm(d.Source); err != nil {
+				o.log.Warn("cannot delete the sidecar of a deleted source", "path", d.Source, "error", err)
+			}
+		}
+	}
+	failpoint.Hit("delete.before_done")
+	return reason, o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
+		var gone []transfer.Outcome
+		for n := range items {
+			switch {
+			case waits[n]:
+				continue
+			case warnings[n] == nil:
+				gone = append(gone, transfer.Outcome{Item: items[n], Type: transfer.ItemFile, Path: dels[n].Source, Source: dels[n].Source, Version: dels[n].Version})
+			default:
+				rec.Progress.Warnings++
+				if err := o.cfg.Note(t, noteOf(rec, audit.Warning, func(a *audit.Record) {
+					a.Text, a.Error = "the source "+dels[n].Source.String()+" is not deleted", warnings[n]
+				})); err != nil {
+					return err
+				}
+			}
+			if err := t.DropDelete(o.ID, items[n]); err != nil {
+				return err
+			}
+		}
+		return o.rec.noteItems(t, rec, audit.Deleted, gone)
+	})
+}
