@@ -42,6 +42,7 @@ type run struct {
 
 	mu   sync.Mutex
 	outs map[transfer.ID]*driven
+	over bool // nothing is added any more
 }
 
 // A driven is a transfer that the run sends.
@@ -150,6 +151,9 @@ func (r *run) ageLoop() {
 // end lets go of everything that a run has.
 func (r *run) end() {
 	r.cancel()
+	r.mu.Lock()
+	r.over = true
+	r.mu.Unlock()
 	r.wg.Wait()
 	r.mu.Lock()
 	outs := r.outs
@@ -243,8 +247,11 @@ func (d *driven) poke() {
 func (r *run) add(rec *ledger.Source) {
 	d := &driven{o: sender.New(r.cfg, rec), wake: make(chan struct{}, 1)}
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return // the next run finds the record in the ledger
+	}
 	r.outs[d.o.ID] = d
-	r.mu.Unlock()
 	r.wg.Go(func() { r.drive(d) })
 }
 
