@@ -14,16 +14,16 @@ var errPacked = errors.New("a compressed chunk cannot be restored")
 // packed restores a compressed chunk and writes it. The memory for it is one
 // chunk's, from the receiver's stock, and is given back once the bytes are
 // written and digested.
-func (i *incoming) packed(f *wire.Frame) error {
-	memory, _ := i.r.chunks.Get().(*[]byte)
+func (w *writer) packed(f *wire.Frame) error {
+	memory, _ := w.r.chunks.Get().(*[]byte)
 	if memory == nil {
 		memory = new([]byte)
 	}
-	defer i.r.chunks.Put(memory)
-	b, err := i.r.decoder.Decode(*memory, f.Format, f.Data, int(f.Length))
+	defer w.r.chunks.Put(memory)
+	b, err := w.r.decoder.Decode(*memory, f.Format, f.Data, int(f.Length))
 	if err != nil {
 		return fmt.Errorf("%w: item %d at offset %d: %w", errPacked, f.Item, f.Offset, err)
 	}
 	*memory = b
-	return i.data(f.Offset, f.Length, b, nil) // what is known is of the compressed bytes
+	return w.data(f.Offset, f.Length, b, nil) // what is known is of the compressed bytes
 }

@@ -65,13 +65,13 @@ func (c *content) staging(b *wire.Begin) place.Staging {
 	return s
 }
 
-// contentOf plans an item. Its errors fail the item.
-func (i *incoming) contentOf(b *wire.Begin, d *destination, at *place.Location) (c content, err error) {
+// contentOf plans an item that lands there. Its errors fail the item.
+func (d *destination) contentOf(defaults *conversion.Defaults, b *wire.Begin, at *place.Location) (c content, err error) {
 	if b.Form == nil {
 		return c, nil
 	}
 	t := conversion.Target{Dest: d.dest, Dataset: at.Dataset, Known: at.Known}
-	if c.plan, err = i.r.cfg.Content.Plan(&d.options, *b.Form, t); err == nil {
+	if c.plan, err = defaults.Plan(&d.options, *b.Form, t); err == nil {
 		c.text, c.form = c.plan.Text(), c.plan.Form()
 	}
 	return c, err
@@ -87,76 +87,93 @@ func (c *file) startConverting(p *conversion.Plan) error {
 }
 
 // suspect says what is to be looked for in the messages that come from now on.
-func (i *incoming) suspect() {
+func (w *writer) suspect() {
 	var p *conversion.Pair
-	if v := i.files.cur.conv; v != nil {
+	if v := w.files.cur.conv; v != nil {
 		if s, ok := v.pipe.Suspects(); ok {
 			p = &s
 		}
 	}
-	i.suspects.Store(p)
+	w.suspects.Store(p)
 }
 
 // changed begins the digest of what is written, which is from here on not what came.
-func (i *incoming) changed(c *file) {
-	c.conv.out = c.run.Clone()
-	if c == i.files.cur {
-		i.suspects.Store(nil)
+func (c *file) changed() {
+	if c.conv.out == nil {
+		c.conv.out = c.run.Clone()
 	}
 }
 
 // resumeConverting sets it up from a checkpoint. What was written can be read back,
 // and what it was made of cannot.
-func (i *incoming) resumeConverting(c *file, p *conversion.Plan, pt *ledger.Checkpoint) error {
+func (c *file) resumeConverting(p *conversion.Plan, pt *ledger.Checkpoint, digests *digest.Backlog) error {
 	pipe, err := p.Resume(pt.State)
 	written, ok := c.partial.(io.ReaderAt)
 	if err == nil && !ok {
 		err = errors.New("what was written cannot be read back")
 	}
 	if err == nil {
-		c.run = digest.Resume(c.at.method(), i.digests, pt.Prefix, nil)
-		c.conv = &converting{plan: p, pipe: pipe, out: digest.Resume(c.at.method(), i.digests, pt.Written, written), took: pt.Source}
+		c.run = digest.Resume(c.at.method(), digests, pt.Prefix, nil)
+		c.conv = &converting{plan: p, pipe: pipe, out: digest.Resume(c.at.method(), digests, pt.Written, written), took: pt.Source}
 	}
 	return err
 }
 
 var zeroPiece [64 << 10]byte
 
-// convert takes the next n bytes of the source, zeros where b is nil, and writes
-// what becomes of them. absent is as for data.
-func (i *incoming) convert(c *file, n int64, b []byte, absent *conversion.Pair) error {
-	if b == nil {
-		for n > 0 && i.files.cur == c {
+// take writes what becomes of the next n bytes of the source, zeros where b is nil. absent
+// is a byte pair known to be absent from b; nil: unknown. An error is of the place, or a
+// *contentError. Where it fails halfway, offset says how far it came.
+func (c *file) take(n int64, b []byte, absent *conversion.Pair) error {
+	switch {
+	case c.conv != nil && b == nil:
+		for n > 0 {
 			k := min(n, int64(len(zeroPiece)))
-			if err := i.convert(c, k, zeroPiece[:k], nil); err != nil {
+			if err := c.convert(zeroPiece[:k], nil); err != nil {
 				return err
 			}
 			n -= k
 		}
 		return nil
+	case c.conv != nil:
+		return c.convert(b, absent)
+	case b == nil:
+		if err := c.partial.Skip(n); err != nil {
+			return err
+		}
+		c.run.Zeros(n)
+		return nil
 	}
+	if err := c.partial.Write(b); err != nil {
+		return err
+	}
+	c.run.Write(b)
+	return nil
+}
+
+// convert is take with a conversion.
+func (c *file) convert(b []byte, absent *conversion.Pair) error {
 	v := c.conv
 	if v.out == nil && v.clean(b, absent) {
 		if err := c.partial.Write(b); err != nil {
-			return i.unwritten(c, err)
-		}
-	} else {
-		if v.out == nil {
-			i.changed(c)
-		}
-		if err := i.through(c, func(write func([]byte) error) error { return v.pipe.Write(b, write) }); err != nil {
 			return err
 		}
-		if i.files.cur != c {
-			return nil // it failed
+	} else {
+		c.changed()
+		if err := c.through(func(write func([]byte) error) error { return v.pipe.Write(b, write) }); err != nil {
+			return err
 		}
 	}
 	c.run.Write(b)
-	v.took += n
-	i.ep.taken += n
-	i.cp.unsafe += n
+	v.took += int64(len(b))
 	return nil
 }
+
+// A contentError says that what came cannot be converted.
+type contentError struct{ why *transfer.Error }
+
+func (e *contentError) Error() string { return e.why.Error() }
+func (e *contentError) Unwrap() error { return e.why }
 
 // clean reports whether bytes come out as they go in, as all before them did.
 func (v *converting) clean(b []byte, absent *conversion.Pair) bool {
@@ -164,8 +181,8 @@ func (v *converting) clean(b []byte, absent *conversion.Pair) bool {
 	return v.pipe.Clean(b, ok && absent != nil && *absent == p)
 }
 
-// through lets the pipeline write. What cannot be converted fails the item.
-func (i *incoming) through(c *file, run func(write func([]byte) error) error) error {
+// through lets the pipeline write.
+func (c *file) through(run func(write func([]byte) error) error) error {
 	v := c.conv
 	w := writing{to: func(p []byte) error {
 		if err := c.partial.Write(p); err != nil {
@@ -179,10 +196,10 @@ func (i *incoming) through(c *file, run func(write func([]byte) error) error) er
 	switch {
 	case failed != nil:
 		v.torn = true
-		return i.unwritten(c, failed)
+		return failed
 	case err != nil:
 		e := transfer.AsError(err)
-		return i.doom(c, transfer.Errorf(e.Kind, "%s cannot be converted: %s", c.begin.Source, e.Text).WithHint(e.Hint))
+		return &contentError{transfer.Errorf(e.Kind, "%s cannot be converted: %s", c.begin.Source, e.Text).WithHint(e.Hint)}
 	}
 	return nil
 }
@@ -222,38 +239,41 @@ func (w *writing) wait() error {
 }
 
 // unwritten deals with a write that failed.
-func (i *incoming) unwritten(c *file, err error) error {
+func (w *writer) unwritten(c *file, err error) error {
+	if bad := (*contentError)(nil); errors.As(err, &bad) {
+		return w.doom(c, bad.why)
+	}
 	if transfer.KindOf(err) == transfer.KindNoSpace {
-		i.short = shortage{max(c.begin.Size-c.offset(), 1), i.to.path(c.begin)}
+		w.com.short = shortage{max(c.begin.Size-c.offset(), 1), w.to.path(c.begin)}
 		return err
 	}
-	if again := (*place.AgainError)(nil); errors.As(err, &again) && !i.meddled(again.Items[0]) {
-		i.log.Warn("restarting item", "item", c.item, "error", err)
-		err := i.forgetPoint(c.item) // before what it speaks of goes
-		delete(i.bad, c.item)
-		i.drop(c, true)
+	if again := (*place.AgainError)(nil); errors.As(err, &again) && !w.com.meddled(again.Items[0]) {
+		w.log.Warn("restarting item", "item", c.item, "error", err)
+		err := w.forgetPoint(c.item) // before what it speaks of goes
+		delete(w.com.bad, c.item)
+		w.drop(c, true)
 		return err
 	}
 	if transfer.KindOf(err).Waits() {
 		return err
 	}
-	return i.doom(c, transfer.AsError(err))
+	return w.doom(c, transfer.AsError(err))
 }
 
 // finishConverting writes what was held back. It reports true once the digest of what
 // has been written is there too, false also where the item has failed.
-func (i *incoming) finishConverting(c *file) (ok bool, err error) {
+func (w *writer) finishConverting(c *file) (ok bool, err error) {
 	v := c.conv
 	if !v.over {
 		v.over = true
 		if v.out == nil && !v.pipe.Clean(nil, false) { // an empty file, which may become more than that
-			i.changed(c)
+			c.changed()
 		}
 		if v.out == nil {
 			return true, nil
 		}
-		if err := i.through(c, v.pipe.Finish); err != nil || !i.files.has(c) {
-			return false, err
+		if err := c.through(v.pipe.Finish); err != nil {
+			return false, w.unwritten(c, err)
 		}
 		v.pipe.Release()
 		v.out.End()
@@ -266,7 +286,7 @@ func (i *incoming) finishConverting(c *file) (ok bool, err error) {
 	case !v.out.Ready():
 		return false, nil
 	case v.out.Err() != nil:
-		return false, i.unread(c, v.out.Err())
+		return false, w.unread(c, v.out.Err())
 	}
 	c.written.Digest = v.out.Whole()
 	return true, nil
@@ -282,12 +302,12 @@ func (c *file) goOn() {
 }
 
 // point is the place that an item has reached, for its checkpoint.
-func (i *incoming) point(c *file) (ledger.Checkpoint, error) {
+func (c *file) point(boot string, durable bool) (ledger.Checkpoint, error) {
 	b := c.begin
 	_, readable := c.partial.(io.ReaderAt)
 	pt := ledger.Checkpoint{
 		Point: transfer.Point{Item: c.item, Source: c.offset(), Prefix: c.run.Prefix(), Version: b.Version, NoReadBack: !readable || c.conv != nil},
-		Place: c.partial.Point(), Name: b.Name, To: b.To, Boot: i.r.cfg.Boot, Durable: i.facts.durable}
+		Place: c.partial.Point(), Name: b.Name, To: b.To, Boot: boot, Durable: durable}
 	v := c.conv
 	if v == nil {
 		return pt, nil

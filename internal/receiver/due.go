@@ -15,16 +15,16 @@ func (i *incoming) due(now time.Time) {
 	if is(i.ep.ackDue) {
 		i.ack()
 	}
-	if is(i.grp.due) {
-		i.handOver()
+	if is(i.com.grp.due) {
+		i.com.handOver()
 	}
-	if is(i.cp.due) {
-		i.startCheckpoint()
+	if is(i.w.cp.due) {
+		i.w.startCheckpoint()
 	}
 	if is(i.ep.openDue) && i.ep.live && !i.ep.begun {
 		i.repeatOpening(now)
 	}
-	if is(i.offers.due) {
+	if is(i.com.offers.due) {
 		i.offer()
 	}
 	if is(i.ep.silentAt) && i.ep.live && i.r.speaks(i.from, now) && now.Sub(i.contact.at) < turnSilent {
@@ -66,7 +66,7 @@ func (i *incoming) nextDue(now time.Time) time.Time {
 			next = t
 		}
 	}
-	for _, t := range []time.Time{i.ep.ackDue, i.grp.due, i.cp.due, i.ep.openDue, i.offers.due, i.ep.silentAt, i.acquitAt, i.overDue} {
+	for _, t := range []time.Time{i.ep.ackDue, i.com.grp.due, i.w.cp.due, i.ep.openDue, i.com.offers.due, i.ep.silentAt, i.acquitAt, i.overDue} {
 		if !t.IsZero() && t.Before(next) {
 			next = t
 		}
@@ -76,11 +76,11 @@ func (i *incoming) nextDue(now time.Time) time.Time {
 
 // idle runs when no message waits: what is complete need not wait for more.
 func (i *incoming) idle() {
-	if !i.ep.live || i.grp.running != nil || i.files.cur != nil {
+	if !i.ep.live || i.com.grp.running != nil || i.w.files.cur != nil {
 		return
 	}
-	if len(i.grp.items) > 0 {
-		i.handOver()
+	if len(i.com.grp.items) > 0 {
+		i.com.handOver()
 	} else {
 		i.finishIfDecided()
 	}

@@ -23,8 +23,11 @@ func (i *incoming) suspend(reason *transfer.Error) {
 
 // endEpoch is suspend where an epoch may be about to begin.
 func (i *incoming) endEpoch(reason *transfer.Error) {
-	i.drain()
-	i.settleOpen(false)
+	i.com.drain()
+	i.w.settleOpen(false)
+	if i.finishIfDecided() {
+		return // what was under way were the last items
+	}
 	epoch := i.rec.Epoch
 	i.closeEpoch()
 	if err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
@@ -38,17 +41,6 @@ func (i *incoming) endEpoch(reason *transfer.Error) {
 		i.log.Warn("incoming transfer waits", "error", reason)
 		i.r.send(i.from, &wire.Message{Kind: wire.KindBusy, Transfer: i.id, Busy: &wire.Busy{Epoch: epoch, Place: 1, Reason: reason}})
 	}
-}
-
-// hasPoint reports whether there is a partial file to go on with.
-func (i *incoming) hasPoint() (has bool) {
-	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
-		return t.Items(i.id, func(_ uint64, it *ledger.Item) error {
-			has = has || it.Point != nil
-			return nil
-		})
-	})
-	return has && err == nil
 }
 
 // giveWay removes the partial file of a transfer that waits: others wait, too,
@@ -81,21 +73,21 @@ func (i *incoming) giveWay() {
 
 // closeEpoch forgets the epoch; the loop's last act, too.
 func (i *incoming) closeEpoch() {
-	for _, c := range i.files.all() {
-		i.drop(c, false)
+	for _, c := range i.w.files.all() {
+		i.w.drop(c, false)
 	}
 	i.lastAck.Store(nil)
-	i.cp.due = zeroTime
+	i.w.cp.due = zeroTime
 	if i.ep.account != nil {
 		i.ep.account.Close()
 	}
 	i.ep = epoch{}
 	i.box.shut()
-	for _, e := range i.grp.drop() {
+	for _, e := range i.com.grp.drop() {
 		e.leave()
 		<-i.r.open
 	}
-	i.cp.unsafe = 0
+	i.com.unsafe = 0
 	if i.to.landed != nil {
 		i.to.landed.Close() // what waits keeps no directories open
 	}
@@ -156,7 +148,7 @@ func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string)
 			return err
 		}
 		rec.Unswept = unswept
-		return i.r.cfg.Note(t, i.record(event, func(a *audit.Record) {
+		return i.r.cfg.Note(t, i.entry(event, func(a *audit.Record) {
 			a.Counts, a.Reason = &rec.Counts, text
 			if event == audit.Cancelled {
 				a.Principal = i.cancelBy
@@ -177,52 +169,24 @@ func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string)
 
 // logEnd logs the end of the transfer at this side; reason is "" where all of it is
 // decided and delivered.
-func (i *incoming) logEnd(reason string) {
-	c := &i.rec.Counts
-	level, state := slog.LevelInfo, string(i.rec.State)
-	if i.rec.State == transfer.Done {
+func (rc *record) logEnd(reason string) {
+	c := &rc.rec.Counts
+	level, state := slog.LevelInfo, string(rc.rec.State)
+	if rc.rec.State == transfer.Done {
 		state = string(c.Ending())
 	}
-	if i.rec.State != transfer.Done || c.Ending() != transfer.Successful {
+	if rc.rec.State != transfer.Done || c.Ending() != transfer.Successful {
 		level = slog.LevelWarn
 	}
-	attrs := []any{"state", state, "job", i.rec.Request.Job, "files", c.Files, "failed", c.FilesFailed, "bytes", c.Bytes,
-		"seconds", i.r.cfg.Clock.Now().Sub(i.rec.Started).Seconds(), "epoch", i.rec.Epoch}
+	attrs := []any{"state", state, "job", rc.rec.Request.Job, "files", c.Files, "failed", c.FilesFailed, "bytes", c.Bytes,
+		"seconds", rc.r.cfg.Clock.Now().Sub(rc.rec.Started).Seconds(), "epoch", rc.rec.Epoch}
 	if c.FilesSkipped > 0 {
 		attrs = append(attrs, "skipped", c.FilesSkipped)
 	}
 	if reason != "" {
 		attrs = append(attrs, "error", reason)
 	}
-	i.log.Log(i.r.ctx, level, "incoming transfer ended", attrs...)
-}
-
-// leaves sees to it, before the end is on record, that no temporary of this transfer
-// is in its directories or can come back there, and reports whether that failed.
-// Unless there are some for certain it looks only where there may be: where something
-// was begun and sent again, or an earlier process may have left it.
-func (i *incoming) leaves(some bool) (unswept bool) {
-	return !i.tidy(some || i.rec.Epoch > 1 || i.adopted)
-}
-
-// sweep removes this transfer's own temporaries. Where it could not it reports
-// false, and sweepLater tries again.
-func (i *incoming) sweep() bool { return i.tidy(true) }
-
-func (i *incoming) tidy(some bool) bool {
-	var dirs []transfer.Path
-	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {
-		dirs, err = t.Dirs(i.id)
-		return err
-	})
-	if err == nil && i.to.landed != nil {
-		err = i.to.landed.Tidy(dirs, some)
-	}
-	if err != nil {
-		i.log.Warn("cannot remove temporary files; will retry", "dirs", dirs, "error", err)
-		i.r.unswept.Store(true)
-	}
-	return err == nil
+	rc.log.Log(rc.r.ctx, level, "incoming transfer ended", attrs...)
 }
 
 // sweepEvery is when what an ended transfer could not remove is tried again.

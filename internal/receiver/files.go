@@ -1,5 +1,30 @@
 package receiver
 
+import (
+	"ferry/internal/digest"
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A file is the item that is being written.
+type file struct {
+	item    uint64
+	begin   *wire.Begin
+	at      *destination
+	partial place.Part
+	run     *digest.Running   // of what comes
+	safe    int64             // offset of the last safe point, in the source
+	conv    *converting       // nil: what comes is written
+	written *transfer.Written // once conv has ended and has changed anything
+
+	ended      bool   // all bytes are here
+	earlier    bool   // they were before this epoch
+	summed     bool   // the source has said its digest
+	said, tail string // of the file, and of what it sent since a resume
+	checking   bool   // a checkpoint of it is under way
+}
+
 // files are those of an incoming transfer that have begun and are neither in a group nor
 // decided: the current one, and those that are held. A file is held while its digests are
 // missing, and between two epochs.
@@ -96,4 +121,23 @@ func (f *files) remove(c *file) {
 	} else {
 		f.unlist(c)
 	}
+}
+
+// unsafe are the files with bytes that a crash would lose and a state that a checkpoint
+// can keep.
+func (f *files) unsafe() (files []*file) {
+	for _, c := range f.all() {
+		if c.offset() > c.safe && !c.torn() {
+			files = append(files, c)
+		}
+	}
+	return files
+}
+
+// unsafeBytes is how many bytes a crash would lose that a checkpoint can keep.
+func (f *files) unsafeBytes() (n int64) {
+	for _, c := range f.unsafe() {
+		n += c.offset() - c.safe
+	}
+	return n
 }

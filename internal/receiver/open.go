@@ -65,8 +65,8 @@ func (i *incoming) opened(o *wire.Open) {
 		return
 	}
 	if i.ep.live && i.ep.empty() && i.r.slots.othersWait(i.r.cfg.Clock.Now()) {
-		if i.suspend(nil); i.over {
-			return
+		if i.suspend(nil); i.over || i.rec.State != transfer.Receiving {
+			return // all of it is decided, which the source has been told
 		}
 	}
 	if reason, place := i.mustWait(); reason != nil {
@@ -106,24 +106,24 @@ func busy(o *wire.Open, id transfer.ID, why error) *wire.Message {
 }
 
 // meet agrees on the lane.
-func (i *incoming) meet(o *wire.Open) (name, reason string, mine *wire.Direct, err error) {
-	if i.r.cfg.Lanes != nil {
-		return i.r.cfg.Lanes.Meet(i.from, o, i.id)
+func (rc *record) meet(o *wire.Open) (name, reason string, mine *wire.Direct, err error) {
+	if rc.r.cfg.Lanes != nil {
+		return rc.r.cfg.Lanes.Meet(rc.from, o, rc.id)
 	}
 	return transfer.LaneQueue, "", nil, nil
 }
 
 // pardon refuses a transfer that has crashed this agent three times without
 // progress, until an operator has resumed it at its source.
-func (i *incoming) pardon(o *wire.Open) error {
-	if i.rec == nil || i.rec.Crashes < maxCrashes {
+func (rc *record) pardon(o *wire.Open) error {
+	if rc.rec == nil || rc.rec.Crashes < maxCrashes {
 		return nil
 	}
-	if o.Pardon <= i.rec.Pardon {
-		return transfer.Errorf(transfer.KindParked, "%s has crashed %d times on this transfer without progress", i.r.cfg.Agent, i.rec.Crashes).
-			WithHint("see the log of " + string(i.r.cfg.Agent) + ", then `ferry transfer resume` or `ferry transfer cancel`")
+	if o.Pardon <= rc.rec.Pardon {
+		return transfer.Errorf(transfer.KindParked, "%s has crashed %d times on this transfer without progress", rc.r.cfg.Agent, rc.rec.Crashes).
+			WithHint("see the log of " + string(rc.r.cfg.Agent) + ", then `ferry transfer resume` or `ferry transfer cancel`")
 	}
-	return i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
+	return rc.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
 		rec.Crashes, rec.Pardon = 0, o.Pardon
 		return nil
 	})
@@ -134,18 +134,18 @@ var errAnother = transfer.Errorf(transfer.KindMalformed, "the OPEN speaks of ano
 
 // vet refuses an OPEN that does not fit what is known of the transfer (R35) or
 // that this agent does not do.
-func (i *incoming) vet(o *wire.Open) error {
+func (rc *record) vet(o *wire.Open) error {
 	q := &o.Request
-	mine := i.r.cfg.Ledger.IncarnationText()
+	mine := rc.r.cfg.Ledger.IncarnationText()
 	switch {
-	case q.ID != i.id || q.Source != i.from || q.Destination != i.r.cfg.Agent:
+	case q.ID != rc.id || q.Source != rc.from || q.Destination != rc.r.cfg.Agent:
 		return errAnother
 	case o.Dest != "" && o.Dest != mine:
-		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger in which it had accepted the transfer", i.r.cfg.Agent)
-	case i.rec == nil && o.Dest != "":
-		return transfer.Errorf(transfer.KindLost, "%s no longer has a record of the transfer", i.r.cfg.Agent)
-	case i.rec != nil && i.rec.From != o.Source:
-		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger with which the transfer began", i.from)
+		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger in which it had accepted the transfer", rc.r.cfg.Agent)
+	case rc.rec == nil && o.Dest != "":
+		return transfer.Errorf(transfer.KindLost, "%s no longer has a record of the transfer", rc.r.cfg.Agent)
+	case rc.rec != nil && rc.rec.From != o.Source:
+		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger with which the transfer began", rc.from)
 	}
 	one := transfer.RequestItem{Source: "-"} // what is sent is the source's business; Check wants some
 	if q.Dest == "" {
@@ -159,10 +159,10 @@ func (i *incoming) vet(o *wire.Open) error {
 	if err := conversion.Check(q); err != nil {
 		return err
 	}
-	if i.rec != nil && i.rec.Epoch > 0 && o.Targets != nil && o.Targets.More {
+	if rc.rec != nil && rc.rec.Epoch > 0 && o.Targets != nil && o.Targets.More {
 		return errAnother // all of them were here before the first epoch
 	}
-	return vetTargets(o, targetsOf(i.rec))
+	return vetTargets(o, targetsOf(rc.rec))
 }
 
 // targetsOf are the targets of a transfer that have come.
@@ -194,10 +194,10 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 			return transfer.AsError(err), 1
 		}
 	}
-	if i.rec != nil && i.short.bytes > 0 {
-		if free, err := i.r.cfg.Place.Free(i.short.at); err == nil && free < i.short.bytes {
+	if i.rec != nil && i.com.short.bytes > 0 {
+		if free, err := i.r.cfg.Place.Free(i.com.short.at); err == nil && free < i.com.short.bytes {
 			return transfer.Errorf(transfer.KindNoSpace, "no space at %s: %s needs %s more, %s are free", i.r.cfg.Agent,
-				i.short.at, transfer.FormatBytes(i.short.bytes), transfer.FormatBytes(free)), 1
+				i.com.short.at, transfer.FormatBytes(i.com.short.bytes), transfer.FormatBytes(free)), 1
 		}
 	}
 	it := waiter{i.id, i.from, i.r.cfg.Clock.Now()}
@@ -218,7 +218,7 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 }
 
 // begin makes the record of a transfer that is new here.
-func (i *incoming) begin(o *wire.Open, lane string) error {
+func (rc *record) begin(o *wire.Open, lane string) error {
 	var res transfer.Resolution
 	if q := &o.Request; q.Dest != "" {
 		var before *transfer.Resolution
@@ -226,84 +226,67 @@ func (i *incoming) begin(o *wire.Open, lane string) error {
 			before = q.Retry.Resolved
 		}
 		var err error
-		if res, err = resolve(i.r.cfg.Place, q.Dest, o.Several, before); err != nil {
+		if res, err = resolve(rc.r.cfg.Place, q.Dest, o.Several, before); err != nil {
 			return err
 		}
 	}
-	now := i.r.cfg.Clock.Now()
-	maxChunk := min(i.r.cfg.MaxChunk, o.MaxChunk)
+	now := rc.r.cfg.Clock.Now()
+	maxChunk := min(rc.r.cfg.MaxChunk, o.MaxChunk)
 	settings := flow.Negotiate(o.Request.Settings, maxChunk)
 	if lane == transfer.LaneDirect {
 		settings = flow.ForDirect(settings, maxChunk)
 	}
 	rec := &ledger.Incoming{Request: o.Request, From: o.Source, Principal: o.Principal, State: transfer.Receiving, Resolution: res,
 		Settings:   settings,
-		Generation: i.r.cfg.Ledger.Generation(), Pardon: o.Pardon, Started: now}
-	i.know(rec)
-	i.land()
+		Generation: rc.r.cfg.Ledger.Generation(), Pardon: o.Pardon, Started: now}
+	rc.know(rec)
+	rc.land()
 	var home place.Location
 	if res.Base != "" {
 		var err error
-		if home, err = i.to.landed.Locate(".", ""); err != nil {
+		if home, err = rc.to.landed.Locate(".", ""); err != nil {
 			return err
 		}
 	}
 	buried := false
-	err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
-		if buried = t.EntombedOf(i.id, i.from); buried {
+	err := rc.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		if buried = t.EntombedOf(rc.id, rc.from); buried {
 			return nil
 		}
-		i.r.heard(t, rec)
+		rc.r.heard(t, rec)
 		rec.Temps = tempsAhead
-		if err := i.putDirs(t, home.TempDirs); err != nil {
+		if err := rc.putDirs(t, home.TempDirs); err != nil {
 			return err
 		}
 		if err := t.PutIncoming(rec); err != nil {
 			return err
 		}
-		return i.r.cfg.Note(t, i.record(audit.Started, func(a *audit.Record) {
+		return rc.r.cfg.Note(t, rc.entry(audit.Started, func(a *audit.Record) {
 			a.Meta, a.Request, a.Lane = rec.Request.Meta, audit.FactsOf(&rec.Request), lane
-			a.Request.Settings, a.Limits = rec.Settings, i.r.cfg.Limits
+			a.Request.Settings, a.Limits = rec.Settings, rc.r.cfg.Limits
 		}))
 	})
 	failpoint.Hit("receiver.after_open")
 	if err != nil {
-		return i.unwritable(err)
+		return rc.unwritable(err)
 	}
-	i.notedDirs(home.TempDirs)
+	rc.notedDirs(home.TempDirs)
 	if buried {
 		return transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled before it began")
 	}
-	i.log.Info("incoming transfer started", "job", rec.Request.Job, "lane", lane, "to", rec.Resolution.Base)
+	rc.log.Info("incoming transfer started", "job", rec.Request.Job, "lane", lane, "to", rec.Resolution.Base)
 	return nil
-}
-
-// unwritable is a reason to wait: a ledger that cannot be written now is no
-// verdict on the transfer.
-func (i *incoming) unwritable(err error) *transfer.Error {
-	if e := transfer.AsError(err); e.Kind.Waits() {
-		return e
-	}
-	return transfer.Errorf(transfer.KindBusy, "%s cannot read or write its ledger: %w", i.r.cfg.Agent, err)
-}
-
-// land makes the landing area from the record.
-func (i *incoming) land() {
-	q := &i.rec.Request
-	landing := i.r.cfg.Place.Land(place.LandConfig{Transfer: i.id, Generation: i.rec.Generation,
-		Destination: place.Destination{Resolution: i.rec.Resolution, Dest: q.Dest, IfExists: q.IfExists},
-		Durable:     q.Durable(), Journal: (*journal)(i)})
-	i.to = destinations{ledger: i.r.cfg.Ledger, of: q, landed: landing, known: map[uint64]*destination{}}
 }
 
 // acceptOpen opens an epoch in answer to an OPEN. What is under way is brought
 // to rest first, so that the resume speaks of decided things only.
 func (i *incoming) acceptOpen(o *wire.Open, a *wire.Accept) {
-	i.drain()
-	if i.over || !i.settleCommitting() {
+	i.com.drain()
+	if !i.settleCommitting() {
 		return
 	}
-	i.settleOpen(true)
+	i.w.settleOpen(true)
+	i.report()
 	if i.finishIfDecided() {
 		return
 	}
@@ -351,7 +334,7 @@ func (i *incoming) newEpoch(nonce uint64, o *wire.Open) (transfer.Resume, error)
 			}
 			if p != nil && (p.Durable || p.Boot == i.r.cfg.Boot) {
 				at := p.Point
-				if c := i.files.heldOf(item); c != nil && !c.run.Rebased() { // its digest goes on
+				if c := i.w.files.heldOf(item); c != nil && !c.run.Rebased() { // its digest goes on
 					at.NoReadBack = false
 				}
 				resume.Points = append(resume.Points, at)
@@ -374,7 +357,7 @@ func (i *incoming) startEpoch() {
 		i.acquitAt = i.r.cfg.Clock.Now().Add(suspectTime)
 	}
 	i.ep = i.ep.following(i.r.cfg.Clock.Now().Add(sourceSilent))
-	i.total = nil
+	i.w.total = nil
 	i.lastAck.Store(nil)
 }
 
@@ -386,11 +369,12 @@ func (i *incoming) resync(reason string) {
 	}
 	i.resynced = i.r.cfg.Clock.Now()
 	i.log.Info("RESYNC sent", "error", reason, "epoch", i.rec.Epoch, "sequence", i.ep.next)
-	i.drain()
-	if i.over || !i.ep.live || !i.settleCommitting() {
+	i.com.drain()
+	if !i.settleCommitting() {
 		return
 	}
-	i.settleOpen(true)
+	i.w.settleOpen(true)
+	i.report()
 	if i.finishIfDecided() {
 		return
 	}

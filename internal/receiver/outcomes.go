@@ -16,17 +16,17 @@ func (i *incoming) finishIfDecided() bool {
 	if i.rec.State != transfer.Receiving {
 		return i.rec.State == transfer.Decided
 	}
-	known := i.rec.HasTotal || i.total != nil
+	known := i.rec.HasTotal || i.w.total != nil
 	total := i.rec.Total
-	if i.total != nil {
-		total = *i.total
+	if i.w.total != nil {
+		total = *i.w.total
 	}
 	if !known || i.rec.Decided.Below() != total {
 		return false
 	}
 	// The ledger may have the last group's outcomes already and this loop not yet: the
 	// batch that says that it is the last one would lack them.
-	if i.grp.running != nil {
+	if i.com.grp.running != nil {
 		return false
 	}
 	err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
@@ -50,39 +50,39 @@ func (i *incoming) final() bool { return i.rec.State == transfer.Decided || i.wi
 // offerNew offers outcomes unless a batch is outstanding, whose answer will, or it is
 // too early for another one.
 func (i *incoming) offerNew() {
-	if i.offers.due.IsZero() || !i.offers.outstanding() && i.final() {
+	if i.com.offers.due.IsZero() || !i.com.offers.outstanding() && i.final() {
 		i.offer()
 	}
 }
 
 // offer sends the outstanding batch of outcomes, or makes the next one.
 func (i *incoming) offer() {
-	batch, ok := i.offers.propose(i.final())
+	batch, ok := i.com.offers.propose(i.final())
 	if !ok {
 		return
 	}
 	i.r.send(i.from, &wire.Message{Kind: wire.KindOutcomes, Transfer: i.id, Outcomes: &wire.Outcomes{
-		Batch: i.batch(), Outcomes: batch, Last: i.offers.last}})
+		Batch: i.com.batch(), Outcomes: batch, Last: i.com.offers.last}})
 	failpoint.Hit("receiver.after_outcomes")
 	var margin time.Duration
 	if i.r.cfg.Delay != nil {
 		margin = 4 * i.r.cfg.Delay()
 	}
-	i.offers.sent(i.r.cfg.Clock.Now(), margin)
+	i.com.offers.sent(i.r.cfg.Clock.Now(), margin)
 	if failpoint.Planted("forgotten-early") {
-		i.outcomesAcked(i.batch())
+		i.outcomesAcked(i.com.batch())
 	}
 }
 
-func (i *incoming) batch() uint64 { return i.r.cfg.Ledger.Generation()<<32 | i.offers.batches }
+func (cm *committer) batch() uint64 { return cm.r.cfg.Ledger.Generation()<<32 | cm.offers.batches }
 
 // outcomesAcked drops what the source has in its ledger now.
 func (i *incoming) outcomesAcked(batch uint64) {
-	if i.rec == nil || i.rec.State.Final() || batch != i.batch() || i.offers.due.IsZero() {
+	if i.rec == nil || i.rec.State.Final() || batch != i.com.batch() || i.com.offers.due.IsZero() {
 		return
 	}
-	gone := i.offers.waiting[:i.offers.size]
-	last := i.offers.last // as it was sent: the source may not have heard of a later change
+	gone := i.com.offers.waiting[:i.com.offers.size]
+	last := i.com.offers.last // as it was sent: the source may not have heard of a later change
 	failpoint.Hit("receiver.before_acked")
 	unswept := last && i.leaves(false)
 	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
@@ -105,7 +105,7 @@ func (i *incoming) outcomesAcked(batch uint64) {
 		if rec.Counts.Ending() == transfer.Failed {
 			event = audit.Failed
 		}
-		return i.r.cfg.Note(t, i.record(event, func(a *audit.Record) {
+		return i.r.cfg.Note(t, i.entry(event, func(a *audit.Record) {
 			a.Counts, a.State = &rec.Counts, rec.Counts.Ending()
 			a.Seconds = rec.LastContact.Sub(rec.Started).Seconds()
 		}))
@@ -115,14 +115,14 @@ func (i *incoming) outcomesAcked(batch uint64) {
 		return
 	}
 	failpoint.Hit("receiver.after_acked")
-	i.offers.acked()
+	i.com.offers.acked()
 	switch {
 	case i.rec.State == transfer.Done:
 		i.logEnd("")
 		i.over = true
 	case i.withdrawn && last:
 		i.withdraw()
-	case i.rec.State == transfer.Receiving && i.offers.gather(i.r.cfg.Clock.Now()):
+	case i.rec.State == transfer.Receiving && i.com.offers.gather(i.r.cfg.Clock.Now()):
 	default:
 		i.offer()
 	}
@@ -130,7 +130,7 @@ func (i *incoming) outcomesAcked(batch uint64) {
 
 // endIfDelivered ends a cancelled transfer that has nothing left to report.
 func (i *incoming) endIfDelivered() {
-	if i.withdrawn && len(i.offers.waiting) == 0 {
+	if i.withdrawn && len(i.com.offers.waiting) == 0 {
 		i.withdraw()
 	}
 }

@@ -22,14 +22,15 @@ func TestCheckpointEndsWhileAPlaceIsWaitedFor(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		r := &Receiver{ctx: ctx, open: make(chan struct{}, 1), cfg: Config{Clock: clock.System, Places: 1, Slots: 1, Log: log}}
 		r.open <- struct{}{}
-		i := &incoming{r: r, log: log, rec: &ledger.Incoming{}, box: newMailbox(), grp: group{ended: map[uint64]bool{}}}
+		i := r.newActor(transfer.ID{1}, "ALPHA")
+		i.rec = &ledger.Incoming{}
 		i.ep.live = true
 		c := &file{begin: &wire.Begin{}, run: digest.NewRunning(digest.XXH3, nil), ended: true, summed: true, checking: true}
-		i.files.held = []*file{c}
+		i.w.files.held = []*file{c}
 		done := make(chan checkpointed, 1)
-		i.cp.running = done
+		i.w.cp.running = done
 		took := make(chan bool)
-		go func() { took <- i.takeOpen() }()
+		go func() { took <- i.w.takeOpen() }()
 		synctest.Wait()
 		done <- checkpointed{files: []checked{{file: c}}, err: transfer.Errorf(transfer.KindUnreachable, "the root is away")}
 		if <-took || c.checking || i.ep.stop == nil {

@@ -297,7 +297,7 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 		// The message is looked at here, beside the loop, which writes meanwhile, and
 		// while it is still in the processor's cache.
 		p := parcel{m: data, head: h, direct: direct, intact: wire.Intact(data)}
-		if s := a.suspects.Load(); s != nil && !s.In(data[wire.HeaderSize:]) {
+		if s := a.w.suspects.Load(); s != nil && !s.In(data[wire.HeaderSize:]) {
 			p.absent = s
 		}
 		a.box.chunk(p, r.cfg.MaxChunk)
@@ -306,8 +306,11 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 
 func (r *Receiver) newActor(id transfer.ID, from transfer.AgentName) *incoming {
 	box := newMailbox()
-	return &incoming{r: r, id: id, from: from, box: box, digests: digest.NewBacklog(box.poke), grp: group{ended: map[uint64]bool{}},
-		bad: map[uint64]mishaps{}, touched: map[uint64]int{}, dirs: map[transfer.Path]bool{}, pointed: map[uint64]bool{}, contact: contact{since: r.cfg.Clock.Now()}, log: r.cfg.Log.With("transfer", id, "from", from)}
+	rec := &record{r: r, id: id, from: from, log: r.cfg.Log.With("transfer", id, "from", from), dirs: map[transfer.Path]bool{}, pointed: map[uint64]bool{}}
+	i := &incoming{record: rec, box: box, contact: contact{since: r.cfg.Clock.Now()}}
+	i.com = &committer{record: rec, ep: &i.ep, grp: group{ended: map[uint64]bool{}}, bad: map[uint64]mishaps{}, touched: map[uint64]int{}}
+	i.w = &writer{record: rec, com: i.com, ep: &i.ep, digests: digest.NewBacklog(box.poke), wake: box.notify}
+	return i
 }
 
 // start runs an actor; r.mu is held. A defect in one transfer must not take the
@@ -327,26 +330,13 @@ func (r *Receiver) start(a *incoming) {
 	})
 }
 
-// crashed counts a panic against the transfer like a crash of the process.
-func (a *incoming) crashed() {
-	if a.rec == nil || a.rec.State.Final() {
-		return
-	}
-	if err := a.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
-		rec.Crashes++
-		return nil
-	}); err != nil {
-		a.log.Error("cannot write the ledger", "error", err)
-	}
-}
-
 func (r *Receiver) ended(a *incoming) {
-	if a.grp.running != nil {
-		a.committed(<-a.grp.running)
+	if a.com.grp.running != nil {
+		a.com.committed(<-a.com.grp.running)
 	}
-	if a.cp.running != nil {
-		<-a.cp.running
-		a.cp.running = nil
+	if a.w.cp.running != nil {
+		<-a.w.cp.running
+		a.w.cp.running = nil
 	}
 	a.closeEpoch()
 	if a.to.landed != nil {

@@ -63,20 +63,8 @@ func (r *Receiver) mayEntomb(from transfer.AgentName) bool {
 // untouched reports whether all that there is to know of a transfer is its record: no
 // file of it has come, nor a part of one that is safe.
 func (i *incoming) untouched() bool {
-	return i.rec != nil && !i.ep.live && i.rec.State == transfer.Receiving && !i.withdrawn && i.short.bytes == 0 && i.rec.Crashes == 0 &&
-		i.contact.silence(i.r.cfg.Clock.Now()) <= i.rec.Deadline() && i.rec.Decided.Count() == 0 && len(i.offers.waiting) == 0 && !i.hasItems()
-}
-
-// hasItems reports whether the ledger has anything of a transfer's items.
-func (i *incoming) hasItems() bool {
-	has := false
-	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
-		return t.Items(i.id, func(uint64, *ledger.Item) error {
-			has = true
-			return nil
-		})
-	})
-	return has || err != nil
+	return i.rec != nil && !i.ep.live && i.rec.State == transfer.Receiving && !i.withdrawn && i.com.short.bytes == 0 && i.rec.Crashes == 0 &&
+		i.contact.silence(i.r.cfg.Clock.Now()) <= i.rec.Deadline() && i.rec.Decided.Count() == 0 && len(i.com.offers.waiting) == 0 && !i.hasItems()
 }
 
 // sleep ends the actor of a transfer that nothing has come of. Where too many sleep,

@@ -17,42 +17,42 @@ import (
 // until the next one goes on with it.
 
 // hold holds the current file.
-func (i *incoming) hold() {
-	i.files.hold()
-	i.cp.due = zeroTime
+func (w *writer) hold() {
+	w.files.hold()
+	w.cp.due = zeroTime
 }
 
 // end takes in that all bytes of the current file have come.
-func (i *incoming) end(f *wire.Frame) error {
-	c := i.files.cur
+func (w *writer) end(f *wire.Frame) error {
+	c := w.files.cur
 	if f.Length != c.offset() || c.begin.Size >= 0 && f.Length != c.begin.Size {
 		return fmt.Errorf("%w: item %d ends at %d with %d bytes here", errOffset, c.item, f.Length, c.offset())
 	}
 	c.run.End()
 	c.ended = true
-	i.hold()
+	w.hold()
 	return nil
 }
 
 // summed takes in the source's digest of a file.
-func (i *incoming) summed(f *wire.Frame) error {
-	c := i.files.heldOf(f.Item)
+func (w *writer) summed(f *wire.Frame) error {
+	c := w.files.heldOf(f.Item)
 	if c == nil || !c.ended {
 		return fmt.Errorf("%w: the digest of item %d comes before its end", errOffset, f.Item)
 	}
 	c.said, c.tail, c.summed = f.Digest, f.Tail, true
-	return i.settleSum(c)
+	return w.settleSum(c)
 }
 
 // settleSums takes up every file whose digests are complete by now.
-func (i *incoming) settleSums() {
-	for n := 0; n < len(i.files.held) && !i.ending(); {
-		c := i.files.held[n]
-		if err := i.settleSum(c); err != nil {
-			i.stumbled(&wire.Frame{Item: c.item}, err)
+func (w *writer) settleSums() {
+	for n := 0; n < len(w.files.held) && !w.ending(); {
+		c := w.files.held[n]
+		if err := w.settleSum(c); err != nil {
+			w.stumbled(&wire.Frame{Item: c.item}, err)
 			return
 		}
-		if n < len(i.files.held) && i.files.held[n] == c {
+		if n < len(w.files.held) && w.files.held[n] == c {
 			n++
 		}
 	}
@@ -60,19 +60,19 @@ func (i *incoming) settleSums() {
 
 // settleSum lets a file join the group if its digests are complete and agree, and
 // fails it if they do not.
-func (i *incoming) settleSum(c *file) error {
+func (w *writer) settleSum(c *file) error {
 	if !c.summed || c.checking || !c.run.Ready() {
 		return nil
 	}
 	if err := c.run.Err(); err != nil {
-		return i.unread(c, err)
+		return w.unread(c, err)
 	}
 	if c.conv != nil {
-		if ok, err := i.finishConverting(c); !ok {
+		if ok, err := w.finishConverting(c); !ok {
 			return err
 		}
 	}
-	e := ending{pending: place.Pending{Part: c.partial, Outcome: i.outcome(c.item, c.begin),
+	e := ending{pending: place.Pending{Part: c.partial, Outcome: w.outcome(c.item, c.begin),
 		At: c.at.landing, Mode: c.begin.Mode, Mtime: c.begin.Mtime, Name: c.begin.Name}, size: c.offset() - c.safe, safe: c.safe}
 	o := &e.pending.Outcome
 	o.Size, o.SrcSum, o.Written = c.offset(), c.said, c.written
@@ -80,32 +80,32 @@ func (i *incoming) settleSum(c *file) error {
 	case !c.run.Rebased():
 		o.Digest, e.pending.Sum = c.run.Whole(), c.run.Content()
 	case c.tail == "": // the source did not know that what came before is not digested here
-		i.restart(c)
+		w.restart(c)
 		return errRedo
 	case c.run.Tail() == c.tail: // the source has read the same before the resume point, and both after it
 		o.Digest = c.said
 	default:
-		return i.doom(c, transfer.Errorf(transfer.KindDigest, "%s arrived with a digest of %s since it was resumed, and the source read %s",
-			i.to.path(c.begin), c.run.Tail(), c.tail))
+		return w.doom(c, transfer.Errorf(transfer.KindDigest, "%s arrived with a digest of %s since it was resumed, and the source read %s",
+			w.to.path(c.begin), c.run.Tail(), c.tail))
 	}
 	if c.conv != nil && c.conv.out != nil {
 		e.pending.Sum = c.conv.out.Content()
 	}
 	if c.said != "" && c.said != o.Digest && !failpoint.Planted("digest-unchecked") {
-		return i.doom(c, transfer.Errorf(transfer.KindDigest, "%s arrived as %s, and the source read %s", o.Path, o.Digest, c.said))
+		return w.doom(c, transfer.Errorf(transfer.KindDigest, "%s arrived as %s, and the source read %s", o.Path, o.Digest, c.said))
 	}
-	i.files.unlist(c)
-	return i.addEnding(e)
+	w.files.unlist(c)
+	return w.addEnding(e)
 }
 
 // unread deals with a file that could not be read back for its digest.
-func (i *incoming) unread(c *file, err error) error {
+func (w *writer) unread(c *file, err error) error {
 	if !errors.Is(err, digest.ErrPrefix) {
-		return transfer.Errorf(transfer.KindBusy, "%s cannot read back what it has of %s: %w", i.r.cfg.Agent, i.to.path(c.begin), err).
+		return transfer.Errorf(transfer.KindBusy, "%s cannot read back what it has of %s: %w", w.r.cfg.Agent, w.to.path(c.begin), err).
 			WithHint("look at its disk; the transfer goes on by itself")
 	}
-	i.log.Warn("temporary file has changed; restarting item", "item", c.item, "error", err)
-	err = i.forgetPoint(c.item)
-	i.drop(c, true)
+	w.log.Warn("temporary file has changed; restarting item", "item", c.item, "error", err)
+	err = w.forgetPoint(c.item)
+	w.drop(c, true)
 	return err
 }

@@ -112,27 +112,27 @@ func vetTargets(o *wire.Open, known ledger.Targets) error {
 
 // takeTargets resolves the targets of an OPEN, each once (R8). complete says that the
 // source knows all of them with this answer. The error is a wait.
-func (i *incoming) takeTargets(o *wire.Open) (all []transfer.Resolved, complete bool, err error) {
+func (rc *record) takeTargets(o *wire.Open) (all []transfer.Resolved, complete bool, err error) {
 	if o.Targets == nil {
 		return nil, true, nil
 	}
 	var fresh []ledger.Target
 	for _, t := range o.Targets.List {
-		if t.N > i.rec.Targets.Last {
-			g, err := resolveTarget(i.r.cfg.Place, t)
+		if t.N > rc.rec.Targets.Last {
+			g, err := resolveTarget(rc.r.cfg.Place, t)
 			if err != nil {
 				return nil, false, err
 			}
 			fresh = append(fresh, g)
 		}
 	}
-	err = i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
+	err = rc.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
 		all = nil
 		for _, asked := range o.Targets.List {
 			if asked.N > rec.Targets.Last {
 				break
 			}
-			g, err := t.Requests().Target(i.id, asked.N)
+			g, err := t.Requests().Target(rc.id, asked.N)
 			if err != nil {
 				return err
 			}
@@ -147,10 +147,10 @@ func (i *incoming) takeTargets(o *wire.Open) (all []transfer.Resolved, complete 
 				all = append(all, fresh[n].Resolved())
 			}
 		}
-		return t.Requests().PutTargets(i.id, fresh)
+		return t.Requests().PutTargets(rc.id, fresh)
 	})
 	if err != nil {
-		return nil, false, i.unwritable(err)
+		return nil, false, rc.unwritable(err)
 	}
 	if fit := fitting(all); fit < len(all) {
 		return all[:fit], false, nil // the next OPEN begins behind them

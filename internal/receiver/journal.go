@@ -1,0 +1,81 @@
+package receiver
+
+import (
+	"errors"
+	"ferry/internal/audit"
+	"ferry/internal/failpoint"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+)
+
+// journal is the ledger as the commit path needs it. It runs beside the loop
+// and touches only what never changes.
+type journal record
+
+// Committing records what is about to be renamed.
+func (j *journal) Committing(intents []transfer.Intent) error {
+	return j.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.PutIntents(j.id, intents) })
+}
+
+// Again makes the ledger forget what it has of items that begin again.
+func (j *journal) Again(items []uint64) error {
+	return j.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		var err error
+		for _, item := range items {
+			err = errors.Join(err, t.DropItem(j.id, item))
+		}
+		return err
+	})
+}
+
+// Committed records outcomes, with the audit records of them, in one
+// transaction (R29).
+func (j *journal) Committed(outcomes []transfer.Outcome) error {
+	failpoint.Hit("receiver.before_committed")
+	return j.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		rec, err := t.Incoming(j.id)
+		if err != nil || rec == nil {
+			return errors.Join(err, errors.New("the transfer's record is gone"))
+		}
+		var fresh []transfer.Outcome
+		for n := range outcomes {
+			o := &outcomes[n]
+			if !rec.Decided.Add(o.Item) {
+				continue // decided before; the first word stands
+			}
+			rec.Counts.Add(o)
+			fresh = append(fresh, *o)
+		}
+		if err := t.PutOutcomes(j.id, fresh); err != nil {
+			return err
+		}
+		rec.Crashes = 0
+		j.r.heard(t, rec)
+		if err := t.PutIncoming(rec); err != nil {
+			return err
+		}
+		if failpoint.Planted("audit-apart") {
+			go j.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return j.note(t, fresh) })
+			return nil
+		}
+		return j.note(t, fresh)
+	})
+}
+
+func (j *journal) note(t *ledger.Tx, outcomes []transfer.Outcome) error {
+	return noteItems(outcomes, func(part []transfer.Outcome) error {
+		return j.r.cfg.Note(t, (*record)(j).entry(audit.Items, func(a *audit.Record) { a.Items = part }))
+	})
+}
+
+// noteItems cuts outcomes into as many audit records as they need.
+func noteItems(outcomes []transfer.Outcome, note func([]transfer.Outcome) error) error {
+	for len(outcomes) > 0 {
+		n := max(audit.FitItems(outcomes), 1)
+		if err := note(outcomes[:n]); err != nil {
+			return err
+		}
+		outcomes = outcomes[n:]
+	}
+	return nil
+}

@@ -1,0 +1,292 @@
+package receiver
+
+import (
+	"ferry/internal/audit"
+	"ferry/internal/failpoint"
+	"ferry/internal/ledger"
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+	"log/slog"
+	"slices"
+)
+
+// A record is what the ledger has of a transfer, and where its items land.
+type record struct {
+	r    *Receiver
+	id   transfer.ID
+	from transfer.AgentName
+	log  *slog.Logger
+
+	rec     *ledger.Incoming // as the ledger has it; nil until accepted
+	facts   *facts           // what of it never changes; the background may read it
+	to      destinations
+	adopted bool                   // from the ledger: an earlier process, or an earlier actor, began it
+	dirs    map[transfer.Path]bool // noted in the ledger (R23)
+	pointed map[uint64]bool        // items of which the ledger may have a resume point
+}
+
+// facts are what the background needs to know of a transfer.
+type facts struct {
+	job        string
+	principal  string
+	originator transfer.Originator
+	durable    bool
+}
+
+// know takes the record in; the facts are taken once.
+func (rc *record) know(rec *ledger.Incoming) {
+	rc.rec = rec
+	if rec != nil && rc.facts == nil {
+		q := &rec.Request
+		rc.facts = &facts{q.Job, rec.Principal, q.Originator, q.Durable()}
+	}
+}
+
+// load reads the transfer's record, if there is one.
+func (rc *record) load() error {
+	return rc.r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		rec, err := t.Incoming(rc.id)
+		if err == nil {
+			rc.know(rec)
+		}
+		return err
+	})
+}
+
+// update changes the transfer's record in a transaction of its own.
+func (rc *record) update(change func(t *ledger.Tx, rec *ledger.Incoming) error) error {
+	var after *ledger.Incoming
+	err := rc.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		rec, err := t.Incoming(rc.id)
+		if err != nil {
+			return err
+		}
+		if rec == nil {
+			return transfer.Errorf(transfer.KindInternal, "the record of transfer %s is gone", rc.id)
+		}
+		if err := change(t, rec); err != nil {
+			return err
+		}
+		after = rec
+		return t.PutIncoming(rec)
+	})
+	if err == nil {
+		rc.know(after)
+	}
+	return err
+}
+
+// crashed counts a panic against the transfer like a crash of the process.
+func (rc *record) crashed() {
+	if rc.rec == nil || rc.rec.State.Final() {
+		return
+	}
+	if err := rc.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
+		rec.Crashes++
+		return nil
+	}); err != nil {
+		rc.log.Error("cannot write the ledger", "error", err)
+	}
+}
+
+// entry begins an audit record of this transfer.
+func (rc *record) entry(event audit.Event, fill func(*audit.Record)) audit.Record {
+	a := audit.Record{Event: event, Role: audit.RoleDestination, Transfer: rc.id,
+		Source: rc.from, Destination: rc.r.cfg.Agent, Job: rc.facts.job, Principal: rc.facts.principal}
+	o := rc.facts.originator
+	a.Originator = &o
+	fill(&a)
+	return a
+}
+
+// unwritable is a reason to wait: a ledger that cannot be written now is no
+// verdict on the transfer.
+func (rc *record) unwritable(err error) *transfer.Error {
+	if e := transfer.AsError(err); e.Kind.Waits() {
+		return e
+	}
+	return transfer.Errorf(transfer.KindBusy, "%s cannot read or write its ledger: %w", rc.r.cfg.Agent, err)
+}
+
+// land makes the landing area from the record.
+func (rc *record) land() {
+	q := &rc.rec.Request
+	landing := rc.r.cfg.Place.Land(place.LandConfig{Transfer: rc.id, Generation: rc.rec.Generation,
+		Destination: place.Destination{Resolution: rc.rec.Resolution, Dest: q.Dest, IfExists: q.IfExists},
+		Durable:     q.Durable(), Journal: (*journal)(rc)})
+	rc.to = destinations{ledger: rc.r.cfg.Ledger, of: q, landed: landing, known: map[uint64]*destination{}}
+}
+
+func (rc *record) outcome(item uint64, b *wire.Begin) transfer.Outcome {
+	o := transfer.Outcome{Item: item, Type: b.Type, Path: rc.to.path(b), Source: b.Source, To: b.To}
+	if d, err := rc.to.at(b.To); err == nil && d.options.Delete() { // what is to be deleted is what was read
+		o.Version = b.Version
+	}
+	if b.Type == transfer.ItemFile {
+		o.Size = max(0, b.Size) // of one that has come, what came
+	}
+	return o
+}
+
+// hasItems reports whether the ledger has anything of a transfer's items.
+func (rc *record) hasItems() bool {
+	has := false
+	err := rc.r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		return t.Items(rc.id, func(uint64, *ledger.Item) error {
+			has = true
+			return nil
+		})
+	})
+	return has || err != nil
+}
+
+// hasPoint reports whether there is a partial file to go on with.
+func (rc *record) hasPoint() (has bool) {
+	err := rc.r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		return t.Items(rc.id, func(_ uint64, it *ledger.Item) error {
+			has = has || it.Point != nil
+			return nil
+		})
+	})
+	return has && err == nil
+}
+
+// point is the resume point that the ledger has of an item; nil: none.
+func (rc *record) point(item uint64) (pt *ledger.Checkpoint, err error) {
+	err = rc.r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		it, err := t.Item(rc.id, item)
+		if it != nil {
+			pt = it.Point
+		}
+		return err
+	})
+	return pt, err
+}
+
+// dropPoint makes the ledger forget a resume point that speaks of a temporary
+// which is about to be replaced (INV-6).
+func (rc *record) dropPoint(item uint64) error {
+	if !rc.pointed[item] {
+		return nil
+	}
+	if pt, err := rc.point(item); err != nil || pt == nil {
+		return err
+	}
+	return rc.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.DropItem(rc.id, item) })
+}
+
+// forgetPoint makes the ledger forget a resume point and asks for the item
+// from its start.
+func (rc *record) forgetPoint(item uint64) error {
+	if err := rc.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.DropItem(rc.id, item) }); err != nil {
+		return rc.unwritable(err)
+	}
+	return errRedo
+}
+
+// staleOf is what an earlier epoch has left of an item; nil: nothing.
+func (rc *record) staleOf(item uint64) (left *stale) {
+	if rc.rec.Epoch == 1 && !rc.adopted {
+		return nil
+	}
+	pt, err := rc.point(item)
+	if err == nil && pt != nil {
+		var d *destination
+		if d, err = rc.to.at(pt.To); err == nil {
+			left = &stale{d.landing, pt.Name}
+		}
+	}
+	if err != nil {
+		rc.log.Warn("cannot look up an item's temporary file; removed at the end of the transfer", "item", item, "error", err)
+	}
+	return left
+}
+
+// intents are the items that are in COMMITTING and undecided.
+func (rc *record) intents() (out []transfer.Intent, err error) {
+	err = rc.r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		return t.Items(rc.id, func(item uint64, it *ledger.Item) error {
+			if it.Intent != nil && !rc.rec.Decided.Has(item) {
+				out = append(out, *it.Intent)
+			}
+			return nil
+		})
+	})
+	return out, err
+}
+
+// undecidedIntents are their numbers: a temporary of theirs must not be
+// removed, or its absence would read as "taken by a consumer".
+func (rc *record) undecidedIntents() (map[uint64]bool, error) {
+	keep := map[uint64]bool{}
+	intents, err := rc.intents()
+	for n := range intents {
+		keep[intents[n].Outcome.Item] = true
+	}
+	return keep, err
+}
+
+// noteTemporary records where temporaries will be before there is one (R23).
+func (rc *record) noteTemporary(item uint64, dirs []transfer.Path) error {
+	if item < rc.rec.Temps && !slices.ContainsFunc(dirs, func(d transfer.Path) bool { return !rc.dirs[d] }) {
+		return nil
+	}
+	if len(rc.dirs) > 4096 {
+		clear(rc.dirs) // noting one twice does no harm
+	}
+	err := rc.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
+		rec.Temps = max(rec.Temps, item+tempsAhead)
+		return rc.putDirs(t, dirs)
+	})
+	failpoint.Hit("receiver.after_temporary")
+	if err == nil {
+		rc.notedDirs(dirs)
+	}
+	return err
+}
+
+// notedDirs takes in that the ledger has directories.
+func (rc *record) notedDirs(dirs []transfer.Path) {
+	for _, dir := range dirs {
+		rc.dirs[dir] = true
+	}
+}
+
+// putDirs notes directories in the ledger.
+func (rc *record) putDirs(t *ledger.Tx, dirs []transfer.Path) error {
+	for _, dir := range dirs {
+		if err := t.PutDir(rc.id, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leaves sees to it, before the end is on record, that no temporary of this transfer
+// is in its directories or can come back there, and reports whether that failed.
+// Unless there are some for certain it looks only where there may be: where something
+// was begun and sent again, or an earlier process may have left it.
+func (rc *record) leaves(some bool) (unswept bool) {
+	return !rc.tidy(some || rc.rec.Epoch > 1 || rc.adopted)
+}
+
+// sweep removes this transfer's own temporaries. Where it could not it reports
+// false, and sweepLater tries again.
+func (rc *record) sweep() bool { return rc.tidy(true) }
+
+func (rc *record) tidy(some bool) bool {
+	var dirs []transfer.Path
+	err := rc.r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {
+		dirs, err = t.Dirs(rc.id)
+		return err
+	})
+	if err == nil && rc.to.landed != nil {
+		err = rc.to.landed.Tidy(dirs, some)
+	}
+	if err != nil {
+		rc.log.Warn("cannot remove temporary files; will retry", "dirs", dirs, "error", err)
+		rc.r.unswept.Store(true)
+	}
+	return err == nil
+}

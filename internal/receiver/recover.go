@@ -1,0 +1,100 @@
+package receiver
+
+import (
+	"ferry/internal/failpoint"
+	"ferry/internal/ledger"
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+	"time"
+)
+
+// settleCommitting decides items that were left in COMMITTING, by a crash or
+// by a directory that could not be synced (R21, R22). It reports false, and has
+// told the source to wait, where that is not possible yet.
+func (i *incoming) settleCommitting() bool {
+	intents, err := i.intents()
+	for n := 0; err == nil && n < len(intents); n++ {
+		err = i.com.settleIntent(intents[n])
+	}
+	if err == nil {
+		return true
+	}
+	i.log.Error("cannot recover items in COMMITTING yet", "error", err)
+	reason := transfer.AsError(err)
+	if !reason.Kind.Waits() {
+		reason = transfer.Errorf(transfer.KindBusy, "%s cannot decide items that it was committing: %w", i.r.cfg.Agent, err)
+	}
+	i.endEpoch(reason) // what admit has begun
+	return false
+}
+
+func (cm *committer) settleIntent(in transfer.Intent) error {
+	d, err := cm.to.at(in.Outcome.To)
+	if err != nil {
+		return err
+	}
+	verdict, outcome, err := d.landing.Recover(in, cm.r.cfg.Boot)
+	failpoint.Hit("recover.decided")
+	if err != nil {
+		return err
+	}
+	cm.log.Info("recovered item in COMMITTING", "item", in.Outcome.Item, "path", in.Outcome.Path, "verdict", verdict)
+	if verdict == place.Redo {
+		err := cm.forgetPoint(in.Outcome.Item)
+		if err == errRedo {
+			return nil
+		}
+		return err
+	}
+	return cm.decide(outcome)
+}
+
+// revive makes the actor of a transfer that the ledger has, at start.
+func (r *Receiver) revive(rec *ledger.Incoming) error {
+	i := r.newActor(rec.Request.ID, rec.Request.Source)
+	if err := i.adopt(rec); err != nil {
+		return err
+	}
+	if r.cfg.Ledger.Unclean() && rec.Live {
+		if err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
+			rec.Crashes++
+			rec.Live = false
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.start(i)
+	return nil
+}
+
+// adopt takes a record of the ledger in, with what belongs to it: outcomes that
+// the source may not have are offered again.
+func (i *incoming) adopt(rec *ledger.Incoming) error {
+	i.know(rec)
+	if rec.State.Final() {
+		return nil
+	}
+	i.land()
+	i.com.offers.waiting, i.adopted = nil, true
+	return i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		i.contact.before = silentFor(t, rec)
+		return t.Items(i.id, func(_ uint64, it *ledger.Item) error {
+			if it.Outcome != nil {
+				i.com.offers.waiting = append(i.com.offers.waiting, *it.Outcome)
+			}
+			return nil
+		})
+	})
+}
+
+// silentFor is for how long a record's source had not been heard of when the run before
+// this one ended, in the agent's running time.
+func silentFor(t *ledger.Tx, rec *ledger.Incoming) time.Duration {
+	if rec.Heard == 0 {
+		return 0
+	}
+	return max(0, t.Running()-rec.Heard-time.Minute) // both are counted in minutes
+}
