@@ -6,14 +6,15 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/conversion"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
 	"ferry/internal/qmgr"
+	"ferry/internal/quiet"
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -24,9 +25,19 @@ const (
 	remind = 12              // it is said when it comes first, and every so many times
 )
 
+// An intake takes requests and commands.
+type intake struct {
+	*work
+	looks     chan struct{} // a token for each look at files that a command waits for
+	refused   quiet.Gate    // commands that cannot be read, in the audit
+	admitting sync.Mutex    // held while a request enters ledger and scheduler, and while a cancel looks for it there
+}
+
+func newIntake(w *work) *intake { return &intake{work: w, looks: make(chan struct{}, looks)} }
+
 // submitted takes one message of the COMMAND queue. It is acknowledged when the
 // ledger has it, or when it can never be taken.
-func (a *Agent) submitted(d qmgr.Delivery) {
+func (a *intake) submitted(d qmgr.Delivery) {
 	now, ok := a.admit()
 	if !ok {
 		return // it comes again
@@ -127,37 +138,10 @@ func (a *arrival) gather(l *ledger.Ledger, now time.Time) error {
 	return nil
 }
 
-// acceptable checks a request that was read: it is for this agent, and says
-// nothing that no agent could do. rest are the items of its parts.
-func (a *Agent) acceptable(q *transfer.Request, rest []transfer.RequestItem) error {
-	if err := q.Check(); err != nil {
-		return err
-	}
-	if err := q.CheckItems(rest); err != nil {
-		return err
-	}
-	if q.Source != a.cfg.Name {
-		return transfer.Errorf(transfer.KindUsage, "the request is for agent %s; this is %s", q.Source, a.cfg.Name)
-	}
-	if s := a.cfg.Streams; s != nil && q.ID != s.Transfer {
-		return transfer.Errorf(transfer.KindUsage, "%s sends its own standard input, and nothing else", a.cfg.Name)
-	}
-	if err := conversion.TakeAttributes(q); err != nil {
-		return err
-	}
-	if err := conversion.TakeFrom(q, rest); err != nil {
-		return err
-	}
-	if err := conversion.Check(q); err != nil {
-		return err
-	}
-	return conversion.CheckItems(q, rest)
-}
-
 // admit waits until a request may be taken: the name is ours, and every cancel that
 // was stored before now has been obeyed. It gives the queue manager's time, or
 // reports that the agent ends.
-func (a *Agent) admit() (now time.Time, ok bool) {
+func (a *intake) admit() (now time.Time, ok bool) {
 	if a.cfg.Alone {
 		return now, true
 	}
@@ -176,7 +160,7 @@ func (a *Agent) admit() (now time.Time, ok bool) {
 // poisonous sets a message aside that cannot be understood: it is reported to
 // whoever waits for it, and does not come again. Of many such messages one a
 // minute is in the audit and in the log: none of them costs a transaction.
-func (a *Agent) poisonous(d qmgr.Delivery, s *wire.Submit, err error) {
+func (a *intake) poisonous(d qmgr.Delivery, s *wire.Submit, err error) {
 	a.quiet.Error("a request is refused", "subject", d.Subject, "error", err)
 	e := transfer.AsError(err)
 	rec := audit.Record{Event: audit.Failed, Role: audit.RoleSource, State: transfer.Failed,
@@ -191,8 +175,15 @@ func (a *Agent) poisonous(d qmgr.Delivery, s *wire.Submit, err error) {
 	d.Term()
 }
 
+// tellRefused puts refused requests on record that were only counted, once that is due.
+func (a *intake) tellRefused(now time.Time) {
+	if held, ok := a.refused.Held(now); ok {
+		a.noteRefused(audit.Record{Event: audit.Failed, Role: audit.RoleSource, State: transfer.Failed}, held)
+	}
+}
+
 // noteRefused puts a refused request on record, and how many more there were.
-func (a *Agent) noteRefused(rec audit.Record, more int64) {
+func (a *intake) noteRefused(rec audit.Record, more int64) {
 	if more > 0 {
 		rec.Text = strings.TrimPrefix(fmt.Sprintf("%s; %d more were refused before it", rec.Text, more), "; ")
 	}
@@ -201,24 +192,8 @@ func (a *Agent) noteRefused(rec audit.Record, more int64) {
 	}
 }
 
-// answer says something to whoever asked for it, on an inbox of theirs.
-func (a *Agent) answer(inbox string, ans wire.Answer) { a.answerWith(inbox, wire.Marshal(ans)) }
-
-func (a *Agent) answerWith(inbox string, data []byte) {
-	if inbox == "" {
-		return
-	}
-	err := a.conn.Answer(inbox, data)
-	switch {
-	case transfer.KindOf(err) == transfer.KindUsage:
-		a.quiet.Warn("answer dropped", "error", err)
-	case err != nil:
-		a.log.Debug("cannot send answer; the submitter will ask again", "error", err)
-	}
-}
-
 // receiptOf is the answer to a submission.
-func (a *Agent) receiptOf(id transfer.ID, err error) wire.Answer {
+func (a *intake) receiptOf(id transfer.ID, err error) wire.Answer {
 	if err != nil {
 		return wire.Answer{V: wire.Version, ID: id, Error: transfer.AsError(err)}
 	}
@@ -227,7 +202,7 @@ func (a *Agent) receiptOf(id transfer.ID, err error) wire.Answer {
 }
 
 // accept puts a request into the ledger, or finds that it is there (R1, R2).
-func (a *Agent) accept(r *arrival) error {
+func (a *intake) accept(r *arrival) error {
 	if err := r.gather(a.ledger, a.cfg.Clock.Now()); err != nil {
 		return err
 	}
@@ -293,7 +268,7 @@ const (
 
 // look runs check, which reads directories, for lookTime at most, because commands are
 // taken one at a time. It returns nil where check has not ended by then.
-func (a *Agent) look(check func() error) error {
+func (a *intake) look(check func() error) error {
 	select {
 	case a.looks <- struct{}{}:
 	default:
@@ -315,7 +290,7 @@ func (a *Agent) look(check func() error) error {
 }
 
 // fromTheFuture is the error of an ID that would be remembered too briefly.
-func (a *Agent) fromTheFuture(id transfer.ID, now time.Time) error {
+func (a *intake) fromTheFuture(id transfer.ID, now time.Time) error {
 	return transfer.Errorf(transfer.KindClock, "transfer %s was made at %s, ahead of the clock of %s (%s)", id,
 		id.Time().UTC().Format(time.RFC3339), a.cfg.Name, now.UTC().Format(time.RFC3339)).
 		WithHint("set your clock right and submit again")
@@ -323,7 +298,7 @@ func (a *Agent) fromTheFuture(id transfer.ID, now time.Time) error {
 
 // place decides in which state a new request begins, and notes it. One that was
 // taken back before it came has its last word on record already.
-func (a *Agent) place(t *ledger.Tx, rec *ledger.Source, arrived *arrival) error {
+func (a *intake) place(t *ledger.Tx, rec *ledger.Source, arrived *arrival) error {
 	q := &rec.Request
 	event, reason := audit.Accepted, ""
 	floor := t.Floor()
@@ -372,80 +347,10 @@ func (a *Agent) place(t *ledger.Tx, rec *ledger.Source, arrived *arrival) error 
 }
 
 // enter hands a record over to the scheduler.
-func (a *Agent) enter(rec *ledger.Source) {
+func (a *intake) enter(rec *ledger.Source) {
 	o := sender.New(a.sendCfg, rec)
 	if !rec.State.Final() {
 		a.sched.add(o)
 	}
 	a.progress(o.Status())
-}
-
-// recover brings the transfers of the ledger back (states table: after a crash).
-func (a *Agent) recover() error {
-	var recs []*ledger.Source
-	if err := a.ledger.View(func(t *ledger.Tx) error {
-		return t.Sources(func(s *ledger.Source) error {
-			if !s.State.Final() {
-				recs = append(recs, s)
-			}
-			return nil
-		})
-	}); err != nil {
-		return err
-	}
-	if len(recs) > 0 {
-		a.log.Info("resuming transfers of the previous run", "transfers", len(recs))
-	}
-	for _, rec := range recs {
-		if err := a.revive(rec); err != nil {
-			return err
-		}
-		failpoint.Hit("agent.after_revive")
-		a.sched.add(sender.New(a.sendCfg, rec))
-	}
-	return nil
-}
-
-// maxCrashes is how many crashes without progress park a transfer (R3).
-const maxCrashes = 3
-
-// revive writes what a crash has left as the state to go on from.
-func (a *Agent) revive(rec *ledger.Source) error {
-	was := rec.State
-	crashed := a.ledger.Unclean() && was == transfer.Running
-	if crashed {
-		rec.Crashes++
-	}
-	var err error
-	if was == transfer.Running {
-		err = rec.Move(transfer.Negotiating)
-	}
-	if rec.State == transfer.Negotiating {
-		rec.Nonce++
-	}
-	if rec.State == transfer.Negotiating || rec.State == transfer.Waiting {
-		rec.Recovering = a.cfg.Clock.Now() // nobody could be heard of while the agent was down
-	}
-	parked := crashed && rec.Crashes >= maxCrashes && !rec.Cancel
-	if parked {
-		err = errors.Join(err, rec.Move(transfer.Parked))
-		rec.Progress.Reason = transfer.Errorf(transfer.KindParked, "%s crashed %d times on transfer %s without progress", a.cfg.Name, rec.Crashes, rec.Request.ID).
-			WithHint("see the agent's log, then `ferry transfer resume` or `ferry transfer cancel`")
-	}
-	if err != nil || rec.State == was && was != transfer.Negotiating && was != transfer.Waiting {
-		return err
-	}
-	err = a.ledger.Update(func(t *ledger.Tx) error {
-		if parked {
-			if err := a.note(t, audit.Record{Event: audit.Parked, Role: audit.RoleSource, Transfer: rec.Request.ID,
-				Source: rec.Request.Source, Destination: rec.Request.Destination, Error: rec.Progress.Reason}); err != nil {
-				return err
-			}
-		}
-		return t.PutSource(rec)
-	})
-	if err == nil && parked {
-		a.log.Warn("transfer parked", "transfer", rec.Request.ID, "destination", rec.Request.Destination, "job", rec.Request.Job, "error", rec.Progress.Reason)
-	}
-	return err
 }

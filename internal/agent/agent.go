@@ -26,7 +26,6 @@ import (
 	"sync"
 	"time"
 
-	"ferry/internal/audit"
 	"ferry/internal/clock"
 	"ferry/internal/compress"
 	"ferry/internal/conversion"
@@ -37,7 +36,6 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
 	"ferry/internal/qmgr"
-	"ferry/internal/quiet"
 	"ferry/internal/receiver"
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
@@ -80,45 +78,13 @@ type Config struct {
 
 // An Agent is one run of an agent's process.
 type Agent struct {
-	cfg      Config
-	conn     *qmgr.Conn
-	ledger   *ledger.Ledger
-	fs       *localfs.FS // nil where Config.Streams are there
-	recv     *receiver.Receiver
-	throttle *sender.Throttle
-	sendCfg  sender.Config
-	sched    *scheduler
-	lanes    *lanes
-	lines    flow.Lines
-	own      *owner
-	instance string
-	started  time.Time
-	log      *slog.Logger
-
-	ctx    context.Context
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	stops  []func()
-
-	beats    chan struct{} // asks for a heartbeat at once
-	notes    chan struct{} // says that the outbox has grown
-	receipt  chan audit.Receipt
-	previews chan struct{} // a token for each preview that walks
-	looks    chan struct{} // a token for each look at files that a command waits for
-	inbox    string        // where coordination's receipts come
-
-	quiet   *quiet.Log // of what others have said
-	refused quiet.Gate // commands that cannot be read, in the audit
-
-	late chan *wire.Message // outcomes of transfers that do not run
-
-	halt     sync.Once
-	mu       sync.Mutex
-	stopping bool
-	figures  time.Time // when those of a transfer may be published next
-	nameless bool      // another instance has the name
-
-	admitting sync.Mutex // held while a request enters ledger and scheduler, and while a cancel looks for it there
+	*work
+	intake  *intake
+	answers *answers
+	mail    *mail
+	heart   *heart
+	outbox  *outbox
+	halt    sync.Once
 }
 
 // Start brings an agent up on a connection: it opens the ledger, recovers what
@@ -126,18 +92,16 @@ type Agent struct {
 // living agent of the same name.
 func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	cfg.fill()
-	a := &Agent{cfg: cfg, conn: conn, log: cfg.Log.With("agent", cfg.Name), instance: randomHex(8),
-		started: cfg.Clock.Now(), beats: make(chan struct{}, 1), notes: make(chan struct{}, 1), receipt: make(chan audit.Receipt, 64),
-		late: make(chan *wire.Message, maxLate), previews: make(chan struct{}, previews), looks: make(chan struct{}, looks), inbox: conn.NewInbox()}
-	a.quiet = quiet.New(a.log, cfg.Clock.Now)
-	a.ctx, a.cancel = context.WithCancel(context.Background())
-	a.own = newOwner(a)
+	c := newCore(cfg, conn)
+	w := &work{core: c, own: newOwner(c)}
+	a := &Agent{work: w, intake: newIntake(w), answers: newAnswers(w), mail: newMail(w), outbox: newOutbox(c)}
+	a.heart = &heart{work: w, each: a.intake.tellRefused}
 	silent, err := a.refuseTwin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if err := a.open(ctx, silent); err != nil {
-		a.nameless = transfer.KindOf(err) == transfer.KindAlive
+		a.voice.nameless = transfer.KindOf(err) == transfer.KindAlive
 		a.Halt()
 		a.closeStores()
 		a.own.release()
@@ -207,7 +171,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 		return err
 	}
 	if silent && a.cfg.Alone {
-		return a.taken(holder{})
+		return a.own.taken(holder{})
 	} else if !a.cfg.Alone {
 		if err := a.own.claim(ctx, silent); err != nil {
 			return err
@@ -221,17 +185,17 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 		return err
 	}
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
-	a.recv = receiver.New(receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, Place: places.Target, Limits: places.Limits, Link: link{a}, Note: a.note,
+	a.recv = receiver.New(receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, Place: places.Target, Limits: places.Limits, Link: link{a.core}, Note: a.note,
 		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Places: a.cfg.Files.Places, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow,
 		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Over: a.overAt, Content: a.cfg.Content, Quiet: a.quiet})
 	a.throttle = sender.NewThrottle(a.cfg.Clock)
 	if err := a.throttle.Set(a.cfg.Rates); err != nil {
 		return err
 	}
-	a.sendCfg = sender.Config{Agent: a.cfg.Name, Beside: a.cfg.Beside, Ledger: a.ledger, Place: places.Source, Link: link{a}, Lanes: a.lanes, Lines: &a.lines, Delay: a.conn.Delay, Memory: a.lanes.mem,
-		Note: a.note, Progress: a.progress, Changed: a.changed, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk, Throttle: a.throttle,
+	a.sendCfg = sender.Config{Agent: a.cfg.Name, Beside: a.cfg.Beside, Ledger: a.ledger, Place: places.Source, Link: link{a.core}, Lanes: a.lanes, Lines: &a.lines, Delay: a.conn.Delay, Memory: a.lanes.mem,
+		Note: a.note, Progress: a.progress, Changed: func(o *sender.Outgoing) { a.sched.changed(o) }, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk, Throttle: a.throttle,
 		Encoders: new(compress.Encoders), Content: a.cfg.Content, Quiet: a.quiet}
-	a.sched = newScheduler(a)
+	a.sched = newScheduler(a.core, a.own, &a.sendCfg)
 	if err := a.ledger.DropOrphans(); err != nil {
 		return err
 	}
@@ -299,9 +263,9 @@ func (a *Agent) listen() error {
 		handle  func(qmgr.Message)
 	}{
 		{wire.AllData(a.cfg.Name), listenData, func(m qmgr.Message) { data(m.Subject, m.Data) }},
-		{wire.AllReplies(a.cfg.Name), a.conn.Subscribe, a.reply},
-		{wire.AskSubject(a.cfg.Name), a.conn.Subscribe, a.asked},
-		{a.inbox, a.conn.Subscribe, a.receipted},
+		{wire.AllReplies(a.cfg.Name), a.conn.Subscribe, a.mail.reply},
+		{wire.AskSubject(a.cfg.Name), a.conn.Subscribe, a.answers.asked},
+		{a.outbox.inbox, a.conn.Subscribe, a.outbox.receipted},
 		{wire.ProgressSubject(a.cfg.Name), a.conn.Subscribe, a.own.heard},
 	} {
 		stop, err := s.listen(s.subject, s.handle)
@@ -310,45 +274,19 @@ func (a *Agent) listen() error {
 		}
 		a.stops = append(a.stops, stop)
 	}
-	a.wg.Go(func() { a.consume(a.commands(), a.submitted) })
-	a.wg.Go(func() { a.consume(a.controls(), a.controlled) })
+	a.wg.Go(func() { a.consume(a.commands(), a.intake.submitted) })
+	a.wg.Go(func() { a.consume(a.controls(), a.intake.controlled) })
 	if !a.cfg.Alone {
 		a.wg.Go(a.own.keep)
 	}
 	a.wg.Go(a.sched.loop)
-	a.wg.Go(a.beatLoop)
+	a.wg.Go(a.heart.beatLoop)
 	if !a.cfg.Alone {
-		a.wg.Go(a.outboxLoop)
+		a.wg.Go(a.outbox.loop)
 	}
 	a.wg.Go(a.ageLoop)
-	a.wg.Go(a.lateLoop)
+	a.wg.Go(a.mail.lateLoop)
 	return nil
-}
-
-// queue is a part of COMMAND with the agent's own durable.
-func (a *Agent) queue(prefix, filter string) qmgr.Queue {
-	q := qmgr.Queue{Stream: qmgr.StreamCommand, Durable: prefix + strings.ReplaceAll(a.cfg.Name.Token(), "%", "="), Filter: filter}
-	if a.cfg.Streams != nil {
-		q.Idle = streamIdle
-	}
-	return q
-}
-
-// unread is how many cancels and other commands are not obeyed yet, and what time
-// it is at the queue manager.
-func (a *Agent) unread(ctx context.Context) (commands uint64, now time.Time, err error) {
-	ctx, cancel := context.WithTimeout(ctx, ownerTry)
-	defer cancel()
-	if commands, now, err = a.conn.Unread(ctx, a.controls()); failpoint.Planted("requests-first") {
-		commands = 0
-	}
-	return commands, now, err
-}
-
-func (a *Agent) consume(q qmgr.Queue, h func(qmgr.Delivery)) {
-	if err := a.conn.Consume(a.ctx, q, h); err != nil && a.ctx.Err() == nil {
-		a.log.Error("stopped reading a queue", "queue", q.Filter, "error", err)
-	}
 }
 
 // register tells coordination of this run: a heartbeat that wants an answer, on
@@ -373,10 +311,10 @@ func (a *Agent) register(ctx context.Context) {
 func (a *Agent) Stop() {
 	a.Halt()
 	if !a.cfg.Alone {
-		a.flushOutbox()
+		a.outbox.flush()
 	}
 	a.closeStores()
-	a.publishBeat(wire.AgentStopped)
+	a.heart.publishBeat(wire.AgentStopped)
 	a.own.release()
 	if a.cfg.Streams != nil {
 		a.forget()
@@ -419,10 +357,10 @@ func (a *Agent) WaitIdle(ctx context.Context) {
 // follow.
 func (a *Agent) Halt() {
 	a.halt.Do(func() {
-		a.mu.Lock()
-		a.stopping = true
-		a.mu.Unlock()
-		a.publishBeat(wire.AgentStopping)
+		a.voice.mu.Lock()
+		a.voice.stopping = true
+		a.voice.mu.Unlock()
+		a.heart.publishBeat(wire.AgentStopping)
 		a.cancel()
 		for _, stop := range a.stops {
 			stop()
@@ -469,29 +407,6 @@ func (a *Agent) ageLoop() {
 		case <-a.ctx.Done():
 			return
 		}
-	}
-}
-
-// note puts an audit record into the outbox.
-func (a *Agent) note(t *ledger.Tx, r audit.Record) error {
-	var failed error
-	err := t.Audit(func(n uint64) []byte {
-		r.Agent, r.Incarnation, r.N, r.Time = a.cfg.Name, a.ledger.IncarnationText(), n, a.cfg.Clock.Now().UTC()
-		b, err := audit.Encode(&r)
-		failed = err
-		return b
-	})
-	if failed != nil {
-		return failed
-	}
-	poke(a.notes)
-	return err
-}
-
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }
 

@@ -18,8 +18,18 @@ import (
 	"ferry/internal/wire"
 )
 
+// The answers of an agent to questions.
+type answers struct {
+	*work
+	previews chan struct{} // a token for each preview that walks
+}
+
+func newAnswers(w *work) *answers {
+	return &answers{work: w, previews: make(chan struct{}, previews)}
+}
+
 // asked answers a question on the agent's ask subject.
-func (a *Agent) asked(m qmgr.Message) {
+func (a *answers) asked(m qmgr.Message) {
 	if !qmgr.IsInbox(m.Reply) {
 		a.quiet.Warn("request dropped: its reply subject is not an inbox", "reply", m.Reply)
 		return
@@ -50,27 +60,27 @@ func (a *Agent) asked(m qmgr.Message) {
 type question struct {
 	needs  transfer.Authority
 	files  bool // by previewed, because directories are read for it
-	answer func(*Agent, *wire.Ask, *wire.Answer) error
+	answer func(*answers, *wire.Ask, *wire.Answer) error
 }
 
 // questions is the table of what an agent is asked.
 var questions = map[wire.Kind]question{
-	wire.AskPing: {transfer.AuthNone, false, func(a *Agent, _ *wire.Ask, ans *wire.Answer) error {
+	wire.AskPing: {transfer.AuthNone, false, func(a *answers, _ *wire.Ask, ans *wire.Answer) error {
 		ans.Beat = a.beat()
 		return nil
 	}},
-	wire.AskStatus: {transfer.AuthNone, false, func(a *Agent, ask *wire.Ask, ans *wire.Answer) (err error) {
+	wire.AskStatus: {transfer.AuthNone, false, func(a *answers, ask *wire.Ask, ans *wire.Answer) (err error) {
 		ans.Progress, err = a.status(ask.ID)
 		return err
 	}},
-	wire.AskSet:     {transfer.AuthAdmin, false, (*Agent).askSet},
+	wire.AskSet:     {transfer.AuthAdmin, false, (*answers).askSet},
 	wire.AskPreview: {transfer.AuthSource, true, nil},
 	wire.AskList:    {transfer.AuthSource, true, nil},
 	wire.AskLook:    {transfer.AuthDest, true, nil},
 }
 
 // askSet changes how fast this agent sends, until it is started again.
-func (a *Agent) askSet(ask *wire.Ask, ans *wire.Answer) error {
+func (a *answers) askSet(ask *wire.Ask, ans *wire.Answer) error {
 	body, err := wire.ReadBody[wire.SetRates](ask.Kind, ask.Body)
 	if err != nil {
 		return err
@@ -106,46 +116,6 @@ func (a *Agent) askSet(ask *wire.Ask, ans *wire.Answer) error {
 // maxChange bounds what the audit says of a change, in bytes.
 const maxChange = 4 << 10
 
-// status is the present picture of a transfer, or its last one.
-func (a *Agent) status(id transfer.ID) (*transfer.Progress, error) {
-	if o := a.sched.find(id); o != nil {
-		return o.Status(), nil
-	}
-	var rec *ledger.Source
-	var as transfer.State
-	err := a.ledger.View(func(t *ledger.Tx) (err error) {
-		if rec, err = t.Source(id); err == nil && rec == nil {
-			as, err = t.Entombed(id)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if as != "" { // its request has not come
-		return &transfer.Progress{ID: id, State: as, Source: a.cfg.Name, Code: as.Code()}, nil
-	}
-	if rec == nil {
-		return nil, transfer.Errorf(transfer.KindNotFound, "%s has no transfer %s", a.cfg.Name, id)
-	}
-	return &rec.Progress, nil
-}
-
-// overAt asks a source whether a transfer has come to its end there.
-func (a *Agent) overAt(ctx context.Context, source transfer.AgentName, id transfer.ID) bool {
-	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: id, Principal: string(a.cfg.Name)})
-	data, err := a.conn.Request(ctx, wire.AskSubject(source), ask, 5*time.Second)
-	if err != nil {
-		return false
-	}
-	ans, err := wire.DecodeAnswer(data)
-	if err != nil || ans.Progress == nil {
-		return false
-	}
-	p := ans.Progress
-	return p.ID == id && p.Source == source && p.State.Final()
-}
-
 // Bounds of a preview, and of previews at once.
 const (
 	previewItems = 1000
@@ -155,7 +125,7 @@ const (
 )
 
 // previewed takes a question about files, a few at once.
-func (a *Agent) previewed(reply string, ask *wire.Ask) {
+func (a *answers) previewed(reply string, ask *wire.Ask) {
 	ans := wire.Answer{V: wire.Version, ID: ask.ID}
 	select {
 	case a.previews <- struct{}{}:
@@ -173,7 +143,7 @@ func (a *Agent) previewed(reply string, ask *wire.Ask) {
 }
 
 // aboutFiles answers a question about files. Of requests it takes those that it would accept.
-func (a *Agent) aboutFiles(ask *wire.Ask) (*wire.Preview, error) {
+func (a *answers) aboutFiles(ask *wire.Ask) (*wire.Preview, error) {
 	q := ask.Request
 	switch {
 	case ask.Kind == wire.AskList:
@@ -202,7 +172,7 @@ func (a *Agent) aboutFiles(ask *wire.Ask) (*wire.Preview, error) {
 }
 
 // preview walks what a request would send, up to a limit, and sends nothing.
-func (a *Agent) preview(q *transfer.Request) (*wire.Preview, error) {
+func (a *answers) preview(q *transfer.Request) (*wire.Preview, error) {
 	s, err := a.sendCfg.Survey(q)
 	if err != nil {
 		return nil, err
@@ -237,7 +207,7 @@ func (a *Agent) preview(q *transfer.Request) (*wire.Preview, error) {
 
 // mtime is when a source was last changed, where its time decides what becomes of it; 0
 // where it does not, or is not known.
-func (a *Agent) mtime(q *transfer.Request, it *transfer.Item) int64 {
+func (a *answers) mtime(q *transfer.Request, it *transfer.Item) int64 {
 	if a.fs == nil || it.Type != transfer.ItemFile || it.Arg >= len(q.Items) {
 		return 0
 	}
@@ -253,7 +223,7 @@ func (a *Agent) mtime(q *transfer.Request, it *transfer.Item) int64 {
 }
 
 // list names what begins as a path does.
-func (a *Agent) list(prefix string) (*wire.Preview, error) {
+func (a *answers) list(prefix string) (*wire.Preview, error) {
 	if a.fs == nil {
 		return &wire.Preview{}, nil
 	}

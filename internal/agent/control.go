@@ -23,19 +23,19 @@ type command struct {
 // An administration is what a kind of command needs, and does. Its error is the answer.
 type administration struct {
 	needs transfer.Authority
-	do    func(*Agent, *command) error
+	do    func(*intake, *command) error
 }
 
 // administrations is the table of administration.
 var administrations = map[wire.Kind]administration{
-	wire.ControlCancel:   {transfer.AuthOperate, ofTransfer((*Agent).cancelTransfer)},
-	wire.ControlWithdraw: {transfer.AuthSource, ofTransfer((*Agent).cancelTransfer)},
-	wire.ControlResume:   {transfer.AuthOperate, ofTransfer((*Agent).resumeTransfer)},
+	wire.ControlCancel:   {transfer.AuthOperate, ofTransfer((*intake).cancelTransfer)},
+	wire.ControlWithdraw: {transfer.AuthSource, ofTransfer((*intake).cancelTransfer)},
+	wire.ControlResume:   {transfer.AuthOperate, ofTransfer((*intake).resumeTransfer)},
 }
 
 // ofTransfer reads the body of a command about a transfer.
-func ofTransfer(do func(*Agent, *command) error) func(*Agent, *command) error {
-	return func(a *Agent, c *command) error {
+func ofTransfer(do func(*intake, *command) error) func(*intake, *command) error {
+	return func(a *intake, c *command) error {
 		body, err := wire.ReadBody[wire.OfTransfer](c.Kind, c.Body)
 		if err != nil {
 			return err
@@ -47,7 +47,7 @@ func ofTransfer(do func(*Agent, *command) error) func(*Agent, *command) error {
 
 // controlled takes one message of the CONTROL queue. A repeat is answered from
 // the ledger; it is never done twice (R2).
-func (a *Agent) controlled(d qmgr.Delivery) {
+func (a *intake) controlled(d qmgr.Delivery) {
 	if !a.own.wait(hearing) {
 		return
 	}
@@ -71,7 +71,7 @@ func (a *Agent) controlled(d qmgr.Delivery) {
 	d.Ack()
 }
 
-func (a *Agent) control(c *wire.Control, by string) (answer []byte, err error) {
+func (a *intake) control(c *wire.Control, by string) (answer []byte, err error) {
 	refuse := func(err error) ([]byte, error) {
 		return wire.Marshal(wire.Answer{V: wire.Version, ID: c.ID, Error: transfer.AsError(err)}), nil
 	}
@@ -119,7 +119,7 @@ func (a *Agent) control(c *wire.Control, by string) (answer []byte, err error) {
 
 // tooOldOrNew refuses a command that may have been answered and forgotten,
 // which is one at or below the floor whatever the clock says, and one from the future, which would be remembered too briefly.
-func (a *Agent) tooOldOrNew(c *wire.Control, floor transfer.ID) error {
+func (a *intake) tooOldOrNew(c *wire.Control, floor transfer.ID) error {
 	now, dated := a.cfg.Clock.Now(), c.ID.Time()
 	switch {
 	case c.Kind == wire.ControlWithdraw:
@@ -136,7 +136,7 @@ func (a *Agent) tooOldOrNew(c *wire.Control, floor transfer.ID) error {
 
 // cancelTransfer cancels. An unknown ID leaves a tombstone, so that a request
 // that comes later does not run (R27).
-func (a *Agent) cancelTransfer(c *command) error {
+func (a *intake) cancelTransfer(c *command) error {
 	a.admitting.Lock()
 	defer a.admitting.Unlock()
 	if o := a.sched.find(c.transfer); o != nil {
@@ -163,7 +163,7 @@ func (a *Agent) cancelTransfer(c *command) error {
 }
 
 // entomb ends a transfer whose request has not come.
-func (a *Agent) entomb(t *ledger.Tx, c *command) error {
+func (a *intake) entomb(t *ledger.Tx, c *command) error {
 	if as, err := t.Entombed(c.transfer); as != "" || err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (a *Agent) entomb(t *ledger.Tx, c *command) error {
 }
 
 // resumeTransfer lets a parked transfer go on.
-func (a *Agent) resumeTransfer(c *command) error {
+func (a *intake) resumeTransfer(c *command) error {
 	o := a.sched.find(c.transfer)
 	if o == nil {
 		return transfer.Errorf(transfer.KindNotFound, "%s has no transfer %s that could go on", a.cfg.Name, c.transfer)

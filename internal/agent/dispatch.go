@@ -11,8 +11,16 @@ import (
 	"ferry/internal/wire"
 )
 
+// A mail takes control messages of other agents.
+type mail struct {
+	*work
+	late chan *wire.Message // outcomes of transfers that do not run
+}
+
+func newMail(w *work) *mail { return &mail{work: w, late: make(chan *wire.Message, maxLate)} }
+
 // reply takes one message of the REPLY queue to the side that it is for.
-func (a *Agent) reply(m qmgr.Message) {
+func (a *mail) reply(m qmgr.Message) {
 	if !a.own.wait(hearing) {
 		return
 	}
@@ -36,7 +44,7 @@ func (a *Agent) reply(m qmgr.Message) {
 
 // refuseUnread tells a peer that speaks another version why it gets no answer, unless
 // a transfer of that ID is going on here: then it is not the peer who speaks.
-func (a *Agent) refuseUnread(m qmgr.Message, err error) {
+func (a *mail) refuseUnread(m qmgr.Message, err error) {
 	if transfer.KindOf(err) != transfer.KindVersion {
 		return
 	}
@@ -54,13 +62,13 @@ func (a *Agent) refuseUnread(m qmgr.Message, err error) {
 	if transfer.Token(string(head.From)) != wire.LastToken(m.Subject) || a.recv.Knows(head.Transfer) {
 		return
 	}
-	link{a}.Send(head.From, &wire.Message{Kind: wire.KindRefuse, From: a.cfg.Name, Transfer: head.Transfer,
+	link{a.core}.Send(head.From, &wire.Message{Kind: wire.KindRefuse, From: a.cfg.Name, Transfer: head.Transfer,
 		Refuse: &wire.Refuse{Nonce: head.Body.Nonce, Error: transfer.AsError(err)}})
 }
 
 // toSender delivers what a destination says. For a transfer that is over, or
 // that the ledger no longer has, outcomes are still taken: into the audit.
-func (a *Agent) toSender(msg *wire.Message) {
+func (a *mail) toSender(msg *wire.Message) {
 	if o := a.sched.find(msg.Transfer); o != nil {
 		// A Busy with an Epoch ends that epoch alone; a transfer that waits has none.
 		if o.Deliver(msg) && msg.Kind == wire.KindBusy && msg.Busy.Place == 0 && msg.Busy.Epoch == 0 {
@@ -85,7 +93,7 @@ const (
 
 // lateLoop takes outcomes of transfers that do not run, one batch at a time, and not
 // many a second of those that cost a record: a stranger who makes them up costs no more.
-func (a *Agent) lateLoop() {
+func (a *mail) lateLoop() {
 	t := a.cfg.Clock.NewTimer(0)
 	defer t.Stop()
 	for {
@@ -106,7 +114,7 @@ func (a *Agent) lateLoop() {
 // takeLate records outcomes that come late, or of a transfer that is not known, and
 // says how long to wait before the next ones. Where all are recorded only the answer
 // was lost, and it is given at once.
-func (a *Agent) takeLate(msg *wire.Message) (pause time.Duration) {
+func (a *mail) takeLate(msg *wire.Message) (pause time.Duration) {
 	var rec *ledger.Source
 	if err := a.ledger.View(func(t *ledger.Tx) (err error) {
 		rec, err = t.Source(msg.Transfer)
@@ -129,25 +137,25 @@ func (a *Agent) takeLate(msg *wire.Message) (pause time.Duration) {
 
 // orphan takes outcomes of a transfer that this ledger does not know: it was
 // lost with an earlier one (R35). The destination is released.
-func (a *Agent) orphan(msg *wire.Message) {
+func (a *mail) orphan(msg *wire.Message) {
 	err := a.ledger.Update(func(t *ledger.Tx) error {
 		n := audit.FitItems(msg.Outcomes.Outcomes)
 		return a.note(t, audit.Record{Event: audit.Warning, Role: audit.RoleSource, Transfer: msg.Transfer, Source: a.cfg.Name,
 			Destination: msg.From, Items: msg.Outcomes.Outcomes[:n], Text: "outcomes of a transfer that the ledger does not know"})
 	})
 	if err == nil {
-		link{a}.Send(msg.From, &wire.Message{Kind: wire.KindOutcomesAck, From: a.cfg.Name, Transfer: msg.Transfer,
+		link{a.core}.Send(msg.From, &wire.Message{Kind: wire.KindOutcomesAck, From: a.cfg.Name, Transfer: msg.Transfer,
 			OutcomesAck: &wire.OutcomesAck{Batch: msg.Outcomes.Batch}})
 	}
 }
 
 // link sends control messages on REPLY.
-type link struct{ a *Agent }
+type link struct{ *core }
 
 func (l link) Send(to transfer.AgentName, m *wire.Message) error {
 	data, err := m.Encode()
 	if err != nil {
 		return err
 	}
-	return l.a.conn.Publish(wire.ReplySubject(to, l.a.cfg.Name), data)
+	return l.conn.Publish(wire.ReplySubject(to, l.cfg.Name), data)
 }

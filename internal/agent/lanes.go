@@ -33,16 +33,17 @@ type Direct struct {
 // lane where both agents have it and find to each other, through the queue
 // manager otherwise.
 type lanes struct {
-	a   *Agent
-	hub *direct.Hub // nil: off
-	mem *wire.Memory
+	*core
+	lost func([]transfer.AgentName) // direct paths from them have lost their address here
+	hub  *direct.Hub                // nil: off
+	mem  *wire.Memory
 
 	mu sync.Mutex // held while the hub follows the address
 }
 
 // openLanes makes the agent's hub.
 func (a *Agent) openLanes() error {
-	a.lanes = &lanes{a: a, mem: &wire.Memory{}}
+	a.lanes = &lanes{core: a.core, mem: &wire.Memory{}, lost: func(from []transfer.AgentName) { a.recv.Moved(from) }}
 	d := a.cfg.Direct
 	if d.Mode == DirectOff {
 		return nil
@@ -50,7 +51,7 @@ func (a *Agent) openLanes() error {
 	if d.Mode == "" {
 		d.Mode = wire.DirectTLS
 	}
-	listen, told, err := a.where(d)
+	listen, told, err := a.lanes.where(d)
 	if err != nil {
 		return transfer.Errorf(transfer.KindUsage, "--direct-listen %q is no HOST:PORT", d.Listen)
 	}
@@ -65,14 +66,14 @@ func (a *Agent) openLanes() error {
 }
 
 // where is the address at which the direct lane listens, and what others are told.
-func (a *Agent) where(d Direct) (listen string, told []string, err error) {
+func (l *lanes) where(d Direct) (listen string, told []string, err error) {
 	switch listen = d.Listen; listen {
 	case "none":
 		listen = ""
 	case "":
-		listen = net.JoinHostPort(a.conn.LocalHost(), "0")
+		listen = net.JoinHostPort(l.conn.LocalHost(), "0")
 	}
-	told, err = advertised(listen, d.Advertise, a.conn.LocalHost())
+	told, err = advertised(listen, d.Advertise, l.conn.LocalHost())
 	return listen, told, err
 }
 
@@ -84,21 +85,21 @@ func (l *lanes) moved() {
 	if l.hub == nil {
 		return
 	}
-	listen, told, err := l.a.where(l.a.cfg.Direct)
+	listen, told, err := l.where(l.cfg.Direct)
 	if err != nil {
 		return
 	}
 	before := l.hub.Addresses()
 	lost, err := l.hub.Move(listen, told)
 	if err != nil {
-		l.a.log.Warn("direct lane cannot move to the new host address", "error", err)
+		l.log.Warn("direct lane cannot move to the new host address", "error", err)
 		return
 	}
 	if now := l.hub.Addresses(); !slices.Equal(before, now) {
-		l.a.log.Info("direct lane moved to a new host address", "addresses", now)
+		l.log.Info("direct lane moved to a new host address", "addresses", now)
 	}
 	if len(lost) > 0 {
-		l.a.recv.Moved(lost)
+		l.lost(lost)
 	}
 }
 
@@ -135,15 +136,6 @@ func advertised(listen, wish, reached string) ([]string, error) {
 	return told, err
 }
 
-// alive reports whether a transfer with a peer is going on here, on either side.
-func (a *Agent) alive(id transfer.ID, peer transfer.AgentName) bool {
-	if a.recv.Live(id, peer) {
-		return true
-	}
-	o := a.sched.find(id)
-	return o != nil && o.Record().Request.Destination == peer
-}
-
 func (l *lanes) close() {
 	if l != nil && l.hub != nil {
 		l.hub.Close()
@@ -167,18 +159,18 @@ func (l *lanes) Meet(from transfer.AgentName, o *wire.Open, id transfer.ID) (nam
 	}
 	switch {
 	case l.hub == nil:
-		reason = "the direct lane is off at " + string(l.a.cfg.Name)
+		reason = "the direct lane is off at " + string(l.cfg.Name)
 	case o.Direct == nil:
 		reason = "the direct lane is off at " + string(from)
 	case o.Direct.Mode != l.hub.Mode():
-		reason = "the direct lane is " + o.Direct.Mode + " at " + string(from) + " and " + l.hub.Mode() + " at " + string(l.a.cfg.Name)
+		reason = "the direct lane is " + o.Direct.Mode + " at " + string(from) + " and " + l.hub.Mode() + " at " + string(l.cfg.Name)
 	}
 	if reason == "" {
 		l.hub.Meet(id, from, o.Direct)
 		return transfer.LaneDirect, "", l.hub.Offer(id, from), nil
 	}
 	if o.Request.Lane == transfer.LaneDirect {
-		return "", "", nil, transfer.Errorf(transfer.KindUsage, "there is no direct lane from %s to %s: %s", from, l.a.cfg.Name, reason).
+		return "", "", nil, transfer.Errorf(transfer.KindUsage, "there is no direct lane from %s to %s: %s", from, l.cfg.Name, reason).
 			WithHint("start both agents with the same --direct, or send with --lane auto")
 	}
 	return transfer.LaneQueue, reason, nil, nil
@@ -199,5 +191,5 @@ func (l *lanes) Open(ctx context.Context, to transfer.AgentName, id transfer.ID,
 	} else if want == transfer.LaneDirect {
 		return nil, "", "", transfer.Errorf(transfer.KindUnreachable, "%s offers no direct lane", to)
 	}
-	return queue.New(l.a.conn, l.mem, l.a.cfg.Name, to, id), transfer.LaneQueue, reason, nil
+	return queue.New(l.conn, l.mem, l.cfg.Name, to, id), transfer.LaneQueue, reason, nil
 }

@@ -23,7 +23,7 @@ func (a *Agent) logConfig() {
 }
 
 // logAccepted logs a request that has come into the ledger.
-func (a *Agent) logAccepted(rec *ledger.Source) {
+func (a *intake) logAccepted(rec *ledger.Source) {
 	q := &rec.Request
 	level, text := slog.LevelInfo, "transfer accepted"
 	attrs := []any{"transfer", q.ID, "destination", q.Destination, "job", q.Job, "originator", rec.Progress.Originator}

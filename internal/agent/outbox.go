@@ -29,8 +29,19 @@ const (
 	receiptRepeat = time.Minute
 )
 
+// An outbox hands the audit records of the ledger to coordination.
+type outbox struct {
+	*core
+	receipt chan audit.Receipt
+	inbox   string // where coordination's receipts come
+}
+
+func newOutbox(c *core) *outbox {
+	return &outbox{core: c, receipt: make(chan audit.Receipt, 64), inbox: c.conn.NewInbox()}
+}
+
 // receipted takes coordination's receipt, on the inbox that the batches name.
-func (a *Agent) receipted(m qmgr.Message) {
+func (a *outbox) receipted(m qmgr.Message) {
 	r, err := audit.DecodeReceipt(m.Data)
 	if err != nil || r.Agent != a.cfg.Name || r.Incarnation != a.ledger.IncarnationText() || r.Index < 0 && r.Have > 0 {
 		a.quiet.Warn("audit receipt for another agent ignored", "error", err)
@@ -42,8 +53,8 @@ func (a *Agent) receipted(m qmgr.Message) {
 	}
 }
 
-// outboxLoop sends what the outbox holds, a few batches ahead of the receipts.
-func (a *Agent) outboxLoop() {
+// loop sends what the outbox holds, a few batches ahead of the receipts.
+func (a *outbox) loop() {
 	var next uint64  // record to send next
 	var sent uint64  // the last that was sent in this run
 	var have uint64  // the last that was receipted in this run
@@ -134,7 +145,7 @@ func nextBatch(l *ledger.Ledger, name transfer.AgentName, from uint64, most int)
 
 // sendBatch sends the records from a number on; where it may wait, only if they fill a
 // batch.
-func (a *Agent) sendBatch(ctx context.Context, from uint64, mayWait bool) (sent bool, after uint64, err error) {
+func (a *outbox) sendBatch(ctx context.Context, from uint64, mayWait bool) (sent bool, after uint64, err error) {
 	most := batchBytes
 	if a.conn.Lag() > thinLag {
 		most = thinBatch
@@ -156,9 +167,9 @@ func (a *Agent) sendBatch(ctx context.Context, from uint64, mayWait bool) (sent 
 	return true, after, a.conn.Enqueue(ctx, wire.EventSubject(a.cfg.Name), "", data)
 }
 
-// flushOutbox sends what is left when the agent stops; coordination may have it
+// flush sends what is left when the agent stops; coordination may have it
 // in the log before the agent is up again.
-func (a *Agent) flushOutbox() {
+func (a *outbox) flush() {
 	if a.ledger == nil || a.ledger.Outbox() == 0 {
 		return
 	}

@@ -53,10 +53,11 @@ const (
 // instance is heard under the name. A bucket that forgets costs nobody anything:
 // whoever lives writes itself into it again.
 type owner struct {
-	a    *Agent
-	mine holder
-	look chan struct{} // another instance was heard
-	lost chan error    // the name is another instance's
+	*core
+	mine  holder
+	begin chan struct{} // the standing has changed: the scheduler is to look again
+	look  chan struct{} // another instance was heard
+	lost  chan error    // the name is another instance's
 
 	mu       sync.Mutex
 	revision uint64 // of what this instance wrote last
@@ -66,13 +67,13 @@ type owner struct {
 	moved    chan struct{} // closed and replaced when it changes
 }
 
-func newOwner(a *Agent) *owner {
+func newOwner(a *core) *owner {
 	host, _ := os.Hostname()
 	dir, err := filepath.Abs(a.cfg.Dir)
 	if err != nil {
 		dir = a.cfg.Dir
 	}
-	return &owner{a: a, mine: holder{V: 1, Instance: a.instance, Host: host, Dir: dir, Since: a.started.UTC()},
+	return &owner{core: a, begin: make(chan struct{}, 1), mine: holder{V: 1, Instance: a.instance, Host: host, Dir: dir, Since: a.started.UTC()},
 		look: make(chan struct{}, 1), lost: make(chan error, 1), moved: make(chan struct{})}
 }
 
@@ -80,12 +81,12 @@ func newOwner(a *Agent) *owner {
 // behind is touched. The ledger is open: an earlier run on it is over. silent says
 // that somebody listens under the name and does not answer.
 func (o *owner) claim(ctx context.Context, silent bool) error {
-	o.mine.Incarnation = o.a.ledger.IncarnationText()
-	stop, err := o.a.conn.Subscribe(wire.InstanceSubject(o.a.cfg.Name, o.mine.Instance), o.vouch)
+	o.mine.Incarnation = o.ledger.IncarnationText()
+	stop, err := o.conn.Subscribe(wire.InstanceSubject(o.cfg.Name, o.mine.Instance), o.vouch)
 	if err != nil {
 		return err
 	}
-	o.a.stops = append(o.a.stops, stop)
+	o.stops = append(o.stops, stop)
 	var g grace
 	for failures := 0; ; {
 		done, err := o.tryClaim(ctx, silent, &g)
@@ -118,12 +119,12 @@ func (o *owner) tryClaim(ctx context.Context, silent bool, g *grace) (done bool,
 	elsewhere := held.Instance != "" && !o.here(held)
 	switch {
 	case silent && (held.Instance == "" || elsewhere):
-		return false, o.a.taken(holder{})
+		return false, o.taken(holder{})
 	case elsewhere && held.Instance != g.instance:
-		*g = grace{held.Instance, o.a.cfg.Clock.Now()}
-		o.a.log.Info("the agent name is held by an instance that does not answer; waiting for it", "host", held.Host, "dir", held.Dir, "instance", held.Instance)
+		*g = grace{held.Instance, o.cfg.Clock.Now()}
+		o.log.Info("the agent name is held by an instance that does not answer; waiting for it", "host", held.Host, "dir", held.Dir, "instance", held.Instance)
 		return false, nil
-	case elsewhere && o.a.cfg.Clock.Now().Sub(g.since) < ownerGrace:
+	case elsewhere && o.cfg.Clock.Now().Sub(g.since) < ownerGrace:
 		return false, nil
 	}
 	if err := o.write(ctx, o.mine, revision); err != nil {
@@ -144,10 +145,10 @@ func (o *owner) free(ctx context.Context, h holder) error {
 		return nil
 	}
 	for silent := 0; ; {
-		_, asked, err := o.a.askTwin(ctx, wire.InstanceSubject(o.a.cfg.Name, h.Instance))
+		_, asked, err := o.askTwin(ctx, wire.InstanceSubject(o.cfg.Name, h.Instance))
 		switch {
 		case err == nil:
-			return o.a.taken(h)
+			return o.taken(h)
 		case transfer.KindOf(err) == transfer.KindUnreachable:
 			return nil
 		case !asked:
@@ -156,7 +157,7 @@ func (o *owner) free(ctx context.Context, h holder) error {
 			return nil // the queue manager has not noticed that it is over
 		}
 		if silent++; silent == maxSilent {
-			return o.a.taken(h)
+			return o.taken(h)
 		}
 	}
 }
@@ -165,23 +166,23 @@ func (o *owner) free(ctx context.Context, h holder) error {
 // up, and when another instance is heard, at most once in ownerPause.
 func (o *owner) keep() {
 	for failures := 0; ; {
-		session, ctx, end := o.session(o.a.ctx)
+		session, ctx, end := o.session(o.ctx)
 		err := o.check(ctx, session)
 		if transfer.KindOf(err) == transfer.KindAlive {
 			end()
-			o.a.lose(err)
+			o.lose(err)
 			return
 		}
 		failures = o.failed(failures, err)
-		if o.pause(o.a.ctx, ownerPause) && err == nil {
+		if o.pause(o.ctx, ownerPause) && err == nil {
 			select {
 			case <-ctx.Done():
 			case <-o.look:
 				o.set(session, hearing)
-				o.a.beatNow() // the other one is to hear of this one, too
+				o.beatNow() // the other one is to hear of this one, too
 			}
 		}
-		if end(); o.a.ctx.Err() != nil {
+		if end(); o.ctx.Err() != nil {
 			return
 		}
 	}
@@ -190,7 +191,7 @@ func (o *owner) keep() {
 // session is the present one of the connection, with a context that ends with it: a
 // question that was lost with a session is not waited for.
 func (o *owner) session(ctx context.Context) (number int64, during context.Context, end func()) {
-	number, over := o.a.conn.Session()
+	number, over := o.conn.Session()
 	during, end = context.WithCancel(ctx)
 	go func() {
 		select {
@@ -209,7 +210,7 @@ func (o *owner) failed(before int, err error) int {
 		return 0
 	}
 	if before++; before == unclear {
-		o.a.log.Warn("cannot verify the agent name or pending cancels; no request is accepted", "error", err)
+		o.log.Warn("cannot verify the agent name or pending cancels; no request is accepted", "error", err)
 	}
 	return before
 }
@@ -259,7 +260,7 @@ func (o *owner) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ownerTry)
 	defer cancel()
 	for {
-		unread, _, err := o.a.unread(ctx)
+		unread, _, err := o.unread(ctx)
 		if err != nil || unread == 0 {
 			return err
 		}
@@ -286,14 +287,14 @@ func (o *owner) release() {
 		}
 	}
 	if err != nil {
-		o.a.log.Debug("cannot release the agent name", "error", err)
+		o.log.Debug("cannot release the agent name", "error", err)
 	}
 }
 
 func (o *owner) read(ctx context.Context) (h holder, revision uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, ownerTry)
 	defer cancel()
-	data, revision, err := o.a.conn.Owner(ctx, o.a.cfg.Name.Token())
+	data, revision, err := o.conn.Owner(ctx, o.cfg.Name.Token())
 	if err == nil && len(data) > 0 && json.Unmarshal(data, &h) != nil {
 		h = holder{} // whoever wrote this has no name to lose
 	}
@@ -303,7 +304,7 @@ func (o *owner) read(ctx context.Context) (h holder, revision uint64, err error)
 func (o *owner) write(ctx context.Context, h holder, revision uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, ownerTry)
 	defer cancel()
-	now, err := o.a.conn.SetOwner(ctx, o.a.cfg.Name.Token(), wire.Marshal(h), revision)
+	now, err := o.conn.SetOwner(ctx, o.cfg.Name.Token(), wire.Marshal(h), revision)
 	if err == nil {
 		o.mu.Lock()
 		o.revision = now
@@ -314,10 +315,10 @@ func (o *owner) write(ctx context.Context, h holder, revision uint64) error {
 
 // vouch answers that this instance lives.
 func (o *owner) vouch(m qmgr.Message) {
-	if o.a.ctx.Err() != nil {
+	if o.ctx.Err() != nil {
 		return
 	}
-	o.a.answer(m.Reply, wire.Answer{V: wire.Version, Beat: &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: o.a.cfg.Name,
+	o.answer(m.Reply, wire.Answer{V: wire.Version, Beat: &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: o.cfg.Name,
 		Incarnation: o.mine.Incarnation, Instance: o.mine.Instance, Host: o.mine.Host, Started: o.mine.Since}})
 }
 
@@ -341,18 +342,16 @@ func (o *owner) set(session int64, s standing) {
 		o.moved = make(chan struct{})
 	}
 	o.mu.Unlock()
-	if o.a.sched != nil {
-		poke(o.a.sched.wakeup)
-	}
+	poke(o.begin)
 }
 
 // may reports whether the agent may do something now. One that is alone on its
 // queue manager may do everything.
 func (o *owner) may(s standing) bool {
-	if o.a.cfg.Alone {
+	if o.cfg.Alone {
 		return true
 	}
-	session, _ := o.a.conn.Session()
+	session, _ := o.conn.Session()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.of == session && o.standing >= s
@@ -361,7 +360,7 @@ func (o *owner) may(s standing) bool {
 // wait waits until the agent may do something. It reports false where the agent
 // ends first.
 func (o *owner) wait(s standing) bool {
-	for o.a.ctx.Err() == nil {
+	for o.ctx.Err() == nil {
 		o.mu.Lock()
 		moved := o.moved
 		o.mu.Unlock()
@@ -370,7 +369,7 @@ func (o *owner) wait(s standing) bool {
 		}
 		select {
 		case <-moved:
-		case <-o.a.ctx.Done():
+		case <-o.ctx.Done():
 		}
 	}
 	return false
@@ -378,7 +377,7 @@ func (o *owner) wait(s standing) bool {
 
 // pause waits, and reports false where ctx has ended.
 func (o *owner) pause(ctx context.Context, d time.Duration) bool {
-	t := o.a.cfg.Clock.NewTimer(d)
+	t := o.cfg.Clock.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C():
@@ -386,4 +385,23 @@ func (o *owner) pause(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// taken is the error of an agent whose name another one has.
+func (o *owner) taken(by holder) error {
+	where := "and does not answer"
+	if by.Host != "" {
+		where = fmt.Sprintf("on %s since %s (instance %s)", by.Host, by.Since.Format(time.RFC3339), by.Instance)
+	}
+	return transfer.Errorf(transfer.KindAlive, "agent %s is already running %s; this one, instance %s on %s, stops", o.cfg.Name, where, o.instance, o.mine.Host).
+		WithHint("stop the other one first, or give this agent another name")
+}
+
+// lose ends all work of an agent whose name is another's.
+func (o *owner) lose(err error) {
+	o.voice.mu.Lock()
+	o.voice.nameless = true
+	o.voice.mu.Unlock()
+	o.cancel()
+	o.lost <- err
 }

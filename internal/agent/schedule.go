@@ -20,7 +20,9 @@ const peerRetry = 4 * time.Second
 // A scheduler gives the source slots: to the highest priority first, then to
 // the oldest. A transfer that waits holds none; one that wakes queues again.
 type scheduler struct {
-	a      *Agent
+	*core
+	own    *owner
+	sends  *sender.Config
 	wakeup chan struct{}
 
 	mu      sync.Mutex
@@ -40,8 +42,9 @@ type entry struct {
 	suspect   bool // it was running when the agent crashed
 }
 
-func newScheduler(a *Agent) *scheduler {
-	return &scheduler{a: a, wakeup: make(chan struct{}, 1), entries: map[transfer.ID]*entry{}, peers: peers{all: map[transfer.AgentName]*peer{}}}
+// newScheduler makes one of transfers that are sent as sends says.
+func newScheduler(c *core, own *owner, sends *sender.Config) *scheduler {
+	return &scheduler{core: c, own: own, sends: sends, wakeup: own.begin, entries: map[transfer.ID]*entry{}, peers: peers{all: map[transfer.AgentName]*peer{}}}
 }
 
 // add takes a transfer into the queue.
@@ -60,9 +63,9 @@ func (s *scheduler) replace(old *sender.Outgoing, rec *ledger.Source) {
 	s.mu.Lock()
 	delete(s.entries, old.ID)
 	s.mu.Unlock()
-	o := sender.New(s.a.sendCfg, rec)
+	o := sender.New(*s.sends, rec)
 	s.add(o)
-	s.a.progress(o.Status())
+	s.progress(o.Status())
 }
 
 // find gives a transfer that is not over.
@@ -146,7 +149,7 @@ func (s *scheduler) cancel(o *sender.Outgoing) error {
 
 // loop starts what may start.
 func (s *scheduler) loop() {
-	t := s.a.cfg.Clock.NewTimer(time.Second)
+	t := s.cfg.Clock.NewTimer(time.Second)
 	defer t.Stop()
 	for {
 		next := s.startSome()
@@ -154,7 +157,7 @@ func (s *scheduler) loop() {
 		select {
 		case <-s.wakeup:
 		case <-t.C():
-		case <-s.a.ctx.Done():
+		case <-s.ctx.Done():
 			return
 		}
 	}
@@ -162,10 +165,10 @@ func (s *scheduler) loop() {
 
 // startSome fills the free slots and says when to look again.
 func (s *scheduler) startSome() time.Duration {
-	if !s.a.own.may(beginning) {
+	if !s.own.may(beginning) {
 		return time.Second
 	}
-	now := s.a.cfg.Clock.Now()
+	now := s.cfg.Clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := time.Second * 30
@@ -192,7 +195,7 @@ func (s *scheduler) startSome() time.Duration {
 	})
 	for _, e := range ready {
 		ending := e.o.State() == transfer.Cancelling || e.o.Cancelled()
-		if s.running >= s.a.cfg.MaxSource && !ending {
+		if s.running >= s.cfg.MaxSource && !ending {
 			break
 		}
 		if e.suspect && suspectRuns {
@@ -219,22 +222,22 @@ func (s *scheduler) drive(e *entry, ending bool) {
 	case e.again || state == transfer.Settling && v.Reason == nil:
 		e.notBefore = time.Time{}
 	default:
-		e.notBefore = s.a.cfg.Clock.Now().Add(v.Retry)
+		e.notBefore = s.cfg.Clock.Now().Add(v.Retry)
 	}
 	e.again = false
 	s.mu.Unlock()
 	if state.Final() && !v.Final { // the last outcomes ended it behind Drive's back
-		s.a.progress(e.o.Status())
+		s.progress(e.o.Status())
 		e.o.Dispose()
 	}
-	s.a.beatNow()
+	s.beatNow()
 	poke(s.wakeup)
 }
 
 func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.a.log.Error("transfer panicked and waits", "transfer", e.o.ID, "panic", p, "stack", string(debug.Stack()))
+			s.log.Error("transfer panicked and waits", "transfer", e.o.ID, "panic", p, "stack", string(debug.Stack()))
 			v = sender.Verdict{Retry: time.Minute}
 		}
 	}()
@@ -242,32 +245,32 @@ func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 	if state == transfer.Parked { // and to be cancelled
 		done, err := e.o.CancelNow()
 		if err != nil {
-			s.a.log.Error("cannot write the ledger", "error", err)
+			s.log.Error("cannot write the ledger", "error", err)
 		}
 		return sender.Verdict{Final: done, Retry: peerRetry}
 	}
 	if !ending && (state == transfer.Accepted || state == transfer.Waiting) && !s.reachable(e.to) {
 		ended, err := e.o.MarkUnreachable()
 		if err != nil {
-			s.a.log.Error("cannot write the ledger", "error", err)
+			s.log.Error("cannot write the ledger", "error", err)
 		}
 		return sender.Verdict{Final: ended, Retry: peerRetry}
 	}
-	s.a.beatNow()
-	return e.o.Drive(s.a.ctx)
+	s.beatNow()
+	return e.o.Drive(s.ctx)
 }
 
 // reachable asks an agent whether it is there. What is found away is left alone
 // for a while, so that many transfers to it cost one question.
 func (s *scheduler) reachable(name transfer.AgentName) bool {
-	if s.peers.down(name, s.a.cfg.Clock.Now()) {
+	if s.peers.down(name, s.cfg.Clock.Now()) {
 		return false
 	}
-	_, err := s.a.conn.Request(s.a.ctx, wire.AskSubject(name), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing, Principal: string(s.a.cfg.Name)}), time.Second+4*s.a.conn.Delay())
+	_, err := s.conn.Request(s.ctx, wire.AskSubject(name), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing, Principal: string(s.cfg.Name)}), time.Second+4*s.conn.Delay())
 	if err == nil {
 		return true
 	}
-	s.peers.missed(name, s.a.cfg.Clock.Now().Add(peerRetry))
+	s.peers.missed(name, s.cfg.Clock.Now().Add(peerRetry))
 	return false
 }
 
@@ -275,7 +278,7 @@ func (s *scheduler) reachable(name transfer.AgentName) bool {
 // comes back gets its transfers at once.
 func (s *scheduler) watch(name transfer.AgentName) {
 	err := s.peers.watch(name, func() (stop func(), err error) {
-		return s.a.conn.Subscribe(wire.ProgressSubject(name), func(m qmgr.Message) {
+		return s.conn.Subscribe(wire.ProgressSubject(name), func(m qmgr.Message) {
 			r, err := wire.DecodeReport(m.Data)
 			if err != nil || r.Beat == nil || r.Beat.Status == wire.AgentStopping || r.Beat.Status == wire.AgentStopped {
 				return
@@ -284,7 +287,7 @@ func (s *scheduler) watch(name transfer.AgentName) {
 		})
 	})
 	if err != nil {
-		s.a.log.Warn("cannot subscribe to an agent's heartbeats", "agent", name, "error", err)
+		s.log.Warn("cannot subscribe to an agent's heartbeats", "agent", name, "error", err)
 	}
 }
 
@@ -327,8 +330,7 @@ func (s *scheduler) heard(name transfer.AgentName, instance string) {
 }
 
 // changed hears that outcomes have moved a transfer on that nobody drives.
-func (a *Agent) changed(o *sender.Outgoing) {
-	s := a.sched
+func (s *scheduler) changed(o *sender.Outgoing) {
 	s.mu.Lock()
 	e := s.entries[o.ID]
 	idle := e != nil && !e.running
@@ -340,7 +342,7 @@ func (a *Agent) changed(o *sender.Outgoing) {
 		return
 	}
 	if o.State().Final() {
-		a.progress(o.Status())
+		s.progress(o.Status())
 		o.Dispose()
 	} else {
 		s.wake(o.ID)

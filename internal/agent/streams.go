@@ -2,14 +2,13 @@ package agent
 
 import (
 	"context"
+	"path/filepath"
+	"time"
+
 	"ferry/internal/digest"
 	"ferry/internal/localfs"
 	"ferry/internal/place"
-	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
-	"ferry/internal/wire"
-	"path/filepath"
-	"time"
 )
 
 // Streams are what an agent sends and receives in place of files, for one transfer.
@@ -47,6 +46,3 @@ func (a *Agent) forget() {
 		a.log.Debug("cannot remove the agent's queues", "error", err)
 	}
 }
-
-func (a *Agent) commands() qmgr.Queue { return a.queue("command-", wire.AllCommands(a.cfg.Name)) }
-func (a *Agent) controls() qmgr.Queue { return a.queue("control-", wire.AllControls(a.cfg.Name)) }

@@ -2,8 +2,6 @@ package agent
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -35,56 +33,11 @@ func (a *Agent) refuseTwin(ctx context.Context) (silent bool, err error) {
 		if ans, err := wire.DecodeAnswer(data); err == nil && ans.Beat != nil {
 			who = holder{Instance: ans.Beat.Instance, Host: ans.Beat.Host, Since: ans.Beat.Started}
 		}
-		return false, a.taken(who)
+		return false, a.own.taken(who)
 	}
 	return true, nil
-}
-
-// taken is the error of an agent whose name another one has.
-func (a *Agent) taken(by holder) error {
-	where := "and does not answer"
-	if by.Host != "" {
-		where = fmt.Sprintf("on %s since %s (instance %s)", by.Host, by.Since.Format(time.RFC3339), by.Instance)
-	}
-	return transfer.Errorf(transfer.KindAlive, "agent %s is already running %s; this one, instance %s on %s, stops", a.cfg.Name, where, a.instance, a.own.mine.Host).
-		WithHint("stop the other one first, or give this agent another name")
-}
-
-// askTwin asks for whoever listens on a subject, for a second. asked reports, where nobody
-// answered, that the queue manager took the question and did not say that nobody
-// listens: it answered what was put to it later, on the same connection. Lost
-// packets can keep the answer away for longer than that.
-func (a *Agent) askTwin(ctx context.Context, subject string) (data []byte, asked bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	later := make(chan error, 1)
-	go func() {
-		t := time.NewTimer(200 * time.Millisecond) // the question is on its way by then
-		defer t.Stop()
-		select {
-		case <-t.C:
-			later <- a.conn.Healthy(ctx)
-		case <-ctx.Done():
-			later <- ctx.Err()
-		}
-	}()
-	data, err = a.conn.Request(ctx, subject, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), 0)
-	if err == nil || transfer.KindOf(err) == transfer.KindUnreachable {
-		return data, true, err
-	}
-	<-ctx.Done() // a lost connection is not asked again at once
-	return nil, <-later == nil, err
 }
 
 // Displaced gives the reason where the agent must stop because another instance has its
 // name. By then it takes no more work; Stop must follow.
 func (a *Agent) Displaced() <-chan error { return a.own.lost }
-
-// lose ends all work of an agent whose name is another's.
-func (a *Agent) lose(err error) {
-	a.mu.Lock()
-	a.nameless = true
-	a.mu.Unlock()
-	a.cancel()
-	a.own.lost <- err
-}

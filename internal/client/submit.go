@@ -3,10 +3,11 @@ package client
 import (
 	"context"
 	"errors"
+	"time"
+
 	"ferry/internal/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"time"
 )
 
 // Times of a submission.

@@ -1,9 +1,10 @@
 package localfs
 
 import (
-	"ferry/internal/place"
 	"fmt"
 	"testing"
+
+	"ferry/internal/place"
 )
 
 func BenchmarkCommitGroup(b *testing.B) {

@@ -2,12 +2,13 @@ package localfs
 
 import (
 	"errors"
-	"ferry/internal/transfer"
 	"io"
 	"io/fs"
 	"path"
 	"strings"
 	"syscall"
+
+	"ferry/internal/transfer"
 )
 
 // walkPattern walks what matches a pattern.

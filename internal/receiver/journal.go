@@ -2,6 +2,7 @@ package receiver
 
 import (
 	"errors"
+
 	"ferry/internal/audit"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"

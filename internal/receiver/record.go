@@ -1,14 +1,15 @@
 package receiver
 
 import (
+	"log/slog"
+	"slices"
+
 	"ferry/internal/audit"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"log/slog"
-	"slices"
 )
 
 // A record is what the ledger has of a transfer, and where its items land.

@@ -1,11 +1,12 @@
 package receiver
 
 import (
+	"time"
+
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
 	"ferry/internal/transfer"
-	"time"
 )
 
 // settleCommitting decides items that were left in COMMITTING, by a crash or

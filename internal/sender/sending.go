@@ -1,10 +1,11 @@
 package sender
 
 import (
+	"time"
+
 	"ferry/internal/failpoint"
 	"ferry/internal/flow"
 	"ferry/internal/wire"
-	"time"
 )
 
 // await blocks until ok; what is in the builder goes out first, digests go out as they

@@ -2,6 +2,7 @@ package sender
 
 import (
 	"context"
+
 	"ferry/internal/audit"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"

@@ -1,0 +1,116 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"ferry/internal/flow"
+	"ferry/internal/ledger"
+	"ferry/internal/localfs"
+	"ferry/internal/receiver"
+	"ferry/internal/sender"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A work is both sides of an agent, with what they share. It is filled when the agent
+// has opened its ledger.
+type work struct {
+	*core
+	own      *owner
+	fs       *localfs.FS // nil where Config.Streams are there
+	recv     *receiver.Receiver
+	throttle *sender.Throttle
+	sendCfg  sender.Config
+	sched    *scheduler
+	lanes    *lanes
+	lines    flow.Lines
+}
+
+// beat is the present heartbeat.
+func (w *work) beat() *wire.Beat {
+	host, _ := os.Hostname()
+	mode := "client"
+	facts := w.conn.Facts()
+	if facts.InProcess {
+		mode = "bindings"
+	}
+	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: w.cfg.Name, Instance: w.instance, Status: wire.AgentReady, Started: w.started, Time: w.cfg.Clock.Now(), Version: w.cfg.Version, Platform: platform(), Host: host, Mode: mode, Durability: facts.Reduced, Roots: w.cfg.Roots, Limits: localfs.Limits(), Settings: w.cfg.Settings, Load: wire.Load{MaxSource: w.cfg.MaxSource, MaxDest: w.cfg.MaxDestination, MaxQueued: w.cfg.MaxQueued}}
+	defer b.Fit()
+	if w.sched == nil {
+		return b
+	}
+	b.Incarnation = w.ledger.IncarnationText()
+	b.SourceRun, b.SourceWait, b.Parked = w.sched.counts()
+	b.DestRun = w.recv.Running()
+	b.Outbox = int(w.ledger.Outbox())
+	b.Rates = w.throttle.Limits()
+	if b.SourceRun+b.DestRun > 0 {
+		b.Status = wire.AgentActive
+	}
+	if facts.Degraded != "" {
+		b.Status, b.Reason = wire.AgentDegraded, "the queue manager is degraded: "+facts.Degraded
+	}
+	if err := w.ledger.OutboxFull(); err != nil {
+		b.Reason = err.Error()
+	}
+	if w.ledger.Low() {
+		b.Reason = "the ledger's disk is full; nothing new is accepted"
+	}
+	w.voice.mu.Lock()
+	if w.voice.stopping {
+		b.Status = wire.AgentStopping
+	}
+	w.voice.mu.Unlock()
+	return b
+}
+
+// status is the present picture of a transfer, or its last one.
+func (w *work) status(id transfer.ID) (*transfer.Progress, error) {
+	if o := w.sched.find(id); o != nil {
+		return o.Status(), nil
+	}
+	var rec *ledger.Source
+	var as transfer.State
+	err := w.ledger.View(func(t *ledger.Tx) (err error) {
+		if rec, err = t.Source(id); err == nil && rec == nil {
+			as, err = t.Entombed(id)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if as != "" { // its request has not come
+		return &transfer.Progress{ID: id, State: as, Source: w.cfg.Name, Code: as.Code()}, nil
+	}
+	if rec == nil {
+		return nil, transfer.Errorf(transfer.KindNotFound, "%s has no transfer %s", w.cfg.Name, id)
+	}
+	return &rec.Progress, nil
+}
+
+// overAt asks a source whether a transfer has come to its end there.
+func (w *work) overAt(ctx context.Context, source transfer.AgentName, id transfer.ID) bool {
+	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: id, Principal: string(w.cfg.Name)})
+	data, err := w.conn.Request(ctx, wire.AskSubject(source), ask, 5*time.Second)
+	if err != nil {
+		return false
+	}
+	ans, err := wire.DecodeAnswer(data)
+	if err != nil || ans.Progress == nil {
+		return false
+	}
+	p := ans.Progress
+	return p.ID == id && p.Source == source && p.State.Final()
+}
+
+// alive reports whether a transfer with a peer is going on here, on either side.
+func (w *work) alive(id transfer.ID, peer transfer.AgentName) bool {
+	if w.recv.Live(id, peer) {
+		return true
+	}
+	o := w.sched.find(id)
+	return o != nil && o.Record().Request.Destination == peer
+}
