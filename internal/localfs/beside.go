@@ -22,7 +22,7 @@ const besideMode = 0o644
 // has changed.
 
 // lookBeside notes what lies where something is to go beside an item.
-func (l *Landing) lookBeside(w *work) error {
+func (l *shared) lookBeside(w *work) error {
 	if b := w.in.Beside; b == nil || b.Data == nil || b.Above {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (l *Landing) prepareBeside(w *work) error {
 
 // lookAt reads what lies at a name beside an item, and whether that is what is to
 // lie there.
-func (l *Landing) lookAt(w *work, d *Dir, name string) (old []byte, there bool, err error) {
+func (l *shared) lookAt(w *work, d *Dir, name string) (old []byte, there bool, err error) {
 	b := w.in.Beside
 	old, err = readSmall(l.disk, d, name, record.MaxSidecar)
 	switch {
@@ -121,12 +121,12 @@ func (l *Landing) dropAside(w *work) {
 }
 
 // asideName is the temporary of what goes beside an item.
-func (l *Landing) asideName(w *work) string {
+func (l *shared) asideName(w *work) string {
 	return l.prefix + strconv.FormatUint(w.in.Outcome.Item, 36) + "-a" + tempSuffix
 }
 
 // soil notes that a directory is to be synced with the names that are given next.
-func (l *Landing) soil(d *Dir) {
+func (l *shared) soil(d *Dir) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dirty[d.path] = true
@@ -225,7 +225,7 @@ func (l *Landing) returnBeside(w *work) (back bool, err error) {
 // dropBeside removes what lay beside a file that has been replaced by one of
 // which it does not speak, or beside a name at which nothing was. While it
 // cannot, the item waits: who reads the file would read it wrongly.
-func (l *Landing) dropBeside(w *work) error {
+func (l *shared) dropBeside(w *work) error {
 	if b := w.in.Beside; b != nil && b.Data != nil || b == nil && w.in.Replaces == nil || w.dir == nil {
 		return nil
 	}
@@ -302,7 +302,7 @@ func (f *FS) DropBeside(p transfer.Path) error {
 }
 
 // holds reports whether a small file is what it is to be, beyond doubt.
-func (l *Landing) holds(d *Dir, name string, data []byte) bool {
+func (l *shared) holds(d *Dir, name string, data []byte) bool {
 	f, err := l.disk.Open(d, name, os.O_RDONLY, 0)
 	if err != nil {
 		return false

@@ -14,6 +14,15 @@ import (
 // have '/' as separator. What a signal interrupts is repeated here; but for that
 // no call is ever made twice.
 type Disk interface {
+	Host
+	Dirs
+	Names
+	Contents
+	Syncs
+}
+
+// Host is the host's directories by their paths.
+type Host interface {
 	// Resolve gives a path of the host with its links resolved.
 	Resolve(path string) (string, error)
 	// OpenRoot opens a directory of the host, from which OpenBeneath starts;
@@ -24,13 +33,6 @@ type Disk interface {
 	// as they stay there; otherwise, and where that cannot be known because a
 	// link is absolute, the error is ErrEscapes.
 	OpenBeneath(r Root, rel string) (Handle, error)
-	// Child opens a directory in a directory.
-	Child(d *Dir, name string) (Handle, error)
-	CloseDir(d *Dir) error
-	// Where is the path at which a directory lies now, links resolved; ENOENT
-	// where it has been removed.
-	Where(d *Dir) (string, error)
-	StatDir(d *Dir) (Stat, error)
 	// Trace is the directory to which an absolute path of the host leads now,
 	// looked up from its top; ENOTDIR where it is none. Without follow a link
 	// on the way is an error, too.
@@ -38,13 +40,27 @@ type Disk interface {
 	// Mounted reports whether a directory, given by its path with links
 	// resolved, is the top of a file system that is mounted there.
 	Mounted(path string) (bool, error)
+}
+
+// Dirs is what can be learned of a directory that is open.
+type Dirs interface {
+	// Child opens a directory in a directory.
+	Child(d *Dir, name string) (Handle, error)
+	CloseDir(d *Dir) error
+	// Where is the path at which a directory lies now, links resolved; ENOENT
+	// where it has been removed.
+	Where(d *Dir) (string, error)
+	StatDir(d *Dir) (Stat, error)
 	Lstat(d *Dir, name string) (Stat, error)
 	// Names reads up to n names, and gives io.EOF where there are no more; n < 0
 	// reads them all, from the beginning.
 	Names(d *Dir, n int) ([]string, error)
 	// Free is the space that is left to this process's user.
 	Free(d *Dir) (int64, error)
+}
 
+// Names makes and changes names in a directory that is open.
+type Names interface {
 	// Open opens a file in a directory, never through a link and never waiting
 	// for the other end of a FIFO.
 	Open(d *Dir, name string, flag int, perm os.FileMode) (File, error)
@@ -54,9 +70,10 @@ type Disk interface {
 	Rename(d *Dir, from, to string, replace bool) error
 	Link(d *Dir, from, to string) error
 	Unlink(d *Dir, name string) error
-	// SyncDir makes the names in a directory durable.
-	SyncDir(d *Dir) error
+}
 
+// Contents is what files hold, and their attributes.
+type Contents interface {
 	Stat(f File) (Stat, error)
 	ReadAt(f File, b []byte, off int64) (int, error)
 	Write(f File, b []byte, off int64) (int, error)
@@ -68,6 +85,13 @@ type Disk interface {
 	// SetMeta sets permission bits and modification time of an open file that
 	// has the given name in d; of d itself where f is nil.
 	SetMeta(d *Dir, name string, f File, mode uint32, mtime int64) error
+	Close(f File) error
+}
+
+// Syncs makes durable what was done.
+type Syncs interface {
+	// SyncDir makes the names in a directory durable.
+	SyncDir(d *Dir) error
 	// StartSync begins to write a file's data back. It promises nothing when it
 	// succeeds; data that the file system could not place is an error, as of a
 	// sync, and as final. Where it is not offered it does nothing.
@@ -75,8 +99,6 @@ type Disk interface {
 	// SyncData makes a file's data and size durable, Sync its times and mode too.
 	SyncData(f File) error
 	Sync(f File) error
-	Close(f File) error
-
 	// WatchFS begins to watch the file system on which a directory lies, so that
 	// SyncFS can tell of what could not be written to it. The error is
 	// errors.ErrUnsupported, or another for which notOffered holds, where SyncFS

@@ -53,7 +53,7 @@ func (f *FS) Land(cfg place.LandConfig) *Landing {
 
 // Close lets go of the directories that are kept open. Partials stay usable, and so
 // does the landing, which opens them again.
-func (l *Landing) Close() error {
+func (l *shared) Close() error {
 	l.dirs.clear()
 	l.watches.end(l.disk)
 	return nil
@@ -108,7 +108,7 @@ func (l *Landing) dir(p location, create bool) (*held, error) {
 
 // makeDir makes one directory and notes that it and its parent are to be
 // synced.
-func (l *Landing) makeDir(up *held, p location) (*Dir, error) {
+func (l *shared) makeDir(up *held, p location) (*Dir, error) {
 	name := p.base()
 	if l.fs.isState(up.Dir, name) {
 		return nil, inState(p.path)
@@ -153,7 +153,7 @@ func (l *Landing) touch(p location) {
 
 // stands is nil if a directory's path leads to it; otherwise every directory is
 // opened anew when it is next asked for. See FS.stands for the error.
-func (l *Landing) stands(h *held) error {
+func (l *shared) stands(h *held) error {
 	err := l.fs.stands(h.Dir)
 	if err != nil {
 		l.dirs.forgetAll()
@@ -280,7 +280,7 @@ func notReplaceable(p location) *transfer.Error {
 	return wrap(transfer.KindWrongType, nil, "", "%s is a device, socket or pipe; a file does not take its place", transfer.Path(p.path))
 }
 
-func (l *Landing) temp(item uint64) string { return tempName(l.prefix, item) }
+func (l *shared) temp(item uint64) string { return tempName(l.prefix, item) }
 
 // Reopen opens the temporary of an earlier process and cuts it at a recorded
 // point. Anything doubtful about it is an error of kind Missing, and the item
@@ -346,7 +346,7 @@ func (l *Landing) reopenIn(d *held, p location, item uint64, at int64, size, all
 
 // unlinkTemp removes a temporary, which may be gone, and remembers where it
 // could not.
-func (l *Landing) unlinkTemp(d *Dir, temp string) error {
+func (l *shared) unlinkTemp(d *Dir, temp string) error {
 	err := l.disk.Unlink(d, temp)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -378,7 +378,7 @@ func (l *Landing) Drop(item uint64, name transfer.Path) error {
 
 // Left reports whether a temporary was removed in a way that may not last, or
 // could not be removed, so that a Sweep is due.
-func (l *Landing) Left() bool { return l.left.Load() }
+func (l *shared) Left() bool { return l.left.Load() }
 
 // Sweep removes this transfer's own temporaries, of this generation and those
 // before it, from directories. None of its partials may be open. Directories
@@ -389,10 +389,10 @@ func (l *Landing) Sweep(dirs []transfer.Path) error { return l.in(dirs, l.sweepD
 // SyncDirs makes durable which names are in directories. Without that renames can
 // be lost with the power, and temporaries come back of which nobody knows any more.
 // Directories that are gone are no error; every directory is tried.
-func (l *Landing) SyncDirs(dirs []transfer.Path) error { return l.in(dirs, l.syncDir) }
+func (l *shared) SyncDirs(dirs []transfer.Path) error { return l.in(dirs, l.syncDir) }
 
 // in does something in each of the directories that are there.
-func (l *Landing) in(dirs []transfer.Path, do func(*Dir) error) error {
+func (l *shared) in(dirs []transfer.Path, do func(*Dir) error) error {
 	var all error
 	for _, dir := range dirs {
 		p, err := l.fs.locate(dir)
@@ -443,7 +443,7 @@ func (l *Landing) sweepDir(d *Dir) error {
 }
 
 // sweepName removes a temporary. A directory of that name is somebody else's.
-func (l *Landing) sweepName(d *Dir, name string) error {
+func (l *shared) sweepName(d *Dir, name string) error {
 	err := l.disk.Unlink(d, name)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil

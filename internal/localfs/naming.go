@@ -144,7 +144,7 @@ func (l *Landing) rename(d *Dir, temp, final string) error {
 // leaveUnnamed notes the files among items that may be COMMITTING and were not
 // renamed. Where the temporary of one is gone the next time, somebody has removed it,
 // and no consumer has taken the file. After a crash nobody knows.
-func (l *Landing) leaveUnnamed(items []*work) {
+func (l *shared) leaveUnnamed(items []*work) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, w := range items {
@@ -155,14 +155,14 @@ func (l *Landing) leaveUnnamed(items []*work) {
 }
 
 // notNamed reports whether this process knows that an item was not renamed.
-func (l *Landing) notNamed(item uint64) bool {
+func (l *shared) notNamed(item uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.unnamed[item]
 }
 
 // naming notes that an item is renamed now.
-func (l *Landing) naming(w *work) {
+func (l *shared) naming(w *work) {
 	w.tried = true
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -45,24 +45,28 @@ type Config struct {
 // An FS is the part of the host's files that lies beneath an agent's roots.
 // It is safe for concurrent use.
 type FS struct {
-	cfg   Config
-	disk  Disk
-	log   *slog.Logger
-	roots []*root
-	state string // real path of the state directory; empty: none
-	umask uint32 // of the process when it began: permissions that nothing is given
-
+	rooted
+	umask     uint32    // of the process when it began: permissions that nothing is given
 	noSyncDir sync.Once // said once
 	promises  promises
 	spare     lending
 	inventing sync.Map // of device to whether its file system makes contents up
 }
 
+// rooted finds and opens what lies beneath the roots.
+type rooted struct {
+	cfg   Config
+	disk  Disk
+	log   *slog.Logger
+	roots []*root
+	state string // real path of the state directory; empty: none
+}
+
 // Open refuses a configuration without roots, a root that is not a directory,
 // and a root that is the state directory or lies in it. A root that is marked
 // as a mount point may not be there yet.
 func Open(cfg Config) (_ *FS, err error) {
-	f := &FS{cfg: cfg, disk: cfg.Disk, log: cfg.Log, umask: umask()}
+	f := &FS{rooted: rooted{cfg: cfg, disk: cfg.Disk, log: cfg.Log}, umask: umask()}
 	if f.disk == nil {
 		f.disk = RealDisk()
 	}
@@ -120,7 +124,7 @@ func Open(cfg Config) (_ *FS, err error) {
 
 // nested refuses roots of different modes that lie in one another: by a link or by its
 // name, a path beneath the outer one would lead into the inner one past its mode.
-func (f *FS) nested() error {
+func (f *rooted) nested() error {
 	for _, inner := range f.roots {
 		for _, outer := range f.roots {
 			same := inner.spec.ReadOnly == outer.spec.ReadOnly && inner.spec.WriteOnly == outer.spec.WriteOnly
@@ -135,7 +139,7 @@ func (f *FS) nested() error {
 
 // realPrefix resolves the links of a path whose last components may not exist
 // yet.
-func (f *FS) realPrefix(p string) (string, error) {
+func (f *rooted) realPrefix(p string) (string, error) {
 	real, err := f.disk.Resolve(p)
 	if err == nil {
 		return real, nil
@@ -179,7 +183,7 @@ func slashed(p transfer.Path) transfer.Path { return transfer.Path(HostRules.sla
 
 // locate puts a path beneath a root, by its text alone. Absolute paths may be
 // spelled through the root as configured or through its real path.
-func (f *FS) locate(p transfer.Path) (location, error) {
+func (f *rooted) locate(p transfer.Path) (location, error) {
 	if why := HostRules.refuses(string(p)); why != "" {
 		return location{}, transfer.Errorf(transfer.KindOutsideRoot, "path %s %s", p, why)
 	}
@@ -212,11 +216,11 @@ func (l location) base() string { return path.Base(l.rel) }
 
 func (l location) isRoot() bool { return l.rel == "." }
 
-func (f *FS) outside(p transfer.Path) error {
+func (f *rooted) outside(p transfer.Path) error {
 	return wrap(transfer.KindOutsideRoot, nil, "choose a path beneath one, or start the agent with another --root", "%s lies outside the agent's roots (%s)", p, f.rootList())
 }
 
-func (f *FS) rootList() string {
+func (f *rooted) rootList() string {
 	names := make([]string, len(f.roots))
 	for i, r := range f.roots {
 		names[i] = transfer.Path(r.path).String()
@@ -231,7 +235,7 @@ func inState(p string) error {
 // openDir opens a directory beneath its root. Links are followed as long as
 // they stay there. The error is the operating system's unless the directory
 // lies outside the root or in the state directory, or the root is away.
-func (f *FS) openDir(l location) (d *Dir, err error) {
+func (f *rooted) openDir(l location) (d *Dir, err error) {
 	for range 2 { // it, or the root, may be moved out of its place just when it is looked at
 		if err := f.enter(l.root); err != nil {
 			return nil, err
@@ -243,7 +247,7 @@ func (f *FS) openDir(l location) (d *Dir, err error) {
 	return d, err
 }
 
-func (f *FS) openOnce(l location) (*Dir, error) {
+func (f *rooted) openOnce(l location) (*Dir, error) {
 	l.root.mu.RLock()
 	defer l.root.mu.RUnlock()
 	h, err := f.disk.OpenBeneath(l.root.dir, l.rel)
@@ -269,7 +273,7 @@ func (f *FS) openOnce(l location) (*Dir, error) {
 
 // openResolved opens a directory whose path has an absolute link in it, which
 // a root refuses even where it leads back beneath the root.
-func (f *FS) openResolved(l location) (Handle, error) {
+func (f *rooted) openResolved(l location) (Handle, error) {
 	real, err := f.disk.Resolve(path.Join(l.root.lies(), l.rel))
 	if err != nil {
 		return nil, err
@@ -286,7 +290,7 @@ func (f *FS) openResolved(l location) (Handle, error) {
 
 // guard is the second wall: whatever the path said, the directory that was
 // opened lies beneath the root and not in the state directory.
-func (f *FS) guard(l location, d *Dir) error {
+func (f *rooted) guard(l location, d *Dir) error {
 	if !beneath(d.real, l.root.lies()) {
 		return f.outside(transfer.Path(l.path))
 	}
@@ -297,7 +301,7 @@ func (f *FS) guard(l location, d *Dir) error {
 }
 
 // isState reports whether a name in a directory is the state directory.
-func (f *FS) isState(d *Dir, name string) bool {
+func (f *rooted) isState(d *Dir, name string) bool {
 	if n := len(f.state) - len(name); (n < 0 || !HostRules.same(f.state[n:], name)) && name != "." && name != ".." {
 		return false // most often
 	}
@@ -305,7 +309,7 @@ func (f *FS) isState(d *Dir, name string) bool {
 }
 
 // openParent opens the directory that holds a place.
-func (f *FS) openParent(l location) (*Dir, error) {
+func (f *rooted) openParent(l location) (*Dir, error) {
 	d, err := f.openDir(l.parent())
 	if err != nil {
 		return nil, err
@@ -341,7 +345,7 @@ func (f *FS) Free(p transfer.Path) (int64, error) {
 }
 
 // openNearest opens the nearest directory above a place, or itself.
-func (f *FS) openNearest(l location) (*Dir, error) {
+func (f *rooted) openNearest(l location) (*Dir, error) {
 	for {
 		d, err := f.openDir(l)
 		if err == nil || l.isRoot() || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {

@@ -70,7 +70,7 @@ func (r *root) lies() string {
 }
 
 // openRoot opens a root for the first time.
-func (f *FS) openRoot(spec string) (*root, error) {
+func (f *rooted) openRoot(spec string) (*root, error) {
 	s := ParseRoot(spec)
 	name := s.Dir
 	if s.ReadOnly && s.WriteOnly {
@@ -129,7 +129,7 @@ func CheckRoots(roots []string) error {
 }
 
 // find opens a root at its path, in place of what was held.
-func (f *FS) find(r *root) error {
+func (f *rooted) find(r *root) error {
 	real, err := f.disk.Resolve(r.path)
 	if err != nil {
 		return err
@@ -151,7 +151,7 @@ func (f *FS) find(r *root) error {
 	return nil
 }
 
-func (f *FS) rootID(dir Root) (dirID, error) {
+func (f *rooted) rootID(dir Root) (dirID, error) {
 	h, err := f.disk.OpenBeneath(dir, ".")
 	if err != nil {
 		return dirID{}, err
@@ -195,7 +195,7 @@ func (f *FS) MayDelete(w *place.WalkRequest) error {
 // directory of the same file system that has taken its place is the root from
 // now on, and so is whatever is mounted where a mount point was asked for.
 // Otherwise the error is a wait: the root is away.
-func (f *FS) enter(r *root) error {
+func (f *rooted) enter(r *root) error {
 	if r.dir != nil && failpoint.Planted("root-by-handle") {
 		return nil
 	}
@@ -221,7 +221,7 @@ func (f *FS) enter(r *root) error {
 }
 
 // replacement decides whether what a root's path leads to now may be the root.
-func (f *FS) replacement(r *root) error {
+func (f *rooted) replacement(r *root) error {
 	real, err := f.disk.Resolve(r.path)
 	var st Stat
 	if err == nil {
@@ -257,7 +257,7 @@ func away(r *root, why, hint string) *transfer.Error {
 
 // Ready is nil if the root above a path is there; otherwise the error is why
 // transfers wait.
-func (f *FS) Ready(p transfer.Path) error {
+func (f *rooted) Ready(p transfer.Path) error {
 	l, err := f.locate(p)
 	if err != nil {
 		return err
@@ -267,7 +267,7 @@ func (f *FS) Ready(p transfer.Path) error {
 
 // leads is nil if a path, and where it led when the directory was opened, still
 // lead to that directory: the latter without any link.
-func (f *FS) leads(path, real string, id dirID) error {
+func (f *rooted) leads(path, real string, id dirID) error {
 	st, err := f.disk.Trace(real, false)
 	if err == nil && st.dirID() == id && real != path {
 		st, err = f.disk.Trace(path, true)
@@ -283,7 +283,7 @@ var errElsewhere = errors.New("its path leads to another directory")
 // stands is nil if a directory's path leads to it. Where it does not, the error
 // is a *movedError; where that cannot be known now it is a wait, because its root is
 // away, or the operating system's.
-func (f *FS) stands(d *Dir) error {
+func (f *rooted) stands(d *Dir) error {
 	if failpoint.Planted("path-not-looked-up") {
 		return nil
 	}

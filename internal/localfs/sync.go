@@ -109,7 +109,7 @@ func (c *commit) homes() map[string]*held {
 // finalize gives an open temporary its mode and time, and gives back what is
 // reserved beyond its end. One that is not as long as what has been written
 // begins again.
-func (l *Landing) finalize(w *work) error {
+func (l *shared) finalize(w *work) error {
 	p := w.part
 	p.mu.Lock()
 	err, size, reserved := p.usable(), p.offset, p.reserved
@@ -153,7 +153,7 @@ func (w *work) startAgain(err error) error {
 
 // setMeta sets mode and time; a file system that has none of the kind is left
 // as it is.
-func (l *Landing) setMeta(d *Dir, name string, f File, mode uint32, mtime int64) error {
+func (l *shared) setMeta(d *Dir, name string, f File, mode uint32, mtime int64) error {
 	err := l.disk.SetMeta(d, name, f, mode, mtime)
 	if errors.Is(err, syscall.EPERM) || err != nil && notOffered(err) {
 		l.fs.log.Debug("cannot set mode or time", "directory", d.path, "name", name, "error", err)
@@ -212,7 +212,7 @@ func (l *Landing) syncDirty(dirs map[string]*held) error {
 }
 
 // syncPath syncs a directory, which it opens where it is not open.
-func (l *Landing) syncPath(path string, h *held) error {
+func (l *shared) syncPath(path string, h *held) error {
 	if h == nil {
 		var err error
 		if h, err = l.openDirty(path); err != nil || h == nil {
@@ -225,7 +225,7 @@ func (l *Landing) syncPath(path string, h *held) error {
 
 // openDirty opens a directory to be synced. One that is gone, or that may only
 // be passed through and so was made by somebody else, needs no sync of ours.
-func (l *Landing) openDirty(path string) (*held, error) {
+func (l *shared) openDirty(path string) (*held, error) {
 	if h := l.dirs.get(path); h != nil {
 		return h, nil
 	}
@@ -251,7 +251,7 @@ func (l *Landing) openDirty(path string) (*held, error) {
 	return nil, syncFailed(transfer.Path(path), err)
 }
 
-func (l *Landing) syncDir(d *Dir) error {
+func (l *shared) syncDir(d *Dir) error {
 	if failpoint.Planted("no-directory-sync") {
 		return nil
 	}

@@ -71,7 +71,7 @@ func (l *Landing) watchOf(d *held) *watch {
 }
 
 // end closes the watches. What was begun under them is synced file by file.
-func (s *watches) end(disk Disk) {
+func (s *watches) end(disk Syncs) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.of {
@@ -82,7 +82,7 @@ func (s *watches) end(disk Disk) {
 	s.of = nil
 }
 
-func (w *watch) close(disk Disk) {
+func (w *watch) close(disk Syncs) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over = true
@@ -94,7 +94,7 @@ func (w *watch) close(disk Disk) {
 
 // sync makes everything on the file system durable. It reports false where it is
 // not offered, or not any more.
-func (w *watch) sync(disk Disk) (done bool, err error) {
+func (w *watch) sync(disk Syncs) (done bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.over {
