@@ -165,6 +165,7 @@ func (f *Forger) answers(s *seen) (all []Forgery) {
 	to, from := s.ends(m.Kind)
 	base := set(set(m.sample, m.sample, []step{"from"}, from), m.sample, []step{"transfer"}, s.id)
 	base = setAt(base, number(s.last[string(wire.KindOpen)], "body", "nonce"), "nonce")
+	base = setAt(base, []any{}, "resolved") // no item has a DEST of its own
 	for range quick {
 		l, _ := pick(f.r, m.odd)
 		if l.at[0] == "from" || l.at[0] == "transfer" {
