@@ -10,7 +10,6 @@
 //	DATA     ferry.data.<agent>.>      chunk messages      receiver.Chunk
 //	         ferry.ask.<agent>         questions           ask.go
 //	         ferry.ask.<agent>.<run>   whether it lives    owner.go
-//	STATE    key-value                 written by beat.go
 //	EVENT    ferry.event.<agent>       written by outbox.go
 package agent
 

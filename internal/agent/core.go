@@ -63,6 +63,10 @@ func (c *core) chatter() time.Duration {
 	return min(max(time.Second, 4*c.conn.Lag()), wire.BeatEvery)
 }
 
+// figuresMost is how long figures that have only grown are left out at most, however slow
+// the line.
+const figuresMost = 30 * time.Second
+
 // progress publishes the picture of one transfer. Where messages wait on the line,
 // figures that have only grown are left out: one at a time is under way, of all
 // transfers. The end and what a transfer waits for are always said.
@@ -71,7 +75,7 @@ func (c *core) progress(p *transfer.Progress) {
 	c.voice.mu.Lock()
 	spare := p.Reason == nil && !p.State.Final() && now.Before(c.voice.figures)
 	if !spare {
-		c.voice.figures = now.Add(min(16*lag, stateMost))
+		c.voice.figures = now.Add(min(16*lag, figuresMost))
 	}
 	c.voice.mu.Unlock()
 	if spare {

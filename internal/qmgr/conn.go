@@ -60,7 +60,7 @@ type Conn struct {
 	inbox string // prefix of reply subjects; no two Conns share one
 
 	control, data *link
-	packing       *rate.Limiter // of bytes that are compressed
+	packer        packer
 
 	ctx   context.Context // ends with Close
 	end   context.CancelFunc
@@ -93,14 +93,14 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{cfg: cfg, where: where, inbox: newInboxPrefix(), wake: make(chan struct{}, 1), witness: newWitness(),
-		packing: rate.NewLimiter(packRate, packRate)}
+		packer: packer{rate.NewLimiter(packRate, packRate)}}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.control, c.data = newLink(c, "control"), newLink(c, "data")
 	if err := c.first(ctx); err != nil {
 		c.Close()
 		return nil, err
 	}
-	c.setFacts(c.learn(ctx))
+	c.learn(ctx)
 	c.background(c.notify)
 	c.background(func() { c.watch(c.control) })
 	c.background(func() { c.watch(c.data) })
@@ -185,7 +185,7 @@ func (c *Conn) first(ctx context.Context) error {
 		}
 		c.cfg.Log.Debug("no queue manager yet", slog.String("at", c.where), slog.Any("error", err))
 		if sleep(ctx, connectPause, nil) {
-			return c.noManager(ctx, last)
+			return noManager(ctx, c.where, last)
 		}
 	}
 }
@@ -207,8 +207,8 @@ func (c *Conn) attempt(ctx context.Context) error {
 	return c.Ensure(ctx)
 }
 
-// noManager is what Connect says when its time is over.
-func (c *Conn) noManager(ctx context.Context, last error) error {
+// noManager is what Connect to a queue manager says when its time is over.
+func noManager(ctx context.Context, where string, last error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return context.Cause(ctx)
 	}
@@ -220,12 +220,12 @@ func (c *Conn) noManager(ctx context.Context, last error) error {
 	case errors.Is(last, syscall.ECONNREFUSED):
 		cause = "connection refused"
 	case errors.Is(last, nats.ErrAuthorization), errors.Is(last, nats.ErrAuthExpired):
-		return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s refuses this user: %w", c.where, last)
+		return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s refuses this user: %w", where, last)
 	case errors.Is(last, context.DeadlineExceeded), errors.As(last, &ne) && ne.Timeout():
 		cause = "timed out"
 	}
 	return &transfer.Error{Kind: transfer.KindNoManager, Err: last,
-		Text: "no queue manager answers at " + c.where + ": " + cause,
+		Text: "no queue manager answers at " + where + ": " + cause,
 		Hint: "start one with `ferry up` or check --network"}
 }
 
@@ -263,29 +263,26 @@ func (c *Conn) noticed(finding string) {
 	}
 }
 
-func (c *Conn) setFacts(f Facts) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.facts = f
+// A packer compresses messages, of so many bytes in a second.
+type packer struct{ bytes *rate.Limiter }
+
+func (p packer) pack(message []byte) []byte {
+	if !p.bytes.AllowN(time.Now(), len(message)) {
+		return message
+	}
+	return compress.Pack(message)
 }
 
 // Publish sends a message on the control connection. It fails at once when that
 // is down, and otherwise says nothing about whether the message arrives.
 func (c *Conn) Publish(subject string, data []byte) error {
-	return c.control.publish(subject, c.pack(data))
+	return c.control.publish(subject, c.packer.pack(data))
 }
 
 // packRate is how many bytes of messages are compressed in a second. Compressing is
 // for slow lines; a line that carries more than this beside its data is none, and
 // the processor has better to do.
 const packRate = 256 << 10
-
-func (c *Conn) pack(message []byte) []byte {
-	if !c.packing.AllowN(time.Now(), len(message)) {
-		return message
-	}
-	return compress.Pack(message)
-}
 
 // unpacked is a message as its sender handed it over. One that cannot be restored
 // is given as it came, for its reader to refuse.
@@ -359,7 +356,7 @@ func (c *Conn) Request(ctx context.Context, subject string, data []byte, timeout
 	if !c.control.up.Load() {
 		return nil, c.away()
 	}
-	m, err := c.control.conn().RequestWithContext(ctx, subject, c.pack(data))
+	m, err := c.control.conn().RequestWithContext(ctx, subject, c.packer.pack(data))
 	if err != nil {
 		return nil, c.explain(err, subject, len(data))
 	}

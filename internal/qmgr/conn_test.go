@@ -258,7 +258,8 @@ func TestConnComesBack(t *testing.T) {
 	_, err := c.Request(t.Context(), "a", nil, time.Second)
 	wantKind(t, err, transfer.KindNoManager)
 	wantKind(t, c.Healthy(t.Context()), transfer.KindNoManager)
-	wantKind(t, c.PutState(t.Context(), "k", nil), transfer.KindNoManager)
+	_, err = c.SetOwner(t.Context(), "k", nil, 0)
+	wantKind(t, err, transfer.KindNoManager)
 
 	begun := time.Now()
 	start(t, dir, addr)

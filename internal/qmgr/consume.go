@@ -195,7 +195,7 @@ func (c *Conn) Unread(ctx context.Context, q Queue) (messages uint64, now time.T
 }
 
 // Forget removes what an agent has in the queue manager that will not come back: the
-// durables of its queues, its entry in STATE and its holder. What is not there is fine.
+// durables of its queues and its holder. What is not there is fine.
 func (c *Conn) Forget(ctx context.Context, name string, queues ...Queue) error {
 	if !c.control.up.Load() {
 		return c.away()
@@ -206,8 +206,7 @@ func (c *Conn) Forget(ctx context.Context, name string, queues ...Queue) error {
 			all = errors.Join(all, err)
 		}
 	}
-	holder := c.bucket(ctx, OwnerBucket, name, func(kv jetstream.KeyValue, key string) error { return kv.Purge(ctx, key) })
-	return errors.Join(all, holder, c.DeleteState(ctx, name))
+	return errors.Join(all, c.owner(ctx, name, func(kv jetstream.KeyValue, key string) error { return kv.Purge(ctx, key) }))
 }
 
 // consumer makes the durable, or finds it, and replaces it if it stands ahead

@@ -215,7 +215,7 @@ func TestDeletedStore(t *testing.T) {
 	if m := receive(t, "a command after", got); m != "after" {
 		t.Errorf("got %q", m)
 	}
-	if err := c.PutState(t.Context(), "k", []byte("v")); err != nil {
+	if _, err := c.SetOwner(t.Context(), "k", []byte("v"), 0); err != nil {
 		t.Error(err)
 	}
 }
@@ -244,14 +244,15 @@ func TestDeletedStreams(t *testing.T) {
 		t.Errorf("got %q", m)
 	}
 	enqueue(t, c, "ferry.event.A", "event")
-	if err := c.PutState(t.Context(), "k", nil); err != nil {
+	if _, err := c.SetOwner(t.Context(), "k", nil, 0); err != nil {
 		t.Error(err)
 	}
-	if err := c.control.js().DeleteStream(t.Context(), "KV_"+StateBucket); err != nil {
+	if err := c.control.js().DeleteStream(t.Context(), "KV_"+OwnerBucket); err != nil {
 		t.Fatal(err)
 	}
-	_, err := c.GetState(t.Context(), "k")
-	wantKind(t, err, transfer.KindNotFound, "k")
+	if _, revision, err := c.Owner(t.Context(), "k"); err != nil || revision != 0 {
+		t.Errorf("of a bucket that was lost: revision %d, %v", revision, err)
+	}
 }
 
 // A message that says for how long it is good is made anew for each try.
@@ -350,7 +351,7 @@ func TestConsumerAheadIsReplaced(t *testing.T) {
 	}
 	c := connect(t, ConnConfig{URL: url})
 	consume(t, c, commands)
-	want := "INFO INFO INFO INFO CREATE INFO DELETE CREATE MSG" // STREAM.INFO four times for Ensure; then the consumer
+	want := "INFO INFO INFO CREATE INFO DELETE CREATE MSG" // STREAM.INFO three times for Ensure; then the consumer
 	var have []string
 	for range strings.Fields(want) {
 		have = append(have, receive(t, "a call", calls))
@@ -382,32 +383,27 @@ func restore(store, old string, keepConsumers bool) error {
 	})
 }
 
-func TestState(t *testing.T) {
+// A name may have any bytes, and its value 64 KiB.
+func TestOwnersOfOddNames(t *testing.T) {
 	noLeaks(t)
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
-	for _, key := range []string{"AGENT", "A%20B.run", ".a..b.", "ü x*>", "a/b=c"} {
-		_, err := c.GetState(t.Context(), key)
-		wantKind(t, err, transfer.KindNotFound, key)
+	for _, name := range []string{"AGENT", "A%20B.run", ".a..b.", "ü x*>", "a/b=c"} {
+		seen := uint64(0)
 		for _, v := range []string{"one", "two"} {
-			if err := c.PutState(t.Context(), key, []byte(v)); err != nil {
+			var err error
+			if seen, err = c.SetOwner(t.Context(), name, []byte(v), seen); err != nil {
 				t.Fatal(err)
 			}
-			if got, err := c.GetState(t.Context(), key); err != nil || string(got) != v {
-				t.Errorf("%q is %q, %v; want %q", key, got, err, v)
+			if got, revision, err := c.Owner(t.Context(), name); err != nil || string(got) != v || revision != seen {
+				t.Errorf("%q is %q at %d, %v; want %q at %d", name, got, revision, err, v, seen)
 			}
 		}
-		for range 2 {
-			if err := c.DeleteState(t.Context(), key); err != nil {
-				t.Error(err)
-			}
-		}
-		_, err = c.GetState(t.Context(), key)
-		wantKind(t, err, transfer.KindNotFound, key)
 	}
-	wantKind(t, c.PutState(t.Context(), "k", make([]byte, maxStateSize+1)), transfer.KindTooLarge, "65536")
-	if err := c.PutState(t.Context(), "k", make([]byte, maxStateSize)); err != nil {
+	if _, err := c.SetOwner(t.Context(), "k", make([]byte, maxOwnerSize), 0); err != nil {
 		t.Error(err)
 	}
+	_, err := c.SetOwner(t.Context(), "l", make([]byte, maxOwnerSize+1), 0)
+	wantKind(t, err, transfer.KindTooLarge, "65536")
 }
 
 func TestMalformedQueue(t *testing.T) {
@@ -439,7 +435,7 @@ func BenchmarkConsume(b *testing.B) {
 	}
 }
 
-// An agent that does not come back leaves nothing behind: no reader, no state, no holder.
+// An agent that does not come back leaves nothing behind: no reader, no holder.
 func TestForgetAnAgent(t *testing.T) {
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
 	ctx := testContext(t)
@@ -448,9 +444,6 @@ func TestForgetAnAgent(t *testing.T) {
 	receive(t, "command", got)
 	stop()
 	if _, err := c.SetOwner(ctx, "A", []byte("{}"), 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.PutState(ctx, "A", []byte("{}")); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -463,8 +456,5 @@ func TestForgetAnAgent(t *testing.T) {
 	}
 	if data, _, err := c.Owner(ctx, "A"); err != nil || len(data) > 0 {
 		t.Errorf("the holder is still %q: %v", data, err)
-	}
-	if _, err := c.GetState(ctx, "A"); transfer.KindOf(err) != transfer.KindNotFound {
-		t.Errorf("the state is still there: %v", err)
 	}
 }

@@ -16,7 +16,6 @@ const (
 	codeNoStorage     = 10023 // the server's or account's storage is used up
 	codeStorageLimit  = 10047
 	codeStoreMaxBytes = 10077 // the stream is full
-	codeNoTTL         = 10166 // the stream's messages cannot have an end
 
 	codeConsumerCreate    = 10012 // among others: what is asked for cannot be changed
 	codeConsumerExists    = 10148
@@ -58,9 +57,9 @@ func (c *Conn) explain(err error, subject string, size int) error {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		return transfer.Errorf(transfer.KindTimeout, "no answer on %s", subject)
 	case errors.Is(err, nats.ErrMaxPayload):
-		return c.tooLarge(size, c.Facts().MaxPayload)
+		return tooLarge(c.where, size, c.Facts().MaxPayload)
 	case errors.Is(err, jetstream.ErrStreamMessageExceedsMaximum):
-		return c.tooLarge(size, maxMsgSize)
+		return tooLarge(c.where, size, maxMsgSize)
 	case errors.As(err, &api) && isFull(api) && strings.Contains(api.Description, "per subject"):
 		return transfer.Errorf(transfer.KindNoSpace, "the queue %s is full: what waits in it is not being read", subject).
 			WithHint("start the agent, or withdraw what waits for it")
@@ -72,8 +71,8 @@ func (c *Conn) explain(err error, subject string, size int) error {
 	return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s: %w", c.where, err)
 }
 
-func (c *Conn) tooLarge(size int, limit int64) error {
-	return transfer.Errorf(transfer.KindTooLarge, "a message of %d bytes is too large for the queue manager at %s; the limit is %d", size, c.where, limit)
+func tooLarge(where string, size int, limit int64) error {
+	return transfer.Errorf(transfer.KindTooLarge, "a message of %d bytes is too large for the queue manager at %s; the limit is %d", size, where, limit)
 }
 
 func isFull(api *jetstream.APIError) bool {

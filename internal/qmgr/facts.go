@@ -73,16 +73,21 @@ func (r *responder) stop() {
 	}
 }
 
-// learn asks the queue manager what it is. It takes as long as an external one
+// learn asks the queue manager what it is, for Facts. It takes as long as an external one
 // needs to stay silent, 1.3 s at most.
-func (c *Conn) learn(ctx context.Context) Facts {
+func (c *Conn) learn(ctx context.Context) {
 	nc := c.control.conn()
 	f := Facts{ServerName: nc.ConnectedServerName(), MaxPayload: nc.MaxPayload(), MaxPending: serverMaxPending}
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.facts = f
+	}()
 	if c.cfg.Server != nil {
 		f.InProcess = true
 		f.MaxPayload, f.MaxPending = serverMaxPayload, serverMaxPending
 		c.noticed(c.cfg.Server.Degraded())
-		return f
+		return
 	}
 	f.URL = nc.ConnectedUrlRedacted()
 	f.Reduced = "the queue manager does not say whether it syncs always"
@@ -96,7 +101,7 @@ func (c *Conn) learn(ctx context.Context) Facts {
 		if a.MaxPending > 0 {
 			f.MaxPending = a.MaxPending
 		}
-		return f
+		return
 	}
 	// Only connections with rights to the system account are answered here.
 	var v struct {
@@ -112,7 +117,6 @@ func (c *Conn) learn(ctx context.Context) Facts {
 			f.Reduced = fmt.Sprintf("the queue manager acknowledges messages up to %s before it syncs them", js.SyncInterval)
 		}
 	}
-	return f
 }
 
 func ask(ctx context.Context, nc *nats.Conn, subject string, timeout time.Duration, into any) bool {

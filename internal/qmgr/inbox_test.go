@@ -31,7 +31,7 @@ func TestIsInbox(t *testing.T) {
 		"ferry.reply.>":                          false,
 		"$JS.API.STREAM.DELETE.X":                false,
 		"$JS.>":                                  false,
-		"$KV.FERRY_STATE.ALPHA":                  false,
+		"$KV.FERRY_OWNER.ALPHA":                  false,
 		">":                                      false,
 		strings.ToLower(own) + ".a":              false,
 		own[:len(own)-1] + ".a":                  false,

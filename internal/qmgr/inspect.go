@@ -317,8 +317,8 @@ func count(ctx context.Context, st jetstream.Stream, want uint64) (n uint64, err
 	return n, nil
 }
 
-// rescue makes a store with the commands that can be read. Audit batches and
-// STATE are not taken over: their senders send them again.
+// rescue makes a store with the commands that can be read. Audit batches
+// are not taken over: their senders send them again.
 func (s *Server) rescue(ctx context.Context, opts *server.Options, from *examination) error {
 	st, err := from.js.Stream(ctx, string(StreamCommand))
 	if err != nil {

@@ -40,7 +40,7 @@ func filled(t *testing.T, crash bool) string {
 	for i := range 5 {
 		enqueue(t, c, "ferry.event.A", fmt.Sprint("event ", i))
 	}
-	if err := c.PutState(t.Context(), "A", []byte("state")); err != nil {
+	if _, err := c.SetOwner(t.Context(), "A", []byte("holder"), 0); err != nil {
 		t.Fatal(err)
 	}
 	if !crash {

@@ -3,6 +3,8 @@ package qmgr
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"ferry/internal/transfer"
 
@@ -16,7 +18,7 @@ const OwnerBucket = "FERRY_OWNER"
 // Owner is what SetOwner wrote last for a name, and its revision; revision 0
 // where nothing was written or all has been lost. It asks once.
 func (c *Conn) Owner(ctx context.Context, name string) (data []byte, revision uint64, err error) {
-	err = c.bucket(ctx, OwnerBucket, name, func(kv jetstream.KeyValue, key string) error {
+	err = c.owner(ctx, name, func(kv jetstream.KeyValue, key string) error {
 		e, err := kv.Get(ctx, key)
 		if err == nil {
 			data, revision = e.Value(), e.Revision()
@@ -34,8 +36,11 @@ func (c *Conn) Owner(ctx context.Context, name string) (data []byte, revision ui
 // has been replaced. It tries once: after another error the value may have been
 // written all the same.
 func (c *Conn) SetOwner(ctx context.Context, name string, data []byte, revision uint64) (uint64, error) {
+	if len(data) > maxOwnerSize {
+		return 0, transfer.Errorf(transfer.KindTooLarge, "the owner of %s has %d bytes; the limit is %d", name, len(data), maxOwnerSize)
+	}
 	now := uint64(0)
-	err := c.bucket(ctx, OwnerBucket, name, func(kv jetstream.KeyValue, key string) (err error) {
+	err := c.owner(ctx, name, func(kv jetstream.KeyValue, key string) (err error) {
 		now, err = kv.Update(ctx, key, data, revision)
 		if errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
 			return transfer.Errorf(transfer.KindConflict, "the owner of %s is not the one that was seen", name)
@@ -46,4 +51,46 @@ func (c *Conn) SetOwner(ctx context.Context, name string, data []byte, revision 
 		return err
 	})
 	return now, err
+}
+
+// owner runs op on the bucket of owners, and once more if the bucket had to be made.
+func (c *Conn) owner(ctx context.Context, key string, op func(jetstream.KeyValue, string) error) error {
+	if !c.control.up.Load() {
+		return c.away()
+	}
+	k := bucketKey(key)
+	run := func() error {
+		kv, err := c.control.bucket(ctx, OwnerBucket)
+		if err != nil {
+			return err
+		}
+		return op(kv, k)
+	}
+	err := run()
+	if err != nil && missing(err) {
+		if err := c.Ensure(ctx); err != nil {
+			return c.explain(err, key+" in "+OwnerBucket, 0)
+		}
+		err = run()
+	}
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return err
+	}
+	return c.explain(err, key+" in "+OwnerBucket, 0)
+}
+
+// bucketKey writes a key in the bytes that a bucket takes.
+func bucketKey(key string) string {
+	var b strings.Builder
+	for i, ch := range []byte(key) {
+		edge := ch == '.' && (i == 0 || i == len(key)-1 || key[i-1] == '.')
+		switch {
+		case 'A' <= ch && ch <= 'Z', 'a' <= ch && ch <= 'z', '0' <= ch && ch <= '9',
+			ch == '-', ch == '_', ch == '/', ch == '.' && !edge:
+			b.WriteByte(ch)
+		default:
+			fmt.Fprintf(&b, "=%02X", ch)
+		}
+	}
+	return b.String()
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"ferry/internal/transfer"
@@ -17,27 +16,25 @@ import (
 // A Stream is the name of one of the durable queues.
 type Stream string
 
-// The streams, and the bucket of STATE.
+// The streams.
 const (
 	// StreamCommand holds ferry.command.> and ferry.control.> until an agent has
 	// acknowledged them, 14 days at most; 5,000 for one agent of one principal.
 	StreamCommand Stream = "FERRY_COMMAND"
 	// StreamEvent holds ferry.event.>, the newest 256 MiB of it.
 	StreamEvent Stream = "FERRY_EVENT"
-	// StateBucket holds one value of at most 64 KiB for each key.
-	StateBucket = "FERRY_STATE"
 )
 
 const (
 	maxMsgSize      = 1258291 // bytes; 1.2 MiB: a request of 1 MiB and its envelope
-	maxStateSize    = 64 << 10
+	maxOwnerSize    = 64 << 10
 	commandMaxBytes = 512 << 20
 	commandMaxMsgs  = 200_000
 	commandMaxSame  = 5_000 // for one agent, of one principal
 	eventMaxBytes   = 256 << 20
 	commandMaxAge   = 14 * 24 * time.Hour
 	duplicateWindow = 2 * time.Minute
-	deletedStateTTL = time.Hour // how long a deleted key leaves a marker
+	deletedTTL      = time.Hour // how long a deleted key leaves a marker
 
 	apiTimeout   = 5 * time.Second // of one request to JetStream
 	publishPause = 250 * time.Millisecond
@@ -78,32 +75,29 @@ var streams = []jetstream.StreamConfig{
 		Discard:      jetstream.DiscardOld,
 		Duplicates:   duplicateWindow,
 	},
-	bucketOf(StateBucket, "Ferry: running transfers and counts"),
-	bucketOf(OwnerBucket, "Ferry: which instance has an agent's name"),
+	owners,
 }
 
-// bucketOf is what the library's own buckets look like, with a limit of consumers
-// (each watcher is one) that it does not let one set.
-func bucketOf(name, what string) jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name:                   "KV_" + name,
-		Description:            what,
-		Subjects:               []string{"$KV." + name + ".>"},
-		Storage:                jetstream.FileStorage,
-		Replicas:               1,
-		MaxConsumers:           maxConsumers,
-		MaxMsgs:                -1,
-		MaxMsgsPerSubject:      1,
-		MaxBytes:               -1,
-		MaxMsgSize:             maxStateSize,
-		Discard:                jetstream.DiscardNew,
-		Duplicates:             duplicateWindow,
-		AllowRollup:            true,
-		DenyDelete:             true,
-		AllowDirect:            name == StateBucket, // a replica may be behind: whoever decides by a value asks the leader
-		AllowMsgTTL:            true,
-		SubjectDeleteMarkerTTL: deletedStateTTL,
-	}
+// owners is what the library's own buckets look like, with a limit of consumers
+// (each watcher is one) that it does not let one set. Whoever decides by a value asks the
+// leader, as a replica may be behind: there is no AllowDirect.
+var owners = jetstream.StreamConfig{
+	Name:                   "KV_" + OwnerBucket,
+	Description:            "Ferry: which instance has an agent's name",
+	Subjects:               []string{"$KV." + OwnerBucket + ".>"},
+	Storage:                jetstream.FileStorage,
+	Replicas:               1,
+	MaxConsumers:           maxConsumers,
+	MaxMsgs:                -1,
+	MaxMsgsPerSubject:      1,
+	MaxBytes:               -1,
+	MaxMsgSize:             maxOwnerSize + 1024, // and its headers
+	Discard:                jetstream.DiscardNew,
+	Duplicates:             duplicateWindow,
+	AllowRollup:            true,
+	DenyDelete:             true,
+	AllowMsgTTL:            true,
+	SubjectDeleteMarkerTTL: deletedTTL,
 }
 
 // Ensure makes the streams and the bucket that are missing.
@@ -151,14 +145,14 @@ func markOf(s jetstream.Stream) mark {
 // minutes are stored once; without one ("") a message whose acknowledgement got
 // lost may be stored twice.
 func (c *Conn) Enqueue(ctx context.Context, subject, msgID string, data []byte) error {
-	packed := c.pack(data)
+	packed := c.packer.pack(data)
 	return c.enqueue(ctx, subject, msgID, func() []byte { return packed })
 }
 
 // EnqueueFresh is Enqueue for a message that depends on when it is stored: it is made
 // anew for each try.
 func (c *Conn) EnqueueFresh(ctx context.Context, subject string, message func() []byte) error {
-	return c.enqueue(ctx, subject, "", func() []byte { return c.pack(message()) })
+	return c.enqueue(ctx, subject, "", func() []byte { return c.packer.pack(message()) })
 }
 
 func (c *Conn) enqueue(ctx context.Context, subject, msgID string, packed func() []byte) error {
@@ -226,93 +220,4 @@ func (c *Conn) store(ctx context.Context, m *nats.Msg, packed func() []byte) err
 		c.witness.saw(ack.Stream, ack.Sequence)
 	}
 	return c.explain(err, m.Subject, len(m.Data))
-}
-
-// PutState sets the value of a key in STATE: letters, digits and - _ / . are
-// themselves in a key, every other byte is escaped. It tries once.
-func (c *Conn) PutState(ctx context.Context, key string, data []byte) error {
-	if len(data) > maxStateSize {
-		return transfer.Errorf(transfer.KindTooLarge, "the state of %s has %d bytes; the limit is %d", key, len(data), maxStateSize)
-	}
-	return c.state(ctx, key, func(kv jetstream.KeyValue, key string) error {
-		revision, err := kv.Put(ctx, key, c.pack(data))
-		if err == nil {
-			c.witness.saw("KV_"+StateBucket, revision)
-		}
-		return err
-	})
-}
-
-// GetState is the value of a key, or an error of KindNotFound.
-func (c *Conn) GetState(ctx context.Context, key string) ([]byte, error) {
-	var data []byte
-	err := c.state(ctx, key, func(kv jetstream.KeyValue, key string) error {
-		e, err := kv.Get(ctx, key)
-		if err == nil {
-			data = unpacked(e.Value())
-		}
-		return err
-	})
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil, transfer.Errorf(transfer.KindNotFound, "there is no state of %s", key)
-	}
-	return data, err
-}
-
-// DeleteState removes a key and what it held. A key that is not there is fine.
-func (c *Conn) DeleteState(ctx context.Context, key string) error {
-	return c.state(ctx, key, func(kv jetstream.KeyValue, key string) error {
-		err := kv.Purge(ctx, key, jetstream.PurgeTTL(deletedStateTTL))
-		if api := (*jetstream.APIError)(nil); errors.As(err, &api) && api.ErrorCode == codeNoTTL {
-			err = kv.Purge(ctx, key) // a bucket of the operator's: the marker stays
-		}
-		return err
-	})
-}
-
-// state runs op on the bucket of STATE.
-func (c *Conn) state(ctx context.Context, key string, op func(jetstream.KeyValue, string) error) error {
-	return c.bucket(ctx, StateBucket, key, op)
-}
-
-// bucket runs op on a bucket, and once more if the bucket had to be made.
-func (c *Conn) bucket(ctx context.Context, name, key string, op func(jetstream.KeyValue, string) error) error {
-	if !c.control.up.Load() {
-		return c.away()
-	}
-	k := stateKey(key)
-	run := func() error {
-		kv, err := c.control.bucket(ctx, name)
-		if err != nil {
-			return err
-		}
-		return op(kv, k)
-	}
-	err := run()
-	if err != nil && missing(err) {
-		if err := c.Ensure(ctx); err != nil {
-			return c.explain(err, key+" in "+name, 0)
-		}
-		err = run()
-	}
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return err
-	}
-	return c.explain(err, key+" in "+name, 0)
-}
-
-// stateKey writes a key in the bytes that a bucket takes.
-func stateKey(key string) string {
-	var b strings.Builder
-	for i, ch := range []byte(key) {
-		edge := ch == '.' && (i == 0 || i == len(key)-1 || key[i-1] == '.')
-		switch {
-		case 'A' <= ch && ch <= 'Z', 'a' <= ch && ch <= 'z', '0' <= ch && ch <= '9',
-			ch == '-', ch == '_', ch == '/', ch == '.' && !edge:
-			b.WriteByte(ch)
-		default:
-			fmt.Fprintf(&b, "=%02X", ch)
-		}
-	}
-	return b.String()
 }

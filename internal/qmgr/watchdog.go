@@ -202,7 +202,7 @@ func (c *Conn) notify() {
 func (c *Conn) connected(first bool) {
 	if !first {
 		c.cfg.Log.Info("connected to the queue manager again", slog.String("at", c.where))
-		c.setFacts(c.learn(c.ctx))
+		c.learn(c.ctx)
 		ctx, cancel := context.WithTimeout(c.ctx, apiTimeout)
 		defer cancel()
 		if err := c.Ensure(ctx); err != nil {

@@ -78,8 +78,6 @@ var styles = []struct {
 		{"methods", tree{"internal/a/a.go": manyMethods(41)}, "there are 41 methods of internal/a.t"},
 		{"the same on another platform", tree{"internal/a/a.go": manyMethods(40), "internal/a/b.go": manyMethods(40)}, ""},
 		{"interface", tree{"internal/a/a.go": "package a\ntype t interface {" + strings.Repeat("M();", 11) + "}\n"}, "there are 11 methods of internal/a.t"},
-		{"grown", tree{"internal/qmgr/a.go": strings.ReplaceAll(manyMethods(49), "*t", "*Conn")}, "there are 49 methods of internal/qmgr.Conn, and there were 48"},
-		{"shrunk", tree{"internal/qmgr/a.go": strings.ReplaceAll(manyMethods(1), "*t", "*Conn")}, "lower its number"},
 		{"tests", tree{"internal/a/a_test.go": "package a\ntype t interface {" + strings.Repeat("M();", 11) + "}\n"}, ""},
 	}},
 	{"state", "a state that is written past its table can be one from which nothing leads on", states, []trial{

@@ -76,19 +76,6 @@ func (w *Wire) Carried(to string) *atomic.Int64 {
 	return count
 }
 
-// Largest is the size of the largest STATE entry that any agent has written
-// from now on.
-func (w *Wire) Largest() *atomic.Int64 {
-	w.n.t.Helper()
-	largest := new(atomic.Int64)
-	w.Hear("$KV.FERRY_STATE.>", func(_ string, data []byte) {
-		if size := int64(len(data)); size > largest.Load() {
-			largest.Store(size)
-		}
-	})
-	return largest
-}
-
 // Samples keeps the first few messages on the subjects, once there are any.
 func (w *Wire) Samples(subjects string, most int) func() [][]byte {
 	w.n.t.Helper()
