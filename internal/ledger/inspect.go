@@ -54,6 +54,11 @@ var order = binary.NativeEndian
 // or, where the newer of its two heads is damaged, go back by a transaction
 // that had been acknowledged. Nothing is repaired here. born is false where there
 // is no database at all.
+//
+// bbolt's own Tx.Check does not take its place: it follows a page's number before it
+// looks whether there is such a page, in a goroutine of its own, so that a fault there
+// ends the process. Of 217 changes of TestDamageIsFound that are refused here it reports
+// 27, sees nothing in 96, and 94 end the process (bbolt 1.5).
 func inspectBolt(file string, patience time.Duration) (born bool, err error) {
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
