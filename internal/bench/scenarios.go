@@ -14,6 +14,7 @@ func Scenarios() []Scenario {
 		latencyScenario(),
 		matrixScenario(),
 		agentsScenario(),
+		resumeScenario(),
 		tuningScenario(),
 		costScenario(),
 		channelScenario(),

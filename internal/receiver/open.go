@@ -278,20 +278,28 @@ func (rc *record) begin(o *wire.Open, lane string) error {
 	return nil
 }
 
-// acceptOpen opens an epoch in answer to an OPEN. What is under way is brought
-// to rest first, so that the resume speaks of decided things only.
-func (i *incoming) acceptOpen(o *wire.Open, a *wire.Accept) {
+// rest brings what is under way to rest before an epoch begins, so that the resume speaks
+// of decided things only. It reports false where the transfer ends or waits instead.
+func (i *incoming) rest() bool {
 	i.com.drain()
 	if !i.settleCommitting() {
-		return
+		return false
 	}
 	i.w.settleOpen(true)
 	i.report()
 	if i.finishIfDecided() {
-		return
+		return false
 	}
 	if i.ep.stop != nil {
 		i.endEpoch(i.ep.stop) // what admit has begun
+		return false
+	}
+	return true
+}
+
+// acceptOpen opens an epoch in answer to an OPEN.
+func (i *incoming) acceptOpen(o *wire.Open, a *wire.Accept) {
+	if !i.rest() {
 		return
 	}
 	resume, err := i.newEpoch(o.Nonce, o)
@@ -369,17 +377,7 @@ func (i *incoming) resync(reason string) {
 	}
 	i.resynced = i.r.cfg.Clock.Now()
 	i.log.Info("RESYNC sent", "error", reason, "epoch", i.rec.Epoch, "sequence", i.ep.next)
-	i.com.drain()
-	if !i.settleCommitting() {
-		return
-	}
-	i.w.settleOpen(true)
-	i.report()
-	if i.finishIfDecided() {
-		return
-	}
-	if i.ep.stop != nil {
-		i.suspend(i.ep.stop)
+	if !i.rest() {
 		return
 	}
 	resume, err := i.newEpoch(i.rec.Nonce, nil)

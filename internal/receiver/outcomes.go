@@ -121,7 +121,7 @@ func (i *incoming) outcomesAcked(batch uint64) {
 		i.logEnd("")
 		i.over = true
 	case i.withdrawn && last:
-		i.withdraw()
+		i.endIfDelivered()
 	case i.rec.State == transfer.Receiving && i.com.offers.gather(i.r.cfg.Clock.Now()):
 	default:
 		i.offer()
@@ -130,12 +130,9 @@ func (i *incoming) outcomesAcked(batch uint64) {
 
 // endIfDelivered ends a cancelled transfer that has nothing left to report.
 func (i *incoming) endIfDelivered() {
-	if i.withdrawn && len(i.com.offers.waiting) == 0 {
-		i.withdraw()
+	if !i.withdrawn || len(i.com.offers.waiting) > 0 {
+		return
 	}
-}
-
-func (i *incoming) withdraw() {
 	i.finish(transfer.Revoked, audit.Cancelled, "cancelled by the source")
 	if i.over {
 		i.r.send(i.from, &wire.Message{Kind: wire.KindCancelled, Transfer: i.id})
