@@ -66,7 +66,11 @@ type extent struct {
 	ended bool
 	links int64
 	last  *transfer.Item
+	marks []int64 // where every markEvery-th item begins, from the first one
 }
+
+// markEvery is how many items lie between two marks, from which a reading can begin.
+const markEvery = 1024
 
 // Totals are what a walk has found so far.
 type Totals struct {
@@ -206,25 +210,32 @@ func (j *Journal) scan() (begun bool, err error) {
 		return false, nil
 	}
 	j.tail = int64(len(head))
-	r := bufio.NewReaderSize(io.NewSectionReader(j.f, j.tail, 1<<62), 256<<10)
+	r := records{r: bufio.NewReaderSize(io.NewSectionReader(j.f, j.tail, 1<<62), 256<<10)}
+	var last []byte
 	for !j.ended {
-		body, err := readRecord(r)
+		body, err := r.next()
 		if errors.Is(err, errTorn) {
 			break
 		}
 		if err != nil {
 			return true, err
 		}
-		it, end, links, err := decodeItem(body)
+		it, end, links, err := decodeItem(body, true)
 		if err != nil {
 			return true, transfer.Errorf(transfer.KindInternal, "item journal %s is damaged at byte %d: %w", j.name, j.tail, err)
 		}
-		j.tail += int64(8 + len(body))
 		if j.ended = end; end {
 			j.links = links
 		} else {
-			j.count(it)
+			j.count(&it, j.tail)
+			last = append(last[:0], body...)
 		}
+		j.tail += int64(8 + len(body))
+	}
+	if len(last) > 0 {
+		it, _, _, err := decodeItem(last, false)
+		j.last = &it
+		return true, err
 	}
 	return true, nil
 }
@@ -245,13 +256,16 @@ func (l *Ledger) JournalTotals(id transfer.ID) (Totals, error) {
 	return j.totals(), err
 }
 
-func (e *extent) count(it transfer.Item) {
+// count counts an item that begins at a byte.
+func (e *extent) count(it *transfer.Item, at int64) {
+	if e.items%markEvery == 0 {
+		e.marks = append(e.marks, at)
+	}
 	e.items++
 	if it.Type != transfer.ItemDir {
 		e.files++
 		e.bytes += it.Size
 	}
-	e.last = &it
 }
 
 func (e *extent) totals() Totals {
@@ -265,8 +279,9 @@ func (j *Journal) Last() *transfer.Item { return j.last }
 // Sync or End fails, everything since the last Sync is taken back: Last says
 // where to go on.
 func (j *Journal) Append(it transfer.Item) error {
+	j.count(&it, j.tail+int64(len(j.buf)))
+	j.last = &it
 	j.buf = encodeItem(j.buf, it)
-	j.count(it)
 	if len(j.buf) >= 256<<10 {
 		return j.flush()
 	}
@@ -347,23 +362,57 @@ func (j *Journal) Totals() Totals {
 // Close closes the file.
 func (j *Journal) Close() error { return j.f.Close() }
 
-// A Cursor reads a journal from the start.
+// A Cursor reads a journal.
 type Cursor struct {
 	j    *Journal
-	r    *bufio.Reader
+	buf  *bufio.Reader
+	r    records
 	at   int64
 	end  int64 // of what r may read: behind it the file is being written
 	next uint64
+	from uint64 // the first item that is given
 }
 
-// Cursor starts a reading.
-func (j *Journal) Cursor() *Cursor {
-	return &Cursor{j: j, at: 12, end: 12, r: bufio.NewReaderSize(nil, 64<<10)}
+// Cursor starts a reading with an item; where there are not so many yet, it gives none
+// until that one has come.
+func (j *Journal) Cursor(from uint64) *Cursor {
+	c := &Cursor{j: j, from: from, at: int64(len(journalHead())), buf: bufio.NewReaderSize(nil, 64<<10)}
+	c.r.r = c.buf
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if n := min(from/markEvery, uint64(len(j.synced.marks))-1); len(j.synced.marks) > 0 {
+		c.at, c.next = j.synced.marks[n], n*markEvery
+	}
+	c.end = c.at
+	return c
+}
+
+// Items are up to most items, the one with number from first, as far as there are so many.
+func (j *Journal) Items(from uint64, most int) (items []transfer.Item, err error) {
+	c := j.Cursor(from)
+	for len(items) < most {
+		_, it, more, _, err := c.Next()
+		if err != nil || !more {
+			return items, err
+		}
+		items = append(items, it)
+	}
+	return items, nil
 }
 
 // Next gives the next item and its number. With more false and a nil wait the
 // list is over; with a channel, it goes on when that is closed.
 func (c *Cursor) Next() (n uint64, it transfer.Item, more bool, wait <-chan struct{}, err error) {
+	for {
+		n, it, more, wait, err = c.read()
+		if err != nil || !more || n >= c.from {
+			return n, it, more, wait, err
+		}
+	}
+}
+
+// read gives the item that is next, wherever the reading starts.
+func (c *Cursor) read() (n uint64, it transfer.Item, more bool, wait <-chan struct{}, err error) {
 	c.j.mu.Lock()
 	synced, wake := c.j.synced.tail, c.j.wake
 	c.j.mu.Unlock()
@@ -372,13 +421,13 @@ func (c *Cursor) Next() (n uint64, it transfer.Item, more bool, wait <-chan stru
 	}
 	if c.at == c.end {
 		c.end = synced // records do not straddle it
-		c.r.Reset(io.NewSectionReader(c.j.f, c.at, c.end-c.at))
+		c.buf.Reset(io.NewSectionReader(c.j.f, c.at, c.end-c.at))
 	}
-	body, err := readRecord(c.r)
+	body, err := c.r.next()
 	if err != nil {
 		return 0, it, false, nil, transfer.Errorf(transfer.KindInternal, "item journal %s cannot be read at byte %d: %w", c.j.name, c.at, err)
 	}
-	it, end, _, err := decodeItem(body)
+	it, end, _, err := decodeItem(body, c.next < c.from)
 	if err != nil {
 		return 0, it, false, nil, transfer.Errorf(transfer.KindInternal, "item journal %s is damaged at byte %d: %w", c.j.name, c.at, err)
 	}
@@ -390,7 +439,7 @@ func (c *Cursor) Next() (n uint64, it transfer.Item, more bool, wait <-chan stru
 	return c.next - 1, it, true, nil, nil
 }
 
-// Count is the number of items read so far.
+// Count is the number of items up to where the reading is.
 func (c *Cursor) Count() uint64 { return c.next }
 
 // DropOrphans removes the journals of transfers that are over, or that the

@@ -71,7 +71,7 @@ func fill(t testing.TB, j *Journal, end bool) {
 // readAll reads what a journal offers now.
 func readAll(t testing.TB, j *Journal) (items []transfer.Item, over bool) {
 	t.Helper()
-	c := j.Cursor()
+	c := j.Cursor(0)
 	for {
 		n, it, more, wait, err := c.Next()
 		if err != nil {
@@ -127,7 +127,7 @@ func TestJournalRoundTrip(t *testing.T) {
 
 func TestJournalOffersOnlyWhatIsSynced(t *testing.T) {
 	j := openJournal(t, newLedger(t))
-	c := j.Cursor()
+	c := j.Cursor(0)
 	_, _, more, wait, err := c.Next()
 	if more || wait == nil || err != nil {
 		t.Fatalf("an empty journal: %v %v", more, err)
@@ -165,7 +165,7 @@ func TestJournalReadWhileWritten(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			c := j.Cursor()
+			c := j.Cursor(0)
 			for n := 0; ; {
 				_, it, more, wait, err := c.Next()
 				switch {
@@ -394,7 +394,7 @@ func FuzzDecodeItem(f *testing.F) {
 	f.Add(binary.BigEndian.AppendUint64([]byte{journalEnd}, 4))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, body []byte) {
-		it, end, links, err := decodeItem(body)
+		it, end, links, err := decodeItem(body, false)
 		if err != nil {
 			return
 		}
@@ -407,7 +407,7 @@ func FuzzDecodeItem(f *testing.F) {
 		if it.Err != nil && len(it.Err.Text) > 1000 {
 			return // it is cut when written
 		}
-		again, _, _, err := decodeItem(encodeItem(nil, it)[8:])
+		again, _, _, err := decodeItem(encodeItem(nil, it)[8:], false)
 		if err != nil || !reflect.DeepEqual(again, it) {
 			t.Fatalf("%+v became %+v, %v", it, again, err)
 		}
@@ -419,9 +419,74 @@ func FuzzReadRecord(f *testing.F) {
 	f.Add(appendRecord(nil, []byte("body")))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		body, err := readRecord(bytes.NewReader(b))
+		body, err := (&records{r: bytes.NewReader(b)}).next()
 		if err == nil && !bytes.HasPrefix(b, appendRecord(nil, body)) {
 			t.Fatalf("%x read as %x", b, body)
 		}
 	})
+}
+
+// A reading can begin with any item, also behind a reopening and a walk that was taken
+// back.
+func TestJournalReadFromTheMiddle(t *testing.T) {
+	l := newLedger(t)
+	j := openJournal(t, l)
+	name := func(n int) transfer.Path { return transfer.Path(fmt.Sprintf("%d", n)) }
+	count := 0
+	grow := func(to int) {
+		t.Helper()
+		for ; count < to; count++ {
+			if err := j.Append(transfer.Item{Type: transfer.ItemFile, Source: "/" + name(count), Name: name(count), Size: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := j.Sync(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look := func() {
+		t.Helper()
+		for _, from := range []int{0, 1, markEvery - 1, markEvery, markEvery + 1, count - 1, count, count + 1, count + 5*markEvery} {
+			items, err := j.Items(uint64(from), 3)
+			if err != nil || len(items) != max(0, min(3, count-from)) {
+				t.Fatalf("from %d of %d: %d items, %v", from, count, len(items), err)
+			}
+			for k, it := range items {
+				if it.Name != name(from+k) || it.Source != "/"+name(from+k) {
+					t.Errorf("item %d is %+v", from+k, it)
+				}
+			}
+			again, err := l.JournalItems(journalID, uint64(from), 3)
+			if err != nil || !reflect.DeepEqual(again, items) {
+				t.Errorf("from %d beside the journal: %+v, %v; want %+v", from, again, err, items)
+			}
+		}
+		if last := j.Last(); last == nil || last.Name != name(count-1) {
+			t.Errorf("the last one is %+v, want %d", last, count-1)
+		}
+	}
+	grow(10)
+	look()
+	grow(3 * markEvery)
+	look()
+	if err := j.Append(transfer.Item{Type: transfer.ItemFile, Source: "/lost", Name: "lost"}); err != nil {
+		t.Fatal(err)
+	}
+	j.takeBack()
+	grow(5*markEvery + 7)
+	look()
+	if got := j.Totals(); got.Items != int64(count) || got.Bytes != int64(count) {
+		t.Errorf("the totals are %+v", got)
+	}
+	c := j.Cursor(uint64(count))
+	if _, _, more, wait, err := c.Next(); more || wait == nil || err != nil {
+		t.Errorf("behind the end: %v %v", more, err)
+	}
+	grow(count + 1)
+	if n, it, more, _, err := c.Next(); n != uint64(count-1) || it.Name != name(count-1) || !more || err != nil {
+		t.Errorf("what came then is %d, %+v, %v, %v", n, it, more, err)
+	}
+	j.Close()
+	j = openJournal(t, l)
+	look()
 }

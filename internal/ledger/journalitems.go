@@ -11,7 +11,7 @@ import (
 
 // JournalItems reads up to most items of a transfer's journal, the one with number
 // from first, as far as there are so many. It may be called while the journal is
-// open, and where there is none.
+// open, and where there is none. It reads all of it up to there; see Journal.Items.
 func (l *Ledger) JournalItems(id transfer.ID, from uint64, most int) (items []transfer.Item, err error) {
 	f, err := l.files.Open(id.String())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -22,16 +22,16 @@ func (l *Ledger) JournalItems(id transfer.ID, from uint64, most int) (items []tr
 	}
 	defer f.Close()
 	head := int64(len(journalHead()))
-	r := bufio.NewReaderSize(io.NewSectionReader(f, head, 1<<62-head), 256<<10)
+	r := records{r: bufio.NewReaderSize(io.NewSectionReader(f, head, 1<<62-head), 256<<10)}
 	for n := uint64(0); len(items) < most; n++ {
-		body, err := readRecord(r)
+		body, err := r.next()
 		if errors.Is(err, errTorn) {
 			return items, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		it, end, _, err := decodeItem(body)
+		it, end, _, err := decodeItem(body, n < from)
 		if err != nil {
 			return nil, transfer.Errorf(transfer.KindInternal, "item journal %s is damaged at item %d: %w", l.journalPath(id), n, err)
 		}

@@ -24,23 +24,33 @@ func tornAt(err error) error {
 	return err
 }
 
-func readRecord(r io.Reader) ([]byte, error) {
-	var head [8]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
+// records reads one record after the other.
+type records struct {
+	r    io.Reader
+	head [8]byte
+	body []byte
+}
+
+// next is the body of the record that is next, until next is called again.
+func (r *records) next() ([]byte, error) {
+	if _, err := io.ReadFull(r.r, r.head[:]); err != nil {
 		return nil, tornAt(err)
 	}
-	n := binary.BigEndian.Uint32(head[:])
+	n := int(binary.BigEndian.Uint32(r.head[:]))
 	if n == 0 || n > maxJournalItem {
 		return nil, errTorn
 	}
-	body := make([]byte, n)
-	if _, err := io.ReadFull(r, body); err != nil {
+	if n > cap(r.body) {
+		r.body = make([]byte, n)
+	}
+	r.body = r.body[:n]
+	if _, err := io.ReadFull(r.r, r.body); err != nil {
 		return nil, tornAt(err)
 	}
-	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(head[4:]) {
+	if crc32.Checksum(r.body, castagnoli) != binary.BigEndian.Uint32(r.head[4:]) {
 		return nil, errTorn
 	}
-	return body, nil
+	return r.body, nil
 }
 
 func encodeItem(b []byte, it transfer.Item) []byte {
@@ -66,8 +76,9 @@ func encodeItem(b []byte, it transfer.Item) []byte {
 
 // fields takes big-endian fields off the front of a record.
 type fields struct {
-	b   []byte
-	bad bool
+	b    []byte
+	bad  bool
+	skim bool // texts are passed over
 }
 
 func (f *fields) take(n int) []byte {
@@ -80,10 +91,17 @@ func (f *fields) take(n int) []byte {
 	return v
 }
 
-func (f *fields) text() string { return string(f.take(int(binary.BigEndian.Uint16(f.take(2))))) }
+func (f *fields) text() string {
+	b := f.take(int(binary.BigEndian.Uint16(f.take(2))))
+	if f.skim {
+		return ""
+	}
+	return string(b)
+}
 
-func decodeItem(body []byte) (it transfer.Item, end bool, links int64, err error) {
-	f := fields{b: body}
+// decodeItem reads a record. With skim the item has no texts, and no error.
+func decodeItem(body []byte, skim bool) (it transfer.Item, end bool, links int64, err error) {
+	f := fields{b: body, skim: skim}
 	kind := f.take(1)[0]
 	if kind == journalEnd {
 		links = int64(binary.BigEndian.Uint64(f.take(8)))
@@ -95,7 +113,7 @@ func decodeItem(body []byte) (it transfer.Item, end bool, links int64, err error
 		it.Source, it.Name = transfer.Path(f.text()), transfer.Path(f.text())
 		k := transfer.Kind(f.take(1)[0])
 		words, hint := f.text(), f.text()
-		if k != transfer.KindNone {
+		if k != transfer.KindNone && !skim {
 			it.Err = &transfer.Error{Kind: k, Text: words, Hint: hint}
 		}
 		if it.Type < transfer.ItemFile || it.Type > transfer.ItemBad {

@@ -70,6 +70,16 @@ func (s *items) total() (uint64, error) {
 	return uint64(t.Items), nil
 }
 
+// from reads up to most items, the one with a number first.
+func (s *items) from(n uint64, most int) ([]transfer.Item, error) {
+	if j := s.journal(); j != nil {
+		if all, err := j.Items(n, most); err == nil {
+			return all, nil // otherwise it may have been closed meanwhile
+		}
+	}
+	return s.cfg.Ledger.JournalItems(s.id, n, most)
+}
+
 // openJournal opens the item journal. It is made before the ledger says that it
 // is there, and from then on it must be.
 // All of it is read and written again where there is one, which may take long: no lock

@@ -144,7 +144,7 @@ func (p *pump) run(resume transfer.Resume) error {
 	}
 	p.forgetDecided()
 	defer p.letGo()
-	c := journal.Cursor()
+	c := journal.Cursor(resume.Decided.Below())
 	if err := p.all(c, resume.Decided); err != nil {
 		return err
 	}

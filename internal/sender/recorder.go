@@ -132,7 +132,7 @@ func (r *recorder) inherit() error {
 	}
 	rec := r.rec.read()
 	below := rec.Decided.Below()
-	items, err := r.cfg.Ledger.JournalItems(r.ID, below, transfer.MaxUndecided)
+	items, err := r.items.from(below, transfer.MaxUndecided)
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func (p *Place) offered(t testing.TB, j *ledger.Journal) (items []transfer.Item,
 	t.Helper()
 	p.patiently(t, func() error {
 		items = nil
-		c := j.Cursor()
+		c := j.Cursor(0)
 		for {
 			n, it, more, wait, err := c.Next()
 			if err != nil {
@@ -146,7 +146,7 @@ func journalRoundTrip(t *testing.T, p *Place) {
 
 func journalOffersOnlyWhatIsSynced(t *testing.T, p *Place) {
 	j := p.journal(t, p.open(t), id(1))
-	c := j.Cursor()
+	c := j.Cursor(0)
 	_, _, more, wait, err := c.Next()
 	if more || wait == nil || err != nil {
 		t.Fatalf("an empty journal: %v %v", more, err)

@@ -165,7 +165,7 @@ func (k *walk) impossible(items []transfer.Item, over bool) string {
 
 // offered reads all that a journal offers.
 func offered(j *ledger.Journal) (items []transfer.Item, over bool, err error) {
-	c := j.Cursor()
+	c := j.Cursor(0)
 	for {
 		n, it, more, wait, err := c.Next()
 		if err != nil || !more {
