@@ -36,11 +36,11 @@ func (r *records) next() ([]byte, error) {
 	if _, err := io.ReadFull(r.r, r.head[:]); err != nil {
 		return nil, tornAt(err)
 	}
-	n := int(binary.BigEndian.Uint32(r.head[:]))
+	n := binary.BigEndian.Uint32(r.head[:])
 	if n == 0 || n > maxJournalItem {
 		return nil, errTorn
 	}
-	if n > cap(r.body) {
+	if int(n) > cap(r.body) {
 		r.body = make([]byte, n)
 	}
 	r.body = r.body[:n]

@@ -27,10 +27,10 @@ func (i *incoming) due(now time.Time) {
 	if is(i.com.offers.due) {
 		i.offer()
 	}
-	if is(i.ep.silentAt) && i.ep.live && i.r.speaks(i.from, now) && now.Sub(i.contact.at) < turnSilent {
+	if is(i.ep.silentAt) && i.ep.live && i.ep.stop == nil && i.r.speaks(i.from, now) && now.Sub(i.contact.at) < turnSilent {
 		i.ep.silentAt = now.Add(sourceSilent) // its other transfers have the line
 	}
-	if is(i.ep.silentAt) && i.ep.live {
+	if is(i.ep.silentAt) && i.ep.live && i.ep.stop == nil {
 		i.log.Info("source silent; slot released")
 		i.suspend(nil)
 	}

@@ -28,6 +28,7 @@ type writer struct {
 	files    files
 	digests  *digest.Backlog                 // of what is being written
 	wake     <-chan struct{}                 // a digest may have ended
+	tell     func()                          // has the source hear what there is of news, while the writer waits
 	suspects atomic.Pointer[conversion.Pair] // of the current text, while nothing of it has changed
 	absent   *conversion.Pair                // byte pair known to be absent from the current message; nil: unknown
 	total    *uint64                         // from LAST, until it is in the ledger
@@ -197,6 +198,7 @@ func (w *writer) takeOpen() bool {
 		if w.ending() {
 			return false
 		}
+		w.tell()
 		select {
 		case w.r.open <- struct{}{}:
 			return true

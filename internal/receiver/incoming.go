@@ -43,7 +43,7 @@ func (i *incoming) loop(ctx context.Context) {
 		i.settleCommitting()
 		i.offerNew()
 	}
-	for !i.over {
+	for !i.over && ctx.Err() == nil {
 		i.collect()
 		i.w.settleSums()
 		i.interrupt()
@@ -75,6 +75,9 @@ func (i *incoming) loop(ctx context.Context) {
 		if i.untouched() {
 			i.sleep()
 			return
+		}
+		if i.com.news {
+			continue
 		}
 		timer.Reset(max(0, i.nextDue(now).Sub(now)))
 		select {
@@ -112,17 +115,13 @@ func (i *incoming) interrupt() {
 	}
 }
 
-// report has the source hear what was decided or made safe since the last time.
+// report has the source hear what was decided or made safe since the last time, and ends
+// what is decided.
 func (i *incoming) report() {
-	if !i.com.news {
-		return
+	if i.com.news && len(i.com.grp.items) == 0 && i.ep.live && i.finishIfDecided() {
+		i.com.news = false
 	}
-	i.com.news = false
-	if len(i.com.grp.items) == 0 && i.ep.live && i.finishIfDecided() {
-		return
-	}
-	i.offerNew()
-	i.ack()
+	i.w.tell()
 }
 
 // control dispatches a control message of the source.

@@ -13,7 +13,7 @@ import (
 // finishIfDecided moves to Decided once every item is over: the slot is free
 // and only outcomes remain.
 func (i *incoming) finishIfDecided() bool {
-	if i.rec.State != transfer.Receiving {
+	if i.rec.State != transfer.Receiving || i.withdrawn {
 		return i.rec.State == transfer.Decided
 	}
 	known := i.rec.HasTotal || i.w.total != nil

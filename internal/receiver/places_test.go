@@ -38,3 +38,31 @@ func TestCheckpointEndsWhileAPlaceIsWaitedFor(t *testing.T) {
 		}
 	})
 }
+
+// While a place is waited for, the source hears what is decided, and which bytes are safe.
+func TestNewsIsToldWhileAPlaceIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &Receiver{ctx: t.Context(), open: make(chan struct{}, 1), cfg: Config{Clock: clock.System, Places: 1, Slots: 1, Log: slog.New(slog.DiscardHandler)}}
+		r.open <- struct{}{}
+		i := r.newActor(transfer.ID{1}, "ALPHA")
+		i.rec = &ledger.Incoming{State: transfer.Receiving}
+		i.ep.live, i.com.news = true, true
+		told := 0
+		i.w.tell = func() {
+			if i.com.news {
+				told++
+			}
+			i.com.news = false
+		}
+		took := make(chan bool)
+		go func() { took <- i.w.takeOpen() }()
+		synctest.Wait()
+		if told != 1 {
+			t.Errorf("while it waits it has told %d times", told)
+		}
+		<-r.open
+		if !<-took {
+			t.Error("it has no place")
+		}
+	})
+}

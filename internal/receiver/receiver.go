@@ -310,6 +310,13 @@ func (r *Receiver) newActor(id transfer.ID, from transfer.AgentName) *incoming {
 	i := &incoming{record: rec, box: box, contact: contact{since: r.cfg.Clock.Now()}}
 	i.com = &committer{record: rec, ep: &i.ep, grp: group{ended: map[uint64]bool{}}, bad: map[uint64]mishaps{}, touched: map[uint64]int{}}
 	i.w = &writer{record: rec, com: i.com, ep: &i.ep, digests: digest.NewBacklog(box.poke), wake: box.notify}
+	i.w.tell = func() {
+		if i.com.news {
+			i.com.news = false
+			i.offerNew()
+			i.ack()
+		}
+	}
 	return i
 }
 
@@ -338,6 +345,7 @@ func (r *Receiver) ended(a *incoming) {
 		<-a.w.cp.running
 		a.w.cp.running = nil
 	}
+	a.report()
 	a.closeEpoch()
 	if a.to.landed != nil {
 		a.to.landed.Close()
