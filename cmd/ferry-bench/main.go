@@ -144,11 +144,13 @@ func (f *flags) measure(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+
 	e, done, err := f.env(cmd)
 	if err != nil {
 		return err
 	}
 	defer done()
+
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var reports []*bench.Report
@@ -164,6 +166,7 @@ func (f *flags) measure(cmd *cobra.Command, args []string) error {
 	if len(reports) > 0 {
 		e.Say("written: %s", filepath.Join(f.out, bench.FileHTML))
 	}
+
 	if ctx.Err() != nil {
 		return transfer.Errorf(transfer.KindCancelled, "a signal ended the run after %d scenarios", len(reports))
 	}
@@ -202,17 +205,21 @@ func (f *flags) env(cmd *cobra.Command) (*bench.Env, func(), error) {
 	if f.rounds < 1 || f.rounds > 1000 {
 		return nil, nil, transfer.Errorf(transfer.KindUsage, "--rounds %d is out of range; it goes from 1 to 1000", f.rounds)
 	}
+
 	total, err := transfer.ParseSize(f.total)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	if total < 1<<20 {
 		return nil, nil, transfer.Errorf(transfer.KindUsage, "--total %s is out of range; it begins at 1M", f.total)
 	}
+
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.log)); err != nil {
 		return nil, nil, transfer.Errorf(transfer.KindUsage, "--log-level %q is unknown; it is one of debug, info, warn, error", f.log)
 	}
+
 	program, of, err := f.program()
 	if err != nil {
 		return nil, nil, err
@@ -223,6 +230,7 @@ func (f *flags) env(cmd *cobra.Command) (*bench.Env, func(), error) {
 	if f.short && !cmd.Flags().Changed("rounds") {
 		e.Rounds, e.Warmups = 1, 0
 	}
+
 	if f.short && !cmd.Flags().Changed("total") {
 		e.Total = 2 << 20
 	}
@@ -237,6 +245,7 @@ func (f *flags) env(cmd *cobra.Command) (*bench.Env, func(), error) {
 	if base == "" {
 		base = bench.OnMemory()
 	}
+
 	for _, d := range []struct {
 		base string
 		to   *string
@@ -269,9 +278,11 @@ func (f *flags) program() (path, version string, err error) {
 			}
 		}
 	}
+
 	if path, err = exec.LookPath(path); err == nil {
 		path, err = filepath.Abs(path)
 	}
+
 	var said []byte
 	if err == nil {
 		said, err = exec.Command(path, "version").Output()

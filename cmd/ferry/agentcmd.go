@@ -61,13 +61,16 @@ func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir st
 	if err != nil {
 		return err
 	}
+
 	configs, err := agentConfigs(cmd, f, names, dir, roots, log)
 	if err != nil {
 		return err
 	}
+
 	if _, err := shareFiles(configs, false); err != nil {
 		return err
 	}
+
 	limitMemory(configs, false)
 	collectLess(slackOfOthers)
 	told, stop := untilSignal(cmd.Context())
@@ -90,6 +93,7 @@ func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir st
 		running = append(running, a)
 		fmt.Fprintf(cmd.OutOrStdout(), "agent %s ready\n", a.Name())
 	}
+
 	err = attend(ctx, cmd, running, true)
 	log.Info("stopping", "agents", len(configs))
 	return cmp.Or(lost(ctx), err)
@@ -181,12 +185,14 @@ func (q *query) open(cmd *cobra.Command) (*client.Client, context.Context, func(
 	if q.network == "" {
 		return nil, nil, nil, transfer.Errorf(transfer.KindUsage, "no network is given").WithHint("give --network URL or set FERRY_NETWORK")
 	}
+
 	ctx, stop := untilSignal(cmd.Context())
 	log, err := errorLogger(cmd)
 	if err != nil {
 		stop()
 		return nil, nil, nil, err
 	}
+
 	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: q.network, Name: "ferry query", Timeout: q.timeout, Log: log})
 	if err != nil {
 		stop()

@@ -43,6 +43,7 @@ func attend(ctx context.Context, cmd *cobra.Command, agents []attended, only boo
 			}
 		})
 	}
+
 	for left := len(agents); ; {
 		select {
 		case <-ctx.Done():

@@ -278,12 +278,15 @@ func itemWords(event audit.Event, o *transfer.Outcome) string {
 	if event == audit.Deleted {
 		return "source " + o.Source.String() + " deleted"
 	}
+
 	if o.Err != nil {
 		return ended(o) + ": " + printable(o.Err.Text)
 	}
+
 	if o.Type == transfer.ItemDir {
 		return o.Path.String() + "/"
 	}
+
 	text := fmt.Sprintf("%s, %s, %s", o.Path, transfer.FormatBytes(o.Size), or(o.Digest, "no digest"))
 	if w := o.Written; w != nil {
 		text += fmt.Sprintf("; written as %s, %s", transfer.FormatBytes(w.Size), or(w.Digest, "no digest"))
@@ -303,6 +306,7 @@ func (q *auditQuery) each(cmd *cobra.Command, ask wire.Ask, fn func(json.RawMess
 	if err != nil {
 		return err
 	}
+
 	if dir != "" {
 		log, err := q.openLocal(dir)
 		if err != nil || log == nil {
@@ -313,11 +317,13 @@ func (q *auditQuery) each(cmd *cobra.Command, ask wire.Ask, fn func(json.RawMess
 		f.Limit = ask.Limit
 		return log.Find(f, func(_ int64, raw []byte, _ *audit.Record) error { return fn(raw) })
 	}
+
 	net, ctx, done, err := q.open(cmd)
 	if err != nil {
 		return err
 	}
 	defer done()
+
 	return net.Records(ctx, ask, fn)
 }
 
@@ -360,10 +366,12 @@ func showRecord(cmd *cobra.Command, r *audit.Record) {
 	case r.Principal != "" && (r.Event == audit.Cancelled || r.Event == audit.Resumed):
 		who = "by " + printable(person(r.Principal)) + ": "
 	}
+
 	if len(r.Items) == 0 {
 		fmt.Fprintln(out, printable(fmt.Sprintf("%s  %-10s %-11s %-10s %s%s", stamp(r.Time), r.Agent, r.Role, r.Event, who, what(r))))
 		return
 	}
+
 	for i := range r.Items {
 		fmt.Fprintln(out, printable(fmt.Sprintf("%s  %-10s %-11s %-10s %s", stamp(r.Time), r.Agent, r.Role, r.Event, itemWords(r.Event, &r.Items[i]))))
 	}
@@ -415,6 +423,7 @@ func (q *auditQuery) verify(cmd *cobra.Command) (*audit.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if dir != "" {
 		log, err := q.openLocal(dir)
 		if err != nil {
@@ -427,10 +436,12 @@ func (q *auditQuery) verify(cmd *cobra.Command) (*audit.Report, error) {
 		r, err := log.Verify(cmd.Context(), nil)
 		return &r, err
 	}
+
 	net, ctx, done, err := q.open(cmd)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
+
 	return net.Verify(ctx)
 }

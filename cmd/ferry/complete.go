@@ -33,6 +33,7 @@ func addCompletions(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		addCompletions(c)
 	}
+
 	pages := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var names []string
 		for _, p := range codepage.List() {
@@ -45,18 +46,22 @@ func addCompletions(root *cobra.Command) {
 			root.RegisterFlagCompletionFunc(name, pages)
 		}
 	}
+
 	for name, words := range flagWords {
 		if root.Flags().Lookup(name) != nil {
 			root.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 		}
 	}
+
 	if root.Flags().Lookup("state") != nil {
 		states := strings.Split(words(transfer.States()), ", ")
 		root.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
 	}
+
 	if f := root.Flags().Lookup("agent"); f != nil && f.Value.Type() == "string" {
 		root.RegisterFlagCompletionFunc("agent", completeAgents)
 	}
+
 	switch root.CommandPath() {
 	case "ferry send":
 		root.ValidArgsFunction = completeLocations
@@ -88,19 +93,23 @@ func asking(cmd *cobra.Command, fn func(context.Context, *client.Client)) {
 	if err == nil {
 		err = config.Bind(cmd, file)
 	}
+
 	url, _ := cmd.Flags().GetString("network")
 	if err != nil || url == "" {
 		return
 	}
+
 	log, err := errorLogger(cmd)
 	if err != nil {
 		return
 	}
+
 	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: url, Name: "ferry completion", Timeout: completeTime, Log: log})
 	if err != nil {
 		return
 	}
 	defer conn.Close()
+
 	fn(ctx, newClient(conn, url, completeTime))
 }
 
@@ -152,6 +161,7 @@ func completeLocations(cmd *cobra.Command, _ []string, word string) (found []str
 		})
 		return found, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	}
+
 	if !strings.ContainsAny(word, "/.") {
 		for _, n := range agentNames(cmd) {
 			if word != "" && strings.HasPrefix(n, strings.ToUpper(word)) {
@@ -159,6 +169,7 @@ func completeLocations(cmd *cobra.Command, _ []string, word string) (found []str
 			}
 		}
 	}
+
 	if len(found) > 0 {
 		return found, cobra.ShellCompDirectiveNoSpace
 	}

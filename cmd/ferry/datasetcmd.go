@@ -145,12 +145,15 @@ func listDatasets(cmd *cobra.Command, l *datasets, limit int, asJSON bool) error
 	if err != nil {
 		return err
 	}
+
 	if !asJSON {
 		table(cmd.OutOrStdout(), rows)
 	}
+
 	if more {
 		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: there are more than %d; --limit shows more\n", limit)
 	}
+
 	if bad > 0 {
 		return exit(transfer.CodeFailed)
 	}
@@ -228,12 +231,14 @@ func (l *datasets) look(p string, s record.Sidecar) *datasetEntry {
 	if d, ok := record.AtPath(p); ok {
 		e.Dataset = d.String()
 	}
+
 	f, size, err := l.open(p)
 	if err != nil {
 		e.Error = unreadable(p, err)
 		return e
 	}
 	defer f.Close()
+
 	sum, err := record.Summarize(f, size, s.Attributes)
 	e.Bytes, e.Records, e.Shortest, e.Longest, e.Short, e.Blocks = sum.Bytes, sum.Records, sum.Shortest, sum.Longest, sum.Short, sum.Blocks
 	e.Tracks, e.Share = sum.Space.Tracks(), sum.Space.Share()
@@ -282,11 +287,13 @@ func showDataset(arg, dir string, dirGiven bool, given record.Attributes) (*data
 			return nil, transfer.Errorf(transfer.KindUsage, "%s: %w", arg, err)
 		}
 	}
+
 	l, err := openDatasets(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer l.root.Close()
+
 	name = path.Clean(filepath.ToSlash(name))
 	if st, err := l.root.Lstat(name); err != nil {
 		return nil, unreadable(arg, err)
@@ -294,6 +301,7 @@ func showDataset(arg, dir string, dirGiven bool, given record.Attributes) (*data
 		return nil, transfer.Errorf(transfer.KindWrongType, "%s is a directory, which is a partitioned data set at most", transfer.Path(arg)).
 			WithHint("name a member, 'HLQ.LIB(MEMBER)'; `ferry dataset ls` lists them")
 	}
+
 	s := record.Sidecar{}
 	if given.IsZero() {
 		var ok bool
@@ -305,6 +313,7 @@ func showDataset(arg, dir string, dirGiven bool, given record.Attributes) (*data
 	} else if s.Attributes, err = given.Resolve(); err != nil {
 		return nil, err
 	}
+
 	e := l.look(name, s)
 	if !record.IsDataset(arg) {
 		e.Path = transfer.Path(arg) // as it was asked for
@@ -321,9 +330,11 @@ func (e *datasetEntry) print(w io.Writer) {
 	case e.Short:
 		records += ", the last one cut short"
 	}
+
 	if e.Error != nil {
 		records += ", then it is not sound"
 	}
+
 	attributes := record.Attributes{LRECL: e.LRECL, BLKSIZE: e.BLKSIZE}
 	attributes.Format, attributes.ASA, _ = record.ParseRECFM(e.RECFM)
 	rows := [][]string{{"name", e.name()}, {"path", e.Path.String()}, {"attributes", attributes.String()}, {"code page", or(e.Encoding, "-")},

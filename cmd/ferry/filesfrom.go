@@ -27,18 +27,22 @@ func sourcesFrom(list string, stdin io.Reader) ([]transfer.Path, error) {
 		defer f.Close()
 		in = f
 	}
+
 	b, err := io.ReadAll(io.LimitReader(in, transfer.MaxRequest+1))
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindUnreadable, "the list of --files-from cannot be read: %w", err)
 	}
+
 	if len(b) > transfer.MaxRequest {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "the list %s of --files-from has more than %d bytes, the limit of a request", transfer.Path(list), transfer.MaxRequest).
 			WithHint("send it in parts, or send a directory with -r")
 	}
+
 	if bytes.HasPrefix(b, []byte("\xff\xfe")) || bytes.HasPrefix(b, []byte("\xfe\xff")) {
 		return nil, transfer.Errorf(transfer.KindUsage, "the list %s of --files-from is UTF-16", transfer.Path(list)).
 			WithHint("write it as UTF-8; in PowerShell with Out-File -Encoding utf8")
 	}
+
 	names := parseNames(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")))
 	if len(names) == 0 {
 		return nil, transfer.Errorf(transfer.KindUsage, "the list %s of --files-from names no file", transfer.Path(list))
@@ -53,6 +57,7 @@ func parseNames(b []byte) (names []transfer.Path) {
 	if bytes.IndexByte(b, 0) >= 0 {
 		end = "\x00"
 	}
+
 	seen := map[string]bool{}
 	for name := range strings.SplitSeq(string(b), end) {
 		if end == "\n" {

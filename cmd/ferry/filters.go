@@ -45,6 +45,7 @@ func (f *filterFlags) filter(now time.Time) (*wire.Filter, error) {
 	if f.limit < 1 {
 		return nil, transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", f.limit)
 	}
+
 	w := &wire.Filter{Failed: f.failed, Job: f.job}
 	for _, s := range f.states {
 		state := transfer.State(strings.ToLower(strings.TrimSpace(s)))
@@ -53,6 +54,7 @@ func (f *filterFlags) filter(now time.Time) (*wire.Filter, error) {
 		}
 		w.States = append(w.States, state)
 	}
+
 	var err error
 	if f.agent != "" {
 		if w.Agent, err = transfer.ParseAgentName(f.agent); err != nil {
@@ -62,16 +64,20 @@ func (f *filterFlags) filter(now time.Time) (*wire.Filter, error) {
 	if err := audit.CheckPattern(f.job); err != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "--job %w", err)
 	}
+
 	if w.Since, err = parseWhen("since", f.since, now); err != nil {
 		return nil, err
 	}
+
 	if w.Until, err = parseWhen("until", f.until, now); err != nil {
 		return nil, err
 	}
+
 	if !w.Since.IsZero() && !w.Until.IsZero() && !w.Since.Before(w.Until) {
 		return nil, transfer.Errorf(transfer.KindUsage, "--since %s is not before --until %s", stamp(w.Since), stamp(w.Until)).
 			WithHint("a time of day is the last one that was; write the day, too")
 	}
+
 	for _, kv := range f.meta {
 		k, v, ok := strings.Cut(kv, "=")
 		if !ok || k == "" {
@@ -99,14 +105,17 @@ func parseWhen(flag, s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
+
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t, nil
 	}
+
 	for _, layout := range []string{"2006-01-02", "2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02T15:04:05"} {
 		if t, err := time.ParseInLocation(layout, s, now.Location()); err == nil {
 			return t, nil
 		}
 	}
+
 	for _, layout := range []string{"15:04", "15:04:05"} {
 		if c, err := time.Parse(layout, s); err == nil {
 			t := time.Date(now.Year(), now.Month(), now.Day(), c.Hour(), c.Minute(), c.Second(), 0, now.Location())
@@ -116,14 +125,17 @@ func parseWhen(flag, s string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
+
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n < 100_000 {
 			return now.AddDate(0, 0, -n), nil
 		}
 	}
+
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
+
 	return time.Time{}, transfer.Errorf(transfer.KindUsage, "--%s %q is not a time", flag, s).
 		WithHint("write 18:00, 2026-11-01, \"2026-11-01 18:00\", 2026-11-01T18:00:00Z, or 12h or 2d for so long ago")
 }

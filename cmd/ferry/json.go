@@ -73,10 +73,12 @@ func rewriteValue(raw json.RawMessage, out *bytes.Buffer) error {
 		out.Write(raw)
 		return nil
 	}
+
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := d.Token(); err != nil { // the bracket
 		return err
 	}
+
 	out.WriteByte(raw[0])
 	for n := 0; d.More(); n++ {
 		if n > 0 {
@@ -86,6 +88,7 @@ func rewriteValue(raw json.RawMessage, out *bytes.Buffer) error {
 			return err
 		}
 	}
+
 	out.WriteByte(raw[len(raw)-1])
 	return nil
 }
@@ -96,19 +99,23 @@ func rewriteMember(d *json.Decoder, named bool, out *bytes.Buffer) error {
 	if !named {
 		return rewrite(d, out)
 	}
+
 	name, err := d.Token()
 	if err != nil {
 		return err
 	}
+
 	var raw json.RawMessage
 	if err := d.Decode(&raw); err != nil {
 		return err
 	}
+
 	text, exact, ok := split(raw)
 	if !ok {
 		fmt.Fprintf(out, "%s:", mustMarshal(name))
 		return rewriteValue(raw, out)
 	}
+
 	fmt.Fprintf(out, "%s:%s,%s:%s", mustMarshal(name), mustMarshal(text), mustMarshal(fmt.Sprint(name, "_bytes")), mustMarshal(exact))
 	return nil
 }
@@ -126,15 +133,18 @@ func split(raw json.RawMessage) (text, exact any, ok bool) {
 	if !bytes.Contains(raw, escapedMark) {
 		return nil, nil, false
 	}
+
 	var one string
 	if json.Unmarshal(raw, &one) == nil {
 		p, ok := notUTF8(one)
 		return strings.ToValidUTF8(p, "\uFFFD"), []byte(p), ok
 	}
+
 	var all []string
 	if json.Unmarshal(raw, &all) != nil {
 		return nil, nil, false
 	}
+
 	texts, paths := make([]string, len(all)), make([][]byte, len(all))
 	for n, s := range all {
 		texts[n] = s

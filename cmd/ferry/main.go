@@ -45,6 +45,7 @@ func exitCode(err error, stderr io.Writer) int {
 	case errors.As(err, &code):
 		return int(code)
 	}
+
 	explain(stderr, err)
 	var sig signalError
 	if errors.As(err, &sig) {

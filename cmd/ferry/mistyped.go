@@ -30,6 +30,7 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 			names, byName[n] = append(names, n), c.CommandPath()
 		}
 	}
+
 	hint := "`" + cmd.CommandPath() + " --help` lists the commands"
 	if near := spelling.Nearest(word, 1, names); len(near) > 0 {
 		hint = "did you mean `" + byName[near[0]] + "`? " + hint
@@ -57,6 +58,7 @@ func meantFlag(cmd *cobra.Command, name string) string {
 			return meant
 		}
 	}
+
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {

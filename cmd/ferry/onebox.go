@@ -26,10 +26,12 @@ func sendOneBox(cmd *cobra.Command, f *sendFlags, q *transfer.Request, streams m
 	if f.detach {
 		return transfer.Errorf(transfer.KindUsage, "--detach needs agents that go on running; on this host alone the transfer runs in this process")
 	}
+
 	log, err := f.log.logger(cmd)
 	if err != nil {
 		return err
 	}
+
 	return inBox(cmd, log, func(ctx context.Context, b *onebox.Box) error {
 		for _, s := range streams {
 			defer abandon(ctx, s)()
@@ -52,10 +54,12 @@ func inBox(cmd *cobra.Command, log logT, run func(ctx context.Context, b *onebox
 	if err != nil {
 		return err
 	}
+
 	here, err := hostPath(".")
 	if err != nil {
 		return err
 	}
+
 	told, stop := untilSignal(cmd.Context())
 	defer stop()
 	ctx, end := context.WithCancelCause(told)
@@ -70,6 +74,7 @@ func inBox(cmd *cobra.Command, log logT, run func(ctx context.Context, b *onebox
 		return err
 	}
 	defer b.Close()
+
 	collectLess(slackOfOthers)
 	return run(ctx, b)
 }
@@ -99,6 +104,7 @@ func follow(ctx context.Context, c *client.Client, q *transfer.Request, v *view)
 	if err == nil && !p.State.Final() {
 		p, err = c.Watch(ctx, client.Of(q), v.show, nil)
 	}
+
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		if err := lost(ctx); err != nil {
 			return err

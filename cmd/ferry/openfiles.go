@@ -17,6 +17,7 @@ func shareFiles(agents []agent.Config, manager bool) (clients int, err error) {
 	for n := range agents {
 		wanted = max(wanted, wantedBy(&agents[n]))
 	}
+
 	limit := descriptor.Limit()
 	share, clients, err := descriptor.Divide(limit, len(agents), manager, wanted)
 	if err != nil {
@@ -24,9 +25,11 @@ func shareFiles(agents []agent.Config, manager bool) (clients int, err error) {
 			limit, whoRuns(len(agents), manager), descriptor.Least(len(agents), manager)).
 			WithHint("raise the hard limit: ulimit -Hn in a shell, LimitNOFILE= in a unit of systemd")
 	}
+
 	if manager {
 		clients += 2 * (len(agents) + 1) // those of this process take no descriptor, and are counted
 	}
+
 	for n := range agents {
 		c := &agents[n]
 		c.Files = share

@@ -60,6 +60,7 @@ func (v *view) show(p *transfer.Progress) {
 		}
 		return
 	}
+
 	if p.Reason != nil && (p.State == transfer.Waiting || p.State == transfer.Parked) {
 		place := ""
 		if p.Place > 0 && p.Reason.Kind == transfer.KindBusy {
@@ -69,6 +70,7 @@ func (v *view) show(p *transfer.Progress) {
 	} else if v.last == transfer.Waiting && p.State == transfer.Running {
 		v.notice("running again")
 	}
+
 	v.last = p.State
 	if v.bar && !p.State.Final() {
 		v.draw(p)
@@ -106,6 +108,7 @@ func (s screen) bar(p *transfer.Progress, rate float64) string {
 	if p.Walked {
 		files = fmt.Sprintf("%d/%d files", p.Files, p.FilesTotal)
 	}
+
 	if p.Walked && p.BytesTotal > 0 {
 		part := float64(done) / float64(p.BytesTotal)
 		meter, percent = gauge(part, 16), fmt.Sprintf("%3.0f%%", 100*part)
@@ -114,12 +117,15 @@ func (s screen) bar(p *transfer.Progress, rate float64) string {
 			eta = "ETA " + clockTime(float64(p.BytesTotal-done)/rate)
 		}
 	}
+
 	if p.Compress != "" && p.Compress != transfer.CompressNone {
 		wire = transfer.FormatBytes(p.BytesWire) + " on the wire"
 	}
+
 	if p.Current != "" {
 		name = baseName(p.Current)
 	}
+
 	state := part{doing(p), 5}
 	if p.State != transfer.Running {
 		state.rank = 0
@@ -160,16 +166,20 @@ func (v *view) finish(p *transfer.Progress) error {
 	if p.State == transfer.Parked {
 		s.ResultCode = transfer.CodeParked
 	}
+
 	stderr := v.cmd.ErrOrStderr()
 	for _, f := range p.Failures {
 		fmt.Fprintf(stderr, "ferry: %s\n", failure(&f))
 	}
+
 	if more := p.FilesFailed - int64(len(p.Failures)); more > 0 {
 		fmt.Fprintf(stderr, "ferry: %s more failed; `ferry audit show %s` names them\n", plural(more, "item"), p.ID)
 	}
+
 	if p.Warnings > 0 {
 		fmt.Fprintf(stderr, "ferry: could not delete %s; `ferry audit show %s` names them\n", plural(p.Warnings, "source"), p.ID)
 	}
+
 	if !v.quiet {
 		if p.FilesSkipped > 0 {
 			fmt.Fprintf(stderr, "ferry: skipped %s already at the destination\n", plural(p.FilesSkipped, "file"))
@@ -178,14 +188,17 @@ func (v *view) finish(p *transfer.Progress) error {
 			fmt.Fprintf(stderr, "ferry: skipped %s\n", plural(p.LinksSkipped, "symbolic link"))
 		}
 	}
+
 	if len(p.Failures) == 0 && p.Reason != nil && p.State != transfer.Successful {
 		fmt.Fprintf(stderr, "ferry: %s\n", printable(p.Reason.Error()))
 	}
+
 	if v.json {
 		printJSON(v.cmd, s)
 	} else if !v.quiet {
 		v.summary(p, &s)
 	}
+
 	if s.ResultCode != 0 {
 		return exit(s.ResultCode)
 	}
@@ -206,22 +219,28 @@ func summaryLine(s *transfer.Summary, p *transfer.Progress) string {
 	if s.Files == 1 && p.FilesTotal == 1 && p.Current != "" {
 		files += " (" + baseName(p.Current) + ")"
 	}
+
 	line := fmt.Sprintf("%s %s: %s, %s in %.2f s", s.ID, s.State, files, transfer.FormatBytes(s.Bytes), s.Seconds)
 	if s.Seconds >= 0.1 && s.Bytes > 0 {
 		line += fmt.Sprintf(" (%s/s)", transfer.FormatBytes(int64(float64(s.Bytes)/s.Seconds)))
 	}
+
 	if s.FilesFailed > 0 {
 		line += fmt.Sprintf(", %d failed", s.FilesFailed)
 	}
+
 	if s.FilesSkipped > 0 {
 		line += fmt.Sprintf(", %d skipped", s.FilesSkipped)
 	}
+
 	if s.Lane != "" {
 		line += ", " + s.Lane + " lane"
 	}
+
 	if s.Compress != "" && s.Compress != transfer.CompressNone {
 		line += fmt.Sprintf(", %s on the wire (compression %s)", transfer.FormatBytes(s.BytesWire), s.Compress)
 	}
+
 	if s.Resumes > 0 {
 		line += fmt.Sprintf(", resumed %s, %s sent again", plural(s.Resumes, "time"), transfer.FormatBytes(s.BytesResent))
 	}

@@ -19,19 +19,23 @@ func dryRun(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transf
 	if err != nil {
 		return err
 	}
+
 	var counts transfer.Counts
 	for _, it := range p.List {
 		counts.Add(&transfer.Outcome{Type: it.Type, Size: it.Size, Err: it.Error})
 	}
+
 	if asJSON {
 		printJSON(cmd, previewLine{"preview", p})
 	} else {
 		showPreview(cmd, q, p, &counts)
 	}
+
 	code := counts.Ending().Code()
 	if unseen := p.More || p.Items > int64(len(p.List)); unseen && code == transfer.CodeNothing {
 		code = transfer.CodePartial // as far as is known
 	}
+
 	if code != 0 {
 		return exit(code)
 	}
@@ -44,6 +48,7 @@ func showPreview(cmd *cobra.Command, q *transfer.Request, p *wire.Preview, count
 	if q.Destination == onebox.Dest {
 		to.Agent = ""
 	}
+
 	for _, it := range p.List {
 		if to.Path = it.Target; it.Target == "" {
 			to.Path = q.Dest // a data set
@@ -59,20 +64,25 @@ func showPreview(cmd *cobra.Command, q *transfer.Request, p *wire.Preview, count
 			fmt.Fprintf(out, "would send  %s to %s, %s\n", it.Name, to, transfer.FormatBytes(it.Size))
 		}
 	}
+
 	if n := p.Items - int64(len(p.List)); n > 0 {
 		fmt.Fprintf(out, "and %d more\n", n)
 	}
+
 	about := ""
 	if p.More {
 		about = "at least "
 	}
+
 	to.Path = q.Dest
 	fmt.Fprintf(out, "%s%s, %s, to %s", about, plural(p.Files, "file"), transfer.FormatBytes(p.Bytes), to)
 	if counts.FilesFailed > 0 {
 		fmt.Fprintf(out, "; %d would fail", counts.FilesFailed)
 	}
+
 	if counts.FilesSkipped > 0 {
 		fmt.Fprintf(out, "; %d would be skipped", counts.FilesSkipped)
 	}
+
 	fmt.Fprintln(out)
 }

@@ -48,6 +48,7 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 	if err != nil {
 		return err
 	}
+
 	begun := time.Now()
 	deadline := begun.Add(timeout)
 	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: network, Name: "ferry ready", Timeout: timeout, Log: log})
@@ -55,6 +56,7 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 		return err
 	}
 	defer conn.Close()
+
 	for {
 		var ans upAnswer
 		data, err := conn.Request(ctx, askUp, nil, time.Second)

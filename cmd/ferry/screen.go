@@ -97,12 +97,15 @@ func (s screen) table(w io.Writer, rows [][]string) {
 			r[i] = s.text(c)
 		}
 	}
+
 	if len(rows) == 0 || rows[0][0] != strings.ToUpper(rows[0][0]) {
 		s.width = 0 // no columns with headings, but names and what they are: the terminal wraps them
 	}
+
 	if s.width > 0 {
 		rows = s.fitted(rows)
 	}
+
 	widths := columnWidths(rows)
 	for _, r := range rows {
 		var line strings.Builder
@@ -158,6 +161,7 @@ func (s screen) fitted(rows [][]string) [][]string {
 			rows[n] = slices.Delete(rows[n], at, at+1)
 		}
 	}
+
 	if !s.fits(rows) {
 		for _, r := range rows {
 			for i, c := range r {

@@ -133,19 +133,23 @@ func send(cmd *cobra.Command, f *sendFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+
 	if isStream(q) {
 		return sendStdin(cmd, f, q, local)
 	}
+
 	if local {
 		return sendOneBox(cmd, f, q, nil)
 	}
 	if err := needNetwork(f.network); err != nil {
 		return err
 	}
+
 	log, err := f.log.logger(cmd)
 	if err != nil {
 		return err
 	}
+
 	ctx, stop := untilSignal(cmd.Context())
 	defer stop()
 	v := newView(cmd, f.json, f.quiet)
@@ -153,12 +157,14 @@ func send(cmd *cobra.Command, f *sendFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+
 	// One attempt is made in any case: 0 would be the default of a connection.
 	conn, err := connect(ctx, cmd, f.network, "ferry send", cmp.Or(time.Duration(patience), 1), log)
 	if err != nil {
 		return unsent(ctx, err)
 	}
 	defer conn.Close()
+
 	s := &client.Client{Conn: conn, Clock: clock.System, Who: q.Originator}
 	return submitAndWatch(ctx, cmd, s, q, f, v)
 }
@@ -200,13 +206,16 @@ func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *client.Client, q
 	if err := s.Check(ctx, q); err != nil {
 		return unsent(ctx, err)
 	}
+
 	if f.dryRun {
 		return unsent(ctx, dryRun(ctx, cmd, s, q, f.json))
 	}
+
 	notice := func(err error) { v.notice("%v", err) }
 	if f.detach {
 		return detach(ctx, cmd, s, q, f.json)
 	}
+
 	p, err := s.Run(ctx, q, v.show, notice)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return interrupted(ctx, cmd, s, q, v)
@@ -227,16 +236,19 @@ func detach(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transf
 	if sig, ok := signalled(ctx); ok && p == nil {
 		return fmt.Errorf("%w: transfer %s may be queued; `ferry transfer watch %s` follows it, `ferry transfer cancel %s` ends it", sig, q.ID, q.ID, q.ID)
 	}
+
 	if p != nil {
 		state = p.State
 	} else if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
+
 	if asJSON {
 		printJSON(cmd, controlLine{"submitted", q.ID, state})
 	} else {
 		fmt.Fprintln(cmd.OutOrStdout(), q.ID)
 	}
+
 	if state == transfer.Queued {
 		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: queued: agent %s has not taken the transfer yet\n", q.Source)
 		return exit(transfer.CodeQueued)
@@ -253,6 +265,7 @@ func interrupted(ctx context.Context, cmd *cobra.Command, s *client.Client, q *t
 		fmt.Fprintf(stderr, "ferry: told to stop: transfer %s goes on; `ferry transfer watch %s` follows it, `ferry transfer cancel %s` ends it\n", q.ID, q.ID, q.ID)
 		return exit(codeTerminated)
 	}
+
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(again)
@@ -289,29 +302,36 @@ func (f *sendFlags) request(args []string, stdin io.Reader) (q *transfer.Request
 	if f.deleteSource {
 		q.Disposition = transfer.DispositionDelete
 	}
+
 	m, err := digest.ParseMethod(f.checksum)
 	if err != nil {
 		return nil, false, err
 	}
+
 	q.Checksum = string(m)
 	if q.Meta, err = parseMeta(f.meta); err != nil {
 		return nil, false, err
 	}
+
 	if f.chunkSize != "" {
 		if q.Settings.ChunkSize, err = transfer.ParseSize(f.chunkSize); err != nil {
 			return nil, false, err
 		}
 	}
+
 	q.Settings.WindowSize, q.Settings.FrameSize, q.Settings.CheckpointInterval = f.window, f.frame, f.checkpoint
 	if err = f.bounds(q); err != nil {
 		return nil, false, err
 	}
+
 	if q.Recovery, err = transfer.ParseDuration(f.recovery); err != nil {
 		return nil, false, err
 	}
+
 	if q.Recovery == 0 {
 		q.Recovery = 1 // 0 is "at once" here, and "the default" in a request
 	}
+
 	if local, err = f.locations(q, args); err != nil {
 		return nil, false, err
 	}
@@ -321,6 +341,7 @@ func (f *sendFlags) request(args []string, stdin io.Reader) (q *transfer.Request
 	if err := f.list(q, stdin); err != nil {
 		return nil, false, err
 	}
+
 	check := *q
 	if local {
 		check.Source, check.Destination = onebox.Source, onebox.Dest
@@ -341,9 +362,11 @@ func (f *sendFlags) bounds(q *transfer.Request) (err error) {
 		}
 		q.MaxBytes = int64(n)
 	}
+
 	if f.limit == "" {
 		return nil
 	}
+
 	q.Rate, err = flow.ParseRate(f.limit)
 	return err
 }
@@ -383,6 +406,7 @@ func (f *sendFlags) locations(q *transfer.Request, args []string) (local bool, e
 	if err != nil {
 		return false, err
 	}
+
 	q.Destination, q.Dest = dest.Agent, dest.Path
 	for i, s := range args[:len(args)-1] {
 		l, err := transfer.ParseLocation(s)
@@ -395,26 +419,32 @@ func (f *sendFlags) locations(q *transfer.Request, args []string) (local bool, e
 		q.Source = l.Agent
 		q.Items = append(q.Items, transfer.RequestItem{Source: l.Path})
 	}
+
 	if q.Dest == stdStream && q.Destination == "" {
 		return false, transfer.Errorf(transfer.KindUsage, "standard output is no destination of `ferry send`").
 			WithHint("`ferry cat` writes a file to it; a file with the name - is ./-")
 	}
+
 	if q.Source == "" && slices.ContainsFunc(q.Items, func(it transfer.RequestItem) bool { return it.Source == stdStream }) {
 		return f.fromStdin(q)
 	}
+
 	if (q.Source == "") != (q.Destination == "") {
 		return false, transfer.Errorf(transfer.KindUsage, "an agent is named on one side only: %q to %q", args[0], args[len(args)-1]).
 			WithHint("name one on both sides, or on none to move files on this host")
 	}
+
 	if q.Source != "" {
 		return false, nil
 	}
+
 	for n := range q.Items {
 		it := &q.Items[n]
 		if it.Source, err = hostPath(it.Source); err != nil {
 			return true, err
 		}
 	}
+
 	q.Dest, err = hostPath(q.Dest)
 	return true, err
 }

@@ -43,6 +43,7 @@ func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
 		case <-ctx.Done():
 		}
 	}()
+
 	return ctx, func() {
 		signal.Stop(signals)
 		end(nil)

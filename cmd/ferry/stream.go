@@ -36,10 +36,12 @@ func (f *sendFlags) fromStdin(q *transfer.Request) (local bool, err error) {
 		return false, transfer.Errorf(transfer.KindUsage, "standard input is not sent with --files-from, --detach, --dry-run or --delete-source").
 			WithHint("a file with the name - is ./-")
 	}
+
 	if q.Destination != "" {
 		q.Source = onebox.StreamAgent(q.ID)
 		return false, nil
 	}
+
 	q.Dest, err = hostPath(q.Dest)
 	return true, err
 }
@@ -94,23 +96,28 @@ func cat(cmd *cobra.Command, f *sendFlags, arg string) error {
 	if err != nil {
 		return err
 	}
+
 	if l.Agent == "" && l.Path == stdStream {
 		return transfer.Errorf(transfer.KindUsage, "`ferry cat` writes a file, and not standard input").WithHint("a file with the name - is ./-")
 	}
+
 	dest := "./-" // until it is known that the request is sound
 	if l.Agent != "" {
 		dest = "PIPE-0:-"
 	}
+
 	q, local, err := f.request([]string{arg, dest}, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
+
 	q.Dest = stdStream
 	signal.Ignore(syscall.SIGPIPE) // a reader that has seen enough ends the transfer in order
 	out := &agent.Streams{Source: pipe.Nothing{}, Target: pipe.NewTarget(cmd.OutOrStdout(), q.ID), Limits: pipe.Limits(), Transfer: q.ID}
 	if local {
 		return sendOneBox(cmd, f, q, map[transfer.AgentName]*agent.Streams{onebox.Dest: out})
 	}
+
 	q.Destination = onebox.StreamAgent(q.ID)
 	return throughStream(cmd, f, q, out)
 }
@@ -121,14 +128,17 @@ func throughStream(cmd *cobra.Command, f *sendFlags, q *transfer.Request, s *age
 	if err := needNetwork(f.network); err != nil {
 		return err
 	}
+
 	log, err := f.log.logger(cmd)
 	if err != nil {
 		return err
 	}
+
 	patience, err := transfer.ParseDuration(f.connectTimeout)
 	if err != nil {
 		return err
 	}
+
 	return inBox(cmd, log, func(ctx context.Context, b *onebox.Box) error {
 		defer abandon(ctx, s)()
 		quiet := slowNotice(cmd, f.network)

@@ -136,6 +136,7 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded) {
 		}
 		rows = append(rows, []string{"sources", namesOf(q)}, []string{"destination", q.Dest.String()})
 	}
+
 	rows = append(rows, [][]string{
 		{"originator", printable(p.Originator)}, {"job", printable(p.Job)}, {"priority", fmt.Sprint(p.Priority)},
 		{"submitted", stamp(p.Submitted)}, {"started", stamp(p.Started)}, {"ended", stamp(p.Ended)},
@@ -148,18 +149,22 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded) {
 	if p.State.Final() {
 		rows = append(rows, []string{"result code", fmt.Sprint(p.Code)})
 	}
+
 	if p.Reason != nil {
 		rows = append(rows, []string{"reason", printable(p.Reason.Error())})
 	}
+
 	if !p.NextTry.IsZero() {
 		rows = append(rows, []string{"next try", stamp(p.NextTry)})
 	}
+
 	out := cmd.OutOrStdout()
 	table(out, rows)
 	if len(r.Items) > 0 {
 		showItems(out, r)
 		return
 	}
+
 	for _, f := range p.Failures {
 		fmt.Fprintf(out, "failed  %s\n", failure(&f))
 	}
@@ -196,9 +201,11 @@ func namesOf(q *audit.RequestFacts) string {
 		}
 		text += s.String()
 	}
+
 	if more := len(all) - named + q.MoreSources; more > 0 {
 		text += fmt.Sprintf("  and %d more", more)
 	}
+
 	if q.Base != "" {
 		text += "  beneath " + q.Base.String()
 	}
@@ -296,6 +303,7 @@ func target(ctx context.Context, net *client.Client, id, agentName string) (tran
 		t, err := transfer.ParseID(id)
 		return t, a, err
 	}
+
 	p, err := net.Transfer(ctx, id)
 	if err != nil {
 		return transfer.ID{}, "", err

@@ -93,20 +93,24 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 	if err != nil {
 		return c, err
 	}
+
 	var chunk int
 	if f.chunkSize != "auto" {
 		if chunk, err = transfer.ParseSize(f.chunkSize); err != nil {
 			return c, err
 		}
 	}
+
 	memory, err := transfer.ParseSize(f.memory)
 	if err != nil {
 		return c, err
 	}
+
 	direct, err := f.directLane()
 	if err != nil {
 		return c, err
 	}
+
 	for what, v := range map[string]int{"max-source-transfers": f.maxSource, "max-destination-transfers": f.maxDestination, "max-queued-transfers": f.maxQueued} {
 		if v < 1 || v > 100_000 {
 			return c, transfer.Errorf(transfer.KindUsage, "--%s %d is out of range; it goes from 1 to 100000", what, v)
@@ -115,15 +119,18 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 	if err := localfs.CheckRoots(roots); err != nil {
 		return c, err
 	}
+
 	c = agent.Config{Name: n, Dir: dir, Roots: roots, MaxSource: f.maxSource, MaxDestination: f.maxDestination, MaxQueued: f.maxQueued,
 		Memory: int64(memory), OutboxLimit: f.outboxLimit, Version: version, Log: log, Direct: direct,
 		Settings: transfer.Settings{ChunkSize: chunk, WindowSize: f.window, FrameSize: f.frame, CheckpointInterval: f.checkpoint}}
 	if c.Rates, err = parseLimits(f.limits); err != nil {
 		return c, err
 	}
+
 	if c.RecordRoot, err = f.records(roots); err != nil {
 		return c, err
 	}
+
 	c.Content = conversion.Defaults{Encoding: f.encoding, EOL: f.eol, Replace: f.replace}
 	if err := c.Content.Check(); err != nil {
 		return c, err
@@ -136,10 +143,12 @@ func (f *agentFlags) records(roots []string) (string, error) {
 	if f.recordRoot == "" {
 		return "", nil
 	}
+
 	at, err := filepath.Abs(f.recordRoot)
 	if err != nil {
 		return "", transfer.Errorf(transfer.KindUsage, "--record-root %s: %w", f.recordRoot, err)
 	}
+
 	for _, r := range roots {
 		dir := localfs.ParseRoot(r).Dir
 		root, err := filepath.Abs(dir)
@@ -150,6 +159,7 @@ func (f *agentFlags) records(roots []string) (string, error) {
 			return filepath.ToSlash(at), nil
 		}
 	}
+
 	return "", transfer.Errorf(transfer.KindUsage, "--record-root %s lies beneath no --root", f.recordRoot).
 		WithHint("choose a directory beneath one, or give it as a root, too")
 }
@@ -161,6 +171,7 @@ func (f *agentFlags) directLane() (d agent.Direct, err error) {
 	default:
 		return d, transfer.Errorf(transfer.KindUsage, "--direct %q is unknown; it is one of tls, plain, off", f.direct)
 	}
+
 	for _, a := range []struct{ flag, value string }{{"direct-listen", f.directListen}, {"direct-advertise", f.directAdvertise}} {
 		if a.value == "" || a.value == "none" && a.flag == "direct-listen" {
 			continue
@@ -169,9 +180,11 @@ func (f *agentFlags) directLane() (d agent.Direct, err error) {
 			return d, transfer.Errorf(transfer.KindUsage, "--%s %q is no HOST:PORT", a.flag, a.value)
 		}
 	}
+
 	if f.directConnections < 1 || f.directConnections > 16 {
 		return d, transfer.Errorf(transfer.KindUsage, "--direct-connections %d is out of range; it goes from 1 to 16", f.directConnections)
 	}
+
 	d = agent.Direct{Mode: f.direct, Listen: f.directListen, Advertise: f.directAdvertise, Connections: f.directConnections}
 	d.Options, err = f.tcpOptions()
 	return d, err
@@ -242,10 +255,12 @@ func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, liste
 	if err != nil {
 		return err
 	}
+
 	names, roots, err := agentRoots(agents)
 	if err != nil {
 		return err
 	}
+
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	var configs []agent.Config
@@ -256,21 +271,25 @@ func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, liste
 		}
 		configs = append(configs, cfg)
 	}
+
 	clients, err := shareFiles(configs, true)
 	if err != nil {
 		return err
 	}
+
 	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Name: name, Dir: filepath.Join(dir, "qm"), Listen: listen, Clients: clients, Log: log})
 	if err != nil {
 		return err
 	}
 	defer server.Shutdown()
+
 	watchKeeper(ctx, end, server)
 	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: server, Name: "ferry up", Log: log})
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+
 	if coord {
 		service, err := coordination.Start(ctx, coordination.Config{Dir: filepath.Join(dir, "coordination"), Log: log}, conn)
 		if err != nil {
@@ -279,10 +298,12 @@ func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, liste
 		defer service.Stop()
 		watchKeeper(ctx, end, service)
 	}
+
 	ready, err := answerUp(conn, names)
 	if err != nil {
 		return err
 	}
+
 	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "queue manager %s ready at %s\n", server.Name(), server.URL())
 	limitMemory(configs, true)
@@ -300,6 +321,7 @@ func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, liste
 		ready[n].Store(true)
 		fmt.Fprintf(out, "agent %s ready\n", a.Name())
 	}
+
 	err = attend(ctx, cmd, running, false)
 	log.Info("stopping")
 	return cmp.Or(lost(ctx), err)
@@ -331,6 +353,7 @@ func answerUp(conn *qmgr.Conn, names []string) (map[string]*atomic.Bool, error) 
 	for _, n := range names {
 		ready[n] = new(atomic.Bool)
 	}
+
 	_, err := conn.Subscribe(askUp, func(m qmgr.Message) {
 		ans := upAnswer{V: 1, Agents: map[string]bool{}}
 		for n, r := range ready {
@@ -355,15 +378,18 @@ func startAgent(ctx context.Context, cc qmgr.ConnConfig, cfg agent.Config, conne
 	if err != nil {
 		return attended{}, err
 	}
+
 	connected()
 	if r := conn.Facts().Reduced; r != "" {
 		cfg.Log.Warn("reduced durability", "error", r)
 	}
+
 	a, err := agent.Start(ctx, cfg, conn)
 	if err != nil {
 		conn.Close()
 		return attended{}, err
 	}
+
 	running.Store(a)
 	a.Reconnected() // where the connection was lost meanwhile
 	return attended{Agent: a, close: sync.OnceFunc(func() { a.Stop(); conn.Close() })}, nil

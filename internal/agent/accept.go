@@ -42,11 +42,13 @@ func (a *intake) submitted(d qmgr.Delivery) {
 	if !ok {
 		return // it comes again
 	}
+
 	s, err := wire.DecodeSubmit(d.Data)
 	if err != nil {
 		a.poisonous(d, s, err)
 		return
 	}
+
 	r := &arrival{q: &s.Request, principal: wire.LastToken(d.Subject)}
 	if s.Part != nil {
 		err = r.keepPart(a.ledger, s.Part, a.cfg.Clock.Now())
@@ -58,6 +60,7 @@ func (a *intake) submitted(d qmgr.Delivery) {
 		r.late = s.Late(d.Stored, now) && !failpoint.Planted("late-request-taken")
 		err = a.accept(r)
 	}
+
 	switch kind := transfer.KindOf(err); {
 	case kind == transfer.KindBusy || kind == transfer.KindInternal || kind == transfer.KindNoSpace || kind == transfer.KindNotFound:
 		level := slog.LevelDebug
@@ -71,6 +74,7 @@ func (a *intake) submitted(d qmgr.Delivery) {
 		d.Nak(again)
 		return
 	}
+
 	failpoint.Hit("agent.before_ack")
 	if s.Part == nil {
 		a.answer(s.Reply, a.receiptOf(s.Request.ID, err))
@@ -94,6 +98,7 @@ func (a *arrival) keepPart(l *ledger.Ledger, part *transfer.Part, now time.Time)
 	if _, err := part.Read(); err != nil {
 		return err
 	}
+
 	return l.Update(func(t *ledger.Tx) error {
 		known, err := t.Source(a.q.ID)
 		switch {
@@ -114,6 +119,7 @@ func (a *arrival) gather(l *ledger.Ledger, now time.Time) error {
 	if a.q.Rest == nil || a.late || a.q.ID.Time().Sub(now) > farFuture { // which is refused without them
 		return nil
 	}
+
 	err := l.View(func(t *ledger.Tx) error {
 		known, err := t.Source(a.q.ID)
 		if err == nil && known == nil {
@@ -124,6 +130,7 @@ func (a *arrival) gather(l *ledger.Ledger, now time.Time) error {
 	if err != nil {
 		return err
 	}
+
 	for n := range a.parts {
 		items, err := a.parts[n].Read()
 		if err != nil {
@@ -131,6 +138,7 @@ func (a *arrival) gather(l *ledger.Ledger, now time.Time) error {
 		}
 		a.rest = append(a.rest, items...)
 	}
+
 	deletes := slices.ContainsFunc(a.rest, func(it transfer.RequestItem) bool { return it.Delete() })
 	if deletes != a.q.Rest.Deletes && len(a.rest) > 0 {
 		return transfer.Errorf(transfer.KindMalformed, "the request does not say that sources of its other parts are deleted")
@@ -145,6 +153,7 @@ func (a *intake) admit() (now time.Time, ok bool) {
 	if a.cfg.Alone {
 		return now, true
 	}
+
 	for a.own.wait(taking) {
 		_, ctx, end := a.own.session(a.ctx)
 		unread, now, err := a.unread(ctx)
@@ -209,6 +218,7 @@ func (a *intake) accept(r *arrival) error {
 	if err := a.acceptable(r.q, r.rest); err != nil {
 		return err
 	}
+
 	q, now := r.q, a.cfg.Clock.Now()
 	all := append(slices.Clip(q.Items), r.rest...)
 	itself := a.look(func() error { return a.sendCfg.CheckItself(q, all) })
@@ -274,11 +284,13 @@ func (a *intake) look(check func() error) error {
 	default:
 		return nil // all of them hang
 	}
+
 	found := make(chan error, 1)
 	go func() {
 		defer func() { <-a.looks }()
 		found <- check()
 	}()
+
 	t := a.cfg.Clock.NewTimer(lookTime)
 	defer t.Stop()
 	select {
@@ -324,9 +336,11 @@ func (a *intake) place(t *ledger.Tx, rec *ledger.Source, arrived *arrival) error
 	if err != nil {
 		return err
 	}
+
 	if reason != "" {
 		rec.Progress.Reason = transfer.Errorf(transfer.KindParked, "transfer %s: %s", q.ID, reason)
 	}
+
 	switch rec.State {
 	case transfer.Cancelled, transfer.Withdrawn:
 		rec.Progress.Ended, rec.Progress.Code = rec.Accepted, rec.State.Code()
@@ -335,12 +349,14 @@ func (a *intake) place(t *ledger.Tx, rec *ledger.Source, arrived *arrival) error
 			rec.Progress.Reason.Kind = transfer.KindRecovery
 		}
 	}
+
 	r := audit.Record{Event: audit.Submitted, Role: audit.RoleSource, Transfer: q.ID, Source: q.Source,
 		Destination: q.Destination, Originator: &q.Originator, Job: q.Job, Meta: q.Meta, Principal: rec.Principal,
 		Request: audit.FactsOf(q, arrived.rest...), Text: "submitted at " + q.Submitted.UTC().Format(time.RFC3339Nano)}
 	if err := a.note(t, r); err != nil || event == "" {
 		return err
 	}
+
 	r.Event, r.State, r.Reason, r.Text, r.Limits = event, rec.State, reason, "", localfs.Limits()
 	r.Meta, r.Request, r.Code = nil, nil, rec.Progress.Code
 	return a.note(t, r)

@@ -110,9 +110,11 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 		a.Stop()
 		return nil, err
 	}
+
 	if !a.cfg.Alone {
 		a.register(ctx)
 	}
+
 	a.logConfig()
 	return a, nil
 }
@@ -129,15 +131,19 @@ func (c *Config) fill() {
 	if most := c.Files.Transfers; most > 0 {
 		c.MaxSource, c.MaxDestination = min(c.MaxSource, most), min(c.MaxDestination, most)
 	}
+
 	if c.Files.Spare >= spareEach*c.MaxQueued {
 		c.Files.Spare = 0 // they need not be counted
 	}
+
 	if c.Carve == "" {
 		c.Carve = c.Dir
 	}
+
 	if c.Clock == nil {
 		c.Clock = clock.System
 	}
+
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -161,14 +167,17 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	if err := a.refuseRootsInside(); err != nil {
 		return err
 	}
+
 	memory, queue, maxChunk, err := a.budget()
 	if err != nil {
 		return err
 	}
+
 	a.ledger, err = ledger.Open(a.cfg.Dir, ledger.Options{Clock: a.cfg.Clock, Log: a.log, OutboxLimit: a.cfg.OutboxLimit})
 	if err != nil {
 		return err
 	}
+
 	if silent && a.cfg.Alone {
 		return a.own.taken(holder{})
 	} else if !a.cfg.Alone {
@@ -176,6 +185,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 			return err
 		}
 	}
+
 	places, err := a.places()
 	if err != nil {
 		return err
@@ -183,6 +193,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	if err := a.openLanes(); err != nil {
 		return err
 	}
+
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
 	a.recv = receiver.New(receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, Place: places.Target, Limits: places.Limits, Link: link{a.core}, Note: a.note,
 		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Places: a.cfg.Files.Places, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow,
@@ -191,6 +202,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	if err := a.throttle.Set(a.cfg.Rates); err != nil {
 		return err
 	}
+
 	a.sendCfg = sender.Config{Agent: a.cfg.Name, Beside: a.cfg.Beside, Ledger: a.ledger, Place: places.Source, Link: link{a.core}, Lanes: a.lanes, Lines: &a.lines, Delay: a.conn.Delay, Memory: a.lanes.mem,
 		Note: a.note, Progress: a.progress, Changed: func(o *sender.Outgoing) { a.sched.changed(o) }, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk, Throttle: a.throttle,
 		Encoders: new(compress.Encoders), Content: a.cfg.Content, Quiet: a.quiet}
@@ -198,10 +210,12 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	if err := a.ledger.DropOrphans(); err != nil {
 		return err
 	}
+
 	failpoint.Hit("agent.opened")
 	if err := a.recv.Recover(); err != nil {
 		return err
 	}
+
 	failpoint.Hit("agent.after_recover")
 	return a.recover()
 }
@@ -230,13 +244,16 @@ func (a *Agent) refuseRootsInside() error {
 	if a.cfg.Streams != nil {
 		return nil
 	}
+
 	if len(a.cfg.Roots) == 0 {
 		return transfer.Errorf(transfer.KindUsage, "agent %s has no root; give --root DIR, the directory whose files it may read and write", a.cfg.Name)
 	}
+
 	state, err := filepath.Abs(a.cfg.Dir)
 	if err != nil {
 		return err
 	}
+
 	for _, r := range a.cfg.Roots {
 		dir := localfs.ParseRoot(r).Dir
 		abs, err := filepath.Abs(dir)
@@ -273,16 +290,19 @@ func (a *Agent) listen() error {
 		}
 		a.stops = append(a.stops, stop)
 	}
+
 	a.wg.Go(func() { a.consume(a.commands(), a.intake.submitted) })
 	a.wg.Go(func() { a.consume(a.controls(), a.intake.controlled) })
 	if !a.cfg.Alone {
 		a.wg.Go(a.own.keep)
 	}
+
 	a.wg.Go(a.sched.loop)
 	a.wg.Go(a.heart.beatLoop)
 	if !a.cfg.Alone {
 		a.wg.Go(a.outbox.loop)
 	}
+
 	a.wg.Go(a.ageLoop)
 	a.wg.Go(a.mail.lateLoop)
 	return nil

@@ -34,9 +34,11 @@ func (a *answers) asked(m qmgr.Message) {
 		a.quiet.Warn("request dropped: its reply subject is not an inbox", "reply", m.Reply)
 		return
 	}
+
 	if !a.own.wait(hearing) {
 		return
 	}
+
 	ask, err := wire.DecodeAsk(m.Data)
 	ans := wire.Answer{V: wire.Version}
 	if err == nil {
@@ -52,6 +54,7 @@ func (a *answers) asked(m qmgr.Message) {
 			err = q.answer(a, ask, &ans)
 		}
 	}
+
 	ans.Error = transfer.AsError(err)
 	a.answer(m.Reply, ans)
 }
@@ -85,6 +88,7 @@ func (a *answers) askSet(ask *wire.Ask, ans *wire.Answer) error {
 	if err != nil {
 		return err
 	}
+
 	tables := map[transfer.AgentName]flow.Timetable{}
 	for to, text := range body.Rates {
 		table, err := flow.ParseTimetable(text)
@@ -93,6 +97,7 @@ func (a *answers) askSet(ask *wire.Ask, ans *wire.Answer) error {
 		}
 		tables[to] = table
 	}
+
 	var set []any
 	text := "sends at most"
 	for _, to := range slices.Sorted(maps.Keys(tables)) {
@@ -108,6 +113,7 @@ func (a *answers) askSet(ask *wire.Ask, ans *wire.Answer) error {
 	if err := a.throttle.Set(tables); err != nil {
 		return err
 	}
+
 	a.quiet.Log(slog.LevelInfo, "sending limits changed", slog.Group("limits", set...), "principal", ask.Principal)
 	ans.Beat = a.beat()
 	return nil
@@ -159,6 +165,7 @@ func (a *answers) aboutFiles(ask *wire.Ask) (*wire.Preview, error) {
 		list, err := a.recv.Look(ctx, q, ask.Preview)
 		return &wire.Preview{List: list}, err
 	}
+
 	if q.Rest != nil {
 		return nil, transfer.Errorf(transfer.KindVersion, "the question about a dry run does not have all items of its request")
 	}
@@ -177,6 +184,7 @@ func (a *answers) preview(q *transfer.Request) (*wire.Preview, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	p := &s.Preview
 	ctx, cancel := context.WithTimeout(a.ctx, previewTime)
 	defer cancel()
@@ -227,6 +235,7 @@ func (a *answers) list(prefix string) (*wire.Preview, error) {
 	if a.fs == nil {
 		return &wire.Preview{}, nil
 	}
+
 	dir, name := path.Split(prefix)
 	names, err := a.fs.Names(transfer.Path(cmp.Or(dir, ".")), name, listed)
 	p := &wire.Preview{}

@@ -51,6 +51,7 @@ func (a *intake) controlled(d qmgr.Delivery) {
 	if !a.own.wait(hearing) {
 		return
 	}
+
 	c, err := wire.DecodeControl(d.Data)
 	if err != nil {
 		a.quiet.Error("a command is refused", "subject", d.Subject, "error", err)
@@ -60,12 +61,14 @@ func (a *intake) controlled(d qmgr.Delivery) {
 		d.Term()
 		return
 	}
+
 	ans, err := a.control(c, wire.LastToken(d.Subject))
 	if err != nil {
 		a.log.Error("cannot process command; left in its queue", "error", err)
 		d.Nak(5 * time.Second)
 		return
 	}
+
 	failpoint.Hit("control.before_ack")
 	a.answerWith(c.Reply, ans)
 	d.Ack()
@@ -79,6 +82,7 @@ func (a *intake) control(c *wire.Control, by string) (answer []byte, err error) 
 	if !known {
 		return refuse(transfer.Errorf(transfer.KindVersion, "command of unknown kind %q", c.Kind))
 	}
+
 	what := *c
 	what.Reply = "" // a repeat may wait elsewhere
 	hash := string(wire.Marshal(what))
@@ -91,6 +95,7 @@ func (a *intake) control(c *wire.Control, by string) (answer []byte, err error) 
 	}); err != nil {
 		return nil, err
 	}
+
 	if seen != "" {
 		if seen != hash {
 			return refuse(transfer.Errorf(transfer.KindConflict, "command %s is known here with other content", c.ID))
@@ -100,6 +105,7 @@ func (a *intake) control(c *wire.Control, by string) (answer []byte, err error) 
 	if err := a.tooOldOrNew(c, floor); err != nil {
 		return refuse(err)
 	}
+
 	ans := wire.Answer{V: wire.Version, ID: c.ID}
 	given := &command{Control: c, principal: by}
 	if err := kind.do(a, given); err != nil {
@@ -110,6 +116,7 @@ func (a *intake) control(c *wire.Control, by string) (answer []byte, err error) 
 	} else if p, err := a.status(given.transfer); err == nil {
 		ans.Progress = p
 	}
+
 	answer, err = json.Marshal(ans)
 	if err != nil {
 		return nil, err
@@ -147,6 +154,7 @@ func (a *intake) cancelTransfer(c *command) error {
 		failpoint.Hit("control.after_cancel")
 		return a.sched.cancel(o)
 	}
+
 	return a.ledger.Update(func(t *ledger.Tx) error {
 		rec, err := t.Source(c.transfer)
 		if err != nil {
@@ -167,13 +175,16 @@ func (a *intake) entomb(t *ledger.Tx, c *command) error {
 	if as, err := t.Entombed(c.transfer); as != "" || err != nil {
 		return err
 	}
+
 	if now := a.cfg.Clock.Now(); c.transfer.Time().Sub(now) > farFuture {
 		return a.fromTheFuture(c.transfer, now)
 	}
+
 	as := transfer.Cancelled
 	if c.Kind == wire.ControlWithdraw {
 		as = transfer.Withdrawn
 	}
+
 	whose := c.Originator
 	return errors.Join(t.Entomb(c.transfer, as), a.note(t, audit.Record{Event: audit.Cancelled, Role: audit.RoleSource, Transfer: c.transfer,
 		Source: a.cfg.Name, Principal: c.principal, Originator: &whose, State: as, Code: as.Code(), Reason: "before its request had come"}))
@@ -185,9 +196,11 @@ func (a *intake) resumeTransfer(c *command) error {
 	if o == nil {
 		return transfer.Errorf(transfer.KindNotFound, "%s has no transfer %s that could go on", a.cfg.Name, c.transfer)
 	}
+
 	if s := o.State(); s != transfer.Parked {
 		return transfer.Errorf(transfer.KindEnding, "transfer %s is not parked: %s", c.transfer, s)
 	}
+
 	var after *ledger.Source
 	err := a.ledger.Update(func(t *ledger.Tx) error {
 		rec, err := t.Source(c.transfer)

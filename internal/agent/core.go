@@ -109,9 +109,11 @@ func (c *core) acceptable(q *transfer.Request, rest []transfer.RequestItem) erro
 	if err := q.CheckItems(rest); err != nil {
 		return err
 	}
+
 	if q.Source != c.cfg.Name {
 		return transfer.Errorf(transfer.KindUsage, "the request is for agent %s; this is %s", q.Source, c.cfg.Name)
 	}
+
 	if s := c.cfg.Streams; s != nil && q.ID != s.Transfer {
 		return transfer.Errorf(transfer.KindUsage, "%s sends its own standard input, and nothing else", c.cfg.Name)
 	}
@@ -145,10 +147,12 @@ func (c *core) askTwin(ctx context.Context, subject string) (data []byte, asked 
 			later <- ctx.Err()
 		}
 	}()
+
 	data, err = c.conn.Request(ctx, subject, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), 0)
 	if err == nil || transfer.KindOf(err) == transfer.KindUnreachable {
 		return data, true, err
 	}
+
 	<-ctx.Done() // a lost connection is not asked again at once
 	return nil, <-later == nil, err
 }

@@ -24,16 +24,19 @@ func (a *mail) reply(m qmgr.Message) {
 	if !a.own.wait(hearing) {
 		return
 	}
+
 	msg, err := wire.Decode(m.Data)
 	if err != nil {
 		a.quiet.Dropped(wire.LastToken(m.Subject), "malformed control message", "error", err)
 		a.refuseUnread(m, err)
 		return
 	}
+
 	if from := wire.LastToken(m.Subject); msg.From.Token() != from {
 		a.quiet.Dropped(from, "control message names another sender", "kind", msg.Kind, "for", msg.From)
 		return
 	}
+
 	switch msg.Kind {
 	case wire.KindOpen, wire.KindOutcomesAck, wire.KindCancel:
 		a.recv.Control(msg)
@@ -48,6 +51,7 @@ func (a *mail) refuseUnread(m qmgr.Message, err error) {
 	if transfer.KindOf(err) != transfer.KindVersion {
 		return
 	}
+
 	var head struct {
 		Kind     wire.Kind          `json:"kind"`
 		From     transfer.AgentName `json:"from"`
@@ -59,9 +63,11 @@ func (a *mail) refuseUnread(m qmgr.Message, err error) {
 	if wire.Unmarshal(m.Data, &head) != nil || head.Kind != wire.KindOpen || head.Transfer.IsZero() {
 		return
 	}
+
 	if transfer.Token(string(head.From)) != wire.LastToken(m.Subject) || a.recv.Knows(head.Transfer) {
 		return
 	}
+
 	link{a.core}.Send(head.From, &wire.Message{Kind: wire.KindRefuse, From: a.cfg.Name, Transfer: head.Transfer,
 		Refuse: &wire.Refuse{Nonce: head.Body.Nonce, Error: transfer.AsError(err)}})
 }
@@ -76,9 +82,11 @@ func (a *mail) toSender(msg *wire.Message) {
 		}
 		return
 	}
+
 	if msg.Kind != wire.KindOutcomes {
 		return
 	}
+
 	select {
 	case a.late <- msg:
 	default: // the destination repeats them
@@ -123,6 +131,7 @@ func (a *mail) takeLate(msg *wire.Message) (pause time.Duration) {
 		a.log.Error("cannot read the ledger", "error", err)
 		return lateEvery
 	}
+
 	switch {
 	case rec == nil:
 		a.orphan(msg)

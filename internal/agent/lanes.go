@@ -48,13 +48,16 @@ func (a *Agent) openLanes() error {
 	if d.Mode == DirectOff {
 		return nil
 	}
+
 	if d.Mode == "" {
 		d.Mode = wire.DirectTLS
 	}
+
 	listen, told, err := a.lanes.where(d)
 	if err != nil {
 		return transfer.Errorf(transfer.KindUsage, "--direct-listen %q is no HOST:PORT", d.Listen)
 	}
+
 	a.lanes.hub, err = direct.New(direct.Config{Agent: a.cfg.Name, Mode: d.Mode, Listen: listen, Addresses: told,
 		Connections: d.Connections, Strangers: a.cfg.Files.Strangers, Options: d.Options, Memory: a.lanes.mem, Clock: a.cfg.Clock, Log: a.log,
 		Take: func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, true) }, Live: a.alive})
@@ -85,19 +88,23 @@ func (l *lanes) moved() {
 	if l.hub == nil {
 		return
 	}
+
 	listen, told, err := l.where(l.cfg.Direct)
 	if err != nil {
 		return
 	}
+
 	before := l.hub.Addresses()
 	lost, err := l.hub.Move(listen, told)
 	if err != nil {
 		l.log.Warn("direct lane cannot move to the new host address", "error", err)
 		return
 	}
+
 	if now := l.hub.Addresses(); !slices.Equal(before, now) {
 		l.log.Info("direct lane moved to a new host address", "addresses", now)
 	}
+
 	if len(lost) > 0 {
 		l.lost(lost)
 	}
@@ -113,16 +120,20 @@ func advertised(listen, wish, reached string) ([]string, error) {
 	if wish != "" || listen == "" {
 		return strings.Fields(wish), nil
 	}
+
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return nil, err
 	}
+
 	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
 		return []string{listen}, nil
 	}
+
 	if reached != "" {
 		return []string{net.JoinHostPort(reached, port)}, nil
 	}
+
 	var told []string
 	all, err := net.InterfaceAddrs()
 	for _, a := range all {
@@ -130,6 +141,7 @@ func advertised(listen, wish, reached string) ([]string, error) {
 			told = append(told, net.JoinHostPort(n.IP.String(), port))
 		}
 	}
+
 	if len(told) == 0 {
 		told = []string{net.JoinHostPort("127.0.0.1", port)}
 	}
@@ -157,6 +169,7 @@ func (l *lanes) Meet(from transfer.AgentName, o *wire.Open, id transfer.ID) (nam
 	if o.Request.Lane == transfer.LaneQueue {
 		return transfer.LaneQueue, "", nil, nil
 	}
+
 	switch {
 	case l.hub == nil:
 		reason = "the direct lane is off at " + string(l.cfg.Name)
@@ -165,10 +178,12 @@ func (l *lanes) Meet(from transfer.AgentName, o *wire.Open, id transfer.ID) (nam
 	case o.Direct.Mode != l.hub.Mode():
 		reason = "the direct lane is " + o.Direct.Mode + " at " + string(from) + " and " + l.hub.Mode() + " at " + string(l.cfg.Name)
 	}
+
 	if reason == "" {
 		l.hub.Meet(id, from, o.Direct)
 		return transfer.LaneDirect, "", l.hub.Offer(id, from), nil
 	}
+
 	if o.Request.Lane == transfer.LaneDirect {
 		return "", "", nil, transfer.Errorf(transfer.KindUsage, "there is no direct lane from %s to %s: %s", from, l.cfg.Name, reason).
 			WithHint("start both agents with the same --direct, or send with --lane auto")

@@ -150,18 +150,22 @@ func (a *outbox) sendBatch(ctx context.Context, from uint64, mayWait bool) (sent
 	if a.conn.Lag() > thinLag {
 		most = thinBatch
 	}
+
 	b, after, err := nextBatch(a.ledger, a.cfg.Name, from, most)
 	if err != nil || len(b.Records) == 0 {
 		return false, from, err
 	}
+
 	if mayWait && len(b.Records) < batchRecords && b.Size() < most/2 {
 		return false, from, nil
 	}
+
 	b.Reply = a.inbox
 	data, err := audit.EncodeBatch(&b)
 	if err != nil {
 		return false, from, err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second+8*a.conn.Delay())
 	defer cancel()
 	return true, after, a.conn.Enqueue(ctx, wire.EventSubject(a.cfg.Name), "", data)
@@ -173,6 +177,7 @@ func (a *outbox) flush() {
 	if a.ledger == nil || a.ledger.Outbox() == 0 {
 		return
 	}
+
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	var next uint64

@@ -86,6 +86,7 @@ func (o *owner) claim(ctx context.Context, silent bool) error {
 	if err != nil {
 		return err
 	}
+
 	o.stops = append(o.stops, stop)
 	var g grace
 	for failures := 0; ; {
@@ -116,6 +117,7 @@ func (o *owner) tryClaim(ctx context.Context, silent bool, g *grace) (done bool,
 	if err != nil {
 		return false, err
 	}
+
 	elsewhere := held.Instance != "" && !o.here(held)
 	switch {
 	case silent && (held.Instance == "" || elsewhere):
@@ -130,6 +132,7 @@ func (o *owner) tryClaim(ctx context.Context, silent bool, g *grace) (done bool,
 	if err := o.write(ctx, o.mine, revision); err != nil {
 		return false, err
 	}
+
 	o.set(session, hearing)
 	return true, nil
 }
@@ -144,6 +147,7 @@ func (o *owner) free(ctx context.Context, h holder) error {
 	if h.Instance == "" || h.Instance == o.mine.Instance || failpoint.Planted("holder-unasked") {
 		return nil
 	}
+
 	for silent := 0; ; {
 		_, asked, err := o.askTwin(ctx, wire.InstanceSubject(o.cfg.Name, h.Instance))
 		switch {
@@ -224,6 +228,7 @@ func (o *owner) check(ctx context.Context, session int64) error {
 		o.set(session, hearing)
 		err = o.drain(ctx)
 	}
+
 	switch {
 	case err == nil:
 		o.set(session, taking)
@@ -278,6 +283,7 @@ func (o *owner) release() {
 	if revision == 0 {
 		return
 	}
+
 	ctx := context.Background()
 	err := o.write(ctx, holder{V: 1}, revision)
 	if transfer.KindOf(err) == transfer.KindConflict { // perhaps with a write of its own that was given up when the agent stopped

@@ -31,6 +31,7 @@ func (p *peers) watch(name transfer.AgentName, hear func() (stop func(), err err
 	if known {
 		return nil
 	}
+
 	stop, err := hear()
 	p.mu.Lock()
 	if err != nil {
@@ -40,6 +41,7 @@ func (p *peers) watch(name transfer.AgentName, hear func() (stop func(), err err
 		p.mu.Unlock()
 		return err
 	}
+
 	forgotten := p.all[name] != one // meanwhile
 	one.stop = stop
 	p.mu.Unlock()

@@ -26,9 +26,11 @@ func (a *Agent) recover() error {
 	}); err != nil {
 		return err
 	}
+
 	if len(recs) > 0 {
 		a.log.Info("resuming transfers of the previous run", "transfers", len(recs))
 	}
+
 	for _, rec := range recs {
 		if err := a.revive(rec); err != nil {
 			return err
@@ -46,16 +48,20 @@ func (a *Agent) revive(rec *ledger.Source) error {
 	if crashed {
 		rec.Crashes++
 	}
+
 	var err error
 	if was == transfer.Running {
 		err = rec.Move(transfer.Negotiating)
 	}
+
 	if rec.State == transfer.Negotiating {
 		rec.Nonce++
 	}
+
 	if rec.State == transfer.Negotiating || rec.State == transfer.Waiting {
 		rec.Recovering = a.cfg.Clock.Now() // nobody could be heard of while the agent was down
 	}
+
 	parked := crashed && rec.Crashes >= maxCrashes && !rec.Cancel
 	if parked {
 		err = errors.Join(err, rec.Move(transfer.Parked))
@@ -65,6 +71,7 @@ func (a *Agent) revive(rec *ledger.Source) error {
 	if err != nil || rec.State == was && was != transfer.Negotiating && was != transfer.Waiting {
 		return err
 	}
+
 	err = a.ledger.Update(func(t *ledger.Tx) error {
 		if parked {
 			if err := a.note(t, audit.Record{Event: audit.Parked, Role: audit.RoleSource, Transfer: rec.Request.ID,

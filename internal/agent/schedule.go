@@ -131,6 +131,7 @@ func (s *scheduler) cancel(o *sender.Outgoing) error {
 		s.mu.Unlock()
 		return nil // Drive sees it
 	}
+
 	e.running = true // nobody else may start it meanwhile
 	s.running++
 	s.mu.Unlock()
@@ -168,6 +169,7 @@ func (s *scheduler) startSome() time.Duration {
 	if !s.own.may(beginning) {
 		return time.Second
 	}
+
 	now := s.cfg.Clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,6 +189,7 @@ func (s *scheduler) startSome() time.Duration {
 			ready = append(ready, e)
 		}
 	}
+
 	sort.Slice(ready, func(i, j int) bool {
 		if ready[i].priority != ready[j].priority {
 			return ready[i].priority > ready[j].priority
@@ -224,12 +227,14 @@ func (s *scheduler) drive(e *entry, ending bool) {
 	default:
 		e.notBefore = s.cfg.Clock.Now().Add(v.Retry)
 	}
+
 	e.again = false
 	s.mu.Unlock()
 	if state.Final() && !v.Final { // the last outcomes ended it behind Drive's back
 		s.progress(e.o.Status())
 		e.o.Dispose()
 	}
+
 	s.beatNow()
 	poke(s.wakeup)
 }
@@ -241,6 +246,7 @@ func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 			v = sender.Verdict{Retry: time.Minute}
 		}
 	}()
+
 	state := e.o.State()
 	if state == transfer.Parked { // and to be cancelled
 		done, err := e.o.CancelNow()
@@ -249,6 +255,7 @@ func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 		}
 		return sender.Verdict{Final: done, Retry: peerRetry}
 	}
+
 	if !ending && (state == transfer.Accepted || state == transfer.Waiting) && !s.reachable(e.to) {
 		ended, err := e.o.MarkUnreachable()
 		if err != nil {
@@ -256,6 +263,7 @@ func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 		}
 		return sender.Verdict{Final: ended, Retry: peerRetry}
 	}
+
 	s.beatNow()
 	return e.o.Drive(s.ctx)
 }
@@ -341,6 +349,7 @@ func (s *scheduler) changed(o *sender.Outgoing) {
 	if !idle {
 		return
 	}
+
 	if o.State().Final() {
 		s.progress(o.Status())
 		o.Dispose()

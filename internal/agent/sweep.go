@@ -19,19 +19,23 @@ func Sweep(name transfer.AgentName, dir, root string, to Appender, log *slog.Log
 	if _, err := os.Stat(filepath.Join(dir, "ledger.db")); err != nil {
 		return nil // it died before it had one
 	}
+
 	l, err := ledger.Open(dir, ledger.Options{Log: log, Reserve: -1})
 	if err != nil {
 		return err
 	}
 	defer l.Close()
+
 	files, err := localfs.Open(localfs.Config{Roots: []string{root}, StateDir: dir, Incarnation: l.Incarnation(), Log: log, Digest: digest.ByName})
 	if err != nil {
 		return err
 	}
 	defer files.Close()
+
 	if err := drain(l, name, to); err != nil {
 		return err
 	}
+
 	return l.View(func(t *ledger.Tx) error {
 		return t.Incomings(func(in *ledger.Incoming) error {
 			if in.State.Final() && !in.Unswept {

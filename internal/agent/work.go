@@ -36,11 +36,13 @@ func (w *work) beat() *wire.Beat {
 	if facts.InProcess {
 		mode = "bindings"
 	}
+
 	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: w.cfg.Name, Instance: w.instance, Status: wire.AgentReady, Started: w.started, Time: w.cfg.Clock.Now(), Version: w.cfg.Version, Platform: platform(), Host: host, Mode: mode, Durability: facts.Reduced, Roots: w.cfg.Roots, Limits: localfs.Limits(), Settings: w.cfg.Settings, Load: wire.Load{MaxSource: w.cfg.MaxSource, MaxDest: w.cfg.MaxDestination, MaxQueued: w.cfg.MaxQueued}}
 	defer b.Fit()
 	if w.sched == nil {
 		return b
 	}
+
 	b.Incarnation = w.ledger.IncarnationText()
 	b.SourceRun, b.SourceWait, b.Parked = w.sched.counts()
 	b.DestRun = w.recv.Running()
@@ -49,15 +51,18 @@ func (w *work) beat() *wire.Beat {
 	if b.SourceRun+b.DestRun > 0 {
 		b.Status = wire.AgentActive
 	}
+
 	if facts.Degraded != "" {
 		b.Status, b.Reason = wire.AgentDegraded, "the queue manager is degraded: "+facts.Degraded
 	}
 	if err := w.ledger.OutboxFull(); err != nil {
 		b.Reason = err.Error()
 	}
+
 	if w.ledger.Low() {
 		b.Reason = "the ledger's disk is full; nothing new is accepted"
 	}
+
 	w.voice.mu.Lock()
 	if w.voice.stopping {
 		b.Status = wire.AgentStopping
@@ -71,6 +76,7 @@ func (w *work) status(id transfer.ID) (*transfer.Progress, error) {
 	if o := w.sched.find(id); o != nil {
 		return o.Status(), nil
 	}
+
 	var rec *ledger.Source
 	var as transfer.State
 	err := w.ledger.View(func(t *ledger.Tx) (err error) {
@@ -82,9 +88,11 @@ func (w *work) status(id transfer.ID) (*transfer.Progress, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if as != "" { // its request has not come
 		return &transfer.Progress{ID: id, State: as, Source: w.cfg.Name, Code: as.Code()}, nil
 	}
+
 	if rec == nil {
 		return nil, transfer.Errorf(transfer.KindNotFound, "%s has no transfer %s", w.cfg.Name, id)
 	}

@@ -51,19 +51,23 @@ func (l *Log) Append(b Batch) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
+
 	list, err := b.entries(key)
 	if err != nil {
 		return Receipt{}, err
 	}
+
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	if err := l.usable(); err != nil {
 		return Receipt{}, err
 	}
+
 	s := l.newStage(key, l.own())
 	if err := l.stageGaps(s, key, &b, list); err != nil {
 		return Receipt{}, err
 	}
+
 	var fresh []entry
 	for i := range list {
 		p, n := s.streams[key], list[i].rec.N
@@ -81,6 +85,7 @@ func (l *Log) Append(b Batch) (Receipt, error) {
 	if err := l.commit(s); err != nil {
 		return Receipt{}, err
 	}
+
 	for i := range fresh {
 		l.repeats.add(key, fresh[i].rec.N, fresh[i].body)
 	}
@@ -110,6 +115,7 @@ func (l *Log) stageGaps(s *stage, key stream, b *Batch, list []entry) error {
 			return err
 		}
 	}
+
 	p, other := s.streams[key], (*Gap)(nil)
 	for i := range list {
 		n := list[i].rec.N
@@ -121,9 +127,11 @@ func (l *Log) stageGaps(s *stage, key stream, b *Batch, list []entry) error {
 		}
 		other.To = n
 	}
+
 	if other == nil {
 		return nil
 	}
+
 	return l.stageOwn(s, &Record{Event: Disputed, Gap: other, Text: fmt.Sprintf(
 		"records %d to %d of %s came again with another content; both are in the log", other.From, other.To, key)})
 }
@@ -174,9 +182,11 @@ func (l *Log) stageOwn(s *stage, rec *Record) error {
 	if rec.Time.IsZero() {
 		rec.Time = l.now()
 	}
+
 	if rec.Role == "" {
 		rec.Role = RoleCoordination
 	}
+
 	body, err := Encode(rec)
 	if err != nil {
 		return err
@@ -199,6 +209,7 @@ func (l *Log) commit(s *stage) error {
 	if len(s.frames) == 0 {
 		return nil
 	}
+
 	if _, err := l.records.WriteAt(s.frames, s.first.end); err != nil {
 		// Nothing but the tail of one file has changed. Undo it, so that an append
 		// can be tried again when there is space.
@@ -208,10 +219,12 @@ func (l *Log) commit(s *stage) error {
 		return transfer.Errorf(transfer.KindOf(err), "audit log %s cannot be written: %w", l.dir, err).
 			WithHint("make space for it; agents keep their records until it has them")
 	}
+
 	failpoint.Hit("audit.written")
 	if err := l.records.Sync(); err != nil {
 		return l.fail(recordsName, err)
 	}
+
 	failpoint.Hit("audit.synced")
 	// Not before the sync: what index and hashes cover counts as durable.
 	if err := l.index.write(s.cells, s.first.tree.size); err != nil {
@@ -226,10 +239,12 @@ func (l *Log) commit(s *stage) error {
 	if err := l.hashes.f.Sync(); err != nil {
 		return l.fail(hashesName, err)
 	}
+
 	failpoint.Hit("audit.appended")
 	if err := l.atPath(); err != nil {
 		return err
 	}
+
 	l.mu.Lock()
 	l.tip = s.tip
 	maps.Copy(l.streams, s.streams)

@@ -86,6 +86,7 @@ func DecodeBatch(text []byte) (Batch, error) {
 	if err := checkVersion("audit batch", b.V); err != nil {
 		return Batch{}, err
 	}
+
 	if _, err := b.stream(); err != nil {
 		return Batch{}, err
 	}
@@ -127,6 +128,7 @@ func (b *Batch) entries(key stream) ([]entry, error) {
 	if err := b.checkNumbers(); err != nil {
 		return nil, err
 	}
+
 	list := make([]entry, 0, len(b.Records))
 	size := 0
 	for i, raw := range b.Records {
@@ -184,9 +186,11 @@ func DecodeReceipt(text []byte) (Receipt, error) {
 	if err := checkAgent(r.Agent); err != nil {
 		return Receipt{}, err
 	}
+
 	if _, err := ParseIncarnation(r.Incarnation); err != nil {
 		return Receipt{}, err
 	}
+
 	if r.Have > MaxNumber || r.Index < -1 || r.Index > MaxNumber {
 		return Receipt{}, transfer.Errorf(transfer.KindUsage, "an audit receipt for %s has numbers out of range", r.Agent)
 	}

@@ -49,6 +49,7 @@ func replace(d disk, path string, content []byte) error {
 	if err != nil {
 		return err
 	}
+
 	_, err = f.WriteAt(content, 0)
 	if err == nil {
 		err = f.Sync()
@@ -73,10 +74,12 @@ func makeDir(d disk, dir string) error {
 		}
 		parents = append(parents, filepath.Dir(p))
 	}
+
 	_, missing := os.Lstat(dir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
+
 	for _, p := range parents {
 		// A parent that was there and may not be read is the administrator's.
 		if err := d.syncDir(p); err != nil && (missing != nil || !errors.Is(err, fs.ErrPermission)) {

@@ -51,12 +51,14 @@ func (l *Log) Find(f Filter, fn func(i int64, raw []byte, r *Record) error) erro
 	if err != nil {
 		return err
 	}
+
 	found := 0
 	buf := make([]byte, findBlock*cellSize)
 	from := l.Size()
 	if f.Before > 0 {
 		from = min(from, f.Before)
 	}
+
 	for end := from; end > 0; end -= findBlock {
 		first := max(end-findBlock, 0)
 		cells := buf[:(end-first)*cellSize]
@@ -108,22 +110,26 @@ func newMatcher(f Filter) (*matcher, error) {
 	if f.Event != "" {
 		m.plain = append(m.plain, []byte(`"`+f.Event+`"`))
 	}
+
 	if f.Failed {
 		m.plain = append(m.plain, []byte(`"error"`))
 	}
 	if err := CheckPattern(f.Job); err != nil {
 		return nil, err
 	}
+
 	if f.IDSuffix == "" {
 		return m, nil
 	}
 	if err := transfer.CheckIDSuffix(f.IDSuffix); err != nil {
 		return nil, err
 	}
+
 	b, err := hex.DecodeString(m.suffix[len(m.suffix)-2:])
 	if err != nil { // a '-' at the end, where no ID has one
 		return nil, transfer.Errorf(transfer.KindUsage, "no transfer ID ends with %q", f.IDSuffix)
 	}
+
 	m.lastByte = b[0]
 	return m, nil
 }
@@ -161,6 +167,7 @@ func (m *matcher) record(r *Record) bool {
 		len(m.States) > 0 && !slices.Contains(m.States, r.State):
 		return false
 	}
+
 	for k, v := range m.Meta {
 		if has, ok := r.Meta[k]; !ok || has != v {
 			return false

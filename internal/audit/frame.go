@@ -94,13 +94,16 @@ func readFrame(f io.ReaderAt, at int64) ([]byte, error) {
 	if err != nil && err != io.EOF {
 		return nil, err
 	}
+
 	if got < frameHead {
 		return nil, shortFrame(at)
 	}
+
 	n, sum, err := frameLen(b, at)
 	if err != nil {
 		return nil, err
 	}
+
 	if frameHead+n <= got {
 		b = b[:frameHead+n]
 	} else {
@@ -132,20 +135,25 @@ func (w *walker) next() ([]byte, error) {
 	if w.at >= w.end {
 		return nil, io.EOF
 	}
+
 	var head [frameHead]byte
 	if err := w.fill(head[:]); err != nil {
 		return nil, err
 	}
+
 	n, sum, err := frameLen(head[:], w.at)
 	if err != nil {
 		return nil, err
 	}
+
 	if w.at+int64(frameHead+n) > w.end {
 		return nil, shortFrame(w.at)
 	}
+
 	if cap(w.buf) < n {
 		w.buf = make([]byte, n)
 	}
+
 	body := w.buf[:n]
 	if err := w.fill(body); err != nil {
 		return nil, err
@@ -153,6 +161,7 @@ func (w *walker) next() ([]byte, error) {
 	if err := checkSum(body, sum, w.at); err != nil {
 		return nil, err
 	}
+
 	w.at += int64(frameHead + n)
 	return body, nil
 }

@@ -26,16 +26,19 @@ func marshalItems(r *Record) ([]byte, error) {
 	if len(r.Items) == 0 {
 		return marshal(r)
 	}
+
 	c := *r
 	c.Items = oneItem
 	head, err := marshal(&c)
 	if err != nil {
 		return nil, err
 	}
+
 	at := bytes.Index(head, oneItemText)
 	if at < 0 {
 		return marshal(r)
 	}
+
 	b := make([]byte, 0, len(head)+220*len(r.Items))
 	b = append(append(b, head[:at]...), itemsKey...)
 	if b, err = transfer.AppendOutcomes(b, r.Items, false); err != nil {
@@ -52,18 +55,22 @@ func unmarshalItems(b []byte) (r Record, ok bool) {
 	if at < 0 || len(b) > MaxRecord {
 		return Record{}, false
 	}
+
 	items, n, ok := transfer.ParseOutcomes(b[at+len(itemsKey):])
 	if !ok || len(items) == 0 {
 		return Record{}, false
 	}
+
 	rest := slices.Concat(b[:at], oneItemText, b[at+len(itemsKey)+n:])
 	r, err := decodeAny(rest)
 	if err != nil {
 		return Record{}, false
 	}
+
 	if again, err := marshal(&r); err != nil || !bytes.Equal(again, rest) {
 		return Record{}, false // something else has that name, or the spelling is another
 	}
+
 	r.Items = items
 	return r, true
 }
@@ -80,6 +87,7 @@ func marshalBatch(b *Batch) ([]byte, error) {
 	if err != nil || len(b.Records) == 0 {
 		return text, err
 	}
+
 	text = append(make([]byte, 0, len(text)+b.size), text[:len(text)-len("]}")]...)
 	for n, r := range b.Records {
 		if n > 0 {
@@ -97,18 +105,22 @@ func unmarshalBatch(text []byte) (b Batch, ok bool) {
 	if at < 0 || at > batchEnvelope || len(text) > MaxBatch {
 		return Batch{}, false
 	}
+
 	from := at + len(noRecords) - len("]}")
 	records, ok := cutRecords(text[from:])
 	if !ok {
 		return Batch{}, false
 	}
+
 	head := slices.Concat(text[:at], noRecords)
 	if err := unmarshal(head, &b, "audit batch", batchEnvelope+len(noRecords), transfer.MaxJSONDepth); err != nil {
 		return Batch{}, false
 	}
+
 	if again, err := marshal(&b); err != nil || !bytes.Equal(again, head) {
 		return Batch{}, false
 	}
+
 	b.Records = records
 	return b, true
 }

@@ -62,10 +62,12 @@ func openLog(dir string, now func() time.Time, d disk) (*Log, error) {
 	if err := makeDir(d, dir); err != nil {
 		return nil, logError(dir, err)
 	}
+
 	held, err := lock(dir)
 	if err != nil {
 		return nil, err
 	}
+
 	l := &Log{dir: dir, now: now, disk: d, lock: held, repeats: newRepeats()}
 	err = l.openFiles(os.O_RDWR)
 	if err == nil {
@@ -138,6 +140,7 @@ func (l *Log) openFiles(flag int) error {
 	if err != nil {
 		return err
 	}
+
 	l.records = f
 	var b [headerSize]byte
 	if err := readAt(f, b[:], 0); err == io.ErrUnexpectedEOF {
@@ -145,12 +148,15 @@ func (l *Log) openFiles(flag int) error {
 	} else if err != nil {
 		return err
 	}
+
 	if l.id, err = parseHeader(b[:], recordsMagic, path); err != nil {
 		return err
 	}
+
 	if l.hashes, err = l.openTable(hashesName, hashesMagic, flag); err != nil {
 		return err
 	}
+
 	l.index, err = l.openTable(indexName, indexMagic, flag)
 	return err
 }
@@ -210,12 +216,14 @@ func (l *Log) openTable(name, magic string, flag int) (table, error) {
 			return table{}, err
 		}
 	}
+
 	if flag != os.O_RDWR {
 		return table{}, nil
 	}
 	if err := replace(l.disk, path, header(magic, l.id)); err != nil {
 		return table{}, err
 	}
+
 	f, err = l.disk.open(path, flag)
 	if err != nil {
 		return table{}, err

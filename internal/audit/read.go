@@ -53,10 +53,12 @@ func (l *Log) Scan(from int64, fn func(i int64, raw []byte, r *Record) error) er
 	if from = max(from, 0); from >= t.tree.size {
 		return nil
 	}
+
 	c, err := l.index.cell(from)
 	if err != nil {
 		return logError(l.dir, err)
 	}
+
 	w := newWalker(l.records, c.at, t.end)
 	for i := from; i < t.tree.size; i++ {
 		body, err := w.next()

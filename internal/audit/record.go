@@ -166,6 +166,7 @@ func (f *RequestFacts) name(q *transfer.Request, items []transfer.RequestItem, r
 			f.Sources = append(f.Sources, items[n].Source)
 		}
 	}
+
 	f.MoreSources = q.Count() - len(f.Items) - len(f.Sources)
 }
 
@@ -254,10 +255,12 @@ func Encode(r *Record) ([]byte, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
+
 	b, err := marshalItems(&c)
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindInternal, "audit record %s: %w", c.name(), err)
 	}
+
 	if len(b) > MaxRecord {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "audit record %s has %d bytes; the limit is %d", c.name(), len(b), MaxRecord)
 	}
@@ -299,9 +302,11 @@ func (r *Record) check() error {
 	if err := checkAgent(r.Agent); err != nil {
 		return err
 	}
+
 	if _, err := ParseIncarnation(r.Incarnation); err != nil {
 		return err
 	}
+
 	switch {
 	case r.N == 0:
 		return transfer.Errorf(transfer.KindUsage, "an audit record of %s has no number", r.Agent)

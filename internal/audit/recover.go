@@ -31,13 +31,16 @@ func (l *Log) look() (f findings, err error) {
 		}
 		f.stateErr = err // it is only a memory; records can be read instead
 	}
+
 	if f.nodes, err = l.hashes.cells(); err != nil {
 		return f, err
 	}
+
 	f.hashed = recordsIn(f.nodes)
 	if f.indexed, err = l.index.cells(); err != nil {
 		return f, err
 	}
+
 	f.bytes, err = sizeOf(l.records)
 	return f, err
 }
@@ -68,13 +71,16 @@ func (l *Log) recover() error {
 	if err != nil {
 		return err
 	}
+
 	if found.stateErr != nil && found.bytes <= headerSize && found.witnessed() == 0 {
 		return l.damaged(recordsName, fmt.Sprintf("it has no records, and how many there were cannot be told: %v", found.stateErr))
 	}
+
 	r := &recovery{Log: l, found: found}
 	if err := r.begin(); err != nil {
 		return err
 	}
+
 	start := l.tip.tree.size
 	if err := r.read(); err != nil {
 		return err
@@ -82,9 +88,11 @@ func (l *Log) recover() error {
 	if err := r.cut(); err != nil {
 		return err
 	}
+
 	if r.lost != nil {
 		return r.recordLoss()
 	}
+
 	l.saved = start
 	if found.st == nil || l.tip.tree.size-start >= saveEvery {
 		return l.save(nil)
@@ -100,17 +108,21 @@ func (r *recovery) begin() error {
 	if st == nil {
 		return nil
 	}
+
 	r.lost = st.Lost
 	if st.Size > r.found.hashed || st.Size > r.found.indexed || st.End > r.found.bytes {
 		return nil
 	}
+
 	t, err := loadTree(st.Size, r.hashes)
 	if err != nil {
 		return err
 	}
+
 	if t.root() != st.Root {
 		return r.damaged(hashesName, fmt.Sprintf("the root at %d records is not the one in the state", st.Size))
 	}
+
 	r.tip = tip{t, st.End}
 	r.streams, err = st.streams()
 	return err
@@ -165,16 +177,19 @@ func (r *recovery) settle() error {
 	if err != nil {
 		return err
 	}
+
 	for i := 0; i < len(stored); i += cellSize {
 		if !tornOf(stored[i:i+cellSize], s.hashes[i:]) {
 			_, n := tlog.SplitStoredHashIndex(first + int64(i/cellSize))
 			return r.damaged(recordsName, fmt.Sprintf("record %d, or one beside it, is not the one that was appended", n))
 		}
 	}
+
 	cells, err := r.storedCells(r.index, s.first.tree.size, len(s.cells))
 	if err != nil {
 		return err
 	}
+
 	if !bytes.Equal(cells, s.cells) || !bytes.Equal(stored, s.hashes) {
 		if err := r.secure(); err != nil {
 			return err
@@ -187,6 +202,7 @@ func (r *recovery) settle() error {
 			return err
 		}
 	}
+
 	r.tip = s.tip
 	r.next()
 	return nil
@@ -221,12 +237,14 @@ func (r *recovery) secure() error {
 	if r.secured {
 		return nil
 	}
+
 	r.secured = true
 	from := max(r.found.bytes-maxAppend, headerSize)
 	b := make([]byte, r.found.bytes-from)
 	if err := readAt(r.records, b, from); err != nil {
 		return err
 	}
+
 	if _, err := r.records.WriteAt(b, from); err != nil {
 		return err
 	}
@@ -244,13 +262,16 @@ func (r *recovery) checkEnd(bad *badFrame) error {
 		}
 		return r.damaged(recordsName, fmt.Sprintf("%v, in record %d", bad, have))
 	}
+
 	whole, err := r.reachesPast(have)
 	if err != nil {
 		return err
 	}
+
 	if bad != nil && (!bad.short || whole) {
 		return r.damaged(recordsName, fmt.Sprintf("%v, in record %d", bad, have))
 	}
+
 	r.lost, err = r.loss(have)
 	return err
 }
@@ -276,9 +297,11 @@ func (r *recovery) loss(left int64) (*loss, error) {
 		*was = *r.lost
 		was.Left = min(was.Left, left)
 	}
+
 	if st := r.found.st; st != nil && st.Size > was.Size {
 		was.Size, was.Root = st.Size, st.Root
 	}
+
 	if r.found.hashed > was.Size {
 		t, err := loadTree(r.found.hashed, r.hashes)
 		if err != nil {
@@ -286,6 +309,7 @@ func (r *recovery) loss(left int64) (*loss, error) {
 		}
 		was.Size, was.Root = t.size, t.root()
 	}
+
 	was.Size = max(was.Size, r.found.indexed)
 	return was, nil
 }
@@ -298,11 +322,13 @@ func (r *recovery) cut() error {
 			return err
 		}
 	}
+
 	if r.found.bytes > r.tip.end {
 		if err := errors.Join(r.records.Truncate(r.tip.end), r.records.Sync()); err != nil {
 			return err
 		}
 	}
+
 	for _, t := range []struct {
 		table
 		want int64

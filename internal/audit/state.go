@@ -84,32 +84,39 @@ func readState(d disk, dir string, log uint64) (*state, error) {
 		return nil, err
 	}
 	defer f.Close()
+
 	n, err := sizeOf(f)
 	if err != nil {
 		return nil, err
 	}
+
 	damaged := func(text string) error {
 		return transfer.Errorf(transfer.KindInternal, "%s is damaged: %s", path, text)
 	}
 	if n < headerSize+frameHead {
 		return nil, damaged("it is too short")
 	}
+
 	b := make([]byte, n)
 	if err := readAt(f, b, 0); err != nil {
 		return nil, err
 	}
+
 	id, err := parseHeader(b[:headerSize], stateMagic, path)
 	if err != nil {
 		return nil, damaged(err.Error())
 	}
+
 	if id != log {
 		return nil, damaged("it belongs to another log")
 	}
+
 	// Not readFrame: the state of a large network may pass a record's limit.
 	body := b[headerSize+frameHead:]
 	if !slices.Equal(appendFrame(nil, body), b[headerSize:]) {
 		return nil, damaged("the checksum does not match")
 	}
+
 	st := new(state)
 	if err := json.Unmarshal(body, st); err != nil {
 		return nil, damaged(err.Error())

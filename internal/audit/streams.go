@@ -101,12 +101,14 @@ func bounded(gaps []span) []span {
 	if len(gaps) <= maxGaps {
 		return gaps
 	}
+
 	near := 1
 	for i := 2; i < len(gaps); i++ {
 		if gaps[i].From-gaps[i-1].To < gaps[near].From-gaps[near-1].To {
 			near = i
 		}
 	}
+
 	a, b := gaps[near-1], gaps[near]
 	gaps[near-1] = span{a.From, b.To, min(a.Index, b.Index)}
 	return slices.Delete(gaps, near, near+1)
@@ -142,22 +144,27 @@ func (s streams) skip(r *Record, index int64) error {
 	if r.Gap == nil || r.Agent != Coordination {
 		return nil
 	}
+
 	v, err := ParseIncarnation(r.Gap.Incarnation)
 	if err != nil {
 		return err
 	}
+
 	key := stream{r.Gap.Agent, v}
 	p, g := s[key], r.Gap
 	follows := g.From == p.have+1 && g.To > p.have
 	if r.Event == Disputed {
 		follows = g.From > 0 && g.From <= g.To && g.To <= p.have
 	}
+
 	if !follows || g.To > MaxNumber {
 		return fmt.Errorf("%s %d to %d of %s does not follow its record %d", r.Event, g.From, g.To, key, p.have)
 	}
+
 	if !failpoint.Planted("floor-believed") {
 		p.open = opened(p.open, span{g.From, g.To, index})
 	}
+
 	s[key] = position{max(p.have, g.To), index, p.open}
 	return nil
 }

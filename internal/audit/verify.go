@@ -108,23 +108,28 @@ func (v *verifier) begin() (err error) {
 			return err
 		}
 	}
+
 	v.nodes, v.cells = window{t: v.hashes, n: f.nodes}, window{t: v.index, n: f.indexed}
 	v.total, v.bytes = f.hashed, f.bytes
 	if f.stateErr != nil {
 		v.report.add(-1, "%v", f.stateErr)
 	}
+
 	if v.lock != nil { // appends go on; what they add is not looked at
 		v.total = t.tree.size
 		v.remember(Checkpoint{t.tree.size, t.tree.root()})
 	} else if f.st != nil {
 		v.total = max(v.total, f.st.Size)
 	}
+
 	if f.st != nil && f.st.Size <= v.total {
 		v.remember(Checkpoint{f.st.Size, f.st.Root})
 	}
+
 	if need := tlog.StoredHashCount(v.total); v.nodes.n < need {
 		v.report.add(-1, "%s has %d hashes; %d records need %d", hashesName, v.nodes.n, v.total, need)
 	}
+
 	if v.cells.n < v.total {
 		v.report.add(-1, "%s has %d entries; there are %d records", indexName, v.cells.n, v.total)
 	}
@@ -166,6 +171,7 @@ func (v *verifier) walk(ctx context.Context) error {
 		}
 		v.record(body)
 	}
+
 	v.at = w.at
 	return nil
 }
@@ -178,6 +184,7 @@ func (v *verifier) resume(err error) *walker {
 		v.report.add(v.i, "records %d to %d are missing: %s ends before them", v.i, v.total-1, recordsName)
 		return nil
 	}
+
 	v.report.add(v.i, "%s: %v", recordsName, err)
 	c, cerr := v.index.cell(v.i + 1)
 	leaf, ok := v.hash(tlog.StoredHashIndex(0, v.i))
@@ -187,6 +194,7 @@ func (v *verifier) resume(err error) *walker {
 		}
 		return nil
 	}
+
 	v.leaf(leaf, leaf)
 	return newWalker(v.records, c.at, v.bytes)
 }
@@ -202,12 +210,14 @@ func (v *verifier) record(body []byte) {
 	if err != nil {
 		v.report.add(v.i, "%v", err)
 	}
+
 	if late {
 		v.report.Late++
 	}
 	if err == nil && rec.Agent == Coordination {
 		v.told(&rec)
 	}
+
 	if v.i < v.cells.n {
 		if b, cerr := v.cells.get(v.i); cerr != nil {
 			v.report.add(v.i, "%s: %v", indexName, cerr)
@@ -215,6 +225,7 @@ func (v *verifier) record(body []byte) {
 			v.report.add(v.i, "%s does not agree with the record", indexName)
 		}
 	}
+
 	actual := tlog.RecordHash(body)
 	stored, ok := v.hash(tlog.StoredHashIndex(0, v.i))
 	if !ok {
@@ -222,6 +233,7 @@ func (v *verifier) record(body []byte) {
 	} else if stored != actual {
 		v.report.add(v.i, "it is not the record that was appended here: its hash differs from the stored one")
 	}
+
 	v.leaf(actual, stored)
 }
 
@@ -251,6 +263,7 @@ func (v *verifier) missing() {
 			list = append(list, gap{g, key})
 		}
 	}
+
 	slices.SortFunc(list, func(a, b gap) int {
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.From, b.From), strings.Compare(a.of.String(), b.of.String()))
 	})
@@ -301,6 +314,7 @@ func (v *verifier) finish() {
 	if v.progress != nil {
 		v.progress(v.i, v.total)
 	}
+
 	for _, c := range v.against {
 		switch {
 		case c.Size < 0:
@@ -311,9 +325,11 @@ func (v *verifier) finish() {
 			v.report.add(-1, "the checkpoint of no records has a root of others")
 		}
 	}
+
 	if v.i < v.total {
 		return // the tail cannot be judged
 	}
+
 	v.missing()
 	v.report.Pending = v.bytes - v.at
 	switch {

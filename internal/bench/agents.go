@@ -69,11 +69,13 @@ func runCrowd(ctx context.Context, e *Env, r *Report) error {
 		return err
 	}
 	defer remove()
+
 	c := &crowd{env: e, counts: []int{100, 200, 300, 400, 500}, sets: map[int]*FileSet{}, dest: filepath.Join(dir, "copies")}
 	unit := int64(1 << 20)
 	if e.Short {
 		c.counts, unit = []int{4, 20}, 8<<10
 	}
+
 	source := filepath.Join(dir, "source")
 	for _, size := range crowdSizes {
 		if c.sets[size], err = MakeFiles(filepath.Join(source, fmt.Sprintf("files%d", size)), filesPerTransfer, int64(size)*unit, Random); err != nil {
@@ -83,16 +85,19 @@ func runCrowd(ctx context.Context, e *Env, r *Report) error {
 	if err := os.MkdirAll(c.dest, 0o755); err != nil {
 		return unwritable(c.dest, err)
 	}
+
 	most := slices.Max(c.counts)
 	cfg := NetworkConfig{Dir: filepath.Join(dir, "network"), Nice: crowdNice, Agents: append(group(RoleSource, most/2, agentsPerProcess, source), group(RoleDestination, most/2, agentsPerProcess, c.dest)...)}
 	if c.net, err = e.StartNetwork(ctx, cfg); err != nil {
 		return err
 	}
 	defer c.net.Close()
+
 	series, err := e.Interleave(ctx, c.cases())
 	if err != nil {
 		return err
 	}
+
 	c.report(series, r)
 	return nil
 }
@@ -148,6 +153,7 @@ func (c *crowd) run(ctx context.Context, pairs int, set *FileSet) (Sample, error
 		jobs = append(jobs, Job{Source: agentName(RoleSource, k), Dest: agentName(RoleDestination, k), Durability: transfer.DurabilityProcess,
 			Sources: []transfer.Path{transfer.Path(set.Name())}, To: transfer.Path(name + "/")})
 	}
+
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := w.start(cancel)
@@ -174,6 +180,7 @@ func (c *crowd) run(ctx context.Context, pairs int, set *FileSet) (Sample, error
 	if err == nil {
 		err = w.complete()
 	}
+
 	if e := os.RemoveAll(filepath.Join(c.dest, round)); err == nil && e != nil {
 		err = unwritable(c.dest, e)
 	}
@@ -290,6 +297,7 @@ func (c *crowd) report(series []Series, r *Report) {
 		}
 		r.Tables = append(r.Tables, t)
 	}
+
 	r.Charts = append(r.Charts, c.chart(average))
 	c.bars(average, r)
 	r.Note("Every agent has a connection of its own, %d of them in each process, and %s for data in flight; all of the largest number run throughout, so that the numbers can be measured in turn.", agentsPerProcess, crowdMemory)

@@ -44,6 +44,7 @@ func (s stall) run(ctx context.Context, rounds int) (times []time.Duration, err 
 		return nil, transfer.Errorf(transfer.KindInternal, "the loopback interface cannot be listened at: %w", err)
 	}
 	defer l.Close()
+
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answered := make(chan error, 1)
@@ -56,6 +57,7 @@ func (s stall) run(ctx context.Context, rounds int) (times []time.Duration, err 
 			times, err = writeTwice(c, stallWarmups+rounds)
 		}
 	}
+
 	l.Close()
 	if e := <-answered; err == nil {
 		err = e
@@ -96,6 +98,7 @@ func (s stall) answer(ctx context.Context, l net.Listener, rounds int) error {
 		return err
 	}
 	defer c.Close()
+
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	both := make([]byte, stallFirst+stallSecond)
 	for range rounds {

@@ -34,15 +34,18 @@ func runChannel(ctx context.Context, e *Env) (*Report, error) {
 	if e.Short {
 		rounds = 20
 	}
+
 	dir, remove, err := e.Scratch("channel")
 	if err != nil {
 		return nil, err
 	}
 	defer remove()
+
 	set, err := MakeFiles(filepath.Join(dir, "sets", "one"), 1, smallFile, Random)
 	if err != nil {
 		return nil, err
 	}
+
 	var small []Case
 	var url string // of the queue manager of the first way
 	for i, w := range smallWays(ctx, e) {
@@ -60,10 +63,12 @@ func runChannel(ctx context.Context, e *Env) (*Report, error) {
 		}
 		small = append(small, Case{Name: w.name, Run: func(ctx context.Context) (Sample, error) { return smallRounds(ctx, pair, set, w.lane, rounds) }})
 	}
+
 	own, err := newOwnRounds(ctx, e, url)
 	if err != nil {
 		return nil, err
 	}
+
 	defer own.close()
 
 	cases := stallCases(rounds)
@@ -162,11 +167,13 @@ func channelReport(all []Series, own, rounds int) *Report {
 			chart.Categories = append(chart.Categories, s.Case)
 		}
 	}
+
 	r.Tables, r.Charts = []Table{t}, []Chart{chart}
 	stalled := AtLeast("the stall is there: one exchange with Nagle on", "ms", all[0].Extra(extraP50).Median, 30, 40)
 	if all[0].Lacks != "" {
 		stalled = stalled.Lacking(all[0].Lacks)
 	}
+
 	r.Bars = append(r.Bars, stalled)
 	for _, s := range all[own:] {
 		if strings.HasSuffix(s.Case, nagleOn) {
@@ -178,6 +185,7 @@ func channelReport(all []Series, own, rounds int) *Report {
 		}
 		r.Bars = append(r.Bars, bar)
 	}
+
 	size, _ := published.Lookup("segment")
 	delay, _ := published.Lookup("delay")
 	rate, _ := published.Lookup("stalled-rate")
@@ -230,6 +238,7 @@ func newOwnRounds(ctx context.Context, e *Env, url string) (*ownRounds, error) {
 		o.close()
 		return nil, err
 	}
+
 	o.there, o.here = o.answerer.NewInbox(), o.asker.NewInbox()
 	if err := o.listen(ctx); err != nil {
 		o.close()
@@ -266,10 +275,12 @@ func (o *ownRounds) listen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	o.stops = append(o.stops, stop)
 	if stop, err = o.asker.SubscribeData(o.here+".>", nil, func(qmgr.Message) { o.answers <- struct{}{} }); err != nil {
 		return err
 	}
+
 	o.stops = append(o.stops, stop)
 	// A round trip on every connection: the queue manager has the subscriptions.
 	for _, c := range []*qmgr.Conn{o.asker, o.answerer} {
@@ -301,6 +312,7 @@ func (o *ownRounds) data(ctx context.Context) error {
 			return err
 		}
 	}
+
 	select {
 	case <-o.answers:
 		return nil

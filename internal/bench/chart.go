@@ -44,6 +44,7 @@ func (c *Chart) SVG() (string, error) {
 		&p.X.Tick.Label: 10, &p.Y.Tick.Label: 10, &legend.TextStyle: 11} {
 		style.Font.Variant, style.Font.Size = "Sans", size
 	}
+
 	p.Add(plotter.NewGrid())
 	for i := range c.Lines {
 		draw := c.addLine
@@ -54,6 +55,7 @@ func (c *Chart) SVG() (string, error) {
 			return "", fmt.Errorf("chart %q, line %q: %w", c.Title, c.Lines[i].Name, err)
 		}
 	}
+
 	c.axes(p)
 
 	height := plotHeight + vg.Length(len(c.Lines))*legendLine
@@ -78,27 +80,33 @@ func (c *Chart) axes(p *plot.Plot) {
 	if p.Y.Max <= 0 || math.IsInf(p.Y.Max, 0) {
 		p.Y.Max = 1
 	}
+
 	if c.Kind == Bars {
 		p.NominalX(c.Categories...)
 		p.X.Min, p.X.Max = -0.5, float64(max(1, len(c.Categories)))-0.5
 		c.slant(p)
 		return
 	}
+
 	var ticks plot.ConstantTicks
 	for _, x := range c.xs() {
 		ticks = append(ticks, plot.Tick{Value: x, Label: fmt.Sprintf("%.4g", x)})
 	}
+
 	if len(ticks) < 2 {
 		p.X.Min, p.X.Max = 0, 2
 	}
+
 	if len(ticks) > 0 {
 		p.X.Tick.Marker = ticks
 	}
+
 	if len(ticks) > 1 && c.LogX && ticks[0].Value > 0 {
 		p.X.Scale = plot.LogScale{}
 	} else if len(ticks) > 12 {
 		p.X.Tick.Marker = plot.DefaultTicks{}
 	}
+
 	c.slant(p)
 }
 
@@ -132,10 +140,12 @@ func (c *Chart) addLine(p *plot.Plot, legend *plot.Legend, i int) error {
 		legend.Add(c.Lines[i].Name)
 		return nil
 	}
+
 	line, dots, err := plotter.NewLinePoints(points)
 	if err != nil {
 		return err
 	}
+
 	colour := palette[i%len(palette)]
 	line.Color, line.Width = colour, 1.5
 	dots.Color, dots.Shape, dots.Radius = colour, draw.CircleGlyph{}, 2.5
@@ -155,14 +165,17 @@ func (c *Chart) addBars(p *plot.Plot, legend *plot.Legend, i int) error {
 		bars = append(bars, plotter.XYs{{X: x0}, {X: x0, Y: q.Y}, {X: x1, Y: q.Y}, {X: x1}})
 		points[k].X = (x0 + x1) / 2
 	}
+
 	if len(bars) == 0 {
 		legend.Add(c.Lines[i].Name)
 		return nil
 	}
+
 	all, err := plotter.NewPolygon(bars...)
 	if err != nil {
 		return err
 	}
+
 	all.Color, all.LineStyle.Width = palette[i%len(palette)], 0
 	p.Add(all)
 	legend.Add(c.Lines[i].Name, all)

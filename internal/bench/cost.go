@@ -25,10 +25,12 @@ func runCost(ctx context.Context, e *Env) (*Report, error) {
 		return nil, err
 	}
 	defer remove()
+
 	set, err := MakeFiles(filepath.Join(dir, "sets", "files"), 2, e.Total/2, Random)
 	if err != nil {
 		return nil, err
 	}
+
 	var cases []Case
 	for _, lane := range []Lane{QueueLane, DirectPlain, DirectTLS} {
 		if why := lane.Lacks(); why != "" {
@@ -42,6 +44,7 @@ func runCost(ctx context.Context, e *Env) (*Report, error) {
 		defer pair.Close()
 		cases = append(cases, pair.Case(lane.Name, set, Job{Lane: lane.Lane}, false))
 	}
+
 	all, err := e.Interleave(ctx, cases)
 	if err != nil {
 		return nil, err
@@ -56,10 +59,12 @@ func costReport(all []Series, processors int) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	ratio, err := ProcessorRatio(Z9, Z10)
 	if err != nil {
 		return nil, err
 	}
+
 	t := Table{Title: "Processor time of a transfer, here and carried", Columns: []Column{
 		{Name: "lane"}, {Name: "role"},
 		{Name: "here", Unit: "µs/KB", Digits: 3},
@@ -87,6 +92,7 @@ func costReport(all []Series, processors int) (*Report, error) {
 			t.Add(Text("%s", s.Case), Text("%s", role), Of(cost), Of(there), Of(busy), One(at50))
 		}
 	}
+
 	r := &Report{Tables: []Table{example, t}, Bars: []Bar{peakBar(all)}}
 	r.Note("The ratio that carries the costs is that of the report's example, so that the arithmetic can be followed. For another machine, it is that machine's throughput for each processor over this one's, from whichever benchmark represents the work: IBM's table does not have this host.")
 	r.Note("50 MB/s is the greatest rate that the report has for a single transfer on a network of 1 Gbit/s.")
@@ -101,14 +107,17 @@ func exampleTable() (Table, error) {
 	if err != nil {
 		return Table{}, err
 	}
+
 	carried, err := CarryCost(100, Z10, Z9)
 	if err != nil {
 		return Table{}, err
 	}
+
 	busy, err := Busy(640*time.Millisecond, time.Second, Z10.Processors)
 	if err != nil {
 		return Table{}, err
 	}
+
 	t := Table{Title: "The worked example of the z/OS report, page 47", Columns: []Column{
 		{Name: "step"}, {Name: "reckoned", Digits: 4}, {Name: "printed", Digits: 3}}}
 	printed := func(id string) Cell {

@@ -137,6 +137,7 @@ func (p *Path) carry(l *link, dst, src net.Conn) {
 			break
 		}
 	}
+
 	close(flying)
 	landing.Wait()
 }

@@ -45,6 +45,7 @@ func MakeFiles(dir string, count int, size int64, content string) (*FileSet, err
 			return nil, unwritable(dir, err)
 		}
 	}
+
 	for i := range count {
 		name := fmt.Sprintf("%d/f%06d", i%parts, i)
 		sum, err := makeFile(filepath.Join(dir, name), uint64(i), size, content)
@@ -67,11 +68,13 @@ func makeFile(path string, seed uint64, size int64, content string) (sum string,
 	if err != nil {
 		return "", unwritable(path, err)
 	}
+
 	defer func() {
 		if e := f.Close(); err == nil && e != nil {
 			err = unwritable(path, e)
 		}
 	}()
+
 	h := digest.XXH3.New()
 	w := bufio.NewWriterSize(io.MultiWriter(f, h), 256<<10)
 	if content == Prose {
@@ -137,6 +140,7 @@ func (s *FileSet) Verify(dir string) error {
 	if err != nil {
 		return err
 	}
+
 	if found != len(s.Names) {
 		return transfer.Errorf(transfer.KindDigest, "%d of %d files of %s arrived in %s", found, len(s.Names), s.Name(), dir)
 	}
@@ -148,15 +152,18 @@ func (s *FileSet) verify(path, name string) error {
 	if !ok {
 		return transfer.Errorf(transfer.KindDigest, "%s arrived, which is no file of the set %s", path, s.Name())
 	}
+
 	f, err := os.Open(path)
 	if err != nil {
 		return transfer.Errorf(transfer.KindOf(err), "the copy %s cannot be checked: %w", path, err)
 	}
 	defer f.Close()
+
 	h := digest.XXH3.New()
 	if _, err := io.CopyBuffer(h, readerOnly{f}, make([]byte, 256<<10)); err != nil {
 		return transfer.Errorf(transfer.KindOf(err), "the copy %s cannot be checked: %w", path, err)
 	}
+
 	if got := digest.XXH3.Sum(h); got != want {
 		return transfer.Errorf(transfer.KindDigest, "the copy %s is not what was sent: %s, not %s", path, got, want)
 	}

@@ -101,6 +101,7 @@ func (r *Report) page() (pageReport, error) {
 		limit, aim := b.Limits()
 		p.Bars = append(p.Bars, pageBar{class, b.Name, b.Shown(), limit, aim, b.Verdict()})
 	}
+
 	for _, c := range r.Charts {
 		drawing, err := c.SVG()
 		if err != nil {
@@ -108,6 +109,7 @@ func (r *Report) page() (pageReport, error) {
 		}
 		p.Charts = append(p.Charts, template.HTML(drawing)) // SVG escapes what it is given
 	}
+
 	for _, t := range r.Tables {
 		pt := pageTable{Title: t.Title, Notes: t.Notes}
 		for _, c := range t.Columns {

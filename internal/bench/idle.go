@@ -35,6 +35,7 @@ func runIdle(ctx context.Context, e *Env, r *Report) error {
 	if e.Short {
 		counts, watch = []int{0, 20}, 500*time.Millisecond
 	}
+
 	t := Table{Title: "Idle agents on one queue manager", Columns: []Column{{Name: "agents"}, {Name: "until all are ready", Unit: "s", Digits: 1},
 		{Name: "memory of the queue manager", Unit: "MiB"}, {Name: "there for each agent", Unit: "KiB"}, {Name: "memory of the agents' processes", Unit: "MiB"}, {Name: "of each agent", Unit: "KiB"}, {Name: "state directory of each agent", Unit: "KiB"},
 		{Name: "CPU queue manager", Unit: "%", Digits: 2}, {Name: "CPU coordination", Unit: "%", Digits: 2}, {Name: "CPU agents", Unit: "%", Digits: 2}}}
@@ -54,6 +55,7 @@ func runIdle(ctx context.Context, e *Env, r *Report) error {
 		last = c
 		t.Add(c.row(none)...)
 	}
+
 	r.Tables = append(r.Tables, t)
 	r.Note("Idle agents share processes of %d. Percentages are of one processor, over %s.", idlePerProcess, watch)
 	return nil
@@ -87,6 +89,7 @@ func crowded(n int, last idleCrowd, dir string) string {
 	if err != nil {
 		return err.Error()
 	}
+
 	for _, x := range []struct {
 		what string
 		need int
@@ -95,13 +98,16 @@ func crowded(n int, last idleCrowd, dir string) string {
 			return fmt.Sprintf("%s would need %d open files, and the limit is %d", x.what, x.need, limit)
 		}
 	}
+
 	if last.agents == 0 {
 		return ""
 	}
+
 	free, err := space(dir)
 	if err != nil {
 		return err.Error()
 	}
+
 	each := func(bytes int64) float64 { return float64(bytes) / float64(last.agents) * float64(n) / (1 << 30) }
 	for _, x := range []struct {
 		what       string
@@ -134,16 +140,19 @@ func idle(ctx context.Context, e *Env, n int, watch time.Duration) (idleCrowd, e
 		return c, err
 	}
 	defer remove()
+
 	root := filepath.Join(dir, "root")
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return c, unwritable(root, err)
 	}
+
 	start := time.Now()
 	net, err := e.StartNetwork(ctx, NetworkConfig{Dir: filepath.Join(dir, "network"), Agents: group(RoleSource, n, idlePerProcess, root)})
 	if err != nil {
 		return c, err
 	}
 	defer net.Close()
+
 	c.start = time.Since(start)
 	s, err := net.Meter.Measure(func() (Sample, error) {
 		t := time.NewTimer(watch)
@@ -158,6 +167,7 @@ func idle(ctx context.Context, e *Env, n int, watch time.Duration) (idleCrowd, e
 	if err != nil {
 		return c, transfer.Errorf(transfer.KindOf(err), "%d idle agents: %w", n, err)
 	}
+
 	c.watched, c.cpu, c.manager = s.Wall, s.CPU, s.Peak[RoleManager]
 	for _, pid := range net.Meter.Pids(RoleSource) {
 		rss, err := peakRSS(pid)
@@ -166,9 +176,11 @@ func idle(ctx context.Context, e *Env, n int, watch time.Duration) (idleCrowd, e
 		}
 		c.agentsRSS += rss
 	}
+
 	if c.state, err = used(net.cfg.Dir); err != nil {
 		return c, err
 	}
+
 	e.Say("%d idle agents: ready after %.1f s, queue manager %.0f MiB", n, c.start.Seconds(), float64(c.manager)/(1<<20))
 	return c, nil
 }

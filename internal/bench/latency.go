@@ -47,29 +47,35 @@ func runLatency(ctx context.Context, e *Env) (*Report, error) {
 		return nil, err
 	}
 	defer remove()
+
 	l := &latency{env: e, dir: dir, times: 200, runs: 15}
 	if e.Short {
 		l.times, l.runs = 10, 2
 	}
+
 	if l.set, err = MakeFiles(filepath.Join(dir, "source", "one"), 1, smallFile, Random); err != nil {
 		return nil, err
 	}
+
 	memory, err := e.StartPair(ctx, PairConfig{Dir: filepath.Join(dir, "network"), SourceRoot: filepath.Dir(l.set.Dir)})
 	if err != nil {
 		return nil, err
 	}
 	defer memory.Close()
+
 	cases := l.submitted(memory, "on memory", "")
 	disk, closeDisk, err := l.onDisk(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer closeDisk()
+
 	if disk != nil {
 		cases = append(cases, l.submitted(disk, "on disk", "")...)
 	} else {
 		cases = append(cases, l.submitted(memory, "on disk", "not run: no --disk was given")...)
 	}
+
 	n := len(cases)
 	series, err := e.Interleave(ctx, append(cases, l.commands(memory)...))
 	if err != nil {
@@ -84,10 +90,12 @@ func (l *latency) onDisk(ctx context.Context) (*Pair, func(), error) {
 	if l.env.Disk == "" {
 		return nil, func() {}, nil
 	}
+
 	dir, remove, err := l.env.ScratchOnDisk("latency")
 	if err != nil {
 		return nil, nil, err
 	}
+
 	p, err := l.env.StartPair(ctx, PairConfig{Dir: dir, SourceRoot: filepath.Dir(l.set.Dir)})
 	if err != nil {
 		remove()
@@ -136,6 +144,7 @@ func (l *latency) repeat(ctx context.Context, p *Pair, j Job) (Sample, error) {
 	if err != nil {
 		return s, err
 	}
+
 	s.Extra = spread(times)
 	for i := range l.times {
 		if err := l.set.verify(filepath.Join(p.DestRoot, round, fmt.Sprint(i)), l.set.Names[0]); err != nil {
@@ -214,6 +223,7 @@ func (l *latency) report(submitted, commands []Series) *Report {
 	for _, role := range FerryRoles {
 		t.Columns = append(t.Columns, Column{Name: "CPU of the " + string(role), Unit: "ms/transfer", Digits: 2})
 	}
+
 	chart := Chart{Title: "One file of 1 KiB, submission to known end", Kind: Bars, X: "percentile", Y: "ms", Categories: []string{"p50", "p99"}}
 	for _, s := range submitted {
 		row := slices.Insert(timesOf(s), 1, Text("%s", taken(s)))
@@ -225,10 +235,12 @@ func (l *latency) report(submitted, commands []Series) *Report {
 			chart.Lines = append(chart.Lines, Line{Name: s.Case, Points: []Point{At(0, s.Extra(extraP50)), At(1, s.Extra(extraP99))}})
 		}
 	}
+
 	c := Table{Title: fmt.Sprintf("The same with a process for each file, from its start to its exit, %d in a row", l.runs), Columns: append([]Column{{Name: "command"}}, times...)}
 	for _, s := range commands {
 		c.Add(timesOf(s)...)
 	}
+
 	r.Tables, r.Charts = []Table{t, c}, []Chart{chart}
 	r.Bars = []Bar{AtMost("1 KiB file, submission to known end, durability process, p50", "ms", submitted[0].Extra(extraP50).Median, 20, 5), peakBar(submitted)}
 	r.Note("The end is known to the submitter when the source agent has the destination's final outcome on record, which is later than the commit.")

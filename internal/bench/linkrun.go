@@ -34,6 +34,7 @@ func runLink(ctx context.Context, e *Env) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	for _, trip := range []time.Duration{50 * time.Millisecond, 200 * time.Millisecond} {
 		more, err := longPath(ctx, e, r, trip)
 		if err != nil {
@@ -41,6 +42,7 @@ func runLink(ctx context.Context, e *Env) (*Report, error) {
 		}
 		all = append(all, more...)
 	}
+
 	r.Bars = append(r.Bars, peakBar(all))
 	return r, nil
 }
@@ -65,6 +67,7 @@ func newEnds(ctx context.Context, e *Env, name, nearIP, farIP string) (*ends, er
 	if err != nil {
 		return nil, err
 	}
+
 	x := &ends{env: e, dir: dir, nearIP: nearIP, farIP: farIP, closers: []func(){remove}, pairs: map[string]*Pair{}, lanes: []Lane{DirectPlain, DirectTLS, QueueLane}}
 	for _, end := range []struct {
 		to   **namespace
@@ -111,6 +114,7 @@ func (x *ends) cable(ctx context.Context, rate int64) error {
 		[]string{"link", "set", "cable", "up"}); err != nil {
 		return err
 	}
+
 	for _, n := range []*namespace{x.near, x.far} {
 		if err := n.limit(ctx, "cable", rate); err != nil {
 			return err
@@ -127,6 +131,7 @@ func (x *ends) relays(ctx context.Context, p *Path, farPorts, nearPorts []int) e
 			return err
 		}
 	}
+
 	back := p.Reverse()
 	x.closers = append(x.closers, p.Close, back.Close)
 	for _, way := range []struct {
@@ -169,6 +174,7 @@ func (x *ends) start(ctx context.Context, files int, size int64, listen bool) (e
 	if x.set, err = MakeFiles(filepath.Join(x.dir, "sets", "files"), files, size, Random); err != nil {
 		return err
 	}
+
 	direct := NewPath(0, 0)
 	x.closers = append(x.closers, direct.Close)
 	for i, lane := range x.lanes {
@@ -188,6 +194,7 @@ func (x *ends) start(ctx context.Context, files int, size int64, listen bool) (e
 		x.closers = append(x.closers, pair.Close)
 		x.pairs[lane.Name] = pair
 	}
+
 	x.iperf, err = x.server(ctx, peers.Iperf)
 	return err
 }
@@ -200,6 +207,7 @@ func (x *ends) pair(ctx context.Context, i int, lane Lane, via string, listen bo
 	if err := os.MkdirAll(p.DestRoot, 0o755); err != nil {
 		return nil, unwritable(p.DestRoot, err)
 	}
+
 	flags := func(ip string, port int) []string {
 		if !listen || lane.Direct == "" {
 			return lane.Flags()
@@ -265,9 +273,11 @@ func gigabit(ctx context.Context, e *Env, r *Report) ([]Series, error) {
 		return nil, err
 	}
 	defer x.close()
+
 	if err := x.cable(ctx, linkRate); err != nil {
 		return nil, err
 	}
+
 	files, size := 100, int64(10_000_000)
 	if e.Short {
 		files, size = 4, 1_000_000
@@ -275,13 +285,16 @@ func gigabit(ctx context.Context, e *Env, r *Report) ([]Series, error) {
 	if err := x.start(ctx, files, size, false); err != nil {
 		return nil, err
 	}
+
 	cases := []Case{x.iperfCase()}
 	for _, l := range x.lanes {
 		cases = append(cases, x.ferry(l, "", x.set, Job{}))
 	}
+
 	for _, l := range []Lane{DirectPlain, QueueLane} {
 		cases = append(cases, x.ferry(l, ", no checksum", x.set, Job{Checksum: "none"}), x.ferry(l, ", MD5", x.set, Job{Checksum: "md5"}))
 	}
+
 	for _, c := range peers.Clients() {
 		if c.One != "" || c.Program != "curl" {
 			continue
@@ -292,10 +305,12 @@ func gigabit(ctx context.Context, e *Env, r *Report) ([]Series, error) {
 		}
 		cases = append(cases, Case{Name: c.Name, Run: func(ctx context.Context) (Sample, error) { return x.peer(ctx, c, server) }})
 	}
+
 	series, err := e.Interleave(ctx, cases)
 	if err != nil {
 		return nil, err
 	}
+
 	title := fmt.Sprintf("1 Gbit/s, %d files of %.0f MB", files, float64(size)/1e6)
 	r.Tables = append(r.Tables, linkTable(title, series))
 	r.Charts = append(r.Charts, peerChart(title, series))
@@ -338,6 +353,7 @@ func longPath(ctx context.Context, e *Env, r *Report, trip time.Duration) ([]Ser
 		return nil, err
 	}
 	defer x.close()
+
 	farPorts, nearPorts := []int{peers.Place{Port: peerPort}.PortOf(peers.Iperf)}, []int{}
 	for i := range x.lanes {
 		farPorts = append(farPorts, directPort+i)
@@ -346,6 +362,7 @@ func longPath(ctx context.Context, e *Env, r *Report, trip time.Duration) ([]Ser
 	if err := x.relays(ctx, NewPath(trip, pathRate/8), farPorts, nearPorts); err != nil {
 		return nil, err
 	}
+
 	files := 20
 	if e.Short {
 		files = 4
@@ -353,22 +370,27 @@ func longPath(ctx context.Context, e *Env, r *Report, trip time.Duration) ([]Ser
 	if err := x.start(ctx, files, e.Total/int64(files), true); err != nil {
 		return nil, err
 	}
+
 	// What is held to a narrow window needs no more to show its rate.
 	few, err := MakeFiles(filepath.Join(x.dir, "sets", "few"), max(1, files/5), x.set.Size, Random)
 	if err != nil {
 		return nil, err
 	}
+
 	cases := []Case{x.iperfCase()}
 	for _, l := range x.lanes {
 		cases = append(cases, x.ferry(l, selfSettings, x.set, Job{}))
 	}
+
 	for _, l := range []Lane{DirectPlain, QueueLane} {
 		cases = append(cases, x.ferry(l, fixedSettings, x.set, Job{Settings: pathDefaults}), x.ferry(l, narrowSettings, few, Job{Settings: pathNarrow}))
 	}
+
 	series, err := e.Interleave(ctx, cases)
 	if err != nil {
 		return nil, err
 	}
+
 	title := fmt.Sprintf("100 Mbit/s, round trip %s, %d files of %.0f MB", trip, files, float64(x.set.Size)/1e6)
 	r.Tables = append(r.Tables, linkTable(title, series))
 	r.Charts = append(r.Charts, peerChart(title, series))

@@ -19,6 +19,7 @@ func gigabitBars(all []Series) (bars []Bar) {
 	for _, l := range []Lane{DirectPlain, DirectTLS, QueueLane} {
 		bars = append(bars, overIperf("1 Gbit/s: rate of the "+l.Name+" over iperf3", all, ferryCase(l), 0.97, 0.99))
 	}
+
 	bars = append(bars, AtLeast("1 Gbit/s: rate of the queue lane, TLS over iperf3", "", 0, 0.97, 0.99).Lacking("not available: this Ferry's queue lane has no TLS"))
 	for _, l := range []Lane{DirectPlain, QueueLane} {
 		name := "1 Gbit/s: time with MD5 over time without a checksum, " + l.Name
@@ -50,6 +51,7 @@ func linkTable(title string, all []Series) Table {
 	for _, s := range named(all, iperfName) {
 		carried = s.Rate().Median
 	}
+
 	for _, s := range all {
 		part := Cell{}
 		if carried > 0 && s.Lacks == "" {

@@ -134,6 +134,7 @@ func (t *Table) markdown(b *strings.Builder) {
 	for _, c := range t.Columns {
 		fmt.Fprintf(b, " %s |", plain(c.heading()))
 	}
+
 	b.WriteString("\n|" + strings.Repeat("---|", len(t.Columns)) + "\n")
 	for _, row := range t.Rows {
 		b.WriteString("|")
@@ -142,10 +143,12 @@ func (t *Table) markdown(b *strings.Builder) {
 		}
 		b.WriteString("\n")
 	}
+
 	b.WriteString("\n")
 	for _, n := range t.Notes {
 		fmt.Fprintf(b, "- %s\n", plain(n))
 	}
+
 	if len(t.Notes) > 0 {
 		b.WriteString("\n")
 	}

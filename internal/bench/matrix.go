@@ -59,6 +59,7 @@ func binaryCells(short bool) (all []cell) {
 	if short {
 		chunks = []int{defaultChunk}
 	}
+
 	for _, ten := range []bool{false, true} {
 		for _, sum := range matrixChecksums {
 			for _, size := range matrixSizes {
@@ -90,12 +91,14 @@ func runMatrix(ctx context.Context, e *Env) (*Report, error) {
 		return nil, err
 	}
 	defer remove()
+
 	m := &matrix{env: e, sets: map[int]*FileSet{}, texts: map[int]*Texts{}, cells: matrixCells(e.Short), sums: map[int]int{}, r: &Report{}}
 	source := filepath.Join(dir, "source")
 	unit, total, err := e.sizes()
 	if err != nil {
 		return nil, err
 	}
+
 	for _, size := range matrixSizes {
 		bytes := int64(size) * unit
 		if m.sets[size], err = MakeFiles(filepath.Join(source, fmt.Sprintf("files%d", size)), int(total/bytes), bytes, Random); err != nil {
@@ -105,13 +108,16 @@ func runMatrix(ctx context.Context, e *Env) (*Report, error) {
 			return nil, err
 		}
 	}
+
 	if m.pair, err = e.StartPair(ctx, PairConfig{Dir: filepath.Join(dir, "network"), SourceRoot: source, Lane: DirectPlain}); err != nil {
 		return nil, err
 	}
 	defer m.pair.Close()
+
 	if m.series, err = e.Interleave(ctx, m.cases()); err != nil {
 		return nil, err
 	}
+
 	m.report(unit)
 	return m.r, nil
 }
@@ -141,6 +147,7 @@ func (m *matrix) cases() (all []Case) {
 		}
 		all = append(all, m.pair.Case(c.name(), set, j, c.ten))
 	}
+
 	for _, size := range matrixSizes {
 		m.sums[size] = len(all)
 		all = append(all, md5sumBothEnds(m.sets[size], fmt.Sprintf("md5sum at both ends, %d MB files", size)))
@@ -157,10 +164,12 @@ func md5sumBothEnds(s *FileSet, name string) Case {
 		c.Lacks = "not available: the program md5sum is not in the PATH"
 		return c
 	}
+
 	var names []string
 	for _, n := range s.Names {
 		names = append(names, filepath.Join(s.Dir, n))
 	}
+
 	c.Run = func(ctx context.Context) (Sample, error) {
 		start := time.Now()
 		var ends [2]*exec.Cmd
@@ -203,6 +212,7 @@ func (m *matrix) report(unit int64) {
 		}
 		m.r.Charts = append(m.r.Charts, m.chunkChart(ten), m.sizeChart(ten))
 	}
+
 	m.reportText()
 	m.r.Tables = append(m.r.Tables, noCounterparts()...)
 	m.bars()
@@ -222,6 +232,7 @@ func (m *matrix) bars() {
 		small, large := m.of(false, 1, "xxh3", lane, defaultChunk), m.of(false, 100, "xxh3", lane, defaultChunk)
 		m.r.Bars = append(m.r.Bars, ratioBar("time for 1 MB files over time for 100 MB files, single, "+lane.Name, small, large, 1.3, 1.1))
 	}
+
 	for _, lane := range []Lane{QueueLane, DirectPlain} {
 		for _, size := range matrixSizes {
 			with, without := m.of(false, size, "md5", lane, defaultChunk), m.of(false, size, "none", lane, defaultChunk)
@@ -231,5 +242,6 @@ func (m *matrix) bars() {
 			m.r.Bars = append(m.r.Bars, ratioBar(fmt.Sprintf("MD5 over the larger of no checksum and md5sum at both ends, %d MB files, %s", size, lane.Name), with, without, 1.15, 0.8))
 		}
 	}
+
 	m.r.Bars = append(m.r.Bars, peakBar(m.series))
 }

@@ -128,6 +128,7 @@ func (m *matrix) sizeChart(ten bool) Chart {
 	for _, size := range matrixSizes {
 		c.Categories = append(c.Categories, fmt.Sprintf("%d MB", size))
 	}
+
 	for _, lane := range []Lane{QueueLane, DirectPlain} {
 		for _, sum := range matrixChecksums {
 			l := Line{Name: lane.Name + ", " + sum}
@@ -157,6 +158,7 @@ func noCounterparts() []Table {
 		windows.Add(Text("%s", dataText(b.Text)), Text("%s", md5Text(b.MD5)), Text("%s", transfersText(b.Transfers == published.Ten)),
 			One(float64(b.FileMB)), One(float64(b.ChunkKiB)), One(b.Seconds), Text(NoCounterpart))
 	}
+
 	linux := Table{Title: "Linux 7.0.1: bindings mode, text, 1,000 MB in all",
 		Columns: []Column{{Name: "transfers"}, {Name: "file", Unit: "MB"}, {Name: "chunk", Unit: "KiB"}, {Name: "published", Unit: "s", Digits: 2}, {Name: "rate", Unit: "MB/s", Digits: 1}, {Name: "Ferry"}}}
 	for _, c := range published.Find(published.Like{Source: published.Linux, Mode: published.Bindings}) {

@@ -13,6 +13,7 @@ func textCells(short bool) (all []cell) {
 	if short {
 		chunks, sums = []int{defaultChunk}, []string{defaultChecksum}
 	}
+
 	for _, ten := range []bool{false, true} {
 		for _, size := range matrixSizes {
 			for _, sum := range sums {
@@ -90,6 +91,7 @@ func (m *matrix) textChart(ten bool) Chart {
 	for _, size := range matrixSizes {
 		c.Categories = append(c.Categories, fmt.Sprintf("%d MB", size))
 	}
+
 	for _, lane := range []Lane{QueueLane, DirectPlain} {
 		for _, text := range []pages{binaryData, toUTF8, toEBCDIC, samePage} {
 			l := Line{Name: lane.Name + ", " + text.name()}

@@ -90,25 +90,30 @@ func (m *Meter) Measure(work func() (Sample, error)) (Sample, error) {
 	if err := m.Begin(); err != nil {
 		return Sample{}, err
 	}
+
 	start := time.Now()
 	s, err := work()
 	wall := time.Since(start)
 	if err != nil {
 		return s, err
 	}
+
 	if s.Wall == 0 {
 		s.Wall = wall
 	}
 	if err := m.settle(); err != nil {
 		return s, err
 	}
+
 	cpu, peak, err := m.End()
 	if err != nil {
 		return s, err
 	}
+
 	if s.CPU == nil {
 		s.CPU = cpu
 	}
+
 	s.Peak = peak
 	return s, nil
 }

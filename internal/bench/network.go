@@ -79,10 +79,12 @@ func (e *Env) StartNetwork(ctx context.Context, cfg NetworkConfig) (*Network, er
 		}
 		cfg.Listen = listen
 	}
+
 	s, err := newStarter(cfg.Processors, cfg.Nice)
 	if err != nil {
 		return nil, err
 	}
+
 	n := &Network{URL: "nats://" + cfg.Listen, Meter: &Meter{}, env: e, cfg: cfg, start: s}
 	if err := n.up(ctx); err != nil {
 		n.Close()
@@ -96,12 +98,14 @@ func (n *Network) up(ctx context.Context) error {
 	for _, a := range n.cfg.Agents {
 		limit += time.Duration(len(a.Names)) * agentPatience
 	}
+
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, transfer.Errorf(transfer.KindTimeout, "the network is not ready after %s", limit))
 	defer cancel()
 	coord := "none"
 	if n.cfg.Together {
 		coord = "here"
 	}
+
 	up := append([]string{"up", "--listen", n.cfg.Listen, "--dir", n.state("QM"), "--coordination", coord, "--log-level", "warn"}, n.cfg.Manager...)
 	if err := n.launch("QM", RoleManager, "queue manager", 1, up); err != nil {
 		return err
@@ -109,12 +113,14 @@ func (n *Network) up(ctx context.Context) error {
 	if err := n.ready(ctx, n.procs...); err != nil {
 		return err
 	}
+
 	if !n.cfg.Together {
 		if err := n.launch("coordination", RoleCoordination, "coordination ready", 1,
 			[]string{"coordination", "run", "--network", n.url(RoleCoordination), "--dir", n.state("coordination"), "--log-level", "warn"}); err != nil {
 			return err
 		}
 	}
+
 	for _, a := range n.cfg.Agents {
 		args := append(append([]string{"agent", "run"}, a.Names...), "--network", n.url(a.Role), "--dir", n.state(a.Names[0]), "--root", a.Root, "--log-level", "warn")
 		if err := n.launch(a.Names[0], a.Role, "agent ", len(a.Names), append(args, a.Flags...)); err != nil {
@@ -124,6 +130,7 @@ func (n *Network) up(ctx context.Context) error {
 	if err := n.ready(ctx, n.procs...); err != nil {
 		return err
 	}
+
 	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: n.url(RoleSubmitter), Name: "ferry-bench", Timeout: patience, Log: n.env.Log})
 	n.conn = conn
 	return err
@@ -146,11 +153,13 @@ func (n *Network) launch(name string, role Role, sign string, signs int, args []
 	if err := os.MkdirAll(filepath.Dir(p.log), 0o755); err != nil {
 		return unwritable(p.log, err)
 	}
+
 	log, err := os.Create(p.log)
 	if err != nil {
 		return unwritable(p.log, err)
 	}
 	defer log.Close()
+
 	argv := append(append(slices.Clone(n.cfg.Wrap[role]), n.env.Ferry), args...)
 	p.cmd = exec.Command(argv[0], argv[1:]...)
 	p.cmd.Env = append(n.environment(), n.cfg.Env[name]...)
@@ -162,6 +171,7 @@ func (n *Network) launch(name string, role Role, sign string, signs int, args []
 	if err := n.start.start(p.cmd); err != nil {
 		return transfer.Errorf(transfer.KindInternal, "%s cannot be started: %w", name, err)
 	}
+
 	n.procs = append(n.procs, p)
 	n.Meter.Add(role, p.cmd.Process.Pid)
 	go func() {
@@ -234,11 +244,13 @@ func (n *Network) Close() {
 		n.conn.Close()
 		n.conn = nil
 	}
+
 	var gone sync.WaitGroup
 	for _, p := range n.procs {
 		p.cmd.Process.Kill()
 		gone.Go(func() { <-p.ended })
 	}
+
 	gone.Wait()
 	n.procs = nil
 	if n.start != nil {

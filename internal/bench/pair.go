@@ -47,6 +47,7 @@ func (e *Env) StartPair(ctx context.Context, cfg PairConfig) (*Pair, error) {
 	if err := os.MkdirAll(cfg.DestRoot, 0o755); err != nil {
 		return nil, unwritable(cfg.DestRoot, err)
 	}
+
 	flags := append(cfg.Lane.Flags(), cfg.Flags...)
 	n, err := e.StartNetwork(ctx, NetworkConfig{Dir: cfg.Dir, Processors: cfg.Processors, Listen: cfg.Listen, Wrap: cfg.Wrap, Via: cfg.Via,
 		Agents: []AgentConfig{

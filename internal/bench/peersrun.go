@@ -66,25 +66,30 @@ func runPeers(ctx context.Context, e *Env) (*Report, error) {
 		return nil, err
 	}
 	defer remove()
+
 	memory := &peerRun{env: e, dir: dir}
 	if err := memory.all(ctx, r, peerWorkloads(e.Short)); err != nil {
 		return nil, err
 	}
+
 	notesOnPeers(r)
 	if e.Disk == "" {
 		r.Bars = append(r.Bars, peakBar(memory.series))
 		r.Note("On disk nothing was measured: no --disk was given.")
 		return r, nil
 	}
+
 	if dir, remove, err = e.ScratchOnDisk("peers"); err != nil {
 		return nil, err
 	}
 	defer remove()
+
 	disk := &peerRun{env: e, dir: dir, synced: true}
 	w := peerWorkloads(e.Short)
 	if err := disk.all(ctx, r, []workload{w[0], w[2]}); err != nil {
 		return nil, err
 	}
+
 	r.Bars = append(r.Bars, peakBar(append(memory.series, disk.series...)))
 	r.Note("On disk, Ferry ran with durability full, and a peer's time goes on until its files are synced: each of up to %d files and its directory, or with `sync -f`, which syncs the whole file system at once, for more. Its bytes are then as safe as Ferry's, its names are not: a crash between shows whatever was there.", syncEach)
 	return r, nil
@@ -96,6 +101,7 @@ func (p *peerRun) all(ctx context.Context, r *Report, list []workload) error {
 		return err
 	}
 	defer p.stop()
+
 	for _, w := range list {
 		series, turned, err := p.workload(ctx, w)
 		if err != nil {
@@ -123,15 +129,18 @@ func (p *peerRun) workload(ctx context.Context, w workload) (series, turned []Se
 	if err != nil {
 		return nil, nil, err
 	}
+
 	// One of the servers remembers what it has listed: each workload has new ones.
 	if err := p.serve(ctx); err != nil {
 		return nil, nil, err
 	}
 	defer p.endServers()
+
 	cases := p.cases(set)
 	if series, err = p.env.Interleave(ctx, cases); err != nil {
 		return nil, nil, err
 	}
+
 	if !p.synced {
 		if turned, err = p.env.ByTurns(ctx, casesOf(cases, turnedCases[w.dir])); err != nil {
 			return nil, nil, err
@@ -238,6 +247,7 @@ func (p *peerRun) cases(set *FileSet) (all []Case) {
 	if p.synced {
 		durability = transfer.DurabilityFull
 	}
+
 	for i, lane := range p.lanes {
 		if p.pairs[i] == nil {
 			all = append(all, Case{Name: ferryCase(lane), Lacks: lane.Lacks()})
@@ -245,6 +255,7 @@ func (p *peerRun) cases(set *FileSet) (all []Case) {
 		}
 		all = append(all, p.pairs[i].Case(ferryCase(lane), set, Job{Lane: lane.Lane, Durability: durability}, false))
 	}
+
 	for _, c := range peers.Clients() {
 		if c.One != "" && len(set.Names) > 1 {
 			all = append(all, Case{Name: c.Name, Lacks: "not run: " + c.One})
@@ -265,10 +276,12 @@ func (p *peerRun) measure(ctx context.Context, c peers.Client, set *FileSet) (Sa
 	if p.synced {
 		after = func() error { return syncTree(ctx, copied, len(set.Names)) }
 	}
+
 	s, err := measurePeer(ctx, c, p.place(), p.servers[c.Server], work, after)
 	if err != nil {
 		return s, err
 	}
+
 	s.Bytes, s.Files = set.Bytes(), int64(len(set.Names))
 	if err := set.Verify(copied); err != nil {
 		return s, err
@@ -282,6 +295,7 @@ func measurePeer(ctx context.Context, c peers.Client, place peers.Place, server 
 	if server != nil {
 		m.Add(RoleServer, server.Pid)
 	}
+
 	var cost peers.Cost
 	s, err := m.Measure(func() (Sample, error) {
 		wall, used, err := c.Copy(ctx, place, server, work)
@@ -296,6 +310,7 @@ func measurePeer(ctx context.Context, c peers.Client, place peers.Place, server 
 	if err != nil {
 		return s, err
 	}
+
 	s.CPU[RoleClient] += cost.CPU
 	s.Peak[RoleClient] = max(s.Peak[RoleClient], cost.Peak)
 	return s, nil
@@ -314,6 +329,7 @@ func syncTree(ctx context.Context, dir string, files int) error {
 		}
 		return nil
 	}
+
 	return filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -47,6 +47,7 @@ func parseStat(data []byte) (time.Duration, error) {
 	if end < 0 || len(f) < 15 {
 		return 0, fmt.Errorf("its stat line has too few fields")
 	}
+
 	var sum int64
 	for _, v := range f[11:15] { // utime, stime, cutime, cstime
 		n, err := strconv.ParseInt(v, 10, 64)
@@ -65,6 +66,7 @@ func peakRSS(pid int) (int64, error) {
 	if err != nil {
 		return 0, procError(pid, err)
 	}
+
 	for line := range strings.Lines(string(data)) {
 		if f := strings.Fields(line); len(f) == 3 && f[0] == "VmHWM:" {
 			kib, err := strconv.ParseInt(f[1], 10, 64)
@@ -140,13 +142,16 @@ func confine(processors int) error {
 	if processors == 0 {
 		return nil
 	}
+
 	var have, want unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &have); err != nil {
 		return err
 	}
+
 	if n := have.Count(); n < processors {
 		return fmt.Errorf("this process may use %d", n)
 	}
+
 	for cpu := 0; want.Count() < processors; cpu++ {
 		if have.IsSet(cpu) {
 			want.Set(cpu)

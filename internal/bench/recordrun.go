@@ -76,18 +76,22 @@ func runRecord(ctx context.Context, e *Env) (*Report, error) {
 		return nil, err
 	}
 	defer remove()
+
 	r := &recordRun{env: e, dir: dir, unit: 1 << 20, total: 1000, sizes: []int{1, 10, 100, 1000}}
 	if e.Short {
 		r.unit, r.total, r.sizes = max(8<<10, e.Total/100), 20, []int{1, 20}
 	}
+
 	sets := filepath.Join(dir, "sets")
 	if err := os.Mkdir(sets, 0o755); err != nil {
 		return nil, unwritable(sets, err)
 	}
+
 	if r.pair, err = e.StartPair(ctx, PairConfig{Dir: filepath.Join(dir, "network"), SourceRoot: sets, Lane: DirectPlain}); err != nil {
 		return nil, err
 	}
 	defer r.pair.Close()
+
 	// One size after the other: the files of all of them would not fit on memory.
 	for _, size := range r.sizes {
 		if err := r.run(ctx, size); err != nil {
@@ -106,6 +110,7 @@ func (r *recordRun) run(ctx context.Context, size int) error {
 	if err != nil {
 		return err
 	}
+
 	var trials []*recordTrial
 	var cases []Case
 	for _, route := range routes {
@@ -117,13 +122,16 @@ func (r *recordRun) run(ctx context.Context, size int) error {
 			}
 		}
 	}
+
 	series, err := r.env.Interleave(ctx, cases)
 	if err != nil {
 		return err
 	}
+
 	for i, t := range trials {
 		t.series = series[i]
 	}
+
 	r.trials = append(r.trials, trials...)
 	return texts.Remove()
 }

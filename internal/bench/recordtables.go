@@ -11,6 +11,7 @@ func (r *recordRun) report() *Report {
 	for _, lane := range textLanes {
 		out.Tables = append(out.Tables, r.table(lane))
 	}
+
 	out.Tables = append(out.Tables, r.besides())
 	for _, lane := range textLanes {
 		for _, text := range []bool{false, true} {
@@ -18,10 +19,12 @@ func (r *recordRun) report() *Report {
 		}
 		out.Charts = append(out.Charts, r.sides(lane))
 	}
+
 	var all []Series
 	for _, t := range r.trials {
 		all = append(all, t.series)
 	}
+
 	out.Bars = append(out.Bars, peakBar(all))
 	out.Note("Each measurement moves the same text, which has %.0f MB (10^6 bytes) in UTF-8, in files of %s MB; a file of 1 MB has %d bytes there. In records it has other lengths: FB 80 fills up each line, VB puts a descriptor word before it. Rates and costs are by the source's bytes.",
 		float64(int64(r.total)*r.unit)/1e6, sizesText(r.sizes), r.unit)
@@ -119,6 +122,7 @@ func (r *recordRun) sides(lane Lane) Chart {
 			}
 		}
 	}
+
 	for _, route := range routes {
 		c.Categories = append(c.Categories, route.name)
 	}
@@ -178,6 +182,7 @@ func (r *recordRun) besides() Table {
 	for _, lane := range textLanes {
 		t.Columns = append(t.Columns, Column{Name: lane.Name, Digits: 2})
 	}
+
 	for _, c := range recordClaims {
 		p, ok := published.Lookup(c.id)
 		if !ok {

@@ -201,14 +201,17 @@ func ReadReport(data []byte) (*Report, error) {
 	if len(data) > maxReport {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "the report has %d bytes; the limit is %d", len(data), maxReport)
 	}
+
 	var r Report
 	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "the report is not JSON: %w", err)
 	}
+
 	if r.V < 1 || r.V > ReportVersion {
 		return nil, transfer.Errorf(transfer.KindVersion, "the report has version %d; this is %d", r.V, ReportVersion).
 			WithHint("read it with the Ferry that wrote it, or a later one")
 	}
+
 	if !scenarioName.MatchString(r.Scenario) {
 		return nil, transfer.Errorf(transfer.KindUsage, "%.40q is no name of a scenario", r.Scenario)
 	}
@@ -228,6 +231,7 @@ func (r *Report) check() error {
 			}
 		}
 	}
+
 	for _, c := range r.Charts {
 		if c.Kind != Lines && c.Kind != Bars {
 			return transfer.Errorf(transfer.KindInternal, "chart %q is of kind %q; it is %s or %s", c.Title, c.Kind, Lines, Bars)

@@ -52,17 +52,21 @@ func runResume(ctx context.Context, e *Env) (*Report, error) {
 		return nil, err
 	}
 	defer remove()
+
 	r := &resume{env: e, dir: dir, source: filepath.Join(dir, "source"), items: 5_000_000}
 	count, size, left := 240, int64(8<<20), resumeLeft
 	if e.Short {
 		r.items, count, size, left = 5000, resumeBeside, 4<<10, 20
 	}
+
 	if r.beside, err = MakeFiles(filepath.Join(r.source, "beside"), count, size, Random); err != nil {
 		return nil, err
 	}
+
 	if r.left, err = MakeFiles(filepath.Join(r.source, "left"), left, resumeSize, Random); err != nil {
 		return nil, err
 	}
+
 	series, err := e.Interleave(ctx, []Case{
 		{Name: "24 transfers", Run: func(ctx context.Context) (Sample, error) { return r.run(ctx, false) }},
 		{Name: fmt.Sprintf("24 transfers beside the resume of %d files", r.items), Run: func(ctx context.Context) (Sample, error) { return r.run(ctx, true) }},
@@ -83,17 +87,20 @@ func (r *resume) run(ctx context.Context, huge bool) (s Sample, err error) {
 		return s, unwritable(dest, err)
 	}
 	defer os.RemoveAll(dir)
+
 	var q *transfer.Request
 	if huge {
 		if q, err = r.interrupted(dir, dest); err != nil {
 			return s, err
 		}
 	}
+
 	p, err := r.env.StartPair(ctx, PairConfig{Dir: dir, SourceRoot: r.source, DestRoot: dest})
 	if err != nil {
 		return s, err
 	}
 	defer p.Close()
+
 	began := time.Now()
 	longest := p.pulse(ctx, SourceAgent)
 	resumed := make(chan error, 1)
@@ -106,6 +113,7 @@ func (r *resume) run(ctx context.Context, huge bool) (s Sample, err error) {
 		took = time.Since(began)
 		resumed <- err
 	}()
+
 	jobs, check := r.beside.Shares(Job{Source: SourceAgent, Dest: DestAgent}, dest, "beside", resumeBeside)
 	s, err = p.Measure(ctx, jobs, check)
 	err = errors.Join(err, <-resumed)
@@ -114,6 +122,7 @@ func (r *resume) run(ctx context.Context, huge bool) (s Sample, err error) {
 	if err == nil && huge {
 		err = r.left.Verify(filepath.Join(dest, "left"))
 	}
+
 	s.Extra = map[string]float64{extraPulse: pulse.Seconds()}
 	if huge {
 		s.Extra[extraResumed] = took.Seconds()
@@ -149,6 +158,7 @@ func (n *Network) pulse(ctx context.Context, agent transfer.AgentName) (longest 
 			}
 		}
 	}()
+
 	return func() (time.Duration, error) {
 		cancel()
 		err := <-done
@@ -175,15 +185,18 @@ func (r *resume) interrupted(dir, dest string) (*transfer.Request, error) {
 	for n := range r.items - uint64(len(r.left.Names)) {
 		decided.Add(n)
 	}
+
 	from, err := r.ledger(dir, SourceAgent)
 	if err != nil {
 		return nil, err
 	}
 	defer from.Close()
+
 	to, err := r.ledger(dir, DestAgent)
 	if err != nil {
 		return nil, err
 	}
+
 	defer to.Close()
 
 	now := time.Now()
@@ -193,12 +206,14 @@ func (r *resume) interrupted(dir, dest string) (*transfer.Request, error) {
 	if err := src.Move(transfer.Accepted, transfer.Negotiating); err != nil {
 		return nil, err
 	}
+
 	in := &ledger.Incoming{Request: *q, From: from.IncarnationText(), Principal: "bench", State: transfer.Receiving, Epoch: 1, Nonce: 1,
 		Settings: q.Settings, Resolution: res, Generation: to.Generation(), Decided: decided, Started: now, LastContact: now}
 	in.Request.Items = nil
 	if err := r.journal(from, q.ID); err != nil {
 		return nil, err
 	}
+
 	return q, errors.Join(from.Update(func(t *ledger.Tx) error { return t.PutSource(src) }),
 		to.Update(func(t *ledger.Tx) error { return t.PutIncoming(in) }))
 }
@@ -219,6 +234,7 @@ func (r *resume) journal(l *ledger.Ledger, id transfer.ID) error {
 		return err
 	}
 	defer j.Close()
+
 	gone := r.items - uint64(len(r.left.Names))
 	for n := range r.items {
 		name := fmt.Sprintf("a-file-that-was-sent-%09d", n)

@@ -40,6 +40,7 @@ func Run(ctx context.Context, e *Env, list []Scenario, emit func(*Report) error)
 			return err
 		}
 	}
+
 	host := ThisHost(e.Version) // once: later, the load would be that of the scenario before
 	for _, s := range list {
 		e.Say("%s: %s", s.Name, s.What)
@@ -84,10 +85,12 @@ func ThisHost(version string) Host {
 			break
 		}
 	}
+
 	if f := strings.Fields(proc("/proc/meminfo")); len(f) > 1 && f[0] == "MemTotal:" {
 		kib, _ := strconv.ParseInt(f[1], 10, 64)
 		h.Memory = kib << 10
 	}
+
 	if f := strings.Fields(proc("/proc/loadavg")); len(f) > 0 {
 		h.Load, _ = strconv.ParseFloat(f[0], 64)
 	}
@@ -113,6 +116,7 @@ func Write(dir string, reports []*Report) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return unwritten(dir, err)
 	}
+
 	var lines []byte
 	for _, r := range reports {
 		line, err := json.Marshal(r)
@@ -130,10 +134,12 @@ func Write(dir string, reports []*Report) error {
 			}
 		}
 	}
+
 	html, err := HTML(reports)
 	if err != nil {
 		return transfer.Errorf(transfer.KindInternal, "the page cannot be written: %w", err)
 	}
+
 	for name, text := range map[string]string{FileJSON: string(lines), FileMarkdown: Markdown(reports), FileHTML: html} {
 		if err := write(dir, name, text); err != nil {
 			return err
@@ -160,6 +166,7 @@ func ReadReports(path string) ([]*Report, error) {
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindOf(err), "the reports in %s cannot be read: %w", path, err)
 	}
+
 	var all []*Report
 	for line := range strings.Lines(string(data)) {
 		if strings.TrimSpace(line) == "" {

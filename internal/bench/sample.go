@@ -64,6 +64,7 @@ func Interleave(ctx context.Context, rounds, warmups int, cases []Case, say func
 	for i, c := range cases {
 		all[i] = Series{Case: c.Name, Lacks: c.Lacks}
 	}
+
 	for round := range warmups + rounds {
 		if round < warmups && say != nil {
 			say("warm-up %d of %d: %d cases", round+1, warmups, len(cases))

@@ -87,6 +87,7 @@ func runText(ctx context.Context, e *Env) (*Report, error) {
 		return nil, err
 	}
 	defer remove()
+
 	t := &textRun{env: e, dir: dir, pairs: map[Lane]*Pair{}}
 	defer t.stop()
 	size := int64(1 << 30)
@@ -96,13 +97,16 @@ func runText(ctx context.Context, e *Env) (*Report, error) {
 	if err := t.start(ctx, size); err != nil {
 		return nil, err
 	}
+
 	cases, err := t.cases()
 	if err != nil {
 		return nil, err
 	}
+
 	if t.series, err = e.Interleave(ctx, cases); err != nil {
 		return nil, err
 	}
+
 	for _, lane := range textLanes {
 		s, err := t.byTurns(ctx, lane)
 		if err != nil {
@@ -129,9 +133,11 @@ func (t *textRun) start(ctx context.Context, size int64) (err error) {
 	if t.whole, err = MakeTexts(filepath.Join(source, "whole"), 1, size, []Form{FormUTF8, FormEBCDIC}, []Form{FormCRLF}); err != nil {
 		return err
 	}
+
 	if t.halves, err = MakeTexts(filepath.Join(source, "halves"), 2, size/2, []Form{FormEBCDIC}, []Form{FormUTF8}); err != nil {
 		return err
 	}
+
 	for _, lane := range textLanes {
 		if lane.Lacks() != "" {
 			continue
@@ -196,11 +202,13 @@ func (t *textRun) ferry(lane Lane, c textCase) Case {
 	if c.halves > 0 {
 		texts = t.halves
 	}
+
 	p, set := t.pairs[lane], texts.Set(c.from, c.to)
 	j := c.job(Job{Lane: lane.Lane, Durability: transfer.DurabilityProcess})
 	if p == nil {
 		return Case{Name: onLane(c.name, lane), Lacks: lane.Lacks()}
 	}
+
 	one := p.Case(onLane(c.name, lane), set, j, false)
 	if c.halves > 1 {
 		one.Run = func(ctx context.Context) (Sample, error) { return p.MoveSpread(ctx, set, j, c.halves) }
@@ -255,10 +263,12 @@ func (t *textRun) converters() (all []Case, err error) {
 		}
 		input[page] = data[:bytes.LastIndex(data, p.Newline())+1] // whole lines: they come again and again
 	}
+
 	times := converterTimes
 	if t.env.Short {
 		times = 1
 	}
+
 	for _, p := range converterPages {
 		all = append(all, Case{Name: converterCase(p), Run: func(context.Context) (Sample, error) {
 			return convert(p, input[p.from], times)
@@ -274,10 +284,12 @@ func head(path string, n int64) ([]byte, error) {
 		return nil, transfer.Errorf(transfer.KindOf(err), "the text %s cannot be read: %w", path, err)
 	}
 	defer f.Close()
+
 	info, err := f.Stat()
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindOf(err), "the text %s cannot be read: %w", path, err)
 	}
+
 	data := make([]byte, min(n, info.Size()))
 	if _, err := f.ReadAt(data, 0); err != nil {
 		return nil, transfer.Errorf(transfer.KindOf(err), "the text %s cannot be read: %w", path, err)
@@ -294,10 +306,12 @@ func convert(p pages, text []byte, times int) (Sample, error) {
 	if err := errors.Join(err, err2); err != nil {
 		return Sample{}, err
 	}
+
 	c, err := codepage.New(o)
 	if err != nil {
 		return Sample{}, err
 	}
+
 	dst := make([]byte, 0, 2*converterBlock)
 	start := time.Now()
 	for range times {

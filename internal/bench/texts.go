@@ -114,18 +114,22 @@ func MakeTexts(dir string, count int, size int64, kept, others []Form) (*Texts, 
 		}
 		t.sets[f], t.sums[f] = s, map[string]string{}
 	}
+
 	for _, f := range others {
 		t.sums[f] = map[string]string{}
 	}
+
 	codes, err := newTables()
 	if err != nil {
 		return nil, err
 	}
+
 	for i := range count {
 		if err := t.file(codes, fmt.Sprintf("%d/f%06d", i%parts, i), uint64(i), size); err != nil {
 			return nil, err
 		}
 	}
+
 	for f, s := range t.sets {
 		s.sums = t.sums[f]
 	}
@@ -160,6 +164,7 @@ func (t *Texts) file(codes *tables, name string, seed uint64, size int64) (err e
 		defer w.close(&err)
 		all = append(all, w)
 	}
+
 	lines := newLines(seed)
 	for left := size; left > 0; {
 		l := lines.next(codes, left)
@@ -168,6 +173,7 @@ func (t *Texts) file(codes *tables, name string, seed uint64, size int64) (err e
 			w.line(l)
 		}
 	}
+
 	for _, w := range all {
 		n, sum, err := w.end()
 		if err != nil {
@@ -227,12 +233,14 @@ func (m *lineMaker) next(codes *tables, left int64) textLine {
 		add(filler[textWidth-n:])
 		return *l
 	}
+
 	m.number++
 	add(fmt.Sprintf("%08d ", m.number%100_000_000))
 	text := m.pool[m.r.IntN(len(m.pool))]
 	for len(text) > 0 && text[len(text)-1] == ' ' {
 		text = text[:len(text)-1]
 	}
+
 	add(text)
 	return *l
 }
@@ -250,6 +258,7 @@ func newTables() (*tables, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	t := &tables{}
 	for c := range 256 {
 		t.utf8[c] = []byte(string(rune(c)))
@@ -259,6 +268,7 @@ func newTables() (*tables, error) {
 		}
 		t.ebcdic[c] = b[0]
 	}
+
 	t.blanks, t.end = bytes.Repeat(t.ebcdic[' ':' '+1], textWidth), page.Newline()[0]
 	return t, nil
 }

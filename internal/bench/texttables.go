@@ -22,6 +22,7 @@ func (t *textRun) report(size int64) *Report {
 		r.Tables = append(r.Tables, t.table(lane))
 		r.Charts = append(r.Charts, t.chart(lane))
 	}
+
 	r.Tables = append(r.Tables, t.converterTable(), t.besideTable())
 	r.Charts = append(r.Charts, t.besideChart())
 	t.bars(r)
@@ -122,9 +123,11 @@ func (t *textRun) bars(r *Report) {
 		}
 		r.Bars = append(r.Bars, ratioBar("text without a change: time over that of binary, "+lane.Name, t.of(onLane(caseTurnText, lane)), t.of(onLane(caseTurnBinary, lane)), 1.05, 1))
 	}
+
 	for _, lane := range textLanes {
 		r.Bars = append(r.Bars, rateBar("two text transfers at once: rate over that of one binary transfer, "+lane.Name, t.of(onLane(caseTwoAtOnce, lane)), []Series{t.of(onLane(caseTwoBinary, lane))}, 1, 1.1))
 	}
+
 	for _, p := range converterPages[:2] {
 		name := converterCase(p) + ", one processor"
 		if s := t.of(converterCase(p)); len(s.Samples) > 0 {
@@ -133,8 +136,10 @@ func (t *textRun) bars(r *Report) {
 			r.Bars = append(r.Bars, AtLeast(name, "MB/s", 0, 1000, 2000).Lacking("it was not run"))
 		}
 	}
+
 	for _, lane := range textLanes {
 		r.Bars = append(r.Bars, rateBar(caseToUTF8+": rate over that of FTP's ASCII mode, "+lane.Name, t.of(onLane(caseToUTF8, lane)), named(t.series, ftpCases...), 1, 1.5))
 	}
+
 	r.Bars = append(r.Bars, peakBar(t.series))
 }

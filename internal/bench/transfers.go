@@ -102,6 +102,7 @@ func (n *Network) Transfer(ctx context.Context, j Job) (Done, error) {
 	if err == nil && (p == nil || !p.State.Final()) {
 		p, err = s.Watch(ctx, client.Of(q), nil, nil)
 	}
+
 	d := Done{Progress: p, Wall: time.Since(start)}
 	if err == nil && p.State != transfer.Successful {
 		err = failed(p)
@@ -144,6 +145,7 @@ func (n *Network) Transfers(ctx context.Context, jobs []Job, after func(i int, d
 			done[i] = d
 		})
 	}
+
 	all.Wait()
 	return done, context.Cause(ctx)
 }
@@ -169,11 +171,13 @@ func (n *Network) Measure(ctx context.Context, jobs []Job, check func() error) (
 	if err != nil {
 		return s, err
 	}
+
 	for _, j := range jobs {
 		if j.Lane == transfer.LaneDirect && s.Lane != transfer.LaneDirect {
 			return s, transfer.Errorf(transfer.KindInternal, "the data took the %s lane where the direct one was asked for", s.Lane)
 		}
 	}
+
 	if check != nil {
 		err = check()
 	}
@@ -205,6 +209,7 @@ func runSend(c *exec.Cmd) (Summary, time.Duration, error) {
 		return s, wall, transfer.Errorf(transfer.KindInternal, "ferry %s ended without a summary (%v): %s",
 			strings.Join(c.Args[1:], " "), err, strings.TrimSpace(errs.String()))
 	}
+
 	if s.State != transfer.Successful {
 		return s, wall, transfer.Errorf(transfer.KindInternal, "ferry %s ended %s with %d: %s",
 			strings.Join(c.Args[1:], " "), s.State, s.ResultCode, strings.TrimSpace(errs.String()))
@@ -227,6 +232,7 @@ func (s *FileSet) Copies(j Job, dest, name string, parts bool) ([]Job, func() er
 		j.Sources, j.To = []transfer.Path{transfer.Path(s.Name())}, transfer.Path(name+"/")
 		return []Job{j}, check
 	}
+
 	var jobs []Job
 	for _, p := range s.Parts {
 		one := j
@@ -246,9 +252,11 @@ func (s *FileSet) Shares(j Job, dest, name string, n int) ([]Job, func() error) 
 		jobs[i] = j
 		jobs[i].To = transfer.Path(fmt.Sprintf("%s/%d/", name, i))
 	}
+
 	for i, file := range s.Names {
 		jobs[i%n].Sources = append(jobs[i%n].Sources, transfer.Path(s.Name()+"/"+file))
 	}
+
 	return jobs, func() error {
 		for i, file := range s.Names {
 			if err := s.verify(filepath.Join(dest, name, fmt.Sprint(i%n), filepath.Base(file)), file); err != nil {

@@ -103,15 +103,18 @@ func runTuning(ctx context.Context, e *Env) (*Report, error) {
 		return nil, err
 	}
 	defer remove()
+
 	t := &tuning{env: e, dir: dir, sets: map[string]*FileSet{}, pairs: map[int]*Pair{}}
 	if t.unit, t.total, err = e.sizes(); err != nil {
 		return nil, err
 	}
+
 	defer func() {
 		for _, p := range t.pairs {
 			p.Close()
 		}
 	}()
+
 	var cases []Case
 	for _, s := range sweeps() {
 		more, err := t.cases(ctx, s)
@@ -120,10 +123,12 @@ func runTuning(ctx context.Context, e *Env) (*Report, error) {
 		}
 		cases = append(cases, more...)
 	}
+
 	series, err := e.Interleave(ctx, cases)
 	if err != nil {
 		return nil, err
 	}
+
 	for i := range t.trials {
 		t.trials[i].series = series[i]
 	}
@@ -137,6 +142,7 @@ func (t *tuning) cases(ctx context.Context, s *sweep) (all []Case, err error) {
 	if t.env.Short {
 		values, sizes = []int{values[0], values[len(values)-1]}, sizes[:1]
 	}
+
 	for _, lane := range tuningLanes {
 		for _, size := range sizes {
 			set, err := t.files(size, s)
@@ -165,20 +171,25 @@ func (t *tuning) one(ctx context.Context, s *sweep, lane Lane, set *FileSet, v i
 	if s.full {
 		j.Durability = transfer.DurabilityFull
 	}
+
 	if s.set != nil {
 		s.set(&j, v)
 	}
+
 	if s.text {
 		j = j.AsText(pageUTF8, pageEBCDIC)
 	}
+
 	processors := 0
 	if s.confined {
 		processors = v
 	}
+
 	p, err := t.pair(ctx, processors)
 	if err != nil {
 		return Case{}, err
 	}
+
 	c := p.Case("", set, j, false)
 	if s.atOnce {
 		c.Run = func(ctx context.Context) (Sample, error) { return p.MoveSpread(ctx, set, j, v) }
@@ -205,13 +216,16 @@ func (t *tuning) files(size int, s *sweep) (*FileSet, error) {
 	if content == "" {
 		content = Random
 	}
+
 	if s.text {
 		content = "Text"
 	}
+
 	name := fmt.Sprintf("%s%d", strings.ToLower(content), size)
 	if set := t.sets[name]; set != nil {
 		return set, nil
 	}
+
 	bytes := int64(size) * t.unit
 	dir, count := filepath.Join(t.dir, "source", name), int(t.total/bytes)
 	if s.text {
@@ -222,6 +236,7 @@ func (t *tuning) files(size int, s *sweep) (*FileSet, error) {
 		t.sets[name] = texts.Set(FormUTF8, FormEBCDIC)
 		return t.sets[name], nil
 	}
+
 	set, err := MakeFiles(dir, count, bytes, content)
 	if err == nil {
 		t.sets[name] = set

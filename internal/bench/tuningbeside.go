@@ -100,6 +100,7 @@ func (t *tuning) beside() Table {
 	for _, lane := range tuningLanes {
 		tab.Columns = append(tab.Columns, Column{Name: lane.Name, Digits: 1})
 	}
+
 	for _, c := range claims {
 		r, ok := published.Lookup(c.id)
 		if !ok {

@@ -26,11 +26,13 @@ func (t *tuning) report() *Report {
 		}
 		details = append(details, t.table(s))
 	}
+
 	r.Tables = append([]Table{choice, t.beside()}, details...)
 	var all []Series
 	for _, x := range t.trials {
 		all = append(all, x.series)
 	}
+
 	r.Bars = append(r.Bars, peakBar(all))
 	r.Note("A choice is the value with the highest rate, as a share of the best at each size of file and averaged over the sizes; the default stays where nothing is more than %.0f %% faster. It holds for this host, on memory and over the loopback interface.", 100*choiceMargin)
 	r.Note("The charts are those of the z/OS report: processors 14 and 15 (16 and 17 of text), chunk 27, window 28, frame 29 and 30, checkpoint 31, transfers at once 32 (33 of text). It printed them as pictures, without figures.")
@@ -69,6 +71,7 @@ func (t *tuning) choose(s *sweep, lane Lane) []Cell {
 		}
 		best[x.size] = max(best[x.size], x.series.Rate().Median)
 	}
+
 	score, count := map[int]float64{}, map[int]float64{}
 	for _, x := range t.of(s, lane) {
 		if best[x.size] > 0 {
@@ -76,6 +79,7 @@ func (t *tuning) choose(s *sweep, lane Lane) []Cell {
 			count[x.value]++
 		}
 	}
+
 	chosen, top := s.normal, 0.0
 	for _, v := range s.values {
 		if count[v] == 0 {
@@ -85,6 +89,7 @@ func (t *tuning) choose(s *sweep, lane Lane) []Cell {
 			chosen, top = v, score[v]
 		}
 	}
+
 	gain := Cell{}
 	if score[s.normal] > 0 {
 		if score[s.normal] >= top*(1-choiceMargin) {
@@ -122,6 +127,7 @@ func (t *tuning) chart(s *sweep, lane Lane, what, unit string, of func(Series) F
 	if s.names != nil {
 		c.Kind, c.Categories = Bars, s.names
 	}
+
 	line := map[int]int{}
 	for _, x := range t.of(s, lane) {
 		i, ok := line[x.size]

@@ -149,10 +149,12 @@ func (c *Client) Status(ctx context.Context, t Transfer) (*transfer.Progress, er
 	if err != nil {
 		return nil, err
 	}
+
 	ans, ok, err := answer(data, t.ID)
 	if err != nil {
 		return nil, err
 	}
+
 	if !ok || !t.is(ans.Progress) {
 		return nil, transfer.Errorf(transfer.KindUnreachable, "what answers for agent %s does not speak of transfer %s", t.Source, t.ID)
 	}
@@ -170,6 +172,7 @@ func (c *Client) Preview(ctx context.Context, q *transfer.Request) (*wire.Previe
 	if err != nil {
 		return nil, err
 	}
+
 	head.Rest = nil
 	all, err := c.preview(ctx, head)
 	for n := 0; n < len(parts) && err == nil; n++ {
@@ -196,29 +199,36 @@ func (c *Client) preview(ctx context.Context, q *transfer.Request) (*wire.Previe
 	if err != nil {
 		return nil, err
 	}
+
 	if ans.Preview == nil {
 		return nil, transfer.Errorf(transfer.KindVersion, "agent %s has answered without a preview", q.Source)
 	}
+
 	p, there := ans.Preview, *q
 	there.Items = []transfer.RequestItem{{Source: "-", Dest: "-"}} // the destination is not asked about the sources
 	if q.Base != "" {
 		there.Base, there.Items[0].Dest = "-", ""
 	}
+
 	if q.Retry != nil {
 		there.Retry = &transfer.Retry{Of: q.Retry.Of, Resolved: q.Retry.Resolved}
 	}
+
 	ask := wire.Ask{Kind: wire.AskLook, Request: &there, Preview: &wire.Preview{Dest: p.Dest, Several: p.Several, List: p.List, Targets: p.Targets}}
 	if ans, err = c.ask(ctx, wire.AskSubject(q.Destination), ask, previewTime); err != nil {
 		return nil, err
 	}
+
 	if ans.Preview == nil || len(ans.Preview.List) > len(p.List) {
 		return nil, otherItems(q.Destination)
 	}
+
 	for n, it := range ans.Preview.List {
 		if it.Name != p.List[n].Name || it.Source != p.List[n].Source {
 			return nil, otherItems(q.Destination)
 		}
 	}
+
 	p.List = ans.Preview.List
 	return p, nil
 }
@@ -250,6 +260,7 @@ func (c *Client) Watch(ctx context.Context, of Transfer, show func(*transfer.Pro
 		return nil, err
 	}
 	defer stop()
+
 	var asked time.Time
 	pause := time.Duration(0)
 	// Ask once at the start: it may be over already. Where the line is slow the receipt
@@ -315,6 +326,7 @@ func (c *Client) Control(ctx context.Context, agent transfer.AgentName, kind wir
 		return nil, err
 	}
 	defer stop()
+
 	command := wire.Control{V: wire.Version, ID: transfer.NewID(c.Clock.Now()), Kind: kind, Body: wire.Marshal(wire.OfTransfer{Transfer: id}), Originator: c.Who, Reply: inbox}
 	pause, stored := repeatFirst, false
 	for {
@@ -344,12 +356,15 @@ func (c *Client) Cancel(ctx context.Context, of Transfer) (*transfer.Progress, e
 	if err != nil {
 		return nil, err
 	}
+
 	if p == nil {
 		p = &transfer.Progress{ID: of.ID, State: transfer.Cancelled, Source: of.Source}
 	}
+
 	if p.State.Final() {
 		return p, nil
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, endsSoon)
 	defer cancel()
 	if last, err := c.Watch(ctx, of, nil, nil); err == nil {

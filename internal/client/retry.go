@@ -19,22 +19,27 @@ func (c *Client) Retry(ctx context.Context, suffix string, failed bool) (*transf
 	if err != nil {
 		return nil, err
 	}
+
 	if !p.State.Final() {
 		return nil, transfer.Errorf(transfer.KindUsage, "transfer %s is %s; a transfer is retried once it is over", p.ID, p.State).
 			WithHint("`ferry transfer watch` follows it, `ferry transfer cancel` ends it")
 	}
+
 	req, facts, err := c.asked(ctx, p)
 	if err != nil {
 		return nil, err
 	}
+
 	if n := facts.MoreSources; n > 0 || facts.MoreOnly > 0 && !failed {
 		named := len(facts.Named()) + len(facts.Only)
 		return nil, transfer.Errorf(transfer.KindTooLarge, "the audit log names only %d of the %d sources of transfer %s", named, named+n+facts.MoreOnly, p.ID).
 			WithHint("send it with `ferry send`")
 	}
+
 	if !failed {
 		return req, nil
 	}
+
 	switch {
 	case p.State == transfer.Successful:
 		return nil, transfer.Errorf(transfer.KindUsage, "nothing of transfer %s has failed", p.ID)
@@ -42,6 +47,7 @@ func (c *Client) Retry(ctx context.Context, suffix string, failed bool) (*transf
 		return nil, transfer.Errorf(transfer.KindUsage, "transfer %s ended (%s) before all of its items were decided; nobody knows them all", p.ID, p.State).
 			WithHint("do all of it once more with --if-exists skip, which leaves alone what has arrived")
 	}
+
 	// The records of what an agent has just done are on their way to the log.
 	for end := c.Clock.Now().Add(c.timeout()); ; {
 		req.Retry.Only, err = c.failures(ctx, p)
@@ -77,10 +83,12 @@ func (c *Client) asked(ctx context.Context, p *transfer.Progress) (*transfer.Req
 			return nil, nil, err
 		}
 	}
+
 	if first == nil {
 		return nil, nil, transfer.Errorf(transfer.KindNotFound, "the audit log does not say what transfer %s was asked for", p.ID).
 			WithHint("send it with `ferry send`")
 	}
+
 	a := first.Request
 	now := c.Clock.Now()
 	return &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(now), Submitted: now.UTC(), Originator: c.Who,

@@ -75,10 +75,12 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 	if s.last.again > 0 && lost == s.last.lost && now.Sub(s.last.at) < s.last.again {
 		return nil
 	}
+
 	failpoint.Hit("submit.before_enqueue")
 	if s.begun.lost != lost {
 		s.begun = storing{lost: lost}
 	}
+
 	for ; s.begun.parts < len(s.parts); s.begun.parts++ {
 		err := s.enqueue(ctx, storePart, subject, func() []byte {
 			return wire.Marshal(wire.Submit{V: wire.Version, Request: transfer.Request{ID: s.q.ID}, Part: &s.parts[s.begun.parts]})
@@ -87,10 +89,12 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 			return err
 		}
 	}
+
 	err := s.enqueue(ctx, repeatMost, subject, func() []byte { return message(s.q, inbox, s.good()) })
 	if err == nil {
 		s.stored, s.last = true, storage{now, lost, min(max(2*s.last.again, storeAgain), storeMost)}
 	}
+
 	failpoint.Hit("submit.after_enqueue")
 	return err
 }
@@ -110,6 +114,7 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 		return nil, err
 	}
 	defer stop()
+
 	s.tellCoordination(q, transfer.Queued)
 	subject := wire.CommandSubject(q.Source, s.Who.String())
 	pause, held := repeatFirst, false

@@ -142,6 +142,7 @@ func (c *Client) Recorded(ctx context.Context, p *transfer.Progress, failed bool
 	if err != nil || limit == 0 {
 		return r, err
 	}
+
 	take := func(rec *audit.Record) bool {
 		if rec.Agent != p.Source && rec.Agent != p.Destination {
 			return true
@@ -163,6 +164,7 @@ func (c *Client) Recorded(ctx context.Context, p *transfer.Progress, failed bool
 			err = c.recordsOf(ctx, p.ID, wire.Ask{Filter: &wire.Filter{Name: "*", Failed: failed, Role: role}}, take)
 		}
 	}
+
 	slices.Reverse(r.Items)
 	return r, err
 }

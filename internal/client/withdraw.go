@@ -27,11 +27,13 @@ func (c *Client) SubmitInTime(ctx context.Context, q *transfer.Request, notice f
 	if q.RecoveryTimeout() < 0 {
 		return c.Submit(ctx, q, notice)
 	}
+
 	limit := max(q.RecoveryTimeout(), leastPatience)
 	w, err := c.submission(q, notice)
 	if err != nil {
 		return nil, err
 	}
+
 	w.until = c.Clock.Now().Add(limit)
 	late := errors.New("the recovery time-out is over")
 	inTime, cancel := context.WithTimeoutCause(ctx, limit, late)
@@ -60,6 +62,7 @@ func (s *submission) withdraw(ctx context.Context, limit time.Duration) (*transf
 	if err != nil {
 		return nil, s.doubtful(limit, err)
 	}
+
 	s.tellCoordination(s.q, transfer.Withdrawn)
 	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
 	t := s.Clock.NewTimer(0)

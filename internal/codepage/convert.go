@@ -36,24 +36,29 @@ func (o *Options) resolve() error {
 	if o.From == nil || o.To == nil {
 		return transfer.Errorf(transfer.KindUsage, "a conversion needs two code pages")
 	}
+
 	if o.FromEOL == Keep || o.ToEOL == Keep {
 		if o.FromEOL != Keep || o.ToEOL != Keep && o.ToEOL != Default {
 			return transfer.Errorf(transfer.KindUsage, "line ends are kept on both sides or on neither")
 		}
 		o.ToEOL = Keep
 	}
+
 	if o.ToEOL == Default {
 		o.ToEOL = LF
 		if o.To.ebcdic {
 			o.ToEOL = NL
 		}
 	}
+
 	if n := utf8.RuneCountInString(o.Replace); n > maxReplace {
 		return transfer.Errorf(transfer.KindUsage, "the replacement has %d characters; it may have %d", n, maxReplace)
 	}
+
 	if !utf8.ValidString(o.Replace) || strings.ContainsAny(o.Replace, "\r\n\u0085") {
 		return transfer.Errorf(transfer.KindUsage, "the replacement %q is not a piece of one line in UTF-8", o.Replace)
 	}
+
 	for _, r := range o.Replace {
 		if !o.To.Has(r) {
 			return transfer.Errorf(transfer.KindUsage, "the replacement %q has %q, which is not in code page %s", o.Replace, r, o.To.name)
@@ -84,16 +89,20 @@ func New(o Options) (*Converter, error) {
 	if err := o.resolve(); err != nil {
 		return nil, err
 	}
+
 	if c, ok := made.get(o); ok {
 		return &c, nil
 	}
+
 	c := &Converter{opt: o, dec: decoder{page: o.From}, enc: encoder{page: o.To}}
 	if o.From.table != nil {
 		c.dec.table = o.From.table()
 	}
+
 	if o.To.table != nil {
 		c.enc.table = o.To.table()
 	}
+
 	c.nel = o.From.ebcdic || o.FromEOL == NL
 	c.dec.little = o.From.order == orderLittle
 	if o.ToEOL != Keep {
@@ -103,6 +112,7 @@ func New(o Options) (*Converter, error) {
 		}
 		c.lineEnd = end
 	}
+
 	c.st.belongs = o.fingerprint()
 	c.fast, c.quick = quickly(c)
 	made.put(o, *c)
@@ -193,6 +203,7 @@ func (c *Converter) run(dst, src []byte) ([]byte, *Fault) {
 	if c.Identity() {
 		return append(dst, src...), nil
 	}
+
 	dst, i, fault := c.drain(dst, src, base)
 	for fault == nil && i < len(src) {
 		if c.fast != nil && c.plain() {
@@ -229,6 +240,7 @@ func (c *Converter) drain(dst, src []byte, base int64) ([]byte, int, *Fault) {
 	if c.st.pending == 0 {
 		return dst, 0, nil
 	}
+
 	had := int(c.st.pending)
 	joined := append(c.st.part[:had:had], src[:min(len(src), len(c.st.part))]...)
 	at := 0
@@ -245,6 +257,7 @@ func (c *Converter) drain(dst, src []byte, base int64) ([]byte, int, *Fault) {
 		}
 		at += n
 	}
+
 	c.hold(nil)
 	return dst, at - had, nil
 }
@@ -258,6 +271,7 @@ func (c *Converter) step(dst, b []byte, offset int64) ([]byte, int, *Fault) {
 		}
 		c.dec.little = b[0] == 0xff && b[1] == 0xfe
 	}
+
 	r, n := c.dec.next(b)
 	switch {
 	case n == 0 && r != alone:
@@ -282,6 +296,7 @@ func (c *Converter) step(dst, b []byte, offset int64) ([]byte, int, *Fault) {
 		}
 		return dst, n, nil
 	}
+
 	dst, fault := c.char(dst, r, b[:n], offset)
 	return dst, n, fault
 }
@@ -301,6 +316,7 @@ func (c *Converter) char(dst []byte, r rune, b []byte, offset int64) ([]byte, *F
 			}
 		}
 	}
+
 	isEnd := r == '\n' || r == nextLine && c.nel
 	if c.lineEnd == nil {
 		if isEnd {
@@ -308,6 +324,7 @@ func (c *Converter) char(dst []byte, r rune, b []byte, offset int64) ([]byte, *F
 		}
 		return c.put(dst, r, b, offset)
 	}
+
 	if c.st.cr {
 		c.st.cr = false
 		if isEnd {
@@ -315,6 +332,7 @@ func (c *Converter) char(dst []byte, r rune, b []byte, offset int64) ([]byte, *F
 		}
 		dst, _ = c.put(dst, '\r', nil, 0) // every page has it
 	}
+
 	switch {
 	case r == '\r':
 		c.st.cr = true
@@ -373,10 +391,12 @@ func (c *Converter) put(dst []byte, r rune, b []byte, offset int64) ([]byte, *Fa
 			return dst, nil
 		}
 	}
+
 	dst, ok := c.enc.put(dst, r)
 	if ok {
 		return dst, nil
 	}
+
 	if c.opt.Replace != "" {
 		if code, ok := c.enc.table.near[r]; ok {
 			return c.enc.putCode(dst, code), nil
@@ -423,6 +443,7 @@ func (c *Converter) finish(dst []byte) ([]byte, *Fault) {
 		}
 		c.hold(nil)
 	}
+
 	if c.dec.shifted {
 		var fault *Fault
 		dst, fault = c.amiss(dst, &Fault{Offset: c.st.In, Char: -1, Reason: LoneShift})
@@ -431,10 +452,12 @@ func (c *Converter) finish(dst []byte) ([]byte, *Fault) {
 		}
 		c.dec.shifted = false
 	}
+
 	if c.st.cr {
 		c.st.cr = false
 		dst, _ = c.put(dst, '\r', nil, 0)
 	}
+
 	dst = c.flush(dst)
 	if c.enc.shifted {
 		c.enc.shifted = false

@@ -38,13 +38,16 @@ func nextUTF8(b []byte) (rune, int) {
 	if b[0] < utf8.RuneSelf {
 		return rune(b[0]), 1
 	}
+
 	if !utf8.FullRune(b) {
 		return 0, 0
 	}
+
 	r, n := utf8.DecodeRune(b)
 	if r != utf8.RuneError || n != 1 {
 		return r, n
 	}
+
 	for n < len(b) && !utf8.FullRune(b[:n+1]) {
 		n++
 	}
@@ -55,6 +58,7 @@ func (d *decoder) nextUTF16(b []byte) (rune, int) {
 	if len(b) < 2 {
 		return 0, 0
 	}
+
 	u := d.unit(b)
 	switch {
 	case u < 0xd800 || u >= 0xe000:
@@ -64,6 +68,7 @@ func (d *decoder) nextUTF16(b []byte) (rune, int) {
 	case len(b) < 4:
 		return 0, 0
 	}
+
 	low := d.unit(b[2:])
 	if low < 0xdc00 || low >= 0xe000 {
 		return bad, 2
@@ -111,6 +116,7 @@ func (d *decoder) nextShift(b []byte) (rune, int) {
 		}
 		return rune(d.table.first[c]), 1
 	}
+
 	switch {
 	case c == shiftIn:
 		d.shifted = false
@@ -123,6 +129,7 @@ func (d *decoder) nextShift(b []byte) (rune, int) {
 	case b[1] < 0x40:
 		return bad, 1
 	}
+
 	v := d.table.wide[c]
 	if v == int32(bad) {
 		return bad, 2

@@ -47,9 +47,11 @@ func quickly(c *Converter) (func(*Converter, []byte, []byte) ([]byte, int), *qui
 		q.between(c)
 		return (*Converter).utf8ToUTF8, q
 	}
+
 	if from.likeASCII() && to.likeASCII() {
 		q.alike(c)
 	}
+
 	q.toOne(c)
 	return (*Converter).characters, q
 }
@@ -60,9 +62,11 @@ func (p *Page) likeASCII() bool {
 	if p.form == formUTF8 {
 		return true
 	}
+
 	if p.form == formUTF16 || p.form == formShift {
 		return false
 	}
+
 	t := p.table()
 	for r := rune(0); r < utf8.RuneSelf; r++ {
 		if code, ok := t.code(r); t.first[r] != r || !ok || code != uint32(r) {
@@ -137,9 +141,11 @@ func (q *quick) toSingle(c *Converter) {
 		}
 		q.low[r] = v
 	}
+
 	for r := utf8.RuneSelf; r < 256; r++ {
 		q.bytes[r] = special
 	}
+
 	q.lineByte(c, '\n', '\n')
 }
 
@@ -172,6 +178,7 @@ func (q *quick) toOne(c *Converter) {
 	if c.enc.table != nil {
 		q.opens = c.enc.table.opens
 	}
+
 	for r := range rune(utf8.RuneSelf) {
 		q.bytes[r] = special
 		if c.isLine(r) {
@@ -210,6 +217,7 @@ func (c *Converter) singleToSingle(dst, src []byte) ([]byte, int) {
 		o[0], o[1], o[2], o[3] = byte(a), byte(b), byte(d), byte(e)
 		o[4], o[5], o[6], o[7] = byte(f), byte(g), byte(h), byte(j)
 	}
+
 	for ; i < len(src); i++ {
 		v := t[src[i]]
 		if v&special != 0 {
@@ -217,6 +225,7 @@ func (c *Converter) singleToSingle(dst, src []byte) ([]byte, int) {
 		}
 		out[i] = byte(v)
 	}
+
 	q.count(c, src[:i])
 	return dst[:len(dst)+i], i
 }
@@ -254,6 +263,7 @@ func (q *quick) toUTF8(out, src []byte) (took, gave int) {
 		}
 		i += 8
 	}
+
 	for ; i < len(src); i++ {
 		v := t[src[i]]
 		if v >= specials {
@@ -349,6 +359,7 @@ func (c *Converter) utf8ToUTF8(dst, src []byte) ([]byte, int) {
 			n = i
 		}
 	}
+
 	for back := 1; back < utf8.UTFMax && back <= n; back++ {
 		if utf8.RuneStart(src[n-back]) {
 			if !utf8.FullRune(src[n-back : n]) {
@@ -357,9 +368,11 @@ func (c *Converter) utf8ToUTF8(dst, src []byte) ([]byte, int) {
 			break
 		}
 	}
+
 	if !utf8.Valid(src[:n]) {
 		n = validPart(src[:n])
 	}
+
 	c.quick.count(c, src[:n])
 	return append(dst, src[:n]...), n
 }
@@ -413,6 +426,7 @@ func (c *Converter) characters(dst, src []byte) ([]byte, int) {
 		}
 		i += n
 	}
+
 	q.count(c, src[:i])
 	return dst, i
 }

@@ -94,6 +94,7 @@ func main() {
 			fmt.Fprintf(&src, "\t\t%s%s\n", quote(table[i:i+32]), end)
 		}
 	}
+
 	src.WriteString("}\n")
 	write("singletables.go", []byte(src.String()))
 	writeDoubles()
@@ -124,6 +125,7 @@ func quote(rs []rune) string {
 			fmt.Fprintf(&b, "\\u%04x", r)
 		}
 	}
+
 	b.WriteByte('"')
 	return b.String()
 }
@@ -186,15 +188,18 @@ func tableOf(n string) []rune {
 	if s, ok := successors[n]; ok {
 		from, but = s.page, s.but
 	}
+
 	var table []rune
 	if slices.Contains(icuOnly, n) {
 		table = decodeByICU("ibm-" + n)
 	} else {
 		table = decodeSingle("IBM"+from, slices.Contains(doubles, from))
 	}
+
 	for b, r := range but {
 		table[b] = r
 	}
+
 	seen := map[rune]int{}
 	for i, r := range table {
 		if at, ok := seen[r]; ok && r != undefined {
@@ -236,11 +241,13 @@ func decodePairs(page string) (h half, inverse map[uint32]uint32) {
 			pairs = append(pairs, uint32(a)<<8|uint32(b))
 		}
 	}
+
 	out, _ := iconv(page, "UTF-32BE", in, true)
 	lines := splitRunes(runes(out))
 	if len(lines) != len(pairs) {
 		log.Fatalf("%s: %d lines of %d", page, len(lines), len(pairs))
 	}
+
 	inverse = map[uint32]uint32{}
 	for i, l := range lines {
 		switch len(l) {
@@ -282,6 +289,7 @@ func encodeAll(page string, h *half, inverse map[uint32]uint32) {
 			inverse[uint32(r)] = uint32(i)
 		}
 	}
+
 	var asked []rune
 	for r := rune(0); r < 0x30000; r++ {
 		if r == '\n' || r >= 0xd800 && r < 0xe000 || r >= 0xfff0 && r < 0x10000 {
@@ -289,15 +297,18 @@ func encodeAll(page string, h *half, inverse map[uint32]uint32) {
 		}
 		asked = append(asked, r)
 	}
+
 	var in []rune
 	for _, r := range asked {
 		in = append(in, r, '\n')
 	}
+
 	out, _ := iconv("UTF-32BE", page, utf32(in), true)
 	lines := bytes.Split(out, []byte{lineFeed})
 	if len(lines) != len(asked)+1 {
 		log.Fatalf("%s: %d answers to %d", page, len(lines), len(asked))
 	}
+
 	for i, r := range asked {
 		var code uint32
 		switch l := lines[i]; {
@@ -368,11 +379,13 @@ func writeDoubles() {
 		log.Printf("%s: %d pairs, %d of them two characters; %d further encodings", n, len(h.decode), second, len(h.encode))
 		last = h
 	}
+
 	var out bytes.Buffer
 	w, err := flate.NewWriter(&out, flate.BestCompression)
 	if err != nil {
 		log.Fatal(err)
 	}
+
 	w.Write(b)
 	w.Close()
 	write("double.bin", out.Bytes())

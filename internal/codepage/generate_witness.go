@@ -150,6 +150,7 @@ func main() {
 			lines = append(lines, l)
 		}
 	}
+
 	for _, f := range fields(pages) {
 		if f[1] != "-" {
 			lines = append(lines, line(f[0], icu+" "+f[1], bytewise(f[1])))
@@ -158,6 +159,7 @@ func main() {
 			lines = append(lines, line(f[0], python+" "+f[2], asked(f[2])))
 		}
 	}
+
 	var multi []byte
 	for _, f := range fields(multis) {
 		if f[1] != "-" {
@@ -167,6 +169,7 @@ func main() {
 			multi = pack(multi, f[0], python+" "+f[2], string(run(nil, "python3", "-c", sequences, f[2])))
 		}
 	}
+
 	slices.Sort(lines)
 	write("testdata/single.txt", []byte(strings.Join(lines, "\n")+"\n"))
 	var out bytes.Buffer
@@ -174,6 +177,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
+
 	w.Write(multi)
 	w.Close()
 	write("testdata/multi.bin", out.Bytes())
@@ -192,6 +196,7 @@ func pack(b []byte, page, authority, lines string) []byte {
 		}
 		all = append(all, e)
 	}
+
 	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.code, b.code) })
 	b = binary.AppendUvarint(b, uint64(len(all)))
 	var last entry
@@ -318,6 +323,7 @@ func pairs(page string) string {
 			codes = append(codes, a<<8|b)
 		}
 	}
+
 	var b strings.Builder
 	var line []rune
 	for _, r := range icuRunes(page, in) {
@@ -334,6 +340,7 @@ func pairs(page string) string {
 		}
 		codes, line = codes[1:], nil
 	}
+
 	if len(codes) > 0 {
 		log.Fatalf("%s: %d pairs were not answered", page, len(codes))
 	}

@@ -76,6 +76,7 @@ func (p *Page) Aliases() []string {
 		}
 		add(strconv.Itoa(n))
 	}
+
 	for _, a := range p.aliases {
 		add(a)
 	}
@@ -116,6 +117,7 @@ func nearest(name string, most int) []string {
 			all = append(all, near{p, far})
 		}
 	}
+
 	slices.SortStableFunc(all, func(a, b near) int { return cmp.Compare(a.far, b.far) })
 	var names []string
 	for _, n := range all[:min(most, len(all))] {

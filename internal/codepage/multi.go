@@ -51,6 +51,7 @@ func multiTable(e encoding.Encoding, three int, limit rune) *table {
 			}
 		}
 	}
+
 	if limit > 0 {
 		t.encodeBy(e, limit)
 	}
@@ -130,6 +131,7 @@ func (t *table) encodeBy(e encoding.Encoding, limit rune) {
 			t.near[r] = code
 		}
 	}
+
 	t.each(func(code uint32, r rune) {
 		if _, ok := t.code(r); !ok && r < pairBase {
 			t.setCode(r, code)
@@ -161,6 +163,7 @@ func (f *fourBytes) next(b []byte) (rune, int) {
 	case b[3] < '0' || b[3] > '9':
 		return bad, 1
 	}
+
 	i := ((int(b[0])-0x81)*10+int(b[1]-'0'))*1260 + int(b[2]-0x81)*10 + int(b[3]-'0')
 	switch {
 	case i < len(f.low) && f.low[i] != 0:
@@ -210,6 +213,7 @@ func gb18030Table() *table {
 			t.set(&t.first, []byte{byte((run.first + i) >> 8), byte(run.first + i)}, run.char+i)
 		}
 	}
+
 	t.set(&t.first, []byte{0xa3, 0xa0}, 0xe5e5)
 	t.first[0x80] = int32(bad) // the euro sign of GBK
 	f := &fourBytes{}
@@ -225,6 +229,7 @@ func gb18030Table() *table {
 		}
 		f.low[i] = uint16(r)
 	}
+
 	t.ranges, t.width = f, 4
 	t.encodeBy(e, 0x10000)
 	return t

@@ -118,6 +118,7 @@ func (p *Page) LineEnd(e EOL) ([]byte, error) {
 	default:
 		return nil, transfer.Errorf(transfer.KindUsage, "%s is no line end that can be written", e)
 	}
+
 	var b []byte
 	for _, r := range text {
 		c, ok := p.Encode(r)

@@ -70,6 +70,7 @@ func (c *Converter) ConvertParallel(dst, src []byte, n int) ([]byte, error) {
 	if n < 2 || c.last != nil || c.Identity() {
 		return c.Convert(dst, src)
 	}
+
 	if !c.st.begun || !c.st.wrote {
 		dst, err := c.Convert(dst, src[:settle])
 		if err != nil || !c.st.begun || !c.st.wrote {
@@ -77,6 +78,7 @@ func (c *Converter) ConvertParallel(dst, src []byte, n int) ([]byte, error) {
 		}
 		return c.ConvertParallel(dst, src[settle:], n)
 	}
+
 	cuts := []int{0}
 	for i := 1; i < n; i++ {
 		if cut := c.Split(src, len(src)/n*i); cut > cuts[len(cuts)-1] {
@@ -107,6 +109,7 @@ func (c *Converter) convertParts(dst, src []byte, cuts []int) ([]byte, error) {
 	for len(c.spare) < len(parts) {
 		c.spare = append(c.spare, nil)
 	}
+
 	var wait sync.WaitGroup
 	for i := range parts {
 		p := &parts[i]
@@ -117,6 +120,7 @@ func (c *Converter) convertParts(dst, src []byte, cuts []int) ([]byte, error) {
 		p.c.st.cr = false
 		wait.Go(func() { p.out, p.fault = p.c.run(p.out, src[cuts[i+1]:cuts[i+2]]) })
 	}
+
 	mark := len(dst)
 	dst, fault := c.run(dst, src[:cuts[1]])
 	wait.Wait()
@@ -133,6 +137,7 @@ func (c *Converter) convertParts(dst, src []byte, cuts []int) ([]byte, error) {
 		p.c.st.Out, p.c.st.Line = c.st.Out, c.st.Line+p.c.st.Line
 		c.st, c.dec, c.enc = p.c.st, p.c.dec, p.c.enc
 	}
+
 	c.st.Out += int64(len(dst) - mark)
 	return dst, c.end(fault)
 }

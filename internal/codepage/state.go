@@ -92,6 +92,7 @@ func (s State) MarshalBinary() ([]byte, error) {
 			flags |= f.bit
 		}
 	}
+
 	b := binary.BigEndian.AppendUint64([]byte{stateVersion, flags}, s.belongs)
 	b = append(b, s.pending)
 	b = append(b, s.part[:s.pending]...)
@@ -126,9 +127,11 @@ func (s *State) UnmarshalBinary(b []byte) error {
 		return transfer.Errorf(transfer.KindVersion, "the state of a conversion has version %d; this version of Ferry reads %d", b[0], stateVersion).
 			WithHint("the item is converted again from its beginning")
 	}
+
 	if len(b) < 11 || len(b) > MaxState || b[1] >= flagsEnd || b[10] >= 4 || len(b) < 11+int(b[10]) {
 		return errState
 	}
+
 	flags := b[1]
 	*s = State{belongs: binary.BigEndian.Uint64(b[2:]), pending: b[10],
 		begun: flags&flagBegun != 0, wrote: flags&flagWrote != 0, cr: flags&flagCR != 0,
@@ -143,9 +146,11 @@ func (s *State) UnmarshalBinary(b []byte) error {
 		}
 		*to, b = int64(v), b[n:]
 	}
+
 	if len(b) > 0 || held > utf8.MaxRune || s.In < int64(s.pending) {
 		return errState
 	}
+
 	s.held = rune(held)
 	return nil
 }

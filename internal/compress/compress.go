@@ -70,9 +70,11 @@ func (d *Decoder) Decode(dst []byte, f Format, src []byte, n int) ([]byte, error
 	if n < 1 || n > transfer.MaxChunk {
 		return nil, transfer.Errorf(transfer.KindDigest, "a compressed chunk says that it has %d bytes; it may have 1 to %d", n, transfer.MaxChunk)
 	}
+
 	if len(src) >= n {
 		return nil, transfer.Errorf(transfer.KindDigest, "a compressed chunk of %d bytes takes %d", n, len(src))
 	}
+
 	switch f {
 	case S2:
 		return unpackS2(dst, src, n)
@@ -99,12 +101,14 @@ func (d *Decoder) unpackZstd(dst, src []byte, n int) ([]byte, error) {
 	if d.messages {
 		dictionary = vocabularyID
 	}
+
 	switch err := h.Decode(src); {
 	case err != nil:
 		return nil, transfer.Errorf(transfer.KindDigest, "a zstd frame of %d bytes cannot be restored: %w", n, err)
 	case h.Skippable || !h.HasFCS || h.FrameContentSize != uint64(n) || h.DictionaryID != dictionary:
 		return nil, transfer.Errorf(transfer.KindDigest, "a zstd frame of %d bytes with dictionary %d is due, and there is another", n, dictionary)
 	}
+
 	z := d.take()
 	defer d.zstd.Put(z)
 	out, err := z.DecodeAll(src, room(dst, n))
@@ -122,11 +126,13 @@ func (d *Decoder) take() *zstd.Decoder {
 	if z, ok := d.zstd.Get().(*zstd.Decoder); ok {
 		return z
 	}
+
 	options := []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxMemory(transfer.MaxChunk), zstd.WithDecoderMaxWindow(transfer.MaxChunk), zstd.WithDecodeAllCapLimit(true)}
 	if d.messages {
 		options = append(options, zstd.WithDecoderDictRaw(vocabularyID, vocabulary))
 	}
+
 	z, err := zstd.NewReader(nil, options...)
 	if err != nil {
 		panic("internal error: the settings of the zstd decoder: " + err.Error())

@@ -65,12 +65,15 @@ func (e *Encoder) Encode(dst, src []byte) (Format, []byte) {
 	if e == nil || len(src) < least || len(src) > transfer.MaxChunk {
 		return Plain, nil
 	}
+
 	if cap(dst) < Room(len(src)) {
 		dst = make([]byte, 0, Room(len(src)))
 	}
+
 	if e.auto != nil && !e.auto.try(dst, src) {
 		return Plain, nil
 	}
+
 	out := e.pack(dst, src)
 	if e.auto != nil && !e.auto.tried(len(src), len(out)) || len(out) > len(src)-atLeast {
 		return Plain, nil

@@ -65,19 +65,23 @@ func Unpack(message []byte) ([]byte, error) {
 	if len(message) < 4 || binary.LittleEndian.Uint32(message) != zstdMagic {
 		return message, nil
 	}
+
 	var h zstd.Header
 	if err := h.Decode(message); err != nil || !h.HasFCS || h.FrameContentSize > transfer.MaxChunk {
 		return nil, transfer.Errorf(transfer.KindDigest, "a compressed message of %d bytes does not say that it has %d at most", len(message), transfer.MaxChunk)
 	}
+
 	room, _ := unpacked.Get().(*[]byte)
 	if room == nil {
 		room = new([]byte)
 	}
 	defer unpacked.Put(room)
+
 	plain, err := unpacker.Decode(*room, Zstd, message, int(h.FrameContentSize))
 	if err != nil {
 		return nil, err
 	}
+
 	*room = plain
 	return bytes.Clone(plain), nil
 }

@@ -35,10 +35,12 @@ func bind(cmd *cobra.Command, file *File, f *pflag.Flag) error {
 		}
 		return nil
 	}
+
 	s, ok := file.lookup(cmd, f)
 	if !ok {
 		return nil
 	}
+
 	for _, v := range s.values {
 		if secret(v) {
 			return secretError(s.origin, f.Name)
@@ -47,6 +49,7 @@ func bind(cmd *cobra.Command, file *File, f *pflag.Flag) error {
 	if err := set(f, s); err != nil {
 		return fmt.Errorf("%s: %s: %w", s.origin, f.Name, err)
 	}
+
 	f.Changed = true
 	annotate(f, annotationOrigin, s.origin)
 	return nil
@@ -118,6 +121,7 @@ func show(cmd *cobra.Command, file *File, f *pflag.Flag) Effective {
 			e.Value = "[" + e.Value + "]"
 		}
 	}
+
 	if secret(e.Value) {
 		e.Value = "(refused: it holds a password)"
 	}

@@ -72,10 +72,12 @@ func read(path string) ([]byte, error) {
 		return nil, fmt.Errorf("settings file: %w", err)
 	}
 	defer r.Close()
+
 	data, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("settings file: %w", err)
 	}
+
 	if len(data) > MaxSize {
 		return nil, fmt.Errorf("%s: over the limit of 1 MiB for a settings file", path)
 	}
@@ -88,10 +90,12 @@ func parse(path string, data []byte, known keys) (map[place]setting, error) {
 	if err := screen(path, string(data)); err != nil {
 		return nil, err
 	}
+
 	tree, err := parser.ParseBytes(data, 0)
 	if err != nil {
 		return nil, syntaxError(path, err)
 	}
+
 	r := reading{path: path, known: known, found: map[place]setting{}}
 	for i, doc := range tree.Docs {
 		switch {
@@ -208,6 +212,7 @@ func (r reading) flag(where place, line string, value ast.Node) error {
 		}
 		return r.unknown(line, where.command, where.flag)
 	}
+
 	s := setting{origin: line}
 	if list, ok := value.(*ast.SequenceNode); ok {
 		s.list = true
@@ -225,11 +230,13 @@ func (r reading) flag(where place, line string, value ast.Node) error {
 		}
 		s.values = []string{v}
 	}
+
 	for _, v := range s.values {
 		if secret(v) {
 			return secretError(line, where.flag)
 		}
 	}
+
 	r.found[where] = s
 	return nil
 }

@@ -24,12 +24,14 @@ func lineEnds(o *codepage.Options) *lines {
 	if o.From != o.To || least != 1 || !plainLF(o.To) {
 		return nil
 	}
+
 	if o.To.EBCDIC() {
 		if o.ToEOL != codepage.Default && o.ToEOL != codepage.NL {
 			return nil
 		}
 		return &lines{cr: 0x0D, lf: 0x25, nl: 0x15}
 	}
+
 	switch o.ToEOL {
 	case codepage.Default, codepage.LF:
 		return &lines{cr: '\r', lf: '\n', nl: '\n'}
@@ -97,11 +99,13 @@ func (s *lines) convert(dst, src []byte) []byte {
 			dst = append(dst, s.cr) // it was a character
 		}
 	}
+
 	matter := [3]byte{s.cr, s.lf, s.nl}
 	kinds := 3
 	if s.nl == s.lf {
 		kinds = 2
 	}
+
 	next := [3]int{-1, -1, -1} // of each of them
 	for {
 		k := len(src)

@@ -57,12 +57,14 @@ func (p *Plan) Start() (*Pipeline, error) {
 	if !p.text {
 		return l, l.binary(p)
 	}
+
 	if !p.from.IsZero() {
 		if err := l.record(record.ToText(p.from, p.fromPage, p.opt)); err != nil {
 			return nil, err
 		}
 		l.last = nil
 	}
+
 	if s := lineEnds(&p.pages); s != nil {
 		s.inner = !p.from.IsZero()
 		l.steps = append(l.steps, s)
@@ -73,6 +75,7 @@ func (p *Plan) Start() (*Pipeline, error) {
 		}
 		l.steps = append(l.steps, &paging{opt: p.pages, conv: c, inside: !p.from.IsZero()})
 	}
+
 	if !p.to.IsZero() {
 		if err := l.record(record.FromText(p.to, p.toPage, p.opt)); err != nil {
 			return nil, err
@@ -106,10 +109,12 @@ func (p *Plan) Resume(state []byte) (*Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	bad := transfer.Errorf(transfer.KindVersion, "the state of a conversion cannot be read")
 	if len(state) < 2 || state[0] != stateVersion || int(state[1]) != len(l.steps) {
 		return nil, bad
 	}
+
 	state = state[2:]
 	for _, s := range l.steps {
 		n, k := binary.Uvarint(state)
@@ -121,9 +126,11 @@ func (p *Plan) Resume(state []byte) (*Pipeline, error) {
 		}
 		state = state[k+int(n):]
 	}
+
 	if len(state) > 0 {
 		return nil, bad
 	}
+
 	l.clean = false
 	return l, nil
 }

@@ -40,6 +40,7 @@ func (d *Defaults) Plan(q *transfer.Options, form transfer.Form, t Target) (*Pla
 	if err := p.records(q, form, t); err != nil {
 		return nil, err
 	}
+
 	if !p.text {
 		return p, nil
 	}
@@ -52,15 +53,19 @@ func (p *Plan) records(q *transfer.Options, form transfer.Form, t Target) (err e
 	if from.IsZero() {
 		from = form.Records
 	}
+
 	if p.from, err = resolved("from-recfm", from); err != nil {
 		return err
 	}
+
 	if !p.text && !form.Records.IsZero() {
 		p.kept = form.Encoding
 	}
+
 	if p.to, err = resolved("recfm", q.ToRecords); err != nil || !p.to.IsZero() || !t.Dataset {
 		return err
 	}
+
 	switch {
 	case t.Known != nil:
 		p.to, err = resolved("recfm", t.Known.Records)
@@ -92,26 +97,32 @@ func (d *Defaults) setPages(p *Plan, q *transfer.Options, form transfer.Form, t 
 	case t.Dataset:
 		to = record.DatasetEncoding
 	}
+
 	from := q.FromEncoding
 	if from == "" {
 		from = form.Encoding
 	}
+
 	o := codepage.Options{Replace: q.Replace}
 	if o.Replace == "" {
 		o.Replace = d.Replace
 	}
+
 	var err error
 	if o.From, err = codepage.Lookup(from); err != nil {
 		return err
 	}
+
 	if o.To, err = codepage.Lookup(to); err != nil {
 		return err
 	}
+
 	if !p.from.IsZero() {
 		if p.fromPage, err = recordPage(o.From); err != nil {
 			return err
 		}
 	}
+
 	switch {
 	case !p.to.IsZero():
 		if p.toPage, err = recordPage(o.To); err != nil {
@@ -127,6 +138,7 @@ func (d *Defaults) setPages(p *Plan, q *transfer.Options, form transfer.Form, t 
 	case !o.To.EBCDIC():
 		o.ToEOL = d.eol()
 	}
+
 	p.pages = o
 	_, err = codepage.New(o)
 	return err

@@ -91,17 +91,21 @@ func CheckOptions(q *transfer.Options, dest transfer.Path) error {
 	if _, err := attributes("recfm", q.ToRecords); err != nil {
 		return err
 	}
+
 	if _, err := attributes("from-recfm", q.FromRecords); err != nil {
 		return err
 	}
+
 	if _, err := record.ParseLongLines(q.LongLines); err != nil {
 		return err
 	}
+
 	dataset := record.IsDataset(string(dest))
 	if q.LongLines != "" && q.ToRecords.IsZero() && !dataset {
 		return transfer.Errorf(transfer.KindUsage, "--long-lines says what becomes of lines that are too long for a record, and the destination has no records").
 			WithHint("give --recfm and --lrecl, or leave it out")
 	}
+
 	if dataset {
 		if _, err := record.ParseDataset(string(dest)); err != nil {
 			return err
@@ -120,17 +124,21 @@ func checkPages(q *transfer.Options, records bool) error {
 	if err != nil {
 		return err
 	}
+
 	to, err := page(q.ToEncoding)
 	if err != nil {
 		return err
 	}
+
 	eol, err := codepage.ParseEOL(q.EOL)
 	if err != nil {
 		return err
 	}
+
 	if records && q.EOL != "" {
 		return transfer.Errorf(transfer.KindUsage, "--eol says how lines end, and records have no line ends").WithHint("leave it out")
 	}
+
 	for _, p := range []struct {
 		page    *codepage.Page
 		records bool
@@ -141,12 +149,15 @@ func checkPages(q *transfer.Options, records bool) error {
 			}
 		}
 	}
+
 	if to == nil {
 		return nil // what it will be is known at the destination
 	}
+
 	if from == nil {
 		from = to
 	}
+
 	_, err = codepage.New(codepage.Options{From: from, To: to, ToEOL: eol, Replace: q.Replace})
 	return err
 }
@@ -282,6 +293,7 @@ func recordPage(p *codepage.Page) (record.Page, error) {
 		}
 		*c.at = b[0]
 	}
+
 	r.LineEnd = p.Newline()
 	if len(r.LineEnd) != 1 {
 		return r, transfer.Errorf(transfer.KindUsage, "records cannot be kept in code page %s: its line end is not one byte", p.Name())

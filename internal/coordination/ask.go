@@ -45,10 +45,12 @@ func (s *Service) asked(m qmgr.Message) {
 		s.answer(m.Reply, ask, err)
 		return
 	}
+
 	if !qmgr.IsInbox(m.Reply) {
 		s.quiet.Warn("request dropped: its reply subject is not an inbox", "reply", m.Reply)
 		return
 	}
+
 	select {
 	case s.reading <- struct{}{}:
 		go func() {
@@ -73,6 +75,7 @@ func (s *Service) answer(reply string, ask *wire.Ask, err error) {
 			err = transfer.Errorf(transfer.KindVersion, "question of unknown kind %q", ask.Kind)
 		}
 	}
+
 	ans.Error = transfer.AsError(err)
 	if reply != "" {
 		s.answerWith(reply, wire.Marshal(ans))
@@ -104,6 +107,7 @@ func (s *Service) askAgents(a *wire.Ask, ans *wire.Answer) error {
 		}
 		ans.Agents = append(ans.Agents, st)
 	}
+
 	if a.Agent != "" && len(ans.Agents) == 0 {
 		return transfer.Errorf(transfer.KindNotFound, "no agent %s was ever heard of", a.Agent).WithHint("`ferry agent ls` lists them")
 	}
@@ -123,6 +127,7 @@ func (s *Service) askRemove(a *wire.Ask, _ *wire.Answer) error {
 	if err != nil {
 		return err
 	}
+
 	s.picture.Remove(body.Agent)
 	s.learn()
 	s.cfg.Log.Info("agent removed", "agent", body.Agent, "principal", a.Principal)
@@ -134,6 +139,7 @@ func (s *Service) askTransfers(a *wire.Ask, ans *wire.Answer) error {
 	if limit <= 0 || limit > 400 {
 		limit = 400
 	}
+
 	list, left := s.picture.Transfers(status.Query{Before: a.ID, Limit: limit, Filter: a.Filter})
 	size := 0
 	for i := range list {
@@ -143,6 +149,7 @@ func (s *Service) askTransfers(a *wire.Ask, ans *wire.Answer) error {
 			break
 		}
 	}
+
 	ans.Transfers, ans.Left, ans.More = list, left, left > 0
 	return nil
 }
@@ -169,9 +176,11 @@ func (s *Service) fromLog(suffix string, notFound error) (*transfer.Progress, er
 	}); err != nil {
 		return nil, err
 	}
+
 	for i := len(recs) - 1; i >= 0; i-- {
 		s.picture.Record(&recs[i])
 	}
+
 	if len(recs) == 0 {
 		return nil, notFound
 	}
@@ -199,6 +208,7 @@ func (s *Service) askAudit(a *wire.Ask, ans *wire.Answer) error {
 	if limit <= 0 {
 		limit = 1000
 	}
+
 	size := 0
 	err := s.log.Find(RecordFilter(a),
 		func(i int64, raw []byte, _ *audit.Record) error {

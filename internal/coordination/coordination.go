@@ -62,24 +62,29 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.System
 	}
+
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+
 	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
 	if _, err := conn.Request(ctx, wire.AskCoordination, ping, time.Second); err == nil {
 		return nil, transfer.Errorf(transfer.KindAlive, "another coordination service already runs on this network").
 			WithHint("there is one writer of the audit log; stop the other, or give --coordination none")
 	}
+
 	log, err := audit.OpenLog(filepath.Join(cfg.Dir, "audit"), cfg.Clock.Now)
 	if err != nil {
 		return nil, err
 	}
+
 	s := &Service{cfg: cfg, conn: conn, log: log, picture: status.New(cfg.Clock), reading: make(chan struct{}, readers),
 		quiet: quiet.New(cfg.Log, cfg.Clock.Now), learned: make(chan struct{}, 1), gone: make(chan struct{})}
 	if err := s.rebuild(); err != nil {
 		log.Close()
 		return nil, err
 	}
+
 	run, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	if err := s.listen(run); err != nil {
@@ -134,6 +139,7 @@ func (s *Service) listen(ctx context.Context) error {
 		}
 		s.stops = append(s.stops, stop)
 	}
+
 	s.wg.Go(func() { s.keepRegistry(ctx) })
 	s.wg.Go(func() { s.relieve(ctx) })
 	s.wg.Go(func() {
@@ -189,6 +195,7 @@ func (s *Service) Stop() {
 	for _, stop := range s.stops {
 		stop()
 	}
+
 	s.wg.Wait()
 	select {
 	case <-s.learned:
@@ -214,6 +221,7 @@ func (s *Service) batch(d qmgr.Delivery) {
 		d.Term()
 		return
 	}
+
 	before := s.log.Size()
 	r, err := s.log.Append(b)
 	switch kind := transfer.KindOf(err); {
@@ -226,10 +234,12 @@ func (s *Service) batch(d qmgr.Delivery) {
 		d.Nak(5 * time.Second)
 		return
 	}
+
 	failpoint.Hit("coordination.appended")
 	if receipt, err := audit.EncodeReceipt(r); err == nil && b.Reply != "" {
 		s.answerWith(b.Reply, receipt)
 	}
+
 	failpoint.Hit("coordination.before_ack")
 	d.Ack()
 	foreign := false
@@ -239,6 +249,7 @@ func (s *Service) batch(d qmgr.Delivery) {
 	}); err != nil {
 		s.cfg.Log.Error("new audit records could not be read back", "error", err)
 	}
+
 	if foreign {
 		s.flag(b.Agent)
 	}
@@ -281,6 +292,7 @@ func (s *Service) reported(m qmgr.Message) {
 	if err != nil {
 		s.quiet.Warn("report dropped", "subject", m.Subject, "error", err)
 	}
+
 	if m.Reply != "" {
 		s.answerWith(m.Reply, wire.Marshal(wire.Answer{V: wire.Version, Error: transfer.AsError(err)}))
 	}
@@ -321,11 +333,13 @@ func (s *Service) loadRegistry() error {
 	if err != nil {
 		return transfer.Errorf(transfer.KindUnreadable, "the registry cannot be read: %w", err)
 	}
+
 	var r registry
 	if err := json.Unmarshal(data, &r); err != nil {
 		s.cfg.Log.Warn("the registry is damaged and begins anew; living agents register again", "error", err)
 		return nil
 	}
+
 	for _, a := range r.Agents {
 		s.picture.Know(a)
 	}

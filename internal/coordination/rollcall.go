@@ -52,9 +52,11 @@ func (r *rollCall) take(agents []wire.AgentStatus) {
 			r.log.Log(context.Background(), level, text, "agent", a.Agent, "host", a.Host, "instance", a.Instance, "version", a.Version, "mode", a.Mode, "heard_seconds", int(a.Age.Seconds()))
 		}
 	}
+
 	if left > 0 {
 		r.log.Warn("more agents changed their state", "agents", left)
 	}
+
 	r.last = now
 }
 

@@ -56,15 +56,18 @@ func Divide(limit, agents int, manager bool, transfers int) (each Share, clients
 	if least := Least(agents, manager); limit < least {
 		return Share{}, 0, fmt.Errorf("this process may have %d files open, and needs %d", limit, least)
 	}
+
 	left := limit - ofProcess
 	if manager {
 		left -= ofManager
 		clients = min(max(leastClients, left/4), mostClients, left-agents*(ofAgent+leastStrangers+leastFiles))
 		left -= clients
 	}
+
 	if agents == 0 {
 		return Share{}, clients, nil
 	}
+
 	left = left/agents - ofAgent
 	each.Strangers = min(max(leastStrangers, left/8), mostStrangers)
 	files := left - each.Strangers

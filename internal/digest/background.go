@@ -117,6 +117,7 @@ func (b *background) enqueue(p []byte, n int64) {
 		b.log.add(n)
 		return
 	}
+
 	for len(p) > 0 {
 		last := len(b.queue) - 1
 		if last < 0 || b.queue[last].mem == nil || b.queue[last].n == pieceSize {
@@ -172,11 +173,13 @@ func (b *background) run() {
 	if err == nil {
 		err = b.takeAll()
 	}
+
 	b.mu.Lock()
 	b.err = err
 	for _, p := range b.queue {
 		b.drop(p)
 	}
+
 	b.queue = nil
 	b.mu.Unlock()
 	close(b.done)
@@ -188,6 +191,7 @@ func (b *background) readBack() error {
 	if b.r == nil {
 		return nil
 	}
+
 	mem := pieces.Get().(*[pieceSize]byte)
 	defer pieces.Put(mem)
 	left, seg := b.segs, XXH3.New()

@@ -74,6 +74,7 @@ func (s *Sorter) spill() error {
 			return err
 		}
 	}
+
 	slices.Sort(s.names)
 	if s.f == nil {
 		f, err := os.CreateTemp(s.dir, pattern)
@@ -86,10 +87,12 @@ func (s *Sorter) spill() error {
 		}
 		s.end = int64(len(magic))
 	}
+
 	to, err := write(s.f, s.end, slices.Values(s.names))
 	if err != nil {
 		return err
 	}
+
 	s.runs = append(s.runs, run{s.end, to})
 	s.end = to
 	clear(s.names)
@@ -121,11 +124,13 @@ func (s *Sorter) compact() error {
 	if err != nil {
 		return err
 	}
+
 	_, err = f.WriteString(magic)
 	m := merging{file: s.f}
 	for _, r := range s.runs {
 		err = errors.Join(err, m.add(r))
 	}
+
 	to := int64(len(magic))
 	if err == nil {
 		to, err = write(f, to, func(yield func(string) bool) {
@@ -140,6 +145,7 @@ func (s *Sorter) compact() error {
 		discard(f)
 		return err
 	}
+
 	discard(s.f)
 	s.f, s.runs, s.end = f, []run{{int64(len(magic)), to}}, to
 	return nil
@@ -157,11 +163,13 @@ func (s *Sorter) Sorted() (*Sorted, error) {
 	if s.f == nil {
 		return &Sorted{s: s}, nil
 	}
+
 	if len(s.names) > 0 {
 		if err := s.spill(); err != nil {
 			return nil, err
 		}
 	}
+
 	s.names = nil
 	m := &merging{file: s.f}
 	for _, r := range s.runs {
@@ -231,14 +239,17 @@ func (r *reader) read() error {
 	if err != nil {
 		return err // io.EOF between two strings is the end
 	}
+
 	if n > 1<<20 {
 		return fmt.Errorf("a scratch file of names is damaged: it has a name of %d bytes", n)
 	}
+
 	var b strings.Builder
 	b.Grow(int(n))
 	if _, err := io.CopyN(&b, r.r, int64(n)); err != nil {
 		return fmt.Errorf("a scratch file of names is damaged: %w", errors.Join(err, io.ErrUnexpectedEOF))
 	}
+
 	r.name = b.String()
 	return nil
 }
@@ -247,9 +258,11 @@ func (m *merging) next() (string, error) {
 	if m.err != nil {
 		return "", m.err
 	}
+
 	if len(m.runs) == 0 {
 		return "", io.EOF
 	}
+
 	least := m.runs[0]
 	name := least.name
 	switch err := least.read(); {

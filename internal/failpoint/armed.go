@@ -47,6 +47,7 @@ func Hit(name string) {
 		mu.Unlock()
 		return
 	}
+
 	p.after--
 	if p.after != 0 {
 		mu.Unlock()

@@ -158,29 +158,36 @@ func (c *Courier) Send(p Parcel) error {
 		}
 		return nil
 	}
+
 	c.counts[p.Kind]++
 	p.N, p.Data = c.counts[p.Kind], bytes.Clone(p.Data)
 	if c.rules.Keep {
 		c.history = append(c.history, p)
 		p.Data = bytes.Clone(p.Data)
 	}
+
 	var f Handling
 	if c.rules.Decide != nil {
 		f = c.rules.Decide(&p)
 	}
+
 	if f.Fail {
 		return ErrCut
 	}
+
 	if f.Drop {
 		return nil
 	}
+
 	if f.Damage != nil {
 		p.Data = f.Damage(p.Data)
 	}
+
 	for range 1 + f.Copies {
 		c.post(p, f)
 		p.Data = bytes.Clone(p.Data)
 	}
+
 	for _, also := range f.Also {
 		also.Data = bytes.Clone(also.Data)
 		c.post(also, Handling{})
@@ -205,6 +212,7 @@ func (c *Courier) post(p Parcel, f Handling) {
 		h.timer = time.AfterFunc(c.rules.Latency+f.Delay, func() { c.release(h) })
 		return
 	}
+
 	key := pipeKey{p.From, p.To, p.Kind == Chunk}
 	q := c.pipes[key]
 	if q == nil {
@@ -212,16 +220,19 @@ func (c *Courier) post(p Parcel, f Handling) {
 		c.pipes[key] = q
 		c.wg.Go(q.run)
 	}
+
 	if f.Swap && q.swap == nil {
 		q.swap = &p
 		return
 	}
+
 	at := time.Now().Add(c.rules.Latency)
 	q.queue = append(q.queue, due{p, at})
 	if q.swap != nil {
 		q.queue = append(q.queue, due{*q.swap, at})
 		q.swap = nil
 	}
+
 	select {
 	case q.notify <- struct{}{}:
 	default:
@@ -293,6 +304,7 @@ func (c *Courier) deliver(p Parcel) {
 		return
 	default:
 	}
+
 	c.mu.Lock()
 	take, cut := c.takers[p.To], c.rules.Cut
 	if take == nil {
@@ -317,6 +329,7 @@ func (c *Courier) Forget() (lost int) {
 			lost++
 		}
 	}
+
 	for h := range c.held {
 		h.timer.Stop()
 		delete(c.held, h)
@@ -334,6 +347,7 @@ func (c *Courier) Hurry() {
 		delete(c.held, h)
 		all = append(all, h.Parcel)
 	}
+
 	for _, q := range c.pipes {
 		if q.swap != nil {
 			all = append(all, *q.swap)

@@ -161,10 +161,12 @@ func (d *Disk) enter(op *Op) *Plan {
 	if p == nil {
 		return nil
 	}
+
 	fits := (p.Call == "" || p.Call == op.Call) && (p.Path == "" || p.Path == op.Path)
 	if fits {
 		d.fit++
 	}
+
 	still := d.met && p.Good && (p.All || p.Call == "" || p.Call == op.Call) && strings.HasPrefix(op.Path, p.Beneath)
 	if fits && d.fit == p.Nth || still {
 		d.met = true
@@ -184,6 +186,7 @@ func (d *Disk) do(op Op, call func() error) error {
 			return err
 		}
 	}
+
 	var err error
 	switch {
 	case p == nil || p.Err == nil:
@@ -194,6 +197,7 @@ func (d *Disk) do(op Op, call func() error) error {
 	default:
 		err = p.Err
 	}
+
 	if d.After != nil {
 		err = d.After(op, err)
 	}
@@ -319,6 +323,7 @@ func (d *Disk) Open(dir *localfs.Dir, name string, flag int, perm os.FileMode) (
 	if flag&os.O_CREATE != 0 {
 		c = CallCreate
 	}
+
 	err = d.do(named(c, dir, name), func() error {
 		f, err = d.Disk.Open(dir, name, flag, perm)
 		if err == nil && c == CallCreate {

@@ -33,6 +33,7 @@ func (d *Disk) Write(f localfs.File, b []byte, off int64) (n int, err error) {
 			return 0, err
 		}
 	}
+
 	switch {
 	case p == nil, !p.Short && p.Err == nil:
 		n, err = d.Disk.Write(f, b, off)
@@ -47,6 +48,7 @@ func (d *Disk) Write(f localfs.File, b []byte, off int64) (n int, err error) {
 	default:
 		err = p.Err
 	}
+
 	if d.After != nil {
 		err = d.After(op, err)
 	}
@@ -91,6 +93,7 @@ func (d *Disk) sync(op Op, call func() error) error {
 	if serr == nil && d.bad[id] {
 		d.broken = append(d.broken, fmt.Sprintf("%s comes after a sync of the file has failed", op))
 	}
+
 	d.started[id] = op.Call == CallStartSync
 	d.mu.Unlock()
 	err := d.do(op, call)
@@ -133,6 +136,7 @@ func (d *Disk) SyncFS(w localfs.Watch) error {
 			d.bad[id] = true
 		}
 	}
+
 	clear(d.started)
 	d.mu.Unlock()
 	if m, ok := d.Disk.(forgetful); ok && err != nil {

@@ -117,6 +117,7 @@ func (t *tree) clone() *tree {
 		k.blocks = maps.Clone(n.blocks)
 		c.nodes[id] = &k
 	}
+
 	for _, n := range c.nodes {
 		if n.typ != localfs.TypeDir {
 			continue
@@ -128,6 +129,7 @@ func (t *tree) clone() *tree {
 		n.names = names
 		n.up = c.nodes[n.up.id]
 	}
+
 	c.root = c.nodes[t.root.id]
 	return c
 }
@@ -190,17 +192,20 @@ func (m *Memory) makeNode(typ localfs.FileType, mode uint32) (*node, error) {
 	if m.opt.Inodes > 0 && int64(len(m.t.nodes)) >= m.opt.Inodes {
 		return nil, syscall.ENOSPC
 	}
+
 	ino := m.nextNo
 	if len(m.free) > 0 {
 		ino, m.free = m.free[0], m.free[1:]
 	} else {
 		m.nextNo++
 	}
+
 	n := &node{id: m.nextID, ino: ino, typ: typ, mode: mode, mtime: m.now, ctime: m.now}
 	m.nextID++
 	if typ == localfs.TypeDir {
 		n.names = map[string]entry{}
 	}
+
 	m.t.nodes[n.id] = n
 	return n, nil
 }
@@ -260,6 +265,7 @@ func (n *node) where() (string, bool) {
 		}
 		parts = append(parts, name)
 	}
+
 	slices.Reverse(parts)
 	return "/" + path.Join(parts...), true
 }

@@ -47,20 +47,24 @@ func (f toll) write(n *node, o *memOp) {
 		n.write(o.data, o.off)
 		return
 	}
+
 	if f.kind() == hollow {
 		if o.size > int64(len(n.data)) {
 			n.resize(o.size)
 		}
 		return
 	}
+
 	unit := int64(512)
 	if f.kind() == torn4k {
 		unit = 4096
 	}
+
 	r := rand.New(rand.NewPCG(uint64(f>>tollShift), 5))
 	if r.IntN(2) == 0 && o.size > int64(len(n.data)) {
 		n.resize(o.size) // the size is there whatever the data is
 	}
+
 	cut, tail := r.Int64N(int64(len(o.data))/unit+1), r.IntN(3)
 	for at, k := int64(0), int64(0); at < int64(len(o.data)); k++ {
 		end := min((o.off+at)/unit*unit+unit-o.off, int64(len(o.data)))
@@ -118,6 +122,7 @@ func (m *Memory) pending(k int) (at []int) {
 			at = append(at, i)
 		}
 	}
+
 	slices.Reverse(at)
 	return at
 }
@@ -141,6 +146,7 @@ func (m *Memory) Losses(k, limit int) (all []Loss) {
 			return nil
 		}
 	}
+
 	all = []Loss{{}}
 	for _, i := range pending {
 		var next []Loss
@@ -241,6 +247,7 @@ func (m *Memory) rebuild() {
 	for _, n := range m.t.nodes {
 		n.nlink, n.opens = 0, 0
 	}
+
 	m.t.root.nlink = 1
 	byNo := map[uint64]*node{}
 	m.reach(m.t.root, byNo)
@@ -256,6 +263,7 @@ func (m *Memory) rebuild() {
 		}
 		m.used += int64(len(n.blocks))
 	}
+
 	for no := uint64(3); no < m.nextNo; no++ {
 		if byNo[no] == nil {
 			m.free = append(m.free, no)
@@ -310,6 +318,7 @@ func (m *Memory) Describe(k int, l Loss) string {
 			fate[i] = l[n]
 		}
 	}
+
 	var b strings.Builder
 	for i := range m.ops[:k] {
 		fmt.Fprintf(&b, "%3d %s", i, m.ops[i].String())

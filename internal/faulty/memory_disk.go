@@ -51,14 +51,17 @@ func (m *Memory) Resolve(p string) (string, error) {
 	if err != nil {
 		return "", fail("lstat", p, err)
 	}
+
 	if n.typ == localfs.TypeDir {
 		real, _ := n.where()
 		return real, nil
 	}
+
 	d, err := m.walk(m.t.root, path.Dir(p), nil, true)
 	if err != nil {
 		return "", fail("lstat", p, err)
 	}
+
 	real, _ := d.where()
 	return path.Join(real, path.Base(p)), nil
 }
@@ -89,6 +92,7 @@ func (m *Memory) OpenBeneath(r localfs.Root, rel string) (localfs.Handle, error)
 	if top.closed {
 		return nil, fail("open", rel, os.ErrClosed)
 	}
+
 	n, err := m.walk(top.n, rel, top.n, true)
 	if err == nil && n.typ != localfs.TypeDir {
 		err = syscall.ENOTDIR
@@ -117,6 +121,7 @@ func (m *Memory) lookup(d *localfs.Dir, name string) (*node, error) {
 	if len(name) > 255 {
 		return nil, syscall.ENAMETOOLONG
 	}
+
 	dir := dirOf(d)
 	switch name {
 	case ".":
@@ -124,6 +129,7 @@ func (m *Memory) lookup(d *localfs.Dir, name string) (*node, error) {
 	case "..":
 		return dir.up, nil
 	}
+
 	n := m.get(dir, name)
 	if n == nil {
 		return nil, syscall.ENOENT
@@ -194,12 +200,15 @@ func (m *Memory) Names(d *localfs.Dir, n int) ([]string, error) {
 	if n < 0 {
 		return h.n.sorted(), nil
 	}
+
 	if !h.begun {
 		h.read, h.begun = h.n.sorted(), true
 	}
+
 	if len(h.read) == 0 {
 		return nil, io.EOF
 	}
+
 	k := min(n, len(h.read))
 	names := h.read[:k]
 	h.read = h.read[k:]
@@ -237,6 +246,7 @@ func (m *Memory) Open(d *localfs.Dir, name string, flag int, perm os.FileMode) (
 	if err != nil {
 		return nil, fail("open", full, err)
 	}
+
 	f := m.handle(n, full)
 	f.write = writes
 	return f, nil
@@ -272,11 +282,13 @@ func (m *Memory) mkdir(dir *node, name string, mode uint32) error {
 	case dir.nlink == 0:
 		return syscall.ENOENT
 	}
+
 	at := m.tick()
 	n, err := m.makeNode(localfs.TypeDir, mode)
 	if err != nil {
 		return err
 	}
+
 	n.up = dir
 	m.record(memOp{kind: opMake, node: n.id, ino: n.ino, typ: n.typ, mode: mode, up: dir.id, at: at})
 	m.name(dir, at, set{name, n.id})
@@ -293,9 +305,11 @@ func (m *Memory) rename(dir *node, from, to string, replace bool) error {
 	if !replace && m.opt.Plain {
 		return syscall.EINVAL
 	}
+
 	if len(from) > 255 || len(to) > 255 {
 		return syscall.ENAMETOOLONG
 	}
+
 	n, old := m.get(dir, from), m.get(dir, to)
 	switch {
 	case n == nil:
@@ -313,6 +327,7 @@ func (m *Memory) rename(dir *node, from, to string, replace bool) error {
 	case old.typ == localfs.TypeDir && len(old.names) > 0:
 		return syscall.ENOTEMPTY
 	}
+
 	m.name(dir, m.tick(), set{from, 0}, set{to, n.id})
 	return nil
 }
@@ -324,15 +339,19 @@ func (m *Memory) Link(d *localfs.Dir, from, to string) error {
 	if err != nil {
 		return err
 	}
+
 	if n.typ == localfs.TypeDir {
 		return syscall.EPERM
 	}
+
 	if len(to) > 255 {
 		return syscall.ENAMETOOLONG
 	}
+
 	if m.get(dirOf(d), to) != nil {
 		return syscall.EEXIST
 	}
+
 	m.name(dirOf(d), m.tick(), set{to, n.id})
 	return nil
 }

@@ -44,6 +44,7 @@ func (m *Memory) ReadAt(f localfs.File, b []byte, off int64) (int, error) {
 	case off >= int64(len(h.n.data)):
 		return 0, io.EOF
 	}
+
 	n := copy(b, h.n.data[off:])
 	if n < len(b) {
 		return n, io.EOF
@@ -59,10 +60,12 @@ func (m *Memory) Write(f localfs.File, b []byte, off int64) (int, error) {
 	if err != nil || len(b) == 0 {
 		return 0, err
 	}
+
 	n := int(m.take(h.n, off, off+int64(len(b))) - off)
 	if n > 0 {
 		m.change(memOp{kind: opWrite, node: h.n.id, off: off, data: append([]byte(nil), b[:n]...), size: max(int64(len(h.n.data)), off+int64(n)), at: m.tick()})
 	}
+
 	if n < len(b) {
 		return n, fail("write", h.name, syscall.ENOSPC)
 	}

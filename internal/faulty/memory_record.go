@@ -109,6 +109,7 @@ func (m *Memory) name(dir *node, at int64, sets ...set) {
 			n.ctime = at
 		}
 	}
+
 	dir.mtime, dir.ctime = at, at
 }
 
@@ -125,9 +126,11 @@ func (t *tree) apply(o *memOp, how toll, fold func(string) string) {
 		t.make(o)
 		return
 	}
+
 	if n == nil || how == lost {
 		return
 	}
+
 	switch o.kind {
 	case opName:
 		for _, s := range o.sets {

@@ -163,6 +163,7 @@ func (p *objectPart) finish(name transfer.Path, mtime int64) (objectIntent, erro
 	if err := p.upload(least); err != nil {
 		return objectIntent{}, err
 	}
+
 	if len(p.tags) == 0 {
 		tag, err := p.l.o.Session.part(p.id, 1, nil)
 		if err != nil {
@@ -170,6 +171,7 @@ func (p *objectPart) finish(name transfer.Path, mtime int64) (objectIntent, erro
 		}
 		p.tags = append(p.tags, tag)
 	}
+
 	when, err := p.l.condition(name, mtime)
 	return objectIntent{p.id, p.tags, when.match, p.l.cfg.IfExists}, err
 }

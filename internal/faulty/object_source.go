@@ -48,6 +48,7 @@ func (o *Objects) Walk(ctx context.Context, w place.WalkRequest, emit func(trans
 	if w.After != nil {
 		first = w.After.Arg
 	}
+
 	for arg := first; arg < len(w.Args); arg++ {
 		after := ""
 		if w.After != nil && arg == first {
@@ -70,6 +71,7 @@ func (o *Objects) walkSource(ctx context.Context, source transfer.Path, recursiv
 	if several {
 		prefix = src[:strings.IndexAny(src, "*?[")]
 	}
+
 	found := after != ""
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {
@@ -99,9 +101,11 @@ func (o *Objects) walkSource(ctx context.Context, source transfer.Path, recursiv
 			}
 		}
 	}
+
 	if found {
 		return nil
 	}
+
 	missing := transfer.Errorf(transfer.KindMissing, "%s does not exist", source)
 	return emit(transfer.Item{Type: transfer.ItemBad, Source: source, Err: missing})
 }
@@ -201,10 +205,12 @@ func (o *Objects) Delete(p transfer.Path, v transfer.Version, _ string, again bo
 	if len(v) < 2 || v[0] != versionFormat {
 		return transfer.Errorf(transfer.KindVersion, "the version of %s is in a format that is not known", p)
 	}
+
 	tag := string(v[1:])
 	if failpoint.Planted("object-version-ignored") {
 		tag = ""
 	}
+
 	switch err := o.Session.remove(string(p), tag); {
 	case err == nil, again && errors.Is(err, ErrNoSuchKey):
 		return nil

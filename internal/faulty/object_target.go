@@ -100,6 +100,7 @@ func (l *objectLanding) Reopen(item uint64, s place.Staging, point []byte) (plac
 	if err != nil {
 		return nil, err
 	}
+
 	l.left.Store(true) // of tails nobody here knows how many there are
 	p := &objectPart{l: l, item: item, key: l.Path(s.Name), id: at.id}
 	tags, _, err := l.o.Session.parts(string(p.key), at.id)
@@ -109,11 +110,13 @@ func (l *objectLanding) Reopen(item uint64, s place.Staging, point []byte) (plac
 	case err != nil:
 		return nil, unsettled("parts", p.key, err)
 	}
+
 	p.tags = tags[:at.parts]
 	if at.tail == 0 {
 		p.sent = at.offset
 		return p, nil
 	}
+
 	tail, err := l.o.Session.get(p.tailKey(at.parts))
 	switch {
 	case errors.Is(err, ErrNoSuchKey) || err == nil && (int64(len(tail.Data)) < at.tail || hashOf([]string{string(tail.Data[:at.tail])}) != at.sum):
@@ -121,6 +124,7 @@ func (l *objectLanding) Reopen(item uint64, s place.Staging, point []byte) (plac
 	case err != nil:
 		return nil, unsettled("get", p.key, err)
 	}
+
 	p.sent, p.buf = at.offset-at.tail, append([]byte(nil), tail.Data[:at.tail]...)
 	return p, nil
 }
@@ -143,11 +147,13 @@ func (l *objectLanding) abort(label string) error {
 	if err != nil {
 		return unsettled("uploads", transfer.Path(label), err)
 	}
+
 	for _, u := range all {
 		if err := l.o.Session.abort(u.ID); err != nil {
 			return unsettled("abort", transfer.Path(u.Key), err)
 		}
 	}
+
 	prefix := l.o.Scratch + ".ferry-" + label
 	for after, more := "", true; more; {
 		keys, _, again, err := l.o.Session.list(prefix, after)
@@ -221,11 +227,13 @@ func (l *objectLanding) Commit(_ context.Context, group []place.Pending) (done [
 		}
 		decided = append(decided, o)
 	}
+
 	if len(intents) > 0 && !failpoint.Planted("no-committing") {
 		if err := l.cfg.Journal.Committing(intents); err != nil {
 			return nil, err
 		}
 	}
+
 	var pending *place.PendingError
 	for _, in := range intents {
 		v, o, err := l.Recover(in, "") // an intent says what its destination is
@@ -241,11 +249,13 @@ func (l *objectLanding) Commit(_ context.Context, group []place.Pending) (done [
 			decided = append(decided, o)
 		}
 	}
+
 	if len(decided) > 0 {
 		if err := l.cfg.Journal.Committed(decided); err != nil {
 			return nil, errors.Join(err, pendingOr(pending))
 		}
 	}
+
 	l.cleanUp(group)
 	return decided, pendingOr(pending)
 }
@@ -273,10 +283,12 @@ func (l *objectLanding) Recover(intent transfer.Intent, _ string) (place.Verdict
 	if o.Type == transfer.ItemDir {
 		return place.Done, o, nil
 	}
+
 	in, err := parseObjectIntent(intent.Place)
 	if err != nil {
 		return 0, o, err
 	}
+
 	for tries := 0; ; tries++ {
 		err := l.o.Session.complete(in.id, in.tags, condition{any: failpoint.Planted("object-unconditional"), match: in.match})
 		switch {

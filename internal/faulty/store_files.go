@@ -70,11 +70,13 @@ func (m *MemoryFiles) Crashed(r *rand.Rand) *MemoryFiles {
 	for name := range m.now {
 		names = append(names, name)
 	}
+
 	for name := range m.disk {
 		if m.now[name] != m.disk[name] {
 			names = append(names, name)
 		}
 	}
+
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		f := m.now[name]
@@ -95,6 +97,7 @@ func (f *memoryInode) torn(r *rand.Rand) []byte {
 	if len(f.old) == 0 && len(f.now) == len(f.disk) {
 		return slices.Clone(f.disk)
 	}
+
 	least, most := min(len(f.now), len(f.disk)), max(len(f.now), len(f.disk))
 	cut := least + r.IntN(most-least+1)
 	switch r.IntN(6) {

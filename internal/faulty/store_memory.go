@@ -68,20 +68,24 @@ func (m *MemoryStore) Update(fn func(ledger.StoreTx) error) error {
 	for name, t := range m.tables {
 		tx.tables[name] = &storeTable{t.root, t.seq, t.root.count()}
 	}
+
 	closed := m.closed
 	m.mu.Unlock()
 	if closed {
 		return errStoreClosed
 	}
 	defer tx.end()
+
 	if err := fn(tx); err != nil {
 		return err
 	}
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return errStoreClosed
 	}
+
 	m.id, m.tables = tx.id, tx.tables
 	return nil
 }
@@ -275,6 +279,7 @@ func (l *storeLeaf) put(key, value []byte) *storeLeaf {
 	if l == nil {
 		return &storeLeaf{key: key, value: value, weight: maphash.Bytes(weights, key), size: 1}
 	}
+
 	switch c := bytes.Compare(key, l.key); {
 	case c == 0:
 		return &storeLeaf{key, value, l.weight, l.size, l.left, l.right}

@@ -43,6 +43,7 @@ func ParseTimetable(s string) (Timetable, error) {
 		}
 		return Timetable{{Daily: true, Rate: rate}}, nil
 	}
+
 	var t Timetable
 	for _, f := range fields {
 		slot, err := parseSlot(f)
@@ -76,6 +77,7 @@ func parseSlot(s string) (slot Slot, err error) {
 	if !ok {
 		return slot, bad
 	}
+
 	if day, at, ok := strings.Cut(when, "-"); ok {
 		n := -1
 		for k, d := range days {
@@ -90,12 +92,14 @@ func parseSlot(s string) (slot Slot, err error) {
 	} else {
 		slot.Daily = true
 	}
+
 	hour, minute, ok := strings.Cut(when, ":")
 	h, err1 := strconv.ParseUint(hour, 10, 8)
 	m, err2 := strconv.ParseUint(minute, 10, 8)
 	if !ok || err1 != nil || err2 != nil || h > 23 || m > 59 || len(minute) != 2 {
 		return slot, bad
 	}
+
 	slot.At = int(h)*60 + int(m)
 	slot.Rate, err = ParseRate(rate)
 	return slot, err
@@ -106,9 +110,11 @@ func (t Timetable) String() string {
 	if len(t) == 0 {
 		return "off"
 	}
+
 	if len(t) == 1 && t[0].Daily && t[0].At == 0 {
 		return formatRate(t[0].Rate)
 	}
+
 	var all []string
 	for _, s := range t {
 		text := fmt.Sprintf("%02d:%02d,%s", s.At/60, s.At%60, formatRate(s.Rate))
@@ -138,6 +144,7 @@ func (t Timetable) RateAt(now time.Time) int64 {
 	if len(t) == 0 {
 		return 0
 	}
+
 	minute := now.Hour()*60 + now.Minute()
 	for back := range 8 {
 		day, best := time.Weekday((int(now.Weekday())-back+7)%7), -1

@@ -166,6 +166,7 @@ func (f *Flight) Send(seq uint64, size int64, now time.Time) (ask bool) {
 		}
 		l.at, l.first = now, now
 	}
+
 	l.under += size
 	l.unasked += size
 	s := &sent{flight: f, seq: seq, size: size, at: now, delivered: l.delivered, then: l.at, first: l.first, full: 2*l.under >= l.window()}
@@ -175,9 +176,11 @@ func (f *Flight) Send(seq uint64, size int64, now time.Time) (ask bool) {
 	if f.unprobed() && f.owes(now) > l.patience() {
 		f.probed, ask = f.sent[0].seq, true
 	}
+
 	if ask {
 		l.unasked = 0
 	}
+
 	l.next()
 	return ask
 }
@@ -206,10 +209,12 @@ func (f *Flight) Acked(seq uint64, now time.Time) {
 		l.forget(newest)
 		l.delivered += newest.size
 	}
+
 	if newest != nil {
 		l.at, l.first = now, newest.at
 		l.measure(newest, late, now)
 	}
+
 	l.age(now)
 	l.next()
 }
@@ -222,14 +227,17 @@ func (l *Line) measure(s *sent, late bool, now time.Time) {
 	if l.trip == 0 {
 		l.trip = trip
 	}
+
 	if trip > l.trip {
 		l.trip += (trip - l.trip) / 2
 	} else {
 		l.trip += (trip - l.trip) / 8
 	}
+
 	if l.least == 0 || trip < l.least {
 		l.least = trip
 	}
+
 	took := max(now.Sub(s.then), s.at.Sub(s.first), time.Microsecond)
 	rate := float64(l.delivered-s.delivered) / took.Seconds()
 	switch {
@@ -366,11 +374,13 @@ func (ls *Lines) Line(to, lane string) *Line {
 	if ls == nil {
 		return &Line{}
 	}
+
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if ls.all == nil {
 		ls.all = map[string]*Line{}
 	}
+
 	key := to + " " + lane
 	l := ls.all[key]
 	if l == nil {

@@ -83,6 +83,7 @@ func (p *Pool) common(direct bool) int64 {
 			queue -= beyond
 		}
 	}
+
 	if !direct {
 		left = min(left, queue)
 	}
@@ -100,6 +101,7 @@ func (a *Account) Grant() int64 {
 	if !a.direct {
 		size = p.queue
 	}
+
 	target := min(a.want, max(size/int64(len(p.accounts)), p.floor))
 	more := target - a.held()
 	more = min(more, max(0, p.floor-a.held())+p.common(a.direct))

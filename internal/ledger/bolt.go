@@ -55,11 +55,13 @@ func openBolt(dir string, patience time.Duration) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if !born {
 		if err := makeWay(dir, file); err != nil {
 			return nil, err
 		}
 	}
+
 	db, err := bolt.Open(file, 0o600, &bolt.Options{Timeout: patience, FreelistType: bolt.FreelistMapType, NoFreelistSync: true})
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
@@ -77,6 +79,7 @@ func makeWay(dir, file string) error {
 	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
 		return refuseTrace(dir, file)
 	}
+
 	lock, err := filelock.Take(file)
 	switch {
 	case errors.Is(err, filelock.ErrHeld):
@@ -85,10 +88,12 @@ func makeWay(dir, file string) error {
 		return unmade(file, err)
 	}
 	defer lock.Close()
+
 	f, err := os.Open(file)
 	if err != nil {
 		return unmade(file, err)
 	}
+
 	born, err := wasBorn(f)
 	f.Close()
 	if err == nil && !born {
@@ -126,10 +131,12 @@ func trace(dir string) (string, error) {
 	if _, err := os.Lstat(reserve); !errors.Is(err, fs.ErrNotExist) {
 		return reserve, err
 	}
+
 	journals, err := os.ReadDir(filepath.Join(dir, "items"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
+
 	for _, j := range journals {
 		if _, err := transfer.ParseID(j.Name()); err == nil {
 			return filepath.Join(dir, "items", j.Name()), nil

@@ -95,6 +95,7 @@ func (t *Tx) entomb(key []byte, as transfer.State) error {
 	if b.Get(key) != nil {
 		return nil
 	}
+
 	if t.l.tombs.Load()+t.made.tombs >= MaxTombstones {
 		if k, _ := b.Cursor().Seek(nil); k != nil {
 			if len(k) == len(transfer.ID{}) { // of a request to this agent, not of what it was to receive
@@ -108,6 +109,7 @@ func (t *Tx) entomb(key []byte, as transfer.State) error {
 			t.made.tombs--
 		}
 	}
+
 	t.made.tombs++
 	return putJSON(b, key, tombstone{recordVersion, as})
 }

@@ -57,6 +57,7 @@ func (t *Tx) putGroups(id transfer.ID, what byte, ins []transfer.Intent, alone f
 		ins = slices.Clone(ins)
 		slices.SortFunc(ins, byItem)
 	}
+
 	for len(ins) > 0 {
 		n := 1
 		for n < len(ins) && n < groupMost && ins[n].Outcome.Item-ins[0].Outcome.Item < groupSpan {
@@ -99,6 +100,7 @@ func (t *Tx) DropItems(id transfer.ID, items []uint64) error {
 	if len(items) == 0 {
 		return nil
 	}
+
 	if !slices.IsSorted(items) {
 		items = slices.Clone(items)
 		slices.Sort(items)
@@ -106,6 +108,7 @@ func (t *Tx) DropItems(id transfer.ID, items []uint64) error {
 	if err := t.leaveGroups(id, items); err != nil {
 		return err
 	}
+
 	b := t.tx.Bucket(bItems)
 	var gone [][]byte
 	c := b.Cursor()
@@ -114,6 +117,7 @@ func (t *Tx) DropItems(id transfer.ID, items []uint64) error {
 			gone = append(gone, slices.Clone(k))
 		}
 	}
+
 	for _, k := range gone {
 		if err := b.Delete(k); err != nil {
 			return err
@@ -162,6 +166,7 @@ func (t *Tx) leaveGroups(id transfer.ID, items []uint64) error {
 	if err != nil {
 		return err
 	}
+
 	b := t.tx.Bucket(bGroups)
 	stay := make([][]transfer.Intent, len(groups))
 	what := make([]byte, len(groups))
@@ -175,6 +180,7 @@ func (t *Tx) leaveGroups(id transfer.ID, items []uint64) error {
 		}
 		stay[n] = slices.DeleteFunc(all, func(in transfer.Intent) bool { _, is := slices.BinarySearch(items, in.Outcome.Item); return is })
 	}
+
 	for n, g := range groups {
 		if err := b.Delete(g.key); err != nil {
 			return err
@@ -207,6 +213,7 @@ func unpackItems(key, value []byte) ([]numbered, error) {
 	if err != nil {
 		return nil, damagedGroup(key, err)
 	}
+
 	all := make([]numbered, len(ins))
 	for n := range ins {
 		it := &Item{V: recordVersion, Intent: &ins[n]}
@@ -224,10 +231,12 @@ func (t *Tx) groupItem(id transfer.ID, item uint64) (*Item, error) {
 	if err != nil || len(groups) == 0 {
 		return nil, err
 	}
+
 	all, err := unpackItems(groups[0].key, groups[0].value)
 	if err != nil {
 		return nil, err
 	}
+
 	for _, k := range all {
 		if k.n == item {
 			return k.it, nil

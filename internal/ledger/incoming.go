@@ -169,6 +169,7 @@ func (t *Tx) Items(id transfer.ID, fn func(item uint64, it *Item) error) error {
 	if err != nil {
 		return err
 	}
+
 	b := t.tx.Bucket(bItems)
 	err = each(b, id[:], func(k, _ []byte) error {
 		for len(groups) > 0 && groups[0].n < itemOf(k) {

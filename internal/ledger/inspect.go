@@ -68,13 +68,16 @@ func inspectBolt(file string, patience time.Duration) (born bool, err error) {
 		return false, transfer.Errorf(transfer.KindInternal, "the ledger %s cannot be opened: %w", file, err).WithHint("let the agent's user read and write it")
 	}
 	defer f.Close()
+
 	if born, err := wasBorn(f); err != nil || !born {
 		return false, err
 	}
+
 	if foreign(f) {
 		return true, transfer.Errorf(transfer.KindInternal, "the ledger %s was written by a host whose bytes have the other order, and this one cannot read it", file).
 			WithHint("start the agent on a host of the kind that it ran on, or give it a state directory of its own here")
 	}
+
 	// Opened for reading it keeps writers out, and little can go wrong.
 	old := debug.SetPanicOnFault(true)
 	defer debug.SetPanicOnFault(old)
@@ -87,6 +90,7 @@ func inspectBolt(file string, patience time.Duration) (born bool, err error) {
 		return true, damaged(file, err)
 	}
 	defer db.Close()
+
 	info, err := f.Stat()
 	if err == nil {
 		err = inspectPages(f, info.Size())
@@ -115,13 +119,16 @@ func wasBorn(f *os.File) (bool, error) {
 	if err != nil || info.Size() == 0 {
 		return false, err
 	}
+
 	if info.Size() > int64(4*os.Getpagesize()) {
 		return true, nil
 	}
+
 	data := make([]byte, info.Size())
 	if _, err := f.ReadAt(data, 0); err != nil {
 		return true, err
 	}
+
 	if len(bytes.Trim(data, "\x00")) > 0 {
 		return true, nil
 	}
@@ -164,9 +171,11 @@ func (in *inspection) heads() error {
 	if err != nil {
 		return err
 	}
+
 	if in.size = uint64(order.Uint32(first[pageHead+8:])); in.size < 512 || in.size > 1<<20 {
 		return errors.New("page 0 is damaged")
 	}
+
 	var last uint64
 	for n := range uint64(2) {
 		page, err := in.read(n*in.size, pageHead+headSize)
@@ -184,6 +193,7 @@ func (in *inspection) heads() error {
 			in.newest, last = h, tx
 		}
 	}
+
 	in.pages = order.Uint64(in.newest[40:])
 	if in.pages > in.bytes/in.size {
 		return fmt.Errorf("it has %d bytes, and its %d pages need %d", in.bytes, in.pages, in.pages*in.size)
@@ -196,23 +206,28 @@ func (in *inspection) page(id uint64) ([]byte, error) {
 	if id < 2 || id >= in.pages {
 		return nil, fmt.Errorf("page %d is asked for, and there are %d", id, in.pages)
 	}
+
 	p, err := in.read(id*in.size, in.size)
 	if err != nil {
 		return nil, err
 	}
+
 	if order.Uint64(p) != id {
 		return nil, fmt.Errorf("page %d says that it is page %d", id, order.Uint64(p))
 	}
+
 	more := uint64(order.Uint32(p[12:]))
 	if more >= in.pages-id {
 		return nil, fmt.Errorf("page %d goes on beyond the end", id)
 	}
+
 	for n := id; n <= id+more; n++ {
 		if in.seen[n/64]&(1<<(n%64)) != 0 {
 			return nil, fmt.Errorf("page %d is in use twice", n)
 		}
 		in.seen[n/64] |= 1 << (n % 64)
 	}
+
 	if more == 0 {
 		return p, nil
 	}
@@ -238,6 +253,7 @@ func (in *inspection) entries(p []byte, id uint64, bucket, from, to []byte, dept
 	if flags != flagBranch && flags != flagLeaf || pageHead+count*entrySize > len(p) || flags == flagBranch && count == 0 {
 		return fmt.Errorf("page %d is no page of records", id)
 	}
+
 	var keys, values [][]byte
 	var kinds []uint32
 	var below []uint64
@@ -260,6 +276,7 @@ func (in *inspection) entries(p []byte, id uint64, bucket, from, to []byte, dept
 		}
 		keys, values, kinds = append(keys, key), append(values, p[begin+uint64(ksize):end]), append(kinds, kind)
 	}
+
 	for n := range count {
 		var err error
 		if flags == flagBranch {
@@ -287,9 +304,11 @@ func (in *inspection) record(id uint64, bucket, key, value []byte, kind uint32, 
 	case bucket != nil || kind != 1 || len(value) < bucketHead:
 		return fmt.Errorf("page %d has a record of an unknown kind", id)
 	}
+
 	if root := order.Uint64(value); root != 0 {
 		return in.tree(root, key, nil, nil, depth+1)
 	}
+
 	if len(value) < bucketHead+pageHead {
 		return fmt.Errorf("the bucket %s is cut off", key)
 	}

@@ -150,10 +150,12 @@ func (j *Journal) recover(made bool) error {
 	if err != nil {
 		return err
 	}
+
 	if made && !begun {
 		return transfer.Errorf(transfer.KindInternal, "item journal %s is lost: nothing is left of it", j.name).
 			WithHint("cancel the transfer, look at the destination, then submit what is missing as a new one")
 	}
+
 	if !begun { // nothing, or a crash while the header was written
 		if _, err := j.f.WriteAt(journalHead(), 0); err != nil {
 			return err
@@ -168,6 +170,7 @@ func (j *Journal) recover(made bool) error {
 	if err := j.f.Sync(); err != nil {
 		return err
 	}
+
 	j.synced = j.extent
 	return nil
 }
@@ -202,13 +205,16 @@ func (j *Journal) scan() (begun bool, err error) {
 		}
 		return false, err
 	}
+
 	if !bytes.HasPrefix(journalHead(), bytes.TrimRight(head, "\x00")) {
 		// It is neither a header nor what a crash may leave of one.
 		return false, transfer.Errorf(transfer.KindVersion, "item journal %s is of another format", j.name)
 	}
+
 	if !bytes.Equal(head, journalHead()) {
 		return false, nil
 	}
+
 	j.tail = int64(len(head))
 	r := records{r: bufio.NewReaderSize(io.NewSectionReader(j.f, j.tail, 1<<62), 256<<10)}
 	var last []byte
@@ -232,6 +238,7 @@ func (j *Journal) scan() (begun bool, err error) {
 		}
 		j.tail += int64(8 + len(body))
 	}
+
 	if len(last) > 0 {
 		it, _, _, err := decodeItem(last, false)
 		j.last = &it
@@ -294,6 +301,7 @@ func (j *Journal) flush() (err error) {
 	if len(j.buf) == 0 {
 		return nil
 	}
+
 	err = j.l.reserve.spared(func() error {
 		if j.behind {
 			if err := j.f.Truncate(j.tail); err != nil {
@@ -308,6 +316,7 @@ func (j *Journal) flush() (err error) {
 		j.takeBack()
 		return journalError("written", err)
 	}
+
 	j.tail += int64(len(j.buf))
 	j.buf, j.behind = j.buf[:0], false
 	return nil
@@ -324,9 +333,11 @@ func (j *Journal) Sync() error {
 	if err := j.flush(); err != nil {
 		return err
 	}
+
 	if j.tail == j.synced.tail {
 		return nil
 	}
+
 	failpoint.Hit("journal.before_sync")
 	if err := j.f.Sync(); err != nil {
 		j.takeBack()
@@ -335,6 +346,7 @@ func (j *Journal) Sync() error {
 		}
 		return journalError("synced", err)
 	}
+
 	failpoint.Hit("journal.after_sync")
 	j.mu.Lock()
 	j.synced = j.extent
@@ -419,21 +431,26 @@ func (c *Cursor) read() (n uint64, it transfer.Item, more bool, wait <-chan stru
 	if c.at >= synced {
 		return 0, it, false, wake, nil
 	}
+
 	if c.at == c.end {
 		c.end = synced // records do not straddle it
 		c.buf.Reset(io.NewSectionReader(c.j.f, c.at, c.end-c.at))
 	}
+
 	body, err := c.r.next()
 	if err != nil {
 		return 0, it, false, nil, transfer.Errorf(transfer.KindInternal, "item journal %s cannot be read at byte %d: %w", c.j.name, c.at, err)
 	}
+
 	it, end, _, err := decodeItem(body, c.next < c.from)
 	if err != nil {
 		return 0, it, false, nil, transfer.Errorf(transfer.KindInternal, "item journal %s is damaged at byte %d: %w", c.j.name, c.at, err)
 	}
+
 	if end {
 		return c.next, it, false, nil, nil
 	}
+
 	c.at += int64(8 + len(body))
 	c.next++
 	return c.next - 1, it, true, nil, nil
@@ -449,6 +466,7 @@ func (l *Ledger) DropOrphans() error {
 	if err != nil {
 		return err
 	}
+
 	return l.View(func(t *Tx) error {
 		for _, name := range names {
 			id, err := transfer.ParseID(name)

@@ -36,17 +36,21 @@ func (r *records) next() ([]byte, error) {
 	if _, err := io.ReadFull(r.r, r.head[:]); err != nil {
 		return nil, tornAt(err)
 	}
+
 	n := binary.BigEndian.Uint32(r.head[:])
 	if n == 0 || n > maxJournalItem {
 		return nil, errTorn
 	}
+
 	if int(n) > cap(r.body) {
 		r.body = make([]byte, n)
 	}
+
 	r.body = r.body[:n]
 	if _, err := io.ReadFull(r.r, r.body); err != nil {
 		return nil, tornAt(err)
 	}
+
 	if crc32.Checksum(r.body, castagnoli) != binary.BigEndian.Uint32(r.head[4:]) {
 		return nil, errTorn
 	}
@@ -68,6 +72,7 @@ func encodeItem(b []byte, it transfer.Item) []byte {
 	if it.Err != nil {
 		kind, words, hint = it.Err.Kind, it.Err.Text, it.Err.Hint
 	}
+
 	body = append(body, byte(kind))
 	text(words[:min(len(words), 1000)])
 	text(hint[:min(len(hint), 1000)])
@@ -120,6 +125,7 @@ func decodeItem(body []byte, skim bool) (it transfer.Item, end bool, links int64
 			err = errors.New("an item of unknown type")
 		}
 	}
+
 	if f.bad || len(f.b) > 0 {
 		err = errors.New("a record of the wrong length")
 	}

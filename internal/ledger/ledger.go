@@ -87,15 +87,19 @@ func Open(dir string, opt Options) (*Ledger, error) {
 	if opt.Lock == 0 {
 		opt.Lock = 5 * time.Second
 	}
+
 	if opt.Clock == nil {
 		opt.Clock = clock.System
 	}
+
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
+
 	if opt.OutboxLimit == 0 {
 		opt.OutboxLimit = 100_000
 	}
+
 	l := &Ledger{dir: dir, store: opt.Store, files: opt.Files, opt: opt, ops: make(chan *op, 256), quit: make(chan struct{}), ended: make(chan struct{}),
 		watch: watch{gone: make(chan struct{})}}
 	if err := l.openDir(); err != nil {
@@ -105,12 +109,14 @@ func Open(dir string, opt Options) (*Ledger, error) {
 		l.store.Close()
 		return nil, err
 	}
+
 	failpoint.Hit("ledger.opened")
 	l.reserve.fill()
 	if err := l.watchPlaces(); err != nil {
 		l.store.Close()
 		return nil, err
 	}
+
 	go l.write()
 	return l, nil
 }
@@ -124,10 +130,12 @@ func (l *Ledger) openDir() (err error) {
 	} else if l.opt.Reserve == 0 {
 		l.opt.Reserve = -1
 	}
+
 	l.reserve.dir, l.reserve.size, l.reserve.log = l.dir, cmp.Or(l.opt.Reserve, 4<<20), l.opt.Log
 	if l.files == nil {
 		l.files = dirFiles(filepath.Join(l.dir, "items"))
 	}
+
 	if l.store == nil {
 		l.store, err = openBolt(l.dir, l.opt.Lock)
 	}
@@ -155,6 +163,7 @@ func (l *Ledger) begin() error {
 	if err := l.settle(); err != nil {
 		return err
 	}
+
 	return l.store.Update(func(tx StoreTx) error {
 		for _, b := range buckets {
 			if err := tx.Make(b); err != nil {
@@ -242,6 +251,7 @@ func (l *Ledger) Update(fn func(*Tx) error) error {
 	case <-l.quit:
 		return errClosed
 	}
+
 	select {
 	case err := <-o.done:
 		return err
@@ -274,6 +284,7 @@ func (l *Ledger) write() {
 		due = look.C()
 		defer look.Stop()
 	}
+
 	for {
 		select {
 		case o := <-l.ops:
@@ -321,6 +332,7 @@ func (l *Ledger) commit(group []*op) {
 		}
 		return
 	}
+
 	culprit.done <- failure
 	rest := make([]*op, 0, len(group))
 	for _, o := range group {
@@ -328,6 +340,7 @@ func (l *Ledger) commit(group []*op) {
 			rest = append(rest, o)
 		}
 	}
+
 	if len(rest) > 0 {
 		l.commit(rest)
 	}
@@ -356,11 +369,13 @@ func (l *Ledger) transactOnDisk(fn func(*Tx) error) error {
 	if err := l.settle(); err != nil {
 		return err
 	}
+
 	err, refused := l.attempt(fn)
 	if !l.doubt && !refused && transfer.KindOf(err) == transfer.KindNoSpace {
 		l.reserve.drop()
 		err, _ = l.attempt(fn)
 	}
+
 	if l.doubt {
 		l.opt.Log.Error("the ledger could not be synced; nothing is written until it can be", "dir", l.dir, "error", err)
 		if again := l.settle(); again != nil {
@@ -407,6 +422,7 @@ func (l *Ledger) settle() error {
 	if !l.doubt {
 		return nil
 	}
+
 	err := l.store.Update(nothing)
 	if transfer.KindOf(err) == transfer.KindNoSpace {
 		l.reserve.drop()
@@ -415,6 +431,7 @@ func (l *Ledger) settle() error {
 	if err != nil {
 		return fmt.Errorf("the ledger cannot be synced: %w", err)
 	}
+
 	l.doubt = false
 	return nil
 }

@@ -39,10 +39,12 @@ func pack(what byte, items []transfer.Intent) ([]byte, error) {
 		b = binary.AppendUvarint(b, outs[n].Item-last)
 		last = outs[n].Item
 	}
+
 	b, err := transfer.AppendOutcomes(b, outs, false)
 	if err != nil || what == packedOutcomes {
 		return b, err
 	}
+
 	for n := range items {
 		b = append(binary.AppendUvarint(b, uint64(len(items[n].Place))), items[n].Place...)
 	}
@@ -63,11 +65,13 @@ func packedHead(b []byte) (what byte, items []uint64, rest []byte, err error) {
 	if len(b) < 2 || b[0] != packedVersion || b[1] != packedIntents && b[1] != packedOutcomes {
 		return 0, nil, nil, errPacked
 	}
+
 	what = b[1]
 	count, b, err := uvarint(b[2:])
 	if err != nil || count == 0 || count > maxPacked {
 		return 0, nil, nil, errPacked
 	}
+
 	items = make([]uint64, count)
 	for n := range items {
 		var d uint64
@@ -97,10 +101,12 @@ func unpack(b []byte) (what byte, ins []transfer.Intent, err error) {
 	if err != nil {
 		return 0, nil, err
 	}
+
 	outs, b, err := transfer.ReadOutcomes(b)
 	if err != nil || len(outs) != len(items) {
 		return 0, nil, errors.Join(errPacked, err)
 	}
+
 	ins = make([]transfer.Intent, len(items))
 	for n := range ins {
 		if ins[n].Outcome = outs[n]; outs[n].Item != items[n] {
@@ -118,6 +124,7 @@ func unpack(b []byte) (what byte, ins []transfer.Intent, err error) {
 		}
 		b = b[size:]
 	}
+
 	if len(b) > 0 {
 		return 0, nil, errPacked
 	}

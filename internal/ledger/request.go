@@ -49,6 +49,7 @@ func (r Requests) PutPart(id transfer.ID, principal string, p transfer.Part) err
 	if err := dropParts(r.t, [][]byte{key}); err != nil {
 		return err
 	}
+
 	for r.t.l.parts.Load()+r.t.made.parts+int64(len(data)) > maxWaitingParts {
 		c := b.Cursor()
 		k, _ := c.Seek(nil)
@@ -59,6 +60,7 @@ func (r Requests) PutPart(id transfer.ID, principal string, p transfer.Part) err
 			return err
 		}
 	}
+
 	r.t.made.parts += int64(len(data))
 	return b.Put(key, data)
 }

@@ -58,6 +58,7 @@ func (r *reserve) fill() {
 		r.low.Store(false)
 		return
 	}
+
 	if fi, err := os.Stat(r.path()); err == nil && fi.Size() == r.size {
 		r.low.Store(false)
 		return
@@ -67,6 +68,7 @@ func (r *reserve) fill() {
 		r.low.Store(true)
 		return
 	}
+
 	r.low.Store(false)
 }
 
@@ -86,6 +88,7 @@ func writeReserve(path string, size int64) error {
 		return err
 	}
 	defer f.Close()
+
 	block := make([]byte, 1<<20)
 	for left := size; left > 0; {
 		n, err := f.Write(block[:min(left, int64(len(block)))])
@@ -102,6 +105,7 @@ func syncDirs(dirs ...string) error {
 	if runtime.GOOS == "windows" {
 		return nil // directories cannot be synced there
 	}
+
 	for _, dir := range dirs {
 		d, err := os.Open(dir)
 		if err != nil {

@@ -216,9 +216,11 @@ func (t *Tx) old(before time.Duration, dated time.Time) (o oldRecords, err error
 	}); err != nil {
 		return o, err
 	}
+
 	if o.parts, err = oldParts(t); err != nil {
 		return o, err
 	}
+
 	o.commands, err = oldCommands(t, before, dated)
 	return o, err
 }
@@ -230,6 +232,7 @@ func (t *Tx) drop(o oldRecords) error {
 			return err
 		}
 	}
+
 	for _, id := range o.incomings {
 		if err := t.tx.Bucket(bIncoming).Delete(id[:]); err != nil {
 			return err

@@ -29,6 +29,7 @@ func (l *Ledger) watchPlaces() error {
 	if !l.onDisk() {
 		return nil
 	}
+
 	for _, name := range []string{"ledger.db", "items"} {
 		if name == "ledger.db" && l.opt.Store != nil || name == "items" && l.opt.Files != nil {
 			continue
@@ -47,6 +48,7 @@ func (l *Ledger) look() error {
 	if err := l.Lost(); err != nil || failpoint.Planted("state-dir-not-watched") {
 		return err
 	}
+
 	for _, p := range l.watch.places {
 		err := p.Check()
 		if err == nil {

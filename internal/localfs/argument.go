@@ -44,12 +44,15 @@ func (f *FS) argument(src transfer.Path, expand bool) *argument {
 	if HasOwnName(src) {
 		a.base = path.Base(string(src))
 	}
+
 	if a.place, a.err = f.locate(src); a.err == nil {
 		a.err = a.place.root.mayRead()
 	}
+
 	if a.err != nil || !IsPattern(transfer.Path(a.place.rel)) {
 		return a
 	}
+
 	if !expand {
 		d, err := f.openParent(a.place)
 		if err == nil {
@@ -64,20 +67,24 @@ func (f *FS) argument(src transfer.Path, expand bool) *argument {
 			return a
 		}
 	}
+
 	parts := strings.Split(a.place.rel, "/")
 	first := 0
 	for !IsPattern(transfer.Path(parts[first])) {
 		first++
 	}
+
 	a.stem = a.place
 	for range parts[first:] {
 		a.stem = a.stem.parent()
 	}
+
 	a.pat = newPattern(parts[first:])
 	for i, part := range a.pat {
 		a.nested = a.nested || part == "**"
 		a.spread = a.spread || i > 0
 	}
+
 	a.spread = a.spread && !a.nested
 	return a
 }
@@ -111,13 +118,16 @@ func (a *argument) resume(last *transfer.Item) (after []string, done, ok bool) {
 	if a.err != nil || at == a.place.path || last.Source == a.src {
 		return nil, true, true
 	}
+
 	top := a.place.path
 	if a.pat != nil {
 		top = a.stem.path
 	}
+
 	if at == top {
 		return nil, true, true // the directory itself could not be read
 	}
+
 	if !beneath(at, top) {
 		return nil, false, false
 	}
@@ -195,6 +205,7 @@ func (w *walker) sentIn(a *argument, d *Dir, parts []string) bool {
 			d.close()
 		}
 	}()
+
 	for _, part := range parts[:len(parts)-1] {
 		c, err := w.fs.childDir(d, part)
 		if err != nil {
@@ -205,6 +216,7 @@ func (w *walker) sentIn(a *argument, d *Dir, parts []string) bool {
 		}
 		d = c
 	}
+
 	st, err := d.lstat(parts[len(parts)-1])
 	if err != nil {
 		return w.unknown(err)
@@ -223,6 +235,7 @@ func (w *walker) anySent(a *argument, parts []string, own string) bool {
 		return w.unknown(err)
 	}
 	defer top.close()
+
 	dirs := a.pat[:len(a.pat)-1]
 	look := func(e *entry, _ []string) error {
 		if e.st.Type != TypeDir {

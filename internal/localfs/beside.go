@@ -42,19 +42,23 @@ func (l *Landing) prepareBeside(w *work) error {
 	if b == nil || b.Data == nil {
 		return nil
 	}
+
 	d, name, done, err := l.besideOf(w)
 	if err != nil {
 		return err
 	}
 	defer done()
+
 	if _, there, err := l.lookAt(w, d, name); there || err != nil {
 		return err
 	}
+
 	l.soil(d)
 	if err := l.writeAside(d, l.asideName(w), b.Data); err != nil {
 		l.unlinkTemp(d, l.asideName(w))
 		return err
 	}
+
 	w.aside = true
 	return nil
 }
@@ -84,22 +88,27 @@ func (l *Landing) setBeside(w *work) error {
 	if b == nil || b.Data == nil {
 		return nil
 	}
+
 	d, name, done, err := l.besideOf(w)
 	if err != nil {
 		return err
 	}
 	defer done()
+
 	if b.Above { // that it is there does not say that it will be after a power cut
 		l.soil(d)
 	}
+
 	old, there, err := l.lookAt(w, d, name)
 	if there || err != nil {
 		return err
 	}
+
 	w.beside, w.before = true, old
 	if err := l.putBeside(w, d, name, b.Data); err != nil {
 		return err
 	}
+
 	w.aside = false
 	failpoint.Hit("commit.after_beside")
 	return nil
@@ -155,10 +164,12 @@ func (l *Landing) writeAside(d *Dir, temp string, data []byte) error {
 	if err := l.unlinkTemp(d, temp); err != nil { // of an earlier attempt
 		return err
 	}
+
 	f, err := l.disk.Open(d, temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, besideMode)
 	if err != nil {
 		return err
 	}
+
 	for done := 0; err == nil && done < len(data); {
 		var n int
 		if n, err = l.disk.Write(f, data[done:], int64(done)); err == nil && n <= 0 {
@@ -196,10 +207,12 @@ func (l *Landing) returnBeside(w *work) (back bool, err error) {
 	if b == nil || b.Data == nil || b.Above || !w.beside && !w.earlier {
 		return false, nil // others may have come into a library
 	}
+
 	was := b.Was
 	if w.beside {
 		was = w.before
 	}
+
 	name := record.SidecarName(w.place.base())
 	now, err := readSmall(l.disk, w.dir.Dir, name, record.MaxSidecar)
 	switch {
@@ -212,6 +225,7 @@ func (l *Landing) returnBeside(w *work) (back bool, err error) {
 	case !bytes.Equal(now, b.Data):
 		return false, nil
 	}
+
 	l.soil(w.dir.Dir)
 	if was != nil {
 		return true, l.putBeside(w, w.dir.Dir, name, was)
@@ -244,6 +258,7 @@ func (f *FS) ReadBeside(p transfer.Path, above bool, most int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	for range 2 {
 		if l.isRoot() {
 			return nil, nil
@@ -277,6 +292,7 @@ func (f *FS) DropBeside(p transfer.Path) error {
 	if err != nil || l.isRoot() {
 		return err
 	}
+
 	d, err := f.openParent(l)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // with all that was in it
@@ -285,9 +301,11 @@ func (f *FS) DropBeside(p transfer.Path) error {
 		return sourceError(p, err)
 	}
 	defer d.close()
+
 	if _, err := d.lstat(l.base()); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+
 	err = f.disk.Unlink(d, record.SidecarName(l.base()))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // and if a crash was between: the deletion that came to its end again has synced the directory

@@ -49,11 +49,13 @@ func (l *Landing) Commit(ctx context.Context, group []place.Pending) (done []tra
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+
 	c := &commit{l: l}
 	defer c.release()
 	for i := range group {
 		c.add(&group[i])
 	}
+
 	c.refuseDoubles()
 	if c.short != nil {
 		return nil, c.short
@@ -62,12 +64,14 @@ func (l *Landing) Commit(ctx context.Context, group []place.Pending) (done []tra
 		c.discard()
 		return nil, &place.SyncError{Items: c.files(), Err: err}
 	}
+
 	if intents := c.intents(); len(intents) > 0 && !failpoint.Planted("no-committing") {
 		if err := l.cfg.Journal.Committing(intents); err != nil {
 			l.leaveUnnamed(c.work)
 			return nil, fmt.Errorf("the commit of %d items could not be recorded: %w", len(intents), err)
 		}
 	}
+
 	failpoint.Hit("commit.after_committing")
 	return c.finish()
 }
@@ -117,9 +121,11 @@ func (c *commit) add(p *place.Pending) {
 	if at, ok := p.At.(landing); ok {
 		l = at.Landing
 	}
+
 	if part != nil {
 		l = part.l
 	}
+
 	w := &work{l: l, part: part, in: intent{Outcome: p.Outcome, Name: p.Name, Sum: p.Sum,
 		Boot: l.fs.cfg.Boot, Durable: l.cfg.Durable, Mode: p.Mode & 0o777 &^ l.fs.umask, Mtime: p.Mtime}}
 	c.work = append(c.work, w)
@@ -129,6 +135,7 @@ func (c *commit) add(p *place.Pending) {
 		w.in.Temp, w.in.Ino, w.in.Dev, w.in.Size = part.temp, part.ino, part.dev, part.Offset()
 		w.in.DirIno, w.in.DirDev = w.dir.id.ino, w.dir.id.dev
 	}
+
 	if !w.failed() && part == nil {
 		var err error
 		if w.place, err = l.locate(p.Name); err == nil && !w.isDir() {
@@ -138,16 +145,20 @@ func (c *commit) add(p *place.Pending) {
 			w.fail(err)
 		}
 	}
+
 	if w.in.Outcome.Path == "" && w.place.path != "" {
 		w.in.Outcome.Path = transfer.Path(w.place.path)
 	}
+
 	w.early = w.failed()
 	if !w.early && part != nil {
 		c.look(w)
 	}
+
 	if w.early {
 		w.in.Beside = nil // nothing of it was ever written
 	}
+
 	if w.early && part != nil {
 		part.Close() // its temporary goes once its outcome is recorded
 	}
@@ -163,6 +174,7 @@ func (c *commit) refuseDoubles() {
 			given = map[string]bool{}
 		}
 	}
+
 	for _, w := range c.work {
 		switch {
 		case given == nil || w.failed() || w.isDir():
@@ -185,6 +197,7 @@ func (c *commit) look(w *work) {
 	if !w.l.replaces() && (b == nil || b.Data == nil) && w.l.cfg.IfExists != transfer.IfExistsRename {
 		return
 	}
+
 	err := c.freeName(w)
 	if err == nil {
 		err = w.l.checkFree(w.dir.Dir, w.place, w.in.Mtime, w.in.Size)
@@ -201,6 +214,7 @@ func (c *commit) look(w *work) {
 	if err == nil {
 		err = c.l.lookBeside(w)
 	}
+
 	if passing := passingError(w.in.Outcome.Path, "written", err); passing != nil {
 		if c.short == nil {
 			c.short = passing
@@ -278,12 +292,14 @@ func (c *commit) finish() ([]transfer.Outcome, error) {
 			c.lookUp(w)
 		}
 	}
+
 	for _, w := range c.work {
 		if !w.isDir() && !w.named && !w.over() {
 			c.rename(w)
 			failpoint.Hit("commit.after_rename")
 		}
 	}
+
 	c.settleBeside()
 	c.makeDirs()
 	failpoint.Hit("commit.before_dirsync")
@@ -309,6 +325,7 @@ func (c *commit) lookUp(w *work) {
 		}
 		c.looks[w.dir] = err
 	}
+
 	var moved *movedError
 	switch {
 	case err == nil:
@@ -361,6 +378,7 @@ func (c *commit) makeDirs() {
 			c.dirError(w, err)
 		}
 	}
+
 	for _, w := range c.work {
 		if !w.isDir() || w.over() {
 			continue
@@ -424,6 +442,7 @@ func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
 			return nil, &place.PendingError{Intents: intentsOf(c.work), Err: fmt.Errorf("the outcomes could not be recorded: %w", err)}
 		}
 	}
+
 	failpoint.Hit("commit.after_committed")
 	again, err := c.recordAgain(e.again)
 	for _, w := range e.again {
@@ -434,16 +453,19 @@ func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
 	if err != nil {
 		e.waiting, e.why = append(e.waiting, e.again...), err
 	}
+
 	for _, w := range e.decided {
 		if w.failed() {
 			c.removeTemp(w)
 		}
 	}
+
 	for _, w := range c.work {
 		if w.wait == nil {
 			c.l.dropAside(w)
 		}
 	}
+
 	c.l.leaveUnnamed(e.waiting)
 	if len(e.waiting) > 0 {
 		again = errors.Join(&place.PendingError{Intents: intentsOf(e.waiting), Err: e.why}, again)
@@ -464,6 +486,7 @@ func (c *commit) recordAgain(work []*work) (again, err error) {
 	if len(work) == 0 {
 		return nil, nil
 	}
+
 	all := &place.AgainError{}
 	var items []uint64
 	for _, w := range work {

@@ -28,26 +28,31 @@ func (f *FS) DeleteSource(p transfer.Path, v transfer.Version, aside string, mar
 			return transfer.Errorf(transfer.KindUnwritable, "source %s is not deleted: %w", p, err)
 		}
 	}
+
 	del, err := f.deletion(p, v, aside)
 	if err != nil {
 		return err
 	}
 	defer del.d.close()
+
 	if _, err := del.d.lstat(aside); err == nil {
 		return del.finish() // an earlier try came as far as that
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return del.failed(err)
 	}
+
 	file, err := del.check()
 	if err != nil {
 		return err
 	}
 	defer del.fs.disk.Close(file)
+
 	if mark != nil {
 		if err := mark(aside); err != nil {
 			return err
 		}
 	}
+
 	failpoint.Hit("delete.after_mark")
 	return del.run(file)
 }
@@ -63,12 +68,14 @@ func (f *FS) FinishDelete(p transfer.Path, v transfer.Version, aside string) err
 		return err
 	}
 	defer del.d.close()
+
 	// A device has the same number only within one boot, and what this is about
 	// has not left its directory. The rest of an identity is enough there.
 	st, err := del.d.stat()
 	if err != nil {
 		return del.failed(err)
 	}
+
 	del.id.Dev = st.Dev
 	return del.finish()
 }
@@ -88,13 +95,16 @@ func (f *FS) deletion(p transfer.Path, v transfer.Version, aside string) (*delet
 	if err != nil {
 		return nil, err
 	}
+
 	l, err := f.locate(p)
 	if err != nil {
 		return nil, err
 	}
+
 	if l.isRoot() || checkAside(aside) != nil {
 		return nil, transfer.Errorf(transfer.KindInternal, "internal error: source %s cannot be put aside as %q", p, aside)
 	}
+
 	d, err := f.openParent(l)
 	if err != nil {
 		return nil, sourceError(p, err)
@@ -142,6 +152,7 @@ func (del *deletion) run(file File) error {
 	if err := del.compare(file); err != nil {
 		return err
 	}
+
 	if failpoint.Planted("unlink-by-name") {
 		return errors.Join(del.fs.disk.Unlink(del.d, del.name), del.sync())
 	}
@@ -160,6 +171,7 @@ func (del *deletion) run(file File) error {
 			return del.failed(err)
 		}
 	}
+
 	failpoint.Hit("delete.after_aside")
 	return del.settle()
 }
@@ -256,6 +268,7 @@ func (del *deletion) restore() error {
 			err = del.dropAside()
 		}
 	}
+
 	if errors.Is(err, fs.ErrExist) {
 		here, herr := del.d.lstat(del.aside)
 		now, nerr := del.d.lstat(del.name)
@@ -281,9 +294,11 @@ func (del *deletion) finish() error {
 	if err == nil {
 		return del.settle()
 	}
+
 	if !errors.Is(err, fs.ErrNotExist) {
 		return del.failed(err)
 	}
+
 	st, err := del.d.lstat(del.name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -58,10 +58,12 @@ func (c *dirCache) put(d *Dir) *held {
 		d.close()
 		return h
 	}
+
 	h := &held{Dir: d, refs: 1}
 	if c.dirs == nil {
 		c.dirs = map[string]*held{}
 	}
+
 	c.dirs[d.path] = h
 	return h
 }
@@ -81,15 +83,18 @@ func (c *dirCache) release(h *held) {
 	if h.refs > 0 {
 		return
 	}
+
 	if c.dirs[h.path] != h { // it was forgotten while in use
 		h.close()
 		return
 	}
+
 	if !c.spare.take() {
 		delete(c.dirs, h.path)
 		h.close()
 		return
 	}
+
 	h.elem = c.unused.PushFront(h)
 	if c.unused.Len() > cachedDirs {
 		c.drop(c.unused.Back().Value.(*held))

@@ -247,9 +247,11 @@ func (realDisk) OpenRoot(path string) (Root, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if !fi.IsDir() {
 		return nil, &os.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
 	}
+
 	r, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, err

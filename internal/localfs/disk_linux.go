@@ -120,11 +120,13 @@ func (realDisk) Mounted(path string) (bool, error) {
 		return false, &os.PathError{Op: "openat2", Path: path, Err: err}
 	}
 	defer unix.Close(fd)
+
 	var st unix.Statx_t
 	err = retry(func() error { return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS, &st) })
 	if err == nil && st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 {
 		return st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
 	}
+
 	var here, above unix.Stat_t
 	err = retry(func() error { return unix.Fstat(fd, &here) })
 	if err == nil {

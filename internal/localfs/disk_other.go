@@ -63,13 +63,16 @@ func (realDisk) Child(d *Dir, name string) (Handle, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if !before.IsDir() {
 		return nil, &os.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
 	}
+
 	c, err := newHandle(h.r, name)
 	if err != nil {
 		return nil, err
 	}
+
 	if after, err := c.f.Stat(); err != nil || !os.SameFile(before, after) {
 		c.close()
 		return nil, &os.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
@@ -96,11 +99,13 @@ func (disk realDisk) Trace(path string, follow bool) (Stat, error) {
 	} else if !follow && real != path {
 		return Stat{}, &os.PathError{Op: "open", Path: path, Err: syscall.ELOOP}
 	}
+
 	f, err := os.Open(HostRules.host(path))
 	if err != nil {
 		return Stat{}, err
 	}
 	defer f.Close()
+
 	st, err := disk.Stat(f)
 	if err == nil && st.Type != TypeDir {
 		err = &os.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
@@ -166,6 +171,7 @@ func (realDisk) Open(d *Dir, name string, flag int, perm os.FileMode) (File, err
 	if err == nil && typeOf(fi.Mode()) == TypeOther {
 		return nil, &os.PathError{Op: "open", Path: name, Err: syscall.ENXIO}
 	}
+
 	f, oerr := r.OpenFile(name, flag, perm)
 	if oerr != nil {
 		return nil, oerr
@@ -173,6 +179,7 @@ func (realDisk) Open(d *Dir, name string, flag int, perm os.FileMode) (File, err
 	if err != nil {
 		return f, nil
 	}
+
 	if now, err := f.Stat(); err != nil || !os.SameFile(fi, now) {
 		f.Close()
 		return nil, &os.PathError{Op: "open", Path: name, Err: syscall.ELOOP}

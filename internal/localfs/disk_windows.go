@@ -23,18 +23,22 @@ func toStat(fi os.FileInfo, open func() (*os.File, error), close bool) (Stat, er
 	if s.Type != TypeFile && s.Type != TypeDir {
 		return s, nil
 	}
+
 	f, err := open()
 	if err != nil {
 		return s, err
 	}
+
 	if close {
 		defer f.Close()
 	}
+
 	var info windows.ByHandleFileInformation
 	err = windows.GetFileInformationByHandle(windows.Handle(f.Fd()), &info)
 	if err != nil {
 		return s, err
 	}
+
 	s.Dev, s.Nlink = uint64(info.VolumeSerialNumber), uint64(info.NumberOfLinks)
 	s.Ino = uint64(info.FileIndexHigh)<<32 | uint64(info.FileIndexLow)
 	s.Ctime = info.CreationTime.Nanoseconds()

@@ -56,10 +56,12 @@ func (realDisk) Open(d *Dir, name string, flag int, perm os.FileMode) (File, err
 	if !openThroughLinks() {
 		flag |= unix.O_NOFOLLOW
 	}
+
 	wait := unix.O_NONBLOCK
 	if flag&(os.O_CREATE|os.O_EXCL) == os.O_CREATE|os.O_EXCL {
 		wait = 0
 	}
+
 	path := d.path + "/" + name
 	fd, err := openat(dirFD(d), name, flag|wait|unix.O_CLOEXEC|unix.O_NOCTTY, uint32(perm))
 	if err == nil && wait != 0 {

@@ -86,6 +86,7 @@ func (l *listing) read(d *Dir, most int) (bool, error) {
 		return false, err
 	}
 	defer own.close()
+
 	for most == 0 || l.seen < most {
 		names, err := own.names(1024)
 		for _, name := range names {
@@ -156,18 +157,22 @@ func (l *Landing) spelled(p location) error {
 	if base := string(l.cfg.Resolution.Base); p.path == base || !beneath(p.path, base) || p.isRoot() {
 		return nil
 	}
+
 	up, err := l.dir(p.parent(), true)
 	if err != nil {
 		return err
 	}
 	defer l.dirs.release(up)
+
 	st, err := up.lstat(p.base())
 	if err != nil {
 		return err
 	}
+
 	if other, err := folds(up.Dir, p.base(), &st); err != nil || !other {
 		return err
 	}
+
 	list := wanted(p.base())
 	if _, err := list.read(up.Dir, 0); err != nil || list.want[p.base()] {
 		return err
@@ -182,6 +187,7 @@ func (c *commit) spelled(w *work) error {
 	if !w.l.replaces() {
 		return nil // what exists stays, however it is spelled
 	}
+
 	list, ok := c.lists[w.dir]
 	if !ok {
 		other, err := folds(w.dir.Dir, w.in.Temp, &Stat{Ino: w.in.Ino, Dev: w.in.Dev})
@@ -199,12 +205,15 @@ func (c *commit) spelled(w *work) error {
 		}
 		c.lists[w.dir] = list
 	}
+
 	if list == nil || list.want[w.place.base()] {
 		return nil
 	}
+
 	if st, err := w.dir.lstat(w.place.base()); err != nil || st.Ino == w.in.Ino && st.Dev == w.in.Dev {
 		return nil // it is free, or has it already
 	}
+
 	now := wanted(w.place.base())
 	if _, err := now.read(w.dir.Dir, 0); err != nil || now.want[w.place.base()] {
 		return err

@@ -105,16 +105,19 @@ func (p *Partial) Describe(f *transfer.Form, text bool) (err error) {
 	if f == nil {
 		return nil
 	}
+
 	b := &Beside{}
 	if !f.Records.IsZero() {
 		if b.Data, err = sidecarOf(f); err != nil {
 			return err
 		}
 	}
+
 	p.Beside = b
 	if !p.l.library() || b.Data == nil {
 		return nil
 	}
+
 	library := transfer.Path(path.Dir(string(p.path())))
 	known, err := p.l.fs.readForm(library, false)
 	switch {
@@ -124,6 +127,7 @@ func (p *Partial) Describe(f *transfer.Form, text bool) (err error) {
 		b.Above = true
 		return nil
 	}
+
 	p.Beside = &Beside{} // what is there holds for the new member as well
 	if theirs, its := differ(known, f, text); theirs != its {
 		d, _ := record.ParseDataset(string(p.l.cfg.Dest)) // it was read before
@@ -149,13 +153,16 @@ func differ(library, f *transfer.Form, text bool) (theirs, its string) {
 	if f.Records != library.Records {
 		return recordsText(library.Records), recordsText(f.Records)
 	}
+
 	page := library.Encoding
 	if page == "" {
 		page = record.DatasetEncoding
 	}
+
 	if !text {
 		return "", ""
 	}
+
 	was, err := codepage.Lookup(page)
 	if is, ierr := codepage.Lookup(f.Encoding); err != nil || ierr != nil || was != is {
 		return "code page " + page, "code page " + f.Encoding

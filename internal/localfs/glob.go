@@ -86,9 +86,11 @@ func matchName(pat, name string) bool {
 	if !IsPattern(transfer.Path(pat)) {
 		return pat == name
 	}
+
 	if hidden(name) && !hidden(pat) || strings.HasPrefix(name, reserved) {
 		return false
 	}
+
 	// A '*' that fails is taken up again one byte further; only the last one
 	// ever has to be, so the work is at most len(pat) * len(name).
 	p, n := 0, 0

@@ -25,6 +25,7 @@ func (f *FS) goalOf(res transfer.Resolution) (*goal, error) {
 	if err != nil {
 		return nil, nil
 	}
+
 	g := &goal{fs: f, res: res, above: map[inode]bool{}}
 	for up := l; ; up = up.parent() {
 		d, err := f.openDir(up)
@@ -80,15 +81,18 @@ func (g *goal) is(st *Stat, p transfer.Path) bool {
 	if err != nil {
 		return false
 	}
+
 	open, look := g.fs.openParent, func(d *Dir) (Stat, error) { return d.lstat(l.base()) }
 	if l.isRoot() {
 		open, look = g.fs.openDir, (*Dir).stat
 	}
+
 	d, err := open(l)
 	if err != nil {
 		return false
 	}
 	defer d.close()
+
 	there, err := look(d)
 	return err == nil && there.Type == st.Type && there.Ino == st.Ino && there.Dev == st.Dev
 }
@@ -100,14 +104,17 @@ func (f *FS) CheckOverlap(w *place.WalkRequest, dest transfer.Path, several bool
 	if IsDataset(dest) {
 		return nil
 	}
+
 	res, err := f.Resolve(dest, several)
 	if err != nil {
 		return nil // the destination says so itself
 	}
+
 	g, err := f.goalOf(res)
 	if err != nil {
 		return nil // the walk finds it out
 	}
+
 	for n, src := range f.sourcesOf(w) {
 		a := f.argument(src, false)
 		if a.err != nil || a.pat != nil {
@@ -142,11 +149,13 @@ func (f *FS) refused(g *goal, a *argument, recursive bool) *transfer.Error {
 		defer d.close()
 		return g.refusesRoot(d, a.base)
 	}
+
 	d, err := f.openParent(a.place)
 	if err != nil {
 		return nil
 	}
 	defer d.close()
+
 	st, err := d.lstat(a.place.base())
 	if err != nil || st.Type == TypeDir && !recursive {
 		return nil // the walk says so

@@ -81,6 +81,7 @@ func (l *Landing) dir(p location, create bool) (*held, error) {
 	if h := l.dirs.get(p.path); h != nil {
 		return h, nil
 	}
+
 	d, err := l.fs.openDir(p)
 	if err == nil && create {
 		if err := l.spelled(p); err != nil {
@@ -92,14 +93,17 @@ func (l *Landing) dir(p location, create bool) (*held, error) {
 		l.touch(p)
 		return l.dirs.put(d), nil
 	}
+
 	if !create || p.isRoot() || !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+
 	up, err := l.dir(p.parent(), true)
 	if err != nil {
 		return nil, err
 	}
 	defer l.dirs.release(up)
+
 	if d, err = l.makeDir(up, p); err != nil {
 		return nil, err
 	}
@@ -119,6 +123,7 @@ func (l *shared) makeDir(up *held, p location) (*Dir, error) {
 		}
 		return nil, err
 	}
+
 	d, err := up.child(name, p.path, path.Join(up.real, name))
 	if err != nil {
 		return nil, err
@@ -127,6 +132,7 @@ func (l *shared) makeDir(up *held, p location) (*Dir, error) {
 		d.close()
 		return nil, err
 	}
+
 	l.mu.Lock()
 	l.dirty[p.path], l.dirty[up.path] = true, true
 	l.mu.Unlock()
@@ -185,9 +191,11 @@ func (l *Landing) Create(item uint64, name transfer.Path, size, allocated int64)
 	if err != nil {
 		return nil, err
 	}
+
 	if p.isRoot() {
 		return nil, isDirectory(transfer.Path(p.path))
 	}
+
 	for again := false; ; again = true {
 		d, err := l.dir(p.parent(), true)
 		if err != nil {
@@ -211,12 +219,14 @@ func (l *Landing) createIn(d *held, p location, item uint64, size, allocated int
 	if err := l.maybeFree(d.Dir, p, size); err != nil {
 		return nil, err
 	}
+
 	watch := l.watchOf(d) // it must be older than the file
 	temp := l.temp(item)
 	flags := os.O_RDWR | os.O_CREATE | os.O_EXCL
 	if failpoint.Planted("temporary-through-link") {
 		flags &^= os.O_EXCL
 	}
+
 	f, err := l.disk.Open(d.Dir, temp, flags, tempMode)
 	if errors.Is(err, fs.ErrExist) { // our own, of an earlier attempt
 		if err := l.unlinkTemp(d.Dir, temp); err != nil {
@@ -227,6 +237,7 @@ func (l *Landing) createIn(d *held, p location, item uint64, size, allocated int
 	if err != nil {
 		return nil, err
 	}
+
 	part, err := l.newPartial(f, d, p, temp, item, size, allocated)
 	if err == nil {
 		part.watch = watch
@@ -256,6 +267,7 @@ func (l *Landing) checkFree(d *Dir, p location, mtime, size int64) error {
 	if l.fs.isState(d, p.base()) {
 		return inState(p.path)
 	}
+
 	st, err := d.lstat(p.base())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -291,13 +303,16 @@ func (l *Landing) Reopen(item uint64, name transfer.Path, point []byte, size, al
 	if err != nil {
 		return nil, err
 	}
+
 	if p.isRoot() {
 		return nil, isDirectory(transfer.Path(p.path))
 	}
+
 	at, err := parsePoint(point)
 	if err != nil {
 		return nil, doubtful(p, err)
 	}
+
 	d, err := l.dir(p.parent(), false)
 	if transfer.KindOf(err).Waits() {
 		return nil, err
@@ -305,6 +320,7 @@ func (l *Landing) Reopen(item uint64, name transfer.Path, point []byte, size, al
 	if err != nil {
 		return nil, doubtful(p, err)
 	}
+
 	part, err := l.reopenIn(d, p, item, at, size, allocated)
 	if err != nil {
 		l.dirs.release(d)
@@ -324,11 +340,13 @@ func (l *Landing) reopenIn(d *held, p location, item uint64, at int64, size, all
 	if err := l.checkFree(d.Dir, p, newest, -1); err != nil {
 		return nil, targetError(transfer.Path(p.path), err)
 	}
+
 	temp := l.temp(item)
 	f, err := l.disk.Open(d.Dir, temp, os.O_RDWR, 0)
 	if err != nil {
 		return nil, doubtful(p, err)
 	}
+
 	part, err := l.newPartial(f, d, p, temp, item, size, allocated)
 	if err == nil {
 		err = part.resumeAt(at)
@@ -362,6 +380,7 @@ func (l *Landing) Drop(item uint64, name transfer.Path) error {
 	if err != nil || p.isRoot() {
 		return err
 	}
+
 	d, err := l.dir(p.parent(), false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -425,6 +444,7 @@ func (l *Landing) sweepDir(d *Dir) error {
 			break
 		}
 	}
+
 	var all error
 	for {
 		names, err := d.names(1024)

@@ -18,6 +18,7 @@ func (l *Landing) Look(name transfer.Path, mtime, size int64) (target transfer.P
 	if mtime == 0 {
 		mtime = newest
 	}
+
 	target = l.Target(name)
 	p, err := l.locate(name)
 	if err == nil {
@@ -26,9 +27,11 @@ func (l *Landing) Look(name transfer.Path, mtime, size int64) (target transfer.P
 	if err != nil {
 		return target, err
 	}
+
 	if p.isRoot() {
 		return target, isDirectory(transfer.Path(p.path))
 	}
+
 	d, err := l.dir(p.parent(), false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return target, l.fs.checkAbove(p)
@@ -73,11 +76,13 @@ func (f *FS) Names(dir transfer.Path, prefix string, most int) ([]Name, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	d, err := f.openDir(p)
 	if err != nil {
 		return nil, sourceError(dir, err)
 	}
 	defer d.close()
+
 	var found []string
 	for seen := 0; seen < namesLooked; {
 		names, err := d.names(1024)
@@ -94,6 +99,7 @@ func (f *FS) Names(dir transfer.Path, prefix string, most int) ([]Name, error) {
 			return nil, sourceError(dir, err)
 		}
 	}
+
 	slices.Sort(found)
 	var all []Name
 	for _, n := range found {

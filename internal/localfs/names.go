@@ -58,6 +58,7 @@ func checkName(name transfer.Path) error {
 	case isAbs(name):
 		return bad("is absolute")
 	}
+
 	for part := range strings.SplitSeq(string(name), "/") {
 		switch why := HostRules.refusesName(part); {
 		case part == "":

@@ -18,6 +18,7 @@ func (c *commit) rename(w *work) {
 		w.wait = targetError(w.in.Outcome.Path, err)
 		return
 	}
+
 	err := c.l.setBeside(w)
 	if err != nil {
 		if besideFails(err) {
@@ -27,15 +28,18 @@ func (c *commit) rename(w *work) {
 		}
 		return
 	}
+
 	if w.temporary(); w.over() {
 		return
 	}
+
 	c.l.naming(w)
 	err = w.l.rename(w.dir.Dir, w.in.Temp, w.place.base())
 	if err == nil {
 		w.landed()
 		return
 	}
+
 	st, serr := w.dir.lstat(w.place.base())
 	switch {
 	case serr == nil && st.Ino == w.in.Ino && st.Dev == w.in.Dev:
@@ -120,6 +124,7 @@ func (l *Landing) rename(d *Dir, temp, final string) error {
 	if l.replaces() || err == nil || !notOffered(err) {
 		return err
 	}
+
 	l.mu.Lock()
 	if !l.linked {
 		l.linked = true
@@ -129,6 +134,7 @@ func (l *Landing) rename(d *Dir, temp, final string) error {
 	if err := l.disk.Link(d, temp, final); err != nil {
 		return err
 	}
+
 	failpoint.Hit("commit.after_link")
 	if l.cfg.Durable {
 		if err := l.syncDir(d); err != nil {

@@ -77,16 +77,20 @@ func (p *Partial) resumeAt(at int64) error {
 	if err != nil {
 		return err
 	}
+
 	if st.Type != TypeFile || st.Nlink != 1 || !st.mine() {
 		return errors.New("it is not a file that this agent made")
 	}
+
 	if at < 0 || st.Size < at {
 		return errors.New("it is shorter than its last safe point")
 	}
+
 	if failpoint.Planted("resume-from-size") {
 		p.offset = st.Size
 		return nil
 	}
+
 	if st.Mode != tempMode {
 		if err := p.l.setMeta(p.dir.Dir, p.temp, p.f, tempMode, st.Mtime); err != nil {
 			return err
@@ -95,6 +99,7 @@ func (p *Partial) resumeAt(at int64) error {
 	if err := p.l.disk.Truncate(p.f, at); err != nil {
 		return err
 	}
+
 	p.offset = at
 	return nil
 }
@@ -105,6 +110,7 @@ func (p *Partial) reserve(size int64) error {
 	if p.sparse || size < reserveFrom || size <= p.offset {
 		return nil
 	}
+
 	err := p.l.disk.Allocate(p.f, size)
 	switch {
 	case err == nil:
@@ -159,6 +165,7 @@ func (p *Partial) Write(b []byte) error {
 	if err != nil {
 		return err
 	}
+
 	if p.sparse {
 		err = p.writeRuns(b, off)
 	} else {
@@ -167,6 +174,7 @@ func (p *Partial) Write(b []byte) error {
 	if err != nil {
 		return err
 	}
+
 	p.advance(off + int64(len(b)))
 	return nil
 }
@@ -236,6 +244,7 @@ func (p *Partial) writeRuns(b []byte, off int64) error {
 		}
 		at += n
 	}
+
 	if len(b)-end < leastHole {
 		return p.writeAt(b[from:], off+int64(from))
 	}
@@ -275,6 +284,7 @@ func (p *Partial) Skip(n int64) error {
 		}
 		return nil
 	}
+
 	p.mu.Lock()
 	to, err := p.offset+n, p.usable()
 	p.mu.Unlock()
@@ -287,6 +297,7 @@ func (p *Partial) Skip(n int64) error {
 	if err := p.extend(to); err != nil {
 		return err
 	}
+
 	p.advance(to)
 	return nil
 }
@@ -339,6 +350,7 @@ func (p *Partial) syncName() error {
 	if err := p.l.syncDirty(map[string]*held{p.dir.path: p.dir}); err != nil {
 		return p.poisoned(err)
 	}
+
 	p.mu.Lock()
 	p.named = true
 	p.mu.Unlock()
@@ -361,9 +373,11 @@ func (p *Partial) giveBack() error {
 	if end <= off || bad != nil {
 		return nil
 	}
+
 	if st, err := p.l.disk.Stat(p.f); err != nil || st.Size < off {
 		return err // cut by others: it would get zeros
 	}
+
 	// Some file systems free space beyond the end of a file by punching, some
 	// only by cutting it at its size.
 	perr := p.l.disk.Punch(p.f, off, end)
@@ -383,6 +397,7 @@ func (p *Partial) Close() error {
 	if was {
 		return nil
 	}
+
 	p.l.fs.promises.end(p)
 	kept := p.giveBack()
 	err := p.l.disk.Close(p.f)
@@ -405,6 +420,7 @@ func (p *Partial) Discard() error {
 	if was {
 		return nil
 	}
+
 	p.l.fs.promises.end(p)
 	p.l.disk.Close(p.f) // nobody wants what is in it
 	defer p.l.dirs.release(p.dir)

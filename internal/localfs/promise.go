@@ -23,15 +23,19 @@ func (s *promises) make(p *Partial, size int64) error {
 	if err != nil {
 		return nil // a file system that does not say: writing will tell
 	}
+
 	if size-p.Offset() > free-s.owed(p.dev) {
 		return p.noSpace(size-p.Offset(), syscall.ENOSPC)
 	}
+
 	if s.of == nil {
 		s.of = map[uint64]map[*Partial]int64{}
 	}
+
 	if s.of[p.dev] == nil {
 		s.of[p.dev] = map[*Partial]int64{}
 	}
+
 	s.of[p.dev][p] = size
 	return nil
 }

@@ -75,18 +75,22 @@ func (in *intent) record() transfer.Intent {
 	for _, s := range []string{string(in.Name), in.Final, in.Temp, in.Sum, in.Boot} {
 		b = putText(b, s)
 	}
+
 	for _, n := range []uint64{in.Ino, in.Dev, in.DirIno, in.DirDev} {
 		b = binary.AppendUvarint(b, n)
 	}
+
 	b = binary.AppendVarint(b, in.Size)
 	b = binary.AppendUvarint(b, uint64(in.Mode))
 	b = binary.AppendVarint(b, in.Mtime)
 	if in.Replaces != nil {
 		b = putText(b, in.Replaces.version())
 	}
+
 	if f&intentData != 0 {
 		b = putText(b, in.Beside.Data)
 	}
+
 	if f&intentWas != 0 {
 		b = putText(b, in.Beside.Was)
 	}
@@ -100,6 +104,7 @@ func parseIntent(rec transfer.Intent) (*intent, error) {
 	if format != intentFormat {
 		return nil, transfer.Errorf(transfer.KindVersion, "the record of %s, which was being committed, is in format %d; this version of Ferry knows %d", rec.Outcome.Path, format, intentFormat)
 	}
+
 	in := &intent{Outcome: rec.Outcome, Name: transfer.Path(r.text()), Final: r.text(), Temp: r.text(), Sum: r.text(), Boot: r.text(),
 		Ino: r.uint(), Dev: r.uint(), DirIno: r.uint(), DirDev: r.uint(), Size: r.int(), Mode: uint32(r.uint()), Mtime: r.int(), Durable: f&intentDurable != 0}
 	if f&intentReplaces != 0 {
@@ -109,18 +114,22 @@ func parseIntent(rec transfer.Intent) (*intent, error) {
 		}
 		in.Replaces = &id
 	}
+
 	switch {
 	case f&intentBeside != 0:
 		in.Beside = &Beside{Above: f&intentAbove != 0}
 	case f&(intentData|intentWas|intentAbove) != 0:
 		return nil, transfer.Errorf(transfer.KindVersion, "the record of %s, which was being committed, is damaged", rec.Outcome.Path)
 	}
+
 	if f&intentData != 0 {
 		in.Beside.Data = append([]byte{}, r.bytes(r.uint())...)
 	}
+
 	if f&intentWas != 0 {
 		in.Beside.Was = append([]byte{}, r.bytes(r.uint())...)
 	}
+
 	if !r.done() {
 		return nil, transfer.Errorf(transfer.KindVersion, "the record of %s, which was being committed, is damaged", rec.Outcome.Path)
 	}

@@ -33,17 +33,21 @@ func (l *Landing) Recover(rec transfer.Intent, bootID string) (place.Verdict, tr
 	if rec.Outcome.Err != nil {
 		return place.Refused, rec.Outcome, nil
 	}
+
 	in, err := parseIntent(rec)
 	if err != nil {
 		return 0, rec.Outcome, err
 	}
+
 	r := &recovery{l: l, in: *in, sameBoot: in.Boot != "" && in.Boot == bootID}
 	if r.place, err = l.locate(in.Name); err != nil {
 		return r.refuse(err)
 	}
+
 	if in.Final != "" {
 		r.place = r.place.beside(in.Final)
 	}
+
 	if in.Outcome.Type == transfer.ItemDir {
 		return r.directory()
 	}
@@ -51,6 +55,7 @@ func (l *Landing) Recover(rec transfer.Intent, bootID string) (place.Verdict, tr
 		return r.homeless(err)
 	}
 	defer l.dirs.release(r.dir)
+
 	v, out, err := r.file()
 	if err == nil && (v == place.Redo || v == place.Refused) {
 		err = r.back()
@@ -122,6 +127,7 @@ func (r *recovery) directory() (place.Verdict, transfer.Outcome, error) {
 	if err == nil && !w.over() {
 		c.lookUp(w)
 	}
+
 	switch {
 	case w.failed():
 		return place.Refused, w.in.Outcome, nil
@@ -139,6 +145,7 @@ func (r *recovery) file() (place.Verdict, transfer.Outcome, error) {
 	if !r.in.Durable && !r.sameBoot {
 		return r.lostWithTheBoot()
 	}
+
 	final, ferr := r.dir.lstat(r.place.base())
 	temp, terr := r.dir.lstat(r.in.Temp)
 	for _, err := range []error{ferr, terr} {
@@ -146,6 +153,7 @@ func (r *recovery) file() (place.Verdict, transfer.Outcome, error) {
 			return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
 		}
 	}
+
 	if ferr == nil && r.ours(&final) {
 		good, err := r.verify(r.place.base())
 		if err != nil {
@@ -155,12 +163,15 @@ func (r *recovery) file() (place.Verdict, transfer.Outcome, error) {
 			return r.done(terr == nil && temp.Ino == final.Ino)
 		}
 	}
+
 	if terr == nil {
 		return r.rename(&temp)
 	}
+
 	if ferr == nil && r.in.Replaces != nil && r.isReplaced(&final) {
 		return place.Redo, r.in.Outcome, nil
 	}
+
 	if r.l.notNamed(r.in.Outcome.Item) {
 		return place.Redo, r.in.Outcome, nil
 	}
@@ -190,12 +201,14 @@ func (r *recovery) lostWithTheBoot() (place.Verdict, transfer.Outcome, error) {
 	if err := r.l.disk.Unlink(r.dir.Dir, r.in.Temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
 	}
+
 	st, err := r.dir.lstat(r.place.base())
 	if err == nil && !r.l.replaces() && r.ours(&st) && st.Mtime == r.in.Mtime {
 		if err := r.l.disk.Unlink(r.dir.Dir, r.place.base()); err != nil {
 			return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
 		}
 	}
+
 	// Nothing will know the file any more, so its name must not come back.
 	if err := r.l.syncDir(r.dir.Dir); err != nil {
 		return 0, r.in.Outcome, err
@@ -209,13 +222,16 @@ func (r *recovery) rename(temp *Stat) (place.Verdict, transfer.Outcome, error) {
 	if !r.ours(temp) {
 		return place.Redo, r.in.Outcome, nil
 	}
+
 	if temp.Nlink > 1 {
 		return r.taken() // linked to its final name, from which it has been moved
 	}
+
 	good, err := r.verify(r.in.Temp)
 	if err != nil {
 		return 0, r.in.Outcome, err
 	}
+
 	if !good {
 		// It stays until Create replaces it: without it, a second look would
 		// find that it had been renamed.
@@ -224,6 +240,7 @@ func (r *recovery) rename(temp *Stat) (place.Verdict, transfer.Outcome, error) {
 	if err := r.l.checkFree(r.dir.Dir, r.place, r.in.Mtime, r.in.Size); err != nil {
 		return r.refuse(err)
 	}
+
 	c := &commit{l: r.l}
 	w := r.work()
 	w.in.Dev = temp.Dev // which may have another number in this boot
@@ -250,11 +267,13 @@ func (r *recovery) done(leftover bool) (place.Verdict, transfer.Outcome, error) 
 	if err := r.l.syncDirty(map[string]*held{r.dir.path: r.dir}); err != nil {
 		return 0, r.in.Outcome, err
 	}
+
 	if leftover {
 		if err := r.l.disk.Unlink(r.dir.Dir, r.in.Temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
 		}
 	}
+
 	failpoint.Hit("recover.after_sync")
 	var moved *movedError
 	if err := r.l.stands(r.dir); errors.As(err, &moved) {
@@ -294,9 +313,11 @@ func (r *recovery) beside() error {
 	if err == nil {
 		return nil
 	}
+
 	if transfer.KindOf(err) != transfer.KindExists {
 		return targetError(r.in.Outcome.Path, err)
 	}
+
 	r.l.fs.log.Warn("sidecar missing", "file", r.in.Outcome.Path, "error", err)
 	return nil
 }
@@ -323,6 +344,7 @@ func (r *recovery) verify(name string) (bool, error) {
 	if errors.Is(err, syscall.EACCES) {
 		return r.unreadable(name)
 	}
+
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ELOOP) {
 		return false, nil
 	}
@@ -330,21 +352,26 @@ func (r *recovery) verify(name string) (bool, error) {
 		return false, targetError(r.in.Outcome.Path, err)
 	}
 	defer r.l.disk.Close(f)
+
 	st, err := r.l.disk.Stat(f)
 	if err != nil {
 		return false, targetError(r.in.Outcome.Path, err)
 	}
+
 	if !r.ours(&st) || st.Size != r.in.Size {
 		return false, nil
 	}
+
 	method, want, ok := strings.Cut(r.in.Sum, ":")
 	if !ok || r.l.fs.cfg.Digest == nil {
 		return false, transfer.Errorf(transfer.KindInternal, "internal error: no way to verify %s by %q", r.in.Outcome.Path, r.in.Sum)
 	}
+
 	h, err := r.l.fs.cfg.Digest(method)
 	if err != nil {
 		return false, err
 	}
+
 	if _, err := io.Copy(h, io.NewSectionReader(fileReader{r.l.disk, f}, 0, st.Size)); err != nil {
 		return false, wrap(transfer.KindUnwritable, err, "", "%s cannot be read again: %s", r.in.Outcome.Path, reason(err))
 	}

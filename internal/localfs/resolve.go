@@ -20,6 +20,7 @@ func (f *FS) Resolve(dest transfer.Path, several bool) (transfer.Resolution, err
 			return transfer.Resolution{}, err
 		}
 	}
+
 	dest = slashed(dest)
 	l, err := f.locate(dest)
 	if err == nil {
@@ -28,12 +29,14 @@ func (f *FS) Resolve(dest transfer.Path, several bool) (transfer.Resolution, err
 	if err != nil {
 		return transfer.Resolution{}, err
 	}
+
 	res := transfer.Resolution{Base: transfer.Path(l.path)}
 	d, err := f.openDir(l)
 	if err == nil {
 		res.Into = true
 		return res, d.close()
 	}
+
 	slash := strings.HasSuffix(string(dest), "/") || path.Base(string(dest)) == "." || path.Base(string(dest)) == ".."
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -48,6 +51,7 @@ func (f *FS) Resolve(dest transfer.Path, several bool) (transfer.Resolution, err
 	if err := f.checkAbove(l); err != nil {
 		return transfer.Resolution{}, err
 	}
+
 	if several && !res.Into {
 		return transfer.Resolution{}, wrap(transfer.KindUsage, nil, "", "several sources need a directory, and %s is none; end it with '/' to have it made", dest)
 	}

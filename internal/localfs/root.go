@@ -70,25 +70,31 @@ func Open(cfg Config) (_ *FS, err error) {
 	if f.disk == nil {
 		f.disk = RealDisk()
 	}
+
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
 	}
+
 	switch f.cfg.GroupSync {
 	case 0:
 		f.cfg.GroupSync = groupSyncFrom
 	case 1: // of one file the writing is not begun before its sync
 		f.cfg.GroupSync = 2
 	}
+
 	if f.cfg.Boot == "" {
 		f.cfg.Boot = BootID()
 	}
+
 	if f.cfg.NamesMemory == 0 {
 		f.cfg.NamesMemory = namesMemory
 	}
+
 	f.spare.open(cfg.Spare)
 	if len(cfg.Roots) == 0 {
 		return nil, transfer.Errorf(transfer.KindUsage, "the agent has no root; give --root DIR")
 	}
+
 	if cfg.StateDir != "" {
 		abs, err := filepath.Abs(cfg.StateDir)
 		if err != nil {
@@ -99,16 +105,19 @@ func Open(cfg Config) (_ *FS, err error) {
 		}
 		f.state = HostRules.clean(f.state)
 	}
+
 	if cfg.Scratch != "" {
 		if err := extsort.Clear(cfg.Scratch); err != nil {
 			return nil, transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be used: %w", err)
 		}
 	}
+
 	defer func() {
 		if err != nil {
 			f.Close()
 		}
 	}()
+
 	for _, name := range cfg.Roots {
 		r, err := f.openRoot(name)
 		if err != nil {
@@ -187,6 +196,7 @@ func (f *rooted) locate(p transfer.Path) (location, error) {
 	if why := HostRules.refuses(string(p)); why != "" {
 		return location{}, transfer.Errorf(transfer.KindOutsideRoot, "path %s %s", p, why)
 	}
+
 	if !isAbs(p) {
 		rel := path.Clean(string(slashed(p)))
 		if rel == ".." || strings.HasPrefix(rel, "../") {
@@ -194,11 +204,13 @@ func (f *rooted) locate(p transfer.Path) (location, error) {
 		}
 		return location{f.roots[0], path.Join(f.roots[0].path, rel), rel}, nil
 	}
+
 	abs := HostRules.clean(string(p))
 	spellings := make([][]string, len(f.roots))
 	for n, r := range f.roots {
 		spellings[n] = []string{r.path, r.lies()}
 	}
+
 	n, rel, ok := HostRules.find(abs, spellings)
 	if !ok {
 		return location{}, f.outside(p)
@@ -257,6 +269,7 @@ func (f *rooted) openOnce(l location) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	d := NewDir(f.disk, h, l.path, "")
 	if d.real, err = f.disk.Where(d); err == nil {
 		err = f.guard(l, d)
@@ -328,15 +341,18 @@ func (f *FS) Free(p transfer.Path) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	d, err := f.openNearest(l)
 	if err != nil {
 		return 0, targetError(p, err)
 	}
 	defer d.close()
+
 	free, err := d.free()
 	if err != nil {
 		return 0, err
 	}
+
 	st, err := d.stat()
 	if err != nil {
 		return 0, targetError(p, err)

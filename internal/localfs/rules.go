@@ -28,6 +28,7 @@ func (r Rules) slashed(p string) string {
 	if !r.Windows {
 		return p
 	}
+
 	p = strings.ReplaceAll(p, `\`, "/")
 	if rest, ok := strings.CutPrefix(p, "//?/"); ok {
 		if share, ok := cutFold(rest, "UNC/"); ok {
@@ -168,9 +169,11 @@ func (r Rules) refuses(p string) string {
 	if strings.ContainsRune(p, 0) {
 		return "holds a NUL byte, which no file name may"
 	}
+
 	if !r.Windows {
 		return ""
 	}
+
 	p = r.slashed(p)
 	vol, rest := r.volume(p)
 	switch {
@@ -179,6 +182,7 @@ func (r Rules) refuses(p string) string {
 	case vol != "" && rest != "" && rest[0] != '/':
 		return "is relative to the directory that its drive is in"
 	}
+
 	for name := range strings.SplitSeq(rest, "/") {
 		if why := r.refusesName(name); why != "" {
 			return why
@@ -192,6 +196,7 @@ func (r Rules) refusesName(name string) string {
 	if !r.Windows || name == "" || name == "." || name == ".." {
 		return ""
 	}
+
 	switch last := name[len(name)-1]; {
 	case strings.Contains(name, ":"):
 		return "has a ':' in a name: that is another stream of a file"

@@ -67,6 +67,7 @@ func (s *Sources) parent(l location) (*Dir, error) {
 		}
 		s.dir, s.path, s.left = d, at, lookUpAfter
 	}
+
 	s.left--
 	if s.fs.isState(s.dir, l.base()) {
 		return nil, inState(l.path)
@@ -85,18 +86,22 @@ func (s *Sources) Open(p transfer.Path, unsized bool) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if l.isRoot() {
 		return nil, notRegular(p, TypeDir)
 	}
+
 	d, err := s.parent(l)
 	if err != nil {
 		return nil, sourceError(p, err)
 	}
+
 	file, err := f.disk.Open(d, l.base(), os.O_RDONLY, 0)
 	if err != nil {
 		s.Close() // its path may lead elsewhere by now
 		return nil, sourceError(p, err)
 	}
+
 	st, err := f.disk.Stat(file)
 	if err == nil && st.Type != TypeFile {
 		err = notRegular(p, st.Type)
@@ -105,6 +110,7 @@ func (s *Sources) Open(p transfer.Path, unsized bool) (*Source, error) {
 		f.disk.Close(file)
 		return nil, sourceError(p, err)
 	}
+
 	src := &Source{fs: f, f: file, path: p, st: st, dataset: s.dataset, unsized: unsized}
 	if !unsized {
 		sized, err := src.hasSize()
@@ -191,6 +197,7 @@ func (s *Source) Unchanged() error {
 	if err != nil {
 		return sourceError(s.path, err)
 	}
+
 	was := s.st.identity()
 	switch is := now.identity(); {
 	case is == was:
@@ -212,10 +219,12 @@ func (f *FS) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
+
 	d, err := f.openDir(l)
 	if err != nil {
 		return 0, 0, sourceError(p, err)
 	}
+
 	st, err := d.stat()
 	if err = errors.Join(err, d.close()); err != nil {
 		return 0, 0, sourceError(p, err)

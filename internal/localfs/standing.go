@@ -76,10 +76,12 @@ func (f *rooted) openRoot(spec string) (*root, error) {
 	if s.ReadOnly && s.WriteOnly {
 		return nil, transfer.Errorf(transfer.KindUsage, "root %s is both read-only and write-only", name).WithHint("give ,ro or ,wo")
 	}
+
 	abs, err := filepath.Abs(name)
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "root %s cannot be used: %s", name, reason(err)).WithHint("correct --root")
 	}
+
 	r := &root{path: HostRules.clean(abs), spec: s}
 	if s.Mounted {
 		real, err := f.realPrefix(abs)
@@ -93,6 +95,7 @@ func (f *rooted) openRoot(spec string) (*root, error) {
 		}
 		return r, nil
 	}
+
 	err = f.find(r)
 	if err != nil {
 		return nil, noRoot(name, err)
@@ -134,17 +137,21 @@ func (f *rooted) find(r *root) error {
 	if err != nil {
 		return err
 	}
+
 	dir, err := f.disk.OpenRoot(real)
 	if err != nil {
 		return err
 	}
+
 	id, err := f.rootID(dir)
 	if err != nil {
 		return errors.Join(err, f.disk.CloseRoot(dir))
 	}
+
 	if r.dir != nil {
 		f.disk.CloseRoot(r.dir)
 	}
+
 	real = HostRules.clean(real)
 	r.real.Store(&real)
 	r.dir, r.id = dir, id
@@ -199,12 +206,14 @@ func (f *rooted) enter(r *root) error {
 	if r.dir != nil && failpoint.Planted("root-by-handle") {
 		return nil
 	}
+
 	r.mu.RLock()
 	err := f.leads(r.path, r.lies(), r.id)
 	r.mu.RUnlock()
 	if err == nil {
 		return nil
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if f.leads(r.path, r.lies(), r.id) == nil {
@@ -216,6 +225,7 @@ func (f *rooted) enter(r *root) error {
 	if err := f.find(r); err != nil {
 		return away(r, reason(err), "see whether it is mounted and may be entered")
 	}
+
 	f.log.Warn("the path of a root leads to another directory, which is the root from now on", "root", r.path)
 	return nil
 }
@@ -230,19 +240,23 @@ func (f *rooted) replacement(r *root) error {
 	if err != nil {
 		return away(r, reason(err), "bring it back, or correct --root")
 	}
+
 	if !r.spec.Mounted {
 		if st.Dev != r.id.dev {
 			return away(r, "another file system is there than when the agent started", "undo that, or start the agent again to use what is there now")
 		}
 		return nil
 	}
+
 	if dir, err := f.disk.OpenRoot(real); err == nil { // an automounter mounts what is opened, not what is looked at
 		f.disk.CloseRoot(dir)
 	}
+
 	is, err := f.disk.Mounted(real)
 	if err != nil {
 		return away(r, reason(err), "see whether it may be entered")
 	}
+
 	if !is {
 		return away(r, "no file system is mounted there", "mount it")
 	}
@@ -287,13 +301,16 @@ func (f *rooted) stands(d *Dir) error {
 	if failpoint.Planted("path-not-looked-up") {
 		return nil
 	}
+
 	err := f.leads(d.path, d.real, d.id)
 	if err == nil {
 		return nil
 	}
+
 	if away := f.Ready(transfer.Path(d.path)); away != nil {
 		return away
 	}
+
 	if errors.Is(err, errElsewhere) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
 		return &movedError{d.path, err}
 	}

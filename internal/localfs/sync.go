@@ -20,6 +20,7 @@ func parallel(n, wide int, do func(i int) error) error {
 	if n == 1 {
 		return do(0)
 	}
+
 	var wg sync.WaitGroup
 	errs := make([]error, n)
 	var next atomic.Int64
@@ -30,6 +31,7 @@ func parallel(n, wide int, do func(i int) error) error {
 			}
 		})
 	}
+
 	wg.Wait()
 	return errors.Join(errs...)
 }
@@ -41,6 +43,7 @@ func (c *commit) secure() error {
 	if err := c.prepare(); err != nil {
 		return err
 	}
+
 	var files []*work
 	for _, w := range c.work {
 		if w.part == nil || w.early {
@@ -53,6 +56,7 @@ func (c *commit) secure() error {
 			files = append(files, w)
 		}
 	}
+
 	failpoint.Hit("commit.before_sync")
 	if c.l.cfg.Durable && len(files) > 1 {
 		for _, w := range files {
@@ -61,6 +65,7 @@ func (c *commit) secure() error {
 			}
 		}
 	}
+
 	alone, err := c.syncTogether(files)
 	if err != nil {
 		return err
@@ -71,6 +76,7 @@ func (c *commit) secure() error {
 	if err := c.l.syncDirty(c.homes()); err != nil {
 		return err
 	}
+
 	failpoint.Hit("commit.after_sync")
 	return nil
 }
@@ -118,6 +124,7 @@ func (l *shared) finalize(w *work) error {
 	if err != nil {
 		return err
 	}
+
 	if reserved > size {
 		if err := p.uncut(size); err != nil {
 			return w.startAgain(err)
@@ -129,13 +136,16 @@ func (l *shared) finalize(w *work) error {
 	if err := l.setMeta(w.dir.Dir, p.temp, p.f, w.in.Mode, w.in.Mtime); err != nil {
 		return targetError(p.path(), err)
 	}
+
 	st, err := l.disk.Stat(p.f)
 	if err != nil {
 		return targetError(p.path(), err)
 	}
+
 	if st.Size != size && !failpoint.Planted("cut-unseen") {
 		return w.startAgain(again(p.item, p.changed()))
 	}
+
 	w.timed = st.Mtime == w.in.Mtime
 	return nil
 }
@@ -181,6 +191,7 @@ func (l *Landing) syncDirty(dirs map[string]*held) error {
 	if !l.cfg.Durable {
 		return nil
 	}
+
 	// One at a time: a group must not pass while another still syncs the
 	// directories that both stand on.
 	l.syncing.Lock()
@@ -193,11 +204,13 @@ func (l *Landing) syncDirty(dirs map[string]*held) error {
 	for path := range dirs {
 		list = append(list, path)
 	}
+
 	for path := range dirty {
 		if dirs[path] == nil {
 			list = append(list, path)
 		}
 	}
+
 	wide, back := l.fs.spare.width(syncsAtOnce)
 	defer back()
 	err := parallel(len(list), wide, func(i int) error { return l.syncPath(list[i], dirs[list[i]]) })
@@ -229,10 +242,12 @@ func (l *shared) openDirty(path string) (*held, error) {
 	if h := l.dirs.get(path); h != nil {
 		return h, nil
 	}
+
 	p, err := l.fs.locate(transfer.Path(path))
 	if err != nil {
 		return nil, nil // it is no place of ours any more
 	}
+
 	d, err := l.fs.openDir(p)
 	switch {
 	case err == nil:
@@ -255,6 +270,7 @@ func (l *shared) syncDir(d *Dir) error {
 	if failpoint.Planted("no-directory-sync") {
 		return nil
 	}
+
 	err := l.disk.SyncDir(d)
 	if err != nil && notOffered(err) {
 		l.fs.noSyncDir.Do(func() {

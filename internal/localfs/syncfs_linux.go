@@ -55,17 +55,21 @@ func (realDisk) WatchFS(d *Dir) (Watch, error) {
 	if !kernelTells() {
 		return nil, errors.ErrUnsupported
 	}
+
 	var fs unix.Statfs_t
 	if err := retry(func() error { return unix.Fstatfs(dirFD(d), &fs) }); err != nil {
 		return nil, &os.PathError{Op: "statfs", Path: d.path, Err: err}
 	}
+
 	if fs.Type != unix.TMPFS_MAGIC && fs.Type != unix.EXT4_SUPER_MAGIC && fs.Type != unix.XFS_SUPER_MAGIC {
 		return nil, errors.ErrUnsupported
 	}
+
 	st, err := d.stat()
 	if err != nil {
 		return nil, err
 	}
+
 	fd, err := openat(dirFD(d), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: d.path, Err: err}
@@ -97,10 +101,12 @@ func atLeast(release string, want [2]int) bool {
 	if end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
 		minor = rest[:end]
 	}
+
 	a, err := strconv.Atoi(major)
 	if err != nil {
 		return false
 	}
+
 	b, err := strconv.Atoi(minor)
 	if err != nil {
 		return false

@@ -54,15 +54,18 @@ func (l *Landing) Wanted(name transfer.Path, mtime, size int64) error {
 	if !l.skips() && l.cfg.IfExists != transfer.IfExistsUpdate {
 		return nil
 	}
+
 	p, err := l.locate(name)
 	if err != nil || p.isRoot() {
 		return nil
 	}
+
 	d, err := l.dir(p.parent(), false)
 	if err != nil {
 		return nil
 	}
 	defer l.dirs.release(d)
+
 	if err := l.checkFree(d.Dir, p, mtime, size); transfer.KindOf(err) == transfer.KindSkipped {
 		return err
 	}
@@ -75,13 +78,16 @@ func (c *commit) freeName(w *work) error {
 	if w.l.cfg.IfExists != transfer.IfExistsRename {
 		return nil
 	}
+
 	if c.names == nil {
 		c.names = map[string]bool{}
 	}
+
 	free, err := w.l.free(w.dir.Dir, w.place, c.names)
 	if err != nil {
 		return err
 	}
+
 	if free.path != w.place.path {
 		w.place, w.in.Final, w.in.Outcome.Path = free, free.base(), transfer.Path(free.path)
 	}
@@ -128,6 +134,7 @@ func (l *Landing) free(d *Dir, own location, given map[string]bool) (location, e
 			return own, l.taken(d, own).WithHint("so are its numbered names; clear the directory up")
 		}
 	}
+
 	for high-low > 1 {
 		middle := low + (high-low)/2
 		is, err := taken(middle)
@@ -140,6 +147,7 @@ func (l *Landing) free(d *Dir, own location, given map[string]bool) (location, e
 			high = middle
 		}
 	}
+
 	free := at(high)
 	given[free.path] = true
 	return free, nil

@@ -42,30 +42,36 @@ func (l *Landing) watchOf(d *held) *watch {
 	if !l.cfg.Durable || l.fs.cfg.GroupSync < 0 {
 		return nil
 	}
+
 	s := &l.watches
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if d.seen {
 		return d.eye
 	}
+
 	st, err := d.stat()
 	if err != nil {
 		return nil
 	}
+
 	d.seen = true
 	if w, known := s.of[st.Dev]; known {
 		d.eye = w
 		return w
 	}
+
 	if s.of == nil {
 		s.of = map[uint64]*watch{}
 	}
+
 	w, err := l.disk.WatchFS(d.Dir)
 	if err == nil {
 		d.eye = &watch{w: w}
 	} else {
 		l.fs.log.Debug("syncing files one by one", "directory", d.path, "error", err)
 	}
+
 	s.of[st.Dev] = d.eye
 	return d.eye
 }
@@ -100,13 +106,16 @@ func (w *watch) sync(disk Syncs) (done bool, err error) {
 	if w.over {
 		return false, nil
 	}
+
 	if failpoint.Planted("no-group-sync") {
 		return true, nil
 	}
+
 	err = disk.SyncFS(w.w)
 	if err == nil {
 		return true, nil
 	}
+
 	w.over = true
 	if notOffered(err) {
 		return false, nil
@@ -135,6 +144,7 @@ func (c *commit) syncTogether(files []*work) (alone []*work, err error) {
 		}
 		under[at] = append(under[at], w)
 	}
+
 	for _, at := range watches {
 		group := under[at]
 		done := false

@@ -71,6 +71,7 @@ func (s *Source) readSized(b []byte) (int, error) {
 	case s.at < s.st.Size:
 		return n, nil
 	}
+
 	ends, err := s.endsAt(s.at)
 	switch {
 	case err != nil:

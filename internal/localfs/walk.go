@@ -43,18 +43,22 @@ func (f *FS) Walk(ctx context.Context, req place.WalkRequest, emit func(transfer
 			w.only[p] = true
 		}
 	}
+
 	first := 0
 	if req.After != nil {
 		first = req.After.Arg
 	}
+
 	for i := range req.Args {
 		if err := w.add(i); err != nil {
 			return 0, err
 		}
 	}
+
 	if w.stuck != nil {
 		return 0, sourceError(req.Args[0].Source, w.stuck)
 	}
+
 	for w.arg = first; w.arg < len(w.args); w.arg++ {
 		if err := w.walkArg(w.args[w.arg]); err != nil {
 			return w.skipped, err
@@ -69,10 +73,12 @@ func (w *walker) gone() error {
 	if w.only == nil {
 		return nil
 	}
+
 	named := map[string]bool{} // by an argument, which says so itself
 	for _, a := range w.args {
 		named[a.place.path] = true
 	}
+
 	behind := w.req.After != nil && w.req.After.Arg == len(w.args)
 	for _, p := range w.req.Only {
 		p = transfer.Path(strings.TrimSuffix(string(p), "/"))
@@ -161,6 +167,7 @@ func (w *walker) add(i int) error {
 	if err != nil {
 		return err
 	}
+
 	if w.req.Base != "" {
 		a := w.fs.beneathBase(w.req.Base, src)
 		a.group, a.recursive = g, w.req.Args[i].Recursive
@@ -168,18 +175,21 @@ func (w *walker) add(i int) error {
 		g.byBase[a.base] = append(g.byBase[a.base], i)
 		return nil
 	}
+
 	a := w.fs.argument(src, false)
 	if w.req.After != nil && i == w.req.After.Arg && a.pat == nil && IsPattern(src) {
 		if _, _, ok := a.resume(w.req.After); !ok {
 			a = w.fs.argument(src, true) // it was no literal when the walk began
 		}
 	}
+
 	a.group, a.recursive = g, w.req.Args[i].Recursive
 	w.args = append(w.args, a)
 	w.unknown(a.err)
 	if a.err == nil && of != nil && of.Into.Base != "" && !of.Into.Into && len(g.byBase)+len(g.others) > 0 {
 		a.err = wrap(transfer.KindExists, nil, "send them to different destinations", "two sources have the destination %s; %s is the second", of.Into.Base, src)
 	}
+
 	if a.pat == nil && a.base != "" {
 		g.byBase[a.base] = append(g.byBase[a.base], i)
 	} else {
@@ -196,9 +206,11 @@ func (w *walker) walkArg(a *argument) error {
 			return nil
 		}
 	}
+
 	if w.req.Base != "" && a.group.byBase[a.base][0] < w.arg {
 		return nil // it is named once more
 	}
+
 	switch {
 	case a.err != nil:
 		return w.bad(a.src, a.base, a.err)
@@ -213,9 +225,11 @@ func (w *walker) item(it transfer.Item) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
+
 	if !w.wanted(it.Source) || w.req.Base != "" && w.namedBefore(string(it.Name)) {
 		return nil // with a Base it has been passed on already, by itself or with its directory
 	}
+
 	if len(it.Source) > transfer.MaxPath || len(it.Name) > transfer.MaxPath {
 		it.Type, it.Err = transfer.ItemBad, transfer.Errorf(transfer.KindUnreadable,
 			"a source beneath %.200s… has a path of %d bytes; the limit is %d", it.Source, len(it.Source), transfer.MaxPath)
@@ -223,9 +237,11 @@ func (w *walker) item(it transfer.Item) error {
 		it.Type, it.Err = transfer.ItemBad, wrap(transfer.KindExists, nil, "send them to different directories",
 			"two sources have the destination name %s; %s is the second", it.Name, it.Source)
 	}
+
 	if w.stuck != nil {
 		return sourceError(it.Source, w.stuck)
 	}
+
 	it.Arg = w.arg
 	return w.emit(it)
 }
@@ -250,11 +266,13 @@ func (w *walker) wanted(src transfer.Path) bool {
 	if w.only == nil || w.only[src] || w.only[src+"/"] {
 		return true
 	}
+
 	if w.arg < len(w.args) {
 		if a := w.args[w.arg]; a.pat != nil && w.only[transfer.Path(a.place.path+"/")] {
 			return true
 		}
 	}
+
 	for at := path.Dir(string(src)); ; at = path.Dir(at) {
 		if w.only[transfer.Path(at+"/")] {
 			return true
@@ -275,11 +293,13 @@ func (w *walker) doubled(it *transfer.Item) bool {
 			return true
 		}
 	}
+
 	for _, j := range g.others {
 		if j < w.arg && w.yields(w.args[j], string(it.Name), "") {
 			return true
 		}
 	}
+
 	if a := w.args[w.arg]; a.spread {
 		own := strings.TrimSuffix(string(it.Source), "/"+string(it.Name))
 		return w.yields(a, string(it.Name), own)
@@ -330,11 +350,13 @@ func (w *walker) walkLiteral(a *argument, after []string) error {
 		}
 		return w.contents(d, a.base, after)
 	}
+
 	d, err := w.fs.openParent(a.place)
 	if err != nil {
 		return w.bad(src, a.base, err)
 	}
 	defer d.close()
+
 	name := a.place.base()
 	st, err := d.lstat(name)
 	switch {
@@ -409,6 +431,7 @@ func (w *walker) contents(d *Dir, name string, after []string) error {
 		return w.bad(transfer.Path(d.path), name, err)
 	}
 	defer names.close()
+
 	for {
 		n, err := names.Next()
 		if err == io.EOF {
@@ -431,6 +454,7 @@ func (w *walker) contents(d *Dir, name string, after []string) error {
 			return err
 		}
 	}
+
 	if name == "" {
 		return nil
 	}
@@ -473,6 +497,7 @@ func (w *walker) enter(e *entry) (d *Dir, leave func() error, err error) {
 		}
 		return nil, nil, err
 	}
+
 	back := func() error { return nil }
 	switch {
 	case borrowed:
@@ -483,6 +508,7 @@ func (w *walker) enter(e *entry) (d *Dir, leave func() error, err error) {
 			return nil, nil, err
 		}
 	}
+
 	w.depth++
 	return d, func() error {
 		w.depth--
@@ -505,10 +531,12 @@ func (f *FS) setDown(d *Dir) (again func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	l, err := f.locate(transfer.Path(d.path))
 	if err != nil {
 		return nil, err
 	}
+
 	d.close()
 	return func() error {
 		now, err := f.openDir(l)

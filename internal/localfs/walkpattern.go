@@ -19,6 +19,7 @@ func (w *walker) walkPattern(a *argument, after []string) error {
 		return w.bad(src, "", err)
 	}
 	defer top.close()
+
 	found := after != nil // what came before was something
 	m := &matching{whole: a.recursive}
 	m.visit = func(e *entry, down []string) error {
@@ -43,6 +44,7 @@ func (w *walker) walkPattern(a *argument, after []string) error {
 	if err := w.match(top, a.pat, a.pat.start(), after, m); err != nil {
 		return err
 	}
+
 	if !found {
 		return w.bad(src, "", wrap(transfer.KindMissing, nil, "check the pattern", "nothing matches %s", src))
 	}
@@ -64,6 +66,7 @@ func (w *walker) match(d *Dir, p pattern, set []int, after []string, m *matching
 		return w.unreadable(m, d.path, err)
 	}
 	defer names.close()
+
 	for {
 		n, err := names.Next()
 		if err == io.EOF {

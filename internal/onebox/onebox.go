@@ -76,11 +76,13 @@ func New(cfg Config) (b *Box, err error) {
 	if err := os.MkdirAll(runs, 0o700); err != nil {
 		return nil, transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err).WithHint("set XDG_STATE_HOME to a directory that can be written")
 	}
+
 	b = &Box{cfg: cfg}
 	b.clearUp(runs)
 	if b.dir, err = os.MkdirTemp(runs, "run-"); err != nil {
 		return nil, transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be used: %w", err)
 	}
+
 	if b.lock, err = lock(b.dir); err != nil {
 		b.Close()
 		return nil, err
@@ -98,6 +100,7 @@ func (b *Box) Open(ctx context.Context, streams map[transfer.AgentName]*agent.St
 	if b.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Name: "BOX", Dir: filepath.Join(b.dir, "qm"), Log: c.Log}); err != nil {
 		return err
 	}
+
 	beside := map[transfer.AgentName]transfer.AgentName{Source: Dest, Dest: Source}
 	var configs []agent.Config
 	for _, name := range []transfer.AgentName{Dest, Source} {
@@ -108,6 +111,7 @@ func (b *Box) Open(ctx context.Context, streams map[transfer.AgentName]*agent.St
 	if err := c.Share(configs, true); err != nil {
 		return err
 	}
+
 	for _, cfg := range configs {
 		if _, err := b.start(ctx, cfg, qmgr.ConnConfig{Server: b.server, Name: string(cfg.Name), Log: c.Log}); err != nil {
 			return err
@@ -159,16 +163,19 @@ func (b *Box) Keep() error {
 	for _, a := range slices.Backward(b.agents) {
 		a.Halt()
 	}
+
 	log, err := b.openAudit()
 	if err != nil {
 		return err
 	}
 	defer log.Close()
+
 	for _, a := range slices.Backward(b.agents) { // the source's words come first
 		if err := a.DrainOutbox(log.Append); err != nil {
 			return err
 		}
 	}
+
 	b.kept = true
 	return nil
 }
@@ -185,6 +192,7 @@ func (b *Box) Leave(a *agent.Agent) (left int64) {
 	for a.OutboxLeft() > 0 && ctx.Err() == nil {
 		time.Sleep(10 * time.Millisecond)
 	}
+
 	a.Stop()
 	b.stopped = true
 	left = a.OutboxLeft()
@@ -202,15 +210,19 @@ func (b *Box) Close() {
 	for i := len(b.agents) - 1; i >= 0 && !b.stopped; i-- {
 		b.agents[i].Stop()
 	}
+
 	for _, c := range b.conns {
 		c.Close()
 	}
+
 	if b.server != nil {
 		b.server.Shutdown()
 	}
+
 	if b.dir != "" && (b.kept || len(b.agents) == 0) {
 		os.RemoveAll(b.dir) // otherwise the next run clears up
 	}
+
 	if b.lock != nil {
 		b.lock.Close()
 	}
@@ -253,10 +265,12 @@ func (b *Box) clearRun(dir string) error {
 		return err
 	}
 	defer records.Close()
+
 	agents, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
+
 	for _, e := range agents {
 		name := transfer.AgentName(e.Name())
 		if name != Source && name != Dest && !IsStreamAgent(name) {

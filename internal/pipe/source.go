@@ -64,6 +64,7 @@ func (s *Source) Walk(_ context.Context, w place.WalkRequest, emit func(transfer
 	if w.After != nil {
 		return 0, nil
 	}
+
 	for arg := range w.Args {
 		p := w.Args[arg].Source
 		it := transfer.Item{Type: transfer.ItemFile, Source: p, Name: ItemName, Arg: arg}

@@ -59,6 +59,7 @@ func (t *Target) write(b []byte) (n int, err error) {
 		n, err := t.out.Write(b)
 		done <- result{n, err}
 	}()
+
 	select {
 	case r := <-done:
 		return r.n, r.err
@@ -147,6 +148,7 @@ func (l *landing) Commit(_ context.Context, group []place.Pending) (done []trans
 		}
 		done = append(done, o)
 	}
+
 	if len(intents) > 0 {
 		if err := l.cfg.Journal.Committing(intents); err != nil {
 			return nil, err
@@ -208,15 +210,18 @@ func (p *part) Write(b []byte) error {
 			t.failed = transfer.Errorf(transfer.KindChanging, "the file has changed: its first %d bytes, which were written to standard output, are others now", t.written)
 		}
 	}
+
 	if t.failed != nil || len(b) == 0 {
 		return t.failed
 	}
+
 	n, err := t.write(b)
 	t.sum.Write(b[:n])
 	t.written, p.at = t.written+int64(n), p.at+int64(n)
 	if err != nil {
 		t.failed = transfer.Errorf(transfer.KindUnwritable, "standard output cannot be written: %w", err)
 	}
+
 	p.sum = nil
 	return t.failed
 }

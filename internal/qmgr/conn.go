@@ -88,10 +88,12 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+
 	where, err := cfg.place()
 	if err != nil {
 		return nil, err
 	}
+
 	c := &Conn{cfg: cfg, where: where, inbox: newInboxPrefix(), wake: make(chan struct{}, 1), witness: newWitness(),
 		packer: packer{rate.NewLimiter(packRate, packRate)}}
 	c.ctx, c.end = context.WithCancel(context.Background())
@@ -100,6 +102,7 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 		c.Close()
 		return nil, err
 	}
+
 	c.learn(ctx)
 	c.background(c.notify)
 	c.background(func() { c.watch(c.control) })
@@ -136,6 +139,7 @@ func (cfg *ConnConfig) place() (string, error) {
 	if cfg.Server != nil {
 		return "queue manager " + cfg.Server.Name(), nil
 	}
+
 	var all []string
 	for part := range strings.SplitSeq(cfg.URL, ",") {
 		part = strings.TrimSpace(part)
@@ -164,6 +168,7 @@ func (c *Conn) first(ctx context.Context) error {
 		ctx, cancel = context.WithTimeout(ctx, c.cfg.Timeout)
 		defer cancel()
 	}
+
 	var last error
 	for bare := 0; ; {
 		err := c.attempt(ctx)
@@ -200,6 +205,7 @@ func (c *Conn) attempt(ctx context.Context) error {
 			return err
 		}
 	}
+
 	// The library waits as long as the context lets it, also for an answer of a
 	// queue manager that has gone meanwhile: only asking again finds the next.
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
@@ -212,6 +218,7 @@ func noManager(ctx context.Context, where string, last error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return context.Cause(ctx)
 	}
+
 	var ne net.Error
 	cause := last.Error()
 	switch {
@@ -224,6 +231,7 @@ func noManager(ctx context.Context, where string, last error) error {
 	case errors.Is(last, context.DeadlineExceeded), errors.As(last, &ne) && ne.Timeout():
 		cause = "timed out"
 	}
+
 	return &transfer.Error{Kind: transfer.KindNoManager, Err: last,
 		Text: "no queue manager answers at " + where + ": " + cause,
 		Hint: "start one with `ferry up` or check --network"}
@@ -321,9 +329,11 @@ func (c *Conn) SubscribeData(subject string, lend func(int) []byte, h func(Messa
 	if !wild || strings.ContainsAny(prefix, "*>") {
 		return nil, transfer.Errorf(transfer.KindInternal, "the subject %q of data is not a prefix and a wildcard", subject)
 	}
+
 	if lend == nil {
 		lend = func(n int) []byte { return make([]byte, n) }
 	}
+
 	untap := c.data.tap(&tapping{[]byte(prefix + "."), tap.Target{Lend: lend, Take: func(subject, reply string, data []byte) { h(Message{subject, reply, data}) }}})
 	unsubscribe, err := c.data.subscribe(subject, h)
 	if err != nil {
@@ -353,9 +363,11 @@ func (c *Conn) Request(ctx context.Context, subject string, data []byte, timeout
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
+
 	if !c.control.up.Load() {
 		return nil, c.away()
 	}
+
 	m, err := c.control.conn().RequestWithContext(ctx, subject, c.packer.pack(data))
 	if err != nil {
 		return nil, c.explain(err, subject, len(data))

@@ -68,6 +68,7 @@ func (c *Conn) Consume(ctx context.Context, q Queue, h func(Delivery)) error {
 	if err := q.check(); err != nil {
 		return err
 	}
+
 	r, wait := queueReader{c, q, h}, consumeWait
 	for {
 		again := c.control.comesUp()
@@ -115,6 +116,7 @@ func (r *queueReader) once(ctx context.Context, again <-chan struct{}) error {
 	if err == nil {
 		err = r.read(ctx, cons)
 	}
+
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
@@ -163,6 +165,7 @@ func (r *queueReader) deliver(m jetstream.Msg) {
 			return err
 		}
 	}
+
 	done := make(chan struct{})
 	defer close(done)
 	go func() {
@@ -176,6 +179,7 @@ func (r *queueReader) deliver(m jetstream.Msg) {
 			}
 		}
 	}()
+
 	r.h(d)
 }
 
@@ -217,6 +221,7 @@ func (r *queueReader) consumer(ctx context.Context) (jetstream.Consumer, error) 
 	if !c.control.up.Load() {
 		return nil, c.away()
 	}
+
 	js := c.control.js()
 	cfg := jetstream.ConsumerConfig{
 		Durable:            q.Durable,
@@ -235,12 +240,14 @@ func (r *queueReader) consumer(ctx context.Context) (jetstream.Consumer, error) 
 		}
 		cons, err = js.CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
 	}
+
 	if estranged(err) {
 		cons, err = r.replace(ctx, cfg, err)
 	}
 	if err != nil {
 		return nil, err
 	}
+
 	// The stream is looked at after the consumer: what is stored in between
 	// moves it forward, never back.
 	before := c.witness.before(string(q.Stream))
@@ -248,12 +255,14 @@ func (r *queueReader) consumer(ctx context.Context) (jetstream.Consumer, error) 
 	if err != nil {
 		return nil, err
 	}
+
 	c.noticed(c.witness.look(string(q.Stream), before, markOf(s)))
 	info, last := cons.CachedInfo(), s.CachedInfo().State.LastSeq
 	c.noticed(c.witness.attach(string(q.Stream), q.Durable, info.Delivered.Consumer))
 	if max(info.AckFloor.Stream, info.Delivered.Stream) <= last {
 		return cons, nil
 	}
+
 	// The embedded server repairs this itself when it recovers its store; an
 	// older or a replicated one may not.
 	c.noticed(fmt.Sprintf("the reader %s of stream %s stood at message %d of %d: it was ahead, and reads from the start",
@@ -287,6 +296,7 @@ func (r *queueReader) replace(ctx context.Context, cfg jetstream.ConsumerConfig,
 	if err != nil {
 		return nil, err
 	}
+
 	doomed := []string{q.Durable}
 	others := s.ListConsumers(ctx)
 	for info := range others.Info() {
@@ -297,11 +307,13 @@ func (r *queueReader) replace(ctx context.Context, cfg jetstream.ConsumerConfig,
 	if err := others.Err(); err != nil {
 		return nil, err
 	}
+
 	for _, name := range doomed {
 		if err := js.DeleteConsumer(ctx, string(q.Stream), name); err != nil && !missing(err) {
 			return nil, err
 		}
 	}
+
 	cons, err := js.CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
 	if err == nil {
 		r.c.noticed(fmt.Sprintf("the reader %s of stream %s was not as it was made (%v): it reads from the start", q.Durable, q.Stream, why))

@@ -137,6 +137,7 @@ func (w *witness) look(stream string, before, now mark) string {
 			}
 		}
 	}
+
 	m.Created, m.Last = now.Created, max(m.Last, now.Last)
 	w.streams[stream] = m
 	return wrong

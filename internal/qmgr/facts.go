@@ -53,6 +53,7 @@ func answerAbout(s *Server) (*responder, error) {
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindNoManager, "queue manager %s does not answer: %w", s.cfg.Name, err)
 	}
+
 	if _, err = nc.Subscribe(AskSubject, func(m *nats.Msg) {
 		if answer, err := json.Marshal(s.aboutMe()); err == nil && IsInbox(m.Reply) {
 			m.Respond(answer)
@@ -83,12 +84,14 @@ func (c *Conn) learn(ctx context.Context) {
 		defer c.mu.Unlock()
 		c.facts = f
 	}()
+
 	if c.cfg.Server != nil {
 		f.InProcess = true
 		f.MaxPayload, f.MaxPending = serverMaxPayload, serverMaxPending
 		c.noticed(c.cfg.Server.Degraded())
 		return
 	}
+
 	f.URL = nc.ConnectedUrlRedacted()
 	f.Reduced = "the queue manager does not say whether it syncs always"
 	var a about
@@ -103,6 +106,7 @@ func (c *Conn) learn(ctx context.Context) {
 		}
 		return
 	}
+
 	// Only connections with rights to the system account are answered here.
 	var v struct {
 		Data server.Varz `json:"data"`

@@ -25,10 +25,12 @@ func IsInbox(subject string) bool {
 	if !ok || len(subject) > maxInbox {
 		return false
 	}
+
 	tokens := strings.Split(rest, ".")
 	if len(tokens) != 2 && len(tokens) != 3 || len(tokens[0]) != inboxRandom {
 		return false
 	}
+
 	for _, token := range tokens {
 		if token == "" || strings.ContainsFunc(token, func(c rune) bool {
 			return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')

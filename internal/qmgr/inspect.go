@@ -55,6 +55,7 @@ func (s *Server) inspect(opts *server.Options) error {
 	if err := os.RemoveAll(filepath.Join(s.cfg.Dir, rescueDir)); err != nil {
 		return err
 	}
+
 	if _, err := os.Stat(filepath.Join(s.cfg.Dir, server.JetStreamStoreDir)); errors.Is(err, fs.ErrNotExist) {
 		for _, m := range was.Streams {
 			if m.Last > 0 {
@@ -64,6 +65,7 @@ func (s *Server) inspect(opts *server.Options) error {
 		}
 		return nil
 	}
+
 	x, err := s.examine(opts, s.cfg.Dir)
 	if err == nil && len(x.readers) > 0 {
 		x.close()
@@ -74,11 +76,13 @@ func (s *Server) inspect(opts *server.Options) error {
 	if err != nil {
 		return err
 	}
+
 	damaged, err := s.diagnose(opts, x, was)
 	x.close()
 	if err != nil {
 		return err
 	}
+
 	for name := range damaged {
 		if err := s.swap(name); err != nil {
 			return err
@@ -94,6 +98,7 @@ func (s *Server) diagnose(opts *server.Options, x *examination, was marks) (dama
 	if err != nil {
 		return nil, err
 	}
+
 	s.compare(was.Streams, now, x.unread)
 	for _, line := range x.complaints {
 		// A reader that was given more than there is proves a loss even after a
@@ -102,12 +107,14 @@ func (s *Server) diagnose(opts *server.Options, x *examination, was marks) (dama
 			s.noticed("its store is not as it was left: %s", line)
 		}
 	}
+
 	ctx, cancel := context.WithTimeout(context.Background(), inspectTimeout)
 	defer cancel()
 	damaged = maps.Clone(x.unread)
 	for name := range x.unread {
 		s.noticed("stream %s cannot be read: what was stored in it is lost", name)
 	}
+
 	for name := range now {
 		missing, err := x.unreadable(ctx, name)
 		if err != nil {
@@ -118,6 +125,7 @@ func (s *Server) diagnose(opts *server.Options, x *examination, was marks) (dama
 			s.noticed("stream %s is damaged: %d of its messages cannot be read", name, missing)
 		}
 	}
+
 	if damaged[string(StreamCommand)] && !x.unread[string(StreamCommand)] {
 		if err := s.rescue(ctx, opts, x); err != nil {
 			s.noticed("nothing could be taken over from the damaged stream %s: %v", StreamCommand, err)
@@ -158,6 +166,7 @@ func (s *Server) swap(name string) error {
 	if err != nil {
 		return err
 	}
+
 	s.cfg.Log.Warn("the queue manager has put a damaged stream aside", slog.String("stream", name), slog.String("aside", aside))
 	err = os.Rename(streamDir(filepath.Join(s.cfg.Dir, rescueDir), name), now)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -186,12 +195,14 @@ func (s *Server) examine(opts *server.Options, dir string) (*examination, error)
 	if err != nil {
 		return nil, err
 	}
+
 	x := &examination{ns: ns, unread: map[string]bool{}, complaints: log.complaints()}
 	for _, e := range ns.Healthz(&server.HealthzOptions{Details: true}).Errors {
 		if e.Type == server.HealthzErrorStream && e.Account == server.DEFAULT_GLOBAL_ACCOUNT {
 			x.unread[e.Stream] = true
 		}
 	}
+
 	if x.nc, err = nats.Connect("", nats.InProcessServer(ns), nats.NoReconnect()); err == nil {
 		x.js, err = jetstream.New(x.nc, jetstream.WithDefaultTimeout(apiTimeout))
 	}
@@ -199,6 +210,7 @@ func (s *Server) examine(opts *server.Options, dir string) (*examination, error)
 		x.close()
 		return nil, err
 	}
+
 	for _, cfg := range streams {
 		x.findReaders(filepath.Join(streamDir(dir, cfg.Name), "obs"), cfg.Name)
 	}
@@ -216,6 +228,7 @@ func (x *examination) findReaders(dir, stream string) {
 	if err != nil {
 		return
 	}
+
 	there, _ := os.ReadDir(dir) // a stream may have none
 	for _, d := range there {
 		if _, err := st.Consumer(context.Background(), d.Name()); errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -252,6 +265,7 @@ func (x *examination) unreadable(ctx context.Context, name string) (int, error) 
 	if err != nil {
 		return 0, err
 	}
+
 	state := st.CachedInfo().State
 	read := uint64(0)
 	if st.CachedInfo().Config.Retention == jetstream.WorkQueuePolicy {
@@ -262,6 +276,7 @@ func (x *examination) unreadable(ctx context.Context, name string) (int, error) 
 	if err != nil {
 		return 0, err
 	}
+
 	if st, err = x.js.Stream(ctx, name); err != nil { // some may have come of age meanwhile
 		return 0, err
 	}
@@ -295,11 +310,13 @@ func count(ctx context.Context, st jetstream.Stream, want uint64) (n uint64, err
 	if want == 0 {
 		return 0, nil
 	}
+
 	cons, err := st.CreateConsumer(ctx, jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true})
 	if err != nil {
 		return 0, err
 	}
 	defer st.DeleteConsumer(ctx, cons.CachedInfo().Name)
+
 	for n < want {
 		batch, err := cons.FetchNoWait(fetchMost)
 		if err != nil {
@@ -324,18 +341,22 @@ func (s *Server) rescue(ctx context.Context, opts *server.Options, from *examina
 	if err != nil {
 		return err
 	}
+
 	dir := filepath.Join(s.cfg.Dir, rescueDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
+
 	to, err := s.examine(opts, dir)
 	if err != nil {
 		return err
 	}
 	defer to.close()
+
 	if _, err := to.js.CreateStream(ctx, st.CachedInfo().Config); err != nil {
 		return err
 	}
+
 	return each(ctx, st, func(m *jetstream.RawStreamMsg) error {
 		_, err := to.js.PublishMsg(ctx, &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data})
 		return err

@@ -140,9 +140,11 @@ func (l *link) dial(ctx context.Context) error {
 	if cfg := l.c.cfg.libraryTLS; cfg != nil {
 		opts = append(opts, nats.Secure(cfg), nats.TLSHandshakeFirst())
 	}
+
 	if l.c.cfg.Server != nil {
 		opts = append(opts, nats.InProcessServer(d))
 	}
+
 	// While this first attempt runs, the end of ctx ends it.
 	release := context.AfterFunc(ctx, d.cut)
 	nc, err := nats.Connect(l.c.cfg.URL, opts...)
@@ -150,12 +152,14 @@ func (l *link) dial(ctx context.Context) error {
 	if err != nil {
 		return d.explain(err)
 	}
+
 	d.outlive()
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(apiTimeout))
 	if err != nil {
 		nc.Close()
 		return err
 	}
+
 	l.now.Store(&session{nc: nc, js: js})
 	<-up
 	return nil
@@ -205,6 +209,7 @@ func (l *link) lost(nc *nats.Conn) {
 	if l.c.ctx.Err() != nil {
 		return
 	}
+
 	err := nc.LastError()
 	l.markDown(err)
 	l.c.cfg.Log.Error("the queue manager closed the connection; connecting anew",
@@ -251,9 +256,11 @@ func (l *link) publishPast(subject string, data []byte) error {
 	if !l.up.Load() {
 		return l.c.away()
 	}
+
 	if int64(len(data)) > l.conn().MaxPayload() {
 		return l.c.explain(nats.ErrMaxPayload, subject, len(data))
 	}
+
 	tried, err := l.tapped.Load().Publish(subject, data)
 	if !tried {
 		return l.publish(subject, data)
@@ -302,6 +309,7 @@ func (l *link) subscribe(subject string, h func(Message)) (func(), error) {
 	if l == l.c.control {
 		s.waiting, s.bytes = maxWaiting, maxWaitingBytes
 	}
+
 	l.mu.Lock()
 	err := s.bind(l.conn())
 	if err == nil {
@@ -311,6 +319,7 @@ func (l *link) subscribe(subject string, h func(Message)) (func(), error) {
 	if err != nil {
 		return nil, l.c.explain(err, subject, 0)
 	}
+
 	// Once this has been answered the queue manager knows of the subscription.
 	// If it is not, the subscription is made when the link comes up.
 	ctx, cancel := context.WithTimeout(l.c.ctx, probeTimeout)
@@ -343,6 +352,7 @@ func (l *link) roundTrip(ctx context.Context) error {
 	if !l.up.Load() {
 		return l.c.away()
 	}
+
 	// In a goroutine, because the library waits for its own lock without a
 	// limit, and a write that is stuck holds that lock.
 	done := make(chan error, 1)
@@ -354,6 +364,7 @@ func (l *link) roundTrip(ctx context.Context) error {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
+
 	l.trip.end(began, err == nil)
 	return err
 }
@@ -398,11 +409,13 @@ func (d *dialer) made(conn net.Conn, err error, local bool) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	d.sock = &socket{Conn: conn, opt: d.link.c.cfg.TCP}
 	var under net.Conn = d.sock
 	if cfg := d.link.c.cfg.TLS; cfg != nil && !local {
 		under = tls.Client(d.sock, cfg) // which shakes hands when the library reads
 	}
+
 	tapped := tap.New(under, d.link.taker)
 	d.link.socket.Store(d.sock)
 	d.link.tapped.Store(tapped)

@@ -28,6 +28,7 @@ func lockDir(dir string) (*dirLock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fail(err)
 	}
+
 	lock, err := filelock.Take(filepath.Join(dir, lockName))
 	if errors.Is(err, filelock.ErrHeld) {
 		return nil, transfer.Errorf(transfer.KindAlive, "the directory %s is in use by another queue manager", dir).

@@ -90,11 +90,13 @@ func (s *Server) saveMarks(m marks) error {
 	if err != nil {
 		return err
 	}
+
 	tmp := s.marksPath() + ".new"
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
+
 	_, err = f.Write(data)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
@@ -108,6 +110,7 @@ func marksOf(ns *server.Server) (map[string]mark, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	all := map[string]mark{}
 	for _, a := range j.AccountDetails {
 		for _, st := range a.Streams {

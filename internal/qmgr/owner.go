@@ -39,6 +39,7 @@ func (c *Conn) SetOwner(ctx context.Context, name string, data []byte, revision 
 	if len(data) > maxOwnerSize {
 		return 0, transfer.Errorf(transfer.KindTooLarge, "the owner of %s has %d bytes; the limit is %d", name, len(data), maxOwnerSize)
 	}
+
 	now := uint64(0)
 	err := c.owner(ctx, name, func(kv jetstream.KeyValue, key string) (err error) {
 		now, err = kv.Update(ctx, key, data, revision)
@@ -58,6 +59,7 @@ func (c *Conn) owner(ctx context.Context, key string, op func(jetstream.KeyValue
 	if !c.control.up.Load() {
 		return c.away()
 	}
+
 	k := bucketKey(key)
 	run := func() error {
 		kv, err := c.control.bucket(ctx, OwnerBucket)
@@ -73,6 +75,7 @@ func (c *Conn) owner(ctx context.Context, key string, op func(jetstream.KeyValue
 		}
 		err = run()
 	}
+
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return err
 	}

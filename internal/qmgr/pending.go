@@ -67,15 +67,18 @@ func (c *crowd) judge(now time.Time, all []waiting) (cut []waiting, sum int64) {
 		takers[w.id] = t
 		sum += w.pending
 	}
+
 	c.takers = takers
 	c.kept = slices.DeleteFunc(c.kept, func(k kept) bool { return now.After(k.until) })
 	held := sum
 	for _, k := range c.kept {
 		held += k.bytes
 	}
+
 	if held <= pendingBudget {
 		return nil, sum
 	}
+
 	worst := slices.Clone(all)
 	slices.SortFunc(worst, func(a, b waiting) int {
 		return cmp.Or(takers[a.id].since.Compare(takers[b.id].since), cmp.Compare(b.pending, a.pending))
@@ -95,6 +98,7 @@ func (c *crowd) judge(now time.Time, all []waiting) (cut []waiting, sum int64) {
 			gone += w.pending
 		}
 	}
+
 	if gone > 0 {
 		c.kept = append(c.kept, kept{now.Add(pendingKept), gone})
 	}

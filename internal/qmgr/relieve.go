@@ -15,23 +15,28 @@ func (c *Conn) Relieve(ctx context.Context, keep func(token string) bool) (gone 
 	if !c.control.up.Load() {
 		return 0, c.away()
 	}
+
 	s, err := c.control.js().Stream(ctx, string(StreamCommand))
 	if err != nil {
 		return 0, c.explain(err, string(StreamCommand), 0)
 	}
+
 	if info := s.CachedInfo(); !crowded(info) {
 		return 0, nil
 	}
+
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter("ferry.command.>"))
 	if err != nil {
 		return 0, c.explain(err, string(StreamCommand), 0)
 	}
+
 	strangers := map[string]uint64{}
 	for subject, n := range info.State.Subjects {
 		if parts := strings.SplitN(subject, ".", 4); len(parts) == 4 && !strings.ContainsAny(parts[2], "*>") && !keep(parts[2]) {
 			strangers[parts[2]] += n
 		}
 	}
+
 	for token, n := range strangers {
 		if err := s.Purge(ctx, jetstream.WithPurgeSubject("ferry.command."+token+".>")); err != nil {
 			return gone, c.explain(err, string(StreamCommand), 0)

@@ -75,6 +75,7 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+
 	opts, err := cfg.options()
 	if err != nil {
 		return nil, err
@@ -82,10 +83,12 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+
 	lock, err := lockDir(cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
+
 	s := &Server{cfg: cfg, lock: lock, ending: make(chan struct{}), gone: make(chan struct{})}
 	if err := s.start(opts); err != nil {
 		s.Shutdown()
@@ -99,13 +102,16 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 	if strings.ContainsAny(cfg.Name, " \t\r\n") {
 		return nil, transfer.Errorf(transfer.KindUsage, "queue manager name %q is not valid: it has a space", cfg.Name)
 	}
+
 	if cfg.Dir == "" {
 		return nil, transfer.Errorf(transfer.KindUsage, "queue manager %s has no directory", cfg.Name)
 	}
+
 	if cfg.MaxStore < minMaxStore {
 		return nil, transfer.Errorf(transfer.KindUsage, "a store of %s is too small for queue manager %s; it needs %s",
 			transfer.FormatBytes(cfg.MaxStore), cfg.Name, transfer.FormatBytes(minMaxStore))
 	}
+
 	opts := &server.Options{
 		ServerName: cfg.Name,
 		NoSigs:     true, // signals are the process's business, not the library's
@@ -133,10 +139,12 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 		opts.DontListen = true
 		return opts, nil
 	}
+
 	host, port, err := splitListen(cfg.Listen)
 	if err != nil {
 		return nil, err
 	}
+
 	opts.Host, opts.Port = host, port
 	return opts, nil
 }
@@ -148,20 +156,24 @@ func splitListen(listen string) (string, int, error) {
 	if err != nil {
 		return "", 0, transfer.Errorf(transfer.KindUsage, "listen address %q is malformed; write it as HOST:PORT", listen)
 	}
+
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
 		return "", 0, transfer.Errorf(transfer.KindUsage, "listen address %q has no port number from 0 to 65535", listen)
 	}
+
 	host = cmp.Or(host, "0.0.0.0")
 	if port == 0 {
 		return host, server.RANDOM_PORT, nil
 	}
+
 	// The library reports a port in use as text, after the store is open. Try
 	// the port first, for the cause itself.
 	l, err := net.Listen("tcp", net.JoinHostPort(host, text))
 	if err != nil {
 		return "", 0, listenError(listen, err)
 	}
+
 	l.Close()
 	return host, int(port), nil
 }
@@ -171,9 +183,11 @@ func listenError(listen string, err error) error {
 	if op := (*net.OpError)(nil); errors.As(err, &op) {
 		cause = op.Err
 	}
+
 	if sys := (*os.SyscallError)(nil); errors.As(err, &sys) {
 		cause = sys.Err
 	}
+
 	e := transfer.Errorf(transfer.KindUsage, "the queue manager cannot listen on %s: %w", listen, cause)
 	if tcp.InUse(err) {
 		e.Kind = transfer.KindInUse // it may be free in a moment
@@ -192,21 +206,25 @@ func (s *Server) start(opts *server.Options) error {
 			return transfer.Errorf(transfer.KindNoManager, "the store of queue manager %s in %s cannot be opened: %w", s.cfg.Name, s.cfg.Dir, err)
 		}
 	}
+
 	log := &serverLog{log: s.cfg.Log}
 	ns, err := s.run(opts, log)
 	if err != nil {
 		return err
 	}
+
 	s.ns = ns
 	h := ns.Healthz(nil)
 	for end := time.Now().Add(readyTimeout); h.Error != "" && strings.Contains(h.Error, "failed to be ready") && time.Now().Before(end); {
 		h = ns.Healthz(nil) // it allows itself a millisecond, which a busy host may not
 	}
+
 	if h.Error != "" {
 		return transfer.Errorf(transfer.KindNoManager, "the store of queue manager %s in %s is damaged: %s",
 			s.cfg.Name, filepath.Join(s.cfg.Dir, server.JetStreamStoreDir), h.Error).
 			WithHint("move that directory aside and start again; what agents have accepted is in their ledgers, not here")
 	}
+
 	if s.cfg.Listen != "" {
 		if err := s.notePlaces(); err != nil {
 			return err
@@ -215,6 +233,7 @@ func (s *Server) start(opts *server.Options) error {
 		s.tasks.Go(func() { s.mend(log) })
 		s.tasks.Go(s.boundPending)
 	}
+
 	s.about, err = answerAbout(s)
 	return err
 }
@@ -225,6 +244,7 @@ func (s *Server) run(opts *server.Options, log *serverLog) (*server.Server, erro
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "queue manager %s cannot start: %w", s.cfg.Name, err)
 	}
+
 	ns.SetLoggerV2(log, false, false, false)
 	// Start returns with the store recovered and the listener open, or after it
 	// has logged what was fatal.

@@ -107,6 +107,7 @@ func (c *Conn) Ensure(ctx context.Context) error {
 	if !c.control.up.Load() {
 		return c.away()
 	}
+
 	js := c.control.js()
 	for _, cfg := range streams {
 		before := c.witness.before(cfg.Name)
@@ -160,6 +161,7 @@ func (c *Conn) enqueue(ctx context.Context, subject, msgID string, packed func()
 	if msgID != "" {
 		m.Header.Set(nats.MsgIdHdr, msgID)
 	}
+
 	for {
 		again := c.control.comesUp()
 		err := c.store(ctx, m, packed)
@@ -204,6 +206,7 @@ func (c *Conn) store(ctx context.Context, m *nats.Msg, packed func() []byte) err
 	if !c.control.up.Load() {
 		return c.away()
 	}
+
 	try, cancel := context.WithTimeout(ctx, probeTimeout+4*c.Delay())
 	defer cancel()
 	m.Data = packed()

@@ -79,6 +79,7 @@ func (l *link) alive(sock *socket, timeout time.Duration) bool {
 	if l.roundTrip(ctx) == nil {
 		return true
 	}
+
 	// On a slow line the question itself may be behind others: the other host takes
 	// them in, and there are more.
 	if now, more := tcp.Acked(sock.Conn); more && now > acked {

@@ -134,6 +134,7 @@ func (l *Log) gate(k kind, now time.Time) *Gate {
 			g = l.kinds[k]
 		}
 	}
+
 	if g == nil {
 		g = new(Gate)
 		l.kinds[k] = g

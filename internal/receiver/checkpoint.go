@@ -43,10 +43,12 @@ func (w *writer) startCheckpoint() {
 	if w.cp.running != nil {
 		return
 	}
+
 	files := w.checked(w.files.unsafe())
 	if len(files) == 0 {
 		return
 	}
+
 	done := make(chan checkpointed, 1)
 	w.cp.running = done
 	if failpoint.Planted("safe-before-ledger") {
@@ -54,6 +56,7 @@ func (w *writer) startCheckpoint() {
 		w.cp.safe = &wire.Safe{Item: last.Item, Offset: last.Source}
 		w.com.news = true
 	}
+
 	go func() {
 		c := checkpointed{files: files}
 		c.err = guarded(func() (err error) {
@@ -92,6 +95,7 @@ func (w *writer) writeCheckpoint(files []checked) (n int, err error) {
 			return n, err
 		}
 	}
+
 	failpoint.Hit("checkpoint.after_sync")
 	err = w.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		for n := range files {
@@ -149,21 +153,25 @@ func (w *writer) unchecked(c *file, err error) {
 		w.ep.stop = w.unwritable(unrecorded.error)
 		return
 	}
+
 	if kind := transfer.KindOf(err); kind.Waits() && kind != transfer.KindNoSpace {
 		w.ep.stop = transfer.AsError(err) // the root is away; what is there is as good as before
 		return
 	}
+
 	if again := (*place.AgainError)(nil); errors.As(err, &again) {
 		w.log.Warn("restarting item", "item", c.item, "error", err)
 		w.ep.again = "an item begins again: " + again.Items[0].Err.Text
 		w.restart(c)
 		return
 	}
+
 	w.log.Error("checkpoint failed; restarting item", "item", c.item, "error", err)
 	if transfer.KindOf(err) == transfer.KindNoSpace {
 		w.com.short = shortage{max(c.begin.Size-c.safe, 1), w.to.path(c.begin)}
 		w.ep.stop = transfer.AsError(err)
 	}
+
 	w.com.syncFailed(err)
 	w.restart(c)
 }
@@ -211,9 +219,11 @@ func (w *writer) settleOpen(keep bool) {
 			w.drop(c, c.safe == 0)
 		}
 	}
+
 	if c := w.files.cur; c != nil && c.torn() {
 		w.drop(c, c.safe == 0)
 	}
+
 	for _, c := range w.files.unsafe() {
 		files := w.checked([]*file{c})
 		if len(files) == 0 {
@@ -222,9 +232,11 @@ func (w *writer) settleOpen(keep bool) {
 		n, err := w.writeCheckpoint(files)
 		w.checkpointed(checkpointed{files, n, err})
 	}
+
 	if c := w.files.cur; c != nil && c.offset() == 0 {
 		w.drop(c, true)
 	}
+
 	if keep {
 		w.hold()
 		for _, c := range w.files.held {
@@ -232,6 +244,7 @@ func (w *writer) settleOpen(keep bool) {
 		}
 		return
 	}
+
 	for _, c := range w.files.all() {
 		w.drop(c, false)
 	}

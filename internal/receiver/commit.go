@@ -90,6 +90,7 @@ func (cm *committer) handOver() {
 		}
 		return
 	}
+
 	group, done := cm.grp.take()
 	landing := cm.to.landed
 	go func() {
@@ -133,9 +134,11 @@ func (cm *committer) commitGroup(landing place.Landing, group []ending) (outcome
 			pend = append(pend, e.pending)
 		}
 	}
+
 	if len(pend) > 0 {
 		outcomes, err = landing.Commit(cm.r.ctx, pend)
 	}
+
 	if len(failed) > 0 && err == nil {
 		if err = (*journal)(cm.record).Committed(failed); err == nil {
 			outcomes = append(outcomes, failed...)
@@ -172,14 +175,17 @@ func (cm *committer) committed(c committed) {
 	if err := cm.load(); err != nil {
 		cm.log.Error("cannot read the ledger", "error", err)
 	}
+
 	cm.offers.waiting = append(cm.offers.waiting, c.outcomes...)
 	for n := range c.outcomes {
 		delete(cm.pointed, c.outcomes[n].Item)
 		delete(cm.touched, c.outcomes[n].Item)
 	}
+
 	if c.err != nil {
 		cm.commitFailed(c)
 	}
+
 	if len(c.outcomes) > 0 {
 		clear(cm.bad)
 		cm.failures = 0
@@ -196,9 +202,11 @@ func (cm *committer) commitFailed(c committed) {
 	if err != nil {
 		cm.log.Error("cannot read the ledger", "error", err)
 	}
+
 	for _, o := range c.outcomes {
 		keep[o.Item] = true
 	}
+
 	unsynced := errors.As(c.err, new(*place.SyncError))
 	for n := range c.group {
 		e := &c.group[n]
@@ -210,6 +218,7 @@ func (cm *committer) commitFailed(c committed) {
 			e.leave()
 		}
 	}
+
 	var again *place.AgainError
 	if errors.As(c.err, &again) {
 		cm.beginAgain(c, again)
@@ -217,6 +226,7 @@ func (cm *committer) commitFailed(c committed) {
 			return
 		}
 	}
+
 	switch {
 	case unsynced && !transfer.KindOf(c.err).Waits():
 		cm.log.Error("cannot sync group; resending", "error", c.err)
@@ -260,6 +270,7 @@ func (cm *committer) beginAgain(c committed, again *place.AgainError) {
 			}
 		}
 	}
+
 	cm.news = true
 }
 

@@ -147,6 +147,7 @@ func (c *file) take(n int64, b []byte, absent *conversion.Pair) error {
 	if err := c.partial.Write(b); err != nil {
 		return err
 	}
+
 	c.run.Write(b)
 	return nil
 }
@@ -164,6 +165,7 @@ func (c *file) convert(b []byte, absent *conversion.Pair) error {
 			return err
 		}
 	}
+
 	c.run.Write(b)
 	v.took += int64(len(b))
 	return nil
@@ -243,10 +245,12 @@ func (w *writer) unwritten(c *file, err error) error {
 	if bad := (*contentError)(nil); errors.As(err, &bad) {
 		return w.doom(c, bad.why)
 	}
+
 	if transfer.KindOf(err) == transfer.KindNoSpace {
 		w.com.short = shortage{max(c.begin.Size-c.offset(), 1), w.to.path(c.begin)}
 		return err
 	}
+
 	if again := (*place.AgainError)(nil); errors.As(err, &again) && !w.com.meddled(again.Items[0]) {
 		w.log.Warn("restarting item", "item", c.item, "error", err)
 		err := w.forgetPoint(c.item) // before what it speaks of goes
@@ -254,6 +258,7 @@ func (w *writer) unwritten(c *file, err error) error {
 		w.drop(c, true)
 		return err
 	}
+
 	if transfer.KindOf(err).Waits() {
 		return err
 	}
@@ -280,6 +285,7 @@ func (w *writer) finishConverting(c *file) (ok bool, err error) {
 		stats := v.pipe.Stats()
 		c.written = &transfer.Written{Size: c.partial.Offset(), Records: stats.Records, Long: stats.Long}
 	}
+
 	switch {
 	case v.out == nil:
 		return true, nil
@@ -288,6 +294,7 @@ func (w *writer) finishConverting(c *file) (ok bool, err error) {
 	case v.out.Err() != nil:
 		return false, w.unread(c, v.out.Err())
 	}
+
 	c.written.Digest = v.out.Whole()
 	return true, nil
 }
@@ -312,10 +319,12 @@ func (c *file) point(boot string, durable bool) (ledger.Checkpoint, error) {
 	if v == nil {
 		return pt, nil
 	}
+
 	var err error
 	if pt.State, err = v.pipe.State(); err != nil {
 		return pt, fmt.Errorf("the state of the conversion of %s: %w", b.Source, err)
 	}
+
 	pt.Plan = v.plan.String()
 	if pt.Written = slices.Clone(pt.Prefix); v.out != nil {
 		pt.Written = v.out.Prefix()

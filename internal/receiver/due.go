@@ -12,28 +12,36 @@ func (i *incoming) due(now time.Time) {
 	if i.rec == nil {
 		return
 	}
+
 	if is(i.ep.ackDue) {
 		i.ack()
 	}
+
 	if is(i.com.grp.due) {
 		i.com.handOver()
 	}
+
 	if is(i.w.cp.due) {
 		i.w.startCheckpoint()
 	}
+
 	if is(i.ep.openDue) && i.ep.live && !i.ep.begun {
 		i.repeatOpening(now)
 	}
+
 	if is(i.com.offers.due) {
 		i.offer()
 	}
+
 	if is(i.ep.silentAt) && i.ep.live && i.ep.stop == nil && i.r.speaks(i.from, now) && now.Sub(i.contact.at) < turnSilent {
 		i.ep.silentAt = now.Add(sourceSilent) // its other transfers have the line
 	}
+
 	if is(i.ep.silentAt) && i.ep.live && i.ep.stop == nil {
 		i.log.Info("source silent; slot released")
 		i.suspend(nil)
 	}
+
 	if i.contact.at.Sub(i.contact.noted) > contactEvery {
 		if err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
 			i.r.heard(t, rec)
@@ -44,10 +52,12 @@ func (i *incoming) due(now time.Time) {
 			i.contact.noted = i.contact.at
 		}
 	}
+
 	if is(i.acquitAt) {
 		i.acquitAt = time.Time{}
 		i.r.acquit(i.id)
 	}
+
 	i.askOver(now)
 	if i.contact.silence(now) > i.rec.Deadline() && now.Sub(i.contact.since) > grace {
 		i.giveUp()

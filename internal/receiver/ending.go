@@ -28,6 +28,7 @@ func (i *incoming) endEpoch(reason *transfer.Error) {
 	if i.finishIfDecided() {
 		return // what was under way were the last items
 	}
+
 	epoch := i.rec.Epoch
 	i.closeEpoch()
 	if err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
@@ -36,6 +37,7 @@ func (i *incoming) endEpoch(reason *transfer.Error) {
 	}); err != nil {
 		i.log.Error("cannot write the ledger", "error", err)
 	}
+
 	i.r.keep(i.id, i.hasPoint())
 	if reason != nil {
 		i.log.Warn("incoming transfer waits", "error", reason)
@@ -49,10 +51,12 @@ func (i *incoming) giveWay() {
 	if i.rec == nil || i.ep.live {
 		return
 	}
+
 	intents, err := i.intents()
 	if err != nil || len(intents) > 0 {
 		return // first they must be decided
 	}
+
 	err = i.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		var points []uint64
 		err := t.Items(i.id, func(item uint64, it *ledger.Item) error {
@@ -76,21 +80,25 @@ func (i *incoming) closeEpoch() {
 	for _, c := range i.w.files.all() {
 		i.w.drop(c, false)
 	}
+
 	i.lastAck.Store(nil)
 	i.w.cp.due = zeroTime
 	if i.ep.account != nil {
 		i.ep.account.Close()
 	}
+
 	i.ep = epoch{}
 	i.box.shut()
 	for _, e := range i.com.grp.drop() {
 		e.leave()
 		<-i.r.open
 	}
+
 	i.com.unsafe = 0
 	if i.to.landed != nil {
 		i.to.landed.Close() // what waits keeps no directories open
 	}
+
 	i.r.release(i.id)
 }
 
@@ -128,14 +136,17 @@ func (i *incoming) giveUp() {
 		i.over = true
 		return
 	}
+
 	i.suspend(nil)
 	if i.over || !i.settleCommitting() {
 		return
 	}
+
 	end := transfer.Abandoned
 	if i.rec.State == transfer.Decided {
 		end = transfer.Done
 	}
+
 	i.finish(end, audit.Warning, "the source was not heard of before the deadline")
 }
 
@@ -162,6 +173,7 @@ func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string)
 		i.log.Error("cannot write the ledger", "error", err)
 		return
 	}
+
 	i.logEnd(text)
 	failpoint.Hit("receiver.after_done")
 	i.over = true
@@ -175,17 +187,21 @@ func (rc *record) logEnd(reason string) {
 	if rc.rec.State == transfer.Done {
 		state = string(c.Ending())
 	}
+
 	if rc.rec.State != transfer.Done || c.Ending() != transfer.Successful {
 		level = slog.LevelWarn
 	}
+
 	attrs := []any{"state", state, "job", rc.rec.Request.Job, "files", c.Files, "failed", c.FilesFailed, "bytes", c.Bytes,
 		"seconds", rc.r.cfg.Clock.Now().Sub(rc.rec.Started).Seconds(), "epoch", rc.rec.Epoch}
 	if c.FilesSkipped > 0 {
 		attrs = append(attrs, "skipped", c.FilesSkipped)
 	}
+
 	if reason != "" {
 		attrs = append(attrs, "error", reason)
 	}
+
 	rc.log.Log(rc.r.ctx, level, "incoming transfer ended", attrs...)
 }
 

@@ -56,9 +56,11 @@ func (w *writer) frame(f *wire.Frame) error {
 	case wire.FrameBegin:
 		return w.beginItem(f)
 	}
+
 	if w.rec.Decided.Has(f.Item) || w.com.grp.ended[f.Item] {
 		return nil // it is over; the source has yet to hear of it
 	}
+
 	switch f.Type {
 	case wire.FrameFail:
 		if !w.rec.Decided.Fits(f.Item) {
@@ -73,9 +75,11 @@ func (w *writer) frame(f *wire.Frame) error {
 	case wire.FrameSum:
 		return w.summed(f)
 	}
+
 	if w.files.cur == nil || w.files.cur.item != f.Item {
 		return fmt.Errorf("%w: item %d has not begun", errOffset, f.Item)
 	}
+
 	switch f.Type {
 	case wire.FrameData:
 		return w.data(f.Offset, int64(len(f.Data)), f.Data, w.absent)
@@ -93,18 +97,22 @@ func (w *writer) beginItem(f *wire.Frame) error {
 	if w.rec.Decided.Has(f.Item) || w.com.grp.ended[f.Item] {
 		return nil
 	}
+
 	if !w.rec.Decided.Fits(f.Item) {
 		return fmt.Errorf("%w: item %d is too far ahead", errOffset, f.Item)
 	}
+
 	c := w.files.of(f.Item)
 	if c != w.files.cur {
 		w.drop(w.files.cur, true)
 	}
+
 	if c != nil && !b.Again && b.Offset > 0 && b.Offset == c.offset() { // it goes on where this process stopped
 		w.files.resume(c)
 		c.goOn()
 		return nil
 	}
+
 	w.drop(c, true)
 	d, err := w.to.at(b.To)
 	if err == errOffset {
@@ -113,9 +121,11 @@ func (w *writer) beginItem(f *wire.Frame) error {
 	if err != nil {
 		return w.unwritable(err)
 	}
+
 	if d.err != nil {
 		return w.doomed(f.Item, b, d.err)
 	}
+
 	loc, err := d.landing.Locate(b.Name, b.Source)
 	if transfer.KindOf(err).Waits() {
 		return err
@@ -123,14 +133,17 @@ func (w *writer) beginItem(f *wire.Frame) error {
 	if err != nil {
 		return w.doomed(f.Item, b, transfer.AsError(err))
 	}
+
 	b.Name = loc.Name
 	if b.Type == transfer.ItemDir {
 		o := w.outcome(f.Item, b)
 		return w.addEnding(ending{pending: place.Pending{Outcome: o, At: d.landing, Mode: b.Mode, Mtime: b.Mtime, Name: b.Name}})
 	}
+
 	if b.Type != transfer.ItemFile || b.Offset < 0 || b.Size >= 0 && b.Offset > b.Size {
 		return fmt.Errorf("%w: item %d begins with impossible figures", errOffset, f.Item)
 	}
+
 	what, err := d.contentOf(&w.r.cfg.Content, b, &loc)
 	if transfer.KindOf(err).Waits() {
 		return err
@@ -141,16 +154,20 @@ func (w *writer) beginItem(f *wire.Frame) error {
 	if err := w.noteTemporary(f.Item, loc.TempDirs); err != nil {
 		return err
 	}
+
 	if w.files.unsummed() > w.r.mostUnsummed() {
 		return fmt.Errorf("%w: item %d begins before the digests of %d others", errOffset, f.Item, w.files.unsummed())
 	}
+
 	if !w.takeOpen() {
 		return nil
 	}
+
 	err = w.openFile(f.Item, b, d, &what)
 	if err == nil {
 		return nil
 	}
+
 	<-w.r.open
 	if transfer.KindOf(err) == transfer.KindNoSpace {
 		w.com.short = shortage{max(b.Size-b.Offset, 1), d.landing.Path(b.Name)}
@@ -169,10 +186,12 @@ func (w *writer) openFile(item uint64, b *wire.Begin, d *destination, what *cont
 	if b.Offset > 0 {
 		open = w.reopenFile
 	}
+
 	err := open(item, b, d, what)
 	if !transfer.Descriptors(err) || w.com.grp.idle() {
 		return err
 	}
+
 	w.com.drain()
 	if w.ending() {
 		return err
@@ -187,11 +206,13 @@ func (w *writer) takeOpen() bool {
 	if w.ending() {
 		return false
 	}
+
 	select {
 	case w.r.open <- struct{}{}:
 		return true
 	default:
 	}
+
 	for {
 		w.settleSums()
 		w.com.drain()
@@ -214,10 +235,12 @@ func (w *writer) createFile(item uint64, b *wire.Begin, d *destination, what *co
 	if err := w.dropPoint(item); err != nil {
 		return w.unwritable(err)
 	}
+
 	p, err := d.landing.Create(item, what.staging(b))
 	if err != nil {
 		return err
 	}
+
 	failpoint.Hit("receiver.after_create")
 	c := &file{item: item, begin: b, at: d, partial: p, run: digest.NewRunning(d.method(), w.digests)}
 	if what.converts() {
@@ -227,6 +250,7 @@ func (w *writer) createFile(item uint64, b *wire.Begin, d *destination, what *co
 			return err
 		}
 	}
+
 	w.files.cur = c
 	w.suspect()
 	return nil
@@ -239,9 +263,11 @@ func (w *writer) reopenFile(item uint64, b *wire.Begin, d *destination, what *co
 	if err != nil {
 		return w.unwritable(err)
 	}
+
 	if pt == nil || pt.Source != b.Offset || pt.Version != b.Version || pt.Plan != what.name() {
 		return w.forgetPoint(item)
 	}
+
 	p, err := d.landing.Reopen(item, what.staging(b), pt.Place)
 	if transfer.KindOf(err).Waits() {
 		return err // the temporary is good; there is no room for the rest, or its root is away
@@ -250,6 +276,7 @@ func (w *writer) reopenFile(item uint64, b *wire.Begin, d *destination, what *co
 		w.log.Warn("cannot resume temporary file; restarting item", "item", item, "error", err)
 		return w.forgetPoint(item)
 	}
+
 	failpoint.Hit("receiver.after_reopen")
 	c := &file{item: item, begin: b, at: d, partial: p, safe: pt.Source}
 	written, _ := p.(io.ReaderAt) // else what was written is known by its segments alone
@@ -260,6 +287,7 @@ func (w *writer) reopenFile(item uint64, b *wire.Begin, d *destination, what *co
 		p.Close()
 		return w.forgetPoint(item)
 	}
+
 	w.files.cur = c
 	return nil
 }
@@ -272,6 +300,7 @@ func (w *writer) data(offset, n int64, b []byte, absent *conversion.Pair) error 
 		return fmt.Errorf("%w: item %d has %d bytes of %d, and %d come for offset %d",
 			errOffset, c.item, c.offset(), c.begin.Size, n, offset)
 	}
+
 	err := c.take(n, b, absent)
 	took := c.offset() - offset
 	w.ep.taken += took
@@ -279,6 +308,7 @@ func (w *writer) data(offset, n int64, b []byte, absent *conversion.Pair) error 
 	if err != nil {
 		return w.unwritten(c, err)
 	}
+
 	if c.conv != nil && c.conv.out != nil {
 		w.suspects.Store(nil)
 	}
@@ -325,6 +355,7 @@ func (w *writer) drop(c *file, remove bool) {
 	if c == nil || !w.stopFile(c) {
 		return
 	}
+
 	var err error
 	if remove {
 		err = c.partial.Discard()
@@ -334,6 +365,7 @@ func (w *writer) drop(c *file, remove bool) {
 	if err != nil {
 		w.log.Warn("cannot release temporary file", "item", c.item, "error", err)
 	}
+
 	<-w.r.open
 }
 
@@ -394,6 +426,7 @@ func (w *writer) badness(err error) {
 	if c != nil {
 		item = c.item
 	}
+
 	m := w.com.bad[item]
 	m.count++
 	w.com.bad[item] = m
@@ -406,6 +439,7 @@ func (w *writer) badness(err error) {
 			w.ep.stop = transfer.Errorf(transfer.KindBusy, "messages arrive damaged at %s: %w", w.r.cfg.Agent, err)
 		}
 	}
+
 	w.log.Warn("chunk message rejected", "error", err)
 	w.ep.again = err.Error()
 }

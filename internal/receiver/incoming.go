@@ -43,6 +43,7 @@ func (i *incoming) loop(ctx context.Context) {
 		i.settleCommitting()
 		i.offerNew()
 	}
+
 	for !i.over && ctx.Err() == nil {
 		i.collect()
 		i.w.settleSums()
@@ -143,9 +144,11 @@ func (i *incoming) control(m *wire.Message) {
 			return
 		}
 	}
+
 	if !own(m.Kind) {
 		i.contact.at = i.r.cfg.Clock.Now()
 	}
+
 	switch m.Kind {
 	case wire.KindOpen:
 		i.opened(m.Open)
@@ -180,6 +183,7 @@ func (i *incoming) chunk(p parcel) {
 		}
 		return // of an epoch that is over, or a repeat
 	}
+
 	i.contact.at = i.r.cfg.Clock.Now()
 	i.ep.silentAt = i.contact.at.Add(sourceSilent)
 	i.ep.ask = i.ep.ask || h.Ask
@@ -187,11 +191,13 @@ func (i *incoming) chunk(p parcel) {
 		i.ep.again = "a message is missing"
 		return
 	}
+
 	frames, err := wire.ParseFrames(h, p.m, p.intact)
 	if err != nil {
 		i.w.badness(err)
 		return
 	}
+
 	if first := !i.ep.begun; first {
 		i.ep.begun, i.ep.resyncs, i.ep.openDue = true, nil, time.Time{}
 		i.ep.account.Settle()
@@ -199,9 +205,11 @@ func (i *incoming) chunk(p parcel) {
 			i.ep.account.Direct()
 		}
 	}
+
 	if h.Starved && i.ep.starved(i.r.cfg.Clock.Now(), i.rec.Settings.ChunkSize, p.first) && i.rec.Settings.Auto {
 		i.ep.account.Widen()
 	}
+
 	i.w.absent = p.absent
 	for n := range frames {
 		f := &frames[n]
@@ -216,6 +224,7 @@ func (i *incoming) chunk(p parcel) {
 		i.ep.account.Use(cost)
 		i.ep.unacked += cost
 	}
+
 	i.ep.next++ // only what was taken in is acknowledged
 	i.afterMessage()
 }
@@ -229,20 +238,24 @@ func (i *incoming) afterMessage() {
 	} else if i.ep.unacked > 0 && i.ep.ackDue.IsZero() {
 		i.ep.ackDue = now.Add(ackSilence)
 	}
+
 	half := flow.Checkpoint(i.rec.Settings) / 2
 	if unsafe := i.w.files.unsafeBytes(); unsafe >= half {
 		i.w.startCheckpoint()
 	} else if unsafe > 0 && i.w.cp.due.IsZero() {
 		i.w.cp.due = now.Add(checkpointTime)
 	}
+
 	if len(i.com.grp.items) >= i.r.groupItems() || i.com.grp.size >= half {
 		i.com.handOver()
 	} else if len(i.com.grp.items) > 0 && i.com.grp.due.IsZero() {
 		i.com.grp.due = now.Add(groupWait)
 	}
+
 	if i.w.blocked() {
 		return
 	}
+
 	i.finishIfDecided()
 }
 

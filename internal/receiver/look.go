@@ -19,6 +19,7 @@ func (r *Receiver) Look(ctx context.Context, q *transfer.Request, p *wire.Previe
 		return items, err
 	}
 	defer landings[0].landing.Close()
+
 	size := 0
 	for n := range items {
 		it := &items[n]
@@ -63,6 +64,7 @@ func previewed(at place.Target, q *transfer.Request, p *wire.Preview) (map[uint6
 			return nil, err
 		}
 	}
+
 	first := at.Land(place.LandConfig{Transfer: q.ID, Destination: to})
 	all := map[uint64]*destination{0: {landing: first}}
 	for _, t := range p.Targets {

@@ -42,6 +42,7 @@ func (o *offering) propose(final bool) (batch []transfer.Outcome, ok bool) {
 		o.backoff = 0
 		o.last = o.size == len(o.waiting) && final
 	}
+
 	if !o.outstanding() {
 		o.due = zeroTime
 		return nil, false

@@ -27,6 +27,7 @@ func (i *incoming) opened(o *wire.Open) {
 		i.refuse(o.Nonce, err)
 		return
 	}
+
 	if i.rec != nil {
 		switch {
 		case i.rec.State == transfer.Abandoned:
@@ -51,6 +52,7 @@ func (i *incoming) opened(o *wire.Open) {
 			return // a repeat of what was answered and obeyed
 		}
 	}
+
 	if known := targetsOf(i.rec).Last; o.Targets != nil && o.Targets.After > known {
 		i.r.send(i.from, &wire.Message{Kind: wire.KindResolved, Transfer: i.id, Resolved: &wire.Resolved{Nonce: o.Nonce, After: o.Targets.After, Known: known}})
 		return
@@ -59,21 +61,25 @@ func (i *incoming) opened(o *wire.Open) {
 		i.refuse(o.Nonce, err)
 		return
 	}
+
 	lane, why, mine, err := i.meet(o)
 	if err != nil {
 		i.refuse(o.Nonce, err)
 		return
 	}
+
 	if i.ep.live && i.ep.empty() && i.r.slots.othersWait(i.r.cfg.Clock.Now()) {
 		if i.suspend(nil); i.over || i.rec.State != transfer.Receiving {
 			return // all of it is decided, which the source has been told
 		}
 	}
+
 	if reason, place := i.mustWait(); reason != nil {
 		i.r.send(i.from, &wire.Message{Kind: wire.KindBusy, Transfer: i.id,
 			Busy: &wire.Busy{Nonce: o.Nonce, Place: place, Reason: reason}})
 		return
 	}
+
 	if i.rec == nil {
 		if err := i.begin(o, lane); err != nil {
 			i.r.release(i.id)
@@ -86,17 +92,20 @@ func (i *incoming) opened(o *wire.Open) {
 			return
 		}
 	}
+
 	resolved, all, err := i.takeTargets(o)
 	if err != nil {
 		i.r.release(i.id)
 		i.r.send(i.from, busy(o, i.id, err))
 		return
 	}
+
 	if !all {
 		i.r.release(i.id)
 		i.r.send(i.from, &wire.Message{Kind: wire.KindResolved, Transfer: i.id, Resolved: &wire.Resolved{Nonce: o.Nonce, After: o.Targets.After, Known: resolved[len(resolved)-1].N, List: resolved}})
 		return
 	}
+
 	i.acceptOpen(o, &wire.Accept{Lane: lane, LaneReason: why, Direct: mine, Resolved: resolved})
 }
 
@@ -147,10 +156,12 @@ func (rc *record) vet(o *wire.Open) error {
 	case rc.rec != nil && rc.rec.From != o.Source:
 		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger with which the transfer began", rc.from)
 	}
+
 	one := transfer.RequestItem{Source: "-"} // what is sent is the source's business; Check wants some
 	if q.Dest == "" {
 		one.Dest = "-"
 	}
+
 	q.Items = []transfer.RequestItem{one}
 	defer func() { q.Items = nil }()
 	if err := q.Check(); err != nil {
@@ -159,6 +170,7 @@ func (rc *record) vet(o *wire.Open) error {
 	if err := conversion.Check(q); err != nil {
 		return err
 	}
+
 	if rc.rec != nil && rc.rec.Epoch > 0 && o.Targets != nil && o.Targets.More {
 		return errAnother // all of them were here before the first epoch
 	}
@@ -186,28 +198,34 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 	if err := i.r.cfg.Ledger.OutboxFull(); err != nil {
 		return transfer.AsError(err), 1
 	}
+
 	if (i.rec == nil || i.rec.Epoch == 0) && i.r.cfg.Ledger.Low() {
 		return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger is full; nothing new is accepted", i.r.cfg.Agent), 1
 	}
+
 	if i.rec != nil && i.rec.Resolution.Base != "" {
 		if err := i.r.cfg.Place.Ready(i.rec.Resolution.Base); transfer.KindOf(err).Waits() {
 			return transfer.AsError(err), 1
 		}
 	}
+
 	if i.rec != nil && i.com.short.bytes > 0 {
 		if free, err := i.r.cfg.Place.Free(i.com.short.at); err == nil && free < i.com.short.bytes {
 			return transfer.Errorf(transfer.KindNoSpace, "no space at %s: %s needs %s more, %s are free", i.r.cfg.Agent,
 				i.com.short.at, transfer.FormatBytes(i.com.short.bytes), transfer.FormatBytes(free)), 1
 		}
 	}
+
 	it := waiter{i.id, i.from, i.r.cfg.Clock.Now()}
 	place, gave := i.r.slots.admit(it)
 	if gave {
 		i.r.cfg.Changed()
 	}
+
 	if place > 0 {
 		return transfer.Errorf(transfer.KindBusy, "%s already receives %d transfers, its limit", i.r.cfg.Agent, i.r.cfg.Slots), place
 	}
+
 	if i.rec != nil && i.rec.Crashes > 0 && !i.r.slots.accuse(it) {
 		if !i.ep.live {
 			i.r.release(i.id)
@@ -230,12 +248,14 @@ func (rc *record) begin(o *wire.Open, lane string) error {
 			return err
 		}
 	}
+
 	now := rc.r.cfg.Clock.Now()
 	maxChunk := min(rc.r.cfg.MaxChunk, o.MaxChunk)
 	settings := flow.Negotiate(o.Request.Settings, maxChunk)
 	if lane == transfer.LaneDirect {
 		settings = flow.ForDirect(settings, maxChunk)
 	}
+
 	rec := &ledger.Incoming{Request: o.Request, From: o.Source, Principal: o.Principal, State: transfer.Receiving, Resolution: res,
 		Settings:   settings,
 		Generation: rc.r.cfg.Ledger.Generation(), Pardon: o.Pardon, Started: now}
@@ -248,6 +268,7 @@ func (rc *record) begin(o *wire.Open, lane string) error {
 			return err
 		}
 	}
+
 	buried := false
 	err := rc.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		if buried = t.EntombedOf(rc.id, rc.from); buried {
@@ -270,10 +291,12 @@ func (rc *record) begin(o *wire.Open, lane string) error {
 	if err != nil {
 		return rc.unwritable(err)
 	}
+
 	rc.notedDirs(home.TempDirs)
 	if buried {
 		return transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled before it began")
 	}
+
 	rc.log.Info("incoming transfer started", "job", rec.Request.Job, "lane", lane, "to", rec.Resolution.Base)
 	return nil
 }
@@ -285,11 +308,13 @@ func (i *incoming) rest() bool {
 	if !i.settleCommitting() {
 		return false
 	}
+
 	i.w.settleOpen(true)
 	i.report()
 	if i.finishIfDecided() {
 		return false
 	}
+
 	if i.ep.stop != nil {
 		i.endEpoch(i.ep.stop) // what admit has begun
 		return false
@@ -302,15 +327,18 @@ func (i *incoming) acceptOpen(o *wire.Open, a *wire.Accept) {
 	if !i.rest() {
 		return
 	}
+
 	resume, err := i.newEpoch(o.Nonce, o)
 	if err != nil {
 		i.log.Error("cannot write the ledger", "error", err)
 		i.r.release(i.id)
 		return
 	}
+
 	if i.ep.account == nil {
 		i.ep.account = i.r.cfg.Pool.Open(flow.RunAhead(i.rec.Settings))
 	}
+
 	i.r.keep(i.id, false)
 	i.startEpoch()
 	a.Nonce, a.Epoch, a.Dest, a.Settings = o.Nonce, i.rec.Epoch, i.r.cfg.Ledger.IncarnationText(), i.rec.Settings
@@ -353,6 +381,7 @@ func (i *incoming) newEpoch(nonce uint64, o *wire.Open) (transfer.Resume, error)
 	if err == nil {
 		i.contact.noted = i.r.cfg.Clock.Now()
 	}
+
 	failpoint.Hit("receiver.after_epoch")
 	return resume, err
 }
@@ -375,21 +404,25 @@ func (i *incoming) resync(reason string) {
 	if !i.ep.live {
 		return
 	}
+
 	i.resynced = i.r.cfg.Clock.Now()
 	i.log.Info("RESYNC sent", "error", reason, "epoch", i.rec.Epoch, "sequence", i.ep.next)
 	if !i.rest() {
 		return
 	}
+
 	resume, err := i.newEpoch(i.rec.Nonce, nil)
 	if err != nil {
 		i.log.Error("cannot write the ledger", "error", err)
 		return
 	}
+
 	i.startEpoch()
 	r := &wire.Resync{Epoch: i.rec.Epoch, Credit: i.ep.account.Grant(), Resume: resume, Reason: reason}
 	if i.ep.direct {
 		r.Direct = i.r.cfg.Lanes.Offer(i.from, i.id)
 	}
+
 	i.ep.resyncs = &wire.Message{Kind: wire.KindResync, Transfer: i.id, Resync: r}
 	i.box.allow(i.ep.account.Ahead())
 	i.r.send(i.from, i.ep.resyncs)

@@ -16,19 +16,23 @@ func (i *incoming) finishIfDecided() bool {
 	if i.rec.State != transfer.Receiving || i.withdrawn {
 		return i.rec.State == transfer.Decided
 	}
+
 	known := i.rec.HasTotal || i.w.total != nil
 	total := i.rec.Total
 	if i.w.total != nil {
 		total = *i.w.total
 	}
+
 	if !known || i.rec.Decided.Below() != total {
 		return false
 	}
+
 	// The ledger may have the last group's outcomes already and this loop not yet: the
 	// batch that says that it is the last one would lack them.
 	if i.com.grp.running != nil {
 		return false
 	}
+
 	err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
 		rec.HasTotal, rec.Total = true, total
 		return rec.Move(transfer.Decided)
@@ -37,6 +41,7 @@ func (i *incoming) finishIfDecided() bool {
 		i.log.Error("cannot write the ledger", "error", err)
 		return false
 	}
+
 	failpoint.Hit("receiver.after_decided")
 	i.ack()
 	i.closeEpoch()
@@ -61,6 +66,7 @@ func (i *incoming) offer() {
 	if !ok {
 		return
 	}
+
 	i.r.send(i.from, &wire.Message{Kind: wire.KindOutcomes, Transfer: i.id, Outcomes: &wire.Outcomes{
 		Batch: i.com.batch(), Outcomes: batch, Last: i.com.offers.last}})
 	failpoint.Hit("receiver.after_outcomes")
@@ -68,6 +74,7 @@ func (i *incoming) offer() {
 	if i.r.cfg.Delay != nil {
 		margin = 4 * i.r.cfg.Delay()
 	}
+
 	i.com.offers.sent(i.r.cfg.Clock.Now(), margin)
 	if failpoint.Planted("forgotten-early") {
 		i.outcomesAcked(i.com.batch())
@@ -81,6 +88,7 @@ func (i *incoming) outcomesAcked(batch uint64) {
 	if i.rec == nil || i.rec.State.Final() || batch != i.com.batch() || i.com.offers.due.IsZero() {
 		return
 	}
+
 	gone := i.com.offers.waiting[:i.com.offers.size]
 	last := i.com.offers.last // as it was sent: the source may not have heard of a later change
 	failpoint.Hit("receiver.before_acked")
@@ -114,6 +122,7 @@ func (i *incoming) outcomesAcked(batch uint64) {
 		i.log.Error("cannot write the ledger", "error", err)
 		return
 	}
+
 	failpoint.Hit("receiver.after_acked")
 	i.com.offers.acked()
 	switch {

@@ -172,11 +172,13 @@ func (r *Receiver) Recover() error {
 	}); err != nil {
 		return err
 	}
+
 	for _, rec := range recs {
 		if err := r.revive(rec); err != nil {
 			return err
 		}
 	}
+
 	go r.repeatAcks()
 	r.unswept.Store(true)
 	r.wg.Go(r.sweepLater)
@@ -220,15 +222,19 @@ func (r *Receiver) controlled(m *wire.Message) *transfer.Error {
 		a.box.control(m)
 		return nil
 	}
+
 	if m.Kind == wire.KindOutcomesAck || r.ctx.Err() != nil {
 		return nil // what is not over has an actor; the rest is repeated by the source
 	}
+
 	if s, ok := r.speakers.sleeping[m.Transfer]; ok && s.from != m.From {
 		return errTaken
 	}
+
 	if r.full(m.From) || r.speakers.leaving[m.Transfer] {
 		return errCrowded
 	}
+
 	r.startWith(m.Transfer, m.From, m)
 	return nil
 }
@@ -284,6 +290,7 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 		r.cfg.Quiet.Dropped(string(from), "chunk message without a valid header", "error", err)
 		return
 	}
+
 	r.mu.Lock()
 	a := r.actors[h.Transfer]
 	known := a != nil && a.from == from
@@ -341,15 +348,18 @@ func (r *Receiver) ended(a *incoming) {
 	if a.com.grp.running != nil {
 		a.com.committed(<-a.com.grp.running)
 	}
+
 	if a.w.cp.running != nil {
 		<-a.w.cp.running
 		a.w.cp.running = nil
 	}
+
 	a.report()
 	a.closeEpoch()
 	if a.to.landed != nil {
 		a.to.landed.Close()
 	}
+
 	r.keep(a.id, false)
 	r.mu.Lock()
 	delete(r.actors, a.id)

@@ -191,6 +191,7 @@ func (rc *record) staleOf(item uint64) (left *stale) {
 	if rc.rec.Epoch == 1 && !rc.adopted {
 		return nil
 	}
+
 	pt, err := rc.point(item)
 	if err == nil && pt != nil {
 		var d *destination
@@ -233,9 +234,11 @@ func (rc *record) noteTemporary(item uint64, dirs []transfer.Path) error {
 	if item < rc.rec.Temps && !slices.ContainsFunc(dirs, func(d transfer.Path) bool { return !rc.dirs[d] }) {
 		return nil
 	}
+
 	if len(rc.dirs) > 4096 {
 		clear(rc.dirs) // noting one twice does no harm
 	}
+
 	err := rc.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
 		rec.Temps = max(rec.Temps, item+tempsAhead)
 		return rc.putDirs(t, dirs)

@@ -20,11 +20,13 @@ func (i *incoming) settleCommitting() bool {
 	if err == nil {
 		return true
 	}
+
 	i.log.Error("cannot recover items in COMMITTING yet", "error", err)
 	reason := transfer.AsError(err)
 	if !reason.Kind.Waits() {
 		reason = transfer.Errorf(transfer.KindBusy, "%s cannot decide items that it was committing: %w", i.r.cfg.Agent, err)
 	}
+
 	i.endEpoch(reason) // what admit has begun
 	return false
 }
@@ -34,11 +36,13 @@ func (cm *committer) settleIntent(in transfer.Intent) error {
 	if err != nil {
 		return err
 	}
+
 	verdict, outcome, err := d.landing.Recover(in, cm.r.cfg.Boot)
 	failpoint.Hit("recover.decided")
 	if err != nil {
 		return err
 	}
+
 	cm.log.Info("recovered item in COMMITTING", "item", in.Outcome.Item, "path", in.Outcome.Path, "verdict", verdict)
 	if verdict == place.Redo {
 		err := cm.forgetPoint(in.Outcome.Item)
@@ -56,6 +60,7 @@ func (r *Receiver) revive(rec *ledger.Incoming) error {
 	if err := i.adopt(rec); err != nil {
 		return err
 	}
+
 	if r.cfg.Ledger.Unclean() && rec.Live {
 		if err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
 			rec.Crashes++
@@ -65,6 +70,7 @@ func (r *Receiver) revive(rec *ledger.Incoming) error {
 			return err
 		}
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.start(i)
@@ -78,6 +84,7 @@ func (i *incoming) adopt(rec *ledger.Incoming) error {
 	if rec.State.Final() {
 		return nil
 	}
+
 	i.land()
 	i.com.offers.waiting, i.adopted = nil, true
 	return i.r.cfg.Ledger.View(func(t *ledger.Tx) error {

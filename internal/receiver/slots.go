@@ -48,6 +48,7 @@ func (s *slots) admit(w waiter) (place int, gave bool) {
 	if _, has := s.live[w.id]; has {
 		return 0, false
 	}
+
 	s.waiters = slices.DeleteFunc(s.waiters, func(o waiter) bool { return o.id != w.id && w.asked.Sub(o.asked) >= waiterExpiry })
 	mine := slices.IndexFunc(s.waiters, func(o waiter) bool { return o.id == w.id })
 	ahead := s.ahead(mine, w.from)
@@ -82,9 +83,11 @@ func (s *slots) accuse(w waiter) bool {
 	if s.suspect.IsZero() {
 		s.suspect = w.id
 	}
+
 	if s.suspect == w.id {
 		return true
 	}
+
 	if len(s.accused) < maxActors {
 		s.accused = append(s.accused, w)
 	}
@@ -136,16 +139,19 @@ func (s *slots) keep(id transfer.ID, has bool) (youngest transfer.ID, givesWay b
 		delete(s.kept, id)
 		return id, false
 	}
+
 	s.kept[id] = true
 	if len(s.kept) <= s.count {
 		return id, false
 	}
+
 	youngest = id
 	for k := range s.kept {
 		if string(k[:]) > string(youngest[:]) {
 			youngest = k
 		}
 	}
+
 	delete(s.kept, youngest)
 	return youngest, true
 }
@@ -177,6 +183,7 @@ func (s *slots) ahead(mine int, from transfer.AgentName) (ahead int) {
 	} else {
 		at = len(turn)
 	}
+
 	for n := range turn {
 		if turn[n] < its || turn[n] == its && n < at {
 			ahead++

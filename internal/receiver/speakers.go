@@ -89,15 +89,18 @@ func (r *Receiver) tooMany() (gone transfer.ID, from transfer.AgentName, ok bool
 			from = s.from
 		}
 	}
+
 	if len(r.speakers.sleeping) <= maxSleeping && count[from] <= maxOfSpeaker {
 		return gone, from, false
 	}
+
 	var since time.Time
 	for id, s := range r.speakers.sleeping {
 		if s.from == from && r.actors[id] == nil && (!ok || s.since.Before(since)) {
 			gone, since, ok = id, s.since, true
 		}
 	}
+
 	if ok {
 		delete(r.speakers.sleeping, gone)
 		r.speakers.leaving[gone] = true
@@ -113,6 +116,7 @@ func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
 		delete(r.speakers.leaving, id)
 		r.mu.Unlock()
 	}()
+
 	r.cfg.Quiet.Dropped(string(from), "too many idle transfers; the oldest is forgotten", "transfer", id)
 	var dirs []transfer.Path
 	var rec *ledger.Incoming
@@ -165,6 +169,7 @@ func (r *Receiver) wakeOverdue() error {
 	if none {
 		return nil
 	}
+
 	var asleep []*ledger.Incoming
 	if err := r.cfg.Ledger.View(func(t *ledger.Tx) error {
 		return t.Incomings(func(rec *ledger.Incoming) error {
@@ -176,6 +181,7 @@ func (r *Receiver) wakeOverdue() error {
 	}); err != nil {
 		return err
 	}
+
 	for _, rec := range asleep {
 		if err := r.wakeIfOverdue(rec, now); err != nil {
 			return err
@@ -192,10 +198,12 @@ func (r *Receiver) wakeIfOverdue(rec *ledger.Incoming, now time.Time) error {
 	if !ok || r.actors[id] != nil || now.Sub(s.since) <= rec.Deadline() || r.ctx.Err() != nil {
 		return nil
 	}
+
 	a := r.newActor(id, s.from)
 	if err := a.adopt(rec); err != nil {
 		return err
 	}
+
 	a.contact.before = now.Sub(s.since)
 	delete(r.speakers.sleeping, id)
 	r.start(a)

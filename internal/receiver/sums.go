@@ -67,11 +67,13 @@ func (w *writer) settleSum(c *file) error {
 	if err := c.run.Err(); err != nil {
 		return w.unread(c, err)
 	}
+
 	if c.conv != nil {
 		if ok, err := w.finishConverting(c); !ok {
 			return err
 		}
 	}
+
 	e := ending{pending: place.Pending{Part: c.partial, Outcome: w.outcome(c.item, c.begin),
 		At: c.at.landing, Mode: c.begin.Mode, Mtime: c.begin.Mtime, Name: c.begin.Name}, size: c.offset() - c.safe, safe: c.safe}
 	o := &e.pending.Outcome
@@ -88,12 +90,15 @@ func (w *writer) settleSum(c *file) error {
 		return w.doom(c, transfer.Errorf(transfer.KindDigest, "%s arrived with a digest of %s since it was resumed, and the source read %s",
 			w.to.path(c.begin), c.run.Tail(), c.tail))
 	}
+
 	if c.conv != nil && c.conv.out != nil {
 		e.pending.Sum = c.conv.out.Content()
 	}
+
 	if c.said != "" && c.said != o.Digest && !failpoint.Planted("digest-unchecked") {
 		return w.doom(c, transfer.Errorf(transfer.KindDigest, "%s arrived as %s, and the source read %s", o.Path, o.Digest, c.said))
 	}
+
 	w.files.unlist(c)
 	return w.addEnding(e)
 }

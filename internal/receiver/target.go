@@ -40,6 +40,7 @@ func (g *destinations) at(to uint64) (*destination, error) {
 	if d := g.known[to]; d != nil {
 		return d, nil
 	}
+
 	d := &destination{landing: g.landed, dest: g.of.Dest, options: g.of.Options}
 	switch {
 	case to > 0:
@@ -62,9 +63,11 @@ func (g *destinations) at(to uint64) (*destination, error) {
 	case d.dest == "":
 		return nil, errOffset
 	}
+
 	if len(g.known) >= mostDestinations {
 		clear(g.known)
 	}
+
 	g.known[to] = d
 	return d, nil
 }
@@ -89,6 +92,7 @@ func vetTargets(o *wire.Open, known ledger.Targets) error {
 		}
 		return nil
 	}
+
 	size := known.Bytes
 	for n := range o.Targets.List {
 		t := &o.Targets.List[n]
@@ -104,6 +108,7 @@ func vetTargets(o *wire.Open, known ledger.Targets) error {
 			return err
 		}
 	}
+
 	if size > mostTargets {
 		return transfer.Errorf(transfer.KindTooLarge, "the destinations of the transfer have more than %d bytes", mostTargets)
 	}
@@ -116,6 +121,7 @@ func (rc *record) takeTargets(o *wire.Open) (all []transfer.Resolved, complete b
 	if o.Targets == nil {
 		return nil, true, nil
 	}
+
 	var fresh []ledger.Target
 	for _, t := range o.Targets.List {
 		if t.N > rc.rec.Targets.Last {
@@ -126,6 +132,7 @@ func (rc *record) takeTargets(o *wire.Open) (all []transfer.Resolved, complete b
 			fresh = append(fresh, g)
 		}
 	}
+
 	err = rc.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
 		all = nil
 		for _, asked := range o.Targets.List {
@@ -152,6 +159,7 @@ func (rc *record) takeTargets(o *wire.Open) (all []transfer.Resolved, complete b
 	if err != nil {
 		return nil, false, rc.unwritable(err)
 	}
+
 	if fit := fitting(all); fit < len(all) {
 		return all[:fit], false, nil // the next OPEN begins behind them
 	}

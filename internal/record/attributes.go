@@ -90,9 +90,11 @@ func (a Attributes) Check() error {
 	if err := a.checkLRECL(); err != nil {
 		return err
 	}
+
 	if a.BLKSIZE < 0 || a.BLKSIZE > MaxBLKSIZE {
 		return transfer.Errorf(transfer.KindUsage, "BLKSIZE %d is out of range; it goes from 1 to 32,760, and 0 has it chosen", a.BLKSIZE)
 	}
+
 	if a.BLKSIZE == 0 {
 		return nil
 	}
@@ -103,13 +105,16 @@ func (a Attributes) checkLRECL() error {
 	if a.Format == U && a.LRECL == 0 {
 		return nil
 	}
+
 	if a.LRECL < 1 || a.LRECL > MaxLRECL {
 		return transfer.Errorf(transfer.KindUsage, "LRECL %d is out of range; it goes from 1 to 32,760", a.LRECL)
 	}
+
 	least, why := 1, ""
 	if a.Format.variable() {
 		least, why = least+word, "a record descriptor word"
 	}
+
 	if a.ASA {
 		least++
 		if why != "" {
@@ -117,9 +122,11 @@ func (a Attributes) checkLRECL() error {
 		}
 		why += "a control character"
 	}
+
 	if a.LRECL < least {
 		return transfer.Errorf(transfer.KindUsage, "LRECL %d leaves no room for data beside %s; the least for RECFM %s is %d", a.LRECL, why, a.RECFM(), least)
 	}
+
 	if most := MaxBLKSIZE - word; a.Format.variable() && a.LRECL > most {
 		return transfer.Errorf(transfer.KindUsage, "LRECL %d is too large for RECFM %s: with a block descriptor word its block would be longer than 32,760 bytes; the most is 32,756", a.LRECL, a.RECFM())
 	}
@@ -160,9 +167,11 @@ func (a Attributes) Resolve() (Attributes, error) {
 	if err := a.Check(); err != nil {
 		return Attributes{}, err
 	}
+
 	if a.BLKSIZE != 0 {
 		return a, nil
 	}
+
 	switch longest := a.LRECL; a.Format {
 	case F:
 		a.BLKSIZE = longest

@@ -57,10 +57,12 @@ func FromText(to Attributes, page Page, opt Options) (*Converter, error) {
 	if err := page.check(to.ASA); err != nil {
 		return nil, err
 	}
+
 	w, err := NewWriter(to, opt.Long, page.Blank)
 	if err != nil {
 		return nil, err
 	}
+
 	w.controls = to.ASA
 	var from source = &lineSource{page: page}
 	if to.ASA {
@@ -290,10 +292,12 @@ func (s *recordSource) step(c *Converter, dst, src []byte) (nDst, nSrc int, stop
 			return 0, opened, false, nil
 		}
 	}
+
 	if c.w != nil && !c.w.in {
 		c.w.begin() // after Finish only
 		return 0, opened, false, nil
 	}
+
 	if p := r.data(src); r.left > 0 {
 		if len(p) == 0 {
 			return 0, opened, true, nil
@@ -303,6 +307,7 @@ func (s *recordSource) step(c *Converter, dst, src []byte) (nDst, nSrc int, stop
 			return nDst, opened, c.full(dst, nDst, nSrc, err), err
 		}
 	}
+
 	if r.took(nSrc); !r.in {
 		c.to.end()
 	}

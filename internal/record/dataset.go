@@ -55,11 +55,13 @@ func parseDataset(s string, wild bool) (Dataset, error) {
 	if len(s) > maxLocation {
 		return Dataset{}, transfer.Errorf(transfer.KindUsage, "the location of a data set has %d bytes; the limit is %d", len(s), maxLocation)
 	}
+
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(s, "//"), "'")
 	name, attributes, closed := strings.Cut(rest, "'")
 	if !ok || !closed {
 		return Dataset{}, transfer.Errorf(transfer.KindUsage, "data set %q has no quotes around its name", s).WithHint("write 'HLQ.NAME' or 'HLQ.LIB(MEMBER)', quoted from the shell as well")
 	}
+
 	var d Dataset
 	d.Name = strings.ToUpper(name)
 	if library, member, ok := strings.Cut(d.Name, "("); ok {
@@ -74,12 +76,15 @@ func parseDataset(s string, wild bool) (Dataset, error) {
 	if err := checkDatasetName(d.Name, wild); err != nil {
 		return Dataset{}, err
 	}
+
 	if attributes == "" {
 		return d, nil
 	}
+
 	if !strings.ContainsAny(attributes[:1], ",;( \t") {
 		return Dataset{}, transfer.Errorf(transfer.KindUsage, "%q stands after the name of data set '%s'", attributes, d.Name).WithHint("put a comma between the name and its attributes")
 	}
+
 	var err error
 	if d.Attributes, err = ParseAttributes(attributes); err != nil {
 		return Dataset{}, err
@@ -105,9 +110,11 @@ func checkDatasetName(name string, wild bool) error {
 	if name == "" {
 		return transfer.Errorf(transfer.KindUsage, "a data set has no name")
 	}
+
 	if len(name) > MaxDataset {
 		return bad("has %d characters; the limit is %d", len(name), MaxDataset)
 	}
+
 	for q := range strings.SplitSeq(name, ".") {
 		if q == "" {
 			return bad("has an empty qualifier")
@@ -143,6 +150,7 @@ func checkMember(name string, wild bool) error {
 	case len(name) > MaxMember:
 		return bad("has %d characters; the limit is %d", len(name), MaxMember)
 	}
+
 	for i := range len(name) {
 		switch c := name[i]; {
 		case isLetter(c), wild && isWildcard(c), i > 0 && isDigit(c):

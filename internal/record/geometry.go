@@ -65,13 +65,16 @@ func (t *Track) AddMany(block int, n int64) {
 	for ; n > 0 && t.used > 0 && t.used+Cells(block) <= trackCells; n-- {
 		t.Add(block)
 	}
+
 	if n <= 0 {
 		return
 	}
+
 	if t.used > 0 {
 		t.full++
 		t.used = 0
 	}
+
 	per := int64(BlocksPerTrack(block))
 	t.full += (n - 1) / per
 	for range (n-1)%per + 1 {

@@ -21,14 +21,17 @@ func (l *lineSource) step(c *Converter, dst, src []byte) (nDst, nSrc int, stop b
 		l.lit += m
 		return n, 0, stop, err
 	}
+
 	if len(src) == 0 {
 		return 0, 0, true, nil
 	}
+
 	if len(le) == 1 && w.a.Format.fixed() && !w.in {
 		if nDst, nSrc = l.wholeLines(c, dst, src); nSrc > 0 {
 			return nDst, nSrc, false, nil
 		}
 	}
+
 	if src[0] == le[l.matched] {
 		if l.matched++; l.matched == len(le) {
 			l.matched = 0
@@ -40,10 +43,12 @@ func (l *lineSource) step(c *Converter, dst, src []byte) (nDst, nSrc int, stop b
 		}
 		return 0, 1, false, nil
 	}
+
 	if l.matched > 0 {
 		l.mismatch()
 		return 0, 0, false, nil
 	}
+
 	run := src[:min(len(src), w.window())]
 	if i := bytes.IndexByte(run, le[0]); i > 0 {
 		run = run[:i]
@@ -146,6 +151,7 @@ func (s *asaSource) step(c *Converter, dst, src []byte) (nDst, nSrc int, stop bo
 	if len(src) == 0 {
 		return 0, 0, true, nil
 	}
+
 	if s.breaks[src[0]] {
 		s.lineBreak(w, src[0])
 		if src[0] == s.page.LineEnd[0] {
@@ -153,11 +159,13 @@ func (s *asaSource) step(c *Converter, dst, src []byte) (nDst, nSrc int, stop bo
 		}
 		return 0, 1, false, nil
 	}
+
 	if !w.in {
 		w.beginASA(s.control(s.motion, s.count))
 		s.start = false
 		return 0, 0, false, nil
 	}
+
 	run := src[:min(len(src), w.window())]
 	for i, b := range run {
 		if s.breaks[b] {
@@ -184,6 +192,7 @@ func (s *asaSource) lineBreak(w *Writer, b byte) {
 		w.end()
 		s.count = 1
 	}
+
 	s.motion, s.start = b, false
 }
 
@@ -192,6 +201,7 @@ func (s *asaSource) finish(c *Converter, _ []byte) (nDst int, stop, done bool, e
 	if s.motion == s.page.LineEnd[0] {
 		count-- // the one at the end of the text
 	}
+
 	switch {
 	case c.w.in:
 		c.w.end()
@@ -199,6 +209,7 @@ func (s *asaSource) finish(c *Converter, _ []byte) (nDst int, stop, done bool, e
 		c.w.beginASA(s.control(s.motion, count))
 		c.w.end()
 	}
+
 	s.motion, s.count = s.page.LineEnd[0], 1
 	return 0, false, true, nil
 }

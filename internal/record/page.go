@@ -36,6 +36,7 @@ func (p *Page) check(asa bool) error {
 	case asa && len(p.LineEnd) != 1:
 		return bad("with ASA control characters its line end must be one byte")
 	}
+
 	if asa {
 		var seen [256]bool
 		seen[p.LineEnd[0]] = true

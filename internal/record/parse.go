@@ -33,11 +33,13 @@ func parseAttributes(s string) (Attributes, error) {
 	if len(s) > maxAttributes {
 		return Attributes{}, transfer.Errorf(transfer.KindUsage, "the attributes of a record file have %d bytes; the limit is %d", len(s), maxAttributes)
 	}
+
 	whole := s
 	s = strings.TrimSpace(s)
 	if strings.HasPrefix(s, "(") && strings.HasSuffix(s, ")") {
 		s = s[1 : len(s)-1]
 	}
+
 	var a Attributes
 	seen := map[string]bool{}
 	for {
@@ -60,6 +62,7 @@ func parseAttributes(s string) (Attributes, error) {
 		}
 		s = after
 	}
+
 	if a.Format != 0 && a.Format != U && !seen["LRECL"] {
 		return Attributes{}, transfer.Errorf(transfer.KindUsage, "attributes %q give no LRECL", whole).WithHint("add LRECL(N), 1 to 32,760")
 	}
@@ -100,10 +103,12 @@ func ParseRECFM(s string) (f Format, asa bool, err error) {
 			return f, plain != name, nil
 		}
 	}
+
 	bad := transfer.Errorf(transfer.KindUsage, "RECFM %q is unknown; it is one of F, FB, V, VB, U, with A at its end for ASA control characters", s)
 	if len(name) < 2 || len(name) > 5 || !strings.Contains("FVU", name[:1]) || strings.Trim(name[1:], "BSAM") != "" {
 		return 0, false, bad
 	}
+
 	switch {
 	case strings.Contains(name, "M"):
 		return 0, false, transfer.Errorf(transfer.KindUsage, "RECFM %s has machine control characters (M), which are commands to a printer's channel and stand for no text", name).
@@ -125,10 +130,12 @@ func FromFlags(recfm string, lrecl, blksize int) (Attributes, error) {
 		}
 		return Attributes{}, nil
 	}
+
 	f, asa, err := ParseRECFM(recfm)
 	if err != nil {
 		return Attributes{}, err
 	}
+
 	a := Attributes{f, asa, lrecl, blksize}
 	if f != U && lrecl == 0 {
 		return Attributes{}, transfer.Errorf(transfer.KindUsage, "--recfm %s needs a record length", a.RECFM()).WithHint("add --lrecl N, 1 to 32,760")

@@ -57,6 +57,7 @@ func (r *Reader) Next(b []byte) (p Piece, n int, err error) {
 		}
 		p.Begin, p.Block = true, r.blockBegun()
 	}
+
 	p.Data = r.data(b[n:])
 	n += len(p.Data)
 	r.took(len(p.Data))
@@ -100,6 +101,7 @@ func (r *Reader) open(b []byte) (n int, begun bool, err error) {
 		r.begin(r.a.LRECL)
 		return 0, true, nil
 	}
+
 	for {
 		k := copy(r.word[r.have:], b[n:])
 		n += k

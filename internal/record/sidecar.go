@@ -90,22 +90,27 @@ func DecodeSidecar(b []byte) (Sidecar, error) {
 	if len(b) > MaxSidecar {
 		return Sidecar{}, bad("the attributes beside the file have %d bytes; the limit is %d", len(b), MaxSidecar)
 	}
+
 	var version struct {
 		Version int `json:"v"`
 	}
 	if err := json.Unmarshal(b, &version); err != nil {
 		return Sidecar{}, bad("the attributes beside the file cannot be read: %w", err)
 	}
+
 	if version.Version != sidecarVersion {
 		return Sidecar{}, transfer.Errorf(transfer.KindVersion, "the attributes beside the file are of version %d; this is version %d", version.Version, sidecarVersion)
 	}
+
 	var line sidecarLine
 	if err := json.Unmarshal(b, &line); err != nil {
 		return Sidecar{}, bad("the attributes beside the file cannot be read: %w", err)
 	}
+
 	if end := bytes.IndexByte(b, '\n'); end >= 0 && end != len(b)-1 {
 		return Sidecar{}, bad("the attributes beside the file have more than one line")
 	}
+
 	a, err := FromFlags(line.RECFM, line.LRECL, line.BLKSIZE)
 	if err == nil {
 		a, err = a.Resolve()

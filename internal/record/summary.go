@@ -25,11 +25,13 @@ func Summarize(f io.Reader, size int64, a Attributes) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
+
 	var s Summary
 	if r.a.Format.fixed() {
 		s.fixed(size, r.a)
 		return s, nil
 	}
+
 	var b [64 << 10]byte
 	for {
 		n, err := f.Read(b[:])
@@ -77,10 +79,12 @@ func (s *Summary) fixed(size int64, a Attributes) {
 	if s.Records > 0 {
 		s.Shortest, s.Longest = a.LRECL, a.LRECL
 	}
+
 	if rest > 0 {
 		s.Records, s.Short, s.Shortest = s.Records+1, true, rest
 		s.Longest = max(s.Longest, rest)
 	}
+
 	s.Blocks = size / int64(a.BLKSIZE)
 	s.Space.AddMany(a.BLKSIZE, s.Blocks)
 	if last := int(size % int64(a.BLKSIZE)); last > 0 {

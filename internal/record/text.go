@@ -45,21 +45,25 @@ func (t *textSink) put(dst, p []byte) (nDst, nSrc int, err error) {
 	if len(p) == 0 {
 		return 0, 0, nil
 	}
+
 	if t.control {
 		t.control = false
 		return 0, 1, t.motion(p[0])
 	}
+
 	keep := t.solid(p)
 	if keep > 0 && t.held > 0 {
 		t.fill, t.fills, t.held = t.page.Blank, t.held, 0
 		return 0, 0, nil
 	}
+
 	n := copy(dst, p[:keep])
 	if n == keep {
 		t.held += len(p) - keep
 		t.n = min(t.n+len(p), 2)
 		return n, len(p), nil
 	}
+
 	t.n = min(t.n+n, 2)
 	return n, n, nil
 }
@@ -140,9 +144,11 @@ func (t *textSink) motion(control byte) error {
 		t.wrong = control
 		return errControl
 	}
+
 	if first {
 		count--
 	}
+
 	for range count {
 		t.add(t.page.LineEnd...)
 	}

@@ -124,9 +124,11 @@ func NewWriter(a Attributes, long LongLines, pad byte) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if int(long) >= len(longNames) {
 		return nil, transfer.Errorf(transfer.KindUsage, "long lines cannot be treated in way %d", long)
 	}
+
 	w := &Writer{a: a, pad: pad, long: long}
 	if a.Format.fixed() {
 		w.pads = bytes.Repeat([]byte{pad}, a.LRECL)
@@ -206,6 +208,7 @@ func (w *Writer) begin() {
 	if w.a.Format.fixed() {
 		return
 	}
+
 	if w.a.Format == VB {
 		if len(w.buf)+word > w.a.BLKSIZE {
 			w.flushBlock(len(w.buf))
@@ -214,6 +217,7 @@ func (w *Writer) begin() {
 			w.buf = append(w.buf, 0, 0, 0, 0)
 		}
 	}
+
 	w.rec = len(w.buf)
 	w.buf = append(w.buf, 0, 0, 0, 0)
 }
@@ -255,21 +259,25 @@ func (w *Writer) put(dst, p []byte) (nDst, nSrc int, err error) {
 	if w.dropping || len(p) == 0 {
 		return 0, len(p), nil
 	}
+
 	room := w.a.MaxData() - w.n
 	if room == 0 {
 		return w.overflow(p)
 	}
+
 	p = p[:min(len(p), room)]
 	if w.a.Format.fixed() {
 		n := copy(dst, p)
 		w.n += n
 		return n, n, nil
 	}
+
 	n := min(len(p), cap(w.buf)-len(w.buf))
 	if n == 0 {
 		w.flushBlock(w.rec)
 		return 0, 0, nil
 	}
+
 	w.buf = append(w.buf, p[:n]...)
 	w.n += n
 	return 0, n, nil
@@ -283,19 +291,23 @@ func (w *Writer) overflow(p []byte) (nDst, nSrc int, err error) {
 	if w.long == Fail {
 		return 0, 0, errLong
 	}
+
 	if !w.wrapped {
 		w.stats.Long++
 	}
+
 	if w.long == Truncate {
 		w.dropping = true
 		return 0, len(p), nil
 	}
+
 	w.end()
 	if w.controls {
 		w.beginASA(w.pad)
 	} else {
 		w.begin()
 	}
+
 	w.wrapped = true
 	return 0, 0, nil
 }
@@ -406,6 +418,7 @@ func (w *Writer) decode(d *decoder) {
 	if w.a.Format == VB {
 		least = word
 	}
+
 	switch {
 	case w.a.Format.fixed():
 		d.check(len(w.buf) == 0)

@@ -26,9 +26,11 @@ func (a *asked) item(n int) (*transfer.RequestItem, error) {
 	if n < len(a.q.Items) {
 		return &a.q.Items[n], nil
 	}
+
 	if n < a.from {
 		a.from, a.part = 0, nil
 	}
+
 	for n >= a.from+len(a.part) {
 		if err := a.next(); err != nil {
 			a.from, a.part = 0, nil
@@ -85,13 +87,16 @@ func (a *asked) task(arg int) (t task, err error) {
 	if err != nil {
 		return t, err
 	}
+
 	t.arg = arg
 	if it.Own() {
 		t.to = uint64(arg) + 1
 	}
+
 	if t.options, t.dest, err = conversion.Effective(a.q, it); err != nil {
 		return t, err
 	}
+
 	t.content = conversion.Involved(&t.options, it.Source, t.dest)
 	t.method, err = digest.ParseMethod(t.options.Checksum)
 	return t, err
@@ -210,6 +215,7 @@ func (c *Config) walkRequest(rec *ledger.Source) (w place.WalkRequest, err error
 	}); err != nil {
 		return w, err
 	}
+
 	here := c.bothEnds(&rec.Request)
 	groups := map[transfer.Resolution]*place.Group{}
 	group := func(r transfer.Resolution) *place.Group {
@@ -222,6 +228,7 @@ func (c *Config) walkRequest(rec *ledger.Source) (w place.WalkRequest, err error
 	if rec.Resolution != nil {
 		all = *rec.Resolution
 	}
+
 	err = c.asked(rec).each(0, func(n int, it *transfer.RequestItem) bool {
 		arg := place.Argument{Source: it.Source, Recursive: it.Recursive || rec.Request.Recursive, Group: group(all)}
 		if it.Own() {
@@ -266,6 +273,7 @@ func (c *Config) Survey(q *transfer.Request) (*Survey, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	s.Preview.Dest, s.Preview.Several = to.dest, to.several
 	groups := map[transfer.Path]*place.Group{}
 	for n := range q.Items {
@@ -297,6 +305,7 @@ func (c *Config) CheckItself(q *transfer.Request, items []transfer.RequestItem) 
 	if err != nil {
 		return err
 	}
+
 	deleted := s.Walk
 	deleted.Args = nil
 	for n := range items {
@@ -304,6 +313,7 @@ func (c *Config) CheckItself(q *transfer.Request, items []transfer.RequestItem) 
 			deleted.Args = append(deleted.Args, s.Walk.Args[n])
 		}
 	}
+
 	if len(deleted.Args) > 0 {
 		d, ok := c.Place.(place.Deleter)
 		if !ok {
@@ -313,10 +323,12 @@ func (c *Config) CheckItself(q *transfer.Request, items []transfer.RequestItem) 
 			return err
 		}
 	}
+
 	n, ok := c.Place.(place.OverlapChecker)
 	if !ok || !c.bothEnds(q) {
 		return nil
 	}
+
 	shared := s.Walk
 	shared.Args = nil
 	for k, targets := 0, s.Preview.Targets; k < len(items); k++ {
@@ -331,6 +343,7 @@ func (c *Config) CheckItself(q *transfer.Request, items []transfer.RequestItem) 
 		}
 		targets = targets[1:]
 	}
+
 	if len(shared.Args) == 0 {
 		return nil
 	}

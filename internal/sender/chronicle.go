@@ -28,6 +28,7 @@ func (c *chronicle) moved(before transfer.State, epoch uint32, rec *ledger.Sourc
 	if before == rec.State {
 		return
 	}
+
 	switch p := &rec.Progress; {
 	case rec.State == transfer.Waiting:
 		c.waiting(p.Reason)
@@ -50,17 +51,21 @@ func (c *chronicle) waiting(reason *transfer.Error) {
 	if reason != nil {
 		kind = reason.Kind
 	}
+
 	if last, ok := c.told[kind]; ok && now.Sub(last) < waitAgain {
 		c.quiet++
 		return
 	}
+
 	if c.told == nil {
 		c.told = map[transfer.Kind]time.Time{}
 	}
+
 	attrs := []any{"error", reason}
 	if c.quiet > 0 {
 		attrs = append(attrs, "waits", c.quiet)
 	}
+
 	c.log.Info("transfer waits", attrs...)
 	c.told[kind], c.quiet, c.waits = now, 0, true
 }
@@ -74,15 +79,18 @@ func (c *chronicle) ended(p *transfer.Progress) {
 	if p.State == transfer.Successful {
 		level = slog.LevelInfo
 	}
+
 	s := p.Summary()
 	attrs := []any{"state", p.State, "code", p.Code, "job", p.Job, "files", p.Files, "failed", p.FilesFailed, "bytes", p.Bytes, "seconds", s.Seconds,
 		"lane", p.Lane, "resumes", p.Resumes, "resent", p.BytesResent}
 	if p.FilesSkipped > 0 {
 		attrs = append(attrs, "skipped", p.FilesSkipped)
 	}
+
 	if p.Reason != nil {
 		attrs = append(attrs, "error", p.Reason)
 	}
+
 	if len(p.Failures) > 0 {
 		var reasons []string
 		for _, f := range p.Failures[:min(len(p.Failures), reasonsLogged)] {
@@ -90,5 +98,6 @@ func (c *chronicle) ended(p *transfer.Progress) {
 		}
 		attrs = append(attrs, "reasons", reasons)
 	}
+
 	c.log.Log(context.Background(), level, "transfer ended", attrs...)
 }

@@ -11,11 +11,13 @@ func (p *pump) formOf(source transfer.Path, src place.File) (*transfer.Form, err
 	if !p.task.content {
 		return nil, nil
 	}
+
 	q := &p.task.options
 	known, dataset, err := src.Form()
 	if !dataset && q.Mode != transfer.ModeText { // its records are its bytes, whatever is known of them
 		known, err = nil, nil
 	}
+
 	said := !q.FromRecords.IsZero() && (q.FromEncoding != "" || q.Mode != transfer.ModeText) // all that it could say
 	switch {
 	case err == nil:
@@ -26,10 +28,12 @@ func (p *pump) formOf(source transfer.Path, src place.File) (*transfer.Form, err
 	default:
 		return nil, err
 	}
+
 	if dataset && known == nil && q.FromRecords.IsZero() {
 		return nil, transfer.Errorf(transfer.KindMalformed, "nothing says what the records of the data set %s are like", source).
 			WithHint("give --from-recfm and --from-lrecl, or RECFM(FB),LRECL(80) after its name")
 	}
+
 	f := p.cfg.Content.Form(known, dataset)
 	return &f, nil
 }

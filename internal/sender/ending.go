@@ -77,13 +77,16 @@ func (o *Outgoing) MarkUnreachable() (ended bool, err error) {
 		o.Dispose()
 		return true, nil
 	}
+
 	if state == transfer.Waiting && old != nil && old.Kind == transfer.KindUnreachable {
 		return false, nil
 	}
+
 	steps := []transfer.State{transfer.Waiting}
 	if state == transfer.Accepted {
 		steps = []transfer.State{transfer.Negotiating, transfer.Waiting}
 	}
+
 	err = o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		standStill(rec, o.cfg.Clock.Now())
 		rec.Progress.Reason = reason

@@ -64,6 +64,7 @@ func (s *items) total() (uint64, error) {
 			return 0, err
 		}
 	}
+
 	if !t.Ended {
 		return 0, transfer.Errorf(transfer.KindMalformed, "the walk has not ended")
 	}
@@ -92,10 +93,12 @@ func (s *items) openJournal(rec *ledger.Source) error {
 	if there {
 		return nil
 	}
+
 	open := s.cfg.Ledger.Journal
 	if rec.Journal {
 		open = s.cfg.Ledger.ResumeJournal
 	}
+
 	j, err := open(s.id)
 	if err != nil {
 		return err
@@ -104,6 +107,7 @@ func (s *items) openJournal(rec *ledger.Source) error {
 		j.Close()
 		return err
 	}
+
 	s.mu.Lock()
 	s.open = j
 	s.mu.Unlock()
@@ -138,6 +142,7 @@ func (s *items) walk(ctx context.Context, rec *ledger.Source, j *ledger.Journal,
 			s.fail(transfer.Errorf(transfer.KindInternal, "the walk crashed: %v", p))
 		}
 	}()
+
 	links, err := s.cfg.walkItems(ctx, rec, j)
 	if err == nil {
 		err = j.End(links)
@@ -180,12 +185,14 @@ func (s *items) rest() {
 	if !open {
 		return
 	}
+
 	if s.cfg.borrow() {
 		s.mu.Lock()
 		s.lent = true
 		s.mu.Unlock()
 		return
 	}
+
 	s.closeJournal()
 }
 

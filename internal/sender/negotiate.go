@@ -22,10 +22,12 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 			return nil, err
 		}
 	}
+
 	open, err := o.openMessage(rec, a, goes)
 	if err != nil {
 		return nil, err
 	}
+
 	start := o.cfg.Clock.Now()
 	pause := repeatFirst
 	timer := o.cfg.Clock.NewTimer(0)
@@ -109,13 +111,16 @@ func (o *Outgoing) openMessage(rec *ledger.Source, a *asked, goes course) (*wire
 			return nil, err
 		}
 	}
+
 	if q.Deletes() {
 		q.Durability = transfer.DurabilityFull
 	}
+
 	q.Items, q.Rest = nil, nil
 	if q.Retry != nil {
 		q.Retry = &transfer.Retry{Of: q.Retry.Of, Resolved: q.Retry.Resolved}
 	}
+
 	q.Settings = q.Settings.Or(o.cfg.Settings)
 	open.Request = q
 	return &wire.Message{Kind: wire.KindOpen, Open: open}, nil
@@ -192,6 +197,7 @@ func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
 	if err := o.items.openJournal(o.rec.read()); err != nil { // such as one that is damaged
 		return o.pumpFailed(err)
 	}
+
 	err := o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
 		first := rec.Dest == ""
 		rec.Dest, rec.Epoch, rec.Journal = a.Dest, a.Epoch, true
@@ -220,6 +226,7 @@ func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	failpoint.Hit("sender.after_accept")
 	o.items.startWalk(o.rec.read())
 	o.live.accepted()

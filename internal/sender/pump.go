@@ -83,6 +83,7 @@ func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume)
 	for _, pt := range resume.Points {
 		p.resume[pt.Item] = pt
 	}
+
 	o.live.granted(credit)
 	go func() {
 		defer close(p.done)
@@ -129,19 +130,23 @@ func (p *pump) run(resume transfer.Resume) error {
 		return err
 	}
 	defer p.flight.Leave()
+
 	if first, err := p.asked.item(0); err == nil {
 		p.sources = p.cfg.Place.Files(first.Source)
 	} else {
 		return err
 	}
 	defer p.sources.Close()
+
 	if err := p.sign(); err != nil {
 		return err
 	}
+
 	journal := p.items.journal()
 	if err := p.guard(journal); err != nil {
 		return err
 	}
+
 	p.forgetDecided()
 	defer p.letGo()
 	c := journal.Cursor(resume.Decided.Below())
@@ -151,10 +156,12 @@ func (p *pump) run(resume transfer.Resume) error {
 	if err := p.room(0); err != nil {
 		return err
 	}
+
 	p.b.Last(c.Count())
 	if err := p.flush(); err != nil {
 		return err
 	}
+
 	failpoint.Hit("sender.all_sent")
 	return p.await(func() bool { return false }, nil) // keeps the epoch alive until it is stopped
 }
@@ -259,14 +266,17 @@ func (p *pump) openLane() error {
 	if err != nil {
 		return err
 	}
+
 	was := p.live.travels(name, reason)
 	if name != was {
 		p.log.Debug("lane chosen", "lane", name, "error", reason)
 	}
+
 	if was == transfer.LaneDirect && name == transfer.LaneQueue {
 		// After a RESYNC, which could not ask the destination to dial; OPEN can.
 		return &laneError{errors.New(reason)}
 	}
+
 	p.lane = l
 	p.line = p.cfg.Lines.Line(string(p.to), name)
 	p.flight = p.line.Join(p.feeder.ring)
@@ -325,6 +335,7 @@ func (p *pump) item(n uint64, it transfer.Item) error {
 			return err
 		}
 	}
+
 	p.sent.begin(n, it, &p.task)
 	switch it.Type {
 	case transfer.ItemBad:
@@ -339,11 +350,13 @@ func (p *pump) item(n uint64, it transfer.Item) error {
 		}
 		return p.begin(n, &wire.Begin{Type: transfer.ItemDir, Mode: mode, Mtime: mtime, Name: it.Name, Source: it.Source, To: p.task.to})
 	}
+
 	err := p.file(n, it, false)
 	for again := false; errors.Is(err, place.ErrUnsized); again = true {
 		delete(p.resume, n)
 		err = p.file(n, it, again) // the first time it may just have grown
 	}
+
 	if errors.Is(err, errChanged) {
 		err = p.resend(resend{n, it, err})
 	}
@@ -360,6 +373,7 @@ func (p *pump) resend(r resend) error {
 	if p.left.tries[r.item] < maxTries {
 		return p.item(r.item, r.it)
 	}
+
 	delete(p.left.tries, r.item)
 	var e *transfer.Error
 	switch {

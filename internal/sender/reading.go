@@ -46,6 +46,7 @@ func (p *pump) file(n uint64, it transfer.Item, unsized bool) error {
 	if err != nil {
 		return p.fail(n, it, transfer.AsError(err))
 	}
+
 	p.live.reads(it.Source)
 	ended, err := p.stream(r, offset)
 	switch {
@@ -83,20 +84,24 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 		}
 		k.close()
 	}
+
 	src, err := p.sources.Open(it.Source, unsized)
 	if err != nil {
 		return nil, 0, err
 	}
+
 	r := &reading{item: n, it: it, src: src, facts: src.Facts()}
 	if r.form, err = p.formOf(it.Source, src); err != nil {
 		src.Close()
 		return nil, 0, err
 	}
+
 	resumed = resumed && pt.Version == r.facts.Version && 0 < pt.Source && (r.facts.Size < 0 || pt.Source <= r.facts.Size) && seek(src, pt.Source)
 	sum, known := p.sent.digestOf(n, r.facts.Version)
 	if known = known && !(resumed && pt.NoReadBack); known {
 		r.known = sum
 	}
+
 	switch {
 	case known && !resumed:
 		return r, 0, nil
@@ -108,6 +113,7 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 		r.tail, r.resumed, r.sum = true, true, digest.Resume(p.task.method, p.left.digests, pt.Prefix, src.(place.Seeker))
 		return r, pt.Source, nil
 	}
+
 	if p.task.method != digest.None {
 		r.sum = digest.NewRunning(p.task.method, p.left.digests)
 	}
@@ -128,6 +134,7 @@ func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 		Mtime: r.facts.Mtime, Allocated: r.facts.Allocated, Offset: offset, Version: version, Name: r.it.Name, Source: r.it.Source, Form: r.form, To: p.task.to}); err != nil {
 		return false, err
 	}
+
 	for more := size != 0 && offset != size; more; {
 		if p.rec.decided(r.item) {
 			if err := p.room(0); err != nil {
@@ -151,9 +158,11 @@ func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 	if err := p.room(0); err != nil {
 		return false, err
 	}
+
 	if r.sum != nil {
 		r.sum.End()
 	}
+
 	p.sent.end(r.item, version)
 	p.b.End(r.item, offset)
 	if failpoint.Planted("deleted-when-sent") && p.task.options.Delete() {
@@ -182,6 +191,7 @@ func (p *pump) putSums() error {
 			left = append(left, r)
 		}
 	}
+
 	clear(p.summing[len(left):])
 	p.summing = left
 	return err
@@ -210,6 +220,7 @@ func (p *pump) putSum(r *reading) error {
 	if err := p.room(len(sum) + len(tail)); err != nil {
 		return err
 	}
+
 	p.sent.digest(r.item, r.facts.Version, sum)
 	p.b.Sum(r.item, sum, tail)
 	if r.lasting() {
@@ -235,6 +246,7 @@ func (p *pump) piece(r *reading, offset, size int64) (int64, error) {
 	if err := p.putSums(); err != nil {
 		return 0, err
 	}
+
 	if p.left.digests.Full() {
 		if err := p.await(func() bool { return !p.left.digests.Full() }, nil); err != nil {
 			return 0, err
@@ -243,10 +255,12 @@ func (p *pump) piece(r *reading, offset, size int64) (int64, error) {
 	if err := p.awaitBytes(r.src); err != nil {
 		return 0, err
 	}
+
 	left := size - offset
 	if size < 0 {
 		left = math.MaxInt64
 	}
+
 	pace := int64(p.pace())
 	space := func() int64 { return min(int64(p.b.Room()), pace-int64(p.b.Used())) }
 	if space() < min(pace/4, left) {
@@ -254,11 +268,13 @@ func (p *pump) piece(r *reading, offset, size int64) (int64, error) {
 			return 0, err
 		}
 	}
+
 	most := min(left, space())
 	n, err := p.reserve(min(most, pace/4), most)
 	if err != nil {
 		return 0, err
 	}
+
 	n = min(n, int64(p.b.Room()))
 	k, err := p.read(r, offset, n)
 	p.credit.giveBack(n - k)
@@ -268,6 +284,7 @@ func (p *pump) piece(r *reading, offset, size int64) (int64, error) {
 	case err != nil && err != io.EOF:
 		return 0, fmt.Errorf("%w: %d bytes at offset %d, %d expected: %w", errChanged, k, offset, n, err)
 	}
+
 	if p.b.Room() < 4096 || int64(p.b.Used()) >= pace {
 		if err := p.flush(); err != nil {
 			return 0, err
@@ -298,6 +315,7 @@ func (p *pump) read(r *reading, offset, n int64) (int64, error) {
 		p.b.Undo()
 		return 0, err
 	}
+
 	if int64(k) < n { // where a file ends whose size was not known
 		short := bytes.Clone(buf[:k])
 		if p.b.Undo(); k == 0 {
@@ -306,9 +324,11 @@ func (p *pump) read(r *reading, offset, n int64) (int64, error) {
 		buf = p.b.Data(r.item, offset, k)
 		copy(buf, short)
 	}
+
 	if r.sum != nil && offset+int64(k) > r.sum.At() {
 		r.sum.Write(buf[r.sum.At()-offset:])
 	}
+
 	p.live.count(r.item, offset, int64(k))
 	if k >= flow.BeginCost && isZero(buf) {
 		p.b.Undo()
@@ -316,6 +336,7 @@ func (p *pump) read(r *reading, offset, n int64) (int64, error) {
 		p.credit.giveBack(int64(k) - flow.BeginCost)
 		return int64(k), err
 	}
+
 	p.squeeze(r.item, offset, buf)
 	return int64(k), err
 }

@@ -189,10 +189,12 @@ func (r *record) end(t *ledger.Tx, rec *ledger.Source, e *transfer.Error) error 
 	if rec.State == transfer.Failed && e != nil {
 		p.Code = e.Kind.Code()
 	}
+
 	p.Place, p.NextTry, p.Current = 0, time.Time{}, ""
 	if p.FilesTotal == 1 { // its name stays with the figures
 		p.Current = r.snap.current
 	}
+
 	event := audit.Completed
 	switch rec.State {
 	case transfer.Failed:
@@ -200,6 +202,7 @@ func (r *record) end(t *ledger.Tx, rec *ledger.Source, e *transfer.Error) error 
 	case transfer.Cancelled:
 		event = audit.Cancelled
 	}
+
 	return r.note(t, noteOf(rec, event, func(a *audit.Record) {
 		if rec.State == transfer.Cancelled {
 			a.Principal = rec.CancelBy

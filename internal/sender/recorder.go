@@ -71,6 +71,7 @@ func (r *recorder) record(m *wire.Outcomes) {
 		r.late(m)
 		return
 	}
+
 	failpoint.Hit("sender.before_outcomes")
 	var total uint64 // a destination's word alone does not end a transfer
 	var err error
@@ -84,6 +85,7 @@ func (r *recorder) record(m *wire.Outcomes) {
 		r.doubtOrLog(err, "the outcomes cannot be checked; the destination will repeat them")
 		return
 	}
+
 	believed := r.believed(m.Outcomes)
 	err = r.rec.update(func(t *ledger.Tx, rec *ledger.Source) error { return r.take(t, rec, m, believed, total) })
 	if errors.Is(err, errOver) {
@@ -94,6 +96,7 @@ func (r *recorder) record(m *wire.Outcomes) {
 		r.doubtOrLog(err, "outcomes cannot be recorded; the destination will repeat them")
 		return
 	}
+
 	failpoint.Hit("sender.after_outcomes")
 	r.forget(m.Outcomes)
 	r.live.recorded(r.cfg.Clock.Now())
@@ -101,11 +104,13 @@ func (r *recorder) record(m *wire.Outcomes) {
 	if m.Last && (state == transfer.Parked || state == transfer.Accepted) {
 		return // there is no way to the end from here; unanswered, it comes again
 	}
+
 	r.ack(m)
 	failpoint.Hit("sender.after_outcomes_ack")
 	if state.Final() || state == transfer.Settling {
 		r.moved()
 	}
+
 	r.show(false)
 	r.wake()
 }
@@ -130,12 +135,14 @@ func (r *recorder) inherit() error {
 	if !r.sent.lacksEarlier() {
 		return nil
 	}
+
 	rec := r.rec.read()
 	below := rec.Decided.Below()
 	items, err := r.items.from(below, transfer.MaxUndecided)
 	if err != nil {
 		return err
 	}
+
 	a, tasks := r.cfg.asked(rec), make([]task, len(items))
 	for k := range items {
 		switch {
@@ -149,6 +156,7 @@ func (r *recorder) inherit() error {
 			}
 		}
 	}
+
 	r.sent.inherit(below, items, tasks)
 	return nil
 }
@@ -184,17 +192,21 @@ func (r *recorder) take(t *ledger.Tx, rec *ledger.Source, m *wire.Outcomes, beli
 	if rec.State.Final() {
 		return errOver
 	}
+
 	fresh, err := r.count(t, rec, believed)
 	if err != nil {
 		return err
 	}
+
 	rec.Recovering, rec.Crashes = time.Time{}, 0
 	if err := r.rec.noteItems(t, rec, audit.Items, fresh); err != nil {
 		return err
 	}
+
 	if !m.Last || rec.State == transfer.Cancelling {
 		return nil
 	}
+
 	if rec.Decided.Below() != total {
 		return transfer.Errorf(transfer.KindMalformed, "%s says that all is decided, and has told of %d items of %d", r.to, rec.Decided.Below(), total)
 	}
@@ -234,6 +246,7 @@ func (r *recorder) last(t *ledger.Tx, rec *ledger.Source) error {
 	if err != nil {
 		return err
 	}
+
 	rec.Settled = rec.State == transfer.Settling
 	if rec.State != transfer.Settling || rec.Request.Deletes() {
 		return nil
@@ -265,6 +278,7 @@ func (r *recorder) late(m *wire.Outcomes) {
 		r.ack(m) // all of them are recorded; only the answer was lost
 		return
 	}
+
 	err := r.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		return r.cfg.Note(t, noteOf(rec, audit.Warning, func(a *audit.Record) {
 			a.State = rec.State
@@ -278,5 +292,6 @@ func (r *recorder) late(m *wire.Outcomes) {
 		r.log.Error("cannot record late outcomes", "error", err)
 		return
 	}
+
 	r.ack(m)
 }

@@ -20,6 +20,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 	if o.opening = nil; a == nil { // an epoch is never sent in a second time from its first message
 		return nil, o.rec.renegotiate()
 	}
+
 	p := o.startPump(a.Epoch, a.Credit, a.Resume)
 	defer func() { p.stop() }()
 	heard := o.cfg.Clock.Now()
@@ -121,6 +122,7 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 			return nil, o.rec.renegotiate()
 		}
 	}
+
 	e := transfer.AsError(err)
 	var over *GuardError
 	if errors.As(err, &over) { // trying again would find as much
@@ -134,6 +136,7 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 	if err := o.rec.recovering(); err != nil {
 		return nil, err
 	}
+
 	switch {
 	case broke:
 		e = transfer.Errorf(transfer.KindUnreachable, "%s cannot send to %s: %w", o.cfg.Agent, o.to, err).
@@ -141,6 +144,7 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 	case !e.Kind.Waits():
 		e = transfer.Errorf(transfer.KindBusy, "%s cannot go on: %w", o.cfg.Agent, err)
 	}
+
 	if !o.rec.overdue() {
 		return o.waitFor(e, 0, pause)
 	}

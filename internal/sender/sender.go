@@ -126,6 +126,7 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 	if cfg.Quiet == nil {
 		cfg.Quiet = quiet.New(cfg.Log, cfg.Clock.Now)
 	}
+
 	before := rec.Dest != ""
 	log := cfg.Log.With("transfer", rec.Request.ID, "destination", rec.Request.Destination)
 	p := &rec.Progress
@@ -168,14 +169,17 @@ func (o *Outgoing) Deliver(m *wire.Message) bool {
 	if !o.peers(m) {
 		return false
 	}
+
 	if m.Kind == wire.KindOutcomes {
 		o.outcomes.queue(m.Outcomes)
 		return true
 	}
+
 	switch o.rec.state() {
 	case transfer.Accepted, transfer.Waiting, transfer.Parked:
 		return true // nobody reads the inbox, and what matters comes again after OPEN
 	}
+
 	o.in.deliver(m)
 	o.driver.ring()
 	return true

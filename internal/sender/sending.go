@@ -76,6 +76,7 @@ func (p *pump) flush() error {
 	if err := p.throttle(int64(p.b.Len())); err != nil { // before its turn on the line, which others wait for
 		return err
 	}
+
 	may := func() bool { return p.flight.May(p.cfg.Clock.Now()) }
 	if !may() {
 		if err := p.wait(may, nil); err != nil {
@@ -94,6 +95,7 @@ func (p *pump) throttle(size int64) error {
 	if p.cfg.Throttle == nil {
 		return nil
 	}
+
 	signed := p.cfg.Clock.Now()
 	for {
 		again, ok := p.cfg.Throttle.take(p.to, &p.left.pacer, p.rate, size)

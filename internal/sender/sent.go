@@ -112,10 +112,12 @@ func (s *sent) believe(oc transfer.Outcome) (is believed, why string) {
 	if b != nil {
 		is.delete, is.form = b.delete, b.form
 	}
+
 	is.Outcome = oc
 	if failpoint.Planted("outcome-path-believed") {
 		return is, ""
 	}
+
 	switch {
 	case b == nil:
 		return is, "an outcome of an item that was not begun"
@@ -128,6 +130,7 @@ func (s *sent) believe(oc transfer.Outcome) (is believed, why string) {
 	case oc.OK() && b.kind == transfer.ItemFile && !b.before && b.delete && !slices.Contains(b.ends, oc.Version):
 		return is, "an outcome of another state of the file than was sent"
 	}
+
 	is.Source = b.source
 	return is, ""
 }

@@ -31,6 +31,7 @@ func (o *Outgoing) settle(ctx context.Context) (*Verdict, error) {
 			return o.waitSettling(reason)
 		}
 	}
+
 	rec := o.rec.read()
 	err := o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error { return o.rec.end(t, rec, failureOf(rec)) },
 		rec.Progress.Counts.Ending())
@@ -57,6 +58,7 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *tra
 	if !ok {
 		return nil, transfer.Errorf(transfer.KindInternal, "internal error: sources are to be deleted in a place that cannot do so")
 	}
+
 	fresh := make([]bool, len(items))
 	err = o.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		for n := range items {
@@ -73,6 +75,7 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *tra
 	if err != nil {
 		return nil, err
 	}
+
 	failpoint.Hit("delete.after_ledger")
 	warnings, waits := make([]*transfer.Error, len(items)), make([]bool, len(items))
 	for n, d := range dels {
@@ -88,6 +91,7 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *tra
 			}
 		}
 	}
+
 	failpoint.Hit("delete.before_done")
 	return reason, o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
 		var gone []transfer.Outcome

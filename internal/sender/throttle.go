@@ -49,6 +49,7 @@ func (t *Throttle) Set(tables map[transfer.AgentName]flow.Timetable) error {
 			more--
 		}
 	}
+
 	if n := len(t.to) + more; n > MaxLimits {
 		return transfer.Errorf(transfer.KindTooLarge, "what is sent would be limited to %d agents, each by itself; the most is %d", n, MaxLimits).
 			WithHint("take limits away with --limit AGENT=off")
@@ -114,6 +115,7 @@ func (t *Throttle) take(to transfer.AgentName, own *flow.Pacer, rate, n int64) (
 	if l := t.to[to]; l != nil {
 		all = append(all, due{&l.pacer, l.table.RateAt(now)})
 	}
+
 	for _, d := range all {
 		if d.rate > 0 {
 			if at := d.p.Due(d.rate); at.After(now) && at.After(again) {
@@ -121,9 +123,11 @@ func (t *Throttle) take(to transfer.AgentName, own *flow.Pacer, rate, n int64) (
 			}
 		}
 	}
+
 	if !again.IsZero() {
 		return again, false
 	}
+
 	for _, d := range all {
 		if d.rate > 0 {
 			d.p.Sent(now, n, d.rate)

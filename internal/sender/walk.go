@@ -64,6 +64,7 @@ func (c *Config) walkItems(ctx context.Context, rec *ledger.Source, j *ledger.Jo
 	if err != nil {
 		return 0, err
 	}
+
 	walk.After = j.Last()
 	unsynced, last := 0, c.Clock.Now()
 	found := j.Totals() // those are of what is synced

@@ -18,11 +18,13 @@ func Distance(a, b string) int {
 	if len(a) > most || len(b) > most {
 		return max(len(a), len(b))
 	}
+
 	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
 	var older []int
 	for j := range row {
 		row[j] = j
 	}
+
 	for i := range len(a) {
 		older, before, row = before, row, make([]int, len(b)+1)
 		row[0] = i + 1

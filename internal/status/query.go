@@ -52,15 +52,18 @@ func matches(f *wire.Filter, e *entry) bool {
 	if f == nil {
 		return true
 	}
+
 	for k, v := range f.Meta {
 		if has, ok := e.meta[k]; !ok || has != v {
 			return false
 		}
 	}
+
 	began := e.Submitted
 	if began.IsZero() {
 		began = e.ID.Time()
 	}
+
 	switch {
 	case len(f.States) > 0 && !slices.Contains(f.States, e.State),
 		f.Agent != "" && e.Source != f.Agent && e.Destination != f.Agent,

@@ -114,15 +114,18 @@ func (p *Picture) room() bool {
 	if len(p.agents) < MaxAgents {
 		return true
 	}
+
 	var oldest *seen
 	for _, s := range p.agents {
 		if oldest == nil || s.at.Before(oldest.at) {
 			oldest = s
 		}
 	}
+
 	if p.clock.Now().Sub(oldest.at) <= wire.UnreachableAfter {
 		return false
 	}
+
 	delete(p.agents, oldest.beat.Agent)
 	return true
 }
@@ -165,6 +168,7 @@ func (p *Picture) Agents() []wire.AgentStatus {
 		}
 		out = append(out, a)
 	}
+
 	sort.Slice(out, func(i, j int) bool { return out[i].Agent < out[j].Agent })
 	return out
 }
@@ -197,12 +201,15 @@ func (p *Picture) Queued(g *transfer.Progress) {
 	if g.ID.IsZero() || e != nil && (e.State != transfer.Queued || g.State != transfer.Withdrawn) {
 		return
 	}
+
 	if e == nil {
 		e = p.add(g)
 	}
+
 	if e.Progress = *g; e.State != transfer.Withdrawn {
 		e.State = transfer.Queued
 	}
+
 	p.weigh(e)
 }
 
@@ -228,6 +235,7 @@ func (p *Picture) shrink() {
 	for _, e := range p.sorted() {
 		of[e.Source] = append(of[e.Source], e)
 	}
+
 	rank := func(e *entry) int {
 		switch {
 		case e.State.Final():
@@ -240,6 +248,7 @@ func (p *Picture) shrink() {
 	for _, list := range of {
 		sort.SliceStable(list, func(i, j int) bool { return rank(list[i]) < rank(list[j]) })
 	}
+
 	for len(p.transfers) > MaxTransfers {
 		var most transfer.AgentName
 		for source, list := range of {
@@ -259,11 +268,13 @@ func (p *Picture) weigh(e *entry) {
 	if p.transfers[key{e.ID, e.Source}] != e {
 		return // it gave way at once
 	}
+
 	size := basics(e) + weight(e.Reason)
 	for i := range e.Failures {
 		o := &e.Failures[i]
 		size += len(o.Path) + len(o.Source) + len(o.Note) + weight(o.Err) + 256
 	}
+
 	p.bytes += size - e.bytes
 	e.bytes = size
 	if p.bytes > maxBytes {
@@ -289,6 +300,7 @@ func (p *Picture) lighten() {
 		s := shares[e.Source]
 		s.whole, s.bytes = append(s.whole, e), s.bytes+e.bytes
 	}
+
 	for p.bytes > maxBytes/2 {
 		var most *share
 		for _, s := range shares {
@@ -342,6 +354,7 @@ func (p *Picture) Record(r *audit.Record) bool {
 	case r.Source != "" && r.Source != r.Agent:
 		return false
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.transfers[key{r.Transfer, r.Agent}]
@@ -351,9 +364,11 @@ func (p *Picture) Record(r *audit.Record) bool {
 			e.Originator = r.Originator.String()
 		}
 	}
+
 	if r.Meta != nil {
 		e.meta = r.Meta
 	}
+
 	p.fold(&e.Progress, r)
 	p.weigh(e)
 	return true
@@ -364,12 +379,15 @@ func (p *Picture) fold(g *transfer.Progress, r *audit.Record) {
 	if over(g) {
 		return
 	}
+
 	if g.Destination == "" { // it was cancelled before its request came
 		g.Destination, g.Job = r.Destination, r.Job
 	}
+
 	if r.Request != nil && g.Compress == "" {
 		g.Compress = r.Request.Compress
 	}
+
 	switch r.Event {
 	case audit.Accepted:
 		if g.State == "" || g.State == transfer.Queued {
@@ -445,6 +463,7 @@ func (p *Picture) Transfer(suffix string) (*transfer.Progress, error) {
 	if err := transfer.CheckIDSuffix(suffix); err != nil {
 		return nil, err
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var found *entry
@@ -459,10 +478,12 @@ func (p *Picture) Transfer(suffix string) (*transfer.Progress, error) {
 			found = e
 		}
 	}
+
 	if found == nil {
 		return nil, transfer.Errorf(transfer.KindNotFound, "no transfer has an ID that ends in %q", suffix).
 			WithHint("`ferry transfer ls` lists them")
 	}
+
 	c := p.shown(&found.Progress)
 	return &c, nil
 }

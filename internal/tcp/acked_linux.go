@@ -29,10 +29,12 @@ func infoOf(c net.Conn) (info unix.TCPInfo) {
 	if !ok {
 		return info
 	}
+
 	raw, err := t.SyscallConn()
 	if err != nil {
 		return info
 	}
+
 	raw.Control(func(fd uintptr) {
 		if i, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
 			info = *i

@@ -10,10 +10,12 @@ func Stands(c net.Conn) bool {
 	if !ok || local.IP.IsLoopback() {
 		return true
 	}
+
 	all, err := net.InterfaceAddrs()
 	if err != nil {
 		return true
 	}
+
 	for _, a := range all {
 		if n, ok := a.(*net.IPNet); ok && n.IP.Equal(local.IP) {
 			return true

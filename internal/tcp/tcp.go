@@ -49,16 +49,19 @@ func (o Options) Apply(c net.Conn) error {
 	if err := t.SetNoDelay(!o.Delay); err != nil {
 		return err
 	}
+
 	if o.SendBuffer > 0 {
 		if err := t.SetWriteBuffer(o.SendBuffer); err != nil {
 			return err
 		}
 	}
+
 	if o.ReceiveBuffer > 0 {
 		if err := t.SetReadBuffer(o.ReceiveBuffer); err != nil {
 			return err
 		}
 	}
+
 	if o.QuickAck {
 		return quickAck(t)
 	}

@@ -62,17 +62,21 @@ func ParseLocation(s string) (Location, error) {
 	if s == "" {
 		return Location{}, Errorf(KindUsage, "a location is empty; give [AGENT:]PATH")
 	}
+
 	if s[0] == '/' || s[0] == '.' {
 		return Location{Path: Path(s)}, nil
 	}
+
 	before, after, ok := strings.Cut(s, ":")
 	if !ok || len(before) < 2 || strings.Contains(before, "/") {
 		return Location{Path: Path(s)}, nil
 	}
+
 	name, err := ParseAgentName(before)
 	if err != nil {
 		return Location{}, err
 	}
+
 	if after == "" {
 		return Location{}, Errorf(KindUsage, "location %q names an agent but no path; give %s:PATH", s, name)
 	}

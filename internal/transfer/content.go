@@ -60,6 +60,7 @@ func (c *Content) check(text bool) error {
 			return Errorf(KindUsage, "--%s %q is not UTF-8", w.flag, w.value)
 		}
 	}
+
 	if c.KeepBlanks && !text {
 		return Errorf(KindUsage, "--keep-trailing-blanks belongs to text mode").WithHint("add --mode text, or leave it out")
 	}

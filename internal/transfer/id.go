@@ -33,10 +33,12 @@ func ParseID(s string) (ID, error) {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return id, bad
 	}
+
 	b, err := hex.DecodeString(strings.ReplaceAll(s, "-", ""))
 	if err != nil || len(b) != 16 {
 		return id, bad
 	}
+
 	copy(id[:], b)
 	if id[6]>>4 != 7 || id[8]>>6 != 2 {
 		return ID{}, bad

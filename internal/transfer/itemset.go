@@ -100,17 +100,21 @@ func (d *ItemSet) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &j); err != nil {
 		return err
 	}
+
 	b, err := base64.StdEncoding.DecodeString(j.Bits)
 	if err != nil {
 		return fmt.Errorf("item set: %w", err)
 	}
+
 	if len(b)%8 != 0 || len(b) > MaxUndecided/8 {
 		return fmt.Errorf("item set: %d bytes of bits, at most %d in words of 8", len(b), MaxUndecided/8)
 	}
+
 	*d = ItemSet{below: j.Below}
 	for w := 0; w < len(b)/8; w++ {
 		d.bits[w] = binary.BigEndian.Uint64(b[8*w:])
 	}
+
 	for d.bits[0]&1 == 1 {
 		d.shift()
 	}

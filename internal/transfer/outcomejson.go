@@ -39,24 +39,30 @@ func appendOutcome(b []byte, o *Outcome, escapeHTML bool) ([]byte, error) {
 	if *o != o.common() || int(o.Type) >= len(itemTypes) || !plain(string(o.Path), escapeHTML) || !plain(string(o.Source), escapeHTML) || !plain(o.Digest, escapeHTML) || !plain(o.SrcSum, escapeHTML) {
 		return appendAny(b, o, escapeHTML)
 	}
+
 	b = strconv.AppendUint(append(b, `{"item":`...), o.Item, 10)
 	b = appendText(append(b, `,"type":`...), itemTypes[o.Type])
 	b = appendText(append(b, `,"path":`...), string(o.Path))
 	if o.Source != "" {
 		b = appendText(append(b, `,"source":`...), string(o.Source))
 	}
+
 	if o.Size != 0 {
 		b = strconv.AppendInt(append(b, `,"size":`...), o.Size, 10)
 	}
+
 	if o.Digest != "" {
 		b = appendText(append(b, `,"digest":`...), o.Digest)
 	}
+
 	if o.SrcSum != "" {
 		b = appendText(append(b, `,"source_digest":`...), o.SrcSum)
 	}
+
 	if o.Version != "" {
 		b = append(base64.RawStdEncoding.AppendEncode(append(b, `,"version":"`...), []byte(o.Version)), '"')
 	}
+
 	if o.To != 0 {
 		b = strconv.AppendUint(append(b, `,"to":`...), o.To, 10)
 	}
@@ -97,10 +103,12 @@ func ParseOutcomes(b []byte) (outs []Outcome, n int, ok bool) {
 	if !p.lit("[") {
 		return nil, 0, false
 	}
+
 	outs = []Outcome{}
 	if p.lit("]") {
 		return outs, p.at, true
 	}
+
 	for {
 		outs = append(outs, Outcome{})
 		if !p.outcome(&outs[len(outs)-1]) {
@@ -137,10 +145,12 @@ func (p *outcomeParser) digits() (v uint64, ok bool) {
 		v = v*10 + uint64(p.b[p.at]-'0')
 		p.at++
 	}
+
 	n := p.at - from
 	if n == 0 || n > 18 || n > 1 && p.b[from] == '0' || p.at == len(p.b) {
 		return 0, false
 	}
+
 	switch p.b[p.at] {
 	case '.', 'e', 'E':
 		return 0, false
@@ -179,10 +189,12 @@ func (p *outcomeParser) text() (s []byte, ok bool) {
 	if !p.lit(`"`) {
 		return nil, false
 	}
+
 	end := bytes.IndexByte(p.b[p.at:], '"')
 	if end < 0 {
 		return nil, false
 	}
+
 	s = p.b[p.at : p.at+end]
 	wide := false
 	for _, c := range s {
@@ -191,6 +203,7 @@ func (p *outcomeParser) text() (s []byte, ok bool) {
 		}
 		wide = wide || c >= utf8.RuneSelf
 	}
+
 	p.at += end + 1
 	return s, !wide || utf8.Valid(s)
 }
@@ -215,12 +228,15 @@ func (p *outcomeParser) outcome(o *Outcome) bool {
 	if !p.lit(`{"item":`) || !p.uint(&o.Item) || !p.lit(`,"type":`) || !p.itemType(&o.Type) || !p.lit(`,"path":`) || !p.path(&o.Path) {
 		return false
 	}
+
 	if p.lit(`,"source":`) && !p.path(&o.Source) {
 		return false
 	}
+
 	if p.lit(`,"size":`) && !p.int(&o.Size) {
 		return false
 	}
+
 	if p.lit(`,"digest":`) {
 		s, ok := p.text()
 		if !ok {
@@ -228,6 +244,7 @@ func (p *outcomeParser) outcome(o *Outcome) bool {
 		}
 		o.Digest = string(s)
 	}
+
 	if p.lit(`,"source_digest":`) {
 		s, ok := p.text()
 		switch {
@@ -239,12 +256,14 @@ func (p *outcomeParser) outcome(o *Outcome) bool {
 			o.SrcSum = string(s)
 		}
 	}
+
 	if p.lit(`,"version":`) {
 		s, ok := p.text()
 		if !ok || o.Version.UnmarshalText(s) != nil {
 			return false
 		}
 	}
+
 	if p.lit(`,"to":`) && !p.uint(&o.To) {
 		return false
 	}

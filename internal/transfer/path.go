@@ -29,9 +29,11 @@ func (p Path) String() string {
 			break
 		}
 	}
+
 	if plain {
 		return string(p)
 	}
+
 	var b strings.Builder
 	for i := 0; i < len(p); {
 		r, n := utf8.DecodeRuneInString(string(p[i:]))
@@ -52,6 +54,7 @@ func ParsePath(s string) (Path, error) {
 	if !strings.Contains(s, "%") {
 		return Path(s), nil
 	}
+
 	b := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
 		if s[i] != '%' {
@@ -121,6 +124,7 @@ func (p Path) Check() error {
 	case len(p) > MaxPath:
 		return Errorf(KindUsage, "a path has %d bytes; the limit is %d", len(p), MaxPath)
 	}
+
 	for name := range strings.SplitSeq(string(p), "/") {
 		if len(name) > MaxName {
 			return Errorf(KindUsage, "name %.40s… has %d bytes; the limit is %d", Path(name), len(name), MaxName)

@@ -184,9 +184,11 @@ func (r *Request) Check() error {
 	if r.Version < RequestVersion || r.Version > RequestVersion+1 {
 		return Errorf(KindVersion, "request version %d is not spoken here; this is version %d", r.Version, RequestVersion)
 	}
+
 	if r.ID.IsZero() {
 		return Errorf(KindUsage, "the request has no transfer ID")
 	}
+
 	for _, a := range []AgentName{r.Source, r.Destination} {
 		if _, err := ParseAgentName(string(a)); err != nil {
 			return err
@@ -211,24 +213,30 @@ func (s *Scope) check() error {
 	if s.Rate < 0 || s.Rate > 0 && s.Rate < MinRate {
 		return Errorf(KindUsage, "a limit of %d bytes a second is too low; it begins at %d", s.Rate, MinRate)
 	}
+
 	if s.MaxFiles < 0 || s.MaxBytes < 0 {
 		return Errorf(KindUsage, "--max-files and --max-size cannot be below 0")
 	}
+
 	if s.Base != "" {
 		if err := s.Base.Check(); err != nil {
 			return err
 		}
 	}
+
 	if s.Retry == nil {
 		return nil
 	}
+
 	if s.Retry.Of.IsZero() {
 		return Errorf(KindUsage, "a retry does not say of which transfer")
 	}
+
 	paths := s.Retry.Only
 	if to := s.Retry.Resolved; to != nil {
 		paths = append(slices.Clip(paths), to.Base)
 	}
+
 	for _, p := range paths {
 		if err := p.Check(); err != nil {
 			return err
@@ -265,11 +273,13 @@ func checkWord(name, value string, built, later []string) error {
 	if value == "" {
 		return nil
 	}
+
 	for _, v := range built {
 		if v == value {
 			return nil
 		}
 	}
+
 	for _, v := range later {
 		if v == value {
 			return Errorf(KindNotBuilt, "--%s %s is not built yet; use %s", name, value, strings.Join(built, " or "))
@@ -282,9 +292,11 @@ func (r *Request) checkNumbers() error {
 	if r.Priority < 0 || r.Priority > 9 {
 		return Errorf(KindUsage, "priority %d is out of range; it goes from 0 to 9", r.Priority)
 	}
+
 	if len(r.Meta) > MaxMeta {
 		return Errorf(KindTooLarge, "the request has %d metadata entries; the limit is %d", len(r.Meta), MaxMeta)
 	}
+
 	for k, v := range r.Meta {
 		if k == "" {
 			return Errorf(KindUsage, "a metadata entry has no name")
@@ -296,9 +308,11 @@ func (r *Request) checkNumbers() error {
 			return Errorf(KindTooLarge, "metadata %.40q has %d bytes; the limit is %d", k, len(k)+len(v), MaxMetaValue)
 		}
 	}
+
 	if strings.ContainsRune(r.Job, 0) {
 		return Errorf(KindUsage, "the job name has a NUL")
 	}
+
 	if len(r.Job) > MaxMetaValue {
 		return Errorf(KindTooLarge, "the job name has %d bytes; the limit is %d", len(r.Job), MaxMetaValue)
 	}
@@ -348,6 +362,7 @@ func ParseSize(s string) (int, error) {
 			break
 		}
 	}
+
 	n, err := strconv.ParseUint(t, 10, 32)
 	if err != nil || n<<shift > 1<<40 {
 		return 0, bad

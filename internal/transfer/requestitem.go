@@ -40,6 +40,7 @@ func (o Options) Or(d Options) Options {
 	if o.Content == (Content{}) && (o.Mode == "" || o.Mode == d.Mode) {
 		o.Content = d.Content // which belongs to a mode
 	}
+
 	or(&o.Mode, d.Mode)
 	or(&o.Checksum, d.Checksum)
 	or(&o.IfExists, d.IfExists)
@@ -160,9 +161,11 @@ func (r *Request) Split() (head *Request, parts []Part, err error) {
 		part = append(part, b...)
 		rest.Deletes = rest.Deletes || from > 0 && r.Items[n].Delete()
 	}
+
 	if from == 0 {
 		return head, nil, nil
 	}
+
 	cut(len(r.Items))
 	rest.Sum = hex.EncodeToString(sum.Sum(nil))
 	head.Rest = rest
@@ -213,31 +216,38 @@ func (r *Request) checkItem(it *RequestItem) error {
 	if err := it.Source.Check(); err != nil {
 		return err
 	}
+
 	if it.Dest == "" && r.Dest == "" {
 		return Errorf(KindUsage, "nothing says where the source %s goes", it.Source)
 	}
+
 	if it.Dest != "" {
 		if err := it.Dest.Check(); err != nil {
 			return err
 		}
 	}
+
 	if it.Resolved != nil {
 		if err := it.Resolved.Base.Check(); err != nil {
 			return err
 		}
 	}
+
 	if it.Options != (Options{}) {
 		o := r.Of(it)
 		if err := o.check(); err != nil {
 			return err
 		}
 	}
+
 	if r.Base == "" {
 		return nil
 	}
+
 	if p := string(it.Source); strings.HasPrefix(p, "/") || slices.Contains(strings.Split(p, "/"), "..") {
 		return Errorf(KindUsage, "the name %s of --files-from leads out of %s; names begin without / and have no ..", it.Source, r.Base)
 	}
+
 	if it.Own() {
 		return Errorf(KindUsage, "the name %s beneath %s has a destination or settings of its own; names of --files-from have none", it.Source, r.Base)
 	}

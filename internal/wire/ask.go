@@ -324,14 +324,17 @@ func versioned[T any](data []byte, most int, what string, look func(*T) (int, st
 	if len(data) > most {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "a %s has %d bytes; the limit is %d", what, len(data), most)
 	}
+
 	v := new(T)
 	if err := Unmarshal(data, v); err != nil {
 		return nil, err
 	}
+
 	version, wrong := look(v)
 	if err := checkVersion(version); err != nil {
 		return v, err
 	}
+
 	if wrong != "" {
 		return v, transfer.Errorf(transfer.KindMalformed, "a %s has %s", what, wrong)
 	}

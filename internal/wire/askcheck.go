@@ -43,10 +43,12 @@ func (b *Beat) check() string {
 	if b == nil {
 		return ""
 	}
+
 	counts := true
 	for _, n := range []int{b.MaxSource, b.MaxDest, b.MaxQueued, b.SourceRun, b.SourceWait, b.DestRun, b.Parked, b.Outbox} {
 		counts = counts && within(n, 0, maxCount)
 	}
+
 	return broken(
 		rule{"no agent", b.Agent != ""},
 		rule{"an incarnation or instance that is none", mark(b.Incarnation) && mark(b.Instance)},
@@ -63,16 +65,19 @@ func progress(p *transfer.Progress) string {
 	if p == nil {
 		return ""
 	}
+
 	c, figures := &p.Counts, true
 	for _, n := range []int64{c.Files, c.FilesFailed, c.Dirs, c.Bytes, c.FilesSkipped, c.LinksSkipped, c.Warnings, p.FilesTotal, p.BytesTotal, p.BytesSent, p.BytesHeld,
 		p.RunAhead, p.Resumes, p.BytesResent, p.BytesWire} {
 		figures = figures && within(n, 0, MaxSize)
 	}
+
 	for n := range p.Failures {
 		if what := outcome(&p.Failures[n]); what != "" {
 			return "a failure with " + what
 		}
 	}
+
 	return broken(
 		rule{"no transfer ID", !p.ID.IsZero()},
 		rule{"no agents", p.Source != "" && p.Destination != ""},

@@ -82,15 +82,19 @@ func (b *Builder) Begin(item uint64, f *Begin) {
 	if f.Again {
 		flags |= flagAgain
 	}
+
 	if f.Form != nil {
 		flags |= flagForm
 	}
+
 	if f.Size < 0 {
 		flags |= flagEnd
 	}
+
 	if f.To != 0 {
 		flags |= flagTo
 	}
+
 	b.buf = append(b.buf, byte(f.Type), flags)
 	b.uint(int64(f.Mode), max(0, f.Size), f.Allocated, f.Offset)
 	b.buf = binary.AppendVarint(b.buf, f.Mtime-b.now.mtime)
@@ -103,9 +107,11 @@ func (b *Builder) Begin(item uint64, f *Begin) {
 		b.text(m.Records.RECFM)
 		b.uint(int64(uint32(m.Records.LRECL)), int64(uint32(m.Records.BLKSIZE)))
 	}
+
 	if f.To != 0 {
 		b.buf = binary.AppendUvarint(b.buf, f.To)
 	}
+
 	b.now.begun(f)
 }
 

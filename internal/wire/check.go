@@ -80,6 +80,7 @@ func (m *Message) check() error {
 	case m.OutcomesAck != nil:
 		what = broken(rule{"no batch that can be", m.OutcomesAck.Batch < MaxBatch})
 	}
+
 	if what != "" {
 		return transfer.Errorf(transfer.KindMalformed, "control message %s has %s", m.Kind, what)
 	}
@@ -202,6 +203,7 @@ func outcome(o *transfer.Outcome) string {
 	if o.Written != nil {
 		w = *o.Written
 	}
+
 	return broken(
 		rule{"an item out of its range", o.Item < MaxItems && o.To <= MaxItems},
 		rule{"a type that is none", within(uint32(o.Type), uint32(transfer.ItemFile), uint32(transfer.ItemBad))},
@@ -219,6 +221,7 @@ func resume(r *transfer.Resume) bool {
 	if r.Decided.Below() > MaxItems || len(r.Points) > transfer.MaxUndecided {
 		return false
 	}
+
 	for n := range r.Points {
 		p := &r.Points[n]
 		if p.Item >= MaxItems || !within(p.Source, 0, MaxSize) || len(p.Prefix) > MaxSegments {
@@ -324,6 +327,7 @@ func (f *Frame) odd() string {
 	case b == nil:
 		return ""
 	}
+
 	return broken(
 		rule{"a type that is none", b.Type == transfer.ItemFile || b.Type == transfer.ItemDir},
 		rule{"a mode with more than permissions", b.Mode <= maxMode},

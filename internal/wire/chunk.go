@@ -193,6 +193,7 @@ func ParseFrames(h Header, m []byte, intact bool) ([]Frame, error) {
 	if !intact {
 		return nil, transfer.Errorf(transfer.KindDigest, "chunk message %d of epoch %d does not have the hash it says", h.Seq, h.Epoch)
 	}
+
 	r := reader{b: m[HeaderSize:]}
 	count := int(binary.BigEndian.Uint16(m[30:]))
 	frames := make([]Frame, 0, min(count, len(m)/2+1))
@@ -212,6 +213,7 @@ func ParseFrames(h Header, m []byte, intact bool) ([]Frame, error) {
 		}
 		frames = append(frames, f)
 	}
+
 	if len(r.b) > 0 {
 		return nil, transfer.Errorf(transfer.KindVersion, "chunk message %d of epoch %d has %d bytes after its last frame", h.Seq, h.Epoch, len(r.b))
 	}
@@ -324,16 +326,19 @@ func (r *reader) begin() *Begin {
 	if flags > flagAgain|flagForm|flagEnd|flagTo {
 		r.short = true
 	}
+
 	mode := r.uint()
 	if mode > math.MaxUint32 {
 		r.short = true
 	}
+
 	b.Mode = uint32(mode)
 	b.Size, b.Allocated, b.Offset = int64(r.uint()), int64(r.uint()), int64(r.uint())
 	if flags&flagEnd != 0 {
 		r.short = r.short || b.Size != 0
 		b.Size = -1
 	}
+
 	b.Mtime = r.now.mtime + r.int()
 	b.Version = transfer.Version(r.name(r.now.version))
 	b.Name = r.name(r.now.name)
@@ -341,11 +346,13 @@ func (r *reader) begin() *Begin {
 	if flags&flagForm != 0 {
 		b.Form = r.form()
 	}
+
 	if flags&flagTo != 0 {
 		if b.To = r.uint(); b.To == 0 {
 			r.short = true
 		}
 	}
+
 	r.now.begun(b)
 	return b
 }

@@ -267,9 +267,11 @@ func decode(data []byte) (*Message, error) {
 	if err := checkVersion(e.V); err != nil {
 		return nil, err
 	}
+
 	if !replyKinds[e.Kind] {
 		return nil, transfer.Errorf(transfer.KindVersion, "control message of unknown kind %q", e.Kind)
 	}
+
 	m := &Message{Kind: e.Kind, From: e.From, Transfer: e.Transfer}
 	if b := m.body(true); b != nil {
 		if len(e.Body) == 0 || bytes.Equal(e.Body, []byte("null")) {

@@ -22,17 +22,20 @@ func encodeOutcomes(e envelope, o *Outcomes) ([]byte, error) {
 		e.Body = body
 		return json.Marshal(e)
 	}
+
 	e.Body = json.RawMessage("0") // the last field: what takes its place stands before the last brace
 	head, err := json.Marshal(e)
 	if err != nil {
 		return nil, err
 	}
+
 	b := make([]byte, 0, len(head)+64+200*len(o.Outcomes))
 	b = append(b, head[:len(head)-len("0}")]...)
 	b = strconv.AppendUint(append(b, `{"batch":`...), o.Batch, 10)
 	if b, err = transfer.AppendOutcomes(append(b, `,"outcomes":`...), o.Outcomes, true); err != nil {
 		return nil, err
 	}
+
 	if o.Last {
 		b = append(b, `,"last":true`...)
 	}
@@ -52,20 +55,24 @@ func decodeOutcomes(data []byte) *Message {
 	if at < 0 || at > 512 || len(data) > MaxControl {
 		return nil
 	}
+
 	from := at + len(beforeOutcomes) - 1
 	outs, n, ok := transfer.ParseOutcomes(data[from:])
 	if !ok || len(outs) == 0 || len(data)-from-n > 64 {
 		return nil
 	}
+
 	rest := make([]byte, 0, 640)
 	rest = append(append(append(rest, data[:at]...), withoutAny...), data[from+n:]...)
 	m, err := decode(rest)
 	if err != nil || m.Kind != KindOutcomes || len(m.Outcomes.Outcomes) > 0 {
 		return nil
 	}
+
 	if again, err := m.Encode(); err != nil || !bytes.Equal(again, rest) {
 		return nil // the text that was found is not where it belongs
 	}
+
 	m.Outcomes.Outcomes = outs
 	if m.check() != nil {
 		return nil // what is wrong with it is said where it is read like any other

@@ -41,11 +41,13 @@ func (s *Server) ascii(ctx context.Context, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	c := textproto.NewConn(raw)
 	defer c.Close()
 	if _, _, err := c.ReadResponse(220); err != nil {
 		return "", err
 	}
+
 	ask := func(code int, format string, args ...any) (string, error) {
 		if err := c.PrintfLine(format, args...); err != nil {
 			return "", err
@@ -57,17 +59,21 @@ func (s *Server) ascii(ctx context.Context, path string) (string, error) {
 	if _, err := ask(230, "USER anonymous"); err != nil {
 		return "", err
 	}
+
 	if _, err := ask(200, "TYPE A"); err != nil {
 		return "", err
 	}
+
 	text, err := ask(227, "PASV")
 	if err != nil {
 		return "", err
 	}
+
 	m := passive.FindStringSubmatch(text)
 	if m == nil {
 		return "", transfer.Errorf(transfer.KindInternal, "%q has no address", text)
 	}
+
 	high, _ := strconv.Atoi(m[5])
 	low, _ := strconv.Atoi(m[6])
 	data, err := s.place.Dial(ctx, net.JoinHostPort(strings.Join(m[1:5], "."), strconv.Itoa(high<<8|low)))
@@ -75,9 +81,11 @@ func (s *Server) ascii(ctx context.Context, path string) (string, error) {
 		return "", err
 	}
 	defer data.Close()
+
 	if _, err := ask(150, "RETR %s", path); err != nil {
 		return "", err
 	}
+
 	b, err := io.ReadAll(io.LimitReader(data, maxProof))
 	// The last byte of what is read may be the CR of a line end that is cut.
 	return strings.TrimSuffix(string(b), "\r"), err

@@ -103,23 +103,28 @@ func (c Client) Copy(ctx context.Context, p Place, server *Server, w Work) (wall
 	if server != nil {
 		p = server.place
 	}
+
 	dir, err := os.MkdirTemp(p.Dir, "client-")
 	if err != nil {
 		return 0, cost, unwritable(p.Dir, err)
 	}
 	defer os.RemoveAll(dir)
+
 	cmd := command{work: w, place: p, server: server, dir: dir}
 	if err := os.MkdirAll(cmd.to(), 0o755); err != nil {
 		return 0, cost, unwritable(cmd.to(), err)
 	}
+
 	program, err := Find(c.Program)
 	if err != nil {
 		return 0, cost, err
 	}
+
 	args, err := c.build(cmd)
 	if err != nil {
 		return 0, cost, err
 	}
+
 	argv := append(append(append([]string{}, p.ClientWrap...), program), args...)
 	run := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	run.Env = environment(dir)
@@ -148,6 +153,7 @@ func (c command) curl(each func(w *bufio.Writer, file string)) ([]string, error)
 	if err != nil {
 		return nil, unwritable(path, err)
 	}
+
 	w := bufio.NewWriter(f)
 	for _, file := range c.work.Files {
 		each(w, file)
@@ -158,6 +164,7 @@ func (c command) curl(each func(w *bufio.Writer, file string)) ([]string, error)
 	if err := f.Close(); err != nil {
 		return nil, unwritable(path, err)
 	}
+
 	// Without --fail-early, the exit code is that of the last file alone.
 	args := []string{"--disable", "--silent", "--show-error", "--fail", "--fail-early"}
 	if c.server.Kind == FTPS {

@@ -32,6 +32,7 @@ func MeasurePath(ctx context.Context, server *Server, size int64) (Throughput, e
 	if err != nil {
 		return Throughput{}, err
 	}
+
 	argv := append(append([]string{}, server.place.ClientWrap...), program, "-c", server.place.Address, "-p", fmt.Sprint(server.port), "-n", fmt.Sprint(size), "-J")
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	c.Env = environment(server.dir)
@@ -54,6 +55,7 @@ func parseIperf(data []byte) (Throughput, error) {
 	if len(data) > maxIperf {
 		return Throughput{}, transfer.Errorf(transfer.KindTooLarge, "iperf3 printed %d bytes; the limit is %d", len(data), maxIperf)
 	}
+
 	var said struct {
 		Error string `json:"error"`
 		End   struct {
@@ -66,6 +68,7 @@ func parseIperf(data []byte) (Throughput, error) {
 	if err := json.Unmarshal(data, &said); err != nil {
 		return Throughput{}, transfer.Errorf(transfer.KindInternal, "iperf3 printed no JSON: %w", err)
 	}
+
 	r := said.End.Received
 	switch {
 	case said.Error != "":

@@ -101,15 +101,18 @@ func Start(ctx context.Context, k Kind, p Place) (*Server, error) {
 	if p.Address == "" {
 		p.Address = "127.0.0.1"
 	}
+
 	if p.Dial == nil {
 		p.Dial = func(ctx context.Context, address string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", address)
 		}
 	}
+
 	program, err := Find(k.Program())
 	if err != nil {
 		return nil, err
 	}
+
 	s := &Server{Kind: k, place: p, dir: filepath.Join(p.Dir, strings.NewReplacer(" ", "-", ",", "").Replace(string(k))), ended: make(chan struct{})}
 	if s.port, err = p.freePort(k); err != nil {
 		return nil, err
@@ -117,6 +120,7 @@ func Start(ctx context.Context, k Kind, p Place) (*Server, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, unwritable(s.dir, err)
 	}
+
 	args, err := s.prepare(ctx)
 	if err != nil {
 		return nil, err
@@ -154,6 +158,7 @@ func (s *Server) run(argv []string) error {
 		return unwritable(s.dir, err)
 	}
 	defer log.Close()
+
 	s.cmd = exec.Command(argv[0], argv[1:]...)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	s.cmd.Env = environment(s.dir)
@@ -175,6 +180,7 @@ func (s *Server) run(argv []string) error {
 	if err := <-started; err != nil {
 		return transfer.Errorf(transfer.KindInternal, "%s cannot be started: %w", s.Kind, err)
 	}
+
 	s.Pid = s.cmd.Process.Pid
 	return nil
 }

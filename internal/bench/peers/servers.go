@@ -28,10 +28,12 @@ func (s *Server) prepareFTP() ([]string, error) {
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindInternal, "this user's name is not known: %w", err)
 	}
+
 	empty := filepath.Join(s.dir, "empty")
 	if err := os.MkdirAll(empty, 0o700); err != nil {
 		return nil, unwritable(empty, err)
 	}
+
 	settings := []string{
 		"listen=YES", "listen_address=" + s.place.Address, fmt.Sprintf("listen_port=%d", s.port),
 		"background=NO", "run_as_launching_user=YES", "secure_chroot_dir=" + empty,
@@ -47,10 +49,12 @@ func (s *Server) prepareFTP() ([]string, error) {
 		settings = append(settings, "ssl_enable=YES", "allow_anon_ssl=YES", "force_anon_data_ssl=YES", "force_anon_logins_ssl=YES",
 			"rsa_cert_file="+s.certificate(), "rsa_private_key_file="+s.key(), "ssl_ciphers=HIGH", "require_ssl_reuse=NO")
 	}
+
 	if s.Kind == FTPText {
 		// Otherwise it says that it changes to ASCII mode, and goes on in binary.
 		settings = append(settings, "ascii_download_enable=YES", "ascii_upload_enable=YES")
 	}
+
 	conf, err := s.write("vsftpd.conf", strings.Join(settings, "\n")+"\n")
 	return []string{conf}, err
 }
@@ -67,13 +71,16 @@ func (s *Server) prepareSSH(ctx context.Context) ([]string, error) {
 	if err := s.separation(); err != nil {
 		return nil, err
 	}
+
 	host, err := os.ReadFile(filepath.Join(s.dir, "host.pub"))
 	if err != nil {
 		return nil, unwritable(s.dir, err)
 	}
+
 	if _, err := s.write("known_hosts", fmt.Sprintf("[%s]:%d %s", s.place.Address, s.port, host)); err != nil {
 		return nil, err
 	}
+
 	conf, err := s.write("sshd_config", strings.Join([]string{
 		"ListenAddress " + s.place.Address, fmt.Sprintf("Port %d", s.port),
 		"HostKey " + filepath.Join(s.dir, "host"), "AuthorizedKeysFile " + filepath.Join(s.dir, "user.pub"),
@@ -140,6 +147,7 @@ func (s *Server) makeCertificate() error {
 	if err != nil {
 		return transfer.Errorf(transfer.KindInternal, "no key can be made: %w", err)
 	}
+
 	now := time.Now()
 	template := x509.Certificate{
 		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "ferry-bench"},
@@ -151,13 +159,16 @@ func (s *Server) makeCertificate() error {
 	if err != nil {
 		return transfer.Errorf(transfer.KindInternal, "no certificate can be made: %w", err)
 	}
+
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return transfer.Errorf(transfer.KindInternal, "no key can be written: %w", err)
 	}
+
 	if _, err := s.write("cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))); err != nil {
 		return err
 	}
+
 	_, err = s.write("key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
 	return err
 }

@@ -144,10 +144,12 @@ func New(cfg Config) (*Hub, error) {
 	if cfg.Connections == 0 {
 		cfg.Connections = 1
 	}
+
 	if cfg.Dial == nil {
 		d := &net.Dialer{KeepAlive: 15 * time.Second}
 		cfg.Dial = func(ctx context.Context, address string) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }
 	}
+
 	h := &Hub{cfg: cfg, door: door{most: cmp.Or(cfg.Strangers, strangers)}, quiet: quiet.New(cfg.Log, func() time.Time { return cfg.Clock.Now() }), key: make([]byte, 32), asked: make(chan struct{}, maxAsked), paths: map[transfer.AgentName][]*path{},
 		forming: map[string]*forming{}, waiting: map[transfer.AgentName]chan struct{}{}, bad: map[transfer.AgentName]*unreached{}, turns: map[transfer.AgentName]chan struct{}{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
@@ -158,6 +160,7 @@ func New(cfg Config) (*Hub, error) {
 	if err := cfg.Options.Check(); err != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "direct lane: %w", err)
 	}
+
 	var err error
 	switch cfg.Mode {
 	case wire.DirectTLS:
@@ -175,6 +178,7 @@ func New(cfg Config) (*Hub, error) {
 		h.cancel()
 		return nil, err
 	}
+
 	h.wg.Go(h.tend)
 	return h, nil
 }
@@ -186,10 +190,12 @@ func (h *Hub) Close() {
 	if h.listen != nil {
 		h.listen.Close()
 	}
+
 	var all []*path
 	for _, ps := range h.paths {
 		all = append(all, ps...)
 	}
+
 	for _, f := range h.forming {
 		f.end()
 	}
@@ -197,6 +203,7 @@ func (h *Hub) Close() {
 	for _, p := range all {
 		p.end(net.ErrClosed)
 	}
+
 	h.wg.Wait()
 }
 
@@ -269,10 +276,12 @@ func (h *Hub) add(p *path) bool {
 	if h.ctx.Err() != nil {
 		return false
 	}
+
 	h.paths[p.peer] = append(h.paths[p.peer], p)
 	if p.dialled {
 		delete(h.bad, p.peer)
 	}
+
 	if c := h.waiting[p.peer]; c != nil {
 		close(c)
 		delete(h.waiting, p.peer)

@@ -33,6 +33,7 @@ func (d *door) enter(c net.Conn) {
 			}
 		}
 	}
+
 	switch {
 	case of >= ofHost:
 	case len(d.guests) >= d.most:
@@ -40,10 +41,12 @@ func (d *door) enter(c net.Conn) {
 	default:
 		first = -1
 	}
+
 	if first >= 0 {
 		d.guests[first].c.Close()
 		d.guests = slices.Delete(d.guests, first, first+1)
 	}
+
 	d.guests = append(d.guests, guest{c, host})
 }
 

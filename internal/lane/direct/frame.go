@@ -86,11 +86,13 @@ func newWireConn(raw net.Conn, opt tcp.Options, secure func(net.Conn) (*tls.Conn
 		// is read past it.
 		return &wireConn{Conn: raw, raw: raw, opt: opt, in: bufio.NewReaderSize(raw, 512)}, nil
 	}
+
 	g := &gathered{Conn: raw}
 	c, err := secure(g)
 	if err != nil {
 		return nil, err
 	}
+
 	w := &wireConn{Conn: c, raw: raw, tls: g, opt: opt, in: bufio.NewReaderSize(c, fullRecord)}
 	w.out = bufio.NewWriterSize(deadlined{w}, fullRecord)
 	return w, nil
@@ -103,6 +105,7 @@ func (w *wireConn) read(mem *wire.Memory, may ...byte) (kind byte, body []byte, 
 	if _, err := io.ReadFull(w.in, w.head[:]); err != nil {
 		return 0, nil, err
 	}
+
 	kind = w.head[4]
 	n := int(binary.BigEndian.Uint32(w.head[:]))
 	switch most := mostOf(kind); {
@@ -113,11 +116,13 @@ func (w *wireConn) read(mem *wire.Memory, may ...byte) (kind byte, body []byte, 
 	case n > most:
 		return 0, nil, fmt.Errorf("a frame of type %d says that it has %d bytes; the limit is %d", kind, n, most)
 	}
+
 	if kind == frameChunk {
 		body = mem.Get(n)
 	} else {
 		body = make([]byte, n)
 	}
+
 	_, err = io.ReadFull(w.in, body)
 	w.opt.Rearm(w.raw)
 	return kind, body, err
@@ -132,15 +137,18 @@ func (w *wireConn) write(kind byte, body []byte, more bool) error {
 		v := net.Buffers(w.vec[:])
 		return w.push(func() (int64, error) { return v.WriteTo(w.Conn) })
 	}
+
 	if _, err := w.out.Write(w.hout[:]); err != nil {
 		return err
 	}
+
 	if _, err := w.out.Write(body); err != nil || more {
 		return err
 	}
 	if err := w.out.Flush(); err != nil {
 		return err
 	}
+
 	w.raw.SetWriteDeadline(time.Now().Add(stuckTime))
 	return w.tls.flush()
 }
@@ -188,16 +196,20 @@ func (w *wireConn) readHello() (*hello, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	h := &hello{}
 	if err := wire.Unmarshal(body, h); err != nil {
 		return nil, err
 	}
+
 	if h.V < wire.Version-1 || h.V > wire.Version+1 {
 		return nil, fmt.Errorf("it speaks version %d, this is version %d", h.V, wire.Version)
 	}
+
 	if h.Count < 1 || h.Count > maxGroup || len(h.Group) != 32 {
 		return nil, errors.New("its group is malformed")
 	}
+
 	if h.From == "" || h.To == "" || len(h.Token) != 2*tokenSize {
 		return nil, errors.New("it does not say who it is")
 	}

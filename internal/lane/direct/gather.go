@@ -53,6 +53,7 @@ func (g *gathered) Write(b []byte) (int, error) {
 			return g.Conn.Write(b)
 		}
 	}
+
 	g.out = append(g.out, b...)
 	if len(b) >= fullRecord {
 		return len(b), nil

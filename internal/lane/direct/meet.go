@@ -53,6 +53,7 @@ func (h *Hub) met(raw net.Conn) {
 	if err := h.cfg.Options.Apply(raw); err != nil {
 		h.cfg.Log.Debug("socket options cannot be set", "error", err)
 	}
+
 	var secure func(net.Conn) (*tls.Conn, error)
 	if h.cert != nil {
 		secure = func(c net.Conn) (*tls.Conn, error) {
@@ -60,12 +61,14 @@ func (h *Hub) met(raw net.Conn) {
 			return t, t.HandshakeContext(h.ctx)
 		}
 	}
+
 	w, err := newWireConn(raw, h.cfg.Options, secure)
 	if err != nil {
 		h.cfg.Log.Debug("a connection to the direct lane is no TLS", "from", raw.RemoteAddr(), "error", err)
 		raw.Close()
 		return
 	}
+
 	hi, err := w.readHello()
 	if err != nil {
 		h.cfg.Log.Debug("direct lane: connection failed before it was authenticated", "from", raw.RemoteAddr(), "error", err)
@@ -85,11 +88,13 @@ func (h *Hub) letIn(hi *hello, w *wireConn) error {
 	if err != nil || hi.To != h.cfg.Agent || !h.admits(hi.Transfer, hi.From, token) {
 		return transfer.Errorf(transfer.KindUnreachable, "%s does not know the token", h.cfg.Agent)
 	}
+
 	f := h.formed(hi)
 	all, err := f.join(w, hi.Count)
 	if err != nil {
 		return err
 	}
+
 	// From now on the path, or who gives the group up, closes the connection.
 	welcome := func(w *wireConn) error {
 		w.raw.SetDeadline(time.Time{})
@@ -103,6 +108,7 @@ func (h *Hub) letIn(hi *hello, w *wireConn) error {
 		}
 		return nil
 	}
+
 	h.unform(hi)
 	p := h.newPath(hi.From, false, all)
 	// The path knows its transfers before the dialler can send any.
@@ -183,24 +189,29 @@ func (h *Hub) Open(ctx context.Context, id transfer.ID, peer transfer.AgentName,
 	if err != nil || len(token) != tokenSize {
 		return nil, transfer.Errorf(transfer.KindUnreachable, "%s gave no token for the direct lane", peer)
 	}
+
 	if theirs.Mode != h.cfg.Mode {
 		return nil, transfer.Errorf(transfer.KindUnreachable, "%s has the direct lane in mode %s, %s in mode %s", h.cfg.Agent, h.cfg.Mode, peer, theirs.Mode)
 	}
+
 	done, err := h.turn(ctx, peer)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
+
 	for p := h.some(peer); p != nil && p.leads(theirs, true); p = h.some(peer) {
 		if p.fresh() || p.alive(ctx) {
 			return p.lane(ctx, id, token), nil
 		}
 		p.end(errSilent)
 	}
+
 	p, err := h.reach(ctx, id, peer, theirs)
 	if err == nil {
 		return p.lane(ctx, id, token), nil
 	}
+
 	// The peer has said that it is met at another place. Where that cannot be reached, and
 	// what there is answers, it has not left the old one.
 	if p := h.some(peer); p != nil && ctx.Err() == nil && p.alive(ctx) {
@@ -249,10 +260,12 @@ func (h *Hub) Meet(id transfer.ID, peer transfer.AgentName, theirs *wire.Direct)
 	if len(theirs.Addresses) == 0 || theirs.Mode != h.cfg.Mode || !theirs.Dial && len(h.Addresses()) > 0 || h.linked(peer, theirs) {
 		return
 	}
+
 	done := h.freeTurn(peer)
 	if done == nil {
 		return // it is being looked for, and more OPENs may come
 	}
+
 	h.wg.Go(func() {
 		defer done()
 		if h.linked(peer, theirs) || h.known(peer, theirs) != nil {
@@ -278,6 +291,7 @@ func (h *Hub) freeTurn(peer transfer.AgentName) (done func()) {
 	default:
 		return nil
 	}
+
 	q := h.turnOf(peer)
 	select {
 	case q <- struct{}{}:
@@ -302,6 +316,7 @@ func (h *Hub) reach(ctx context.Context, id transfer.ID, peer transfer.AgentName
 	} else if len(h.Addresses()) == 0 {
 		return nil, transfer.Errorf(transfer.KindUnreachable, "neither %s nor %s listens for the direct lane", h.cfg.Agent, peer)
 	}
+
 	t := h.cfg.Clock.NewTimer(awaitTime)
 	defer t.Stop()
 	select {
@@ -313,6 +328,7 @@ func (h *Hub) reach(ctx context.Context, id transfer.ID, peer transfer.AgentName
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+
 	h.deaf(peer)
 	return nil, transfer.Errorf(transfer.KindUnreachable, "%s has not dialled %s for the direct lane", peer, strings.Join(h.Addresses(), ", "))
 }
@@ -387,6 +403,7 @@ func (h *Hub) dial(ctx context.Context, id transfer.ID, peer transfer.AgentName,
 		}
 		conns = append(conns, w)
 	}
+
 	if failed != nil {
 		for _, w := range conns {
 			w.raw.Close()
@@ -397,6 +414,7 @@ func (h *Hub) dial(ctx context.Context, id transfer.ID, peer transfer.AgentName,
 		}
 		return nil, err
 	}
+
 	p := h.newPath(peer, true, conns)
 	p.place = place(theirs)
 	if !p.start() {
@@ -422,11 +440,13 @@ func (h *Hub) connectTo(ctx context.Context, address string, hi hello, pin strin
 	if err != nil {
 		return nil, err
 	}
+
 	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	if err := h.cfg.Options.Apply(raw); err != nil {
 		h.cfg.Log.Debug("socket options cannot be set", "error", err)
 	}
+
 	var secure func(net.Conn) (*tls.Conn, error)
 	if h.cfg.Mode == wire.DirectTLS {
 		secure = func(c net.Conn) (*tls.Conn, error) {
@@ -434,6 +454,7 @@ func (h *Hub) connectTo(ctx context.Context, address string, hi hello, pin strin
 			return t, t.HandshakeContext(ctx)
 		}
 	}
+
 	w, err := newWireConn(raw, h.cfg.Options, secure)
 	if err != nil {
 		raw.Close()
@@ -449,6 +470,7 @@ func (h *Hub) connectTo(ctx context.Context, address string, hi hello, pin strin
 		raw.Close()
 		return nil, err
 	}
+
 	raw.SetDeadline(time.Time{})
 	return w, nil
 }

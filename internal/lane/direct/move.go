@@ -28,6 +28,7 @@ func (h *Hub) Move(listen string, addresses []string) (lost []transfer.AgentName
 				WithHint("give --direct-listen HOST:PORT with another address, or --direct off")
 		}
 	}
+
 	told, err := toldOf(l, addresses)
 	if err == nil {
 		err = h.follow(listen, l, told)
@@ -38,6 +39,7 @@ func (h *Hub) Move(listen string, addresses []string) (lost []transfer.AgentName
 		}
 		return nil, err
 	}
+
 	for _, p := range h.fallen() {
 		p.end(errMoved)
 		lost = append(lost, p.peer)
@@ -50,9 +52,11 @@ func toldOf(l net.Listener, addresses []string) ([]string, error) {
 	if l == nil {
 		return nil, nil
 	}
+
 	if len(addresses) == 0 {
 		return []string{l.Addr().String()}, nil
 	}
+
 	var told []string
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	for _, a := range addresses {
@@ -71,12 +75,14 @@ func (h *Hub) follow(at string, l net.Listener, told []string) error {
 	if h.ctx.Err() != nil {
 		return errClosed
 	}
+
 	if l != h.listen {
 		if h.listen != nil {
 			h.listen.Close()
 		}
 		h.wg.Go(func() { h.accept(l) })
 	}
+
 	h.listen, h.at, h.told = l, at, told
 	return nil
 }

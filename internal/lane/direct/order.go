@@ -25,13 +25,16 @@ func (o *order) take(h wire.Header, m []byte, deliver func([]byte)) {
 	if h.Epoch > o.epoch || o.held == nil {
 		o.epoch, o.next, o.held, o.bytes = h.Epoch, 1, map[uint64][]byte{}, 0
 	}
+
 	if h.Epoch < o.epoch || h.Seq < o.next {
 		deliver(m) // the receiver knows what to do with it
 		return
 	}
+
 	if _, twice := o.held[h.Seq]; twice {
 		return
 	}
+
 	o.held[h.Seq] = m
 	o.bytes += len(m)
 	o.drain(deliver)

@@ -71,6 +71,7 @@ func (p *path) start() bool {
 		p.end(errClosed)
 		return false
 	}
+
 	for _, s := range p.strands {
 		if s.w.tls != nil {
 			s.w.tls.start()
@@ -78,6 +79,7 @@ func (p *path) start() bool {
 		p.h.wg.Go(func() { p.end(p.readAll(s)) })
 		p.h.wg.Go(func() { p.end(p.writeAll(s)) })
 	}
+
 	p.h.cfg.Log.Debug("a direct path is up", "peer", p.peer, "dialled", p.dialled, "connections", len(p.strands),
 		"address", p.strands[0].w.RemoteAddr())
 	return true
@@ -98,15 +100,18 @@ func (p *path) end(why error) {
 		p.mu.Unlock()
 		return
 	}
+
 	if why == nil {
 		why = errClosed
 	}
+
 	p.err = why
 	close(p.done)
 	p.mu.Unlock()
 	for _, s := range p.strands {
 		s.w.raw.Close()
 	}
+
 	p.h.remove(p)
 	p.h.cfg.Log.Debug("a direct path has ended", "peer", p.peer, "error", why)
 }
@@ -164,6 +169,7 @@ func (p *path) alive(ctx context.Context) bool {
 			return false
 		}
 	}
+
 	all := make(chan struct{}, len(p.strands))
 	before, _ := p.acked()
 	for _, s := range p.strands {
@@ -174,6 +180,7 @@ func (p *path) alive(ctx context.Context) bool {
 		p.mu.Unlock()
 		s.say(framePing, binary.BigEndian.AppendUint64(nil, n))
 	}
+
 	t := p.h.cfg.Clock.NewTimer(pingTime)
 	defer t.Stop()
 	for range p.strands {
@@ -242,6 +249,7 @@ func (p *path) pong(body []byte) {
 	if len(body) != pingSize {
 		return
 	}
+
 	n := binary.BigEndian.Uint64(body)
 	p.mu.Lock()
 	f := p.pongs[n]
@@ -261,6 +269,7 @@ func (p *path) attach(id transfer.ID, token []byte) {
 		p.h.quiet.Dropped(string(p.peer), "no token was presented for this transfer on this path", "transfer", id)
 		return
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.attached) >= maxAttached {
@@ -274,6 +283,7 @@ func (p *path) attach(id transfer.ID, token []byte) {
 			return // it looks like a gap and is opened again
 		}
 	}
+
 	p.attached[id] = true
 	if p.order != nil && p.order[id] == nil {
 		p.order[id] = &order{}
@@ -291,11 +301,13 @@ func (p *path) chunk(body []byte) {
 		p.h.cfg.Memory.Put(body)
 		return
 	}
+
 	p.touch(&p.used)
 	if o == nil {
 		p.h.cfg.Take(p.peer, body)
 		return
 	}
+
 	o.take(hd, body, func(m []byte) { p.h.cfg.Take(p.peer, m) })
 }
 
@@ -354,6 +366,7 @@ func (l *Lane) Send(message []byte) error {
 		return l.p.ended()
 	default:
 	}
+
 	select {
 	case l.p.out <- outgoing{l, message}:
 		return nil

@@ -29,10 +29,12 @@ func newCertificate(agent transfer.AgentName) (*certificate, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
 		return nil, err
 	}
+
 	// The dates say nothing: the peer's clock may be anywhere, and the pin is
 	// valid for as long as the token beside it.
 	tmpl := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: "ferry agent " + string(agent)},
@@ -42,6 +44,7 @@ func newCertificate(agent transfer.AgentName) (*certificate, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	sum := sha256.Sum256(der)
 	return &certificate{tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, hex.EncodeToString(sum[:])}, nil
 }

@@ -165,6 +165,7 @@ func (n Network) flush(t *testing.T, b *inbox, l Lane, to transfer.AgentName, of
 		b.until(t, "the last message", has)
 		return
 	}
+
 	late := time.After(patience)
 	for k := seq; !has(b.all()); k++ {
 		n.send(t, l, to, of, message(of, k, size))
@@ -203,6 +204,7 @@ func asSent(t *testing.T, n Network) {
 			m[i] = 0xEE
 		}
 	}
+
 	n.flush(t, b, l, beta, 1, many, 9)
 	late := func(seq uint64) int {
 		if seq >= many {
@@ -218,6 +220,7 @@ func addressed(t *testing.T, n Network) {
 	for _, name := range []transfer.AgentName{alpha, beta, gamma} {
 		inboxes[name] = listen(n, name)
 	}
+
 	of := byte(0)
 	type pair struct{ from, to transfer.AgentName }
 	sent := map[byte]pair{}
@@ -229,6 +232,7 @@ func addressed(t *testing.T, n Network) {
 			}
 		}
 	}
+
 	for name, b := range inboxes {
 		for _, l := range b.all() {
 			if p := sent[l.message[0]]; p.to != name || p.from != l.from {
@@ -251,10 +255,12 @@ func manyAtOnce(t *testing.T, n Network) {
 			}
 		})
 	}
+
 	wg.Wait()
 	for k := range byte(transfers) {
 		n.flush(t, b, n.Lane([]transfer.AgentName{alpha, gamma}[k%2]), beta, k+1, many, 200)
 	}
+
 	for k := range byte(transfers) {
 		check(t, b.all(), k+1, func(uint64) int { return 200 }, n.Lossy)
 	}
@@ -266,6 +272,7 @@ func parted(t *testing.T, n Network) {
 	if n.Break == nil {
 		return
 	}
+
 	b, l := listen(n, beta), n.Lane(alpha)
 	n.flush(t, b, l, beta, 1, 1, 50)
 	mend := n.Break()
@@ -276,11 +283,13 @@ func parted(t *testing.T, n Network) {
 			l.Send(beta, id(1), message(1, seq, 50))
 		}
 	}()
+
 	select {
 	case <-done:
 	case <-time.After(patience):
 		t.Fatal("Send blocks while the network is parted")
 	}
+
 	mend()
 	lossy := n
 	lossy.Lossy = true

@@ -33,15 +33,18 @@ func commandRetention(t *testing.T, p *Place) {
 	for n := range 1000 {
 		put(n)
 	}
+
 	must(t, errors.Join(l.AddRunning(keep), l.Forget(keep)))
 	put(1000)
 	if !known(0) || !known(999) || !known(1000) || known(1001) {
 		t.Error("commands are forgotten too early")
 	}
+
 	must(t, errors.Join(l.AddRunning(time.Second), l.Forget(keep)))
 	if known(0) || known(999) || !known(1000) {
 		t.Error("commands that are old enough are kept, or a young one is not")
 	}
+
 	must(t, l.View(func(tx *ledger.Tx) error {
 		if as, err := tx.Entombed(transfer.ID{}); as != "" || err != nil || !tx.Floor().IsZero() || tx.CommandFloor() != id(999) {
 			t.Errorf("commands leave no tombstones, and raise their own floor: %v, %v", tx.Floor(), tx.CommandFloor())

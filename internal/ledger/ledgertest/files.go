@@ -56,11 +56,13 @@ func fileNames(t *testing.T, d ledger.Files) {
 	if err := d.Remove("a"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what is not there is removed: %v", err)
 	}
+
 	for _, name := range []string{"b", "a", "c"} {
 		f := created(t, d, name)
 		write(t, f, name, 0)
 		must(t, errors.Join(f.Sync(), f.Close()))
 	}
+
 	must(t, created(t, d, "b").Close()) // it is there, and stays as it is
 	must(t, errors.Join(d.Sync(), d.Remove("c"), d.Sync()))
 	names, err := d.List()
@@ -68,6 +70,7 @@ func fileNames(t *testing.T, d ledger.Files) {
 	if err != nil || !slices.Equal(names, []string{"a", "b"}) {
 		t.Errorf("names %q, %v", names, err)
 	}
+
 	if got := content(t, d, "b"); got != "b" {
 		t.Errorf("b holds %q", got)
 	}
@@ -83,6 +86,7 @@ func fileBytes(t *testing.T, d ledger.Files) {
 	if got := content(t, d, "a"); got != "abXYef\x00\x00far" {
 		t.Errorf("it holds %q", got)
 	}
+
 	b := make([]byte, 4)
 	for _, c := range []struct {
 		at   int64
@@ -93,12 +97,14 @@ func fileBytes(t *testing.T, d ledger.Files) {
 			t.Errorf("at %d there is %q, %v", c.at, b[:n], err)
 		}
 	}
+
 	must(t, f.Truncate(3))
 	write(t, f, "Z", 4)
 	must(t, f.Truncate(6))
 	if got := content(t, d, "a"); got != "abX\x00Z\x00" {
 		t.Errorf("cut and gone on with, it holds %q", got)
 	}
+
 	must(t, f.Close())
 	if _, err := f.WriteAt([]byte("x"), 0); err == nil {
 		t.Error("a closed file is written")
@@ -120,6 +126,7 @@ func fileReaders(t *testing.T, d ledger.Files) {
 	if n, err := r.ReadAt(b, 0); n != 6 || err != nil || string(b) != "onetwo" {
 		t.Errorf("a reader sees %q, %v", b[:n], err)
 	}
+
 	if _, err := r.WriteAt(b, 0); err == nil {
 		t.Error("what was opened for reading is written")
 	}

@@ -151,6 +151,7 @@ func journalOffersOnlyWhatIsSynced(t *testing.T, p *Place) {
 	if more || wait == nil || err != nil {
 		t.Fatalf("an empty journal: %v %v", more, err)
 	}
+
 	it := transfer.Item{Type: transfer.ItemFile, Source: "s", Name: "n"}
 	p.patiently(t, func() error {
 		for range 20_000 { // several buffers are written, not synced
@@ -163,6 +164,7 @@ func journalOffersOnlyWhatIsSynced(t *testing.T, p *Place) {
 	if _, _, more, _, _ := c.Next(); more || j.Totals().Items != 0 {
 		t.Error("what is not synced is offered")
 	}
+
 	select {
 	case <-wait:
 		t.Error("the reader is woken for nothing")
@@ -177,6 +179,7 @@ func journalOffersOnlyWhatIsSynced(t *testing.T, p *Place) {
 		}
 		return
 	}
+
 	<-wait
 	if items, _ := p.offered(t, j); len(items) != 20_000 {
 		t.Errorf("%d items after the sync", len(items))
@@ -220,9 +223,11 @@ func orphans(t *testing.T, p *Place) {
 	for n, state := range []transfer.State{transfer.Running, transfer.Successful, transfer.Parked} {
 		must(t, l.Update(func(tx *ledger.Tx) error { return tx.PutSource(source(id(n), state)) }))
 	}
+
 	for n := range 4 {
 		p.walk(t, p.journal(t, l, id(n)), walkItems(5), false)
 	}
+
 	left := func(want ...int64) {
 		t.Helper()
 		for n := range 4 {
@@ -240,5 +245,6 @@ func orphans(t *testing.T, p *Place) {
 	for range 2 {
 		p.patiently(t, func() error { return l.DropJournal(id(0)) })
 	}
+
 	left(0, 0, 5, 0)
 }

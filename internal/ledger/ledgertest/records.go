@@ -19,12 +19,14 @@ func opensCount(t *testing.T, p *Place) {
 	if inc == 0 || l.IncarnationText() != fmt.Sprintf("%016x", inc) || l.Generation() != 1 || l.Unclean() {
 		t.Errorf("a new ledger: incarnation %x, generation %d, unclean %v", inc, l.Generation(), l.Unclean())
 	}
+
 	must(t, l.Close())
 	must(t, l.Close()) // once is enough
 	l = p.open(t)
 	if l.Incarnation() != inc || l.Generation() != 2 || l.Unclean() {
 		t.Errorf("opened again: incarnation %x, generation %d, unclean %v", l.Incarnation(), l.Generation(), l.Unclean())
 	}
+
 	p.Crash(t)
 	l = p.open(t)
 	if l.Incarnation() != inc || l.Generation() != 3 || !l.Unclean() {
@@ -48,6 +50,7 @@ func crashKeeps(t *testing.T, p *Place) {
 		}
 		p.Crash(t)
 	}
+
 	l := p.open(t)
 	var seen []transfer.ID
 	must(t, l.View(func(tx *ledger.Tx) error {
@@ -56,6 +59,7 @@ func crashKeeps(t *testing.T, p *Place) {
 	if len(seen) != 20 || seen[0] != id(0) || seen[19] != id(19) || l.Outbox() != 20 {
 		t.Errorf("after the crashes: %v, %d records", seen, l.Outbox())
 	}
+
 	_, recs, _, err := l.OutboxFrom(20, 1, 100)
 	if err != nil || len(recs) != 1 || recs[0][0] != 20 {
 		t.Errorf("the last record: %v, %v", recs, err)
@@ -95,10 +99,12 @@ func updatesShareTransactions(t *testing.T, p *Place) {
 			}
 		})
 	}
+
 	wg.Wait()
 	if n := l.Outbox(); n != 270 {
 		t.Errorf("%d records wait, want 270", n)
 	}
+
 	must(t, l.Close())
 	l = p.open(t)
 	count := 0
@@ -164,6 +170,7 @@ func recordsRoundTrip(t *testing.T, p *Place) {
 	if err != nil || len(items) != 1 || items[0] != 4 || dels[0].Aside != "y" {
 		t.Errorf("deletions %v %v, %v", items, dels, err)
 	}
+
 	// The end takes with it what was kept for the items.
 	s.State, in.State = transfer.Successful, transfer.Done
 	must(t, l.Update(func(tx *ledger.Tx) error { return errors.Join(tx.PutSource(s), tx.PutIncoming(in)) }))
@@ -214,25 +221,31 @@ func outbox(t *testing.T, p *Place) {
 	if err := l.OutboxFull(); transfer.KindOf(err) != transfer.KindBusy || !strings.Contains(err.Error(), "10") {
 		t.Errorf("a full outbox: %v", err)
 	}
+
 	first, recs, oldest, err := l.OutboxFrom(3, 4, 1<<20)
 	if err != nil || first != 3 || oldest != 1 || len(recs) != 4 || string(recs[0]) != "record 3" {
 		t.Errorf("%d %q %d %v", first, recs, oldest, err)
 	}
+
 	if _, recs, _, _ := l.OutboxFrom(1, 100, 20); len(recs) != 2 {
 		t.Errorf("%d records of 8 bytes in 20", len(recs))
 	}
+
 	if _, recs, _, _ := l.OutboxFrom(1, 100, 1); len(recs) != 1 {
 		t.Errorf("%d records where not one fits; one must come", len(recs))
 	}
+
 	must(t, l.Receipted(6))
 	must(t, l.Receipted(6))
 	if first, _, oldest, _ := l.OutboxFrom(1, 1, 100); first != 7 || oldest != 7 || l.Outbox() != 4 || l.OutboxFull() != nil {
 		t.Errorf("after a receipt: first %d, oldest %d, %d wait", first, oldest, l.Outbox())
 	}
+
 	must(t, l.Receipted(100))
 	if first, recs, oldest, _ := l.OutboxFrom(1, 1, 100); first != 0 || oldest != 0 || len(recs) != 0 || l.Outbox() != 0 {
 		t.Errorf("empty: %d %v %d, %d wait", first, recs, oldest, l.Outbox())
 	}
+
 	// Numbers go on, whatever was dropped and however often it is opened.
 	must(t, l.Close())
 	l = p.open(t)
@@ -275,20 +288,25 @@ func retention(t *testing.T, p *Place) {
 	if yes, floor := known(old); yes != all || !floor.IsZero() {
 		t.Errorf("after exactly 30 days: %v, floor %v", yes, floor)
 	}
+
 	must(t, errors.Join(l.AddRunning(time.Nanosecond), l.Forget(keep)))
 	if yes, floor := known(old); yes != ([3]bool{}) || floor != old {
 		t.Errorf("after 30 days: %v, floor %v, want %v", yes, floor, old)
 	}
+
 	if yes, _ := known(stays); yes != [3]bool{true, true, false} {
 		t.Errorf("what is not over: %v", yes)
 	}
+
 	if yes, _ := known(young); yes != all {
 		t.Errorf("what is younger: %v", yes)
 	}
+
 	must(t, errors.Join(l.AddRunning(20*24*time.Hour), l.Forget(keep)))
 	if _, floor := known(young); floor != young {
 		t.Errorf("the floor is %v, want %v", floor, young)
 	}
+
 	must(t, l.Update(func(tx *ledger.Tx) error {
 		if tx.Running() != 50*24*time.Hour+1 {
 			t.Errorf("it has run for %v", tx.Running())
@@ -326,6 +344,7 @@ func tombstonesAreBounded(t *testing.T, p *Place) {
 			t.Error(err)
 		}
 	}
+
 	kept := 0
 	must(t, l.View(func(tx *ledger.Tx) error {
 		for k := range total {

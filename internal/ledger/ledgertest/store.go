@@ -116,6 +116,7 @@ func storeValues(t *testing.T, open func() (ledger.Store, error)) {
 		}
 		s = opened(t, open)
 	}
+
 	must(t, s.Update(func(tx ledger.StoreTx) error {
 		b := tx.Bucket(one)
 		for _, k := range []string{"b", "b", "never"} {
@@ -156,6 +157,7 @@ func storeRefused(t *testing.T, open func() (ledger.Store, error)) {
 	if err != no {
 		t.Errorf("the error has become %v", err)
 	}
+
 	holds(t, s, "a", "1", "b", "2")
 	if err := s.View(func(tx ledger.StoreTx) error {
 		if n := tx.Bucket(one).Sequence(); n != 0 {
@@ -186,6 +188,7 @@ func storeIDs(t *testing.T, open func() (ledger.Store, error)) {
 			t.Errorf("after %d an update was %d and left %d, error %v", was, own, seen(), err)
 		}
 	}
+
 	last := seen()
 	must(t, s.Close())
 	s, err := open()
@@ -231,6 +234,7 @@ func storeIterates(t *testing.T, open func() (ledger.Store, error)) {
 	for n := range 500 { // more than one page of any store
 		put(t, s, fmt.Sprintf("%04d", 2*n), fmt.Sprint(n))
 	}
+
 	must(t, s.Update(func(tx ledger.StoreTx) error {
 		b := tx.Bucket(one)
 		c := b.Cursor()

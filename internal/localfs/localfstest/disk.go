@@ -61,15 +61,18 @@ func testOpen(t *testing.T, p *Place) {
 	if f.Name() != p.at("x") {
 		t.Errorf("a file opened as %s says that it is %s", p.at("x"), f.Name())
 	}
+
 	st, err := p.Disk.Stat(f)
 	must(t, err)
 	if st.Type != localfs.TypeFile || st.Mode != 0o600 || st.Nlink != 1 || st.Size != 5 || st.Ino == 0 {
 		t.Errorf("%+v", st)
 	}
+
 	same, err := p.Disk.Lstat(d, "x")
 	if err != nil || same.Ino != st.Ino || same.Dev != st.Dev || same.Size != 5 {
 		t.Errorf("by its name: %+v %v", same, err)
 	}
+
 	_, err = p.Disk.Open(d, "x", create, 0o600)
 	wantErr(t, "making it again", err, fs.ErrExist)
 	_, err = p.Disk.Open(d, "none", os.O_RDONLY, 0)
@@ -86,6 +89,7 @@ func testOpen(t *testing.T, p *Place) {
 	if _, err := p.Disk.Write(r, []byte("x"), 0); err == nil {
 		t.Error("a file opened for reading is written")
 	}
+
 	must(t, p.Disk.Close(r))
 }
 
@@ -95,6 +99,7 @@ func testNames(t *testing.T, p *Place) {
 	for _, n := range want {
 		p.made(t, d, n, n)
 	}
+
 	for range 2 {
 		names, err := p.Disk.Names(d, -1)
 		must(t, err)
@@ -103,6 +108,7 @@ func testNames(t *testing.T, p *Place) {
 			t.Errorf("all: %q", names)
 		}
 	}
+
 	some := p.dir(t, ".")
 	var got []string
 	for {
@@ -116,10 +122,12 @@ func testNames(t *testing.T, p *Place) {
 		}
 		must(t, err)
 	}
+
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
 		t.Errorf("by fours: %q", got)
 	}
+
 	must(t, p.Disk.Unlink(d, "b"))
 	_, err := p.Disk.Lstat(d, "b")
 	wantErr(t, "a name that is gone", err, fs.ErrNotExist)
@@ -128,6 +136,7 @@ func testNames(t *testing.T, p *Place) {
 	if err := p.Disk.Unlink(d, "sub"); err == nil {
 		t.Error("a directory is unlinked")
 	}
+
 	must(t, p.Disk.SyncDir(d))
 }
 
@@ -144,12 +153,14 @@ func testRename(t *testing.T, p *Place) {
 		must(t, p.Disk.Rename(d, "x", "z", false))
 		must(t, p.Disk.Rename(d, "z", "x", false))
 	}
+
 	must(t, p.Disk.Rename(d, "x", "y", true))
 	now, err := p.Disk.Stat(f)
 	must(t, err)
 	if now.Ino != was.Ino || now.Mtime != was.Mtime || now.Nlink != 1 || p.read(t, "y") != "new" || p.exists("x") {
 		t.Errorf("was %+v, is %+v", was, now)
 	}
+
 	wantErr(t, "nothing", p.Disk.Rename(d, "x", "y", true), fs.ErrNotExist)
 	must(t, p.Disk.Mkdir(d, "sub"))
 	if err := p.Disk.Rename(d, "y", "sub", true); err == nil {
@@ -170,10 +181,12 @@ func testLink(t *testing.T, p *Place) {
 	if st.Ino != first.Ino || st.Nlink != 2 || first.Nlink != 2 {
 		t.Errorf("%+v, %+v", first, st)
 	}
+
 	must(t, p.Disk.Rename(d, "x", "second", true)) // two names of one file stay
 	if !p.exists("x") || !p.exists("second") {
 		t.Error("a rename between two names of one file has taken one")
 	}
+
 	must(t, p.Disk.Unlink(d, "x"))
 	must(t, p.Disk.Unlink(d, "second"))
 	if p.content(t, f) != "content" {
@@ -189,21 +202,26 @@ func testData(t *testing.T, p *Place) {
 	if got := p.content(t, f); got != "0123456789"+strings.Repeat("\x00", 10)+"ab" {
 		t.Errorf("%q", got)
 	}
+
 	must(t, p.Disk.Truncate(f, 5))
 	must(t, p.Disk.Truncate(f, 8))
 	if got := p.content(t, f); got != "01234\x00\x00\x00" {
 		t.Errorf("cut and grown: %q", got)
 	}
+
 	b := make([]byte, 4)
 	if n, err := p.Disk.ReadAt(f, b, 2); n != 4 || err != nil || string(b) != "234\x00" {
 		t.Errorf("%q %d %v", b, n, err)
 	}
+
 	if n, err := p.Disk.ReadAt(f, b, 6); n != 2 || err != io.EOF {
 		t.Errorf("at the end: %d %v", n, err)
 	}
+
 	if n, err := p.Disk.ReadAt(f, b, 100); n != 0 || err != io.EOF {
 		t.Errorf("beyond the end: %d %v", n, err)
 	}
+
 	must(t, errors.Join(p.Disk.StartSync(f), p.Disk.SyncData(f), p.Disk.Sync(f)))
 	other, err := p.Disk.Open(d, "x", os.O_RDWR, 0)
 	must(t, err)
@@ -222,15 +240,18 @@ func testSyncFS(t *testing.T, p *Place) {
 	if errors.Is(err, errors.ErrUnsupported) {
 		return // not offered here
 	}
+
 	must(t, err)
 	if w.Name() != d.Path() {
 		t.Errorf("the watch for %s says that it is for %s", d.Path(), w.Name())
 	}
+
 	p.made(t, d, "x", "content")
 	if err = p.Disk.SyncFS(w); !errors.Is(err, errors.ErrUnsupported) {
 		must(t, err)
 		must(t, p.Disk.SyncFS(w))
 	}
+
 	must(t, p.Disk.CloseWatch(w))
 	if err := p.Disk.SyncFS(w); err == nil {
 		t.Error("a watch that is closed still syncs")
@@ -243,11 +264,13 @@ func testSpace(t *testing.T, p *Place) {
 	if err != nil || free <= 0 {
 		t.Errorf("%d free: %v", free, err)
 	}
+
 	f := p.made(t, d, "x", "0123456789")
 	err = p.Disk.Allocate(f, 1<<20)
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOSYS) {
 		return // not offered here
 	}
+
 	must(t, err)
 	st, err := p.Disk.Stat(f)
 	must(t, err)
@@ -257,6 +280,7 @@ func testSpace(t *testing.T, p *Place) {
 	if err := p.Disk.Punch(f, 10, 1<<20); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
+
 	must(t, p.Disk.Truncate(f, 10))
 	if p.content(t, f) != "0123456789" {
 		t.Error("giving space back has changed the content")
@@ -273,19 +297,23 @@ func testMeta(t *testing.T, p *Place) {
 	if st.Mode != 0o640 || st.Mtime != mtime {
 		t.Errorf("%+v", st)
 	}
+
 	must(t, p.Disk.SetMeta(d, ".", nil, 0o750, mtime))
 	st, err = p.Disk.StatDir(d)
 	must(t, err)
 	if st.Type != localfs.TypeDir || st.Mode != 0o750 || st.Mtime != mtime {
 		t.Errorf("directory: %+v", st)
 	}
+
 	p.made(t, d, "y", "")
 	if st, err = p.Disk.StatDir(d); err != nil || st.Mtime == mtime {
 		t.Errorf("a new name leaves the directory's time alone: %v", err)
 	}
+
 	if _, err := p.Disk.Write(f, []byte("more"), 0); err != nil {
 		t.Error(err)
 	}
+
 	if st, err = p.Disk.Stat(f); err != nil || st.Mtime == mtime {
 		t.Errorf("a write leaves the file's time alone: %v", err)
 	}
@@ -303,14 +331,17 @@ func testDirectories(t *testing.T, p *Place) {
 	if where, err := p.Disk.Where(a); err != nil || where != p.at("a") {
 		t.Errorf("%s %v", where, err)
 	}
+
 	must(t, p.Move(p.at("a"), "moved"))
 	if where, err := p.Disk.Where(a); err != nil || where != p.at("moved") {
 		t.Errorf("moved: %s %v", where, err)
 	}
+
 	p.made(t, a, "x", "in a directory that was moved")
 	if p.read(t, "moved/x") != "in a directory that was moved" {
 		t.Error("the handle has lost its directory")
 	}
+
 	must(t, p.Remove(p.at("moved")))
 	_, err = p.Disk.Where(a)
 	wantErr(t, "where a removed directory is", err, fs.ErrNotExist)
@@ -334,6 +365,7 @@ func testNoFollow(t *testing.T, p *Place) {
 	if err != nil || st.Type != localfs.TypeLink {
 		t.Errorf("%+v %v", st, err)
 	}
+
 	_, err = p.Disk.Open(d, "link", os.O_RDONLY, 0)
 	wantErr(t, "opening a link", err, syscall.ELOOP)
 	_, err = p.Disk.Open(d, "link", create, 0o600)
@@ -341,10 +373,12 @@ func testNoFollow(t *testing.T, p *Place) {
 	if _, err = p.Disk.Child(d, "dirlink"); err == nil {
 		t.Error("a link was followed to a directory")
 	}
+
 	must(t, p.Disk.Unlink(d, "link"))
 	if !p.exists("file") {
 		t.Error("unlinking a link has taken what it leads to")
 	}
+
 	if real, err := p.Disk.Resolve(p.at("dirlink/x")); err != nil || real != p.at("sub/x") {
 		t.Errorf("%s %v", real, err)
 	}
@@ -388,6 +422,7 @@ func testTrace(t *testing.T, p *Place) {
 	if same("a", false) == nil {
 		t.Error("a directory is taken for the one above it")
 	}
+
 	must(t, p.Symlink("a", p.at("link")))
 	must(t, same("link/b", true))
 	wantErr(t, "through a link", same("link/b", false), syscall.ELOOP)
@@ -398,9 +433,11 @@ func testTrace(t *testing.T, p *Place) {
 	if same("a/b", false) == nil {
 		t.Error("a directory is taken for the one that was made in its place")
 	}
+
 	if is, err := p.Disk.Mounted(p.at("a")); err != nil || is {
 		t.Errorf("an ordinary directory is a mount point: %v %v", is, err)
 	}
+
 	if _, err := p.Disk.Mounted(p.at("none")); err == nil {
 		t.Error("nothing can be a mount point")
 	}

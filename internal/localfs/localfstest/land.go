@@ -21,6 +21,7 @@ func testLand(t *testing.T, p *Place) {
 		must(t, err)
 		group = append(group, w)
 	}
+
 	group = append(group, place.Pending{Outcome: transfer.Outcome{Item: 90, Type: transfer.ItemDir}, Name: "a/b", Mode: 0o750, Mtime: 1e18},
 		place.Pending{Outcome: transfer.Outcome{Item: 92, Type: transfer.ItemBad, Path: "/gone", Err: transfer.Errorf(transfer.KindMissing, "gone")}})
 	done, err := l.Commit(t.Context(), group)
@@ -28,6 +29,7 @@ func testLand(t *testing.T, p *Place) {
 	if len(done) != len(group) || len(j.committing) != 0 {
 		t.Fatalf("%d of %d done, %d committing", len(done), len(group), len(j.committing))
 	}
+
 	for i, n := range names {
 		if o := j.outcomes[uint64(i)]; !o.OK() || string(o.Path) != p.at(n) {
 			t.Errorf("%q: %+v", n, o)
@@ -42,9 +44,11 @@ func testLand(t *testing.T, p *Place) {
 		}
 		must(t, s.Close())
 	}
+
 	if _, mtime, err := f.StatDir("a/b"); err != nil || mtime != 1e18 {
 		t.Errorf("the directory has the time %d: %v", mtime, err)
 	}
+
 	if left := p.own(); left != nil {
 		t.Errorf("left: %v", left)
 	}
@@ -60,6 +64,7 @@ func testNameTaken(t *testing.T, p *Place) {
 		must(t, err)
 		group = append(group, w)
 	}
+
 	must(t, p.WriteFile(p.at("one"), []byte("first")))
 	_, err := l.Commit(t.Context(), group)
 	must(t, err)
@@ -67,6 +72,7 @@ func testNameTaken(t *testing.T, p *Place) {
 	if one.Err == nil || one.Err.Kind != transfer.KindExists || !two.OK() || p.read(t, "one") != "first" || p.own() != nil {
 		t.Fatalf("%+v %v", j.outcomes, p.own())
 	}
+
 	_, err = l.Create(5, "one", 64<<10, 64<<10)
 	wantKind(t, err, transfer.KindExists)
 	must(t, p.MkdirAll(p.at("d")))
@@ -89,11 +95,13 @@ func testReopen(t *testing.T, p *Place) {
 	if again.Offset() != 2000 || again.Ino() != part.Ino() {
 		t.Fatal(again.Offset())
 	}
+
 	must(t, again.Write([]byte("from here on")))
 	b := make([]byte, 2012)
 	if _, err := again.ReadAt(b, 0); err != nil || string(b) != string(body(2000, 1))+"from here on" {
 		t.Fatalf("%q %v", b, err)
 	}
+
 	must(t, again.Close())
 	// The mode of a commit that did not come to be recorded is taken back.
 	must(t, p.Chmod(p.at("d/"+localfs.TempName(7, 1, testID, 1)), 0o640))
@@ -135,6 +143,7 @@ func testSweep(t *testing.T, p *Place) {
 			t.Errorf("%s is left", n)
 		}
 	}
+
 	for _, n := range keep {
 		if !p.exists(n) {
 			t.Errorf("%s is gone", n)
@@ -162,6 +171,7 @@ func testResolve(t *testing.T, p *Place) {
 			t.Errorf("%s: %+v %v", c.dest, res, err)
 		}
 	}
+
 	if n, err := f.Free("none/yet/x"); err != nil || n <= 0 {
 		t.Errorf("%d free: %v", n, err)
 	}
@@ -175,6 +185,7 @@ func testEscapes(t *testing.T, p *Place) {
 		"goodabs": p.at("in"), "tostate": "state-of-ferry"} {
 		must(t, p.Symlink(to, p.at(link)))
 	}
+
 	f := p.open(t)
 	for name, kind := range map[transfer.Path]transfer.Kind{
 		"in/file": 0, "good/file": 0, "goodabs/file": 0, "rel/canary": transfer.KindOutsideRoot, "abs/canary": transfer.KindOutsideRoot,
@@ -189,6 +200,7 @@ func testEscapes(t *testing.T, p *Place) {
 			must(t, s.Close())
 		}
 	}
+
 	l := p.land(t, f, newLedger(), func(c *place.LandConfig) { c.IfExists = transfer.IfExistsOverwrite })
 	for name, kind := range map[transfer.Path]transfer.Kind{
 		"good/new": 0, "goodabs/new": 0, "rel/new": transfer.KindOutsideRoot, "abs/new": transfer.KindOutsideRoot,
@@ -202,6 +214,7 @@ func testEscapes(t *testing.T, p *Place) {
 			must(t, part.Discard())
 		}
 	}
+
 	if whole.read(t, "out/canary") != "content of out/canary" || whole.own() != nil {
 		t.Error("the canary is dead")
 	}

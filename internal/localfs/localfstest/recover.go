@@ -27,6 +27,7 @@ func (p *Place) committing(t *testing.T, name string, change func(*place.LandCon
 	if _, err = l.Commit(t.Context(), []place.Pending{w}); !errors.Is(err, errRefused) {
 		t.Fatalf("the commit went on: %v", err)
 	}
+
 	must(t, l.Close())
 	b, err := json.Marshal(j.committing[1])
 	must(t, err)
@@ -136,6 +137,7 @@ func (c *recovery) run(t *testing.T, p *Place) {
 	if c.old {
 		must(t, p.WriteFile(p.at(final), []byte("old")))
 	}
+
 	in := p.committing(t, final, c.change)
 	temp := "sub/" + localfs.TempName(7, 1, testID, in.Outcome.Item)
 	must(t, c.crash(p, temp))
@@ -143,6 +145,7 @@ func (c *recovery) run(t *testing.T, p *Place) {
 	if c.boot != "" {
 		boot = c.boot
 	}
+
 	// Twice: a crash may come before the verdict was recorded.
 	for range 2 {
 		l := p.land(t, p.open(t), newLedger(), c.change)
@@ -157,6 +160,7 @@ func (c *recovery) run(t *testing.T, p *Place) {
 		}
 		must(t, l.Close())
 	}
+
 	got, _ := p.ReadFile(p.at(final))
 	if string(got) != c.final || p.exists(temp) != c.temp {
 		t.Fatalf("final %.20q, temporary %v", got, p.exists(temp))

@@ -44,6 +44,7 @@ func testDelete(t *testing.T, p *Place) {
 	if p.exists("x") || marked != aside || p.own() != nil {
 		t.Fatal("not deleted")
 	}
+
 	v := versionOf(t, f, "z")
 	wantKind(t, f.DeleteSource("gone", v, aside, noMark), transfer.KindMissing)
 	wantKind(t, f.DeleteSource("keep", v, aside, noMark), transfer.KindChanging)
@@ -51,6 +52,7 @@ func testDelete(t *testing.T, p *Place) {
 	if err := f.DeleteSource("z", v, aside, func(string) error { return stop }); err != stop || !p.exists("z") {
 		t.Fatal(err)
 	}
+
 	// A newer file takes the name while the old one is on its way out.
 	err := f.DeleteSource("z", v, aside, func(string) error {
 		return errors.Join(p.WriteFile(p.at("new"), []byte("newer")), p.Move(p.at("new"), "z"))

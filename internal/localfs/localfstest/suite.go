@@ -57,6 +57,7 @@ func Run(t *testing.T, place func(t *testing.T) *Place) {
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, place(t)) })
 	}
+
 	t.Run("place", func(t *testing.T) {
 		placetest.Run(t, func(t *testing.T) *placetest.Fixture { return place(t).fixture(t) })
 	})

@@ -35,14 +35,17 @@ func testSkip(t *testing.T, p *Place) {
 	if o := landOne(t, l, j, 1, "x", "another", 5); !o.Skipped() || p.read(t, "x") != "content of x" {
 		t.Errorf("%+v", o)
 	}
+
 	if o := landOne(t, l, j, 2, "y", "another", 5); !o.OK() {
 		t.Errorf("%+v", o.Err)
 	}
+
 	_, err := l.Create(3, "x", 64<<10, 64<<10)
 	wantKind(t, err, transfer.KindSkipped)
 	if o := landOne(t, l, j, 4, "d", "a file", 5); !o.Failed() || o.Err.Kind != transfer.KindWrongType {
 		t.Errorf("a file in place of a directory: %+v", o.Err)
 	}
+
 	if left := p.own(); left != nil {
 		t.Errorf("left: %v", left)
 	}
@@ -69,6 +72,7 @@ func testUpdate(t *testing.T, p *Place) {
 			t.Errorf("%s: %+v, and %q is there", c.content, o, p.read(t, "x"))
 		}
 	}
+
 	if left := p.own(); left != nil {
 		t.Errorf("left: %v", left)
 	}
@@ -90,20 +94,24 @@ func testAnotherName(t *testing.T, p *Place) {
 			t.Errorf("%s: %+v", c.name, o)
 		}
 	}
+
 	if o := landOne(t, l, j, 20, "dir", "a file", 5); !o.Failed() {
 		t.Errorf("%+v", o)
 	}
+
 	var group []place.Pending // of one name, as two sources may give
 	for item := range uint64(2) {
 		w, err := write(l, 30+item, "twice", []byte{byte('0' + item)})
 		must(t, err)
 		group = append(group, w)
 	}
+
 	_, err := l.Commit(t.Context(), group)
 	must(t, err)
 	if p.read(t, "twice") != "0" || p.read(t, "twice-1") != "1" {
 		t.Error("two items of one name")
 	}
+
 	if p.read(t, "pay.xml") != "content of pay.xml" || p.own() != nil {
 		t.Errorf("left: %v", p.own())
 	}
@@ -121,6 +129,7 @@ func testAnotherNameTaken(t *testing.T, p *Place) {
 	if more := (*place.AgainError)(nil); len(done) != 0 || !errors.As(err, &more) || more.Items[0].Item != 1 {
 		t.Fatalf("%v %v", done, err)
 	}
+
 	j.before = nil
 	if o := landOne(t, l, j, 1, "x", "new", 5); !o.OK() || string(o.Path) != p.at("x-2") || p.read(t, "x-1") != "a stranger's" {
 		t.Errorf("%+v", o)

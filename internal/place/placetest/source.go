@@ -30,6 +30,7 @@ func testWalk(t *testing.T, p *Fixture) {
 		p.put(t, name, name)
 		want = append(want, name)
 	}
+
 	p.put(t, "other", "x")
 	p.put(t, "in/d1/.ferry-1-2", "x")
 	req := place.WalkRequest{Args: place.Args(true, p.at("in"), p.at("missing"), p.at("other"))}
@@ -40,14 +41,17 @@ func testWalk(t *testing.T, p *Fixture) {
 			got = append(got, string(it.Name))
 		}
 	}
+
 	slices.Sort(want)
 	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Fatalf("it gives %q, want %q", got, want)
 	}
+
 	bad := slices.IndexFunc(items, func(it transfer.Item) bool { return it.Type == transfer.ItemBad })
 	if bad < 0 || items[bad].Err == nil || items[bad].Err.Kind != transfer.KindMissing || args[bad] != 1 {
 		t.Errorf("what is missing is not said: %+v", items)
 	}
+
 	again, _ := p.Again()
 	for k := range items {
 		after := req
@@ -57,11 +61,13 @@ func testWalk(t *testing.T, p *Fixture) {
 			t.Errorf("behind item %d it gives %d items, want %d", k, len(rest), len(items)-k-1)
 		}
 	}
+
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := p.Source.Walk(ctx, req, func(transfer.Item) error { return ctx.Err() }); !errors.Is(err, context.Canceled) {
 		t.Errorf("a walk that is given up ends with %v", err)
 	}
+
 	stop := errors.New("the journal is full")
 	if _, err := p.Source.Walk(t.Context(), req, func(transfer.Item) error { return stop }); err != stop {
 		t.Errorf("the error of emit is %v", err)
@@ -107,6 +113,7 @@ func testRead(t *testing.T, p *Fixture) {
 		}
 		must(t, again.Close())
 	}
+
 	_, err := p.Source.Files("").Open(p.at("none"), false)
 	wantKind(t, err, transfer.KindMissing)
 }
@@ -130,6 +137,7 @@ func testDelete(t *testing.T, p *Fixture) {
 	if !ok {
 		return // what it cannot do is refused before data flows
 	}
+
 	p.put(t, "x", "first")
 	f := p.open(t, "x")
 	was := f.Facts().Version
@@ -145,6 +153,7 @@ func testDelete(t *testing.T, p *Fixture) {
 	if left := p.Names(); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
+
 	again, _ := p.Again()
 	must(t, again.(place.Deleter).Delete(p.at("x"), now, aside, true))
 	wantKind(t, d.Delete(p.at("none"), now, aside, false), transfer.KindMissing)

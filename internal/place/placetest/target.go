@@ -24,6 +24,7 @@ func testLand(t *testing.T, p *Fixture) {
 		}
 		group = append(group, write(t, l, uint64(n), name, body(n*17_000, byte(n))))
 	}
+
 	group = append(group, place.Pending{Outcome: transfer.Outcome{Item: 90, Type: transfer.ItemDir}, Name: "a/b", Mode: 0o750, Mtime: 1e18},
 		place.Pending{Outcome: transfer.Outcome{Item: 92, Type: transfer.ItemBad, Path: "gone", Err: transfer.Errorf(transfer.KindMissing, "gone")}})
 	j.before = func() {
@@ -36,16 +37,19 @@ func testLand(t *testing.T, p *Fixture) {
 	if len(done) != len(group) || len(j.outcomes) != len(group) {
 		t.Fatalf("%d of %d done, %d recorded", len(done), len(group), len(j.outcomes))
 	}
+
 	for n, name := range names {
 		if o := j.outcomes[uint64(n)]; !o.OK() || o.Path != l.Path(transfer.Path(name)) {
 			t.Errorf("%q: %+v", name, o)
 		}
 		p.shows(t, name, string(body(n*17_000, byte(n))))
 	}
+
 	must(t, errors.Join(l.Tidy([]transfer.Path{p.Base}, false), l.Close()))
 	if left := p.own(); len(left) > 0 || len(p.visible()) != len(names) {
 		t.Errorf("left: %q", p.Names())
 	}
+
 	if _, err := l.Locate("../x", p.at("x")); err == nil {
 		if _, err = l.Create(99, staging("../x", 1)); err == nil {
 			t.Error("a name that leads out of the destination is taken")
@@ -71,6 +75,7 @@ func testNameTaken(t *testing.T, p *Fixture) {
 	if o := j.outcomes[1]; o.Err == nil || o.Err.Kind != transfer.KindExists {
 		t.Errorf("a name that is taken meanwhile: %+v", o)
 	}
+
 	p.shows(t, "one", "first")
 	p.shows(t, "two", string(body(100, 2)))
 	_, err = l.Create(3, staging("one", 64<<10))
@@ -106,6 +111,7 @@ func testSkip(t *testing.T, p *Fixture) {
 	if o := commit(t, l, j, late); !o.Skipped() {
 		t.Errorf("%+v", o)
 	}
+
 	p.shows(t, "x", "the old one")
 	p.shows(t, "y", "came before")
 	must(t, l.Tidy([]transfer.Path{p.Base}, true))
@@ -171,6 +177,7 @@ func testBadPoints(t *testing.T, p *Fixture) {
 			part.Close()
 		}
 	}
+
 	_, err = l.Reopen(2, staging("y", 60_000), point)
 	wantKind(t, err, transfer.KindMissing)
 	must(t, l.Tidy([]transfer.Path{p.Base}, true))
@@ -188,6 +195,7 @@ func testLeaveNothing(t *testing.T, p *Fixture) {
 	if part, err = l.Create(2, staging("d/dropped", 9000)); err != nil {
 		t.Fatal(err)
 	}
+
 	must(t, errors.Join(part.Write(body(9000, 1)), part.Close()))
 	_, target := p.Again()
 	l = p.land(t, target, newJournal(), "")
@@ -196,9 +204,11 @@ func testLeaveNothing(t *testing.T, p *Fixture) {
 	if left := p.Names(); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
+
 	if part, err = l.Create(3, staging("d/forgotten", 9000)); err != nil {
 		t.Fatal(err)
 	}
+
 	part.Point()
 	must(t, errors.Join(part.Write(body(9000, 1)), part.Sync(), part.Close()))
 	_, target = p.Again()

@@ -53,6 +53,7 @@ func (t *reader) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+
 	for {
 		switch {
 		case t.r < t.w:
@@ -116,6 +117,7 @@ func (t *reader) next() error {
 		t.blind = true
 		return nil
 	}
+
 	end := bytes.IndexByte(have, '\n')
 	switch {
 	case end >= 0:
@@ -139,6 +141,7 @@ func (t *reader) decide(line []byte) error {
 		t.blind = true
 		return nil
 	}
+
 	switch op := string(words[0]); op {
 	case "MSG", "HMSG":
 		least := 4
@@ -183,14 +186,17 @@ func (t *reader) take(to *Target, subject, reply string, size int) error {
 			return err
 		}
 	}
+
 	for t.w-t.r < 2 {
 		if err := t.more(); err != nil {
 			return err
 		}
 	}
+
 	if t.buf[t.r] != '\r' || t.buf[t.r+1] != '\n' {
 		return errTorn
 	}
+
 	t.r += 2
 	to.Take(subject, reply, data)
 	return nil

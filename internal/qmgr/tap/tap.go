@@ -68,6 +68,7 @@ func (c *Conn) Publish(subject string, data []byte) (tried bool, err error) {
 	if !c.in.let.Load() {
 		return false, nil
 	}
+
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	c.head = append(append(c.head[:0], "PUB "...), subject...)
