@@ -10,9 +10,11 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/clock"
 	"ferry/internal/faulty"
+	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // ends is a landing whose groups end as a test says.
@@ -31,26 +33,57 @@ type part struct {
 	gone *string
 }
 
+func (ends) Close() error { return nil }
+
 func (p part) Close() error   { *p.gone = "closed"; return nil }
 func (p part) Discard() error { *p.gone = "discarded"; return nil }
 
-// A group that ends has its outcomes told, gives its places and bytes back, and what it
-// did not decide is kept for the next epoch, begins again, or waits.
-func TestGroupsEnd(t *testing.T) {
+// sent are the messages that a receiver has sent.
+type sent struct{ all []*wire.Message }
+
+func (s *sent) Send(_ transfer.AgentName, m *wire.Message) error {
+	s.all = append(s.all, m)
+	return nil
+}
+
+// resting is a receiver that has the record of a transfer from ALPHA.
+func resting(t *testing.T) (*Receiver, transfer.ID, *sent) {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	l, err := ledger.Open(t.TempDir(), ledger.Options{Store: faulty.NewMemoryStore(), Files: faulty.NewMemoryFiles(), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { l.Close() })
 	id := transfer.NewID(time.Now())
 	if err := l.Update(func(tx *ledger.Tx) error {
-		return tx.PutIncoming(&ledger.Incoming{Request: transfer.Request{ID: id}, State: transfer.Receiving, Epoch: 1})
+		return tx.PutIncoming(&ledger.Incoming{Request: transfer.Request{ID: id}, State: transfer.Receiving, Epoch: 1, Settings: transfer.DefaultSettings()})
 	}); err != nil {
 		t.Fatal(err)
 	}
-	r := &Receiver{ctx: t.Context(), open: make(chan struct{}, 4), slots: newSlots(1), cfg: Config{Clock: clock.System, Ledger: l, Log: log,
-		Note: func(*ledger.Tx, audit.Record) error { return nil }, Changed: func() {}}}
+
+	said := &sent{}
+	r := New(Config{Clock: clock.System, Ledger: l, Log: log, Link: said, Slots: 1, Places: 4, Pool: flow.NewPool(1<<20, 1<<20, 1, 4096),
+		Note: func(*ledger.Tx, audit.Record) error { return nil }, Changed: func() {}})
+	t.Cleanup(r.Stop)
+	return r, id, said
+}
+
+// live is an actor of that transfer, with an epoch that has begun.
+func live(t *testing.T, r *Receiver, id transfer.ID) *incoming {
+	t.Helper()
+	i := r.newActor(id, "ALPHA")
+	if err := i.load(); err != nil {
+		t.Fatal(err)
+	}
+	i.ep = epoch{live: true, begun: true, next: 1, account: r.cfg.Pool.Open(flow.RunAhead(i.rec.Settings))}
+	return i
+}
+
+// A group that ends has its outcomes told, gives its places and bytes back, and what it
+// did not decide is kept for the next epoch, begins again, or waits.
+func TestGroupsEnd(t *testing.T) {
+	r, id, _ := resting(t)
 	for _, c := range []struct {
 		name  string
 		err   error
@@ -64,11 +97,7 @@ func TestGroupsEnd(t *testing.T) {
 		{name: "it is not what it was", err: &place.AgainError{Items: []place.Again{{Item: 0, Err: transfer.Errorf(transfer.KindConflict, "touched")}}}, gone: "closed", again: true},
 		{name: "nothing went wrong"},
 	} {
-		i := r.newActor(id, "ALPHA")
-		if err := i.load(); err != nil {
-			t.Fatal(err)
-		}
-		i.ep.live = true
+		i := live(t, r, id)
 		gone := ""
 		i.to.landed = ends{commit: func(pend []place.Pending) ([]transfer.Outcome, error) {
 			if c.err != nil {
@@ -114,5 +143,77 @@ func TestMeddling(t *testing.T) {
 		if cm.meddled(touched) != (n == maxMeddled) {
 			t.Errorf("touched %d times", n)
 		}
+	}
+}
+
+// A group that ends as its actor does is told of: the source need not wait for the next
+// run of the agent.
+func TestTheLastGroupIsTold(t *testing.T) {
+	r, id, said := resting(t)
+	i := live(t, r, id)
+	r.mu.Lock()
+	r.actors[id] = i
+	r.mu.Unlock()
+	gone := ""
+	i.to.landed = ends{commit: func(pend []place.Pending) ([]transfer.Outcome, error) {
+		o := []transfer.Outcome{pend[0].Outcome}
+		return o, (*journal)(i.record).Committed(o)
+	}}
+	r.open <- struct{}{}
+	i.com.grp.add(ending{pending: place.Pending{Part: part{gone: &gone}, Outcome: transfer.Outcome{Type: transfer.ItemFile, Path: "/b/a"}}})
+	i.com.handOver()
+	r.ended(i)
+	for _, m := range said.all {
+		if m.Kind == wire.KindOutcomes && len(m.Outcomes.Outcomes) == 1 {
+			return
+		}
+	}
+	t.Errorf("%d messages were sent, and none has the outcome", len(said.all))
+}
+
+// An agent that stops with messages waiting takes them for no gap, and opens no epoch.
+func TestAStopIsNoGap(t *testing.T) {
+	r, id, said := resting(t)
+	i := live(t, r, id)
+	i.to.landed = ends{}
+	i.box.open()
+	i.box.allow(1 << 20)
+	b := wire.NewBuilder(4096, nil)
+	for seq := range uint64(3) {
+		b.Skip(5) // a frame that changes nothing
+		m := b.Seal(wire.Header{Transfer: id, Epoch: 1, Seq: seq + 1})
+		h, err := wire.PeekHeader(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i.box.chunk(parcel{m: m, head: h, intact: true}, transfer.MaxChunk)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	r.cancel()
+	i.loop(ctx)
+	for _, m := range said.all {
+		if m.Kind == wire.KindResync {
+			t.Error("a RESYNC was sent")
+		}
+	}
+	if i.rec.Epoch != 1 || i.ep.again != "" {
+		t.Errorf("the epoch is %d, and is to end because %q", i.rec.Epoch, i.ep.again)
+	}
+}
+
+// A transfer that its source has cancelled is not decided any more, whatever else is known
+// of it: the way from there to CANCELLED is not in the table.
+func TestWhatIsWithdrawnIsNotDecided(t *testing.T) {
+	r, id, _ := resting(t)
+	i := live(t, r, id)
+	total := uint64(0)
+	i.w.total, i.withdrawn = &total, true
+	if i.finishIfDecided() || i.rec.State != transfer.Receiving {
+		t.Errorf("it is %s", i.rec.State)
+	}
+	i.withdrawn, i.to.landed = false, ends{}
+	if !i.finishIfDecided() || i.rec.State != transfer.Decided {
+		t.Errorf("not withdrawn, it is %s", i.rec.State)
 	}
 }
