@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/conversion"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
@@ -27,13 +28,13 @@ const (
 
 // An intake takes requests and commands.
 type intake struct {
-	*work
+	*sides
 	looks     chan struct{} // a token for each look at files that a command waits for
 	refused   quiet.Gate    // commands that cannot be read, in the audit
 	admitting sync.Mutex    // held while a request enters ledger and scheduler, and while a cancel looks for it there
 }
 
-func newIntake(w *work) *intake { return &intake{work: w, looks: make(chan struct{}, looks)} }
+func newIntake(w *sides) *intake { return &intake{sides: w, looks: make(chan struct{}, looks)} }
 
 // submitted takes one message of the COMMAND queue. It is acknowledged when the
 // ledger has it, or when it can never be taken.
@@ -369,4 +370,33 @@ func (a *intake) enter(rec *ledger.Source) {
 		a.sched.add(o)
 	}
 	a.progress(o.Status())
+}
+
+// acceptable checks a request that was read: it is for this agent, and says
+// nothing that no agent could do. rest are the items of its parts.
+func (c *core) acceptable(q *transfer.Request, rest []transfer.RequestItem) error {
+	if err := q.Check(); err != nil {
+		return err
+	}
+	if err := q.CheckItems(rest); err != nil {
+		return err
+	}
+
+	if q.Source != c.cfg.Name {
+		return transfer.Errorf(transfer.KindUsage, "the request is for agent %s; this is %s", q.Source, c.cfg.Name)
+	}
+
+	if s := c.cfg.Streams; s != nil && q.ID != s.Transfer {
+		return transfer.Errorf(transfer.KindUsage, "%s sends its own standard input, and nothing else", c.cfg.Name)
+	}
+	if err := conversion.TakeAttributes(q); err != nil {
+		return err
+	}
+	if err := conversion.TakeFrom(q, rest); err != nil {
+		return err
+	}
+	if err := conversion.Check(q); err != nil {
+		return err
+	}
+	return conversion.CheckItems(q, rest)
 }

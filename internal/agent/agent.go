@@ -77,13 +77,13 @@ type Config struct {
 
 // An Agent is one run of an agent's process.
 type Agent struct {
-	*work
-	intake  *intake
-	answers *answers
-	mail    *mail
-	heart   *heart
-	outbox  *outbox
-	halt    sync.Once
+	*sides
+	intake     *intake
+	answers    *answers
+	replies    *replies
+	heartbeats *heartbeats
+	outbox     *outbox
+	halt       sync.Once
 }
 
 // Start brings an agent up on a connection: it opens the ledger, recovers what
@@ -92,15 +92,15 @@ type Agent struct {
 func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	cfg.fill()
 	c := newCore(cfg, conn)
-	w := &work{core: c, own: newOwner(c)}
-	a := &Agent{work: w, intake: newIntake(w), answers: newAnswers(w), mail: newMail(w), outbox: newOutbox(c)}
-	a.heart = &heart{work: w, each: a.intake.tellRefused}
+	w := &sides{core: c, own: newOwner(c)}
+	a := &Agent{sides: w, intake: newIntake(w), answers: newAnswers(w), replies: newReplies(w), outbox: newOutbox(c)}
+	a.heartbeats = &heartbeats{sides: w, each: a.intake.tellRefused}
 	silent, err := a.refuseTwin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if err := a.open(ctx, silent); err != nil {
-		a.voice.nameless = transfer.KindOf(err) == transfer.KindAlive
+		a.published.nameless = transfer.KindOf(err) == transfer.KindAlive
 		a.Halt()
 		a.closeStores()
 		a.own.release()
@@ -279,7 +279,7 @@ func (a *Agent) listen() error {
 		handle  func(qmgr.Message)
 	}{
 		{wire.AllData(a.cfg.Name), listenData, func(m qmgr.Message) { data(m.Subject, m.Data) }},
-		{wire.AllReplies(a.cfg.Name), a.conn.Subscribe, a.mail.reply},
+		{wire.AllReplies(a.cfg.Name), a.conn.Subscribe, a.replies.reply},
 		{wire.AskSubject(a.cfg.Name), a.conn.Subscribe, a.answers.asked},
 		{a.outbox.inbox, a.conn.Subscribe, a.outbox.receipted},
 		{wire.ProgressSubject(a.cfg.Name), a.conn.Subscribe, a.own.heard},
@@ -298,13 +298,13 @@ func (a *Agent) listen() error {
 	}
 
 	a.wg.Go(a.sched.loop)
-	a.wg.Go(a.heart.beatLoop)
+	a.wg.Go(a.heartbeats.beatLoop)
 	if !a.cfg.Alone {
 		a.wg.Go(a.outbox.loop)
 	}
 
 	a.wg.Go(a.ageLoop)
-	a.wg.Go(a.mail.lateLoop)
+	a.wg.Go(a.replies.lateLoop)
 	return nil
 }
 
@@ -333,7 +333,7 @@ func (a *Agent) Stop() {
 		a.outbox.flush()
 	}
 	a.closeStores()
-	a.heart.publishBeat(wire.AgentStopped)
+	a.heartbeats.publishBeat(wire.AgentStopped)
 	a.own.release()
 	if a.cfg.Streams != nil {
 		a.forget()
@@ -376,10 +376,10 @@ func (a *Agent) WaitIdle(ctx context.Context) {
 // follow.
 func (a *Agent) Halt() {
 	a.halt.Do(func() {
-		a.voice.mu.Lock()
-		a.voice.stopping = true
-		a.voice.mu.Unlock()
-		a.heart.publishBeat(wire.AgentStopping)
+		a.published.mu.Lock()
+		a.published.stopping = true
+		a.published.mu.Unlock()
+		a.heartbeats.publishBeat(wire.AgentStopping)
 		a.cancel()
 		for _, stop := range a.stops {
 			stop()

@@ -20,12 +20,12 @@ import (
 
 // The answers of an agent to questions.
 type answers struct {
-	*work
+	*sides
 	previews chan struct{} // a token for each preview that walks
 }
 
-func newAnswers(w *work) *answers {
-	return &answers{work: w, previews: make(chan struct{}, previews)}
+func newAnswers(w *sides) *answers {
+	return &answers{sides: w, previews: make(chan struct{}, previews)}
 }
 
 // asked answers a question on the agent's ask subject.

@@ -37,7 +37,7 @@ func TestPreviewsAreChecked(t *testing.T) {
 
 // Only so many previews walk at once; one more starts nothing.
 func TestPreviewsAreBounded(t *testing.T) {
-	a := newAnswers(&work{core: &core{cfg: Config{Name: "ALPHA"}, log: slog.New(slog.DiscardHandler)}})
+	a := newAnswers(&sides{core: &core{cfg: Config{Name: "ALPHA"}, log: slog.New(slog.DiscardHandler)}})
 	for range previews {
 		a.previews <- struct{}{}
 	}
@@ -54,7 +54,7 @@ func TestPreviewsAreBounded(t *testing.T) {
 // A look at files that hangs holds commands up for a moment, and a few of them at most.
 func TestLooksThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newIntake(&work{core: &core{cfg: Config{Clock: clock.System}}})
+		a := newIntake(&sides{core: &core{cfg: Config{Clock: clock.System}}})
 		if err := a.look(func() error { return io.EOF }); err != io.EOF {
 			t.Errorf("a look that ends says %v", err)
 		}
@@ -78,7 +78,7 @@ func TestLooksThatHang(t *testing.T) {
 
 // Outcomes that nothing waits for take a place in a queue, and no goroutine.
 func TestLateOutcomesWait(t *testing.T) {
-	a := newMail(&work{core: &core{log: slog.New(slog.DiscardHandler)}})
+	a := newReplies(&sides{core: &core{log: slog.New(slog.DiscardHandler)}})
 	a.sched = newScheduler(a.core, newOwner(a.core), nil)
 	for range 1000 {
 		a.toSender(&wire.Message{Kind: wire.KindOutcomes, From: "MALLORY", Transfer: transfer.NewID(time.Now()), Outcomes: &wire.Outcomes{Batch: 1}})

@@ -3,19 +3,20 @@ package agent
 import (
 	"time"
 
+	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
-// A heart says that the agent lives, and what it does.
-type heart struct {
-	*work
+// The heartbeats of an agent say that it lives, and what it does.
+type heartbeats struct {
+	*sides
 	each func(now time.Time) // called before each heartbeat that may be due
 }
 
-func (a *heart) publishBeat(status string) {
-	a.voice.mu.Lock()
-	nameless := a.voice.nameless
-	a.voice.mu.Unlock()
+func (a *heartbeats) publishBeat(status string) {
+	a.published.mu.Lock()
+	nameless := a.published.nameless
+	a.published.mu.Unlock()
 	if nameless {
 		return // the name's owner speaks for it
 	}
@@ -27,7 +28,7 @@ func (a *heart) publishBeat(status string) {
 }
 
 // beatLoop publishes heartbeats: at once, within a second, where something has changed.
-func (a *heart) beatLoop() {
+func (a *heartbeats) beatLoop() {
 	a.publishBeat("")
 	t := a.cfg.Clock.NewTimer(a.chatter())
 	defer t.Stop()
@@ -50,4 +51,34 @@ func (a *heart) beatLoop() {
 		a.each(now)
 		dirty = false
 	}
+}
+
+// figuresMost is how long figures that have only grown are left out at most, however slow
+// the line.
+const figuresMost = 30 * time.Second
+
+// beatNow asks for a heartbeat out of turn: something in it has changed.
+func (c *core) beatNow() { poke(c.beats) }
+
+// chatter is how often what only people look at is said: every second, and on a line
+// on which messages wait so much less that it takes a small part of it.
+func (c *core) chatter() time.Duration {
+	return min(max(time.Second, 4*c.conn.Lag()), wire.BeatEvery)
+}
+
+// progress publishes the picture of one transfer. Where messages wait on the line,
+// figures that have only grown are left out: one at a time is under way, of all
+// transfers. The end and what a transfer waits for are always said.
+func (c *core) progress(p *transfer.Progress) {
+	now, lag := c.cfg.Clock.Now(), c.conn.Lag()
+	c.published.mu.Lock()
+	spare := p.Reason == nil && !p.State.Final() && now.Before(c.published.figures)
+	if !spare {
+		c.published.figures = now.Add(min(16*lag, figuresMost))
+	}
+	c.published.mu.Unlock()
+	if spare {
+		return
+	}
+	c.conn.Publish(wire.ProgressSubject(c.cfg.Name), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.ProgressKind, Progress: p}))
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/conversion"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
@@ -33,13 +32,13 @@ type core struct {
 	wg     sync.WaitGroup
 	stops  []func() // of what is listened to
 
-	beats chan struct{} // asks for a heartbeat at once
-	notes chan struct{} // says that the outbox has grown
-	voice voice
+	beats     chan struct{} // asks for a heartbeat at once
+	notes     chan struct{} // says that the outbox has grown
+	published published
 }
 
-// A voice is what the agent may say of itself.
-type voice struct {
+// A published is what heartbeats and live figures depend on when they are published.
+type published struct {
 	mu       sync.Mutex
 	stopping bool
 	figures  time.Time // when those of a transfer may be published next
@@ -52,36 +51,6 @@ func newCore(cfg Config, conn *qmgr.Conn) *core {
 	c.quiet = quiet.New(c.log, cfg.Clock.Now)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
-}
-
-// beatNow asks for a heartbeat out of turn: something in it has changed.
-func (c *core) beatNow() { poke(c.beats) }
-
-// chatter is how often what only people look at is said: every second, and on a line
-// on which messages wait so much less that it takes a small part of it.
-func (c *core) chatter() time.Duration {
-	return min(max(time.Second, 4*c.conn.Lag()), wire.BeatEvery)
-}
-
-// figuresMost is how long figures that have only grown are left out at most, however slow
-// the line.
-const figuresMost = 30 * time.Second
-
-// progress publishes the picture of one transfer. Where messages wait on the line,
-// figures that have only grown are left out: one at a time is under way, of all
-// transfers. The end and what a transfer waits for are always said.
-func (c *core) progress(p *transfer.Progress) {
-	now, lag := c.cfg.Clock.Now(), c.conn.Lag()
-	c.voice.mu.Lock()
-	spare := p.Reason == nil && !p.State.Final() && now.Before(c.voice.figures)
-	if !spare {
-		c.voice.figures = now.Add(min(16*lag, figuresMost))
-	}
-	c.voice.mu.Unlock()
-	if spare {
-		return
-	}
-	c.conn.Publish(wire.ProgressSubject(c.cfg.Name), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.ProgressKind, Progress: p}))
 }
 
 // answer says something to whoever asked for it, on an inbox of theirs.
@@ -98,63 +67,6 @@ func (c *core) answerWith(inbox string, data []byte) {
 	case err != nil:
 		c.log.Debug("cannot send answer; the submitter will ask again", "error", err)
 	}
-}
-
-// acceptable checks a request that was read: it is for this agent, and says
-// nothing that no agent could do. rest are the items of its parts.
-func (c *core) acceptable(q *transfer.Request, rest []transfer.RequestItem) error {
-	if err := q.Check(); err != nil {
-		return err
-	}
-	if err := q.CheckItems(rest); err != nil {
-		return err
-	}
-
-	if q.Source != c.cfg.Name {
-		return transfer.Errorf(transfer.KindUsage, "the request is for agent %s; this is %s", q.Source, c.cfg.Name)
-	}
-
-	if s := c.cfg.Streams; s != nil && q.ID != s.Transfer {
-		return transfer.Errorf(transfer.KindUsage, "%s sends its own standard input, and nothing else", c.cfg.Name)
-	}
-	if err := conversion.TakeAttributes(q); err != nil {
-		return err
-	}
-	if err := conversion.TakeFrom(q, rest); err != nil {
-		return err
-	}
-	if err := conversion.Check(q); err != nil {
-		return err
-	}
-	return conversion.CheckItems(q, rest)
-}
-
-// askTwin asks for whoever listens on a subject, for a second. asked reports, where nobody
-// answered, that the queue manager took the question and did not say that nobody
-// listens: it answered what was put to it later, on the same connection. Lost
-// packets can keep the answer away for longer than that.
-func (c *core) askTwin(ctx context.Context, subject string) (data []byte, asked bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	later := make(chan error, 1)
-	go func() {
-		t := time.NewTimer(200 * time.Millisecond) // the question is on its way by then
-		defer t.Stop()
-		select {
-		case <-t.C:
-			later <- c.conn.Healthy(ctx)
-		case <-ctx.Done():
-			later <- ctx.Err()
-		}
-	}()
-
-	data, err = c.conn.Request(ctx, subject, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), 0)
-	if err == nil || transfer.KindOf(err) == transfer.KindUnreachable {
-		return data, true, err
-	}
-
-	<-ctx.Done() // a lost connection is not asked again at once
-	return nil, <-later == nil, err
 }
 
 // note puts an audit record into the outbox.

@@ -11,16 +11,18 @@ import (
 	"ferry/internal/wire"
 )
 
-// A mail takes control messages of other agents.
-type mail struct {
-	*work
+// The replies are what other agents send on REPLY: control messages of transfers.
+type replies struct {
+	*sides
 	late chan *wire.Message // outcomes of transfers that do not run
 }
 
-func newMail(w *work) *mail { return &mail{work: w, late: make(chan *wire.Message, maxLate)} }
+func newReplies(w *sides) *replies {
+	return &replies{sides: w, late: make(chan *wire.Message, maxLate)}
+}
 
 // reply takes one message of the REPLY queue to the side that it is for.
-func (a *mail) reply(m qmgr.Message) {
+func (a *replies) reply(m qmgr.Message) {
 	if !a.own.wait(hearing) {
 		return
 	}
@@ -47,7 +49,7 @@ func (a *mail) reply(m qmgr.Message) {
 
 // refuseUnread tells a peer that speaks another version why it gets no answer, unless
 // a transfer of that ID is going on here: then it is not the peer who speaks.
-func (a *mail) refuseUnread(m qmgr.Message, err error) {
+func (a *replies) refuseUnread(m qmgr.Message, err error) {
 	if transfer.KindOf(err) != transfer.KindVersion {
 		return
 	}
@@ -74,7 +76,7 @@ func (a *mail) refuseUnread(m qmgr.Message, err error) {
 
 // toSender delivers what a destination says. For a transfer that is over, or
 // that the ledger no longer has, outcomes are still taken: into the audit.
-func (a *mail) toSender(msg *wire.Message) {
+func (a *replies) toSender(msg *wire.Message) {
 	if o := a.sched.find(msg.Transfer); o != nil {
 		// A Busy with an Epoch ends that epoch alone; a transfer that waits has none.
 		if o.Deliver(msg) && msg.Kind == wire.KindBusy && msg.Busy.Place == 0 && msg.Busy.Epoch == 0 {
@@ -101,7 +103,7 @@ const (
 
 // lateLoop takes outcomes of transfers that do not run, one batch at a time, and not
 // many a second of those that cost a record: a stranger who makes them up costs no more.
-func (a *mail) lateLoop() {
+func (a *replies) lateLoop() {
 	t := a.cfg.Clock.NewTimer(0)
 	defer t.Stop()
 	for {
@@ -122,7 +124,7 @@ func (a *mail) lateLoop() {
 // takeLate records outcomes that come late, or of a transfer that is not known, and
 // says how long to wait before the next ones. Where all are recorded only the answer
 // was lost, and it is given at once.
-func (a *mail) takeLate(msg *wire.Message) (pause time.Duration) {
+func (a *replies) takeLate(msg *wire.Message) (pause time.Duration) {
 	var rec *ledger.Source
 	if err := a.ledger.View(func(t *ledger.Tx) (err error) {
 		rec, err = t.Source(msg.Transfer)
@@ -146,7 +148,7 @@ func (a *mail) takeLate(msg *wire.Message) (pause time.Duration) {
 
 // orphan takes outcomes of a transfer that this ledger does not know: it was
 // lost with an earlier one (R35). The destination is released.
-func (a *mail) orphan(msg *wire.Message) {
+func (a *replies) orphan(msg *wire.Message) {
 	err := a.ledger.Update(func(t *ledger.Tx) error {
 		n := audit.FitItems(msg.Outcomes.Outcomes)
 		return a.note(t, audit.Record{Event: audit.Warning, Role: audit.RoleSource, Transfer: msg.Transfer, Source: a.cfg.Name,

@@ -405,9 +405,9 @@ func (o *owner) taken(by holder) error {
 
 // lose ends all work of an agent whose name is another's.
 func (o *owner) lose(err error) {
-	o.voice.mu.Lock()
-	o.voice.nameless = true
-	o.voice.mu.Unlock()
+	o.published.mu.Lock()
+	o.published.nameless = true
+	o.published.mu.Unlock()
 	o.cancel()
 	o.lost <- err
 }

@@ -1,17 +1,11 @@
 package agent
 
 import (
-	"errors"
-
 	"ferry/internal/audit"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/sender"
-	"ferry/internal/transfer"
 )
-
-// maxCrashes is how many crashes without progress park a transfer (R3).
-const maxCrashes = 3
 
 // recover brings the transfers of the ledger back (states table: after a crash).
 func (a *Agent) recover() error {
@@ -43,32 +37,8 @@ func (a *Agent) recover() error {
 
 // revive writes what a crash has left as the state to go on from.
 func (a *Agent) revive(rec *ledger.Source) error {
-	was := rec.State
-	crashed := a.ledger.Unclean() && was == transfer.Running
-	if crashed {
-		rec.Crashes++
-	}
-
-	var err error
-	if was == transfer.Running {
-		err = rec.Move(transfer.Negotiating)
-	}
-
-	if rec.State == transfer.Negotiating {
-		rec.Nonce++
-	}
-
-	if rec.State == transfer.Negotiating || rec.State == transfer.Waiting {
-		rec.Recovering = a.cfg.Clock.Now() // nobody could be heard of while the agent was down
-	}
-
-	parked := crashed && rec.Crashes >= maxCrashes && !rec.Cancel
-	if parked {
-		err = errors.Join(err, rec.Move(transfer.Parked))
-		rec.Progress.Reason = transfer.Errorf(transfer.KindParked, "%s crashed %d times on transfer %s without progress", a.cfg.Name, rec.Crashes, rec.Request.ID).
-			WithHint("see the agent's log, then `ferry transfer resume` or `ferry transfer cancel`")
-	}
-	if err != nil || rec.State == was && was != transfer.Negotiating && was != transfer.Waiting {
+	parked, changed, err := sender.Revive(rec, a.ledger.Unclean(), a.cfg.Clock.Now())
+	if err != nil || !changed {
 		return err
 	}
 

@@ -7,12 +7,12 @@ import (
 	"ferry/internal/wire"
 )
 
-// A bell wakes one goroutine.
-type bell chan struct{}
+// A wakeup wakes one goroutine; several at once are one.
+type wakeup chan struct{}
 
-func (b bell) ring() {
+func (w wakeup) wake() {
 	select {
-	case b <- struct{}{}:
+	case w <- struct{}{}:
 	default:
 	}
 }

@@ -2,15 +2,11 @@ package sender
 
 import (
 	"errors"
-	"log/slog"
 	"testing"
 	"time"
 
-	"ferry/internal/audit"
-	"ferry/internal/clock"
 	"ferry/internal/faulty"
 	"ferry/internal/ledger"
-	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
@@ -31,26 +27,15 @@ func (f slowFiles) Create(name string) (ledger.File, error) {
 // taken, and the ledger can be written for this transfer and others.
 func TestNothingWaitsForTheItemJournal(t *testing.T) {
 	began, may := make(chan struct{}), make(chan struct{})
-	l, err := ledger.Open(t.TempDir(), ledger.Options{Store: faulty.NewMemoryStore(), Files: slowFiles{faulty.NewMemoryFiles(), began, may}, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
-	rec := NewRecord(q, "ann@box", time.Now())
-	rec.State = transfer.Negotiating
-	if err := l.Update(func(tx *ledger.Tx) error { return tx.PutSource(rec) }); err != nil {
-		t.Fatal(err)
-	}
-	o := New(Config{Agent: "ALPHA", Ledger: l, Clock: clock.System, Log: slog.New(slog.DiscardHandler), Changed: func(*Outgoing) {},
-		Progress: func(*transfer.Progress) {}, Note: func(*ledger.Tx, audit.Record) error { return nil }}, rec)
+	m := newMade(t, slowFiles{faulty.NewMemoryFiles(), began, may})
 	opened := make(chan error, 1)
-	go func() { opened <- o.items.openJournal(o.rec.read()) }()
+	go func() { opened <- m.items.openJournal(m.rec.read()) }()
 	<-began
 	done := make(chan error, 1)
 	go func() {
-		o.Status()
-		o.Deliver(&wire.Message{Kind: wire.KindAck, From: "BETA", Transfer: q.ID, Ack: &wire.Ack{}})
-		done <- errors.Join(o.Cancel("ann@box"), l.Update(func(*ledger.Tx) error { return nil }))
+		m.Status()
+		m.Deliver(&wire.Message{Kind: wire.KindAck, From: "BETA", Transfer: m.ID, Ack: &wire.Ack{}})
+		done <- errors.Join(m.Cancel("ann@box"), m.cfg.Ledger.Update(func(*ledger.Tx) error { return nil }))
 	}()
 	select {
 	case err := <-done:
@@ -64,8 +49,5 @@ func TestNothingWaitsForTheItemJournal(t *testing.T) {
 	if err := <-opened; err != nil {
 		t.Error(err)
 	}
-	o.Dispose()
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
+	m.Dispose()
 }

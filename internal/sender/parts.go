@@ -21,14 +21,14 @@ type parts struct {
 	items *items
 	sent  *sent
 
-	driver bell // the driver is to look again
-	feeder bell // the pump is
+	driver wakeup // the driver is to look again
+	feeder wakeup // the pump is
 }
 
 // wake has the driver and the pump look again.
 func (p *parts) wake() {
-	p.driver.ring()
-	p.feeder.ring()
+	p.driver.wake()
+	p.feeder.wake()
 }
 
 // status is the present picture.
@@ -70,8 +70,8 @@ func (p *parts) delay() time.Duration {
 	return p.cfg.Delay()
 }
 
-// peers reports whether a message is the destination's.
-func (p *parts) peers(m *wire.Message) bool {
+// fromPeer reports whether a message is the destination's.
+func (p *parts) fromPeer(m *wire.Message) bool {
 	if m.From == p.to {
 		return true
 	}
@@ -79,5 +79,6 @@ func (p *parts) peers(m *wire.Message) bool {
 	return false
 }
 
-// doubt counts what the destination says and cannot be.
+// doubt notes that a message of the destination was dropped because it cannot be true, and
+// why.
 func (p *parts) doubt(why string) { p.cfg.Quiet.Dropped(string(p.to), why, "transfer", p.ID) }

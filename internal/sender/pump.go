@@ -21,7 +21,7 @@ const maxTries = 3
 // A pump reads and sends in one epoch.
 type pump struct {
 	parts
-	left   *leavings
+	left   *carryover
 	epoch  uint32
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -112,7 +112,7 @@ func (p *pump) acked(a *wire.Ack) {
 	if f := p.out.Load(); f != nil {
 		f.Acked(a.Seq, p.cfg.Clock.Now())
 	}
-	p.feeder.ring()
+	p.feeder.wake()
 }
 
 // silent reports whether the destination, of which something was heard at a time
@@ -279,7 +279,7 @@ func (p *pump) openLane() error {
 
 	p.lane = l
 	p.line = p.cfg.Lines.Line(string(p.to), name)
-	p.flight = p.line.Join(p.feeder.ring)
+	p.flight = p.line.Join(p.feeder.wake)
 	p.out.Store(p.flight)
 	return nil
 }

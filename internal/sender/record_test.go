@@ -36,10 +36,10 @@ func (m *made) Send(_ transfer.AgentName, msg *wire.Message) error {
 	return nil
 }
 
-func newMade(t *testing.T) *made {
+func newMade(t *testing.T, journals ledger.Files) *made {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	l, err := ledger.Open(t.TempDir(), ledger.Options{Store: faulty.NewMemoryStore(), Files: faulty.NewMemoryFiles(), Log: log})
+	l, err := ledger.Open(t.TempDir(), ledger.Options{Store: faulty.NewMemoryStore(), Files: journals, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func newMade(t *testing.T) *made {
 
 // A record moves by the table or not at all, and then nothing of the change stays.
 func TestARecordMovesByTheTable(t *testing.T) {
-	m := newMade(t)
+	m := newMade(t, faulty.NewMemoryFiles())
 	err := m.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error { rec.Nonce = 7; return nil }, transfer.Settling)
 	if err == nil || !strings.Contains(err.Error(), "from accepted to settling") {
 		t.Errorf("the error is %v", err)
@@ -82,7 +82,7 @@ func TestARecordMovesByTheTable(t *testing.T) {
 // The recovery time-out counts this process's time: from the beginning of a recovery to
 // its end, without what a limit held the transfer up.
 func TestOverdue(t *testing.T) {
-	m := newMade(t)
+	m := newMade(t, faulty.NewMemoryFiles())
 	limit := m.rec.read().Request.RecoveryTimeout()
 	overdue := func(want bool, when string) {
 		t.Helper()
@@ -150,7 +150,7 @@ func TestFigures(t *testing.T) {
 
 // The last outcomes end a transfer only where they are all that the walk has found.
 func TestLastOutcomes(t *testing.T) {
-	m := newMade(t)
+	m := newMade(t, faulty.NewMemoryFiles())
 	if err := m.rec.begin(); err != nil {
 		t.Fatal(err)
 	}
@@ -199,5 +199,38 @@ func TestLastOutcomes(t *testing.T) {
 	}
 	if got := strings.Join(events, " "); got != "item item completed" {
 		t.Errorf("the audit has %s", got)
+	}
+}
+
+// What a crash leaves goes on by the table, and a transfer that crashes its agent again
+// and again does not.
+func TestRevive(t *testing.T) {
+	for _, c := range []struct {
+		was             transfer.State
+		crashed, cancel bool
+		crashes         int
+		is              transfer.State
+		parked, changed bool
+	}{
+		{transfer.Accepted, true, false, 0, transfer.Accepted, false, false},
+		{transfer.Settling, true, false, 0, transfer.Settling, false, false},
+		{transfer.Waiting, true, false, 2, transfer.Waiting, false, true},
+		{transfer.Negotiating, true, false, 2, transfer.Negotiating, false, true},
+		{transfer.Running, false, false, 2, transfer.Negotiating, false, true},
+		{transfer.Running, true, false, 1, transfer.Negotiating, false, true},
+		{transfer.Running, true, true, 2, transfer.Negotiating, false, true},
+		{transfer.Running, true, false, 2, transfer.Parked, true, true},
+	} {
+		rec := &ledger.Source{State: c.was, Crashes: c.crashes, Cancel: c.cancel, Nonce: 4}
+		parked, changed, err := Revive(rec, c.crashed, time.Unix(9, 0))
+		if rec.State != c.is || parked != c.parked || changed != c.changed || err != nil {
+			t.Errorf("%+v: is %s, parked %v, changed %v, %v", c, rec.State, parked, changed, err)
+		}
+		if again := rec.Nonce == 5; again != (c.is == transfer.Negotiating || c.is == transfer.Parked) {
+			t.Errorf("%+v: the nonce is %d", c, rec.Nonce)
+		}
+		if rec.Recovering.IsZero() == c.changed {
+			t.Errorf("%+v: recovering since %v", c, rec.Recovering)
+		}
 	}
 }

@@ -101,7 +101,7 @@ type Outgoing struct {
 	inherited bool         // an earlier run had sent some items
 	opening   *wire.Accept // of an epoch that run has not begun
 	accept    *wire.Accept // the last one: how the destination can be met
-	kept      leavings
+	kept      carryover
 }
 
 // NewRecord is the ledger record of a request, which is yet to be moved to the state in
@@ -134,13 +134,13 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 		ID: rec.Request.ID, cfg: &cfg, log: log, to: rec.Request.Destination,
 		live:   &figures{high: map[uint64]int64{}, sent: p.BytesSent, resent: p.BytesResent, wire: p.BytesWire},
 		sent:   &sent{items: map[uint64]*begun{}, heir: before},
-		driver: make(bell, 1), feeder: make(bell, 1),
+		driver: make(wakeup, 1), feeder: make(wakeup, 1),
 	}}
 	o.items = &items{cfg: &cfg, log: log, id: o.ID, wake: o.wake}
 	o.rec = &record{id: o.ID, ledger: cfg.Ledger, note: cfg.Note, clock: cfg.Clock, figures: o.snapshot, last: rec,
 		told: chronicle{log: log, now: cfg.Clock.Now}}
 	o.rec.know(rec)
-	o.kept = leavings{files: map[uint64]*reading{}, tries: map[uint64]int{}, digests: digest.NewBacklog(o.feeder.ring)}
+	o.kept = carryover{files: map[uint64]*reading{}, tries: map[uint64]int{}, digests: digest.NewBacklog(o.feeder.wake)}
 	o.outcomes = recorder{parts: o.parts, moved: func() { cfg.Changed(o) }}
 	return o
 }
@@ -159,14 +159,14 @@ func (o *Outgoing) Status() *transfer.Progress { return o.status() }
 // was accepted by that very run.
 func (o *Outgoing) Nudge(instance string) {
 	if o.in.nudge(instance) {
-		o.driver.ring()
+		o.driver.wake()
 	}
 }
 
 // Deliver takes a control message, and reports whether it is the destination's. It
 // does not block.
 func (o *Outgoing) Deliver(m *wire.Message) bool {
-	if !o.peers(m) {
+	if !o.fromPeer(m) {
 		return false
 	}
 
@@ -181,14 +181,14 @@ func (o *Outgoing) Deliver(m *wire.Message) bool {
 	}
 
 	o.in.deliver(m)
-	o.driver.ring()
+	o.driver.wake()
 	return true
 }
 
 // Late takes outcomes of a transfer that does not run, and returns when they are
 // recorded.
 func (o *Outgoing) Late(m *wire.Message) {
-	if o.peers(m) {
+	if o.fromPeer(m) {
 		o.outcomes.record(m.Outcomes)
 	}
 }
@@ -210,7 +210,7 @@ func (o *Outgoing) Cancel(by string) error {
 		return nil
 	}
 	if err == nil {
-		o.driver.ring()
+		o.driver.wake()
 	}
 	return err
 }

@@ -362,23 +362,13 @@ func (r *run) recoverSources() error {
 
 // revive is what a crash has left as the state to go on from.
 func (r *run) revive(rec *ledger.Source) {
-	crashed := r.ledger.Unclean() && rec.State == transfer.Running
-	if crashed {
-		rec.Crashes++
+	if !r.node.w.set.park {
+		rec.Crashes = 0
 	}
-	if rec.State == transfer.Running {
-		rec.Move(transfer.Negotiating)
-	}
-	if rec.State == transfer.Negotiating {
-		rec.Nonce++
-	}
-	if rec.State == transfer.Negotiating || rec.State == transfer.Waiting {
-		rec.Recovering = r.node.clockOf().Now()
-	}
-	if r.node.w.set.park && crashed && rec.Crashes >= maxCrashes && !rec.Cancel {
-		rec.Move(transfer.Parked)
+	parked, _, err := sender.Revive(rec, r.ledger.Unclean(), r.node.clockOf().Now())
+	must(r.node.w.t, err)
+	if parked {
 		toll.add("transfers parked", 1)
-		rec.Progress.Reason = transfer.Errorf(transfer.KindParked, "%s crashed %d times", r.node.name, rec.Crashes)
 	}
 }
 

@@ -5,9 +5,9 @@ import (
 	"ferry/internal/flow"
 )
 
-// leavings are what the pump of one epoch leaves to the next. They belong to the pump
+// A carryover is what the pump of one epoch leaves to the next. It belongs to the pump
 // while there is one.
-type leavings struct {
+type carryover struct {
 	files   map[uint64]*reading // that the epoch was in the middle of
 	tries   map[uint64]int      // starts of items because their sources had changed
 	digests *digest.Backlog
@@ -15,14 +15,14 @@ type leavings struct {
 }
 
 // take gives a file that was left; nil: there is none.
-func (l *leavings) take(item uint64) *reading {
+func (l *carryover) take(item uint64) *reading {
 	r := l.files[item]
 	delete(l.files, item)
 	return r
 }
 
 // close lets go of the files.
-func (l *leavings) close() {
+func (l *carryover) close() {
 	for _, r := range l.files {
 		r.close()
 	}

@@ -14,9 +14,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// A work is both sides of an agent, with what they share. It is filled when the agent
-// has opened its ledger.
-type work struct {
+// The sides of an agent are its sender and its receiver, with what they share. They are
+// there once the agent has opened its ledger.
+type sides struct {
 	*core
 	own      *owner
 	fs       *localfs.FS // nil where Config.Streams are there
@@ -29,7 +29,7 @@ type work struct {
 }
 
 // beat is the present heartbeat.
-func (w *work) beat() *wire.Beat {
+func (w *sides) beat() *wire.Beat {
 	host, _ := os.Hostname()
 	mode := "client"
 	facts := w.conn.Facts()
@@ -63,16 +63,16 @@ func (w *work) beat() *wire.Beat {
 		b.Reason = "the ledger's disk is full; nothing new is accepted"
 	}
 
-	w.voice.mu.Lock()
-	if w.voice.stopping {
+	w.published.mu.Lock()
+	if w.published.stopping {
 		b.Status = wire.AgentStopping
 	}
-	w.voice.mu.Unlock()
+	w.published.mu.Unlock()
 	return b
 }
 
 // status is the present picture of a transfer, or its last one.
-func (w *work) status(id transfer.ID) (*transfer.Progress, error) {
+func (w *sides) status(id transfer.ID) (*transfer.Progress, error) {
 	if o := w.sched.find(id); o != nil {
 		return o.Status(), nil
 	}
@@ -100,7 +100,7 @@ func (w *work) status(id transfer.ID) (*transfer.Progress, error) {
 }
 
 // overAt asks a source whether a transfer has come to its end there.
-func (w *work) overAt(ctx context.Context, source transfer.AgentName, id transfer.ID) bool {
+func (w *sides) overAt(ctx context.Context, source transfer.AgentName, id transfer.ID) bool {
 	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: id, Principal: string(w.cfg.Name)})
 	data, err := w.conn.Request(ctx, wire.AskSubject(source), ask, 5*time.Second)
 	if err != nil {
@@ -115,7 +115,7 @@ func (w *work) overAt(ctx context.Context, source transfer.AgentName, id transfe
 }
 
 // alive reports whether a transfer with a peer is going on here, on either side.
-func (w *work) alive(id transfer.ID, peer transfer.AgentName) bool {
+func (w *sides) alive(id transfer.ID, peer transfer.AgentName) bool {
 	if w.recv.Live(id, peer) {
 		return true
 	}
