@@ -13,8 +13,8 @@ const (
 	// rate. A path whose round trip is longer than half of it gets twice its
 	// round trip.
 	lineWorth = time.Second
-	// lineLeast is the least that may be under way: two seconds of the slowest line
-	// that is meant to work, 64 kbit/s. A line of unknown speed begins with it.
+	// lineLeast is the least that may be under way: two seconds of the slowest line.
+	// A line of unknown speed begins with it.
 	lineLeast = 16 << 10
 	// lineStale is after how long without a word what was measured is forgotten.
 	lineStale = 10 * time.Second
@@ -24,12 +24,16 @@ const (
 	lineLost = 2 * time.Second
 	// paceLeast is the least that a message may be bounded to.
 	paceLeast = 4 << 10
-	// beatBytes is what a sign of life costs on the line, with what lies beneath it;
-	// those of all transfers take a beatShare of the rate at most.
+	// lineSlowest is the slowest line that is meant to work, in bytes a second.
+	lineSlowest = 64e3 / 8
+	// beatBytes is what a sign of life costs on the line, with what lies beneath it. Those
+	// of all transfers take a beatShare of the rate, but none comes later than beatMost:
+	// the destination gives the slot of a source that is silent for 10 s to another, and
+	// the source must find within 10 s that its destination has started anew.
 	beatBytes = 110
 	beatShare = 0.02
 	beatFirst = 2 * time.Second
-	beatMost  = 12 * time.Second
+	beatMost  = 8 * time.Second
 	// patienceLeast is how long an acknowledgement may take beside its round trips, and
 	// patienceMost with them: within 10 s a transfer must move or say why. tripUnknown
 	// is the round trip that is assumed of a line of unknown speed.
@@ -303,14 +307,15 @@ func (l *Line) Rate() float64 {
 
 // Beat is after how long without a message a transfer says that it lives: 2 s, and
 // on a slow line as long as the signs of life of all its transfers take a fiftieth
-// of it, 12 s at most.
+// of it, 8 s at most. A rate below 64 kbit/s is not believed: what was measured was a
+// pause of the other side.
 func (l *Line) Beat() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.rate == 0 {
 		return beatFirst
 	}
-	all := time.Duration(float64(l.flights*beatBytes) / (beatShare * l.rate) * float64(time.Second))
+	all := time.Duration(float64(l.flights*beatBytes) / (beatShare * max(l.rate, lineSlowest)) * float64(time.Second))
 	return min(max(all, beatFirst), beatMost)
 }
 

@@ -216,6 +216,11 @@ func TestLineBeat(t *testing.T) {
 	if d := w.line.Beat(); d != beatFirst {
 		t.Errorf("one transfer says every %s that it lives", d)
 	}
+	w.line.rate = 9 // of a line on which the other side stood still
+	if d := w.line.Beat(); d != beatFirst {
+		t.Errorf("one transfer whose destination stood still says every %s that it lives", d)
+	}
+	w.line.rate = 8e3
 	var more []*flight
 	for range 24 {
 		more = append(more, w.join(1))
