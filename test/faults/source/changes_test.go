@@ -63,7 +63,7 @@ func sourceChanges(t *testing.T, seed uint64, r *rand.Rand, most int) int {
 	var sendings []*network.Sending
 	for i := range jobs + 1 {
 		j := &network.Job{From: "ALPHA", To: "BETA", In: fmt.Sprint("in/", i), Out: fmt.Sprint("out", i), Seed: seed<<8 + uint64(i),
-			Count: perJob, Size: 200_000 + r.Int64N(1<<20), Want: []string{"successful", "partial"}}
+			Count: perJob, Size: 200_000 + r.Int64N(1<<20), Want: []string{"successful", "partial", "failed"}}
 		if i%2 == 1 { // with a slow digest files are opened ahead of their turn
 			j.Flags = []string{"--checksum", "md5"}
 		}
@@ -178,10 +178,13 @@ func (c *changing) ended(j *network.Job, s *network.Sending) {
 			c.t.Errorf("the submitter is not told that %s: %s", o.Error, r.Stderr)
 		}
 	}
-	if failed == 0 {
+	switch failed {
+	case 0:
 		r.Ends("successful", 0)
-	} else {
-		r.Ends("partial", 20) // the directory has arrived in any case
+	case j.Count: // that its directory was made counts for nothing
+		r.Ends("failed", 40)
+	default:
+		r.Ends("partial", 20)
 	}
 	c.hit["failed"] += failed
 }
