@@ -24,7 +24,7 @@ const stdStream transfer.Path = "-"
 const streamRecovery = "10m"
 
 func isStream(q *transfer.Request) bool {
-	return len(q.Items) == 1 && q.Items[0].Source == stdStream && (q.Source == "" || onebox.IsStreamAgent(q.Source))
+	return len(q.Items) == 1 && q.Items[0].Source == stdStream && (q.Source == "" || q.Source.Stream())
 }
 
 // fromStdin fills in where standard input is sent to.
@@ -38,7 +38,7 @@ func (f *sendFlags) fromStdin(q *transfer.Request) (local bool, err error) {
 	}
 
 	if q.Destination != "" {
-		q.Source = onebox.StreamAgent(q.ID)
+		q.Source = transfer.StreamAgent(q.ID)
 		return false, nil
 	}
 
@@ -118,7 +118,7 @@ func cat(cmd *cobra.Command, f *sendFlags, arg string) error {
 		return sendOneBox(cmd, f, q, map[transfer.AgentName]*agent.Streams{onebox.Dest: out})
 	}
 
-	q.Destination = onebox.StreamAgent(q.ID)
+	q.Destination = transfer.StreamAgent(q.ID)
 	return throughStream(cmd, f, q, out)
 }
 

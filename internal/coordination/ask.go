@@ -114,24 +114,16 @@ func (s *Service) askAgents(a *wire.Ask, ans *wire.Answer) error {
 	return nil
 }
 
-// askRemove takes an agent out of the registry. What it did stays on record; if it is
-// heard of again it is there again.
+// askRemove removes an agent that is away. If it is heard of again it is there again.
 func (s *Service) askRemove(a *wire.Ask, _ *wire.Answer) error {
 	body, err := wire.ReadBody[wire.RemoveAgent](a.Kind, a.Body)
 	if err == nil {
 		err = s.picture.Away(body.Agent)
 	}
 	if err == nil {
-		err = s.log.AppendOwn(audit.Record{Event: audit.Removed, Source: body.Agent, Principal: a.Principal})
+		err = s.remove(body.Agent, a.Principal)
 	}
-	if err != nil {
-		return err
-	}
-
-	s.picture.Remove(body.Agent)
-	s.learn()
-	s.cfg.Log.Info("agent removed", "agent", body.Agent, "principal", a.Principal)
-	return nil
+	return err
 }
 
 func (s *Service) askTransfers(a *wire.Ask, ans *wire.Answer) error {

@@ -171,8 +171,39 @@ func (s *Service) watch(ctx context.Context) {
 			return
 		}
 		roll.take(s.picture.Agents())
+		s.dismiss()
 		t.Reset(lookEvery)
 	}
+}
+
+// dismissAfter is how long the agent of a command's standard input or output may be
+// silent before it is removed: as long as such a command keeps trying, unless told
+// otherwise.
+const dismissAfter = 10 * time.Minute
+
+// dismiss removes the agents of commands that were killed, which could not do it
+// themselves. One that was cut off is there again when it is heard of.
+func (s *Service) dismiss() {
+	for _, name := range s.picture.Silent(dismissAfter) {
+		if !name.Stream() {
+			continue
+		}
+		if err := s.remove(name, string(audit.Coordination)); err != nil {
+			s.quiet.Error("agent not removed", "agent", name, "error", err)
+		}
+	}
+}
+
+// remove takes an agent out of the registry. What it did stays on record.
+func (s *Service) remove(name transfer.AgentName, by string) error {
+	if err := s.log.AppendOwn(audit.Record{Event: audit.Removed, Source: name, Principal: by}); err != nil {
+		return err
+	}
+
+	s.picture.Remove(name)
+	s.learn()
+	s.cfg.Log.Info("agent removed", "agent", name, "principal", by)
+	return nil
 }
 
 // Gone is closed when the log was taken away under the service: it receipts

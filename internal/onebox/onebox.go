@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"ferry/internal/agent"
@@ -29,19 +28,6 @@ const (
 	Source transfer.AgentName = "HERE"
 	Dest   transfer.AgentName = "THERE"
 )
-
-// streams begins the names of agents that live as long as one command, for its standard
-// input or output.
-const streams = "PIPE-"
-
-// StreamAgent is the name of the agent that a command is for the stream of a transfer.
-func StreamAgent(id transfer.ID) transfer.AgentName {
-	text := strings.ReplaceAll(id.String(), "-", "")
-	return transfer.AgentName(streams + strings.ToUpper(text[len(text)-12:]))
-}
-
-// IsStreamAgent reports whether a name is one that StreamAgent gives.
-func IsStreamAgent(name transfer.AgentName) bool { return strings.HasPrefix(string(name), streams) }
 
 // Config says where and how agents run.
 type Config struct {
@@ -122,7 +108,7 @@ func (b *Box) Open(ctx context.Context, streams map[transfer.AgentName]*agent.St
 
 // Join starts the agent of a stream on a network. Leave ends it.
 func (b *Box) Join(ctx context.Context, s *agent.Streams, at qmgr.ConnConfig) (*agent.Agent, error) {
-	c, name := &b.cfg, StreamAgent(s.Transfer)
+	c, name := &b.cfg, transfer.StreamAgent(s.Transfer)
 	configs := []agent.Config{{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: c.Home, Version: c.Version, Log: c.Log, Streams: s,
 		MaxSource: 1, MaxDestination: 1, Direct: agent.Direct{Mode: wire.DirectTLS, Listen: "none"}}}
 	if err := c.Share(configs, false); err != nil {
@@ -273,7 +259,7 @@ func (b *Box) clearRun(dir string) error {
 
 	for _, e := range agents {
 		name := transfer.AgentName(e.Name())
-		if name != Source && name != Dest && !IsStreamAgent(name) {
+		if name != Source && name != Dest && !name.Stream() {
 			continue
 		}
 		if err := agent.Sweep(name, filepath.Join(dir, e.Name()), b.cfg.Root, records.Append, b.cfg.Log); err != nil {

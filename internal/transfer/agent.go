@@ -22,6 +22,19 @@ func ParseAgentName(s string) (AgentName, error) {
 	return AgentName(strings.ToUpper(s)), nil
 }
 
+var streamAgent = regexp.MustCompile(`^PIPE-[0-9A-F]{12}$`)
+
+// StreamAgent is the name of the agent that one command runs for its standard input or
+// output, which is a side of the transfer id: PIPE- and the last 12 digits of the ID.
+func StreamAgent(id ID) AgentName {
+	text := strings.ReplaceAll(id.String(), "-", "")
+	return AgentName("PIPE-" + strings.ToUpper(text[len(text)-12:]))
+}
+
+// Stream reports whether n is a name that StreamAgent gives: the agent ends with its
+// transfer and never comes back.
+func (n AgentName) Stream() bool { return streamAgent.MatchString(string(n)) }
+
 // UnmarshalText reads a name as ParseAgentName does; no text is no name.
 func (a *AgentName) UnmarshalText(b []byte) (err error) {
 	*a = ""
