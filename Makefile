@@ -28,7 +28,7 @@ SEED        ?=
 
 # Scenarios of ferry-bench that need nothing but Ferry, and those that make
 # bench runs; "link" needs root, so it is not among them.
-ALONE       := latency matrix tuning agents cost channel text record
+ALONE       := latency matrix tuning agents resume cost channel text record
 SCENARIOS   ?= $(ALONE) peers
 ROUNDS      ?=
 TOTAL       ?=
