@@ -68,6 +68,13 @@ func (s *ObjectStore) Put(key string, data []byte) {
 	s.objects[key] = newObject(data)
 }
 
+// Remove removes an object as other programs do.
+func (s *ObjectStore) Remove(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.objects, key)
+}
+
 // All is what is in the store: its objects, and its uploads by their ID.
 func (s *ObjectStore) All() (objects map[string]Object, uploads map[string]Upload) {
 	s.mu.Lock()

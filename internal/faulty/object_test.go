@@ -26,6 +26,7 @@ func inStore(*testing.T) *placetest.Fixture {
 			o, err := Session{Store: s}.get(path.Join(base, name))
 			return o.Data, err
 		},
+		Remove: func(name string) error { s.Remove(path.Join(base, name)); return nil },
 		Names: func() (names []string) {
 			objects, uploads := s.All()
 			for key := range objects {

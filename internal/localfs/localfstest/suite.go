@@ -156,8 +156,9 @@ func (p *Place) fixture(t testing.TB) *placetest.Fixture {
 			full := path.Join(base, name)
 			return errors.Join(p.MkdirAll(path.Dir(full)), p.WriteFile(full, content))
 		},
-		Get:   func(name string) ([]byte, error) { return p.ReadFile(path.Join(base, name)) },
-		Names: func() []string { return p.Names(base) },
+		Get:    func(name string) ([]byte, error) { return p.ReadFile(path.Join(base, name)) },
+		Remove: func(name string) error { return p.Remove(path.Join(base, name)) },
+		Names:  func() []string { return p.Names(base) },
 		Again: func() (place.Source, place.Target) {
 			local := p.open(t).Place()
 			return local, local

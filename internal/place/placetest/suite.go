@@ -24,6 +24,7 @@ type Fixture struct {
 	Base   transfer.Path // where the tests' files are
 	Put    func(name string, content []byte) error
 	Get    func(name string) ([]byte, error)
+	Remove func(name string) error
 	Names  func() []string // all that can be seen, what is Ferry's own among them
 	// Again is the same place as a new process of the agent finds it.
 	Again func() (place.Source, place.Target)
@@ -37,8 +38,9 @@ func Run(t *testing.T, open func(t *testing.T) *Fixture) {
 	}{
 		{"walk", testWalk}, {"read", testRead}, {"change", testChange}, {"delete", testDelete},
 		{"land", testLand}, {"name taken", testNameTaken}, {"overwrite", testOverwrite}, {"skip", testSkip},
+		{"update", testUpdate}, {"rename", testRename}, {"two destinations", testTwoDestinations}, {"not durable", testNotDurable},
 		{"go on", testGoOn}, {"points that are none", testBadPoints}, {"leave nothing", testLeaveNothing},
-		{"recover", testRecover}, {"journal that fails", testJournalFails},
+		{"recover", testRecover}, {"taken away", testTakenAway}, {"journal that fails", testJournalFails},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
 	}
@@ -110,9 +112,19 @@ const (
 
 // land lands what goes beneath the base.
 func (p *Fixture) land(t testing.TB, target place.Target, j place.Journal, ifExists string) place.Landing {
-	l := target.Land(place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j, Destination: place.Destination{IfExists: ifExists, Dest: p.Base, Resolution: transfer.Resolution{Base: p.Base, Into: true}}})
+	return landAs(t, target, place.LandConfig{Durable: true, Journal: j, Destination: into(p.Base, ifExists)})
+}
+
+func landAs(t testing.TB, target place.Target, cfg place.LandConfig) place.Landing {
+	cfg.Transfer, cfg.Generation = testID, 1
+	l := target.Land(cfg)
 	t.Cleanup(func() { l.Close() })
 	return l
+}
+
+// into is a directory as a destination.
+func into(dir transfer.Path, ifExists string) place.Destination {
+	return place.Destination{IfExists: ifExists, Dest: dir, Resolution: transfer.Resolution{Base: dir, Into: true}}
 }
 
 func staging(name transfer.Path, size int) place.Staging {

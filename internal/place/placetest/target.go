@@ -120,6 +120,113 @@ func testSkip(t *testing.T, p *Fixture) {
 	}
 }
 
+// testUpdate replaces what is older than the source, and leaves what is not.
+func testUpdate(t *testing.T, p *Fixture) {
+	j := newJournal()
+	l := p.land(t, p.Target, j, transfer.IfExistsUpdate)
+	p.put(t, "newer", "there since today")
+	_, err := l.Create(1, staging("newer", 64<<10)) // the source is of 2023
+	wantKind(t, err, transfer.KindSkipped)
+	_, err = l.Look("newer", mtime, 64<<10)
+	wantKind(t, err, transfer.KindSkipped)
+
+	p.put(t, "older", "there since today")
+	s := staging("older", 3)
+	s.Mtime = 4e18 // 2096
+	part, err := l.Create(2, s)
+	must(t, err)
+	must(t, part.Write([]byte("new")))
+	one := pending(part, 2, "older", []byte("new"))
+	one.Mtime = s.Mtime
+	if o := commit(t, l, j, one); !o.OK() || o.Skipped() {
+		t.Errorf("%+v", o)
+	}
+	p.shows(t, "newer", "there since today")
+	p.shows(t, "older", "new")
+}
+
+// testRename gives an item a free name beside the one that is taken, and says which; or the
+// place says in words that it does not do so.
+func testRename(t *testing.T, p *Fixture) {
+	j := newJournal()
+	l := p.land(t, p.Target, j, transfer.IfExistsRename)
+	p.put(t, "pay.csv", "the first")
+	if _, err := l.Locate("pay.csv", p.at("pay.csv")); err != nil {
+		wantKind(t, err, transfer.KindUsage)
+		return
+	}
+	taken := map[transfer.Path]bool{p.at("pay.csv"): true}
+	for n := range uint64(3) {
+		content := body(100, byte(n))
+		o := commit(t, l, j, write(t, l, n, "pay.csv", content))
+		if !o.OK() || taken[o.Path] {
+			t.Fatalf("%+v; taken are %v", o, taken)
+		}
+		taken[o.Path] = true
+		name, _ := strings.CutPrefix(string(o.Path), string(p.Base)+"/")
+		p.shows(t, name, string(content))
+	}
+	p.shows(t, "pay.csv", "the first")
+	if there := p.visible(); len(there) != len(taken) {
+		t.Errorf("there are %q", there)
+	}
+}
+
+// testTwoDestinations commits a group with items of two destinations, whose words on names
+// that are taken differ.
+func testTwoDestinations(t *testing.T, p *Fixture) {
+	j := newJournal()
+	l := p.land(t, p.Target, j, "")
+	other := l.At(into(p.at("other"), transfer.IfExistsOverwrite))
+	t.Cleanup(func() { other.Close() })
+	p.put(t, "other/x", "the old one")
+	one, two := write(t, l, 1, "x", body(9000, 1)), write(t, other, 2, "x", body(9000, 2))
+	two.At = other
+	_, err := l.Commit(t.Context(), []place.Pending{one, two})
+	must(t, err)
+	for n, want := range map[uint64]transfer.Path{1: p.at("x"), 2: p.at("other/x")} {
+		if o := j.outcomes[n]; !o.OK() || o.Path != want {
+			t.Errorf("%+v", o)
+		}
+	}
+	p.shows(t, "x", string(body(9000, 1)))
+	p.shows(t, "other/x", string(body(9000, 2)))
+	must(t, errors.Join(l.Tidy([]transfer.Path{p.Base, p.at("other")}, true), other.Close(), l.Close()))
+	if left := p.own(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// testNotDurable lands what only has to survive the process: it is as whole, and goes on as
+// well in another process.
+func testNotDurable(t *testing.T, p *Fixture) {
+	content := body(60_000, 1)
+	cfg := place.LandConfig{Journal: newJournal(), Destination: into(p.Base, "")}
+	l := landAs(t, p.Target, cfg)
+	part, err := l.Create(1, staging("x", len(content)))
+	must(t, err)
+	must(t, part.Write(content[:30_000]))
+	point := part.Point()
+	must(t, errors.Join(part.Sync(), part.Write(body(100, 9)), part.Close(), l.Close()))
+
+	_, target := p.Again()
+	j := newJournal()
+	cfg.Journal = j
+	l = landAs(t, target, cfg)
+	if part, err = l.Reopen(1, staging("x", len(content)), point); err != nil {
+		t.Fatal(err)
+	}
+	must(t, part.Write(content[part.Offset():]))
+	if o := commit(t, l, j, pending(part, 1, "x", content)); !o.OK() {
+		t.Errorf("%+v", o)
+	}
+	p.shows(t, "x", string(content))
+	must(t, l.Tidy([]transfer.Path{p.Base}, true))
+	if left := p.own(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
 // testGoOn goes on from each of several safe points, in a new process each time; what was
 // written behind a point, safe or not, is not there.
 func testGoOn(t *testing.T, p *Fixture) {
@@ -273,6 +380,39 @@ func testRecover(t *testing.T, p *Fixture) {
 			if _, _, err := l.Recover(transfer.Intent{Outcome: in.Outcome, Place: in.Place[:k]}, boot); err == nil {
 				t.Errorf("%s: the first %d bytes of an intent are one", c.name, k)
 			}
+		}
+	}
+}
+
+// testTakenAway recovers an item that got its name and was taken away by its consumer
+// before that was on record: it does not arrive a second time, and it is not said to be
+// there.
+func testTakenAway(t *testing.T, p *Fixture) {
+	for n, then := range []string{"", "something of the consumer's"} {
+		name := fmt.Sprint("x", n)
+		j := newJournal()
+		l := p.land(t, p.Target, j, "")
+		commit(t, l, j, write(t, l, 1, name, []byte("new")))
+		must(t, errors.Join(l.Close(), p.Remove(name)))
+		want := 0
+		if then != "" {
+			p.put(t, name, then)
+			want = 1
+		}
+		for range 2 {
+			_, target := p.Again()
+			l = p.land(t, target, newJournal(), "")
+			v, o, err := l.Recover(j.committing[0], boot)
+			if err != nil || v != place.Taken && v != place.Moved || v == place.Moved && o.OK() {
+				t.Errorf("then %q: %v, %+v, %v", then, v, o, err)
+			}
+		}
+		if then != "" {
+			p.shows(t, name, then)
+		}
+		must(t, errors.Join(l.Tidy([]transfer.Path{p.Base}, true), l.Close()))
+		if there := p.Names(); len(there) != want {
+			t.Errorf("then %q: there are %q", then, there)
 		}
 	}
 }
