@@ -57,6 +57,7 @@ func (a *intake) submitted(d qmgr.Delivery) {
 			a.poisonous(d, s, err)
 			return
 		}
+		failpoint.Hit("agent.after_part")
 	} else {
 		r.late = s.Late(d.Stored, now) && !failpoint.Planted("late-request-taken")
 		err = a.accept(r)

@@ -88,6 +88,7 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 		if err != nil {
 			return err
 		}
+		failpoint.Hit("submit.after_part")
 	}
 
 	err := s.enqueue(ctx, repeatMost, subject, func() []byte { return message(s.q, inbox, s.good()) })

@@ -148,7 +148,7 @@ func (k *killing) submit(arm string) bool {
 		return false
 	}
 	all := k.n.Transfers()
-	if k.name == "submit.before_enqueue" {
+	if k.name != "submit.after_enqueue" { // the head of the request was not stored
 		k.j.ID = k.n.Resubmit(k.j).ID()
 		return true
 	}

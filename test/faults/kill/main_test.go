@@ -53,6 +53,9 @@ var shapes = []shape{
 // source.
 var records = shape{"records", network.Job{Count: 40, Size: 60 * kib, Flags: []string{"--recfm", "FB", "--lrecl", "1"}}}
 
+// listed is a sixth kind: a request that takes several messages.
+var listed = shape{"listed", network.Job{Count: 2500, Size: 200, Listed: true}}
+
 // make gives a job of a shape, of files with a seed of their own, in directories
 // that no other job of this test uses.
 func (s shape) make(seed uint64, name string) *network.Job {

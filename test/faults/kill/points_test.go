@@ -48,6 +48,7 @@ var byPrefix = map[string][]string{
 var (
 	large = []string{"large"}
 	deep  = []string{"deep"}
+	asked = []string{"large", "small", "deep", "replace", "listed"} // whatever is asked for, in one message or several
 )
 
 // special are the points that not every transfer meets. A point that is not
@@ -57,9 +58,10 @@ var special = map[string]point{
 	"agent.after_recover":      {way: afterAKill, once: true},
 	"agent.after_revive":       {way: afterAKill, once: true},
 	"ledger.opened":            {way: afterAKill, once: true},
-	"agent.before_accept":      {once: true},
-	"agent.after_accept":       {once: true},
-	"agent.before_ack":         {once: true},
+	"agent.after_part":         {shapes: []string{listed.name}, once: true},
+	"agent.before_accept":      {shapes: asked, once: true},
+	"agent.after_accept":       {shapes: asked, once: true},
+	"agent.before_ack":         {shapes: asked, once: true},
 	"sender.before_open":       {once: true},
 	"sender.after_open":        {once: true},
 	"sender.after_accept":      {once: true},
@@ -96,8 +98,9 @@ var special = map[string]point{
 	"receiver.after_cancel":    {way: cancelled, once: true},
 	"receiver.before_done":     {way: cancelled, once: true},
 	"receiver.after_done":      {way: cancelled, once: true},
-	"submit.before_enqueue":    {way: submitting, once: true},
-	"submit.after_enqueue":     {way: submitting, once: true},
+	"submit.before_enqueue":    {way: submitting, shapes: asked, once: true},
+	"submit.after_part":        {way: submitting, shapes: []string{listed.name}, once: true},
+	"submit.after_enqueue":     {way: submitting, shapes: asked, once: true},
 	"outbox.receipted":         {},
 	"receiver.after_temporary": {},
 }
@@ -139,13 +142,10 @@ func plans(t testing.TB) (all []plan) {
 		for _, who := range byPrefix[prefix] {
 			p := special[name]
 			p.name, p.who = name, who
-			for _, s := range shapes {
-				if p.shapes == nil || slices.Contains(p.shapes, s.name) {
+			for n, s := range slices.Concat(shapes, []shape{records, listed}) {
+				if p.shapes == nil && n < len(shapes) || slices.Contains(p.shapes, s.name) {
 					all = append(all, plan{p, s})
 				}
-			}
-			if slices.Contains(p.shapes, records.name) {
-				all = append(all, plan{p, records})
 			}
 		}
 	}

@@ -119,7 +119,7 @@ func some(r *rand.Rand, seed uint64, round string) (jobs []*network.Job) {
 			j.Count = 1 + r.IntN(j.Count)
 		}
 		j.Size = 1 + r.Int64N(j.Size)
-		j.Flags = ways[r.IntN(len(ways))]
+		j.Flags, j.Listed = ways[r.IntN(len(ways))], r.IntN(4) == 0
 		jobs = append(jobs, j)
 	}
 	return jobs

@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,11 +28,13 @@ type Job struct {
 	Delete   bool     // sent with --delete-source
 	Deep     bool     // the files are spread over directories in directories
 	Replace  bool     // other files stand at the destination, and are to be replaced
+	Listed   bool     // each file is named in the request, by --files-from
 	Flags    []string // more of them
 	Want     []string // final states that it may have; none: successful
 
 	sums    map[string]judge.Sum
 	old     map[string]judge.Sum // what stood at the destination before
+	list    string               // the file of --files-from
 	sending *Sending
 }
 
@@ -61,6 +66,10 @@ func (n *Network) Make(j *Job) {
 		sum, err := judge.Of(io.LimitReader(Content(j.Seed, uint64(k)), j.size(k)))
 		n.must(err)
 		j.sums[j.name(k)] = sum
+	}
+	if j.Listed {
+		j.list = filepath.Join(n.t.TempDir(), "list")
+		n.must(os.WriteFile(j.list, []byte(strings.Join(slices.Sorted(maps.Keys(j.sums)), "\n")), 0o600))
 	}
 }
 
@@ -108,6 +117,9 @@ func (j *Job) args() []string {
 	}
 	if j.Replace {
 		args = append(args, "--if-exists", "overwrite")
+	}
+	if j.Listed {
+		return append(args, "--files-from", j.list, j.From+":"+j.In, j.To+":"+filepath.Join(j.Out, filepath.Base(j.In))+"/")
 	}
 	return append(args, j.From+":"+j.In, j.To+":"+j.Out+"/")
 }
