@@ -1,0 +1,130 @@
+package roles_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+)
+
+// Keys that were written out and read again sign for the same network.
+func TestKeysAreKept(t *testing.T) {
+	k, err := roles.NewKeys()
+	must(t, err)
+	out, err := k.Seeds()
+	must(t, err)
+	again, err := roles.ReadKeys(out)
+	must(t, err)
+	for name := range out {
+		damaged := map[string]string{}
+		for n, v := range out {
+			damaged[n] = v
+		}
+		for _, v := range []string{"", "S", out[name][:len(out[name])-1], out["operator"] + out["account"], strings.ToLower(out[name])} {
+			damaged[name] = v
+			_, err := roles.ReadKeys(damaged)
+			if transfer.KindOf(err) != transfer.KindMalformed || v != "" && strings.Contains(err.Error(), v) || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s damaged: %v", name, err)
+			}
+		}
+	}
+	a, err := again.Claims("test", nil)
+	must(t, err)
+	c, err := jwt.DecodeAccountClaims(a.Account)
+	must(t, err)
+	operator, err := k.Operator.PublicKey()
+	must(t, err)
+	if c.Issuer != operator || len(c.SigningKeys) != len(roles.All) {
+		t.Errorf("the account is signed by %s, and has %d signing keys", c.Issuer, len(c.SigningKeys))
+	}
+}
+
+// Nobody is signed in under a name that is more than one token, or with a key that is none.
+func TestWhoIsNotSignedIn(t *testing.T) {
+	k, err := roles.NewKeys()
+	must(t, err)
+	kp, err := nkeys.CreateUser()
+	must(t, err)
+	public, err := kp.PublicKey()
+	must(t, err)
+	until := time.Now().Add(time.Hour)
+	for _, token := range []string{"", "*", ">", "A.B", "A*", "A>", "A B", "A\n", "{{name()}}", "é", "A=B"} {
+		if _, err := k.Sign(roles.Agent, token, public, until); transfer.KindOf(err) != transfer.KindUsage {
+			t.Errorf("%q is signed in: %v", token, err)
+		}
+	}
+	account, err := k.Account.PublicKey()
+	must(t, err)
+	for _, key := range []string{"", "U", account, public[:20]} {
+		if _, err := k.Sign(roles.Agent, "ALPHA", key, until); transfer.KindOf(err) != transfer.KindMalformed {
+			t.Errorf("the key %q is taken: %v", key, err)
+		}
+	}
+	if _, err := k.Sign("root", "ALPHA", public, until); transfer.KindOf(err) != transfer.KindUsage {
+		t.Errorf("a role that there is none of: %v", err)
+	}
+}
+
+// Whoever is revoked is cut off at once and not let in again; with what is signed after that
+// he is. Nobody else is cut off. A network's keys open no other network, nor do those that
+// have run out.
+func TestWhoIsNotLetIn(t *testing.T) {
+	n := start(t)
+	kp, err := nkeys.CreateUser()
+	must(t, err)
+	public, err := kp.PublicKey()
+	must(t, err)
+	now := time.Now()
+	sign := func(k *roles.Keys, until time.Time) string {
+		t.Helper()
+		s, err := k.Sign(roles.Agent, "ALPHA", public, until)
+		must(t, err)
+		return s
+	}
+	before := sign(n.keys, now.Add(time.Hour))
+	alpha, refused := n.connect(t, before, kp)
+	beta, other := n.join(t, roles.Agent, "BETA")
+	if refused != "" || other != "" {
+		t.Fatalf("not let in: %s %s", refused, other)
+	}
+
+	c, err := n.keys.Claims("test", []roles.Revocation{{Key: public, Until: time.Now().Add(time.Second)}})
+	must(t, err)
+	a, err := jwt.DecodeAccountClaims(c.Account)
+	must(t, err)
+	must(t, n.ns.AccountResolver().Store(a.Subject, c.Account))
+	account, err := n.ns.LookupAccount(a.Subject)
+	must(t, err)
+	n.ns.UpdateAccountClaims(account, a)
+	if s := alpha.read(); !strings.Contains(s, "Revoked") && s != "closed" {
+		t.Errorf("the connection of who is revoked hears %q", s)
+	}
+	if refused := beta.say("PUB ferry.beat.BETA 0\r\n"); refused != "" {
+		t.Errorf("somebody else hears %q", refused)
+	}
+	if _, refused := n.connect(t, before, kp); refused == "" {
+		t.Error("who is revoked is let in again")
+	}
+
+	stranger, err := roles.NewKeys()
+	must(t, err)
+	for what, signed := range map[string]string{
+		"another network's":  sign(stranger, now.Add(time.Hour)),
+		"one that has ended": sign(n.keys, now.Add(-time.Minute)),
+		"none":               "",
+	} {
+		if _, refused := n.connect(t, signed, kp); !strings.Contains(refused, "Authorization") && refused != "closed" {
+			t.Errorf("%s is let in: %q", what, refused)
+		}
+	}
+	thief, err := nkeys.CreateUser()
+	must(t, err)
+	if _, refused := n.connect(t, sign(n.keys, now.Add(time.Hour)), thief); refused == "" {
+		t.Error("who has the JWT and not the key is let in")
+	}
+}

@@ -1,0 +1,155 @@
+// Package roles says what each role of a network may publish and subscribe at a queue
+// manager, and puts that in the terms of NATS: an operator that signs one account, whose
+// signing keys are the roles, each with a template of subjects that holds for whoever it
+// signs in. The queue manager verifies all of it offline; a new agent needs no change there.
+//
+// One table has the rights (Grants). The templates are made of it, the test that tries every
+// subject as every role reads it, and so does what is written out for queue managers that
+// are not Ferry's.
+package roles
+
+import (
+	"slices"
+	"strings"
+)
+
+// A Role is what somebody may be in a network.
+type Role string
+
+// The roles. Operator and Auditor are users who see the live figures of all transfers; what
+// they may ask for and command is decided by whom they ask.
+const (
+	Agent        Role = "agent"
+	User         Role = "user"
+	Operator     Role = "operator"
+	Auditor      Role = "auditor"
+	Coordination Role = "coordination"
+	Authority    Role = "authority"
+	Manager      Role = "qm" // a queue manager: the only one that makes, changes and purges queues
+)
+
+// All are the roles that have a signing key, in the order of the table.
+var All = []Role{Agent, User, Operator, Auditor, Coordination, Authority, Manager}
+
+// Self stands in a Grant for the token of whoever has the role.
+const Self = "{{name()}}"
+
+// A Grant is what a role may publish and subscribe: subjects with the wildcards of NATS.
+// What is not listed is refused.
+type Grant struct {
+	Publish   []string
+	Subscribe []string
+}
+
+// The streams and durables that a queue manager keeps for Ferry.
+const (
+	StreamCommand = "FERRY_COMMAND"
+	StreamEvent   = "FERRY_EVENT"
+	StreamStore   = "FERRY_STORE"
+	StreamOwner   = "FERRY_OWNER"
+)
+
+// Durables of an agent, before its token: requests, cancels and administration, and chunk
+// messages of stored delivery.
+const (
+	DurableCommand = "command-"
+	DurableControl = "control-"
+	DurableStore   = "store-"
+)
+
+// noDomain is how a queue manager without a domain calls it; no stream has that name.
+const noDomain = "_"
+
+// ours is what everybody may do who speaks as one token: ask anybody, answer whoever asked,
+// and hear the answers. An inbox names first who asks and then who answers, so nobody can
+// answer in another's name.
+func ours(self string) Grant {
+	return Grant{
+		Publish:   []string{"ferry.ask.*." + self, "ferry.inbox.*." + self + ".>"},
+		Subscribe: []string{"ferry.inbox." + self + ".>"},
+	}
+}
+
+// reads is what reading a durable needs: to ask for messages, to ask how it stands, and to
+// acknowledge, in both forms that servers have of the subject: STREAM.DURABLE… and, with a
+// domain and the hash of an account before them, DOMAIN.HASH.STREAM.DURABLE…. The domain must
+// not be a wildcard. In $JS.ACK.*.*.S.D.> it could be a stream and the hash another's durable:
+// the server would take S.D for numbers of a delivery, and its word +NXT hands out messages.
+func reads(stream, durable string) []string {
+	at := stream + "." + durable
+	return []string{
+		"$JS.API.CONSUMER.MSG.NEXT." + at,
+		"$JS.API.CONSUMER.INFO." + at,
+		"$JS.ACK." + at + ".>",
+		"$JS.ACK." + noDomain + ".*." + at + ".>",
+	}
+}
+
+// Grants is the table: what each role may do. Whoever speaks is always in the subject.
+func Grants() map[Role]Grant {
+	agent := ours(Self)
+	agent.Publish = slices.Concat(agent.Publish, []string{
+		"ferry.reply.*." + Self,
+		"ferry.data.*." + Self + ".*",
+		"ferry.store.*." + Self + ".>",
+		"ferry.beat." + Self,
+		"ferry.progress." + Self + ".*",
+		"ferry.event." + Self,
+		"ferry.command." + Self + "." + Self,
+		"ferry.owner." + Self,
+		"$JS.API.DIRECT.GET." + StreamOwner + ".ferry.owner." + Self,
+	}, reads(StreamCommand, DurableCommand+Self), reads(StreamCommand, DurableControl+Self), reads(StreamStore, DurableStore+Self))
+	agent.Subscribe = append(agent.Subscribe,
+		"ferry.reply."+Self+".*", "ferry.data."+Self+".>", "ferry.ask."+Self+".*", "ferry.beat.*", "ferry.trust")
+
+	user := ours(Self)
+	user.Publish = []string{"ferry.ask.*." + Self, "ferry.command.*." + Self, "ferry.control.*." + Self} // nobody asks a user
+	user.Subscribe = append(user.Subscribe, "ferry.progress.*."+Self, "ferry.trust")
+	watcher := Grant{user.Publish, []string{"ferry.inbox." + Self + ".>", "ferry.progress.>", "ferry.trust"}}
+
+	coordination := ours(string(Coordination))
+	coordination.Publish = slices.Concat(coordination.Publish, []string{"ferry.reply.*.coordination"}, reads(StreamEvent, "coordination"))
+	coordination.Subscribe = append(coordination.Subscribe, "ferry.ask.coordination.*", "ferry.beat.*", "ferry.progress.>", "ferry.trust")
+
+	authority := ours(string(Authority))
+	authority.Publish = append(authority.Publish, "ferry.trust")
+	authority.Subscribe = append(authority.Subscribe, "ferry.ask.authority.*", "ferry.beat.*", "ferry.progress.>")
+
+	return map[Role]Grant{
+		Agent: agent, User: user, Operator: watcher, Auditor: watcher,
+		Coordination: coordination, Authority: authority,
+		Manager: {Publish: []string{">"}, Subscribe: []string{">"}},
+	}
+}
+
+// For is a grant with the token of whoever has the role in its place.
+func (g Grant) For(token string) Grant {
+	fill := func(subjects []string) []string {
+		out := make([]string, len(subjects))
+		for n, s := range subjects {
+			out[n] = strings.ReplaceAll(s, Self, token)
+		}
+		return out
+	}
+	return Grant{fill(g.Publish), fill(g.Subscribe)}
+}
+
+// Covers reports whether a subject, which may have wildcards, lies wholly within one of the
+// subjects of a list.
+func Covers(list []string, subject string) bool {
+	return slices.ContainsFunc(list, func(s string) bool { return covers(strings.Split(s, "."), strings.Split(subject, ".")) })
+}
+
+func covers(pattern, subject []string) bool {
+	for n, p := range pattern {
+		switch {
+		case p == ">":
+			return len(subject) > n
+		case n >= len(subject) || subject[n] == ">":
+			return false
+		case p != "*" && p != subject[n]:
+			return false
+		}
+	}
+	return len(pattern) == len(subject)
+}
