@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -85,9 +84,8 @@ func (c *core) note(t *ledger.Tx, r audit.Record) error {
 	return err
 }
 
-// queue is a part of COMMAND with the agent's own durable.
-func (c *core) queue(prefix, filter string) qmgr.Queue {
-	q := qmgr.Queue{Stream: qmgr.StreamCommand, Durable: prefix + strings.ReplaceAll(c.cfg.Name.Token(), "%", "="), Filter: filter}
+// lasting is a queue whose durable lasts as long as the agent may be away.
+func (c *core) lasting(q qmgr.Queue) qmgr.Queue {
 	if c.cfg.Streams != nil {
 		q.Idle = streamIdle
 	}
@@ -99,10 +97,11 @@ func (c *core) queue(prefix, filter string) qmgr.Queue {
 func (c *core) unread(ctx context.Context) (commands uint64, now time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, ownerTry)
 	defer cancel()
-	if commands, now, err = c.conn.Unread(ctx, c.controls()); failpoint.Planted("requests-first") {
-		commands = 0
+	s, err := c.conn.Standing(ctx, c.controls())
+	if failpoint.Planted("requests-first") {
+		s.Unread = 0
 	}
-	return commands, now, err
+	return s.Unread, s.Now, err
 }
 
 func (c *core) consume(q qmgr.Queue, h func(qmgr.Delivery)) {
@@ -111,9 +110,9 @@ func (c *core) consume(q qmgr.Queue, h func(qmgr.Delivery)) {
 	}
 }
 
-func (c *core) commands() qmgr.Queue { return c.queue("command-", wire.AllCommands(c.cfg.Name)) }
+func (c *core) commands() qmgr.Queue { return c.lasting(qmgr.Commands(c.cfg.Name)) }
 
-func (c *core) controls() qmgr.Queue { return c.queue("control-", wire.AllControls(c.cfg.Name)) }
+func (c *core) controls() qmgr.Queue { return c.lasting(qmgr.Controls(c.cfg.Name)) }
 
 func poke(c chan struct{}) {
 	select {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ferry/internal/failpoint"
+	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -51,8 +52,9 @@ type submission struct {
 	parts  []transfer.Part
 	notice func(error)
 	until  time.Time // when its submitter gives it up; zero: never
-	stored bool      // the queue manager has said once that it has the request
-	last   storage   // when it said so last
+	began  time.Time // when it was first to be stored
+	copies copies    // that the queue manager has, or may have
+	last   storage   // when it said last that it has one
 	begun  storing   // parts that it has
 }
 
@@ -61,6 +63,19 @@ type storage struct {
 	at    time.Time
 	lost  int           // connections by then
 	again time.Duration // until it is stored again
+}
+
+// copies are what is known of the requests of one submission that were stored.
+type copies struct {
+	first uint64 // the lowest number of one that was acknowledged; 0: none was
+	doubt bool   // there may be others, of any number
+}
+
+func (c *copies) add(s qmgr.Storing) {
+	if c.first == 0 {
+		c.first = s.Seq
+	}
+	c.doubt = c.doubt || s.Doubt
 }
 
 // A storing is how many parts were stored by a connection.
@@ -77,12 +92,15 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 	}
 
 	failpoint.Hit("submit.before_enqueue")
+	if s.began.IsZero() {
+		s.began = now
+	}
 	if s.begun.lost != lost {
 		s.begun = storing{lost: lost}
 	}
 
 	for ; s.begun.parts < len(s.parts); s.begun.parts++ {
-		err := s.enqueue(ctx, storePart, subject, func() []byte {
+		_, err := s.enqueue(ctx, storePart, subject, func() []byte {
 			return wire.Marshal(wire.Submit{V: wire.Version, Request: transfer.Request{ID: s.q.ID}, Part: &s.parts[s.begun.parts]})
 		})
 		if err != nil {
@@ -91,9 +109,10 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 		failpoint.Hit("submit.after_part")
 	}
 
-	err := s.enqueue(ctx, repeatMost, subject, func() []byte { return message(s.q, inbox, s.good()) })
+	stored, err := s.enqueue(ctx, repeatMost, subject, func() []byte { return message(s.q, inbox, s.good()) })
+	s.copies.add(stored)
 	if err == nil {
-		s.stored, s.last = true, storage{now, lost, min(max(2*s.last.again, storeAgain), storeMost)}
+		s.last = storage{now, lost, min(max(2*s.last.again, storeAgain), storeMost)}
 	}
 
 	failpoint.Hit("submit.after_enqueue")
@@ -158,7 +177,7 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 
 // enqueue tries for as long as an answer to what was enqueued before may take.
 // The message says for how long it is good, which is less at each try.
-func (c *Client) enqueue(ctx context.Context, limit time.Duration, subject string, message func() []byte) error {
+func (c *Client) enqueue(ctx context.Context, limit time.Duration, subject string, message func() []byte) (qmgr.Storing, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return c.Conn.EnqueueFresh(ctx, subject, message)

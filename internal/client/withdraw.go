@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -77,7 +78,7 @@ func (s *submission) withdraw(ctx context.Context, limit time.Duration) (*transf
 		case <-t.C():
 			_, err := s.Conn.Request(ctx, wire.AskSubject(s.q.Source), ping, askTimeout)
 			if transfer.KindOf(err) == transfer.KindUnreachable {
-				return nil, s.withdrawn(limit) // it obeys before it takes a request
+				return nil, s.away(ctx, limit)
 			}
 			there = there || err == nil
 			t.Reset(presentEvery)
@@ -85,10 +86,27 @@ func (s *submission) withdraw(ctx context.Context, limit time.Duration) (*transf
 			if there {
 				return nil, s.doubtful(limit, errSilent)
 			}
-			return nil, s.withdrawn(limit)
+			return nil, s.away(context.WithoutCancel(ctx), limit)
 		}
 	}
 }
+
+// away is what is said where the agent is away. It obeys the withdrawal before it takes a
+// request: what was not handed to it by now never runs. What was handed to it may have run
+// before it went away.
+func (s *submission) away(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	at, err := s.Conn.Standing(ctx, qmgr.Commands(s.q.Source))
+	never := transfer.KindOf(err) == transfer.KindNotFound || err == nil && at.Handed < s.copies.first && at.Age > s.Clock.Now().Sub(s.began)
+	if s.copies.doubt || !never {
+		return s.doubtful(limit, errTaken)
+	}
+	return s.withdrawn(limit)
+}
+
+// errTaken is why a withdrawal is in doubt whose agent is away.
+var errTaken = errors.New("the agent is away, and may have had the request before")
 
 // errSilent is why a withdrawal is in doubt that an agent which is there has not
 // answered: it may have ended the transfer, and be slow to say so.
@@ -118,7 +136,7 @@ func (s *submission) withdrawn(limit time.Duration) error {
 
 // doubtful says what is known where the withdrawal may not have arrived.
 func (s *submission) doubtful(limit time.Duration, why error) error {
-	if !s.stored {
+	if s.copies.first == 0 {
 		return transfer.Errorf(transfer.KindNoManager, "no queue manager has confirmed transfer %s within %s: %w", s.q.ID, limit, why).
 			WithHint("start one with `ferry up` or check --network, then submit again")
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -37,6 +38,17 @@ type Queue struct {
 	Durable string // no spaces, no . * > / \
 	Filter  string
 	Idle    time.Duration // after which without a reader the durable goes; default 30 days
+}
+
+// Commands is the queue of an agent's requests.
+func Commands(of transfer.AgentName) Queue { return own("command-", of, wire.AllCommands(of)) }
+
+// Controls is the queue of cancels and administration of an agent.
+func Controls(of transfer.AgentName) Queue { return own("control-", of, wire.AllControls(of)) }
+
+// own is an agent's part of StreamCommand.
+func own(prefix string, of transfer.AgentName, filter string) Queue {
+	return Queue{Stream: StreamCommand, Durable: prefix + of.Token(), Filter: filter}
 }
 
 func (q Queue) check() error {
@@ -183,19 +195,29 @@ func (r *queueReader) deliver(m jetstream.Msg) {
 	r.h(d)
 }
 
-// Unread is how many messages of a queue have not been acknowledged, with those
-// that are being handled, and what time it is by the queue manager's clock. It
-// asks once; a queue that nobody has read from yet is an error.
-func (c *Conn) Unread(ctx context.Context, q Queue) (messages uint64, now time.Time, err error) {
+// A Standing is how far the reader of a queue has come.
+type Standing struct {
+	Unread uint64        // messages that have not been acknowledged, with those that are being handled
+	Handed uint64        // number of the newest message that was handed out; 0: none was
+	Age    time.Duration // since the durable was made
+	Now    time.Time     // by the queue manager's clock
+}
+
+// Standing asks, once, how far the reader of a queue has come. Its error is of
+// KindNotFound where nobody has read from the queue yet.
+func (c *Conn) Standing(ctx context.Context, q Queue) (Standing, error) {
 	if !c.control.up.Load() {
-		return 0, now, c.away()
+		return Standing{}, c.away()
 	}
 	cons, err := c.control.js().Consumer(ctx, string(q.Stream), q.Durable)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return Standing{}, transfer.Errorf(transfer.KindNotFound, "nobody has read from %s yet", q.Filter)
+	}
 	if err != nil {
-		return 0, now, c.explain(err, q.Filter, 0)
+		return Standing{}, c.explain(err, q.Filter, 0)
 	}
 	info := cons.CachedInfo()
-	return info.NumPending + uint64(info.NumAckPending), info.TimeStamp, nil
+	return Standing{info.NumPending + uint64(info.NumAckPending), info.Delivered.Stream, info.TimeStamp.Sub(info.Created), info.TimeStamp}, nil
 }
 
 // Forget removes what an agent has in the queue manager that will not come back: the

@@ -263,11 +263,13 @@ func TestEnqueueFresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	tries := 0
-	if err := c.EnqueueFresh(t.Context(), "ferry.command.A.me", func() []byte {
+	fresh := func() []byte {
 		tries++
 		return []byte(fmt.Sprint("try ", tries))
-	}); err != nil {
-		t.Fatal(err)
+	}
+	stored, err := c.EnqueueFresh(t.Context(), "ferry.command.A.me", fresh)
+	if err != nil || stored.Seq != 1 {
+		t.Fatalf("%+v, %v", stored, err)
 	}
 	got, _ := consume(t, c, commands) // not before: it makes the stream anew, too
 	if m := receive(t, "the command", got); m != fmt.Sprint("try ", tries) || tries < 2 {
@@ -451,8 +453,8 @@ func TestForgetAnAgent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := c.Unread(ctx, commands); err == nil {
-		t.Error("the reader is still there")
+	if _, err := c.Standing(ctx, commands); transfer.KindOf(err) != transfer.KindNotFound {
+		t.Errorf("the reader is still there: %v", err)
 	}
 	if data, _, err := c.Owner(ctx, "A"); err != nil || len(data) > 0 {
 		t.Errorf("the holder is still %q: %v", data, err)

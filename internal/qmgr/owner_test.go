@@ -55,15 +55,15 @@ func TestOwnerIsReplacedByOne(t *testing.T) {
 	}
 }
 
-// What is being handled is not read yet.
-func TestUnread(t *testing.T) {
+// What is being handled is not read yet, and is handed out.
+func TestStanding(t *testing.T) {
 	noLeaks(t)
 	s := start(t, t.TempDir(), freePort(t))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c := connect(t, ConnConfig{URL: s.URL()})
-	if _, _, err := c.Unread(ctx, commands); err == nil {
-		t.Error("a queue that nobody has ever read is read")
+	if _, err := c.Standing(ctx, commands); transfer.KindOf(err) != transfer.KindNotFound {
+		t.Errorf("a queue that nobody has ever read: %v", err)
 	}
 	const total = 3
 	for range total {
@@ -82,25 +82,25 @@ func TestUnread(t *testing.T) {
 			<-step
 		})
 	}()
-	left := func(want uint64) {
+	left := func(want, handed uint64) {
 		t.Helper()
 		for {
-			n, now, err := c.Unread(ctx, commands)
-			if err == nil && n == want {
-				if off := time.Since(now); off < 0 || off > time.Minute {
-					t.Errorf("the queue manager's clock is %s behind", off)
+			s, err := c.Standing(ctx, commands)
+			if err == nil && s.Unread == want && s.Handed == handed {
+				if off := time.Since(s.Now); off < 0 || off > time.Minute || s.Age < 0 || s.Age > time.Minute {
+					t.Errorf("the queue manager's clock is %s behind, the durable %s old", off, s.Age)
 				}
 				return
 			}
 			if ctx.Err() != nil {
-				t.Fatalf("%d messages are unread, not %d: %v", n, want, err)
+				t.Fatalf("%+v, not %d unread and %d handed out: %v", s, want, handed, err)
 			}
 		}
 	}
-	left(total)
+	left(total, 1)
 	for k := range uint64(total) {
 		step <- struct{}{}
-		left(total - 1 - k)
+		left(total-1-k, k+1)
 		step <- struct{}{}
 	}
 	stop()

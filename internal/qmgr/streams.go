@@ -147,16 +147,23 @@ func markOf(s jetstream.Stream) mark {
 // lost may be stored twice.
 func (c *Conn) Enqueue(ctx context.Context, subject, msgID string, data []byte) error {
 	packed := c.packer.pack(data)
-	return c.enqueue(ctx, subject, msgID, func() []byte { return packed })
+	_, err := c.enqueue(ctx, subject, msgID, func() []byte { return packed })
+	return err
+}
+
+// A Storing is what is known of a message that was to be stored.
+type Storing struct {
+	Seq   uint64 // its number in the stream; 0: it was not acknowledged
+	Doubt bool   // a try that was not acknowledged may have stored it, under another number
 }
 
 // EnqueueFresh is Enqueue for a message that depends on when it is stored: it is made
 // anew for each try.
-func (c *Conn) EnqueueFresh(ctx context.Context, subject string, message func() []byte) error {
+func (c *Conn) EnqueueFresh(ctx context.Context, subject string, message func() []byte) (Storing, error) {
 	return c.enqueue(ctx, subject, "", func() []byte { return c.packer.pack(message()) })
 }
 
-func (c *Conn) enqueue(ctx context.Context, subject, msgID string, packed func() []byte) error {
+func (c *Conn) enqueue(ctx context.Context, subject, msgID string, packed func() []byte) (s Storing, err error) {
 	m := nats.NewMsg(subject)
 	if msgID != "" {
 		m.Header.Set(nats.MsgIdHdr, msgID)
@@ -164,22 +171,23 @@ func (c *Conn) enqueue(ctx context.Context, subject, msgID string, packed func()
 
 	for {
 		again := c.control.comesUp()
-		err := c.store(ctx, m, packed)
-		if err == nil {
-			return nil
+		up := c.control.up.Load()
+		if s.Seq, err = c.store(ctx, m, packed); err == nil {
+			return s, nil
 		}
 		kind := transfer.KindOf(err)
+		s.Doubt = s.Doubt || up && kind != transfer.KindNoSpace && kind != transfer.KindTooLarge && kind != transfer.KindInternal
 		if kind == transfer.KindTooLarge || kind == transfer.KindInternal || c.ctx.Err() != nil {
-			return err
+			return s, err
 		}
 		if sleep(ctx, publishPause, again) {
 			if errors.Is(ctx.Err(), context.Canceled) {
-				return ctx.Err()
+				return s, ctx.Err()
 			}
 			if kind == transfer.KindNoSpace {
-				return err
+				return s, err
 			}
-			return c.notTaken(subject, err)
+			return s, c.notTaken(subject, err)
 		}
 	}
 }
@@ -201,10 +209,10 @@ func (c *Conn) notTaken(subject string, err error) error {
 	return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s did not take the message for %s in time: %w", c.where, subject, err)
 }
 
-// store tries once.
-func (c *Conn) store(ctx context.Context, m *nats.Msg, packed func() []byte) error {
+// store tries once, and gives the message's number.
+func (c *Conn) store(ctx context.Context, m *nats.Msg, packed func() []byte) (uint64, error) {
 	if !c.control.up.Load() {
-		return c.away()
+		return 0, c.away()
 	}
 
 	try, cancel := context.WithTimeout(ctx, probeTimeout+4*c.Delay())
@@ -213,14 +221,15 @@ func (c *Conn) store(ctx context.Context, m *nats.Msg, packed func() []byte) err
 	ack, err := c.control.js().PublishMsg(try, m, jetstream.WithRetryAttempts(0))
 	if err != nil && missing(err) {
 		if err := c.Ensure(try); err != nil {
-			return c.explain(err, m.Subject, len(m.Data))
+			return 0, c.explain(err, m.Subject, len(m.Data))
 		}
 		m.Data = packed()
 		ack, err = c.control.js().PublishMsg(try, m, jetstream.WithRetryAttempts(0))
 	}
-	if err == nil {
-		c.unstored.Store(nil)
-		c.witness.saw(ack.Stream, ack.Sequence)
+	if err != nil {
+		return 0, c.explain(err, m.Subject, len(m.Data))
 	}
-	return c.explain(err, m.Subject, len(m.Data))
+	c.unstored.Store(nil)
+	c.witness.saw(ack.Stream, ack.Sequence)
+	return ack.Sequence, nil
 }

@@ -1,0 +1,72 @@
+package client_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/client"
+	"ferry/internal/clock"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// "It is withdrawn" is said of a request that was never handed to its agent. Of one that was,
+// and whose agent has gone without a word, it is not: it may have run.
+func TestWhatIsSaidToBeWithdrawnNeverRan(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		before    int  // requests that the agent reads before, and goes
+		takes     bool // the agent comes, takes the request and goes
+		withdrawn bool
+	}{
+		{name: "an agent that was never there", withdrawn: true},
+		{name: "an agent that went before", before: 2, withdrawn: true},
+		{name: "an agent that took it and went", takes: true},
+		{name: "an agent that came back, took it and went", before: 2, takes: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			connect := network(ctx, t)
+			agent := connect("agent")
+			conn := connect("submitter")
+			take := func(n int) {
+				reading, stop := context.WithCancel(ctx)
+				defer stop()
+				agent.Consume(reading, qmgr.Commands("ALPHA"), func(d qmgr.Delivery) {
+					d.Ack()
+					if n--; n == 0 {
+						stop()
+					}
+				})
+			}
+			if c.before > 0 {
+				for range c.before {
+					if err := conn.Enqueue(ctx, wire.CommandSubject("ALPHA", "other"), "", []byte("x")); err != nil {
+						t.Fatal(err)
+					}
+				}
+				take(c.before)
+			}
+			taken := make(chan struct{})
+			go func() {
+				defer close(taken)
+				if c.takes {
+					take(1)
+				}
+			}()
+			s := &client.Client{Conn: conn, Clock: clock.System, Who: transfer.Originator{User: "user", Host: "host"}}
+			q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA",
+				Items: transfer.ItemsOf("a"), Dest: "b", Recovery: transfer.Duration(time.Second)}
+			_, err := s.SubmitInTime(ctx, q, nil)
+			<-taken
+			if transfer.KindOf(err) != transfer.KindRecovery || strings.Contains(err.Error(), "it is withdrawn") != c.withdrawn {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
