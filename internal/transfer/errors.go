@@ -53,6 +53,7 @@ const (
 	KindSkipped                  // item: the file that is there stays, as the request asked for; no failure
 	KindNoRoot                   // an agent does not start: its root is not there
 	KindInUse                    // a process does not start: somebody else listens on its address
+	KindDenied                   // request or item: whoever wants it may not
 )
 
 var kindNames = [...]string{
@@ -60,7 +61,7 @@ var kindNames = [...]string{
 	"unreadable", "exists", "digest", "source-changing", "wrong-type", "unwritable", "busy",
 	"unreachable", "no-space", "clock", "conflict", "parked", "cancelled", "recovery-timeout",
 	"unknown-outcome", "too-large", "version", "not-built", "not-found", "already-ending",
-	"timeout", "agent-alive", "unmappable", "malformed", "moved-away", "skipped", "no-root", "in-use",
+	"timeout", "agent-alive", "unmappable", "malformed", "moved-away", "skipped", "no-root", "in-use", "denied",
 }
 
 func (k Kind) String() string {
@@ -99,6 +100,7 @@ const (
 	CodeNothing     = 40
 	CodeCancelled   = 41
 	CodeUnreachable = 49
+	CodeDenied      = 53
 	CodeUsage       = 64
 	CodeNoRoot      = 66
 	CodeRecovery    = 69
@@ -114,6 +116,8 @@ func (k Kind) Code() int {
 		return CodeSuccess
 	case KindUsage, KindTooLarge, KindNotBuilt:
 		return CodeUsage
+	case KindDenied:
+		return CodeDenied
 	case KindNoRoot:
 		return CodeNoRoot
 	case KindNoManager, KindInUse:

@@ -317,6 +317,7 @@ const goldenKinds = `0 none 0
 32 skipped 40
 33 no-root 66
 34 in-use 75
+35 denied 53
 `
 
 func TestKinds(t *testing.T) {

@@ -29,17 +29,17 @@ var rows = []row{
 		"the two sides of a transfer talk through wire alone, or the network would not be the protocol's only road"},
 	{[]string{"internal/lane", "internal/lane/queue", "internal/lane/direct", "internal/audit"},
 		"carry and record what others decide; how a chunk travels is nobody else's business"},
-	{[]string{"internal/localfs", "internal/pipe", "internal/ledger", "internal/qmgr", "internal/program", "internal/mftxml"},
+	{[]string{"internal/localfs", "internal/pipe", "internal/ledger", "internal/qmgr", "internal/authority", "internal/program", "internal/mftxml"},
 		"each touches one thing outside the process, so that a test can replace one without the others"},
 	{[]string{"internal/place"}, "what a place for files is: sender and receiver need it, and each place offers it"},
 	{[]string{"internal/conversion"}, "what a file becomes: code pages and records, one after the other"},
 	{[]string{"internal/wire"}, "the words on the link: pure bytes, no files and no connections"},
-	{[]string{"internal/qmgr/tap", "internal/qmgr/roles", "internal/flow", "internal/digest", "internal/compress", "internal/codepage", "internal/record", "internal/extsort"},
+	{[]string{"internal/qmgr/tap", "internal/qmgr/roles", "internal/identity", "internal/flow", "internal/digest", "internal/compress", "internal/codepage", "internal/record", "internal/extsort"},
 		"arithmetic and bytes in, bytes out; tested without a network or a disk"},
 	{[]string{"internal/transfer"}, "the vocabulary that all others speak"},
 	{[]string{"internal/clock", "internal/failpoint", "internal/filelock", "internal/tcp", "internal/spelling",
-		"internal/quiet", "internal/descriptor"},
-		"anything may need the time, a place to crash, a directory for itself, a connection that does not stall, the word that was meant, a log that others cannot fill, or its share of the open files"},
+		"internal/quiet", "internal/descriptor", "internal/keyfile"},
+		"anything may need the time, a place to crash, a directory for itself, a connection that does not stall, the word that was meant, a log that others cannot fill, a place for secrets, or its share of the open files"},
 }
 
 // later are packages of the design that are not built yet. When one is, its

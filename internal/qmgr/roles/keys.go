@@ -181,3 +181,16 @@ func (k *Keys) Sign(role Role, token, key string, until time.Time) (string, erro
 	u.SetScoped(true)
 	return u.Encode(signer)
 }
+
+// NewUserKey makes the nkey of somebody: the seed is his secret, the public key is signed.
+func NewUserKey() (seed, public string, err error) {
+	kp, err := nkeys.CreateUser()
+	if err != nil {
+		return "", "", err
+	}
+	if public, err = kp.PublicKey(); err != nil {
+		return "", "", err
+	}
+	secret, err := kp.Seed()
+	return string(secret), public, err
+}

@@ -1,0 +1,218 @@
+// Package authority makes the identities of a network: it enrols who has a token, renews who
+// has an identity, and revokes. Nobody asks it to connect or to transfer, so it may be away
+// for a week.
+//
+// All that it has is in one directory, which is worth as much as the network: the keys that
+// sign, and a journal of what was done with them (acts.jsonl). The journal is also its
+// memory: an act is on the disk before its result is given away.
+package authority
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"ferry/internal/filelock"
+	"ferry/internal/identity"
+	"ferry/internal/keyfile"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+)
+
+// Files of the directory. authority.json is written last: without it nothing was made.
+const (
+	fileAbout    = "authority.json"
+	fileRoot     = "root.pem"
+	fileManagers = "issuer-qm.pem"
+	fileOthers   = "issuer.pem"
+	fileKeys     = "nats.json"
+	fileActs     = "acts.jsonl"
+	fileLock     = "lock"
+)
+
+// about is authority.json.
+type about struct {
+	V       int       `json:"v"`
+	Network string    `json:"network"`
+	Made    time.Time `json:"made"`
+}
+
+const version = 1
+
+// An Authority has the keys of a network. Its methods may be called from any goroutine.
+type Authority struct {
+	about  about
+	clock  func() time.Time
+	lock   io.Closer
+	root   *signer
+	issuer map[string]*signer // by unit
+	keys   *roles.Keys
+
+	mu    sync.Mutex // one act at a time
+	acts  *journal
+	state state
+}
+
+// Open opens the authority of a directory, and makes a network where there is none. One
+// process has it at a time; for another the error is of KindAlive. now is the clock.
+func Open(path string, now func() time.Time) (*Authority, error) {
+	dir, err := keyfile.Make(path)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := filelock.Take(filepath.Join(path, fileLock))
+	if errors.Is(err, filelock.ErrHeld) {
+		return nil, transfer.Errorf(transfer.KindAlive, "another process has the authority in %s", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	a := &Authority{clock: now, lock: lock, issuer: map[string]*signer{}}
+	if err := a.open(dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("the authority in %s: %w", path, err), a.Close())
+	}
+	return a, nil
+}
+
+func (a *Authority) open(dir *keyfile.Dir) error {
+	if err := dir.Sweep(); err != nil {
+		return err
+	}
+	data, err := dir.Read(fileAbout)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := a.make(dir); err != nil {
+			return err
+		}
+		data, err = dir.Read(fileAbout)
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, &a.about); err != nil || a.about.V != version {
+		return transfer.Errorf(transfer.KindMalformed, "%s is damaged, or of another version", fileAbout)
+	}
+	if err := a.readKeys(dir); err != nil {
+		return err
+	}
+	a.acts, err = openJournal(filepath.Join(dir.Path(), fileActs), a.state.take)
+	return err
+}
+
+// Close lets go of the directory.
+func (a *Authority) Close() error {
+	var err error
+	if a.acts != nil {
+		err = a.acts.close()
+	}
+	return errors.Join(err, a.lock.Close())
+}
+
+// make makes the keys of a new network. What a crash cut off is made anew: nobody has seen
+// it.
+func (a *Authority) make(dir *keyfile.Dir) error {
+	now := a.clock().UTC().Truncate(time.Second)
+	network := strings.ToLower(rand.Text()[:12])
+	root, err := newRoot(network, now)
+	if err != nil {
+		return err
+	}
+	files := map[string]*signer{fileRoot: root}
+	for file, unit := range map[string]string{fileManagers: identity.UnitManagers, fileOthers: identity.UnitOthers} {
+		if files[file], err = newIssuer(network, unit, now, root); err != nil {
+			return err
+		}
+	}
+	for file, s := range files {
+		data, err := s.write()
+		if err != nil {
+			return err
+		}
+		if err := dir.Write(file, data); err != nil {
+			return err
+		}
+	}
+
+	keys, err := roles.NewKeys()
+	if err != nil {
+		return err
+	}
+	seeds, err := keys.Seeds()
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(seeds)
+	if err != nil {
+		return err
+	}
+	if err := dir.Write(fileKeys, data); err != nil {
+		return err
+	}
+	data, err = json.Marshal(about{V: version, Network: network, Made: now})
+	if err != nil {
+		return err
+	}
+	return dir.Write(fileAbout, data)
+}
+
+// readKeys reads what make has made. A file that is missing now is a loss, not a beginning.
+func (a *Authority) readKeys(dir *keyfile.Dir) error {
+	read := func(file string) (*signer, error) {
+		data, err := dir.Read(file)
+		if err != nil {
+			return nil, err
+		}
+		s, err := readSigner(data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		return s, nil
+	}
+
+	var err error
+	if a.root, err = read(fileRoot); err != nil {
+		return err
+	}
+	for file, unit := range map[string]string{fileManagers: identity.UnitManagers, fileOthers: identity.UnitOthers} {
+		if a.issuer[unit], err = read(file); err != nil {
+			return err
+		}
+	}
+	data, err := dir.Read(fileKeys)
+	if err != nil {
+		return err
+	}
+	var seeds map[string]string
+	if err := json.Unmarshal(data, &seeds); err != nil {
+		return transfer.Errorf(transfer.KindMalformed, "%s is damaged", fileKeys) // the cause may repeat a part of it
+	}
+	if a.keys, err = roles.ReadKeys(seeds); err != nil {
+		return err
+	}
+	_, err = identity.ReadRoots(a.Roots().PEM()) // that they belong together
+	return err
+}
+
+// Network is the network's ID.
+func (a *Authority) Network() string { return a.about.Network }
+
+// Roots are the certificates that identities are held against.
+func (a *Authority) Roots() *identity.Roots {
+	r := &identity.Roots{Root: a.root.cert}
+	r.Issuers = append(r.Issuers, a.issuer[identity.UnitManagers].cert, a.issuer[identity.UnitOthers].cert)
+	return r
+}
+
+// Claims are what a queue manager needs to know of the network.
+func (a *Authority) Claims() (roles.Claims, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.keys.Claims(a.about.Network, a.state.revocations(a.clock()))
+}

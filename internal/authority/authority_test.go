@@ -1,0 +1,442 @@
+package authority
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/identity"
+	"ferry/internal/keyfile"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+)
+
+// A stage is an authority whose clock the test has.
+type stage struct {
+	*Authority
+	t   *testing.T
+	dir string
+	now time.Time
+}
+
+func newStage(t *testing.T) *stage { return newStageAt(t, time.Now()) }
+
+func newStageAt(t *testing.T, now time.Time) *stage {
+	t.Helper()
+	s := &stage{t: t, dir: filepath.Join(t.TempDir(), "authority"), now: now}
+	s.open()
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func (s *stage) open() {
+	s.t.Helper()
+	a, err := Open(s.dir, func() time.Time { return s.now })
+	must(s.t, err)
+	s.Authority = a
+}
+
+// again is the same authority in a new process.
+func (s *stage) again() {
+	s.t.Helper()
+	must(s.t, s.Close())
+	s.open()
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *stage) name(role identity.Role, name string) identity.Name {
+	return identity.Name{Network: s.Network(), Role: role, Name: name}
+}
+
+// A joiner is somebody with keys of his own.
+type joiner struct {
+	dir  *keyfile.Dir
+	keys identity.Keys
+	wish Wish
+}
+
+func newJoiner(t testing.TB) *joiner {
+	t.Helper()
+	dir, err := keyfile.Make(filepath.Join(t.TempDir(), "identity"))
+	must(t, err)
+	var public string
+	j := &joiner{dir: dir}
+	j.keys, err = identity.NewKeys(dir, func() (seed string, err error) {
+		seed, public, err = roles.NewUserKey()
+		return seed, err
+	})
+	must(t, err)
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, j.keys.TLS)
+	must(t, err)
+	j.wish = Wish{CSR: csr, Nkey: public}
+	return j
+}
+
+// enrolled is a joiner who has an identity.
+func (s *stage) enrolled(name identity.Name, role roles.Role) *identity.Identity {
+	s.t.Helper()
+	j := newJoiner(s.t)
+	g, err := s.Issue(name, role, j.wish, "")
+	must(s.t, err)
+	i, err := identity.New(j.dir, j.keys, g)
+	must(s.t, err)
+	return i
+}
+
+// A token is good for its name, once; the same keys may ask again, also of an authority that
+// has been started again; nobody else gets anything.
+func TestTokens(t *testing.T) {
+	s := newStage(t)
+	alpha := s.name(identity.Agent, "ALPHA")
+	secret, err := s.NewToken(alpha, roles.Agent, time.Hour, "")
+	must(t, err)
+	journal := func() string {
+		b, err := os.ReadFile(filepath.Join(s.dir, fileActs))
+		must(t, err)
+		return string(b)
+	}
+	if strings.Contains(journal(), secret) {
+		t.Error("the secret of a token is in the journal")
+	}
+	denied := func(what, secret string, w Wish) {
+		t.Helper()
+		if g, err := s.Enrol(secret, w); transfer.KindOf(err) != transfer.KindDenied || g.JWT != "" {
+			t.Errorf("%s: %+v, %v", what, g, err)
+		}
+	}
+	me, other := newJoiner(t), newJoiner(t)
+	before := journal()
+	denied("another secret", secret[:len(secret)-1]+"A", me.wish)
+	denied("no secret", "", me.wish)
+	if journal() != before {
+		t.Error("strangers fill the journal")
+	}
+
+	for n := range 3 {
+		if n == 1 {
+			s.again()
+		}
+		g, err := s.Enrol(secret, me.wish)
+		must(t, err)
+		i, err := identity.New(me.dir, me.keys, g)
+		must(t, err)
+		if i.Name() != alpha || i.Until().Sub(s.now).Round(time.Hour) != identity.Validity {
+			t.Errorf("%s until %s", i.Name(), i.Until())
+		}
+	}
+	mixed := me.wish
+	mixed.Nkey = other.wish.Nkey
+	denied("other keys", secret, other.wish)
+	denied("one other key", secret, mixed)
+	if n := strings.Count(journal(), `"refused"`); n != 2 {
+		t.Errorf("%d refusals are on record", n)
+	}
+	s.now = s.now.Add(time.Hour)
+	denied("too late", secret, me.wish)
+
+	late, err := s.NewToken(s.name(identity.User, "alice"), roles.User, time.Minute, "")
+	must(t, err)
+	dropped, err := s.NewToken(s.name(identity.User, "bob"), roles.Operator, time.Minute, "")
+	must(t, err)
+	if n, err := s.DropToken(hash(dropped)[:8], ""); n != 1 || err != nil {
+		t.Errorf("%d dropped, %v", n, err)
+	}
+	s.again()
+	denied("a token that was taken back", dropped, other.wish)
+	s.now = s.now.Add(time.Minute)
+	denied("a token that is too old", late, other.wish)
+	for what, c := range map[string]struct {
+		name identity.Name
+		role roles.Role
+	}{
+		"an agent as a user":      {alpha, roles.User},
+		"an agent as an operator": {alpha, roles.Operator},
+		"a user as an agent":      {s.name(identity.User, "alice"), roles.Agent},
+		"a user as the authority": {s.name(identity.User, "alice"), roles.Authority},
+		"another network":         {identity.Name{Network: "otherother", Role: identity.Agent, Name: "ALPHA"}, roles.Agent},
+		"a name that is none":     {s.name(identity.Agent, "alpha"), roles.Agent},
+	} {
+		if _, err := s.NewToken(c.name, c.role, time.Hour, ""); transfer.KindOf(err) != transfer.KindUsage {
+			t.Errorf("a token for %s: %v", what, err)
+		}
+	}
+}
+
+// What is asked for badly is refused, and changes nothing.
+func TestWishes(t *testing.T) {
+	s := newStage(t)
+	secret, err := s.NewToken(s.name(identity.Agent, "ALPHA"), roles.Agent, time.Hour, "")
+	must(t, err)
+	good := newJoiner(t).wish
+	forged := slices.Clone(good.CSR)
+	forged[len(forged)-1] ^= 1
+	for what, w := range map[string]Wish{"nothing": {}, "no CSR": {Nkey: good.Nkey}, "a forged CSR": {forged, good.Nkey}, "no nkey": {CSR: good.CSR},
+		"an nkey that is none": {good.CSR, "UAAA"}, "a CSR and more": {append(slices.Clone(good.CSR), 0), good.Nkey}} {
+		if _, err := s.Enrol(secret, w); transfer.KindOf(err) != transfer.KindMalformed {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := s.Enrol(secret, good); err != nil {
+		t.Errorf("after that a good one: %v", err)
+	}
+}
+
+// An identity is renewed for its keys, until it is revoked. Whoever is enrolled anew under
+// its name takes the old one's place.
+func TestRenewAndRevoke(t *testing.T) {
+	s := newStage(t)
+	alpha := s.name(identity.Agent, "ALPHA")
+	old := newJoiner(t)
+	g, err := s.Issue(alpha, roles.Agent, old.wish, "")
+	must(t, err)
+	i, err := identity.New(old.dir, old.keys, g)
+	must(t, err)
+	if due := i.Due().Sub(s.now).Round(time.Hour); due != identity.RenewAt {
+		t.Errorf("it is due after %s", due)
+	}
+	s.now = s.now.Add(identity.RenewAt)
+	g, err = s.Renew(alpha, old.wish)
+	must(t, err)
+	must(t, i.Renew(g))
+	if i.Until().Sub(s.now).Round(time.Hour) != identity.Validity {
+		t.Errorf("renewed until %s", i.Until())
+	}
+	if again, err := identity.Load(old.dir); err != nil || again.Name() != alpha || !again.Until().Equal(i.Until()) {
+		t.Errorf("read again: %v", err)
+	}
+
+	denied := func(what string, name identity.Name, w Wish) {
+		t.Helper()
+		if _, err := s.Renew(name, w); transfer.KindOf(err) != transfer.KindDenied {
+			t.Errorf("%s is renewed: %v", what, err)
+		}
+	}
+	fresh := newJoiner(t)
+	denied("other keys", alpha, fresh.wish)
+	denied("a name that has nothing", s.name(identity.Agent, "BETA"), old.wish)
+	_, err = s.Issue(alpha, roles.Agent, fresh.wish, "")
+	must(t, err)
+	revoked := func() (keys []string) {
+		for _, r := range s.state.revocations(s.now) {
+			keys = append(keys, r.Key)
+		}
+		return keys
+	}
+	if got := revoked(); !slices.Equal(got, []string{old.wish.Nkey}) {
+		t.Errorf("revoked are %v", got)
+	}
+	denied("who was replaced", alpha, old.wish)
+	must(t, s.Revoke(alpha, "ferry://x/user/admin"))
+	s.again()
+	denied("who was revoked", alpha, fresh.wish)
+	if _, err := s.Issue(alpha, roles.Agent, fresh.wish, ""); transfer.KindOf(err) != transfer.KindDenied {
+		t.Errorf("revoked keys are enrolled: %v", err)
+	}
+	if got := revoked(); len(got) != 2 {
+		t.Errorf("revoked are %v", got)
+	}
+	if all := s.Identities(); len(all) != 1 || !all[0].Revoked || all[0].Name != alpha {
+		t.Errorf("%+v", all)
+	}
+	s.now = s.now.Add(identity.Validity + time.Second)
+	if got := revoked(); len(got) != 0 {
+		t.Errorf("what has ended by itself is still told: %v", got)
+	}
+	if err := s.Revoke(s.name(identity.Agent, "GAMMA"), ""); transfer.KindOf(err) != transfer.KindNotFound {
+		t.Errorf("a name that has nothing: %v", err)
+	}
+}
+
+// A crash while a network was made leaves nothing that counts; one in the middle of an act
+// leaves the acts before it. Damage is found, and one process has the directory.
+func TestTheDirectory(t *testing.T) {
+	s := newStage(t)
+	if _, err := Open(s.dir, time.Now); transfer.KindOf(err) != transfer.KindAlive {
+		t.Errorf("a second one: %v", err)
+	}
+	for n := range 3 {
+		_, err := s.NewToken(s.name(identity.Agent, fmt.Sprint("A", n)), roles.Agent, time.Hour, "")
+		must(t, err)
+	}
+	network := s.Network()
+	acts := filepath.Join(s.dir, fileActs)
+	whole, err := os.ReadFile(acts)
+	must(t, err)
+	must(t, s.Close())
+	for cut := len(whole); cut >= 0; cut -= 7 {
+		must(t, os.WriteFile(acts, whole[:cut], 0o600))
+		s.open()
+		if s.Network() != network || len(s.state.tokens) != strings.Count(string(whole[:cut]), "\n") {
+			t.Fatalf("cut at %d: %d tokens", cut, len(s.state.tokens))
+		}
+		_, err := s.NewToken(s.name(identity.Agent, "AFTER"), roles.Agent, time.Hour, "")
+		must(t, err)
+		tokens := len(s.state.tokens)
+		s.again()
+		if len(s.state.tokens) != tokens {
+			t.Fatalf("cut at %d: %d tokens, then %d", cut, tokens, len(s.state.tokens))
+		}
+		must(t, s.Close())
+	}
+
+	bad := slices.Clone(whole)
+	bad[10] = '}'
+	must(t, os.WriteFile(acts, bad, 0o600))
+	refused := func(what string) {
+		t.Helper()
+		if a, err := Open(s.dir, time.Now); err == nil {
+			t.Errorf("%s: it is opened", what)
+			a.Close()
+		} else if !strings.Contains(err.Error(), s.dir) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	refused("a damaged act")
+	must(t, os.WriteFile(acts, whole, 0o600))
+	for _, file := range []string{fileRoot, fileManagers, fileOthers, fileKeys, fileAbout} {
+		path := filepath.Join(s.dir, file)
+		good, err := os.ReadFile(path)
+		must(t, err)
+		must(t, os.WriteFile(path, good[:len(good)/2], 0o600))
+		refused(file + " cut")
+		must(t, errors.Join(os.WriteFile(path, good, 0o600), os.Chmod(path, 0o640)))
+		refused(file + " that others may read")
+		if file != fileAbout {
+			must(t, os.Remove(path))
+			refused(file + " removed")
+		}
+		must(t, errors.Join(os.RemoveAll(path), os.WriteFile(path, good, 0o600)))
+	}
+	s.open()
+}
+
+// Somebody of a network is let in by whom he looks for, and by nobody else; nobody without a
+// certificate of the network hears anything.
+func TestTLS(t *testing.T) {
+	s, other := newStageAt(t, time.Now().Add(-identity.Validity-time.Hour)), newStage(t)
+	ended := s.enrolled(s.name(identity.Agent, "GAMMA"), roles.Agent)
+	s.now = time.Now()
+	qm := s.enrolled(s.name(identity.Manager, "QM"), roles.Manager)
+	alpha := s.enrolled(s.name(identity.Agent, "ALPHA"), roles.Agent)
+	stranger := other.enrolled(other.name(identity.Agent, "ALPHA"), roles.Agent)
+	falseQM := other.enrolled(other.name(identity.Manager, "QM"), roles.Manager)
+
+	takesAgents := identity.OneOf(s.Network(), identity.Agent)
+	wantsQM := identity.OneOf(s.Network(), identity.Manager)
+	for _, c := range []struct {
+		name   string
+		server *tls.Config
+		client *tls.Config
+		ok     bool
+	}{
+		{"an agent at the queue manager", qm.Server(takesAgents), alpha.Client(wantsQM), true},
+		{"an agent at an agent that wants it", alpha.Server(identity.Only(alpha.Name())), alpha.Client(identity.Only(alpha.Name())), true},
+		{"an agent at an agent that wants another", alpha.Server(identity.Only(qm.Name())), alpha.Client(takesAgents), false},
+		{"an agent that is shown another than it looks for", alpha.Server(takesAgents), alpha.Client(wantsQM), false},
+		{"another network's agent", qm.Server(takesAgents), stranger.Client(func(identity.Name) error { return nil }), false},
+		{"another network's queue manager", falseQM.Server(func(identity.Name) error { return nil }), alpha.Client(wantsQM), false},
+		{"one that has ended", qm.Server(takesAgents), ended.Client(wantsQM), false},
+		{"no certificate", qm.Server(takesAgents), &tls.Config{InsecureSkipVerify: true}, false},
+		{"TLS 1.2", qm.Server(takesAgents), below(alpha.Client(wantsQM)), false},
+	} {
+		if err := meet(c.server, c.client); (err == nil) != c.ok {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func below(c *tls.Config) *tls.Config {
+	c.MinVersion, c.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
+	return c
+}
+
+// meet has two ends shake hands, and a byte go each way.
+func meet(server, client *tls.Config) error {
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	deadline := time.Now().Add(10 * time.Second)
+	a.SetDeadline(deadline)
+	b.SetDeadline(deadline)
+	over := make(chan error, 1)
+	go func() {
+		s := tls.Server(a, server)
+		_, err := s.Write([]byte("x"))
+		if err == nil {
+			_, err = io.ReadFull(s, make([]byte, 1))
+		}
+		a.Close()
+		over <- err
+	}()
+	c := tls.Client(b, client)
+	_, err := io.ReadFull(c, make([]byte, 1))
+	if err == nil {
+		_, err = c.Write([]byte("y"))
+	}
+	b.Close()
+	return errors.Join(err, <-over)
+}
+
+// What an issuer has signed that it should not have signed counts for nothing.
+func TestWhatDoesNotCount(t *testing.T) {
+	s := newStage(t)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	managers, others := s.issuer[identity.UnitManagers], s.issuer[identity.UnitOthers]
+	qm, alpha := s.name(identity.Manager, "QM"), s.name(identity.Agent, "ALPHA")
+	issue := func(by *signer, name identity.Name) *x509.Certificate {
+		t.Helper()
+		c, err := by.issue(name, key.Public(), s.now)
+		must(t, err)
+		return c
+	}
+	for what, c := range map[string]*x509.Certificate{
+		"a queue manager, by the issuer of others":   issue(others, qm),
+		"an agent, by the issuer of queue managers":  issue(managers, alpha),
+		"an agent, by the root":                      issue(s.root, alpha),
+		"an agent, by an agent":                      issue(&signer{issue(others, alpha), key}, s.name(identity.Agent, "BETA")),
+		"the issuer itself":                          others.cert,
+		"an agent, by itself, under the issuer name": selfSigned(t, others.cert, alpha),
+	} {
+		if name, err := s.Roots().Verify([]*x509.Certificate{c, others.cert}, s.now); err == nil {
+			t.Errorf("%s: it is %s", what, name)
+		}
+	}
+	if name, err := s.Roots().Verify([]*x509.Certificate{issue(others, alpha)}, s.now); err != nil || name != alpha {
+		t.Errorf("%s, %v", name, err)
+	}
+	for off, ok := range map[time.Duration]bool{-23 * time.Hour: true, -25 * time.Hour: false, identity.Validity - time.Hour: true, identity.Validity + time.Hour: false} {
+		if _, err := s.Roots().Verify([]*x509.Certificate{issue(others, alpha)}, s.now.Add(off)); (err == nil) != ok {
+			t.Errorf("%s after it was issued: %v", off, err)
+		}
+	}
+}
+
+// selfSigned is a certificate with an issuer's name, signed by another key.
+func selfSigned(t *testing.T, like *x509.Certificate, name identity.Name) *x509.Certificate {
+	t.Helper()
+	now := time.Now()
+	double, err := newSigner(&x509.Certificate{Subject: like.Subject, SubjectKeyId: like.SubjectKeyId, NotAfter: now.Add(time.Hour)}, now, nil)
+	must(t, err)
+	c, err := double.issue(name, double.key.Public(), now)
+	must(t, err)
+	return c
+}

@@ -1,0 +1,256 @@
+package authority
+
+import (
+	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"ferry/internal/identity"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+)
+
+// MaxTokens is how many tokens may be open at once.
+const MaxTokens = 10_000
+
+// A Wish is what somebody asks to have signed: a request for a certificate, which proves that
+// he has its key, and the public nkey.
+type Wish struct {
+	CSR  []byte // DER, PKCS #10
+	Nkey string
+}
+
+// read checks a wish.
+func (w Wish) read() (*x509.CertificateRequest, Keys, error) {
+	csr, err := x509.ParseCertificateRequest(w.CSR)
+	if err == nil {
+		err = csr.CheckSignature()
+	}
+	if err != nil {
+		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the request for a certificate cannot be read: %w", err)
+	}
+	sum := sha256.Sum256(csr.RawSubjectPublicKeyInfo)
+	return csr, Keys{hex.EncodeToString(sum[:]), w.Nkey}, nil
+}
+
+// NewToken makes a token for a name, which is good once and for ttl. What it returns is the
+// secret; the authority keeps its hash. by is who wanted it.
+func (a *Authority) NewToken(name identity.Name, role roles.Role, ttl time.Duration, by string) (secret string, err error) {
+	if err := a.fits(name, role); err != nil {
+		return "", err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.clock()
+	if a.unused(now) >= MaxTokens {
+		return "", transfer.Errorf(transfer.KindBusy, "%d tokens are open, the limit", MaxTokens)
+	}
+	b := make([]byte, 32)
+	rand.Read(b)
+	secret = base64.RawURLEncoding.EncodeToString(b)
+	return secret, a.do(&Act{Act: actToken, Time: now, Name: name.String(), Role: role, Token: hash(secret), Until: now.Add(ttl), By: by})
+}
+
+// unused is how many tokens may still be used. a.mu is held.
+func (a *Authority) unused(now time.Time) (n int) {
+	for _, t := range a.state.tokens {
+		if t.keys == (Keys{}) && now.Before(t.until) {
+			n++
+		}
+	}
+	return n
+}
+
+// fits reports whether a role may have a name.
+func (a *Authority) fits(name identity.Name, role roles.Role) error {
+	if err := name.Check(); err != nil {
+		return err
+	}
+	if name.Network != a.about.Network {
+		return transfer.Errorf(transfer.KindUsage, "%s is not in the network %s", name, a.about.Network)
+	}
+	want := identity.Role(role)
+	if role == roles.Operator || role == roles.Auditor {
+		want = identity.User
+	}
+	if want != name.Role {
+		return transfer.Errorf(transfer.KindUsage, "%s cannot have the role %s", name, role)
+	}
+	return nil
+}
+
+func hash(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// Enrol issues an identity to who has a token's secret. The same keys may ask again for as
+// long as the token is good: an answer may be lost. Others are refused, on record. The errors
+// are of KindDenied, which say nothing of the token, and of KindMalformed.
+func (a *Authority) Enrol(secret string, w Wish) (identity.Grant, error) {
+	csr, keys, err := w.read()
+	if err != nil {
+		return identity.Grant{}, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now, h := a.clock(), hash(secret)
+	t := a.state.tokens[h]
+	why := ""
+	switch {
+	case t == nil:
+		return identity.Grant{}, errNoToken // not on record: strangers could fill the journal
+	case !now.Before(t.until):
+		why = "the token is no longer good"
+	case t.keys != (Keys{}) && t.keys != keys:
+		why = "the token was used before, with other keys"
+	case a.isRevoked(keys):
+		why = "the keys were revoked"
+	}
+	if why != "" {
+		return identity.Grant{}, cmp.Or(a.do(&Act{Act: actRefused, Time: now, Name: t.name, Token: h, Keys: keys, Why: why}), error(errNoToken))
+	}
+
+	name, err := identity.Parse(t.name)
+	if err != nil {
+		return identity.Grant{}, err
+	}
+	return a.issue(&Act{Act: actEnrolled, Time: now, Role: t.role, Token: h, Keys: keys}, name, csr)
+}
+
+var errNoToken = transfer.Errorf(transfer.KindDenied, "the token is not good: it was used, is too old, or is of another network").
+	WithHint("ask for a new one: `ferry token create`")
+
+// Renew issues anew what a name has, for the same keys. The name is what its connection
+// vouches for.
+func (a *Authority) Renew(name identity.Name, w Wish) (identity.Grant, error) {
+	csr, keys, err := w.read()
+	if err != nil {
+		return identity.Grant{}, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.clock()
+	has := a.state.names[name.String()]
+	why := ""
+	switch {
+	case has == nil:
+		why = "nothing was ever issued to it"
+	case has.keys != keys:
+		why = "it asks with other keys"
+	case a.isRevoked(keys):
+		why = "it was revoked"
+	}
+	if why != "" {
+		return identity.Grant{}, cmp.Or(a.do(&Act{Act: actRefused, Time: now, Name: name.String(), Keys: keys, Why: why}),
+			error(transfer.Errorf(transfer.KindDenied, "the identity of %s is not renewed: %s", name, why)))
+	}
+	return a.issue(&Act{Act: actRenewed, Time: now, Role: has.role, Keys: keys}, name, csr)
+}
+
+// Issue issues an identity without a token, to whom the caller knows: the user who has
+// started the authority, and what runs beside it. by is who wanted it.
+func (a *Authority) Issue(name identity.Name, role roles.Role, w Wish, by string) (identity.Grant, error) {
+	if err := a.fits(name, role); err != nil {
+		return identity.Grant{}, err
+	}
+	csr, keys, err := w.read()
+	if err != nil {
+		return identity.Grant{}, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.isRevoked(keys) {
+		return identity.Grant{}, transfer.Errorf(transfer.KindDenied, "the keys of %s were revoked; it needs new ones", name)
+	}
+	return a.issue(&Act{Act: actEnrolled, Time: a.clock(), Role: role, By: by, Keys: keys}, name, csr)
+}
+
+// isRevoked reports whether keys, or one of them, were revoked. a.mu is held.
+func (a *Authority) isRevoked(keys Keys) bool {
+	for k := range a.state.revoked {
+		if k.TLS == keys.TLS || k.Nkey == keys.Nkey {
+			return true
+		}
+	}
+	return false
+}
+
+// issue signs, and gives nothing away before it is on record. a.mu is held. Other keys that
+// the name had are revoked by that.
+func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateRequest) (identity.Grant, error) {
+	unit := identity.UnitOthers
+	if name.Role == identity.Manager {
+		unit = identity.UnitManagers
+	}
+	by := a.issuer[unit]
+	cert, err := by.issue(name, csr.PublicKey, act.Time)
+	if err != nil {
+		return identity.Grant{}, transfer.Errorf(transfer.KindMalformed, "the key of %s cannot be signed: %w", name, err)
+	}
+	act.Name, act.Until = name.String(), cert.NotAfter
+	jwt, err := a.keys.Sign(act.Role, name.Token(), act.Nkey, act.Until)
+	if err != nil {
+		return identity.Grant{}, err
+	}
+	if err := a.do(act); err != nil {
+		return identity.Grant{}, err
+	}
+	return identity.Grant{Chain: identity.PEM(cert, by.cert), Roots: a.Roots().PEM(), JWT: jwt}, nil
+}
+
+// Revoke takes back what was issued to a name. With other keys it can be enrolled again. by
+// is who wanted it.
+func (a *Authority) Revoke(name identity.Name, by string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.state.names[name.String()] == nil {
+		return transfer.Errorf(transfer.KindNotFound, "nothing was ever issued to %s", name)
+	}
+	return a.do(&Act{Act: actRevoked, Time: a.clock(), Name: name.String(), By: by})
+}
+
+// DropToken takes back a token, by the first digits of its hash or by its name.
+func (a *Authority) DropToken(which, by string) (dropped int, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for h, t := range a.state.tokens {
+		if t.keys == (Keys{}) && (t.name == which || len(which) >= 8 && strings.HasPrefix(h, which)) {
+			if err := a.do(&Act{Act: actDropped, Time: a.clock(), Name: t.name, Token: h, By: by}); err != nil {
+				return dropped, err
+			}
+			dropped++
+		}
+	}
+	return dropped, nil
+}
+
+// do puts an act on record, and then into effect. a.mu is held.
+func (a *Authority) do(act *Act) error {
+	act.Time = act.Time.UTC()
+	if err := a.acts.add(act); err != nil {
+		return err
+	}
+	a.state.take(act)
+	return nil
+}
+
+// Identities lists what was issued, by name.
+func (a *Authority) Identities() (all []Issued) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for uri, n := range a.state.names {
+		if name, err := identity.Parse(uri); err == nil {
+			_, revoked := a.state.revoked[n.keys]
+			all = append(all, Issued{name, n.role, n.at, n.until, revoked})
+		}
+	}
+	slices.SortFunc(all, func(x, y Issued) int { return cmp.Compare(x.Name.String(), y.Name.String()) })
+	return all
+}

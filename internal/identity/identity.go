@@ -1,0 +1,231 @@
+package identity
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync/atomic"
+	"time"
+
+	"ferry/internal/keyfile"
+	"ferry/internal/transfer"
+)
+
+// Files of an identity's directory. The keys are there first and stay; what was issued for
+// them is replaced when it is renewed, each file by itself: an old certificate and a new JWT
+// go together as well as two new ones.
+const (
+	fileKey   = "key.pem"   // private key of the certificate
+	fileSeed  = "user.seed" // private nkey
+	fileCert  = "cert.pem"  // certificate, then its issuer's
+	fileRoots = "ca.pem"    // root, then issuers
+	fileJWT   = "user.jwt"
+)
+
+// Keys are the secrets of somebody who is, or is to be, in a network.
+type Keys struct {
+	TLS  *ecdsa.PrivateKey // signs in handshakes
+	Seed string            // of the nkey, which signs what queue managers choose, and nothing else
+}
+
+// An Identity is somebody in a network, with all that he needs to prove it. It is safe for
+// concurrent use, and may be renewed while it is used.
+type Identity struct {
+	dir  *keyfile.Dir
+	keys Keys
+	now  atomic.Pointer[issued]
+}
+
+// issued is what an authority has signed for an identity's keys.
+type issued struct {
+	name  Name
+	cert  tls.Certificate
+	roots *Roots
+	jwt   string
+}
+
+// A Grant is what an authority gives to whom it has enrolled or renewed.
+type Grant struct {
+	Chain []byte // PEM: the certificate, then its issuer's
+	Roots []byte // PEM: the root, then issuers
+	JWT   string
+}
+
+// Validity of what is issued. Clocks may be wrong by hours, so it begins before it is issued.
+const (
+	Validity = 30 * 24 * time.Hour
+	RenewAt  = 20 * 24 * time.Hour // after it was issued
+	Backdate = 24 * time.Hour
+)
+
+// NewKeys gives the keys that lie in a directory, and makes them where there are none:
+// whoever asks for an identity again after a crash asks with the same keys. seed makes an
+// nkey.
+func NewKeys(dir *keyfile.Dir, seed func() (string, error)) (Keys, error) {
+	k, err := readKeys(dir)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return k, err
+	}
+	if k.TLS, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return Keys{}, err
+	}
+	if k.Seed, err = seed(); err != nil {
+		return Keys{}, err
+	}
+
+	der, err := x509.MarshalPKCS8PrivateKey(k.TLS)
+	if err != nil {
+		return Keys{}, err
+	}
+	// The seed first: a directory with a key has both.
+	if err := dir.Write(fileSeed, []byte(k.Seed+"\n")); err != nil {
+		return Keys{}, err
+	}
+	return k, dir.Write(fileKey, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+}
+
+func readKeys(dir *keyfile.Dir) (k Keys, err error) {
+	data, err := dir.Read(fileKey)
+	if err != nil {
+		return k, err
+	}
+	block, _ := pem.Decode(data)
+	if block == nil || block.Type != "PRIVATE KEY" {
+		return k, transfer.Errorf(transfer.KindMalformed, "%s in %s is no private key", fileKey, dir.Path())
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return k, transfer.Errorf(transfer.KindMalformed, "%s in %s cannot be read", fileKey, dir.Path()) // the cause may repeat a part of it
+	}
+	var ok bool
+	if k.TLS, ok = parsed.(*ecdsa.PrivateKey); !ok {
+		return k, transfer.Errorf(transfer.KindMalformed, "%s in %s is a key of another kind", fileKey, dir.Path())
+	}
+	seed, err := dir.Read(fileSeed)
+	if errors.Is(err, fs.ErrNotExist) {
+		return k, transfer.Errorf(transfer.KindMalformed, "%s has %s and no %s: it is damaged", dir.Path(), fileKey, fileSeed)
+	}
+	k.Seed = string(trim(seed))
+	return k, err
+}
+
+func trim(b []byte) []byte {
+	for len(b) > 0 && (b[len(b)-1] == '\n' || b[len(b)-1] == '\r') {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// Load reads an identity. The error is fs.ErrNotExist where nothing was issued yet, of
+// KindMalformed where a file is damaged, or keyfile.ErrLax.
+func Load(dir *keyfile.Dir) (*Identity, error) {
+	keys, err := readKeys(dir)
+	if err != nil {
+		return nil, err
+	}
+	var g Grant
+	jwt, err := dir.Read(fileJWT)
+	if err == nil {
+		g.JWT = string(trim(jwt))
+		g.Chain, err = dir.Read(fileCert)
+	}
+	if err == nil {
+		g.Roots, err = dir.Read(fileRoots)
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	now, err := g.read(keys)
+	if err != nil {
+		return nil, fmt.Errorf("the identity in %s: %w", dir.Path(), err)
+	}
+	i := &Identity{dir: dir, keys: keys}
+	i.now.Store(now)
+	return i, nil
+}
+
+// New makes an identity of keys and of what was issued for them, and keeps it in their
+// directory.
+func New(dir *keyfile.Dir, keys Keys, g Grant) (*Identity, error) {
+	i := &Identity{dir: dir, keys: keys}
+	return i, i.Renew(g)
+}
+
+// Renew takes what was issued anew, for the same keys and name. Connections that are made
+// from now on have it.
+func (i *Identity) Renew(g Grant) error {
+	now, err := g.read(i.keys)
+	if err != nil {
+		return err
+	}
+	if before := i.now.Load(); before != nil && before.name != now.name {
+		return transfer.Errorf(transfer.KindConflict, "the certificate of %s was renewed as that of %s", before.name, now.name)
+	}
+
+	// The certificate last: where it is, all is.
+	if err := errors.Join(i.dir.Write(fileRoots, g.Roots), i.dir.Write(fileJWT, []byte(g.JWT+"\n")), i.dir.Write(fileCert, g.Chain)); err != nil {
+		return err
+	}
+	i.now.Store(now)
+	return nil
+}
+
+// read checks a grant: that it is for these keys, and of the network whose root it has.
+// Whether it is good at present is not asked: it may be renewed.
+func (g Grant) read(keys Keys) (*issued, error) {
+	roots, err := ReadRoots(g.Roots)
+	if err != nil {
+		return nil, err
+	}
+	chain, err := ReadCertificates(g.Chain)
+	if err != nil {
+		return nil, err
+	}
+	if g.JWT == "" {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the JWT for the queue manager is missing")
+	}
+	if public, ok := chain[0].PublicKey.(interface{ Equal(crypto.PublicKey) bool }); !ok || !public.Equal(keys.TLS.Public()) {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the certificate is not for the key that lies beside it")
+	}
+	name, err := roots.Verify(chain, chain[0].NotBefore)
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the certificate is not of the network: %w", err)
+	}
+
+	cert := tls.Certificate{PrivateKey: keys.TLS, Leaf: chain[0]}
+	for _, c := range chain {
+		cert.Certificate = append(cert.Certificate, c.Raw)
+	}
+	return &issued{name, cert, roots, g.JWT}, nil
+}
+
+// Name is who this is.
+func (i *Identity) Name() Name { return i.now.Load().name }
+
+// Roots are the certificates that others are held against.
+func (i *Identity) Roots() *Roots { return i.now.Load().roots }
+
+// JWT is what the queue manager is shown.
+func (i *Identity) JWT() string { return i.now.Load().jwt }
+
+// Seed is the secret that proves that the JWT is this identity's.
+func (i *Identity) Seed() string { return i.keys.Seed }
+
+// Key is the secret that proves that the certificate is this identity's.
+func (i *Identity) Key() crypto.Signer { return i.keys.TLS }
+
+func (i *Identity) certificate() *tls.Certificate { return &i.now.Load().cert }
+
+// Until is when the certificate ends; Due when it is to be renewed.
+func (i *Identity) Until() time.Time { return i.now.Load().cert.Leaf.NotAfter }
+
+// Due is when the identity is to be renewed: two thirds of the way to its end.
+func (i *Identity) Due() time.Time { return i.Until().Add(RenewAt - Validity) }

@@ -1,0 +1,145 @@
+// Package identity has who somebody is in a network, and how he proves it: a certificate for
+// TLS, in which his name is a URI, and a signed nkey for the queue manager. It holds what
+// others show against the certificates of the network. It asks nobody: whoever has issued an
+// identity may be away.
+package identity
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"ferry/internal/transfer"
+)
+
+// A Role is what somebody is in a network.
+type Role string
+
+// The roles. The last two have no name of their own: a network has one of each.
+const (
+	Agent        Role = "agent"
+	User         Role = "user"
+	Manager      Role = "qm"
+	Coordination Role = "coordination"
+	Authority    Role = "authority"
+)
+
+// A Name is who somebody is: ferry://NETWORK/ROLE/NAME. It has one spelling.
+type Name struct {
+	Network string // 8 to 32 small letters and digits
+	Role    Role
+	Name    string // an agent's in capitals, a user's in small letters; empty for coordination and authority
+}
+
+const maxName = 64 // bytes of the name of a user or queue manager
+
+// Check is nil for a name in its one spelling; otherwise the error is of KindUsage.
+func (n Name) Check() error {
+	if !network(n.Network) {
+		return transfer.Errorf(transfer.KindUsage, "%q is not the ID of a network: 8 to 32 small letters and digits", n.Network)
+	}
+
+	switch n.Role {
+	case Agent:
+		if a, err := transfer.ParseAgentName(n.Name); err != nil {
+			return err
+		} else if string(a) != n.Name {
+			return transfer.Errorf(transfer.KindUsage, "the agent name %q is not in capitals", n.Name)
+		}
+	case User:
+		return checkUser(n.Name)
+	case Manager:
+		if n.Name == "" || len(n.Name) > maxName || strings.ContainsFunc(n.Name, func(c rune) bool { return !plain(c) && c != '.' }) {
+			return transfer.Errorf(transfer.KindUsage, "the name of a queue manager %q is not valid: 1 to %d letters, digits or _ . -", n.Name, maxName)
+		}
+	case Coordination, Authority:
+		if n.Name != "" {
+			return transfer.Errorf(transfer.KindUsage, "the %s of a network has no name of its own; it has %q", n.Role, n.Name)
+		}
+	default:
+		return transfer.Errorf(transfer.KindUsage, "there is no role %q", n.Role)
+	}
+	return nil
+}
+
+func network(id string) bool {
+	return len(id) >= 8 && len(id) <= 32 && !strings.ContainsFunc(id, func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') })
+}
+
+func checkUser(name string) error {
+	switch {
+	case name == "" || len(name) > maxName:
+		return transfer.Errorf(transfer.KindUsage, "a user name has 1 to %d bytes; %q has %d", maxName, name, len(name))
+	case strings.ToLower(name) != name:
+		return transfer.Errorf(transfer.KindUsage, "the user name %q is not in small letters", name)
+	case strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c == 0x7f }):
+		return transfer.Errorf(transfer.KindUsage, "the user name %q has a space or a control character", name)
+	case name == string(Coordination), name == string(Authority), name == "qmgr":
+		return transfer.Errorf(transfer.KindUsage, "no user is called %s: it is a part of every network", name)
+	}
+	return nil
+}
+
+// plain reports whether a byte stands for itself in a token.
+func plain(c rune) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
+}
+
+// Token is the name as one token of a subject. A byte outside A-Z a-z 0-9 _ - is %XX. No two
+// names of one network have the same token: those of users have hexadecimal digits in small
+// letters, and do not begin with a digit that stands for itself; those of agents begin with a
+// letter or digit and have no small letters.
+func (n Name) Token() string {
+	switch n.Role {
+	case Agent:
+		return transfer.AgentName(n.Name).Token()
+	case User:
+		var b strings.Builder
+		for i, c := range []byte(n.Name) {
+			if c < 0x80 && plain(rune(c)) && (i > 0 || c < '0' || c > '9') {
+				b.WriteByte(c)
+			} else {
+				fmt.Fprintf(&b, "%%%02x", c)
+			}
+		}
+		return b.String()
+	case Manager:
+		return "qmgr"
+	}
+	return string(n.Role)
+}
+
+// String is the name as a URI: what a certificate has.
+func (n Name) String() string {
+	s := "ferry://" + n.Network + "/" + string(n.Role)
+	switch n.Role {
+	case Agent, User:
+		return s + "/" + n.Token()
+	case Manager:
+		return s + "/" + n.Name
+	}
+	return s
+}
+
+// Parse reads what String writes, and nothing else: a name that is written otherwise is
+// refused with KindMalformed.
+func Parse(s string) (Name, error) {
+	bad := transfer.Errorf(transfer.KindMalformed, "%.200q is not the name of an identity; that is ferry://NETWORK/ROLE/NAME", s)
+	rest, ok := strings.CutPrefix(s, "ferry://")
+	parts := strings.Split(rest, "/")
+	if !ok || len(s) > 512 || len(parts) < 2 || len(parts) > 3 {
+		return Name{}, bad
+	}
+
+	n := Name{Network: parts[0], Role: Role(parts[1])}
+	if len(parts) == 3 {
+		var err error
+		if n.Name, err = url.PathUnescape(parts[2]); err != nil {
+			return Name{}, bad
+		}
+	}
+	if n.Check() != nil || n.String() != s {
+		return Name{}, bad
+	}
+	return n, nil
+}

@@ -1,0 +1,126 @@
+// Package keyfile keeps secrets in files: in directories that only their owner may enter, in
+// files that only he may read. One that others may read is refused, not mended: what was
+// read cannot be called back, and its owner must hear of it.
+package keyfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// ErrLax says that others than the owner may read or change a secret, or that it is not the
+// user's own.
+var ErrLax = errors.New("others can read or change it")
+
+// MaxSize is how large a file may be, in bytes.
+const MaxSize = 1 << 20
+
+// A Dir is a directory of secrets.
+type Dir struct{ path string }
+
+// Make opens a directory, and makes it where it is missing, with those above it.
+func Make(path string) (*Dir, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(path, 0o700); err == nil {
+		if err := syncDir(filepath.Dir(path)); err != nil {
+			return nil, err
+		}
+	} else if !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return Open(path)
+}
+
+// Open opens a directory that is there. The error is fs.ErrNotExist, or ErrLax.
+func Open(path string) (*Dir, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("%s is not a directory", path)
+	}
+	if err := private(info, 0o077); err != nil {
+		return nil, fmt.Errorf("the directory %s has mode %04o: %w; `chmod 700` it, if nobody else has read it", path, info.Mode().Perm(), err)
+	}
+	return &Dir{path}, nil
+}
+
+// Path is the directory.
+func (d *Dir) Path() string { return d.path }
+
+// Read reads a file of at most MaxSize bytes. The error is fs.ErrNotExist, or ErrLax.
+func (d *Dir) Read(name string) ([]byte, error) {
+	path := filepath.Join(d.path, name)
+	before, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !before.Mode().IsRegular() { // a pipe would hold up whoever opens it
+		return nil, fmt.Errorf("%s is not a file", path)
+	}
+
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !os.SameFile(before, info) {
+		return nil, fmt.Errorf("%s was replaced while it was opened", path)
+	}
+	if err := private(info, 0o077); err != nil {
+		return nil, fmt.Errorf("the file %s has mode %04o: %w; `chmod 600` it, if nobody else has read it", path, info.Mode().Perm(), err)
+	}
+
+	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
+	if err == nil && len(data) > MaxSize {
+		err = fmt.Errorf("%s has more than %d bytes", path, MaxSize)
+	}
+	return data, err
+}
+
+// Write replaces a file, or makes it. When it returns nil the new content is on the disk;
+// after a crash there is the old or the new, whole.
+func (d *Dir) Write(name string, data []byte) error {
+	f, err := os.CreateTemp(d.path, ".new-*") // of mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = io.Copy(f, bytes.NewReader(data))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), filepath.Join(d.path, name)); err != nil {
+		return err
+	}
+	return syncDir(d.path)
+}
+
+// Remove removes a file; one that is not there is no error.
+func (d *Dir) Remove(name string) error {
+	if err := os.Remove(filepath.Join(d.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return syncDir(d.path)
+}
+
+// Sweep removes what writes have left that a crash has cut off.
+func (d *Dir) Sweep() error {
+	left, err := filepath.Glob(filepath.Join(d.path, ".new-*"))
+	for _, path := range left {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
+}
