@@ -80,7 +80,7 @@ func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir st
 	var running []attended
 	for _, cfg := range configs {
 		slow := slowNotice(cmd, network)
-		a, err := startAgent(ctx, qmgr.ConnConfig{URL: network, Name: string(cfg.Name), TCP: cfg.Direct.Options, Timeout: -1, Log: log}, cfg, slow)
+		a, err := startAgent(ctx, qmgr.ConnConfig{URL: network, Name: string(cfg.Name), Self: cfg.Name.Token(), TCP: cfg.Direct.Options, Timeout: -1, Log: log}, cfg, slow)
 		slow()
 		if err != nil {
 			if ctx.Err() != nil {
@@ -145,7 +145,7 @@ func newCoordination() *cobra.Command {
 			defer stop()
 			ctx, end := context.WithCancelCause(told)
 			defer end(nil)
-			conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: network, Name: "ferry coordination", Timeout: -1, Log: log})
+			conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: network, Name: "ferry coordination", Self: wire.Coordination, Timeout: -1, Log: log})
 			if err != nil {
 				return err
 			}
@@ -193,7 +193,7 @@ func (q *query) open(cmd *cobra.Command) (*client.Client, context.Context, func(
 		return nil, nil, nil, err
 	}
 
-	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: q.network, Name: "ferry query", Timeout: q.timeout, Log: log})
+	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: q.network, Name: "ferry query", Self: client.Me().Principal(), Timeout: q.timeout, Log: log})
 	if err != nil {
 		stop()
 		return nil, nil, nil, err

@@ -104,7 +104,7 @@ func asking(cmd *cobra.Command, fn func(context.Context, *client.Client)) {
 		return
 	}
 
-	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: url, Name: "ferry completion", Timeout: completeTime, Log: log})
+	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: url, Name: "ferry completion", Self: client.Me().Principal(), Timeout: completeTime, Log: log})
 	if err != nil {
 		return
 	}

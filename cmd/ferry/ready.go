@@ -7,8 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/client"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 func newReady() *cobra.Command {
@@ -51,7 +53,7 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 
 	begun := time.Now()
 	deadline := begun.Add(timeout)
-	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: network, Name: "ferry ready", Timeout: timeout, Log: log})
+	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: network, Name: "ferry ready", Self: client.Me().Principal(), Timeout: timeout, Log: log})
 	if err != nil {
 		return err
 	}
@@ -59,7 +61,7 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 
 	for {
 		var ans upAnswer
-		data, err := conn.Request(ctx, askUp, nil, time.Second)
+		data, err := conn.Request(ctx, wire.AskSubject(upToken, client.Me().Principal()), nil, time.Second)
 		if transfer.KindOf(err) == transfer.KindUnreachable && (conn.Facts().Reduced != "" || time.Since(begun) > ownAgents) {
 			fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready%s\n", conn.Facts().ServerName, degraded(conn))
 			return nil // a queue manager without agents of its own

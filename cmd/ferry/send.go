@@ -198,7 +198,7 @@ func slowNotice(cmd *cobra.Command, url string) (stop func()) {
 // connect tries for as long as limit, and says so when it takes a while.
 func connect(ctx context.Context, cmd *cobra.Command, url, name string, limit time.Duration, log logT) (*qmgr.Conn, error) {
 	defer slowNotice(cmd, url)()
-	return qmgr.Connect(ctx, qmgr.ConnConfig{URL: url, Name: name, Timeout: limit, Log: log})
+	return qmgr.Connect(ctx, qmgr.ConnConfig{URL: url, Name: name, Self: client.Me().Principal(), Timeout: limit, Log: log})
 }
 
 // submitAndWatch hands the request over and follows it to its end.

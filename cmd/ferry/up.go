@@ -21,6 +21,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/tcp"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // agentFlags are the settings of an agent, for up and for agent run.
@@ -241,8 +242,8 @@ the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 	return c
 }
 
-// askUp is where `ferry up` says which agents it has, for `ferry ready`.
-const askUp = "ferry.ask.up"
+// upToken is the token of `ferry up`, which `ferry ready` asks which agents it has.
+const upToken = "up"
 
 // upAnswer is what it says.
 type upAnswer struct {
@@ -284,13 +285,18 @@ func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, liste
 	defer server.Shutdown()
 
 	watchKeeper(ctx, end, server)
-	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: server, Name: "ferry up", Log: log})
+	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: server, Name: "ferry up", Self: upToken, Log: log})
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 
 	if coord {
+		conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: server, Name: "ferry coordination", Self: wire.Coordination, Log: log})
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
 		service, err := coordination.Start(ctx, coordination.Config{Dir: filepath.Join(dir, "coordination"), Log: log}, conn)
 		if err != nil {
 			return err
@@ -310,7 +316,7 @@ func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, liste
 	collectLess(slackOfManager)
 	var running []attended
 	for i, n := range names {
-		a, err := startAgent(ctx, qmgr.ConnConfig{Server: server, Name: n, Log: log}, configs[i], func() {})
+		a, err := startAgent(ctx, qmgr.ConnConfig{Server: server, Name: n, Self: transfer.AgentName(n).Token(), Log: log}, configs[i], func() {})
 		if err != nil {
 			return cmp.Or(lost(ctx), err)
 		}
@@ -354,13 +360,13 @@ func answerUp(conn *qmgr.Conn, names []string) (map[string]*atomic.Bool, error) 
 		ready[n] = new(atomic.Bool)
 	}
 
-	_, err := conn.Subscribe(askUp, func(m qmgr.Message) {
+	_, err := conn.Subscribe(wire.AllAsks(upToken), func(m qmgr.Message) {
 		ans := upAnswer{V: 1, Agents: map[string]bool{}}
 		for n, r := range ready {
 			ans.Agents[n] = r.Load()
 		}
 		if data, err := json.Marshal(ans); err == nil && m.Reply != "" {
-			conn.Answer(m.Reply, data) // or nobody of ours asks
+			conn.Answer(wire.LastToken(m.Subject), m.Reply, data) // or nobody of ours asks
 		}
 	})
 	return ready, err

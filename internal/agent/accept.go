@@ -71,7 +71,7 @@ func (a *intake) submitted(d qmgr.Delivery) {
 		}
 		a.log.Log(a.ctx, level, "a request stays in its queue", "transfer", s.Request.ID, "error", err)
 		if kind.Waits() || kind == transfer.KindNotFound {
-			a.answer(s.Reply, wire.Answer{V: wire.Version, ID: s.Request.ID, Error: transfer.AsError(err)})
+			a.answer(r.principal, s.Reply, wire.Answer{V: wire.Version, ID: s.Request.ID, Error: transfer.AsError(err)})
 		}
 		d.Nak(again)
 		return
@@ -79,7 +79,7 @@ func (a *intake) submitted(d qmgr.Delivery) {
 
 	failpoint.Hit("agent.before_ack")
 	if s.Part == nil {
-		a.answer(s.Reply, a.receiptOf(s.Request.ID, err))
+		a.answer(r.principal, s.Reply, a.receiptOf(s.Request.ID, err))
 	}
 	if err := d.Ack(); err != nil {
 		a.log.Debug("duplicate command ignored", "error", err)
@@ -178,7 +178,7 @@ func (a *intake) poisonous(d qmgr.Delivery, s *wire.Submit, err error) {
 		Code: e.Kind.Code(), Error: e, Principal: wire.LastToken(d.Subject), Text: "the request is refused"}
 	if s != nil {
 		rec.Transfer = s.Request.ID
-		a.answer(s.Reply, wire.Answer{V: wire.Version, ID: s.Request.ID, Error: e})
+		a.answer(rec.Principal, s.Reply, wire.Answer{V: wire.Version, ID: s.Request.ID, Error: e})
 	}
 	if held, ok := a.refused.Pass(a.cfg.Clock.Now()); ok {
 		a.noteRefused(rec, held)

@@ -8,8 +8,8 @@
 //	COMMAND  ferry.control.<agent>.>   cancels and such    control.go
 //	REPLY    ferry.reply.<agent>.*     the conversation    dispatch.go
 //	DATA     ferry.data.<agent>.>      chunk messages      receiver.Chunk
-//	         ferry.ask.<agent>         questions           ask.go
-//	         ferry.ask.<agent>.<run>   whether it lives    owner.go
+//	         ferry.ask.<agent>.*       questions           ask.go
+//	         ferry.inbox.<agent>.<agent>.<run>   whether it lives   owner.go
 //	EVENT    ferry.event.<agent>       written by outbox.go
 package agent
 
@@ -280,9 +280,9 @@ func (a *Agent) listen() error {
 	}{
 		{wire.AllData(a.cfg.Name), listenData, func(m qmgr.Message) { data(m.Subject, m.Data) }},
 		{wire.AllReplies(a.cfg.Name), a.conn.Subscribe, a.replies.reply},
-		{wire.AskSubject(a.cfg.Name), a.conn.Subscribe, a.answers.asked},
+		{wire.AllAsks(a.cfg.Name.Token()), a.conn.Subscribe, a.answers.asked},
 		{a.outbox.inbox, a.conn.Subscribe, a.outbox.receipted},
-		{wire.ProgressSubject(a.cfg.Name), a.conn.Subscribe, a.own.heard},
+		{wire.BeatSubject(a.cfg.Name), a.conn.Subscribe, a.own.heard},
 	} {
 		stop, err := s.listen(s.subject, s.handle)
 		if err != nil {
@@ -308,13 +308,12 @@ func (a *Agent) listen() error {
 	return nil
 }
 
-// register tells coordination of this run: a heartbeat that wants an answer, on
-// a subject where nobody else speaks for the name. Coordination need not be
-// there: the next heartbeats tell it.
+// register tells coordination of this run, by a heartbeat that is answered. Coordination
+// need not be there: the next heartbeats tell it.
 func (a *Agent) register(ctx context.Context) {
-	report := wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: a.beat()})
+	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskRegister, Body: wire.Marshal(wire.Register{Beat: a.beat()})})
 	for range 3 {
-		_, err := a.conn.Request(ctx, wire.RegisterSubject(a.cfg.Name), report, time.Second)
+		_, err := a.conn.Request(ctx, wire.AskSubject(wire.Coordination, a.cfg.Name.Token()), ask, time.Second)
 		if err == nil {
 			return
 		}

@@ -30,8 +30,8 @@ func newAnswers(w *sides) *answers {
 
 // asked answers a question on the agent's ask subject.
 func (a *answers) asked(m qmgr.Message) {
-	if !qmgr.IsInbox(m.Reply) {
-		a.quiet.Warn("request dropped: its reply subject is not an inbox", "reply", m.Reply)
+	if !wire.Wants(m.Subject, m.Reply) {
+		a.quiet.Warn("request dropped: its reply subject is not an inbox of the asker's", "subject", m.Subject, "reply", m.Reply)
 		return
 	}
 
@@ -41,8 +41,9 @@ func (a *answers) asked(m qmgr.Message) {
 
 	ask, err := wire.DecodeAsk(m.Data)
 	ans := wire.Answer{V: wire.Version}
+	who := wire.LastToken(m.Subject)
 	if err == nil {
-		ans.ID = ask.ID
+		ask.Principal, ans.ID = who, ask.ID
 		q, known := questions[ask.Kind]
 		switch {
 		case !known:
@@ -56,7 +57,7 @@ func (a *answers) asked(m qmgr.Message) {
 	}
 
 	ans.Error = transfer.AsError(err)
-	a.answer(m.Reply, ans)
+	a.answer(who, m.Reply, ans)
 }
 
 // A question is what a kind of question needs, and how it is answered.
@@ -140,11 +141,11 @@ func (a *answers) previewed(reply string, ask *wire.Ask) {
 			var err error
 			ans.Preview, err = a.aboutFiles(ask)
 			ans.Error = transfer.AsError(err)
-			a.answer(reply, ans)
+			a.answer(ask.Principal, reply, ans)
 		})
 	default:
 		ans.Error = transfer.Errorf(transfer.KindBusy, "%s already shows %d previews, its limit", a.cfg.Name, previews).WithHint("try again in a few seconds")
-		a.answer(reply, ans)
+		a.answer(ask.Principal, reply, ans)
 	}
 }
 

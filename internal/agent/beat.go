@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"time"
 
 	"ferry/internal/transfer"
@@ -24,7 +25,7 @@ func (a *heartbeats) publishBeat(status string) {
 	if status != "" {
 		b.Status = status
 	}
-	a.conn.Publish(wire.ProgressSubject(a.cfg.Name), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: b}))
+	a.conn.Publish(wire.BeatSubject(a.cfg.Name), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: b}))
 }
 
 // beatLoop publishes heartbeats: at once, within a second, where something has changed.
@@ -66,6 +67,9 @@ func (c *core) chatter() time.Duration {
 	return min(max(time.Second, 4*c.conn.Lag()), wire.BeatEvery)
 }
 
+// nobody is the token of the owner of a transfer that none is known of.
+const nobody = "-"
+
 // progress publishes the picture of one transfer. Where messages wait on the line,
 // figures that have only grown are left out: one at a time is under way, of all
 // transfers. The end and what a transfer waits for are always said.
@@ -80,5 +84,5 @@ func (c *core) progress(p *transfer.Progress) {
 	if spare {
 		return
 	}
-	c.conn.Publish(wire.ProgressSubject(c.cfg.Name), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.ProgressKind, Progress: p}))
+	c.conn.Publish(wire.ProgressSubject(c.cfg.Name, cmp.Or(p.Principal, nobody)), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.ProgressKind, Progress: p}))
 }

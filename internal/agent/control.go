@@ -53,16 +53,17 @@ func (a *intake) controlled(d qmgr.Delivery) {
 	}
 
 	c, err := wire.DecodeControl(d.Data)
+	who := wire.LastToken(d.Subject)
 	if err != nil {
 		a.quiet.Error("a command is refused", "subject", d.Subject, "error", err)
 		if c != nil {
-			a.answer(c.Reply, wire.Answer{V: wire.Version, ID: c.ID, Error: transfer.AsError(err)})
+			a.answer(who, c.Reply, wire.Answer{V: wire.Version, ID: c.ID, Error: transfer.AsError(err)})
 		}
 		d.Term()
 		return
 	}
 
-	ans, err := a.control(c, wire.LastToken(d.Subject))
+	ans, err := a.control(c, who)
 	if err != nil {
 		a.log.Error("cannot process command; left in its queue", "error", err)
 		d.Nak(5 * time.Second)
@@ -70,7 +71,7 @@ func (a *intake) controlled(d qmgr.Delivery) {
 	}
 
 	failpoint.Hit("control.before_ack")
-	a.answerWith(c.Reply, ans)
+	a.answerWith(who, c.Reply, ans)
 	d.Ack()
 }
 

@@ -52,14 +52,14 @@ func newCore(cfg Config, conn *qmgr.Conn) *core {
 	return c
 }
 
-// answer says something to whoever asked for it, on an inbox of theirs.
-func (c *core) answer(inbox string, ans wire.Answer) { c.answerWith(inbox, wire.Marshal(ans)) }
+// answer says something to whoever asked for it, by its token, on its inbox.
+func (c *core) answer(to, inbox string, ans wire.Answer) { c.answerWith(to, inbox, wire.Marshal(ans)) }
 
-func (c *core) answerWith(inbox string, data []byte) {
+func (c *core) answerWith(to, inbox string, data []byte) {
 	if inbox == "" {
 		return
 	}
-	err := c.conn.Answer(inbox, data)
+	err := c.conn.Answer(to, inbox, data)
 	switch {
 	case transfer.KindOf(err) == transfer.KindUsage:
 		c.quiet.Warn("answer dropped", "error", err)

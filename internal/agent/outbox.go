@@ -37,7 +37,7 @@ type outbox struct {
 }
 
 func newOutbox(c *core) *outbox {
-	return &outbox{core: c, receipt: make(chan audit.Receipt, 64), inbox: c.conn.NewInbox()}
+	return &outbox{core: c, receipt: make(chan audit.Receipt, 64), inbox: c.conn.NewInbox(wire.Coordination)}
 }
 
 // receipted takes coordination's receipt, on the inbox that the batches name.

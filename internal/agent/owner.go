@@ -324,7 +324,7 @@ func (o *owner) vouch(m qmgr.Message) {
 	if o.ctx.Err() != nil {
 		return
 	}
-	o.answer(m.Reply, wire.Answer{V: wire.Version, Beat: &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: o.cfg.Name,
+	o.answer(o.cfg.Name.Token(), m.Reply, wire.Answer{V: wire.Version, Beat: &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: o.cfg.Name,
 		Incarnation: o.mine.Incarnation, Instance: o.mine.Instance, Host: o.mine.Host, Started: o.mine.Since}})
 }
 

@@ -110,7 +110,7 @@ func (s *stage) answers(instance string) {
 func (s *stage) beat(instance string) {
 	s.Helper()
 	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: "ALPHA", Instance: instance, Status: wire.AgentReady}
-	if err := s.conn.Publish(wire.ProgressSubject("ALPHA"), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: b})); err != nil {
+	if err := s.conn.Publish(wire.BeatSubject("ALPHA"), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: b})); err != nil {
 		s.Fatal(err)
 	}
 }

@@ -274,7 +274,7 @@ func (s *scheduler) reachable(name transfer.AgentName) bool {
 	if s.peers.down(name, s.cfg.Clock.Now()) {
 		return false
 	}
-	_, err := s.conn.Request(s.ctx, wire.AskSubject(name), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing, Principal: string(s.cfg.Name)}), time.Second+4*s.conn.Delay())
+	_, err := s.conn.Request(s.ctx, wire.AskAgent(name, s.cfg.Name.Token()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), time.Second+4*s.conn.Delay())
 	if err == nil {
 		return true
 	}
@@ -286,7 +286,7 @@ func (s *scheduler) reachable(name transfer.AgentName) bool {
 // comes back gets its transfers at once.
 func (s *scheduler) watch(name transfer.AgentName) {
 	err := s.peers.watch(name, func() (stop func(), err error) {
-		return s.conn.Subscribe(wire.ProgressSubject(name), func(m qmgr.Message) {
+		return s.conn.Subscribe(wire.BeatSubject(name), func(m qmgr.Message) {
 			r, err := wire.DecodeReport(m.Data)
 			if err != nil || r.Beat == nil || r.Beat.Status == wire.AgentStopping || r.Beat.Status == wire.AgentStopped {
 				return

@@ -101,8 +101,8 @@ func (w *sides) status(id transfer.ID) (*transfer.Progress, error) {
 
 // overAt asks a source whether a transfer has come to its end there.
 func (w *sides) overAt(ctx context.Context, source transfer.AgentName, id transfer.ID) bool {
-	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: id, Principal: string(w.cfg.Name)})
-	data, err := w.conn.Request(ctx, wire.AskSubject(source), ask, 5*time.Second)
+	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: id})
+	data, err := w.conn.Request(ctx, wire.AskAgent(source, w.cfg.Name.Token()), ask, 5*time.Second)
 	if err != nil {
 		return false
 	}

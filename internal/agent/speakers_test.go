@@ -117,7 +117,7 @@ func (s *scene) enqueue(subject string, data []byte) {
 func (s *scene) settled() {
 	s.t.Helper()
 	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
-	if _, err := s.stranger.Request(s.ctx, wire.AskSubject("ALPHA"), ping, patience); err != nil {
+	if _, err := s.stranger.Request(s.ctx, wire.AskAgent("ALPHA", s.stranger.Self()), ping, patience); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -146,9 +146,9 @@ func request() transfer.Request {
 func (s *scene) submitted() transfer.ID {
 	s.t.Helper()
 	q := request()
-	s.enqueue(wire.CommandSubject("ALPHA", "ann@box"), wire.Marshal(wire.Submit{V: wire.Version, Request: q}))
+	s.enqueue(wire.CommandSubject("ALPHA", "ANN%40BOX"), wire.Marshal(wire.Submit{V: wire.Version, Request: q}))
 	s.until("the request is accepted", func() bool {
-		data, err := s.stranger.Request(s.ctx, wire.AskSubject("ALPHA"), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: q.ID}), patience)
+		data, err := s.stranger.Request(s.ctx, wire.AskAgent("ALPHA", s.stranger.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: q.ID}), patience)
 		if err != nil {
 			return false
 		}
@@ -187,7 +187,7 @@ func TestReceiptsThatDoNotFit(t *testing.T) {
 	}
 	whole := receipt(func(*audit.Receipt) {})
 	s.say("ferry.reply.ALPHA.coordination", []byte(`{"v":1,"kind":"audit-receipt","from":"COORDINATION","body":`+string(whole)+`}`))
-	if !qmgr.IsInbox(b.Reply) {
+	if asker, answerer, ok := wire.ReadInbox(b.Reply); !ok || asker != "ALPHA" || answerer != wire.Coordination {
 		t.Fatalf("a batch wants its receipt on %q", b.Reply)
 	}
 	for what, mod := range map[string]func(*audit.Receipt){
@@ -215,7 +215,7 @@ func TestReceiptsThatDoNotFit(t *testing.T) {
 func TestAnswersGoWhereTheyWereAskedFrom(t *testing.T) {
 	s := newScene(t)
 	heard := make(chan qmgr.Message, 100)
-	forbidden := []string{"ferry.command.BETA.mallory", "ferry.control.ALPHA.mallory", "ferry.reply.BETA.ALPHA", "ferry.event.BETA", "ferry.progress.BETA",
+	forbidden := []string{"ferry.command.BETA.mallory", "ferry.control.ALPHA.mallory", "ferry.reply.BETA.ALPHA", "ferry.event.BETA", "ferry.beat.BETA", "ferry.inbox.BETA.ALPHA." + strings.Repeat("A", wire.InboxSecret) + ".1",
 		"$JS.API.STREAM.NAMES", "_INBOX.x", "t.anything"}
 	for _, subject := range forbidden {
 		s.hear(subject, func(m qmgr.Message) { heard <- m })
@@ -223,26 +223,26 @@ func TestAnswersGoWhereTheyWereAskedFrom(t *testing.T) {
 	q := request()
 	for _, to := range forbidden {
 		q.ID = transfer.NewID(time.Now())
-		s.enqueue(wire.CommandSubject("ALPHA", "mallory"), wire.Marshal(wire.Submit{V: wire.Version, Request: q, Reply: to}))
+		s.enqueue(wire.CommandSubject("ALPHA", "MALLORY"), wire.Marshal(wire.Submit{V: wire.Version, Request: q, Reply: to}))
 		q.ID, q.Priority = transfer.NewID(time.Now()), 99
-		s.enqueue(wire.CommandSubject("ALPHA", "mallory"), wire.Marshal(wire.Submit{V: wire.Version, Request: q, Reply: to}))
+		s.enqueue(wire.CommandSubject("ALPHA", "MALLORY"), wire.Marshal(wire.Submit{V: wire.Version, Request: q, Reply: to}))
 		q.Priority = 0
 		for _, kind := range []wire.Kind{wire.ControlCancel, wire.ControlResume, "explode"} {
-			s.enqueue(wire.ControlSubject("ALPHA", "mallory"), wire.Marshal(wire.Control{V: wire.Version, ID: transfer.NewID(time.Now()), Kind: kind,
+			s.enqueue(wire.ControlSubject("ALPHA", "MALLORY"), wire.Marshal(wire.Control{V: wire.Version, ID: transfer.NewID(time.Now()), Kind: kind,
 				Body: wire.Marshal(wire.OfTransfer{Transfer: transfer.NewID(time.Now())}), Reply: to}))
 		}
 	}
 	// Behind all of them in both queues, and answered.
-	inbox := s.stranger.NewInbox()
+	inbox := s.stranger.NewInbox("ALPHA")
 	answers := make(chan *wire.Answer, 2)
 	s.hear(inbox, func(m qmgr.Message) {
 		a, _ := wire.DecodeAnswer(m.Data)
 		answers <- a
 	})
 	q.ID = transfer.NewID(time.Now())
-	s.enqueue(wire.CommandSubject("ALPHA", "mallory"), wire.Marshal(wire.Submit{V: wire.Version, Request: q, Reply: inbox}))
+	s.enqueue(wire.CommandSubject("ALPHA", s.stranger.Self()), wire.Marshal(wire.Submit{V: wire.Version, Request: q, Reply: inbox}))
 	c := wire.Control{V: wire.Version, ID: transfer.NewID(time.Now()), Kind: wire.ControlCancel, Body: wire.Marshal(wire.OfTransfer{Transfer: transfer.NewID(time.Now())}), Reply: inbox}
-	s.enqueue(wire.ControlSubject("ALPHA", "mallory"), wire.Marshal(c))
+	s.enqueue(wire.ControlSubject("ALPHA", s.stranger.Self()), wire.Marshal(c))
 	for range 2 {
 		select {
 		case a := <-answers:
@@ -265,7 +265,7 @@ func TestAnswersGoWhereTheyWereAskedFrom(t *testing.T) {
 		}
 		break
 	}
-	if n := s.log.count("an answer is wanted on"); n > 1 {
+	if n := s.log.count("is wanted on"); n > 1 {
 		t.Errorf("%d lines about it are logged", n)
 	}
 }
@@ -278,8 +278,8 @@ func TestMalformedCommandsCostLittle(t *testing.T) {
 	before := s.agent.OutboxLeft()
 	const flood = 300
 	for n := range flood {
-		s.enqueue(wire.CommandSubject("ALPHA", "mallory"), fmt.Appendf(nil, `{"v":1,"request":{"v":%d}}`, n+50))
-		s.enqueue(wire.ControlSubject("ALPHA", "mallory"), []byte(`{"v":1,"kind":"cancel"}`))
+		s.enqueue(wire.CommandSubject("ALPHA", "MALLORY"), fmt.Appendf(nil, `{"v":1,"request":{"v":%d}}`, n+50))
+		s.enqueue(wire.ControlSubject("ALPHA", "MALLORY"), []byte(`{"v":1,"kind":"cancel"}`))
 	}
 	s.submitted() // behind them
 	s.settled()

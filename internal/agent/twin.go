@@ -17,7 +17,7 @@ const maxSilent = 3
 // not the network's.
 func (a *Agent) refuseTwin(ctx context.Context) (silent bool, err error) {
 	for unanswered := 0; unanswered < maxSilent; {
-		data, asked, err := a.askTwin(ctx, wire.AskSubject(a.cfg.Name))
+		data, asked, err := a.askTwin(ctx, wire.AskAgent(a.cfg.Name, a.cfg.Name.Token()))
 		if transfer.KindOf(err) == transfer.KindUnreachable {
 			return false, nil
 		}

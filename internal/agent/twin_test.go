@@ -57,7 +57,7 @@ func (s *slowLine) up(to, from net.Conn, held chan struct{}) {
 	buf := make([]byte, 64<<10)
 	for first := true; ; {
 		n, err := from.Read(buf)
-		if bytes.Contains(buf[:n], []byte(wire.AskSubject("ALPHA"))) {
+		if bytes.Contains(buf[:n], []byte("ferry.ask.ALPHA.")) {
 			if first {
 				first = false
 				close(held)
@@ -149,7 +149,7 @@ func TestASilentTwinIsOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	if _, err := conn.Subscribe(wire.AskSubject("ALPHA"), func(qmgr.Message) {}); err != nil {
+	if _, err := conn.Subscribe(wire.AllAsks("ALPHA"), func(qmgr.Message) {}); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.Healthy(ctx); err != nil { // now the queue manager knows

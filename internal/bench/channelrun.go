@@ -239,7 +239,7 @@ func newOwnRounds(ctx context.Context, e *Env, url string) (*ownRounds, error) {
 		return nil, err
 	}
 
-	o.there, o.here = o.answerer.NewInbox(), o.asker.NewInbox()
+	o.there, o.here = o.answerer.NewInbox(o.asker.Self()), o.asker.NewInbox(o.answerer.Self())
 	if err := o.listen(ctx); err != nil {
 		o.close()
 		return nil, err
@@ -294,7 +294,7 @@ func (o *ownRounds) listen(ctx context.Context) error {
 // ping asks the source agent whether it is there, as `ferry agent ping` does.
 func (o *ownRounds) ping(ctx context.Context) error {
 	ask := wire.Ask{V: wire.Version, Kind: wire.AskPing}
-	data, err := o.asker.Request(ctx, wire.AskSubject(SourceAgent), wire.Marshal(ask), channelPatience)
+	data, err := o.asker.Request(ctx, wire.AskAgent(SourceAgent, o.asker.Self()), wire.Marshal(ask), channelPatience)
 	if err != nil {
 		return err
 	}

@@ -145,7 +145,7 @@ func (n *Network) pulse(ctx context.Context, agent transfer.AgentName) (longest 
 		defer t.Stop()
 		for {
 			began := time.Now()
-			if _, err := n.conn.Request(ctx, wire.AskSubject(agent), ask, patience); err != nil && ctx.Err() == nil {
+			if _, err := n.conn.Request(ctx, wire.AskAgent(agent, n.conn.Self()), ask, patience); err != nil && ctx.Err() == nil {
 				done <- err
 				return
 			}

@@ -89,11 +89,11 @@ func (c *Client) timeout() time.Duration {
 }
 
 func (c *Client) coordination(ctx context.Context, ask wire.Ask) (*wire.Answer, error) {
-	return c.answered(ctx, wire.AskCoordination, "coordination", ask, c.timeout())
+	return c.answered(ctx, wire.AskSubject(wire.Coordination, c.Conn.Self()), "coordination", ask, c.timeout())
 }
 
 func (c *Client) askAgent(ctx context.Context, name transfer.AgentName, ask wire.Ask) (*wire.Answer, error) {
-	return c.answered(ctx, wire.AskSubject(name), "agent "+string(name), ask, c.timeout())
+	return c.answered(ctx, wire.AskAgent(name, c.Conn.Self()), "agent "+string(name), ask, c.timeout())
 }
 
 // answered asks, and says in words who has not answered.

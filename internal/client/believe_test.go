@@ -20,7 +20,7 @@ func TestOnlyTheSourcesAnswerIsTheOutcome(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	connect := network(ctx, t)
-	stranger, source := connect("stranger"), connect("source")
+	stranger, source := connect("stranger"), connect("ALPHA")
 	s := &client.Client{Conn: connect("submitter"), Clock: clock.System, Who: transfer.Originator{User: "user", Host: "host"}}
 	q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
 	other := *q
@@ -39,7 +39,7 @@ func TestOnlyTheSourcesAnswerIsTheOutcome(t *testing.T) {
 	// The source's answers: all that is wrong first, then that it runs, then the end.
 	var asked, answered atomic.Int64
 	var over atomic.Bool
-	if _, err := source.Subscribe(wire.AskSubject("ALPHA"), func(m qmgr.Message) {
+	if _, err := source.Subscribe(wire.AllAsks("ALPHA"), func(m qmgr.Message) {
 		n := int(asked.Add(1)) - 1
 		a := wire.Answer{V: wire.Version, ID: q.ID, Progress: picture(func(p *transfer.Progress) { p.State = transfer.Failed })}
 		switch {
@@ -50,7 +50,7 @@ func TestOnlyTheSourcesAnswerIsTheOutcome(t *testing.T) {
 		case !over.Load():
 			a.Progress.State = transfer.Running
 		}
-		source.Answer(m.Reply, wire.Marshal(a))
+		source.Answer(wire.LastToken(m.Subject), m.Reply, wire.Marshal(a))
 		answered.Add(1)
 	}); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestOnlyTheSourcesAnswerIsTheOutcome(t *testing.T) {
 	}()
 	publish := func() {
 		for _, p := range append(wrong, picture(func(*transfer.Progress) {})) {
-			if err := stranger.Publish(wire.ProgressSubject("ALPHA"), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.ProgressKind, Progress: p})); err != nil {
+			if err := stranger.Publish(wire.ProgressSubject("ALPHA", "x"), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.ProgressKind, Progress: p})); err != nil {
 				t.Error(err)
 			}
 		}
@@ -99,7 +99,7 @@ func TestOnlyTheSourcesAnswerIsTheOutcome(t *testing.T) {
 func TestOnlyItsOwnReceiptIsTaken(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	conn := network(ctx, t)("both")
+	conn := network(ctx, t)("ALPHA")
 	s := &client.Client{Conn: conn, Clock: clock.System, Who: transfer.Originator{User: "user", Host: "host"}}
 	q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
 	go conn.Consume(ctx, qmgr.Queue{Stream: qmgr.StreamCommand, Durable: "command-ALPHA", Filter: wire.AllCommands("ALPHA")}, func(d qmgr.Delivery) {
@@ -114,7 +114,7 @@ func TestOnlyItsOwnReceiptIsTaken(t *testing.T) {
 		another.Progress = &transfer.Progress{ID: q.ID, Source: "ALPHA", Destination: "BETA", Request: "0", State: transfer.Successful}
 		empty := wire.Answer{V: wire.Version, ID: q.ID}
 		for _, a := range []wire.Answer{refusal, another, empty, good} {
-			conn.Answer(m.Reply, wire.Marshal(a))
+			conn.Answer(conn.Self(), m.Reply, wire.Marshal(a))
 		}
 		d.Ack()
 	})

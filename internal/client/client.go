@@ -84,14 +84,14 @@ func (c *Client) known(ctx context.Context, a transfer.AgentName) error {
 	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
 	for {
 		// Coordination first: the agent may be at the end of a slow line.
-		ans, err := c.ask(ctx, wire.AskCoordination, wire.Ask{Kind: wire.AskKnown, Agent: a}, askTimeout)
+		ans, err := c.ask(ctx, wire.AskSubject(wire.Coordination, c.Conn.Self()), wire.Ask{Kind: wire.AskKnown, Agent: a}, askTimeout)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil || ans.Known == nil || ans.Known.Known:
 			return nil // known, or nobody is there to say otherwise
 		}
-		if _, err := c.Conn.Request(ctx, wire.AskSubject(a), ping, askTimeout); err == nil {
+		if _, err := c.Conn.Request(ctx, wire.AskAgent(a, c.Conn.Self()), ping, askTimeout); err == nil {
 			return nil
 		}
 		switch {
@@ -119,7 +119,7 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) error {
 }
 
 func (c *Client) ask(ctx context.Context, subject string, a wire.Ask, limit time.Duration) (*wire.Answer, error) {
-	a.V, a.Principal = wire.Version, c.Who.Principal()
+	a.V = wire.Version
 	data, err := c.Conn.Request(ctx, subject, wire.Marshal(a), limit)
 	if err != nil {
 		return nil, err
@@ -127,11 +127,11 @@ func (c *Client) ask(ctx context.Context, subject string, a wire.Ask, limit time
 	return wire.DecodeAnswer(data)
 }
 
-// inbox is a subject of this process's own, and what arrives there; answers that
-// nobody waits for are dropped.
-func (c *Client) inbox() (subject string, answers <-chan []byte, stop func(), err error) {
+// inbox is a subject of this process's own for the answers of an agent, and what arrives
+// there; answers that nobody waits for are dropped.
+func (c *Client) inbox(of transfer.AgentName) (subject string, answers <-chan []byte, stop func(), err error) {
 	in := make(chan []byte, 4)
-	subject = c.Conn.NewInbox()
+	subject = c.Conn.NewInbox(of.Token())
 	stop, err = c.Conn.Subscribe(subject, func(m qmgr.Message) {
 		select {
 		case in <- m.Data:
@@ -144,8 +144,8 @@ func (c *Client) inbox() (subject string, answers <-chan []byte, stop func(), er
 // Status asks the source agent for a transfer. An answer that is not about it
 // is an error of KindUnreachable.
 func (c *Client) Status(ctx context.Context, t Transfer) (*transfer.Progress, error) {
-	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: t.ID, Principal: c.Who.Principal()})
-	data, err := c.Conn.Request(ctx, wire.AskSubject(t.Source), ask, pictureTime)
+	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: t.ID})
+	data, err := c.Conn.Request(ctx, wire.AskAgent(t.Source, c.Conn.Self()), ask, pictureTime)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func (c *Client) Preview(ctx context.Context, q *transfer.Request) (*wire.Previe
 }
 
 func (c *Client) preview(ctx context.Context, q *transfer.Request) (*wire.Preview, error) {
-	ans, err := c.ask(ctx, wire.AskSubject(q.Source), wire.Ask{Kind: wire.AskPreview, Request: q}, previewTime)
+	ans, err := c.ask(ctx, wire.AskAgent(q.Source, c.Conn.Self()), wire.Ask{Kind: wire.AskPreview, Request: q}, previewTime)
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +215,7 @@ func (c *Client) preview(ctx context.Context, q *transfer.Request) (*wire.Previe
 	}
 
 	ask := wire.Ask{Kind: wire.AskLook, Request: &there, Preview: &wire.Preview{Dest: p.Dest, Several: p.Several, List: p.List, Targets: p.Targets}}
-	if ans, err = c.ask(ctx, wire.AskSubject(q.Destination), ask, previewTime); err != nil {
+	if ans, err = c.ask(ctx, wire.AskAgent(q.Destination, c.Conn.Self()), ask, previewTime); err != nil {
 		return nil, err
 	}
 
@@ -246,7 +246,7 @@ const askAgain = 20 * time.Millisecond
 // picture; notice is told when the agent cannot be reached.
 func (c *Client) Watch(ctx context.Context, of Transfer, show func(*transfer.Progress), notice func(error)) (*transfer.Progress, error) {
 	reports := make(chan *transfer.Progress, 64)
-	stop, err := c.Conn.Subscribe(wire.ProgressSubject(of.Source), func(m qmgr.Message) {
+	stop, err := c.Conn.Subscribe(wire.AllProgressOf(of.Source), func(m qmgr.Message) {
 		r, err := wire.DecodeReport(m.Data)
 		if err != nil || !of.is(r.Progress) {
 			return
@@ -321,7 +321,7 @@ func over(p *transfer.Progress) bool { return p.State.Final() || p.State == tran
 // Control sends a cancel or another command to an agent and waits for its
 // answer; the command is durable and repeated under the same ID meanwhile.
 func (c *Client) Control(ctx context.Context, agent transfer.AgentName, kind wire.Kind, id transfer.ID) (*transfer.Progress, error) {
-	inbox, answers, stop, err := c.inbox()
+	inbox, answers, stop, err := c.inbox(agent)
 	if err != nil {
 		return nil, err
 	}
@@ -330,7 +330,7 @@ func (c *Client) Control(ctx context.Context, agent transfer.AgentName, kind wir
 	command := wire.Control{V: wire.Version, ID: transfer.NewID(c.Clock.Now()), Kind: kind, Body: wire.Marshal(wire.OfTransfer{Transfer: id}), Originator: c.Who, Reply: inbox}
 	pause, stored := repeatFirst, false
 	for {
-		err := c.Conn.Enqueue(ctx, wire.ControlSubject(agent, c.Who.String()), "", wire.Marshal(command))
+		err := c.Conn.Enqueue(ctx, wire.ControlSubject(agent, c.Conn.Self()), "", wire.Marshal(command))
 		if stored = stored || err == nil; !stored {
 			return nil, err
 		}

@@ -129,14 +129,14 @@ func (s *submission) good() time.Duration {
 
 func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 	q := s.q
-	inbox, answers, stop, err := s.inbox()
+	inbox, answers, stop, err := s.inbox(q.Source)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
 
 	s.tellCoordination(q, transfer.Queued)
-	subject := wire.CommandSubject(q.Source, s.Who.String())
+	subject := wire.CommandSubject(q.Source, s.Conn.Self())
 	pause, held := repeatFirst, false
 	for {
 		var unstored error
@@ -244,7 +244,7 @@ func (c *Client) receipt(ctx context.Context, q *transfer.Request, answers <-cha
 // tellCoordination lets the transfer be seen as queued or withdrawn. Nothing
 // depends on it.
 func (c *Client) tellCoordination(q *transfer.Request, as transfer.State) {
-	c.Conn.Publish(wire.AskCoordination, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskQueued, Principal: c.Who.Principal(), Queued: &transfer.Progress{
+	c.Conn.Publish(wire.AskSubject(wire.Coordination, c.Conn.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskQueued, Queued: &transfer.Progress{
 		ID: q.ID, State: as, Code: as.Code(), Source: q.Source, Destination: q.Destination, Originator: q.Originator.String(),
 		Job: q.Job, Priority: q.Priority, Submitted: q.Submitted}}))
 }

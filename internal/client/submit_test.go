@@ -45,7 +45,7 @@ func TestARequestThatIsNotTakenYetIsStoredAgainOnlyWhenItIsLost(t *testing.T) {
 			return
 		}
 		agent.Publish(s.Reply, wire.Marshal(answer))
-		agent.Request(ctx, "nobody.is.here", nil, time.Second) // the answer is on its way
+		agent.Request(ctx, wire.AskAgent("NOBODY", agent.Self()), nil, time.Second) // the answer is on its way
 		said.Add(1)
 		if take.Load() {
 			d.Ack()

@@ -62,7 +62,7 @@ var errEnough = errors.New("enough")
 func (c *Client) Records(ctx context.Context, ask wire.Ask, fn func(raw json.RawMessage) error) error {
 	ask.Kind = wire.AskAudit
 	for limited := ask.Limit > 0; ; {
-		ans, err := c.answered(ctx, wire.AskCoordination, "coordination", ask, max(c.timeout(), recordsTimeout))
+		ans, err := c.answered(ctx, wire.AskSubject(wire.Coordination, c.Conn.Self()), "coordination", ask, max(c.timeout(), recordsTimeout))
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (c *Client) Records(ctx context.Context, ask wire.Ask, fn func(raw json.Raw
 
 // Verify has coordination read its whole log again. The answer is an audit.Report.
 func (c *Client) Verify(ctx context.Context) (*audit.Report, error) {
-	ans, err := c.answered(ctx, wire.AskCoordination, "coordination", wire.Ask{Kind: wire.AskVerify}, max(c.timeout(), 10*time.Minute))
+	ans, err := c.answered(ctx, wire.AskSubject(wire.Coordination, c.Conn.Self()), "coordination", wire.Ask{Kind: wire.AskVerify}, max(c.timeout(), 10*time.Minute))
 	if err != nil {
 		return nil, err
 	}

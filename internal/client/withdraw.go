@@ -53,12 +53,12 @@ func (c *Client) SubmitInTime(ctx context.Context, q *transfer.Request, notice f
 func (s *submission) withdraw(ctx context.Context, limit time.Duration) (*transfer.Progress, error) {
 	ctx, cancel := context.WithTimeout(ctx, withdrawFor)
 	defer cancel()
-	inbox, answers, stop, err := s.inbox()
+	inbox, answers, stop, err := s.inbox(s.q.Source)
 	var c wire.Control
 	if err == nil {
 		defer stop()
 		c = wire.Control{V: wire.Version, ID: transfer.NewID(s.Clock.Now()), Kind: wire.ControlWithdraw, Body: wire.Marshal(wire.OfTransfer{Transfer: s.q.ID}), Originator: s.Who, Reply: inbox}
-		err = s.Conn.Enqueue(ctx, wire.ControlSubject(s.q.Source, s.Who.String()), "", wire.Marshal(c))
+		err = s.Conn.Enqueue(ctx, wire.ControlSubject(s.q.Source, s.Conn.Self()), "", wire.Marshal(c))
 	}
 	if err != nil {
 		return nil, s.doubtful(limit, err)
@@ -76,7 +76,7 @@ func (s *submission) withdraw(ctx context.Context, limit time.Duration) (*transf
 				return s.heard(ans, err, limit)
 			}
 		case <-t.C():
-			_, err := s.Conn.Request(ctx, wire.AskSubject(s.q.Source), ping, askTimeout)
+			_, err := s.Conn.Request(ctx, wire.AskAgent(s.q.Source, s.Conn.Self()), ping, askTimeout)
 			if transfer.KindOf(err) == transfer.KindUnreachable {
 				return nil, s.away(ctx, limit)
 			}

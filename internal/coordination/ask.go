@@ -35,19 +35,23 @@ var questions = map[wire.Kind]question{
 	wire.AskAudit:     {transfer.AuthAudit, true, (*Service).askAudit},
 	wire.AskVerify:    {transfer.AuthAudit, true, (*Service).askVerify},
 	wire.AskRemove:    {transfer.AuthAdmin, false, (*Service).askRemove},
+	wire.AskRegister:  {transfer.AuthNone, false, (*Service).askRegister},
 }
 
 // asked answers a question. Those that read the log run beside the others, a
 // few at once.
 func (s *Service) asked(m qmgr.Message) {
 	ask, err := wire.DecodeAsk(m.Data)
+	if ask != nil {
+		ask.Principal = wire.LastToken(m.Subject)
+	}
 	if err != nil || !questions[ask.Kind].log {
-		s.answer(m.Reply, ask, err)
+		s.answer(m, ask, err)
 		return
 	}
 
-	if !qmgr.IsInbox(m.Reply) {
-		s.quiet.Warn("request dropped: its reply subject is not an inbox", "reply", m.Reply)
+	if !wire.Wants(m.Subject, m.Reply) {
+		s.quiet.Warn("request dropped: its reply subject is not an inbox of the asker's", "subject", m.Subject, "reply", m.Reply)
 		return
 	}
 
@@ -55,15 +59,15 @@ func (s *Service) asked(m qmgr.Message) {
 	case s.reading <- struct{}{}:
 		go func() {
 			defer func() { <-s.reading }()
-			s.answer(m.Reply, ask, nil)
+			s.answer(m, ask, nil)
 		}()
 	default:
-		s.answer(m.Reply, ask, transfer.Errorf(transfer.KindBusy, "coordination already reads its log for %d others, its limit", readers).
+		s.answer(m, ask, transfer.Errorf(transfer.KindBusy, "coordination already reads its log for %d others, its limit", readers).
 			WithHint("try again in a few seconds"))
 	}
 }
 
-func (s *Service) answer(reply string, ask *wire.Ask, err error) {
+func (s *Service) answer(m qmgr.Message, ask *wire.Ask, err error) {
 	ans := wire.Answer{V: wire.Version}
 	if ask != nil {
 		ans.ID = ask.ID
@@ -77,8 +81,8 @@ func (s *Service) answer(reply string, ask *wire.Ask, err error) {
 	}
 
 	ans.Error = transfer.AsError(err)
-	if reply != "" {
-		s.answerWith(reply, wire.Marshal(ans))
+	if m.Reply != "" {
+		s.answerWith(wire.LastToken(m.Subject), m.Reply, wire.Marshal(ans))
 	}
 }
 
@@ -112,6 +116,18 @@ func (s *Service) askAgents(a *wire.Ask, ans *wire.Answer) error {
 		return transfer.Errorf(transfer.KindNotFound, "no agent %s was ever heard of", a.Agent).WithHint("`ferry agent ls` lists them")
 	}
 	return nil
+}
+
+// askRegister takes an agent's own heartbeat.
+func (s *Service) askRegister(a *wire.Ask, _ *wire.Answer) error {
+	body, err := wire.ReadBody[wire.Register](a.Kind, a.Body)
+	if err == nil && body.Beat.Agent.Token() != a.Principal {
+		err = transfer.Errorf(transfer.KindUsage, "%s registers another agent, %s", a.Principal, body.Beat.Agent)
+	}
+	if err == nil {
+		err = s.beat(body.Beat)
+	}
+	return err
 }
 
 // askRemove removes an agent that is away. If it is heard of again it is there again.

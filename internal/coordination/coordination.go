@@ -67,8 +67,12 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 
+	if conn.Self() != wire.Coordination {
+		return nil, transfer.Errorf(transfer.KindInternal, "coordination has the connection of %s", conn.Self())
+	}
+
 	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
-	if _, err := conn.Request(ctx, wire.AskCoordination, ping, time.Second); err == nil {
+	if _, err := conn.Request(ctx, wire.AskSubject(wire.Coordination, wire.Coordination), ping, time.Second); err == nil {
 		return nil, transfer.Errorf(transfer.KindAlive, "another coordination service already runs on this network").
 			WithHint("there is one writer of the audit log; stop the other, or give --coordination none")
 	}
@@ -129,9 +133,9 @@ func (s *Service) learn() {
 
 func (s *Service) listen(ctx context.Context) error {
 	for subject, handle := range map[string]func(qmgr.Message){
-		wire.AllProgress:     s.reported,
-		wire.AllRegisters:    s.reported,
-		wire.AskCoordination: s.asked,
+		wire.AllProgress:                s.reported,
+		wire.AllBeats:                   s.reported,
+		wire.AllAsks(wire.Coordination): s.asked,
 	} {
 		stop, err := s.conn.Subscribe(subject, handle)
 		if err != nil {
@@ -268,7 +272,7 @@ func (s *Service) batch(d qmgr.Delivery) {
 
 	failpoint.Hit("coordination.appended")
 	if receipt, err := audit.EncodeReceipt(r); err == nil && b.Reply != "" {
-		s.answerWith(b.Reply, receipt)
+		s.answerWith(b.Agent.Token(), b.Reply, receipt)
 	}
 
 	failpoint.Hit("coordination.before_ack")
@@ -303,8 +307,7 @@ func (s *Service) flag(agent transfer.AgentName) {
 	}
 }
 
-// reported takes heartbeats, live figures and registrations: of the agent on whose
-// subject they come.
+// reported takes heartbeats and live figures: of the agent on whose subject they come.
 func (s *Service) reported(m qmgr.Message) {
 	r, err := wire.DecodeReport(m.Data)
 	if err == nil && !spoken(r, m.Subject) {
@@ -315,31 +318,33 @@ func (s *Service) reported(m qmgr.Message) {
 		return
 	}
 	if err == nil {
-		var fresh bool
-		if fresh, err = s.picture.Beat(r.Beat); fresh {
-			s.learn()
-		}
+		err = s.beat(r.Beat)
 	}
 	if err != nil {
 		s.quiet.Warn("report dropped", "subject", m.Subject, "error", err)
 	}
+}
 
-	if m.Reply != "" {
-		s.answerWith(m.Reply, wire.Marshal(wire.Answer{V: wire.Version, Error: transfer.AsError(err)}))
+// beat takes a heartbeat.
+func (s *Service) beat(b *wire.Beat) error {
+	fresh, err := s.picture.Beat(b)
+	if fresh {
+		s.learn()
 	}
+	return err
 }
 
 // spoken reports whether a report is its subject's agent's own.
 func spoken(r *wire.Report, subject string) bool {
 	if r.Progress != nil {
-		return subject == wire.ProgressSubject(r.Progress.Source)
+		return subject == wire.ProgressSubject(r.Progress.Source, wire.LastToken(subject))
 	}
-	return subject == wire.ProgressSubject(r.Beat.Agent) || subject == wire.RegisterSubject(r.Beat.Agent)
+	return subject == wire.BeatSubject(r.Beat.Agent)
 }
 
-// answerWith says something to whoever asked for it, on an inbox of theirs.
-func (s *Service) answerWith(inbox string, data []byte) {
-	err := s.conn.Answer(inbox, data)
+// answerWith says something to whoever asked for it, by its token, on its inbox.
+func (s *Service) answerWith(to, inbox string, data []byte) {
+	err := s.conn.Answer(to, inbox, data)
 	switch {
 	case transfer.KindOf(err) == transfer.KindUsage:
 		s.quiet.Warn("answer dropped", "error", err)

@@ -50,6 +50,7 @@ type Box struct {
 	lock   io.Closer // of dir
 	server *qmgr.Server
 	conns  []*qmgr.Conn
+	user   *qmgr.Conn // of the user of this process; one of conns
 	agents []*agent.Agent
 	kept   bool // the audit records are in the user's log, or with coordination
 
@@ -99,11 +100,11 @@ func (b *Box) Open(ctx context.Context, streams map[transfer.AgentName]*agent.St
 	}
 
 	for _, cfg := range configs {
-		if _, err := b.start(ctx, cfg, qmgr.ConnConfig{Server: b.server, Name: string(cfg.Name), Log: c.Log}); err != nil {
+		if _, err := b.start(ctx, cfg, qmgr.ConnConfig{Server: b.server}); err != nil {
 			return err
 		}
 	}
-	return nil
+	return b.asks(ctx, qmgr.ConnConfig{Server: b.server})
 }
 
 // Join starts the agent of a stream on a network. Leave ends it.
@@ -114,12 +115,25 @@ func (b *Box) Join(ctx context.Context, s *agent.Streams, at qmgr.ConnConfig) (*
 	if err := c.Share(configs, false); err != nil {
 		return nil, err
 	}
-	at.Name, at.Log = string(name), c.Log
+	if err := b.asks(ctx, at); err != nil {
+		return nil, err
+	}
 	return b.start(ctx, configs[0], at)
+}
+
+// asks connects the user of this process, who submits and asks; no agent does that for him.
+func (b *Box) asks(ctx context.Context, at qmgr.ConnConfig) error {
+	at.Name, at.Self, at.Log = "ferry", client.Me().Principal(), b.cfg.Log
+	conn, err := qmgr.Connect(ctx, at)
+	if err == nil {
+		b.user, b.conns = conn, append(b.conns, conn)
+	}
+	return err
 }
 
 // start starts an agent on a connection of its own.
 func (b *Box) start(ctx context.Context, cfg agent.Config, at qmgr.ConnConfig) (*agent.Agent, error) {
+	at.Name, at.Self, at.Log = string(cfg.Name), cfg.Name.Token(), b.cfg.Log
 	conn, err := qmgr.Connect(ctx, at)
 	if err != nil {
 		return nil, err
@@ -136,7 +150,7 @@ func (b *Box) start(ctx context.Context, cfg agent.Config, at qmgr.ConnConfig) (
 
 // Client speaks to the box's own queue manager, or to the network that it has joined.
 func (b *Box) Client(who transfer.Originator) *client.Client {
-	return &client.Client{Conn: b.conns[0], Clock: clock.System, Who: who}
+	return &client.Client{Conn: b.user, Clock: clock.System, Who: who}
 }
 
 // Keep stops the agents once the destination has had the source's last word, so that the

@@ -18,6 +18,7 @@ import (
 	"ferry/internal/qmgr/tap"
 	"ferry/internal/tcp"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 
 	"github.com/nats-io/nats.go"
 	"golang.org/x/time/rate"
@@ -33,6 +34,7 @@ type ConnConfig struct {
 	URL     string        // nats://HOST:PORT, or several with commas between for a cluster
 	Server  *Server       // instead of URL: the queue manager of this process (bindings mode)
 	Name    string        // shown to the queue manager's operator; default "ferry"
+	Self    string        // the token as which it asks and answers; default: that of Name
 	TCP     tcp.Options   // of the connections over TCP
 	TLS     *tls.Config   // they shake hands before the queue manager says anything (handshake_first); nil: as URL says
 	Timeout time.Duration // how long Connect tries; default 5 s, negative for ever
@@ -55,9 +57,10 @@ type ConnConfig struct {
 // PublishData travel compressed where that makes them smaller (compress.Pack) and
 // packRate allows, and are handed out plain.
 type Conn struct {
-	cfg   ConnConfig
-	where string // names the queue manager in sentences
-	inbox string // prefix of reply subjects; no two Conns share one
+	cfg     ConnConfig
+	where   string // names the queue manager in sentences
+	secret  string // of its inboxes; no two Conns share one
+	inboxes atomic.Uint64
 
 	control, data *link
 	packer        packer
@@ -83,6 +86,7 @@ type Conn struct {
 // Its error is of KindNoManager, or of KindUsage if the URL is malformed.
 func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	cfg.Name = cmp.Or(cfg.Name, "ferry")
+	cfg.Self = cmp.Or(cfg.Self, transfer.Token(cfg.Name))
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultConnectTimeout)
 	cfg.times = cmp.Or(cfg.times, defaultTimes)
 	if cfg.Log == nil {
@@ -94,7 +98,7 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 		return nil, err
 	}
 
-	c := &Conn{cfg: cfg, where: where, inbox: newInboxPrefix(), wake: make(chan struct{}, 1), witness: newWitness(),
+	c := &Conn{cfg: cfg, where: where, secret: newSecret(), wake: make(chan struct{}, 1), witness: newWitness(),
 		packer: packer{rate.NewLimiter(packRate, packRate)}}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.control, c.data = newLink(c, "control"), newLink(c, "data")
@@ -351,11 +355,8 @@ func (c *Conn) Session() (number int64, over <-chan struct{}) {
 	return c.control.ups, c.control.again
 }
 
-// NewInbox is a subject that nobody else uses.
-func (c *Conn) NewInbox() string { return c.control.conn().NewInbox() }
-
-// Request sends a message and waits for one answer, timeout at most if it is
-// more than 0. The kind of its error is KindUnreachable when nobody listens,
+// Request sends a question on a subject of wire.AskSubject or wire.InstanceSubject and waits
+// for one answer, timeout at most if it is more than 0. The kind of its error is KindUnreachable when nobody listens,
 // KindTimeout when nobody answers, KindNoManager when the connection is down.
 func (c *Conn) Request(ctx context.Context, subject string, data []byte, timeout time.Duration) ([]byte, error) {
 	if timeout > 0 {
@@ -368,11 +369,11 @@ func (c *Conn) Request(ctx context.Context, subject string, data []byte, timeout
 		return nil, c.away()
 	}
 
-	m, err := c.control.conn().RequestWithContext(ctx, subject, c.packer.pack(data))
+	answer, err := request(ctx, c.control.conn(), subject, c.NewInbox(wire.Answerer(subject)), c.packer.pack(data))
 	if err != nil {
 		return nil, c.explain(err, subject, len(data))
 	}
-	return unpacked(m.Data), nil
+	return unpacked(answer), nil
 }
 
 // Healthy makes a round trip on both connections, 3 s at most if ctx says

@@ -78,10 +78,10 @@ func TestSubscribeDataWantsAPrefix(t *testing.T) {
 func TestRequest(t *testing.T) {
 	noLeaks(t)
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
-	_, err := c.Request(t.Context(), "ferry.ask.NOBODY", nil, time.Second)
-	wantKind(t, err, transfer.KindUnreachable, "ferry.ask.NOBODY")
+	_, err := c.Request(t.Context(), "ferry.ask.NOBODY.me", nil, time.Second)
+	wantKind(t, err, transfer.KindUnreachable, "ferry.ask.NOBODY.me")
 
-	stop, err := c.Subscribe("ferry.ask.A", func(m Message) {
+	stop, err := c.Subscribe("ferry.ask.A.*", func(m Message) {
 		if string(m.Data) == "ping" {
 			c.Publish(m.Reply, []byte("pong"))
 		}
@@ -89,14 +89,14 @@ func TestRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.Request(t.Context(), "ferry.ask.A", []byte("ping"), 5*time.Second); err != nil || string(got) != "pong" {
+	if got, err := c.Request(t.Context(), "ferry.ask.A.me", []byte("ping"), 5*time.Second); err != nil || string(got) != "pong" {
 		t.Errorf("the answer is %q, %v", got, err)
 	}
-	_, err = c.Request(t.Context(), "ferry.ask.A", []byte("silence"), 50*time.Millisecond)
-	wantKind(t, err, transfer.KindTimeout, "ferry.ask.A")
+	_, err = c.Request(t.Context(), "ferry.ask.A.me", []byte("silence"), 50*time.Millisecond)
+	wantKind(t, err, transfer.KindTimeout, "ferry.ask.A.me")
 	stop()
 	eventually(t, "nobody listens any more", func() bool {
-		_, err = c.Request(t.Context(), "ferry.ask.A", []byte("ping"), time.Second)
+		_, err = c.Request(t.Context(), "ferry.ask.A.me", []byte("ping"), time.Second)
 		return transfer.KindOf(err) == transfer.KindUnreachable
 	})
 }

@@ -7,14 +7,11 @@ import (
 	"time"
 
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 )
-
-// AskSubject is where an embedded queue manager answers what it is. The answer
-// is an about, in JSON.
-const AskSubject = "ferry.ask.qmgr"
 
 // Facts are what a connection knows of its queue manager.
 type Facts struct {
@@ -27,7 +24,8 @@ type Facts struct {
 	InProcess  bool
 }
 
-// about is the answer on AskSubject. Unknown fields are ignored.
+// about is what an embedded queue manager answers when it is asked what it is. Unknown
+// fields are ignored.
 type about struct {
 	V          int    `json:"v"`
 	Name       string `json:"name"`
@@ -45,7 +43,7 @@ func (s *Server) aboutMe() about {
 		MaxPending: serverMaxPending, Version: server.VERSION, Degraded: s.Degraded()}
 }
 
-// A responder answers AskSubject over an in-process connection of its own.
+// A responder answers for the queue manager over an in-process connection of its own.
 type responder struct{ nc *nats.Conn }
 
 func answerAbout(s *Server) (*responder, error) {
@@ -54,8 +52,8 @@ func answerAbout(s *Server) (*responder, error) {
 		return nil, transfer.Errorf(transfer.KindNoManager, "queue manager %s does not answer: %w", s.cfg.Name, err)
 	}
 
-	if _, err = nc.Subscribe(AskSubject, func(m *nats.Msg) {
-		if answer, err := json.Marshal(s.aboutMe()); err == nil && IsInbox(m.Reply) {
+	if _, err = nc.Subscribe(wire.AllAsks(wire.Manager), func(m *nats.Msg) {
+		if answer, err := json.Marshal(s.aboutMe()); err == nil && wire.Wants(m.Subject, m.Reply) {
 			m.Respond(answer)
 		}
 	}); err == nil {
@@ -95,7 +93,7 @@ func (c *Conn) learn(ctx context.Context) {
 	f.URL = nc.ConnectedUrlRedacted()
 	f.Reduced = "the queue manager does not say whether it syncs always"
 	var a about
-	if ask(ctx, nc, AskSubject, time.Second, &a) && a.V >= 1 {
+	if askManager(ctx, c, nc, &a) && a.V >= 1 {
 		f.Reduced = ""
 		c.noticed(a.Degraded)
 		if a.Sync != syncAlways {
@@ -111,7 +109,7 @@ func (c *Conn) learn(ctx context.Context) {
 	var v struct {
 		Data server.Varz `json:"data"`
 	}
-	if ask(ctx, nc, "$SYS.REQ.SERVER.PING.VARZ", 300*time.Millisecond, &v) {
+	if ask(ctx, nc, "$SYS.REQ.SERVER.PING.VARZ", nc.NewInbox(), 300*time.Millisecond, &v) {
 		if v.Data.MaxPending > 0 {
 			f.MaxPending = v.Data.MaxPending
 		}
@@ -123,9 +121,14 @@ func (c *Conn) learn(ctx context.Context) {
 	}
 }
 
-func ask(ctx context.Context, nc *nats.Conn, subject string, timeout time.Duration, into any) bool {
+// askManager asks an embedded queue manager what it is.
+func askManager(ctx context.Context, c *Conn, nc *nats.Conn, into *about) bool {
+	return ask(ctx, nc, wire.AskSubject(wire.Manager, c.cfg.Self), c.NewInbox(wire.Manager), time.Second, into)
+}
+
+func ask(ctx context.Context, nc *nats.Conn, subject, inbox string, timeout time.Duration, into any) bool {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	m, err := nc.RequestWithContext(ctx, subject, nil)
-	return err == nil && json.Unmarshal(m.Data, into) == nil
+	data, err := request(ctx, nc, subject, inbox, nil)
+	return err == nil && json.Unmarshal(data, into) == nil
 }

@@ -1,52 +1,59 @@
 package qmgr
 
 import (
+	"context"
 	"crypto/rand"
-	"strings"
 
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
+
+	"github.com/nats-io/nats.go"
 )
 
-// An asker hears its answers on an inbox of its own: the prefix of its Conn,
-// which nobody can guess, and one or two tokens of the library's.
-const (
-	inboxPrefix = "_INBOX_"
-	inboxRandom = 26  // characters of rand.Text
-	maxInbox    = 128 // bytes
-)
+// Self is the token as which the Conn asks and answers.
+func (c *Conn) Self() string { return c.cfg.Self }
 
-func newInboxPrefix() string { return inboxPrefix + rand.Text() }
-
-// IsInbox reports whether a subject has the form of an asker's inbox. Whoever
-// answers sends to no other: the subject comes out of a message, and could name
-// a queue, an agent or the queue manager's own administration.
-func IsInbox(subject string) bool {
-	rest, ok := strings.CutPrefix(subject, inboxPrefix)
-	if !ok || len(subject) > maxInbox {
-		return false
-	}
-
-	tokens := strings.Split(rest, ".")
-	if len(tokens) != 2 && len(tokens) != 3 || len(tokens[0]) != inboxRandom {
-		return false
-	}
-
-	for _, token := range tokens {
-		if token == "" || strings.ContainsFunc(token, func(c rune) bool {
-			return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
-		}) {
-			return false
-		}
-	}
-	return true
+// NewInbox is a subject that nobody else uses, for answers of whoever has a token.
+func (c *Conn) NewInbox(of string) string {
+	return wire.InboxSubject(c.cfg.Self, of, c.secret, c.inboxes.Add(1))
 }
 
-// Answer sends an answer to the inbox that a question named. Its error is of
-// KindUsage, and nothing was sent, where that is no inbox (see IsInbox);
-// otherwise it is Publish's.
-func (c *Conn) Answer(inbox string, data []byte) error {
-	if !IsInbox(inbox) {
-		return transfer.Errorf(transfer.KindUsage, "an answer is wanted on %.80q, which is no inbox of Ferry's", inbox)
+// newSecret is what nobody can guess of a Conn's inboxes.
+func newSecret() string { return rand.Text() }
+
+// libraryInbox begins the inboxes of the library, for the answers of JetStream: the queue
+// manager's own.
+func libraryInbox(self, secret string) string {
+	return "ferry.inbox." + self + "." + wire.Manager + "." + secret
+}
+
+// Answer sends an answer to the inbox that a question of whoever has the token to has named.
+// Its error is of KindUsage, and nothing was sent, where that is not an inbox of that token's
+// for answers of this Conn; otherwise it is Publish's.
+func (c *Conn) Answer(to, inbox string, data []byte) error {
+	if asker, answerer, ok := wire.ReadInbox(inbox); !ok || asker != to || answerer != c.cfg.Self {
+		return transfer.Errorf(transfer.KindUsage, "an answer of %s to %.80q is wanted on %.80q, which is no inbox for that", c.cfg.Self, to, inbox)
 	}
 	return c.Publish(inbox, data)
+}
+
+// request sends a question and waits for one answer, or for the queue manager's word that
+// nobody listens.
+func request(ctx context.Context, nc *nats.Conn, subject, inbox string, data []byte) ([]byte, error) {
+	sub, err := nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, err
+	}
+	defer sub.Unsubscribe()
+	if err := nc.PublishRequest(subject, inbox, data); err != nil {
+		return nil, err
+	}
+	m, err := sub.NextMsgWithContext(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(m.Data) == 0 && m.Header.Get("Status") == "503":
+		return nil, nats.ErrNoResponders
+	}
+	return m.Data, nil
 }

@@ -1,68 +1,43 @@
 package qmgr
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 
 	"github.com/nats-io/nats.go"
 )
 
-func TestIsInbox(t *testing.T) {
-	own := newInboxPrefix()
-	for subject, want := range map[string]bool{
-		own + ".JNbRhZ4lDEyGVjfFW6bKEA":          true,
-		own + ".JNbRhZ4lDEyGVjfFW6bKEA.abcd1234": true,
-		"":                                       false,
-		own:                                      false,
-		own + ".":                                false,
-		own + ".a.":                              false,
-		own + ".a.b.c":                           false,
-		own + ".>":                               false,
-		own + ".*":                               false,
-		own + ".a b":                             false,
-		own + ".a\r\nPUB x":                      false,
-		own + "." + strings.Repeat("a", 128):     false,
-		"_INBOX_.a":                              false,
-		"_INBOX.JNbRhZ4lDEyGVjfFW6bKEA":          false,
-		"ferry.command.ALPHA.ann":                false,
-		"ferry.reply.>":                          false,
-		"$JS.API.STREAM.DELETE.X":                false,
-		"$JS.>":                                  false,
-		"$KV.FERRY_OWNER.ALPHA":                  false,
-		">":                                      false,
-		strings.ToLower(own) + ".a":              false,
-		own[:len(own)-1] + ".a":                  false,
-	} {
-		if got := IsInbox(subject); got != want {
-			t.Errorf("IsInbox(%q) is %v", subject, got)
-		}
-	}
-}
-
-// What NewInbox and Request make is an inbox, and an answer goes nowhere else.
+// What NewInbox and Request make is an inbox, and an answer goes nowhere else: neither to a
+// subject that is none, nor to somebody who has not asked, nor as somebody else's.
 func TestAnswersGoToInboxes(t *testing.T) {
 	s := start(t, t.TempDir(), "")
-	c := connect(t, ConnConfig{Server: s})
-	if inbox := c.NewInbox(); !IsInbox(inbox) {
-		t.Errorf("%q is not taken for an inbox", inbox)
+	c := connect(t, ConnConfig{Server: s, Self: "ALPHA"})
+	asker := connect(t, ConnConfig{Server: s, Self: "ann"})
+	inbox := asker.NewInbox("ALPHA")
+	if who, of, ok := wire.ReadInbox(inbox); !ok || who != "ann" || of != "ALPHA" || inbox == asker.NewInbox("ALPHA") {
+		t.Errorf("%q is not taken for a new inbox", inbox)
 	}
 	replies := make(chan string, 1)
-	if _, err := c.Subscribe("t.question", func(m Message) {
+	if _, err := c.Subscribe(wire.AllAsks("ALPHA"), func(m Message) {
 		replies <- m.Reply
-		c.Answer(m.Reply, []byte("yes"))
+		c.Answer(wire.LastToken(m.Subject), m.Reply, []byte("yes"))
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Request(testContext(t), "t.question", nil, patience); err != nil {
+	if _, err := asker.Request(testContext(t), wire.AskAgent("ALPHA", "ann"), nil, patience); err != nil {
 		t.Errorf("a question is not answered: %v; its inbox is %q", err, receive(t, "the question", replies))
 	}
-	for _, subject := range []string{"ferry.command.ALPHA.ann", "$JS.API.STREAM.PURGE.FERRY_COMMAND", "t.question"} {
-		if err := c.Answer(subject, []byte("x")); transfer.KindOf(err) != transfer.KindUsage {
+	for _, subject := range []string{"", "ferry.command.ALPHA.ann", "$JS.API.STREAM.PURGE.FERRY_COMMAND", "t.question", connect(t, ConnConfig{Server: s, Self: "bob"}).NewInbox("ALPHA"), asker.NewInbox("BETA"),
+		inbox + ".x", inbox[:len(inbox)-2]} {
+		if err := c.Answer("ann", subject, []byte("x")); transfer.KindOf(err) != transfer.KindUsage {
 			t.Errorf("an answer is sent to %q: %v", subject, err)
 		}
+	}
+	if _, err := asker.Request(testContext(t), wire.AskAgent("BETA", "ann"), nil, patience); transfer.KindOf(err) != transfer.KindUnreachable {
+		t.Errorf("a question that nobody hears: %v", err)
 	}
 }
 
@@ -81,7 +56,7 @@ func TestQueueManagerAnswersInboxesOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := stranger.PublishRequest(AskSubject, "ferry.reply.ALPHA.BETA", nil); err != nil {
+	if err := stranger.PublishRequest(wire.AskSubject(wire.Manager, "x"), "ferry.reply.ALPHA.BETA", nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := stranger.Flush(); err != nil {
@@ -89,7 +64,7 @@ func TestQueueManagerAnswersInboxesOnly(t *testing.T) {
 	}
 	// The responder takes one question after the other: what it says to the next
 	// one comes after what it could have said to this one.
-	if _, err := c.Request(testContext(t), AskSubject, nil, patience); err != nil {
+	if _, err := c.Request(testContext(t), wire.AskSubject(wire.Manager, c.Self()), nil, patience); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Publish("ferry.probe", nil); err != nil {

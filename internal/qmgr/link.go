@@ -117,7 +117,7 @@ func (l *link) dial(ctx context.Context) error {
 		nats.Name(l.c.cfg.Name + " " + l.role),
 		nats.Timeout(dialTimeout),
 		nats.SetCustomDialer(d),
-		nats.CustomInboxPrefix(l.c.inbox),
+		nats.CustomInboxPrefix(libraryInbox(l.c.cfg.Self, l.c.secret)),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(reconnectWait),
 		nats.ReconnectJitter(reconnectWait/2, reconnectWait/2),
@@ -195,7 +195,7 @@ func (l *link) complain(sub *nats.Subscription, err error) {
 		attrs = append(attrs, slog.String("subject", sub.Subject))
 	}
 	level := slog.LevelWarn
-	if errors.Is(err, nats.ErrSlowConsumer) && sub != nil && strings.HasPrefix(sub.Subject, "_INBOX") {
+	if errors.Is(err, nats.ErrSlowConsumer) && sub != nil && strings.HasPrefix(sub.Subject, "ferry.inbox.") {
 		// The library's pulls have room for one message: a status that comes
 		// while a message is being handled is dropped, and is not missed.
 		level = slog.LevelDebug

@@ -187,19 +187,19 @@ func (c *Conn) enqueue(ctx context.Context, subject, msgID string, packed func()
 			if kind == transfer.KindNoSpace {
 				return s, err
 			}
-			return s, c.notTaken(subject, err)
+			return s, notTaken(c, subject, err)
 		}
 	}
 }
 
 // notTaken is the error of a message that was not stored in time. A queue
 // manager that cannot store does not answer; it says why when it is asked.
-func (c *Conn) notTaken(subject string, err error) error {
+func notTaken(c *Conn, subject string, err error) error {
 	ctx, cancel := context.WithTimeout(c.ctx, time.Second)
 	defer cancel()
 	var a about
 	why := ""
-	if nc := c.control.conn(); c.control.up.Load() && nc != nil && ask(ctx, nc, AskSubject, time.Second, &a) {
+	if nc := c.control.conn(); c.control.up.Load() && nc != nil && askManager(ctx, c, nc, &a) {
 		why = a.Degraded
 	}
 	c.unstored.Store(&why)

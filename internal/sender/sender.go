@@ -107,7 +107,8 @@ type Outgoing struct {
 // NewRecord is the ledger record of a request, which is yet to be moved to the state in
 // which it is accepted.
 func NewRecord(q transfer.Request, principal string, now time.Time) *ledger.Source {
-	p := transfer.Progress{ID: q.ID, State: transfer.Queued, Source: q.Source, Destination: q.Destination, Request: q.Hash(), Originator: q.Originator.String(), Job: q.Job, Priority: q.Priority, Submitted: q.Submitted, Settings: q.Settings, Promised: transfer.Promised{Durability: q.Durability, Checksum: q.Checksum, Compress: q.Compress}}
+	p := transfer.Progress{ID: q.ID, State: transfer.Queued, Source: q.Source, Destination: q.Destination, Request: q.Hash(), Originator: q.Originator.String(), Principal: principal, Job: q.Job, Priority: q.Priority, Submitted: q.Submitted, Settings: q.Settings,
+		Promised: transfer.Promised{Durability: q.Durability, Checksum: q.Checksum, Compress: q.Compress}}
 	if p.Durability == "" {
 		p.Durability = transfer.DurabilityFull
 	}

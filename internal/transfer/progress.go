@@ -10,7 +10,8 @@ type Progress struct {
 	Source      AgentName `json:"source"`
 	Destination AgentName `json:"destination"`
 	Request     string    `json:"request_hash,omitempty"` // of the request that the source accepted; see Request.Hash
-	Originator  string    `json:"originator,omitempty"`
+	Originator  string    `json:"originator,omitempty"`   // as the submitter says
+	Principal   string    `json:"principal,omitempty"`    // who has submitted it, as the queue manager's subject named it
 	Job         string    `json:"job,omitempty"`
 	Priority    int       `json:"priority,omitempty"`
 	Submitted   time.Time `json:"submitted,omitzero"`

@@ -26,6 +26,7 @@ const (
 	AskAudit     Kind = "audit"     // coordination: Records from Index backwards, or of one transfer
 	AskVerify    Kind = "verify"    // coordination: Verified
 	AskRemove    Kind = "remove"    // coordination: RemoveAgent
+	AskRegister  Kind = "register"  // coordination: the asker's own Beat; answered where coordination has the agent, or says why not
 )
 
 // An Ask is a question.
@@ -45,8 +46,8 @@ type Ask struct {
 
 	Filter *Filter `json:"filter,omitempty"` // of AskTransfers and AskAudit
 
-	Body      json.RawMessage `json:"body,omitempty"`      // of AskSet and AskRemove; see ReadBody
-	Principal string          `json:"principal,omitempty"` // who asks, as it says itself: no connection vouches for that yet
+	Body      json.RawMessage `json:"body,omitempty"` // of AskSet, AskRemove and AskRegister; see ReadBody
+	Principal string          `json:"-"`              // who asks: the last token of the subject
 }
 
 // A Filter says which transfers or audit records are asked for; what is empty matches any.
@@ -176,8 +177,8 @@ const (
 	ProgressKind Kind = "progress"
 )
 
-// A Report is any message on a progress subject; exactly one field is set. A
-// Beat on RegisterSubject is answered: coordination has the agent, or says why not.
+// A Report is any message on the subjects of heartbeats and live figures; exactly one field
+// is set.
 type Report struct {
 	V        int                `json:"v"`
 	Kind     Kind               `json:"kind"`
@@ -225,6 +226,16 @@ type SetRates struct {
 
 func (b *SetRates) check() string {
 	return broken(rule{"rates that are too long", ratesFit(b.Rates)})
+}
+
+// Register is the body of AskRegister.
+type Register struct {
+	Beat *Beat `json:"beat"`
+}
+
+func (b *Register) check() string {
+	r := Report{Kind: BeatKind, Beat: b.Beat}
+	return r.check()
 }
 
 // RemoveAgent is the body of AskRemove: an agent that is away leaves the registry.

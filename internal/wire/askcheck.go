@@ -15,7 +15,7 @@ const (
 	maxNames      = 256       // roots of an agent, primitives that its platform lacks
 	maxSentence   = 4 << 10   // bytes of a reason
 	maxRoots      = 16 << 10  // bytes of an agent's roots
-	maxReply      = 256       // bytes of a subject that wants an answer
+	maxReply      = maxInbox  // bytes of a subject that wants an answer
 	maxCount      = 1 << 31   // transfers, records that wait
 )
 
@@ -97,7 +97,6 @@ func (a *Ask) check() string {
 	return broken(
 		rule{"a filter that is too long", a.Filter.fits()},
 		rule{"a path that is too long", len(a.Path) <= transfer.MaxPath},
-		rule{"a principal that is none", principal(a.Principal)},
 		rule{"a word that is too long", short(string(a.Kind), a.Suffix, a.Event)},
 		rule{"a place out of its range", within(a.Index, 0, MaxSize) && within(a.Limit, 0, maxCount)})
 }

@@ -115,7 +115,7 @@ func asking() map[string]any {
 	q := sampleRequest()
 	return map[string]any{
 		"ask": &wire.Ask{V: 1, Kind: wire.AskAudit, ID: sampleID, Suffix: "a8057a", Agent: "ALPHA", Limit: 10, Index: 7, Event: "item",
-			Queued: progress, Request: &q, Body: wire.Marshal(wire.RemoveAgent{Agent: "ALPHA"}), Principal: "ANN%40BOX"},
+			Queued: progress, Request: &q, Body: wire.Marshal(wire.RemoveAgent{Agent: "ALPHA"})},
 		"answer": &wire.Answer{V: 1, ID: sampleID, Beat: beat, Progress: progress, Known: &wire.Known{Known: true, Sure: true, Wait: 5},
 			Agents: []wire.AgentStatus{{Beat: *beat, Status: wire.AgentUnreachable, Age: 9}}, Transfers: []transfer.Progress{*progress},
 			Records: []json.RawMessage{json.RawMessage(`{"v":1}`)}, Next: 5, More: true, Verified: json.RawMessage(`{}`),
@@ -174,12 +174,16 @@ func TestAskingRefuses(t *testing.T) {
 func TestSubjects(t *testing.T) {
 	const dotted transfer.AgentName = "A.B"
 	for got, want := range map[string]string{
-		wire.CommandSubject("ALPHA", "ann@box"):     "ferry.command.ALPHA.ANN%40BOX",
-		wire.ControlSubject(dotted, "a"):            "ferry.control.A%2EB.A",
+		wire.CommandSubject("ALPHA", "ANN%40BOX"):   "ferry.command.ALPHA.ANN%40BOX",
+		wire.ControlSubject(dotted, "a"):            "ferry.control.A%2EB.a",
 		wire.ReplySubject("BETA", dotted):           "ferry.reply.BETA.A%2EB",
 		wire.DataSubject("BETA", "ALPHA", sampleID): "ferry.data.BETA.ALPHA." + sampleID.String(),
-		wire.AskSubject(dotted):                     "ferry.ask.A%2EB",
-		wire.ProgressSubject("ALPHA"):               "ferry.progress.ALPHA",
+		wire.AskAgent(dotted, "ann"):                "ferry.ask.A%2EB.ann",
+		wire.AskSubject(wire.Coordination, "ann"):   "ferry.ask.coordination.ann",
+		wire.AllAsks("ALPHA"):                       "ferry.ask.ALPHA.*",
+		wire.BeatSubject("ALPHA"):                   "ferry.beat.ALPHA",
+		wire.AllProgressOf("ALPHA"):                 "ferry.progress.ALPHA.*",
+		wire.ProgressSubject("ALPHA", "ann"):        "ferry.progress.ALPHA.ann",
 		wire.EventSubject("ALPHA"):                  "ferry.event.ALPHA",
 		wire.AllCommands("ALPHA"):                   "ferry.command.ALPHA.>",
 		wire.AllControls("ALPHA"):                   "ferry.control.ALPHA.>",
@@ -232,7 +236,6 @@ func TestAskingRanges(t *testing.T) {
 		"ask, an index":            &wire.Ask{V: 1, Kind: wire.AskAudit, Index: -1},
 		"ask, of a transfer":       &wire.Ask{V: 1, Kind: wire.AskQueued, Queued: &transfer.Progress{}},
 		"control, no ID":           &wire.Control{V: 1, Kind: wire.ControlCancel, Body: wire.Marshal(wire.OfTransfer{Transfer: sampleID})},
-		"ask, a principal":         &wire.Ask{V: 1, Kind: wire.AskPing, Principal: "a b"},
 		"control, a subject":       &wire.Control{V: 1, Kind: wire.ControlCancel, ID: sampleID, Body: wire.Marshal(wire.OfTransfer{Transfer: sampleID}), Reply: long},
 		"control, an originator":   &wire.Control{V: 1, Kind: wire.ControlCancel, ID: sampleID, Body: wire.Marshal(wire.OfTransfer{Transfer: sampleID}), Originator: transfer.Originator{User: long}},
 		"submit, a subject":        &wire.Submit{V: 1, Request: sampleRequest(), Reply: long},
@@ -251,6 +254,7 @@ var bodies = map[wire.Kind]func(json.RawMessage) (any, error){
 	wire.ControlCancel: func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.OfTransfer](wire.ControlCancel, b) },
 	wire.AskSet:        func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.SetRates](wire.AskSet, b) },
 	wire.AskRemove:     func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.RemoveAgent](wire.AskRemove, b) },
+	wire.AskRegister:   func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Register](wire.AskRegister, b) },
 }
 
 // FuzzBody: what is taken is in its ranges, and is read again as it was.

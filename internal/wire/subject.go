@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"strconv"
 	"strings"
 
 	"ferry/internal/transfer"
@@ -9,14 +10,15 @@ import (
 // Subjects. Destination first, source second, so that the queue manager's
 // permissions can say who may speak as whom.
 
-// CommandSubject carries requests to an agent (JetStream).
-func CommandSubject(to transfer.AgentName, principal string) string {
-	return "ferry.command." + to.Token() + "." + transfer.Token(principal)
+// CommandSubject carries requests to an agent (JetStream), of whoever has the token from.
+func CommandSubject(to transfer.AgentName, from string) string {
+	return "ferry.command." + to.Token() + "." + from
 }
 
-// ControlSubject carries cancels and administration to an agent (JetStream).
-func ControlSubject(to transfer.AgentName, principal string) string {
-	return "ferry.control." + to.Token() + "." + transfer.Token(principal)
+// ControlSubject carries cancels and administration to an agent (JetStream), of whoever has
+// the token from.
+func ControlSubject(to transfer.AgentName, from string) string {
+	return "ferry.control." + to.Token() + "." + from
 }
 
 // ReplySubject carries what two agents say about a transfer.
@@ -29,23 +31,76 @@ func DataSubject(to, from transfer.AgentName, id transfer.ID) string {
 	return "ferry.data." + to.Token() + "." + from.Token() + "." + id.String()
 }
 
-// AskSubject is where an agent answers.
-func AskSubject(to transfer.AgentName) string { return "ferry.ask." + to.Token() }
+// Tokens of those who are no agents and no users. They are in small letters, so that no
+// agent's can be the same.
+const (
+	Coordination = "coordination"
+	Manager      = "qmgr" // the queue manager
+)
 
-// InstanceSubject is where one run of an agent answers that it lives.
-func InstanceSubject(of transfer.AgentName, instance string) string {
-	return AskSubject(of) + "." + transfer.Token(instance)
+// AskSubject carries questions to whoever has the token to, from whoever has the token from.
+func AskSubject(to, from string) string { return "ferry.ask." + to + "." + from }
+
+// AskAgent carries questions to an agent.
+func AskAgent(to transfer.AgentName, from string) string { return AskSubject(to.Token(), from) }
+
+// InboxSubject is where answer number n to a question is wanted: by asker, of answerer. The
+// secret, of InboxSecret letters and digits, is known to those two.
+func InboxSubject(asker, answerer, secret string, n uint64) string {
+	return "ferry.inbox." + asker + "." + answerer + "." + secret + "." + strconv.FormatUint(n, 10)
 }
 
-// AskCoordination is where coordination answers. Its token is in small letters,
-// so that no agent's can be the same.
-const AskCoordination = "ferry.ask.coordination"
+// InboxSecret is how many characters the secret of an inbox has: 128 bits in base 32.
+const InboxSecret = 26
 
-// ProgressSubject carries an agent's heartbeats and live figures.
-func ProgressSubject(of transfer.AgentName) string { return "ferry.progress." + of.Token() }
+// ReadInbox reads what InboxSubject has made, and nothing else.
+func ReadInbox(subject string) (asker, answerer string, ok bool) {
+	rest, ok := strings.CutPrefix(subject, "ferry.inbox.")
+	t := strings.Split(rest, ".")
+	if !ok || len(subject) > maxInbox || len(t) != 4 || t[0] == "" || t[1] == "" || len(t[2]) != InboxSecret {
+		return "", "", false
+	}
+	n, err := strconv.ParseUint(t[3], 10, 64)
+	if err != nil || subject != InboxSubject(t[0], t[1], t[2], n) || strings.ContainsAny(subject, "*> \t\r\n") {
+		return "", "", false
+	}
+	return t[0], t[1], true
+}
 
-// RegisterSubject is where an agent says that it begins, and wants an answer.
-func RegisterSubject(of transfer.AgentName) string { return "ferry.register." + of.Token() }
+// Wants reports whether a question on a subject of AskSubject wants its answer on an inbox of
+// whoever has asked it: the subject comes out of a message, and could name somebody else's.
+func Wants(subject, inbox string) bool {
+	asker, answerer, ok := ReadInbox(inbox)
+	return ok && asker == LastToken(subject) && answerer == Answerer(subject)
+}
+
+// maxInbox is how long an inbox may be, in bytes: both tokens, one of which may be a principal.
+const maxInbox = 1200
+
+// InstanceSubject is where one run of an agent answers that it lives: an inbox to which
+// nobody speaks but those who have its name.
+func InstanceSubject(of transfer.AgentName, instance string) string {
+	return "ferry.inbox." + of.Token() + "." + of.Token() + "." + transfer.Token(instance)
+}
+
+// Answerer is the token of whom a question on a subject of AskSubject or InstanceSubject is
+// for.
+func Answerer(subject string) string {
+	t := strings.SplitN(subject, ".", 4)
+	if len(t) < 4 {
+		return ""
+	}
+	return t[2]
+}
+
+// BeatSubject carries an agent's heartbeats.
+func BeatSubject(of transfer.AgentName) string { return "ferry.beat." + of.Token() }
+
+// ProgressSubject carries live figures of an agent's transfers, for whoever has the token
+// owner: who has submitted them.
+func ProgressSubject(of transfer.AgentName, owner string) string {
+	return "ferry.progress." + of.Token() + "." + owner
+}
 
 // EventSubject carries audit batches (JetStream).
 func EventSubject(of transfer.AgentName) string { return "ferry.event." + of.Token() }
@@ -64,11 +119,17 @@ func AllReplies(of transfer.AgentName) string { return "ferry.reply." + of.Token
 // AllData matches what DataSubject makes for an agent.
 func AllData(of transfer.AgentName) string { return "ferry.data." + of.Token() + ".>" }
 
+// AllAsks matches what AskSubject makes for a token.
+func AllAsks(to string) string { return "ferry.ask." + to + ".*" }
+
+// AllProgressOf matches what ProgressSubject makes for an agent.
+func AllProgressOf(of transfer.AgentName) string { return "ferry.progress." + of.Token() + ".*" }
+
 // What every agent publishes.
 const (
-	AllProgress  = "ferry.progress.*"
-	AllRegisters = "ferry.register.*"
-	AllEvents    = "ferry.event.>"
+	AllBeats    = "ferry.beat.*"
+	AllProgress = "ferry.progress.*.*"
+	AllEvents   = "ferry.event.>"
 )
 
 // LastToken is a subject's last token: the sender's, where the sender is last.

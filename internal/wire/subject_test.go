@@ -25,7 +25,8 @@ func FuzzSubject(f *testing.F) {
 		if last := wire.LastToken(s); strings.Contains(last, ".") || !strings.HasSuffix(s, last) {
 			t.Fatalf("the last token of %q is %q", s, last)
 		}
-		for _, subject := range []string{wire.CommandSubject("ALPHA", s), wire.ControlSubject("ALPHA", s)} {
+		token := transfer.Token(s)
+		for _, subject := range []string{wire.CommandSubject("ALPHA", token), wire.ControlSubject("ALPHA", token), wire.AskAgent("ALPHA", token)} {
 			p, err := transfer.ParsePath(wire.LastToken(subject))
 			if err != nil || string(p) != strings.ToUpper(s) || strings.Count(subject, ".") != 3 || strings.ContainsAny(subject, "*> \t\r\n") {
 				t.Fatalf("the principal %q is in %q as %q, %v", s, subject, string(p), err)
@@ -41,8 +42,34 @@ func FuzzSubject(f *testing.F) {
 		if from, err := wire.AgentOf(wire.LastToken(wire.ReplySubject("ALPHA", name))); err != nil || from != name {
 			t.Fatalf("%q replies as %q, %v", name, from, err)
 		}
-		if wire.AskSubject(name) == wire.AskCoordination {
+		if wire.AskAgent(name, "x") == wire.AskSubject(wire.Coordination, "x") {
 			t.Fatalf("%q is taken for coordination", name)
+		}
+	})
+}
+
+// FuzzInbox: what is taken for an inbox is written as it was, and is one subject.
+func FuzzInbox(f *testing.F) {
+	secret := strings.Repeat("A", wire.InboxSecret)
+	own := wire.InboxSubject("ALPHA", "BETA", secret, 1)
+	for _, s := range []string{"", own, own + ".x", own[:len(own)-1], own[:len(own)-2], "ferry.inbox.ALPHA.BETA." + secret + ".01", "ferry.inbox.ALPHA.BETA." + secret + ".-1", "ferry.inbox.*.BETA." + secret + ".1",
+		"ferry.inbox.ALPHA.>." + secret + ".1", "ferry.inbox.A B.BETA." + secret + ".1", "ferry.inbox..BETA." + secret + ".1", "ferry.inbox.ALPHA.BETA.A.1", "ferry.reply.ALPHA.BETA", "$JS.API.STREAM.DELETE.X", "_INBOX.x",
+		"ferry.inbox.ALPHA.BETA." + secret + ".1\r\nPUB x", wire.InstanceSubject("ALPHA", "0123456789abcdef")} {
+		f.Add(s)
+	}
+	if asker, answerer, ok := wire.ReadInbox(own); !ok || asker != "ALPHA" || answerer != "BETA" {
+		f.Fatalf("%s is %s, %s, %v", own, asker, answerer, ok)
+	}
+	if !wire.Wants(wire.AskAgent("BETA", "ALPHA"), own) || wire.Wants(wire.AskAgent("BETA", "GAMMA"), own) || wire.Wants(wire.AskAgent("GAMMA", "ALPHA"), own) {
+		f.Fatal("an answer is wanted where it was not asked from")
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		asker, answerer, ok := wire.ReadInbox(s)
+		if !ok {
+			return
+		}
+		if strings.Count(s, ".") != 5 || !strings.HasPrefix(s, "ferry.inbox."+asker+"."+answerer+".") || strings.ContainsAny(s, "*> \t\r\n") || asker == "" || answerer == "" {
+			t.Fatalf("%q is an inbox of %q for %q", s, asker, answerer)
 		}
 	})
 }

@@ -84,7 +84,7 @@ func acceptances(t *testing.T, s *script) (jumps int) {
 		ahead := p.clocks[2].Off() - p.clocks[0].Off()
 		p.try(&q, name, data, ahead)
 		for range s.n(4) { // the command comes again
-			must(t, p.sub.Conn.Enqueue(p.ctx, wire.CommandSubject(srcName, p.sub.Who.String()), "", wire.Marshal(wire.Submit{V: wire.Version, Request: q})))
+			must(t, p.sub.Conn.Enqueue(p.ctx, wire.CommandSubject(srcName, p.sub.Conn.Self()), "", wire.Marshal(wire.Submit{V: wire.Version, Request: q})))
 		}
 		p.try(&q, name, data, ahead)
 	}

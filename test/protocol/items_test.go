@@ -187,7 +187,7 @@ func TestARequestOfManyMessages(t *testing.T) {
 	}
 	enqueue := func(s wire.Submit) {
 		s.V = wire.Version
-		must(t, p.sub.Conn.Enqueue(p.ctx, wire.CommandSubject(srcName, p.sub.Who.String()), "", wire.Marshal(s)))
+		must(t, p.sub.Conn.Enqueue(p.ctx, wire.CommandSubject(srcName, p.sub.Conn.Self()), "", wire.Marshal(s)))
 	}
 	enqueue(wire.Submit{Request: *head})
 	enqueue(wire.Submit{Request: transfer.Request{ID: q.ID}, Part: &parts[1]})

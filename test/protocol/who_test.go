@@ -75,9 +75,18 @@ func newNetwork(t *testing.T) *network {
 	return n
 }
 
+// self is the token of an agent or of coordination by its name, of anybody else by his.
+func self(name string) string {
+	switch name {
+	case string(srcName), string(dstName), wire.Coordination:
+		return name
+	}
+	return principal(name)
+}
+
 func (n *network) connect(name string) *qmgr.Conn {
 	n.t.Helper()
-	c, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{Server: n.server, Name: name, Log: slog.New(slog.DiscardHandler)})
+	c, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{Server: n.server, Name: name, Self: self(name), Log: slog.New(slog.DiscardHandler)})
 	must(n.t, err)
 	n.t.Cleanup(c.Close)
 	return c
@@ -152,7 +161,7 @@ func (n *network) log() (all []audit.Record) {
 	n.t.Helper()
 	before := int64(0)
 	for {
-		data, err := n.connect("auditor").Request(n.ctx, wire.AskCoordination, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskAudit, Index: before, Principal: principal("auditor")}), 10*time.Second)
+		data, err := n.connect("auditor").Request(n.ctx, wire.AskSubject(wire.Coordination, principal("auditor")), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskAudit, Index: before}), 10*time.Second)
 		must(n.t, err)
 		ans, err := wire.DecodeAnswer(data)
 		must(n.t, err)
@@ -211,13 +220,13 @@ func TestEveryEventIsWritten(t *testing.T) {
 	caused("ann", audit.Parked)
 	caused("dave", audit.Resumed)
 
-	n.ask("erin", wire.AskSubject(srcName), wire.AskSet, wire.SetRates{Rates: map[transfer.AgentName]string{"": "10M"}})
+	n.ask("erin", string(srcName), wire.AskSet, wire.SetRates{Rates: map[transfer.AgentName]string{"": "10M"}})
 	caused("erin", audit.Changed)
 	n.unknownOutcomes()
 	n.ghost()
 	n.agents[dstName].Stop()
 	n.until("coordination has heard that the agent has stopped", func() bool {
-		err := n.askOnce("frank", wire.AskCoordination, wire.AskRemove, wire.RemoveAgent{Agent: dstName})
+		err := n.askOnce("frank", wire.Coordination, wire.AskRemove, wire.RemoveAgent{Agent: dstName})
 		if err != nil && transfer.KindOf(err) != transfer.KindAlive {
 			t.Fatal(err)
 		}
@@ -267,17 +276,17 @@ func TestEveryEventIsWritten(t *testing.T) {
 	}
 }
 
-func (n *network) askOnce(who, subject string, kind wire.Kind, body any) error {
+func (n *network) askOnce(who, to string, kind wire.Kind, body any) error {
 	n.t.Helper()
-	data, err := n.connect(who).Request(n.ctx, subject, wire.Marshal(wire.Ask{V: wire.Version, Kind: kind, Body: wire.Marshal(body), Principal: principal(who)}), 5*time.Second)
+	data, err := n.connect(who).Request(n.ctx, wire.AskSubject(to, principal(who)), wire.Marshal(wire.Ask{V: wire.Version, Kind: kind, Body: wire.Marshal(body)}), 5*time.Second)
 	must(n.t, err)
 	_, err = wire.DecodeAnswer(data)
 	return err
 }
 
-func (n *network) ask(who, subject string, kind wire.Kind, body any) {
+func (n *network) ask(who, to string, kind wire.Kind, body any) {
 	n.t.Helper()
-	must(n.t, n.askOnce(who, subject, kind, body))
+	must(n.t, n.askOnce(who, to, kind, body))
 }
 
 // forgetUpTo makes the source's ledger forget what is as old as an ID.

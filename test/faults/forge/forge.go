@@ -251,7 +251,15 @@ func (f *Forger) odd() (Forgery, bool) {
 		base = s.base(m)
 	}
 	o := oddly(base, m.sample, l)
-	return Forgery{What: fmt.Sprintf("%s with %s = %.60v", m.Name, o.Field, o.Value), Subject: m.Subject(to, from), Reply: m.Reply, Data: o.Data}, true
+	return Forgery{What: fmt.Sprintf("%s with %s = %.60v", m.Name, o.Field, o.Value), Subject: m.Subject(to, from), Reply: m.reply(to, from), Data: o.Data}, true
+}
+
+// reply is where an answer would go.
+func (m *Form) reply(to, from string) string {
+	if !m.Asks {
+		return ""
+	}
+	return wire.InboxSubject(from, to, strings.Repeat("A", wire.InboxSecret), 1)
 }
 
 func (f *Forger) anybody() string {
@@ -274,8 +282,9 @@ func (f *Forger) stranger() (Forgery, bool) {
 	}
 	m := &f.forms[f.r.IntN(len(f.forms))]
 	if m.Kind == "" { // who may say it need not have a part in anything
-		out, ok := f.write(m.Name, m.Subject(f.anybody(), who), m.sample)
-		out.Reply = m.Reply
+		to := f.anybody()
+		out, ok := f.write(m.Name, m.Subject(to, who), m.sample)
+		out.Reply = m.reply(to, who)
 		return out, ok
 	}
 	s := f.some()

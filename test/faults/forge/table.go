@@ -17,7 +17,7 @@ type Form struct {
 	Subject func(to, from string) string // as the queue manager knows it
 	Sample  any                          // every field set; see Fill
 	Kind    string                       // of what is said on REPLY about a transfer; empty: the form has no part in the conversation
-	Reply   string                       // where an answer would go
+	Asks    bool                         // an answer is wanted, on an inbox of whoever asks
 	// Free are fields, by a regular expression over their paths, that may have any
 	// value of their type, or whose ranges are checked by who answers with an error.
 	Free []string
@@ -134,8 +134,8 @@ func Asks() []Form {
 		a := Fill(&wire.Ask{})
 		a.Kind, a.Request.Items, a.Request.Recursive = kind, transfer.ItemsOf("/", "**"), true
 		a.Request.Settings = settings
-		forms = append(forms, Form{Name: "ask " + string(kind), Sample: a, Reply: "_INBOX.forged.answers",
-			Subject: func(to, _ string) string { return "ferry.ask." + to }})
+		forms = append(forms, Form{Name: "ask " + string(kind), Sample: a, Asks: true,
+			Subject: func(to, from string) string { return "ferry.ask." + to + "." + from }})
 	}
 	return forms
 }

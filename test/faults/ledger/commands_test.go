@@ -108,7 +108,7 @@ func (s *stage) submission(n int, id transfer.ID) *command {
 	must(s.t, q.Check())
 	other := *q
 	other.Priority = 9
-	return s.add(&command{subject: wire.CommandSubject(source, me.String()), request: q,
+	return s.add(&command{subject: wire.CommandSubject(source, s.conn.Self()), request: q,
 		message: func(reply string) []byte {
 			return wire.Marshal(wire.Submit{V: wire.Version, Request: *q, Reply: reply})
 		},
@@ -119,7 +119,7 @@ func (s *stage) submission(n int, id transfer.ID) *command {
 
 func (s *stage) control(kind wire.Kind, of transfer.ID) *command {
 	c := wire.Control{V: wire.Version, ID: transfer.NewID(s.clock.Now()), Kind: kind, Body: wire.Marshal(wire.OfTransfer{Transfer: of}), Originator: me}
-	return s.add(&command{subject: wire.ControlSubject(source, me.String()), message: func(reply string) []byte {
+	return s.add(&command{subject: wire.ControlSubject(source, s.conn.Self()), message: func(reply string) []byte {
 		again := c
 		again.Reply = reply
 		return wire.Marshal(again)

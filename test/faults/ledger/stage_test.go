@@ -46,7 +46,7 @@ type stage struct {
 	ctx    context.Context
 	dir    string
 	clock  *faulty.Clock
-	inbox  string // where answers come: the number of the command, and whether it is the same or another
+	inbox  string // where answers come, before the number that reply gives
 	server *qmgr.Server
 	conn   *qmgr.Conn
 	agents []*agent.Agent
@@ -75,8 +75,9 @@ func newStage(t *testing.T, r *rand.Rand) *stage {
 	t.Cleanup(s.server.Shutdown)
 	s.conn = s.connect("commander")
 	t.Cleanup(s.conn.Close)
-	s.inbox = s.conn.NewInbox()
-	stop, err := s.conn.Subscribe(s.inbox+".*", s.heard)
+	one := s.conn.NewInbox(source.Token())
+	s.inbox = one[:strings.LastIndexByte(one, '.')+1]
+	stop, err := s.conn.Subscribe(s.inbox+"*", s.heard)
 	must(t, err)
 	t.Cleanup(stop)
 	t.Cleanup(s.lower)
@@ -158,13 +159,12 @@ func (s *stage) give(commands []*command, times int) {
 	}
 	known := map[*command]bool{}
 	for _, c := range order {
-		of := s.inbox + "." + strconv.Itoa(c.n)
 		if c.other != nil && (known[c] || c.answered > 0) && s.r.IntN(8) == 0 {
-			feed <- message{c.subject, c.other(of + "other")}
+			feed <- message{c.subject, c.other(s.reply(c.n, true))}
 			continue
 		}
 		known[c] = true
-		feed <- message{c.subject, c.message(of + "same")}
+		feed <- message{c.subject, c.message(s.reply(c.n, false))}
 	}
 	close(feed)
 	givers.Wait()
@@ -176,14 +176,28 @@ func (s *stage) give(commands []*command, times int) {
 	}
 }
 
+// reply is where the answer to a command is wanted, or to another one under its ID.
+func (s *stage) reply(n int, other bool) string {
+	n *= 2
+	if other {
+		n++
+	}
+	return s.inbox + strconv.Itoa(replies+n)
+}
+
+// replies is beyond the numbers of inboxes that questions of the same connection have.
+const replies = 1 << 30
+
 func (s *stage) heard(m qmgr.Message) {
-	number, other := strings.CutSuffix(strings.TrimPrefix(m.Subject, s.inbox+"."), "other")
-	n, err := strconv.Atoi(strings.TrimSuffix(number, "same"))
-	if err != nil || n >= len(s.all) {
+	n, err := strconv.Atoi(strings.TrimPrefix(m.Subject, s.inbox))
+	if n < replies && err == nil {
+		return // to a question
+	}
+	if n -= replies; err != nil || n/2 >= len(s.all) {
 		s.t.Errorf("an answer on %s", m.Subject)
 		return
 	}
-	s.answered(s.all[n], other, m.Data)
+	s.answered(s.all[n/2], n%2 > 0, m.Data)
 	s.count()
 }
 
@@ -200,7 +214,7 @@ func (s *stage) count() {
 func (s *stage) settle(commands []*command) {
 	for _, c := range commands {
 		for c.mayRun {
-			data, err := s.conn.Request(s.ctx, wire.AskSubject(source), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: c.request.ID}), time.Second)
+			data, err := s.conn.Request(s.ctx, wire.AskAgent(source, s.conn.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: c.request.ID}), time.Second)
 			must(s.t, err)
 			a, err := wire.DecodeAnswer(data)
 			must(s.t, err)

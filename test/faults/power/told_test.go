@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/audit"
-	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 	"ferry/test/flow/network"
@@ -59,8 +58,8 @@ func listen(t *testing.T, n *network.Network) *told {
 		must(t, s.SetPendingLimits(-1, -1))
 	}
 	hear("ferry.reply.>", func(m *nats.Msg) { to.reply(m.Data) })
-	hear("*.*", func(m *nats.Msg) { // the inboxes, on which receipts come among other answers
-		if qmgr.IsInbox(m.Subject) {
+	hear("ferry.inbox.>", func(m *nats.Msg) { // the inboxes, on which receipts come among other answers
+		if _, _, ok := wire.ReadInbox(m.Subject); ok {
 			to.receipt(m.Data)
 		}
 	})

@@ -170,7 +170,7 @@ func (w *withdrawing) cancel() {
 	who, wire := transfer.Originator{User: "user", Host: "host"}, w.Wire()
 	for range 100 {
 		c := msg.Control{V: msg.Version, ID: transfer.NewID(time.Now()), Kind: msg.ControlCancel, Body: msg.Marshal(msg.OfTransfer{Transfer: transfer.NewID(time.Now())}), Originator: who}
-		wire.Enqueue(msg.ControlSubject("ALPHA", who.String()), "", msg.Marshal(c))
+		wire.Enqueue(msg.ControlSubject("ALPHA", who.Principal()), "", msg.Marshal(c))
 	}
 	var cancels []*network.Sending
 	for _, a := range w.all {

@@ -78,7 +78,7 @@ func attack(t *testing.T, seed uint64, r *rand.Rand, most int) {
 	f.c, err = nats.Connect(f.URL(), nats.NoEcho(), nats.MaxReconnects(-1))
 	must(t, err)
 	t.Cleanup(f.c.Close)
-	for _, subject := range []string{wire.AllEvents, wire.AllProgress, wire.AllRegisters} {
+	for _, subject := range []string{wire.AllEvents, wire.AllProgress, wire.AllBeats} {
 		_, err := f.c.Subscribe(subject, f.hear)
 		must(t, err)
 	}
@@ -184,21 +184,21 @@ func (f *forger) say() int {
 		if f.r.IntN(4) == 0 {
 			p.Source = "MALLORY"
 		}
-		f.publish(wire.ProgressSubject(p.Source), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.ProgressKind, Progress: &p}))
+		f.publish(wire.ProgressSubject(p.Source, "x"), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.ProgressKind, Progress: &p}))
 	case 7: // an agent that nobody runs, and one that somebody else runs
 		who := transfer.AgentName(fmt.Sprintf("MADE%d", f.r.IntN(1000)))
 		beat := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: who, Status: wire.AgentReady}
-		f.publish(wire.RegisterSubject(who), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: beat}))
+		f.publish(wire.BeatSubject(who), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: beat}))
 		beat.Agent = name
-		f.publish(wire.RegisterSubject(who), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: beat}))
+		f.publish(wire.BeatSubject(who), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: beat}))
 		return 2
 	case 8: // commands that nobody can read, for agents that nobody runs and for one that somebody does
-		f.publish(wire.CommandSubject(transfer.AgentName(fmt.Sprintf("MADE%d", f.r.IntN(1000))), "mallory"), []byte("x"))
-		f.publish(wire.CommandSubject(name, "mallory"), fmt.Appendf(nil, `{"v":1,"request":{"v":%d},"reply":"ferry.reply.ALPHA.BETA"}`, f.r.IntN(1000)))
+		f.publish(wire.CommandSubject(transfer.AgentName(fmt.Sprintf("MADE%d", f.r.IntN(1000))), "MALLORY"), []byte("x"))
+		f.publish(wire.CommandSubject(name, "MALLORY"), fmt.Appendf(nil, `{"v":1,"request":{"v":%d},"reply":"ferry.reply.ALPHA.BETA"}`, f.r.IntN(1000)))
 		return 2
 	case 9: // figures out of their range
 		p.BytesSent = -f.r.Int64()
-		f.publish(wire.ProgressSubject(p.Source), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.ProgressKind, Progress: &p}))
+		f.publish(wire.ProgressSubject(p.Source, "x"), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.ProgressKind, Progress: &p}))
 	}
 	return 1
 }
