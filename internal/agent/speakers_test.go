@@ -146,7 +146,7 @@ func request() transfer.Request {
 func (s *scene) submitted() transfer.ID {
 	s.t.Helper()
 	q := request()
-	s.enqueue(wire.CommandSubject("ALPHA", "ANN%40BOX"), wire.Marshal(wire.Submit{V: wire.Version, Request: q}))
+	s.enqueue(wire.CommandSubject("ALPHA", "ann%40box"), wire.Marshal(wire.Submit{V: wire.Version, Request: q}))
 	s.until("the request is accepted", func() bool {
 		data, err := s.stranger.Request(s.ctx, wire.AskAgent("ALPHA", s.stranger.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: q.ID}), patience)
 		if err != nil {

@@ -5,7 +5,6 @@
 package identity
 
 import (
-	"fmt"
 	"net/url"
 	"strings"
 
@@ -94,15 +93,7 @@ func (n Name) Token() string {
 	case Agent:
 		return transfer.AgentName(n.Name).Token()
 	case User:
-		var b strings.Builder
-		for i, c := range []byte(n.Name) {
-			if c < 0x80 && plain(rune(c)) && (i > 0 || c < '0' || c > '9') {
-				b.WriteByte(c)
-			} else {
-				fmt.Fprintf(&b, "%%%02x", c)
-			}
-		}
-		return b.String()
+		return transfer.UserToken(n.Name)
 	case Manager:
 		return "qmgr"
 	}

@@ -61,6 +61,21 @@ func Token(s string) string {
 	return b.String()
 }
 
+// UserToken makes a user's name, which is not empty, one token of a subject. It puts it in
+// small letters first; a byte outside a-z 0-9 _ - is %xx, and so is a digit at its beginning.
+// No agent's token is the same: that begins with a capital or a digit.
+func UserToken(name string) string {
+	var b strings.Builder
+	for i, c := range []byte(strings.ToLower(name)) {
+		if 'a' <= c && c <= 'z' || '0' <= c && c <= '9' && i > 0 || c == '_' || c == '-' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02x", c)
+		}
+	}
+	return b.String()
+}
+
 // A Location is where a file is or goes: a path, and the agent whose host has
 // it. Agent is empty in one box.
 type Location struct {

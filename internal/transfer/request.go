@@ -62,7 +62,7 @@ type Originator struct {
 func (o Originator) String() string { return o.User + "@" + o.Host }
 
 // Principal is the originator as a token, as which its connection speaks.
-func (o Originator) Principal() string { return Token(o.String()) }
+func (o Originator) Principal() string { return UserToken(o.String()) }
 
 // Settings are the flow-control settings of a transfer; 0 means the agent's.
 type Settings struct {

@@ -174,7 +174,7 @@ func TestAskingRefuses(t *testing.T) {
 func TestSubjects(t *testing.T) {
 	const dotted transfer.AgentName = "A.B"
 	for got, want := range map[string]string{
-		wire.CommandSubject("ALPHA", "ANN%40BOX"):   "ferry.command.ALPHA.ANN%40BOX",
+		wire.CommandSubject("ALPHA", "ann%40box"):   "ferry.command.ALPHA.ann%40box",
 		wire.ControlSubject(dotted, "a"):            "ferry.control.A%2EB.a",
 		wire.ReplySubject("BETA", dotted):           "ferry.reply.BETA.A%2EB",
 		wire.DataSubject("BETA", "ALPHA", sampleID): "ferry.data.BETA.ALPHA." + sampleID.String(),

@@ -25,6 +25,13 @@ func FuzzSubject(f *testing.F) {
 		if last := wire.LastToken(s); strings.Contains(last, ".") || !strings.HasSuffix(s, last) {
 			t.Fatalf("the last token of %q is %q", s, last)
 		}
+		if s != "" {
+			user := transfer.UserToken(s)
+			p, err := transfer.ParsePath(user)
+			if name, isAgent := wire.AgentOf(user); err != nil || string(p) != strings.ToLower(s) || isAgent == nil && name.Token() == user {
+				t.Fatalf("the user %q has the token %q, which is %q, %v", s, user, string(p), err)
+			}
+		}
 		token := transfer.Token(s)
 		for _, subject := range []string{wire.CommandSubject("ALPHA", token), wire.ControlSubject("ALPHA", token), wire.AskAgent("ALPHA", token)} {
 			p, err := transfer.ParsePath(wire.LastToken(subject))
