@@ -200,12 +200,16 @@ func (c *carrier) rename(p, rel, way string) {
 	if err != nil {
 		return // it is away already
 	}
+	linked := c.linked(p, rel)
 	if err := os.Rename(p, to); err != nil {
 		dir.Close()
 		c.t.Errorf("the strike could not be made: %v", err)
 		return
 	}
 	c.away(dir, rel)
+	for below, dir := range linked {
+		c.away(dir, below)
+	}
 	switch way {
 	case "renamed, made anew":
 		err = os.MkdirAll(p, 0o755)
@@ -221,6 +225,25 @@ func (c *carrier) rename(p, rel, way string) {
 	if err != nil && !os.IsExist(err) { // the agent makes what is missing
 		c.t.Errorf("the strike could not be made: %v", err)
 	}
+}
+
+// linked are the directories to which links in a directory lead, by the paths that they
+// have by that: a link of an earlier move leads elsewhere where it is carried to.
+func (c *carrier) linked(p, rel string) map[string]*os.File {
+	all := map[string]*os.File{}
+	entries, err := os.ReadDir(p)
+	if err != nil || rel == "" { // what the root has goes along with it
+		return all
+	}
+	for _, e := range entries {
+		if e.Type()&os.ModeSymlink == 0 {
+			continue
+		}
+		if dir, err := os.Open(filepath.Join(p, e.Name())); err == nil {
+			all[filepath.Join(rel, e.Name())] = dir
+		}
+	}
+	return all
 }
 
 // away notes that a path has just ceased to lead to a directory.
