@@ -22,6 +22,7 @@ const (
 	actRenewed  = "renewed"
 	actRevoked  = "revoked" // all keys that a name has
 	actRefused  = "refused" // somebody who had a token, or an identity, and may not
+	actSigned   = "signed"  // a trust document, Number
 )
 
 // An Act is one line of the journal, in JSON.
@@ -29,13 +30,15 @@ type Act struct {
 	V     int        `json:"v"`
 	Time  time.Time  `json:"time"`
 	Act   string     `json:"act"`
-	Name  string     `json:"name"` // as a URI
+	Name  string     `json:"name"` // as a URI; of a trust document, the network
 	Role  roles.Role `json:"role,omitempty"`
 	Token string     `json:"token,omitempty"` // the hash of its secret
 	Until time.Time  `json:"until,omitzero"`
 	Keys
 	By  string `json:"by,omitempty"` // who wanted it, as a URI; empty: who had the token, or the authority's host
 	Why string `json:"why,omitempty"`
+
+	Number uint64 `json:"number,omitempty"`
 }
 
 // Keys are what an identity was signed for.
@@ -127,6 +130,14 @@ type state struct {
 	tokens  map[string]*token  // by the hash of the secret
 	names   map[string]*issued // by URI
 	revoked map[Keys]time.Time // until when what was signed for them would have been good
+	signed  signed
+}
+
+// signed is the last trust document.
+type signed struct {
+	number uint64
+	at     time.Time
+	stale  bool // something has been revoked since, or there is none
 }
 
 // A token is good for one name, once, or again with the same keys.
@@ -148,6 +159,7 @@ type issued struct {
 // take takes an act that is in the journal.
 func (s *state) take(a *Act) {
 	if s.tokens == nil {
+		s.signed.stale = true
 		s.tokens, s.names, s.revoked = map[string]*token{}, map[string]*issued{}, map[Keys]time.Time{}
 	}
 	switch a.Act {
@@ -160,14 +172,20 @@ func (s *state) take(a *Act) {
 			t.keys = a.Keys
 		}
 		if n := s.names[a.Name]; n != nil && n.keys != a.Keys {
-			s.revoked[n.keys] = n.until // a name has one pair of keys
+			s.revoke(n) // a name has one pair of keys
 		}
 		s.names[a.Name] = &issued{a.Role, a.Keys, a.Time, a.Until}
 	case actRevoked:
 		if n := s.names[a.Name]; n != nil {
-			s.revoked[n.keys] = n.until
+			s.revoke(n)
 		}
+	case actSigned:
+		s.signed = signed{number: a.Number, at: a.Time}
 	}
+}
+
+func (s *state) revoke(n *issued) {
+	s.revoked[n.keys], s.signed.stale = n.until, true
 }
 
 // revocations are what queue managers are told. Keys never come back, so all that was or

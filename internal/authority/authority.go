@@ -24,6 +24,7 @@ import (
 	"ferry/internal/keyfile"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
+	"ferry/internal/trust"
 )
 
 // Files of the directory. authority.json is written last: without it nothing was made.
@@ -33,6 +34,7 @@ const (
 	fileManagers = "issuer-qm.pem"
 	fileOthers   = "issuer.pem"
 	fileKeys     = "nats.json"
+	fileTrust    = "trust.key"
 	fileActs     = "acts.jsonl"
 	fileLock     = "lock"
 )
@@ -54,6 +56,7 @@ type Authority struct {
 	root   *signer
 	issuer map[string]*signer // by unit
 	keys   *roles.Keys
+	trust  trustKey
 
 	mu    sync.Mutex // one act at a time
 	acts  *journal
@@ -155,6 +158,16 @@ func (a *Authority) make(dir *keyfile.Dir) error {
 	if err := dir.Write(fileKeys, data); err != nil {
 		return err
 	}
+	var k trustKey
+	if k.Signer, k.Verifier, err = trust.NewKey(network); err != nil {
+		return err
+	}
+	if data, err = json.Marshal(k); err != nil {
+		return err
+	}
+	if err := dir.Write(fileTrust, data); err != nil {
+		return err
+	}
 	data, err = json.Marshal(about{V: version, Network: network, Made: now})
 	if err != nil {
 		return err
@@ -196,8 +209,41 @@ func (a *Authority) readKeys(dir *keyfile.Dir) error {
 	if a.keys, err = roles.ReadKeys(seeds); err != nil {
 		return err
 	}
+	if data, err = dir.Read(fileTrust); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, &a.trust); err != nil || a.trust.Signer == "" || a.trust.Verifier == "" {
+		return transfer.Errorf(transfer.KindMalformed, "%s is damaged", fileTrust)
+	}
 	_, err = identity.ReadRoots(a.Roots().PEM()) // that they belong together
 	return err
+}
+
+// A trustKey signs trust documents.
+type trustKey struct {
+	Signer   string `json:"signer"`
+	Verifier string `json:"verifier"`
+}
+
+// Trust is the trust document as it is now, signed: a new one where something has been
+// revoked since the last, or that was signed a day ago; otherwise the last, byte by byte.
+func (a *Authority) Trust() ([]byte, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.clock()
+	if s := &a.state.signed; s.stale || now.Sub(s.at) >= trust.SignEvery {
+		act := &Act{Act: actSigned, Time: now.UTC().Truncate(time.Second), Name: a.about.Network, Number: s.number + 1}
+		if err := a.do(act); err != nil {
+			return nil, err
+		}
+	}
+	d := trust.Document{Network: a.about.Network, Number: a.state.signed.number, Issued: a.state.signed.at}
+	for k, until := range a.state.revoked {
+		if d.Issued.Before(until) {
+			d.Revoked = append(d.Revoked, trust.Revoked{TLS: k.TLS, Until: until})
+		}
+	}
+	return trust.Sign(a.trust.Signer, d)
 }
 
 // Network is the network's ID.

@@ -21,6 +21,7 @@ import (
 	"ferry/internal/keyfile"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
+	"ferry/internal/trust"
 )
 
 // A stage is an authority whose clock the test has.
@@ -311,7 +312,7 @@ func TestTheDirectory(t *testing.T) {
 	}
 	refused("a damaged act")
 	must(t, os.WriteFile(acts, whole, 0o600))
-	for _, file := range []string{fileRoot, fileManagers, fileOthers, fileKeys, fileAbout} {
+	for _, file := range []string{fileRoot, fileManagers, fileOthers, fileKeys, fileTrust, fileAbout} {
 		path := filepath.Join(s.dir, file)
 		good, err := os.ReadFile(path)
 		must(t, err)
@@ -326,6 +327,49 @@ func TestTheDirectory(t *testing.T) {
 		must(t, errors.Join(os.RemoveAll(path), os.WriteFile(path, good, 0o600)))
 	}
 	s.open()
+}
+
+// Trust documents are numbered: a new one for each revocation and each day, in whatever
+// process; what is revoked is named until it has ended by itself, and is not let in.
+func TestTrustDocuments(t *testing.T) {
+	s := newStage(t)
+	alpha, beta := s.name(identity.Agent, "ALPHA"), s.name(identity.Agent, "BETA")
+	revoked, keeps := s.enrolled(alpha, roles.Agent), s.enrolled(beta, roles.Agent)
+	h, err := trust.NewHolder(keeps.Trust(), s.Network(), nil)
+	must(t, err)
+	take := func(number uint64, named int) *trust.Document {
+		t.Helper()
+		data, err := s.Trust()
+		must(t, err)
+		if _, err := h.Take(data); err != nil {
+			t.Error(err)
+		}
+		d, _ := h.Held()
+		if d.Number != number || len(d.Revoked) != named {
+			t.Errorf("document %d names %d, want %d and %d", d.Number, len(d.Revoked), number, named)
+		}
+		return d
+	}
+	take(1, 0)
+	s.now = s.now.Add(trust.SignEvery - time.Second)
+	take(1, 0)
+	s.again()
+	take(1, 0)
+	s.now = s.now.Add(time.Second)
+	take(2, 0)
+	must(t, s.Revoke(alpha, ""))
+	s.again()
+	d := take(3, 1)
+	keeps.Distrust([]string{d.Revoked[0].TLS})
+	server := keeps.Server(identity.OneOf(s.Network(), identity.Agent))
+	if err := meet(server, revoked.Client(identity.Only(beta))); err == nil {
+		t.Error("who is revoked is let in")
+	}
+	if err := meet(server, keeps.Client(identity.Only(beta))); err != nil {
+		t.Errorf("somebody else is not: %v", err)
+	}
+	s.now = s.now.Add(identity.Validity)
+	take(4, 0)
 }
 
 // Somebody of a network is let in by whom he looks for, and by nobody else; nobody without a

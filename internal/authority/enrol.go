@@ -202,7 +202,7 @@ func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateReq
 	if err := a.do(act); err != nil {
 		return identity.Grant{}, err
 	}
-	return identity.Grant{Chain: identity.PEM(cert, by.cert), Roots: a.Roots().PEM(), JWT: jwt}, nil
+	return identity.Grant{Chain: identity.PEM(cert, by.cert), Roots: a.Roots().PEM(), JWT: jwt, Trust: a.trust.Verifier}, nil
 }
 
 // Revoke takes back what was issued to a name. With other keys it can be enrolled again. by

@@ -5,8 +5,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -27,6 +29,7 @@ const (
 	fileCert  = "cert.pem"  // certificate, then its issuer's
 	fileRoots = "ca.pem"    // root, then issuers
 	fileJWT   = "user.jwt"
+	fileTrust = "trust.key" // verifies what the authority says of whom nobody may trust
 )
 
 // Keys are the secrets of somebody who is, or is to be, in a network.
@@ -41,6 +44,8 @@ type Identity struct {
 	dir  *keyfile.Dir
 	keys Keys
 	now  atomic.Pointer[issued]
+
+	revoked atomic.Pointer[map[string]bool] // keys of certificates that count for nothing
 }
 
 // issued is what an authority has signed for an identity's keys.
@@ -49,6 +54,7 @@ type issued struct {
 	cert  tls.Certificate
 	roots *Roots
 	jwt   string
+	trust string
 }
 
 // A Grant is what an authority gives to whom it has enrolled or renewed.
@@ -56,6 +62,7 @@ type Grant struct {
 	Chain []byte // PEM: the certificate, then its issuer's
 	Roots []byte // PEM: the root, then issuers
 	JWT   string
+	Trust string // the key that verifies trust documents
 }
 
 // Validity of what is issued. Clocks may be wrong by hours, so it begins before it is issued.
@@ -139,6 +146,10 @@ func Load(dir *keyfile.Dir) (*Identity, error) {
 	if err == nil {
 		g.Roots, err = dir.Read(fileRoots)
 	}
+	if err == nil {
+		jwt, err = dir.Read(fileTrust)
+		g.Trust = string(trim(jwt))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +182,7 @@ func (i *Identity) Renew(g Grant) error {
 	}
 
 	// The certificate last: where it is, all is.
-	if err := errors.Join(i.dir.Write(fileRoots, g.Roots), i.dir.Write(fileJWT, []byte(g.JWT+"\n")), i.dir.Write(fileCert, g.Chain)); err != nil {
+	if err := errors.Join(i.dir.Write(fileRoots, g.Roots), i.dir.Write(fileJWT, []byte(g.JWT+"\n")), i.dir.Write(fileTrust, []byte(g.Trust+"\n")), i.dir.Write(fileCert, g.Chain)); err != nil {
 		return err
 	}
 	i.now.Store(now)
@@ -189,8 +200,8 @@ func (g Grant) read(keys Keys) (*issued, error) {
 	if err != nil {
 		return nil, err
 	}
-	if g.JWT == "" {
-		return nil, transfer.Errorf(transfer.KindMalformed, "the JWT for the queue manager is missing")
+	if g.JWT == "" || g.Trust == "" {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the JWT for the queue manager is missing, or the key of trust documents")
 	}
 	if public, ok := chain[0].PublicKey.(interface{ Equal(crypto.PublicKey) bool }); !ok || !public.Equal(keys.TLS.Public()) {
 		return nil, transfer.Errorf(transfer.KindMalformed, "the certificate is not for the key that lies beside it")
@@ -204,7 +215,7 @@ func (g Grant) read(keys Keys) (*issued, error) {
 	for _, c := range chain {
 		cert.Certificate = append(cert.Certificate, c.Raw)
 	}
-	return &issued{name, cert, roots, g.JWT}, nil
+	return &issued{name, cert, roots, g.JWT, g.Trust}, nil
 }
 
 // Name is who this is.
@@ -215,6 +226,26 @@ func (i *Identity) Roots() *Roots { return i.now.Load().roots }
 
 // JWT is what the queue manager is shown.
 func (i *Identity) JWT() string { return i.now.Load().jwt }
+
+// Trust is the key that verifies the authority's trust documents.
+func (i *Identity) Trust() string { return i.now.Load().trust }
+
+// Distrust has certificates count for nothing from now on, by the hashes of their keys (see
+// KeyHash), in place of those that it was told before. Connections that are open stay open:
+// whoever has them looks who is at their other ends.
+func (i *Identity) Distrust(keys []string) {
+	m := make(map[string]bool, len(keys))
+	for _, k := range keys {
+		m[k] = true
+	}
+	i.revoked.Store(&m)
+}
+
+// KeyHash is the SHA-256 of a certificate's public key (SubjectPublicKeyInfo), in hexadecimal.
+func KeyHash(c *x509.Certificate) string {
+	sum := sha256.Sum256(c.RawSubjectPublicKeyInfo)
+	return hex.EncodeToString(sum[:])
+}
 
 // Seed is the secret that proves that the JWT is this identity's.
 func (i *Identity) Seed() string { return i.keys.Seed }

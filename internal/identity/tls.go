@@ -70,8 +70,11 @@ func (i *Identity) Peer(s tls.ConnectionState) (Name, error) {
 
 func (i *Identity) peer(chain []*x509.Certificate, check Check) (Name, error) {
 	name, err := i.Roots().Verify(chain, time.Now())
-	if err == nil {
-		err = check(name)
+	if err != nil {
+		return name, err
 	}
-	return name, err
+	if revoked := i.revoked.Load(); revoked != nil && (*revoked)[KeyHash(chain[0])] {
+		return name, fmt.Errorf("the certificate of %s was revoked", name)
+	}
+	return name, check(name)
 }

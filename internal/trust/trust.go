@@ -1,0 +1,160 @@
+// Package trust has the document by which a network's authority says whom nobody may trust
+// any more. It is numbered, signed and published; whoever has one takes no lower number, so an
+// old one cannot be slipped in after a revocation. It is signed anew each day, so that its age
+// says how long nothing has been heard of the authority.
+//
+// The format is a signed note (golang.org/x/mod/sumdb/note, C2SP signed-note) whose text is
+// one line of JSON. The name of its key is that of the network.
+package trust
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"ferry/internal/transfer"
+)
+
+// Ages of the newest document.
+const (
+	SignEvery     = 24 * time.Hour
+	DegradedAfter = 7 * 24 * time.Hour  // an agent says so
+	StaleAfter    = 30 * 24 * time.Hour // an agent accepts nothing new
+)
+
+// MaxSize is how large a document may be, in bytes; MaxRevoked how many keys it may name.
+const (
+	MaxSize    = 1 << 20
+	MaxRevoked = 4000
+)
+
+// A Document is what an authority says.
+type Document struct {
+	V       int       `json:"v"`
+	Network string    `json:"network"`
+	Number  uint64    `json:"number"` // from 1 on
+	Issued  time.Time `json:"issued"`
+	Revoked []Revoked `json:"revoked,omitempty"` // in the order of their keys
+}
+
+// Revoked are the keys of somebody whom nobody may trust.
+type Revoked struct {
+	TLS   string    `json:"tls"`   // SHA-256 of the certificate's public key, in hexadecimal
+	Until time.Time `json:"until"` // when its certificates have ended, and it need not be named any longer
+}
+
+const version = 1
+
+// NewKey makes the key of a network's documents: the signer is the authority's secret, the
+// verifier is for everybody.
+func NewKey(network string) (signer, verifier string, err error) {
+	return note.GenerateKey(rand.Reader, name(network))
+}
+
+func name(network string) string { return "ferry/" + network }
+
+// Sign signs a document. The same document has the same bytes.
+func Sign(signer string, d Document) ([]byte, error) {
+	s, err := note.NewSigner(signer)
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the key of the trust document is damaged") // the cause may repeat it
+	}
+	if len(d.Revoked) > MaxRevoked {
+		return nil, transfer.Errorf(transfer.KindTooLarge, "%d keys are revoked; a trust document names %d", len(d.Revoked), MaxRevoked)
+	}
+	d.V = version
+	slices.SortFunc(d.Revoked, func(a, b Revoked) int {
+		if a.TLS < b.TLS {
+			return -1
+		}
+		return 1
+	})
+	line, err := json.Marshal(d)
+	if err != nil {
+		return nil, err
+	}
+	return note.Sign(&note.Note{Text: string(line) + "\n"}, s)
+}
+
+// Open checks a document of a network and reads it. Its errors are of KindMalformed.
+func Open(verifier, network string, data []byte) (*Document, error) {
+	v, err := note.NewVerifier(verifier)
+	if err != nil || v.Name() != name(network) {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the key for trust documents of the network %s is damaged, or another network's", network)
+	}
+	if len(data) > MaxSize {
+		return nil, transfer.Errorf(transfer.KindMalformed, "a trust document of %d bytes; the limit is %d", len(data), MaxSize)
+	}
+	n, err := note.Open(data, note.VerifierList(v))
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the trust document is not signed by the network's authority: %w", err)
+	}
+	var d Document
+	if err := json.Unmarshal([]byte(n.Text), &d); err != nil || d.V != version || d.Network != network || d.Number == 0 || d.Issued.IsZero() || len(d.Revoked) > MaxRevoked {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the trust document is of another version or network, or out of its ranges")
+	}
+	return &d, nil
+}
+
+// A Holder has the newest document that somebody has heard of. It is safe for concurrent use.
+type Holder struct {
+	verifier, network string
+
+	mu  sync.Mutex
+	doc *Document
+	raw []byte
+}
+
+// NewHolder begins with what was kept; nil: nothing was. What is kept was checked before, and
+// is checked again.
+func NewHolder(verifier, network string, kept []byte) (*Holder, error) {
+	h := &Holder{verifier: verifier, network: network}
+	if kept == nil {
+		return h, nil
+	}
+	_, err := h.Take(kept)
+	return h, err
+}
+
+// Take takes a document that is newer than the one that is held, and reports whether it was:
+// it must be kept before it is acted on. An older one is an error of KindConflict, and so is
+// another one of the same number: somebody has signed twice.
+func (h *Holder) Take(data []byte) (fresh bool, err error) {
+	d, err := Open(h.verifier, h.network, data)
+	if err != nil {
+		return false, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.doc == nil || d.Number > h.doc.Number:
+		h.doc, h.raw = d, slices.Clone(data)
+		return true, nil
+	case d.Number < h.doc.Number:
+		return false, transfer.Errorf(transfer.KindConflict, "trust document %d of the network %s came after %d: it is old", d.Number, h.network, h.doc.Number)
+	case string(data) != string(h.raw):
+		return false, transfer.Errorf(transfer.KindConflict, "there are two trust documents %d of the network %s: somebody else has its key", d.Number, h.network)
+	}
+	return false, nil
+}
+
+// Held is the document that is held, and as it was signed; nil: none is.
+func (h *Holder) Held() (*Document, []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.doc, h.raw
+}
+
+// Age is how old the document is that is held; without one it is that of a stale one. A
+// clock that is behind makes it no younger than nothing.
+func (h *Holder) Age(now time.Time) time.Duration {
+	d, _ := h.Held()
+	if d == nil {
+		return StaleAfter
+	}
+	return max(now.Sub(d.Issued), 0)
+}

@@ -1,0 +1,154 @@
+package trust
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/transfer"
+)
+
+const testNet = "abcdefgh12"
+
+func key(t testing.TB, network string) (signer, verifier string) {
+	t.Helper()
+	s, v, err := NewKey(network)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, v
+}
+
+func signed(t testing.TB, signer string, d Document) []byte {
+	t.Helper()
+	b, err := Sign(signer, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func doc(number uint64, revoked ...string) Document {
+	d := Document{Network: testNet, Number: number, Issued: time.Unix(1_800_000_000, 0).UTC().Add(time.Duration(number) * time.Hour)}
+	for _, k := range revoked {
+		d.Revoked = append(d.Revoked, Revoked{TLS: k, Until: d.Issued.Add(time.Hour)})
+	}
+	return d
+}
+
+// What an authority has signed is read as it was; what anybody has changed is not.
+func TestSigned(t *testing.T) {
+	signer, verifier := key(t, testNet)
+	data := signed(t, signer, doc(7, "bb", "aa"))
+	if again := signed(t, signer, doc(7, "aa", "bb")); !bytes.Equal(data, again) {
+		t.Error("the same document has other bytes")
+	}
+	d, err := Open(verifier, testNet, data)
+	if err != nil || d.Number != 7 || len(d.Revoked) != 2 || d.Revoked[0].TLS != "aa" {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	for n := range data {
+		bad := bytes.Clone(data)
+		bad[n] ^= 1
+		if _, err := Open(verifier, testNet, bad); transfer.KindOf(err) != transfer.KindMalformed {
+			t.Fatalf("byte %d changed: %v", n, err)
+		}
+	}
+	otherSigner, otherVerifier := key(t, testNet)
+	foreign, foreignVerifier := key(t, "otherother")
+	elsewhere := doc(8)
+	elsewhere.Network = "otherother"
+	for what, err := range map[string]error{
+		"another key's":          open(verifier, testNet, signed(t, otherSigner, doc(8))),
+		"by another key":         open(otherVerifier, testNet, data),
+		"another network's":      open(foreignVerifier, testNet, signed(t, foreign, elsewhere)),
+		"for another network":    open(verifier, testNet, signed(t, signer, elsewhere)),
+		"without a number":       open(verifier, testNet, signed(t, signer, doc(0))),
+		"cut":                    open(verifier, testNet, data[:len(data)-5]),
+		"nothing":                open(verifier, testNet, nil),
+		"too large":              open(verifier, testNet, make([]byte, MaxSize+1)),
+		"by a key that is none":  open("x", testNet, data),
+		"with no time":           open(verifier, testNet, signed(t, signer, Document{Network: testNet, Number: 8})),
+		"under another net's ID": open(verifier, "otherother", data),
+	} {
+		if transfer.KindOf(err) != transfer.KindMalformed {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := Sign("PRIVATE+KEY+secret", doc(1)); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("a damaged key: %v", err)
+	}
+	var many []string
+	for n := range MaxRevoked + 1 {
+		many = append(many, fmt.Sprintf("%064x", n))
+	}
+	if _, err := Sign(signer, doc(1, many...)); transfer.KindOf(err) != transfer.KindTooLarge {
+		t.Errorf("too many: %v", err)
+	}
+	if data := signed(t, signer, doc(1, many[1:]...)); open(verifier, testNet, data) != nil {
+		t.Errorf("a full one of %d bytes is not read", len(data))
+	}
+}
+
+func open(verifier, network string, data []byte) error {
+	_, err := Open(verifier, network, data)
+	return err
+}
+
+// A lower number is never taken, nor a second document of a number, whatever comes between
+// and however often the holder starts again.
+func TestNumbersOnlyGrow(t *testing.T) {
+	signer, verifier := key(t, testNet)
+	h, err := NewHolder(verifier, testNet, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.Age(time.Now()) < StaleAfter {
+		t.Error("without a document it is young")
+	}
+	take := func(d Document, fresh bool, kind transfer.Kind) {
+		t.Helper()
+		got, err := h.Take(signed(t, signer, d))
+		if got != fresh || transfer.KindOf(err) != kind {
+			t.Errorf("document %d: %v, %v", d.Number, got, err)
+		}
+	}
+	take(doc(5), true, transfer.KindNone)
+	take(doc(5), false, transfer.KindNone)
+	take(doc(4), false, transfer.KindConflict)
+	take(doc(5, "aa"), false, transfer.KindConflict)
+	take(doc(9, "aa"), true, transfer.KindNone)
+	take(doc(5), false, transfer.KindConflict)
+	_, raw := h.Held()
+	if h, err = NewHolder(verifier, testNet, raw); err != nil {
+		t.Fatal(err)
+	}
+	take(doc(8), false, transfer.KindConflict)
+	take(doc(10), true, transfer.KindNone)
+	d, _ := h.Held()
+	for off, want := range map[time.Duration]time.Duration{-time.Hour: 0, time.Hour: time.Hour, StaleAfter: StaleAfter} {
+		if age := h.Age(d.Issued.Add(off)); age != want {
+			t.Errorf("%s later it is %s old", off, age)
+		}
+	}
+	if _, err := NewHolder(verifier, testNet, raw[:10]); err == nil {
+		t.Error("what was kept and is damaged is taken")
+	}
+}
+
+// FuzzOpen: whatever comes, nothing is taken that the authority has not signed.
+func FuzzOpen(f *testing.F) {
+	signer, verifier := key(f, testNet)
+	good := signed(f, signer, doc(3, "aa"))
+	for _, s := range [][]byte{nil, good, good[:len(good)/2], bytes.Replace(good, []byte("aa"), []byte("bb"), 1), []byte("{}\n\n— x y\n")} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		d, err := Open(verifier, testNet, data)
+		if err == nil && (d.Number != 3 || len(d.Revoked) != 1 || d.Revoked[0].TLS != "aa") {
+			t.Fatalf("%+v is taken", d)
+		}
+	})
+}
