@@ -253,7 +253,8 @@ func (i *Identity) Seed() string { return i.keys.Seed }
 // Key is the secret that proves that the certificate is this identity's.
 func (i *Identity) Key() crypto.Signer { return i.keys.TLS }
 
-func (i *Identity) certificate() *tls.Certificate { return &i.now.Load().cert }
+// Certificate is what others are shown in handshakes: the certificate, then its issuer's.
+func (i *Identity) Certificate() *tls.Certificate { return &i.now.Load().cert }
 
 // Until is when the certificate ends; Due when it is to be renewed.
 func (i *Identity) Until() time.Time { return i.now.Load().cert.Leaf.NotAfter }

@@ -36,7 +36,7 @@ func OneOf(network string, roles ...Role) Check {
 // somebody of the network whom check takes. Host names have no part in it.
 func (i *Identity) Client(check Check) *tls.Config {
 	cfg := i.config(check)
-	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return i.certificate(), nil }
+	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return i.Certificate(), nil }
 	// The library's own check is one of host names. VerifyConnection makes ours, and is
 	// called for resumed sessions as well.
 	cfg.InsecureSkipVerify = true
@@ -47,7 +47,7 @@ func (i *Identity) Client(check Check) *tls.Config {
 // of the network whose name check takes.
 func (i *Identity) Server(check Check) *tls.Config {
 	cfg := i.config(check)
-	cfg.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return i.certificate(), nil }
+	cfg.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return i.Certificate(), nil }
 	cfg.ClientAuth = tls.RequireAnyClientCert // and VerifyConnection
 	cfg.SessionTicketsDisabled = true         // a session that is resumed would outlive its certificate
 	return cfg

@@ -27,7 +27,7 @@ var rows = []row{
 		"each decides about transfers on its own; they meet in messages, not in calls"},
 	{[]string{"internal/sender", "internal/receiver", "internal/client", "internal/status", "internal/faulty"},
 		"the two sides of a transfer talk through wire alone, or the network would not be the protocol's only road"},
-	{[]string{"internal/lane", "internal/lane/queue", "internal/lane/direct", "internal/audit"},
+	{[]string{"internal/lane", "internal/lane/queue", "internal/lane/direct", "internal/audit", "internal/enrol"},
 		"carry and record what others decide; how a chunk travels is nobody else's business"},
 	{[]string{"internal/localfs", "internal/pipe", "internal/ledger", "internal/qmgr", "internal/authority", "internal/program", "internal/mftxml"},
 		"each touches one thing outside the process, so that a test can replace one without the others"},

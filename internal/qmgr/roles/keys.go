@@ -194,3 +194,12 @@ func NewUserKey() (seed, public string, err error) {
 	secret, err := kp.Seed()
 	return string(secret), public, err
 }
+
+// PublicKey is the public key of a seed that NewUserKey has made.
+func PublicKey(seed string) (string, error) {
+	kp, err := nkeys.FromSeed([]byte(seed))
+	if err != nil {
+		return "", transfer.Errorf(transfer.KindMalformed, "the nkey of an identity is damaged")
+	}
+	return kp.PublicKey()
+}

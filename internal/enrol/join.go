@@ -1,0 +1,133 @@
+package enrol
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"ferry/internal/identity"
+	"ferry/internal/keyfile"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+)
+
+// Join asks for an identity with a token, and keeps it in a directory. It may be called again
+// after a failure, or a crash: the keys are those of the first time. Its errors are of
+// KindDenied, of KindUnreachable where no address answers, of KindConflict where somebody
+// else answers, and those of the disk.
+func Join(ctx context.Context, t Token, dir *keyfile.Dir) (*identity.Identity, error) {
+	keys, err := identity.NewKeys(dir, func() (string, error) {
+		seed, _, err := roles.NewUserKey()
+		return seed, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	nkey, err := roles.PublicKey(keys.Seed)
+	if err != nil {
+		return nil, err
+	}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, keys.TLS)
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(request{Secret: t.Secret, CSR: csr, Nkey: nkey})
+	if err != nil {
+		return nil, err
+	}
+
+	var last error
+	for _, a := range t.Addresses {
+		g, err := t.ask(ctx, a, body)
+		if err == nil {
+			return t.keep(dir, keys, g)
+		}
+		last = err
+		if k := transfer.KindOf(err); k == transfer.KindDenied || ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, last
+}
+
+// keep checks that what was issued is of the token's network, and keeps it.
+func (t Token) keep(dir *keyfile.Dir, keys identity.Keys, g identity.Grant) (*identity.Identity, error) {
+	roots, err := identity.ReadRoots(g.Roots)
+	if err != nil {
+		return nil, err
+	}
+	if roots.Hash() != t.Root {
+		return nil, transfer.Errorf(transfer.KindConflict, "the authority has issued for another network than the token's")
+	}
+	return identity.New(dir, keys, g)
+}
+
+// ask asks at one address.
+func (t Token) ask(ctx context.Context, address string, body []byte) (identity.Grant, error) {
+	c := &http.Client{
+		Timeout:       4 * patience,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true, TLSClientConfig: &tls.Config{
+			MinVersion:         tls.VersionTLS13,
+			InsecureSkipVerify: true, // the hash is the proof; VerifyConnection holds the chain against it
+			VerifyConnection:   func(s tls.ConnectionState) error { return t.verify(s.PeerCertificates, time.Now()) },
+		}},
+	}
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+enrolPath, bytes.NewReader(body))
+	if err != nil {
+		return identity.Grant{}, transfer.Errorf(transfer.KindUsage, "the token names an address that is none: %s", address)
+	}
+	q.Header.Set("Content-Type", "application/json")
+	r, err := c.Do(q)
+	if err != nil {
+		if e := (*transfer.Error)(nil); errors.As(err, &e) {
+			return identity.Grant{}, e
+		}
+		return identity.Grant{}, transfer.Errorf(transfer.KindUnreachable, "no authority answers at %s: %w", address, err).
+			WithHint("it listens as long as a token is open; is the address reached from here?")
+	}
+	defer r.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(r.Body, maxAnswer))
+	if err != nil {
+		return identity.Grant{}, transfer.Errorf(transfer.KindUnreachable, "the answer of %s broke off: %w", address, err)
+	}
+	var a answer
+	if err := json.Unmarshal(data, &a); err != nil {
+		return identity.Grant{}, transfer.Errorf(transfer.KindMalformed, "the answer of %s cannot be read: %w", address, err)
+	}
+	if a.Error != nil {
+		return identity.Grant{}, a.Error
+	}
+	return identity.Grant{Chain: a.Chain, Roots: a.Roots, JWT: a.JWT, Trust: a.Trust}, nil
+}
+
+// verify is nil where a chain ends with the token's root, and its own certificate is that of
+// the network's authority.
+func (t Token) verify(chain []*x509.Certificate, now time.Time) error {
+	other := transfer.Errorf(transfer.KindConflict, "what answers there is not the authority of the network %s: the token's secret was not shown to it", t.Network).
+		WithHint("find out who listens at that address")
+	if len(chain) < 2 {
+		return other
+	}
+	root := chain[len(chain)-1]
+	if sum := sha256.Sum256(root.Raw); hex.EncodeToString(sum[:]) != t.Root {
+		return other
+	}
+	roots, err := identity.ReadRoots(identity.PEM(append([]*x509.Certificate{root}, chain[1:len(chain)-1]...)...))
+	if err != nil {
+		return other
+	}
+	if name, err := roots.Verify(chain, now); err != nil || name != (identity.Name{Network: t.Network, Role: identity.Authority}) {
+		return other
+	}
+	return nil
+}
