@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ferry/internal/compress"
+	"ferry/internal/identity"
 	"ferry/internal/qmgr/tap"
 	"ferry/internal/tcp"
 	"ferry/internal/transfer"
@@ -31,14 +32,17 @@ const (
 
 // ConnConfig says which queue manager to connect to, and as whom.
 type ConnConfig struct {
-	URL     string        // nats://HOST:PORT, or several with commas between for a cluster
-	Server  *Server       // instead of URL: the queue manager of this process (bindings mode)
-	Name    string        // shown to the queue manager's operator; default "ferry"
-	Self    string        // the token as which it asks and answers; default: that of Name
-	TCP     tcp.Options   // of the connections over TCP
-	TLS     *tls.Config   // they shake hands before the queue manager says anything (handshake_first); nil: as URL says
-	Timeout time.Duration // how long Connect tries; default 5 s, negative for ever
-	Log     *slog.Logger  // default: nothing is logged
+	URL    string      // nats://HOST:PORT, or several with commas between for a cluster
+	Server *Server     // instead of URL: the queue manager of this process (bindings mode)
+	Name   string      // shown to the queue manager's operator; default "ferry"
+	Self   string      // the token as which it asks and answers; default: that of Name
+	TCP    tcp.Options // of the connections over TCP
+	TLS    *tls.Config // they shake hands before the queue manager says anything (handshake_first); nil: as URL says
+	// Identity is who connects, where the queue manager has a Guard: it takes the place of
+	// Self and TLS.
+	Identity *identity.Identity
+	Timeout  time.Duration // how long Connect tries; default 5 s, negative for ever
+	Log      *slog.Logger  // default: nothing is logged
 
 	// OnConnect is called after the first connect, and after a loss once both
 	// connections are there again and the streams have been checked.
@@ -86,6 +90,9 @@ type Conn struct {
 // Its error is of KindNoManager, or of KindUsage if the URL is malformed.
 func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	cfg.Name = cmp.Or(cfg.Name, "ferry")
+	if i := cfg.Identity; i != nil {
+		cfg.Self, cfg.TLS = i.Name().Token(), i.Client(identity.OneOf(i.Name().Network, identity.Manager))
+	}
 	cfg.Self = cmp.Or(cfg.Self, transfer.Token(cfg.Name))
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultConnectTimeout)
 	cfg.times = cmp.Or(cfg.times, defaultTimes)

@@ -47,7 +47,7 @@ func (s *Server) aboutMe() about {
 type responder struct{ nc *nats.Conn }
 
 func answerAbout(s *Server) (*responder, error) {
-	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.Name("ferry queue manager"), nats.NoReconnect())
+	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.Name("ferry queue manager"), nats.NoReconnect(), credentials(s.cfg.identity()))
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindNoManager, "queue manager %s does not answer: %w", s.cfg.Name, err)
 	}

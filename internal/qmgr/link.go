@@ -136,6 +136,7 @@ func (l *link) dial(ctx context.Context) error {
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { l.complain(sub, err) }),
 		nats.ClosedHandler(func(nc *nats.Conn) { l.lost(nc) }),
 		nats.WebSocketConnectionHeaders(smallFrames),
+		credentials(l.c.cfg.Identity),
 	}
 	if cfg := l.c.cfg.libraryTLS; cfg != nil {
 		opts = append(opts, nats.Secure(cfg), nats.TLSHandshakeFirst())

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"ferry/internal/filelock"
+	"ferry/internal/identity"
 	"ferry/internal/tcp"
 	"ferry/internal/transfer"
 
@@ -40,6 +41,7 @@ type ServerConfig struct {
 	Listen   string       // HOST:PORT, port 0 for a free one; "" for in-process connections only
 	MaxStore int64        // bytes of its store; default 8 GiB, at least 1 GiB
 	Clients  int          // connections at once; default 65,536
+	Guard    *Guard       // who is let in; nil: whoever reaches it, as whatever they say
 	Log      *slog.Logger // default: nothing is logged
 }
 
@@ -137,16 +139,25 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 	}
 	if cfg.Listen == "" {
 		opts.DontListen = true
-		return opts, nil
+	} else {
+		host, port, err := splitListen(cfg.Listen)
+		if err != nil {
+			return nil, err
+		}
+		opts.Host, opts.Port = host, port
 	}
-
-	host, port, err := splitListen(cfg.Listen)
-	if err != nil {
-		return nil, err
+	if cfg.Guard != nil {
+		return opts, cfg.Guard.apply(opts)
 	}
-
-	opts.Host, opts.Port = host, port
 	return opts, nil
+}
+
+// identity is the queue manager's own; nil where it has none.
+func (cfg *ServerConfig) identity() *identity.Identity {
+	if cfg.Guard == nil {
+		return nil
+	}
+	return cfg.Guard.Identity
 }
 
 // splitListen reads HOST:PORT into the library's form, in which 0 would mean

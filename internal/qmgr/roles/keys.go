@@ -203,3 +203,12 @@ func PublicKey(seed string) (string, error) {
 	}
 	return kp.PublicKey()
 }
+
+// SignNonce signs what a server has sent to see whose key it is.
+func SignNonce(seed string, nonce []byte) ([]byte, error) {
+	kp, err := nkeys.FromSeed([]byte(seed))
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the nkey of an identity is damaged")
+	}
+	return kp.Sign(nonce)
+}

@@ -1,0 +1,187 @@
+// Package attacks has what strangers and those who have too little to say try against a
+// network with identities.
+package attacks
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/authority"
+	"ferry/internal/identity"
+	"ferry/internal/keyfile"
+	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A network is an authority and a queue manager that lets in whom it knows.
+type network struct {
+	*authority.Authority
+	t       *testing.T
+	ctx     context.Context
+	server  *qmgr.Server
+	address string
+}
+
+func newNetwork(t *testing.T) *network {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	a, err := authority.Open(filepath.Join(t.TempDir(), "authority"), time.Now)
+	must(t, err)
+	t.Cleanup(func() { a.Close() })
+	n := &network{Authority: a, t: t, ctx: ctx}
+	claims, err := a.Claims()
+	must(t, err)
+	n.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0",
+		Guard: &qmgr.Guard{Identity: n.identity(identity.Manager, "QM", roles.Manager), Claims: claims}})
+	must(t, err)
+	t.Cleanup(n.server.Shutdown)
+	u, err := url.Parse(n.server.URL())
+	must(t, err)
+	n.address = u.Host
+	return n
+}
+
+func (n *network) identity(role identity.Role, name string, as roles.Role) *identity.Identity {
+	n.t.Helper()
+	dir, err := keyfile.Make(filepath.Join(n.t.TempDir(), "identity"))
+	must(n.t, err)
+	keys, err := identity.NewKeys(dir, func() (string, error) {
+		seed, _, err := roles.NewUserKey()
+		return seed, err
+	})
+	must(n.t, err)
+	nkey, err := roles.PublicKey(keys.Seed)
+	must(n.t, err)
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, keys.TLS)
+	must(n.t, err)
+	g, err := n.Issue(identity.Name{Network: n.Network(), Role: role, Name: name}, as, authority.Wish{CSR: csr, Nkey: nkey}, "")
+	must(n.t, err)
+	i, err := identity.New(dir, keys, g)
+	must(n.t, err)
+	return i
+}
+
+func (n *network) connect(i *identity.Identity) (*qmgr.Conn, error) {
+	c, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{URL: n.server.URL(), Identity: i, Timeout: 2 * time.Second})
+	if err == nil {
+		n.t.Cleanup(c.Close)
+	}
+	return c, err
+}
+
+// The queue manager says nothing of NATS to whom it does not know: neither before TLS, nor
+// without a certificate of the network, nor where that is all there is.
+func TestNothingIsSaidToStrangers(t *testing.T) {
+	n, other := newNetwork(t), newNetwork(t)
+	qm := n.identity(identity.Manager, "QM2", roles.Manager)
+	c, err := n.connect(qm)
+	must(t, err)
+	must(t, c.Healthy(n.ctx))
+
+	alpha, stranger := n.identity(identity.Agent, "ALPHA", roles.Agent), other.identity(identity.Agent, "ALPHA", roles.Agent)
+	anybody := func(identity.Name) error { return nil }
+	old := alpha.Client(anybody)
+	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
+	for what, cfg := range map[string]*tls.Config{
+		"no certificate":       {InsecureSkipVerify: true},
+		"another network's":    stranger.Client(anybody),
+		"TLS 1.2":              old,
+		"a queue manager only": alpha.Client(identity.Only(identity.Name{Network: n.Network(), Role: identity.Manager, Name: "ELSE"})),
+	} {
+		if said := heard(t, n.address, cfg); said != "" {
+			t.Errorf("%s: it hears %q", what, said)
+		}
+	}
+	if said := heard(t, n.address, nil); strings.Contains(said, "INFO") {
+		t.Errorf("before TLS: it hears %q", said)
+	}
+	if said := heard(t, n.address, alpha.Client(anybody)); !strings.HasPrefix(said, "INFO ") {
+		t.Errorf("with a certificate it hears %q", said)
+	}
+	if _, err := n.connect(stranger); err == nil {
+		t.Error("another network's agent is let in")
+	}
+	if _, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{URL: n.server.URL(), TLS: alpha.Client(anybody), Timeout: time.Second}); err == nil {
+		t.Error("a certificate alone is let in")
+	}
+	if _, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{Server: n.server, Timeout: time.Second}); err == nil {
+		t.Error("somebody in the process without an identity is let in")
+	}
+	if _, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{Server: n.server, Identity: qm, Timeout: 5 * time.Second}); err != nil {
+		t.Errorf("the queue manager's own process: %v", err)
+	}
+}
+
+// heard is what the queue manager says first; with a nil configuration without TLS.
+func heard(t *testing.T, address string, cfg *tls.Config) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	must(t, err)
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	var in io.ReadWriter = conn
+	if cfg != nil {
+		in = tls.Client(conn, cfg)
+	}
+	in.Write([]byte("PING\r\n")) // those who wait for us get an answer
+	b := make([]byte, 1024)
+	k, _ := in.Read(b)
+	return string(b[:k])
+}
+
+// Who is revoked is cut off, and is not let in again; others stay.
+func TestRevocationCutsOff(t *testing.T) {
+	n := newNetwork(t)
+	stays := n.identity(identity.Manager, "QM2", roles.Manager)
+	goes := n.identity(identity.Manager, "QM3", roles.Manager)
+	a, err := n.connect(stays)
+	must(t, err)
+	lost := make(chan error, 4)
+	b, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{URL: n.server.URL(), Identity: goes, Timeout: 5 * time.Second, OnDisconnect: func(err error) { lost <- err }})
+	must(t, err)
+	t.Cleanup(b.Close)
+
+	must(t, n.Revoke(goes.Name(), ""))
+	claims, err := n.Claims()
+	must(t, err)
+	must(t, n.server.Admit(claims))
+	select {
+	case <-lost:
+	case <-n.ctx.Done():
+		t.Fatal("the connection of who is revoked stays")
+	}
+	if _, err := n.connect(goes); transfer.KindOf(err) != transfer.KindNoManager {
+		t.Errorf("who is revoked connects again: %v", err)
+	}
+	must(t, a.Healthy(n.ctx))
+	if err := b.Publish(wire.BeatSubject("ALPHA"), nil); err == nil && errors.Is(b.Healthy(n.ctx), nil) {
+		t.Error("who is revoked goes on")
+	}
+	other := newNetwork(t)
+	if claims, err = other.Claims(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.server.Admit(claims); transfer.KindOf(err) != transfer.KindConflict {
+		t.Errorf("another network's claims are taken: %v", err)
+	}
+}
