@@ -67,8 +67,9 @@ func (c *core) chatter() time.Duration {
 	return min(max(time.Second, 4*c.conn.Lag()), wire.BeatEvery)
 }
 
-// nobody is the token of the owner of a transfer that none is known of.
-const nobody = "-"
+// nobody is the token of the owner of a transfer that none is known of. No user has it: it
+// is in capitals.
+const nobody = "NOBODY"
 
 // progress publishes the picture of one transfer. Where messages wait on the line,
 // figures that have only grown are left out: one at a time is under way, of all

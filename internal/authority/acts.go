@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ferry/internal/identity"
+	"ferry/internal/keyfile"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
 )
@@ -51,13 +52,16 @@ type Keys struct {
 const maxAct = 4096
 
 // A journal is a file to which acts are appended.
-type journal struct{ f *os.File }
+type journal struct {
+	f    *os.File
+	size int64 // of the acts that are on the disk
+}
 
 // openJournal opens a journal, and has each act of it taken. The end of one that a crash has
 // cut off is removed: its result was given to nobody. Damage before that is an error of
 // KindMalformed.
-func openJournal(path string, take func(*Act)) (*journal, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+func openJournal(dir *keyfile.Dir, take func(*Act)) (*journal, error) {
+	f, err := dir.Append(fileActs)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +76,7 @@ func openJournal(path string, take func(*Act)) (*journal, error) {
 		f.Close()
 		return nil, err
 	}
-	return &journal{f}, nil
+	return &journal{f, whole}, nil
 }
 
 // readActs reads whole lines, and gives where the last one ends.
@@ -95,8 +99,8 @@ func readActs(r io.Reader, take func(*Act)) (whole int64, err error) {
 	}
 }
 
-// add appends an act. When it returns nil the act is on the disk. After an error the journal
-// takes no more: what is at its end is not known.
+// add appends an act. When it returns nil the act is on the disk. After an error it is not,
+// or the journal takes no more: what is at its end is not known.
 func (j *journal) add(a *Act) error {
 	a.V = version
 	line, err := json.Marshal(a)
@@ -109,13 +113,29 @@ func (j *journal) add(a *Act) error {
 	if j.f == nil {
 		return transfer.Errorf(transfer.KindUnwritable, "the authority's journal could not be written before; start the authority again")
 	}
-	_, err = j.f.Write(append(line, '\n'))
-	if err = errors.Join(err, j.f.Sync()); err != nil {
-		j.f.Close()
-		j.f = nil
+	if _, err = j.f.Write(append(line, '\n')); err != nil {
+		if j.back() != nil {
+			j.close()
+			j.f = nil
+		}
 		return transfer.Errorf(transfer.KindUnwritable, "the authority's journal cannot be written: %w", err)
 	}
+	if err := j.f.Sync(); err != nil {
+		j.close()
+		j.f = nil
+		return transfer.Errorf(transfer.KindUnwritable, "the authority's journal cannot be made safe: %w", err)
+	}
+	j.size += int64(len(line)) + 1
 	return nil
+}
+
+// back removes what a write that failed has left: a full disk must not end revoking.
+func (j *journal) back() error {
+	if err := j.f.Truncate(j.size); err != nil {
+		return err
+	}
+	_, err := j.f.Seek(j.size, io.SeekStart)
+	return err
 }
 
 func (j *journal) close() error {
@@ -130,6 +150,7 @@ type state struct {
 	tokens  map[string]*token  // by the hash of the secret
 	names   map[string]*issued // by URI
 	revoked map[Keys]time.Time // until when what was signed for them would have been good
+	owner   map[string]string  // the name that a key was signed for, by either public key
 	signed  signed
 }
 
@@ -145,7 +166,8 @@ type token struct {
 	name  string
 	role  roles.Role
 	until time.Time
-	keys  Keys // that it was used with; none: nobody has used it
+	keys  Keys      // that it was used with; none: nobody has used it
+	told  time.Time // when a refusal of it was last put on record
 }
 
 // issued is what a name has. Its keys are good unless they are revoked.
@@ -153,14 +175,15 @@ type issued struct {
 	role  roles.Role
 	keys  Keys
 	at    time.Time
-	until time.Time
+	until time.Time // the latest that was ever signed for these keys
+	token string    // that it was enrolled with last
 }
 
 // take takes an act that is in the journal.
 func (s *state) take(a *Act) {
 	if s.tokens == nil {
 		s.signed.stale = true
-		s.tokens, s.names, s.revoked = map[string]*token{}, map[string]*issued{}, map[Keys]time.Time{}
+		s.tokens, s.names, s.revoked, s.owner = map[string]*token{}, map[string]*issued{}, map[Keys]time.Time{}, map[string]string{}
 	}
 	switch a.Act {
 	case actToken:
@@ -171,13 +194,30 @@ func (s *state) take(a *Act) {
 		if t := s.tokens[a.Token]; t != nil {
 			t.keys = a.Keys
 		}
-		if n := s.names[a.Name]; n != nil && n.keys != a.Keys {
+		n := s.names[a.Name]
+		if n != nil && n.keys != a.Keys {
 			s.revoke(n) // a name has one pair of keys
+			n = nil
 		}
-		s.names[a.Name] = &issued{a.Role, a.Keys, a.Time, a.Until}
+		if n == nil {
+			n = &issued{}
+			s.names[a.Name] = n
+		}
+		n.role, n.keys, n.at = a.Role, a.Keys, a.Time
+		if a.Until.After(n.until) { // clocks go back, and what was signed does not
+			n.until = a.Until
+		}
+		if a.Act == actEnrolled {
+			n.token = a.Token
+		}
+		s.owner[a.TLS], s.owner[a.Nkey] = a.Name, a.Name
 	case actRevoked:
 		if n := s.names[a.Name]; n != nil {
 			s.revoke(n)
+		}
+	case actRefused:
+		if t := s.tokens[a.Token]; t != nil {
+			t.told = a.Time
 		}
 	case actSigned:
 		s.signed = signed{number: a.Number, at: a.Time}
@@ -188,11 +228,15 @@ func (s *state) revoke(n *issued) {
 	s.revoked[n.keys], s.signed.stale = n.until, true
 }
 
+// grace is how long keys are named beyond the end of what was signed for them: clocks of
+// those who read it may be behind.
+const grace = 48 * time.Hour
+
 // revocations are what queue managers are told. Keys never come back, so all that was or
 // will be signed for them is not good; what has ended by itself needs no mention.
 func (s *state) revocations(now time.Time) (all []roles.Revocation) {
 	for k, until := range s.revoked {
-		if now.Before(until) {
+		if now.Before(until.Add(grace)) {
 			all = append(all, roles.Revocation{Key: k.Nkey, Until: until})
 		}
 	}

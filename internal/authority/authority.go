@@ -105,7 +105,7 @@ func (a *Authority) open(dir *keyfile.Dir) error {
 	if err := a.readKeys(dir); err != nil {
 		return err
 	}
-	a.acts, err = openJournal(filepath.Join(dir.Path(), fileActs), a.state.take)
+	a.acts, err = openJournal(dir, a.state.take)
 	return err
 }
 
@@ -119,8 +119,11 @@ func (a *Authority) Close() error {
 }
 
 // make makes the keys of a new network. What a crash cut off is made anew: nobody has seen
-// it.
+// it. Where acts are on record a network was there, and what is missing is lost.
 func (a *Authority) make(dir *keyfile.Dir) error {
+	if acts, err := dir.Read(fileActs); err == nil && len(acts) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(transfer.Errorf(transfer.KindLost, "%s is missing, and %s says that a network was there; restore the directory whole", fileAbout, fileActs), err)
+	}
 	now := a.clock().UTC().Truncate(time.Second)
 	network := strings.ToLower(rand.Text()[:12])
 	root, err := newRoot(network, now)
@@ -166,6 +169,9 @@ func (a *Authority) make(dir *keyfile.Dir) error {
 		return err
 	}
 	if err := dir.Write(fileTrust, data); err != nil {
+		return err
+	}
+	if err := dir.Write(fileActs, nil); err != nil {
 		return err
 	}
 	data, err = json.Marshal(about{V: version, Network: network, Made: now})
@@ -231,7 +237,7 @@ func (a *Authority) Trust() ([]byte, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.clock()
-	if s := &a.state.signed; s.stale || now.Sub(s.at) >= trust.SignEvery {
+	if s := &a.state.signed; s.stale || now.Sub(s.at).Abs() >= trust.SignEvery { // the clock may have gone back
 		act := &Act{Act: actSigned, Time: now.UTC().Truncate(time.Second), Name: a.about.Network, Number: s.number + 1}
 		if err := a.do(act); err != nil {
 			return nil, err
@@ -239,7 +245,7 @@ func (a *Authority) Trust() ([]byte, error) {
 	}
 	d := trust.Document{Network: a.about.Network, Number: a.state.signed.number, Issued: a.state.signed.at}
 	for k, until := range a.state.revoked {
-		if d.Issued.Before(until) {
+		if d.Issued.Before(until.Add(grace)) {
 			d.Revoked = append(d.Revoked, trust.Revoked{TLS: k.TLS, Until: until})
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"ferry/internal/identity"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
+	"ferry/internal/trust"
 )
 
 // MaxTokens is how many tokens may be open at once.
@@ -34,6 +35,9 @@ func (w Wish) read() (*x509.CertificateRequest, Keys, error) {
 	}
 	if err != nil {
 		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the request for a certificate cannot be read: %w", err)
+	}
+	if !roles.IsPublicKey(w.Nkey) {
+		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the nkey is no public key of a user")
 	}
 	sum := sha256.Sum256(csr.RawSubjectPublicKeyInfo)
 	return csr, Keys{hex.EncodeToString(sum[:]), w.Nkey}, nil
@@ -110,8 +114,15 @@ func (a *Authority) Enrol(secret string, w Wish) (identity.Grant, error) {
 		why = "the token is no longer good"
 	case t.keys != (Keys{}) && t.keys != keys:
 		why = "the token was used before, with other keys"
+	case a.taken(t.name, keys):
+		why = "one of the keys was another's, or had another beside it"
 	case a.isRevoked(keys):
 		why = "the keys were revoked"
+	case t.keys != (Keys{}) && a.state.names[t.name] != nil && a.state.names[t.name].token != h:
+		why = "the name was enrolled again since the token was used"
+	}
+	if why != "" && now.Sub(t.told).Abs() < time.Hour {
+		return identity.Grant{}, errNoToken // once an hour is enough of a record
 	}
 	if why != "" {
 		return identity.Grant{}, cmp.Or(a.do(&Act{Act: actRefused, Time: now, Name: t.name, Token: h, Keys: keys, Why: why}), error(errNoToken))
@@ -166,10 +177,18 @@ func (a *Authority) Issue(name identity.Name, role roles.Role, w Wish, by string
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.isRevoked(keys) {
-		return identity.Grant{}, transfer.Errorf(transfer.KindDenied, "the keys of %s were revoked; it needs new ones", name)
+	if a.isRevoked(keys) || a.taken(name.String(), keys) {
+		return identity.Grant{}, transfer.Errorf(transfer.KindDenied, "the keys of %s were revoked, or were another's; it needs new ones", name)
 	}
 	return a.issue(&Act{Act: actEnrolled, Time: a.clock(), Role: role, By: by, Keys: keys}, name, csr)
+}
+
+// taken reports whether one of two keys was signed for another name, or beside another key:
+// the request proves that its sender has the key of the certificate, and nobody has asked
+// whether the nkey is his. a.mu is held.
+func (a *Authority) taken(name string, keys Keys) bool {
+	tls, nkey := a.state.owner[keys.TLS], a.state.owner[keys.Nkey]
+	return tls != nkey || tls != "" && tls != name
 }
 
 // isRevoked reports whether keys, or one of them, were revoked. a.mu is held.
@@ -185,6 +204,9 @@ func (a *Authority) isRevoked(keys Keys) bool {
 // issue signs, and gives nothing away before it is on record. a.mu is held. Other keys that
 // the name had are revoked by that.
 func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateRequest) (identity.Grant, error) {
+	if n := a.state.names[name.String()]; n != nil && n.keys == act.Keys && n.role != act.Role {
+		return identity.Grant{}, transfer.Errorf(transfer.KindDenied, "%s is %s, and becomes %s with new keys only: what was signed for the old ones is good for days", name, n.role, act.Role)
+	}
 	unit := identity.UnitOthers
 	if name.Role == identity.Manager {
 		unit = identity.UnitManagers
@@ -212,6 +234,9 @@ func (a *Authority) Revoke(name identity.Name, by string) error {
 	defer a.mu.Unlock()
 	if a.state.names[name.String()] == nil {
 		return transfer.Errorf(transfer.KindNotFound, "nothing was ever issued to %s", name)
+	}
+	if len(a.state.revocations(a.clock())) >= trust.MaxRevoked {
+		return transfer.Errorf(transfer.KindTooLarge, "%d keys are revoked, the limit; those of %s would be named nowhere", trust.MaxRevoked, name)
 	}
 	return a.do(&Act{Act: actRevoked, Time: a.clock(), Name: name.String(), By: by})
 }

@@ -53,6 +53,7 @@ type submission struct {
 	notice func(error)
 	until  time.Time // when its submitter gives it up; zero: never
 	began  time.Time // when it was first to be stored
+	lost   int       // connections by then
 	copies copies    // that the queue manager has, or may have
 	last   storage   // when it said last that it has one
 	begun  storing   // parts that it has
@@ -93,7 +94,7 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 
 	failpoint.Hit("submit.before_enqueue")
 	if s.began.IsZero() {
-		s.began = now
+		s.began, s.lost = now, lost
 	}
 	if s.begun.lost != lost {
 		s.begun = storing{lost: lost}

@@ -99,7 +99,8 @@ func (s *submission) away(ctx context.Context, limit time.Duration) error {
 	defer cancel()
 	at, err := s.Conn.Standing(ctx, qmgr.Commands(s.q.Source))
 	never := transfer.KindOf(err) == transfer.KindNotFound || err == nil && at.Handed < s.copies.first && at.Age > s.Clock.Now().Sub(s.began)
-	if s.copies.doubt || !never {
+	// A queue manager that has been away may have lost how far the reader had come.
+	if s.copies.doubt || !never || s.Conn.Lost() != s.lost {
 		return s.doubtful(limit, errTaken)
 	}
 	return s.withdrawn(limit)
@@ -119,10 +120,10 @@ func (s *submission) heard(ans *wire.Answer, err error, limit time.Duration) (*t
 		return nil, nil // it has run, and nobody had heard of it
 	case err != nil:
 		return nil, s.doubtful(limit, err)
-	case ans.Progress == nil || ans.Progress.State.Final():
+	case ans.Progress == nil, ans.Progress.State == transfer.Withdrawn, ans.Progress.State == transfer.Cancelled && ans.Progress.Items == 0:
 		return nil, s.withdrawn(limit)
 	}
-	return ans.Progress, nil // it runs, and is being cancelled
+	return ans.Progress, nil // it runs and is being cancelled, or has ended otherwise
 }
 
 func (s *submission) withdrawn(limit time.Duration) error {

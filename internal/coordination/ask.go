@@ -94,6 +94,7 @@ func (s *Service) askKnown(a *wire.Ask, ans *wire.Answer) error {
 
 func (s *Service) askQueued(a *wire.Ask, _ *wire.Answer) error {
 	if a.Queued != nil {
+		a.Queued.Principal = a.Principal
 		s.picture.Queued(a.Queued)
 	}
 	return nil

@@ -73,7 +73,7 @@ func checkUser(name string) error {
 		return transfer.Errorf(transfer.KindUsage, "the user name %q is not in small letters", name)
 	case strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c == 0x7f }):
 		return transfer.Errorf(transfer.KindUsage, "the user name %q has a space or a control character", name)
-	case name == string(Coordination), name == string(Authority), name == "qmgr":
+	case name == string(Coordination), name == string(Authority), name == "qmgr", name == "up":
 		return transfer.Errorf(transfer.KindUsage, "no user is called %s: it is a part of every network", name)
 	}
 	return nil

@@ -108,6 +108,23 @@ func (d *Dir) Write(name string, data []byte) error {
 	return syncDir(d.path)
 }
 
+// Append opens a file that is there, at its end, for one that only grows. The error is
+// fs.ErrNotExist, or ErrLax.
+func (d *Dir) Append(name string) (*os.File, error) {
+	path := filepath.Join(d.path, name)
+	before, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !before.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a file", path)
+	}
+	if err := private(before, 0o077); err != nil {
+		return nil, fmt.Errorf("the file %s has mode %04o: %w; `chmod 600` it, if nobody else has read it", path, before.Mode().Perm(), err)
+	}
+	return os.OpenFile(path, os.O_RDWR, 0)
+}
+
 // Remove removes a file; one that is not there is no error.
 func (d *Dir) Remove(name string) error {
 	if err := os.Remove(filepath.Join(d.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {

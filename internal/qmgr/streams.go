@@ -171,12 +171,11 @@ func (c *Conn) enqueue(ctx context.Context, subject, msgID string, packed func()
 
 	for {
 		again := c.control.comesUp()
-		up := c.control.up.Load()
 		if s.Seq, err = c.store(ctx, m, packed); err == nil {
 			return s, nil
 		}
 		kind := transfer.KindOf(err)
-		s.Doubt = s.Doubt || up && kind != transfer.KindNoSpace && kind != transfer.KindTooLarge && kind != transfer.KindInternal
+		s.Doubt = s.Doubt || !errors.Is(err, errNotSent) && kind != transfer.KindNoSpace && kind != transfer.KindTooLarge && kind != transfer.KindInternal
 		if kind == transfer.KindTooLarge || kind == transfer.KindInternal || c.ctx.Err() != nil {
 			return s, err
 		}
@@ -209,10 +208,13 @@ func notTaken(c *Conn, subject string, err error) error {
 	return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s did not take the message for %s in time: %w", c.where, subject, err)
 }
 
+// errNotSent is why a message certainly was not stored: it was not sent.
+var errNotSent = errors.New("the connection is down")
+
 // store tries once, and gives the message's number.
 func (c *Conn) store(ctx context.Context, m *nats.Msg, packed func() []byte) (uint64, error) {
 	if !c.control.up.Load() {
-		return 0, c.away()
+		return 0, &transfer.Error{Kind: transfer.KindNoManager, Text: c.away().Error(), Err: errNotSent}
 	}
 
 	try, cancel := context.WithTimeout(ctx, probeTimeout+4*c.Delay())

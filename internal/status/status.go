@@ -212,12 +212,12 @@ func (p *Picture) Progress(g *transfer.Progress) {
 func over(g *transfer.Progress) bool { return g.State.Final() && g.State != transfer.Withdrawn }
 
 // Queued notes what a submitter says of a transfer of which no agent has spoken
-// yet: that it was submitted, or withdrawn.
+// yet: that it was submitted, or, by who said that, withdrawn.
 func (p *Picture) Queued(g *transfer.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.transfers[key{g.ID, g.Source}]
-	if g.ID.IsZero() || e != nil && (e.State != transfer.Queued || g.State != transfer.Withdrawn) {
+	if g.ID.IsZero() || e != nil && (e.State != transfer.Queued || g.State != transfer.Withdrawn || e.Principal != g.Principal) {
 		return
 	}
 

@@ -8,6 +8,7 @@
 package trust
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"slices"
@@ -67,12 +68,7 @@ func Sign(signer string, d Document) ([]byte, error) {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "%d keys are revoked; a trust document names %d", len(d.Revoked), MaxRevoked)
 	}
 	d.V = version
-	slices.SortFunc(d.Revoked, func(a, b Revoked) int {
-		if a.TLS < b.TLS {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(d.Revoked, func(a, b Revoked) int { return cmp.Or(cmp.Compare(a.TLS, b.TLS), a.Until.Compare(b.Until)) })
 	line, err := json.Marshal(d)
 	if err != nil {
 		return nil, err
@@ -116,14 +112,14 @@ func NewHolder(verifier, network string, kept []byte) (*Holder, error) {
 	if kept == nil {
 		return h, nil
 	}
-	_, err := h.Take(kept)
+	_, err := h.Take(kept, func([]byte) error { return nil })
 	return h, err
 }
 
-// Take takes a document that is newer than the one that is held, and reports whether it was:
-// it must be kept before it is acted on. An older one is an error of KindConflict, and so is
+// Take takes a document that is newer than the one that is held, once keep has put it where it
+// survives, and reports whether it was newer. An older one is an error of KindConflict, and so is
 // another one of the same number: somebody has signed twice.
-func (h *Holder) Take(data []byte) (fresh bool, err error) {
+func (h *Holder) Take(data []byte, keep func([]byte) error) (fresh bool, err error) {
 	d, err := Open(h.verifier, h.network, data)
 	if err != nil {
 		return false, err
@@ -132,6 +128,9 @@ func (h *Holder) Take(data []byte) (fresh bool, err error) {
 	defer h.mu.Unlock()
 	switch {
 	case h.doc == nil || d.Number > h.doc.Number:
+		if err := keep(data); err != nil {
+			return false, err
+		}
 		h.doc, h.raw = d, slices.Clone(data)
 		return true, nil
 	case d.Number < h.doc.Number:
@@ -149,12 +148,16 @@ func (h *Holder) Held() (*Document, []byte) {
 	return h.doc, h.raw
 }
 
-// Age is how old the document is that is held; without one it is that of a stale one. A
-// clock that is behind makes it no younger than nothing.
+// Age is how old the document is that is held; without one it is that of a stale one. One
+// that is from more than a day ahead says nothing of how old it is: somebody's clock is wrong.
 func (h *Holder) Age(now time.Time) time.Duration {
 	d, _ := h.Held()
 	if d == nil {
 		return StaleAfter
 	}
-	return max(now.Sub(d.Issued), 0)
+	age := now.Sub(d.Issued)
+	if age < -SignEvery {
+		return DegradedAfter
+	}
+	return max(age, 0)
 }

@@ -108,9 +108,11 @@ func TestNumbersOnlyGrow(t *testing.T) {
 	if h.Age(time.Now()) < StaleAfter {
 		t.Error("without a document it is young")
 	}
+	var full error // of where documents are kept
+	keep := func([]byte) error { return full }
 	take := func(d Document, fresh bool, kind transfer.Kind) {
 		t.Helper()
-		got, err := h.Take(signed(t, signer, d))
+		got, err := h.Take(signed(t, signer, d), keep)
 		if got != fresh || transfer.KindOf(err) != kind {
 			t.Errorf("document %d: %v, %v", d.Number, got, err)
 		}
@@ -119,6 +121,9 @@ func TestNumbersOnlyGrow(t *testing.T) {
 	take(doc(5), false, transfer.KindNone)
 	take(doc(4), false, transfer.KindConflict)
 	take(doc(5, "aa"), false, transfer.KindConflict)
+	full = transfer.Errorf(transfer.KindNoSpace, "the disk is full")
+	take(doc(9, "aa"), false, transfer.KindNoSpace)
+	full = nil
 	take(doc(9, "aa"), true, transfer.KindNone)
 	take(doc(5), false, transfer.KindConflict)
 	_, raw := h.Held()
@@ -128,7 +133,7 @@ func TestNumbersOnlyGrow(t *testing.T) {
 	take(doc(8), false, transfer.KindConflict)
 	take(doc(10), true, transfer.KindNone)
 	d, _ := h.Held()
-	for off, want := range map[time.Duration]time.Duration{-time.Hour: 0, time.Hour: time.Hour, StaleAfter: StaleAfter} {
+	for off, want := range map[time.Duration]time.Duration{-time.Hour: 0, -48 * time.Hour: DegradedAfter, time.Hour: time.Hour, StaleAfter: StaleAfter} {
 		if age := h.Age(d.Issued.Add(off)); age != want {
 			t.Errorf("%s later it is %s old", off, age)
 		}

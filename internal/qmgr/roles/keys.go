@@ -212,3 +212,6 @@ func SignNonce(seed string, nonce []byte) ([]byte, error) {
 	}
 	return kp.Sign(nonce)
 }
+
+// IsPublicKey reports whether a text is the public nkey of a user.
+func IsPublicKey(key string) bool { return nkeys.IsValidPublicUserKey(key) }
