@@ -140,6 +140,7 @@ func (w *withdrawing) ask(dest string, way int) {
 // kills whom it likes meanwhile.
 func (w *withdrawing) wait(way int) {
 	w.t.Helper()
+	manager := w.r.IntN(2) == 0 // it is killed, too: then less is certain of what was withdrawn
 	tick := time.NewTicker(time.Duration(300+w.r.IntN(900)) * time.Millisecond)
 	defer tick.Stop()
 	for slices.ContainsFunc(w.all, func(a *asked) bool { return !a.patient && a.Running() }) {
@@ -156,7 +157,7 @@ func (w *withdrawing) wait(way int) {
 			} else {
 				w.Launch("ALPHA")
 			}
-		} else if w.r.IntN(2) == 0 {
+		} else if manager && w.r.IntN(2) == 0 {
 			w.Kill(network.QM)
 			w.Start(network.QM)
 		}
