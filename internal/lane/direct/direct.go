@@ -73,8 +73,7 @@ const (
 	stuckTime   = 20 * time.Second // a write without progress; who waits for its acknowledgement notices sooner
 	remember    = 30 * time.Second // that a peer cannot be reached, at first
 	rememberMax = 10 * time.Minute // and at most
-	strangers   = 256              // connections that have not said who they are,
-	ofHost      = 128              // and those of one host
+	strangers   = 256              // connections that have not said who they are
 	maxAsked    = 32               // peers that are dialled at once because they ask for it
 	maxPeers    = 4096             // that something is remembered of
 	maxAttached = 4096             // transfers on a path
@@ -116,7 +115,7 @@ type Hub struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	quiet  *quiet.Log
-	door   door          // where strangers wait
+	door   *tcp.Door     // where strangers wait
 	asked  chan struct{} // a token for each peer that is dialled because it asked for it
 
 	mu      sync.Mutex
@@ -150,7 +149,7 @@ func New(cfg Config) (*Hub, error) {
 		cfg.Dial = func(ctx context.Context, address string) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }
 	}
 
-	h := &Hub{cfg: cfg, door: door{most: cmp.Or(cfg.Strangers, strangers)}, quiet: quiet.New(cfg.Log, func() time.Time { return cfg.Clock.Now() }), key: make([]byte, 32), asked: make(chan struct{}, maxAsked), paths: map[transfer.AgentName][]*path{},
+	h := &Hub{cfg: cfg, door: tcp.NewDoor(cmp.Or(cfg.Strangers, strangers)), quiet: quiet.New(cfg.Log, func() time.Time { return cfg.Clock.Now() }), key: make([]byte, 32), asked: make(chan struct{}, maxAsked), paths: map[transfer.AgentName][]*path{},
 		forming: map[string]*forming{}, waiting: map[transfer.AgentName]chan struct{}{}, bad: map[transfer.AgentName]*unreached{}, turns: map[transfer.AgentName]chan struct{}{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	rand.Read(h.key)

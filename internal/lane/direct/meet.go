@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"ferry/internal/tcp"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -28,9 +29,9 @@ func (h *Hub) accept(l net.Listener) {
 			}
 			continue
 		}
-		h.door.enter(c)
+		h.door.Enter(c)
 		h.wg.Go(func() {
-			defer h.door.leave(c)
+			defer h.door.Leave(c)
 			h.met(c)
 		})
 	}
@@ -76,7 +77,7 @@ func (h *Hub) met(raw net.Conn) {
 		return
 	}
 	if err := h.letIn(hi, w); err != nil {
-		h.quiet.Dropped(hostOf(raw), "direct connection refused", "agent", hi.From, "error", err)
+		h.quiet.Dropped(tcp.HostOf(raw), "direct connection refused", "agent", hi.From, "error", err)
 		w.writeJSON(frameDenied, denial{wire.Version, transfer.AsError(err)})
 		raw.Close()
 	}
