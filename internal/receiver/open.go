@@ -352,16 +352,19 @@ func (i *incoming) acceptOpen(o *wire.Open, a *wire.Accept) {
 }
 
 // newEpoch counts the epoch up in the ledger and says from where it goes on.
-// It is issued only once the record of it is durable (R11).
+// It is issued only once the record of it is durable (R11). In answer to an OPEN it is beyond
+// every one that the source has heard of, too: this ledger may have been put back, and somebody
+// else may have answered in our name.
 func (i *incoming) newEpoch(nonce uint64, o *wire.Open) (transfer.Resume, error) {
 	var resume transfer.Resume
 	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
+		if o != nil {
+			rec.Epoch = max(rec.Epoch, o.Epoch)
+			rec.Request.Recovery = o.Request.Recovery
+		}
 		rec.Epoch++
 		rec.Nonce, rec.Live = nonce, true
 		i.r.heard(t, rec)
-		if o != nil {
-			rec.Request.Recovery = o.Request.Recovery
-		}
 		resume = transfer.Resume{Decided: rec.Decided}
 		return t.Items(i.id, func(item uint64, it *ledger.Item) error {
 			p := it.Point

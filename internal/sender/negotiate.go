@@ -102,7 +102,7 @@ func (o *Outgoing) silence(unsent error) *transfer.Error {
 // says where everything goes; what was resolved since the last one is left out.
 func (o *Outgoing) openMessage(rec *ledger.Source, a *asked, goes course) (*wire.Message, error) {
 	q := rec.Request
-	open := &wire.Open{Nonce: rec.Nonce, Source: o.cfg.Ledger.IncarnationText(), Dest: rec.Dest, MaxChunk: o.cfg.MaxChunk,
+	open := &wire.Open{Nonce: rec.Nonce, Source: o.cfg.Ledger.IncarnationText(), Dest: rec.Dest, Epoch: rec.Epoch, MaxChunk: o.cfg.MaxChunk,
 		Pardon: rec.Pardon, Principal: rec.Principal, Direct: o.offer(&q)}
 	if rec.Dest == "" {
 		q.Dest, open.Several = goes.dest, goes.several
@@ -138,6 +138,10 @@ func (o *Outgoing) offer(q *transfer.Request) *wire.Direct {
 func (o *Outgoing) answered(rec *ledger.Source, open *wire.Open, m *wire.Message) (done bool, v *Verdict, err error) {
 	switch {
 	case m.Kind == wire.KindAccept && m.Accept.Nonce == rec.Nonce && m.Accept.Epoch > rec.Epoch:
+		if m.Accept.Epoch-rec.Epoch > maxMissed {
+			o.doubt("an ACCEPT of an epoch that is too far ahead")
+			return false, nil, nil
+		}
 		if said := m.Accept; rec.Dest == "" && (!resolvedAs(open.Targets, said.Resolved) || open.Targets != nil && (open.Targets.More || len(said.Resolved) < len(open.Targets.List)) ||
 			open.Request.Dest != "" && said.Resolution.Base == "") {
 			o.doubt("an ACCEPT of other destinations than were asked for")

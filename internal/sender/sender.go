@@ -29,6 +29,7 @@ import (
 
 // Times of the sender.
 const (
+	maxMissed     = 1 << 16 // epochs that the destination has begun and the source has not heard of
 	repeatFirst   = time.Second
 	repeatMost    = 4 * time.Second
 	noAnswer      = 10 * time.Second // to OPEN, and twice the slack: then Waiting

@@ -16,6 +16,7 @@ import (
 // who knows it.
 const (
 	MaxNonce     = 1 << 40 // OPENs of a transfer, and pardons
+	MaxEpoch     = 1 << 31 // epochs of a transfer
 	MaxItems     = 1 << 40 // items of a transfer
 	MaxSize      = 1 << 60 // bytes of a file, and offsets in it
 	MaxCredit    = 1 << 60 // bytes of an epoch's running total
@@ -100,6 +101,7 @@ func (o *Open) check() string {
 		rule{"no nonce that can be", within(o.Nonce, 1, MaxNonce)},
 		rule{"a source incarnation that is none", mark(o.Source) && o.Source != ""},
 		rule{"a destination incarnation that is none", mark(o.Dest)},
+		rule{"an epoch out of its range", o.Epoch < MaxEpoch},
 		rule{"a chunk size that cannot be carried", within(o.MaxChunk, 1, transfer.MaxChunk)},
 		rule{"settings out of their range", s.Check() == nil},
 		rule{"a pardon that cannot be", within(o.Pardon, 0, MaxNonce)},
@@ -147,7 +149,7 @@ func (a *Accept) check() string {
 	s := a.Settings
 	return broken(
 		rule{"no nonce that can be", within(a.Nonce, 1, MaxNonce)},
-		rule{"no epoch", a.Epoch > 0},
+		rule{"an epoch out of its range", a.Epoch > 0 && a.Epoch <= MaxEpoch},
 		rule{"a destination incarnation that is none", mark(a.Dest) && a.Dest != ""},
 		rule{"settings out of their range", failpoint.Planted("settings-unchecked") || s.Check() == nil && s == s.Or(transfer.Settings{ChunkSize: -1, WindowSize: -1, FrameSize: -1, CheckpointInterval: -1})},
 		rule{"a lane that is none", a.Lane == transfer.LaneQueue || a.Lane == transfer.LaneDirect},

@@ -59,6 +59,7 @@ type Open struct {
 	Nonce    uint64           `json:"nonce"`
 	Source   string           `json:"source_incarnation"`
 	Dest     string           `json:"destination_incarnation,omitempty"` // once it has accepted
+	Epoch    uint32           `json:"epoch,omitempty"`                   // the newest that the source has heard of; the next one is beyond it
 	Several  bool             `json:"several,omitempty"`                 // DEST must be a directory
 	Request  transfer.Request `json:"request"`                           // without its items
 	Targets  *Targets         `json:"targets,omitempty"`                 // until the destination has accepted, of items that have their own

@@ -92,3 +92,38 @@ func TestSilentOpensKeepNobodyOut(t *testing.T) {
 		}
 	})
 }
+
+// Whoever answers an OPEN in the destination's name, and sooner, with an epoch that the
+// destination has not reached by far, holds a transfer up for no longer than it takes to
+// notice that the destination is silent.
+func TestAnEpochOfSomebodyElse(t *testing.T) {
+	for _, epoch := range []uint32{3, 200, 1 << 17, wire.MaxEpoch} {
+		bubble(t, setup{}, func(w *world) {
+			files := map[string][]byte{"in/a": content(1, 20<<10)}
+			w.write(files)
+			forged := false
+			w.fates = func(p *faulty.Parcel) (h faulty.Handling) {
+				if p.Kind != wire.KindAccept || forged {
+					return h
+				}
+				forged = true
+				m, err := wire.Decode(p.Data)
+				must(t, err)
+				m.Accept.Epoch = epoch
+				data, err := m.Encode()
+				must(t, err)
+				h.Delay = 5 * time.Millisecond
+				h.Also = []faulty.Parcel{{From: p.From, To: p.To, Kind: p.Kind, Transfer: p.Transfer, Data: data}}
+				return h
+			}
+			id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: transfer.Options{Recursive: true}})
+			w.want(id, transfer.Successful, "out", files)
+			if took := w.finish(5 * time.Minute); took > 20*time.Second {
+				w.t.Errorf("epoch %d: it takes %s", epoch, took)
+			}
+			if !forged {
+				w.t.Error("nothing was forged")
+			}
+		})
+	}
+}
