@@ -1,12 +1,15 @@
 package qmgr
 
 import (
+	"crypto/tls"
 	"errors"
-	"time"
+	"net"
 
 	"ferry/internal/identity"
+	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
@@ -15,14 +18,12 @@ import (
 
 // A Guard lets in whom a network's authority has given an identity, and nobody else: over
 // TCP, TLS 1.3 with a certificate of the network comes before the first byte of NATS; then
-// the JWT of an nkey says who it is and what it may do (package roles).
+// the JWT of an nkey says what its bearer may do (package roles), and is of the same name. What
+// a client may name as reply is checked on the way (package gate).
 type Guard struct {
 	Identity *identity.Identity // of the queue manager itself
 	Claims   roles.Claims
 }
-
-// handshakeTime is how long a stranger may take for TLS.
-const handshakeTime = 2 * time.Second
 
 // claims are what was signed, read.
 type claims struct {
@@ -54,13 +55,49 @@ func (g *Guard) apply(opts *server.Options) error {
 	opts.TrustedOperators = []*jwt.OperatorClaims{r.operator}
 	opts.SystemAccount = r.operator.SystemAccount
 	opts.AccountResolver = resolver
-	if opts.DontListen {
-		return nil
-	}
-	network := g.Identity.Name().Network
-	opts.TLS, opts.TLSHandshakeFirst, opts.TLSTimeout = true, true, handshakeTime.Seconds()
-	opts.TLSConfig = g.Identity.Server(identity.OneOf(network, identity.Agent, identity.User, identity.Manager, identity.Coordination, identity.Authority))
 	return nil
+}
+
+// open lets clients in who connect to a listener.
+func (g *Guard) open(s *Server, l net.Listener) (*gate.Gate, error) {
+	r, err := readClaims(g.Claims)
+	if err != nil {
+		return nil, err
+	}
+	s.account.Store(r.account)
+	all := identity.OneOf(g.Identity.Name().Network, identity.Agent, identity.User, identity.Manager, identity.Coordination, identity.Authority)
+	return gate.Open(l, gate.Config{TLS: g.Identity.Server(all), Dial: s.ns.InProcessConn, Log: s.cfg.Log,
+		Admit: func(state tls.ConnectionState, token string) (replies string, err error) {
+			name, err := g.Identity.Peer(state)
+			if err != nil {
+				return "", err
+			}
+			if err := fits(name, token, s.account.Load()); err != nil || name.Role == identity.Manager {
+				return "", err
+			}
+			return wire.InboxesOf(name.Token()), nil
+		}}), nil
+}
+
+// fits reports whether a JWT is of the name that a certificate has. The server itself finds out
+// whether it is good.
+func fits(name identity.Name, token string, account *jwt.AccountClaims) error {
+	u, err := jwt.DecodeUserClaims(token)
+	if err != nil {
+		return transfer.Errorf(transfer.KindDenied, "%s shows a JWT that cannot be read", name)
+	}
+	scope, _ := account.SigningKeys.GetScope(u.Issuer)
+	signed, ok := scope.(*jwt.UserScope)
+	if !ok || u.Name != name.Token() || identityRole[roles.Role(signed.Role)] != name.Role {
+		return transfer.Errorf(transfer.KindDenied, "%s shows a JWT of somebody else", name)
+	}
+	return nil
+}
+
+// identityRole is what the bearer of a role is called in certificates.
+var identityRole = map[roles.Role]identity.Role{
+	roles.Agent: identity.Agent, roles.User: identity.User, roles.Operator: identity.User, roles.Auditor: identity.User,
+	roles.Coordination: identity.Coordination, roles.Authority: identity.Authority, roles.Manager: identity.Manager,
 }
 
 // Admit takes what the authority has signed anew: the connections of those who are revoked
@@ -80,6 +117,7 @@ func (s *Server) Admit(c roles.Claims) error {
 	if err := s.ns.AccountResolver().Store(r.account.Subject, c.Account); err != nil {
 		return err
 	}
+	s.account.Store(r.account)
 	s.ns.UpdateAccountClaims(account, r.account)
 	return nil
 }

@@ -153,7 +153,11 @@ func (s *Server) waiting() []waiting {
 	}
 	all := make([]waiting, len(z.Conns))
 	for n, c := range z.Conns {
-		all[n] = waiting{id: c.Cid, where: net.JoinHostPort(c.IP, strconv.Itoa(c.Port)), pending: int64(c.Pending), taken: c.OutBytes - int64(c.Pending)}
+		where := c.Name // of one that came through a gate, or is in this process
+		if c.IP != "" {
+			where = net.JoinHostPort(c.IP, strconv.Itoa(c.Port))
+		}
+		all[n] = waiting{id: c.Cid, where: where, pending: int64(c.Pending), taken: c.OutBytes - int64(c.Pending)}
 	}
 	return all
 }

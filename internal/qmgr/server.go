@@ -17,9 +17,11 @@ import (
 
 	"ferry/internal/filelock"
 	"ferry/internal/identity"
+	"ferry/internal/qmgr/gate"
 	"ferry/internal/tcp"
 	"ferry/internal/transfer"
 
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 )
 
@@ -55,7 +57,10 @@ type Server struct {
 	findings findings
 	broken   atomic.Pointer[string] // why messages cannot be stored at present
 	known    map[string]mark        // what the marks say; remember's until it has ended
-	ending   chan struct{}          // closed by Shutdown
+	listener net.Listener           // of a Guard, and
+	gate     *gate.Gate             // what lets clients in there
+	account  atomic.Pointer[jwt.AccountClaims]
+	ending   chan struct{} // closed by Shutdown
 	tasks    sync.WaitGroup
 	once     sync.Once
 	places   []filelock.Place // where its files were when it had started
@@ -137,7 +142,7 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 		WriteDeadline: writeDeadline,
 		WriteTimeout:  server.WriteTimeoutPolicyRetry,
 	}
-	if cfg.Listen == "" {
+	if cfg.Listen == "" || cfg.Guard != nil { // whose gate listens
 		opts.DontListen = true
 	} else {
 		host, port, err := splitListen(cfg.Listen)
@@ -210,6 +215,12 @@ func listenError(listen string, err error) error {
 // start opens the store and the listener. A server without one is there for
 // one process and keeps nothing for a later run.
 func (s *Server) start(opts *server.Options) error {
+	if s.cfg.Listen != "" && s.cfg.Guard != nil {
+		var err error
+		if s.listener, err = net.Listen("tcp", s.cfg.Listen); err != nil {
+			return listenError(s.cfg.Listen, err)
+		}
+	}
 	if s.cfg.Listen != "" {
 		if err := s.inspect(opts); errors.As(err, new(*transfer.Error)) {
 			return err
@@ -246,6 +257,9 @@ func (s *Server) start(opts *server.Options) error {
 	}
 
 	s.about, err = answerAbout(s)
+	if err == nil && s.listener != nil {
+		s.gate, err = s.cfg.Guard.open(s, s.listener)
+	}
 	return err
 }
 
@@ -278,7 +292,11 @@ func (s *Server) run(opts *server.Options, log *serverLog) (*server.Server, erro
 // in-process connections only. A server that listens on every address gives
 // the loopback one.
 func (s *Server) URL() string {
-	addr, ok := s.ns.Addr().(*net.TCPAddr)
+	at := s.ns.Addr()
+	if s.listener != nil {
+		at = s.listener.Addr()
+	}
+	addr, ok := at.(*net.TCPAddr)
 	if !ok {
 		return ""
 	}
@@ -312,6 +330,11 @@ func (s *Server) Shutdown() {
 	s.once.Do(func() {
 		close(s.ending)
 		s.tasks.Wait()
+		if s.gate != nil {
+			s.gate.Close()
+		} else if s.listener != nil {
+			s.listener.Close()
+		}
 		s.about.stop()
 		if s.ns != nil {
 			s.ns.Shutdown()

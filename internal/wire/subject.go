@@ -47,8 +47,11 @@ func AskAgent(to transfer.AgentName, from string) string { return AskSubject(to.
 // InboxSubject is where answer number n to a question is wanted: by asker, of answerer. The
 // secret, of InboxSecret letters and digits, is known to those two.
 func InboxSubject(asker, answerer, secret string, n uint64) string {
-	return "ferry.inbox." + asker + "." + answerer + "." + secret + "." + strconv.FormatUint(n, 10)
+	return InboxesOf(asker) + answerer + "." + secret + "." + strconv.FormatUint(n, 10)
 }
+
+// InboxesOf is how the inboxes begin on which an asker is answered.
+func InboxesOf(asker string) string { return "ferry.inbox." + asker + "." }
 
 // InboxSecret is how many characters the secret of an inbox has: 128 bits in base 32.
 const InboxSecret = 26

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -183,5 +184,29 @@ func TestRevocationCutsOff(t *testing.T) {
 	}
 	if err := n.server.Admit(claims); transfer.KindOf(err) != transfer.KindConflict {
 		t.Errorf("another network's claims are taken: %v", err)
+	}
+}
+
+// Strangers who say nothing, more than the queue manager waits for, do not keep out whoever has
+// an identity, and those who give way hear of it.
+func TestSilentStrangersAtTheQueueManager(t *testing.T) {
+	n := newNetwork(t)
+	var all []net.Conn
+	defer func() {
+		for _, c := range all {
+			c.Close()
+		}
+	}()
+	for range 3000 {
+		c, err := net.Dial("tcp", n.address)
+		must(t, err)
+		all = append(all, c)
+	}
+	c, err := n.connect(n.identity(identity.Manager, "QM2", roles.Manager))
+	must(t, err)
+	must(t, c.Healthy(n.ctx))
+	all[0].SetReadDeadline(time.Now().Add(5 * time.Second))
+	if _, err := all[0].Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the first of the strangers is still waited for: %v", err)
 	}
 }

@@ -1,0 +1,192 @@
+package gate
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// maxLine is the longest line that a server of NATS takes, in bytes: its max_control_line.
+const maxLine = 4096
+
+// connect is what a client may say of itself: the fields that clients with a JWT send. What is
+// left out, such as passwords and tokens, has no part in a network with identities.
+type connect struct {
+	Echo         bool   `json:"echo"`
+	Verbose      bool   `json:"verbose"`
+	Pedantic     bool   `json:"pedantic"`
+	JWT          string `json:"jwt"`
+	Sig          string `json:"sig"`
+	Name         string `json:"name"`
+	Lang         string `json:"lang"`
+	Version      string `json:"version"`
+	Protocol     int    `json:"protocol"`
+	Headers      bool   `json:"headers"`
+	NoResponders bool   `json:"no_responders"`
+}
+
+// A filter passes on what a client says to a server. It writes every line anew, from what it
+// has understood of it, so that the server cannot understand the same bytes otherwise.
+// The protocol is that of docs.nats.io, "Client Protocol":
+//
+//	CONNECT {…}
+//	PUB SUBJECT [REPLY] SIZE              and SIZE bytes in a line of their own
+//	HPUB SUBJECT [REPLY] HEADER SIZE      likewise; HEADER of the SIZE bytes are headers
+//	SUB SUBJECT [GROUP] ID
+//	UNSUB ID [MOST]
+//	PING
+//	PONG
+type filter struct {
+	in       *bufio.Reader
+	out      *bufio.Writer
+	admit    func(jwt string) (replies string, err error)
+	admitted bool
+	replies  string // how the reply of every message begins
+}
+
+var (
+	errLine    = errors.New("a line is too long")
+	errUnknown = errors.New("that is no word of the protocol")
+	errOrder   = errors.New("CONNECT comes first, and once")
+)
+
+// run passes on everything until one side is gone or says what the protocol does not have.
+func (f *filter) run() error {
+	for {
+		if err := f.next(); err != nil {
+			return err
+		}
+	}
+}
+
+// next passes on a line, and a message with its bytes.
+func (f *filter) next() error {
+	if here, _ := f.in.Peek(f.in.Buffered()); bytes.IndexByte(here, '\n') < 0 {
+		if err := f.out.Flush(); err != nil { // the next line may be long in coming
+			return err
+		}
+	}
+	line, err := f.in.ReadSlice('\n')
+	if len(line) > maxLine || errors.Is(err, bufio.ErrBufferFull) {
+		return errLine
+	}
+	if err != nil {
+		return err
+	}
+
+	line = bytes.TrimRight(line, "\r\n")
+	verb, rest := line, []byte(nil)
+	if at := bytes.IndexAny(line, " \t"); at >= 0 {
+		verb, rest = line[:at], line[at+1:]
+	}
+	op := strings.ToUpper(string(verb))
+	if op == "CONNECT" {
+		return f.connect(rest)
+	}
+	if !f.admitted {
+		return errOrder
+	}
+
+	var words [5]string
+	n := 0
+	for w := range bytes.FieldsSeq(rest) {
+		if n == len(words) || bytes.ContainsFunc(w, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+			return errUnknown
+		}
+		words[n] = string(w)
+		n++
+	}
+	args := words[:n]
+
+	switch {
+	case op == "PUB" && (n == 2 || n == 3):
+		return f.message(op, args, 1)
+	case op == "HPUB" && (n == 3 || n == 4):
+		return f.message(op, args, 2)
+	case op == "SUB" && (n == 2 || n == 3), op == "UNSUB" && (n == 1 || n == 2), op == "PING" && n == 0, op == "PONG" && n == 0:
+		return f.line(op, args)
+	}
+	return errUnknown
+}
+
+// connect passes on who the client says that it is, once it is admitted.
+func (f *filter) connect(options []byte) error {
+	if f.admitted {
+		return errOrder
+	}
+
+	c := connect{Echo: true, Verbose: true, Pedantic: true} // as servers have it where nothing is said
+	if err := json.Unmarshal(options, &c); err != nil {
+		return fmt.Errorf("CONNECT: %w", err)
+	}
+	var err error
+	if f.replies, err = f.admit(c.JWT); err != nil {
+		return err
+	}
+
+	f.admitted = true
+	text, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return f.line("CONNECT", []string{string(text)})
+}
+
+// message passes on a message. Of its words the last ones are sizes.
+func (f *filter) message(op string, args []string, sizes int) error {
+	size, err := strconv.ParseUint(args[len(args)-1], 10, 31)
+	if err != nil {
+		return fmt.Errorf("the size of a message: %w", err)
+	}
+
+	if reply := args[1]; len(args) > 1+sizes && !f.mayReply(reply) {
+		// Nobody may publish on this subject, so the server refuses it in its own words, and
+		// the client goes on.
+		if err := f.line("PUB", []string{Refused + reply, "0"}); err != nil {
+			return err
+		}
+		if _, err := io.CopyN(io.Discard, f.in, int64(size)); err != nil {
+			return err
+		}
+	} else {
+		if err := f.line(op, args); err != nil {
+			return err
+		}
+		if _, err := io.CopyN(f.out, f.in, int64(size)); err != nil {
+			return err
+		}
+	}
+	return f.ending()
+}
+
+// ending passes on the end of a message's bytes.
+func (f *filter) ending() error {
+	var crlf [2]byte
+	if _, err := io.ReadFull(f.in, crlf[:]); err != nil {
+		return err
+	}
+	if string(crlf[:]) != "\r\n" {
+		return errors.New("a message is longer than it says")
+	}
+	_, err := f.out.Write(crlf[:])
+	return err
+}
+
+func (f *filter) mayReply(reply string) bool {
+	return len(reply) > len(f.replies) && reply[:len(f.replies)] == f.replies
+}
+
+func (f *filter) line(op string, args []string) error {
+	f.out.WriteString(op)
+	for _, a := range args {
+		f.out.WriteByte(' ')
+		f.out.WriteString(a)
+	}
+	_, err := f.out.WriteString("\r\n") // which repeats the error of those before
+	return err
+}

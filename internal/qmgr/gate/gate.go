@@ -1,0 +1,214 @@
+// Package gate stands before a queue manager with identities. It lets in, over TLS alone, whom
+// the network knows, bounds what strangers cost, and holds clients to a rule that servers of
+// NATS do not have: a message may name a reply only where its sender hears answers.
+//
+// A server checks on which subjects a client publishes, and not which reply a message names.
+// What the server answers of itself (an acknowledgement of a message that was stored, a message
+// of a queue, a refusal) goes to that reply without rights, so a client could have the server
+// publish for it on every subject, those of the server's own interface among them.
+package gate
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"ferry/internal/quiet"
+	"ferry/internal/tcp"
+)
+
+// Refused begins the subject of which the server says that a client may not publish on it,
+// where the client named a reply that is not its own. The reply follows.
+const Refused = "ferry.refused.reply."
+
+const (
+	strangers   = 1024                   // connections that have not said who they are
+	greetTime   = 10 * time.Second       // in which they have to, over the worst line
+	writeTime   = time.Minute            // for what is handed to a client at once, maxBuffer bytes
+	inBuffer    = 2 * maxLine            // bytes that a client has said and the filter has not read
+	outBuffer   = 16 << 10               // and that it has passed on and the server has not read
+	minBuffer   = 1 << 10                // bytes on their way from the server to a client,
+	maxBuffer   = 64 << 10               // and at most
+	acceptPause = 100 * time.Millisecond // where no connection can be accepted
+)
+
+// Config says how a Gate lets clients in.
+type Config struct {
+	TLS *tls.Config
+	// Dial reaches the server, whose own protocol begins with its INFO.
+	Dial func() (net.Conn, error)
+	// Admit looks at whom TLS knows, and at the JWT that the client shows. It returns how the
+	// replies of the client's messages begin; "" for a client that may name any. The
+	// server checks the JWT itself, later.
+	Admit func(s tls.ConnectionState, jwt string) (replies string, err error)
+	Log   *slog.Logger
+}
+
+// A Gate lets clients in until it is closed.
+type Gate struct {
+	cfg   Config
+	l     net.Listener
+	door  *tcp.Door
+	quiet *quiet.Log
+	ctx   context.Context // ends with Close
+	end   context.CancelFunc
+	tasks sync.WaitGroup
+}
+
+// Open lets clients in who connect to a listener, which the Gate closes in the end.
+func Open(l net.Listener, cfg Config) *Gate {
+	g := &Gate{cfg: cfg, l: l, door: tcp.NewDoor(strangers), quiet: quiet.New(cfg.Log, nil)}
+	g.ctx, g.end = context.WithCancel(context.Background())
+	g.tasks.Go(g.accept)
+	return g
+}
+
+// Addr is where clients connect.
+func (g *Gate) Addr() net.Addr { return g.l.Addr() }
+
+// Close ends all connections and returns when they have ended.
+func (g *Gate) Close() {
+	g.end()
+	g.l.Close()
+	g.tasks.Wait()
+}
+
+func (g *Gate) accept() {
+	for {
+		c, err := g.l.Accept()
+		if g.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // out of descriptors, most likely
+			g.quiet.Error("the queue manager cannot accept a connection", "error", err)
+			select {
+			case <-time.After(acceptPause):
+			case <-g.ctx.Done():
+			}
+			continue
+		}
+		g.door.Enter(c)
+		g.tasks.Go(func() { g.serve(c) })
+	}
+}
+
+// serve is a client's connection from its first byte to its last.
+func (g *Gate) serve(raw net.Conn) {
+	defer raw.Close()
+	defer context.AfterFunc(g.ctx, func() { raw.Close() })()
+	defer g.door.Leave(raw)
+	raw.SetDeadline(time.Now().Add(greetTime))
+	client := tls.Server(raw, g.cfg.TLS)
+	if err := client.HandshakeContext(g.ctx); err != nil {
+		g.refuse(raw, err)
+		return
+	}
+
+	server, err := g.cfg.Dial()
+	if err != nil {
+		g.quiet.Error("a client cannot be connected to the queue manager", "client", raw.RemoteAddr(), "error", err)
+		return
+	}
+	defer server.Close()
+
+	info, err := greeting(server)
+	if err == nil {
+		_, err = client.Write(info)
+	}
+	if err != nil {
+		g.refuse(raw, err)
+		return
+	}
+
+	known := false
+	f := &filter{in: bufio.NewReaderSize(client, inBuffer), out: bufio.NewWriterSize(server, outBuffer)}
+	f.admit = func(jwt string) (string, error) {
+		replies, err := g.cfg.Admit(client.ConnectionState(), jwt)
+		if err == nil {
+			known = true
+			g.door.Leave(raw)
+			err = raw.SetDeadline(time.Time{})
+		}
+		return replies, err
+	}
+
+	g.tasks.Go(func() {
+		// Whichever direction ends first ends the other.
+		defer raw.Close()
+		defer server.Close()
+		answer(client, server)
+	})
+	err = f.run()
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe):
+	case !known:
+		g.refuse(raw, err)
+	default:
+		g.quiet.Log(slog.LevelInfo, "a client of the queue manager is cut off", "client", raw.RemoteAddr(), "error", err)
+	}
+}
+
+func (g *Gate) refuse(c net.Conn, why error) {
+	if g.ctx.Err() == nil {
+		g.quiet.Log(slog.LevelInfo, "a connection to the queue manager is refused", "from", c.RemoteAddr(), "error", why)
+	}
+}
+
+// answer passes on what the server says.
+func answer(client net.Conn, server net.Conn) error {
+	// The buffer is as large as what comes: most clients hear little, and there may be
+	// thousands.
+	buf := make([]byte, minBuffer)
+	for {
+		n, err := server.Read(buf)
+		if err != nil {
+			return err
+		}
+		// A client that takes nothing any more is cut: the server has its own deadlines, but
+		// cannot end a write that is under way here.
+		client.SetWriteDeadline(time.Now().Add(writeTime))
+		if _, err := client.Write(buf[:n]); err != nil {
+			return err
+		}
+		switch {
+		case n == len(buf) && n < maxBuffer:
+			buf = make([]byte, 2*len(buf))
+		case n < len(buf)/8 && len(buf) > minBuffer:
+			buf = make([]byte, len(buf)/2)
+		}
+	}
+}
+
+// greeting is what the server says first: its INFO, in which it then says that it asks for TLS.
+// Client libraries that shake hands first look for it.
+func greeting(server net.Conn) ([]byte, error) {
+	in := bufio.NewReaderSize(server, maxBuffer)
+	line, err := in.ReadSlice('\n')
+	if err != nil {
+		return nil, err
+	}
+	text, ok := bytes.CutPrefix(line, []byte("INFO "))
+	if !ok {
+		return bytes.Clone(line), nil // such as -ERR, before it hangs up
+	}
+	more, _ := in.Peek(in.Buffered()) // which it says without being asked
+	var info map[string]json.RawMessage
+	if err := json.Unmarshal(text, &info); err != nil {
+		return nil, fmt.Errorf("INFO of the server: %w", err)
+	}
+	info["tls_required"], info["tls_verify"] = json.RawMessage("true"), json.RawMessage("true")
+	if text, err = json.Marshal(info); err != nil {
+		return nil, err
+	}
+	return slices.Concat([]byte("INFO "), text, []byte("\r\n"), more), nil
+}

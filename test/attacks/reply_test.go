@@ -1,0 +1,111 @@
+package attacks
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/identity"
+	"ferry/internal/qmgr/roles"
+)
+
+// library connects with the client library alone, as somebody who does not use Ferry would.
+func (n *network) library(i *identity.Identity, options ...nats.Option) *nats.Conn {
+	n.t.Helper()
+	u := url.URL{Scheme: "tls", Host: n.address}
+	nc, err := nats.Connect(u.String(), append(options, nats.Secure(i.Client(identity.OneOf(n.Network(), identity.Manager))), nats.TLSHandshakeFirst(),
+		nats.CustomInboxPrefix("ferry.inbox."+i.Name().Token()+".qmgr"), nats.UserJWT(func() (string, error) { return i.JWT(), nil },
+			func(nonce []byte) ([]byte, error) { return roles.SignNonce(i.Seed(), nonce) }))...)
+	must(n.t, err)
+	n.t.Cleanup(nc.Close)
+	return nc
+}
+
+// A server answers to the reply that a message names, and asks for no right of whoever named
+// it. So nobody gets a reply past the gate that is not his own inbox: otherwise an agent could
+// delete streams, and put messages in another's queue in another's name.
+func TestNobodyIsAnsweredElsewhere(t *testing.T) {
+	n := newNetwork(t)
+	qm, err := n.connect(n.identity(identity.Manager, "QM2", roles.Manager)) // makes the streams
+	must(t, err)
+	must(t, qm.Healthy(n.ctx))
+	manager := n.library(n.identity(identity.Manager, "QM3", roles.Manager))
+	js, err := jetstream.New(manager)
+	must(t, err)
+	_, err = js.CreateConsumer(n.ctx, roles.StreamCommand, jetstream.ConsumerConfig{Durable: roles.DurableCommand + "ALPHA",
+		FilterSubject: "ferry.command.ALPHA.>", AckPolicy: jetstream.AckExplicitPolicy})
+	must(t, err)
+	said, err := manager.SubscribeSync(">")
+	must(t, err)
+	must(t, manager.Flush())
+
+	refused := make(chan error, 16)
+	alpha := n.library(n.identity(identity.Agent, "ALPHA", roles.Agent),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
+	next := "$JS.API.CONSUMER.MSG.NEXT." + roles.StreamCommand + ".command-ALPHA"
+	none := []byte(`{"batch":1,"no_wait":true}`)
+	attacks := map[string]*nats.Msg{
+		"a stream is deleted":          {Subject: next, Reply: "$JS.API.STREAM.DELETE." + roles.StreamEvent, Data: none},
+		"its name begins alike":        {Subject: next, Reply: "ferry.inbox.ALPHAX.qmgr.1", Data: none},
+		"a figure of another's":        {Subject: next, Reply: "ferry.beat.BETA", Data: none},
+		"a message that is stored":     {Subject: "ferry.event.ALPHA", Reply: "ferry.reply.BETA.GAMMA", Data: []byte("x")},
+		"a command in another's queue": {Subject: "ferry.command.ALPHA.ALPHA", Reply: "ferry.command.BETA.bob", Data: []byte("x")},
+		"with headers":                 {Subject: "ferry.event.ALPHA", Reply: "ferry.command.BETA.bob", Data: []byte("x"), Header: nats.Header{"Nats-Msg-Id": {"1"}}},
+	}
+	for what, m := range attacks {
+		must(t, alpha.PublishMsg(m))
+		select {
+		case err := <-refused:
+			if !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(strings.ToLower(err.Error()), "ferry.refused.reply."+strings.ToLower(m.Reply)) {
+				t.Errorf("%s: %v", what, err)
+			}
+		case <-n.ctx.Done():
+			t.Fatalf("%s: nothing is said of it", what)
+		}
+	}
+
+	// What its own inbox names goes on as ever, and is the last that can be heard.
+	answer, err := alpha.Request(next, none, 5*time.Second)
+	must(t, err)
+	if s := answer.Header.Get("Status"); s != "404" {
+		t.Errorf("the agent's own question is answered by %q", s)
+	}
+	must(t, manager.Flush())
+	for {
+		m, err := said.NextMsg(100 * time.Millisecond)
+		if err != nil {
+			break
+		}
+		for what, a := range attacks {
+			if m.Subject == a.Reply {
+				t.Errorf("%s: %s is said: %q", what, m.Subject, m.Data)
+			}
+		}
+	}
+	if _, err := js.Stream(n.ctx, roles.StreamEvent); err != nil {
+		t.Error(err)
+	}
+}
+
+// Two keys of two names do not make one who is both: a certificate opens the door only for the
+// JWT of its own name.
+func TestACertificateAndAnotherNamesJWT(t *testing.T) {
+	n := newNetwork(t)
+	alpha, beta := n.identity(identity.Agent, "ALPHA", roles.Agent), n.identity(identity.Agent, "BETA", roles.Agent)
+	boss := n.identity(identity.Manager, "QM2", roles.Manager)
+	for _, other := range []*identity.Identity{beta, boss} {
+		u := url.URL{Scheme: "tls", Host: n.address}
+		nc, err := nats.Connect(u.String(), nats.Secure(alpha.Client(identity.OneOf(n.Network(), identity.Manager))), nats.TLSHandshakeFirst(),
+			nats.UserJWT(func() (string, error) { return other.JWT(), nil },
+				func(nonce []byte) ([]byte, error) { return roles.SignNonce(other.Seed(), nonce) }))
+		if err == nil {
+			nc.Close()
+			t.Errorf("who has the certificate of %s is let in as %s", alpha.Name(), other.Name())
+		}
+	}
+}
