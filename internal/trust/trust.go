@@ -10,6 +10,7 @@ package trust
 import (
 	"cmp"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"sync"
@@ -88,6 +89,16 @@ func Open(verifier, network string, data []byte) (*Document, error) {
 	n, err := note.Open(data, note.VerifierList(v))
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindMalformed, "the trust document is not signed by the network's authority: %w", err)
+	}
+	// The last bits of a signature in base64 stand for nothing. Two documents of one number
+	// are the same only if all their bytes are.
+	for _, s := range n.Sigs {
+		if _, err := base64.StdEncoding.Strict().DecodeString(s.Base64); err != nil {
+			return nil, transfer.Errorf(transfer.KindMalformed, "the signature of the trust document is not written as the authority writes it: %w", err)
+		}
+	}
+	if len(n.UnverifiedSigs) > 0 {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the trust document has a signature that is not the authority's")
 	}
 	var d Document
 	if err := json.Unmarshal([]byte(n.Text), &d); err != nil || d.V != version || d.Network != network || d.Number == 0 || d.Issued.IsZero() || len(d.Revoked) > MaxRevoked {
