@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ferry/internal/identity"
+	"ferry/internal/keyfile"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
 	"ferry/internal/trust"
@@ -25,6 +26,29 @@ const MaxTokens = 10_000
 type Wish struct {
 	CSR  []byte // DER, PKCS #10
 	Nkey string
+}
+
+// NewWish is the wish of who has a directory for an identity, with its keys, which are made
+// where there are none.
+func NewWish(dir *keyfile.Dir) (identity.Keys, Wish, error) {
+	keys, err := identity.NewKeys(dir, func() (string, error) {
+		seed, _, err := roles.NewUserKey()
+		return seed, err
+	})
+	if err != nil {
+		return keys, Wish{}, err
+	}
+	w, err := WishOf(keys)
+	return keys, w, err
+}
+
+// WishOf is the wish of who has keys.
+func WishOf(keys identity.Keys) (w Wish, err error) {
+	if w.Nkey, err = roles.PublicKey(keys.Seed); err != nil {
+		return w, err
+	}
+	w.CSR, err = x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, keys.TLS)
+	return w, err
 }
 
 // read checks a wish.
@@ -181,6 +205,19 @@ func (a *Authority) Issue(name identity.Name, role roles.Role, w Wish, by string
 		return identity.Grant{}, transfer.Errorf(transfer.KindDenied, "the keys of %s were revoked, or were another's; it needs new ones", name)
 	}
 	return a.issue(&Act{Act: actEnrolled, Time: a.clock(), Role: role, By: by, Keys: keys}, name, csr)
+}
+
+// IssueTo is Issue for what keeps its identity in a directory of this host.
+func (a *Authority) IssueTo(dir *keyfile.Dir, name identity.Name, role roles.Role, by string) (*identity.Identity, error) {
+	keys, w, err := NewWish(dir)
+	if err != nil {
+		return nil, err
+	}
+	g, err := a.Issue(name, role, w, by)
+	if err != nil {
+		return nil, err
+	}
+	return identity.New(dir, keys, g)
 }
 
 // taken reports whether one of two keys was signed for another name, or beside another key:

@@ -147,7 +147,7 @@ func (s *Service) listen(ctx context.Context) error {
 	s.wg.Go(func() { s.keepRegistry(ctx) })
 	s.wg.Go(func() { s.relieve(ctx) })
 	s.wg.Go(func() {
-		q := qmgr.Queue{Stream: qmgr.StreamEvent, Durable: "coordination", Filter: wire.AllEvents}
+		q := qmgr.Events()
 		if err := s.conn.Consume(ctx, q, s.batch); err != nil && ctx.Err() == nil {
 			s.cfg.Log.Error("audit batches are no longer read", "error", err)
 		}

@@ -3,7 +3,6 @@ package enrol
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -14,9 +13,9 @@ import (
 	"net/http"
 	"time"
 
+	"ferry/internal/authority"
 	"ferry/internal/identity"
 	"ferry/internal/keyfile"
-	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
 )
 
@@ -25,22 +24,11 @@ import (
 // KindDenied, of KindUnreachable where no address answers, of KindConflict where somebody
 // else answers, and those of the disk.
 func Join(ctx context.Context, t Token, dir *keyfile.Dir) (*identity.Identity, error) {
-	keys, err := identity.NewKeys(dir, func() (string, error) {
-		seed, _, err := roles.NewUserKey()
-		return seed, err
-	})
+	keys, w, err := authority.NewWish(dir)
 	if err != nil {
 		return nil, err
 	}
-	nkey, err := roles.PublicKey(keys.Seed)
-	if err != nil {
-		return nil, err
-	}
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, keys.TLS)
-	if err != nil {
-		return nil, err
-	}
-	body, err := json.Marshal(request{Secret: t.Secret, CSR: csr, Nkey: nkey})
+	body, err := json.Marshal(request{Secret: t.Secret, CSR: w.CSR, Nkey: w.Nkey})
 	if err != nil {
 		return nil, err
 	}

@@ -14,15 +14,15 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"golang.org/x/time/rate"
+
 	"ferry/internal/compress"
 	"ferry/internal/identity"
 	"ferry/internal/qmgr/tap"
 	"ferry/internal/tcp"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-
-	"github.com/nats-io/nats.go"
-	"golang.org/x/time/rate"
 )
 
 const (
@@ -67,6 +67,7 @@ type Conn struct {
 	inboxes atomic.Uint64
 
 	control, data *link
+	keeper        keeper
 	packer        packer
 
 	ctx   context.Context // ends with Close
@@ -109,6 +110,10 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 		packer: packer{rate.NewLimiter(packRate, packRate)}}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.control, c.data = newLink(c, "control"), newLink(c, "data")
+	c.keeper = library{c.control.js, cfg.times.ackWait}
+	if i := cfg.Identity; i != nil && i.Name().Role != identity.Manager {
+		c.keeper = asker{c}
+	}
 	if err := c.first(ctx); err != nil {
 		c.Close()
 		return nil, err

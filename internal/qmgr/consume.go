@@ -1,19 +1,18 @@
 package qmgr
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 const (
@@ -41,10 +40,21 @@ type Queue struct {
 }
 
 // Commands is the queue of an agent's requests.
-func Commands(of transfer.AgentName) Queue { return own("command-", of, wire.AllCommands(of)) }
+func Commands(of transfer.AgentName) Queue { return own(commandsPrefix, of, wire.AllCommands(of)) }
 
 // Controls is the queue of cancels and administration of an agent.
-func Controls(of transfer.AgentName) Queue { return own("control-", of, wire.AllControls(of)) }
+func Controls(of transfer.AgentName) Queue { return own(controlsPrefix, of, wire.AllControls(of)) }
+
+// Events is the queue of everything that agents put on record.
+func Events() Queue {
+	return Queue{Stream: StreamEvent, Durable: wire.Coordination, Filter: wire.AllEvents}
+}
+
+// How the durables of agents begin.
+const (
+	commandsPrefix = roles.DurableCommand
+	controlsPrefix = roles.DurableControl
+)
 
 // own is an agent's part of StreamCommand.
 func own(prefix string, of transfer.AgentName, filter string) Queue {
@@ -197,10 +207,10 @@ func (r *queueReader) deliver(m jetstream.Msg) {
 
 // A Standing is how far the reader of a queue has come.
 type Standing struct {
-	Unread uint64        // messages that have not been acknowledged, with those that are being handled
-	Handed uint64        // number of the newest message that was handed out; 0: none was
-	Age    time.Duration // since the durable was made
-	Now    time.Time     // by the queue manager's clock
+	Unread uint64        `json:"unread"` // messages that have not been acknowledged, with those that are being handled
+	Handed uint64        `json:"handed"` // number of the newest message that was handed out; 0: none was
+	Age    time.Duration `json:"age"`    // since the durable was made
+	Now    time.Time     `json:"now"`    // by the queue manager's clock
 }
 
 // Standing asks, once, how far the reader of a queue has come. Its error is of
@@ -209,15 +219,8 @@ func (c *Conn) Standing(ctx context.Context, q Queue) (Standing, error) {
 	if !c.control.up.Load() {
 		return Standing{}, c.away()
 	}
-	cons, err := c.control.js().Consumer(ctx, string(q.Stream), q.Durable)
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return Standing{}, transfer.Errorf(transfer.KindNotFound, "nobody has read from %s yet", q.Filter)
-	}
-	if err != nil {
-		return Standing{}, c.explain(err, q.Filter, 0)
-	}
-	info := cons.CachedInfo()
-	return Standing{info.NumPending + uint64(info.NumAckPending), info.Delivered.Stream, info.TimeStamp.Sub(info.Created), info.TimeStamp}, nil
+	at, err := c.keeper.standing(ctx, q)
+	return at, c.explain(err, q.Filter, 0)
 }
 
 // Forget removes what an agent has in the queue manager that will not come back: the
@@ -226,119 +229,25 @@ func (c *Conn) Forget(ctx context.Context, name string, queues ...Queue) error {
 	if !c.control.up.Load() {
 		return c.away()
 	}
-	var all error
-	for _, q := range queues {
-		if err := c.control.js().DeleteConsumer(ctx, string(q.Stream), q.Durable); !errors.Is(err, jetstream.ErrConsumerNotFound) {
-			all = errors.Join(all, err)
-		}
-	}
-	return errors.Join(all, c.owner(ctx, name, func(kv jetstream.KeyValue, key string) error { return kv.Purge(ctx, key) }))
+	return c.explain(c.keeper.forget(ctx, name, queues), name, 0)
 }
 
-// consumer makes the durable, or finds it, and replaces it if it stands ahead
-// of its stream: then the stream was lost or put back, and the consumer would
-// skip all that comes until the stream has caught up.
+// consumer makes the durable, or finds it.
 func (r *queueReader) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	c, q := r.c, r.q
 	if !c.control.up.Load() {
 		return nil, c.away()
 	}
 
-	js := c.control.js()
-	cfg := jetstream.ConsumerConfig{
-		Durable:            q.Durable,
-		FilterSubject:      q.Filter,
-		DeliverPolicy:      jetstream.DeliverAllPolicy,
-		AckPolicy:          jetstream.AckExplicitPolicy,
-		AckWait:            c.cfg.times.ackWait,
-		MaxDeliver:         -1,
-		MaxRequestMaxBytes: maxPull,
-		InactiveThreshold:  cmp.Or(q.Idle, durableIdle),
-	}
-	cons, err := js.CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
-	if missing(err) {
-		if err := c.Ensure(ctx); err != nil {
-			return nil, err
-		}
-		cons, err = js.CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
-	}
-
-	if estranged(err) {
-		cons, err = r.replace(ctx, cfg, err)
-	}
-	if err != nil {
-		return nil, err
-	}
-
-	// The stream is looked at after the consumer: what is stored in between
-	// moves it forward, never back.
 	before := c.witness.before(string(q.Stream))
-	s, err := js.Stream(ctx, string(q.Stream))
+	d, err := c.keeper.durable(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-
-	c.noticed(c.witness.look(string(q.Stream), before, markOf(s)))
-	info, last := cons.CachedInfo(), s.CachedInfo().State.LastSeq
-	c.noticed(c.witness.attach(string(q.Stream), q.Durable, info.Delivered.Consumer))
-	if max(info.AckFloor.Stream, info.Delivered.Stream) <= last {
-		return cons, nil
+	c.noticed(c.witness.look(string(q.Stream), before, d.Stream))
+	c.noticed(c.witness.attach(string(q.Stream), q.Durable, d.Delivered))
+	for _, f := range d.Findings {
+		c.noticed(f)
 	}
-
-	// The embedded server repairs this itself when it recovers its store; an
-	// older or a replicated one may not.
-	c.noticed(fmt.Sprintf("the reader %s of stream %s stood at message %d of %d: it was ahead, and reads from the start",
-		q.Durable, q.Stream, max(info.AckFloor.Stream, info.Delivered.Stream), last))
-	if err := js.DeleteConsumer(ctx, string(q.Stream), q.Durable); err != nil && !missing(err) {
-		return nil, err
-	}
-	return js.CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
-}
-
-// estranged reports whether a durable cannot be made because there is one that
-// is not as Ferry makes them: under its name, or with its filter.
-func estranged(err error) bool {
-	api := (*jetstream.APIError)(nil)
-	if !errors.As(err, &api) {
-		return false
-	}
-	switch api.ErrorCode {
-	case codeConsumerCreate, codeConsumerExists, codeConsumerNotUnique, codeConsumerOffline:
-		return true
-	}
-	return false
-}
-
-// replace makes a durable anew that somebody or something has changed, and
-// removes what else has its filter. Nothing is lost with either: a command stays
-// in its stream until it is acknowledged.
-func (r *queueReader) replace(ctx context.Context, cfg jetstream.ConsumerConfig, why error) (jetstream.Consumer, error) {
-	q, js := r.q, r.c.control.js()
-	s, err := js.Stream(ctx, string(q.Stream))
-	if err != nil {
-		return nil, err
-	}
-
-	doomed := []string{q.Durable}
-	others := s.ListConsumers(ctx)
-	for info := range others.Info() {
-		if info.Name != q.Durable && info.Config.FilterSubject == q.Filter {
-			doomed = append(doomed, info.Name)
-		}
-	}
-	if err := others.Err(); err != nil {
-		return nil, err
-	}
-
-	for _, name := range doomed {
-		if err := js.DeleteConsumer(ctx, string(q.Stream), name); err != nil && !missing(err) {
-			return nil, err
-		}
-	}
-
-	cons, err := js.CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
-	if err == nil {
-		r.c.noticed(fmt.Sprintf("the reader %s of stream %s was not as it was made (%v): it reads from the start", q.Durable, q.Stream, why))
-	}
-	return cons, err
+	return c.control.js().Consumer(ctx, string(q.Stream), q.Durable)
 }

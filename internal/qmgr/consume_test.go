@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/transfer"
-
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"ferry/internal/transfer"
 )
 
 func TestEnqueueAndConsume(t *testing.T) {
@@ -247,11 +247,11 @@ func TestDeletedStreams(t *testing.T) {
 	if _, err := c.SetOwner(t.Context(), "k", nil, 0); err != nil {
 		t.Error(err)
 	}
-	if err := c.control.js().DeleteStream(t.Context(), "KV_"+OwnerBucket); err != nil {
+	if err := c.control.js().DeleteStream(t.Context(), string(StreamOwner)); err != nil {
 		t.Fatal(err)
 	}
 	if _, revision, err := c.Owner(t.Context(), "k"); err != nil || revision != 0 {
-		t.Errorf("of a bucket that was lost: revision %d, %v", revision, err)
+		t.Errorf("of a stream that was lost: revision %d, %v", revision, err)
 	}
 }
 
@@ -347,13 +347,14 @@ func TestConsumerAheadIsReplaced(t *testing.T) {
 	answer("$JS.API.STREAM.INFO.*", `{"config":{"name":"S"},"state":{"last_seq":3}}`, nil)
 	answer("$JS.API.CONSUMER.CREATE.>", `{"stream_name":"FERRY_COMMAND","name":"command-A","delivered":{"stream_seq":%d}}`, &delivered)
 	answer("$JS.API.CONSUMER.DELETE.>", `{"success":true}`, nil)
+	answer("$JS.API.CONSUMER.INFO.>", `{"stream_name":"FERRY_COMMAND","name":"command-A"}`, nil)
 	answer("$JS.API.CONSUMER.MSG.NEXT.>", "", nil) // there is none: an answer would have it ask again at once
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	c := connect(t, ConnConfig{URL: url})
 	consume(t, c, commands)
-	want := "INFO INFO INFO CREATE INFO DELETE CREATE MSG" // STREAM.INFO three times for Ensure; then the consumer
+	want := "INFO INFO INFO CREATE INFO DELETE CREATE INFO MSG" // STREAM.INFO three times for Ensure; then the consumer
 	var have []string
 	for range strings.Fields(want) {
 		have = append(have, receive(t, "a call", calls))

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"strings"
 
-	"ferry/internal/transfer"
-
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/transfer"
 )
 
 // Error codes of JetStream that the client library has no name for.
@@ -16,6 +16,9 @@ const (
 	codeNoStorage     = 10023 // the server's or account's storage is used up
 	codeStorageLimit  = 10047
 	codeStoreMaxBytes = 10077 // the stream is full
+
+	codeWrongSequence   = 10071 // the newest message is another one than was expected
+	codeWrongSequenceOf = 10164 // the same, where a cluster has not agreed yet on one before
 
 	codeConsumerCreate    = 10012 // among others: what is asked for cannot be changed
 	codeConsumerExists    = 10148
@@ -39,6 +42,18 @@ func (c *Conn) away() error {
 // explain puts an error of the library in Ferry's terms. Size is that of the
 // message in bytes.
 func (c *Conn) explain(err error, subject string, size int) error {
+	switch {
+	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrDisconnected),
+		errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionReconnecting),
+		errors.Is(err, jetstream.ErrConnectionClosed):
+		return c.away()
+	}
+	return explain(err, "the queue manager at "+c.where, subject, size, c.Facts().MaxPayload)
+}
+
+// explain puts an error of the library in Ferry's terms, where the connection is there. Where
+// names the queue manager, size is that of the message and limit that of any, in bytes.
+func explain(err error, where, subject string, size int, limit int64) error {
 	var e *transfer.Error
 	var api *jetstream.APIError
 	switch {
@@ -48,31 +63,27 @@ func (c *Conn) explain(err error, subject string, size int) error {
 		return e
 	case errors.Is(err, context.Canceled):
 		return context.Canceled
-	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrDisconnected),
-		errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionReconnecting),
-		errors.Is(err, jetstream.ErrConnectionClosed):
-		return c.away()
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
 		return transfer.Errorf(transfer.KindUnreachable, "nobody listens on %s", subject)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		return transfer.Errorf(transfer.KindTimeout, "no answer on %s", subject)
 	case errors.Is(err, nats.ErrMaxPayload):
-		return tooLarge(c.where, size, c.Facts().MaxPayload)
+		return tooLarge(where, size, limit)
 	case errors.Is(err, jetstream.ErrStreamMessageExceedsMaximum):
-		return tooLarge(c.where, size, maxMsgSize)
+		return tooLarge(where, size, maxMsgSize)
 	case errors.As(err, &api) && isFull(api) && strings.Contains(api.Description, "per subject"):
 		return transfer.Errorf(transfer.KindNoSpace, "the queue %s is full: what waits in it is not being read", subject).
 			WithHint("start the agent, or withdraw what waits for it")
 	case errors.As(err, &api) && isFull(api):
-		return transfer.Errorf(transfer.KindNoSpace, "the queue manager at %s has no room for %s: %s", c.where, subject, api.Description)
+		return transfer.Errorf(transfer.KindNoSpace, "%s has no room for %s: %s", where, subject, api.Description)
 	case errors.Is(err, nats.ErrBadSubject):
 		return transfer.Errorf(transfer.KindInternal, "subject %q is malformed", subject)
 	}
-	return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s: %w", c.where, err)
+	return transfer.Errorf(transfer.KindNoManager, "%s: %w", where, err)
 }
 
 func tooLarge(where string, size int, limit int64) error {
-	return transfer.Errorf(transfer.KindTooLarge, "a message of %d bytes is too large for the queue manager at %s; the limit is %d", size, where, limit)
+	return transfer.Errorf(transfer.KindTooLarge, "a message of %d bytes is too large for %s; the limit is %d", size, where, limit)
 }
 
 func isFull(api *jetstream.APIError) bool {
@@ -83,10 +94,10 @@ func isFull(api *jetstream.APIError) bool {
 	return false
 }
 
-// missing reports whether an error means that a stream, bucket or consumer has
-// vanished, or that nobody answers for it.
+// missing reports whether an error means that a stream or consumer has vanished, or that
+// nobody answers for it.
 func missing(err error) bool {
 	return errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound) ||
-		errors.Is(err, jetstream.ErrConsumerDoesNotExist) || errors.Is(err, jetstream.ErrBucketNotFound) ||
+		errors.Is(err, jetstream.ErrConsumerDoesNotExist) ||
 		errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders)
 }

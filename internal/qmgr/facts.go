@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"ferry/internal/transfer"
-	"ferry/internal/wire"
-
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // Facts are what a connection knows of its queue manager.
@@ -44,7 +45,10 @@ func (s *Server) aboutMe() about {
 }
 
 // A responder answers for the queue manager over an in-process connection of its own.
-type responder struct{ nc *nats.Conn }
+type responder struct {
+	nc        *nats.Conn
+	registrar *registrar
+}
 
 func answerAbout(s *Server) (*responder, error) {
 	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.Name("ferry queue manager"), nats.NoReconnect(), credentials(s.cfg.identity()))
@@ -52,22 +56,40 @@ func answerAbout(s *Server) (*responder, error) {
 		return nil, transfer.Errorf(transfer.KindNoManager, "queue manager %s does not answer: %w", s.cfg.Name, err)
 	}
 
-	if _, err = nc.Subscribe(wire.AllAsks(wire.Manager), func(m *nats.Msg) {
-		if answer, err := json.Marshal(s.aboutMe()); err == nil && wire.Wants(m.Subject, m.Reply) {
-			m.Respond(answer)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(apiTimeout))
+	if err == nil {
+		library := library{func() jetstream.JetStream { return js }, defaultTimes.ackWait}
+		r := &responder{nc, newRegistrar("queue manager "+s.cfg.Name, library)}
+		if _, err = nc.Subscribe(wire.AllAsks(wire.Manager), func(m *nats.Msg) { r.answer(s, m) }); err == nil {
+			err = nc.Flush()
 		}
-	}); err == nil {
-		err = nc.Flush()
+		if err == nil {
+			return r, nil
+		}
+		r.stop()
 	}
-	if err != nil {
-		nc.Close()
-		return nil, transfer.Errorf(transfer.KindNoManager, "queue manager %s does not answer: %w", s.cfg.Name, err)
+	nc.Close()
+	return nil, transfer.Errorf(transfer.KindNoManager, "queue manager %s does not answer: %w", s.cfg.Name, err)
+}
+
+// answer answers what somebody asks the queue manager: what it is, where nothing else is said.
+func (r *responder) answer(s *Server, m *nats.Msg) {
+	if !wire.Wants(m.Subject, m.Reply) {
+		return
 	}
-	return &responder{nc}, nil
+	body := unpacked(m.Data)
+	if len(body) > 0 {
+		r.registrar.take(wire.LastToken(m.Subject), body, func(answer []byte) { m.Respond(answer) })
+		return
+	}
+	if answer, err := json.Marshal(s.aboutMe()); err == nil {
+		m.Respond(answer)
+	}
 }
 
 func (r *responder) stop() {
 	if r != nil {
+		r.registrar.close()
 		r.nc.Close()
 	}
 }

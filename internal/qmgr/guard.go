@@ -5,15 +5,15 @@ import (
 	"errors"
 	"net"
 
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
 	"ferry/internal/identity"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-
-	"github.com/nats-io/jwt/v2"
-	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 )
 
 // A Guard lets in whom a network's authority has given an identity, and nobody else: over
@@ -43,7 +43,7 @@ func readClaims(c roles.Claims) (r claims, err error) {
 }
 
 // apply puts a guard in the library's terms.
-func (g *Guard) apply(opts *server.Options) error {
+func (g *Guard) apply(s *Server, opts *server.Options) error {
 	r, err := readClaims(g.Claims)
 	if err != nil {
 		return err
@@ -55,16 +55,13 @@ func (g *Guard) apply(opts *server.Options) error {
 	opts.TrustedOperators = []*jwt.OperatorClaims{r.operator}
 	opts.SystemAccount = r.operator.SystemAccount
 	opts.AccountResolver = resolver
+	s.accountName = r.account.Subject
+	s.account.Store(r.account)
 	return nil
 }
 
 // open lets clients in who connect to a listener.
-func (g *Guard) open(s *Server, l net.Listener) (*gate.Gate, error) {
-	r, err := readClaims(g.Claims)
-	if err != nil {
-		return nil, err
-	}
-	s.account.Store(r.account)
+func (g *Guard) open(s *Server, l net.Listener) *gate.Gate {
 	all := identity.OneOf(g.Identity.Name().Network, identity.Agent, identity.User, identity.Manager, identity.Coordination, identity.Authority)
 	return gate.Open(l, gate.Config{TLS: g.Identity.Server(all), Dial: s.ns.InProcessConn, Log: s.cfg.Log,
 		Admit: func(state tls.ConnectionState, token string) (replies string, err error) {
@@ -76,7 +73,7 @@ func (g *Guard) open(s *Server, l net.Listener) (*gate.Gate, error) {
 				return "", err
 			}
 			return wire.InboxesOf(name.Token()), nil
-		}}), nil
+		}})
 }
 
 // fits reports whether a JWT is of the name that a certificate has. The server itself finds out

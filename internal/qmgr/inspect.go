@@ -56,6 +56,9 @@ func (s *Server) inspect(opts *server.Options) error {
 		return err
 	}
 
+	if err := s.takeOver(); err != nil {
+		return err
+	}
 	if _, err := os.Stat(filepath.Join(s.cfg.Dir, server.JetStreamStoreDir)); errors.Is(err, fs.ErrNotExist) {
 		for _, m := range was.Streams {
 			if m.Last > 0 {
@@ -94,7 +97,7 @@ func (s *Server) inspect(opts *server.Options) error {
 // diagnose says what is wrong with a store, and gives the streams that cannot
 // be read, or not in full. What can be read of the commands is rescued then.
 func (s *Server) diagnose(opts *server.Options, x *examination, was marks) (damaged map[string]bool, err error) {
-	now, err := marksOf(x.ns)
+	now, err := s.marksOf(x.ns)
 	if err != nil {
 		return nil, err
 	}
@@ -149,13 +152,30 @@ func (s *Server) compare(was, now map[string]mark, unread map[string]bool) {
 }
 
 // streamDir is where the library keeps a stream in a server's directory.
-func streamDir(dir, name string) string {
-	return filepath.Join(dir, server.JetStreamStoreDir, server.DEFAULT_GLOBAL_ACCOUNT, "streams", name)
+func (s *Server) streamDir(dir, name string) string {
+	return filepath.Join(dir, server.JetStreamStoreDir, s.accountName, "streams", name)
+}
+
+// takeOver gives the queues of a queue manager that had no guard to the one that has: what
+// was stored waits on in them.
+func (s *Server) takeOver() error {
+	if s.cfg.Guard == nil {
+		return nil
+	}
+	store := filepath.Join(s.cfg.Dir, server.JetStreamStoreDir)
+	if _, err := os.Lstat(filepath.Join(store, s.accountName)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err := os.Rename(filepath.Join(store, server.DEFAULT_GLOBAL_ACCOUNT), filepath.Join(store, s.accountName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // swap puts a damaged stream aside and what was rescued of it in its place.
 func (s *Server) swap(name string) error {
-	now, aside := streamDir(s.cfg.Dir, name), filepath.Join(s.cfg.Dir, damagedDir, name)
+	now, aside := s.streamDir(s.cfg.Dir, name), filepath.Join(s.cfg.Dir, damagedDir, name)
 	err := os.RemoveAll(aside)
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(aside), 0o700)
@@ -168,7 +188,7 @@ func (s *Server) swap(name string) error {
 	}
 
 	s.cfg.Log.Warn("the queue manager has put a damaged stream aside", slog.String("stream", name), slog.String("aside", aside))
-	err = os.Rename(streamDir(filepath.Join(s.cfg.Dir, rescueDir), name), now)
+	err = os.Rename(s.streamDir(filepath.Join(s.cfg.Dir, rescueDir), name), now)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -198,12 +218,12 @@ func (s *Server) examine(opts *server.Options, dir string) (*examination, error)
 
 	x := &examination{ns: ns, unread: map[string]bool{}, complaints: log.complaints()}
 	for _, e := range ns.Healthz(&server.HealthzOptions{Details: true}).Errors {
-		if e.Type == server.HealthzErrorStream && e.Account == server.DEFAULT_GLOBAL_ACCOUNT {
+		if e.Type == server.HealthzErrorStream && e.Account == s.accountName {
 			x.unread[e.Stream] = true
 		}
 	}
 
-	if x.nc, err = nats.Connect("", nats.InProcessServer(ns), nats.NoReconnect()); err == nil {
+	if x.nc, err = nats.Connect("", nats.InProcessServer(ns), nats.NoReconnect(), credentials(s.cfg.identity())); err == nil {
 		x.js, err = jetstream.New(x.nc, jetstream.WithDefaultTimeout(apiTimeout))
 	}
 	if err != nil {
@@ -212,7 +232,7 @@ func (s *Server) examine(opts *server.Options, dir string) (*examination, error)
 	}
 
 	for _, cfg := range streams {
-		x.findReaders(filepath.Join(streamDir(dir, cfg.Name), "obs"), cfg.Name)
+		x.findReaders(filepath.Join(s.streamDir(dir, cfg.Name), "obs"), cfg.Name)
 	}
 	return x, nil
 }

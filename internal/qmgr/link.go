@@ -15,11 +15,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ferry/internal/qmgr/tap"
-	"ferry/internal/transfer"
-
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/qmgr/tap"
+	"ferry/internal/transfer"
 )
 
 const (
@@ -71,7 +71,6 @@ type tapping struct {
 type session struct {
 	nc *nats.Conn
 	js jetstream.JetStream
-	kv sync.Map // jetstream.KeyValue by the bucket's name, once it was looked up
 }
 
 type subscription struct {
@@ -94,20 +93,6 @@ func newLink(c *Conn, role string) *link {
 
 func (l *link) conn() *nats.Conn        { return l.now.Load().nc }
 func (l *link) js() jetstream.JetStream { return l.now.Load().js }
-
-// bucket is a bucket by its name. It is looked up once in a session: the library asks
-// for the whole configuration each time.
-func (l *link) bucket(ctx context.Context, name string) (jetstream.KeyValue, error) {
-	s := l.now.Load()
-	if kv, ok := s.kv.Load(name); ok {
-		return kv.(jetstream.KeyValue), nil
-	}
-	kv, err := s.js.KeyValue(ctx, name)
-	if err == nil {
-		s.kv.Store(name, kv)
-	}
-	return kv, err
-}
 
 // dial connects once and returns when the link is up.
 func (l *link) dial(ctx context.Context) error {

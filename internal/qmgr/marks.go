@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+
 	"ferry/internal/filelock"
 	"ferry/internal/transfer"
-
-	"github.com/nats-io/nats-server/v2/server"
 )
 
 const (
@@ -105,7 +105,7 @@ func (s *Server) saveMarks(m marks) error {
 }
 
 // marksOf asks a server how far its streams have come.
-func marksOf(ns *server.Server) (map[string]mark, error) {
+func (s *Server) marksOf(ns *server.Server) (map[string]mark, error) {
 	j, err := ns.Jsz(&server.JSzOptions{Streams: true})
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func marksOf(ns *server.Server) (map[string]mark, error) {
 	all := map[string]mark{}
 	for _, a := range j.AccountDetails {
 		for _, st := range a.Streams {
-			if a.Name == server.DEFAULT_GLOBAL_ACCOUNT {
+			if a.Id == s.accountName {
 				all[st.Name] = mark{st.Created, st.State.LastSeq}
 			}
 		}
@@ -130,7 +130,7 @@ func (s *Server) remember() {
 		if s.taken() {
 			return // what is written from now on nobody will find
 		}
-		now, err := marksOf(s.ns)
+		now, err := s.marksOf(s.ns)
 		if err == nil && (s.known == nil || !maps.EqualFunc(s.known, now, mark.equal)) {
 			if err = s.saveMarks(marks{1, false, now}); err == nil {
 				s.known = now

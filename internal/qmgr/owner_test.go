@@ -23,7 +23,7 @@ func TestOwnerIsReplacedByOne(t *testing.T) {
 	}
 	for round := range 20 {
 		if round%5 == 4 {
-			if err := conns[0].control.js().DeleteStream(ctx, "KV_"+OwnerBucket); err != nil {
+			if err := conns[0].control.js().DeleteStream(ctx, string(StreamOwner)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -15,14 +15,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
+
 	"ferry/internal/filelock"
 	"ferry/internal/identity"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/tcp"
 	"ferry/internal/transfer"
-
-	"github.com/nats-io/jwt/v2"
-	"github.com/nats-io/nats-server/v2/server"
 )
 
 // Limits of the embedded queue manager.
@@ -50,22 +50,23 @@ type ServerConfig struct {
 // A Server is the embedded queue manager. It syncs every stored message before
 // it acknowledges it.
 type Server struct {
-	cfg      ServerConfig
-	ns       *server.Server
-	lock     *dirLock
-	about    *responder
-	findings findings
-	broken   atomic.Pointer[string] // why messages cannot be stored at present
-	known    map[string]mark        // what the marks say; remember's until it has ended
-	listener net.Listener           // of a Guard, and
-	gate     *gate.Gate             // what lets clients in there
-	account  atomic.Pointer[jwt.AccountClaims]
-	ending   chan struct{} // closed by Shutdown
-	tasks    sync.WaitGroup
-	once     sync.Once
-	places   []filelock.Place // where its files were when it had started
-	gone     chan struct{}    // closed with lost set
-	lost     error
+	cfg         ServerConfig
+	ns          *server.Server
+	accountName string // that has the queues
+	lock        *dirLock
+	about       *responder
+	findings    findings
+	broken      atomic.Pointer[string] // why messages cannot be stored at present
+	known       map[string]mark        // what the marks say; remember's until it has ended
+	listener    net.Listener           // of a Guard, and
+	gate        *gate.Gate             // what lets clients in there
+	account     atomic.Pointer[jwt.AccountClaims]
+	ending      chan struct{} // closed by Shutdown
+	tasks       sync.WaitGroup
+	once        sync.Once
+	places      []filelock.Place // where its files were when it had started
+	gone        chan struct{}    // closed with lost set
+	lost        error
 }
 
 // readyTimeout is how long a server that has started may take to say so.
@@ -96,8 +97,14 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 		return nil, err
 	}
 
-	s := &Server{cfg: cfg, lock: lock, ending: make(chan struct{}), gone: make(chan struct{})}
-	if err := s.start(opts); err != nil {
+	s := &Server{cfg: cfg, accountName: server.DEFAULT_GLOBAL_ACCOUNT, lock: lock, ending: make(chan struct{}), gone: make(chan struct{})}
+	if cfg.Guard != nil {
+		err = cfg.Guard.apply(s, opts)
+	}
+	if err == nil {
+		err = s.start(opts)
+	}
+	if err != nil {
 		s.Shutdown()
 		return nil, err
 	}
@@ -150,9 +157,6 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 			return nil, err
 		}
 		opts.Host, opts.Port = host, port
-	}
-	if cfg.Guard != nil {
-		return opts, cfg.Guard.apply(opts)
 	}
 	return opts, nil
 }
@@ -258,7 +262,7 @@ func (s *Server) start(opts *server.Options) error {
 
 	s.about, err = answerAbout(s)
 	if err == nil && s.listener != nil {
-		s.gate, err = s.cfg.Guard.open(s, s.listener)
+		s.gate = s.cfg.Guard.open(s, s.listener)
 	}
 	return err
 }

@@ -3,14 +3,13 @@ package qmgr
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"time"
-
-	"ferry/internal/transfer"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
 )
 
 // A Stream is the name of one of the durable queues.
@@ -20,9 +19,12 @@ type Stream string
 const (
 	// StreamCommand holds ferry.command.> and ferry.control.> until an agent has
 	// acknowledged them, 14 days at most; 5,000 for one agent of one principal.
-	StreamCommand Stream = "FERRY_COMMAND"
+	StreamCommand Stream = roles.StreamCommand
 	// StreamEvent holds ferry.event.>, the newest 256 MiB of it.
-	StreamEvent Stream = "FERRY_EVENT"
+	StreamEvent Stream = roles.StreamEvent
+	// StreamOwner holds ferry.owner.>, the newest message of each: who has a name. Whoever
+	// decides by one asks the leader, as a replica may be behind: there is no AllowDirect.
+	StreamOwner Stream = roles.StreamOwner
 )
 
 const (
@@ -34,7 +36,6 @@ const (
 	eventMaxBytes   = 256 << 20
 	commandMaxAge   = 14 * 24 * time.Hour
 	duplicateWindow = 2 * time.Minute
-	deletedTTL      = time.Hour // how long a deleted key leaves a marker
 
 	apiTimeout   = 5 * time.Second // of one request to JetStream
 	publishPause = 250 * time.Millisecond
@@ -75,32 +76,24 @@ var streams = []jetstream.StreamConfig{
 		Discard:      jetstream.DiscardOld,
 		Duplicates:   duplicateWindow,
 	},
-	owners,
+	{
+		Name:              string(StreamOwner),
+		Description:       "Ferry: which instance has an agent's name",
+		Subjects:          []string{"ferry.owner.*"},
+		Retention:         jetstream.LimitsPolicy,
+		Storage:           jetstream.FileStorage,
+		Replicas:          1,
+		MaxConsumers:      maxConsumers,
+		MaxMsgs:           -1,
+		MaxMsgsPerSubject: 1,
+		MaxBytes:          -1,
+		MaxMsgSize:        maxOwnerSize + 1024, // and its headers
+		Discard:           jetstream.DiscardOld,
+		Duplicates:        duplicateWindow,
+	},
 }
 
-// owners is what the library's own buckets look like, with a limit of consumers
-// (each watcher is one) that it does not let one set. Whoever decides by a value asks the
-// leader, as a replica may be behind: there is no AllowDirect.
-var owners = jetstream.StreamConfig{
-	Name:                   "KV_" + OwnerBucket,
-	Description:            "Ferry: which instance has an agent's name",
-	Subjects:               []string{"$KV." + OwnerBucket + ".>"},
-	Storage:                jetstream.FileStorage,
-	Replicas:               1,
-	MaxConsumers:           maxConsumers,
-	MaxMsgs:                -1,
-	MaxMsgsPerSubject:      1,
-	MaxBytes:               -1,
-	MaxMsgSize:             maxOwnerSize + 1024, // and its headers
-	Discard:                jetstream.DiscardNew,
-	Duplicates:             duplicateWindow,
-	AllowRollup:            true,
-	DenyDelete:             true,
-	AllowMsgTTL:            true,
-	SubjectDeleteMarkerTTL: deletedTTL,
-}
-
-// Ensure makes the streams and the bucket that are missing.
+// Ensure makes the streams that are missing.
 func (c *Conn) Ensure(ctx context.Context) error {
 	c.ensuring.Lock()
 	defer c.ensuring.Unlock()
@@ -108,29 +101,15 @@ func (c *Conn) Ensure(ctx context.Context) error {
 		return c.away()
 	}
 
-	js := c.control.js()
+	before := map[string]mark{}
 	for _, cfg := range streams {
-		before := c.witness.before(cfg.Name)
-		s, err := js.Stream(ctx, cfg.Name)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			s, err = js.CreateStream(ctx, cfg)
-			if err == nil {
-				c.cfg.Log.Debug("stream made", slog.String("stream", cfg.Name))
-			}
-		}
-		if err == nil {
-			c.noticed(c.witness.look(cfg.Name, before, markOf(s)))
-		}
-		switch {
-		case err == nil, errors.Is(err, jetstream.ErrStreamNameAlreadyInUse): // somebody else was faster
-		case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabled),
-			errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-			return transfer.Errorf(transfer.KindNoManager, "%w", errNoJetStream)
-		default:
-			return c.explain(fmt.Errorf("stream %s: %w", cfg.Name, err), cfg.Name, 0)
-		}
+		before[cfg.Name] = c.witness.before(cfg.Name)
 	}
-	return nil
+	now, err := c.keeper.ensure(ctx)
+	for name, m := range now {
+		c.noticed(c.witness.look(name, before[name], m))
+	}
+	return c.explain(err, "the streams", 0)
 }
 
 // markOf is how far a stream has come.

@@ -4,22 +4,19 @@ package attacks
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"ferry/internal/authority"
+	"ferry/internal/authority/authoritytest"
 	"ferry/internal/identity"
-	"ferry/internal/keyfile"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
@@ -46,9 +43,7 @@ func newNetwork(t *testing.T) *network {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	a, err := authority.Open(filepath.Join(t.TempDir(), "authority"), time.Now)
-	must(t, err)
-	t.Cleanup(func() { a.Close() })
+	a := authoritytest.New(t)
 	n := &network{Authority: a, t: t, ctx: ctx}
 	claims, err := a.Claims()
 	must(t, err)
@@ -64,22 +59,7 @@ func newNetwork(t *testing.T) *network {
 
 func (n *network) identity(role identity.Role, name string, as roles.Role) *identity.Identity {
 	n.t.Helper()
-	dir, err := keyfile.Make(filepath.Join(n.t.TempDir(), "identity"))
-	must(n.t, err)
-	keys, err := identity.NewKeys(dir, func() (string, error) {
-		seed, _, err := roles.NewUserKey()
-		return seed, err
-	})
-	must(n.t, err)
-	nkey, err := roles.PublicKey(keys.Seed)
-	must(n.t, err)
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, keys.TLS)
-	must(n.t, err)
-	g, err := n.Issue(identity.Name{Network: n.Network(), Role: role, Name: name}, as, authority.Wish{CSR: csr, Nkey: nkey}, "")
-	must(n.t, err)
-	i, err := identity.New(dir, keys, g)
-	must(n.t, err)
-	return i
+	return authoritytest.Identity(n.t, n.Authority, role, name, as)
 }
 
 func (n *network) connect(i *identity.Identity) (*qmgr.Conn, error) {

@@ -96,8 +96,6 @@ func Grants() map[Role]Grant {
 		"ferry.progress." + Self + ".*",
 		"ferry.event." + Self,
 		"ferry.command." + Self + "." + Self,
-		"ferry.owner." + Self,
-		"$JS.API.DIRECT.GET." + StreamOwner + ".ferry.owner." + Self,
 	}, reads(StreamCommand, DurableCommand+Self), reads(StreamCommand, DurableControl+Self), reads(StreamStore, DurableStore+Self))
 	agent.Subscribe = append(agent.Subscribe,
 		"ferry.reply."+Self+".*", "ferry.data."+Self+".>", "ferry.ask."+Self+".*", "ferry.beat.*", "ferry.trust")

@@ -1,0 +1,38 @@
+// Package authoritytest makes networks with identities for tests.
+package authoritytest
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ferry/internal/authority"
+	"ferry/internal/identity"
+	"ferry/internal/keyfile"
+	"ferry/internal/qmgr/roles"
+)
+
+// New makes an authority with a network of its own.
+func New(t testing.TB) *authority.Authority {
+	t.Helper()
+	a, err := authority.Open(filepath.Join(t.TempDir(), "authority"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close() })
+	return a
+}
+
+// Identity has an authority issue an identity.
+func Identity(t testing.TB, a *authority.Authority, role identity.Role, name string, as roles.Role) *identity.Identity {
+	t.Helper()
+	dir, err := keyfile.Make(filepath.Join(t.TempDir(), "identity"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, err := a.IssueTo(dir, identity.Name{Network: a.Network(), Role: role, Name: name}, as, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}

@@ -1,0 +1,322 @@
+package qmgr
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// An errand is what somebody with an identity has the queue manager do for him, who may not
+// do it himself. It is asked on wire.AskSubject(wire.Manager, …); a question without a body
+// is another one (about). Unknown fields are ignored.
+type errand struct {
+	V  int `json:"v"`
+	Op op  `json:"op"`
+	// Durable names the queue: it says which stream and which subjects.
+	Durable string        `json:"durable,omitempty"`
+	Idle    time.Duration `json:"idle,omitempty"` // Queue.Idle, in nanoseconds
+	Owner   *owner        `json:"owner,omitempty"`
+	Tokens  []string      `json:"tokens,omitempty"`
+}
+
+// An op is what an errand is for: a method of keeper.
+type op string
+
+const (
+	opEnsure    op = "ensure"
+	opDurable   op = "durable"
+	opStanding  op = "standing"
+	opForget    op = "forget"
+	opOwner     op = "owner"
+	opSetOwner  op = "set-owner"
+	opStrangers op = "strangers"
+	opPurge     op = "purge"
+)
+
+// An errandResult is what became of an errand.
+type errandResult struct {
+	V        int             `json:"v"`
+	Error    *transfer.Error `json:"error,omitempty"`
+	Marks    map[string]mark `json:"marks,omitempty"`
+	Durable  *durable        `json:"durable,omitempty"`
+	Standing *Standing       `json:"standing,omitempty"`
+	Owner    *owner          `json:"owner,omitempty"`
+	Tokens   []string        `json:"tokens,omitempty"`
+	Gone     uint64          `json:"gone,omitempty"`
+}
+
+// Limits of errands.
+const (
+	maxErrand     = 128 << 10 // bytes: an owner in base64, or names of strangers
+	maxStrangers  = 500       // named at once; the others the next time
+	errandsAtOnce = 16        // that are under way; the others wait
+	errandsOfOne  = 8         // of one asker, under way and waiting; more are refused
+	errandsInAll  = 4096
+	minErrandIdle = time.Minute
+)
+
+// A queueNamed is the queue that a durable of Ferry's reads.
+func queueNamed(durable string) (q Queue, ok bool) {
+	if durable == wire.Coordination {
+		return Events(), true
+	}
+	for prefix, filter := range map[string]func(transfer.AgentName) string{commandsPrefix: wire.AllCommands, controlsPrefix: wire.AllControls} {
+		if token, ok := strings.CutPrefix(durable, prefix); ok {
+			name, err := wire.AgentOf(token)
+			return own(prefix, name, filter(name)), err == nil && name.Token() == token
+		}
+	}
+	return q, false
+}
+
+// allowed says whether whoever has a token may have an errand done; the tokens of agents are
+// in capitals, all others in small letters.
+func (e *errand) allowed(asker string) bool {
+	_, err := wire.AgentOf(asker)
+	agent := err == nil && asker == strings.ToUpper(asker)
+	switch e.Op {
+	case opEnsure:
+		return true
+	case opStanding:
+		return e.Durable != wire.Coordination
+	case opDurable:
+		return agent && (e.Durable == commandsPrefix+asker || e.Durable == controlsPrefix+asker) || asker == wire.Coordination && e.Durable == asker
+	case opForget, opOwner, opSetOwner:
+		return agent
+	case opStrangers, opPurge:
+		return asker == wire.Coordination
+	}
+	return false
+}
+
+// A registrar does errands.
+type registrar struct {
+	where  string // names the queue manager in sentences
+	keeper keeper
+	ctx    context.Context // ends with close
+	end    context.CancelFunc
+	slots  chan struct{}
+	tasks  sync.WaitGroup
+
+	mu      sync.Mutex
+	waiting map[string]int // by asker
+	all     int
+}
+
+func newRegistrar(where string, k keeper) *registrar {
+	r := &registrar{where: where, keeper: k, slots: make(chan struct{}, errandsAtOnce), waiting: map[string]int{}}
+	r.ctx, r.end = context.WithCancel(context.Background())
+	return r
+}
+
+// close gives up what is under way and returns when nothing is.
+func (r *registrar) close() {
+	r.mu.Lock()
+	r.end()
+	r.mu.Unlock()
+	r.tasks.Wait()
+}
+
+// take has an errand done, in its turn and for whoever has the token asker, and its result
+// given to answer.
+func (r *registrar) take(asker string, body []byte, answer func([]byte)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ctx.Err() != nil {
+		return
+	}
+	if r.waiting[asker] >= errandsOfOne || r.all >= errandsInAll {
+		answer(resultOf(errandResult{}, transfer.Errorf(transfer.KindBusy, "too many questions of %s wait at the queue manager", asker)))
+		return
+	}
+	r.waiting[asker]++
+	r.all++
+	r.tasks.Go(func() {
+		defer r.leave(asker)
+		select {
+		case r.slots <- struct{}{}:
+		case <-r.ctx.Done():
+			return
+		}
+		defer func() { <-r.slots }()
+
+		ctx, cancel := context.WithTimeout(r.ctx, apiTimeout)
+		defer cancel()
+		res, err := r.do(ctx, asker, body)
+		answer(resultOf(res, explain(err, r.where, "the streams", len(body), serverMaxPayload)))
+	})
+}
+
+func (r *registrar) leave(asker string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all--
+	if r.waiting[asker]--; r.waiting[asker] == 0 {
+		delete(r.waiting, asker)
+	}
+}
+
+// resultOf puts a result and an error in one message.
+func resultOf(res errandResult, err error) []byte {
+	res.V = 1
+	if err != nil {
+		res = errandResult{V: 1, Error: transfer.AsError(err)}
+	}
+	data, err := json.Marshal(res)
+	if err != nil {
+		data = resultOf(errandResult{}, err)
+	}
+	return data
+}
+
+// do does an errand.
+func (r *registrar) do(ctx context.Context, asker string, body []byte) (res errandResult, err error) {
+	var e errand
+	if len(body) > maxErrand {
+		return res, transfer.Errorf(transfer.KindTooLarge, "a question of %d bytes to the queue manager is too large; the limit is %d", len(body), maxErrand)
+	}
+	if err := json.Unmarshal(body, &e); err != nil || e.V != 1 {
+		return res, transfer.Errorf(transfer.KindVersion, "a question of %s to the queue manager cannot be read", asker)
+	}
+	if !e.allowed(asker) {
+		return res, transfer.Errorf(transfer.KindDenied, "%s may not have the queue manager do %.40q for %.200q", asker, e.Op, e.Durable)
+	}
+
+	q, known := queueNamed(e.Durable)
+	if !known && (e.Op == opDurable || e.Op == opStanding) {
+		return res, transfer.Errorf(transfer.KindUsage, "the queue manager knows no queue of the reader %.200q", e.Durable)
+	}
+	switch e.Op {
+	case opEnsure:
+		res.Marks, err = r.keeper.ensure(ctx)
+	case opDurable:
+		if e.Idle != 0 {
+			q.Idle = min(max(e.Idle, minErrandIdle), durableIdle)
+		}
+		var d durable
+		d, err = r.keeper.durable(ctx, q)
+		res.Durable = &d
+	case opStanding:
+		var s Standing
+		s, err = r.keeper.standing(ctx, q)
+		res.Standing = &s
+	case opForget:
+		name, _ := wire.AgentOf(asker)
+		err = r.keeper.forget(ctx, asker, []Queue{Commands(name), Controls(name)})
+	case opOwner:
+		var o owner
+		o, err = r.keeper.owner(ctx, asker)
+		res.Owner = &o
+	case opSetOwner:
+		if e.Owner == nil || len(e.Owner.Value) > maxOwnerSize {
+			return res, transfer.Errorf(transfer.KindUsage, "the owner of %s is missing or too large", asker)
+		}
+		o := owner{Revision: e.Owner.Revision}
+		o.Revision, err = r.keeper.setOwner(ctx, asker, *e.Owner)
+		res.Owner = &o
+	case opStrangers:
+		res.Tokens, err = r.keeper.strangers(ctx)
+		res.Tokens = res.Tokens[:min(len(res.Tokens), maxStrangers)]
+	case opPurge:
+		res.Gone, err = r.keeper.purge(ctx, e.Tokens[:min(len(e.Tokens), maxStrangers)])
+	}
+	return res, err
+}
+
+// An asker is a keeper that has the queue manager do everything. What it asks for of a name
+// is of the name as which its Conn asks.
+type asker struct{ c *Conn }
+
+func (a asker) ask(ctx context.Context, e errand) (res errandResult, err error) {
+	e.V = 1
+	body, err := json.Marshal(e)
+	if err != nil {
+		return res, err
+	}
+	data, err := a.c.Request(ctx, wire.AskSubject(wire.Manager, a.c.cfg.Self), body, apiTimeout)
+	if err != nil {
+		return res, err
+	}
+	if err := json.Unmarshal(data, &res); err != nil || res.V != 1 {
+		return res, transfer.Errorf(transfer.KindVersion, "the queue manager's answer to %q cannot be read", e.Op)
+	}
+	if res.Error != nil {
+		return res, res.Error
+	}
+	return res, nil
+}
+
+func (a asker) ensure(ctx context.Context) (map[string]mark, error) {
+	res, err := a.ask(ctx, errand{Op: opEnsure})
+	return res.Marks, err
+}
+
+func (a asker) durable(ctx context.Context, q Queue) (d durable, err error) {
+	if now, ok := queueNamed(q.Durable); !ok || now.Stream != q.Stream || now.Filter != q.Filter {
+		return d, transfer.Errorf(transfer.KindInternal, "the queue %+v is none that the queue manager knows", q)
+	}
+	res, err := a.ask(ctx, errand{Op: opDurable, Durable: q.Durable, Idle: q.Idle})
+	if res.Durable != nil {
+		d = *res.Durable
+	}
+	return d, err
+}
+
+func (a asker) standing(ctx context.Context, q Queue) (s Standing, err error) {
+	res, err := a.ask(ctx, errand{Op: opStanding, Durable: q.Durable})
+	if res.Standing != nil {
+		s = *res.Standing
+	}
+	return s, err
+}
+
+func (a asker) forget(ctx context.Context, name string, _ []Queue) error {
+	_, err := a.askOwn(ctx, name, errand{Op: opForget})
+	return err
+}
+
+func (a asker) owner(ctx context.Context, name string) (o owner, err error) {
+	res, err := a.askOwn(ctx, name, errand{Op: opOwner})
+	if res.Owner != nil {
+		o = *res.Owner
+	}
+	return o, err
+}
+
+func (a asker) setOwner(ctx context.Context, name string, o owner) (revision uint64, err error) {
+	res, err := a.askOwn(ctx, name, errand{Op: opSetOwner, Owner: &o})
+	if res.Owner != nil {
+		revision = res.Owner.Revision
+	}
+	return revision, err
+}
+
+// askOwn asks for what is done of the asker's own name alone.
+func (a asker) askOwn(ctx context.Context, name string, e errand) (res errandResult, err error) {
+	if name != a.c.cfg.Self {
+		return res, transfer.Errorf(transfer.KindDenied, "%s may not have the queue manager do %q for %s", a.c.cfg.Self, e.Op, name)
+	}
+	return a.ask(ctx, e)
+}
+
+func (a asker) strangers(ctx context.Context) ([]string, error) {
+	res, err := a.ask(ctx, errand{Op: opStrangers})
+	return res.Tokens, err
+}
+
+func (a asker) purge(ctx context.Context, tokens []string) (gone uint64, err error) {
+	for part := range slices.Chunk(tokens, maxStrangers) {
+		res, err := a.ask(ctx, errand{Op: opPurge, Tokens: part})
+		gone += res.Gone
+		if err != nil {
+			return gone, err
+		}
+	}
+	return gone, nil
+}

@@ -1,0 +1,81 @@
+package qmgr
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"ferry/internal/authority"
+	"ferry/internal/authority/authoritytest"
+	"ferry/internal/identity"
+	"ferry/internal/qmgr/roles"
+)
+
+// guarded runs a queue manager in a directory, which lets in whom an authority knows.
+func guarded(t *testing.T, a *authority.Authority, dir string) *Server {
+	t.Helper()
+	claims, err := a.Claims()
+	must(t, err)
+	s, err := StartServer(testContext(t), ServerConfig{Dir: dir, Listen: freePort(t), Log: testLog(t),
+		Guard: &Guard{Identity: authoritytest.Identity(t, a, identity.Manager, "QM", roles.Manager), Claims: claims}})
+	must(t, err)
+	t.Cleanup(s.Shutdown)
+	return s
+}
+
+// trusted connects as one who may read every queue.
+func trusted(t *testing.T, a *authority.Authority, s *Server) *Conn {
+	t.Helper()
+	return connect(t, ConnConfig{URL: s.URL(), Identity: authoritytest.Identity(t, a, identity.Manager, "QM2", roles.Manager)})
+}
+
+var allCommands = []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}
+
+// A queue manager that gets a guard hands out what was stored when it had none, and has not
+// lost it after a restart.
+func TestAGuardTakesOverTheQueues(t *testing.T) {
+	noLeaks(t)
+	a, dir := authoritytest.New(t), filled(t, false)
+	s := guarded(t, a, dir)
+	if d := s.Degraded(); d != "" {
+		t.Errorf("degraded: %s", d)
+	}
+	s.Shutdown()
+	s = guarded(t, a, dir)
+	if d := s.Degraded(); d != "" {
+		t.Errorf("degraded after a restart: %s", d)
+	}
+	c := trusted(t, a, s)
+	if left := commandsLeft(t, c); !slices.Equal(left, allCommands) {
+		t.Errorf("the commands are %v", left)
+	}
+	must(t, s.reopen())
+	enqueue(t, c, "ferry.command.A.me", "one more")
+	for got, _ := consume(t, c, commands); receive(t, "a command after the store was opened anew", got) != "one more"; {
+	}
+}
+
+// What is wrong with the store of a queue manager with a guard is noticed, and what can be
+// read of the commands is kept.
+func TestADamagedStoreBehindAGuard(t *testing.T) {
+	noLeaks(t)
+	a, dir := authoritytest.New(t), filled(t, false)
+	s := guarded(t, a, dir)
+	s.Shutdown()
+	store := filepath.Join(dir, server.JetStreamStoreDir)
+	must(t, os.Rename(filepath.Join(store, s.accountName), filepath.Join(store, server.DEFAULT_GLOBAL_ACCOUNT)))
+	flip(t, dir, "command 3")
+	must(t, os.Rename(filepath.Join(store, server.DEFAULT_GLOBAL_ACCOUNT), filepath.Join(store, s.accountName)))
+
+	s = guarded(t, a, dir)
+	if d := s.Degraded(); !strings.Contains(d, "1 of its messages cannot be read") {
+		t.Errorf("degraded: %s", d)
+	}
+	if left := commandsLeft(t, trusted(t, a, s)); !slices.Equal(left, slices.Concat(allCommands[:3], allCommands[4:])) {
+		t.Errorf("the commands are %v", left)
+	}
+}

@@ -1,0 +1,303 @@
+package qmgr
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/transfer"
+)
+
+// A keeper makes, changes and looks at what the queue manager keeps. A library does so itself;
+// whoever has an identity other than that of a queue manager asks the queue manager to (asker).
+type keeper interface {
+	// ensure makes the streams that are missing and says how all of them stand.
+	ensure(ctx context.Context) (map[string]mark, error)
+	// durable makes the reader of a queue, or finds it.
+	durable(ctx context.Context, q Queue) (durable, error)
+	// standing is of KindNotFound where nobody has read from the queue yet.
+	standing(ctx context.Context, q Queue) (Standing, error)
+	forget(ctx context.Context, name string, queues []Queue) error
+	owner(ctx context.Context, name string) (owner, error)
+	// setOwner is of KindConflict where the owner is not of the revision in o.
+	setOwner(ctx context.Context, name string, o owner) (revision uint64, err error)
+	// strangers are the agents for whom there are commands and who have never read any,
+	// by their tokens, where the queue of commands is crowded; otherwise there are none.
+	strangers(ctx context.Context) ([]string, error)
+	// purge removes the commands for some of the strangers and says how many there were.
+	purge(ctx context.Context, tokens []string) (gone uint64, err error)
+}
+
+// A durable is how a reader stands that has just been made or found.
+type durable struct {
+	Stream    mark     `json:"stream"`
+	Delivered uint64   `json:"delivered"`          // how many messages it has handed out
+	Findings  []string `json:"findings,omitempty"` // what was wrong with it, and is not any more
+}
+
+// An owner is the value of a name, and the revision at which it was written; 0 for none.
+type owner struct {
+	Value    []byte `json:"value,omitempty"`
+	Revision uint64 `json:"revision,omitempty"`
+}
+
+// A library is a keeper that may do everything itself. What has vanished it makes anew.
+type library struct {
+	js      func() jetstream.JetStream
+	ackWait time.Duration
+}
+
+// anew runs op, and once more where a stream had to be made for it.
+func (l library) anew(ctx context.Context, op func() error) error {
+	err := op()
+	if !missing(err) {
+		return err
+	}
+	if _, err := l.ensure(ctx); err != nil {
+		return err
+	}
+	return op()
+}
+
+func (l library) ensure(ctx context.Context) (map[string]mark, error) {
+	all := map[string]mark{}
+	for _, cfg := range streams {
+		s, err := l.js().Stream(ctx, cfg.Name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			s, err = l.js().CreateStream(ctx, cfg)
+		}
+		switch {
+		case err == nil:
+			all[cfg.Name] = markOf(s)
+		case errors.Is(err, jetstream.ErrStreamNameAlreadyInUse): // somebody else was faster
+		case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabled),
+			errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+			return nil, transfer.Errorf(transfer.KindNoManager, "%w", errNoJetStream)
+		default:
+			return nil, fmt.Errorf("stream %s: %w", cfg.Name, err)
+		}
+	}
+	return all, nil
+}
+
+// durable replaces a durable that stands ahead of its stream: then the stream was lost or put
+// back, and the durable would skip all that comes until the stream has caught up.
+func (l library) durable(ctx context.Context, q Queue) (d durable, err error) {
+	cfg := jetstream.ConsumerConfig{
+		Durable:            q.Durable,
+		FilterSubject:      q.Filter,
+		DeliverPolicy:      jetstream.DeliverAllPolicy,
+		AckPolicy:          jetstream.AckExplicitPolicy,
+		AckWait:            l.ackWait,
+		MaxDeliver:         -1,
+		MaxRequestMaxBytes: maxPull,
+		InactiveThreshold:  cmp.Or(q.Idle, durableIdle),
+	}
+	var cons jetstream.Consumer
+	err = l.anew(ctx, func() (err error) {
+		cons, err = l.js().CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
+		return err
+	})
+	if estranged(err) {
+		why := err
+		if cons, err = l.replace(ctx, q, cfg); err == nil {
+			d.Findings = append(d.Findings, fmt.Sprintf("the reader %s of stream %s was not as it was made (%v): it reads from the start", q.Durable, q.Stream, why))
+		}
+	}
+	if err != nil {
+		return d, err
+	}
+
+	// The stream is looked at after the consumer: what is stored in between
+	// moves it forward, never back.
+	s, err := l.js().Stream(ctx, string(q.Stream))
+	if err != nil {
+		return d, err
+	}
+	info := cons.CachedInfo()
+	d.Stream, d.Delivered = markOf(s), info.Delivered.Consumer
+	at := max(info.AckFloor.Stream, info.Delivered.Stream)
+	if at <= d.Stream.Last {
+		return d, nil
+	}
+
+	// The embedded server repairs this itself when it recovers its store; an
+	// older or a replicated one may not.
+	d.Findings = append(d.Findings, fmt.Sprintf("the reader %s of stream %s stood at message %d of %d: it was ahead, and reads from the start",
+		q.Durable, q.Stream, at, d.Stream.Last))
+	if err := l.js().DeleteConsumer(ctx, string(q.Stream), q.Durable); err != nil && !missing(err) {
+		return d, err
+	}
+	_, err = l.js().CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
+	return d, err
+}
+
+// estranged reports whether a durable cannot be made because there is one that
+// is not as Ferry makes them: under its name, or with its filter.
+func estranged(err error) bool {
+	api := (*jetstream.APIError)(nil)
+	if !errors.As(err, &api) {
+		return false
+	}
+	switch api.ErrorCode {
+	case codeConsumerCreate, codeConsumerExists, codeConsumerNotUnique, codeConsumerOffline:
+		return true
+	}
+	return false
+}
+
+// replace makes a durable anew that somebody or something has changed, and
+// removes what else has its filter. Nothing is lost with either: a command stays
+// in its stream until it is acknowledged.
+func (l library) replace(ctx context.Context, q Queue, cfg jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+	s, err := l.js().Stream(ctx, string(q.Stream))
+	if err != nil {
+		return nil, err
+	}
+
+	doomed := []string{q.Durable}
+	others := s.ListConsumers(ctx)
+	for info := range others.Info() {
+		if info.Name != q.Durable && info.Config.FilterSubject == q.Filter {
+			doomed = append(doomed, info.Name)
+		}
+	}
+	if err := others.Err(); err != nil {
+		return nil, err
+	}
+
+	for _, name := range doomed {
+		if err := l.js().DeleteConsumer(ctx, string(q.Stream), name); err != nil && !missing(err) {
+			return nil, err
+		}
+	}
+	return l.js().CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
+}
+
+func (l library) standing(ctx context.Context, q Queue) (Standing, error) {
+	cons, err := l.js().Consumer(ctx, string(q.Stream), q.Durable)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return Standing{}, transfer.Errorf(transfer.KindNotFound, "nobody has read from %s yet", q.Filter)
+	}
+	if err != nil {
+		return Standing{}, err
+	}
+	info := cons.CachedInfo()
+	return Standing{info.NumPending + uint64(info.NumAckPending), info.Delivered.Stream, info.TimeStamp.Sub(info.Created), info.TimeStamp}, nil
+}
+
+func (l library) forget(ctx context.Context, name string, queues []Queue) error {
+	var all error
+	for _, q := range queues {
+		if err := l.js().DeleteConsumer(ctx, string(q.Stream), q.Durable); !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			all = errors.Join(all, err)
+		}
+	}
+	s, err := l.js().Stream(ctx, string(StreamOwner))
+	if err == nil {
+		err = s.Purge(ctx, jetstream.WithPurgeSubject(ownerSubject(name)))
+	}
+	return errors.Join(all, err)
+}
+
+func (l library) owner(ctx context.Context, name string) (o owner, err error) {
+	err = l.anew(ctx, func() error {
+		s, err := l.js().Stream(ctx, string(StreamOwner))
+		if err != nil {
+			return err
+		}
+		m, err := s.GetLastMsgForSubject(ctx, ownerSubject(name))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil
+		}
+		if err == nil {
+			o = owner{m.Data, m.Sequence}
+		}
+		return err
+	})
+	return o, err
+}
+
+func (l library) setOwner(ctx context.Context, name string, o owner) (uint64, error) {
+	var ack *jetstream.PubAck
+	err := l.anew(ctx, func() (err error) {
+		ack, err = l.js().PublishMsg(ctx, &nats.Msg{Subject: ownerSubject(name), Data: o.Value},
+			jetstream.WithExpectLastSequencePerSubject(o.Revision), jetstream.WithRetryAttempts(0))
+		return err
+	})
+	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && (api.ErrorCode == codeWrongSequence || api.ErrorCode == codeWrongSequenceOf) {
+		return 0, transfer.Errorf(transfer.KindConflict, "the owner of %s is not the one that was seen", name)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return ack.Sequence, nil
+}
+
+func (l library) strangers(ctx context.Context) ([]string, error) {
+	all, _, err := l.crowd(ctx)
+	return all, err
+}
+
+func (l library) purge(ctx context.Context, tokens []string) (gone uint64, err error) {
+	all, count, err := l.crowd(ctx)
+	if err != nil || len(all) == 0 {
+		return 0, err
+	}
+	s, err := l.js().Stream(ctx, string(StreamCommand))
+	if err != nil {
+		return 0, err
+	}
+	for _, token := range tokens {
+		if count[token] == 0 { // a wildcard, among others
+			continue
+		}
+		if err := s.Purge(ctx, jetstream.WithPurgeSubject("ferry.command."+token+".>")); err != nil {
+			return gone, err
+		}
+		gone += count[token]
+	}
+	return gone, nil
+}
+
+// crowd are those for whom there are commands and who have never read any, with how many there
+// are, where the queue of commands is crowded.
+func (l library) crowd(ctx context.Context) (tokens []string, count map[string]uint64, err error) {
+	s, err := l.js().Stream(ctx, string(StreamCommand))
+	if err != nil || !crowded(s.CachedInfo()) {
+		return nil, nil, err
+	}
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter("ferry.command.>"))
+	if err != nil {
+		return nil, nil, err
+	}
+
+	count = map[string]uint64{}
+	for subject, n := range info.State.Subjects {
+		if parts := strings.SplitN(subject, ".", 4); len(parts) == 4 && !strings.ContainsAny(parts[2], "*>") {
+			count[parts[2]] += n
+		}
+	}
+	readers := s.ConsumerNames(ctx)
+	for name := range readers.Name() {
+		delete(count, strings.TrimPrefix(name, commandsPrefix))
+	}
+	if err := readers.Err(); err != nil {
+		return nil, nil, err
+	}
+	for token := range count {
+		tokens = append(tokens, token)
+	}
+	return tokens, count, nil
+}
+
+func crowded(info *jetstream.StreamInfo) bool {
+	limit, have := info.Config, info.State
+	return limit.MaxBytes > 0 && have.Bytes > uint64(limit.MaxBytes)/2 || limit.MaxMsgs > 0 && have.Msgs > uint64(limit.MaxMsgs)/2
+}
