@@ -16,6 +16,8 @@ import (
 	"ferry/internal/client"
 	"ferry/internal/clock"
 	"ferry/internal/coordination"
+	"ferry/internal/enrol"
+	"ferry/internal/identity"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -29,7 +31,7 @@ func newAgent() *cobra.Command {
 }
 
 func newAgentRun() *cobra.Command {
-	var network, dir string
+	var network, dir, join string
 	var roots []string
 	f := &agentFlags{}
 	c := &cobra.Command{Use: "run NAME...", SuggestFor: []string{"start"}, Short: "Run an agent, or several in one process, against a queue manager",
@@ -46,17 +48,21 @@ in a directory of its own name in --dir.`,
 			if network == "" || dir == "" {
 				return transfer.Errorf(transfer.KindUsage, "`ferry agent run` needs --network URL and --dir STATEDIR")
 			}
-			return agentRun(cmd, f, args, network, dir, roots)
+			if join != "" && len(args) > 1 {
+				return transfer.Errorf(transfer.KindUsage, "--join is for one agent, and %d are named", len(args))
+			}
+			return agentRun(cmd, f, args, network, dir, join, roots)
 		}}
 	fl := c.Flags()
-	fl.StringVar(&network, "network", "", "URL of the queue manager")
+	addNetwork(fl, &network)
+	addJoin(c, &join)
 	fl.StringVar(&dir, "dir", "", "state directory of this agent; made if it is not there")
 	fl.StringArrayVar(&roots, "root", nil, "directory whose files the agent may read and write, or DIR,mounted for one that it uses only while a file system is mounted there; DIR,ro is only read, DIR,wo only written; may be repeated")
 	f.add(c)
 	return c
 }
 
-func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir string, roots []string) error {
+func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir, join string, roots []string) error {
 	log, err := f.log.logger(cmd)
 	if err != nil {
 		return err
@@ -80,7 +86,7 @@ func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir st
 	var running []attended
 	for _, cfg := range configs {
 		slow := slowNotice(cmd, network)
-		a, err := startAgent(ctx, qmgr.ConnConfig{URL: network, Name: string(cfg.Name), Self: cfg.Name.Token(), TCP: cfg.Direct.Options, Timeout: -1, Log: log}, cfg, slow)
+		a, err := joinAgent(ctx, cmd, network, join, cfg, slow)
 		slow()
 		if err != nil {
 			if ctx.Err() != nil {
@@ -97,6 +103,19 @@ func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir st
 	err = attend(ctx, cmd, running, true)
 	log.Info("stopping", "agents", len(configs))
 	return cmp.Or(lost(ctx), err)
+}
+
+// joinAgent starts an agent as whom its directory says, or as whom it may become.
+func joinAgent(ctx context.Context, cmd *cobra.Command, network, join string, cfg agent.Config, connected func()) (a attended, err error) {
+	return a, anew(ctx, func() (refused bool, err error) {
+		i, err := serviceAt(ctx, cmd, network, cfg.Dir, join, identity.Agent, string(cfg.Name), cfg.Log)
+		if err != nil {
+			return false, err
+		}
+		a, err = startAgent(ctx, qmgr.ConnConfig{URL: network, Name: string(cfg.Name), Self: cfg.Name.Token(), Identity: i,
+			TCP: cfg.Direct.Options, Timeout: -1, Log: cfg.Log}, cfg, connected)
+		return transfer.KindOf(err) == transfer.KindDenied, err
+	})
 }
 
 // agentConfigs are the settings of the agents of one process. One agent alone
@@ -129,7 +148,7 @@ func agentConfigs(cmd *cobra.Command, f *agentFlags, names []string, dir string,
 func newCoordination() *cobra.Command {
 	c := &cobra.Command{Use: "coordination", Short: "Run the coordination service on its own", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	var network, dir string
+	var network, dir, join string
 	var lf logFlags
 	run := &cobra.Command{Use: "run", Short: "Keep the registry and the audit log, and answer queries", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -145,11 +164,18 @@ func newCoordination() *cobra.Command {
 			defer stop()
 			ctx, end := context.WithCancelCause(told)
 			defer end(nil)
-			conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: network, Name: "ferry coordination", Self: wire.Coordination, Timeout: -1, Log: log})
+			i, err := serviceAt(ctx, cmd, network, dir, join, identity.Coordination, "", log)
+			if err != nil {
+				return cmp.Or(lost(ctx), err)
+			}
+			conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: network, Name: "ferry coordination", Self: wire.Coordination, Identity: i, Timeout: -1, Log: log})
 			if err != nil {
 				return err
 			}
 			defer conn.Close()
+			if i != nil {
+				go keepRenewed(ctx, i, func(ctx context.Context) error { return enrol.Asker{Conn: conn}.Renew(ctx, i) }, log)
+			}
 			s, err := coordination.Start(ctx, coordination.Config{Dir: dir, Log: log}, conn)
 			if err != nil {
 				return err
@@ -160,7 +186,8 @@ func newCoordination() *cobra.Command {
 			<-ctx.Done()
 			return lost(ctx)
 		}}
-	run.Flags().StringVar(&network, "network", "", "URL of the queue manager")
+	addNetwork(run.Flags(), &network)
+	addJoin(run, &join)
 	run.Flags().StringVar(&dir, "dir", "", "directory of the audit log and the registry; made if it is not there")
 	lf.add(run, "info")
 	c.AddCommand(run)
@@ -175,7 +202,7 @@ type query struct {
 }
 
 func (q *query) add(c *cobra.Command) {
-	c.Flags().StringVar(&q.network, "network", "", "URL of a queue manager")
+	addNetwork(c.Flags(), &q.network)
 	c.Flags().BoolVar(&q.json, "json", false, "one JSON object a line")
 	c.Flags().DurationVar(&q.timeout, "timeout", 5*time.Second, "how long to wait for an answer")
 }
@@ -193,7 +220,7 @@ func (q *query) open(cmd *cobra.Command) (*client.Client, context.Context, func(
 		return nil, nil, nil, err
 	}
 
-	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: q.network, Name: "ferry query", Self: client.Me().Principal(), Timeout: q.timeout, Log: log})
+	conn, err := connectUser(ctx, cmd, q.network, "ferry query", q.timeout, log)
 	if err != nil {
 		stop()
 		return nil, nil, nil, err

@@ -14,11 +14,13 @@ import (
 type attended struct {
 	*agent.Agent
 	close func() // may be called more than once
-	ended func() // what else is to be done when the agent had to stop by itself; may be nil
+	// refused says that the queue manager takes the agent's identity no more.
+	refused <-chan error
+	ended   func() // what else is to be done when the agent had to stop by itself; may be nil
 }
 
 // attend waits until ctx ends. An agent that has to stop before that, because
-// another one has its name, is closed and the reason said; the others go on.
+// another one has its name or its identity was revoked, is closed and the reason said; the others go on.
 // Where the process has nothing else to do than to run its agents (only), the last
 // reason is the error.
 func attend(ctx context.Context, cmd *cobra.Command, agents []attended, only bool) error {
@@ -33,12 +35,15 @@ func attend(ctx context.Context, cmd *cobra.Command, agents []attended, only boo
 	defer cancel()
 	for _, a := range agents {
 		all.Go(func() {
+			var err error
 			select {
-			case err := <-a.Displaced():
-				select {
-				case losses <- loss{a, err}:
-				case <-ctx.Done():
-				}
+			case err = <-a.Displaced():
+			case err = <-a.refused:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case losses <- loss{a, err}:
 			case <-ctx.Done():
 			}
 		})

@@ -11,7 +11,6 @@ import (
 	"ferry/internal/client"
 	"ferry/internal/codepage"
 	"ferry/internal/config"
-	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -104,7 +103,7 @@ func asking(cmd *cobra.Command, fn func(context.Context, *client.Client)) {
 		return
 	}
 
-	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: url, Name: "ferry completion", Self: client.Me().Principal(), Timeout: completeTime, Log: log})
+	conn, err := connectUser(ctx, cmd, url, "ferry completion", completeTime, log)
 	if err != nil {
 		return
 	}

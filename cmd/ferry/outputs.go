@@ -1,8 +1,12 @@
 package main
 
 import (
+	"time"
+
 	"ferry/internal/audit"
+	"ferry/internal/authority"
 	"ferry/internal/config"
+	"ferry/internal/identity"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -45,6 +49,19 @@ type (
 		Seconds float64            `json:"seconds"`
 		State   string             `json:"state"`
 	}
+	// A tokenLine is a token that was made or taken back, or an identity that was revoked.
+	tokenLine struct {
+		MessageType string `json:"message_type"` // token, removed, revoked
+		Name        string `json:"name"`
+		Token       string `json:"token,omitempty"`
+	}
+	// An identityLine is an identity of this user's, or of a directory.
+	identityLine struct {
+		Name  identity.Name `json:"name"`
+		Until time.Time     `json:"until"`
+		Due   time.Time     `json:"due"` // from when it is renewed
+		Dir   string        `json:"dir"`
+	}
 	// A previewLine is what --dry-run says.
 	previewLine struct {
 		MessageType string `json:"message_type"` // preview
@@ -57,5 +74,6 @@ var outputs = map[string]any{
 	"progress": progressLine{}, "summary": transfer.Summary{}, "control": controlLine{}, "preview": previewLine{},
 	"transfer": transferLine{}, "transfer_show": shownLine{}, "agent": wire.AgentStatus{}, "agent_changed": agentLine{}, "agent_ping": pingLine{},
 	"audit_record": audit.Record{}, "audit_item": found{}, "audit_report": audit.Report{},
+	"token": tokenLine{}, "token_open": authority.OpenToken{}, "identity": identityLine{}, "identity_issued": authority.Issued{},
 	"code_page": codePageRow{}, "data_set": datasetEntry{}, "setting": config.Effective{},
 }

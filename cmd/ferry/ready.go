@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ferry/internal/client"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -32,7 +31,7 @@ func newReady() *cobra.Command {
 			}
 			return ready(cmd, network, timeout)
 		}}
-	c.Flags().StringVar(&network, "network", "", "URL of the queue manager")
+	addNetwork(c.Flags(), &network)
 	c.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait")
 	return c
 }
@@ -53,7 +52,7 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 
 	begun := time.Now()
 	deadline := begun.Add(timeout)
-	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: network, Name: "ferry ready", Self: client.Me().Principal(), Timeout: timeout, Log: log})
+	conn, err := connectUser(ctx, cmd, network, "ferry ready", timeout, log)
 	if err != nil {
 		return err
 	}
@@ -61,7 +60,7 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 
 	for {
 		var ans upAnswer
-		data, err := conn.Request(ctx, wire.AskSubject(upToken, client.Me().Principal()), nil, time.Second)
+		data, err := conn.Request(ctx, wire.AskSubject(upToken, conn.Self()), nil, time.Second)
 		if transfer.KindOf(err) == transfer.KindUnreachable && (conn.Facts().Reduced != "" || time.Since(begun) > ownAgents) {
 			fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready%s\n", conn.Facts().ServerName, degraded(conn))
 			return nil // a queue manager without agents of its own

@@ -105,7 +105,7 @@ agent, 64 usage, 69 recovery timed out, 70 parked or refused, 75 no queue manage
 	fl.IntVar(&f.checkpoint, "checkpoint-interval", 0, "frames to one checkpoint (default: the agent's, 1)")
 	fl.StringVar(&f.recovery, "recovery-timeout", "24h", "how long to keep trying while nothing moves; -1 for ever")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
-	fl.StringVar(&f.network, "network", "", "URL of a queue manager")
+	addNetwork(fl, &f.network)
 	fl.StringVar(&f.connectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager before the transfer is handed over, -1 for ever; then 75")
 	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
 	fl.BoolVar(&f.json, "json", false, "JSON Lines on stdout, ending with a summary")
@@ -198,7 +198,7 @@ func slowNotice(cmd *cobra.Command, url string) (stop func()) {
 // connect tries for as long as limit, and says so when it takes a while.
 func connect(ctx context.Context, cmd *cobra.Command, url, name string, limit time.Duration, log logT) (*qmgr.Conn, error) {
 	defer slowNotice(cmd, url)()
-	return qmgr.Connect(ctx, qmgr.ConnConfig{URL: url, Name: name, Self: client.Me().Principal(), Timeout: limit, Log: log})
+	return connectUser(ctx, cmd, url, name, limit, log)
 }
 
 // submitAndWatch hands the request over and follows it to its end.

@@ -12,7 +12,6 @@ import (
 	"ferry/internal/agent"
 	"ferry/internal/onebox"
 	"ferry/internal/pipe"
-	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 )
 
@@ -85,7 +84,7 @@ came whole: 0 means that both sides have computed the same digest.`,
 	fl.StringVar(&f.limit, "limit", "", "bytes a second at most, as 10M")
 	fl.StringVar(&f.job, "job", "", "a name for people, kept on record")
 	fl.StringVar(&f.recovery, "recovery-timeout", streamRecovery, "how long to keep trying while nothing moves; -1 for ever")
-	fl.StringVar(&f.network, "network", "", "URL of a queue manager")
+	addNetwork(fl, &f.network)
 	fl.StringVar(&f.connectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager, -1 for ever; then 75")
 	f.log.add(c, "error")
 	return c
@@ -142,7 +141,13 @@ func throughStream(cmd *cobra.Command, f *sendFlags, q *transfer.Request, s *age
 	return inBox(cmd, log, func(ctx context.Context, b *onebox.Box) error {
 		defer abandon(ctx, s)()
 		quiet := slowNotice(cmd, f.network)
-		a, err := b.Join(ctx, s, qmgr.ConnConfig{URL: f.network, Timeout: max(time.Duration(patience), 1)})
+		as, release, err := pipeAs(ctx, cmd, f.network, q, max(time.Duration(patience), 1), log)
+		if err != nil {
+			quiet()
+			return unsent(ctx, err)
+		}
+		defer release()
+		a, err := b.Join(ctx, s, as)
 		quiet()
 		if err != nil {
 			return unsent(ctx, err)

@@ -16,7 +16,9 @@ import (
 	"ferry/internal/agent"
 	"ferry/internal/conversion"
 	"ferry/internal/coordination"
+	"ferry/internal/enrol"
 	"ferry/internal/flow"
+	"ferry/internal/identity"
 	"ferry/internal/localfs"
 	"ferry/internal/qmgr"
 	"ferry/internal/tcp"
@@ -207,39 +209,60 @@ func (f *agentFlags) tcpOptions() (o tcp.Options, err error) {
 }
 
 func newUp() *cobra.Command {
-	var name, dir, listen, coord string
-	var agents []string
-	f := &agentFlags{}
+	u := &upFlags{}
+	f := &u.agentFlags
 	c := &cobra.Command{Use: "up", Short: "Run a queue manager, coordination and agents in one process", Args: noArgs,
 		Long: `Runs a queue manager that others reach at --listen, the coordination service, and
 the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if coord != "here" && coord != "none" {
-				return transfer.Errorf(transfer.KindUsage, "--coordination %q is unknown; it is here or none", coord)
-			}
-			if dir == "" {
-				home, err := stateDir()
-				if err != nil {
-					return err
-				}
-				dir = home
+			if err := u.check(); err != nil {
+				return err
 			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			err := up(ctx, cmd, f, name, dir, listen, coord == "here", agents)
+			err := up(ctx, cmd, u)
 			if ctx.Err() != nil {
 				return nil // told to stop, be it before it was up
 			}
 			return err
 		}}
 	fl := c.Flags()
-	fl.StringVar(&name, "name", "QM", "name of the queue manager")
-	fl.StringVar(&dir, "dir", "", "state directory (default: the user's; ferry config paths shows it)")
-	fl.StringVar(&listen, "listen", "127.0.0.1:4222", "HOST:PORT of the queue manager")
-	fl.StringVar(&coord, "coordination", "here", "here or none")
-	fl.StringArrayVar(&agents, "agent", nil, "NAME=ROOT: an agent in this process, with a directory that it may read and write, or NAME=ROOT,mounted (see ferry agent run --help); may be repeated, also to give one agent several roots")
+	fl.StringVar(&u.name, "name", "QM", "name of the queue manager")
+	fl.StringVar(&u.dir, "dir", "", "state directory (default: the user's; ferry config paths shows it)")
+	fl.StringVar(&u.listen, "listen", "127.0.0.1:4222", "HOST:PORT of the queue manager; :PORT listens on every address of this host")
+	fl.StringVar(&u.coordination, "coordination", "here", "here or none")
+	fl.StringVar(&u.enrol, "enrol", "", "HOST:PORT where somebody with a token joins, open while there is a token (default: the port after --listen)")
+	fl.BoolVar(&u.insecure, "insecure", false, "no identities and no TLS: whoever reaches --listen, which must be on this host alone, speaks as anybody")
+	fl.StringArrayVar(&u.agents, "agent", nil, "NAME=ROOT: an agent in this process, with a directory that it may read and write, or NAME=ROOT,mounted (see ferry agent run --help); may be repeated, also to give one agent several roots")
 	f.add(c)
 	return c
+}
+
+// upFlags are the settings of `ferry up`.
+type upFlags struct {
+	agentFlags
+	name, dir, listen, coordination, enrol string
+	insecure                               bool
+	agents                                 []string
+}
+
+// check refuses what cannot be meant, and fills in what is not given.
+func (u *upFlags) check() error {
+	if u.coordination != "here" && u.coordination != "none" {
+		return transfer.Errorf(transfer.KindUsage, "--coordination %q is unknown; it is here or none", u.coordination)
+	}
+	if host, _, err := net.SplitHostPort(u.listen); u.insecure && err == nil && !loopback(host) {
+		return transfer.Errorf(transfer.KindUsage, "--insecure listens on this host alone, and --listen %s is reached from others", u.listen).
+			WithHint("leave out --insecure, or listen on 127.0.0.1")
+	}
+	if u.dir == "" {
+		home, err := stateDir()
+		if err != nil {
+			return err
+		}
+		u.dir = home
+	}
+	return nil
 }
 
 // upToken is the token of `ferry up`, which `ferry ready` asks which agents it has.
@@ -251,13 +274,13 @@ type upAnswer struct {
 	Agents map[string]bool `json:"agents"` // name, ready
 }
 
-func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, listen string, coord bool, agents []string) error {
-	log, err := f.log.logger(cmd)
+func up(ctx context.Context, cmd *cobra.Command, u *upFlags) error {
+	log, err := u.log.logger(cmd)
 	if err != nil {
 		return err
 	}
 
-	names, roots, err := agentRoots(agents)
+	names, roots, err := agentRoots(u.agents)
 	if err != nil {
 		return err
 	}
@@ -266,7 +289,7 @@ func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, liste
 	defer end(nil)
 	var configs []agent.Config
 	for _, n := range names {
-		cfg, err := f.config(cmd, n, filepath.Join(dir, "agents", n), roots[n], log)
+		cfg, err := u.config(cmd, n, filepath.Join(u.dir, "agents", n), roots[n], log)
 		if err != nil {
 			return err
 		}
@@ -278,26 +301,35 @@ func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, liste
 		return err
 	}
 
-	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Name: name, Dir: filepath.Join(dir, "qm"), Listen: listen, Clients: clients, Log: log})
+	h, server, err := u.manager(ctx, clients, log)
 	if err != nil {
 		return err
 	}
 	defer server.Shutdown()
+	defer h.stop()
 
 	watchKeeper(ctx, end, server)
-	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: server, Name: "ferry up", Self: upToken, Log: log})
+	own, err := h.caller(server, upToken, identity.Manager, "ferry up", log)
+	if err != nil {
+		return err
+	}
+	conn, err := qmgr.Connect(ctx, own)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 
-	if coord {
-		conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: server, Name: "ferry coordination", Self: wire.Coordination, Log: log})
+	if u.coordination == "here" {
+		own, err := h.caller(server, wire.Coordination, identity.Coordination, "ferry coordination", log)
+		if err != nil {
+			return err
+		}
+		conn, err := qmgr.Connect(ctx, own)
 		if err != nil {
 			return err
 		}
 		defer conn.Close()
-		service, err := coordination.Start(ctx, coordination.Config{Dir: filepath.Join(dir, "coordination"), Log: log}, conn)
+		service, err := coordination.Start(ctx, coordination.Config{Dir: filepath.Join(u.dir, "coordination"), Log: log}, conn)
 		if err != nil {
 			return err
 		}
@@ -311,12 +343,16 @@ func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, liste
 	}
 
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "queue manager %s ready at %s\n", server.Name(), server.URL())
+	fmt.Fprintf(out, "queue manager %s ready at %s%s\n", server.Name(), server.URL(), u.remark())
 	limitMemory(configs, true)
 	collectLess(slackOfManager)
 	var running []attended
 	for i, n := range names {
-		a, err := startAgent(ctx, qmgr.ConnConfig{Server: server, Name: n, Self: transfer.AgentName(n).Token(), Log: log}, configs[i], func() {})
+		own, err := h.caller(server, transfer.AgentName(n).Token(), identity.Agent, n, log)
+		if err != nil {
+			return err
+		}
+		a, err := startAgent(ctx, own, configs[i], func() {})
 		if err != nil {
 			return cmp.Or(lost(ctx), err)
 		}
@@ -331,6 +367,50 @@ func up(ctx context.Context, cmd *cobra.Command, f *agentFlags, name, dir, liste
 	err = attend(ctx, cmd, running, false)
 	log.Info("stopping")
 	return cmp.Or(lost(ctx), err)
+}
+
+// remark is said of a queue manager that others should know of.
+func (u *upFlags) remark() string {
+	host, _, err := net.SplitHostPort(u.listen)
+	ip := net.ParseIP(host)
+	switch {
+	case u.insecure:
+		return " (INSECURE: no TLS, no identities)"
+	case err == nil && (host == "" || ip != nil && ip.IsUnspecified()):
+		return " (on every address of this host)"
+	}
+	return ""
+}
+
+// manager starts the queue manager and, unless it is insecure, the network's authority.
+func (u *upFlags) manager(ctx context.Context, clients int, log logT) (h *home, server *qmgr.Server, err error) {
+	cfg := qmgr.ServerConfig{Name: u.name, Dir: filepath.Join(u.dir, "qm"), Listen: u.listen, Clients: clients, Log: log}
+	if u.insecure {
+		log.Warn("insecure: whoever reaches the queue manager speaks as anybody", "listen", u.listen)
+		if err := forgetAddresses(u.listen); err != nil {
+			return nil, nil, err
+		}
+		server, err = qmgr.StartServer(ctx, cfg)
+		return nil, server, err
+	}
+
+	if h, err = openHome(ctx, u.dir, log); err != nil {
+		return nil, nil, err
+	}
+	if cfg.Guard, err = h.guard(u.name); err == nil {
+		server, err = qmgr.StartServer(ctx, cfg)
+	}
+	if err == nil {
+		err = h.attend(server, u.listen, u.enrol)
+	}
+	if err != nil {
+		h.stop()
+		if server != nil {
+			server.Shutdown()
+		}
+		return nil, nil, err
+	}
+	return h, server, nil
 }
 
 // agentRoots reads NAME=ROOT, in the order in which the names come first.
@@ -380,12 +460,22 @@ func startAgent(ctx context.Context, cc qmgr.ConnConfig, cfg agent.Config, conne
 			a.Reconnected()
 		}
 	}
+	refused := make(chan error, 1)
+	cc.OnRefused = func(err error) {
+		select {
+		case refused <- err:
+		default: // it was said
+		}
+	}
 	conn, err := qmgr.Connect(ctx, cc)
 	if err != nil {
 		return attended{}, err
 	}
 
 	connected()
+	if i := cc.Identity; i != nil && cc.Server == nil {
+		go keepRenewed(ctx, i, func(ctx context.Context) error { return enrol.Asker{Conn: conn}.Renew(ctx, i) }, cfg.Log)
+	}
 	if r := conn.Facts().Reduced; r != "" {
 		cfg.Log.Warn("reduced durability", "error", r)
 	}
@@ -398,5 +488,5 @@ func startAgent(ctx context.Context, cc qmgr.ConnConfig, cfg agent.Config, conne
 
 	running.Store(a)
 	a.Reconnected() // where the connection was lost meanwhile
-	return attended{Agent: a, close: sync.OnceFunc(func() { a.Stop(); conn.Close() })}, nil
+	return attended{Agent: a, refused: refused, close: sync.OnceFunc(func() { a.Stop(); conn.Close() })}, nil
 }

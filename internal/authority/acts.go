@@ -245,9 +245,9 @@ func (s *state) revocations(now time.Time) (all []roles.Revocation) {
 
 // An Issued is what is known of a name.
 type Issued struct {
-	Name    identity.Name
-	Role    roles.Role
-	At      time.Time // of the newest
-	Until   time.Time
-	Revoked bool
+	Name    identity.Name `json:"name"`
+	Role    roles.Role    `json:"role"`
+	At      time.Time     `json:"at"` // of the newest
+	Until   time.Time     `json:"until"`
+	Revoked bool          `json:"revoked,omitempty"`
 }

@@ -24,8 +24,8 @@ const MaxTokens = 10_000
 // A Wish is what somebody asks to have signed: a request for a certificate, which proves that
 // he has its key, and the public nkey.
 type Wish struct {
-	CSR  []byte // DER, PKCS #10
-	Nkey string
+	CSR  []byte `json:"csr"` // DER, PKCS #10
+	Nkey string `json:"nkey"`
 }
 
 // NewWish is the wish of who has a directory for an identity, with its keys, which are made
@@ -301,6 +301,59 @@ func (a *Authority) do(act *Act) error {
 	}
 	a.state.take(act)
 	return nil
+}
+
+// Role is what a name was enrolled as; "" where nothing was issued to it, or it was revoked.
+func (a *Authority) Role(name identity.Name) roles.Role {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.state.names[name.String()]
+	if n == nil || a.isRevoked(n.keys) {
+		return ""
+	}
+	return n.role
+}
+
+// Age is how long ago something was issued to a name; not ok where nothing was, or it was revoked.
+func (a *Authority) Age(name identity.Name) (age time.Duration, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.state.names[name.String()]
+	if n == nil || a.isRevoked(n.keys) {
+		return 0, false
+	}
+	return a.clock().Sub(n.at).Abs(), true
+}
+
+// Has reports whether a name was enrolled with the keys of a wish.
+func (a *Authority) Has(name identity.Name, w Wish) bool {
+	_, keys, err := w.read()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.state.names[name.String()]
+	return err == nil && n != nil && n.keys == keys
+}
+
+// An OpenToken is a token that may still be used.
+type OpenToken struct {
+	Hash  string     `json:"hash"` // of its secret
+	Name  string     `json:"name"` // as a URI
+	Role  roles.Role `json:"role"`
+	Until time.Time  `json:"until"`
+}
+
+// Tokens lists the tokens that may still be used, by name.
+func (a *Authority) Tokens() (all []OpenToken) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.clock()
+	for h, t := range a.state.tokens {
+		if t.keys == (Keys{}) && now.Before(t.until) {
+			all = append(all, OpenToken{h, t.name, t.role, t.until})
+		}
+	}
+	slices.SortFunc(all, func(x, y OpenToken) int { return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Hash, y.Hash)) })
+	return all
 }
 
 // Identities lists what was issued, by name.

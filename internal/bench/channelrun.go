@@ -47,7 +47,7 @@ func runChannel(ctx context.Context, e *Env) (*Report, error) {
 	}
 
 	var small []Case
-	var url string // of the queue manager of the first way
+	var first *Network // of the first way
 	for i, w := range smallWays(ctx, e) {
 		if w.lacks != "" {
 			small = append(small, Case{Name: w.name, Lacks: w.lacks})
@@ -59,12 +59,12 @@ func runChannel(ctx context.Context, e *Env) (*Report, error) {
 		}
 		defer pair.Close()
 		if i == 0 {
-			url = pair.URL
+			first = pair.Network
 		}
 		small = append(small, Case{Name: w.name, Run: func(ctx context.Context) (Sample, error) { return smallRounds(ctx, pair, set, w.lane, rounds) }})
 	}
 
-	own, err := newOwnRounds(ctx, e, url)
+	own, err := newOwnRounds(ctx, first)
 	if err != nil {
 		return nil, err
 	}
@@ -220,20 +220,20 @@ type ownRounds struct {
 	stops           []func()
 }
 
-func newOwnRounds(ctx context.Context, e *Env, url string) (*ownRounds, error) {
+func newOwnRounds(ctx context.Context, n *Network) (*ownRounds, error) {
 	o := &ownRounds{answers: make(chan struct{}, 1)}
 	var err error
 	connect := func(name string) *qmgr.Conn {
 		var c *qmgr.Conn
 		if err == nil {
-			c, err = qmgr.Connect(ctx, qmgr.ConnConfig{URL: url, Name: name, Log: e.Log})
+			c, err = n.Connect(ctx, n.URL, name)
 		}
 		if err == nil {
 			o.stops = append(o.stops, c.Close)
 		}
 		return c
 	}
-	o.asker, o.answerer = connect("ferry-bench: asks"), connect("ferry-bench: answers")
+	o.asker, o.answerer = connect("asks"), connect("answers")
 	if err != nil {
 		o.close()
 		return nil, err

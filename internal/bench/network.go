@@ -3,8 +3,10 @@ package bench
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -15,6 +17,8 @@ import (
 	"sync"
 	"time"
 
+	"ferry/internal/identity"
+	"ferry/internal/keyfile"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 )
@@ -131,9 +135,23 @@ func (n *Network) up(ctx context.Context) error {
 		return err
 	}
 
-	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: n.url(RoleSubmitter), Name: "ferry-bench", Timeout: patience, Log: n.env.Log})
+	conn, err := n.Connect(ctx, n.url(RoleSubmitter), "bench")
 	n.conn = conn
 	return err
+}
+
+// Connect connects to the queue manager as somebody of a name: with the identity that the queue
+// manager has itself, which may speak as anybody.
+func (n *Network) Connect(ctx context.Context, url, name string) (*qmgr.Conn, error) {
+	cc := qmgr.ConnConfig{URL: url, Name: "ferry-bench", Self: name, Timeout: patience, Log: n.env.Log}
+	dir, err := keyfile.Open(filepath.Join(n.state("QM"), "identities", "qm"))
+	if err == nil {
+		cc.Identity, err = identity.Load(dir)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it is insecure
+		return nil, err
+	}
+	return qmgr.Connect(ctx, cc)
 }
 
 // url is that by which a role reaches the queue manager.

@@ -242,11 +242,11 @@ const askAgain = 20 * time.Millisecond
 
 // Watch follows a transfer until it has ended or is parked, through restarts of
 // agents and queue managers, and gives the last picture. That one is the source's
-// answer to a question of ours; what is published is only shown. show gets every
-// picture; notice is told when the agent cannot be reached.
+// answer to a question of ours; what is published is only shown, and only to whoever has
+// submitted the transfer: others hear what they ask. show gets every picture; notice is told when the agent cannot be reached.
 func (c *Client) Watch(ctx context.Context, of Transfer, show func(*transfer.Progress), notice func(error)) (*transfer.Progress, error) {
 	reports := make(chan *transfer.Progress, 64)
-	stop, err := c.Conn.Subscribe(wire.AllProgressOf(of.Source), func(m qmgr.Message) {
+	stop, err := c.Conn.Subscribe(wire.ProgressSubject(of.Source, c.Conn.Self()), func(m qmgr.Message) {
 		r, err := wire.DecodeReport(m.Data)
 		if err != nil || !of.is(r.Progress) {
 			return

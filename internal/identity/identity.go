@@ -250,6 +250,12 @@ func KeyHash(c *x509.Certificate) string {
 // Seed is the secret that proves that the JWT is this identity's.
 func (i *Identity) Seed() string { return i.keys.Seed }
 
+// Path is the directory in which the identity is kept.
+func (i *Identity) Path() string { return i.dir.Path() }
+
+// Keys are the identity's secrets.
+func (i *Identity) Keys() Keys { return i.keys }
+
 // Key is the secret that proves that the certificate is this identity's.
 func (i *Identity) Key() crypto.Signer { return i.keys.TLS }
 

@@ -100,6 +100,30 @@ func (n Name) Token() string {
 	return string(n.Role)
 }
 
+// OfToken is whose token it is in a network. There is none of a queue manager's: all have the
+// same. The error is of KindMalformed.
+func OfToken(network, token string) (n Name, err error) {
+	n = Name{Network: network, Role: Role(token)}
+	switch {
+	case token == "":
+	case n.Role == Coordination, n.Role == Authority:
+		return n, n.Check()
+	case 'A' <= token[0] && token[0] <= 'Z' || '0' <= token[0] && token[0] <= '9':
+		n.Role = Agent
+		n.Name, err = url.PathUnescape(token)
+	default:
+		n.Role = User
+		n.Name, err = url.PathUnescape(token)
+	}
+	if err == nil {
+		err = n.Check()
+	}
+	if err != nil || n.Token() != token {
+		return Name{}, transfer.Errorf(transfer.KindMalformed, "%.200q is nobody's token", token)
+	}
+	return n, nil
+}
+
 // String is the name as a URI: what a certificate has.
 func (n Name) String() string {
 	s := "ferry://" + n.Network + "/" + string(n.Role)
@@ -110,6 +134,15 @@ func (n Name) String() string {
 		return s + "/" + n.Name
 	}
 	return s
+}
+
+// MarshalText writes the name as a URI.
+func (n Name) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (n *Name) UnmarshalText(b []byte) (err error) {
+	*n, err = Parse(string(b))
+	return err
 }
 
 // Parse reads what String writes, and nothing else: a name that is written otherwise is

@@ -30,6 +30,10 @@ func TestNames(t *testing.T) {
 		if err != nil || got != want.n || got.Token() != want.token || want.n.String() != uri {
 			t.Errorf("%s: %+v, token %s, written %s, %v", uri, got, got.Token(), want.n, err)
 		}
+		back, err := OfToken(testNet, want.token)
+		if isManager := want.n.Role == Manager; (err != nil) != isManager || !isManager && back != want.n {
+			t.Errorf("the token %s is that of %+v, %v", want.token, back, err)
+		}
 	}
 }
 

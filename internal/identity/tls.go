@@ -5,6 +5,8 @@ import (
 	"crypto/x509"
 	"fmt"
 	"time"
+
+	"ferry/internal/transfer"
 )
 
 // A Check is nil for a name that may be at the other end of a connection.
@@ -57,8 +59,10 @@ func (i *Identity) config(check Check) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		VerifyConnection: func(s tls.ConnectionState) error {
-			_, err := i.peer(s.PeerCertificates, check)
-			return err
+			if _, err := i.peer(s.PeerCertificates, check); err != nil {
+				return transfer.Errorf(transfer.KindDenied, "%w", err)
+			}
+			return nil
 		},
 	}
 }

@@ -107,18 +107,25 @@ func (b *Box) Open(ctx context.Context, streams map[transfer.AgentName]*agent.St
 	return b.asks(ctx, qmgr.ConnConfig{Server: b.server})
 }
 
+// A Caller is how a stream's agent, and its user, connect to a network.
+type Caller struct {
+	User  qmgr.ConnConfig
+	Agent qmgr.ConnConfig
+	Name  transfer.AgentName // of the agent
+}
+
 // Join starts the agent of a stream on a network. Leave ends it.
-func (b *Box) Join(ctx context.Context, s *agent.Streams, at qmgr.ConnConfig) (*agent.Agent, error) {
-	c, name := &b.cfg, transfer.StreamAgent(s.Transfer)
+func (b *Box) Join(ctx context.Context, s *agent.Streams, as Caller) (*agent.Agent, error) {
+	c, name := &b.cfg, as.Name
 	configs := []agent.Config{{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: c.Home, Version: c.Version, Log: c.Log, Streams: s,
 		MaxSource: 1, MaxDestination: 1, Direct: agent.Direct{Mode: wire.DirectTLS, Listen: "none"}}}
 	if err := c.Share(configs, false); err != nil {
 		return nil, err
 	}
-	if err := b.asks(ctx, at); err != nil {
+	if err := b.asks(ctx, as.User); err != nil {
 		return nil, err
 	}
-	return b.start(ctx, configs[0], at)
+	return b.start(ctx, configs[0], as.Agent)
 }
 
 // asks connects the user of this process, who submits and asks; no agent does that for him.

@@ -39,7 +39,7 @@ type ConnConfig struct {
 	TCP    tcp.Options // of the connections over TCP
 	TLS    *tls.Config // they shake hands before the queue manager says anything (handshake_first); nil: as URL says
 	// Identity is who connects, where the queue manager has a Guard: it takes the place of
-	// Self and TLS.
+	// TLS, and of Self where it is not a queue manager's.
 	Identity *identity.Identity
 	Timeout  time.Duration // how long Connect tries; default 5 s, negative for ever
 	Log      *slog.Logger  // default: nothing is logged
@@ -50,6 +50,10 @@ type ConnConfig struct {
 	// time, from a goroutine of their own.
 	OnConnect    func()
 	OnDisconnect func(error)
+	// OnRefused is called when the queue manager, having proved who it is, has refused Identity for refusedFor
+	// at every attempt to connect again: it was revoked, or has ended. The attempts go on. It may
+	// be called more than once, from any goroutine.
+	OnRefused func(error)
 
 	times      times       // tests make them short
 	libraryTLS *tls.Config // of the library, on top of the tap; for measuring
@@ -92,7 +96,10 @@ type Conn struct {
 func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	cfg.Name = cmp.Or(cfg.Name, "ferry")
 	if i := cfg.Identity; i != nil {
-		cfg.Self, cfg.TLS = i.Name().Token(), i.Client(identity.OneOf(i.Name().Network, identity.Manager))
+		if i.Name().Role != identity.Manager || cfg.Self == "" { // which may speak as anybody
+			cfg.Self = i.Name().Token()
+		}
+		cfg.TLS = i.Client(identity.OneOf(i.Name().Network, identity.Manager))
 	}
 	cfg.Self = cmp.Or(cfg.Self, transfer.Token(cfg.Name))
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultConnectTimeout)
@@ -198,6 +205,9 @@ func (c *Conn) first(ctx context.Context) error {
 				return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s has no JetStream; Ferry's command queue needs it", c.where).
 					WithHint("start it with -js")
 			}
+		}
+		if transfer.KindOf(err) == transfer.KindDenied {
+			return err // the next attempt would show the same identity
 		}
 		// What an attempt says that was cut short by the deadline is that it was
 		// cut short. The one before knows better.

@@ -129,3 +129,22 @@ func credentials(i *identity.Identity) nats.Option {
 		func() (string, error) { return i.JWT(), nil },
 		func(nonce []byte) ([]byte, error) { return roles.SignNonce(i.Seed(), nonce) })
 }
+
+// refused says why a queue manager and the identity of who connects did not come together.
+func refused(c *Conn, err error) error {
+	if c.cfg.Identity == nil {
+		return err
+	}
+	header, op := tls.RecordHeaderError{}, (*net.OpError)(nil)
+	who := c.cfg.Identity.Name()
+	switch e := (*transfer.Error)(nil); {
+	case errors.As(err, &e) && e.Kind == transfer.KindDenied:
+		return transfer.Errorf(transfer.KindDenied, "what answers at %s is no queue manager of the network %s: %w", c.where, who.Network, err)
+	case errors.As(err, &header):
+		return transfer.Errorf(transfer.KindDenied, "what answers at %s speaks without TLS: it is no queue manager of the network %s", c.where, who.Network)
+	case errors.As(err, &op) && op.Op == "remote error", errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+		return transfer.Errorf(transfer.KindDenied, "the queue manager at %s refuses the identity %s: %w", c.where, who, err).
+			WithHint("it may have been revoked or have ended; a new one comes with a token of `ferry token create`")
+	}
+	return err
+}

@@ -4,14 +4,18 @@ import (
 	"context"
 	"crypto/rand"
 
+	"github.com/nats-io/nats.go"
+
+	"ferry/internal/identity"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-
-	"github.com/nats-io/nats.go"
 )
 
 // Self is the token as which the Conn asks and answers.
 func (c *Conn) Self() string { return c.cfg.Self }
+
+// Identity is who the Conn is; nil where the queue manager does not ask.
+func (c *Conn) Identity() *identity.Identity { return c.cfg.Identity }
 
 // NewInbox is a subject that nobody else uses, for answers of whoever has a token.
 func (c *Conn) NewInbox(of string) string {

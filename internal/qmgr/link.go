@@ -25,6 +25,7 @@ import (
 const (
 	dialTimeout   = 4 * time.Second // to connect, and again to say hello, behind what is under way on a slow line
 	reconnectWait = 200 * time.Millisecond
+	refusedFor    = 3 * time.Second
 )
 
 // smallFrames makes the queue manager, where it is reached through a web socket,
@@ -56,6 +57,7 @@ type link struct {
 	subs  map[*subscription]struct{}
 	again chan struct{} // closed and replaced each time the link comes up
 	ups   int64         // how often it has come up
+	no    time.Time     // since when it is refused; zero: it is not
 
 	taps atomic.Pointer[[]*tapping] // replaced, never changed
 }
@@ -117,6 +119,7 @@ func (l *link) dial(ctx context.Context) error {
 		nats.FlusherTimeout(0), // the socket has its own
 		nats.ConnectHandler(func(*nats.Conn) { l.markUp(); close(up) }),
 		nats.ReconnectHandler(func(*nats.Conn) { l.markUp() }),
+		nats.ReconnectErrHandler(func(*nats.Conn, error) { l.failed(nil) }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { l.markDown(err) }),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { l.complain(sub, err) }),
 		nats.ClosedHandler(func(nc *nats.Conn) { l.lost(nc) }),
@@ -154,12 +157,43 @@ func (l *link) dial(ctx context.Context) error {
 func (l *link) markUp() {
 	l.mu.Lock()
 	l.up.Store(true)
+	l.no = time.Time{}
 	l.ups++
 	close(l.again)
 	l.again = make(chan struct{})
 	l.mu.Unlock()
 	l.trip.forget()
 	l.c.changed(true, nil)
+}
+
+// failed takes the end of an attempt to connect: why the queue manager has refused the identity,
+// or nil where nobody was reached who could.
+func (l *link) failed(refusal error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch cfg := &l.c.cfg; {
+	case refusal == nil:
+		l.no = time.Time{}
+	case l.no.IsZero():
+		l.no = time.Now()
+	case time.Since(l.no) > refusedFor && cfg.OnRefused != nil && l.c.ctx.Err() == nil:
+		go cfg.OnRefused(refused(l.c, refusal))
+	}
+}
+
+// A proved is a connection to a queue manager that refused is told of when it ends it with an alert,
+// having proved who it is: before that the alert may be anybody's in between.
+type proved struct {
+	*tls.Conn
+	refused func(error)
+}
+
+func (p *proved) Read(b []byte) (int, error) {
+	n, err := p.Conn.Read(b)
+	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "remote error" && p.ConnectionState().HandshakeComplete {
+		p.refused(err)
+	}
+	return n, err
 }
 
 func (l *link) markDown(err error) {
@@ -399,7 +433,7 @@ func (d *dialer) made(conn net.Conn, err error, local bool) (net.Conn, error) {
 	d.sock = &socket{Conn: conn, opt: d.link.c.cfg.TCP}
 	var under net.Conn = d.sock
 	if cfg := d.link.c.cfg.TLS; cfg != nil && !local {
-		under = tls.Client(d.sock, cfg) // which shakes hands when the library reads
+		under = &proved{tls.Client(d.sock, cfg), d.link.failed} // which shakes hands when the library reads
 	}
 
 	tapped := tap.New(under, d.link.taker)
@@ -443,7 +477,7 @@ func (d *dialer) explain(err error) error {
 	case errors.Is(err, net.ErrClosed), errors.As(err, &ne) && ne.Timeout():
 		return errSilent
 	}
-	return err
+	return refused(d.link.c, err)
 }
 
 var errClosed = transfer.Errorf(transfer.KindNoManager, "the connection to the queue manager has been closed")

@@ -149,14 +149,15 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 		WriteDeadline: writeDeadline,
 		WriteTimeout:  server.WriteTimeoutPolicyRetry,
 	}
-	if cfg.Listen == "" || cfg.Guard != nil { // whose gate listens
-		opts.DontListen = true
-	} else {
+	opts.DontListen = cfg.Listen == "" || cfg.Guard != nil // whose gate listens
+	if cfg.Listen != "" {
 		host, port, err := splitListen(cfg.Listen)
 		if err != nil {
 			return nil, err
 		}
-		opts.Host, opts.Port = host, port
+		if !opts.DontListen {
+			opts.Host, opts.Port = host, port
+		}
 	}
 	return opts, nil
 }

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"regexp"
 	"strings"
@@ -31,8 +32,16 @@ func StreamAgent(id ID) AgentName {
 	return AgentName("PIPE-" + strings.ToUpper(text[len(text)-12:]))
 }
 
-// Stream reports whether n is a name that StreamAgent gives: the agent ends with its
-// transfer and never comes back.
+// StreamAgentOf is the name of such an agent in a network with identities, where an agent needs
+// one of its own: PIPE-, ten digits of the hash of its user's name there, and a number, so that
+// the identity serves the user's next command, too.
+func StreamAgentOf(user string, number byte) AgentName {
+	sum := sha256.Sum256([]byte(user))
+	return AgentName(fmt.Sprintf("PIPE-%X%02X", sum[:5], number))
+}
+
+// Stream reports whether n is a name that StreamAgent or StreamAgentOf gives: the agent ends
+// with its transfer, and what it was to do then nobody does.
 func (n AgentName) Stream() bool { return streamAgent.MatchString(string(n)) }
 
 // UnmarshalText reads a name as ParseAgentName does; no text is no name.

@@ -182,7 +182,6 @@ func TestSubjects(t *testing.T) {
 		wire.AskSubject(wire.Coordination, "ann"):   "ferry.ask.coordination.ann",
 		wire.AllAsks("ALPHA"):                       "ferry.ask.ALPHA.*",
 		wire.BeatSubject("ALPHA"):                   "ferry.beat.ALPHA",
-		wire.AllProgressOf("ALPHA"):                 "ferry.progress.ALPHA.*",
 		wire.ProgressSubject("ALPHA", "ann"):        "ferry.progress.ALPHA.ann",
 		wire.EventSubject("ALPHA"):                  "ferry.event.ALPHA",
 		wire.AllCommands("ALPHA"):                   "ferry.command.ALPHA.>",

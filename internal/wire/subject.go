@@ -35,6 +35,7 @@ func DataSubject(to, from transfer.AgentName, id transfer.ID) string {
 // agent's can be the same.
 const (
 	Coordination = "coordination"
+	Authority    = "authority"
 	Manager      = "qmgr" // the queue manager
 )
 
@@ -124,9 +125,6 @@ func AllData(of transfer.AgentName) string { return "ferry.data." + of.Token() +
 
 // AllAsks matches what AskSubject makes for a token.
 func AllAsks(to string) string { return "ferry.ask." + to + ".*" }
-
-// AllProgressOf matches what ProgressSubject makes for an agent.
-func AllProgressOf(of transfer.AgentName) string { return "ferry.progress." + of.Token() + ".*" }
 
 // What every agent publishes.
 const (

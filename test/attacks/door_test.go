@@ -151,7 +151,7 @@ func TestRevocationCutsOff(t *testing.T) {
 	case <-n.ctx.Done():
 		t.Fatal("the connection of who is revoked stays")
 	}
-	if _, err := n.connect(goes); transfer.KindOf(err) != transfer.KindNoManager {
+	if _, err := n.connect(goes); transfer.KindOf(err) != transfer.KindDenied {
 		t.Errorf("who is revoked connects again: %v", err)
 	}
 	must(t, a.Healthy(n.ctx))

@@ -4,6 +4,7 @@ package flow_test
 
 import (
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -36,24 +37,38 @@ func TestAgentsOfOneNameStartedTogether(t *testing.T) {
 }
 
 // Where two agents of one name live on either side of a cut, one of them stops
-// when it heals: the one that comes back and finds the name taken.
+// when it heals: the one that comes back and finds the name taken, where both have one identity, as
+// a copy of a state directory has, and the one whose identity was revoked where the other one
+// was enrolled anew.
 func TestAgentsOfOneNameOnBothSidesOfACut(t *testing.T) {
 	t.Parallel()
-	n := up(t, "BETA")
-	line := n.Line()
-	twin(n, "FIRST", line.URL())
-	twin(n, "SECOND", n.URL())
-	n.Start("FIRST")
-	line.Cut()
-	n.Start("SECOND")
-	line.Heal()
-	n.Ready("SECOND")
-	if owner := alone(t, n, "FIRST", "SECOND"); owner != "SECOND" {
-		t.Errorf("%s has the name, not the one that holds it at the queue manager", owner)
+	for name, copied := range map[string]bool{"of one identity": true, "enrolled anew": false} {
+		t.Run(name, func(t *testing.T) {
+			n := up(t, "BETA")
+			line := n.Line()
+			twin(n, "FIRST", line.URL())
+			twin(n, "SECOND", n.URL())
+			n.Start("FIRST")
+			if copied {
+				must(t, exec.Command("mkdir", n.State("SECOND")).Run())
+				must(t, exec.Command("cp", "-a", n.State("FIRST")+"/identity", n.State("SECOND")).Run())
+			}
+			line.Cut()
+			n.Start("SECOND")
+			line.Heal()
+			n.Ready("SECOND")
+			if owner := alone(t, n, "FIRST", "SECOND"); owner != "SECOND" {
+				t.Errorf("%s has the name, not the one that holds it at the queue manager", owner)
+			}
+			if copied {
+				hasStopped(t, n, "FIRST")
+			} else if n.Gone("FIRST"); n.ExitCode("FIRST") != 53 || !strings.Contains(n.Wrote("FIRST"), "refuses the identity ferry://") {
+				t.Errorf("FIRST has ended with %d: %s", n.ExitCode("FIRST"), n.Wrote("FIRST"))
+			}
+			n.File("SECOND", "a", 1, 1000)
+			n.Send("ALPHA:a", "BETA:out/").Ends("successful", 0)
+		})
 	}
-	hasStopped(t, n, "FIRST")
-	n.File("SECOND", "a", 1, 1000)
-	n.Send("ALPHA:a", "BETA:out/").Ends("successful", 0)
 }
 
 // A store that forgets who has a name stops nobody, and an agent that was killed

@@ -29,7 +29,7 @@ var rows = []row{
 		"the two sides of a transfer talk through wire alone, or the network would not be the protocol's only road"},
 	{[]string{"internal/lane", "internal/lane/queue", "internal/lane/direct", "internal/audit", "internal/enrol"},
 		"carry and record what others decide; how a chunk travels is nobody else's business"},
-	{[]string{"internal/localfs", "internal/pipe", "internal/ledger", "internal/qmgr", "internal/authority", "internal/program", "internal/mftxml"},
+	{[]string{"internal/localfs", "internal/pipe", "internal/ledger", "internal/qmgr", "internal/authority", "internal/identities", "internal/program", "internal/mftxml"},
 		"each touches one thing outside the process, so that a test can replace one without the others"},
 	{[]string{"internal/place"}, "what a place for files is: sender and receiver need it, and each place offers it"},
 	{[]string{"internal/conversion"}, "what a file becomes: code pages and records, one after the other"},

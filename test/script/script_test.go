@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -45,6 +46,10 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				return err
 			}
+			me, err := user.Current()
+			if err != nil {
+				return err
+			}
 			for k, v := range map[string]string{
 				"BIN":            bin,
 				"PATH":           bin + string(filepath.ListSeparator) + env.Getenv("PATH"),
@@ -53,6 +58,7 @@ func TestScripts(t *testing.T) {
 				"PORT":           port,
 				"URL":            "nats://127.0.0.1:" + port,
 				"VERSION":        builtVersion,
+				"WHO":            strings.ToLower(me.Username),
 				"GOTRACEBACK":    "all",
 			} {
 				env.Setenv(k, v)

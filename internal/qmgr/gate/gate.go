@@ -110,6 +110,10 @@ func (g *Gate) serve(raw net.Conn) {
 	raw.SetDeadline(time.Now().Add(greetTime))
 	client := tls.Server(raw, g.cfg.TLS)
 	if err := client.HandshakeContext(g.ctx); err != nil {
+		if op := (*net.OpError)(nil); errors.Is(err, io.EOF) || errors.As(err, &op) && op.Op == "remote error" {
+			g.cfg.Log.Debug("a client of the queue manager has ended the handshake", "client", raw.RemoteAddr(), "error", err) // as one that asks whose network this is
+			return
+		}
 		g.refuse(raw, err)
 		return
 	}

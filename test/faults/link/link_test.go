@@ -281,9 +281,7 @@ type carried struct {
 func count(t *testing.T, n *network.Network) *carried {
 	t.Helper()
 	c := &carried{all: map[string]int64{}}
-	conn, err := nats.Connect(n.URL(), nats.MaxReconnects(-1))
-	must(t, err)
-	t.Cleanup(conn.Close)
+	conn := n.Anybody()
 	sub, err := conn.Subscribe("ferry.data.>", func(m *nats.Msg) {
 		c.mu.Lock()
 		defer c.mu.Unlock()

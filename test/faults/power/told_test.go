@@ -44,9 +44,7 @@ type toldOf struct {
 func listen(t *testing.T, n *network.Network) *told {
 	t.Helper()
 	to := &told{of: map[transfer.ID]*toldOf{}, receipts: map[audit.Receipt]uint64{}}
-	c, err := nats.Connect(n.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0))
-	must(t, err)
-	t.Cleanup(c.Close)
+	c := n.Anybody(nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0))
 	hear := func(subject string, f func(*nats.Msg)) {
 		s, err := c.Subscribe(subject, func(m *nats.Msg) {
 			to.mu.Lock()

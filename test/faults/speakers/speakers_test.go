@@ -74,10 +74,7 @@ func attack(t *testing.T, seed uint64, r *rand.Rand, most int) {
 	for _, who := range append(agents, network.QM) {
 		pids[who] = f.Pid(who)
 	}
-	var err error
-	f.c, err = nats.Connect(f.URL(), nats.NoEcho(), nats.MaxReconnects(-1))
-	must(t, err)
-	t.Cleanup(f.c.Close)
+	f.c = f.Anybody(nats.NoEcho())
 	for _, subject := range []string{wire.AllEvents, wire.AllProgress, wire.AllBeats} {
 		_, err := f.c.Subscribe(subject, f.hear)
 		must(t, err)

@@ -3,6 +3,13 @@
 package network
 
 import (
+	"bufio"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,6 +17,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/compress"
+	"ferry/internal/identity"
+	"ferry/internal/keyfile"
+	"ferry/internal/qmgr/roles"
 )
 
 // A Wire is a connection of the test's own to the queue manager: it hears what
@@ -23,10 +33,54 @@ type Wire struct {
 // manager.
 func (n *Network) Wire(options ...nats.Option) *Wire {
 	n.t.Helper()
-	c, err := nats.Connect(n.url, append(options, nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))...)
+	return &Wire{n, n.Anybody(append(options, nats.RetryOnFailedConnect(true))...)}
+}
+
+// Anybody connects with the client library alone, with the queue manager's own identity: it
+// may speak as anybody, and hear everything. The connection stays until the test ends, through
+// restarts of the queue manager.
+func (n *Network) Anybody(options ...nats.Option) *nats.Conn {
+	n.t.Helper()
+	i := n.master()
+	c, err := nats.Connect(n.url, append(options, nats.MaxReconnects(-1), nats.TLSHandshakeFirst(),
+		nats.Secure(i.Client(identity.OneOf(i.Name().Network, identity.Manager))),
+		nats.UserJWT(func() (string, error) { return i.JWT(), nil }, func(nonce []byte) ([]byte, error) { return roles.SignNonce(i.Seed(), nonce) }))...)
 	n.must(err)
 	n.t.Cleanup(c.Close)
-	return &Wire{n, c}
+	return c
+}
+
+// master is the queue manager's own identity.
+func (n *Network) master() *identity.Identity {
+	n.t.Helper()
+	dir, err := keyfile.Open(filepath.Join(n.State(QM), "identities", "qm"))
+	n.must(err)
+	i, err := identity.Load(dir)
+	n.must(err)
+	return i
+}
+
+// Raw is a connection without any library, as Anybody's, on which CONNECT was said and nothing
+// else, until the test ends.
+func (n *Network) Raw() (net.Conn, *bufio.Reader) {
+	n.t.Helper()
+	i := n.master()
+	tcp, err := net.Dial("tcp", strings.TrimPrefix(n.url, "nats://"))
+	n.must(err)
+	n.t.Cleanup(func() { tcp.Close() })
+	c := tls.Client(tcp, i.Client(identity.OneOf(i.Name().Network, identity.Manager)))
+	r := bufio.NewReader(c)
+	line, err := r.ReadString('\n')
+	n.must(err)
+	var info struct {
+		Nonce string `json:"nonce"`
+	}
+	n.must(json.Unmarshal([]byte(strings.TrimPrefix(line, "INFO ")), &info))
+	signed, err := roles.SignNonce(i.Seed(), []byte(info.Nonce))
+	n.must(err)
+	_, err = fmt.Fprintf(c, "CONNECT {\"verbose\":false,\"jwt\":%q,\"sig\":%q}\r\n", i.JWT(), base64.RawURLEncoding.EncodeToString(signed))
+	n.must(err)
+	return c, r
 }
 
 // Say publishes a message and waits until the queue manager has it.

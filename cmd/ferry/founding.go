@@ -1,0 +1,394 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"ferry/internal/authority"
+	"ferry/internal/enrol"
+	"ferry/internal/identities"
+	"ferry/internal/identity"
+	"ferry/internal/keyfile"
+	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+	"ferry/internal/trust"
+)
+
+// A home is the network's authority in the process of `ferry up`, with the identities of what
+// runs there.
+type home struct {
+	*authority.Authority
+	ctx   context.Context // ends with stop
+	end   context.CancelFunc
+	log   logT
+	dir   string             // of `ferry up`
+	store *identities.Store  // of the OS user; nil: he has no state directory
+	self  *identity.Identity // the authority's own
+	qm    *identity.Identity // the queue manager's
+
+	server *qmgr.Server // from attend on
+	conn   *qmgr.Conn   // the authority's
+	enrol  string       // HOST:PORT where joiners ask
+	tasks  sync.WaitGroup
+
+	mu   sync.Mutex
+	all  []*identity.Identity // of what runs here
+	wake chan struct{}        // a token was made
+}
+
+// Lines of the state directory.
+const (
+	authorityDir  = "authority"
+	identitiesDir = "identities"
+)
+
+// openHome opens the authority in a state directory, or makes a network there.
+func openHome(ctx context.Context, dir string, log logT) (*home, error) {
+	a, err := authority.Open(filepath.Join(dir, authorityDir), time.Now)
+	if transfer.KindOf(err) == transfer.KindAlive {
+		return nil, transfer.Errorf(transfer.KindAlive, "the directory %s is in use by another queue manager", dir).
+			WithHint("stop that one, or give this one a directory of its own with --dir")
+	}
+	if err != nil {
+		return nil, err
+	}
+	h := &home{Authority: a, log: log, dir: dir, wake: make(chan struct{}, 1)}
+	h.ctx, h.end = context.WithCancel(ctx)
+	if h.self, err = h.issue(filepath.Join(dir, identitiesDir, "authority"), identity.Authority, "", roles.Authority); err == nil {
+		err = h.user()
+	}
+	if err != nil {
+		h.stop()
+		return nil, err
+	}
+	return h, nil
+}
+
+// user gives the OS user an identity, with which he does everything in the network that he
+// has begun.
+func (h *home) user() error {
+	store, err := myIdentities()
+	if err != nil {
+		h.log.Warn("this user gets no identity: there is no place for it", "error", err)
+		return nil
+	}
+	dir, err := store.Dir(h.Network())
+	if err != nil {
+		return err
+	}
+	h.store = store
+	if err := store.Sweep(time.Now()); err != nil {
+		h.log.Warn("identities of this user that have ended are not removed", "error", err)
+	}
+	_, err = h.issueIn(dir, identity.User, userName(), roles.Operator)
+	return err
+}
+
+// issue is the identity of something that runs here, in a directory; it is made where it is
+// missing or due.
+func (h *home) issue(path string, role identity.Role, name string, as roles.Role) (*identity.Identity, error) {
+	dir, err := keyfile.Make(path)
+	if err != nil {
+		return nil, err
+	}
+	return h.issueIn(dir, role, name, as)
+}
+
+func (h *home) issueIn(dir *keyfile.Dir, role identity.Role, name string, as roles.Role) (*identity.Identity, error) {
+	want := identity.Name{Network: h.Network(), Role: role, Name: name}
+	i, err := identity.Load(dir)
+	if errors.Is(err, keyfile.ErrLax) {
+		return nil, err
+	}
+	if err != nil || i.Name() != want || !time.Now().Before(i.Due()) || h.Role(want) != as {
+		if i, err = h.IssueTo(dir, want, as, ""); err != nil {
+			return nil, err
+		}
+	}
+
+	h.mu.Lock()
+	h.all = append(h.all, i)
+	h.mu.Unlock()
+	h.tasks.Go(func() {
+		keepRenewed(h.ctx, i, func(context.Context) error {
+			w, err := authority.WishOf(i.Keys())
+			if err != nil {
+				return err
+			}
+			g, err := h.Renew(want, w)
+			if err != nil {
+				return err
+			}
+			return i.Renew(g)
+		}, h.log)
+	})
+	return i, nil
+}
+
+// guard is how the queue manager lets in who is in the network.
+func (h *home) guard(name string) (*qmgr.Guard, error) {
+	var err error
+	if h.qm, err = h.issue(filepath.Join(h.dir, identitiesDir, "qm"), identity.Manager, name, roles.Manager); err != nil {
+		return nil, err
+	}
+	claims, err := h.Claims()
+	return &qmgr.Guard{Identity: h.qm, Claims: claims}, err
+}
+
+// attend has the authority answer until stop, over the queue manager and, while a token is
+// open, at the address enrolAt; "": the port after the queue manager's.
+func (h *home) attend(server *qmgr.Server, listen, enrolAt string) error {
+	h.server = server
+	var err error
+	if h.enrol, err = nextPort(enrolAt, listen, server.URL()); err != nil {
+		return err
+	}
+	if h.store != nil {
+		if err := h.store.Know(h.Network(), reached(listen, qmgr.Addresses(server.URL()))...); err != nil {
+			return err
+		}
+	}
+	if h.conn, err = qmgr.Connect(h.ctx, qmgr.ConnConfig{Server: server, Name: "ferry authority", Identity: h.self, Log: h.log}); err != nil {
+		return err
+	}
+	desk := &enrol.Desk{Authority: h.Authority, Conn: h.conn, Token: h.token, Changed: h.changed, Log: h.log}
+	stop, err := desk.Attend()
+	if err != nil {
+		return err
+	}
+	h.tasks.Go(func() { <-h.ctx.Done(); stop() })
+	h.tasks.Go(h.joiners)
+	h.tasks.Go(h.publish)
+	return nil
+}
+
+// caller is how something in this process connects to its queue manager: as a token where there
+// are no identities. Its name is the agent's, where it is one.
+func (h *home) caller(server *qmgr.Server, token string, role identity.Role, name string, log logT) (cc qmgr.ConnConfig, err error) {
+	cc = qmgr.ConnConfig{Server: server, Name: name, Self: token, Log: log}
+	if h == nil {
+		return cc, nil
+	}
+	switch role {
+	case identity.Agent:
+		cc.Identity, err = h.issue(filepath.Join(h.dir, "agents", name, identityDir), role, name, roles.Agent)
+	case identity.Manager: // which may speak as any token
+		cc.Identity = h.qm
+	default:
+		cc.Identity, err = h.issue(filepath.Join(h.dir, identitiesDir, string(role)), role, "", roles.Role(role))
+	}
+	return cc, err
+}
+
+// forgetAddresses has the OS user's commands speak without identities to a queue manager that
+// has none any more.
+func forgetAddresses(listen string) error {
+	store, err := myIdentities()
+	if err != nil {
+		return nil // then there are none
+	}
+	_, err = store.Network(listen)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return store.Know("", listen)
+}
+
+// stop ends everything; it may be called again, and of none.
+func (h *home) stop() {
+	if h == nil {
+		return
+	}
+	h.end()
+	h.tasks.Wait()
+	if h.conn != nil {
+		h.conn.Close()
+	}
+	h.Close()
+}
+
+// changed has those refused who were revoked.
+func (h *home) changed() {
+	claims, err := h.Claims()
+	if err == nil {
+		err = h.server.Admit(claims)
+	}
+	if err == nil {
+		err = h.distrust()
+	}
+	if err != nil {
+		h.log.Error("what was revoked is not refused everywhere yet", "error", err)
+	}
+}
+
+// distrust tells everybody whom nobody may trust.
+func (h *home) distrust() error {
+	doc, err := h.Trust()
+	if err != nil {
+		return err
+	}
+	d, err := trust.Open(h.self.Trust(), h.Network(), doc)
+	if err != nil {
+		return err
+	}
+	var keys []string
+	for _, r := range d.Revoked {
+		keys = append(keys, r.TLS)
+	}
+	h.mu.Lock()
+	for _, i := range h.all {
+		i.Distrust(keys)
+	}
+	h.mu.Unlock()
+	return h.conn.Publish(subjectTrust, doc)
+}
+
+const subjectTrust = "ferry.trust"
+
+// publish repeats the trust document, for those who were away.
+func (h *home) publish() {
+	t := time.NewTicker(publishEvery)
+	defer t.Stop()
+	for {
+		if err := h.distrust(); err != nil {
+			h.log.Warn("the trust document is not published", "error", err)
+		}
+		select {
+		case <-t.C:
+		case <-h.ctx.Done():
+			return
+		}
+	}
+}
+
+const (
+	publishEvery = 5 * time.Minute
+	doorLook     = time.Second
+	doorStays    = time.Minute // after the last token: an answer may be lost, and asked for again
+)
+
+// token writes a token's secret as joiners are given it, and has the door opened.
+func (h *home) token(secret string) (string, error) {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+	t := enrol.Token{Network: h.Network(), Root: h.Roots().Hash(), Secret: secret, Addresses: reached(h.enrol, []string{h.enrol})}
+	return t.String(), nil
+}
+
+// joiners listens while a token is open.
+func (h *home) joiners() {
+	var end context.CancelFunc
+	var closed chan struct{}
+	var last time.Time
+	t := time.NewTicker(doorLook)
+	defer t.Stop()
+	for {
+		if len(h.Tokens()) > 0 {
+			last = time.Now()
+		}
+		switch open := time.Since(last) < doorStays; {
+		case open && end == nil:
+			l, err := net.Listen("tcp", h.enrol)
+			if err != nil {
+				h.log.Error("joiners cannot be heard", "listen", h.enrol, "error", err)
+				break
+			}
+			var ctx context.Context
+			ctx, end = context.WithCancel(h.ctx)
+			closed = make(chan struct{})
+			h.log.Info("listening for joiners", "address", l.Addr())
+			go func() {
+				defer close(closed)
+				if err := enrol.Serve(ctx, l, h.self, h.Authority, h.log); err != nil {
+					h.log.Error("joiners are no longer heard", "error", err)
+				}
+			}()
+		case !open && end != nil:
+			end()
+			<-closed
+			end = nil
+		}
+		select {
+		case <-t.C:
+		case <-h.wake:
+		case <-h.ctx.Done():
+			if end != nil {
+				end()
+				<-closed
+			}
+			return
+		}
+	}
+}
+
+// nextPort is the address for joiners: the one that was given, or the port after the queue
+// manager's.
+func nextPort(given, listen, url string) (string, error) {
+	if given != "" {
+		if _, _, err := net.SplitHostPort(given); err != nil {
+			return "", transfer.Errorf(transfer.KindUsage, "--enrol %q is no HOST:PORT", given)
+		}
+		return given, nil
+	}
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", err
+	}
+	at := qmgr.Addresses(url)
+	if len(at) == 0 {
+		return "", transfer.Errorf(transfer.KindInternal, "the queue manager at %s has no port", url)
+	}
+	_, text, err := net.SplitHostPort(at[0])
+	if err != nil {
+		return "", err
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		return "", err
+	}
+	if port++; port > 65535 {
+		port = 65534
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port)), nil
+}
+
+// reached are the addresses by which a listener is reached: those of this host where it
+// listens on all of them.
+func reached(listen string, also []string) []string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return also
+	}
+	if len(also) > 0 {
+		if _, p, err := net.SplitHostPort(also[0]); err == nil {
+			port = p // the one that was free
+		}
+	}
+	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
+		return []string{net.JoinHostPort(host, port)}
+	}
+
+	var all []string
+	if name, err := os.Hostname(); err == nil {
+		all = append(all, net.JoinHostPort(name, port))
+	}
+	addresses, _ := net.InterfaceAddrs() // without them the name has to do
+	for _, a := range addresses {
+		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
+			all = append(all, net.JoinHostPort(n.IP.String(), port))
+		}
+	}
+	all = all[:min(len(all), 15)]
+	return slices.Compact(append(all, net.JoinHostPort("127.0.0.1", port)))
+}

@@ -1,0 +1,292 @@
+package enrol
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	"ferry/internal/authority"
+	"ferry/internal/identity"
+	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/quiet"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// An ask is what somebody who is in the network asks its authority, on
+// wire.AskSubject("authority", …): the subject says who. Unknown fields are ignored.
+type ask struct {
+	V     int            `json:"v"`
+	Op    op             `json:"op"`
+	Name  string         `json:"name,omitempty"` // as a URI
+	Role  roles.Role     `json:"role,omitempty"`
+	Wish  authority.Wish `json:"wish,omitzero"`
+	Anew  bool           `json:"anew,omitempty"`  // also where the name has other keys, which are revoked by that
+	TTL   time.Duration  `json:"ttl,omitempty"`   // nanoseconds
+	Which string         `json:"which,omitempty"` // a token: the first digits of its hash, or its name
+}
+
+// An op is what somebody asks for.
+type op string
+
+const (
+	opRenew      op = "renew"      // what the asker has; of anybody
+	opEnrol      op = "enrol"      // Name as Role with Wish; of who may enrol, as the others below
+	opToken      op = "token"      // a token for Name as Role
+	opDrop       op = "drop"       // no token Which any more
+	opRevoke     op = "revoke"     // Name
+	opTokens     op = "tokens"     // those that are open
+	opIdentities op = "identities" // all
+)
+
+// A reply is what the authority says.
+type reply struct {
+	V          int                   `json:"v"`
+	Error      *transfer.Error       `json:"error,omitempty"`
+	Grant      *answer               `json:"grant,omitempty"`
+	Token      string                `json:"token,omitempty"`
+	Dropped    int                   `json:"dropped,omitempty"`
+	Tokens     []authority.OpenToken `json:"tokens,omitempty"`
+	Identities []authority.Issued    `json:"identities,omitempty"`
+}
+
+const (
+	maxAsk = 32 << 10
+	maxTTL = 30 * 24 * time.Hour
+	minTTL = time.Second
+
+	deskAtOnce = 8    // asks that are worked on; others wait
+	deskInAll  = 1024 // that wait; others are not answered
+)
+
+// A Desk answers those who are in the network.
+type Desk struct {
+	Authority *authority.Authority
+	Conn      *qmgr.Conn // the authority's own
+	// Token writes a token's secret as the line that joiners are given; its error says why
+	// nobody could join with it.
+	Token func(secret string) (string, error)
+	// Changed is called after somebody was revoked, by an enrolment anew too, before the
+	// answer.
+	Changed func()
+	Log     *slog.Logger
+
+	quiet *quiet.Log
+	slots chan struct{}
+	tasks sync.WaitGroup
+}
+
+// Attend answers until stop.
+func (d *Desk) Attend() (stop func(), err error) {
+	d.quiet = quiet.New(d.Log, time.Now)
+	d.slots = make(chan struct{}, deskInAll)
+	working := make(chan struct{}, deskAtOnce)
+	unsubscribe, err := d.Conn.Subscribe(wire.AllAsks(wire.Authority), func(m qmgr.Message) {
+		select {
+		case d.slots <- struct{}{}:
+		default:
+			return
+		}
+		d.tasks.Go(func() {
+			defer func() { <-d.slots }()
+			working <- struct{}{}
+			defer func() { <-working }()
+			d.answer(m)
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func() { unsubscribe(); d.tasks.Wait() }, nil
+}
+
+func (d *Desk) answer(m qmgr.Message) {
+	token := wire.LastToken(m.Subject)
+	r, err := d.do(token, m.Data)
+	r.V = 1
+	if err != nil {
+		r = reply{V: 1, Error: transfer.AsError(err)}
+		d.quiet.Warn("refused by the authority", "who", token, "error", err)
+	}
+	data, err := json.Marshal(r)
+	if err == nil {
+		d.Conn.Answer(token, m.Reply, data) // whoever hears nothing asks again
+	}
+}
+
+func (d *Desk) do(token string, body []byte) (r reply, err error) {
+	a := d.Authority
+	who, err := identity.OfToken(a.Network(), token)
+	if err != nil {
+		return r, err
+	}
+	var q ask
+	if len(body) > maxAsk {
+		return r, transfer.Errorf(transfer.KindTooLarge, "a question of %d bytes; the limit is %d", len(body), maxAsk)
+	}
+	if err := json.Unmarshal(body, &q); err != nil || q.V != 1 {
+		return r, transfer.Errorf(transfer.KindVersion, "the question cannot be read")
+	}
+
+	if q.Op == opRenew {
+		g, err := a.Renew(who, q.Wish)
+		r.Grant = grantAnswer(g)
+		return r, err
+	}
+	if role := a.Role(who); role != roles.Operator && !(role != "" && ownPipe(who, &q)) {
+		return r, transfer.Errorf(transfer.KindDenied, "%s may not %s at the authority: it takes who may enrol", who, q.Op)
+	}
+	var name identity.Name
+	switch q.Op {
+	case opEnrol, opToken, opRevoke:
+		if name, err = identity.Parse(q.Name); err != nil {
+			return r, err
+		}
+	}
+	switch q.Op {
+	case opEnrol:
+		var g identity.Grant
+		if !q.Anew && a.Role(name) != "" && !a.Has(name, q.Wish) {
+			return r, transfer.Errorf(transfer.KindConflict, "%s is enrolled already, with other keys", name)
+		}
+		if age, ok := a.Age(name); q.Anew && ok && age < wire.UnreachableAfter && !a.Has(name, q.Wish) {
+			return r, transfer.Errorf(transfer.KindBusy, "%s was enrolled %s ago with other keys, and may be about to start", name, age.Round(time.Second))
+		}
+		g, err = a.Issue(name, q.Role, q.Wish, who.String())
+		r.Grant = grantAnswer(g)
+		d.Changed()
+	case opToken:
+		if q.TTL < minTTL || q.TTL > maxTTL {
+			return r, transfer.Errorf(transfer.KindUsage, "a token is good for %s to %s", minTTL, maxTTL)
+		}
+		var secret string
+		if secret, err = a.NewToken(name, q.Role, q.TTL, who.String()); err == nil {
+			r.Token, err = d.Token(secret)
+		}
+	case opDrop:
+		r.Dropped, err = a.DropToken(q.Which, who.String())
+	case opRevoke:
+		err = a.Revoke(name, who.String())
+		d.Changed()
+	case opTokens:
+		r.Tokens = a.Tokens()
+	case opIdentities:
+		r.Identities = a.Identities()
+	default:
+		err = transfer.Errorf(transfer.KindUsage, "the authority does not know %.40q", q.Op)
+	}
+	return r, err
+}
+
+// ownPipe reports whether a user asks for an identity of those that his own pipes have.
+func ownPipe(who identity.Name, q *ask) bool {
+	name, err := identity.Parse(q.Name)
+	if err != nil || who.Role != identity.User || q.Op != opEnrol || q.Role != roles.Agent || name.Role != identity.Agent {
+		return false
+	}
+	for n := range 256 {
+		if name.Name == string(transfer.StreamAgentOf(who.String(), byte(n))) {
+			return true
+		}
+	}
+	return false
+}
+
+func grantAnswer(g identity.Grant) *answer {
+	return &answer{Chain: g.Chain, Roots: g.Roots, JWT: g.JWT, Trust: g.Trust}
+}
+
+// An Asker asks the authority over a connection to the network.
+type Asker struct{ Conn *qmgr.Conn }
+
+// askTime is how long the authority may take to answer.
+const askTime = 10 * time.Second
+
+func (a Asker) ask(ctx context.Context, q ask) (r reply, err error) {
+	q.V = 1
+	body, err := json.Marshal(q)
+	if err != nil {
+		return r, err
+	}
+	data, err := a.Conn.Request(ctx, wire.AskSubject(wire.Authority, a.Conn.Self()), body, askTime)
+	if transfer.KindOf(err) == transfer.KindUnreachable {
+		return r, transfer.Errorf(transfer.KindUnreachable, "the network's authority is away").WithHint("it runs in `ferry up`, or as `ferry authority run`")
+	}
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(data, &r); err != nil || r.V != 1 {
+		return r, transfer.Errorf(transfer.KindVersion, "the authority's answer cannot be read")
+	}
+	if r.Error != nil {
+		return r, r.Error
+	}
+	return r, nil
+}
+
+func (r reply) grant() (g identity.Grant, err error) {
+	if r.Grant == nil {
+		return g, transfer.Errorf(transfer.KindVersion, "the authority has issued nothing")
+	}
+	return identity.Grant{Chain: r.Grant.Chain, Roots: r.Grant.Roots, JWT: r.Grant.JWT, Trust: r.Grant.Trust}, nil
+}
+
+// Renew has an identity renewed that connects as itself.
+func (a Asker) Renew(ctx context.Context, i *identity.Identity) error {
+	w, err := authority.WishOf(i.Keys())
+	if err != nil {
+		return err
+	}
+	r, err := a.ask(ctx, ask{Op: opRenew, Wish: w})
+	if err != nil {
+		return err
+	}
+	g, err := r.grant()
+	if err != nil {
+		return err
+	}
+	return i.Renew(g)
+}
+
+// Enrol has an identity issued for a wish, where the asker may enrol. A name that has other
+// keys is an error of KindConflict, unless anew says that they are to be revoked.
+func (a Asker) Enrol(ctx context.Context, name identity.Name, role roles.Role, w authority.Wish, anew bool) (identity.Grant, error) {
+	r, err := a.ask(ctx, ask{Op: opEnrol, Name: name.String(), Role: role, Wish: w, Anew: anew})
+	if err != nil {
+		return identity.Grant{}, err
+	}
+	return r.grant()
+}
+
+// NewToken has a token made and returns it as the line that a joiner is given.
+func (a Asker) NewToken(ctx context.Context, name identity.Name, role roles.Role, ttl time.Duration) (string, error) {
+	r, err := a.ask(ctx, ask{Op: opToken, Name: name.String(), Role: role, TTL: ttl})
+	return r.Token, err
+}
+
+// DropToken takes tokens back, by the first digits of a hash or by a name, and says how many.
+func (a Asker) DropToken(ctx context.Context, which string) (int, error) {
+	r, err := a.ask(ctx, ask{Op: opDrop, Which: which})
+	return r.Dropped, err
+}
+
+// Revoke takes back what was issued to a name.
+func (a Asker) Revoke(ctx context.Context, name identity.Name) error {
+	_, err := a.ask(ctx, ask{Op: opRevoke, Name: name.String()})
+	return err
+}
+
+// Tokens lists the tokens that are open.
+func (a Asker) Tokens(ctx context.Context) ([]authority.OpenToken, error) {
+	r, err := a.ask(ctx, ask{Op: opTokens})
+	return r.Tokens, err
+}
+
+// Identities lists what was issued.
+func (a Asker) Identities(ctx context.Context) ([]authority.Issued, error) {
+	r, err := a.ask(ctx, ask{Op: opIdentities})
+	return r.Identities, err
+}

@@ -1,0 +1,107 @@
+package qmgr
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"ferry/internal/identity"
+)
+
+// A Probed is what listens at an address.
+type Probed struct {
+	// Network is that of the name which the certificate there shows. Nothing of it was
+	// verified: it says whose identity to show, and the connection that shows it verifies.
+	Network string
+	Plain   bool // it speaks first, without TLS
+}
+
+// ProbeURL is Probe of the queue managers that a URL of ConnConfig names, until one of them
+// answers: its address, HOST:PORT, too. It tries as long as Connect does, with errors of the same kinds. A
+// URL of another scheme than nats has no address: what listens there is not Ferry's.
+func ProbeURL(ctx context.Context, url string, timeout time.Duration) (p Probed, at string, err error) {
+	cfg := ConnConfig{URL: url}
+	where, err := cfg.place()
+	if err != nil {
+		return p, "", err
+	}
+	all := Addresses(url)
+	if len(all) == 0 {
+		return Probed{Plain: true}, "", nil
+	}
+	if timeout = cmp.Or(timeout, defaultConnectTimeout); timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	for {
+		var last error
+		for _, at := range all {
+			p, err := Probe(ctx, at)
+			if err == nil {
+				return p, at, nil
+			}
+			last = err
+		}
+		if sleep(ctx, connectPause, nil) {
+			return p, "", noManager(ctx, where, last)
+		}
+	}
+}
+
+// Addresses are HOST:PORT of the queue managers that a URL names: those that are reached with
+// an identity, hence of the scheme nats without a user.
+func Addresses(urls string) (all []string) {
+	for part := range strings.SplitSeq(urls, ",") {
+		part = strings.TrimSpace(part)
+		if part != "" && !strings.Contains(part, "://") {
+			part = "nats://" + part
+		}
+		u, err := url.Parse(part)
+		if err != nil || u.Scheme != "nats" || u.User != nil || u.Hostname() == "" {
+			continue
+		}
+		all = append(all, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "4222")))
+	}
+	return all
+}
+
+// errProbed ends a handshake that has shown all that it was for.
+var errProbed = errors.New("the certificate has been seen")
+
+// Probe says what listens at an address, HOST:PORT. Neither a certificate nor a word of NATS
+// is shown to it.
+func Probe(ctx context.Context, address string) (p Probed, err error) {
+	d := net.Dialer{Timeout: dialTimeout}
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return p, err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+
+	err = tls.Client(conn, &tls.Config{
+		MinVersion:         tls.VersionTLS13,
+		InsecureSkipVerify: true, // see Network
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if name, err := identity.NameOf(s.PeerCertificates[0]); err == nil && name.Role == identity.Manager {
+				p.Network = name.Network
+			}
+			return errProbed
+		},
+	}).HandshakeContext(ctx)
+	header := tls.RecordHeaderError{}
+	switch {
+	case errors.Is(err, errProbed):
+		return p, nil
+	case errors.As(err, &header) && strings.HasPrefix(string(header.RecordHeader[:]), "INFO"):
+		return Probed{Plain: true}, nil
+	}
+	return p, err
+}

@@ -1,0 +1,165 @@
+package attacks
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ferry/internal/authority"
+	"ferry/internal/enrol"
+	"ferry/internal/identity"
+	"ferry/internal/keyfile"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+)
+
+// attended is a network whose authority answers, and how often it said that somebody was
+// revoked.
+func attended(t *testing.T) (*network, *atomic.Int64) {
+	t.Helper()
+	n := newNetwork(t)
+	conn, err := n.connect(n.identity(identity.Authority, "", roles.Authority))
+	must(t, err)
+	changed := new(atomic.Int64)
+	d := &enrol.Desk{Authority: n.Authority, Conn: conn, Token: func(secret string) (string, error) { return "line of " + secret, nil },
+		Changed: func() { changed.Add(1) }, Log: slog.New(slog.DiscardHandler)}
+	stop, err := d.Attend()
+	must(t, err)
+	t.Cleanup(stop)
+	return n, changed
+}
+
+func (n *network) asker(i *identity.Identity) enrol.Asker {
+	n.t.Helper()
+	c, err := n.connect(i)
+	must(n.t, err)
+	return enrol.Asker{Conn: c}
+}
+
+func wish(t *testing.T) (*keyfile.Dir, identity.Keys, authority.Wish) {
+	t.Helper()
+	dir, err := keyfile.Make(filepath.Join(t.TempDir(), "identity"))
+	must(t, err)
+	keys, w, err := authority.NewWish(dir)
+	must(t, err)
+	return dir, keys, w
+}
+
+// Everybody has renewed what he has, and only who may enrol has anything else done.
+func TestWhoMayAskTheAuthority(t *testing.T) {
+	n, changed := attended(t)
+	name := func(role identity.Role, s string) identity.Name {
+		return identity.Name{Network: n.Network(), Role: role, Name: s}
+	}
+	for _, who := range []struct {
+		i    *identity.Identity
+		may  bool
+		pipe string // the name of a pipe of its own
+	}{
+		{n.identity(identity.User, "ann", roles.Operator), true, string(transfer.StreamAgentOf(name(identity.User, "ann").String(), 7))},
+		{n.identity(identity.User, "bob", roles.User), false, string(transfer.StreamAgentOf(name(identity.User, "bob").String(), 7))},
+		{n.identity(identity.User, "eve", roles.Auditor), false, string(transfer.StreamAgentOf(name(identity.User, "eve").String(), 255))},
+		{n.identity(identity.Agent, "ALPHA", roles.Agent), false, ""},
+		{n.identity(identity.Coordination, "", roles.Coordination), false, ""},
+	} {
+		what := who.i.Name().Token()
+		a := n.asker(who.i)
+		before := who.i.Certificate().Leaf
+		if err := a.Renew(n.ctx, who.i); err != nil || who.i.Certificate().Leaf.Equal(before) {
+			t.Errorf("%s is not renewed: %v", what, err)
+		}
+
+		kept := changed.Load()
+		refused := func(does string, err error) {
+			t.Helper()
+			if k := transfer.KindOf(err); who.may && err != nil || !who.may && k != transfer.KindDenied {
+				t.Errorf("%s %s: %v", what, does, err)
+			}
+		}
+		_, _, w := wish(t)
+		_, err := a.Enrol(n.ctx, name(identity.Agent, "NEW"), roles.Agent, w, false)
+		refused("enrols an agent", err)
+		_, _, w = wish(t)
+		_, err = a.Enrol(n.ctx, name(identity.Agent, string(transfer.StreamAgentOf(name(identity.User, "mallory").String(), 0))), roles.Agent, w, false)
+		refused("enrols a pipe of another's", err)
+		line, err := a.NewToken(n.ctx, name(identity.User, "carol"), roles.User, time.Minute)
+		refused("makes a token", err)
+		if who.may != (line != "") {
+			t.Errorf("%s has the token %q", what, line)
+		}
+		_, err = a.Tokens(n.ctx)
+		refused("lists tokens", err)
+		_, err = a.DropToken(n.ctx, name(identity.User, "carol").String())
+		refused("takes a token back", err)
+		_, err = a.Identities(n.ctx)
+		refused("lists identities", err)
+		refused("revokes", a.Revoke(n.ctx, name(identity.Authority, "")))
+		if !who.may && changed.Load() != kept {
+			t.Errorf("%s has changed something", what)
+		}
+
+		if who.pipe != "" {
+			dir, keys, w := wish(t)
+			g, err := a.Enrol(n.ctx, name(identity.Agent, who.pipe), roles.Agent, w, false)
+			must(t, err)
+			i, err := identity.New(dir, keys, g)
+			if err != nil || i.Name() != name(identity.Agent, who.pipe) {
+				t.Errorf("%s has a pipe %v, %v", what, i, err)
+			}
+			if _, err := a.Enrol(n.ctx, name(identity.Agent, who.pipe), roles.User, w, false); err == nil {
+				t.Errorf("%s has a pipe with the rights of a user", what)
+			}
+		}
+	}
+}
+
+// A name that has keys gets others only where that is meant, and not while it may be about to
+// start.
+func TestEnrollingAnew(t *testing.T) {
+	n, changed := attended(t)
+	a := n.asker(n.identity(identity.User, "ann", roles.Operator))
+	alpha := identity.Name{Network: n.Network(), Role: identity.Agent, Name: "ALPHA"}
+	_, _, first := wish(t)
+	_, _, second := wish(t)
+	_, err := a.Enrol(n.ctx, alpha, roles.Agent, first, false)
+	must(t, err)
+	for range 2 {
+		_, err = a.Enrol(n.ctx, alpha, roles.Agent, first, false) // an answer was lost
+		must(t, err)
+	}
+	if _, err := a.Enrol(n.ctx, alpha, roles.Agent, second, false); transfer.KindOf(err) != transfer.KindConflict {
+		t.Errorf("other keys for the name: %v", err)
+	}
+	if _, err := a.Enrol(n.ctx, alpha, roles.Agent, second, true); transfer.KindOf(err) != transfer.KindBusy {
+		t.Errorf("other keys, at once: %v", err)
+	}
+	must(t, a.Revoke(n.ctx, alpha))
+	if changed.Load() == 0 {
+		t.Error("nobody was told of the revocation")
+	}
+	if _, err := a.Enrol(n.ctx, alpha, roles.Agent, first, false); transfer.KindOf(err) != transfer.KindDenied {
+		t.Errorf("the keys that were revoked: %v", err)
+	}
+	_, err = a.Enrol(n.ctx, alpha, roles.Agent, second, false)
+	must(t, err)
+}
+
+// What the authority issues for one name is not taken as another's by who asked.
+func TestNothingIsKeptOfARefusal(t *testing.T) {
+	n, _ := attended(t)
+	a := n.asker(n.identity(identity.User, "bob", roles.User))
+	dir, _, w := wish(t)
+	if _, err := a.Enrol(n.ctx, identity.Name{Network: n.Network(), Role: identity.Agent, Name: "BETA"}, roles.Agent, w, false); transfer.KindOf(err) != transfer.KindDenied {
+		t.Fatal(err)
+	}
+	if _, err := identity.Load(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after a refusal there is an identity: %v", err)
+	}
+	if n.Role(identity.Name{Network: n.Network(), Role: identity.Agent, Name: "BETA"}) != "" {
+		t.Error("the name is enrolled")
+	}
+}
