@@ -21,6 +21,7 @@ import (
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
 	"ferry/internal/trust"
+	"ferry/internal/wire"
 )
 
 // A home is the network's authority in the process of `ferry up`, with the identities of what
@@ -249,10 +250,8 @@ func (h *home) distrust() error {
 		i.Distrust(keys)
 	}
 	h.mu.Unlock()
-	return h.conn.Publish(subjectTrust, doc)
+	return h.conn.Publish(wire.Trust, doc)
 }
-
-const subjectTrust = "ferry.trust"
 
 // publish repeats the trust document, for those who were away.
 func (h *home) publish() {

@@ -250,6 +250,9 @@ func (a *intake) accept(r *arrival) error {
 		if a.sched.count() >= a.cfg.MaxQueued {
 			return transfer.Errorf(transfer.KindBusy, "%s already has %d transfers queued, its limit", a.cfg.Name, a.cfg.MaxQueued)
 		}
+		if err := a.trust.stale(); err != nil {
+			return err
+		}
 		if a.ledger.Low() {
 			return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger is full", a.cfg.Name)
 		}

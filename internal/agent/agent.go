@@ -190,6 +190,9 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	if err != nil {
 		return err
 	}
+	if a.trust, err = newTrusting(a.core, func() { a.lanes.recheck() }); err != nil {
+		return err
+	}
 	if err := a.openLanes(); err != nil {
 		return err
 	}
@@ -197,7 +200,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
 	a.recv = receiver.New(receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, Place: places.Target, Limits: places.Limits, Link: link{a.core}, Note: a.note,
 		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Places: a.cfg.Files.Places, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow,
-		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Over: a.overAt, Content: a.cfg.Content, Quiet: a.quiet})
+		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Over: a.overAt, Content: a.cfg.Content, Quiet: a.quiet, Stale: a.trust.stale})
 	a.throttle = sender.NewThrottle(a.cfg.Clock)
 	if err := a.throttle.Set(a.cfg.Rates); err != nil {
 		return err
@@ -289,6 +292,15 @@ func (a *Agent) listen() error {
 			return err
 		}
 		a.stops = append(a.stops, stop)
+	}
+
+	if a.trust.self != nil {
+		stop, err := a.conn.Subscribe(wire.Trust, a.trust.heard)
+		if err != nil {
+			return err
+		}
+		a.stops = append(a.stops, stop)
+		a.wg.Go(a.trust.ask)
 	}
 
 	a.wg.Go(func() { a.consume(a.commands(), a.intake.submitted) })

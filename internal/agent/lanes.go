@@ -59,7 +59,7 @@ func (a *Agent) openLanes() error {
 	}
 
 	a.lanes.hub, err = direct.New(direct.Config{Agent: a.cfg.Name, Mode: d.Mode, Listen: listen, Addresses: told,
-		Connections: d.Connections, Strangers: a.cfg.Files.Strangers, Options: d.Options, Memory: a.lanes.mem, Clock: a.cfg.Clock, Log: a.log,
+		Connections: d.Connections, Strangers: a.cfg.Files.Strangers, Identity: a.conn.Identity(), Options: d.Options, Memory: a.lanes.mem, Clock: a.cfg.Clock, Log: a.log,
 		Take: func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, true) }, Live: a.alive})
 	if err != nil && d.Listen == "" && d.Advertise == "" { // nobody has asked for it
 		a.log.Warn("direct lane disabled", "error", err)
@@ -78,6 +78,13 @@ func (l *lanes) where(d Direct) (listen string, told []string, err error) {
 	}
 	told, err = advertised(listen, d.Advertise, l.conn.LocalHost())
 	return listen, told, err
+}
+
+// recheck ends the direct paths of those who were revoked.
+func (l *lanes) recheck() {
+	if l != nil && l.hub != nil {
+		l.hub.Recheck()
+	}
 }
 
 // moved lets the direct lane follow the host's address: it is looked at whenever the

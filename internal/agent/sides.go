@@ -25,6 +25,7 @@ type sides struct {
 	sendCfg  sender.Config
 	sched    *scheduler
 	lanes    *lanes
+	trust    *trusting
 	lines    flow.Lines
 }
 
@@ -54,6 +55,9 @@ func (w *sides) beat() *wire.Beat {
 
 	if facts.Degraded != "" {
 		b.Status, b.Reason = wire.AgentDegraded, "the queue manager is degraded: "+facts.Degraded
+	}
+	if old := w.trust.degraded(); old != "" {
+		b.Status, b.Reason = wire.AgentDegraded, old
 	}
 	if err := w.ledger.OutboxFull(); err != nil {
 		b.Reason = err.Error()

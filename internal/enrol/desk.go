@@ -34,6 +34,7 @@ type op string
 
 const (
 	opRenew      op = "renew"      // what the asker has; of anybody
+	opTrust      op = "trust"      // the trust document; of anybody
 	opEnrol      op = "enrol"      // Name as Role with Wish; of who may enrol, as the others below
 	opToken      op = "token"      // a token for Name as Role
 	opDrop       op = "drop"       // no token Which any more
@@ -48,6 +49,7 @@ type reply struct {
 	Error      *transfer.Error       `json:"error,omitempty"`
 	Grant      *answer               `json:"grant,omitempty"`
 	Token      string                `json:"token,omitempty"`
+	Trust      []byte                `json:"trust,omitempty"`
 	Dropped    int                   `json:"dropped,omitempty"`
 	Tokens     []authority.OpenToken `json:"tokens,omitempty"`
 	Identities []authority.Issued    `json:"identities,omitempty"`
@@ -134,6 +136,10 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 	if q.Op == opRenew {
 		g, err := a.Renew(who, q.Wish)
 		r.Grant = grantAnswer(g)
+		return r, err
+	}
+	if q.Op == opTrust {
+		r.Trust, err = a.Trust()
 		return r, err
 	}
 	if role := a.Role(who); role != roles.Operator && !(role != "" && ownPipe(who, &q)) {

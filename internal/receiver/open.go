@@ -199,6 +199,12 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 		return transfer.AsError(err), 1
 	}
 
+	if stale := i.r.cfg.Stale; stale != nil && (i.rec == nil || i.rec.Epoch == 0) {
+		if err := stale(); err != nil {
+			return transfer.AsError(err), 1
+		}
+	}
+
 	if (i.rec == nil || i.rec.Epoch == 0) && i.r.cfg.Ledger.Low() {
 		return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger is full; nothing new is accepted", i.r.cfg.Agent), 1
 	}

@@ -94,7 +94,8 @@ type Config struct {
 	// Over asks a source whether a transfer has come to its end there; false where
 	// it does not answer. It returns when ctx ends. nil: nobody is asked.
 	Over  func(ctx context.Context, source transfer.AgentName, id transfer.ID) bool
-	Quiet *quiet.Log // of what is said here and not believed; nil: one that says so in Log
+	Stale func() error // why nothing new is accepted, of a kind that waits; nil: it is
+	Quiet *quiet.Log   // of what is said here and not believed; nil: one that says so in Log
 
 	Content conversion.Defaults // of text files here
 }

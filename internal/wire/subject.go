@@ -126,6 +126,9 @@ func AllData(of transfer.AgentName) string { return "ferry.data." + of.Token() +
 // AllAsks matches what AskSubject makes for a token.
 func AllAsks(to string) string { return "ferry.ask." + to + ".*" }
 
+// Trust carries what the network's authority says of whom nobody may trust.
+const Trust = "ferry.trust"
+
 // What every agent publishes.
 const (
 	AllBeats    = "ferry.beat.*"

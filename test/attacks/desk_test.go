@@ -1,6 +1,8 @@
 package attacks
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -15,6 +17,7 @@ import (
 	"ferry/internal/keyfile"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // attended is a network whose authority answers, and how often it said that somebody was
@@ -73,6 +76,15 @@ func TestWhoMayAskTheAuthority(t *testing.T) {
 			t.Errorf("%s is not renewed: %v", what, err)
 		}
 
+		data, err := a.Conn.Request(n.ctx, wire.AskSubject(wire.Authority, a.Conn.Self()), []byte(`{"v":1,"op":"trust"}`), 10*time.Second)
+		must(t, err)
+		doc, err := n.Trust()
+		must(t, err)
+		var said struct{ Trust []byte }
+		if err := json.Unmarshal(data, &said); err != nil || !bytes.Equal(said.Trust, doc) {
+			t.Errorf("%s is told %q of whom nobody may trust, %v", what, said.Trust, err)
+		}
+
 		kept := changed.Load()
 		refused := func(does string, err error) {
 			t.Helper()
@@ -81,7 +93,7 @@ func TestWhoMayAskTheAuthority(t *testing.T) {
 			}
 		}
 		_, _, w := wish(t)
-		_, err := a.Enrol(n.ctx, name(identity.Agent, "NEW"), roles.Agent, w, false)
+		_, err = a.Enrol(n.ctx, name(identity.Agent, "NEW"), roles.Agent, w, false)
 		refused("enrols an agent", err)
 		_, _, w = wish(t)
 		_, err = a.Enrol(n.ctx, name(identity.Agent, string(transfer.StreamAgentOf(name(identity.User, "mallory").String(), 0))), roles.Agent, w, false)

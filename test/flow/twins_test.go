@@ -4,7 +4,7 @@ package flow_test
 
 import (
 	"fmt"
-	"os/exec"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -50,8 +50,8 @@ func TestAgentsOfOneNameOnBothSidesOfACut(t *testing.T) {
 			twin(n, "SECOND", n.URL())
 			n.Start("FIRST")
 			if copied {
-				must(t, exec.Command("mkdir", n.State("SECOND")).Run())
-				must(t, exec.Command("cp", "-a", n.State("FIRST")+"/identity", n.State("SECOND")).Run())
+				must(t, os.MkdirAll(n.State("SECOND"), 0o700))
+				n.Copy(n.State("FIRST")+"/identity", n.State("SECOND"))
 			}
 			line.Cut()
 			n.Start("SECOND")

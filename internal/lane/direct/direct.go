@@ -12,9 +12,10 @@
 // OPEN to dial. Connections are kept per pair of agents and carry all transfers
 // between them; a group of several is one Path.
 //
-// Who may come in: with mode tls the connection is TLS 1.3, and the dialler
-// accepts exactly the certificate whose hash the other side gave in OPEN, ACCEPT
-// or RESYNC. The dialler then shows a token. A token belongs to one transfer and
+// Who may come in: with mode tls the connection is TLS 1.3. In a network with identities both
+// sides show a certificate of the network, and each is of the agent that the other one means
+// or that HELLO names. Without them the dialler accepts exactly the certificate whose hash the
+// other side gave in OPEN, ACCEPT or RESYNC. The dialler then shows a token. A token belongs to one transfer and
 // one peer; both came over the queue manager, which knows its users. A chunk
 // message is taken only after the token of its transfer has been shown on the
 // path, and the transfer is going on.
@@ -54,6 +55,7 @@ import (
 	"time"
 
 	"ferry/internal/clock"
+	"ferry/internal/identity"
 	"ferry/internal/quiet"
 	"ferry/internal/tcp"
 	"ferry/internal/transfer"
@@ -94,10 +96,14 @@ type Config struct {
 	Addresses   []string
 	Connections int // of a path that this agent dials, 1 to 16; 0 is 1
 	Strangers   int // connections that have not said who they are, at most and by default 256
-	Options     tcp.Options
-	Memory      *wire.Memory
-	Clock       clock.Clock
-	Log         *slog.Logger
+	// Identity is who this agent is: with mode tls both sides show theirs and must be whom they say
+	// they are. nil: nobody has one, and the hash of a certificate of this run is held against what OPEN or
+	// ACCEPT has said.
+	Identity *identity.Identity
+	Options  tcp.Options
+	Memory   *wire.Memory
+	Clock    clock.Clock
+	Log      *slog.Logger
 	// Take is given every chunk message and its memory. It does not block.
 	Take func(from transfer.AgentName, message []byte)
 	// Live reports whether a transfer with that peer is going on here.
@@ -109,8 +115,9 @@ type Config struct {
 // A Hub has the direct connections of one agent.
 type Hub struct {
 	cfg    Config
-	key    []byte // of tokens; a new one in every run
-	cert   *certificate
+	key    []byte       // of tokens; a new one in every run
+	cert   *certificate // nil: mode plain, or with Identity
+	pin    string       // tells this run of the agent from others; with cert, its hash
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -163,7 +170,7 @@ func New(cfg Config) (*Hub, error) {
 	var err error
 	switch cfg.Mode {
 	case wire.DirectTLS:
-		h.cert, err = newCertificate(cfg.Agent)
+		err = h.ownPin()
 	case wire.DirectPlain:
 	default:
 		err = transfer.Errorf(transfer.KindUsage, "direct mode %q is unknown; it is tls or plain", cfg.Mode)
@@ -233,9 +240,7 @@ func (h *Hub) admits(id transfer.ID, peer transfer.AgentName, token []byte) bool
 // Offer is what OPEN or ACCEPT says of this agent to a peer.
 func (h *Hub) Offer(id transfer.ID, peer transfer.AgentName) *wire.Direct {
 	d := &wire.Direct{Mode: h.cfg.Mode, Addresses: h.Addresses(), Token: hex.EncodeToString(h.token(id, peer))}
-	if h.cert != nil {
-		d.Pin = h.cert.pin
-	}
+	d.Pin = h.pin
 	return d
 }
 

@@ -56,9 +56,9 @@ func (h *Hub) met(raw net.Conn) {
 	}
 
 	var secure func(net.Conn) (*tls.Conn, error)
-	if h.cert != nil {
+	if cfg := h.listensWith(); cfg != nil {
 		secure = func(c net.Conn) (*tls.Conn, error) {
-			t := tls.Server(c, h.cert.server())
+			t := tls.Server(c, cfg)
 			return t, t.HandshakeContext(h.ctx)
 		}
 	}
@@ -88,6 +88,9 @@ func (h *Hub) letIn(hi *hello, w *wireConn) error {
 	token, err := hex.DecodeString(hi.Token)
 	if err != nil || hi.To != h.cfg.Agent || !h.admits(hi.Transfer, hi.From, token) {
 		return transfer.Errorf(transfer.KindUnreachable, "%s does not know the token", h.cfg.Agent)
+	}
+	if err := h.is(w, hi.From); err != nil {
+		return err
 	}
 
 	f := h.formed(hi)
@@ -451,7 +454,7 @@ func (h *Hub) connectTo(ctx context.Context, address string, hi hello, pin strin
 	var secure func(net.Conn) (*tls.Conn, error)
 	if h.cfg.Mode == wire.DirectTLS {
 		secure = func(c net.Conn) (*tls.Conn, error) {
-			t := tls.Client(c, pinned(pin))
+			t := tls.Client(c, h.dialsWith(hi.To, pin))
 			return t, t.HandshakeContext(ctx)
 		}
 	}

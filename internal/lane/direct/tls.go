@@ -14,7 +14,9 @@ import (
 	"math/big"
 	"time"
 
+	"ferry/internal/identity"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // A certificate belongs to one run of an agent. Nobody vouches for it: its hash
@@ -71,4 +73,78 @@ func pinned(pin string) *tls.Config {
 			}
 			return nil
 		}}
+}
+
+// ownPin makes what tells this run of the agent from others.
+func (h *Hub) ownPin() (err error) {
+	if h.cfg.Identity != nil {
+		b := make([]byte, sha256.Size)
+		rand.Read(b)
+		h.pin = hex.EncodeToString(b)
+		return nil
+	}
+	if h.cert, err = newCertificate(h.cfg.Agent); err == nil {
+		h.pin = h.cert.pin
+	}
+	return err
+}
+
+// listensWith is how connections that come in are secured; nil: not at all.
+func (h *Hub) listensWith() *tls.Config {
+	switch i := h.cfg.Identity; {
+	case h.cfg.Mode != wire.DirectTLS:
+		return nil
+	case i == nil:
+		return h.cert.server()
+	default:
+		cfg := i.Server(identity.OneOf(i.Name().Network, identity.Agent))
+		cfg.DynamicRecordSizingDisabled = true
+		return cfg
+	}
+}
+
+// dialsWith is how a connection to a peer is secured.
+func (h *Hub) dialsWith(peer transfer.AgentName, pin string) *tls.Config {
+	i := h.cfg.Identity
+	if i == nil {
+		return pinned(pin)
+	}
+	cfg := i.Client(identity.Only(identity.Name{Network: i.Name().Network, Role: identity.Agent, Name: string(peer)}))
+	cfg.DynamicRecordSizingDisabled = true
+	return cfg
+}
+
+// is reports whether a connection is of an agent, whose identity it has shown.
+func (h *Hub) is(w *wireConn, peer transfer.AgentName) error {
+	i := h.cfg.Identity
+	if i == nil || h.cfg.Mode != wire.DirectTLS {
+		return nil
+	}
+	t, ok := w.Conn.(*tls.Conn)
+	if !ok {
+		return transfer.Errorf(transfer.KindInternal, "a connection of %s is not TLS", peer)
+	}
+	name, err := i.Peer(t.ConnectionState())
+	if err != nil {
+		return transfer.Errorf(transfer.KindDenied, "the identity of %s is good no more: %w", peer, err)
+	}
+	if name.Role != identity.Agent || name.Name != string(peer) {
+		return transfer.Errorf(transfer.KindDenied, "%s speaks as agent %s", name, peer)
+	}
+	return nil
+}
+
+// Recheck ends the paths of peers whose identity is good no more: they were revoked.
+func (h *Hub) Recheck() {
+	h.mu.Lock()
+	var all []*path
+	for _, ps := range h.paths {
+		all = append(all, ps...)
+	}
+	h.mu.Unlock()
+	for _, p := range all {
+		if err := h.is(p.strands[0].w, p.peer); err != nil {
+			p.end(err)
+		}
+	}
 }

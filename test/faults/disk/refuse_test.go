@@ -90,11 +90,12 @@ func newRefusing(t *testing.T) *refusing {
 	must(t, os.Chmod(base, 0o755))
 	w := &refusing{base: base, uid: os.Geteuid()}
 	t.Cleanup(func() { must(t, os.RemoveAll(base)) })
-	s := network.Setup{Ferry: campaign.Ferry(t), Agents: []string{"ALPHA", "BETA", "GAMMA"}, Dir: base, States: map[string]string{}, Wrap: map[string][]string{}}
+	agents := []string{"ALPHA", "BETA", "GAMMA"}
+	s := network.Setup{Ferry: campaign.Ferry(t), Dir: base, States: map[string]string{}, Wrap: map[string][]string{}}
 	if w.uid == 0 {
 		w.uid = ordinary
 	}
-	for _, a := range s.Agents {
+	for _, a := range agents {
 		root := filepath.Join(base, "roots", a)
 		must(t, os.MkdirAll(root, 0o755))
 		w.own(t, root)
@@ -110,6 +111,11 @@ func newRefusing(t *testing.T) *refusing {
 	must(t, os.Mkdir(base+"/outside", 0o777))
 	must(t, os.WriteFile(base+"/outside/f", []byte("outside"), 0o644))
 	w.n = network.Up(t, s)
+	for _, a := range agents { // of another user, to whom the network is not his own
+		w.n.Add(a)
+		w.n.Setenv(a, "HOME="+s.States[a], "FERRY_JOIN="+w.n.Ferry("token", "create", "--agent", a).OK().Stdout)
+		w.n.Start(a)
+	}
 	return w
 }
 

@@ -14,9 +14,6 @@ import (
 	"testing"
 )
 
-// streams is where the store keeps its streams.
-const streams = "jetstream/$G/streams"
-
 // A store is the directory of a queue manager that is not running.
 type store struct {
 	t   *testing.T
@@ -24,11 +21,24 @@ type store struct {
 	dir string
 }
 
+// streams is where in the store its streams are: those of the network's account.
+func (s store) streams() string {
+	s.t.Helper()
+	found, err := filepath.Glob(filepath.Join(s.dir, "jetstream", "*", "streams"))
+	must(s.t, err)
+	if len(found) != 1 {
+		s.t.Fatalf("the store has streams in %q", found)
+	}
+	in, err := filepath.Rel(s.dir, found[0])
+	must(s.t, err)
+	return in
+}
+
 // files lists the files of the store's streams that match a pattern beneath
 // them and are not empty.
 func (s store) files(pattern string) []string {
 	s.t.Helper()
-	found, err := filepath.Glob(filepath.Join(s.dir, streams, pattern))
+	found, err := filepath.Glob(filepath.Join(s.dir, s.streams(), pattern))
 	must(s.t, err)
 	return slices.DeleteFunc(found, func(name string) bool {
 		info, err := os.Stat(name)
@@ -50,7 +60,7 @@ func (s store) pick(pattern string) string {
 func (s store) any() string {
 	s.t.Helper()
 	var all []string
-	must(s.t, filepath.WalkDir(filepath.Join(s.dir, streams), func(path string, d fs.DirEntry, err error) error {
+	must(s.t, filepath.WalkDir(filepath.Join(s.dir, s.streams()), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -89,7 +99,7 @@ func (s store) cut(name string) {
 }
 
 func (s store) short(name string) string {
-	return strings.TrimPrefix(name, filepath.Join(s.dir, streams)+"/")
+	return strings.TrimPrefix(name, filepath.Join(s.dir, s.streams())+"/")
 }
 
 // holding finds a transfer's ID in the blocks of a stream: the block, and where in it;

@@ -192,7 +192,7 @@ func (o *operating) empty() bool {
 	case 1:
 		must(o.t, os.RemoveAll(filepath.Join(o.store.dir, "jetstream")))
 	default:
-		must(o.t, os.RemoveAll(filepath.Join(o.store.dir, streams, []string{command, event}[o.r.IntN(2)])))
+		must(o.t, os.RemoveAll(filepath.Join(o.store.dir, o.store.streams(), []string{command, event}[o.r.IntN(2)])))
 	}
 	return true
 }
@@ -240,7 +240,7 @@ func (o *operating) truncated() bool {
 func (o *operating) behind() bool {
 	back := o.r.IntN(2) == 0
 	if back {
-		o.store.replace(o.full, filepath.Join(streams, command))
+		o.store.replace(o.full, filepath.Join(o.store.streams(), command))
 	}
 	for _, name := range o.store.readers(command) {
 		if p := o.store.position(name); o.r.IntN(2) == 0 {
@@ -257,7 +257,7 @@ func (o *operating) behind() bool {
 // stream behind its readers.
 func (o *operating) ahead() bool {
 	if o.r.IntN(2) == 0 {
-		o.store.replace(o.copies[1], filepath.Join(streams, command, "msgs"))
+		o.store.replace(o.copies[1], filepath.Join(o.store.streams(), command, "msgs"))
 		return true
 	}
 	for _, name := range o.store.readers(command) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ func TestCampaignTwins(t *testing.T) {
 			rounds(t, c, name, 2, func(t *testing.T, seed uint64, r *rand.Rand, n int) {
 				w := &twins{t: t, r: r, Network: network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: []string{"BETA"}, Direct: "off"})}
 				w.line = w.Line()
+				w.enrol()
 				for k := range n {
 					w.round(k, int(seed)*roundsPerCase+k)
 				}
@@ -43,6 +45,7 @@ type twins struct {
 	line  *network.Line // some of them are behind it
 	k     int
 	made  int
+	self  string // the identity of all of them
 	owner string // of the round before, if it was left running
 }
 
@@ -83,7 +86,20 @@ func (w *twins) agent(url string) (who string) {
 	w.Mkdir(who)
 	w.AddOther(who, "agent ALPHA ready", "agent", "run", "ALPHA", "--network", url, "--dir", w.State(who), "--root", w.Root(who), "--direct", "off")
 	w.File(who, "a", uint64(w.made), 3000)
+	if w.self != "" {
+		must(w.t, os.MkdirAll(w.State(who), 0o700))
+		w.Copy(w.self, w.State(who))
+	}
 	return who
+}
+
+// enrol has an identity issued. Agents with another one would not be the same: the name has
+// one, and the others are revoked.
+func (w *twins) enrol() {
+	first := w.agent(w.URL())
+	w.Start(first)
+	w.Kill(first)
+	w.self = filepath.Join(w.State(first), "identity")
 }
 
 // manager kills the queue manager and starts it again, its store lost or not.
@@ -165,9 +181,7 @@ func (w *twins) copied() {
 	first, second := w.agent(w.line.URL()), w.agent(w.URL())
 	w.Start(first)
 	copied := w.Frozen(first, w.State(first))
-	if err := os.CopyFS(w.State(second), os.DirFS(copied)); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Copy(copied+"/.", w.State(second))
 	if w.r.IntN(2) == 0 {
 		w.Launch(second)
 		w.one(first, second)

@@ -1,0 +1,107 @@
+package direct_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/authority"
+	"ferry/internal/authority/authoritytest"
+	"ferry/internal/identity"
+	"ferry/internal/lane/direct"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// as has a hub be who it says, by an authority.
+func as(t *testing.T, a *authority.Authority, name string) func(*direct.Config) {
+	i := authoritytest.Identity(t, a, identity.Agent, name, roles.Agent)
+	return func(c *direct.Config) { c.Mode, c.Identity = wire.DirectTLS, i }
+}
+
+// Agents with identities meet, whatever hash was said: the name in the certificate counts.
+func TestIdentitiesMeet(t *testing.T) {
+	net := authoritytest.New(t)
+	w := &world{t: t, hubs: map[transfer.AgentName]*hub{}}
+	a, b := w.add("ALPHA", as(t, net, "ALPHA")), w.add("BETA", as(t, net, "BETA"))
+	if _, err := open(t, a, b, 1); err != nil {
+		t.Fatal(err)
+	}
+	if p := a.Offer(id(1), "BETA").Pin; len(p) != 64 || p == b.Offer(id(1), "ALPHA").Pin {
+		t.Errorf("a run is told from others by %q", p)
+	}
+}
+
+// Whoever is not the agent that is meant, or that it says it is, is not let in, at either end.
+func TestSomebodyElseAtTheOtherEnd(t *testing.T) {
+	net, other := authoritytest.New(t), authoritytest.New(t)
+	for what, x := range map[string]struct{ alpha, beta func(*direct.Config) }{
+		"the dialler is another agent":     {as(t, net, "GAMMA"), as(t, net, "BETA")},
+		"the listener is another agent":    {as(t, net, "ALPHA"), as(t, net, "GAMMA")},
+		"the dialler is of another net":    {as(t, other, "ALPHA"), as(t, net, "BETA")},
+		"the listener is of another net":   {as(t, net, "ALPHA"), as(t, other, "BETA")},
+		"the dialler has no identity":      {func(c *direct.Config) { c.Mode = wire.DirectTLS }, as(t, net, "BETA")},
+		"the listener has no identity":     {as(t, net, "ALPHA"), func(c *direct.Config) { c.Mode = wire.DirectTLS }},
+		"the listener is a queue manager":  {as(t, net, "ALPHA"), is(authoritytest.Identity(t, net, identity.Manager, "BETA", roles.Manager))},
+		"the dialler is a user":            {is(authoritytest.Identity(t, net, identity.User, "alpha", roles.User)), as(t, net, "BETA")},
+		"the dialler is the coordination":  {is(authoritytest.Identity(t, net, identity.Coordination, "", roles.Coordination)), as(t, net, "BETA")},
+		"both have changed their identity": {as(t, net, "BETA"), as(t, net, "ALPHA")},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := &world{t: t, hubs: map[transfer.AgentName]*hub{}}
+			a, b := w.add("ALPHA", x.alpha), w.add("BETA", x.beta)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			if _, err := a.Open(ctx, id(1), "BETA", b.Offer(id(1), "ALPHA")); transfer.KindOf(err) != transfer.KindUnreachable {
+				t.Errorf("they meet: %v", err)
+			}
+		})
+	}
+}
+
+func is(i *identity.Identity) func(*direct.Config) {
+	return func(c *direct.Config) { c.Mode, c.Identity = wire.DirectTLS, i }
+}
+
+// The path of who is revoked ends, and nobody else's; he finds no new one.
+func TestAPathOfARevokedPeerEnds(t *testing.T) {
+	net := authoritytest.New(t)
+	w := &world{t: t, hubs: map[transfer.AgentName]*hub{}}
+	own := authoritytest.Identity(t, net, identity.Agent, "BETA", roles.Agent)
+	gone := authoritytest.Identity(t, net, identity.Agent, "ALPHA", roles.Agent)
+	a, b, c := w.add("ALPHA", is(gone)), w.add("BETA", is(own)), w.add("GAMMA", as(t, net, "GAMMA"))
+	revoked, err := open(t, a, b, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stays, err := c.Open(t.Context(), id(2), "BETA", b.Offer(id(2), "GAMMA"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Recheck()
+	select {
+	case <-stays.Done():
+		t.Fatal("a path of nobody who was revoked has ended")
+	case <-revoked.Done():
+		t.Fatal("a path has ended before its peer was revoked")
+	default:
+	}
+
+	own.Distrust([]string{identity.KeyHash(gone.Certificate().Leaf)})
+	b.Recheck()
+	select {
+	case <-revoked.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the path of who is revoked stays")
+	}
+	select {
+	case <-stays.Done():
+		t.Error("the path of somebody else has ended")
+	default:
+	}
+	if _, err := a.Open(t.Context(), id(1), "BETA", b.Offer(id(1), "ALPHA")); err == nil || !strings.Contains(err.Error(), "cannot reach") {
+		t.Errorf("who is revoked finds a new path: %v", err)
+	}
+}
