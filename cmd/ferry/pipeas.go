@@ -27,6 +27,7 @@ func pipeAs(ctx context.Context, cmd *cobra.Command, network string, q *transfer
 		return as, nil, err
 	}
 	as.Agent = as.User
+	as.Agent.Asks = false
 	if as.User.Identity == nil {
 		return as, func() {}, nil
 	}

@@ -170,7 +170,7 @@ func userConfig(ctx context.Context, cmd *cobra.Command, url string, patience ti
 			return cc, err
 		}
 	}
-	cc = qmgr.ConnConfig{URL: url, Self: client.Me().Principal(), Identity: c.identity, Timeout: patience}
+	cc = qmgr.ConnConfig{URL: url, Self: client.Me().Principal(), Identity: c.identity, Timeout: patience, Asks: true}
 	if patience > 0 {
 		cc.Timeout = max(patience-time.Since(began), 1)
 	}

@@ -31,7 +31,7 @@ func newTrusting(c *core, revoked func()) (*trusting, error) {
 	}
 	name := t.self.Name().Network
 	var kept []byte
-	if err := c.ledger.View(func(tx *ledger.Tx) error { kept = tx.TrustOf(name); return nil }); err != nil {
+	if err := c.ledger.View(func(tx *ledger.Tx) error { kept = tx.Trust(name).Get(); return nil }); err != nil {
 		return nil, err
 	}
 	var err error
@@ -45,7 +45,7 @@ func newTrusting(c *core, revoked func()) (*trusting, error) {
 // heard takes a document that was published, or asked for.
 func (t *trusting) heard(m qmgr.Message) {
 	fresh, err := t.held.Take(m.Data, func(doc []byte) error {
-		return t.ledger.Update(func(tx *ledger.Tx) error { return tx.PutTrust(t.self.Name().Network, doc) })
+		return t.ledger.Update(func(tx *ledger.Tx) error { return tx.Trust(t.self.Name().Network).Put(doc) })
 	})
 	if err != nil {
 		t.quiet.Dropped(m.Subject, "trust document not taken", "error", err)

@@ -1,11 +1,18 @@
 package ledger
 
-// TrustOf is the trust document of a network as it was signed; nil: none is kept.
-func (t *Tx) TrustOf(network string) []byte {
-	return append([]byte(nil), t.tx.Bucket(bMeta).Get([]byte("trust "+network))...)
+// A Document is what the ledger keeps of a network's trust document, as it was signed.
+type Document struct {
+	t   *Tx
+	key []byte
 }
 
-// PutTrust keeps the trust document of a network, in place of the one before.
-func (t *Tx) PutTrust(network string, doc []byte) error {
-	return t.tx.Bucket(bMeta).Put([]byte("trust "+network), doc)
+// Trust is where the trust document of a network is kept.
+func (t *Tx) Trust(network string) Document { return Document{t, []byte("trust " + network)} }
+
+// Get is the document; nil: none is kept.
+func (d Document) Get() []byte {
+	return append([]byte(nil), d.t.tx.Bucket(bMeta).Get(d.key)...)
 }
+
+// Put keeps a document in place of the one before.
+func (d Document) Put(doc []byte) error { return d.t.tx.Bucket(bMeta).Put(d.key, doc) }

@@ -44,6 +44,9 @@ type ConnConfig struct {
 	Timeout  time.Duration // how long Connect tries; default 5 s, negative for ever
 	Log      *slog.Logger  // default: nothing is logged
 
+	// Asks is of who carries no data: messages of both kinds go over one connection.
+	Asks bool
+
 	// OnConnect is called after the first connect, and after a loss once both
 	// connections are there again and the streams have been checked.
 	// OnDisconnect is called when one of them is lost. They are called one at a
@@ -117,6 +120,9 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 		packer: packer{rate.NewLimiter(packRate, packRate)}}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.control, c.data = newLink(c, "control"), newLink(c, "data")
+	if cfg.Asks {
+		c.data = c.control
+	}
 	c.keeper = library{c.control.js, cfg.times.ackWait}
 	if i := cfg.Identity; i != nil && i.Name().Role != identity.Manager {
 		c.keeper = asker{c}
@@ -128,8 +134,9 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 
 	c.learn(ctx)
 	c.background(c.notify)
-	c.background(func() { c.watch(c.control) })
-	c.background(func() { c.watch(c.data) })
+	for _, l := range links(c) {
+		c.background(func() { c.watch(l) })
+	}
 	return c, nil
 }
 
@@ -155,6 +162,14 @@ func (c *Conn) background(f func()) {
 	if c.ctx.Err() == nil {
 		c.tasks.Go(f)
 	}
+}
+
+// links are the connections that a Conn has.
+func links(c *Conn) []*link {
+	if c.data == c.control {
+		return []*link{c.control}
+	}
+	return []*link{c.control, c.data}
 }
 
 // place checks where the configuration leads and words it, without secrets.
@@ -223,13 +238,16 @@ func (c *Conn) first(ctx context.Context) error {
 
 // attempt connects what is not connected and checks the streams.
 func (c *Conn) attempt(ctx context.Context) error {
-	for _, l := range []*link{c.control, c.data} {
-		if l.now.Load() != nil {
-			continue
+	var both sync.WaitGroup
+	var failed [2]error
+	for n, l := range links(c) {
+		if l.now.Load() == nil {
+			both.Go(func() { failed[n] = l.dial(ctx) })
 		}
-		if err := l.dial(ctx); err != nil {
-			return err
-		}
+	}
+	both.Wait()
+	if err := cmp.Or(failed[0], failed[1]); err != nil {
+		return err
 	}
 
 	// The library waits as long as the context lets it, also for an answer of a
@@ -403,7 +421,7 @@ func (c *Conn) Request(ctx context.Context, subject string, data []byte, timeout
 func (c *Conn) Healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	for _, l := range []*link{c.control, c.data} {
+	for _, l := range links(c) {
 		if err := l.roundTrip(ctx); err != nil {
 			return c.explain(err, l.role, 0)
 		}

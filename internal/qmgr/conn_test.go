@@ -468,3 +468,28 @@ func BenchmarkData(b *testing.B) {
 		})
 	}
 }
+
+// Who carries no data does everything over one connection, and has it back after a loss.
+func TestOneConnectionForWhoAsks(t *testing.T) {
+	noLeaks(t)
+	dir, listen := t.TempDir(), freePort(t)
+	s := start(t, dir, listen)
+	up := make(chan struct{}, 8)
+	c := connect(t, ConnConfig{URL: s.URL(), Asks: true, OnConnect: func() { up <- struct{}{} }})
+	receive(t, "the first connect", up)
+	if n := s.ns.NumClients(); n != 2 { // and the queue manager's own
+		t.Errorf("there are %d connections", n)
+	}
+	got := make(chan string, 8)
+	stop, err := c.SubscribeData("ferry.data.A.>", nil, func(m Message) { got <- string(m.Data) })
+	must(t, err)
+	defer stop()
+	s.Shutdown()
+	start(t, dir, listen)
+	receive(t, "the second connect", up)
+	must(t, c.Healthy(testContext(t)))
+	must(t, c.PublishData("ferry.data.A.B.x", []byte("one")))
+	if m := receive(t, "a message", got); m != "one" {
+		t.Errorf("got %q", m)
+	}
+}

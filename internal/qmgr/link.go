@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/tap"
+	"ferry/internal/tcp"
 	"ferry/internal/transfer"
 )
 
@@ -184,12 +185,12 @@ func (l *link) failed(refusal error) {
 // A proved is a connection to a queue manager that refused is told of when it ends it with an alert,
 // having proved who it is: before that the alert may be anybody's in between.
 type proved struct {
-	*tls.Conn
+	*tcp.Whole
 	refused func(error)
 }
 
 func (p *proved) Read(b []byte) (int, error) {
-	n, err := p.Conn.Read(b)
+	n, err := p.Whole.Read(b)
 	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "remote error" && p.ConnectionState().HandshakeComplete {
 		p.refused(err)
 	}
@@ -433,7 +434,8 @@ func (d *dialer) made(conn net.Conn, err error, local bool) (net.Conn, error) {
 	d.sock = &socket{Conn: conn, opt: d.link.c.cfg.TCP}
 	var under net.Conn = d.sock
 	if cfg := d.link.c.cfg.TLS; cfg != nil && !local {
-		under = &proved{tls.Client(d.sock, cfg), d.link.failed} // which shakes hands when the library reads
+		// It shakes hands when the library reads.
+		under = &proved{tcp.NewWhole(d.sock, func(c net.Conn) *tls.Conn { return tls.Client(c, cfg) }), d.link.failed}
 	}
 
 	tapped := tap.New(under, d.link.taker)

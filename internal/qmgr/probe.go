@@ -71,6 +71,10 @@ func Addresses(urls string) (all []string) {
 	return all
 }
 
+// firstWord is how long one who speaks first may take to; another is asked for TLS, and
+// says then that he speaks plainly.
+const firstWord = 50 * time.Millisecond
+
 // errProbed ends a handshake that has shown all that it was for.
 var errProbed = errors.New("the certificate has been seen")
 
@@ -85,6 +89,16 @@ func Probe(ctx context.Context, address string) (p Probed, err error) {
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
+
+	// Who speaks first, speaks plainly, and would log a handshake as an error.
+	conn.SetReadDeadline(time.Now().Add(firstWord))
+	var first [1]byte
+	if n, err := conn.Read(first[:]); n == 1 {
+		return Probed{Plain: true}, nil
+	} else if ne := net.Error(nil); !errors.As(err, &ne) || !ne.Timeout() {
+		return p, err
+	}
+	conn.SetReadDeadline(time.Time{})
 
 	err = tls.Client(conn, &tls.Config{
 		MinVersion:         tls.VersionTLS13,

@@ -170,7 +170,7 @@ func New(cfg Config) (*Hub, error) {
 	var err error
 	switch cfg.Mode {
 	case wire.DirectTLS:
-		err = h.ownPin()
+		h.cert, h.pin, err = newRun(&cfg)
 	case wire.DirectPlain:
 	default:
 		err = transfer.Errorf(transfer.KindUsage, "direct mode %q is unknown; it is tls or plain", cfg.Mode)

@@ -69,8 +69,8 @@ type denial struct {
 // writes another's.
 type wireConn struct {
 	net.Conn
-	raw  net.Conn  // beneath TLS
-	tls  *gathered // between the two; nil without TLS
+	raw  net.Conn      // beneath TLS
+	tls  *tcp.Gathered // between the two; nil without TLS
 	opt  tcp.Options
 	in   *bufio.Reader
 	out  *bufio.Writer // with TLS: a frame's head shares a record with its body
@@ -87,14 +87,14 @@ func newWireConn(raw net.Conn, opt tcp.Options, secure func(net.Conn) (*tls.Conn
 		return &wireConn{Conn: raw, raw: raw, opt: opt, in: bufio.NewReaderSize(raw, 512)}, nil
 	}
 
-	g := &gathered{Conn: raw}
+	g := tcp.Gather(raw)
 	c, err := secure(g)
 	if err != nil {
 		return nil, err
 	}
 
-	w := &wireConn{Conn: c, raw: raw, tls: g, opt: opt, in: bufio.NewReaderSize(c, fullRecord)}
-	w.out = bufio.NewWriterSize(deadlined{w}, fullRecord)
+	w := &wireConn{Conn: c, raw: raw, tls: g, opt: opt, in: bufio.NewReaderSize(c, tcp.FullRecord)}
+	w.out = bufio.NewWriterSize(deadlined{w}, tcp.FullRecord)
 	return w, nil
 }
 
@@ -150,7 +150,7 @@ func (w *wireConn) write(kind byte, body []byte, more bool) error {
 	}
 
 	w.raw.SetWriteDeadline(time.Now().Add(stuckTime))
-	return w.tls.flush()
+	return w.tls.Flush()
 }
 
 // push runs a write that may be continued, until it is through or nothing has

@@ -118,6 +118,8 @@ func (h *Hub) letIn(hi *hello, w *wireConn) error {
 	// The path knows its transfers before the dialler can send any.
 	if welcome(w) != nil || !p.start() {
 		p.end(errClosed)
+	} else if err := h.is(w, hi.From); err != nil { // revoked before Recheck could know of the path
+		p.end(err)
 	}
 	return nil
 }
@@ -423,6 +425,10 @@ func (h *Hub) dial(ctx context.Context, id transfer.ID, peer transfer.AgentName,
 	p.place = place(theirs)
 	if !p.start() {
 		return nil, errClosed
+	}
+	if err := h.is(conns[0], peer); err != nil {
+		p.end(err)
+		return nil, err
 	}
 	return p, nil
 }

@@ -74,7 +74,7 @@ func (p *path) start() bool {
 
 	for _, s := range p.strands {
 		if s.w.tls != nil {
-			s.w.tls.start()
+			s.w.tls.Start()
 		}
 		p.h.wg.Go(func() { p.end(p.readAll(s)) })
 		p.h.wg.Go(func() { p.end(p.writeAll(s)) })

@@ -75,18 +75,18 @@ func pinned(pin string) *tls.Config {
 		}}
 }
 
-// ownPin makes what tells this run of the agent from others.
-func (h *Hub) ownPin() (err error) {
-	if h.cfg.Identity != nil {
+// newRun makes what tells a run of an agent from others: the hash of its certificate, where it
+// has no identity.
+func newRun(cfg *Config) (cert *certificate, pin string, err error) {
+	if cfg.Identity != nil {
 		b := make([]byte, sha256.Size)
 		rand.Read(b)
-		h.pin = hex.EncodeToString(b)
-		return nil
+		return nil, hex.EncodeToString(b), nil
 	}
-	if h.cert, err = newCertificate(h.cfg.Agent); err == nil {
-		h.pin = h.cert.pin
+	if cert, err = newCertificate(cfg.Agent); err != nil {
+		return nil, "", err
 	}
-	return err
+	return cert, cert.pin, nil
 }
 
 // listensWith is how connections that come in are secured; nil: not at all.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // maxLine is the longest line that a server of NATS takes, in bytes: its max_control_line.
@@ -157,12 +158,41 @@ func (f *filter) message(op string, args []string, sizes int) error {
 		if err := f.line(op, args); err != nil {
 			return err
 		}
-		if _, err := io.CopyN(f.out, f.in, int64(size)); err != nil {
+		if err := f.pass(int(size)); err != nil {
 			return err
 		}
 	}
 	return f.ending()
 }
+
+// pass passes on the bytes of a message. Long ones go in large pieces and past the buffers: each
+// piece is a meeting of two goroutines.
+func (f *filter) pass(size int) error {
+	if size < longMessage {
+		_, err := io.CopyN(f.out, f.in, int64(size))
+		return err
+	}
+	piece := pieces.Get().(*[]byte)
+	defer pieces.Put(piece)
+	for size > 0 {
+		b := (*piece)[:min(size, pieceSize)]
+		if _, err := io.ReadFull(f.in, b); err != nil {
+			return err
+		}
+		if _, err := f.out.Write(b); err != nil {
+			return err
+		}
+		size -= len(b)
+	}
+	return nil
+}
+
+const (
+	longMessage = 32 << 10
+	pieceSize   = 64 << 10
+)
+
+var pieces = sync.Pool{New: func() any { b := make([]byte, pieceSize); return &b }}
 
 // ending passes on the end of a message's bytes.
 func (f *filter) ending() error {

@@ -108,7 +108,7 @@ func (g *Gate) serve(raw net.Conn) {
 	defer context.AfterFunc(g.ctx, func() { raw.Close() })()
 	defer g.door.Leave(raw)
 	raw.SetDeadline(time.Now().Add(greetTime))
-	client := tls.Server(raw, g.cfg.TLS)
+	client := tcp.NewWhole(raw, func(c net.Conn) *tls.Conn { return tls.Server(c, g.cfg.TLS) })
 	if err := client.HandshakeContext(g.ctx); err != nil {
 		if op := (*net.OpError)(nil); errors.Is(err, io.EOF) || errors.As(err, &op) && op.Op == "remote error" {
 			g.cfg.Log.Debug("a client of the queue manager has ended the handshake", "client", raw.RemoteAddr(), "error", err) // as one that asks whose network this is

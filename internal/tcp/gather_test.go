@@ -1,4 +1,4 @@
-package direct
+package tcp
 
 import (
 	"bytes"
@@ -22,9 +22,9 @@ func (s *sizes) Write(b []byte) (int, error) {
 // Records go out many at a time, in order, and none stays behind what ends with a
 // short one or with flush.
 func TestGatheredWrites(t *testing.T) {
-	const record = fullRecord + 22
+	const record = FullRecord + 22
 	c := &sizes{}
-	g := &gathered{Conn: c}
+	g := Gather(c)
 	var want []byte
 	write := func(n int) {
 		b := bytes.Repeat([]byte{byte(len(want))}, n)
@@ -54,11 +54,11 @@ func TestGatheredWrites(t *testing.T) {
 		write(record)
 	}
 	step("more than there is room for", 7*record)
-	if err := g.flush(); err != nil {
+	if err := g.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	step("flush", 2*record)
-	if err := g.flush(); err != nil {
+	if err := g.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	step("nothing to flush")
