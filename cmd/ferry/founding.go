@@ -83,8 +83,9 @@ func (h *home) user() error {
 		return nil
 	}
 	dir, err := store.Dir(h.Network())
-	if err != nil {
-		return err
+	if err != nil { // as of a service that may write nowhere else
+		h.log.Warn("this user gets no identity: it cannot be kept", "error", err)
+		return nil
 	}
 	h.store = store
 	if err := store.Sweep(time.Now()); err != nil {

@@ -44,6 +44,8 @@ func (s *Server) aboutMe() about {
 		MaxPending: serverMaxPending, Version: server.VERSION, Degraded: s.Degraded()}
 }
 
+const responderName = "ferry queue manager"
+
 // A responder answers for the queue manager over an in-process connection of its own.
 type responder struct {
 	nc        *nats.Conn
@@ -51,7 +53,9 @@ type responder struct {
 }
 
 func answerAbout(s *Server) (*responder, error) {
-	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.Name("ferry queue manager"), nats.NoReconnect(), credentials(s.cfg.identity()))
+	// It comes back: the server ends each connection when the JWT ends with which it was made.
+	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.Name(responderName), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+		nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), credentials(s.cfg.identity()))
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindNoManager, "queue manager %s does not answer: %w", s.cfg.Name, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"ferry/internal/authority/authoritytest"
 	"ferry/internal/identity"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
 )
 
 // guarded runs a queue manager in a directory, which lets in whom an authority knows.
@@ -78,4 +79,29 @@ func TestADamagedStoreBehindAGuard(t *testing.T) {
 	if left := commandsLeft(t, trusted(t, a, s)); !slices.Equal(left, slices.Concat(allCommands[:3], allCommands[4:])) {
 		t.Errorf("the commands are %v", left)
 	}
+}
+
+// The queue manager answers on after its own connection was ended, as the server ends each one
+// when its JWT ends.
+func TestTheQueueManagerComesBackToItself(t *testing.T) {
+	noLeaks(t)
+	a := authoritytest.New(t)
+	s := guarded(t, a, t.TempDir())
+	c := connect(t, ConnConfig{URL: s.URL(), Identity: authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent)})
+	z, err := s.ns.Connz(nil)
+	must(t, err)
+	ended := 0
+	for _, x := range z.Conns {
+		if x.Name == responderName {
+			must(t, s.ns.DisconnectClientByID(x.Cid))
+			ended++
+		}
+	}
+	if ended != 1 {
+		t.Fatalf("%d connections of the queue manager's own are ended", ended)
+	}
+	eventually(t, "it answers again", func() bool {
+		_, err := c.Standing(testContext(t), Commands("ALPHA"))
+		return transfer.KindOf(err) == transfer.KindNotFound
+	})
 }

@@ -41,9 +41,14 @@ type network struct {
 
 func newNetwork(t *testing.T) *network {
 	t.Helper()
+	return newNetworkOf(t, authoritytest.New(t))
+}
+
+// newNetworkOf is newNetwork of an authority.
+func newNetworkOf(t *testing.T, a *authority.Authority) *network {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	a := authoritytest.New(t)
 	n := &network{Authority: a, t: t, ctx: ctx}
 	claims, err := a.Claims()
 	must(t, err)

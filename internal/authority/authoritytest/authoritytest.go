@@ -15,7 +15,13 @@ import (
 // New makes an authority with a network of its own.
 func New(t testing.TB) *authority.Authority {
 	t.Helper()
-	a, err := authority.Open(filepath.Join(t.TempDir(), "authority"), time.Now)
+	return NewWith(t, time.Now)
+}
+
+// NewWith is New with a clock.
+func NewWith(t testing.TB, now func() time.Time) *authority.Authority {
+	t.Helper()
+	a, err := authority.Open(filepath.Join(t.TempDir(), "authority"), now)
 	if err != nil {
 		t.Fatal(err)
 	}

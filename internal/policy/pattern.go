@@ -1,0 +1,133 @@
+package policy
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"ferry/internal/transfer"
+)
+
+// Limits of patterns.
+const (
+	maxPattern = 4096 // bytes
+	maxLevels  = 256
+)
+
+// A Pattern matches paths level by level: * is any characters of a level, ? one, ** any
+// levels, none also. Without ** it matches exactly as many levels as it has; one that ends in /
+// means everything beneath, as with ** behind it. Paths and patterns have / between levels;
+// a backslash is a character like any other.
+//
+//	/srv/*/out/**     /srv/a/out/x/y, /srv/b/out
+//	/srv/in/?.csv     /srv/in/1.csv
+type Pattern struct {
+	text   string
+	levels []string
+}
+
+// ParsePattern checks a pattern: it is absolute, and no level of it is . or .. or empty.
+func ParsePattern(text string) (Pattern, error) {
+	p := Pattern{text: text}
+	body, below := strings.CutSuffix(text, "/")
+	if below {
+		body += "/**"
+	}
+	if len(text) > maxPattern || strings.Count(text, "/") > maxLevels {
+		return p, transfer.Errorf(transfer.KindUsage, "the pattern %.60q… is too long: %d bytes and %d levels are the limits", text, maxPattern, maxLevels)
+	}
+	p.levels = levels(body)
+	for n, l := range p.levels {
+		switch {
+		case text == "", n == 0 && l != "" && !drive(l) && l != "**":
+			return p, transfer.Errorf(transfer.KindUsage, "the pattern %q is not absolute: it begins with /, with **, or with a drive", text)
+		case n > 0 && (l == "" || l == "." || l == ".."):
+			return p, transfer.Errorf(transfer.KindUsage, "the pattern %q has a level %q, which no path has", text, l)
+		case strings.Contains(l, "**") && l != "**":
+			return p, transfer.Errorf(transfer.KindUsage, "the pattern %q has ** and more in one level; ** stands alone", text)
+		}
+	}
+	return p, nil
+}
+
+func (p Pattern) String() string { return p.text }
+
+// Match reports whether a path matches, which is absolute and clean. With fold letters are the same in
+// both cases, as on file systems that take them for one name.
+func (p Pattern) Match(path string, fold bool) bool {
+	// After a ** that failed further on, the match goes on one level later. Only the last **
+	// needs to be tried again: what an earlier one could gain by more levels, it can, too.
+	have := levels(path)
+	i, k := 0, 0
+	star, mark := -1, 0
+	for k < len(have) {
+		switch {
+		case i < len(p.levels) && p.levels[i] == "**":
+			star, mark = i, k
+			i++
+		case i < len(p.levels) && matchLevel(p.levels[i], have[k], fold):
+			i++
+			k++
+		case star >= 0:
+			mark++
+			i, k = star+1, mark
+		default:
+			return false
+		}
+	}
+	for i < len(p.levels) && p.levels[i] == "**" {
+		i++
+	}
+	return i == len(p.levels)
+}
+
+// matchLevel matches one level, with * and ?, in the same way.
+func matchLevel(pattern, name string, fold bool) bool {
+	i, k := 0, 0
+	star, mark := -1, 0
+	for k < len(name) {
+		c, size := utf8.DecodeRuneInString(name[k:])
+		switch {
+		case i < len(pattern) && pattern[i] == '*':
+			star, mark = i, k
+			i++
+			continue
+		case i < len(pattern) && pattern[i] == '?':
+			i++
+			k += size
+			continue
+		case i < len(pattern):
+			if w, n := same(pattern[i:], name[k:], c, size, fold); n > 0 {
+				i += w
+				k += n
+				continue
+			}
+		}
+		if star < 0 {
+			return false
+		}
+		_, size = utf8.DecodeRuneInString(name[mark:])
+		mark += size
+		i, k = star+1, mark
+	}
+	return strings.Trim(pattern[i:], "*") == ""
+}
+
+// same says how many bytes of pattern and of name are one character that is the same in both; 0
+// if it is not. Bytes that are no UTF-8 are the same only as bytes.
+func same(pattern, name string, c rune, size int, fold bool) (ofPattern, ofName int) {
+	want, n := utf8.DecodeRuneInString(pattern)
+	switch {
+	case pattern[:n] == name[:size]:
+		return n, size
+	case fold && want != utf8.RuneError && c != utf8.RuneError && strings.EqualFold(string(want), string(c)):
+		return n, size
+	}
+	return 0, 0
+}
+
+func levels(path string) []string { return strings.Split(path, "/") }
+
+// drive reports whether a level is that of a drive of Windows, C:.
+func drive(level string) bool {
+	return len(level) == 2 && level[1] == ':' && ('a' <= level[0]|0x20 && level[0]|0x20 <= 'z')
+}

@@ -1,0 +1,169 @@
+package attacks
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ferry/internal/agent"
+	"ferry/internal/authority"
+	"ferry/internal/authority/authoritytest"
+	"ferry/internal/client"
+	"ferry/internal/clock"
+	"ferry/internal/coordination"
+	"ferry/internal/identity"
+	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+)
+
+// A dated network has an authority whose clock is the test's.
+type dated struct {
+	*network
+	behind atomic.Int64 // nanoseconds
+}
+
+func newDated(t *testing.T) *dated {
+	t.Helper()
+	d := &dated{}
+	d.behind.Store(int64(2 * identity.Validity)) // before everything that it issues
+	a := authoritytest.NewWith(t, func() time.Time { return time.Now().Add(-time.Duration(d.behind.Load())) })
+	d.soon(0)
+	d.network = newNetworkOf(t, a)
+	return d
+}
+
+// soon has what is issued from now on end so soon; 0: after its usual time.
+func (d *dated) soon(ends time.Duration) {
+	if ends > 0 {
+		ends = identity.Validity - ends
+	}
+	d.behind.Store(int64(ends))
+}
+
+// renew has an identity renewed, as whoever keeps it does.
+func (d *dated) renew(i *identity.Identity) {
+	d.t.Helper()
+	w, err := authority.WishOf(i.Keys())
+	must(d.t, err)
+	g, err := d.Renew(i.Name(), w)
+	must(d.t, err)
+	must(d.t, i.Renew(g))
+}
+
+// run runs an agent on a connection as an identity.
+func (d *dated) run(i *identity.Identity, root string, config func(*qmgr.ConnConfig)) *qmgr.Conn {
+	d.t.Helper()
+	cc := qmgr.ConnConfig{URL: d.server.URL(), Identity: i, Log: slog.New(slog.DiscardHandler)}
+	if config != nil {
+		config(&cc)
+	}
+	conn, err := qmgr.Connect(d.ctx, cc)
+	must(d.t, err)
+	a, err := agent.Start(d.ctx, agent.Config{Name: transfer.AgentName(i.Name().Name), Dir: d.t.TempDir(), Roots: []string{root},
+		Log: slog.New(slog.DiscardHandler), Settings: transfer.Settings{ChunkSize: 64 << 10}}, conn)
+	must(d.t, err)
+	d.t.Cleanup(func() { a.Stop(); conn.Close() })
+	return conn
+}
+
+// The identities of both agents end in the middle of a transfer and are renewed a moment before:
+// their connections are ended by the queue manager, come back with what is new, and nothing is
+// lost.
+func TestIdentitiesEndInMidTransfer(t *testing.T) {
+	const ends = 3 * time.Second
+	d := newDated(t)
+	service := d.identity(identity.Coordination, "", roles.Coordination)
+	conn, err := d.connect(service)
+	must(t, err)
+	s, err := coordination.Start(d.ctx, coordination.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)}, conn)
+	must(t, err)
+	t.Cleanup(s.Stop)
+
+	d.soon(ends)
+	began := time.Now()
+	alpha, beta := d.identity(identity.Agent, "ALPHA", roles.Agent), d.identity(identity.Agent, "BETA", roles.Agent)
+	d.soon(0)
+	user := d.identity(identity.User, "ann", roles.User)
+	from, to := t.TempDir(), t.TempDir()
+	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // 1 MiB
+	must(t, os.WriteFile(filepath.Join(from, "a"), data, 0o600))
+	var lost atomic.Int64
+	count := func(cc *qmgr.ConnConfig) { cc.OnDisconnect = func(error) { lost.Add(1) } }
+	d.run(alpha, from, count)
+	d.run(beta, to, count)
+	asks, err := qmgr.Connect(d.ctx, qmgr.ConnConfig{URL: d.server.URL(), Identity: user, Asks: true})
+	must(t, err)
+	t.Cleanup(asks.Close)
+
+	q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA",
+		Items: transfer.ItemsOf("a"), Dest: "b", Lane: "queue"}
+	q.Rate = 200 << 10 // 5 s at least
+	c := &client.Client{Conn: asks, Clock: clock.System, Who: client.Me()}
+	go func() {
+		select {
+		case <-time.After(time.Until(began.Add(ends / 2))):
+			d.renew(alpha)
+			d.renew(beta)
+		case <-d.ctx.Done():
+		}
+	}()
+	p, err := c.Run(d.ctx, q, func(*transfer.Progress) {}, func(error) {})
+	must(t, err)
+	if p.State != transfer.Successful {
+		t.Errorf("the transfer is %s: %v", p.State, p.Reason)
+	}
+	got, err := os.ReadFile(filepath.Join(to, "b"))
+	if err != nil || !bytes.Equal(got, data) {
+		t.Errorf("%d bytes have arrived, %v", len(got), err)
+	}
+	if lost.Load() < 2 {
+		t.Errorf("the queue manager has ended %d connections; those of both agents should have ended with their JWTs", lost.Load())
+	}
+}
+
+// An identity that is not renewed ends: its connection is cut, and is refused from then on,
+// which is said once the queue manager has proved who it is; renewed, it is let in again.
+func TestAnIdentityThatIsNotRenewed(t *testing.T) {
+	d := newDated(t)
+	d.soon(2 * time.Second)
+	alpha := d.identity(identity.Agent, "ALPHA", roles.Agent)
+	d.soon(0)
+	refused, back := make(chan error, 16), make(chan struct{}, 16)
+	c, err := qmgr.Connect(d.ctx, qmgr.ConnConfig{URL: d.server.URL(), Identity: alpha,
+		OnConnect: func() { back <- struct{}{} }, OnRefused: func(err error) {
+			select {
+			case refused <- err:
+			default:
+			}
+		}})
+	must(t, err)
+	t.Cleanup(c.Close)
+	wait := func(what string, ch <-chan struct{}) {
+		t.Helper()
+		select {
+		case <-ch:
+		case <-d.ctx.Done():
+			t.Fatalf("%s: never", what)
+		}
+	}
+	wait("the first connect", back)
+	select {
+	case err := <-refused:
+		if transfer.KindOf(err) != transfer.KindDenied {
+			t.Errorf("it is refused with %v", err)
+		}
+	case <-d.ctx.Done():
+		t.Fatal("an identity that has ended is not refused")
+	}
+	d.renew(alpha)
+	wait("let in again", back)
+	ctx, cancel := context.WithTimeout(d.ctx, 10*time.Second)
+	defer cancel()
+	must(t, c.Healthy(ctx))
+}
