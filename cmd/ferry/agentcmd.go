@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -83,26 +84,61 @@ func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir, j
 	defer stop()
 	ctx, end := context.WithCancelCause(told)
 	defer end(nil)
-	var running []attended
-	for _, cfg := range configs {
-		slow := slowNotice(cmd, network)
-		a, err := joinAgent(ctx, cmd, network, join, cfg, slow)
-		slow()
-		if err != nil {
-			if ctx.Err() != nil {
-				return lost(ctx) // or told to stop before it was up
-			}
-			return err
+	running, err := startAgents(ctx, end, cmd, network, join, configs)
+	defer func() {
+		for _, a := range running {
+			a.close()
 		}
-		defer a.close()
-		watchKeeper(ctx, end, a)
-		running = append(running, a)
-		fmt.Fprintf(cmd.OutOrStdout(), "agent %s ready\n", a.Name())
+	}()
+	if told.Err() != nil {
+		return nil // before all were up
+	}
+	if err != nil {
+		return err
 	}
 
 	err = attend(ctx, cmd, running, true)
 	log.Info("stopping", "agents", len(configs))
 	return cmp.Or(lost(ctx), err)
+}
+
+// startAtOnce is how many agents of one process start at a time: most of it is waiting for
+// the disk and for the queue manager.
+const startAtOnce = 8
+
+// startAgents starts agents, some at a time, and says of each that it is ready. Where one cannot
+// start, ctx ends, no more are started, and the error says why; those that run are given.
+func startAgents(ctx context.Context, end context.CancelCauseFunc, cmd *cobra.Command, network, join string, configs []agent.Config) (running []attended, err error) {
+	slow := slowNotice(cmd, network)
+	defer slow()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	slots := make(chan struct{}, startAtOnce)
+	for _, cfg := range configs {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			continue
+		}
+		all.Go(func() {
+			defer func() { <-slots }()
+			a, aerr := joinAgent(ctx, cmd, network, join, cfg, slow)
+			mu.Lock()
+			defer mu.Unlock()
+			if aerr != nil {
+				if err == nil {
+					err = cmp.Or(lost(ctx), aerr)
+					end(err)
+				}
+				return
+			}
+			watchKeeper(ctx, end, a)
+			running = append(running, a)
+			fmt.Fprintf(cmd.OutOrStdout(), "agent %s ready\n", a.Name())
+		})
+	}
+	all.Wait()
+	return running, err
 }
 
 // joinAgent starts an agent as whom its directory says, or as whom it may become.

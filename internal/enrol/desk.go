@@ -161,9 +161,12 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 		if age, ok := a.Age(name); q.Anew && ok && age < wire.UnreachableAfter && !a.Has(name, q.Wish) {
 			return r, transfer.Errorf(transfer.KindBusy, "%s was enrolled %s ago with other keys, and may be about to start", name, age.Round(time.Second))
 		}
+		revokes := a.Role(name) != "" && !a.Has(name, q.Wish)
 		g, err = a.Issue(name, q.Role, q.Wish, who.String())
 		r.Grant = grantAnswer(g)
-		d.Changed()
+		if revokes {
+			d.Changed()
+		}
 	case opToken:
 		if q.TTL < minTTL || q.TTL > maxTTL {
 			return r, transfer.Errorf(transfer.KindUsage, "a token is good for %s to %s", minTTL, maxTTL)

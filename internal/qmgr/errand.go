@@ -107,6 +107,15 @@ type registrar struct {
 	mu      sync.Mutex
 	waiting map[string]int // by asker
 	all     int
+	looking *looked // the look at the streams that is under way; nil: none is
+	next    *looked // the one after it, for those who came meanwhile
+}
+
+// A looked is a look at all streams, for everybody who has asked before it began.
+type looked struct {
+	done  chan struct{} // closed with what follows set
+	marks map[string]mark
+	err   error
 }
 
 func newRegistrar(where string, k keeper) *registrar {
@@ -137,6 +146,7 @@ func (r *registrar) take(asker string, body []byte, answer func([]byte)) {
 	}
 	r.waiting[asker]++
 	r.all++
+	came := time.Now()
 	r.tasks.Go(func() {
 		defer r.leave(asker)
 		select {
@@ -145,6 +155,9 @@ func (r *registrar) take(asker string, body []byte, answer func([]byte)) {
 			return
 		}
 		defer func() { <-r.slots }()
+		if time.Since(came) > apiTimeout {
+			return // who asked has given it up, and asks again
+		}
 
 		ctx, cancel := context.WithTimeout(r.ctx, apiTimeout)
 		defer cancel()
@@ -175,6 +188,44 @@ func resultOf(res errandResult, err error) []byte {
 	return data
 }
 
+// ensure has the streams made and looked at. When hundreds of agents come back at once they all
+// ask for that, and one look does for all who have asked before it began.
+func (r *registrar) ensure(ctx context.Context) (map[string]mark, error) {
+	r.mu.Lock()
+	l := r.next
+	if l == nil {
+		l = &looked{done: make(chan struct{})}
+		if r.next = l; r.looking == nil {
+			r.look()
+		}
+	}
+	r.mu.Unlock()
+	select {
+	case <-l.done:
+		return l.marks, l.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// look begins the next look. r.mu is held.
+func (r *registrar) look() {
+	r.looking, r.next = r.next, nil
+	l := r.looking
+	if l == nil {
+		return
+	}
+	r.tasks.Go(func() {
+		ctx, cancel := context.WithTimeout(r.ctx, apiTimeout)
+		defer cancel()
+		l.marks, l.err = r.keeper.ensure(ctx)
+		close(l.done)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.look()
+	})
+}
+
 // do does an errand.
 func (r *registrar) do(ctx context.Context, asker string, body []byte) (res errandResult, err error) {
 	var e errand
@@ -194,7 +245,7 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 	}
 	switch e.Op {
 	case opEnsure:
-		res.Marks, err = r.keeper.ensure(ctx)
+		res.Marks, err = r.ensure(ctx)
 	case opDurable:
 		if e.Idle != 0 {
 			q.Idle = min(max(e.Idle, minErrandIdle), durableIdle)

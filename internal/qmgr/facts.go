@@ -131,6 +131,10 @@ func (c *Conn) learn(ctx context.Context) {
 		return
 	}
 
+	if c.cfg.Identity != nil {
+		return // who has no right to ask anybody else
+	}
+
 	// Only connections with rights to the system account are answered here.
 	var v struct {
 		Data server.Varz `json:"data"`

@@ -425,23 +425,58 @@ func (d *dialer) InProcessConn() (net.Conn, error) {
 // process.
 func (d *dialer) made(conn net.Conn, err error, local bool) (net.Conn, error) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.err = err
 	if err != nil {
+		d.mu.Unlock()
 		return nil, err
 	}
+	sock := &socket{Conn: conn, opt: d.link.c.cfg.TCP}
+	d.sock = sock
+	d.mu.Unlock()
 
-	d.sock = &socket{Conn: conn, opt: d.link.c.cfg.TCP}
-	var under net.Conn = d.sock
+	var under net.Conn = sock
 	if cfg := d.link.c.cfg.TLS; cfg != nil && !local {
-		// It shakes hands when the library reads.
-		under = &proved{tcp.NewWhole(d.sock, func(c net.Conn) *tls.Conn { return tls.Client(c, cfg) }), d.link.failed}
+		whole := tcp.NewWhole(sock, func(c net.Conn) *tls.Conn { return tls.Client(c, cfg) })
+		if err := d.greet(whole.Conn); err != nil {
+			sock.Close()
+			return nil, err
+		}
+		under = &proved{whole, d.link.failed}
 	}
 
 	tapped := tap.New(under, d.link.taker)
-	d.link.socket.Store(d.sock)
+	d.link.socket.Store(sock)
 	d.link.tapped.Store(tapped)
 	return tapped, nil
+}
+
+// greetings are the handshakes of this process that are under way. When hundreds of agents in
+// it come back at once, each would otherwise take as long as all of them, and give up.
+var greetings = make(chan struct{}, 16)
+
+// greet shakes hands.
+func (d *dialer) greet(c *tls.Conn) error {
+	d.mu.Lock()
+	ctx := d.ctx
+	d.mu.Unlock()
+	select {
+	case greetings <- struct{}{}:
+		defer func() { <-greetings }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	err := c.HandshakeContext(ctx)
+	if ne := net.Error(nil); errors.Is(err, net.ErrClosed) || errors.As(err, &ne) && ne.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+		err = errSilent
+	} else if err != nil {
+		err = refused(d.link.c, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.err = err
+	return err
 }
 
 // SkipTLSHandshake says that TLS is made here, beneath the tap, where it is made by a

@@ -1,0 +1,77 @@
+package qmgr
+
+import (
+	"context"
+	"sync"
+	"testing"
+)
+
+// A slowKeeper looks at its streams when it is told to.
+type slowKeeper struct {
+	keeper
+	began chan uint64   // the number of a look
+	goOn  chan struct{} // lets it end
+	looks uint64
+}
+
+func (k *slowKeeper) ensure(context.Context) (map[string]mark, error) {
+	k.looks++
+	n := k.looks
+	k.began <- n
+	<-k.goOn
+	return map[string]mark{"S": {Last: n}}, nil
+}
+
+// Those who ask while the streams are looked at share the next look: the one that is under way
+// may have seen less than they know.
+func TestManyAskForTheStreamsAtOnce(t *testing.T) {
+	k := &slowKeeper{began: make(chan uint64, 8), goOn: make(chan struct{})}
+	r := newRegistrar("a test", k)
+	defer r.close()
+	got := make(chan uint64, 100)
+	var all sync.WaitGroup
+	ask := func() {
+		all.Go(func() {
+			m, err := r.ensure(testContext(t))
+			if err != nil {
+				t.Error(err)
+			}
+			got <- m["S"].Last
+		})
+	}
+	ask()
+	if n := receive(t, "the first look", k.began); n != 1 {
+		t.Fatalf("look %d", n)
+	}
+	for range 50 {
+		ask()
+	}
+	eventually(t, "the others wait for the next look", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.next != nil
+	})
+	k.goOn <- struct{}{}
+	if n := receive(t, "the first answer", got); n != 1 {
+		t.Errorf("who has asked first is given look %d", n)
+	}
+	looks := uint64(0)
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	for open := true; open; {
+		select {
+		case looks = <-k.began:
+			k.goOn <- struct{}{}
+		case <-done:
+			open = false
+		}
+	}
+	for range 50 {
+		if n := <-got; n < 2 {
+			t.Errorf("who has asked during look 1 is given look %d", n)
+		}
+	}
+	if looks > 10 {
+		t.Errorf("51 questions have cost %d looks", looks)
+	}
+}
