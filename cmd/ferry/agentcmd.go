@@ -114,7 +114,8 @@ func startAgents(ctx context.Context, end context.CancelCauseFunc, cmd *cobra.Co
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	slots := make(chan struct{}, startAtOnce)
-	for _, cfg := range configs {
+	ready, said := make([]bool, len(configs)), 0
+	for n, cfg := range configs {
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
@@ -134,7 +135,10 @@ func startAgents(ctx context.Context, end context.CancelCauseFunc, cmd *cobra.Co
 			}
 			watchKeeper(ctx, end, a)
 			running = append(running, a)
-			fmt.Fprintf(cmd.OutOrStdout(), "agent %s ready\n", a.Name())
+			ready[n] = true
+			for ; said < len(ready) && ready[said]; said++ { // in the order of their names
+				fmt.Fprintf(cmd.OutOrStdout(), "agent %s ready\n", configs[said].Name)
+			}
 		})
 	}
 	all.Wait()

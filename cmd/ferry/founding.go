@@ -41,6 +41,8 @@ type home struct {
 	enrol  string       // HOST:PORT where joiners ask
 	tasks  sync.WaitGroup
 
+	changing sync.Mutex // one change at a time
+
 	mu   sync.Mutex
 	all  []*identity.Identity // of what runs here
 	wake chan struct{}        // a token was made
@@ -82,15 +84,15 @@ func (h *home) user() error {
 		h.log.Warn("this user gets no identity: there is no place for it", "error", err)
 		return nil
 	}
+	if err := store.Sweep(time.Now(), h.Network()); err != nil {
+		h.log.Warn("identities of this user that have ended are not removed", "error", err)
+	}
 	dir, err := store.Dir(h.Network())
 	if err != nil { // as of a service that may write nowhere else
 		h.log.Warn("this user gets no identity: it cannot be kept", "error", err)
 		return nil
 	}
 	h.store = store
-	if err := store.Sweep(time.Now()); err != nil {
-		h.log.Warn("identities of this user that have ended are not removed", "error", err)
-	}
 	_, err = h.issueIn(dir, identity.User, userName(), roles.Operator)
 	return err
 }
@@ -111,9 +113,25 @@ func (h *home) issueIn(dir *keyfile.Dir, role identity.Role, name string, as rol
 	if errors.Is(err, keyfile.ErrLax) {
 		return nil, err
 	}
-	if err != nil || i.Name() != want || !time.Now().Before(i.Due()) || h.Role(want) != as {
+	if role == identity.Agent && h.Revoked(want) {
+		return nil, transfer.Errorf(transfer.KindDenied, "the identity of agent %s was revoked", name).
+			WithHint("to let it in again: `ferry token create --agent " + name + "`, and `ferry agent run " + name + " --join FILE`")
+	}
+	if err == nil && !h.current(i, want, as) {
+		// Its keys are another's by now, or nobody's: what is begun with new ones is the same,
+		// as it is this host's own.
+		h.log.Warn("the identity is not as it was issued last; it gets new keys", "identity", want, "was", i.Name())
+		if dir, err = aside(dir.Path()); err != nil {
+			return nil, err
+		}
+		err = fs.ErrNotExist
+	}
+	if now := time.Now(); err != nil || !now.Before(i.Due()) || now.Before(i.Certificate().Leaf.NotBefore) {
 		if i, err = h.IssueTo(dir, want, as, ""); err != nil {
 			return nil, err
+		}
+		if h.server != nil {
+			h.changed()
 		}
 	}
 
@@ -134,6 +152,39 @@ func (h *home) issueIn(dir *keyfile.Dir, role identity.Role, name string, as rol
 		}, h.log)
 	})
 	return i, nil
+}
+
+// current reports whether an identity is what its name was issued last.
+func (h *home) current(i *identity.Identity, want identity.Name, as roles.Role) bool {
+	w, err := authority.WishOf(i.Keys())
+	return err == nil && i.Name() == want && h.Role(want) == as && h.Has(want, w)
+}
+
+// aside puts a directory of an identity aside and makes an empty one.
+func aside(path string) (*keyfile.Dir, error) {
+	if err := putAside(path); err != nil {
+		return nil, err
+	}
+	return keyfile.Make(path)
+}
+
+// putAside puts a directory of an identity aside, in the place of one that was before.
+func putAside(path string) error {
+	old := path + ".old"
+	if err := os.RemoveAll(old); err != nil {
+		return err
+	}
+	return os.Rename(path, old)
+}
+
+// Enrol is the authority's, with whom nobody may trust told at once: a name may get new keys by
+// it.
+func (h *home) Enrol(secret string, w authority.Wish) (identity.Grant, error) {
+	g, err := h.Authority.Enrol(secret, w)
+	if err == nil {
+		h.changed()
+	}
+	return g, err
 }
 
 // guard is how the queue manager lets in who is in the network.
@@ -220,6 +271,8 @@ func (h *home) stop() {
 
 // changed has those refused who were revoked.
 func (h *home) changed() {
+	h.changing.Lock() // what is read first is admitted first
+	defer h.changing.Unlock()
 	claims, err := h.Claims()
 	if err == nil {
 		err = h.server.Admit(claims)
@@ -259,9 +312,7 @@ func (h *home) publish() {
 	t := time.NewTicker(publishEvery)
 	defer t.Stop()
 	for {
-		if err := h.distrust(); err != nil {
-			h.log.Warn("the trust document is not published", "error", err)
-		}
+		h.changed()
 		select {
 		case <-t.C:
 		case <-h.ctx.Done():
@@ -310,7 +361,7 @@ func (h *home) joiners() {
 			h.log.Info("listening for joiners", "address", l.Addr())
 			go func() {
 				defer close(closed)
-				if err := enrol.Serve(ctx, l, h.self, h.Authority, h.log); err != nil {
+				if err := enrol.Serve(ctx, l, h.self, h, h.log); err != nil {
 					h.log.Error("joiners are no longer heard", "error", err)
 				}
 			}()

@@ -23,7 +23,7 @@ import (
 // that, until release; q is changed to its name.
 func pipeAs(ctx context.Context, cmd *cobra.Command, network string, q *transfer.Request, patience time.Duration, log logT) (as onebox.Caller, release func(), err error) {
 	as.Name = transfer.StreamAgent(q.ID)
-	if as.User, err = userConfig(ctx, cmd, network, patience); err != nil {
+	if as.User, _, err = userConfig(ctx, cmd, network, patience); err != nil {
 		return as, nil, err
 	}
 	as.Agent = as.User
@@ -70,10 +70,14 @@ func pipeIdentity(ctx context.Context, cmd *cobra.Command, network string, user 
 		if err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && time.Now().Before(i.Due()) {
 			return lock, i, err
 		}
-		if i, err = enrolPipe(ctx, cmd, network, path, user.Name(), byte(n), patience, log); err != nil {
-			lock.Close()
+		i, err = enrolPipe(ctx, cmd, network, path, user.Name(), byte(n), patience, log)
+		if err == nil {
+			return lock, i, nil
 		}
-		return lock, i, err
+		lock.Close()
+		if transfer.KindOf(err) != transfer.KindConflict { // with other keys, which this host has lost
+			return nil, nil, err
+		}
 	}
 	return nil, nil, transfer.Errorf(transfer.KindBusy, "256 commands of this user read or write a pipe")
 }

@@ -223,14 +223,12 @@ func login(ctx context.Context, store *identities.Store, t enrol.Token) (*identi
 	if err != nil {
 		return nil, err
 	}
-	i, err := enrol.Join(ctx, t, dir)
-	if err != nil {
-		return nil, err
-	}
-	if i.Name().Role != identity.User {
-		return nil, transfer.Errorf(transfer.KindUsage, "the token was for %s, which is no user", i.Name()).WithHint("give it to `ferry agent run --join FILE`")
-	}
-	return i, nil
+	return joinIn(ctx, t, dir.Path(), func(n identity.Name) error {
+		if n.Role != identity.User {
+			return transfer.Errorf(transfer.KindUsage, "the token was for %s, which is no user", n).WithHint("give it to `ferry agent run --join FILE`")
+		}
+		return nil
+	})
 }
 
 func newIdentity() *cobra.Command {

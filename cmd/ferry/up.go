@@ -349,6 +349,10 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags) error {
 	var running []attended
 	for i, n := range names {
 		own, err := h.caller(server, transfer.AgentName(n).Token(), identity.Agent, n, log)
+		if transfer.KindOf(err) == transfer.KindDenied { // the others have nothing to do with that
+			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", printable(err.Error()))
+			continue
+		}
 		if err != nil {
 			return err
 		}

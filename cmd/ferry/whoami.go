@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
@@ -123,12 +125,17 @@ func loadIdentity(path string) (*identity.Identity, error) {
 // connectUser connects this OS user. Where it is time, the identity is renewed on the way.
 func connectUser(ctx context.Context, cmd *cobra.Command, url, name string, patience time.Duration, log logT) (conn *qmgr.Conn, err error) {
 	return conn, anew(ctx, func() (refused bool, err error) {
-		at, err := userConfig(ctx, cmd, url, patience)
+		at, c, err := userConfig(ctx, cmd, url, patience)
 		if err != nil {
 			return false, err
 		}
 		at.Name, at.Log = name, log
 		if conn, err = qmgr.Connect(ctx, at); err == nil && at.Identity != nil {
+			if c.store != nil { // which the connection has verified by now
+				if kerr := c.store.Know(at.Identity.Name().Network, c.at); kerr != nil {
+					log.Warn("the network of the queue manager is not kept", "error", kerr)
+				}
+			}
 			renewSoon(ctx, conn, at.Identity, log)
 		}
 		return transfer.KindOf(err) == transfer.KindDenied, err
@@ -159,22 +166,16 @@ const (
 )
 
 // userConfig is how this OS user connects.
-func userConfig(ctx context.Context, cmd *cobra.Command, url string, patience time.Duration) (cc qmgr.ConnConfig, err error) {
+func userConfig(ctx context.Context, cmd *cobra.Command, url string, patience time.Duration) (cc qmgr.ConnConfig, c caller, err error) {
 	began := time.Now()
-	c, err := userAt(ctx, cmd, url, patience)
-	if err != nil {
-		return cc, err
-	}
-	if c.store != nil {
-		if err := c.store.Know(c.identity.Name().Network, c.at); err != nil {
-			return cc, err
-		}
+	if c, err = userAt(ctx, cmd, url, patience); err != nil {
+		return cc, c, err
 	}
 	cc = qmgr.ConnConfig{URL: url, Self: client.Me().Principal(), Identity: c.identity, Timeout: patience, Asks: true}
 	if patience > 0 {
 		cc.Timeout = max(patience-time.Since(began), 1)
 	}
-	return cc, nil
+	return cc, c, nil
 }
 
 // renewSoon renews an identity that is due, unless the authority is away.
@@ -220,7 +221,7 @@ const identityDir = "identity"
 func serviceAt(ctx context.Context, cmd *cobra.Command, url, state, join string, role identity.Role, name string, log logT) (*identity.Identity, error) {
 	path := filepath.Join(state, identityDir)
 	if join != "" || os.Getenv(envJoin) != "" {
-		if err := joinWith(ctx, cmd, join, path, role, name); err != nil {
+		if err := joinWith(ctx, cmd, join, path, role, name, log); err != nil {
 			return nil, err
 		}
 	}
@@ -230,10 +231,15 @@ func serviceAt(ctx context.Context, cmd *cobra.Command, url, state, join string,
 			return nil, transfer.Errorf(transfer.KindConflict, "the identity in %s is %s, and not that of %s %s", path, i.Name(), role, name).
 				WithHint("choose another state directory with --dir")
 		}
-		if !strayed(ctx, url, i) {
+		joined := join != "" || os.Getenv(envJoin) != ""
+		switch ended := time.Now().After(i.Until()); {
+		case joined, !ended && !strayed(ctx, url, i):
 			return i, nil
+		case ended:
+			log.Warn("the identity has ended: enrolling again", "identity", i.Name(), "until", i.Until())
+		default:
+			log.Warn("the queue manager belongs to another network than the identity: enrolling anew", "identity", i.Name())
 		}
-		log.Warn("the queue manager belongs to another network than the identity: enrolling anew", "identity", i.Name())
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -292,7 +298,8 @@ func enrolHere(ctx context.Context, conn *qmgr.Conn, path string, name identity.
 	}
 	desk := enrol.Asker{Conn: conn}
 	g, err := desk.Enrol(ctx, name, roles.Role(name.Role), w, false)
-	for k := transfer.KindOf(err); k == transfer.KindConflict || k == transfer.KindBusy; k = transfer.KindOf(err) {
+	pipe := name.Role == identity.Agent && transfer.AgentName(name.Name).Stream()
+	for k := transfer.KindOf(err); !pipe && (k == transfer.KindConflict || k == transfer.KindBusy); k = transfer.KindOf(err) {
 		if err := lives(ctx, conn, name); err != nil {
 			return nil, err
 		}
@@ -334,22 +341,83 @@ const (
 	livesPause = 500 * time.Millisecond
 )
 
-// joinWith joins a network with a token, unless that was done before.
-func joinWith(ctx context.Context, cmd *cobra.Command, join, path string, role identity.Role, name string) error {
-	if i, err := stored(path); err == nil && time.Now().Before(i.Until()) {
+// joinWith joins a network with a token, unless that was done with it before. An identity that
+// is good stays where the token is not, or is there no more.
+func joinWith(ctx context.Context, cmd *cobra.Command, join, path string, role identity.Role, name string, log logT) error {
+	was, err := stored(path)
+	good := err == nil && time.Now().Before(was.Until())
+	t, err := readToken(cmd, join)
+	if err != nil && good {
 		return nil // as after a restart with the same command
 	}
-	t, err := readToken(cmd, join)
 	if err != nil {
 		return err
 	}
-	dir, err := keyfile.Make(path)
-	if err != nil {
-		return transfer.Errorf(transfer.KindUnwritable, "the identity of %s %s cannot be kept: %w", role, name, err)
+	_, err = joinIn(ctx, t, path, func(n identity.Name) error {
+		if n.Role != role || n.Name != name {
+			return transfer.Errorf(transfer.KindUsage, "the token was for %s, and not for %s %s", n, role, name)
+		}
+		return nil
+	})
+	if good && transfer.KindOf(err) == transfer.KindDenied {
+		log.Warn("the token is not good; the identity stays as it is", "identity", was.Name(), "error", err)
+		return nil
 	}
-	_, err = enrol.Join(ctx, t, dir)
 	return err
 }
+
+// joinIn joins a network with a token and keeps the identity at a path. It has new keys: old
+// ones may be revoked, or another's. What was there before is put aside once that is done. Called
+// again with the same token it goes on where it was, or gives what there is. What the token is not
+// for is kept nowhere.
+func joinIn(ctx context.Context, t enrol.Token, path string, fits func(identity.Name) error) (*identity.Identity, error) {
+	sum := sha256.Sum256([]byte(t.Secret))
+	mark := hex.EncodeToString(sum[:])
+	marked := func(path string) bool {
+		dir, err := keyfile.Open(path)
+		if err != nil {
+			return false
+		}
+		data, err := dir.Read(fileToken)
+		return err == nil && string(data) == mark
+	}
+	if i, err := stored(path); err == nil && marked(path) {
+		return i, nil
+	}
+
+	fresh := path + ".new"
+	if !marked(fresh) {
+		if err := os.RemoveAll(fresh); err != nil {
+			return nil, err
+		}
+	}
+	dir, err := keyfile.Make(fresh)
+	if err == nil {
+		err = dir.Write(fileToken, []byte(mark))
+	}
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindUnwritable, "the identity cannot be kept: %w", err)
+	}
+	i, err := enrol.Join(ctx, t, dir)
+	if err == nil {
+		err = fits(i.Name())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(path); err == nil {
+		if err := putAside(path); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return nil, err
+	}
+	return stored(path)
+}
+
+// fileToken beside an identity is the hash of the token with which it was joined.
+const fileToken = "token.sha256"
 
 // envJoin holds a token, for those who cannot give a file.
 const envJoin = "FERRY_JOIN"

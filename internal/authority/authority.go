@@ -59,6 +59,8 @@ type Authority struct {
 	trust  trustKey
 
 	mu    sync.Mutex // one act at a time
+	hour  time.Time  // in which names have asked to be renewed so often:
+	asked map[string]int
 	acts  *journal
 	state state
 }
@@ -238,7 +240,7 @@ func (a *Authority) Trust() ([]byte, error) {
 	defer a.mu.Unlock()
 	now := a.clock()
 	if s := &a.state.signed; s.stale || now.Sub(s.at).Abs() >= trust.SignEvery { // the clock may have gone back
-		act := &Act{Act: actSigned, Time: now.UTC().Truncate(time.Second), Name: a.about.Network, Number: s.number + 1}
+		act := &Act{Act: actSigned, Time: now.UTC().Truncate(time.Second), Name: a.about.Network, Number: max(s.number+1, uint64(max(now.Unix(), 0)))} // also after a backup was put back
 		if err := a.do(act); err != nil {
 			return nil, err
 		}

@@ -1,9 +1,11 @@
 package authority
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -343,7 +345,8 @@ func TestTrustDocuments(t *testing.T) {
 	revoked, keeps := s.enrolled(alpha, roles.Agent), s.enrolled(beta, roles.Agent)
 	h, err := trust.NewHolder(keeps.Trust(), s.Network(), nil)
 	must(t, err)
-	take := func(number uint64, named int) *trust.Document {
+	count, newest := 0, uint64(0)
+	take := func(number, named int) *trust.Document { // the document of that number from 1 on, by how many there were
 		t.Helper()
 		data, err := s.Trust()
 		must(t, err)
@@ -351,8 +354,11 @@ func TestTrustDocuments(t *testing.T) {
 			t.Error(err)
 		}
 		d, _ := h.Held()
-		if d.Number != number || len(d.Revoked) != named {
-			t.Errorf("document %d names %d, want %d and %d", d.Number, len(d.Revoked), number, named)
+		if d.Number > newest {
+			count, newest = count+1, d.Number
+		}
+		if count != number || d.Number < newest || len(d.Revoked) != named {
+			t.Errorf("document %d, %d in all, names %d; want %d in all, and %d", d.Number, count, len(d.Revoked), number, named)
 		}
 		return d
 	}
@@ -381,6 +387,93 @@ func TestTrustDocuments(t *testing.T) {
 	take(5, 0)
 	s.now = right
 	take(6, 0)
+}
+
+// An authority whose directory was put back from a copy is believed at once: its documents have
+// greater numbers than those that it has forgotten.
+func TestTrustDocumentsAfterABackup(t *testing.T) {
+	s := newStage(t)
+	beta := s.enrolled(s.name(identity.Agent, "BETA"), roles.Agent)
+	h, err := trust.NewHolder(beta.Trust(), s.Network(), nil)
+	must(t, err)
+	take := func() {
+		t.Helper()
+		data, err := s.Trust()
+		must(t, err)
+		_, err = h.Take(data, func([]byte) error { return nil })
+		must(t, err)
+	}
+	take()
+	acts := filepath.Join(s.dir, fileActs)
+	copied, err := os.ReadFile(acts)
+	must(t, err)
+	for range 5 {
+		s.now = s.now.Add(trust.SignEvery)
+		take()
+	}
+	must(t, s.Close())
+	must(t, os.WriteFile(acts, copied, 0o600))
+	s.open()
+	s.now = s.now.Add(time.Hour)
+	must(t, s.Revoke(beta.Name(), ""))
+	take()
+	if d, _ := h.Held(); len(d.Revoked) != 1 {
+		t.Errorf("it names %d", len(d.Revoked))
+	}
+}
+
+// With a user goes what his pipes have; and however often names get other keys, there is room
+// to revoke, and a document is signed.
+func TestThereIsAlwaysRoomToRevoke(t *testing.T) {
+	s := newStage(t)
+	bob, alpha := s.name(identity.User, "bob"), s.name(identity.Agent, "ALPHA")
+	s.enrolled(bob, roles.User)
+	s.enrolled(alpha, roles.Agent)
+	pipe := s.name(identity.Agent, string(transfer.StreamAgentOf(bob.String(), 3)))
+	s.enrolled(pipe, roles.Agent)
+	s.state.revoked = map[Keys]time.Time{}
+	for n := range trust.MaxRevoked / 2 {
+		s.state.revoked[Keys{fmt.Sprint(n), fmt.Sprint(n)}] = s.now.Add(identity.Validity)
+	}
+	dir, err := keyfile.Make(filepath.Join(t.TempDir(), "again"))
+	must(t, err)
+	if _, err := s.IssueTo(dir, alpha, roles.Agent, ""); transfer.KindOf(err) != transfer.KindBusy {
+		t.Errorf("a name gets other keys: %v", err)
+	}
+	must(t, s.Revoke(bob, ""))
+	if !s.Revoked(bob) || !s.Revoked(pipe) || s.Revoked(alpha) {
+		t.Errorf("bob %v, his pipe %v, ALPHA %v", s.Revoked(bob), s.Revoked(pipe), s.Revoked(alpha))
+	}
+	data, err := s.Trust()
+	must(t, err)
+	if d, err := trust.Open(s.trust.Verifier, s.Network(), data); err != nil || len(d.Revoked) != trust.MaxRevoked/2+2 {
+		t.Errorf("%v, %v", d, err)
+	}
+}
+
+// The same key in other bytes has the same hash, which is that of its certificates; a key of
+// another kind has none.
+func TestAKeyHasOneHash(t *testing.T) {
+	s := newStage(t)
+	i := s.enrolled(s.name(identity.Agent, "ALPHA"), roles.Agent)
+	w, err := WishOf(i.Keys())
+	must(t, err)
+	_, keys, err := w.read()
+	if err != nil || keys.TLS != identity.KeyHash(i.Certificate().Leaf) {
+		t.Errorf("%+v, %v", keys, err)
+	}
+	for what, key := range map[string]func() (crypto.Signer, error){
+		"RSA":   func() (crypto.Signer, error) { return rsa.GenerateKey(rand.Reader, 2048) },
+		"P-384": func() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P384(), rand.Reader) },
+	} {
+		k, err := key()
+		must(t, err)
+		csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, k)
+		must(t, err)
+		if _, _, err := (Wish{csr, w.Nkey}).read(); transfer.KindOf(err) != transfer.KindMalformed {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 }
 
 // What is signed for somebody is nobody else's, and a role that was taken away does not come

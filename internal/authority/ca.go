@@ -81,12 +81,19 @@ func (s *signer) issue(name identity.Name, public crypto.PublicKey, now time.Tim
 		Subject:      pkix.Name{CommonName: name.Token()},
 		URIs:         []*url.URL{uri},
 		NotBefore:    now.Add(-identity.Backdate),
-		NotAfter:     now.Add(identity.Validity),
+		NotAfter:     earlier(now.Add(identity.Validity), s.cert.NotAfter),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 
 		BasicConstraintsValid: true,
 	}, public)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // serial is a random number of 120 bits.

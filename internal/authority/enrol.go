@@ -2,6 +2,8 @@ package authority
 
 import (
 	"cmp"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
@@ -63,7 +65,16 @@ func (w Wish) read() (*x509.CertificateRequest, Keys, error) {
 	if !roles.IsPublicKey(w.Nkey) {
 		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the nkey is no public key of a user")
 	}
-	sum := sha256.Sum256(csr.RawSubjectPublicKeyInfo)
+	// The request's own bytes of the key could be others than those of the certificate.
+	key, ok := csr.PublicKey.(*ecdsa.PublicKey)
+	if !ok || key.Curve != elliptic.P256() {
+		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the key of the request is not ECDSA on P-256")
+	}
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the request for a certificate has no good key: %w", err)
+	}
+	sum := sha256.Sum256(der)
 	return csr, Keys{hex.EncodeToString(sum[:]), w.Nkey}, nil
 }
 
@@ -172,6 +183,9 @@ func (a *Authority) Renew(name identity.Name, w Wish) (identity.Grant, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.clock()
+	if !a.may(name.String(), now) {
+		return identity.Grant{}, transfer.Errorf(transfer.KindBusy, "%s has asked to be renewed %d times within an hour", name, renewals)
+	}
 	has := a.state.names[name.String()]
 	why := ""
 	switch {
@@ -187,6 +201,19 @@ func (a *Authority) Renew(name identity.Name, w Wish) (identity.Grant, error) {
 			error(transfer.Errorf(transfer.KindDenied, "the identity of %s is not renewed: %s", name, why)))
 	}
 	return a.issue(&Act{Act: actRenewed, Time: now, Role: has.role, Keys: keys}, name, csr)
+}
+
+// renewals are how often a name may ask to be renewed in an hour: each is a line in the journal,
+// also where it is refused.
+const renewals = 20
+
+// may counts what a name asks for. a.mu is held.
+func (a *Authority) may(name string, now time.Time) bool {
+	if hour := now.Truncate(time.Hour); !hour.Equal(a.hour) {
+		a.hour, a.asked = hour, map[string]int{}
+	}
+	a.asked[name]++
+	return a.asked[name] <= renewals
 }
 
 // Issue issues an identity without a token, to whom the caller knows: the user who has
@@ -244,6 +271,11 @@ func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateReq
 	if n := a.state.names[name.String()]; n != nil && n.keys == act.Keys && n.role != act.Role {
 		return identity.Grant{}, transfer.Errorf(transfer.KindDenied, "%s is %s, and becomes %s with new keys only: what was signed for the old ones is good for days", name, n.role, act.Role)
 	}
+	// A name that gets other keys has the old ones revoked by that. There must always be room to
+	// revoke on purpose.
+	if n := a.state.names[name.String()]; n != nil && n.keys != act.Keys && !a.isRevoked(n.keys) && len(a.state.revocations(act.Time)) >= trust.MaxRevoked/2 {
+		return identity.Grant{}, transfer.Errorf(transfer.KindBusy, "%d keys are revoked, half of the limit: no name gets other keys until some of them have ended", trust.MaxRevoked/2)
+	}
 	unit := identity.UnitOthers
 	if name.Role == identity.Manager {
 		unit = identity.UnitManagers
@@ -275,7 +307,23 @@ func (a *Authority) Revoke(name identity.Name, by string) error {
 	if len(a.state.revocations(a.clock())) >= trust.MaxRevoked {
 		return transfer.Errorf(transfer.KindTooLarge, "%d keys are revoked, the limit; those of %s would be named nowhere", trust.MaxRevoked, name)
 	}
-	return a.do(&Act{Act: actRevoked, Time: a.clock(), Name: name.String(), By: by})
+	if err := a.do(&Act{Act: actRevoked, Time: a.clock(), Name: name.String(), By: by}); err != nil {
+		return err
+	}
+	if name.Role != identity.User {
+		return nil
+	}
+	for n := range 256 { // the agents of his pipes are he
+		pipe := identity.Name{Network: name.Network, Role: identity.Agent, Name: string(transfer.StreamAgentOf(name.String(), byte(n)))}
+		has := a.state.names[pipe.String()]
+		if has == nil || a.isRevoked(has.keys) {
+			continue
+		}
+		if err := a.do(&Act{Act: actRevoked, Time: a.clock(), Name: pipe.String(), By: by}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // DropToken takes back a token, by the first digits of its hash or by its name.
@@ -312,6 +360,14 @@ func (a *Authority) Role(name identity.Name) roles.Role {
 		return ""
 	}
 	return n.role
+}
+
+// Revoked reports whether what was issued to a name last was revoked.
+func (a *Authority) Revoked(name identity.Name) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.state.names[name.String()]
+	return n != nil && a.isRevoked(n.keys)
 }
 
 // Age is how long ago something was issued to a name; not ok where nothing was, or it was revoked.

@@ -29,7 +29,7 @@ const (
 	version       = 1
 
 	maxAddresses = 4096 // the file is as large as keyfile.MaxSize allows, roughly
-	sweepAfter   = 60 * 24 * time.Hour
+	sweepAfter   = 365 * 24 * time.Hour
 	lockWait     = 5 * time.Second
 	lockPause    = 10 * time.Millisecond
 )
@@ -85,12 +85,12 @@ func (s *Store) Networks() ([]string, error) {
 }
 
 // Sweep removes identities that ended so long ago that they have no use: of networks that were
-// there to try something out, most of all.
-func (s *Store) Sweep(now time.Time) error {
+// there to try something out, most of all. That in the network but stays.
+func (s *Store) Sweep(now time.Time, but string) error {
 	all, err := s.Networks()
 	for _, n := range all {
 		i, lerr := s.Load(n)
-		if lerr == nil && now.Sub(i.Until()) > sweepAfter {
+		if lerr == nil && n != but && now.Sub(i.Until()) > sweepAfter {
 			err = errors.Join(err, os.RemoveAll(i.Path()))
 		}
 	}

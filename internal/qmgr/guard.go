@@ -55,6 +55,7 @@ func (g *Guard) apply(s *Server, opts *server.Options) error {
 	opts.TrustedOperators = []*jwt.OperatorClaims{r.operator}
 	opts.SystemAccount = r.operator.SystemAccount
 	opts.AccountResolver = resolver
+	opts.AuthTimeout = gate.GreetTime.Seconds()
 	s.accountName = r.account.Subject
 	s.account.Store(r.account)
 	return nil

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"ferry/internal/authority"
 	"ferry/internal/enrol"
@@ -173,5 +176,45 @@ func TestNothingIsKeptOfARefusal(t *testing.T) {
 	}
 	if n.Role(identity.Name{Network: n.Network(), Role: identity.Agent, Name: "BETA"}) != "" {
 		t.Error("the name is enrolled")
+	}
+}
+
+// Nobody fills the authority's journal with renewals, and nobody a queue manager's memory with
+// subscriptions.
+func TestMembersAreBounded(t *testing.T) {
+	n, _ := attended(t)
+	i := n.identity(identity.User, "bob", roles.User)
+	a := n.asker(i)
+	busy := 0
+	for range 30 {
+		if err := a.Renew(n.ctx, i); transfer.KindOf(err) == transfer.KindBusy {
+			busy++
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if busy != 10 {
+		t.Errorf("%d of 30 renewals within a moment are refused", busy)
+	}
+
+	refused := make(chan error, 1)
+	c := n.library(i, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		select {
+		case refused <- err:
+		default:
+		}
+	}), nats.ClosedHandler(func(*nats.Conn) {}))
+	for k := range 1100 {
+		if _, err := c.SubscribeSync(fmt.Sprintf("ferry.inbox.bob.x.%d", k)); err != nil {
+			break
+		}
+	}
+	select {
+	case err := <-refused:
+		if !errors.Is(err, nats.ErrMaxSubscriptionsExceeded) {
+			t.Errorf("what is said of too many subscriptions: %v", err)
+		}
+	case <-n.ctx.Done():
+		t.Error("1100 subscriptions are taken")
 	}
 }

@@ -31,9 +31,11 @@ import (
 // where the client named a reply that is not its own. The reply follows.
 const Refused = "ferry.refused.reply."
 
+// GreetTime is how long somebody may take to say who he is, over the worst line.
+const GreetTime = 10 * time.Second
+
 const (
 	strangers   = 1024                   // connections that have not said who they are
-	greetTime   = 10 * time.Second       // in which they have to, over the worst line
 	writeTime   = time.Minute            // for what is handed to a client at once, maxBuffer bytes
 	inBuffer    = 2 * maxLine            // bytes that a client has said and the filter has not read
 	outBuffer   = 16 << 10               // and that it has passed on and the server has not read
@@ -107,7 +109,7 @@ func (g *Gate) serve(raw net.Conn) {
 	defer raw.Close()
 	defer context.AfterFunc(g.ctx, func() { raw.Close() })()
 	defer g.door.Leave(raw)
-	raw.SetDeadline(time.Now().Add(greetTime))
+	raw.SetDeadline(time.Now().Add(GreetTime))
 	client := tcp.NewWhole(raw, func(c net.Conn) *tls.Conn { return tls.Server(c, g.cfg.TLS) })
 	if err := client.HandshakeContext(g.ctx); err != nil {
 		if op := (*net.OpError)(nil); errors.Is(err, io.EOF) || errors.As(err, &op) && op.Op == "remote error" {

@@ -136,7 +136,7 @@ func (k *Keys) Claims(name string, revoked []Revocation) (c Claims, err error) {
 		Streams: jwt.NoLimit, Consumer: jwt.NoLimit, MaxAckPending: jwt.NoLimit,
 		MemoryMaxStreamBytes: jwt.NoLimit, DiskMaxStreamBytes: jwt.NoLimit}
 	for r, g := range Grants() {
-		a.SigningKeys.AddScopedSigner(&jwt.UserScope{Kind: jwt.UserScopeType, Key: public(k.Roles[r]), Role: string(r), Template: template(g)})
+		a.SigningKeys.AddScopedSigner(&jwt.UserScope{Kind: jwt.UserScopeType, Key: public(k.Roles[r]), Role: string(r), Template: template(r, g)})
 	}
 	for _, r := range revoked {
 		a.RevokeAt(r.Key, r.Until)
@@ -144,11 +144,18 @@ func (k *Keys) Claims(name string, revoked []Revocation) (c Claims, err error) {
 	return Claims{Operator: sign(o), System: sign(sys), Account: sign(a)}, err
 }
 
+// maxSubs is how many subscriptions a connection may have: some that last, and one for each
+// question that waits for its answer.
+const maxSubs = 1000
+
 // template is a grant as NATS has it. Nobody may answer to a subject that a message
 // happens to name.
-func template(g Grant) jwt.UserPermissionLimits {
+func template(r Role, g Grant) jwt.UserPermissionLimits {
 	t := jwt.UserPermissionLimits{Limits: jwt.Limits{
-		NatsLimits: jwt.NatsLimits{Subs: jwt.NoLimit, Data: jwt.NoLimit, Payload: jwt.NoLimit}}}
+		NatsLimits: jwt.NatsLimits{Subs: maxSubs, Data: jwt.NoLimit, Payload: jwt.NoLimit}}}
+	if r == Manager {
+		t.Subs = jwt.NoLimit
+	}
 	t.Permissions.Pub.Allow.Add(g.Publish...)
 	t.Permissions.Sub.Allow.Add(g.Subscribe...)
 	return t
