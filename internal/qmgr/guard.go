@@ -3,6 +3,7 @@ package qmgr
 import (
 	"crypto/tls"
 	"errors"
+	"maps"
 	"net"
 
 	"github.com/nats-io/jwt/v2"
@@ -107,6 +108,9 @@ func (s *Server) Admit(c roles.Claims) error {
 	r, err := readClaims(c)
 	if err != nil {
 		return err
+	}
+	if before := s.account.Load(); before.Subject == r.account.Subject && maps.Equal(before.Revocations, r.account.Revocations) {
+		return nil // an update makes JetStream of the account anew, for a moment in which nobody answers
 	}
 	account, err := s.ns.LookupAccount(r.account.Subject)
 	if err != nil {

@@ -105,3 +105,26 @@ func TestTheQueueManagerComesBackToItself(t *testing.T) {
 		return transfer.KindOf(err) == transfer.KindNotFound
 	})
 }
+
+// What was signed again and says the same changes nothing.
+func TestTheSameClaimsChangeNothing(t *testing.T) {
+	noLeaks(t)
+	a := authoritytest.New(t)
+	s := guarded(t, a, t.TempDir())
+	admit := func() (changed bool) {
+		t.Helper()
+		claims, err := a.Claims()
+		must(t, err)
+		before := s.account.Load()
+		must(t, s.Admit(claims))
+		return s.account.Load() != before
+	}
+	if admit() {
+		t.Error("claims that say the same are taken as new")
+	}
+	gone := authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent)
+	must(t, a.Revoke(gone.Name(), ""))
+	if !admit() || admit() {
+		t.Error("a revocation is not taken, or is taken twice")
+	}
+}
