@@ -36,7 +36,7 @@ DISK        ?=
 BENCHED     := $(patsubst %/,./%,$(sort $(dir $(wildcard internal/digest/*_test.go internal/compress/*_test.go internal/codepage/*_test.go internal/wire/*_test.go))))
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-bench demo test race check fmt vet lint vuln vet-cross house test-large test-faults test-mutants test-s390x standings fuzz bench bench-short bench-code bench-peers cross install clean
+.PHONY: help build build-bench demo test race check fmt vet lint vuln vet-cross house test-large test-shapes test-faults test-attacks test-mutants test-s390x standings fuzz bench bench-short bench-code bench-peers cross install clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -97,10 +97,23 @@ house:
 test-large: ## move large files and many files: LARGE=full (default) or short
 	LARGE=$(LARGE) $(GO) test ./test/flow -run TestLarge -count=1 -timeout 2h -v
 
+test-shapes: ## the stories of test/flow with each agent at a queue manager of its own, and at a cluster of three: SHAPE=channels or SHAPE=cluster for one
+	@for shape in $(if $(SHAPE),$(SHAPE),channels cluster); do \
+		echo "== $$shape"; SHAPE=$$shape $(GO) test ./test/flow -skip TestLarge -count=1 -timeout 1h || exit 1; \
+	done
+
 test-faults: ## faults on purpose: CAMPAIGN=NAME COUNT=N SEED=N; COUNT=short is the form that .ci/run takes
 	@if [ -n '$(CAMPAIGN)' ] && ! grep -rqE --include='*_test.go' '"$(CAMPAIGN)"' test/faults test/protocol; then \
 		echo "there is no campaign $(CAMPAIGN); docs/reliability.md lists them" >&2; exit 2; fi
 	CAMPAIGN='$(CAMPAIGN)' COUNT='$(COUNT)' SEED='$(SEED)' $(GO) test ./test/faults/... ./test/protocol -run 'Campaign|Fuse' -p 1 -count=1 -timeout 24h -v
+
+# The packages in which others than a host's attackers are tried; make test runs them, too.
+ATTACKED := ./test/attacks ./internal/qmgr/roles ./internal/qmgr/gate ./internal/authority ./internal/enrol ./internal/trust ./internal/access
+
+test-attacks: ## strangers, other users of the host, races and scanners against a network with identities (root): COUNT=short is the form that .ci/run takes
+	$(if $(filter short,$(COUNT)),,bash scripts/attacks.sh)
+	ATTACKS=$(if $(filter short,$(COUNT)),short,full) $(GO) test ./test/attacks/host -count=1 -timeout 1h -v
+	$(if $(filter short,$(COUNT)),,RACES=100000 $(GO) test ./internal/localfs -run Permits -count=1 -timeout 1h -v && $(GO) test $(ATTACKED) -count=1)
 
 test-mutants: ## planted bugs, each of which a campaign must catch: MUTANT=NAME for one
 	MUTANTS='$(MUTANT)' $(GO) test ./test/mutants -count=1 -timeout 2h -v

@@ -16,8 +16,6 @@ import (
 	"ferry/internal/agent"
 	"ferry/internal/client"
 	"ferry/internal/clock"
-	"ferry/internal/coordination"
-	"ferry/internal/enrol"
 	"ferry/internal/identity"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
@@ -34,11 +32,16 @@ func newAgent() *cobra.Command {
 func newAgentRun() *cobra.Command {
 	var network, dir, join string
 	var roots []string
+	var standby bool
 	f := &agentFlags{}
 	c := &cobra.Command{Use: "run NAME...", SuggestFor: []string{"start"}, Short: "Run an agent, or several in one process, against a queue manager",
 		Long: `Runs an agent until it is told to stop (SIGTERM or Ctrl-C). Several names make
 several agents in one process, with the same roots; each then keeps its state
-in a directory of its own name in --dir.`,
+in a directory of its own name in --dir.
+
+With --standby a second host runs the same agent with the same --dir, on storage
+that both share: one instance is active and the other stands by. The one that
+stands by takes over when the active one stops, dies, or loses its queue manager.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return oneArg("the agent's name")(cmd, args)
@@ -52,9 +55,14 @@ in a directory of its own name in --dir.`,
 			if join != "" && len(args) > 1 {
 				return transfer.Errorf(transfer.KindUsage, "--join is for one agent, and %d are named", len(args))
 			}
-			return agentRun(cmd, f, args, network, dir, join, roots)
+			run := agentRun
+			if standby {
+				run = agentStandby
+			}
+			return run(cmd, f, args, network, dir, join, roots)
 		}}
 	fl := c.Flags()
+	fl.BoolVar(&standby, "standby", false, "be one of two instances of this agent that share --dir: stand by while the other one is active")
 	addNetwork(fl, &network)
 	addJoin(c, &join)
 	fl.StringVar(&dir, "dir", "", "state directory of this agent; made if it is not there")
@@ -64,22 +72,10 @@ in a directory of its own name in --dir.`,
 }
 
 func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir, join string, roots []string) error {
-	log, err := f.log.logger(cmd)
+	log, configs, err := agentsOf(cmd, f, names, dir, roots)
 	if err != nil {
 		return err
 	}
-
-	configs, err := agentConfigs(cmd, f, names, dir, roots, log)
-	if err != nil {
-		return err
-	}
-
-	if _, err := shareFiles(configs, false); err != nil {
-		return err
-	}
-
-	limitMemory(configs, false)
-	collectLess(slackOfOthers)
 	told, stop := untilSignal(cmd.Context())
 	defer stop()
 	ctx, end := context.WithCancelCause(told)
@@ -100,6 +96,23 @@ func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir, j
 	err = attend(ctx, cmd, running, true)
 	log.Info("stopping", "agents", len(configs))
 	return cmp.Or(lost(ctx), err)
+}
+
+// agentsOf are the agents of a process that has nothing else, and what it logs to. The process is
+// given its bounds for them.
+func agentsOf(cmd *cobra.Command, f *agentFlags, names []string, dir string, roots []string) (log logT, configs []agent.Config, err error) {
+	if log, err = f.log.logger(cmd); err != nil {
+		return nil, nil, err
+	}
+	if configs, err = agentConfigs(cmd, f, names, dir, roots, log); err != nil {
+		return nil, nil, err
+	}
+	if _, err := shareFiles(configs, false); err != nil {
+		return nil, nil, err
+	}
+	limitMemory(configs, false)
+	collectLess(slackOfOthers)
+	return log, configs, nil
 }
 
 // startAtOnce is how many agents of one process start at a time: most of it is waiting for
@@ -189,6 +202,7 @@ func newCoordination() *cobra.Command {
 	c := &cobra.Command{Use: "coordination", Short: "Run the coordination service on its own", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	var network, dir, join string
+	var external, standby bool
 	var lf logFlags
 	run := &cobra.Command{Use: "run", Short: "Keep the registry and the audit log, and answer queries", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -204,31 +218,39 @@ func newCoordination() *cobra.Command {
 			defer stop()
 			ctx, end := context.WithCancelCause(told)
 			defer end(nil)
-			i, err := serviceAt(ctx, cmd, network, dir, join, identity.Coordination, "", log)
+			if external {
+				stop, err := errandsBeside(ctx, cmd, network, dir, log)
+				if err != nil {
+					return cmp.Or(lost(ctx), err)
+				}
+				defer stop()
+			}
+			var i *identity.Identity
+			enrolled := func() (err error) {
+				i, err = serviceAt(ctx, cmd, network, dir, join, identity.Coordination, "", log)
+				return err
+			}
+			if standby {
+				err = alone(ctx, dir, enrolled)
+			} else {
+				err = enrolled()
+			}
 			if err != nil {
 				return cmp.Or(lost(ctx), err)
 			}
-			conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: network, Name: "ferry coordination", Self: wire.Coordination, Identity: i, Timeout: -1, Log: log})
-			if err != nil {
-				return err
+			c := coordinator{cmd: cmd, network: network, dir: dir, i: i, standby: standby, log: log}
+			for ctx.Err() == nil {
+				if err := c.turn(ctx); err != nil && ctx.Err() == nil {
+					return err
+				}
 			}
-			defer conn.Close()
-			if i != nil {
-				go keepRenewed(ctx, i, func(ctx context.Context) error { return enrol.Asker{Conn: conn}.Renew(ctx, i) }, log)
-			}
-			s, err := coordination.Start(ctx, coordination.Config{Dir: dir, Log: log}, conn)
-			if err != nil {
-				return err
-			}
-			defer s.Stop()
-			watchKeeper(ctx, end, s)
-			fmt.Fprintln(cmd.OutOrStdout(), "coordination ready")
-			<-ctx.Done()
 			return lost(ctx)
 		}}
 	addNetwork(run.Flags(), &network)
 	addJoin(run, &join)
 	run.Flags().StringVar(&dir, "dir", "", "directory of the audit log and the registry; made if it is not there")
+	run.Flags().BoolVar(&standby, "standby", false, "be one of two coordination services that share --dir: stand by while the other one is active")
+	run.Flags().BoolVar(&external, "external", false, "the queue manager is a server of NATS with the configuration of ferry authority export: do its errands, so that the authority may be away")
 	lf.add(run, "info")
 	c.AddCommand(run)
 	return c
@@ -298,6 +320,9 @@ func newAgentLs() *cobra.Command {
 			}
 			rows = append(rows, []string{string(a.Agent), a.Status, age(a.Age), upSince(a), a.Host, a.Mode,
 				fmt.Sprint(a.SourceRun), fmt.Sprint(a.SourceWait), fmt.Sprint(a.DestRun)})
+			for _, s := range a.Standbys {
+				rows = append(rows, []string{string(a.Agent), s.Status, age(s.Age), stamp(s.Started), s.Host, "", "", "", ""})
+			}
 			return nil
 		})
 		if err == nil && !q.json {
@@ -417,15 +442,19 @@ func newAgentShow() *cobra.Command {
 			printJSON(cmd, a)
 			return nil
 		}
-		table(cmd.OutOrStdout(), [][]string{
+		rows := [][]string{
 			{"agent", string(a.Agent)}, {"state", a.Status}, {"reason", a.Reason}, {"last heard of", age(a.Age)},
 			{"host", a.Host + " (" + a.Platform + ")"}, {"version", a.Version}, {"started", stamp(a.Started)},
-			{"queue manager", a.Mode + " mode"}, {"durability", or(a.Durability, "synced always")},
+			{"queue manager", strings.TrimSpace(printable(a.Manager) + " in " + a.Mode + " mode")}, {"durability", or(a.Durability, "synced always")},
 			{"roots", strings.Join(a.Roots, " ")}, {"sending", fmt.Sprintf("%d of %d, %d waiting of %d, %d parked", a.SourceRun, a.MaxSource, a.SourceWait, a.MaxQueued, a.Parked)},
 			{"receiving", fmt.Sprintf("%d of %d", a.DestRun, a.MaxDest)}, {"sends at most", ratesText(a.Rates)}, {"audit outbox", plural(int64(a.Outbox), "record")},
 			{"chunk, window, frame, checkpoint", settingsText(a.Settings)}, {"platform lacks", or(strings.Join(a.Limits, "; "), "nothing")},
 			{"incarnation", a.Incarnation}, {"instance", a.Instance},
-		})
+		}
+		for _, s := range a.Standbys {
+			rows = append(rows, []string{"standby", fmt.Sprintf("%s (%s), version %s, since %s, heard %s, instance %s", s.Host, s.Platform, s.Version, stamp(s.Started), age(s.Age), s.Instance)})
+		}
+		table(cmd.OutOrStdout(), rows)
 		return nil
 	}}
 	q.add(c)

@@ -60,7 +60,7 @@ func newAudit() *cobra.Command {
 		Long: `Reads and verifies the audit log: with --network coordination's, with --dir the
 one in a directory, otherwise that of this user's transfers on this host.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	c.AddCommand(newAuditLs(), newAuditFind(), newAuditShow(), newAuditVerify())
+	c.AddCommand(newAuditLs(), newAuditFind(), newAuditShow(), newAuditVerify(), newAuditCheck(), newAuditAccept())
 	return c
 }
 
@@ -329,7 +329,11 @@ func (q *auditQuery) each(cmd *cobra.Command, ask wire.Ask, fn func(json.RawMess
 
 func newAuditShow() *cobra.Command {
 	q := &auditQuery{}
+	var proof bool
 	c := &cobra.Command{Use: "show ID", Short: "Show the records of one transfer, oldest first", Args: oneID, RunE: func(cmd *cobra.Command, args []string) error {
+		if proof {
+			return q.showProofs(cmd, args[0])
+		}
 		var records []json.RawMessage
 		if err := q.each(cmd, wire.Ask{Suffix: args[0], Limit: 1 << 30}, func(raw json.RawMessage) error {
 			records = append(records, append(json.RawMessage(nil), raw...))
@@ -338,7 +342,7 @@ func newAuditShow() *cobra.Command {
 			return err
 		}
 		if len(records) == 0 {
-			return transfer.Errorf(transfer.KindNotFound, "the audit log has no transfer whose ID ends in %q", args[0]).WithHint("`ferry audit ls` lists them")
+			return noTransfer(args[0])
 		}
 		for i := len(records) - 1; i >= 0; i-- {
 			if q.json {
@@ -354,6 +358,7 @@ func newAuditShow() *cobra.Command {
 		return nil
 	}}
 	q.add(c)
+	c.Flags().BoolVar(&proof, "proof", false, "each record as a line of JSON with its proof, for ferry audit check")
 	return c
 }
 
@@ -381,6 +386,9 @@ func newAuditVerify() *cobra.Command {
 	q := &auditQuery{}
 	c := &cobra.Command{Use: "verify", Short: "Read the whole log again and check that nothing in it was changed", Args: noArgs,
 		Long: `Reads the whole log again and checks that nothing in it was changed or is missing.
+With --network it also checks the agents' signatures, asks every agent that can be
+reached what it has seen of the log, and holds the log against that. With --dir and
+--network it reads the files itself, and asks the agents only.
 
 Result codes: 0 sound, 40 not sound; what was found, and at which record, is
 printed. Gaps that coordination has put on record are counted and are sound.`,
@@ -408,6 +416,9 @@ printed. Gaps that coordination has put on record are counted and are sound.`,
 					verdict = plural(report.Found, "problem")
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s, root %s\n", verdict, plural(report.Records, "record"), plural(report.Gaps, "gap")+" on record", report.Root)
+				if text := signatures(report); text != "" {
+					fmt.Fprintln(cmd.OutOrStdout(), text)
+				}
 			}
 			if report.Found > 0 {
 				return exit(transfer.CodeNothing)
@@ -433,6 +444,9 @@ func (q *auditQuery) verify(cmd *cobra.Command) (*audit.Report, error) {
 			return &audit.Report{}, nil
 		}
 		defer log.Close()
+		if config.Typed(cmd, "network") {
+			return q.verifyFiles(cmd, log)
+		}
 		r, err := log.Verify(cmd.Context(), nil)
 		return &r, err
 	}
@@ -443,5 +457,5 @@ func (q *auditQuery) verify(cmd *cobra.Command) (*audit.Report, error) {
 	}
 	defer done()
 
-	return net.Verify(ctx)
+	return client.Auditor{Client: net}.Verify(ctx)
 }

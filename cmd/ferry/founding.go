@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ferry/internal/authority"
@@ -24,8 +26,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A home is the network's authority in the process of `ferry up`, with the identities of what
-// runs there.
+// A home is the network's authority in the process of `ferry up`, or of `ferry authority run`, with the
+// identities of what runs there.
 type home struct {
 	*authority.Authority
 	ctx   context.Context // ends with stop
@@ -36,16 +38,23 @@ type home struct {
 	self  *identity.Identity // the authority's own
 	qm    *identity.Identity // the queue manager's
 
-	server *qmgr.Server // from attend on
-	conn   *qmgr.Conn   // the authority's
-	enrol  string       // HOST:PORT where joiners ask
-	tasks  sync.WaitGroup
+	way   atomic.Pointer[way] // to the network; nil: it is not reached yet
+	enrol string              // HOST:PORT where joiners ask
+	tasks sync.WaitGroup
 
 	changing sync.Mutex // one change at a time
 
 	mu   sync.Mutex
 	all  []*identity.Identity // of what runs here
 	wake chan struct{}        // a token was made
+
+	again chan struct{} // the network is reached again
+}
+
+// A way is how an authority reaches its network.
+type way struct {
+	conn  *qmgr.Conn // the authority's
+	admit func(roles.Claims) error
 }
 
 // Lines of the state directory.
@@ -56,6 +65,9 @@ const (
 
 // openHome opens the authority in a state directory, or makes a network there.
 func openHome(ctx context.Context, dir string, log logT) (*home, error) {
+	if err := bereft(dir); err != nil {
+		return nil, err
+	}
 	a, err := authority.Open(filepath.Join(dir, authorityDir), time.Now)
 	if transfer.KindOf(err) == transfer.KindAlive {
 		return nil, transfer.Errorf(transfer.KindAlive, "the directory %s is in use by another queue manager", dir).
@@ -64,7 +76,7 @@ func openHome(ctx context.Context, dir string, log logT) (*home, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &home{Authority: a, log: log, dir: dir, wake: make(chan struct{}, 1)}
+	h := &home{Authority: a, log: log, dir: dir, wake: make(chan struct{}, 1), again: make(chan struct{}, 1)}
 	h.ctx, h.end = context.WithCancel(ctx)
 	if h.self, err = h.issue(filepath.Join(dir, identitiesDir, "authority"), identity.Authority, "", roles.Authority); err == nil {
 		err = h.user()
@@ -74,6 +86,23 @@ func openHome(ctx context.Context, dir string, log logT) (*home, error) {
 		return nil, err
 	}
 	return h, nil
+}
+
+// bereft is an error of KindLost where a state directory has identities of a network and not its authority:
+// a new one would begin another network.
+func bereft(dir string) error {
+	path := filepath.Join(dir, authorityDir)
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, name := range []string{"authority", "qm"} {
+		i, err := stored(filepath.Join(dir, identitiesDir, name))
+		if err == nil {
+			return transfer.Errorf(transfer.KindLost, "%s, the authority of the network %s, is missing: identities that it has issued are there", path, i.Name().Network).
+				WithHint("put it back from its backup; where it runs elsewhere give --authority none; to begin another network move " + filepath.Join(dir, identitiesDir) + " and " + filepath.Join(dir, "qm") + " aside")
+		}
+	}
+	return nil
 }
 
 // user gives the OS user an identity, with which he does everything in the network that he
@@ -93,7 +122,7 @@ func (h *home) user() error {
 		return nil
 	}
 	h.store = store
-	_, err = h.issueIn(dir, identity.User, userName(), roles.Operator)
+	_, err = h.issueIn(dir, identity.User, userName(), roles.Admin)
 	return err
 }
 
@@ -126,32 +155,51 @@ func (h *home) issueIn(dir *keyfile.Dir, role identity.Role, name string, as rol
 		}
 		err = fs.ErrNotExist
 	}
-	if now := time.Now(); err != nil || !now.Before(i.Due()) || now.Before(i.Certificate().Leaf.NotBefore) {
+	if now := time.Now(); err != nil || !now.Before(i.Due()) || now.Before(i.Certificate().Leaf.NotBefore) || !h.latest(i) {
 		if i, err = h.IssueTo(dir, want, as, ""); err != nil {
 			return nil, err
 		}
-		if h.server != nil {
-			h.changed()
-		}
+		h.changed()
 	}
 
 	h.mu.Lock()
 	h.all = append(h.all, i)
 	h.mu.Unlock()
-	h.tasks.Go(func() {
-		keepRenewed(h.ctx, i, func(context.Context) error {
-			w, err := authority.WishOf(i.Keys())
-			if err != nil {
-				return err
-			}
-			g, err := h.Renew(want, w)
-			if err != nil {
-				return err
-			}
-			return i.Renew(g)
-		}, h.log)
-	})
+	h.tasks.Go(func() { keepRenewed(h.ctx, i, func(context.Context) error { return h.renew(i) }, h.log) })
 	return i, nil
+}
+
+// renew renews an identity of what runs here.
+func (h *home) renew(i *identity.Identity) error {
+	w, err := authority.WishOf(i.Keys())
+	if err != nil {
+		return err
+	}
+	g, err := h.Renew(i.Name(), w)
+	if err != nil {
+		return err
+	}
+	return i.Renew(g)
+}
+
+// latest reports whether an identity was issued since the authority's keys have changed last.
+func (h *home) latest(i *identity.Identity) bool {
+	return slices.Equal(i.Known(), h.Roots().Hashes())
+}
+
+// follow renews what runs here where the authority's keys have changed, before queue managers hear
+// of it: they may let in the old keys no more.
+func (h *home) follow() error {
+	h.mu.Lock()
+	all := slices.Clone(h.all)
+	h.mu.Unlock()
+	var err error
+	for _, i := range all {
+		if !h.latest(i) {
+			err = errors.Join(err, h.renew(i))
+		}
+	}
+	return err
 }
 
 // current reports whether an identity is what its name was issued last.
@@ -178,13 +226,33 @@ func putAside(path string) error {
 }
 
 // Enrol is the authority's, with whom nobody may trust told at once: a name may get new keys by
-// it.
+// it, unless something of it runs, which would be cut off by that.
 func (h *home) Enrol(secret string, w authority.Wish) (identity.Grant, error) {
+	if name, ok := h.Replaces(secret, w); ok {
+		if err := h.lives(name); err != nil {
+			return identity.Grant{}, err
+		}
+	}
 	g, err := h.Authority.Enrol(secret, w)
 	if err == nil {
 		h.changed()
 	}
 	return g, err
+}
+
+// lives is an error of KindAlive where something of a name runs.
+func (h *home) lives(name identity.Name) error {
+	w := h.way.Load()
+	switch {
+	case w == nil, name.Role == identity.User: // nobody can know
+		return nil
+	case name.Role == identity.Manager:
+		if managerLives(h.ctx, w.conn, name.Name) {
+			return transfer.Errorf(transfer.KindAlive, "queue manager %s runs", name.Name).WithHint("stop it, or have a token made for another name")
+		}
+		return nil
+	}
+	return lives(h.ctx, w.conn, name)
 }
 
 // guard is how the queue manager lets in who is in the network.
@@ -194,13 +262,17 @@ func (h *home) guard(name string) (*qmgr.Guard, error) {
 		return nil, err
 	}
 	claims, err := h.Claims()
-	return &qmgr.Guard{Identity: h.qm, Claims: claims}, err
+	if err != nil {
+		return nil, err
+	}
+	// Kept for the day on which the authority runs elsewhere.
+	keep := func(c roles.Claims) error { return keepClaims(h.qm, c) }
+	return &qmgr.Guard{Identity: h.qm, Claims: claims, Keep: keep}, keep(claims)
 }
 
 // attend has the authority answer until stop, over the queue manager and, while a token is
 // open, at the address enrolAt; "": the port after the queue manager's.
 func (h *home) attend(server *qmgr.Server, listen, enrolAt string) error {
-	h.server = server
 	var err error
 	if h.enrol, err = nextPort(enrolAt, listen, server.URL()); err != nil {
 		return err
@@ -210,24 +282,62 @@ func (h *home) attend(server *qmgr.Server, listen, enrolAt string) error {
 			return err
 		}
 	}
-	if h.conn, err = qmgr.Connect(h.ctx, qmgr.ConnConfig{Server: server, Name: "ferry authority", Identity: h.self, Log: h.log}); err != nil {
+	conn, err := qmgr.Connect(h.ctx, qmgr.ConnConfig{Server: server, Name: "ferry authority", Identity: h.self, Early: true, Log: h.log})
+	if err != nil {
 		return err
 	}
-	desk := &enrol.Desk{Authority: h.Authority, Conn: h.conn, Token: h.token, Changed: h.changed, Log: h.log}
+	if err := h.serve(&way{conn, server.Admit}); err != nil {
+		return err
+	}
+	h.tasks.Go(h.joiners)
+	return nil
+}
+
+// serve has the authority answer who is in the network.
+func (h *home) serve(w *way) error {
+	h.way.Store(w)
+	desk := &enrol.Desk{Authority: h.Authority, Conn: w.conn, Token: h.token, Changed: h.changed, Log: h.log}
 	stop, err := desk.Attend()
 	if err != nil {
 		return err
 	}
-	h.tasks.Go(func() { <-h.ctx.Done(); stop() })
-	h.tasks.Go(h.joiners)
+	// A queue manager that comes back hears at once what it has missed.
+	type heard struct {
+		instance string
+		at       time.Time
+	}
+	seen := map[string]heard{}
+	unsubscribe, err := w.conn.Subscribe(wire.AllManagers, func(m qmgr.Message) {
+		token, now := wire.LastToken(m.Subject), heard{qmgr.InstanceOf(m.Data), time.Now()}
+		was, known := seen[token]
+		if known || len(seen) < maxManagersSeen {
+			seen[token] = now
+		}
+		if was.instance != now.instance || now.at.Sub(was.at) > managerAway {
+			select {
+			case h.again <- struct{}{}:
+			default:
+			}
+		}
+	})
+	if err != nil {
+		stop()
+		return err
+	}
+	h.tasks.Go(func() { <-h.ctx.Done(); unsubscribe(); stop() })
 	h.tasks.Go(h.publish)
 	return nil
 }
 
+const (
+	maxManagersSeen = 10_000          // queue managers that are remembered
+	managerAway     = 7 * time.Second // without a word: it has missed something
+)
+
 // caller is how something in this process connects to its queue manager: as a token where there
 // are no identities. Its name is the agent's, where it is one.
 func (h *home) caller(server *qmgr.Server, token string, role identity.Role, name string, log logT) (cc qmgr.ConnConfig, err error) {
-	cc = qmgr.ConnConfig{Server: server, Name: name, Self: token, Log: log}
+	cc = qmgr.ConnConfig{Server: server, Name: name, Self: token, Timeout: server.Patience(), Log: log}
 	if h == nil {
 		return cc, nil
 	}
@@ -256,6 +366,18 @@ func forgetAddresses(listen string) error {
 	return store.Know("", listen)
 }
 
+// document is the newest trust document; nil, of none.
+func (h *home) document() (*trust.Document, error) {
+	if h == nil {
+		return nil, nil
+	}
+	doc, err := h.Trust()
+	if err != nil {
+		return nil, err
+	}
+	return trust.Open(h.self.Trust(), h.Network(), doc)
+}
+
 // stop ends everything; it may be called again, and of none.
 func (h *home) stop() {
 	if h == nil {
@@ -263,30 +385,43 @@ func (h *home) stop() {
 	}
 	h.end()
 	h.tasks.Wait()
-	if h.conn != nil {
-		h.conn.Close()
+	if w := h.way.Load(); w != nil {
+		w.conn.Close()
 	}
 	h.Close()
 }
 
-// changed has those refused who were revoked.
+// changed has those refused who were revoked. An authority that has not reached its network yet does so when
+// it has.
 func (h *home) changed() {
+	w := h.way.Load()
+	if w == nil {
+		return
+	}
 	h.changing.Lock() // what is read first is admitted first
 	defer h.changing.Unlock()
-	claims, err := h.Claims()
-	if err == nil {
-		err = h.server.Admit(claims)
+	err := h.follow()
+	claims, cerr := h.Claims()
+	if err = errors.Join(err, cerr); cerr == nil {
+		err = errors.Join(err, w.admit(claims), tellManagers(w.conn, claims))
 	}
-	if err == nil {
-		err = h.distrust()
-	}
+	err = errors.Join(err, h.distrust(w)) // agents hear of it whatever a queue manager says
 	if err != nil {
 		h.log.Error("what was revoked is not refused everywhere yet", "error", err)
 	}
 }
 
+// tellManagers tells the queue managers that channels lead to whom to let in.
+func tellManagers(conn *qmgr.Conn, claims roles.Claims) error {
+	data, err := json.Marshal(claims)
+	if err != nil {
+		return err
+	}
+	return conn.Publish(wire.Claims, data)
+}
+
 // distrust tells everybody whom nobody may trust.
-func (h *home) distrust() error {
+func (h *home) distrust(w *way) error {
 	doc, err := h.Trust()
 	if err != nil {
 		return err
@@ -302,19 +437,42 @@ func (h *home) distrust() error {
 	h.mu.Lock()
 	for _, i := range h.all {
 		i.Distrust(keys)
+		i.Trusting(d.Roots)
 	}
 	h.mu.Unlock()
-	return h.conn.Publish(wire.Trust, doc)
+	return w.conn.Publish(wire.Trust, doc)
+}
+
+// settled is how long the process must have run, and by how much at most the host's clock may have
+// been set meanwhile, before keys are rotated or given up. A host that starts with a clock years
+// ahead would otherwise rotate at once, and nothing could undo that when the clock is corrected.
+const settled = time.Hour
+
+// tend does what is due of a rotation, once the clock can be believed.
+func (h *home) tend(began time.Time) (changed bool, err error) {
+	ran := time.Since(began) // by the clock that nobody sets
+	shown := time.Now().Round(0).Sub(began.Round(0))
+	if ran < settled || (shown-ran).Abs() > settled {
+		return false, nil
+	}
+	return h.Tend()
 }
 
 // publish repeats the trust document, for those who were away.
 func (h *home) publish() {
 	t := time.NewTicker(publishEvery)
 	defer t.Stop()
+	began := time.Now()
 	for {
+		if changed, err := h.tend(began); err != nil {
+			h.log.Error("the authority's keys are not rotated yet", "error", err)
+		} else if changed {
+			h.log.Info("the authority has rotated its keys, or given up old ones")
+		}
 		h.changed()
 		select {
 		case <-t.C:
+		case <-h.again:
 		case <-h.ctx.Done():
 			return
 		}

@@ -25,6 +25,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run is the whole program; its result is the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
+	noCores()
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -92,7 +93,7 @@ restartable, committed exactly once, and on record.
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return bindSettings(root, cmd) }
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newSend(), newCat(), newUp(), newAgent(), newCoordination(), newTransfer(), newAudit(), newCodepages(), newDataset(), newToken(), newIdentity(), newLogin(), newReady(), newConfig(), newVersion(), newMan(), newWords())
+	root.AddCommand(newSend(), newCat(), newUp(), newAgent(), newCoordination(), newTransfer(), newAudit(), newChannel(), newCodepages(), newDataset(), newToken(), newAuthority(), newIdentity(), newPolicy(), newLogin(), newQM(), newReady(), newConfig(), newVersion(), newMan(), newWords())
 	completion(root)
 	addCompletions(root)
 	return root

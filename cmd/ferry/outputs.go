@@ -7,6 +7,7 @@ import (
 	"ferry/internal/authority"
 	"ferry/internal/config"
 	"ferry/internal/identity"
+	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -61,6 +62,7 @@ type (
 		Until time.Time     `json:"until"`
 		Due   time.Time     `json:"due"` // from when it is renewed
 		Dir   string        `json:"dir"`
+		Root  string        `json:"root"` // hash of the network's root certificate
 	}
 	// A previewLine is what --dry-run says.
 	previewLine struct {
@@ -73,7 +75,8 @@ type (
 var outputs = map[string]any{
 	"progress": progressLine{}, "summary": transfer.Summary{}, "control": controlLine{}, "preview": previewLine{},
 	"transfer": transferLine{}, "transfer_show": shownLine{}, "agent": wire.AgentStatus{}, "agent_changed": agentLine{}, "agent_ping": pingLine{},
-	"audit_record": audit.Record{}, "audit_item": found{}, "audit_report": audit.Report{},
+	"audit_record": audit.Record{}, "audit_item": found{}, "audit_report": audit.Report{}, "audit_proof": audit.Proof{}, "audit_checked": checked{}, "audit_accepted": accepted{},
 	"token": tokenLine{}, "token_open": authority.OpenToken{}, "identity": identityLine{}, "identity_issued": authority.Issued{},
-	"code_page": codePageRow{}, "data_set": datasetEntry{}, "setting": config.Effective{},
+	"channel": qmgr.ChannelState{}, "code_page": codePageRow{}, "data_set": datasetEntry{}, "setting": config.Effective{},
+	"queue_manager": qmgr.Member{},
 }

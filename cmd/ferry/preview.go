@@ -21,7 +21,11 @@ func dryRun(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transf
 	}
 
 	var counts transfer.Counts
+	var first *transfer.Error
 	for _, it := range p.List {
+		if first == nil {
+			first = it.Error
+		}
 		counts.Add(&transfer.Outcome{Type: it.Type, Size: it.Size, Err: it.Error})
 	}
 
@@ -32,6 +36,9 @@ func dryRun(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transf
 	}
 
 	code := counts.Ending().Code()
+	if code == transfer.CodeNothing && first != nil {
+		code = first.Kind.Code()
+	}
 	if unseen := p.More || p.Items > int64(len(p.List)); unseen && code == transfer.CodeNothing {
 		code = transfer.CodePartial // as far as is known
 	}

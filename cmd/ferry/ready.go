@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -40,6 +41,11 @@ func newReady() *cobra.Command {
 // has: it listens a moment before it can.
 const ownAgents = 3 * time.Second
 
+const (
+	ownChannels = 5 * time.Second // after which a channel that is not up is reported
+	readyPause  = 50 * time.Millisecond
+)
+
 // ready waits until the queue manager answers and the agents that run in its
 // process are up.
 func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
@@ -58,9 +64,13 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 	}
 	defer conn.Close()
 
+	if err := quorum(ctx, cmd, conn, deadline); err != nil {
+		return err
+	}
+	begun = time.Now()
 	for {
 		var ans upAnswer
-		data, err := conn.Request(ctx, wire.AskSubject(upToken, conn.Self()), nil, time.Second)
+		data, err := conn.Request(ctx, wire.AskSubject(wire.Up, conn.Self()), nil, time.Second)
 		if transfer.KindOf(err) == transfer.KindUnreachable && (conn.Facts().Reduced != "" || time.Since(begun) > ownAgents) {
 			fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready%s\n", conn.Facts().ServerName, degraded(conn))
 			return nil // a queue manager without agents of its own
@@ -72,7 +82,15 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 					missing = n
 				}
 			}
+			down := channelsDown(ans.Channels)
+			if missing == "" && len(down) > 0 && time.Since(begun) < ownChannels && time.Now().Before(deadline) {
+				time.Sleep(readyPause)
+				continue
+			}
 			if missing == "" {
+				for _, text := range down {
+					fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", printable(text))
+				}
 				fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready, %s%s\n", conn.Facts().ServerName, plural(int64(len(ans.Agents)), "agent"), degraded(conn))
 				return nil
 			}
@@ -84,7 +102,41 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 		if time.Now().After(deadline) || ctx.Err() != nil {
 			return transfer.Errorf(transfer.KindTimeout, "agent %s is not ready after %s", missing, timeout)
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(readyPause)
+	}
+}
+
+// saysAfter is after how long it is said what is missing of a cluster.
+const saysAfter = 5 * time.Second
+
+// quorum waits until the queue manager can store something, and then for its cluster to be whole, for saysAfter
+// in all; what is missing by then it says.
+func quorum(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, deadline time.Time) error {
+	t := time.NewTicker(250 * time.Millisecond)
+	defer t.Stop()
+	says, said := time.Now().Add(saysAfter), ""
+	for {
+		missing, stored := qmgr.ClusterStanding(ctx, conn)
+		if missing == "" {
+			return nil
+		}
+		if time.Now().After(says) {
+			if stored {
+				return nil // degraded says it
+			}
+			if missing != said {
+				said = missing
+				fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", printable(missing))
+			}
+		}
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return transfer.Errorf(transfer.KindTimeout, "queue manager %s is not ready: %s", conn.Facts().ServerName, missing).
+				WithHint("start the others, or see with `ferry qm ls` who is away")
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/mod/sumdb/tlog"
+
+	"ferry/internal/identity"
 	"ferry/internal/transfer"
 )
 
@@ -31,6 +34,8 @@ var known = map[reflect.Type]object{
 	reflect.TypeFor[transfer.Duration](): {"type": "string"},
 	reflect.TypeFor[transfer.ItemType](): {"enum": []string{"file", "directory", "bad"}},
 	reflect.TypeFor[json.RawMessage]():   {},
+	reflect.TypeFor[identity.Name]():     {"type": "string"},
+	reflect.TypeFor[tlog.Hash]():         {"type": "string", "contentEncoding": "base64"},
 }
 
 func (s *schemas) of(t reflect.Type) any {

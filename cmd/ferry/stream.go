@@ -36,6 +36,11 @@ func (f *sendFlags) fromStdin(q *transfer.Request) (local bool, err error) {
 			WithHint("a file with the name - is ./-")
 	}
 
+	if f.delivery == transfer.DeliveryStored {
+		return false, transfer.Errorf(transfer.KindUsage, "standard input is read once, and --delivery stored may have to send something again").
+			WithHint("send it without, or put it into a file first")
+	}
+
 	if q.Destination != "" {
 		q.Source = transfer.StreamAgent(q.ID)
 		return false, nil

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -72,7 +73,7 @@ func (s *subjectFlags) name(network string) (identity.Name, error) {
 }
 
 // userRoles are what --role says.
-var userRoles = map[string]roles.Role{"admin": roles.Operator, "operator": roles.Operator, "auditor": roles.Auditor, "sender": roles.User}
+var userRoles = map[string]roles.Role{"admin": roles.Admin, "operator": roles.Operator, "auditor": roles.Auditor, "sender": roles.User}
 
 func newToken() *cobra.Command {
 	c := &cobra.Command{Use: "token", Short: "Make tokens, with which agents and users join the network", Args: noArgs,
@@ -223,12 +224,22 @@ func login(ctx context.Context, store *identities.Store, t enrol.Token) (*identi
 	if err != nil {
 		return nil, err
 	}
-	return joinIn(ctx, t, dir.Path(), func(n identity.Name) error {
+	i, err := joinIn(ctx, t, dir.Path(), func(n identity.Name) error {
 		if n.Role != identity.User {
 			return transfer.Errorf(transfer.KindUsage, "the token was for %s, which is no user", n).WithHint("give it to `ferry agent run --join FILE`")
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	var hosts []string
+	for _, a := range t.Addresses {
+		if host, _, err := net.SplitHostPort(a); err == nil {
+			hosts = append(hosts, host)
+		}
+	}
+	return i, store.Moved(t.Network, hosts...)
 }
 
 func newIdentity() *cobra.Command {
@@ -311,7 +322,7 @@ func newIdentityShow() *cobra.Command {
 			rows := [][]string{{"IDENTITY", "UNTIL", "RENEWED FROM", "DIRECTORY"}}
 			for _, i := range all {
 				if asJSON {
-					printJSON(cmd, identityLine{i.Name(), i.Until(), i.Due(), i.Path()})
+					printJSON(cmd, identityLine{i.Name(), i.Until(), i.Due(), i.Path(), i.Roots().Hash()})
 				}
 				rows = append(rows, []string{i.Name().String(), stamp(i.Until()), stamp(i.Due()), i.Path()})
 			}
@@ -338,7 +349,7 @@ func newIdentityRenew() *cobra.Command {
 				return err
 			}
 			if q.json {
-				printJSON(cmd, identityLine{i.Name(), i.Until(), i.Due(), i.Path()})
+				printJSON(cmd, identityLine{i.Name(), i.Until(), i.Due(), i.Path(), i.Roots().Hash()})
 				return nil
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s is good until %s\n", i.Name(), stamp(i.Until()))

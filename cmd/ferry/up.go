@@ -3,9 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -23,6 +23,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/tcp"
 	"ferry/internal/transfer"
+	"ferry/internal/trust"
 	"ferry/internal/wire"
 )
 
@@ -39,6 +40,7 @@ type agentFlags struct {
 	delay, quickAck                      bool
 	sendBuffer, receiveBuffer            string
 	encoding, eol, replace, recordRoot   string
+	sandbox                              string
 	limits                               []string
 }
 
@@ -66,6 +68,7 @@ func (f *agentFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.replace, "replace", "", "what takes the place of text that cannot be converted (default: the file fails)")
 	fl.StringVar(&f.recordRoot, "record-root", "", "directory beneath a root in which data sets lie (default: the first root)")
 	fl.StringArrayVar(&f.limits, "limit", nil, "bytes a second that it sends at most: 10M, or by the hour \"08:00,512K 19:00,off\" (also Mon-08:00,1M); AGENT=10M for what goes to one agent; may be repeated")
+	fl.StringVar(&f.sandbox, "sandbox", "", "file with rules as ferry policy apply takes them, which hold here beside those of the network: nobody gets more by them")
 	f.log.add(c, "info")
 }
 
@@ -125,6 +128,7 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 
 	c = agent.Config{Name: n, Dir: dir, Roots: roots, MaxSource: f.maxSource, MaxDestination: f.maxDestination, MaxQueued: f.maxQueued,
 		Memory: int64(memory), OutboxLimit: f.outboxLimit, Version: version, Log: log, Direct: direct,
+		Duties:   duties,
 		Settings: transfer.Settings{ChunkSize: chunk, WindowSize: f.window, FrameSize: f.frame, CheckpointInterval: f.checkpoint}}
 	if c.Rates, err = parseLimits(f.limits); err != nil {
 		return c, err
@@ -133,6 +137,11 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 	if c.RecordRoot, err = f.records(roots); err != nil {
 		return c, err
 	}
+
+	if c.Sandbox, err = readSandbox(cmd, f.sandbox); err != nil {
+		return c, err
+	}
+	c.Carve = secretDirs(cmd)
 
 	c.Content = conversion.Defaults{Encoding: f.encoding, EOL: f.eol, Replace: f.replace}
 	if err := c.Content.Check(); err != nil {
@@ -215,8 +224,11 @@ func newUp() *cobra.Command {
 		Long: `Runs a queue manager that others reach at --listen, the coordination service, and
 the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := u.check(); err != nil {
+			if err := u.check(cmd); err != nil {
 				return err
+			}
+			if u.cluster != "" && u.authority == "none" && !cmd.Flags().Changed("coordination") {
+				u.coordination = "none" // a network has one, and the first member has it
 			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
@@ -230,9 +242,17 @@ the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 	fl.StringVar(&u.name, "name", "QM", "name of the queue manager")
 	fl.StringVar(&u.dir, "dir", "", "state directory (default: the user's; ferry config paths shows it)")
 	fl.StringVar(&u.listen, "listen", "127.0.0.1:4222", "HOST:PORT of the queue manager; :PORT listens on every address of this host")
+	fl.StringVar(&u.maxStored, "max-stored", "", "bytes of stored delivery that the queue manager may hold, 64 MiB or more (default: 3.5 GiB)")
+	fl.StringVar(&u.authority, "authority", "here", "here, or none: the network's authority runs elsewhere (ferry authority run)")
+	addJoin(c, &u.join)
 	fl.StringVar(&u.coordination, "coordination", "here", "here or none")
 	fl.StringVar(&u.enrol, "enrol", "", "HOST:PORT where somebody with a token joins, open while there is a token (default: the port after --listen)")
+	fl.StringVar(&u.cluster, "cluster", "", "name of a cluster of which the queue manager is a member: the same at each")
+	fl.StringVar(&u.clusterListen, "cluster-listen", "127.0.0.1:6222", "HOST:PORT for routes of the other members of the cluster")
+	fl.StringArrayVar(&u.routes, "route", nil, "HOST:PORT, the --cluster-listen of another member of the cluster; once for each of them")
 	fl.BoolVar(&u.insecure, "insecure", false, "no identities and no TLS: whoever reaches --listen, which must be on this host alone, speaks as anybody")
+	fl.StringVar(&u.channelListen, "channel-listen", "", "HOST:PORT at which other queue managers connect for channels (default: none do)")
+	fl.StringArrayVar(&u.channels, "channel", nil, "NAME=nats://HOST:PORT: a channel to the queue manager NAME, at its --channel-listen; may be repeated")
 	fl.StringArrayVar(&u.agents, "agent", nil, "NAME=ROOT: an agent in this process, with a directory that it may read and write, or NAME=ROOT,mounted (see ferry agent run --help); may be repeated, also to give one agent several roots")
 	f.add(c)
 	return c
@@ -242,18 +262,27 @@ the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 type upFlags struct {
 	agentFlags
 	name, dir, listen, coordination, enrol string
+	authority, join                        string
+	cluster, clusterListen                 string
+	routes                                 []string
 	insecure                               bool
+	maxStored                              string
+	stored                                 int64 // it, read
 	agents                                 []string
+	channelListen                          string
+	channels                               []string
 }
 
 // check refuses what cannot be meant, and fills in what is not given.
-func (u *upFlags) check() error {
-	if u.coordination != "here" && u.coordination != "none" {
-		return transfer.Errorf(transfer.KindUsage, "--coordination %q is unknown; it is here or none", u.coordination)
-	}
-	if host, _, err := net.SplitHostPort(u.listen); u.insecure && err == nil && !loopback(host) {
-		return transfer.Errorf(transfer.KindUsage, "--insecure listens on this host alone, and --listen %s is reached from others", u.listen).
-			WithHint("leave out --insecure, or listen on 127.0.0.1")
+func (u *upFlags) check(cmd *cobra.Command) error {
+	if u.maxStored != "" {
+		n, err := transfer.ParseSize(u.maxStored)
+		if err != nil {
+			return err
+		}
+		if u.stored = int64(n); u.stored < qmgr.MinMaxStored {
+			return transfer.Errorf(transfer.KindUsage, "--max-stored %s is too little; it begins at %s", u.maxStored, transfer.FormatBytes(qmgr.MinMaxStored))
+		}
 	}
 	if u.dir == "" {
 		home, err := stateDir()
@@ -262,16 +291,37 @@ func (u *upFlags) check() error {
 		}
 		u.dir = home
 	}
-	return nil
-}
-
-// upToken is the token of `ferry up`, which `ferry ready` asks which agents it has.
-const upToken = "up"
-
-// upAnswer is what it says.
-type upAnswer struct {
-	V      int             `json:"v"`
-	Agents map[string]bool `json:"agents"` // name, ready
+	for _, text := range u.channels {
+		if _, err := qmgr.ParseChannel(text); err != nil {
+			return err
+		}
+	}
+	if len(u.channels) > 0 { // the network has both at the other end, most likely
+		if _, err := os.Lstat(filepath.Join(u.dir, authorityDir)); !cmd.Flags().Changed("authority") && !u.insecure && err != nil {
+			u.authority = "none"
+		}
+		if !cmd.Flags().Changed("coordination") {
+			u.coordination = "none"
+		}
+	}
+	if u.coordination != "here" && u.coordination != "none" {
+		return transfer.Errorf(transfer.KindUsage, "--coordination %q is unknown; it is here or none", u.coordination)
+	}
+	switch {
+	case u.authority != "here" && u.authority != "none":
+		return transfer.Errorf(transfer.KindUsage, "--authority %q is unknown; it is here or none", u.authority)
+	case u.authority == "here" && u.join != "":
+		return transfer.Errorf(transfer.KindUsage, "--join is for a queue manager whose network has its authority elsewhere").WithHint("give --authority none, too")
+	case u.authority == "none" && (u.insecure || u.enrol != ""):
+		return transfer.Errorf(transfer.KindUsage, "--insecure and --enrol have no place beside --authority none")
+	}
+	for flag, at := range map[string]string{"listen": u.listen, "channel-listen": u.channelListen} {
+		if host, _, err := net.SplitHostPort(at); u.insecure && err == nil && !loopback(host) {
+			return transfer.Errorf(transfer.KindUsage, "--insecure listens on this host alone, and --%s %s is reached from others", flag, at).
+				WithHint("leave out --insecure, or listen on 127.0.0.1")
+		}
+	}
+	return u.checkCluster()
 }
 
 func up(ctx context.Context, cmd *cobra.Command, u *upFlags) error {
@@ -293,6 +343,9 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags) error {
 		if err != nil {
 			return err
 		}
+		for _, own := range []string{authorityDir, identitiesDir, "agents", "qm", "coordination"} {
+			cfg.Carve = append(cfg.Carve, filepath.Join(u.dir, own))
+		}
 		configs = append(configs, cfg)
 	}
 
@@ -301,7 +354,7 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags) error {
 		return err
 	}
 
-	h, server, err := u.manager(ctx, clients, log)
+	h, server, err := u.manager(ctx, cmd, clients, log)
 	if err != nil {
 		return err
 	}
@@ -309,15 +362,23 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags) error {
 	defer h.stop()
 
 	watchKeeper(ctx, end, server)
-	own, err := h.caller(server, upToken, identity.Manager, "ferry up", log)
+	own, err := h.caller(server, wire.Up, identity.Manager, "ferry up", log)
 	if err != nil {
 		return err
 	}
+	own.Early = true
 	conn, err := qmgr.Connect(ctx, own)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+	desk, err := openDesk(conn, server.Channels(), h.document, names)
+	if err != nil {
+		return err
+	}
+	if err := awaitCluster(ctx, cmd, server); err != nil {
+		return cmp.Or(lost(ctx), err)
+	}
 
 	if u.coordination == "here" {
 		own, err := h.caller(server, wire.Coordination, identity.Coordination, "ferry coordination", log)
@@ -337,13 +398,11 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags) error {
 		watchKeeper(ctx, end, service)
 	}
 
-	ready, err := answerUp(conn, names)
-	if err != nil {
-		return err
-	}
-
 	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "queue manager %s ready at %s%s\n", server.Name(), server.URL(), u.remark())
+	if at := server.Channels().Addr(); at != "" {
+		fmt.Fprintf(out, "channels of other queue managers come in at %s\n", at)
+	}
 	limitMemory(configs, true)
 	collectLess(slackOfManager)
 	var running []attended
@@ -362,9 +421,9 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags) error {
 		}
 		defer a.close()
 		watchKeeper(ctx, end, a)
-		a.ended = func() { ready[n].Store(false) }
+		a.ended = func() { desk.ready[n].Store(false) }
 		running = append(running, a)
-		ready[n].Store(true)
+		desk.ready[n].Store(true)
 		fmt.Fprintf(out, "agent %s ready\n", a.Name())
 	}
 
@@ -386,9 +445,41 @@ func (u *upFlags) remark() string {
 	return ""
 }
 
-// manager starts the queue manager and, unless it is insecure, the network's authority.
-func (u *upFlags) manager(ctx context.Context, clients int, log logT) (h *home, server *qmgr.Server, err error) {
-	cfg := qmgr.ServerConfig{Name: u.name, Dir: filepath.Join(u.dir, "qm"), Listen: u.listen, Clients: clients, Log: log}
+// A house knows what runs beside a queue manager. A nil home is that of one without identities.
+type house interface {
+	caller(server *qmgr.Server, token string, role identity.Role, name string, log logT) (qmgr.ConnConfig, error)
+	// document is the newest trust document; nil where there are no identities.
+	document() (*trust.Document, error)
+	stop()
+}
+
+// manager starts the queue manager and, unless it is insecure or elsewhere, the network's authority.
+func (u *upFlags) manager(ctx context.Context, cmd *cobra.Command, clients int, log logT) (house, *qmgr.Server, error) {
+	if u.authority == "none" {
+		return u.outpost(ctx, cmd, clients, log)
+	}
+	return u.founded(ctx, clients, log)
+}
+
+// server is how the queue manager runs, but for whom it lets in.
+func (u *upFlags) server(clients int, log logT) (qmgr.ServerConfig, error) {
+	cfg := qmgr.ServerConfig{Name: u.name, Dir: filepath.Join(u.dir, "qm"), Listen: u.listen, MaxStored: u.stored, ChannelListen: u.channelListen, Clients: clients, Cluster: u.member(), Log: log}
+	for _, text := range u.channels {
+		c, err := qmgr.ParseChannel(text)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.Channels = append(cfg.Channels, c)
+	}
+	return cfg, nil
+}
+
+// founded starts a queue manager with the authority beside it.
+func (u *upFlags) founded(ctx context.Context, clients int, log logT) (h *home, server *qmgr.Server, err error) {
+	cfg, err := u.server(clients, log)
+	if err != nil {
+		return nil, nil, err
+	}
 	if u.insecure {
 		log.Warn("insecure: whoever reaches the queue manager speaks as anybody", "listen", u.listen)
 		if err := forgetAddresses(u.listen); err != nil {
@@ -438,46 +529,33 @@ func agentRoots(specs []string) (names []string, roots map[string][]string, err 
 	return names, roots, nil
 }
 
-func answerUp(conn *qmgr.Conn, names []string) (map[string]*atomic.Bool, error) {
-	ready := map[string]*atomic.Bool{}
-	for _, n := range names {
-		ready[n] = new(atomic.Bool)
-	}
-
-	_, err := conn.Subscribe(wire.AllAsks(upToken), func(m qmgr.Message) {
-		ans := upAnswer{V: 1, Agents: map[string]bool{}}
-		for n, r := range ready {
-			ans.Agents[n] = r.Load()
-		}
-		if data, err := json.Marshal(ans); err == nil && m.Reply != "" {
-			conn.Answer(wire.LastToken(m.Subject), m.Reply, data) // or nobody of ours asks
-		}
-	})
-	return ready, err
+// An agentLink is the connection of an agent, which may be there before the agent is.
+type agentLink struct {
+	cfg     qmgr.ConnConfig
+	running atomic.Pointer[agent.Agent]
+	refused chan error
 }
 
-// startAgent connects an agent and brings it up.
-func startAgent(ctx context.Context, cc qmgr.ConnConfig, cfg agent.Config, connected func()) (attended, error) {
-	var running atomic.Pointer[agent.Agent]
-	cc.OnConnect = func() {
-		if a := running.Load(); a != nil {
+// newAgentLink completes how an agent connects.
+func newAgentLink(cc qmgr.ConnConfig) *agentLink {
+	l := &agentLink{cfg: cc, refused: make(chan error, 1)}
+	l.cfg.OnConnect = func() {
+		if a := l.running.Load(); a != nil {
 			a.Reconnected()
 		}
 	}
-	refused := make(chan error, 1)
-	cc.OnRefused = func(err error) {
+	l.cfg.OnRefused = func(err error) {
 		select {
-		case refused <- err:
+		case l.refused <- err:
 		default: // it was said
 		}
 	}
-	conn, err := qmgr.Connect(ctx, cc)
-	if err != nil {
-		return attended{}, err
-	}
+	return l
+}
 
-	connected()
-	if i := cc.Identity; i != nil && cc.Server == nil {
+// start brings the agent up on its connection, and keeps its identity renewed.
+func (l *agentLink) start(ctx context.Context, cfg agent.Config, conn *qmgr.Conn) (attended, error) {
+	if i := l.cfg.Identity; i != nil && l.cfg.Server == nil {
 		go keepRenewed(ctx, i, func(ctx context.Context) error { return enrol.Asker{Conn: conn}.Renew(ctx, i) }, cfg.Log)
 	}
 	if r := conn.Facts().Reduced; r != "" {
@@ -490,7 +568,18 @@ func startAgent(ctx context.Context, cc qmgr.ConnConfig, cfg agent.Config, conne
 		return attended{}, err
 	}
 
-	running.Store(a)
+	l.running.Store(a)
 	a.Reconnected() // where the connection was lost meanwhile
-	return attended{Agent: a, refused: refused, close: sync.OnceFunc(func() { a.Stop(); conn.Close() })}, nil
+	return attended{Agent: a, refused: l.refused, close: sync.OnceFunc(func() { a.Stop(); conn.Close() })}, nil
+}
+
+// startAgent connects an agent and brings it up.
+func startAgent(ctx context.Context, cc qmgr.ConnConfig, cfg agent.Config, connected func()) (attended, error) {
+	link := newAgentLink(cc)
+	conn, err := qmgr.Connect(ctx, link.cfg)
+	if err != nil {
+		return attended{}, err
+	}
+	connected()
+	return link.start(ctx, cfg, conn)
 }

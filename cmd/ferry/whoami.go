@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -124,11 +125,13 @@ func loadIdentity(path string) (*identity.Identity, error) {
 
 // connectUser connects this OS user. Where it is time, the identity is renewed on the way.
 func connectUser(ctx context.Context, cmd *cobra.Command, url, name string, patience time.Duration, log logT) (conn *qmgr.Conn, err error) {
-	return conn, anew(ctx, func() (refused bool, err error) {
+	var who *identity.Identity
+	err = anew(ctx, func() (refused bool, err error) {
 		at, c, err := userConfig(ctx, cmd, url, patience)
 		if err != nil {
 			return false, err
 		}
+		who = c.identity
 		at.Name, at.Log = name, log
 		if conn, err = qmgr.Connect(ctx, at); err == nil && at.Identity != nil {
 			if c.store != nil { // which the connection has verified by now
@@ -140,6 +143,31 @@ func connectUser(ctx context.Context, cmd *cobra.Command, url, name string, pati
 		}
 		return transfer.KindOf(err) == transfer.KindDenied, err
 	})
+	if transfer.KindOf(err) == transfer.KindDenied && who != nil {
+		err = elsewhere(ctx, url, who, err)
+	}
+	return conn, err
+}
+
+// elsewhere says of a queue manager that was refused as one of another network what is to be done where
+// that is one in which this user is, too. He is not taken for the one of that by himself: whoever is in both
+// networks could stand where the other one's queue manager was.
+func elsewhere(ctx context.Context, url string, who *identity.Identity, refused error) error {
+	store, err := myIdentities()
+	if err != nil {
+		return refused
+	}
+	p, at, err := qmgr.ProbeURL(ctx, url, renewWait)
+	if err != nil || p.Network == "" || p.Network == who.Name().Network {
+		return refused
+	}
+	i, err := store.Load(p.Network)
+	if err != nil {
+		return refused
+	}
+	return transfer.Errorf(transfer.KindDenied, "%w", refused).
+		WithHint("the queue manager at " + at + " says that it is of the network " + p.Network + ", and was of " + who.Name().Network +
+			" before; if that is right give --identity " + i.Path() + ", or log in anew with a token of it")
 }
 
 // anew runs op, and again for a moment where a queue manager has refused an identity: one that
@@ -193,20 +221,29 @@ func renewSoon(ctx context.Context, conn *qmgr.Conn, i *identity.Identity, log l
 const (
 	renewWait  = 2 * time.Second // of a command that has something else to do
 	renewEvery = time.Hour
+
+	renewAgain  = 2 * time.Minute
+	renewWithin = 5 * time.Second
 )
 
 // keepRenewed renews an identity from when it is due, until ctx ends.
 func keepRenewed(ctx context.Context, i *identity.Identity, renew func(context.Context) error, log logT) {
 	t := time.NewTicker(renewEvery)
 	defer t.Stop()
+	soon := time.NewTimer(0) // which ends a wait
+	defer soon.Stop()
 	for {
 		if !time.Now().Before(i.Due()) {
 			if err := renew(ctx); err != nil && ctx.Err() == nil {
 				log.Warn("the identity is not renewed yet", "identity", i.Name(), "until", i.Until(), "error", err)
+				soon.Reset(renewAgain)
 			}
 		}
 		select {
 		case <-t.C:
+		case <-soon.C:
+		case <-i.Soon(): // all identities of the network at once, and there may be thousands
+			soon.Reset(rand.N(renewWithin))
 		case <-ctx.Done():
 			return
 		}
@@ -220,18 +257,22 @@ const identityDir = "identity"
 // there is nothing yet, with a token, or with an identity that this OS user has enrolled for it.
 func serviceAt(ctx context.Context, cmd *cobra.Command, url, state, join string, role identity.Role, name string, log logT) (*identity.Identity, error) {
 	path := filepath.Join(state, identityDir)
-	if join != "" || os.Getenv(envJoin) != "" {
+	if joining(join) {
 		if err := joinWith(ctx, cmd, join, path, role, name, log); err != nil {
 			return nil, err
 		}
 	}
+	return memberAt(ctx, cmd, url, path, joining(join), role, name, log)
+}
+
+// memberAt is serviceAt without a token; joined says that one was used.
+func memberAt(ctx context.Context, cmd *cobra.Command, url, path string, joined bool, role identity.Role, name string, log logT) (*identity.Identity, error) {
 	i, err := stored(path)
 	if err == nil {
 		if i.Name().Role != role || i.Name().Name != name {
 			return nil, transfer.Errorf(transfer.KindConflict, "the identity in %s is %s, and not that of %s %s", path, i.Name(), role, name).
 				WithHint("choose another state directory with --dir")
 		}
-		joined := join != "" || os.Getenv(envJoin) != ""
 		switch ended := time.Now().After(i.Until()); {
 		case joined, !ended && !strayed(ctx, url, i):
 			return i, nil
@@ -298,6 +339,15 @@ func enrolHere(ctx context.Context, conn *qmgr.Conn, path string, name identity.
 	}
 	desk := enrol.Asker{Conn: conn}
 	g, err := desk.Enrol(ctx, name, roles.Role(name.Role), w, false)
+	// Where queue managers have just been started the channel that leads to it may not be up yet.
+	for end := time.Now().Add(authorityWait); (transfer.KindOf(err) == transfer.KindUnreachable || transfer.KindOf(err) == transfer.KindTimeout) && time.Now().Before(end); {
+		select {
+		case <-time.After(livesPause):
+		case <-ctx.Done():
+			return nil, err
+		}
+		g, err = desk.Enrol(ctx, name, roles.Role(name.Role), w, false)
+	}
 	pipe := name.Role == identity.Agent && transfer.AgentName(name.Name).Stream()
 	for k := transfer.KindOf(err); !pipe && (k == transfer.KindConflict || k == transfer.KindBusy); k = transfer.KindOf(err) {
 		if err := lives(ctx, conn, name); err != nil {
@@ -339,6 +389,8 @@ func lives(ctx context.Context, conn *qmgr.Conn, name identity.Name) error {
 const (
 	livesWait  = 3 * time.Second
 	livesPause = 500 * time.Millisecond
+	// authorityWait is how long an authority that does not answer is waited for.
+	authorityWait = 15 * time.Second
 )
 
 // joinWith joins a network with a token, unless that was done with it before. An identity that
@@ -428,6 +480,9 @@ func addJoin(c *cobra.Command, join *string) {
 	config.Never(c, "join") // FERRY_JOIN is a token, and not its file
 }
 
+// joining reports whether somebody is to join with a token.
+func joining(join string) bool { return join != "" || os.Getenv(envJoin) != "" }
+
 // readToken reads a token from a file or from standard input; from FERRY_JOIN where neither
 // is named.
 func readToken(cmd *cobra.Command, from string) (enrol.Token, error) {
@@ -466,4 +521,15 @@ func userName() string {
 		name = "user-" + name
 	}
 	return name[:min(len(name), 64)]
+}
+
+// secretDirs are where this user's identities lie, which no transfer may touch.
+func secretDirs(cmd *cobra.Command) (all []string) {
+	if home, err := stateDir(); err == nil {
+		all = append(all, filepath.Join(home, "identities"))
+	}
+	if f := cmd.Flags().Lookup("identity"); f != nil && f.Value.String() != "" {
+		all = append(all, f.Value.String())
+	}
+	return all
 }

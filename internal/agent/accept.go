@@ -31,7 +31,8 @@ type intake struct {
 	*sides
 	looks     chan struct{} // a token for each look at files that a command waits for
 	refused   quiet.Gate    // commands that cannot be read, in the audit
-	admitting sync.Mutex    // held while a request enters ledger and scheduler, and while a cancel looks for it there
+	duties    *duties
+	admitting sync.Mutex // held while a request enters ledger and scheduler, and while a cancel looks for it there
 }
 
 func newIntake(w *sides) *intake { return &intake{sides: w, looks: make(chan struct{}, looks)} }
@@ -51,14 +52,17 @@ func (a *intake) submitted(d qmgr.Delivery) {
 	}
 
 	r := &arrival{q: &s.Request, principal: wire.LastToken(d.Subject)}
-	if s.Part != nil {
+	if s.Part != nil && a.cfg.Streams == nil {
+		_, err = a.gate.may(r.principal, transfer.AuthSource)
+	}
+	if s.Part != nil && err == nil {
 		err = r.keepPart(a.ledger, s.Part, a.cfg.Clock.Now())
 		if transfer.KindOf(err) == transfer.KindMalformed || transfer.KindOf(err) == transfer.KindTooLarge {
 			a.poisonous(d, s, err)
 			return
 		}
 		failpoint.Hit("agent.after_part")
-	} else {
+	} else if s.Part == nil {
 		r.late = s.Late(d.Stored, now) && !failpoint.Planted("late-request-taken")
 		err = a.accept(r)
 	}
@@ -77,6 +81,9 @@ func (a *intake) submitted(d qmgr.Delivery) {
 		return
 	}
 
+	if transfer.KindOf(err) == transfer.KindDenied {
+		a.denied(refusal(r.principal, s.Request.ID, err))
+	}
 	failpoint.Hit("agent.before_ack")
 	if s.Part == nil {
 		a.answer(r.principal, s.Reply, a.receiptOf(s.Request.ID, err))
@@ -92,7 +99,8 @@ type arrival struct {
 	parts     []transfer.Part
 	rest      []transfer.RequestItem // of the parts
 	principal string
-	late      bool // its submitter has given it up
+	rule      string // of the policy, by which he may submit
+	late      bool   // its submitter has given it up
 }
 
 // keepPart keeps a part of a request whose head is to come.
@@ -186,6 +194,15 @@ func (a *intake) poisonous(d qmgr.Delivery, s *wire.Submit, err error) {
 	d.Term()
 }
 
+// denied says that somebody was refused what he has no authority for, and puts it on record: one a
+// minute, with the number of the others.
+func (a *intake) denied(rec audit.Record) {
+	a.quiet.Warn("refused for want of an authority", "principal", rec.Principal, "transfer", rec.Transfer, "error", rec.Error)
+	if held, ok := a.refused.Pass(a.cfg.Clock.Now()); ok {
+		a.noteRefused(rec, held)
+	}
+}
+
 // tellRefused puts refused requests on record that were only counted, once that is due.
 func (a *intake) tellRefused(now time.Time) {
 	if held, ok := a.refused.Held(now); ok {
@@ -223,7 +240,12 @@ func (a *intake) accept(r *arrival) error {
 
 	q, now := r.q, a.cfg.Clock.Now()
 	all := append(slices.Clip(q.Items), r.rest...)
-	itself := a.look(func() error { return a.sendCfg.CheckItself(q, all) })
+	rule, denied := a.gate.submits(r)
+	var itself error
+	if denied == nil {
+		r.rule = rule
+		itself = a.look(func() error { return a.sendAs(r.principal).CheckItself(q, all) })
+	}
 	var fresh *ledger.Source
 	a.admitting.Lock()
 	defer a.admitting.Unlock()
@@ -241,6 +263,9 @@ func (a *intake) accept(r *arrival) error {
 			}
 			return nil
 		}
+		if denied != nil {
+			return denied
+		}
 		if itself != nil {
 			return itself // known only of what is new: a transfer that has run has changed what is there
 		}
@@ -250,7 +275,7 @@ func (a *intake) accept(r *arrival) error {
 		if a.sched.count() >= a.cfg.MaxQueued {
 			return transfer.Errorf(transfer.KindBusy, "%s already has %d transfers queued, its limit", a.cfg.Name, a.cfg.MaxQueued)
 		}
-		if err := a.trust.stale(); err != nil {
+		if err := a.gate.waits(); err != nil {
 			return err
 		}
 		if a.ledger.Low() {
@@ -319,11 +344,12 @@ func (a *intake) place(t *ledger.Tx, rec *ledger.Source, arrived *arrival) error
 	q := &rec.Request
 	event, reason := audit.Accepted, ""
 	floor := t.Floor()
-	as, err := t.Entombed(q.ID)
+	tomb, err := t.Entombed(q.ID)
+	as := tomb.As
 	switch {
 	case err != nil:
 		return err
-	case as != "":
+	case as != "" && (tomb.By == "" || tomb.By == rec.Principal):
 		if as == transfer.Cancelled {
 			err = rec.Move(transfer.Accepted)
 		}
@@ -358,6 +384,7 @@ func (a *intake) place(t *ledger.Tx, rec *ledger.Source, arrived *arrival) error
 	r := audit.Record{Event: audit.Submitted, Role: audit.RoleSource, Transfer: q.ID, Source: q.Source,
 		Destination: q.Destination, Originator: &q.Originator, Job: q.Job, Meta: q.Meta, Principal: rec.Principal,
 		Request: audit.FactsOf(q, arrived.rest...), Text: "submitted at " + q.Submitted.UTC().Format(time.RFC3339Nano)}
+	r.Request.Rule = arrived.rule
 	if err := a.note(t, r); err != nil || event == "" {
 		return err
 	}

@@ -29,11 +29,13 @@ import (
 	"ferry/internal/compress"
 	"ferry/internal/conversion"
 	"ferry/internal/descriptor"
+	"ferry/internal/duty"
 	"ferry/internal/failpoint"
 	"ferry/internal/flow"
 	"ferry/internal/lane/queue"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
+	"ferry/internal/policy"
 	"ferry/internal/qmgr"
 	"ferry/internal/receiver"
 	"ferry/internal/sender"
@@ -63,14 +65,17 @@ type Config struct {
 	Memory                               int64                                 // bytes for data in flight; default 64 MiB
 	OutboxLimit                          int64                                 // audit records that may wait for coordination; default 100,000
 	Version                              string
-	Carve                                string             // directory that transfers cannot touch; default Dir
+	Carve                                []string           // directories that transfers cannot touch, beside Dir
 	Alone                                bool               // there is no coordination on this network
 	Beside                               transfer.AgentName // another agent with the same roots on this host; may be empty
 	Direct                               Direct
 	Content                              conversion.Defaults // of text files on this host
 	Files                                descriptor.Share    // of the process's open files; its Transfers bound both of those above
 	RecordRoot                           string              // where data sets lie; default the first root
+	Sandbox                              *policy.Rules       // what of the policy holds here; nil: all
 	Streams                              *Streams            // nil: what the agent sends and receives are files beneath its Roots
+	Duties                               []duty.Maker        // what it does beside the transfers that it is asked for
+	Claim                                *ledger.Claim       // that StandBy has given; nil: the agent has no standby
 	Clock                                clock.Clock
 	Log                                  *slog.Logger
 }
@@ -83,6 +88,7 @@ type Agent struct {
 	replies    *replies
 	heartbeats *heartbeats
 	outbox     *outbox
+	duties     *duties
 	halt       sync.Once
 }
 
@@ -95,14 +101,21 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	w := &sides{core: c, own: newOwner(c)}
 	a := &Agent{sides: w, intake: newIntake(w), answers: newAnswers(w), replies: newReplies(w), outbox: newOutbox(c)}
 	a.heartbeats = &heartbeats{sides: w, each: a.intake.tellRefused}
-	silent, err := a.refuseTwin(ctx)
-	if err != nil {
-		return nil, err
+	silent := false
+	if cfg.Claim == nil {
+		var err error
+		if silent, err = a.refuseTwin(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if err := a.open(ctx, silent); err != nil {
 		a.published.nameless = transfer.KindOf(err) == transfer.KindAlive
 		a.Halt()
 		a.closeStores()
+		if a.ledger == nil && cfg.Claim != nil {
+			cfg.Claim.Close()
+		}
+		err = a.givenUp(err)
 		a.own.release()
 		return nil, err
 	}
@@ -134,10 +147,6 @@ func (c *Config) fill() {
 
 	if c.Files.Spare >= spareEach*c.MaxQueued {
 		c.Files.Spare = 0 // they need not be counted
-	}
-
-	if c.Carve == "" {
-		c.Carve = c.Dir
 	}
 
 	if c.Clock == nil {
@@ -173,7 +182,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 		return err
 	}
 
-	a.ledger, err = ledger.Open(a.cfg.Dir, ledger.Options{Clock: a.cfg.Clock, Log: a.log, OutboxLimit: a.cfg.OutboxLimit})
+	a.ledger, err = ledger.Open(a.cfg.Dir, ledger.Options{Clock: a.cfg.Clock, Log: a.log, OutboxLimit: a.cfg.OutboxLimit, Claim: a.cfg.Claim})
 	if err != nil {
 		return err
 	}
@@ -181,7 +190,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	if silent && a.cfg.Alone {
 		return a.own.taken(holder{})
 	} else if !a.cfg.Alone {
-		if err := a.own.claim(ctx, silent); err != nil {
+		if err := a.own.claimInTime(ctx, silent); err != nil {
 			return err
 		}
 	}
@@ -190,17 +199,33 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	if err != nil {
 		return err
 	}
-	if a.trust, err = newTrusting(a.core, func() { a.lanes.recheck() }); err != nil {
+	if a.gate, err = newGatekeeper(a.core, func() { a.lanes.recheck() }); err != nil {
 		return err
 	}
+	stop, err := a.gate.Listen(a.ctx, a.wg.Go)
+	if err != nil {
+		return err
+	}
+	a.stops = append(a.stops, stop)
+	if a.witness, err = newWitnessing(a.core); err != nil {
+		return err
+	}
+	a.outbox.witness = a.witness
 	if err := a.openLanes(); err != nil {
 		return err
 	}
 
+	if a.cfg.Streams == nil {
+		a.storing = newStoring(a.core, a.lanes.mem)
+	}
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
-	a.recv = receiver.New(receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, Place: places.Target, Limits: places.Limits, Link: link{a.core}, Note: a.note,
+	rcfg := receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, Place: places.Target, Limits: places.Limits, Link: link{a.core}, Note: a.note,
 		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Places: a.cfg.Files.Places, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow,
-		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Over: a.overAt, Content: a.cfg.Content, Quiet: a.quiet, Stale: a.trust.stale})
+		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Over: a.overAt, Content: a.cfg.Content, Quiet: a.quiet, Stale: a.gate.waits, May: a.gate.permit, Admit: a.gate.admits}
+	if a.storing != nil {
+		rcfg.Store = a.storing
+	}
+	a.recv = receiver.New(rcfg)
 	a.throttle = sender.NewThrottle(a.cfg.Clock)
 	if err := a.throttle.Set(a.cfg.Rates); err != nil {
 		return err
@@ -208,7 +233,10 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 
 	a.sendCfg = sender.Config{Agent: a.cfg.Name, Beside: a.cfg.Beside, Ledger: a.ledger, Place: places.Source, Link: link{a.core}, Lanes: a.lanes, Lines: &a.lines, Delay: a.conn.Delay, Memory: a.lanes.mem,
 		Note: a.note, Progress: a.progress, Changed: func(o *sender.Outgoing) { a.sched.changed(o) }, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk, Throttle: a.throttle,
-		Encoders: new(compress.Encoders), Content: a.cfg.Content, Quiet: a.quiet}
+		Encoders: new(compress.Encoders), Content: a.cfg.Content, Quiet: a.quiet, May: a.gate.permit}
+	if a.storing != nil {
+		a.sendCfg.Store = a.storing
+	}
 	a.sched = newScheduler(a.core, a.own, &a.sendCfg)
 	if err := a.ledger.DropOrphans(); err != nil {
 		return err
@@ -220,7 +248,12 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	}
 
 	failpoint.Hit("agent.after_recover")
-	return a.recover()
+	if err := a.recover(); err != nil {
+		return err
+	}
+	a.duties, err = newDuties(a.intake)
+	a.intake.duties, a.answers.duties = a.duties, a.duties
+	return err
 }
 
 // budget is the memory for data in flight, how much of it may come through the
@@ -294,27 +327,31 @@ func (a *Agent) listen() error {
 		a.stops = append(a.stops, stop)
 	}
 
-	if a.trust.self != nil {
-		stop, err := a.conn.Subscribe(wire.Trust, a.trust.heard)
-		if err != nil {
-			return err
-		}
-		a.stops = append(a.stops, stop)
-		a.wg.Go(a.trust.ask)
-	}
-
 	a.wg.Go(func() { a.consume(a.commands(), a.intake.submitted) })
 	a.wg.Go(func() { a.consume(a.controls(), a.intake.controlled) })
 	if !a.cfg.Alone {
 		a.wg.Go(a.own.keep)
+		if a.cfg.Claim != nil {
+			a.wg.Go(a.own.lapse)
+		}
 	}
 
 	a.wg.Go(a.sched.loop)
 	a.wg.Go(a.heartbeats.beatLoop)
 	if !a.cfg.Alone {
 		a.wg.Go(a.outbox.loop)
+		if a.witness.key != nil {
+			a.wg.Go(a.witness.loop)
+		}
 	}
 
+	if a.storing != nil {
+		a.wg.Go(a.storing.trimLoop)
+		a.wg.Go(a.storing.sweepLoop)
+		a.wg.Go(newShelfReader(a.storing, a.own, a.recv).loop)
+	}
+
+	a.runDuties()
 	a.wg.Go(a.ageLoop)
 	a.wg.Go(a.replies.lateLoop)
 	return nil
@@ -340,7 +377,7 @@ func (a *Agent) register(ctx context.Context) {
 // resume in the next run.
 func (a *Agent) Stop() {
 	a.Halt()
-	if !a.cfg.Alone {
+	if !a.cfg.Alone && !a.own.displaced() {
 		a.outbox.flush()
 	}
 	a.closeStores()
@@ -409,13 +446,17 @@ func (a *Agent) Halt() {
 // Reconnected is called when the connection to the queue manager is new.
 func (a *Agent) Reconnected() {
 	a.lanes.moved()
+	a.gate.Again()
+	if a.storing != nil {
+		a.storing.again()
+	}
 	a.beatNow()
 }
 
 // Name is the agent's name.
 func (a *Agent) Name() transfer.AgentName { return a.cfg.Name }
 
-// OutboxLeft is how many audit records coordination has not receipted.
+// OutboxLeft is how many audit records are not known to be in coordination's log.
 func (a *Agent) OutboxLeft() int64 { return a.ledger.Outbox() }
 
 // ageLoop counts the running time and forgets what is too old.

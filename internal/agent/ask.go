@@ -12,6 +12,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
+	"ferry/internal/localfs"
 	"ferry/internal/qmgr"
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
@@ -21,6 +22,7 @@ import (
 // The answers of an agent to questions.
 type answers struct {
 	*sides
+	duties   *duties
 	previews chan struct{} // a token for each preview that walks
 }
 
@@ -45,7 +47,14 @@ func (a *answers) asked(m qmgr.Message) {
 	if err == nil {
 		ask.Principal, ans.ID = who, ask.ID
 		q, known := questions[ask.Kind]
+		if known {
+			err = a.gate.answers(who, q.needs)
+		}
+		_, ofDuty := a.duties.questions[ask.Kind]
 		switch {
+		case ofDuty:
+			err = a.duties.ask(a, ask, &ans)
+		case err != nil:
 		case !known:
 			err = transfer.Errorf(transfer.KindVersion, "question of unknown kind %q", ask.Kind)
 		case q.files:
@@ -69,14 +78,22 @@ type question struct {
 
 // questions is the table of what an agent is asked.
 var questions = map[wire.Kind]question{
-	wire.AskPing: {transfer.AuthNone, false, func(a *answers, _ *wire.Ask, ans *wire.Answer) error {
-		ans.Beat = a.beat()
+	wire.AskPing: {transfer.AuthNone, false, func(a *answers, ask *wire.Ask, ans *wire.Answer) error {
+		ans.Beat = a.gate.visible(ask.Principal, a.beat())
 		return nil
 	}},
 	wire.AskStatus: {transfer.AuthNone, false, func(a *answers, ask *wire.Ask, ans *wire.Answer) (err error) {
-		ans.Progress, err = a.status(ask.ID)
+		p, err := a.status(ask.ID)
+		if err == nil {
+			err = a.gate.sees(ask.Principal, p)
+		}
+		if err == nil {
+			ans.Progress = p
+		}
 		return err
 	}},
+	wire.AskWitness: {transfer.AuthNone, false, (*answers).askWitness},
+	wire.AskAccept:  {transfer.AuthAdmin, false, (*answers).askAccept},
 	wire.AskSet:     {transfer.AuthAdmin, false, (*answers).askSet},
 	wire.AskPreview: {transfer.AuthSource, true, nil},
 	wire.AskList:    {transfer.AuthSource, true, nil},
@@ -154,7 +171,7 @@ func (a *answers) aboutFiles(ask *wire.Ask) (*wire.Preview, error) {
 	q := ask.Request
 	switch {
 	case ask.Kind == wire.AskList:
-		return a.list(string(ask.Path))
+		return a.list(ask.Principal, string(ask.Path))
 	case q == nil || ask.Kind == wire.AskLook && (ask.Preview == nil || len(ask.Preview.List) > previewItems):
 		return nil, transfer.Errorf(transfer.KindVersion, "the question about a dry run has no request, or more than %d items", previewItems)
 	case ask.Kind == wire.AskLook:
@@ -163,7 +180,7 @@ func (a *answers) aboutFiles(ask *wire.Ask) (*wire.Preview, error) {
 		}
 		ctx, cancel := context.WithTimeout(a.ctx, previewTime)
 		defer cancel()
-		list, err := a.recv.Look(ctx, q, ask.Preview)
+		list, err := a.recv.Look(ctx, ask.Principal, q, ask.Preview)
 		return &wire.Preview{List: list}, err
 	}
 
@@ -173,14 +190,14 @@ func (a *answers) aboutFiles(ask *wire.Ask) (*wire.Preview, error) {
 	if err := a.acceptable(q, nil); err != nil {
 		return nil, err
 	}
-	if err := a.sendCfg.CheckItself(q, q.Items); err != nil {
+	if err := a.sendAs(ask.Principal).CheckItself(q, q.Items); err != nil {
 		return nil, err
 	}
-	return a.preview(q)
+	return a.preview(ask.Principal, q)
 }
 
 // preview walks what a request would send, up to a limit, and sends nothing.
-func (a *answers) preview(q *transfer.Request) (*wire.Preview, error) {
+func (a *answers) preview(principal string, q *transfer.Request) (*wire.Preview, error) {
 	s, err := a.sendCfg.Survey(q)
 	if err != nil {
 		return nil, err
@@ -190,7 +207,7 @@ func (a *answers) preview(q *transfer.Request) (*wire.Preview, error) {
 	ctx, cancel := context.WithTimeout(a.ctx, previewTime)
 	defer cancel()
 	size := 0
-	_, err = a.sendCfg.Place.Walk(ctx, s.Walk, func(it transfer.Item) error {
+	_, err = a.sendCfg.Place.For(a.gate.permit(principal)).Walk(ctx, s.Walk, func(it transfer.Item) error {
 		p.Items++
 		if it.Type == transfer.ItemFile {
 			p.Files++
@@ -232,13 +249,13 @@ func (a *answers) mtime(q *transfer.Request, it *transfer.Item) int64 {
 }
 
 // list names what begins as a path does.
-func (a *answers) list(prefix string) (*wire.Preview, error) {
+func (a *answers) list(principal, prefix string) (*wire.Preview, error) {
 	if a.fs == nil {
 		return &wire.Preview{}, nil
 	}
 
 	dir, name := path.Split(prefix)
-	names, err := a.fs.Names(transfer.Path(cmp.Or(dir, ".")), name, listed)
+	names, err := a.fs.Place().For(a.gate.permit(principal)).(localfs.Local).Names(transfer.Path(cmp.Or(dir, ".")), name, listed)
 	p := &wire.Preview{}
 	for _, n := range names {
 		it := wire.PreviewItem{Name: transfer.Path(dir + n.Name), Type: transfer.ItemFile}

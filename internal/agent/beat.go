@@ -18,7 +18,7 @@ func (a *heartbeats) publishBeat(status string) {
 	a.published.mu.Lock()
 	nameless := a.published.nameless
 	a.published.mu.Unlock()
-	if nameless {
+	if nameless || a.fenced() {
 		return // the name's owner speaks for it
 	}
 	b := a.beat()

@@ -17,6 +17,7 @@ import (
 type command struct {
 	*wire.Control
 	principal string
+	whose     string      // the principal whose transfers he may end; empty: everybody's
 	transfer  transfer.ID // that it is about
 }
 
@@ -41,6 +42,12 @@ func ofTransfer(do func(*intake, *command) error) func(*intake, *command) error 
 			return err
 		}
 		c.transfer = body.Transfer
+		if c.whose, err = a.gate.controls(c.principal, c.transfer); err != nil {
+			if transfer.KindOf(err) == transfer.KindDenied {
+				a.denied(refusal(c.principal, c.transfer, err))
+			}
+			return err
+		}
 		return do(a, c)
 	}
 }
@@ -80,7 +87,8 @@ func (a *intake) control(c *wire.Control, by string) (answer []byte, err error) 
 		return wire.Marshal(wire.Answer{V: wire.Version, ID: c.ID, Error: transfer.AsError(err)}), nil
 	}
 	kind, known := administrations[c.Kind]
-	if !known {
+	_, ofDuty := a.duties.commands[c.Kind]
+	if !known && !ofDuty {
 		return refuse(transfer.Errorf(transfer.KindVersion, "command of unknown kind %q", c.Kind))
 	}
 
@@ -105,6 +113,10 @@ func (a *intake) control(c *wire.Control, by string) (answer []byte, err error) 
 	}
 	if err := a.tooOldOrNew(c, floor); err != nil {
 		return refuse(err)
+	}
+
+	if ofDuty {
+		return a.duties.command(a, c, by, hash)
 	}
 
 	ans := wire.Answer{V: wire.Version, ID: c.ID}
@@ -173,7 +185,7 @@ func (a *intake) cancelTransfer(c *command) error {
 
 // entomb ends a transfer whose request has not come.
 func (a *intake) entomb(t *ledger.Tx, c *command) error {
-	if as, err := t.Entombed(c.transfer); as != "" || err != nil {
+	if s, err := t.Entombed(c.transfer); s.As != "" && (s.By == "" || s.By == c.principal) || err != nil {
 		return err
 	}
 
@@ -187,7 +199,7 @@ func (a *intake) entomb(t *ledger.Tx, c *command) error {
 	}
 
 	whose := c.Originator
-	return errors.Join(t.Entomb(c.transfer, as), a.note(t, audit.Record{Event: audit.Cancelled, Role: audit.RoleSource, Transfer: c.transfer,
+	return errors.Join(t.Entomb(c.transfer, as, c.whose), a.note(t, audit.Record{Event: audit.Cancelled, Role: audit.RoleSource, Transfer: c.transfer,
 		Source: a.cfg.Name, Principal: c.principal, Originator: &whose, State: as, Code: as.Code(), Reason: "before its request had come"}))
 }
 

@@ -45,7 +45,11 @@ type published struct {
 }
 
 func newCore(cfg Config, conn *qmgr.Conn) *core {
-	c := &core{cfg: cfg, conn: conn, log: cfg.Log.With("agent", cfg.Name), instance: randomHex(8), started: cfg.Clock.Now(),
+	instance := randomHex(8)
+	if cfg.Claim != nil {
+		instance = cfg.Claim.Instance() // the one that stood by
+	}
+	c := &core{cfg: cfg, conn: conn, log: cfg.Log.With("agent", cfg.Name), instance: instance, started: cfg.Clock.Now(),
 		beats: make(chan struct{}, 1), notes: make(chan struct{}, 1)}
 	c.quiet = quiet.New(c.log, cfg.Clock.Now)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -56,7 +60,7 @@ func newCore(cfg Config, conn *qmgr.Conn) *core {
 func (c *core) answer(to, inbox string, ans wire.Answer) { c.answerWith(to, inbox, wire.Marshal(ans)) }
 
 func (c *core) answerWith(to, inbox string, data []byte) {
-	if inbox == "" {
+	if inbox == "" || c.fenced() {
 		return
 	}
 	err := c.conn.Answer(to, inbox, data)

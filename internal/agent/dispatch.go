@@ -79,7 +79,7 @@ func (a *replies) refuseUnread(m qmgr.Message, err error) {
 func (a *replies) toSender(msg *wire.Message) {
 	if o := a.sched.find(msg.Transfer); o != nil {
 		// A Busy with an Epoch ends that epoch alone; a transfer that waits has none.
-		if o.Deliver(msg) && msg.Kind == wire.KindBusy && msg.Busy.Place == 0 && msg.Busy.Epoch == 0 {
+		if o.Deliver(msg) && (msg.Kind == wire.KindBusy && msg.Busy.Place == 0 && msg.Busy.Epoch == 0 || sender.Stow(o).Wants(msg)) {
 			a.sched.wake(msg.Transfer)
 		}
 		return
@@ -167,6 +167,9 @@ func (l link) Send(to transfer.AgentName, m *wire.Message) error {
 	data, err := m.Encode()
 	if err != nil {
 		return err
+	}
+	if l.fenced() {
+		return l.ledger.Lost()
 	}
 	return l.conn.Publish(wire.ReplySubject(to, l.cfg.Name), data)
 }

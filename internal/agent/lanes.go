@@ -34,16 +34,17 @@ type Direct struct {
 // manager otherwise.
 type lanes struct {
 	*core
-	lost func([]transfer.AgentName) // direct paths from them have lost their address here
-	hub  *direct.Hub                // nil: off
-	mem  *wire.Memory
+	lost  func([]transfer.AgentName) // direct paths from them have lost their address here
+	plain func() bool                // the policy consents to a direct lane without TLS
+	hub   *direct.Hub                // nil: off
+	mem   *wire.Memory
 
 	mu sync.Mutex // held while the hub follows the address
 }
 
 // openLanes makes the agent's hub.
 func (a *Agent) openLanes() error {
-	a.lanes = &lanes{core: a.core, mem: &wire.Memory{}, lost: func(from []transfer.AgentName) { a.recv.Moved(from) }}
+	a.lanes = &lanes{core: a.core, mem: &wire.Memory{}, plain: a.gate.Judge().Plain, lost: func(from []transfer.AgentName) { a.recv.Moved(from) }}
 	d := a.cfg.Direct
 	if d.Mode == DirectOff {
 		return nil
@@ -51,6 +52,10 @@ func (a *Agent) openLanes() error {
 
 	if d.Mode == "" {
 		d.Mode = wire.DirectTLS
+	}
+	if d.Mode == wire.DirectPlain && !a.lanes.plain() {
+		a.log.Warn("the direct lane is not used: it is plain, and the network's policy does not consent", "agent", a.cfg.Name,
+			"hint", `set "direct_plain": true with ferry policy apply, or start with --direct tls`)
 	}
 
 	listen, told, err := a.lanes.where(d)
@@ -161,13 +166,26 @@ func (l *lanes) close() {
 	}
 }
 
+// direct is the hub, where the direct lane may be used: a plain one in a network with identities
+// takes the consent of its policy. Otherwise it is nil, and why says what is off.
+func (l *lanes) direct() (hub *direct.Hub, why string) {
+	switch {
+	case l.hub == nil:
+		return nil, "off"
+	case l.hub.Mode() == wire.DirectPlain && !l.plain():
+		return nil, "plain, which the network's policy does not allow,"
+	}
+	return l.hub, ""
+}
+
 // Offer is what OPEN says of the direct lane.
 func (l *lanes) Offer(to transfer.AgentName, id transfer.ID) *wire.Direct {
-	if l.hub == nil {
+	hub, _ := l.direct()
+	if hub == nil {
 		return nil
 	}
-	d := l.hub.Offer(id, to)
-	d.Dial = l.hub.Wants(to)
+	d := hub.Offer(id, to)
+	d.Dial = hub.Wants(to)
 	return d
 }
 
@@ -177,13 +195,14 @@ func (l *lanes) Meet(from transfer.AgentName, o *wire.Open, id transfer.ID) (nam
 		return transfer.LaneQueue, "", nil, nil
 	}
 
+	hub, off := l.direct()
 	switch {
-	case l.hub == nil:
-		reason = "the direct lane is off at " + string(l.cfg.Name)
+	case l.hub != nil && o.Direct != nil && o.Direct.Mode != l.hub.Mode():
+		reason = "the direct lane is " + o.Direct.Mode + " at " + string(from) + " and " + l.hub.Mode() + " at " + string(l.cfg.Name)
+	case hub == nil:
+		reason = "the direct lane is " + off + " at " + string(l.cfg.Name)
 	case o.Direct == nil:
 		reason = "the direct lane is off at " + string(from)
-	case o.Direct.Mode != l.hub.Mode():
-		reason = "the direct lane is " + o.Direct.Mode + " at " + string(from) + " and " + l.hub.Mode() + " at " + string(l.cfg.Name)
 	}
 
 	if reason == "" {
@@ -201,8 +220,8 @@ func (l *lanes) Meet(from transfer.AgentName, o *wire.Open, id transfer.ID) (nam
 // Open gives the lane of an epoch at the source.
 func (l *lanes) Open(ctx context.Context, to transfer.AgentName, id transfer.ID, want string, said *wire.Accept) (sender.Lane, string, string, error) {
 	reason := said.LaneReason
-	if want != transfer.LaneQueue && said.Lane == transfer.LaneDirect && said.Direct != nil && l.hub != nil {
-		lane, err := l.hub.Open(ctx, id, to, said.Direct)
+	if hub, _ := l.direct(); want != transfer.LaneQueue && said.Lane == transfer.LaneDirect && said.Direct != nil && hub != nil {
+		lane, err := hub.Open(ctx, id, to, said.Direct)
 		if err == nil {
 			return lane, transfer.LaneDirect, "", nil
 		}

@@ -25,13 +25,16 @@ const (
 	thinBatch     = 32 << 10               // bytes at most, so that others pass between them, and
 	thinGather    = 10 * time.Second       // what is recorded meanwhile shares one
 	gather        = 50 * time.Millisecond  // from one sending to the next: records of a busy time share a batch
+	settling      = 20 * time.Millisecond  // of the transaction in which a record is noted
 	receiptFirst  = time.Second
 	receiptRepeat = time.Minute
 )
 
-// An outbox hands the audit records of the ledger to coordination.
+// An outbox hands the audit records of the ledger to coordination. With an identity it signs
+// its batches, and what is receipted stays until witnessing has a proof of it.
 type outbox struct {
 	*core
+	witness *witnessing // there once the ledger is
 	receipt chan audit.Receipt
 	inbox   string // where coordination's receipts come
 }
@@ -65,8 +68,19 @@ func (a *outbox) loop() {
 	retry := a.cfg.Clock.Now()
 	var last time.Time // of sending
 	for {
+		idle := time.Second
 		select {
 		case r := <-a.receipt:
+			if r.Refused != "" {
+				next, out = 0, nil
+				if a.refused(r.Refused) {
+					t.Reset(0)
+					continue
+				}
+				t.Reset(pause)
+				pause = min(2*pause, receiptRepeat)
+				continue
+			}
 			if r.Have > sent {
 				a.quiet.Warn("audit receipt for records that were not sent ignored", "have", r.Have, "sent", sent)
 				continue
@@ -74,8 +88,10 @@ func (a *outbox) loop() {
 			if r.Have <= have {
 				continue // a repeat, or of a batch that told coordination nothing that it could keep
 			}
-			if err := a.ledger.Receipted(r.Have); err != nil {
-				a.log.Error("cannot clear audit outbox", "error", err)
+			if a.witness.receipted(r.Have) {
+				if err := a.ledger.Receipted(r.Have); err != nil {
+					a.log.Error("cannot clear audit outbox", "error", err)
+				}
 			}
 			have = r.Have
 			failpoint.Hit("outbox.receipted")
@@ -85,13 +101,17 @@ func (a *outbox) loop() {
 			}
 			pause = receiptFirst
 			retry = a.cfg.Clock.Now().Add(pause + 4*a.conn.Delay())
+		case <-a.witness.lost:
+			a.quiet.Warn("coordination does not have audit records that it has receipted; they are sent again")
+			next, have, out = 0, 0, nil
 		case <-a.notes:
+			idle = settling
 		case <-t.C():
 		case <-a.ctx.Done():
 			return
 		}
 		if a.ledger.Outbox() == 0 {
-			t.Reset(time.Second)
+			t.Reset(idle)
 			continue
 		}
 		if now := a.cfg.Clock.Now(); !now.Before(retry) && len(out) > 0 {
@@ -128,6 +148,20 @@ func (a *outbox) loop() {
 	}
 }
 
+// refused hears why coordination does not take a batch, and says whose key has signed it where
+// it does not know that. It reports whether they can be sent again at once.
+func (a *outbox) refused(why string) bool {
+	if why != wire.RefusedKey || a.witness.key == nil {
+		a.quiet.Error("coordination refuses audit records; they are kept in the outbox", "reason", why)
+		return false
+	}
+	err := a.witness.bind(a.ctx)
+	if err != nil {
+		a.quiet.Warn("coordination was not told whose key signs audit records", "error", err)
+	}
+	return err == nil
+}
+
 // nextBatch makes a batch of a ledger's records from a number on, of most bytes or one
 // record; after is the number behind them. The batch is empty where there are none.
 func nextBatch(l *ledger.Ledger, name transfer.AgentName, from uint64, most int) (b audit.Batch, after uint64, err error) {
@@ -161,6 +195,7 @@ func (a *outbox) sendBatch(ctx context.Context, from uint64, mayWait bool) (sent
 	}
 
 	b.Reply = a.inbox
+	a.witness.seal(&b, after-uint64(len(b.Records)))
 	data, err := audit.EncodeBatch(&b)
 	if err != nil {
 		return false, from, err

@@ -64,6 +64,7 @@ type owner struct {
 	of       int64  // the session of the connection for which the standing holds
 	standing standing
 	ever     bool          // it has been taking
+	renewed  time.Time     // when the name was last found to be this instance's, or set
 	moved    chan struct{} // closed and replaced when it changes
 }
 
@@ -139,12 +140,30 @@ func (o *owner) tryClaim(ctx context.Context, silent bool, g *grace) (done bool,
 
 // here reports whether a holder ran on this instance's own ledger. Then it is
 // over, for two do not have a ledger open, unless this host is a copy of that one.
-func (o *owner) here(h holder) bool { return h.Host == o.mine.Host && h.Dir == o.mine.Dir }
+// With a standby it does not matter where: the lock decides.
+func (o *owner) here(h holder) bool {
+	return h.Host == o.mine.Host && h.Dir == o.mine.Dir || o.shares(h)
+}
+
+// shares reports whether a holder is another instance on this one's ledger, which
+// has standbys. Whose the name is then says the ledger, and nothing else (R34).
+func (o *owner) shares(h holder) bool {
+	return o.cfg.Claim != nil && h.Incarnation == o.mine.Incarnation
+}
 
 // free is nil where the name can be had from a holder: this instance itself, one
 // that has let go, or one that is away. It is of KindAlive where the holder lives.
 func (o *owner) free(ctx context.Context, h holder) error {
 	if h.Instance == "" || h.Instance == o.mine.Instance || failpoint.Planted("holder-unasked") {
+		return nil
+	}
+
+	if o.shares(h) {
+		if err := o.ledger.Fence(); transfer.KindOf(err) == transfer.KindAlive {
+			return o.taken(h)
+		} else if err != nil {
+			return err
+		}
 		return nil
 	}
 
@@ -179,12 +198,7 @@ func (o *owner) keep() {
 		}
 		failures = o.failed(failures, err)
 		if o.pause(o.ctx, ownerPause) && err == nil {
-			select {
-			case <-ctx.Done():
-			case <-o.look:
-				o.set(session, hearing)
-				o.beatNow() // the other one is to hear of this one, too
-			}
+			o.attend(ctx, session)
 		}
 		if end(); o.ctx.Err() != nil {
 			return
@@ -310,10 +324,11 @@ func (o *owner) read(ctx context.Context) (h holder, revision uint64, err error)
 func (o *owner) write(ctx context.Context, h holder, revision uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, ownerTry)
 	defer cancel()
+	asked := o.cfg.Clock.Now()
 	now, err := o.conn.SetOwner(ctx, o.cfg.Name.Token(), wire.Marshal(h), revision)
 	if err == nil {
 		o.mu.Lock()
-		o.revision = now
+		o.revision, o.renewed = now, asked
 		o.mu.Unlock()
 	}
 	return err
@@ -409,5 +424,8 @@ func (o *owner) lose(err error) {
 	o.published.nameless = true
 	o.published.mu.Unlock()
 	o.cancel()
-	o.lost <- err
+	select {
+	case o.lost <- err:
+	default: // it was said
+	}
 }

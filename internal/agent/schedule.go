@@ -40,6 +40,7 @@ type entry struct {
 	running   bool
 	again     bool // woken while it ran
 	suspect   bool // it was running when the agent crashed
+	stored    bool // its destination need not be there
 }
 
 // newScheduler makes one of transfers that are sent as sends says.
@@ -51,7 +52,7 @@ func newScheduler(c *core, own *owner, sends *sender.Config) *scheduler {
 func (s *scheduler) add(o *sender.Outgoing) {
 	rec := o.Record()
 	s.mu.Lock()
-	s.entries[o.ID] = &entry{o: o, to: rec.Request.Destination, priority: rec.Request.Priority, suspect: rec.Crashes > 0}
+	s.entries[o.ID] = &entry{o: o, to: rec.Request.Destination, priority: rec.Request.Priority, suspect: rec.Crashes > 0, stored: rec.Request.Stored()}
 	s.mu.Unlock()
 	s.watch(rec.Request.Destination)
 	poke(s.wakeup)
@@ -256,7 +257,15 @@ func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 		return sender.Verdict{Final: done, Retry: peerRetry}
 	}
 
-	if !ending && (state == transfer.Accepted || state == transfer.Waiting) && !s.reachable(e.to) {
+	if !ending && sender.Stow(e.o).Shelved() && state == transfer.Waiting && !s.reachable(e.to) {
+		ended, err := sender.Stow(e.o).StillShelved()
+		if err != nil {
+			s.log.Error("cannot write the ledger", "error", err)
+		}
+		return sender.Verdict{Final: ended, Retry: sender.Stow(e.o).AskAgain()}
+	}
+
+	if !ending && !e.stored && (state == transfer.Accepted || state == transfer.Waiting) && !s.reachable(e.to) {
 		ended, err := e.o.MarkUnreachable()
 		if err != nil {
 			s.log.Error("cannot write the ledger", "error", err)
@@ -327,7 +336,8 @@ func (s *scheduler) heard(name transfer.AgentName, instance string) {
 		if e.running && anew {
 			e.o.Nudge(instance)
 		}
-		if r := e.o.Record().Progress.Reason; !e.running && !e.notBefore.IsZero() && r != nil && r.Kind == transfer.KindUnreachable {
+		r := e.o.Record().Progress.Reason
+		if !e.running && !e.notBefore.IsZero() && (r != nil && r.Kind == transfer.KindUnreachable || anew && e.stored) {
 			e.notBefore, woken = time.Time{}, true
 		}
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"time"
@@ -25,8 +26,17 @@ type sides struct {
 	sendCfg  sender.Config
 	sched    *scheduler
 	lanes    *lanes
-	trust    *trusting
+	storing  *storing // nil where Config.Streams are there
+	gate     *gatekeeper
+	witness  *witnessing
 	lines    flow.Lines
+}
+
+// sendAs is how files are sent for a principal.
+func (w *sides) sendAs(principal string) *sender.Config {
+	cfg := w.sendCfg
+	cfg.Place = cfg.Place.For(w.gate.permit(principal))
+	return &cfg
 }
 
 // beat is the present heartbeat.
@@ -38,7 +48,7 @@ func (w *sides) beat() *wire.Beat {
 		mode = "bindings"
 	}
 
-	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: w.cfg.Name, Instance: w.instance, Status: wire.AgentReady, Started: w.started, Time: w.cfg.Clock.Now(), Version: w.cfg.Version, Platform: platform(), Host: host, Mode: mode, Durability: facts.Reduced, Roots: w.cfg.Roots, Limits: localfs.Limits(), Settings: w.cfg.Settings, Load: wire.Load{MaxSource: w.cfg.MaxSource, MaxDest: w.cfg.MaxDestination, MaxQueued: w.cfg.MaxQueued}}
+	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: w.cfg.Name, Instance: w.instance, Status: wire.AgentReady, Started: w.started, Time: w.cfg.Clock.Now(), Version: w.cfg.Version, Platform: platform(), Host: host, Mode: mode, Manager: cmp.Or(facts.Cluster, facts.ServerName), Durability: facts.Reduced, Roots: w.cfg.Roots, Limits: localfs.Limits(), Settings: w.cfg.Settings, Load: wire.Load{MaxSource: w.cfg.MaxSource, MaxDest: w.cfg.MaxDestination, MaxQueued: w.cfg.MaxQueued}}
 	defer b.Fit()
 	if w.sched == nil {
 		return b
@@ -56,8 +66,11 @@ func (w *sides) beat() *wire.Beat {
 	if facts.Degraded != "" {
 		b.Status, b.Reason = wire.AgentDegraded, "the queue manager is degraded: "+facts.Degraded
 	}
-	if old := w.trust.degraded(); old != "" {
+	if old := w.gate.Degraded(); old != "" {
 		b.Status, b.Reason = wire.AgentDegraded, old
+	}
+	if bad := w.witness.degraded(); bad != "" {
+		b.Status, b.Reason = wire.AgentDegraded, bad
 	}
 	if err := w.ledger.OutboxFull(); err != nil {
 		b.Reason = err.Error()
@@ -82,10 +95,10 @@ func (w *sides) status(id transfer.ID) (*transfer.Progress, error) {
 	}
 
 	var rec *ledger.Source
-	var as transfer.State
+	var tomb ledger.Tombstone
 	err := w.ledger.View(func(t *ledger.Tx) (err error) {
 		if rec, err = t.Source(id); err == nil && rec == nil {
-			as, err = t.Entombed(id)
+			tomb, err = t.Entombed(id)
 		}
 		return err
 	})
@@ -93,7 +106,7 @@ func (w *sides) status(id transfer.ID) (*transfer.Progress, error) {
 		return nil, err
 	}
 
-	if as != "" { // its request has not come
+	if as := tomb.As; as != "" { // its request has not come
 		return &transfer.Progress{ID: id, State: as, Source: w.cfg.Name, Code: as.Code()}, nil
 	}
 

@@ -13,6 +13,7 @@ import (
 
 	"ferry/internal/agent"
 	"ferry/internal/audit"
+	"ferry/internal/duty"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -49,7 +50,7 @@ func (l *lines) count(text string) int {
 	return strings.Count(l.b.String(), text)
 }
 
-func newScene(t *testing.T) *scene {
+func newScene(t *testing.T, duties ...duty.Maker) *scene {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
@@ -80,7 +81,7 @@ func newScene(t *testing.T) *scene {
 		}
 	})
 	s.agent, err = agent.Start(ctx, agent.Config{Name: "ALPHA", Dir: t.TempDir(), Roots: []string{t.TempDir()},
-		Log: slog.New(slog.NewTextHandler(s.log, nil)), Direct: agent.Direct{Mode: agent.DirectOff}}, connect("ALPHA"))
+		Log: slog.New(slog.NewTextHandler(s.log, nil)), Direct: agent.Direct{Mode: agent.DirectOff}, Duties: duties}, connect("ALPHA"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func Sweep(name transfer.AgentName, dir, root string, to Appender, log *slog.Log
 	}
 	defer l.Close()
 
-	files, err := localfs.Open(localfs.Config{Roots: []string{root}, StateDir: dir, Incarnation: l.Incarnation(), Log: log, Digest: digest.ByName})
+	files, err := localfs.Open(localfs.Config{Roots: []string{root}, StateDirs: []string{dir}, Incarnation: l.Incarnation(), Log: log, Digest: digest.ByName})
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func Sweep(name transfer.AgentName, dir, root string, to Appender, log *slog.Log
 			if err != nil {
 				return err
 			}
-			return files.Land(place.LandConfig{Transfer: in.Request.ID, Generation: in.Generation}).Sweep(dirs)
+			return files.Land(place.LandConfig{Transfer: in.Request.ID, Generation: in.Generation, Older: in.Older}).Sweep(dirs)
 		})
 	})
 }

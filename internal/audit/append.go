@@ -46,7 +46,9 @@ func (s *stage) add(body []byte, r *Record) error {
 // Whoever speaks in an agent's name cannot keep its own records out: those in a
 // gap that is on record are appended when they come, and those whose numbers the
 // log has with another content are, too, behind a record that says so.
-func (l *Log) Append(b Batch) (Receipt, error) {
+func (l *Log) Append(b Batch) (Receipt, error) { return l.append(b, nil) }
+
+func (l *Log) append(b Batch, by *Sealer) (Receipt, error) {
 	key, err := b.stream()
 	if err != nil {
 		return Receipt{}, err
@@ -54,6 +56,10 @@ func (l *Log) Append(b Batch) (Receipt, error) {
 
 	list, err := b.entries(key)
 	if err != nil {
+		return Receipt{}, err
+	}
+
+	if err := by.check(&b, list); err != nil {
 		return Receipt{}, err
 	}
 
@@ -82,12 +88,20 @@ func (l *Log) Append(b Batch) (Receipt, error) {
 		}
 		fresh = append(fresh, list[i])
 	}
+	at := s.tip.tree.size - int64(len(fresh))
+	if err := by.stage(l, s, key, &b, list, fresh); err != nil {
+		return Receipt{}, err
+	}
 	if err := l.commit(s); err != nil {
 		return Receipt{}, err
 	}
 
 	for i := range fresh {
-		l.repeats.add(key, fresh[i].rec.N, fresh[i].body)
+		l.recent.repeats.add(key, fresh[i].rec.N, fresh[i].body)
+		l.recent.places.add(key, fresh[i].rec.N, at+int64(i))
+	}
+	if by != nil && len(list) > 0 {
+		l.recent.unsealed.take(key, list[0].rec.N, list[len(list)-1].rec.N)
 	}
 	return l.receipt(key, &b, list), nil
 }
@@ -119,7 +133,7 @@ func (l *Log) stageGaps(s *stage, key stream, b *Batch, list []entry) error {
 	p, other := s.streams[key], (*Gap)(nil)
 	for i := range list {
 		n := list[i].rec.N
-		if n > p.have || p.lacks(n) || !l.repeats.differs(key, n, list[i].body) {
+		if n > p.have || p.lacks(n) || !l.recent.repeats.differs(key, n, list[i].body) {
 			continue
 		}
 		if other == nil {
@@ -161,6 +175,9 @@ func (l *Log) own() stream { return stream{Coordination, l.id} }
 func (l *Log) usable() error {
 	if l.lock == nil {
 		return transfer.Errorf(transfer.KindUsage, "the audit log in %s is open for reading only", l.dir)
+	}
+	if l.failed == nil {
+		return l.fenced()
 	}
 	return l.failed
 }

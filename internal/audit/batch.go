@@ -29,7 +29,11 @@ type Batch struct {
 	// each was receipted to it. It is 1 as long as none was.
 	Floor uint64 `json:"floor"`
 	// Reply is the inbox that the Receipt goes to, and nowhere else.
-	Reply   string            `json:"reply,omitempty"`
+	Reply string `json:"reply,omitempty"`
+	// Key and Seal are there where the agent signs its batches: the ID of its key's binding,
+	// and its signature. Package witness says over what.
+	Key     string            `json:"key,omitempty"`
+	Seal    []byte            `json:"seal,omitempty"`
 	Records []json.RawMessage `json:"records"`
 
 	size int // of the records and their commas, as far as Add has added them
@@ -45,6 +49,8 @@ type Receipt struct {
 	// the log. It is not beyond the batch's last record; below its floor: none.
 	Have  uint64 `json:"have"`
 	Index int64  `json:"index"` // where the log has the last record of that incarnation; -1: none
+	// Refused is why the batch was not taken, where the agent can do something about it.
+	Refused string `json:"refused,omitempty"`
 }
 
 // Add takes one more encoded record into the batch, or reports that it does not
@@ -189,6 +195,10 @@ func DecodeReceipt(text []byte) (Receipt, error) {
 
 	if _, err := ParseIncarnation(r.Incarnation); err != nil {
 		return Receipt{}, err
+	}
+
+	if len(r.Refused) > batchEnvelope/2 {
+		return Receipt{}, transfer.Errorf(transfer.KindUsage, "an audit receipt for %s has a reason that is too long", r.Agent)
 	}
 
 	if r.Have > MaxNumber || r.Index < -1 || r.Index > MaxNumber {

@@ -7,6 +7,16 @@
 // and over them the Merkle tree of RFC 6962, whose size and root anyone may
 // keep as a Checkpoint and hold against the Log later.
 //
+// # Who has signed it
+//
+// In a network with identities each Batch has its agent's signature, a seal (package witness
+// says over what). A Log puts it behind the batch's records, as a record of coordination's own
+// with the event "sealed": the field "seal" has the agent, its ledger's incarnation, the floor,
+// the number of the first record and the count, all as they were signed; "bound", the index of
+// the record that says whose key it is; "signature"; and in "others" the leaves of those of the
+// batch's records that are not right before it, with their places in the batch. A record with
+// the event "bound" has in "binding" a witness.Binding. Both are leaves as others are.
+//
 // # A directory on disk
 //
 // All integers are big-endian; crc32c is CRC-32 (Castagnoli).

@@ -160,7 +160,7 @@ func (m *matcher) record(r *Record) bool {
 	switch {
 	case m.Agent != "" && r.Agent != m.Agent && r.Source != m.Agent && r.Destination != m.Agent:
 		return false
-	case m.Event != "" && r.Event != m.Event, m.Role != "" && r.Role != m.Role,
+	case m.Event == "" && (r.Event == Sealed || r.Event == Bound), m.Event != "" && r.Event != m.Event, m.Role != "" && r.Role != m.Role,
 		m.Job != "" && !Like(m.Job, r.Job),
 		m.Name != "" && (!r.own() || r.Event == Deleted || !slices.ContainsFunc(r.Items, m.Names)),
 		m.Failed && !(m.Name == "" && r.Error != nil) && !slices.ContainsFunc(r.Items, func(o transfer.Outcome) bool { return o.Failed() }),

@@ -36,11 +36,12 @@ type Log struct {
 	hashes   table
 	openedAs findings // what a log opened for reading found
 
-	writing sync.Mutex // held by the one who appends
-	saved   int64      // size at the last save of the state
-	failed  error      // final: why nothing is appended any more
-	gone    error      // failed, where that is because the files were taken away
-	repeats *repeats
+	writing sync.Mutex   // held by the one who appends
+	saved   int64        // size at the last save of the state
+	failed  error        // final: why nothing is appended any more
+	gone    error        // failed, where that is because the files were taken away
+	may     func() error // whether the log is still this process's; nil: nobody else can have it
+	recent  recent
 
 	mu      sync.RWMutex // held for a moment to read or publish what follows
 	tip     tip
@@ -68,16 +69,13 @@ func openLog(dir string, now func() time.Time, d disk) (*Log, error) {
 		return nil, err
 	}
 
-	l := &Log{dir: dir, now: now, disk: d, lock: held, repeats: newRepeats()}
+	l := &Log{dir: dir, now: now, disk: d, lock: held, recent: newRecent()}
 	err = l.openFiles(os.O_RDWR)
 	if err == nil {
 		err = l.recover()
 	}
 	if err == nil {
-		err = l.Scan(l.Size()-toldApart, func(_ int64, raw []byte, r *Record) error {
-			l.repeats.add(r.stream(), r.N, raw)
-			return nil
-		})
+		err = l.Scan(l.Size()-toldApart, l.recent.add)
 	}
 	if err != nil {
 		l.closeFiles()
@@ -91,7 +89,7 @@ func openLog(dir string, now func() time.Time, d disk) (*Log, error) {
 // opened, and repairs nothing: where files disagree it has the records that
 // both index and hashes cover, and Verify says what is wrong.
 func OpenLogReadOnly(dir string) (*Log, error) {
-	l := &Log{dir: dir, now: time.Now, disk: osDisk{}}
+	l := &Log{dir: dir, now: time.Now, disk: osDisk{}, recent: newRecent()}
 	err := l.openFiles(os.O_RDONLY)
 	if err == nil {
 		l.openedAs, err = l.look()

@@ -42,7 +42,10 @@ const (
 	Disputed  Event = "disputed" // records came again with another content; see Record.Gap
 	Deleted   Event = "deleted"  // sources were deleted: Record.Items, with their paths at the source
 	Warning   Event = "warning"
+	Refused   Event = "refused" // somebody who did not have the authority; Error says what for
 	Removed   Event = "removed" // an agent, Source, was taken out of the registry
+	Sealed    Event = "sealed"  // of coordination: the seal of records before this one
+	Bound     Event = "bound"   // of coordination: whose a key is that seals
 	Changed   Event = "changed" // what holds for an agent, Source, was changed while it runs; Text says how
 )
 
@@ -81,6 +84,7 @@ type Record struct {
 	Limits []string `json:"limits,omitempty"` // primitives that the writer's platform lacks
 	Gap    *Gap     `json:"gap,omitempty"`
 	Text   string   `json:"text,omitempty"`
+	Vouched
 }
 
 // Figures are those of a transfer, with its end.
@@ -106,6 +110,7 @@ type Gap struct {
 
 // RequestFacts is what a request asked for, as far as an auditor asks.
 type RequestFacts struct {
+	Rule        string                 `json:"rule,omitempty"` // of the policy, by which its principal was let in here
 	Sources     []transfer.Path        `json:"sources,omitempty"`
 	Items       []transfer.RequestItem `json:"items,omitempty"`        // in place of Sources, where one has a DEST or options of its own
 	MoreSources int                    `json:"more_sources,omitempty"` // left out of Sources or Items

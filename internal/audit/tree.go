@@ -29,11 +29,16 @@ func (t *tree) add(leaf tlog.Hash) []tlog.Hash {
 }
 
 func (t *tree) root() string {
+	h := t.hash()
+	return hex.EncodeToString(h[:])
+}
+
+func (t *tree) hash() tlog.Hash {
 	h, err := tlog.TreeHash(t.size, t)
 	if err != nil {
 		panic("internal error: " + err.Error())
 	}
-	return hex.EncodeToString(h[:])
+	return h
 }
 
 // ReadHashes answers tlog, which asks only for complete subtrees on the edge.

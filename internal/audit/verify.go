@@ -11,19 +11,24 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"ferry/internal/identity"
 	"ferry/internal/transfer"
 )
 
 // A Report is what Verify has found. The log is sound if Found is 0: nothing in
 // it was changed, no record is missing, and none is there twice.
 type Report struct {
-	Records  int64     `json:"records"`            // read
-	Root     string    `json:"root"`               // of the records as they are
-	Gaps     int64     `json:"gaps"`               // gap records: losses that are on record
-	Late     int64     `json:"late,omitempty"`     // records that came although they were on record as lost
-	Pending  int64     `json:"pending,omitempty"`  // bytes of an append that was not finished when the log was opened
-	Found    int64     `json:"found"`              // problems
-	Problems []Problem `json:"problems,omitempty"` // the first hundred
+	Records   int64                `json:"records"`             // read
+	Root      string               `json:"root"`                // of the records as they are
+	Gaps      int64                `json:"gaps"`                // gap records: losses that are on record
+	Late      int64                `json:"late,omitempty"`      // records that came although they were on record as lost
+	Signed    int64                `json:"signed,omitempty"`    // records whose agents' signatures were checked
+	Unsigned  int64                `json:"unsigned,omitempty"`  // records of agents that never had one, where signatures were to be checked
+	Witnesses int64                `json:"witnesses,omitempty"` // agents whose checkpoints the log was held against
+	Silent    []transfer.AgentName `json:"silent,omitempty"`    // agents that could not be asked
+	Pending   int64                `json:"pending,omitempty"`   // bytes of an append that was not finished when the log was opened
+	Found     int64                `json:"found"`               // problems
+	Problems  []Problem            `json:"problems,omitempty"`  // the first hundred
 }
 
 // A Problem is something that an append and a crash of the process cannot have
@@ -58,10 +63,21 @@ func (r *Report) add(index int64, format string, args ...any) {
 // last checkpoint. That is why checkpoints are sent to the agents. Nor can it be
 // found that such a one adds records at the end that no agent has sent; before
 // the next start they are seen as Pending.
+//
+// The signatures of agents are checked by VerifySigned only.
 func (l *Log) Verify(ctx context.Context, progress func(done, total int64), against ...Checkpoint) (Report, error) {
-	v := &verifier{Log: l, against: against, streams: streams{}, progress: progress}
+	return (&verifier{Log: l, against: against, streams: streams{}, progress: progress}).run(ctx)
+}
+
+// VerifySigned is Verify, and holds the seals of agents and whose they are against a network's
+// certificates: who may write all files cannot write records in an agent's name.
+func (l *Log) VerifySigned(ctx context.Context, roots *identity.Roots, against ...Checkpoint) (Report, error) {
+	return (&verifier{Log: l, against: against, streams: streams{}, seals: newSeals(roots)}).run(ctx)
+}
+
+func (v *verifier) run(ctx context.Context) (Report, error) {
 	if err := v.begin(); err != nil {
-		return Report{}, logError(l.dir, err)
+		return Report{}, logError(v.dir, err)
 	}
 	if err := v.walk(ctx); err != nil {
 		return v.report, err
@@ -90,6 +106,7 @@ type verifier struct {
 	actual  tree  // over the records as they are
 	stored  tree  // over the leaves as they are stored: tells which nodes are wrong
 	streams streams
+	seals   *seals // nil: signatures are not checked
 }
 
 func (v *verifier) begin() (err error) {
@@ -227,6 +244,9 @@ func (v *verifier) record(body []byte) {
 	}
 
 	actual := tlog.RecordHash(body)
+	if err == nil {
+		v.sealed(&rec, actual)
+	}
 	stored, ok := v.hash(tlog.StoredHashIndex(0, v.i))
 	if !ok {
 		stored = actual // one problem for all that are missing is enough
@@ -331,6 +351,7 @@ func (v *verifier) finish() {
 	}
 
 	v.missing()
+	v.loose()
 	v.report.Pending = v.bytes - v.at
 	switch {
 	case v.exact && v.report.Pending != 0:

@@ -42,6 +42,9 @@ func (l *Log) Check() error {
 // atPath is Check for one who appends. It is made behind the syncs, before anybody
 // is told that the log has something.
 func (l *Log) atPath() error {
+	if err := l.fenced(); err != nil {
+		return err
+	}
 	names, err := l.moved()
 	if err != nil || len(names) == 0 || failpoint.Planted("state-dir-not-watched") {
 		return nil // what is wrong with an open file the next write tells
@@ -50,4 +53,24 @@ func (l *Log) atPath() error {
 		WithHint("put its directory back as it was, then start coordination again; agents keep their records until it has them")
 	l.failed = l.gone
 	return l.gone
+}
+
+// Fence has the log ask, before each append and before it says that one is durable,
+// whether it is still this process's. An error of KindAlive is final.
+func (l *Log) Fence(may func() error) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	l.may = may
+}
+
+// fenced asks. The caller holds l.writing.
+func (l *Log) fenced() error {
+	if l.may == nil {
+		return nil
+	}
+	err := l.may()
+	if transfer.KindOf(err) == transfer.KindAlive {
+		l.gone, l.failed = err, err
+	}
+	return err
 }

@@ -21,9 +21,11 @@ const (
 	actDropped  = "dropped"  // took a token back
 	actEnrolled = "enrolled" // issued an identity for a token, or for who may enrol
 	actRenewed  = "renewed"
-	actRevoked  = "revoked" // all keys that a name has
-	actRefused  = "refused" // somebody who had a token, or an identity, and may not
-	actSigned   = "signed"  // a trust document, Number
+	actRevoked  = "revoked"  // all keys that a name has
+	actRefused  = "refused"  // somebody who had a token, or an identity, and may not
+	actSigned   = "signed"   // a trust document, Number
+	actRotated  = "rotated"  // began to sign with the keys of a generation, Number
+	actFinished = "finished" // gave up the generation Number, of which nothing is in use
 )
 
 // An Act is one line of the journal, in JSON.
@@ -152,13 +154,22 @@ type state struct {
 	revoked map[Keys]time.Time // until when what was signed for them would have been good
 	owner   map[string]string  // the name that a key was signed for, by either public key
 	signed  signed
+	policy  string // the hash of the rules
+
+	rotation rotation
+	claims   uint64 // a number of what queue managers are told, which grows with each change
+}
+
+// privileged reports whether a trust document names who has a role.
+func privileged(r roles.Role) bool {
+	return r == roles.Admin || r == roles.Operator || r == roles.Auditor
 }
 
 // signed is the last trust document.
 type signed struct {
 	number uint64
 	at     time.Time
-	stale  bool // something has been revoked since, or there is none
+	stale  bool // what it says has changed since, or there is none
 }
 
 // A token is good for one name, once, or again with the same keys.
@@ -186,6 +197,12 @@ func (s *state) take(a *Act) {
 		s.tokens, s.names, s.revoked, s.owner = map[string]*token{}, map[string]*issued{}, map[Keys]time.Time{}, map[string]string{}
 	}
 	switch a.Act {
+	case actRotated:
+		s.rotation = rotation{now: int(a.Number), old: s.rotation.number(), at: a.Time}
+		s.change(a)
+	case actFinished:
+		s.rotation.old = 0
+		s.change(a)
 	case actToken:
 		s.tokens[a.Token] = &token{name: a.Name, role: a.Role, until: a.Until}
 	case actDropped:
@@ -195,8 +212,12 @@ func (s *state) take(a *Act) {
 			t.keys = a.Keys
 		}
 		n := s.names[a.Name]
+		if n == nil && privileged(a.Role) || n != nil && (n.role != a.Role || n.keys != a.Keys) {
+			s.signed.stale = true // the document says what role a user has
+		}
 		if n != nil && n.keys != a.Keys {
 			s.revoke(n) // a name has one pair of keys
+			s.change(a)
 			n = nil
 		}
 		if n == nil {
@@ -214,18 +235,26 @@ func (s *state) take(a *Act) {
 	case actRevoked:
 		if n := s.names[a.Name]; n != nil {
 			s.revoke(n)
+			s.change(a)
 		}
 	case actRefused:
 		if t := s.tokens[a.Token]; t != nil {
 			t.told = a.Time
 		}
+	case actPolicy:
+		s.policy, s.signed.stale = a.Token, true
 	case actSigned:
 		s.signed = signed{number: a.Number, at: a.Time}
 	}
 }
 
-func (s *state) revoke(n *issued) {
-	s.revoked[n.keys], s.signed.stale = n.until, true
+func (s *state) revoke(n *issued) { s.revoked[n.keys] = n.until }
+
+// change has everybody told anew. The number goes by the clock, so that it grows also after an
+// older journal was put back.
+func (s *state) change(a *Act) {
+	s.signed.stale = true
+	s.claims = max(s.claims+1, uint64(max(a.Time.Unix(), 0)))
 }
 
 // grace is how long keys are named beyond the end of what was signed for them: clocks of

@@ -9,6 +9,7 @@ package authority
 
 import (
 	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,19 +51,23 @@ const version = 1
 
 // An Authority has the keys of a network. Its methods may be called from any goroutine.
 type Authority struct {
-	about  about
-	clock  func() time.Time
-	lock   io.Closer
-	root   *signer
-	issuer map[string]*signer // by unit
-	keys   *roles.Keys
-	trust  trustKey
+	about about
+	clock func() time.Time
+	lock  io.Closer
+	dir   *keyfile.Dir
+	keys  *roles.Keys // of the operator and the accounts, and what generation 1 signs with
+	trust trustKey
 
-	mu    sync.Mutex // one act at a time
-	hour  time.Time  // in which names have asked to be renewed so often:
+	mu    sync.Mutex  // one act at a time
+	now   *generation // that signs
+	old   *generation // that has signed what is still good; nil: there is none
+	hour  time.Time   // in which names have asked to be renewed so often:
 	asked map[string]int
 	acts  *journal
 	state state
+
+	policy []byte              // the rules, as they are in filePolicy
+	former []*x509.Certificate // roots that were given up, the oldest first
 }
 
 // Open opens the authority of a directory, and makes a network where there is none. One
@@ -80,7 +85,7 @@ func Open(path string, now func() time.Time) (*Authority, error) {
 		return nil, err
 	}
 
-	a := &Authority{clock: now, lock: lock, issuer: map[string]*signer{}}
+	a := &Authority{clock: now, lock: lock, dir: dir}
 	if err := a.open(dir); err != nil {
 		return nil, errors.Join(fmt.Errorf("the authority in %s: %w", path, err), a.Close())
 	}
@@ -104,11 +109,17 @@ func (a *Authority) open(dir *keyfile.Dir) error {
 	if err := json.Unmarshal(data, &a.about); err != nil || a.about.V != version {
 		return transfer.Errorf(transfer.KindMalformed, "%s is damaged, or of another version", fileAbout)
 	}
+	// The journal says which generations of keys are in use.
+	if a.acts, err = openJournal(dir, a.state.take); err != nil {
+		return err
+	}
 	if err := a.readKeys(dir); err != nil {
 		return err
 	}
-	a.acts, err = openJournal(dir, a.state.take)
-	return err
+	if err := readFormer(a); err != nil {
+		return err
+	}
+	return a.openPolicy(dir)
 }
 
 // Close lets go of the directory.
@@ -128,24 +139,8 @@ func (a *Authority) make(dir *keyfile.Dir) error {
 	}
 	now := a.clock().UTC().Truncate(time.Second)
 	network := strings.ToLower(rand.Text()[:12])
-	root, err := newRoot(network, now)
-	if err != nil {
+	if _, err := newGeneration(dir, network, 1, now, nil); err != nil {
 		return err
-	}
-	files := map[string]*signer{fileRoot: root}
-	for file, unit := range map[string]string{fileManagers: identity.UnitManagers, fileOthers: identity.UnitOthers} {
-		if files[file], err = newIssuer(network, unit, now, root); err != nil {
-			return err
-		}
-	}
-	for file, s := range files {
-		data, err := s.write()
-		if err != nil {
-			return err
-		}
-		if err := dir.Write(file, data); err != nil {
-			return err
-		}
 	}
 
 	keys, err := roles.NewKeys()
@@ -185,27 +180,6 @@ func (a *Authority) make(dir *keyfile.Dir) error {
 
 // readKeys reads what make has made. A file that is missing now is a loss, not a beginning.
 func (a *Authority) readKeys(dir *keyfile.Dir) error {
-	read := func(file string) (*signer, error) {
-		data, err := dir.Read(file)
-		if err != nil {
-			return nil, err
-		}
-		s, err := readSigner(data)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		return s, nil
-	}
-
-	var err error
-	if a.root, err = read(fileRoot); err != nil {
-		return err
-	}
-	for file, unit := range map[string]string{fileManagers: identity.UnitManagers, fileOthers: identity.UnitOthers} {
-		if a.issuer[unit], err = read(file); err != nil {
-			return err
-		}
-	}
 	data, err := dir.Read(fileKeys)
 	if err != nil {
 		return err
@@ -223,6 +197,12 @@ func (a *Authority) readKeys(dir *keyfile.Dir) error {
 	if err := json.Unmarshal(data, &a.trust); err != nil || a.trust.Signer == "" || a.trust.Verifier == "" {
 		return transfer.Errorf(transfer.KindMalformed, "%s is damaged", fileTrust)
 	}
+	if a.now, err = readGeneration(dir, a.state.rotation.number()); err == nil && a.state.rotation.old != 0 {
+		a.old, err = readGeneration(dir, a.state.rotation.old)
+	}
+	if err != nil {
+		return err
+	}
 	_, err = identity.ReadRoots(a.Roots().PEM()) // that they belong together
 	return err
 }
@@ -233,8 +213,8 @@ type trustKey struct {
 	Verifier string `json:"verifier"`
 }
 
-// Trust is the trust document as it is now, signed: a new one where something has been
-// revoked since the last, or that was signed a day ago; otherwise the last, byte by byte.
+// Trust is the trust document as it is now, signed: a new one where the rules or who somebody is have
+// changed since the last, or that was signed a day ago; otherwise the last, byte by byte.
 func (a *Authority) Trust() ([]byte, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -245,7 +225,8 @@ func (a *Authority) Trust() ([]byte, error) {
 			return nil, err
 		}
 	}
-	d := trust.Document{Network: a.about.Network, Number: a.state.signed.number, Issued: a.state.signed.at}
+	d := trust.Document{Network: a.about.Network, Number: a.state.signed.number, Issued: a.state.signed.at, Roots: a.roots().Hashes(), Policy: a.policy}
+	d.Users = a.users(d.Issued)
 	for k, until := range a.state.revoked {
 		if d.Issued.Before(until.Add(grace)) {
 			d.Revoked = append(d.Revoked, trust.Revoked{TLS: k.TLS, Until: until})
@@ -259,14 +240,20 @@ func (a *Authority) Network() string { return a.about.Network }
 
 // Roots are the certificates that identities are held against.
 func (a *Authority) Roots() *identity.Roots {
-	r := &identity.Roots{Root: a.root.cert}
-	r.Issuers = append(r.Issuers, a.issuer[identity.UnitManagers].cert, a.issuer[identity.UnitOthers].cert)
-	return r
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.roots()
 }
 
 // Claims are what a queue manager needs to know of the network.
 func (a *Authority) Claims() (roles.Claims, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.keys.Claims(a.about.Network, a.state.revocations(a.clock()))
+	return a.claims()
+}
+
+// claims is Claims. a.mu is held.
+func (a *Authority) claims() (roles.Claims, error) {
+	now := a.clock()
+	return a.signers("", now).Claims(a.about.Network, a.state.claims, a.state.revocations(now))
 }

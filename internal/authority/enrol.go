@@ -9,10 +9,12 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
 
+	"ferry/internal/failpoint"
 	"ferry/internal/identity"
 	"ferry/internal/keyfile"
 	"ferry/internal/qmgr/roles"
@@ -87,7 +89,7 @@ func (a *Authority) NewToken(name identity.Name, role roles.Role, ttl time.Durat
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.clock()
-	if a.unused(now) >= MaxTokens {
+	if a.state.unused(now) >= MaxTokens {
 		return "", transfer.Errorf(transfer.KindBusy, "%d tokens are open, the limit", MaxTokens)
 	}
 	b := make([]byte, 32)
@@ -96,9 +98,9 @@ func (a *Authority) NewToken(name identity.Name, role roles.Role, ttl time.Durat
 	return secret, a.do(&Act{Act: actToken, Time: now, Name: name.String(), Role: role, Token: hash(secret), Until: now.Add(ttl), By: by})
 }
 
-// unused is how many tokens may still be used. a.mu is held.
-func (a *Authority) unused(now time.Time) (n int) {
-	for _, t := range a.state.tokens {
+// unused is how many tokens may still be used.
+func (s *state) unused(now time.Time) (n int) {
+	for _, t := range s.tokens {
 		if t.keys == (Keys{}) && now.Before(t.until) {
 			n++
 		}
@@ -115,7 +117,7 @@ func (a *Authority) fits(name identity.Name, role roles.Role) error {
 		return transfer.Errorf(transfer.KindUsage, "%s is not in the network %s", name, a.about.Network)
 	}
 	want := identity.Role(role)
-	if role == roles.Operator || role == roles.Auditor {
+	if privileged(role) {
 		want = identity.User
 	}
 	if want != name.Role {
@@ -147,11 +149,11 @@ func (a *Authority) Enrol(secret string, w Wish) (identity.Grant, error) {
 		return identity.Grant{}, errNoToken // not on record: strangers could fill the journal
 	case !now.Before(t.until):
 		why = "the token is no longer good"
-	case t.keys != (Keys{}) && t.keys != keys:
+	case t.keys != (Keys{}) && t.keys != keys && !failpoint.Planted("token-not-used-up"):
 		why = "the token was used before, with other keys"
-	case a.taken(t.name, keys):
+	case a.state.taken(t.name, keys):
 		why = "one of the keys was another's, or had another beside it"
-	case a.isRevoked(keys):
+	case a.state.isRevoked(keys):
 		why = "the keys were revoked"
 	case t.keys != (Keys{}) && a.state.names[t.name] != nil && a.state.names[t.name].token != h:
 		why = "the name was enrolled again since the token was used"
@@ -168,6 +170,27 @@ func (a *Authority) Enrol(secret string, w Wish) (identity.Grant, error) {
 		return identity.Grant{}, err
 	}
 	return a.issue(&Act{Act: actEnrolled, Time: now, Role: t.role, Token: h, Keys: keys}, name, csr)
+}
+
+// Replaces is the name that has other keys than those of a wish, which end when a token is used with it;
+// not ok where there is none.
+func (a *Authority) Replaces(secret string, w Wish) (name identity.Name, ok bool) {
+	_, keys, err := w.read()
+	if err != nil {
+		return name, false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t := a.state.tokens[hash(secret)]
+	if t == nil || t.keys != (Keys{}) || !a.clock().Before(t.until) {
+		return name, false
+	}
+	has := a.state.names[t.name]
+	if has == nil || has.keys == keys || a.state.isRevoked(has.keys) || !a.clock().Before(has.until) {
+		return name, false
+	}
+	name, err = identity.Parse(t.name)
+	return name, err == nil
 }
 
 var errNoToken = transfer.Errorf(transfer.KindDenied, "the token is not good: it was used, is too old, or is of another network").
@@ -193,7 +216,7 @@ func (a *Authority) Renew(name identity.Name, w Wish) (identity.Grant, error) {
 		why = "nothing was ever issued to it"
 	case has.keys != keys:
 		why = "it asks with other keys"
-	case a.isRevoked(keys):
+	case a.state.isRevoked(keys):
 		why = "it was revoked"
 	}
 	if why != "" {
@@ -228,7 +251,7 @@ func (a *Authority) Issue(name identity.Name, role roles.Role, w Wish, by string
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.isRevoked(keys) || a.taken(name.String(), keys) {
+	if a.state.isRevoked(keys) || a.state.taken(name.String(), keys) {
 		return identity.Grant{}, transfer.Errorf(transfer.KindDenied, "the keys of %s were revoked, or were another's; it needs new ones", name)
 	}
 	return a.issue(&Act{Act: actEnrolled, Time: a.clock(), Role: role, By: by, Keys: keys}, name, csr)
@@ -249,15 +272,15 @@ func (a *Authority) IssueTo(dir *keyfile.Dir, name identity.Name, role roles.Rol
 
 // taken reports whether one of two keys was signed for another name, or beside another key:
 // the request proves that its sender has the key of the certificate, and nobody has asked
-// whether the nkey is his. a.mu is held.
-func (a *Authority) taken(name string, keys Keys) bool {
-	tls, nkey := a.state.owner[keys.TLS], a.state.owner[keys.Nkey]
+// whether the nkey is his.
+func (s *state) taken(name string, keys Keys) bool {
+	tls, nkey := s.owner[keys.TLS], s.owner[keys.Nkey]
 	return tls != nkey || tls != "" && tls != name
 }
 
-// isRevoked reports whether keys, or one of them, were revoked. a.mu is held.
-func (a *Authority) isRevoked(keys Keys) bool {
-	for k := range a.state.revoked {
+// isRevoked reports whether keys, or one of them, were revoked.
+func (s *state) isRevoked(keys Keys) bool {
+	for k := range s.revoked {
 		if k.TLS == keys.TLS || k.Nkey == keys.Nkey {
 			return true
 		}
@@ -273,27 +296,65 @@ func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateReq
 	}
 	// A name that gets other keys has the old ones revoked by that. There must always be room to
 	// revoke on purpose.
-	if n := a.state.names[name.String()]; n != nil && n.keys != act.Keys && !a.isRevoked(n.keys) && len(a.state.revocations(act.Time)) >= trust.MaxRevoked/2 {
+	if n := a.state.names[name.String()]; n != nil && n.keys != act.Keys && !a.state.isRevoked(n.keys) && len(a.state.revocations(act.Time)) >= trust.MaxRevoked/2 {
 		return identity.Grant{}, transfer.Errorf(transfer.KindBusy, "%d keys are revoked, half of the limit: no name gets other keys until some of them have ended", trust.MaxRevoked/2)
 	}
 	unit := identity.UnitOthers
 	if name.Role == identity.Manager {
 		unit = identity.UnitManagers
 	}
-	by := a.issuer[unit]
+	by := a.now.issuer[unit]
 	cert, err := by.issue(name, csr.PublicKey, act.Time)
 	if err != nil {
 		return identity.Grant{}, transfer.Errorf(transfer.KindMalformed, "the key of %s cannot be signed: %w", name, err)
 	}
 	act.Name, act.Until = name.String(), cert.NotAfter
-	jwt, err := a.keys.Sign(act.Role, name.Token(), act.Nkey, act.Until)
+	jwts, err := signJWTs(a.signers(act.Role, act.Time), act, name.Token())
 	if err != nil {
 		return identity.Grant{}, err
+	}
+	before := a.state.names[name.String()]
+	if before != nil && before.keys != act.Keys {
+		if err := revokePipes(a, name, act.By); err != nil {
+			return identity.Grant{}, err
+		}
 	}
 	if err := a.do(act); err != nil {
 		return identity.Grant{}, err
 	}
-	return identity.Grant{Chain: identity.PEM(cert, by.cert), Roots: a.Roots().PEM(), JWT: jwt, Trust: a.trust.Verifier}, nil
+	chain := []*x509.Certificate{cert, by.cert}
+	if a.old != nil { // for those who know no other root than the old one
+		chain = append(chain, a.now.cross[unit])
+	}
+	g := identity.Grant{Chain: identity.PEM(chain...), Roots: a.roots().PEM(), JWTs: jwts, Trust: a.trust.Verifier}
+	if name.Role == identity.Manager {
+		claims, err := a.claims()
+		if err != nil {
+			return identity.Grant{}, err
+		}
+		if g.Claims, err = json.Marshal(claims); err != nil {
+			return identity.Grant{}, err
+		}
+	}
+	return g, nil
+}
+
+// signJWTs signs somebody in to all in which his role has a part.
+func signJWTs(by *roles.Keys, act *Act, token string) (all identity.JWTs, err error) {
+	sign := func(into *string, role roles.Role, f func(roles.Role, string, string, time.Time) (string, error)) {
+		if err == nil {
+			*into, err = f(role, token, act.Nkey, act.Until)
+		}
+	}
+	sign(&all.User, act.Role, by.Sign)
+	if _, moves := roles.DataGrants()[act.Role]; moves {
+		sign(&all.Data, act.Role, by.SignData)
+	}
+	if act.Role == roles.Manager {
+		sign(&all.Channel, roles.Channel, by.Sign)
+		sign(&all.ChannelData, roles.Channel, by.SignData)
+	}
+	return all, err
 }
 
 // Revoke takes back what was issued to a name. With other keys it can be enrolled again. by
@@ -304,26 +365,47 @@ func (a *Authority) Revoke(name identity.Name, by string) error {
 	if a.state.names[name.String()] == nil {
 		return transfer.Errorf(transfer.KindNotFound, "nothing was ever issued to %s", name)
 	}
-	if len(a.state.revocations(a.clock())) >= trust.MaxRevoked {
-		return transfer.Errorf(transfer.KindTooLarge, "%d keys are revoked, the limit; those of %s would be named nowhere", trust.MaxRevoked, name)
+	if all := len(a.state.revocations(a.clock())) + 1 + len(pipesOf(a, name)); all > trust.MaxRevoked {
+		return transfer.Errorf(transfer.KindTooLarge, "with those of %s %d keys would be revoked, and a trust document names %d", name, all, trust.MaxRevoked)
 	}
-	if err := a.do(&Act{Act: actRevoked, Time: a.clock(), Name: name.String(), By: by}); err != nil {
+	// The user last: after a crash in between, `ferry identity ls` still shows him as good, and
+	// revoking him again completes it.
+	if err := revokePipes(a, name, by); err != nil {
 		return err
 	}
-	if name.Role != identity.User {
+	return a.do(&Act{Act: actRevoked, Time: a.clock(), Name: name.String(), By: by})
+}
+
+// pipesOf are the agents of a user's pipes that have good keys: they are he. a.mu is held.
+func pipesOf(a *Authority, user identity.Name) (all []identity.Name) {
+	if user.Role != identity.User {
 		return nil
 	}
-	for n := range 256 { // the agents of his pipes are he
-		pipe := identity.Name{Network: name.Network, Role: identity.Agent, Name: string(transfer.StreamAgentOf(name.String(), byte(n)))}
-		has := a.state.names[pipe.String()]
-		if has == nil || a.isRevoked(has.keys) {
-			continue
+	for n := range 256 {
+		pipe := identity.Name{Network: user.Network, Role: identity.Agent, Name: string(transfer.StreamAgentOf(user.String(), byte(n)))}
+		if has := a.state.names[pipe.String()]; has != nil && !a.state.isRevoked(has.keys) && a.clock().Before(has.until) {
+			all = append(all, pipe)
 		}
+	}
+	return all
+}
+
+// revokePipes takes back what the agents of a user's pipes have. a.mu is held.
+func revokePipes(a *Authority, user identity.Name, by string) error {
+	for _, pipe := range pipesOf(a, user) {
 		if err := a.do(&Act{Act: actRevoked, Time: a.clock(), Name: pipe.String(), By: by}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Ended reports whether what a name was issued last has ended by itself: nothing has renewed it.
+func Ended(a *Authority, name identity.Name) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	has := a.state.names[name.String()]
+	return has != nil && !a.clock().Before(has.until.Add(grace))
 }
 
 // DropToken takes back a token, by the first digits of its hash or by its name.
@@ -356,7 +438,7 @@ func (a *Authority) Role(name identity.Name) roles.Role {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.state.names[name.String()]
-	if n == nil || a.isRevoked(n.keys) {
+	if n == nil || a.state.isRevoked(n.keys) {
 		return ""
 	}
 	return n.role
@@ -367,7 +449,7 @@ func (a *Authority) Revoked(name identity.Name) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.state.names[name.String()]
-	return n != nil && a.isRevoked(n.keys)
+	return n != nil && a.state.isRevoked(n.keys)
 }
 
 // Age is how long ago something was issued to a name; not ok where nothing was, or it was revoked.
@@ -375,7 +457,7 @@ func (a *Authority) Age(name identity.Name) (age time.Duration, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.state.names[name.String()]
-	if n == nil || a.isRevoked(n.keys) {
+	if n == nil || a.state.isRevoked(n.keys) {
 		return 0, false
 	}
 	return a.clock().Sub(n.at).Abs(), true

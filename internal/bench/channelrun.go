@@ -239,7 +239,7 @@ func newOwnRounds(ctx context.Context, n *Network) (*ownRounds, error) {
 		return nil, err
 	}
 
-	o.there, o.here = o.answerer.NewInbox(o.asker.Self()), o.asker.NewInbox(o.answerer.Self())
+	o.there, o.here = "ferry.data.ANSWERER.ASKER", "ferry.data.ASKER.ANSWERER"
 	if err := o.listen(ctx); err != nil {
 		o.close()
 		return nil, err

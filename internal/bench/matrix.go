@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"ferry/internal/bench/published"
@@ -26,10 +27,15 @@ type cell struct {
 	lane     Lane
 	chunk    int // KiB
 	at       int // the number of its series
+	bindings bool
 }
 
 func (c cell) name() string {
-	return fmt.Sprintf("%s, %s, %d MB files, %s, %s, chunk %d KiB", c.text.name(), transfersText(c.ten), c.size, c.checksum, c.lane.Name, c.chunk)
+	mode := "client"
+	if c.bindings {
+		mode = "bindings"
+	}
+	return fmt.Sprintf("%s, %s, %s, %d MB files, %s, %s, chunk %d KiB", mode, c.text.name(), transfersText(c.ten), c.size, c.checksum, c.lane.Name, c.chunk)
 }
 
 func transfersText(ten bool) string {
@@ -52,7 +58,9 @@ const defaultChunk = 256
 
 // matrixCells are all cells; the short form has the default chunk only, and of
 // text one checksum.
-func matrixCells(short bool) []cell { return append(binaryCells(short), textCells(short)...) }
+func matrixCells(short bool) []cell {
+	return slices.Concat(binaryCells(short), textCells(short), bindingsCells(short))
+}
 
 func binaryCells(short bool) (all []cell) {
 	chunks := matrixChunks
@@ -77,6 +85,7 @@ func binaryCells(short bool) (all []cell) {
 type matrix struct {
 	env    *Env
 	pair   *Pair
+	beside *Pair            // in bindings mode
 	sets   map[int]*FileSet // by size
 	texts  map[int]*Texts   // by size
 	cells  []cell
@@ -113,6 +122,10 @@ func runMatrix(ctx context.Context, e *Env) (*Report, error) {
 		return nil, err
 	}
 	defer m.pair.Close()
+	if m.beside, err = e.StartPair(ctx, PairConfig{Dir: filepath.Join(dir, "beside"), SourceRoot: source, Lane: DirectPlain, Bindings: true}); err != nil {
+		return nil, err
+	}
+	defer m.beside.Close()
 
 	if m.series, err = e.Interleave(ctx, m.cases()); err != nil {
 		return nil, err
@@ -145,7 +158,11 @@ func (m *matrix) cases() (all []Case) {
 		if c.text != binaryData {
 			set, j = m.texts[c.size].Set(c.text.forms()), j.AsText(c.text.from, c.text.to)
 		}
-		all = append(all, m.pair.Case(c.name(), set, j, c.ten))
+		pair := m.pair
+		if c.bindings {
+			pair = m.beside
+		}
+		all = append(all, pair.Case(c.name(), set, j, c.ten))
 	}
 
 	for _, size := range matrixSizes {
@@ -198,7 +215,7 @@ func (m *matrix) of(ten bool, size int, checksum string, lane Lane, chunk int) S
 // ofText is the series of any cell.
 func (m *matrix) ofText(text pages, ten bool, size int, checksum string, lane Lane, chunk int) Series {
 	for _, c := range m.cells {
-		if c.text == text && c.ten == ten && c.size == size && c.checksum == checksum && c.lane == lane && c.chunk == chunk {
+		if !c.bindings && c.text == text && c.ten == ten && c.size == size && c.checksum == checksum && c.lane == lane && c.chunk == chunk {
 			return m.series[c.at]
 		}
 	}
@@ -214,9 +231,9 @@ func (m *matrix) report(unit int64) {
 	}
 
 	m.reportText()
-	m.r.Tables = append(m.r.Tables, noCounterparts()...)
+	m.r.Tables = append(m.r.Tables, m.bindingsTables()...)
 	m.bars()
-	m.r.Note("A file of 1 MB has %d bytes here. Each measurement moves %.0f MB (10^6 bytes) from one agent to another through a queue manager, in client mode, all on memory, durability process; %d, %d and %d files.",
+	m.r.Note("A file of 1 MB has %d bytes here. Each measurement moves %.0f MB (10^6 bytes) from one agent to another through a queue manager in client mode, or through two and a channel in bindings mode, all on memory, durability process; %d, %d and %d files.",
 		unit, float64(m.sets[1].Bytes())/1e6, len(m.sets[1].Names), len(m.sets[10].Names), len(m.sets[100].Names))
 	m.r.Note("Ten at once are as many transfers as there are files where there are fewer than ten. The time is from before the first request is handed over until the last transfer is known to have ended; the submitter is connected already.")
 	for _, p := range published.Misprints() {
@@ -243,5 +260,11 @@ func (m *matrix) bars() {
 		}
 	}
 
-	m.r.Bars = append(m.r.Bars, peakBar(m.series))
+	apart := slices.Clone(m.series)
+	for _, c := range m.cells {
+		if c.bindings { // whose agents have a queue manager in them
+			apart[c.at] = Series{Lacks: "not an agent's process alone"}
+		}
+	}
+	m.r.Bars = append(m.r.Bars, peakBar(apart))
 }

@@ -12,7 +12,7 @@ func (m *matrix) table(ten bool, checksum string) Table {
 		Columns: append([]Column{{Name: "file", Unit: "MB"}, {Name: "lane"}, {Name: "chunk", Unit: "KiB"}, {Name: "time", Unit: "s", Digits: 3}, {Name: "rate", Unit: "MB/s"}},
 			append(useColumns(), Column{Name: "Windows 9.0.5, client", Unit: "MB/s", Digits: 1}, Column{Name: "times as fast", Digits: 1})...)}
 	for _, c := range m.cells {
-		if c.text != binaryData || c.ten != ten || c.checksum != checksum {
+		if c.bindings || c.text != binaryData || c.ten != ten || c.checksum != checksum {
 			continue
 		}
 		s := m.series[c.at]
@@ -143,28 +143,6 @@ func (m *matrix) sizeChart(ten bool) Chart {
 		}
 	}
 	return c
-}
-
-// noCounterparts are the tables of what IBM measured and Ferry does not have
-// yet: agents in the process of their queue manager, with a channel between two.
-func noCounterparts() []Table {
-	windows := Table{Title: "Windows 9.0.5: bindings mode (the quickest chunk of each)",
-		Columns: []Column{{Name: "data"}, {Name: "checksum"}, {Name: "transfers"}, {Name: "file", Unit: "MB"},
-			{Name: "chunk", Unit: "KiB"}, {Name: "published", Unit: "s", Digits: 2}, {Name: "Ferry"}}}
-	for _, b := range published.WindowsBest() {
-		if b.Mode != published.Bindings {
-			continue
-		}
-		windows.Add(Text("%s", dataText(b.Text)), Text("%s", md5Text(b.MD5)), Text("%s", transfersText(b.Transfers == published.Ten)),
-			One(float64(b.FileMB)), One(float64(b.ChunkKiB)), One(b.Seconds), Text(NoCounterpart))
-	}
-
-	linux := Table{Title: "Linux 7.0.1: bindings mode, text, 1,000 MB in all",
-		Columns: []Column{{Name: "transfers"}, {Name: "file", Unit: "MB"}, {Name: "chunk", Unit: "KiB"}, {Name: "published", Unit: "s", Digits: 2}, {Name: "rate", Unit: "MB/s", Digits: 1}, {Name: "Ferry"}}}
-	for _, c := range published.Find(published.Like{Source: published.Linux, Mode: published.Bindings}) {
-		linux.Add(Text("%s", transfersText(c.Transfers == published.Ten)), One(float64(c.FileMB)), One(float64(c.ChunkKiB)), One(c.Seconds), One(c.Rate()), Text(NoCounterpart))
-	}
-	return []Table{windows, linux}
 }
 
 func dataText(text bool) string {

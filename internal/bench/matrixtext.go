@@ -57,7 +57,7 @@ func (m *matrix) textTable(ten bool, checksum string) Table {
 			append(useColumns(), Column{Name: "Windows 9.0.5, client", Unit: "MB/s", Digits: 1}, Column{Name: "times as fast", Digits: 1}, Column{Name: "Windows, time over binary", Digits: 2},
 				Column{Name: "Linux 7.0.1, client", Unit: "MB/s", Digits: 1}, Column{Name: "times as fast", Digits: 1})...)}
 	for _, c := range m.cells {
-		if c.text == binaryData || c.ten != ten || c.checksum != checksum {
+		if c.bindings || c.text == binaryData || c.ten != ten || c.checksum != checksum {
 			continue
 		}
 		s := m.series[c.at]

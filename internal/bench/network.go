@@ -35,6 +35,8 @@ type NetworkConfig struct {
 	Dir        string // state directories and logs
 	Agents     []AgentConfig
 	Together   bool                // coordination runs in the queue manager's process
+	Cluster    bool                // three queue managers are one
+	Bindings   bool                // each agent in the process of a queue manager of its own, joined by channels
 	Processors int                 // that all of them together may use; 0 is all
 	Nice       int                 // how much nicer than this process they are
 	Listen     string              // HOST:PORT of the queue manager; default a free port of the loopback interface
@@ -105,6 +107,23 @@ func (n *Network) up(ctx context.Context) error {
 
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, transfer.Errorf(transfer.KindTimeout, "the network is not ready after %s", limit))
 	defer cancel()
+	up := n.upApart
+	switch {
+	case n.cfg.Bindings:
+		up = n.upBeside
+	case n.cfg.Cluster:
+		up = n.upTogether
+	}
+	if err := up(ctx); err != nil {
+		return err
+	}
+	var err error
+	n.conn, err = n.Connect(ctx, n.url(RoleSubmitter), "bench")
+	return err
+}
+
+// upApart starts a queue manager, and coordination and agents that connect to it.
+func (n *Network) upApart(ctx context.Context) error {
 	coord := "none"
 	if n.cfg.Together {
 		coord = "here"
@@ -115,6 +134,9 @@ func (n *Network) up(ctx context.Context) error {
 		return err
 	}
 	if err := n.ready(ctx, n.procs...); err != nil {
+		return err
+	}
+	if err := n.consent(ctx); err != nil {
 		return err
 	}
 
@@ -131,20 +153,18 @@ func (n *Network) up(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := n.ready(ctx, n.procs...); err != nil {
-		return err
-	}
-
-	conn, err := n.Connect(ctx, n.url(RoleSubmitter), "bench")
-	n.conn = conn
-	return err
+	return n.ready(ctx, n.procs...)
 }
 
 // Connect connects to the queue manager as somebody of a name: with the identity that the queue
 // manager has itself, which may speak as anybody.
 func (n *Network) Connect(ctx context.Context, url, name string) (*qmgr.Conn, error) {
 	cc := qmgr.ConnConfig{URL: url, Name: "ferry-bench", Self: name, Timeout: patience, Log: n.env.Log}
-	dir, err := keyfile.Open(filepath.Join(n.state("QM"), "identities", "qm"))
+	founder := "QM"
+	if n.cfg.Cluster {
+		founder = "QM1"
+	}
+	dir, err := keyfile.Open(filepath.Join(n.state(founder), "identities", "qm"))
 	if err == nil {
 		cc.Identity, err = identity.Load(dir)
 	}

@@ -34,6 +34,8 @@ type PairConfig struct {
 	Lane       Lane
 	Processors int
 	Flags      []string // more flags of both agents
+	Bindings   bool     // each agent in the process of a queue manager of its own
+	Cluster    bool     // three queue managers are one
 	Listen     string
 	Wrap       map[Role][]string
 	Via        map[Role]string
@@ -49,7 +51,7 @@ func (e *Env) StartPair(ctx context.Context, cfg PairConfig) (*Pair, error) {
 	}
 
 	flags := append(cfg.Lane.Flags(), cfg.Flags...)
-	n, err := e.StartNetwork(ctx, NetworkConfig{Dir: cfg.Dir, Processors: cfg.Processors, Listen: cfg.Listen, Wrap: cfg.Wrap, Via: cfg.Via,
+	n, err := e.StartNetwork(ctx, NetworkConfig{Dir: cfg.Dir, Bindings: cfg.Bindings, Cluster: cfg.Cluster, Processors: cfg.Processors, Listen: cfg.Listen, Wrap: cfg.Wrap, Via: cfg.Via,
 		Agents: []AgentConfig{
 			{Role: RoleSource, Names: []string{string(SourceAgent)}, Root: cfg.SourceRoot, Flags: slices.Clone(flags)},
 			{Role: RoleDestination, Names: []string{string(DestAgent)}, Root: cfg.DestRoot, Flags: slices.Clone(flags)},

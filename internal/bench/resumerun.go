@@ -208,7 +208,7 @@ func (r *resume) interrupted(dir, dest string) (*transfer.Request, error) {
 	}
 
 	in := &ledger.Incoming{Request: *q, From: from.IncarnationText(), Principal: "bench", State: transfer.Receiving, Epoch: 1, Nonce: 1,
-		Settings: q.Settings, Resolution: res, Generation: to.Generation(), Decided: decided, Started: now, LastContact: now}
+		Settings: q.Settings, Resolution: res, Generations: ledger.Generations{Generation: to.Generation()}, Decided: decided, Started: now, LastContact: now}
 	in.Request.Items = nil
 	if err := r.journal(from, q.ID); err != nil {
 		return nil, err

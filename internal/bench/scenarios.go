@@ -22,6 +22,7 @@ func Scenarios() []Scenario {
 		recordScenario(),
 		peersScenario(),
 		linkScenario(),
+		shapesScenario(),
 	}
 }
 

@@ -58,6 +58,7 @@ type Job struct {
 	Checksum     string
 	Durability   string
 	Lane         string
+	Delivery     string
 	Compress     string
 	Settings     transfer.Settings
 	Mode         string
@@ -67,7 +68,7 @@ type Job struct {
 func (j Job) request() *transfer.Request {
 	return &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Submitted: time.Now().UTC(),
 		Originator: client.Me(), Source: j.Source, Destination: j.Dest, Items: transfer.ItemsOf(j.Sources...), Dest: j.To,
-		Durability: j.Durability, Lane: j.Lane, Compress: j.Compress, Settings: j.Settings,
+		Durability: j.Durability, Lane: j.Lane, Delivery: j.Delivery, Compress: j.Compress, Settings: j.Settings,
 		Options: transfer.Options{Recursive: true, Checksum: j.Checksum, Mode: j.Mode, Content: j.Content}}
 }
 

@@ -321,30 +321,11 @@ func over(p *transfer.Progress) bool { return p.State.Final() || p.State == tran
 // Control sends a cancel or another command to an agent and waits for its
 // answer; the command is durable and repeated under the same ID meanwhile.
 func (c *Client) Control(ctx context.Context, agent transfer.AgentName, kind wire.Kind, id transfer.ID) (*transfer.Progress, error) {
-	inbox, answers, stop, err := c.inbox(agent)
+	ans, err := AtAgent{c, agent}.Command(ctx, kind, wire.OfTransfer{Transfer: id})
 	if err != nil {
 		return nil, err
 	}
-	defer stop()
-
-	command := wire.Control{V: wire.Version, ID: transfer.NewID(c.Clock.Now()), Kind: kind, Body: wire.Marshal(wire.OfTransfer{Transfer: id}), Originator: c.Who, Reply: inbox}
-	pause, stored := repeatFirst, false
-	for {
-		err := c.Conn.Enqueue(ctx, wire.ControlSubject(agent, c.Conn.Self()), "", wire.Marshal(command))
-		if stored = stored || err == nil; !stored {
-			return nil, err
-		}
-		ans, err := c.answerIn(ctx, answers, command.ID, pause)
-		switch {
-		case ctx.Err() != nil:
-			return nil, transfer.Errorf(transfer.KindTimeout, "agent %s has not answered; it gets the command when it is there: %w", agent, context.Cause(ctx))
-		case err != nil:
-			return nil, err
-		case ans != nil:
-			return ans.Progress, nil
-		}
-		pause = min(2*pause, repeatMost)
-	}
+	return ans.Progress, nil
 }
 
 // endsSoon is how long Cancel waits for the end that most cancelled transfers have at once.

@@ -136,7 +136,7 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 	}
 	defer stop()
 
-	s.tellCoordination(q, transfer.Queued)
+	s.tellCoordination(q, transfer.Queued, nil)
 	subject := wire.CommandSubject(q.Source, s.Conn.Self())
 	pause, held := repeatFirst, false
 	for {
@@ -159,8 +159,12 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 		}
 		s.took = s.Clock.Now().Sub(began)
 		took := s.took - pause // to ask for it: on a slow line the request itself may be as long on its way
-		if p != nil || err != nil && !waits(err) {
+		if p != nil {
 			return p, err
+		}
+		if err != nil && !waits(err) {
+			s.tellCoordination(q, transfer.Failed, err)
+			return nil, err
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -242,11 +246,15 @@ func (c *Client) receipt(ctx context.Context, q *transfer.Request, answers <-cha
 	}
 }
 
-// tellCoordination lets the transfer be seen as queued or withdrawn. Nothing
-// depends on it.
-func (c *Client) tellCoordination(q *transfer.Request, as transfer.State) {
+// tellCoordination lets the transfer be seen as queued, as withdrawn, or as failed where its agent has
+// refused it. Nothing depends on it.
+func (c *Client) tellCoordination(q *transfer.Request, as transfer.State, why error) {
+	code := as.Code()
+	if why != nil {
+		code = transfer.KindOf(why).Code()
+	}
 	c.Conn.Publish(wire.AskSubject(wire.Coordination, c.Conn.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskQueued, Queued: &transfer.Progress{
-		ID: q.ID, State: as, Code: as.Code(), Source: q.Source, Destination: q.Destination, Originator: q.Originator.String(),
+		ID: q.ID, State: as, Code: code, Reason: transfer.AsError(why), Source: q.Source, Destination: q.Destination, Originator: q.Originator.String(),
 		Job: q.Job, Priority: q.Priority, Submitted: q.Submitted}}))
 }
 

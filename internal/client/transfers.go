@@ -78,19 +78,6 @@ func (c *Client) Records(ctx context.Context, ask wire.Ask, fn func(raw json.Raw
 	}
 }
 
-// Verify has coordination read its whole log again. The answer is an audit.Report.
-func (c *Client) Verify(ctx context.Context) (*audit.Report, error) {
-	ans, err := c.answered(ctx, wire.AskSubject(wire.Coordination, c.Conn.Self()), "coordination", wire.Ask{Kind: wire.AskVerify}, max(c.timeout(), 10*time.Minute))
-	if err != nil {
-		return nil, err
-	}
-	r := new(audit.Report)
-	if err := json.Unmarshal(ans.Verified, r); err != nil {
-		return nil, transfer.Errorf(transfer.KindVersion, "the answer of coordination cannot be read: %w", err)
-	}
-	return r, nil
-}
-
 // recordsOf hands out the audit records of a transfer, newest first, for as long as fn
 // wants more.
 func (c *Client) recordsOf(ctx context.Context, id transfer.ID, ask wire.Ask, fn func(*audit.Record) (more bool)) error {

@@ -64,7 +64,7 @@ func (s *submission) withdraw(ctx context.Context, limit time.Duration) (*transf
 		return nil, s.doubtful(limit, err)
 	}
 
-	s.tellCoordination(s.q, transfer.Withdrawn)
+	s.tellCoordination(s.q, transfer.Withdrawn, nil)
 	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
 	t := s.Clock.NewTimer(0)
 	defer t.Stop()

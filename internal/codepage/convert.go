@@ -265,11 +265,12 @@ func (c *Converter) drain(dst, src []byte, base int64) ([]byte, int, *Fault) {
 // step converts the character at the front of b, which stands at an offset of
 // the source, and says how many bytes it had; -1 where b does not hold all.
 func (c *Converter) step(dst, b []byte, offset int64) ([]byte, int, *Fault) {
-	if !c.st.begun && c.opt.From.form == formUTF16 && c.opt.From.order == orderMarked {
-		if len(b) < 2 {
+	if from := c.opt.From; !c.st.begun && from.table == nil && from.form != formUTF8 && from.order == orderMarked {
+		if least, _ := from.Width(); len(b) < least {
 			return dst, -1, nil
 		}
-		c.dec.little = b[0] == 0xff && b[1] == 0xfe
+		c.dec.little = false
+		c.dec.little = c.dec.otherMark(b)
 	}
 
 	r, n := c.dec.next(b)
@@ -280,11 +281,14 @@ func (c *Converter) step(dst, b []byte, offset int64) ([]byte, int, *Fault) {
 		c.st.begun = true
 		return dst, n, nil
 	case r < 0:
-		c.st.begun = true
 		reason := NoCharacter
-		if r == alone {
-			reason = LoneShift
+		switch {
+		case r == alone:
+			reason = c.dec.lone()
+		case !c.st.begun && c.dec.otherMark(b):
+			return dst, n, c.fault(&Fault{Offset: offset, Bytes: b[:n], Char: -1, Reason: OtherOrder})
 		}
+		c.st.begun = true
 		dst, fault := c.amiss(dst, &Fault{Offset: offset, Bytes: b[:max(n, 1)], Char: -1, Reason: reason})
 		return dst, n, fault
 	case r >= pairBase:
@@ -307,9 +311,9 @@ const mark = 0xfeff // the byte-order mark
 func (c *Converter) char(dst []byte, r rune, b []byte, offset int64) ([]byte, *Fault) {
 	if !c.st.begun {
 		c.st.begun = true
-		if from := c.opt.From; from.form == formUTF8 || from.form == formUTF16 {
+		if from := c.opt.From; from.table == nil {
 			switch {
-			case r == 0xfffe && from.form == formUTF16:
+			case c.dec.otherMark(b):
 				return dst, c.fault(&Fault{Offset: offset, Bytes: b, Char: -1, Reason: OtherOrder})
 			case r == mark && (from != c.opt.To || from.marks):
 				return dst, nil
@@ -346,21 +350,18 @@ func (c *Converter) char(dst []byte, r rune, b []byte, offset int64) ([]byte, *F
 // endLine writes a line end.
 func (c *Converter) endLine(dst []byte) []byte {
 	c.st.Line++
-	dst = c.flush(c.start(dst))
-	if c.enc.shifted {
-		c.enc.shifted = false
-		dst = append(dst, shiftIn)
-	}
+	dst = c.enc.home(c.flush(c.start(dst)))
 	return append(dst, c.lineEnd...)
 }
 
-// start writes the byte-order mark that goes before everything.
+// start writes the byte-order mark, or what else goes before everything.
 func (c *Converter) start(dst []byte) []byte {
 	if !c.st.wrote {
 		c.st.wrote = true
 		if c.opt.To.marks {
 			dst, _ = c.enc.put(dst, mark)
 		}
+		dst = append(dst, c.opt.To.begins...)
 	}
 	return dst
 }
@@ -444,26 +445,21 @@ func (c *Converter) finish(dst []byte) ([]byte, *Fault) {
 		c.hold(nil)
 	}
 
-	if c.dec.shifted {
+	if c.dec.open() {
 		var fault *Fault
-		dst, fault = c.amiss(dst, &Fault{Offset: c.st.In, Char: -1, Reason: LoneShift})
+		dst, fault = c.amiss(dst, &Fault{Offset: c.st.In, Char: -1, Reason: c.dec.lone()})
 		if fault != nil {
 			return dst, fault
 		}
-		c.dec.shifted = false
 	}
+	c.dec.set = 0
 
 	if c.st.cr {
 		c.st.cr = false
 		dst, _ = c.put(dst, '\r', nil, 0)
 	}
 
-	dst = c.flush(dst)
-	if c.enc.shifted {
-		c.enc.shifted = false
-		dst = append(dst, shiftIn)
-	}
-	return dst, nil
+	return c.enc.home(c.flush(dst)), nil
 }
 
 func (o *Options) describe() string {

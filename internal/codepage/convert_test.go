@@ -86,6 +86,15 @@ func TestLineEnds(t *testing.T) {
 		{from: "UTF-16BE", to: "UTF-8", in: "\x00a\x00\r\x00\n\x00\r", want: "a\n\r", line: 1},
 		{from: "UTF-8", to: "IBM-930", in: "\u6f22\n\u6f22", want: "\x0e\x4f\x58\x0f\x15\x0e\x4f\x58\x0f", line: 1},
 		{from: "UTF-8", to: "Big5", in: "ê\nê\u0304ê", want: "\x88\xa7\n\x88\xa3\x88\xa7", line: 1},
+		{from: "UTF-8", to: "ISO-2022-JP", in: "日\nab¥\nｱ日", want: "\x1b$BF|\x1b(B\nab\x1b(J\\\x1b(B\n\x1b(I1\x1b$BF|\x1b(B", line: 2},
+		{from: "UTF-8", to: "ISO-2022-JP", toEOL: CRLF, in: "日\n", want: "\x1b$BF|\x1b(B\r\n", line: 1},
+		{from: "ISO-2022-JP", to: "UTF-8", in: "\x1b$@F|\x1b(J\\\n\\", want: "日¥\n¥", line: 1},
+		{from: "UTF-8", to: "ISO-2022-KR", in: "a한\n글", want: "\x1b$)Ca\x0eGQ\x0f\n\x0e1[\x0f", line: 1},
+		{from: "UTF-8", to: "ISO-2022-KR", in: "", want: ""},
+		{from: "ISO-2022-KR", to: "UTF-8", in: "\x1b$)Ca\x0eGQ\x0f\x0f\n", want: "a한\n", line: 1},
+		{from: "IBM-300", to: "UTF-8", in: "\x45\x45\x40\x40", want: "五\u3000"},
+		{from: "UTF-8", to: "IBM-300", fromEOL: Keep, in: "漢", want: "\x4f\x58"},
+		{from: "UTF-8", to: "IBM-300", wantError: transfer.KindUsage},
 		{from: "UTF-8", to: "windows-1252", toEOL: NL, wantError: transfer.KindUsage},
 		{from: "UTF-8", to: "UTF-8", toEOL: Keep, wantError: transfer.KindUsage},
 		{from: "UTF-8", to: "UTF-8", fromEOL: Keep, toEOL: LF, wantError: transfer.KindUsage},
@@ -132,6 +141,13 @@ func TestByteOrderMarks(t *testing.T) {
 		{"UTF-16", "UTF-16", "\xff\xfea\x00", "\xfe\xff\x00a"},
 		{"UTF-16LE", "UTF-8", "\xff\xfea\x00\xff\xfe", "a" + mark},
 		{"UTF-16LE", "UTF-16LE", "\xff\xfea\x00", "\xff\xfea\x00"},
+		{"UTF-8", "UTF-32", "a", "\x00\x00\x00a"},
+		{"UTF-8", "UTF-32BE-BOM", "a", "\x00\x00\xfe\xff\x00\x00\x00a"},
+		{"UTF-8", "UTF-32LE-BOM", "\U0001f600", "\xff\xfe\x00\x00\x00\xf6\x01\x00"},
+		{"UTF-32", "UTF-8", "\xff\xfe\x00\x00a\x00\x00\x00", "a"},
+		{"UTF-32", "UTF-8", "\x00\x00\xfe\xff\x00\x00\x00a", "a"},
+		{"UTF-32", "UTF-8", "\x00\x00\x00a", "a"},
+		{"UTF-32LE", "UTF-8", "\xff\xfe\x00\x00a\x00\x00\x00", "a"},
 	} {
 		o := Options{From: page(t, c.from), To: page(t, c.to)}
 		if got := must(t, o, []byte(c.in)); string(got) != c.want {
@@ -149,6 +165,9 @@ var samples = map[string]string{
 	"taiwan":   "繁體中文 abc\n中華民國\r\n完",
 	"emoji":    "plain ascii text, then 😀 and €\r\nżółw\n\u0085\nend",
 	"accents":  "Ê\u0304abcÊabc\nê\u030cê\r\nÊ中Ê\u0304",
+	"wide":     "日本国憲法　第一条　天皇は～日本国の象徴であり",
+	"fonts":    "日本語 ｶﾅ ¥100 ‾ 表示\r\nｱｲｳ\n¥\\~ 漢字ｶﾅ漢字\n最後は漢字",
+	"planes":   "繁體中文 abc 㐀𠀀乂\n中華民國\r\n完乂",
 	"marks":    "か\u309aき\u309aか\nトト\u309a\r\nセ\u309aabc\u0300か",
 }
 
@@ -172,13 +191,32 @@ var journeys = []struct {
 	{"IBM-935", "GBK", "china", Default}, {"UTF-8", "IBM-1388", "china", CRLF}, {"IBM-937", "UTF-8", "taiwan", Default},
 	{"UTF-8", "IBM-1371", "taiwan", Default}, {"UTF-8", "IBM-1390", "marks", Default}, {"IBM-1399", "UTF-8", "marks", Default},
 	{"UTF-8", "Big5", "accents", Default}, {"Big5", "UTF-8", "accents", CRLF},
+	{"UTF-8", "Big5-HKSCS", "accents", Default}, {"Big5-HKSCS", "UTF-8", "accents", CRLF}, {"Big5-HKSCS", "EUC-TW", "planes", Default},
+	{"UTF-8", "UTF-32", "emoji", Default}, {"UTF-32", "UTF-8", "emoji", CRLF}, {"UTF-32LE-BOM", "UTF-32BE", "emoji", Default},
+	{"UTF-32LE", "UTF-16LE", "emoji", Default}, {"UTF-32BE", "IBM-1047", "latin", Default}, {"UTF-32BE-BOM", "UTF-32BE-BOM", "emoji", LF},
+	{"UTF-8", "ISO-2022-JP", "fonts", Default}, {"ISO-2022-JP", "UTF-8", "fonts", CRLF}, {"ISO-2022-JP", "IBM-939", "fonts", Default},
+	{"ISO-2022-JP", "ISO-2022-JP", "fonts", CRLF}, {"UTF-8", "ISO-2022-KR", "korean", Default}, {"ISO-2022-KR", "UTF-8", "korean", CRLF},
+	{"ISO-2022-KR", "ISO-2022-KR", "korean", CRLF}, {"IBM-933", "ISO-2022-KR", "korean", Default}, {"Johab", "IBM-949C", "korean", Default},
+	{"UTF-8", "Johab", "korean", CRLF}, {"UTF-8", "EUC-TW", "planes", CRLF}, {"EUC-TW", "UTF-8", "planes", Default}, {"EUC-TW", "IBM-964", "taiwan", Default},
+	{"IBM-964", "UTF-16BE", "taiwan", CRLF}, {"UTF-8", "IBM-964", "taiwan", Default}, {"IBM-33722", "IBM-943", "fonts", Default}, {"UTF-8", "IBM-33722", "fonts", CRLF},
+	{"IBM-942", "UTF-8", "fonts", Default}, {"UTF-8", "IBM-943C", "japanese", Default}, {"IBM-943C", "IBM-942C", "japanese", Default},
+	{"IBM-1383", "IBM-1381", "china", Default}, {"GB2312", "UTF-8", "china", CRLF}, {"UTF-8", "IBM-1383", "china", Default},
+	{"IBM-300", "UTF-8", "wide", Default}, {"IBM-300", "IBM-939", "wide", Default}, {"MacRoman", "MacIceland", "latin", Default}, {"IBM-833", "UTF-8", "latin", Default},
 }
 
 // text gives a sample in a page's bytes, line ends as they are in it; a
 // character that the page lacks is a question mark.
 func text(t testing.TB, p *Page, sample string) []byte {
 	t.Helper()
-	return must(t, Options{From: page(t, "UTF-8"), To: p, FromEOL: Keep, Replace: "?"}, []byte(samples[sample]))
+	return must(t, Options{From: page(t, "UTF-8"), To: p, FromEOL: Keep, Replace: question(p)}, []byte(samples[sample]))
+}
+
+// question is a question mark, a wide one where a page has no other.
+func question(p *Page) string {
+	if p.Has('?') {
+		return "?"
+	}
+	return "？"
 }
 
 func TestStoppedAnywhereGoesOnTheSame(t *testing.T) {
@@ -383,7 +421,7 @@ func TestOneLongLine(t *testing.T) {
 	for _, j := range journeys {
 		o := Options{From: page(t, j.from), To: page(t, j.to), ToEOL: j.eol, Replace: "?"}
 		c := converter(t, o)
-		src := must(t, Options{From: page(t, "UTF-8"), To: o.From}, block)
+		src := must(t, Options{From: page(t, "UTF-8"), To: o.From, FromEOL: Keep, Replace: question(o.From)}, block)
 		var dst []byte
 		step := func() {
 			var err error

@@ -8,10 +8,10 @@ import (
 // A decoder reads characters of a page. Its fields but page and table are part
 // of a converter's state.
 type decoder struct {
-	page    *Page
-	table   *table
-	shifted bool // between shift-out and shift-in
-	little  bool // UTF-16 with the least significant byte first
+	page   *Page
+	table  *table
+	set    uint8 // which set the text stands in; in a page that shifts 1 is between shift-out and shift-in
+	little bool  // UTF-16 or UTF-32 with the least significant byte first
 }
 
 // next reads the character at the front of b, which is not empty, and says how
@@ -25,8 +25,14 @@ func (d *decoder) next(b []byte) (rune, int) {
 		return nextUTF8(b)
 	case formUTF16:
 		return d.nextUTF16(b)
+	case formUTF32:
+		return d.nextUTF32(b)
 	case formShift:
 		return d.nextShift(b)
+	case formPair:
+		return d.nextPair(b)
+	case formEscape:
+		return d.nextEscape(b)
 	}
 	return d.table.nextMulti(b)
 }
@@ -83,6 +89,31 @@ func (d *decoder) unit(b []byte) rune {
 	return rune(binary.BigEndian.Uint16(b))
 }
 
+func (d *decoder) nextUTF32(b []byte) (rune, int) {
+	if len(b) < 4 {
+		return 0, 0
+	}
+	u := binary.BigEndian.Uint32(b)
+	if d.little {
+		u = binary.LittleEndian.Uint32(b)
+	}
+	if u > utf8.MaxRune || !utf8.ValidRune(rune(u)) {
+		return bad, 4
+	}
+	return rune(u), 4
+}
+
+// otherMark reports whether b begins with the byte-order mark of the other order.
+func (d *decoder) otherMark(b []byte) bool {
+	other := decoder{page: d.page, little: !d.little}
+	switch d.page.form {
+	case formUTF16, formUTF32:
+		r, _ := other.next(b)
+		return r == mark
+	}
+	return false
+}
+
 // nextMulti takes of malformed bytes the first one only, where what follows
 // could be a character of ASCII: a line end is never swallowed.
 func (t *table) nextMulti(b []byte) (rune, int) {
@@ -106,10 +137,10 @@ func (t *table) nextMulti(b []byte) (rune, int) {
 
 func (d *decoder) nextShift(b []byte) (rune, int) {
 	c := b[0]
-	if !d.shifted {
+	if d.set == 0 {
 		switch c {
 		case shiftOut:
-			d.shifted = true
+			d.set = 1
 			return silent, 1
 		case shiftIn:
 			return bad, 1
@@ -119,18 +150,25 @@ func (d *decoder) nextShift(b []byte) (rune, int) {
 
 	switch {
 	case c == shiftIn:
-		d.shifted = false
+		d.set = 0
 		return silent, 1
 	case c < 0x40:
-		d.shifted = false
+		d.set = 0
 		return alone, 0
 	case len(b) < 2:
 		return 0, 0
 	case b[1] < 0x40:
 		return bad, 1
 	}
+	return d.nextPair(b)
+}
 
-	v := d.table.wide[c]
+// nextPair reads two bytes, whatever they are.
+func (d *decoder) nextPair(b []byte) (rune, int) {
+	if len(b) < 2 {
+		return 0, 0
+	}
+	v := d.table.wide[b[0]]
 	if v == int32(bad) {
 		return bad, 2
 	}
@@ -140,9 +178,9 @@ func (d *decoder) nextShift(b []byte) (rune, int) {
 // An encoder writes characters of a page. Its fields but page and table are
 // part of a converter's state.
 type encoder struct {
-	page    *Page
-	table   *table
-	shifted bool
+	page  *Page
+	table *table
+	set   uint8
 }
 
 // put appends a character, and whether the page has it.
@@ -152,6 +190,11 @@ func (e *encoder) put(dst []byte, r rune) ([]byte, bool) {
 		return utf8.AppendRune(dst, r), true
 	case formUTF16:
 		return e.putUTF16(dst, r), true
+	case formUTF32:
+		if e.page.little() {
+			return binary.LittleEndian.AppendUint32(dst, uint32(r)), true
+		}
+		return binary.BigEndian.AppendUint32(dst, uint32(r)), true
 	}
 	code, ok := e.table.code(r)
 	if !ok {
@@ -161,15 +204,34 @@ func (e *encoder) put(dst []byte, r rune) ([]byte, bool) {
 }
 
 func (e *encoder) putCode(dst []byte, code uint32) []byte {
-	if wide := code > 0xff; e.page.form == formShift && wide != e.shifted {
-		e.shifted = wide
-		if wide {
+	switch e.page.form {
+	case formShift:
+		if wide := code > 0xff; !wide {
+			dst = e.home(dst)
+		} else if e.set == 0 {
+			e.set = 1
 			dst = append(dst, shiftOut)
-		} else {
-			dst = append(dst, shiftIn)
 		}
+	case formEscape:
+		if set := uint8(code >> 24); set != e.set {
+			e.set = set
+			dst = append(dst, e.table.sets[set].call...)
+		}
+		code &= 0xffffff
 	}
 	return appendCode(dst, code)
+}
+
+// home ends a run of another set than the one that lines and texts end in.
+func (e *encoder) home(dst []byte) []byte {
+	if e.set == 0 {
+		return dst
+	}
+	e.set = 0
+	if e.page.form == formShift {
+		return append(dst, shiftIn)
+	}
+	return append(dst, e.table.sets[0].call...)
 }
 
 func (e *encoder) putUTF16(dst []byte, r rune) []byte {
@@ -181,7 +243,7 @@ func (e *encoder) putUTF16(dst []byte, r rune) []byte {
 }
 
 func (e *encoder) putUnit(dst []byte, u uint16) []byte {
-	if e.page.utf16Little() {
+	if e.page.little() {
 		return binary.LittleEndian.AppendUint16(dst, u)
 	}
 	return binary.BigEndian.AppendUint16(dst, u)

@@ -18,8 +18,8 @@
 // mixed, and each becomes the destination's. A CR that no LF or NL follows is a
 // character. A text that does not end in a line end still does not.
 //
-// The tables are those of golang.org/x/text and, for the EBCDIC pages that it
-// lacks, those of the C library's iconv, from which generate.go made them.
-// The tests compare them with other authorities (ICU, Python) and know each
-// difference; docs/text-and-records.md explains them.
+// The tables are those of golang.org/x/text and, for the pages that it lacks,
+// those of the C library's iconv and of a Java runtime, from which generate.go
+// made them. The tests compare them with other authorities (ICU, Python) and know
+// each difference; docs/text-and-records.md explains them.
 package codepage

@@ -63,7 +63,7 @@ func (p *Page) likeASCII() bool {
 		return true
 	}
 
-	if p.form == formUTF16 || p.form == formShift {
+	if p.form != formSingle && p.form != formMulti {
 		return false
 	}
 
@@ -186,7 +186,7 @@ func (q *quick) toOne(c *Converter) {
 		}
 		if to.form == formUTF8 {
 			q.bytes[r] = uint16(r)
-		} else if to.form != formUTF16 {
+		} else if c.enc.table != nil {
 			if code, ok := c.enc.table.code(r); ok && code < special {
 				q.bytes[r] = uint16(code)
 			}
@@ -404,19 +404,19 @@ func (c *Converter) characters(dst, src []byte) ([]byte, int) {
 		if i == len(src) {
 			break
 		}
-		shifted := c.dec.shifted
+		set := c.dec.set
 		r, n := rune(src[i]), 1
 		if r >= utf8.RuneSelf || c.opt.From.form != formUTF8 {
 			r, n = c.dec.next(src[i:])
 		}
-		if uint32(r) < utf8.RuneSelf && n > 0 && q.bytes[r]&special == 0 && !c.enc.shifted {
+		if uint32(r) < utf8.RuneSelf && n > 0 && q.bytes[r]&special == 0 && c.enc.set == 0 {
 			dst = append(dst, byte(q.bytes[r]))
 			i += n
 			continue
 		}
 		if r != silent {
 			if n == 0 || r < 0 || r >= pairBase || c.isLine(r) || q.opens != nil && q.opens[r] {
-				c.dec.shifted = shifted
+				c.dec.set = set
 				break
 			}
 			var ok bool

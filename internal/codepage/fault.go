@@ -30,6 +30,7 @@ const (
 	CutShort                  // the text ends within a character
 	LoneShift                 // a shift-out without the shift-in that must end it
 	OtherOrder                // the byte-order mark is that of the other byte order
+	LoneEscape                // an escape sequence to characters of two bytes without the one that must end them
 )
 
 func (f *Fault) Error() string {
@@ -45,6 +46,8 @@ func (f *Fault) Error() string {
 		return fmt.Sprintf("the text ends within a character of code page %s %s, bytes %X", f.Page, at, f.Bytes)
 	case LoneShift:
 		return fmt.Sprintf("a shift-out (0E) has no shift-in (0F) before the text or its line ends %s; code page %s needs one", at, f.Page)
+	case LoneEscape:
+		return fmt.Sprintf("characters of two bytes are not ended by an escape sequence to ASCII (1B2842) before the text or its line ends %s; code page %s needs one", at, f.Page)
 	case OtherOrder:
 		return fmt.Sprintf("the byte-order mark %X at the beginning is that of the other byte order than code page %s", f.Bytes, f.Page)
 	}

@@ -38,6 +38,27 @@ func TestFaults(t *testing.T) {
 		{"IBM-930", "UTF-8", "\xc1\x0f", Fault{Offset: 1, Line: 1, Bytes: []byte("\x0f"), Char: -1, Page: "IBM-930", Reason: NoCharacter}, "A", "bytes 0F", "A?"},
 		{"IBM-930", "UTF-8", "\x0e\xfe\xfe\x0f", Fault{Offset: 1, Line: 1, Bytes: []byte("\xfe\xfe"), Char: -1, Page: "IBM-930", Reason: NoCharacter}, "", "bytes FEFE", "?"},
 		{"UTF-8", "IBM-930", "漢à\n", Fault{Offset: 3, Line: 1, Bytes: []byte("à"), Char: 'à', Page: "IBM-930", Reason: NotInPage}, "\x0e\x4f\x58", "U+00E0 'à'", "\x0e\x4f\x58\x0f\x6f\x15"},
+		{"ISO-2022-JP", "UTF-8", "a\x1b$BF|\nb", Fault{Offset: 6, Line: 1, Bytes: []byte("\n"), Char: -1, Page: "ISO-2022-JP", Reason: LoneEscape}, "a日",
+			"characters of two bytes are not ended by an escape sequence to ASCII (1B2842) before the text or its line ends at offset 6 (line 1); code page ISO-2022-JP needs one", "a日?\nb"},
+		{"ISO-2022-JP", "UTF-8", "\x1b$BF|", Fault{Offset: 5, Line: 1, Char: -1, Page: "ISO-2022-JP", Reason: LoneEscape}, "日", "characters of two bytes", "日?"},
+		{"ISO-2022-JP", "UTF-8", "\x1b$BF", Fault{Offset: 3, Line: 1, Bytes: []byte("F"), Char: -1, Page: "ISO-2022-JP", Reason: CutShort}, "", "the text ends within", "??"},
+		{"ISO-2022-JP", "UTF-8", "ab\x1b$", Fault{Offset: 2, Line: 1, Bytes: []byte("\x1b$"), Char: -1, Page: "ISO-2022-JP", Reason: CutShort}, "ab", "the text ends within", "ab?"},
+		{"ISO-2022-JP", "UTF-8", "a\n\x1b$A0", Fault{Offset: 2, Line: 2, Bytes: []byte("\x1b"), Char: -1, Page: "ISO-2022-JP", Reason: NoCharacter}, "a\n", "bytes 1B", "a\n?$A0"},
+		{"ISO-2022-JP", "UTF-8", "a\x0e", Fault{Offset: 1, Line: 1, Bytes: []byte("\x0e"), Char: -1, Page: "ISO-2022-JP", Reason: NoCharacter}, "a", "bytes 0E", "a?"},
+		{"ISO-2022-JP", "UTF-8", "\x1b$B~~F|\x1b(B", Fault{Offset: 3, Line: 1, Bytes: []byte("~~"), Char: -1, Page: "ISO-2022-JP", Reason: NoCharacter}, "", "bytes 7E7E", "?日"},
+		{"ISO-2022-KR", "UTF-8", "\x1b$)C\x0eGQ\n", Fault{Offset: 7, Line: 1, Bytes: []byte("\n"), Char: -1, Page: "ISO-2022-KR", Reason: LoneShift}, "한", "a shift-out (0E) has no shift-in", "한?\n"},
+		{"ISO-2022-KR", "UTF-8", "\x0eGQ\xb1", Fault{Offset: 3, Line: 1, Bytes: []byte("\xb1"), Char: -1, Page: "ISO-2022-KR", Reason: NoCharacter}, "한", "bytes B1", "한??"},
+		{"UTF-8", "ISO-2022-KR", "a\x1b", Fault{Offset: 1, Line: 1, Bytes: []byte("\x1b"), Char: 0x1b, Page: "ISO-2022-KR", Reason: NotInPage}, "\x1b$)Ca", "U+001B", "\x1b$)Ca?"},
+		{"UTF-32BE", "UTF-8", "\x00\x00\x00a\x00\x11\x00\x00", Fault{Offset: 4, Line: 1, Bytes: []byte("\x00\x11\x00\x00"), Char: -1, Page: "UTF-32BE", Reason: NoCharacter}, "a", "bytes 00110000", "a?"},
+		{"UTF-32LE", "UTF-8", "\x00\xd8\x00\x00", Fault{Offset: 0, Line: 1, Bytes: []byte("\x00\xd8\x00\x00"), Char: -1, Page: "UTF-32LE", Reason: NoCharacter}, "", "bytes 00D80000", "?"},
+		{"UTF-32BE", "UTF-8", "\x00\x00\x00a\x00\x00\x00", Fault{Offset: 4, Line: 1, Bytes: []byte("\x00\x00\x00"), Char: -1, Page: "UTF-32BE", Reason: CutShort}, "a", "the text ends within", "a?"},
+		{"UTF-32BE", "UTF-8", "\xff\xfe\x00\x00", Fault{Offset: 0, Line: 1, Bytes: []byte("\xff\xfe\x00\x00"), Char: -1, Page: "UTF-32BE", Reason: OtherOrder}, "",
+			"the byte-order mark FFFE0000 at the beginning is that of the other byte order", ""},
+		{"EUC-TW", "UTF-8", "a\x8e\xa2\xa1", Fault{Offset: 1, Line: 1, Bytes: []byte("\x8e\xa2\xa1"), Char: -1, Page: "EUC-TW", Reason: CutShort}, "a", "bytes 8EA2A1", "a?"},
+		{"EUC-TW", "UTF-8", "a\x8e\xa2\xa1\nb", Fault{Offset: 1, Line: 1, Bytes: []byte("\x8e"), Char: -1, Page: "EUC-TW", Reason: NoCharacter}, "a", "bytes 8E", "a?㊣\nb"},
+		{"IBM-300", "UTF-8", "\x4f\x58\x15\x25\x4f\x58", Fault{Offset: 2, Line: 1, Bytes: []byte("\x15\x25"), Char: -1, Page: "IBM-300", Reason: NoCharacter}, "漢", "bytes 1525", "漢?漢"},
+		{"IBM-300", "UTF-8", "\x4f\x58\x4f", Fault{Offset: 2, Line: 1, Bytes: []byte("\x4f"), Char: -1, Page: "IBM-300", Reason: CutShort}, "漢", "bytes 4F", "漢?"},
+		{"Big5-HKSCS", "UTF-8", "\x88\x62\x88\n", Fault{Offset: 2, Line: 1, Bytes: []byte("\x88"), Char: -1, Page: "Big5-HKSCS", Reason: NoCharacter}, "Ê\u0304", "bytes 88", "Ê\u0304?\n"},
 	} {
 		o := Options{From: page(t, c.from), To: page(t, c.to)}
 		// The same in one piece, and byte for byte.
@@ -111,6 +132,14 @@ func TestStatesThatAreRefused(t *testing.T) {
 	} {
 		if _, err := Resume(other, s); transfer.KindOf(err) != transfer.KindVersion {
 			t.Errorf("a state of %s resumes %s: %v", o.describe(), other.describe(), err)
+		}
+	}
+	beyond := s
+	for _, damage := range []func(*State){func(s *State) { s.set = 1 }, func(s *State) { s.out = 4 }} {
+		beyond = s
+		damage(&beyond)
+		if _, err := Resume(o, beyond); !errors.Is(err, errState) {
+			t.Errorf("a state in a set that the page lacks: %v", err)
 		}
 	}
 	good, _ := s.MarshalBinary()

@@ -24,8 +24,16 @@ func FuzzConvert(f *testing.F) {
 	}
 	f.Add(number("GB18030"), number("UTF-8"), uint8(Keep), false, uint16(3), []byte("a\x81\x30\x81\x30\x90\x30\x81\x30\xff\x81"))
 	f.Add(number("IBM-939"), number("IBM-939"), uint8(CRLF), true, uint16(4), []byte("\x0e\x45\x45\x15\x0f\x0e\x0e\x0d\x25\x0e\x0f\x0d"))
+	f.Add(number("ISO-2022-JP"), number("ISO-2022-KR"), uint8(LF), true, uint16(5), []byte("\x1b$BF|\n\x1b(J\\\x1b(I1\x1b$\x1b\x1b$BF\x0e\x1b$)C"))
+	f.Add(number("ISO-2022-KR"), number("ISO-2022-JP"), uint8(CRLF), true, uint16(2), []byte("\x0eGQ \x0e\x1b$)CGQ\x0f\x0f\r\x0eG"))
+	f.Add(number("UTF-32"), number("EUC-TW"), uint8(Default), false, uint16(3), []byte("\xff\xfe\x00\x00\x00\x4e\x00\x00\x00\x00\x02\x00"))
+	f.Add(number("EUC-TW"), number("UTF-32"), uint8(Keep), false, uint16(3), []byte("\x8e\xa2\xa1\xa1a\x8e\xa2\xa1\r\x8e"))
+	f.Add(number("IBM-300"), number("IBM-834"), uint8(Keep), false, uint16(1), []byte("\x40\x40\x45\x45\x15\x25"))
 	f.Add(number("UTF-8"), number("UTF-8-BOM"), uint8(LF), true, uint16(1), []byte("\xef\xbb\xbf\xef\xbb\xbf\r\xf4\x90\x80\x80\r\n"))
 	f.Fuzz(func(t *testing.T, from, to, eol uint8, replace bool, cut uint16, src []byte) {
+		if len(pages) > 256 {
+			t.Fatal("a byte is too small for the number of a page")
+		}
 		if len(src) == 0 || len(src) > 1<<12 {
 			return
 		}
@@ -73,7 +81,7 @@ func comesBack(t *testing.T, o Options, src, dst []byte) {
 	}
 	was := must(t, Options{From: o.From, To: unicode, FromEOL: Keep}, src)
 	is := must(t, Options{From: o.To, To: unicode, FromEOL: Keep}, dst)
-	if o.From.form == formUTF8 || o.From.form == formUTF16 {
+	if o.From.table == nil {
 		was = bytes.TrimPrefix(was, []byte("\ufeff"))
 	}
 	is = bytes.TrimPrefix(is, []byte("\ufeff"))
@@ -83,12 +91,17 @@ func comesBack(t *testing.T, o Options, src, dst []byte) {
 }
 
 func FuzzState(f *testing.F) {
-	o := Options{From: page(f, "UTF-8"), To: page(f, "IBM-930")}
-	c := converter(f, o)
-	for _, piece := range []string{"", "a", "漢\xe6", "\r"} {
-		if _, err := c.Convert(nil, []byte(piece)); err == nil {
-			b, _ := c.State().MarshalBinary()
-			f.Add(b)
+	conversions := []Options{
+		{From: page(f, "UTF-8"), To: page(f, "IBM-930")}, {From: page(f, "ISO-2022-JP"), To: page(f, "ISO-2022-JP"), ToEOL: CRLF},
+		{From: page(f, "ISO-2022-KR"), To: page(f, "UTF-32")},
+	}
+	for i, pieces := range [][]string{{"", "a", "漢\xe6", "\r"}, {"", "a", "\x1b$BF|", "\x1b(I1", "\x1b$", "B"}, {"\x1b$)C", "\x0eGQG", "\x0f\r"}} {
+		c := converter(f, conversions[i])
+		for _, piece := range pieces {
+			if _, err := c.Convert(nil, []byte(piece)); err == nil {
+				b, _ := c.State().MarshalBinary()
+				f.Add(b)
+			}
 		}
 	}
 	f.Add([]byte{stateVersion})
@@ -103,14 +116,16 @@ func FuzzState(f *testing.F) {
 			t.Fatalf("%x is %+v, which is %x and %+v", b, s, again, same)
 		}
 		// Whatever it says, going on from it does not fail in any other way.
-		s.belongs = converter(t, o).st.belongs
-		next, err := Resume(o, s)
-		if err != nil {
-			return
-		}
-		dst, err := next.Convert(nil, []byte("a漢\r\n"))
-		if err == nil {
-			next.Finish(dst)
+		for _, o := range conversions {
+			s.belongs = converter(t, o).st.belongs
+			next, err := Resume(o, s)
+			if err != nil {
+				continue
+			}
+			dst, err := next.Convert(nil, []byte("a漢\x1b$BF|\r\n"))
+			if err == nil {
+				next.Finish(dst)
+			}
 		}
 	})
 }

@@ -1,10 +1,11 @@
 //go:build ignore
 
 // Command generate_witness writes what other authorities than the one that a
-// page's tables are from say of it: ICU, by its program uconv, and Python, by
-// its codecs. Both must be installed; the tests need neither.
+// page's tables are from say of it: ICU, by its program uconv and its library,
+// Python, by its codecs, and for some pages Perl, the C library and Java. They
+// must be installed; the tests need none of them.
 //
-//	go run generate_witness.go
+//	go run generate_witness.go generate_java.go
 //
 // testdata/single.txt has for each page and authority a line: page, authority,
 // and the characters of the bytes 0x00 to 0xFF as four hexadecimal digits each,
@@ -119,6 +120,67 @@ macintosh macintosh mac_roman
 x-mac-cyrillic x-mac-cyrillic mac_cyrillic
 `
 
+// Pages whose tables are from Java, or are put together from others: who was
+// asked, and for what name.
+const others = `
+IBM-833 java:x-IBM833
+IBM-838 icu:ibm-838
+IBM-1166 glibc:IBM1166
+ISO-8859-11 python:iso8859_11
+TIS-620 glibc:TIS-620
+IBM-737 icu:ibm-737 python:cp737 glibc:CP737
+IBM-775 icu:ibm-775 python:cp775 glibc:CP775
+IBM-856 icu:ibm-856 python:cp856
+IBM-857 icu:ibm-857 python:cp857 glibc:CP857
+IBM-861 icu:ibm-861 python:cp861 glibc:CP861
+IBM-864 icu:ibm-864 python:cp864 glibc:CP864
+IBM-868 icu:ibm-868
+IBM-869 icu:ibm-869 python:cp869 glibc:CP869
+IBM-874 icu:ibm-874
+IBM-922 icu:ibm-922 glibc:CP922
+IBM-1006 icu:ibm-1006 python:cp1006
+IBM-1046 glibc:CP1046
+IBM-1098 icu:ibm-1098
+IBM-1124 icu:ibm-1124 glibc:CP1124
+IBM-1129 icu:ibm-1129 glibc:CP1129
+macintosh java:x-MacRoman
+x-mac-cyrillic java:x-MacCyrillic
+MacArabic python:mac_arabic
+MacCentralEurope icu:x-mac-ce python:mac_latin2 glibc:MAC-CENTRALEUROPE
+MacCroatian python:mac_croatian
+MacDingbat perl:MacDingbats
+MacGreek icu:x-mac-greek python:mac_greek
+MacHebrew perl:MacHebrew
+MacIceland python:mac_iceland
+MacRomania python:mac_romanian
+MacSymbol perl:MacSymbol
+MacThai perl:MacThai
+MacTurkish icu:x-mac-turkish python:mac_turkish
+MacUkraine icu:x-MacUkraine glibc:MAC-UK
+`
+
+// Pages of several bytes whose tables are from Java, or made from those.
+const otherMultis = `
+IBM-300 java:x-IBM300
+IBM-834 java:x-IBM834
+IBM-942 icu:ibm-942_P12A-1999
+IBM-942C icu:ibm-942_P12A-1999 java:x-IBM942C
+IBM-943 icu:ibm-943_P130-1999
+IBM-943C icu:ibm-943_P15A-2003 java:x-IBM943C
+IBM-949 icu:ibm-949_P110-1999
+IBM-949C icu:ibm-949_P11A-1999 java:x-IBM949C
+IBM-964 icu:ibm-964_P110-1999
+IBM-1381 python:gb2312
+IBM-1383 icu:ibm-1383_P110-1999
+IBM-33722 icu:ibm-33722_P120-1999
+Big5-HKSCS icu:ibm-1375_P100-2008 python:big5hkscs
+EUC-TW icu:euc-tw-2014
+GB2312 python:gb2312
+ISO-2022-JP python:iso2022_jp_ext
+ISO-2022-KR python:iso2022_kr
+Johab python:johab
+`
+
 // Pages of several bytes: the shifts of EBCDIC by ICU, the others by Python.
 const multis = `
 IBM-930 ibm-930 -
@@ -167,6 +229,28 @@ func main() {
 			multi = pack(multi, f[0], icu+" "+f[1], pairs(f[1]))
 		} else {
 			multi = pack(multi, f[0], python+" "+f[2], string(run(nil, "python3", "-c", sequences, f[2])))
+		}
+	}
+
+	for _, f := range fields(others) {
+		for _, a := range f[1:] {
+			who, name, _ := strings.Cut(a, ":")
+			lines = append(lines, line(f[0], authority(who, name), askers[who](name)))
+		}
+	}
+	for _, f := range fields(otherMultis) {
+		for _, a := range f[1:] {
+			who, name, _ := strings.Cut(a, ":")
+			var codes string
+			switch who {
+			case "java":
+				codes = javaCodes(name)
+			case "icu":
+				codes = string(run(nil, "python3", "-c", icuSequences, name))
+			case "python":
+				codes = string(run(nil, "python3", "-c", sequences, name))
+			}
+			multi = pack(multi, f[0], authority(who, name), codes)
 		}
 	}
 
@@ -291,6 +375,94 @@ for i in range(256):
 	return rs
 }
 
+var askers = map[string]func(string) []rune{"icu": bytewise, "python": asked, "perl": askPerl, "glibc": askGlibc, "java": func(name string) []rune {
+	decode, _ := askJava(name)
+	rs := slices.Repeat([]rune{utf8.RuneError}, 256)
+	for _, d := range decode {
+		rs[d[0]] = rune(d[1])
+	}
+	return rs
+}}
+
+func authority(who, name string) string {
+	switch who {
+	case "icu":
+		return "ICU " + word(run(nil, "uconv", "--version"), -1) + " " + name
+	case "python":
+		return "Python " + word(run(nil, "python3", "--version"), 1) + " " + name
+	case "perl":
+		return "Perl " + string(run(nil, "perl", "-e", "print $^V")) + " " + name
+	case "glibc":
+		return "glibc " + word(run(nil, "getconf", "GNU_LIBC_VERSION"), 1) + " " + name
+	}
+	return "Java " + javaVersion() + " " + name
+}
+
+// askPerl asks Perl for each byte by itself; two characters count as none.
+func askPerl(page string) []rune {
+	const program = `
+use Encode;
+for (0 .. 255) { my $b = chr; my $s = eval { decode($ARGV[0], $b, 1) }; printf "%x ", defined $s && length $s == 1 ? ord $s : 0xfffd }
+`
+	var rs []rune
+	for _, w := range strings.Fields(string(run(nil, "perl", "-e", program, page))) {
+		var r rune
+		fmt.Sscanf(w, "%x", &r)
+		rs = append(rs, r)
+	}
+	return rs
+}
+
+// askGlibc asks the C library for each byte by itself.
+func askGlibc(page string) []rune {
+	rs := slices.Repeat([]rune{utf8.RuneError}, 256)
+	for i := range rs {
+		cmd := exec.Command("iconv", "-f", page, "-t", "UTF-32BE")
+		cmd.Stdin = bytes.NewReader([]byte{byte(i)})
+		if out, err := cmd.Output(); err == nil && len(out) == 4 {
+			rs[i] = rune(binary.BigEndian.Uint32(out))
+		}
+	}
+	return rs
+}
+
+func javaCodes(page string) string {
+	decode, _ := askJava(page)
+	var b strings.Builder
+	for _, d := range decode {
+		fmt.Fprintf(&b, "%x %x", d[0], d[1])
+		if d[2] != 0 {
+			fmt.Fprintf(&b, " %x", d[2])
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// icuSequences asks ICU's library for each sequence of one to four bytes.
+const icuSequences = `
+import ctypes, ctypes.util, sys
+lib = ctypes.CDLL(ctypes.util.find_library('icuuc'))
+def icu(name): return getattr(lib, name + '_72') # a library of another version has another suffix
+icu('ucnv_open').restype = ctypes.c_void_p
+err = ctypes.c_int(0)
+cnv = ctypes.c_void_p(icu('ucnv_open')(sys.argv[1].encode(), ctypes.byref(err)))
+if err.value > 0: sys.exit('no converter')
+icu('ucnv_setToUCallBack')(cnv, ctypes.cast(icu('UCNV_TO_U_CALLBACK_STOP'), ctypes.c_void_p), None, None, None, ctypes.byref(err))
+out = ctypes.create_string_buffer(64)
+def walk(before):
+    for i in range(256):
+        b = before + bytes([i])
+        err.value = 0
+        n = icu('ucnv_toUChars')(cnv, out, 30, b, len(b), ctypes.byref(err))
+        if err.value <= 0 and n > 0:
+            s = out.raw[:2*n].decode('utf-16-le')
+            if len(s) == 1 or before == b'' or s[-1] >= '\x80':
+                print(b.hex(), ' '.join('%x' % ord(c) for c in s))
+        elif err.value == 11 and len(b) < 4: walk(b) # truncated
+walk(b'')
+`
+
 // sequences asks Python for each sequence of one to three bytes, and for those
 // of four of GB18030 that are in the basic plane.
 const sequences = `
@@ -302,6 +474,18 @@ def tell(*b):
     if len(b) > 1 and s[-1] < '\x80' and b[-1] < 0x80: return False
     print(bytes(b).hex(), ''.join('%x ' % ord(c) for c in s).strip())
     return True
+if page.startswith('iso2022'):
+    one, two = {'iso2022_jp_ext': [b'\x1b(B', b'\x1b(J', None, b'\x1b(I'], 'iso2022_kr': [b'']}[page], {'iso2022_jp_ext': (2, b'\x1b$B'), 'iso2022_kr': (1, b'\x1b$)C\x0e')}[page]
+    def mark(set, call, b):
+        try: s = (call + b).decode(page)
+        except UnicodeDecodeError: return
+        if len(s) == 1: print('%x %x' % (set << 24 | int(b.hex(), 16), ord(s)))
+    for set, call in enumerate(one):
+        for a in range(128):
+            if call is not None: mark(set, call, bytes([a]))
+    for a in range(0x21, 0x7f):
+        for b in range(0x21, 0x7f): mark(*two, bytes([a, b]))
+    sys.exit()
 for a in range(256):
     if tell(a): continue
     for b in range(0x30, 256):

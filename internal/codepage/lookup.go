@@ -3,6 +3,7 @@ package codepage
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,14 +18,19 @@ const maxName = 64
 
 // key is what two spellings of a name have in common: small letters, and no
 // signs between them. A number may have the prefixes with which IBM, Java and
-// IANA write it, and zeros before it.
+// IANA write it, zeros before it, and after it ICU's name of a table
+// (ibm-1047_P100-1995) unless that is a variant's (ibm-942_P12A-1999).
 func key(name string) string {
+	name = strings.ToLower(name)
+	if base, table, ok := strings.Cut(name, "_p"); ok && icuTable.MatchString(table) {
+		name = base
+	}
 	k := strings.Map(func(r rune) rune {
 		if strings.ContainsRune("-_ .:+()", r) {
 			return -1
 		}
 		return r
-	}, strings.ToLower(name))
+	}, name)
 	for _, prefix := range []string{"csibm", "xibm", "ibm", "ccsid", "cp", ""} {
 		if n, ok := strings.CutPrefix(k, prefix); ok && n != "" && strings.Trim(n, "0123456789") == "" {
 			return strings.TrimLeft(n, "0")
@@ -32,6 +38,9 @@ func key(name string) string {
 	}
 	return k
 }
+
+// icuTable is the name of one of IBM's tables as ICU writes it, after _p.
+var icuTable = regexp.MustCompile(`^[0-9]{3}-[0-9]{4}$`)
 
 // index has every name under which a page is found.
 var index = sync.OnceValue(func() map[string]*Page {

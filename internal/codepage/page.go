@@ -18,7 +18,8 @@ type Page struct {
 	aliases []string // further names, as people write them
 	form    form
 	ebcdic  bool
-	marks   bool // a text begins with a byte-order mark when it is written
+	marks   bool   // a text begins with a byte-order mark when it is written
+	begins  string // what else it begins with then
 	order   byteOrder
 	table   func() *table // nil for the Unicode forms; the first call builds it
 }
@@ -30,11 +31,14 @@ const (
 	formSingle form = iota // one byte is one character
 	formMulti              // one to four bytes, told apart by their first
 	formShift              // one byte, or two between shift-out and shift-in
+	formPair               // two bytes, which no line end has
+	formEscape             // sets of one and of two bytes, which escape sequences or shifts select (ISO 2022)
 	formUTF8
 	formUTF16
+	formUTF32
 )
 
-// A byteOrder is that of UTF-16.
+// A byteOrder is that of UTF-16 and UTF-32.
 type byteOrder uint8
 
 const (
@@ -43,7 +47,7 @@ const (
 	orderLittle
 )
 
-// Bytes that are the same in every page here that is not UTF-16.
+// Bytes that are the same in every page here of which a character may have one.
 const (
 	carriageReturn = 0x0d
 	shiftOut       = 0x0e
@@ -62,9 +66,9 @@ func (p *Page) About() string { return p.about }
 // with NL and letters come before digits.
 func (p *Page) EBCDIC() bool { return p.ebcdic }
 
-// Shifts reports whether the page's text has shift-out and shift-in around its
-// two-byte characters.
-func (p *Page) Shifts() bool { return p.form == formShift }
+// Shifts reports whether the page's text has shift-out and shift-in, or escape
+// sequences, around its two-byte characters.
+func (p *Page) Shifts() bool { return p.form == formShift || p.form == formEscape }
 
 // Width is the least and the greatest number of bytes of a character, shifts
 // not counted.
@@ -76,32 +80,48 @@ func (p *Page) Width() (least, most int) {
 		return 1, 4
 	case formUTF16:
 		return 2, 4
-	case formShift:
+	case formUTF32:
+		return 4, 4
+	case formPair:
+		return 2, 2
+	case formShift, formEscape:
 		return 1, 2
 	}
 	return 1, p.table().width
 }
 
-// Blank is the page's space character, which pads records.
+// Blank is the page's space character, which pads records. IBM-300 and IBM-834
+// have that of a character of two bytes.
 func (p *Page) Blank() []byte {
-	b, _ := p.Encode(' ')
+	b, ok := p.Encode(' ')
+	if !ok {
+		b, _ = p.Encode(0x3000)
+	}
 	return b
 }
 
 // Newline is what ends a line by the page's convention: NL in an EBCDIC page,
-// otherwise LF.
+// otherwise LF; nothing in IBM-300 and IBM-834, whose texts have no lines.
 func (p *Page) Newline() []byte {
+	if p.form == formPair {
+		return nil
+	}
 	b, err := p.LineEnd(Default)
 	if err != nil {
-		panic("internal error: " + err.Error()) // every page has its own line end; the tests ask each
+		panic("internal error: " + err.Error()) // every other page has its own line end; the tests ask each
 	}
 	return b
 }
 
 // LineEnd is a line end in the page's bytes. It fails with KindUsage where the
 // page lacks its characters: NL (U+0085) is in the EBCDIC pages, in Unicode and
-// in few others.
+// in few others, and IBM-300 and IBM-834 have no line end.
 func (p *Page) LineEnd(e EOL) ([]byte, error) {
+	if p.form == formPair {
+		return nil, transfer.Errorf(transfer.KindUsage, "code page %s has characters of two bytes only and no line end", p.name).
+			WithHint("choose a page that shifts between one and two bytes, such as IBM-939 for IBM-300 and IBM-933 for IBM-834")
+	}
+
 	var text []rune
 	switch e {
 	case Default:
@@ -147,14 +167,11 @@ func (p *Page) Encode(r rune) ([]byte, bool) {
 		e.table = p.table()
 	}
 	b, ok := e.put(nil, r)
-	if e.shifted {
-		b = append(b, shiftIn)
-	}
-	return b, ok
+	return e.home(b), ok
 }
 
-// utf16Little says which order a page writes.
-func (p *Page) utf16Little() bool { return p.order == orderLittle }
+// little says which order a page writes.
+func (p *Page) little() bool { return p.order == orderLittle }
 
 // single makes a page of one byte a character from a function that gives the
 // 256 characters, -1 for a byte that is none.

@@ -24,7 +24,7 @@ const settle = 16
 func (c *Converter) Split(block []byte, at int) int {
 	at = min(at, len(block))
 	from, to := c.opt.From, c.opt.To
-	if from.form == formShift || to.form == formShift || c.enc.table != nil && c.enc.table.opens != nil || at <= 0 {
+	if from.Shifts() || to.Shifts() || c.enc.table != nil && c.enc.table.opens != nil || at <= 0 {
 		return 0
 	}
 	for least := max(at-maxLook, 0); at > least; at-- {
@@ -51,15 +51,29 @@ func (c *Converter) whole(b []byte, i int) bool {
 		}
 		return true
 	case formUTF16:
-		if (i+int(c.st.pending))%2 != 0 || i < 2 { // the first byte may belong to a unit that has begun
+		if !c.aligned(i, 2) {
 			return false
 		}
 		u := c.dec.unit(b[i-2:])
 		return u != carriageReturn && (u < 0xd800 || u >= 0xdc00)
+	case formUTF32:
+		if !c.aligned(i, 4) {
+			return false
+		}
+		r, _ := c.dec.next(b[i-4:])
+		return r != carriageReturn
+	case formPair:
+		return c.aligned(i, 2)
 	case formMulti:
 		return last < '0' && last != carriageReturn // no byte but the first is below '0'
 	}
 	return last != carriageReturn
+}
+
+// aligned reports whether a unit of some bytes that has all of them in what
+// follows ends at position i: the first byte may belong to one that has begun.
+func (c *Converter) aligned(i, size int) bool {
+	return (i+int(c.st.pending))%size == 0 && i >= size
 }
 
 // ConvertParallel is Convert on as many as n goroutines where that is faster; what

@@ -107,6 +107,9 @@ func TestSplit(t *testing.T) {
 		{"IBM-1047", "UTF-8", "ab\r\x15cd", 3, 2}, {"UTF-8", "IBM-1047", "a\u20acb", 3, 1}, {"UTF-8", "IBM-1047", "a\u20acb", 4, 4},
 		{"UTF-16LE", "UTF-8", "a\x00b\x00c\x00", 5, 4}, {"UTF-16LE", "UTF-8", "a\x00\x3d\xd8\x00\xdeb\x00", 4, 2}, {"UTF-16LE", "UTF-8", "a\x00\r\x00\n\x00", 4, 2},
 		{"Shift_JIS", "UTF-8", "\x83\x41 \x83\x41", 5, 3}, {"IBM-930", "UTF-8", "abcdef", 4, 0}, {"UTF-8", "IBM-930", "abcdef", 4, 0},
+		{"UTF-32LE", "UTF-8", "a\x00\x00\x00b\x00\x00\x00", 7, 4}, {"UTF-32BE", "UTF-8", "\x00\x00\x00a\x00\x00\x00\r", 8, 4},
+		{"EUC-TW", "UTF-8", "\x8e\xa2\xa1\xa1 \x8e\xa2\xa1\xa1", 8, 5}, {"IBM-300", "UTF-8", "\x45\x45\x45\x45", 3, 2},
+		{"ISO-2022-JP", "UTF-8", "abcdef", 4, 0}, {"UTF-8", "ISO-2022-KR", "abcdef", 4, 0}, {"UTF-8", "Big5-HKSCS", "abcdef", 4, 0},
 		{"UTF-8", "Big5", "abcdef", 4, 0}, {"UTF-8", "UTF-8", "abc", 9, 3}, {"UTF-8", "UTF-8", "abc", 0, 0}, {"ISO-8859-1", "UTF-8", "\r\r\r", 3, 0},
 	} {
 		conv := converter(t, Options{From: page(t, c.from), To: page(t, c.to)})

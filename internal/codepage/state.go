@@ -25,9 +25,9 @@ type State struct {
 	begun   bool    // the first character has been seen: a byte-order mark comes no more
 	wrote   bool    // something was written: a byte-order mark comes no more
 	cr      bool    // a CR waits for what follows
-	shifted bool    // the source stands between shift-out and shift-in
-	out     bool    // so does the destination
-	little  bool    // the source is UTF-16 with the least significant byte first
+	set     uint8   // the set that the source stands in: 1 between shift-out and shift-in
+	out     uint8   // the set that the destination stands in
+	little  bool    // the source has the least significant byte first
 }
 
 // MaxState is the greatest number of bytes of a State.
@@ -49,7 +49,7 @@ const (
 // were appended are safe. It is meaningless after an error and after Finish.
 func (c *Converter) State() State {
 	s := c.st
-	s.shifted, s.out, s.little = c.dec.shifted, c.enc.shifted, c.dec.little
+	s.set, s.out, s.little = c.dec.set, c.enc.set, c.dec.little
 	return s
 }
 
@@ -67,8 +67,11 @@ func Resume(o Options, s State) (*Converter, error) {
 		return nil, transfer.Errorf(transfer.KindVersion, "the checkpoint is not of a conversion from %s as this version does it", c.opt.describe()).
 			WithHint("the item is converted again from its beginning")
 	}
+	if s.set >= o.From.sets() || s.out >= o.To.sets() {
+		return nil, errState
+	}
 	c.st = s
-	c.dec.shifted, c.enc.shifted, c.dec.little = s.shifted, s.out, s.little
+	c.dec.set, c.enc.set, c.dec.little = s.set, s.out, s.little
 	return c, nil
 }
 
@@ -80,27 +83,33 @@ func (o *Options) fingerprint() uint64 {
 }
 
 // MarshalBinary writes the state: version, flags, fingerprint (8 bytes, most
-// significant first), the number of pending bytes and those, and as uvarints
-// the held character, In, Out and Line. It does not fail.
+// significant first), a byte of counts, the pending bytes, and as uvarints the
+// held character, In, Out and Line. The counts are that of the pending bytes in the
+// two lowest bits, and above them in three bits each the sets of the source and the
+// destination beyond the first, where the flags say that they do not stand in
+// set 0. It does not fail.
 func (s State) MarshalBinary() ([]byte, error) {
 	var flags byte
 	for _, f := range []struct {
 		set bool
 		bit byte
-	}{{s.begun, flagBegun}, {s.wrote, flagWrote}, {s.cr, flagCR}, {s.shifted, flagShifted}, {s.out, flagOut}, {s.little, flagLittle}} {
+	}{{s.begun, flagBegun}, {s.wrote, flagWrote}, {s.cr, flagCR}, {s.set > 0, flagShifted}, {s.out > 0, flagOut}, {s.little, flagLittle}} {
 		if f.set {
 			flags |= f.bit
 		}
 	}
 
 	b := binary.BigEndian.AppendUint64([]byte{stateVersion, flags}, s.belongs)
-	b = append(b, s.pending)
+	b = append(b, s.pending|beyond(s.set)<<2|beyond(s.out)<<5)
 	b = append(b, s.part[:s.pending]...)
 	for _, v := range []uint64{uint64(s.held), uint64(s.In), uint64(s.Out), uint64(s.Line)} {
 		b = binary.AppendUvarint(b, v)
 	}
 	return b, nil
 }
+
+// beyond is a set's number counted from set 1.
+func beyond(set uint8) byte { return max(set, 1) - 1 }
 
 // MarshalText writes what MarshalBinary writes in base64, for JSON.
 func (s State) MarshalText() ([]byte, error) {
@@ -128,14 +137,20 @@ func (s *State) UnmarshalBinary(b []byte) error {
 			WithHint("the item is converted again from its beginning")
 	}
 
-	if len(b) < 11 || len(b) > MaxState || b[1] >= flagsEnd || b[10] >= 4 || len(b) < 11+int(b[10]) {
+	if len(b) < 11 || len(b) > MaxState || b[1] >= flagsEnd || len(b) < 11+int(b[10]&3) {
 		return errState
 	}
 
 	flags := b[1]
-	*s = State{belongs: binary.BigEndian.Uint64(b[2:]), pending: b[10],
+	*s = State{belongs: binary.BigEndian.Uint64(b[2:]), pending: b[10] & 3,
 		begun: flags&flagBegun != 0, wrote: flags&flagWrote != 0, cr: flags&flagCR != 0,
-		shifted: flags&flagShifted != 0, out: flags&flagOut != 0, little: flags&flagLittle != 0}
+		little: flags&flagLittle != 0}
+	if flags&flagShifted != 0 {
+		s.set = b[10]>>2&7 + 1
+	}
+	if flags&flagOut != 0 {
+		s.out = b[10]>>5 + 1
+	}
 	b = b[11:]
 	b = b[copy(s.part[:s.pending], b):]
 	var held int64

@@ -35,23 +35,26 @@ type table struct {
 	opens   map[rune]bool      // the first characters of pairs
 
 	ranges *fourBytes // of GB18030
+	sets   []charset  // of ISO 2022
+	calls  []call
 }
 
 func newTable() *table {
-	t := &table{width: 1}
-	for i := range t.first {
-		t.first[i] = int32(bad)
-	}
-	return t
+	return &table{width: 1, first: *emptyRow()}
 }
 
-// row makes a row in which nothing is a character and gives its index.
-func (t *table) row() int32 {
+// emptyRow is a row in which nothing is a character.
+func emptyRow() *[256]int32 {
 	r := new([256]int32)
 	for i := range r {
 		r[i] = int32(bad)
 	}
-	t.rows = append(t.rows, r)
+	return r
+}
+
+// row adds an empty row and gives its index.
+func (t *table) row() int32 {
+	t.rows = append(t.rows, emptyRow())
 	return int32(len(t.rows) - 1)
 }
 
@@ -81,7 +84,7 @@ func (t *table) setCode(r rune, code uint32) {
 	page[r&0xff] = code
 }
 
-// set adds a sequence of one to three bytes and the value that it stands for.
+// set adds a sequence of one to four bytes and the value that it stands for.
 func (t *table) set(row *[256]int32, seq []byte, value int32) {
 	t.width = max(t.width, len(seq))
 	for len(seq) > 1 {
@@ -110,6 +113,11 @@ func appendCode(dst []byte, code uint32) []byte {
 
 // decoded is the character that a code stands for, bad if there is none.
 func (t *table) decoded(code uint32) rune {
+	if t.sets != nil {
+		d := decoder{page: &Page{form: formEscape}, table: t, set: uint8(code >> 24)}
+		r, _ := d.next(appendCode(nil, code&0xffffff))
+		return r
+	}
 	b := appendCode(nil, code)
 	if t.wide != nil && len(b) == 2 {
 		if row := t.wide[b[0]]; row < int32(bad) {
@@ -123,22 +131,25 @@ func (t *table) decoded(code uint32) rune {
 	return bad
 }
 
-// each calls f for every code of at most three bytes.
+// each calls f for every code but the four bytes of GB18030.
 func (t *table) each(f func(code uint32, r rune)) {
-	var walk func(row *[256]int32, before uint32)
-	walk = func(row *[256]int32, before uint32) {
+	var walk func(row *[256]int32, before, mark uint32)
+	walk = func(row *[256]int32, before, mark uint32) {
 		for i, v := range row {
 			code := before<<8 | uint32(i)
 			switch {
 			case v >= 0:
-				f(code, rune(v))
+				f(mark|code, rune(v))
 			case v < int32(bad):
-				walk(t.rows[-2-v], code)
+				walk(t.rows[-2-v], code, mark)
 			}
 		}
 	}
-	walk(&t.first, 0)
+	walk(&t.first, 0, 0)
 	if t.wide != nil {
-		walk(t.wide, 0)
+		walk(t.wide, 0, 0)
+	}
+	for i := 1; i < len(t.sets); i++ { // the first one is t.first
+		walk(t.sets[i].row, 0, uint32(i)<<24)
 	}
 }

@@ -1,6 +1,7 @@
 package codepage
 
 import (
+	"bufio"
 	"bytes"
 	"compress/flate"
 	_ "embed"
@@ -32,8 +33,8 @@ func singleTable(chars []rune, decodeOnly string) *table {
 }
 
 // generated gives the characters of a page of singleTables.
-func generated(number int) []rune {
-	chars := []rune(singleTables[number])
+func generated(name string) []rune {
+	chars := []rune(singleTables[name])
 	for i, r := range chars {
 		if r == utf8.RuneError {
 			chars[i] = bad
@@ -42,34 +43,38 @@ func generated(number int) []rune {
 	return chars
 }
 
-//go:embed double.bin
-var doubleTables []byte
+//go:embed multi.bin
+var multiTables []byte
 
-// A double is the double-byte half of a page that shifts.
-type double struct {
-	decode [][3]uint32 // pair, character, second character or 0
+// A codes is a page of several bytes a character, or the double-byte half of one
+// that shifts.
+type codes struct {
+	decode [][3]uint32 // code, character, second character or 0
 	encode [][2]uint32 // character, code
 }
 
-// doubles reads double.bin, whose form generate.go states.
-var doubles = sync.OnceValue(func() map[int]double {
-	data, err := io.ReadAll(flate.NewReader(bytes.NewReader(doubleTables)))
+// published reads multi.bin, whose form generate.go states.
+var published = sync.OnceValue(func() map[string]codes {
+	data, err := io.ReadAll(flate.NewReader(bytes.NewReader(multiTables)))
 	if err != nil {
 		panic("internal error: the tables built into this program cannot be read: " + err.Error())
 	}
-	all := map[int]double{}
-	r := bytes.NewReader(data)
-	var last double
-	for r.Len() > 0 {
-		number := int(uvarint(r))
+	all := map[string]codes{}
+	r := bufio.NewReader(bytes.NewReader(data))
+	var last codes
+	for {
+		name, err := r.ReadString('\n')
+		if err != nil {
+			return all
+		}
 		if uvarint(r) == 0 {
-			last = double{}
-			var pair, char uint32
+			last = codes{}
+			var code, char uint32
 			for range uvarint(r) {
-				pair += uint32(uvarint(r))
+				code += uint32(uvarint(r))
 				step, _ := binary.ReadVarint(r)
 				char = uint32(int64(char) + step)
-				last.decode = append(last.decode, [3]uint32{pair, char, uint32(uvarint(r))})
+				last.decode = append(last.decode, [3]uint32{code, char, uint32(uvarint(r))})
 			}
 		}
 		last.encode = nil
@@ -78,12 +83,11 @@ var doubles = sync.OnceValue(func() map[int]double {
 			char += uint32(uvarint(r))
 			last.encode = append(last.encode, [2]uint32{char, uint32(uvarint(r))})
 		}
-		all[number] = last
+		all[name[:len(name)-1]] = last
 	}
-	return all
 })
 
-func uvarint(r *bytes.Reader) uint64 {
+func uvarint(r io.ByteReader) uint64 {
 	v, err := binary.ReadUvarint(r)
 	if err != nil {
 		panic("internal error: the tables built into this program end early")
@@ -93,31 +97,68 @@ func uvarint(r *bytes.Reader) uint64 {
 
 // shiftTable joins the two halves of a page that shifts. A character of both is
 // written with one byte.
-func shiftTable(number int) *table {
-	t := singleTable(generated(number), "")
-	d := doubles()[number]
-	t.wide = new([256]int32)
-	for i := range t.wide {
-		t.wide[i] = int32(bad)
-	}
-	for _, e := range d.decode {
-		value := rune(e[1])
-		if e[2] != 0 {
-			value = t.pair(rune(e[1]), rune(e[2]), e[0])
-		} else if _, ok := t.code(value); !ok {
-			t.setCode(value, e[0])
+func shiftTable(name string) *table {
+	t := singleTable(generated(name), "")
+	t.wide = emptyRow()
+	t.add(t.wide, published()[name])
+	return t.relate()
+}
+
+// pairTable is the double-byte half of a page that shifts, by itself.
+func pairTable(name string) *table {
+	t := newTable()
+	t.wide = emptyRow()
+	t.add(t.wide, published()[name])
+	return t.relate()
+}
+
+// publishedTable is a page of several bytes a character.
+func publishedTable(name string) *table {
+	t := newTable()
+	t.add(&t.first, published()[name])
+	return t.relate()
+}
+
+// plainASCII is publishedTable with the bytes of ASCII standing for themselves,
+// where the page has the signs of its country, and controls turned round.
+func plainASCII(name string) *table {
+	t := publishedTable(name)
+	for i := range utf8.RuneSelf {
+		r := t.first[i]
+		if code, ok := t.code(r); r != rune(i) && ok && code == uint32(i) {
+			t.setCode(r, noCode)
+			t.near[r] = uint32(i)
 		}
-		t.set(t.wide, []byte{byte(e[0] >> 8), byte(e[0])}, value)
+		t.first[i] = rune(i)
+	}
+	for i := range rune(utf8.RuneSelf) {
+		t.setCode(i, uint32(i))
+		delete(t.near, i)
+	}
+	return t
+}
+
+// add enters codes whose first byte belongs in a row. A character that has a code
+// keeps it. What is written as a code that is read as another character is for
+// near relatives.
+func (t *table) add(row *[256]int32, c codes) {
+	for _, d := range c.decode {
+		code, value := d[0], rune(d[1])
+		if d[2] != 0 {
+			value = t.pair(rune(d[1]), rune(d[2]), code)
+		} else if _, ok := t.code(value); !ok {
+			t.setCode(value, code)
+		}
+		t.set(row, appendCode(nil, code), value)
 	}
 	t.near = map[rune]uint32{}
-	for _, e := range d.encode {
+	for _, e := range c.encode {
 		if r := rune(e[0]); t.decoded(e[1]) == r {
 			t.setCode(r, e[1])
 		} else {
 			t.near[r] = e[1]
 		}
 	}
-	return t.relate()
 }
 
 // pair adds two characters that one code stands for and gives their value.

@@ -28,6 +28,13 @@ func Bind(cmd *cobra.Command, file *File) error {
 	return first
 }
 
+// Typed reports whether a command's flag was given on the command line, and is not from the
+// environment or a file.
+func Typed(cmd *cobra.Command, name string) bool {
+	f := cmd.Flags().Lookup(name)
+	return f != nil && f.Changed && f.Annotations[annotationOrigin] == nil
+}
+
 func bind(cmd *cobra.Command, file *File, f *pflag.Flag) error {
 	if f.Changed {
 		if secret(f.Value.String()) {

@@ -28,12 +28,16 @@ type question struct {
 var questions = map[wire.Kind]question{
 	wire.AskPing:      {transfer.AuthNone, false, func(*Service, *wire.Ask, *wire.Answer) error { return nil }},
 	wire.AskKnown:     {transfer.AuthNone, false, (*Service).askKnown},
-	wire.AskQueued:    {transfer.AuthSource, false, (*Service).askQueued},
+	wire.AskQueued:    {transfer.AuthNone, false, (*Service).askQueued},
 	wire.AskAgents:    {transfer.AuthNone, false, (*Service).askAgents},
 	wire.AskTransfers: {transfer.AuthNone, false, (*Service).askTransfers},
 	wire.AskTransfer:  {transfer.AuthNone, false, (*Service).askTransfer},
-	wire.AskAudit:     {transfer.AuthAudit, true, (*Service).askAudit},
+	wire.AskAudit:     {transfer.AuthNone, true, (*Service).askAudit}, // of his own transfers
 	wire.AskVerify:    {transfer.AuthAudit, true, (*Service).askVerify},
+	wire.AskProof:     {transfer.AuthAudit, true, (*Service).askProof},
+	wire.AskBind:      {transfer.AuthNone, false, (*Service).askBind},
+	wire.AskLog:       {transfer.AuthNone, false, (*Service).askLog},
+	wire.AskCosign:    {transfer.AuthNone, false, (*Service).askCosign},
 	wire.AskRemove:    {transfer.AuthAdmin, false, (*Service).askRemove},
 	wire.AskRegister:  {transfer.AuthNone, false, (*Service).askRegister},
 }
@@ -74,7 +78,9 @@ func (s *Service) answer(m qmgr.Message, ask *wire.Ask, err error) {
 	}
 	if err == nil {
 		if q, known := questions[ask.Kind]; known {
-			err = q.answer(s, ask, &ans)
+			if err = s.rights.may(ask.Principal, q.needs, ""); err == nil {
+				err = q.answer(s, ask, &ans)
+			}
 		} else {
 			err = transfer.Errorf(transfer.KindVersion, "question of unknown kind %q", ask.Kind)
 		}
@@ -105,6 +111,9 @@ func (s *Service) askAgents(a *wire.Ask, ans *wire.Answer) error {
 	for _, st := range s.picture.Agents() {
 		if a.Agent != "" && st.Agent != a.Agent || a.Suffix != "" && string(st.Agent) <= a.Suffix {
 			continue // Suffix: names after it, for the next page
+		}
+		if !s.rights.seesRoots(a.Principal, st.Agent) {
+			st.Roots, st.Rates = nil, nil
 		}
 		if size += len(wire.Marshal(st)); size > pageBytes {
 			ans.More = true
@@ -149,7 +158,11 @@ func (s *Service) askTransfers(a *wire.Ask, ans *wire.Answer) error {
 		limit = 400
 	}
 
-	list, left := s.picture.Transfers(status.Query{Before: a.ID, Limit: limit, Filter: a.Filter})
+	whose, err := s.rights.whose(a.Principal)
+	if err != nil {
+		return err
+	}
+	list, left := s.picture.Transfers(status.Query{Before: a.ID, Limit: limit, Filter: a.Filter, Whose: whose})
 	size := 0
 	for i := range list {
 		if size += len(wire.Marshal(list[i])); size > pageBytes && i > 0 {
@@ -164,9 +177,13 @@ func (s *Service) askTransfers(a *wire.Ask, ans *wire.Answer) error {
 }
 
 func (s *Service) askTransfer(a *wire.Ask, ans *wire.Answer) error {
-	g, err := s.picture.Transfer(a.Suffix)
+	whose, err := s.rights.whose(a.Principal)
+	if err != nil {
+		return err
+	}
+	g, err := s.picture.Transfer(a.Suffix, whose)
 	if transfer.KindOf(err) == transfer.KindNotFound {
-		g, err = s.fromLog(a.Suffix, err)
+		g, err = s.fromLog(a.Suffix, whose, err)
 	}
 	if err == nil {
 		ans.Transfers = []transfer.Progress{*g}
@@ -175,9 +192,12 @@ func (s *Service) askTransfer(a *wire.Ask, ans *wire.Answer) error {
 }
 
 // fromLog puts a transfer together that the picture has forgotten.
-func (s *Service) fromLog(suffix string, notFound error) (*transfer.Progress, error) {
+func (s *Service) fromLog(suffix, whose string, notFound error) (*transfer.Progress, error) {
 	var recs []audit.Record
 	if err := s.log.Find(audit.Filter{IDSuffix: suffix, Limit: 10_000}, func(_ int64, _ []byte, r *audit.Record) error {
+		if whose != "" && r.Principal != whose && r.Agent.Token() != whose && r.Destination.Token() != whose {
+			return nil
+		}
 		if r.Role == audit.RoleSource && (r.Source == "" || r.Source == r.Agent) {
 			recs = append(recs, *r)
 		}
@@ -193,7 +213,7 @@ func (s *Service) fromLog(suffix string, notFound error) (*transfer.Progress, er
 	if len(recs) == 0 {
 		return nil, notFound
 	}
-	return s.picture.Transfer(suffix)
+	return s.picture.Transfer(suffix, whose)
 }
 
 var errPage = errors.New("the page is full")
@@ -218,9 +238,16 @@ func (s *Service) askAudit(a *wire.Ask, ans *wire.Answer) error {
 		limit = 1000
 	}
 
+	whose, err := s.rights.whose(a.Principal)
+	if err != nil {
+		return err
+	}
 	size := 0
-	err := s.log.Find(RecordFilter(a),
-		func(i int64, raw []byte, _ *audit.Record) error {
+	err = s.log.Find(RecordFilter(a),
+		func(i int64, raw []byte, r *audit.Record) error {
+			if whose != "" && r.Principal != whose {
+				return nil
+			}
 			if len(ans.Records) == limit || size+len(raw) > pageBytes && size > 0 {
 				ans.More = true
 				return errPage
@@ -237,10 +264,20 @@ func (s *Service) askAudit(a *wire.Ask, ans *wire.Answer) error {
 }
 
 // askVerify reads the whole log again. Verified is the audit.Report.
-func (s *Service) askVerify(_ *wire.Ask, ans *wire.Answer) error {
+// What others have kept of it is in the question.
+func (s *Service) askVerify(a *wire.Ask, ans *wire.Answer) error {
+	kept, err := against(a)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	report, err := s.log.Verify(ctx, nil)
+	var report audit.Report
+	if s.notary != nil {
+		report, err = s.log.VerifySigned(ctx, s.notary.self.Roots(), kept...)
+	} else {
+		report, err = s.log.Verify(ctx, nil, kept...)
+	}
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/clock"
+	"ferry/internal/enrol"
 	"ferry/internal/failpoint"
 	"ferry/internal/qmgr"
 	"ferry/internal/quiet"
@@ -28,6 +29,7 @@ import (
 // Config is what the service is given.
 type Config struct {
 	Dir   string // the audit log and the registry
+	Claim *Claim // that StandBy has given; nil: there is no standby
 	Clock clock.Clock
 	Log   *slog.Logger
 }
@@ -37,11 +39,15 @@ type Service struct {
 	cfg     Config
 	conn    *qmgr.Conn
 	log     *audit.Log
+	notary  *notary // nil: the log is not signed
 	picture *status.Picture
+	trust   *enrol.Keeper // whom nobody may trust, and who may do what
+	rights  rights
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	stops   []func()
 	gone    chan struct{} // closed with lost set
+	losing  sync.Once
 	lost    error
 	reading chan struct{} // has a place for each question that reads the log
 
@@ -71,8 +77,17 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 		return nil, transfer.Errorf(transfer.KindInternal, "coordination has the connection of %s", conn.Self())
 	}
 
+	s, err := start(ctx, cfg, conn)
+	if err != nil && cfg.Claim != nil {
+		cfg.Claim.Close()
+	}
+	return s, err
+}
+
+func start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
-	if _, err := conn.Request(ctx, wire.AskSubject(wire.Coordination, wire.Coordination), ping, time.Second); err == nil {
+	if cfg.Claim != nil && cfg.Claim.seen { // the lock decides
+	} else if _, err := conn.Request(ctx, wire.AskSubject(wire.Coordination, wire.Coordination), ping, time.Second); err == nil {
 		return nil, transfer.Errorf(transfer.KindAlive, "another coordination service already runs on this network").
 			WithHint("there is one writer of the audit log; stop the other, or give --coordination none")
 	}
@@ -81,13 +96,26 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Claim != nil {
+		log.Fence(cfg.Claim.fence)
+	}
 
 	s := &Service{cfg: cfg, conn: conn, log: log, picture: status.New(cfg.Clock), reading: make(chan struct{}, readers),
 		quiet: quiet.New(cfg.Log, cfg.Clock.Now), learned: make(chan struct{}, 1), gone: make(chan struct{})}
-	if err := s.rebuild(); err != nil {
+	if s.notary, err = newNotary(conn.Identity(), cfg.Dir, log, cfg.Clock.Now); err == nil {
+		err = s.rebuild()
+	}
+	if err != nil {
 		log.Close()
 		return nil, err
 	}
+
+	if s.trust, err = enrol.NewKeeper(enrol.KeeperConfig{Conn: conn, Clock: cfg.Clock, Quiet: s.quiet, Who: wire.Coordination,
+		Kept: trustIn(cfg.Dir).kept, Keep: trustIn(cfg.Dir).keep, Revoked: func() {}}); err != nil {
+		log.Close()
+		return nil, err
+	}
+	s.rights = rights{s.trust.Judge()}
 
 	run, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
@@ -103,7 +131,10 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 const rebuildRecords = 200_000
 
 func (s *Service) rebuild() error {
-	if err := s.log.Scan(max(0, s.log.Size()-rebuildRecords), func(_ int64, _ []byte, r *audit.Record) error {
+	if err := s.log.Scan(max(0, s.log.Size()-rebuildRecords), func(i int64, _ []byte, r *audit.Record) error {
+		if r.Event == audit.Bound && r.Agent == audit.Coordination && r.Binding != nil && s.notary != nil {
+			s.notary.know(i, r.Binding)
+		}
 		s.fold(r)
 		return nil
 	}); err != nil {
@@ -132,6 +163,11 @@ func (s *Service) learn() {
 }
 
 func (s *Service) listen(ctx context.Context) error {
+	stop, err := s.trust.Listen(ctx, s.wg.Go)
+	if err != nil {
+		return err
+	}
+	s.stops = append(s.stops, stop)
 	for subject, handle := range map[string]func(qmgr.Message){
 		wire.AllProgress:                s.reported,
 		wire.AllBeats:                   s.reported,
@@ -153,6 +189,9 @@ func (s *Service) listen(ctx context.Context) error {
 		}
 	})
 	s.wg.Go(func() { s.watch(ctx) })
+	if s.cfg.Claim != nil {
+		s.wg.Go(func() { keepLease(ctx, s) })
+	}
 	return nil
 }
 
@@ -170,12 +209,13 @@ func (s *Service) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if s.lost = s.log.Check(); s.lost != nil {
-			close(s.gone)
+		if err := s.log.Check(); err != nil {
+			s.lose(err)
 			return
 		}
 		roll.take(s.picture.Agents())
 		s.dismiss()
+		s.keepNotes()
 		t.Reset(lookEvery)
 	}
 }
@@ -210,8 +250,16 @@ func (s *Service) remove(name transfer.AgentName, by string) error {
 	return nil
 }
 
-// Gone is closed when the log was taken away under the service: it receipts
-// nothing more, and must be stopped. Lost says why then.
+// lose says why the service must be stopped.
+func (s *Service) lose(err error) {
+	s.losing.Do(func() {
+		s.lost = err
+		close(s.gone)
+	})
+}
+
+// Gone is closed when the log was taken away under the service, taken over by another
+// one, or when a standby is to have it: the service must be stopped. Lost says why then.
 func (s *Service) Gone() <-chan struct{} { return s.gone }
 
 // Lost is nil until Gone is closed.
@@ -232,10 +280,16 @@ func (s *Service) Stop() {
 	}
 
 	s.wg.Wait()
-	select {
-	case <-s.learned:
-		s.saveRegistry()
-	default:
+	if s.cfg.Claim != nil {
+		defer s.cfg.Claim.Close()
+	}
+	if s.log.Check() == nil {
+		select {
+		case <-s.learned:
+			s.saveRegistry()
+		default:
+		}
+		s.stopNotary()
 	}
 	if err := s.log.Close(); err != nil && s.Lost() == nil {
 		s.cfg.Log.Error("the audit log did not close", "error", err)
@@ -258,7 +312,14 @@ func (s *Service) batch(d qmgr.Delivery) {
 	}
 
 	before := s.log.Size()
-	r, err := s.log.Append(b)
+	r, refused, err := s.notary.append(s.log, b)
+	if refused != "" {
+		if err != nil {
+			s.quiet.Error("an audit batch is refused", "agent", b.Agent, "error", err)
+		}
+		s.refuse(d, &b, refused)
+		return
+	}
 	switch kind := transfer.KindOf(err); {
 	case kind == transfer.KindVersion || kind == transfer.KindTooLarge || kind == transfer.KindUsage:
 		s.quiet.Error("an audit batch is refused", "agent", b.Agent, "error", err)
@@ -277,6 +338,7 @@ func (s *Service) batch(d qmgr.Delivery) {
 
 	failpoint.Hit("coordination.before_ack")
 	d.Ack()
+	s.keepNotes()
 	foreign := false
 	if err := s.log.Scan(before, func(_ int64, _ []byte, r *audit.Record) error {
 		foreign = !s.fold(r) || foreign
@@ -317,6 +379,12 @@ func (s *Service) reported(m qmgr.Message) {
 		s.picture.Progress(r.Progress)
 		return
 	}
+	if err == nil && r.Standby != nil {
+		if s.picture.Standby(r.Standby) {
+			s.learn()
+		}
+		return
+	}
 	if err == nil {
 		err = s.beat(r.Beat)
 	}
@@ -338,6 +406,9 @@ func (s *Service) beat(b *wire.Beat) error {
 func spoken(r *wire.Report, subject string) bool {
 	if r.Progress != nil {
 		return subject == wire.ProgressSubject(r.Progress.Source, wire.LastToken(subject))
+	}
+	if r.Standby != nil {
+		return subject == wire.BeatSubject(r.Standby.Agent)
 	}
 	return subject == wire.BeatSubject(r.Beat.Agent)
 }
@@ -435,6 +506,9 @@ const registryPause = 200 * time.Millisecond
 // saveRegistry writes the names to a new file and renames it. It is a cache of
 // what agents say themselves: a failure is logged and otherwise does no harm.
 func (s *Service) saveRegistry() {
+	if s.cfg.Claim != nil && s.cfg.Claim.fence() != nil {
+		return
+	}
 	data := wire.Marshal(registry{V: 1, Agents: s.picture.Names()})
 	tmp := s.registryPath() + ".new"
 	err := os.WriteFile(tmp, data, 0o600)

@@ -9,6 +9,7 @@ import (
 
 	"ferry/internal/authority"
 	"ferry/internal/identity"
+	"ferry/internal/policy"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/quiet"
@@ -27,6 +28,8 @@ type ask struct {
 	Anew  bool           `json:"anew,omitempty"`  // also where the name has other keys, which are revoked by that
 	TTL   time.Duration  `json:"ttl,omitempty"`   // nanoseconds
 	Which string         `json:"which,omitempty"` // a token: the first digits of its hash, or its name
+
+	Policy json.RawMessage `json:"policy,omitempty"`
 }
 
 // An op is what somebody asks for.
@@ -41,6 +44,8 @@ const (
 	opRevoke     op = "revoke"     // Name
 	opTokens     op = "tokens"     // those that are open
 	opIdentities op = "identities" // all
+	opRotate     op = "rotate"     // begin to sign with new keys; of who has the authority admin
+	opPolicy     op = "policy"     // Policy from now on; of who has the authority admin
 )
 
 // A reply is what the authority says.
@@ -56,7 +61,7 @@ type reply struct {
 }
 
 const (
-	maxAsk = 32 << 10
+	maxAsk = 32<<10 + policy.MaxSize
 	maxTTL = 30 * 24 * time.Hour
 	minTTL = time.Second
 
@@ -79,6 +84,8 @@ type Desk struct {
 	quiet *quiet.Log
 	slots chan struct{}
 	tasks sync.WaitGroup
+
+	enrolling sync.Mutex
 }
 
 // Attend answers until stop.
@@ -121,16 +128,16 @@ func (d *Desk) answer(m qmgr.Message) {
 
 func (d *Desk) do(token string, body []byte) (r reply, err error) {
 	a := d.Authority
-	who, err := identity.OfToken(a.Network(), token)
-	if err != nil {
-		return r, err
-	}
 	var q ask
 	if len(body) > maxAsk {
 		return r, transfer.Errorf(transfer.KindTooLarge, "a question of %d bytes; the limit is %d", len(body), maxAsk)
 	}
 	if err := json.Unmarshal(body, &q); err != nil || q.V != 1 {
 		return r, transfer.Errorf(transfer.KindVersion, "the question cannot be read")
+	}
+	who, err := asks(a.Network(), token, &q)
+	if err != nil {
+		return r, err
 	}
 
 	if q.Op == opRenew {
@@ -142,8 +149,12 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 		r.Trust, err = a.Trust()
 		return r, err
 	}
-	if role := a.Role(who); role != roles.Operator && !(role != "" && ownPipe(who, &q)) {
-		return r, transfer.Errorf(transfer.KindDenied, "%s may not %s at the authority: it takes who may enrol", who, q.Op)
+	needs := transfer.AuthEnrol
+	if q.Op == opPolicy || q.Op == opRotate {
+		needs = transfer.AuthAdmin
+	}
+	if err := a.May(who, needs); err != nil && !(a.Role(who) != "" && ownPipe(who, &q)) {
+		return r, err
 	}
 	var name identity.Name
 	switch q.Op {
@@ -152,10 +163,17 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 			return r, err
 		}
 	}
+	if q.Op == opEnrol || q.Op == opToken {
+		if err := d.mayGive(who, q.Role); err != nil {
+			return r, err
+		}
+	}
 	switch q.Op {
 	case opEnrol:
+		d.enrolling.Lock() // of two who ask for one name at the same time the second is told
+		defer d.enrolling.Unlock()
 		var g identity.Grant
-		if !q.Anew && a.Role(name) != "" && !a.Has(name, q.Wish) {
+		if !q.Anew && a.Role(name) != "" && !a.Has(name, q.Wish) && !authority.Ended(a, name) {
 			return r, transfer.Errorf(transfer.KindConflict, "%s is enrolled already, with other keys", name)
 		}
 		least := wire.UnreachableAfter
@@ -165,10 +183,10 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 		if age, ok := a.Age(name); q.Anew && ok && age < least && !a.Has(name, q.Wish) {
 			return r, transfer.Errorf(transfer.KindBusy, "%s was enrolled %s ago with other keys, and may be about to start", name, age.Round(time.Second))
 		}
-		revokes := a.Role(name) != "" && !a.Has(name, q.Wish)
+		changes := a.Role(name) != "" && !a.Has(name, q.Wish) || name.Role == identity.User
 		g, err = a.Issue(name, q.Role, q.Wish, who.String())
 		r.Grant = grantAnswer(g)
-		if revokes {
+		if changes {
 			d.Changed()
 		}
 	case opToken:
@@ -184,14 +202,42 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 	case opRevoke:
 		err = a.Revoke(name, who.String())
 		d.Changed()
+	case opPolicy:
+		err = a.SetPolicy(q.Policy, who)
+		d.Changed()
 	case opTokens:
 		r.Tokens = a.Tokens()
 	case opIdentities:
 		r.Identities = a.Identities()
+	case opRotate:
+		err = a.Rotate(who.String())
+		d.Changed()
 	default:
 		err = transfer.Errorf(transfer.KindUsage, "the authority does not know %.40q", q.Op)
 	}
 	return r, err
+}
+
+// mayGive is whether somebody who may enrol may give a role: nobody becomes more than a sender but
+// by an administrator.
+func (d *Desk) mayGive(who identity.Name, role roles.Role) error {
+	switch role {
+	case roles.Admin, roles.Operator, roles.Auditor:
+		return d.Authority.May(who, transfer.AuthAdmin)
+	}
+	return nil
+}
+
+// asks is who asks, by the token in the subject. All queue managers have one token: which of them it
+// is it says itself, and that does no more than have renewed what its keys were signed for.
+func asks(network, token string, q *ask) (who identity.Name, err error) {
+	if token != wire.Manager || q.Op != opRenew && q.Op != opTrust {
+		return identity.OfToken(network, token)
+	}
+	if who, err = identity.Parse(q.Name); err == nil && (who.Role != identity.Manager || who.Network != network) {
+		err = transfer.Errorf(transfer.KindDenied, "%s is no queue manager of the network %s", who, network)
+	}
+	return who, err
 }
 
 // ownPipe reports whether a user asks for an identity of those that his own pipes have.
@@ -209,7 +255,15 @@ func ownPipe(who identity.Name, q *ask) bool {
 }
 
 func grantAnswer(g identity.Grant) *answer {
-	return &answer{Chain: g.Chain, Roots: g.Roots, JWT: g.JWT, Trust: g.Trust}
+	return &answer{Chain: g.Chain, Roots: g.Roots, JWTs: &g.JWTs, Trust: g.Trust, Claims: g.Claims}
+}
+
+func (a *answer) grant() identity.Grant {
+	g := identity.Grant{Chain: a.Chain, Roots: a.Roots, Trust: a.Trust, Claims: a.Claims}
+	if a.JWTs != nil {
+		g.JWTs = *a.JWTs
+	}
+	return g
 }
 
 // An Asker asks the authority over a connection to the network.
@@ -244,7 +298,7 @@ func (r reply) grant() (g identity.Grant, err error) {
 	if r.Grant == nil {
 		return g, transfer.Errorf(transfer.KindVersion, "the authority has issued nothing")
 	}
-	return identity.Grant{Chain: r.Grant.Chain, Roots: r.Grant.Roots, JWT: r.Grant.JWT, Trust: r.Grant.Trust}, nil
+	return r.Grant.grant(), nil
 }
 
 // Renew has an identity renewed that connects as itself.
@@ -253,7 +307,7 @@ func (a Asker) Renew(ctx context.Context, i *identity.Identity) error {
 	if err != nil {
 		return err
 	}
-	r, err := a.ask(ctx, ask{Op: opRenew, Wish: w})
+	r, err := a.ask(ctx, ask{Op: opRenew, Name: i.Name().String(), Wish: w})
 	if err != nil {
 		return err
 	}
@@ -302,4 +356,26 @@ func (a Asker) Tokens(ctx context.Context) ([]authority.OpenToken, error) {
 func (a Asker) Identities(ctx context.Context) ([]authority.Issued, error) {
 	r, err := a.ask(ctx, ask{Op: opIdentities})
 	return r.Identities, err
+}
+
+// SetPolicy replaces the rules of the network.
+func (a Asker) SetPolicy(ctx context.Context, rules []byte) error {
+	_, err := a.ask(ctx, ask{Op: opPolicy, Policy: rules})
+	return err
+}
+
+// Rotate has the authority begin to sign with new keys.
+func (a Asker) Rotate(ctx context.Context) error {
+	_, err := a.ask(ctx, ask{Op: opRotate})
+	return err
+}
+
+// Trust is the trust document as the authority has signed it last.
+func (a Asker) Trust(ctx context.Context) ([]byte, error) {
+	q := ask{Op: opTrust}
+	if i := a.Conn.Identity(); i != nil {
+		q.Name = i.Name().String()
+	}
+	r, err := a.ask(ctx, q)
+	return r.Trust, err
 }

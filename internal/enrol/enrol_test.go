@@ -38,6 +38,7 @@ type stage struct {
 	address string
 	log     lines
 	before  func(secret string) // is told of each secret that is shown
+	own     *identity.Identity  // of the authority, as which it listens
 }
 
 type lines struct {
@@ -68,8 +69,8 @@ func newStage(t *testing.T) *stage {
 	s.address = l.Addr().String()
 	ctx, stop := context.WithCancel(t.Context())
 	over := make(chan error, 1)
-	self := s.self()
-	go func() { over <- Serve(ctx, l, self, s, slog.New(slog.NewTextHandler(&s.log, nil))) }()
+	s.own = s.self()
+	go func() { over <- Serve(ctx, l, s.own, s, slog.New(slog.NewTextHandler(&s.log, nil))) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-over; err != nil {
@@ -135,7 +136,7 @@ func TestJoin(t *testing.T) {
 			t.Errorf("it is %s", i.Name())
 		}
 		again, err := identity.Load(dir)
-		if err != nil || again.Name() != i.Name() || again.JWT() == "" || again.Trust() == "" {
+		if err != nil || again.Name() != i.Name() || again.JWTs().User == "" || again.Trust() == "" {
 			t.Errorf("read again: %v", err)
 		}
 	}
@@ -154,6 +155,33 @@ func TestJoin(t *testing.T) {
 	if strings.Contains(s.log.String(), token.Secret) || !strings.Contains(s.log.String(), "enrolment refused") {
 		t.Errorf("the log says %s", s.log.String())
 	}
+}
+
+// A token that was made before the authority has changed its keys is good after that, and once the old
+// keys are given up a new one is asked for.
+func TestJoinAfterARotation(t *testing.T) {
+	s := newStage(t)
+	token := s.token("ALPHA")
+	must(t, s.Rotate(""))
+	g, err := s.Renew(s.own.Name(), s.wishOfOwn())
+	must(t, err)
+	must(t, s.own.Renew(g))
+	i, err := Join(t.Context(), token, directory(t))
+	must(t, err)
+	if known := i.Known(); len(known) != 2 || known[1] != token.Root {
+		t.Errorf("it knows the roots %v", known)
+	}
+	i, err = Join(t.Context(), s.token("BETA"), directory(t))
+	if err != nil || len(i.Known()) != 2 {
+		t.Errorf("a token of the new root: %v", err)
+	}
+}
+
+func (s *stage) wishOfOwn() authority.Wish {
+	s.t.Helper()
+	w, err := authority.WishOf(s.own.Keys())
+	must(s.t, err)
+	return w
 }
 
 // Whoever is not the network's authority never sees the secret.

@@ -3,14 +3,13 @@ package enrol
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"ferry/internal/authority"
@@ -53,7 +52,7 @@ func (t Token) keep(dir *keyfile.Dir, keys identity.Keys, g identity.Grant) (*id
 	if err != nil {
 		return nil, err
 	}
-	if roots.Hash() != t.Root {
+	if !slices.Contains(roots.Hashes(), t.Root) {
 		return nil, transfer.Errorf(transfer.KindConflict, "the authority has issued for another network than the token's")
 	}
 	return identity.New(dir, keys, g)
@@ -95,25 +94,19 @@ func (t Token) ask(ctx context.Context, address string, body []byte) (identity.G
 	if a.Error != nil {
 		return identity.Grant{}, a.Error
 	}
-	return identity.Grant{Chain: a.Chain, Roots: a.Roots, JWT: a.JWT, Trust: a.Trust}, nil
+	return a.grant(), nil
 }
 
-// verify is nil where a chain ends with the token's root, and its own certificate is that of
+// verify is nil where a chain leads to the token's root, and its own certificate is that of
 // the network's authority.
 func (t Token) verify(chain []*x509.Certificate, now time.Time) error {
 	other := transfer.Errorf(transfer.KindConflict, "what answers there is not the authority of the network %s: the token's secret was not shown to it", t.Network).
 		WithHint("find out who listens at that address")
-	if len(chain) < 2 {
+	at := slices.IndexFunc(chain, func(c *x509.Certificate) bool { return identity.RootHash(c) == t.Root })
+	if at < 1 {
 		return other
 	}
-	root := chain[len(chain)-1]
-	if sum := sha256.Sum256(root.Raw); hex.EncodeToString(sum[:]) != t.Root {
-		return other
-	}
-	roots, err := identity.ReadRoots(identity.PEM(append([]*x509.Certificate{root}, chain[1:len(chain)-1]...)...))
-	if err != nil {
-		return other
-	}
+	roots := &identity.Roots{Root: chain[at]}
 	if name, err := roots.Verify(chain, now); err != nil || name != (identity.Name{Network: t.Network, Role: identity.Authority}) {
 		return other
 	}

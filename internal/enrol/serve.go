@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,7 +22,7 @@ import (
 // Limits of the listener, which strangers reach.
 const (
 	maxRequest = 16 << 10 // bytes of a request's body
-	maxAnswer  = 64 << 10
+	maxAnswer  = 1 << 20  // with what a queue manager is told of whom not to let in
 	maxHeader  = 4 << 10
 	perAddress = 4  // connections at once
 	allAtOnce  = 64 // from all addresses
@@ -39,11 +40,13 @@ type request struct {
 
 // An answer is what it is told: the grant, or why not.
 type answer struct {
-	Chain []byte          `json:"chain,omitempty"`
-	Roots []byte          `json:"roots,omitempty"`
-	JWT   string          `json:"jwt,omitempty"`
-	Trust string          `json:"trust,omitempty"`
-	Error *transfer.Error `json:"error,omitempty"`
+	Chain []byte         `json:"chain,omitempty"`
+	Roots []byte         `json:"roots,omitempty"`
+	JWTs  *identity.JWTs `json:"jwts,omitempty"`
+	Trust string         `json:"trust,omitempty"`
+	// Claims are for a queue manager.
+	Claims []byte          `json:"claims,omitempty"`
+	Error  *transfer.Error `json:"error,omitempty"`
 }
 
 // An Enroller issues an identity for a token's secret: an authority.Authority.
@@ -76,14 +79,19 @@ func Serve(ctx context.Context, l net.Listener, self *identity.Identity, e Enrol
 	return err
 }
 
-// serverTLS shows the whole chain, with the root: a joiner knows nothing but its hash.
+// serverTLS shows the whole chain, with the roots, the one that signs last: a joiner knows nothing but
+// the hash of one.
 func serverTLS(self *identity.Identity) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		NextProtos: []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			own := *self.Certificate()
-			own.Certificate = append(own.Certificate[:len(own.Certificate):len(own.Certificate)], self.Roots().Root.Raw)
+			roots := self.Roots()
+			own.Certificate = slices.Clone(own.Certificate)
+			for _, c := range append(slices.Clone(roots.Old), roots.Root) {
+				own.Certificate = append(own.Certificate, c.Raw)
+			}
 			return &own, nil
 		},
 		SessionTicketsDisabled: true,
@@ -127,7 +135,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) (answer, int) {
 	if err != nil {
 		return refuse(http.StatusForbidden, err)
 	}
-	return answer{Chain: g.Chain, Roots: g.Roots, JWT: g.JWT, Trust: g.Trust}, http.StatusOK
+	return *grantAnswer(g), http.StatusOK
 }
 
 // few is a listener with few connections at once, from an address and from all. Others are

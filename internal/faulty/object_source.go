@@ -22,6 +22,15 @@ type Objects struct {
 	Session     Session
 	Incarnation uint64 // of the agent's ledger; part of every label
 	Scratch     string // prefix of the keys of what is not yet an object
+
+	may place.Permit
+}
+
+// For is the place as somebody may use it. Keys are paths without a first /.
+func (o *Objects) For(may place.Permit) place.Source {
+	other := *o
+	other.may = may
+	return &other
 }
 
 var (
@@ -96,6 +105,9 @@ func (o *Objects) walkSource(ctx context.Context, source transfer.Path, recursiv
 			if it.Name = transfer.Path(path.Base(key)); !several && key != src {
 				it.Name = transfer.Path(path.Join(path.Base(src), key[len(src):]))
 			}
+			if err := o.may.Check(transfer.AuthSource, "/"+key); err != nil {
+				it.Type, it.Err = transfer.ItemBad, transfer.AsError(err)
+			}
 			if err := emit(it); err != nil {
 				return err
 			}
@@ -133,6 +145,9 @@ type objectFiles struct{ o *Objects }
 func (f objectFiles) Close() {}
 
 func (f objectFiles) Open(p transfer.Path, _ bool) (place.File, error) {
+	if err := f.o.may.Check(transfer.AuthSource, "/"+string(p)); err != nil {
+		return nil, err
+	}
 	is, err := f.o.Session.get(string(p))
 	switch {
 	case errors.Is(err, ErrNoSuchKey):
@@ -175,7 +190,7 @@ func (f *objectFile) version() transfer.Version {
 }
 
 func (f *objectFile) Facts() place.Facts {
-	return place.Facts{Version: f.version(), Size: f.o.said(f.key, int64(len(f.is.Data))), Mode: 0o644, Mtime: f.is.Modified.UnixNano(), Allocated: int64(len(f.is.Data))}
+	return place.Facts{Version: f.version(), Size: f.o.said(f.key, int64(len(f.is.Data))), Mode: 0o644, Mtime: f.is.Modified.UnixNano(), Allocated: int64(len(f.is.Data)), Lies: "/" + f.key}
 }
 
 func (f *objectFile) Form() (known *transfer.Form, dataset bool, err error) { return nil, false, nil }
@@ -206,6 +221,9 @@ func (o *Objects) Delete(p transfer.Path, v transfer.Version, _ string, again bo
 		return transfer.Errorf(transfer.KindVersion, "the version of %s is in a format that is not known", p)
 	}
 
+	if err := o.may.Check(transfer.AuthDeleteSource, "/"+string(p)); err != nil && !again {
+		return err
+	}
 	tag := string(v[1:])
 	if failpoint.Planted("object-version-ignored") {
 		tag = ""

@@ -82,7 +82,19 @@ func taken(words string, key transfer.Path) *transfer.Error {
 	return transfer.Errorf(transfer.KindExists, "%s already exists", key)
 }
 
+// permitted holds an object against what whoever has submitted the transfer may do.
+func (l *objectLanding) permitted(key transfer.Path) error {
+	err := l.cfg.May.Check(transfer.AuthDest, "/"+string(key))
+	if err == nil && (l.cfg.IfExists == transfer.IfExistsOverwrite || l.cfg.IfExists == transfer.IfExistsUpdate) {
+		err = l.cfg.May.Check(transfer.AuthOverwrite, "/"+string(key))
+	}
+	return err
+}
+
 func (l *objectLanding) Create(item uint64, s place.Staging) (place.Part, error) {
+	if err := l.permitted(l.Path(s.Name)); err != nil {
+		return nil, err
+	}
 	if _, err := l.condition(s.Name, s.Mtime); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -177,6 +178,32 @@ func (s *Store) Know(network string, at ...string) error {
 		return err
 	}
 	return dir.Write(fileAddresses, data)
+}
+
+// Moved forgets addresses on some hosts that were said to be of other networks than this one, in which
+// there is a new identity: their queue manager may have changed its network. Those of this host stay.
+func (s *Store) Moved(network string, hosts ...string) error {
+	a, err := s.addresses()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var gone []string
+	for at, of := range a.Networks {
+		host, _, err := net.SplitHostPort(at)
+		if err != nil || host == "localhost" || of == network {
+			continue
+		}
+		if slices.ContainsFunc(hosts, func(h string) bool { return plain(net.JoinHostPort(h, "1")) == net.JoinHostPort(host, "1") }) {
+			gone = append(gone, at)
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	return s.Know("", gone...)
 }
 
 // lock keeps other processes from changing the addresses meanwhile.

@@ -52,6 +52,20 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// Who gets an identity in a network forgets what he knew of the hosts of its authority, and of no others.
+func TestAHostThatChangesItsNetwork(t *testing.T) {
+	s := At(filepath.Join(t.TempDir(), "identities"))
+	must(t, s.Moved(two, "hub"))
+	must(t, s.Know(one, "hub:4222", "hub:4322", "10.0.0.5:4222", "other:4222", "localhost:4222"))
+	must(t, s.Know(two, "hub:4422"))
+	must(t, s.Moved(two, "HUB", "10.0.0.5", "127.0.0.1"))
+	for address, want := range map[string]string{"hub:4222": "", "hub:4322": "", "10.0.0.5:4222": "", "other:4222": one, "localhost:4222": one, "hub:4422": two} {
+		if got, _ := s.Network(address); got != want {
+			t.Errorf("%s is of the network %q; want %q", address, got, want)
+		}
+	}
+}
+
 // Of several processes that learn at once nothing is lost.
 func TestManyLearnAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "identities")

@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"ferry/internal/transfer"
@@ -21,36 +22,85 @@ const (
 )
 
 // Roots are the certificates that a network's identities are held against: its root, which
-// signs issuers, and those. Nothing of it is secret.
+// signs issuers, and those. While a network changes its root there are two: what was signed
+// under the old one is good until it ends. Nothing of it is secret.
 type Roots struct {
 	Root    *x509.Certificate
-	Issuers []*x509.Certificate
+	Issuers []*x509.Certificate // of all roots
+	Old     []*x509.Certificate // roots that sign nothing any more
+	// Former are roots that count for nothing any more but what was signed while they did: records
+	// of years ago.
+	Former []*x509.Certificate
+}
+
+// formerType is the type of the PEM blocks of Former, which no other reader takes for roots.
+const formerType = "FORMER CERTIFICATE"
+
+// Ever are the roots against which something old is held.
+func (r *Roots) Ever() *Roots {
+	return &Roots{Root: r.Root, Issuers: r.Issuers, Old: slices.Concat(r.Old, r.Former)}
 }
 
 // maxCertificates bounds what is read as Roots or as somebody's chain.
 const maxCertificates = 16
 
-// ReadRoots reads the PEM of a root and its issuers, the root first. Its errors are of
-// KindMalformed.
+// ReadRoots reads the PEM of a root and of old ones and their issuers, the root first. Its
+// errors are of KindMalformed.
 func ReadRoots(data []byte) (*Roots, error) {
-	all, err := ReadCertificates(data)
+	present, former, err := splitFormer(data)
 	if err != nil {
 		return nil, err
 	}
-	r := &Roots{Root: all[0], Issuers: all[1:]}
+	all, err := ReadCertificates(present)
+	if err != nil {
+		return nil, err
+	}
+	r := &Roots{Root: all[0], Former: former}
 	if err := r.Root.CheckSignatureFrom(r.Root); err != nil {
 		return nil, transfer.Errorf(transfer.KindMalformed, "the first certificate is no root: %w", err)
 	}
-	for _, c := range r.Issuers {
-		if _, ok := unit(c); !ok || !c.IsCA {
+	for _, c := range all[1:] {
+		_, issuer := unit(c)
+		switch {
+		case issuer && c.IsCA:
+			r.Issuers = append(r.Issuers, c)
+		case !issuer && c.CheckSignatureFrom(c) == nil:
+			r.Old = append(r.Old, c)
+		default:
 			return nil, transfer.Errorf(transfer.KindMalformed, "the certificate %q is no issuer of a network", c.Subject)
 		}
-		if err := c.CheckSignatureFrom(r.Root); err != nil {
-			return nil, transfer.Errorf(transfer.KindMalformed, "the issuer %q is not the root's: %w", c.Subject, err)
+	}
+	for _, c := range r.Issuers {
+		if !slices.ContainsFunc(r.roots(), func(root *x509.Certificate) bool { return c.CheckSignatureFrom(root) == nil }) {
+			return nil, transfer.Errorf(transfer.KindMalformed, "the issuer %q is not the root's", c.Subject)
 		}
 	}
 	return r, nil
 }
+
+// splitFormer takes the blocks of Former out of PEM; they stand behind the others.
+func splitFormer(data []byte) (present []byte, former []*x509.Certificate, err error) {
+	at := bytes.Index(data, []byte("-----BEGIN "+formerType))
+	if at < 0 {
+		return data, nil, nil
+	}
+	present, data = data[:at], data[at:]
+	for len(bytes.TrimSpace(data)) > 0 {
+		var block *pem.Block
+		if block, data = pem.Decode(data); block == nil || block.Type != formerType || len(former) == maxCertificates {
+			return nil, nil, transfer.Errorf(transfer.KindMalformed, "something else stands among the former roots of a network, or there are more than %d", maxCertificates)
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil || c.CheckSignatureFrom(c) != nil {
+			return nil, nil, transfer.Errorf(transfer.KindMalformed, "a former root of a network cannot be read, or is none")
+		}
+		former = append(former, c)
+	}
+	return present, former, nil
+}
+
+// roots are all of them, the one that signs first.
+func (r *Roots) roots() []*x509.Certificate { return append([]*x509.Certificate{r.Root}, r.Old...) }
 
 // ReadCertificates reads one certificate or several. Its errors are of KindMalformed.
 func ReadCertificates(data []byte) (all []*x509.Certificate, err error) {
@@ -84,12 +134,67 @@ func PEM(all ...*x509.Certificate) []byte {
 }
 
 // PEM writes what ReadRoots reads.
-func (r *Roots) PEM() []byte { return PEM(append([]*x509.Certificate{r.Root}, r.Issuers...)...) }
+func (r *Roots) PEM() []byte {
+	b := bytes.NewBuffer(PEM(slices.Concat(r.roots(), r.Issuers)...))
+	for _, c := range r.Former {
+		pem.Encode(b, &pem.Block{Type: formerType, Bytes: c.Raw}) // to memory
+	}
+	return b.Bytes()
+}
 
 // Hash is what a token has of the root: the SHA-256 of the certificate, in hexadecimal.
-func (r *Roots) Hash() string {
-	sum := sha256.Sum256(r.Root.Raw)
+func (r *Roots) Hash() string { return RootHash(r.Root) }
+
+// Hashes are those of all roots, the one that signs first.
+func (r *Roots) Hashes() (all []string) {
+	for _, c := range r.roots() {
+		all = append(all, RootHash(c))
+	}
+	return all
+}
+
+// RootHash is how a root is named: the SHA-256 of its certificate, in hexadecimal.
+func RootHash(c *x509.Certificate) string {
+	sum := sha256.Sum256(c.Raw)
 	return hex.EncodeToString(sum[:])
+}
+
+// Only are the roots, with those of the old and former ones that have one of the hashes.
+func (r *Roots) Only(hashes []string) *Roots {
+	of := func(all []*x509.Certificate) (left []*x509.Certificate) {
+		for _, c := range all {
+			if slices.Contains(hashes, RootHash(c)) {
+				left = append(left, c)
+			}
+		}
+		return left
+	}
+	return (&Roots{Root: r.Root, Issuers: r.Issuers, Old: of(r.Old), Former: of(r.Former)}).tidied()
+}
+
+// tidied leaves out the issuers of roots that are gone.
+func (r *Roots) tidied() *Roots {
+	var issuers []*x509.Certificate
+	for _, c := range r.Issuers {
+		if slices.ContainsFunc(r.roots(), func(root *x509.Certificate) bool { return c.CheckSignatureFrom(root) == nil }) {
+			issuers = append(issuers, c)
+		}
+	}
+	r.Issuers = issuers
+	return r
+}
+
+// only gives the roots without the old ones that keep does not take.
+func (r *Roots) only(keep func(hash string) bool) *Roots {
+	left := &Roots{Root: r.Root, Issuers: r.Issuers, Former: slices.Clone(r.Former)}
+	for _, c := range r.Old {
+		if keep(RootHash(c)) {
+			left.Old = append(left.Old, c)
+		} else {
+			left.Former = append(left.Former, c)
+		}
+	}
+	return left.tidied()
 }
 
 // Of are the issuers of a unit.
@@ -110,18 +215,27 @@ func unit(c *x509.Certificate) (string, bool) {
 	return u[0], true
 }
 
+// maxShown is how many issuers of a chain are looked at: one, and the same as the old root has
+// signed it.
+const maxShown = 4
+
 // Verify gives the name of whoever shows a chain: its own certificate first, which an issuer
-// of this network has signed, and which is good now. What it shows beside it counts for
-// nothing: the issuers are those of r.
+// of this network has signed, and which is good now. The issuers are those of r and those
+// that the chain has beside it, where a root of r has signed them: who has not heard of a new
+// root yet is shown its issuers as the old one has signed them.
 func (r *Roots) Verify(chain []*x509.Certificate, now time.Time) (Name, error) {
 	if len(chain) == 0 {
 		return Name{}, errors.New("no certificate was shown")
 	}
 
 	roots, issuers := x509.NewCertPool(), x509.NewCertPool()
-	roots.AddCert(r.Root)
-	for _, c := range r.Issuers {
-		issuers.AddCert(c)
+	for _, c := range r.roots() {
+		roots.AddCert(c)
+	}
+	for _, c := range slices.Concat(r.Issuers, chain[1:min(len(chain), 1+maxShown)]) {
+		if _, issuer := unit(c); issuer && c.IsCA {
+			issuers.AddCert(c)
+		}
 	}
 	paths, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: issuers, CurrentTime: now,
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})

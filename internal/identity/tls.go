@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"ferry/internal/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -55,6 +56,14 @@ func (i *Identity) Server(check Check) *tls.Config {
 	return cfg
 }
 
+// Equal is what an identity both dials and listens with, where the ends of a connection are of one kind
+// and it depends on chance which of them dials: Client and Server at once.
+func (i *Identity) Equal(check Check) *tls.Config {
+	cfg, client := i.Server(check), i.Client(check)
+	cfg.GetClientCertificate, cfg.InsecureSkipVerify = client.GetClientCertificate, client.InsecureSkipVerify
+	return cfg
+}
+
 func (i *Identity) config(check Check) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -79,6 +88,9 @@ func (i *Identity) peer(chain []*x509.Certificate, check Check) (Name, error) {
 	}
 	if revoked := i.revoked.Load(); revoked != nil && (*revoked)[KeyHash(chain[0])] {
 		return name, fmt.Errorf("the certificate of %s was revoked", name)
+	}
+	if failpoint.Planted("name-unchecked-in-tls") {
+		return name, nil
 	}
 	return name, check(name)
 }

@@ -98,14 +98,29 @@ func (d *Dir) Write(name string, data []byte) error {
 		return err
 	}
 	defer os.Remove(f.Name())
-	_, err = io.Copy(f, bytes.NewReader(data))
+	return replace(f, filepath.Join(d.path, name), data)
+}
+
+// Replace replaces a file, or makes it, with mode 0600, in a directory in which nobody else writes
+// it. When it returns nil the new content is on the disk; after a crash there is the old or the new,
+// whole, and there may be a file of the same name with .new behind it.
+func Replace(path string, data []byte) error {
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	return replace(f, path, data)
+}
+
+func replace(f *os.File, path string, data []byte) error {
+	_, err := io.Copy(f, bytes.NewReader(data))
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), filepath.Join(d.path, name)); err != nil {
+	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(d.path)
+	return syncDir(filepath.Dir(path))
 }
 
 // Append opens a file that is there, at its end, for one that only grows. The error is

@@ -116,3 +116,22 @@ func TestSweep(t *testing.T) {
 		t.Errorf("%v, %v", all, err)
 	}
 }
+
+// A file is replaced whole, and what a crash has left of an earlier attempt is in nobody's way.
+func TestReplace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notes")
+	if err := os.WriteFile(path+".new", []byte("half of what was to be written"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"first", "2"} {
+		if err := Replace(path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != text {
+			t.Errorf("the file has %q, %v; not %q", got, err, text)
+		}
+	}
+	if _, err := os.Stat(path + ".new"); err == nil {
+		t.Error("the new file is left")
+	}
+}

@@ -50,7 +50,7 @@ func lost(file, trace string) *transfer.Error {
 // long as patience lasts. All of it is read and checked first. It is made where
 // there is none, unless something in dir shows that there was one.
 func openBolt(dir string, patience time.Duration) (Store, error) {
-	file := filepath.Join(dir, "ledger.db")
+	file := filepath.Join(dir, storeName)
 	born, err := inspectBolt(file, patience)
 	if err != nil {
 		return nil, err

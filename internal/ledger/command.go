@@ -73,32 +73,42 @@ func dropCommands(t *Tx, ids []transfer.ID) error {
 	return t.tx.Bucket(bMeta).Put([]byte("command_floor"), floor[:])
 }
 
-type tombstone struct {
+// A Tombstone is how a transfer has ended before its request was known.
+type Tombstone struct {
 	V  int            `json:"v"`
 	As transfer.State `json:"as"`
+	By string         `json:"by,omitempty"` // the principal whose request it holds for; empty: anybody's
 }
 
 // Entomb notes how an unknown transfer has ended, so that its request, should it
-// come yet, does not run. The oldest give way, and the floor rises over them.
-func (t *Tx) Entomb(id transfer.ID, as transfer.State) error { return t.entomb(id[:], as) }
+// come yet of the principal by, does not run; of anybody, where by is empty. The oldest give
+// way, and the floor rises over them, unless they are dated ahead of the clock: then it would rise
+// over requests that are yet to be made.
+func (t *Tx) Entomb(id transfer.ID, as transfer.State, by string) error {
+	return t.entomb(id[:], Tombstone{recordVersion, as, by})
+}
 
 // EntombOf notes at a destination that a source says that it has cancelled a transfer:
 // it holds for that source only.
 func (t *Tx) EntombOf(id transfer.ID, source transfer.AgentName) error {
-	return t.entomb(tombOf(id, source), transfer.Cancelled)
+	return t.entomb(tombOf(id, source), Tombstone{V: recordVersion, As: transfer.Cancelled})
 }
 
 func tombOf(id transfer.ID, source transfer.AgentName) []byte { return append(id[:], source...) }
 
-func (t *Tx) entomb(key []byte, as transfer.State) error {
+func (t *Tx) entomb(key []byte, s Tombstone) error {
 	b := t.tx.Bucket(bTombs)
-	if b.Get(key) != nil {
-		return nil
+	var old Tombstone
+	if known, err := getJSON(b, "tombstone", key, &old); err != nil || known && (old.By == s.By || old.By == "") {
+		return err
+	} else if known { // two principals speak of it, and whose it is nobody knows
+		old.By = ""
+		return putJSON(b, key, old)
 	}
 
 	if t.l.tombs.Load()+t.made.tombs >= MaxTombstones {
 		if k, _ := b.Cursor().Seek(nil); k != nil {
-			if len(k) == len(transfer.ID{}) { // of a request to this agent, not of what it was to receive
+			if len(k) == len(transfer.ID{}) && !transfer.ID(k).Time().After(t.l.opt.Clock.Now()) { // of a request to this agent, not of what it was to receive
 				if err := t.raiseFloor(transfer.ID(k)); err != nil {
 					return err
 				}
@@ -111,14 +121,13 @@ func (t *Tx) entomb(key []byte, as transfer.State) error {
 	}
 
 	t.made.tombs++
-	return putJSON(b, key, tombstone{recordVersion, as})
+	return putJSON(b, key, s)
 }
 
-// Entombed is how a transfer has ended before it was known; empty where it has not.
-func (t *Tx) Entombed(id transfer.ID) (as transfer.State, err error) {
-	var s tombstone
+// Entombed is how a transfer has ended before it was known; As is empty where it has not.
+func (t *Tx) Entombed(id transfer.ID) (s Tombstone, err error) {
 	_, err = getJSON(t.tx.Bucket(bTombs), "tombstone", id[:], &s)
-	return s.As, err
+	return s, err
 }
 
 // EntombedOf reports whether a source has cancelled a transfer before it began here.

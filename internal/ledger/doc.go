@@ -6,6 +6,8 @@
 //	ledger.db     a bbolt database, every transaction synced before it returns
 //	items/ID      the item journal of a transfer of which this agent is the source
 //	reserve       disk space put aside, given up when the disk is full (R33)
+//	standby.lock  of an agent with a standby: locked by the instance that has the ledger (R34)
+//	standby.mark  of such an agent: which instance that is, see Claim
 //
 // The buckets of ledger.db; every value is JSON that begins with its version:
 //
@@ -22,6 +24,7 @@
 //	asked      transfer ID, item → a part of a request that was accepted
 //	resolved   transfer ID, item → Resolved: what the DEST of an item turned out to be
 //	targets    transfer ID, item → Target: where items of an incoming transfer land
+//	drawers    duty, key → what that duty of the agent keeps, see Drawer
 //
 // A ledger is bound to its machine's architecture (bbolt stores in native byte
 // order); the numbers inside keys are big-endian so that they sort.

@@ -10,30 +10,37 @@ import (
 
 // An Incoming is the record of a transfer that this agent receives.
 type Incoming struct {
-	V           int                 `json:"v"`
-	Request     transfer.Request    `json:"request"` // without its items
-	From        string              `json:"source_incarnation"`
-	Principal   string              `json:"principal,omitempty"` // who submitted it, as the source's agent vouches
-	State       transfer.Incoming   `json:"state"`
-	Epoch       uint32              `json:"epoch"`
-	Nonce       uint64              `json:"nonce"` // of the last OPEN that was answered
-	Settings    transfer.Settings   `json:"settings"`
-	Resolution  transfer.Resolution `json:"resolution"`
-	Targets     Targets             `json:"targets,omitzero"` // of items with a DEST or options of their own
-	Generation  uint64              `json:"generation"`       // that names the temporaries
-	Decided     transfer.ItemSet    `json:"decided"`
-	Total       uint64              `json:"total"`
-	HasTotal    bool                `json:"has_total"`
-	Temps       uint64              `json:"temps"` // items below have, or had, temporaries
-	Counts      transfer.Counts     `json:"counts"`
-	Live        bool                `json:"live,omitempty"` // an epoch was open when this was written
-	Crashes     int                 `json:"crashes,omitempty"`
-	Pardon      uint64              `json:"pardon,omitempty"` // of the OPEN that reset Crashes last
-	Started     time.Time           `json:"started"`
-	LastContact time.Time           `json:"last_contact"`
-	Heard       time.Duration       `json:"heard,omitempty"` // agent's running time at the last contact; 0: not known
-	EndedAt     time.Duration       `json:"ended_at,omitempty"`
-	Unswept     bool                `json:"unswept,omitempty"` // over, and temporaries may be left
+	V          int                 `json:"v"`
+	Request    transfer.Request    `json:"request"` // without its items
+	From       string              `json:"source_incarnation"`
+	Principal  string              `json:"principal,omitempty"` // who submitted it, as the source's agent vouches
+	State      transfer.Incoming   `json:"state"`
+	Epoch      uint32              `json:"epoch"`
+	Nonce      uint64              `json:"nonce"` // of the last OPEN that was answered
+	Settings   transfer.Settings   `json:"settings"`
+	Resolution transfer.Resolution `json:"resolution"`
+	Targets    Targets             `json:"targets,omitzero"` // of items with a DEST or options of their own
+	Generations
+	Decided     transfer.ItemSet `json:"decided"`
+	Total       uint64           `json:"total"`
+	HasTotal    bool             `json:"has_total"`
+	Temps       uint64           `json:"temps"` // items below have, or had, temporaries
+	Counts      transfer.Counts  `json:"counts"`
+	Live        bool             `json:"live,omitempty"` // an epoch was open when this was written
+	Crashes     int              `json:"crashes,omitempty"`
+	Pardon      uint64           `json:"pardon,omitempty"` // of the OPEN that reset Crashes last
+	Started     time.Time        `json:"started"`
+	LastContact time.Time        `json:"last_contact"`
+	Heard       time.Duration    `json:"heard,omitempty"` // agent's running time at the last contact; 0: not known
+	EndedAt     time.Duration    `json:"ended_at,omitempty"`
+	Unswept     bool             `json:"unswept,omitempty"` // over, and temporaries may be left
+	Taken       uint64           `json:"taken,omitempty"`   // with stored delivery: number of the epoch's last message of which all is safe or decided
+}
+
+// Generations name the temporaries of a transfer.
+type Generations struct {
+	Generation uint64   `json:"generation"`                  // of those that are written
+	Older      []uint64 `json:"older_generations,omitempty"` // from which it was taken over; see Succeed
 }
 
 // Move takes the record to a state that transfer.Incoming must allow. In all others than
@@ -44,6 +51,17 @@ func (in *Incoming) Move(to transfer.Incoming) error {
 	}
 	in.State, in.Live = to, false
 	return nil
+}
+
+// mostOlder bounds the generations that a record names.
+const mostOlder = 64
+
+// Succeed makes another generation's taker the one whose temporaries are used, after a
+// takeover of the ledger.
+func (in *Incoming) Succeed(generation uint64) {
+	in.Older = append(in.Older, in.Generation)
+	in.Older = in.Older[max(0, len(in.Older)-mostOlder):]
+	in.Generation = generation
 }
 
 // Deadline is how long the destination waits for the source: twice the
@@ -72,6 +90,9 @@ type Checkpoint struct {
 	To      uint64        `json:"to,omitempty"` // the target of its name; 0: the transfer's DEST
 	Boot    string        `json:"boot"`
 	Durable bool          `json:"durable"`
+	// Begin is, with stored delivery, how the item began, which nobody here reads: the message that said it
+	// is not in the store any more.
+	Begin []byte `json:"begin,omitempty"`
 
 	// Of an item that is converted.
 	Plan    string             `json:"plan,omitempty"`    // to which the state belongs

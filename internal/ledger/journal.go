@@ -91,6 +91,9 @@ func (l *Ledger) Journal(id transfer.ID) (*Journal, error) { return l.openJourna
 func (l *Ledger) ResumeJournal(id transfer.ID) (*Journal, error) { return l.openJournal(id, true) }
 
 func (l *Ledger) openJournal(id transfer.ID, made bool) (*Journal, error) {
+	if err := l.Fence(); err != nil {
+		return nil, err
+	}
 	var j *Journal
 	err := l.reserve.spared(func() error {
 		f, err := l.files.Create(id.String())
@@ -134,6 +137,9 @@ func (j *Journal) CheckDamage(n uint64) error {
 
 // DropJournal removes the item journal of a transfer that has ended.
 func (l *Ledger) DropJournal(id transfer.ID) error {
+	if err := l.Fence(); err != nil {
+		return err
+	}
 	err := l.files.Remove(id.String())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -164,6 +170,9 @@ func (j *Journal) recover(made bool) error {
 	} else if err := j.rewrite(); err != nil {
 		return err
 	}
+	if err := j.l.Fence(); err != nil {
+		return err
+	}
 	if err := j.f.Truncate(j.tail); err != nil {
 		return err
 	}
@@ -179,6 +188,9 @@ func (j *Journal) recover(made bool) error {
 func (j *Journal) rewrite() error {
 	b := make([]byte, min(j.tail, 256<<10))
 	for at := int64(0); at < j.tail; at += int64(len(b)) {
+		if err := j.l.Fence(); err != nil {
+			return err
+		}
 		b = b[:min(j.tail-at, int64(len(b)))]
 		if _, err := j.f.ReadAt(b, at); err != nil {
 			return err
@@ -303,6 +315,9 @@ func (j *Journal) flush() (err error) {
 	}
 
 	err = j.l.reserve.spared(func() error {
+		if err := j.l.Fence(); err != nil {
+			return err
+		}
 		if j.behind {
 			if err := j.f.Truncate(j.tail); err != nil {
 				return err

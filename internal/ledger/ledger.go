@@ -39,8 +39,9 @@ var (
 	bAsked    = []byte("asked")    // the parts of those that are
 	bResolved = []byte("resolved") // the destinations of their items
 	bTargets  = []byte("targets")  // of incoming transfers
+	bDrawers  = []byte("drawers")  // of the agent's duties
 
-	buckets = [][]byte{bMeta, bSource, bIncoming, bItems, bGroups, bDirs, bDeletes, bCommands, bTombs, bOutbox, bParts, bAsked, bResolved, bTargets}
+	buckets = [][]byte{bMeta, bSource, bIncoming, bItems, bGroups, bDirs, bDeletes, bCommands, bTombs, bOutbox, bParts, bAsked, bResolved, bTargets, bDrawers}
 )
 
 // Options of Open.
@@ -57,6 +58,9 @@ type Options struct {
 	// nothing is written into the directory. The ledger closes the store.
 	Store Store
 	Files Files
+	// Claim is held where several instances share the ledger. Open and Close take it over:
+	// it is closed with the ledger, and where Open fails.
+	Claim *Claim
 }
 
 // A Ledger is open in one process at a time.
@@ -78,7 +82,7 @@ type Ledger struct {
 	parts       atomic.Int64 // bytes of those that wait
 	reserve     reserve
 	doubt       bool // about whether the last transaction is durable; the writer's
-	watch       watch
+	tenure
 }
 
 // Open opens the ledger in dir, creating both. It fails with KindAlive when
@@ -101,24 +105,40 @@ func Open(dir string, opt Options) (*Ledger, error) {
 	}
 
 	l := &Ledger{dir: dir, store: opt.Store, files: opt.Files, opt: opt, ops: make(chan *op, 256), quit: make(chan struct{}), ended: make(chan struct{}),
-		watch: watch{gone: make(chan struct{})}}
-	if err := l.openDir(); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(l.begin(), l.syncDir()); err != nil {
-		l.store.Close()
-		return nil, err
-	}
-
-	failpoint.Hit("ledger.opened")
-	l.reserve.fill()
-	if err := l.watchPlaces(); err != nil {
-		l.store.Close()
+		tenure: tenure{claim: opt.Claim, gone: make(chan struct{})}}
+	if err := l.open(); err != nil {
+		if opt.Claim != nil {
+			opt.Claim.Close()
+		}
 		return nil, err
 	}
 
 	go l.write()
 	return l, nil
+}
+
+// open opens the store and begins the run in it.
+func (l *Ledger) open() error {
+	if l.claim != nil {
+		if err := l.claim.enter(); err != nil {
+			return err
+		}
+	}
+	if err := l.openDir(); err != nil {
+		return err
+	}
+	if err := errors.Join(l.begin(), l.syncDir()); err != nil {
+		l.store.Close()
+		return err
+	}
+
+	failpoint.Hit("ledger.opened")
+	l.reserve.fill()
+	if err := cmp.Or(l.watchPlaces(), l.Fence()); err != nil {
+		l.store.Close()
+		return err
+	}
+	return nil
 }
 
 // openDir opens what was not given, in the ledger's directory, making it.
@@ -223,6 +243,9 @@ func (l *Ledger) Close() error {
 		close(l.quit)
 		<-l.ended
 		err = errors.Join(err, l.store.Close())
+		if l.claim != nil {
+			err = errors.Join(err, l.claim.leave(err))
+		}
 	})
 	return err
 }
@@ -279,7 +302,7 @@ func (l *Ledger) write() {
 	defer close(l.ended)
 	var look clock.Timer
 	var due <-chan time.Time
-	if len(l.watch.places) > 0 {
+	if len(l.places) > 0 {
 		look = l.opt.Clock.NewTimer(lookEvery)
 		due = look.C()
 		defer look.Stop()
@@ -351,13 +374,18 @@ func (l *Ledger) commit(group []*op) {
 // space again.
 //
 // What was written to a file that has lost its path is no record: the path is
-// looked at behind the transaction, before anybody is told that it is there.
+// looked at behind the transaction, before anybody is told that it is there. So is, of
+// a ledger that is shared, whose it is.
 func (l *Ledger) transact(fn func(*Tx) error) error {
 	if err := l.Lost(); err != nil {
 		return err
 	}
+	if err := l.Fence(); err != nil {
+		return err
+	}
+	failpoint.Hit("ledger.before_transaction")
 	err := l.transactOnDisk(fn)
-	if gone := l.look(); gone != nil {
+	if gone := cmp.Or(l.look(), l.Fence()); gone != nil {
 		return gone
 	}
 	return err

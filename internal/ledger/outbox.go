@@ -32,6 +32,9 @@ func (l *Ledger) OutboxFull() error {
 	return nil
 }
 
+// Fills reports whether a quarter of what may wait in the outbox does.
+func Fills(l *Ledger) bool { return 4*l.outbox.Load() >= l.opt.OutboxLimit }
+
 // OutboxFrom gives waiting records with numbers from n on, up to the limits,
 // and the number of the oldest record that is still here (0: none).
 func (l *Ledger) OutboxFrom(n uint64, count, bytes int) (first uint64, records [][]byte, oldest uint64, err error) {
@@ -58,15 +61,18 @@ func (l *Ledger) OutboxFrom(n uint64, count, bytes int) (first uint64, records [
 
 // Receipted drops the records up to n: coordination has them.
 func (l *Ledger) Receipted(n uint64) error {
-	return l.Update(func(t *Tx) error {
-		b := t.tx.Bucket(bOutbox)
-		c := b.Cursor()
-		for k, _ := c.Seek(nil); k != nil && binary.BigEndian.Uint64(k) <= n; k, _ = c.Seek(nil) {
-			if err := b.Delete(k); err != nil {
-				return err
-			}
-			t.made.outbox--
+	return l.Update(func(t *Tx) error { return Drop(t, n) })
+}
+
+// Drop drops the records up to n: coordination has them.
+func Drop(t *Tx, n uint64) error {
+	b := t.tx.Bucket(bOutbox)
+	c := b.Cursor()
+	for k, _ := c.Seek(nil); k != nil && binary.BigEndian.Uint64(k) <= n; k, _ = c.Seek(nil) {
+		if err := b.Delete(k); err != nil {
+			return err
 		}
-		return nil
-	})
+		t.made.outbox--
+	}
+	return nil
 }

@@ -34,6 +34,7 @@ type Source struct {
 	CancelBy   string               `json:"cancel_by,omitempty"` // the principal who asked for it
 	Pardon     uint64               `json:"pardon,omitempty"`    // how often an operator has resumed it
 	Settled    bool                 `json:"settled,omitempty"`   // every outcome is recorded
+	Shelved    uint64               `json:"stored,omitempty"`    // with stored delivery: number of the epoch's last message, once all are in the store
 	EndedAt    time.Duration        `json:"ended_at,omitempty"`  // agent's running time
 }
 

@@ -1,6 +1,7 @@
 package ledger
 
-// A Document is what the ledger keeps of a network's trust document, as it was signed.
+// A Document is what the ledger keeps of a network: its trust document, as it was signed, or what
+// was seen of its audit log.
 type Document struct {
 	t   *Tx
 	key []byte

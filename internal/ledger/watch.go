@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,14 +15,25 @@ import (
 // are still where they were.
 const lookEvery = 5 * time.Second
 
-// A watch notices that a ledger's files have lost their paths: somebody has
-// removed, renamed or replaced the state directory under a running agent. What
-// is written after that is lost with the process, so that nothing is read or
-// written any more.
-type watch struct {
+// A tenure is whether the ledger is still this process's. It ends when the ledger's files
+// have lost their paths: somebody has removed, renamed or replaced the state directory
+// under a running agent. What is written after that is lost with the process, so that
+// nothing is read or written any more. It ends, too, when another instance has taken a
+// shared ledger over (Claim).
+type tenure struct {
+	claim  *Claim // nil: it is not shared
 	places []filelock.Place
 	why    atomic.Pointer[transfer.Error]
 	gone   chan struct{} // closed with why set
+	once   sync.Once
+}
+
+// lose says why nothing is read or written any more.
+func (t *tenure) lose(e *transfer.Error) {
+	t.once.Do(func() {
+		t.why.Store(e)
+		close(t.gone)
+	})
 }
 
 // watchPlaces notes where the ledger's files lie.
@@ -38,7 +50,7 @@ func (l *Ledger) watchPlaces() error {
 		if err != nil {
 			return transfer.Errorf(transfer.KindInternal, "the ledger cannot be looked at: %w", err)
 		}
-		l.watch.places = append(l.watch.places, p)
+		l.places = append(l.places, p)
 	}
 	return nil
 }
@@ -48,29 +60,33 @@ func (l *Ledger) look() error {
 	if err := l.Lost(); err != nil || failpoint.Planted("state-dir-not-watched") {
 		return err
 	}
+	if l.claim != nil {
+		if err := l.Fence(); transfer.KindOf(err) == transfer.KindAlive {
+			return err
+		}
+	}
 
-	for _, p := range l.watch.places {
+	for _, p := range l.places {
 		err := p.Check()
 		if err == nil {
 			continue
 		}
 		e := transfer.Errorf(transfer.KindInternal, "the state directory %s was taken away: %w", l.dir, err).
 			WithHint("put it back as it was, or begin anew in an empty one; outcomes of transfers under way are then unknown")
-		l.watch.why.Store(e)
-		close(l.watch.gone)
-		return e
+		l.lose(e)
+		return l.Lost()
 	}
 	return nil
 }
 
 // Gone is closed when the ledger has found that its files have lost their
 // paths, which takes lookEvery at most. Lost says so then.
-func (l *Ledger) Gone() <-chan struct{} { return l.watch.gone }
+func (t *tenure) Gone() <-chan struct{} { return t.gone }
 
 // Lost is why the ledger can no longer be used; nil while it can. Every View and
 // every Update fails with it.
-func (l *Ledger) Lost() error {
-	if e := l.watch.why.Load(); e != nil {
+func (t *tenure) Lost() error {
+	if e := t.why.Load(); e != nil {
 		return e
 	}
 	return nil

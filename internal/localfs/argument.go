@@ -217,6 +217,9 @@ func (w *walker) sentIn(a *argument, d *Dir, parts []string) bool {
 		d = c
 	}
 
+	if transfer.KindOf(w.fs.permitted(w.may, transfer.AuthSource, d, parts[len(parts)-1])) == transfer.KindDenied {
+		return false // it is not sent
+	}
 	st, err := d.lstat(parts[len(parts)-1])
 	if err != nil {
 		return w.unknown(err)

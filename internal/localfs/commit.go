@@ -101,6 +101,7 @@ type work struct {
 	beside  bool            // this one has
 	before  []byte          // what it replaced; nil: nothing
 	back    bool            // that has been put back
+	keep    bool            // a directory that was there before, and keeps its mode and times
 	timed   bool            // its temporary has the time that it is to have
 	wait    error           // it stays COMMITTING
 	again   *transfer.Error // it begins again
@@ -140,6 +141,11 @@ func (c *commit) add(p *place.Pending) {
 		var err error
 		if w.place, err = l.locate(p.Name); err == nil && !w.isDir() {
 			err = transfer.Errorf(transfer.KindInternal, "internal error: item %d has no file", p.Outcome.Item)
+		} else if err == nil {
+			err = l.fs.permittedAt(l.may, transfer.AuthDest, w.place)
+		}
+		if passing := passingError(p.Outcome.Path, "written", err); passing != nil && c.short == nil {
+			c.short = passing
 		}
 		if err != nil {
 			w.fail(err)
@@ -336,6 +342,9 @@ func (c *commit) lookUp(w *work) {
 	default:
 		w.again = moved.notYet()
 	}
+	if err == nil && !w.named {
+		c.holdAgainst(w)
+	}
 }
 
 // movedAway fails an item that has its name in a directory that is elsewhere by
@@ -371,10 +380,7 @@ func (c *commit) makeDirs() {
 		if !w.isDir() || w.over() {
 			continue
 		}
-		var err error
-		if w.dir, err = w.l.dir(w.place, true); err == nil {
-			w.named = true
-		} else {
+		if err := c.makeOne(w); err != nil {
 			c.dirError(w, err)
 		}
 	}
@@ -383,10 +389,41 @@ func (c *commit) makeDirs() {
 		if !w.isDir() || w.over() {
 			continue
 		}
+		if w.keep {
+			continue
+		}
 		if err := c.l.setMeta(w.dir.Dir, ".", nil, w.in.Mode, w.in.Mtime); err != nil {
 			c.dirError(w, err)
 		}
 	}
+}
+
+// makeOne makes a directory, or opens the one that is there. Where somebody may not land, it is
+// looked at again what was opened: a path may lead elsewhere by now. One that is there keeps its
+// mode and times where he may not overwrite.
+func (c *commit) makeOne(w *work) error {
+	l := w.l
+	if err := l.fs.permittedAt(l.may, transfer.AuthDest, w.place); err != nil {
+		return err
+	}
+	d, err := l.dir(w.place, &w.place)
+	if err != nil {
+		return err
+	}
+	w.dir = d
+	if err := l.fs.permitted(l.may, transfer.AuthDest, d.Dir, "."); err != nil {
+		return err
+	}
+	w.named = true
+	if !l.made(d.Dir) {
+		switch err := l.fs.permitted(l.may, transfer.AuthOverwrite, d.Dir, "."); {
+		case transfer.KindOf(err) == transfer.KindDenied:
+			w.keep = true
+		case err != nil:
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *commit) dirError(w *work, err error) {

@@ -158,7 +158,7 @@ func (l *Landing) spelled(p location) error {
 		return nil
 	}
 
-	up, err := l.dir(p.parent(), true)
+	up, err := l.dir(p.parent(), &p)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func newFS(t testing.TB, d Disk) (*FS, string) {
 
 func openFS(t testing.TB, d Disk, roots ...string) *FS {
 	t.Helper()
-	f, err := Open(Config{Roots: roots, StateDir: filepath.Join(roots[0], "state-of-ferry"), Incarnation: 7, Disk: d, Digest: testDigest})
+	f, err := Open(Config{Roots: roots, StateDirs: []string{filepath.Join(roots[0], "state-of-ferry")}, Incarnation: 7, Disk: d, Digest: testDigest})
 	must(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f

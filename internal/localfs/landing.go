@@ -29,6 +29,7 @@ type shared struct {
 	disk   Disk
 	prefix string // of this transfer's temporaries
 
+	may     place.Permit
 	dirs    dirCache
 	watches watches
 
@@ -37,9 +38,10 @@ type shared struct {
 
 	syncing sync.Mutex // held while directories are synced
 
-	mu     sync.Mutex
-	dirty  map[string]bool // directories to be synced before the next COMMITTING
-	linked bool            // the file system lacks the no-replace rename; said once
+	mu      sync.Mutex
+	dirty   map[string]bool // directories to be synced before the next COMMITTING
+	ownDirs map[dirID]bool  // that this landing has made, until their items are there
+	linked  bool            // the file system lacks the no-replace rename; said once
 
 	unnamed map[uint64]bool // items that stay COMMITTING and were not renamed by this process
 	looked  map[string]bool // free names that Look has given
@@ -47,7 +49,7 @@ type shared struct {
 
 // Land prepares to land a transfer's items.
 func (f *FS) Land(cfg place.LandConfig) *Landing {
-	return &Landing{cfg: cfg, shared: &shared{fs: f, disk: f.disk, dirty: map[string]bool{}, unnamed: map[uint64]bool{}, dirs: dirCache{spare: &f.spare},
+	return &Landing{cfg: cfg, shared: &shared{fs: f, disk: f.disk, dirty: map[string]bool{}, ownDirs: map[dirID]bool{}, unnamed: map[uint64]bool{}, may: cfg.May, dirs: dirCache{spare: &f.spare},
 		prefix: tempPrefix(f.cfg.Incarnation, cfg.Generation, cfg.Transfer)}}
 }
 
@@ -75,15 +77,15 @@ func (l *Landing) Dirs(name transfer.Path) []transfer.Path {
 	return []transfer.Path{transfer.Path(dir)}
 }
 
-// dir opens a directory of the host, from the cache if it can. With create, it
-// and its missing parents are made.
-func (l *Landing) dir(p location, create bool) (*held, error) {
+// dir opens a directory of the host, from the cache if it can. For an item that is to land in it,
+// or to be it, it and its missing parents are made; goal is where that is, nil: nothing is made.
+func (l *Landing) dir(p location, goal *location) (*held, error) {
 	if h := l.dirs.get(p.path); h != nil {
 		return h, nil
 	}
 
 	d, err := l.fs.openDir(p)
-	if err == nil && create {
+	if err == nil && goal != nil {
 		if err := l.spelled(p); err != nil {
 			d.close()
 			return nil, err
@@ -94,35 +96,40 @@ func (l *Landing) dir(p location, create bool) (*held, error) {
 		return l.dirs.put(d), nil
 	}
 
-	if !create || p.isRoot() || !errors.Is(err, fs.ErrNotExist) {
+	if goal == nil || p.isRoot() || !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 
-	up, err := l.dir(p.parent(), true)
+	up, err := l.dir(p.parent(), goal)
 	if err != nil {
 		return nil, err
 	}
 	defer l.dirs.release(up)
 
-	if d, err = l.makeDir(up, p); err != nil {
+	if d, err = l.makeDir(up, p, *goal); err != nil {
 		return nil, err
 	}
 	return l.dirs.put(d), nil
 }
 
-// makeDir makes one directory and notes that it and its parent are to be
-// synced.
-func (l *shared) makeDir(up *held, p location) (*Dir, error) {
+// makeDir makes one directory, for an item that lands in it or is it, and notes that it and its
+// parent are to be synced.
+func (l *shared) makeDir(up *held, p, goal location) (*Dir, error) {
 	name := p.base()
 	if l.fs.isState(up.Dir, name) {
 		return nil, inState(p.path)
 	}
-	if err := l.disk.Mkdir(up.Dir, name); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := l.fs.permitted(l.may, transfer.AuthDest, up.Dir, path.Join(name, HostRules.below(goal.path, p.path))); err != nil {
+		return nil, err // the path has led elsewhere since it was looked at
+	}
+	err := l.disk.Mkdir(up.Dir, name)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		if errors.Is(err, fs.ErrNotExist) { // the parent has been removed
 			l.dirs.forget(up)
 		}
 		return nil, err
 	}
+	made := err == nil
 
 	d, err := up.child(name, p.path, path.Join(up.real, name))
 	if err != nil {
@@ -135,8 +142,20 @@ func (l *shared) makeDir(up *held, p location) (*Dir, error) {
 
 	l.mu.Lock()
 	l.dirty[p.path], l.dirty[up.path] = true, true
+	if made && l.may != nil {
+		l.ownDirs[d.id] = true
+	}
 	l.mu.Unlock()
 	return d, nil
+}
+
+// made reports whether this landing has made a directory, once.
+func (l *shared) made(d *Dir) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	own := l.ownDirs[d.id]
+	delete(l.ownDirs, d.id)
+	return own
 }
 
 // touch notes that a directory and all above it, to the root, are to be synced
@@ -195,9 +214,8 @@ func (l *Landing) Create(item uint64, name transfer.Path, size, allocated int64)
 	if p.isRoot() {
 		return nil, isDirectory(transfer.Path(p.path))
 	}
-
 	for again := false; ; again = true {
-		d, err := l.dir(p.parent(), true)
+		d, err := l.dir(p.parent(), &p)
 		if err != nil {
 			return nil, targetError(transfer.Path(p.path), err)
 		}
@@ -216,6 +234,9 @@ func (l *Landing) Create(item uint64, name transfer.Path, size, allocated int64)
 // createIn makes the temporary in an open directory. On success the partial
 // owns the caller's reference to it.
 func (l *Landing) createIn(d *held, p location, item uint64, size, allocated int64) (*Partial, error) {
+	if err := mayLandIn(l, d.Dir, p.base()); err != nil {
+		return nil, err
+	}
 	if err := l.maybeFree(d.Dir, p, size); err != nil {
 		return nil, err
 	}
@@ -313,7 +334,7 @@ func (l *Landing) Reopen(item uint64, name transfer.Path, point []byte, size, al
 		return nil, doubtful(p, err)
 	}
 
-	d, err := l.dir(p.parent(), false)
+	d, err := l.dir(p.parent(), nil)
 	if transfer.KindOf(err).Waits() {
 		return nil, err
 	}
@@ -337,8 +358,25 @@ func doubtful(p location, why error) error {
 }
 
 func (l *Landing) reopenIn(d *held, p location, item uint64, at int64, size, allocated int64) (*Partial, error) {
-	if err := l.checkFree(d.Dir, p, newest, -1); err != nil {
+	err := mayLandIn(l, d.Dir, p.base())
+	if err == nil {
+		err = l.checkFree(d.Dir, p, newest, -1)
+	}
+	if err != nil {
 		return nil, targetError(transfer.Path(p.path), err)
+	}
+
+	h := heir{l, d, p, item, at, size, allocated}
+	if part, err := h.succeed(); transfer.KindOf(err).Waits() {
+		return nil, err
+	} else if err != nil {
+		return nil, doubtful(p, err)
+	} else if part != nil {
+		if err := part.reserve(size); err != nil {
+			l.disk.Close(part.f)
+			return nil, err
+		}
+		return part, nil
 	}
 
 	temp := l.temp(item)
@@ -381,13 +419,13 @@ func (l *Landing) Drop(item uint64, name transfer.Path) error {
 		return err
 	}
 
-	d, err := l.dir(p.parent(), false)
+	d, err := l.dir(p.parent(), nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err == nil {
 		defer l.dirs.release(d)
-		err = l.unlinkTemp(d.Dir, l.temp(item))
+		err = errors.Join(l.unlinkTemp(d.Dir, l.temp(item)), l.dropOlder(d.Dir, item))
 	}
 	if err != nil {
 		return targetError(transfer.Path(p.path), err)
@@ -432,14 +470,17 @@ func (l *shared) in(dirs []transfer.Path, do func(*Dir) error) error {
 	return all
 }
 
-// sweptGenerations bounds how far back a sweep looks: each takeover of a
-// standby is one generation, and its winner sweeps.
+// sweptGenerations bounds how far back a sweep looks for generations that the transfer's
+// record does not name: each start of the agent is one.
 const sweptGenerations = 64
 
 func (l *Landing) sweepDir(d *Dir) error {
 	own := map[string]bool{}
+	for _, g := range l.cfg.Older {
+		own[before(l, g)] = true
+	}
 	for g, n := l.cfg.Generation, 0; n < sweptGenerations; g, n = g-1, n+1 {
-		own[tempPrefix(l.fs.cfg.Incarnation, g, l.cfg.Transfer)] = true
+		own[before(l, g)] = true
 		if g == 0 {
 			break
 		}

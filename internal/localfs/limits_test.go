@@ -243,7 +243,7 @@ func TestWalkWithLittleMemory(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, "d", fmt.Sprint(k%2), fmt.Sprintf("%x-%s", k*2654435761, strings.Repeat("n", 100))), nil, 0o666))
 	}
 	scratch := t.TempDir() + "/names"
-	little, err := Open(Config{Roots: []string{dir}, StateDir: scratch, Scratch: scratch, NamesMemory: 1})
+	little, err := Open(Config{Roots: []string{dir}, StateDirs: []string{scratch}, Scratch: scratch, NamesMemory: 1})
 	must(t, err)
 	t.Cleanup(func() { little.Close() })
 	for _, sources := range [][]transfer.Path{{"d"}, {"d/*/*f*"}, {"d/**/?0*"}} {

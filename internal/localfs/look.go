@@ -31,8 +31,11 @@ func (l *Landing) Look(name transfer.Path, mtime, size int64) (target transfer.P
 	if p.isRoot() {
 		return target, isDirectory(transfer.Path(p.path))
 	}
+	if err := mayLandAt(l, p); err != nil {
+		return target, targetError(transfer.Path(p.path), err)
+	}
 
-	d, err := l.dir(p.parent(), false)
+	d, err := l.dir(p.parent(), nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		return target, l.fs.checkAbove(p)
 	}
@@ -67,8 +70,9 @@ type Name struct {
 const namesLooked = 100_000
 
 // Names lists up to most names in a directory that begin with prefix, in order: files
-// and directories alone, without what is Ferry's own.
-func (f *FS) Names(dir transfer.Path, prefix string, most int) ([]Name, error) {
+// and directories alone, without what is Ferry's own and what may not be read.
+func (l Local) Names(dir transfer.Path, prefix string, most int) ([]Name, error) {
+	f := l.FS
 	p, err := f.locate(dir)
 	if err == nil {
 		err = p.root.mayRead()
@@ -78,6 +82,9 @@ func (f *FS) Names(dir transfer.Path, prefix string, most int) ([]Name, error) {
 	}
 
 	d, err := f.openDir(p)
+	if err != nil && l.may != nil && f.permittedAt(l.may, transfer.AuthSource, p) != nil {
+		return nil, nil // whether it is there is not for him to know
+	}
 	if err != nil {
 		return nil, sourceError(dir, err)
 	}
@@ -105,6 +112,9 @@ func (f *FS) Names(dir transfer.Path, prefix string, most int) ([]Name, error) {
 	for _, n := range found {
 		if len(all) == most {
 			break
+		}
+		if f.permitted(l.may, transfer.AuthSource, d, n) != nil {
+			continue
 		}
 		if st, err := d.lstat(n); err == nil && (st.Type == TypeFile || st.Type == TypeDir && !f.isState(d, n)) {
 			all = append(all, Name{n, st.Type == TypeDir})

@@ -1,15 +1,20 @@
 package localfs
 
 import (
+	"context"
+
 	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
 // Place is the local files of one agent, as sender and receiver use them.
-func (f *FS) Place() Local { return Local{f} }
+func (f *FS) Place() Local { return Local{FS: f} }
 
 // Local is a place.Source that is a place.Target as well, and has all capabilities.
-type Local struct{ *FS }
+type Local struct {
+	*FS
+	may place.Permit // of whoever uses it
+}
 
 var (
 	_ place.Source         = Local{}
@@ -21,7 +26,16 @@ var (
 )
 
 // Files is FS.Sources.
-func (l Local) Files(first transfer.Path) place.Files { return files{l.FS.Sources(first)} }
+func (l Local) Files(first transfer.Path) place.Files {
+	s := l.FS.Sources(first)
+	s.may = l.may
+	return files{s}
+}
+
+// Walk is FS.Walk for what somebody may read.
+func (l Local) Walk(ctx context.Context, req place.WalkRequest, emit func(transfer.Item) error) (linksSkipped int64, err error) {
+	return l.FS.walk(ctx, req, l.may, emit)
+}
 
 type files struct{ *Sources }
 
@@ -36,11 +50,30 @@ func (f files) Open(p transfer.Path, unsized bool) (place.File, error) {
 type file struct{ *Source }
 
 func (f file) Facts() place.Facts {
-	return place.Facts{Version: f.Version(), Size: f.Size(), Mode: f.Mode(), Mtime: f.Mtime(), Allocated: f.Allocated()}
+	return place.Facts{Version: f.Version(), Size: f.Size(), Mode: f.Mode(), Mtime: f.Mtime(), Allocated: f.Allocated(), Lies: f.lies}
 }
 
 // Expands is IsPattern, and HasOwnName for what has none.
 func (l Local) Expands(p transfer.Path) (several, unnamed bool) { return IsPattern(p), !HasOwnName(p) }
+
+// CheckOverlap is FS.CheckOverlap for what somebody may read: of the rest nothing is said.
+func (l Local) CheckOverlap(w *place.WalkRequest, dest transfer.Path, several bool) error {
+	if l.may == nil {
+		return l.FS.CheckOverlap(w, dest, several)
+	}
+	seen := *w
+	seen.Args = nil
+	for _, a := range w.Args {
+		at, err := l.locate(a.Source)
+		if err == nil && transfer.KindOf(l.permittedAt(l.may, transfer.AuthSource, at)) != transfer.KindDenied {
+			seen.Args = append(seen.Args, a)
+		}
+	}
+	if len(seen.Args) == 0 {
+		return nil
+	}
+	return l.FS.CheckOverlap(&seen, dest, several)
+}
 
 // Aside is AsideName.
 func (l Local) Aside(id transfer.ID, item uint64) string {
@@ -51,6 +84,11 @@ func (l Local) Aside(id transfer.ID, item uint64) string {
 func (l Local) Delete(p transfer.Path, v transfer.Version, aside string, again bool) error {
 	if again {
 		return l.FinishDelete(p, v, aside)
+	}
+	if at, err := l.locate(p); err == nil && l.may != nil {
+		if err := l.permittedAt(l.may, transfer.AuthDeleteSource, at); err != nil {
+			return err
+		}
 	}
 	return l.DeleteSource(p, v, aside, nil)
 }
@@ -76,6 +114,9 @@ func (l landing) Locate(name, source transfer.Path) (s place.Location, err error
 	if s.Name = name; name != "." {
 		s.Name, err = l.Named(name, source)
 	}
+	if err == nil && name != "." && l.may != nil {
+		err = l.mayLocate(s.Name)
+	}
 	if err != nil {
 		return s, err
 	}
@@ -86,6 +127,11 @@ func (l landing) Locate(name, source transfer.Path) (s place.Location, err error
 }
 
 func (l landing) Create(item uint64, s place.Staging) (place.Part, error) {
+	if l.may != nil && (l.cfg.IfExists == transfer.IfExistsSkip || l.cfg.IfExists == transfer.IfExistsUpdate) {
+		if err := l.mayLocate(s.Name); err != nil { // before anything is said of what is there
+			return nil, err
+		}
+	}
 	if err := l.Wanted(s.Name, s.Mtime, s.Size); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"strings"
 	"syscall"
 
@@ -80,7 +81,7 @@ type recovery struct {
 func (r *recovery) home() (err error) {
 	at := r.place.parent()
 	for range 2 { // the first may be one that was opened long ago
-		if r.dir, err = r.l.dir(at, false); err != nil {
+		if r.dir, err = r.l.dir(at, nil); err != nil {
 			return err
 		}
 		if err = r.l.stands(r.dir); err == nil {
@@ -239,6 +240,10 @@ func (r *recovery) rename(temp *Stat) (place.Verdict, transfer.Outcome, error) {
 	}
 	if err := r.l.checkFree(r.dir.Dir, r.place, r.in.Mtime, r.in.Size); err != nil {
 		return r.refuse(err)
+	}
+
+	if err := mayLand(r.l, func(right transfer.Authority) error { return r.l.may(right, path.Join(r.dir.real, r.place.base())) }); err != nil {
+		return r.refuse(err) // what somebody may do may have changed since the crash
 	}
 
 	c := &commit{l: r.l}

@@ -99,7 +99,7 @@ func (f *FS) checkAbove(l location) error {
 		case err == nil:
 			real := path.Join(append([]string{d.real}, rest(l.path, up.path)...)...)
 			d.close()
-			if f.state != "" && beneath(real, f.state) {
+			if f.inState(real) {
 				return inState(l.path)
 			}
 			return nil

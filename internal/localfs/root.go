@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,7 +20,7 @@ import (
 type Config struct {
 	Roots       []string // host directories, as ParseRoot reads them; relative paths lie beneath the first
 	RecordRoot  string   // where data sets lie; empty: the first root
-	StateDir    string   // carved out of the roots: nothing in it can be read or written through FS
+	StateDirs   []string // carved out of the roots: nothing in them can be read or written through FS
 	Incarnation uint64   // of the agent's ledger; part of every temporary's name
 	Log         *slog.Logger
 	Disk        Disk // nil is the host's own
@@ -40,6 +41,9 @@ type Config struct {
 	// Digest starts the digest of a method, the part of a Sum before ':'.
 	// Recovery reads files again with it.
 	Digest func(method string) (hash.Hash, error)
+	// Fence is asked before a name is given, taken or changed: an error keeps it as it
+	// is. nil: nobody else can have taken the agent's ledger over.
+	Fence func() error
 }
 
 // An FS is the part of the host's files that lies beneath an agent's roots.
@@ -59,7 +63,7 @@ type rooted struct {
 	disk  Disk
 	log   *slog.Logger
 	roots []*root
-	state string // real path of the state directory; empty: none
+	state []string // real paths of the state directories
 }
 
 // Open refuses a configuration without roots, a root that is not a directory,
@@ -69,6 +73,9 @@ func Open(cfg Config) (_ *FS, err error) {
 	f := &FS{rooted: rooted{cfg: cfg, disk: cfg.Disk, log: cfg.Log}, umask: umask()}
 	if f.disk == nil {
 		f.disk = RealDisk()
+	}
+	if cfg.Fence != nil {
+		f.disk = fenced{f.disk, cfg.Fence}
 	}
 
 	if f.log == nil {
@@ -95,15 +102,18 @@ func Open(cfg Config) (_ *FS, err error) {
 		return nil, transfer.Errorf(transfer.KindUsage, "the agent has no root; give --root DIR")
 	}
 
-	if cfg.StateDir != "" {
-		abs, err := filepath.Abs(cfg.StateDir)
+	for _, dir := range cfg.StateDirs {
+		if dir == "" {
+			continue
+		}
+		abs, err := filepath.Abs(dir)
+		if err == nil {
+			abs, err = f.realPrefix(abs)
+		}
 		if err != nil {
-			return nil, transfer.Errorf(transfer.KindUsage, "state directory %s: %w", cfg.StateDir, err)
+			return nil, transfer.Errorf(transfer.KindUsage, "state directory %s: %w", dir, err)
 		}
-		if f.state, err = f.realPrefix(abs); err != nil {
-			return nil, transfer.Errorf(transfer.KindUsage, "state directory %s: %w", cfg.StateDir, err)
-		}
-		f.state = HostRules.clean(f.state)
+		f.state = append(f.state, HostRules.clean(abs))
 	}
 
 	if cfg.Scratch != "" {
@@ -124,8 +134,8 @@ func Open(cfg Config) (_ *FS, err error) {
 			return nil, err
 		}
 		f.roots = append(f.roots, r)
-		if f.state != "" && beneath(r.lies(), f.state) {
-			return nil, transfer.Errorf(transfer.KindUsage, "root %s lies in the agent's own state directory %s; choose another", r.path, cfg.StateDir)
+		if f.inState(r.lies()) {
+			return nil, transfer.Errorf(transfer.KindUsage, "root %s lies in a state directory of Ferry's own (%s); choose another", r.path, strings.Join(f.state, ", "))
 		}
 	}
 	return f, f.nested()
@@ -307,18 +317,28 @@ func (f *rooted) guard(l location, d *Dir) error {
 	if !beneath(d.real, l.root.lies()) {
 		return f.outside(transfer.Path(l.path))
 	}
-	if f.state != "" && beneath(d.real, f.state) {
+	if f.inState(d.real) {
 		return inState(l.path)
 	}
 	return nil
 }
 
-// isState reports whether a name in a directory is the state directory.
+// inState reports whether a path, links resolved, lies in a state directory.
+func (f *rooted) inState(real string) bool {
+	return slices.ContainsFunc(f.state, func(s string) bool { return beneath(real, s) })
+}
+
+// isState reports whether a name in a directory is a state directory.
 func (f *rooted) isState(d *Dir, name string) bool {
-	if n := len(f.state) - len(name); (n < 0 || !HostRules.same(f.state[n:], name)) && name != "." && name != ".." {
-		return false // most often
+	for _, s := range f.state {
+		if n := len(s) - len(name); (n < 0 || !HostRules.same(s[n:], name)) && name != "." && name != ".." {
+			continue // most often
+		}
+		if HostRules.same(path.Join(d.real, name), s) {
+			return true
+		}
 	}
-	return f.state != "" && HostRules.same(path.Join(d.real, name), f.state)
+	return false
 }
 
 // openParent opens the directory that holds a place.

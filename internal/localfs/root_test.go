@@ -22,13 +22,13 @@ func TestOpenRefuses(t *testing.T) {
 	must(t, os.Symlink(filepath.Join(dir, "state/inner"), filepath.Join(dir, "link")))
 	state := filepath.Join(dir, "state")
 	for _, roots := range [][]string{nil, {filepath.Join(dir, "file")}, {filepath.Join(dir, "none")}, {state}, {dir, state + "/inner"}, {filepath.Join(dir, "link")}} {
-		if f, err := Open(Config{Roots: roots, StateDir: state}); transfer.KindOf(err) != transfer.KindUsage && transfer.KindOf(err) != transfer.KindNoRoot {
+		if f, err := Open(Config{Roots: roots, StateDirs: []string{state}}); transfer.KindOf(err) != transfer.KindUsage && transfer.KindOf(err) != transfer.KindNoRoot {
 			t.Errorf("%v: %v", roots, err)
 			f.Close()
 		}
 	}
 	for _, roots := range [][]string{{dir}, {"/"}, {dir, "/"}} {
-		f, err := Open(Config{Roots: roots, StateDir: state})
+		f, err := Open(Config{Roots: roots, StateDirs: []string{state}})
 		must(t, err)
 		must(t, f.Close())
 	}
@@ -117,7 +117,7 @@ func TestRootSlash(t *testing.T) {
 	tree(t, dir, "a/file", "state/ledger")
 	must(t, os.Symlink(filepath.Join(dir, "a"), filepath.Join(dir, "abs")))
 	must(t, os.Symlink(filepath.Join(dir, "state"), filepath.Join(dir, "tostate")))
-	f, err := Open(Config{Roots: []string{"/"}, StateDir: filepath.Join(dir, "state")})
+	f, err := Open(Config{Roots: []string{"/"}, StateDirs: []string{filepath.Join(dir, "state")}})
 	must(t, err)
 	defer f.Close()
 	s, err := f.OpenSource(transfer.Path(dir + "/abs/file"))

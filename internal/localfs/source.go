@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
@@ -16,9 +17,10 @@ type Source struct {
 	path transfer.Path
 	st   Stat
 
-	dataset bool  // or a member of one
-	at      int64 // read so far
-	unsized bool  // its size says nothing
+	dataset bool   // or a member of one
+	at      int64  // read so far
+	unsized bool   // its size says nothing
+	lies    string // where it was when it was opened, links resolved; empty where nobody asks
 }
 
 // OpenSource opens a regular file. A link is not followed, a FIFO not waited
@@ -39,6 +41,7 @@ type Sources struct {
 	dir     *Dir
 	path    string // of dir
 	left    int    // files until the path is looked up again: somebody may have renamed it
+	may     place.Permit
 }
 
 // lookUpAfter is how many files are opened by way of one look at their path.
@@ -96,6 +99,11 @@ func (s *Sources) Open(p transfer.Path, unsized bool) (*Source, error) {
 		return nil, sourceError(p, err)
 	}
 
+	lies, err := s.mayRead(d, l.base())
+	if err != nil {
+		return nil, sourceError(p, err)
+	}
+
 	file, err := f.disk.Open(d, l.base(), os.O_RDONLY, 0)
 	if err != nil {
 		s.Close() // its path may lead elsewhere by now
@@ -111,7 +119,7 @@ func (s *Sources) Open(p transfer.Path, unsized bool) (*Source, error) {
 		return nil, sourceError(p, err)
 	}
 
-	src := &Source{fs: f, f: file, path: p, st: st, dataset: s.dataset, unsized: unsized}
+	src := &Source{fs: f, f: file, path: p, st: st, dataset: s.dataset, unsized: unsized, lies: lies}
 	if !unsized {
 		sized, err := src.hasSize()
 		if err != nil {

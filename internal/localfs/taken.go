@@ -60,7 +60,7 @@ func (l *Landing) Wanted(name transfer.Path, mtime, size int64) error {
 		return nil
 	}
 
-	d, err := l.dir(p.parent(), false)
+	d, err := l.dir(p.parent(), nil)
 	if err != nil {
 		return nil
 	}

@@ -35,8 +35,13 @@ import (
 // error is emit's, or that of ctx, or of a kind that waits: neither a root that is
 // away nor what the host is short of makes an item bad.
 func (f *FS) Walk(ctx context.Context, req place.WalkRequest, emit func(transfer.Item) error) (symlinksSkipped int64, err error) {
+	return f.walk(ctx, req, nil, emit)
+}
+
+// walk is Walk for what somebody may read; see place.Source.For.
+func (f *FS) walk(ctx context.Context, req place.WalkRequest, may place.Permit, emit func(transfer.Item) error) (symlinksSkipped int64, err error) {
 	req.Args = onHost(f.cfg.RecordRoot, req.Args)
-	w := &walker{fs: f, ctx: ctx, req: req, emit: emit, groups: map[*place.Group]*group{}}
+	w := &walker{fs: f, ctx: ctx, req: req, may: may, emit: emit, groups: map[*place.Group]*group{}}
 	if len(req.Only) > 0 {
 		w.only = map[transfer.Path]bool{}
 		for _, p := range req.Only {
@@ -86,10 +91,19 @@ func (w *walker) gone() error {
 			behind = p != w.req.After.Source
 			continue
 		}
-		if named[string(p)] || w.stands(p) {
+		if named[string(p)] {
 			continue
 		}
-		if err := w.bad(p, "", fs.ErrNotExist); err != nil {
+		missing := error(fs.ErrNotExist)
+		if at, err := w.fs.locate(p); err == nil {
+			if err := w.fs.permittedAt(w.may, transfer.AuthSource, at); transfer.KindOf(err) == transfer.KindDenied {
+				missing = err
+			}
+		}
+		if transfer.KindOf(missing) != transfer.KindDenied && w.stands(p) {
+			continue
+		}
+		if err := w.bad(p, "", missing); err != nil {
 			return err
 		}
 	}
@@ -115,6 +129,7 @@ type walker struct {
 	fs      *FS
 	ctx     context.Context
 	req     place.WalkRequest
+	may     place.Permit // of whoever asks
 	emit    func(transfer.Item) error
 	skipped int64
 
@@ -336,6 +351,9 @@ func (w *walker) namedBefore(name string) bool {
 // walkLiteral walks one file or directory.
 func (w *walker) walkLiteral(a *argument, after []string) error {
 	src := transfer.Path(a.place.path)
+	if err := w.fs.permittedAt(w.may, transfer.AuthSource, a.place); transfer.KindOf(err) == transfer.KindDenied {
+		return w.bad(src, a.base, err) // whether it is there is not said
+	}
 	if a.place.isRoot() {
 		d, err := w.fs.openDir(a.place)
 		if err != nil {
@@ -396,6 +414,11 @@ func (e *entry) source() transfer.Path { return transfer.Path(path.Join(e.dir.pa
 
 // entry emits what one name amounts to; a directory is walked.
 func (w *walker) entry(e *entry, name string, after []string) error {
+	if err, gone := w.hidden(e.dir, e.name); gone {
+		return nil
+	} else if err != nil {
+		return w.bad(e.source(), name, err)
+	}
 	switch e.st.Type {
 	case TypeFile:
 		if len(after) > 0 {

@@ -15,6 +15,9 @@ import (
 func (w *walker) walkPattern(a *argument, after []string) error {
 	src := transfer.Path(a.place.path)
 	top, err := w.fs.openDir(a.stem)
+	if err != nil && w.may != nil && !transfer.Passing(err) && w.fs.permittedAt(w.may, transfer.AuthSource, a.stem) != nil {
+		err = nothingMatches(src) // what is on the way is not for him to know
+	}
 	if err != nil {
 		return w.bad(src, "", err)
 	}
@@ -23,6 +26,9 @@ func (w *walker) walkPattern(a *argument, after []string) error {
 	found := after != nil // what came before was something
 	m := &matching{whole: a.recursive}
 	m.visit = func(e *entry, down []string) error {
+		if _, gone := w.hidden(e.dir, e.name); gone {
+			return nil // as if it were not there
+		}
 		if e.st.Type == TypeDir && !a.recursive {
 			if a.nested || w.fs.isState(e.dir, e.name) {
 				return nil // "**" goes through directories, and asks for none
@@ -46,9 +52,13 @@ func (w *walker) walkPattern(a *argument, after []string) error {
 	}
 
 	if !found {
-		return w.bad(src, "", wrap(transfer.KindMissing, nil, "check the pattern", "nothing matches %s", src))
+		return w.bad(src, "", nothingMatches(src))
 	}
 	return nil
+}
+
+func nothingMatches(src transfer.Path) error {
+	return wrap(transfer.KindMissing, nil, "check the pattern", "nothing matches %s", src)
 }
 
 // A matching is what match does with what it finds.
@@ -128,6 +138,9 @@ func (w *walker) matchBelow(e *entry, p pattern, set []int, after []string, m *m
 		return nil
 	}
 	if err != nil {
+		if _, gone := w.hidden(e.dir, e.name); gone {
+			return nil
+		}
 		return w.unreadable(m, string(e.source()), err)
 	}
 	return first(w.match(d, p, set, after, m), leave())

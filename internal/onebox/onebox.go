@@ -91,7 +91,7 @@ func (b *Box) Open(ctx context.Context, streams map[transfer.AgentName]*agent.St
 	beside := map[transfer.AgentName]transfer.AgentName{Source: Dest, Dest: Source}
 	var configs []agent.Config
 	for _, name := range []transfer.AgentName{Dest, Source} {
-		configs = append(configs, agent.Config{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: c.Home, Alone: true, Beside: beside[name],
+		configs = append(configs, agent.Config{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: []string{c.Home}, Alone: true, Beside: beside[name],
 			Roots: []string{c.Root}, RecordRoot: c.Records, Version: c.Version, Log: c.Log, Streams: streams[name],
 			Direct: agent.Direct{Mode: wire.DirectPlain}}) // over loopback, where nobody is in between
 	}
@@ -117,7 +117,7 @@ type Caller struct {
 // Join starts the agent of a stream on a network. Leave ends it.
 func (b *Box) Join(ctx context.Context, s *agent.Streams, as Caller) (*agent.Agent, error) {
 	c, name := &b.cfg, as.Name
-	configs := []agent.Config{{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: c.Home, Version: c.Version, Log: c.Log, Streams: s,
+	configs := []agent.Config{{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: []string{c.Home}, Version: c.Version, Log: c.Log, Streams: s,
 		MaxSource: 1, MaxDestination: 1, Direct: agent.Direct{Mode: wire.DirectTLS, Listen: "none"}}}
 	if err := c.Share(configs, false); err != nil {
 		return nil, err

@@ -59,6 +59,9 @@ func NewSource(in io.Reader) *Source {
 	return &Source{in: in, version: transfer.Version(v), began: time.Now(), moved: make(chan struct{})}
 }
 
+// For is the Source: what is on its standard input is a process's own.
+func (s *Source) For(place.Permit) place.Source { return s }
+
 // Walk gives the stream as one item.
 func (s *Source) Walk(_ context.Context, w place.WalkRequest, emit func(transfer.Item) error) (linksSkipped int64, err error) {
 	if w.After != nil {

@@ -259,6 +259,9 @@ func (Nowhere) Resolved(transfer.Resolution) (transfer.Resolution, error) {
 // Nothing is a place from which nothing can be sent.
 type Nothing struct{ place.Source }
 
+// For is Nothing.
+func (n Nothing) For(place.Permit) place.Source { return n }
+
 // Expands says that a source is one file; Walk refuses it.
 func (Nothing) Expands(transfer.Path) (several, unnamed bool) { return false, false }
 

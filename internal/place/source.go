@@ -22,6 +22,10 @@ import (
 
 // A Source is a place from which files are sent.
 type Source interface {
+	// For is the place as somebody may use it: what he may not read is not opened and not
+	// deleted, and a walk gives an ItemBad of KindDenied in its place, or nothing where he may
+	// not read the directory that has its name.
+	For(may Permit) Source
 	// Walk expands what is asked for into items, in an order that the place states, and
 	// goes on behind an item that it has given before. An error is emit's, that of ctx,
 	// or of a kind that waits.
@@ -69,6 +73,7 @@ type Facts struct {
 	Mode      uint32 // permission bits
 	Mtime     int64  // nanoseconds since 1970
 	Allocated int64  // bytes on its disk; less than Size where there are holes
+	Lies      string // where it really is, as for a Permit; empty where the place is for anybody
 }
 
 // ErrUnsized says that an open file is longer or shorter than its size, and has not

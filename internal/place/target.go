@@ -27,8 +27,13 @@ type Target interface {
 type LandConfig struct {
 	Transfer   transfer.ID
 	Generation uint64 // of the ledger's taker; part of every temporary's name
-	Durable    bool   // data and names survive a power cut, not only the process
-	Journal    Journal
+	// Older are earlier generations, from which the transfer was taken over, the newest
+	// last. Reopen goes on with what they have left in a copy of it, because whoever has
+	// made it may live; Tidy removes it.
+	Older   []uint64
+	Durable bool // data and names survive a power cut, not only the process
+	Journal Journal
+	May     Permit // what whoever has submitted the transfer may do here
 	Destination
 }
 

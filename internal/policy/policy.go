@@ -1,81 +1,89 @@
 // Package policy decides who may do what: the rules of a network, which its authority signs and
-// every agent keeps. What no rule allows is refused, and a rule's deny wins over what others
-// allow. It asks nobody and touches nothing.
+// every agent keeps, and the sandbox of one agent. What no rule allows is refused, and a rule's
+// deny wins over what others allow. It asks nobody and touches nothing.
 //
-// The rights are those of IBM MQ Managed File Transfer, by the queues on which it keeps them,
-// and Ferry's own:
-//
-//	source, destination  send files of an agent, have files land there   AUTHTRN1
-//	monitor, schedule    one's own monitors and schedules                 AUTHMON1, AUTHSCH1
-//	operate              others' transfers, monitors, schedules           AUTHOPS1
-//	admin                an agent itself                                  AUTHADM1
-//	peer                 an agent with which another one transfers        AUTHAGT1
-//	delete-source, overwrite, template, program, audit, enrol
+// What may be allowed are the authorities of package transfer. Those for paths (source,
+// delete-source, destination, overwrite) are held for what matches a rule's read or write
+// patterns.
 package policy
 
 import (
+	_ "embed"
 	"encoding/json"
+	"io"
+	"regexp"
 	"slices"
 	"strings"
 
 	"ferry/internal/transfer"
 )
 
-// A Right is something that somebody may do.
-type Right string
-
-// The rights.
+// The roles of users.
 const (
-	Source       Right = "source"      // have files sent that match Read
-	Destination  Right = "destination" // have files land that match Write
-	DeleteSource Right = "delete-source"
-	Overwrite    Right = "overwrite"
-	Monitor      Right = "monitor"
-	Schedule     Right = "schedule"
-	Operate      Right = "operate"
-	Admin        Right = "admin"
-	Peer         Right = "peer"
-	Template     Right = "template"
-	Program      Right = "program"
-	Audit        Right = "audit"
-	Enrol        Right = "enrol"
+	RoleAdmin    = "admin"
+	RoleOperator = "operator"
+	RoleAuditor  = "auditor"
+	RoleSender   = "sender"  // of whom nothing else is known
+	RoleRevoked  = "revoked" // of whom nobody is to take anything; no rule gives it a right
 )
 
-// Rights are all of them.
-var Rights = []Right{Source, Destination, DeleteSource, Overwrite, Monitor, Schedule, Operate, Admin, Peer, Template, Program, Audit, Enrol}
+// Default is the policy that a network begins with, in JSON.
+//
+//go:embed default.json
+var Default []byte
 
 // Limits of a policy.
 const (
-	MaxSize  = 512 << 10 // bytes in JSON
-	maxRules = 1000
-	maxNames = 10_000 // in groups, and in all rules
+	MaxSize     = 256 << 10 // bytes in JSON
+	maxRules    = 1000
+	maxNames    = 10_000 // in groups, and in all rules
+	maxPatterns = 4000   // one that denies counts twice
 )
 
 const version = 1
+
+// ParseAuthority reads the name of an authority; the error, of KindUsage, lists them.
+func ParseAuthority(name string) (transfer.Authority, error) {
+	all := transfer.Authorities()
+	if a := transfer.Authority(name); slices.Contains(all, a) {
+		return a, nil
+	}
+	words := make([]string, len(all))
+	for n, a := range all {
+		words[n] = string(a)
+	}
+	return "", transfer.Errorf(transfer.KindUsage, "there is no authority %q; they are %s", name, strings.Join(words, ", "))
+}
 
 // A Policy is the rules of a network.
 type Policy struct {
 	V      int                 `json:"v"`
 	Groups map[string][]string `json:"groups,omitempty"` // users, by the group's name
 	Rules  []Rule              `json:"rules"`
+	// DirectPlain consents to agents whose direct lane has no TLS, as on one guarded network.
+	DirectPlain bool `json:"direct_plain,omitempty"`
 }
 
 // A Rule gives rights to some, at some agents. What is empty of Agents is all of them.
 type Rule struct {
-	Name   string   `json:"name"`
-	Who    []string `json:"who"`              // user:NAME, group:NAME, agent:NAME, role:NAME, or * for everybody
-	Agents []string `json:"agents,omitempty"` // names, with * and ?
-	May    []Right  `json:"may,omitempty"`
-	Read   []string `json:"read,omitempty"` // patterns of paths; see Pattern
-	Write  []string `json:"write,omitempty"`
-	Deny   []string `json:"deny,omitempty"` // nobody of Who touches these, whatever other rules say
+	Name   string               `json:"name"`
+	Who    []string             `json:"who"`              // user:NAME, group:NAME, role:NAME, agent:NAME with * and ?, or * for everybody
+	Agents []string             `json:"agents,omitempty"` // names, with * and ?
+	May    []transfer.Authority `json:"may,omitempty"`
+	Read   []string             `json:"read,omitempty"` // patterns of paths; see Pattern
+	Write  []string             `json:"write,omitempty"`
+	Deny   []string             `json:"deny,omitempty"` // nobody of Who touches these and what is beneath, whatever other rules say, and in letters of either case
 }
 
 // Rules are a policy that decides.
 type Rules struct {
 	groups map[string][]string
 	rules  []rule
+	plain  bool
 }
+
+// Plain reports whether the direct lane may go without TLS.
+func (r *Rules) Plain() bool { return r.plain }
 
 type rule struct {
 	Rule
@@ -92,10 +100,48 @@ func Parse(data []byte) (*Rules, error) {
 	var p Policy
 	d := json.NewDecoder(strings.NewReader(string(data)))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&p); err != nil || d.More() {
+	if err := d.Decode(&p); err != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "the policy cannot be read: %w", err)
 	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, transfer.Errorf(transfer.KindUsage, "the policy cannot be read: there is more behind its end")
+	}
+	if name, err := repeated(json.NewDecoder(strings.NewReader(string(data)))); err != nil || name != "" {
+		return nil, transfer.Errorf(transfer.KindUsage, "the policy has %q twice in one object, and the first would not count", name)
+	}
 	return p.Compile()
+}
+
+// repeated finds a name that an object of a JSON value has twice, in any case of its letters, as the
+// decoder takes it.
+func repeated(d *json.Decoder) (string, error) {
+	t, err := d.Token()
+	if err != nil {
+		return "", err
+	}
+	open, ok := t.(json.Delim)
+	if !ok {
+		return "", nil
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		if open == '{' {
+			key, err := d.Token()
+			if err != nil {
+				return "", err
+			}
+			name := strings.ToLower(key.(string))
+			if seen[name] {
+				return name, nil
+			}
+			seen[name] = true
+		}
+		if name, err := repeated(d); name != "" || err != nil {
+			return name, err
+		}
+	}
+	_, err = d.Token()
+	return "", err
 }
 
 // Compile checks a policy.
@@ -106,11 +152,16 @@ func (p *Policy) Compile() (*Rules, error) {
 	if len(p.Rules) > maxRules {
 		return nil, transfer.Errorf(transfer.KindUsage, "the policy has %d rules; the limit is %d", len(p.Rules), maxRules)
 	}
-	names, seen := 0, map[string]bool{}
-	for _, members := range p.Groups {
+	names, patterns, seen := 0, 0, map[string]bool{}
+	for group, members := range p.Groups {
 		names += len(members)
+		for _, m := range members {
+			if err := checkUser(m); err != nil {
+				return nil, transfer.Errorf(transfer.KindUsage, "group %q: %w", group, err)
+			}
+		}
 	}
-	r := &Rules{groups: p.Groups}
+	r := &Rules{groups: p.Groups, plain: p.DirectPlain}
 	for n, raw := range p.Rules {
 		names += len(raw.Who) + len(raw.Agents)
 		switch {
@@ -125,11 +176,26 @@ func (p *Policy) Compile() (*Rules, error) {
 			return nil, transfer.Errorf(transfer.KindUsage, "rule %q: %w", raw.Name, err)
 		}
 		r.rules = append(r.rules, c)
+		if patterns += len(c.read) + len(c.write) + len(c.deny); patterns > maxPatterns {
+			return nil, transfer.Errorf(transfer.KindUsage, "the policy has more than %d patterns, each of which every path is held against", maxPatterns)
+		}
 	}
 	if names > maxNames {
 		return nil, transfer.Errorf(transfer.KindUsage, "the policy names %d users and agents; the limit is %d", names, maxNames)
 	}
 	return r, nil
+}
+
+var agentPattern = regexp.MustCompile(`^[A-Za-z0-9_.%*?-]{1,28}$`)
+
+// checkUser refuses what cannot be the name of a user: names are in small letters, and have no
+// wildcards.
+func checkUser(name string) error {
+	if name == "" || len(name) > 64 || strings.ToLower(name) != name || strings.ContainsAny(name, "*?:") ||
+		strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c == 0x7f }) {
+		return transfer.Errorf(transfer.KindUsage, "%q is no name of a user: that is in small letters, and has no wildcards", name)
+	}
+	return nil
 }
 
 func (p *Policy) compile(raw Rule) (c rule, err error) {
@@ -141,18 +207,30 @@ func (p *Policy) compile(raw Rule) (c rule, err error) {
 		kind, name, ok := strings.Cut(w, ":")
 		switch {
 		case w == "*":
+		case kind == "role" && !slices.Contains([]string{RoleAdmin, RoleOperator, RoleAuditor, RoleSender}, name):
+			return c, transfer.Errorf(transfer.KindUsage, "there is no role %q", name)
 		case !ok || name == "" || !slices.Contains([]string{"user", "group", "agent", "role"}, kind):
 			return c, transfer.Errorf(transfer.KindUsage, "who %q is none of user:NAME, group:NAME, agent:NAME, role:NAME and *", w)
 		case kind == "group" && p.Groups[name] == nil:
 			return c, transfer.Errorf(transfer.KindUsage, "there is no group %q", name)
 		}
 	}
+	for _, w := range raw.Who {
+		if name, ok := strings.CutPrefix(w, "user:"); ok {
+			if err := checkUser(name); err != nil {
+				return c, err
+			}
+		}
+	}
 	for _, m := range raw.May {
-		if !slices.Contains(Rights, m) {
-			return c, transfer.Errorf(transfer.KindUsage, "there is no right %q", m)
+		if _, err := ParseAuthority(string(m)); err != nil {
+			return c, err
 		}
 	}
 	for _, a := range raw.Agents {
+		if !agentPattern.MatchString(a) {
+			return c, transfer.Errorf(transfer.KindUsage, "%q is no name of an agent, with * and ?", a)
+		}
 		c.agents = append(c.agents, strings.ToUpper(a))
 	}
 	for _, l := range []struct {
@@ -167,6 +245,16 @@ func (p *Policy) compile(raw Rule) (c rule, err error) {
 			*l.to = append(*l.to, pattern)
 		}
 	}
+	for _, p := range c.deny { // and what is beneath
+		if last := p.levels[len(p.levels)-1]; last != "**" {
+			below, err := ParsePattern(p.text + "/**")
+			if err != nil {
+				return c, err
+			}
+			below.text = p.text
+			c.deny = append(c.deny, below)
+		}
+	}
 	return c, nil
 }
 
@@ -174,15 +262,15 @@ func (p *Policy) compile(raw Rule) (c rule, err error) {
 type Principal struct {
 	Kind string // user or agent
 	Name string
-	Role string // of a user: operator, auditor or user
+	Role string // of a user: one of the roles
 }
 
 // A Question is whether somebody may do something at an agent.
 type Question struct {
 	Who   Principal
-	Right Right
+	Right transfer.Authority
 	Agent transfer.AgentName // where
-	Path  string             // of Source, DeleteSource, Destination and Overwrite: absolute, clean, / between levels
+	Path  string             // of rights to paths: absolute, clean, / between levels; empty: whether there is any
 	Fold  bool               // letters of paths are the same in both cases there
 }
 
@@ -195,6 +283,9 @@ type Decision struct {
 
 // Decide answers a question.
 func (r *Rules) Decide(q Question) (d Decision) {
+	if q.Who.Role == RoleRevoked {
+		return Decision{Rule: "(revoked)", Denied: "everything"}
+	}
 	for n := range r.rules {
 		c := &r.rules[n]
 		if !r.concerns(c, q) {
@@ -202,7 +293,7 @@ func (r *Rules) Decide(q Question) (d Decision) {
 		}
 		if q.Path != "" {
 			for _, p := range c.deny {
-				if p.Match(q.Path, q.Fold) {
+				if p.Match(q.Path, true) {
 					return Decision{Rule: c.Name, Denied: p.String()}
 				}
 			}
@@ -218,12 +309,15 @@ func (r *Rules) Decide(q Question) (d Decision) {
 func (c *rule) reaches(q Question) bool {
 	var all []Pattern
 	switch q.Right {
-	case Source, DeleteSource:
+	case transfer.AuthSource, transfer.AuthDeleteSource:
 		all = c.read
-	case Destination, Overwrite:
+	case transfer.AuthDest, transfer.AuthOverwrite:
 		all = c.write
 	default:
 		return true
+	}
+	if q.Path == "" {
+		return len(all) > 0
 	}
 	return slices.ContainsFunc(all, func(p Pattern) bool { return p.Match(q.Path, q.Fold) })
 }
@@ -243,6 +337,6 @@ func (r *Rules) concerns(c *rule, q Question) bool {
 		case kind == "role":
 			return q.Who.Kind == "user" && q.Who.Role == name
 		}
-		return kind == q.Who.Kind && name == q.Who.Name
+		return kind == q.Who.Kind && (name == q.Who.Name || kind == "agent" && matchLevel(strings.ToUpper(name), q.Who.Name, false))
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"strings"
@@ -44,8 +45,12 @@ type ConnConfig struct {
 	Timeout  time.Duration // how long Connect tries; default 5 s, negative for ever
 	Log      *slog.Logger  // default: nothing is logged
 
-	// Asks is of who carries no data: messages of both kinds go over one connection.
+	// Asks is of who carries no data, as is an Identity that has no part in it: messages of both
+	// kinds go over one connection.
 	Asks bool
+	// Early is of who connects to a member of a cluster before that can store anything: Connect does not wait
+	// for the queues there.
+	Early bool
 
 	// OnConnect is called after the first connect, and after a loss once both
 	// connections are there again and the streams have been checked.
@@ -85,6 +90,8 @@ type Conn struct {
 	witness  *witness
 	findings findings
 	unstored atomic.Pointer[string] // why the last message was not stored
+	passing  atomic.Pointer[string] // what is wrong with the cluster at present
+	doubting atomic.Bool
 
 	mu    sync.Mutex
 	facts Facts
@@ -115,18 +122,20 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.URL = shuffled(cfg.URL)
 
 	c := &Conn{cfg: cfg, where: where, secret: newSecret(), wake: make(chan struct{}, 1), witness: newWitness(),
 		packer: packer{rate.NewLimiter(packRate, packRate)}}
 	c.ctx, c.end = context.WithCancel(context.Background())
-	c.control, c.data = newLink(c, "control"), newLink(c, "data")
-	if cfg.Asks {
+	c.control, c.data = newLink(c, roleControl), newLink(c, roleData)
+	if i := cfg.Identity; cfg.Asks || i != nil && i.JWTs().Data == "" {
 		c.data = c.control
 	}
-	c.keeper = library{c.control.js, cfg.times.ackWait}
+	c.keeper = library{js: c.control.js, ackWait: cfg.times.ackWait}
 	if i := cfg.Identity; i != nil && i.Name().Role != identity.Manager {
 		c.keeper = asker{c}
 	}
+	c.background(func() { follow(c) })
 	if err := c.first(ctx); err != nil {
 		c.Close()
 		return nil, err
@@ -254,7 +263,29 @@ func (c *Conn) attempt(ctx context.Context) error {
 	// queue manager that has gone meanwhile: only asking again finds the next.
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	return c.Ensure(ctx)
+	if s := c.cfg.Server; s != nil {
+		if err := noQuorum(s); err != nil {
+			if c.cfg.Early || c.cfg.Asks {
+				return nil
+			}
+			return err
+		}
+	}
+	err := c.Ensure(ctx)
+	var a about
+	if err != nil && (c.cfg.Early || c.cfg.Asks) && askManager(c.ctx, c, c.control.conn(), &a) && a.NoQuorum {
+		c.passing.Store(&a.Passing)
+		return nil
+	}
+	return err
+}
+
+// shuffled puts the addresses of a URL in another order: those of an agent's two connections are the
+// same, and agents are spread over a cluster.
+func shuffled(urls string) string {
+	all := strings.Split(urls, ",")
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return strings.Join(all, ",")
 }
 
 // noManager is what Connect to a queue manager says when its time is over.
@@ -304,6 +335,9 @@ func (c *Conn) Facts() Facts {
 	f.Degraded = c.findings.text(time.Now())
 	if why := c.unstored.Load(); why != nil && *why != "" {
 		f.Degraded = *why
+	}
+	if now := c.passing.Load(); now != nil && *now != "" && !strings.Contains(f.Degraded, *now) {
+		f.Degraded = strings.TrimSuffix(*now+"; "+f.Degraded, "; ")
 	}
 	return f
 }

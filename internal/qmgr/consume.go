@@ -209,7 +209,7 @@ func (r *queueReader) deliver(m jetstream.Msg) {
 type Standing struct {
 	Unread uint64        `json:"unread"` // messages that have not been acknowledged, with those that are being handled
 	Handed uint64        `json:"handed"` // number of the newest message that was handed out; 0: none was
-	Age    time.Duration `json:"age"`    // since the durable was made
+	Age    time.Duration `json:"age"`    // since the durable was made; 0 where messages may have been read elsewhere
 	Now    time.Time     `json:"now"`    // by the queue manager's clock
 }
 
@@ -220,7 +220,20 @@ func (c *Conn) Standing(ctx context.Context, q Queue) (Standing, error) {
 		return Standing{}, c.away()
 	}
 	at, err := c.keeper.standing(ctx, q)
+	if _, own := c.keeper.(library); own && c.Facts().Linked {
+		at, err = unknownStanding(at, err)
+	}
 	return at, c.explain(err, q.Filter, 0)
+}
+
+// unknownStanding is how a reader stands where messages may have been handed on to another queue manager: what
+// was not handed out here may have been read there.
+func unknownStanding(at Standing, err error) (Standing, error) {
+	at.Age = 0
+	if transfer.KindOf(err) == transfer.KindNotFound {
+		err = transfer.Errorf(transfer.KindUnreachable, "the reader may be at another queue manager")
+	}
+	return at, err
 }
 
 // Forget removes what an agent has in the queue manager that will not come back: the

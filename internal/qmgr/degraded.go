@@ -58,6 +58,7 @@ func (f *findings) text(now time.Time) string {
 type mark struct {
 	Created time.Time `json:"created"`
 	Last    uint64    `json:"last"` // sequence of the newest message that it ever had
+	Copies  int       `json:"copies,omitempty"`
 }
 
 func (m mark) equal(o mark) bool { return m.Last == o.Last && m.Created.Equal(o.Created) }
@@ -82,6 +83,10 @@ const (
 	mayComeAgain = 2
 	mayBeSkipped = 16
 
+	// Of a queue that is kept several times the one that leads may be killed with what it has not
+	// passed on yet: acknowledgements that were taken, of all that was handled within some seconds.
+	mayComeAgainCopied = 64
+
 	rememberAcked = 512
 )
 
@@ -90,7 +95,8 @@ const (
 type witness struct {
 	mu      sync.Mutex
 	streams map[string]mark
-	readers map[string]*reader // by stream and durable
+	doubts  map[string]time.Time // since when a stream that has copies seems to have gone back
+	readers map[string]*reader   // by stream and durable
 }
 
 // A reader is what is known of a durable consumer that this Conn reads.
@@ -102,7 +108,7 @@ type reader struct {
 }
 
 func newWitness() *witness {
-	return &witness{streams: map[string]mark{}, readers: map[string]*reader{}}
+	return &witness{streams: map[string]mark{}, doubts: map[string]time.Time{}, readers: map[string]*reader{}}
 }
 
 // saw notes that a stream has, or had, a message of that sequence.
@@ -129,6 +135,15 @@ func (w *witness) look(stream string, before, now mark) string {
 	defer w.mu.Unlock()
 	wrong := before.lost(stream, now)
 	m := w.streams[stream]
+	if wrong == "" || now.Copies < 2 {
+		delete(w.doubts, stream)
+	} else if since, ok := w.doubts[stream]; !ok || time.Since(since) < settled {
+		if !ok {
+			w.doubts[stream] = time.Now()
+		}
+		return "" // it is looked at again (doubt)
+	}
+	delete(w.doubts, stream)
 	if wrong != "" {
 		m.Last = 0
 		for name := range w.readers { // what they have read and acknowledged is gone, too
@@ -138,7 +153,7 @@ func (w *witness) look(stream string, before, now mark) string {
 		}
 	}
 
-	m.Created, m.Last = now.Created, max(m.Last, now.Last)
+	m.Created, m.Last, m.Copies = now.Created, max(m.Last, now.Last), now.Copies
 	w.streams[stream] = m
 	return wrong
 }
@@ -177,7 +192,11 @@ func (w *witness) delivered(stream, durable string, seq, consumerSeq uint64) (wr
 	if !r.acked[seq] || stream != string(StreamCommand) {
 		return "" // only a work queue removes what was acknowledged
 	}
-	if r.again++; r.again != mayComeAgain+1 {
+	most := mayComeAgain
+	if w.streams[stream].Copies > 1 {
+		most = mayComeAgainCopied
+	}
+	if r.again++; r.again != most+1 {
 		return ""
 	}
 	return fmt.Sprintf("the reader %s of stream %s was put back: messages that were acknowledged come again", durable, stream)

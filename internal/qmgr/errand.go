@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -23,6 +24,8 @@ type errand struct {
 	Idle    time.Duration `json:"idle,omitempty"` // Queue.Idle, in nanoseconds
 	Owner   *owner        `json:"owner,omitempty"`
 	Tokens  []string      `json:"tokens,omitempty"`
+	Claims  *roles.Claims `json:"claims,omitempty"`
+	Store   *storeTask    `json:"store,omitempty"`
 }
 
 // An op is what an errand is for: a method of keeper.
@@ -37,6 +40,9 @@ const (
 	opSetOwner  op = "set-owner"
 	opStrangers op = "strangers"
 	opPurge     op = "purge"
+	opStore     op = "store"
+	opAdmit     op = "admit"   // not of keeper: Server.Admit
+	opMembers   op = "members" // not of keeper: Server.Members
 )
 
 // An errandResult is what became of an errand.
@@ -49,11 +55,14 @@ type errandResult struct {
 	Owner    *owner          `json:"owner,omitempty"`
 	Tokens   []string        `json:"tokens,omitempty"`
 	Gone     uint64          `json:"gone,omitempty"`
+	Members  []Member        `json:"members,omitempty"`
+	Store    *storeResult    `json:"store,omitempty"`
 }
 
 // Limits of errands.
 const (
 	maxErrand     = 128 << 10 // bytes: an owner in base64, or names of strangers
+	maxAdmit      = 1 << 20   // bytes of an errand of the authority: what is revoked
 	maxStrangers  = 500       // named at once; the others the next time
 	errandsAtOnce = 16        // that are under way; the others wait
 	errandsOfOne  = 8         // of one asker, under way and waiting; more are refused
@@ -81,16 +90,18 @@ func (e *errand) allowed(asker string) bool {
 	_, err := wire.AgentOf(asker)
 	agent := err == nil && asker == strings.ToUpper(asker)
 	switch e.Op {
-	case opEnsure:
+	case opEnsure, opMembers:
 		return true
 	case opStanding:
 		return e.Durable != wire.Coordination
 	case opDurable:
 		return agent && (e.Durable == commandsPrefix+asker || e.Durable == controlsPrefix+asker) || asker == wire.Coordination && e.Durable == asker
-	case opForget, opOwner, opSetOwner:
+	case opForget, opOwner, opSetOwner, opStore:
 		return agent
 	case opStrangers, opPurge:
 		return asker == wire.Coordination
+	case opAdmit:
+		return asker == wire.Authority
 	}
 	return false
 }
@@ -103,6 +114,16 @@ type registrar struct {
 	end    context.CancelFunc
 	slots  chan struct{}
 	tasks  sync.WaitGroup
+	// admit takes what the authority has signed; nil: it is told otherwise.
+	admit func(roles.Claims) error
+	// stays reports whether what is stored for whoever has a token leaves the store only when he has read
+	// it; nil: it does.
+	stays func(token string) bool
+	// leads is an error where nobody takes messages of a stream at present, "" being all of them; nil: that
+	// shows by itself.
+	leads func(Stream) error
+	// members are the queue managers of the cluster; nil: what the streams say of them.
+	members func(context.Context) ([]Member, error)
 
 	mu      sync.Mutex
 	waiting map[string]int // by asker
@@ -164,6 +185,20 @@ func (r *registrar) take(asker string, body []byte, answer func([]byte)) {
 		res, err := r.do(ctx, asker, body)
 		answer(resultOf(res, explain(err, r.where, "the streams", len(body), serverMaxPayload)))
 	})
+}
+
+// hands has the registrar know what leaves the store otherwise than by its reader.
+func (r *registrar) hands(stays func(token string) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stays = stays
+}
+
+func (r *registrar) stay(token string) bool {
+	r.mu.Lock()
+	stays := r.stays
+	r.mu.Unlock()
+	return stays == nil || stays(token)
 }
 
 func (r *registrar) leave(asker string) {
@@ -229,8 +264,12 @@ func (r *registrar) look() {
 // do does an errand.
 func (r *registrar) do(ctx context.Context, asker string, body []byte) (res errandResult, err error) {
 	var e errand
-	if len(body) > maxErrand {
-		return res, transfer.Errorf(transfer.KindTooLarge, "a question of %d bytes to the queue manager is too large; the limit is %d", len(body), maxErrand)
+	limit := maxErrand
+	if asker == wire.Authority {
+		limit = maxAdmit
+	}
+	if len(body) > limit {
+		return res, transfer.Errorf(transfer.KindTooLarge, "a question of %d bytes to the queue manager is too large; the limit is %d", len(body), limit)
 	}
 	if err := json.Unmarshal(body, &e); err != nil || e.V != 1 {
 		return res, transfer.Errorf(transfer.KindVersion, "a question of %s to the queue manager cannot be read", asker)
@@ -240,6 +279,15 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 	}
 
 	q, known := queueNamed(e.Durable)
+	if r.leads != nil && e.Op != opAdmit && e.Op != opMembers {
+		of := q.Stream
+		if e.Op == opOwner || e.Op == opSetOwner {
+			of = StreamOwner
+		}
+		if err := r.leads(of); err != nil { // the library would say nothing, for long
+			return res, err
+		}
+	}
 	if !known && (e.Op == opDurable || e.Op == opStanding) {
 		return res, transfer.Errorf(transfer.KindUsage, "the queue manager knows no queue of the reader %.200q", e.Durable)
 	}
@@ -256,6 +304,9 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 	case opStanding:
 		var s Standing
 		s, err = r.keeper.standing(ctx, q)
+		if _, token, _ := strings.Cut(e.Durable, "-"); !r.stay(token) {
+			s, err = unknownStanding(s, err)
+		}
 		res.Standing = &s
 	case opForget:
 		name, _ := wire.AgentOf(asker)
@@ -271,9 +322,27 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 		o := owner{Revision: e.Owner.Revision}
 		o.Revision, err = r.keeper.setOwner(ctx, asker, *e.Owner)
 		res.Owner = &o
+	case opStore:
+		if e.Store == nil {
+			return res, transfer.Errorf(transfer.KindUsage, "what %s wants done with what is stored is missing", asker)
+		}
+		var s storeResult
+		s, err = r.keeper.store(ctx, asker, *e.Store)
+		res.Store = &s
 	case opStrangers:
 		res.Tokens, err = r.keeper.strangers(ctx)
 		res.Tokens = res.Tokens[:min(len(res.Tokens), maxStrangers)]
+	case opAdmit:
+		if e.Claims == nil || r.admit == nil {
+			return res, transfer.Errorf(transfer.KindUsage, "the queue manager is not told by message whom to let in")
+		}
+		err = r.admit(*e.Claims)
+	case opMembers:
+		if r.members != nil {
+			res.Members, err = r.members(ctx)
+		} else if l, ok := r.keeper.(library); ok {
+			res.Members, err = l.members(ctx)
+		}
 	case opPurge:
 		res.Gone, err = r.keeper.purge(ctx, e.Tokens[:min(len(e.Tokens), maxStrangers)])
 	}
@@ -354,6 +423,13 @@ func (a asker) askOwn(ctx context.Context, name string, e errand) (res errandRes
 		return res, transfer.Errorf(transfer.KindDenied, "%s may not have the queue manager do %q for %s", a.c.cfg.Self, e.Op, name)
 	}
 	return a.ask(ctx, e)
+}
+
+// Admit has a queue manager in another process take what the authority, which the Conn is, has signed
+// anew. It is Server.Admit.
+func Admit(ctx context.Context, c *Conn, claims roles.Claims) error {
+	_, err := asker{c}.ask(ctx, errand{Op: opAdmit, Claims: &claims})
+	return err
 }
 
 func (a asker) strangers(ctx context.Context) ([]string, error) {

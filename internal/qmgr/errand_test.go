@@ -2,8 +2,8 @@ package qmgr
 
 import (
 	"context"
-	"sync"
 	"testing"
+	"testing/synctest"
 )
 
 // A slowKeeper looks at its streams when it is told to.
@@ -25,53 +25,41 @@ func (k *slowKeeper) ensure(context.Context) (map[string]mark, error) {
 // Those who ask while the streams are looked at share the next look: the one that is under way
 // may have seen less than they know.
 func TestManyAskForTheStreamsAtOnce(t *testing.T) {
-	k := &slowKeeper{began: make(chan uint64, 8), goOn: make(chan struct{})}
-	r := newRegistrar("a test", k)
-	defer r.close()
-	got := make(chan uint64, 100)
-	var all sync.WaitGroup
-	ask := func() {
-		all.Go(func() {
-			m, err := r.ensure(testContext(t))
-			if err != nil {
-				t.Error(err)
-			}
-			got <- m["S"].Last
-		})
-	}
-	ask()
-	if n := receive(t, "the first look", k.began); n != 1 {
-		t.Fatalf("look %d", n)
-	}
-	for range 50 {
+	synctest.Test(t, func(t *testing.T) {
+		k := &slowKeeper{began: make(chan uint64, 8), goOn: make(chan struct{})}
+		r := newRegistrar("a test", k)
+		defer r.close()
+		got := make(chan uint64, 100)
+		ask := func() {
+			go func() {
+				m, err := r.ensure(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				got <- m["S"].Last
+			}()
+		}
 		ask()
-	}
-	eventually(t, "the others wait for the next look", func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.next != nil
+		if n := <-k.began; n != 1 {
+			t.Fatalf("look %d", n)
+		}
+		for range 50 {
+			ask()
+		}
+		synctest.Wait() // all of them wait
+		k.goOn <- struct{}{}
+		if n := <-got; n != 1 {
+			t.Errorf("who has asked first is given look %d", n)
+		}
+		k.goOn <- struct{}{}
+		for range 50 {
+			if n := <-got; n != 2 {
+				t.Errorf("who has asked during look 1 is given look %d", n)
+			}
+		}
+		synctest.Wait()
+		if k.looks != 2 {
+			t.Errorf("51 questions have cost %d looks", k.looks)
+		}
 	})
-	k.goOn <- struct{}{}
-	if n := receive(t, "the first answer", got); n != 1 {
-		t.Errorf("who has asked first is given look %d", n)
-	}
-	looks := uint64(0)
-	done := make(chan struct{})
-	go func() { all.Wait(); close(done) }()
-	for open := true; open; {
-		select {
-		case looks = <-k.began:
-			k.goOn <- struct{}{}
-		case <-done:
-			open = false
-		}
-	}
-	for range 50 {
-		if n := <-got; n < 2 {
-			t.Errorf("who has asked during look 1 is given look %d", n)
-		}
-	}
-	if looks > 10 {
-		t.Errorf("51 questions have cost %d looks", looks)
-	}
 }

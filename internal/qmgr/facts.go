@@ -23,6 +23,8 @@ type Facts struct {
 	Reduced    string // why an acknowledged message may be lost in a power cut; "" if each is synced first
 	Degraded   string // what its store has lost or forgotten, for an hour after it was noticed; "" for nothing
 	InProcess  bool
+	Linked     bool   // it has channels to others
+	Cluster    string // of which it is a member; "" for none, or if it does not say
 }
 
 // about is what an embedded queue manager answers when it is asked what it is. Unknown
@@ -35,13 +37,28 @@ type about struct {
 	MaxPending int64  `json:"max_pending"`
 	Version    string `json:"version"` // of the NATS library
 	Degraded   string `json:"degraded,omitempty"`
+	Linked     bool   `json:"linked,omitempty"`
+	// Of a member of a cluster:
+	Cluster  string        `json:"cluster,omitempty"`
+	Passing  string        `json:"passing,omitempty"`   // what is wrong with the cluster at present
+	NoQuorum bool          `json:"no_quorum,omitempty"` // nothing can be stored at present
+	Alone    time.Duration `json:"alone,omitempty"`     // for how long it has been without most of the others, in nanoseconds; 0: it is not
 }
 
 const syncAlways = "always"
 
 func (s *Server) aboutMe() about {
-	return about{V: 1, Name: s.cfg.Name, Sync: syncAlways, MaxPayload: serverMaxPayload,
-		MaxPending: serverMaxPending, Version: server.VERSION, Degraded: s.Degraded()}
+	a := about{V: 1, Name: s.cfg.Name, Sync: syncAlways, MaxPayload: serverMaxPayload,
+		MaxPending: serverMaxPending, Version: server.VERSION, Degraded: s.Degraded(), Linked: len(s.channels.List()) > 0}
+	if m := s.member; m != nil {
+		p := m.now.Load()
+		a.Cluster, a.Passing = m.note.Cluster, p.text(m)
+		a.NoQuorum = !p.quorum
+		if !p.alone.IsZero() {
+			a.Alone = max(1, time.Since(p.alone))
+		}
+	}
+	return a
 }
 
 const responderName = "ferry queue manager"
@@ -49,23 +66,36 @@ const responderName = "ferry queue manager"
 // A responder answers for the queue manager over an in-process connection of its own.
 type responder struct {
 	nc        *nats.Conn
+	js        jetstream.JetStream
 	registrar *registrar
 }
 
 func answerAbout(s *Server) (*responder, error) {
 	// It comes back: the server ends each connection when the JWT ends with which it was made.
 	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.Name(responderName), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
-		nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), credentials(s.cfg.identity()))
+		nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), credentials(s.cfg.identity(), false))
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindNoManager, "queue manager %s does not answer: %w", s.cfg.Name, err)
 	}
 
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(apiTimeout))
 	if err == nil {
-		library := library{func() jetstream.JetStream { return js }, defaultTimes.ackWait}
-		r := &responder{nc, newRegistrar("queue manager "+s.cfg.Name, library)}
+		library := library{js: func() jetstream.JetStream { return js }, ackWait: defaultTimes.ackWait, maxStored: s.cfg.MaxStored}
+		r := &responder{nc, js, newRegistrar("queue manager "+s.cfg.Name, library)}
+		r.registrar.leads = func(of Stream) error { return leaderless(s, of) }
+		r.registrar.members = s.Members
+		if s.cfg.Guard != nil && s.cfg.Guard.Keep != nil {
+			r.registrar.admit = s.Admit
+		}
 		if _, err = nc.Subscribe(wire.AllAsks(wire.Manager), func(m *nats.Msg) { r.answer(s, m) }); err == nil {
 			err = nc.Flush()
+		}
+		switch {
+		case err != nil || s.cfg.MaxStored == 0:
+		case s.cfg.Cluster != nil: // the streams of which can be changed once the others are there
+			r.registrar.tasks.Go(func() { library.fitStoreSoon(r.registrar.ctx, s.cfg.Log) })
+		default:
+			err = library.fitStore(r.registrar.ctx, library.createStore)
 		}
 		if err == nil {
 			return r, nil
@@ -112,7 +142,13 @@ func (c *Conn) learn(ctx context.Context) {
 	if c.cfg.Server != nil {
 		f.InProcess = true
 		f.MaxPayload, f.MaxPending = serverMaxPayload, serverMaxPending
+		f.Linked = len(c.cfg.Server.channels.List()) > 0
 		c.noticed(c.cfg.Server.Degraded())
+		passing := c.cfg.Server.Passing()
+		c.passing.Store(&passing)
+		if s := c.cfg.Server; s.member != nil {
+			f.Cluster = s.cfg.Cluster.Name
+		}
 		return
 	}
 
@@ -120,8 +156,10 @@ func (c *Conn) learn(ctx context.Context) {
 	f.Reduced = "the queue manager does not say whether it syncs always"
 	var a about
 	if askManager(ctx, c, nc, &a) && a.V >= 1 {
-		f.Reduced = ""
+		f.Reduced, f.Linked = "", a.Linked
 		c.noticed(a.Degraded)
+		c.passing.Store(&a.Passing)
+		f.Cluster = a.Cluster
 		if a.Sync != syncAlways {
 			f.Reduced = fmt.Sprintf("the queue manager does not sync each message before it acknowledges it (sync %s)", a.Sync)
 		}

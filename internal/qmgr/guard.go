@@ -5,6 +5,8 @@ import (
 	"errors"
 	"maps"
 	"net"
+	"reflect"
+	"strconv"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
@@ -24,19 +26,23 @@ import (
 type Guard struct {
 	Identity *identity.Identity // of the queue manager itself
 	Claims   roles.Claims
+	// Keep keeps newer claims where they are found at the next start. It is called before they take
+	// effect, where the authority is elsewhere and sends them; nil: the authority is in this process.
+	Keep func(roles.Claims) error
 }
 
 // claims are what was signed, read.
 type claims struct {
-	operator        *jwt.OperatorClaims
-	account, system *jwt.AccountClaims
+	operator              *jwt.OperatorClaims
+	account, data, system *jwt.AccountClaims
 }
 
 func readClaims(c roles.Claims) (r claims, err error) {
-	var all [3]error
+	var all [4]error
 	r.operator, all[0] = jwt.DecodeOperatorClaims(c.Operator)
 	r.account, all[1] = jwt.DecodeAccountClaims(c.Account)
-	r.system, all[2] = jwt.DecodeAccountClaims(c.System)
+	r.data, all[2] = jwt.DecodeAccountClaims(c.Data)
+	r.system, all[3] = jwt.DecodeAccountClaims(c.System)
 	if err := errors.Join(all[:]...); err != nil {
 		return r, transfer.Errorf(transfer.KindMalformed, "what the authority has signed for queue managers cannot be read: %w", err)
 	}
@@ -50,7 +56,7 @@ func (g *Guard) apply(s *Server, opts *server.Options) error {
 		return err
 	}
 	resolver := &server.MemAccResolver{}
-	if err := errors.Join(resolver.Store(r.account.Subject, g.Claims.Account), resolver.Store(r.system.Subject, g.Claims.System)); err != nil {
+	if err := errors.Join(resolver.Store(r.account.Subject, g.Claims.Account), resolver.Store(r.data.Subject, g.Claims.Data), resolver.Store(r.system.Subject, g.Claims.System)); err != nil {
 		return err
 	}
 	opts.TrustedOperators = []*jwt.OperatorClaims{r.operator}
@@ -58,14 +64,27 @@ func (g *Guard) apply(s *Server, opts *server.Options) error {
 	opts.AccountResolver = resolver
 	opts.AuthTimeout = gate.GreetTime.Seconds()
 	s.accountName = r.account.Subject
-	s.account.Store(r.account)
+	s.account.Store(&admission{r.account, r.data, g.Claims.Account, g.Claims.Data})
 	return nil
+}
+
+// An admission is whom a queue manager lets in: the claims of its two accounts, and as they were signed.
+type admission struct {
+	account, data             *jwt.AccountClaims
+	signedAccount, signedData string
 }
 
 // open lets clients in who connect to a listener.
 func (g *Guard) open(s *Server, l net.Listener) *gate.Gate {
 	all := identity.OneOf(g.Identity.Name().Network, identity.Agent, identity.User, identity.Manager, identity.Coordination, identity.Authority)
-	return gate.Open(l, gate.Config{TLS: g.Identity.Server(all), Dial: s.ns.InProcessConn, Log: s.cfg.Log,
+	return gate.Open(l, gate.Config{TLS: g.Identity.Server(all), Dial: s.ns.InProcessConn, Log: s.cfg.Log, Strangers: s.cfg.strangers(), Most: s.cfg.mostOfOne(),
+		Name: func(state tls.ConnectionState) string {
+			name, err := g.Identity.Peer(state)
+			if err != nil || name.Role == identity.Manager {
+				return ""
+			}
+			return name.String()
+		},
 		Admit: func(state tls.ConnectionState, token string) (replies string, err error) {
 			name, err := g.Identity.Peer(state)
 			if err != nil {
@@ -80,10 +99,14 @@ func (g *Guard) open(s *Server, l net.Listener) *gate.Gate {
 
 // fits reports whether a JWT is of the name that a certificate has. The server itself finds out
 // whether it is good.
-func fits(name identity.Name, token string, account *jwt.AccountClaims) error {
+func fits(name identity.Name, token string, to *admission) error {
 	u, err := jwt.DecodeUserClaims(token)
 	if err != nil {
 		return transfer.Errorf(transfer.KindDenied, "%s shows a JWT that cannot be read", name)
+	}
+	account := to.account
+	if u.IssuerAccount == to.data.Subject {
+		account = to.data
 	}
 	scope, _ := account.SigningKeys.GetScope(u.Issuer)
 	signed, ok := scope.(*jwt.UserScope)
@@ -95,44 +118,114 @@ func fits(name identity.Name, token string, account *jwt.AccountClaims) error {
 
 // identityRole is what the bearer of a role is called in certificates.
 var identityRole = map[roles.Role]identity.Role{
-	roles.Agent: identity.Agent, roles.User: identity.User, roles.Operator: identity.User, roles.Auditor: identity.User,
+	roles.Agent: identity.Agent, roles.User: identity.User, roles.Admin: identity.User, roles.Operator: identity.User, roles.Auditor: identity.User,
 	roles.Coordination: identity.Coordination, roles.Authority: identity.Authority, roles.Manager: identity.Manager,
 }
 
 // Admit takes what the authority has signed anew: the connections of those who are revoked
 // are closed before it returns, and they are not let in again.
+// The other members of a cluster are told, and those that are away when they are back.
 func (s *Server) Admit(c roles.Claims) error {
 	if s.cfg.Guard == nil {
 		return transfer.Errorf(transfer.KindInternal, "queue manager %s has no guard", s.cfg.Name)
 	}
+	err := s.admit(c)
+	if err == nil && s.member != nil {
+		s.member.tell()
+	}
+	return err
+}
+
+// claimsOf are whom a queue manager lets in.
+func claimsOf(s *Server) roles.Claims {
+	c, a := s.cfg.Guard.Claims, s.account.Load()
+	c.Account, c.Data = a.signedAccount, a.signedData
+	return c
+}
+
+// admit is Admit at this queue manager alone.
+func (s *Server) admit(c roles.Claims) error {
 	r, err := readClaims(c)
 	if err != nil {
 		return err
 	}
-	if before := s.account.Load(); before.Subject == r.account.Subject && maps.Equal(before.Revocations, r.account.Revocations) {
-		return nil // an update makes JetStream of the account anew, for a moment in which nobody answers
-	}
-	account, err := s.ns.LookupAccount(r.account.Subject)
-	if err != nil {
+	s.admitting.Lock()
+	defer s.admitting.Unlock()
+	before := s.account.Load()
+	if before.account.Subject != r.account.Subject || before.data.Subject != r.data.Subject {
 		return transfer.Errorf(transfer.KindConflict, "what was signed is for another network than that of queue manager %s", s.cfg.Name)
 	}
-	if err := s.ns.AccountResolver().Store(r.account.Subject, c.Account); err != nil {
-		return err
+	if before.account.Issuer != r.account.Issuer || before.data.Issuer != r.data.Issuer {
+		return transfer.Errorf(transfer.KindDenied, "what was sent to queue manager %s was not signed by the network's authority", s.cfg.Name)
 	}
-	s.account.Store(r.account)
-	s.ns.UpdateAccountClaims(account, r.account)
+	if number(r.account) < number(before.account) || number(r.data) < number(before.data) {
+		return transfer.Errorf(transfer.KindConflict, "what was signed for queue manager %s is older than what it has", s.cfg.Name)
+	}
+	now := &admission{r.account, r.data, c.Account, c.Data}
+	if sameAdmission(before.account, r.account) && sameAdmission(before.data, r.data) {
+		if number(r.account) > number(before.account) {
+			s.account.Store(now)
+		}
+		return nil // an update makes JetStream of the account anew, for a moment in which nobody answers
+	}
+	if s.cfg.Guard.Keep != nil {
+		all := s.cfg.Guard.Claims // the operator and its account stay
+		all.Account, all.Data = c.Account, c.Data
+		if err := s.cfg.Guard.Keep(all); err != nil {
+			return transfer.Errorf(transfer.KindUnwritable, "queue manager %s cannot keep what it was sent by the authority: %w", s.cfg.Name, err)
+		}
+	}
+	s.account.Store(now)
+	for _, a := range []struct {
+		claims *jwt.AccountClaims
+		jwt    string
+	}{{r.data, c.Data}, {r.account, c.Account}} {
+		account, err := s.ns.LookupAccount(a.claims.Subject)
+		if err != nil {
+			return err
+		}
+		if err := s.ns.AccountResolver().Store(a.claims.Subject, a.jwt); err != nil {
+			return err
+		}
+		s.ns.UpdateAccountClaims(account, a.claims)
+	}
 	return nil
 }
 
-// credentials are how an identity proves who it is to a queue manager. A nil one proves
-// nothing, where nobody asks.
-func credentials(i *identity.Identity) nats.Option {
+// number says which of two claims is the newer one (roles.Keys.Claims).
+func number(account *jwt.AccountClaims) uint64 {
+	n, err := strconv.ParseUint(account.Description, 10, 64)
+	if err != nil {
+		return 0 // before there were numbers
+	}
+	return n
+}
+
+// sameAdmission reports whether two claims of an account let in the same.
+func sameAdmission(a, b *jwt.AccountClaims) bool {
+	return a.Subject == b.Subject && maps.Equal(a.Revocations, b.Revocations) && maps.EqualFunc(a.SigningKeys, b.SigningKeys, func(x, y jwt.Scope) bool { return reflect.DeepEqual(x, y) })
+}
+
+// credentials are how an identity proves who it is to a queue manager, in the account for data or in the
+// other one. A nil one proves nothing, where nobody asks.
+func credentials(i *identity.Identity, data bool) nats.Option {
 	if i == nil {
 		return func(*nats.Options) error { return nil }
 	}
 	return nats.UserJWT(
-		func() (string, error) { return i.JWT(), nil },
+		func() (string, error) {
+			all := i.JWTs()
+			if data {
+				return all.Data, nil
+			}
+			return all.User, nil
+		},
 		func(nonce []byte) ([]byte, error) { return roles.SignNonce(i.Seed(), nonce) })
+}
+
+// isRefusal reports whether a server has said that it does not let somebody in.
+func isRefusal(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked)
 }
 
 // refused says why a queue manager and the identity of who connects did not come together.
@@ -147,7 +240,7 @@ func refused(c *Conn, err error) error {
 		return transfer.Errorf(transfer.KindDenied, "what answers at %s is no queue manager of the network %s: %w", c.where, who.Network, err)
 	case errors.As(err, &header):
 		return transfer.Errorf(transfer.KindDenied, "what answers at %s speaks without TLS: it is no queue manager of the network %s", c.where, who.Network)
-	case errors.As(err, &op) && op.Op == "remote error", errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+	case errors.As(err, &op) && op.Op == "remote error", isRefusal(err):
 		return transfer.Errorf(transfer.KindDenied, "the queue manager at %s refuses the identity %s: %w", c.where, who, err).
 			WithHint("it may have been revoked or have ended; a new one comes with a token of `ferry token create`")
 	}

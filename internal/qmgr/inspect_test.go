@@ -252,13 +252,13 @@ func TestWitness(t *testing.T) {
 		}
 	}
 	s := string(StreamCommand)
-	check("the first look", w.look(s, w.before(s), mark{t0, 5}), "")
+	check("the first look", w.look(s, w.before(s), mark{Created: t0, Last: 5}), "")
 	before := w.before(s)
 	w.saw(s, 6) // stored while the stream was asked
-	check("a message stored meanwhile", w.look(s, before, mark{t0, 5}), "")
-	check("a message less", w.look(s, w.before(s), mark{t0, 5}), "from message 6 to message 5")
-	check("the same again", w.look(s, w.before(s), mark{t0, 5}), "")
-	check("made anew", w.look(s, w.before(s), mark{t0.Add(1), 9}), "made anew")
+	check("a message stored meanwhile", w.look(s, before, mark{Created: t0, Last: 5}), "")
+	check("a message less", w.look(s, w.before(s), mark{Created: t0, Last: 5}), "from message 6 to message 5")
+	check("the same again", w.look(s, w.before(s), mark{Created: t0, Last: 5}), "")
+	check("made anew", w.look(s, w.before(s), mark{Created: t0.Add(1), Last: 9}), "made anew")
 
 	check("the first attach", w.attach(s, "d", 0), "")
 	for i := range uint64(10) {

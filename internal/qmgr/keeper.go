@@ -32,6 +32,8 @@ type keeper interface {
 	strangers(ctx context.Context) ([]string, error)
 	// purge removes the commands for some of the strangers and says how many there were.
 	purge(ctx context.Context, tokens []string) (gone uint64, err error)
+	// store does something with the part of StreamStore that is of whoever has the token self.
+	store(ctx context.Context, self string, t storeTask) (storeResult, error)
 }
 
 // A durable is how a reader stands that has just been made or found.
@@ -49,8 +51,9 @@ type owner struct {
 
 // A library is a keeper that may do everything itself. What has vanished it makes anew.
 type library struct {
-	js      func() jetstream.JetStream
-	ackWait time.Duration
+	js        func() jetstream.JetStream
+	ackWait   time.Duration
+	maxStored int64 // bytes of StreamStore; 0: DefaultMaxStored, or what there is room for
 }
 
 // anew runs op, and once more where a stream had to be made for it.
@@ -70,7 +73,9 @@ func (l library) ensure(ctx context.Context) (map[string]mark, error) {
 	for _, cfg := range streams {
 		s, err := l.js().Stream(ctx, cfg.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			s, err = l.js().CreateStream(ctx, cfg)
+			s, err = l.create(ctx, cfg)
+		} else if err == nil {
+			s, err = l.raise(ctx, s)
 		}
 		switch {
 		case err == nil:

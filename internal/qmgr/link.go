@@ -42,11 +42,17 @@ type Message struct {
 	Data    []byte
 }
 
+// What a link is for.
+const (
+	roleControl = "control"
+	roleData    = "data"
+)
+
 // A link is one of a Conn's two connections. It comes back by itself when it is
 // lost, with its subscriptions.
 type link struct {
 	c    *Conn
-	role string // "control" or "data"
+	role string // roleControl or roleData
 
 	up     atomic.Bool
 	now    atomic.Pointer[session]
@@ -58,7 +64,9 @@ type link struct {
 	subs  map[*subscription]struct{}
 	again chan struct{} // closed and replaced each time the link comes up
 	ups   int64         // how often it has come up
-	no    time.Time     // since when it is refused; zero: it is not
+
+	refusing sync.Mutex
+	no       time.Time // since when it is refused; zero: it is not
 
 	taps atomic.Pointer[[]*tapping] // replaced, never changed
 }
@@ -80,6 +88,8 @@ type subscription struct {
 	subject string
 	h       func(Message)
 	sub     *nats.Subscription // of the present session; guarded by link.mu
+
+	group string // one of whose subscriptions gets each message; "": all get it
 
 	waiting, bytes int // messages that may wait for h; -1: any number
 }
@@ -107,6 +117,7 @@ func (l *link) dial(ctx context.Context) error {
 		nats.SetCustomDialer(d),
 		nats.CustomInboxPrefix(libraryInbox(l.c.cfg.Self, l.c.secret)),
 		nats.MaxReconnects(-1),
+		nats.DontRandomize(), // ConnConfig.URL has been shuffled
 		nats.ReconnectWait(reconnectWait),
 		nats.ReconnectJitter(reconnectWait/2, reconnectWait/2),
 		// A publish while the link is down fails at once: what the library would
@@ -125,12 +136,16 @@ func (l *link) dial(ctx context.Context) error {
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { l.complain(sub, err) }),
 		nats.ClosedHandler(func(nc *nats.Conn) { l.lost(nc) }),
 		nats.WebSocketConnectionHeaders(smallFrames),
-		credentials(l.c.cfg.Identity),
+		credentials(l.c.cfg.Identity, l.role == roleData),
 	}
 	if cfg := l.c.cfg.libraryTLS; cfg != nil {
 		opts = append(opts, nats.Secure(cfg), nats.TLSHandshakeFirst())
 	}
 
+	if l.c.cfg.Identity != nil {
+		// What a server says of others are addresses of its own, before which no gate may stand.
+		opts = append(opts, nats.IgnoreDiscoveredServers())
+	}
 	if l.c.cfg.Server != nil {
 		opts = append(opts, nats.InProcessServer(d))
 	}
@@ -158,20 +173,24 @@ func (l *link) dial(ctx context.Context) error {
 func (l *link) markUp() {
 	l.mu.Lock()
 	l.up.Store(true)
-	l.no = time.Time{}
 	l.ups++
 	close(l.again)
 	l.again = make(chan struct{})
 	l.mu.Unlock()
+	l.refusing.Lock()
+	l.no = time.Time{}
+	l.refusing.Unlock()
 	l.trip.forget()
 	l.c.changed(true, nil)
 }
 
 // failed takes the end of an attempt to connect: why the queue manager has refused the identity,
 // or nil where nobody was reached who could.
+//
+// The library calls it with its own lock held, which those wait for who hold l.mu.
 func (l *link) failed(refusal error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.refusing.Lock()
+	defer l.refusing.Unlock()
 	switch cfg := &l.c.cfg; {
 	case refusal == nil:
 		l.no = time.Time{}
@@ -216,6 +235,14 @@ func (l *link) complain(sub *nats.Subscription, err error) {
 		attrs = append(attrs, slog.String("subject", sub.Subject))
 	}
 	level := slog.LevelWarn
+	if l.c.cfg.Identity != nil && isRefusal(err) { // TLS has proved before who says so
+		l.refusing.Lock()
+		if !l.no.IsZero() {
+			level = slog.LevelDebug // it was said, and comes with every attempt
+		}
+		l.refusing.Unlock()
+		l.failed(err)
+	}
 	if errors.Is(err, nats.ErrSlowConsumer) && sub != nil && strings.HasPrefix(sub.Subject, "ferry.inbox.") {
 		// The library's pulls have room for one message: a status that comes
 		// while a message is being handled is dropped, and is not missed.
@@ -326,7 +353,11 @@ func (l *link) taker(subject []byte) *tap.Target {
 }
 
 func (l *link) subscribe(subject string, h func(Message)) (func(), error) {
-	s := &subscription{subject: subject, h: h, waiting: -1, bytes: -1}
+	return l.subscribeGroup(subject, "", h)
+}
+
+func (l *link) subscribeGroup(subject, group string, h func(Message)) (func(), error) {
+	s := &subscription{subject: subject, group: group, h: h, waiting: -1, bytes: -1}
 	if l == l.c.control {
 		s.waiting, s.bytes = maxWaiting, maxWaitingBytes
 	}
@@ -355,7 +386,7 @@ func (l *link) subscribe(subject string, h func(Message)) (func(), error) {
 }
 
 func (s *subscription) bind(nc *nats.Conn) error {
-	sub, err := nc.Subscribe(s.subject, func(m *nats.Msg) {
+	sub, err := nc.QueueSubscribe(s.subject, s.group, func(m *nats.Msg) {
 		s.h(Message{Subject: m.Subject, Reply: m.Reply, Data: m.Data})
 	})
 	if err != nil {

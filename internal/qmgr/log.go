@@ -6,19 +6,24 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+
+	"ferry/internal/quiet"
 )
 
 // serverLog hands the embedded server's log to slog. The server's notices are
 // many and of no interest to an operator: they are debug lines here. A fatal
 // line does not end the process; StartServer turns it into its error.
 type serverLog struct {
-	log *slog.Logger
+	log     *slog.Logger
+	members *quiet.Log // of what clients do wrong
 
 	mu    sync.Mutex
 	first string // the first fatal line
 	files []string
 
 	unstored failures
+	links    *notes // about channels; nil: nobody asks
+	repeats  repeats
 }
 
 // storeLine begins what the server says of its files.
@@ -37,12 +42,49 @@ func (l *serverLog) fatal() string {
 	return l.first
 }
 
+// newServerLog hands to a logger.
+func newServerLog(to *slog.Logger) *serverLog {
+	return &serverLog{log: to, members: quiet.New(to, nil)}
+}
+
 func (l *serverLog) put(level slog.Level, format string, v []any) {
 	ctx := context.Background()
+	if l.links != nil && level >= slog.LevelWarn {
+		l.links.heard(fmt.Sprintf(format, v...))
+	}
+	if kind, ok := clientKind(format); ok && level >= slog.LevelWarn {
+		l.members.Log(level, "queue manager: a client: "+kind, "said", fmt.Sprintf(format, v...))
+		return
+	}
 	if l.log.Enabled(ctx, level) {
 		l.log.Log(ctx, level, "queue manager: "+fmt.Sprintf(format, v...))
 	}
 }
+
+// clientKind is what a line says of a client, without what tells one client from another and without what
+// clients choose; not ok where it speaks of none. The server begins such lines with
+//
+//	ADDRESS - cid:NUMBER - "VERSION:LANGUAGE:NAME" -
+func clientKind(format string) (kind string, ok bool) {
+	_, rest, ok := strings.Cut(format, "cid:")
+	if !ok {
+		return "", false
+	}
+	_, rest, _ = strings.Cut(rest, " - ")
+	if strings.HasPrefix(rest, `"`) {
+		if at := strings.LastIndex(rest, `" - `); at >= 0 {
+			rest = rest[at+len(`" - `):]
+		}
+	}
+	end := strings.IndexFunc(rest, func(c rune) bool { return c != ' ' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') })
+	if end >= 0 {
+		rest = rest[:end]
+	}
+	return strings.TrimSpace(rest[:min(len(rest), maxKind)]), true
+}
+
+// maxKind is how long a kind may be, in bytes.
+const maxKind = 40
 
 func (l *serverLog) Noticef(format string, v ...any) { l.put(slog.LevelDebug, format, v) }
 func (l *serverLog) Debugf(format string, v ...any)  { l.put(slog.LevelDebug, format, v) }
@@ -50,7 +92,9 @@ func (l *serverLog) Tracef(format string, v ...any)  { l.put(slog.LevelDebug, fo
 
 func (l *serverLog) Errorf(format string, v ...any) {
 	l.unstored.heard(fmt.Sprintf(format, v...))
-	l.put(slog.LevelError, format, v)
+	if !l.ofRoutes(format, v) {
+		l.put(slog.LevelError, format, v)
+	}
 }
 
 func (l *serverLog) Warnf(format string, v ...any) {
@@ -63,7 +107,9 @@ func (l *serverLog) Warnf(format string, v ...any) {
 		}
 		l.mu.Unlock()
 	}
-	l.put(slog.LevelWarn, format, v)
+	if !l.ofRoutes(format, v) {
+		l.put(slog.LevelWarn, format, v)
+	}
 }
 
 func (l *serverLog) Fatalf(format string, v ...any) {

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"ferry/internal/filelock"
+	"ferry/internal/keyfile"
 	"ferry/internal/transfer"
 )
 
@@ -91,22 +92,19 @@ func (s *Server) saveMarks(m marks) error {
 		return err
 	}
 
-	tmp := s.marksPath() + ".new"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
+	return keyfile.Replace(s.marksPath(), data)
+}
 
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp, s.marksPath())
+// storeOf asks a server how its streams stand. The library reads what a change of whom to let in writes.
+func storeOf(s *Server, ns *server.Server) (*server.JSInfo, error) {
+	s.admitting.Lock()
+	defer s.admitting.Unlock()
+	return ns.Jsz(&server.JSzOptions{Streams: true})
 }
 
 // marksOf asks a server how far its streams have come.
 func (s *Server) marksOf(ns *server.Server) (map[string]mark, error) {
-	j, err := ns.Jsz(&server.JSzOptions{Streams: true})
+	j, err := storeOf(s, ns)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +113,7 @@ func (s *Server) marksOf(ns *server.Server) (map[string]mark, error) {
 	for _, a := range j.AccountDetails {
 		for _, st := range a.Streams {
 			if a.Id == s.accountName {
-				all[st.Name] = mark{st.Created, st.State.LastSeq}
+				all[st.Name] = mark{Created: st.Created, Last: st.State.LastSeq}
 			}
 		}
 	}

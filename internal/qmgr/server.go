@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 
 	"ferry/internal/filelock"
@@ -34,25 +33,40 @@ const (
 	minMaxStore      = 1 << 30 // what the streams' own limits reserve, and room beside it
 	maxConsumers     = 20000   // of one stream; the library stops at 1,000
 	writeDeadline    = 30 * time.Second
+	minStrangers     = 4
+	minOfOne         = 8
+	maxOfOne         = 2048
+	maxStrangersIn   = 1024
+	fewClients       = 64 // of which none are taken for strangers
 )
 
 // ServerConfig says how the embedded queue manager runs.
 type ServerConfig struct {
-	Name     string       // the same at every start; default "QM"
-	Dir      string       // its own directory, which no two servers share; created
-	Listen   string       // HOST:PORT, port 0 for a free one; "" for in-process connections only
-	MaxStore int64        // bytes of its store; default 8 GiB, at least 1 GiB
-	Clients  int          // connections at once; default 65,536
-	Guard    *Guard       // who is let in; nil: whoever reaches it, as whatever they say
-	Log      *slog.Logger // default: nothing is logged
+	Name     string // the same at every start; default "QM"
+	Dir      string // its own directory, which no two servers share; created
+	Listen   string // HOST:PORT, port 0 for a free one; "" for in-process connections only
+	MaxStore int64  // bytes of its store; default 8 GiB, at least 1 GiB
+	// MaxStored is how many bytes of stored delivery it may hold, which are a part of MaxStore;
+	// 0: DefaultMaxStored, or as many as the other streams leave.
+	MaxStored int64
+	Clients   int          // connections at once; default 65,536
+	Guard     *Guard       // who is let in; nil: whoever reaches it, as whatever they say
+	Cluster   *Cluster     // of which it is a member; nil: of none
+	Log       *slog.Logger // default: nothing is logged
+
+	ChannelListen string    // HOST:PORT for the channels of other queue managers; "": none come in
+	Channels      []Channel // to others, beside those that were defined before
 }
 
 // A Server is the embedded queue manager. It syncs every stored message before
 // it acknowledges it.
 type Server struct {
 	cfg         ServerConfig
+	opts        *server.Options // as it was started with
 	ns          *server.Server
-	accountName string // that has the queues
+	channels    *Channels
+	forwarder   *forwarder // nil where there are no channels
+	accountName string     // that has the queues
 	lock        *dirLock
 	about       *responder
 	findings    findings
@@ -60,7 +74,9 @@ type Server struct {
 	known       map[string]mark        // what the marks say; remember's until it has ended
 	listener    net.Listener           // of a Guard, and
 	gate        *gate.Gate             // what lets clients in there
-	account     atomic.Pointer[jwt.AccountClaims]
+	member      *member                // its part in a cluster; nil: it is in none
+	account     atomic.Pointer[admission]
+	admitting   sync.Mutex
 	ending      chan struct{} // closed by Shutdown
 	tasks       sync.WaitGroup
 	once        sync.Once
@@ -79,7 +95,7 @@ const readyTimeout = 10 * time.Second
 // (the store cannot be opened).
 func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	cfg.Name = cmp.Or(cfg.Name, "QM")
-	cfg.MaxStore = cmp.Or(cfg.MaxStore, defaultMaxStore)
+	cfg.MaxStore = cmp.Or(cfg.MaxStore, max(defaultMaxStore, cfg.MaxStored+minMaxStore))
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -100,6 +116,16 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	s := &Server{cfg: cfg, accountName: server.DEFAULT_GLOBAL_ACCOUNT, lock: lock, ending: make(chan struct{}), gone: make(chan struct{})}
 	if cfg.Guard != nil {
 		err = cfg.Guard.apply(s, opts)
+	}
+	if err == nil && cfg.Cluster != nil {
+		err = cfg.Cluster.apply(&s.cfg, opts)
+	}
+	if err == nil {
+		s.channels, err = openChannels(s)
+	}
+	if err == nil && cfg.Listen != "" {
+		opts.JetStreamDomain = cfg.domain()
+		err = s.channels.leafnodes(opts)
 	}
 	if err == nil {
 		err = s.start(opts)
@@ -126,6 +152,11 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 			transfer.FormatBytes(cfg.MaxStore), cfg.Name, transfer.FormatBytes(minMaxStore))
 	}
 
+	if cfg.MaxStored != 0 && (cfg.MaxStored < MinMaxStored || cfg.MaxStored > cfg.MaxStore-minMaxStore) {
+		return nil, transfer.Errorf(transfer.KindUsage, "%s for stored delivery do not fit queue manager %s: from %s to %s do",
+			transfer.FormatBytes(cfg.MaxStored), cfg.Name, transfer.FormatBytes(MinMaxStored), transfer.FormatBytes(cfg.MaxStore-minMaxStore))
+	}
+
 	opts := &server.Options{
 		ServerName: cfg.Name,
 		NoSigs:     true, // signals are the process's business, not the library's
@@ -141,7 +172,7 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 		DisableJetStreamBanner: true,
 		MaxPayload:             serverMaxPayload,
 		MaxPending:             serverMaxPending,
-		MaxConn:                cfg.Clients,
+		MaxConn:                cfg.members(),
 		PingInterval:           20 * time.Second,
 		MaxPingsOut:            3,
 		// A client on a thin line may take long over what is queued for it; it
@@ -151,7 +182,7 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 	}
 	opts.DontListen = cfg.Listen == "" || cfg.Guard != nil // whose gate listens
 	if cfg.Listen != "" {
-		host, port, err := splitListen(cfg.Listen)
+		host, port, err := splitListen("--listen", cfg.Listen)
 		if err != nil {
 			return nil, err
 		}
@@ -162,6 +193,29 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 	return opts, nil
 }
 
+// strangers are how many of the connections may be of those who have not said who they are: each takes
+// a descriptor, and may say nothing for a while.
+func (cfg *ServerConfig) strangers() int {
+	if cfg.Guard == nil {
+		return 0
+	}
+	return min(max(cmp.Or(cfg.Clients, server.DEFAULT_MAX_CONNECTIONS)/8, minStrangers), maxStrangersIn)
+}
+
+// mostOfOne is how many connections one name may have at once: an agent needs two, a user one for each
+// command that runs.
+func (cfg *ServerConfig) mostOfOne() int {
+	return min(max(cmp.Or(cfg.Clients, server.DEFAULT_MAX_CONNECTIONS)/4, minOfOne), maxOfOne)
+}
+
+// members are how many of the connections are left for others.
+func (cfg *ServerConfig) members() int {
+	if cfg.Clients < fewClients {
+		return cfg.Clients
+	}
+	return cfg.Clients - cfg.strangers()
+}
+
 // identity is the queue manager's own; nil where it has none.
 func (cfg *ServerConfig) identity() *identity.Identity {
 	if cfg.Guard == nil {
@@ -170,17 +224,17 @@ func (cfg *ServerConfig) identity() *identity.Identity {
 	return cfg.Guard.Identity
 }
 
-// splitListen reads HOST:PORT into the library's form, in which 0 would mean
+// splitListen reads HOST:PORT of a flag into the library's form, in which 0 would mean
 // its default port and -1 any free one.
-func splitListen(listen string) (string, int, error) {
+func splitListen(flag, listen string) (string, int, error) {
 	host, text, err := net.SplitHostPort(listen)
 	if err != nil {
-		return "", 0, transfer.Errorf(transfer.KindUsage, "listen address %q is malformed; write it as HOST:PORT", listen)
+		return "", 0, transfer.Errorf(transfer.KindUsage, "%s %q is malformed; write it as HOST:PORT", flag, listen)
 	}
 
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
-		return "", 0, transfer.Errorf(transfer.KindUsage, "listen address %q has no port number from 0 to 65535", listen)
+		return "", 0, transfer.Errorf(transfer.KindUsage, "%s %q has no port number from 0 to 65535", flag, listen)
 	}
 
 	host = cmp.Or(host, "0.0.0.0")
@@ -192,14 +246,14 @@ func splitListen(listen string) (string, int, error) {
 	// the port first, for the cause itself.
 	l, err := net.Listen("tcp", net.JoinHostPort(host, text))
 	if err != nil {
-		return "", 0, listenError(listen, err)
+		return "", 0, listenError(flag, listen, err)
 	}
 
 	l.Close()
 	return host, int(port), nil
 }
 
-func listenError(listen string, err error) error {
+func listenError(flag, listen string, err error) error {
 	cause := err
 	if op := (*net.OpError)(nil); errors.As(err, &op) {
 		cause = op.Err
@@ -212,9 +266,9 @@ func listenError(listen string, err error) error {
 	e := transfer.Errorf(transfer.KindUsage, "the queue manager cannot listen on %s: %w", listen, cause)
 	if tcp.InUse(err) {
 		e.Kind = transfer.KindInUse // it may be free in a moment
-		return e.WithHint("is another queue manager running there? choose another address with --listen")
+		return e.WithHint("is another queue manager running there? choose another address with " + flag)
 	}
-	return e.WithHint("choose another address with --listen")
+	return e.WithHint("choose another address with " + flag)
 }
 
 // start opens the store and the listener. A server without one is there for
@@ -223,10 +277,17 @@ func (s *Server) start(opts *server.Options) error {
 	if s.cfg.Listen != "" && s.cfg.Guard != nil {
 		var err error
 		if s.listener, err = net.Listen("tcp", s.cfg.Listen); err != nil {
-			return listenError(s.cfg.Listen, err)
+			return listenError("--listen", s.cfg.Listen, err)
 		}
 	}
-	if s.cfg.Listen != "" {
+	if s.cfg.Cluster != nil {
+		if err := join(s); err != nil {
+			return err
+		}
+	} else if s.cfg.Listen != "" {
+		if err := alone(s); err != nil {
+			return err
+		}
 		if err := s.inspect(opts); errors.As(err, new(*transfer.Error)) {
 			return err
 		} else if err != nil {
@@ -234,16 +295,59 @@ func (s *Server) start(opts *server.Options) error {
 		}
 	}
 
-	log := &serverLog{log: s.cfg.Log}
+	log := newServerLog(s.cfg.Log)
+	log.links = &s.channels.notes
+	s.opts = opts.Clone() // the server changes its own
 	ns, err := s.run(opts, log)
 	if err != nil {
 		return err
 	}
 
 	s.ns = ns
-	h := ns.Healthz(nil)
+	if err := healthy(s); err != nil {
+		return err
+	}
+
+	if s.cfg.Listen != "" {
+		if err := s.notePlaces(); err != nil {
+			return err
+		}
+		if s.member == nil {
+			s.tasks.Go(s.remember)
+		}
+		s.tasks.Go(s.channels.watch)
+		s.tasks.Go(func() { s.mend(log) })
+		s.tasks.Go(s.boundPending)
+	}
+
+	s.about, err = answerAbout(s)
+	if err == nil && s.member != nil {
+		if err = s.member.attend(s.about.nc); err == nil {
+			s.tasks.Go(s.member.watch)
+			s.tasks.Go(func() { s.member.tend(opts) })
+			s.tasks.Go(s.member.remember)
+		}
+	}
+	if err == nil && s.cfg.Listen != "" {
+		if s.forwarder, err = startForwarder(s); err == nil {
+			s.about.registrar.hands(s.forwarder.stays)
+		}
+	}
+	if err == nil && s.listener != nil {
+		s.gate = s.cfg.Guard.open(s, s.listener)
+	}
+	return err
+}
+
+// healthy is an error where the store was opened and cannot be used. A member's is not judged: it is good
+// when it has what the others have.
+func healthy(s *Server) error {
+	if s.member != nil {
+		return nil
+	}
+	h := s.ns.Healthz(nil)
 	for end := time.Now().Add(readyTimeout); h.Error != "" && strings.Contains(h.Error, "failed to be ready") && time.Now().Before(end); {
-		h = ns.Healthz(nil) // it allows itself a millisecond, which a busy host may not
+		h = s.ns.Healthz(nil) // it allows itself a millisecond, which a busy host may not
 	}
 
 	if h.Error != "" {
@@ -251,21 +355,7 @@ func (s *Server) start(opts *server.Options) error {
 			s.cfg.Name, filepath.Join(s.cfg.Dir, server.JetStreamStoreDir), h.Error).
 			WithHint("move that directory aside and start again; what agents have accepted is in their ledgers, not here")
 	}
-
-	if s.cfg.Listen != "" {
-		if err := s.notePlaces(); err != nil {
-			return err
-		}
-		s.tasks.Go(s.remember)
-		s.tasks.Go(func() { s.mend(log) })
-		s.tasks.Go(s.boundPending)
-	}
-
-	s.about, err = answerAbout(s)
-	if err == nil && s.listener != nil {
-		s.gate = s.cfg.Guard.open(s, s.listener)
-	}
-	return err
+	return nil
 }
 
 // run starts the library's server and waits until it is ready.
@@ -281,7 +371,7 @@ func (s *Server) run(opts *server.Options, log *serverLog) (*server.Server, erro
 	ns.Start()
 	if fatal := log.fatal(); fatal != "" {
 		err = transfer.Errorf(transfer.KindNoManager, "queue manager %s cannot start in %s: %s", s.cfg.Name, s.cfg.Dir, fatal)
-	} else if !ns.ReadyForConnections(readyTimeout) {
+	} else if openRoutes(ns, opts); !ns.ReadyForConnections(readyTimeout) {
 		err = transfer.Errorf(transfer.KindNoManager, "queue manager %s is not ready after %s", s.cfg.Name, readyTimeout).
 			WithHint("try again when this host is less busy")
 	}
@@ -313,6 +403,9 @@ func (s *Server) URL() string {
 	return u.String()
 }
 
+// Channels are those to other queue managers.
+func (s *Server) Channels() *Channels { return s.channels }
+
 // Name is the server's name.
 func (s *Server) Name() string { return s.cfg.Name }
 
@@ -340,6 +433,7 @@ func (s *Server) Shutdown() {
 		} else if s.listener != nil {
 			s.listener.Close()
 		}
+		s.forwarder.stop()
 		s.about.stop()
 		if s.ns != nil {
 			s.ns.Shutdown()

@@ -42,7 +42,8 @@ const (
 )
 
 // streams are what Ensure makes. An operator may have made them before with
-// other limits or replicas; then they stay as they are.
+// other limits; then they stay as they are. In a cluster they have three replicas, once it
+// has as many members (library.raise).
 var streams = []jetstream.StreamConfig{
 	{
 		Name:         string(StreamCommand),
@@ -109,13 +110,14 @@ func (c *Conn) Ensure(ctx context.Context) error {
 	for name, m := range now {
 		c.noticed(c.witness.look(name, before[name], m))
 	}
+	doubt(c)
 	return c.explain(err, "the streams", 0)
 }
 
 // markOf is how far a stream has come.
 func markOf(s jetstream.Stream) mark {
 	info := s.CachedInfo()
-	return mark{info.Created, info.State.LastSeq}
+	return mark{info.Created, info.State.LastSeq, info.Config.Replicas}
 }
 
 // Enqueue stores a message durably on a subject of one of the streams and

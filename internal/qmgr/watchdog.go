@@ -202,7 +202,7 @@ func (c *Conn) notify() {
 
 func (c *Conn) connected(first bool) {
 	if !first {
-		c.cfg.Log.Info("connected to the queue manager again", slog.String("at", c.where))
+		c.cfg.Log.Info("connected to the queue manager again", slog.String("at", here(c)))
 		c.learn(c.ctx)
 		ctx, cancel := context.WithTimeout(c.ctx, apiTimeout)
 		defer cancel()

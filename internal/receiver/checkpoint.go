@@ -75,6 +75,7 @@ func (w *writer) checked(files []*file) (all []checked) {
 			w.log.Error("cannot prepare checkpoint", "item", c.item, "error", err)
 			continue
 		}
+		pt.Begin = w.beginOf(c)
 		w.pointed[c.item], c.checking = true, true
 		all = append(all, checked{c, pt})
 	}

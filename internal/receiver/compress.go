@@ -25,5 +25,9 @@ func (w *writer) packed(f *wire.Frame) error {
 		return fmt.Errorf("%w: item %d at offset %d: %w", errPacked, f.Item, f.Offset, err)
 	}
 	*memory = b
+	if c := w.files.cur; w.ep.shelved && c.offset() > f.Offset { // the rest was written before
+		cut := min(c.offset()-f.Offset, f.Length)
+		return w.data(f.Offset+cut, f.Length-cut, b[cut:], nil)
+	}
 	return w.data(f.Offset, f.Length, b, nil) // what is known is of the compressed bytes
 }

@@ -29,6 +29,14 @@ func (i *incoming) due(now time.Time) {
 		i.repeatOpening(now)
 	}
 
+	if is(i.shelf.trimDue) {
+		(taking{i}).trim(now, false)
+	}
+
+	if is(i.shelf.holeDue) && i.shelf.hole != "" {
+		(taking{i}).sayHole(i.rec.Epoch, i.shelf.hole)
+	}
+
 	if is(i.com.offers.due) {
 		i.offer()
 	}
@@ -76,7 +84,7 @@ func (i *incoming) nextDue(now time.Time) time.Time {
 			next = t
 		}
 	}
-	for _, t := range []time.Time{i.ep.ackDue, i.com.grp.due, i.w.cp.due, i.ep.openDue, i.com.offers.due, i.ep.silentAt, i.acquitAt, i.overDue} {
+	for _, t := range []time.Time{i.ep.ackDue, i.com.grp.due, i.w.cp.due, i.ep.openDue, i.com.offers.due, i.ep.silentAt, i.acquitAt, i.overDue, i.shelf.trimDue, i.shelf.holeDue} {
 		if !t.IsZero() && t.Before(next) {
 			next = t
 		}

@@ -8,7 +8,6 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
-	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -30,6 +29,8 @@ func (i *incoming) endEpoch(reason *transfer.Error) {
 	}
 
 	epoch := i.rec.Epoch
+	(taking{i}).trim(i.r.cfg.Clock.Now(), true)
+	i.waits = reason
 	i.closeEpoch()
 	if err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
 		rec.Live = false
@@ -174,6 +175,7 @@ func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string)
 		return
 	}
 
+	(taking{i}).dropShelf()
 	i.logEnd(text)
 	failpoint.Hit("receiver.after_done")
 	i.over = true
@@ -251,7 +253,7 @@ func (r *Receiver) sweepUnswept() error {
 		})
 	})
 	for _, l := range all {
-		landing := r.cfg.Place.Land(place.LandConfig{Transfer: l.rec.Request.ID, Generation: l.rec.Generation})
+		landing := r.cfg.Place.Land(landingOf(l.rec))
 		if serr := landing.Tidy(l.dirs, true); serr != nil {
 			err = errors.Join(err, serr)
 			continue

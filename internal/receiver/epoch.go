@@ -14,6 +14,7 @@ type epoch struct {
 	live    bool
 	account *flow.Account // credit; a RESYNC hands it on
 	direct  bool          // ACCEPT said that messages come by the direct lane
+	shelved bool          // they come from the store
 	begun   bool          // the first message is here
 	next    uint64        // the sequence that is due
 	taken   int64         // data bytes so far

@@ -76,8 +76,19 @@ func (w *writer) frame(f *wire.Frame) error {
 		return w.summed(f)
 	}
 
+	if w.ep.shelved && w.files.cur == nil {
+		if err := w.reopenShelved(f.Item); err != nil || w.ending() {
+			return err
+		}
+	}
 	if w.files.cur == nil || w.files.cur.item != f.Item {
+		if w.ep.shelved && (w.rec.Decided.Has(f.Item) || w.com.grp.ended[f.Item]) {
+			return nil // it could not be gone on with, and has failed
+		}
 		return fmt.Errorf("%w: item %d has not begun", errOffset, f.Item)
+	}
+	if w.ep.shelved && w.beyond(w.files.cur, f) {
+		return nil
 	}
 
 	switch f.Type {

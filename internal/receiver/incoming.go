@@ -7,6 +7,7 @@ import (
 
 	"ferry/internal/failpoint"
 	"ferry/internal/flow"
+	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
@@ -21,6 +22,8 @@ type incoming struct {
 	box *mailbox
 
 	ep       epoch
+	shelf    shelving        // with stored delivery
+	waits    *transfer.Error // why its last epoch ended; nil: for no reason of this side's
 	lastAck  atomic.Pointer[wire.Message]
 	resynced time.Time // when an epoch last began anew: at most once a second
 	answered time.Time // when a strayChunk was answered
@@ -52,6 +55,13 @@ func (i *incoming) loop(ctx context.Context) {
 		if m := i.box.takeControl(); m != nil {
 			i.control(m)
 			continue
+		}
+		if !i.ep.live || !i.w.blocked() {
+			if p := i.box.takeStored(); p != nil {
+				(taking{i}).unshelve(p)
+				i.due(i.r.cfg.Clock.Now())
+				continue
+			}
 		}
 		if i.ep.live && !i.w.blocked() {
 			if p, ok := i.box.takeChunk(); ok {
@@ -123,26 +133,16 @@ func (i *incoming) report() {
 		i.com.news = false
 	}
 	i.w.tell()
+	(taking{i}).trim(i.r.cfg.Clock.Now(), false)
 }
 
 // control dispatches a control message of the source.
 func (i *incoming) control(m *wire.Message) {
-	if i.rec == nil {
-		err := i.load()
-		if err == nil && i.rec != nil && i.rec.Request.Source == i.from {
-			err = i.adopt(i.rec)
-		}
-		if err != nil {
-			i.log.Error("cannot read the ledger", "error", err)
-			i.rec = nil
-			return
-		}
-		if i.rec != nil && i.rec.Request.Source != i.from {
-			i.r.cfg.Quiet.Dropped(string(i.from), errTaken.Text, "kind", m.Kind, "transfer", i.id)
+	if i.rec == nil && !loaded(i) {
+		if i.over {
 			i.r.turnAway(m, errTaken)
-			i.rec, i.over = nil, true
-			return
 		}
+		return
 	}
 
 	if !own(m.Kind) {
@@ -168,6 +168,26 @@ func (i *incoming) control(m *wire.Message) {
 	case sourceOver:
 		i.endedAtSource()
 	}
+}
+
+// loaded reads the record, if there is one. It reports false where it cannot be read, or is of another source's
+// transfer: then this actor is over.
+func loaded(i *incoming) bool {
+	err := i.load()
+	if err == nil && i.rec != nil && i.rec.Request.Source == i.from {
+		err = i.adopt(i.rec)
+	}
+	if err != nil {
+		i.log.Error("cannot read the ledger", "error", err)
+		i.rec = nil
+		return false
+	}
+	if i.rec != nil && i.rec.Request.Source != i.from {
+		i.r.cfg.Quiet.Dropped(string(i.from), errTaken.Text, "transfer", i.id)
+		i.rec, i.over = nil, true
+		return false
+	}
+	return true
 }
 
 // own reports whether a message is the Receiver's, and none of the source.
@@ -263,6 +283,9 @@ func (i *incoming) afterMessage() {
 func (i *incoming) ack() {
 	i.ep.ackDue = time.Time{}
 	if !i.ep.live {
+		return
+	}
+	if i.ep.shelved && (taking{i}).heldBack() {
 		return
 	}
 	limit := i.ep.grant(i.r.cfg.Clock.Now())

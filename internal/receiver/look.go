@@ -12,9 +12,9 @@ import (
 // would land, and why it could not. What a preview knows to fail is left as it is.
 // Nothing is made. The items are the first ones: as many as fit into an answer, and as
 // were looked at before ctx ended. The error is why the whole transfer would be refused.
-func (r *Receiver) Look(ctx context.Context, q *transfer.Request, p *wire.Preview) ([]wire.PreviewItem, error) {
+func (r *Receiver) Look(ctx context.Context, principal string, q *transfer.Request, p *wire.Preview) ([]wire.PreviewItem, error) {
 	items := p.List
-	landings, err := previewed(r.cfg.Place, q, p)
+	landings, err := previewed(r.cfg.Place, r.permit(principal), q, p)
 	if err != nil {
 		return items, err
 	}
@@ -52,7 +52,7 @@ const maxLook = 768 << 10
 
 // previewed are the destinations of a preview, by target. The error is why nothing at all
 // would be sent.
-func previewed(at place.Target, q *transfer.Request, p *wire.Preview) (map[uint64]*destination, error) {
+func previewed(at place.Target, may place.Permit, q *transfer.Request, p *wire.Preview) (map[uint64]*destination, error) {
 	to := place.Destination{Dest: p.Dest, IfExists: q.IfExists}
 	if p.Dest != "" {
 		var before *transfer.Resolution
@@ -65,7 +65,7 @@ func previewed(at place.Target, q *transfer.Request, p *wire.Preview) (map[uint6
 		}
 	}
 
-	first := at.Land(place.LandConfig{Transfer: q.ID, Destination: to})
+	first := at.Land(place.LandConfig{Transfer: q.ID, May: may, Destination: to})
 	all := map[uint64]*destination{0: {landing: first}}
 	for _, t := range p.Targets {
 		g, err := resolveTarget(at, t)

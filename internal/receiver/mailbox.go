@@ -17,9 +17,10 @@ type mailbox struct {
 	chunks   []parcel
 	bytes    int64
 	limit    int64
-	closed   bool // no epoch is open: chunk messages are dropped
-	stray    bool // controls has one that says so
-	busy     bool // a chunk message that was taken out is being dealt with
+	closed   bool     // no epoch is open: chunk messages are dropped
+	stray    bool     // controls has one that says so
+	busy     bool     // a chunk message that was taken out is being dealt with
+	stored   *shelved // nil: none waits
 	notify   chan struct{}
 }
 
@@ -79,6 +80,26 @@ func (b *mailbox) allow(granted int64) {
 	b.mu.Lock()
 	b.limit = max(b.limit, granted)
 	b.mu.Unlock()
+}
+
+// putStored puts a stored message there, unless one waits.
+func (b *mailbox) putStored(p *shelved) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stored != nil {
+		return false
+	}
+	b.stored = p
+	b.poke()
+	return true
+}
+
+// takeStored takes it; nil where none waits.
+func (b *mailbox) takeStored() (p *shelved) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p, b.stored = b.stored, nil
+	return p
 }
 
 func (b *mailbox) takeControl() *wire.Message {

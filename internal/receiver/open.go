@@ -2,6 +2,7 @@ package receiver
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"ferry/internal/audit"
@@ -50,6 +51,22 @@ func (i *incoming) opened(o *wire.Open) {
 			return
 		case o.Nonce == i.rec.Nonce && i.ep.live && i.ep.begun:
 			return // a repeat of what was answered and obeyed
+		}
+	}
+
+	if o.Request.Stored() {
+		(taking{i}).openedStored(o)
+		return
+	}
+
+	if i.rec != nil {
+		if _, err := i.r.admit(i.rec.Principal, i.from); err != nil { // it was asked when the transfer began, and rules change
+			if transfer.KindOf(err).Waits() {
+				i.r.send(i.from, busy(o, i.id, err))
+			} else {
+				i.refuse(o.Nonce, err)
+			}
+			return
 		}
 	}
 
@@ -243,13 +260,19 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 
 // begin makes the record of a transfer that is new here.
 func (rc *record) begin(o *wire.Open, lane string) error {
+	rules, err := rc.r.admit(o.Principal, rc.from)
+	if err != nil {
+		if transfer.KindOf(err) == transfer.KindDenied {
+			rc.r.noteDenied(rc.id, rc.from, o.Principal, err)
+		}
+		return err
+	}
 	var res transfer.Resolution
 	if q := &o.Request; q.Dest != "" {
 		var before *transfer.Resolution
 		if q.Retry != nil {
 			before = q.Retry.Resolved
 		}
-		var err error
 		if res, err = resolve(rc.r.cfg.Place, q.Dest, o.Several, before); err != nil {
 			return err
 		}
@@ -263,8 +286,8 @@ func (rc *record) begin(o *wire.Open, lane string) error {
 	}
 
 	rec := &ledger.Incoming{Request: o.Request, From: o.Source, Principal: o.Principal, State: transfer.Receiving, Resolution: res,
-		Settings:   settings,
-		Generation: rc.r.cfg.Ledger.Generation(), Pardon: o.Pardon, Started: now}
+		Settings:    settings,
+		Generations: ledger.Generations{Generation: rc.r.cfg.Ledger.Generation()}, Pardon: o.Pardon, Started: now}
 	rc.know(rec)
 	rc.land()
 	var home place.Location
@@ -276,7 +299,7 @@ func (rc *record) begin(o *wire.Open, lane string) error {
 	}
 
 	buried := false
-	err := rc.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
+	err = rc.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		if buried = t.EntombedOf(rc.id, rc.from); buried {
 			return nil
 		}
@@ -290,7 +313,7 @@ func (rc *record) begin(o *wire.Open, lane string) error {
 		}
 		return rc.r.cfg.Note(t, rc.entry(audit.Started, func(a *audit.Record) {
 			a.Meta, a.Request, a.Lane = rec.Request.Meta, audit.FactsOf(&rec.Request), lane
-			a.Request.Settings, a.Limits = rec.Settings, rc.r.cfg.Limits
+			a.Request.Settings, a.Request.Rule, a.Limits = rec.Settings, rules, rc.r.cfg.Limits
 		}))
 	})
 	failpoint.Hit("receiver.after_open")
@@ -305,6 +328,32 @@ func (rc *record) begin(o *wire.Open, lane string) error {
 
 	rc.log.Info("incoming transfer started", "job", rec.Request.Job, "lane", lane, "to", rec.Resolution.Base)
 	return nil
+}
+
+// admit asks whether a transfer may come at all.
+func (r *Receiver) admit(principal string, from transfer.AgentName) (rules string, err error) {
+	if r.cfg.Admit == nil {
+		return "", nil
+	}
+	return r.cfg.Admit(principal, from)
+}
+
+// noteDenied puts on record that a transfer was refused, once a minute at most, with how many were
+// before: none of them has a record of its own.
+func (r *Receiver) noteDenied(id transfer.ID, from transfer.AgentName, principal string, why error) {
+	held, ok := r.denied.Pass(r.cfg.Clock.Now())
+	if !ok {
+		return
+	}
+	e := transfer.AsError(why)
+	rec := audit.Record{Event: audit.Refused, Role: audit.RoleDestination, Transfer: id, Source: from, Destination: r.cfg.Agent,
+		Principal: principal, Code: e.Kind.Code(), Error: e}
+	if held > 0 {
+		rec.Text = fmt.Sprintf("%d more were refused before it", held)
+	}
+	if err := r.cfg.Ledger.Update(func(t *ledger.Tx) error { return r.cfg.Note(t, rec) }); err != nil {
+		r.cfg.Log.Error("cannot record a transfer that was refused", "transfer", id, "error", err)
+	}
 }
 
 // rest brings what is under way to rest before an epoch begins, so that the resume speaks
@@ -372,20 +421,7 @@ func (i *incoming) newEpoch(nonce uint64, o *wire.Open) (transfer.Resume, error)
 		rec.Nonce, rec.Live = nonce, true
 		i.r.heard(t, rec)
 		resume = transfer.Resume{Decided: rec.Decided}
-		return t.Items(i.id, func(item uint64, it *ledger.Item) error {
-			p := it.Point
-			if p != nil {
-				i.pointed[item] = true // it does no harm where the transaction fails
-			}
-			if p != nil && (p.Durable || p.Boot == i.r.cfg.Boot) {
-				at := p.Point
-				if c := i.w.files.heldOf(item); c != nil && !c.run.Rebased() { // its digest goes on
-					at.NoReadBack = false
-				}
-				resume.Points = append(resume.Points, at)
-			}
-			return nil
-		})
+		return (taking{i}).points(t, &resume)
 	})
 	if err == nil {
 		i.contact.noted = i.r.cfg.Clock.Now()
@@ -415,6 +451,10 @@ func (i *incoming) resync(reason string) {
 	}
 
 	i.resynced = i.r.cfg.Clock.Now()
+	if i.ep.shelved {
+		(taking{i}).holed(reason)
+		return
+	}
 	i.log.Info("RESYNC sent", "error", reason, "epoch", i.rec.Epoch, "sequence", i.ep.next)
 	if !i.rest() {
 		return

@@ -45,6 +45,7 @@ func (i *incoming) finishIfDecided() bool {
 	failpoint.Hit("receiver.after_decided")
 	i.ack()
 	i.closeEpoch()
+	(taking{i}).dropShelf()
 	i.offerNew()
 	return true
 }

@@ -87,6 +87,7 @@ type Config struct {
 	Boot     string     // names this boot of the host; see localfs.BootID
 	Changed  func()     // the number of running transfers has changed
 	Lanes    Lanes      // nil: there is the queue lane only
+	Store    Shelves    // nil: nothing comes by stored delivery
 	Instance string     // names this run of the agent
 	Limits   []string   // what the place cannot promise here, for the audit
 	Memory   *wire.Memory
@@ -95,7 +96,12 @@ type Config struct {
 	// it does not answer. It returns when ctx ends. nil: nobody is asked.
 	Over  func(ctx context.Context, source transfer.AgentName, id transfer.ID) bool
 	Stale func() error // why nothing new is accepted, of a kind that waits; nil: it is
-	Quiet *quiet.Log   // of what is said here and not believed; nil: one that says so in Log
+	// May says what a principal may do with files here; nil: everybody everything.
+	May func(principal string) place.Permit
+	// Admit says whether a transfer of a principal may come from an agent, and by which rules; the
+	// error is of KindDenied. nil: each may.
+	Admit func(principal string, from transfer.AgentName) (rules string, err error)
+	Quiet *quiet.Log // of what is said here and not believed; nil: one that says so in Log
 
 	Content conversion.Defaults // of text files here
 }
@@ -121,7 +127,8 @@ type Receiver struct {
 	decoder compress.Decoder
 	chunks  sync.Pool // *[]byte: memory of restored chunks
 
-	slots *slots
+	slots  *slots
+	denied quiet.Gate // transfers that were refused for want of an authority, in the audit
 
 	mu       sync.Mutex
 	speakers speakers
@@ -156,6 +163,10 @@ func (r *Receiver) mostUnsummed() int { return max(0, r.cfg.Places/(2*max(1, r.c
 // being committed are decided (R21), and outcomes that the source may not have
 // are offered again.
 func (r *Receiver) Recover() error {
+	if err := r.succeed(); err != nil {
+		return err
+	}
+
 	var recs []*ledger.Incoming
 	if err := r.cfg.Ledger.View(func(t *ledger.Tx) error {
 		return t.Incomings(func(in *ledger.Incoming) error {
@@ -364,6 +375,9 @@ func (r *Receiver) ended(a *incoming) {
 	r.keep(a.id, false)
 	r.mu.Lock()
 	delete(r.actors, a.id)
+	if p := a.box.takeStored(); p != nil {
+		p.answer(Later, nil) // its next one begins another actor
+	}
 	if r.speakers.actors[a.from]--; r.speakers.actors[a.from] == 0 {
 		delete(r.speakers.actors, a.from)
 	}

@@ -113,10 +113,19 @@ func (rc *record) unwritable(err error) *transfer.Error {
 // land makes the landing area from the record.
 func (rc *record) land() {
 	q := &rc.rec.Request
-	landing := rc.r.cfg.Place.Land(place.LandConfig{Transfer: rc.id, Generation: rc.rec.Generation,
-		Destination: place.Destination{Resolution: rc.rec.Resolution, Dest: q.Dest, IfExists: q.IfExists},
-		Durable:     q.Durable(), Journal: (*journal)(rc)})
+	cfg := landingOf(rc.rec)
+	cfg.Destination = place.Destination{Resolution: rc.rec.Resolution, Dest: q.Dest, IfExists: q.IfExists}
+	cfg.Durable, cfg.Journal, cfg.May = q.Durable(), (*journal)(rc), rc.r.permit(rc.rec.Principal)
+	landing := rc.r.cfg.Place.Land(cfg)
 	rc.to = destinations{ledger: rc.r.cfg.Ledger, of: q, landed: landing, known: map[uint64]*destination{}}
+}
+
+// permit is what a principal may do here.
+func (r *Receiver) permit(principal string) place.Permit {
+	if r.cfg.May == nil {
+		return nil
+	}
+	return r.cfg.May(principal)
 }
 
 func (rc *record) outcome(item uint64, b *wire.Begin) transfer.Outcome {

@@ -54,6 +54,38 @@ func (cm *committer) settleIntent(in transfer.Intent) error {
 	return cm.decide(outcome)
 }
 
+// succeed makes the transfers of the ledger this run's, where it was taken over from an
+// instance that may still live: nothing is written to a file that may be written to by
+// that one (R34).
+func (r *Receiver) succeed() error {
+	if !r.cfg.Ledger.TakenOver() || failpoint.Planted("generation-not-raised") {
+		return nil
+	}
+	return r.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		var all []*ledger.Incoming
+		if err := t.Incomings(func(in *ledger.Incoming) error {
+			if !in.State.Final() {
+				all = append(all, in)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		for _, in := range all {
+			in.Succeed(r.cfg.Ledger.Generation())
+			if err := t.PutIncoming(in); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// landingOf is how the temporaries of a transfer are named.
+func landingOf(in *ledger.Incoming) place.LandConfig {
+	return place.LandConfig{Transfer: in.Request.ID, Generation: in.Generation, Older: in.Older}
+}
+
 // revive makes the actor of a transfer that the ledger has, at start.
 func (r *Receiver) revive(rec *ledger.Incoming) error {
 	i := r.newActor(rec.Request.ID, rec.Request.Source)

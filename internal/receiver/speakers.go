@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"ferry/internal/ledger"
-	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -25,6 +24,8 @@ type speakers struct {
 	// them, and the source is silent. The next OPEN wakes them.
 	sleeping map[transfer.ID]sleeper
 	leaving  map[transfer.ID]bool // are being forgotten
+	headless map[transfer.ID]bool // of which somebody else has taken something out of the store
+	strange  map[transfer.ID]int  // how often their source has said that they are in another store
 }
 
 type sleeper struct {
@@ -33,7 +34,7 @@ type sleeper struct {
 }
 
 func newSpeakers() speakers {
-	return speakers{actors: map[transfer.AgentName]int{}, tombs: map[transfer.AgentName]int{}, sleeping: map[transfer.ID]sleeper{}, leaving: map[transfer.ID]bool{}}
+	return speakers{actors: map[transfer.AgentName]int{}, tombs: map[transfer.AgentName]int{}, sleeping: map[transfer.ID]sleeper{}, leaving: map[transfer.ID]bool{}, headless: map[transfer.ID]bool{}, strange: map[transfer.ID]int{}}
 }
 
 // full reports whether a source has as many transfers here as one may have, or all
@@ -127,7 +128,7 @@ func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
 		return err
 	})
 	if err == nil && rec != nil {
-		landing := r.cfg.Place.Land(place.LandConfig{Transfer: id, Generation: rec.Generation})
+		landing := r.cfg.Place.Land(landingOf(rec))
 		if serr := landing.Tidy(dirs, true); serr != nil {
 			r.cfg.Log.Warn("cannot remove temporary files; will retry", "transfer", id, "error", serr)
 			rec.Unswept = true

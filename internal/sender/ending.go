@@ -105,6 +105,7 @@ func (o *Outgoing) stopReading() {
 // Dispose lets go of what is open, and of the item journal of a transfer that
 // is over.
 func (o *Outgoing) Dispose() {
+	Stow(o).unshelve()
 	o.stopReading()
 	o.items.closeJournal()
 	if o.rec.state().Final() {

@@ -16,6 +16,8 @@ type figures struct {
 	sent, resent, held, wire int64 // bytes: of files, of files again, that the destination has, of chunk messages
 	ahead                    int64 // bytes that this side may run ahead
 	high                     map[uint64]int64
+	ordered                  bool      // items end in their order: high need not be kept of more than the last one
+	top                      wire.Safe // then: that one, and how far it was sent
 	current                  transfer.Path
 	place                    int
 	nextTry                  time.Time
@@ -77,6 +79,18 @@ func (f *figures) count(item uint64, offset, n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sent += n
+	if f.ordered {
+		switch {
+		case item < f.top.Item:
+			f.resent += n
+		case item > f.top.Item:
+			f.top = wire.Safe{Item: item, Offset: offset + n}
+		default:
+			f.resent += max(0, min(f.top.Offset, offset+n)-offset)
+			f.top.Offset = max(f.top.Offset, offset+n)
+		}
+		return
+	}
 	high := f.high[item]
 	if again := min(high, offset+n) - offset; again > 0 {
 		f.resent += again
@@ -169,6 +183,9 @@ func (f *figures) broke() int {
 func (f *figures) cannotBe(a *wire.Ack) (bytes, past bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.ordered {
+		return a.Bytes > f.sent, a.Safe != nil && (a.Safe.Item > f.top.Item || a.Safe.Item == f.top.Item && a.Safe.Offset > f.top.Offset)
+	}
 	return a.Bytes > f.sent, a.Safe != nil && a.Safe.Offset > f.high[a.Safe.Item]
 }
 

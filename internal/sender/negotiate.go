@@ -242,6 +242,7 @@ func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
 // beginCancel withdraws the transfer. A destination that never accepted has
 // nothing to take back; it is told once, in case its answer was lost.
 func (o *Outgoing) beginCancel() (*Verdict, error) {
+	Stow(o).unshelve()
 	rec := o.rec.read()
 	if rec.Dest == "" || rec.State == transfer.Parked {
 		if rec.Nonce > 0 {

@@ -55,6 +55,9 @@ type way struct {
 	lane   Lane
 	line   *flow.Line // shared by all transfers to this destination by this lane
 	flight *flow.Flight
+	shelf  Shelf         // with stored delivery: lane
+	head   []byte        // and the OPEN with which the epoch begins there
+	opened chan struct{} // closed once that is stored
 }
 
 // A laneError says that messages may have been lost.
@@ -72,6 +75,13 @@ var (
 var errBroken = errors.New("it broke")
 
 func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume) *pump {
+	p := newPump(o, epoch, credit, resume)
+	o.live.granted(credit)
+	startPumping(p, resume)
+	return p
+}
+
+func newPump(o *Outgoing, epoch uint32, credit int64, resume transfer.Resume) *pump {
 	ctx, cancel := context.WithCancel(context.Background())
 	rec := o.rec.read()
 	chunk := rec.Progress.Settings.ChunkSize
@@ -84,7 +94,10 @@ func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume)
 		p.resume[pt.Item] = pt
 	}
 
-	o.live.granted(credit)
+	return p
+}
+
+func startPumping(p *pump, resume transfer.Resume) {
 	go func() {
 		defer close(p.done)
 		defer func() {
@@ -95,7 +108,6 @@ func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume)
 		}()
 		p.err = p.run(resume)
 	}()
-	return p
 }
 
 // stop ends the pump and waits for it. It may be called again.
@@ -130,6 +142,9 @@ func (p *pump) run(resume transfer.Resume) error {
 		return err
 	}
 	defer p.flight.Leave()
+	if p.shelf != nil {
+		defer p.shelf.Close()
+	}
 
 	if first, err := p.asked.item(0); err == nil {
 		p.sources = p.cfg.Place.Files(first.Source)
@@ -163,6 +178,9 @@ func (p *pump) run(resume transfer.Resume) error {
 	}
 
 	failpoint.Hit("sender.all_sent")
+	if p.shelf != nil {
+		return p.shelf.Flush(p.ctx)
+	}
 	return p.await(func() bool { return false }, nil) // keeps the epoch alive until it is stopped
 }
 
@@ -182,6 +200,9 @@ func (p *pump) all(c *ledger.Cursor, decided transfer.ItemSet) error {
 		}
 		if err == nil {
 			err = p.resendAll()
+		}
+		if err == nil && p.shelf != nil {
+			err = p.rest() // in the store an item has ended when the next one begins
 		}
 		if err != nil {
 			return err
@@ -223,7 +244,7 @@ func (p *pump) next(n uint64, it transfer.Item) error {
 	if err := p.cfg.Ledger.OutboxFull(); err != nil {
 		return err
 	}
-	if err := p.await(func() bool { return p.rec.mayBegin(n) && len(p.summing) <= p.accept.Sums }, nil); err != nil {
+	if err := p.await(func() bool { return p.shelf != nil || p.rec.mayBegin(n) && len(p.summing) <= p.accept.Sums }, nil); err != nil {
 		return err
 	}
 	return p.item(n, it)
@@ -262,6 +283,10 @@ func (p *pump) guard(j *ledger.Journal) error {
 
 // openLane chooses how this epoch's messages travel.
 func (p *pump) openLane() error {
+	if p.head != nil {
+		return openShelf(p)
+	}
+
 	l, name, reason, err := p.cfg.Lanes.Open(p.ctx, p.to, p.ID, p.rec.read().Request.Lane, p.accept)
 	if err != nil {
 		return err

@@ -80,6 +80,10 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 	if k := p.left.take(n); k != nil {
 		same := !resumed || pt.Version == k.facts.Version && !pt.NoReadBack
 		if same && (k.sum == nil || pt.Source <= k.sum.At()) && seek(k.src, pt.Source) {
+			if err := p.mayGoOn(k); err != nil {
+				k.close()
+				return nil, 0, err
+			}
 			return k, pt.Source, nil
 		}
 		k.close()
@@ -91,7 +95,10 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 	}
 
 	r := &reading{item: n, it: it, src: src, facts: src.Facts()}
-	if r.form, err = p.formOf(it.Source, src); err != nil {
+	if err = p.mayDelete(r); err == nil {
+		r.form, err = p.formOf(it.Source, src)
+	}
+	if err != nil {
 		src.Close()
 		return nil, 0, err
 	}
@@ -118,6 +125,23 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 		r.sum = digest.NewRunning(p.task.method, p.left.digests)
 	}
 	return r, 0, nil
+}
+
+// mayDelete refuses a file that is to be deleted once it has arrived, and that whoever has submitted the
+// transfer may not delete: it is not sent either, because that is half of what was asked for.
+func (p *pump) mayDelete(r *reading) error {
+	if p.cfg.May == nil || !p.task.options.Delete() {
+		return nil
+	}
+	return p.cfg.May(p.rec.read().Principal).Check(transfer.AuthDeleteSource, r.facts.Lies)
+}
+
+// mayGoOn refuses a file that was opened in an earlier epoch, and that may not be read any more.
+func (p *pump) mayGoOn(r *reading) error {
+	if p.cfg.May == nil || r.facts.Lies == "" {
+		return nil
+	}
+	return p.cfg.May(p.rec.read().Principal).Check(transfer.AuthSource, r.facts.Lies)
 }
 
 // seek goes to an offset of a file, where that is possible.

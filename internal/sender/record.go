@@ -75,6 +75,17 @@ func (r *record) overdue() bool {
 	return limit >= 0 && !r.stuck.IsZero() && r.clock.Now().Sub(r.stuck) >= limit
 }
 
+// left is how long until the recovery time-out is over, d at most.
+func (r *record) left(d time.Duration) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	limit := r.last.Request.RecoveryTimeout()
+	if limit < 0 || r.stuck.IsZero() {
+		return d
+	}
+	return max(0, min(d, r.stuck.Add(limit).Sub(r.clock.Now())))
+}
+
 // held notes for how long a limit held the transfer up: the recovery time-out does not
 // count that.
 func (r *record) held(d time.Duration) {

@@ -71,6 +71,7 @@ type Config struct {
 	Place    place.Source
 	Link     Link
 	Lanes    Lanes
+	Store    Store                // of the queue manager; nil: there is no stored delivery
 	Lines    *flow.Lines          // to the agents that files go to; nil: each epoch has its own
 	Delay    func() time.Duration // of a control message and its answer at present; nil: none to speak of
 	Memory   *wire.Memory         // of chunk messages; may be nil
@@ -87,6 +88,8 @@ type Config struct {
 	MaxTargets int
 	Encoders   *compress.Encoders // what the transfers that compress share; nil: each has its own
 	Quiet      *quiet.Log         // of what a destination says and cannot be; nil: one that says so in Log
+	// May says what a principal may do with files here; nil: everybody everything.
+	May func(principal string) place.Permit
 
 	Content conversion.Defaults // of text files here
 }
@@ -103,6 +106,7 @@ type Outgoing struct {
 	opening   *wire.Accept // of an epoch that run has not begun
 	accept    *wire.Accept // the last one: how the destination can be met
 	kept      carryover
+	shelving  shelving // with stored delivery
 }
 
 // NewRecord is the ledger record of a request, which is yet to be moved to the state in
@@ -129,13 +133,16 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 		cfg.Quiet = quiet.New(cfg.Log, cfg.Clock.Now)
 	}
 
+	if cfg.May != nil {
+		cfg.Place = cfg.Place.For(cfg.May(rec.Principal))
+	}
 	before := rec.Dest != ""
 	log := cfg.Log.With("transfer", rec.Request.ID, "destination", rec.Request.Destination)
 	p := &rec.Progress
 	o := &Outgoing{inherited: before, parts: parts{
 		ID: rec.Request.ID, cfg: &cfg, log: log, to: rec.Request.Destination,
-		live:   &figures{high: map[uint64]int64{}, sent: p.BytesSent, resent: p.BytesResent, wire: p.BytesWire},
-		sent:   &sent{items: map[uint64]*begun{}, heir: before},
+		live:   &figures{ordered: rec.Request.Stored(), high: map[uint64]int64{}, sent: p.BytesSent, resent: p.BytesResent, wire: p.BytesWire},
+		sent:   &sent{items: map[uint64]*begun{}, heir: before || rec.Request.Stored(), all: rec.Request.Stored()},
 		driver: make(wakeup, 1), feeder: make(wakeup, 1),
 	}}
 	o.items = &items{cfg: &cfg, log: log, id: o.ID, wake: o.wake}
@@ -179,6 +186,7 @@ func (o *Outgoing) Deliver(m *wire.Message) bool {
 
 	switch o.rec.state() {
 	case transfer.Accepted, transfer.Waiting, transfer.Parked:
+		Stow(o).hearStored(m)
 		return true // nobody reads the inbox, and what matters comes again after OPEN
 	}
 
@@ -264,8 +272,14 @@ func (o *Outgoing) step(ctx context.Context) (*Verdict, error) {
 	case transfer.Accepted, transfer.Waiting:
 		return nil, o.rec.begin()
 	case transfer.Negotiating:
+		if o.stored() {
+			return Stow(o).negotiateStored(ctx)
+		}
 		return o.negotiate(ctx)
 	case transfer.Running:
+		if o.stored() {
+			return Stow(o).shelve(ctx)
+		}
 		return o.run(ctx)
 	case transfer.Settling:
 		return o.settle(ctx)

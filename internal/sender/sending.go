@@ -34,7 +34,7 @@ func (p *pump) await(ok func() bool, also <-chan struct{}) error {
 // wait blocks until ok, with signs of life meanwhile.
 func (p *pump) wait(ok func() bool, also <-chan struct{}) error {
 	signed := p.cfg.Clock.Now()
-	timer := p.cfg.Clock.NewTimer(p.flight.Quiet(signed, signed))
+	timer := p.cfg.Clock.NewTimer(p.quiet(signed, signed))
 	defer timer.Stop()
 	for !ok() {
 		if err := p.items.err(); err != nil {
@@ -48,13 +48,13 @@ func (p *pump) wait(ok func() bool, also <-chan struct{}) error {
 			return &laneError{errBroken}
 		case <-timer.C():
 			now := p.cfg.Clock.Now()
-			if p.flight.Quiet(signed, now) <= 0 {
+			if p.quiet(signed, now) <= 0 {
 				if err := p.sign(); err != nil {
 					return err
 				}
 				signed = now
 			}
-			timer.Reset(max(0, p.flight.Quiet(signed, now)))
+			timer.Reset(max(0, p.quiet(signed, now)))
 		case <-p.ctx.Done():
 			return p.ctx.Err()
 		}
@@ -62,11 +62,24 @@ func (p *pump) wait(ok func() bool, also <-chan struct{}) error {
 	return p.ctx.Err()
 }
 
+// quiet is for how long nothing need be sent after something was at a time last.
+func (w *way) quiet(last, now time.Time) time.Duration {
+	if w.shelf != nil {
+		return w.line.Beat() - now.Sub(last)
+	}
+	return w.flight.Quiet(last, now)
+}
+
 // sign sends a message without frames: the first of an epoch, which says that the
 // epoch is obeyed, and later ones that show that this side lives. It asks for an
 // acknowledgement, which repeats one that was lost, and does not wait for room on
 // the line.
-func (p *pump) sign() error { return p.send(wire.Bare, wire.HeaderSize, true) }
+func (p *pump) sign() error {
+	if p.shelf != nil { // nobody listens for one at the store
+		return nil
+	}
+	return p.send(wire.Bare, wire.HeaderSize, true)
+}
 
 // flush sends what is in the builder, once the line has room for it.
 func (p *pump) flush() error {
@@ -103,7 +116,7 @@ func (p *pump) throttle(size int64) error {
 			return nil
 		}
 		now := p.cfg.Clock.Now()
-		if p.flight.Quiet(signed, now) <= 0 {
+		if p.quiet(signed, now) <= 0 {
 			if err := p.sign(); err != nil {
 				return err
 			}

@@ -18,6 +18,7 @@ type sent struct {
 	mu    sync.Mutex
 	items map[uint64]*begun
 	heir  bool // what an earlier run may have begun is not in items yet
+	all   bool // with stored delivery: everything may be begun, and is looked up when an outcome comes
 }
 
 // A begun item is one that the destination may decide.
@@ -36,7 +37,9 @@ type begun struct {
 func (s *sent) begin(n uint64, it transfer.Item, t *task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.add(n, it, t)
+	if !s.all {
+		s.add(n, it, t)
+	}
 }
 
 func (s *sent) add(n uint64, it transfer.Item, t *task) *begun {
@@ -94,7 +97,7 @@ func (s *sent) inherit(from uint64, items []transfer.Item, tasks []task) {
 	for k, it := range items {
 		s.add(from+uint64(k), it, &tasks[k]).before = true
 	}
-	s.heir = false
+	s.heir = s.all
 }
 
 // A believed outcome can be true. delete and form are those of the item.

@@ -51,7 +51,7 @@ func FuzzPicture(f *testing.F) {
 					t.Fatalf("after %s comes %s", before, g.ID)
 				}
 				before = g.ID
-				if _, err := p.Transfer(g.ID.String()); err != nil {
+				if _, err := p.Transfer(g.ID.String(), ""); err != nil {
 					t.Fatal(err)
 				}
 			}

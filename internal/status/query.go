@@ -14,6 +14,9 @@ type Query struct {
 	Before transfer.ID // only older ones; zero: from the newest
 	Limit  int
 	Filter *wire.Filter // nil: all
+	// Whose is whose transfers are listed: of who has submitted them, and of an agent at one of
+	// their ends; empty: all.
+	Whose string
 }
 
 // Transfers lists transfers, newest first, without their failed items. left is how many
@@ -28,7 +31,7 @@ func (p *Picture) Transfers(q Query) (out []transfer.Progress, left int) {
 		}
 		last = e.ID
 		switch {
-		case !matches(q.Filter, e):
+		case !matches(q.Filter, e), q.Whose != "" && !Of(&e.Progress, q.Whose):
 		case len(out) == q.Limit:
 			left++
 		default:
@@ -38,6 +41,12 @@ func (p *Picture) Transfers(q Query) (out []transfer.Progress, left int) {
 		}
 	}
 	return out, left
+}
+
+// Of reports whether a transfer is a principal's: he has submitted it, or is the agent at one of
+// its ends.
+func Of(p *transfer.Progress, principal string) bool {
+	return principal == p.Principal || principal == p.Source.Token() || principal == p.Destination.Token()
 }
 
 func later(a, b time.Time) time.Time {

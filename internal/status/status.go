@@ -40,6 +40,8 @@ type Picture struct {
 type seen struct {
 	beat wire.Beat
 	at   time.Time // by this clock; zero: known only from the audit log or an earlier run
+
+	standbys []waiter
 }
 
 // A key names a transfer of a source. What one agent says of an ID changes
@@ -53,6 +55,7 @@ type entry struct {
 	transfer.Progress
 	meta  map[string]string // of the request, once the audit log has it
 	made  uint64            // the first of those with one ID is the one that is shown
+	said  bool              // by its submitter alone
 	bytes int
 }
 
@@ -82,7 +85,7 @@ func (p *Picture) Beat(b *wire.Beat) (fresh bool, err error) {
 	if fresh && !p.room() {
 		return false, transfer.Errorf(transfer.KindBusy, "coordination knows %d agents, its limit", MaxAgents)
 	}
-	p.agents[b.Agent] = &seen{beat: *b, at: p.clock.Now()}
+	p.take(b)
 	return fresh, nil
 }
 
@@ -178,7 +181,7 @@ func (p *Picture) Agents() []wire.AgentStatus {
 	now := p.clock.Now()
 	var out []wire.AgentStatus
 	for _, s := range p.agents {
-		a := wire.AgentStatus{Beat: s.beat, Status: s.beat.Status}
+		a := wire.AgentStatus{Beat: s.beat, Status: s.beat.Status, Standbys: s.waiting(now)}
 		if !s.at.IsZero() {
 			a.Age = max(now.Sub(s.at), 0)
 		}
@@ -197,13 +200,13 @@ func (p *Picture) Progress(g *transfer.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.transfers[key{g.ID, g.Source}]
-	if e != nil && over(&e.Progress) {
+	if e != nil && over(&e.Progress) && !e.said {
 		return // a late message; the end is the end
 	}
 	if e == nil {
 		e = p.add(g)
 	}
-	e.Progress = *g
+	e.Progress, e.said = *g, false
 	p.weigh(e)
 }
 
@@ -212,12 +215,12 @@ func (p *Picture) Progress(g *transfer.Progress) {
 func over(g *transfer.Progress) bool { return g.State.Final() && g.State != transfer.Withdrawn }
 
 // Queued notes what a submitter says of a transfer of which no agent has spoken
-// yet: that it was submitted, or, by who said that, withdrawn.
+// yet: that it was submitted, or, by who said that, withdrawn, or refused by its agent (Failed).
 func (p *Picture) Queued(g *transfer.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.transfers[key{g.ID, g.Source}]
-	if g.ID.IsZero() || e != nil && (e.State != transfer.Queued || g.State != transfer.Withdrawn || e.Principal != g.Principal) {
+	if g.ID.IsZero() || e == nil && g.State == transfer.Failed || e != nil && (e.State != transfer.Queued || g.State != transfer.Withdrawn && g.State != transfer.Failed || e.Principal != g.Principal) {
 		return
 	}
 
@@ -225,7 +228,8 @@ func (p *Picture) Queued(g *transfer.Progress) {
 		e = p.add(g)
 	}
 
-	if e.Progress = *g; e.State != transfer.Withdrawn {
+	e.said = true
+	if e.Progress = *g; e.State != transfer.Withdrawn && e.State != transfer.Failed {
 		e.State = transfer.Queued
 	}
 
@@ -388,6 +392,10 @@ func (p *Picture) Record(r *audit.Record) bool {
 		e.meta = r.Meta
 	}
 
+	if e.said && e.State == transfer.Failed {
+		e.State, e.Code, e.Reason = transfer.Queued, 0, nil // its agent knows better
+	}
+	e.said = false
 	p.fold(&e.Progress, r)
 	p.weigh(e)
 	return true
@@ -477,8 +485,9 @@ func (p *Picture) sorted() []*entry {
 	return all
 }
 
-// Transfer finds the one transfer whose ID ends in suffix.
-func (p *Picture) Transfer(suffix string) (*transfer.Progress, error) {
+// Transfer finds the one transfer whose ID ends in suffix, among those of a principal (see Of), or all
+// where whose is empty.
+func (p *Picture) Transfer(suffix, whose string) (*transfer.Progress, error) {
 	if err := transfer.CheckIDSuffix(suffix); err != nil {
 		return nil, err
 	}
@@ -487,7 +496,7 @@ func (p *Picture) Transfer(suffix string) (*transfer.Progress, error) {
 	defer p.mu.Unlock()
 	var found *entry
 	for k, e := range p.transfers {
-		if !strings.HasSuffix(k.id.String(), strings.ToLower(suffix)) {
+		if !strings.HasSuffix(k.id.String(), strings.ToLower(suffix)) || whose != "" && !Of(&e.Progress, whose) {
 			continue
 		}
 		if found != nil && found.ID != k.id {

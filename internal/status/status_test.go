@@ -96,7 +96,7 @@ func TestTheEndIsTheEnd(t *testing.T) {
 	p.Queued(&transfer.Progress{ID: id(1), State: transfer.Running})
 	get := func() *transfer.Progress {
 		t.Helper()
-		g, err := p.Transfer(id(1).String())
+		g, err := p.Transfer(id(1).String(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestRebuiltFromTheAudit(t *testing.T) {
 		p.Record(&r)
 	}
 	state := func() *transfer.Progress {
-		g, err := p.Transfer(id(1).String()[24:])
+		g, err := p.Transfer(id(1).String()[24:], "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +211,7 @@ func TestTransferBySuffix(t *testing.T) {
 	p.Progress(&transfer.Progress{ID: b})
 	for suffix, kind := range map[string]transfer.Kind{
 		a.String(): transfer.KindNone, a.String()[24:]: transfer.KindUsage, "ffffff": transfer.KindNotFound, "1": transfer.KindUsage, "xyzxyz": transfer.KindUsage} {
-		if _, err := p.Transfer(suffix); transfer.KindOf(err) != kind {
+		if _, err := p.Transfer(suffix, ""); transfer.KindOf(err) != kind {
 			t.Errorf("%s: %v", suffix, err)
 		}
 	}
@@ -259,7 +259,7 @@ func TestOnlyItsSourceSpeaksOfATransfer(t *testing.T) {
 		if !p.Record(&audit.Record{Agent: "BETA", Role: audit.RoleDestination, Transfer: id(1), Source: "ALPHA", Destination: "BETA", Event: audit.Items}) {
 			t.Error("the destination's own record is taken for a stranger's")
 		}
-		g, err := p.Transfer(id(1).String())
+		g, err := p.Transfer(id(1).String(), "")
 		if err != nil || g.Source != "ALPHA" || g.Destination != "BETA" || g.State != transfer.Running || g.BytesSent != 5 {
 			t.Errorf("%+v, %v", g, err)
 		}
@@ -292,7 +292,7 @@ func TestAFloodPushesOutItsOwn(t *testing.T) {
 		if i >= 200 { // the newest are those that hold anything
 			continue
 		}
-		g, err := p.Transfer(list[i].ID.String())
+		g, err := p.Transfer(list[i].ID.String(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -348,7 +348,7 @@ func TestTransferOfASilentSource(t *testing.T) {
 		p.Progress(&transfer.Progress{ID: id(2), State: transfer.Successful, Source: "ALPHA", Destination: "BETA"})
 		reasons := func() (running, ended *transfer.Error) {
 			all, _ := p.Transfers(status.Query{Limit: 10})
-			one, err := p.Transfer(id(1).String())
+			one, err := p.Transfer(id(1).String(), "")
 			if err != nil || len(all) != 2 || all[1].State != transfer.Running || (one.Reason == nil) != (all[1].Reason == nil) {
 				t.Fatalf("%+v %+v %v", all, one, err)
 			}
@@ -384,7 +384,7 @@ func TestASubmitterIsBelievedUntilItsAgentSpeaks(t *testing.T) {
 	}
 	is := func(n int, want transfer.State) {
 		t.Helper()
-		g, err := p.Transfer(id(n).String())
+		g, err := p.Transfer(id(n).String(), "")
 		if err != nil || g.State != want || g.Destination != "BETA" {
 			t.Errorf("transfer %d is %+v (%v), not %s", n, g, err, want)
 		}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -38,6 +39,15 @@ func StreamAgent(id ID) AgentName {
 func StreamAgentOf(user string, number byte) AgentName {
 	sum := sha256.Sum256([]byte(user))
 	return AgentName(fmt.Sprintf("PIPE-%X%02X", sum[:5], number))
+}
+
+// StreamOf reports whether n is one of the names that StreamAgentOf gives a user.
+func (n AgentName) StreamOf(user string) bool {
+	if !n.Stream() {
+		return false
+	}
+	number, err := strconv.ParseUint(string(n[len(n)-2:]), 16, 8)
+	return err == nil && n == StreamAgentOf(user, byte(number))
 }
 
 // Stream reports whether n is a name that StreamAgent or StreamAgentOf gives: the agent ends

@@ -206,6 +206,9 @@ func (r *Request) Check() error {
 	if err := r.Options.check(); err != nil {
 		return err
 	}
+	if err := r.checkStored(); err != nil {
+		return err
+	}
 	return r.checkNumbers()
 }
 
@@ -249,9 +252,27 @@ func (r *Request) checkWords() error {
 	return checkWords([]word{
 		{"durability", r.Durability, []string{DurabilityFull, DurabilityProcess}, nil},
 		{"lane", r.Lane, []string{LaneAuto, LaneQueue, LaneDirect}, nil},
-		{"delivery", r.Delivery, []string{DeliveryFast}, []string{DeliveryStored}},
+		{"delivery", r.Delivery, []string{DeliveryFast, DeliveryStored}, nil},
 		{"compress", r.Compress, []string{CompressNone, CompressFast, CompressHigh, CompressAuto}, nil},
 	})
+}
+
+// Stored reports whether the queue manager keeps what is sent until the destination takes it.
+func (r *Request) Stored() bool { return r.Delivery == DeliveryStored }
+
+// checkStored refuses what stored delivery cannot do.
+func (r *Request) checkStored() error {
+	switch {
+	case !r.Stored():
+		return nil
+	case r.Lane == LaneDirect:
+		return Errorf(KindUsage, "--lane direct goes past the queue manager, and --delivery stored is by way of it").
+			WithHint("leave one of them out")
+	case slices.ContainsFunc(r.Items, func(it RequestItem) bool { return it.Own() }):
+		return Errorf(KindUsage, "--delivery stored sends everything to one DEST with the same options").
+			WithHint("send the items that have a DEST or options of their own by themselves")
+	}
+	return nil
 }
 
 // A word is the value of an option that takes one of a few words.

@@ -443,6 +443,7 @@ func TestRequestCheck(t *testing.T) {
 		func(r *Request) {
 			r.Checksum, r.IfExists, r.Durability, r.Lane = "none", "overwrite", "process", "queue"
 		},
+		func(r *Request) { r.Delivery = DeliveryStored },
 		func(r *Request) { r.Compress = CompressFast },
 		func(r *Request) { r.Compress = CompressHigh },
 		func(r *Request) { r.Compress = CompressAuto },
@@ -467,7 +468,8 @@ func TestRequestCheck(t *testing.T) {
 		{func(r *Request) { r.Items = ItemsOf("a", "") }, KindUsage, "empty"},
 		{func(r *Request) { r.Dest = "" }, KindUsage, "empty"},
 		{func(r *Request) { r.Dest = Path(strings.Repeat("d/", 2049)) }, KindUsage, "4098 bytes; the limit is 4096"},
-		{func(r *Request) { r.Delivery = "stored" }, KindNotBuilt, "not built yet; use fast"},
+		{func(r *Request) { r.Delivery, r.Lane = DeliveryStored, LaneDirect }, KindUsage, "--lane direct goes past the queue manager"},
+		{func(r *Request) { r.Delivery, r.Items[0].Dest = DeliveryStored, "other" }, KindUsage, "one DEST"},
 		{func(r *Request) { r.Mode = "hex" }, KindUsage, `--mode "hex" is unknown`},
 		{func(r *Request) { r.EOL = "lf" }, KindUsage, "--eol belongs to text mode"},
 		{func(r *Request) { r.KeepBlanks = true }, KindUsage, "--keep-trailing-blanks belongs to text mode"},

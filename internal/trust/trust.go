@@ -1,5 +1,5 @@
-// Package trust has the document by which a network's authority says whom nobody may trust
-// any more. It is numbered, signed and published; whoever has one takes no lower number, so an
+// Package trust has the document by which a network's authority says who may do what, and whom
+// nobody may trust any more. It is numbered, signed and published; whoever has one takes no lower number, so an
 // old one cannot be slipped in after a revocation. It is signed anew each day, so that its age
 // says how long nothing has been heard of the authority.
 //
@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"ferry/internal/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -41,6 +42,11 @@ type Document struct {
 	Number  uint64    `json:"number"` // from 1 on
 	Issued  time.Time `json:"issued"`
 	Revoked []Revoked `json:"revoked,omitempty"` // in the order of their keys
+	Roots   []string  `json:"roots,omitempty"`   // SHA-256 of the network's roots, in hexadecimal; the one that signs first
+	// Policy are the rules of the network, as package policy reads them.
+	Policy json.RawMessage `json:"policy,omitempty"`
+	// Users are the roles of those who are more than senders, or whose identity was revoked, by name.
+	Users map[string]string `json:"users,omitempty"`
 }
 
 // Revoked are the keys of somebody whom nobody may trust.
@@ -74,7 +80,11 @@ func Sign(signer string, d Document) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return note.Sign(&note.Note{Text: string(line) + "\n"}, s)
+	doc, err := note.Sign(&note.Note{Text: string(line) + "\n"}, s)
+	if err == nil && len(doc) > MaxSize {
+		return nil, transfer.Errorf(transfer.KindTooLarge, "the trust document has %d bytes; the limit is %d", len(doc), MaxSize)
+	}
+	return doc, err
 }
 
 // Open checks a document of a network and reads it. Its errors are of KindMalformed.
@@ -138,7 +148,7 @@ func (h *Holder) Take(data []byte, keep func([]byte) error) (fresh bool, err err
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case h.doc == nil || d.Number > h.doc.Number:
+	case h.doc == nil || d.Number > h.doc.Number || failpoint.Planted("lower-policy-number"):
 		if err := keep(data); err != nil {
 			return false, err
 		}

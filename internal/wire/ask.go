@@ -26,6 +26,12 @@ const (
 	AskAudit     Kind = "audit"     // coordination: Records from Index backwards, or of one transfer
 	AskVerify    Kind = "verify"    // coordination: Verified
 	AskRemove    Kind = "remove"    // coordination: RemoveAgent
+	AskBind      Kind = "bind"      // coordination: takes Bind, which says whose key signs the asker's records
+	AskLog       Kind = "log"       // coordination: Witness is a witness.Shown, for a witness that has seen LogSeen
+	AskCosign    Kind = "cosign"    // coordination: takes Cosign
+	AskProof     Kind = "proof"     // coordination: Records with proofs (audit.Proof) in place of records, as AskAudit
+	AskWitness   Kind = "witness"   // agent: Witness is a witness.Statement
+	AskAccept    Kind = "accept"    // agent: takes AcceptLog, and goes on from there as a witness
 	AskRegister  Kind = "register"  // coordination: the asker's own Beat; answered where coordination has the agent, or says why not
 )
 
@@ -46,7 +52,7 @@ type Ask struct {
 
 	Filter *Filter `json:"filter,omitempty"` // of AskTransfers and AskAudit
 
-	Body      json.RawMessage `json:"body,omitempty"` // of AskSet, AskRemove and AskRegister; see ReadBody
+	Body      json.RawMessage `json:"body,omitempty"` // of what has a type of its own; see ReadBody
 	Principal string          `json:"-"`              // who asks: the last token of the subject
 }
 
@@ -80,7 +86,9 @@ type Answer struct {
 	More      bool                `json:"more,omitempty"`
 	Left      int                 `json:"left,omitempty"` // how many more transfers there are
 	Verified  json.RawMessage     `json:"verified,omitempty"`
+	Witness   json.RawMessage     `json:"witness,omitempty"` // of AskLog and AskWitness
 	Preview   *Preview            `json:"preview,omitempty"`
+	Body      json.RawMessage     `json:"body,omitempty"` // of what has a type of its own
 }
 
 // A Preview is what a request would send. More says that the walk was cut
@@ -126,6 +134,7 @@ const (
 	AgentStopping    = "STOPPING"
 	AgentStopped     = "STOPPED"
 	AgentUnreachable = "UNREACHABLE"
+	AgentStandby     = "STANDBY" // of a Standby: it waits until it may be the active instance
 )
 
 // Times of the registry.
@@ -134,7 +143,7 @@ const (
 	UnreachableAfter = 15 * time.Second
 )
 
-// A Beat is an agent's heartbeat, on its progress subject every BeatEvery and
+// A Beat is an agent's heartbeat, on its subject of heartbeats every BeatEvery and
 // at once when it starts, stops or changes its state.
 type Beat struct {
 	V           int                `json:"v"`
@@ -149,14 +158,31 @@ type Beat struct {
 	Version     string             `json:"version"`
 	Platform    string             `json:"platform"`
 	Host        string             `json:"host"`
-	Mode        string             `json:"mode"`                 // bindings or client
-	Durability  string             `json:"durability,omitempty"` // why the queue manager's is reduced
+	Mode        string             `json:"mode"`                    // bindings or client
+	Manager     string             `json:"queue_manager,omitempty"` // at which it is connected
+	Durability  string             `json:"durability,omitempty"`    // why the queue manager's is reduced
 	Roots       []string           `json:"roots"`
 	Limits      []string           `json:"limits,omitempty"` // primitives the platform lacks
 
 	Rates    map[transfer.AgentName]string `json:"rates,omitempty"` // how fast it sends to whom; "": to all together
 	Settings transfer.Settings             `json:"settings"`
 	Load
+}
+
+// A Standby is what an instance of an agent says that stands by for the active one, on the
+// agent's heartbeat subject and as often. It is no heartbeat: who asks whether the agent
+// lives must not take it for one.
+type Standby struct {
+	V        int                `json:"v"`
+	Agent    transfer.AgentName `json:"agent"`
+	Instance string             `json:"instance"`
+	Status   string             `json:"state"` // AgentStandby; AgentStopped when it stands by no more
+	Reason   string             `json:"reason,omitempty"`
+	Host     string             `json:"host"`
+	Platform string             `json:"platform"`
+	Version  string             `json:"version"`
+	Started  time.Time          `json:"started"`
+	Age      time.Duration      `json:"age_ns"` // since it was heard; coordination's
 }
 
 // A Load is how many transfers an agent has, and may have.
@@ -175,6 +201,7 @@ type Load struct {
 const (
 	BeatKind     Kind = "beat"
 	ProgressKind Kind = "progress"
+	StandbyKind  Kind = "standby"
 )
 
 // A Report is any message on the subjects of heartbeats and live figures; exactly one field
@@ -184,13 +211,15 @@ type Report struct {
 	Kind     Kind               `json:"kind"`
 	Beat     *Beat              `json:"beat,omitempty"`
 	Progress *transfer.Progress `json:"progress,omitempty"`
+	Standby  *Standby           `json:"standby,omitempty"`
 }
 
 // An AgentStatus is what coordination knows of an agent.
 type AgentStatus struct {
 	Beat
-	Status string        `json:"state"` // with UNREACHABLE worked out from the age
-	Age    time.Duration `json:"age_ns"`
+	Status   string        `json:"state"` // with UNREACHABLE worked out from the age
+	Age      time.Duration `json:"age_ns"`
+	Standbys []Standby     `json:"standbys,omitempty"` // that were heard of lately
 }
 
 // A Control is a command other than a request, on the CONTROL subject. ID is
@@ -204,7 +233,7 @@ type Control struct {
 	Reply      string              `json:"reply,omitempty"` // subject that wants to hear the Answer
 }
 
-// Kinds of Control. The body of each is an OfTransfer.
+// Kinds of Control. The body of each is an OfTransfer, but for those of an agent's duties.
 const (
 	ControlCancel   Kind = "cancel"
 	ControlWithdraw Kind = "withdraw" // a cancel by the submitter, who has given up waiting for the receipt

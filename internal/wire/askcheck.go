@@ -10,7 +10,7 @@ import (
 // questions and answers; see check.go for what two agents say to each other.
 const (
 	MaxReport     = 256 << 10 // bytes of a Report
-	MaxAskControl = 16 << 10  // bytes of a Control
+	MaxAskControl = 128 << 10 // bytes of a Control
 	maxName       = 256       // bytes of a host, a version, a platform, a lane, a state
 	maxNames      = 256       // roots of an agent, primitives that its platform lacks
 	maxSentence   = 4 << 10   // bytes of a reason
@@ -80,7 +80,7 @@ func progress(p *transfer.Progress) string {
 
 	return broken(
 		rule{"no transfer ID", !p.ID.IsZero()},
-		rule{"no agents", p.Source != "" && p.Destination != ""},
+		rule{"no agents", p.Source != "" && (p.Destination != "" || p.State.Final())}, // it was ended before it was known
 		rule{"a word that is too long", short(string(p.State), p.Lane, p.Compress, p.Durability, p.Checksum, p.Request)},
 		rule{"a text that is too long", len(p.Originator) <= MaxText && len(p.Job) <= MaxText && len(p.LaneReason) <= MaxText && sentence(p.Reason)},
 		rule{"a path that is none", plainPath(p.Current, maxJoined)},
@@ -142,7 +142,28 @@ func (r *Report) check() string {
 	if what := progress(r.Progress); what != "" {
 		return what
 	}
-	return broken(rule{"nothing, or too much", (r.Beat == nil) != (r.Progress == nil)})
+	if what := r.Standby.check(); what != "" {
+		return what
+	}
+	said := 0
+	for _, is := range []bool{r.Beat != nil, r.Progress != nil, r.Standby != nil} {
+		if is {
+			said++
+		}
+	}
+	return broken(rule{"nothing, or too much", said == 1})
+}
+
+// check names what of a standby's word is out of its range; empty: nothing.
+func (s *Standby) check() string {
+	if s == nil {
+		return ""
+	}
+	return broken(
+		rule{"no agent", s.Agent != ""},
+		rule{"an instance that is none", s.Instance != "" && mark(s.Instance)},
+		rule{"a word that is too long", short(s.Status, s.Version, s.Platform, s.Host)},
+		rule{"a reason that is too long", len(s.Reason) <= maxSentence})
 }
 
 func (c *Control) check() string {

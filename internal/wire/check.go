@@ -108,7 +108,12 @@ func (o *Open) check() string {
 		rule{"a principal that is none", principal(o.Principal)},
 		rule{"items, which are the source's business", o.Request.Items == nil && o.Request.Rest == nil},
 		rule{"targets that are none", o.Targets.fits()},
-		rule{"a way to the direct lane that is none", o.Direct.check()})
+		rule{"a way to the direct lane that is none", o.Direct.check()},
+		rule{"stored delivery that cannot be", o.Stored.fits()})
+}
+
+func (s *Shelved) fits() bool {
+	return s == nil || s.Store != "" && mark(s.Store) && s.Epoch > 0 && s.Epoch < MaxEpoch && s.Last <= MaxSeq
 }
 
 // fits reports whether the numbers of targets ascend. What they say the receiver checks.

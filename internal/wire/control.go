@@ -66,9 +66,27 @@ type Open struct {
 	MaxChunk int              `json:"max_chunk"`                         // what the source's queue manager carries
 	Pardon   uint64           `json:"pardon,omitempty"`                  // how often an operator has resumed the transfer
 	// Principal is who submitted it, as the source's agent vouches.
-	Principal string  `json:"principal,omitempty"`
-	Direct    *Direct `json:"direct,omitempty"` // none: the source does not have the direct lane
+	Principal string   `json:"principal,omitempty"`
+	Direct    *Direct  `json:"direct,omitempty"` // none: the source does not have the direct lane
+	Stored    *Shelved `json:"stored,omitempty"` // with stored delivery
 }
+
+// Shelved says in OPEN how stored delivery stands at the source. The OPEN with which an epoch begins in
+// the store has it, too.
+type Shelved struct {
+	Store string `json:"store"`          // names the store that the source's queue manager has
+	Epoch uint32 `json:"epoch"`          // the source's own number
+	Last  uint64 `json:"last,omitempty"` // number of the epoch's last message, once all of them are stored
+	// Again says that the epoch was broken off at the source: RESYNC is to say where the next one goes on.
+	Again bool `json:"again,omitempty"`
+}
+
+// MaxStored is the size of the largest message of stored delivery, whose chunks have MaxStoredChunk bytes
+// at most: the queue manager counts messages.
+const (
+	MaxStored      = MaxStoredChunk + Overhead
+	MaxStoredChunk = 256 << 10
+)
 
 // Targets are some of the targets of a transfer, in the order of their numbers. Where there
 // are More, RESOLVED asks for them, and the next OPEN has them.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
@@ -31,12 +32,18 @@ func DataSubject(to, from transfer.AgentName, id transfer.ID) string {
 	return "ferry.data." + to.Token() + "." + from.Token() + "." + id.String()
 }
 
+// StoreSubject carries the chunk messages of an epoch in stored delivery (JetStream).
+func StoreSubject(to, from transfer.AgentName, id transfer.ID, epoch uint32) string {
+	return "ferry.store." + to.Token() + "." + from.Token() + "." + id.String() + "." + strconv.FormatUint(uint64(epoch), 10)
+}
+
 // Tokens of those who are no agents and no users. They are in small letters, so that no
 // agent's can be the same.
 const (
 	Coordination = "coordination"
 	Authority    = "authority"
 	Manager      = "qmgr" // the queue manager
+	Up           = "up"   // a `ferry up`, about what runs in it
 )
 
 // AskSubject carries questions to whoever has the token to, from whoever has the token from.
@@ -123,11 +130,61 @@ func AllReplies(of transfer.AgentName) string { return "ferry.reply." + of.Token
 // AllData matches what DataSubject makes for an agent.
 func AllData(of transfer.AgentName) string { return "ferry.data." + of.Token() + ".>" }
 
+// AllStored matches what StoreSubject makes for an agent.
+func AllStored(to transfer.AgentName) string { return "ferry.store." + to.Token() + ".>" }
+
+// AllStoredBy matches what StoreSubject makes of an agent.
+func AllStoredBy(from transfer.AgentName) string { return "ferry.store.*." + from.Token() + ".>" }
+
+// StoreEpochs matches what StoreSubject makes of a transfer.
+func StoreEpochs(to, from transfer.AgentName, id transfer.ID) string {
+	return "ferry.store." + to.Token() + "." + from.Token() + "." + id.String() + ".*"
+}
+
+// A StoredAt is what a subject of StoreSubject says.
+type StoredAt struct {
+	To, From transfer.AgentName
+	Transfer transfer.ID
+	Epoch    uint32
+}
+
+// ReadStore reads what StoreSubject has made, and nothing else.
+func ReadStore(subject string) (at StoredAt, err error) {
+	t := strings.Split(subject, ".")
+	if len(t) != 6 {
+		return at, transfer.Errorf(transfer.KindMalformed, "subject %.200q is none of stored delivery", subject)
+	}
+	var bad [4]error
+	at.To, bad[0] = AgentOf(t[2])
+	at.From, bad[1] = AgentOf(t[3])
+	at.Transfer, bad[2] = transfer.ParseID(t[4])
+	epoch, err := strconv.ParseUint(t[5], 10, 32)
+	at.Epoch, bad[3] = uint32(epoch), err
+	if err := errors.Join(bad[:]...); err != nil || StoreSubject(at.To, at.From, at.Transfer, at.Epoch) != subject {
+		return StoredAt{}, transfer.Errorf(transfer.KindMalformed, "subject %.200q is none of stored delivery", subject)
+	}
+	return at, nil
+}
+
 // AllAsks matches what AskSubject makes for a token.
 func AllAsks(to string) string { return "ferry.ask." + to + ".*" }
 
 // Trust carries what the network's authority says of whom nobody may trust.
 const Trust = "ferry.trust"
+
+// Claims carries whom queue managers are to let in, as the network's authority has signed it.
+const Claims = "ferry.claims"
+
+// Between queue managers, which are called by one token each (transfer.Token of the name).
+
+// ManagerSubject carries what a queue manager says of itself to the others.
+func ManagerSubject(of string) string { return "ferry.manager." + of }
+
+// ForwardSubject carries stored messages to the queue manager of the agent that they are for.
+func ForwardSubject(to string) string { return "ferry.forward." + to }
+
+// AllManagers matches what ManagerSubject makes.
+const AllManagers = "ferry.manager.*"
 
 // What every agent publishes.
 const (

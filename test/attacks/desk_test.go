@@ -18,6 +18,7 @@ import (
 	"ferry/internal/enrol"
 	"ferry/internal/identity"
 	"ferry/internal/keyfile"
+	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -28,15 +29,21 @@ import (
 func attended(t *testing.T) (*network, *atomic.Int64) {
 	t.Helper()
 	n := newNetwork(t)
-	conn, err := n.connect(n.identity(identity.Authority, "", roles.Authority))
-	must(t, err)
 	changed := new(atomic.Int64)
-	d := &enrol.Desk{Authority: n.Authority, Conn: conn, Token: func(secret string) (string, error) { return "line of " + secret, nil },
-		Changed: func() { changed.Add(1) }, Log: slog.New(slog.DiscardHandler)}
-	stop, err := d.Attend()
-	must(t, err)
-	t.Cleanup(stop)
+	n.attend(func() { changed.Add(1) })
 	return n, changed
+}
+
+// attend has the authority answer.
+func (n *network) attend(changed func()) {
+	n.t.Helper()
+	conn, err := n.connect(n.identity(identity.Authority, "", roles.Authority))
+	must(n.t, err)
+	d := &enrol.Desk{Authority: n.Authority, Conn: conn, Token: func(secret string) (string, error) { return "line of " + secret, nil },
+		Changed: changed, Log: slog.New(slog.DiscardHandler)}
+	stop, err := d.Attend()
+	must(n.t, err)
+	n.t.Cleanup(stop)
 }
 
 func (n *network) asker(i *identity.Identity) enrol.Asker {
@@ -66,7 +73,7 @@ func TestWhoMayAskTheAuthority(t *testing.T) {
 		may  bool
 		pipe string // the name of a pipe of its own
 	}{
-		{n.identity(identity.User, "ann", roles.Operator), true, string(transfer.StreamAgentOf(name(identity.User, "ann").String(), 7))},
+		{n.identity(identity.User, "ann", roles.Admin), true, string(transfer.StreamAgentOf(name(identity.User, "ann").String(), 7))},
 		{n.identity(identity.User, "bob", roles.User), false, string(transfer.StreamAgentOf(name(identity.User, "bob").String(), 7))},
 		{n.identity(identity.User, "eve", roles.Auditor), false, string(transfer.StreamAgentOf(name(identity.User, "eve").String(), 255))},
 		{n.identity(identity.Agent, "ALPHA", roles.Agent), false, ""},
@@ -136,7 +143,7 @@ func TestWhoMayAskTheAuthority(t *testing.T) {
 // start.
 func TestEnrollingAnew(t *testing.T) {
 	n, changed := attended(t)
-	a := n.asker(n.identity(identity.User, "ann", roles.Operator))
+	a := n.asker(n.identity(identity.User, "ann", roles.Admin))
 	alpha := identity.Name{Network: n.Network(), Role: identity.Agent, Name: "ALPHA"}
 	_, _, first := wish(t)
 	_, _, second := wish(t)
@@ -217,4 +224,24 @@ func TestMembersAreBounded(t *testing.T) {
 	case <-n.ctx.Done():
 		t.Error("1100 subscriptions are taken")
 	}
+}
+
+// One name takes a part of a queue manager's connections, and the others have theirs.
+func TestOneNameTakesFewConnections(t *testing.T) {
+	n := newNetworkWith(t, 64)
+	bob := n.identity(identity.User, "bob", roles.User)
+	var last error
+	for range 20 {
+		c, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{URL: n.server.URL(), Identity: bob, Asks: true, Timeout: time.Second})
+		if last = err; err != nil {
+			break
+		}
+		t.Cleanup(c.Close)
+	}
+	if last == nil {
+		t.Error("bob has 20 connections of 64")
+	}
+	c, err := n.connect(n.identity(identity.User, "ann", roles.User))
+	must(t, err)
+	must(t, c.Healthy(n.ctx))
 }

@@ -36,6 +36,7 @@ type network struct {
 	t       *testing.T
 	ctx     context.Context
 	server  *qmgr.Server
+	qm      *identity.Identity // the queue manager's
 	address string
 }
 
@@ -50,10 +51,11 @@ func newNetworkOf(t *testing.T, a *authority.Authority) *network {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	n := &network{Authority: a, t: t, ctx: ctx}
+	n.qm = n.identity(identity.Manager, "QM", roles.Manager)
 	claims, err := a.Claims()
 	must(t, err)
 	n.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0",
-		Guard: &qmgr.Guard{Identity: n.identity(identity.Manager, "QM", roles.Manager), Claims: claims}})
+		Guard: &qmgr.Guard{Identity: n.qm, Claims: claims}})
 	must(t, err)
 	t.Cleanup(n.server.Shutdown)
 	u, err := url.Parse(n.server.URL())
@@ -193,5 +195,50 @@ func TestSilentStrangersAtTheQueueManager(t *testing.T) {
 	all[0].SetReadDeadline(time.Now().Add(5 * time.Second))
 	if _, err := all[0].Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the first of the strangers is still waited for: %v", err)
+	}
+}
+
+// newNetworkWith is newNetwork with a queue manager that has room for so many connections.
+func newNetworkWith(t *testing.T, clients int) *network {
+	t.Helper()
+	n := &network{Authority: authoritytest.New(t), t: t, ctx: t.Context()}
+	n.qm = n.identity(identity.Manager, "QM", roles.Manager)
+	claims, err := n.Claims()
+	must(t, err)
+	n.server, err = qmgr.StartServer(n.ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", Clients: clients, Guard: &qmgr.Guard{Identity: n.qm, Claims: claims}})
+	must(t, err)
+	t.Cleanup(n.server.Shutdown)
+	u, err := url.Parse(n.server.URL())
+	must(t, err)
+	n.address = u.Host
+	return n
+}
+
+// Where a process may have few files open, strangers take an eighth of them and no more.
+func TestStrangersTakeFewDescriptors(t *testing.T) {
+	n := newNetworkWith(t, 80)
+	var all []net.Conn
+	defer func() {
+		for _, c := range all {
+			c.Close()
+		}
+	}()
+	for range 100 {
+		c, err := net.Dial("tcp", n.address)
+		must(t, err)
+		all = append(all, c)
+	}
+	c, err := n.connect(n.identity(identity.Manager, "QM2", roles.Manager)) // after all of them
+	must(t, err)
+	must(t, c.Healthy(n.ctx))
+	left, end := 0, time.Now().Add(2*time.Second)
+	for _, c := range all {
+		c.SetReadDeadline(end)
+		if _, err := c.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+			left++
+		}
+	}
+	if left > 10 {
+		t.Errorf("%d strangers are waited for, of 80 connections", left)
 	}
 }

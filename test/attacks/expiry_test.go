@@ -35,6 +35,7 @@ func newDated(t *testing.T) *dated {
 	a := authoritytest.NewWith(t, func() time.Time { return time.Now().Add(-time.Duration(d.behind.Load())) })
 	d.soon(0)
 	d.network = newNetworkOf(t, a)
+	d.attend(func() {})
 	return d
 }
 

@@ -19,7 +19,7 @@ func (n *network) library(i *identity.Identity, options ...nats.Option) *nats.Co
 	n.t.Helper()
 	u := url.URL{Scheme: "tls", Host: n.address}
 	nc, err := nats.Connect(u.String(), append(options, nats.Secure(i.Client(identity.OneOf(n.Network(), identity.Manager))), nats.TLSHandshakeFirst(),
-		nats.CustomInboxPrefix("ferry.inbox."+i.Name().Token()+".qmgr"), nats.UserJWT(func() (string, error) { return i.JWT(), nil },
+		nats.CustomInboxPrefix("ferry.inbox."+i.Name().Token()+".qmgr"), nats.UserJWT(func() (string, error) { return i.JWTs().User, nil },
 			func(nonce []byte) ([]byte, error) { return roles.SignNonce(i.Seed(), nonce) }))...)
 	must(n.t, err)
 	n.t.Cleanup(nc.Close)
@@ -101,7 +101,7 @@ func TestACertificateAndAnotherNamesJWT(t *testing.T) {
 	for _, other := range []*identity.Identity{beta, boss} {
 		u := url.URL{Scheme: "tls", Host: n.address}
 		nc, err := nats.Connect(u.String(), nats.Secure(alpha.Client(identity.OneOf(n.Network(), identity.Manager))), nats.TLSHandshakeFirst(),
-			nats.UserJWT(func() (string, error) { return other.JWT(), nil },
+			nats.UserJWT(func() (string, error) { return other.JWTs().User, nil },
 				func(nonce []byte) ([]byte, error) { return roles.SignNonce(other.Seed(), nonce) }))
 		if err == nil {
 			nc.Close()

@@ -13,6 +13,7 @@ import (
 // Two agents of one name do not run beside each other, whether the second has
 // a ledger of its own or wants the first one's.
 func TestSecondAgentOfOneNameIsRefused(t *testing.T) {
+	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "a", 1, mib)
 	for _, dir := range []string{n.State("ALPHA"), n.State("ELSEWHERE")} {
@@ -28,6 +29,7 @@ func TestSecondAgentOfOneNameIsRefused(t *testing.T) {
 // An agent does not start without a root, nor with one that would let a
 // transfer write its ledger.
 func TestRootIsRefused(t *testing.T) {
+	t.Parallel()
 	n := up(t)
 	for what, args := range map[string][]string{
 		"none":                       nil,

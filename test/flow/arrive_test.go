@@ -13,6 +13,7 @@ import (
 // One file goes from agent to agent, and the audit tells the whole of it: who
 // asked, both sides' last words, and one digest on which they agree.
 func TestOneFileIsMovedAndOnRecord(t *testing.T) {
+	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "in/a", 1, 5<<20)
 
@@ -50,6 +51,7 @@ func TestOneFileIsMovedAndOnRecord(t *testing.T) {
 // A tree arrives as it was: empty directories and files, holes, modes and
 // times, and names that are nobody's idea of a name.
 func TestTreeArrivesAsItWas(t *testing.T) {
+	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
 	names := []string{"with blank", "quote\"and'tick", "new\nline", strings.Repeat("x", 255), "not utf-8 \xff\xfe", "%41", "-r", "ümläut", "back\\slash"}
 	for k, name := range names {

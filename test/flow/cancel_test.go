@@ -136,6 +136,7 @@ func TestDeleteSource(t *testing.T) {
 // What is at the destination already is kept, or replaced where that was
 // asked for.
 func TestDestinationExists(t *testing.T) {
+	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "in/a", 1, 9000)
 	n.File("ALPHA", "in/b", 2, 9000)

@@ -113,10 +113,10 @@ func contents(t *testing.T, top string) map[string]string {
 // them takes the memory, and no transfer suffers.
 func TestWhoDoesNotReadTakesNoMemory(t *testing.T) {
 	const strangers, most = 30, 1600 * mib
-	n := up(t, "ALPHA", "BETA")
+	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}, Shape: network.ShapeHub})
 	for range strangers {
-		c, r := n.Raw()
-		_, err := c.Write([]byte("SUB > 1\r\nPING\r\n"))
+		c, r := n.RawData()
+		_, err := c.Write([]byte("SUB ferry.data.> 1\r\nPING\r\n"))
 		must(t, err)
 		for line := ""; line != "PONG\r\n"; {
 			line, err = r.ReadString('\n')

@@ -55,6 +55,7 @@ func TestDirectLane(t *testing.T) {
 // Without the direct lane at one of the two, auto says why it took the queue
 // lane, and direct is refused with the reason.
 func TestDirectLaneIsOffAtOneEnd(t *testing.T) {
+	t.Parallel()
 	n := direct(t, "tls", map[string][]string{"BETA": {"--direct", "off"}, "GAMMA": {"--direct", "plain"}}, "ALPHA", "BETA", "GAMMA")
 	n.File("ALPHA", "a", 1, 5000)
 	for to, why := range map[string]string{"BETA": "the direct lane is off at BETA", "GAMMA": "the direct lane is tls at ALPHA and plain at GAMMA"} {

@@ -24,6 +24,7 @@ func jobs() []*network.Job {
 // The judge has nothing against transfers in which all went well; and when
 // something that must not be is done to them behind Ferry's back, it says so.
 func TestWhatTheJudgeIsTold(t *testing.T) {
+	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
 	all := jobs()
 	for _, j := range all {
@@ -78,6 +79,7 @@ func TestWhatTheJudgeIsTold(t *testing.T) {
 // A file that appears under its final name before it is whole, one that is
 // written to there, and one that appears a second time are seen by an observer.
 func TestWhatAnObserverSees(t *testing.T) {
+	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
 	j := &network.Job{From: "ALPHA", To: "BETA", In: "in/a", Out: "out", Seed: 31, Count: 4, Size: 1 * mib}
 	n.Make(j)

@@ -74,6 +74,7 @@ func move(t *testing.T, l load) {
 		t.Errorf("the summary says %+v", sum)
 	}
 	once(t, n, sum.ID, l.count+1)
+	ending := time.Now()
 	must(t, os.RemoveAll(n.Path("ALPHA", "in")))
 	must(t, os.RemoveAll(n.Path("BETA", "out")))
 
@@ -83,7 +84,10 @@ func move(t *testing.T, l load) {
 		if memory[a] > maxMemory {
 			t.Errorf("%s needed %d MiB of memory; it may have %d", a, memory[a]/mib, maxMemory/mib)
 		}
-		n.UntilEvery("coordination has the audit of "+a, 100*time.Millisecond, func() bool { return n.AgentOf(a).Outbox == 0 })
+		n.UntilEvery("coordination has the audit of "+a, 100*time.Millisecond, func() bool {
+			now := n.AgentOf(a) // as of its last heartbeat, which may be from before the transfer
+			return now.Outbox == 0 && time.Duration(now.Age) < time.Since(ending)
+		})
 	}
 	n.Stop("ALPHA", "BETA")
 	ended(t, n)

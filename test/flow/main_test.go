@@ -5,6 +5,7 @@
 package flow_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -24,6 +25,11 @@ func run(m *testing.M) int {
 		ferry, err = network.Build(dir)
 	}
 	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	// The stories wait for one another's processes more than for a processor.
+	if err := flag.Set("test.parallel", "6"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

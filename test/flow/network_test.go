@@ -74,6 +74,7 @@ func TestCoordinationIsAway(t *testing.T) {
 // How a transfer ended is still known when the queue manager's store is gone
 // and everybody has been killed and started again.
 func TestOutcomeOutlivesEverything(t *testing.T) {
+	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "a", 1, 3000)
 	id := n.Send("ALPHA:a", "BETA:out/").Ends("successful", 0).Summary.ID
@@ -120,6 +121,7 @@ func TestDestinationLosesItsLedger(t *testing.T) {
 // A file that never stops changing is not sent half old and half new: after
 // three starts it fails and says why, and the others arrive.
 func TestSourceThatKeepsChanging(t *testing.T) {
+	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
 	log := n.File("ALPHA", "in/log", 1, 64*mib)
 	n.File("ALPHA", "in/still", 2, 5000)

@@ -46,6 +46,7 @@ func TestTwentyFiveShareTheWay(t *testing.T) {
 // With twenty-five at once at the destination the twenty-sixth waits, says why
 // and in which place, and then has its turn.
 func TestTwentySixthWaitsForItsPlace(t *testing.T) {
+	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"},
 		Flags: map[string][]string{"ALPHA": {"--max-source-transfers", "26"}, "BETA": {"--max-destination-transfers", "25"}}})
 	n.Stop("BETA") // so that all of them begin together
@@ -78,6 +79,7 @@ func TestTwentySixthWaitsForItsPlace(t *testing.T) {
 // Twenty-five transfers to an agent that is away hold nothing that a
 // twenty-sixth, to another agent, would need.
 func TestAbsentAgentHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
 	n := up(t, "ALPHA", "BETA", "GAMMA")
 	n.Stop("BETA")
 	var ids []string
@@ -103,6 +105,7 @@ func TestAbsentAgentHoldsNobodyUp(t *testing.T) {
 // With one source slot a transfer of priority 9 goes before those of priority
 // 0 that were there first.
 func TestPriorityGoesFirst(t *testing.T) {
+	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"},
 		Flags: map[string][]string{"ALPHA": {"--max-source-transfers", "1"}}})
 	n.Stop("BETA") // so that all of them wait

@@ -17,6 +17,7 @@ import (
 // A request that cannot be understood is refused, once, and
 // those behind it are taken as if it had not been there.
 func TestPoisonousRequestStopsNobody(t *testing.T) {
+	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "a", 1, mib)
 	w := n.Wire()
@@ -100,6 +101,7 @@ func TestDamagedMessagesAreDropped(t *testing.T) {
 // An agent that has no part in a transfer cannot end it, nor slow it down, by
 // what it says about it.
 func TestStrangersAreNotHeard(t *testing.T) {
+	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "big", 3, 128*mib)
 	w := n.Wire()
@@ -136,6 +138,7 @@ func TestStrangersAreNotHeard(t *testing.T) {
 // A request that comes again under its ID runs once; the same ID with other
 // content is refused.
 func TestRequestThatComesAgainRunsOnce(t *testing.T) {
+	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "a", 4, 5000)
 	n.File("ALPHA", "b", 5, 5000)

@@ -19,6 +19,7 @@ const soon = 5 * time.Second
 // Of agents of one name that are started at the same instant one stays. The
 // others say who has the name, before they have taken anything.
 func TestAgentsOfOneNameStartedTogether(t *testing.T) {
+	t.Parallel()
 	n := up(t, "BETA")
 	all := []string{"ONE", "TWO", "THREE"}
 	for _, who := range all {

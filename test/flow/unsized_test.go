@@ -14,6 +14,7 @@ import (
 // Files that the kernel makes up as they are read, whose size is 0 or a page, arrive
 // as what reading them gives, on either lane, with a slow digest and as text.
 func TestFilesWithoutASizeAreReadToTheirEnd(t *testing.T) {
+	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"PROC", "SYS", "BETA"}, Direct: "plain",
 		Roots: map[string]string{"PROC": "/proc", "SYS": "/sys"}})
 	for _, c := range []struct {

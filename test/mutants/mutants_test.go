@@ -24,7 +24,7 @@ type mutant struct {
 	name     string // failpoint.Planted(name)
 	what     string // what it leaves out
 	pkg      string // where the campaign is
-	campaign string
+	campaign string // or a test, by its name
 }
 
 const (
@@ -37,6 +37,15 @@ const (
 	inForgery  = "./test/faults/forgeries"
 	inSpeakers = "./test/faults/speakers"
 	inPaths    = "./test/faults/paths"
+	inKill     = "./test/faults/kill"
+
+	inAuthority = "./internal/authority"
+	inTrust     = "./internal/trust"
+	inDirect    = "./internal/lane/direct"
+	inRoles     = "./internal/qmgr/roles"
+	inLocalfs   = "./internal/localfs"
+	inTampered  = "./test/faults/tampering"
+	inManager   = "./internal/qmgr"
 )
 
 var mutants = []mutant{
@@ -68,6 +77,8 @@ var mutants = []mutant{
 	{"known-by-message-only", "a repeated request is known by the queue's message ID only", inQueue, "replay"},
 	{"lost-ledger-begun-anew", "a ledger of which nothing is left is begun anew beside what shows that there was one", inLedger, "ledger-taken"},
 	{"state-dir-not-watched", "nobody looks whether the ledger is still at its path", inLedger, "ledger-taken"},
+	{"stored-acked-early", "what is stored goes before what it brings is safe", inQueue, "stored"},
+	{"stored-not-purged", "nobody removes what a transfer that is over has left in the store", inQueue, "stored"},
 	{"requests-first", "requests are taken before the cancels that wait have been obeyed", inQueue, "withdrawals"},
 	{"late-request-taken", "a request is accepted after its submitter has given it up", inQueue, "withdrawals"},
 	{"floor-believed", "a gap in an agent's audit records is passed over for good", inSpeakers, "speakers"},
@@ -75,7 +86,21 @@ var mutants = []mutant{
 	{"object-unconditional", "an upload is completed whatever is under its key by then", inProtocol, "objects"},
 	{"object-part-unanswered", "a part whose upload was not answered is counted", inProtocol, "objects"},
 	{"object-version-ignored", "the version of a source in an object store is not compared", inProtocol, "objects"},
+	{"token-not-used-up", "a token is good for other keys, too, once it was used", inAuthority, "TestTokens"},
+	{"lower-policy-number", "a trust document is taken whatever its number", inTrust, "TestNumbersOnlyGrow"},
+	{"name-unchecked-in-tls", "who shows a certificate of the network may be anybody in it", inDirect, "TestSomebodyElseAtTheOtherEnd"},
+	{"template-too-wide", "an agent may speak as any other on REPLY", inRoles, "TestRightsOverASocket"},
+	{"pattern-on-text", "patterns are held against what a path says, not where it leads", inLocalfs, "TestPermitsRaceLinks"},
+	{"permit-not-at-rename", "what a principal may do is not asked when a file gets its name", inLocalfs, "TestPermitsAtRename"},
+	{"witness-without-consistency", "a witness takes a checkpoint without holding it against the one that it has", inTampered, "tampering"},
+	{"outbox-without-proof", "audit records are dropped on a receipt", inTampered, "receipts"},
+	{"replicas-stay-one", "the queues of a cluster are kept once", inManager, "TestThreeAreOne"},
+	{"errand-answered-by-all", "a question to the queue manager is answered by each member of a cluster", inManager, "TestOneAnswerInACluster"},
+	{"claims-not-passed-on", "whom to let in stays with the member that the authority has told", inManager, "TestRevokedEverywhere"},
 	{"holder-unasked", "a name is taken from an agent that lives", inQueue, "twins"},
+	{"fence-unchecked", "an instance that has lost its ledger does not look at the mark", inKill, "takeover"},
+	{"ledger-taken-in-place", "a ledger is taken over without a copy", inKill, "takeover"},
+	{"generation-not-raised", "a takeover goes on in the temporaries of the instance before", inKill, "takeover"},
 }
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -168,7 +193,11 @@ func campaign(t *testing.T, suite string, m mutant, planted string) (string, err
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, suite, "-test.run", "Campaign", "-test.timeout", "4m")
+	tests := "Campaign"
+	if strings.HasPrefix(m.campaign, "Test") {
+		tests = "^" + m.campaign + "$"
+	}
+	c := exec.CommandContext(ctx, suite, "-test.run", tests, "-test.timeout", "4m")
 	c.Dir = m.pkg
 	c.Env = append(os.Environ(), "CAMPAIGN="+m.campaign, "COUNT=short", "SEED=", "FERRY_TAGS=failpoint", "FERRY_PLANTED="+planted)
 	out, err := c.CombinedOutput()

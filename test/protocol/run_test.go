@@ -108,7 +108,7 @@ func (r *run) place(log *slog.Logger, boot string) (place.Source, place.Target) 
 		return pipe.Nothing{}, pipe.NewTarget(w.set.stdout, w.set.id)
 	}
 	var err error
-	r.fs, err = localfs.Open(localfs.Config{Roots: []string{n.files(".")}, StateDir: filepath.Join(n.root, "state"),
+	r.fs, err = localfs.Open(localfs.Config{Roots: []string{n.files(".")}, StateDirs: []string{filepath.Join(n.root, "state")},
 		Incarnation: r.ledger.Incarnation(), Log: log, Digest: digest.ByName, Disk: mortalDisk{n.host().disk(), r.mortal}, Boot: boot})
 	must(n.w.t, err)
 	local := r.fs.Place()

@@ -45,6 +45,7 @@ const patience = 30 * time.Second
 //	port VAR                  set VAR to another free port
 //	patch PATH OLD NEW        change the bytes of a file
 //	repeat VAR TEXT N         set VAR to TEXT, N times
+//	build PROGRAM PACKAGE     build a program of a module at the version in go.mod
 var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"code":    code,
 	"mkfile":  mkfile,
@@ -63,12 +64,22 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"port":    port,
 	"patch":   patch,
 	"repeat":  repeat,
+	"build":   build,
 }
 
 // want ends the script where a command was not given as it must be.
 func want(ts *testscript.TestScript, neg bool, ok bool, usage string) {
 	if neg || !ok {
 		ts.Fatalf("usage: %s", usage)
+	}
+}
+
+func build(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, len(args) == 2, "build PROGRAM PACKAGE")
+	cmd := exec.Command("go", "build", "-o", ts.MkAbs(args[0]), args[1])
+	cmd.Dir = filepath.Join("..", "..")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		ts.Fatalf("building %s: %v\n%s", args[1], err, out)
 	}
 }
 
@@ -301,7 +312,7 @@ func await(ts *testscript.TestScript, what string, done func() bool, last func()
 }
 
 func until(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, len(args) >= 2, "until REGEXP ARG...")
+	want(ts, false, len(args) >= 2, "until REGEXP ARG...") // ! until: it fails, and says so
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
 	var out []byte
@@ -312,7 +323,10 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 			c.Env = append(c.Env, name+"="+ts.Getenv(name))
 		}
 		out, err = c.Output() // not ts.Exec: the log would have every try
-		return err == nil && pattern.Match(out)
+		if failed := (*exec.ExitError)(nil); neg && errors.As(err, &failed) {
+			out = failed.Stderr
+		}
+		return (err != nil) == neg && pattern.Match(out)
 	}, func() string { return string(out) })
 	_, err = ts.Stdout().Write(out)
 	ts.Check(err)

@@ -4,6 +4,7 @@
 package script_test
 
 import (
+	"flag"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -23,6 +24,10 @@ import (
 const builtVersion = "1.2.3-script"
 
 func TestMain(m *testing.M) {
+	// The scripts wait for their processes more than for a processor.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){"unprivileged": unprivileged})
 }
 
@@ -37,7 +42,7 @@ func TestScripts(t *testing.T) {
 		t.Fatalf("building ferry: %v\n%s", err, out)
 	}
 	testscript.Run(t, testscript.Params{
-		Deadline:            time.Now().Add(3 * time.Minute), // a command that hangs is ended, and its script fails
+		Deadline:            time.Now().Add(9 * time.Minute), // of all scripts: a command that hangs is ended, and its script fails
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,

@@ -35,6 +35,8 @@ type Network struct {
 	// Lossy says that messages may get lost at any time, though not be doubled
 	// or change their order.
 	Lossy bool
+	// Largest is how many bytes a message may have; 0: any number.
+	Largest int
 }
 
 const (
@@ -194,7 +196,13 @@ func inOrder(t *testing.T, n Network) {
 // has arrived only when all of it has.
 func asSent(t *testing.T, n Network) {
 	b, l := listen(n, beta), n.Lane(alpha)
-	size := func(seq uint64) int { return []int{9, 40, 4096, 70_000, 500_000}[seq%5] }
+	size := func(seq uint64) int {
+		size := []int{9, 40, 4096, 70_000, 500_000}[seq%5]
+		if n.Largest > 0 {
+			size = min(size, n.Largest)
+		}
+		return size
+	}
 	buf := make([]byte, 500_000)
 	const many = 40
 	for seq := uint64(1); seq < many; seq++ {

@@ -332,7 +332,7 @@ func tombstonesAreBounded(t *testing.T, p *Place) {
 		}
 		must(t, l.Update(func(tx *ledger.Tx) error {
 			for k := n; k < min(n+700, total); k++ {
-				if err := errors.Join(tx.Entomb(id(k), transfer.Withdrawn), tx.Entomb(id(k), transfer.Cancelled)); err != nil {
+				if err := errors.Join(tx.Entomb(id(k), transfer.Withdrawn, "ann"), tx.Entomb(id(k), transfer.Cancelled, "")); err != nil {
 					return err
 				}
 			}
@@ -340,7 +340,7 @@ func tombstonesAreBounded(t *testing.T, p *Place) {
 		}))
 		// What is refused is not counted.
 		no := errors.New("no")
-		if err := l.Update(func(tx *ledger.Tx) error { return errors.Join(tx.Entomb(id(1<<20), transfer.Cancelled), no) }); !errors.Is(err, no) {
+		if err := l.Update(func(tx *ledger.Tx) error { return errors.Join(tx.Entomb(id(1<<20), transfer.Cancelled, ""), no) }); !errors.Is(err, no) {
 			t.Error(err)
 		}
 	}
@@ -348,9 +348,9 @@ func tombstonesAreBounded(t *testing.T, p *Place) {
 	kept := 0
 	must(t, l.View(func(tx *ledger.Tx) error {
 		for k := range total {
-			as, err := tx.Entombed(id(k))
+			s, err := tx.Entombed(id(k))
 			must(t, err)
-			if as == transfer.Withdrawn {
+			if s.As == transfer.Withdrawn {
 				kept++
 			} else if k >= more {
 				t.Errorf("tombstone %d is gone, an older one should be", k)
@@ -365,7 +365,7 @@ func tombstonesAreBounded(t *testing.T, p *Place) {
 	must(t, l.View(func(tx *ledger.Tx) error {
 		own, err := tx.Entombed(id(1 << 21))
 		must(t, err)
-		if of := id(1 << 21); !tx.EntombedOf(of, "ALPHA") || tx.EntombedOf(of, "BETA") || own != "" || tx.EntombedOf(id(total-1), "ALPHA") {
+		if of := id(1 << 21); !tx.EntombedOf(of, "ALPHA") || tx.EntombedOf(of, "BETA") || own.As != "" || tx.EntombedOf(id(total-1), "ALPHA") {
 			t.Error("a tombstone holds for others than the source whose it is")
 		}
 		return nil

@@ -169,7 +169,7 @@ func (p *Place) fixture(t testing.TB) *placetest.Fixture {
 // open is an FS on the place's directory.
 func (p *Place) open(t testing.TB) *localfs.FS {
 	t.Helper()
-	f, err := localfs.Open(localfs.Config{Roots: []string{p.Dir}, StateDir: p.at("state-of-ferry"), Incarnation: 7, Disk: p.Disk,
+	f, err := localfs.Open(localfs.Config{Roots: []string{p.Dir}, StateDirs: []string{p.at("state-of-ferry")}, Incarnation: 7, Disk: p.Disk,
 		Boot: testBoot, Digest: testDigest})
 	must(t, err)
 	t.Cleanup(func() { f.Close() })

@@ -40,7 +40,7 @@ func Run(t *testing.T, open func(t *testing.T) *Fixture) {
 		{"land", testLand}, {"name taken", testNameTaken}, {"overwrite", testOverwrite}, {"skip", testSkip},
 		{"update", testUpdate}, {"rename", testRename}, {"two destinations", testTwoDestinations}, {"not durable", testNotDurable},
 		{"go on", testGoOn}, {"points that are none", testBadPoints}, {"leave nothing", testLeaveNothing},
-		{"recover", testRecover}, {"taken away", testTakenAway}, {"journal that fails", testJournalFails},
+		{"recover", testRecover}, {"may read", testMayRead}, {"may land", testMayLand}, {"taken away", testTakenAway}, {"journal that fails", testJournalFails},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
 	}

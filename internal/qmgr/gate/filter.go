@@ -140,9 +140,16 @@ func (f *filter) connect(options []byte) error {
 
 // message passes on a message. Of its words the last ones are sizes.
 func (f *filter) message(op string, args []string, sizes int) error {
-	size, err := strconv.ParseUint(args[len(args)-1], 10, 31)
-	if err != nil {
-		return fmt.Errorf("the size of a message: %w", err)
+	var header, size uint64
+	for _, arg := range args[len(args)-sizes:] {
+		var err error
+		header = size
+		if size, err = strconv.ParseUint(arg, 10, 31); err != nil {
+			return fmt.Errorf("the size of a message: %w", err)
+		}
+	}
+	if header > size {
+		return errors.New("the headers of a message are longer than the message")
 	}
 
 	if reply := args[1]; len(args) > 1+sizes && !f.mayReply(reply) {

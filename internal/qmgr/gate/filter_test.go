@@ -66,6 +66,8 @@ func TestFilter(t *testing.T) {
 		"too many words":            hello + "PUB a ferry.inbox.ALPHA.x 1 2\r\nhi\r\n",
 		"a word more":               hello + "PING x\r\n",
 		"a size that is none":       hello + "PUB a -1\r\n\r\n",
+		"a size of headers, none":   hello + "HPUB 0 A 00\r\n\r\n",
+		"headers beyond a message":  hello + "HPUB a 3 2\r\nhi\r\n",
 		"a size beyond all":         hello + "PUB a 99999999999999\r\n\r\n",
 		"bytes beyond the size":     hello + "PUB a 1\r\nhi\r\n",
 		"a control byte":            hello + "SUB a\x00b 1\r\n",

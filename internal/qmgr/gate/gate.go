@@ -11,6 +11,7 @@ package gate
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -35,7 +36,7 @@ const Refused = "ferry.refused.reply."
 const GreetTime = 10 * time.Second
 
 const (
-	strangers   = 1024                   // connections that have not said who they are
+	strangers   = 1024                   // connections that have not said who they are, where Config says nothing
 	writeTime   = time.Minute            // for what is handed to a client at once, maxBuffer bytes
 	inBuffer    = 2 * maxLine            // bytes that a client has said and the filter has not read
 	outBuffer   = 16 << 10               // and that it has passed on and the server has not read
@@ -53,7 +54,12 @@ type Config struct {
 	// replies of the client's messages begin; "" for a client that may name any. The
 	// server checks the JWT itself, later.
 	Admit func(s tls.ConnectionState, jwt string) (replies string, err error)
-	Log   *slog.Logger
+	// Name is whose connection it is; each has Most at once, and "" any number.
+	Name func(tls.ConnectionState) string
+	Most int
+	// Strangers are how many connections may be there that have not said who they are; 0: 1,024.
+	Strangers int
+	Log       *slog.Logger
 }
 
 // A Gate lets clients in until it is closed.
@@ -65,11 +71,14 @@ type Gate struct {
 	ctx   context.Context // ends with Close
 	end   context.CancelFunc
 	tasks sync.WaitGroup
+
+	mu sync.Mutex
+	by map[string]int // connections, by Name
 }
 
 // Open lets clients in who connect to a listener, which the Gate closes in the end.
 func Open(l net.Listener, cfg Config) *Gate {
-	g := &Gate{cfg: cfg, l: l, door: tcp.NewDoor(strangers), quiet: quiet.New(cfg.Log, nil)}
+	g := &Gate{cfg: cfg, l: l, door: tcp.NewDoor(cmp.Or(cfg.Strangers, strangers)), quiet: quiet.New(cfg.Log, nil), by: map[string]int{}}
 	g.ctx, g.end = context.WithCancel(context.Background())
 	g.tasks.Go(g.accept)
 	return g
@@ -136,10 +145,14 @@ func (g *Gate) serve(raw net.Conn) {
 		return
 	}
 
-	known := false
+	known, leave := false, func() {}
+	defer func() { leave() }()
 	f := &filter{in: bufio.NewReaderSize(client, inBuffer), out: bufio.NewWriterSize(server, outBuffer)}
 	f.admit = func(jwt string) (string, error) {
 		replies, err := g.cfg.Admit(client.ConnectionState(), jwt)
+		if err == nil {
+			leave, err = g.enter(client.ConnectionState())
+		}
 		if err == nil {
 			known = true
 			g.door.Leave(raw)
@@ -162,6 +175,30 @@ func (g *Gate) serve(raw net.Conn) {
 	default:
 		g.quiet.Log(slog.LevelInfo, "a client of the queue manager is cut off", "client", raw.RemoteAddr(), "error", err)
 	}
+}
+
+// enter counts a connection of somebody's, until leave.
+func (g *Gate) enter(s tls.ConnectionState) (leave func(), err error) {
+	if g.cfg.Name == nil {
+		return func() {}, nil
+	}
+	name := g.cfg.Name(s)
+	if name == "" {
+		return func() {}, nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.by[name] >= g.cfg.Most {
+		return func() {}, fmt.Errorf("%s has %d connections, the most that one may have", name, g.cfg.Most)
+	}
+	g.by[name]++
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.by[name]--; g.by[name] == 0 {
+			delete(g.by, name)
+		}
+	}, nil
 }
 
 func (g *Gate) refuse(c net.Conn, why error) {

@@ -33,7 +33,7 @@ func TestKeysAreKept(t *testing.T) {
 			}
 		}
 	}
-	a, err := again.Claims("test", nil)
+	a, err := again.Claims("test", 1, nil)
 	must(t, err)
 	c, err := jwt.DecodeAccountClaims(a.Account)
 	must(t, err)
@@ -93,7 +93,7 @@ func TestWhoIsNotLetIn(t *testing.T) {
 		t.Fatalf("not let in: %s %s", refused, other)
 	}
 
-	c, err := n.keys.Claims("test", []roles.Revocation{{Key: public, Until: time.Now().Add(time.Second)}})
+	c, err := n.keys.Claims("test", 1, []roles.Revocation{{Key: public, Until: time.Now().Add(time.Second)}})
 	must(t, err)
 	a, err := jwt.DecodeAccountClaims(c.Account)
 	must(t, err)

@@ -11,25 +11,31 @@ package roles
 import (
 	"slices"
 	"strings"
+
+	"ferry/internal/failpoint"
 )
 
 // A Role is what somebody may be in a network.
 type Role string
 
-// The roles. Operator and Auditor are users who see the live figures of all transfers; what
+// The roles. Admin, Operator and Auditor are users who see the live figures of all transfers; what
 // they may ask for and command is decided by whom they ask.
 const (
 	Agent        Role = "agent"
 	User         Role = "user"
+	Admin        Role = "admin"
 	Operator     Role = "operator"
 	Auditor      Role = "auditor"
 	Coordination Role = "coordination"
 	Authority    Role = "authority"
 	Manager      Role = "qm" // a queue manager: the only one that makes, changes and purges queues
+	// Channel is what a queue manager is where it links to another: it passes on what those
+	// beside it say.
+	Channel Role = "channel"
 )
 
 // All are the roles that have a signing key, in the order of the table.
-var All = []Role{Agent, User, Operator, Auditor, Coordination, Authority, Manager}
+var All = []Role{Agent, User, Admin, Operator, Auditor, Coordination, Authority, Manager, Channel}
 
 // Self stands in a Grant for the token of whoever has the role.
 const Self = "{{name()}}"
@@ -39,6 +45,7 @@ const Self = "{{name()}}"
 type Grant struct {
 	Publish   []string
 	Subscribe []string
+	Deny      []string // of both
 }
 
 // The streams and durables that a queue manager keeps for Ferry.
@@ -56,6 +63,9 @@ const (
 	DurableControl = "control-"
 	DurableStore   = "store-"
 )
+
+// DurableCoordination reads audit batches.
+const DurableCoordination = "coordination"
 
 // noDomain is how a queue manager without a domain calls it; no stream has that name.
 const noDomain = "_"
@@ -90,35 +100,63 @@ func Grants() map[Role]Grant {
 	agent := ours(Self)
 	agent.Publish = slices.Concat(agent.Publish, []string{
 		"ferry.reply.*." + Self,
-		"ferry.data.*." + Self + ".*",
 		"ferry.store.*." + Self + ".>",
 		"ferry.beat." + Self,
 		"ferry.progress." + Self + ".*",
 		"ferry.event." + Self,
 		"ferry.command." + Self + "." + Self,
 	}, reads(StreamCommand, DurableCommand+Self), reads(StreamCommand, DurableControl+Self), reads(StreamStore, DurableStore+Self))
+	if failpoint.Planted("template-too-wide") {
+		agent.Publish = append(agent.Publish, "ferry.reply.*.*")
+	}
 	agent.Subscribe = append(agent.Subscribe,
-		"ferry.reply."+Self+".*", "ferry.data."+Self+".>", "ferry.ask."+Self+".*", "ferry.beat.*", "ferry.trust")
+		"ferry.reply."+Self+".*", "ferry.ask."+Self+".*", "ferry.beat.*", "ferry.trust")
 
 	user := ours(Self)
 	user.Publish = []string{"ferry.ask.*." + Self, "ferry.command.*." + Self, "ferry.control.*." + Self} // nobody asks a user
 	user.Subscribe = append(user.Subscribe, "ferry.progress.*."+Self, "ferry.trust")
-	watcher := Grant{user.Publish, []string{"ferry.inbox." + Self + ".>", "ferry.progress.>", "ferry.trust"}}
+	watcher := Grant{Publish: user.Publish, Subscribe: []string{"ferry.inbox." + Self + ".>", "ferry.progress.>", "ferry.trust"}}
 
 	coordination := ours(string(Coordination))
-	coordination.Publish = slices.Concat(coordination.Publish, []string{"ferry.reply.*.coordination"}, reads(StreamEvent, "coordination"))
+	coordination.Publish = slices.Concat(coordination.Publish, []string{"ferry.reply.*.coordination"}, reads(StreamEvent, DurableCoordination))
 	coordination.Subscribe = append(coordination.Subscribe, "ferry.ask.coordination.*", "ferry.beat.*", "ferry.progress.>", "ferry.trust")
 
 	authority := ours(string(Authority))
-	authority.Publish = append(authority.Publish, "ferry.trust")
-	authority.Subscribe = append(authority.Subscribe, "ferry.ask.authority.*", "ferry.beat.*", "ferry.progress.>")
+	authority.Publish = append(authority.Publish, "ferry.trust", "ferry.claims")
+	authority.Subscribe = append(authority.Subscribe, "ferry.ask.authority.*", "ferry.beat.*", "ferry.progress.>", "ferry.manager.*")
 
 	return map[Role]Grant{
-		Agent: agent, User: user, Operator: watcher, Auditor: watcher,
+		Agent: agent, User: user, Admin: watcher, Operator: watcher, Auditor: watcher,
 		Coordination: coordination, Authority: authority,
 		Manager: {Publish: []string{">"}, Subscribe: []string{">"}},
+		Channel: {Linked, Linked, Local},
 	}
 }
+
+// DataGrants is the table of the account for data.
+func DataGrants() map[Role]Grant {
+	return map[Role]Grant{
+		Agent:   {Publish: []string{"ferry.data.*." + Self + ".*"}, Subscribe: []string{"ferry.data." + Self + ".>"}},
+		Manager: {Publish: []string{"ferry.data.>"}, Subscribe: []string{"ferry.data.>"}},
+		Channel: {Publish: LinkedData, Subscribe: LinkedData},
+	}
+}
+
+// What goes through a channel, in both directions. All else stays where it was said: what is
+// stored is stored once, by the queue manager that took it, and is handed on from there; and a
+// queue manager answers those beside it.
+var (
+	Linked = []string{
+		"ferry.reply.*.*", "ferry.beat.*", "ferry.progress.*.*", "ferry.inbox.*.>", "ferry.trust", "ferry.claims",
+		"ferry.ask.*.*", "ferry.manager.*", "ferry.forward.*",
+	}
+	LinkedData = []string{"ferry.data.>"}
+	// Local is what of Linked does not go through a channel.
+	Local = []string{"ferry.ask.qmgr.*", "ferry.ask.up.*", "$JS.>"}
+	// Kept is what must not go through a channel between queue managers without identities, which
+	// have no table.
+	Kept = append([]string{"ferry.command.>", "ferry.control.>", "ferry.event.>", "ferry.owner.>", "ferry.store.>", "$KV.>", "_INBOX.>"}, Local...)
+)
 
 // For is a grant with the token of whoever has the role in its place.
 func (g Grant) For(token string) Grant {
@@ -129,7 +167,7 @@ func (g Grant) For(token string) Grant {
 		}
 		return out
 	}
-	return Grant{fill(g.Publish), fill(g.Subscribe)}
+	return Grant{fill(g.Publish), fill(g.Subscribe), fill(g.Deny)}
 }
 
 // Covers reports whether a subject, which may have wildcards, lies wholly within one of the

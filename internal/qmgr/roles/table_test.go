@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -32,12 +33,12 @@ func start(t *testing.T) *network {
 	t.Helper()
 	keys, err := roles.NewKeys()
 	must(t, err)
-	c, err := keys.Claims("test", nil)
+	c, err := keys.Claims("test", 1, nil)
 	must(t, err)
 	op, err := jwt.DecodeOperatorClaims(c.Operator)
 	must(t, err)
 	resolver := &server.MemAccResolver{}
-	for _, text := range []string{c.Account, c.System} {
+	for _, text := range []string{c.Account, c.Data, c.System} {
 		a, err := jwt.DecodeAccountClaims(text)
 		must(t, err)
 		must(t, resolver.Store(a.Subject, text))
@@ -70,11 +71,16 @@ type line struct {
 // join connects as somebody. The answer is what the queue manager says to that.
 func (n *network) join(t testing.TB, role roles.Role, token string) (*line, string) {
 	t.Helper()
+	return n.joinWith(t, n.keys.Sign, role, token)
+}
+
+func (n *network) joinWith(t testing.TB, sign func(roles.Role, string, string, time.Time) (string, error), role roles.Role, token string) (*line, string) {
+	t.Helper()
 	kp, err := nkeys.CreateUser()
 	must(t, err)
 	public, err := kp.PublicKey()
 	must(t, err)
-	signed, err := n.keys.Sign(role, token, public, time.Now().Add(time.Hour))
+	signed, err := sign(role, token, public, time.Now().Add(time.Hour))
 	must(t, err)
 	return n.connect(t, signed, kp)
 }
@@ -126,8 +132,8 @@ func (l *line) say(text string) (refusal string) {
 }
 
 // who are those who try: by role, with the token.
-var who = map[roles.Role]string{roles.Agent: "ALPHA", roles.User: "alice", roles.Operator: "olga", roles.Auditor: "anna",
-	roles.Coordination: "coordination", roles.Authority: "authority", roles.Manager: "QM"}
+var who = map[roles.Role]string{roles.Agent: "ALPHA", roles.User: "alice", roles.Operator: "olga", roles.Admin: "adam", roles.Auditor: "anna",
+	roles.Coordination: "coordination", roles.Authority: "authority", roles.Manager: "qmgr", roles.Channel: "qmgr"}
 
 // subjects are all that anybody tries: every subject of the table in everybody's name, with
 // and without wildcards, the whole of JetStream's administration for each stream and
@@ -141,7 +147,7 @@ func subjects() []string {
 			}
 		}
 	}), "BETA", "A%2EB", "bob")
-	for _, g := range roles.Grants() {
+	for _, g := range append(slices.Collect(maps.Values(roles.Grants())), slices.Collect(maps.Values(roles.DataGrants()))...) {
 		for _, s := range slices.Concat(g.Publish, g.Subscribe) {
 			all = append(all, s)
 			for _, token := range names {
@@ -181,49 +187,71 @@ func subjects() []string {
 // nothing else does.
 func TestRightsOverASocket(t *testing.T) {
 	n := start(t)
-	tried, passed := 0, map[roles.Role][]string{}
-	for role, token := range who {
-		l, refused := n.join(t, role, token)
-		if refused != "" {
-			t.Fatalf("%s is not let in: %s", role, refused)
-		}
-		grant := roles.Grants()[role].For(token)
+	tried, passed := 0, map[string][]string{}
+	try := func(as string, l *line, grant roles.Grant) {
 		for k, s := range subjects() {
 			if strings.ContainsAny(s, "*>") == false { // nobody publishes to a wildcard
 				tried++
 				refused := l.say(fmt.Sprintf("PUB %s 0\r\n", s))
 				if may := roles.Covers(grant.Publish, s); may != (refused == "") || refused != "" && !strings.Contains(refused, "Permissions Violation") {
-					t.Errorf("%s publishes to %s: %q, and may: %v", role, s, refused, may)
+					t.Errorf("%s publishes to %s: %q, and may: %v", as, s, refused, may)
 				}
 				if refused == "" {
-					passed[role] = append(passed[role], "pub "+s)
+					passed[as] = append(passed[as], "pub "+s)
 				}
 			}
 			tried++
 			refused := l.say(fmt.Sprintf("SUB %s %d", s, k))
 			if may := roles.Covers(grant.Subscribe, s); may != (refused == "") {
-				t.Errorf("%s subscribes %s: %q, and may: %v", role, s, refused, may)
+				t.Errorf("%s subscribes %s: %q, and may: %v", as, s, refused, may)
 			}
 			if refused == "" {
 				l.say(fmt.Sprintf("UNSUB %d", k))
-				passed[role] = append(passed[role], "sub "+s)
+				passed[as] = append(passed[as], "sub "+s)
 			}
 		}
+	}
+	for role, token := range who {
+		if role == roles.Channel {
+			continue // below
+		}
+		l, refused := n.join(t, role, token)
+		if refused != "" {
+			t.Fatalf("%s is not let in: %s", role, refused)
+		}
+		try(string(role), l, roles.Grants()[role].For(token))
+	}
+	for role, grant := range roles.DataGrants() {
+		l, refused := n.joinWith(t, n.keys.SignData, role, who[role])
+		if role == roles.Channel {
+			if !strings.Contains(refused, "Authorization Violation") {
+				t.Errorf("what a queue manager links with is let in as a client: %q", refused)
+			}
+			continue
+		}
+		if refused != "" {
+			t.Fatalf("the data of %s is not let in: %s", role, refused)
+		}
+		try(string(role)+", data", l, grant.For(who[role]))
+	}
+	if _, refused := n.join(t, roles.Channel, "qmgr"); !strings.Contains(refused, "Authorization Violation") {
+		t.Errorf("what a queue manager links with is let in as a client: %q", refused)
 	}
 	t.Logf("%d tried", tried)
 	golden(t, passed)
 }
 
 // golden holds what passed against what somebody has read.
-func golden(t *testing.T, passed map[roles.Role][]string) {
+func golden(t *testing.T, passed map[string][]string) {
 	t.Helper()
 	var b strings.Builder
-	for _, role := range roles.All {
-		if role == roles.Manager {
+	for _, as := range slices.Sorted(maps.Keys(passed)) {
+		if as == string(roles.Manager) {
 			continue // everything
 		}
-		slices.Sort(passed[role])
-		fmt.Fprintf(&b, "%s, as %s\n\t%s\n", role, who[role], strings.Join(passed[role], "\n\t"))
+		slices.Sort(passed[as])
+		role, _, _ := strings.Cut(as, ",")
+		fmt.Fprintf(&b, "%s, as %s\n\t%s\n", as, who[roles.Role(role)], strings.Join(passed[as], "\n\t"))
 	}
 	const file = "testdata/rights.golden"
 	if *update {

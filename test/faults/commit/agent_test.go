@@ -62,7 +62,7 @@ func (a *agent) openFS() (err error) {
 		return nil
 	}
 	open := func(root string) (*localfs.FS, error) {
-		return localfs.Open(localfs.Config{Roots: []string{root}, StateDir: "/state", Incarnation: incarnation, Disk: a.disk,
+		return localfs.Open(localfs.Config{Roots: []string{root}, StateDirs: []string{"/state"}, Incarnation: incarnation, Disk: a.disk,
 			Boot: a.boot, Digest: digest.ByName, GroupSync: a.w.one})
 	}
 	if a.src == nil {

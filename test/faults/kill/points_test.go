@@ -24,6 +24,7 @@ const (
 	cancelled             // only a transfer that is cancelled meets it
 	linking               // only where the file system has no rename that replaces nothing
 	submitting            // the command that submits meets it
+	takingOver            // only an instance that takes over from another one; see TestCampaignTakeover
 )
 
 // A point is a failpoint, and who meets it.
@@ -41,7 +42,7 @@ type point struct {
 var byPrefix = map[string][]string{
 	"agent": {source}, "walk": {source}, "sender": {source}, "delete": {source}, "journal": {source}, "control": {source},
 	"receiver": {dest}, "commit": {dest}, "checkpoint": {dest}, "recover": {dest},
-	"ledger": {source, dest}, "outbox": {source, dest},
+	"ledger": {source, dest}, "outbox": {source, dest}, "claim": {source, dest}, "takeover": {dest},
 	"audit": {network.QM}, "coordination": {network.QM}, "submit": {""},
 }
 
@@ -102,7 +103,12 @@ var special = map[string]point{
 	"submit.after_part":        {way: submitting, shapes: []string{listed.name}, once: true},
 	"submit.after_enqueue":     {way: submitting, shapes: asked, once: true},
 	"outbox.receipted":         {},
+	"outbox.proved":            {},
 	"receiver.after_temporary": {},
+	"claim.marked":             {way: takingOver},
+	"claim.before_rename":      {way: takingOver},
+	"claim.copied":             {way: takingOver},
+	"takeover.copied":          {way: takingOver},
 }
 
 // A plan is one case: a point that is to be met in one kind of work.
@@ -141,6 +147,9 @@ func plans(t testing.TB) (all []plan) {
 		}
 		for _, who := range byPrefix[prefix] {
 			p := special[name]
+			if p.way == takingOver {
+				continue
+			}
 			p.name, p.who = name, who
 			for n, s := range slices.Concat(shapes, []shape{records, listed}) {
 				if p.shapes == nil && n < len(shapes) || slices.Contains(p.shapes, s.name) {

@@ -107,7 +107,7 @@ func finish(t *testing.T, n *network.Network, o *network.Observer, jobs []*netwo
 
 // ways are the flags of transfers; most have none.
 var ways = [][]string{nil, nil, nil, nil, {"--durability", "process"}, {"--checksum", "none"}, {"--checksum", "sha256"}, {"--checksum", "md5"},
-	{"--chunk-size", "16K", "--window", "4"}, {"--chunk-size", "1M"}, {"--checkpoint-interval", "3"}, {"--priority", "9"}}
+	{"--chunk-size", "16K", "--window", "4"}, {"--chunk-size", "1M"}, {"--checkpoint-interval", "3"}, {"--priority", "9"}, {"--delivery", "stored"}, {"--delivery", "stored", "--compress", "fast"}}
 
 // some are three to five jobs of random shapes and sizes.
 func some(r *rand.Rand, seed uint64, round string) (jobs []*network.Job) {

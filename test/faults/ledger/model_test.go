@@ -35,7 +35,7 @@ type records interface {
 	DropDelete(transfer.ID, uint64) error
 	Command(transfer.ID) (hash string, answer []byte, err error)
 	PutCommand(id transfer.ID, hash string, answer []byte) error
-	Entomb(transfer.ID, transfer.State) error
+	Entomb(transfer.ID, transfer.State, string) error
 	Audit(func(n uint64) []byte) error
 	Floor() transfer.ID
 }
@@ -185,7 +185,9 @@ func (m *model) PutCommand(id transfer.ID, hash string, b []byte) error {
 	return m.put(key("command", id), answer{m.running, hash, string(b)})
 }
 
-func (m *model) Entomb(id transfer.ID, as transfer.State) error { return m.put(key("tomb", id), as) }
+func (m *model) Entomb(id transfer.ID, as transfer.State, by string) error {
+	return m.put(key("tomb", id), ledger.Tombstone{As: as, By: by})
+}
 
 func (m *model) Audit(build func(uint64) []byte) error {
 	m.outbox[m.next] = string(build(m.next))
@@ -305,9 +307,9 @@ func (m *model) observe(tx *ledger.Tx, id transfer.ID) error {
 	if hash != "" {
 		m.put(key("command", id), answer{Hash: hash, Answer: string(b)})
 	}
-	as, terr := tx.Entombed(id)
-	if as != "" {
-		m.Entomb(id, as)
+	tomb, terr := tx.Entombed(id)
+	if tomb.As != "" {
+		m.Entomb(id, tomb.As, tomb.By)
 	}
 	return errors.Join(err, terr)
 }

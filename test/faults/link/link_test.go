@@ -40,7 +40,24 @@ func TestCampaignNetworkCuts(t *testing.T) {
 		func(t *testing.T, c *campaign.C) {
 			var all []time.Duration
 			c.Cases(t, func(t *testing.T, seed uint64, r *rand.Rand) {
-				if moved, ok := tell(t, seed, r); ok {
+				w := lay(t)
+				if moved, ok := tell(t, seed, r, w, network.Setup{Wrap: w.wrap()}); ok {
+					all = append(all, moved)
+				}
+			})
+			t.Log(distribution(all))
+		})
+}
+
+// Channels between queue managers are cut as links are.
+func TestCampaignChannelCuts(t *testing.T) {
+	campaign.Run(t, campaign.Spec{Name: "channel-cuts", What: "each agent is beside its own queue manager; the channel of source, destination or both is cut for 0.05 to 30 s: down, black hole, reset, one way only",
+		Unit: "cuts", Full: 100, Root: true, Tools: []string{"ip", "ss", "tc", "bridge", "nsenter"}},
+		func(t *testing.T, c *campaign.C) {
+			var all []time.Duration
+			c.Cases(t, func(t *testing.T, seed uint64, r *rand.Rand) {
+				w := lay(t)
+				if moved, ok := tell(t, seed, r, w, network.Setup{Wrap: w.wrapBeside(), Shape: network.ShapeChannels}); ok {
 					all = append(all, moved)
 				}
 			})
@@ -59,9 +76,10 @@ type story struct {
 	data *carried
 }
 
-func tell(t *testing.T, seed uint64, r *rand.Rand) (moved time.Duration, measured bool) {
-	s := &story{t: t, r: r, w: lay(t)}
-	s.n = network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: []string{source, destination}, Wrap: s.w.wrap(), Listen: s.w.listen()})
+func tell(t *testing.T, seed uint64, r *rand.Rand, w *wires, setup network.Setup) (moved time.Duration, measured bool) {
+	s := &story{t: t, r: r, w: w}
+	setup.Ferry, setup.Agents, setup.Listen = campaign.Ferry(t), []string{source, destination}, w.listen()
+	s.n = network.Up(t, setup)
 	s.data = count(t, s.n)
 	s.make(seed)
 	observer := s.n.Observe(destination, "out", s.jobs...)
@@ -281,7 +299,7 @@ type carried struct {
 func count(t *testing.T, n *network.Network) *carried {
 	t.Helper()
 	c := &carried{all: map[string]int64{}}
-	conn := n.Anybody()
+	conn := n.AnybodysData()
 	sub, err := conn.Subscribe("ferry.data.>", func(m *nats.Msg) {
 		c.mu.Lock()
 		defer c.mu.Unlock()

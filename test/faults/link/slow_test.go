@@ -70,6 +70,33 @@ func TestCampaignSlowLines(t *testing.T) {
 		func(t *testing.T, c *campaign.C) { c.Beside(t, 8, overSlowLine) })
 }
 
+// Over a slow channel between queue managers it is the same.
+func TestCampaignSlowChannels(t *testing.T) {
+	campaign.Run(t, campaign.Spec{Name: "slow-channels", What: "each agent is beside its own queue manager; the channel of the source's or the destination's carries 1 Mbit/s with a round trip of 300 ms, and 25 transfers at once",
+		Unit: "loads", Full: 4, Root: true, Tools: []string{"ip", "tc", "nsenter", "bridge"}},
+		func(t *testing.T, c *campaign.C) {
+			c.Beside(t, 4, func(t *testing.T, seed uint64, r *rand.Rand) {
+				w := lay(t)
+				rate, who := 1000, []string{source, destination}[seed%2]
+				w.delayed(who, 300*time.Millisecond)
+				w.slow(who, rate)
+				overLine(t, seed, r, &slowStory{wires: w, rate: rate, lane: "queue", who: who, load: loads[3], line: line{what: "a channel far away", slack: 1.3, once: 3 * time.Second},
+					setup: network.Setup{Wrap: w.wrapBeside(), Shape: network.ShapeChannels}})
+			})
+		})
+}
+
+// A slowStory is what overLine does.
+type slowStory struct {
+	*wires
+	rate  int // kbit/s
+	lane  string
+	who   string // whose line it is
+	load  load
+	line  line
+	setup network.Setup
+}
+
 func overSlowLine(t *testing.T, seed uint64, r *rand.Rand) {
 	n := int(seed-1) % (len(slowRates) * len(slowLanes) * len(loads) * len(lines))
 	ln := lines[n/(len(slowRates)*len(slowLanes)*len(loads))]
@@ -78,12 +105,20 @@ func overSlowLine(t *testing.T, seed uint64, r *rand.Rand) {
 	lane := slowLanes[n/len(loads)%len(slowLanes)]
 	l := loads[n%len(loads)]
 	who := []string{source, destination}[r.IntN(2)]
-	s := &story{t: t, r: r, w: lay(t)}
+	w := lay(t)
 	if ln.trip > 0 {
-		s.w.delayed(who, ln.trip)
+		w.delayed(who, ln.trip)
 	}
-	s.w.slow(who, rate)
-	s.n = network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: []string{source, destination}, Wrap: s.w.wrap(), Listen: s.w.listen(), Direct: "tls"})
+	w.slow(who, rate)
+	overLine(t, seed, r, &slowStory{w, rate, lane, who, l, ln, network.Setup{Wrap: w.wrap()}})
+}
+
+// overLine sends a load over a line.
+func overLine(t *testing.T, seed uint64, r *rand.Rand, x *slowStory) {
+	s := &story{t: t, r: r, w: x.wires}
+	rate, lane, who, l, ln := x.rate, x.lane, x.who, x.load, x.line
+	x.setup.Ferry, x.setup.Agents, x.setup.Listen, x.setup.Direct = campaign.Ferry(t), []string{source, destination}, s.w.listen(), "tls"
+	s.n = network.Up(t, x.setup)
 	all := int64(l.worth.Seconds() * float64(rate) * 1000 / 8)
 	for k := range l.transfers {
 		j := &network.Job{From: source, To: destination, Seed: seed*100 + uint64(k), In: fmt.Sprintf("in/%d", k), Out: fmt.Sprintf("out/%d", k),

@@ -92,6 +92,15 @@ func (w *wires) wrap() map[string][]string {
 	return all
 }
 
+// wrapBeside is wrap for a network in which each agent is beside a queue manager of its own.
+func (w *wires) wrapBeside() map[string][]string {
+	all := w.wrap()
+	for _, who := range []string{source, destination} {
+		all[network.QM+"-"+who] = all[who]
+	}
+	return all
+}
+
 // enter is how a command is run in a port's name space.
 func (p *port) enter() string { return "nsenter --net=/run/netns/" + p.name }
 

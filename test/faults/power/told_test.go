@@ -44,8 +44,9 @@ type toldOf struct {
 func listen(t *testing.T, n *network.Network) *told {
 	t.Helper()
 	to := &told{of: map[transfer.ID]*toldOf{}, receipts: map[audit.Receipt]uint64{}}
-	c := n.Anybody(nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0))
-	hear := func(subject string, f func(*nats.Msg)) {
+	quick := []nats.Option{nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectJitter(0, 0)}
+	c, data := n.Anybody(quick...), n.AnybodysData(quick...)
+	hear := func(c *nats.Conn, subject string, f func(*nats.Msg)) {
 		s, err := c.Subscribe(subject, func(m *nats.Msg) {
 			to.mu.Lock()
 			defer to.mu.Unlock()
@@ -55,15 +56,16 @@ func listen(t *testing.T, n *network.Network) *told {
 		must(t, err)
 		must(t, s.SetPendingLimits(-1, -1))
 	}
-	hear("ferry.reply.>", func(m *nats.Msg) { to.reply(m.Data) })
-	hear("ferry.inbox.>", func(m *nats.Msg) { // the inboxes, on which receipts come among other answers
+	hear(c, "ferry.reply.>", func(m *nats.Msg) { to.reply(m.Data) })
+	hear(c, "ferry.inbox.>", func(m *nats.Msg) { // the inboxes, on which receipts come among other answers
 		if _, _, ok := wire.ReadInbox(m.Subject); ok {
 			to.receipt(m.Data)
 		}
 	})
-	hear(wire.AllProgress, func(m *nats.Msg) { to.progress(m.Data) })
-	hear("ferry.data.>", func(m *nats.Msg) { to.chunk(m.Subject, int64(len(m.Data))) })
+	hear(c, wire.AllProgress, func(m *nats.Msg) { to.progress(m.Data) })
+	hear(data, "ferry.data.>", func(m *nats.Msg) { to.chunk(m.Subject, int64(len(m.Data))) })
 	must(t, c.Flush())
+	must(t, data.Flush())
 	return to
 }
 

@@ -64,7 +64,7 @@ type operating struct {
 // submitted, an operation, and what must come of them all.
 func surgery(t *testing.T, seed uint64, r *rand.Rand) {
 	op := operations[seed%uint64(len(operations))]
-	o := &operating{t: t, r: r, gamma: r.IntN(2) == 0, Network: network.Up(t, network.Setup{
+	o := &operating{t: t, r: r, gamma: r.IntN(2) == 0, Network: network.Up(t, network.Setup{Shape: network.ShapeHub,
 		Ferry: campaign.Ferry(t), Agents: []string{"ALPHA", "BETA", "GAMMA"}})}
 	o.store = store{t, r, o.Store()}
 	jobs, sendings := o.work(seed)

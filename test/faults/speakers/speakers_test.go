@@ -3,7 +3,7 @@
 // Package speakers_test is a campaign of words about agents and transfers that are
 // not their speaker's: audit batches and receipts, heartbeats and figures,
 // registrations and commands, while transfers run. Whoever speaks may use every
-// subject.
+// subject, and has a copy of each agent's state directory, with its keys.
 package speakers_test
 
 import (
@@ -20,8 +20,11 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/compress"
+	"ferry/internal/identity"
+	"ferry/internal/keyfile"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/witness"
 	"ferry/test/campaign"
 	"ferry/test/flow/network"
 )
@@ -59,6 +62,7 @@ type forger struct {
 	r *rand.Rand
 	c *nats.Conn
 
+	keys    map[transfer.AgentName]*witness.Key // with which agents sign their audit records
 	mu      sync.Mutex
 	records map[string]bool // of agents: each must be in the log in the end
 	last    map[transfer.AgentName]audit.Batch
@@ -68,11 +72,14 @@ type forger struct {
 
 func attack(t *testing.T, seed uint64, r *rand.Rand, most int) {
 	agents := []string{"ALPHA", "BETA"}
-	f := &forger{t: t, r: r, records: map[string]bool{}, last: map[transfer.AgentName]audit.Batch{},
+	f := &forger{t: t, r: r, keys: map[transfer.AgentName]*witness.Key{}, records: map[string]bool{}, last: map[transfer.AgentName]audit.Batch{},
 		Network: network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: agents, Direct: "off"})}
 	pids := map[string]int{}
 	for _, who := range append(agents, network.QM) {
 		pids[who] = f.Pid(who)
+	}
+	for _, who := range agents {
+		f.keys[transfer.AgentName(who)] = f.keyOf(who)
 	}
 	f.c = f.Anybody(nats.NoEcho())
 	for _, subject := range []string{wire.AllEvents, wire.AllProgress, wire.AllBeats} {
@@ -222,9 +229,27 @@ func (f *forger) batch(name transfer.AgentName, b audit.Batch) {
 	}
 	reply := []string{"", b.Reply, "ferry.command.ALPHA.mallory", "$JS.API.STREAM.NAMES"}[f.r.IntN(4)]
 	forged := map[string]any{"v": 1, "agent": name, "incarnation": b.Incarnation, "n": n, "time": time.Now().UTC(), "event": "warning", "role": "source", "text": fmt.Sprint("forged ", f.r.Uint64())}
-	data, err := json.Marshal(map[string]any{"v": 1, "agent": name, "incarnation": b.Incarnation, "floor": floor, "reply": reply, "records": []any{forged}})
+	record, err := json.Marshal(forged)
+	must(f.t, err)
+	made := audit.Batch{V: 1, Agent: name, Incarnation: b.Incarnation, Floor: floor, Reply: reply, Records: []json.RawMessage{record}}
+	if f.r.IntN(3) > 0 { // otherwise it is not taken
+		made.Sign(f.keys[name], n)
+	}
+	data, err := json.Marshal(made)
 	must(f.t, err)
 	f.publish(subject, data)
+}
+
+// keyOf is the key with which an agent signs.
+func (f *forger) keyOf(who string) *witness.Key {
+	f.t.Helper()
+	dir, err := keyfile.Open(filepath.Join(f.State(who), "identity"))
+	must(f.t, err)
+	self, err := identity.Load(dir)
+	must(f.t, err)
+	key, err := witness.OpenKey(self, time.Now())
+	must(f.t, err)
+	return key
 }
 
 // receipt is one that coordination never gave.

@@ -5,7 +5,6 @@ package network
 import (
 	"io"
 	"net"
-	"strings"
 	"sync"
 )
 
@@ -17,6 +16,7 @@ type Line struct {
 
 	mu    sync.Mutex
 	cut   bool
+	held  chan struct{} // closed when what is held goes on; nil: nothing is
 	conns map[net.Conn]bool
 }
 
@@ -25,9 +25,9 @@ func (n *Network) Line() *Line {
 	n.t.Helper()
 	ln, err := net.Listen("tcp", freePort(n.t))
 	n.must(err)
-	l := &Line{l: ln, to: strings.TrimPrefix(n.url, "nats://"), conns: map[net.Conn]bool{}}
+	l := &Line{l: ln, to: n.first(), conns: map[net.Conn]bool{}}
 	go l.run()
-	n.t.Cleanup(func() { ln.Close(); l.Cut() })
+	n.t.Cleanup(func() { ln.Close(); l.Cut(); l.Heal() })
 	return l
 }
 
@@ -49,6 +49,41 @@ func (l *Line) Heal() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut = false
+	if l.held != nil {
+		close(l.held)
+		l.held = nil
+	}
+}
+
+// Hold lets nothing through any more and tells nobody: connections stay, as they do when
+// packets are lost on the way.
+func (l *Line) Hold() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held == nil {
+		l.held = make(chan struct{})
+	}
+}
+
+// pass waits while the line is held.
+func (l *Line) pass() {
+	l.mu.Lock()
+	held := l.held
+	l.mu.Unlock()
+	if held != nil {
+		<-held
+	}
+}
+
+// A heldWriter writes what may pass.
+type heldWriter struct {
+	l  *Line
+	to net.Conn
+}
+
+func (w heldWriter) Write(b []byte) (int, error) {
+	w.l.pass()
+	return w.to.Write(b)
 }
 
 func (l *Line) run() {
@@ -76,8 +111,8 @@ func (l *Line) carry(in net.Conn) {
 		return
 	}
 	defer l.drop(out)
-	go func() { io.Copy(out, in); out.Close() }()
-	io.Copy(in, out)
+	go func() { io.Copy(heldWriter{l, out}, in); out.Close() }()
+	io.Copy(heldWriter{l, in}, out)
 }
 
 // keep notes a connection, unless the line is cut.

@@ -17,6 +17,7 @@ package network
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
@@ -32,6 +33,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ferry/internal/policy"
 )
 
 // QM names the process of the queue manager and coordination.
@@ -43,17 +46,19 @@ const patience = 90 * time.Second
 
 // Setup declares a network.
 type Setup struct {
-	Ferry  string              // the binary; see Build
-	Agents []string            // started with it; others may follow with Add
-	Flags  map[string][]string // more flags of a process, by its name
-	Dir    string              // where everything is; default the test's own temporary directory
-	Roots  map[string]string   // of agents whose root is not to be in Dir
-	States map[string]string   // of processes whose state directory is not to be in Dir
-	Env    map[string][]string // more environment of a process, by its name
-	Wrap   map[string][]string // what a process is started through, such as ip netns exec NAME; it must exec
-	Other  map[string][]string // what is run in Ferry's place for a process, such as an emulator and a binary of another architecture
-	Listen string              // HOST:PORT of the queue manager; default a free port of this host
-	Direct string              // the agents' direct lane: tls, plain or off; default one of them, by the test's name
+	Ferry   string              // the binary; see Build
+	Agents  []string            // started with it; others may follow with Add
+	Flags   map[string][]string // more flags of a process, by its name
+	Dir     string              // where everything is; default the test's own temporary directory
+	Roots   map[string]string   // of agents whose root is not to be in Dir
+	States  map[string]string   // of processes whose state directory is not to be in Dir
+	Env     map[string][]string // more environment of a process, by its name
+	Wrap    map[string][]string // what a process is started through, such as ip netns exec NAME; it must exec
+	Other   map[string][]string // what is run in Ferry's place for a process, such as an emulator and a binary of another architecture
+	Listen  string              // HOST:PORT of the queue manager; default a free port of this host
+	Cluster []Member            // the queue managers, where there are several, of one cluster; Listen has no part then
+	Direct  string              // the agents' direct lane: tls, plain or off; default one of them, by the test's name
+	Shape   string              // default what SHAPE in the environment says, or ShapeHub
 }
 
 // lanes are what a network's agents may have. Which one it is follows from the
@@ -71,6 +76,9 @@ type Network struct {
 	url   string
 	procs map[string]*process
 	forks chan func()
+
+	channel string            // where QM listens for channels; "": each agent is at QM
+	urls    map[string]string // of queue managers of agents' own, by the agent
 }
 
 // A process is one name in the network, running or not.
@@ -97,7 +105,7 @@ func Build(dir string) (string, error) {
 // Up starts a network and takes it down at the end of the test.
 func Up(t testing.TB, s Setup) *Network {
 	t.Helper()
-	n := &Network{t: t, setup: s, dir: s.Dir, procs: map[string]*process{}, forks: make(chan func())}
+	n := &Network{t: t, setup: s, dir: s.Dir, procs: map[string]*process{}, forks: make(chan func()), urls: map[string]string{}}
 	if n.dir == "" {
 		n.dir = t.TempDir()
 	}
@@ -114,8 +122,25 @@ func Up(t testing.TB, s Setup) *Network {
 	if n.setup.Direct == "" {
 		n.setup.Direct = lanes[crc32.ChecksumIEEE([]byte(t.Name()))%uint32(len(lanes))]
 	}
-	n.define(QM, "queue manager", append([]string{"up", "--listen", listen, "--dir", n.State(QM), "--direct", n.setup.Direct}, s.Flags[QM]...))
-	n.Start(QM)
+	up := []string{"up", "--listen", listen, "--dir", n.State(QM), "--direct", n.setup.Direct}
+	switch shape := n.shape(); {
+	case len(s.Cluster) > 0:
+	case shape == ShapeCluster:
+		n.setup.Cluster = make([]Member, 3)
+	case shape == ShapeChannels:
+		n.channel = freePort(t)
+		if host, _, err := net.SplitHostPort(s.Listen); err == nil {
+			n.channel = strings.Replace(n.channel, "127.0.0.1", host, 1)
+		}
+		up = append(up, "--channel-listen", n.channel)
+	}
+	if len(n.setup.Cluster) > 0 {
+		n.cluster(n.setup.Cluster)
+	} else {
+		n.define(QM, "queue manager", append(up, s.Flags[QM]...))
+		n.Start(QM)
+	}
+	n.consent()
 	for _, a := range s.Agents {
 		n.Add(a)
 	}
@@ -123,11 +148,36 @@ func Up(t testing.TB, s Setup) *Network {
 	return n
 }
 
+// consent has the network's policy consent to a plain direct lane, where there is to be one.
+func (n *Network) consent() {
+	n.t.Helper()
+	plain := n.setup.Direct == "plain"
+	for _, flags := range n.setup.Flags {
+		plain = plain || slices.Contains(flags, "plain")
+	}
+	if !plain || slices.Contains(n.setup.Flags[QM], "--insecure") {
+		return
+	}
+	var rules policy.Policy
+	n.must(json.Unmarshal(policy.Default, &rules))
+	rules.DirectPlain = true
+	data, err := json.Marshal(rules)
+	n.must(err)
+	c := exec.Command(n.setup.Ferry, "policy", "apply", "-")
+	c.Dir, c.Env, c.Stdin = n.cwd, n.environment(), bytes.NewReader(data)
+	if out, err := c.CombinedOutput(); err != nil {
+		n.t.Fatalf("ferry policy apply: %v\n%s", err, out)
+	}
+}
+
 // Add declares an agent, whose root is made, and does not start it.
 func (n *Network) Add(agent string) {
 	n.t.Helper()
 	n.must(os.MkdirAll(n.Root(agent), 0o755))
-	n.define(agent, "agent "+agent+" ready", append([]string{"agent", "run", agent, "--network", n.url,
+	if n.channel != "" {
+		n.beside(agent)
+	}
+	n.define(agent, "agent "+agent+" ready", append([]string{"agent", "run", agent, "--network", n.URLOf(agent),
 		"--dir", n.State(agent), "--root", n.Root(agent), "--direct", n.setup.Direct}, n.setup.Flags[agent]...))
 }
 
@@ -202,6 +252,12 @@ func (n *Network) Gone(who string) {
 func (n *Network) Signal(who string, s syscall.Signal) {
 	n.t.Helper()
 	n.signal(who, s)
+}
+
+// first is HOST:PORT of the queue manager, of a cluster's the first.
+func (n *Network) first() string {
+	one, _, _ := strings.Cut(n.url, ",")
+	return strings.TrimPrefix(one, "nats://")
 }
 
 // URL is that of the queue manager.
@@ -330,18 +386,24 @@ func (n *Network) gone(name string) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// DeleteQueueManagerStore removes all that the queue manager had stored; it
-// must not be running.
+// DeleteQueueManagerStore removes all that the queue manager had stored, in a cluster at each of its
+// members that is not running. One at least must not be.
 func (n *Network) DeleteQueueManagerStore() {
 	n.t.Helper()
-	if n.process(QM).running() {
+	deleted := false
+	for _, who := range n.Managers() {
+		store := filepath.Join(n.State(who), "qm")
+		if _, err := os.Stat(store); err != nil {
+			n.t.Fatalf("queue manager %s has no store: %v", who, err)
+		}
+		if !n.process(who).running() {
+			deleted = true
+			n.must(os.RemoveAll(store))
+		}
+	}
+	if !deleted {
 		n.t.Fatal("the queue manager is running on the store that is to be deleted")
 	}
-	store := filepath.Join(n.State(QM), "qm")
-	if _, err := os.Stat(store); err != nil {
-		n.t.Fatalf("the queue manager has no store: %v", err)
-	}
-	n.must(os.RemoveAll(store))
 }
 
 // PeakRSS is the most memory that a running process has had, in bytes.

@@ -107,3 +107,15 @@ func (n *Network) Degraded() (manager string, agents map[string]string) {
 	}
 	return manager, agents
 }
+
+// Lose loses the messages of a stream with some sequences.
+func (w *Wire) Lose(stream string, from, to uint64) {
+	w.n.t.Helper()
+	js, err := jetstream.New(w.c)
+	w.n.must(err)
+	s, err := js.Stream(w.n.t.Context(), stream)
+	w.n.must(err)
+	for seq := from; seq <= min(to, s.CachedInfo().State.LastSeq); seq++ {
+		w.n.must(s.DeleteMsg(w.n.t.Context(), seq))
+	}
+}

@@ -25,15 +25,24 @@ import (
 // A Wire is a connection of the test's own to the queue manager: it hears what
 // passes and speaks as anybody.
 type Wire struct {
-	n *Network
-	c *nats.Conn
+	n       *Network
+	c, data *nats.Conn
 }
 
 // Wire connects; it stays until the test ends, through restarts of the queue
 // manager.
 func (n *Network) Wire(options ...nats.Option) *Wire {
 	n.t.Helper()
-	return &Wire{n, n.Anybody(append(options, nats.RetryOnFailedConnect(true))...)}
+	options = append(options, nats.RetryOnFailedConnect(true))
+	return &Wire{n, n.Anybody(options...), n.AnybodysData(options...)}
+}
+
+// of is the connection for a subject.
+func (w *Wire) of(subject string) *nats.Conn {
+	if strings.HasPrefix(subject, "ferry.data.") {
+		return w.data
+	}
+	return w.c
 }
 
 // Anybody connects with the client library alone, with the queue manager's own identity: it
@@ -41,10 +50,21 @@ func (n *Network) Wire(options ...nats.Option) *Wire {
 // restarts of the queue manager.
 func (n *Network) Anybody(options ...nats.Option) *nats.Conn {
 	n.t.Helper()
+	return n.anybody(func(all identity.JWTs) string { return all.User }, options)
+}
+
+// AnybodysData is Anybody for the data of the queue lane, which has an account of its own.
+func (n *Network) AnybodysData(options ...nats.Option) *nats.Conn {
+	n.t.Helper()
+	return n.anybody(func(all identity.JWTs) string { return all.Data }, options)
+}
+
+func (n *Network) anybody(which func(identity.JWTs) string, options []nats.Option) *nats.Conn {
+	n.t.Helper()
 	i := n.master()
 	c, err := nats.Connect(n.url, append(options, nats.MaxReconnects(-1), nats.TLSHandshakeFirst(),
 		nats.Secure(i.Client(identity.OneOf(i.Name().Network, identity.Manager))),
-		nats.UserJWT(func() (string, error) { return i.JWT(), nil }, func(nonce []byte) ([]byte, error) { return roles.SignNonce(i.Seed(), nonce) }))...)
+		nats.UserJWT(func() (string, error) { return which(i.JWTs()), nil }, func(nonce []byte) ([]byte, error) { return roles.SignNonce(i.Seed(), nonce) }))...)
 	n.must(err)
 	n.t.Cleanup(c.Close)
 	return c
@@ -60,12 +80,12 @@ func (n *Network) master() *identity.Identity {
 	return i
 }
 
-// Raw is a connection without any library, as Anybody's, on which CONNECT was said and nothing
-// else, until the test ends.
-func (n *Network) Raw() (net.Conn, *bufio.Reader) {
+// RawData is a connection without any library, as AnybodysData's, on which CONNECT was said and
+// nothing else, until the test ends.
+func (n *Network) RawData() (net.Conn, *bufio.Reader) {
 	n.t.Helper()
 	i := n.master()
-	tcp, err := net.Dial("tcp", strings.TrimPrefix(n.url, "nats://"))
+	tcp, err := net.Dial("tcp", n.first())
 	n.must(err)
 	n.t.Cleanup(func() { tcp.Close() })
 	c := tls.Client(tcp, i.Client(identity.OneOf(i.Name().Network, identity.Manager)))
@@ -78,7 +98,7 @@ func (n *Network) Raw() (net.Conn, *bufio.Reader) {
 	n.must(json.Unmarshal([]byte(strings.TrimPrefix(line, "INFO ")), &info))
 	signed, err := roles.SignNonce(i.Seed(), []byte(info.Nonce))
 	n.must(err)
-	_, err = fmt.Fprintf(c, "CONNECT {\"verbose\":false,\"jwt\":%q,\"sig\":%q}\r\n", i.JWT(), base64.RawURLEncoding.EncodeToString(signed))
+	_, err = fmt.Fprintf(c, "CONNECT {\"verbose\":false,\"jwt\":%q,\"sig\":%q}\r\n", i.JWTs().Data, base64.RawURLEncoding.EncodeToString(signed))
 	n.must(err)
 	return c, r
 }
@@ -86,31 +106,32 @@ func (n *Network) Raw() (net.Conn, *bufio.Reader) {
 // Say publishes a message and waits until the queue manager has it.
 func (w *Wire) Say(subject string, data []byte) {
 	w.n.t.Helper()
-	w.n.must(w.c.Publish(subject, data))
-	w.n.must(w.c.Flush())
+	w.n.must(w.of(subject).Publish(subject, data))
+	w.n.must(w.of(subject).Flush())
 }
 
 // Post publishes a message that asks for an answer, if reply is not empty, and does
 // not wait until the queue manager has it; Flush does.
 func (w *Wire) Post(subject, reply string, data []byte) {
 	w.n.t.Helper()
-	w.n.must(w.c.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: data}))
+	w.n.must(w.of(subject).PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: data}))
 }
 
 // Flush waits until the queue manager has all that was posted.
 func (w *Wire) Flush() {
 	w.n.t.Helper()
 	w.n.must(w.c.Flush())
+	w.n.must(w.data.Flush())
 }
 
 // Hear calls f with every message on the subjects, in order, as its sender made it:
 // one that travelled compressed is restored.
 func (w *Wire) Hear(subjects string, f func(subject string, data []byte)) {
 	w.n.t.Helper()
-	s, err := w.c.Subscribe(subjects, func(m *nats.Msg) { f(m.Subject, Plain(m.Data)) })
+	s, err := w.of(subjects).Subscribe(subjects, func(m *nats.Msg) { f(m.Subject, Plain(m.Data)) })
 	w.n.must(err)
 	w.n.must(s.SetPendingLimits(-1, -1))
-	w.n.must(w.c.Flush())
+	w.n.must(w.of(subjects).Flush())
 }
 
 // Plain is a message as its sender made it; what cannot be restored is as it came.

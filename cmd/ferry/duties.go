@@ -1,0 +1,6 @@
+package main
+
+import "ferry/internal/duty"
+
+// duties are what each agent of this program does beside the transfers that it is asked for.
+var duties []duty.Maker

@@ -1,0 +1,207 @@
+// Package access decides what a principal may do at an agent: by the policy in the network's
+// trust document, and by the agent's own sandbox, which narrows it. A principal is the token
+// that a connection vouches for; who that is, and which role he has, the document says.
+package access
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"sync/atomic"
+
+	"ferry/internal/identity"
+	"ferry/internal/policy"
+	"ferry/internal/transfer"
+	"ferry/internal/trust"
+)
+
+// Fold says that the file systems of a host take letters of either case for one another.
+type Fold bool
+
+// A Judge decides for one agent, or for coordination. It is safe for concurrent use. The zero
+// Judge, and one that is nil, is that of a network without identities: everybody may do
+// everything that no sandbox refuses.
+type Judge struct {
+	network string // empty: without identities
+	sandbox *policy.Rules
+	fold    Fold
+	rules   atomic.Pointer[rules]
+}
+
+// rules are a document that was taken apart.
+type rules struct {
+	*policy.Rules
+	users map[string]string // roles by name
+}
+
+// NewJudge makes the Judge of a network; an empty one has no identities. sandbox may be nil.
+func NewJudge(network string, sandbox *policy.Rules, fold Fold) *Judge {
+	return &Judge{network: network, sandbox: sandbox, fold: fold}
+}
+
+// Take has the Judge decide by a document. One whose policy cannot be read is an error, and what
+// was taken before holds: the authority has a newer version, or is broken.
+func (j *Judge) Take(d *trust.Document) error {
+	p, err := policy.Parse(d.Policy)
+	if err != nil {
+		if old := j.rules.Load(); old != nil {
+			j.rules.Store(&rules{Rules: old.Rules, users: d.Users}) // revocations and new roles hold with the old rules, too
+		}
+		return transfer.Errorf(transfer.KindMalformed, "the policy in trust document %d cannot be used: %w", d.Number, err)
+	}
+	j.rules.Store(&rules{Rules: p, users: d.Users})
+	return nil
+}
+
+// Ready is nil where the Judge can decide; otherwise the error is a wait.
+func (j *Judge) Ready() error {
+	if j == nil || j.network == "" || j.rules.Load() != nil {
+		return nil
+	}
+	return j.notYet()
+}
+
+func (j *Judge) notYet() error {
+	return transfer.Errorf(transfer.KindBusy, "nothing has been heard yet of what the policy of the network %s allows", j.network).
+		WithHint("start the network's authority: `ferry up`, or `ferry authority run`")
+}
+
+// Plain reports whether the direct lane may go without TLS.
+func (j *Judge) Plain() bool {
+	if j == nil || j.network == "" {
+		return true
+	}
+	r := j.rules.Load()
+	return r != nil && r.Plain()
+}
+
+// A Question is whether a principal may do something at an agent.
+type Question struct {
+	Principal string // a token
+	Right     transfer.Authority
+	Agent     transfer.AgentName
+	Path      string // of rights to paths; empty: whether there is any path for which he has it
+}
+
+// Ask is nil, with the rule that allows it, or an error of KindDenied that names principal,
+// authority, agent, path and rule. Where nobody can know yet it waits.
+func (j *Judge) Ask(q Question) (rule string, err error) {
+	if j == nil || q.Right == transfer.AuthNone {
+		return "", nil
+	}
+	who, err := j.who(q.Principal)
+	if err != nil {
+		return "", err
+	}
+	return j.decide(who, q)
+}
+
+// For is Ask for one principal at one agent: who he is is found out once for each document.
+func (j *Judge) For(principal string, agent transfer.AgentName) func(right transfer.Authority, path string) error {
+	if j == nil {
+		return func(transfer.Authority, string) error { return nil }
+	}
+	var last atomic.Pointer[known]
+	return func(right transfer.Authority, path string) (err error) {
+		who := last.Load()
+		if who == nil || who.of != j.rules.Load() {
+			if who, err = j.who(principal); err != nil {
+				return err
+			}
+			last.Store(who)
+		}
+		_, err = j.decide(who, Question{Principal: principal, Right: right, Agent: agent, Path: path})
+		return err
+	}
+}
+
+// known is who a principal is by some rules; nil: without identities.
+type known struct {
+	policy.Principal
+	of *rules
+}
+
+// who is a principal by the present rules. Where there are none yet it waits.
+func (j *Judge) who(token string) (*known, error) {
+	if j.network == "" {
+		return &known{Principal: named(token)}, nil
+	}
+	r := j.rules.Load()
+	if r == nil {
+		return nil, j.notYet()
+	}
+	p, err := r.principal(j.network, token)
+	return &known{p, r}, err
+}
+
+// decide is Ask of a principal who is known.
+func (j *Judge) decide(k *known, q Question) (rule string, err error) {
+	who := k.Principal
+	if k.of != nil {
+		d := k.of.Decide(j.question(who, q))
+		if !d.Allowed {
+			return "", refusal(who, q, d, "")
+		}
+		rule = d.Rule
+	}
+	if j.sandbox != nil {
+		d := j.sandbox.Decide(j.question(who, q))
+		if !d.Allowed {
+			return "", refusal(who, q, d, fmt.Sprintf(" in the sandbox of %s", q.Agent))
+		}
+		rule = strings.TrimPrefix(rule+"; sandbox: "+d.Rule, "; ")
+	}
+	return rule, nil
+}
+
+// named is whose token it is where there are no identities: an agent's begins with a capital or a
+// digit.
+func named(token string) policy.Principal {
+	p := policy.Principal{Kind: "user", Name: token}
+	if token != "" && ('A' <= token[0] && token[0] <= 'Z' || '0' <= token[0] && token[0] <= '9') {
+		p.Kind = "agent"
+	}
+	if name, err := url.PathUnescape(token); err == nil {
+		p.Name = name
+	}
+	return p
+}
+
+func (j *Judge) question(who policy.Principal, q Question) policy.Question {
+	return policy.Question{Who: who, Right: q.Right, Agent: q.Agent, Path: q.Path, Fold: bool(j.fold)}
+}
+
+// principal is whose token it is, with his role.
+func (r *rules) principal(network, token string) (p policy.Principal, err error) {
+	if token == string(identity.Coordination) || token == string(identity.Authority) || token == "qmgr" {
+		return policy.Principal{Kind: token, Name: token}, nil // for whom no rule is
+	}
+	n, err := identity.OfToken(network, token)
+	if err != nil {
+		return p, transfer.Errorf(transfer.KindDenied, "%.100q is no principal of the network", token)
+	}
+	p = policy.Principal{Kind: string(n.Role), Name: n.Name}
+	if n.Role == identity.User {
+		if p.Role = r.users[n.Name]; p.Role == "" {
+			p.Role = policy.RoleSender
+		}
+	}
+	return p, nil
+}
+
+// refusal says what was refused, and by which rule.
+func refusal(who policy.Principal, q Question, d policy.Decision, where string) error {
+	at := ""
+	if q.Agent != "" {
+		at = " at agent " + string(q.Agent)
+	}
+	if q.Path != "" {
+		at += " for " + transfer.Path(q.Path).String()
+	}
+	why := "no rule" + where + " gives it"
+	if d.Rule != "" {
+		why = fmt.Sprintf("rule %q%s denies %s", d.Rule, where, d.Denied)
+	}
+	return transfer.Errorf(transfer.KindDenied, "%s %s does not have the authority %s%s: %s", who.Kind, who.Name, q.Right, at, why).
+		WithHint("`ferry policy show` prints the rules")
+}

@@ -1,0 +1,182 @@
+package agent
+
+import (
+	"runtime"
+
+	"ferry/internal/access"
+	"ferry/internal/audit"
+	"ferry/internal/enrol"
+	"ferry/internal/identity"
+	"ferry/internal/ledger"
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A gatekeeper decides what principals may do at this agent.
+type gatekeeper struct {
+	*core
+	*enrol.Keeper
+}
+
+// newGatekeeper reads the trust document that the ledger has.
+func newGatekeeper(c *core, revoked func()) (*gatekeeper, error) {
+	k, err := enrol.NewKeeper(enrol.KeeperConfig{Conn: c.conn, Clock: c.cfg.Clock, Quiet: c.quiet, Who: string(c.cfg.Name),
+		Sandbox: c.cfg.Sandbox, Fold: runtime.GOOS == "windows" || runtime.GOOS == "darwin", Revoked: revoked,
+		Kept: func(network string) (doc []byte, err error) {
+			err = c.ledger.View(func(tx *ledger.Tx) error { doc = tx.Trust(network).Get(); return nil })
+			return doc, err
+		},
+		Keep: func(network string, doc []byte) error {
+			return c.ledger.Update(func(tx *ledger.Tx) error { return tx.Trust(network).Put(doc) })
+		}})
+	return &gatekeeper{c, k}, err
+}
+
+// waits is why nothing new is accepted, an error that waits; nil where it is.
+func (g *gatekeeper) waits() error {
+	if err := g.Stale(); err != nil {
+		return err
+	}
+	return g.Judge().Ready()
+}
+
+// may is whether a principal has an authority here, for any path where it is one for paths.
+func (g *gatekeeper) may(principal string, right transfer.Authority) (rule string, err error) {
+	return g.Judge().Ask(access.Question{Principal: principal, Right: right, Agent: g.cfg.Name})
+}
+
+// permit is what a principal may do with files here.
+func (g *gatekeeper) permit(principal string) place.Permit {
+	return g.Judge().For(principal, g.cfg.Name)
+}
+
+// submits is whether a principal may have this agent send anything, with the rule. What a command
+// reads on its own standard input nobody else has a say in.
+func (g *gatekeeper) submits(r *arrival) (rule string, err error) {
+	if g.cfg.Streams != nil {
+		return "", g.ownPipe(r.principal, g.cfg.Name)
+	}
+	rule, err = g.may(r.principal, transfer.AuthSource)
+	deletes := r.q.Rest != nil && r.q.Rest.Deletes || r.q.Delete()
+	for n := range r.q.Items {
+		o := r.q.Of(&r.q.Items[n])
+		deletes = deletes || o.Delete()
+	}
+	if err == nil && deletes {
+		_, err = g.may(r.principal, transfer.AuthDeleteSource)
+	}
+	return rule, err
+}
+
+// admits is whether a transfer of a principal may come from an agent, with the rules: the agent
+// must be a peer, and the principal may have something land here. The agent of a command's
+// own standard input or output is the user himself.
+func (g *gatekeeper) admits(principal string, from transfer.AgentName) (rules string, err error) {
+	if g.cfg.Streams != nil {
+		return "", g.ownPipe(principal, g.cfg.Name)
+	}
+	peer := ""
+	switch {
+	case from == g.cfg.Name:
+	case from.Stream():
+		err = g.ownPipe(principal, from)
+	default:
+		peer, err = g.may(from.Token(), transfer.AuthPeer)
+	}
+	if err != nil {
+		return "", err
+	}
+	rule, err := g.may(principal, transfer.AuthDest)
+	if peer != "" && peer != rule {
+		rule += "; peer: " + peer
+	}
+	return rule, err
+}
+
+// ownPipe is nil where an agent of a command's standard input belongs to a principal.
+func (g *gatekeeper) ownPipe(principal string, from transfer.AgentName) error {
+	self := g.conn.Identity()
+	if self == nil {
+		return nil
+	}
+	name, err := identity.OfToken(self.Name().Network, principal)
+	if err != nil || !from.StreamOf(name.String()) {
+		return transfer.Errorf(transfer.KindDenied, "%s is not the agent of a command of %s", from, principal)
+	}
+	return nil
+}
+
+// answers is whether a principal may ask what takes an authority.
+func (g *gatekeeper) answers(principal string, needs transfer.Authority) error {
+	if needs == transfer.AuthNone {
+		return nil
+	}
+	if g.cfg.Streams != nil {
+		return g.ownPipe(principal, g.cfg.Name)
+	}
+	_, err := g.may(principal, needs)
+	return err
+}
+
+// sees is whether a principal may know of a transfer: it is his own, he is the agent at one of
+// its ends, or he has the authority operate or audit.
+func (g *gatekeeper) sees(principal string, p *transfer.Progress) error {
+	if principal == p.Principal || principal == p.Destination.Token() || principal == p.Source.Token() {
+		return nil
+	}
+	if p.Destination == "" && p.State.Final() {
+		return nil // it has ended before its request was known: nothing else is said of it
+	}
+	_, err := g.may(principal, transfer.AuthAudit)
+	if transfer.KindOf(err) == transfer.KindDenied {
+		_, err = g.may(principal, transfer.AuthOperate)
+	}
+	return err
+}
+
+// visible is a heartbeat as a principal may see it: without the roots where he may do nothing with
+// them.
+func (g *gatekeeper) visible(principal string, b *wire.Beat) *wire.Beat {
+	for _, right := range []transfer.Authority{transfer.AuthSource, transfer.AuthDest, transfer.AuthOperate, transfer.AuthAdmin, transfer.AuthAudit} {
+		if _, err := g.may(principal, right); err == nil {
+			return b
+		}
+	}
+	hidden := *b
+	hidden.Roots, hidden.Rates = nil, nil
+	return &hidden
+}
+
+// controls is whether a principal may end or resume a transfer: it is his own, or he has the
+// authority operate. whose is the principal whose transfers he may end, empty for everybody's. Of a
+// transfer that is not known nobody can say yet whose it is: what is noted of it holds for his own
+// requests, and takes the authority to submit any.
+func (g *gatekeeper) controls(principal string, id transfer.ID) (whose string, err error) {
+	if g.cfg.Streams != nil {
+		return "", g.ownPipe(principal, g.cfg.Name)
+	}
+	var rec *ledger.Source
+	if err := g.ledger.View(func(t *ledger.Tx) (err error) {
+		rec, err = t.Source(id)
+		return err
+	}); err != nil {
+		return "", err
+	}
+	_, err = g.may(principal, transfer.AuthOperate)
+	switch {
+	case transfer.KindOf(err) != transfer.KindDenied:
+		return "", err
+	case rec != nil && rec.Principal == principal:
+		return principal, nil
+	case rec == nil:
+		_, err = g.may(principal, transfer.AuthSource)
+	}
+	return principal, err
+}
+
+// refusal is the audit record of something that a principal was refused.
+func refusal(principal string, id transfer.ID, err error) audit.Record {
+	e := transfer.AsError(err)
+	return audit.Record{Event: audit.Refused, Role: audit.RoleSource, Transfer: id, Principal: principal, Code: e.Kind.Code(), Error: e}
+}

@@ -1,0 +1,122 @@
+package agent
+
+import (
+	"ferry/internal/duty"
+	"ferry/internal/failpoint"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// The duties of an agent: what it does beside the transfers that it is asked for.
+type duties struct {
+	all       []duty.Duty
+	commands  map[wire.Kind]duty.Command
+	questions map[wire.Kind]duty.Question
+}
+
+// newDuties makes the duties of an agent, whose ledger is open.
+func newDuties(in *intake) (*duties, error) {
+	d := &duties{commands: map[wire.Kind]duty.Command{}, questions: map[wire.Kind]duty.Question{}}
+	for _, mk := range in.cfg.Duties {
+		one, err := mk(duty.Desk{Agent: in.cfg.Name, Ledger: in.ledger, FS: in.fs, Submit: in.submitFor, Status: in.status,
+			May:    func(principal string, right transfer.Authority) error { return in.gate.answers(principal, right) },
+			Permit: in.gate.permit, Note: in.note, Clock: in.cfg.Clock, Log: in.log})
+		if err != nil {
+			return nil, err
+		}
+		d.all = append(d.all, one)
+		for kind, c := range one.Commands() {
+			d.commands[kind] = c
+		}
+		for kind, q := range one.Questions() {
+			d.questions[kind] = q
+		}
+	}
+	return d, nil
+}
+
+// runDuties does each duty once the agent's name is its own and every cancel that waited has been obeyed.
+func (a *Agent) runDuties() {
+	for _, d := range a.duties.all {
+		a.wg.Go(func() {
+			if a.cfg.Alone || a.own.wait(taking) {
+				d.Run(a.ctx)
+			}
+		})
+	}
+}
+
+// submitFor accepts a request of one of the duties, for the principal of whoever has set it up. It
+// does not go by way of the queue manager, which may be away.
+func (a *intake) submitFor(principal string, q *transfer.Request) (*transfer.Progress, error) {
+	head, parts, err := q.Split()
+	if err != nil {
+		return nil, err
+	}
+	r := &arrival{q: head, principal: principal}
+	for n := range parts {
+		if err := r.keepPart(a.ledger, &parts[n], a.cfg.Clock.Now()); err != nil {
+			return nil, err
+		}
+	}
+	failpoint.Hit("duty.before_accept")
+	if err := a.accept(r); err != nil {
+		if transfer.KindOf(err) == transfer.KindDenied {
+			a.denied(refusal(principal, q.ID, err))
+		}
+		return nil, err
+	}
+	failpoint.Hit("duty.after_accept")
+	return a.status(q.ID)
+}
+
+// command has a duty do a command, and keeps the answer in the same transaction: a repeat
+// finds either both or nothing.
+func (d *duties) command(a *intake, c *wire.Control, who string, hash string) (answer []byte, err error) {
+	kind := d.commands[c.Kind]
+	if err := a.gate.answers(who, kind.Needs); err != nil {
+		if transfer.KindOf(err) == transfer.KindDenied {
+			a.denied(refusal(who, transfer.ID{}, err))
+		}
+		return a.refuseCommand(c, hash, err)
+	}
+	err = a.ledger.Update(func(t *ledger.Tx) error {
+		body, err := kind.Do(t, duty.Caller{Principal: who, Originator: c.Originator}, c.Body)
+		if err != nil {
+			return err
+		}
+		answer = wire.Marshal(wire.Answer{V: wire.Version, ID: c.ID, Body: wire.Marshal(body)})
+		return t.PutCommand(c.ID, hash, answer)
+	})
+	switch {
+	case err != nil && (transfer.KindOf(err) == transfer.KindInternal || a.ctx.Err() != nil):
+		return nil, err
+	case err != nil:
+		return a.refuseCommand(c, hash, err)
+	}
+	failpoint.Hit("duty.after_command")
+	if kind.Done != nil {
+		kind.Done()
+	}
+	return answer, nil
+}
+
+// refuseCommand keeps an error as the answer of a command.
+func (a *intake) refuseCommand(c *wire.Control, hash string, err error) ([]byte, error) {
+	answer := wire.Marshal(wire.Answer{V: wire.Version, ID: c.ID, Error: transfer.AsError(err)})
+	return answer, a.ledger.Update(func(t *ledger.Tx) error { return t.PutCommand(c.ID, hash, answer) })
+}
+
+// ask has a duty answer a question.
+func (d *duties) ask(a *answers, ask *wire.Ask, ans *wire.Answer) error {
+	q := d.questions[ask.Kind]
+	if err := a.gate.answers(ask.Principal, q.Needs); err != nil {
+		return err
+	}
+	body, err := q.Answer(duty.Caller{Principal: ask.Principal}, ask.Body)
+	if err == nil {
+		ans.Body = wire.Marshal(body)
+	}
+	return err
+}

@@ -1,0 +1,113 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"testing"
+	"time"
+
+	"ferry/internal/client"
+	"ferry/internal/clock"
+	"ferry/internal/duty"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A counter is a duty that counts how often it was told to, and submits what it is given.
+type counter struct {
+	duty.Desk
+	running chan struct{}
+	asked   chan transfer.Request
+	done    chan *transfer.Progress
+}
+
+func (c *counter) Run(ctx context.Context) {
+	close(c.running)
+	for {
+		select {
+		case q := <-c.asked:
+			p, err := c.Submit("ann%40box", &q)
+			if err != nil {
+				c.Log.Error("cannot submit", "error", err)
+			}
+			c.done <- p
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *counter) Commands() map[wire.Kind]duty.Command {
+	return map[wire.Kind]duty.Command{"count": {Needs: transfer.AuthMonitor, Do: func(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
+		d := ledger.DrawerOf(t, "counter")
+		n, _ := strconv.Atoi(string(d.Get(who.Principal)))
+		if err := d.Put(who.Principal, []byte(strconv.Itoa(n+1))); err != nil {
+			return nil, err
+		}
+		if string(body) == `"too far"` {
+			return nil, transfer.Errorf(transfer.KindUsage, "that is too far")
+		}
+		return n + 1, nil
+	}}}
+}
+
+func (c *counter) Questions() map[wire.Kind]duty.Question {
+	return map[wire.Kind]duty.Question{"counted": {Answer: func(who duty.Caller, _ json.RawMessage) (n any, err error) {
+		err = c.Ledger.View(func(t *ledger.Tx) error {
+			n = string(ledger.DrawerOf(t, "counter").Get(who.Principal))
+			return nil
+		})
+		return n, err
+	}}}
+}
+
+// A duty's command is done once however often it comes, and one that is refused leaves nothing but its answer.
+func TestDutiesAreDoneOnce(t *testing.T) {
+	c := &counter{running: make(chan struct{}), asked: make(chan transfer.Request), done: make(chan *transfer.Progress, 1)}
+	s := newScene(t, func(d duty.Desk) (duty.Duty, error) { c.Desk = d; return c, nil })
+	<-c.running
+	at := client.AtAgent{Client: &client.Client{Conn: s.stranger, Clock: clock.System, Timeout: patience}, Agent: "ALPHA"}
+	counted := func() string {
+		ans, err := at.Question(s.ctx, "counted", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(ans.Body)
+	}
+	ans, err := at.Command(s.ctx, "count", "on")
+	if err != nil || string(ans.Body) != "1" {
+		t.Fatalf("counted %v, %v", ans, err)
+	}
+	again := wire.Marshal(wire.Control{V: wire.Version, ID: transfer.NewID(time.Now()), Kind: "count", Body: wire.Marshal("on")})
+	for range 3 {
+		s.enqueue(wire.ControlSubject("ALPHA", s.stranger.Self()), again)
+	}
+	if ans, err := at.Command(s.ctx, "count", "too far"); transfer.KindOf(err) != transfer.KindUsage { // which comes after those
+		t.Fatalf("refused with %v, %v", ans, err)
+	}
+	if n := counted(); n != `"2"` {
+		t.Errorf("counted %s", n)
+	}
+}
+
+// What a duty submits is accepted once, for the principal that it names, whatever its size.
+func TestDutiesSubmit(t *testing.T) {
+	c := &counter{running: make(chan struct{}), asked: make(chan transfer.Request), done: make(chan *transfer.Progress, 1)}
+	s := newScene(t, func(d duty.Desk) (duty.Duty, error) { c.Desk = d; return c, nil })
+	large := request()
+	for n := range 3000 {
+		large.Items = append(large.Items, transfer.RequestItem{Source: transfer.Path("a file with a name " + strconv.Itoa(n))})
+	}
+	for _, q := range []transfer.Request{request(), large} {
+		for range 2 {
+			c.asked <- q
+			p := <-c.done
+			if p == nil || p.ID != q.ID || p.Principal != "ann%40box" {
+				t.Errorf("submitted: %+v", p)
+			}
+		}
+	}
+	s.settled()
+}

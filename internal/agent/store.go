@@ -1,0 +1,497 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/lane/store"
+	"ferry/internal/ledger"
+	"ferry/internal/qmgr"
+	"ferry/internal/receiver"
+	"ferry/internal/sender"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Times of stored delivery.
+const (
+	storeTry     = 5 * time.Second
+	storeSlice   = 2 * time.Second // of a shelf, while others wait
+	storeLater   = 4 * time.Second // until a transfer that could take nothing is tried again
+	storeFetch   = 300 * time.Millisecond
+	storeTake    = 20 * time.Second // for a message, on a disk that stands still: then others have their turn
+	storeActive  = time.Second      // between two looks while something comes
+	storeIdle    = time.Minute      // for so long after the last of it
+	storeLooks   = 5 * time.Minute  // between two looks when nothing does
+	storeSweeps  = 10 * time.Minute // between two sweeps
+	storeRetry   = 2 * time.Second
+	mostLooks    = 4096
+	mostLists    = 512 // entries from which a look may not have shown all
+	shelfLookAge = time.Second
+)
+
+// A storing is an agent's part of the store of its queue manager: what it sends goes there, what comes for
+// it is read there, and what nobody needs any more goes. It is sender.Store and receiver.Shelves.
+type storing struct {
+	*core
+	at   *qmgr.StoreAt
+	mem  *wire.Memory
+	read chan struct{} // there may be something to read
+	trim chan struct{} // there is something to trim
+	tidy chan struct{} // there may be something to sweep
+
+	mu     sync.Mutex
+	mark   string                           // of the store, and
+	seen   bool                             // whether it was looked for
+	looks  map[receiver.Shelf]*wire.Message // OPENs whose shelves are to be looked at
+	trims  map[receiver.Shelf]uint64        // first number that stays; MaxUint64: none does
+	ended  map[transfer.ID]transfer.AgentName
+	parked int
+
+	asking sync.Mutex // held while is asked how much is ours
+	room   error      // the answer
+	looked time.Time
+}
+
+var (
+	_ sender.Store     = (*storing)(nil)
+	_ receiver.Shelves = (*storing)(nil)
+)
+
+func newStoring(c *core, mem *wire.Memory) *storing {
+	return &storing{core: c, at: qmgr.StoreOf(c.conn, c.cfg.Name), mem: mem, read: make(chan struct{}, 1), trim: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
+		looks: map[receiver.Shelf]*wire.Message{}, trims: map[receiver.Shelf]uint64{}, ended: map[transfer.ID]transfer.AgentName{}}
+}
+
+// again has everything looked at: the connection is new.
+func (s *storing) again() {
+	poke(s.read)
+	poke(s.trim)
+	poke(s.tidy)
+}
+
+// Store names the store, for a source.
+func (s *storing) Store(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTry)
+	defer cancel()
+	v, err := s.at.Outgoing(ctx)
+	return v.Mark, err
+}
+
+// Shelf makes the lane of an epoch.
+func (s *storing) Shelf(ctx context.Context, to transfer.AgentName, id transfer.ID, epoch uint32, acked func(n uint64)) sender.Shelf {
+	return store.New(ctx, store.Config{Publish: store.Through(s.at), Subject: wire.StoreSubject(to, s.cfg.Name, id, epoch),
+		Memory: s.mem, Clock: s.cfg.Clock, Room: s.hasRoom, Acked: acked})
+}
+
+// hasRoom says why this agent may store nothing more at present: it has its share.
+func (s *storing) hasRoom(ctx context.Context) error {
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	if now := s.cfg.Clock.Now(); now.Sub(s.looked) >= shelfLookAge {
+		ctx, cancel := context.WithTimeout(ctx, storeTry)
+		defer cancel()
+		v, err := s.at.Outgoing(ctx)
+		if err == nil && v.Used > v.Share {
+			err = transfer.Errorf(transfer.KindNoSpace, "%s has its share of the queue manager's store: %s", s.cfg.Name, transfer.FormatBytes(v.Share)).
+				WithHint("it goes on as destinations take what is stored")
+		}
+		s.room, s.looked = err, now
+	}
+	return s.room
+}
+
+// Purge removes the epochs of a transfer before one.
+func (s *storing) Purge(ctx context.Context, to transfer.AgentName, id transfer.ID, before uint32) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTry)
+	defer cancel()
+	return s.at.Purge(ctx, to, id, before)
+}
+
+// Ended has what is left of a transfer in the store removed.
+func (s *storing) Ended(to transfer.AgentName, id transfer.ID) {
+	s.mu.Lock()
+	if len(s.ended) < mostLooks { // of more the sweep finds those that are left
+		s.ended[id] = to
+	}
+	s.mu.Unlock()
+	poke(s.tidy)
+}
+
+// Park lets as many transfers wait for room without a slot as there are slots.
+func (s *storing) Park() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.parked >= s.cfg.MaxSource {
+		return false
+	}
+	s.parked++
+	return true
+}
+
+// Unpark is the end of such a wait.
+func (s *storing) Unpark() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parked--
+}
+
+// Look has the shelf of an OPEN looked at.
+func (s *storing) Look(at receiver.Shelf, open *wire.Message) {
+	s.mu.Lock()
+	if open != nil && (len(s.looks) < mostLooks || s.looks[at] != nil) {
+		s.looks[at] = open
+	}
+	s.mu.Unlock()
+	poke(s.read)
+}
+
+// Trim has what is needed no more removed.
+func (s *storing) Trim(at receiver.Shelf, below uint64) {
+	if below == 0 {
+		below = math.MaxUint64
+	}
+	s.mu.Lock()
+	s.trims[at] = max(s.trims[at], below)
+	s.mu.Unlock()
+	poke(s.trim)
+}
+
+// Mark names the store, as it was seen last.
+func (s *storing) Mark() (mark string, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mark, s.seen
+}
+
+// trimLoop removes what was taken.
+func (s *storing) trimLoop() {
+	for s.await(s.trim, storeSweeps) {
+		s.mu.Lock()
+		trims := s.trims
+		s.trims = map[receiver.Shelf]uint64{}
+		s.mu.Unlock()
+		for at, below := range trims {
+			if err := s.trimNow(at, below); err != nil {
+				s.Trim(at, below)
+				s.log.Debug("cannot trim what is stored; will retry", "transfer", at.ID, "error", err)
+				s.await(nil, storeRetry)
+			}
+		}
+	}
+}
+
+func (s *storing) trimNow(at receiver.Shelf, below uint64) error {
+	ctx, cancel := context.WithTimeout(s.ctx, storeTry)
+	defer cancel()
+	if below == math.MaxUint64 {
+		below = 0
+	}
+	return s.at.Trim(ctx, shelfOf(at), below)
+}
+
+func shelfOf(at receiver.Shelf) qmgr.Shelf {
+	return qmgr.Shelf{From: at.From, ID: at.ID, Epoch: at.Epoch}
+}
+
+// await waits until it is poked, or for d; it reports false when the agent ends.
+func (s *storing) await(poked <-chan struct{}, d time.Duration) bool {
+	t := s.cfg.Clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-poked:
+	case <-t.C():
+	case <-s.ctx.Done():
+	}
+	return s.ctx.Err() == nil
+}
+
+// sweepLoop removes what transfers have left in the store that are over, or that have gone on to a later epoch.
+func (s *storing) sweepLoop() {
+	for {
+		pause := storeSweeps
+		if err := s.sweepOnce(); err != nil {
+			s.log.Debug("cannot sweep what is stored; will retry", "error", err)
+			pause = storeRetry
+		}
+		if !s.await(s.tidy, pause) {
+			return
+		}
+	}
+}
+
+func (s *storing) sweepOnce() error {
+	if failpoint.Planted("stored-not-purged") {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, storeTry)
+	defer cancel()
+	s.mu.Lock()
+	ended := maps.Clone(s.ended)
+	s.mu.Unlock()
+	for id, to := range ended {
+		if err := s.at.Purge(ctx, to, id, math.MaxUint32); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		delete(s.ended, id)
+		s.mu.Unlock()
+	}
+
+	v, err := s.at.Sent(ctx)
+	if err != nil {
+		return err
+	}
+	for _, shelf := range v.Shelves {
+		var rec *ledger.Source
+		if err := s.ledger.View(func(t *ledger.Tx) (err error) {
+			rec, err = t.Source(shelf.ID)
+			return err
+		}); err != nil {
+			return err
+		}
+		before := uint32(math.MaxUint32)
+		if rec != nil && !rec.State.Final() && !rec.Cancel && rec.Request.Destination == shelf.To {
+			before = rec.Epoch
+		}
+		if shelf.Epoch >= before {
+			continue
+		}
+		if err := s.at.Purge(ctx, shelf.To, shelf.ID, before); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A shelfReader reads what is stored for the agent.
+type shelfReader struct {
+	*storing
+	own   *owner
+	recv  receiver.Desk
+	next  map[receiver.Shelf]uint64    // where to read on
+	later map[receiver.Shelf]time.Time // not before
+	last  receiver.Shelf               // that was read last
+	came  time.Time                    // when something came last
+}
+
+func newShelfReader(s *storing, own *owner, recv *receiver.Receiver) *shelfReader {
+	return &shelfReader{storing: s, own: own, recv: receiver.Desk{Receiver: recv}, next: map[receiver.Shelf]uint64{}, later: map[receiver.Shelf]time.Time{}}
+}
+
+// loop reads until the agent ends.
+func (r *shelfReader) loop() {
+	for r.ctx.Err() == nil {
+		if !r.cfg.Alone && !r.own.wait(taking) {
+			return
+		}
+		pause, err := r.round()
+		if err != nil {
+			r.log.Debug("cannot read what is stored; will retry", "error", err)
+			pause = storeRetry
+		}
+		if !r.await(r.read, pause) {
+			return
+		}
+	}
+}
+
+// round looks what there is, and reads each shelf for a while. It says when to look again.
+func (r *shelfReader) round() (pause time.Duration, err error) {
+	r.mu.Lock()
+	looks := r.looks // before the look: of these it shows everything that their OPENs speak of
+	r.looks = map[receiver.Shelf]*wire.Message{}
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(r.ctx, storeTry)
+	v, err := r.at.Incoming(ctx)
+	cancel()
+	if err != nil {
+		r.lookAgain(looks)
+		return 0, err
+	}
+	r.mu.Lock()
+	r.mark, r.seen = v.Mark, true
+	r.mu.Unlock()
+
+	shelves := r.inTurn(v.Shelves)
+	for _, at := range shelves {
+		if r.later[at].After(r.cfg.Clock.Now()) {
+			delete(looks, at)
+			continue
+		}
+		spent, err := r.shelf(at, len(shelves) > 1)
+		if err != nil {
+			r.lookAgain(looks)
+			return 0, err
+		}
+		switch open := looks[at]; {
+		case open == nil:
+		case spent:
+			r.recv.Absent(r.ctx, at, open) // all that there was has been handed over
+		case !r.later[at].After(r.cfg.Clock.Now()):
+			r.Look(at, open)
+		}
+		delete(looks, at)
+	}
+	for at, open := range looks {
+		r.came = r.cfg.Clock.Now() // or is about to
+		if len(v.Shelves) < mostLists || r.next[at] > 0 {
+			r.recv.Absent(r.ctx, at, open)
+		}
+	}
+	return r.pause(shelves), nil
+}
+
+// lookAgain keeps OPENs whose shelves could not be looked at.
+func (r *shelfReader) lookAgain(looks map[receiver.Shelf]*wire.Message) {
+	for at, open := range looks {
+		r.Look(at, open)
+	}
+}
+
+// inTurn are the shelves to read: of each transfer that of the newest epoch, the one that is next first.
+// The others go.
+func (r *shelfReader) inTurn(all []qmgr.Shelf) (turn []receiver.Shelf) {
+	type one struct {
+		from transfer.AgentName
+		id   transfer.ID
+	}
+	newest := map[one]uint32{}
+	for _, sh := range all {
+		newest[one{sh.From, sh.ID}] = max(newest[one{sh.From, sh.ID}], sh.Epoch)
+	}
+	for _, sh := range all {
+		at := receiver.Shelf{From: sh.From, ID: sh.ID, Epoch: sh.Epoch}
+		if newest[one{sh.From, sh.ID}] > sh.Epoch {
+			r.Trim(at, 0)
+			continue
+		}
+		turn = append(turn, at)
+	}
+	gone := func(at receiver.Shelf) bool { return !slices.Contains(turn, at) }
+	maps.DeleteFunc(r.next, func(at receiver.Shelf, _ uint64) bool { return gone(at) })
+	maps.DeleteFunc(r.later, func(at receiver.Shelf, _ time.Time) bool { return gone(at) })
+	if n := slices.Index(turn, r.last); n >= 0 {
+		turn = slices.Concat(turn[n+1:], turn[:n+1])
+	}
+	return turn
+}
+
+// pause is when to look again.
+func (r *shelfReader) pause(shelves []receiver.Shelf) time.Duration {
+	now, pause := r.cfg.Clock.Now(), storeLooks
+	if !r.came.IsZero() && now.Sub(r.came) < storeIdle {
+		pause = storeActive
+	}
+	for _, at := range shelves {
+		if left := r.later[at].Sub(now); left > 0 {
+			pause = min(pause, left)
+		} else {
+			pause = min(pause, storeActive)
+		}
+	}
+	return pause
+}
+
+// shelf reads a shelf; where others wait, for a while only. spent says that everything was handed over.
+func (r *shelfReader) shelf(at receiver.Shelf, others bool) (spent bool, err error) {
+	r.last = at
+	began := r.cfg.Clock.Now()
+	for {
+		end, err := r.run(at, began, others)
+		switch {
+		case errors.Is(err, qmgr.ErrMissed): // on from behind what was taken
+		case err != nil:
+			return false, err
+		case end == rewound:
+			r.next[at] = 0
+		default:
+			return end == drained, nil
+		}
+		if r.ctx.Err() != nil {
+			return false, nil
+		}
+	}
+}
+
+// How a run along a shelf has ended.
+type runEnd int
+
+const (
+	left    runEnd = iota // there may be more
+	drained               // everything was handed over
+	rewound               // it is to be read from its start
+)
+
+// run reads a shelf from where it was read to.
+func (r *shelfReader) run(at receiver.Shelf, began time.Time, others bool) (end runEnd, err error) {
+	ctx, cancel := context.WithTimeout(r.ctx, storeTry)
+	reader, err := r.at.Read(ctx, shelfOf(at), r.next[at])
+	cancel()
+	if err != nil {
+		return left, err
+	}
+
+	for !others || r.cfg.Clock.Now().Sub(began) < storeSlice {
+		all, missed := reader.Fetch(r.ctx, storeFetch)
+		if r.ctx.Err() != nil {
+			return left, nil
+		}
+		if len(all) == 0 && missed == nil {
+			return r.drained(reader)
+		}
+		for _, m := range all {
+			if end, over, err := r.hand(at, m); over || err != nil {
+				return end, err
+			}
+		}
+		if missed != nil {
+			return left, missed
+		}
+		select {
+		case <-r.read: // there may be others
+			poke(r.read)
+			others = true
+		default:
+		}
+	}
+	return left, nil
+}
+
+// drained asks whether nothing is left where nothing came: on a busy host it may just take long.
+func (r *shelfReader) drained(reader *qmgr.StoreReader) (runEnd, error) {
+	ctx, cancel := context.WithTimeout(r.ctx, storeTry)
+	defer cancel()
+	is, err := reader.Drained(ctx)
+	if is {
+		return drained, nil
+	}
+	return left, err
+}
+
+// hand hands a message over. over says that this is the end of the run.
+func (r *shelfReader) hand(at receiver.Shelf, m qmgr.Stored) (end runEnd, over bool, err error) {
+	ctx, cancel := context.WithTimeout(r.ctx, storeTake)
+	defer cancel()
+	t := r.recv.Take(ctx, receiver.StoredMessage{Shelf: at, Number: m.Number, Data: m.Data})
+	switch t.Verdict {
+	case receiver.Took:
+		r.next[at], r.came = m.Number+1, r.cfg.Clock.Now()
+		return left, false, nil
+	case receiver.Rewind:
+		return rewound, true, nil
+	case receiver.Spent:
+		return left, true, r.trimNow(at, 0)
+	}
+	if t.Why != nil {
+		r.log.Debug("what is stored cannot be taken yet", "transfer", at.ID, "from", at.From, "error", t.Why)
+	}
+	r.later[at] = r.cfg.Clock.Now().Add(storeLater)
+	return left, true, nil
+}

@@ -1,0 +1,459 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"ferry/internal/audit"
+	"ferry/internal/failpoint"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+	"ferry/internal/witness"
+)
+
+// When an agent asks coordination for its log.
+const (
+	lookEvery   = time.Minute            // as a witness
+	proveEvery  = time.Second            // at most, while records wait to be proved
+	proveSoon   = 200 * time.Millisecond // where a checkpoint was only just made
+	proveFast   = 100 * time.Millisecond // and where the outbox fills
+	proveLine   = 64                     // times the delay of the line, at least
+	askAgain    = time.Second            // at first, where coordination does not answer
+	askRarely   = 30 * time.Second       // at last
+	askFor      = 10 * time.Second       // an answer, and the line's delay
+	cosignEvery = time.Second            // at most
+)
+
+// Bounds of what is proved at once.
+const (
+	proveRecords = 8192
+	proveBytes   = 4 << 20 // of records that are read to be hashed, a piece
+)
+
+// A witnessing is an agent as a witness of the audit log: it holds what coordination shows
+// against what it has seen, cosigns, and lets the outbox drop what is proved to be in the log.
+// Of an agent without an identity it does nothing.
+type witnessing struct {
+	*core
+	key  *witness.Key // nil: there is none
+	wake chan struct{}
+	lost chan struct{} // says that coordination does not have what it has receipted
+
+	turn    sync.Mutex // held from the look at the memory to its change
+	mu      sync.Mutex
+	memory  *witness.Memory
+	have    uint64 // receipted in this run
+	soon    bool   // coordination is about to have a checkpoint behind them
+	trouble string // of what cannot be proved
+
+	cosigned time.Time // the last checkpoint that coordination took with a cosignature
+}
+
+// newWitnessing reads what the ledger has.
+func newWitnessing(c *core) (*witnessing, error) {
+	w := &witnessing{core: c, wake: make(chan struct{}, 1), lost: make(chan struct{}, 1)}
+	self := c.conn.Identity()
+	if self == nil || c.cfg.Alone {
+		return w, nil
+	}
+	key, err := witness.OpenKey(self, c.cfg.Clock.Now())
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindOf(err), "the key that signs audit records cannot be used: %w", err)
+	}
+	var kept []byte
+	if err := c.ledger.View(func(t *ledger.Tx) error { kept = ledger.WitnessOf(t, self.Name().Network).Get(); return nil }); err != nil {
+		return nil, err
+	}
+	if len(kept) == 0 {
+		kept = nil
+	}
+	if w.memory, err = witness.NewMemory(self.Roots(), kept); err != nil {
+		return nil, transfer.Errorf(transfer.KindMalformed, "what the ledger has of the audit log's checkpoints cannot be used: %w", err)
+	}
+	w.key = key
+	return w, nil
+}
+
+// receipted hears up to which number coordination says that it has the records. It reports
+// false where they wait for a proof.
+func (w *witnessing) receipted(have uint64) (drop bool) {
+	if w.key == nil || failpoint.Planted("outbox-without-proof") {
+		return true
+	}
+	w.mu.Lock()
+	w.have = max(w.have, have)
+	w.mu.Unlock()
+	poke(w.wake)
+	return false
+}
+
+// seal signs a batch whose first record has a number.
+func (w *witnessing) seal(b *audit.Batch, first uint64) {
+	if w.key != nil {
+		b.Sign(w.key, first)
+	}
+}
+
+// bind tells coordination whose key signs this agent's records.
+func (w *witnessing) bind(ctx context.Context) error {
+	return w.tell(ctx, wire.AskBind, wire.Bind{Binding: w.key.Binding().Encode()})
+}
+
+// tell asks coordination for something that has no answer but that it was done.
+func (w *witnessing) tell(ctx context.Context, kind wire.Kind, body any) error {
+	_, err := w.ask(ctx, kind, body)
+	return err
+}
+
+func (w *witnessing) ask(ctx context.Context, kind wire.Kind, body any) (*wire.Answer, error) {
+	q := wire.Marshal(wire.Ask{V: wire.Version, Kind: kind, Body: wire.Marshal(body)})
+	data, err := w.conn.Request(ctx, wire.AskSubject(wire.Coordination, w.conn.Self()), q, askFor+8*w.conn.Delay())
+	if err != nil {
+		return nil, err
+	}
+	return wire.DecodeAnswer(data)
+}
+
+// loop asks for the log: each minute as a witness, and sooner where records wait for a proof.
+func (w *witnessing) loop() {
+	t := w.cfg.Clock.NewTimer(w.first())
+	defer t.Stop()
+	var last time.Time
+	pause := askAgain
+	for {
+		select {
+		case <-w.wake:
+		case <-t.C():
+		case <-w.ctx.Done():
+			return
+		}
+		now := w.cfg.Clock.Now()
+		if wait := w.due(last, now); wait > 0 {
+			t.Reset(min(wait, time.Second))
+			continue
+		}
+		last = now
+		more, err := w.look(w.ctx)
+		switch {
+		case w.ctx.Err() != nil:
+			return
+		case err != nil && transfer.KindOf(err) != transfer.KindConflict:
+			w.log.Debug("coordination does not show its log", "error", err)
+			last = now.Add(pause) // which is waited for before what is due
+			pause = min(2*pause, askRarely)
+		default:
+			pause = askAgain
+		}
+		wait := time.Second
+		if more {
+			wait = 0
+		}
+		t.Reset(wait)
+	}
+}
+
+// first is how long a witness waits before it asks for the first time, so that agents that
+// start together do not ask together.
+func (w *witnessing) first() time.Duration {
+	h := tlog.RecordHash([]byte(w.cfg.Name))
+	return time.Duration(h[0]) * 4 * time.Millisecond
+}
+
+// due is how long it is until the log is asked for next, when it was at a time.
+func (w *witnessing) due(last, now time.Time) time.Duration {
+	every := lookEvery
+	w.mu.Lock()
+	waits, soon := w.have > 0, w.soon
+	w.mu.Unlock()
+	switch {
+	case !waits:
+	case soon:
+		every = max(proveSoon, min(proveLine*w.conn.Delay(), thinGather))
+	case w.conn.Lag() > thinLag:
+		every = thinGather
+	case ledger.Fills(w.ledger):
+		every = max(proveFast, proveLine*w.conn.Delay()/8)
+	default:
+		every = max(proveEvery, min(proveLine*w.conn.Delay(), thinGather))
+	}
+	if last.IsZero() || now.Before(last.Add(-askRarely)) { // the clock was put back
+		return 0
+	}
+	return last.Add(every).Sub(now)
+}
+
+// look asks for the log, takes what is shown, and lets the outbox drop what it proves. more says
+// that more can be proved at once.
+func (w *witnessing) look(ctx context.Context) (more bool, err error) {
+	w.mu.Lock()
+	memory, have := w.memory, w.have
+	w.mu.Unlock()
+	seen := wire.LogSeen{}
+	if h, ok := memory.Held(); ok {
+		seen.Size, seen.Log = h.Size, h.Log
+	}
+	if have > 0 {
+		if _, _, seen.First, err = w.ledger.OutboxFrom(0, 1, 1); err != nil {
+			return false, err
+		}
+		if seen.First > have {
+			seen.First = 0
+		}
+		if seen.First > 0 {
+			seen.Incarnation, seen.Last = w.ledger.IncarnationText(), min(have, seen.First+proveRecords-1)
+		}
+		if seen.First == 0 {
+			w.settled(have)
+		}
+	}
+	ans, err := w.ask(ctx, wire.AskLog, seen)
+	if err != nil {
+		return false, err
+	}
+	shown, err := witness.DecodeShown(ans.Witness)
+	if err != nil {
+		return false, err
+	}
+	return w.take(ctx, shown, &seen)
+}
+
+// take takes what is shown.
+func (w *witnessing) take(ctx context.Context, shown *witness.Shown, seen *wire.LogSeen) (more bool, err error) {
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	w.mu.Lock()
+	before := w.memory
+	w.mu.Unlock()
+	if h, _ := before.Held(); h.Size != seen.Size || h.Log != seen.Log {
+		return true, nil // another log was accepted meanwhile
+	}
+	before.Under(w.conn.Identity().Roots())
+	now := w.cfg.Clock.Now()
+	next, err := before.Take(shown, now)
+	if transfer.KindOf(err) == transfer.KindMalformed {
+		w.quiet.Warn("what coordination shows of its log is not believed", "error", err)
+		return false, err
+	}
+	if err != nil {
+		w.quiet.Error("the audit log is not the one that this agent has seen", "error", err)
+		if next != before {
+			err = errors.Join(err, w.keep(next, 0))
+		}
+		w.beatNow()
+		return false, err
+	}
+
+	proved := uint64(0)
+	if seen.First > 0 {
+		proved, err = w.proved(next, shown, seen.First, seen.Last)
+	}
+	w.say(err)
+	if next != before || proved > 0 {
+		if err := w.keep(next, proved); err != nil {
+			return false, err
+		}
+	}
+	if shown.Missing && seen.First > 0 {
+		poke(w.lost)
+	}
+	w.mu.Lock()
+	// Once: a coordination that does not come to it is not asked in haste.
+	w.soon = seen.First > 0 && proved < seen.Last && !shown.Missing && err == nil && !w.soon
+	w.mu.Unlock()
+	w.countersign(ctx, next, shown, now)
+	return proved > 0 && proved == seen.Last && w.ledger.Outbox() > 0, err
+}
+
+// proved is up to which number the records from first on are proved to be in the log; 0: none.
+func (w *witnessing) proved(m *witness.Memory, shown *witness.Shown, first, last uint64) (through uint64, err error) {
+	at, _ := m.Held()
+	next := first
+	for _, run := range shown.Runs {
+		if run.First != next || next+uint64(run.Count)-1 > last {
+			break
+		}
+		leaves, err := w.leaves(next, run.Count)
+		if err != nil {
+			return through, err
+		}
+		if err := witness.CheckRun(run.Proof, at, run.Index, leaves); err != nil {
+			return through, transfer.Errorf(transfer.KindDigest, "coordination does not prove that it has the audit records %d to %d as they were written: %w", next, next+uint64(run.Count)-1, err)
+		}
+		next += uint64(run.Count)
+		through = next - 1
+	}
+	return through, nil
+}
+
+// leaves are those of records in the outbox.
+func (w *witnessing) leaves(from uint64, count int) (leaves []tlog.Hash, err error) {
+	for len(leaves) < count {
+		first, records, _, err := w.ledger.OutboxFrom(from, count-len(leaves), proveBytes)
+		if err != nil {
+			return nil, err
+		}
+		if len(records) == 0 || first != from {
+			return nil, transfer.Errorf(transfer.KindInternal, "audit record %d is not in the outbox", from)
+		}
+		for _, r := range records {
+			leaves = append(leaves, tlog.RecordHash(r))
+		}
+		from += uint64(len(records))
+	}
+	return leaves, nil
+}
+
+// keep puts a memory into the ledger, and drops what is proved.
+func (w *witnessing) keep(m *witness.Memory, proved uint64) error {
+	err := w.ledger.Update(func(t *ledger.Tx) error {
+		if err := ledger.WitnessOf(t, w.key.Party().Name.Network).Put(m.Encode()); err != nil {
+			return err
+		}
+		if proved == 0 {
+			return nil
+		}
+		return ledger.Drop(t, proved)
+	})
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.memory = m
+	w.mu.Unlock()
+	failpoint.Hit("outbox.proved")
+	w.settled(proved)
+	return nil
+}
+
+// settled hears that everything up to a number is out of the outbox.
+func (w *witnessing) settled(through uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.have <= through {
+		w.have = 0
+	}
+}
+
+// say keeps what cannot be proved for the heartbeats.
+func (w *witnessing) say(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+		w.quiet.Error("audit records are not proved to be in the log", "error", err)
+	}
+	w.mu.Lock()
+	changed := w.trouble != text
+	w.trouble = text
+	w.mu.Unlock()
+	if changed {
+		w.beatNow()
+	}
+}
+
+// countersign cosigns the note that is held, where coordination does not have that.
+func (w *witnessing) countersign(ctx context.Context, m *witness.Memory, shown *witness.Shown, now time.Time) {
+	at, ok := m.Held()
+	w.mu.Lock()
+	last := w.cosigned
+	w.mu.Unlock()
+	if soon := now.Sub(last) < cosignEvery && !now.Before(last); !ok || at.Size == 0 || shown.Cosigned || soon {
+		return
+	}
+	line, err := w.key.Cosign(shown.Note, now)
+	if err != nil {
+		w.quiet.Error("a checkpoint of the audit log cannot be cosigned", "error", err)
+		return
+	}
+	err = w.tell(ctx, wire.AskCosign, wire.Cosign{Size: at.Size, Line: line})
+	if transfer.KindOf(err) == transfer.KindNotFound { // it may not know the key yet
+		if err = w.bind(ctx); err == nil {
+			err = w.tell(ctx, wire.AskCosign, wire.Cosign{Size: at.Size, Line: line})
+		}
+	}
+	if err != nil {
+		w.log.Debug("coordination does not take a cosignature", "error", err)
+		return
+	}
+	w.mu.Lock()
+	w.cosigned = now
+	w.mu.Unlock()
+}
+
+// degraded is what is said of an agent that has seen another log than it sees now, or whose
+// records are not proved to be in it.
+func (w *witnessing) degraded() string {
+	if w.key == nil {
+		return ""
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if text := w.memory.Trouble(); text != "" {
+		return text
+	}
+	return w.trouble
+}
+
+// askWitness says what this agent has seen of the audit log.
+func (a *answers) askWitness(_ *wire.Ask, ans *wire.Answer) error {
+	w := a.witness
+	if w.key == nil {
+		return transfer.Errorf(transfer.KindUsage, "%s has no identity, so it is no witness of the audit log", a.cfg.Name)
+	}
+	w.mu.Lock()
+	m := w.memory
+	w.mu.Unlock()
+	s, err := w.key.State(m, w.cfg.Clock.Now())
+	if err != nil {
+		return err
+	}
+	s.Unproved = int(w.ledger.Outbox())
+	ans.Witness = wire.Marshal(s)
+	return nil
+}
+
+// askAccept has this agent go on as a witness from a log that is not the one that it has seen.
+// What it had seen is put on record.
+func (a *answers) askAccept(ask *wire.Ask, _ *wire.Answer) error {
+	w := a.witness
+	body, err := wire.ReadBody[wire.AcceptLog](ask.Kind, ask.Body)
+	if err != nil {
+		return err
+	}
+	if w.key == nil {
+		return transfer.Errorf(transfer.KindUsage, "%s has no identity, so it is no witness of the audit log", a.cfg.Name)
+	}
+	by, err := witness.DecodeBinding(body.Binding)
+	if err != nil {
+		return err
+	}
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	w.mu.Lock()
+	before := w.memory
+	w.mu.Unlock()
+	next, at, err := before.Accept(&witness.Signed{Note: body.Note, Binding: by})
+	if err != nil {
+		return err
+	}
+	text := "goes on as a witness from a log of " + at.String()
+	if h, ok := before.Held(); ok {
+		text += "; it had seen " + h.String()
+	}
+	if err := a.ledger.Update(func(t *ledger.Tx) error {
+		return a.note(t, audit.Record{Event: audit.Changed, Source: a.cfg.Name, Principal: ask.Principal, Text: text})
+	}); err != nil {
+		return err
+	}
+	if err := w.keep(next, 0); err != nil {
+		return err
+	}
+	w.quiet.Warn("another audit log was accepted", "principal", ask.Principal, "log", at.String())
+	w.beatNow()
+	poke(w.wake)
+	return nil
+}

@@ -1,0 +1,190 @@
+package audit
+
+import (
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"ferry/internal/transfer"
+	"ferry/internal/witness"
+)
+
+// A Prover shows what a log has, and proves it.
+type Prover struct{ *Log }
+
+// At is the checkpoint of a network's log at the present size.
+func (l Prover) At(network string) witness.Checkpoint {
+	t := l.snapshot().tree
+	return witness.Checkpoint{Network: network, Size: t.size, Root: t.hash(), Log: FormatIncarnation(l.id)}
+}
+
+// Has reports whether the log, as it is, goes on from a checkpoint.
+func (l Prover) Has(c witness.Checkpoint) bool {
+	if c.Log != FormatIncarnation(l.id) || c.Size > l.Size() {
+		return false
+	}
+	root, err := tlog.TreeHash(c.Size, l.hashes)
+	return err == nil && root == c.Root
+}
+
+// lookBack is how many records are read for a place that is not known: in one piece, and for one
+// question.
+const (
+	lookBackStep = 4096
+	lookBackMost = 16 * lookBackStep
+)
+
+// Runs proves for a log of a size where the records first to last of an agent's ledger are, as
+// many as fit. missing says that the log does not have the first of them.
+func (l Prover) Runs(agent transfer.AgentName, incarnation string, first, last uint64, size int64) (runs []witness.Run, missing bool, err error) {
+	v, err := ParseIncarnation(incarnation)
+	if err != nil {
+		return nil, false, err
+	}
+	key := stream{agent, v}
+	l.mu.RLock()
+	p := l.streams[key]
+	l.mu.RUnlock()
+	if first > p.have || p.lacks(first) {
+		return nil, true, nil
+	}
+
+	for n := first; n <= last && len(runs) < maxShownRuns; {
+		at, ok := l.recent.places.find(key, n)
+		if !ok && n == first {
+			at, ok, err = l.lookFor(key, n)
+		}
+		if !ok || err != nil || at.index >= size {
+			return runs, false, err
+		}
+		count := int(min(int64(at.count), int64(last-n+1), size-at.index))
+		proof, err := witness.ProveRun(size, at.index, at.index+int64(count), l.hashes)
+		if err != nil {
+			return nil, false, logError(l.dir, err)
+		}
+		runs = append(runs, witness.Run{First: n, Count: count, Index: at.index, Proof: proof})
+		n += uint64(count)
+	}
+	return runs, false, nil
+}
+
+// maxShownRuns is how many runs one answer has.
+const maxShownRuns = 32
+
+// lookFor reads for a record whose place is not known: one that an agent holds for long, after a
+// start. One call reads a part of the log; not ok: the next one goes on. Records that follow one
+// another in a ledger are most often near each other in the log, so behind one that was found the
+// next is looked for upwards first.
+func (l Prover) lookFor(key stream, n uint64) (at place, ok bool, err error) {
+	s := l.recent.places.seek(key, n)
+	if s.up > 0 {
+		to := min(s.up+lookBackMost, l.Size())
+		if at, ok, err = l.lookIn(key, n, s.up, to); ok || err != nil {
+			return l.found(key, at, ok, err)
+		}
+		if s.up = to; to == l.Size() {
+			s.up = 0
+		}
+		l.recent.places.keep(key, s)
+		return at, false, nil
+	}
+
+	end := s.down
+	if end == 0 {
+		end = l.Size()
+	}
+	for least := max(end-lookBackMost, 0); end > least; end = max(end-lookBackStep, least) {
+		if at, ok, err = l.lookIn(key, n, max(end-lookBackStep, least), end); ok || err != nil {
+			return l.found(key, at, ok, err)
+		}
+	}
+	s.down = end // at the beginning it starts again from the end
+	l.recent.places.keep(key, s)
+	return at, false, nil
+}
+
+// found notes where a search for the record behind those that were found begins.
+func (l Prover) found(key stream, at place, ok bool, err error) (place, bool, error) {
+	if ok {
+		l.recent.places.keep(key, sought{n: at.from + uint64(at.count), up: at.index + int64(at.count)})
+	}
+	return at, ok, err
+}
+
+// lookIn reads a part of the log for a record, with those directly behind it.
+func (l Prover) lookIn(key stream, n uint64, from, to int64) (at place, ok bool, err error) {
+	err = l.Scan(from, func(i int64, _ []byte, r *Record) error {
+		follows := ok && r.stream() == key && r.N == n+uint64(at.count) && i == at.index+int64(at.count) && at.count < witness.MaxRun
+		switch {
+		case !ok && i >= to, ok && !follows:
+			return fs.SkipAll
+		case follows:
+			at.count++
+		case r.N == n && r.stream() == key:
+			at, ok = place{n, 1, i}, true
+		}
+		return nil
+	})
+	return at, ok, err
+}
+
+// Show is what the log shows a witness that has seen a size of it, beside the note of c.
+func (l Prover) Show(c witness.Checkpoint, seen int64) (*witness.Shown, error) {
+	s := &witness.Shown{V: 1}
+	if seen < 1 || seen >= c.Size {
+		return s, nil
+	}
+	proof, err := l.ProofBetween(seen, c.Size)
+	s.Proof = proof
+	return s, err
+}
+
+// SealOf is the seal of the record at an index, with the leaves of its batch and the record's
+// place among them. The error is of KindNotFound where it has none.
+func (l Prover) SealOf(index int64, raw []byte) (seal *Seal, leaves []tlog.Hash, at int, err error) {
+	leaf := tlog.RecordHash(raw)
+	err = l.Scan(index, func(i int64, _ []byte, r *Record) error {
+		if i > index+2*maxBatchRecords {
+			return fs.SkipAll
+		}
+		if r.Event == Sealed && r.Agent == Coordination && r.Seal.fits() {
+			all, err := l.batchOf(i, r.Seal)
+			if err != nil {
+				return err
+			}
+			for n, h := range all {
+				if h == leaf {
+					seal, leaves, at = r.Seal, all, n
+					return fs.SkipAll
+				}
+			}
+		}
+		return nil
+	})
+	if err == nil && seal == nil {
+		err = transfer.Errorf(transfer.KindNotFound, "record %d of the audit log is not signed by its agent", index)
+	}
+	return seal, leaves, at, err
+}
+
+// batchOf are the leaves of the batch whose seal is at an index.
+func (l Prover) batchOf(i int64, seal *Seal) ([]tlog.Hash, error) {
+	first := i - int64(seal.fresh())
+	if first < 0 {
+		return nil, l.damaged(recordsName, fmt.Sprintf("record %d seals records before the first", i))
+	}
+	at := make([]int64, 0, seal.fresh())
+	for n := first; n < i; n++ {
+		at = append(at, tlog.StoredHashIndex(0, n))
+	}
+	before, err := l.hashes.ReadHashes(at)
+	if err != nil {
+		return nil, logError(l.dir, err)
+	}
+	all, ok := seal.leaves(before)
+	if !ok {
+		return nil, l.damaged(recordsName, fmt.Sprintf("record %d is no seal of the records before it", i))
+	}
+	return all, nil
+}

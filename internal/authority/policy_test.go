@@ -1,0 +1,125 @@
+package authority
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/identity"
+	"ferry/internal/policy"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+	"ferry/internal/trust"
+)
+
+// Rules are kept, signed and on record; such that nobody could take back, or agents could not
+// use, are refused, and change nothing.
+func TestRules(t *testing.T) {
+	s := newStage(t)
+	ann, bob := s.name(identity.User, "ann"), s.name(identity.User, "bob")
+	_, err := s.Issue(ann, roles.Admin, newJoiner(t).wish, "")
+	must(t, err)
+	_, err = s.Issue(bob, roles.User, newJoiner(t).wish, "")
+	must(t, err)
+	document := func() *trust.Document {
+		t.Helper()
+		data, err := s.Trust()
+		must(t, err)
+		d, err := trust.Open(s.trust.Verifier, s.Network(), data)
+		must(t, err)
+		if _, err := policy.Parse(d.Policy); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	first := document()
+	if first.Users["ann"] != "admin" || len(first.Users) != 1 {
+		t.Errorf("users are %v", first.Users)
+	}
+	rules := func(deny string) []byte {
+		return []byte(`{"v":1,"rules":[{"name":"admins","who":["role:admin"],"may":["admin"]},{"name":"d","who":["*"],"deny":["/` + deny + `"]}]}`)
+	}
+	must(t, s.SetPolicy(rules("x&y"), ann))
+	second := document()
+	if second.Number <= first.Number || !strings.Contains(string(second.Policy), "y") {
+		t.Errorf("document %d after %d has %s", second.Number, first.Number, second.Policy)
+	}
+	for what, bad := range map[string][]byte{
+		"none":                     nil,
+		"nobody is an admin":       []byte(`{"v":1,"rules":[]}`),
+		"too many that are longer": []byte(`{"v":1,"rules":[{"name":"admins","who":["role:admin"],"may":["admin"]},{"name":"` + strings.Repeat("&", 60_000) + `","who":["*"]}]}`),
+	} {
+		if err := s.SetPolicy(bad, ann); transfer.KindOf(err) != transfer.KindUsage {
+			t.Errorf("%s: %v", what, err)
+		}
+		if d := document(); d.Number != second.Number {
+			t.Errorf("%s: document %d", what, d.Number)
+		}
+	}
+	if err := s.May(bob, transfer.AuthAdmin); transfer.KindOf(err) != transfer.KindDenied {
+		t.Errorf("bob may: %v", err)
+	}
+	must(t, s.May(ann, transfer.AuthAdmin))
+	must(t, s.Revoke(bob, ""))
+	if d := document(); d.Users["bob"] != policy.RoleRevoked {
+		t.Errorf("users are %v", d.Users)
+	}
+	s.now = s.now.Add(60 * 24 * time.Hour)
+	if d := document(); d.Users["bob"] != policy.RoleRevoked {
+		t.Errorf("after two months users are %v", d.Users)
+	}
+	s.again()
+	if string(s.Policy()) != string(second.Policy) {
+		t.Errorf("after a restart the rules are %s", s.Policy())
+	}
+}
+
+// With new keys of a user the agents of his pipes lose theirs: whoever has the old ones is not he.
+func TestNewKeysOfAUserEndHisPipes(t *testing.T) {
+	s := newStage(t)
+	bob := s.name(identity.User, "bob")
+	s.enrolled(bob, roles.User)
+	pipe := s.name(identity.Agent, string(transfer.StreamAgentOf(bob.String(), 7)))
+	old := newJoiner(t)
+	_, err := s.Issue(pipe, roles.Agent, old.wish, bob.String())
+	must(t, err)
+	s.enrolled(bob, roles.User)
+	if !s.Revoked(pipe) {
+		t.Error("the pipe of who had the old keys is in the network")
+	}
+	if _, err := s.Renew(pipe, old.wish); transfer.KindOf(err) != transfer.KindDenied {
+		t.Errorf("it is renewed: %v", err)
+	}
+	_, err = s.Issue(pipe, roles.Agent, newJoiner(t).wish, bob.String())
+	must(t, err)
+	if Ended(s.Authority, pipe) {
+		t.Error("what was just issued has ended")
+	}
+	s.now = s.now.Add(identity.Validity + grace)
+	if !Ended(s.Authority, pipe) {
+		t.Error("what nobody has renewed has not ended")
+	}
+	must(t, s.Revoke(bob, ""))
+	if !s.Revoked(bob) {
+		t.Error("the user is not revoked")
+	}
+}
+
+// Rules that cannot be put on record do not hold, and no second document has the number of the first.
+func TestRulesThatAreNotOnRecord(t *testing.T) {
+	s := newStage(t)
+	ann := s.name(identity.User, "ann")
+	s.enrolled(ann, roles.Admin)
+	before, err := s.Trust()
+	must(t, err)
+	must(t, s.acts.f.Close()) // as of a disk that is full
+	if err := s.SetPolicy([]byte(`{"v":1,"rules":[{"name":"a","who":["role:admin"],"may":["admin"]}]}`), ann); err == nil {
+		t.Fatal("rules are taken that are not on record")
+	}
+	if after, err := s.Trust(); err != nil || string(after) != string(before) {
+		t.Errorf("the document is another one, %v", err)
+	}
+	if err := s.May(ann, transfer.AuthAudit); err != nil {
+		t.Errorf("the rules are others: %v", err)
+	}
+}

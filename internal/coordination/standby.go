@@ -1,0 +1,156 @@
+package coordination
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"ferry/internal/clock"
+	"ferry/internal/failpoint"
+	"ferry/internal/filelock"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Times of two coordination services on one directory: as of agents with a standby.
+const (
+	leaseEvery = 2 * time.Second
+	leaseTerm  = 8 * time.Second
+	claimEvery = time.Second
+)
+
+// A Claim is the lock of a directory that two coordination services share: who has it
+// is the one writer of the audit log. A mark stands behind it, for a service that has lost the
+// lock while it was stopped and was not told: it is looked at before each append, and
+// before anybody is told of one.
+type Claim struct {
+	lock io.Closer
+	mark *filelock.Mark
+	seen bool // the lock has kept this process out for a while
+}
+
+// Close lets go.
+func (c *Claim) Close() error { return c.lock.Close() }
+
+// fence is nil while the directory is this process's.
+func (c *Claim) fence() error {
+	if failpoint.Planted("fence-unchecked") {
+		return nil
+	}
+	err := c.mark.Check()
+	if errors.Is(err, filelock.ErrTaken) {
+		return transfer.Errorf(transfer.KindAlive, "another coordination service has taken the audit log over")
+	}
+	if err != nil {
+		return transfer.Errorf(transfer.KindBusy, "whose the audit log is cannot be read: %w", err)
+	}
+	return nil
+}
+
+// StandBy waits until this process may be the one coordination service on a directory that
+// two share, and gives the claim that Start needs in its Config. standing is called, once,
+// when another one is active. The error is of KindUsage where the directory is on storage whose
+// locks keep no other host out, and that of ctx where it ends.
+func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) (*Claim, error) {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.System
+	}
+	if err := os.MkdirAll(filepath.Join(cfg.Dir, "audit"), 0o700); err != nil {
+		return nil, transfer.Errorf(transfer.KindUnwritable, "the directory of coordination cannot be made: %w", err)
+	}
+	if err := filelock.Works(cfg.Dir); err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "coordination cannot have a standby on this storage: %w", err).
+			WithHint("keep --dir on storage that both hosts share, with locks that work between them; docs/operate.md has the list")
+	}
+
+	t := cfg.Clock.NewTimer(claimEvery)
+	defer t.Stop()
+	seen := false
+	for {
+		claim, err := takeClaim(cfg.Dir)
+		switch {
+		case errors.Is(err, filelock.ErrHeld):
+			if !seen {
+				seen = true
+				standing()
+			}
+		case err != nil:
+			return nil, transfer.Errorf(transfer.KindOf(err), "the directory %s cannot be locked: %w", cfg.Dir, err)
+		default:
+			claim.seen = seen
+			if err := conn.Healthy(ctx); err == nil {
+				return claim, claim.take(cfg)
+			}
+			claim.Close() // who does not reach the queue manager is no use
+		}
+		t.Reset(claimEvery)
+		select {
+		case <-t.C():
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// takeClaim takes the lock, unless a service that has no standby writes the log.
+func takeClaim(dir string) (*Claim, error) {
+	lock, err := filelock.Take(filepath.Join(dir, "standby.lock"))
+	if err != nil {
+		return nil, err
+	}
+	log, err := filelock.Take(filepath.Join(dir, "audit", "lock"))
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return &Claim{lock: lock}, log.Close()
+}
+
+// take marks the directory as this process's. On an error it lets go.
+func (c *Claim) take(cfg Config) error {
+	host, _ := os.Hostname()
+	now := cfg.Clock.Now().UTC()
+	var err error
+	if c.mark, err = filelock.SetMark(filepath.Join(cfg.Dir, "standby.mark"), filelock.Holder{Instance: wire.Coordination + "-" + newInstance(), Host: host, Since: now}); err != nil {
+		c.Close()
+		return transfer.Errorf(transfer.KindUnwritable, "the directory %s cannot be marked as this process's: %w", cfg.Dir, err)
+	}
+	return nil
+}
+
+// keepLease gives the service up when it has not reached the queue manager for leaseTerm, so
+// that a standby which does can take over.
+func keepLease(ctx context.Context, s *Service) {
+	t := s.cfg.Clock.NewTimer(leaseEvery)
+	defer t.Stop()
+	last := s.cfg.Clock.Now()
+	for {
+		select {
+		case <-t.C():
+		case <-ctx.Done():
+			return
+		}
+		asked := s.cfg.Clock.Now()
+		if err := s.conn.Healthy(ctx); err == nil {
+			last = asked
+		}
+		if away := s.cfg.Clock.Now().Sub(last); away > leaseTerm {
+			s.lose(transfer.Errorf(transfer.KindUnreachable, "coordination has not reached its queue manager for %s; it lets go of its directory, so that a standby can take over", away.Round(time.Second)))
+			return
+		}
+		t.Reset(leaseEvery)
+	}
+}
+
+// newInstance names one run.
+func newInstance() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

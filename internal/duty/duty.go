@@ -1,0 +1,82 @@
+// Package duty is how an agent does more than people ask of it one by one: it watches
+// directories, submits at appointed times, keeps templates. What each of these is, its
+// own package knows (monitor, schedule, template); the agent knows only duties. It hands
+// their commands and questions over, each with the authority that it takes, lends them
+// its ledger and a way to submit, and runs them while the agent's name is its own.
+//
+// A command is done once: what a duty writes for it and the answer that a repeat gets
+// are one transaction of the ledger. A duty submits under an ID that it has written down
+// before: submitting again after a crash finds the transfer that is there.
+package duty
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+
+	"ferry/internal/audit"
+	"ferry/internal/clock"
+	"ferry/internal/ledger"
+	"ferry/internal/localfs"
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A Duty is one of an agent's. Its methods are called by the agent.
+type Duty interface {
+	// Commands are the kinds of command that change it; kinds are one duty's alone.
+	Commands() map[wire.Kind]Command
+	// Questions are the kinds of question that it answers.
+	Questions() map[wire.Kind]Question
+	// Run does the duty until ctx ends. The ledger is open and the agent's name is its own; the queue
+	// manager may be away.
+	Run(ctx context.Context)
+}
+
+// A Maker makes a duty of what an agent lends. It reads from the ledger what an earlier
+// run has left; an error keeps the agent from starting.
+type Maker func(Desk) (Duty, error)
+
+// A Caller is who has given a command or asked a question.
+type Caller struct {
+	Principal  string              // as which its connection speaks
+	Originator transfer.Originator // as the caller says, for people; zero of a question
+}
+
+// A Command is what a kind of command takes and does.
+type Command struct {
+	Needs transfer.Authority
+	// Do changes the ledger and gives the body of the answer. An error of any kind but KindInternal is
+	// the answer, and nothing of what Do has written stays.
+	Do func(t *ledger.Tx, who Caller, body json.RawMessage) (answer any, err error)
+	// Done, which may be nil, is called once what Do has written is durable.
+	Done func()
+}
+
+// A Question is what a kind of question takes, and how it is answered.
+type Question struct {
+	Needs  transfer.Authority
+	Answer func(who Caller, body json.RawMessage) (answer any, err error)
+}
+
+// A Desk is what an agent lends to a duty.
+type Desk struct {
+	Agent  transfer.AgentName
+	Ledger *ledger.Ledger
+	FS     *localfs.FS // the files beneath the agent's roots
+	// Submit has a transfer of this agent accepted in the name of a principal. It is done when the
+	// agent's ledger has it. A repeat under the same ID is the same transfer. An error of a kind that
+	// waits (busy, no space) says to try again later; others are final.
+	Submit func(principal string, q *transfer.Request) (*transfer.Progress, error)
+	// Status is how a transfer of this agent stands; KindNotFound where the ledger has none.
+	Status func(id transfer.ID) (*transfer.Progress, error)
+	// May is whether a principal has an authority at this agent; KindDenied where not.
+	May func(principal string, right transfer.Authority) error
+	// Permit is what a principal may do with files here.
+	Permit func(principal string) place.Permit
+	// Note puts an audit record into the outbox, in the transaction of what it is about.
+	Note  func(t *ledger.Tx, r audit.Record) error
+	Clock clock.Clock
+	Log   *slog.Logger
+}

@@ -1,0 +1,107 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"ferry/internal/clock"
+	"ferry/internal/lane/lanetest"
+	"ferry/internal/lane/store"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// TestContract holds the lane against its contract, over a queue manager's store.
+func TestContract(t *testing.T) {
+	lanetest.Test(t, func(t *testing.T) lanetest.Network {
+		log := slog.New(slog.DiscardHandler)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		t.Cleanup(cancel)
+		server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Log: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Shutdown)
+		conns := map[transfer.AgentName]*qmgr.Conn{}
+		for _, name := range []transfer.AgentName{"ALPHA", "BETA", "GAMMA.X"} {
+			c, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: server, Name: string(name), Log: log})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(c.Close)
+			conns[name] = c
+		}
+		if _, err := qmgr.StoreOf(conns["ALPHA"], "ALPHA").Outgoing(ctx); err != nil { // which makes the store
+			t.Fatal(err)
+		}
+
+		return lanetest.Network{
+			Largest: wire.MaxStored,
+			Lane: func(from transfer.AgentName) lanetest.Lane {
+				return &sender{ctx: ctx, conn: conns[from], from: from, lanes: map[key]*store.Lane{}}
+			},
+			Listen: func(to transfer.AgentName, take func(transfer.AgentName, []byte)) {
+				var reading sync.WaitGroup
+				ctx, stop := context.WithCancel(ctx)
+				reading.Go(func() { listen(ctx, qmgr.StoreOf(conns[to], to), take) })
+				t.Cleanup(func() { stop(); reading.Wait() })
+			},
+		}
+	})
+}
+
+type key struct {
+	to transfer.AgentName
+	id transfer.ID
+}
+
+// A sender makes the lane of each transfer.
+type sender struct {
+	ctx   context.Context
+	conn  *qmgr.Conn
+	from  transfer.AgentName
+	lanes map[key]*store.Lane
+}
+
+func (s *sender) Send(to transfer.AgentName, id transfer.ID, message []byte) error {
+	l := s.lanes[key{to, id}]
+	if l == nil {
+		l = store.New(s.ctx, store.Config{Publish: store.Through(qmgr.StoreOf(s.conn, s.from)), Subject: wire.StoreSubject(to, s.from, id, 1), Clock: clock.System})
+		s.lanes[key{to, id}] = l
+	}
+	if err := l.Send(bytes.Clone(message)); err != nil { // it keeps what it is given
+		return err
+	}
+	return nil
+}
+
+// listen takes everything that is stored for an agent, one shelf after another.
+func listen(ctx context.Context, at *qmgr.StoreAt, take func(transfer.AgentName, []byte)) {
+	for ctx.Err() == nil {
+		v, err := at.Incoming(ctx)
+		if err != nil {
+			continue
+		}
+		for _, shelf := range v.Shelves {
+			r, err := at.Read(ctx, shelf, 0)
+			if err != nil {
+				continue
+			}
+			all, err := r.Fetch(ctx, time.Millisecond)
+			for err == nil && len(all) > 0 {
+				for _, m := range all {
+					take(shelf.From, m.Data)
+				}
+				if at.Trim(ctx, shelf, all[len(all)-1].Number+1) != nil {
+					return
+				}
+				all, err = r.Fetch(ctx, time.Millisecond)
+			}
+		}
+	}
+}

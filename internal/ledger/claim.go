@@ -1,0 +1,231 @@
+package ledger
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/filelock"
+	"ferry/internal/transfer"
+)
+
+// Files of a ledger's directory that several instances of an agent may take, one after
+// the other.
+const (
+	claimName = "standby.lock"
+	markName  = "standby.mark"
+	storeName = "ledger.db"
+	copySoon  = ".taken-" // in the name of a copy that has not taken its place yet; an instance follows
+)
+
+// A Claim is the lock of a ledger's directory that several instances of an agent share
+// (R34). Who has it may open the ledger; nobody else does.
+//
+// The lock keeps others out for as long as the storage keeps it. A network file system
+// may drop the lock of a host that was stopped, and the process there is not told when
+// it goes on. Two things stand behind the lock for that case. Open marks the directory,
+// and a ledger looks at the mark before each transaction and before it says that one is
+// durable; and where the last holder has not let go, Open goes on in copies of its files,
+// which get the names: what the last holder still writes, it writes to files without one.
+type Claim struct {
+	dir   string
+	by    filelock.Holder
+	lock  io.Closer
+	store io.Closer      // lock of ledger.db as it was found; nil: there was none
+	mark  *filelock.Mark // nil until the ledger is open
+	taken bool           // from a holder that has not let go
+}
+
+// TakeClaim takes the lock without waiting, making the directory. Its error is
+// filelock.ErrHeld while another instance has it, or one that does not share its ledger.
+func TakeClaim(dir string, by filelock.Holder) (*Claim, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err)
+	}
+	c := &Claim{dir: dir, by: by}
+	var err error
+	if c.lock, err = filelock.Take(filepath.Join(dir, claimName)); err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(c.path(storeName)); err == nil {
+		if c.store, err = filelock.Take(c.path(storeName)); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// ClaimHolder is who has marked a ledger's directory last; Instance is empty where nobody
+// has, or has let go.
+func ClaimHolder(dir string) filelock.Holder {
+	h, _, _ := filelock.HolderOf(filepath.Join(dir, markName))
+	return h
+}
+
+// Instance is whose the claim is.
+func (c *Claim) Instance() string { return c.by.Instance }
+
+// Close lets go of the lock. A ledger that was opened with the claim has been closed.
+func (c *Claim) Close() error {
+	var err error
+	if c.store != nil {
+		err = c.store.Close()
+	}
+	return errors.Join(err, c.lock.Close())
+}
+
+func (c *Claim) path(name string) string { return filepath.Join(c.dir, name) }
+
+// enter marks the directory and, where the last holder has not let go, puts copies in
+// place of what it may still write to.
+func (c *Claim) enter() error {
+	before, marked, err := filelock.HolderOf(c.path(markName))
+	if err == nil {
+		c.mark, err = filelock.SetMark(c.path(markName), c.by)
+	}
+	if err == nil {
+		err = syncDirs(c.dir)
+	}
+	if err != nil {
+		return transfer.Errorf(transfer.KindUnwritable, "the state directory %s cannot be marked as this instance's: %w", c.dir, err)
+	}
+
+	failpoint.Hit("claim.marked")
+	if c.store != nil && (!marked || before.Instance != "") {
+		c.taken = true
+		if failpoint.Planted("ledger-taken-in-place") {
+			return c.unlockStore()
+		}
+		if err := c.copyAll(); errors.Is(err, filelock.ErrTaken) {
+			return transfer.Errorf(transfer.KindAlive, "another instance has taken the ledger in %s over", c.dir)
+		} else if err != nil {
+			return transfer.Errorf(transfer.KindUnwritable, "the ledger in %s cannot be taken over: %w", c.dir, err)
+		}
+		return nil // the lock of the old file stays: who waits for it must not get it
+	}
+	return c.unlockStore()
+}
+
+// unlockStore lets go of ledger.db, which the store locks itself.
+func (c *Claim) unlockStore() (err error) {
+	if c.store != nil {
+		err, c.store = c.store.Close(), nil
+	}
+	return err
+}
+
+// copyAll replaces the item journals and ledger.db. A crash at any
+// point leaves each of them as it was or as its copy.
+//
+// Another instance may have been stopped in the middle of this, and go on with it. Either
+// its copies are there by now: they are removed, and it cannot give them a name. Or it
+// has yet to make them: after that it looks at the mark, which is this instance's.
+func (c *Claim) copyAll() error {
+	if err := errors.Join(dropCopies(c.dir), dropCopies(c.path("items"))); err != nil {
+		return err
+	}
+	journals, err := os.ReadDir(c.path("items"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, j := range journals {
+		if _, err := transfer.ParseID(j.Name()); err != nil {
+			continue
+		}
+		if err := c.replaceByCopy(filepath.Join(c.path("items"), j.Name())); err != nil {
+			return err
+		}
+	}
+	if len(journals) > 0 {
+		if err := syncDirs(c.path("items")); err != nil {
+			return err
+		}
+	}
+	if err := c.replaceByCopy(c.path(storeName)); err != nil {
+		return err
+	}
+	failpoint.Hit("claim.copied")
+	return syncDirs(c.dir)
+}
+
+// replaceByCopy gives a file's name to a copy of it. The copy begins at the file's head:
+// of a database whose last transaction is being written meanwhile it has the state before
+// that one, or all of it, or a head that its checksum refuses, beside the one before.
+func (c *Claim) replaceByCopy(path string) (err error) {
+	from, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	soon := path + copySoon + c.by.Instance
+	to, err := os.OpenFile(soon, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	failpoint.Hit("claim.before_rename")
+	if err = errors.Join(err, to.Sync(), to.Close(), c.mark.Check()); err != nil {
+		os.Remove(soon)
+		return err
+	}
+	return os.Rename(soon, path)
+}
+
+// dropCopies removes copies that have not taken their places, whoever has made them.
+func dropCopies(dir string) error {
+	all, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, f := range all {
+		if strings.Contains(f.Name(), copySoon) {
+			if rerr := os.Remove(filepath.Join(dir, f.Name())); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+				err = errors.Join(err, rerr)
+			}
+		}
+	}
+	return err
+}
+
+// leave says that the run on the claim has left nothing unfinished, if it has not.
+func (c *Claim) leave(clean error) error {
+	var err error
+	if clean == nil {
+		if err = c.mark.Release(); errors.Is(err, filelock.ErrTaken) {
+			err = nil
+		}
+	}
+	return errors.Join(err, c.Close())
+}
+
+// TakenOver reports whether the ledger was taken from an instance that had not let go:
+// one that crashed, lost its host, or was stopped and may go on.
+func (t *tenure) TakenOver() bool { return t.claim != nil && t.claim.taken }
+
+// Fence is nil while the ledger is this process's. Where another instance has taken it
+// over the ledger is lost from then on. Whoever is about to change something that the
+// ledger speaks of, such as the name of a file, asks first. Without a claim it asks
+// nothing: the lock is given back when the process ends, and not before.
+func (t *tenure) Fence() error {
+	if t.claim == nil || failpoint.Planted("fence-unchecked") {
+		return nil
+	}
+	if err := t.Lost(); err != nil {
+		return err
+	}
+	err := t.claim.mark.Check()
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, filelock.ErrTaken):
+		return transfer.Errorf(transfer.KindBusy, "whose the state directory %s is cannot be read: %w", t.claim.dir, err)
+	}
+	by := ClaimHolder(t.claim.dir)
+	t.lose(transfer.Errorf(transfer.KindAlive, "the ledger in %s was taken over by instance %s on %s", t.claim.dir, by.Instance, by.Host))
+	return t.Lost()
+}

@@ -1,0 +1,59 @@
+package localfs
+
+import (
+	"os"
+
+	"ferry/internal/transfer"
+)
+
+// A fenced is a Disk that asks whether the agent still may, before it gives, takes or
+// changes a name. What is written to files that are open it lets through: nobody else
+// writes to them, whoever has the ledger by then (R34).
+type fenced struct {
+	Disk
+	may func() error
+}
+
+func (f fenced) ask() error {
+	if err := f.may(); err != nil {
+		return transfer.Errorf(transfer.KindBusy, "nothing is changed here any more: %w", err)
+	}
+	return nil
+}
+
+func (f fenced) Open(d *Dir, name string, flag int, perm os.FileMode) (File, error) {
+	if flag&os.O_CREATE != 0 {
+		if err := f.ask(); err != nil {
+			return nil, err
+		}
+	}
+	return f.Disk.Open(d, name, flag, perm)
+}
+
+func (f fenced) Mkdir(d *Dir, name string) error {
+	if err := f.ask(); err != nil {
+		return err
+	}
+	return f.Disk.Mkdir(d, name)
+}
+
+func (f fenced) Rename(d *Dir, from, to string, replace bool) error {
+	if err := f.ask(); err != nil {
+		return err
+	}
+	return f.Disk.Rename(d, from, to, replace)
+}
+
+func (f fenced) Link(d *Dir, from, to string) error {
+	if err := f.ask(); err != nil {
+		return err
+	}
+	return f.Disk.Link(d, from, to)
+}
+
+func (f fenced) Unlink(d *Dir, name string) error {
+	if err := f.ask(); err != nil {
+		return err
+	}
+	return f.Disk.Unlink(d, name)
+}

@@ -1,0 +1,92 @@
+package placetest
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+)
+
+// only allows rights to paths with a word in them.
+func only(word string, rights ...transfer.Authority) place.Permit {
+	return func(right transfer.Authority, path string) error {
+		for _, r := range rights {
+			if r == right && strings.Contains(path, word) {
+				return nil
+			}
+		}
+		return transfer.Errorf(transfer.KindDenied, "nobody may %s %s", right, path)
+	}
+}
+
+// What somebody may not read is not opened, walked or deleted.
+func testMayRead(t *testing.T, p *Fixture) {
+	p.put(t, "open/a", "1")
+	p.put(t, "closed/b", "2")
+	src := p.Source.For(only("/open", transfer.AuthSource))
+	files := src.Files(p.at("open/a"))
+	defer files.Close()
+	f, err := files.Open(p.at("open/a"), false)
+	must(t, err)
+	if lies := f.Facts().Lies; !strings.HasSuffix(lies, "/open/a") {
+		t.Errorf("an open file lies at %q", lies)
+	}
+	f.Close()
+	_, err = files.Open(p.at("closed/b"), false)
+	wantKind(t, err, transfer.KindDenied)
+
+	items, _ := walk(t, src, place.WalkRequest{Args: place.Args(true, p.at("open/a"), p.at("closed/b"))})
+	if len(items) != 2 || items[0].Type != transfer.ItemFile || items[1].Type != transfer.ItemBad || items[1].Err.Kind != transfer.KindDenied {
+		t.Errorf("the walk gives %+v", items)
+	}
+
+	d, ok := src.(place.Deleter)
+	if !ok {
+		return
+	}
+	files = p.Source.Files(p.at("open/a"))
+	f, err = files.Open(p.at("open/a"), false)
+	must(t, err)
+	v := f.Facts().Version
+	f.Close()
+	files.Close()
+	wantKind(t, d.Delete(p.at("open/a"), v, d.Aside(testID, 1), false), transfer.KindDenied)
+	p.shows(t, "open/a", "1")
+	d = p.Source.For(only("/open", transfer.AuthDeleteSource)).(place.Deleter)
+	must(t, d.Delete(p.at("open/a"), v, d.Aside(testID, 1), false))
+	if names := p.visible(); len(names) != 1 {
+		t.Errorf("there are %q", names)
+	}
+}
+
+// Where somebody may not land nothing is begun, and what is there is replaced only by who may.
+func testMayLand(t *testing.T, p *Fixture) {
+	p.put(t, "open/there", "old")
+	land := func(may place.Permit, ifExists string) place.Landing {
+		return landAs(t, p.Target, place.LandConfig{Durable: true, Journal: newJournal(), May: may, Destination: into(p.Base, ifExists)})
+	}
+	l := land(only("/open", transfer.AuthDest), transfer.IfExistsError)
+	_, err := l.Create(1, staging("closed/new/x", 1))
+	wantKind(t, err, transfer.KindDenied)
+	done, err := l.Commit(context.Background(), []place.Pending{write(t, l, 2, "open/x", []byte("new"))})
+	must(t, err)
+	if len(done) != 1 || done[0].Err != nil {
+		t.Fatalf("it ends as %+v", done)
+	}
+	p.shows(t, "open/x", "new")
+
+	l = land(only("/open", transfer.AuthDest), transfer.IfExistsOverwrite)
+	_, err = l.Create(3, staging("open/there", 1))
+	wantKind(t, err, transfer.KindDenied)
+	l = land(only("/open", transfer.AuthDest, transfer.AuthOverwrite), transfer.IfExistsOverwrite)
+	_, err = l.Commit(context.Background(), []place.Pending{write(t, l, 4, "open/there", []byte("new"))})
+	must(t, err)
+	p.shows(t, "open/there", "new")
+	for _, n := range p.Names() {
+		if strings.Contains(n, "closed") || strings.Contains(n, ".ferry-") {
+			t.Errorf("there is %s", n)
+		}
+	}
+}

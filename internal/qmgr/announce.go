@@ -1,0 +1,227 @@
+package qmgr
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// inboxCounter numbers the inboxes of questions.
+type inboxCounter struct{ atomic.Uint64 }
+
+// An announcer says to the other queue managers what this one is, and hears what they say.
+type announcer struct {
+	f        *forwarder
+	instance string // of this run of the queue manager
+
+	mu     sync.Mutex
+	others map[string]other // by token
+	here   atomic.Bool      // coordination reads here
+}
+
+// An other is a queue manager of which something was heard.
+type other struct {
+	announcement
+	heard time.Time
+	ahead time.Duration // by how much its clock is ahead of this one's, the time of the way included
+	twin  time.Time     // when something was heard of another instance of its name
+}
+
+// An announcement is what a queue manager says of itself. Unknown fields are ignored.
+type announcement struct {
+	V            int       `json:"v"`
+	Name         string    `json:"name"`
+	Domain       string    `json:"domain"` // token of the queue manager, or of its cluster
+	Instance     string    `json:"instance"`
+	Time         time.Time `json:"time"`
+	MaxPayload   int64     `json:"max_payload"`
+	Coordination bool      `json:"coordination"` // reads its audit batches here
+	Version      string    `json:"version"`      // of the NATS library
+	URL          string    `json:"url,omitempty"`
+	Clients      int       `json:"clients"`
+	Stored       uint64    `json:"stored_bytes"`
+	Degraded     string    `json:"degraded,omitempty"`
+	Links        uint64    `json:"links"` // how often a channel of it has come up
+}
+
+// Times of announcements.
+const (
+	announceEvery = 2 * time.Second
+	announceSoon  = 100 * time.Millisecond        // after a channel has come up
+	managerGone   = 3*announceEvery + time.Second // away
+	managerForgot = 24 * time.Hour
+	maxManagers   = 10_000
+	maxClockOff   = time.Hour
+	sayClockOff   = 10 * time.Second // less than this is not worth a word
+)
+
+func newAnnouncer(f *forwarder) *announcer {
+	return &announcer{f: f, instance: newSecret(), others: map[string]other{}}
+}
+
+// announce speaks until the forwarder ends.
+func (a *announcer) announce() {
+	next := announceEvery
+	for {
+		a.lookForCoordination()
+		if data, err := json.Marshal(a.about()); err == nil {
+			a.f.nc.Publish(wire.ManagerSubject(transfer.Token(a.f.s.cfg.Name)), data)
+		}
+		select {
+		case <-time.After(next):
+			next = min(2*next, announceEvery)
+		case <-a.f.s.channels.up: // who is there has to hear of this one, and does in a moment
+			next = announceSoon
+		case <-a.f.ctx.Done():
+			return
+		}
+	}
+}
+
+func (a *announcer) about() announcement {
+	s := a.f.s
+	x := announcement{V: 1, Name: s.cfg.Name, Domain: a.f.self, Instance: a.instance, Time: time.Now(), MaxPayload: serverMaxPayload, Coordination: a.here.Load(),
+		Version: server.VERSION, URL: s.URL(), Degraded: s.Degraded()}
+	x.Links = s.channels.ups()
+	x.Clients = s.ns.NumClients()
+	if v, err := s.ns.Jsz(nil); err == nil {
+		x.Stored = v.Store
+	}
+	return x
+}
+
+// lookForCoordination finds out whether coordination reads here: it waits for messages, or has some.
+func (a *announcer) lookForCoordination() {
+	ctx, cancel := context.WithTimeout(a.f.ctx, apiTimeout)
+	defer cancel()
+	cons, err := a.f.js.Consumer(ctx, string(StreamEvent), roles.DurableCoordination)
+	if err != nil {
+		a.here.Store(false)
+		return
+	}
+	info := cons.CachedInfo()
+	a.here.Store(info.NumWaiting > 0 || info.NumAckPending > 0)
+}
+
+// coordinationAt is the token of the queue manager where coordination is; empty where none is known.
+func (a *announcer) coordinationAt() string {
+	if a.here.Load() {
+		return a.f.self
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, o := range a.others {
+		if o.Coordination && time.Since(o.heard) < managerGone {
+			return o.Domain
+		}
+	}
+	return ""
+}
+
+// domainOf is the token of a queue manager, or of its cluster, by its name.
+func (a *announcer) domainOf(name string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if o, ok := a.others[transfer.Token(name)]; ok {
+		return o.Domain
+	}
+	return transfer.Token(name)
+}
+
+// announced takes what another queue manager says.
+func (a *announcer) announced(m *nats.Msg) {
+	token := wire.LastToken(m.Subject)
+	var x announcement
+	if data := unpacked(m.Data); len(data) > maxErrand || json.Unmarshal(data, &x) != nil || x.V != 1 || transfer.Token(x.Name) != token || transfer.Token(x.Domain) != x.Domain || len(token) > maxToken || len(x.Domain) > maxToken || x.Instance == a.instance {
+		return
+	}
+	now := time.Now()
+	a.mu.Lock()
+	was, known := a.others[token]
+	if !known && len(a.others) >= maxManagers {
+		a.mu.Unlock()
+		return
+	}
+	o := other{announcement: x, heard: now, ahead: x.Time.Sub(now), twin: was.twin}
+	if known && was.Instance != x.Instance && now.Sub(was.heard) < managerGone {
+		o.twin = now // or it has just been started again: then it is not heard a second time
+	}
+	back := !known || now.Sub(was.heard) > managerGone
+	a.others[token] = o
+	for t, o := range a.others {
+		if now.Sub(o.heard) > managerForgot {
+			delete(a.others, t)
+		}
+	}
+	a.mu.Unlock()
+
+	switch twins := token == transfer.Token(a.f.s.cfg.Name) || !was.twin.IsZero() && now.Sub(was.twin) < managerGone && o.twin.Equal(now); {
+	case twins:
+		a.f.s.noticed("two queue managers are called %s: give one of them another name (--name), as what is stored for one reaches the other", x.Name)
+	case o.ahead.Abs() > maxClockOff:
+		a.f.s.noticed("%s", clockOff(o))
+	case x.MaxPayload != serverMaxPayload:
+		a.f.s.noticed("queue manager %s takes messages of %d bytes, this one of %d (max_payload): larger ones do not pass between them", x.Name, x.MaxPayload, serverMaxPayload)
+	case x.Coordination && a.here.Load() && x.Domain != a.f.self:
+		a.f.s.noticed("two coordination services run, here and at queue manager %s: stop one of them", x.Name)
+	}
+	if back {
+		a.f.mu.Lock()
+		delete(a.f.blocked, x.Domain)
+		a.f.mu.Unlock()
+		a.f.poke()
+	}
+}
+
+// InstanceOf is which run of a queue manager has said something on a subject of wire.AllManagers. It
+// changes where the queue manager was away for others, too.
+func InstanceOf(announced []byte) string {
+	var x announcement
+	if json.Unmarshal(announced, &x) != nil {
+		return ""
+	}
+	return x.Instance + " " + strconv.FormatUint(x.Links, 10)
+}
+
+func clockOff(o other) string {
+	way := "ahead of"
+	if o.ahead < 0 {
+		way = "behind"
+	}
+	return fmt.Sprintf("the clock of queue manager %s is %s %s this one's", o.Name, o.ahead.Abs().Round(time.Second), way)
+}
+
+// linked are the queue managers of which something was heard that are not of this one's cluster, by name.
+func (a *announcer) linked() (all []Member) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, o := range a.others {
+		if o.Domain == a.f.self {
+			continue
+		}
+		m := Member{Name: o.Name, Linked: true, URL: o.URL, Version: o.Version, Up: time.Since(o.heard) <= managerGone, Connections: o.Clients, StoreBytes: o.Stored, Degraded: o.Degraded}
+		if o.Domain != transfer.Token(o.Name) {
+			m.Cluster = o.Domain
+		}
+		if o.ahead.Abs() > sayClockOff {
+			m.Degraded = strings.TrimSuffix(clockOff(o)+"; "+m.Degraded, "; ")
+		}
+		all = append(all, m)
+	}
+	slices.SortFunc(all, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}

@@ -1,0 +1,449 @@
+package qmgr
+
+import (
+	"cmp"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"ferry/internal/identity"
+	"ferry/internal/keyfile"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+)
+
+// A Channel links a queue manager to another one: a leafnode of NATS, dialled by one side. Through
+// it go heartbeats, what agents say to each other, questions and answers, and, over a connection
+// of its own, the data of the queue lane. What is stored stays with the queue manager that took it
+// and is handed on (forwarder): a channel that is down keeps it.
+type Channel struct {
+	Name     string `json:"name"` // of the queue manager at the other end
+	URL      string `json:"url"`  // nats://HOST:PORT of its channel listener; several with commas between for a cluster
+	Compress bool   `json:"compress,omitempty"`
+	Stopped  bool   `json:"stopped,omitempty"` // by an operator, until it is started
+}
+
+// The states of a channel.
+const (
+	ChannelRunning    = "running"
+	ChannelConnecting = "connecting" // the reason says why it is not up yet
+	ChannelStopped    = "stopped"
+)
+
+// A ChannelState is how a channel stands.
+type ChannelState struct {
+	Name      string        `json:"channel"`
+	Peer      string        `json:"queue_manager,omitempty"` // who answers there; empty: nobody yet
+	Direction string        `json:"direction"`               // out: dialled by this queue manager; in: by the other one
+	URL       string        `json:"url,omitempty"`
+	Address   string        `json:"address,omitempty"` // HOST:PORT at the other end
+	State     string        `json:"state"`
+	Reason    string        `json:"reason,omitempty"`
+	RTT       time.Duration `json:"rtt_ns,omitempty"`
+	In        int64         `json:"bytes_in"` // since it is up
+	Out       int64         `json:"bytes_out"`
+	Waiting   int           `json:"waiting"` // messages that are kept here for the other side
+}
+
+// Limits and times of channels.
+const (
+	maxChannels         = 1000
+	channelDial         = 4 * time.Second
+	channelAgain        = 500 * time.Millisecond // after an attempt, and as long again at most
+	channelGreet        = 10 * time.Second       // for TLS, and to say who one is
+	channelWrite        = time.Minute            // without a byte taken
+	channelFile         = "channels.json"
+	maxChannelNotes     = 256
+	directionOut        = "out"
+	directionIn         = "in"
+	channelNoteValidFor = 2 * time.Minute
+)
+
+// ParseChannel reads NAME=URL.
+func ParseChannel(s string) (c Channel, err error) {
+	name, at, ok := strings.Cut(s, "=")
+	if !ok {
+		return c, transfer.Errorf(transfer.KindUsage, "the channel %q is malformed; write it as NAME=nats://HOST:PORT", s)
+	}
+	c = Channel{Name: name, URL: at}
+	return c, c.check()
+}
+
+func (c *Channel) check() error {
+	if err := (identity.Name{Network: "aaaaaaaa", Role: identity.Manager, Name: c.Name}).Check(); err != nil {
+		return err
+	}
+	if len(c.URL) > 4096 {
+		return transfer.Errorf(transfer.KindTooLarge, "the URL of channel %s has %d bytes; the limit is 4096", c.Name, len(c.URL))
+	}
+	_, err := c.urls()
+	return err
+}
+
+// urls are where the other end may be.
+func (c *Channel) urls() (all []*url.URL, err error) {
+	for part := range strings.SplitSeq(c.URL, ",") {
+		if part = strings.TrimSpace(part); !strings.Contains(part, "://") {
+			part = "nats://" + part
+		}
+		u, err := url.Parse(part)
+		if err != nil || u.Hostname() == "" || u.Port() == "" || u.Scheme != "nats" || u.User != nil || u.Path != "" {
+			return nil, transfer.Errorf(transfer.KindUsage, "the URL of channel %s is malformed; write it as nats://HOST:PORT, the address of --channel-listen there", c.Name)
+		}
+		all = append(all, u)
+	}
+	return all, nil
+}
+
+// Channels are those of a queue manager.
+type Channels struct {
+	s     *Server
+	path  string // of the file that keeps what was defined
+	notes notes
+
+	up chan struct{} // has one when a channel comes up
+
+	reloading sync.Mutex
+
+	mu    sync.Mutex
+	all   []Channel         // by name
+	peers map[string]string // by channel, who has shown a certificate
+	links uint64            // how often a connection has come up, in either direction
+
+	resting map[string]bool // channels whose connections are being ended, to be made anew
+}
+
+// ups is how often a channel has come up, or nearly.
+func (c *Channels) ups() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.links
+}
+
+// channelStore is what the file has.
+type channelStore struct {
+	V        int       `json:"v"`
+	Channels []Channel `json:"channels"`
+}
+
+// openChannels reads what was defined before, and adds what is defined now.
+func openChannels(s *Server) (*Channels, error) {
+	c := &Channels{s: s, path: filepath.Join(s.cfg.Dir, channelFile), peers: map[string]string{}, up: make(chan struct{}, 1), resting: map[string]bool{}}
+	data, err := os.ReadFile(c.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, transfer.Errorf(transfer.KindUnreadable, "the channels cannot be read: %w", err)
+	}
+	if err == nil {
+		var kept channelStore
+		if err := json.Unmarshal(data, &kept); err != nil || kept.V != 1 || len(kept.Channels) > maxChannels {
+			return nil, transfer.Errorf(transfer.KindMalformed, "%s is damaged", c.path).WithHint("remove it, and give the channels with --channel again")
+		}
+		c.all = kept.Channels
+	}
+	for _, n := range s.cfg.Channels {
+		if err := n.check(); err != nil {
+			return nil, err
+		}
+		c.put(n)
+	}
+	if len(s.cfg.Channels) > 0 {
+		return c, c.keep()
+	}
+	return c, nil
+}
+
+// put defines a channel, in the place of one of its name. One that was stopped stays so.
+func (c *Channels) put(n Channel) {
+	at := c.index(n.Name)
+	if at < 0 {
+		c.all = append(c.all, n)
+		slices.SortFunc(c.all, func(a, b Channel) int { return cmp.Compare(a.Name, b.Name) })
+		return
+	}
+	n.Stopped = c.all[at].Stopped
+	c.all[at] = n
+}
+
+func (c *Channels) index(name string) int {
+	return slices.IndexFunc(c.all, func(x Channel) bool { return strings.EqualFold(x.Name, name) })
+}
+
+// keep writes the file.
+func (c *Channels) keep() error {
+	data, err := json.MarshalIndent(channelStore{V: 1, Channels: c.all}, "", "\t")
+	if err == nil {
+		err = keyfile.Replace(c.path, data)
+	}
+	if err != nil {
+		return transfer.Errorf(transfer.KindUnwritable, "the channels cannot be kept: %w", err)
+	}
+	return nil
+}
+
+// domain is how the queue manager is called among queue managers that channels join, one token: the
+// members of a cluster have one queue.
+func (cfg *ServerConfig) domain() string {
+	if cfg.Cluster != nil {
+		return transfer.Token(cfg.Cluster.Name)
+	}
+	return transfer.Token(cfg.Name)
+}
+
+// leafnodes puts the channels in the library's terms.
+func (c *Channels) leafnodes(opts *server.Options) error {
+	l := &opts.LeafNode
+	l.NoAdvertise = true
+	l.ReconnectInterval = channelAgain
+	l.DialTimeout, l.WriteDeadline = channelDial, channelWrite
+	l.AuthTimeout, l.TLSTimeout = channelGreet.Seconds(), channelGreet.Seconds()
+	// Chunks are compressed by the agents, where that makes them smaller; the library's way of
+	// adapting its own to the round trip needs more the slower the line is.
+	l.Compression = server.CompressionOpts{Mode: server.CompressionOff}
+	if c.s.cfg.ChannelListen != "" {
+		host, port, err := splitListen("--channel-listen", c.s.cfg.ChannelListen)
+		if err != nil {
+			return err
+		}
+		l.Host, l.Port = host, port
+		if g := c.s.cfg.Guard; g != nil {
+			l.TLSConfig = g.Identity.Server(identity.OneOf(g.Identity.Name().Network, identity.Manager))
+			l.TLSHandshakeFirst = true
+		}
+	}
+	var err error
+	l.Remotes, err = c.remotes()
+	return err
+}
+
+// remotes are the connections of the channels that this queue manager dials.
+func (c *Channels) remotes() (all []*server.RemoteLeafOpts, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, ch := range c.all {
+		urls, err := ch.urls()
+		if err != nil {
+			return nil, err
+		}
+		r := server.RemoteLeafOpts{URLs: urls, NoRandomize: true, Disabled: ch.Stopped || c.resting[ch.Name], DialTimeout: channelDial, IgnoreDiscoveredServers: true,
+			DenyImports: roles.Kept, DenyExports: roles.Kept, Compression: server.CompressionOpts{Mode: server.CompressionOff}}
+		if ch.Compress {
+			r.Compression.Mode = server.CompressionS2Fast
+		}
+		g := c.s.cfg.Guard
+		if g == nil {
+			r.LocalAccount = server.DEFAULT_GLOBAL_ACCOUNT
+			all = append(all, &r)
+			continue
+		}
+		a := c.s.account.Load()
+		r.TLS, r.TLSHandshakeFirst, r.TLSTimeout = true, true, channelGreet.Seconds()
+		r.TLSConfig = c.dials(ch.Name)
+		data := r
+		// In files, as a server that was told of a function once takes no other settings any more.
+		r.LocalAccount, r.Credentials = a.account.Subject, g.Identity.ChannelCredentials(false)
+		data.LocalAccount, data.Credentials = a.data.Subject, g.Identity.ChannelCredentials(true)
+		data.DenyImports, data.DenyExports = nil, nil
+		all = append(all, &r, &data)
+	}
+	return all, nil
+}
+
+// dials is what a channel shakes hands with. It notes who is at the other end.
+func (c *Channels) dials(channel string) *tls.Config {
+	self := c.s.cfg.Guard.Identity
+	cfg := self.Client(identity.OneOf(self.Name().Network, identity.Manager))
+	verify := cfg.VerifyConnection
+	cfg.VerifyConnection = func(state tls.ConnectionState) error {
+		if err := verify(state); err != nil {
+			return err
+		}
+		name, err := self.Peer(state)
+		if err == nil {
+			c.mu.Lock()
+			c.peers[channel] = name.Name
+			c.mu.Unlock()
+		}
+		return err
+	}
+	return cfg
+}
+
+// Addr is where other queue managers reach this one for channels, HOST:PORT; empty where
+// it does not listen for any.
+func (c *Channels) Addr() string {
+	if c.s.cfg.ChannelListen == "" {
+		return ""
+	}
+	host, port, err := net.SplitHostPort(c.s.cfg.ChannelListen)
+	if v, verr := c.s.ns.Varz(nil); err == nil && verr == nil && port == "0" {
+		port = strconv.Itoa(v.LeafNode.Port)
+	}
+	return net.JoinHostPort(cmp.Or(host, "0.0.0.0"), port)
+}
+
+// List is how the channels stand: those of this queue manager by name, then those of others
+// to it.
+func (c *Channels) List() []ChannelState {
+	z, err := c.s.ns.Leafz(nil)
+	if err != nil {
+		return nil
+	}
+	all := c.outgoing(z.Leafs)
+	byPeer := map[string]*ChannelState{}
+	var in []*ChannelState
+	for _, l := range z.Leafs {
+		if l.IsSpoke {
+			continue
+		}
+		st := byPeer[l.Name]
+		if st == nil {
+			st = &ChannelState{Name: l.Name, Peer: l.Name, Direction: directionIn, State: ChannelRunning, Address: net.JoinHostPort(l.IP, strconv.Itoa(l.Port))}
+			byPeer[l.Name] = st
+			in = append(in, st)
+		}
+		st.take(l)
+	}
+	slices.SortFunc(in, func(a, b *ChannelState) int { return cmp.Compare(a.Name, b.Name) })
+	for _, st := range in {
+		all = append(all, *st)
+	}
+	for n := range all {
+		if f := c.s.forwarder; f != nil && all[n].Peer != "" {
+			all[n].Waiting = f.waiting(f.domainOf(all[n].Peer))
+		}
+	}
+	return all
+}
+
+// outgoing are the channels that this queue manager dials.
+func (c *Channels) outgoing(leafs []*server.LeafInfo) []ChannelState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []ChannelState
+	links := 1
+	if c.s.cfg.Guard != nil {
+		links = 2
+	}
+	for _, ch := range c.all {
+		st := ChannelState{Name: ch.Name, Direction: directionOut, URL: ch.URL, State: ChannelConnecting, Peer: c.peers[ch.Name]}
+		up := 0
+		for _, l := range leafs {
+			if l.IsSpoke && c.leads(&ch, l) {
+				st.take(l)
+				st.Peer, st.Address = l.Name, net.JoinHostPort(l.IP, strconv.Itoa(l.Port))
+				up++
+			}
+		}
+		switch {
+		case ch.Stopped:
+			st.State = ChannelStopped
+		case up >= links && !strings.EqualFold(st.Peer, ch.Name):
+			st.State, st.Reason = ChannelRunning, "queue manager "+st.Peer+" answers there"
+		case up >= links:
+			st.State = ChannelRunning
+		case up > 0:
+			st.Reason = cmp.Or(c.notes.of(&ch), "the connection for data is not up")
+		default:
+			st.Reason = c.notes.of(&ch)
+		}
+		all = append(all, st)
+	}
+	return all
+}
+
+// leads reports whether a connection is a channel's. c.mu is held.
+func (c *Channels) leads(ch *Channel, l *server.LeafInfo) bool {
+	if peer := c.peers[ch.Name]; c.s.cfg.Guard != nil {
+		return peer == l.Name
+	}
+	urls, err := ch.urls() // on this host, as there are no identities
+	return err == nil && slices.ContainsFunc(urls, func(u *url.URL) bool { return u.Port() == strconv.Itoa(l.Port) })
+}
+
+func (c *ChannelState) take(l *server.LeafInfo) {
+	c.In += l.InBytes
+	c.Out += l.OutBytes
+	if rtt, err := time.ParseDuration(l.RTT); err == nil {
+		c.RTT = max(c.RTT, rtt)
+	}
+}
+
+// Stop ends a channel until it is started again, also over restarts.
+func (c *Channels) Stop(name string) error {
+	return c.change(name, func(ch *Channel) { ch.Stopped = true })
+}
+
+// Start is the reverse of Stop.
+func (c *Channels) Start(name string) error {
+	return c.change(name, func(ch *Channel) { ch.Stopped = false })
+}
+
+// Remove forgets a channel. What waits for the other side stays here, and goes another way if
+// there is one.
+func (c *Channels) Remove(name string) error { return c.change(name, nil) }
+
+// change changes what is defined, keeps it, and has the server do it. A nil change removes.
+func (c *Channels) change(name string, change func(*Channel)) error {
+	c.mu.Lock()
+	before := slices.Clone(c.all)
+	at := c.index(name)
+	if at < 0 {
+		c.mu.Unlock()
+		return c.none(name)
+	}
+	if change == nil {
+		c.all = slices.Delete(c.all, at, at+1)
+	} else {
+		change(&c.all[at])
+	}
+	err := c.keep()
+	c.mu.Unlock()
+	if err == nil {
+		err = c.reload()
+	}
+	if err != nil {
+		c.mu.Lock()
+		c.all = before
+		err = errors.Join(err, c.keep())
+		c.mu.Unlock()
+	}
+	return err
+}
+
+// none is why a channel of a name cannot be changed here.
+func (c *Channels) none(name string) error {
+	for _, st := range c.List() {
+		if st.Direction == directionIn && strings.EqualFold(st.Name, name) {
+			return transfer.Errorf(transfer.KindConflict, "the channel %s is dialled by queue manager %s", name, st.Peer).
+				WithHint("stop, start or remove it there: ferry channel stop " + c.s.cfg.Name + " --network URL")
+		}
+	}
+	return transfer.Errorf(transfer.KindNotFound, "queue manager %s has no channel %s", c.s.cfg.Name, name)
+}
+
+// reload has the library take the channels as they are now.
+func (c *Channels) reload() error {
+	c.reloading.Lock()
+	defer c.reloading.Unlock()
+	opts := c.s.opts.Clone()
+	var err error
+	if opts.LeafNode.Remotes, err = c.remotes(); err != nil {
+		return err
+	}
+	if err := c.s.ns.ReloadOptions(opts); err != nil {
+		return transfer.Errorf(transfer.KindInternal, "the queue manager does not take the channels: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,517 @@
+package qmgr
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"ferry/internal/authority"
+	"ferry/internal/authority/authoritytest"
+	"ferry/internal/identity"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// linked runs a queue manager that may link to others; a nil authority lets in anybody.
+func linked(t *testing.T, a *authority.Authority, name string, to ...Channel) *Server {
+	t.Helper()
+	return linkedIn(t, a, name, t.TempDir(), to...)
+}
+
+func linkedIn(t *testing.T, a *authority.Authority, name, dir string, to ...Channel) *Server {
+	t.Helper()
+	cfg := ServerConfig{Name: name, Dir: dir, Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Channels: to, Log: testLog(t)}
+	if a != nil {
+		claims, err := a.Claims()
+		must(t, err)
+		cfg.Guard = &Guard{Identity: authoritytest.Identity(t, a, identity.Manager, name, roles.Manager), Claims: claims}
+	}
+	s, err := StartServer(testContext(t), cfg)
+	must(t, err)
+	t.Cleanup(s.Shutdown)
+	return s
+}
+
+// to is a channel to a queue manager.
+func to(s *Server) Channel { return Channel{Name: s.Name(), URL: "nats://" + s.Channels().Addr()} }
+
+// running waits until the channels of a queue manager are up.
+func running(t *testing.T, s *Server) {
+	t.Helper()
+	eventually(t, "the channels of "+s.Name()+" run", func() bool {
+		for _, c := range s.Channels().List() {
+			if c.State != ChannelRunning {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// as connects as an agent.
+func as(t *testing.T, a *authority.Authority, s *Server, name string) *Conn {
+	t.Helper()
+	cfg := ConnConfig{URL: s.URL(), Name: name}
+	if a != nil {
+		cfg.Identity = authoritytest.Identity(t, a, identity.Agent, name, roles.Agent)
+	}
+	return connect(t, cfg)
+}
+
+// beats says where an agent is until the test ends.
+func beats(t *testing.T, c *Conn, name transfer.AgentName) {
+	t.Helper()
+	ctx, end := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for !sleep(ctx, 50*time.Millisecond, nil) {
+			c.Publish(wire.BeatSubject(name), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: name, Manager: c.Facts().ServerName}}))
+		}
+	}()
+	t.Cleanup(func() { end(); <-done })
+}
+
+func both(t *testing.T, f func(t *testing.T, a *authority.Authority)) {
+	t.Run("identities", func(t *testing.T) { f(t, authoritytest.New(t)) })
+	t.Run("insecure", func(t *testing.T) { f(t, nil) })
+}
+
+// stored is how many messages a stream has.
+func stored(t *testing.T, s *Server, stream Stream) uint64 {
+	t.Helper()
+	js := s.forwarder.js
+	st, err := js.Stream(testContext(t), string(stream))
+	if err != nil {
+		return 0
+	}
+	return st.CachedInfo().State.Msgs
+}
+
+// What agents say and move passes through a channel, once and in both directions; through a third
+// queue manager, too.
+func TestAChannelCarries(t *testing.T) {
+	both(t, func(t *testing.T, a *authority.Authority) {
+		noLeaks(t)
+		hub := linked(t, a, "HUB")
+		one, two := linked(t, a, "ONE", to(hub)), linked(t, a, "TWO", to(hub))
+		running(t, one)
+		running(t, two)
+		alpha, beta := as(t, a, one, "ALPHA"), as(t, a, two, "BETA")
+		for _, x := range []struct {
+			from, to *Conn
+			reply    string
+			data     string
+		}{{alpha, beta, "ferry.reply.BETA.ALPHA", "ferry.data.BETA.ALPHA.x"}, {beta, alpha, "ferry.reply.ALPHA.BETA", "ferry.data.ALPHA.BETA.x"}} {
+			replies, data := make(chan string, 100), make(chan string, 100)
+			_, err := x.to.Subscribe(x.reply, func(m Message) { replies <- string(m.Data) })
+			must(t, err)
+			_, err = x.to.SubscribeData(strings.TrimSuffix(x.data, "ALPHA.x")[:len("ferry.data.")]+strings.Split(x.data, ".")[2]+".>", nil, func(m Message) { data <- string(m.Data) })
+			must(t, err)
+			eventually(t, "what is said passes", func() bool { must(t, x.from.Publish(x.reply, []byte("first"))); return len(replies) > 0 })
+			eventually(t, "what is moved passes", func() bool { must(t, x.from.PublishData(x.data, []byte("first"))); return len(data) > 0 })
+			must(t, x.from.Publish(x.reply, []byte("last")))
+			must(t, x.from.PublishData(x.data, []byte("last")))
+			for _, c := range []chan string{replies, data} {
+				for receive(t, "the last message", c) != "last" {
+				}
+				if n := len(c); n > 0 {
+					t.Errorf("%d messages came twice", n)
+				}
+			}
+		}
+	})
+}
+
+// A command is stored once: at the queue manager of the agent that it is for, as long as that is reached,
+// and where it was given until then.
+func TestAChannelThatIsDownKeepsCommands(t *testing.T) {
+	both(t, func(t *testing.T, a *authority.Authority) {
+		noLeaks(t)
+		one := linked(t, a, "ONE")
+		two := linked(t, a, "TWO", to(one))
+		running(t, two)
+		beta := as(t, a, two, "BETA")
+		beats(t, beta, "BETA")
+		got, _ := consume(t, beta, Commands("BETA"))
+		user := as(t, a, one, "GAMMA") // who commands himself alone, where there are rights
+		subject := func(n int) (string, *Conn) {
+			if a == nil {
+				return "ferry.command.BETA.me", user
+			}
+			return "ferry.command.BETA.me", trusted(t, a, one)
+		}
+		s, c := subject(1)
+		enqueue(t, c, s, "one")
+		if m := receive(t, "a command for an agent elsewhere", got); m != "one" {
+			t.Errorf("it is %q", m)
+		}
+		eventually(t, "it is stored nowhere any more", func() bool { return stored(t, one, StreamCommand)+stored(t, two, StreamCommand) == 0 })
+
+		// Who withdraws a request must not take it for one that nobody has read.
+		if a != nil {
+			gamma := as(t, a, one, "DELTA")
+			at, err := gamma.Standing(testContext(t), Commands("BETA"))
+			wantKind(t, err, transfer.KindUnreachable)
+			if at.Age != 0 {
+				t.Errorf("the reader stands at %+v", at)
+			}
+		}
+
+		must(t, two.Channels().Stop("one"))
+		eventually(t, "the channel is down", func() bool { return len(one.Channels().List()) == 0 })
+		if st := two.Channels().List(); len(st) != 1 || st[0].State != ChannelStopped {
+			t.Errorf("the channel is %+v", st)
+		}
+		enqueue(t, c, s, "two")
+		enqueue(t, c, s, "three")
+		if n := stored(t, one, StreamCommand); n != 2 {
+			t.Errorf("%d commands are kept", n)
+		}
+		must(t, two.Channels().Start("ONE"))
+		for _, want := range []string{"two", "three"} {
+			if m := receive(t, "what was kept", got); m != want {
+				t.Errorf("it is %q, not %q", m, want)
+			}
+		}
+		eventually(t, "nothing is kept", func() bool { return stored(t, one, StreamCommand)+stored(t, two, StreamCommand) == 0 })
+	})
+}
+
+// A message that nobody takes does not hold up those behind it.
+func TestAMessageThatIsNotHandedOnIsDropped(t *testing.T) {
+	noLeaks(t)
+	one := linked(t, nil, "ONE")
+	two := linked(t, nil, "TWO", to(one))
+	running(t, two)
+	beta := as(t, nil, two, "BETA")
+	got, _ := consume(t, beta, Commands("BETA"))
+	c := connect(t, ConnConfig{URL: one.URL()})
+	enqueue(t, c, "ferry.command.BETA.me", "one")
+	enqueue(t, c, "ferry.command.BETA.me.too", "never")
+	must(t, c.Enqueue(testContext(t), "ferry.command.BETA.me", "an ID with blanks", []byte("two")))
+	beats(t, beta, "BETA")
+	for _, want := range []string{"one", "two"} {
+		if m := receive(t, "a command", got); m != want {
+			t.Errorf("it is %q, not %q", m, want)
+		}
+	}
+	eventually(t, "nothing is left", func() bool { return stored(t, one, StreamCommand) == 0 })
+}
+
+// Audit batches reach coordination at another queue manager; what was there before it was known, too.
+func TestAuditBatchesReachCoordination(t *testing.T) {
+	noLeaks(t)
+	one := linked(t, nil, "ONE")
+	two := linked(t, nil, "TWO", to(one))
+	running(t, two)
+	beta := as(t, nil, two, "BETA")
+	enqueue(t, beta, "ferry.event.BETA", "early")
+	coordination := connect(t, ConnConfig{URL: one.URL(), Name: "coordination"})
+	got, _ := consume(t, coordination, Events())
+	if m := receive(t, "a batch", got); m != "early" {
+		t.Errorf("it is %q", m)
+	}
+	enqueue(t, beta, "ferry.event.BETA", "late")
+	if m := receive(t, "another batch", got); m != "late" {
+		t.Errorf("it is %q", m)
+	}
+}
+
+// What is wrong with how queue managers are linked is said.
+func TestTopologiesThatAreWrong(t *testing.T) {
+	t.Run("loop", func(t *testing.T) {
+		noLeaks(t)
+		one := linked(t, nil, "ONE")
+		two := linked(t, nil, "TWO", to(one))
+		running(t, two)
+		dir := t.TempDir()
+		three := linkedIn(t, nil, "THREE", dir, to(one), to(two))
+		eventually(t, "the loop is said", func() bool {
+			for _, s := range []*Server{one, two, three} {
+				for _, c := range s.Channels().List() {
+					if strings.Contains(c.Reason, "loop of channels") {
+						return true
+					}
+				}
+			}
+			return false
+		})
+	})
+	t.Run("twins", func(t *testing.T) {
+		noLeaks(t)
+		one := linked(t, nil, "ONE")
+		for range 2 {
+			linked(t, nil, "TWO", to(one))
+		}
+		eventually(t, "two of one name are said", func() bool { return strings.Contains(one.Degraded(), "two queue managers are called TWO") })
+	})
+	t.Run("another network", func(t *testing.T) {
+		noLeaks(t)
+		one := linked(t, authoritytest.New(t), "ONE")
+		two := linked(t, authoritytest.New(t), "TWO", to(one))
+		eventually(t, "it is said", func() bool {
+			c := two.Channels().List()[0]
+			return c.State == ChannelConnecting && strings.Contains(c.Reason, "handshake failed")
+		})
+	})
+	t.Run("nobody", func(t *testing.T) {
+		noLeaks(t)
+		at := freePort(t)
+		two := linked(t, nil, "TWO", Channel{Name: "ONE", URL: "nats://" + at})
+		eventually(t, "it is said", func() bool { return strings.Contains(two.Channels().List()[0].Reason, "nobody answers there") })
+	})
+	t.Run("clock", func(t *testing.T) {
+		one := linked(t, nil, "ONE")
+		x := announcement{V: 1, Name: "TWO", Domain: "TWO", Instance: "x", Time: time.Now().Add(2 * time.Hour), MaxPayload: 1 << 20}
+		c := connect(t, ConnConfig{URL: one.URL()})
+		eventually(t, "the clock and the limit are said", func() bool {
+			data, err := json.Marshal(x)
+			must(t, err)
+			must(t, c.Publish(wire.ManagerSubject("TWO"), data))
+			if !strings.Contains(one.Degraded(), "the clock of queue manager TWO is") {
+				return false
+			}
+			x.Time = time.Now()
+			return strings.Contains(one.Degraded(), "max_payload")
+		})
+		all, err := one.Members(testContext(t))
+		if must(t, err); len(all) != 2 || all[1].Name != "TWO" || !all[1].Up || !all[1].Linked {
+			t.Errorf("the queue managers are %+v", all)
+		}
+	})
+}
+
+// What was defined is there after a restart, stopped where it was, and without what was removed.
+func TestChannelsAreRemembered(t *testing.T) {
+	noLeaks(t)
+	one, dir := linked(t, nil, "ONE"), t.TempDir()
+	two := linkedIn(t, nil, "TWO", dir, to(one), Channel{Name: "GONE", URL: "nats://127.0.0.1:1"})
+	must(t, two.Channels().Stop("ONE"))
+	must(t, two.Channels().Remove("GONE"))
+	wantKind(t, two.Channels().Stop("GONE"), transfer.KindNotFound)
+	two.Shutdown()
+	two = linkedIn(t, nil, "TWO", dir)
+	if all := two.Channels().List(); len(all) != 1 || all[0].Name != "ONE" || all[0].State != ChannelStopped {
+		t.Errorf("the channels are %+v", all)
+	}
+	must(t, two.Channels().Start("ONE"))
+	running(t, two)
+	eventually(t, "the other side shows it", func() bool {
+		all := one.Channels().List()
+		return len(all) == 1 && all[0].Name == "TWO" && all[0].Direction == directionIn
+	})
+	wantKind(t, one.Channels().Stop("TWO"), transfer.KindConflict, "dialled by queue manager TWO")
+}
+
+// A leaf speaks as a leafnode by hand.
+type leaf struct {
+	t    *testing.T
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+// leafOf connects as an identity, with a JWT, and gives what the queue manager says to that.
+func leafOf(t *testing.T, s *Server, i *identity.Identity, jwt string) (*leaf, error) {
+	t.Helper()
+	raw, err := net.Dial("tcp", s.Channels().Addr())
+	must(t, err)
+	t.Cleanup(func() { raw.Close() })
+	raw.SetDeadline(time.Now().Add(patience))
+	c := tls.Client(raw, i.Client(identity.OneOf(i.Name().Network, identity.Manager)))
+	l := &leaf{t, c, bufio.NewReader(c)}
+	line, err := l.in.ReadString('\n')
+	if err != nil {
+		return l, err
+	}
+	var info struct{ Nonce string }
+	must(t, json.Unmarshal([]byte(strings.TrimPrefix(line, "INFO ")), &info))
+	signed, err := roles.SignNonce(i.Seed(), []byte(info.Nonce))
+	must(t, err)
+	hello, err := json.Marshal(map[string]any{"jwt": jwt, "sig": base64.RawURLEncoding.EncodeToString(signed), "name": "MALLORY", "server_id": "x", "headers": true, "version": "2.15.2", "protocol": 1})
+	must(t, err)
+	_, err = fmt.Fprintf(c, "CONNECT %s\r\nPING\r\n", hello)
+	must(t, err)
+	for {
+		line, err := l.in.ReadString('\n')
+		if err != nil {
+			return l, err
+		}
+		if strings.HasPrefix(line, "-ERR") {
+			return l, fmt.Errorf("%s", strings.TrimSpace(line))
+		}
+		if strings.HasPrefix(line, "PONG") {
+			return l, nil
+		}
+	}
+}
+
+// Only queue managers link, with what they were issued for that, and what they say there is what passes
+// between queue managers.
+func TestRightsAtAChannel(t *testing.T) {
+	noLeaks(t)
+	a := authoritytest.New(t)
+	s := linked(t, a, "ONE")
+	for _, x := range []struct {
+		role identity.Role
+		name string
+		as   roles.Role
+	}{{identity.Agent, "ALPHA", roles.Agent}, {identity.User, "bob", roles.Admin}, {identity.Coordination, "", roles.Coordination}} {
+		i := authoritytest.Identity(t, a, x.role, x.name, x.as)
+		if _, err := leafOf(t, s, i, i.JWTs().User); err == nil || strings.HasPrefix(err.Error(), "-ERR") {
+			t.Errorf("%s comes to the channel listener as far as NATS: %v", x.role, err)
+		}
+	}
+	i := authoritytest.Identity(t, a, identity.Manager, "TWO", roles.Manager)
+	agent := authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent)
+	for what, jwt := range map[string]string{"a queue manager's JWT for clients": i.JWTs().User, "its JWT for clients' data": i.JWTs().Data, "an agent's": agent.JWTs().User, "none": ""} {
+		if _, err := leafOf(t, s, i, jwt); err == nil || !strings.Contains(err.Error(), "Authorization Violation") {
+			t.Errorf("%s is let in at the channel listener: %v", what, err)
+		}
+	}
+
+	l, err := leafOf(t, s, i, i.JWTs().Channel)
+	must(t, err)
+	hear := connect(t, ConnConfig{URL: s.URL(), Identity: authoritytest.Identity(t, a, identity.Manager, "THREE", roles.Manager)})
+	heard := make(chan string, 100)
+	_, err = hear.Subscribe(">", func(m Message) {
+		if strings.Contains(string(m.Data), "MALLORY") {
+			heard <- m.Subject
+		}
+	})
+	must(t, err)
+	must(t, hear.Healthy(testContext(t)))
+	var said strings.Builder // at once: a leafnode that says what it may not is cut off
+	for _, subject := range []string{"ferry.command.ALPHA.bob", "ferry.control.ALPHA.bob", "ferry.event.ALPHA", "ferry.owner.ALPHA", "ferry.store.A.B.c.1", "ferry.ask.qmgr.coordination", "ferry.ask.up.bob",
+		"$JS.API.STREAM.PURGE.FERRY_COMMAND", "$JS.ACK.FERRY_COMMAND.command-ALPHA.1.2.3.4.5", "_INBOX.x", "ferry.data.A.B.c", "other", "ferry.beat.LAST"} {
+		fmt.Fprintf(&said, "LMSG %s 7\r\nMALLORY\r\n", subject)
+	}
+	_, err = l.conn.Write([]byte(said.String()))
+	must(t, err)
+	for got := ""; got != "ferry.beat.LAST"; {
+		// Servers let every leafnode acknowledge (docs/adr/0023): queue managers trust each other with their queues.
+		if got = receive(t, "what passes", heard); got != "ferry.beat.LAST" && !strings.HasPrefix(got, "$JS.ACK.") {
+			t.Errorf("%s passes a channel", got)
+		}
+	}
+	if n := stored(t, s, StreamCommand) + stored(t, s, StreamEvent) + stored(t, s, StreamOwner); n > 0 {
+		t.Errorf("%d messages of a channel's are stored", n)
+	}
+}
+
+// What is handed on by somebody who may not mean it well is refused, and nothing of it is stored.
+func TestBatchesThatAreRefused(t *testing.T) {
+	noLeaks(t)
+	s := linked(t, nil, "ONE")
+	c := connect(t, ConnConfig{URL: s.URL()})
+	many := batch{V: 1}
+	for range forwardMost + 1 {
+		many.Messages = append(many.Messages, forwarded{Subject: "ferry.command.A.b"})
+	}
+	for what, b := range map[string]batch{
+		"another version":    {V: 2},
+		"an owner":           {V: 1, Messages: []forwarded{{Subject: "ferry.owner.A"}}},
+		"JetStream's own":    {V: 1, Messages: []forwarded{{Subject: "$JS.API.STREAM.DELETE.FERRY_COMMAND"}}},
+		"a wildcard":         {V: 1, Messages: []forwarded{{Subject: "ferry.command.A.b"}, {Subject: "ferry.command.*.b"}}},
+		"too few tokens":     {V: 1, Messages: []forwarded{{Subject: "ferry.command.A"}}},
+		"a line of its own":  {V: 1, Messages: []forwarded{{Subject: "ferry.command.A.b\r\nPUB x 0\r\n"}}},
+		"an ID with a line":  {V: 1, Messages: []forwarded{{Subject: "ferry.command.A.b", ID: "x\r\ny: z"}}},
+		"a long token":       {V: 1, Messages: []forwarded{{Subject: "ferry.command." + strings.Repeat("A", 5000) + ".b"}}},
+		"more than its most": many,
+	} {
+		data, err := json.Marshal(b)
+		must(t, err)
+		answer, err := request(testContext(t), c.control.conn(), wire.ForwardSubject("ONE"), c.NewInbox(wire.Manager), data)
+		must(t, err)
+		var r batchResult
+		must(t, json.Unmarshal(answer, &r))
+		if good := len(b.Messages) - 1; r.Error == nil || r.Stored > max(good, 0) || len(b.Messages) > forwardMost && r.Stored > 0 {
+			t.Errorf("%s: %+v", what, r)
+		}
+	}
+	st, err := s.forwarder.js.Stream(testContext(t), string(StreamCommand))
+	must(t, err)
+	if n := st.CachedInfo().State.LastSeq; n != 1 { // the good one before a bad one
+		t.Errorf("%d messages were stored", n)
+	}
+}
+
+// A queue manager that takes a batch, stores nothing of it and gives no reason is not asked again at once, and
+// what was not stored stays.
+func TestNothingOfABatchIsStored(t *testing.T) {
+	noLeaks(t)
+	s := linked(t, nil, "ONE")
+	c := connect(t, ConnConfig{URL: s.URL()})
+	_, err := c.control.conn().Subscribe(wire.ForwardSubject("MALLORY"), func(m *nats.Msg) { m.Respond([]byte(`{"v":1,"stored":0}`)) })
+	must(t, err)
+	must(t, c.control.conn().Flush())
+	enqueue(t, c, "ferry.command.A.b", "x")
+	wantKind(t, s.forwarder.drain("A", "MALLORY"), transfer.KindUnreachable)
+	if n := stored(t, s, StreamCommand); n != 1 {
+		t.Errorf("%d messages are left", n)
+	}
+}
+
+// A name that would make a subject too long for the server is not heard, whoever says it: the server ends
+// the connection of who uses such a subject.
+func TestLongNamesAreNotHeard(t *testing.T) {
+	noLeaks(t)
+	s := linked(t, nil, "ONE")
+	long := strings.Repeat("M", 5000)
+	f := s.forwarder
+	f.beat(&nats.Msg{Subject: "ferry.beat.A", Data: fmt.Appendf(nil, `{"beat":{"queue_manager":"%s"}}`, long)})
+	f.announced(&nats.Msg{Subject: wire.ManagerSubject(long), Data: fmt.Appendf(nil, `{"v":1,"name":"%s","domain":"%s"}`, long, long)})
+	f.announced(&nats.Msg{Subject: wire.ManagerSubject("M"), Data: fmt.Appendf(nil, `{"v":1,"name":"M","domain":"%s","coordination":true}`, long)})
+	f.beat(&nats.Msg{Subject: "ferry.beat.B", Data: []byte(`{"beat":{"queue_manager":"TWO"}}`)})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, b := f.agents["B"]; !b || len(f.agents) != 1 || len(f.others) != 0 {
+		t.Errorf("heard of %d agents and %d queue managers", len(f.agents), len(f.others))
+	}
+}
+
+func FuzzBatch(f *testing.F) {
+	for _, s := range []string{`{"v":1,"from":"ONE","messages":[{"subject":"ferry.command.A.b","id":"x","data":"aGk="}]}`, `{"v":1,"messages":[{"subject":"ferry.event.A"}]}`, `{"v":2}`, ``} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		b, err := readBatch(data)
+		if err != nil {
+			return
+		}
+		for _, m := range b.Messages {
+			if m.check() != nil {
+				continue
+			}
+			if !strings.HasPrefix(m.Subject, "ferry.") || strings.ContainsAny(m.Subject, "*>") || strings.ContainsAny(m.Subject+m.ID, " \t\r\n") {
+				t.Errorf("the subject %q is taken", m.Subject)
+			}
+		}
+	})
+}
+
+func FuzzChannel(f *testing.F) {
+	for _, s := range []string{"QM1=nats://a:1", "QM1=a:1,b:2", "=x", "QM1", "QM1=nats://u:p@a:1", "Q M=nats://a:1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := ParseChannel(text)
+		if err != nil {
+			wantKind(t, err, transfer.KindOf(err))
+			return
+		}
+		if again, err := ParseChannel(c.Name + "=" + c.URL); err != nil || again != c {
+			t.Errorf("%q is %+v, which is read as %+v, %v", text, c, again, err)
+		}
+	})
+}

@@ -1,0 +1,129 @@
+package qmgr
+
+import (
+	"log/slog"
+	"maps"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// A line that carries nothing any more without a word of it to either side is found out by the
+// library after a minute, and a connection that stands still takes as long again to move when the
+// line is back. So the silence of a channel's connection is looked at, on which the other side says
+// something every announceEvery, and one that has been silent for too long is made anew. On a thin
+// line a large message is a long silence: the next one may last longer.
+const (
+	channelLook    = 500 * time.Millisecond
+	channelSilent  = 4 * announceEvery
+	channelPatient = 5 * time.Minute // the longest silence that is waited for
+	channelSound   = time.Minute     // without a silence: then the next one is as short as the first
+)
+
+// A silence is what is known of a channel's connection.
+type silence struct {
+	id      uint64 // of the connection
+	in      int64  // bytes
+	since   time.Time
+	patient time.Duration
+	sound   time.Time // since when there was no silence
+}
+
+// watch looks at the channels until the server ends.
+func (c *Channels) watch() {
+	known, connected := map[string]*silence{}, map[uint64]bool{}
+	t := time.NewTicker(channelLook)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+		case <-c.s.ending:
+			return
+		}
+		z, err := c.s.ns.Leafz(nil)
+		if err != nil {
+			continue
+		}
+		c.seen(connected, z.Leafs)
+		for _, name := range c.silent(z.Leafs, known, time.Now()) {
+			c.s.cfg.Log.Info("a channel has been silent; it is connected anew", slog.String("channel", name), slog.Duration("for", known[name].patient))
+			if err := c.renew(name); err != nil {
+				c.s.cfg.Log.Warn("a channel cannot be connected anew", slog.String("channel", name), slog.Any("error", err))
+			}
+		}
+	}
+}
+
+// seen counts connections that have come up, in either direction, since it was called last: whoever is there has
+// to hear of this queue manager.
+func (c *Channels) seen(connected map[uint64]bool, leafs []*server.LeafInfo) {
+	fresh := false
+	now := map[uint64]bool{}
+	for _, l := range leafs {
+		now[l.ID] = true
+		fresh = fresh || !connected[l.ID]
+	}
+	clear(connected)
+	maps.Copy(connected, now)
+	if fresh {
+		c.mu.Lock()
+		c.links++
+		c.mu.Unlock()
+		poke(c.up)
+	}
+}
+
+// silent are the channels that have been silent for too long.
+func (c *Channels) silent(leafs []*server.LeafInfo, known map[string]*silence, now time.Time) (all []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, ch := range c.all {
+		for _, l := range leafs {
+			if !l.IsSpoke || l.Account != c.s.accountName || !c.leads(&ch, l) {
+				continue
+			}
+			s := known[ch.Name]
+			if s == nil {
+				s = &silence{patient: channelSilent}
+				known[ch.Name] = s
+			}
+			if s.heard(l.ID, l.InBytes, now) {
+				all = append(all, ch.Name)
+			}
+		}
+	}
+	return all
+}
+
+// heard takes how many bytes a connection has brought, and reports whether that has been too few for too long.
+func (s *silence) heard(id uint64, in int64, now time.Time) (tooLong bool) {
+	if s.id != id || in != s.in {
+		if s.id != id || now.Sub(s.since) > s.patient/2 {
+			s.sound = now
+		}
+		s.id, s.in, s.since = id, in, now
+		if now.Sub(s.sound) > channelSound {
+			s.patient = channelSilent
+		}
+		return false
+	}
+	if now.Sub(s.since) < s.patient {
+		return false
+	}
+	s.patient = min(2*s.patient, channelPatient)
+	s.since = now
+	return true
+}
+
+// renew ends the connections of a channel and makes new ones.
+func (c *Channels) renew(name string) error {
+	for _, resting := range []bool{true, false} {
+		c.mu.Lock()
+		c.resting[name] = resting
+		c.mu.Unlock()
+		if err := c.reload(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

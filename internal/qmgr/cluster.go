@@ -1,0 +1,153 @@
+package qmgr
+
+import (
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/identity"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A Cluster says of which cluster an embedded queue manager is a member. Its members are connected by
+// routes, each with each other, and keep every queue three times once there are three of them. One that
+// has ever been a member of a cluster is never started as anything else: what lies in its directory is
+// its part of what all of them have.
+type Cluster struct {
+	Name   string
+	Listen string   // HOST:PORT for routes, with a port
+	Routes []string // HOST:PORT of the other members, or nats://HOST:PORT; one at least
+}
+
+// Limits of routes.
+const (
+	// routePing is how often a member asks another one whether it is there. Two questions without an
+	// answer end the route: a member behind a broken path is noticed within three times this.
+	routePing = 2 * time.Second
+	// routeDeadline is how long a route may take nothing at all. A line that is slow and alive has
+	// the time (WriteTimeout).
+	routeDeadline = 10 * time.Second
+	// routePool is how many connections two members share out their accounts on. One account is on
+	// one of them, so that its messages stay in order; the system account has one of its own.
+	routePool = 3
+
+	routeTLSTimeout = 10 * time.Second
+	replicas        = 3 // of each queue, where there are as many members
+)
+
+// Check refuses what no cluster can have; qm is the name of the queue manager.
+func (c *Cluster) Check(qm string) error {
+	if c.Name == "" || strings.ContainsAny(c.Name, " \t\r\n.*>\"") {
+		return transfer.Errorf(transfer.KindUsage, "the cluster name %q is not valid: it is empty or has one of . * > \" and spaces", c.Name)
+	}
+	if len(c.Routes) == 0 {
+		return transfer.Errorf(transfer.KindUsage, "queue manager %s of cluster %s has no route to another member", qm, c.Name).
+			WithHint("give --route HOST:PORT, the --cluster-listen of another member, for each of them")
+	}
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		return transfer.Errorf(transfer.KindUsage, "--cluster-listen %q is no HOST:PORT", c.Listen)
+	}
+	for _, r := range c.Routes {
+		if _, err := routeURL(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// routeURL reads a route.
+func routeURL(text string) (*url.URL, error) {
+	_, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		rest = text
+	}
+	u, err := url.Parse("nats-route://" + rest)
+	if err != nil || u.Hostname() == "" || u.Port() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
+		return nil, transfer.Errorf(transfer.KindUsage, "the route %.200q is malformed; write it as HOST:PORT, the --cluster-listen of another member", text)
+	}
+	return u, nil
+}
+
+// apply puts a cluster in the library's terms.
+func (c *Cluster) apply(cfg *ServerConfig, opts *server.Options) error {
+	if err := c.Check(cfg.Name); err != nil {
+		return err
+	}
+	host, port, err := splitListen("--cluster-listen", c.Listen)
+	if err != nil {
+		return err
+	}
+	if port == server.RANDOM_PORT {
+		return transfer.Errorf(transfer.KindUsage, "--cluster-listen %s has no port: the other members could not find this one", c.Listen)
+	}
+	for _, text := range c.Routes {
+		u, err := routeURL(text)
+		if err != nil {
+			return err
+		}
+		opts.Routes = append(opts.Routes, u)
+	}
+	// The library takes the number of routes for how many members there are to be, when it begins a
+	// cluster, and does not dial itself.
+	self := host
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		self = "127.0.0.1"
+	}
+	u, err := routeURL(net.JoinHostPort(self, strconv.Itoa(port)))
+	if err != nil {
+		return err
+	}
+	opts.Routes = append(opts.Routes, u)
+
+	opts.Cluster = server.ClusterOpts{
+		Name: c.Name, Host: host, Port: port,
+		// Clients know the addresses of the members, or do not. What a member said of another one would
+		// be an address of the library's, which no gate stands before.
+		NoAdvertise:  true,
+		PoolSize:     routePool,
+		Compression:  server.CompressionOpts{Mode: server.CompressionOff}, // what is worth it is compressed end to end
+		PingInterval: routePing, MaxPingsOut: 2,
+		WriteDeadline: routeDeadline, WriteTimeout: server.WriteTimeoutPolicyRetry,
+		Permissions: &server.RoutePermissions{Import: atHome(), Export: atHome()},
+	}
+	if g := cfg.Guard; g != nil {
+		i := g.Identity
+		opts.Cluster.TLSConfig = i.Equal(identity.OneOf(i.Name().Network, identity.Manager))
+		opts.Cluster.TLSTimeout = routeTLSTimeout.Seconds()
+	}
+	return nil
+}
+
+// atHome keeps from the other members what is asked of the queue manager to which the asker is connected,
+// and of what runs beside it. All members listen on those subjects, and each would do the errand and answer.
+// A queue group would not do: of a group the library chooses among all members of a cluster.
+func atHome() *server.SubjectPermission {
+	if failpoint.Planted("errand-answered-by-all") {
+		return &server.SubjectPermission{Deny: []string{"ferry.nobody"}}
+	}
+	return &server.SubjectPermission{Deny: []string{wire.AllAsks(wire.Manager), wire.AllAsks(wire.Up)}}
+}
+
+// openRoutes has the library listen for routes and dial them, where it has no listener for clients
+// because a gate stands before it (Guard).
+//
+// The library waits with its routes until its listener for clients is there, and with DontListen that
+// is for ever. A listener on loopback instead would be a second way in: whoever is on this host and has
+// a JWT would be past the gate, and with it past the check of replies. So there is none. StartRouting is
+// what the library's own goroutine is stuck in; called a second time, with what that one waits for, it
+// does the work, and counts as the end of that one when the server waits for its goroutines. That one
+// stays stuck until the process ends.
+func openRoutes(ns *server.Server, opts *server.Options) {
+	if opts.Cluster.Port == 0 || !opts.DontListen {
+		return
+	}
+	ready := make(chan struct{})
+	close(ready)
+	ns.StartRouting(ready)
+}

@@ -1,0 +1,471 @@
+package qmgr
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/authority"
+	"ferry/internal/authority/authoritytest"
+	"ferry/internal/identity"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// electing is how long a cluster may take to agree on who leads, on a busy host.
+const electing = time.Minute
+
+// A trio is a cluster of three in this process.
+type trio struct {
+	t      *testing.T
+	a      *authority.Authority // nil: without identities
+	dirs   [3]string
+	listen [3]string
+	routes [3]string
+	claims [3]roles.Claims // as they were kept
+	is     [3]*identity.Identity
+	of     int // how many members a configuration names
+	mu     sync.Mutex
+	up     [3]*Server
+
+	maxStored [3]int64
+}
+
+func newTrio(t *testing.T, a *authority.Authority) *trio {
+	c := &trio{t: t, a: a, of: 3}
+	for n := range c.dirs {
+		c.dirs[n], c.listen[n], c.routes[n] = t.TempDir(), freePort(t), freePort(t)
+		if a != nil {
+			var err error
+			c.claims[n], err = a.Claims()
+			must(t, err)
+			c.is[n] = authoritytest.Identity(t, a, identity.Manager, fmt.Sprintf("QM%d", n+1), roles.Manager)
+		}
+	}
+	return c
+}
+
+func (c *trio) config(n int) ServerConfig {
+	cfg := ServerConfig{Name: fmt.Sprintf("QM%d", n+1), Dir: c.dirs[n], Listen: c.listen[n], MaxStored: c.maxStored[n], Log: testLog(c.t),
+		Cluster: &Cluster{Name: "X", Listen: c.routes[n], Routes: slices.DeleteFunc(slices.Clone(c.routes[:c.of]), func(r string) bool { return r == c.routes[n] })}}
+	if c.a != nil {
+		cfg.Guard = &Guard{Identity: c.is[n], Claims: c.claims[n], Keep: func(k roles.Claims) error {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.claims[n] = k
+			return nil
+		}}
+	}
+	return cfg
+}
+
+func (c *trio) start(which ...int) {
+	c.t.Helper()
+	for _, n := range which {
+		s, err := StartServer(testContext(c.t), c.config(n))
+		must(c.t, err)
+		c.t.Cleanup(s.Shutdown)
+		c.up[n] = s
+	}
+}
+
+// whole waits until all that run are one.
+func (c *trio) whole(which ...int) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), electing)
+	defer cancel()
+	for _, n := range which {
+		must(c.t, c.up[n].WaitQuorum(ctx, func(why string) { c.t.Logf("QM%d: %s", n+1, why) }))
+	}
+}
+
+func (c *trio) urls(which ...int) string {
+	var all []string
+	for _, n := range which {
+		all = append(all, "nats://"+c.listen[n])
+	}
+	return strings.Join(all, ",")
+}
+
+// until is eventually with the time for an election.
+func until(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(electing)
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not within %s: %s", electing, what)
+		}
+	}
+}
+
+// replicated waits until every queue and durable is kept three times, by three that have it all.
+func replicated(t *testing.T, c *Conn, durables ...string) {
+	t.Helper()
+	until(t, "every queue is kept three times", func() bool {
+		for _, cfg := range streams {
+			s, err := c.control.js().Stream(t.Context(), cfg.Name)
+			if err != nil || !copied(s.CachedInfo().Config.Replicas, s.CachedInfo().Cluster) {
+				return false
+			}
+		}
+		for _, d := range durables {
+			cons, err := c.control.js().Consumer(t.Context(), string(StreamCommand), d)
+			if err != nil || !copied(3, cons.CachedInfo().Cluster) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func copied(replicas int, info *jetstream.ClusterInfo) bool {
+	if replicas != 3 || info == nil || info.Leader == "" || len(info.Replicas) != 2 {
+		return false
+	}
+	for _, p := range info.Replicas {
+		if !p.Current {
+			return false
+		}
+	}
+	return true
+}
+
+// Three queue managers are one: what is stored at one is read at another, three times kept, also when one is
+// gone; the two that are left say who is away, and the third catches up.
+func TestThreeAreOne(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, authoritytest.New(t))
+	c.of = 2
+	c.start(0, 1)
+	c.whole(0, 1)
+	writer := connect(t, ConnConfig{URL: c.urls(0), Identity: authoritytest.Identity(t, c.a, identity.Manager, "W", roles.Manager), Timeout: electing})
+	enqueue(t, writer, "ferry.command.A.me", "with two")
+	c.of = 3
+	c.start(2)
+	c.whole(2)
+	reader := connect(t, ConnConfig{URL: c.urls(2), Identity: authoritytest.Identity(t, c.a, identity.Manager, "R", roles.Manager), Timeout: electing})
+	got, _ := consume(t, reader, commands)
+	if m := receive(t, "a command", got); m != "with two" {
+		t.Errorf("read %q", m)
+	}
+	replicated(t, reader, commands.Durable)
+
+	until(t, "nothing is wrong", func() bool { return c.up[0].Passing() == "" && c.up[1].Passing() == "" })
+	c.up[0].Shutdown()
+	until(t, "it is said who is away", func() bool { return strings.Contains(c.up[2].Passing(), "queue manager QM1 of cluster X is away") })
+	until(t, "the connection says it", func() bool { return strings.Contains(reader.Facts().Degraded, "QM1 of cluster X is away") })
+	other := connect(t, ConnConfig{URL: c.urls(0, 1), Identity: authoritytest.Identity(t, c.a, identity.Manager, "O", roles.Manager), Timeout: electing})
+	if name := other.Facts().ServerName; name != "QM2" {
+		t.Errorf("connected to %s", name)
+	}
+	enqueueSoon(t, other, "ferry.command.A.me", "without one")
+	if m := receive(t, "a command", got); m != "without one" {
+		t.Errorf("read %q", m)
+	}
+	c.start(0)
+	replicated(t, reader, commands.Durable)
+	for _, s := range c.up {
+		if d := s.Degraded(); d != "" {
+			t.Errorf("%s is degraded: %s", s.Name(), d)
+		}
+	}
+	if d := reader.Facts().Degraded; strings.Contains(d, "lost") || strings.Contains(d, "back") {
+		t.Errorf("the reader's is degraded: %s", d)
+	}
+}
+
+// enqueueSoon stores through an election.
+func enqueueSoon(t *testing.T, c *Conn, subject, data string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), electing)
+	defer cancel()
+	must(t, c.Enqueue(ctx, subject, "", []byte(data)))
+}
+
+// All are stopped and come back in another order: alone the first listens and says what it waits for, and
+// nothing is lost.
+func TestAllThreeComeBack(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, nil)
+	c.start(0, 1, 2)
+	c.whole(0, 1, 2)
+	conn := connect(t, ConnConfig{URL: c.urls(0, 1, 2), Timeout: electing})
+	replicated(t, conn)
+	for n := range 20 {
+		enqueueSoon(t, conn, "ferry.command.A.me", fmt.Sprint(n))
+	}
+	conn.Close()
+	for _, s := range c.up {
+		s.Shutdown()
+	}
+	c.start(2)
+	early := connect(t, ConnConfig{URL: c.urls(2), Early: true})
+	if d := early.Facts().Degraded; !strings.Contains(d, "waiting for the other queue managers of cluster X") {
+		t.Errorf("degraded: %q", d)
+	}
+	if _, err := Connect(t.Context(), ConnConfig{URL: c.urls(2), Timeout: time.Second, times: defaultTimes}); transfer.KindOf(err) != transfer.KindNoManager {
+		t.Errorf("connecting without a quorum: %v", err)
+	}
+	c.start(1, 0)
+	c.whole(0, 1, 2)
+	conn = connect(t, ConnConfig{URL: c.urls(0, 1, 2), Timeout: electing})
+	got, _ := consume(t, conn, commands)
+	for n := range 20 {
+		if m := receive(t, "a command", got); m != fmt.Sprint(n) {
+			t.Fatalf("command %d is %q", n, m)
+		}
+	}
+	for _, s := range c.up {
+		if d := s.Degraded(); d != "" {
+			t.Errorf("%s is degraded: %s", s.Name(), d)
+		}
+	}
+}
+
+// A queue manager that becomes a member hands over what was stored in it, and cannot be started alone again.
+func TestOneBecomesThree(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, nil)
+	c.dirs[0] = filled(t, false)
+	c.start(0, 1, 2)
+	c.whole(0, 1, 2)
+	conn := connect(t, ConnConfig{URL: c.urls(1), Timeout: electing})
+	got, _ := consume(t, conn, commands)
+	for _, want := range allCommands {
+		if m := receive(t, "a command", got); !strings.HasPrefix(m, "command "+want) {
+			t.Fatalf("read %q; want %s", m, want)
+		}
+	}
+	for _, s := range c.up {
+		if d := s.Degraded(); d != "" {
+			t.Errorf("%s is degraded: %s", s.Name(), d)
+		}
+	}
+	c.up[0].Shutdown()
+	_, err := StartServer(t.Context(), ServerConfig{Name: "QM1", Dir: c.dirs[0], Listen: c.listen[0]})
+	wantKind(t, err, transfer.KindUsage, "is a member of cluster X", "--cluster X")
+	other := c.config(0)
+	other.Name = "QM9"
+	_, err = StartServer(t.Context(), other)
+	wantKind(t, err, transfer.KindUsage, "queue manager QM1")
+	if _, err := os.Stat(c.dirs[0] + "/alone.handed-over"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Each question is answered once, by the member that the asker is connected to.
+func TestOneAnswerInACluster(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, nil)
+	c.start(0, 1, 2)
+	c.whole(0, 1, 2)
+	smaller := []byte(`{"v":1,"cluster":"X","name":"QM2","max_payload":1048576}`)
+	until(t, "it is said that a member takes smaller messages", func() bool {
+		c.up[0].member.heard(&nats.Msg{Data: smaller})
+		return strings.Contains(c.up[0].Passing(), "queue manager QM2 of cluster X takes messages of 1.0 MiB, and QM1 of 2.0 MiB")
+	})
+	for n, s := range c.up {
+		nc, err := nats.Connect(s.URL())
+		must(t, err)
+		defer nc.Close()
+		inbox := wire.InboxSubject("test", wire.Manager, strings.Repeat("A", wire.InboxSecret), uint64(n))
+		answers, err := nc.SubscribeSync(inbox)
+		must(t, err)
+		for range 20 {
+			must(t, nc.PublishRequest(wire.AskSubject(wire.Manager, "test"), inbox, nil))
+			m, err := answers.NextMsg(electing)
+			must(t, err)
+			if !strings.Contains(string(m.Data), `"`+s.Name()+`"`) {
+				t.Fatalf("%s was asked, and the answer is %s", s.Name(), m.Data)
+			}
+		}
+		must(t, nc.PublishRequest(wire.AskSubject(wire.Manager, "test"), inbox, []byte(`{"v":1,"op":"members"}`)))
+		m, err := answers.NextMsg(electing)
+		must(t, err)
+		if !strings.Contains(string(m.Data), "members") {
+			t.Errorf("%s answers %s", s.Name(), m.Data)
+		}
+		if m, err := answers.NextMsg(200 * time.Millisecond); err == nil {
+			t.Errorf("one more answer of %s: %s", s.Name(), m.Data)
+		}
+	}
+}
+
+// At the port for routes nobody is heard who is no queue manager of the network: with the certificate of an agent,
+// of a user, of a queue manager of another network, or with none.
+func TestWhoMayBeARoute(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, authoritytest.New(t))
+	c.start(0, 1, 2)
+	c.whole(0, 1, 2)
+	other := authoritytest.New(t)
+	speaks := func(i *identity.Identity) error {
+		d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
+		if i != nil {
+			d.Config = i.Equal(func(identity.Name) error { return nil })
+			d.Config.VerifyConnection = nil // it is the other end that is to refuse
+		}
+		conn, err := d.DialContext(testContext(t), "tcp", c.routes[0])
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(patience))
+		_, err = bufio.NewReader(conn).ReadString('\n') // INFO, which each end says at once
+		return err
+	}
+	if err := speaks(authoritytest.Identity(t, c.a, identity.Manager, "QM9", roles.Manager)); err != nil {
+		t.Errorf("a queue manager is refused: %v", err)
+	}
+	for who, i := range map[string]*identity.Identity{
+		"nobody":                           nil,
+		"an agent":                         authoritytest.Identity(t, c.a, identity.Agent, "ALPHA", roles.Agent),
+		"a user":                           authoritytest.Identity(t, c.a, identity.User, "bob", roles.Admin),
+		"the authority":                    authoritytest.Identity(t, c.a, identity.Authority, "", roles.Authority),
+		"a queue manager of somebody else": authoritytest.Identity(t, other, identity.Manager, "QM2", roles.Manager),
+	} {
+		if err := speaks(i); err == nil {
+			t.Errorf("%s is heard at the port for routes", who)
+		}
+	}
+	if !c.up[0].ns.JetStreamIsClustered() || c.up[0].ns.Addr() != nil {
+		t.Errorf("the library listens for clients at %v, where no gate stands", c.up[0].ns.Addr())
+	}
+}
+
+// Whom the authority has revoked is let in by no member, also not by one that was away meanwhile.
+func TestRevokedEverywhere(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, authoritytest.New(t))
+	c.start(0, 1, 2)
+	c.whole(0, 1, 2)
+	gone := authoritytest.Identity(t, c.a, identity.Agent, "ALPHA", roles.Agent)
+	lets := func(n int) bool {
+		conn, err := Connect(testContext(t), ConnConfig{URL: c.urls(n), Identity: gone, Timeout: electing, Early: true})
+		if err == nil {
+			conn.Close()
+		}
+		return transfer.KindOf(err) != transfer.KindDenied
+	}
+	for n := range c.up {
+		if !lets(n) {
+			t.Fatalf("QM%d does not let it in before", n+1)
+		}
+	}
+	c.up[2].Shutdown()
+	must(t, c.a.Revoke(gone.Name(), ""))
+	claims, err := c.a.Claims()
+	must(t, err)
+	must(t, c.up[0].Admit(claims))
+	until(t, "the other member refuses it", func() bool { return !lets(1) })
+	c.start(2)
+	until(t, "the member that was away refuses it", func() bool { return !lets(2) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.claims[2].Account != claims.Account {
+		t.Error("the member that was away has not kept whom to let in")
+	}
+}
+
+// What the library says of routes that cannot be is a sentence that says what to do.
+func TestWhatIsSaidOfRoutes(t *testing.T) {
+	for line, want := range map[string]string{
+		`127.0.0.1:1 - rid:5 - Remote server has a duplicate name: "QM2"`:                                        "another queue manager of the cluster has the name QM2",
+		`127.0.0.1:1 - rid:5 - Rejecting connection, cluster name "Y" does not match "X"`:                        "a queue manager of cluster Y has come by a route to this one of cluster X",
+		`127.0.0.1:1 - rid:5 - Route Error 'Rejecting connection, cluster name "Y" does not match "X"'`:          "a queue manager of cluster Y",
+		`127.0.0.1:1 - rid:5 - TLS route handshake error: ferry://abc/agent/A1 may not be here`:                  "a route to another queue manager is refused: ferry://abc/agent/A1 may not be here",
+		`Error trying to connect to route (attempt 7): dial tcp 127.0.0.1:1: connect: connection refused`:        "is not reached yet: dial tcp",
+		`TLS certificate chain and hostname of solicited routes will not be verified. DO NOT USE IN PRODUCTION!`: "",
+	} {
+		if text, _, ok := routeLine(line); !ok || !strings.HasPrefix(text, want) && !strings.Contains(text, want) || (text == "") != (want == "") {
+			t.Errorf("%s\nis said as %q, %v", line, text, ok)
+		}
+	}
+	if text, _, ok := routeLine("JetStream failed to store a msg on stream"); ok {
+		t.Errorf("a line that has nothing to do with routes is said as %q", text)
+	}
+}
+
+// Two of one name, and two clusters by one route, are told apart with a sentence, and neither gets in.
+func TestMembersThatCannotBe(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, nil)
+	c.start(0, 1)
+	var said strings.Builder
+	var mu sync.Mutex
+	cfg := c.config(2)
+	cfg.Name = "QM1"
+	cfg.Log = slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return said.Write(b)
+	}), nil))
+	hears := func(text string) func() bool {
+		return func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return strings.Contains(said.String(), text)
+		}
+	}
+	s, err := StartServer(testContext(t), cfg)
+	must(t, err)
+	until(t, "it is said that two have one name", hears("another queue manager of the cluster has the name QM1"))
+	s.Shutdown()
+	cfg.Name, cfg.Dir = "QM3", t.TempDir()
+	cfg.Cluster.Name = "Y"
+	s, err = StartServer(testContext(t), cfg)
+	must(t, err)
+	t.Cleanup(s.Shutdown)
+	until(t, "it is said that there are two clusters", hears("of cluster X has come by a route to this one of cluster Y"))
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// A member that is told the size of the store for stored delivery starts whoever else is there. The store is made
+// when all members are: it has that size, and as many replicas as the other queues.
+func TestTheStoreOfAClusterHasItsSize(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, nil)
+	c.maxStored[0] = MinMaxStored
+	c.of = 2
+	c.start(0, 1)
+	c.whole(0, 1)
+	conn := connect(t, ConnConfig{URL: c.urls(0, 1), Timeout: electing})
+	enqueueSoon(t, conn, "ferry.command.A.me", "the two have one that leads")
+	l := library{js: conn.control.js, maxStored: MinMaxStored}
+	if err := l.fitStore(testContext(t), l.createReplicated); !tooFew(err) {
+		t.Fatalf("two members of three have a store: %v", err)
+	}
+	c.of = 3
+	c.start(2)
+	c.whole(2)
+	until(t, "the store is there, with its size", func() bool {
+		s, err := conn.control.js().Stream(t.Context(), string(StreamStore))
+		if err != nil {
+			return false
+		}
+		cfg := s.CachedInfo().Config
+		if cfg.Replicas != replicas {
+			t.Fatalf("the store has %d replicas", cfg.Replicas)
+		}
+		return cfg.MaxBytes == MinMaxStored
+	})
+}

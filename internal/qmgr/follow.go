@@ -1,0 +1,129 @@
+package qmgr
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	followEvery = 3 * time.Second // between two questions how the cluster stands
+	// A member that is without most of the others for so long is left for another one.
+	leaveAfter = 2 * time.Second
+	leaveMost  = time.Minute // where no other one is better: between two times that it is left
+
+	doubtEvery = settled / 4
+)
+
+// codeLeaderless is what servers say that cannot do anything at present for want of a leader.
+const codeLeaderless = 10008
+
+// follow knows how the cluster stands that the Conn is connected to, and moves on from a member that has
+// lost most of the others: it could neither take a command nor hand one out.
+func follow(c *Conn) {
+	pause, left, mute := leaveAfter, time.Time{}, 0
+	for !sleep(c.ctx, followEvery, nil) {
+		s := c.control.now.Load()
+		if s == nil || !c.control.up.Load() || addresses(c) < 2 && c.Facts().Cluster == "" {
+			continue // with a queue manager alone there is nothing to be known
+		}
+		var a about
+		alone := time.Duration(0)
+		if server := c.cfg.Server; server != nil {
+			a = server.aboutMe()
+		} else if !askManager(c.ctx, c, s.nc, &a) {
+			if c.cfg.Identity != nil || addresses(c) < 2 {
+				continue // which may be busy, or has nobody who answers
+			}
+			// A server that is not Ferry's says it in not answering for its queues.
+			if mute++; answersForQueues(c, s.js) {
+				mute = 0
+			}
+			if mute > 2 {
+				alone = leaveAfter
+			}
+		}
+		before := c.passing.Swap(&a.Passing)
+		if was := before != nil && *before != ""; was && a.Passing == "" && !c.cfg.Early {
+			ctx, cancel := context.WithTimeout(c.ctx, apiTimeout)
+			c.Ensure(ctx) // or who stores the next message does
+			cancel()
+		}
+		alone = max(alone, a.Alone)
+		if alone == 0 {
+			pause = leaveAfter
+		}
+		if c.cfg.Server != nil || addresses(c) < 2 || alone < leaveAfter || time.Since(left) < pause {
+			continue
+		}
+		c.cfg.Log.Warn("the queue manager is without the others of its cluster; connecting to another one", slog.String("at", here(c)))
+		left, mute = time.Now(), 0
+		pause = min(2*pause, leaveMost)
+		for _, l := range links(c) {
+			if sock := l.socket.Load(); sock != nil {
+				sock.Close()
+			}
+		}
+	}
+}
+
+// answersForQueues reports whether anybody leads where commands are.
+func answersForQueues(c *Conn, js jetstream.JetStream) bool {
+	ctx, cancel := context.WithTimeout(c.ctx, probeTimeout)
+	defer cancel()
+	_, err := js.Stream(ctx, string(StreamCommand))
+	api := (*jetstream.APIError)(nil)
+	return err == nil || errors.As(err, &api) && api.ErrorCode != codeLeaderless
+}
+
+// addresses are how many queue managers the Conn may connect to.
+func addresses(c *Conn) int { return strings.Count(c.cfg.URL, ",") + 1 }
+
+// here is the queue manager that the control connection leads to: its name and address.
+func here(c *Conn) string {
+	if s := c.control.now.Load(); s != nil && c.cfg.Server == nil {
+		if name := s.nc.ConnectedServerName(); name != "" {
+			return name + " at " + s.nc.ConnectedUrlRedacted()
+		}
+	}
+	return c.where
+}
+
+// doubt looks at the streams again where one seems to have gone back, until it is known.
+func doubt(c *Conn) {
+	if !c.witness.doubtful() || c.doubting.Swap(true) {
+		return
+	}
+	c.background(func() {
+		defer c.doubting.Store(false)
+		for c.witness.doubtful() && !sleep(c.ctx, doubtEvery, nil) {
+			ctx, cancel := context.WithTimeout(c.ctx, apiTimeout)
+			c.Ensure(ctx)
+			cancel()
+		}
+	})
+}
+
+func (w *witness) doubtful() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.doubts) > 0
+}
+
+// ClusterStanding asks how the cluster stands that the Conn is connected to: what is missing of it, "" for
+// nothing or where there is no cluster, and whether what is sent is stored all the same.
+func ClusterStanding(ctx context.Context, c *Conn) (missing string, stores bool) {
+	if server := c.cfg.Server; server != nil {
+		return server.Passing(), noQuorum(server) == nil
+	}
+	var a about
+	if s := c.control.now.Load(); s == nil || !c.control.up.Load() || !askManager(ctx, c, s.nc, &a) {
+		return "", true // which shows elsewhere
+	}
+	c.passing.Store(&a.Passing)
+	return a.Passing, !a.NoQuorum
+}

@@ -1,0 +1,399 @@
+package qmgr
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/quiet"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A forwarder hands on what is stored here for agents, and for coordination, at other queue
+// managers: a message leaves the store when the queue manager there has acknowledged that it has
+// stored it. Where an agent is, its heartbeats say; where coordination is, the queue managers say
+// (announcer). A message may arrive twice where an acknowledgement is lost, as everything that is
+// stored may.
+//
+// There is no reader for each agent that is elsewhere: messages are looked up by their subjects
+// and deleted by their numbers.
+type forwarder struct {
+	s     *Server
+	nc    *nats.Conn
+	js    jetstream.JetStream
+	self  string // the token of the queue manager, or of its cluster
+	log   *slog.Logger
+	quiet *quiet.Log
+
+	secret  string
+	inboxes inboxCounter
+	*announcer
+
+	ctx   context.Context // ends with stop
+	end   context.CancelFunc
+	tasks sync.WaitGroup
+	wake  chan struct{}
+
+	mu      sync.Mutex
+	agents  map[string]whereabouts // by the agent's token
+	due     map[string]int         // tokens for which something was stored, with how many looks are left
+	waits   map[string]int         // by the queue manager's token, what waited at the last look
+	blocked map[string]time.Time   // by the queue manager's token, until when it is left alone
+}
+
+// whereabouts are at which queue manager an agent is, as it said last.
+type whereabouts struct {
+	at   string
+	seen time.Time
+	gone bool // it was elsewhere once: what was stored for it may have been handed on
+}
+
+// Limits and times of forwarding.
+const (
+	// maxToken bounds a token that another process says and that becomes a part of a subject, in bytes. The library
+	// closes a connection for good whose subject is longer than the server takes.
+	maxToken = 512
+
+	forwardBytes  = 64 << 10 // bytes of messages in one batch, unless one message is larger
+	forwardMost   = 64       // messages in one batch
+	forwardWait   = 30 * time.Second
+	forwardAgain  = time.Second           // after a batch was not taken
+	forwardLook   = 5 * time.Second       // between two looks at everything
+	forwardSoon   = 20 * time.Millisecond // what was said is stored a moment later
+	forwardLooks  = 4                     // that long after each other, twice as long each time
+	forwardAtOnce = 8
+	maxAgents     = 100_000
+	agentGone     = 24 * time.Hour // without a heartbeat
+)
+
+// startForwarder begins to hand on, and to take.
+func startForwarder(s *Server) (*forwarder, error) {
+	f := &forwarder{s: s, nc: s.about.nc, self: s.cfg.domain(), log: s.cfg.Log, quiet: quiet.New(s.cfg.Log, nil), secret: newSecret(), wake: make(chan struct{}, 1),
+		agents: map[string]whereabouts{}, due: map[string]int{}, waits: map[string]int{}, blocked: map[string]time.Time{}}
+	f.ctx, f.end = context.WithCancel(context.Background())
+	f.announcer = newAnnouncer(f)
+	var err error
+	if f.js, err = jetstream.New(f.nc, jetstream.WithDefaultTimeout(apiTimeout)); err != nil {
+		return nil, err
+	}
+	for subject, h := range map[string]nats.MsgHandler{
+		wire.AllBeats:               f.beat,
+		wire.AllManagers:            f.announced,
+		wire.ForwardSubject(f.self): f.take,
+		"ferry.command.*.*":         f.stored,
+		"ferry.control.*.*":         f.stored,
+	} {
+		group := "" // each member of a cluster hears it
+		if subject == wire.ForwardSubject(f.self) {
+			group = "forward" // one of them stores it
+		}
+		if _, err := f.nc.QueueSubscribe(subject, group, h); err != nil {
+			f.end()
+			return nil, err
+		}
+	}
+	f.tasks.Go(f.run)
+	f.tasks.Go(f.events)
+	f.tasks.Go(f.announce)
+	return f, nil
+}
+
+func (f *forwarder) stop() {
+	if f != nil {
+		f.end()
+		f.tasks.Wait()
+	}
+}
+
+// poke has everything looked at soon.
+func (f *forwarder) poke() { poke(f.wake) }
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// beat takes where an agent says that it is.
+func (f *forwarder) beat(m *nats.Msg) {
+	token := wire.LastToken(m.Subject)
+	var report struct {
+		Beat struct {
+			Manager string `json:"queue_manager"`
+		} `json:"beat"`
+	}
+	if json.Unmarshal(unpacked(m.Data), &report) != nil || report.Beat.Manager == "" {
+		return
+	}
+	at := transfer.Token(report.Beat.Manager)
+	if len(token) > maxToken || len(at) > maxToken {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was, known := f.agents[token]
+	if !known && len(f.agents) >= maxAgents {
+		return
+	}
+	f.agents[token] = whereabouts{at, time.Now(), was.gone || at != f.self}
+	if was.at != at && at != f.self {
+		f.due[token] = forwardLooks
+		f.poke()
+	}
+}
+
+// stored hears what is stored here, to hand it on at once.
+func (f *forwarder) stored(m *nats.Msg) {
+	parts := strings.SplitN(m.Subject, ".", 4)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if w, ok := f.agents[parts[2]]; ok && w.at != f.self {
+		f.due[parts[2]] = forwardLooks
+		f.poke()
+	}
+}
+
+// run hands commands on until stop.
+func (f *forwarder) run() {
+	t := time.NewTimer(forwardLook)
+	defer t.Stop()
+	pause, looked := forwardSoon, time.Time{}
+	for {
+		if time.Since(looked) >= forwardLook {
+			if f.leads(StreamCommand) {
+				f.lookAtAll()
+			}
+			looked = time.Now()
+		}
+		if f.leads(StreamCommand) && f.handOn() {
+			t.Reset(pause)
+			pause = min(2*pause, forwardLook)
+		} else {
+			t.Reset(time.Until(looked.Add(forwardLook)))
+			pause = forwardSoon
+		}
+		select {
+		case <-t.C:
+		case <-f.wake:
+			pause = forwardSoon
+			t.Reset(forwardSoon)
+			select {
+			case <-t.C:
+			case <-f.ctx.Done():
+				return
+			}
+		case <-f.ctx.Done():
+			return
+		}
+	}
+}
+
+// leads reports whether this queue manager is the one that hands on what a stream has: in a cluster, the
+// one that leads it.
+func (f *forwarder) leads(stream Stream) bool {
+	return f.s.member == nil || f.s.ns.JetStreamIsStreamLeader(f.s.accountName, string(stream))
+}
+
+// lookAtAll finds out for whom something is stored who is elsewhere.
+func (f *forwarder) lookAtAll() {
+	ctx, cancel := context.WithTimeout(f.ctx, apiTimeout)
+	defer cancel()
+	st, err := f.js.Stream(ctx, string(StreamCommand))
+	if err != nil || st.CachedInfo().State.Msgs == 0 {
+		f.mu.Lock()
+		clear(f.waits)
+		f.forgetAgents()
+		f.mu.Unlock()
+		return
+	}
+	info, err := st.Info(ctx, jetstream.WithSubjectFilter(">"))
+	if err != nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.waits)
+	for subject, n := range info.State.Subjects {
+		parts := strings.SplitN(subject, ".", 4)
+		if len(parts) < 4 {
+			continue
+		}
+		if w, ok := f.agents[parts[2]]; ok && w.at != f.self {
+			f.waits[w.at] += int(n)
+			f.due[parts[2]] = max(f.due[parts[2]], 1)
+		}
+	}
+	f.forgetAgents()
+}
+
+// forgetAgents drops agents of which nothing was heard for long. f.mu is held.
+func (f *forwarder) forgetAgents() {
+	for token, w := range f.agents {
+		if time.Since(w.seen) > agentGone {
+			delete(f.agents, token)
+		}
+	}
+}
+
+// handOn hands on what is due, and reports whether more may be soon.
+func (f *forwarder) handOn() (again bool) {
+	f.mu.Lock()
+	type errandOf struct{ token, to string }
+	var all []errandOf
+	for token, looks := range f.due {
+		w, ok := f.agents[token]
+		if !ok || w.at == f.self || looks <= 0 {
+			delete(f.due, token)
+			continue
+		}
+		if time.Now().Before(f.blocked[w.at]) {
+			again = true
+			continue
+		}
+		f.due[token] = looks - 1
+		again = again || looks > 1
+		all = append(all, errandOf{token, w.at})
+	}
+	f.mu.Unlock()
+
+	slots := make(chan struct{}, forwardAtOnce)
+	var wg sync.WaitGroup
+	for _, e := range all {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if err := f.drain(e.token, e.to); err != nil && f.ctx.Err() == nil {
+				f.mu.Lock()
+				f.blocked[e.to] = time.Now().Add(forwardAgain)
+				f.due[e.token] = forwardLooks
+				f.mu.Unlock()
+				f.quiet.Log(slog.LevelInfo, "messages wait for another queue manager", "queue_manager", e.to, "error", err)
+			}
+		})
+	}
+	wg.Wait()
+	return again
+}
+
+// drain hands on all that is stored for an agent: what withdraws a request before the request.
+func (f *forwarder) drain(token, to string) error {
+	st, err := f.js.Stream(f.ctx, string(StreamCommand))
+	if err != nil {
+		return nil // there is none, or not now
+	}
+	for _, kind := range []string{"control", "command"} {
+		filter := "ferry." + kind + "." + token + ".>"
+		for {
+			b, seqs, err := f.gather(st, filter)
+			if err != nil {
+				return err
+			}
+			if len(seqs) == 0 {
+				break
+			}
+			n, err := f.send(to, b)
+			if err != nil && n < len(seqs) && f.never(err, b.Messages[n].Subject) {
+				n, err = n+1, nil
+			}
+			for _, seq := range seqs[:n] {
+				if derr := st.DeleteMsg(f.ctx, seq); derr != nil && !errors.Is(derr, jetstream.ErrMsgNotFound) {
+					return derr
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// never reports whether a message can never be handed on. It is dropped then, so that it does not hold up
+// those behind it.
+func (f *forwarder) never(err error, subject string) bool {
+	if k := transfer.KindOf(err); k != transfer.KindMalformed && k != transfer.KindTooLarge {
+		return false
+	}
+	f.quiet.Log(slog.LevelWarn, "a message that no queue manager takes is dropped", "subject", subject, "error", err)
+	return true
+}
+
+// gather reads the first messages with subjects of a filter, and their numbers.
+func (f *forwarder) gather(st jetstream.Stream, filter string) (b batch, seqs []uint64, err error) {
+	b = batch{V: 1, From: f.self}
+	bytes := 0
+	for seq := uint64(1); len(seqs) < forwardMost; {
+		m, err := st.GetMsg(f.ctx, seq, jetstream.WithGetMsgSubject(filter))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			break
+		}
+		if err != nil {
+			return b, nil, err
+		}
+		if bytes += len(m.Data); len(seqs) > 0 && bytes > forwardBytes {
+			break
+		}
+		b.Messages = append(b.Messages, forwarded{m.Subject, idOf(m.Header), m.Data})
+		seqs = append(seqs, m.Sequence)
+		seq = m.Sequence + 1
+	}
+	return b, seqs, nil
+}
+
+// send hands a batch on, and says how many of its messages are stored there.
+func (f *forwarder) send(to string, b batch) (stored int, err error) {
+	data, err := json.Marshal(b)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(f.ctx, forwardWait)
+	defer cancel()
+	answer, err := request(ctx, f.nc, wire.ForwardSubject(to), wire.InboxSubject(wire.Manager, wire.Manager, f.secret, f.inboxes.Add(1)), data)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return 0, transfer.Errorf(transfer.KindUnreachable, "no channel leads to queue manager %s at present", to)
+	}
+	if err != nil {
+		return 0, err
+	}
+	var r batchResult
+	if err := json.Unmarshal(answer, &r); err != nil || r.V != 1 || r.Stored < 0 || r.Stored > len(b.Messages) {
+		return 0, transfer.Errorf(transfer.KindVersion, "the answer of queue manager %s cannot be read", to)
+	}
+	switch {
+	case r.Error != nil:
+		return r.Stored, r.Error
+	case r.Stored < len(b.Messages):
+		return r.Stored, transfer.Errorf(transfer.KindUnreachable, "queue manager %s has stored %d of %d messages, and does not say why", to, r.Stored, len(b.Messages))
+	}
+	return r.Stored, nil
+}
+
+// stays reports whether what is stored for an agent is here for certain until it reads it here.
+func (f *forwarder) stays(token string) bool {
+	if len(f.s.channels.List()) == 0 {
+		return true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w, known := f.agents[token]
+	return known && w.at == f.self && !w.gone
+}
+
+// waiting is how many messages wait for another queue manager.
+func (f *forwarder) waiting(to string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.waits[to]
+}
+
+// pause reports whether the forwarder goes on after it.
+func (f *forwarder) pause(d time.Duration) bool { return !sleep(f.ctx, d, nil) }

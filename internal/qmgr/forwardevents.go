@@ -1,0 +1,101 @@
+package qmgr
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/qmgr/roles"
+)
+
+// eventsReader is the durable with which audit batches are handed on. It is there only while
+// coordination is elsewhere.
+const eventsReader = "forward"
+
+// events hands audit batches on to the queue manager where coordination is, until stop. Agents keep
+// their records until coordination has them; what is lost here comes again.
+func (f *forwarder) events() {
+	for {
+		to := f.coordinationAt()
+		if to == "" || to == f.self || !f.leads(StreamEvent) {
+			if !f.pause(forwardAgain) {
+				return
+			}
+			continue
+		}
+		if err := f.handEvents(to); err != nil {
+			if f.ctx.Err() != nil {
+				return
+			}
+			f.quiet.Log(slog.LevelInfo, "audit records wait for coordination", "queue_manager", to, "error", err)
+			if !f.pause(forwardAgain) {
+				return
+			}
+		}
+	}
+}
+
+// handEvents hands on what is there, and waits a moment for more.
+func (f *forwarder) handEvents(to string) error {
+	policy := jetstream.DeliverAllPolicy
+	if _, err := f.js.Consumer(f.ctx, string(StreamEvent), roles.DurableCoordination); err == nil {
+		policy = jetstream.DeliverNewPolicy // it was here, and has read what was before
+	}
+	cons, err := f.js.Consumer(f.ctx, string(StreamEvent), eventsReader)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		cons, err = f.js.CreateOrUpdateConsumer(f.ctx, string(StreamEvent), jetstream.ConsumerConfig{Durable: eventsReader, DeliverPolicy: policy,
+			AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * forwardWait, MaxDeliver: -1, MaxAckPending: 2 * forwardMost, InactiveThreshold: durableIdle})
+	}
+	if missing(err) {
+		f.pause(forwardAgain) // no agent has said anything yet
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	// The first is waited for, and what is there beside it goes with it.
+	first, err := cons.Fetch(1, jetstream.FetchMaxWait(2*time.Second))
+	if err != nil {
+		return err
+	}
+	var all []jetstream.Msg
+	for m := range first.Messages() {
+		all = append(all, m)
+	}
+	if len(all) > 0 {
+		more, err := cons.FetchNoWait(forwardMost - 1)
+		if err != nil {
+			return err
+		}
+		for m := range more.Messages() {
+			all = append(all, m)
+		}
+	}
+	for len(all) > 0 {
+		b := batch{V: 1, From: f.self}
+		n, bytes := 0, 0
+		for ; n < len(all) && (n == 0 || bytes+len(all[n].Data()) <= forwardBytes); n++ {
+			bytes += len(all[n].Data())
+			b.Messages = append(b.Messages, forwarded{all[n].Subject(), idOf(all[n].Headers()), all[n].Data()})
+		}
+		stored, err := f.send(to, b)
+		if err != nil && stored < n && f.never(err, all[stored].Subject()) {
+			n, err = stored+1, nil
+		}
+		if err != nil {
+			for _, m := range all {
+				m.Nak() // or it comes again by itself, later
+			}
+			return err
+		}
+		for _, m := range all[:n] {
+			if err := m.Ack(); err != nil {
+				return err
+			}
+		}
+		all = all[n:]
+	}
+	return first.Error()
+}

@@ -1,0 +1,117 @@
+package qmgr
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+)
+
+// What the members of a cluster tell each other. Only a queue manager may publish and hear it
+// (roles.Grants), and what comes of another cluster is passed over.
+const (
+	helloSubject  = "ferry.member.hello"
+	claimsSubject = "ferry.member.claims"
+	figureSubject = "ferry.member.figures" // a question
+
+	helloEvery  = 3 * time.Second
+	claimsPause = 500 * time.Millisecond
+)
+
+// A hello is what a member says of itself every few seconds, and when another one comes. Unknown fields are
+// ignored.
+type hello struct {
+	V          int    `json:"v"`
+	Cluster    string `json:"cluster"`
+	Name       string `json:"name"`
+	URL        string `json:"url"`
+	Version    string `json:"version"` // of the NATS library
+	MaxPayload int64  `json:"max_payload"`
+	Number     uint64 `json:"number"` // of whom it lets in (roles.Keys.Claims)
+}
+
+// A claimsNote has whom to let in. The authority has signed it: who passes it on has no part in it.
+type claimsNote struct {
+	V       int          `json:"v"`
+	Cluster string       `json:"cluster"`
+	Claims  roles.Claims `json:"claims"`
+}
+
+// attend has a member hear the others.
+func (m *member) attend(nc *nats.Conn) error {
+	_, err := nc.Subscribe(helloSubject, m.heard)
+	_, err2 := nc.Subscribe(claimsSubject, m.admitted)
+	_, err3 := nc.Subscribe(figureSubject, func(msg *nats.Msg) {
+		if data, err := json.Marshal(figuresOf(m.s)); err == nil && msg.Reply != "" && string(msg.Data) == m.s.cfg.Cluster.Name {
+			msg.Respond(data)
+		}
+	})
+	return errors.Join(err, err2, err3)
+}
+
+func (m *member) publish(subject string, v any) {
+	data, err := json.Marshal(v)
+	if err == nil {
+		err = m.s.about.nc.Publish(subject, data)
+	}
+	if err != nil {
+		m.s.cfg.Log.Debug("the other members of the cluster are not told something", slog.String("subject", subject), slog.Any("error", err))
+	}
+}
+
+// hello says what this member is.
+func (m *member) hello() {
+	h := hello{V: 1, Cluster: m.s.cfg.Cluster.Name, Name: m.s.cfg.Name, URL: urlOf(m.s), Version: server.VERSION, MaxPayload: serverMaxPayload}
+	if a := m.s.account.Load(); a != nil {
+		h.Number = number(a.account)
+	}
+	m.publish(helloSubject, h)
+}
+
+// heard takes what another member says of itself. One that knows an older word of whom to let in than this
+// one was away when the authority spoke, and is told.
+func (m *member) heard(msg *nats.Msg) {
+	var h hello
+	if err := json.Unmarshal(msg.Data, &h); err != nil || h.V != 1 || h.Cluster != m.s.cfg.Cluster.Name || h.Name == m.s.cfg.Name {
+		return
+	}
+	m.mu.Lock()
+	m.others[h.Name] = h
+	m.mu.Unlock()
+	if a := m.s.account.Load(); a != nil && h.Number < number(a.account) {
+		m.tell()
+	}
+}
+
+// tell passes on whom to let in. Several members may find at once that one has been away; what is said twice
+// does no harm.
+func (m *member) tell() {
+	m.mu.Lock()
+	again := time.Since(m.told) < claimsPause
+	if !again {
+		m.told = time.Now()
+	}
+	m.mu.Unlock()
+	if !again && m.s.cfg.Guard != nil && !failpoint.Planted("claims-not-passed-on") {
+		m.publish(claimsSubject, claimsNote{1, m.s.cfg.Cluster.Name, claimsOf(m.s)})
+	}
+}
+
+// admitted takes whom to let in.
+func (m *member) admitted(msg *nats.Msg) {
+	var n claimsNote
+	if err := json.Unmarshal(msg.Data, &n); err != nil || n.V != 1 || n.Cluster != m.s.cfg.Cluster.Name || m.s.cfg.Guard == nil {
+		return
+	}
+	// What is older, its own word coming back among it, is refused as that.
+	if err := m.s.admit(n.Claims); err != nil && transfer.KindOf(err) != transfer.KindConflict {
+		m.s.cfg.Log.Warn("what another member of the cluster says of whom to let in is not taken", slog.Any("error", err))
+	}
+}

@@ -1,0 +1,434 @@
+package qmgr
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/keyfile"
+	"ferry/internal/transfer"
+)
+
+const (
+	memberFile = "cluster.json" // beside the library's own store
+	aloneDir   = "alone"        // the store of a queue manager from before it became a member
+
+	memberLook = 500 * time.Millisecond // between two looks at the others
+	raiseEvery = 2 * time.Second        // between two looks at how often the queues are kept
+)
+
+// A memberNote is what a member keeps of its cluster in a file: whose part of a cluster the directory has,
+// and who the others are, so that it can name who is away after a restart.
+type memberNote struct {
+	V       int      `json:"v"`
+	Cluster string   `json:"cluster"`
+	Name    string   `json:"name"`
+	Account string   `json:"account"` // that has the queues
+	Members []string `json:"members"` // all that were ever seen, this one among them
+}
+
+// A member is a queue manager's part in a cluster.
+type member struct {
+	s    *Server
+	note memberNote
+	now  atomic.Pointer[present]
+
+	mu     sync.Mutex
+	others map[string]hello // what the others have said last, by their names
+	told   time.Time        // when they were last told whom to let in
+}
+
+// A present is how a cluster stands, as one of its members sees it.
+type present struct {
+	leader     string   // of the cluster; "" for none
+	here       []string // the others that are connected, by their names
+	away       []string // and those that are not, and were once
+	unseen     int      // how many are expected beside them
+	quorum     bool
+	alone      time.Time // since when less than most of the members are connected; zero: they are
+	leaderless []string  // queues of which nobody takes messages at present
+	remarks    []string
+}
+
+func notePath(s *Server) string { return filepath.Join(s.cfg.Dir, memberFile) }
+
+// readNote reads of which cluster the queue manager in a directory is a member; a zero one is of none.
+func readNote(s *Server) (n memberNote, err error) {
+	data, err := os.ReadFile(notePath(s))
+	if errors.Is(err, fs.ErrNotExist) {
+		return n, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &n)
+	}
+	if err == nil && n.V != 1 {
+		err = fmt.Errorf("it is of version %d", n.V)
+	}
+	if err != nil {
+		return n, transfer.Errorf(transfer.KindNoManager, "%s, which says of which cluster queue manager %s is a member, cannot be read: %w", notePath(s), s.cfg.Name, err)
+	}
+	return n, nil
+}
+
+// writeNote replaces the file, synced.
+func writeNote(s *Server, n memberNote) error {
+	n.V = 1
+	data, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	return keyfile.Replace(notePath(s), data)
+}
+
+// alone refuses to start a member of a cluster as a queue manager of its own. Its store has a part of what
+// the cluster agreed on: alone it would go on from there, and could not come back.
+func alone(s *Server) error {
+	n, err := readNote(s)
+	if err != nil || n.Cluster == "" {
+		return err
+	}
+	return transfer.Errorf(transfer.KindUsage, "queue manager %s in %s is a member of cluster %s, and cannot be started alone", n.Name, s.cfg.Dir, n.Cluster).
+		WithHint("give --cluster " + n.Cluster + " and a --route to each other member; to begin anew move " + s.cfg.Dir + " aside")
+}
+
+// join makes the directory that of a member. What a queue manager has stored before it became one is put
+// aside and handed over when there is a cluster to take it (handOver): the library removes from its store
+// what the cluster has not agreed on.
+//
+// A member's store is not looked through before it starts, as that of a queue manager alone is (inspect): it
+// can only be opened by the library, which alone would change it. What is missing or damaged
+// there the library gets from the others.
+func join(s *Server) error {
+	c, n := s.cfg.Cluster, memberNote{}
+	n, err := readNote(s)
+	if err != nil {
+		return err
+	}
+	refuse := func(what, was, is string) error {
+		return transfer.Errorf(transfer.KindUsage, "%s has the part of %s %s in a cluster, and not that of %s", s.cfg.Dir, what, was, is).
+			WithHint("start it as what it was, or move that directory aside: a member without a store gets it from the others")
+	}
+	switch {
+	case n.Cluster == "":
+		n = memberNote{Cluster: c.Name, Name: s.cfg.Name, Account: s.accountName, Members: []string{s.cfg.Name}}
+		if err := putAlone(s); err != nil {
+			return err
+		}
+		err = writeNote(s, n)
+	case n.Cluster != c.Name:
+		return refuse("cluster", n.Cluster, c.Name)
+	case n.Name != s.cfg.Name:
+		return refuse("queue manager", n.Name, s.cfg.Name)
+	case n.Account != s.accountName:
+		return refuse("the network with the account", n.Account, s.accountName)
+	}
+	s.member = &member{s: s, note: n, others: map[string]hello{}}
+	s.member.now.Store(&present{alone: time.Now(), unseen: len(c.Routes)})
+	return err
+}
+
+// putAlone puts aside what was stored before there was a cluster. It is the last step but one of becoming a
+// member, and may be interrupted.
+func putAlone(s *Server) error {
+	if err := s.takeOver(); err != nil {
+		return err
+	}
+	store, aside := filepath.Join(s.cfg.Dir, server.JetStreamStoreDir), filepath.Join(s.cfg.Dir, aloneDir)
+	if _, err := os.Lstat(store); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := os.MkdirAll(aside, 0o700); err != nil {
+		return err
+	}
+	if err := os.Rename(store, filepath.Join(aside, server.JetStreamStoreDir)); err != nil {
+		return err
+	}
+	err := os.Rename(s.marksPath(), filepath.Join(aside, marksFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// handOver stores the commands from before there was a cluster in the cluster's queue. It may be
+// interrupted, and then stores some of them again: agents know a command by its ID. What else was stored is
+// sent again by who has sent it, or claimed again.
+func (m *member) handOver(ctx context.Context, opts *server.Options) error {
+	s := m.s
+	dir := filepath.Join(s.cfg.Dir, aloneDir)
+	if _, err := os.Lstat(filepath.Join(dir, server.JetStreamStoreDir)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	x, err := s.examine(opts, dir)
+	if err != nil {
+		return err
+	}
+	defer x.close()
+	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
+	from, err := x.js.Stream(ctx, string(StreamCommand))
+	n := 0
+	if err == nil {
+		err = each(ctx, from, func(msg *jetstream.RawStreamMsg) error {
+			n++
+			out := &nats.Msg{Subject: msg.Subject, Header: nats.Header{}, Data: msg.Data}
+			maps.Copy(out.Header, msg.Header)
+			if out.Header.Get(nats.MsgIdHdr) == "" { // known when it is tried again within two minutes
+				out.Header.Set(nats.MsgIdHdr, fmt.Sprintf("alone-%s-%d", s.cfg.Name, msg.Sequence))
+			}
+			_, err := s.about.js.PublishMsg(ctx, out)
+			return err
+		})
+	} else if errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	x.close()
+	done := dir + ".handed-over"
+	if err := os.RemoveAll(done); err != nil {
+		return err
+	}
+	s.cfg.Log.Info("what was stored before there was a cluster has been handed over to it", "commands", n)
+	return os.Rename(dir, done)
+}
+
+// watch looks at the others until the server ends, and lets them hear of this member.
+func (m *member) watch() {
+	t := time.NewTicker(memberLook)
+	defer t.Stop()
+	m.look()
+	var said time.Time
+	for {
+		select {
+		case <-t.C:
+		case <-m.s.ending:
+			return
+		}
+		before := m.now.Load()
+		now := m.look()
+		if routes := !slices.Equal(before.here, now.here); routes || time.Since(said) > helloEvery {
+			said = time.Now()
+			m.hello()
+		}
+	}
+}
+
+// tend makes the queues that are missing, has them kept as often as there are members, and hands over what was
+// stored before there was a cluster, until the server ends.
+func (m *member) tend(opts *server.Options) {
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	go func() { <-m.s.ending; end() }()
+	t := time.NewTicker(raiseEvery)
+	defer t.Stop()
+	for handed := false; ; {
+		if m.now.Load().quorum {
+			try, cancel := context.WithTimeout(ctx, apiTimeout)
+			_, err := m.s.about.registrar.keeper.ensure(try)
+			cancel()
+			if err != nil {
+				m.s.cfg.Log.Debug("the queues of the cluster cannot be looked at", slog.Any("error", err))
+			} else if !handed {
+				if err = m.handOver(ctx, opts); err != nil && ctx.Err() == nil {
+					m.s.cfg.Log.Warn("what was stored before there was a cluster is not handed over yet", slog.Any("error", err))
+				}
+				handed = err == nil
+			}
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look sees who is there, and says in the log when that has changed.
+func (m *member) look() *present {
+	before := m.now.Load()
+	now := m.see()
+	if !before.alone.IsZero() && !now.alone.IsZero() {
+		now.alone = before.alone
+	}
+	m.now.Store(now)
+	if b, n := before.text(m), now.text(m); b != n {
+		if n == "" {
+			m.s.cfg.Log.Info("the cluster is whole", "cluster", m.s.cfg.Cluster.Name, "members", strings.Join(m.note.Members, " "))
+		} else {
+			m.s.cfg.Log.Warn("the cluster is degraded", slog.String("error", n))
+		}
+	}
+	return now
+}
+
+// see asks the library.
+func (m *member) see() *present {
+	s := m.s
+	p := &present{}
+	if r, err := s.ns.Routez(nil); err == nil {
+		for _, route := range r.Routes {
+			if route.RemoteName != "" && !slices.Contains(p.here, route.RemoteName) {
+				p.here = append(p.here, route.RemoteName)
+			}
+		}
+	}
+	slices.Sort(p.here)
+	m.meet(p.here)
+	for _, name := range m.note.Members {
+		if name != s.cfg.Name && !slices.Contains(p.here, name) {
+			p.away = append(p.away, name)
+		}
+	}
+	p.unseen = max(0, len(s.cfg.Cluster.Routes)+1-len(m.note.Members))
+
+	size := len(m.note.Members) + p.unseen
+	if j, err := storeOf(s, s.ns); err == nil && j.Meta != nil {
+		p.leader = j.Meta.Leader
+		size = max(size, j.Meta.Size)
+		for _, a := range j.AccountDetails {
+			for _, st := range a.Streams {
+				if a.Id == s.accountName && st.Cluster != nil && st.Cluster.Leader == "" {
+					p.leaderless = append(p.leaderless, st.Name)
+				}
+			}
+		}
+	}
+	slices.Sort(p.leaderless)
+	if len(p.here)+1 <= size/2 {
+		p.alone = time.Now()
+	}
+	p.quorum = p.leader != "" && p.alone.IsZero()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range p.here {
+		if h, ok := m.others[name]; ok && h.MaxPayload != serverMaxPayload {
+			p.remarks = append(p.remarks, fmt.Sprintf("queue manager %s of cluster %s takes messages of %s, and %s of %s: make them the same",
+				name, m.s.cfg.Cluster.Name, transfer.FormatBytes(h.MaxPayload), s.cfg.Name, transfer.FormatBytes(serverMaxPayload)))
+		}
+	}
+	return p
+}
+
+// meet remembers those who are seen for the first time.
+func (m *member) meet(names []string) {
+	n := m.note
+	for _, name := range names {
+		if !slices.Contains(n.Members, name) {
+			n.Members = append(slices.Clone(n.Members), name)
+		}
+	}
+	if len(n.Members) == len(m.note.Members) {
+		return
+	}
+	slices.Sort(n.Members)
+	m.mu.Lock()
+	m.note = n
+	m.mu.Unlock()
+	if err := writeNote(m.s, n); err != nil {
+		m.s.cfg.Log.Warn("a new member of the cluster cannot be kept in mind", slog.Any("error", err))
+	}
+}
+
+// text is what is wrong with a cluster; "" for nothing.
+func (p *present) text(m *member) string {
+	var all []string
+	switch {
+	case !p.alone.IsZero():
+		all = append(all, "waiting for the other queue managers of cluster "+m.s.cfg.Cluster.Name)
+	case !p.quorum:
+		all = append(all, "waiting for the queue managers of cluster "+m.s.cfg.Cluster.Name+" to agree on one that leads")
+	}
+	for _, name := range p.away {
+		all = append(all, "queue manager "+name+" of cluster "+m.s.cfg.Cluster.Name+" is away")
+	}
+	if p.unseen > 0 {
+		all = append(all, fmt.Sprintf("%d of the queue managers of cluster %s %s not been there yet", p.unseen, m.s.cfg.Cluster.Name, map[bool]string{true: "has", false: "have"}[p.unseen == 1]))
+	}
+	if p.quorum && len(p.leaderless) > 0 {
+		all = append(all, "no leader for "+strings.Join(p.leaderless, ", "))
+	}
+	return strings.Join(append(all, p.remarks...), "; ")
+}
+
+// Passing says what is wrong with the queue manager's cluster at present; "" for nothing, and where it is a
+// member of none.
+func (s *Server) Passing() string {
+	if s.member == nil {
+		return ""
+	}
+	return s.member.now.Load().text(s.member)
+}
+
+// noQuorum is why a member of a cluster can neither take nor hand out what is stored.
+func noQuorum(s *Server) error {
+	if s.member == nil || s.member.now.Load().quorum {
+		return nil
+	}
+	return transfer.Errorf(transfer.KindNoManager, "queue manager %s: %s", s.cfg.Name, s.Passing())
+}
+
+// leaderless is why nothing of a stream, or of any, can be taken or handed out at present; nil: it can.
+func leaderless(s *Server, of Stream) error {
+	if s.member == nil {
+		return nil
+	}
+	if err := noQuorum(s); err != nil {
+		return err
+	}
+	for _, name := range s.member.now.Load().leaderless {
+		if of == "" || string(of) == name {
+			return transfer.Errorf(transfer.KindNoManager, "queue manager %s: no leader for %s at present", s.cfg.Name, name)
+		}
+	}
+	return nil
+}
+
+// WaitQuorum returns when most members of the cluster are there and have agreed on who leads it and each
+// queue, and at once where there is no cluster. Meanwhile it gives to say what is missing, whenever that changes.
+func (s *Server) WaitQuorum(ctx context.Context, say func(string)) error {
+	t := time.NewTicker(memberLook)
+	defer t.Stop()
+	for said := ""; s.member != nil && !s.member.now.Load().leads(); {
+		if now := s.Passing(); now != said {
+			said = now
+			say(now)
+		}
+		select {
+		case <-t.C:
+		case <-s.ending:
+			return errClosed
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Patience is the Timeout of connections to the queue manager from within its process: for ever for a
+// member of a cluster, whose queues may have no leader for a while.
+func (s *Server) Patience() time.Duration {
+	if s.member != nil {
+		return -1
+	}
+	return defaultConnectTimeout
+}
+
+// leads reports whether each queue that there is has a leader.
+func (p *present) leads() bool { return p.quorum && len(p.leaderless) == 0 }

@@ -1,0 +1,244 @@
+package qmgr
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"ferry/internal/transfer"
+)
+
+// A Member is a queue manager as `ferry qm` shows it. Of one that is away little more is known than its name.
+type Member struct {
+	Name        string    `json:"name"`
+	Cluster     string    `json:"cluster,omitempty"`
+	URL         string    `json:"url,omitempty"`
+	Version     string    `json:"version,omitempty"` // of the NATS library
+	Up          bool      `json:"up"`
+	Linked      bool      `json:"linked,omitempty"` // channels lead there; only what it announces is known
+	Started     time.Time `json:"started,omitzero"`
+	Leader      bool      `json:"leader,omitempty"` // of the cluster: it decides where queues are
+	Connections int       `json:"connections"`
+	StoreBytes  uint64    `json:"store_bytes"`
+	Lag         uint64    `json:"lag"` // messages that it is behind, over all queues
+	Queues      []Replica `json:"queues,omitempty"`
+	Degraded    string    `json:"degraded,omitempty"`
+}
+
+// A Replica is what one queue manager has of a queue.
+type Replica struct {
+	Queue   string `json:"queue"`
+	Leader  bool   `json:"leader"`
+	Current bool   `json:"current"` // it has all that the leader has
+	Lag     uint64 `json:"lag"`
+	Bytes   uint64 `json:"bytes,omitempty"`
+	Msgs    uint64 `json:"messages,omitempty"`
+}
+
+// Leads are the queues for which a member takes messages.
+func (m Member) Leads() (all []string) {
+	for _, r := range m.Queues {
+		if r.Leader {
+			all = append(all, r.Queue)
+		}
+	}
+	return all
+}
+
+const figuresWait = time.Second // for what the other members say of themselves
+
+// A figure is what a member says of itself when it is asked, and of the queues that it leads: how far the
+// others are behind.
+type figure struct {
+	Member
+	Lags map[string]map[string]lag `json:"lags,omitempty"`
+}
+
+// A lag is how one member follows a queue.
+type lag struct {
+	Lag     uint64 `json:"lag"`
+	Current bool   `json:"current"`
+}
+
+// Members are the queue managers of the cluster, or this one alone, and then those to which channels lead.
+func (s *Server) Members(ctx context.Context) ([]Member, error) {
+	var linked []Member
+	if s.forwarder != nil {
+		linked = s.forwarder.linked()
+	}
+	own := figuresOf(s)
+	if s.member == nil {
+		return append([]Member{own.Member}, linked...), nil
+	}
+	all := []figure{own}
+	nc, m := s.about.nc, s.member
+	inbox := nc.NewInbox()
+	sub, err := nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, err
+	}
+	defer sub.Unsubscribe()
+	if err := nc.PublishMsg(&nats.Msg{Subject: figureSubject, Reply: inbox, Data: []byte(m.s.cfg.Cluster.Name)}); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, figuresWait)
+	defer cancel()
+	here := m.now.Load().here
+	for missing := len(here); missing > 0; {
+		msg, err := sub.NextMsgWithContext(ctx)
+		if err != nil {
+			break // who does not answer is shown as away
+		}
+		var f figure
+		if json.Unmarshal(msg.Data, &f) == nil && f.Name != own.Name && f.Cluster == own.Cluster {
+			all = append(all, f)
+			missing--
+		}
+	}
+	m.mu.Lock()
+	names, said := slices.Clone(m.note.Members), maps.Clone(m.others)
+	m.mu.Unlock()
+	for _, name := range names {
+		if !slices.ContainsFunc(all, func(f figure) bool { return f.Name == name }) {
+			h := said[name]
+			all = append(all, figure{Member: Member{Name: name, Cluster: m.s.cfg.Cluster.Name, URL: h.URL, Version: h.Version}})
+		}
+	}
+	return append(merged(all), linked...), nil
+}
+
+// merged puts together what members say of themselves, and leaders of those that follow.
+func merged(all []figure) (out []Member) {
+	for _, f := range all {
+		m := f.Member
+		for n, q := range m.Queues {
+			if q.Leader {
+				continue
+			}
+			for _, of := range all {
+				if l, ok := of.Lags[q.Queue][m.Name]; ok {
+					m.Queues[n].Lag, m.Queues[n].Current = l.Lag, l.Current
+					m.Lag += l.Lag
+				}
+			}
+		}
+		out = append(out, m)
+	}
+	slices.SortFunc(out, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// urlOf is where others reach a queue manager: one that listens on every address of its host gives the host's name.
+func urlOf(s *Server) string {
+	at, err := url.Parse(s.URL())
+	if err != nil || s.Host() != "" || s.member == nil {
+		return s.URL()
+	}
+	if name, err := os.Hostname(); err == nil {
+		at.Host = net.JoinHostPort(name, at.Port())
+	}
+	return at.String()
+}
+
+// figuresOf are what a queue manager says of itself.
+func figuresOf(s *Server) figure {
+	f := figure{Member: Member{Name: s.cfg.Name, URL: urlOf(s), Version: server.VERSION, Up: true, Degraded: s.Degraded()}, Lags: map[string]map[string]lag{}}
+	if v, err := s.ns.Varz(nil); err == nil {
+		f.Started, f.Connections = v.Start, v.Connections
+	}
+	if m := s.member; m != nil {
+		f.Cluster = m.s.cfg.Cluster.Name
+		f.Leader = m.now.Load().leader == s.cfg.Name
+	}
+	j, err := storeOf(s, s.ns)
+	if err != nil {
+		return f
+	}
+	f.StoreBytes = j.Store
+	for _, a := range j.AccountDetails {
+		if a.Id != s.accountName {
+			continue
+		}
+		for _, st := range a.Streams {
+			r := Replica{Queue: st.Name, Leader: true, Current: true, Bytes: st.State.Bytes, Msgs: st.State.Msgs}
+			if s.member != nil && st.Cluster != nil {
+				r.Leader = st.Cluster.Leader == s.cfg.Name
+				r.Current = r.Leader
+				if r.Leader {
+					f.Lags[st.Name] = map[string]lag{}
+					for _, p := range st.Cluster.Replicas {
+						f.Lags[st.Name][p.Name] = lag{p.Lag, p.Current && !p.Offline}
+					}
+				}
+			}
+			f.Queues = append(f.Queues, r)
+		}
+	}
+	slices.SortFunc(f.Queues, func(a, b Replica) int { return cmp.Compare(a.Queue, b.Queue) })
+	return f
+}
+
+// members are what the streams say of who has them: all that is known of servers that are not Ferry's.
+func (l library) members(ctx context.Context) ([]Member, error) {
+	all := map[string]*Member{}
+	of := func(name, cluster string) *Member {
+		if all[name] == nil {
+			all[name] = &Member{Name: name, Cluster: cluster}
+		}
+		return all[name]
+	}
+	for _, cfg := range streams {
+		s, err := l.js().Stream(ctx, cfg.Name)
+		if err != nil {
+			return nil, err
+		}
+		info := s.CachedInfo()
+		if info.Cluster == nil {
+			continue
+		}
+		if info.Cluster.Leader != "" {
+			m := of(info.Cluster.Leader, info.Cluster.Name)
+			m.Up = true
+			m.StoreBytes += info.State.Bytes
+			m.Queues = append(m.Queues, Replica{Queue: cfg.Name, Leader: true, Current: true, Bytes: info.State.Bytes, Msgs: info.State.Msgs})
+		}
+		for _, p := range info.Cluster.Replicas {
+			m := of(p.Name, info.Cluster.Name)
+			m.Up = m.Up || !p.Offline
+			m.Lag += p.Lag
+			m.Queues = append(m.Queues, Replica{Queue: cfg.Name, Current: p.Current && !p.Offline, Lag: p.Lag})
+		}
+	}
+	var out []Member
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, *all[name])
+	}
+	return out, nil
+}
+
+// Members are the queue managers of the cluster that a connection leads to, or the one alone, as the one that
+// is connected sees them.
+func Members(ctx context.Context, c *Conn) ([]Member, error) {
+	res, err := asker{c}.ask(ctx, errand{Op: opMembers})
+	l, does := c.keeper.(library)
+	if transfer.KindOf(err) == transfer.KindUnreachable && does { // a server that is not Ferry's
+		all, err := l.members(ctx)
+		for n := range all { // a server alone does not say its name in its streams
+			all[n].Name = cmp.Or(all[n].Name, c.Facts().ServerName)
+		}
+		return all, c.explain(err, "the streams", 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return res.Members, nil
+}

@@ -1,0 +1,62 @@
+package qmgr
+
+import (
+	"context"
+	"errors"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/failpoint"
+)
+
+// Error codes of JetStream for more replicas than there are members of a cluster.
+const (
+	codeNoPeers    = 10005 // not enough members that are there and have room
+	codeResources  = codeNoStorage
+	codeNoReplicas = 10074 // there is no cluster
+)
+
+// tooFew reports whether an error means that there are not enough members for so many replicas.
+func tooFew(err error) bool {
+	api := (*jetstream.APIError)(nil)
+	if !errors.As(err, &api) {
+		return false
+	}
+	switch api.ErrorCode {
+	case codeNoPeers, codeResources, codeNoReplicas:
+		return true
+	}
+	return false
+}
+
+// create makes a stream, with as many replicas as there are members, three at most. Its durables have as many.
+func (l library) create(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
+	if !failpoint.Planted("replicas-stay-one") {
+		cfg.Replicas = replicas
+	}
+	s, err := l.js().CreateStream(ctx, cfg)
+	if tooFew(err) {
+		cfg.Replicas = 1
+		s, err = l.js().CreateStream(ctx, cfg)
+	}
+	return s, err
+}
+
+// raise gives a stream of one replica three where there are three members by now; its durables follow. It
+// takes none away: a member that is gone for an hour is no reason to keep less.
+func (l library) raise(ctx context.Context, s jetstream.Stream) (jetstream.Stream, error) {
+	info := s.CachedInfo()
+	if info.Cluster == nil || info.Cluster.Name == "" || info.Config.Replicas > 1 || failpoint.Planted("replicas-stay-one") {
+		return s, nil
+	}
+	cfg := info.Config
+	cfg.Replicas = replicas
+	now, err := l.js().UpdateStream(ctx, cfg)
+	if tooFew(err) {
+		return s, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	return now, nil
+}

@@ -1,0 +1,561 @@
+package qmgr
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// StreamStore holds ferry.store.>, the chunk messages of stored delivery, until their
+// destination has what they bring, or their source withdraws them. It is made when somebody
+// first needs it. It is not synced: what a power cut takes is found out and sent again.
+const StreamStore Stream = roles.StreamStore
+
+// Limits of StreamStore.
+const (
+	// DefaultMaxStored is how many bytes it may have where the queue manager is not told.
+	DefaultMaxStored = 3584 << 20
+	// MinMaxStored is the least that it can be told.
+	MinMaxStored = 64 << 20
+	// MaxStoredMessage is the size of the largest message, its subject and headers apart.
+	MaxStoredMessage = wire.MaxStored
+
+	storedOverhead = 1 << 10 // of a message in the stream: its subject, and room
+	storeListMost  = 512     // entries of one look
+	storeListOfOne = 64      // of them of one agent at the other side, where there are others
+	storeMalformed = 64      // subjects that are none, of those that a look removes
+	storeIdle      = time.Hour
+	storeAckWait   = 10 * time.Second // for a receipt
+)
+
+// storeConfig is the stream of a queue manager that may store so many bytes.
+//
+// A transfer may have a quarter of it, by the number of its messages: so many of the largest ones
+// are a quarter. The queue manager itself refuses what is more, whoever sends it.
+func storeConfig(most int64) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:                 string(StreamStore),
+		Description:          "Ferry: chunk messages of stored delivery",
+		Subjects:             []string{"ferry.store.>"},
+		Retention:            jetstream.LimitsPolicy,
+		Storage:              jetstream.FileStorage,
+		Replicas:             1,
+		MaxConsumers:         maxConsumers,
+		MaxMsgs:              most / (4 << 10),
+		MaxMsgsPerSubject:    max(most/4/(MaxStoredMessage+storedOverhead), 8),
+		DiscardNewPerSubject: true,
+		MaxBytes:             most,
+		MaxMsgSize:           MaxStoredMessage + storedOverhead,
+		Discard:              jetstream.DiscardNew,
+		Duplicates:           duplicateWindow,
+		PersistMode:          jetstream.AsyncPersistMode,
+	}
+}
+
+// A Shelf is the messages of one epoch of a transfer in StreamStore.
+type Shelf struct {
+	From, To transfer.AgentName
+	ID       transfer.ID
+	Epoch    uint32
+	Messages uint64
+}
+
+func (s *Shelf) subject() string { return wire.StoreSubject(s.To, s.From, s.ID, s.Epoch) }
+
+// A StoreView is what one agent sees of StreamStore.
+type StoreView struct {
+	Mark    string  // names the stream as it was made: two agents with one mark are at one store
+	Shelves []Shelf // of the agent, oldest transfers first; not all, where there are very many
+	Used    int64   // bytes at most that the agent's own messages take, as their source
+	Share   int64   // of which it may have so many
+}
+
+// What a storeTask is for.
+const (
+	storeIncoming = "incoming" // a look at what waits for the agent
+	storeOutgoing = "outgoing" // a look at what the agent has sent, before it sends
+	storeSent     = "sent"     // the same, later: it makes no store
+	storeRead     = "read"     // the reader of a shelf is made
+	storeTrim     = "trim"     // what the agent has taken goes
+	storePurge    = "purge"    // what the agent has sent goes
+)
+
+// A storeTask is what an agent has done with its own part of StreamStore.
+type storeTask struct {
+	Do    string      `json:"do"`
+	Peer  string      `json:"peer,omitempty"` // token of the agent at the other side
+	ID    transfer.ID `json:"id,omitzero"`
+	Epoch uint32      `json:"epoch,omitempty"` // of a purge: the first one that stays
+	From  uint64      `json:"from,omitempty"`  // number in the stream: where to read from, or the first message that stays; 0: none stays
+}
+
+// A storeResult is what became of it.
+type storeResult struct {
+	Mark    string       `json:"mark,omitempty"`
+	Shelves []storeShelf `json:"shelves,omitempty"`
+	Used    int64        `json:"used,omitempty"`
+	Share   int64        `json:"share,omitempty"`
+	Gone    uint64       `json:"gone,omitempty"`
+}
+
+// A storeShelf is a Shelf on its way.
+type storeShelf struct {
+	Peer     string      `json:"peer"`
+	ID       transfer.ID `json:"id"`
+	Epoch    uint32      `json:"epoch"`
+	Messages uint64      `json:"messages"`
+}
+
+// store does a task for whoever has a token: every subject that it touches has that token in the
+// place of the source (a purge, a look at what was sent) or of the destination (all others).
+func (l library) store(ctx context.Context, self string, t storeTask) (res storeResult, err error) {
+	var s jetstream.Stream
+	if t.Do == storeOutgoing {
+		s, err = l.storeStream(ctx)
+	} else if s, err = l.js().Stream(ctx, string(StreamStore)); errors.Is(err, jetstream.ErrStreamNotFound) && t.Do != storeRead {
+		return res, nil // nobody has stored anything
+	}
+	if err != nil {
+		return res, err
+	}
+
+	name, err := wire.AgentOf(self)
+	if err != nil {
+		return res, err
+	}
+	var peer transfer.AgentName
+	if t.Peer != "" {
+		if peer, err = wire.AgentOf(t.Peer); err != nil {
+			return res, err
+		}
+	} else if t.Do != storeIncoming && t.Do != storeOutgoing && t.Do != storeSent {
+		return res, transfer.Errorf(transfer.KindUsage, "nobody is named at the other side of what is stored")
+	}
+
+	info := s.CachedInfo()
+	res.Mark = info.Created.UTC().Format(time.RFC3339Nano)
+	in, out := Shelf{From: peer, To: name, ID: t.ID, Epoch: t.Epoch}, Shelf{From: name, To: peer, ID: t.ID}
+	switch t.Do {
+	case storeIncoming:
+		err = res.look(ctx, s, wire.AllStored(name), 3)
+	case storeOutgoing, storeSent:
+		if err = res.look(ctx, s, wire.AllStoredBy(name), 2); err == nil {
+			res.Share = info.Config.MaxBytes / 2
+		}
+	case storeRead:
+		err = l.storeReader(ctx, self, in.subject(), t.From)
+	case storeTrim:
+		err = purgeStored(ctx, s, in.subject(), t.From)
+	case storePurge:
+		res.Gone, err = purgeBelow(ctx, s, &out, t.Epoch)
+	default:
+		err = transfer.Errorf(transfer.KindUsage, "nothing that is stored can be had done %.40q", t.Do)
+	}
+	return res, err
+}
+
+// storeStream is the stream, made where it is missing. Where a smaller or an older server does not take
+// it as it should be, it is smaller, or synced.
+func (l library) storeStream(ctx context.Context) (jetstream.Stream, error) {
+	s, err := l.js().Stream(ctx, string(StreamStore))
+	if !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return s, err
+	}
+	most := cmp.Or(l.maxStored, DefaultMaxStored)
+	for {
+		s, err = l.createStore(ctx, storeConfig(most))
+		switch api := (*jetstream.APIError)(nil); {
+		case errors.Is(err, jetstream.ErrStreamNameAlreadyInUse):
+			return l.js().Stream(ctx, string(StreamStore))
+		case errors.As(err, &api) && isFull(api) && most > MinMaxStored && l.maxStored == 0:
+			most = max(most/4, MinMaxStored)
+		default:
+			return s, err
+		}
+	}
+}
+
+// createStore makes the stream: in a cluster with as many replicas as the others have, which a stream that is
+// not synced cannot have.
+func (l library) createStore(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
+	s, err := l.createReplicated(ctx, cfg)
+	if !tooFew(err) {
+		return s, err
+	}
+	if s, err = l.js().CreateStream(ctx, cfg); err != nil && persistMode(err) {
+		cfg.PersistMode = jetstream.DefaultPersistMode
+		s, err = l.js().CreateStream(ctx, cfg)
+	}
+	return s, err
+}
+
+// persistMode reports whether a server does not take a stream because of its PersistMode.
+func persistMode(err error) bool {
+	api := (*jetstream.APIError)(nil)
+	return errors.As(err, &api) && (strings.Contains(api.Description, "persist") || strings.Contains(api.Description, "unknown field"))
+}
+
+// createReplicated makes the stream with as many replicas as those of a whole cluster have, or not at all.
+func (l library) createReplicated(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
+	cfg.Replicas, cfg.PersistMode = replicas, jetstream.DefaultPersistMode
+	return l.js().CreateStream(ctx, cfg)
+}
+
+// fitStore gives the stream the size that a queue manager is told. Where there is none, create makes it.
+func (l library) fitStore(ctx context.Context, create func(context.Context, jetstream.StreamConfig) (jetstream.Stream, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	want := storeConfig(l.maxStored)
+	s, err := l.js().Stream(ctx, string(StreamStore))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		s, err = create(ctx, want)
+	}
+	if err != nil {
+		return err
+	}
+	cfg := s.CachedInfo().Config
+	if cfg.MaxBytes == want.MaxBytes {
+		return nil
+	}
+	cfg.MaxBytes, cfg.MaxMsgs, cfg.MaxMsgsPerSubject = want.MaxBytes, want.MaxMsgs, want.MaxMsgsPerSubject
+	_, err = l.js().UpdateStream(ctx, cfg)
+	return err
+}
+
+// Times of a member of a cluster that is told the size of the store.
+const (
+	fitEvery = time.Second
+	fitSaid  = 30 // attempts after which it is said that none has been a success
+)
+
+// fitStoreSoon is fitStore for a member of a cluster, tried until it is done or ctx ends. The stream is
+// made when all members are there: one that is made before has one replica, and keeps it.
+func (l library) fitStoreSoon(ctx context.Context, log *slog.Logger) {
+	for tries := 1; ; tries++ {
+		err := l.fitStore(ctx, l.createReplicated)
+		if err == nil {
+			return
+		}
+		if tries == fitSaid {
+			log.Warn("the store for stored delivery does not have the size of --max-stored yet; trying on", "error", err)
+		}
+		if sleep(ctx, fitEvery, nil) {
+			return
+		}
+	}
+}
+
+// look lists the shelves of a filter. The peer is the token at a place of their subjects.
+func (res *storeResult) look(ctx context.Context, s jetstream.Stream, filter string, peerAt int) error {
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(filter))
+	if err != nil {
+		return err
+	}
+
+	var all []storeShelf
+	malformed := 0
+	for subject, n := range info.State.Subjects {
+		if n == 0 {
+			continue
+		}
+		res.Used += int64(n) * (MaxStoredMessage + storedOverhead)
+		at, err := wire.ReadStore(subject)
+		if err != nil { // nobody reads it
+			if malformed++; malformed <= storeMalformed {
+				if err := purgeStored(ctx, s, subject, 0); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		all = append(all, storeShelf{Peer: strings.Split(subject, ".")[peerAt], ID: at.Transfer, Epoch: at.Epoch, Messages: n})
+	}
+	slices.SortFunc(all, func(a, b storeShelf) int {
+		return cmp.Or(strings.Compare(a.ID.String(), b.ID.String()), cmp.Compare(a.Epoch, b.Epoch))
+	})
+
+	// One peer with very many keeps none of the others out.
+	count, rest := map[string]int{}, []storeShelf(nil)
+	for _, sh := range all {
+		if count[sh.Peer]++; count[sh.Peer] <= storeListOfOne {
+			res.Shelves = append(res.Shelves, sh)
+		} else {
+			rest = append(rest, sh)
+		}
+	}
+	res.Shelves = append(res.Shelves, rest...)
+	res.Shelves = res.Shelves[:min(len(res.Shelves), storeListMost)]
+	return nil
+}
+
+// storeReader makes an agent's reader anew, for one subject. It acknowledges nothing: what was taken is
+// trimmed.
+func (l library) storeReader(ctx context.Context, self, subject string, from uint64) error {
+	cfg := jetstream.ConsumerConfig{
+		Durable:            roles.DurableStore + self,
+		FilterSubject:      subject,
+		DeliverPolicy:      jetstream.DeliverAllPolicy,
+		AckPolicy:          jetstream.AckNonePolicy,
+		MaxRequestMaxBytes: maxPull,
+		InactiveThreshold:  storeIdle,
+		MemoryStorage:      true, // where it stands its reader says each time
+	}
+	if from > 0 {
+		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, from
+	}
+	if err := l.js().DeleteConsumer(ctx, string(StreamStore), cfg.Durable); err != nil && !missing(err) {
+		return err
+	}
+	_, err := l.js().CreateConsumer(ctx, string(StreamStore), cfg)
+	return err
+}
+
+// purgeStored removes the messages of a subject below a number; 0: all of them.
+func purgeStored(ctx context.Context, s jetstream.Stream, subject string, below uint64) error {
+	if below == 0 {
+		return s.Purge(ctx, jetstream.WithPurgeSubject(subject))
+	}
+	return s.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(below))
+}
+
+// purgeBelow removes the epochs of a transfer below one, each by its name: what was sent meanwhile in that
+// one, or a later one, stays.
+func purgeBelow(ctx context.Context, s jetstream.Stream, of *Shelf, epoch uint32) (gone uint64, err error) {
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(wire.StoreEpochs(of.To, of.From, of.ID)))
+	if err != nil {
+		return 0, err
+	}
+	for subject, n := range info.State.Subjects {
+		at, err := strconv.ParseUint(wire.LastToken(subject), 10, 32)
+		if err == nil && uint32(at) >= epoch {
+			continue
+		}
+		if err := purgeStored(ctx, s, subject, 0); err != nil {
+			return gone, err
+		}
+		gone += n
+	}
+	return gone, nil
+}
+
+func (a asker) store(ctx context.Context, self string, t storeTask) (storeResult, error) {
+	res, err := a.askOwn(ctx, self, errand{Op: opStore, Store: &t})
+	if res.Store == nil {
+		return storeResult{}, err
+	}
+	return *res.Store, err
+}
+
+// A StoreAt is one agent's part of StreamStore. What it has done there is of the agent's own name alone.
+type StoreAt struct {
+	c  *Conn
+	of transfer.AgentName
+}
+
+// StoreOf is an agent's part of StreamStore.
+func StoreOf(c *Conn, of transfer.AgentName) *StoreAt { return &StoreAt{c, of} }
+
+func (s *StoreAt) task(ctx context.Context, t storeTask) (storeResult, error) {
+	if !s.c.control.up.Load() {
+		return storeResult{}, s.c.away()
+	}
+	res, err := s.c.keeper.store(ctx, s.of.Token(), t)
+	return res, s.c.explain(err, "ferry.store", 0)
+}
+
+func (s *StoreAt) look(ctx context.Context, do string) (v StoreView, err error) {
+	res, err := s.task(ctx, storeTask{Do: do})
+	if err != nil {
+		return v, err
+	}
+	v = StoreView{Mark: res.Mark, Used: res.Used, Share: res.Share}
+	for _, sh := range res.Shelves {
+		peer, err := wire.AgentOf(sh.Peer)
+		if err != nil {
+			continue
+		}
+		shelf := Shelf{From: s.of, To: peer, ID: sh.ID, Epoch: sh.Epoch, Messages: sh.Messages}
+		if do == storeIncoming {
+			shelf.From, shelf.To = peer, s.of
+		}
+		v.Shelves = append(v.Shelves, shelf)
+	}
+	return v, nil
+}
+
+// Incoming is what waits for the agent.
+func (s *StoreAt) Incoming(ctx context.Context) (StoreView, error) { return s.look(ctx, storeIncoming) }
+
+// Sent is what the agent has sent and nobody has taken.
+func (s *StoreAt) Sent(ctx context.Context) (StoreView, error) { return s.look(ctx, storeSent) }
+
+// Outgoing is Sent before anything is sent: the store is made where there is none.
+func (s *StoreAt) Outgoing(ctx context.Context) (StoreView, error) { return s.look(ctx, storeOutgoing) }
+
+// Purge removes what the agent has sent of a transfer in epochs before one.
+func (s *StoreAt) Purge(ctx context.Context, to transfer.AgentName, id transfer.ID, before uint32) error {
+	_, err := s.task(ctx, storeTask{Do: storePurge, Peer: to.Token(), ID: id, Epoch: before})
+	return err
+}
+
+// Trim removes what has come for the agent in an epoch, up to a number in the stream; below 0 all of it.
+func (s *StoreAt) Trim(ctx context.Context, of Shelf, below uint64) error {
+	_, err := s.task(ctx, storeTask{Do: storeTrim, Peer: of.From.Token(), ID: of.ID, Epoch: of.Epoch, From: below})
+	return err
+}
+
+// A Stored message is one of a Shelf.
+type Stored struct {
+	Number uint64 // in the stream
+	Data   []byte
+}
+
+// A StoreReader reads a shelf from a message on. An agent has one at a time: the next one takes its place.
+type StoreReader struct {
+	c    *Conn
+	cons jetstream.Consumer
+	got  uint64 // messages that it was handed
+}
+
+// Read makes the reader of a shelf, from a number in the stream on.
+func (s *StoreAt) Read(ctx context.Context, of Shelf, from uint64) (*StoreReader, error) {
+	if _, err := s.task(ctx, storeTask{Do: storeRead, Peer: of.From.Token(), ID: of.ID, Epoch: of.Epoch, From: from}); err != nil {
+		return nil, err
+	}
+	cons, err := s.c.control.js().Consumer(ctx, string(StreamStore), roles.DurableStore+s.of.Token())
+	if err != nil {
+		return nil, s.c.explain(err, of.subject(), 0)
+	}
+	return &StoreReader{c: s.c, cons: cons}, nil
+}
+
+// fetchStored is how many messages are asked for at once: of the largest, what may be waiting.
+const fetchStored = 16
+
+// ErrMissed is found by a reader that the queue manager has sent something that has not come: what is next has
+// to be read by another reader.
+var ErrMissed = errors.New("something that was read has not come")
+
+// Fetch gives what is next, some MiB at most. With nothing there it waits, and gives nothing once that was
+// for as long as wait; Drained says whether there is nothing indeed.
+func (r *StoreReader) Fetch(ctx context.Context, wait time.Duration) (all []Stored, err error) {
+	if !r.c.control.up.Load() {
+		return nil, r.c.away()
+	}
+	batch, err := r.cons.FetchNoWait(fetchStored)
+	if err == nil {
+		if all, err = r.collect(batch, all); err == nil && len(all) == 0 {
+			ctx, cancel := context.WithTimeout(ctx, wait)
+			defer cancel()
+			if batch, err = r.cons.Fetch(1, jetstream.FetchContext(ctx)); err == nil {
+				all, err = r.collect(batch, all)
+			}
+		}
+	}
+	switch {
+	case errors.Is(err, ErrMissed):
+		return all, err
+	case errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return all, nil
+	}
+	return all, r.c.explain(err, "ferry.store", 0)
+}
+
+// Drained reports whether nothing is left to read. Its error is ErrMissed where something is under way, or lost.
+func (r *StoreReader) Drained(ctx context.Context) (bool, error) {
+	info, err := r.cons.Info(ctx)
+	if err != nil {
+		return false, r.c.explain(err, "ferry.store", 0)
+	}
+	if info.Delivered.Consumer != r.got {
+		return false, ErrMissed
+	}
+	return info.NumPending == 0, nil
+}
+
+func (r *StoreReader) collect(batch jetstream.MessageBatch, all []Stored) ([]Stored, error) {
+	for m := range batch.Messages() {
+		meta, err := m.Metadata()
+		if err != nil {
+			return all, err
+		}
+		if meta.Sequence.Consumer != r.got+1 {
+			return all, ErrMissed
+		}
+		r.got++
+		all = append(all, Stored{meta.Sequence.Stream, m.Data()})
+	}
+	return all, batch.Error()
+}
+
+// A Receipt is the queue manager's word on a message that is to be stored.
+type Receipt struct {
+	c    *Conn
+	of   string
+	size int
+	ack  jetstream.PubAckFuture
+	err  error
+}
+
+// Put has a message of stored delivery stored, and does not wait for that. The data must not change
+// until its receipt is there. Messages of one subject are stored in the order in which they were sent, where all are.
+func (s *StoreAt) Put(subject string, data []byte) *Receipt {
+	c := s.c
+	r := &Receipt{c: c, of: subject, size: len(data)}
+	if !c.control.up.Load() {
+		r.err = c.away()
+		return r
+	}
+	r.ack, r.err = c.control.js().PublishMsgAsync(&nats.Msg{Subject: subject, Data: data}, jetstream.WithRetryAttempts(0))
+	return r
+}
+
+// Wait waits for the receipt. Its error is of KindNoSpace where the store is full, of KindTooLarge where it
+// never takes the message; with any other one nobody knows whether the message was stored.
+func (r *Receipt) Wait(ctx context.Context) error {
+	if r.err != nil {
+		return r.c.explain(r.err, r.of, r.size)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, storeAckWait+4*r.c.Delay(), errNoReceipt)
+	defer cancel()
+	select {
+	case <-r.ack.Ok():
+		return nil
+	case err := <-r.ack.Err():
+		return explainStored(r.c, err, r.of, r.size)
+	case <-ctx.Done():
+		return r.c.explain(context.Cause(ctx), r.of, r.size)
+	}
+}
+
+var errNoReceipt = errors.New("it does not say whether it has stored a message")
+
+// explainStored says of a full store what there is to do about it.
+func explainStored(c *Conn, err error, subject string, size int) error {
+	api := (*jetstream.APIError)(nil)
+	if !errors.As(err, &api) || !isFull(api) {
+		if missing(err) {
+			err = fmt.Errorf("there is no store: %w", err)
+		}
+		return c.explain(err, subject, size)
+	}
+	if strings.Contains(api.Description, "per subject") {
+		return transfer.Errorf(transfer.KindNoSpace, "the queue manager has as much of this transfer as it may: a quarter of its store").
+			WithHint("it goes on as the destination takes what is stored")
+	}
+	return transfer.Errorf(transfer.KindNoSpace, "the store of the queue manager is full").
+		WithHint("it goes on as destinations take what is stored; --max-stored of ferry up makes it larger")
+}

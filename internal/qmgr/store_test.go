@@ -1,0 +1,244 @@
+package qmgr
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"ferry/internal/transfer"
+)
+
+// storing is a queue manager that stores a little, with ALPHA connected to it.
+func storing(t *testing.T, most int64) (*Server, *Conn) {
+	s, err := StartServer(testContext(t), ServerConfig{Dir: t.TempDir(), MaxStored: most, Log: testLog(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	return s, connect(t, ConnConfig{Server: s, Name: "ALPHA"})
+}
+
+func putOn(t *testing.T, c *Conn, of *Shelf, n int, size int) error {
+	t.Helper()
+	for k := range n {
+		data := make([]byte, size)
+		copy(data, fmt.Sprint(k+1, " "))
+		if err := StoreOf(c, "ALPHA").Put(of.subject(), data).Wait(testContext(t)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readAll reads a shelf from a message on.
+func readAll(t *testing.T, s *StoreAt, of Shelf, from uint64) (all []Stored) {
+	t.Helper()
+	r, err := s.Read(testContext(t), of, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		some, err := r.Fetch(testContext(t), 50*time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(some) == 0 {
+			return all
+		}
+		all = append(all, some...)
+	}
+}
+
+func TestStoreKeepsUntilTrimmed(t *testing.T) {
+	_, c := storing(t, MinMaxStored)
+	ctx := testContext(t)
+	alpha, beta := StoreOf(c, "ALPHA"), StoreOf(c, "BETA")
+	one := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	two := one
+	two.ID[0], two.Epoch = 2, 7
+	for _, sh := range []Shelf{one, two} {
+		if err := putOn(t, c, &sh, 40, 1000); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	v, err := beta.Incoming(ctx)
+	if err != nil || len(v.Shelves) != 2 || v.Shelves[0].ID != one.ID || v.Shelves[1].Epoch != 7 || v.Shelves[0].Messages != 40 || v.Mark == "" {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	all := readAll(t, beta, two, 0)
+	if len(all) != 40 || string(all[39].Data[:2]) != "40" {
+		t.Fatalf("%d messages", len(all))
+	}
+	if err := beta.Trim(ctx, two, all[30].Number); err != nil {
+		t.Fatal(err)
+	}
+	if left := readAll(t, beta, two, 0); len(left) != 10 || left[0].Number != all[30].Number {
+		t.Fatalf("%d messages are left of two", len(left))
+	}
+	if left := readAll(t, beta, two, all[35].Number); len(left) != 5 {
+		t.Fatalf("%d messages from the 36th on", len(left))
+	}
+	if left := readAll(t, beta, one, 0); len(left) != 40 {
+		t.Fatalf("%d messages are left of one", len(left))
+	}
+
+	out, err := alpha.Outgoing(ctx)
+	if err != nil || len(out.Shelves) != 2 || out.Shelves[0].To != "BETA" || out.Mark != v.Mark || out.Share != MinMaxStored/2 || out.Used != 50*(MaxStoredMessage+storedOverhead) {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if err := beta.Trim(ctx, one, 0); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := beta.Incoming(ctx); err != nil || len(v.Shelves) != 1 {
+		t.Fatalf("%+v, %v", v, err)
+	}
+}
+
+// A purge names epochs: what was sent in a later one stays (scenario 17).
+func TestStorePurgeNamesEpochs(t *testing.T) {
+	_, c := storing(t, MinMaxStored)
+	ctx := testContext(t)
+	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}}
+	for sh.Epoch = 1; sh.Epoch <= 11; sh.Epoch++ {
+		if err := putOn(t, c, &sh, 1, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := StoreOf(c, "ALPHA").Purge(ctx, "BETA", sh.ID, 10); err != nil {
+		t.Fatal(err)
+	}
+	v, err := StoreOf(c, "BETA").Incoming(ctx)
+	if err != nil || len(v.Shelves) != 2 || v.Shelves[0].Epoch != 10 {
+		t.Fatalf("%+v, %v", v, err)
+	}
+}
+
+func TestStoreIsBounded(t *testing.T) {
+	_, c := storing(t, MinMaxStored)
+	ctx := testContext(t)
+	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	var err error
+	for err == nil {
+		err = putOn(t, c, &sh, 1, MaxStoredMessage)
+	}
+	wantKind(t, err, transfer.KindNoSpace, "a quarter of its store")
+	v, err := StoreOf(c, "BETA").Incoming(ctx)
+	if err != nil || int64(v.Shelves[0].Messages)*MaxStoredMessage > MinMaxStored/4 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	for err == nil {
+		sh.ID[0]++
+		for err == nil || (transfer.KindOf(err) == transfer.KindNoSpace && sh.ID[0] < 6) {
+			if err = putOn(t, c, &sh, 1, MaxStoredMessage); err != nil {
+				break
+			}
+		}
+		if sh.ID[0] < 6 {
+			err = nil
+		}
+	}
+	wantKind(t, err, transfer.KindNoSpace, "the store of the queue manager is full")
+	wantKind(t, putOn(t, c, &sh, 1, MaxStoredMessage+storedOverhead+1), transfer.KindTooLarge)
+	if err := StoreOf(c, "BETA").Trim(ctx, Shelf{From: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := putOn(t, c, &sh, 1, MaxStoredMessage); err != nil {
+		t.Errorf("there is room again: %v", err)
+	}
+}
+
+// What the store has outlives the queue manager, and its size follows the setting.
+func TestStoreOutlivesItsManager(t *testing.T) {
+	dir := t.TempDir()
+	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	mark := ""
+	for n, most := range []int64{MinMaxStored, 2 * MinMaxStored} {
+		s, err := StartServer(testContext(t), ServerConfig{Dir: dir, MaxStored: most, Log: testLog(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := connect(t, ConnConfig{Server: s, Name: "ALPHA"})
+		if n == 0 {
+			if err := putOn(t, c, &sh, 3, 1000); err != nil {
+				t.Fatal(err)
+			}
+		}
+		v, err := StoreOf(c, "ALPHA").Outgoing(testContext(t))
+		if err != nil || len(v.Shelves) != 1 || v.Shelves[0].Messages != 3 || v.Share != most/2 || mark != "" && mark != v.Mark {
+			t.Fatalf("%+v, %v", v, err)
+		}
+		mark = v.Mark
+		c.Close()
+		s.Shutdown()
+	}
+	_, err := StartServer(testContext(t), ServerConfig{Dir: dir, MaxStored: 1, Log: testLog(t)})
+	wantKind(t, err, transfer.KindUsage, "stored delivery")
+}
+
+// One agent with very many shelves does not hide those of others.
+func TestStoreListIsFair(t *testing.T) {
+	_, c := storing(t, MinMaxStored)
+	sh := Shelf{From: "HOSTILE", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	for n := range storeListMost + 100 {
+		sh.ID[1], sh.ID[2] = byte(n>>8), byte(n)
+		if err := putOn(t, c, &sh, 1, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sh.From, sh.ID[0] = "ALPHA", 9
+	if err := putOn(t, c, &sh, 1, 10); err != nil {
+		t.Fatal(err)
+	}
+	v, err := StoreOf(c, "BETA").Incoming(testContext(t))
+	if err != nil || len(v.Shelves) != storeListMost {
+		t.Fatalf("%d shelves, %v", len(v.Shelves), err)
+	}
+	for _, s := range v.Shelves {
+		if s.From == "ALPHA" {
+			return
+		}
+	}
+	t.Error("ALPHA's is not there")
+}
+
+// An errand about what is stored is of the asker's own part alone.
+func TestStoreErrandsAreOnesOwn(t *testing.T) {
+	s, c := storing(t, MinMaxStored)
+	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	if err := putOn(t, c, &sh, 2, 10); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(who string, task storeTask) error {
+		_, err := s.about.registrar.do(context.Background(), who, mustMarshal(errand{V: 1, Op: opStore, Store: &task}))
+		return err
+	}
+	for _, task := range []storeTask{
+		{Do: storePurge, Peer: "BETA", ID: sh.ID, Epoch: 9}, {Do: storePurge, Peer: "ALPHA", ID: sh.ID, Epoch: 9},
+		{Do: storeTrim, Peer: "ALPHA", ID: sh.ID, Epoch: 1}, {Do: storeTrim, Peer: "BETA", ID: sh.ID, Epoch: 1},
+	} {
+		if err := ask("GAMMA", task); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, task := range []storeTask{{Do: storePurge, ID: sh.ID, Epoch: 9}, {Do: storeTrim, Peer: "*", ID: sh.ID}, {Do: storeTrim, Peer: ">", ID: sh.ID}, {Do: "drop", Peer: "BETA"}} {
+		if ask("ALPHA", task) == nil {
+			t.Errorf("%+v is done", task)
+		}
+	}
+	wantKind(t, ask("coordination", storeTask{Do: storeOutgoing}), transfer.KindDenied)
+	wantKind(t, ask("ann@host", storeTask{Do: storeOutgoing}), transfer.KindDenied)
+	if v, err := StoreOf(c, "BETA").Incoming(testContext(t)); err != nil || len(v.Shelves) != 1 || v.Shelves[0].Messages != 2 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+func mustMarshal(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}

@@ -1,0 +1,699 @@
+package receiver
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/flow"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A taking is what an incoming transfer does with the store.
+type taking struct{ *incoming }
+
+func (i taking) at() Shelf { return Shelf{i.from, i.id, i.rec.Epoch} }
+
+// isStored reports whether the transfer comes by way of the store.
+func (rc *record) isStored() bool { return rc.rec != nil && rc.rec.Request.Stored() }
+
+// unshelve takes a stored message to where it belongs.
+func (i taking) unshelve(p *shelved) {
+	if i.rec == nil && !loaded(i.incoming) {
+		if i.over {
+			p.answer(Spent, nil)
+		} else {
+			p.answer(Later, errCrowded)
+		}
+		return
+	}
+
+	switch {
+	case i.rec != nil && i.rec.State.Final():
+		if p.absent {
+			i.opened(p.open) // which says so
+		}
+		i.over = true
+		p.answer(Spent, nil)
+	case i.rec != nil && (i.rec.State == transfer.Decided || i.withdrawn):
+		i.offerNew()
+		p.answer(Spent, nil)
+	case p.absent:
+		i.contact.at = i.r.cfg.Clock.Now()
+		i.nothingThere(p.open)
+		p.answer(Took, nil)
+	case p.open != nil:
+		p.answer(i.openShelf(p))
+	default:
+		p.answer(i.takeStored(p))
+	}
+}
+
+// openShelf takes the OPEN with which an epoch begins.
+func (i taking) openShelf(p *shelved) (Verdict, error) {
+	o := p.open
+	switch {
+	case i.rec != nil && (i.rec.Epoch > p.Epoch || i.rec.Epoch == p.Epoch && i.shelf.hole != ""):
+		return Spent, nil
+	case i.rec != nil && i.rec.Epoch == p.Epoch:
+		return Took, nil // read again
+	}
+
+	if v, err := i.mayShelve(o, true); err != nil {
+		return v, err
+	}
+	if i.rec != nil && !i.rest() {
+		return i.atRest()
+	}
+
+	if err := i.enter(o, true); err != nil {
+		i.r.release(i.id)
+		return Later, i.unwritable(err)
+	}
+	i.beginShelf(1)
+	i.acceptShelf(o)
+	failpoint.Hit("receiver.after_accept")
+	return Took, nil
+}
+
+// mayShelve asks whether a transfer may come in, and makes its record where it is new. With an error it may not:
+// the source is told where the message is an OPEN that it waits for.
+func (i taking) mayShelve(o *wire.Open, slot bool) (Verdict, error) {
+	refuse := func(err error) (Verdict, error) {
+		i.refuse(o.Nonce, err)
+		return Spent, err
+	}
+	if err := i.vet(o); err != nil {
+		if err == error(errAnother) || i.rec != nil && i.rec.Epoch > 0 && transfer.KindOf(err) != transfer.KindLost {
+			i.r.cfg.Quiet.Dropped(string(i.from), "OPEN does not match its transfer", "transfer", i.id, "error", err)
+			return Spent, err
+		}
+		return refuse(err)
+	}
+	if o.Targets != nil || !o.Request.Stored() || o.Stored == nil {
+		return refuse(transfer.Errorf(transfer.KindMalformed, "the OPEN is none of stored delivery"))
+	}
+	if i.rec != nil && !i.rec.Request.Stored() {
+		return refuse(transfer.Errorf(transfer.KindConflict, "the transfer is known here with another delivery"))
+	}
+	if i.rec != nil {
+		if _, err := i.r.admit(i.rec.Principal, i.from); err != nil {
+			if transfer.KindOf(err).Waits() {
+				return Later, err
+			}
+			return refuse(err)
+		}
+	}
+	if err := i.pardon(o); err != nil {
+		return refuse(err)
+	}
+	if slot {
+		if reason, _ := i.mustWait(); reason != nil {
+			return Later, reason
+		}
+	}
+	if i.rec != nil {
+		return Took, nil
+	}
+	if err := i.begin(o, transfer.LaneQueue); err != nil {
+		i.r.release(i.id)
+		i.rec = nil
+		if transfer.KindOf(err).Waits() {
+			return Later, err
+		}
+		return refuse(err)
+	}
+	return Took, nil
+}
+
+// atRest is what a shelf is good for where rest has found no way on.
+func (i taking) atRest() (Verdict, error) {
+	if i.rec.State != transfer.Receiving || i.withdrawn {
+		return Spent, nil
+	}
+	return Later, transfer.Errorf(transfer.KindBusy, "%s cannot go on with the transfer yet", i.r.cfg.Agent)
+}
+
+// enter writes an epoch of the source's into the ledger.
+func (i taking) enter(o *wire.Open, live bool) error {
+	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
+		rec.Epoch, rec.Taken, rec.Live = o.Stored.Epoch, 0, live
+		rec.Nonce = max(rec.Nonce, o.Nonce)
+		rec.Request.Recovery = o.Request.Recovery
+		i.r.heard(t, rec)
+		return nil
+	})
+	if err == nil {
+		i.contact.noted = i.r.cfg.Clock.Now()
+		i.shelf = shelving{}
+	}
+	failpoint.Hit("receiver.after_epoch")
+	return err
+}
+
+// beginShelf opens the epoch, at a message.
+func (i taking) beginShelf(next uint64) {
+	if i.ep.account == nil {
+		i.ep.account = i.r.cfg.Pool.Open(flow.RunAhead(i.rec.Settings))
+	}
+	now := i.r.cfg.Clock.Now()
+	i.r.keep(i.id, false)
+	i.ep.account.NewEpoch()
+	i.ep.account.Settle()
+	i.box.shut() // to what comes by another way
+	if i.rec.Crashes > 0 {
+		i.acquitAt = now.Add(suspectTime)
+	}
+	i.ep = i.ep.following(now.Add(sourceSilent))
+	i.ep.shelved, i.ep.begun, i.ep.next, i.ep.direct = true, true, next, false
+	i.shelf.fresh, i.shelf.marks, i.shelf.ahead = true, nil, 0
+	i.waits = nil
+	i.w.total = nil
+	i.lastAck.Store(nil)
+}
+
+// acceptShelf tells the source, if it is there, who has the transfer.
+func (i taking) acceptShelf(o *wire.Open) {
+	i.r.send(i.from, &wire.Message{Kind: wire.KindAccept, Transfer: i.id, Accept: &wire.Accept{Nonce: o.Nonce, Epoch: o.Stored.Epoch,
+		Dest: i.r.cfg.Ledger.IncarnationText(), Settings: i.rec.Settings, Lane: transfer.LaneQueue, Instance: i.r.cfg.Instance, Resolution: i.rec.Resolution}})
+}
+
+// goOnShelf takes up the shelf of the ledger's epoch where it was left.
+func (i taking) goOnShelf() (Verdict, error) {
+	if _, err := i.r.admit(i.rec.Principal, i.from); err != nil {
+		return Later, err
+	}
+	if i.rec.Crashes >= maxCrashes {
+		return Later, transfer.Errorf(transfer.KindBusy, "%s has crashed %d times on this transfer without progress", i.r.cfg.Agent, i.rec.Crashes)
+	}
+	if reason, _ := i.mustWait(); reason != nil {
+		return Later, reason
+	}
+	if !i.rest() {
+		return i.atRest()
+	}
+	if err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
+		rec.Live = true
+		return nil
+	}); err != nil {
+		i.r.release(i.id)
+		return Later, i.unwritable(err)
+	}
+	i.beginShelf(i.rec.Taken + 1)
+	return Took, nil
+}
+
+// takeStored takes a chunk message.
+func (i taking) takeStored(p *shelved) (Verdict, error) {
+	h := p.head
+	switch {
+	case i.rec == nil:
+		(Desk{i.r}).behead(i.id)
+		if i.r.mayEntomb(i.from) { // for a run after this one
+			if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.EntombOf(i.id, i.from) }); err != nil {
+				return Later, i.unwritable(err)
+			}
+		}
+		i.r.cfg.Quiet.Dropped(string(i.from), "what is stored has lost its first message", "transfer", i.id)
+		return Spent, nil
+	case !i.isStored() || i.rec.Epoch > p.Epoch || i.rec.Epoch == p.Epoch && i.shelf.hole != "":
+		return Spent, nil
+	case i.rec.Epoch < p.Epoch:
+		return i.headGone(p)
+	case h.Seq <= i.rec.Taken:
+		return Took, nil // what it brings is safe, and it was to go
+	case len(i.com.offers.waiting) > mostOwed:
+		return Later, transfer.Errorf(transfer.KindBusy, "%s has yet to hear of %d outcomes", i.from, len(i.com.offers.waiting))
+	}
+	if !i.ep.live {
+		if v, err := i.goOnShelf(); err != nil || v != Took {
+			if v == Later {
+				i.waits = transfer.AsError(err) // which the source hears when it asks
+			}
+			return v, err
+		}
+	}
+
+	now := i.r.cfg.Clock.Now()
+	i.contact.at = now
+	i.ep.silentAt = now.Add(sourceSilent)
+	fresh := i.shelf.fresh
+	i.shelf.fresh = false
+	switch {
+	case h.Seq < i.ep.next:
+		return Took, nil // a repeat
+	case h.Seq > i.ep.next && fresh:
+		return Rewind, nil
+	case h.Seq > i.ep.next:
+		if i.shelf.ahead++; i.shelf.ahead > mostAhead {
+			i.holed("messages are missing in the store")
+			return i.atHole()
+		}
+		return Took, nil // it comes again in its turn
+	}
+
+	i.shelf.ahead = 0
+	if !i.takeMessage(p) {
+		i.interrupt()
+		return i.atHole()
+	}
+	i.afterMessage()
+	if i.ep.ending() {
+		i.interrupt()
+		return i.atHole()
+	}
+	if i.rec.State != transfer.Receiving {
+		return Spent, nil
+	}
+	return Took, nil
+}
+
+// takeMessage takes the message that is next.
+func (i taking) takeMessage(p *shelved) bool {
+	frames, err := wire.ParseFrames(p.head, p.Data, wire.Intact(p.Data))
+	if err != nil {
+		i.w.log.Warn("stored message rejected", "error", err)
+		i.ep.again = err.Error()
+		return false
+	}
+
+	i.w.absent = nil
+	mark := shelfMark{seq: p.head.Seq, number: p.Number}
+	for n := range frames {
+		f := &frames[n]
+		if f.Type == wire.FrameBegin || f.Type == wire.FrameFail {
+			i.awaitTurn(f.Item)
+		}
+		if err := i.w.frame(f); err != nil {
+			i.w.stumbled(f, err)
+			return false
+		}
+		if i.w.ending() {
+			return false
+		}
+		cost := f.Cost(flow.BeginCost)
+		i.ep.account.Use(cost)
+		i.ep.unacked += cost
+		if mark.last = mark.last || f.Type == wire.FrameLast; f.Type != wire.FrameLast {
+			i.shelf.top = max(i.shelf.top, f.Item+1)
+		}
+	}
+
+	i.ep.next++
+	mark.top = i.shelf.top
+	if c := i.w.files.cur; c != nil && c.item+1 == mark.top {
+		mark.open, mark.offset = true, c.offset()
+	}
+	if len(i.shelf.marks) >= mostMarks { // every second one will do
+		half := i.shelf.marks[:0]
+		for n := 1; n < len(i.shelf.marks); n += 2 {
+			half = append(half, i.shelf.marks[n])
+		}
+		i.shelf.marks = half
+	}
+	i.shelf.marks = append(i.shelf.marks, mark)
+	return true
+}
+
+// atHole is what a shelf is good for once its epoch has ended.
+func (i taking) atHole() (Verdict, error) {
+	switch {
+	case i.rec.State != transfer.Receiving || i.shelf.hole != "":
+		return Spent, nil
+	case i.ep.live: // which interrupt has yet to end
+		return Later, nil
+	}
+	return Later, i.waits
+}
+
+// headGone finds a shelf whose OPEN is missing, of an epoch that is new.
+func (i taking) headGone(p *shelved) (Verdict, error) {
+	if i.ep.live && !i.rest() {
+		return i.atRest()
+	}
+	o := &wire.Open{Nonce: i.rec.Nonce, Request: i.rec.Request, Stored: &wire.Shelved{Epoch: p.Epoch}}
+	if err := i.enter(o, false); err != nil {
+		return Later, i.unwritable(err)
+	}
+	i.holed("the first message is missing in the store")
+	return i.atHole()
+}
+
+// covered is how many of the messages that were taken bring nothing any more that a crash would lose.
+func (i taking) covered() (n int) {
+	if failpoint.Planted("stored-acked-early") {
+		return len(i.shelf.marks)
+	}
+	below := i.rec.Decided.Below()
+	for k := range i.shelf.marks {
+		m := &i.shelf.marks[k]
+		switch {
+		case m.last: // how many items there are is not in the ledger until all are decided
+			return n
+		case below >= m.top:
+		case m.open && below >= m.top-1 && i.safeTo(m.top-1, m.offset):
+		default:
+			return n
+		}
+		n = k + 1
+	}
+	return n
+}
+
+// safeTo reports whether whoever has nothing but the ledger can go on with an item at an offset, or beyond.
+func (i taking) safeTo(item uint64, offset int64) bool {
+	c := i.w.files.of(item)
+	if c == nil && offset > 0 { // the epoch has just ended
+		pt, err := i.point(item)
+		return err == nil && pt != nil && pt.Source >= offset && !pt.NoReadBack && len(pt.Begin) > 0
+	}
+	if c == nil || offset == 0 || c.safe < offset || c.conv != nil || c.run.Rebased() {
+		return false
+	}
+	_, readable := c.partial.(io.ReaderAt)
+	return readable
+}
+
+// trim lets go of what is needed no more. It is done once a second, as it costs a synced record; and when
+// the epoch ends.
+func (i taking) trim(now time.Time, ends bool) {
+	if !i.ep.shelved || len(i.shelf.marks) == 0 {
+		return
+	}
+	if now.Sub(i.shelf.trimmed) < trimEvery && !ends {
+		i.shelf.trimDue = i.shelf.trimmed.Add(trimEvery)
+		return
+	}
+	i.shelf.trimDue = zeroTime
+	n := i.covered()
+	if n == 0 {
+		return
+	}
+
+	m := i.shelf.marks[n-1]
+	if err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
+		rec.Taken = m.seq
+		return nil
+	}); err != nil {
+		i.log.Error("cannot write the ledger", "error", err)
+		return
+	}
+	failpoint.Hit("receiver.before_trim")
+	i.shelf.trimmed = now
+	i.shelf.marks = append([]shelfMark(nil), i.shelf.marks[n:]...)
+	i.r.cfg.Store.Trim(i.at(), m.number+1)
+	failpoint.Hit("receiver.after_trim")
+}
+
+// openedStored answers an OPEN of a stored transfer that has come by REPLY: how the shelf stands of which it
+// speaks.
+func (i taking) openedStored(o *wire.Open) {
+	if i.r.cfg.Store == nil {
+		i.refuse(o.Nonce, transfer.Errorf(transfer.KindNotBuilt, "%s takes nothing by stored delivery", i.r.cfg.Agent))
+		return
+	}
+	switch {
+	case i.rec == nil && (Desk{i.r}).headless(i.id):
+		i.refuse(o.Nonce, i.errBeheaded())
+		return
+	case i.foreign(o): // or the store was made anew
+		i.r.cfg.Store.Look(Shelf{i.from, i.id, o.Stored.Epoch}, &wire.Message{Kind: wire.KindOpen, From: i.from, Transfer: i.id, Open: o})
+		return
+	}
+
+	at := Shelf{i.from, i.id, o.Stored.Epoch}
+	look := func() {
+		i.r.cfg.Store.Look(at, &wire.Message{Kind: wire.KindOpen, From: i.from, Transfer: i.id, Open: o})
+	}
+	if i.rec == nil {
+		look()
+		if o.Stored.Again {
+			i.r.send(i.from, &wire.Message{Kind: wire.KindResync, Transfer: i.id, Resync: &wire.Resync{Epoch: o.Stored.Epoch, Reason: "nothing of it has come"}})
+			return
+		}
+		if reason, place := i.mustWait(); reason != nil {
+			i.r.send(i.from, &wire.Message{Kind: wire.KindBusy, Transfer: i.id, Busy: &wire.Busy{Nonce: o.Nonce, Place: place, Reason: reason}})
+			return
+		}
+		i.r.release(i.id)
+		return // the answer is in what lies on the shelf, or does not
+	}
+
+	if v, err := i.mayShelve(o, false); err != nil {
+		if v == Later {
+			i.r.send(i.from, busy(o, i.id, err))
+		}
+		return
+	}
+	switch {
+	case i.rec.Epoch > o.Stored.Epoch || o.Stored.Again || i.rec.Epoch == o.Stored.Epoch && i.shelf.hole != "":
+		if i.rec.Epoch > o.Stored.Epoch { // its ledger was put back: it gets there, one epoch after another
+			i.sayHole(o.Stored.Epoch, "there was a later epoch")
+			return
+		}
+		if i.rec.Epoch < o.Stored.Epoch {
+			if i.ep.live && !i.rest() {
+				return
+			}
+			if err := i.enter(o, false); err != nil {
+				i.log.Error("cannot write the ledger", "error", err)
+				return
+			}
+		}
+		if i.shelf.hole == "" {
+			i.holed("the source has broken off")
+		} else {
+			i.sayHole(i.rec.Epoch, i.shelf.hole)
+		}
+	case i.waits != nil && !i.ep.live:
+		look()
+		i.r.send(i.from, busy(o, i.id, i.waits))
+	default:
+		i.acceptShelf(o)
+		look()
+	}
+}
+
+// mostForeign is how many OPENs from another store are a wait; then the transfer is refused.
+const mostForeign = 3
+
+// foreign reports whether an OPEN speaks of another store than the one that was seen last.
+func (i taking) foreign(o *wire.Open) bool {
+	mark, known := i.r.cfg.Store.Mark()
+	return known && mark != o.Stored.Store
+}
+
+// elsewhere answers an OPEN, after a look, whose source is at another store.
+func (i taking) elsewhere(o *wire.Open) bool {
+	if !i.foreign(o) {
+		return false
+	}
+	err := transfer.Errorf(transfer.KindBusy, "%s and %s are at different queue managers, between which nothing is stored yet", i.from, i.r.cfg.Agent).
+		WithHint("send it without --delivery stored")
+	if (Desk{i.r}).strange(i.id) <= mostForeign {
+		i.r.send(i.from, busy(o, i.id, err))
+	} else {
+		err.Kind = transfer.KindNotBuilt
+		i.refuse(o.Nonce, err)
+	}
+	return true
+}
+
+// strange counts the OPENs of a transfer that is stored elsewhere.
+func (r Desk) strange(id transfer.ID) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.speakers.strange) >= mostHeadless {
+		clear(r.speakers.strange)
+	}
+	r.speakers.strange[id]++
+	return r.speakers.strange[id]
+}
+
+// nothingThere takes in that an OPEN's shelf is empty: what it says was stored and has not come is lost.
+func (i taking) nothingThere(o *wire.Open) {
+	if i.elsewhere(o) {
+		return
+	}
+	if i.rec == nil {
+		if (Desk{i.r}).headless(i.id) {
+			i.refuse(o.Nonce, i.errBeheaded())
+			return
+		}
+		if o.Stored.Last == 0 {
+			return // more may be on its way
+		}
+		v, err := i.mayShelve(o, true)
+		if err != nil {
+			if v == Later {
+				i.r.send(i.from, busy(o, i.id, err))
+			}
+			return
+		}
+		i.r.release(i.id)
+		if err := i.enter(o, false); err != nil {
+			i.log.Error("cannot write the ledger", "error", err)
+			return
+		}
+		i.acceptShelf(o)
+	}
+
+	has := i.rec.Taken
+	if i.ep.live && i.ep.shelved {
+		has = i.ep.next - 1
+	}
+	switch {
+	case i.rec.Epoch > o.Stored.Epoch || i.shelf.hole != "" || o.Stored.Last == 0:
+	case i.rec.Epoch < o.Stored.Epoch:
+		if i.ep.live && !i.rest() {
+			return
+		}
+		if err := i.enter(o, false); err != nil {
+			i.log.Error("cannot write the ledger", "error", err)
+			return
+		}
+		i.holed("nothing of it is in the store")
+	case has < o.Stored.Last:
+		i.holed("the end of it is not in the store")
+	}
+}
+
+// holed ends the epoch because something of it is missing, and asks the source for another one.
+func (i taking) holed(reason string) {
+	i.log.Info("RESYNC sent", "error", reason, "epoch", i.rec.Epoch, "sequence", i.ep.next)
+	if i.ep.live {
+		if !i.rest() {
+			return
+		}
+		i.closeEpoch()
+		i.r.keep(i.id, i.hasPoint())
+	}
+	if err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
+		rec.Live = false
+		return nil
+	}); err != nil {
+		i.log.Error("cannot write the ledger", "error", err)
+	}
+	i.shelf = shelving{hole: reason}
+	i.sayHole(i.rec.Epoch, reason)
+	failpoint.Hit("receiver.after_resync")
+}
+
+// sayHole says where the epoch that follows one is to go on.
+func (i taking) sayHole(epoch uint32, reason string) {
+	resume := transfer.Resume{Decided: i.rec.Decided}
+	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error { return i.points(t, &resume) })
+	if err != nil {
+		i.log.Error("cannot read the ledger", "error", err)
+		return
+	}
+	i.shelf.backoff = min(max(2*i.shelf.backoff, shelfRepeat), shelfRepeats)
+	i.shelf.holeDue = i.r.cfg.Clock.Now().Add(i.shelf.backoff)
+	i.r.send(i.from, &wire.Message{Kind: wire.KindResync, Transfer: i.id, Resync: &wire.Resync{Epoch: epoch, Resume: resume, Reason: reason}})
+}
+
+// points puts the points into a resume from which items can go on.
+func (i taking) points(t *ledger.Tx, resume *transfer.Resume) error {
+	return t.Items(i.id, func(item uint64, it *ledger.Item) error {
+		p := it.Point
+		if p != nil {
+			i.pointed[item] = true // it does no harm where the transaction fails
+		}
+		if p != nil && (p.Durable || p.Boot == i.r.cfg.Boot) {
+			at := p.Point
+			if c := i.w.files.heldOf(item); c != nil && !c.run.Rebased() { // its digest goes on
+				at.NoReadBack = false
+			}
+			resume.Points = append(resume.Points, at)
+		}
+		return nil
+	})
+}
+
+// dropShelf lets go of all that is stored of the transfer.
+func (i taking) dropShelf() {
+	if i.isStored() && i.r.cfg.Store != nil {
+		i.shelf = shelving{}
+		i.r.cfg.Store.Trim(i.at(), 0)
+	}
+}
+
+// heldBack reports whether an ACK can wait: nobody does for those of a shelf, which only show how far it is.
+func (i taking) heldBack() bool {
+	now := i.r.cfg.Clock.Now()
+	i.ep.unacked, i.ep.ask = 0, false
+	if now.Sub(i.shelf.acked) < ackRepeat && i.rec.State == transfer.Receiving {
+		return true
+	}
+	i.shelf.acked = now
+	return false
+}
+
+// awaitTurn waits until an item is not too far ahead of the first undecided one. By another way the source sees to
+// that; what is stored, it stored without knowing. An item that is not the next one to begin waits for nothing.
+func (i taking) awaitTurn(item uint64) {
+	w := i.w
+	for !w.rec.Decided.Fits(item) && item <= w.rec.Decided.Below()+2*transfer.MaxUndecided {
+		w.settleSums()
+		w.com.drain()
+		if w.ending() || w.rec.Decided.Fits(item) || len(w.files.held) == 0 {
+			return
+		}
+		w.tell()
+		select {
+		case <-w.wake: // a digest may have ended
+		case c := <-w.cp.running:
+			w.checkpointed(c)
+		case <-w.r.ctx.Done():
+		}
+	}
+}
+
+// beginOf is how an item began, for its checkpoint.
+func (w *writer) beginOf(c *file) []byte {
+	if !w.ep.shelved {
+		return nil
+	}
+	data, err := json.Marshal(c.begin)
+	if err != nil {
+		return nil // then it is not gone on with
+	}
+	return data
+}
+
+// reopenShelved goes on with an item of which the beginning was taken by an earlier process, or before the
+// transfer had to wait.
+func (w *writer) reopenShelved(item uint64) error {
+	pt, err := w.point(item)
+	if err != nil {
+		return w.unwritable(err)
+	}
+	b := new(wire.Begin)
+	if pt == nil || len(pt.Begin) == 0 || json.Unmarshal(pt.Begin, b) != nil || pt.NoReadBack {
+		return w.forgetPoint(item)
+	}
+	b.Offset, b.Again = pt.Source, false
+	return w.beginItem(&wire.Frame{Type: wire.FrameBegin, Item: item, Begin: b})
+}
+
+// beyond cuts off what of a frame the file has already: a shelf is read again from where the ledger has it, and
+// a file may be further.
+func (w *writer) beyond(c *file, f *wire.Frame) (done bool) {
+	has := c.offset()
+	switch f.Type {
+	case wire.FrameData:
+		cut := min(max(has-f.Offset, 0), int64(len(f.Data)))
+		f.Offset, f.Data = f.Offset+cut, f.Data[cut:]
+		return len(f.Data) == 0 && cut > 0
+	case wire.FrameHole:
+		cut := min(max(has-f.Offset, 0), f.Length)
+		f.Offset, f.Length = f.Offset+cut, f.Length-cut
+		return f.Length == 0 && cut > 0
+	case wire.FrameCData:
+		return f.Offset+f.Length <= has
+	}
+	return false
+}

@@ -1,0 +1,199 @@
+package receiver
+
+import (
+	"context"
+	"time"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Stored delivery (R31). What a source has sent lies on a shelf of the queue manager's store, one for each
+// of its epochs. The agent reads the shelves, one at a time, and hands each message to Take, which
+// returns when the transfer's actor has dealt with it: nothing waits here but in the store. A message
+// stays there until all that it brings is decided, or safe and open to be gone on with by whoever reads
+// the next one (Taken, in the ledger). After a crash the rest of the shelf is read again from there.
+//
+//	OPEN, the first message   a new epoch: ACCEPT, for whoever hears it
+//	chunk messages            each in its turn; what is ahead of its turn comes again
+//	a hole                    RESYNC, until a shelf of a later epoch is there; this one goes
+
+// A Shelf is one epoch of a transfer in the store.
+type Shelf struct {
+	From  transfer.AgentName
+	ID    transfer.ID
+	Epoch uint32
+}
+
+// Shelves are what the agent does with the store.
+type Shelves interface {
+	// Look has the agent look what there is for a transfer, whose source has sent OPEN. Where nothing is on
+	// its shelf, the agent hands that OPEN to Absent. It does not block.
+	Look(at Shelf, open *wire.Message)
+	// Trim says that the messages of a shelf below a number are needed no more; 0: all of them. It does not
+	// block, and may do so later.
+	Trim(at Shelf, below uint64)
+	// Mark names the store, as it was when the agent looked last; "" is that there is none. known is false before that.
+	Mark() (mark string, known bool)
+}
+
+// A StoredMessage is one of a shelf, with its number in the store.
+type StoredMessage struct {
+	Shelf
+	Number uint64
+	Data   []byte
+}
+
+// What became of a stored message.
+type Verdict int
+
+const (
+	Took   Verdict = iota // it was dealt with: the next one
+	Rewind                // the shelf is to be read again from its first message
+	Later                 // the transfer cannot take anything at present
+	Spent                 // nothing on the shelf is needed any more
+)
+
+// A Taking is what became of a stored message, and why.
+type Taking struct {
+	Verdict Verdict
+	Why     *transfer.Error // of Later
+}
+
+const (
+	mostAhead    = 512             // messages that come before their turn until that is a hole
+	mostMarks    = 4096            // taken messages that are told from each other
+	mostOwed     = 16384           // outcomes that a source may not have heard when more is taken
+	trimEvery    = time.Second     // at most
+	shelfRepeat  = 2 * time.Second // of the RESYNC about a hole, doubling
+	shelfRepeats = time.Minute
+	mostHeadless = 4096
+)
+
+// A shelving is how the shelf of an incoming transfer stands.
+type shelving struct {
+	marks   []shelfMark // of messages that were taken and are not in the ledger as that, oldest first
+	top     uint64      // one more than the greatest item that has begun
+	ahead   int         // messages that came before their turn since the last one that did not
+	fresh   bool        // no message has come since the shelf was taken up
+	trimDue time.Time   // zero: nothing is to be trimmed
+	trimmed time.Time   // when that was done last
+	acked   time.Time   // when an ACK was sent last
+
+	hole    string    // what is missing on the shelf of the ledger's epoch; empty: nothing
+	holeDue time.Time // when RESYNC is repeated
+	backoff time.Duration
+}
+
+// A shelfMark is a message that was taken: what must be decided or safe before it is needed no more.
+type shelfMark struct {
+	seq, number uint64
+	top         uint64 // one more than the greatest item that had begun
+	open        bool   // that item had not ended
+	offset      int64  // what had come of it
+	last        bool   // it says how many items there are
+}
+
+// A shelved is a stored message on its way to its actor.
+type shelved struct {
+	StoredMessage
+	head   wire.Header
+	open   *wire.Open // instead of a chunk message
+	absent bool       // nothing is on the shelf; open came by REPLY
+	said   chan Taking
+}
+
+func (p *shelved) answer(v Verdict, why error) {
+	p.said <- Taking{v, transfer.AsError(why)}
+}
+
+// A Desk is where what is stored is handed over to a Receiver.
+type Desk struct{ *Receiver }
+
+// Take takes a stored message, and returns when it is dealt with or ctx ends.
+func (r Desk) Take(ctx context.Context, m StoredMessage) Taking {
+	p := &shelved{StoredMessage: m, said: make(chan Taking, 1)}
+	var why string
+	if len(m.Data) > 0 && m.Data[0] == '{' {
+		open, err := wire.Decode(m.Data)
+		switch {
+		case err != nil:
+			why = err.Error()
+		case open.Kind != wire.KindOpen || open.From != m.From || open.Transfer != m.ID || open.Open.Stored == nil || open.Open.Stored.Epoch != m.Epoch:
+			why = "the OPEN on a shelf is of something else"
+		default:
+			p.open = open.Open
+		}
+	} else if h, err := wire.PeekHeader(m.Data); err != nil {
+		why = err.Error()
+	} else if p.head = h; h.Transfer != m.ID || h.Epoch != m.Epoch {
+		why = "a message on a shelf is of something else"
+	}
+	if why != "" {
+		r.cfg.Quiet.Dropped(string(m.From), "what is stored cannot be read", "transfer", m.ID, "error", why)
+		return Taking{Verdict: Spent}
+	}
+	return r.hand(ctx, p)
+}
+
+// Absent says that there is nothing on the shelf of which an OPEN speaks.
+func (r Desk) Absent(ctx context.Context, at Shelf, open *wire.Message) {
+	r.hand(ctx, &shelved{StoredMessage: StoredMessage{Shelf: at}, open: open.Open, absent: true, said: make(chan Taking, 1)})
+}
+
+// hand gives a message to its actor and waits for its word.
+func (r Desk) hand(ctx context.Context, p *shelved) Taking {
+	r.mu.Lock()
+	a := r.actors[p.ID]
+	s, asleep := r.speakers.sleeping[p.ID]
+	switch {
+	case r.ctx.Err() != nil:
+		r.mu.Unlock()
+		return Taking{Verdict: Later}
+	case a != nil && a.from != p.From, asleep && s.from != p.From:
+		r.mu.Unlock()
+		r.cfg.Quiet.Dropped(string(p.From), errTaken.Text, "transfer", p.ID)
+		return Taking{Verdict: Spent}
+	case a == nil && (r.full(p.From) || r.speakers.leaving[p.ID]):
+		r.mu.Unlock()
+		return Taking{Later, errCrowded}
+	case a == nil:
+		delete(r.speakers.sleeping, p.ID)
+		a = r.newActor(p.ID, p.From)
+		a.box.putStored(p)
+		r.start(a)
+	case !a.box.putStored(p):
+		r.mu.Unlock()
+		return Taking{Verdict: Later}
+	}
+	r.mu.Unlock()
+	select {
+	case t := <-p.said:
+		return t
+	case <-ctx.Done():
+	case <-r.ctx.Done():
+	}
+	return Taking{Verdict: Later}
+}
+
+// behead notes that a transfer, which is not known here, has a shelf whose first message is gone: it was taken
+// by somebody whose ledger this is not (R35).
+func (r Desk) behead(id transfer.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.speakers.headless) >= mostHeadless {
+		clear(r.speakers.headless)
+	}
+	r.speakers.headless[id] = true
+}
+
+func (r Desk) headless(id transfer.ID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.speakers.headless[id]
+}
+
+// errBeheaded refuses a transfer of which an earlier ledger has taken some.
+func (rc *record) errBeheaded() *transfer.Error {
+	return transfer.Errorf(transfer.KindLost, "%s has no record of the transfer, and some of what was stored for it has been taken", rc.r.cfg.Agent)
+}

@@ -1,0 +1,613 @@
+package sender
+
+import (
+	"context"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/failpoint"
+	"ferry/internal/flow"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Stored delivery (R31). The source opens against the queue manager's store: it issues the epoch, puts
+// OPEN and the chunk messages there, and is done with them when the store has them all; then the
+// transfer waits without a slot until outcomes come. What the destination takes meanwhile is its own
+// business, but for a hole that it finds: then it says where the next epoch is to go on.
+//
+//	Negotiating  an epoch is in the store, in part or whole: the destination is asked how it stands
+//	             → Running with a new epoch, or Waiting where all of the epoch is in the store
+//	Running      messages go into the store
+//	             → Waiting when all are there, or while the store has no room
+//
+// The epoch that is in the ledger is purged before the next one is written there: a purge names all
+// epochs below one, and never meets the one that begins.
+
+const (
+	askStored = 3 * time.Second // for the destination's word on what is in the store
+	sentRetry = time.Minute     // until a destination that has not taken everything is asked again
+	fullAfter = 2 * time.Second // a transfer that has found no room in the store for so long holds no slot
+	unlimited = int64(1) << 60  // credit: the store refuses what it has no room for
+)
+
+// A Shelf is the lane of an epoch in the store.
+type Shelf interface {
+	Lane
+	// Flush waits until all that was sent is stored.
+	Flush(ctx context.Context) error
+	// Waits is why nothing is stored at present, and since when; nil where it is.
+	Waits() (why *transfer.Error, since time.Time)
+	Close()
+}
+
+// A Store is what the queue manager keeps for destinations that are away.
+type Store interface {
+	// Store names the store, which is made where there is none: who sees another one is at another queue manager.
+	Store(ctx context.Context) (string, error)
+	// Shelf makes the lane of an epoch. acked hears how many of its messages are stored.
+	Shelf(ctx context.Context, to transfer.AgentName, id transfer.ID, epoch uint32, acked func(n uint64)) Shelf
+	// Purge removes the epochs of a transfer before one.
+	Purge(ctx context.Context, to transfer.AgentName, id transfer.ID, before uint32) error
+	// Ended says that a transfer is over, or is about to be: what is left of it in the store goes. It does
+	// not block.
+	Ended(to transfer.AgentName, id transfer.ID)
+	// Park lets a transfer keep what waits for room without a slot; false: too many do. Unpark is the end of that.
+	Park() bool
+	Unpark()
+}
+
+// A shelving is what a transfer has under way to the store.
+type shelving struct {
+	resume *transfer.Resume // of an epoch that is in the ledger and has not begun
+	head   []byte           // its OPEN
+	store  string           // in which it is
+	parked *pump            // waits for room, without a slot
+}
+
+// A Stowing is what an Outgoing does with the store.
+type Stowing struct{ *Outgoing }
+
+// Stow is what a transfer does with the store.
+func Stow(o *Outgoing) Stowing { return Stowing{o} }
+
+func (p *parts) stored() bool { return p.rec.read().Request.Stored() }
+
+// Shelved reports whether all that is to be sent is in the store.
+func (o Stowing) Shelved() bool { return o.rec.read().Shelved > 0 && o.stored() }
+
+// hearStored takes what the destination says of a transfer that waits.
+func (o Stowing) hearStored(m *wire.Message) {
+	if !o.stored() {
+		return
+	}
+	switch rec := o.rec.read(); {
+	case o.decisive(rec, m):
+		o.in.deliver(m) // who drives the transfer next reads it
+	case m.Kind == wire.KindAccept && m.Accept.Epoch == rec.Epoch && m.Accept.Nonce <= rec.Nonce:
+		if err := o.acceptedStored(m.Accept); err != nil {
+			o.log.Error("cannot write the ledger", "error", err)
+		}
+	case m.Kind == wire.KindAck && m.Ack.Epoch == rec.Epoch:
+		if bytes, past := o.live.cannotBe(m.Ack); (bytes || past) && !o.inherited {
+			o.doubt("an ACK of what was not sent")
+			return
+		}
+		if o.live.acked(m.Ack) {
+			if err := o.rec.moves(); err != nil {
+				o.log.Error("cannot write the ledger", "error", err)
+			}
+		}
+		o.show(false)
+	}
+}
+
+// decisive reports whether a message says that the epoch, or the transfer, is over. The OPEN that a REFUSE answers
+// may be the one in the store, which is older than the last one.
+func (o Stowing) decisive(rec *ledger.Source, m *wire.Message) bool {
+	return m.Kind == wire.KindResync && m.Resync.Epoch == rec.Epoch || m.Kind == wire.KindRefuse && m.Refuse.Nonce <= rec.Nonce || m.Kind == wire.KindCancelled
+}
+
+// Wants reports whether a message that came while the transfer waited is a reason to take it up at once.
+func (o Stowing) Wants(m *wire.Message) bool {
+	return o.stored() && o.decisive(o.rec.read(), m)
+}
+
+// AskAgain is after how long a destination that has not taken everything is asked again.
+func (o Stowing) AskAgain() time.Duration { return o.rec.left(sentRetry) }
+
+// StillShelved shows that a transfer whose destination is away waits, where nobody drives it. It reports true
+// where the recovery time-out is over and the transfer has failed.
+func (o Stowing) StillShelved() (ended bool, err error) {
+	rec := o.rec.read()
+	if !o.rec.overdue() && rec.Progress.Reason != nil && rec.Progress.Reason.Kind == transfer.KindUnreachable {
+		o.live.waits(0, o.cfg.Clock.Now().Add(o.AskAgain()))
+		return false, nil
+	}
+	if o.rec.overdue() {
+		if _, err := o.giveUp(rec.Progress.Reason); err != nil {
+			return false, err
+		}
+		o.show(true)
+		o.Dispose()
+		return true, nil
+	}
+	err = o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		standStill(rec, o.cfg.Clock.Now())
+		rec.Progress.Reason = o.awaited(nil)
+		return nil
+	})
+	o.show(true)
+	return false, err
+}
+
+// moves notes that something moves, and starts counting again from now: the rest may take as long again.
+func (r *record) moves() error {
+	return r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		rec.Recovering, rec.Crashes = r.clock.Now(), 0
+		return nil
+	})
+}
+
+// awaited is what a transfer waits for that is all in the store. why is what the destination says; nil: nothing.
+func (o Stowing) awaited(why *transfer.Error) *transfer.Error {
+	if why == nil {
+		return transfer.Errorf(transfer.KindUnreachable, "sent: everything is stored at the queue manager, and %s has yet to take it", o.to).
+			WithHint("nothing is left to do here; it ends when the agent has been there")
+	}
+	return transfer.Errorf(why.Kind, "sent: everything is stored at the queue manager; %s", why.Text).WithHint(why.Hint)
+}
+
+// negotiateStored finds out how the epoch that is in the store stands, and begins the next one where there
+// is to be one.
+func (o Stowing) negotiateStored(ctx context.Context) (*Verdict, error) {
+	if o.cfg.Store == nil {
+		return o.fail(transfer.Errorf(transfer.KindUsage, "%s has no stored delivery", o.cfg.Agent))
+	}
+	if o.Cancelled() {
+		return o.beginCancel()
+	}
+	if o.shelving.parked != nil {
+		return nil, o.rec.update(nil, transfer.Running)
+	}
+
+	failpoint.Hit("sender.before_open")
+	rec := o.rec.read()
+	if o.rec.overdue() {
+		return o.giveUp(rec.Progress.Reason)
+	}
+	mark, err := o.cfg.Store.Store(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, nil
+		}
+		return o.wait(o.noStore(err), 0)
+	}
+
+	resume := &transfer.Resume{Decided: rec.Decided}
+	if rec.Epoch > 0 {
+		said, err := o.askStored(ctx, rec, mark)
+		if err != nil || said.verdict != nil || o.rec.state() != transfer.Negotiating || ctx.Err() != nil {
+			return said.verdict, err
+		}
+		switch {
+		case said.resume != nil:
+			resume = said.resume
+		case rec.Shelved > 0:
+			return o.waitFor(o.awaited(said.why), 0, o.AskAgain())
+		case said.why != nil:
+			return o.wait(said.why, 0)
+		}
+	}
+	return o.beginShelving(ctx, mark, resume)
+}
+
+// noStore is a wait for a queue manager that has no store at present.
+func (o Stowing) noStore(err error) *transfer.Error {
+	e := transfer.AsError(err)
+	if e.Kind.Waits() {
+		return e
+	}
+	return transfer.Errorf(transfer.KindBusy, "%s cannot use the store of its queue manager: %w", o.cfg.Agent, err).
+		WithHint("the transfer goes on when the queue manager is there")
+}
+
+// A standing is what the destination says of the epoch that is in the store; none of it: it says nothing.
+type standing struct {
+	verdict *Verdict         // the transfer has ended
+	resume  *transfer.Resume // where the next epoch is to go on
+	why     *transfer.Error  // it has the epoch, or waits
+}
+
+// askStored asks the destination how it stands.
+func (o Stowing) askStored(ctx context.Context, rec *ledger.Source, mark string) (s standing, err error) {
+	open, err := o.openStored(rec, mark, rec.Epoch)
+	if err != nil {
+		return s, err
+	}
+	open.Open.Stored.Last, open.Open.Stored.Again = rec.Shelved, rec.Shelved == 0
+
+	end := o.cfg.Clock.Now().Add(askStored + 2*o.slack(nil))
+	timer := o.cfg.Clock.NewTimer(0)
+	defer timer.Stop()
+	for {
+		if m := o.in.take(); m != nil {
+			done, s, err := o.heardStored(rec, m)
+			if done || err != nil {
+				return s, err
+			}
+			continue
+		}
+		if o.Cancelled() {
+			s.verdict, err = o.beginCancel()
+			return s, err
+		}
+		if o.in.takeNudge() {
+			timer.Reset(0)
+		}
+		select {
+		case <-timer.C():
+			if !o.cfg.Clock.Now().Before(end) {
+				return s, nil
+			}
+			o.tell(open)
+			failpoint.Hit("sender.after_open")
+			timer.Reset(repeatFirst + o.slack(nil))
+		case <-o.driver:
+		case <-ctx.Done():
+			return s, nil
+		}
+		if o.rec.state() != transfer.Negotiating {
+			return s, nil // the last outcomes came in the meantime
+		}
+	}
+}
+
+// heardStored takes an answer; done says that it is one.
+func (o Stowing) heardStored(rec *ledger.Source, m *wire.Message) (done bool, s standing, err error) {
+	switch {
+	case m.Kind == wire.KindAccept && m.Accept.Nonce <= rec.Nonce && m.Accept.Epoch == rec.Epoch:
+		if err := o.acceptedStored(m.Accept); err != nil {
+			return true, s, err
+		}
+		s.why = transfer.Errorf(transfer.KindBusy, "%s takes it from there", o.to)
+		return rec.Shelved > 0 && m.Accept.Nonce == rec.Nonce, s, nil
+	case m.Kind == wire.KindResync && m.Resync.Epoch == rec.Epoch:
+		o.log.Info("RESYNC received", "epoch", m.Resync.Epoch, "error", m.Resync.Reason)
+		s.resume = &m.Resync.Resume
+		return true, s, nil
+	case m.Kind == wire.KindBusy && m.Busy.Nonce == rec.Nonce:
+		s.why = m.Busy.Reason
+		return true, s, nil
+	case m.Kind == wire.KindRefuse && m.Refuse.Nonce <= rec.Nonce:
+		s.verdict, err = o.refused(m.Refuse.Error)
+		return true, s, err
+	case m.Kind == wire.KindCancelled:
+		s.verdict, err = o.fail(transfer.Errorf(transfer.KindLost, "%s has withdrawn the transfer", o.to))
+		return true, s, err
+	}
+	return false, s, nil
+}
+
+// acceptedStored notes who has accepted, once.
+func (o Stowing) acceptedStored(a *wire.Accept) error {
+	o.in.accepted(a.Instance)
+	if o.rec.read().Dest != "" {
+		return nil
+	}
+	return o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		rec.Dest = a.Dest
+		if rec.Resolution == nil && a.Resolution.Base != "" {
+			rec.Resolution = &a.Resolution
+		}
+		return nil
+	})
+}
+
+// openStored is the OPEN of an epoch, for the store or for the destination.
+func (o Stowing) openStored(rec *ledger.Source, mark string, epoch uint32) (*wire.Message, error) {
+	a := o.cfg.asked(rec)
+	goes, err := o.cfg.goesTo(a.q, func(fn func(int, *transfer.RequestItem) bool) error { return a.each(0, fn) })
+	if err != nil {
+		return nil, err
+	}
+	m, err := o.openMessage(rec, a, goes)
+	if err != nil {
+		return nil, err
+	}
+	if m.Open.Targets != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "stored delivery sends everything to one DEST with the same options")
+	}
+	m.Open.Request.Dest, m.Open.Several = goes.dest, goes.several
+	m.Open.Request.Settings = o.settingsStored(rec)
+	m.Open.Stored = &wire.Shelved{Store: mark, Epoch: epoch}
+	m.From, m.Transfer = o.cfg.Agent, o.ID
+	return m, nil
+}
+
+// settingsStored are the settings of a transfer of which nobody is asked.
+func (o Stowing) settingsStored(rec *ledger.Source) transfer.Settings {
+	return flow.Negotiate(rec.Request.Settings.Or(o.cfg.Settings), min(o.cfg.MaxChunk, wire.MaxStoredChunk))
+}
+
+// beginShelving begins the next epoch: what is in the store of earlier ones goes, then the ledger has the
+// new one.
+func (o Stowing) beginShelving(ctx context.Context, mark string, resume *transfer.Resume) (*Verdict, error) {
+	rec := o.rec.read()
+	epoch := rec.Epoch + 1
+	open, err := o.openStored(rec, mark, epoch)
+	var data []byte
+	if err == nil {
+		data, err = open.Encode()
+	}
+	if err == nil && len(data) > wire.MaxStored {
+		err = transfer.Errorf(transfer.KindTooLarge, "the request has %d bytes beside its items, too many for stored delivery; the limit is %d", len(data), wire.MaxStored)
+	}
+	if err != nil {
+		if kind := transfer.KindOf(err); kind == transfer.KindUsage || kind == transfer.KindTooLarge {
+			return o.fail(transfer.AsError(err))
+		}
+		return nil, err
+	}
+	if rec.Epoch > 0 {
+		if err := o.cfg.Store.Purge(ctx, o.to, o.ID, epoch); err != nil {
+			if ctx.Err() != nil {
+				return nil, nil
+			}
+			return o.wait(o.noStore(err), 0)
+		}
+	}
+	failpoint.Hit("sender.after_purge")
+	if err := o.items.openJournal(rec); err != nil {
+		return o.pumpFailed(err)
+	}
+
+	settings := o.settingsStored(rec)
+	err = o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
+		first := rec.Epoch == 0
+		rec.Epoch, rec.Shelved, rec.Journal = epoch, 0, true
+		p := &rec.Progress
+		p.Epoch, p.Settings, p.Lane, p.LaneReason, p.Reason = epoch, settings, transfer.LaneQueue, laneStored, nil
+		if !first {
+			p.Resumes++
+			return nil
+		}
+		return o.cfg.Note(t, noteOf(rec, audit.Started, func(r *audit.Record) {
+			r.Lane, r.Request = transfer.LaneQueue, audit.FactsOf(&rec.Request)
+			r.Request.Settings = settings
+		}))
+	}, transfer.Running)
+	if err != nil {
+		return nil, err
+	}
+
+	failpoint.Hit("sender.after_accept")
+	o.items.startWalk(o.rec.read())
+	o.live.accepted()
+	o.shelving.resume, o.shelving.head, o.shelving.store = resume, data, mark
+	return nil, nil
+}
+
+// laneStored is why messages take the queue lane.
+const laneStored = "stored delivery"
+
+// openShelf opens the epoch in the store: its first message is OPEN.
+func openShelf(p *pump) error {
+	p.live.travels(transfer.LaneQueue, laneStored)
+	p.line = p.cfg.Lines.Line(string(p.to), "store")
+	p.flight = p.line.Join(p.feeder.wake)
+	p.shelf = p.cfg.Store.Shelf(p.ctx, p.to, p.ID, p.epoch, func(n uint64) {
+		if n == 1 {
+			close(p.opened)
+		}
+		p.flight.Acked(n-1, p.cfg.Clock.Now()) // the first one is OPEN, which has no number
+		p.feeder.wake()
+	})
+	p.lane = p.shelf
+	p.out.Store(p.flight)
+	if err := p.lane.Send(p.head); err != nil {
+		return &laneError{err}
+	}
+	return nil
+}
+
+// shelve puts the epoch into the store.
+func (o Stowing) shelve(ctx context.Context) (*Verdict, error) {
+	p, s := o.shelving.parked, &o.shelving
+	if s.parked = nil; p != nil {
+		o.cfg.Store.Unpark()
+	} else {
+		resume, head := s.resume, s.head
+		if s.resume, s.head = nil, nil; resume == nil { // an epoch is never sent in a second time from its first message
+			return nil, o.rec.renegotiate()
+		}
+		p = newPump(o.Outgoing, o.rec.read().Epoch, unlimited, *resume)
+		p.accept, p.head, p.opened = &wire.Accept{}, head, make(chan struct{})
+		startPumping(p, *resume)
+	}
+
+	stop := true
+	defer func() {
+		if stop {
+			p.stop()
+		}
+	}()
+	tick := o.cfg.Clock.NewTimer(progressEvery)
+	defer tick.Stop()
+	opened, hinted := p.opened, o.cfg.Clock.Now()
+	for {
+		for m := o.in.take(); m != nil; m = o.in.take() {
+			if over, v, err := o.saidWhileShelving(m); over || err != nil {
+				return v, err
+			}
+		}
+		if o.rec.state() != transfer.Running {
+			return nil, nil // the last outcomes are here
+		}
+		if o.Cancelled() {
+			p.stop()
+			return o.beginCancel()
+		}
+		select {
+		case <-o.driver:
+		case <-opened:
+			opened = nil
+			if err := o.hint(); err != nil {
+				return nil, err
+			}
+		case <-p.done:
+			if p.err != nil {
+				if ctx.Err() != nil {
+					return nil, nil
+				}
+				return o.pumpFailed(p.err)
+			}
+			return o.shelved(p)
+		case <-tick.C():
+			why, since := waitsForStore(p)
+			if why != nil && o.cfg.Clock.Now().Sub(since) >= fullAfter {
+				if o.rec.overdue() {
+					p.stop()
+					if err := o.halt(); err != nil {
+						return nil, err
+					}
+					return o.giveUp(why)
+				}
+				if o.cfg.Store.Park() {
+					stop, s.parked = false, p
+					return o.waitForRoom(why)
+				}
+			}
+			if err := o.showRoom(why, since); err != nil {
+				return nil, err
+			}
+			if why == nil {
+				if err := o.rec.progressed(); err != nil {
+					return nil, err
+				}
+			}
+			if now := o.cfg.Clock.Now(); now.Sub(hinted) >= sentRetry {
+				hinted = now
+				if err := o.hint(); err != nil {
+					return nil, err
+				}
+			}
+			o.show(false)
+			tick.Reset(progressEvery)
+		case <-ctx.Done():
+			return nil, nil
+		}
+	}
+}
+
+// showRoom shows why a transfer that has kept its slot stores nothing, and that it goes on.
+func (o Stowing) showRoom(why *transfer.Error, since time.Time) error {
+	if why != nil && o.cfg.Clock.Now().Sub(since) < fullAfter {
+		return nil
+	}
+	if shown := o.rec.read().Progress.Reason; (why == nil) == (shown == nil) {
+		return nil
+	}
+	return o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		if rec.Progress.Reason = why; why != nil {
+			standStill(rec, o.cfg.Clock.Now())
+		}
+		return nil
+	})
+}
+
+// hint tells a destination that is there that the store has something for it.
+func (o Stowing) hint() error {
+	rec := o.rec.read()
+	open, err := o.openStored(rec, o.shelving.store, rec.Epoch)
+	if err == nil {
+		o.tell(open)
+	}
+	return err
+}
+
+// waitsForStore is why a pump's messages are not stored at present.
+func waitsForStore(p *pump) (why *transfer.Error, since time.Time) {
+	if p.out.Load() == nil {
+		return nil, since
+	}
+	return p.shelf.Waits()
+}
+
+// waitForRoom gives the slot back; the pump stays where it is.
+func (o Stowing) waitForRoom(why *transfer.Error) (*Verdict, error) {
+	if !why.Kind.Waits() {
+		why = o.noStore(why)
+	}
+	o.live.waits(0, o.cfg.Clock.Now().Add(waitRetry))
+	err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		standStill(rec, o.cfg.Clock.Now())
+		rec.Progress.Reason = why
+		return nil
+	}, transfer.Waiting)
+	return &Verdict{Reason: why, Retry: waitRetry}, err
+}
+
+// saidWhileShelving takes what the destination says of an epoch that is not all in the store yet. over says that
+// the epoch, or the transfer, is.
+func (o Stowing) saidWhileShelving(m *wire.Message) (over bool, v *Verdict, err error) {
+	rec := o.rec.read()
+	switch {
+	case m.Kind == wire.KindAck && m.Ack.Epoch == rec.Epoch:
+		if bytes, past := o.live.cannotBe(m.Ack); bytes || past && !o.inherited {
+			o.doubt("an ACK of what was not sent")
+			return false, nil, nil
+		}
+		return false, nil, o.acked(m.Ack)
+	case m.Kind == wire.KindAccept && m.Accept.Epoch == rec.Epoch:
+		return false, nil, o.acceptedStored(m.Accept)
+	case m.Kind == wire.KindResync && m.Resync.Epoch == rec.Epoch:
+		return true, nil, o.rec.renegotiate() // which asks again, and hears it again
+	case m.Kind == wire.KindRefuse && m.Refuse.Nonce <= rec.Nonce:
+		if err := o.halt(); err != nil {
+			return true, nil, err
+		}
+		v, err = o.refused(m.Refuse.Error)
+		return true, v, err
+	case m.Kind == wire.KindCancelled:
+		if err := o.halt(); err != nil {
+			return true, nil, err
+		}
+		v, err = o.fail(transfer.Errorf(transfer.KindLost, "the destination has withdrawn the transfer"))
+		return true, v, err
+	}
+	return false, nil, nil
+}
+
+// shelved notes that the store has all of the epoch, and gives the slot back.
+func (o Stowing) shelved(p *pump) (*Verdict, error) {
+	failpoint.Hit("sender.before_shelved")
+	reason, now := o.awaited(nil), o.cfg.Clock.Now()
+	o.stopReading()
+	o.items.rest()
+	o.live.waits(0, now.Add(sentRetry))
+	err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		rec.Shelved = p.sealed.Load()
+		rec.Recovering, rec.Crashes = now, 0
+		rec.Progress.Reason = reason
+		return nil
+	}, transfer.Waiting)
+	failpoint.Hit("sender.after_shelved")
+	return &Verdict{Reason: reason, Retry: time.Second}, err // it asks once, in case the destination is there
+}
+
+// unshelve ends what is under way to the store. It is called by who drives the transfer, or when nobody does.
+func (o Stowing) unshelve() {
+	if !o.stored() || o.cfg.Store == nil {
+		return
+	}
+	if p := o.shelving.parked; p != nil {
+		o.shelving.parked = nil
+		p.stop()
+		o.cfg.Store.Unpark()
+	}
+	if rec := o.rec.read(); rec.State.Final() || rec.Cancel {
+		o.cfg.Store.Ended(o.to, o.ID)
+	}
+}

@@ -1,0 +1,69 @@
+package status
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"ferry/internal/wire"
+)
+
+// maxStandbys bounds the instances of an agent that are known to stand by.
+const maxStandbys = 8
+
+// A waiter is an instance that stands by, and when it was heard.
+type waiter struct {
+	wire.Standby
+	at time.Time
+}
+
+// Standby takes what an instance says that stands by. It changes nothing of what is known
+// of the active one. It reports whether the agent is new.
+func (p *Picture) Standby(s *wire.Standby) (fresh bool) {
+	fresh = p.Know(s.Agent)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.agents[s.Agent]
+	if a == nil {
+		return false // there are too many agents
+	}
+	now := p.clock.Now()
+	a.forgetStandbys(now, s.Instance)
+	if s.Status == wire.AgentStopped || len(a.standbys) >= maxStandbys {
+		return fresh
+	}
+	a.standbys = append(a.standbys, waiter{*s, now})
+	slices.SortFunc(a.standbys, func(x, y waiter) int {
+		return cmp.Or(cmp.Compare(x.Host, y.Host), cmp.Compare(x.Instance, y.Instance))
+	})
+	return fresh
+}
+
+// forgetStandbys forgets those that were not heard of lately, and an instance.
+func (a *seen) forgetStandbys(now time.Time, instance string) {
+	a.standbys = slices.DeleteFunc(a.standbys, func(w waiter) bool {
+		return w.Instance == instance || now.Sub(w.at) > wire.UnreachableAfter
+	})
+}
+
+// waiting are the standbys of an agent, with their ages.
+func (a *seen) waiting(now time.Time) (all []wire.Standby) {
+	for _, w := range a.standbys {
+		if age := now.Sub(w.at); age <= wire.UnreachableAfter {
+			w.Age = max(age, 0)
+			all = append(all, w.Standby)
+		}
+	}
+	return all
+}
+
+// take takes a heartbeat: an instance that is active stands by no more.
+func (p *Picture) take(b *wire.Beat) {
+	now := p.clock.Now()
+	s := &seen{beat: *b, at: now}
+	if before := p.agents[b.Agent]; before != nil {
+		s.standbys = before.standbys
+		s.forgetStandbys(now, b.Instance)
+	}
+	p.agents[b.Agent] = s
+}

@@ -1,0 +1,105 @@
+// Package variable puts values in the place of variables in what a monitor or a template
+// submits.
+//
+// A variable is written ${NAME}, in letters of either case, digits and _. What it stands for is put there as
+// it is and is not read again: a ${ in a value is text. $${ stands for ${ itself.
+package variable
+
+import (
+	"strings"
+
+	"ferry/internal/transfer"
+)
+
+// maxResult bounds what a text becomes, in bytes.
+const maxResult = 64 << 10
+
+// Values gives what a variable stands for: its name, and what stands in further braces behind it,
+// as "toUpper" of ${FileName{toUpper}}. An error of KindUsage says that there is no such variable.
+type Values func(name string, forms []string) (string, error)
+
+// Expand gives a text with the values of its variables.
+func Expand(text string, values Values) (string, error) {
+	var b strings.Builder
+	for rest := text; ; {
+		before, after, ok := strings.Cut(rest, "${")
+		if !ok {
+			b.WriteString(rest)
+			break
+		}
+		if strings.HasSuffix(before, "$") { // $${
+			b.WriteString(before[:len(before)-1] + "${")
+			rest = after
+			continue
+		}
+		b.WriteString(before)
+		name, forms, left, err := read(after)
+		if err != nil {
+			return "", transfer.Errorf(transfer.KindUsage, "%.80q: %w", text, err).WithHint("a variable is written ${NAME}; $${ stands for ${ itself")
+		}
+		value, err := values(name, forms)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(value)
+		if b.Len() > maxResult {
+			return "", transfer.Errorf(transfer.KindTooLarge, "%.80q becomes longer than %d bytes", text, maxResult)
+		}
+		rest = left
+	}
+	if b.Len() > maxResult {
+		return "", transfer.Errorf(transfer.KindTooLarge, "%.80q is longer than %d bytes", text, maxResult)
+	}
+	return b.String(), nil
+}
+
+// read reads a variable, behind its ${.
+func read(s string) (name string, forms []string, rest string, err error) {
+	n := 0
+	for n < len(s) && (s[n] == '_' || s[n] >= '0' && s[n] <= '9' || s[n]|0x20 >= 'a' && s[n]|0x20 <= 'z') {
+		n++
+	}
+	if name, s = s[:n], s[n:]; name == "" {
+		return "", nil, "", transfer.Errorf(transfer.KindUsage, "${ without a name")
+	}
+	for strings.HasPrefix(s, "{") {
+		form, after, ok := strings.Cut(s[1:], "}")
+		if !ok || len(forms) == maxForms {
+			return "", nil, "", transfer.Errorf(transfer.KindUsage, "${%s has a { without its }, or more than %d of them", name, maxForms)
+		}
+		forms, s = append(forms, form), after
+	}
+	if !strings.HasPrefix(s, "}") {
+		return "", nil, "", transfer.Errorf(transfer.KindUsage, "${%s has no }", name)
+	}
+	return name, forms, s[1:], nil
+}
+
+const maxForms = 8
+
+// InRequest gives a copy of a request with the values of its variables: in the sources and
+// destinations of its items, in its job and in its metadata.
+func InRequest(q *transfer.Request, values Values) (*transfer.Request, error) {
+	r := *q
+	var failed error
+	in := func(s string) string {
+		s, err := Expand(s, values)
+		if failed == nil {
+			failed = err
+		}
+		return s
+	}
+	r.Dest, r.Base, r.Job = transfer.Path(in(string(q.Dest))), transfer.Path(in(string(q.Base))), in(q.Job)
+	r.Items = make([]transfer.RequestItem, len(q.Items))
+	for n, it := range q.Items {
+		it.Source, it.Dest = transfer.Path(in(string(it.Source))), transfer.Path(in(string(it.Dest)))
+		r.Items[n] = it
+	}
+	if q.Meta != nil {
+		r.Meta = make(map[string]string, len(q.Meta))
+		for k, v := range q.Meta {
+			r.Meta[k] = in(v)
+		}
+	}
+	return &r, failed
+}

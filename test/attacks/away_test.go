@@ -1,0 +1,159 @@
+package attacks
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/agent"
+	"ferry/internal/authority/authoritytest"
+	"ferry/internal/client"
+	"ferry/internal/clock"
+	"ferry/internal/coordination"
+	"ferry/internal/enrol"
+	"ferry/internal/identity"
+	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+)
+
+// skewed is a clock that is wrong by so much.
+type skewed struct {
+	clock.Clock
+	by time.Duration
+}
+
+func (s skewed) Now() time.Time { return s.Clock.Now().Add(s.by) }
+
+// A lasting network has everything on disk: what runs in it may start again.
+type lasting struct {
+	*network
+	dir, listen string
+	guard       *qmgr.Guard
+	ids         map[string]*identity.Identity
+	running     []func() // what ends what runs, the last one first
+}
+
+// newLasting makes a network whose authority has issued everything so long ago and is away since then.
+func newLasting(t *testing.T, ago time.Duration) *lasting {
+	t.Helper()
+	a := authoritytest.NewWith(t, func() time.Time { return time.Now().Add(-ago) })
+	l := &lasting{network: &network{Authority: a, t: t, ctx: t.Context()}, dir: t.TempDir(), listen: "127.0.0.1:0", ids: map[string]*identity.Identity{}}
+	l.qm = l.identity(identity.Manager, "QM", roles.Manager)
+	claims, err := a.Claims()
+	must(t, err)
+	l.guard = &qmgr.Guard{Identity: l.qm, Claims: claims}
+	l.ids["coordination"] = l.identity(identity.Coordination, "", roles.Coordination)
+	l.ids["ann"] = l.identity(identity.User, "ann", roles.User)
+	for _, name := range []string{"ALPHA", "BETA"} {
+		l.ids[name] = l.identity(identity.Agent, name, roles.Agent)
+		must(t, os.MkdirAll(filepath.Join(l.dir, "files", name), 0o700))
+	}
+	t.Cleanup(l.stop)
+	return l
+}
+
+func (l *lasting) stop() {
+	for n := len(l.running) - 1; n >= 0; n-- {
+		l.running[n]()
+	}
+	l.running = nil
+}
+
+func (l *lasting) conn(who string) *qmgr.Conn {
+	l.t.Helper()
+	c, err := qmgr.Connect(l.ctx, qmgr.ConnConfig{URL: l.server.URL(), Identity: l.ids[who], Log: slog.New(slog.DiscardHandler)})
+	must(l.t, err)
+	l.running = append(l.running, c.Close)
+	return c
+}
+
+// start starts the queue manager, coordination and the agents, whose clocks are wrong by so much.
+func (l *lasting) start(wrong map[string]time.Duration) {
+	l.t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	var err error
+	l.server, err = qmgr.StartServer(l.ctx, qmgr.ServerConfig{Dir: filepath.Join(l.dir, "qm"), Listen: l.listen, Guard: l.guard, Log: quiet})
+	must(l.t, err)
+	l.running = append(l.running, l.server.Shutdown)
+	l.listen = strings.TrimPrefix(l.server.URL(), "nats://")
+	if l.ids["authority"] == nil { // it is there at the first start, and says what holds
+		l.ids["authority"] = l.identity(identity.Authority, "", roles.Authority)
+		desk := &enrol.Desk{Authority: l.Authority, Conn: l.conn("authority"), Changed: func() {}, Log: quiet}
+		gone, err := desk.Attend()
+		must(l.t, err)
+		defer gone()
+	}
+	s, err := coordination.Start(l.ctx, coordination.Config{Dir: filepath.Join(l.dir, "coordination"), Log: quiet}, l.conn("coordination"))
+	must(l.t, err)
+	l.running = append(l.running, s.Stop)
+	for _, name := range []string{"ALPHA", "BETA"} {
+		a, err := agent.Start(l.ctx, agent.Config{Name: transfer.AgentName(name), Dir: filepath.Join(l.dir, name), Roots: []string{filepath.Join(l.dir, "files", name)},
+			Log: quiet, Clock: skewed{clock.System, wrong[name]}}, l.conn(name))
+		must(l.t, err)
+		l.running = append(l.running, a.Stop)
+	}
+}
+
+// moves sends a file from ALPHA to BETA on each lane.
+func (l *lasting) moves(what string) *client.Client {
+	l.t.Helper()
+	c := &client.Client{Conn: l.conn("ann"), Clock: clock.System, Who: client.Me(), Timeout: 5 * time.Second}
+	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<14)
+	must(l.t, os.WriteFile(filepath.Join(l.dir, "files", "ALPHA", "a"), data, 0o600))
+	for _, lane := range []string{"direct", "queue"} {
+		to := fmt.Sprintf("%s-%s", what, lane)
+		p, err := c.Run(l.ctx, &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA",
+			Items: transfer.ItemsOf("a"), Dest: transfer.Path(to), Lane: lane}, func(*transfer.Progress) {}, func(error) {})
+		if err != nil || p.State != transfer.Successful {
+			l.t.Fatalf("%s, on the lane %s: %+v, %v", what, lane, p, err)
+		}
+		if got, err := os.ReadFile(filepath.Join(l.dir, "files", "BETA", to)); err != nil || !bytes.Equal(got, data) {
+			l.t.Errorf("%s, on the lane %s: %d bytes have arrived, %v", what, lane, len(got), err)
+		}
+	}
+	return c
+}
+
+// The authority is away for 9 days, and for nearly 30: transfers run on both lanes, and the queue
+// manager and the agents start again. Agents say that they have heard nothing.
+func TestTheAuthorityIsAway(t *testing.T) {
+	for what, ago := range map[string]time.Duration{"9 days": 9 * day, "30 days": 30*day - time.Hour} {
+		l := newLasting(t, ago)
+		l.start(nil)
+		c := l.moves(what)
+		s, err := c.Agent(l.ctx, "BETA")
+		if err != nil || !strings.Contains(s.Reason, "nothing has been heard of the network's authority") {
+			t.Errorf("%s: BETA is %+v, %v", what, s, err)
+		}
+		l.stop()
+		l.start(nil)
+		l.moves(what + ", started again")
+		l.stop()
+	}
+}
+
+// Clocks are an hour off at either end, and at the authority: certificates are good, and transfers run.
+func TestClocksAnHourOff(t *testing.T) {
+	const off = time.Hour - time.Minute
+	for what, c := range map[string]struct{ authority, alpha, beta time.Duration }{
+		"the source is behind":      {0, -off, 0},
+		"the source is ahead":       {0, off, 0},
+		"the destination is behind": {0, 0, -off},
+		"the destination is ahead":  {0, 0, off},
+		"both, apart":               {0, off, -off},
+		"the authority is ahead":    {time.Hour, 0, 0},
+		"the authority is behind":   {-time.Hour, 0, 0},
+	} {
+		l := newLasting(t, -c.authority)
+		wrong := map[string]time.Duration{"ALPHA": c.alpha, "BETA": c.beta}
+		l.start(wrong)
+		l.moves(what)
+		l.stop()
+	}
+}

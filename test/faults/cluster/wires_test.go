@@ -1,0 +1,89 @@
+//go:build linux
+
+package cluster_test
+
+import (
+	"fmt"
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"ferry/test/flow/network"
+)
+
+// Wires give each member of a cluster a network of its own, with two cards: one by which agents and commands
+// reach it, which are on the host, and one for routes, which can be pulled out.
+type wires struct {
+	t       *testing.T
+	members []network.Member
+	wrap    map[string][]string
+	routes  []string // the hosts' ends of the cards for routes
+}
+
+func command(line string) ([]byte, error) {
+	f := strings.Fields(line)
+	return exec.Command(f[0], f[1:]...).CombinedOutput()
+}
+
+func run(t *testing.T, line string) {
+	t.Helper()
+	if out, err := command(line); err != nil {
+		t.Fatalf("%s: %v: %s", line, err, out)
+	}
+}
+
+// own finds a number that no other test on this host uses.
+func own(t *testing.T) int {
+	t.Helper()
+	for number := 1; number < 250; number++ {
+		l, err := net.Listen("unix", fmt.Sprintf("@ferry-cluster-%d", number)) // which ends with the process
+		if err == nil {
+			t.Cleanup(func() { l.Close() })
+			return number
+		}
+	}
+	t.Fatal("250 tests have wires on this host")
+	return 0
+}
+
+// lay lays the wires, until the test ends.
+func lay(t *testing.T, members int) *wires {
+	t.Helper()
+	number := own(t)
+	w := &wires{t: t, wrap: map[string][]string{}}
+	nets := []struct{ bridge, prefix string }{{fmt.Sprintf("fca%d", number), fmt.Sprintf("10.203.%d.", number)}, {fmt.Sprintf("fcr%d", number), fmt.Sprintf("10.204.%d.", number)}}
+	for _, n := range nets {
+		command("ip link del " + n.bridge) // of a run that was killed, as the name spaces below
+		run(t, "ip link add "+n.bridge+" type bridge")
+		t.Cleanup(func() { command("ip link del " + n.bridge) })
+		run(t, "ip link set "+n.bridge+" up")
+	}
+	run(t, "ip addr add "+nets[0].prefix+"1/24 dev "+nets[0].bridge)
+	for k := range members {
+		space := fmt.Sprintf("ferry-c%d-%d", number, k)
+		command("ip netns del " + space)
+		run(t, "ip netns add "+space)
+		t.Cleanup(func() { command("ip netns del " + space) })
+		run(t, "ip -n "+space+" link set lo up")
+		for c, n := range nets {
+			outside, inside := fmt.Sprintf("fco%d%c%d", number, 'a'+k, c), fmt.Sprintf("fci%d%c%d", number, 'a'+k, c)
+			run(t, "ip link add "+outside+" type veth peer name "+inside+" netns "+space)
+			t.Cleanup(func() { command("ip link del " + outside) })
+			run(t, "ip link set "+outside+" master "+n.bridge)
+			run(t, "ip link set "+outside+" up")
+			run(t, fmt.Sprintf("ip -n %s addr add %s%d/24 dev %s", space, n.prefix, 2+k, inside))
+			run(t, "ip -n "+space+" link set "+inside+" up")
+			if c == 1 {
+				w.routes = append(w.routes, outside)
+			}
+		}
+		w.members = append(w.members, network.Member{Listen: fmt.Sprintf("%s%d:4222", nets[0].prefix, 2+k), Routes: fmt.Sprintf("%s%d:6222", nets[1].prefix, 2+k)})
+		w.wrap[network.MemberName(k)] = []string{"nsenter", "--net=/run/netns/" + space}
+	}
+	return w
+}
+
+// pull pulls out a member's card for routes; plug puts it back.
+func (w *wires) pull(k int) { w.t.Helper(); run(w.t, "ip link set "+w.routes[k]+" down") }
+func (w *wires) plug(k int) { w.t.Helper(); run(w.t, "ip link set "+w.routes[k]+" up") }

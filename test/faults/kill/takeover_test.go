@@ -1,0 +1,338 @@
+//go:build linux
+
+package kill_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"ferry/test/campaign"
+	"ferry/test/flow/network"
+)
+
+// TestCampaignTakeover ends the active one of two instances of an agent in every way, under
+// load: the standby takes over, nothing is lost or doubled, and no two processes ever have one
+// file open for writing.
+func TestCampaignTakeover(t *testing.T) {
+	const name = "takeover"
+	campaign.Run(t, campaign.Spec{Name: name, Unit: "takeovers", Full: 200, Short: 6,
+		What: "the active one of two instances of an agent is killed, stopped, cut off, or paused at any moment or between a check and what it is for, and woken after its lock was taken away and the standby is active",
+	}, func(t *testing.T, c *campaign.C) {
+		seed, each := c.Seed, perNetwork
+		if c.Short {
+			each = c.Count / 2 // a source and a destination
+		}
+		for left := c.Count; left > 0; seed++ {
+			done := 0
+			if !t.Run(fmt.Sprint(seed), func(t *testing.T) { done = reigns(t, seed, min(left, each)) }) {
+				t.Logf("this network again: make test-faults CAMPAIGN=%s SEED=%d COUNT=%d", name, seed, min(left, each))
+				return
+			}
+			c.Add(done)
+			left -= done
+		}
+	})
+}
+
+// awoken is the first takeover of each network: the active instance is stopped in the middle of
+// a large file of which something is safe, and woken when the other one has gone on with it.
+func (w *throne) awoken(seed uint64) int {
+	j := &network.Job{From: source, To: dest, In: "in/large", Out: "out/large", Seed: seed, Count: 1, Size: 256 * mib}
+	o, all := begin(w.Network, []*network.Job{j})
+	w.Growing(dest, 60*mib)
+	w.paused()
+	finish(w.t, w.Network, o, []*network.Job{j}, all)
+	return 1
+}
+
+// A throne is an agent with two instances.
+type throne struct {
+	*network.Network
+	t     *testing.T
+	r     *rand.Rand
+	agent string
+	lines map[string]*network.Line
+	king  string // the active instance
+	heir  string // the other one, which stands by
+}
+
+// reigns is one network with so many takeovers.
+func reigns(t *testing.T, seed uint64, most int) (done int) {
+	r := campaign.Rand(seed)
+	agent, other := source, dest
+	if seed%2 == 0 {
+		agent, other = dest, source
+	}
+	n := up(t, network.Setup{Agents: []string{other}})
+	w := &throne{Network: n, t: t, r: r, agent: agent, lines: map[string]*network.Line{}}
+	one, two := n.Line(), n.Line()
+	w.king, w.heir = n.Pair(agent, one.URL(), two.URL())
+	w.lines[w.king], w.lines[w.heir] = one, two
+	n.Start(w.king)
+	n.Start(w.heir)
+	stop := w.watch()
+	done = w.awoken(seed)
+	next := int(seed) * 7
+	for round := 0; done < most; round++ {
+		jobs := some(r, seed, fmt.Sprint(round))
+		o, all := begin(n, jobs)
+		// Three crashes without progress set a transfer aside: two in a round at most.
+		spent := 0
+		for left := 1 + r.IntN(2); left > 0 && done < most && instant(r, n, jobs, all); {
+			e := falls[next%len(falls)]
+			if spent > 0 && spent+e.crashes > 2 {
+				break
+			}
+			left, spent = left-1, spent+e.crashes
+			next++
+			began := time.Now()
+			count := e.do(w)
+			t.Logf("%s of %s: %d takeovers in %.1f s", e.name, agent, count, time.Since(began).Seconds())
+			done += count
+		}
+		finish(t, n, o, jobs, all)
+		if t.Failed() {
+			break
+		}
+	}
+	for _, twice := range stop() {
+		t.Errorf("two instances have had %s open for writing at a time", twice)
+	}
+	return min(done, most)
+}
+
+// falls are the ways in which an active instance ends, with how many crashes that is at most;
+// some are tried more often.
+var falls = []struct {
+	name    string
+	crashes int
+	do      func(*throne) int
+}{
+	{"kill", 1, (*throne).killed}, {"pause", 1, (*throne).paused}, {"point", 2, (*throne).point}, {"stop", 0, (*throne).stopped},
+	{"kill", 1, (*throne).killed}, {"point", 2, (*throne).point}, {"pause", 1, (*throne).paused}, {"point", 2, (*throne).point},
+	{"cut", 0, func(w *throne) int { return w.cut((*network.Line).Cut) }},
+	{"kill", 1, (*throne).killed}, {"point", 2, (*throne).point}, {"pause", 1, (*throne).paused}, {"point", 2, (*throne).point},
+	{"hold", 0, func(w *throne) int { return w.cut((*network.Line).Hold) }},
+}
+
+// succeeds has the active instance end and waits until the other one is active.
+func (w *throne) succeeds(end func()) {
+	w.t.Helper()
+	before := w.TurnOf(w.heir, w.agent)
+	end()
+	w.Active(w.heir, w.agent, before)
+	w.king, w.heir = w.heir, w.king
+}
+
+// back starts the instance that has ended: it stands by.
+func (w *throne) back() {
+	w.t.Helper()
+	before := w.TurnOf(w.heir, w.agent)
+	w.Launch(w.heir)
+	w.Standing(w.heir, w.agent, before)
+}
+
+func (w *throne) killed() int {
+	w.succeeds(func() { w.Kill(w.king) })
+	w.back()
+	return 1
+}
+
+func (w *throne) stopped() int {
+	w.succeeds(func() { w.Stop(w.king) })
+	w.back()
+	return 1
+}
+
+func (w *throne) cut(how func(*network.Line)) int {
+	line := w.lines[w.king]
+	before := w.TurnOf(w.king, w.agent)
+	w.succeeds(func() { how(line) })
+	line.Heal()
+	w.Standing(w.heir, w.agent, before)
+	return 1
+}
+
+// paused stops the active instance anywhere, takes its lock away, and wakes it once the other
+// one is active.
+func (w *throne) paused() int {
+	w.Freeze(w.king)
+	w.dethroned()
+	return 1
+}
+
+// dethroned takes the lock from an active instance that is stopped.
+func (w *throne) dethroned() {
+	before := w.TurnOf(w.king, w.agent)
+	w.succeeds(func() { w.Unlock(w.king, w.State(w.agent)) })
+	if w.r.IntN(2) == 0 {
+		moment(w.r, 500*time.Millisecond)
+	}
+	w.Thaw(w.heir)
+	w.Standing(w.heir, w.agent, before)
+}
+
+// points lie between a check and what is done because of it, or in the middle of something
+// that takes several steps: of any instance, of a source's, and of a destination's.
+var points = map[string][]string{
+	"":     {"ledger.before_transaction", "ledger.before_transaction", "claim.marked", "claim.before_rename", "claim.copied", "ledger.opened", "agent.opened", "agent.after_recover"},
+	source: {"journal.before_sync", "journal.after_sync", "agent.after_revive", "delete.after_mark", "delete.after_aside", "delete.after_unlink"},
+	dest: {"commit.after_committing", "commit.after_rename", "commit.before_dirsync", "commit.after_committed", "receiver.after_create",
+		"receiver.after_temporary", "receiver.after_reopen", "recover.after_rename", "takeover.copied"},
+}
+
+// somewhere is a point that an instance of an agent may come to, and how often it is to pass
+// it before.
+func somewhere(r *rand.Rand, agent string) string {
+	all := append(slices.Clone(points[""]), points[agent]...)
+	at := all[r.IntN(len(all))]
+	switch {
+	case at == "ledger.before_transaction":
+		return fmt.Sprintf("%s=stop@%d", at, 1+r.IntN(40))
+	case strings.HasPrefix(at, "commit.") || strings.HasPrefix(at, "journal.") || strings.HasPrefix(at, "delete."):
+		return fmt.Sprintf("%s=stop@%d", at, 1+r.IntN(4))
+	}
+	return at + "=stop"
+}
+
+// point starts the standby again so that it will stop by itself at a point when it is active,
+// and has it become so. Where it comes to that point its lock is taken away there, and it
+// is woken once the other one is active.
+func (w *throne) point() int {
+	point := somewhere(w.r, w.agent)
+	w.Kill(w.heir)
+	w.Setenv(w.heir, "FERRY_FAILPOINT="+point)
+	w.back()
+	w.Setenv(w.heir)
+
+	halted := func(who string) bool {
+		if !w.Running(who) {
+			w.t.Fatalf("%s, which was to stop at %s, has ended with %d", who, point, w.ExitCode(who))
+		}
+		return network.Stopped(w.Pid(who))
+	}
+	before := w.TurnOf(w.heir, w.agent)
+	w.Kill(w.king)
+	w.Until("the standby is active, or stops on its way", func() bool { return halted(w.heir) || w.TurnOf(w.heir, w.agent).Active > before.Active })
+	w.king, w.heir = w.heir, w.king
+	w.Launch(w.heir)
+	for limit := time.After(time.Duration(w.r.Int64N(int64(2 * time.Second)))); !halted(w.king); {
+		select {
+		case <-limit:
+			w.Ready(w.heir)
+			w.t.Logf("it did not come to %s", point)
+			return 1 + w.killed() // it could come to it yet
+		case <-time.After(3 * time.Millisecond):
+			continue
+		}
+	}
+	w.Ready(w.heir)
+	w.t.Logf("stopped at %s", point)
+	w.dethroned()
+	return 2
+}
+
+// watch looks, until it is told to stop, whether both instances have one file open for
+// writing: beneath the agent's root, or one of its ledger's.
+func (w *throne) watch() (stop func() []string) {
+	quit := make(chan struct{})
+	var over sync.WaitGroup
+	var found []string
+	dirs := []string{w.Root(w.agent), filepath.Join(w.State(w.agent), "items")}
+	file := filepath.Join(w.State(w.agent), "ledger.db")
+	over.Go(func() {
+		tick := time.NewTicker(2 * time.Millisecond)
+		defer tick.Stop()
+		for len(found) < 10 {
+			select {
+			case <-tick.C:
+			case <-quit:
+				return
+			}
+			both := map[string]string{} // by device and inode
+			for _, pid := range instancesOf(w.State(w.agent)) {
+				mine := map[string]string{}
+				for id, path := range writing(pid, dirs, file) {
+					if at, is := both[id]; is {
+						found = append(found, at)
+					}
+					mine[id] = path
+				}
+				for id, path := range mine {
+					both[id] = path
+				}
+			}
+		}
+	})
+	return func() []string {
+		close(quit)
+		over.Wait()
+		return found
+	}
+}
+
+// instancesOf are the processes that were started with a state directory.
+func instancesOf(dir string) (pids []int) {
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range all {
+		data, err := os.ReadFile(name)
+		if err != nil || !strings.Contains(string(data), "\x00--standby\x00") || !strings.Contains(string(data), "\x00"+dir+"\x00") {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// writing are the files beneath directories that a process has open for writing, and the
+// database that it has mapped, by what they are. A taker has the database open before that, for
+// its lock.
+func writing(pid int, dirs []string, file string) map[string]string {
+	open := map[string]string{}
+	maps, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	for line := range strings.Lines(string(maps)) {
+		if f := strings.Fields(line); len(f) >= 6 && f[5] == file {
+			open[f[3]+" "+f[4]] = strings.Join(f[5:], " ")
+		}
+	}
+	fds, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	for _, d := range fds {
+		at := fmt.Sprintf("/proc/%d/fd/%s", pid, d.Name())
+		path, err := os.Readlink(at)
+		within := false
+		for _, dir := range dirs {
+			within = within || strings.HasPrefix(path, dir+"/")
+		}
+		if err != nil || !within {
+			continue
+		}
+		info, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, d.Name()))
+		if err != nil {
+			continue
+		}
+		var flags uint64
+		for line := range strings.Lines(string(info)) {
+			if text, ok := strings.CutPrefix(line, "flags:"); ok {
+				flags, _ = strconv.ParseUint(strings.TrimSpace(text), 8, 64)
+			}
+		}
+		st, err := os.Stat(at)
+		if err != nil || !st.Mode().IsRegular() || flags&(syscall.O_WRONLY|syscall.O_RDWR) == 0 {
+			continue
+		}
+		sys := st.Sys().(*syscall.Stat_t)
+		open[fmt.Sprint(sys.Dev, sys.Ino)] = path
+	}
+	return open
+}

@@ -1,0 +1,233 @@
+package tampering_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"math/rand/v2"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"ferry/internal/agent"
+	"ferry/internal/audit"
+	"ferry/internal/authority"
+	"ferry/internal/authority/authoritytest"
+	"ferry/internal/coordination"
+	"ferry/internal/enrol"
+	"ferry/internal/identity"
+	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+	"ferry/internal/witness"
+	"ferry/test/campaign"
+)
+
+// TestCampaignReceipts has a coordination that receipts what it does not keep.
+func TestCampaignReceipts(t *testing.T) {
+	campaign.Run(t, campaign.Spec{Name: "receipts", Unit: "liars", Full: 40, Short: 4,
+		What:     "coordinations with the network's own identity that receipt audit records which they do not keep, with no proof or a false one, and an honest one after them",
+		Packages: []string{"internal/audit", "internal/witness", "internal/agent", "internal/coordination", "internal/ledger"}},
+		func(t *testing.T, c *campaign.C) {
+			c.Beside(t, 4, lied)
+		})
+}
+
+// A stage is a network with one agent, and whoever is coordination at the time.
+type stage struct {
+	*testing.T
+	ctx     context.Context
+	net     *authority.Authority
+	server  *qmgr.Server
+	service *identity.Identity
+	user    *qmgr.Conn
+	agent   *agent.Agent
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	s := &stage{T: t, ctx: ctx, net: authoritytest.New(t)}
+	claims, err := s.net.Claims()
+	must(t, err)
+	s.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0",
+		Guard: &qmgr.Guard{Identity: authoritytest.Identity(t, s.net, identity.Manager, "QM", roles.Manager), Claims: claims}})
+	must(t, err)
+	t.Cleanup(s.server.Shutdown)
+	s.service = authoritytest.Identity(t, s.net, identity.Coordination, "", roles.Coordination)
+	s.user = s.connect(authoritytest.Identity(t, s.net, identity.User, "ann", roles.Admin))
+	desk := &enrol.Desk{Authority: s.net, Conn: s.connect(authoritytest.Identity(t, s.net, identity.Authority, "", roles.Authority)),
+		Token: func(string) (string, error) { return "", nil }, Changed: func() {}, Log: slog.New(slog.DiscardHandler)}
+	away, err := desk.Attend()
+	must(t, err)
+	t.Cleanup(away)
+	s.agent, err = agent.Start(ctx, agent.Config{Name: "ALPHA", Dir: t.TempDir(), Roots: []string{t.TempDir()}, Log: slog.New(slog.DiscardHandler)},
+		s.connect(authoritytest.Identity(t, s.net, identity.Agent, "ALPHA", roles.Agent)))
+	must(t, err)
+	t.Cleanup(s.agent.Stop)
+	return s
+}
+
+func (s *stage) connect(i *identity.Identity) *qmgr.Conn {
+	s.Helper()
+	c, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{URL: s.server.URL(), Identity: i})
+	must(s.T, err)
+	s.Cleanup(c.Close)
+	return c
+}
+
+func (s *stage) ask(subject string, kind wire.Kind, body any) *wire.Answer {
+	s.Helper()
+	data, err := s.user.Request(s.ctx, subject, wire.Marshal(wire.Ask{V: wire.Version, Kind: kind, Body: wire.Marshal(body)}), 10*time.Second)
+	must(s.T, err)
+	ans, err := wire.DecodeAnswer(data)
+	must(s.T, err)
+	return ans
+}
+
+func (s *stage) until(what string, ok func() bool) {
+	s.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-s.ctx.Done():
+			s.Fatalf("%s: never", what)
+		}
+	}
+}
+
+const acts = 5
+
+// lied is one case.
+func lied(t *testing.T, seed uint64, r *rand.Rand) {
+	s := newStage(t)
+	l := s.liar(int(seed%4), r)
+	for range acts {
+		s.ask(wire.AskAgent("ALPHA", s.user.Self()), wire.AskSet, wire.SetRates{Rates: map[transfer.AgentName]string{"": "1M"}})
+	}
+	s.until("the records are receipted", func() bool { return l.receipts.Load() >= acts })
+	asked := l.asked.Load()
+	s.until("the agent has asked for proofs", func() bool { return l.asked.Load() >= asked+2 || s.agent.OutboxLeft() < acts })
+	if left := s.agent.OutboxLeft(); left < acts {
+		t.Fatalf("%d of %d records are left in the outbox, and no log has the others", left, acts)
+	}
+	l.stop()
+
+	// An honest one takes over. What was said before may stand in its way until somebody has
+	// accepted its log; then it gets all records.
+	dir := t.TempDir()
+	conn := s.connect(s.service)
+	honest, err := coordination.Start(s.ctx, coordination.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)}, conn)
+	must(t, err)
+	shown, err := witness.DecodeShown(s.ask(wire.AskSubject(wire.Coordination, s.user.Self()), wire.AskLog, wire.LogSeen{}).Witness)
+	must(t, err)
+	s.ask(wire.AskAgent("ALPHA", s.user.Self()), wire.AskAccept, wire.AcceptLog{Note: shown.Note, Binding: shown.Binding.Encode()})
+	s.until("the records are proved", func() bool { return s.agent.OutboxLeft() == 0 })
+	honest.Stop()
+	log, err := audit.OpenLogReadOnly(filepath.Join(dir, "audit"))
+	must(t, err)
+	defer log.Close()
+	report, err := log.VerifySigned(t.Context(), s.service.Roots())
+	if err != nil || report.Found > 0 || report.Signed < acts {
+		t.Errorf("the log of the honest one: %+v, %v", report, err)
+	}
+}
+
+// A liar is coordination, with its key, and keeps nothing.
+type liar struct {
+	*stage
+	way      int
+	key      *witness.Key
+	conn     *qmgr.Conn
+	receipts atomic.Int64 // up to which record it has receipted
+	asked    atomic.Int64 // how often it was asked for the log
+	seed     uint64
+	stop     func()
+}
+
+func (s *stage) liar(way int, r *rand.Rand) *liar {
+	s.Helper()
+	l := &liar{stage: s, way: way, conn: s.connect(s.service), seed: r.Uint64()}
+	var err error
+	l.key, err = witness.OpenKey(s.service, time.Now())
+	must(s.T, err)
+	ctx, cancel := context.WithCancel(s.ctx)
+	drop, err := l.conn.Subscribe(wire.AllAsks(wire.Coordination), l.answer)
+	must(s.T, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = l.conn.Consume(ctx, qmgr.Events(), l.receipt)
+	}()
+	l.stop = func() { drop(); cancel(); <-done; l.conn.Close() }
+	return l
+}
+
+// receipt receipts a batch, and keeps nothing of it.
+func (l *liar) receipt(d qmgr.Delivery) {
+	d.Ack()
+	b, err := audit.DecodeBatch(d.Data)
+	if err != nil || len(b.Records) == 0 {
+		return
+	}
+	last, err := audit.Decode(b.Records[len(b.Records)-1])
+	if err != nil {
+		return
+	}
+	data, err := audit.EncodeReceipt(audit.Receipt{Agent: b.Agent, Incarnation: b.Incarnation, Have: last.N, Index: int64(last.N)})
+	if err == nil && l.conn.Answer(b.Agent.Token(), b.Reply, data) == nil {
+		l.receipts.Store(int64(last.N))
+	}
+}
+
+// answer answers what it is asked, and shows a log of its own making.
+func (l *liar) answer(m qmgr.Message) {
+	ask, err := wire.DecodeAsk(m.Data)
+	if err != nil {
+		return
+	}
+	ans := wire.Answer{V: wire.Version, ID: ask.ID}
+	if ask.Kind == wire.AskLog {
+		var seen wire.LogSeen
+		if json.Unmarshal(ask.Body, &seen) == nil {
+			ans.Witness = l.show(&seen)
+		}
+		l.asked.Add(1)
+	}
+	_ = l.conn.Answer(wire.LastToken(m.Subject), m.Reply, wire.Marshal(ans))
+}
+
+// show is a log of records that are not the agent's, with what the way has in place of a proof.
+func (l *liar) show(seen *wire.LogSeen) []byte {
+	at := witness.Checkpoint{Network: l.service.Name().Network, Size: 64, Log: audit.FormatIncarnation(l.seed)}
+	leaves := make([]tlog.Hash, at.Size)
+	for i := range leaves {
+		leaves[i] = tlog.RecordHash([]byte{byte(i), byte(l.seed)})
+	}
+	at.Root = witness.RootOf(leaves)
+	note, err := l.key.Sign(at)
+	if err != nil {
+		return nil
+	}
+	s := &witness.Shown{V: 1, Signed: witness.Signed{Note: note, Binding: l.key.Binding()}}
+	run := witness.Run{First: seen.First, Count: int(seen.Last-seen.First) + 1}
+	switch {
+	case seen.First == 0:
+	case l.way == 1: // a place without a proof
+		s.Runs = []witness.Run{run}
+	case l.way == 2: // hashes of the tree, and not beside the records
+		run.Proof = []tlog.Hash{leaves[0], at.Root}
+		s.Runs = []witness.Run{run}
+	case l.way == 3: // all of the log is theirs
+		run.Count, run.Proof = int(at.Size), nil
+		s.Runs = []witness.Run{run}
+	}
+	return wire.Marshal(s)
+}

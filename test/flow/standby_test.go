@@ -1,0 +1,229 @@
+//go:build linux
+
+package flow_test
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ferry/test/flow/network"
+)
+
+// Of two instances that are started one is active and the other stands by, also where both
+// start at the same instant; the network sees both.
+func TestTwoInstancesOneIsActive(t *testing.T) {
+	t.Parallel()
+	for _, together := range []bool{false, true} {
+		n := up(t, "ALPHA")
+		one, two := n.Pair("BETA", n.URL(), n.URL())
+		if together {
+			n.Launch(one, two)
+		} else {
+			n.Start(one)
+			n.Launch(two)
+		}
+		n.Ready(one, two)
+		a, b := n.TurnOf(one, "BETA"), n.TurnOf(two, "BETA")
+		if a.Active+b.Active != 1 || !together && a.Active != 1 {
+			t.Fatalf("the one: %+v, the other: %+v", a, b)
+		}
+		n.File("ALPHA", "a", 1, 3*mib)
+		sum := n.Send("ALPHA:a", "BETA:out/").Ends("successful", 0).Summary
+		n.Same("ALPHA", "a", "BETA", "out/a")
+		once(t, n, sum.ID, 1)
+		n.UntilEvery("both are shown", 100*time.Millisecond, func() bool {
+			out := n.Ferry("agent", "ls").OK().Stdout
+			return strings.Count(out, "BETA ") == 2 && strings.Count(out, " STANDBY ") == 1
+		})
+		if shown := n.Ferry("agent", "show", "BETA").OK().Stdout; strings.Count(shown, "\nstandby ") != 1 {
+			t.Errorf("it shows:\n%s", shown)
+		}
+	}
+}
+
+// endings are the ways in which the active instance goes.
+var endings = map[string]func(n *network.Network, who string){
+	"killed":  func(n *network.Network, who string) { n.Kill(who) },
+	"stopped": func(n *network.Network, who string) { n.Stop(who) },
+}
+
+// Whichever side has a standby, and however its active instance ends in the middle of a file,
+// the standby takes over and the file goes on from where it was.
+func TestStandbyTakesOver(t *testing.T) {
+	t.Parallel()
+	for ending, end := range endings {
+		for _, side := range []string{"ALPHA", "BETA"} {
+			t.Run(ending+" "+side, func(t *testing.T) {
+				other := map[string]string{"ALPHA": "BETA", "BETA": "ALPHA"}[side]
+				n := up(t, other)
+				one, two := n.Pair(side, n.URL(), n.URL())
+				n.Start(one)
+				n.Start(two)
+				n.File("ALPHA", "big", 2, 256*mib)
+				n.Files("ALPHA", "many", 3, 300, 2000)
+				s, m := n.SendAsync("ALPHA:big", "BETA:out/"), n.SendAsync("-r", "ALPHA:many", "BETA:out/")
+				n.Growing("BETA", 100*mib)
+				before, from := n.TurnOf(two, side), time.Now()
+				end(n, one)
+				n.Active(two, side, before)
+				took := time.Since(from)
+				sum := s.Wait().Ends("successful", 0).Summary
+				many := m.Wait().Ends("successful", 0).Summary
+				n.Same("ALPHA", "big", "BETA", "out/big")
+				n.Same("ALPHA", "many", "BETA", "out/many")
+				once(t, n, sum.ID, 1)
+				once(t, n, many.ID, 301)
+				t.Logf("active after %.1f s; resumes %d, sent again %d KiB", took.Seconds(), sum.Resumes, sum.BytesResent>>10)
+			})
+		}
+	}
+}
+
+// An active instance that is cut off from its queue manager stops and lets go, be it told
+// or not that it is cut off; when the line is whole again it stands by.
+func TestStandbyTakesOverFromOneThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	for name, cut := range map[string]func(*network.Line){"told": (*network.Line).Cut, "not told": (*network.Line).Hold} {
+		t.Run(name, func(t *testing.T) {
+			n := up(t, "ALPHA")
+			line := n.Line()
+			one, two := n.Pair("BETA", line.URL(), n.URL())
+			n.Start(one)
+			n.Start(two)
+			n.File("ALPHA", "big", 2, 256*mib)
+			s := n.SendAsync("ALPHA:big", "BETA:out/")
+			n.Growing("BETA", 60*mib)
+			first, second, from := n.TurnOf(one, "BETA"), n.TurnOf(two, "BETA"), time.Now()
+			cut(line)
+			n.Active(two, "BETA", second)
+			took := time.Since(from)
+			line.Heal()
+			sum := s.Wait().Ends("successful", 0).Summary
+			n.Same("ALPHA", "big", "BETA", "out/big")
+			once(t, n, sum.ID, 1)
+			n.Standing(one, "BETA", first)
+			t.Logf("active after %.1f s", took.Seconds())
+
+			// And back again.
+			n.File("ALPHA", "a", 3, mib)
+			first = n.TurnOf(one, "BETA")
+			n.Stop(two)
+			n.Active(one, "BETA", first)
+			n.Send("ALPHA:a", "BETA:out/").Ends("successful", 0)
+			n.Same("ALPHA", "a", "BETA", "out/a")
+		})
+	}
+}
+
+// An active instance that is stopped keeps its lock, and nobody takes over: it would go on.
+// Where the storage takes the lock from it meanwhile, the standby takes over, and the one
+// that wakes finds that out before it writes a record or renames a file (scenario 34).
+func TestAPausedInstanceWakesAfterTheTakeover(t *testing.T) {
+	t.Parallel()
+	for _, side := range []string{"ALPHA", "BETA"} {
+		t.Run(side, func(t *testing.T) {
+			other := map[string]string{"ALPHA": "BETA", "BETA": "ALPHA"}[side]
+			n := up(t, other)
+			one, two := n.Pair(side, n.URL(), n.URL())
+			n.Start(one)
+			n.Start(two)
+			n.File("ALPHA", "big", 2, 256*mib)
+			n.Files("ALPHA", "many", 3, 1000, 2000)
+			s, m := n.SendAsync("ALPHA:big", "BETA:out/"), n.SendAsync("-r", "ALPHA:many", "BETA:out/")
+			n.Growing("BETA", 60*mib)
+			first, second := n.TurnOf(one, side), n.TurnOf(two, side)
+			n.Freeze(one)
+			if n.TurnOf(two, side) != second {
+				t.Fatal("the standby has taken over from one that has its lock")
+			}
+			n.Unlock(one, n.State(side))
+			n.Active(two, side, second)
+			n.Thaw(one)
+			n.Standing(one, side, first)
+			sum := s.Wait().Ends("successful", 0).Summary
+			many := m.Wait().Ends("successful", 0).Summary
+			n.Same("ALPHA", "big", "BETA", "out/big")
+			n.Same("ALPHA", "many", "BETA", "out/many")
+			once(t, n, sum.ID, 1)
+			once(t, n, many.ID, 1001)
+			if turn := n.TurnOf(one, side); turn.Active != first.Active {
+				t.Errorf("the one that woke: %+v after %+v", turn, first)
+			}
+		})
+	}
+}
+
+// Without --standby a second instance is refused as ever; a standby whose directory is not
+// that of the active instance is, too, and says what is wrong.
+func TestInstancesThatShareNothing(t *testing.T) {
+	t.Parallel()
+	n := up(t)
+	one, two := n.Pair("BETA", n.URL(), n.URL())
+	n.Start(one)
+	n.AddOther("PLAIN", "agent BETA ready", "agent", "run", "BETA", "--network", n.URL(), "--dir", n.State("BETA"), "--root", n.Root("BETA"))
+	n.Launch("PLAIN")
+	if code := n.ExitCode("PLAIN"); code != 70 || !strings.Contains(n.Wrote("PLAIN"), "already running on ") {
+		t.Errorf("a second instance without --standby ends with %d: %s", code, n.Wrote("PLAIN"))
+	}
+
+	must(t, os.MkdirAll(n.State("elsewhere"), 0o700))
+	n.Copy(n.State("BETA")+"/identity", n.State("elsewhere"))
+	n.AddOther("ALONE", "agent BETA ", "agent", "run", "BETA", "--standby", "--network", n.URL(), "--dir", n.State("elsewhere"), "--root", n.Root("BETA"))
+	n.Launch("ALONE")
+	if code := n.ExitCode("ALONE"); code != 70 || !strings.Contains(n.Wrote("ALONE"), "is free here: the storage is not the one that ") {
+		t.Errorf("a standby with a directory of its own ends with %d: %s", code, n.Wrote("ALONE"))
+	}
+	n.Start(two)
+	before := n.TurnOf(two, "BETA")
+	n.Signal(one, syscall.SIGKILL)
+	n.Active(two, "BETA", before)
+}
+
+// Of two coordination services the standby takes over. Agents do not notice, and nothing is
+// lost of the audit log.
+func TestCoordinationStandsBy(t *testing.T) {
+	t.Parallel()
+	n := network.Up(t, network.Setup{Ferry: ferry, Flags: map[string][]string{network.QM: {"--coordination", "none"}}})
+	line := n.Line()
+	for who, url := range map[string]string{"C1": line.URL(), "C2": n.URL()} {
+		n.AddOther(who, "coordination ", "coordination", "run", "--standby", "--network", url, "--dir", n.State("C"))
+	}
+	turn := func(who, what string) int { return n.Logged(who, "coordination "+what) }
+	n.Start("C1")
+	n.Start("C2")
+	if turn("C1", "ready") != 1 || turn("C2", "standing by") != 1 {
+		t.Fatal("the first is not active, or the second does not stand by")
+	}
+	n.Add("ALPHA")
+	n.Add("BETA")
+	n.Start("ALPHA", "BETA")
+	n.Files("ALPHA", "many", 3, 300, 2000)
+	send := func(to string) {
+		sum := n.Send("-r", "ALPHA:many", "BETA:"+to+"/").Ends("successful", 0).Summary
+		once(t, n, sum.ID, 301)
+	}
+	send("first")
+	n.Kill("C1")
+	n.Until("the standby is active", func() bool { return turn("C2", "ready") == 1 })
+	send("second")
+
+	n.Start("C1")
+	n.Stop("C2")
+	n.Until("the other one is active again", func() bool { return turn("C1", "ready") == 2 })
+	n.Start("C2")
+	line.Hold()
+	n.Until("it takes over from one that is cut off", func() bool { return turn("C2", "ready") == 2 })
+	line.Heal()
+	send("third")
+	n.Until("who was cut off stands by", func() bool { return turn("C1", "standing by") == 2 })
+
+	n.Freeze("C2")
+	n.Unlock("C2", n.State("C"))
+	n.Until("it takes over from one that has lost its lock", func() bool { return turn("C1", "ready") == 3 })
+	n.Thaw("C2")
+	n.Until("the one that woke stands by", func() bool { return turn("C2", "standing by") > 2 })
+	send("fourth")
+}

@@ -1,0 +1,435 @@
+//go:build linux
+
+package flow_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/test/flow/network"
+)
+
+const stored = "--delivery=stored"
+
+// empty waits until nothing is stored any more.
+func empty(t *testing.T, n *network.Network) {
+	t.Helper()
+	w := n.Wire()
+	n.UntilEvery("the store is empty", 50*time.Millisecond, func() bool {
+		left, _ := w.Stored("FERRY_STORE")
+		return left == 0
+	})
+}
+
+// isSent waits until everything of a transfer is stored and it waits for its destination without a slot.
+func isSent(t *testing.T, n *network.Network, id string) {
+	t.Helper()
+	n.UntilEvery("the transfer is sent", 50*time.Millisecond, func() bool {
+		p := n.Status(id)
+		return p.State == "waiting" && p.Reason != nil && strings.HasPrefix(p.Reason.Text, "sent:")
+	})
+}
+
+// The source can finish sending while the destination is away, and its slot is free for another
+// transfer. When the destination comes it takes everything, and the store is empty.
+func TestStoredWhileTheDestinationIsAway(t *testing.T) {
+	t.Parallel()
+	n := network.Up(t, network.Setup{Ferry: ferry, Shape: atOne(), Agents: []string{"ALPHA", "BETA", "GAMMA"}, Flags: map[string][]string{"ALPHA": {"--max-source-transfers", "1"}}})
+	n.File("ALPHA", "in/big", 1, 60*mib)
+	n.Files("ALPHA", "in/many", 2, 2500, 700)
+	n.File("ALPHA", "other", 3, mib)
+	n.Stop("BETA")
+
+	s := n.SendAsync(stored, "-r", "ALPHA:in", "BETA:out/")
+	isSent(t, n, s.ID())
+	n.Send("ALPHA:other", "GAMMA:other").Ends("successful", 0) // over the only slot
+	n.Start("BETA")
+
+	sum := s.Wait().Ends("successful", 0).Summary
+	n.Same("ALPHA", "in", "BETA", "out/in")
+	once(t, n, sum.ID, 2503)
+	if sum.Resumes != 0 || sum.BytesResent != 0 {
+		t.Errorf("nothing went wrong, and the summary says %+v", sum)
+	}
+	empty(t, n)
+	n.NoTemporaries("BETA")
+}
+
+// atOne is the shape of networks whose agents are all at one queue manager, as stored delivery needs it: between
+// two it is refused. Otherwise it is the one that is asked for.
+func atOne() string {
+	if os.Getenv("SHAPE") == network.ShapeChannels {
+		return network.ShapeHub
+	}
+	return ""
+}
+
+func upAtOne(t *testing.T, agents ...string) *network.Network {
+	t.Helper()
+	return network.Up(t, network.Setup{Ferry: ferry, Agents: agents, Shape: atOne()})
+}
+
+// The two need never be up at the same time, but for the outcomes.
+func TestStoredTheyNeverMeet(t *testing.T) {
+	t.Parallel()
+	n := upAtOne(t, "ALPHA", "BETA")
+	n.Files("ALPHA", "in", 3, 300, 20_000)
+	n.Stop("BETA")
+	s := n.SendAsync(stored, "--delete-source", "-r", "ALPHA:in", "BETA:out/")
+	isSent(t, n, s.ID())
+	n.Kill("ALPHA")
+	n.Start("BETA")
+	n.Arrived("BETA", "out/in", 300)
+	empty(t, n)
+	n.Start("ALPHA")
+	s.Wait().Ends("successful", 0)
+	once(t, n, s.ID(), 301)
+	if left := n.Count("ALPHA", "in"); left != 0 {
+		t.Errorf("%d sources are left", left)
+	}
+}
+
+// Whoever is killed while the destination takes what is stored, each file arrives once.
+func TestStoredKilled(t *testing.T) {
+	t.Parallel()
+	for _, who := range victims {
+		t.Run(strings.Join(who, "+"), func(t *testing.T) {
+			n := upAtOne(t, "ALPHA", "BETA")
+			n.File("ALPHA", "in/big", 4, 200*mib)
+			n.Files("ALPHA", "in/many", 5, 500, 3000)
+			n.Stop("BETA")
+			s := n.SendAsync(stored, "-r", "ALPHA:in", "BETA:out/")
+			isSent(t, n, s.ID())
+			n.Start("BETA")
+			n.Growing("BETA", 70*mib)
+			n.Kill(who...)
+			n.Start(who...)
+			sum := s.Wait().Ends("successful", 0).Summary
+			n.Same("ALPHA", "in", "BETA", "out/in")
+			once(t, n, sum.ID, 503)
+			if sum.BytesResent > maxResent {
+				t.Errorf("%d bytes were sent again by the source", sum.BytesResent)
+			}
+			t.Logf("resumes %d, sent again %d KiB, %.1f s", sum.Resumes, sum.BytesResent>>10, sum.Seconds)
+			empty(t, n)
+		})
+	}
+}
+
+// Whoever is killed while the source sends, everything arrives once.
+func TestStoredKilledWhileSending(t *testing.T) {
+	t.Parallel()
+	for _, who := range victims {
+		t.Run(strings.Join(who, "+"), func(t *testing.T) {
+			n := upAtOne(t, "ALPHA", "BETA")
+			n.File("ALPHA", "big", 6, 256*mib)
+			s := n.SendAsync(stored, "--limit", "60M", "ALPHA:big", "BETA:out/")
+			n.Growing("BETA", 60*mib)
+			n.Kill(who...)
+			n.Start(who...)
+			sum := s.Wait().Ends("successful", 0).Summary
+			n.Same("ALPHA", "big", "BETA", "out/big")
+			once(t, n, sum.ID, 1)
+			// What the queue manager loses makes a hole, and what is stored until the hole is found is sent again.
+			if sum.BytesResent > maxResent && !slices.Contains(who, network.QM) {
+				t.Errorf("%d bytes were sent again by the source", sum.BytesResent)
+			}
+			t.Logf("resumes %d, sent again %d KiB, %.1f s", sum.Resumes, sum.BytesResent>>10, sum.Seconds)
+			empty(t, n)
+		})
+	}
+}
+
+// What is lost in the store is found out and sent again: all of it, its end, the middle of it.
+func TestStoredLost(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		lose func(n *network.Network, w *network.Wire)
+	}{
+		{"all", func(n *network.Network, w *network.Wire) { w.Drop("FERRY_STORE", "ferry.store.>") }},
+		{"end", func(n *network.Network, w *network.Wire) { w.Lose("FERRY_STORE", 60, 1000) }},
+		{"middle", func(n *network.Network, w *network.Wire) { w.Lose("FERRY_STORE", 30, 35) }},
+		{"stream", func(n *network.Network, w *network.Wire) {
+			n.Stop(n.Managers()...)
+			n.DeleteQueueManagerStore()
+			n.Start(n.Managers()...)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := upAtOne(t, "ALPHA", "BETA")
+			n.File("ALPHA", "in/big", 7, 20*mib)
+			n.Files("ALPHA", "in/many", 8, 100, 3000)
+			n.Stop("BETA")
+			s := n.SendAsync(stored, "-r", "ALPHA:in", "BETA:out/")
+			isSent(t, n, s.ID())
+			c.lose(n, n.Wire())
+			n.Start("BETA")
+			sum := s.Wait().Ends("successful", 0).Summary
+			n.Same("ALPHA", "in", "BETA", "out/in")
+			once(t, n, sum.ID, 103)
+			if sum.Resumes == 0 {
+				t.Error("nothing was sent again")
+			}
+			empty(t, n)
+		})
+	}
+}
+
+// A store without room is a wait that people see, and the transfer goes on as room comes. It is larger than the
+// store, so that the destination must take some before the source can go on.
+func TestStoredFull(t *testing.T) {
+	t.Parallel()
+	small := []string{"--max-stored", "64M"}
+	n := network.Up(t, network.Setup{Ferry: ferry, Shape: atOne(), Agents: []string{"ALPHA", "BETA", "GAMMA"},
+		Flags: map[string][]string{network.MemberName(0): small, network.MemberName(1): small, network.MemberName(2): small, "ALPHA": {"--max-source-transfers", "1"}}})
+	n.File("ALPHA", "big", 9, 120*mib)
+	n.File("ALPHA", "other", 3, mib)
+	n.Stop("BETA")
+	s := n.SendAsync(stored, "ALPHA:big", "BETA:out/")
+	n.UntilEvery("the store is full", 50*time.Millisecond, func() bool {
+		p := n.Status(s.ID())
+		return p.State == "waiting" && p.Reason != nil && strings.Contains(p.Reason.Text, "a quarter of its store")
+	})
+	n.Send("ALPHA:other", "GAMMA:other").Ends("successful", 0)
+	n.Start("BETA")
+	sum := s.Wait().Ends("successful", 0).Summary
+	n.Same("ALPHA", "big", "BETA", "out/big")
+	if sum.Resumes != 0 || sum.BytesResent != 0 {
+		t.Errorf("the summary says %+v", sum)
+	}
+	empty(t, n)
+}
+
+// A cancel empties the store, wherever the transfer stands.
+func TestStoredCancel(t *testing.T) {
+	t.Parallel()
+	t.Run("sent", func(t *testing.T) {
+		n := upAtOne(t, "ALPHA", "BETA")
+		n.File("ALPHA", "a", 1, 5*mib)
+		n.Stop("BETA")
+		s := n.SendAsync(stored, "ALPHA:a", "BETA:out/")
+		isSent(t, n, s.ID())
+		n.Ferry("transfer", "cancel", s.ID()).OK()
+		s.Wait().Ends("cancelled", 41)
+		empty(t, n)
+		n.Start("BETA")
+		n.File("ALPHA", "b", 1, mib)
+		n.Send(stored, "ALPHA:b", "BETA:out/").Ends("successful", 0)
+		if n.Exists("BETA", "out/a") {
+			t.Error("the file of a cancelled transfer has arrived")
+		}
+	})
+	t.Run("being taken", func(t *testing.T) {
+		n := upAtOne(t, "ALPHA", "BETA")
+		n.File("ALPHA", "big", 1, 256*mib)
+		s := n.SendAsync(stored, "--limit", "50M", "ALPHA:big", "BETA:out/")
+		n.Growing("BETA", 40*mib)
+		n.Ferry("transfer", "cancel", s.ID()).OK()
+		s.Wait().Ends("cancelled", 41)
+		empty(t, n)
+		n.NoTemporaries("BETA")
+	})
+}
+
+// A destination that never comes: the recovery time-out ends the transfer, and empties the store.
+func TestStoredRecoveryTimeout(t *testing.T) {
+	t.Parallel()
+	n := upAtOne(t, "ALPHA", "BETA")
+	n.File("ALPHA", "a", 1, mib)
+	n.Stop("BETA")
+	n.Send(stored, "--recovery-timeout", "3s", "ALPHA:a", "BETA:out/").Ends("failed", 69)
+	empty(t, n)
+	n.Start("BETA")
+	n.Send(stored, "ALPHA:a", "BETA:b").Ends("successful", 0)
+	if n.Exists("BETA", "out/a") {
+		t.Error("the file of a transfer that was given up has arrived")
+	}
+}
+
+// A transfer that has ended while the queue manager was away, at a source that was killed then, leaves nothing in the
+// store either.
+func TestStoredSweep(t *testing.T) {
+	t.Parallel()
+	n := upAtOne(t, "ALPHA", "BETA")
+	n.File("ALPHA", "a", 1, mib)
+	n.Stop("BETA")
+	s := n.SendAsync(stored, "--recovery-timeout", "4s", "ALPHA:a", "BETA:out/")
+	isSent(t, n, s.ID())
+	n.Stop(n.Managers()...)
+	n.UntilEvery("ALPHA gives it up", 50*time.Millisecond, func() bool { return n.Logged("ALPHA", "transfer ended") > 0 })
+	n.Kill("ALPHA")
+	n.Start(n.Managers()...)
+	if left, _ := n.Wire().Stored("FERRY_STORE"); left == 0 {
+		t.Fatal("nothing is left to be swept")
+	}
+	n.Start("ALPHA")
+	s.Wait().Ends("failed", 69)
+	empty(t, n)
+}
+
+// A destination that refuses ends the transfer, and the store is emptied.
+func TestStoredRefused(t *testing.T) {
+	t.Parallel()
+	n := upAtOne(t, "ALPHA", "BETA")
+	n.File("ALPHA", "a", 1, mib)
+	n.Send(stored, "ALPHA:a", "BETA:/nowhere/out/").Ends("failed", 40)
+	empty(t, n)
+	n.Mkdir("BETA")
+	n.File("BETA", "a", 2, 10)
+	r := n.Send(stored, "ALPHA:a", "BETA:a")
+	if r.Code != 40 || !strings.Contains(r.Stderr+r.Stdout, "exists") {
+		t.Errorf("%+v", r)
+	}
+	empty(t, n)
+}
+
+// A destination that has lost its ledger when some of the transfer was taken: it is not sent twice under that ID.
+func TestStoredLostLedger(t *testing.T) {
+	t.Parallel()
+	n := upAtOne(t, "ALPHA", "BETA")
+	n.File("ALPHA", "big", 3, 256*mib)
+	n.Stop("BETA")
+	s := n.SendAsync(stored, "ALPHA:big", "BETA:out/")
+	isSent(t, n, s.ID())
+	n.Kill("ALPHA")
+	n.Start("BETA")
+	n.Growing("BETA", 100*mib)
+	n.Kill("BETA")
+	for _, part := range []string{"ledger.db", "items", "names", "reserve"} {
+		if err := os.RemoveAll(n.State("BETA") + "/" + part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.Start("BETA")
+	n.UntilEvery("BETA finds that some is gone", 50*time.Millisecond, func() bool { return n.Logged("BETA", "has lost its first message") > 0 })
+	n.Start("ALPHA")
+	r := s.Wait()
+	if p := n.Status(s.ID()); p.State != "failed" || r.Code == 0 || p.Reason == nil || !strings.Contains(p.Reason.Text, "no record") {
+		t.Errorf("it ends with %d, %s: %v", r.Code, p.State, p.Reason)
+	}
+	if n.Exists("BETA", "out/big") {
+		t.Error("the file has arrived")
+	}
+	empty(t, n)
+}
+
+// The source's files change, or go, between sending and a hole.
+func TestStoredSourceGoes(t *testing.T) {
+	t.Parallel()
+	n := upAtOne(t, "ALPHA", "BETA")
+	n.File("ALPHA", "in/a", 1, mib)
+	n.File("ALPHA", "in/b", 2, mib)
+	n.Stop("BETA")
+	s := n.SendAsync(stored, "-r", "ALPHA:in", "BETA:out/")
+	isSent(t, n, s.ID())
+	if err := os.Remove(n.Path("ALPHA", "in/a")); err != nil {
+		t.Fatal(err)
+	}
+	n.Wire().Drop("FERRY_STORE", "ferry.store.>")
+	n.Start("BETA")
+	s.Wait().Ends("partial", 20)
+	n.Same("ALPHA", "in/b", "BETA", "out/in/b")
+	empty(t, n)
+}
+
+// Text, compression and deep directories arrive as by fast delivery, also where the destination is killed.
+func TestStoredContent(t *testing.T) {
+	t.Parallel()
+	n := upAtOne(t, "ALPHA", "BETA")
+	text := strings.Repeat("Zeile mit Umläuten\n", 2_000_000)
+	n.Mkdir("ALPHA")
+	if err := os.WriteFile(n.Path("ALPHA", "text"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.Stop("BETA")
+	s := n.SendAsync(stored, "--mode", "text", "--to-encoding", "IBM-1141", "--compress", "fast", "ALPHA:text", "BETA:out/")
+	isSent(t, n, s.ID())
+	n.Start("BETA")
+	n.Growing("BETA", 20*mib)
+	n.Kill("BETA")
+	n.Start("BETA")
+	s.Wait().Ends("successful", 0)
+	n.Send(stored, "--mode", "text", "--from-encoding", "IBM-1141", "--to-encoding", "UTF-8", "BETA:out/text", "ALPHA:back").Ends("successful", 0)
+	if got, err := os.ReadFile(n.Path("ALPHA", "back")); err != nil || string(got) != text {
+		t.Errorf("%d bytes of text came back, of %d: %v", len(got), len(text), err)
+	}
+	empty(t, n)
+}
+
+func TestStoredUsage(t *testing.T) {
+	t.Parallel()
+	n := upAtOne(t, "ALPHA", "BETA")
+	n.File("ALPHA", "a", 1, 10)
+	if r := n.Ferry("send", stored, "--lane", "direct", "ALPHA:a", "BETA:b"); r.Code != 64 || !strings.Contains(r.Stderr, "--lane direct") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What somebody else puts into the store harms nobody's transfers, and does not stay there.
+func TestStoredHostile(t *testing.T) {
+	t.Parallel()
+	n := upAtOne(t, "ALPHA", "BETA", "GAMMA")
+	n.File("ALPHA", "a", 1, 3*mib)
+	n.Stop("BETA")
+	s := n.SendAsync(stored, "ALPHA:a", "BETA:out/")
+	isSent(t, n, s.ID())
+	w := n.Wire()
+	other := "01a20000-0000-7000-8000-000000000001"
+	chunk := make([]byte, 40)
+	chunk[0] = 1
+	for _, to := range []string{
+		"GAMMA." + s.ID() + ".1", "GAMMA." + s.ID() + ".7", "GAMMA." + other + ".1", "GAMMA." + other + ".4294967295", "GAMMA." + other + ".0", "GAMMA.x.y", "GAMMA." + other, "ALPHA." + other + ".3",
+	} {
+		for _, data := range [][]byte{[]byte("garbage"), []byte("{}"), []byte(`{"v":1,"kind":"open","from":"GAMMA","transfer":"` + other + `","body":{}}`), nil, chunk} {
+			w.Enqueue("ferry.store.BETA."+to, "", data)
+		}
+	}
+	n.Start("BETA")
+	s.Wait().Ends("successful", 0)
+	n.Same("ALPHA", "a", "BETA", "out/a")
+	once(t, n, s.ID(), 1)
+	empty(t, n)
+}
+
+// Very many small files are stored while the destination is away: neither side's memory knows how many.
+func TestStoredManyFiles(t *testing.T) {
+	t.Parallel()
+	n := upAtOne(t, "ALPHA", "BETA")
+	n.Files("ALPHA", "in", 4, 20_000, 10)
+	n.Stop("BETA")
+	s := n.SendAsync(stored, "-r", "ALPHA:in", "BETA:out/")
+	isSent(t, n, s.ID())
+	n.Kill("ALPHA") // 16,384 outcomes are kept for it; then the destination waits
+	n.Start("BETA")
+	n.Arrived("BETA", "out/in", 16_000)
+	n.Start("ALPHA")
+	sum := s.Wait().Ends("successful", 0).Summary
+	n.Same("ALPHA", "in", "BETA", "out/in")
+	once(t, n, s.ID(), 20_001)
+	if sum.Resumes != 0 {
+		t.Errorf("the summary says %+v", sum)
+	}
+	empty(t, n)
+}
+
+// A store that is lost and made anew is no other queue manager's, also to a destination that knew the old one.
+func TestStoredStoreMadeAnew(t *testing.T) {
+	t.Parallel()
+	n := upAtOne(t, "ALPHA", "BETA")
+	n.File("ALPHA", "a", 1, 3*mib)
+	n.Send(stored, "ALPHA:a", "BETA:first").Ends("successful", 0)
+	n.Freeze("BETA")
+	s := n.SendAsync(stored, "ALPHA:a", "BETA:out/")
+	isSent(t, n, s.ID())
+	n.Stop(network.QM)
+	n.DeleteQueueManagerStore()
+	n.Start(network.QM)
+	n.Thaw("BETA")
+	s.Wait().Ends("successful", 0)
+	n.Same("ALPHA", "a", "BETA", "out/a")
+	empty(t, n)
+}
