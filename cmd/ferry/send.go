@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ferry/internal/client"
 	"ferry/internal/clock"
@@ -82,28 +83,8 @@ agent, 64 usage, 69 recovery timed out, 70 parked or refused, 75 no queue manage
 		RunE: func(cmd *cobra.Command, args []string) error { return send(cmd, f, args) },
 	}
 	fl := c.Flags()
-	fl.BoolVarP(&f.recursive, "recursive", "r", false, "take directories with everything in them")
+	f.addRequest(fl)
 	fl.StringVar(&f.filesFrom, "files-from", "", "a file, or - for stdin, that names what to send: one name on each line, or ended by NUL, beneath the one SOURCE, a directory; names are taken as they are, and keep their directories")
-	fl.StringVar(&f.mode, "mode", "binary", "binary or text")
-	fl.StringVar(&f.checksum, "checksum", "xxh3", "digest of each file: xxh3, md5, sha256 or none")
-	fl.StringVar(&f.ifExists, "if-exists", "error", "what to do where the destination exists: error; overwrite; skip; update, which replaces older files and skips others; rename, which takes a free name as pay-1.csv")
-	fl.BoolVar(&f.deleteSource, "delete-source", false, "delete each source once its arrival is on record")
-	fl.StringVar(&f.durability, "durability", "full", "full: an outcome survives a power cut; process: a crash of the process")
-	f.content.add(fl)
-	fl.StringVar(&f.lane, "lane", "auto", "how the data travels: auto, direct or queue")
-	fl.StringVar(&f.delivery, "delivery", "fast", "fast or stored")
-	fl.StringVar(&f.compress, "compress", "none", "what the data travels as: none; fast or high, compressed with less or more work; auto, fast where it is worth it")
-	fl.StringVar(&f.limit, "limit", "", "bytes a second at most, as 10M (default: as fast as can be, and as the agent's own limit lets)")
-	fl.Int64Var(&f.maxFiles, "max-files", 0, "send nothing if there are more files than that; 0: any number")
-	fl.StringVar(&f.maxSize, "max-size", "", "send nothing if the files have more bytes than that, as 10G; 0: any number")
-	fl.IntVar(&f.priority, "priority", 0, "0 to 9; 9 goes first")
-	fl.StringVar(&f.job, "job", "", "a name for people, kept on record")
-	fl.StringArrayVar(&f.meta, "meta", nil, "K=V, kept on record; may be repeated")
-	fl.StringVar(&f.chunkSize, "chunk-size", "", "bytes of one data message, 4K to 1M (default: the agent's, 256K)")
-	fl.IntVar(&f.window, "window", 0, "chunks to one acknowledgement (default: the agent's, 10)")
-	fl.IntVar(&f.frame, "frame", 0, "windows that the sender may run ahead (default: the agent's, 5)")
-	fl.IntVar(&f.checkpoint, "checkpoint-interval", 0, "frames to one checkpoint (default: the agent's, 1)")
-	fl.StringVar(&f.recovery, "recovery-timeout", "24h", "how long to keep trying while nothing moves; -1 for ever")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
 	addNetwork(fl, &f.network)
 	fl.StringVar(&f.connectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager before the transfer is handed over, -1 for ever; then 75")
@@ -126,6 +107,32 @@ agent, 64 usage, 69 recovery timed out, 70 parked or refused, 75 no queue manage
 		{"Output and record", []string{"json", "quiet", "job", "meta", "log-level", "log-format"}},
 	})
 	return c
+}
+
+// addRequest adds the flags that say what a request asks for; a monitor, a schedule or a template takes
+// them, too.
+func (f *sendFlags) addRequest(fl *pflag.FlagSet) {
+	fl.BoolVarP(&f.recursive, "recursive", "r", false, "take directories with everything in them")
+	fl.StringVar(&f.mode, "mode", "binary", "binary or text")
+	fl.StringVar(&f.checksum, "checksum", "xxh3", "digest of each file: xxh3, md5, sha256 or none")
+	fl.StringVar(&f.ifExists, "if-exists", "error", "what to do where the destination exists: error; overwrite; skip; update, which replaces older files and skips others; rename, which takes a free name as pay-1.csv")
+	fl.BoolVar(&f.deleteSource, "delete-source", false, "delete each source once its arrival is on record")
+	fl.StringVar(&f.durability, "durability", "full", "full: an outcome survives a power cut; process: a crash of the process")
+	f.content.add(fl)
+	fl.StringVar(&f.lane, "lane", "auto", "how the data travels: auto, direct or queue")
+	fl.StringVar(&f.delivery, "delivery", "fast", "fast or stored")
+	fl.StringVar(&f.compress, "compress", "none", "what the data travels as: none; fast or high, compressed with less or more work; auto, fast where it is worth it")
+	fl.StringVar(&f.limit, "limit", "", "bytes a second at most, as 10M (default: as fast as can be, and as the agent's own limit lets)")
+	fl.Int64Var(&f.maxFiles, "max-files", 0, "send nothing if there are more files than that; 0: any number")
+	fl.StringVar(&f.maxSize, "max-size", "", "send nothing if the files have more bytes than that, as 10G; 0: any number")
+	fl.IntVar(&f.priority, "priority", 0, "0 to 9; 9 goes first")
+	fl.StringVar(&f.job, "job", "", "a name for people, kept on record")
+	fl.StringArrayVar(&f.meta, "meta", nil, "K=V, kept on record; may be repeated")
+	fl.StringVar(&f.chunkSize, "chunk-size", "", "bytes of one data message, 4K to 1M (default: the agent's, 256K)")
+	fl.IntVar(&f.window, "window", 0, "chunks to one acknowledgement (default: the agent's, 10)")
+	fl.IntVar(&f.frame, "frame", 0, "windows that the sender may run ahead (default: the agent's, 5)")
+	fl.IntVar(&f.checkpoint, "checkpoint-interval", 0, "frames to one checkpoint (default: the agent's, 1)")
+	fl.StringVar(&f.recovery, "recovery-timeout", "24h", "how long to keep trying while nothing moves; -1 for ever")
 }
 
 func send(cmd *cobra.Command, f *sendFlags, args []string) error {

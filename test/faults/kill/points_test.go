@@ -25,6 +25,7 @@ const (
 	linking               // only where the file system has no rename that replaces nothing
 	submitting            // the command that submits meets it
 	takingOver            // only an instance that takes over from another one; see TestCampaignTakeover
+	onDuty                // only an agent that has a monitor, a schedule or a template
 )
 
 // A point is a failpoint, and who meets it.
@@ -43,7 +44,7 @@ var byPrefix = map[string][]string{
 	"agent": {source}, "walk": {source}, "sender": {source}, "delete": {source}, "journal": {source}, "control": {source},
 	"receiver": {dest}, "commit": {dest}, "checkpoint": {dest}, "recover": {dest},
 	"ledger": {source, dest}, "outbox": {source, dest}, "claim": {source, dest}, "takeover": {dest},
-	"audit": {network.QM}, "coordination": {network.QM}, "submit": {""},
+	"audit": {network.QM}, "coordination": {network.QM}, "submit": {""}, "duty": {source},
 }
 
 var (
@@ -109,6 +110,9 @@ var special = map[string]point{
 	"claim.before_rename":      {way: takingOver},
 	"claim.copied":             {way: takingOver},
 	"takeover.copied":          {way: takingOver},
+	"duty.before_accept":       {way: onDuty},
+	"duty.after_accept":        {way: onDuty},
+	"duty.after_command":       {way: onDuty},
 }
 
 // A plan is one case: a point that is to be met in one kind of work.
@@ -147,7 +151,7 @@ func plans(t testing.TB) (all []plan) {
 		}
 		for _, who := range byPrefix[prefix] {
 			p := special[name]
-			if p.way == takingOver {
+			if p.way == takingOver || p.way == onDuty {
 				continue
 			}
 			p.name, p.who = name, who
