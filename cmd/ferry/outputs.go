@@ -7,6 +7,7 @@ import (
 	"ferry/internal/authority"
 	"ferry/internal/config"
 	"ferry/internal/identity"
+	"ferry/internal/monitor"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -64,6 +65,21 @@ type (
 		Dir   string        `json:"dir"`
 		Root  string        `json:"root"` // hash of the network's root certificate
 	}
+	// A monitorLine is what became of a monitor.
+	monitorLine struct {
+		MessageType string `json:"message_type"` // monitor
+		monitor.Answer
+	}
+	// A monitorShown is a monitor of `ferry monitor ls` and `ferry monitor show`.
+	monitorShown struct {
+		MessageType string `json:"message_type"` // monitor
+		monitor.Shown
+	}
+	// A triggerLine is a trigger of `ferry monitor history`.
+	triggerLine struct {
+		MessageType string `json:"message_type"` // trigger
+		monitor.Logged
+	}
 	// A previewLine is what --dry-run says.
 	previewLine struct {
 		MessageType string `json:"message_type"` // preview
@@ -77,6 +93,7 @@ var outputs = map[string]any{
 	"transfer": transferLine{}, "transfer_show": shownLine{}, "agent": wire.AgentStatus{}, "agent_changed": agentLine{}, "agent_ping": pingLine{},
 	"audit_record": audit.Record{}, "audit_item": found{}, "audit_report": audit.Report{}, "audit_proof": audit.Proof{}, "audit_checked": checked{}, "audit_accepted": accepted{},
 	"token": tokenLine{}, "token_open": authority.OpenToken{}, "identity": identityLine{}, "identity_issued": authority.Issued{},
+	"monitor": monitorShown{}, "monitor_changed": monitorLine{}, "monitor_trigger": triggerLine{},
 	"channel": qmgr.ChannelState{}, "code_page": codePageRow{}, "data_set": datasetEntry{}, "setting": config.Effective{},
 	"queue_manager": qmgr.Member{},
 }

@@ -49,7 +49,7 @@ var rows = []row{
 // line goes.
 var later = []string{
 	"internal/mftxml",
-	"internal/monitor", "internal/program", "internal/schedule",
+	"internal/program", "internal/schedule",
 }
 
 // A keeper says who alone may import something, or who may not, beyond what

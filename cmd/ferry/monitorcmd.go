@@ -1,0 +1,460 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ferry/internal/client"
+	"ferry/internal/monitor"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+func newMonitor() *cobra.Command {
+	c := &cobra.Command{Use: "monitor", Short: "Have an agent watch a directory and send what comes into it", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(newMonitorCreate(), newMonitorLs(), newMonitorShow(),
+		newMonitorCommand("pause", "Stop a monitor for a while; it forgets nothing", monitor.CommandPause),
+		newMonitorCommand("resume", "Let a paused monitor go on", monitor.CommandResume),
+		newMonitorHistory(),
+		newMonitorCommand("clear", "Forget what a monitor has sent: what is in its directory is sent again", monitor.CommandClear),
+		newMonitorCommand("rm", "Remove a monitor, with its history; transfers that it has submitted go on", monitor.CommandRemove),
+		newMonitorExport(), newMonitorImport())
+	return c
+}
+
+// monitorFlags are those of ferry monitor create.
+type monitorFlags struct {
+	query
+	send                                  sendFlags
+	agent, dir, match, exclude, condition string
+	to, triggerFile, triggerRegex         string
+	sources                               []string
+	poll                                  time.Duration
+	batch, levels                         int
+	regex, replace                        bool
+}
+
+func newMonitorCreate() *cobra.Command {
+	f := &monitorFlags{}
+	c := &cobra.Command{Use: "create NAME --agent AGENT --dir PATH --match PATTERN --to AGENT:PATH", Short: "Make a monitor: each file that comes into a directory is sent, once until it changes",
+		Long: `Makes a monitor at the agent whose files are sent. The agent looks into the directory
+again and again, and at once where its system says that a file was closed after
+writing or was moved in. A file that matches and meets the condition is sent; it is sent
+again when it has changed. The transfers are in the name of whoever makes the monitor.
+
+A file that is written slowly is for --condition unchanged=2, or gets the name that
+is watched for when it is whole. Variables such as ${FileName} may stand in --to, --source,
+--job and --meta; docs/operations.md has them all.`,
+		Example: `  ferry monitor create orders --agent ALPHA --dir /srv/out --match '*.csv' --to BETA:in/
+  ferry monitor create slow --agent ALPHA --dir out --match '*.zip' --condition unchanged=2 --delete-source --to 'BETA:in/${FileName{toLower}}'`,
+		Args: oneArg("the name of the monitor"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := f.definition(args[0])
+			if err != nil {
+				return err
+			}
+			return f.submit(cmd, d, f.replace)
+		}}
+	fl := c.Flags()
+	fl.StringVar(&f.agent, "agent", "", "the agent that watches and sends")
+	fl.StringVar(&f.dir, "dir", "", "the directory that it watches")
+	fl.StringVar(&f.match, "match", "", "pattern for the names of files: '*' is anything, '?' one byte; a name that begins with '.' is matched by a pattern that does")
+	fl.StringVar(&f.exclude, "exclude", "", "pattern for the names of files that are left out")
+	fl.BoolVar(&f.regex, "regex", false, "--match and --exclude are regular expressions for whole names")
+	fl.StringVar(&f.condition, "condition", "match", "when to send: match, a file is there; nomatch, none is, once until one was; size>=N, as size>=10M; unchanged=N, it was the same at N polls after the first")
+	fl.IntVar(&f.levels, "recursive", 0, "how many levels of directories beneath are watched, too")
+	fl.DurationVar(&f.poll, "poll", monitor.DefaultPoll, "how long to wait between two looks into the directory, 100ms to 24h")
+	fl.IntVar(&f.batch, "batch", 1, "how many files one transfer takes, at most")
+	fl.StringVar(&f.to, "to", "", "where the files go, as AGENT:PATH")
+	fl.StringArrayVar(&f.sources, "source", nil, "send this in place of the file that has come; may be repeated (default ${FilePath})")
+	fl.StringVar(&f.triggerFile, "trigger-file", "", "the lines of a file that comes say what to send: source,destination (or source alone) or destination,source")
+	fl.StringVar(&f.triggerRegex, "trigger-regex", "", "regular expression for those lines, with one or two groups (default: a comma stands between source and destination)")
+	fl.BoolVar(&f.replace, "replace", false, "define a monitor anew that is there; its history stays")
+	f.addSend(fl)
+	f.query.add(c)
+	inGroups(c, []flagGroup{
+		{"What is watched", []string{"agent", "dir", "match", "exclude", "regex", "condition", "recursive", "poll"}},
+		{"What is sent", []string{"batch", "source", "trigger-file", "trigger-regex", "delete-source", "max-files", "max-size"}},
+		{"Where it goes", []string{"to", "if-exists", "replace", "network"}},
+		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace-text", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
+		{"Integrity", []string{"checksum", "durability"}},
+		{"Speed", []string{"limit", "lane", "compress", "priority", "chunk-size", "window", "frame", "checkpoint-interval", "delivery"}},
+		{"Waiting", []string{"timeout", "recovery-timeout"}},
+		{"Output and record", []string{"json", "job", "meta"}},
+	})
+	return c
+}
+
+// addSend adds the flags of a request, but for two whose names say something else of a monitor: it has
+// levels of directories to watch, and --replace is about the monitor.
+func (f *monitorFlags) addSend(fl *pflag.FlagSet) {
+	request := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.send.addRequest(request)
+	request.VisitAll(func(one *pflag.Flag) {
+		switch one.Name {
+		case "recursive":
+			return
+		case "replace":
+			one.Name = "replace-text"
+		}
+		fl.AddFlag(one)
+	})
+}
+
+// definition is the monitor of the flags.
+func (f *monitorFlags) definition(name string) (*monitor.Definition, error) {
+	for _, need := range []struct{ flag, value, what string }{{"agent", f.agent, "AGENT"}, {"dir", f.dir, "PATH"}, {"match", f.match, "PATTERN"}, {"to", f.to, "AGENT:PATH"}} {
+		if need.value == "" {
+			return nil, transfer.Errorf(transfer.KindUsage, "`ferry monitor create` needs --%s %s", need.flag, need.what)
+		}
+	}
+	agent, err := transfer.ParseAgentName(f.agent)
+	if err != nil {
+		return nil, err
+	}
+	d := &monitor.Definition{Name: name, Agent: agent, Dir: transfer.Path(f.dir), Match: f.match, Exclude: f.exclude, Regex: f.regex,
+		Levels: f.levels, Poll: transfer.Duration(f.poll), Batch: f.batch}
+	if d.Condition, err = monitor.ParseCondition(f.condition); err != nil {
+		return nil, err
+	}
+	if d.TriggerFile, err = f.trigger(); err != nil {
+		return nil, err
+	}
+	sources := f.sources
+	switch {
+	case len(sources) > 0 && d.TriggerFile != nil:
+		return nil, transfer.Errorf(transfer.KindUsage, "--trigger-file takes what is sent from the file; it goes with no --source")
+	case len(sources) == 0 && d.Condition.Kind == monitor.ConditionNoMatch:
+		return nil, transfer.Errorf(transfer.KindUsage, "--condition nomatch triggers when no file is there; --source says what is sent")
+	case len(sources) == 0:
+		sources = []string{"${FilePath}"}
+	}
+	var args []string
+	for _, s := range sources {
+		args = append(args, string(agent)+":"+s)
+	}
+	q, _, err := f.send.request(append(args, f.to), nil)
+	if err != nil {
+		return nil, err
+	}
+	q.ID, q.Submitted = transfer.ID{}, time.Time{}
+	d.Request = *q
+	return d, d.Check()
+}
+
+func (f *monitorFlags) trigger() (*monitor.TriggerFile, error) {
+	switch {
+	case f.triggerFile == "" && f.triggerRegex == "":
+		return nil, nil
+	case f.triggerFile == "" || f.triggerFile == "source,destination":
+		return &monitor.TriggerFile{Regex: f.triggerRegex}, nil
+	case f.triggerFile == "destination,source":
+		return &monitor.TriggerFile{Regex: f.triggerRegex, DestFirst: true}, nil
+	}
+	return nil, transfer.Errorf(transfer.KindUsage, "--trigger-file %q is unknown; it is one of source,destination and destination,source", f.triggerFile)
+}
+
+// submit has an agent make a monitor.
+func (q *query) submit(cmd *cobra.Command, d *monitor.Definition, replace bool) error {
+	return q.command(cmd, string(d.Agent), monitor.CommandCreate, monitor.Create{Definition: *d, Replace: replace})
+}
+
+// command gives an agent a command about a monitor, and says what the agent has done.
+func (q *query) command(cmd *cobra.Command, agent string, kind wire.Kind, body any) error {
+	at, ctx, done, err := q.atAgent(cmd, agent)
+	if err != nil {
+		return err
+	}
+	defer done()
+	ctx, cancel := context.WithTimeoutCause(ctx, q.timeout, transfer.Errorf(transfer.KindTimeout, "no answer within %s", q.timeout))
+	defer cancel()
+	ans, err := at.Command(ctx, kind, body)
+	if err != nil {
+		return err
+	}
+	var said monitor.Answer
+	if err := json.Unmarshal(ans.Body, &said); err != nil {
+		return transfer.Errorf(transfer.KindMalformed, "the answer of agent %s cannot be read: %w", at.Agent, err)
+	}
+	if q.json {
+		printJSON(cmd, monitorLine{"monitor", said})
+		return nil
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "monitor %s %s at %s\n", said.Monitor, said.Done, said.Agent)
+	return nil
+}
+
+// atAgent connects to speak to an agent; the caller closes.
+func (q *query) atAgent(cmd *cobra.Command, agent string) (client.AtAgent, context.Context, func(), error) {
+	if agent == "" {
+		return client.AtAgent{}, nil, nil, transfer.Errorf(transfer.KindUsage, "`%s` needs --agent AGENT, the agent that has the monitor", cmd.CommandPath())
+	}
+	name, net, ctx, done, err := q.openAgent(cmd, agent)
+	return client.AtAgent{Client: net, Agent: name}, ctx, done, err
+}
+
+// ofMonitor are the flags of a command about one monitor.
+type ofMonitor struct {
+	query
+	agent string
+}
+
+func (f *ofMonitor) add(c *cobra.Command) {
+	f.query.add(c)
+	c.Flags().StringVar(&f.agent, "agent", "", "the agent that has the monitor")
+}
+
+func newMonitorCommand(name, short string, kind wire.Kind) *cobra.Command {
+	f := &ofMonitor{}
+	c := &cobra.Command{Use: name + " NAME --agent AGENT", Short: short, Args: oneArg("the name of the monitor"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.command(cmd, f.agent, kind, monitor.Named{Name: args[0]})
+		}}
+	f.add(c)
+	return c
+}
+
+// question asks an agent about its monitors.
+func question[T any](ctx context.Context, at client.AtAgent, kind wire.Kind, body any) (v T, err error) {
+	ans, err := at.Question(ctx, kind, body)
+	if err != nil {
+		return v, err
+	}
+	if err := json.Unmarshal(ans.Body, &v); err != nil {
+		return v, transfer.Errorf(transfer.KindMalformed, "the answer of agent %s cannot be read: %w", at.Agent, err)
+	}
+	return v, nil
+}
+
+func newMonitorLs() *cobra.Command {
+	f := &ofMonitor{}
+	c := &cobra.Command{Use: "ls --agent AGENT", SuggestFor: []string{"list"}, Short: "List the monitors of an agent: your own, and others' with the authority operate or audit", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			at, ctx, done, err := f.atAgent(cmd, f.agent)
+			if err != nil {
+				return err
+			}
+			defer done()
+			rows := [][]string{{"MONITOR", "STATE", "DIRECTORY", "MATCH", "CONDITION", "TO", "TRIGGERS", "REFUSED", "LAST", "PROBLEM"}}
+			for after, more := "", true; more; {
+				l, err := question[monitor.Listed](ctx, at, monitor.AskList, monitor.ListAsked{After: after})
+				if err != nil {
+					return err
+				}
+				for n := range l.Monitors {
+					m := &l.Monitors[n]
+					after = m.Definition.Name
+					if f.json {
+						printJSON(cmd, monitorShown{"monitor", *m})
+					}
+					rows = append(rows, monitorRow(m))
+				}
+				more = l.More && len(l.Monitors) > 0
+			}
+			if !f.json {
+				table(cmd.OutOrStdout(), rows)
+			}
+			return nil
+		}}
+	f.add(c)
+	return c
+}
+
+func monitorRow(m *monitor.Shown) []string {
+	d, problem := &m.Definition, ""
+	if m.Problem != nil {
+		problem = m.Problem.Text
+	}
+	return []string{d.Name, m.State, d.Dir.String(), d.Match, d.Condition.String(), string(d.Request.Destination) + ":" + d.Request.Dest.String(),
+		fmt.Sprint(m.Triggers), fmt.Sprint(m.Refused), stamp(m.Last), problem}
+}
+
+// one asks for the monitor of a name.
+func (f *ofMonitor) one(cmd *cobra.Command, name string) (*monitor.Shown, error) {
+	at, ctx, done, err := f.atAgent(cmd, f.agent)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	l, err := question[monitor.Listed](ctx, at, monitor.AskList, monitor.ListAsked{Name: name})
+	if err != nil {
+		return nil, err
+	}
+	if len(l.Monitors) != 1 {
+		return nil, transfer.Errorf(transfer.KindMalformed, "agent %s has answered with %d monitors", at.Agent, len(l.Monitors))
+	}
+	return &l.Monitors[0], nil
+}
+
+func newMonitorShow() *cobra.Command {
+	f := &ofMonitor{}
+	c := &cobra.Command{Use: "show NAME --agent AGENT", Short: "Show a monitor: what it watches for, what it has done, and what is in its way", Args: oneArg("the name of the monitor"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m, err := f.one(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			if f.json {
+				printJSON(cmd, monitorShown{"monitor", *m})
+				return nil
+			}
+			showMonitor(cmd, m)
+			return nil
+		}}
+	f.add(c)
+	return c
+}
+
+func showMonitor(cmd *cobra.Command, m *monitor.Shown) {
+	d := &m.Definition
+	rows := [][]string{{"monitor", d.Name}, {"state", m.State}}
+	if m.Problem != nil {
+		rows = append(rows, []string{"problem", m.Problem.Error()}, []string{"since", stamp(m.Since)})
+	}
+	rows = append(rows, []string{"agent", string(d.Agent)}, []string{"directory", d.Dir.String()}, []string{"match", d.Match})
+	add := func(is bool, name, text string) {
+		if is {
+			rows = append(rows, []string{name, text})
+		}
+	}
+	add(d.Exclude != "", "exclude", d.Exclude)
+	add(d.Levels > 0, "recursive", plural(int64(d.Levels), "level"))
+	rows = append(rows, []string{"condition", d.Condition.String()})
+	add(d.Batch > 1, "batch", plural(int64(d.Batch), "file"))
+	add(d.TriggerFile != nil, "trigger file", "its lines name what is sent")
+	var sources []string
+	for _, it := range d.Request.Items {
+		sources = append(sources, it.Source.String())
+	}
+	rows = append(rows, []string{"sends", strings.Join(sources, " ")}, []string{"to", string(d.Request.Destination) + ":" + d.Request.Dest.String()})
+	notified := ""
+	if m.Watched {
+		notified = ", and when the system tells"
+	}
+	rows = append(rows, [][]string{{"poll", "every " + d.Poll.String() + notified}, {"for", m.Originator.String()}, {"made", stamp(m.Created)}}...)
+	add(!m.Polled.IsZero(), "last poll", fmt.Sprintf("%s, %s, %s match", stamp(m.Polled), m.Took.Round(time.Millisecond), plural(int64(m.Matched), "file")))
+	add(m.Skipped > 0, "not read", plural(int64(m.Skipped), "directory beneath"))
+	rows = append(rows, [][]string{{"history", fmt.Sprintf("%s, %d of them gone", plural(int64(max(m.History, 0)), "file"), m.Gone)},
+		{"triggers", fmt.Sprintf("%d with %s: %d submitted, %d refused, %d waiting", m.Triggers, plural(int64(m.Files), "file"), m.Submitted, m.Refused, m.Waiting)}}...)
+	add(!m.Last.IsZero(), "last trigger", stamp(m.Last))
+	table(cmd.OutOrStdout(), rows)
+}
+
+func newMonitorHistory() *cobra.Command {
+	f := &ofMonitor{}
+	var limit int
+	c := &cobra.Command{Use: "history NAME --agent AGENT", Short: "List what a monitor has sent, the last first, with the IDs of the transfers", Args: oneArg("the name of the monitor"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 1 {
+				return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", limit)
+			}
+			at, ctx, done, err := f.atAgent(cmd, f.agent)
+			if err != nil {
+				return err
+			}
+			defer done()
+			rows := [][]string{{"TIME", "STATE", "TRANSFER", "FILES", "FILE", "REASON"}}
+			ask, more := monitor.HistoryAsked{Name: args[0]}, true
+			for left := limit; more && left > 0; {
+				ask.Limit = left
+				h, err := question[monitor.History](ctx, at, monitor.AskHistory, ask)
+				if err != nil {
+					return err
+				}
+				for _, l := range h.Triggers {
+					ask.Before = l.N
+					left--
+					if f.json {
+						printJSON(cmd, triggerLine{"trigger", l})
+					}
+					rows = append(rows, triggerRow(&l))
+				}
+				more = h.More && len(h.Triggers) > 0
+			}
+			if !f.json {
+				table(cmd.OutOrStdout(), rows)
+			}
+			return nil
+		}}
+	f.add(c)
+	c.Flags().IntVar(&limit, "limit", 50, "how many triggers are listed at most, the last ones; the agent keeps 1,000")
+	return c
+}
+
+func triggerRow(l *monitor.Logged) []string {
+	reason := ""
+	if l.Error != nil {
+		reason = l.Error.Text
+	}
+	return []string{stamp(l.Time), l.State, l.Transfer.String(), fmt.Sprint(l.Files), l.File.String(), reason}
+}
+
+func newMonitorExport() *cobra.Command {
+	f := &ofMonitor{}
+	c := &cobra.Command{Use: "export NAME --agent AGENT", Short: "Print the definition of a monitor, as ferry monitor import takes it", Args: oneArg("the name of the monitor"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m, err := f.one(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			text, err := json.MarshalIndent(m.Definition, "", "  ")
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s\n", text)
+			return nil
+		}}
+	f.add(c)
+	return c
+}
+
+func newMonitorImport() *cobra.Command {
+	f := &ofMonitor{}
+	var replace bool
+	c := &cobra.Command{Use: "import FILE|- [--agent AGENT]", Short: "Make a monitor of a definition in a file, or on standard input",
+		Long: `Makes a monitor of what ferry monitor export has written. With --agent it is made at
+that agent, whatever the definition says. Its transfers are in the name of whoever imports it.`,
+		Args: oneArg("the file with the definition, or -"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := f.read(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			return f.submit(cmd, d, replace)
+		}}
+	f.add(c)
+	c.Flags().BoolVar(&replace, "replace", false, "define a monitor anew that is there; its history stays")
+	return c
+}
+
+func (f *ofMonitor) read(cmd *cobra.Command, name string) (*monitor.Definition, error) {
+	in := cmd.InOrStdin()
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, transfer.Errorf(transfer.KindUsage, "the definition cannot be read: %w", err)
+		}
+		defer file.Close()
+		in = file
+	}
+	data, err := io.ReadAll(io.LimitReader(in, monitor.MaxDefinition+1))
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "the definition in %s cannot be read: %w", name, err)
+	}
+	d, err := monitor.ParseDefinition(data)
+	if err == nil && f.agent != "" {
+		if d.Agent, err = transfer.ParseAgentName(f.agent); err == nil {
+			d.Request.Source = d.Agent
+		}
+	}
+	return d, err
+}

@@ -1,0 +1,235 @@
+package monitor
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"ferry/internal/localfs"
+	"ferry/internal/transfer"
+)
+
+// Limits of a definition. Each is refused with its figure.
+const (
+	MaxDefinition = 32 << 10 // bytes of a definition in JSON
+	maxMonitors   = 1000     // of one agent
+	maxPattern    = 1024     // bytes
+	maxLevels     = 100
+	maxBatch      = 1000
+	maxUnchanged  = 10_000
+	minPoll       = 100 * time.Millisecond
+	maxPoll       = 24 * time.Hour
+)
+
+// DefaultPoll is how long a monitor waits between two polls where nothing is said.
+const DefaultPoll = 5 * time.Second
+
+// definitionVersion is the version of Definition.
+const definitionVersion = 1
+
+// A Definition says what a monitor watches for, and what it submits. It is the document that is exported and imported.
+type Definition struct {
+	V           int                `json:"v"`
+	Name        string             `json:"name"` // in capitals; see ParseName
+	Agent       transfer.AgentName `json:"agent"`
+	Dir         transfer.Path      `json:"dir"`
+	Match       string             `json:"match"`             // what the names of files are held against
+	Exclude     string             `json:"exclude,omitempty"` // of those that match
+	Regex       bool               `json:"regex,omitempty"`   // both are regular expressions, and not patterns
+	Levels      int                `json:"recursive,omitempty"`
+	Condition   Condition          `json:"condition"`
+	Poll        transfer.Duration  `json:"poll"`
+	Batch       int                `json:"batch"` // files of one transfer, at most
+	TriggerFile *TriggerFile       `json:"trigger_file,omitempty"`
+	// Request is what is submitted, with variables. Its ID is empty: each trigger has one of its own.
+	Request transfer.Request `json:"request"`
+}
+
+// A TriggerFile says how the lines of a file that triggers name what is sent.
+type TriggerFile struct {
+	DestFirst bool   `json:"destination_first,omitempty"` // the destination comes before the source
+	Regex     string `json:"regex,omitempty"`             // with one group or two; empty: a comma stands between the two
+}
+
+// A Condition says when a file that matches triggers.
+type Condition struct {
+	Kind  string
+	Value int64 // bytes of ConditionSize, polls of ConditionUnchanged
+}
+
+// Kinds of condition.
+const (
+	ConditionMatch     = "match"     // it is there
+	ConditionNoMatch   = "nomatch"   // none is there
+	ConditionSize      = "size"      // it has Value bytes or more
+	ConditionUnchanged = "unchanged" // it was the same at Value polls one after the other
+)
+
+// ParseCondition reads match, nomatch, size>=N and unchanged=N.
+func ParseCondition(s string) (Condition, error) {
+	bad := transfer.Errorf(transfer.KindUsage, "condition %.60q is unknown; it is one of match, nomatch, size>=N and unchanged=N, where N is a size as 10M, or a number of polls", s)
+	switch s {
+	case "", ConditionMatch:
+		return Condition{Kind: ConditionMatch}, nil
+	case ConditionNoMatch:
+		return Condition{Kind: ConditionNoMatch}, nil
+	}
+	if size, ok := strings.CutPrefix(s, "size>="); ok {
+		n, err := transfer.ParseSize(size)
+		if err != nil {
+			return Condition{}, err
+		}
+		return Condition{ConditionSize, int64(n)}, nil
+	}
+	polls, ok := strings.CutPrefix(s, "unchanged=")
+	n, err := strconv.Atoi(polls)
+	if !ok || err != nil {
+		return Condition{}, bad
+	}
+	if n < 1 || n > maxUnchanged {
+		return Condition{}, transfer.Errorf(transfer.KindUsage, "condition unchanged=%d is out of range; it goes from 1 to %d polls", n, maxUnchanged)
+	}
+	return Condition{ConditionUnchanged, int64(n)}, nil
+}
+
+func (c Condition) String() string {
+	switch c.Kind {
+	case ConditionSize:
+		return "size>=" + strconv.FormatInt(c.Value, 10)
+	case ConditionUnchanged:
+		return "unchanged=" + strconv.FormatInt(c.Value, 10)
+	}
+	return c.Kind
+}
+
+// MarshalText writes what ParseCondition reads.
+func (c Condition) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText is ParseCondition.
+func (c *Condition) UnmarshalText(b []byte) (err error) {
+	*c, err = ParseCondition(string(b))
+	return err
+}
+
+var monitorName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+
+// ParseName checks the name of a monitor and puts it in capitals: case does not tell monitors apart.
+func ParseName(s string) (string, error) {
+	if !monitorName.MatchString(s) {
+		return "", transfer.Errorf(transfer.KindUsage, "monitor name %.80q is not valid: 1 to 64 letters, digits or _ . -, beginning with a letter or digit", s)
+	}
+	return strings.ToUpper(s), nil
+}
+
+// ParseDefinition reads the document of a monitor. What it does not know it refuses.
+func ParseDefinition(data []byte) (*Definition, error) {
+	if len(data) > MaxDefinition {
+		return nil, transfer.Errorf(transfer.KindTooLarge, "the definition of a monitor has more than %d bytes, the limit", MaxDefinition)
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	d := &Definition{}
+	err := dec.Decode(d)
+	if err == nil && dec.More() {
+		err = transfer.Errorf(transfer.KindMalformed, "something follows it")
+	}
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "the definition of a monitor cannot be read: %w", err).WithHint("`ferry monitor export` writes one")
+	}
+	if d.V != definitionVersion {
+		return nil, transfer.Errorf(transfer.KindVersion, "the definition of a monitor has version %d; this version of Ferry reads %d", d.V, definitionVersion)
+	}
+	return d, d.Check()
+}
+
+// Check fills defaults in, and refuses what cannot be watched or submitted.
+func (d *Definition) Check() (err error) {
+	d.V = definitionVersion
+	if d.Name, err = ParseName(d.Name); err != nil {
+		return err
+	}
+	if _, err := transfer.ParseAgentName(string(d.Agent)); err != nil {
+		return err
+	}
+	if err := d.Dir.Check(); err != nil {
+		return err
+	}
+	if d.Condition.Kind == "" {
+		d.Condition.Kind = ConditionMatch
+	}
+	if d.Poll == 0 {
+		d.Poll = transfer.Duration(DefaultPoll)
+	}
+	d.Batch = max(d.Batch, 1)
+	if err := d.checkRanges(); err != nil {
+		return err
+	}
+	if _, err := d.matcher(); err != nil {
+		return err
+	}
+	if err := d.checkTask(); err != nil {
+		return err
+	}
+	if b, err := json.Marshal(d); err != nil || len(b) > MaxDefinition {
+		return transfer.Errorf(transfer.KindTooLarge, "the definition of a monitor has more than %d bytes, the limit", MaxDefinition)
+	}
+	return nil
+}
+
+func (d *Definition) checkRanges() error {
+	poll := time.Duration(d.Poll)
+	switch {
+	case poll < minPoll || poll > maxPoll:
+		return transfer.Errorf(transfer.KindUsage, "a poll interval of %s is out of range; it goes from %s to %s", d.Poll, minPoll, maxPoll)
+	case d.Levels < 0 || d.Levels > maxLevels:
+		return transfer.Errorf(transfer.KindUsage, "recursion through %d levels of directories is out of range; it goes from 0 to %d", d.Levels, maxLevels)
+	case d.Batch > maxBatch:
+		return transfer.Errorf(transfer.KindUsage, "a batch of %d files is out of range; it goes from 1 to %d", d.Batch, maxBatch)
+	case d.TriggerFile != nil && d.Batch > 1:
+		return transfer.Errorf(transfer.KindUsage, "a trigger file says what one transfer sends; it goes with no batch of %d files", d.Batch)
+	case d.Condition.Kind == ConditionNoMatch && (d.TriggerFile != nil || d.Batch > 1):
+		return transfer.Errorf(transfer.KindUsage, "the condition nomatch triggers when no file is there; it goes with no batch and no trigger file")
+	}
+	return nil
+}
+
+// A matcher tells which names are watched.
+type matcher struct{ match, exclude func(name string) bool }
+
+func (m matcher) wants(name string) bool {
+	return m.match(name) && (m.exclude == nil || !m.exclude(name))
+}
+
+func (d *Definition) matcher() (m matcher, err error) {
+	if d.Match == "" {
+		return m, transfer.Errorf(transfer.KindUsage, "the monitor does not say which names it watches for").WithHint("'*' is for all that do not begin with '.'")
+	}
+	if m.match, err = d.names(d.Match); err == nil && d.Exclude != "" {
+		m.exclude, err = d.names(d.Exclude)
+	}
+	return m, err
+}
+
+func (d *Definition) names(text string) (func(string) bool, error) {
+	if len(text) > maxPattern {
+		return nil, transfer.Errorf(transfer.KindTooLarge, "a pattern has %d bytes; the limit is %d", len(text), maxPattern)
+	}
+	if !utf8.ValidString(text) {
+		return nil, transfer.Errorf(transfer.KindUsage, "pattern %.100q is not UTF-8", text).WithHint("'?' stands for any byte")
+	}
+	if d.Regex {
+		re, err := regexp.Compile(`^(?s:` + text + `)$`)
+		if err != nil {
+			return nil, transfer.Errorf(transfer.KindUsage, "regular expression %.100q: %w", text, err)
+		}
+		return re.MatchString, nil
+	}
+	if strings.Contains(text, "/") {
+		return nil, transfer.Errorf(transfer.KindUsage, "pattern %.100q has a '/'; it is for the names of files alone", text).WithHint("--dir is the directory; --recursive says how many levels beneath it are watched")
+	}
+	return func(name string) bool { return localfs.MatchName(text, name) }, nil
+}

@@ -1,0 +1,226 @@
+package monitor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/clock"
+	"ferry/internal/duty"
+	"ferry/internal/faulty"
+	"ferry/internal/ledger"
+	"ferry/internal/localfs"
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A bench is an agent as its monitors see it: a directory, a ledger in memory, and transfers that are accepted or not.
+type bench struct {
+	t     *testing.T
+	dir   string
+	fs    *localfs.FS
+	store *faulty.MemoryStore
+	fault *faulty.StoreFault
+
+	mu       sync.Mutex
+	accepted map[transfer.ID]string           // hash of the request
+	asked    map[transfer.ID]transfer.Request // that were accepted
+	order    []transfer.ID
+	refuse   func(q *transfer.Request) error // before it is accepted; nil: nothing
+	after    func(q *transfer.Request) error // once it is accepted
+	denied   map[transfer.Authority]bool
+	notes    []audit.Record
+
+	m      *monitors
+	ledger *ledger.Ledger
+	end    func()
+}
+
+func newBench(t *testing.T) *bench {
+	b := &bench{t: t, dir: t.TempDir(), store: faulty.NewMemoryStore(), accepted: map[transfer.ID]string{}, asked: map[transfer.ID]transfer.Request{}, denied: map[transfer.Authority]bool{}}
+	fs, err := localfs.Open(localfs.Config{Roots: []string{b.dir}})
+	b.must(err)
+	b.fs = fs
+	b.must(os.Mkdir(b.path("in"), 0o755))
+	t.Cleanup(func() { fs.Close() })
+	return b
+}
+
+func (b *bench) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
+
+// write gives a file its content, and has it there at once.
+func (b *bench) write(name, content string) {
+	b.t.Helper()
+	b.must(os.MkdirAll(filepath.Dir(b.path(name)), 0o755))
+	b.must(os.WriteFile(b.path(".new"), []byte(content), 0o644))
+	b.must(os.Rename(b.path(".new"), b.path(name)))
+}
+
+// start begins a run of the agent, with what the last one has left in its ledger.
+func (b *bench) start() {
+	b.t.Helper()
+	b.fault = &faulty.StoreFault{}
+	l, err := ledger.Open(b.dir, ledger.Options{Clock: clock.System, Store: faulty.FaultyStore{Store: b.store, Fault: b.fault}, Files: faulty.NewMemoryFiles()})
+	b.must(err)
+	b.ledger = l
+	b.m = newMonitors(duty.Desk{Agent: "ALPHA", Ledger: l, FS: b.fs, Submit: b.submit, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
+		Permit: func(string) place.Permit { return nil },
+		May: func(_ string, right transfer.Authority) error {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if b.denied[right] {
+				return transfer.Errorf(transfer.KindDenied, "not for him: %s", right)
+			}
+			return nil
+		},
+		Note: func(_ *ledger.Tx, r audit.Record) error {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.notes = append(b.notes, r)
+			return nil
+		}}, nil)
+	ctx, cancel := context.WithCancel(b.t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); b.m.Run(ctx) }()
+	b.end = func() { cancel(); <-ended; l.Close() }
+}
+
+// crash ends the run; what a transaction that has begun does not make durable is lost.
+func (b *bench) crash() {
+	b.fault.Heal()
+	b.fault.At, b.fault.Count = 1, -1
+	b.end()
+	b.store = b.store.Snapshot()
+}
+
+func (b *bench) submit(_ string, q *transfer.Request) (*transfer.Progress, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	hash := q.Hash()
+	if known, ok := b.accepted[q.ID]; ok {
+		if known != hash {
+			return nil, transfer.Errorf(transfer.KindConflict, "transfer %s is known with other content", q.ID)
+		}
+		return &transfer.Progress{ID: q.ID}, nil
+	}
+	if b.refuse != nil {
+		if err := b.refuse(q); err != nil {
+			return nil, err
+		}
+	}
+	b.accepted[q.ID], b.asked[q.ID], b.order = hash, *q, append(b.order, q.ID)
+	if b.after != nil {
+		if err := b.after(q); err != nil {
+			return nil, err
+		}
+	}
+	return &transfer.Progress{ID: q.ID}, nil
+}
+
+// sent are the sources of what was accepted, each with the number of transfers that have it.
+func (b *bench) sent() map[string]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := map[string]int{}
+	for _, q := range b.asked {
+		for _, it := range q.Items {
+			all[string(it.Source)]++
+		}
+	}
+	return all
+}
+
+// last is the request that was accepted last.
+func (b *bench) last() transfer.Request {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.order) == 0 {
+		b.t.Fatal("nothing was submitted")
+	}
+	return b.asked[b.order[len(b.order)-1]]
+}
+
+// pass lets time go by.
+func pass(d time.Duration) {
+	t := clock.System.NewTimer(d)
+	<-t.C()
+	synctest.Wait()
+}
+
+// as gives a command in somebody's name.
+func (b *bench) as(who string, kind wire.Kind, body any) error {
+	c := b.m.Commands()[kind]
+	err := b.ledger.Update(func(t *ledger.Tx) error {
+		_, err := c.Do(t, duty.Caller{Principal: who, Originator: transfer.Originator{User: who, Host: "host"}}, wire.Marshal(body))
+		return err
+	})
+	if err == nil && c.Done != nil {
+		c.Done()
+	}
+	return err
+}
+
+func (b *bench) create(d *Definition, replace bool) {
+	b.t.Helper()
+	b.must(b.as("ann", CommandCreate, Create{*d, replace}))
+}
+
+func (b *bench) shown() Shown {
+	b.t.Helper()
+	v, err := b.m.Questions()[AskList].Answer(duty.Caller{Principal: "ann"}, wire.Marshal(ListAsked{Name: "m"}))
+	b.must(err)
+	return v.(*Listed).Monitors[0]
+}
+
+func (b *bench) triggers() []Logged {
+	b.t.Helper()
+	v, err := b.m.Questions()[AskHistory].Answer(duty.Caller{Principal: "ann"}, wire.Marshal(HistoryAsked{Name: "m"}))
+	b.must(err)
+	return v.(*History).Triggers
+}
+
+// files watches for all files in the directory in.
+func files(change ...func(*Definition)) *Definition {
+	d := &Definition{V: 1, Name: "m", Agent: "ALPHA", Dir: "in", Match: "*", Poll: transfer.Duration(time.Second), Request: transfer.Request{
+		Version: transfer.RequestVersion, Source: "ALPHA", Destination: "BETA", Dest: "in/", Items: transfer.ItemsOf(theFile)}}
+	for _, c := range change {
+		c(d)
+	}
+	return d
+}
+
+// inBubble runs a test whose time is its own.
+func inBubble(t *testing.T, do func(t *testing.T, b *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.start()
+		defer func() { b.end() }()
+		do(t, b)
+	})
+}
+
+func (b *bench) expect(want string) {
+	b.t.Helper()
+	got := b.sent()
+	if text := strings.TrimPrefix(fmt.Sprint(got), "map"); text != want {
+		b.t.Errorf("sent are %s, not %s", text, want)
+	}
+}

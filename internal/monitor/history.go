@@ -1,0 +1,238 @@
+package monitor
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+)
+
+// The drawer of the monitors:
+//
+//	d/NAME        record, in JSON
+//	s/NAME        status, in JSON
+//	h/NAME/FILE   entry: what is known of a file; FILE is its path with NUL in place of each '/', so
+//	              that keys have the order of localfs.Local.Scan
+//	t/NAME/N      pending, in JSON: a trigger that is to be submitted; N counts triggers
+//	l/NAME/N      Logged, in JSON: the last maxLogged triggers, for people
+//	n             the last generation of a record, 8 bytes
+const drawerName = "monitor"
+
+const (
+	maxLogged = 1000
+	maxKey    = ledger.MaxDrawerKey
+)
+
+func drawerOf(t *ledger.Tx) ledger.Drawer { return ledger.DrawerOf(t, drawerName) }
+
+func recordKey(name string) string            { return "d/" + name }
+func statusKey(name string) string            { return "s/" + name }
+func historyPrefix(name string) string        { return "h/" + name + "/" }
+func pendingPrefix(name string) string        { return "t/" + name + "/" }
+func logPrefix(name string) string            { return "l/" + name + "/" }
+func numbered(prefix string, n uint64) string { return prefix + fmt.Sprintf("%016x", n) }
+
+// fileKey is the part of a key that names a file.
+func fileKey(rel transfer.Path) string { return strings.ReplaceAll(string(rel), "/", "\x00") }
+
+// A record is a monitor as it is kept.
+type record struct {
+	Definition
+	Principal  string              `json:"principal"` // in whose name it submits
+	Originator transfer.Originator `json:"originator"`
+	Created    time.Time           `json:"created"`
+	Changed    time.Time           `json:"changed"`
+	Paused     bool                `json:"paused,omitempty"`
+	// Generation is another one after each change, and after the monitor was removed and made again: what
+	// a poll has found for an earlier one is not recorded.
+	Generation uint64 `json:"generation"`
+}
+
+// A Status is what a monitor has done.
+type Status struct {
+	Triggers  uint64    `json:"triggers"`  // in all; it numbers them
+	Files     uint64    `json:"files"`     // of all of them
+	Submitted uint64    `json:"submitted"` // transfers that were accepted
+	Refused   uint64    `json:"refused"`   // triggers that never can be
+	Last      time.Time `json:"last,omitzero"`
+	// Fired says, of the condition nomatch, that it has triggered since a file was last there.
+	Fired bool `json:"fired,omitempty"`
+}
+
+// A pending trigger is recorded, and its transfer is not yet known to be accepted.
+type pending struct {
+	N         uint64           `json:"n"`
+	Principal string           `json:"principal"`
+	Request   transfer.Request `json:"request"`
+}
+
+// A Logged trigger is one of a monitor's last.
+type Logged struct {
+	N        uint64          `json:"n"`
+	Time     time.Time       `json:"time"`
+	Transfer transfer.ID     `json:"transfer,omitzero"`
+	State    string          `json:"state"`
+	File     transfer.Path   `json:"file,omitempty"` // the first one
+	Files    int             `json:"files"`
+	Error    *transfer.Error `json:"error,omitempty"` // why it was refused
+}
+
+// States of a Logged trigger.
+const (
+	StateRecorded  = "recorded"  // it is to be submitted
+	StateSubmitted = "submitted" // the agent has its transfer
+	StateRefused   = "refused"   // it was not accepted, or could not be submitted, and is not tried again
+)
+
+// An identity tells one state of a file from another. The device is left out: its number changes when a
+// share is mounted again, and nothing else of the file does.
+type identity struct {
+	inode       uint64
+	size, mtime int64
+}
+
+// An entry is what is known of one file that has triggered.
+type entry struct {
+	identity
+	gone     int64 // since when it is not there, in seconds since 1970; 0: it is there
+	transfer transfer.ID
+}
+
+// entryFormat is the first byte of an entry:
+//
+//	1 format  8 mtime  16 transfer  varints: inode, size, gone
+const entryFormat = 1
+
+func (e *entry) encode() []byte {
+	b := append(make([]byte, 0, 48), entryFormat)
+	b = binary.BigEndian.AppendUint64(b, uint64(e.mtime))
+	b = append(b, e.transfer[:]...)
+	b = binary.AppendUvarint(b, e.inode)
+	b = binary.AppendVarint(b, e.size)
+	return binary.AppendVarint(b, e.gone)
+}
+
+// decodeEntry reads an entry. One that cannot be read is an error: the file would be sent again.
+func decodeEntry(b []byte) (e entry, err error) {
+	if len(b) < 25 || b[0] != entryFormat {
+		return e, transfer.Errorf(transfer.KindInternal, "an entry in the history of a monitor is in a format that this version of Ferry does not know")
+	}
+	e.mtime = int64(binary.BigEndian.Uint64(b[1:]))
+	copy(e.transfer[:], b[9:25])
+	b = b[25:]
+	ok := true
+	next := func(n int) {
+		if n <= 0 {
+			ok, n = false, 0
+		}
+		b = b[n:]
+	}
+	var n int
+	e.inode, n = binary.Uvarint(b)
+	next(n)
+	e.size, n = binary.Varint(b)
+	next(n)
+	e.gone, n = binary.Varint(b)
+	next(n)
+	if !ok || len(b) > 0 {
+		return entry{}, transfer.Errorf(transfer.KindInternal, "an entry in the history of a monitor is damaged")
+	}
+	return e, nil
+}
+
+// load reads JSON from the drawer; ok is false where the key is not there.
+func load[T any](d ledger.Drawer, key string) (v T, ok bool, err error) {
+	b := d.Get(key)
+	if b == nil {
+		return v, false, nil
+	}
+	if err := json.Unmarshal(b, &v); err != nil {
+		return v, false, transfer.Errorf(transfer.KindInternal, "%q in the ledger of the monitors cannot be read: %w", key, err)
+	}
+	return v, true, nil
+}
+
+func save(d ledger.Drawer, key string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return d.Put(key, b)
+}
+
+// nextGeneration numbers a change of any monitor.
+func nextGeneration(d ledger.Drawer) (uint64, error) {
+	var n uint64
+	if b := d.Get("n"); len(b) == 8 {
+		n = binary.BigEndian.Uint64(b)
+	}
+	return n + 1, d.Put("n", binary.BigEndian.AppendUint64(nil, n+1))
+}
+
+// logged writes a trigger down for people, and drops the one that is too old.
+func logged(d ledger.Drawer, name string, l *Logged) error {
+	if l.N > maxLogged {
+		if err := d.Delete(numbered(logPrefix(name), l.N-maxLogged)); err != nil {
+			return err
+		}
+	}
+	return save(d, numbered(logPrefix(name), l.N), l)
+}
+
+// pageSize is how many entries of a history are read at once: a reading transaction that lasts keeps
+// the ledger's file from being used again.
+const pageSize = 1000
+
+// A cursor goes through the history of a monitor in the order of its keys, page by page.
+type cursor struct {
+	l      *ledger.Ledger
+	prefix string
+	from   string
+	page   []known
+	done   bool
+}
+
+// known is a file in the history.
+type known struct {
+	key string // see fileKey
+	entry
+}
+
+func newCursor(l *ledger.Ledger, name string) *cursor {
+	p := historyPrefix(name)
+	return &cursor{l: l, prefix: p, from: p}
+}
+
+var errPage = transfer.Errorf(transfer.KindInternal, "the page is full") // ends Each
+
+// peek is the next entry; nil behind the last.
+func (c *cursor) peek() (*known, error) {
+	if len(c.page) == 0 && !c.done {
+		c.page = c.page[:0:0]
+		err := c.l.View(func(t *ledger.Tx) error {
+			return drawerOf(t).Each(c.prefix, c.from, func(key string, value []byte) error {
+				if len(c.page) == pageSize {
+					c.from = key
+					return errPage
+				}
+				e, err := decodeEntry(value)
+				c.page = append(c.page, known{strings.TrimPrefix(key, c.prefix), e})
+				return err
+			})
+		})
+		if err != nil && err != error(errPage) {
+			return nil, err
+		}
+		c.done = err == nil
+	}
+	if len(c.page) == 0 {
+		return nil, nil
+	}
+	return &c.page[0], nil
+}
+
+func (c *cursor) next() { c.page = c.page[1:] }

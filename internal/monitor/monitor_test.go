@@ -1,0 +1,353 @@
+package monitor
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"ferry/internal/transfer"
+)
+
+// A file is sent at the first poll, once, and again when it has changed.
+func TestOnceUntilItChanges(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.create(files(), false)
+		b.write("in/a", "one")
+		pass(1100 * time.Millisecond)
+		b.expect("[a:1]")
+		pass(time.Minute)
+		b.expect("[a:1]")
+		b.write("in/a", "two")
+		pass(2 * time.Second)
+		b.expect("[a:2]")
+		b.must(os.Chtimes(b.path("in/a"), time.Now(), time.Now().Add(time.Hour)))
+		pass(2 * time.Second)
+		b.expect("[a:3]")
+		if q := b.last(); q.Base != "in" || q.Dest != "in/" || q.Meta[MetaName] != "M" || q.Originator.User != "ann" {
+			t.Errorf("the request is %+v", q)
+		}
+	})
+}
+
+func TestConditions(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Definition)
+		want   string
+	}{
+		{"pattern", func(d *Definition) { d.Match, d.Exclude = "*.csv", "b*" }, "[a.csv:1 d\xff.csv:1]"},
+		{"hidden", func(d *Definition) { d.Match = ".*" }, "[.c.csv:1]"},
+		{"regex", func(d *Definition) { d.Match, d.Regex = `[ab]\.(csv|txt)`, true }, "[a.csv:1 b.csv:1]"},
+		{"size", func(d *Definition) { d.Condition, d.Match = Condition{ConditionSize, 3}, "*.csv" }, "[b.csv:1]"},
+		{"levels", func(d *Definition) { d.Levels, d.Match = 1, "e*" }, "[sub/e.csv:1]"},
+		{"two levels", func(d *Definition) { d.Levels, d.Match = 2, "e*" }, "[sub/e.csv:1 sub/sub/e.csv:1]"},
+		{"bytes", func(d *Definition) { d.Match = "d?.csv" }, "[d\xff.csv:1]"},
+		{"renamed", func(d *Definition) { d.Match, d.Request.Dest = "a*", "in/${FileName{toUpper}}" }, "[IN:1]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bench) {
+				b.write("in/a.csv", "a")
+				b.write("in/b.csv", "bbb")
+				b.write("in/.c.csv", "ccc")
+				b.write("in/d\xff.csv", "d")
+				b.write("in/sub/e.csv", "e")
+				b.write("in/sub/sub/e.csv", "e")
+				b.write("in/.ferry-x.part", "e")
+				b.must(os.Symlink("a.csv", b.path("in/link.csv")))
+				b.create(files(c.change), false)
+				pass(3 * time.Second)
+				if c.name == "renamed" {
+					if q := b.last(); q.Dest != "in/A.CSV" || string(q.Items[0].Source) != b.path("in/a.csv") {
+						t.Errorf("the request is %+v", q)
+					}
+					return
+				}
+				b.expect(c.want)
+			})
+		})
+	}
+}
+
+// A file that grows is not taken, nor is one that comes back smaller; polls are counted, not wakes.
+func TestUnchanged(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.create(files(func(d *Definition) { d.Condition = Condition{ConditionUnchanged, 2} }), false)
+		f, err := os.Create(b.path("in/a"))
+		b.must(err)
+		defer f.Close()
+		for n := range 10 {
+			fmt.Fprintln(f, n)
+			b.must(os.Chtimes(b.path("in/a"), time.Now(), time.Now().Add(time.Duration(n)*time.Second)))
+			pass(1010 * time.Millisecond)
+			b.m.changed() // which looks at once, and counts for nothing
+			pass(500 * time.Millisecond)
+		}
+		b.expect("[]")
+		pass(3 * time.Second)
+		b.expect("[a:1]")
+		if n := len(b.m.all["M"].sightings.files); n != 0 {
+			t.Errorf("%d files are in memory", n)
+		}
+	})
+}
+
+// nomatch triggers once, until a file was there again; a directory that is missing is not an empty one.
+func TestNoMatch(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.write("in/ready", "x")
+		b.create(files(func(d *Definition) {
+			d.Condition.Kind, d.Match, d.Request.Items = ConditionNoMatch, "ready", transfer.ItemsOf("all/*")
+		}), false)
+		pass(3 * time.Second)
+		b.expect("[]")
+		b.must(os.Rename(b.path("in"), b.path("away")))
+		pass(3 * time.Second)
+		b.expect("[]")
+		b.must(os.Rename(b.path("away"), b.path("in")))
+		b.must(os.Remove(b.path("in/ready")))
+		pass(5 * time.Second)
+		b.expect("[all/*:1]")
+		b.write("in/ready", "x")
+		pass(3 * time.Second)
+		b.must(os.Remove(b.path("in/ready")))
+		pass(5 * time.Second)
+		b.expect("[all/*:2]")
+	})
+}
+
+// Of nine files batches of five are two transfers, in the order of the names.
+func TestBatches(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		for n := range 9 {
+			b.write(fmt.Sprintf("in/%d", n), "x")
+		}
+		b.create(files(func(d *Definition) {
+			d.Batch, d.Request.Job = 5, "${BatchSize} from ${FileName} to ${FileName{file=-1}}"
+		}), false)
+		pass(3 * time.Second)
+		if len(b.order) != 2 || b.asked[b.order[0]].Job != "5 from 0 to 4" || b.asked[b.order[1]].Job != "4 from 5 to 8" {
+			t.Errorf("%d transfers: %+v", len(b.order), b.asked)
+		}
+		if s := b.shown(); s.Triggers != 2 || s.Files != 9 || s.Submitted != 2 || s.History != 9 || s.Matched != 9 {
+			t.Errorf("shown is %+v", s)
+		}
+	})
+}
+
+// A directory that is away is said once; nothing is forgotten, and nothing that comes back is sent again.
+func TestDirectoryThatIsAway(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.write("in/a", "a")
+		b.write("in/b", "b")
+		b.create(files(func(d *Definition) { d.Poll = transfer.Duration(time.Hour) }), false)
+		pass(2 * time.Hour)
+		b.must(os.Rename(b.path("in"), b.path("away")))
+		pass(30 * 24 * time.Hour)
+		if s := b.shown(); s.State != StateWaiting || s.Problem == nil || s.Problem.Kind != transfer.KindMissing || s.History != 2 {
+			t.Errorf("shown is %+v", s)
+		}
+		b.must(os.Rename(b.path("away"), b.path("in")))
+		b.write("in/c", "c")
+		pass(2 * time.Hour)
+		b.expect("[a:1 b:1 c:1]")
+		if s := b.shown(); s.State != StateWatching || s.Problem != nil {
+			t.Errorf("shown is %+v", s)
+		}
+	})
+}
+
+// A file that is gone for a few days comes back as the one that it was; the history forgets it after a week.
+func TestFilesThatAreGone(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.write("in/a", "a")
+		b.write("in/b", "b")
+		b.create(files(func(d *Definition) { d.Poll = transfer.Duration(time.Hour) }), false)
+		pass(2 * time.Hour)
+		b.must(os.Rename(b.path("in/a"), b.path("a")))
+		b.must(os.Rename(b.path("in/b"), b.path("b")))
+		pass(6 * 24 * time.Hour)
+		if s := b.shown(); s.History != 2 || s.Gone != 2 {
+			t.Errorf("shown is %+v", s)
+		}
+		b.must(os.Rename(b.path("a"), b.path("in/a")))
+		pass(2 * 24 * time.Hour)
+		if s := b.shown(); s.History != 1 || s.Gone != 0 {
+			t.Errorf("shown is %+v", s)
+		}
+		pass(10 * 24 * time.Hour)
+		b.must(os.Rename(b.path("b"), b.path("in/b")))
+		pass(2 * time.Hour)
+		b.expect("[a:1 b:2]")
+	})
+}
+
+// A directory beneath that cannot be read is said, and what it holds is not taken for gone.
+func TestUnreadableBeneath(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Log("root reads everything: nothing to see")
+		return
+	}
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.write("in/sub/a", "a")
+		b.write("in/sub.b", "b")
+		b.create(files(func(d *Definition) { d.Levels, d.Poll = 1, transfer.Duration(time.Hour) }), false)
+		pass(2 * time.Hour)
+		b.must(os.Chmod(b.path("in/sub"), 0))
+		pass(9 * 24 * time.Hour)
+		b.must(os.Chmod(b.path("in/sub"), 0o755))
+		if s := b.shown(); s.Skipped != 1 || s.Problem == nil || s.History != 2 {
+			t.Errorf("shown is %+v", s)
+		}
+		pass(2 * time.Hour)
+		b.expect("[sub.b:1 sub/a:1]")
+	})
+}
+
+// What is defined anew keeps its history, runs once, and may be somebody else's from then on.
+func TestDefinedAnew(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.write("in/a", "a")
+		b.create(files(), false)
+		pass(2 * time.Second)
+		if err := b.as("ann", CommandCreate, Create{*files(), false}); transfer.KindOf(err) != transfer.KindUsage {
+			t.Errorf("made twice: %v", err)
+		}
+		for range 20 {
+			b.create(files(func(d *Definition) { d.Request.Dest = "other/" }), true)
+		}
+		b.write("in/b", "b")
+		pass(2 * time.Second)
+		b.expect("[a:1 b:1]")
+		if q := b.last(); q.Dest != "other/" {
+			t.Errorf("goes to %s", q.Dest)
+		}
+		b.must(b.as("ann", CommandRemove, Named{"M"}))
+		b.create(files(), false)
+		b.must(b.as("ann", CommandRemove, Named{"m"}))
+		b.create(files(), false)
+		pass(2 * time.Second)
+		b.expect("[a:2 b:2]")
+		b.must(b.as("ann", CommandClear, Named{"m"}))
+		pass(2 * time.Second)
+		b.expect("[a:3 b:3]")
+	})
+}
+
+// A paused monitor submits nothing, not even what it has recorded.
+func TestPaused(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.refuse = func(*transfer.Request) error { return transfer.Errorf(transfer.KindBusy, "full") }
+		b.write("in/a", "a")
+		b.create(files(), false)
+		pass(2 * time.Second)
+		if s := b.shown(); s.Waiting != 1 || s.Problem == nil || s.State != StateWaiting {
+			t.Errorf("shown is %+v", s)
+		}
+		b.must(b.as("ann", CommandPause, Named{"m"}))
+		b.refuse = nil
+		b.write("in/b", "b")
+		pass(time.Hour)
+		b.expect("[]")
+		if s := b.shown(); s.State != StatePaused {
+			t.Errorf("shown is %+v", s)
+		}
+		b.must(b.as("ann", CommandResume, Named{"m"}))
+		pass(2 * time.Second)
+		b.expect("[a:1 b:1]")
+	})
+}
+
+// Whose monitor it is decides: others need the authority operate, and one who has lost his sends nothing.
+func TestAuthorities(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.create(files(), false)
+		for _, right := range []transfer.Authority{transfer.AuthOperate, transfer.AuthAudit} {
+			b.denied[right] = true
+		}
+		for _, kind := range []struct {
+			do   func() error
+			what string
+		}{
+			{func() error { return b.as("bob", CommandPause, Named{"m"}) }, "pause"},
+			{func() error { return b.as("bob", CommandRemove, Named{"m"}) }, "remove"},
+			{func() error { return b.as("bob", CommandClear, Named{"m"}) }, "clear"},
+			{func() error { return b.as("bob", CommandCreate, Create{*files(), true}) }, "replace"},
+		} {
+			if err := kind.do(); transfer.KindOf(err) != transfer.KindDenied {
+				t.Errorf("%s of another's monitor: %v", kind.what, err)
+			}
+		}
+		b.must(b.as("ann", CommandPause, Named{"m"}))
+		b.must(b.as("ann", CommandResume, Named{"m"}))
+		if err := b.as("ann", CommandPause, Named{"other"}); transfer.KindOf(err) != transfer.KindNotFound {
+			t.Errorf("pause of none: %v", err)
+		}
+
+		b.denied[transfer.AuthMonitor] = true
+		b.write("in/a", "a")
+		pass(3 * time.Second)
+		b.expect("[]")
+		if s := b.shown(); s.Problem == nil || s.Problem.Kind != transfer.KindDenied {
+			t.Errorf("shown is %+v", s)
+		}
+		b.denied[transfer.AuthMonitor] = false
+		pass(3 * time.Second)
+		b.expect("[a:1]")
+	})
+}
+
+// What is refused for good is on record, and the next one goes; what has to wait is tried again under its ID.
+func TestRefusedAndBusy(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.refuse = func(q *transfer.Request) error {
+			if q.Items[0].Source == "a" {
+				return transfer.Errorf(transfer.KindDenied, "not that one")
+			}
+			return nil
+		}
+		b.write("in/a", "a")
+		b.write("in/b", "b")
+		b.create(files(), false)
+		pass(3 * time.Second)
+		b.expect("[b:1]")
+		if s := b.shown(); s.Refused != 1 || s.Submitted != 1 || s.Waiting != 0 {
+			t.Errorf("shown is %+v", s)
+		}
+		l := b.triggers()
+		if len(l) != 2 || l[1].State != StateRefused || l[1].Error == nil || l[0].State != StateSubmitted {
+			t.Errorf("the history is %+v", l)
+		}
+		if n := len(b.notes); n != 2 || b.notes[1].Event != "warning" || b.notes[1].Principal != "ann" {
+			t.Errorf("on record are %+v", b.notes)
+		}
+		full := true
+		tried := map[transfer.ID]int{}
+		b.refuse = func(q *transfer.Request) error {
+			tried[q.ID]++
+			if full {
+				return transfer.Errorf(transfer.KindBusy, "full")
+			}
+			return nil
+		}
+		for n := range 500 {
+			b.write(fmt.Sprintf("in/c%03d", n), "c")
+		}
+		pass(10 * time.Second)
+		if s := b.shown(); len(tried) != 1 || s.Waiting != groupTriggers {
+			t.Errorf("tried %v; shown is %+v", tried, s)
+		}
+		b.mu.Lock()
+		full = false
+		b.mu.Unlock()
+		pass(5 * time.Second)
+		for name, n := range b.sent() {
+			if n != 1 {
+				t.Errorf("%s was sent %d times", name, n)
+			}
+		}
+		if n := len(b.sent()); n != 501 {
+			t.Errorf("%d files were sent", n)
+		}
+	})
+}

@@ -1,0 +1,189 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+)
+
+// A runner does the polls of one monitor.
+type runner struct {
+	*monitors
+	name    string
+	watcher watcher
+	wake    chan struct{} // something has come into a directory
+	changed chan struct{} // the record is another
+	sightings
+	mu     sync.Mutex
+	wanted func(name string) bool // of the record that was polled last; nil: wakes for nothing
+	state  Picture
+}
+
+// A Picture is how a monitor does at present.
+type Picture struct {
+	State   string          `json:"state"`
+	Problem *transfer.Error `json:"problem,omitempty"` // why it does not do all that it should
+	Since   time.Time       `json:"problem_since,omitzero"`
+	Polled  time.Time       `json:"polled,omitzero"`    // when the last whole poll ended
+	Took    time.Duration   `json:"poll_ns,omitempty"`  // how long that took
+	Matched int             `json:"matched"`            // files that matched then
+	Gone    int             `json:"history_gone"`       // files in the history that were not there then
+	Waiting int             `json:"waiting,omitempty"`  // triggers that are recorded and not submitted
+	Skipped int             `json:"unread,omitempty"`   // directories beneath that could not be read
+	Watched bool            `json:"notified,omitempty"` // polls come at once, where the system tells
+}
+
+// States of a Picture.
+const (
+	StateWatching = "watching"
+	StatePaused   = "paused"
+	StateWaiting  = "waiting" // it cannot poll, or cannot submit
+)
+
+func newRunner(m *monitors, name string, w watcher) *runner {
+	return &runner{monitors: m, name: name, watcher: w, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), state: Picture{State: StateWatching}}
+}
+
+const (
+	again    = time.Second           // until what waits is tried again
+	leastGap = 20 * time.Millisecond // between polls, however often something comes
+)
+
+// errChanged ends what was begun for another definition.
+var errChanged = errors.New("the monitor is another by now")
+
+// run polls until the monitor is removed, or ctx ends.
+func (r *runner) run(ctx context.Context) {
+	defer func() {
+		if r.watcher != nil {
+			r.watcher.Watch(r, nil)
+		}
+	}()
+	for ctx.Err() == nil {
+		rec, err := r.load()
+		if err == nil && rec == nil {
+			return
+		}
+		began := r.Clock.Now()
+		pause := again
+		if err == nil {
+			pause, err = r.turn(ctx, rec)
+		}
+		if errors.Is(err, errChanged) || ctx.Err() != nil {
+			continue
+		}
+		r.tell(rec, err)
+		r.rest(ctx, pause, max(leastGap, 2*r.Clock.Now().Sub(began)))
+	}
+}
+
+// load reads the record of the monitor; nil where it has been removed.
+func (r *runner) load() (rec *record, err error) {
+	err = r.Ledger.View(func(t *ledger.Tx) error {
+		v, ok, err := load[record](drawerOf(t), recordKey(r.name))
+		if ok {
+			rec = &v
+		}
+		return err
+	})
+	return rec, err
+}
+
+// turn does what is to be done now, and says how long it is until the next time. The error is why
+// it could not do all.
+func (r *runner) turn(ctx context.Context, rec *record) (pause time.Duration, err error) {
+	poll := time.Duration(rec.Poll)
+	if rec.Paused {
+		r.listen(nil)
+		return maxPoll, nil
+	}
+	for _, right := range []transfer.Authority{transfer.AuthMonitor, transfer.AuthSource} {
+		if err := r.May(rec.Principal, right); err != nil {
+			return max(poll, again), err
+		}
+	}
+	if err := r.drain(ctx, rec); err != nil {
+		return again, err
+	}
+	err = r.poll(ctx, rec)
+	if transfer.KindOf(err).Waits() {
+		return min(poll, again), err
+	}
+	return poll, err
+}
+
+// rest waits for as long as it is until the next poll, and less where the monitor is changed or, after
+// gap, where something has come.
+func (r *runner) rest(ctx context.Context, pause, gap time.Duration) {
+	due := r.Clock.NewTimer(pause)
+	defer due.Stop()
+	early := r.Clock.NewTimer(gap)
+	defer early.Stop()
+	wake := (chan struct{})(nil) // not before gap is over
+	for {
+		select {
+		case <-due.C():
+			return
+		case <-r.changed:
+			return
+		case <-ctx.Done():
+			return
+		case <-early.C():
+			wake = r.wake
+		case <-wake:
+			return
+		}
+	}
+}
+
+// tell notes how a turn has ended. What keeps the monitor from its work is logged once, and its end.
+func (r *runner) tell(rec *record, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was, now := r.state.Problem, transfer.AsError(err)
+	r.state.State = StateWatching
+	switch {
+	case rec != nil && rec.Paused:
+		r.state.State = StatePaused
+	case err != nil:
+		r.state.State = StateWaiting
+	}
+	r.state.Problem = now
+	switch {
+	case now == nil && was == nil:
+	case now == nil:
+		r.state.Since = time.Time{}
+		r.Log.Info("monitor goes on", "monitor", r.name)
+	case was == nil || was.Kind != now.Kind:
+		r.state.Since = r.Clock.Now()
+		r.Log.Warn("monitor waits", "monitor", r.name, "error", err)
+	}
+}
+
+// picture is how the monitor does.
+func (r *runner) picture() Picture {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state
+}
+
+// listen says which names are worth a poll at once; nil: none.
+func (r *runner) listen(wanted func(name string) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wanted = wanted
+}
+
+// came is told by the watcher that a name has come into a directory; empty: any may have.
+func (r *runner) came(name string) {
+	r.mu.Lock()
+	wanted := r.wanted
+	r.mu.Unlock()
+	if wanted != nil && (name == "" || wanted(name)) {
+		poke(r.wake)
+	}
+}

@@ -1,0 +1,275 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"ferry/internal/audit"
+	"ferry/internal/failpoint"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+)
+
+// record writes down what the poll has found, in one transaction: the history, the triggers that are
+// to be submitted, with their IDs, and the ones that are refused.
+func (p *poll) record() error {
+	return p.Ledger.Update(func(t *ledger.Tx) error {
+		d := drawerOf(t)
+		if err := p.current(d); err != nil {
+			return err
+		}
+		for _, e := range p.marks {
+			err := error(nil)
+			if key := historyPrefix(p.name) + e.key; e.gone == dropped {
+				err = d.Delete(key)
+			} else {
+				err = d.Put(key, e.encode())
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if len(p.group) == 0 {
+			return nil
+		}
+		st, _, err := load[Status](d, statusKey(p.name))
+		if err != nil {
+			return err
+		}
+		for _, tr := range p.group {
+			if err := p.recordTrigger(t, d, &st, tr); err != nil {
+				return err
+			}
+		}
+		st.Fired = p.rec.Condition.Kind == ConditionNoMatch
+		return save(d, statusKey(p.name), &st)
+	})
+}
+
+// current is errChanged where the monitor is not the one that the poll began with.
+func (p *poll) current(d ledger.Drawer) error {
+	rec, ok, err := load[record](d, recordKey(p.name))
+	if err == nil && (!ok || rec.Generation != p.rec.Generation) {
+		err = errChanged
+	}
+	return err
+}
+
+func (p *poll) recordTrigger(t *ledger.Tx, d ledger.Drawer, st *Status, tr *trigger) error {
+	st.Triggers++
+	st.Files += uint64(len(tr.files))
+	st.Last = tr.at
+	l := &Logged{N: st.Triggers, Time: tr.at, Transfer: tr.id, State: StateRecorded, Files: len(tr.files)}
+	for n, f := range tr.files {
+		if n == 0 {
+			l.File = f.Path
+		}
+		e := entry{identity: identity{f.Inode, f.Size, f.Mtime}, transfer: tr.id}
+		if err := d.Put(historyPrefix(p.name)+fileKey(f.Rel), e.encode()); err != nil {
+			return err
+		}
+	}
+	if tr.refused != nil {
+		return refused(p.monitors, t, d, p.rec.Principal, p.name, st, l, tr.refused)
+	}
+	if err := logged(d, p.name, l); err != nil {
+		return err
+	}
+	return save(d, numbered(pendingPrefix(p.name), l.N), pending{l.N, p.rec.Principal, *tr.request})
+}
+
+// refused writes down that a trigger will not be submitted.
+func refused(m *monitors, t *ledger.Tx, d ledger.Drawer, principal, name string, st *Status, l *Logged, why error) error {
+	st.Refused++
+	l.State, l.Error = StateRefused, transfer.AsError(why)
+	err := m.Note(t, audit.Record{Event: audit.Warning, Role: audit.RoleSource, Source: m.Agent, Principal: principal,
+		Error: l.Error, Code: l.Error.Kind.Code(), Text: "monitor " + name + " submits nothing for " + l.File.String()})
+	return errors.Join(err, logged(d, name, l))
+}
+
+// final reports whether an error of a submission stays what it is, so that the trigger is refused. Others
+// have to do with the agent, and pass.
+func final(err error) bool {
+	switch transfer.KindOf(err) {
+	case transfer.KindUsage, transfer.KindTooLarge, transfer.KindMalformed, transfer.KindVersion, transfer.KindNotBuilt,
+		transfer.KindDenied, transfer.KindConflict, transfer.KindUnknownAgent, transfer.KindOutsideRoot, transfer.KindWrongType,
+		transfer.KindMissing, transfer.KindExists, transfer.KindUnreadable, transfer.KindUnwritable:
+		return true
+	}
+	return false
+}
+
+// pageTriggers is how many triggers are submitted before that is written down.
+const (
+	pageTriggers = 64
+	pageBytes    = 4 << 20 // of their requests
+)
+
+// A result is how a submission has ended.
+type result struct {
+	pending
+	err error // nil, or final
+}
+
+// drain submits what is recorded, in its order. It ends at the first trigger that has to wait, with the
+// reason. What is recorded is submitted as it was read back, and therefore the same each time.
+func (r *runner) drain(ctx context.Context, rec *record) error {
+	for {
+		page, more, err := r.recorded()
+		if err != nil {
+			return err
+		}
+		r.waiting(more)
+		if len(page) == 0 {
+			return nil
+		}
+		var done []result
+		var stop error
+		for n := range page {
+			if stop = r.mayGoOn(ctx, rec); stop != nil {
+				break
+			}
+			q := page[n].Request
+			_, err := r.Submit(page[n].Principal, &q)
+			if err != nil && !final(err) {
+				stop = err
+				break
+			}
+			done = append(done, result{page[n], err})
+		}
+		failpoint.Hit("monitor.before_done")
+		if err := r.written(done); err != nil {
+			return err
+		}
+		if stop != nil {
+			return stop
+		}
+	}
+}
+
+// mayGoOn is why nothing more is submitted for now: the agent ends, or the monitor is another.
+func (r *runner) mayGoOn(ctx context.Context, rec *record) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	now, err := r.load()
+	if err == nil && (now == nil || now.Generation != rec.Generation) {
+		err = errChanged
+	}
+	return err
+}
+
+// recorded is the first page of the triggers that are to be submitted, and how many there are.
+func (r *runner) recorded() (page []pending, all int, err error) {
+	size := 0
+	err = r.Ledger.View(func(t *ledger.Tx) error {
+		d := drawerOf(t)
+		return d.Each(pendingPrefix(r.name), "", func(key string, value []byte) error {
+			all++
+			if size += len(value); len(page) > 0 && (len(page) == pageTriggers || size > pageBytes) {
+				return nil
+			}
+			one, _, err := load[pending](d, key)
+			page = append(page, one)
+			return err
+		})
+	})
+	return page, all, err
+}
+
+// written writes down what has become of triggers.
+func (r *runner) written(done []result) error {
+	if len(done) == 0 {
+		return nil
+	}
+	return r.Ledger.Update(func(t *ledger.Tx) error {
+		d := drawerOf(t)
+		st, ok, err := load[Status](d, statusKey(r.name))
+		if err != nil || !ok {
+			return err // the monitor was removed
+		}
+		for _, one := range done {
+			key := numbered(pendingPrefix(r.name), one.N)
+			if d.Get(key) == nil {
+				continue // removed, and made again
+			}
+			if err := d.Delete(key); err != nil {
+				return err
+			}
+			l, ok, err := load[Logged](d, numbered(logPrefix(r.name), one.N))
+			if err != nil {
+				return err
+			}
+			if !ok {
+				l = Logged{N: one.N, Time: one.Request.Submitted, Transfer: one.Request.ID}
+			}
+			if one.err != nil {
+				err = refused(r.monitors, t, d, one.Principal, r.name, &st, &l, one.err)
+			} else {
+				st.Submitted++
+				l.State = StateSubmitted
+				err = logged(d, r.name, &l)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return save(d, statusKey(r.name), &st)
+	})
+}
+
+// waiting notes how many triggers wait.
+func (r *runner) waiting(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state.Waiting = n
+}
+
+func (r *runner) status() (st Status, err error) {
+	err = r.Ledger.View(func(t *ledger.Tx) error {
+		st, _, err = load[Status](drawerOf(t), statusKey(r.name))
+		return err
+	})
+	return st, err
+}
+
+// fired notes whether the condition nomatch has triggered.
+func (p *poll) fired(has bool) error {
+	return p.Ledger.Update(func(t *ledger.Tx) error {
+		d := drawerOf(t)
+		if err := p.current(d); err != nil {
+			return err
+		}
+		st, _, err := load[Status](d, statusKey(p.name))
+		if err != nil {
+			return err
+		}
+		st.Fired = has
+		return save(d, statusKey(p.name), &st)
+	})
+}
+
+// read reads a trigger file, as it was when the directory was read: where it is another by now, the
+// next poll takes it.
+func (p *poll) read(f *file) ([]byte, error) {
+	files := p.FS.Place().For(p.Permit(p.rec.Principal)).Files(f.Path)
+	defer files.Close()
+	in, err := files.Open(f.Path, false)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	facts := in.Facts()
+	if facts.Size > maxTriggerFile {
+		return nil, transfer.Errorf(transfer.KindTooLarge, "trigger file %s has %d bytes; the limit is %d", f.Path, facts.Size, maxTriggerFile)
+	}
+	content, err := io.ReadAll(io.LimitReader(in, maxTriggerFile+1))
+	if err == nil {
+		err = in.Unchanged()
+	}
+	if err == nil && (facts.Size != f.Size || facts.Mtime != f.Mtime) {
+		err = transfer.Errorf(transfer.KindChanging, "trigger file %s has changed since its directory was read", f.Path)
+	}
+	return content, err
+}

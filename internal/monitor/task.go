@@ -1,0 +1,265 @@
+package monitor
+
+import (
+	"bytes"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"ferry/internal/localfs"
+	"ferry/internal/transfer"
+	"ferry/internal/variable"
+)
+
+// MetaName is the metadata entry that names the monitor in what it submits.
+const MetaName = "monitor"
+
+// theFile is the source of a request that sends the files that trigger.
+const theFile = transfer.Path("${FilePath}")
+
+// request makes what a trigger submits. Its errors say that the trigger can never be submitted.
+func (d *Definition) request(s *setting, lines []line) (*transfer.Request, error) {
+	q := d.Request
+	q.ID, q.Submitted, q.Source = s.transfer, s.now.UTC(), d.Agent
+	if q.Version == 0 {
+		q.Version = transfer.RequestVersion
+	}
+	if err := s.whole(&q); err != nil {
+		return nil, err
+	}
+	var err error
+	switch {
+	case lines != nil:
+		err = s.listed(&q, d, lines)
+	case len(s.files) == 0:
+		s.at = 0
+		err = s.items(&q, d)
+	default:
+		err = s.each(&q, d)
+	}
+	if err == nil {
+		err = q.Check()
+	}
+	return &q, err
+}
+
+// whole puts values into what holds for the request as a whole.
+func (s *setting) whole(q *transfer.Request) (err error) {
+	if q.Job, err = variable.Expand(q.Job, s.text); err != nil {
+		return err
+	}
+	meta := map[string]string{MetaName: s.monitor}
+	for _, k := range slices.Sorted(maps.Keys(q.Meta)) {
+		if meta[k], err = variable.Expand(q.Meta[k], s.text); err != nil {
+			return err
+		}
+	}
+	q.Meta = meta
+	return nil
+}
+
+// each puts the files of the trigger into a request.
+func (s *setting) each(q *transfer.Request, d *Definition) error {
+	var items []transfer.RequestItem
+	for n := range s.files {
+		s.at = n
+		one := *q
+		if err := s.items(&one, d); err != nil {
+			return err
+		}
+		for _, it := range one.Items {
+			it.Dest = one.Dest
+			items = append(items, it)
+		}
+	}
+	q.Items, q.Dest = items, items[0].Dest
+	if slices.ContainsFunc(items, func(it transfer.RequestItem) bool { return it.Dest != q.Dest }) {
+		q.Dest = ""
+		return nil
+	}
+	for n := range q.Items {
+		q.Items[n].Dest = ""
+	}
+	if d.sendsFiles() && strings.HasSuffix(string(q.Dest), "/") {
+		s.beneath(q, d)
+	}
+	return nil
+}
+
+// items are the request's own for the file at s.at.
+func (s *setting) items(q *transfer.Request, d *Definition) error {
+	to, err := variable.Expand(string(d.Request.Dest), s.bytes)
+	if err != nil {
+		return err
+	}
+	q.Dest, q.Items = transfer.Path(to), nil
+	for _, it := range d.Request.Items {
+		from, err := variable.Expand(string(it.Source), s.bytes)
+		if err != nil {
+			return err
+		}
+		it.Source = transfer.Path(from)
+		q.Items = append(q.Items, it)
+	}
+	return nil
+}
+
+// sendsFiles reports whether a trigger sends the files that triggered it, and nothing else.
+func (d *Definition) sendsFiles() bool {
+	return len(d.Request.Items) == 1 && d.Request.Items[0] == (transfer.RequestItem{Source: theFile})
+}
+
+// beneath names the files beneath the watched directory: they keep their paths there, and a name
+// with '*' is no pattern even where the file is gone by then.
+func (s *setting) beneath(q *transfer.Request, d *Definition) {
+	q.Base = d.Dir
+	for n := range q.Items {
+		q.Items[n].Source = s.files[n].Rel
+	}
+}
+
+// checkTask refuses a definition whose requests could not be submitted, judged by a file that might be there.
+func (d *Definition) checkTask() error {
+	if !d.Request.ID.IsZero() || d.Request.Base != "" || d.Request.Rest != nil || d.Request.Retry != nil {
+		return transfer.Errorf(transfer.KindUsage, "the request of a monitor has an ID, a base, parts or is a retry, which only a request on its way has")
+	}
+	if slices.ContainsFunc(d.Request.Items, func(it transfer.RequestItem) bool { return it.Dest != "" || it.Resolved != nil }) {
+		return transfer.Errorf(transfer.KindUsage, "the items of a monitor's request have no destinations of their own")
+	}
+	s := &setting{agent: d.Agent, monitor: d.Name, transfer: transfer.NewID(time.Unix(0, 0)), now: time.Unix(0, 0)}
+	if d.Condition.Kind != ConditionNoMatch {
+		name := "name"
+		for range d.Batch {
+			s.files = append(s.files, file{localfs.Found{Path: transfer.Path(path.Join(string(d.Dir), name)), Rel: transfer.Path(name)}})
+		}
+	}
+	_, err := d.request(s, nil)
+	if transfer.KindOf(err) == transfer.KindUsage && strings.Contains(err.Error(), "has no token") {
+		return nil // the names that come will decide
+	}
+	return err
+}
+
+// Limits of a trigger file.
+const (
+	maxTriggerFile = 1 << 20 // bytes
+	maxLines       = 10_000
+)
+
+// A line is what one line of a trigger file says.
+type line struct {
+	number   int
+	from, to transfer.Path // to may be empty
+}
+
+// form reads lines of a trigger file.
+type form struct {
+	re        *regexp.Regexp // nil: a comma
+	destFirst bool
+}
+
+func (t *TriggerFile) form() (*form, error) {
+	f := &form{destFirst: t.DestFirst}
+	if t.Regex == "" {
+		return f, nil
+	}
+	if len(t.Regex) > maxPattern {
+		return nil, transfer.Errorf(transfer.KindTooLarge, "the regular expression of a trigger file has %d bytes; the limit is %d", len(t.Regex), maxPattern)
+	}
+	re, err := regexp.Compile(`^(?:` + t.Regex + `)$`)
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "the regular expression of a trigger file: %w", err)
+	}
+	if n := re.NumSubexp(); n < 1 || n > 2 {
+		return nil, transfer.Errorf(transfer.KindUsage, "the regular expression of a trigger file has %d groups; it has one for the source, or two with the destination", n)
+	}
+	f.re = re
+	return f, nil
+}
+
+// lines reads what a trigger file says. Empty lines say nothing; a line that cannot be read refuses
+// the file, with its number.
+func (f *form) lines(content []byte) (all []line, err error) {
+	number := 0
+	for text := range bytes.Lines(content) {
+		number++
+		text = bytes.TrimRight(text, "\r\n")
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		if len(all) == maxLines {
+			return nil, transfer.Errorf(transfer.KindTooLarge, "the trigger file has more than %d lines, the limit", maxLines)
+		}
+		l := line{number: number}
+		first, second, err := f.parts(string(text))
+		if err == nil {
+			if l.from, l.to = transfer.Path(first), transfer.Path(second); f.destFirst && second != "" {
+				l.from, l.to = l.to, l.from
+			}
+			err = l.from.Check()
+		}
+		if err != nil {
+			return nil, transfer.Errorf(transfer.KindMalformed, "line %d of the trigger file: %w", number, err)
+		}
+		all = append(all, l)
+	}
+	if len(all) == 0 {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the trigger file names no source")
+	}
+	return all, nil
+}
+
+func (f *form) parts(text string) (first, second string, err error) {
+	if f.re == nil {
+		first, second, _ = strings.Cut(text, ",")
+		return strings.TrimSpace(first), strings.TrimSpace(second), nil
+	}
+	m := f.re.FindStringSubmatch(text)
+	if m == nil {
+		return "", "", transfer.Errorf(transfer.KindMalformed, "%.80q does not match the regular expression", text)
+	}
+	if len(m) == 3 {
+		second = m[2]
+	}
+	return m[1], second, nil
+}
+
+// listed puts what the lines of a trigger file name into a request. What an agent may read and where
+// files may land is decided as for any other request; lines that name other agents than the
+// monitor's own and that of its destination refuse the file.
+func (s *setting) listed(q *transfer.Request, d *Definition, lines []line) error {
+	base := *q
+	if err := s.items(&base, d); err != nil {
+		return err
+	}
+	q.Dest, q.Items = base.Dest, nil
+	for _, l := range lines {
+		from, err := location(l.from, d.Agent, "the source", "monitor's own")
+		if err != nil {
+			return transfer.Errorf(transfer.KindUsage, "line %d of the trigger file: %w", l.number, err)
+		}
+		it := transfer.RequestItem{Source: from}
+		if l.to != "" {
+			if it.Dest, err = location(l.to, d.Request.Destination, "the destination", "monitor's destination"); err != nil {
+				return transfer.Errorf(transfer.KindUsage, "line %d of the trigger file: %w", l.number, err)
+			}
+		}
+		q.Items = append(q.Items, it)
+	}
+	return nil
+}
+
+// location is a path of a line, at the agent that it may name.
+func location(p transfer.Path, at transfer.AgentName, what, whose string) (transfer.Path, error) {
+	l, err := transfer.ParseLocation(string(p))
+	switch {
+	case err != nil:
+		return "", err
+	case l.Agent != "" && l.Agent != at:
+		return "", transfer.Errorf(transfer.KindUsage, "%s names agent %s; the %s is %s", what, l.Agent, whose, at)
+	}
+	return l.Path, nil
+}

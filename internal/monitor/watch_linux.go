@@ -1,0 +1,127 @@
+package monitor
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxWatched is how many directories of one monitor the system tells of; the others are polled alone.
+const maxWatched = 256
+
+// inotify tells of files that are closed after writing, and of what is moved in. All monitors of
+// an agent share one of the few instances that the system gives to a user.
+type inotify struct {
+	f   *os.File
+	mu  sync.Mutex
+	who map[int32]map[*runner]bool // by watch
+	of  map[*runner]map[string]int32
+}
+
+// newWatcher gives none where the system has no room for one: polls find what comes.
+func newWatcher() watcher {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil
+	}
+	return &inotify{f: os.NewFile(uintptr(fd), "inotify"), who: map[int32]map[*runner]bool{}, of: map[*runner]map[string]int32{}}
+}
+
+func (n *inotify) Watch(r *runner, dirs []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	has := n.of[r]
+	wants := map[string]int32{}
+	for _, dir := range dirs {
+		// Asked anew each time: the path may lead to another directory by now, and for the same one the answer is the same.
+		var wd int
+		err := n.control(func(fd int) (err error) {
+			wd, err = unix.InotifyAddWatch(fd, dir, unix.IN_CLOSE_WRITE|unix.IN_MOVED_TO|unix.IN_ONLYDIR)
+			return err
+		})
+		if err != nil {
+			continue
+		}
+		wants[dir] = int32(wd)
+		if n.who[int32(wd)] == nil {
+			n.who[int32(wd)] = map[*runner]bool{}
+		}
+		n.who[int32(wd)][r] = true
+	}
+	for dir, wd := range has {
+		if wants[dir] != wd {
+			n.drop(r, wd)
+		}
+	}
+	if n.of[r] = wants; len(wants) == 0 {
+		delete(n.of, r)
+	}
+}
+
+// drop ends that a runner hears of a directory.
+func (n *inotify) drop(r *runner, wd int32) {
+	delete(n.who[wd], r)
+	if len(n.who[wd]) > 0 {
+		return
+	}
+	delete(n.who, wd)
+	n.control(func(fd int) error {
+		_, err := unix.InotifyRmWatch(fd, uint32(wd))
+		return err
+	})
+}
+
+func (n *inotify) control(do func(fd int) error) error {
+	c, err := n.f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	if err := c.Control(func(fd uintptr) { failed = do(int(fd)) }); err != nil {
+		return err
+	}
+	return failed
+}
+
+func (n *inotify) Run(ctx context.Context) {
+	defer context.AfterFunc(ctx, func() { n.f.Close() })()
+	buf := make([]byte, 64<<10)
+	for {
+		got, err := n.f.Read(buf)
+		if err != nil {
+			return
+		}
+		n.tell(buf[:got])
+	}
+}
+
+// tell reads events. Where some were lost, everybody is woken.
+func (n *inotify) tell(b []byte) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for len(b) >= unix.SizeofInotifyEvent {
+		wd := int32(binary.NativeEndian.Uint32(b))
+		mask := binary.NativeEndian.Uint32(b[4:])
+		size := int(binary.NativeEndian.Uint32(b[12:]))
+		b = b[unix.SizeofInotifyEvent:]
+		size = min(size, len(b))
+		name := string(bytes.TrimRight(b[:size], "\x00"))
+		b = b[size:]
+		switch {
+		case mask&unix.IN_Q_OVERFLOW != 0:
+			for r := range n.of {
+				r.came("")
+			}
+		case mask&unix.IN_IGNORED != 0:
+			delete(n.who, wd) // the directory is gone; the next poll asks anew
+		default:
+			for r := range n.who[wd] {
+				r.came(name)
+			}
+		}
+	}
+}
