@@ -118,11 +118,15 @@ func (p *poll) prepare() (err error) {
 
 func (p *poll) scan() error {
 	place, _ := p.FS.Place().For(p.Permit(p.rec.Principal)).(localfs.Local)
-	return place.Scan(p.ctx, localfs.ScanRequest{Dir: p.rec.Dir, Levels: p.rec.Levels, Want: p.wants, Entered: func(real string) {
+	err := place.Scan(p.ctx, localfs.ScanRequest{Dir: p.rec.Dir, Levels: p.rec.Levels, Want: p.wants, Entered: func(real string) {
 		if len(p.dirs) < maxWatched {
 			p.dirs = append(p.dirs, real)
 		}
 	}}, p.found)
+	if transfer.KindOf(err) == transfer.KindMissing {
+		err = transfer.Errorf(transfer.KindMissing, "the directory %s is not there", p.rec.Dir).WithHint("the monitor looks for it again; nothing is forgotten meanwhile")
+	}
+	return err
 }
 
 // found takes what the scan comes upon.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"ferry/internal/audit"
 	"ferry/internal/failpoint"
@@ -83,10 +84,14 @@ func (p *poll) recordTrigger(t *ledger.Tx, d ledger.Drawer, st *Status, tr *trig
 func refused(m *monitors, t *ledger.Tx, d ledger.Drawer, principal, name string, st *Status, l *Logged, why error) error {
 	st.Refused++
 	l.State, l.Error = StateRefused, transfer.AsError(why)
-	err := m.Note(t, audit.Record{Event: audit.Warning, Role: audit.RoleSource, Source: m.Agent, Principal: principal,
-		Error: l.Error, Code: l.Error.Kind.Code(), Text: "monitor " + name + " submits nothing for " + l.File.String()})
+	text := "monitor " + name + " submits nothing for " + l.File.String() + ": " + l.Error.Error()
+	err := m.Note(t, audit.Record{Event: audit.Warning, Role: audit.RoleSource, Source: m.Agent, Principal: principal, Code: l.Error.Kind.Code(),
+		Text: strings.ToValidUTF8(text[:min(len(text), maxNote)], "")})
 	return errors.Join(err, logged(d, name, l))
 }
+
+// maxNote bounds what the audit says of a refused trigger, in bytes.
+const maxNote = 8 << 10
 
 // final reports whether an error of a submission stays what it is, so that the trigger is refused. Others
 // have to do with the agent, and pass.
