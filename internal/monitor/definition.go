@@ -171,6 +171,11 @@ func (d *Definition) Check() (err error) {
 	if _, err := d.matcher(); err != nil {
 		return err
 	}
+	if d.TriggerFile != nil {
+		if _, err := d.TriggerFile.form(); err != nil {
+			return err
+		}
+	}
 	if err := d.checkTask(); err != nil {
 		return err
 	}

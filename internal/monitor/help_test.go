@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,11 +27,12 @@ import (
 
 // A bench is an agent as its monitors see it: a directory, a ledger in memory, and transfers that are accepted or not.
 type bench struct {
-	t     *testing.T
-	dir   string
-	fs    *localfs.FS
-	store *faulty.MemoryStore
-	fault *faulty.StoreFault
+	t      *testing.T
+	dir    string
+	fs     *localfs.FS
+	hidden atomic.Bool // directories called sub cannot be read
+	store  *faulty.MemoryStore
+	fault  *faulty.StoreFault
 
 	mu       sync.Mutex
 	accepted map[transfer.ID]string           // hash of the request
@@ -38,6 +41,7 @@ type bench struct {
 	refuse   func(q *transfer.Request) error // before it is accepted; nil: nothing
 	after    func(q *transfer.Request) error // once it is accepted
 	denied   map[transfer.Authority]bool
+	looks    func() // before a directory is read
 	notes    []audit.Record
 
 	m      *monitors
@@ -45,9 +49,22 @@ type bench struct {
 	end    func()
 }
 
+// blind is a disk of which some directories cannot be read.
+type blind struct {
+	localfs.Disk
+	on *atomic.Bool
+}
+
+func (d blind) Child(in *localfs.Dir, name string) (localfs.Handle, error) {
+	if d.on.Load() && name == "sub" {
+		return nil, syscall.EACCES
+	}
+	return d.Disk.Child(in, name)
+}
+
 func newBench(t *testing.T) *bench {
 	b := &bench{t: t, dir: t.TempDir(), store: faulty.NewMemoryStore(), accepted: map[transfer.ID]string{}, asked: map[transfer.ID]transfer.Request{}, denied: map[transfer.Authority]bool{}}
-	fs, err := localfs.Open(localfs.Config{Roots: []string{b.dir}})
+	fs, err := localfs.Open(localfs.Config{Roots: []string{b.dir}, Disk: blind{localfs.RealDisk(), &b.hidden}})
 	b.must(err)
 	b.fs = fs
 	b.must(os.Mkdir(b.path("in"), 0o755))
@@ -80,7 +97,15 @@ func (b *bench) start() {
 	b.must(err)
 	b.ledger = l
 	b.m = newMonitors(duty.Desk{Agent: "ALPHA", Ledger: l, FS: b.fs, Submit: b.submit, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
-		Permit: func(string) place.Permit { return nil },
+		Permit: func(string) place.Permit {
+			b.mu.Lock()
+			looks := b.looks
+			b.mu.Unlock()
+			if looks != nil {
+				looks()
+			}
+			return nil
+		},
 		May: func(_ string, right transfer.Authority) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -110,27 +135,38 @@ func (b *bench) crash() {
 }
 
 func (b *bench) submit(_ string, q *transfer.Request) (*transfer.Progress, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	hash := q.Hash()
-	if known, ok := b.accepted[q.ID]; ok {
+	b.mu.Lock()
+	known, ok := b.accepted[q.ID]
+	refuse, after := b.refuse, b.after
+	b.mu.Unlock()
+	if ok {
 		if known != hash {
 			return nil, transfer.Errorf(transfer.KindConflict, "transfer %s is known with other content", q.ID)
 		}
 		return &transfer.Progress{ID: q.ID}, nil
 	}
-	if b.refuse != nil {
-		if err := b.refuse(q); err != nil {
+	if refuse != nil {
+		if err := refuse(q); err != nil {
 			return nil, err
 		}
 	}
+	b.mu.Lock()
 	b.accepted[q.ID], b.asked[q.ID], b.order = hash, *q, append(b.order, q.ID)
-	if b.after != nil {
-		if err := b.after(q); err != nil {
+	b.mu.Unlock()
+	if after != nil {
+		if err := after(q); err != nil {
 			return nil, err
 		}
 	}
 	return &transfer.Progress{ID: q.ID}, nil
+}
+
+// set changes how the agent behaves.
+func (b *bench) set(change func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change()
 }
 
 // sent are the sources of what was accepted, each with the number of transfers that have it.

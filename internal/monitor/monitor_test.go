@@ -92,6 +92,32 @@ func TestUnchanged(t *testing.T) {
 	})
 }
 
+// Two polls after the first that has seen it a file is taken, and not before.
+func TestUnchangedIsCounted(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.write("in/a", "a")
+		b.create(files(func(d *Definition) { d.Condition = Condition{ConditionUnchanged, 2} }), false)
+		pass(1500 * time.Millisecond)
+		b.expect("[]")
+		pass(time.Second)
+		b.expect("[a:1]")
+	})
+}
+
+// A history of several pages has every file.
+func TestManyFiles(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		for n := range 2*pageSize + 500 {
+			b.write(fmt.Sprintf("in/%d", n), "x")
+		}
+		b.create(files(func(d *Definition) { d.Batch = 100 }), false)
+		pass(3 * time.Second)
+		if s := b.shown(); s.Files != 2*pageSize+500 || s.History != 2*pageSize+500 || s.Triggers != 25 || s.Gone != 0 {
+			t.Errorf("shown is %+v", s)
+		}
+	})
+}
+
 // nomatch triggers once, until a file was there again; a directory that is missing is not an empty one.
 func TestNoMatch(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
@@ -184,21 +210,17 @@ func TestFilesThatAreGone(t *testing.T) {
 
 // A directory beneath that cannot be read is said, and what it holds is not taken for gone.
 func TestUnreadableBeneath(t *testing.T) {
-	if os.Getuid() == 0 {
-		t.Log("root reads everything: nothing to see")
-		return
-	}
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.write("in/sub/a", "a")
 		b.write("in/sub.b", "b")
 		b.create(files(func(d *Definition) { d.Levels, d.Poll = 1, transfer.Duration(time.Hour) }), false)
 		pass(2 * time.Hour)
-		b.must(os.Chmod(b.path("in/sub"), 0))
+		b.hidden.Store(true)
 		pass(9 * 24 * time.Hour)
-		b.must(os.Chmod(b.path("in/sub"), 0o755))
 		if s := b.shown(); s.Skipped != 1 || s.Problem == nil || s.History != 2 {
 			t.Errorf("shown is %+v", s)
 		}
+		b.hidden.Store(false)
 		pass(2 * time.Hour)
 		b.expect("[sub.b:1 sub/a:1]")
 	})
@@ -237,7 +259,9 @@ func TestDefinedAnew(t *testing.T) {
 // A paused monitor submits nothing, not even what it has recorded.
 func TestPaused(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
-		b.refuse = func(*transfer.Request) error { return transfer.Errorf(transfer.KindBusy, "full") }
+		b.set(func() {
+			b.refuse = func(*transfer.Request) error { return transfer.Errorf(transfer.KindBusy, "full") }
+		})
 		b.write("in/a", "a")
 		b.create(files(), false)
 		pass(2 * time.Second)
@@ -245,7 +269,7 @@ func TestPaused(t *testing.T) {
 			t.Errorf("shown is %+v", s)
 		}
 		b.must(b.as("ann", CommandPause, Named{"m"}))
-		b.refuse = nil
+		b.set(func() { b.refuse = nil })
 		b.write("in/b", "b")
 		pass(time.Hour)
 		b.expect("[]")
@@ -258,12 +282,71 @@ func TestPaused(t *testing.T) {
 	})
 }
 
+// Nothing that is recorded is submitted once the monitor is paused.
+func TestPausedWhileItSubmits(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.after = func(*transfer.Request) error {
+			b.set(func() { b.after = nil })
+			return b.as("ann", CommandPause, Named{"m"})
+		}
+		for n := range 5 {
+			b.write(fmt.Sprintf("in/%d", n), "x")
+		}
+		b.create(files(), false)
+		pass(time.Minute)
+		b.expect("[0:1]")
+		b.must(b.as("ann", CommandResume, Named{"m"}))
+		pass(3 * time.Second)
+		b.expect("[0:1 1:1 2:1 3:1 4:1]")
+	})
+}
+
+// What a poll has found for a definition that is not there any more is not recorded.
+func TestDefinedAnewWhileItPolls(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.after = func(*transfer.Request) error {
+			b.set(func() { b.after = nil })
+			return b.as("ann", CommandCreate, Create{*files(func(d *Definition) { d.Match = "none" }), true})
+		}
+		for n := range groupTriggers + 5 {
+			b.write(fmt.Sprintf("in/%03d", n), "x")
+		}
+		b.create(files(), false)
+		pass(time.Minute)
+		if s := b.shown(); s.Triggers != groupTriggers || s.Submitted != groupTriggers {
+			t.Errorf("shown is %+v", s)
+		}
+	})
+}
+
+// A monitor that is defined anew, paused or removed while a directory is read has none of what is found recorded.
+func TestChangedWhileItReads(t *testing.T) {
+	for _, change := range []func(*bench) error{
+		func(b *bench) error {
+			return b.as("ann", CommandCreate, Create{*files(func(d *Definition) { d.Match = "none" }), true})
+		},
+		func(b *bench) error { return b.as("ann", CommandPause, Named{"m"}) },
+		func(b *bench) error { return b.as("ann", CommandRemove, Named{"m"}) },
+	} {
+		inBubble(t, func(t *testing.T, b *bench) {
+			b.looks = func() {
+				b.set(func() { b.looks = nil })
+				b.must(change(b))
+			}
+			b.write("in/a", "a")
+			b.create(files(), false)
+			pass(time.Minute)
+			b.expect("[]")
+		})
+	}
+}
+
 // Whose monitor it is decides: others need the authority operate, and one who has lost his sends nothing.
 func TestAuthorities(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.create(files(), false)
 		for _, right := range []transfer.Authority{transfer.AuthOperate, transfer.AuthAudit} {
-			b.denied[right] = true
+			b.set(func() { b.denied[right] = true })
 		}
 		for _, kind := range []struct {
 			do   func() error
@@ -284,14 +367,14 @@ func TestAuthorities(t *testing.T) {
 			t.Errorf("pause of none: %v", err)
 		}
 
-		b.denied[transfer.AuthMonitor] = true
+		b.set(func() { b.denied[transfer.AuthMonitor] = true })
 		b.write("in/a", "a")
 		pass(3 * time.Second)
 		b.expect("[]")
 		if s := b.shown(); s.Problem == nil || s.Problem.Kind != transfer.KindDenied {
 			t.Errorf("shown is %+v", s)
 		}
-		b.denied[transfer.AuthMonitor] = false
+		b.set(func() { b.denied[transfer.AuthMonitor] = false })
 		pass(3 * time.Second)
 		b.expect("[a:1]")
 	})
@@ -323,13 +406,17 @@ func TestRefusedAndBusy(t *testing.T) {
 		}
 		full := true
 		tried := map[transfer.ID]int{}
-		b.refuse = func(q *transfer.Request) error {
-			tried[q.ID]++
-			if full {
-				return transfer.Errorf(transfer.KindBusy, "full")
+		b.set(func() {
+			b.refuse = func(q *transfer.Request) error {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				tried[q.ID]++
+				if full {
+					return transfer.Errorf(transfer.KindBusy, "full")
+				}
+				return nil
 			}
-			return nil
-		}
+		})
 		for n := range 500 {
 			b.write(fmt.Sprintf("in/c%03d", n), "c")
 		}
@@ -337,9 +424,7 @@ func TestRefusedAndBusy(t *testing.T) {
 		if s := b.shown(); len(tried) != 1 || s.Waiting != groupTriggers {
 			t.Errorf("tried %v; shown is %+v", tried, s)
 		}
-		b.mu.Lock()
-		full = false
-		b.mu.Unlock()
+		b.set(func() { full = false })
 		pass(5 * time.Second)
 		for name, n := range b.sent() {
 			if n != 1 {

@@ -129,6 +129,9 @@ func (d *Definition) checkTask() error {
 	if slices.ContainsFunc(d.Request.Items, func(it transfer.RequestItem) bool { return it.Dest != "" || it.Resolved != nil }) {
 		return transfer.Errorf(transfer.KindUsage, "the items of a monitor's request have no destinations of their own")
 	}
+	if len(d.Request.Items) == 0 {
+		return transfer.Errorf(transfer.KindUsage, "the request of a monitor names no source; %s is the file that triggers", theFile)
+	}
 	s := &setting{agent: d.Agent, monitor: d.Name, transfer: transfer.NewID(time.Unix(0, 0)), now: time.Unix(0, 0)}
 	if d.Condition.Kind != ConditionNoMatch {
 		name := "name"

@@ -318,9 +318,30 @@ func (n *Network) Status(id string) Progress {
 }
 
 // Transfers is what `ferry transfer ls` says, newest first.
-func (n *Network) Transfers() []Progress {
+func (n *Network) Transfers(flags ...string) []Progress {
 	n.t.Helper()
-	return each[Progress](n, n.Ferry("transfer", "ls", "--json"))
+	return each[Progress](n, n.Ferry(append([]string{"transfer", "ls", "--json"}, flags...)...))
+}
+
+// A Monitor is what `ferry monitor show` says.
+type Monitor struct {
+	State     string  `json:"state"`
+	Problem   *Reason `json:"problem"`
+	Triggers  int     `json:"triggers"`
+	Submitted int     `json:"submitted"`
+	Refused   int     `json:"refused"`
+	Waiting   int     `json:"waiting"`
+	History   int     `json:"history"`
+}
+
+// MonitorOf is how a monitor of an agent does.
+func (n *Network) MonitorOf(agent, name string) Monitor {
+	n.t.Helper()
+	all := each[Monitor](n, n.Ferry("monitor", "show", name, "--agent", agent, "--json"))
+	if len(all) != 1 {
+		n.t.Fatalf("ferry monitor show %s showed %d monitors", name, len(all))
+	}
+	return all[0]
 }
 
 // WaitState waits until a transfer is in one of the states. Another final
