@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -32,7 +33,7 @@ type bench struct {
 	fs     *localfs.FS
 	hidden atomic.Bool // directories called sub cannot be read
 	store  *faulty.MemoryStore
-	fault  *faulty.StoreFault
+	fault  *dying
 
 	mu       sync.Mutex
 	accepted map[transfer.ID]string           // hash of the request
@@ -47,6 +48,27 @@ type bench struct {
 	m      *monitors
 	ledger *ledger.Ledger
 	end    func()
+}
+
+// dying is a store that is lost from one transaction on, before that takes effect or after it.
+type dying struct {
+	ledger.Store
+	calls, at atomic.Int64 // at 0: it lives
+	late      atomic.Bool
+}
+
+func (s *dying) Update(fn func(ledger.StoreTx) error) error {
+	n, at := s.calls.Add(1), s.at.Load()
+	if at == 0 || n < at {
+		return s.Store.Update(fn)
+	}
+	late := n == at && s.late.Load()
+	return errors.Join(syscall.EIO, s.Store.Update(func(tx ledger.StoreTx) error {
+		if err := fn(tx); err != nil || late {
+			return err
+		}
+		return syscall.EIO
+	}))
 }
 
 // blind is a disk of which some directories cannot be read.
@@ -92,8 +114,8 @@ func (b *bench) write(name, content string) {
 // start begins a run of the agent, with what the last one has left in its ledger.
 func (b *bench) start() {
 	b.t.Helper()
-	b.fault = &faulty.StoreFault{}
-	l, err := ledger.Open(b.dir, ledger.Options{Clock: clock.System, Store: faulty.FaultyStore{Store: b.store, Fault: b.fault}, Files: faulty.NewMemoryFiles()})
+	b.fault = &dying{Store: b.store}
+	l, err := ledger.Open(b.dir, ledger.Options{Clock: clock.System, Store: b.fault, Files: faulty.NewMemoryFiles()})
 	b.must(err)
 	b.ledger = l
 	b.m = newMonitors(duty.Desk{Agent: "ALPHA", Ledger: l, FS: b.fs, Submit: b.submit, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
@@ -128,8 +150,7 @@ func (b *bench) start() {
 
 // crash ends the run; what a transaction that has begun does not make durable is lost.
 func (b *bench) crash() {
-	b.fault.Heal()
-	b.fault.At, b.fault.Count = 1, -1
+	b.fault.at.CompareAndSwap(0, 1)
 	b.end()
 	b.store = b.store.Snapshot()
 }

@@ -81,7 +81,8 @@ func (m *model) step() {
 			m.drop()
 		}
 	case 4: // at the Nth transaction, before or after it took effect
-		m.fault.At, m.fault.Count, m.fault.Late = m.fault.Calls()+1+m.r.Int64N(6), -1, m.r.IntN(2) == 0
+		m.fault.late.Store(m.r.IntN(2) == 0)
+		m.fault.at.Store(m.fault.calls.Load() + 1 + m.r.Int64N(6))
 	case 5:
 		m.again()
 	case 6:
