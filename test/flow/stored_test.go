@@ -3,9 +3,11 @@
 package flow_test
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -431,5 +433,24 @@ func TestStoredStoreMadeAnew(t *testing.T) {
 	n.Thaw("BETA")
 	s.Wait().Ends("successful", 0)
 	n.Same("ALPHA", "a", "BETA", "out/a")
+	empty(t, n)
+}
+
+// A file with a slow digest is followed by more items that cannot be sent than a destination holds undecided: none of
+// them is in the way of the digest, which comes after the file.
+func TestStoredDigestBeforeManyFailures(t *testing.T) {
+	t.Parallel()
+	n := network.Up(t, network.Setup{Ferry: ferry, Shape: atOne(), Agents: []string{"ALPHA", "BETA"}})
+	n.File("ALPHA", "in/a/big", 1, 48*mib)
+	n.File("ALPHA", "in/b/0000", 2, 10)
+	for k := range 2500 {
+		if err := syscall.Mkfifo(n.Path("ALPHA", fmt.Sprintf("in/b/%04d", k+1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum := n.Send(stored, "--checksum", "md5", "-r", "ALPHA:in", "BETA:out/").Ends("partial", 20).Summary
+	if sum.Resumes != 0 || sum.FilesFailed != 2500 {
+		t.Errorf("%d resumes, %d items failed", sum.Resumes, sum.FilesFailed)
+	}
 	empty(t, n)
 }
