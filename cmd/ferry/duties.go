@@ -1,6 +1,9 @@
 package main
 
-import "ferry/internal/duty"
+import (
+	"ferry/internal/duty"
+	"ferry/internal/schedule"
+)
 
 // duties are what each agent of this program does beside the transfers that it is asked for.
-var duties []duty.Maker
+var duties = []duty.Maker{schedule.New}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"ferry/internal/identity"
+	"ferry/internal/schedule"
 	"ferry/internal/transfer"
 )
 
@@ -35,6 +36,7 @@ var known = map[reflect.Type]object{
 	reflect.TypeFor[transfer.ItemType](): {"enum": []string{"file", "directory", "bad"}},
 	reflect.TypeFor[json.RawMessage]():   {},
 	reflect.TypeFor[identity.Name]():     {"type": "string"},
+	reflect.TypeFor[schedule.Interval](): {"type": "string"},
 	reflect.TypeFor[tlog.Hash]():         {"type": "string", "contentEncoding": "base64"},
 }
 

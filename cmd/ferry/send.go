@@ -58,7 +58,7 @@ type flowFlags struct {
 }
 
 func newSend() *cobra.Command {
-	f := &sendFlags{}
+	f, p := &sendFlags{}, &planFlags{}
 	c := &cobra.Command{
 		Use:   "send [flags] SOURCE... DEST",
 		Short: "Move files",
@@ -80,7 +80,16 @@ agent, 64 usage, 69 recovery timed out, 70 parked or refused, 75 no queue manage
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return send(cmd, f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			later, err := p.given(cmd.Flags())
+			switch {
+			case err != nil:
+				return err
+			case later:
+				return sendLater(cmd, f, p, args)
+			}
+			return send(cmd, f, args)
+		},
 	}
 	fl := c.Flags()
 	f.addRequest(fl)
@@ -92,9 +101,11 @@ agent, 64 usage, 69 recovery timed out, 70 parked or refused, 75 no queue manage
 	fl.BoolVar(&f.json, "json", false, "JSON Lines on stdout, ending with a summary")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, no notices and no summary; errors are shown")
 	f.log.add(c, "error")
+	p.add(fl)
 	c.Example = `  ferry send -r /data/out /mnt/backup/
   ferry send --network nats://hub:4222 ALPHA:pay.csv BETA:inbox/
   ferry send --delete-source --job nightly 'ALPHA:out/*.xml' BETA:in/
+  ferry send --at 02:30 --every 1d --schedule nightly ALPHA:'out/*' BETA:in/
   pg_dump sales | ferry send - BETA:backup/sales.sql
   ferry send --mode text --to-encoding IBM-1047 ALPHA:list.txt BETA:LIST`
 	inGroups(c, []flagGroup{
@@ -104,6 +115,7 @@ agent, 64 usage, 69 recovery timed out, 70 parked or refused, 75 no queue manage
 		{"Integrity", []string{"checksum", "durability"}},
 		{"Speed", []string{"limit", "lane", "compress", "priority", "chunk-size", "window", "frame", "checkpoint-interval", "delivery"}},
 		{"Waiting", []string{"detach", "connect-timeout", "recovery-timeout"}},
+		{"At appointed times", planWords},
 		{"Output and record", []string{"json", "quiet", "job", "meta", "log-level", "log-format"}},
 	})
 	return c
@@ -152,28 +164,32 @@ func send(cmd *cobra.Command, f *sendFlags, args []string) error {
 		return err
 	}
 
+	net, ctx, done, err := f.connected(cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return submitAndWatch(ctx, cmd, net, q, f, newView(cmd, f.json, f.quiet))
+}
+
+// connected connects as --connect-timeout says; the caller closes.
+func (f *sendFlags) connected(cmd *cobra.Command) (*client.Client, context.Context, func(), error) {
 	log, err := f.log.logger(cmd)
 	if err != nil {
-		return err
+		return nil, nil, nil, err
 	}
-
-	ctx, stop := untilSignal(cmd.Context())
-	defer stop()
-	v := newView(cmd, f.json, f.quiet)
 	patience, err := transfer.ParseDuration(f.connectTimeout)
 	if err != nil {
-		return err
+		return nil, nil, nil, err
 	}
-
+	ctx, stop := untilSignal(cmd.Context())
 	// One attempt is made in any case: 0 would be the default of a connection.
 	conn, err := connect(ctx, cmd, f.network, "ferry send", cmp.Or(time.Duration(patience), 1), log)
 	if err != nil {
-		return unsent(ctx, err)
+		defer stop()
+		return nil, nil, nil, unsent(ctx, err)
 	}
-	defer conn.Close()
-
-	s := &client.Client{Conn: conn, Clock: clock.System, Who: q.Originator}
-	return submitAndWatch(ctx, cmd, s, q, f, v)
+	return &client.Client{Conn: conn, Clock: clock.System, Who: client.Me()}, ctx, func() { conn.Close(); stop() }, nil
 }
 
 func needNetwork(url string) error {

@@ -101,7 +101,12 @@ type arrival struct {
 	principal string
 	rule      string // of the policy, by which he may submit
 	late      bool   // its submitter has given it up
+	duty      bool   // it is a duty's, and did not come from the queue
 }
+
+// dutyRoom is how many transfers duties may add to a queue that is full: the requests of people,
+// of which there may always be more, keep no appointed time from being kept.
+const dutyRoom = 100
 
 // keepPart keeps a part of a request whose head is to come.
 func (a *arrival) keepPart(l *ledger.Ledger, part *transfer.Part, now time.Time) error {
@@ -272,8 +277,12 @@ func (a *intake) accept(r *arrival) error {
 		if q.ID.Time().Sub(now) > farFuture {
 			return a.fromTheFuture(q.ID, now)
 		}
-		if a.sched.count() >= a.cfg.MaxQueued {
-			return transfer.Errorf(transfer.KindBusy, "%s already has %d transfers queued, its limit", a.cfg.Name, a.cfg.MaxQueued)
+		most := a.cfg.MaxQueued
+		if r.duty {
+			most += dutyRoom
+		}
+		if a.sched.count() >= most {
+			return transfer.Errorf(transfer.KindBusy, "%s already has %d transfers queued, its limit", a.cfg.Name, most)
 		}
 		if err := a.gate.waits(); err != nil {
 			return err

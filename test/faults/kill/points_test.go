@@ -44,7 +44,7 @@ var byPrefix = map[string][]string{
 	"agent": {source}, "walk": {source}, "sender": {source}, "delete": {source}, "journal": {source}, "control": {source},
 	"receiver": {dest}, "commit": {dest}, "checkpoint": {dest}, "recover": {dest},
 	"ledger": {source, dest}, "outbox": {source, dest}, "claim": {source, dest}, "takeover": {dest},
-	"audit": {network.QM}, "coordination": {network.QM}, "submit": {""}, "duty": {source},
+	"audit": {network.QM}, "coordination": {network.QM}, "submit": {""}, "duty": {source}, "schedule": {source},
 }
 
 var (
@@ -113,6 +113,8 @@ var special = map[string]point{
 	"duty.before_accept":       {way: onDuty},
 	"duty.after_accept":        {way: onDuty},
 	"duty.after_command":       {way: onDuty},
+	"schedule.after_claim":     {way: onDuty},
+	"schedule.before_settle":   {way: onDuty},
 }
 
 // A plan is one case: a point that is to be met in one kind of work.
