@@ -3,7 +3,8 @@ package main
 import (
 	"ferry/internal/duty"
 	"ferry/internal/schedule"
+	"ferry/internal/template"
 )
 
 // duties are what each agent of this program does beside the transfers that it is asked for.
-var duties = []duty.Maker{schedule.New}
+var duties = []duty.Maker{schedule.New, template.NewDuty}

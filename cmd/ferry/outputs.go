@@ -78,5 +78,5 @@ var outputs = map[string]any{
 	"audit_record": audit.Record{}, "audit_item": found{}, "audit_report": audit.Report{}, "audit_proof": audit.Proof{}, "audit_checked": checked{}, "audit_accepted": accepted{},
 	"token": tokenLine{}, "token_open": authority.OpenToken{}, "identity": identityLine{}, "identity_issued": authority.Issued{},
 	"channel": qmgr.ChannelState{}, "code_page": codePageRow{}, "data_set": datasetEntry{}, "setting": config.Effective{},
-	"queue_manager": qmgr.Member{}, "schedule": scheduleLine{},
+	"queue_manager": qmgr.Member{}, "schedule": scheduleLine{}, "template": templateLine{}, "template_show": templateShown{},
 }
