@@ -157,6 +157,7 @@ func (w *world) next() (at time.Time) {
 func (w *world) until(end time.Time) {
 	for {
 		for !w.pass() {
+			w.clock.now = w.clock.now.Add(time.Second)
 			w.start()
 		}
 		next := w.next()
@@ -333,6 +334,17 @@ func TestTheClockIsSet(t *testing.T) {
 	}
 }
 
+// What comes after the clock was put back is not missed, though the agent's run began later by the clock.
+func TestTheClockIsPutBackBeforeTheRunBegan(t *testing.T) {
+	w := newWorld(t, "2026-01-01T12:00:00Z")
+	w.clock.now = w.clock.now.Add(-time.Hour)
+	w.must(w.put("ann", "minutes", MissedSkip, Words{At: "+1m", Every: "1m"}))
+	w.until(w.clock.now.Add(10 * time.Minute))
+	if n := len(w.ran["minutes"]); n != 10 {
+		t.Errorf("%d have run, not 10", n)
+	}
+}
+
 // A claim from before the clock was put back gets another ID, when the agent refuses that of the future.
 func TestAnIDFromTheFuture(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
@@ -487,6 +499,8 @@ func TestOwners(t *testing.T) {
 
 	p, err := Words{At: "03:30", Every: "1d"}.Plan(w.clock.now, here)
 	w.must(err)
+	_, err = w.command("ann", CommandPut, Put{Name: "nightly", Plan: p, Missed: MissedOnce, Request: sample(), Redefine: true})
+	refused("ann redefines bob's", err, transfer.KindConflict)
 	_, err = w.command("bob", CommandPut, Put{Name: "nightly", Plan: p, Missed: MissedOnce, Request: sample(), Redefine: true})
 	w.must(err)
 	if s := w.show("nightly"); s.Plan.Wall != "2026-01-02T03:30:00" || !s.Next.Equal(p.Start) {
@@ -526,6 +540,22 @@ func TestRemovedWhileItWaits(t *testing.T) {
 	w.pass()
 	if len(w.ran["a"]) != 0 || len(w.ran["ab"]) != 1 {
 		t.Errorf("%v have run", w.ran)
+	}
+}
+
+// A schedule that another one of its name takes the place of while it is submitted leaves nothing on
+// that one's record.
+func TestRedefinedWhileItIsSubmitted(t *testing.T) {
+	w := newWorld(t, "2026-01-01T12:00:00Z")
+	w.must(w.put("ann", "a", MissedOnce, Words{At: "+1m", Every: "1h"}))
+	w.after = func() {
+		_, err := w.command("ann", CommandRemove, Named{"a"})
+		w.must(err)
+		w.must(w.put("ann", "a", MissedOnce, Words{At: "+1h"}))
+	}
+	w.until(w.clock.now.Add(time.Minute))
+	if s := w.show("a"); len(w.ran["a"]) != 1 || s.Waiting != 0 || len(s.Past) != 0 || s.Done != 0 {
+		t.Errorf("%v have run, and the new one is %+v", w.ran, s)
 	}
 }
 
