@@ -536,6 +536,9 @@ func TestRemovedWhileItWaits(t *testing.T) {
 	_, err := w.command("ann", CommandRemove, Named{"a"})
 	w.must(err)
 	w.must(w.put("ann", "a", MissedOnce, Words{At: "+1h"}))
+	if page, err := w.k.page(""); err != nil || len(page) != 1 || page[0].Name != "ab" {
+		t.Errorf("%d claims are left, %v", len(page), err)
+	}
 	w.answer = nil
 	w.pass()
 	if len(w.ran["a"]) != 0 || len(w.ran["ab"]) != 1 {

@@ -46,6 +46,7 @@ const (
 	inLocalfs   = "./internal/localfs"
 	inTampered  = "./test/faults/tampering"
 	inManager   = "./internal/qmgr"
+	inSchedule  = "./internal/schedule"
 )
 
 var mutants = []mutant{
@@ -101,6 +102,8 @@ var mutants = []mutant{
 	{"fence-unchecked", "an instance that has lost its ledger does not look at the mark", inKill, "takeover"},
 	{"ledger-taken-in-place", "a ledger is taken over without a copy", inKill, "takeover"},
 	{"generation-not-raised", "a takeover goes on in the temporaries of the instance before", inKill, "takeover"},
+	{"schedule-id-unwritten", "an occurrence is submitted under an ID that is not written down", inSchedule, "TestAYear"},
+	{"schedule-in-utc", "days are counted in UTC, not in the schedule's zone", inSchedule, "TestOnceADay"},
 }
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
