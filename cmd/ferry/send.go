@@ -43,6 +43,7 @@ type sendFlags struct {
 	meta                                                 []string
 	boundFlags
 	flowFlags
+	callFlags
 }
 
 // boundFlags bound a transfer.
@@ -69,8 +70,9 @@ what comes on standard input, until its end; DEST names the file then. In text m
 (--mode text) code pages and line ends are converted; with --recfm, or a data set
 'HLQ.NAME' as a location, lines or bytes become records, and back.
 
-Result codes: 0 success, 20 partial success, 40 failed, 41 cancelled, 49 unknown
-agent, 64 usage, 69 recovery timed out, 70 parked or refused, 75 no queue manager.`,
+Result codes: 0 success, 20 partial success, 40 failed, 41 cancelled, 42 not started
+(--trigger), 49 unknown agent, 64 usage, 69 recovery timed out, 70 parked or refused,
+75 no queue manager.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && f.filesFrom != "" {
 				return transfer.Errorf(transfer.KindUsage, "`ferry send --files-from %s` takes SOURCE and DEST; it got 1 location; SOURCE is the directory that the names are beneath, as .", f.filesFrom)
@@ -111,6 +113,7 @@ agent, 64 usage, 69 recovery timed out, 70 parked or refused, 75 no queue manage
 	inGroups(c, []flagGroup{
 		{"What is sent", []string{"recursive", "files-from", "delete-source", "max-files", "max-size", "dry-run"}},
 		{"Where it goes", []string{"network", "if-exists"}},
+		{"Before and after", []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
 		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
 		{"Integrity", []string{"checksum", "durability"}},
 		{"Speed", []string{"limit", "lane", "compress", "priority", "chunk-size", "window", "frame", "checkpoint-interval", "delivery"}},
@@ -145,6 +148,7 @@ func (f *sendFlags) addRequest(fl *pflag.FlagSet) {
 	fl.IntVar(&f.frame, "frame", 0, "windows that the sender may run ahead (default: the agent's, 5)")
 	fl.IntVar(&f.checkpoint, "checkpoint-interval", 0, "frames to one checkpoint (default: the agent's, 1)")
 	fl.StringVar(&f.recovery, "recovery-timeout", "24h", "how long to keep trying while nothing moves; -1 for ever")
+	f.callFlags.add(fl)
 }
 
 func send(cmd *cobra.Command, f *sendFlags, args []string) error {
@@ -335,6 +339,9 @@ func (f *sendFlags) request(args []string, stdin io.Reader) (q *transfer.Request
 	if q.Meta, err = parseMeta(f.meta); err != nil {
 		return nil, false, err
 	}
+	if err := f.take(q); err != nil {
+		return nil, false, err
+	}
 
 	if f.chunkSize != "" {
 		if q.Settings.ChunkSize, err = transfer.ParseSize(f.chunkSize); err != nil {
@@ -357,6 +364,10 @@ func (f *sendFlags) request(args []string, stdin io.Reader) (q *transfer.Request
 
 	if local, err = f.locations(q, args); err != nil {
 		return nil, false, err
+	}
+	if local && q.Programs != nil {
+		return nil, false, transfer.Errorf(transfer.KindUsage, "programs are run by agents, and no agent is named").
+			WithHint("name one on both sides, or run the programs yourself")
 	}
 	if err := conversion.TakeAttributes(q); err != nil {
 		return nil, false, err
@@ -465,6 +476,14 @@ func (f *sendFlags) locations(q *transfer.Request, args []string) (local bool, e
 		it := &q.Items[n]
 		if it.Source, err = hostPath(it.Source); err != nil {
 			return true, err
+		}
+	}
+
+	for n := range q.Triggers {
+		for k, p := range q.Triggers[n].Files {
+			if q.Triggers[n].Files[k], err = hostPath(p); err != nil {
+				return true, err
+			}
 		}
 	}
 

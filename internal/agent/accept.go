@@ -246,6 +246,9 @@ func (a *intake) accept(r *arrival) error {
 	q, now := r.q, a.cfg.Clock.Now()
 	all := append(slices.Clip(q.Items), r.rest...)
 	rule, denied := a.gate.submits(r)
+	if denied == nil {
+		denied = a.calls.Vet(q, r.principal, false)
+	}
 	var itself error
 	if denied == nil {
 		r.rule = rule

@@ -227,6 +227,9 @@ func (r *recorder) take(t *ledger.Tx, rec *ledger.Source, m *wire.Outcomes, beli
 	if rec.Decided.Below() != total {
 		return transfer.Errorf(transfer.KindMalformed, "%s says that all is decided, and has told of %d items of %d", r.to, rec.Decided.Below(), total)
 	}
+	if rec.Request.Programs.At(transfer.PostDest) != nil {
+		rec.Programs.Fail(m.Program)
+	}
 	return r.last(t, rec)
 }
 
@@ -253,7 +256,7 @@ func (r *recorder) count(t *ledger.Tx, rec *ledger.Source, outcomes []believed) 
 }
 
 // last moves to Settling by the ways of the table, and at once on to the end where there
-// is no source to delete.
+// is no source to delete, and no program to run.
 func (r *recorder) last(t *ledger.Tx, rec *ledger.Source) error {
 	err := rec.Move(map[transfer.State][]transfer.State{
 		transfer.Waiting:     {transfer.Negotiating, transfer.Running, transfer.Settling},
@@ -265,20 +268,21 @@ func (r *recorder) last(t *ledger.Tx, rec *ledger.Source) error {
 	}
 
 	rec.Settled = rec.State == transfer.Settling
-	if rec.State != transfer.Settling || rec.Request.Deletes() {
+	if rec.State != transfer.Settling || rec.Request.Deletes() || rec.Request.Programs.At(transfer.PostSource) != nil {
 		return nil
 	}
-	if err := rec.Move(rec.Progress.Counts.Ending()); err != nil {
+	if err := rec.Move(endingOf(rec)); err != nil {
 		return err
 	}
 	return r.rec.end(t, rec, failureOf(rec))
 }
 
-// failureOf is the error of a transfer in which items failed: the first one's.
+// failureOf is the error of a transfer in which items failed: the first one's; or else that of a program
+// which was to run afterwards.
 func failureOf(rec *ledger.Source) *transfer.Error {
 	p := &rec.Progress
 	if p.FilesFailed == 0 || len(p.Failures) == 0 {
-		return nil
+		return rec.Programs.Failed
 	}
 	e := *p.Failures[0].Err
 	if p.FilesFailed > 1 {

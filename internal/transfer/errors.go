@@ -54,6 +54,8 @@ const (
 	KindNoRoot                   // an agent does not start: its root is not there
 	KindInUse                    // a process does not start: somebody else listens on its address
 	KindDenied                   // request or item: whoever wants it may not
+	KindProgram                  // transfer: a program that was to run before it or after it failed
+	KindTrigger                  // transfer: not started, for a trigger was not met
 )
 
 var kindNames = [...]string{
@@ -62,6 +64,7 @@ var kindNames = [...]string{
 	"unreachable", "no-space", "clock", "conflict", "parked", "cancelled", "recovery-timeout",
 	"unknown-outcome", "too-large", "version", "not-built", "not-found", "already-ending",
 	"timeout", "agent-alive", "unmappable", "malformed", "moved-away", "skipped", "no-root", "in-use", "denied",
+	"program", "trigger",
 }
 
 func (k Kind) String() string {
@@ -99,6 +102,7 @@ const (
 	CodeEnding      = 27
 	CodeNothing     = 40
 	CodeCancelled   = 41
+	CodeTrigger     = 42
 	CodeUnreachable = 49
 	CodeDenied      = 53
 	CodeUsage       = 64
@@ -125,12 +129,14 @@ func (k Kind) Code() int {
 	case KindUnknownAgent, KindUnreachable:
 		return CodeUnreachable
 	case KindOutsideRoot, KindMissing, KindUnreadable, KindExists, KindDigest, KindChanging,
-		KindWrongType, KindUnwritable, KindLost, KindUnmappable, KindMalformed, KindMoved, KindSkipped:
+		KindWrongType, KindUnwritable, KindLost, KindUnmappable, KindMalformed, KindMoved, KindSkipped, KindProgram:
 		return CodeNothing
 	case KindClock, KindConflict, KindParked, KindAlive:
 		return CodeParked
 	case KindCancelled:
 		return CodeCancelled
+	case KindTrigger:
+		return CodeTrigger
 	case KindRecovery, KindNoSpace, KindBusy:
 		return CodeRecovery
 	case KindNotFound:

@@ -26,8 +26,8 @@ var rows = []row{
 	{[]string{"internal/coordination", "internal/agent", "internal/monitor", "internal/schedule", "internal/template"},
 		"each decides about transfers on its own; they meet in messages, not in calls"},
 	{[]string{"internal/duty"}, "what an agent lends to what submits beside people, so that neither knows the other"},
-	{[]string{"internal/sender", "internal/receiver", "internal/client", "internal/status", "internal/faulty"},
-		"the two sides of a transfer talk through wire alone, or the network would not be the protocol's only road"},
+	{[]string{"internal/sender", "internal/receiver", "internal/client", "internal/status", "internal/faulty", "internal/calls"},
+		"the two sides of a transfer talk through wire alone, or the network would not be the protocol's only road; what both use of one agent they are handed"},
 	{[]string{"internal/lane", "internal/lane/queue", "internal/lane/direct", "internal/lane/store", "internal/audit", "internal/enrol"},
 		"carry and record what others decide; how a chunk travels is nobody else's business"},
 	{[]string{"internal/witness"}, "what the audit log is held to: a record must be checkable without a log, a ledger or a connection"},
@@ -49,7 +49,7 @@ var rows = []row{
 // line goes.
 var later = []string{
 	"internal/mftxml",
-	"internal/monitor", "internal/program",
+	"internal/monitor",
 }
 
 // A keeper says who alone may import something, or who may not, beyond what
