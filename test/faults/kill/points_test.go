@@ -26,7 +26,7 @@ const (
 	submitting            // the command that submits meets it
 	takingOver            // only an instance that takes over from another one; see TestCampaignTakeover
 	onDuty                // only an agent that has a monitor, a schedule or a template
-	calling               // only a transfer with triggers or programs; see TestStoryPrograms in test/flow
+	calling               // only a transfer with triggers or programs; see TestCampaignKillPrograms
 )
 
 // A point is a failpoint, and who meets it.
