@@ -122,7 +122,7 @@ func (k *Keeper) Ended(c *transfer.Call) (ended bool, failure *transfer.Error, e
 		s, err = read(t, key(c.Request, c.At))
 		return err
 	})
-	return s.Ended && !failpoint.Planted("program-twice"), s.Failure, err
+	return s.Ended, s.Failure, err
 }
 
 // Run runs a program until it ends well or has failed too often, unless it has ended on record.
@@ -131,7 +131,7 @@ func (k *Keeper) Ended(c *transfer.Call) (ended bool, failure *transfer.Error, e
 // and on record.
 func (k *Keeper) Run(ctx context.Context, c *transfer.Call) (failure *transfer.Error, err error) {
 	ended, failure, err := k.Ended(c)
-	if ended || err != nil {
+	if ended && !failpoint.Planted("program-twice") || err != nil {
 		return failure, err
 	}
 	if err := k.Vet(c.Request, c.Principal, c.At.AtDest()); err != nil {

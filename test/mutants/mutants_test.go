@@ -47,6 +47,7 @@ const (
 	inTampered  = "./test/faults/tampering"
 	inManager   = "./internal/qmgr"
 	inSchedule  = "./internal/schedule"
+	inProgram   = "./internal/program"
 )
 
 var mutants = []mutant{
@@ -80,6 +81,9 @@ var mutants = []mutant{
 	{"state-dir-not-watched", "nobody looks whether the ledger is still at its path", inLedger, "ledger-taken"},
 	{"stored-acked-early", "what is stored goes before what it brings is safe", inQueue, "stored"},
 	{"stored-not-purged", "nobody removes what a transfer that is over has left in the store", inQueue, "stored"},
+	{"program-twice", "a program whose end is on record is run again", inKill, "kill-programs"},
+	{"program-code-ignored", "the exit code of a program is ignored", inProtocol, "TestProgramsFail"},
+	{"program-link-out", "a program is looked for in its directory before links are resolved, and not after", inProgram, "TestOnlyProgramsOfTheDirectory"},
 	{"requests-first", "requests are taken before the cancels that wait have been obeyed", inQueue, "withdrawals"},
 	{"late-request-taken", "a request is accepted after its submitter has given it up", inQueue, "withdrawals"},
 	{"floor-believed", "a gap in an agent's audit records is passed over for good", inSpeakers, "speakers"},
