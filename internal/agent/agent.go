@@ -17,6 +17,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -221,9 +222,6 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 
 	if a.cfg.Streams == nil {
 		a.storing = newStoring(a.core, a.lanes.mem)
-	}
-	if err := a.calls.Age(Retention); err != nil {
-		return err
 	}
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
 	rcfg := receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, Place: places.Target, Limits: places.Limits, Link: link{a.core}, Note: a.note,
@@ -477,7 +475,7 @@ func (a *Agent) ageLoop() {
 			err := a.ledger.AddRunning(time.Minute)
 			a.sched.forgetPeers()
 			if err == nil && minutes%60 == 0 {
-				err = a.ledger.Forget(Retention)
+				err = errors.Join(a.ledger.Forget(Retention), a.calls.Age(Retention))
 			}
 			if err != nil {
 				a.log.Error("cannot write the ledger", "error", err)

@@ -319,10 +319,9 @@ func (k *Keeper) Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error {
 
 // Age forgets programs of transfers that never came to their end here, and are older than keep.
 func (k *Keeper) Age(keep time.Duration) error {
-	return k.cfg.Ledger.Update(func(t *ledger.Tx) error {
-		var old []string
-		d := ledger.DrawerOf(t, drawer)
-		err := d.Each("", "", func(key string, _ []byte) error {
+	var old []string
+	err := k.cfg.Ledger.View(func(t *ledger.Tx) error {
+		return ledger.DrawerOf(t, drawer).Each("", "", func(key string, _ []byte) error {
 			text, _, _ := strings.Cut(key, "/")
 			id, err := transfer.ParseID(text)
 			if err != nil || k.cfg.Clock.Now().Sub(id.Time()) <= keep {
@@ -335,8 +334,13 @@ func (k *Keeper) Age(keep time.Duration) error {
 			}
 			return err
 		})
+	})
+	if err != nil || len(old) == 0 {
+		return err
+	}
+	return k.cfg.Ledger.Update(func(t *ledger.Tx) (err error) {
 		for _, key := range old {
-			err = errors.Join(err, d.Delete(key))
+			err = errors.Join(err, ledger.DrawerOf(t, drawer).Delete(key))
 		}
 		return err
 	})
