@@ -77,7 +77,7 @@ type admission struct {
 // open lets clients in who connect to a listener.
 func (g *Guard) open(s *Server, l net.Listener) *gate.Gate {
 	all := identity.OneOf(g.Identity.Name().Network, identity.Agent, identity.User, identity.Manager, identity.Coordination, identity.Authority)
-	return gate.Open(l, gate.Config{TLS: g.Identity.Server(all), Dial: s.ns.InProcessConn, Log: s.cfg.Log, Strangers: s.cfg.strangers(), Most: s.cfg.mostOfOne(),
+	return gate.Open(l, gate.Config{TLS: g.Identity.Server(all), Dial: s.ns.InProcessConn, Log: s.cfg.Log, Strangers: s.cfg.strangers(), Most: s.cfg.mostOfOne(), TooLong: wire.TooLong,
 		Name: func(state tls.ConnectionState) string {
 			name, err := g.Identity.Peer(state)
 			if err != nil || name.Role == identity.Manager {

@@ -38,7 +38,14 @@ const (
 	storeListOfOne = 64      // of them of one agent at the other side, where there are others
 	storeMalformed = 64      // subjects that are none, of those that a look removes
 	storeIdle      = time.Hour
-	storeAckWait   = 10 * time.Second // for a receipt
+
+	// A look lists subjects, each of which may be of one message, and one agent's are listed when another one
+	// looks: the server needs a second or two for the most that there may be. So the number of messages is
+	// bounded, by the bytes of the store that there are for each of them on the average.
+	storeMessage     = 64 << 10
+	storeMessagesMin = 1 << 10
+	storeMessagesMax = 1 << 17
+	storeAckWait     = 10 * time.Second // for a receipt
 )
 
 // storeConfig is the stream of a queue manager that may store so many bytes.
@@ -54,7 +61,7 @@ func storeConfig(most int64) jetstream.StreamConfig {
 		Storage:              jetstream.FileStorage,
 		Replicas:             1,
 		MaxConsumers:         maxConsumers,
-		MaxMsgs:              most / (4 << 10),
+		MaxMsgs:              min(max(most/storeMessage, storeMessagesMin), storeMessagesMax),
 		MaxMsgsPerSubject:    max(most/4/(MaxStoredMessage+storedOverhead), 8),
 		DiscardNewPerSubject: true,
 		MaxBytes:             most,
@@ -227,7 +234,7 @@ func (l library) fitStore(ctx context.Context, create func(context.Context, jets
 		return err
 	}
 	cfg := s.CachedInfo().Config
-	if cfg.MaxBytes == want.MaxBytes {
+	if cfg.MaxBytes == want.MaxBytes && cfg.MaxMsgs == want.MaxMsgs {
 		return nil
 	}
 	cfg.MaxBytes, cfg.MaxMsgs, cfg.MaxMsgsPerSubject = want.MaxBytes, want.MaxMsgs, want.MaxMsgsPerSubject
