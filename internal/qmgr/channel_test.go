@@ -149,7 +149,7 @@ func TestAChannelThatIsDownKeepsCommands(t *testing.T) {
 			if a == nil {
 				return "ferry.command.BETA.me", user
 			}
-			return "ferry.command.BETA.me", trusted(t, a, one)
+			return "ferry.command.BETA.me", trusted(t, one)
 		}
 		s, c := subject(1)
 		enqueue(t, c, s, "one")
@@ -382,7 +382,7 @@ func TestRightsAtAChannel(t *testing.T) {
 
 	l, err := leafOf(t, s, i, i.JWTs().Channel)
 	must(t, err)
-	hear := connect(t, ConnConfig{URL: s.URL(), Identity: authoritytest.Identity(t, a, identity.Manager, "THREE", roles.Manager)})
+	hear := connect(t, ConnConfig{URL: s.URL(), Identity: s.cfg.Guard.Identity})
 	heard := make(chan string, 100)
 	_, err = hear.Subscribe(">", func(m Message) {
 		if strings.Contains(string(m.Data), "MALLORY") {

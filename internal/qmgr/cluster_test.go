@@ -154,12 +154,12 @@ func TestThreeAreOne(t *testing.T) {
 	c.of = 2
 	c.start(0, 1)
 	c.whole(0, 1)
-	writer := connect(t, ConnConfig{URL: c.urls(0), Identity: authoritytest.Identity(t, c.a, identity.Manager, "W", roles.Manager), Timeout: electing})
+	writer := connect(t, ConnConfig{URL: c.urls(0), Identity: c.is[0], Timeout: electing})
 	enqueue(t, writer, "ferry.command.A.me", "with two")
 	c.of = 3
 	c.start(2)
 	c.whole(2)
-	reader := connect(t, ConnConfig{URL: c.urls(2), Identity: authoritytest.Identity(t, c.a, identity.Manager, "R", roles.Manager), Timeout: electing})
+	reader := connect(t, ConnConfig{URL: c.urls(2), Identity: c.is[2], Timeout: electing})
 	got, _ := consume(t, reader, commands)
 	if m := receive(t, "a command", got); m != "with two" {
 		t.Errorf("read %q", m)
@@ -170,7 +170,7 @@ func TestThreeAreOne(t *testing.T) {
 	c.up[0].Shutdown()
 	until(t, "it is said who is away", func() bool { return strings.Contains(c.up[2].Passing(), "queue manager QM1 of cluster X is away") })
 	until(t, "the connection says it", func() bool { return strings.Contains(reader.Facts().Degraded, "QM1 of cluster X is away") })
-	other := connect(t, ConnConfig{URL: c.urls(0, 1), Identity: authoritytest.Identity(t, c.a, identity.Manager, "O", roles.Manager), Timeout: electing})
+	other := connect(t, ConnConfig{URL: c.urls(0, 1), Identity: c.is[1], Timeout: electing})
 	if name := other.Facts().ServerName; name != "QM2" {
 		t.Errorf("connected to %s", name)
 	}

@@ -29,9 +29,9 @@ func guarded(t *testing.T, a *authority.Authority, dir string) *Server {
 }
 
 // trusted connects as one who may read every queue.
-func trusted(t *testing.T, a *authority.Authority, s *Server) *Conn {
+func trusted(t *testing.T, s *Server) *Conn {
 	t.Helper()
-	return connect(t, ConnConfig{URL: s.URL(), Identity: authoritytest.Identity(t, a, identity.Manager, "QM2", roles.Manager)})
+	return connect(t, ConnConfig{URL: s.URL(), Identity: s.cfg.Guard.Identity})
 }
 
 var allCommands = []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}
@@ -50,7 +50,7 @@ func TestAGuardTakesOverTheQueues(t *testing.T) {
 	if d := s.Degraded(); d != "" {
 		t.Errorf("degraded after a restart: %s", d)
 	}
-	c := trusted(t, a, s)
+	c := trusted(t, s)
 	if left := commandsLeft(t, c); !slices.Equal(left, allCommands) {
 		t.Errorf("the commands are %v", left)
 	}
@@ -76,7 +76,7 @@ func TestADamagedStoreBehindAGuard(t *testing.T) {
 	if d := s.Degraded(); !strings.Contains(d, "1 of its messages cannot be read") {
 		t.Errorf("degraded: %s", d)
 	}
-	if left := commandsLeft(t, trusted(t, a, s)); !slices.Equal(left, slices.Concat(allCommands[:3], allCommands[4:])) {
+	if left := commandsLeft(t, trusted(t, s)); !slices.Equal(left, slices.Concat(allCommands[:3], allCommands[4:])) {
 		t.Errorf("the commands are %v", left)
 	}
 }
