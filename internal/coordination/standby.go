@@ -33,6 +33,8 @@ type Claim struct {
 	lock io.Closer
 	mark *filelock.Mark
 	seen bool // the lock has kept this process out for a while
+
+	alone bool // nobody stands by who could do better without the queue manager
 }
 
 // Close lets go.
@@ -96,6 +98,27 @@ func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) 
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// claimShared is the claim of a service without a standby in a directory that services have shared: one of them may be alive
+// that has lost the lock and was not told. nil: nobody has shared it.
+func claimShared(cfg Config) (*Claim, error) {
+	_, marked, err := filelock.HolderOf(filepath.Join(cfg.Dir, "standby.mark"))
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindUnreadable, "whose the directory %s is cannot be read: %w", cfg.Dir, err)
+	}
+	if !marked {
+		return nil, nil
+	}
+	c, err := takeClaim(cfg.Dir)
+	if errors.Is(err, filelock.ErrHeld) {
+		return nil, transfer.Errorf(transfer.KindAlive, "another coordination service has the directory %s", cfg.Dir).WithHint("stop it, or stand by with --standby")
+	}
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindUnwritable, "the directory %s cannot be locked: %w", cfg.Dir, err)
+	}
+	c.alone = true
+	return c, c.take(cfg)
 }
 
 // takeClaim takes the lock, unless a service that has no standby writes the log.
