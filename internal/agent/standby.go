@@ -147,6 +147,10 @@ func (s *standby) try(ctx context.Context) (*ledger.Claim, error) {
 		}
 		return nil, nil
 	}
+	if transfer.Full(err) {
+		s.quiet.Warn("the lock of the ledger cannot be taken: the disk is full; standing by", "dir", s.cfg.Dir, "error", err)
+		return nil, nil
+	}
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindOf(err), "the ledger in %s cannot be locked: %w", s.cfg.Dir, err)
 	}

@@ -1,11 +1,13 @@
 package coordination
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"ferry/internal/failpoint"
 	"ferry/internal/filelock"
 	"ferry/internal/qmgr"
+	"ferry/internal/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -66,6 +69,7 @@ func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) 
 	if err := os.MkdirAll(filepath.Join(cfg.Dir, "audit"), 0o700); err != nil {
 		return nil, transfer.Errorf(transfer.KindUnwritable, "the directory of coordination cannot be made: %w", err)
 	}
+	log := quiet.New(cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), cfg.Clock.Now)
 	if err := filelock.Works(cfg.Dir); err != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "coordination cannot have a standby on this storage: %w", err).
 			WithHint("keep --dir on storage that both hosts share, with locks that work between them; docs/operate.md has the list")
@@ -82,14 +86,21 @@ func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) 
 				seen = true
 				standing()
 			}
+		case transfer.Full(err):
+			log.Warn("the directory of coordination cannot be locked: the disk is full; standing by", "dir", cfg.Dir, "error", err)
 		case err != nil:
 			return nil, transfer.Errorf(transfer.KindOf(err), "the directory %s cannot be locked: %w", cfg.Dir, err)
 		default:
 			claim.seen = seen
-			if err := conn.Healthy(ctx); err == nil {
-				return claim, claim.take(cfg)
+			if conn.Healthy(ctx) != nil {
+				claim.Close() // who does not reach the queue manager is no use
+				break
 			}
-			claim.Close() // who does not reach the queue manager is no use
+			err := claim.take(cfg)
+			if !transfer.Full(err) {
+				return claim, err
+			}
+			log.Warn("the directory of coordination cannot be marked: the disk is full; standing by", "dir", cfg.Dir, "error", err)
 		}
 		t.Reset(claimEvery)
 		select {

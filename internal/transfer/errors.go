@@ -196,7 +196,7 @@ func KindOf(err error) Kind {
 		return KindNone
 	case errors.As(err, &e):
 		return e.Kind
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case Full(err):
 		return KindNoSpace
 	case Passing(err):
 		return KindBusy
@@ -211,6 +211,9 @@ func KindOf(err error) Kind {
 	}
 	return KindInternal
 }
+
+// Full reports whether the operating system has said, somewhere in an error's chain, that a disk is full.
+func Full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // AsError turns any error into an *Error, so that it can cross the wire.
 func AsError(err error) *Error {
