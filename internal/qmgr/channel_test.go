@@ -480,6 +480,49 @@ func TestLongNamesAreNotHeard(t *testing.T) {
 	}
 }
 
+// What others say takes a bounded room: an announcement has 4 KiB at most, who is not heard any more makes room where there
+// is none, and nothing is kept of queue managers that took nothing once.
+func TestWhatOthersSayIsBounded(t *testing.T) {
+	noLeaks(t)
+	s := linked(t, nil, "ONE")
+	f := s.forwarder
+	say := func(name, more string) {
+		f.announced(&nats.Msg{Subject: wire.ManagerSubject(name), Data: fmt.Appendf(nil, `{"v":1,"name":"%s","domain":"%s","max_payload":%d%s}`, name, name, serverMaxPayload, more)})
+	}
+	knows := func(name string) bool {
+		f.announcer.mu.Lock()
+		defer f.announcer.mu.Unlock()
+		_, ok := f.others[name]
+		return ok
+	}
+	if say("LONG", `,"degraded":"`+strings.Repeat("x", maxAnnouncement)+`"`); knows("LONG") {
+		t.Error("a long announcement is heard")
+	}
+	for n := range maxManagers {
+		say(fmt.Sprint("M", n), "")
+	}
+	if say("REAL", ""); knows("REAL") {
+		t.Error("there is room for one more")
+	}
+	now := time.Now().Add(managerGone + time.Second)
+	for n := range maxAgents {
+		f.beat(&nats.Msg{Subject: fmt.Sprint("ferry.beat.A", n), Data: []byte(`{"beat":{"queue_manager":"TWO"}}`)})
+	}
+	f.mu.Lock()
+	f.blocked["M1"] = time.Now()
+	f.mu.Unlock()
+	f.forget(now)
+	if say("REAL", ""); !knows("REAL") {
+		t.Error("those that are away leave no room")
+	}
+	f.forget(now.Add(agentAway))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.blocked) > 0 || len(f.agents) > 0 {
+		t.Errorf("%d queue managers are remembered that took nothing, and %d agents that are away", len(f.blocked), len(f.agents))
+	}
+}
+
 func FuzzBatch(f *testing.F) {
 	for _, s := range []string{`{"v":1,"from":"ONE","messages":[{"subject":"ferry.command.A.b","id":"x","data":"aGk="}]}`, `{"v":1,"messages":[{"subject":"ferry.event.A"}]}`, `{"v":2}`, ``} {
 		f.Add([]byte(s))
