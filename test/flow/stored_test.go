@@ -454,3 +454,35 @@ func TestStoredDigestBeforeManyFailures(t *testing.T) {
 	}
 	empty(t, n)
 }
+
+// What is stored for an agent that is removed goes, and so does what it has stored. Should it come back, what it does not find is
+// sent anew. So it is with one that was revoked.
+func TestTheStoreForgetsAnAgentThatIsRemoved(t *testing.T) {
+	t.Parallel()
+	n := network.Up(t, network.Setup{Ferry: ferry, Shape: atOne(), Agents: []string{"ALPHA", "BETA"}})
+	n.File("ALPHA", "a", 1, 3*mib)
+	w := n.Wire()
+	n.Stop("BETA")
+	s := n.SendAsync(stored, "ALPHA:a", "BETA:out/")
+	isSent(t, n, s.ID())
+	if left, _ := w.Stored("FERRY_STORE"); left == 0 {
+		t.Fatal("nothing is stored")
+	}
+	n.Ferry("agent", "rm", "BETA").OK()
+	if left, _ := w.Stored("FERRY_STORE"); left != 0 {
+		t.Errorf("%d messages are stored for an agent that was removed", left)
+	}
+	n.Start("BETA")
+	s.Wait().Ends("successful", 0)
+	n.Same("ALPHA", "a", "BETA", "out/a")
+
+	n.Stop("BETA")
+	s = n.SendAsync(stored, "ALPHA:a", "BETA:out2/")
+	isSent(t, n, s.ID())
+	n.Ferry("identity", "revoke", "BETA").OK()
+	if left, _ := w.Stored("FERRY_STORE"); left != 0 {
+		t.Errorf("%d messages are stored for an agent that was revoked", left)
+	}
+	n.Ferry("transfer", "cancel", s.ID()).OK()
+	s.Wait()
+}
