@@ -324,6 +324,12 @@ type leaf struct {
 // leafOf connects as an identity, with a JWT, and gives what the queue manager says to that.
 func leafOf(t *testing.T, s *Server, i *identity.Identity, jwt string) (*leaf, error) {
 	t.Helper()
+	return leafNamed(t, s, i, jwt, i.Name().Name)
+}
+
+// leafNamed is leafOf of one that says a name.
+func leafNamed(t *testing.T, s *Server, i *identity.Identity, jwt, name string) (*leaf, error) {
+	t.Helper()
 	raw, err := net.Dial("tcp", s.Channels().Addr())
 	must(t, err)
 	t.Cleanup(func() { raw.Close() })
@@ -338,7 +344,7 @@ func leafOf(t *testing.T, s *Server, i *identity.Identity, jwt string) (*leaf, e
 	must(t, json.Unmarshal([]byte(strings.TrimPrefix(line, "INFO ")), &info))
 	signed, err := roles.SignNonce(i.Seed(), []byte(info.Nonce))
 	must(t, err)
-	hello, err := json.Marshal(map[string]any{"jwt": jwt, "sig": base64.RawURLEncoding.EncodeToString(signed), "name": "MALLORY", "server_id": "x", "headers": true, "version": "2.15.2", "protocol": 1})
+	hello, err := json.Marshal(map[string]any{"jwt": jwt, "sig": base64.RawURLEncoding.EncodeToString(signed), "name": name, "server_id": "x", "headers": true, "version": "2.15.2", "protocol": 1})
 	must(t, err)
 	_, err = fmt.Fprintf(c, "CONNECT %s\r\nPING\r\n", hello)
 	must(t, err)
@@ -409,24 +415,47 @@ func TestRightsAtAChannel(t *testing.T) {
 	}
 }
 
+// Who links under another name than that of his certificate is cut off, so that what is shown of a channel is who is there.
+func TestALinkHasTheNameOfItsCertificate(t *testing.T) {
+	noLeaks(t)
+	a := authoritytest.New(t)
+	s := linked(t, a, "ONE")
+	two := linked(t, a, "TWO", to(s))
+	running(t, two)
+	i := authoritytest.Identity(t, a, identity.Manager, "THREE", roles.Manager)
+	l, err := leafNamed(t, s, i, i.JWTs().Channel, "TWO")
+	must(t, err)
+	for {
+		if _, err := l.in.ReadString('\n'); err != nil {
+			break
+		}
+	}
+	eventually(t, "TWO alone is linked", func() bool {
+		z, err := s.ns.Leafz(nil)
+		return err == nil && len(z.Leafs) == 2 // its own, and that for its data
+	})
+}
+
 // What is handed on by somebody who may not mean it well is refused, and nothing of it is stored.
 func TestBatchesThatAreRefused(t *testing.T) {
 	noLeaks(t)
 	s := linked(t, nil, "ONE")
 	c := connect(t, ConnConfig{URL: s.URL()})
-	many := batch{V: 1}
+	many := batch{V: 1, From: "TWO"}
 	for range forwardMost + 1 {
 		many.Messages = append(many.Messages, forwarded{Subject: "ferry.command.A.b"})
 	}
 	for what, b := range map[string]batch{
 		"another version":    {V: 2},
-		"an owner":           {V: 1, Messages: []forwarded{{Subject: "ferry.owner.A"}}},
-		"JetStream's own":    {V: 1, Messages: []forwarded{{Subject: "$JS.API.STREAM.DELETE.FERRY_COMMAND"}}},
-		"a wildcard":         {V: 1, Messages: []forwarded{{Subject: "ferry.command.A.b"}, {Subject: "ferry.command.*.b"}}},
-		"too few tokens":     {V: 1, Messages: []forwarded{{Subject: "ferry.command.A"}}},
-		"a line of its own":  {V: 1, Messages: []forwarded{{Subject: "ferry.command.A.b\r\nPUB x 0\r\n"}}},
-		"an ID with a line":  {V: 1, Messages: []forwarded{{Subject: "ferry.command.A.b", ID: "x\r\ny: z"}}},
-		"a long token":       {V: 1, Messages: []forwarded{{Subject: "ferry.command." + strings.Repeat("A", 5000) + ".b"}}},
+		"nobody's":           {V: 1, Messages: []forwarded{{Subject: "ferry.command.A.b"}}},
+		"somebody's, a line": {V: 1, From: "T\r\nx", Messages: []forwarded{{Subject: "ferry.command.A.b"}}},
+		"an owner":           {V: 1, From: "TWO", Messages: []forwarded{{Subject: "ferry.owner.A"}}},
+		"JetStream's own":    {V: 1, From: "TWO", Messages: []forwarded{{Subject: "$JS.API.STREAM.DELETE.FERRY_COMMAND"}}},
+		"a wildcard":         {V: 1, From: "TWO", Messages: []forwarded{{Subject: "ferry.command.A.b"}, {Subject: "ferry.command.*.b"}}},
+		"too few tokens":     {V: 1, From: "TWO", Messages: []forwarded{{Subject: "ferry.command.A"}}},
+		"a line of its own":  {V: 1, From: "TWO", Messages: []forwarded{{Subject: "ferry.command.A.b\r\nPUB x 0\r\n"}}},
+		"an ID with a line":  {V: 1, From: "TWO", Messages: []forwarded{{Subject: "ferry.command.A.b", ID: "x\r\ny: z"}}},
+		"a long token":       {V: 1, From: "TWO", Messages: []forwarded{{Subject: "ferry.command." + strings.Repeat("A", 5000) + ".b"}}},
 		"more than its most": many,
 	} {
 		data, err := json.Marshal(b)
@@ -443,6 +472,27 @@ func TestBatchesThatAreRefused(t *testing.T) {
 	must(t, err)
 	if n := st.CachedInfo().State.LastSeq; n != 1 { // the good one before a bad one
 		t.Errorf("%d messages were stored", n)
+	}
+}
+
+// An ID that one queue manager hands on does not keep out the message of another that has the same.
+func TestIDsOfWhatIsHandedOn(t *testing.T) {
+	noLeaks(t)
+	s := linked(t, nil, "ONE")
+	c := connect(t, ConnConfig{URL: s.URL()})
+	for _, from := range []string{"TWO", "THREE", "TWO"} {
+		data, err := json.Marshal(batch{V: 1, From: from, Messages: []forwarded{{Subject: "ferry.command.A.b", ID: "x"}}})
+		must(t, err)
+		answer, err := request(testContext(t), c.control.conn(), wire.ForwardSubject("ONE"), c.NewInbox(wire.Manager), data)
+		must(t, err)
+		var r batchResult
+		if must(t, json.Unmarshal(answer, &r)); r.Error != nil || r.Stored != 1 {
+			t.Errorf("of %s: %+v", from, r)
+		}
+	}
+	must(t, c.Enqueue(testContext(t), "ferry.command.A.b", "x", []byte("one's own")))
+	if n := stored(t, s, StreamCommand); n != 3 {
+		t.Errorf("%d messages are stored of three", n)
 	}
 }
 
