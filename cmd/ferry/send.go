@@ -60,6 +60,7 @@ type flowFlags struct {
 
 func newSend() *cobra.Command {
 	f, p := &sendFlags{}, &planFlags{}
+	var toXML bool
 	c := &cobra.Command{
 		Use:   "send [flags] SOURCE... DEST",
 		Short: "Move files",
@@ -87,8 +88,12 @@ Result codes: 0 success, 20 partial success, 40 failed, 41 cancelled, 42 not sta
 			switch {
 			case err != nil:
 				return err
+			case later && toXML:
+				return transfer.Errorf(transfer.KindUsage, "--to-xml writes no schedule").WithHint("leave out --at, or --to-xml")
 			case later:
 				return sendLater(cmd, f, p, args)
+			case toXML:
+				return printXML(cmd, f, args)
 			}
 			return send(cmd, f, args)
 		},
@@ -97,6 +102,7 @@ Result codes: 0 success, 20 partial success, 40 failed, 41 cancelled, 42 not sta
 	f.addRequest(fl)
 	fl.StringVar(&f.filesFrom, "files-from", "", "a file, or - for stdin, that names what to send: one name on each line, or ended by NUL, beneath the one SOURCE, a directory; names are taken as they are, and keep their directories")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
+	fl.BoolVar(&toXML, "to-xml", false, "print the request as the XML of IBM MQ MFT, which `ferry submit` takes, and send nothing")
 	addNetwork(fl, &f.network)
 	fl.StringVar(&f.connectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager before the transfer is handed over, -1 for ever; then 75")
 	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
@@ -111,7 +117,7 @@ Result codes: 0 success, 20 partial success, 40 failed, 41 cancelled, 42 not sta
   pg_dump sales | ferry send - BETA:backup/sales.sql
   ferry send --mode text --to-encoding IBM-1047 ALPHA:list.txt BETA:LIST`
 	inGroups(c, []flagGroup{
-		{"What is sent", []string{"recursive", "files-from", "delete-source", "max-files", "max-size", "dry-run"}},
+		{"What is sent", []string{"recursive", "files-from", "delete-source", "max-files", "max-size", "dry-run", "to-xml"}},
 		{"Where it goes", []string{"network", "if-exists"}},
 		{"Before and after", []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
 		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
@@ -164,10 +170,14 @@ func send(cmd *cobra.Command, f *sendFlags, args []string) error {
 	if local {
 		return sendOneBox(cmd, f, q, nil)
 	}
+	return f.hand(cmd, q)
+}
+
+// hand gives a request to a network, and waits for its end unless the flags say otherwise.
+func (f *sendFlags) hand(cmd *cobra.Command, q *transfer.Request) error {
 	if err := needNetwork(f.network); err != nil {
 		return err
 	}
-
 	net, ctx, done, err := f.connected(cmd)
 	if err != nil {
 		return err

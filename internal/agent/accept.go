@@ -14,6 +14,7 @@ import (
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
+	"ferry/internal/mftxml"
 	"ferry/internal/qmgr"
 	"ferry/internal/quiet"
 	"ferry/internal/sender"
@@ -45,24 +46,42 @@ func (a *intake) submitted(d qmgr.Delivery) {
 		return // it comes again
 	}
 
+	if mftxml.Is(d.Data) {
+		a.document(d, now)
+		return
+	}
+
 	s, err := wire.DecodeSubmit(d.Data)
 	if err != nil {
 		a.poisonous(d, s, err)
 		return
 	}
 
+	if s.Part == nil {
+		a.take(d, s, nil, now)
+		return
+	}
+	a.take(d, s, []transfer.Part{*s.Part}, now)
+}
+
+// take keeps parts of a request, and accepts the request where s is its head.
+func (a *intake) take(d qmgr.Delivery, s *wire.Submit, parts []transfer.Part, now time.Time) {
+	var err error
 	r := &arrival{q: &s.Request, principal: wire.LastToken(d.Subject)}
-	if s.Part != nil && a.cfg.Streams == nil {
+	if len(parts) > 0 && a.cfg.Streams == nil {
 		_, err = a.gate.may(r.principal, transfer.AuthSource)
 	}
-	if s.Part != nil && err == nil {
-		err = r.keepPart(a.ledger, s.Part, a.cfg.Clock.Now())
+	for n := range parts {
+		if err == nil {
+			err = r.keepPart(a.ledger, &parts[n], a.cfg.Clock.Now())
+		}
 		if transfer.KindOf(err) == transfer.KindMalformed || transfer.KindOf(err) == transfer.KindTooLarge {
 			a.poisonous(d, s, err)
 			return
 		}
 		failpoint.Hit("agent.after_part")
-	} else if s.Part == nil {
+	}
+	if err == nil && s.Part == nil {
 		r.late = s.Late(d.Stored, now) && !failpoint.Planted("late-request-taken")
 		err = a.accept(r)
 	}

@@ -56,6 +56,7 @@ const (
 	KindDenied                   // request or item: whoever wants it may not
 	KindProgram                  // transfer: a program that was to run before it or after it failed
 	KindTrigger                  // transfer: not started, for a trigger was not met
+	KindDocument                 // request refused: XML of MQ MFT that is no such request
 )
 
 var kindNames = [...]string{
@@ -64,7 +65,7 @@ var kindNames = [...]string{
 	"unreachable", "no-space", "clock", "conflict", "parked", "cancelled", "recovery-timeout",
 	"unknown-outcome", "too-large", "version", "not-built", "not-found", "already-ending",
 	"timeout", "agent-alive", "unmappable", "malformed", "moved-away", "skipped", "no-root", "in-use", "denied",
-	"program", "trigger",
+	"program", "trigger", "document",
 }
 
 func (k Kind) String() string {
@@ -103,6 +104,7 @@ const (
 	CodeNothing     = 40
 	CodeCancelled   = 41
 	CodeTrigger     = 42
+	CodeDocument    = 43
 	CodeUnreachable = 49
 	CodeDenied      = 53
 	CodeUsage       = 64
@@ -122,6 +124,8 @@ func (k Kind) Code() int {
 		return CodeUsage
 	case KindDenied:
 		return CodeDenied
+	case KindDocument:
+		return CodeDocument
 	case KindNoRoot:
 		return CodeNoRoot
 	case KindNoManager, KindInUse:

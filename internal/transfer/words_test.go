@@ -320,6 +320,7 @@ const goldenKinds = `0 none 0
 35 denied 53
 36 program 40
 37 trigger 42
+38 document 43
 `
 
 func TestKinds(t *testing.T) {
