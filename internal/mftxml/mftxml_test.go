@@ -316,6 +316,31 @@ func TestIDs(t *testing.T) {
 	}
 }
 
+// What is written of a document is read as the same, whatever it asks for.
+func TestXMLAndBack(t *testing.T) {
+	for _, name := range []string{"everything.xml", "file.xml", "one-line.xml", "prefixed.xml", "many.xml", "dataset.xml"} {
+		d := parsed(t, sample(t, name))
+		d.ID, d.Ignored = someID, nil
+		text, err := d.XML()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		again := parsed(t, text)
+		again.Ignored = nil
+		if len(again.Transfer.Set.Items) != len(d.Transfer.Set.Items) {
+			t.Fatalf("%s has other items", name)
+		}
+		for n := range d.Transfer.Set.Items { // where it stood is another line
+			a, b := &d.Transfer.Set.Items[n], &again.Transfer.Set.Items[n]
+			b.line, b.Source.File.line, b.Dest.File.line = a.line, a.Source.File.line, a.Dest.File.line
+		}
+		if !reflect.DeepEqual(again, d) {
+			t.Errorf("%s became\n%+v, not\n%+v, by way of\n%s", name, again.Transfer, d.Transfer, text)
+		}
+	}
+}
+
 // White space that lays a document out is none of a name; blanks are.
 func TestNamesKeepTheirBlanks(t *testing.T) {
 	for text, want := range map[string]transfer.Path{"a": "a", " a ": " a ", "\n\t\ta b\n\t": "a b", "\r\na ": "a ", "&#10;": ""} {
@@ -352,7 +377,7 @@ func TestWhatXMLCannotSay(t *testing.T) {
 		"b%01":                     func(q *transfer.Request) { q.Items[0].Source = "b\x01" },
 		"b%FF":                     func(q *transfer.Request) { q.Items[0].Source = "b\xff" },
 		"with a line end":          func(q *transfer.Request) { q.Items[0].Source = "b\n" },
-		"metadata that begins":     func(q *transfer.Request) { q.Meta = map[string]string{"a": "\nb"} },
+		"%0Ab: it begins":          func(q *transfer.Request) { q.Meta = map[string]string{"a": "\nb"} },
 		"JobName beside":           func(q *transfer.Request) { q.Meta = map[string]string{jobKey: "x"} },
 		"records of files":         func(q *transfer.Request) { q.ToRecords = transfer.Records{RECFM: "FB", LRECL: 80} },
 		"all of what":              func(q *transfer.Request) { q.Options.Disposition = transfer.DispositionLeave },
