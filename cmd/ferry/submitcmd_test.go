@@ -4,11 +4,14 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"ferry/internal/fte"
 	"ferry/internal/mftxml"
 	"ferry/internal/transfer"
 )
@@ -99,6 +102,55 @@ func TestToXMLAndBack(t *testing.T) {
 		}
 		if got := fromXML(t, text, want); !reflect.DeepEqual(got, want) {
 			t.Errorf("%q becomes\n%+v, not\n%+v, by way of\n%s", args, got, want, text)
+		}
+	}
+}
+
+// A command line of MQ MFT asks for what ferry send would with the same words.
+func TestCreateTransferIsWhatSendAsksFor(t *testing.T) {
+	for _, c := range []struct{ fte, send []string }{
+		{[]string{"-sa", "ALPHA", "-da", "BETA", "-df", "b", "a"}, []string{"--checksum", "md5", "--recovery-timeout", "-1", "ALPHA:a", "BETA:b"}},
+		{[]string{"-sa", "alpha", "-da", "beta", "-r", "-dd", "in", "-jn", "j", "-w", "out", "x/*.csv"},
+			[]string{"--checksum", "md5", "--recovery-timeout", "-1", "--job", "j", "-r", "ALPHA:out/.", "ALPHA:x/**/*.csv", "BETA:in/"}},
+		{[]string{"-sa", "ALPHA", "-da", "BETA", "-t", "text", "-sce", "IBM-1047", "-dce", "UTF-8", "-dle", "CRLF", "-de", "overwrite", "-sd", "delete", "-cs", "none", "-pr", "5", "-md", "a=b,c=d", "-rt", "60", "-df", "b", "a"},
+			[]string{"--mode", "text", "--from-encoding", "IBM-1047", "--to-encoding", "UTF-8", "--eol", "crlf", "--if-exists", "overwrite", "--delete-source", "--checksum", "none", "--priority", "5", "--meta", "a=b", "--meta", "c=d", "--recovery-timeout", "60s", "ALPHA:a", "BETA:b"}},
+		{[]string{"-sa", "ALPHA", "-da", "BETA", "-t", "text", "-dtr", "-ds", "PAY.LIST", "-dfa", "RECFM(FB),LRECL(80)", "a"},
+			[]string{"--mode", "text", "--checksum", "md5", "--long-lines", "truncate", "--recovery-timeout", "-1", "ALPHA:a", "BETA://'PAY.LIST',RECFM(FB),LRECL(80)"}},
+	} {
+		kind, ok := fte.Find("fteCreateTransfer")
+		if !ok {
+			t.Fatal("no fteCreateTransfer")
+		}
+		call, err := kind.Read(c.fte)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := call.Transfer(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := d.XML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := requestOf(t, c.send...)
+		got := fromXML(t, text, want)
+		if slices.ContainsFunc(want.Items, func(it transfer.RequestItem) bool { return strings.Contains(string(it.Source), "**") }) {
+			// A pattern in all directories below takes files; ferry send has one -r for all sources.
+			want.Recursive, want.Items[0].Recursive = false, true
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%q asks for\n%+v, not\n%+v", c.fte, got, want)
+		}
+	}
+}
+
+// Each command of MQ MFT that is built does something.
+func TestCommandsOfMQMFTAreWired(t *testing.T) {
+	does := fteCommands()
+	for _, c := range fte.Commands() {
+		if (does[c.Name] != nil) == c.Late {
+			t.Errorf("%s: built %v, and wired %v", c.Name, !c.Late, does[c.Name] != nil)
 		}
 	}
 }

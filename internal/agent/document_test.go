@@ -210,7 +210,7 @@ func TestACancelInXML(t *testing.T) {
 	}
 	for n := range 2 {
 		p.put(cancel(id), stored)
-		if ans, err := p.hears(); err != nil || ans.ID == id {
+		if ans, err := p.hears(); err != nil || ans.ID != mftxml.IDOf([]byte(cancel(id)), p.name, stored) {
 			t.Fatalf("the cancel, %d times: %+v, %v", n+1, ans, err)
 		}
 	}
