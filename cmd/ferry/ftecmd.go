@@ -244,16 +244,11 @@ func (r *fteRun) cancel() error {
 	ctx, end := context.WithTimeout(ctx, cancelTime)
 	defer end()
 
-	of := client.Transfer{ID: id}
-	if name := r.Get("a"); name != "" {
-		of.Source, err = r.Agent(name)
-	} else {
-		_, of.Source, err = target(ctx, net, id.String(), "")
-	}
+	source, err := r.source(ctx, net, id)
 	if err != nil {
 		return err
 	}
-	p, err := net.Cancel(ctx, of)
+	p, err := net.Cancel(ctx, client.Transfer{Source: source, ID: id})
 	switch {
 	case transfer.KindOf(err) == transfer.KindTimeout:
 		r.warn(fte.Failed, err)
@@ -268,6 +263,34 @@ func (r *fteRun) cancel() error {
 	r.say(fte.Cancelled, mftxml.FormatID(id), state)
 	return nil
 }
+
+// source is the source agent of a transfer. -a may name either of its agents; where coordination cannot
+// tell, it is the source.
+func (r *fteRun) source(ctx context.Context, net *client.Client, id transfer.ID) (transfer.AgentName, error) {
+	named := r.Get("a")
+	if named == "" {
+		_, source, err := target(ctx, net, id.String(), "")
+		return source, err
+	}
+	a, err := r.Agent(named)
+	if err != nil {
+		return "", err
+	}
+	p, err := net.Transfer(ctx, id.String())
+	switch k := transfer.KindOf(err); {
+	case k == transfer.KindNotFound, k == transfer.KindUnreachable, k == transfer.KindTimeout:
+		return a, nil
+	case err != nil:
+		return "", err
+	case a != p.Source && a != p.Destination:
+		r.warn(fte.Failed, fmt.Sprintf("agent %s has no part in the transfer %s, which is from %s to %s", a, id, p.Source, p.Destination))
+		return "", exit(codeWrongAgent)
+	}
+	return p.Source, nil
+}
+
+// codeWrongAgent is MQ MFT's result code of a command for an agent that has nothing to do with it.
+const codeWrongAgent = 4
 
 // codeCancelTimeout is MQ MFT's result code of a cancel that was not answered in time.
 const codeCancelTimeout = 22

@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"ferry/internal/ledger"
 	"ferry/internal/mftxml"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
@@ -51,8 +52,29 @@ func (a *intake) document(d qmgr.Delivery, now time.Time) {
 // cancelDocument obeys a cancel in XML. The command has the ID that the message gives it.
 func (a *intake) cancelDocument(d qmgr.Delivery, s *wire.Submit, of *mftxml.Cancel) {
 	principal := wire.LastToken(d.Subject)
+	var elsewhere error
+	err := a.ledger.View(func(t *ledger.Tx) error {
+		own, err := t.Source(of.Transfer)
+		if err != nil || own != nil {
+			return err
+		}
+		if in, err := t.Incoming(of.Transfer); err != nil || in == nil {
+			return err
+		}
+		elsewhere = transfer.Errorf(transfer.KindUsage, "%s is the destination of transfer %s", a.cfg.Name, of.Transfer).WithHint("cancel it at its source")
+		return nil
+	})
+	if err == nil && elsewhere != nil {
+		a.quiet.Warn("a cancel is refused", "principal", principal, "transfer", of.Transfer, "error", elsewhere)
+		a.answer(principal, s.Reply, wire.Answer{V: wire.Version, ID: s.Request.ID, Error: transfer.AsError(elsewhere)})
+		d.Ack()
+		return
+	}
 	c := &wire.Control{V: wire.Version, ID: s.Request.ID, Kind: wire.ControlCancel, Body: wire.Marshal(wire.OfTransfer{Transfer: of.Transfer}), Originator: of.Originator}
-	ans, err := a.control(c, principal)
+	var ans []byte
+	if err == nil {
+		ans, err = a.control(c, principal)
+	}
 	if err != nil {
 		a.log.Error("cannot process command; left in its queue", "error", err)
 		d.Nak(again)

@@ -73,7 +73,9 @@ func join(lists ...[]Option) (all []Option) {
 }
 
 // common are options that every command has.
-func common() []Option { return join(idle("p", "mquserid", "mqpassword"), flags("h", "v")) }
+func common() []Option {
+	return join(idle("p", "mquserid", "mqpassword"), []Option{{Name: "nolpw", idle: true}}, flags("h", "v"))
+}
 
 // Commands are all of them.
 func Commands() []Command {
@@ -210,7 +212,7 @@ func why(option string) string {
 		return "the network is that of FERRY_NETWORK or of the settings file"
 	case "m":
 		return "agents are found by their names, whatever queue manager they are at"
-	case "mquserid", "mqpassword":
+	case "mquserid", "mqpassword", "nolpw":
 		return "you are who your identity says"
 	}
 	return "an agent says it of itself, in its settings"

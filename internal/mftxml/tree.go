@@ -26,6 +26,15 @@ const (
 	schemaSpace  = "http://www.w3.org/2001/XMLSchema-instance"
 )
 
+// space is a namespace as it is declared. Examples of the format that are on the web have lost the
+// names of theirs to whoever made all addresses on his pages begin with https.
+func space(s string) string {
+	if rest, ok := strings.CutPrefix(s, "https:"); ok {
+		return "http:" + rest
+	}
+	return s
+}
+
 // An element is one of a document, before anything is known of it. What was taken from it is
 // marked, so that the rest can be refused by name.
 type element struct {
@@ -141,7 +150,7 @@ func (g *grower) element(start xml.StartElement, depth int) (*element, error) {
 	if depth > maxDepth {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "the XML document has more than %d elements within each other, the limit", maxDepth)
 	}
-	if s := start.Name.Space; s != "" && s != monitorSpace {
+	if s := space(start.Name.Space); s != "" && s != monitorSpace {
 		return nil, malformed("has the element <%.60s> of the namespace %.80q at line %d, which is unknown", e.name, s, line)
 	}
 	if err := e.take(start.Attr); err != nil {
@@ -181,7 +190,7 @@ func (e *element) take(attrs []xml.Attr) error {
 	e.attrs = make([]attribute, 0, len(attrs))
 	for _, a := range attrs {
 		name := a.Name.Local
-		switch a.Name.Space {
+		switch space(a.Name.Space) {
 		case "xmlns":
 			continue
 		case "":
