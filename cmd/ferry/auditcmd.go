@@ -243,6 +243,8 @@ func what(r *audit.Record) string {
 	switch {
 	case r.Counts != nil:
 		return fmt.Sprintf("%s %s, %d failed, %s", r.State, plural(r.Counts.Files, "file"), r.Counts.FilesFailed, transfer.FormatBytes(r.Counts.Bytes))
+	case r.Program != nil:
+		return ranWords(r)
 	case r.Error != nil:
 		return printable(r.Error.Text)
 	case r.Request != nil:

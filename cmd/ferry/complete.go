@@ -25,6 +25,7 @@ var flagWords = map[string][]string{
 	"eol": {"lf", "crlf", "nl"}, "long-lines": {"wrap", "truncate", "fail"}, "recfm": {"F", "FB", "V", "VB", "U", "FA", "FBA", "VA", "VBA"},
 	"from-recfm": {"F", "FB", "V", "VB", "U", "FA", "FBA", "VA", "VBA"}, "priority": {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"},
 	"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}, "direct": {"tls", "plain", "off"}, "coordination": {"here", "none"},
+	"missed": {"once", "skip"},
 }
 
 // addCompletions gives the flags and arguments of all commands their completions.

@@ -21,7 +21,7 @@ import (
 // version is set by the build.
 var version = "development"
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() { os.Exit(run(asFTE(os.Args[0], os.Args[1:]), os.Stdout, os.Stderr)) }
 
 // run is the whole program; its result is the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
@@ -93,7 +93,7 @@ restartable, committed exactly once, and on record.
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return bindSettings(root, cmd) }
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newSend(), newCat(), newUp(), newAgent(), newCoordination(), newTransfer(), newAudit(), newChannel(), newMonitor(), newCodepages(), newDataset(), newToken(), newAuthority(), newIdentity(), newPolicy(), newLogin(), newQM(), newReady(), newConfig(), newVersion(), newMan(), newWords())
+	root.AddCommand(newSend(), newSubmit(), newCat(), newUp(), newAgent(), newCoordination(), newTransfer(), newMonitor(), newSchedule(), newTemplate(), newAudit(), newChannel(), newCodepages(), newDataset(), newToken(), newAuthority(), newIdentity(), newPolicy(), newLogin(), newQM(), newReady(), newConfig(), newVersion(), newMan(), newWords(), newFTE(), newInstallFTE())
 	completion(root)
 	addCompletions(root)
 	return root

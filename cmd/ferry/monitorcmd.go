@@ -85,6 +85,7 @@ is watched for when it is whole. Variables such as ${FileName} may stand in --to
 		{"What is watched", []string{"agent", "dir", "match", "exclude", "regex", "condition", "recursive", "poll"}},
 		{"What is sent", []string{"batch", "source", "trigger-file", "trigger-regex", "delete-source", "max-files", "max-size"}},
 		{"Where it goes", []string{"to", "if-exists", "replace", "network"}},
+		{"Before and after", []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
 		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace-text", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
 		{"Integrity", []string{"checksum", "durability"}},
 		{"Speed", []string{"limit", "lane", "compress", "priority", "chunk-size", "window", "frame", "checkpoint-interval", "delivery"}},

@@ -18,6 +18,7 @@ import (
 
 	"ferry/internal/identity"
 	"ferry/internal/monitor"
+	"ferry/internal/schedule"
 	"ferry/internal/transfer"
 )
 
@@ -37,6 +38,7 @@ var known = map[reflect.Type]object{
 	reflect.TypeFor[json.RawMessage]():   {},
 	reflect.TypeFor[identity.Name]():     {"type": "string"},
 	reflect.TypeFor[monitor.Condition](): {"type": "string"},
+	reflect.TypeFor[schedule.Interval](): {"type": "string"},
 	reflect.TypeFor[tlog.Hash]():         {"type": "string", "contentEncoding": "base64"},
 }
 

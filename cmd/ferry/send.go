@@ -43,6 +43,7 @@ type sendFlags struct {
 	meta                                                 []string
 	boundFlags
 	flowFlags
+	callFlags
 }
 
 // boundFlags bound a transfer.
@@ -58,7 +59,8 @@ type flowFlags struct {
 }
 
 func newSend() *cobra.Command {
-	f := &sendFlags{}
+	f, p := &sendFlags{}, &planFlags{}
+	var toXML bool
 	c := &cobra.Command{
 		Use:   "send [flags] SOURCE... DEST",
 		Short: "Move files",
@@ -69,8 +71,9 @@ what comes on standard input, until its end; DEST names the file then. In text m
 (--mode text) code pages and line ends are converted; with --recfm, or a data set
 'HLQ.NAME' as a location, lines or bytes become records, and back.
 
-Result codes: 0 success, 20 partial success, 40 failed, 41 cancelled, 49 unknown
-agent, 64 usage, 69 recovery timed out, 70 parked or refused, 75 no queue manager.`,
+Result codes: 0 success, 20 partial success, 40 failed, 41 cancelled, 42 not started
+(--trigger), 49 unknown agent, 64 usage, 69 recovery timed out, 70 parked or refused,
+75 no queue manager.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && f.filesFrom != "" {
 				return transfer.Errorf(transfer.KindUsage, "`ferry send --files-from %s` takes SOURCE and DEST; it got 1 location; SOURCE is the directory that the names are beneath, as .", f.filesFrom)
@@ -80,30 +83,48 @@ agent, 64 usage, 69 recovery timed out, 70 parked or refused, 75 no queue manage
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return send(cmd, f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			later, err := p.given(cmd.Flags())
+			switch {
+			case err != nil:
+				return err
+			case later && toXML:
+				return transfer.Errorf(transfer.KindUsage, "--to-xml writes no schedule").WithHint("leave out --at, or --to-xml")
+			case later:
+				return sendLater(cmd, f, p, args)
+			case toXML:
+				return printXML(cmd, f, args)
+			}
+			return send(cmd, f, args)
+		},
 	}
 	fl := c.Flags()
 	f.addRequest(fl)
 	fl.StringVar(&f.filesFrom, "files-from", "", "a file, or - for stdin, that names what to send: one name on each line, or ended by NUL, beneath the one SOURCE, a directory; names are taken as they are, and keep their directories")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
+	fl.BoolVar(&toXML, "to-xml", false, "print the request as the XML of IBM MQ MFT, which `ferry submit` takes, and send nothing")
 	addNetwork(fl, &f.network)
 	fl.StringVar(&f.connectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager before the transfer is handed over, -1 for ever; then 75")
 	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
 	fl.BoolVar(&f.json, "json", false, "JSON Lines on stdout, ending with a summary")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, no notices and no summary; errors are shown")
 	f.log.add(c, "error")
+	p.add(fl)
 	c.Example = `  ferry send -r /data/out /mnt/backup/
   ferry send --network nats://hub:4222 ALPHA:pay.csv BETA:inbox/
   ferry send --delete-source --job nightly 'ALPHA:out/*.xml' BETA:in/
+  ferry send --at 02:30 --every 1d --schedule nightly ALPHA:'out/*' BETA:in/
   pg_dump sales | ferry send - BETA:backup/sales.sql
   ferry send --mode text --to-encoding IBM-1047 ALPHA:list.txt BETA:LIST`
 	inGroups(c, []flagGroup{
-		{"What is sent", []string{"recursive", "files-from", "delete-source", "max-files", "max-size", "dry-run"}},
+		{"What is sent", []string{"recursive", "files-from", "delete-source", "max-files", "max-size", "dry-run", "to-xml"}},
 		{"Where it goes", []string{"network", "if-exists"}},
+		{"Before and after", []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
 		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
 		{"Integrity", []string{"checksum", "durability"}},
 		{"Speed", []string{"limit", "lane", "compress", "priority", "chunk-size", "window", "frame", "checkpoint-interval", "delivery"}},
 		{"Waiting", []string{"detach", "connect-timeout", "recovery-timeout"}},
+		{"At appointed times", planWords},
 		{"Output and record", []string{"json", "quiet", "job", "meta", "log-level", "log-format"}},
 	})
 	return c
@@ -133,6 +154,7 @@ func (f *sendFlags) addRequest(fl *pflag.FlagSet) {
 	fl.IntVar(&f.frame, "frame", 0, "windows that the sender may run ahead (default: the agent's, 5)")
 	fl.IntVar(&f.checkpoint, "checkpoint-interval", 0, "frames to one checkpoint (default: the agent's, 1)")
 	fl.StringVar(&f.recovery, "recovery-timeout", "24h", "how long to keep trying while nothing moves; -1 for ever")
+	f.callFlags.add(fl)
 }
 
 func send(cmd *cobra.Command, f *sendFlags, args []string) error {
@@ -148,32 +170,40 @@ func send(cmd *cobra.Command, f *sendFlags, args []string) error {
 	if local {
 		return sendOneBox(cmd, f, q, nil)
 	}
+	return f.hand(cmd, q)
+}
+
+// hand gives a request to a network, and waits for its end unless the flags say otherwise.
+func (f *sendFlags) hand(cmd *cobra.Command, q *transfer.Request) error {
 	if err := needNetwork(f.network); err != nil {
 		return err
 	}
+	net, ctx, done, err := f.connected(cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return submitAndWatch(ctx, cmd, net, q, f, newView(cmd, f.json, f.quiet))
+}
 
+// connected connects as --connect-timeout says; the caller closes.
+func (f *sendFlags) connected(cmd *cobra.Command) (*client.Client, context.Context, func(), error) {
 	log, err := f.log.logger(cmd)
 	if err != nil {
-		return err
+		return nil, nil, nil, err
 	}
-
-	ctx, stop := untilSignal(cmd.Context())
-	defer stop()
-	v := newView(cmd, f.json, f.quiet)
 	patience, err := transfer.ParseDuration(f.connectTimeout)
 	if err != nil {
-		return err
+		return nil, nil, nil, err
 	}
-
+	ctx, stop := untilSignal(cmd.Context())
 	// One attempt is made in any case: 0 would be the default of a connection.
 	conn, err := connect(ctx, cmd, f.network, "ferry send", cmp.Or(time.Duration(patience), 1), log)
 	if err != nil {
-		return unsent(ctx, err)
+		defer stop()
+		return nil, nil, nil, unsent(ctx, err)
 	}
-	defer conn.Close()
-
-	s := &client.Client{Conn: conn, Clock: clock.System, Who: q.Originator}
-	return submitAndWatch(ctx, cmd, s, q, f, v)
+	return &client.Client{Conn: conn, Clock: clock.System, Who: client.Me()}, ctx, func() { conn.Close(); stop() }, nil
 }
 
 func needNetwork(url string) error {
@@ -319,6 +349,9 @@ func (f *sendFlags) request(args []string, stdin io.Reader) (q *transfer.Request
 	if q.Meta, err = parseMeta(f.meta); err != nil {
 		return nil, false, err
 	}
+	if err := f.take(q); err != nil {
+		return nil, false, err
+	}
 
 	if f.chunkSize != "" {
 		if q.Settings.ChunkSize, err = transfer.ParseSize(f.chunkSize); err != nil {
@@ -341,6 +374,10 @@ func (f *sendFlags) request(args []string, stdin io.Reader) (q *transfer.Request
 
 	if local, err = f.locations(q, args); err != nil {
 		return nil, false, err
+	}
+	if local && q.Programs != nil {
+		return nil, false, transfer.Errorf(transfer.KindUsage, "programs are run by agents, and no agent is named").
+			WithHint("name one on both sides, or run the programs yourself")
 	}
 	if err := conversion.TakeAttributes(q); err != nil {
 		return nil, false, err
@@ -449,6 +486,14 @@ func (f *sendFlags) locations(q *transfer.Request, args []string) (local bool, e
 		it := &q.Items[n]
 		if it.Source, err = hostPath(it.Source); err != nil {
 			return true, err
+		}
+	}
+
+	for n := range q.Triggers {
+		for k, p := range q.Triggers[n].Files {
+			if q.Triggers[n].Files[k], err = hostPath(p); err != nil {
+				return true, err
+			}
 		}
 	}
 

@@ -70,9 +70,18 @@ type pair struct {
 // run is active or stands by, in turns, until ctx ends. An error is final: the identity is
 // refused, the storage is not shared, or the agent cannot run at all.
 func (p *pair) run(ctx context.Context) error {
-	for ctx.Err() == nil {
+	for full := false; ctx.Err() == nil; {
 		again, err := p.turn(ctx)
-		p.join = "" // it is used up
+		if transfer.Full(err) { // no other instance has more room
+			if !full {
+				p.say("waits for space in " + p.cfg.Dir)
+			}
+			full = true
+			p.cfg.Log.Warn("the disk of the state directory is full; trying again", "agent", p.cfg.Name, "error", err)
+			sleepFor(ctx, fullPause)
+			continue
+		}
+		full, p.join = false, "" // which is used up
 		if err != nil && !again {
 			return err
 		}
@@ -81,6 +90,17 @@ func (p *pair) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// fullPause is how long an instance leaves a disk alone that was full.
+const fullPause = 3 * time.Second
+
+// sleepFor returns after a while, or when ctx ends.
+func sleepFor(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
 }
 
 // turn stands by until this instance is active, and runs the agent then, until it has to
@@ -230,6 +250,11 @@ func (c *coordinator) turn(ctx context.Context) error {
 		go keepRenewed(active, c.i, func(ctx context.Context) error { return enrol.Asker{Conn: conn}.Renew(ctx, c.i) }, c.log)
 	}
 	s, err := coordination.Start(ctx, cfg, conn)
+	if c.standby && transfer.Full(err) {
+		c.log.Warn("the disk of coordination is full; standing by", "dir", c.dir, "error", err)
+		sleepFor(ctx, fullPause)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -263,34 +263,46 @@ func newTransferControl(verb, short string, kind wire.Kind) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, q.timeout)
-		defer cancel()
-		var p *transfer.Progress
-		if kind == wire.ControlCancel {
-			p, err = net.Cancel(ctx, client.Transfer{Source: source, ID: id})
-		} else {
-			p, err = net.Control(ctx, source, kind, id)
-		}
-		if err != nil {
-			return err
-		}
-		if p == nil {
-			p = &transfer.Progress{ID: id, Source: source}
-		}
-		state := p.State
-		if kind == wire.ControlCancel && !state.Final() {
-			state = transfer.Cancelling
-		}
-		if q.json {
-			printJSON(cmd, controlLine{verb, id, state})
-		} else {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", id, state)
-		}
-		return nil
+		return q.control(ctx, cmd, net, command{verb, kind}, client.Transfer{Source: source, ID: id})
 	}}
 	q.add(c)
 	c.Flags().StringVar(&agentName, "agent", "", "the source agent, where coordination cannot tell; the ID must then be whole")
 	return c
+}
+
+// A command is one about a transfer, and its word.
+type command struct {
+	verb string
+	kind wire.Kind
+}
+
+// control gives a command about a transfer, and prints how that stands then.
+func (q *query) control(ctx context.Context, cmd *cobra.Command, net *client.Client, c command, of client.Transfer) error {
+	ctx, cancel := context.WithTimeout(ctx, q.timeout)
+	defer cancel()
+	var p *transfer.Progress
+	var err error
+	if c.kind == wire.ControlCancel {
+		p, err = net.Cancel(ctx, of)
+	} else {
+		p, err = net.Control(ctx, of.Source, c.kind, of.ID)
+	}
+	if err != nil {
+		return err
+	}
+	if p == nil {
+		p = &transfer.Progress{ID: of.ID, Source: of.Source}
+	}
+	state := p.State
+	if c.kind == wire.ControlCancel && !state.Final() {
+		state = transfer.Cancelling
+	}
+	if q.json {
+		printJSON(cmd, controlLine{c.verb, of.ID, state})
+	} else {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", of.ID, state)
+	}
+	return nil
 }
 
 // target finds the transfer and its source agent.

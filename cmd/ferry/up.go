@@ -40,7 +40,7 @@ type agentFlags struct {
 	delay, quickAck                      bool
 	sendBuffer, receiveBuffer            string
 	encoding, eol, replace, recordRoot   string
-	sandbox                              string
+	sandbox, programs                    string
 	limits                               []string
 }
 
@@ -69,6 +69,7 @@ func (f *agentFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.recordRoot, "record-root", "", "directory beneath a root in which data sets lie (default: the first root)")
 	fl.StringArrayVar(&f.limits, "limit", nil, "bytes a second that it sends at most: 10M, or by the hour \"08:00,512K 19:00,off\" (also Mon-08:00,1M); AGENT=10M for what goes to one agent; may be repeated")
 	fl.StringVar(&f.sandbox, "sandbox", "", "file with rules as ferry policy apply takes them, which hold here beside those of the network: nobody gets more by them")
+	fl.StringVar(&f.programs, "programs", "", "directory of the programs that transfers may have run here before and after them (default: none are run)")
 	f.log.add(c, "info")
 }
 
@@ -141,7 +142,7 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 	if c.Sandbox, err = readSandbox(cmd, f.sandbox); err != nil {
 		return c, err
 	}
-	c.Carve = secretDirs(cmd)
+	c.Carve, c.Programs = secretDirs(cmd), f.programs
 
 	c.Content = conversion.Defaults{Encoding: f.encoding, EOL: f.eol, Replace: f.replace}
 	if err := c.Content.Check(); err != nil {

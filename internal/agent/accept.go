@@ -14,6 +14,7 @@ import (
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
+	"ferry/internal/mftxml"
 	"ferry/internal/qmgr"
 	"ferry/internal/quiet"
 	"ferry/internal/sender"
@@ -45,24 +46,42 @@ func (a *intake) submitted(d qmgr.Delivery) {
 		return // it comes again
 	}
 
+	if mftxml.Is(d.Data) {
+		a.document(d, now)
+		return
+	}
+
 	s, err := wire.DecodeSubmit(d.Data)
 	if err != nil {
 		a.poisonous(d, s, err)
 		return
 	}
 
+	if s.Part == nil {
+		a.take(d, s, nil, now)
+		return
+	}
+	a.take(d, s, []transfer.Part{*s.Part}, now)
+}
+
+// take keeps parts of a request, and accepts the request where s is its head.
+func (a *intake) take(d qmgr.Delivery, s *wire.Submit, parts []transfer.Part, now time.Time) {
+	var err error
 	r := &arrival{q: &s.Request, principal: wire.LastToken(d.Subject)}
-	if s.Part != nil && a.cfg.Streams == nil {
+	if len(parts) > 0 && a.cfg.Streams == nil {
 		_, err = a.gate.may(r.principal, transfer.AuthSource)
 	}
-	if s.Part != nil && err == nil {
-		err = r.keepPart(a.ledger, s.Part, a.cfg.Clock.Now())
+	for n := range parts {
+		if err == nil {
+			err = r.keepPart(a.ledger, &parts[n], a.cfg.Clock.Now())
+		}
 		if transfer.KindOf(err) == transfer.KindMalformed || transfer.KindOf(err) == transfer.KindTooLarge {
 			a.poisonous(d, s, err)
 			return
 		}
 		failpoint.Hit("agent.after_part")
-	} else if s.Part == nil {
+	}
+	if err == nil && s.Part == nil {
 		r.late = s.Late(d.Stored, now) && !failpoint.Planted("late-request-taken")
 		err = a.accept(r)
 	}
@@ -101,7 +120,12 @@ type arrival struct {
 	principal string
 	rule      string // of the policy, by which he may submit
 	late      bool   // its submitter has given it up
+	duty      bool   // it is a duty's, and did not come from the queue
 }
+
+// dutyRoom is how many transfers duties may add to a queue that is full: the requests of people,
+// of which there may always be more, keep no appointed time from being kept.
+const dutyRoom = 100
 
 // keepPart keeps a part of a request whose head is to come.
 func (a *arrival) keepPart(l *ledger.Ledger, part *transfer.Part, now time.Time) error {
@@ -241,6 +265,9 @@ func (a *intake) accept(r *arrival) error {
 	q, now := r.q, a.cfg.Clock.Now()
 	all := append(slices.Clip(q.Items), r.rest...)
 	rule, denied := a.gate.submits(r)
+	if denied == nil {
+		denied = a.calls.Vet(q, r.principal, false)
+	}
 	var itself error
 	if denied == nil {
 		r.rule = rule
@@ -272,8 +299,12 @@ func (a *intake) accept(r *arrival) error {
 		if q.ID.Time().Sub(now) > farFuture {
 			return a.fromTheFuture(q.ID, now)
 		}
-		if a.sched.count() >= a.cfg.MaxQueued {
-			return transfer.Errorf(transfer.KindBusy, "%s already has %d transfers queued, its limit", a.cfg.Name, a.cfg.MaxQueued)
+		most := a.cfg.MaxQueued
+		if r.duty {
+			most += dutyRoom
+		}
+		if a.sched.count() >= most {
+			return transfer.Errorf(transfer.KindBusy, "%s already has %d transfers queued, its limit", a.cfg.Name, most)
 		}
 		if err := a.gate.waits(); err != nil {
 			return err

@@ -17,6 +17,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -73,6 +74,7 @@ type Config struct {
 	Files                                descriptor.Share    // of the process's open files; its Transfers bound both of those above
 	RecordRoot                           string              // where data sets lie; default the first root
 	Sandbox                              *policy.Rules       // what of the policy holds here; nil: all
+	Programs                             string              // directory of the programs that it may run; empty: none
 	Streams                              *Streams            // nil: what the agent sends and receives are files beneath its Roots
 	Duties                               []duty.Maker        // what it does beside the transfers that it is asked for
 	Claim                                *ledger.Claim       // that StandBy has given; nil: the agent has no standby
@@ -195,6 +197,9 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 		}
 	}
 
+	if a.calls, err = a.newCalls(); err != nil {
+		return err
+	}
 	places, err := a.places()
 	if err != nil {
 		return err
@@ -221,7 +226,8 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
 	rcfg := receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, Place: places.Target, Limits: places.Limits, Link: link{a.core}, Note: a.note,
 		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Places: a.cfg.Files.Places, Pool: pool, MaxChunk: maxChunk, Boot: localfs.BootID(), Changed: a.beatNow,
-		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Over: a.overAt, Content: a.cfg.Content, Quiet: a.quiet, Stale: a.gate.waits, May: a.gate.permit, Admit: a.gate.admits}
+		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Over: a.overAt, Content: a.cfg.Content, Quiet: a.quiet, Programs: a.calls,
+		Rights: receiver.Rights{Stale: a.gate.waits, May: a.gate.permit, Admit: a.gate.admits}}
 	if a.storing != nil {
 		rcfg.Store = a.storing
 	}
@@ -233,7 +239,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 
 	a.sendCfg = sender.Config{Agent: a.cfg.Name, Beside: a.cfg.Beside, Ledger: a.ledger, Place: places.Source, Link: link{a.core}, Lanes: a.lanes, Lines: &a.lines, Delay: a.conn.Delay, Memory: a.lanes.mem,
 		Note: a.note, Progress: a.progress, Changed: func(o *sender.Outgoing) { a.sched.changed(o) }, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk, Throttle: a.throttle,
-		Encoders: new(compress.Encoders), Content: a.cfg.Content, Quiet: a.quiet, May: a.gate.permit}
+		Encoders: new(compress.Encoders), Content: a.cfg.Content, Quiet: a.quiet, May: a.gate.permit, Programs: a.calls}
 	if a.storing != nil {
 		a.sendCfg.Store = a.storing
 	}
@@ -469,7 +475,7 @@ func (a *Agent) ageLoop() {
 			err := a.ledger.AddRunning(time.Minute)
 			a.sched.forgetPeers()
 			if err == nil && minutes%60 == 0 {
-				err = a.ledger.Forget(Retention)
+				err = errors.Join(a.ledger.Forget(Retention), a.calls.Age(Retention))
 			}
 			if err != nil {
 				a.log.Error("cannot write the ledger", "error", err)

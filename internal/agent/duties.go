@@ -54,7 +54,7 @@ func (a *intake) submitFor(principal string, q *transfer.Request) (*transfer.Pro
 	if err != nil {
 		return nil, err
 	}
-	r := &arrival{q: head, principal: principal}
+	r := &arrival{q: head, principal: principal, duty: true}
 	for n := range parts {
 		if err := r.keepPart(a.ledger, &parts[n], a.cfg.Clock.Now()); err != nil {
 			return nil, err

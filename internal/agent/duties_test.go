@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/agent"
 	"ferry/internal/client"
 	"ferry/internal/clock"
 	"ferry/internal/duty"
@@ -110,4 +111,28 @@ func TestDutiesSubmit(t *testing.T) {
 		}
 	}
 	s.settled()
+}
+
+// A queue that is full of what people ask for has room for what duties submit, and not for any number.
+func TestDutiesHaveRoom(t *testing.T) {
+	c := &counter{running: make(chan struct{}), asked: make(chan transfer.Request), done: make(chan *transfer.Progress, 1)}
+	s := sceneOf(t, agent.Config{MaxQueued: 1, Duties: []duty.Maker{func(d duty.Desk) (duty.Duty, error) { c.Desk = d; return c, nil }}})
+	s.submitted()
+	busy, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	q := request()
+	net := &client.Client{Conn: s.stranger, Clock: clock.System, Timeout: patience}
+	if _, err := net.Submit(busy, &q, func(error) { cancel() }); err == nil {
+		t.Fatal("a request of somebody is accepted though the queue is full")
+	}
+	took := 0
+	for range 102 {
+		c.asked <- request()
+		if p := <-c.done; p != nil {
+			took++
+		}
+	}
+	if took != 100 {
+		t.Errorf("%d transfers of a duty are accepted", took)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"ferry/internal/calls"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
@@ -29,6 +30,7 @@ type sides struct {
 	storing  *storing // nil where Config.Streams are there
 	gate     *gatekeeper
 	witness  *witnessing
+	calls    *calls.Keeper
 	lines    flow.Lines
 }
 

@@ -52,6 +52,12 @@ func (l *lines) count(text string) int {
 
 func newScene(t *testing.T, duties ...duty.Maker) *scene {
 	t.Helper()
+	return sceneOf(t, agent.Config{Duties: duties})
+}
+
+// sceneOf is newScene with more of ALPHA's configuration.
+func sceneOf(t *testing.T, cfg agent.Config) *scene {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	quiet := slog.New(slog.DiscardHandler)
@@ -80,8 +86,9 @@ func newScene(t *testing.T, duties ...duty.Maker) *scene {
 		default:
 		}
 	})
-	s.agent, err = agent.Start(ctx, agent.Config{Name: "ALPHA", Dir: t.TempDir(), Roots: []string{t.TempDir()},
-		Log: slog.New(slog.NewTextHandler(s.log, nil)), Direct: agent.Direct{Mode: agent.DirectOff}, Duties: duties}, connect("ALPHA"))
+	cfg.Name, cfg.Dir, cfg.Roots = "ALPHA", t.TempDir(), []string{t.TempDir()}
+	cfg.Log, cfg.Direct = slog.New(slog.NewTextHandler(s.log, nil)), agent.Direct{Mode: agent.DirectOff}
+	s.agent, err = agent.Start(ctx, cfg, connect("ALPHA"))
 	if err != nil {
 		t.Fatal(err)
 	}

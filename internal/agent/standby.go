@@ -147,6 +147,10 @@ func (s *standby) try(ctx context.Context) (*ledger.Claim, error) {
 		}
 		return nil, nil
 	}
+	if transfer.Full(err) {
+		s.quiet.Warn("the lock of the ledger cannot be taken: the disk is full; standing by", "dir", s.cfg.Dir, "error", err)
+		return nil, nil
+	}
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindOf(err), "the ledger in %s cannot be locked: %w", s.cfg.Dir, err)
 	}
@@ -202,7 +206,7 @@ func (s *standby) say(status string) {
 
 // fence is what local files ask before they change a name.
 func (c *core) fence() func() error {
-	if c.cfg.Claim == nil {
+	if !c.ledger.Shared() {
 		return nil
 	}
 	return c.ledger.Fence
@@ -211,7 +215,7 @@ func (c *core) fence() func() error {
 // fenced reports whether another instance has taken the agent's ledger over: this one has
 // nothing to say any more.
 func (c *core) fenced() bool {
-	return c.cfg.Claim != nil && c.ledger != nil && transfer.KindOf(c.ledger.Fence()) == transfer.KindAlive
+	return c.ledger != nil && c.ledger.Shared() && transfer.KindOf(c.ledger.Fence()) == transfer.KindAlive
 }
 
 // attend waits until it is time to look again whose the name is: the session is over,

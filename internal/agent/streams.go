@@ -24,7 +24,7 @@ func (a *Agent) places() (s Streams, err error) {
 	if a.cfg.Streams != nil {
 		return *a.cfg.Streams, nil
 	}
-	a.fs, err = localfs.Open(localfs.Config{Roots: a.cfg.Roots, RecordRoot: a.cfg.RecordRoot, StateDirs: append([]string{a.cfg.Dir}, a.cfg.Carve...),
+	a.fs, err = localfs.Open(localfs.Config{Roots: a.cfg.Roots, RecordRoot: a.cfg.RecordRoot, StateDirs: a.carved(),
 		Incarnation: a.ledger.Incarnation(), Log: a.log, Digest: digest.ByName,
 		Scratch: filepath.Join(a.cfg.Dir, "names"), Spare: a.cfg.Files.Spare, Fence: a.fence()})
 	if err != nil {

@@ -42,6 +42,7 @@ const (
 	Disputed  Event = "disputed" // records came again with another content; see Record.Gap
 	Deleted   Event = "deleted"  // sources were deleted: Record.Items, with their paths at the source
 	Warning   Event = "warning"
+	Ran       Event = "program" // a program has ended; Record.Program says how, and Error why that is a failure
 	Refused   Event = "refused" // somebody who did not have the authority; Error says what for
 	Removed   Event = "removed" // an agent, Source, was taken out of the registry
 	Sealed    Event = "sealed"  // of coordination: the seal of records before this one
@@ -87,8 +88,9 @@ type Record struct {
 	Vouched
 }
 
-// Figures are those of a transfer, with its end.
+// Figures are those of a transfer, with its end, or of a program that was run for it.
 type Figures struct {
+	Program     *transfer.Ran    `json:"program,omitempty"`
 	Counts      *transfer.Counts `json:"counts,omitempty"`
 	Lane        string           `json:"lane,omitempty"`
 	Seconds     float64          `json:"seconds,omitempty"`
@@ -122,6 +124,8 @@ type RequestFacts struct {
 	Priority    int                    `json:"priority,omitempty"`
 	Settings    transfer.Settings      `json:"settings,omitzero"`
 	Recovery    transfer.Duration      `json:"recovery_timeout,omitempty"`
+	Triggers    []transfer.Trigger     `json:"triggers,omitempty"`
+	Programs    *transfer.Programs     `json:"programs,omitempty"`
 	transfer.Options
 
 	Rate     int64                `json:"rate,omitempty"` // bytes a second
@@ -144,7 +148,7 @@ const maxSources = MaxRecord / 2
 func FactsOf(q *transfer.Request, rest ...transfer.RequestItem) *RequestFacts {
 	f := &RequestFacts{Dest: q.Dest, Options: q.Options, Durability: q.Durability, Lane: q.Lane,
 		Delivery: q.Delivery, Compress: q.Compress, Priority: q.Priority, Settings: q.Settings, Recovery: q.Recovery,
-		Rate: q.Rate, MaxFiles: q.MaxFiles, MaxBytes: q.MaxBytes, Base: q.Base}
+		Rate: q.Rate, MaxFiles: q.MaxFiles, MaxBytes: q.MaxBytes, Base: q.Base, Triggers: q.Triggers, Programs: q.Programs}
 	room := maxSources
 	f.name(q, append(slices.Clip(q.Items), rest...), &room)
 	if q.Retry != nil {

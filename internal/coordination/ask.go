@@ -20,7 +20,7 @@ const pageBytes = 512 << 10
 // A question is what a kind of question needs, and how it is answered.
 type question struct {
 	needs  transfer.Authority
-	log    bool // it reads the log, and is answered beside the others
+	slow   bool // it reads the log, or asks the queue manager, and is answered beside the others
 	answer func(*Service, *wire.Ask, *wire.Answer) error
 }
 
@@ -38,7 +38,7 @@ var questions = map[wire.Kind]question{
 	wire.AskBind:      {transfer.AuthNone, false, (*Service).askBind},
 	wire.AskLog:       {transfer.AuthNone, false, (*Service).askLog},
 	wire.AskCosign:    {transfer.AuthNone, false, (*Service).askCosign},
-	wire.AskRemove:    {transfer.AuthAdmin, false, (*Service).askRemove},
+	wire.AskRemove:    {transfer.AuthAdmin, true, (*Service).askRemove},
 	wire.AskRegister:  {transfer.AuthNone, false, (*Service).askRegister},
 }
 
@@ -49,7 +49,7 @@ func (s *Service) asked(m qmgr.Message) {
 	if ask != nil {
 		ask.Principal = wire.LastToken(m.Subject)
 	}
-	if err != nil || !questions[ask.Kind].log {
+	if err != nil || !questions[ask.Kind].slow {
 		s.answer(m, ask, err)
 		return
 	}
@@ -66,7 +66,7 @@ func (s *Service) asked(m qmgr.Message) {
 			s.answer(m, ask, nil)
 		}()
 	default:
-		s.answer(m, ask, transfer.Errorf(transfer.KindBusy, "coordination already reads its log for %d others, its limit", readers).
+		s.answer(m, ask, transfer.Errorf(transfer.KindBusy, "coordination already does as much for %d others, its limit", readers).
 			WithHint("try again in a few seconds"))
 	}
 }
@@ -140,11 +140,19 @@ func (s *Service) askRegister(a *wire.Ask, _ *wire.Answer) error {
 	return err
 }
 
-// askRemove removes an agent that is away. If it is heard of again it is there again.
+// clearWait is how long the queue manager has for removing what is stored of an agent.
+const clearWait = 10 * time.Second
+
+// askRemove removes an agent that is away, with all that is stored of it and for it. If it is heard of again it is there again.
 func (s *Service) askRemove(a *wire.Ask, _ *wire.Answer) error {
 	body, err := wire.ReadBody[wire.RemoveAgent](a.Kind, a.Body)
 	if err == nil {
 		err = s.picture.Away(body.Agent)
+	}
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), clearWait)
+		defer cancel()
+		err = qmgr.ClearStored(ctx, s.conn, body.Agent)
 	}
 	if err == nil {
 		err = s.remove(body.Agent, a.Principal)

@@ -77,6 +77,12 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 		return nil, transfer.Errorf(transfer.KindInternal, "coordination has the connection of %s", conn.Self())
 	}
 
+	if cfg.Claim == nil {
+		var err error
+		if cfg.Claim, err = claimShared(cfg); err != nil {
+			return nil, err
+		}
+	}
 	s, err := start(ctx, cfg, conn)
 	if err != nil && cfg.Claim != nil {
 		cfg.Claim.Close()
@@ -189,7 +195,7 @@ func (s *Service) listen(ctx context.Context) error {
 		}
 	})
 	s.wg.Go(func() { s.watch(ctx) })
-	if s.cfg.Claim != nil {
+	if s.cfg.Claim != nil && !s.cfg.Claim.alone {
 		s.wg.Go(func() { keepLease(ctx, s) })
 	}
 	return nil

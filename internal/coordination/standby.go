@@ -1,11 +1,13 @@
 package coordination
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"ferry/internal/failpoint"
 	"ferry/internal/filelock"
 	"ferry/internal/qmgr"
+	"ferry/internal/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -33,6 +36,8 @@ type Claim struct {
 	lock io.Closer
 	mark *filelock.Mark
 	seen bool // the lock has kept this process out for a while
+
+	alone bool // nobody stands by who could do better without the queue manager
 }
 
 // Close lets go.
@@ -64,6 +69,7 @@ func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) 
 	if err := os.MkdirAll(filepath.Join(cfg.Dir, "audit"), 0o700); err != nil {
 		return nil, transfer.Errorf(transfer.KindUnwritable, "the directory of coordination cannot be made: %w", err)
 	}
+	log := quiet.New(cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), cfg.Clock.Now)
 	if err := filelock.Works(cfg.Dir); err != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "coordination cannot have a standby on this storage: %w", err).
 			WithHint("keep --dir on storage that both hosts share, with locks that work between them; docs/operate.md has the list")
@@ -80,14 +86,21 @@ func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) 
 				seen = true
 				standing()
 			}
+		case transfer.Full(err):
+			log.Warn("the directory of coordination cannot be locked: the disk is full; standing by", "dir", cfg.Dir, "error", err)
 		case err != nil:
 			return nil, transfer.Errorf(transfer.KindOf(err), "the directory %s cannot be locked: %w", cfg.Dir, err)
 		default:
 			claim.seen = seen
-			if err := conn.Healthy(ctx); err == nil {
-				return claim, claim.take(cfg)
+			if conn.Healthy(ctx) != nil {
+				claim.Close() // who does not reach the queue manager is no use
+				break
 			}
-			claim.Close() // who does not reach the queue manager is no use
+			err := claim.take(cfg)
+			if !transfer.Full(err) {
+				return claim, err
+			}
+			log.Warn("the directory of coordination cannot be marked: the disk is full; standing by", "dir", cfg.Dir, "error", err)
 		}
 		t.Reset(claimEvery)
 		select {
@@ -96,6 +109,27 @@ func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) 
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// claimShared is the claim of a service without a standby in a directory that services have shared: one of them may be alive
+// that has lost the lock and was not told. nil: nobody has shared it.
+func claimShared(cfg Config) (*Claim, error) {
+	_, marked, err := filelock.HolderOf(filepath.Join(cfg.Dir, "standby.mark"))
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindUnreadable, "whose the directory %s is cannot be read: %w", cfg.Dir, err)
+	}
+	if !marked {
+		return nil, nil
+	}
+	c, err := takeClaim(cfg.Dir)
+	if errors.Is(err, filelock.ErrHeld) {
+		return nil, transfer.Errorf(transfer.KindAlive, "another coordination service has the directory %s", cfg.Dir).WithHint("stop it, or stand by with --standby")
+	}
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindUnwritable, "the directory %s cannot be locked: %w", cfg.Dir, err)
+	}
+	c.alone = true
+	return c, c.take(cfg)
 }
 
 // takeClaim takes the lock, unless a service that has no standby writes the log.

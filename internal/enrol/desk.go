@@ -202,6 +202,9 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 	case opRevoke:
 		err = a.Revoke(name, who.String())
 		d.Changed()
+		if err == nil && name.Role == identity.Agent {
+			d.clear(transfer.AgentName(name.Name))
+		}
 	case opPolicy:
 		err = a.SetPolicy(q.Policy, who)
 		d.Changed()
@@ -217,6 +220,17 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 	}
 	return r, err
 }
+
+// clear has what is stored of an agent that was revoked, and for it, removed: nobody takes it.
+func (d *Desk) clear(agent transfer.AgentName) {
+	ctx, cancel := context.WithTimeout(context.Background(), clearWait)
+	defer cancel()
+	if err := qmgr.ClearStored(ctx, d.Conn, agent); err != nil {
+		d.quiet.Warn("what is stored of an agent that was revoked is not removed; `ferry agent rm` removes it", "agent", agent, "error", err)
+	}
+}
+
+const clearWait = 5 * time.Second
 
 // mayGive is whether somebody who may enrol may give a role: nobody becomes more than a sender but
 // by an administrator.

@@ -1,12 +1,14 @@
 package ledger
 
 import (
+	"crypto/rand"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"ferry/internal/failpoint"
 	"ferry/internal/filelock"
@@ -21,6 +23,8 @@ const (
 	storeName = "ledger.db"
 	copySoon  = ".taken-" // in the name of a copy that has not taken its place yet; an instance follows
 )
+
+const claimAgain = 20 * time.Millisecond // between two attempts of who does not stand by
 
 // A Claim is the lock of a ledger's directory that several instances of an agent share
 // (R34). Who has it may open the ledger; nobody else does.
@@ -65,6 +69,38 @@ func TakeClaim(dir string, by filelock.Holder) (*Claim, error) {
 func ClaimHolder(dir string) filelock.Holder {
 	h, _, _ := filelock.HolderOf(filepath.Join(dir, markName))
 	return h
+}
+
+// claimShared is the claim of an instance without a standby in a directory that instances have shared: one of them may
+// be alive that has lost the lock and was not told. nil: nobody has shared it. It is waited for as long as
+// patience lasts.
+func claimShared(dir string, patience time.Duration) (*Claim, error) {
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+		return nil, nil // who makes it says what is wrong with it
+	}
+	_, marked, err := filelock.HolderOf(filepath.Join(dir, markName))
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindUnreadable, "whose the state directory %s is cannot be read: %w", dir, err)
+	}
+	if !marked {
+		return nil, nil
+	}
+	host, _ := os.Hostname()
+	by := filelock.Holder{Instance: "alone-" + strings.ToLower(rand.Text()), Host: host, Since: time.Now().UTC()}
+	t := time.NewTicker(claimAgain)
+	defer t.Stop()
+	for deadline := time.Now().Add(patience); ; <-t.C {
+		c, err := TakeClaim(dir, by)
+		switch {
+		case errors.Is(err, filelock.ErrHeld) && time.Now().Before(deadline):
+		case errors.Is(err, filelock.ErrHeld):
+			return nil, inUse(filepath.Join(dir, storeName))
+		case err != nil:
+			return nil, transfer.Errorf(transfer.KindUnwritable, "the ledger in %s cannot be locked: %w", dir, err)
+		default:
+			return c, nil
+		}
+	}
 }
 
 // Instance is whose the claim is.
@@ -206,6 +242,9 @@ func (c *Claim) leave(clean error) error {
 // TakenOver reports whether the ledger was taken from an instance that had not let go:
 // one that crashed, lost its host, or was stopped and may go on.
 func (t *tenure) TakenOver() bool { return t.claim != nil && t.claim.taken }
+
+// Shared reports whether instances share the ledger's directory, or ever have.
+func (t *tenure) Shared() bool { return t.claim != nil }
 
 // Fence is nil while the ledger is this process's. Where another instance has taken it
 // over the ledger is lost from then on. Whoever is about to change something that the

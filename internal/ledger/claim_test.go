@@ -81,6 +81,50 @@ func TestOneInstanceHasTheLedger(t *testing.T) {
 	}
 }
 
+// An instance without a standby, in a directory that instances have shared, keeps to what they do: it has the lock, goes on
+// in copies of what one has left that may be alive, and loses the ledger to the next one.
+func TestAnInstanceAloneWhereSomeHaveShared(t *testing.T) {
+	dir := t.TempDir()
+	one := openWith(t, dir, claim(t, dir, "one"))
+	if err := put(one, "before"); err != nil {
+		t.Fatal(err)
+	}
+	// The storage has dropped the locks of one, which is stopped.
+	if err := errors.Join(one.claim.lock.Close(), os.Rename(filepath.Join(dir, storeName), filepath.Join(dir, "x")), copyFile(filepath.Join(dir, "x"), filepath.Join(dir, storeName))); err != nil {
+		t.Fatal(err)
+	}
+
+	alone := openWith(t, dir, nil)
+	if !alone.TakenOver() || !alone.Shared() || !has(t, alone, "before") {
+		t.Errorf("taken over %v, shared %v", alone.TakenOver(), alone.Shared())
+	}
+	if err := put(one, "late"); transfer.KindOf(err) != transfer.KindAlive {
+		t.Errorf("one that lost it records: %v", err)
+	}
+	if _, err := Open(dir, Options{Lock: 1, Reserve: -1}); transfer.KindOf(err) != transfer.KindAlive {
+		t.Errorf("one more: %v", err)
+	}
+	two := openWith(t, dir, stolen(dir, "two"))
+	if err := put(alone, "late"); transfer.KindOf(err) != transfer.KindAlive || has(t, two, "late") {
+		t.Errorf("the instance alone records: %v", err)
+	}
+	if err := two.Close(); alone.Close() == nil || err != nil {
+		t.Fatal(err)
+	}
+	one.Close()
+	if again := openWith(t, dir, nil); again.TakenOver() || again.Close() != nil || ClaimHolder(dir).Instance != "" {
+		t.Error("what was handed over is not gone on with where it lies")
+	}
+}
+
+func copyFile(from, to string) error {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, data, 0o600)
+}
+
 // What an instance hands over is gone on with where it lies.
 func TestALedgerThatIsHandedOver(t *testing.T) {
 	dir := t.TempDir()

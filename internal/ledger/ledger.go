@@ -59,7 +59,8 @@ type Options struct {
 	Store Store
 	Files Files
 	// Claim is held where several instances share the ledger. Open and Close take it over:
-	// it is closed with the ledger, and where Open fails.
+	// it is closed with the ledger, and where Open fails. Without one, Open takes one of its own in a directory
+	// that instances have ever shared.
 	Claim *Claim
 }
 
@@ -102,6 +103,13 @@ func Open(dir string, opt Options) (*Ledger, error) {
 
 	if opt.OutboxLimit == 0 {
 		opt.OutboxLimit = 100_000
+	}
+
+	if opt.Claim == nil && opt.Store == nil && opt.Files == nil {
+		var err error
+		if opt.Claim, err = claimShared(dir, opt.Lock); err != nil {
+			return nil, err
+		}
 	}
 
 	l := &Ledger{dir: dir, store: opt.Store, files: opt.Files, opt: opt, ops: make(chan *op, 256), quit: make(chan struct{}), ended: make(chan struct{}),

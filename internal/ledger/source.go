@@ -34,8 +34,24 @@ type Source struct {
 	CancelBy   string               `json:"cancel_by,omitempty"` // the principal who asked for it
 	Pardon     uint64               `json:"pardon,omitempty"`    // how often an operator has resumed it
 	Settled    bool                 `json:"settled,omitempty"`   // every outcome is recorded
-	Shelved    uint64               `json:"stored,omitempty"`    // with stored delivery: number of the epoch's last message, once all are in the store
-	EndedAt    time.Duration        `json:"ended_at,omitempty"`  // agent's running time
+	Programs   Programs             `json:"programs,omitzero"`
+	Shelved    uint64               `json:"stored,omitempty"`   // with stored delivery: number of the epoch's last message, once all are in the store
+	EndedAt    time.Duration        `json:"ended_at,omitempty"` // agent's running time
+}
+
+// Programs is how a transfer stands with its triggers and programs; what each program has come to is
+// elsewhere (package calls).
+type Programs struct {
+	Met    bool            `json:"met,omitempty"`    // every trigger was, and they are not looked at again
+	Ready  bool            `json:"ready,omitempty"`  // the program before it has ended well, too
+	Failed *transfer.Error `json:"failed,omitempty"` // of a program after it: the first that failed
+}
+
+// Fail notes a failure, if it is one and the first.
+func (p *Programs) Fail(e *transfer.Error) {
+	if p.Failed == nil {
+		p.Failed = e
+	}
 }
 
 // Move takes the record through states, each of which transfer.State must allow.
@@ -74,7 +90,7 @@ func (t *Tx) Source(id transfer.ID) (*Source, error) {
 func (t *Tx) PutSource(s *Source) error {
 	s.V = recordVersion
 	if s.State.Final() {
-		s.Request.Items = nil
+		s.Request.Items, s.Request.Triggers, s.Request.Programs = nil, nil, nil
 		if again := s.Request.Retry; again != nil {
 			s.Request.Retry = &transfer.Retry{Of: again.Of}
 		}

@@ -27,7 +27,8 @@ type argument struct {
 }
 
 // HasOwnName reports whether a source is sent under a name of its own. The
-// sources ".", ".." and "/" are not: what is in them is sent.
+// sources ".", ".." and "/" are not: what is in them is sent. A file with "/." behind it is
+// the file itself, but nobody who asks this can know.
 func HasOwnName(p transfer.Path) bool {
 	b := path.Base(string(slashed(p)))
 	if HostRules.Windows && isDrive(b) {
@@ -49,18 +50,23 @@ func (f *FS) argument(src transfer.Path, expand bool) *argument {
 		a.err = a.place.root.mayRead()
 	}
 
+	if a.err == nil && a.base == "" && !a.place.isRoot() {
+		// "FILE/." is the file: whoever names a source so need not know which of both it is.
+		if st, err := f.statOf(a.place); err == nil && st.Type == TypeFile {
+			a.base = a.place.base()
+		} else if transfer.Passing(err) {
+			a.err = err
+		}
+	}
+
 	if a.err != nil || !IsPattern(transfer.Path(a.place.rel)) {
 		return a
 	}
 
 	if !expand {
-		d, err := f.openParent(a.place)
+		_, err := f.statOf(a.place)
 		if err == nil {
-			_, err = d.lstat(a.place.base())
-			d.close()
-			if err == nil {
-				return a
-			}
+			return a
 		}
 		if transfer.Passing(err) {
 			a.err = err // whether it is there is not known
@@ -87,6 +93,16 @@ func (f *FS) argument(src transfer.Path, expand bool) *argument {
 
 	a.spread = a.spread && !a.nested
 	return a
+}
+
+// statOf looks at what is at a location, and does not follow it.
+func (f *FS) statOf(l location) (Stat, error) {
+	d, err := f.openParent(l)
+	if err != nil {
+		return Stat{}, err
+	}
+	defer d.close()
+	return d.lstat(l.base())
 }
 
 // beneathBase is the argument that a name beneath a base is.

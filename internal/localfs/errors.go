@@ -44,9 +44,12 @@ const (
 // passingError is a reason to wait; nil where an error is none. be is what was to
 // be done to the thing at p, such as "read".
 func passingError(p transfer.Path, be string, err error) error {
+	var e *transfer.Error
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &e) && e.Kind.Waits(): // as of a root that is away
+		return err
 	case transfer.Descriptors(err) && !failpoint.Planted("descriptors-a-verdict"):
 		return wrap(transfer.KindBusy, err, openHint, "%s cannot be %s now: %s", p, be, reason(err))
 	case !transfer.Descriptors(err) && transfer.Passing(err):

@@ -45,6 +45,13 @@ func (d *shortDisk) OpenBeneath(r Root, rel string) (Handle, error) {
 	return d.Disk.OpenBeneath(r, rel)
 }
 
+func (d *shortDisk) Trace(path string, follow bool) (Stat, error) {
+	if err := d.fails("trace"); err != nil {
+		return Stat{}, err
+	}
+	return d.Disk.Trace(path, follow)
+}
+
 func (d *shortDisk) Child(dir *Dir, name string) (Handle, error) {
 	if err := d.fails("child"); err != nil {
 		return nil, err
@@ -207,6 +214,33 @@ func TestLandingWaitsForDescriptors(t *testing.T) {
 				}
 				l.Close()
 			}
+		}
+	}
+}
+
+// A directory of which nobody can say now where it lies fails no item: its group is committed later. What
+// cannot be opened for want of descriptors is not called away.
+func TestDirectoriesWaitForDescriptors(t *testing.T) {
+	disk := &shortDisk{Disk: RealDisk()}
+	f, dir := newFS(t, disk)
+	for _, err := range passes {
+		for skip := range 6 {
+			l := lander(f, newJournal(nil), func(c *place.LandConfig) { c.Resolution.Base = transfer.Path(dir) })
+			l.may = func(transfer.Authority, string) error { return nil }
+			group := []place.Pending{{Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemDir}, Name: transfer.Path(fmt.Sprint("d", int(err.(syscall.Errno)), skip, "/e"))}}
+			disk.call, disk.skip, disk.err = "trace", skip, err
+			outs, werr := l.Commit(t.Context(), group)
+			disk.err = nil
+			if transfer.KindOf(werr).Waits() {
+				if strings.Contains(werr.Error(), "is away") {
+					t.Errorf("%v, %d: %v", err, skip, werr)
+				}
+				outs, werr = l.Commit(t.Context(), group)
+			}
+			if must(t, werr); len(outs) != 1 || outs[0].Err != nil {
+				t.Fatalf("look %d fails with %v: %+v", skip, err, outs)
+			}
+			l.Close()
 		}
 	}
 }

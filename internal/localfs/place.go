@@ -21,6 +21,7 @@ var (
 	_ place.Target         = Local{}
 	_ place.Deleter        = Local{}
 	_ place.OverlapChecker = Local{}
+	_ place.Examiner       = Local{}
 	_ place.FileBudget     = Local{}
 	_ place.Seeker         = file{}
 )

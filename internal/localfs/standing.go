@@ -223,7 +223,7 @@ func (f *rooted) enter(r *root) error {
 		return err
 	}
 	if err := f.find(r); err != nil {
-		return away(r, reason(err), "see whether it is mounted and may be entered")
+		return unopened(r, err, "see whether it is mounted and may be entered")
 	}
 
 	f.log.Warn("the path of a root leads to another directory, which is the root from now on", "root", r.path)
@@ -238,7 +238,7 @@ func (f *rooted) replacement(r *root) error {
 		st, err = f.disk.Trace(real, false)
 	}
 	if err != nil {
-		return away(r, reason(err), "bring it back, or correct --root")
+		return unopened(r, err, "bring it back, or correct --root")
 	}
 
 	if !r.spec.Mounted {
@@ -254,13 +254,22 @@ func (f *rooted) replacement(r *root) error {
 
 	is, err := f.disk.Mounted(real)
 	if err != nil {
-		return away(r, reason(err), "see whether it may be entered")
+		return unopened(r, err, "see whether it may be entered")
 	}
 
 	if !is {
 		return away(r, "no file system is mounted there", "mount it")
 	}
 	return nil
+}
+
+// unopened is why transfers of what lies beneath a root wait that could not be opened: a process that has as
+// many files open as it may says nothing of the root.
+func unopened(r *root, err error, hint string) error {
+	if passing := passingError(transfer.Path(r.path), "opened", err); passing != nil {
+		return passing
+	}
+	return away(r, reason(err), hint)
 }
 
 // away is why transfers of what lies beneath a root wait.

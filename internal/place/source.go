@@ -4,7 +4,7 @@
 //
 // A place is a Source, a Target, or both. What only some places can do is an interface
 // of its own, which a place or one of its files may have: Seeker, Deleter,
-// OverlapChecker, FileBudget, Waiter, Forgetter.
+// OverlapChecker, Examiner, FileBudget, Waiter, Forgetter.
 //
 // What a place has to remember is bytes to all others: a transfer.Version tells one
 // state of a source from another, a point says how far a file is safe, an intent is
@@ -159,6 +159,13 @@ type OverlapChecker interface {
 	// CheckOverlap says why sources cannot be sent to a DEST of this same place, as far as it
 	// is known before anything is sent. several is as for Target.Resolve.
 	CheckOverlap(w *WalkRequest, dest transfer.Path, several bool) error
+}
+
+// An Examiner is a Source that can tell whether a file is there without opening it.
+type Examiner interface {
+	// Examine says whether there is something at a path, and how long it is: -1 of what is no file.
+	// What must not be read is an error, and so is what waits.
+	Examine(p transfer.Path) (size int64, there bool, err error)
 }
 
 // A FileBudget bounds how many files a process keeps open only to be faster: each is

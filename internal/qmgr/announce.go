@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,8 +66,11 @@ const (
 	managerGone   = 3*announceEvery + time.Second // away
 	managerForgot = 24 * time.Hour
 	maxManagers   = 10_000
-	maxClockOff   = time.Hour
-	sayClockOff   = 10 * time.Second // less than this is not worth a word
+
+	maxAnnouncement = 4 << 10 // bytes
+	maxDegraded     = 1 << 10 // of them that say what is wrong
+	maxClockOff     = time.Hour
+	sayClockOff     = 10 * time.Second // less than this is not worth a word
 )
 
 func newAnnouncer(f *forwarder) *announcer {
@@ -95,7 +99,7 @@ func (a *announcer) announce() {
 func (a *announcer) about() announcement {
 	s := a.f.s
 	x := announcement{V: 1, Name: s.cfg.Name, Domain: a.f.self, Instance: a.instance, Time: time.Now(), MaxPayload: serverMaxPayload, Coordination: a.here.Load(),
-		Version: server.VERSION, URL: s.URL(), Degraded: s.Degraded()}
+		Version: server.VERSION, URL: s.URL(), Degraded: shortened(s.Degraded(), maxDegraded)}
 	x.Links = s.channels.ups()
 	x.Clients = s.ns.NumClients()
 	if v, err := s.ns.Jsz(nil); err == nil {
@@ -146,7 +150,10 @@ func (a *announcer) domainOf(name string) string {
 func (a *announcer) announced(m *nats.Msg) {
 	token := wire.LastToken(m.Subject)
 	var x announcement
-	if data := unpacked(m.Data); len(data) > maxErrand || json.Unmarshal(data, &x) != nil || x.V != 1 || transfer.Token(x.Name) != token || transfer.Token(x.Domain) != x.Domain || len(token) > maxToken || len(x.Domain) > maxToken || x.Instance == a.instance {
+	if data := unpacked(m.Data); len(token) > maxToken || len(data) > maxAnnouncement {
+		a.f.quiet.Warn("what a queue manager says of itself is too long, and is not heard", "queue_manager", shortened(token, maxToken), "bytes", len(data))
+		return
+	} else if json.Unmarshal(data, &x) != nil || x.V != 1 || transfer.Token(x.Name) != token || transfer.Token(x.Domain) != x.Domain || len(x.Domain) > maxToken || x.Instance == a.instance {
 		return
 	}
 	now := time.Now()
@@ -154,6 +161,7 @@ func (a *announcer) announced(m *nats.Msg) {
 	was, known := a.others[token]
 	if !known && len(a.others) >= maxManagers {
 		a.mu.Unlock()
+		a.f.quiet.Warn("there are too many queue managers; one more is not heard", "queue_manager", x.Name, "limit", maxManagers)
 		return
 	}
 	o := other{announcement: x, heard: now, ahead: x.Time.Sub(now), twin: was.twin}
@@ -162,22 +170,17 @@ func (a *announcer) announced(m *nats.Msg) {
 	}
 	back := !known || now.Sub(was.heard) > managerGone
 	a.others[token] = o
-	for t, o := range a.others {
-		if now.Sub(o.heard) > managerForgot {
-			delete(a.others, t)
-		}
-	}
 	a.mu.Unlock()
 
 	switch twins := token == transfer.Token(a.f.s.cfg.Name) || !was.twin.IsZero() && now.Sub(was.twin) < managerGone && o.twin.Equal(now); {
 	case twins:
-		a.f.s.noticed("two queue managers are called %s: give one of them another name (--name), as what is stored for one reaches the other", x.Name)
+		a.f.noticed("two queue managers are called %s: give one of them another name (--name), as what is stored for one reaches the other", x.Name)
 	case o.ahead.Abs() > maxClockOff:
-		a.f.s.noticed("%s", clockOff(o))
+		a.f.noticed("%s", clockOff(o))
 	case x.MaxPayload != serverMaxPayload:
-		a.f.s.noticed("queue manager %s takes messages of %d bytes, this one of %d (max_payload): larger ones do not pass between them", x.Name, x.MaxPayload, serverMaxPayload)
+		a.f.noticed("queue manager %s takes messages of %d bytes, this one of %d (max_payload): larger ones do not pass between them", x.Name, x.MaxPayload, serverMaxPayload)
 	case x.Coordination && a.here.Load() && x.Domain != a.f.self:
-		a.f.s.noticed("two coordination services run, here and at queue manager %s: stop one of them", x.Name)
+		a.f.noticed("two coordination services run, here and at queue manager %s: stop one of them", x.Name)
 	}
 	if back {
 		a.f.mu.Lock()
@@ -185,6 +188,25 @@ func (a *announcer) announced(m *nats.Msg) {
 		a.f.mu.Unlock()
 		a.f.poke()
 	}
+}
+
+// forget drops queue managers of which nothing was heard for long, and those that are away where there is no room.
+func (a *announcer) forget(now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	most := managerForgot
+	if len(a.others) >= maxManagers {
+		most = managerGone
+	}
+	maps.DeleteFunc(a.others, func(_ string, o other) bool { return now.Sub(o.heard) > most })
+}
+
+// shortened is a text with so many bytes at most.
+func shortened(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "")
 }
 
 // InstanceOf is which run of a queue manager has said something on a subject of wire.AllManagers. It

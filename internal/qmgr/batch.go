@@ -58,6 +58,9 @@ func readBatch(data []byte) (b batch, err error) {
 	if len(b.Messages) > forwardMost {
 		return b, transfer.Errorf(transfer.KindTooLarge, "%d messages are too many to hand on; the limit is %d", len(b.Messages), forwardMost)
 	}
+	if b.From == "" || len(b.From) > maxToken || !isPrintable(b.From) {
+		return b, transfer.Errorf(transfer.KindMalformed, "a batch of messages that is handed on does not say from where")
+	}
 	return b, nil
 }
 
@@ -97,7 +100,8 @@ func (f *forwarder) store(b batch) (stored int, err error) {
 		}
 		m := &nats.Msg{Subject: x.Subject, Data: x.Data}
 		if x.ID != "" {
-			m.Header = nats.Header{nats.MsgIdHdr: {x.ID}}
+			// Somebody else may have given the same ID to another message here.
+			m.Header = nats.Header{nats.MsgIdHdr: {"forwarded." + b.From + "." + x.ID}}
 		}
 		if _, err := f.js.PublishMsg(ctx, m, jetstream.WithRetryAttempts(0)); missing(err) {
 			library := library{js: func() jetstream.JetStream { return f.js }, ackWait: defaultTimes.ackWait, maxStored: f.s.cfg.MaxStored}

@@ -21,6 +21,7 @@ import (
 	"ferry/internal/identity"
 	"ferry/internal/keyfile"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/quiet"
 	"ferry/internal/transfer"
 )
 
@@ -112,6 +113,7 @@ type Channels struct {
 	s     *Server
 	path  string // of the file that keeps what was defined
 	notes notes
+	quiet *quiet.Log
 
 	up chan struct{} // has one when a channel comes up
 
@@ -120,9 +122,16 @@ type Channels struct {
 	mu    sync.Mutex
 	all   []Channel         // by name
 	peers map[string]string // by channel, who has shown a certificate
+	came  map[string]comer  // by HOST:PORT, who has shown one at the listener
 	links uint64            // how often a connection has come up, in either direction
 
 	resting map[string]bool // channels whose connections are being ended, to be made anew
+}
+
+// A comer is whose certificate a connection has that came to the listener.
+type comer struct {
+	name string
+	when time.Time
 }
 
 // ups is how often a channel has come up, or nearly.
@@ -140,7 +149,7 @@ type channelStore struct {
 
 // openChannels reads what was defined before, and adds what is defined now.
 func openChannels(s *Server) (*Channels, error) {
-	c := &Channels{s: s, path: filepath.Join(s.cfg.Dir, channelFile), peers: map[string]string{}, up: make(chan struct{}, 1), resting: map[string]bool{}}
+	c := &Channels{s: s, quiet: quiet.New(s.cfg.Log, nil), path: filepath.Join(s.cfg.Dir, channelFile), peers: map[string]string{}, came: map[string]comer{}, up: make(chan struct{}, 1), resting: map[string]bool{}}
 	data, err := os.ReadFile(c.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, transfer.Errorf(transfer.KindUnreadable, "the channels cannot be read: %w", err)
@@ -218,7 +227,7 @@ func (c *Channels) leafnodes(opts *server.Options) error {
 		}
 		l.Host, l.Port = host, port
 		if g := c.s.cfg.Guard; g != nil {
-			l.TLSConfig = g.Identity.Server(identity.OneOf(g.Identity.Name().Network, identity.Manager))
+			l.TLSConfig = c.accepts(g.Identity)
 			l.TLSHandshakeFirst = true
 		}
 	}
@@ -276,6 +285,29 @@ func (c *Channels) dials(channel string) *tls.Config {
 			c.mu.Unlock()
 		}
 		return err
+	}
+	return cfg
+}
+
+// accepts is what the listener shakes hands with. It notes who comes: a leafnode may say any name.
+func (c *Channels) accepts(self *identity.Identity) *tls.Config {
+	cfg := self.Server(identity.OneOf(self.Name().Network, identity.Manager))
+	cfg.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		from, one := hello.Conn.RemoteAddr().String(), self.Server(identity.OneOf(self.Name().Network, identity.Manager))
+		verify := one.VerifyConnection
+		one.VerifyConnection = func(state tls.ConnectionState) error {
+			if err := verify(state); err != nil {
+				return err
+			}
+			name, err := self.Peer(state)
+			if err == nil {
+				c.mu.Lock()
+				c.came[from] = comer{name.Name, time.Now()}
+				c.mu.Unlock()
+			}
+			return err
+		}
+		return one, nil
 	}
 	return cfg
 }

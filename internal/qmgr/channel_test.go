@@ -149,7 +149,7 @@ func TestAChannelThatIsDownKeepsCommands(t *testing.T) {
 			if a == nil {
 				return "ferry.command.BETA.me", user
 			}
-			return "ferry.command.BETA.me", trusted(t, a, one)
+			return "ferry.command.BETA.me", trusted(t, one)
 		}
 		s, c := subject(1)
 		enqueue(t, c, s, "one")
@@ -324,6 +324,12 @@ type leaf struct {
 // leafOf connects as an identity, with a JWT, and gives what the queue manager says to that.
 func leafOf(t *testing.T, s *Server, i *identity.Identity, jwt string) (*leaf, error) {
 	t.Helper()
+	return leafNamed(t, s, i, jwt, i.Name().Name)
+}
+
+// leafNamed is leafOf of one that says a name.
+func leafNamed(t *testing.T, s *Server, i *identity.Identity, jwt, name string) (*leaf, error) {
+	t.Helper()
 	raw, err := net.Dial("tcp", s.Channels().Addr())
 	must(t, err)
 	t.Cleanup(func() { raw.Close() })
@@ -338,7 +344,7 @@ func leafOf(t *testing.T, s *Server, i *identity.Identity, jwt string) (*leaf, e
 	must(t, json.Unmarshal([]byte(strings.TrimPrefix(line, "INFO ")), &info))
 	signed, err := roles.SignNonce(i.Seed(), []byte(info.Nonce))
 	must(t, err)
-	hello, err := json.Marshal(map[string]any{"jwt": jwt, "sig": base64.RawURLEncoding.EncodeToString(signed), "name": "MALLORY", "server_id": "x", "headers": true, "version": "2.15.2", "protocol": 1})
+	hello, err := json.Marshal(map[string]any{"jwt": jwt, "sig": base64.RawURLEncoding.EncodeToString(signed), "name": name, "server_id": "x", "headers": true, "version": "2.15.2", "protocol": 1})
 	must(t, err)
 	_, err = fmt.Fprintf(c, "CONNECT %s\r\nPING\r\n", hello)
 	must(t, err)
@@ -382,7 +388,7 @@ func TestRightsAtAChannel(t *testing.T) {
 
 	l, err := leafOf(t, s, i, i.JWTs().Channel)
 	must(t, err)
-	hear := connect(t, ConnConfig{URL: s.URL(), Identity: authoritytest.Identity(t, a, identity.Manager, "THREE", roles.Manager)})
+	hear := connect(t, ConnConfig{URL: s.URL(), Identity: s.cfg.Guard.Identity})
 	heard := make(chan string, 100)
 	_, err = hear.Subscribe(">", func(m Message) {
 		if strings.Contains(string(m.Data), "MALLORY") {
@@ -409,24 +415,47 @@ func TestRightsAtAChannel(t *testing.T) {
 	}
 }
 
+// Who links under another name than that of his certificate is cut off, so that what is shown of a channel is who is there.
+func TestALinkHasTheNameOfItsCertificate(t *testing.T) {
+	noLeaks(t)
+	a := authoritytest.New(t)
+	s := linked(t, a, "ONE")
+	two := linked(t, a, "TWO", to(s))
+	running(t, two)
+	i := authoritytest.Identity(t, a, identity.Manager, "THREE", roles.Manager)
+	l, err := leafNamed(t, s, i, i.JWTs().Channel, "TWO")
+	must(t, err)
+	for {
+		if _, err := l.in.ReadString('\n'); err != nil {
+			break
+		}
+	}
+	eventually(t, "TWO alone is linked", func() bool {
+		z, err := s.ns.Leafz(nil)
+		return err == nil && len(z.Leafs) == 2 // its own, and that for its data
+	})
+}
+
 // What is handed on by somebody who may not mean it well is refused, and nothing of it is stored.
 func TestBatchesThatAreRefused(t *testing.T) {
 	noLeaks(t)
 	s := linked(t, nil, "ONE")
 	c := connect(t, ConnConfig{URL: s.URL()})
-	many := batch{V: 1}
+	many := batch{V: 1, From: "TWO"}
 	for range forwardMost + 1 {
 		many.Messages = append(many.Messages, forwarded{Subject: "ferry.command.A.b"})
 	}
 	for what, b := range map[string]batch{
 		"another version":    {V: 2},
-		"an owner":           {V: 1, Messages: []forwarded{{Subject: "ferry.owner.A"}}},
-		"JetStream's own":    {V: 1, Messages: []forwarded{{Subject: "$JS.API.STREAM.DELETE.FERRY_COMMAND"}}},
-		"a wildcard":         {V: 1, Messages: []forwarded{{Subject: "ferry.command.A.b"}, {Subject: "ferry.command.*.b"}}},
-		"too few tokens":     {V: 1, Messages: []forwarded{{Subject: "ferry.command.A"}}},
-		"a line of its own":  {V: 1, Messages: []forwarded{{Subject: "ferry.command.A.b\r\nPUB x 0\r\n"}}},
-		"an ID with a line":  {V: 1, Messages: []forwarded{{Subject: "ferry.command.A.b", ID: "x\r\ny: z"}}},
-		"a long token":       {V: 1, Messages: []forwarded{{Subject: "ferry.command." + strings.Repeat("A", 5000) + ".b"}}},
+		"nobody's":           {V: 1, Messages: []forwarded{{Subject: "ferry.command.A.b"}}},
+		"somebody's, a line": {V: 1, From: "T\r\nx", Messages: []forwarded{{Subject: "ferry.command.A.b"}}},
+		"an owner":           {V: 1, From: "TWO", Messages: []forwarded{{Subject: "ferry.owner.A"}}},
+		"JetStream's own":    {V: 1, From: "TWO", Messages: []forwarded{{Subject: "$JS.API.STREAM.DELETE.FERRY_COMMAND"}}},
+		"a wildcard":         {V: 1, From: "TWO", Messages: []forwarded{{Subject: "ferry.command.A.b"}, {Subject: "ferry.command.*.b"}}},
+		"too few tokens":     {V: 1, From: "TWO", Messages: []forwarded{{Subject: "ferry.command.A"}}},
+		"a line of its own":  {V: 1, From: "TWO", Messages: []forwarded{{Subject: "ferry.command.A.b\r\nPUB x 0\r\n"}}},
+		"an ID with a line":  {V: 1, From: "TWO", Messages: []forwarded{{Subject: "ferry.command.A.b", ID: "x\r\ny: z"}}},
+		"a long token":       {V: 1, From: "TWO", Messages: []forwarded{{Subject: "ferry.command." + strings.Repeat("A", 5000) + ".b"}}},
 		"more than its most": many,
 	} {
 		data, err := json.Marshal(b)
@@ -443,6 +472,27 @@ func TestBatchesThatAreRefused(t *testing.T) {
 	must(t, err)
 	if n := st.CachedInfo().State.LastSeq; n != 1 { // the good one before a bad one
 		t.Errorf("%d messages were stored", n)
+	}
+}
+
+// An ID that one queue manager hands on does not keep out the message of another that has the same.
+func TestIDsOfWhatIsHandedOn(t *testing.T) {
+	noLeaks(t)
+	s := linked(t, nil, "ONE")
+	c := connect(t, ConnConfig{URL: s.URL()})
+	for _, from := range []string{"TWO", "THREE", "TWO"} {
+		data, err := json.Marshal(batch{V: 1, From: from, Messages: []forwarded{{Subject: "ferry.command.A.b", ID: "x"}}})
+		must(t, err)
+		answer, err := request(testContext(t), c.control.conn(), wire.ForwardSubject("ONE"), c.NewInbox(wire.Manager), data)
+		must(t, err)
+		var r batchResult
+		if must(t, json.Unmarshal(answer, &r)); r.Error != nil || r.Stored != 1 {
+			t.Errorf("of %s: %+v", from, r)
+		}
+	}
+	must(t, c.Enqueue(testContext(t), "ferry.command.A.b", "x", []byte("one's own")))
+	if n := stored(t, s, StreamCommand); n != 3 {
+		t.Errorf("%d messages are stored of three", n)
 	}
 }
 
@@ -477,6 +527,49 @@ func TestLongNamesAreNotHeard(t *testing.T) {
 	defer f.mu.Unlock()
 	if _, b := f.agents["B"]; !b || len(f.agents) != 1 || len(f.others) != 0 {
 		t.Errorf("heard of %d agents and %d queue managers", len(f.agents), len(f.others))
+	}
+}
+
+// What others say takes a bounded room: an announcement has 4 KiB at most, who is not heard any more makes room where there
+// is none, and nothing is kept of queue managers that took nothing once.
+func TestWhatOthersSayIsBounded(t *testing.T) {
+	noLeaks(t)
+	s := linked(t, nil, "ONE")
+	f := s.forwarder
+	say := func(name, more string) {
+		f.announced(&nats.Msg{Subject: wire.ManagerSubject(name), Data: fmt.Appendf(nil, `{"v":1,"name":"%s","domain":"%s","max_payload":%d%s}`, name, name, serverMaxPayload, more)})
+	}
+	knows := func(name string) bool {
+		f.announcer.mu.Lock()
+		defer f.announcer.mu.Unlock()
+		_, ok := f.others[name]
+		return ok
+	}
+	if say("LONG", `,"degraded":"`+strings.Repeat("x", maxAnnouncement)+`"`); knows("LONG") {
+		t.Error("a long announcement is heard")
+	}
+	for n := range maxManagers {
+		say(fmt.Sprint("M", n), "")
+	}
+	if say("REAL", ""); knows("REAL") {
+		t.Error("there is room for one more")
+	}
+	now := time.Now().Add(managerGone + time.Second)
+	for n := range maxAgents {
+		f.beat(&nats.Msg{Subject: fmt.Sprint("ferry.beat.A", n), Data: []byte(`{"beat":{"queue_manager":"TWO"}}`)})
+	}
+	f.mu.Lock()
+	f.blocked["M1"] = time.Now()
+	f.mu.Unlock()
+	f.forget(now)
+	if say("REAL", ""); !knows("REAL") {
+		t.Error("those that are away leave no room")
+	}
+	f.forget(now.Add(agentAway))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.blocked) > 0 || len(f.agents) > 0 {
+		t.Errorf("%d queue managers are remembered that took nothing, and %d agents that are away", len(f.blocked), len(f.agents))
 	}
 }
 

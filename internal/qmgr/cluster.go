@@ -75,8 +75,8 @@ func routeURL(text string) (*url.URL, error) {
 }
 
 // apply puts a cluster in the library's terms.
-func (c *Cluster) apply(cfg *ServerConfig, opts *server.Options) error {
-	if err := c.Check(cfg.Name); err != nil {
+func (c *Cluster) apply(s *Server, opts *server.Options) error {
+	if err := c.Check(s.cfg.Name); err != nil {
 		return err
 	}
 	host, port, err := splitListen("--cluster-listen", c.Listen)
@@ -116,9 +116,15 @@ func (c *Cluster) apply(cfg *ServerConfig, opts *server.Options) error {
 		WriteDeadline: routeDeadline, WriteTimeout: server.WriteTimeoutPolicyRetry,
 		Permissions: &server.RoutePermissions{Import: atHome(), Export: atHome()},
 	}
-	if g := cfg.Guard; g != nil {
+	if g := s.cfg.Guard; g != nil {
 		i := g.Identity
-		opts.Cluster.TLSConfig = i.Equal(identity.OneOf(i.Name().Network, identity.Manager))
+		managers := identity.OneOf(i.Name().Network, identity.Manager)
+		opts.Cluster.TLSConfig = i.Equal(func(n identity.Name) error {
+			if err := managers(n); err != nil {
+				return err
+			}
+			return s.member.admits(n.Name)
+		})
 		opts.Cluster.TLSTimeout = routeTLSTimeout.Seconds()
 	}
 	return nil

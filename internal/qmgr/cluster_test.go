@@ -154,12 +154,17 @@ func TestThreeAreOne(t *testing.T) {
 	c.of = 2
 	c.start(0, 1)
 	c.whole(0, 1)
-	writer := connect(t, ConnConfig{URL: c.urls(0), Identity: authoritytest.Identity(t, c.a, identity.Manager, "W", roles.Manager), Timeout: electing})
+	writer := connect(t, ConnConfig{URL: c.urls(0), Identity: c.is[0], Timeout: electing})
 	enqueue(t, writer, "ferry.command.A.me", "with two")
 	c.of = 3
+	for n := range 2 { // a third is let in where there is a route for it
+		c.up[n].Shutdown()
+		c.start(n)
+		c.whole(0, 1)
+	}
 	c.start(2)
 	c.whole(2)
-	reader := connect(t, ConnConfig{URL: c.urls(2), Identity: authoritytest.Identity(t, c.a, identity.Manager, "R", roles.Manager), Timeout: electing})
+	reader := connect(t, ConnConfig{URL: c.urls(2), Identity: c.is[2], Timeout: electing})
 	got, _ := consume(t, reader, commands)
 	if m := receive(t, "a command", got); m != "with two" {
 		t.Errorf("read %q", m)
@@ -170,7 +175,7 @@ func TestThreeAreOne(t *testing.T) {
 	c.up[0].Shutdown()
 	until(t, "it is said who is away", func() bool { return strings.Contains(c.up[2].Passing(), "queue manager QM1 of cluster X is away") })
 	until(t, "the connection says it", func() bool { return strings.Contains(reader.Facts().Degraded, "QM1 of cluster X is away") })
-	other := connect(t, ConnConfig{URL: c.urls(0, 1), Identity: authoritytest.Identity(t, c.a, identity.Manager, "O", roles.Manager), Timeout: electing})
+	other := connect(t, ConnConfig{URL: c.urls(0, 1), Identity: c.is[1], Timeout: electing})
 	if name := other.Facts().ServerName; name != "QM2" {
 		t.Errorf("connected to %s", name)
 	}
@@ -330,15 +335,17 @@ func TestWhoMayBeARoute(t *testing.T) {
 		_, err = bufio.NewReader(conn).ReadString('\n') // INFO, which each end says at once
 		return err
 	}
-	if err := speaks(authoritytest.Identity(t, c.a, identity.Manager, "QM9", roles.Manager)); err != nil {
-		t.Errorf("a queue manager is refused: %v", err)
+	until(t, "all members know each other", func() bool { return c.up[0].Passing() == "" })
+	if err := speaks(c.is[2]); err != nil {
+		t.Errorf("a member is refused: %v", err)
 	}
 	for who, i := range map[string]*identity.Identity{
-		"nobody":                           nil,
-		"an agent":                         authoritytest.Identity(t, c.a, identity.Agent, "ALPHA", roles.Agent),
-		"a user":                           authoritytest.Identity(t, c.a, identity.User, "bob", roles.Admin),
-		"the authority":                    authoritytest.Identity(t, c.a, identity.Authority, "", roles.Authority),
-		"a queue manager of somebody else": authoritytest.Identity(t, other, identity.Manager, "QM2", roles.Manager),
+		"nobody":                            nil,
+		"an agent":                          authoritytest.Identity(t, c.a, identity.Agent, "ALPHA", roles.Agent),
+		"a user":                            authoritytest.Identity(t, c.a, identity.User, "bob", roles.Admin),
+		"the authority":                     authoritytest.Identity(t, c.a, identity.Authority, "", roles.Authority),
+		"a queue manager that is no member": authoritytest.Identity(t, c.a, identity.Manager, "QM9", roles.Manager),
+		"a queue manager of somebody else":  authoritytest.Identity(t, other, identity.Manager, "QM2", roles.Manager),
 	} {
 		if err := speaks(i); err == nil {
 			t.Errorf("%s is heard at the port for routes", who)

@@ -3,6 +3,7 @@ package qmgr
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -41,6 +42,7 @@ const (
 	opStrangers op = "strangers"
 	opPurge     op = "purge"
 	opStore     op = "store"
+	opClear     op = "clear"   // store with storeClear, for each of Tokens
 	opAdmit     op = "admit"   // not of keeper: Server.Admit
 	opMembers   op = "members" // not of keeper: Server.Members
 )
@@ -100,6 +102,8 @@ func (e *errand) allowed(asker string) bool {
 		return agent
 	case opStrangers, opPurge:
 		return asker == wire.Coordination
+	case opClear:
+		return asker == wire.Coordination || asker == wire.Authority
 	case opAdmit:
 		return asker == wire.Authority
 	}
@@ -329,6 +333,12 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 		var s storeResult
 		s, err = r.keeper.store(ctx, asker, *e.Store)
 		res.Store = &s
+	case opClear:
+		for _, token := range e.Tokens[:min(len(e.Tokens), maxStrangers)] {
+			if _, serr := r.keeper.store(ctx, token, storeTask{Do: storeClear}); serr != nil {
+				err = errors.Join(err, serr)
+			}
+		}
 	case opStrangers:
 		res.Tokens, err = r.keeper.strangers(ctx)
 		res.Tokens = res.Tokens[:min(len(res.Tokens), maxStrangers)]

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -72,6 +74,7 @@ const (
 	forwardAtOnce = 8
 	maxAgents     = 100_000
 	agentGone     = 24 * time.Hour // without a heartbeat
+	agentAway     = time.Minute
 )
 
 // startForwarder begins to hand on, and to take.
@@ -142,6 +145,7 @@ func (f *forwarder) beat(m *nats.Msg) {
 	defer f.mu.Unlock()
 	was, known := f.agents[token]
 	if !known && len(f.agents) >= maxAgents {
+		f.quiet.Warn("there are too many agents; where one more is, is not known", "agent", token, "limit", maxAgents)
 		return
 	}
 	f.agents[token] = whereabouts{at, time.Now(), was.gone || at != f.self}
@@ -169,6 +173,7 @@ func (f *forwarder) run() {
 	pause, looked := forwardSoon, time.Time{}
 	for {
 		if time.Since(looked) >= forwardLook {
+			f.forget(time.Now())
 			if f.leads(StreamCommand) {
 				f.lookAtAll()
 			}
@@ -211,7 +216,6 @@ func (f *forwarder) lookAtAll() {
 	if err != nil || st.CachedInfo().State.Msgs == 0 {
 		f.mu.Lock()
 		clear(f.waits)
-		f.forgetAgents()
 		f.mu.Unlock()
 		return
 	}
@@ -232,15 +236,27 @@ func (f *forwarder) lookAtAll() {
 			f.due[parts[2]] = max(f.due[parts[2]], 1)
 		}
 	}
-	f.forgetAgents()
 }
 
-// forgetAgents drops agents of which nothing was heard for long. f.mu is held.
-func (f *forwarder) forgetAgents() {
-	for token, w := range f.agents {
-		if time.Since(w.seen) > agentGone {
-			delete(f.agents, token)
-		}
+// forget drops agents and queue managers of which nothing was heard for long: where there is no room, for a
+// minute.
+func (f *forwarder) forget(now time.Time) {
+	f.announcer.forget(now)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	most := agentGone
+	if len(f.agents) >= maxAgents {
+		most = agentAway
+	}
+	maps.DeleteFunc(f.agents, func(_ string, w whereabouts) bool { return now.Sub(w.seen) > most })
+	maps.DeleteFunc(f.blocked, func(_ string, until time.Time) bool { return now.After(until) })
+}
+
+// noticed is Server.noticed of what others say: the log has a line of it in a minute.
+func (f *forwarder) noticed(format string, args ...any) {
+	finding := fmt.Sprintf(format, args...)
+	if f.s.findings.add(finding, time.Now()) {
+		f.quiet.Warn("the queue manager is degraded", "error", finding)
 	}
 }
 

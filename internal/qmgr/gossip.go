@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -79,11 +80,16 @@ func (m *member) hello() {
 // one was away when the authority spoke, and is told.
 func (m *member) heard(msg *nats.Msg) {
 	var h hello
+	if len(msg.Data) > maxAnnouncement {
+		return
+	}
 	if err := json.Unmarshal(msg.Data, &h); err != nil || h.V != 1 || h.Cluster != m.s.cfg.Cluster.Name || h.Name == m.s.cfg.Name {
 		return
 	}
 	m.mu.Lock()
-	m.others[h.Name] = h
+	if slices.Contains(m.note.Members, h.Name) { // or it says so again
+		m.others[h.Name] = h
+	}
 	m.mu.Unlock()
 	if a := m.s.account.Load(); a != nil && h.Number < number(a.account) {
 		m.tell()

@@ -29,9 +29,9 @@ func guarded(t *testing.T, a *authority.Authority, dir string) *Server {
 }
 
 // trusted connects as one who may read every queue.
-func trusted(t *testing.T, a *authority.Authority, s *Server) *Conn {
+func trusted(t *testing.T, s *Server) *Conn {
 	t.Helper()
-	return connect(t, ConnConfig{URL: s.URL(), Identity: authoritytest.Identity(t, a, identity.Manager, "QM2", roles.Manager)})
+	return connect(t, ConnConfig{URL: s.URL(), Identity: s.cfg.Guard.Identity})
 }
 
 var allCommands = []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}
@@ -50,7 +50,7 @@ func TestAGuardTakesOverTheQueues(t *testing.T) {
 	if d := s.Degraded(); d != "" {
 		t.Errorf("degraded after a restart: %s", d)
 	}
-	c := trusted(t, a, s)
+	c := trusted(t, s)
 	if left := commandsLeft(t, c); !slices.Equal(left, allCommands) {
 		t.Errorf("the commands are %v", left)
 	}
@@ -76,7 +76,7 @@ func TestADamagedStoreBehindAGuard(t *testing.T) {
 	if d := s.Degraded(); !strings.Contains(d, "1 of its messages cannot be read") {
 		t.Errorf("degraded: %s", d)
 	}
-	if left := commandsLeft(t, trusted(t, a, s)); !slices.Equal(left, slices.Concat(allCommands[:3], allCommands[4:])) {
+	if left := commandsLeft(t, trusted(t, s)); !slices.Equal(left, slices.Concat(allCommands[:3], allCommands[4:])) {
 		t.Errorf("the commands are %v", left)
 	}
 }
@@ -126,5 +126,36 @@ func TestTheSameClaimsChangeNothing(t *testing.T) {
 	must(t, a.Revoke(gone.Name(), ""))
 	if !admit() || admit() {
 		t.Error("a revocation is not taken, or is taken twice")
+	}
+}
+
+// Nothing is stored on a subject that is longer or deeper than those of stored delivery: all of them are listed for
+// those to whom they are addressed.
+func TestWhatIsStoredHasShortSubjects(t *testing.T) {
+	noLeaks(t)
+	a := authoritytest.New(t)
+	s := guarded(t, a, t.TempDir())
+	c := connect(t, ConnConfig{URL: s.URL(), Self: "ALPHA", Identity: authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent)})
+	at := StoreOf(c, "ALPHA")
+	_, err := at.Outgoing(testContext(t))
+	must(t, err)
+	good := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	for _, subject := range []string{"ferry.store.BETA.ALPHA.x." + strings.Repeat("1", 300), "ferry.store.BETA.ALPHA.x.1.2"} {
+		at.Put(subject, []byte("x"))
+	}
+	must(t, at.Put(good.subject(), []byte("x")).Wait(testContext(t)))
+	st, err := s.about.js.Stream(testContext(t), string(StreamStore))
+	must(t, err)
+	if n := st.CachedInfo().State.NumSubjects; n != 1 {
+		t.Errorf("something is stored on %d subjects", n)
+	}
+}
+
+// However many messages there are, the server lists their subjects in a second or two.
+func TestTheStoreHasNotTooManyMessages(t *testing.T) {
+	for most, want := range map[int64]int64{MinMaxStored: storeMessagesMin, DefaultMaxStored: 57344, 1 << 40: storeMessagesMax} {
+		if got := storeConfig(most).MaxMsgs; got != want {
+			t.Errorf("a store of %d bytes has %d messages", most, got)
+		}
 	}
 }

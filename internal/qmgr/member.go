@@ -326,6 +326,19 @@ func (m *member) see() *present {
 	return p
 }
 
+// admits refuses routes of queue managers that are no members. Each one that joins is one more of whom most have to be
+// there, so that some which join and go would end what the cluster can do. A name that was never seen is let in
+// only as long as fewer members are known than this one has routes for.
+func (m *member) admits(name string) error {
+	m.mu.Lock()
+	known := m.note.Members
+	m.mu.Unlock()
+	if slices.Contains(known, name) || len(known) < len(m.s.cfg.Cluster.Routes)+1 {
+		return nil
+	}
+	return fmt.Errorf("queue manager %s is no member of cluster %s, which are %s", name, m.s.cfg.Cluster.Name, strings.Join(known, " "))
+}
+
 // meet remembers those who are seen for the first time.
 func (m *member) meet(names []string) {
 	n := m.note

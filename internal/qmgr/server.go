@@ -118,7 +118,7 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 		err = cfg.Guard.apply(s, opts)
 	}
 	if err == nil && cfg.Cluster != nil {
-		err = cfg.Cluster.apply(&s.cfg, opts)
+		err = cfg.Cluster.apply(s, opts)
 	}
 	if err == nil {
 		s.channels, err = openChannels(s)

@@ -38,7 +38,14 @@ const (
 	storeListOfOne = 64      // of them of one agent at the other side, where there are others
 	storeMalformed = 64      // subjects that are none, of those that a look removes
 	storeIdle      = time.Hour
-	storeAckWait   = 10 * time.Second // for a receipt
+
+	// A look lists subjects, each of which may be of one message, and one agent's are listed when another one
+	// looks: the server needs a second or two for the most that there may be. So the number of messages is
+	// bounded, by the bytes of the store that there are for each of them on the average.
+	storeMessage     = 64 << 10
+	storeMessagesMin = 1 << 10
+	storeMessagesMax = 1 << 17
+	storeAckWait     = 10 * time.Second // for a receipt
 )
 
 // storeConfig is the stream of a queue manager that may store so many bytes.
@@ -54,7 +61,7 @@ func storeConfig(most int64) jetstream.StreamConfig {
 		Storage:              jetstream.FileStorage,
 		Replicas:             1,
 		MaxConsumers:         maxConsumers,
-		MaxMsgs:              most / (4 << 10),
+		MaxMsgs:              min(max(most/storeMessage, storeMessagesMin), storeMessagesMax),
 		MaxMsgsPerSubject:    max(most/4/(MaxStoredMessage+storedOverhead), 8),
 		DiscardNewPerSubject: true,
 		MaxBytes:             most,
@@ -91,6 +98,7 @@ const (
 	storeRead     = "read"     // the reader of a shelf is made
 	storeTrim     = "trim"     // what the agent has taken goes
 	storePurge    = "purge"    // what the agent has sent goes
+	storeClear    = "clear"    // all that the agent has sent goes, and all that waits for it
 )
 
 // A storeTask is what an agent has done with its own part of StreamStore.
@@ -141,7 +149,7 @@ func (l library) store(ctx context.Context, self string, t storeTask) (res store
 		if peer, err = wire.AgentOf(t.Peer); err != nil {
 			return res, err
 		}
-	} else if t.Do != storeIncoming && t.Do != storeOutgoing && t.Do != storeSent {
+	} else if t.Do != storeIncoming && t.Do != storeOutgoing && t.Do != storeSent && t.Do != storeClear {
 		return res, transfer.Errorf(transfer.KindUsage, "nobody is named at the other side of what is stored")
 	}
 
@@ -159,6 +167,8 @@ func (l library) store(ctx context.Context, self string, t storeTask) (res store
 		err = l.storeReader(ctx, self, in.subject(), t.From)
 	case storeTrim:
 		err = purgeStored(ctx, s, in.subject(), t.From)
+	case storeClear:
+		err = errors.Join(purgeStored(ctx, s, wire.AllStored(name), 0), purgeStored(ctx, s, wire.AllStoredBy(name), 0))
 	case storePurge:
 		res.Gone, err = purgeBelow(ctx, s, &out, t.Epoch)
 	default:
@@ -227,7 +237,7 @@ func (l library) fitStore(ctx context.Context, create func(context.Context, jets
 		return err
 	}
 	cfg := s.CachedInfo().Config
-	if cfg.MaxBytes == want.MaxBytes {
+	if cfg.MaxBytes == want.MaxBytes && cfg.MaxMsgs == want.MaxMsgs {
 		return nil
 	}
 	cfg.MaxBytes, cfg.MaxMsgs, cfg.MaxMsgsPerSubject = want.MaxBytes, want.MaxMsgs, want.MaxMsgsPerSubject
@@ -357,6 +367,18 @@ func (a asker) store(ctx context.Context, self string, t storeTask) (storeResult
 		return storeResult{}, err
 	}
 	return *res.Store, err
+}
+
+// ClearStored removes all that an agent has stored, and all that is stored for it, which is no agent of the network any more.
+// Coordination and the authority may ask for that. Should the agent come back, its peers send anew what it does not find.
+func ClearStored(ctx context.Context, c *Conn, of transfer.AgentName) error {
+	var err error
+	if a, asks := c.keeper.(asker); asks {
+		_, err = a.ask(ctx, errand{Op: opClear, Tokens: []string{of.Token()}})
+	} else {
+		_, err = c.keeper.store(ctx, of.Token(), storeTask{Do: storeClear})
+	}
+	return c.explain(err, "ferry.store", 0)
 }
 
 // A StoreAt is one agent's part of StreamStore. What it has done there is of the agent's own name alone.

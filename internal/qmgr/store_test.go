@@ -235,6 +235,51 @@ func TestStoreErrandsAreOnesOwn(t *testing.T) {
 	}
 }
 
+// What an agent has stored, and what waits for it, goes when it is no agent any more; coordination and the authority say so, and
+// nobody else does.
+func TestStoreIsClearedOfAnAgent(t *testing.T) {
+	s, c := storing(t, MinMaxStored)
+	shelf := func(from, to transfer.AgentName) *Shelf {
+		return &Shelf{From: from, To: to, ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	}
+	for _, sh := range []*Shelf{shelf("ALPHA", "BETA"), shelf("BETA", "GAMMA"), shelf("ALPHA", "GAMMA")} {
+		if err := putOn(t, c, sh, 2, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask := func(who string, tokens ...string) error {
+		_, err := s.about.registrar.do(context.Background(), who, mustMarshal(errand{V: 1, Op: opClear, Tokens: tokens}))
+		return err
+	}
+	for _, who := range []string{"ALPHA", "alice", "BETA"} {
+		wantKind(t, ask(who, "BETA"), transfer.KindDenied)
+	}
+	for _, token := range []string{"*", ">", "", "*.*"} {
+		if ask("coordination", token) == nil {
+			t.Errorf("%q is cleared", token)
+		}
+	}
+	left := func() uint64 {
+		st, err := c.control.js().Stream(testContext(t), string(StreamStore))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.CachedInfo().State.Msgs
+	}
+	if n := left(); n != 6 {
+		t.Fatalf("%d messages are left", n)
+	}
+	if err := ask("coordination", "BETA"); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := StoreOf(c, "GAMMA").Incoming(testContext(t)); err != nil || len(v.Shelves) != 1 || v.Shelves[0].From != "ALPHA" {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if err := ClearStored(testContext(t), c, "ALPHA"); err != nil || left() != 0 {
+		t.Errorf("%v", err)
+	}
+}
+
 func mustMarshal(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {

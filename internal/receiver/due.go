@@ -41,6 +41,11 @@ func (i *incoming) due(now time.Time) {
 		i.offer()
 	}
 
+	if is(i.post.due) && !i.post.over {
+		(calling{i}).posted()
+		i.offerNew()
+	}
+
 	if is(i.ep.silentAt) && i.ep.live && i.ep.stop == nil && i.r.speaks(i.from, now) && now.Sub(i.contact.at) < turnSilent {
 		i.ep.silentAt = now.Add(sourceSilent) // its other transfers have the line
 	}
@@ -84,7 +89,7 @@ func (i *incoming) nextDue(now time.Time) time.Time {
 			next = t
 		}
 	}
-	for _, t := range []time.Time{i.ep.ackDue, i.com.grp.due, i.w.cp.due, i.ep.openDue, i.com.offers.due, i.ep.silentAt, i.acquitAt, i.overDue, i.shelf.trimDue, i.shelf.holeDue} {
+	for _, t := range []time.Time{i.ep.ackDue, i.com.grp.due, i.w.cp.due, i.ep.openDue, i.com.offers.due, i.ep.silentAt, i.acquitAt, i.overDue, i.shelf.trimDue, i.shelf.holeDue, i.post.next()} {
 		if !t.IsZero() && t.Before(next) {
 			next = t
 		}

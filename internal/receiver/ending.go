@@ -108,6 +108,7 @@ func (i *incoming) closeEpoch() {
 func (i *incoming) cancelled() {
 	switch {
 	case i.rec == nil:
+		i.r.calls.kill(i.from, i.id)
 		if i.r.mayEntomb(i.from) {
 			if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.EntombOf(i.id, i.from) }); err != nil {
 				i.log.Error("cannot write the ledger", "error", err)
@@ -127,6 +128,8 @@ func (i *incoming) cancelled() {
 		i.withdrawn = true
 		i.offerNew()
 		i.endIfDelivered()
+	default: // all is decided: what may be cancelled is the program that runs now
+		i.r.calls.kill(i.from, i.id)
 	}
 }
 
@@ -143,6 +146,7 @@ func (i *incoming) giveUp() {
 		return
 	}
 
+	i.r.calls.kill(i.from, i.id)
 	end := transfer.Abandoned
 	if i.rec.State == transfer.Decided {
 		end = transfer.Done
@@ -157,6 +161,9 @@ func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string)
 	failpoint.Hit("receiver.before_done")
 	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
 		if err := rec.Move(end); err != nil {
+			return err
+		}
+		if err := i.forgetPrograms(t, rec); err != nil {
 			return err
 		}
 		rec.Unswept = unswept

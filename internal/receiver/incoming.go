@@ -29,6 +29,7 @@ type incoming struct {
 	answered time.Time // when a strayChunk was answered
 
 	contact   contact
+	post      posting
 	withdrawn bool   // CANCEL came: no more items, then CANCELLED
 	cancelBy  string // the principal for whom
 	over      bool   // the loop is to end
@@ -167,6 +168,9 @@ func (i *incoming) control(m *wire.Message) {
 		i.giveWay()
 	case sourceOver:
 		i.endedAtSource()
+	case programEnded:
+		i.post.due = time.Time{}
+		i.offerNew()
 	}
 }
 
@@ -191,7 +195,9 @@ func loaded(i *incoming) bool {
 }
 
 // own reports whether a message is the Receiver's, and none of the source.
-func own(k wire.Kind) bool { return k == dropPartials || k == addressMoved || k == sourceOver }
+func own(k wire.Kind) bool {
+	return k == dropPartials || k == addressMoved || k == sourceOver || k == programEnded
+}
 
 // chunk takes one message of the epoch.
 func (i *incoming) chunk(p parcel) {

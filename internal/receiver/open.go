@@ -43,6 +43,9 @@ func (i *incoming) opened(o *wire.Open) {
 			return
 		case i.rec.State == transfer.Decided || i.withdrawn:
 			i.offer()
+			if !i.final() {
+				(calling{i}).busy(o, transfer.PostDest)
+			}
 			return
 		case o.Nonce < i.rec.Nonce:
 			return // an older OPEN that was held up on the way
@@ -98,7 +101,16 @@ func (i *incoming) opened(o *wire.Open) {
 	}
 
 	if i.rec == nil {
-		if err := i.begin(o, lane); err != nil {
+		over, err := (calling{i}).before(o)
+		if err == nil && !over {
+			i.r.release(i.id)
+			(calling{i}).busy(o, transfer.PreDest)
+			return
+		}
+		if err == nil {
+			err = i.begin(o, lane)
+		}
+		if err != nil {
 			i.r.release(i.id)
 			i.rec = nil
 			if transfer.KindOf(err).Waits() {
@@ -260,11 +272,8 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 
 // begin makes the record of a transfer that is new here.
 func (rc *record) begin(o *wire.Open, lane string) error {
-	rules, err := rc.r.admit(o.Principal, rc.from)
+	rules, err := rc.admitted(o)
 	if err != nil {
-		if transfer.KindOf(err) == transfer.KindDenied {
-			rc.r.noteDenied(rc.id, rc.from, o.Principal, err)
-		}
 		return err
 	}
 	var res transfer.Resolution
@@ -323,7 +332,7 @@ func (rc *record) begin(o *wire.Open, lane string) error {
 
 	rc.notedDirs(home.TempDirs)
 	if buried {
-		return transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled before it began")
+		return errBuried
 	}
 
 	rc.log.Info("incoming transfer started", "job", rec.Request.Job, "lane", lane, "to", rec.Resolution.Base)

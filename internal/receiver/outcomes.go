@@ -51,7 +51,9 @@ func (i *incoming) finishIfDecided() bool {
 }
 
 // final reports whether the outcomes that wait are all that there will be.
-func (i *incoming) final() bool { return i.rec.State == transfer.Decided || i.withdrawn }
+func (i *incoming) final() bool {
+	return i.withdrawn || i.rec.State == transfer.Decided && (calling{i}).posted()
+}
 
 // offerNew offers outcomes unless a batch is outstanding, whose answer will, or it is
 // too early for another one.
@@ -68,8 +70,11 @@ func (i *incoming) offer() {
 		return
 	}
 
-	i.r.send(i.from, &wire.Message{Kind: wire.KindOutcomes, Transfer: i.id, Outcomes: &wire.Outcomes{
-		Batch: i.com.batch(), Outcomes: batch, Last: i.com.offers.last}})
+	said := &wire.Outcomes{Batch: i.com.batch(), Outcomes: batch, Last: i.com.offers.last}
+	if said.Last {
+		said.Program = i.post.failure
+	}
+	i.r.send(i.from, &wire.Message{Kind: wire.KindOutcomes, Transfer: i.id, Outcomes: said})
 	failpoint.Hit("receiver.after_outcomes")
 	var margin time.Duration
 	if i.r.cfg.Delay != nil {
@@ -107,6 +112,9 @@ func (i *incoming) outcomesAcked(batch uint64) {
 			return nil
 		}
 		if err := rec.Move(transfer.Done); err != nil {
+			return err
+		}
+		if err := i.forgetPrograms(t, rec); err != nil {
 			return err
 		}
 		rec.Unswept = unswept

@@ -94,16 +94,22 @@ type Config struct {
 	Delay    func() time.Duration // of a control message and its answer at present; nil: none to speak of
 	// Over asks a source whether a transfer has come to its end there; false where
 	// it does not answer. It returns when ctx ends. nil: nobody is asked.
-	Over  func(ctx context.Context, source transfer.AgentName, id transfer.ID) bool
+	Over func(ctx context.Context, source transfer.AgentName, id transfer.ID) bool
+	Rights
+	Quiet *quiet.Log // of what is said here and not believed; nil: one that says so in Log
+
+	Content  conversion.Defaults // of text files here
+	Programs Programs            // nil: none are run here
+}
+
+// Rights are who may have something arrive.
+type Rights struct {
 	Stale func() error // why nothing new is accepted, of a kind that waits; nil: it is
 	// May says what a principal may do with files here; nil: everybody everything.
 	May func(principal string) place.Permit
 	// Admit says whether a transfer of a principal may come from an agent, and by which rules; the
 	// error is of KindDenied. nil: each may.
 	Admit func(principal string, from transfer.AgentName) (rules string, err error)
-	Quiet *quiet.Log // of what is said here and not believed; nil: one that says so in Log
-
-	Content conversion.Defaults // of text files here
 }
 
 // Lanes agrees on how chunk messages are to come.
@@ -128,6 +134,7 @@ type Receiver struct {
 	chunks  sync.Pool // *[]byte: memory of restored chunks
 
 	slots  *slots
+	calls  underWay
 	denied quiet.Gate // transfers that were refused for want of an authority, in the audit
 
 	mu       sync.Mutex
@@ -146,7 +153,7 @@ func New(cfg Config) *Receiver {
 		cfg.Quiet = quiet.New(cfg.Log, cfg.Clock.Now)
 	}
 	return &Receiver{speakers: newSpeakers(), cfg: cfg, ctx: ctx, cancel: cancel, actors: map[transfer.ID]*incoming{}, spoke: map[transfer.AgentName]time.Time{},
-		slots: newSlots(cfg.Slots), asking: make(chan struct{}, asksAtOnce), open: make(chan struct{}, cfg.Places)}
+		calls: newUnderWay(), slots: newSlots(cfg.Slots), asking: make(chan struct{}, asksAtOnce), open: make(chan struct{}, cfg.Places)}
 }
 
 // groupItems is how many items close a group: where there are few places, no

@@ -116,7 +116,7 @@ func (o *Outgoing) openMessage(rec *ledger.Source, a *asked, goes course) (*wire
 		q.Durability = transfer.DurabilityFull
 	}
 
-	q.Items, q.Rest = nil, nil
+	q.Items, q.Rest, q.Triggers, q.Programs = nil, nil, nil, q.Programs.OfDest()
 	if q.Retry != nil {
 		q.Retry = &transfer.Retry{Of: q.Retry.Of, Resolved: q.Retry.Resolved}
 	}
@@ -163,11 +163,15 @@ func (o *Outgoing) answered(rec *ledger.Source, open *wire.Open, m *wire.Message
 		})
 		return err != nil, nil, err
 	case m.Kind == wire.KindBusy && m.Busy.Nonce == rec.Nonce:
-		if o.rec.overdue() {
+		if m.Busy.Program {
+			if err := o.rec.programRuns(o.cfg.Clock.Now()); err != nil {
+				return true, nil, err
+			}
+		} else if o.rec.overdue() {
 			v, err = o.giveUp(m.Busy.Reason)
-		} else {
-			v, err = o.wait(m.Busy.Reason, m.Busy.Place)
+			return true, v, err
 		}
+		v, err = o.wait(m.Busy.Reason, m.Busy.Place)
 		return true, v, err
 	case m.Kind == wire.KindRefuse && m.Refuse.Nonce == rec.Nonce:
 		v, err = o.refused(m.Refuse.Error)

@@ -244,7 +244,8 @@ func (p *pump) next(n uint64, it transfer.Item) error {
 	if err := p.cfg.Ledger.OutboxFull(); err != nil {
 		return err
 	}
-	if err := p.await(func() bool { return p.shelf != nil || p.rec.mayBegin(n) && len(p.summing) <= p.accept.Sums }, nil); err != nil {
+	// The destination of a stored epoch takes no item far ahead of one that has no digest: each is stored first.
+	if err := p.await(func() bool { return (p.shelf != nil || p.rec.mayBegin(n)) && len(p.summing) <= p.accept.Sums }, nil); err != nil {
 		return err
 	}
 	return p.item(n, it)

@@ -20,6 +20,8 @@ type record struct {
 	clock   clock.Clock
 	figures func() snapshot // that each change writes down
 
+	programs Programs
+
 	turn sync.Mutex // to make a change
 	told chronicle  // under turn
 	snap snapshot   // under turn, of the change that is being made
@@ -214,6 +216,11 @@ func (r *record) end(t *ledger.Tx, rec *ledger.Source, e *transfer.Error) error 
 		event = audit.Cancelled
 	}
 
+	if r.programs != nil && rec.Request.Programs != nil {
+		if err := r.programs.Forget(t, &rec.Request, false); err != nil {
+			return err
+		}
+	}
 	return r.note(t, noteOf(rec, event, func(a *audit.Record) {
 		if rec.State == transfer.Cancelled {
 			a.Principal = rec.CancelBy

@@ -79,14 +79,14 @@ func (r *recorder) record(m *wire.Outcomes) {
 		total, err = r.items.total()
 	}
 	if err == nil {
-		err = r.inherit()
+		err = r.inherit(m.Outcomes)
 	}
 	if err != nil {
 		r.doubtOrLog(err, "the outcomes cannot be checked; the destination will repeat them")
 		return
 	}
 
-	believed := r.believed(m.Outcomes)
+	believed, doubtful := r.believed(m.Outcomes)
 	err = r.rec.update(func(t *ledger.Tx, rec *ledger.Source) error { return r.take(t, rec, m, believed, total) })
 	if errors.Is(err, errOver) {
 		r.late(m)
@@ -105,7 +105,9 @@ func (r *recorder) record(m *wire.Outcomes) {
 		return // there is no way to the end from here; unanswered, it comes again
 	}
 
-	r.ack(m)
+	if !doubtful { // what is not believed now may be when it comes again
+		r.ack(m)
+	}
 	failpoint.Hit("sender.after_outcomes_ack")
 	if state.Final() || state == transfer.Settling {
 		r.moved()
@@ -129,16 +131,30 @@ func (r *recorder) doubtOrLog(err error, what string) {
 	r.log.Error(what, "error", err)
 }
 
-// inherit takes in what earlier runs may have begun. It is done once, before the first
-// outcomes of a run are looked at.
-func (r *recorder) inherit() error {
+// reach is how many items from one on are to be known for outcomes to be held against them, from
+// transfer.MaxUndecided to four times as many.
+func reach(below uint64, outcomes []transfer.Outcome) int {
+	far := below
+	for n := range outcomes {
+		far = max(far, outcomes[n].Item+1)
+	}
+	return int(min(max(far-below, transfer.MaxUndecided), 4*transfer.MaxUndecided))
+}
+
+// inherit takes in what earlier runs may have begun: once, before the first outcomes of a run are looked
+// at. With stored delivery it takes in what the outcomes are of, which may be far beyond the first
+// item that is not decided here: the destination reads on while its outcomes are on their way.
+func (r *recorder) inherit(outcomes []transfer.Outcome) error {
 	if !r.sent.lacksEarlier() {
 		return nil
 	}
 
 	rec := r.rec.read()
-	below := rec.Decided.Below()
-	items, err := r.items.from(below, transfer.MaxUndecided)
+	below, most := rec.Decided.Below(), transfer.MaxUndecided
+	if r.sent.all {
+		most = reach(below, outcomes)
+	}
+	items, err := r.items.from(below, most)
 	if err != nil {
 		return err
 	}
@@ -162,19 +178,20 @@ func (r *recorder) inherit() error {
 }
 
 // believed are the outcomes that are not on record and can be: each is held against what
-// was sent, and names the journal's path.
-func (r *recorder) believed(outcomes []transfer.Outcome) (all []believed) {
+// was sent, and names the journal's path. doubtful says that there are others.
+func (r *recorder) believed(outcomes []transfer.Outcome) (all []believed, doubtful bool) {
 	for _, oc := range outcomes {
 		if r.rec.decided(oc.Item) {
 			continue
 		}
 		if is, why := r.sent.believe(oc); why != "" {
 			r.doubt(why)
+			doubtful = true
 		} else {
 			all = append(all, is)
 		}
 	}
-	return all
+	return all, doubtful
 }
 
 // forget forgets what need not be known of items that are decided.
@@ -210,6 +227,9 @@ func (r *recorder) take(t *ledger.Tx, rec *ledger.Source, m *wire.Outcomes, beli
 	if rec.Decided.Below() != total {
 		return transfer.Errorf(transfer.KindMalformed, "%s says that all is decided, and has told of %d items of %d", r.to, rec.Decided.Below(), total)
 	}
+	if rec.Request.Programs.At(transfer.PostDest) != nil {
+		rec.Programs.Fail(m.Program)
+	}
 	return r.last(t, rec)
 }
 
@@ -236,7 +256,7 @@ func (r *recorder) count(t *ledger.Tx, rec *ledger.Source, outcomes []believed) 
 }
 
 // last moves to Settling by the ways of the table, and at once on to the end where there
-// is no source to delete.
+// is no source to delete, and no program to run.
 func (r *recorder) last(t *ledger.Tx, rec *ledger.Source) error {
 	err := rec.Move(map[transfer.State][]transfer.State{
 		transfer.Waiting:     {transfer.Negotiating, transfer.Running, transfer.Settling},
@@ -248,20 +268,21 @@ func (r *recorder) last(t *ledger.Tx, rec *ledger.Source) error {
 	}
 
 	rec.Settled = rec.State == transfer.Settling
-	if rec.State != transfer.Settling || rec.Request.Deletes() {
+	if rec.State != transfer.Settling || rec.Request.Deletes() || rec.Request.Programs.At(transfer.PostSource) != nil {
 		return nil
 	}
-	if err := rec.Move(rec.Progress.Counts.Ending()); err != nil {
+	if err := rec.Move(endingOf(rec)); err != nil {
 		return err
 	}
 	return r.rec.end(t, rec, failureOf(rec))
 }
 
-// failureOf is the error of a transfer in which items failed: the first one's.
+// failureOf is the error of a transfer in which items failed: the first one's; or else that of a program
+// which was to run afterwards.
 func failureOf(rec *ledger.Source) *transfer.Error {
 	p := &rec.Progress
 	if p.FilesFailed == 0 || len(p.Failures) == 0 {
-		return nil
+		return rec.Programs.Failed
 	}
 	e := *p.Failures[0].Err
 	if p.FilesFailed > 1 {

@@ -91,7 +91,8 @@ type Config struct {
 	// May says what a principal may do with files here; nil: everybody everything.
 	May func(principal string) place.Permit
 
-	Content conversion.Defaults // of text files here
+	Content  conversion.Defaults // of text files here
+	Programs Programs            // nil: none are run here
 }
 
 // An Outgoing is one transfer that this agent sends. One goroutine at a time drives it; the
@@ -146,7 +147,7 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 		driver: make(wakeup, 1), feeder: make(wakeup, 1),
 	}}
 	o.items = &items{cfg: &cfg, log: log, id: o.ID, wake: o.wake}
-	o.rec = &record{id: o.ID, ledger: cfg.Ledger, note: cfg.Note, clock: cfg.Clock, figures: o.snapshot, last: rec,
+	o.rec = &record{id: o.ID, ledger: cfg.Ledger, note: cfg.Note, programs: cfg.Programs, clock: cfg.Clock, figures: o.snapshot, last: rec,
 		told: chronicle{log: log, now: cfg.Clock.Now}}
 	o.rec.know(rec)
 	o.kept = carryover{files: map[uint64]*reading{}, tries: map[uint64]int{}, digests: digest.NewBacklog(o.feeder.wake)}
@@ -272,6 +273,9 @@ func (o *Outgoing) step(ctx context.Context) (*Verdict, error) {
 	case transfer.Accepted, transfer.Waiting:
 		return nil, o.rec.begin()
 	case transfer.Negotiating:
+		if ready, v, err := (calling{o}).prepare(ctx); !ready || err != nil {
+			return v, err
+		}
 		if o.stored() {
 			return Stow(o).negotiateStored(ctx)
 		}

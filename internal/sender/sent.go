@@ -90,10 +90,13 @@ func (s *sent) lacksEarlier() bool {
 }
 
 // inherit takes in what earlier runs may have begun, from an item on: what they have sent
-// of it, nobody knows.
+// of it, nobody knows. With stored delivery it takes the place of what was taken in before.
 func (s *sent) inherit(from uint64, items []transfer.Item, tasks []task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.all {
+		clear(s.items)
+	}
 	for k, it := range items {
 		s.add(from+uint64(k), it, &tasks[k]).before = true
 	}

@@ -67,3 +67,27 @@ func TestDigestsThatWereSent(t *testing.T) {
 		t.Error("a digest of what was sent before is taken for the file's")
 	}
 }
+
+// With stored delivery a destination may have decided items that lie far beyond the first one that is not decided
+// here: one batch has it, and more of those that follow than are undecided at a time.
+func TestReach(t *testing.T) {
+	batch := []transfer.Outcome{{Item: 7}, {Item: 7 + transfer.MaxUndecided}, {Item: 7 + transfer.MaxUndecided + 500}}
+	for _, c := range []struct {
+		below    uint64
+		outcomes []transfer.Outcome
+		want     int
+	}{{7, batch, transfer.MaxUndecided + 501}, {7, batch[:1], transfer.MaxUndecided}, {7, nil, transfer.MaxUndecided},
+		{2000, batch, transfer.MaxUndecided}, {0, []transfer.Outcome{{Item: 1 << 40}}, 4 * transfer.MaxUndecided}} {
+		if got := reach(c.below, c.outcomes); got != c.want {
+			t.Errorf("from %d on: %d, want %d", c.below, got, c.want)
+		}
+	}
+
+	s := &sent{items: map[uint64]*begun{}, heir: true, all: true}
+	drop := &task{}
+	s.inherit(0, []transfer.Item{{Type: transfer.ItemFile, Source: "a"}}, []task{*drop})
+	s.inherit(5, []transfer.Item{{Type: transfer.ItemFile, Source: "b"}}, []task{*drop})
+	if len(s.items) != 1 || s.items[5] == nil || !s.lacksEarlier() {
+		t.Errorf("%d items are known", len(s.items))
+	}
+}

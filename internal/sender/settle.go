@@ -10,8 +10,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// settle deletes the sources of what has arrived, then ends the transfer. A
-// deletion that fails is a warning on a successful item.
+// settle deletes the sources of what has arrived, then ends the transfer, after the program that is to
+// run at that point. A deletion that fails is a warning on a successful item.
 func (o *Outgoing) settle(ctx context.Context) (*Verdict, error) {
 	failpoint.Hit("sender.settling")
 	for {
@@ -32,14 +32,10 @@ func (o *Outgoing) settle(ctx context.Context) (*Verdict, error) {
 		}
 	}
 
-	rec := o.rec.read()
-	err := o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error { return o.rec.end(t, rec, failureOf(rec)) },
-		rec.Progress.Counts.Ending())
-	failpoint.Hit("sender.after_settled")
-	return &Verdict{Final: true}, err
+	return (calling{o}).finish(ctx)
 }
 
-// waitSettling waits for a root beneath which sources are to be deleted.
+// waitSettling waits for a root beneath which sources are to be deleted, or for what a program needs.
 func (o *Outgoing) waitSettling(reason *transfer.Error) (*Verdict, error) {
 	o.rec.logWait(reason)
 	err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {

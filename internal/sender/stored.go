@@ -279,7 +279,10 @@ func (o Stowing) heardStored(rec *ledger.Source, m *wire.Message) (done bool, s 
 		return true, s, nil
 	case m.Kind == wire.KindBusy && m.Busy.Nonce == rec.Nonce:
 		s.why = m.Busy.Reason
-		return true, s, nil
+		if m.Busy.Program {
+			err = o.rec.programRuns(o.cfg.Clock.Now())
+		}
+		return true, s, err
 	case m.Kind == wire.KindRefuse && m.Refuse.Nonce <= rec.Nonce:
 		s.verdict, err = o.refused(m.Refuse.Error)
 		return true, s, err

@@ -54,6 +54,9 @@ const (
 	KindNoRoot                   // an agent does not start: its root is not there
 	KindInUse                    // a process does not start: somebody else listens on its address
 	KindDenied                   // request or item: whoever wants it may not
+	KindProgram                  // transfer: a program that was to run before it or after it failed
+	KindTrigger                  // transfer: not started, for a trigger was not met
+	KindDocument                 // request refused: XML of MQ MFT that is no such request
 )
 
 var kindNames = [...]string{
@@ -62,6 +65,7 @@ var kindNames = [...]string{
 	"unreachable", "no-space", "clock", "conflict", "parked", "cancelled", "recovery-timeout",
 	"unknown-outcome", "too-large", "version", "not-built", "not-found", "already-ending",
 	"timeout", "agent-alive", "unmappable", "malformed", "moved-away", "skipped", "no-root", "in-use", "denied",
+	"program", "trigger", "document",
 }
 
 func (k Kind) String() string {
@@ -99,6 +103,8 @@ const (
 	CodeEnding      = 27
 	CodeNothing     = 40
 	CodeCancelled   = 41
+	CodeTrigger     = 42
+	CodeDocument    = 43
 	CodeUnreachable = 49
 	CodeDenied      = 53
 	CodeUsage       = 64
@@ -118,6 +124,8 @@ func (k Kind) Code() int {
 		return CodeUsage
 	case KindDenied:
 		return CodeDenied
+	case KindDocument:
+		return CodeDocument
 	case KindNoRoot:
 		return CodeNoRoot
 	case KindNoManager, KindInUse:
@@ -125,12 +133,14 @@ func (k Kind) Code() int {
 	case KindUnknownAgent, KindUnreachable:
 		return CodeUnreachable
 	case KindOutsideRoot, KindMissing, KindUnreadable, KindExists, KindDigest, KindChanging,
-		KindWrongType, KindUnwritable, KindLost, KindUnmappable, KindMalformed, KindMoved, KindSkipped:
+		KindWrongType, KindUnwritable, KindLost, KindUnmappable, KindMalformed, KindMoved, KindSkipped, KindProgram:
 		return CodeNothing
 	case KindClock, KindConflict, KindParked, KindAlive:
 		return CodeParked
 	case KindCancelled:
 		return CodeCancelled
+	case KindTrigger:
+		return CodeTrigger
 	case KindRecovery, KindNoSpace, KindBusy:
 		return CodeRecovery
 	case KindNotFound:
@@ -190,7 +200,7 @@ func KindOf(err error) Kind {
 		return KindNone
 	case errors.As(err, &e):
 		return e.Kind
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case Full(err):
 		return KindNoSpace
 	case Passing(err):
 		return KindBusy
@@ -205,6 +215,9 @@ func KindOf(err error) Kind {
 	}
 	return KindInternal
 }
+
+// Full reports whether the operating system has said, somewhere in an error's chain, that a disk is full.
+func Full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // AsError turns any error into an *Error, so that it can cross the wire.
 func AsError(err error) *Error {

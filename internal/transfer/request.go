@@ -139,6 +139,8 @@ type Request struct {
 	Meta        map[string]string `json:"meta,omitempty"`
 	Settings    Settings          `json:"settings,omitzero"`
 	Recovery    Duration          `json:"recovery_timeout,omitempty"` // 0: a day; negative: for ever
+	Triggers    []Trigger         `json:"triggers,omitempty"`         // all of which must be met at the source, or nothing is sent
+	Programs    *Programs         `json:"programs,omitempty"`         // that are run before and after
 	Options                       // of the items that do not say otherwise
 	Scope
 }
@@ -207,6 +209,9 @@ func (r *Request) Check() error {
 		return err
 	}
 	if err := r.checkStored(); err != nil {
+		return err
+	}
+	if err := r.checkPrograms(); err != nil {
 		return err
 	}
 	return r.checkNumbers()

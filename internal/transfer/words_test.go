@@ -318,6 +318,9 @@ const goldenKinds = `0 none 0
 33 no-root 66
 34 in-use 75
 35 denied 53
+36 program 40
+37 trigger 42
+38 document 43
 `
 
 func TestKinds(t *testing.T) {

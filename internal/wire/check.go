@@ -107,6 +107,7 @@ func (o *Open) check() string {
 		rule{"a pardon that cannot be", within(o.Pardon, 0, MaxNonce)},
 		rule{"a principal that is none", principal(o.Principal)},
 		rule{"items, which are the source's business", o.Request.Items == nil && o.Request.Rest == nil},
+		rule{"triggers or programs of the source, which are its business", o.Request.Triggers == nil && o.Request.Programs.OfSource() == nil},
 		rule{"targets that are none", o.Targets.fits()},
 		rule{"a way to the direct lane that is none", o.Direct.check()},
 		rule{"stored delivery that cannot be", o.Stored.fits()})
@@ -196,6 +197,9 @@ func (r *Resync) check() string {
 func (o *Outcomes) check() string {
 	if o.Batch >= MaxBatch || len(o.Outcomes) > MaxOutcomes {
 		return "a batch that cannot be"
+	}
+	if o.Program != nil && !(o.Last && sentence(o.Program)) {
+		return "a program's end that cannot be"
 	}
 	for n := range o.Outcomes {
 		if what := outcome(&o.Outcomes[n]); what != "" {

@@ -160,6 +160,9 @@ type Busy struct {
 	Epoch  uint32          `json:"epoch,omitempty"`
 	Place  int             `json:"place,omitempty"` // in the destination's queue, from 1; 0: ask again at once
 	Reason *transfer.Error `json:"reason"`
+	// Program says that a program of the transfer runs at the destination: the recovery time-out does not
+	// count meanwhile.
+	Program bool `json:"program,omitempty"`
 }
 
 // Refuse answers an Open for good.
@@ -198,6 +201,9 @@ type Outcomes struct {
 	Batch    uint64             `json:"batch"`
 	Outcomes []transfer.Outcome `json:"outcomes"`
 	Last     bool               `json:"last,omitempty"`
+	// Program is, with the last ones, why the program failed that was to run after them; nil: it has
+	// not, or there was none.
+	Program *transfer.Error `json:"program,omitempty"`
 }
 
 // OutcomesAck says that a batch is in the source's ledger.

@@ -48,12 +48,12 @@
 //	                                        ←  RESOLVED(nonce, targets, known), where OPEN has more of
 //	                                           them, or begins behind those that are known
 //	                                        ←  ACCEPT(nonce, epoch, settings, credit, resume)
-//	                                           or BUSY(nonce, place, reason) or REFUSE(nonce, error)
+//	                                           or BUSY(nonce, place, reason, program) or REFUSE(nonce, error)
 //	chunk messages of the epoch, on the lane →
 //	                                        ←  ACK(epoch, sequence, credit, safe point)
 //	                                        ←  RESYNC(new epoch, credit, resume, direct)  at a gap, or when this host's address has changed
 //	                                        ←  BUSY(epoch, reason)                   no space: the epoch is over
-//	                                        ←  OUTCOMES(batch, outcomes, last)
+//	                                        ←  OUTCOMES(batch, outcomes, last, program)
 //	OUTCOMES-ACK(batch)                     →
 //	CANCEL                                  →
 //	                                        ←  CANCELLED
@@ -63,6 +63,12 @@
 // while messages wait to be taken in, RESYNC every second until the epoch's first
 // message, and ACCEPT where a message of an earlier epoch comes instead. Only
 // chunk messages, ACK and RESYNC carry the epoch and are dropped when it is old.
+//
+// The request of OPEN has the programs that the destination is to run, and neither those of the
+// source nor its triggers. BUSY with program says that one of them runs: before the
+// transfer, so that ACCEPT follows, or after it; then the last outcomes follow, whose program says why
+// it failed. The recovery time-out does not count meanwhile. What a program may be, package transfer says
+// (Program, and its limits); a name that leads out of a directory refuses the OPEN.
 //
 // # Who speaks
 //

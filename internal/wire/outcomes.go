@@ -14,7 +14,7 @@ import (
 
 // encodeOutcomes writes the message byte for byte as encoding/json would.
 func encodeOutcomes(e envelope, o *Outcomes) ([]byte, error) {
-	if o.Outcomes == nil {
+	if o.Outcomes == nil || o.Program != nil {
 		body, err := json.Marshal(o)
 		if err != nil {
 			return nil, err

@@ -37,7 +37,14 @@ func sampleRequest() transfer.Request {
 		Compress: transfer.CompressNone, Priority: 9, Job: "nightly", Meta: map[string]string{"k": "v"},
 		Settings: transfer.Settings{ChunkSize: 4096, WindowSize: 2, FrameSize: 3, CheckpointInterval: 4}, Recovery: transfer.Duration(-1),
 		Options: transfer.Options{Recursive: true, Mode: transfer.ModeBinary, Checksum: "sha256",
-			IfExists: transfer.IfExistsOverwrite, Disposition: transfer.DispositionDelete}}
+			IfExists: transfer.IfExistsOverwrite, Disposition: transfer.DispositionDelete},
+		Triggers: []transfer.Trigger{{When: transfer.TriggerSize, Size: 10, Files: []transfer.Path{oddName}}},
+		Programs: &transfer.Programs{PreSource: sampleProgram("a.sh"), PostSource: sampleProgram("b.sh"), PreDest: sampleProgram("c.sh"), PostDest: sampleProgram("d/e.sh")}}
+}
+
+func sampleProgram(name string) *transfer.Program {
+	return &transfer.Program{Name: name, Args: []string{"a b", "\n$HOME"}, Timeout: transfer.Duration(30 * time.Second), Retries: 2,
+		Pause: transfer.Duration(time.Second), Success: "0,4-8"}
 }
 
 func sampleText() transfer.Options {
@@ -60,7 +67,7 @@ func sampleResume() transfer.Resume {
 // samples has one message of every kind, with every field set.
 func samples() map[string]*wire.Message {
 	open := sampleRequest()
-	open.Items, open.Rest = nil, nil
+	open.Items, open.Rest, open.Triggers, open.Programs = nil, nil, nil, open.Programs.OfDest()
 	of := func(m wire.Message) *wire.Message {
 		m.From, m.Transfer = "ALPHA", sampleID
 		return &m
@@ -73,7 +80,7 @@ func samples() map[string]*wire.Message {
 		"accept": of(wire.Message{Kind: wire.KindAccept, Accept: &wire.Accept{Nonce: 3, Epoch: 7, Dest: "00000000000000bb",
 			Settings: transfer.DefaultSettings(), Lane: transfer.LaneQueue, Credit: 1 << 33, Sums: 19, Resume: sampleResume(),
 			Resolution: transfer.Resolution{Base: "/srv/" + oddName, Into: true}, Resolved: sampleResolved()}}),
-		"busy":   of(wire.Message{Kind: wire.KindBusy, Busy: &wire.Busy{Nonce: 3, Epoch: 7, Place: 2, Reason: sampleErr}}),
+		"busy":   of(wire.Message{Kind: wire.KindBusy, Busy: &wire.Busy{Nonce: 3, Epoch: 7, Place: 2, Reason: sampleErr, Program: true}}),
 		"refuse": of(wire.Message{Kind: wire.KindRefuse, Refuse: &wire.Refuse{Nonce: 3, Error: sampleErr}}),
 		"ack": of(wire.Message{Kind: wire.KindAck, Ack: &wire.Ack{Epoch: 7, Seq: 1 << 50, Credit: 99, Bytes: 98,
 			Safe: &wire.Safe{Item: 4, Offset: 1000}}}),

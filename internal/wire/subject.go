@@ -46,6 +46,19 @@ const (
 	Up           = "up"   // a `ferry up`, about what runs in it
 )
 
+// Longest subjects that anybody publishes on, in bytes: tokens of two agents, an ID and an epoch in stored
+// delivery, and an inbox elsewhere.
+const (
+	maxStoreSubject = 256
+	maxSubject      = maxInbox
+)
+
+// TooLong reports whether a subject is longer than any on which something is published. What is stored is
+// listed by its subjects.
+func TooLong(subject string) bool {
+	return len(subject) > maxSubject || len(subject) > maxStoreSubject && strings.HasPrefix(subject, "ferry.store.")
+}
+
 // AskSubject carries questions to whoever has the token to, from whoever has the token from.
 func AskSubject(to, from string) string { return "ferry.ask." + to + "." + from }
 

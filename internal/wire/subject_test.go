@@ -111,3 +111,17 @@ func TestReadStore(t *testing.T) {
 		}
 	}
 }
+
+// The longest subject of stored delivery is none that is too long, and neither is the longest inbox.
+func TestTooLongSubjects(t *testing.T) {
+	longest := transfer.AgentName("A" + strings.Repeat("%", 27))
+	if s := wire.StoreSubject(longest, longest, transfer.ID{}, 1<<32-1); wire.TooLong(s) {
+		t.Errorf("%d bytes of %s", len(s), s)
+	}
+	if s := "ferry.store." + strings.Repeat("a", 256); !wire.TooLong(s) {
+		t.Errorf("%s is stored", s)
+	}
+	if wire.TooLong("ferry.inbox."+strings.Repeat("a", 1200-12)) || !wire.TooLong("ferry.inbox."+strings.Repeat("a", 1200)) {
+		t.Error("an inbox")
+	}
+}

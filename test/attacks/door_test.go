@@ -81,7 +81,7 @@ func (n *network) connect(i *identity.Identity) (*qmgr.Conn, error) {
 // without a certificate of the network, nor where that is all there is.
 func TestNothingIsSaidToStrangers(t *testing.T) {
 	n, other := newNetwork(t), newNetwork(t)
-	qm := n.identity(identity.Manager, "QM2", roles.Manager)
+	qm := n.qm
 	c, err := n.connect(qm)
 	must(t, err)
 	must(t, c.Healthy(n.ctx))
@@ -120,6 +120,22 @@ func TestNothingIsSaidToStrangers(t *testing.T) {
 	}
 }
 
+// Another queue manager of the network is no client: its JWT has no limits, and behind a channel it has those of
+// what passes there.
+func TestAnotherQueueManagerIsNoClient(t *testing.T) {
+	n := newNetwork(t)
+	other := n.identity(identity.Manager, "QM2", roles.Manager)
+	if said := heard(t, n.address, other.Client(func(identity.Name) error { return nil })); said != "" {
+		t.Errorf("another queue manager hears %q", said)
+	}
+	if _, err := n.connect(other); transfer.KindOf(err) != transfer.KindDenied {
+		t.Errorf("another queue manager as a client: %v", err)
+	}
+	c, err := n.connect(n.qm)
+	must(t, err)
+	must(t, c.Healthy(n.ctx))
+}
+
 // heard is what the queue manager says first; with a nil configuration without TLS.
 func heard(t *testing.T, address string, cfg *tls.Config) string {
 	t.Helper()
@@ -140,8 +156,8 @@ func heard(t *testing.T, address string, cfg *tls.Config) string {
 // Who is revoked is cut off, and is not let in again; others stay.
 func TestRevocationCutsOff(t *testing.T) {
 	n := newNetwork(t)
-	stays := n.identity(identity.Manager, "QM2", roles.Manager)
-	goes := n.identity(identity.Manager, "QM3", roles.Manager)
+	stays := n.identity(identity.Coordination, "", roles.Coordination)
+	goes := n.identity(identity.Agent, "ALPHA", roles.Agent)
 	a, err := n.connect(stays)
 	must(t, err)
 	lost := make(chan error, 4)
@@ -189,7 +205,7 @@ func TestSilentStrangersAtTheQueueManager(t *testing.T) {
 		must(t, err)
 		all = append(all, c)
 	}
-	c, err := n.connect(n.identity(identity.Manager, "QM2", roles.Manager))
+	c, err := n.connect(n.qm)
 	must(t, err)
 	must(t, c.Healthy(n.ctx))
 	all[0].SetReadDeadline(time.Now().Add(5 * time.Second))
@@ -228,7 +244,7 @@ func TestStrangersTakeFewDescriptors(t *testing.T) {
 		must(t, err)
 		all = append(all, c)
 	}
-	c, err := n.connect(n.identity(identity.Manager, "QM2", roles.Manager)) // after all of them
+	c, err := n.connect(n.qm) // after all of them
 	must(t, err)
 	must(t, c.Healthy(n.ctx))
 	left, end := 0, time.Now().Add(2*time.Second)

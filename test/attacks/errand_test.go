@@ -151,7 +151,7 @@ func TestErrandsOfOthers(t *testing.T) {
 	}
 
 	// Nothing was made for any of those.
-	manager, err := n.connect(n.identity(identity.Manager, "QM2", roles.Manager))
+	manager, err := n.connect(n.qm)
 	must(t, err)
 	for _, q := range []qmgr.Queue{qmgr.Commands("BETA"), qmgr.Commands("BOB"), qmgr.Events()} {
 		if _, err := manager.Standing(n.ctx, q); transfer.KindOf(err) != transfer.KindNotFound {

@@ -31,10 +31,10 @@ func (n *network) library(i *identity.Identity, options ...nats.Option) *nats.Co
 // delete streams, and put messages in another's queue in another's name.
 func TestNobodyIsAnsweredElsewhere(t *testing.T) {
 	n := newNetwork(t)
-	qm, err := n.connect(n.identity(identity.Manager, "QM2", roles.Manager)) // makes the streams
+	qm, err := n.connect(n.qm) // makes the streams
 	must(t, err)
 	must(t, qm.Healthy(n.ctx))
-	manager := n.library(n.identity(identity.Manager, "QM3", roles.Manager))
+	manager := n.library(n.qm)
 	js, err := jetstream.New(manager)
 	must(t, err)
 	_, err = js.CreateConsumer(n.ctx, roles.StreamCommand, jetstream.ConsumerConfig{Durable: roles.DurableCommand + "ALPHA",

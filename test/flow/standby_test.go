@@ -3,7 +3,9 @@
 package flow_test
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -226,4 +228,50 @@ func TestCoordinationStandsBy(t *testing.T) {
 	n.Thaw("C2")
 	n.Until("the one that woke stands by", func() bool { return turn("C2", "standing by") > 2 })
 	send("fourth")
+}
+
+// An instance whose disk is full when it is to be active waits, and says so; with space it is active.
+func TestAStandbyWaitsForSpace(t *testing.T) {
+	t.Parallel()
+	n := up(t, "ALPHA")
+	one, two := n.Pair("BETA", n.URL(), n.URL())
+	mark := filepath.Join(n.State("BETA"), "standby.mark")
+	if err := errors.Join(os.MkdirAll(n.State("BETA"), 0o700), os.Symlink("/dev/full", mark)); err != nil {
+		t.Fatal(err)
+	}
+	n.Launch(one, two)
+	for _, who := range []string{one, two} {
+		n.Until(who+" waits for space", func() bool {
+			if !n.Running(who) {
+				t.Fatalf("%s has ended: %s", who, n.Wrote(who))
+			}
+			return strings.Contains(n.Wrote(who), "agent BETA waits for space in ")
+		})
+	}
+	if err := os.Remove(mark); err != nil {
+		t.Fatal(err)
+	}
+	n.Until("one of them is active", func() bool { return n.TurnOf(one, "BETA").Active+n.TurnOf(two, "BETA").Active == 1 })
+}
+
+// So does coordination.
+func TestCoordinationWaitsForSpace(t *testing.T) {
+	t.Parallel()
+	n := network.Up(t, network.Setup{Ferry: ferry, Flags: map[string][]string{network.QM: {"--coordination", "none"}}})
+	mark := filepath.Join(n.State("C"), "standby.mark")
+	if err := errors.Join(os.MkdirAll(n.State("C"), 0o700), os.Symlink("/dev/full", mark)); err != nil {
+		t.Fatal(err)
+	}
+	n.AddOther("C1", "coordination ", "coordination", "run", "--standby", "--network", n.URL(), "--dir", n.State("C"))
+	n.Launch("C1")
+	n.Until("it waits for space", func() bool {
+		if !n.Running("C1") {
+			t.Fatalf("it has ended: %s", n.Wrote("C1"))
+		}
+		return strings.Contains(n.Wrote("C1"), "the disk is full; standing by")
+	})
+	if err := os.Remove(mark); err != nil {
+		t.Fatal(err)
+	}
+	n.Until("it is active", func() bool { return strings.Contains(n.Wrote("C1"), "coordination ready") })
 }

@@ -3,9 +3,11 @@
 package flow_test
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -432,4 +434,55 @@ func TestStoredStoreMadeAnew(t *testing.T) {
 	s.Wait().Ends("successful", 0)
 	n.Same("ALPHA", "a", "BETA", "out/a")
 	empty(t, n)
+}
+
+// A file with a slow digest is followed by more items that cannot be sent than a destination holds undecided: none of
+// them is in the way of the digest, which comes after the file.
+func TestStoredDigestBeforeManyFailures(t *testing.T) {
+	t.Parallel()
+	n := network.Up(t, network.Setup{Ferry: ferry, Shape: atOne(), Agents: []string{"ALPHA", "BETA"}})
+	n.File("ALPHA", "in/a/big", 1, 48*mib)
+	n.File("ALPHA", "in/b/0000", 2, 10)
+	for k := range 2500 {
+		if err := syscall.Mkfifo(n.Path("ALPHA", fmt.Sprintf("in/b/%04d", k+1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum := n.Send(stored, "--checksum", "md5", "-r", "ALPHA:in", "BETA:out/").Ends("partial", 20).Summary
+	if sum.Resumes != 0 || sum.FilesFailed != 2500 {
+		t.Errorf("%d resumes, %d items failed", sum.Resumes, sum.FilesFailed)
+	}
+	empty(t, n)
+}
+
+// What is stored for an agent that is removed goes, and so does what it has stored. Should it come back, what it does not find is
+// sent anew. So it is with one that was revoked.
+func TestTheStoreForgetsAnAgentThatIsRemoved(t *testing.T) {
+	t.Parallel()
+	n := network.Up(t, network.Setup{Ferry: ferry, Shape: atOne(), Agents: []string{"ALPHA", "BETA"}})
+	n.File("ALPHA", "a", 1, 3*mib)
+	w := n.Wire()
+	n.Stop("BETA")
+	s := n.SendAsync(stored, "ALPHA:a", "BETA:out/")
+	isSent(t, n, s.ID())
+	if left, _ := w.Stored("FERRY_STORE"); left == 0 {
+		t.Fatal("nothing is stored")
+	}
+	n.Ferry("agent", "rm", "BETA").OK()
+	if left, _ := w.Stored("FERRY_STORE"); left != 0 {
+		t.Errorf("%d messages are stored for an agent that was removed", left)
+	}
+	n.Start("BETA")
+	s.Wait().Ends("successful", 0)
+	n.Same("ALPHA", "a", "BETA", "out/a")
+
+	n.Stop("BETA")
+	s = n.SendAsync(stored, "ALPHA:a", "BETA:out2/")
+	isSent(t, n, s.ID())
+	n.Ferry("identity", "revoke", "BETA").OK()
+	if left, _ := w.Stored("FERRY_STORE"); left != 0 {
+		t.Errorf("%d messages are stored for an agent that was revoked", left)
+	}
+	n.Ferry("transfer", "cancel", s.ID()).OK()
+	s.Wait()
 }

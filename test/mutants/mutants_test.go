@@ -46,6 +46,8 @@ const (
 	inLocalfs   = "./internal/localfs"
 	inTampered  = "./test/faults/tampering"
 	inManager   = "./internal/qmgr"
+	inSchedule  = "./internal/schedule"
+	inProgram   = "./internal/program"
 )
 
 var mutants = []mutant{
@@ -79,6 +81,9 @@ var mutants = []mutant{
 	{"state-dir-not-watched", "nobody looks whether the ledger is still at its path", inLedger, "ledger-taken"},
 	{"stored-acked-early", "what is stored goes before what it brings is safe", inQueue, "stored"},
 	{"stored-not-purged", "nobody removes what a transfer that is over has left in the store", inQueue, "stored"},
+	{"program-twice", "a program whose end is on record is run again", inKill, "kill-programs"},
+	{"program-code-ignored", "the exit code of a program is ignored", inProtocol, "TestProgramsFail"},
+	{"program-link-out", "a program is looked for in its directory before links are resolved, and not after", inProgram, "TestOnlyProgramsOfTheDirectory"},
 	{"requests-first", "requests are taken before the cancels that wait have been obeyed", inQueue, "withdrawals"},
 	{"late-request-taken", "a request is accepted after its submitter has given it up", inQueue, "withdrawals"},
 	{"floor-believed", "a gap in an agent's audit records is passed over for good", inSpeakers, "speakers"},
@@ -101,6 +106,8 @@ var mutants = []mutant{
 	{"fence-unchecked", "an instance that has lost its ledger does not look at the mark", inKill, "takeover"},
 	{"ledger-taken-in-place", "a ledger is taken over without a copy", inKill, "takeover"},
 	{"generation-not-raised", "a takeover goes on in the temporaries of the instance before", inKill, "takeover"},
+	{"schedule-id-unwritten", "an occurrence is submitted under an ID that is not written down", inSchedule, "TestAYear"},
+	{"schedule-in-utc", "days are counted in UTC, not in the schedule's zone", inSchedule, "TestOnceADay"},
 }
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }

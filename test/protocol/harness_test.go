@@ -51,6 +51,7 @@ type setup struct {
 	stdin    io.Reader // what SRC sends, in place of files
 	stdout   io.Writer // where DST writes what comes of transfer id, in place of files
 	id       transfer.ID
+	stage    *stage // what programs do; nil: none are run
 }
 
 // A world has a source agent, a destination agent, and the courier between.

@@ -103,7 +103,10 @@ func (n *network) state(name transfer.AgentName) string {
 func (n *network) start(name transfer.AgentName) {
 	n.t.Helper()
 	must(n.t, os.MkdirAll(n.root(name), 0o755))
-	a, err := agent.Start(n.ctx, agent.Config{Name: name, Dir: n.state(name), Roots: []string{n.root(name)}, Sandbox: n.sandbox(name), Log: slog.New(slog.DiscardHandler)}, n.connect(string(name)))
+	programs := filepath.Join(n.dir, "programs")
+	must(n.t, os.MkdirAll(programs, 0o755))
+	must(n.t, os.Chmod(programs, 0o755))
+	a, err := agent.Start(n.ctx, agent.Config{Programs: programs, Name: name, Dir: n.state(name), Roots: []string{n.root(name)}, Sandbox: n.sandbox(name), Log: slog.New(slog.DiscardHandler)}, n.connect(string(name)))
 	must(n.t, err)
 	n.t.Cleanup(a.Stop)
 	n.agents[name] = a
@@ -210,6 +213,16 @@ func TestEveryEventIsWritten(t *testing.T) {
 	n.ends(s, q, transfer.Successful)
 	caused("ann", audit.Submitted, audit.Accepted, audit.Started, audit.Items, audit.Deleted, audit.Completed)
 
+	nothing := filepath.Join(n.dir, "programs", "nothing")
+	must(t, os.WriteFile(nothing, []byte("#!/bin/sh\n"), 0o755))
+	must(t, os.Chmod(nothing, 0o755))
+	must(t, os.WriteFile(filepath.Join(n.root(srcName), "b"), []byte("data"), 0o644))
+	s, q = n.submit("erin", func(q *transfer.Request) {
+		q.Items, q.Programs = transfer.ItemsOf("b"), &transfer.Programs{PreDest: &transfer.Program{Name: "nothing"}, PostSource: &transfer.Program{Name: "nothing"}}
+	})
+	n.ends(s, q, transfer.Successful)
+	caused("erin", audit.Ran)
+
 	s, q = n.submit("bob", func(q *transfer.Request) { q.Items = transfer.ItemsOf("missing") })
 	n.ends(s, q, transfer.Failed)
 	caused("bob", audit.Failed)
@@ -294,7 +307,7 @@ func TestEveryEventIsWritten(t *testing.T) {
 			t.Errorf("%s names %v, and %s has caused one", what, slices.Sorted(maps.Keys(who)), by[event])
 		}
 	}
-	for _, what := range []string{"started destination", "item destination", "completed destination", "cancelled destination", "deleted source"} {
+	for _, what := range []string{"program source", "program destination", "started destination", "item destination", "completed destination", "cancelled destination", "deleted source"} {
 		if named[what] == nil {
 			t.Errorf("%s was not written", what)
 		}

@@ -48,6 +48,7 @@ type filter struct {
 	admit    func(jwt string) (replies string, err error)
 	admitted bool
 	replies  string // how the reply of every message begins
+	tooLong  func(subject string) bool
 }
 
 var (
@@ -152,10 +153,16 @@ func (f *filter) message(op string, args []string, sizes int) error {
 		return errors.New("the headers of a message are longer than the message")
 	}
 
+	refused := ""
 	if reply := args[1]; len(args) > 1+sizes && !f.mayReply(reply) {
+		refused = Refused + reply
+	} else if f.tooLong != nil && f.tooLong(args[0]) {
+		refused = RefusedLong
+	}
+	if refused != "" {
 		// Nobody may publish on this subject, so the server refuses it in its own words, and
 		// the client goes on.
-		if err := f.line("PUB", []string{Refused + reply, "0"}); err != nil {
+		if err := f.line("PUB", []string{refused, "0"}); err != nil {
 			return err
 		}
 		if _, err := io.CopyN(io.Discard, f.in, int64(size)); err != nil {

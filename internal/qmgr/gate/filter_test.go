@@ -17,6 +17,7 @@ const hello = `CONNECT {"jwt":"j","sig":"s","name":"n","lang":"go","version":"1"
 func passed(said string) (string, error) {
 	var out bytes.Buffer
 	f := &filter{in: bufio.NewReaderSize(strings.NewReader(said), inBuffer), out: bufio.NewWriter(&out),
+		tooLong: func(subject string) bool { return len(subject) > 30 },
 		admit: func(jwt string) (string, error) {
 			if jwt != "j" {
 				return "", errors.New("nobody knows it")
@@ -46,6 +47,7 @@ func TestFilter(t *testing.T) {
 		"PUB a ferry.inbox.ALPHA.QM.x.1 2\r\nhi\r\n":                      "PUB a ferry.inbox.ALPHA.QM.x.1 2\r\nhi\r\n",
 		"PUB a ferry.inbox.ALPHAX.y 2\r\nhi\r\nPING\r\n":                  "PUB ferry.refused.reply.ferry.inbox.ALPHAX.y 0\r\n\r\nPING\r\n",
 		"PUB a ferry.inbox.ALPHA. 0\r\n\r\n":                              "PUB ferry.refused.reply.ferry.inbox.ALPHA. 0\r\n\r\n",
+		"PUB " + strings.Repeat("a", 31) + " 2\r\nhi\r\nPING\r\n":         "PUB ferry.refused.subject 0\r\n\r\nPING\r\n",
 		"HPUB a ferry.command.BETA.bob 2 4\r\nhihi\r\nPING\r\n":           "PUB ferry.refused.reply.ferry.command.BETA.bob 0\r\n\r\nPING\r\n",
 		"PUB a $JS.API.STREAM.DELETE.FERRY_OWNER 0\r\n\r\n":               "PUB ferry.refused.reply.$JS.API.STREAM.DELETE.FERRY_OWNER 0\r\n\r\n",
 		"PUB a ferry.command.BETA.bob 102400\r\n" + long + "\r\nPING\r\n": "PUB ferry.refused.reply.ferry.command.BETA.bob 0\r\n\r\nPING\r\n",

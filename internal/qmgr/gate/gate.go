@@ -32,6 +32,9 @@ import (
 // where the client named a reply that is not its own. The reply follows.
 const Refused = "ferry.refused.reply."
 
+// RefusedLong is the same where the subject is too long.
+const RefusedLong = "ferry.refused.subject"
+
 // GreetTime is how long somebody may take to say who he is, over the worst line.
 const GreetTime = 10 * time.Second
 
@@ -54,6 +57,9 @@ type Config struct {
 	// replies of the client's messages begin; "" for a client that may name any. The
 	// server checks the JWT itself, later.
 	Admit func(s tls.ConnectionState, jwt string) (replies string, err error)
+	// TooLong reports whether nobody may publish on a subject, whatever his rights are; nil: the server decides
+	// alone.
+	TooLong func(subject string) bool
 	// Name is whose connection it is; each has Most at once, and "" any number.
 	Name func(tls.ConnectionState) string
 	Most int
@@ -147,7 +153,7 @@ func (g *Gate) serve(raw net.Conn) {
 
 	known, leave := false, func() {}
 	defer func() { leave() }()
-	f := &filter{in: bufio.NewReaderSize(client, inBuffer), out: bufio.NewWriterSize(server, outBuffer)}
+	f := &filter{in: bufio.NewReaderSize(client, inBuffer), out: bufio.NewWriterSize(server, outBuffer), tooLong: g.cfg.TooLong}
 	f.admit = func(jwt string) (string, error) {
 		replies, err := g.cfg.Admit(client.ConnectionState(), jwt)
 		if err == nil {

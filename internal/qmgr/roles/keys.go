@@ -194,6 +194,9 @@ func (k *Keys) Claims(name string, number uint64, revoked []Revocation) (c Claim
 // question that waits for its answer.
 const maxSubs = 1000
 
+// maxLinkSubs is the same of a channel: some ten for each agent behind it.
+const maxLinkSubs = 1 << 19
+
 // template is a grant as NATS has it. Nobody may answer to a subject that a message
 // happens to name.
 func template(r Role, g Grant) jwt.UserPermissionLimits {
@@ -210,7 +213,7 @@ func template(r Role, g Grant) jwt.UserPermissionLimits {
 	t.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeStandard, jwt.ConnectionTypeInProcess, jwt.ConnectionTypeWebsocket}
 	if r == Channel {
 		t.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeLeafnode}
-		t.Subs = jwt.NoLimit
+		t.Subs = maxLinkSubs
 	}
 	return t
 }

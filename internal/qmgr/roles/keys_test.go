@@ -44,6 +44,24 @@ func TestKeysAreKept(t *testing.T) {
 	}
 }
 
+// Everybody but a queue manager at its own port has a limit of subscriptions.
+func TestSubscriptionsAreLimited(t *testing.T) {
+	k, err := roles.NewKeys()
+	must(t, err)
+	all, err := k.Claims("test", 1, nil)
+	must(t, err)
+	for _, text := range []string{all.Account, all.Data} {
+		c, err := jwt.DecodeAccountClaims(text)
+		must(t, err)
+		for _, scope := range c.SigningKeys {
+			s := scope.(*jwt.UserScope)
+			if limit := s.Template.Subs; (limit == jwt.NoLimit) != (s.Role == string(roles.Manager)) {
+				t.Errorf("%s may have %d subscriptions", s.Role, limit)
+			}
+		}
+	}
+}
+
 // Nobody is signed in under a name that is more than one token, or with a key that is none.
 func TestWhoIsNotSignedIn(t *testing.T) {
 	k, err := roles.NewKeys()

@@ -100,7 +100,7 @@ func Grants() map[Role]Grant {
 	agent := ours(Self)
 	agent.Publish = slices.Concat(agent.Publish, []string{
 		"ferry.reply.*." + Self,
-		"ferry.store.*." + Self + ".>",
+		"ferry.store.*." + Self + ".*.*", // nothing deeper: every subject is listed for its destination
 		"ferry.beat." + Self,
 		"ferry.progress." + Self + ".*",
 		"ferry.event." + Self,

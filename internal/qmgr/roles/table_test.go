@@ -178,7 +178,7 @@ func subjects() []string {
 
 	all = append(all, ">", "*", "ferry.>", "ferry.*", "ferry.reply.>", "ferry.reply.*.*", "ferry.inbox.>", "ferry.inbox.*.>", "_INBOX.>", "_INBOX.x", "$SYS.>", "$SYS.REQ.SERVER.PING",
 		"$SYS.REQ.USER.INFO", "$SYS.REQ.ACCOUNT.PING.CONNZ", "$JS.API.INFO", "$JS.API.>", "$JS.>", "$JS.EVENT.ADVISORY.>", "$KV.FERRY_OWNER.ALPHA", "$O.x.y", "$SRV.PING", "other.subject",
-		"ferry.ask.BETA", "ferry.reply.BETA", "ferry.data.BETA.ALPHA", "ferry.control.ALPHA.ALPHA", "ferry.command.BETA.ALPHA", "ferry.command.ALPHA.alice.x")
+		"ferry.store.BETA.ALPHA.x", "ferry.store.BETA.ALPHA.x.y.z", "ferry.ask.BETA", "ferry.reply.BETA", "ferry.data.BETA.ALPHA", "ferry.control.ALPHA.ALPHA", "ferry.command.BETA.ALPHA", "ferry.command.ALPHA.alice.x")
 	slices.Sort(all)
 	return slices.DeleteFunc(slices.Compact(all), func(s string) bool { return strings.Contains(s, "{{") })
 }

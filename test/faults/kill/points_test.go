@@ -26,6 +26,7 @@ const (
 	submitting            // the command that submits meets it
 	takingOver            // only an instance that takes over from another one; see TestCampaignTakeover
 	onDuty                // only an agent that has a monitor, a schedule or a template
+	calling               // only a transfer with triggers or programs; see TestCampaignKillPrograms
 )
 
 // A point is a failpoint, and who meets it.
@@ -44,7 +45,7 @@ var byPrefix = map[string][]string{
 	"agent": {source}, "walk": {source}, "sender": {source}, "delete": {source}, "journal": {source}, "control": {source},
 	"receiver": {dest}, "commit": {dest}, "checkpoint": {dest}, "recover": {dest},
 	"ledger": {source, dest}, "outbox": {source, dest}, "claim": {source, dest}, "takeover": {dest},
-	"audit": {network.QM}, "coordination": {network.QM}, "submit": {""}, "duty": {source}, "monitor": {source},
+	"audit": {network.QM}, "coordination": {network.QM}, "submit": {""}, "duty": {source}, "monitor": {source}, "schedule": {source}, "program": {source, dest},
 }
 
 var (
@@ -110,12 +111,18 @@ var special = map[string]point{
 	"claim.before_rename":      {way: takingOver},
 	"claim.copied":             {way: takingOver},
 	"takeover.copied":          {way: takingOver},
+	"sender.after_trigger":     {way: calling},
+	"program.begun":            {way: calling},
+	"program.ran":              {way: calling},
+	"program.recorded":         {way: calling},
 	"duty.before_accept":       {way: onDuty},
 	"duty.after_accept":        {way: onDuty},
 	"duty.after_command":       {way: onDuty},
 	"monitor.before_record":    {way: onDuty},
 	"monitor.after_record":     {way: onDuty},
 	"monitor.before_done":      {way: onDuty},
+	"schedule.after_claim":     {way: onDuty},
+	"schedule.before_settle":   {way: onDuty},
 }
 
 // A plan is one case: a point that is to be met in one kind of work.
@@ -154,7 +161,7 @@ func plans(t testing.TB) (all []plan) {
 		}
 		for _, who := range byPrefix[prefix] {
 			p := special[name]
-			if p.way == takingOver || p.way == onDuty {
+			if p.way == takingOver || p.way == onDuty || p.way == calling {
 				continue
 			}
 			p.name, p.who = name, who

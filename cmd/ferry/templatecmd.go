@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/client"
+	"ferry/internal/template"
+	"ferry/internal/transfer"
+)
+
+func newTemplate() *cobra.Command {
+	c := &cobra.Command{Use: "template", Short: "Keep requests with parameters under names, and send from them", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(newTemplateCreate(), newTemplateLs(), newTemplateShow(), newTemplateRm(), newTemplateExport(), newTemplateImport(), newTemplateSend())
+	return c
+}
+
+// What --json prints of templates.
+type (
+	// A templateLine is a template that was made, imported, listed or removed.
+	templateLine struct {
+		MessageType string             `json:"message_type"` // template, created, removed
+		Agent       transfer.AgentName `json:"agent"`
+		template.Line
+	}
+	// A templateShown is a template of `ferry template show`.
+	templateShown struct {
+		MessageType string             `json:"message_type"` // template
+		Agent       transfer.AgentName `json:"agent"`
+		*template.Template
+	}
+)
+
+func newTemplateCreate() *cobra.Command {
+	q, f := &query{}, &sendFlags{}
+	var params []string
+	var redefine bool
+	c := &cobra.Command{Use: "create NAME [flags] SOURCE... DEST", Short: "Have the source agent keep a template",
+		Long: `Makes a template of what ferry send would send: flags, sources and a destination
+with parameters in them, written ${NAME}. A parameter is needed by whoever sends from
+the template, unless --param gives it a default. Sources, destinations, --job and
+--meta may have parameters. A shell leaves ${NAME} alone between '…'.`,
+		Example: `  ferry template create daily --param day=today 'ALPHA:out/${day}/*.csv' 'BETA:in/${customer}/'
+  ferry template send daily --set customer=acme`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 3 {
+				return transfer.Errorf(transfer.KindUsage, "`ferry template create` takes NAME SOURCE... DEST; it got %s", plural(int64(len(args)), "argument"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req, local, err := f.request(args[1:], cmd.InOrStdin())
+			switch {
+			case err != nil:
+				return err
+			case isStream(req):
+				return transfer.Errorf(transfer.KindUsage, "standard input is no source of a template")
+			case local:
+				return transfer.Errorf(transfer.KindUsage, "a template is kept by its source agent, and no agent is named").WithHint("name one on both sides, as ALPHA:pay.csv BETA:in/")
+			}
+			t, err := template.New(args[0], req, params)
+			if err != nil {
+				return err
+			}
+			return q.keepTemplate(cmd, t, redefine)
+		}}
+	q.add(c)
+	f.addRequest(c.Flags())
+	c.Flags().StringArrayVar(&params, "param", nil, "K=DEFAULT, a parameter that need not be given, or K, one that must be; may be repeated")
+	c.Flags().BoolVar(&redefine, "redefine", false, "put it in the place of the template of that name")
+	return c
+}
+
+// keepTemplate has a template's source agent keep it.
+func (q *query) keepTemplate(cmd *cobra.Command, t *template.Template, redefine bool) error {
+	text, err := t.Export()
+	if err != nil {
+		return err
+	}
+	if _, err := template.Parse(text); err != nil { // with its size
+		return err
+	}
+	net, ctx, done, err := q.open(cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	req := t.Request
+	req.ID = transfer.NewID(time.Now())
+	if err := net.Check(ctx, &req); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, keepWait)
+	defer cancel()
+	return commandTemplate(ctx, cmd, client.AtAgent{Client: net, Agent: req.Source}, q.json, "created", template.Put{Template: text, Redefine: redefine})
+}
+
+// commandTemplate gives a command about a template, and prints what came of it.
+func commandTemplate(ctx context.Context, cmd *cobra.Command, at client.AtAgent, asJSON bool, word string, body any) error {
+	kind := template.CommandPut
+	if _, is := body.(template.Named); is {
+		kind = template.CommandRemove
+	}
+	ans, err := at.Command(ctx, kind, body)
+	if err != nil {
+		return err
+	}
+	l, err := keptIn[template.Line](ans)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		printJSON(cmd, templateLine{word, at.Agent, *l})
+		return nil
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", l.Name, word)
+	return nil
+}
+
+func newTemplateLs() *cobra.Command {
+	q := &keptQuery{}
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List templates of agents that you may send from", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			k, done, err := q.openKept(cmd)
+			if err != nil {
+				return err
+			}
+			defer done()
+			rows := [][]string{{"NAME", "AGENT", "TO", "PARAMETERS", "OWNER"}}
+			err = k.each(func(at client.AtAgent) error {
+				for page := (template.Page{}); ; {
+					l, err := readKept[template.Listed](k.ctx, at, template.AskList, page)
+					if err != nil {
+						return err
+					}
+					for _, t := range l.Templates {
+						if q.json {
+							printJSON(cmd, templateLine{"template", at.Agent, t})
+						}
+						rows = append(rows, []string{t.Name, string(at.Agent), string(t.Destination), or(paramsText(&t), "-"), person(t.Principal)})
+						page.After = t.Name
+					}
+					if !l.More {
+						return nil
+					}
+				}
+			})
+			if err == nil && !q.json {
+				table(cmd.OutOrStdout(), rows)
+			}
+			return err
+		}}
+	q.add(c)
+	return c
+}
+
+func paramsText(l *template.Line) string {
+	var all []string
+	for _, p := range l.Params {
+		all = append(all, paramText(&p))
+	}
+	if l.More > 0 {
+		all = append(all, fmt.Sprintf("and %d more", l.More))
+	}
+	return strings.Join(all, " ")
+}
+
+func paramText(p *template.Param) string {
+	if p.Default == nil {
+		return p.Name
+	}
+	return p.Name + "=" + printable(*p.Default)
+}
+
+func newTemplateShow() *cobra.Command {
+	q := &keptQuery{}
+	c := &cobra.Command{Use: "show NAME", Short: "Show a template", Args: oneArg("the template's name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return q.withTemplate(cmd, args[0], func(_ *kept, at client.AtAgent, t *template.Template) error {
+				if q.json {
+					printJSON(cmd, templateShown{"template", at.Agent, t})
+					return nil
+				}
+				rows := [][]string{{"template", t.Name}, {"agent", string(at.Agent)}, {"owner", person(t.Principal)}, {"made", stamp(t.Made)}}
+				for n := range t.Params {
+					text := paramText(&t.Params[n])
+					if t.Params[n].Default == nil {
+						text += ", which must be given"
+					}
+					rows = append(rows, []string{"parameter", text})
+				}
+				table(cmd.OutOrStdout(), append(rows, requestRows(&t.Request)...))
+				return nil
+			})
+		}}
+	q.add(c)
+	return c
+}
+
+// withTemplate finds the template of a name and calls fn with it.
+func (q *keptQuery) withTemplate(cmd *cobra.Command, name string, fn func(*kept, client.AtAgent, *template.Template) error) error {
+	k, done, err := q.openKept(cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	at, t, err := find[template.Template](k, template.AskGet, "template", name, template.Named{Name: name})
+	if err != nil {
+		return err
+	}
+	return fn(k, at, t)
+}
+
+func newTemplateRm() *cobra.Command {
+	q := &keptQuery{}
+	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Remove a template", Args: oneArg("the template's name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return q.withTemplate(cmd, args[0], func(k *kept, at client.AtAgent, _ *template.Template) error {
+				ctx, cancel := context.WithTimeout(k.ctx, q.timeout)
+				defer cancel()
+				return commandTemplate(ctx, cmd, at, q.json, "removed", template.Named{Name: args[0]})
+			})
+		}}
+	q.add(c)
+	return c
+}
+
+func newTemplateExport() *cobra.Command {
+	q := &keptQuery{}
+	c := &cobra.Command{Use: "export NAME", Short: "Print a template in JSON, as ferry template import takes it", Args: oneArg("the template's name"),
+		Example: "  ferry template export daily > daily.json\n  ferry template import daily.json --network nats://OTHER:4222",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return q.withTemplate(cmd, args[0], func(_ *kept, _ client.AtAgent, t *template.Template) error {
+				text, err := t.Export()
+				if err == nil {
+					fmt.Fprintln(cmd.OutOrStdout(), string(text))
+				}
+				return err
+			})
+		}}
+	q.add(c)
+	return c
+}
+
+func newTemplateImport() *cobra.Command {
+	q := &query{}
+	var redefine bool
+	c := &cobra.Command{Use: "import FILE|-", Short: "Have the agent that a template names as its source keep it", Args: oneArg("the file with the template, or -"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in := cmd.InOrStdin()
+			if args[0] != "-" {
+				f, err := os.Open(args[0])
+				if err != nil {
+					return transfer.Errorf(transfer.KindUsage, "the template cannot be read: %w", err)
+				}
+				defer f.Close()
+				in = f
+			}
+			data, err := io.ReadAll(io.LimitReader(in, template.MaxSize+1))
+			if err != nil {
+				return transfer.Errorf(transfer.KindUsage, "the template in %s cannot be read: %w", args[0], err)
+			}
+			t, err := template.Parse(data)
+			if err != nil {
+				return err
+			}
+			return q.keepTemplate(cmd, t, redefine)
+		}}
+	q.add(c)
+	c.Flags().BoolVar(&redefine, "redefine", false, "put it in the place of the template of that name")
+	return c
+}
+
+func newTemplateSend() *cobra.Command {
+	q, f := &keptQuery{}, &sendFlags{}
+	var set []string
+	c := &cobra.Command{Use: "send NAME", Short: "Send from a template, and wait as ferry send does; the result code is the transfer's",
+		Example: "  ferry template send daily --set customer=acme --set day=2026-11-30",
+		Args:    oneArg("the template's name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			values, err := template.ParseSet(set)
+			if err != nil {
+				return err
+			}
+			return q.withTemplate(cmd, args[0], func(k *kept, _ client.AtAgent, t *template.Template) error {
+				req, err := t.Fill(values)
+				if err != nil {
+					return err
+				}
+				now := time.Now()
+				req.ID, req.Submitted, req.Originator = transfer.NewID(now), now.UTC(), k.net.Who
+				f.json = q.json
+				return submitAndWatch(k.ctx, cmd, k.net, req, f, newView(cmd, f.json, f.quiet))
+			})
+		}}
+	q.add(c)
+	fl := c.Flags()
+	fl.StringArrayVar(&set, "set", nil, "K=V, the value of a parameter; may be repeated")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
+	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no notices")
+	return c
+}

@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"time"
+
+	"ferry/internal/ledger"
+	"ferry/internal/mftxml"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// document takes a message of the COMMAND queue that is XML of MQ MFT: a request, or a cancel.
+// It is taken as a message of Ferry's own would be. Where it names no transfer ID, the message
+// itself does: each delivery of it is the same transfer.
+func (a *intake) document(d qmgr.Delivery, now time.Time) {
+	principal := wire.LastToken(d.Subject)
+	s := &wire.Submit{V: wire.Version, Request: transfer.Request{ID: mftxml.IDOf(d.Data, principal, d.Stored)}}
+	doc, err := mftxml.Parse(d.Data)
+	if err != nil {
+		a.poisonous(d, s, err)
+		return
+	}
+
+	s.Reply = doc.Reply()
+	if doc.Cancel != nil {
+		a.cancelDocument(d, s, doc.Cancel)
+		return
+	}
+	if !doc.ID.IsZero() {
+		s.Request.ID = doc.ID
+	}
+
+	q, err := doc.Request(s.Request.ID)
+	if err != nil {
+		a.poisonous(d, s, err)
+		return
+	}
+	if q.Originator == (transfer.Originator{}) {
+		q.Originator.User = principal
+	}
+
+	head, parts, err := q.Split()
+	if err != nil {
+		a.poisonous(d, s, err)
+		return
+	}
+	s.Request = *head
+	a.take(d, s, parts, now)
+}
+
+// cancelDocument obeys a cancel in XML. The command has the ID that the message gives it.
+func (a *intake) cancelDocument(d qmgr.Delivery, s *wire.Submit, of *mftxml.Cancel) {
+	principal := wire.LastToken(d.Subject)
+	var elsewhere error
+	err := a.ledger.View(func(t *ledger.Tx) error {
+		own, err := t.Source(of.Transfer)
+		if err != nil || own != nil {
+			return err
+		}
+		if in, err := t.Incoming(of.Transfer); err != nil || in == nil {
+			return err
+		}
+		elsewhere = transfer.Errorf(transfer.KindUsage, "%s is the destination of transfer %s", a.cfg.Name, of.Transfer).WithHint("cancel it at its source")
+		return nil
+	})
+	if err == nil && elsewhere != nil {
+		a.quiet.Warn("a cancel is refused", "principal", principal, "transfer", of.Transfer, "error", elsewhere)
+		a.answer(principal, s.Reply, wire.Answer{V: wire.Version, ID: s.Request.ID, Error: transfer.AsError(elsewhere)})
+		d.Ack()
+		return
+	}
+	c := &wire.Control{V: wire.Version, ID: s.Request.ID, Kind: wire.ControlCancel, Body: wire.Marshal(wire.OfTransfer{Transfer: of.Transfer}), Originator: of.Originator}
+	var ans []byte
+	if err == nil {
+		ans, err = a.control(c, principal)
+	}
+	if err != nil {
+		a.log.Error("cannot process command; left in its queue", "error", err)
+		d.Nak(again)
+		return
+	}
+	a.answerWith(principal, s.Reply, ans)
+	d.Ack()
+}

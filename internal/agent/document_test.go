@@ -1,0 +1,233 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/mftxml"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// asXML is a transfer from ALPHA in MQ MFT's words, with attributes of the request and with items.
+func asXML(attrs, inside string, sources ...string) string {
+	var items strings.Builder
+	for _, s := range sources {
+		fmt.Fprintf(&items, `<item mode="binary" checksumMethod="MD5"><source><file>%s</file></source><destination type="file" exist="error"><file>b-%s</file></destination></item>`, s, s)
+	}
+	return `<?xml version="1.0" encoding="UTF-8"?><request version="6.00" xmlns:ferry="urn:ferry"` + attrs + `><managedTransfer><originator><hostName>desk</hostName><userID>bob</userID></originator>` +
+		`<sourceAgent agent="ALPHA" QMgr="QM1"/><destinationAgent agent="BETA" QMgr="QM1"/>` + inside + `<transferSet recoveryTimeout="-1">` + items.String() + `</transferSet></managedTransfer></request>`
+}
+
+// A post is somebody who puts documents on ALPHA's COMMAND queue, as often as he likes, and hears what
+// becomes of them.
+type post struct {
+	*scene
+	acks, naks, terms int
+	answers           chan []byte
+	inbox             string
+	name              string // his principal
+}
+
+func newPost(t *testing.T) *post {
+	s := newScene(t)
+	p := &post{scene: s, answers: make(chan []byte, 100), inbox: s.stranger.NewInbox("ALPHA"), name: s.stranger.Self()}
+	s.hear(p.inbox, func(m qmgr.Message) { p.answers <- m.Data })
+	return p
+}
+
+// put delivers one message that was stored at a time.
+func (p *post) put(doc string, stored time.Time) {
+	p.agent.Deliver(qmgr.Delivery{Subject: wire.CommandSubject("ALPHA", p.name), Data: []byte(doc), Attempts: 1, Stored: stored,
+		Ack:  func() error { p.acks++; return nil },
+		Nak:  func(time.Duration) error { p.naks++; return nil },
+		Term: func() error { p.terms++; return nil }})
+}
+
+// knows asks ALPHA for a transfer.
+func (p *post) knows(id transfer.ID) *transfer.Progress {
+	p.t.Helper()
+	data, err := p.stranger.Request(p.ctx, wire.AskAgent("ALPHA", p.stranger.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: id}), patience)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	a, err := wire.DecodeAnswer(data)
+	if err != nil && transfer.KindOf(err) != transfer.KindNotFound {
+		p.t.Fatal(err)
+	}
+	if err != nil {
+		return nil
+	}
+	return a.Progress
+}
+
+// hears gives the next answer.
+func (p *post) hears() (*wire.Answer, error) {
+	p.t.Helper()
+	select {
+	case data := <-p.answers:
+		return wire.DecodeAnswer(data)
+	case <-time.After(patience):
+		p.t.Fatal("nobody answers")
+	}
+	return nil, nil
+}
+
+// A document is one transfer, however often its message is delivered, and two that are stored are two.
+func TestADocumentIsOneTransfer(t *testing.T) {
+	p := newPost(t)
+	stored := time.Now().Add(-time.Minute)
+	doc := asXML("", "<reply>"+p.inbox+"</reply>", "a")
+	id := mftxml.IDOf([]byte(doc), p.name, stored)
+	for n := range 3 {
+		p.put(doc, stored)
+		ans, err := p.hears()
+		if err != nil || ans.ID != id || ans.Progress == nil || ans.Progress.ID != id || ans.Progress.Originator != "bob@desk" || ans.Progress.Principal != p.name {
+			t.Fatalf("delivered %d times: %+v, %v", n+1, ans, err)
+		}
+		if p.acks != n+1 || p.naks+p.terms != 0 {
+			t.Fatalf("it is acknowledged %d times, and refused %d times", p.acks, p.naks+p.terms)
+		}
+	}
+
+	again := stored.Add(time.Second)
+	p.put(doc, again)
+	if second := mftxml.IDOf([]byte(doc), p.name, again); second == id || p.knows(second) == nil || p.knows(id) == nil {
+		t.Error("two documents are one transfer")
+	}
+}
+
+// A document that names its transfer is that one whenever it is stored, and no other may have its name.
+func TestADocumentThatNamesItsTransfer(t *testing.T) {
+	p := newPost(t)
+	id := transfer.NewID(time.Now())
+	named := ` ferry:id="` + id.String() + `"`
+	reply := "<reply>" + p.inbox + "</reply>"
+	for n := range 2 {
+		p.put(asXML(named, reply, "a"), time.Now().Add(time.Duration(n)*time.Second))
+		if ans, err := p.hears(); err != nil || ans.Progress == nil || ans.Progress.ID != id {
+			t.Fatalf("%+v, %v", ans, err)
+		}
+	}
+	p.put(asXML(named, reply, "other"), time.Now())
+	if _, err := p.hears(); transfer.KindOf(err) != transfer.KindConflict {
+		t.Errorf("another transfer under the same ID: %v", err)
+	}
+	if p.acks != 3 || p.terms+p.naks != 0 {
+		t.Errorf("%d are acknowledged", p.acks)
+	}
+}
+
+// Many items are kept in parts, as those of any request.
+func TestADocumentWithManyItems(t *testing.T) {
+	p := newPost(t)
+	var names []string
+	for n := range 2000 {
+		names = append(names, fmt.Sprintf("file-%04d", n))
+	}
+	doc, stored := asXML("", "<reply>"+p.inbox+"</reply>", names...), time.Now()
+	for range 2 {
+		p.put(doc, stored)
+		if ans, err := p.hears(); err != nil || ans.Progress == nil {
+			t.Fatalf("%+v, %v", ans, err)
+		}
+	}
+	if p.acks != 2 {
+		t.Errorf("%d are acknowledged", p.acks)
+	}
+}
+
+// What is no request is set aside, answered and on record with 43; what is not built, with its own code.
+func TestDocumentsThatAreRefused(t *testing.T) {
+	p := newPost(t)
+	reply := "<reply>" + p.inbox + "</reply>"
+	for n, c := range []struct {
+		doc  string
+		kind transfer.Kind
+		says string
+	}{
+		{asXML("", reply+"<schedule/>", "a"), transfer.KindNotBuilt, "<schedule>"},
+		{asXML("", reply, ""), transfer.KindNone, ""},
+		{asXML("", reply+"<colour/>", "a"), transfer.KindNone, ""},
+		{"<request>", transfer.KindNone, ""},
+	} {
+		p.put(c.doc, time.Now())
+		if p.terms != n+1 || p.acks+p.naks != 0 {
+			t.Errorf("%.80s: it is not set aside", c.doc)
+		}
+		if c.kind == transfer.KindNone {
+			continue
+		}
+		if _, err := p.hears(); transfer.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%.80s: %v", c.doc, err)
+		}
+	}
+	p.put(strings.Replace(asXML("", reply, "a"), "ALPHA", "GAMMA", 1), time.Now())
+	if _, err := p.hears(); transfer.KindOf(err) != transfer.KindUsage {
+		t.Errorf("a document for another agent: %v", err)
+	}
+	if p.naks != 0 {
+		t.Errorf("%d come again", p.naks)
+	}
+}
+
+// A malformed document is on record with its own code.
+func TestAMalformedDocumentIsOnRecord(t *testing.T) {
+	p := newPost(t)
+	p.enqueue(wire.CommandSubject("ALPHA", "MALLORY"), []byte("<request><colour/></request>"))
+	found := false
+	p.until("it is on record", func() bool {
+		for len(p.batches) > 0 {
+			for _, raw := range (<-p.batches).Records {
+				var r audit.Record
+				if err := json.Unmarshal(raw, &r); err != nil {
+					t.Fatal(err)
+				}
+				found = found || r.Principal == "MALLORY" && r.Code == transfer.CodeDocument && r.Error.Kind == transfer.KindDocument
+			}
+		}
+		return found
+	})
+}
+
+// A cancel in XML ends a transfer, one that has not come included, once.
+func TestACancelInXML(t *testing.T) {
+	p := newPost(t)
+	stored := time.Now()
+	doc := asXML("", "", "a")
+	id := mftxml.IDOf([]byte(doc), p.name, stored)
+	p.put(doc, stored)
+	if s := p.knows(id); s == nil || s.State.Final() {
+		t.Fatalf("it is %+v", s)
+	}
+	cancel := func(id transfer.ID) string {
+		return `<cancel version="4.00"><transfer>` + mftxml.FormatID(id) + `</transfer><reply QMGR="QM1">` + p.inbox + `</reply></cancel>`
+	}
+	for n := range 2 {
+		p.put(cancel(id), stored)
+		if ans, err := p.hears(); err != nil || ans.ID != mftxml.IDOf([]byte(cancel(id)), p.name, stored) {
+			t.Fatalf("the cancel, %d times: %+v, %v", n+1, ans, err)
+		}
+	}
+	p.until("it is cancelled", func() bool { return p.knows(id).State == transfer.Cancelled })
+
+	// One that comes later does not run.
+	late := asXML("", "", "late")
+	lateID := mftxml.IDOf([]byte(late), p.name, stored)
+	p.put(cancel(lateID), stored)
+	if _, err := p.hears(); err != nil {
+		t.Fatal(err)
+	}
+	p.put(late, stored)
+	if s := p.knows(lateID); s == nil || s.State != transfer.Cancelled {
+		t.Errorf("it is %+v", s)
+	}
+	if p.acks != 5 || p.naks+p.terms != 0 {
+		t.Errorf("%d are acknowledged", p.acks)
+	}
+}

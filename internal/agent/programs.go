@@ -1,0 +1,32 @@
+package agent
+
+import (
+	"ferry/internal/calls"
+	"ferry/internal/program"
+	"ferry/internal/transfer"
+)
+
+// newCalls is who runs the programs of this agent's transfers: those of Config.Programs, for principals
+// who have the authority.
+func (a *Agent) newCalls() (*calls.Keeper, error) {
+	cfg := calls.Config{Agent: a.cfg.Name, Ledger: a.ledger, Note: a.note, AtOnce: a.cfg.MaxDestination, Clock: a.cfg.Clock, Log: a.log,
+		May: func(principal string) error { return a.gate.answers(principal, transfer.AuthProgram) }}
+	if a.cfg.Programs != "" {
+		dir, err := program.Open(a.cfg.Programs)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Runner = dir
+	}
+	return calls.New(cfg), nil
+}
+
+// carved are the directories that transfers cannot touch. Programs are among them: what arrives must
+// never be run because of where it lies.
+func (c *core) carved() []string {
+	all := append([]string{c.cfg.Dir}, c.cfg.Carve...)
+	if c.cfg.Programs != "" {
+		all = append(all, c.cfg.Programs)
+	}
+	return all
+}

@@ -1,0 +1,30 @@
+package fte
+
+import "fmt"
+
+// A Message is a line of what a command says, with its own identifier. I says that all is well, W that
+// something has no effect, E that something failed.
+type Message string
+
+// The messages.
+const (
+	Issued      Message = "FERRY0001I: The transfer request is issued. The request ID is: %s"
+	Waiting     Message = "FERRY0002I: The request waits in the queue of agent %s, which has not confirmed it yet."
+	Taken       Message = "FERRY0003I: Agent %s has the request, and carries it out."
+	Written     Message = "FERRY0004I: The request is written to %s."
+	Ended       Message = "FERRY0005I: The transfer %s is %s: %d files, %d bytes."
+	EndedBad    Message = "FERRY0006E: The transfer %s is %s: %d files, %d failed. %s"
+	Cancelled   Message = "FERRY0007I: The transfer %s is %s."
+	Answered    Message = "FERRY0008I: Agent %s has answered in %.3f seconds. Its state is %s."
+	Notice      Message = "FERRY0009W: %s."
+	Failed      Message = "FERRY0010E: %s."
+	TimedOut    Message = "FERRY0011E: The time of -w is over. The transfer %s goes on."
+	Defined     Message = "FERRY0012I: Agent %s needs no queue to be defined. Its queue manager makes these when it is started:"
+	Started     Message = "FERRY0013I: Agent %s is started. Its log is %s."
+	Stopped     Message = "FERRY0014I: Agent %s is stopped."
+	Interrupted Message = "FERRY0016E: Told to stop waiting. The transfer %s goes on."
+	Pinging     Message = "FERRY0015I: Asking agent %s whether it is there."
+)
+
+// With is the line of a message.
+func (m Message) With(args ...any) string { return fmt.Sprintf(string(m), args...) + "\n" }

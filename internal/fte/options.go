@@ -1,0 +1,274 @@
+package fte
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"ferry/internal/transfer"
+)
+
+// A kind says what stands behind an option.
+type kind int
+
+const (
+	flag   kind = iota
+	value       // the next argument
+	number      // the next argument, where it is a number
+)
+
+// An Option is one of a command.
+type Option struct {
+	Name string
+	kind kind
+	idle bool // it has no effect in Ferry, and is said to have none
+	late bool // not built yet
+}
+
+// A Command is one of MQ MFT's.
+type Command struct {
+	Name    string
+	Options []Option
+	least   int    // arguments
+	most    int    // -1: any number
+	args    string // what they are
+	Late    bool   // not built yet
+}
+
+func flags(names ...string) (all []Option) {
+	for _, n := range names {
+		all = append(all, Option{Name: n})
+	}
+	return all
+}
+
+func values(names ...string) (all []Option) {
+	for _, n := range names {
+		all = append(all, Option{Name: n, kind: value})
+	}
+	return all
+}
+
+// idle are options with a value that has no effect.
+func idle(names ...string) (all []Option) {
+	for _, n := range names {
+		all = append(all, Option{Name: n, kind: value, idle: true})
+	}
+	return all
+}
+
+// late are options that are not built yet.
+func late(k kind, names ...string) (all []Option) {
+	for _, n := range names {
+		all = append(all, Option{Name: n, kind: k, late: true})
+	}
+	return all
+}
+
+func join(lists ...[]Option) (all []Option) {
+	for _, l := range lists {
+		all = append(all, l...)
+	}
+	return all
+}
+
+// common are options that every command has.
+func common() []Option {
+	return join(idle("p", "mquserid", "mqpassword"), []Option{{Name: "nolpw", idle: true}}, flags("h", "v"))
+}
+
+// Commands are all of them.
+func Commands() []Command {
+	waits := []Option{{Name: "w", kind: number}}
+	return []Command{
+		{Name: "fteCreateTransfer", most: -1, args: "source", Options: join(common(), waits,
+			values("sa", "sm", "da", "dm", "td", "gt", "ss", "tb", "oi", "of", "oc", "es", "tr", "jn", "md", "cs", "pr", "sce", "dce", "dle", "qmp", "presrc", "predst", "postsrc", "postdst",
+				"df", "dd", "ds", "dp", "dq", "du", "qs", "dqdb", "dqdt", "dqdp", "dfa", "de", "t", "dqp", "sd", "sqwt", "sqdb", "sqdt", "sqdp", "rt"),
+			flags("tl", "dtr", "qi", "r", "sq", "sqgi", "skeep"), late(value, "srdb", "srdp"))},
+		{Name: "fteCancelTransfer", least: 1, most: 1, args: "transfer ID", Options: join(common(), idle("m"), values("a"))},
+		{Name: "fteListAgents", most: 1, args: "pattern", Options: common()},
+		{Name: "fteShowAgentDetails", least: 1, most: 1, args: "agent", Options: join(common(), flags("d"))},
+		{Name: "ftePingAgent", least: 1, most: 1, args: "agent", Options: join(common(), waits, idle("m"))},
+		{Name: "fteDisplayVersion", Options: common()},
+		{Name: "fteCreateAgent", Options: join(common(), values("agentName", "agentQMgr"), idle("agentQMgrHost", "agentQMgrPort", "agentQMgrChannel", "agentDesc"), flags("f", "ac"))},
+		{Name: "fteStartAgent", least: 1, most: 1, args: "agent", Options: join(common(), flags("F"))},
+		{Name: "fteStopAgent", least: 1, most: 1, args: "agent", Options: join(common(), flags("i"), idle("m"))},
+		{Name: "fteCreateMonitor", Late: true}, {Name: "fteListMonitors", Late: true}, {Name: "fteDeleteMonitor", Late: true},
+		{Name: "fteStartMonitor", Late: true}, {Name: "fteStopMonitor", Late: true},
+		{Name: "fteCreateTemplate", Late: true}, {Name: "fteListTemplates", Late: true}, {Name: "fteDeleteTemplates", Late: true},
+		{Name: "fteListScheduledTransfers", Late: true}, {Name: "fteDeleteScheduledTransfer", Late: true},
+	}
+}
+
+// Find is the command of which a program has the name, whatever directory it is in.
+func Find(program string) (*Command, bool) {
+	name := strings.TrimSuffix(filepath.Base(program), ".exe")
+	for _, c := range Commands() {
+		if c.Name == name {
+			return &c, true
+		}
+	}
+	return nil, false
+}
+
+// A Call is a command line that was read.
+type Call struct {
+	*Command
+	values map[string]string
+	Args   []string
+}
+
+// Read reads the arguments of a command. Its errors are of KindUsage.
+func (c *Command) Read(args []string) (*Call, error) {
+	call := &Call{Command: c, values: map[string]string{}}
+	if c.Late {
+		return call, nil
+	}
+	for n := 0; n < len(args); n++ {
+		a := args[n]
+		if len(a) < 2 || a[0] != '-' {
+			call.Args = append(call.Args, a)
+			continue
+		}
+		o := c.option(a[1:])
+		switch {
+		case o == nil:
+			return nil, call.usage("the option %s is unknown", a)
+		case call.Has(o.Name):
+			return nil, call.usage("the option %s stands twice", a)
+		}
+		call.values[o.Name] = ""
+		switch o.kind {
+		case value:
+			if n++; n == len(args) {
+				return nil, call.usage("the option %s has no value", a)
+			}
+			call.values[o.Name] = args[n]
+		case number:
+			if n+1 < len(args) && isNumber(args[n+1]) {
+				n++
+				call.values[o.Name] = args[n]
+			}
+		}
+	}
+	if call.Has("h") {
+		return call, nil
+	}
+	if len(call.Args) < c.least {
+		return nil, call.usage("no %s is given", c.args)
+	}
+	if c.most >= 0 && len(call.Args) > c.most {
+		return nil, call.usage("%q is one argument too many", call.Args[c.most])
+	}
+	return call, nil
+}
+
+func isNumber(s string) bool {
+	_, err := strconv.Atoi(s)
+	return err == nil
+}
+
+func (c *Command) option(name string) *Option {
+	for n := range c.Options {
+		if c.Options[n].Name == name {
+			return &c.Options[n]
+		}
+	}
+	return nil
+}
+
+func (c *Call) usage(format string, args ...any) *transfer.Error {
+	return transfer.Errorf(transfer.KindUsage, c.Name+": "+format, args...).WithHint(c.Name + " -h lists its options")
+}
+
+// Has reports whether an option is given.
+func (c *Call) Has(option string) bool {
+	_, ok := c.values[option]
+	return ok
+}
+
+// Get is the value of an option; empty where it is not given.
+func (c *Call) Get(option string) string { return c.values[option] }
+
+// Notices are what of the command line has no effect, for people.
+func (c *Call) Notices() (all []string) {
+	for _, o := range c.Options {
+		if o.idle && c.Has(o.Name) {
+			all = append(all, "-"+o.Name+" has no effect: "+why(o.Name))
+		}
+	}
+	for _, o := range []string{"sm", "dm", "agentQMgr"} {
+		if c.Has(o) {
+			all = append(all, "-"+o+" "+c.Get(o)+" has no effect: "+why("m"))
+		}
+	}
+	return all
+}
+
+// why says why an option has no effect.
+func why(option string) string {
+	switch option {
+	case "p":
+		return "the network is that of FERRY_NETWORK or of the settings file"
+	case "m":
+		return "agents are found by their names, whatever queue manager they are at"
+	case "mquserid", "mqpassword", "nolpw":
+		return "you are who your identity says"
+	}
+	return "an agent says it of itself, in its settings"
+}
+
+// Lacks is an error of KindNotBuilt that names what of a command line is not built yet.
+func (c *Call) Lacks() error {
+	if c.Late {
+		return transfer.Errorf(transfer.KindNotBuilt, "%s is not built yet", c.Name)
+	}
+	for _, o := range c.Options {
+		if o.late && c.Has(o.Name) {
+			return transfer.Errorf(transfer.KindNotBuilt, "-%s of %s is not built yet", o.Name, c.Name).WithHint("leave it out")
+		}
+	}
+	return nil
+}
+
+// Wait is for how many seconds -w says to wait: -1 without a number.
+func (c *Call) Wait() (seconds int, err error) {
+	v := c.Get("w")
+	if v == "" {
+		return -1, nil
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < -1 || n > 1<<31-1 {
+		return 0, c.usage("-w %s is no number of seconds", v)
+	}
+	return n, nil
+}
+
+// Agent is the agent that an argument or an option names.
+func (c *Call) Agent(name string) (transfer.AgentName, error) {
+	a, err := transfer.ParseAgentName(name)
+	if err != nil {
+		return "", c.usage("%v", err)
+	}
+	return a, nil
+}
+
+// Help lists the options of a command.
+func (c *Command) Help() string {
+	var b strings.Builder
+	b.WriteString("usage: " + c.Name)
+	for _, o := range c.Options {
+		switch o.kind {
+		case flag:
+			b.WriteString(" [-" + o.Name + "]")
+		case value:
+			b.WriteString(" [-" + o.Name + " VALUE]")
+		case number:
+			b.WriteString(" [-" + o.Name + " [SECONDS]]")
+		}
+	}
+	if c.args != "" {
+		b.WriteString(" " + strings.ToUpper(c.args))
+	}
+	return b.String() + "\n"
+}

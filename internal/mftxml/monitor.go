@@ -1,0 +1,175 @@
+package mftxml
+
+import (
+	"ferry/internal/transfer"
+)
+
+// A Monitor watches a directory or a queue of an agent, and submits its task when what it
+// waits for is there.
+type Monitor struct {
+	Name       string
+	Agent      transfer.AgentName
+	Overwrite  bool
+	Poll       int
+	PollUnits  string // seconds, minutes, hours or days
+	Batch      int    // what one task takes at most
+	Directory  transfer.Path
+	Levels     int // of directories below it that are watched; -1: all
+	Queue      string
+	Conditions []Condition // any of them is enough
+	Contents   *TriggerContents
+	Defaults   map[string]string // of variables
+	Meta       map[string]string
+	Originator transfer.Originator
+	Reply      string
+	Job        string
+	Task       *Transfer // with variables as ${FilePath} in its words
+	Call       *ManagedCall
+}
+
+// A Condition is one that a monitor waits for.
+type Condition struct {
+	Kind    string // fileMatch, fileNoMatch, fileSizeSame, fileSize, queueNotEmpty or completeGroups
+	Pattern string
+	Regex   bool // the pattern is a regular expression, and not a wildcard
+	Exclude string
+	Polls   int    // of fileSizeSame
+	Size    int    // of fileSize
+	Units   string // b, kb, mb or gb
+}
+
+// TriggerContents say that a trigger's lines name what is transferred.
+type TriggerContents struct {
+	Regex string
+	Order string // which group of the expression is the source
+}
+
+// An Unmonitor ends a monitor.
+type Unmonitor struct {
+	Name       string
+	Agent      transfer.AgentName
+	Originator transfer.Originator
+	Reply      string
+}
+
+func (r *documentReader) monitor(e *element) *Monitor {
+	m := &Monitor{Overwrite: r.truth(e, "overwrite", false), Name: blank(r.text(r.must(e, "name"))), Agent: r.agent(e, blank(r.text(r.must(e, "agent")))),
+		Originator: r.originator(e), Reply: r.reply(e), Job: r.job(e), Poll: 1, PollUnits: "minutes", Batch: 1}
+	if at := r.sub(e, "pollInterval"); at != nil {
+		m.PollUnits = r.word(at, "units", "minutes", "seconds", "hours", "days")
+		m.Poll = r.figure(at, "the pollInterval", blank(r.text(at)), 1, 1, 1<<31-1)
+	}
+	if at := r.sub(e, "batch"); at != nil {
+		m.Batch = r.number(at, "maxSize", 1, 1, 1<<31-1)
+		r.done(at)
+	}
+	resources := r.must(e, "resources")
+	if at := r.sub(resources, "directory"); at != nil {
+		m.Levels = r.number(at, "recursionLevel", 0, -1, 1<<31-1)
+		m.Directory = transfer.Path(r.text(at))
+	} else {
+		m.Queue = blank(r.text(r.must(resources, "queue")))
+	}
+	r.done(resources)
+	r.triggerMatch(m, r.must(e, "triggerMatch"))
+	r.reads(m, e)
+	r.tasks(m, r.must(e, "tasks"))
+	r.done(e)
+	return m
+}
+
+// reads takes the words of a monitor that stand in its metadata.
+func (r *documentReader) reads(m *Monitor, e *element) {
+	if at := r.sub(e, "triggerContentFormat"); at != nil {
+		m.Contents = &TriggerContents{Order: r.word(at, "order", "srcdest", "destsrc"), Regex: r.text(at)}
+	}
+	if at := r.sub(e, "defaultVariables"); at != nil {
+		m.Defaults = map[string]string{}
+		for _, v := range r.subs(at, "variable") {
+			m.Defaults[r.need(v, "key")] = r.text(v)
+		}
+		r.done(at)
+	}
+	if at := r.sub(e, "monitorMetaData"); at != nil {
+		m.Meta = map[string]string{}
+		for _, v := range r.subs(at, "metaData") {
+			m.Meta[r.need(v, "key")] = r.text(v)
+		}
+		r.done(at)
+	}
+}
+
+func (r *documentReader) triggerMatch(m *Monitor, e *element) {
+	conditions := r.must(e, "conditions")
+	list := r.sub(conditions, "allOf")
+	if list == nil {
+		list = r.must(conditions, "anyOf")
+	}
+	for _, c := range r.subs(list, "condition") {
+		for _, kind := range []string{"fileMatch", "fileNoMatch", "fileSizeSame", "fileSize", "queueNotEmpty", "completeGroups"} {
+			if at := r.sub(c, kind); at != nil {
+				m.Conditions = append(m.Conditions, r.condition(kind, at))
+			}
+		}
+		r.done(c)
+	}
+	if len(m.Conditions) == 0 {
+		r.bad(e, "<triggerMatch> has no condition")
+	}
+	if list.name == "allOf" && len(m.Conditions) > 1 {
+		r.bad(e, "<allOf> has %d conditions; one is taken", len(m.Conditions))
+	}
+	r.done(list)
+	r.done(conditions)
+	r.done(e)
+}
+
+func (r *documentReader) condition(kind string, at *element) Condition {
+	c := Condition{Kind: kind}
+	if kind == "fileSizeSame" {
+		c.Polls = r.number(at, "polls", 1, 1, 1<<31-1)
+	}
+	if kind == "fileSize" {
+		size := r.must(at, "compare")
+		r.word(size, "operator", ">=")
+		c.Units = r.word(size, "units", "b", "kb", "mb", "gb")
+		c.Size = r.figure(size, "the size", blank(r.text(size)), 0, 0, 1<<31-1)
+	}
+	if p := r.sub(at, "pattern"); p != nil {
+		c.Regex = r.word(p, "type", "wildcard", "regex") == "regex"
+		c.Pattern = r.text(p)
+	}
+	if p := r.sub(at, "exclude"); p != nil {
+		if r.word(p, "type", "wildcard", "regex") == "regex" {
+			c.Regex = true
+		}
+		c.Exclude = r.text(p)
+	}
+	r.done(at)
+	return c
+}
+
+func (r *documentReader) tasks(m *Monitor, e *element) {
+	task := r.must(e, "task")
+	r.textOf(task, "name")
+	does := r.sub(task, "transfer")
+	if does == nil {
+		does = r.must(task, "call")
+	}
+	inner := &Document{}
+	nested := &documentReader{doc: inner}
+	request := r.must(does, "request")
+	nested.attr(request, "version")
+	nested.request(request)
+	nested.done(request)
+	if nested.err != nil {
+		r.fail(nested.err)
+	}
+	if m.Task, m.Call = inner.Transfer, inner.Call; m.Task == nil && m.Call == nil {
+		r.bad(task, "the task of a monitor is a managedTransfer or a managedCall")
+	}
+	r.doc.Ignored = append(r.doc.Ignored, inner.Ignored...)
+	r.done(does)
+	r.done(task)
+	r.done(e)
+}

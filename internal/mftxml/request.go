@@ -1,0 +1,216 @@
+package mftxml
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ferry/internal/conversion"
+	"ferry/internal/flow"
+	"ferry/internal/record"
+	"ferry/internal/transfer"
+)
+
+// What Lacks refuses, by the element that asks for it. It is the one place that knows what
+// of a document cannot be done.
+func (d *Document) lacks() (what string, hint string) {
+	switch {
+	case d.Call != nil:
+		return "<managedCall>", "run the program by other means"
+	case d.Unschedule != nil:
+		return "<deleteScheduledTransfer>", ""
+	case d.Monitor != nil:
+		return "<monitor>", ""
+	case d.Unmonitor != nil:
+		return "<deleteMonitor>", ""
+	case d.Items != nil:
+		return "<transferSpecifications> without agents", "they are for fteCreateTransfer -td"
+	case d.Transfer == nil:
+		return "", ""
+	}
+
+	t := d.Transfer
+	for _, e := range []struct {
+		there bool
+		what  string
+	}{
+		{t.Schedule != nil, "<schedule>"},
+		{t.Trigger != nil, "<trigger>"},
+		{t.Set.Programs.PreSource != nil, "<preSourceCall>"},
+		{t.Set.Programs.PostSource != nil, "<postSourceCall>"},
+		{t.Set.Programs.PreDest != nil, "<preDestinationCall>"},
+		{t.Set.Programs.PostDest != nil, "<postDestinationCall>"},
+		{slices.ContainsFunc(t.Set.Items, func(it Item) bool { return it.Source.Queue != nil }), "<queue> as a source"},
+		{slices.ContainsFunc(t.Set.Items, func(it Item) bool { return it.Dest.Queue != nil }), "<queue> as a destination"},
+	} {
+		if e.there {
+			return e.what, "leave it out, or send without it"
+		}
+	}
+	return "", ""
+}
+
+// Lacks is an error of KindNotBuilt that names what Ferry cannot do yet of what a document
+// asks for; nil where that is nothing.
+func (d *Document) Lacks() error {
+	what, hint := d.lacks()
+	if what == "" {
+		return nil
+	}
+	return transfer.Errorf(transfer.KindNotBuilt, "the XML document has %s, which is not built yet", what).WithHint(hint)
+}
+
+// Request is what `ferry send` would make of the same, under an ID. Its time and, where the
+// document says nothing of it, its originator are the caller's to set. Errors of the document
+// are of KindDocument.
+func (d *Document) Request(id transfer.ID) (*transfer.Request, error) {
+	if err := d.Lacks(); err != nil {
+		return nil, err
+	}
+	if d.Transfer == nil {
+		return nil, malformed("asks for no transfer")
+	}
+
+	t := d.Transfer
+	q := &transfer.Request{Version: transfer.RequestVersion, ID: id, Submitted: id.Time().UTC(), Originator: t.Originator, Source: t.Source, Destination: t.Destination,
+		Job: t.Job, Meta: t.Set.Meta, Priority: t.Set.Priority,
+		Durability: transfer.DurabilityFull, Lane: transfer.LaneAuto, Delivery: transfer.DeliveryFast, Compress: transfer.CompressNone}
+	if len(q.Meta) == 0 {
+		q.Meta = nil
+	}
+	switch n := t.Set.Recovery; {
+	case n < 0:
+		q.Recovery = -1
+	case n == 0:
+		q.Recovery = 1 // at once; 0 is the default of a request
+	default:
+		q.Recovery = transfer.Duration(n) * transfer.Duration(time.Second)
+	}
+
+	if err := t.Set.takeOwn(q); err != nil {
+		return nil, err
+	}
+	if err := t.Set.takeItems(q); err != nil {
+		return nil, err
+	}
+	if err := conversion.TakeAttributes(q); err != nil {
+		return nil, err
+	}
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	return q, conversion.Check(q)
+}
+
+// takeOwn reads Ferry's attributes of the transferSet.
+func (s *Set) takeOwn(q *transfer.Request) (err error) {
+	number := func(v string) (n int) {
+		if err == nil && v != "" {
+			n, err = strconv.Atoi(v)
+		}
+		return n
+	}
+	size := func(v string) (n int) {
+		if err == nil && v != "" {
+			n, err = transfer.ParseSize(v)
+		}
+		return n
+	}
+	word := func(to *string, name string) {
+		if v := s.Own[name]; v != "" {
+			*to = v
+		}
+	}
+	word(&q.Durability, "durability")
+	word(&q.Lane, "lane")
+	word(&q.Delivery, "delivery")
+	word(&q.Compress, "compress")
+	q.MaxFiles, q.MaxBytes = int64(number(s.Own["max-files"])), int64(size(s.Own["max-size"]))
+	q.Settings = transfer.Settings{ChunkSize: size(s.Own["chunk-size"]), WindowSize: number(s.Own["window"]), FrameSize: number(s.Own["frame"]), CheckpointInterval: number(s.Own["checkpoint-interval"])}
+	if v := s.Own["limit"]; v != "" && err == nil {
+		q.Rate, err = flow.ParseRate(v)
+	}
+	if err != nil {
+		return malformed("has an attribute of Ferry's that is malformed: %w", err)
+	}
+	return nil
+}
+
+// takeItems makes request items. What all of them agree about the request says once, as in `ferry send`.
+func (s *Set) takeItems(q *transfer.Request) error {
+	q.Items = make([]transfer.RequestItem, 0, len(s.Items))
+	for n := range s.Items {
+		it, err := s.Items[n].request()
+		if err != nil {
+			return err
+		}
+		q.Items = append(q.Items, it)
+	}
+
+	first := q.Items[0]
+	sameDest, sameOptions, allRecursive := true, true, true
+	for _, it := range q.Items {
+		a, b := it.Options, first.Options
+		allRecursive = allRecursive && a.Recursive
+		a.Recursive, b.Recursive = false, false
+		sameDest, sameOptions = sameDest && it.Dest == first.Dest, sameOptions && a == b
+	}
+	if sameDest {
+		q.Dest = first.Dest
+	}
+	if sameOptions {
+		q.Options = first.Options
+	}
+	q.Recursive = allRecursive
+	for n := range q.Items {
+		it := &q.Items[n]
+		if sameDest {
+			it.Dest = ""
+		}
+		if sameOptions {
+			it.Options = transfer.Options{Recursive: it.Recursive}
+		}
+		it.Recursive = it.Recursive && !allRecursive
+		if !sameOptions && it.Disposition == "" {
+			it.Disposition = transfer.DispositionLeave
+		}
+	}
+	return nil
+}
+
+// request is an item with everything that is said of it.
+func (i *Item) request() (transfer.RequestItem, error) {
+	it := transfer.RequestItem{Source: i.Source.File.Path, Dest: i.Dest.File.Path}
+	it.Mode, it.Checksum, it.IfExists, it.Recursive = i.Mode, i.Checksum, i.Dest.Exist, i.Source.Recursive
+	if i.Source.Delete {
+		it.Disposition = transfer.DispositionDelete
+	}
+	it.Content = transfer.Content{LongLines: i.Dest.Long, FromEncoding: i.Source.File.Encoding, ToEncoding: i.Dest.File.Encoding, EOL: i.Dest.File.EOL, Replace: i.Dest.Replace, KeepBlanks: i.Source.KeepBlank}
+	if i.Mode != transfer.ModeText {
+		for _, w := range []struct{ name, value string }{{"encoding of the source", it.FromEncoding}, {"encoding of the destination", it.ToEncoding}, {"EOL", it.EOL}, {"EOL", i.Source.File.EOL}} {
+			if w.value != "" {
+				return it, malformed("at line %d: the item says %s %.40q, and is not in mode text", i.line, w.name, w.value).WithHint(`write mode="text", or leave it out`)
+			}
+		}
+	}
+
+	p := string(it.Source)
+	if i.Source.AsGiven || !i.Source.Recursive || record.IsDataset(p) {
+		return it, nil
+	}
+
+	switch dir, name := path.Split(p); {
+	case strings.ContainsAny(dir, "*?"), name == "**":
+		return it, malformed("at line %d: the source %s has a wildcard in a directory and recursive=\"true\"", i.Source.File.line, it.Source).
+			WithHint(`as-given="true" of urn:ferry in <file> takes it as "ferry send" does`)
+	case strings.ContainsAny(name, "*?"):
+		it.Source, it.Recursive = transfer.Path(dir+"**/"+name), false
+	case !strings.HasSuffix(string(it.Dest), "/"):
+		// One file to the name of one, or a directory that becomes that name.
+	case name != "." && name != ".." && p != "/":
+		it.Source = transfer.Path(strings.TrimSuffix(p, "/") + "/.")
+	}
+	return it, nil
+}

@@ -1,0 +1,148 @@
+package mftxml
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+	"time"
+
+	"ferry/internal/record"
+	"ferry/internal/transfer"
+)
+
+// writtenVersion is the version of the format that documents name.
+const writtenVersion = "6.00"
+
+// Write is the XML of a request, which Parse and Document.Request make the same request of again,
+// but for its ID. An error names what XML cannot say.
+func Write(q *transfer.Request) ([]byte, error) {
+	d, err := fromRequest(q)
+	if err != nil {
+		return nil, err
+	}
+	text, err := d.XML()
+	if err != nil {
+		return nil, err
+	}
+	return text, same(text, q)
+}
+
+// same reads what was written: a request that would come back as another one is refused.
+func same(text []byte, q *transfer.Request) error {
+	d, err := Parse(text)
+	if err != nil {
+		return err
+	}
+	again, err := d.Request(q.ID)
+	if err != nil {
+		return err
+	}
+	if again.Submitted = q.Submitted; again.Hash() != q.Hash() {
+		return cannot("all of what this request says")
+	}
+	return nil
+}
+
+// cannot is the error of what the format has no words for.
+func cannot(format string, args ...any) *transfer.Error {
+	return transfer.Errorf(transfer.KindUsage, "the XML of MQ MFT has no word for "+format, args...)
+}
+
+// fromRequest is the document of a request. It refuses what the format has no words for.
+func fromRequest(q *transfer.Request) (*Document, error) {
+	switch {
+	case q.Source == "" || q.Destination == "":
+		return nil, cannot("a transfer without agents").WithHint("name them: AGENT:PATH")
+	case q.Base != "":
+		return nil, cannot("--files-from").WithHint("name the sources on the command line")
+	case q.Retry != nil, q.Rest != nil:
+		return nil, cannot("a retry or a part of a request")
+	case q.Recovery > 1 && time.Duration(q.Recovery)%time.Second != 0:
+		return nil, cannot("a --recovery-timeout of %s", q.Recovery).WithHint("give whole seconds")
+	}
+	if _, is := q.Meta[jobKey]; is {
+		return nil, cannot("the metadata %s beside --job", jobKey)
+	}
+
+	t := &Transfer{Originator: q.Originator, Source: q.Source, Destination: q.Destination, Job: q.Job,
+		Set: Set{Priority: q.Priority, Recovery: seconds(q.RecoveryTimeout()), Meta: q.Meta, Own: own(q)}}
+	for n := range q.Items {
+		it, err := itemOf(q, &q.Items[n])
+		if err != nil {
+			return nil, err
+		}
+		t.Set.Items = append(t.Set.Items, it)
+	}
+	return &Document{Transfer: t}, nil
+}
+
+func seconds(d time.Duration) int {
+	if d < 0 {
+		return -1
+	}
+	return int(d / time.Second)
+}
+
+// own are Ferry's attributes of the transferSet, for what is not as it is by default.
+func own(q *transfer.Request) map[string]string {
+	attrs := map[string]string{}
+	add := func(name, value, byDefault string) {
+		if value != "" && value != byDefault {
+			attrs[name] = value
+		}
+	}
+	number := func(name string, n int) { add(name, strconv.Itoa(n), "0") }
+	add("durability", q.Durability, transfer.DurabilityFull)
+	add("lane", q.Lane, transfer.LaneAuto)
+	add("delivery", q.Delivery, transfer.DeliveryFast)
+	add("compress", q.Compress, transfer.CompressNone)
+	add("limit", size(q.Rate), "0")
+	add("max-files", strconv.FormatInt(q.MaxFiles, 10), "0")
+	add("max-size", size(q.MaxBytes), "0")
+	number("chunk-size", q.Settings.ChunkSize)
+	number("window", q.Settings.WindowSize)
+	number("frame", q.Settings.FrameSize)
+	number("checkpoint-interval", q.Settings.CheckpointInterval)
+	return attrs
+}
+
+// size is a number of bytes in the largest unit of which it is a multiple.
+func size(n int64) string {
+	unit := ""
+	for _, larger := range []string{"K", "M", "G"} {
+		if n == 0 || n%1024 != 0 {
+			break
+		}
+		n, unit = n/1024, larger
+	}
+	return strconv.FormatInt(n, 10) + unit
+}
+
+// itemOf is one of a request's items as a document has it.
+func itemOf(q *transfer.Request, it *transfer.RequestItem) (Item, error) {
+	o, dest := q.Of(it), cmp.Or(it.Dest, q.Dest)
+	if !o.FromRecords.IsZero() && !record.IsDataset(string(it.Source)) || !o.ToRecords.IsZero() && !record.IsDataset(string(dest)) {
+		return Item{}, cannot("records of files that are no data sets").WithHint("name data sets: //'HLQ.NAME',RECFM(FB),LRECL(80)")
+	}
+
+	source, given := string(it.Source), o.Recursive
+	in, ok := strings.CutSuffix(source, "/.")
+	if ok && given && strings.HasSuffix(string(dest), "/") && in != "" && !strings.ContainsAny(in, "*?") && !strings.HasSuffix(in, ".") && !strings.HasSuffix(in, "/") {
+		source, given = in, false
+	}
+	return Item{Mode: cmp.Or(o.Mode, transfer.ModeBinary), Checksum: cmp.Or(o.Checksum, "xxh3"),
+		Source: Source{Recursive: o.Recursive, Delete: o.Delete(), AsGiven: given, KeepBlank: o.KeepBlanks, File: File{Path: transfer.Path(source), Encoding: o.FromEncoding}},
+		Dest: Dest{Type: typeOf(dest), Exist: cmp.Or(o.IfExists, transfer.IfExistsError), Long: o.LongLines, Replace: o.Replace,
+			File: File{Path: dest, Encoding: o.ToEncoding, EOL: o.EOL}}}, nil
+}
+
+// typeOf is the type of a path as far as it says so.
+func typeOf(p transfer.Path) string {
+	switch s := string(p); {
+	case record.IsDataset(s):
+		return "dataset"
+	case strings.HasSuffix(s, "/"):
+		return "directory"
+	}
+	return "file"
+}

@@ -1,0 +1,33 @@
+//go:build unix
+
+package program
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// guarded is why a file or directory could be written by somebody else than this user and root.
+func guarded(info fs.FileInfo) error {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok || st.Uid != 0 && int(st.Uid) != os.Geteuid():
+		return errors.New("belongs to another user")
+	case info.Mode()&fs.ModeSymlink == 0 && info.Mode().Perm()&0o022 != 0:
+		return errors.New("can be written by others")
+	}
+	return nil
+}
+
+// apart gives a command a process group, and has the end of its context kill that.
+func apart(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	mortal(cmd.SysProcAttr)
+}
+
+// refuseScript has nothing to refuse: the kernel, and no shell, takes the arguments.
+func refuseScript(string, []string) error { return nil }

@@ -1,0 +1,32 @@
+package program
+
+import (
+	"errors"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"ferry/internal/transfer"
+)
+
+// guarded has nothing to go by: permission bits do not say who may write here.
+func guarded(fs.FileInfo) error { return nil }
+
+// apart gives a command a process group; what is killed is the process alone.
+func apart(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
+}
+
+// refuseScript refuses arguments for a batch file, because a shell would take them apart.
+func refuseScript(file string, args []string) error {
+	switch strings.ToLower(filepath.Ext(file)) {
+	case ".bat", ".cmd":
+		if len(args) > 0 {
+			return transfer.Errorf(transfer.KindProgram, "the batch file %s cannot be given arguments: %w", filepath.Base(file), errors.New("a shell would interpret them")).
+				WithHint("give it none; what it needs to know of the transfer is in its environment")
+		}
+	}
+	return nil
+}

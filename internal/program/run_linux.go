@@ -1,0 +1,22 @@
+package program
+
+import (
+	"math"
+	"os/exec"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// mortal has the kernel kill a program when the thread that has started it ends: run keeps it.
+func mortal(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
+
+func run(cmd *exec.Cmd) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	// What this process opens is closed in a program anyway; what was left open in this process by the
+	// one that has started it is, too. An old kernel cannot.
+	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
+	return cmd.Run()
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package program
+
+import "os/exec"
+
+func run(cmd *exec.Cmd) error { return cmd.Run() }

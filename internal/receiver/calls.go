@@ -1,0 +1,218 @@
+package receiver
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Programs runs the programs of transfers at their destination, and has on record how they ended;
+// see calls.Keeper.
+type Programs interface {
+	Vet(q *transfer.Request, principal string, atDest bool) error
+	Ended(c *transfer.Call) (ended bool, failure *transfer.Error, err error)
+	Run(ctx context.Context, c *transfer.Call) (failure *transfer.Error, err error)
+	Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error
+}
+
+// programAgain is when a program is looked after again that could not be run or recorded.
+const programAgain = 4 * time.Second
+
+// programEnded is said by the Receiver to one of its actors; it is no message of the wire.
+const programEnded wire.Kind = "program-ended"
+
+// underWay are the programs of incoming transfers that are being run. Each has a goroutine, for which no
+// actor waits: before its first epoch a transfer may have none.
+type underWay struct {
+	mu      sync.Mutex
+	running map[callKey]context.CancelCauseFunc
+}
+
+type callKey struct {
+	from transfer.AgentName
+	id   transfer.ID
+	at   transfer.CallPoint
+}
+
+func newUnderWay() underWay { return underWay{running: map[callKey]context.CancelCauseFunc{}} }
+
+// start notes that a program runs, or reports that it does already or that too many do.
+func (c *underWay) start(k callKey, end context.CancelCauseFunc) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running[k] != nil || len(c.running) >= maxActors {
+		return false
+	}
+	c.running[k] = end
+	return true
+}
+
+func (c *underWay) has(k callKey) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.running[k] != nil
+}
+
+func (c *underWay) ended(k callKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.running, k)
+}
+
+// kill ends the programs of a transfer that is cancelled.
+func (c *underWay) kill(from transfer.AgentName, id transfer.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, at := range transfer.CallPoints() {
+		if end := c.running[callKey{from, id, at}]; end != nil {
+			end(transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled"))
+		}
+	}
+}
+
+// A calling is what an incoming transfer does with its programs.
+type calling struct{ *incoming }
+
+// call says how a program has ended, or has it run, and then calls done once it has ended on record.
+func (i calling) call(c *transfer.Call, done func()) (over bool, failure *transfer.Error, err error) {
+	r, k := i.r, callKey{i.from, i.id, c.At}
+	if r.calls.has(k) {
+		return false, nil, nil
+	}
+	if over, failure, err = r.cfg.Programs.Ended(c); over || err != nil {
+		return over, failure, err
+	}
+	ctx, end := context.WithCancelCause(r.ctx)
+	if !r.calls.start(k, end) {
+		end(nil)
+		return false, nil, nil
+	}
+	r.wg.Go(func() {
+		defer end(nil)
+		_, err := r.cfg.Programs.Run(ctx, c)
+		r.calls.ended(k)
+		if err == nil {
+			done()
+		} else if r.ctx.Err() == nil {
+			r.cfg.Log.Warn("cannot run a program; will retry", "transfer", c.Request.ID, "program", c.Program().Name, "error", err)
+		}
+	})
+	return false, nil, nil
+}
+
+// vetPrograms says why programs of a request cannot run here.
+func vetPrograms(cfg *Config, q *transfer.Request, principal string) error {
+	switch {
+	case q.Programs.OfDest() == nil:
+		return nil
+	case cfg.Programs == nil:
+		return transfer.Errorf(transfer.KindProgram, "%s runs no programs", cfg.Agent)
+	}
+	return cfg.Programs.Vet(q, principal, true)
+}
+
+// before has the program run that is to run before the transfer is accepted. over says that there is
+// none or that it has ended well. An error is for the source.
+func (i calling) before(o *wire.Open) (over bool, err error) {
+	q := &o.Request
+	if q.Programs.At(transfer.PreDest) == nil {
+		return true, nil
+	}
+	if _, err := i.admitted(o); err != nil {
+		return false, err
+	}
+	buried := false
+	if err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		buried = t.EntombedOf(i.id, i.from)
+		return nil
+	}); err != nil {
+		return false, i.unwritable(err)
+	}
+	if buried {
+		return false, errBuried
+	}
+
+	r, w := i.r, &waiter{id: i.id, from: i.from}
+	c := *q
+	over, failure, err := i.call(&transfer.Call{At: transfer.PreDest, Request: &c, Principal: o.Principal}, func() { r.wake(w) })
+	switch {
+	case err != nil:
+		return false, i.unwritable(err)
+	case failure != nil:
+		return false, failure
+	}
+	return over, nil
+}
+
+// errBuried refuses what was cancelled before.
+var errBuried = transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled before it began")
+
+// admitted asks whether a transfer may come, and its programs may run. A refusal is put on record.
+func (rc *record) admitted(o *wire.Open) (rules string, err error) {
+	if rules, err = rc.r.admit(o.Principal, rc.from); err == nil {
+		err = vetPrograms(&rc.r.cfg, &o.Request, o.Principal)
+	}
+	if transfer.KindOf(err) == transfer.KindDenied {
+		rc.r.noteDenied(rc.id, rc.from, o.Principal, err)
+	}
+	return rules, err
+}
+
+// busy answers an OPEN while a program of the transfer runs here.
+func (i calling) busy(o *wire.Open, at transfer.CallPoint) {
+	m := busy(o, i.id, transfer.Errorf(transfer.KindBusy, "%s runs the %s program of the transfer", i.r.cfg.Agent, at))
+	m.Busy.Program = true
+	i.r.send(i.from, m)
+}
+
+// A posting is how the program stands that is to run once every item is decided.
+type posting struct {
+	over    bool
+	failure *transfer.Error
+	due     time.Time // when it is looked after again; zero: at once
+}
+
+// next is when the program is looked after again; zero: never, or at once.
+func (p *posting) next() time.Time {
+	if p.over {
+		return time.Time{}
+	}
+	return p.due
+}
+
+// posted reports whether the program that is to run once every item is decided has ended, or there is none. It
+// is run where it has not. Until it has ended the source does not hear that there are no more outcomes.
+func (i calling) posted() bool {
+	q := &i.rec.Request
+	if i.post.over || q.Programs.At(transfer.PostDest) == nil {
+		return true
+	}
+	now := i.r.cfg.Clock.Now()
+	if now.Before(i.post.due) {
+		return false
+	}
+	i.post.due = now.Add(programAgain)
+	if i.r.cfg.Programs == nil {
+		i.post.over, i.post.failure = true, transfer.Errorf(transfer.KindProgram, "%s runs no programs", i.r.cfg.Agent)
+		return true
+	}
+	c := &transfer.Call{At: transfer.PostDest, Request: q, Principal: i.rec.Principal, State: i.rec.Counts.Ending(), Counts: i.rec.Counts, Into: i.rec.Resolution.Base}
+	over, failure, err := i.call(c, func() { i.box.control(&wire.Message{Kind: programEnded}) })
+	if err != nil {
+		i.log.Error("cannot read the ledger", "error", err)
+	}
+	i.post.over, i.post.failure = over, failure
+	return over
+}
+
+// forgetPrograms forgets the programs of a transfer that is over.
+func (rc *record) forgetPrograms(t *ledger.Tx, rec *ledger.Incoming) error {
+	if rc.r.cfg.Programs == nil || rec.Request.Programs == nil {
+		return nil
+	}
+	return rc.r.cfg.Programs.Forget(t, &rec.Request, true)
+}

@@ -1,0 +1,192 @@
+package sender
+
+import (
+	"context"
+	"time"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/ledger"
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+)
+
+// Programs runs the programs of transfers at their source, and has on record how they ended;
+// see calls.Keeper.
+type Programs interface {
+	Run(ctx context.Context, c *transfer.Call) (failure *transfer.Error, err error)
+	Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error
+}
+
+// A calling is what an Outgoing does with its triggers and programs.
+type calling struct{ *Outgoing }
+
+// prepare does what comes before the destination is asked: it looks at the triggers, once, and has
+// the program run that is to run before. ready is false where the transfer ends, waits or stops.
+func (o calling) prepare(ctx context.Context) (ready bool, v *Verdict, err error) {
+	rec := o.rec.read()
+	q := &rec.Request
+	if rec.Programs.Ready || rec.Dest != "" || len(q.Triggers) == 0 && q.Programs.At(transfer.PreSource) == nil {
+		return true, nil, nil
+	}
+	if !rec.Programs.Met && len(q.Triggers) > 0 {
+		unmet, err := unmet(o.cfg.Place, q)
+		switch {
+		case transfer.KindOf(err).Waits():
+			v, err = o.waitOrGiveUp(transfer.AsError(err))
+			return false, v, err
+		case err != nil:
+			unmet = transfer.AsError(err)
+		}
+		if unmet != nil {
+			v, err = o.fail(unmet)
+			return false, v, err
+		}
+		if err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+			rec.Programs.Met = true
+			return nil
+		}); err != nil {
+			return false, nil, err
+		}
+		failpoint.Hit("sender.after_trigger")
+	}
+
+	failure, err := o.runProgram(ctx, transfer.PreSource)
+	switch {
+	case ctx.Err() != nil:
+		return false, nil, nil
+	case o.Cancelled():
+		v, err = o.beginCancel()
+		return false, v, err
+	case transfer.KindOf(err).Waits():
+		v, err = o.waitOrGiveUp(transfer.AsError(err))
+		return false, v, err
+	case err != nil:
+		return false, nil, err
+	case failure != nil:
+		v, err = o.fail(failure)
+		return false, v, err
+	}
+	return true, nil, o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		rec.Programs.Ready, rec.Progress.Reason = true, nil
+		return nil
+	})
+}
+
+// waitOrGiveUp is wait, until the recovery time-out is over.
+func (o calling) waitOrGiveUp(reason *transfer.Error) (*Verdict, error) {
+	if o.rec.overdue() {
+		return o.giveUp(reason)
+	}
+	return o.wait(reason, 0)
+}
+
+// unmet is the first trigger that is not met; nil: all are.
+func unmet(from place.Source, q *transfer.Request) (*transfer.Error, error) {
+	examiner, ok := from.(place.Examiner)
+	if !ok {
+		return nil, transfer.Errorf(transfer.KindUsage, "%s cannot look whether a file is there; it has no triggers", q.Source)
+	}
+	for n := range q.Triggers {
+		t, met := &q.Triggers[n], false
+		for _, p := range t.Files {
+			size, there, err := examiner.Examine(p)
+			if err != nil {
+				return nil, err
+			}
+			met = met || there == (t.When != transfer.TriggerNoExist) && (t.When != transfer.TriggerSize || size >= t.Size)
+		}
+		if !met {
+			return transfer.Errorf(transfer.KindTrigger, "the transfer was not started: at %s %s", q.Source, t.Unmet()).
+				WithHint("submit it again when that has changed"), nil
+		}
+	}
+	return nil, nil
+}
+
+// runProgram has a program run, if there is one, and waits for it. The recovery time-out does not count
+// while it runs. What is cancelled before its destination was asked has its program killed.
+func (o calling) runProgram(ctx context.Context, at transfer.CallPoint) (failure *transfer.Error, err error) {
+	rec := o.rec.read()
+	c := &transfer.Call{At: at, Request: &rec.Request, Principal: rec.Principal, State: endingOf(rec), Counts: rec.Progress.Counts}
+	if c.Program() == nil {
+		return nil, nil
+	}
+	if o.cfg.Programs == nil {
+		return transfer.Errorf(transfer.KindProgram, "%s runs no programs", o.cfg.Agent), nil
+	}
+
+	if err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		rec.Progress.Reason = transfer.Errorf(transfer.KindBusy, "%s runs the %s program %s", o.cfg.Agent, at, c.Program().Name)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	o.show(true)
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	start := o.cfg.Clock.Now()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		failure, err = o.cfg.Programs.Run(ctx, c)
+	}()
+	for {
+		if at == transfer.PreSource && o.Cancelled() {
+			end(transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled"))
+		}
+		select {
+		case <-done:
+			o.rec.held(o.cfg.Clock.Now().Sub(start))
+			return failure, err
+		case <-o.driver:
+		}
+	}
+}
+
+// finish has the program run that is to run when all is over, and ends the transfer.
+func (o calling) finish(ctx context.Context) (*Verdict, error) {
+	failure, err := o.runProgram(ctx, transfer.PostSource)
+	if ctx.Err() != nil && err != nil {
+		return nil, nil
+	}
+	if transfer.KindOf(err).Waits() {
+		if !o.rec.overdue() {
+			return o.waitSettling(transfer.AsError(err))
+		}
+		failure, err = transfer.AsError(err), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	rec := *o.rec.read()
+	rec.Programs.Fail(failure)
+	err = o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
+		rec.Programs.Fail(failure)
+		return o.rec.end(t, rec, failureOf(rec))
+	}, endingOf(&rec))
+	failpoint.Hit("sender.after_settled")
+	return &Verdict{Final: true}, err
+}
+
+// endingOf is the state in which a transfer ends of which every outcome is on record: one of which all
+// has arrived is partial where a program has failed that was to run afterwards.
+func endingOf(rec *ledger.Source) transfer.State {
+	s := rec.Progress.Counts.Ending()
+	if s == transfer.Successful && rec.Programs.Failed != nil {
+		return transfer.Partial
+	}
+	return s
+}
+
+// programRuns notes that the destination runs a program of the transfer: meanwhile the recovery time-out
+// does not count.
+func (r *record) programRuns(since time.Time) error {
+	if r.read().Request.Programs.OfDest() == nil {
+		return nil
+	}
+	return r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		rec.Recovering = since
+		return nil
+	})
+}
