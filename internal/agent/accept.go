@@ -120,12 +120,15 @@ type arrival struct {
 	principal string
 	rule      string // of the policy, by which he may submit
 	late      bool   // its submitter has given it up
-	duty      bool   // it is a duty's, and did not come from the queue
+	room      int    // what it may add to a queue that is full, or must leave free in it
 }
 
 // dutyRoom is how many transfers duties may add to a queue that is full: the requests of people,
 // of which there may always be more, keep no appointed time from being kept.
 const dutyRoom = 100
+
+// spareRoom is the part of the queue that duties without end leave to the requests of people.
+func (c *core) spareRoom() int { return c.cfg.MaxQueued / 10 }
 
 // keepPart keeps a part of a request whose head is to come.
 func (a *arrival) keepPart(l *ledger.Ledger, part *transfer.Part, now time.Time) error {
@@ -299,10 +302,7 @@ func (a *intake) accept(r *arrival) error {
 		if q.ID.Time().Sub(now) > farFuture {
 			return a.fromTheFuture(q.ID, now)
 		}
-		most := a.cfg.MaxQueued
-		if r.duty {
-			most += dutyRoom
-		}
+		most := a.cfg.MaxQueued + r.room
 		if a.sched.count() >= most {
 			return transfer.Errorf(transfer.KindBusy, "%s already has %d transfers queued, its limit", a.cfg.Name, most)
 		}

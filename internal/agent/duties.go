@@ -19,7 +19,13 @@ type duties struct {
 func newDuties(in *intake) (*duties, error) {
 	d := &duties{commands: map[wire.Kind]duty.Command{}, questions: map[wire.Kind]duty.Question{}}
 	for _, mk := range in.cfg.Duties {
-		one, err := mk(duty.Desk{Agent: in.cfg.Name, Ledger: in.ledger, FS: in.fs, Submit: in.submitFor, Status: in.status,
+		one, err := mk(duty.Desk{Agent: in.cfg.Name, Ledger: in.ledger, FS: in.fs, Status: in.status,
+			Submit: func(principal string, q *transfer.Request) (*transfer.Progress, error) {
+				return in.submitFor(principal, q, dutyRoom)
+			},
+			Offer: func(principal string, q *transfer.Request) (*transfer.Progress, error) {
+				return in.submitFor(principal, q, -in.spareRoom())
+			},
 			May:    func(principal string, right transfer.Authority) error { return in.gate.answers(principal, right) },
 			Permit: in.gate.permit, Note: in.note, Clock: in.cfg.Clock, Log: in.log})
 		if err != nil {
@@ -49,12 +55,12 @@ func (a *Agent) runDuties() {
 
 // submitFor accepts a request of one of the duties, for the principal of whoever has set it up. It
 // does not go by way of the queue manager, which may be away.
-func (a *intake) submitFor(principal string, q *transfer.Request) (*transfer.Progress, error) {
+func (a *intake) submitFor(principal string, q *transfer.Request, room int) (*transfer.Progress, error) {
 	head, parts, err := q.Split()
 	if err != nil {
 		return nil, err
 	}
-	r := &arrival{q: head, principal: principal, duty: true}
+	r := &arrival{q: head, principal: principal, room: room}
 	for n := range parts {
 		if err := r.keepPart(a.ledger, &parts[n], a.cfg.Clock.Now()); err != nil {
 			return nil, err

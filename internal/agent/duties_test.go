@@ -136,3 +136,25 @@ func TestDutiesHaveRoom(t *testing.T) {
 		t.Errorf("%d transfers of a duty are accepted", took)
 	}
 }
+
+// What duties offer without end leaves a tenth of the queue to people.
+func TestOffersLeaveRoom(t *testing.T) {
+	desk := make(chan duty.Desk, 1)
+	c := &counter{running: make(chan struct{}), asked: make(chan transfer.Request), done: make(chan *transfer.Progress, 1)}
+	s := sceneOf(t, agent.Config{MaxQueued: 20, Duties: []duty.Maker{func(d duty.Desk) (duty.Duty, error) { c.Desk = d; desk <- d; return c, nil }}})
+	<-c.running
+	d := <-desk
+	took := 0
+	for range 30 {
+		q := request()
+		if _, err := d.Offer("ann%40box", &q); err == nil {
+			took++
+		} else if transfer.KindOf(err) != transfer.KindBusy {
+			t.Fatal(err)
+		}
+	}
+	if took != 18 {
+		t.Errorf("%d of 20 places are taken by offers", took)
+	}
+	s.submitted()
+}

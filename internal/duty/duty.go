@@ -69,6 +69,9 @@ type Desk struct {
 	// agent's ledger has it. A repeat under the same ID is the same transfer. An error of a kind that
 	// waits (busy, no space) says to try again later; others are final.
 	Submit func(principal string, q *transfer.Request) (*transfer.Progress, error)
+	// Offer is Submit for what may go on without end, such as files that come into a directory: it leaves
+	// room in the agent's queue to people, and to what is submitted at its time.
+	Offer func(principal string, q *transfer.Request) (*transfer.Progress, error)
 	// Status is how a transfer of this agent stands; KindNotFound where the ledger has none.
 	Status func(id transfer.ID) (*transfer.Progress, error)
 	// May is whether a principal has an authority at this agent; KindDenied where not.

@@ -136,7 +136,7 @@ func (r *runner) drain(ctx context.Context, rec *record) error {
 				break
 			}
 			q := page[n].Request
-			_, err := r.Submit(page[n].Principal, &q)
+			_, err := r.Offer(page[n].Principal, &q)
 			if err != nil && !final(err) {
 				stop = err
 				break
