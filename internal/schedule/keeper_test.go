@@ -432,6 +432,9 @@ func TestBusy(t *testing.T) {
 	if s := w.show("a"); s.Waiting != maxWaiting {
 		t.Errorf("%d wait, and the limit is %d", s.Waiting, maxWaiting)
 	}
+	if next := w.next(); !next.After(w.clock.now) {
+		t.Errorf("it is to be looked at again at %s, and it is %s", next, w.clock.now)
+	}
 	full = false
 	w.pass()
 	w.clock.now = w.clock.now.Add(retry)

@@ -55,6 +55,9 @@ func (p Plan) Times() (*Times, error) {
 	if y := p.Start.UTC().Year(); y < 1970 || y > 2262-maxYears {
 		return nil, transfer.Errorf(transfer.KindUsage, "a schedule cannot begin in the year %d", y)
 	}
+	if y := p.Until.UTC().Year(); y > 9000 {
+		return nil, transfer.Errorf(transfer.KindUsage, "a schedule cannot end in the year %d", y).WithHint("leave --until out for one that does not end")
+	}
 	if t.wall, err = time.Parse(wallForm, p.Wall); err != nil && p.Every.calendar() {
 		return nil, transfer.Errorf(transfer.KindUsage, "the date and time %.40q from which days are counted is malformed; write it as %s", p.Wall, wallForm)
 	}

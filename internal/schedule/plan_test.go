@@ -130,7 +130,7 @@ func TestWordsAreRefused(t *testing.T) {
 		{}, {At: "tomorrow"}, {At: "25:00"}, {At: "+0s"}, {At: "+2"}, {At: "+-2s"}, {At: "+999999h"}, {At: "2026-11-25T11:00:00Z"}, {At: "2026-02-30T08:00"},
 		{At: "+2s", Every: "0"}, {At: "+2s", Every: "1M"}, {At: "+2s", Every: "0d"}, {At: "+2s", Every: "-1h"}, {At: "+2s", Every: "100ms"}, {At: "+2s", Every: "101y"}, {At: "+2s", Every: "d"},
 		{At: "+2s", Count: 3}, {At: "+2s", Until: "+1h"}, {At: "+2h", Every: "1h", Until: "+1h"}, {At: "+2h", Every: "1h", Count: -1}, {At: "+2h", Every: "1h", Count: MaxCount + 1},
-		{At: "17:00", Zone: "Mars/Olympus"}, {At: "17:00", Zone: "Local"}, {At: "17:00", Zone: "../../etc/passwd"}, {At: "9999-01-01T00:00:00Z"}, {At: "1969-01-01T00:00:00Z"},
+		{At: "17:00", Zone: "Mars/Olympus"}, {At: "17:00", Zone: "Local"}, {At: "17:00", Zone: "../../etc/passwd"}, {At: "9999-01-01T00:00:00Z"}, {At: "+2h", Every: "1h", Until: "9999-12-31T23:59:59-12:00"}, {At: "1969-01-01T00:00:00Z"},
 	} {
 		if p, err := w.Plan(now, here); transfer.KindOf(err) != transfer.KindUsage {
 			t.Errorf("%+v: %+v, %v", w, p, err)
@@ -163,6 +163,7 @@ func FuzzWords(f *testing.F) {
 	f.Add("+2s", "1h", "", "UTC", int64(0), int64(5))
 	f.Add("02:30", "1d", "2027-01-01T00:00:00Z", "Europe/Berlin", int64(3), int64(400))
 	f.Add("2026-12-31T23:59", "1mo", "", "Pacific/Apia", int64(0), int64(1<<40))
+	f.Add("+1h", "1h", "9999-12-31T23:59:59-12:00", "UTC", int64(0), int64(5))
 	f.Add("2026-11-30T17:30:00+01:00", "100y", "18:00", "America/New_York", int64(7), int64(2))
 	f.Fuzz(func(t *testing.T, at, every, until, zone string, count, n int64) {
 		now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
