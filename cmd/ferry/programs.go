@@ -44,7 +44,7 @@ func (f *callFlags) add(fl *pflag.FlagSet) {
 	}
 }
 
-// take takes the flags into a request.
+// take takes the flags into a request; a command may have none of them.
 func (f *callFlags) take(q *transfer.Request) error {
 	for _, s := range f.triggers {
 		t, err := transfer.ParseTrigger(s)
@@ -54,7 +54,11 @@ func (f *callFlags) take(q *transfer.Request) error {
 		q.Triggers = append(q.Triggers, t)
 	}
 	for _, at := range transfer.CallPoints() {
-		p, err := f.programs[at].parse(at)
+		given := f.programs[at]
+		if given == nil {
+			continue
+		}
+		p, err := given.parse(at)
 		if err != nil {
 			return err
 		}
