@@ -103,12 +103,12 @@ func (f *forwarder) store(b batch) (stored int, err error) {
 			// Somebody else may have given the same ID to another message here.
 			m.Header = nats.Header{nats.MsgIdHdr: {"forwarded." + b.From + "." + x.ID}}
 		}
-		if _, err := f.js.PublishMsg(ctx, m, jetstream.WithRetryAttempts(0)); missing(err) {
-			library := library{js: func() jetstream.JetStream { return f.js }, ackWait: defaultTimes.ackWait, maxStored: f.s.cfg.MaxStored}
+		if _, err := f.own.js().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0)); missing(err) {
+			library := library{js: f.own.js, ackWait: defaultTimes.ackWait, maxStored: f.s.cfg.MaxStored}
 			if _, err := library.ensure(ctx); err != nil {
 				return stored, err
 			}
-			if _, err := f.js.PublishMsg(ctx, m, jetstream.WithRetryAttempts(0)); err != nil {
+			if _, err := f.own.js().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0)); err != nil {
 				return stored, err
 			}
 		} else if err != nil {

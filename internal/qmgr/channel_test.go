@@ -90,7 +90,7 @@ func both(t *testing.T, f func(t *testing.T, a *authority.Authority)) {
 // stored is how many messages a stream has.
 func stored(t *testing.T, s *Server, stream Stream) uint64 {
 	t.Helper()
-	js := s.forwarder.js
+	js := s.forwarder.own.js()
 	st, err := js.Stream(testContext(t), string(stream))
 	if err != nil {
 		return 0
@@ -468,7 +468,7 @@ func TestBatchesThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %+v", what, r)
 		}
 	}
-	st, err := s.forwarder.js.Stream(testContext(t), string(StreamCommand))
+	st, err := s.forwarder.own.js().Stream(testContext(t), string(StreamCommand))
 	must(t, err)
 	if n := st.CachedInfo().State.LastSeq; n != 1 { // the good one before a bad one
 		t.Errorf("%d messages were stored", n)

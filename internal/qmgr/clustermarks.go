@@ -77,7 +77,7 @@ func (m *member) remember() {
 func (m *member) leaderMark(name string) (mark, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	st, err := m.s.about.js.Stream(ctx, name)
+	st, err := m.s.about.js().Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return mark{}, nil
 	}

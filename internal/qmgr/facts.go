@@ -8,9 +8,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
-	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
@@ -61,49 +59,39 @@ func (s *Server) aboutMe() about {
 	return a
 }
 
-const responderName = "ferry queue manager"
-
 // A responder answers for the queue manager over an in-process connection of its own.
 type responder struct {
-	nc        *nats.Conn
-	js        jetstream.JetStream
+	*ownConn
 	registrar *registrar
 }
 
 func answerAbout(s *Server) (*responder, error) {
-	// It comes back: the server ends each connection when the JWT ends with which it was made.
-	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.Name(responderName), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
-		nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), credentials(s.cfg.identity(), false))
+	own, err := newOwnConn(s)
 	if err != nil {
-		return nil, transfer.Errorf(transfer.KindNoManager, "queue manager %s does not answer: %w", s.cfg.Name, err)
+		return nil, noAnswer(s, err)
 	}
-
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(apiTimeout))
-	if err == nil {
-		library := library{js: func() jetstream.JetStream { return js }, ackWait: defaultTimes.ackWait, maxStored: s.cfg.MaxStored}
-		r := &responder{nc, js, newRegistrar("queue manager "+s.cfg.Name, library)}
-		r.registrar.leads = func(of Stream) error { return leaderless(s, of) }
-		r.registrar.members = s.Members
-		if s.cfg.Guard != nil && s.cfg.Guard.Keep != nil {
-			r.registrar.admit = s.Admit
-		}
-		if _, err = nc.Subscribe(wire.AllAsks(wire.Manager), func(m *nats.Msg) { r.answer(s, m) }); err == nil {
-			err = nc.Flush()
-		}
-		switch {
-		case err != nil || s.cfg.MaxStored == 0:
-		case s.cfg.Cluster != nil: // the streams of which can be changed once the others are there
-			r.registrar.tasks.Go(func() { library.fitStoreSoon(r.registrar.ctx, s.cfg.Log) })
-		default:
-			err = library.fitStore(r.registrar.ctx, library.createStore)
-		}
-		if err == nil {
-			return r, nil
-		}
+	library := library{js: own.js, ackWait: defaultTimes.ackWait, maxStored: s.cfg.MaxStored}
+	r := &responder{own, newRegistrar("queue manager "+s.cfg.Name, library)}
+	r.registrar.leads = func(of Stream) error { return leaderless(s, of) }
+	r.registrar.members = s.Members
+	if s.cfg.Guard != nil && s.cfg.Guard.Keep != nil {
+		r.registrar.admit = s.Admit
+	}
+	if err = own.subscribe(wire.AllAsks(wire.Manager), "", func(m *nats.Msg) { r.answer(s, m) }); err == nil {
+		err = own.conn().Flush()
+	}
+	switch {
+	case err != nil || s.cfg.MaxStored == 0:
+	case s.cfg.Cluster != nil: // the streams of which can be changed once the others are there
+		r.registrar.tasks.Go(func() { library.fitStoreSoon(r.registrar.ctx, s.cfg.Log) })
+	default:
+		err = library.fitStore(r.registrar.ctx, library.createStore)
+	}
+	if err != nil {
 		r.stop()
+		return nil, noAnswer(s, err)
 	}
-	nc.Close()
-	return nil, transfer.Errorf(transfer.KindNoManager, "queue manager %s does not answer: %w", s.cfg.Name, err)
+	return r, nil
 }
 
 // answer answers what somebody asks the queue manager: what it is, where nothing else is said.
@@ -124,7 +112,7 @@ func (r *responder) answer(s *Server, m *nats.Msg) {
 func (r *responder) stop() {
 	if r != nil {
 		r.registrar.close()
-		r.nc.Close()
+		r.ownConn.stop()
 	}
 }
 

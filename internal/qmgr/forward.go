@@ -29,8 +29,7 @@ import (
 // and deleted by their numbers.
 type forwarder struct {
 	s     *Server
-	nc    *nats.Conn
-	js    jetstream.JetStream
+	own   *ownConn
 	self  string // the token of the queue manager, or of its cluster
 	log   *slog.Logger
 	quiet *quiet.Log
@@ -79,14 +78,10 @@ const (
 
 // startForwarder begins to hand on, and to take.
 func startForwarder(s *Server) (*forwarder, error) {
-	f := &forwarder{s: s, nc: s.about.nc, self: s.cfg.domain(), log: s.cfg.Log, quiet: quiet.New(s.cfg.Log, nil), secret: newSecret(), wake: make(chan struct{}, 1),
+	f := &forwarder{s: s, own: s.about.ownConn, self: s.cfg.domain(), log: s.cfg.Log, quiet: quiet.New(s.cfg.Log, nil), secret: newSecret(), wake: make(chan struct{}, 1),
 		agents: map[string]whereabouts{}, due: map[string]int{}, waits: map[string]int{}, blocked: map[string]time.Time{}}
 	f.ctx, f.end = context.WithCancel(context.Background())
 	f.announcer = newAnnouncer(f)
-	var err error
-	if f.js, err = jetstream.New(f.nc, jetstream.WithDefaultTimeout(apiTimeout)); err != nil {
-		return nil, err
-	}
 	for subject, h := range map[string]nats.MsgHandler{
 		wire.AllBeats:               f.beat,
 		wire.AllManagers:            f.announced,
@@ -98,7 +93,7 @@ func startForwarder(s *Server) (*forwarder, error) {
 		if subject == wire.ForwardSubject(f.self) {
 			group = "forward" // one of them stores it
 		}
-		if _, err := f.nc.QueueSubscribe(subject, group, h); err != nil {
+		if err := f.own.subscribe(subject, group, h); err != nil {
 			f.end()
 			return nil, err
 		}
@@ -212,7 +207,7 @@ func (f *forwarder) leads(stream Stream) bool {
 func (f *forwarder) lookAtAll() {
 	ctx, cancel := context.WithTimeout(f.ctx, apiTimeout)
 	defer cancel()
-	st, err := f.js.Stream(ctx, string(StreamCommand))
+	st, err := f.own.js().Stream(ctx, string(StreamCommand))
 	if err != nil || st.CachedInfo().State.Msgs == 0 {
 		f.mu.Lock()
 		clear(f.waits)
@@ -302,7 +297,7 @@ func (f *forwarder) handOn() (again bool) {
 
 // drain hands on all that is stored for an agent: what withdraws a request before the request.
 func (f *forwarder) drain(token, to string) error {
-	st, err := f.js.Stream(f.ctx, string(StreamCommand))
+	st, err := f.own.js().Stream(f.ctx, string(StreamCommand))
 	if err != nil {
 		return nil // there is none, or not now
 	}
@@ -373,7 +368,7 @@ func (f *forwarder) send(to string, b batch) (stored int, err error) {
 	}
 	ctx, cancel := context.WithTimeout(f.ctx, forwardWait)
 	defer cancel()
-	answer, err := request(ctx, f.nc, wire.ForwardSubject(to), wire.InboxSubject(wire.Manager, wire.Manager, f.secret, f.inboxes.Add(1)), data)
+	answer, err := request(ctx, f.own.conn(), wire.ForwardSubject(to), wire.InboxSubject(wire.Manager, wire.Manager, f.secret, f.inboxes.Add(1)), data)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return 0, transfer.Errorf(transfer.KindUnreachable, "no channel leads to queue manager %s at present", to)
 	}

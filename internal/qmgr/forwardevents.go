@@ -40,12 +40,12 @@ func (f *forwarder) events() {
 // handEvents hands on what is there, and waits a moment for more.
 func (f *forwarder) handEvents(to string) error {
 	policy := jetstream.DeliverAllPolicy
-	if _, err := f.js.Consumer(f.ctx, string(StreamEvent), roles.DurableCoordination); err == nil {
+	if _, err := f.own.js().Consumer(f.ctx, string(StreamEvent), roles.DurableCoordination); err == nil {
 		policy = jetstream.DeliverNewPolicy // it was here, and has read what was before
 	}
-	cons, err := f.js.Consumer(f.ctx, string(StreamEvent), eventsReader)
+	cons, err := f.own.js().Consumer(f.ctx, string(StreamEvent), eventsReader)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		cons, err = f.js.CreateOrUpdateConsumer(f.ctx, string(StreamEvent), jetstream.ConsumerConfig{Durable: eventsReader, DeliverPolicy: policy,
+		cons, err = f.own.js().CreateOrUpdateConsumer(f.ctx, string(StreamEvent), jetstream.ConsumerConfig{Durable: eventsReader, DeliverPolicy: policy,
 			AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * forwardWait, MaxDeliver: -1, MaxAckPending: 2 * forwardMost, InactiveThreshold: durableIdle})
 	}
 	if missing(err) {

@@ -46,10 +46,10 @@ type claimsNote struct {
 }
 
 // attend has a member hear the others.
-func (m *member) attend(nc *nats.Conn) error {
-	_, err := nc.Subscribe(helloSubject, m.heard)
-	_, err2 := nc.Subscribe(claimsSubject, m.admitted)
-	_, err3 := nc.Subscribe(figureSubject, func(msg *nats.Msg) {
+func (m *member) attend(own *ownConn) error {
+	err := own.subscribe(helloSubject, "", m.heard)
+	err2 := own.subscribe(claimsSubject, "", m.admitted)
+	err3 := own.subscribe(figureSubject, "", func(msg *nats.Msg) {
 		if data, err := json.Marshal(figuresOf(m.s)); err == nil && msg.Reply != "" && string(msg.Data) == m.s.cfg.Cluster.Name {
 			msg.Respond(data)
 		}
@@ -60,7 +60,7 @@ func (m *member) attend(nc *nats.Conn) error {
 func (m *member) publish(subject string, v any) {
 	data, err := json.Marshal(v)
 	if err == nil {
-		err = m.s.about.nc.Publish(subject, data)
+		err = m.s.about.conn().Publish(subject, data)
 	}
 	if err != nil {
 		m.s.cfg.Log.Debug("the other members of the cluster are not told something", slog.String("subject", subject), slog.Any("error", err))

@@ -14,6 +14,7 @@ import (
 	"ferry/internal/identity"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // guarded runs a queue manager in a directory, which lets in whom an authority knows.
@@ -100,10 +101,24 @@ func TestTheQueueManagerComesBackToItself(t *testing.T) {
 	if ended != 1 {
 		t.Fatalf("%d connections of the queue manager's own are ended", ended)
 	}
-	eventually(t, "it answers again", func() bool {
+	answers := func() bool {
 		_, err := c.Standing(testContext(t), Commands("ALPHA"))
 		return transfer.KindOf(err) == transfer.KindNotFound
-	})
+	}
+	eventually(t, "it answers again", answers)
+	for range 2 { // the library gives it up
+		before := s.about.conn()
+		before.Close()
+		eventually(t, "it is made anew", func() bool { return s.about.conn() != before })
+		eventually(t, "it answers", answers)
+		eventually(t, "it hears", func() bool {
+			must(t, c.Publish(wire.BeatSubject("ALPHA"), []byte(`{"beat":{"queue_manager":"TWO"}}`)))
+			s.forwarder.mu.Lock()
+			defer s.forwarder.mu.Unlock()
+			defer delete(s.forwarder.agents, "ALPHA")
+			return s.forwarder.agents["ALPHA"].at == "TWO"
+		})
+	}
 }
 
 // What was signed again and says the same changes nothing.
@@ -144,7 +159,7 @@ func TestWhatIsStoredHasShortSubjects(t *testing.T) {
 		at.Put(subject, []byte("x"))
 	}
 	must(t, at.Put(good.subject(), []byte("x")).Wait(testContext(t)))
-	st, err := s.about.js.Stream(testContext(t), string(StreamStore))
+	st, err := s.about.js().Stream(testContext(t), string(StreamStore))
 	must(t, err)
 	if n := st.CachedInfo().State.NumSubjects; n != 1 {
 		t.Errorf("something is stored on %d subjects", n)

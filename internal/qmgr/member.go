@@ -191,7 +191,7 @@ func (m *member) handOver(ctx context.Context, opts *server.Options) error {
 			if out.Header.Get(nats.MsgIdHdr) == "" { // known when it is tried again within two minutes
 				out.Header.Set(nats.MsgIdHdr, fmt.Sprintf("alone-%s-%d", s.cfg.Name, msg.Sequence))
 			}
-			_, err := s.about.js.PublishMsg(ctx, out)
+			_, err := s.about.js().PublishMsg(ctx, out)
 			return err
 		})
 	} else if errors.Is(err, jetstream.ErrStreamNotFound) {

@@ -80,7 +80,7 @@ func (s *Server) Members(ctx context.Context) ([]Member, error) {
 		return append([]Member{own.Member}, linked...), nil
 	}
 	all := []figure{own}
-	nc, m := s.about.nc, s.member
+	nc, m := s.about.conn(), s.member
 	inbox := nc.NewInbox()
 	sub, err := nc.SubscribeSync(inbox)
 	if err != nil {

@@ -322,7 +322,7 @@ func (s *Server) start(opts *server.Options) error {
 
 	s.about, err = answerAbout(s)
 	if err == nil && s.member != nil {
-		if err = s.member.attend(s.about.nc); err == nil {
+		if err = s.member.attend(s.about.ownConn); err == nil {
 			s.tasks.Go(s.member.watch)
 			s.tasks.Go(func() { s.member.tend(opts) })
 			s.tasks.Go(s.member.remember)

@@ -1,0 +1,115 @@
+package qmgr
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/transfer"
+)
+
+const responderName = "ferry queue manager"
+
+// An ownConn is a queue manager's connection to itself, with which it answers and does all that it does of its
+// own. It comes back: the server ends each connection when the JWT ends with which it was made, and
+// the library gives one up for good on errors that it does not know. Then it is made anew, with its subscriptions.
+type ownConn struct {
+	s     *Server
+	now   atomic.Pointer[session]
+	ctx   context.Context // ends with stop
+	end   context.CancelFunc
+	tasks sync.WaitGroup
+
+	mu   sync.Mutex
+	subs []ownSub
+}
+
+type ownSub struct {
+	subject, group string
+	h              nats.MsgHandler
+}
+
+func newOwnConn(s *Server) (*ownConn, error) {
+	o := &ownConn{s: s}
+	o.ctx, o.end = context.WithCancel(context.Background())
+	if err := o.dial(); err != nil {
+		o.end()
+		return nil, err
+	}
+	return o, nil
+}
+
+// conn is the library's connection at present; who keeps it may keep one that is closed.
+func (o *ownConn) conn() *nats.Conn        { return o.now.Load().nc }
+func (o *ownConn) js() jetstream.JetStream { return o.now.Load().js }
+
+// subscribe has messages of a subject handled, by one of a group where it has a name, until stop.
+func (o *ownConn) subscribe(subject, group string, h nats.MsgHandler) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, err := o.conn().QueueSubscribe(subject, group, h)
+	if err == nil {
+		o.subs = append(o.subs, ownSub{subject, group, h})
+	}
+	return err
+}
+
+// dial makes the connection, with the subscriptions that there are.
+func (o *ownConn) dial() error {
+	nc, err := nats.Connect("", nats.InProcessServer(o.s.ns), nats.Name(responderName), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+		nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.ClosedHandler(o.lost), credentials(o.s.cfg.identity(), false))
+	if err != nil {
+		return err
+	}
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(apiTimeout))
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err == nil {
+		err = o.ctx.Err()
+	}
+	for _, s := range o.subs {
+		if err == nil {
+			_, err = nc.QueueSubscribe(s.subject, s.group, s.h)
+		}
+	}
+	if err != nil {
+		nc.Close()
+		return err
+	}
+	o.now.Store(&session{nc, js})
+	return nil
+}
+
+// lost makes the connection anew that the library has given up.
+func (o *ownConn) lost(nc *nats.Conn) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if now := o.now.Load(); o.ctx.Err() != nil || now == nil || now.nc != nc {
+		return
+	}
+	o.s.cfg.Log.Error("the queue manager's connection to itself was closed; connecting anew", slog.Any("error", nc.LastError()))
+	o.tasks.Go(func() {
+		for o.dial() != nil {
+			if sleep(o.ctx, reconnectWait, nil) {
+				return
+			}
+		}
+	})
+}
+
+func (o *ownConn) stop() {
+	o.mu.Lock()
+	o.end()
+	o.mu.Unlock()
+	o.tasks.Wait()
+	o.conn().Close()
+}
+
+// noAnswer is why a queue manager does not start that does not reach itself.
+func noAnswer(s *Server, err error) error {
+	return transfer.Errorf(transfer.KindNoManager, "queue manager %s does not answer: %w", s.cfg.Name, err)
+}
