@@ -436,6 +436,51 @@ func TestALinkHasTheNameOfItsCertificate(t *testing.T) {
 	})
 }
 
+// Each time that a channel is connected it shows the certificate and the JWT that its queue manager has then.
+func TestAChannelShowsWhatWasRenewed(t *testing.T) {
+	noLeaks(t)
+	a := authoritytest.New(t)
+	one := authoritytest.Identity(t, a, identity.Manager, "ONE", roles.Manager)
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", one.Server(func(identity.Name) error { return nil }))
+	must(t, err)
+	t.Cleanup(func() { listener.Close() })
+	type shown struct{ serial, jwt string }
+	all := make(chan shown, 100)
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			c.SetDeadline(time.Now().Add(patience))
+			fmt.Fprintf(c, "INFO {\"server_id\":\"x\",\"server_name\":\"ONE\",\"version\":\"2.15.2\",\"nonce\":\"abc\",\"auth_required\":true,\"tls_required\":true,\"max_payload\":%d,\"headers\":true,\"jetstream\":true,\"client_id\":7,\"leafnode_urls\":[\"x\"]}\r\n", serverMaxPayload)
+			line, err := bufio.NewReader(c).ReadString('\n')
+			var said struct{ JWT string }
+			if text, ok := strings.CutPrefix(line, "CONNECT "); ok && err == nil && json.Unmarshal([]byte(text), &said) == nil {
+				all <- shown{c.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.String(), said.JWT}
+			}
+			c.Close()
+		}
+	}()
+	two := linked(t, a, "TWO", Channel{Name: "ONE", URL: "nats://" + listener.Addr().String()})
+	first := receive(t, "the first connection", all)
+
+	i := two.cfg.Guard.Identity
+	wish, err := authority.WishOf(i.Keys())
+	must(t, err)
+	grant, err := a.Renew(i.Name(), wish)
+	must(t, err)
+	must(t, i.Renew(grant))
+	serial, jwts := i.Certificate().Leaf.SerialNumber.String(), i.JWTs()
+	if serial == first.serial {
+		t.Fatal("nothing was renewed")
+	}
+	eventually(t, "what was renewed is shown", func() bool {
+		now := receive(t, "a connection", all)
+		return now.serial == serial && (now.jwt == jwts.Channel || now.jwt == jwts.ChannelData)
+	})
+}
+
 // What is handed on by somebody who may not mean it well is refused, and nothing of it is stored.
 func TestBatchesThatAreRefused(t *testing.T) {
 	noLeaks(t)
