@@ -40,7 +40,7 @@ type monitorFlags struct {
 	sources                               []string
 	poll                                  time.Duration
 	batch, levels                         int
-	regex, replace                        bool
+	regex, redefine                       bool
 }
 
 func newMonitorCreate() *cobra.Command {
@@ -62,7 +62,7 @@ is watched for when it is whole. Variables such as ${FileName} may stand in --to
 			if err != nil {
 				return err
 			}
-			return f.submit(cmd, d, f.replace)
+			return f.submit(cmd, d, f.redefine)
 		}}
 	fl := c.Flags()
 	fl.StringVar(&f.agent, "agent", "", "the agent that watches and sends")
@@ -78,15 +78,15 @@ is watched for when it is whole. Variables such as ${FileName} may stand in --to
 	fl.StringArrayVar(&f.sources, "source", nil, "send this in place of the file that has come; may be repeated (default ${FilePath})")
 	fl.StringVar(&f.triggerFile, "trigger-file", "", "the lines of a file that comes say what to send: source,destination (or source alone) or destination,source")
 	fl.StringVar(&f.triggerRegex, "trigger-regex", "", "regular expression for those lines, with one or two groups (default: a comma stands between source and destination)")
-	fl.BoolVar(&f.replace, "replace", false, "define a monitor anew that is there; its history stays")
+	fl.BoolVar(&f.redefine, "redefine", false, "define a monitor anew that is there; its history stays")
 	f.addSend(fl)
 	f.query.add(c)
 	inGroups(c, []flagGroup{
 		{"What is watched", []string{"agent", "dir", "match", "exclude", "regex", "condition", "recursive", "poll"}},
 		{"What is sent", []string{"batch", "source", "trigger-file", "trigger-regex", "delete-source", "max-files", "max-size"}},
-		{"Where it goes", []string{"to", "if-exists", "replace", "network"}},
+		{"Where it goes", []string{"to", "if-exists", "redefine", "network"}},
 		{"Before and after", []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
-		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace-text", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
+		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
 		{"Integrity", []string{"checksum", "durability"}},
 		{"Speed", []string{"limit", "lane", "compress", "priority", "chunk-size", "window", "frame", "checkpoint-interval", "delivery"}},
 		{"Waiting", []string{"timeout", "recovery-timeout"}},
@@ -95,19 +95,15 @@ is watched for when it is whole. Variables such as ${FileName} may stand in --to
 	return c
 }
 
-// addSend adds the flags of a request, but for two whose names say something else of a monitor: it has
-// levels of directories to watch, and --replace is about the monitor.
+// addSend adds the flags of a request, but for --recursive, which says something else of a monitor: how many
+// levels of directories are watched.
 func (f *monitorFlags) addSend(fl *pflag.FlagSet) {
 	request := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.send.addRequest(request)
 	request.VisitAll(func(one *pflag.Flag) {
-		switch one.Name {
-		case "recursive":
-			return
-		case "replace":
-			one.Name = "replace-text"
+		if one.Name != "recursive" {
+			fl.AddFlag(one)
 		}
-		fl.AddFlag(one)
 	})
 }
 
@@ -165,8 +161,8 @@ func (f *monitorFlags) trigger() (*monitor.TriggerFile, error) {
 }
 
 // submit has an agent make a monitor.
-func (q *query) submit(cmd *cobra.Command, d *monitor.Definition, replace bool) error {
-	return q.command(cmd, string(d.Agent), monitor.CommandCreate, monitor.Create{Definition: *d, Replace: replace})
+func (q *query) submit(cmd *cobra.Command, d *monitor.Definition, redefine bool) error {
+	return q.command(cmd, string(d.Agent), monitor.CommandCreate, monitor.Create{Definition: *d, Redefine: redefine})
 }
 
 // command gives an agent a command about a monitor, and says what the agent has done.
@@ -420,7 +416,7 @@ func newMonitorExport() *cobra.Command {
 
 func newMonitorImport() *cobra.Command {
 	f := &ofMonitor{}
-	var replace bool
+	var redefine bool
 	c := &cobra.Command{Use: "import FILE|- [--agent AGENT]", Short: "Make a monitor of a definition in a file, or on standard input",
 		Long: `Makes a monitor of what ferry monitor export has written. With --agent it is made at
 that agent, whatever the definition says. Its transfers are in the name of whoever imports it.`,
@@ -430,10 +426,10 @@ that agent, whatever the definition says. Its transfers are in the name of whoev
 			if err != nil {
 				return err
 			}
-			return f.submit(cmd, d, replace)
+			return f.submit(cmd, d, redefine)
 		}}
 	f.add(c)
-	c.Flags().BoolVar(&replace, "replace", false, "define a monitor anew that is there; its history stays")
+	c.Flags().BoolVar(&redefine, "redefine", false, "define a monitor anew that is there; its history stays")
 	return c
 }
 

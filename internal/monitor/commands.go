@@ -23,7 +23,7 @@ const (
 // A Create makes a monitor. With Replace it may be there already: its history stays.
 type Create struct {
 	Definition Definition `json:"definition"`
-	Replace    bool       `json:"replace,omitempty"`
+	Redefine   bool       `json:"redefine,omitempty"`
 }
 
 // A Named is the body of what is about one monitor.
@@ -35,7 +35,7 @@ type Named struct {
 type Answer struct {
 	Monitor string             `json:"monitor"`
 	Agent   transfer.AgentName `json:"agent"`
-	Done    string             `json:"done"` // created, replaced, paused, resumed, cleared, removed
+	Done    string             `json:"done"` // created, redefined, paused, resumed, cleared, removed
 }
 
 // commands is the table of commands. That somebody may have monitors, and whose they are, is decided
@@ -74,8 +74,8 @@ func (m *monitors) create(t *ledger.Tx, who duty.Caller, body json.RawMessage) (
 	switch {
 	case err != nil:
 		return nil, err
-	case there && !c.Replace:
-		return nil, transfer.Errorf(transfer.KindUsage, "agent %s has a monitor %s already", m.Agent, d.Name).WithHint("--replace defines it anew, and keeps its history")
+	case there && !c.Redefine:
+		return nil, transfer.Errorf(transfer.KindUsage, "agent %s has a monitor %s already", m.Agent, d.Name).WithHint("--redefine defines it anew, and keeps its history")
 	case there:
 		err = m.mayChange(who, &old)
 	default:
@@ -88,7 +88,7 @@ func (m *monitors) create(t *ledger.Tx, who duty.Caller, body json.RawMessage) (
 	d.Request.Originator = who.Originator
 	r := &record{Definition: *d, Principal: who.Principal, Originator: who.Originator, Created: now, Paused: old.Paused}
 	if there {
-		done, r.Created = "replaced", old.Created
+		done, r.Created = "redefined", old.Created
 	}
 	if _, has, err := load[Status](drawer, statusKey(d.Name)); err != nil || !has {
 		if err := errors.Join(err, save(drawer, statusKey(d.Name), &Status{})); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,14 +30,21 @@ func TestMonitorWhoseAgentIsKilled(t *testing.T) {
 			n.Ferry("monitor", "create", "m", "--agent", "ALPHA", "--dir", "in", "--match", "f*", "--to", "BETA:out/", "--poll", "500ms",
 				"--delete-source="+strconv.FormatBool(deletes)).OK()
 
-			go func() {
+			var drops sync.WaitGroup
+			defer drops.Wait()
+			drops.Go(func() {
 				for k := range *dropped {
 					path := n.Path("ALPHA", "in/.new")
-					if err := os.WriteFile(path, fmt.Appendf(nil, "file %d", k), 0o644); err == nil {
+					err := os.WriteFile(path, fmt.Appendf(nil, "file %d", k), 0o644)
+					if err == nil {
 						err = os.Rename(path, n.Path("ALPHA", fmt.Sprintf("in/f%05d", k)))
 					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
 				}
-			}()
+			})
 			for k := range *killed {
 				arrived(n, (k+1)**dropped/(*killed+2))
 				n.Kill("ALPHA")
