@@ -14,15 +14,6 @@ import (
 	"ferry/internal/wire"
 )
 
-// say has anybody say anything to anybody.
-func (w *world) say(from, to transfer.AgentName, m *wire.Message) {
-	w.t.Helper()
-	m.From = from
-	data, err := m.Encode()
-	must(w.t, err)
-	must(w.t, w.net.Send(faulty.Parcel{From: from, To: to, Kind: m.Kind, Transfer: m.Transfer, Data: data}))
-}
-
 // A destination cannot have anything deleted, or believed, that is not of the item
 // whose number it says.
 func TestOutcomesAreHeldAgainstTheJournal(t *testing.T) {

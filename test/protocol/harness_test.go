@@ -310,3 +310,12 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// say has anybody say anything to anybody.
+func (w *world) say(from, to transfer.AgentName, m *wire.Message) {
+	w.t.Helper()
+	m.From = from
+	data, err := m.Encode()
+	must(w.t, err)
+	must(w.t, w.net.Send(faulty.Parcel{From: from, To: to, Kind: m.Kind, Transfer: m.Transfer, Data: data}))
+}
