@@ -117,7 +117,8 @@ type Schedule struct {
 	Count    int    // occurrences; 0: no end by number
 }
 
-// A Trigger is the condition of a transfer, looked at when it begins. All of its files must meet it.
+// A Trigger is the condition of a transfer, looked at when it begins. All of its conditions must hold, each of one
+// of its files at least.
 type Trigger struct {
 	Log        bool // a condition that is not met is put on record
 	Conditions []TriggerCondition

@@ -98,9 +98,8 @@ func TestWhatIsNotBuiltIsNamed(t *testing.T) {
 		every = every[:a] + every[b+len(to):]
 	}
 	for _, step := range []struct{ name, from, to string }{
-		{"<schedule>", "<schedule>", "</schedule>"}, {"<trigger>", "<trigger", "</trigger>"}, {"<preSourceCall>", "<preSourceCall>", "</preSourceCall>"},
-		{"<postSourceCall>", "<postSourceCall>", "</postSourceCall>"}, {"<preDestinationCall>", "<preDestinationCall>", "</preDestinationCall>"},
-		{"<postDestinationCall>", "<postDestinationCall>", "</postDestinationCall>"},
+		{"<schedule>", "<schedule>", "</schedule>"}, {`<command type="antscript">`, "<preDestinationCall>", "</preDestinationCall>"},
+		{`<command type="jcl">`, "<postDestinationCall>", "</postDestinationCall>"},
 		{"<queue> as a source", `<item mode="binary"`, "/dst/</file></destination>\n      </item>"},
 		{"<queue> as a destination", `<source recursive="false" disposition="leave"><file>/src/b.txt`, "Q2@QM2</queue></destination>"},
 	} {

@@ -37,11 +37,7 @@ func (d *Document) lacks() (what string, hint string) {
 		what  string
 	}{
 		{t.Schedule != nil, "<schedule>"},
-		{t.Trigger != nil, "<trigger>"},
-		{t.Set.Programs.PreSource != nil, "<preSourceCall>"},
-		{t.Set.Programs.PostSource != nil, "<postSourceCall>"},
-		{t.Set.Programs.PreDest != nil, "<preDestinationCall>"},
-		{t.Set.Programs.PostDest != nil, "<postDestinationCall>"},
+		{t.lacksAround() != "", t.lacksAround()},
 		{slices.ContainsFunc(t.Set.Items, func(it Item) bool { return it.Source.Queue != nil }), "<queue> as a source"},
 		{slices.ContainsFunc(t.Set.Items, func(it Item) bool { return it.Dest.Queue != nil }), "<queue> as a destination"},
 	} {
@@ -93,6 +89,9 @@ func (d *Document) Request(id transfer.ID) (*transfer.Request, error) {
 		return nil, err
 	}
 	if err := t.Set.takeItems(q); err != nil {
+		return nil, err
+	}
+	if err := t.takeAround(q); err != nil {
 		return nil, err
 	}
 	if err := conversion.TakeAttributes(q); err != nil {

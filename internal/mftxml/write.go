@@ -66,6 +66,7 @@ func fromRequest(q *transfer.Request) (*Document, error) {
 
 	t := &Transfer{Originator: q.Originator, Source: q.Source, Destination: q.Destination, Job: q.Job,
 		Set: Set{Priority: q.Priority, Recovery: seconds(q.RecoveryTimeout()), Meta: q.Meta, Own: own(q)}}
+	t.putAround(q)
 	for n := range q.Items {
 		it, err := itemOf(q, &q.Items[n])
 		if err != nil {

@@ -41,11 +41,11 @@ func said(kind wire.Kind, body any) Form {
 	return Form{Name: string(kind), Kind: string(kind), Subject: reply, Sample: envelope{wire.Version, string(kind), "ALPHA", "01890a5d-ac96-774b-bcce-b302099a8057", body},
 		Free: []string{
 			`^v$`, `^kind$`, // another version's word may be answered
-			`\.version$`,            // what a place says of a file
-			`(error|reason)\.kind$`, // a later version may have more of them
-			`\.bits$`,               // which of the undecided are decided; its length is checked
-			`^body$`,                // a message without a body may have one
-			`^body\.request\.`,      // answered with REFUSE where it is new
+			`\.version$`, // what a place says of a file
+			`(error|reason)\.kind$|^body\.program\.kind$`, // a later version may have more of them
+			`\.bits$`,          // which of the undecided are decided; its length is checked
+			`^body$`,           // a message without a body may have one
+			`^body\.request\.`, // answered with REFUSE where it is new
 			`^body\.request$`,
 			`^body\.targets\.list\[0\]\.(dest|several|resolved|mode|checksum|if_exists|disposition|recursive|long_lines|keep_|to_|from_|eol|replace)`, // likewise
 			`^body\.targets$`, // without it there are none
@@ -84,7 +84,8 @@ var way = wire.Direct{Mode: wire.DirectTLS, Addresses: []string{"127.0.0.1:9"}, 
 func open() *wire.Open {
 	o := Fill(&wire.Open{})
 	o.Request.Settings, o.Direct, o.Targets.After = settings, &way, 0
-	o.Request.Items, o.Request.Rest = nil, nil
+	o.Request.Items, o.Request.Rest, o.Request.Triggers = nil, nil, nil
+	o.Request.Programs = o.Request.Programs.OfDest()
 	return o
 }
 
