@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +13,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A keptQuery asks about what agents keep by names: schedules, templates.
+// A keptQuery asks about what agents keep by names: monitors, schedules, templates.
 type keptQuery struct {
 	query
 	agent string
@@ -35,6 +36,28 @@ func (k *keptQuery) openKept(cmd *cobra.Command) (*kept, func(), error) {
 	}
 	net, ctx, done, err := k.open(cmd)
 	return &kept{net, ctx, cmd, agent}, done, err
+}
+
+// list prints a table, or with --json lines, of what agents keep. all asks one of them: it calls row for each line.
+func (k *keptQuery) list(cmd *cobra.Command, head []string, all func(k *kept, at client.AtAgent, row func(line any, cells ...string)) error) error {
+	open, done, err := k.openKept(cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	rows := [][]string{head}
+	err = open.each(func(at client.AtAgent) error {
+		return all(open, at, func(line any, cells ...string) {
+			if k.json {
+				printJSON(cmd, line)
+			}
+			rows = append(rows, cells)
+		})
+	})
+	if err == nil && !k.json {
+		table(cmd.OutOrStdout(), rows)
+	}
+	return err
 }
 
 // A kept is a connection on which agents are asked.
@@ -78,6 +101,17 @@ func (k *kept) each(fn func(at client.AtAgent) error) error {
 // readKept asks one agent a question.
 func readKept[T any](ctx context.Context, at client.AtAgent, kind wire.Kind, body any) (*T, error) {
 	ans, err := at.Question(ctx, kind, body)
+	if err != nil {
+		return nil, err
+	}
+	return keptIn[T](ans)
+}
+
+// tellKept gives an agent a command, and waits for its answer for so long.
+func tellKept[T any](ctx context.Context, at client.AtAgent, limit time.Duration, kind wire.Kind, body any) (*T, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	ans, err := at.Command(ctx, kind, body)
 	if err != nil {
 		return nil, err
 	}

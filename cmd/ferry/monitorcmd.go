@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -62,7 +60,7 @@ is watched for when it is whole. Variables such as ${FileName} may stand in --to
 			if err != nil {
 				return err
 			}
-			return f.submit(cmd, d, f.redefine)
+			return f.makeMonitor(cmd, d, f.redefine)
 		}}
 	fl := c.Flags()
 	fl.StringVar(&f.agent, "agent", "", "the agent that watches and sends")
@@ -160,109 +158,83 @@ func (f *monitorFlags) trigger() (*monitor.TriggerFile, error) {
 	return nil, transfer.Errorf(transfer.KindUsage, "--trigger-file %q is unknown; it is one of source,destination and destination,source", f.triggerFile)
 }
 
-// submit has an agent make a monitor.
-func (q *query) submit(cmd *cobra.Command, d *monitor.Definition, redefine bool) error {
-	return q.command(cmd, string(d.Agent), monitor.CommandCreate, monitor.Create{Definition: *d, Redefine: redefine})
-}
-
-// command gives an agent a command about a monitor, and says what the agent has done.
-func (q *query) command(cmd *cobra.Command, agent string, kind wire.Kind, body any) error {
-	at, ctx, done, err := q.atAgent(cmd, agent)
+// makeMonitor has an agent make a monitor.
+func (q *query) makeMonitor(cmd *cobra.Command, d *monitor.Definition, redefine bool) error {
+	net, ctx, done, err := q.open(cmd)
 	if err != nil {
 		return err
 	}
 	defer done()
-	ctx, cancel := context.WithTimeoutCause(ctx, q.timeout, transfer.Errorf(transfer.KindTimeout, "no answer within %s", q.timeout))
-	defer cancel()
-	ans, err := at.Command(ctx, kind, body)
+	at := client.AtAgent{Client: net, Agent: d.Agent}
+	return q.tellMonitor(ctx, cmd, at, monitor.CommandCreate, monitor.Create{Definition: *d, Redefine: redefine})
+}
+
+// tellMonitor gives an agent a command about a monitor, and says what the agent has done.
+func (q *query) tellMonitor(ctx context.Context, cmd *cobra.Command, at client.AtAgent, kind wire.Kind, body any) error {
+	said, err := tellKept[monitor.Answer](ctx, at, q.timeout, kind, body)
 	if err != nil {
 		return err
 	}
-	var said monitor.Answer
-	if err := json.Unmarshal(ans.Body, &said); err != nil {
-		return transfer.Errorf(transfer.KindMalformed, "the answer of agent %s cannot be read: %w", at.Agent, err)
-	}
 	if q.json {
-		printJSON(cmd, monitorLine{"monitor", said})
+		printJSON(cmd, monitorLine{"monitor", *said})
 		return nil
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "monitor %s %s at %s\n", said.Monitor, said.Done, said.Agent)
 	return nil
 }
 
-// atAgent connects to speak to an agent; the caller closes.
-func (q *query) atAgent(cmd *cobra.Command, agent string) (client.AtAgent, context.Context, func(), error) {
-	if agent == "" {
-		return client.AtAgent{}, nil, nil, transfer.Errorf(transfer.KindUsage, "`%s` needs --agent AGENT, the agent that has the monitor", cmd.CommandPath())
+// withMonitor finds the monitor of a name and calls fn with it.
+func (k *keptQuery) withMonitor(cmd *cobra.Command, name string, fn func(*kept, client.AtAgent, *monitor.Shown) error) error {
+	open, done, err := k.openKept(cmd)
+	if err != nil {
+		return err
 	}
-	name, net, ctx, done, err := q.openAgent(cmd, agent)
-	return client.AtAgent{Client: net, Agent: name}, ctx, done, err
-}
-
-// ofMonitor are the flags of a command about one monitor.
-type ofMonitor struct {
-	query
-	agent string
-}
-
-func (f *ofMonitor) add(c *cobra.Command) {
-	f.query.add(c)
-	c.Flags().StringVar(&f.agent, "agent", "", "the agent that has the monitor")
+	defer done()
+	at, l, err := find[monitor.Listed](open, monitor.AskList, "monitor", name, monitor.ListAsked{Name: name})
+	if err != nil {
+		return err
+	}
+	if len(l.Monitors) != 1 {
+		return transfer.Errorf(transfer.KindMalformed, "agent %s has answered with %d monitors", at.Agent, len(l.Monitors))
+	}
+	return fn(open, at, &l.Monitors[0])
 }
 
 func newMonitorCommand(name, short string, kind wire.Kind) *cobra.Command {
-	f := &ofMonitor{}
-	c := &cobra.Command{Use: name + " NAME --agent AGENT", Short: short, Args: oneArg("the name of the monitor"),
+	q := &keptQuery{}
+	c := &cobra.Command{Use: name + " NAME", Short: short, Args: oneArg("the name of the monitor"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.command(cmd, f.agent, kind, monitor.Named{Name: args[0]})
+			return q.withMonitor(cmd, args[0], func(k *kept, at client.AtAgent, _ *monitor.Shown) error {
+				return q.tellMonitor(k.ctx, cmd, at, kind, monitor.Named{Name: args[0]})
+			})
 		}}
-	f.add(c)
+	q.add(c)
 	return c
 }
 
-// question asks an agent about its monitors.
-func question[T any](ctx context.Context, at client.AtAgent, kind wire.Kind, body any) (v T, err error) {
-	ans, err := at.Question(ctx, kind, body)
-	if err != nil {
-		return v, err
-	}
-	if err := json.Unmarshal(ans.Body, &v); err != nil {
-		return v, transfer.Errorf(transfer.KindMalformed, "the answer of agent %s cannot be read: %w", at.Agent, err)
-	}
-	return v, nil
-}
-
 func newMonitorLs() *cobra.Command {
-	f := &ofMonitor{}
-	c := &cobra.Command{Use: "ls --agent AGENT", SuggestFor: []string{"list"}, Short: "List the monitors of an agent: your own, and others' with the authority operate or audit", Args: noArgs,
+	q := &keptQuery{}
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List monitors: your own, and others' with the authority operate or audit", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			at, ctx, done, err := f.atAgent(cmd, f.agent)
-			if err != nil {
-				return err
-			}
-			defer done()
-			rows := [][]string{{"MONITOR", "STATE", "DIRECTORY", "MATCH", "CONDITION", "TO", "TRIGGERS", "REFUSED", "LAST", "PROBLEM"}}
-			for after, more := "", true; more; {
-				l, err := question[monitor.Listed](ctx, at, monitor.AskList, monitor.ListAsked{After: after})
-				if err != nil {
-					return err
-				}
-				for n := range l.Monitors {
-					m := &l.Monitors[n]
-					after = m.Definition.Name
-					if f.json {
-						printJSON(cmd, monitorShown{"monitor", *m})
+			head := []string{"MONITOR", "AGENT", "STATE", "DIRECTORY", "MATCH", "CONDITION", "TO", "TRIGGERS", "REFUSED", "LAST", "PROBLEM"}
+			return q.list(cmd, head, func(k *kept, at client.AtAgent, row func(any, ...string)) error {
+				for after := ""; ; {
+					l, err := readKept[monitor.Listed](k.ctx, at, monitor.AskList, monitor.ListAsked{After: after})
+					if err != nil {
+						return err
 					}
-					rows = append(rows, monitorRow(m))
+					for n := range l.Monitors {
+						m := &l.Monitors[n]
+						after = m.Definition.Name
+						row(monitorShown{"monitor", *m}, monitorRow(m)...)
+					}
+					if !l.More || len(l.Monitors) == 0 {
+						return nil
+					}
 				}
-				more = l.More && len(l.Monitors) > 0
-			}
-			if !f.json {
-				table(cmd.OutOrStdout(), rows)
-			}
-			return nil
+			})
 		}}
-	f.add(c)
+	q.add(c)
 	return c
 }
 
@@ -271,43 +243,24 @@ func monitorRow(m *monitor.Shown) []string {
 	if m.Problem != nil {
 		problem = m.Problem.Text
 	}
-	return []string{d.Name, m.State, d.Dir.String(), d.Match, d.Condition.String(), string(d.Request.Destination) + ":" + d.Request.Dest.String(),
+	return []string{d.Name, string(d.Agent), m.State, d.Dir.String(), d.Match, d.Condition.String(), string(d.Request.Destination) + ":" + d.Request.Dest.String(),
 		fmt.Sprint(m.Triggers), fmt.Sprint(m.Refused), stamp(m.Last), problem}
 }
 
-// one asks for the monitor of a name.
-func (f *ofMonitor) one(cmd *cobra.Command, name string) (*monitor.Shown, error) {
-	at, ctx, done, err := f.atAgent(cmd, f.agent)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	l, err := question[monitor.Listed](ctx, at, monitor.AskList, monitor.ListAsked{Name: name})
-	if err != nil {
-		return nil, err
-	}
-	if len(l.Monitors) != 1 {
-		return nil, transfer.Errorf(transfer.KindMalformed, "agent %s has answered with %d monitors", at.Agent, len(l.Monitors))
-	}
-	return &l.Monitors[0], nil
-}
-
 func newMonitorShow() *cobra.Command {
-	f := &ofMonitor{}
-	c := &cobra.Command{Use: "show NAME --agent AGENT", Short: "Show a monitor: what it watches for, what it has done, and what is in its way", Args: oneArg("the name of the monitor"),
+	q := &keptQuery{}
+	c := &cobra.Command{Use: "show NAME", Short: "Show a monitor: what it watches for, what it has done, and what is in its way", Args: oneArg("the name of the monitor"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := f.one(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			if f.json {
-				printJSON(cmd, monitorShown{"monitor", *m})
+			return q.withMonitor(cmd, args[0], func(_ *kept, _ client.AtAgent, m *monitor.Shown) error {
+				if q.json {
+					printJSON(cmd, monitorShown{"monitor", *m})
+				} else {
+					showMonitor(cmd, m)
+				}
 				return nil
-			}
-			showMonitor(cmd, m)
-			return nil
+			})
 		}}
-	f.add(c)
+	q.add(c)
 	return c
 }
 
@@ -347,44 +300,44 @@ func showMonitor(cmd *cobra.Command, m *monitor.Shown) {
 }
 
 func newMonitorHistory() *cobra.Command {
-	f := &ofMonitor{}
+	q := &keptQuery{}
 	var limit int
-	c := &cobra.Command{Use: "history NAME --agent AGENT", Short: "List what a monitor has sent, the last first, with the IDs of the transfers", Args: oneArg("the name of the monitor"),
+	c := &cobra.Command{Use: "history NAME", Short: "List what a monitor has sent, the last first, with the IDs of the transfers", Args: oneArg("the name of the monitor"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 1 {
 				return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", limit)
 			}
-			at, ctx, done, err := f.atAgent(cmd, f.agent)
-			if err != nil {
-				return err
-			}
-			defer done()
-			rows := [][]string{{"TIME", "STATE", "TRANSFER", "FILES", "FILE", "REASON"}}
-			ask, more := monitor.HistoryAsked{Name: args[0]}, true
-			for left := limit; more && left > 0; {
-				ask.Limit = left
-				h, err := question[monitor.History](ctx, at, monitor.AskHistory, ask)
-				if err != nil {
-					return err
-				}
-				for _, l := range h.Triggers {
-					ask.Before = l.N
-					left--
-					if f.json {
-						printJSON(cmd, triggerLine{"trigger", l})
-					}
-					rows = append(rows, triggerRow(&l))
-				}
-				more = h.More && len(h.Triggers) > 0
-			}
-			if !f.json {
-				table(cmd.OutOrStdout(), rows)
-			}
-			return nil
+			return q.withMonitor(cmd, args[0], func(k *kept, at client.AtAgent, _ *monitor.Shown) error {
+				return q.history(k, at, monitor.HistoryAsked{Name: args[0], Limit: limit})
+			})
 		}}
-	f.add(c)
+	q.add(c)
 	c.Flags().IntVar(&limit, "limit", 50, "how many triggers are listed at most, the last ones; the agent keeps 1,000")
 	return c
+}
+
+// history prints the last triggers of a monitor, as many as ask has for its Limit.
+func (q *keptQuery) history(k *kept, at client.AtAgent, ask monitor.HistoryAsked) error {
+	rows := [][]string{{"TIME", "STATE", "TRANSFER", "FILES", "FILE", "REASON"}}
+	for more := true; more && ask.Limit > 0; {
+		h, err := readKept[monitor.History](k.ctx, at, monitor.AskHistory, ask)
+		if err != nil {
+			return err
+		}
+		for _, l := range h.Triggers {
+			ask.Before = l.N
+			ask.Limit--
+			if q.json {
+				printJSON(k.cmd, triggerLine{"trigger", l})
+			}
+			rows = append(rows, triggerRow(&l))
+		}
+		more = h.More && len(h.Triggers) > 0
+	}
+	if !q.json {
+		table(k.cmd.OutOrStdout(), rows)
+	}
+	return nil
 }
 
 func triggerRow(l *monitor.Logged) []string {
@@ -396,62 +349,47 @@ func triggerRow(l *monitor.Logged) []string {
 }
 
 func newMonitorExport() *cobra.Command {
-	f := &ofMonitor{}
-	c := &cobra.Command{Use: "export NAME --agent AGENT", Short: "Print the definition of a monitor, as ferry monitor import takes it", Args: oneArg("the name of the monitor"),
+	q := &keptQuery{}
+	c := &cobra.Command{Use: "export NAME", Short: "Print the definition of a monitor, as ferry monitor import takes it", Args: oneArg("the name of the monitor"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := f.one(cmd, args[0])
-			if err != nil {
+			return q.withMonitor(cmd, args[0], func(_ *kept, _ client.AtAgent, m *monitor.Shown) error {
+				text, err := json.MarshalIndent(m.Definition, "", "  ")
+				if err == nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s\n", text)
+				}
 				return err
-			}
-			text, err := json.MarshalIndent(m.Definition, "", "  ")
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s\n", text)
-			return nil
+			})
 		}}
-	f.add(c)
+	q.add(c)
 	return c
 }
 
 func newMonitorImport() *cobra.Command {
-	f := &ofMonitor{}
+	q := &query{}
+	var agent string
 	var redefine bool
-	c := &cobra.Command{Use: "import FILE|- [--agent AGENT]", Short: "Make a monitor of a definition in a file, or on standard input",
+	c := &cobra.Command{Use: "import FILE|-", Short: "Make a monitor of a definition in a file, or on standard input",
 		Long: `Makes a monitor of what ferry monitor export has written. With --agent it is made at
 that agent, whatever the definition says. Its transfers are in the name of whoever imports it.`,
 		Args: oneArg("the file with the definition, or -"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := f.read(cmd, args[0])
+			data, err := readInput(cmd, "definition", args[0], monitor.MaxDefinition)
 			if err != nil {
 				return err
 			}
-			return f.submit(cmd, d, redefine)
+			d, err := monitor.ParseDefinition(data)
+			if err == nil && agent != "" {
+				if d.Agent, err = transfer.ParseAgentName(agent); err == nil {
+					d.Request.Source = d.Agent
+				}
+			}
+			if err != nil {
+				return err
+			}
+			return q.makeMonitor(cmd, d, redefine)
 		}}
-	f.add(c)
+	q.add(c)
+	c.Flags().StringVar(&agent, "agent", "", "the agent that is to have the monitor (default: the one of the definition)")
 	c.Flags().BoolVar(&redefine, "redefine", false, "define a monitor anew that is there; its history stays")
 	return c
-}
-
-func (f *ofMonitor) read(cmd *cobra.Command, name string) (*monitor.Definition, error) {
-	in := cmd.InOrStdin()
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return nil, transfer.Errorf(transfer.KindUsage, "the definition cannot be read: %w", err)
-		}
-		defer file.Close()
-		in = file
-	}
-	data, err := io.ReadAll(io.LimitReader(in, monitor.MaxDefinition+1))
-	if err != nil {
-		return nil, transfer.Errorf(transfer.KindUsage, "the definition in %s cannot be read: %w", name, err)
-	}
-	d, err := monitor.ParseDefinition(data)
-	if err == nil && f.agent != "" {
-		if d.Agent, err = transfer.ParseAgentName(f.agent); err == nil {
-			d.Request.Source = d.Agent
-		}
-	}
-	return d, err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"time"
 
@@ -92,13 +91,7 @@ func sendLater(cmd *cobra.Command, f *sendFlags, p *planFlags, args []string) er
 	if err := net.Check(ctx, q); err != nil {
 		return unsent(ctx, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, keepWait)
-	defer cancel()
-	ans, err := client.AtAgent{Client: net, Agent: q.Source}.Command(ctx, schedule.CommandPut, put)
-	if err != nil {
-		return err
-	}
-	s, err := keptIn[schedule.Schedule](ans)
+	s, err := tellKept[schedule.Schedule](ctx, client.AtAgent{Client: net, Agent: q.Source}, keepWait, schedule.CommandPut, put)
 	if err != nil {
 		return err
 	}
@@ -124,13 +117,7 @@ func newScheduleLs() *cobra.Command {
 	q := &keptQuery{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List your schedules, and with the authority operate those of others", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			k, done, err := q.openKept(cmd)
-			if err != nil {
-				return err
-			}
-			defer done()
-			rows := [][]string{{"NAME", "AGENT", "NEXT", "EVERY", "LAST", "WAITING", "TO", "OWNER"}}
-			err = k.each(func(at client.AtAgent) error {
+			return q.list(cmd, []string{"NAME", "AGENT", "NEXT", "EVERY", "LAST", "WAITING", "TO", "OWNER"}, func(k *kept, at client.AtAgent, row func(any, ...string)) error {
 				for page := (schedule.Page{}); ; {
 					l, err := readKept[schedule.Listed](k.ctx, at, schedule.AskList, page)
 					if err != nil {
@@ -138,10 +125,7 @@ func newScheduleLs() *cobra.Command {
 					}
 					for n := range l.Schedules {
 						s := &l.Schedules[n]
-						if q.json {
-							printJSON(cmd, scheduleLine{"schedule", at.Agent, s})
-						}
-						rows = append(rows, []string{s.Name, string(at.Agent), nextOf(s), everyOf(s), lastOf(s), fmt.Sprint(s.Waiting), string(s.Destination), person(s.Principal)})
+						row(scheduleLine{"schedule", at.Agent, s}, s.Name, string(at.Agent), nextOf(s), everyOf(s), lastOf(s), fmt.Sprint(s.Waiting), string(s.Destination), person(s.Principal))
 						page.After = s.Name
 					}
 					if !l.More {
@@ -149,10 +133,6 @@ func newScheduleLs() *cobra.Command {
 					}
 				}
 			})
-			if err == nil && !q.json {
-				table(cmd.OutOrStdout(), rows)
-			}
-			return err
 		}}
 	q.add(c)
 	return c
@@ -276,13 +256,7 @@ func newScheduleRm() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(k.ctx, q.timeout)
-			defer cancel()
-			ans, err := at.Command(ctx, schedule.CommandRemove, schedule.Named{Name: args[0]})
-			if err != nil {
-				return err
-			}
-			s, err := keptIn[schedule.Schedule](ans)
+			s, err := tellKept[schedule.Schedule](k.ctx, at, q.timeout, schedule.CommandRemove, schedule.Named{Name: args[0]})
 			if err != nil {
 				return err
 			}

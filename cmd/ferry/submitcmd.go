@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,18 +77,9 @@ func submit(cmd *cobra.Command, f *sendFlags, name string) error {
 
 // readDocument reads a file, or standard input, as one document.
 func readDocument(cmd *cobra.Command, name string) (*mftxml.Document, error) {
-	in := cmd.InOrStdin()
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return nil, transfer.Errorf(transfer.KindUsage, "the document cannot be read: %w", err)
-		}
-		defer file.Close()
-		in = file
-	}
-	data, err := io.ReadAll(io.LimitReader(in, mftxml.MaxDocument+1))
+	data, err := readInput(cmd, "document", name, mftxml.MaxDocument)
 	if err != nil {
-		return nil, transfer.Errorf(transfer.KindUsage, "the document %s cannot be read: %w", name, err)
+		return nil, err
 	}
 	return mftxml.Parse(data)
 }

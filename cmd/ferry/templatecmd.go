@@ -1,10 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -97,54 +94,34 @@ func (q *query) keepTemplate(cmd *cobra.Command, t *template.Template, redefine 
 	if err := net.Check(ctx, &req); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, keepWait)
-	defer cancel()
-	return commandTemplate(ctx, cmd, client.AtAgent{Client: net, Agent: req.Source}, q.json, "created", template.Put{Template: text, Redefine: redefine})
+	l, err := tellKept[template.Line](ctx, client.AtAgent{Client: net, Agent: req.Source}, keepWait, template.CommandPut, template.Put{Template: text, Redefine: redefine})
+	if err == nil {
+		q.saidOfTemplate(cmd, templateLine{"created", req.Source, *l})
+	}
+	return err
 }
 
-// commandTemplate gives a command about a template, and prints what came of it.
-func commandTemplate(ctx context.Context, cmd *cobra.Command, at client.AtAgent, asJSON bool, word string, body any) error {
-	kind := template.CommandPut
-	if _, is := body.(template.Named); is {
-		kind = template.CommandRemove
+// saidOfTemplate prints what became of a template.
+func (q *query) saidOfTemplate(cmd *cobra.Command, l templateLine) {
+	if q.json {
+		printJSON(cmd, l)
+		return
 	}
-	ans, err := at.Command(ctx, kind, body)
-	if err != nil {
-		return err
-	}
-	l, err := keptIn[template.Line](ans)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		printJSON(cmd, templateLine{word, at.Agent, *l})
-		return nil
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", l.Name, word)
-	return nil
+	fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", l.Name, l.MessageType)
 }
 
 func newTemplateLs() *cobra.Command {
 	q := &keptQuery{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List templates of agents that you may send from", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			k, done, err := q.openKept(cmd)
-			if err != nil {
-				return err
-			}
-			defer done()
-			rows := [][]string{{"NAME", "AGENT", "TO", "PARAMETERS", "OWNER"}}
-			err = k.each(func(at client.AtAgent) error {
+			return q.list(cmd, []string{"NAME", "AGENT", "TO", "PARAMETERS", "OWNER"}, func(k *kept, at client.AtAgent, row func(any, ...string)) error {
 				for page := (template.Page{}); ; {
 					l, err := readKept[template.Listed](k.ctx, at, template.AskList, page)
 					if err != nil {
 						return err
 					}
 					for _, t := range l.Templates {
-						if q.json {
-							printJSON(cmd, templateLine{"template", at.Agent, t})
-						}
-						rows = append(rows, []string{t.Name, string(at.Agent), string(t.Destination), or(paramsText(&t), "-"), person(t.Principal)})
+						row(templateLine{"template", at.Agent, t}, t.Name, string(at.Agent), string(t.Destination), or(paramsText(&t), "-"), person(t.Principal))
 						page.After = t.Name
 					}
 					if !l.More {
@@ -152,10 +129,6 @@ func newTemplateLs() *cobra.Command {
 					}
 				}
 			})
-			if err == nil && !q.json {
-				table(cmd.OutOrStdout(), rows)
-			}
-			return err
 		}}
 	q.add(c)
 	return c
@@ -223,9 +196,11 @@ func newTemplateRm() *cobra.Command {
 	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Remove a template", Args: oneArg("the template's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return q.withTemplate(cmd, args[0], func(k *kept, at client.AtAgent, _ *template.Template) error {
-				ctx, cancel := context.WithTimeout(k.ctx, q.timeout)
-				defer cancel()
-				return commandTemplate(ctx, cmd, at, q.json, "removed", template.Named{Name: args[0]})
+				l, err := tellKept[template.Line](k.ctx, at, q.timeout, template.CommandRemove, template.Named{Name: args[0]})
+				if err == nil {
+					q.saidOfTemplate(cmd, templateLine{"removed", at.Agent, *l})
+				}
+				return err
 			})
 		}}
 	q.add(c)
@@ -254,18 +229,9 @@ func newTemplateImport() *cobra.Command {
 	var redefine bool
 	c := &cobra.Command{Use: "import FILE|-", Short: "Have the agent that a template names as its source keep it", Args: oneArg("the file with the template, or -"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			in := cmd.InOrStdin()
-			if args[0] != "-" {
-				f, err := os.Open(args[0])
-				if err != nil {
-					return transfer.Errorf(transfer.KindUsage, "the template cannot be read: %w", err)
-				}
-				defer f.Close()
-				in = f
-			}
-			data, err := io.ReadAll(io.LimitReader(in, template.MaxSize+1))
+			data, err := readInput(cmd, "template", args[0], template.MaxSize)
 			if err != nil {
-				return transfer.Errorf(transfer.KindUsage, "the template in %s cannot be read: %w", args[0], err)
+				return err
 			}
 			t, err := template.Parse(data)
 			if err != nil {
