@@ -69,7 +69,7 @@ type kept struct {
 }
 
 // each calls fn for each agent that is asked. Where that is all of them, one that does not answer, or
-// does not let itself be asked, is passed over.
+// refuses the question, is passed over.
 func (k *kept) each(fn func(at client.AtAgent) error) error {
 	if k.agent != "" {
 		return fn(client.AtAgent{Client: k.net, Agent: k.agent})
@@ -109,7 +109,7 @@ func readKept[T any](ctx context.Context, at client.AtAgent, kind wire.Kind, bod
 
 // tellKept gives an agent a command, and waits for its answer for so long.
 func tellKept[T any](ctx context.Context, at client.AtAgent, limit time.Duration, kind wire.Kind, body any) (*T, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, transfer.Errorf(transfer.KindTimeout, "no answer within %s", limit))
 	defer cancel()
 	ans, err := at.Command(ctx, kind, body)
 	if err != nil {

@@ -165,6 +165,11 @@ func (q *query) makeMonitor(cmd *cobra.Command, d *monitor.Definition, redefine 
 		return err
 	}
 	defer done()
+	req := d.Request
+	req.ID = transfer.NewID(time.Now())
+	if err := net.Check(ctx, &req); err != nil { // as of an agent that the network does not know
+		return err
+	}
 	at := client.AtAgent{Client: net, Agent: d.Agent}
 	return q.tellMonitor(ctx, cmd, at, monitor.CommandCreate, monitor.Create{Definition: *d, Redefine: redefine})
 }

@@ -124,7 +124,7 @@ func (m *monitors) keep(t *ledger.Tx, who duty.Caller, r *record, done string) (
 }
 
 func (m *monitors) noted(t *ledger.Tx, who duty.Caller, name, done string) (*Answer, error) {
-	err := m.Note(t, audit.Record{Event: audit.Changed, Source: m.Agent, Principal: who.Principal, Originator: &who.Originator, Text: "monitor " + name + " " + done})
+	err := m.Note(t, audit.Record{Event: audit.Changed, Source: m.Agent, Principal: who.Principal, Originator: &who.Originator, Text: "has " + done + " the monitor " + name})
 	return &Answer{name, m.Agent, done}, err
 }
 
