@@ -33,7 +33,7 @@ SCENARIOS   ?= $(ALONE) peers
 ROUNDS      ?=
 TOTAL       ?=
 DISK        ?=
-BENCHED     := $(patsubst %/,./%,$(sort $(dir $(wildcard internal/digest/*_test.go internal/compress/*_test.go internal/codepage/*_test.go internal/wire/*_test.go))))
+BENCHED     := $(patsubst %/,./%,$(sort $(dir $(wildcard internal/digest/*_test.go internal/compress/*_test.go internal/codepage/*_test.go internal/wire/*_test.go internal/monitor/*_test.go))))
 
 .DEFAULT_GOAL := help
 .PHONY: help build build-bench demo test race check fmt vet lint vuln vet-cross house test-large test-shapes test-faults test-attacks test-mutants test-s390x standings fuzz bench bench-short bench-code bench-peers cross install clean
@@ -143,7 +143,7 @@ bench-short: build build-bench ## the short form of the scenarios that need noth
 bench-peers: ## install the programs that the scenarios peers and link run beside Ferry (root, apt-get)
 	bash scripts/bench-peers.sh
 
-bench-code: ## short benchmarks of what every byte passes through
+bench-code: ## short benchmarks of what every byte passes through, and of a poll of 100,000 files
 	$(GO) test -run '^$$' -bench . -benchtime 300ms $(BENCHED)
 
 cross: ## build bin/ferry-OS-ARCH for every platform
