@@ -16,8 +16,8 @@ import (
 
 // The size of the story of a monitor whose agent is killed: -dropped 10000 -killed 20 is the large one.
 var (
-	dropped = flag.Int("dropped", 1000, "files that are dropped into a watched directory")
-	killed  = flag.Int("killed", 5, "how often its agent is killed meanwhile")
+	dropped = flag.Int("dropped", 300, "files that are dropped into a watched directory")
+	killed  = flag.Int("killed", 3, "how often its agent is killed meanwhile")
 )
 
 // Files that are dropped into a watched directory while its agent is killed and comes back arrive once each.
