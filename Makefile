@@ -52,8 +52,9 @@ demo: build ## build, then move some files between two agents on this host
 
 # -count=1: some tests build the program themselves, which go's cache of test
 # results does not see; it would repeat an old success for a new program.
+# One package more than there are processors: the largest ones mostly wait for processes.
 test: ## run all tests
-	$(GO) test -count=1 -timeout 10m ./...
+	$(GO) test -count=1 -timeout 10m -p $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) ./...
 
 race: ## run all tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 20m ./...
