@@ -33,17 +33,24 @@ const detachWait = 5 * time.Second
 
 // sendFlags are the flags of ferry send as they were given.
 type sendFlags struct {
-	recursive, deleteSource, dryRun, detach, json, quiet bool
-	mode, checksum, ifExists, durability, lane, delivery string
-	compress, job, network, filesFrom                    string
-	connectTimeout, recovery                             string
-	content                                              contentFlags
-	log                                                  logFlags
-	priority                                             int
-	meta                                                 []string
+	dryRun, detach, json, quiet                bool
+	mode, checksum, durability, lane, delivery string
+	compress, job, network, filesFrom          string
+	connectTimeout, recovery                   string
+	content                                    contentFlags
+	log                                        logFlags
+	priority                                   int
+	meta                                       []string
+	fileFlags
 	boundFlags
 	flowFlags
 	callFlags
+}
+
+// fileFlags say which files are taken, and what becomes of them and of those that are there.
+type fileFlags struct {
+	recursive, deleteSource bool
+	ifExists                string
 }
 
 // boundFlags bound a transfer.

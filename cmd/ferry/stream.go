@@ -67,7 +67,7 @@ func sendStdin(cmd *cobra.Command, f *sendFlags, q *transfer.Request, local bool
 }
 
 func newCat() *cobra.Command {
-	f := &sendFlags{mode: transfer.ModeBinary, ifExists: transfer.IfExistsError, durability: transfer.DurabilityProcess,
+	f := &sendFlags{mode: transfer.ModeBinary, durability: transfer.DurabilityProcess, fileFlags: fileFlags{ifExists: transfer.IfExistsError},
 		delivery: transfer.DeliveryFast, compress: transfer.CompressNone, quiet: true}
 	c := &cobra.Command{
 		Use:   "cat [flags] [AGENT:]FILE",
