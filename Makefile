@@ -98,8 +98,8 @@ house:
 test-large: ## move large files and many files: LARGE=full (default) or short
 	LARGE=$(LARGE) $(GO) test ./test/flow -run TestLarge -count=1 -timeout 2h -v
 
-test-shapes: ## the stories of test/flow with each agent at a queue manager of its own, and at a cluster of three: SHAPE=channels or SHAPE=cluster for one
-	@for shape in $(if $(SHAPE),$(SHAPE),channels cluster); do \
+test-shapes: ## the stories of test/flow in other shapes: SHAPE=channels (a queue manager beside each agent), cluster (of three) or external (a server of NATS) for one
+	@for shape in $(if $(SHAPE),$(SHAPE),channels cluster external); do \
 		echo "== $$shape"; SHAPE=$$shape $(GO) test ./test/flow -skip TestLarge -count=1 -timeout 1h || exit 1; \
 	done
 

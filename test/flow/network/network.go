@@ -85,6 +85,7 @@ type Network struct {
 type process struct {
 	name  string
 	args  []string
+	dir   string // in which it is started; "": that of the test
 	log   *tail
 	cmd   *exec.Cmd
 	ready chan struct{} // closed by the line that says so
@@ -134,9 +135,12 @@ func Up(t testing.TB, s Setup) *Network {
 		}
 		up = append(up, "--channel-listen", n.channel)
 	}
-	if len(n.setup.Cluster) > 0 {
+	switch {
+	case len(n.setup.Cluster) > 0:
 		n.cluster(n.setup.Cluster)
-	} else {
+	case n.shape() == ShapeExternal:
+		n.external()
+	default:
 		n.define(QM, "queue manager", append(up, s.Flags[QM]...))
 		n.Start(QM)
 	}
@@ -310,6 +314,7 @@ func (n *Network) Launch(who ...string) {
 		}
 		argv = append(argv, p.args...)
 		p.cmd = exec.Command(argv[0], argv[1:]...)
+		p.cmd.Dir = p.dir
 		p.ready, p.ended = make(chan struct{}), make(chan struct{})
 		p.log.begin(p.ready)
 		p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
@@ -392,7 +397,7 @@ func (n *Network) DeleteQueueManagerStore() {
 	n.t.Helper()
 	deleted := false
 	for _, who := range n.Managers() {
-		store := filepath.Join(n.State(who), "qm")
+		store := n.storeDir(who)
 		if _, err := os.Stat(store); err != nil {
 			n.t.Fatalf("queue manager %s has no store: %v", who, err)
 		}
@@ -540,6 +545,9 @@ func (w *tail) Write(b []byte) (int, error) {
 		return len(b), nil
 	}
 	for line := range bytes.Lines(w.buf.Bytes()[w.from:]) {
+		if _, text, ok := bytes.Cut(line, []byte(" [INF] ")); ok {
+			line = text // of a server of NATS
+		}
 		if bytes.HasPrefix(line, []byte(w.ready)) && bytes.HasSuffix(line, []byte("\n")) {
 			w.close()
 			w.from = w.buf.Len()

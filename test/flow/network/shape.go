@@ -16,6 +16,7 @@ const (
 	ShapeHub      = "hub"      // one queue manager, and agents that connect to it
 	ShapeChannels = "channels" // each agent beside a queue manager of its own, with a channel to QM
 	ShapeCluster  = "cluster"  // agents that connect to any of three queue managers, of which QM is the first
+	ShapeExternal = "external" // a server of NATS as the queue manager, and the authority and coordination in processes of their own
 )
 
 // shape is what the network is to be.
@@ -27,11 +28,17 @@ func (n *Network) shape() string {
 	if s == "" {
 		return ShapeHub
 	}
-	if s != ShapeHub && s != ShapeChannels && s != ShapeCluster {
+	if !slices.Contains([]string{ShapeHub, ShapeChannels, ShapeCluster, ShapeExternal}, s) {
 		n.t.Fatalf("there is no shape %q of a network", s)
+	}
+	if s == ShapeExternal && len(n.setup.Flags[QM]) > 0 {
+		return ShapeHub // a server of NATS has none of `ferry up`'s flags
 	}
 	return s
 }
+
+// External reports whether the queue manager is a server of NATS that is not Ferry's.
+func (n *Network) External() bool { return n.procs[Authority] != nil }
 
 // Clustered reports whether the queue manager has several members.
 func (n *Network) Clustered() bool { return n.shape() == ShapeCluster }

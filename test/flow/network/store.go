@@ -14,7 +14,14 @@ import (
 )
 
 // Store is the directory of the queue manager's store.
-func (n *Network) Store() string { return filepath.Join(n.State(QM), "qm") }
+func (n *Network) Store() string { return n.storeDir(QM) }
+
+func (n *Network) storeDir(who string) string {
+	if n.External() {
+		return filepath.Join(n.State(who), "store")
+	}
+	return filepath.Join(n.State(who), "qm")
+}
 
 // Frozen copies a directory of a running process while that is stopped, as a
 // copy of the whole host would have it.

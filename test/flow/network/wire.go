@@ -73,7 +73,11 @@ func (n *Network) anybody(which func(identity.JWTs) string, options []nats.Optio
 // master is the queue manager's own identity.
 func (n *Network) master() *identity.Identity {
 	n.t.Helper()
-	dir, err := keyfile.Open(filepath.Join(n.State(QM), "identities", "qm"))
+	path := filepath.Join(n.State(QM), "identities", "qm")
+	if n.External() {
+		path = filepath.Join(n.State(QM), "identity")
+	}
+	dir, err := keyfile.Open(path)
 	n.must(err)
 	i, err := identity.Load(dir)
 	n.must(err)

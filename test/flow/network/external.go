@@ -1,0 +1,50 @@
+//go:build linux
+
+package network
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// The processes of a network whose queue manager is a server of NATS, beside that server, which is QM.
+const (
+	Authority    = "AUTHORITY"
+	Coordination = "COORDINATION"
+)
+
+// natsReady is what a server of NATS says once it can be used.
+const natsReady = "Server is ready"
+
+// external starts a server of NATS as the queue manager, built from the module that go.mod names and
+// configured by `ferry authority export`, and beside it the authority and coordination.
+func (n *Network) external() {
+	n.t.Helper()
+	program := filepath.Join(filepath.Dir(n.setup.Ferry), "nats-server")
+	if _, err := os.Stat(program); err != nil {
+		// Under a name of this process's own first: tests run at once, and none may see half of it.
+		made := filepath.Join(n.cwd, "nats-server")
+		build := exec.Command("go", "build", "-o", made, "github.com/nats-io/nats-server/v2")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			n.t.Fatalf("nats-server cannot be built: %v\n%s", err, out)
+		}
+		n.must(os.Rename(made, program))
+	}
+
+	authority := n.State(Authority)
+	n.Ferry("authority", "export", n.State(QM), "--dir", authority, "--name", QM, "--listen", strings.TrimPrefix(n.url, "nats://")).OK()
+	if n.setup.Other == nil {
+		n.setup.Other = map[string][]string{}
+	}
+	n.setup.Other[QM] = []string{program}
+	n.define(QM, natsReady, []string{"-c", "nats-server.conf"})
+	n.procs[QM].dir = n.State(QM)
+	n.define(Authority, "authority", []string{"authority", "run", "--external", "--dir", authority})
+	n.define(Coordination, "coordination", []string{"coordination", "run", "--external", "--dir", n.State(Coordination)})
+	n.Start(QM)
+	n.Start(Authority)
+	n.Start(Coordination)
+}
