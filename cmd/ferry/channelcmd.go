@@ -204,9 +204,13 @@ func newChannelShow() *cobra.Command {
 					printJSON(cmd, s)
 					return nil
 				}
-				table(cmd.OutOrStdout(), [][]string{
+				rows := [][]string{
 					{"channel", s.Name}, {"state", s.State}, {"reason", printable(or(s.Reason, "-"))}, {"direction", s.Direction}, {"queue manager", or(s.Peer, "-")}, {"url", or(s.URL, "-")}, {"address", or(s.Address, "-")},
-					{"round trip", tripText(s.RTT)}, {"bytes in", fmt.Sprint(s.In)}, {"bytes out", fmt.Sprint(s.Out)}, {"waiting", plural(int64(s.Waiting), "message")}})
+					{"round trip", tripText(s.RTT)}, {"bytes in", fmt.Sprint(s.In)}, {"bytes out", fmt.Sprint(s.Out)}, {"waiting", plural(int64(s.Waiting), "message")}}
+				if s.Made > 0 {
+					rows = append(rows, []string{"connections made", fmt.Sprint(s.Made)})
+				}
+				table(cmd.OutOrStdout(), rows)
 				return nil
 			}
 			return transfer.Errorf(transfer.KindNotFound, "the queue manager has no channel %s", args[0]).WithHint("`ferry channel ls` lists them")

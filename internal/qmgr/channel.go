@@ -56,6 +56,9 @@ type ChannelState struct {
 	In        int64         `json:"bytes_in"` // since it is up
 	Out       int64         `json:"bytes_out"`
 	Waiting   int           `json:"waiting"` // messages that are kept here for the other side
+	// Made is how many connections of a channel that is dialled here have come as far as the other side's
+	// certificate, since this queue manager was started; one that is up has two.
+	Made uint64 `json:"connections,omitempty"`
 }
 
 // Limits and times of channels.
@@ -122,6 +125,7 @@ type Channels struct {
 	mu    sync.Mutex
 	all   []Channel         // by name
 	peers map[string]string // by channel, who has shown a certificate
+	made  map[string]uint64 // by channel, how often one was shown
 	came  map[string]comer  // by HOST:PORT, who has shown one at the listener
 	links uint64            // how often a connection has come up, in either direction
 
@@ -149,7 +153,7 @@ type channelStore struct {
 
 // openChannels reads what was defined before, and adds what is defined now.
 func openChannels(s *Server) (*Channels, error) {
-	c := &Channels{s: s, quiet: quiet.New(s.cfg.Log, nil), path: filepath.Join(s.cfg.Dir, channelFile), peers: map[string]string{}, came: map[string]comer{}, up: make(chan struct{}, 1), resting: map[string]bool{}}
+	c := &Channels{s: s, quiet: quiet.New(s.cfg.Log, nil), path: filepath.Join(s.cfg.Dir, channelFile), peers: map[string]string{}, made: map[string]uint64{}, came: map[string]comer{}, up: make(chan struct{}, 1), resting: map[string]bool{}}
 	data, err := os.ReadFile(c.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, transfer.Errorf(transfer.KindUnreadable, "the channels cannot be read: %w", err)
@@ -282,6 +286,7 @@ func (c *Channels) dials(channel string) *tls.Config {
 		if err == nil {
 			c.mu.Lock()
 			c.peers[channel] = name.Name
+			c.made[channel]++
 			c.mu.Unlock()
 		}
 		return err
@@ -369,7 +374,7 @@ func (c *Channels) outgoing(leafs []*server.LeafInfo) []ChannelState {
 		links = 2
 	}
 	for _, ch := range c.all {
-		st := ChannelState{Name: ch.Name, Direction: directionOut, URL: ch.URL, State: ChannelConnecting, Peer: c.peers[ch.Name]}
+		st := ChannelState{Name: ch.Name, Direction: directionOut, URL: ch.URL, State: ChannelConnecting, Peer: c.peers[ch.Name], Made: c.made[ch.Name]}
 		up := 0
 		for _, l := range leafs {
 			if l.IsSpoke && c.leads(&ch, l) {

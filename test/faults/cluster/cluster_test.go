@@ -15,7 +15,7 @@ import (
 
 const (
 	// perNetwork is how many faults a network lives through before the next begins.
-	perNetwork = 5
+	perNetwork = 7
 
 	// again is how long a transfer may take to end once the cluster is whole. It decides nothing on a host that has
 	// nothing else to do: there it is a second or two, which is logged.
@@ -67,6 +67,17 @@ var faults = []fault{
 		n.Launch(all...)
 		n.Ready(all...)
 	}},
+	{"power of one", func(n *network.Network, w *wires, r *rand.Rand) {
+		k := r.IntN(3)
+		w.blackout(n, k)
+		moment(r, 8*time.Second)
+		n.Start(network.MemberName(k))
+	}},
+	{"power of all", func(n *network.Network, w *wires, _ *rand.Rand) {
+		w.blackout(n, 0, 1, 2)
+		n.Launch(n.Members()...)
+		n.Ready(n.Members()...)
+	}},
 	{"two", func(n *network.Network, _ *wires, r *rand.Rand) {
 		all := n.Members()
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -79,8 +90,8 @@ var faults = []fault{
 
 // Queue managers of a cluster are taken away while transfers run on both lanes.
 func TestCampaignCluster(t *testing.T) {
-	campaign.Run(t, campaign.Spec{Name: "cluster", Unit: "faults", Full: 50, Short: 2, Root: true, Tools: []string{"ip", "nsenter"},
-		What: "queue managers of a cluster of three killed, restarted in turn or all at once, or cut off from the others, with several transfers in flight",
+	campaign.Run(t, campaign.Spec{Name: "cluster", Unit: "faults", Full: 50 * len(faults), Short: 2, Root: true, Tools: []string{"ip", "nsenter", "mkfs.ext4"},
+		What: "queue managers of a cluster of three killed, restarted in turn or all at once, without power, or cut off from the others, with several transfers in flight",
 	}, func(t *testing.T, c *campaign.C) {
 		seed := c.Seed
 		for left := c.Count; left > 0; seed++ {
@@ -99,7 +110,7 @@ func TestCampaignCluster(t *testing.T) {
 func lifetime(t *testing.T, seed uint64, count int) (done int) {
 	r := campaign.Rand(seed)
 	w := lay(t, 3)
-	n := network.Up(t, network.Setup{Ferry: campaign.Tagged(t, "failpoint"), Agents: []string{source, dest}, Cluster: w.members, Wrap: w.wrap})
+	n := network.Up(t, network.Setup{Ferry: campaign.Tagged(t, "failpoint"), Agents: []string{source, dest}, Cluster: w.members, Wrap: w.wrap, States: w.states(r)})
 	n.Whole()
 	order := r.Perm(len(faults))
 	for ; done < count; done++ {

@@ -4,11 +4,14 @@ package cluster_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"ferry/test/faults/image"
 	"ferry/test/flow/network"
 )
 
@@ -18,7 +21,8 @@ type wires struct {
 	t       *testing.T
 	members []network.Member
 	wrap    map[string][]string
-	routes  []string // the hosts' ends of the cards for routes
+	routes  []string       // the hosts' ends of the cards for routes
+	disks   []*image.Image // of the members
 }
 
 func command(line string) ([]byte, error) {
@@ -87,3 +91,30 @@ func lay(t *testing.T, members int) *wires {
 // pull pulls out a member's card for routes; plug puts it back.
 func (w *wires) pull(k int) { w.t.Helper(); run(w.t, "ip link set "+w.routes[k]+" down") }
 func (w *wires) plug(k int) { w.t.Helper(); run(w.t, "ip link set "+w.routes[k]+" up") }
+
+// states gives each member a disk of its own for what it keeps.
+func (w *wires) states(r *rand.Rand) map[string]string {
+	w.t.Helper()
+	dirs := map[string]string{}
+	for k := range w.members {
+		im := image.New(w.t, network.MemberName(k), image.Options(r))
+		w.disks = append(w.disks, im)
+		dirs[network.MemberName(k)] = filepath.Join(im.Dir, "state")
+	}
+	return dirs
+}
+
+// blackout takes the power of members away, all at one moment, and has their disks as they are after it.
+func (w *wires) blackout(n *network.Network, members ...int) {
+	w.t.Helper()
+	for _, k := range members {
+		n.Freeze(network.MemberName(k))
+	}
+	for _, k := range members {
+		w.disks[k].Cut()
+	}
+	for _, k := range members {
+		n.Kill(network.MemberName(k))
+		w.disks[k].Remount()
+	}
+}

@@ -32,6 +32,10 @@ const (
 	least   = 50 * time.Millisecond
 )
 
+// What a queue manager with a channel may come to while it is cut. What it holds of data is bounded by the credit of the
+// transfers, some 25 MiB each, wherever it lies; the rest is the process.
+const mostMemory = 300 * mib
+
 // Links between agents and the queue manager are cut in the middle of
 // transfers, in every way and for any time.
 func TestCampaignNetworkCuts(t *testing.T) {
@@ -41,7 +45,7 @@ func TestCampaignNetworkCuts(t *testing.T) {
 			var all []time.Duration
 			c.Cases(t, func(t *testing.T, seed uint64, r *rand.Rand) {
 				w := lay(t)
-				if moved, ok := tell(t, seed, r, w, network.Setup{Wrap: w.wrap()}); ok {
+				if moved, ok := tell(t, seed, r, w, network.Setup{Wrap: w.wrap()}, longest); ok {
 					all = append(all, moved)
 				}
 			})
@@ -51,13 +55,13 @@ func TestCampaignNetworkCuts(t *testing.T) {
 
 // Channels between queue managers are cut as links are.
 func TestCampaignChannelCuts(t *testing.T) {
-	campaign.Run(t, campaign.Spec{Name: "channel-cuts", What: "each agent is beside its own queue manager; the channel of source, destination or both is cut for 0.05 to 30 s: down, black hole, reset, one way only",
+	campaign.Run(t, campaign.Spec{Name: "channel-cuts", What: "each agent is beside its own queue manager; the channel of source, destination or both is cut for 0.05 to 60 s: down, black hole, reset, one way only",
 		Unit: "cuts", Full: 100, Root: true, Tools: []string{"ip", "ss", "tc", "bridge", "nsenter"}},
 		func(t *testing.T, c *campaign.C) {
 			var all []time.Duration
 			c.Cases(t, func(t *testing.T, seed uint64, r *rand.Rand) {
 				w := lay(t)
-				if moved, ok := tell(t, seed, r, w, network.Setup{Wrap: w.wrapBeside(), Shape: network.ShapeChannels}); ok {
+				if moved, ok := tell(t, seed, r, w, network.Setup{Wrap: w.wrapBeside(), Shape: network.ShapeChannels}, 2*longest); ok {
 					all = append(all, moved)
 				}
 			})
@@ -76,7 +80,7 @@ type story struct {
 	data *carried
 }
 
-func tell(t *testing.T, seed uint64, r *rand.Rand, w *wires, setup network.Setup) (moved time.Duration, measured bool) {
+func tell(t *testing.T, seed uint64, r *rand.Rand, w *wires, setup network.Setup, longest time.Duration) (moved time.Duration, measured bool) {
 	s := &story{t: t, r: r, w: w}
 	setup.Ferry, setup.Agents, setup.Listen = campaign.Ferry(t), []string{source, destination}, w.listen()
 	s.n = network.Up(t, setup)
@@ -100,6 +104,9 @@ func tell(t *testing.T, seed uint64, r *rand.Rand, w *wires, setup network.Setup
 	moved, measured = s.moves()
 	s.n.Judge(observer.Tell, s.jobs...)
 	text := s.account(interruptions)
+	if s.n.Channels() {
+		text += s.channels(interruptions, length)
+	}
 	t.Logf("%s of %s for %.2f s; moved again after %.1f s (%t); %s", way.what, strings.Join(who, "+"), length.Seconds(), moved.Seconds(), measured, text)
 	return moved, measured
 }
@@ -287,6 +294,34 @@ func (s *story) account(interruptions int) string {
 		}
 	}
 	return fmt.Sprintf("%d interruptions; %s", interruptions, strings.Join(all, "; "))
+}
+
+// channels looks at what the cut has cost the queue managers: memory, and connections of the channels. Each interruption ends
+// two of these, and one that is dialled while a wire carries nothing may come up and break off again, so some for each
+// second of the cut are no loop.
+func (s *story) channels(interruptions int, length time.Duration) string {
+	s.t.Helper()
+	var all []string
+	for _, who := range []string{network.QM, s.n.ManagerOf(source), s.n.ManagerOf(destination)} {
+		peak := s.n.PeakRSS(who)
+		if peak > mostMemory {
+			s.t.Errorf("queue manager %s has had %d MiB", who, peak>>20)
+		}
+		all = append(all, fmt.Sprintf("%s %d MiB", who, peak>>20))
+	}
+	for _, agent := range []string{source, destination} {
+		var c struct {
+			State       string `json:"state"`
+			Connections int    `json:"connections"`
+		}
+		r := s.n.FerryBeside(s.n.ManagerOf(agent), "channel", "ls", "--network", s.n.URLOf(agent), "--json")
+		must(s.t, json.Unmarshal([]byte(r.OK().Stdout), &c))
+		if most := 2 + 4*interruptions + 2*int(length.Seconds()); c.State != "running" || c.Connections > most {
+			s.t.Errorf("the channel of %s is %s after %d connections; %d would be many", agent, c.State, c.Connections, most)
+		}
+		all = append(all, fmt.Sprintf("%d connections of %s", c.Connections, agent))
+	}
+	return "; " + strings.Join(all, ", ")
 }
 
 // Carried counts the bytes of chunk messages by transfer.

@@ -19,6 +19,7 @@ import (
 	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
+	"ferry/test/faults/image"
 	"ferry/test/flow/network"
 )
 
@@ -34,7 +35,7 @@ func TestCampaignPowerGroup(t *testing.T) {
 // of its own that stays.
 type groupWork struct {
 	t    *testing.T
-	im   *image
+	im   *image.Image
 	disk *faulty.Disk
 	seed uint64
 
@@ -76,10 +77,10 @@ var moments = []struct {
 
 func cutGroups(t *testing.T, seed uint64, r *rand.Rand) {
 	options := []string{"", "commit=1", "data=writeback", "data=journal", "nodelalloc"}
-	g := &groupWork{t: t, im: newImage(t, "files", options[r.IntN(len(options))]), seed: seed,
+	g := &groupWork{t: t, im: image.New(t, "files", options[r.IntN(len(options))]), seed: seed,
 		intents: map[uint64]transfer.Intent{}, outcomes: map[uint64]transfer.Outcome{}}
 	g.disk = faulty.NewDisk(localfs.RealDisk())
-	g.im.sync()
+	g.im.Sync()
 	m := moments[r.IntN(len(moments))]
 	at, after, met := 1+r.IntN(m.times), r.IntN(2) == 0, false
 	n := 0
@@ -88,7 +89,7 @@ func cutGroups(t *testing.T, seed uint64, r *rand.Rand) {
 			return
 		}
 		if n++; n == at {
-			g.im.cut()
+			g.im.Cut()
 			met = true
 		}
 	}
@@ -99,7 +100,7 @@ func cutGroups(t *testing.T, seed uint64, r *rand.Rand) {
 		if err != nil {
 			t.Fatalf("without a cut: %v", err)
 		}
-		g.im.cut() // there were fewer such calls: it goes when all is recorded
+		g.im.Cut() // there were fewer such calls: it goes when all is recorded
 	}
 	calls := map[faulty.Call]int{}
 	for _, op := range g.disk.Log() {
@@ -108,19 +109,19 @@ func cutGroups(t *testing.T, seed uint64, r *rand.Rand) {
 	if calls[faulty.CallSync] > 0 || !met && calls[faulty.CallSyncFS] != 2 {
 		t.Errorf("syncs of files: %d, of the file system: %d", calls[faulty.CallSync], calls[faulty.CallSyncFS])
 	}
-	g.im.remount()
+	g.im.Remount()
 	for _, s := range g.lost() {
-		t.Errorf("%s number %d (after it: %v), mounted with %q: %s", m.call, at, after, g.im.options, s)
+		t.Errorf("%s number %d (after it: %v), mounted with %q: %s", m.call, at, after, g.im.Options, s)
 	}
 }
 
 // work commits two groups, in several directories, until the disk is gone.
 func (g *groupWork) work() error {
-	fs, err := localfs.Open(localfs.Config{Roots: []string{g.im.dir}, Incarnation: 7, Disk: g.disk, Digest: digest.ByName, GroupSync: 2})
+	fs, err := localfs.Open(localfs.Config{Roots: []string{g.im.Dir}, Incarnation: 7, Disk: g.disk, Digest: digest.ByName, GroupSync: 2})
 	must(g.t, err)
 	defer fs.Close()
 	g.id = transfer.NewID(time.UnixMilli(1_800_000_000_000))
-	l := fs.Land(place.LandConfig{Transfer: g.id, Generation: 1, Durable: true, Journal: g, Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(g.im.dir), Into: true}}})
+	l := fs.Land(place.LandConfig{Transfer: g.id, Generation: 1, Durable: true, Journal: g, Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(g.im.Dir), Into: true}}})
 	defer l.Close()
 	for first := uint64(0); first < 40; first += 20 {
 		group, err := g.group(l, first)

@@ -17,6 +17,7 @@ import (
 
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
+	"ferry/test/faults/image"
 	"ferry/test/flow/network"
 	"ferry/test/judge"
 )
@@ -60,7 +61,7 @@ type story struct {
 	t      *testing.T
 	r      *rand.Rand
 	n      *network.Network
-	images map[string][]*image // of each process: of its files and of its state, which may be one
+	images map[string][]*image.Image // of each process: of its files and of its state, which may be one
 	told   *told
 	jobs   []*network.Job
 	lively []*network.Job // small ones, sent one after another until the cut
@@ -79,18 +80,18 @@ type sending struct {
 }
 
 func tell(t *testing.T, seed uint64, r *rand.Rand, who []string) {
-	s := &story{t: t, r: r, images: map[string][]*image{}}
+	s := &story{t: t, r: r, images: map[string][]*image.Image{}}
 	setup := network.Setup{Ferry: ferry(t), Roots: map[string]string{}, States: map[string]string{}}
 	for _, name := range everybody {
 		s.images[name] = disks(t, r, name)
-		setup.Roots[name] = s.images[name][0].dir + "/root"
-		setup.States[name] = s.images[name][len(s.images[name])-1].dir + "/state"
+		setup.Roots[name] = s.images[name][0].Dir + "/root"
+		setup.States[name] = s.images[name][len(s.images[name])-1].Dir + "/state"
 	}
 	s.n = network.Up(t, setup)
 	s.begin(who)
 	s.told = listen(t, s.n)
 	s.make(seed)
-	s.every(everybody, (*image).sync)
+	s.every(everybody, (*image.Image).Sync)
 	for _, k := range r.Perm(len(s.jobs)) {
 		s.send(s.jobs[k], r.IntN(2) == 0)
 	}
@@ -113,7 +114,7 @@ func (s *story) begin(who []string) {
 	for _, a := range agents {
 		s.n.Add(a)
 	}
-	s.every(agents, (*image).sync)
+	s.every(agents, (*image.Image).Sync)
 	young := slices.DeleteFunc(slices.Clone(who), func(name string) bool { return name == network.QM })
 	if len(young) > 0 && s.r.IntN(4) == 0 {
 		s.n.Launch(young...)
@@ -135,37 +136,24 @@ func ferry(t *testing.T) string {
 // disks makes the file systems of a process: one for its files and its state,
 // or one for each. On one, what the ledger syncs takes the names of files with
 // it; on two, each has to be synced by itself.
-func disks(t *testing.T, r *rand.Rand, name string) []*image {
-	all := []*image{newImage(t, name, mountOptions(r))}
+func disks(t *testing.T, r *rand.Rand, name string) []*image.Image {
+	all := []*image.Image{image.New(t, name, image.Options(r))}
 	if r.IntN(2) == 0 {
-		all = append(all, newImage(t, name+"-state", mountOptions(r)))
+		all = append(all, image.New(t, name+"-state", image.Options(r)))
 	}
 	for _, im := range all {
-		t.Logf("%s is mounted with %s", filepath.Base(im.dir), im.options)
+		t.Logf("%s is mounted with %s", filepath.Base(im.Dir), im.Options)
 	}
 	return all
 }
 
 // every does something to all file systems of processes.
-func (s *story) every(who []string, do func(*image)) {
+func (s *story) every(who []string, do func(*image.Image)) {
 	for _, name := range who {
 		for _, im := range s.images[name] {
 			do(im)
 		}
 	}
-}
-
-// mountOptions are settings under which ext4 keeps less by chance than it does
-// by default.
-func mountOptions(r *rand.Rand) string {
-	options := fmt.Sprintf("commit=%d", []int{1, 5}[r.IntN(2)])
-	if r.IntN(2) == 0 {
-		options += ",noauto_da_alloc"
-	}
-	if r.IntN(3) == 0 {
-		options += ",data=writeback"
-	}
-	return options
 }
 
 // make makes one to three jobs of different shapes, and small ones to be sent
@@ -280,7 +268,7 @@ func (s *story) cut(who []string) {
 func (s *story) fall(who []string) {
 	s.t.Helper()
 	s.cuts++
-	canary := s.images[who[0]][0].dir + "/canary"
+	canary := s.images[who[0]][0].Dir + "/canary"
 	must(s.t, os.WriteFile(canary, make([]byte, 1<<16), 0o600))
 	alive := map[string]int{}
 	for _, name := range who {
@@ -294,13 +282,13 @@ func (s *story) fall(who []string) {
 		// source that cannot read is another story: its items fail.
 		for _, name := range who {
 			for _, im := range slices.Backward(s.images[name]) {
-				im.cut()
+				im.Cut()
 			}
 		}
 		pause(s.r, 50*time.Millisecond)
 	} else {
 		s.freeze(alive)
-		s.every(who, (*image).cut)
+		s.every(who, (*image.Image).Cut)
 	}
 	for name, pid := range alive {
 		if s.n.Running(name) { // without its disk one may end by itself
@@ -308,7 +296,7 @@ func (s *story) fall(who []string) {
 		}
 		s.n.Gone(name)
 	}
-	s.every(who, (*image).remount)
+	s.every(who, (*image.Image).Remount)
 	if info, err := os.Stat(canary); err != nil || info.Size() == 0 {
 		s.lost++
 	}

@@ -12,6 +12,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
+	"ferry/test/faults/image"
 	"ferry/test/flow/network"
 	"ferry/test/judge"
 )
@@ -32,13 +33,13 @@ func TestCampaignPowerProcess(t *testing.T) {
 var steps = []string{"commit.after_committing", "commit.after_rename", "commit.before_dirsync", "commit.after_dirsync", "commit.after_committed"}
 
 func tellOfProcess(t *testing.T, seed uint64, r *rand.Rand) {
-	s := &story{t: t, r: r, images: map[string][]*image{destination: disks(t, r, destination)}}
+	s := &story{t: t, r: r, images: map[string][]*image.Image{destination: disks(t, r, destination)}}
 	disk := s.images[destination]
 	boot := filepath.Join(t.TempDir(), "boot_id")
 	newBoot(t, r, boot)
 	setup := network.Setup{Ferry: campaign.Tagged(t, "failpoint"), Agents: []string{source, destination},
-		Roots:  map[string]string{destination: disk[0].dir + "/root"},
-		States: map[string]string{destination: disk[len(disk)-1].dir + "/state"},
+		Roots:  map[string]string{destination: disk[0].Dir + "/root"},
+		States: map[string]string{destination: disk[len(disk)-1].Dir + "/state"},
 		Wrap: map[string][]string{destination: {"unshare", "-m", "sh", "-c",
 			`mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"`, boot}}}
 	step := ""
@@ -53,7 +54,7 @@ func tellOfProcess(t *testing.T, seed uint64, r *rand.Rand) {
 	s.n = network.Up(t, setup)
 	s.told = listen(t, s.n)
 	s.makeProcess(seed)
-	s.every([]string{destination}, (*image).sync)
+	s.every([]string{destination}, (*image.Image).Sync)
 	for _, j := range s.jobs {
 		s.send(j, false)
 	}

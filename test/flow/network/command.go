@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -247,8 +248,19 @@ func (n *Network) Async(args ...string) *Sending {
 // AsyncWith is Async with more in the command's environment.
 func (n *Network) AsyncWith(env []string, args ...string) *Sending {
 	n.t.Helper()
+	return n.run(env, append([]string{n.setup.Ferry}, args...))
+}
+
+// FerryBeside is Ferry on the host of a process, where that has one of its own.
+func (n *Network) FerryBeside(who string, args ...string) Result {
+	n.t.Helper()
+	return n.run(nil, slices.Concat(n.setup.Wrap[who], []string{n.setup.Ferry}, args)).Wait()
+}
+
+func (n *Network) run(env, argv []string) *Sending {
+	n.t.Helper()
 	s := &Sending{n: n, ended: make(chan struct{})}
-	s.cmd = exec.Command(n.setup.Ferry, args...)
+	s.cmd = exec.Command(argv[0], argv[1:]...)
 	s.cmd.Dir = n.cwd
 	s.cmd.Stdout, s.cmd.Stderr = s, &s.err
 	n.must(n.start(s.cmd, env...))

@@ -1,10 +1,13 @@
 //go:build linux
 
-package power_test
+// Package image makes file systems that lose their power: an ext4 of its own on a loop device, of which
+// nothing is left after a cut but what was synced. It needs root and mkfs.ext4.
+package image
 
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,21 +24,21 @@ const (
 	noLogFlush = 2
 )
 
-// An image is an ext4 file system of its own, on a loop device.
-type image struct {
+// An Image is an ext4 file system of its own, on a loop device.
+type Image struct {
 	t       *testing.T
-	dir     string // where it is mounted
-	options string
+	Dir     string // where it is mounted
+	Options string // of the mount
 	device  string
 }
 
-// newImage makes a file system and mounts it until the test ends.
-func newImage(t *testing.T, name, options string) *image {
+// New makes a file system and mounts it until the test ends.
+func New(t *testing.T, name, options string) *Image {
 	t.Helper()
 	base := t.TempDir()
-	im := &image{t: t, dir: filepath.Join(base, name), options: options}
+	im := &Image{t: t, Dir: filepath.Join(base, name), Options: options}
 	file := filepath.Join(base, name+".img")
-	must(t, os.Mkdir(im.dir, 0o755))
+	must(t, os.Mkdir(im.Dir, 0o755))
 	must(t, os.WriteFile(file, nil, 0o600))
 	must(t, os.Truncate(file, 2<<30))
 	if out, err := exec.Command("mkfs.ext4", "-q", "-F", "-m", "0", "-N", "16384", "-E", "nodiscard", file).CombinedOutput(); err != nil {
@@ -43,13 +46,26 @@ func newImage(t *testing.T, name, options string) *image {
 	}
 	im.attach(file)
 	im.mount()
-	t.Cleanup(func() { unix.Unmount(im.dir, unix.MNT_DETACH) })
+	t.Cleanup(func() { unix.Unmount(im.Dir, unix.MNT_DETACH) })
 	return im
+}
+
+// Options are settings of a mount under which ext4 keeps less by chance than it does
+// by default.
+func Options(r *rand.Rand) string {
+	options := fmt.Sprintf("commit=%d", []int{1, 5}[r.IntN(2)])
+	if r.IntN(2) == 0 {
+		options += ",noauto_da_alloc"
+	}
+	if r.IntN(3) == 0 {
+		options += ",data=writeback"
+	}
+	return options
 }
 
 // attach finds a free loop device for a file. Others may look for one at the
 // same time.
-func (im *image) attach(file string) {
+func (im *Image) attach(file string) {
 	im.t.Helper()
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	must(im.t, err)
@@ -76,7 +92,7 @@ func (im *image) attach(file string) {
 	im.t.Fatal("no loop device is free")
 }
 
-func (im *image) detach() {
+func (im *Image) detach() {
 	device, err := os.OpenFile(im.device, os.O_RDWR, 0)
 	if err != nil {
 		return
@@ -85,39 +101,39 @@ func (im *image) detach() {
 	unix.IoctlSetInt(int(device.Fd()), unix.LOOP_CLR_FD, 0)
 }
 
-func (im *image) mount() {
+func (im *Image) mount() {
 	im.t.Helper()
-	if err := unix.Mount(im.device, im.dir, "ext4", 0, im.options); err != nil {
-		im.t.Fatalf("%s with %s: %v", im.device, im.options, err)
+	if err := unix.Mount(im.device, im.Dir, "ext4", 0, im.Options); err != nil {
+		im.t.Fatalf("%s with %s: %v", im.device, im.Options, err)
 	}
 }
 
-// sync makes everything durable: what was there before the story begins.
-func (im *image) sync() {
+// Sync makes everything durable: what was there before the story begins.
+func (im *Image) Sync() {
 	im.t.Helper()
-	d, err := os.Open(im.dir)
+	d, err := os.Open(im.Dir)
 	must(im.t, err)
 	defer d.Close()
 	must(im.t, unix.Syncfs(int(d.Fd())))
 }
 
-// cut takes the power away.
-func (im *image) cut() {
+// Cut takes the power away.
+func (im *Image) Cut() {
 	im.t.Helper()
-	d, err := os.Open(im.dir)
+	d, err := os.Open(im.Dir)
 	must(im.t, err)
 	defer d.Close()
 	must(im.t, unix.IoctlSetPointerInt(int(d.Fd()), shutdown, noLogFlush))
 }
 
-// remount waits until nobody holds the file system, and mounts what is left of
+// Remount waits until nobody holds the file system, and mounts what is left of
 // it. The processes on it must be gone.
-func (im *image) remount() {
+func (im *Image) Remount() {
 	im.t.Helper()
-	if err := os.WriteFile(filepath.Join(im.dir, "after-the-cut"), nil, 0o600); err == nil {
+	if err := os.WriteFile(filepath.Join(im.Dir, "after-the-cut"), nil, 0o600); err == nil {
 		im.t.Fatal("the file system takes writes after its power was cut")
 	}
-	im.until("unmounted", func() bool { return unix.Unmount(im.dir, 0) == nil })
+	im.until("unmounted", func() bool { return unix.Unmount(im.Dir, 0) == nil })
 	// A mount in another name space would show the file system as it was.
 	im.until("let go", func() bool {
 		fd, err := unix.Open(im.device, unix.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0)
@@ -129,7 +145,7 @@ func (im *image) remount() {
 	im.mount()
 }
 
-func (im *image) until(what string, holds func() bool) {
+func (im *Image) until(what string, holds func() bool) {
 	im.t.Helper()
 	limit := time.NewTimer(30 * time.Second)
 	defer limit.Stop()
@@ -139,7 +155,15 @@ func (im *image) until(what string, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-limit.C:
-			im.t.Fatalf("%s could not be %s", im.dir, what)
+			im.t.Fatalf("%s could not be %s", im.Dir, what)
 		}
+	}
+}
+
+// must ends the test where something that has nothing to do with Ferry fails.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
