@@ -446,9 +446,16 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
-// A member that is told the size of the store for stored delivery starts whoever else is there. The store is made
-// when all members are: it has that size, and as many replicas as the other queues.
+// A member that is told the size of the store for stored delivery starts whoever else is there. The store has that
+// size, and as many replicas as the other queues once all members are there, whether it was asked for before or not.
 func TestTheStoreOfAClusterHasItsSize(t *testing.T) {
+	t.Parallel()
+	for _, early := range []bool{false, true} {
+		t.Run(fmt.Sprint("asked for before ", early), func(t *testing.T) { storeOfTrio(t, early) })
+	}
+}
+
+func storeOfTrio(t *testing.T, early bool) {
 	t.Parallel()
 	c := newTrio(t, nil)
 	c.maxStored[0] = MinMaxStored
@@ -458,21 +465,24 @@ func TestTheStoreOfAClusterHasItsSize(t *testing.T) {
 	conn := connect(t, ConnConfig{URL: c.urls(0, 1), Timeout: electing})
 	enqueueSoon(t, conn, "ferry.command.A.me", "the two have one that leads")
 	l := library{js: conn.control.js, maxStored: MinMaxStored}
-	if err := l.fitStore(testContext(t), l.createReplicated); !tooFew(err) {
+	if early {
+		s, err := l.storeStream(testContext(t))
+		must(t, err)
+		if n := s.CachedInfo().Config.Replicas; n != 1 {
+			t.Fatalf("the store of two members has %d replicas", n)
+		}
+	} else if err := l.fitStore(testContext(t), l.createReplicated); !tooFew(err) {
 		t.Fatalf("two members of three have a store: %v", err)
 	}
 	c.of = 3
 	c.start(2)
 	c.whole(2)
-	until(t, "the store is there, with its size", func() bool {
+	until(t, "the store is there, with its size and its replicas", func() bool {
 		s, err := conn.control.js().Stream(t.Context(), string(StreamStore))
 		if err != nil {
 			return false
 		}
 		cfg := s.CachedInfo().Config
-		if cfg.Replicas != replicas {
-			t.Fatalf("the store has %d replicas", cfg.Replicas)
-		}
-		return cfg.MaxBytes == MinMaxStored
+		return cfg.Replicas == replicas && cfg.MaxBytes == MinMaxStored
 	})
 }

@@ -29,6 +29,12 @@ func tooFew(err error) bool {
 	return false
 }
 
+// noCluster reports whether an error means that there is no cluster.
+func noCluster(err error) bool {
+	api := (*jetstream.APIError)(nil)
+	return errors.As(err, &api) && api.ErrorCode == codeNoReplicas
+}
+
 // create makes a stream, with as many replicas as there are members, three at most. Its durables have as many.
 func (l library) create(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
 	if !failpoint.Planted("replicas-stay-one") {

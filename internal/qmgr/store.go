@@ -199,11 +199,14 @@ func (l library) storeStream(ctx context.Context) (jetstream.Stream, error) {
 }
 
 // createStore makes the stream: in a cluster with as many replicas as the others have, which a stream that is
-// not synced cannot have.
+// not synced cannot have. Where members are away it is synced all the same, so that it can be given them later.
 func (l library) createStore(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
 	s, err := l.createReplicated(ctx, cfg)
 	if !tooFew(err) {
 		return s, err
+	}
+	if !noCluster(err) {
+		cfg.PersistMode = jetstream.DefaultPersistMode
 	}
 	if s, err = l.js().CreateStream(ctx, cfg); err != nil && persistMode(err) {
 		cfg.PersistMode = jetstream.DefaultPersistMode
