@@ -23,6 +23,8 @@ type Cluster struct {
 	Name   string
 	Listen string   // HOST:PORT for routes, with a port
 	Routes []string // HOST:PORT of the other members, or nats://HOST:PORT; one at least
+
+	leaderless time.Duration // in place of leaderlessFor, for tests
 }
 
 // Limits of routes.

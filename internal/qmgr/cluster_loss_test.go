@@ -1,8 +1,13 @@
 package qmgr
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
 )
 
 // A change of who leads is no loss, and is not taken for one; a queue that was deleted is.
@@ -36,14 +41,7 @@ func TestLossInACluster(t *testing.T) {
 		t.Errorf("the connection says after changes of who leads: %s", d)
 	}
 
-	until(t, "the members know how far the queue has come", func() bool {
-		for _, s := range c.up {
-			if s.loadMarks().Streams[string(StreamCommand)].Last < 53 {
-				return false
-			}
-		}
-		return true
-	})
+	c.marked(53)
 	must(t, conn.control.js().DeleteStream(t.Context(), string(StreamCommand)))
 	until(t, "each member says what is lost", func() bool {
 		for _, s := range c.up {
@@ -76,5 +74,75 @@ func TestAMemberOpensItsStoreAnew(t *testing.T) {
 	got, _ := consume(t, other, commands)
 	if m := receive(t, "a command", got); m != "while one was away" {
 		t.Errorf("read %q", m)
+	}
+}
+
+// marked waits until all members have on record how far the queue of commands has come.
+func (c *trio) marked(last uint64) {
+	c.t.Helper()
+	until(c.t, "the members know how far the queue has come", func() bool {
+		for _, s := range c.up {
+			if s.loadMarks().Streams[string(StreamCommand)].Last < last {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Where all members have lost messages of a queue that their logs say are there, none can lead it: it is made anew.
+func TestAQueueThatAllHaveLost(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, nil)
+	c.leaderless = 10 * time.Second
+	c.start(0, 1, 2)
+	c.whole(0, 1, 2)
+	conn := connect(t, ConnConfig{URL: c.urls(0, 1, 2), Timeout: electing})
+	replicated(t, conn)
+	for range 20 {
+		enqueueSoon(t, conn, "ferry.command.A.me", "x")
+	}
+	c.marked(20)
+	for _, s := range c.up {
+		s.Shutdown()
+	}
+	for _, dir := range c.dirs {
+		all, err := filepath.Glob(filepath.Join(dir, server.JetStreamStoreDir, "*", "streams", string(StreamCommand), "msgs", "*"))
+		must(t, err)
+		if len(all) == 0 {
+			t.Fatal("a member has no messages of the queue on its disk")
+		}
+		for _, file := range all {
+			must(t, os.Remove(file))
+		}
+	}
+	c.start(0, 1, 2)
+	c.whole(0, 1, 2)
+	enqueueSoon(t, conn, "ferry.command.A.me", "stored again")
+	for _, s := range c.up {
+		until(t, s.Name()+" says that something was lost", func() bool { return strings.Contains(s.Degraded(), string(StreamCommand)) })
+	}
+}
+
+// Time counts only while every member is there.
+func TestOrphans(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1000, 0)
+	o := orphans{limit: time.Minute, since: map[string]time.Time{}}
+	lost := func(away int, queues ...string) *present {
+		return &present{quorum: true, unseen: away, leaderless: queues}
+	}
+	for _, at := range []struct {
+		seconds int
+		p       *present
+		gone    string
+	}{
+		{0, lost(0, "A"), ""}, {59, lost(0, "A", "B"), ""}, {60, lost(0, "A", "B"), "A"}, {61, lost(0, "B"), ""},
+		{100, lost(0), ""}, {119, lost(0, "B"), ""}, {178, lost(1, "B"), ""}, {180, lost(0, "B"), ""}, {240, lost(0, "B"), "B"},
+		{241, &present{leaderless: []string{"B"}}, ""}, {242, lost(0, "B"), ""}, {301, lost(0, "B"), ""},
+	} {
+		if gone := strings.Join(o.over(at.p, start.Add(time.Duration(at.seconds)*time.Second)), " "); gone != at.gone {
+			t.Errorf("after %d s: %q is over, not %q", at.seconds, gone, at.gone)
+		}
 	}
 }

@@ -40,7 +40,8 @@ type trio struct {
 	mu     sync.Mutex
 	up     [3]*Server
 
-	maxStored [3]int64
+	maxStored  [3]int64
+	leaderless time.Duration // for which a queue may have no leader; 0: the default
 }
 
 func newTrio(t *testing.T, a *authority.Authority) *trio {
@@ -59,7 +60,7 @@ func newTrio(t *testing.T, a *authority.Authority) *trio {
 
 func (c *trio) config(n int) ServerConfig {
 	cfg := ServerConfig{Name: fmt.Sprintf("QM%d", n+1), Dir: c.dirs[n], Listen: c.listen[n], MaxStored: c.maxStored[n], Log: testLog(c.t),
-		Cluster: &Cluster{Name: "X", Listen: c.routes[n], Routes: slices.DeleteFunc(slices.Clone(c.routes[:c.of]), func(r string) bool { return r == c.routes[n] })}}
+		Cluster: &Cluster{Name: "X", Listen: c.routes[n], leaderless: c.leaderless, Routes: slices.DeleteFunc(slices.Clone(c.routes[:c.of]), func(r string) bool { return r == c.routes[n] })}}
 	if c.a != nil {
 		cfg.Guard = &Guard{Identity: c.is[n], Claims: c.claims[n], Keep: func(k roles.Claims) error {
 			c.mu.Lock()

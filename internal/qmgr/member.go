@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -238,7 +239,9 @@ func (m *member) tend(opts *server.Options) {
 	go func() { <-m.s.ending; end() }()
 	t := time.NewTicker(raiseEvery)
 	defer t.Stop()
+	o := orphans{limit: cmp.Or(m.s.cfg.Cluster.leaderless, leaderlessFor), since: map[string]time.Time{}}
 	for handed := false; ; {
+		m.removeOrphans(ctx, &o)
 		if m.now.Load().quorum {
 			try, cancel := context.WithTimeout(ctx, apiTimeout)
 			_, err := m.s.about.registrar.keeper.ensure(try)

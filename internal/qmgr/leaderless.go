@@ -1,0 +1,64 @@
+package qmgr
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+)
+
+// leaderlessFor is how long a queue may have no leader while every member is there. Electing one takes seconds.
+const leaderlessFor = time.Minute
+
+// orphans are the queues that have no leader though every member of the cluster is there. It is one goroutine's.
+//
+// When all members lose their power at once, each may lose messages that all had acknowledged: the library syncs its
+// log of a replicated queue and, of the queue itself, less. Then each member waits for the messages from one that
+// leads, and none can lead, for ever. What was stored cannot be had any more; the queue is made anew, as one is that
+// was lost. Who has stored something in it stores it again, as he must anyway.
+type orphans struct {
+	limit time.Duration
+	since map[string]time.Time
+}
+
+// over lists the queues whose time is over.
+func (o *orphans) over(p *present, now time.Time) (gone []string) {
+	if !p.quorum || len(p.away) > 0 || p.unseen > 0 {
+		clear(o.since)
+		return nil
+	}
+	for name := range o.since {
+		if !slices.Contains(p.leaderless, name) {
+			delete(o.since, name)
+		}
+	}
+	for _, name := range p.leaderless {
+		if at, ok := o.since[name]; !ok {
+			o.since[name] = now
+		} else if now.Sub(at) >= o.limit {
+			gone = append(gone, name)
+			delete(o.since, name)
+		}
+	}
+	return gone
+}
+
+// removeOrphans removes the queues that cannot come to have a leader any more, so that they are made anew. The member
+// that leads the cluster does so; the others look on.
+func (m *member) removeOrphans(ctx context.Context, o *orphans) {
+	p := m.now.Load()
+	for _, name := range o.over(p, time.Now()) {
+		if p.leader != m.s.cfg.Name || !strings.HasPrefix(name, "FERRY_") {
+			continue
+		}
+		m.s.cfg.Log.Error("a queue has had no leader for long though every member of the cluster is there; it is made anew, and what was stored in it is lost",
+			"stream", name, "after", o.limit.String())
+		ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+		if err := m.s.about.js().DeleteStream(ctx, name); err != nil {
+			// The one that leads the queue would have answered. Whether it has gone is seen at the next look.
+			m.s.cfg.Log.Debug("nobody says that a queue was removed", "stream", name, slog.Any("error", err))
+		}
+		cancel()
+	}
+}
