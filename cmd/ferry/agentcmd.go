@@ -30,7 +30,7 @@ func newAgent() *cobra.Command {
 }
 
 func newAgentRun() *cobra.Command {
-	var network, dir, join string
+	var network, dir, join, properties string
 	var roots []string
 	var standby bool
 	f := &agentFlags{}
@@ -41,14 +41,22 @@ in a directory of its own name in --dir.
 
 With --standby a second host runs the same agent with the same --dir, on storage
 that both share: one instance is active and the other stands by. The one that
-stands by takes over when the active one stops, dies, or loses its queue manager.`,
-		Args: func(cmd *cobra.Command, args []string) error {
+stands by takes over when the active one stops, dies, or loses its queue manager.
+
+With --properties settings that are given nowhere else are those of an
+agent.properties of IBM MQ MFT, with the UserSandboxes.xml beside it, and NAME may
+be left out. What is not taken of it is in the log; docs/coming-from-mq-mft.md has a
+table.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if properties != "" {
+				var err error
+				if args, err = f.takeProperties(cmd, properties, args); err != nil {
+					return err
+				}
+			}
 			if len(args) == 0 {
 				return oneArg("the agent's name")(cmd, args)
 			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
 			if network == "" || dir == "" {
 				return transfer.Errorf(transfer.KindUsage, "`ferry agent run` needs --network URL and --dir STATEDIR")
 			}
@@ -66,6 +74,7 @@ stands by takes over when the active one stops, dies, or loses its queue manager
 	addNetwork(fl, &network)
 	addJoin(c, &join)
 	fl.StringVar(&dir, "dir", "", "state directory of this agent; made if it is not there")
+	fl.StringVar(&properties, "properties", "", "agent.properties of IBM MQ MFT, for settings that are given nowhere else")
 	fl.StringArrayVar(&roots, "root", nil, "directory whose files the agent may read and write, or DIR,mounted for one that it uses only while a file system is mounted there; DIR,ro is only read, DIR,wo only written; may be repeated")
 	f.add(c)
 	return c

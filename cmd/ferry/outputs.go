@@ -7,6 +7,7 @@ import (
 	"ferry/internal/authority"
 	"ferry/internal/config"
 	"ferry/internal/identity"
+	"ferry/internal/mftconfig"
 	"ferry/internal/monitor"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
@@ -80,6 +81,11 @@ type (
 		MessageType string `json:"message_type"` // trigger
 		monitor.Logged
 	}
+	// An importLine is what became of one thing of a configuration of MQ MFT, or a file that was made of it.
+	importLine struct {
+		MessageType string `json:"message_type"` // import
+		mftconfig.Note
+	}
 	// A previewLine is what --dry-run says.
 	previewLine struct {
 		MessageType string `json:"message_type"` // preview
@@ -95,5 +101,5 @@ var outputs = map[string]any{
 	"token": tokenLine{}, "token_open": authority.OpenToken{}, "identity": identityLine{}, "identity_issued": authority.Issued{},
 	"monitor": monitorShown{}, "monitor_changed": monitorLine{}, "monitor_trigger": triggerLine{},
 	"channel": qmgr.ChannelState{}, "code_page": codePageRow{}, "data_set": datasetEntry{}, "setting": config.Effective{},
-	"queue_manager": qmgr.Member{}, "schedule": scheduleLine{}, "template": templateLine{}, "template_show": templateShown{},
+	"import": importLine{}, "queue_manager": qmgr.Member{}, "schedule": scheduleLine{}, "template": templateLine{}, "template_show": templateShown{},
 }

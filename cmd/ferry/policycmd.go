@@ -124,12 +124,18 @@ func readRules(cmd *cobra.Command, name string) ([]byte, error) {
 	return data, nil
 }
 
-// readSandbox reads the rules of an agent's own; none where no file is named.
-func readSandbox(cmd *cobra.Command, name string) (*policy.Rules, error) {
-	if name == "" {
-		return nil, nil
+// A sandboxFlag is the rules of an agent's own: of a file, or where none is named those of its properties.
+type sandboxFlag struct {
+	file  string
+	rules *policy.Rules
+}
+
+// read gives the rules; nil where there are none.
+func (f *sandboxFlag) read(cmd *cobra.Command) (*policy.Rules, error) {
+	if f.file == "" {
+		return f.rules, nil
 	}
-	data, err := readRules(cmd, name)
+	data, err := readRules(cmd, f.file)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,8 @@ type agentFlags struct {
 	delay, quickAck                      bool
 	sendBuffer, receiveBuffer            string
 	encoding, eol, replace, recordRoot   string
-	sandbox, programs                    string
+	sandbox                              sandboxFlag
+	programs                             string
 	limits                               []string
 }
 
@@ -68,7 +69,7 @@ func (f *agentFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.replace, "replace", "", "what takes the place of text that cannot be converted (default: the file fails)")
 	fl.StringVar(&f.recordRoot, "record-root", "", "directory beneath a root in which data sets lie (default: the first root)")
 	fl.StringArrayVar(&f.limits, "limit", nil, "bytes a second that it sends at most: 10M, or by the hour \"08:00,512K 19:00,off\" (also Mon-08:00,1M); AGENT=10M for what goes to one agent; may be repeated")
-	fl.StringVar(&f.sandbox, "sandbox", "", "file with rules as ferry policy apply takes them, which hold here beside those of the network: nobody gets more by them")
+	fl.StringVar(&f.sandbox.file, "sandbox", "", "file with rules as ferry policy apply takes them, which hold here beside those of the network: nobody gets more by them")
 	fl.StringVar(&f.programs, "programs", "", "directory of the programs that transfers may have run here before and after them (default: none are run)")
 	f.log.add(c, "info")
 }
@@ -139,7 +140,7 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 		return c, err
 	}
 
-	if c.Sandbox, err = readSandbox(cmd, f.sandbox); err != nil {
+	if c.Sandbox, err = f.sandbox.read(cmd); err != nil {
 		return c, err
 	}
 	c.Carve, c.Programs = secretDirs(cmd), f.programs

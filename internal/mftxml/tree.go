@@ -23,6 +23,7 @@ const (
 const (
 	ferrySpace   = "urn:ferry"
 	monitorSpace = "http://www.ibm.com/xmlns/wmqfte/7.0.1/MonitorDefinition"
+	sandboxSpace = "http://wmqfte.ibm.com/UserSandboxes"
 	schemaSpace  = "http://www.w3.org/2001/XMLSchema-instance"
 )
 
@@ -150,7 +151,7 @@ func (g *grower) element(start xml.StartElement, depth int) (*element, error) {
 	if depth > maxDepth {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "the XML document has more than %d elements within each other, the limit", maxDepth)
 	}
-	if s := space(start.Name.Space); s != "" && s != monitorSpace {
+	if s := space(start.Name.Space); s != "" && s != monitorSpace && s != sandboxSpace {
 		return nil, malformed("has the element <%.60s> of the namespace %.80q at line %d, which is unknown", e.name, s, line)
 	}
 	if err := e.take(start.Attr); err != nil {

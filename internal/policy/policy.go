@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"io"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 
@@ -38,9 +39,13 @@ const (
 	maxRules    = 1000
 	maxNames    = 10_000 // in groups, and in all rules
 	maxPatterns = 4000   // one that denies counts twice
+	maxUsers    = 200    // expressions for names of users
+	maxUsersLen = 256    // bytes of one
+	maxUsersRun = 2000   // instructions of one, which counted repetitions make many
 )
 
-const version = 1
+// Version is that of a policy.
+const Version = 1
 
 // ParseAuthority reads the name of an authority; the error, of KindUsage, lists them.
 func ParseAuthority(name string) (transfer.Authority, error) {
@@ -67,12 +72,16 @@ type Policy struct {
 // A Rule gives rights to some, at some agents. What is empty of Agents is all of them.
 type Rule struct {
 	Name   string               `json:"name"`
-	Who    []string             `json:"who"`              // user:NAME, group:NAME, role:NAME, agent:NAME with * and ?, or * for everybody
+	Who    []string             `json:"who"`              // user:NAME, users:EXPRESSION, group:NAME, role:NAME, agent:NAME with * and ?, or * for everybody
 	Agents []string             `json:"agents,omitempty"` // names, with * and ?
 	May    []transfer.Authority `json:"may,omitempty"`
 	Read   []string             `json:"read,omitempty"` // patterns of paths; see Pattern
 	Write  []string             `json:"write,omitempty"`
-	Deny   []string             `json:"deny,omitempty"` // nobody of Who touches these and what is beneath, whatever other rules say, and in letters of either case
+	Except []string             `json:"except,omitempty"` // the rule gives none of these, though Read or Write match; other rules may
+	Deny   []string             `json:"deny,omitempty"`   // nobody of Who touches these and what is beneath, whatever other rules say, and in letters of either case
+	// Last keeps what comes behind the rule from whom it is for: of rules that end so, the first one
+	// for somebody is the only one for him.
+	Last bool `json:"last,omitempty"`
 }
 
 // Rules are a policy that decides.
@@ -87,8 +96,9 @@ func (r *Rules) Plain() bool { return r.plain }
 
 type rule struct {
 	Rule
-	agents            []string
-	read, write, deny []Pattern
+	agents                    []string
+	users                     []*regexp.Regexp
+	read, write, except, deny []Pattern
 }
 
 // Parse reads a policy in JSON and checks all of it. Its errors are of KindUsage and name the
@@ -146,13 +156,13 @@ func repeated(d *json.Decoder) (string, error) {
 
 // Compile checks a policy.
 func (p *Policy) Compile() (*Rules, error) {
-	if p.V != version {
-		return nil, transfer.Errorf(transfer.KindUsage, "the policy has version %d; this is version %d", p.V, version)
+	if p.V != Version {
+		return nil, transfer.Errorf(transfer.KindUsage, "the policy has version %d; this is version %d", p.V, Version)
 	}
 	if len(p.Rules) > maxRules {
 		return nil, transfer.Errorf(transfer.KindUsage, "the policy has %d rules; the limit is %d", len(p.Rules), maxRules)
 	}
-	names, patterns, seen := 0, 0, map[string]bool{}
+	names, patterns, users, seen := 0, 0, 0, map[string]bool{}
 	for group, members := range p.Groups {
 		names += len(members)
 		for _, m := range members {
@@ -176,8 +186,11 @@ func (p *Policy) Compile() (*Rules, error) {
 			return nil, transfer.Errorf(transfer.KindUsage, "rule %q: %w", raw.Name, err)
 		}
 		r.rules = append(r.rules, c)
-		if patterns += len(c.read) + len(c.write) + len(c.deny); patterns > maxPatterns {
+		if patterns += len(c.read) + len(c.write) + len(c.except) + len(c.deny); patterns > maxPatterns {
 			return nil, transfer.Errorf(transfer.KindUsage, "the policy has more than %d patterns, each of which every path is held against", maxPatterns)
+		}
+		if users += len(c.users); users > maxUsers {
+			return nil, transfer.Errorf(transfer.KindUsage, "the policy has more than %d expressions for users", maxUsers)
 		}
 	}
 	if names > maxNames {
@@ -198,10 +211,26 @@ func checkUser(name string) error {
 	return nil
 }
 
+// parseUsers reads an expression for names of users, in Go's syntax, which matches a name as a whole.
+func parseUsers(text string) (*regexp.Regexp, error) {
+	if len(text) > maxUsersLen {
+		return nil, transfer.Errorf(transfer.KindUsage, "the expression %.40q… for users has %d bytes; the limit is %d", text, len(text), maxUsersLen)
+	}
+	// Alone first: in a group "a)(b" would be an expression, too.
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "users:%s is no regular expression: %w", text, err)
+	}
+	if run, err := syntax.Compile(tree.Simplify()); err != nil || len(run.Inst) > maxUsersRun {
+		return nil, transfer.Errorf(transfer.KindUsage, "the expression %q for users repeats too much", text)
+	}
+	return regexp.Compile(`^(?:` + text + `)$`)
+}
+
 func (p *Policy) compile(raw Rule) (c rule, err error) {
 	c.Rule = raw
 	if len(raw.Who) == 0 {
-		return c, transfer.Errorf(transfer.KindUsage, "it is for nobody; who is user:NAME, group:NAME, agent:NAME, role:NAME or *")
+		return c, transfer.Errorf(transfer.KindUsage, "it is for nobody; who is user:NAME, users:EXPRESSION, group:NAME, agent:NAME, role:NAME or *")
 	}
 	for _, w := range raw.Who {
 		kind, name, ok := strings.Cut(w, ":")
@@ -209,8 +238,8 @@ func (p *Policy) compile(raw Rule) (c rule, err error) {
 		case w == "*":
 		case kind == "role" && !slices.Contains([]string{RoleAdmin, RoleOperator, RoleAuditor, RoleSender}, name):
 			return c, transfer.Errorf(transfer.KindUsage, "there is no role %q", name)
-		case !ok || name == "" || !slices.Contains([]string{"user", "group", "agent", "role"}, kind):
-			return c, transfer.Errorf(transfer.KindUsage, "who %q is none of user:NAME, group:NAME, agent:NAME, role:NAME and *", w)
+		case !ok || name == "" || !slices.Contains([]string{"user", "users", "group", "agent", "role"}, kind):
+			return c, transfer.Errorf(transfer.KindUsage, "who %q is none of user:NAME, users:EXPRESSION, group:NAME, agent:NAME, role:NAME and *", w)
 		case kind == "group" && p.Groups[name] == nil:
 			return c, transfer.Errorf(transfer.KindUsage, "there is no group %q", name)
 		}
@@ -220,6 +249,13 @@ func (p *Policy) compile(raw Rule) (c rule, err error) {
 			if err := checkUser(name); err != nil {
 				return c, err
 			}
+		}
+		if text, ok := strings.CutPrefix(w, "users:"); ok {
+			e, err := parseUsers(text)
+			if err != nil {
+				return c, err
+			}
+			c.users = append(c.users, e)
 		}
 	}
 	for _, m := range raw.May {
@@ -236,7 +272,7 @@ func (p *Policy) compile(raw Rule) (c rule, err error) {
 	for _, l := range []struct {
 		to   *[]Pattern
 		from []string
-	}{{&c.read, raw.Read}, {&c.write, raw.Write}, {&c.deny, raw.Deny}} {
+	}{{&c.read, raw.Read}, {&c.write, raw.Write}, {&c.except, raw.Except}, {&c.deny, raw.Deny}} {
 		for _, text := range l.from {
 			pattern, err := ParsePattern(text)
 			if err != nil {
@@ -301,6 +337,9 @@ func (r *Rules) Decide(q Question) (d Decision) {
 		if !d.Allowed && slices.Contains(c.May, q.Right) && c.reaches(q) {
 			d = Decision{Allowed: true, Rule: c.Name}
 		}
+		if c.Last {
+			break
+		}
 	}
 	return d
 }
@@ -319,13 +358,17 @@ func (c *rule) reaches(q Question) bool {
 	if q.Path == "" {
 		return len(all) > 0
 	}
-	return slices.ContainsFunc(all, func(p Pattern) bool { return p.Match(q.Path, q.Fold) })
+	matches := func(p Pattern) bool { return p.Match(q.Path, q.Fold) }
+	return slices.ContainsFunc(all, matches) && !slices.ContainsFunc(c.except, matches)
 }
 
 // concerns reports whether a rule is for whoever asks, at that agent.
 func (r *Rules) concerns(c *rule, q Question) bool {
 	if len(c.agents) > 0 && !slices.ContainsFunc(c.agents, func(a string) bool { return matchLevel(a, string(q.Agent), false) }) {
 		return false
+	}
+	if q.Who.Kind == "user" && slices.ContainsFunc(c.users, func(e *regexp.Regexp) bool { return e.MatchString(q.Who.Name) }) {
+		return true
 	}
 	return slices.ContainsFunc(c.Who, func(w string) bool {
 		kind, name, _ := strings.Cut(w, ":")

@@ -85,6 +85,53 @@ func TestDenyWins(t *testing.T) {
 	}
 }
 
+// A rule gives nothing that matches its except, exactly; other rules may give it.
+func TestExcept(t *testing.T) {
+	r, err := Parse([]byte(`{"v":1,"rules":[
+	 {"name":"a","who":["*"],"may":["source","destination"],"read":["/a/**"],"write":["/a/**"],"except":["/a/x","/a/y/**"]},
+	 {"name":"b","who":["user:bob"],"may":["source"],"read":["/a/y/bob"]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		who, path string
+		fold      bool
+		want      string
+	}{
+		{"alice", "/a/b", false, "a"}, {"alice", "/a/x", false, ""}, {"alice", "/a/X", false, "a"}, {"alice", "/a/X", true, ""}, {"alice", "/a/x/beneath", false, "a"},
+		{"alice", "/a/y", false, ""}, {"alice", "/a/y/bob", false, ""}, {"bob", "/a/y/bob", false, "b"}, {"alice", "", false, "a"},
+	} {
+		q := Question{Who: Principal{"user", x.who, ""}, Right: transfer.AuthSource, Path: x.path, Fold: x.fold}
+		if d := r.Decide(q); d.Rule != x.want || d.Allowed != (x.want != "") {
+			t.Errorf("%+v: %+v", x, d)
+		}
+	}
+	if d := r.Decide(Question{Who: Principal{"user", "alice", ""}, Right: transfer.AuthDest, Path: "/a/x"}); d.Allowed {
+		t.Error("except holds for reading alone")
+	}
+}
+
+// Behind a rule that is the last one for somebody nothing is given to him, nor denied. Others go on.
+func TestLastAndUsers(t *testing.T) {
+	r, err := Parse([]byte(`{"v":1,"rules":[
+	 {"name":"acc","who":["users:acc[0-9]+|a"],"last":true},
+	 {"name":"acc1","who":["user:acc1"],"may":["source"],"read":["/**"]},
+	 {"name":"b","who":["user:bob"],"may":["source"],"read":["/b/**"],"last":true},
+	 {"name":"rest","who":["*"],"may":["source","peer"],"read":["/**"],"deny":["/b/secret"]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct{ kind, who, path, want string }{
+		{"user", "acc1", "/x", ""}, {"user", "a", "/x", ""}, {"user", "xacc1", "/x", "rest"}, {"user", "acc1x", "/x", "rest"}, {"user", "acc", "/x", "rest"}, {"agent", "acc1", "/x", "rest"},
+		{"user", "bob", "/x", ""}, {"user", "bob", "/b/secret", "b"}, {"user", "eve", "/b/y", "rest"},
+	} {
+		d := r.Decide(Question{Who: Principal{x.kind, x.who, ""}, Right: transfer.AuthSource, Path: x.path})
+		if d.Rule != x.want || d.Allowed != (x.want != "") {
+			t.Errorf("%+v: %+v", x, d)
+		}
+	}
+}
+
 func TestPoliciesThatAreNone(t *testing.T) {
 	for text, word := range map[string]string{
 		``: "cannot be read", `[]`: "cannot be read", `{"v":2,"rules":[]}`: "version 2", `{"v":1,"rules":[]}{}`: "behind its end",
@@ -99,6 +146,12 @@ func TestPoliciesThatAreNone(t *testing.T) {
 		`{"v":1,"rules":[{"name":"a","who":["*"]},{"name":"a","who":["*"]}]}`:                                 `two rules are called "a"`,
 		`{"v":1,"rules":[` + strings.Repeat(`{"name":"a","who":["*"]},`, 1000) + `{"name":"b","who":["*"]}]}`: "1001 rules",
 		`{"v":1,"rules":[{"name":"a","who":["user:*"]}]}`:                                                     "no wildcards",
+		`{"v":1,"rules":[{"name":"a","who":["users:a)(b"]}]}`:                                                 "no regular expression",
+		`{"v":1,"rules":[{"name":"a","who":["users:(a{99}){9}{2}"]}]}`:                                        "no regular expression",
+		`{"v":1,"rules":[{"name":"a","who":["users:a{999}b{999}c{999}"]}]}`:                                   "repeats too much",
+		`{"v":1,"rules":[{"name":"a","who":["users:` + strings.Repeat("a", 257) + `"]}]}`:                     "257 bytes",
+		`{"v":1,"rules":[{"name":"a","who":["users:a"` + strings.Repeat(`,"users:a"`, 200) + `]}]}`:           "200 expressions",
+		`{"v":1,"rules":[{"name":"a","who":["*"],"except":["x"]}]}`:                                           `rule "a": the pattern "x"`,
 		`{"v":1,"rules":[{"name":"a","who":["user:Bob"]}]}`:                                                   "small letters",
 		`{"v":1,"groups":{"g":["user:bob"]},"rules":[]}`:                                                      `group "g"`,
 		`{"v":1,"rules":[{"name":"a","who":["*"],"agents":["agent:ALPHA"]}]}`:                                 "no name of an agent",
@@ -106,9 +159,9 @@ func TestPoliciesThatAreNone(t *testing.T) {
 		`{"v":1,"rules":[{"name":"a","who":["*"],"deny":["/x"],"deny":[]}]}`:                                  `"deny" twice`,
 		`{"v":1,"rules":[{"name":"a","who":["*"],"deny":["/x"],"Deny":[]}]}`:                                  `"deny" twice`,
 		`{"v":1,"groups":{"g":["a"],"g":["b"]},"rules":[]}`:                                                   `"g" twice`,
-		`{"v":1,"rules":[]}}`:                                                                                 "behind its end",
-		`{"v":1,"rules":[{"name":"a","who":["*"],"read":["/a"` + strings.Repeat(`,"/a"`, 4000) + `]}]}`:       "patterns",
-		strings.Repeat(" ", MaxSize+1):                                                                        "bytes",
+		`{"v":1,"rules":[]}}`: "behind its end",
+		`{"v":1,"rules":[{"name":"a","who":["*"],"read":["/a"` + strings.Repeat(`,"/a"`, 4000) + `]}]}`: "patterns",
+		strings.Repeat(" ", MaxSize+1): "bytes",
 	} {
 		r, err := Parse([]byte(text))
 		if transfer.KindOf(err) != transfer.KindUsage || !strings.Contains(err.Error(), word) {
@@ -121,6 +174,7 @@ func TestPoliciesThatAreNone(t *testing.T) {
 func FuzzPolicy(f *testing.F) {
 	f.Add([]byte(bank), "alice", "/srv/out/a")
 	f.Add([]byte(`{"v":1,"rules":[{"name":"a","who":["*"],"may":["source"],"read":["/**"]}]}`), "u", "/x")
+	f.Add([]byte(`{"v":1,"rules":[{"name":"a","who":["users:[a-z]*"],"may":["source"],"read":["/**"],"except":["/y/*"],"last":true}]}`), "u", "/x")
 	f.Fuzz(func(t *testing.T, data []byte, who, path string) {
 		r, err := Parse(data)
 		if err != nil {
