@@ -233,6 +233,14 @@ func requestRows(q *transfer.Request) (rows [][]string) {
 	if q == nil {
 		return nil
 	}
+	return append(sourceRows(q), []string{"destination", at(q.Destination, q.Dest)}, []string{"job", printable(or(q.Job, "-"))})
+}
+
+// sourceRows show what a request sends.
+func sourceRows(q *transfer.Request) (rows [][]string) {
+	if q == nil {
+		return nil
+	}
 	const named = 20
 	for n := range q.Items[:min(len(q.Items), named)] {
 		rows = append(rows, []string{"source", at(q.Source, q.Items[n].Source)})
@@ -240,7 +248,7 @@ func requestRows(q *transfer.Request) (rows [][]string) {
 	if more := len(q.Items) - named; more > 0 {
 		rows = append(rows, []string{"", "and " + plural(int64(more), "source") + " more"})
 	}
-	return append(rows, []string{"destination", at(q.Destination, q.Dest)}, []string{"job", printable(or(q.Job, "-"))})
+	return rows
 }
 
 func newScheduleRm() *cobra.Command {

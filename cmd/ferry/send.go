@@ -66,7 +66,7 @@ type flowFlags struct {
 }
 
 func newSend() *cobra.Command {
-	f, p := &sendFlags{}, &planFlags{}
+	f, p, j := &sendFlags{}, &planFlags{}, &jobFlags{}
 	var toXML bool
 	c := &cobra.Command{
 		Use:   "send [flags] SOURCE... DEST",
@@ -91,6 +91,11 @@ Result codes: 0 success, 20 partial success, 40 failed, 41 cancelled, 42 not sta
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if several, err := j.given(cmd.Flags()); err != nil {
+				return err
+			} else if several {
+				return sendJob(cmd, f, j, args)
+			}
 			later, err := p.given(cmd.Flags())
 			switch {
 			case err != nil:
@@ -116,16 +121,18 @@ Result codes: 0 success, 20 partial success, 40 failed, 41 cancelled, 42 not sta
 	fl.BoolVar(&f.json, "json", false, "JSON Lines on stdout, ending with a summary")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, no notices and no summary; errors are shown")
 	f.log.add(c, "error")
+	j.add(fl)
 	p.add(fl)
 	c.Example = `  ferry send -r /data/out /mnt/backup/
   ferry send --network nats://hub:4222 ALPHA:pay.csv BETA:inbox/
   ferry send --delete-source --job nightly 'ALPHA:out/*.xml' BETA:in/
+  ferry send ALPHA:prices.csv BETA:in/ --also-to GAMMA:in/ --also-to DELTA:in/
   ferry send --at 02:30 --every 1d --schedule nightly ALPHA:'out/*' BETA:in/
   pg_dump sales | ferry send - BETA:backup/sales.sql
   ferry send --mode text --to-encoding IBM-1047 ALPHA:list.txt BETA:LIST`
 	inGroups(c, []flagGroup{
 		{"What is sent", []string{"recursive", "files-from", "delete-source", "max-files", "max-size", "dry-run", "to-xml"}},
-		{"Where it goes", []string{"network", "if-exists"}},
+		{"Where it goes", []string{"also-to", "network", "if-exists"}},
 		{"Before and after", []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
 		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
 		{"Integrity", []string{"checksum", "durability"}},

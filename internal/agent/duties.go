@@ -26,6 +26,7 @@ func newDuties(in *intake) (*duties, error) {
 			Offer: func(principal string, q *transfer.Request) (*transfer.Progress, error) {
 				return in.submitFor(principal, q, -in.spareRoom())
 			},
+			Cancel: in.cancelFor,
 			May:    func(principal string, right transfer.Authority) error { return in.gate.answers(principal, right) },
 			Permit: in.gate.permit, Note: in.note, Clock: in.cfg.Clock, Log: in.log})
 		if err != nil {
@@ -75,6 +76,11 @@ func (a *intake) submitFor(principal string, q *transfer.Request, room int) (*tr
 	}
 	failpoint.Hit("duty.after_accept")
 	return a.status(q.ID)
+}
+
+// cancelFor cancels a transfer for one of the duties, on the order of a principal.
+func (a *intake) cancelFor(principal string, id transfer.ID) error {
+	return a.cancelTransfer(&command{Control: &wire.Control{Kind: wire.ControlCancel}, principal: principal, transfer: id})
 }
 
 // command has a duty do a command, and keeps the answer in the same transaction: a repeat

@@ -74,6 +74,8 @@ type Desk struct {
 	Offer func(principal string, q *transfer.Request) (*transfer.Progress, error)
 	// Status is how a transfer of this agent stands; KindNotFound where the ledger has none.
 	Status func(id transfer.ID) (*transfer.Progress, error)
+	// Cancel cancels a transfer that the agent has, on the order of a principal who may; KindEnding where it is too late.
+	Cancel func(principal string, id transfer.ID) error
 	// May is whether a principal has an authority at this agent; KindDenied where not.
 	May func(principal string, right transfer.Authority) error
 	// Permit is what a principal may do with files here.

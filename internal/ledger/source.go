@@ -128,6 +128,9 @@ func (t *Tx) DropDelete(id transfer.ID, item uint64) error {
 	return t.tx.Bucket(bDeletes).Delete(itemKey(id, item))
 }
 
+// DropDeletes forgets all deletions of a transfer.
+func DropDeletes(t *Tx, id transfer.ID) error { return dropAll(t.tx.Bucket(bDeletes), id[:]) }
+
 // Deletes gives up to limit deletions of a transfer.
 func (l *Ledger) Deletes(id transfer.ID, limit int) (items []uint64, out []Delete, err error) {
 	err = l.View(func(t *Tx) error {

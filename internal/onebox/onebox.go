@@ -17,6 +17,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/client"
 	"ferry/internal/clock"
+	"ferry/internal/duty"
 	"ferry/internal/filelock"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
@@ -81,8 +82,8 @@ func New(cfg Config) (b *Box, err error) {
 func lock(dir string) (io.Closer, error) { return filelock.Take(filepath.Join(dir, "lock")) }
 
 // Open starts a queue manager, which does not listen, and the two agents of this host.
-// An agent with streams reads or writes those instead of files.
-func (b *Box) Open(ctx context.Context, streams map[transfer.AgentName]*agent.Streams) (err error) {
+// An agent with streams reads or writes those instead of files. The source has the duties.
+func (b *Box) Open(ctx context.Context, streams map[transfer.AgentName]*agent.Streams, duties ...duty.Maker) (err error) {
 	c := &b.cfg
 	if b.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Name: "BOX", Dir: filepath.Join(b.dir, "qm"), Log: c.Log}); err != nil {
 		return err
@@ -95,6 +96,7 @@ func (b *Box) Open(ctx context.Context, streams map[transfer.AgentName]*agent.St
 			Roots: []string{c.Root}, RecordRoot: c.Records, Version: c.Version, Log: c.Log, Streams: streams[name],
 			Direct: agent.Direct{Mode: wire.DirectPlain}}) // over loopback, where nobody is in between
 	}
+	configs[1].Duties = duties
 	if err := c.Share(configs, true); err != nil {
 		return err
 	}

@@ -243,6 +243,9 @@ func (r *recorder) count(t *ledger.Tx, rec *ledger.Source, outcomes []believed) 
 		fresh = append(fresh, *oc)
 		p := &rec.Progress
 		p.Counts.Add(oc)
+		if rec.Request.Tally != "" {
+			p.Counts.Sum(oc)
+		}
 		if oc.Failed() && len(p.Failures) < transfer.MaxFailures {
 			p.Failures = append(p.Failures, *oc)
 		}
@@ -267,6 +270,11 @@ func (r *recorder) last(t *ledger.Tx, rec *ledger.Source) error {
 		return err
 	}
 
+	if rec.State == transfer.Settling && !rec.Settled && rec.Request.Deletes() {
+		if err := r.spare(t, rec); err != nil {
+			return err
+		}
+	}
 	rec.Settled = rec.State == transfer.Settling
 	if rec.State != transfer.Settling || rec.Request.Deletes() || rec.Request.Programs.At(transfer.PostSource) != nil {
 		return nil
@@ -275,6 +283,22 @@ func (r *recorder) last(t *ledger.Tx, rec *ledger.Source) error {
 		return err
 	}
 	return r.rec.end(t, rec, failureOf(rec))
+}
+
+// spare leaves the sources of a job where they are, unless what has arrived is what has arrived at its other
+// destinations.
+func (r *recorder) spare(t *ledger.Tx, rec *ledger.Source) error {
+	want, p := rec.Request.Tally, &rec.Progress
+	if want == "" || want == p.Tally || failpoint.Planted("tally-unchecked") {
+		return nil
+	}
+	p.Warnings += p.Files
+	if err := ledger.DropDeletes(t, rec.Request.ID); err != nil {
+		return err
+	}
+	return r.cfg.Note(t, noteOf(rec, audit.Warning, func(a *audit.Record) {
+		a.Text = "the sources are not deleted: other files, or other content, have arrived than at the job's other destinations"
+	}))
 }
 
 // failureOf is the error of a transfer in which items failed: the first one's; or else that of a program

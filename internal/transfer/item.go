@@ -121,6 +121,7 @@ type Counts struct {
 	FilesSkipped int64  `json:"files_skipped,omitempty"` // whose name was taken, by --if-exists skip or update
 	LinksSkipped int64  `json:"skipped,omitempty"`       // symbolic links
 	Warnings     int64  `json:"warnings,omitempty"`
+	Tally        string `json:"tally,omitempty"` // the sum of the files that arrived, where the request asks for one
 }
 
 // Add counts one outcome.

@@ -151,6 +151,10 @@ type Scope struct {
 	MaxFiles int64 `json:"max_files,omitempty"` // with more files nothing is sent; 0: any number
 	MaxBytes int64 `json:"max_bytes,omitempty"` // the same of all of their bytes
 
+	// Tally, of a transfer of a job whose sources are deleted once they have arrived everywhere: TallyCount
+	// has what arrives summed up (Counts.Tally); otherwise it is the sum without which no source is deleted.
+	Tally string `json:"tally,omitempty"`
+
 	Base  Path   `json:"base,omitempty"`  // the sources are names beneath this directory, no patterns, and keep their paths beneath it
 	Retry *Retry `json:"retry,omitempty"` // nil: this is no retry
 }
@@ -224,6 +228,10 @@ func (s *Scope) check() error {
 
 	if s.MaxFiles < 0 || s.MaxBytes < 0 {
 		return Errorf(KindUsage, "--max-files and --max-size cannot be below 0")
+	}
+
+	if err := checkTally(s.Tally); err != nil {
+		return err
 	}
 
 	if s.Base != "" {

@@ -25,7 +25,7 @@ const (
 	linking               // only where the file system has no rename that replaces nothing
 	submitting            // the command that submits meets it
 	takingOver            // only an instance that takes over from another one; see TestCampaignTakeover
-	onDuty                // only an agent that has a monitor, a schedule or a template
+	onDuty                // only an agent that has a monitor, a schedule, a job or a template
 	calling               // only a transfer with triggers or programs; see TestCampaignKillPrograms
 )
 
@@ -45,7 +45,7 @@ var byPrefix = map[string][]string{
 	"agent": {source}, "walk": {source}, "sender": {source}, "delete": {source}, "journal": {source}, "control": {source},
 	"receiver": {dest}, "commit": {dest}, "checkpoint": {dest}, "recover": {dest},
 	"ledger": {source, dest}, "outbox": {source, dest}, "claim": {source, dest}, "takeover": {dest},
-	"audit": {network.QM}, "coordination": {network.QM}, "submit": {""}, "duty": {source}, "monitor": {source}, "schedule": {source}, "program": {source, dest},
+	"audit": {network.QM}, "coordination": {network.QM}, "submit": {""}, "duty": {source}, "monitor": {source}, "schedule": {source}, "job": {source}, "program": {source, dest},
 }
 
 var (
@@ -123,6 +123,9 @@ var special = map[string]point{
 	"monitor.before_done":      {way: onDuty},
 	"schedule.after_claim":     {way: onDuty},
 	"schedule.before_settle":   {way: onDuty},
+	"job.before_settle":        {way: onDuty},
+	"job.after_settle":         {way: onDuty},
+	"job.after_last":           {way: onDuty},
 }
 
 // A plan is one case: a point that is to be met in one kind of work.

@@ -1,0 +1,46 @@
+package transfer
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"math/bits"
+)
+
+// TallyCount has the files that arrive summed up; see Scope.Tally.
+const TallyCount = "count"
+
+// tallySize is how many bytes a sum has.
+const tallySize = 16
+
+func checkTally(s string) error {
+	if s == "" || s == TallyCount {
+		return nil
+	}
+	if b, err := hex.DecodeString(s); err != nil || len(b) != tallySize {
+		return Errorf(KindMalformed, "the sum %.40q of what must arrive is malformed; it has %d digits of hex", s, 2*tallySize)
+	}
+	return nil
+}
+
+// Sum adds a file that arrived to the tally: its source's path, its size and its digest. The order in which
+// files are added makes no difference.
+func (c *Counts) Sum(o *Outcome) {
+	if !o.OK() || o.Type != ItemFile {
+		return
+	}
+	h := sha256.New()
+	h.Write(binary.BigEndian.AppendUint64(nil, uint64(o.Size)))
+	h.Write([]byte(o.Digest))
+	h.Write([]byte{0})
+	h.Write([]byte(o.Source))
+	one := h.Sum(nil)
+
+	var sum [tallySize]byte // of none so far
+	hex.Decode(sum[:], []byte(c.Tally))
+	low, carry := bits.Add64(binary.BigEndian.Uint64(sum[8:]), binary.BigEndian.Uint64(one[8:]), 0)
+	high, _ := bits.Add64(binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(one), carry)
+	binary.BigEndian.PutUint64(sum[:], high)
+	binary.BigEndian.PutUint64(sum[8:], low)
+	c.Tally = hex.EncodeToString(sum[:])
+}
