@@ -270,6 +270,7 @@ type query struct {
 	network string
 	json    bool
 	timeout time.Duration
+	who     transfer.Originator // as a document says; zero: this user
 }
 
 func (q *query) add(c *cobra.Command) {
@@ -296,7 +297,11 @@ func (q *query) open(cmd *cobra.Command) (*client.Client, context.Context, func(
 		stop()
 		return nil, nil, nil, err
 	}
-	return newClient(conn, q.network, q.timeout), ctx, func() { conn.Close(); stop() }, nil
+	net := newClient(conn, q.network, q.timeout)
+	if q.who != (transfer.Originator{}) {
+		net.Who = q.who
+	}
+	return net, ctx, func() { conn.Close(); stop() }, nil
 }
 
 // newClient is a client for this user.

@@ -208,13 +208,16 @@ func (k *keptQuery) withMonitor(cmd *cobra.Command, name string, fn func(*kept, 
 func newMonitorCommand(name, short string, kind wire.Kind) *cobra.Command {
 	q := &keptQuery{}
 	c := &cobra.Command{Use: name + " NAME", Short: short, Args: oneArg("the name of the monitor"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return q.withMonitor(cmd, args[0], func(k *kept, at client.AtAgent, _ *monitor.Shown) error {
-				return q.tellMonitor(k.ctx, cmd, at, kind, monitor.Named{Name: args[0]})
-			})
-		}}
+		RunE: func(cmd *cobra.Command, args []string) error { return q.changeMonitor(cmd, args[0], kind) }}
 	q.add(c)
 	return c
+}
+
+// changeMonitor finds the monitor of a name, and gives its agent a command about it.
+func (k *keptQuery) changeMonitor(cmd *cobra.Command, name string, kind wire.Kind) error {
+	return k.withMonitor(cmd, name, func(open *kept, at client.AtAgent, _ *monitor.Shown) error {
+		return k.tellMonitor(open.ctx, cmd, at, kind, monitor.Named{Name: name})
+	})
 }
 
 func newMonitorLs() *cobra.Command {

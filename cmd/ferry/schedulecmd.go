@@ -72,8 +72,8 @@ func sendLater(cmd *cobra.Command, f *sendFlags, p *planFlags, args []string) er
 	case f.dryRun:
 		return transfer.Errorf(transfer.KindUsage, "--dry-run says what would be sent now, and --at sends later").WithHint("leave one of them out")
 	}
-	put := schedule.Put{Name: cmp.Or(p.name, q.ID.String()[24:]), Missed: p.missed, Request: *q, Redefine: p.redefine}
-	if put.Plan, err = p.words.Plan(now, zoneOfHost); err != nil {
+	put := schedule.Put{Name: cmp.Or(p.name, schedule.NameOf(q.ID)), Missed: p.missed, Request: *q, Redefine: p.redefine}
+	if put.Plan, err = p.words.Plan(now, schedule.ZoneOfHost); err != nil {
 		return err
 	}
 	if _, err := schedule.ParsePut(wire.Marshal(put)); err != nil {
@@ -92,18 +92,37 @@ func sendLater(cmd *cobra.Command, f *sendFlags, p *planFlags, args []string) er
 		return unsent(ctx, err)
 	}
 	s, err := tellKept[schedule.Schedule](ctx, client.AtAgent{Client: net, Agent: q.Source}, keepWait, schedule.CommandPut, put)
-	if err != nil {
-		return err
+	if err == nil {
+		f.saidOfSchedule(cmd, q.Source, s)
 	}
+	return err
+}
+
+// saidOfSchedule prints a schedule that an agent keeps from now on.
+func (f *sendFlags) saidOfSchedule(cmd *cobra.Command, agent transfer.AgentName, s *schedule.Schedule) {
 	if f.json {
-		printJSON(cmd, scheduleLine{"scheduled", q.Source, s})
-		return nil
+		printJSON(cmd, scheduleLine{"scheduled", agent, s})
+		return
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), s.Name)
 	if !f.quiet {
-		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: agent %s submits it at %s\n", q.Source, stamp(s.Next))
+		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: agent %s submits it at %s\n", agent, stamp(s.Next))
 	}
-	return nil
+}
+
+// makeSchedule has the source agent of a request keep its schedule.
+func (q *query) makeSchedule(cmd *cobra.Command, put *schedule.Put) (transfer.AgentName, *schedule.Schedule, error) {
+	source := put.Request.Source
+	net, ctx, done, err := q.open(cmd)
+	if err != nil {
+		return source, nil, err
+	}
+	defer done()
+	if err := net.Check(ctx, &put.Request); err != nil {
+		return source, nil, err
+	}
+	s, err := tellKept[schedule.Schedule](ctx, client.AtAgent{Client: net, Agent: source}, q.timeout, schedule.CommandPut, put)
+	return source, s, err
 }
 
 func newSchedule() *cobra.Command {
@@ -254,27 +273,30 @@ func sourceRows(q *transfer.Request) (rows [][]string) {
 func newScheduleRm() *cobra.Command {
 	q := &keptQuery{}
 	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Remove a schedule; transfers that it has submitted go on", Args: oneArg("the schedule's name"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			k, done, err := q.openKept(cmd)
-			if err != nil {
-				return err
-			}
-			defer done()
-			at, _, err := find[schedule.Schedule](k, schedule.AskShow, "schedule", args[0], schedule.Named{Name: args[0]})
-			if err != nil {
-				return err
-			}
-			s, err := tellKept[schedule.Schedule](k.ctx, at, q.timeout, schedule.CommandRemove, schedule.Named{Name: args[0]})
-			if err != nil {
-				return err
-			}
-			if q.json {
-				printJSON(cmd, scheduleLine{"removed", at.Agent, s})
-				return nil
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s removed\n", s.Name)
-			return nil
-		}}
+		RunE: func(cmd *cobra.Command, args []string) error { return q.removeSchedule(cmd, args[0]) }}
 	q.add(c)
 	return c
+}
+
+// removeSchedule finds the schedule of a name, and has its agent remove it.
+func (q *keptQuery) removeSchedule(cmd *cobra.Command, name string) error {
+	k, done, err := q.openKept(cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	at, _, err := find[schedule.Schedule](k, schedule.AskShow, "schedule", name, schedule.Named{Name: name})
+	if err != nil {
+		return err
+	}
+	s, err := tellKept[schedule.Schedule](k.ctx, at, q.timeout, schedule.CommandRemove, schedule.Named{Name: name})
+	if err != nil {
+		return err
+	}
+	if q.json {
+		printJSON(cmd, scheduleLine{"removed", at.Agent, s})
+		return nil
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s removed\n", s.Name)
+	return nil
 }

@@ -9,6 +9,8 @@ import (
 
 	"ferry/internal/client"
 	"ferry/internal/mftxml"
+	"ferry/internal/monitor"
+	"ferry/internal/schedule"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -20,9 +22,10 @@ func newSubmit() *cobra.Command {
 		Use:   "submit [flags] FILE",
 		Short: "Submit a request in the XML of IBM MQ MFT",
 		Long: `Submits what an XML document of IBM MQ Managed File Transfer asks for: a transfer,
-or the cancelling of one. FILE is the document; - is standard input. What Ferry
-cannot do of it is refused by the name of its element, and nothing is sent then.
-The ID of the transfer is printed; with --wait the result code is the transfer's.
+the cancelling of one, a scheduled transfer or its end, a monitor or its end. FILE is
+the document; - is standard input. What Ferry cannot do of it is refused by the name
+of its element, and nothing is done then. The ID of the transfer, or the name of the
+schedule, is printed; with --wait the result code is the transfer's.
 
 Result codes: 43 the document is malformed, 64 it asks for what is not built; and
 those of ferry send.`,
@@ -57,13 +60,15 @@ func submit(cmd *cobra.Command, f *sendFlags, name string) error {
 			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: no effect here: %s\n", printable(what))
 		}
 	}
-	if doc.Cancel != nil {
-		return cancelDocument(cmd, f, doc.Cancel)
-	}
-
 	id := doc.ID
 	if id.IsZero() {
 		id = transfer.NewID(time.Now())
+	}
+	switch {
+	case doc.Cancel != nil:
+		return cancelDocument(cmd, f, doc.Cancel)
+	case doc.Monitor != nil, doc.Unmonitor != nil, doc.Unschedule != nil, doc.Transfer != nil && doc.Transfer.Schedule != nil:
+		return f.submitKept(cmd, doc, id)
 	}
 	q, err := doc.Request(id)
 	if err != nil {
@@ -73,6 +78,52 @@ func submit(cmd *cobra.Command, f *sendFlags, name string) error {
 		q.Originator = client.Me()
 	}
 	return f.hand(cmd, q)
+}
+
+// submitKept has an agent keep what a document asks for beside transfers, or end it.
+func (f *sendFlags) submitKept(cmd *cobra.Command, doc *mftxml.Document, id transfer.ID) error {
+	if f.dryRun {
+		return transfer.Errorf(transfer.KindUsage, "--dry-run says what would be sent now, and the document asks for no such transfer")
+	}
+	if !f.detach {
+		return transfer.Errorf(transfer.KindUsage, "--wait is for the end of a transfer, and the document asks for none that begins now").WithHint("leave it out")
+	}
+	q := &query{network: f.network, json: f.json, timeout: cancelTime, who: doc.Originator()}
+	switch {
+	case doc.Monitor != nil:
+		c, err := monitor.FromDocument(doc)
+		if err != nil {
+			return err
+		}
+		return q.makeMonitor(cmd, &c.Definition, c.Redefine)
+	case doc.Unmonitor != nil:
+		k := &keptQuery{query: *q, agent: string(doc.Unmonitor.Agent)}
+		return k.changeMonitor(cmd, doc.Unmonitor.Name, monitor.CommandRemove)
+	case doc.Unschedule != nil:
+		return (&keptQuery{query: *q}).removeSchedule(cmd, doc.Unschedule.ID)
+	}
+	put, err := scheduleOf(doc, id)
+	if err != nil {
+		return err
+	}
+	at, s, err := q.makeSchedule(cmd, put)
+	if err != nil {
+		return err
+	}
+	f.saidOfSchedule(cmd, at, s)
+	return nil
+}
+
+// scheduleOf is the schedule of a document, whose times are in this host's zone where they are in that of whoever asks.
+func scheduleOf(doc *mftxml.Document, id transfer.ID) (*schedule.Put, error) {
+	if s := doc.Transfer.Schedule; s.TimeBase == "admin" && s.Zone == "" {
+		zone, err := schedule.ZoneOfHost()
+		if err != nil {
+			return nil, err
+		}
+		s.Zone = zone
+	}
+	return schedule.FromDocument(doc, id)
 }
 
 // readDocument reads a file, or standard input, as one document.

@@ -3,6 +3,8 @@ package agent
 import (
 	"time"
 
+	"ferry/internal/audit"
+	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/mftxml"
 	"ferry/internal/qmgr"
@@ -10,8 +12,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// document takes a message of the COMMAND queue that is XML of MQ MFT: a request, or a cancel.
-// It is taken as a message of Ferry's own would be. Where it names no transfer ID, the message
+// document takes a message of the COMMAND queue that is XML of MQ MFT: a request, a cancel, or what one of
+// the duties does. It is taken as a message of Ferry's own would be. Where it names no transfer ID, the message
 // itself does: each delivery of it is the same transfer.
 func (a *intake) document(d qmgr.Delivery, now time.Time) {
 	principal := wire.LastToken(d.Subject)
@@ -31,6 +33,15 @@ func (a *intake) document(d qmgr.Delivery, now time.Time) {
 		s.Request.ID = doc.ID
 	}
 
+	c, err := a.duties.read(doc, s.Request.ID, principal)
+	if err != nil {
+		a.poisonous(d, s, err)
+		return
+	}
+	if c != nil {
+		a.commandDocument(d, s, c)
+		return
+	}
 	q, err := doc.Request(s.Request.ID)
 	if err != nil {
 		a.poisonous(d, s, err)
@@ -70,16 +81,32 @@ func (a *intake) cancelDocument(d qmgr.Delivery, s *wire.Submit, of *mftxml.Canc
 		d.Ack()
 		return
 	}
-	c := &wire.Control{V: wire.Version, ID: s.Request.ID, Kind: wire.ControlCancel, Body: wire.Marshal(wire.OfTransfer{Transfer: of.Transfer}), Originator: of.Originator}
-	var ans []byte
-	if err == nil {
-		ans, err = a.control(c, principal)
-	}
 	if err != nil {
 		a.log.Error("cannot process command; left in its queue", "error", err)
 		d.Nak(again)
 		return
 	}
+	a.commandDocument(d, s, &wire.Control{V: wire.Version, ID: s.Request.ID, Kind: wire.ControlCancel, Body: wire.Marshal(wire.OfTransfer{Transfer: of.Transfer}), Originator: of.Originator})
+}
+
+// commandDocument does what a document commands, once: it has the ID of its message. What is refused is
+// on record, for whoever has put it on the queue may wait for no answer.
+func (a *intake) commandDocument(d qmgr.Delivery, s *wire.Submit, c *wire.Control) {
+	principal := wire.LastToken(d.Subject)
+	ans, err := a.control(c, principal)
+	if err != nil {
+		a.log.Error("cannot process command; left in its queue", "error", err)
+		d.Nak(again)
+		return
+	}
+	if _, err := wire.DecodeAnswer(ans); err != nil && transfer.KindOf(err) != transfer.KindDenied { // which is on record
+		a.quiet.Error("a document is refused", "principal", principal, "kind", c.Kind, "error", err)
+		e := transfer.AsError(err)
+		if held, ok := a.refused.Pass(a.cfg.Clock.Now()); ok {
+			a.noteRefused(audit.Record{Event: audit.Warning, Role: audit.RoleSource, Code: e.Kind.Code(), Error: e, Principal: principal, Text: "the document is refused"}, held)
+		}
+	}
+	failpoint.Hit("control.before_ack")
 	a.answerWith(principal, s.Reply, ans)
 	d.Ack()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/duty"
 	"ferry/internal/mftxml"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
@@ -34,8 +35,8 @@ type post struct {
 	name              string // his principal
 }
 
-func newPost(t *testing.T) *post {
-	s := newScene(t)
+func newPost(t *testing.T, duties ...duty.Maker) *post {
+	s := newScene(t, duties...)
 	p := &post{scene: s, answers: make(chan []byte, 100), inbox: s.stranger.NewInbox("ALPHA"), name: s.stranger.Self()}
 	s.hear(p.inbox, func(m qmgr.Message) { p.answers <- m.Data })
 	return p
@@ -229,5 +230,70 @@ func TestACancelInXML(t *testing.T) {
 	}
 	if p.acks != 5 || p.naks+p.terms != 0 {
 		t.Errorf("%d are acknowledged", p.acks)
+	}
+}
+
+// A counting duty takes the documents about monitors.
+type countsDocuments struct{ *counter }
+
+func (c countsDocuments) Read(d *mftxml.Document, _ transfer.ID) (wire.Kind, any, error) {
+	switch {
+	case d.Unmonitor == nil:
+		return "", nil, nil
+	case d.Unmonitor.Name == "BAD":
+		return "", nil, transfer.Errorf(transfer.KindNotBuilt, "the name BAD is not built yet")
+	}
+	return "count", d.Unmonitor.Name, nil
+}
+
+// A document that a duty takes is done once, however often its message is delivered, in the name of whoever has put it
+// on the queue; and what no duty takes goes its way.
+func TestDocumentsOfDuties(t *testing.T) {
+	c := countsDocuments{&counter{running: make(chan struct{})}}
+	p := newPost(t, func(d duty.Desk) (duty.Duty, error) { c.Desk = d; return c, nil })
+	<-c.running
+	doc := func(name string) string {
+		return `<deleteMonitor><name>` + name + `</name><reply>` + p.inbox + `</reply></deleteMonitor>`
+	}
+	stored := time.Now()
+	for range 3 {
+		p.put(doc("x"), stored)
+		ans, err := p.hears()
+		if err != nil || ans.ID != mftxml.IDOf([]byte(doc("x")), p.name, stored) || string(ans.Body) != "1" {
+			t.Fatalf("%+v, %v", ans, err)
+		}
+	}
+	p.put(doc("x"), stored.Add(time.Second))
+	if ans, err := p.hears(); err != nil || string(ans.Body) != "2" {
+		t.Errorf("stored twice: %+v, %v", ans, err)
+	}
+	p.put(doc("too far"), stored)
+	if _, err := p.hears(); transfer.KindOf(err) != transfer.KindUsage {
+		t.Errorf("one that is refused: %v", err)
+	}
+	p.until("it is on record", func() bool {
+		for len(p.batches) > 0 {
+			for _, raw := range (<-p.batches).Records {
+				var r audit.Record
+				if err := json.Unmarshal(raw, &r); err != nil {
+					t.Fatal(err)
+				}
+				if r.Principal == p.name && strings.Contains(r.Text, "the document is refused") && r.Error.Kind == transfer.KindUsage {
+					return true
+				}
+			}
+		}
+		return false
+	})
+	if p.acks != 5 || p.naks+p.terms != 0 {
+		t.Errorf("%d are acknowledged, %d refused", p.acks, p.naks+p.terms)
+	}
+	p.put(doc("BAD"), stored)
+	if _, err := p.hears(); transfer.KindOf(err) != transfer.KindNotBuilt || p.terms != 1 {
+		t.Errorf("one that cannot be: %v", err)
+	}
+	p.put(asXML("", "<reply>"+p.inbox+"</reply>", "a"), stored)
+	if ans, err := p.hears(); err != nil || ans.Progress == nil {
+		t.Errorf("a transfer: %+v, %v", ans, err)
 	}
 }

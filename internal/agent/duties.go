@@ -4,6 +4,7 @@ import (
 	"ferry/internal/duty"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
+	"ferry/internal/mftxml"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -13,6 +14,7 @@ type duties struct {
 	all       []duty.Duty
 	commands  map[wire.Kind]duty.Command
 	questions map[wire.Kind]duty.Question
+	readers   []duty.Reader
 }
 
 // newDuties makes the duties of an agent, whose ledger is open.
@@ -33,6 +35,9 @@ func newDuties(in *intake) (*duties, error) {
 			return nil, err
 		}
 		d.all = append(d.all, one)
+		if r, ok := one.(duty.Reader); ok {
+			d.readers = append(d.readers, r)
+		}
 		for kind, c := range one.Commands() {
 			d.commands[kind] = c
 		}
@@ -94,7 +99,7 @@ func (d *duties) command(a *intake, c *wire.Control, who string, hash string) (a
 		return a.refuseCommand(c, hash, err)
 	}
 	err = a.ledger.Update(func(t *ledger.Tx) error {
-		body, err := kind.Do(t, duty.Caller{Principal: who, Originator: c.Originator}, c.Body)
+		body, err := kind.Do(t, duty.Caller{Principal: who, Originator: c.Originator, Asked: c.ID.Time()}, c.Body)
 		if err != nil {
 			return err
 		}
@@ -118,6 +123,24 @@ func (d *duties) command(a *intake, c *wire.Control, who string, hash string) (a
 func (a *intake) refuseCommand(c *wire.Control, hash string, err error) ([]byte, error) {
 	answer := wire.Marshal(wire.Answer{V: wire.Version, ID: c.ID, Error: transfer.AsError(err)})
 	return answer, a.ledger.Update(func(t *ledger.Tx) error { return t.PutCommand(c.ID, hash, answer) })
+}
+
+// read is the command that a document asks a duty for; nil where it asks for none.
+func (d *duties) read(doc *mftxml.Document, id transfer.ID, principal string) (*wire.Control, error) {
+	for _, r := range d.readers {
+		kind, body, err := r.Read(doc, id)
+		if err != nil {
+			return nil, err
+		}
+		if kind != "" {
+			c := &wire.Control{V: wire.Version, ID: id, Kind: kind, Body: wire.Marshal(body), Originator: doc.Originator()}
+			if c.Originator == (transfer.Originator{}) {
+				c.Originator.User = principal
+			}
+			return c, nil
+		}
+	}
+	return nil, nil
 }
 
 // ask has a duty answer a question.

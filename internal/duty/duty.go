@@ -13,11 +13,13 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"time"
 
 	"ferry/internal/audit"
 	"ferry/internal/clock"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
+	"ferry/internal/mftxml"
 	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -34,6 +36,14 @@ type Duty interface {
 	Run(ctx context.Context)
 }
 
+// A Reader is a duty to which documents of MQ MFT may be addressed: those on the agent's COMMAND queue
+// that ask for no transfer that begins at once.
+type Reader interface {
+	// Read is the command that a document asks for, of a kind of the duty's own; no kind: it asks for nothing of
+	// this duty. id is that of the command: a document gives the same command each time that it is read.
+	Read(d *mftxml.Document, id transfer.ID) (kind wire.Kind, body any, err error)
+}
+
 // A Maker makes a duty of what an agent lends. It reads from the ledger what an earlier
 // run has left; an error keeps the agent from starting.
 type Maker func(Desk) (Duty, error)
@@ -42,6 +52,7 @@ type Maker func(Desk) (Duty, error)
 type Caller struct {
 	Principal  string              // as which its connection speaks
 	Originator transfer.Originator // as the caller says, for people; zero of a question
+	Asked      time.Time           // when the command was given, by the caller's clock; zero of a question
 }
 
 // A Command is what a kind of command takes and does.

@@ -129,7 +129,7 @@ func (t *Transfer) putAround(q *transfer.Request) {
 		switch one.When {
 		case transfer.TriggerSize:
 			c = TriggerCondition{Size: true, Comparison: ">=", Files: one.Files}
-			c.Value, c.Units = inUnits(one.Size)
+			c.Value, c.Units = InUnits(one.Size)
 		case transfer.TriggerNoExist:
 			c.Comparison = "!="
 		}
@@ -152,8 +152,8 @@ func (t *Transfer) putAround(q *transfer.Request) {
 	}
 }
 
-// inUnits is a number of bytes as a fileSize has it, in the largest unit of which it is a multiple.
-func inUnits(n int64) (value, unit string) {
+// InUnits is a number of bytes as a fileSize has it, in the largest unit of which it is a multiple.
+func InUnits(n int64) (value, unit string) {
 	unit = "b"
 	for _, larger := range []string{"kb", "mb", "gb"} {
 		if n == 0 || n%1024 != 0 {

@@ -175,22 +175,33 @@ func Parse(data []byte) (*Document, error) {
 }
 
 // Reply is where an answer to the document goes; empty where it asks for none.
-func (d *Document) Reply() string {
+func (d *Document) Reply() string { return d.head().reply }
+
+// Originator is who the document says has asked for it; zero where it says nothing.
+func (d *Document) Originator() transfer.Originator { return d.head().originator }
+
+// A head is what most documents begin with.
+type head struct {
+	originator transfer.Originator
+	reply      string
+}
+
+func (d *Document) head() head {
 	switch {
 	case d.Transfer != nil:
-		return d.Transfer.Reply
+		return head{d.Transfer.Originator, d.Transfer.Reply}
 	case d.Call != nil:
-		return d.Call.Reply
+		return head{d.Call.Originator, d.Call.Reply}
 	case d.Cancel != nil:
-		return d.Cancel.Reply
+		return head{d.Cancel.Originator, d.Cancel.Reply}
 	case d.Unschedule != nil:
-		return d.Unschedule.Reply
+		return head{d.Unschedule.Originator, d.Unschedule.Reply}
 	case d.Monitor != nil:
-		return d.Monitor.Reply
+		return head{d.Monitor.Originator, d.Monitor.Reply}
 	case d.Unmonitor != nil:
-		return d.Unmonitor.Reply
+		return head{d.Unmonitor.Originator, d.Unmonitor.Reply}
 	}
-	return ""
+	return head{}
 }
 
 // A documentReader reads elements into a document.

@@ -12,21 +12,29 @@ import (
 	"ferry/internal/transfer"
 )
 
-// XML writes a document that asks for a transfer, so that Parse reads the same of it.
+// XML writes a document that asks for a transfer or for a monitor, so that Parse reads the same of it.
 func (d *Document) XML() ([]byte, error) {
-	t := d.Transfer
 	w := &writer{}
 	w.b.WriteString(xml.Header)
-	id := ""
-	if !d.ID.IsZero() {
-		id = d.ID.String()
+	if d.Monitor != nil {
+		w.monitor(d.Monitor)
+	} else {
+		id := ""
+		if !d.ID.IsZero() {
+			id = d.ID.String()
+		}
+		w.request(d.Transfer, id)
 	}
+	if w.err == nil && w.b.Len() > MaxDocument {
+		w.err = transfer.Errorf(transfer.KindTooLarge, "the request is more than %d bytes in XML, the limit", MaxDocument)
+	}
+	return w.b.Bytes(), w.err
+}
+
+func (w *writer) request(t *Transfer, id string) {
 	w.open("request", "version", writtenVersion, "xmlns:ferry", ferrySpace, "ferry:id", id)
 	w.open("managedTransfer")
-	w.open("originator")
-	w.leaf("hostName", t.Originator.Host)
-	w.leaf("userID", t.Originator.User)
-	w.close("originator")
+	w.originator(t.Originator)
 	w.schedule(t.Schedule)
 	w.empty("sourceAgent", "agent", string(t.Source))
 	w.empty("destinationAgent", "agent", string(t.Destination))
@@ -35,17 +43,96 @@ func (d *Document) XML() ([]byte, error) {
 		w.leaf("reply", t.Reply)
 	}
 	w.set(&t.Set)
-	if t.Job != "" {
-		w.open("job")
-		w.leaf("name", t.Job)
-		w.close("job")
-	}
+	w.job(t.Job)
 	w.close("managedTransfer")
 	w.close("request")
-	if w.err == nil && w.b.Len() > MaxDocument {
-		w.err = transfer.Errorf(transfer.KindTooLarge, "the request is more than %d bytes in XML, the limit", MaxDocument)
+}
+
+func (w *writer) originator(o transfer.Originator) {
+	w.open("originator")
+	w.leaf("hostName", o.Host)
+	w.leaf("userID", o.User)
+	w.close("originator")
+}
+
+func (w *writer) job(name string) {
+	if name != "" {
+		w.open("job")
+		w.leaf("name", name)
+		w.close("job")
 	}
-	return w.b.Bytes(), w.err
+}
+
+// monitorVersion is the version of the format that monitors name.
+const monitorVersion = "5.00"
+
+func (w *writer) monitor(m *Monitor) {
+	w.open("monitor:monitor", "xmlns:monitor", monitorSpace, "version", monitorVersion, "overwrite", when(m.Overwrite, "true"))
+	w.leaf("name", m.Name)
+	w.leaf("pollInterval", strconv.Itoa(m.Poll), "units", m.PollUnits)
+	w.empty("batch", "maxSize", strconv.Itoa(m.Batch))
+	w.leaf("agent", string(m.Agent))
+	w.open("resources")
+	if m.Queue != "" {
+		w.leaf("queue", m.Queue)
+	} else {
+		w.leaf("directory", string(m.Directory), "recursionLevel", strconv.Itoa(m.Levels))
+	}
+	w.close("resources")
+	w.open("triggerMatch")
+	w.open("conditions")
+	w.open("allOf")
+	for n := range m.Conditions {
+		w.condition(&m.Conditions[n])
+	}
+	w.close("allOf")
+	w.close("conditions")
+	w.close("triggerMatch")
+	if c := m.Contents; c != nil {
+		w.leaf("triggerContentFormat", c.Regex, "order", c.Order)
+	}
+	w.pairs("defaultVariables", "variable", m.Defaults)
+	w.pairs("monitorMetaData", "metaData", m.Meta)
+	w.open("tasks")
+	w.open("task")
+	w.leaf("name", "")
+	w.open("transfer")
+	w.request(m.Task, "")
+	w.close("transfer")
+	w.close("task")
+	w.close("tasks")
+	w.originator(m.Originator)
+	w.job(m.Job)
+	w.close("monitor:monitor")
+}
+
+func (w *writer) condition(c *Condition) {
+	kind := when(c.Regex, "regex")
+	w.open("condition")
+	w.open(c.Kind, "polls", count(c.Polls))
+	if c.Kind == "fileSize" {
+		w.leaf("compare", strconv.Itoa(c.Size), "operator", ">=", "units", strings.ToUpper(c.Units))
+	}
+	if c.Pattern != "" {
+		w.leaf("pattern", c.Pattern, "type", kind)
+	}
+	if c.Exclude != "" {
+		w.leaf("exclude", c.Exclude, "type", kind)
+	}
+	w.close(c.Kind)
+	w.close("condition")
+}
+
+// pairs writes keys with their values, where there are any.
+func (w *writer) pairs(list, one string, of map[string]string) {
+	if len(of) == 0 {
+		return
+	}
+	w.open(list)
+	for _, k := range slices.Sorted(maps.Keys(of)) {
+		w.leaf(one, of[k], "key", k)
+	}
+	w.close(list)
 }
 
 // A writer writes elements, indented. It keeps the first error.
@@ -165,13 +252,7 @@ func (w *writer) set(s *Set) {
 		attrs = append(attrs, "ferry:"+name, s.Own[name])
 	}
 	w.open("transferSet", attrs...)
-	if len(s.Meta) > 0 {
-		w.open("metaDataSet")
-		for _, k := range slices.Sorted(maps.Keys(s.Meta)) {
-			w.leaf("metaData", s.Meta[k], "key", k)
-		}
-		w.close("metaDataSet")
-	}
+	w.pairs("metaDataSet", "metaData", s.Meta)
 	w.program("preSourceCall", s.Programs.PreSource)
 	w.program("postSourceCall", s.Programs.PostSource)
 	w.program("preDestinationCall", s.Programs.PreDest)

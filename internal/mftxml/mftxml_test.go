@@ -109,11 +109,35 @@ func TestWhatIsNotBuiltIsNamed(t *testing.T) {
 		}
 		without(step.from, step.to)
 	}
-	for name, element := range map[string]string{"call.xml": "<managedCall>", "unschedule.xml": "<deleteScheduledTransfer>", "monitor.xml": "<monitor>",
-		"unmonitor.xml": "<deleteMonitor>", "definition.xml": "<transferSpecifications>"} {
+	for name, element := range map[string]string{"call.xml": "<managedCall>", "definition.xml": "<transferSpecifications>"} {
 		err := parsed(t, sample(t, name)).Lacks()
 		if transfer.KindOf(err) != transfer.KindNotBuilt || !strings.Contains(err.Error(), element) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+
+	watch := string(sample(t, "monitor.xml"))
+	if err := parsed(t, []byte(watch)).Lacks(); err != nil {
+		t.Errorf("the monitor: %v", err)
+	}
+	for element, change := range map[string][2]string{
+		"<queue> as what a monitor watches":   {`<directory recursionLevel="2">/in</directory>`, "<queue>Q</queue>"},
+		"more than one <condition>":           {"<allOf>", "<anyOf><condition><fileMatch/></condition>"},
+		"<queueNotEmpty>":                     {`<fileSize><compare operator="&gt;=" units="MB">100</compare><pattern type="regex">.*\.csv</pattern><exclude>old*</exclude></fileSize>`, "<queueNotEmpty/>"},
+		"<managedCall> as the task":           {"<managedTransfer>", `<managedCall><agent agent="ALPHA"/><transferSet><call><command name="x"/></call></transferSet></managedCall>`},
+		"<schedule> in the task of a monitor": {"<managedTransfer>", "<managedTransfer><schedule><submit>21:00</submit></schedule>"},
+		"<queue> as a source":                 {"<file>${FilePath}</file>", "<queue>Q</queue>"},
+		`<command type="jcl">`:                {"<transferSet>", `<transferSet><preSourceCall><command name="x" type="jcl"/></preSourceCall>`},
+	} {
+		doc := strings.Replace(watch, change[0], change[1], 1)
+		switch {
+		case strings.Contains(doc, "<anyOf>"):
+			doc = strings.Replace(doc, "</allOf>", "</anyOf>", 1)
+		case strings.Contains(doc, "<managedCall>"):
+			doc = doc[:strings.Index(doc, "</managedCall>")+len("</managedCall>")] + doc[strings.Index(doc, "</managedTransfer>")+len("</managedTransfer>"):]
+		}
+		if err := parsed(t, []byte(doc)).Lacks(); transfer.KindOf(err) != transfer.KindNotBuilt || !strings.Contains(err.Error(), element) {
+			t.Errorf("a monitor with %s: %v", element, err)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package mftxml
 
 import (
+	"cmp"
+
 	"ferry/internal/transfer"
 )
 
@@ -52,7 +54,30 @@ type Unmonitor struct {
 	Reply      string
 }
 
+// lacks is what Ferry's monitors cannot do of one; "" where that is nothing.
+func (m *Monitor) lacks() string {
+	switch {
+	case m.Queue != "":
+		return "<queue> as what a monitor watches"
+	case len(m.Conditions) > 1:
+		return "more than one <condition>"
+	case m.Conditions[0].Kind == "queueNotEmpty", m.Conditions[0].Kind == "completeGroups":
+		return "<" + m.Conditions[0].Kind + ">"
+	case m.Call != nil:
+		return "<managedCall> as the task of a monitor"
+	case m.Task.Schedule != nil:
+		return "<schedule> in the task of a monitor"
+	}
+	return m.Task.lacks()
+}
+
+// Bytes is the size of a fileSize in bytes.
+func (c *Condition) Bytes() int64 { return int64(c.Size) * sizeUnits[c.Units] }
+
 func (r *documentReader) monitor(e *element) *Monitor {
+	if r.textOf(e, "description") != "" {
+		r.doc.Ignored = append(r.doc.Ignored, "<description>")
+	}
 	m := &Monitor{Overwrite: r.truth(e, "overwrite", false), Name: blank(r.text(r.must(e, "name"))), Agent: r.agent(e, blank(r.text(r.must(e, "agent")))),
 		Originator: r.originator(e), Reply: r.reply(e), Job: r.job(e), Poll: 1, PollUnits: "minutes", Batch: 1}
 	if at := r.sub(e, "pollInterval"); at != nil {
@@ -95,6 +120,7 @@ func (r *documentReader) reads(m *Monitor, e *element) {
 		for _, v := range r.subs(at, "metaData") {
 			m.Meta[r.need(v, "key")] = r.text(v)
 		}
+		r.doc.Ignored = append(r.doc.Ignored, "<monitorMetaData>")
 		r.done(at)
 	}
 }
@@ -135,15 +161,22 @@ func (r *documentReader) condition(kind string, at *element) Condition {
 		c.Units = r.word(size, "units", "b", "kb", "mb", "gb")
 		c.Size = r.figure(size, "the size", blank(r.text(size)), 0, 0, 1<<31-1)
 	}
-	if p := r.sub(at, "pattern"); p != nil {
-		c.Regex = r.word(p, "type", "wildcard", "regex") == "regex"
-		c.Pattern = r.text(p)
-	}
-	if p := r.sub(at, "exclude"); p != nil {
-		if r.word(p, "type", "wildcard", "regex") == "regex" {
-			c.Regex = true
+	kinds := map[string]bool{}
+	texts := map[string]string{}
+	for _, name := range []string{"pattern", "exclude"} {
+		p := r.sub(at, name)
+		if p == nil {
+			continue
 		}
-		c.Exclude = r.text(p)
+		if typed := r.word(p, "type", "", "wildcard", "regex"); typed != "" || name == "pattern" { // an exclude is as its pattern
+			c.Regex = c.Regex || typed == "regex"
+			kinds[cmp.Or(typed, "wildcard")] = true
+		}
+		texts[name] = r.text(p)
+	}
+	c.Pattern, c.Exclude = texts["pattern"], texts["exclude"]
+	if len(kinds) > 1 {
+		r.bad(at, "<pattern> and <exclude> are of two types; both are wildcards or regular expressions")
 	}
 	r.done(at)
 	return c

@@ -19,33 +19,27 @@ func (d *Document) lacks() (what string, hint string) {
 	switch {
 	case d.Call != nil:
 		return "<managedCall>", "run the program by other means"
-	case d.Unschedule != nil:
-		return "<deleteScheduledTransfer>", ""
-	case d.Monitor != nil:
-		return "<monitor>", ""
-	case d.Unmonitor != nil:
-		return "<deleteMonitor>", ""
 	case d.Items != nil:
 		return "<transferSpecifications> without agents", "they are for fteCreateTransfer -td"
-	case d.Transfer == nil:
-		return "", ""
-	}
-
-	t := d.Transfer
-	for _, e := range []struct {
-		there bool
-		what  string
-	}{
-		{t.Schedule != nil, "<schedule>"},
-		{t.lacksAround() != "", t.lacksAround()},
-		{slices.ContainsFunc(t.Set.Items, func(it Item) bool { return it.Source.Queue != nil }), "<queue> as a source"},
-		{slices.ContainsFunc(t.Set.Items, func(it Item) bool { return it.Dest.Queue != nil }), "<queue> as a destination"},
-	} {
-		if e.there {
-			return e.what, "leave it out, or send without it"
-		}
+	case d.Monitor != nil:
+		return d.Monitor.lacks(), "leave it out, or make the monitor without it"
+	case d.Transfer != nil:
+		return d.Transfer.lacks(), "leave it out, or send without it"
 	}
 	return "", ""
+}
+
+// lacks is what Ferry cannot do of a transfer; "" where that is nothing.
+func (t *Transfer) lacks() string {
+	switch around := t.lacksAround(); {
+	case around != "":
+		return around
+	case slices.ContainsFunc(t.Set.Items, func(it Item) bool { return it.Source.Queue != nil }):
+		return "<queue> as a source"
+	case slices.ContainsFunc(t.Set.Items, func(it Item) bool { return it.Dest.Queue != nil }):
+		return "<queue> as a destination"
+	}
+	return ""
 }
 
 // Lacks is an error of KindNotBuilt that names what Ferry cannot do yet of what a document
@@ -60,8 +54,12 @@ func (d *Document) Lacks() error {
 
 // Request is what `ferry send` would make of the same, under an ID. Its time and, where the
 // document says nothing of it, its originator are the caller's to set. Errors of the document
-// are of KindDocument.
+// are of KindDocument. A transfer with a schedule is none that could be submitted: whoever
+// keeps schedules takes it out.
 func (d *Document) Request(id transfer.ID) (*transfer.Request, error) {
+	if d.Transfer != nil && d.Transfer.Schedule != nil {
+		return nil, transfer.Errorf(transfer.KindNotBuilt, "the XML document has <schedule>, and nobody here keeps schedules")
+	}
 	if err := d.Lacks(); err != nil {
 		return nil, err
 	}

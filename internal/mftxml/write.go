@@ -16,7 +16,7 @@ const writtenVersion = "6.00"
 // Write is the XML of a request, which Parse and Document.Request make the same request of again,
 // but for its ID. An error names what XML cannot say.
 func Write(q *transfer.Request) ([]byte, error) {
-	d, err := fromRequest(q)
+	d, err := FromRequest(q)
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +48,9 @@ func cannot(format string, args ...any) *transfer.Error {
 	return transfer.Errorf(transfer.KindUsage, "the XML of MQ MFT has no word for "+format, args...)
 }
 
-// fromRequest is the document of a request. It refuses what the format has no words for.
-func fromRequest(q *transfer.Request) (*Document, error) {
+// FromRequest is the document of a request. It refuses what the format has no words for. Write reads it
+// once more, and is sure.
+func FromRequest(q *transfer.Request) (*Document, error) {
 	switch {
 	case q.Source == "" || q.Destination == "":
 		return nil, cannot("a transfer without agents").WithHint("name them: AGENT:PATH")

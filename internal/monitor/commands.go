@@ -75,7 +75,7 @@ func (m *monitors) create(t *ledger.Tx, who duty.Caller, body json.RawMessage) (
 	case err != nil:
 		return nil, err
 	case there && !c.Redefine:
-		return nil, transfer.Errorf(transfer.KindUsage, "agent %s has a monitor %s already", m.Agent, d.Name).WithHint("--redefine defines it anew, and keeps its history")
+		return nil, transfer.Errorf(transfer.KindConflict, "agent %s has a monitor %s already", m.Agent, d.Name).WithHint("--redefine defines it anew, and keeps its history")
 	case there:
 		err = m.mayChange(who, &old)
 	default:

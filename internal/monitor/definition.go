@@ -45,6 +45,7 @@ type Definition struct {
 	Poll        transfer.Duration  `json:"poll"`
 	Batch       int                `json:"batch"` // files of one transfer, at most
 	TriggerFile *TriggerFile       `json:"trigger_file,omitempty"`
+	Defaults    map[string]string  `json:"defaults,omitempty"` // of variables that a monitor does not have
 	// Request is what is submitted, with variables. Its ID is empty: each trigger has one of its own.
 	Request transfer.Request `json:"request"`
 }
@@ -53,7 +54,15 @@ type Definition struct {
 type TriggerFile struct {
 	DestFirst bool   `json:"destination_first,omitempty"` // the destination comes before the source
 	Regex     string `json:"regex,omitempty"`             // with one group or two; empty: a comma stands between the two
+	// To is what each line must have as its destination; empty: that of the request is for lines without.
+	To string `json:"to,omitempty"`
 }
+
+// What the destination of each line is.
+const (
+	ToFile      = "file"
+	ToDirectory = "directory"
+)
 
 // A Condition says when a file that matches triggers.
 type Condition struct {
@@ -176,6 +185,9 @@ func (d *Definition) Check() (err error) {
 			return err
 		}
 	}
+	if err := d.checkDefaults(); err != nil {
+		return err
+	}
 	if err := d.checkTask(); err != nil {
 		return err
 	}
@@ -201,6 +213,21 @@ func (d *Definition) checkRanges() error {
 	}
 	return nil
 }
+
+// checkDefaults refuses defaults of which it could not be told which is meant.
+func (d *Definition) checkDefaults() error {
+	seen := map[string]bool{}
+	for name := range d.Defaults {
+		low := strings.ToLower(name)
+		if !variableName.MatchString(name) || seen[low] {
+			return transfer.Errorf(transfer.KindUsage, "the variable %.80q, which has a default, is no name of one, or is there twice: letters, digits or _, in either case", name)
+		}
+		seen[low] = true
+	}
+	return nil
+}
+
+var variableName = regexp.MustCompile(`^[A-Za-z0-9_]{1,64}$`)
 
 // A matcher tells which names are watched.
 type matcher struct{ match, exclude func(name string) bool }

@@ -232,7 +232,7 @@ func TestDefinedAnew(t *testing.T) {
 		b.write("in/a", "a")
 		b.create(files(), false)
 		pass(2 * time.Second)
-		if err := b.as("ann", CommandCreate, Create{*files(), false}); transfer.KindOf(err) != transfer.KindUsage {
+		if err := b.as("ann", CommandCreate, Create{*files(), false}); transfer.KindOf(err) != transfer.KindConflict {
 			t.Errorf("made twice: %v", err)
 		}
 		for range 20 {

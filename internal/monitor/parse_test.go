@@ -223,7 +223,7 @@ func FuzzTriggerFile(f *testing.F) {
 	f.Add([]byte("a,b\nc\n"), "", false)
 	f.Add([]byte("send a to b"), "send (.*) to (.*)", true)
 	f.Fuzz(func(t *testing.T, content []byte, regex string, destFirst bool) {
-		form, err := (&TriggerFile{destFirst, regex}).form()
+		form, err := (&TriggerFile{DestFirst: destFirst, Regex: regex}).form()
 		if err != nil {
 			return
 		}

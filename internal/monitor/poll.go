@@ -251,7 +251,7 @@ func (p *poll) trigger() error {
 	files := p.batch
 	p.batch = nil
 	t := &trigger{files: files, at: p.stamp(p.now), id: transfer.NewID(p.now)}
-	s := &setting{agent: p.Agent, monitor: p.name, transfer: t.id, now: t.at, files: files}
+	s := &setting{agent: p.Agent, monitor: p.name, transfer: t.id, now: t.at, files: files, defaults: p.rec.Defaults}
 	var lines []line
 	if p.form != nil {
 		content, err := p.read(&files[0])

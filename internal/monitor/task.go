@@ -132,7 +132,7 @@ func (d *Definition) checkTask() error {
 	if len(d.Request.Items) == 0 {
 		return transfer.Errorf(transfer.KindUsage, "the request of a monitor names no source; %s is the file that triggers", theFile)
 	}
-	s := &setting{agent: d.Agent, monitor: d.Name, transfer: transfer.NewID(time.Unix(0, 0)), now: time.Unix(0, 0)}
+	s := &setting{agent: d.Agent, monitor: d.Name, transfer: transfer.NewID(time.Unix(0, 0)), now: time.Unix(0, 0), defaults: d.Defaults}
 	if d.Condition.Kind != ConditionNoMatch {
 		name := "name"
 		for range d.Batch {
@@ -165,6 +165,9 @@ type form struct {
 }
 
 func (t *TriggerFile) form() (*form, error) {
+	if t.To != "" && t.To != ToFile && t.To != ToDirectory {
+		return nil, transfer.Errorf(transfer.KindUsage, "the destinations of a trigger file are %.40q; they are of the request, or each is a %s or a %s", t.To, ToFile, ToDirectory)
+	}
 	f := &form{destFirst: t.DestFirst}
 	if t.Regex == "" {
 		return f, nil
@@ -245,6 +248,12 @@ func (s *setting) listed(q *transfer.Request, d *Definition, lines []line) error
 			return transfer.Errorf(transfer.KindUsage, "line %d of the trigger file: %w", l.number, err)
 		}
 		it := transfer.RequestItem{Source: from}
+		switch {
+		case l.to != "" && d.TriggerFile.To == ToDirectory && !strings.HasSuffix(string(l.to), "/"):
+			l.to += "/"
+		case l.to == "" && d.TriggerFile.To != "":
+			return transfer.Errorf(transfer.KindMalformed, "line %d of the trigger file names no destination", l.number)
+		}
 		if l.to != "" {
 			if it.Dest, err = location(l.to, d.Request.Destination, "the destination", "monitor's destination"); err != nil {
 				return transfer.Errorf(transfer.KindUsage, "line %d of the trigger file: %w", l.number, err)

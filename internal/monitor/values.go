@@ -25,6 +25,7 @@ type setting struct {
 	now      time.Time // the trigger's, to the millisecond
 	files    []file    // none of the condition nomatch
 	at       int       // of files: the one of which a variable without a number speaks
+	defaults map[string]string
 }
 
 // The forms of dates, as the form {format=…} writes them.
@@ -63,6 +64,11 @@ func (s *setting) bytes(name string, forms []string) (string, error) {
 		}
 		value = map[string]string{"filepath": string(f.Path), "filename": path.Base(string(f.Path)), "filesize": strconv.FormatInt(f.Size, 10), "subpath": string(f.Rel)}[low]
 	default:
+		for k, v := range s.defaults {
+			if strings.EqualFold(k, name) {
+				return reform(v, forms)
+			}
+		}
 		return "", transfer.Errorf(transfer.KindUsage, "there is no variable %.40s; a monitor has %s", name, Variables)
 	}
 	return reform(value, forms)

@@ -71,6 +71,9 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 	if err := k.May(who.Principal, transfer.AuthSource); err != nil {
 		return nil, err
 	}
+	if err := p.due(who.Asked); err != nil {
+		return nil, err
+	}
 	now := k.Clock.Now().UTC()
 	if p.Plan.Start.Sub(now) > maxYears*366*24*time.Hour {
 		return nil, transfer.Errorf(transfer.KindUsage, "the schedule begins at %s, more than %d years from now", p.Plan.Start.Format(time.RFC3339), maxYears)

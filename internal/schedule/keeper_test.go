@@ -174,6 +174,11 @@ func sample() transfer.Request {
 }
 
 func (w *world) command(who string, kind wire.Kind, body any) (answer any, err error) {
+	return w.commandAt(who, kind, body, w.clock.now)
+}
+
+// commandAt does a command that was given earlier.
+func (w *world) commandAt(who string, kind wire.Kind, body any, asked time.Time) (answer any, err error) {
 	c := w.k.Commands()[kind]
 	if c.Needs != transfer.AuthNone {
 		if err := w.k.May(who, c.Needs); err != nil {
@@ -181,7 +186,7 @@ func (w *world) command(who string, kind wire.Kind, body any) (answer any, err e
 		}
 	}
 	err = w.k.Ledger.Update(func(t *ledger.Tx) error {
-		answer, err = c.Do(t, duty.Caller{Principal: who, Originator: transfer.Originator{User: who, Host: "box"}}, wire.Marshal(body))
+		answer, err = c.Do(t, duty.Caller{Principal: who, Originator: transfer.Originator{User: who, Host: "box"}, Asked: asked}, wire.Marshal(body))
 		return err
 	})
 	if err == nil {

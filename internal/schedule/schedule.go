@@ -49,7 +49,8 @@ const (
 // A Put makes a schedule.
 type Put struct {
 	Name     string           `json:"name"`
-	Plan     Plan             `json:"plan"`
+	Plan     Plan             `json:"plan,omitzero"`
+	Words    *Words           `json:"words,omitempty"` // in place of Plan: the agent makes it of them, in its own zone where they name none
 	Missed   string           `json:"missed"`
 	Request  transfer.Request `json:"request"` // its ID is nobody's
 	Redefine bool             `json:"redefine,omitempty"`
@@ -139,8 +140,12 @@ func ParsePut(data []byte) (*Put, error) {
 	if p.Missed != MissedOnce && p.Missed != MissedSkip {
 		return nil, transfer.Errorf(transfer.KindUsage, "--missed %.40q is unknown; it is one of %s, %s", p.Missed, MissedOnce, MissedSkip)
 	}
-	if _, err := p.Plan.Times(); err != nil {
-		return nil, err
+	if p.Words == nil {
+		if _, err := p.Plan.Times(); err != nil {
+			return nil, err
+		}
+	} else if p.Plan != (Plan{}) {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the schedule says in two ways when it begins")
 	}
 	if p.Request.Rest != nil || p.Request.Retry != nil {
 		return nil, transfer.Errorf(transfer.KindMalformed, "the request of a schedule is in parts, or a retry")

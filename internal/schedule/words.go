@@ -100,11 +100,11 @@ func (i *Interval) UnmarshalText(b []byte) error {
 
 // Words are a plan as people give it.
 type Words struct {
-	At    string // +DURATION, hh:mm, a date and time with or without a zone of its own
-	Every string // an interval; none: once
-	Until string // as At
-	Count int64
-	Zone  string // none: that of the host where it is given
+	At    string `json:"at"`              // +DURATION, hh:mm, a date and time with or without a zone of its own
+	Every string `json:"every,omitempty"` // an interval; none: once
+	Until string `json:"until,omitempty"` // as At
+	Count int64  `json:"count,omitempty"`
+	Zone  string `json:"zone,omitempty"` // none: that of the host that makes a plan of them
 }
 
 // Plan reads the words at a time. here tells the zone of the host, where one is needed.
@@ -134,7 +134,7 @@ func (w Words) Plan(now time.Time, here func() (string, error)) (p Plan, err err
 		return p, err
 	}
 	if !p.Start.After(now) {
-		return p, transfer.Errorf(transfer.KindUsage, "--at %s is over", w.At).WithHint("give a time that is to come")
+		return p, transfer.Errorf(transfer.KindUsage, "the time %s, when the schedule begins, is over", w.At).WithHint("give a time that is to come")
 	}
 	if w.Until != "" {
 		if p.Until, _, err = moment("--until", w.Until, now, p.Start, zone); err != nil {

@@ -1,4 +1,4 @@
-package main
+package schedule
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ func TestZoneOfHost(t *testing.T) {
 		"CET-1CEST": "", "Mars/Olympus": "", "/etc/passwd": "",
 	} {
 		t.Setenv("TZ", tz)
-		got, err := zoneOfHost()
+		got, err := ZoneOfHost()
 		if got != want || (err == nil) != (want != "") || err != nil && transfer.KindOf(err) != transfer.KindUsage {
 			t.Errorf("TZ=%s: %q, %v", tz, got, err)
 		}

@@ -1,4 +1,4 @@
-package main
+package schedule
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// zoneOfHost is the name of this host's time zone: of TZ, or of the file that the system has
+// ZoneOfHost is the name of this host's time zone: of TZ, or of the file that the system has
 // for its zone.
-func zoneOfHost() (string, error) {
+func ZoneOfHost() (string, error) {
 	name, set := os.LookupEnv("TZ")
 	if !set {
 		link, err := os.Readlink("/etc/localtime")

@@ -1,0 +1,200 @@
+package monitor
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/mftxml"
+	"ferry/internal/transfer"
+)
+
+// A watch is the parts of a monitor in MQ MFT's words.
+type watch struct{ root, poll, resource, condition, more, source, dest string }
+
+func (w watch) doc() string {
+	or := func(s, otherwise string) string {
+		if s == "" {
+			return otherwise
+		}
+		return s
+	}
+	return `<m:monitor xmlns:m="http://www.ibm.com/xmlns/wmqfte/7.0.1/MonitorDefinition" version="5.00"` + w.root + `><name>orders</name>` + w.poll + `<agent>ALPHA</agent><resources>` +
+		or(w.resource, "<directory>/in</directory>") + `</resources><triggerMatch><conditions><allOf><condition>` + or(w.condition, `<fileMatch><pattern>*.csv</pattern></fileMatch>`) +
+		`</condition></allOf></conditions></triggerMatch>` + w.more + `<tasks><task><name/><transfer><request version="6.00"><managedTransfer><sourceAgent agent="ALPHA"/><destinationAgent agent="BETA"/>` +
+		`<transferSet><item><source` + or(w.source, `><file>${FilePath}</file>`) + `</source><destination` + or(w.dest, ` type="directory"><file>in</file>`) + `</destination></item></transferSet></managedTransfer></request></transfer></task></tasks>` +
+		`<originator><hostName>desk</hostName><userID>ann</userID></originator><job><name>watch</name></job></m:monitor>`
+}
+
+func fromXML(doc string) (*Create, error) {
+	d, err := mftxml.Parse([]byte(doc))
+	if err != nil {
+		return nil, err
+	}
+	return FromDocument(d)
+}
+
+// Each part of a monitor of MQ MFT has its place in a definition, and what is defined is written as it was read.
+func TestMonitorsInXML(t *testing.T) {
+	base := func() Definition {
+		return Definition{V: 1, Name: "ORDERS", Agent: "ALPHA", Dir: "/in", Match: "*.csv", Condition: Condition{Kind: ConditionMatch}, Poll: transfer.Duration(time.Minute), Batch: 1}
+	}
+	for _, c := range []struct {
+		name   string
+		w      watch
+		change func(d *Definition)
+		items  string // sources and destination
+	}{
+		{"plain", watch{}, func(*Definition) {}, "${FilePath} in/"},
+		{"poll and batch", watch{poll: `<pollInterval units="seconds">90</pollInterval><batch maxSize="7"/>`}, func(d *Definition) { d.Poll, d.Batch = transfer.Duration(90*time.Second), 7 }, "${FilePath} in/"},
+		{"a day", watch{poll: `<pollInterval units="days">1</pollInterval>`}, func(d *Definition) { d.Poll = transfer.Duration(24 * time.Hour) }, "${FilePath} in/"},
+		{"levels", watch{resource: `<directory recursionLevel="3">/in</directory>`}, func(d *Definition) { d.Levels = 3 }, "${FilePath} in/"},
+		{"all levels", watch{resource: `<directory recursionLevel="-1">/in</directory>`}, func(d *Definition) { d.Levels = maxLevels }, "${FilePath} in/"},
+		{"everything", watch{condition: "<fileMatch/>"}, func(d *Definition) { d.Match = "*" }, "${FilePath} in/"},
+		{"regex", watch{condition: `<fileMatch><pattern type="regex">a.*</pattern><exclude type="regex">ab+</exclude></fileMatch>`}, func(d *Definition) { d.Match, d.Exclude, d.Regex = "a.*", "ab+", true }, "${FilePath} in/"},
+		{"exclude as pattern", watch{condition: `<fileMatch><pattern type="regex">a.*</pattern><exclude>ab+</exclude></fileMatch>`}, func(d *Definition) { d.Match, d.Exclude, d.Regex = "a.*", "ab+", true }, "${FilePath} in/"},
+		{"size", watch{condition: `<fileSize><compare operator="&gt;=" units="KB">10</compare><pattern>*</pattern><exclude>x*</exclude></fileSize>`},
+			func(d *Definition) { d.Match, d.Exclude, d.Condition = "*", "x*", Condition{ConditionSize, 10240} }, "${FilePath} in/"},
+		{"same size", watch{condition: `<fileSizeSame polls="3"><pattern>*.csv</pattern></fileSizeSame>`}, func(d *Definition) { d.Condition = Condition{ConditionUnchanged, 3} }, "${FilePath} in/"},
+		{"none", watch{condition: `<fileNoMatch><pattern>*.csv</pattern></fileNoMatch>`, source: `><file>/nothing</file>`}, func(d *Definition) { d.Condition.Kind = ConditionNoMatch }, "/nothing in/"},
+		{"file and directory", watch{source: ` recursive="true" disposition="delete"><file>${filepath}</file>`}, func(*Definition) {}, "${FilePath} in/"},
+		{"defaults", watch{more: `<defaultVariables><variable key="region">north</variable></defaultVariables>`, dest: ` type="file"><file>in/${REGION{toUpper}}/${FileName}</file>`},
+			func(d *Definition) { d.Defaults = map[string]string{"region": "north"} }, "${FilePath} in/${REGION{toUpper}}/${FileName}"},
+		{"lines", watch{more: `<triggerContentFormat order="destSrc">(.*);(.*)</triggerContentFormat>`, source: `><file>${contentSource}</file>`},
+			func(d *Definition) { d.TriggerFile = &TriggerFile{DestFirst: true, Regex: "(.*);(.*)"} }, "${FilePath} in/"},
+		{"lines to files", watch{more: `<triggerContentFormat/>`, source: `><file>${contentSource}</file>`, dest: ` type="file"><file>${CONTENTDESTINATION}</file>`},
+			func(d *Definition) { d.TriggerFile = &TriggerFile{To: ToFile} }, "${FilePath} ./"},
+		{"lines to directories", watch{more: `<triggerContentFormat/>`, source: `><file>${contentsource}</file>`, dest: ` type="directory"><file>${contentDestination}</file>`},
+			func(d *Definition) { d.TriggerFile = &TriggerFile{To: ToDirectory} }, "${FilePath} ./"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := fromXML(c.w.doc())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := base()
+			c.change(&want)
+			q := got.Definition.Request
+			d := got.Definition
+			if d.Request = (transfer.Request{}); !reflect.DeepEqual(d, want) {
+				t.Errorf("it is\n%+v, not\n%+v", d, want)
+			}
+			items := ""
+			for _, it := range q.Items {
+				items += string(it.Source) + " "
+			}
+			if items += string(q.Dest); items != c.items || q.Job != "watch" || q.Source != "ALPHA" || q.Destination != "BETA" || q.Recovery != -1 || q.Checksum != "md5" || !q.ID.IsZero() || got.Redefine {
+				t.Errorf("it submits %s: %+v", items, q)
+			}
+			text, err := got.Definition.XML()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := fromXML(string(text))
+			if err != nil || !reflect.DeepEqual(again.Definition, got.Definition) && again.Definition.same(text) != nil {
+				t.Errorf("it comes back as\n%+v, not\n%+v: %v", again, got, err)
+			}
+		})
+	}
+	if c, err := fromXML(watch{root: ` overwrite="true"`}.doc()); err != nil || !c.Redefine {
+		t.Errorf("overwrite: %+v, %v", c, err)
+	}
+}
+
+// What of a monitor in XML cannot be, or is not built, is refused by name.
+func TestMonitorsInXMLThatAreRefused(t *testing.T) {
+	lines := `<triggerContentFormat/>`
+	for says, w := range map[string]watch{
+		"a poll interval of 2 days is out of range":             {poll: `<pollInterval units="days">2</pollInterval>`},
+		"a poll interval of 2147483647 days is out":             {poll: `<pollInterval units="days">2147483647</pollInterval>`},
+		"a batch of 1001 files is out of range":                 {poll: `<batch maxSize="1001"/>`},
+		"recursion through 101 levels":                          {resource: `<directory recursionLevel="101">/in</directory>`},
+		"<queue> as what a monitor watches":                     {resource: `<queue>Q</queue>`},
+		"regular expression":                                    {condition: `<fileMatch><pattern type="regex">(?=x)</pattern></fileMatch>`},
+		"are of two types":                                      {condition: `<fileMatch><pattern type="regex">x</pattern><exclude type="wildcard">y</exclude></fileMatch>`},
+		"there is no variable QueueName":                        {dest: ` type="file"><file>${QueueName}</file>`},
+		"speaks of a file, and the condition nomatch":           {condition: `<fileNoMatch/>`},
+		"whose source is ${contentSource}":                      {more: lines},
+		"has more than ${contentDestination}":                   {more: lines, source: `><file>${contentSource}</file>`, dest: ` type="file"><file>/x/${contentDestination}</file>`},
+		"it has one for the source":                             {more: `<triggerContentFormat>x</triggerContentFormat>`, source: `><file>${contentSource}</file>`},
+		"is no name of one, or is there twice":                  {more: `<defaultVariables><variable key="a">1</variable><variable key="A">2</variable></defaultVariables>`},
+		"the condition nomatch triggers when no file is there;": {condition: `<fileNoMatch/>`, more: lines, source: `><file>${contentSource}</file>`},
+		"has an ID, a base":                                     {},
+	} {
+		doc := w.doc()
+		if says == "has an ID, a base" {
+			doc, says = strings.Replace(doc, "<name>orders</name>", "<name>or%ders</name>", 1), `monitor name "or%ders" is not valid`
+		}
+		if c, err := fromXML(doc); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, %v", says, c, err)
+		}
+	}
+}
+
+// What XML has no word for is not written.
+func TestMonitorsThatAreNotWritten(t *testing.T) {
+	for name, change := range map[string]func(d *Definition){
+		"a short poll": func(d *Definition) { d.Poll = transfer.Duration(200 * time.Millisecond) },
+		"a large size": func(d *Definition) { d.Condition = Condition{ConditionSize, 1<<33 + 1} },
+		"a time-out of a program": func(d *Definition) {
+			d.Request.Programs = &transfer.Programs{PreSource: &transfer.Program{Name: "a", Timeout: transfer.Duration(time.Minute)}}
+		},
+		"bytes": func(d *Definition) { d.Dir = "/in\xff" },
+	} {
+		c, err := fromXML(watch{}.doc())
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(&c.Definition)
+		if text, err := c.Definition.XML(); transfer.KindOf(err) != transfer.KindUsage && transfer.KindOf(err) != transfer.KindDocument {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+	}
+}
+
+// A line of a trigger file goes where the task says: to the file or the directory that it names.
+func TestDestinationsOfLines(t *testing.T) {
+	for to, want := range map[string]string{"": "a:x b:", ToFile: "line 2 of the trigger file names no destination", ToDirectory: "line 2"} {
+		d := files(func(d *Definition) { d.TriggerFile = &TriggerFile{To: to} })
+		s := &setting{agent: "ALPHA", monitor: "M", transfer: transfer.NewID(time.Now()), now: time.Now(), files: []file{{}}}
+		q, err := d.request(s, []line{{1, "a", "x"}, {2, "b", ""}})
+		got := ""
+		if err == nil {
+			for _, it := range q.Items {
+				got += fmt.Sprintf("%s:%s ", it.Source, it.Dest)
+			}
+		} else {
+			got = err.Error()
+		}
+		if !strings.HasPrefix(strings.TrimSpace(got), want) {
+			t.Errorf("to %q: %s", to, got)
+		}
+	}
+	d := files(func(d *Definition) { d.TriggerFile = &TriggerFile{To: ToDirectory} })
+	s := &setting{agent: "ALPHA", monitor: "M", transfer: transfer.NewID(time.Now()), now: time.Now(), files: []file{{}}}
+	if q, err := d.request(s, []line{{1, "a", "x"}, {2, "b", "y/"}}); err != nil || q.Items[0].Dest != "x/" || q.Items[1].Dest != "y/" {
+		t.Errorf("to directories: %+v, %v", q, err)
+	}
+}
+
+func FuzzMonitorInXML(f *testing.F) {
+	f.Add(watch{}.doc())
+	f.Add(watch{poll: `<pollInterval units="hours">3</pollInterval>`, more: `<triggerContentFormat/>`, source: `><file>${contentSource}</file>`}.doc())
+	f.Add(watch{condition: `<fileSize><compare units="GB">2</compare></fileSize>`, resource: `<directory recursionLevel="-1">/in</directory>`}.doc())
+	f.Fuzz(func(t *testing.T, doc string) {
+		c, err := fromXML(doc)
+		if err != nil {
+			if transfer.KindOf(err) == transfer.KindInternal {
+				t.Fatal(err)
+			}
+			return
+		}
+		if text, err := c.Definition.XML(); err == nil {
+			if again, err := fromXML(string(text)); err != nil || again.Definition.Name != c.Definition.Name || again.Definition.Dir != c.Definition.Dir {
+				t.Errorf("%v: %+v became %+v", err, c, again)
+			}
+		}
+	})
+}
