@@ -233,6 +233,10 @@ func summaryLine(s *transfer.Summary, p *transfer.Progress) string {
 		line += fmt.Sprintf(", %d skipped", s.FilesSkipped)
 	}
 
+	if s.FilesLeftOut > 0 {
+		line += fmt.Sprintf(", %d left out", s.FilesLeftOut)
+	}
+
 	if s.Lane != "" {
 		line += ", " + s.Lane + " lane"
 	}

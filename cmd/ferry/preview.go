@@ -91,5 +91,9 @@ func showPreview(cmd *cobra.Command, q *transfer.Request, p *wire.Preview, count
 		fmt.Fprintf(out, "; %d would be skipped", counts.FilesSkipped)
 	}
 
+	if p.LeftOut > 0 {
+		fmt.Fprintf(out, "; %d left out by size or age", p.LeftOut)
+	}
+
 	fmt.Fprintln(out)
 }

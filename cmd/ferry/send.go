@@ -42,6 +42,7 @@ type sendFlags struct {
 	priority                                   int
 	meta                                       []string
 	fileFlags
+	choiceFlags
 	boundFlags
 	flowFlags
 	callFlags
@@ -131,7 +132,7 @@ Result codes: 0 success, 20 partial success, 40 failed, 41 cancelled, 42 not sta
   pg_dump sales | ferry send - BETA:backup/sales.sql
   ferry send --mode text --to-encoding IBM-1047 ALPHA:list.txt BETA:LIST`
 	inGroups(c, []flagGroup{
-		{"What is sent", []string{"recursive", "files-from", "delete-source", "max-files", "max-size", "dry-run", "to-xml"}},
+		{"What is sent", []string{"recursive", "files-from", "min-file-size", "max-file-size", "min-age", "max-age", "max-files", "max-size", "delete-source", "dry-run", "to-xml"}},
 		{"Where it goes", []string{"also-to", "network", "if-exists"}},
 		{"Before and after", []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
 		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
@@ -160,6 +161,7 @@ func (f *sendFlags) addRequest(fl *pflag.FlagSet) {
 	fl.StringVar(&f.limit, "limit", "", "bytes a second at most, as 10M (default: as fast as can be, and as the agent's own limit lets)")
 	fl.Int64Var(&f.maxFiles, "max-files", 0, "send nothing if there are more files than that; 0: any number")
 	fl.StringVar(&f.maxSize, "max-size", "", "send nothing if the files have more bytes than that, as 10G; 0: any number")
+	f.choiceFlags.add(fl)
 	fl.IntVar(&f.priority, "priority", 0, "0 to 9; 9 goes first")
 	fl.StringVar(&f.job, "job", "", "a name for people, kept on record")
 	fl.StringArrayVar(&f.meta, "meta", nil, "K=V, kept on record; may be repeated")
@@ -374,7 +376,7 @@ func (f *sendFlags) request(args []string, stdin io.Reader) (q *transfer.Request
 	}
 
 	q.Settings.WindowSize, q.Settings.FrameSize, q.Settings.CheckpointInterval = f.window, f.frame, f.checkpoint
-	if err = f.bounds(q); err != nil {
+	if err = cmp.Or(f.bounds(q), f.choose(q)); err != nil {
 		return nil, false, err
 	}
 

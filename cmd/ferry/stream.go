@@ -34,6 +34,9 @@ func (f *sendFlags) fromStdin(q *transfer.Request) (local bool, err error) {
 	case f.filesFrom != "" || f.detach || f.dryRun || f.deleteSource:
 		return false, transfer.Errorf(transfer.KindUsage, "standard input is not sent with --files-from, --detach, --dry-run or --delete-source").
 			WithHint("a file with the name - is ./-")
+	case f.choiceFlags != choiceFlags{}:
+		return false, transfer.Errorf(transfer.KindUsage, "standard input is one file, of which neither size nor age is known before it ends").
+			WithHint("leave out --min-file-size, --max-file-size, --min-age and --max-age")
 	}
 
 	if f.delivery == transfer.DeliveryStored {

@@ -135,6 +135,12 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded) {
 			rows = append(rows, []string{"retry of", q.Parent.String()})
 		}
 		rows = append(rows, []string{"sources", namesOf(q)}, []string{"destination", q.Dest.String()})
+		if which := whichFiles(q); which != "" {
+			rows = append(rows, []string{"which files", which})
+		}
+	}
+	if p.FilesLeftOut > 0 {
+		rows = append(rows, []string{"left out", plural(p.FilesLeftOut, "file")})
 	}
 
 	rows = append(rows, [][]string{

@@ -208,6 +208,12 @@ func (a *answers) preview(principal string, q *transfer.Request) (*wire.Preview,
 	defer cancel()
 	size := 0
 	_, err = a.sendCfg.Place.For(a.gate.permit(principal)).Walk(ctx, s.Walk, func(it transfer.Item) error {
+		if !q.Takes(&it) {
+			if it.Type != transfer.ItemDir {
+				p.LeftOut++
+			}
+			return nil
+		}
 		p.Items++
 		if it.Type == transfer.ItemFile {
 			p.Files++

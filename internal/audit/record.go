@@ -128,9 +128,7 @@ type RequestFacts struct {
 	Programs    *transfer.Programs     `json:"programs,omitempty"`
 	transfer.Options
 
-	Rate     int64                `json:"rate,omitempty"` // bytes a second
-	MaxFiles int64                `json:"max_files,omitempty"`
-	MaxBytes int64                `json:"max_bytes,omitempty"`
+	transfer.Terms
 	Tally    string               `json:"tally,omitempty"` // of a job that deletes its sources: the sum without which none is deleted
 	Base     transfer.Path        `json:"base,omitempty"`  // the sources are names beneath it
 	Parent   transfer.ID          `json:"parent,omitzero"` // of what transfer it is a retry
@@ -149,7 +147,7 @@ const maxSources = MaxRecord / 2
 func FactsOf(q *transfer.Request, rest ...transfer.RequestItem) *RequestFacts {
 	f := &RequestFacts{Dest: q.Dest, Options: q.Options, Durability: q.Durability, Lane: q.Lane,
 		Delivery: q.Delivery, Compress: q.Compress, Priority: q.Priority, Settings: q.Settings, Recovery: q.Recovery,
-		Rate: q.Rate, MaxFiles: q.MaxFiles, MaxBytes: q.MaxBytes, Tally: q.Tally, Base: q.Base, Triggers: q.Triggers, Programs: q.Programs}
+		Terms: q.Terms, Tally: q.Tally, Base: q.Base, Triggers: q.Triggers, Programs: q.Programs}
 	room := maxSources
 	f.name(q, append(slices.Clip(q.Items), rest...), &room)
 	if q.Retry != nil {

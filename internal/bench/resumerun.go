@@ -251,7 +251,7 @@ func (r *resume) journal(l *ledger.Ledger, id transfer.ID) error {
 			}
 		}
 	}
-	return j.End(0)
+	return j.End(ledger.Tally{})
 }
 
 func (r *resume) report(series []Series) *Report {

@@ -182,7 +182,7 @@ func (c *Client) Preview(ctx context.Context, q *transfer.Request) (*wire.Previe
 		}
 		var p *wire.Preview
 		if p, err = c.preview(ctx, &part); err == nil {
-			all.Items, all.Files, all.Bytes, all.More = all.Items+p.Items, all.Files+p.Files, all.Bytes+p.Bytes, all.More || p.More
+			all.Items, all.Files, all.Bytes, all.LeftOut, all.More = all.Items+p.Items, all.Files+p.Files, all.Bytes+p.Bytes, all.LeftOut+p.LeftOut, all.More || p.More
 			if int64(len(all.List)) == all.Items-p.Items { // otherwise some before these are left out
 				all.List = append(all.List, p.List...)
 			}

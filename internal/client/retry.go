@@ -89,13 +89,16 @@ func (c *Client) asked(ctx context.Context, p *transfer.Progress) (*transfer.Req
 			WithHint("send it with `ferry send`")
 	}
 
-	a := first.Request
+	a, terms := first.Request, first.Request.Terms
+	if terms.Filter.Bounds() && terms.Filter.AsOf.IsZero() {
+		terms.Filter.AsOf = p.Submitted // the same files, however old they are by now
+	}
 	now := c.Clock.Now()
 	return &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(now), Submitted: now.UTC(), Originator: c.Who,
 		Source: p.Source, Destination: p.Destination, Items: itemsAgain(a, started.Targets), Dest: a.Dest, Options: a.Options,
 		Durability: a.Durability, Lane: a.Lane, Delivery: a.Delivery, Compress: a.Compress,
 		Priority: a.Priority, Job: first.Job, Meta: first.Meta, Settings: a.Settings, Recovery: a.Recovery, Triggers: a.Triggers, Programs: a.Programs,
-		Scope: transfer.Scope{Rate: a.Rate, MaxFiles: a.MaxFiles, MaxBytes: a.MaxBytes, Tally: a.Tally, Base: a.Base, Retry: &transfer.Retry{Of: p.ID, Only: a.Only, Resolved: started.Resolved}}}, a, nil
+		Scope: transfer.Scope{Terms: terms, Tally: a.Tally, Base: a.Base, Retry: &transfer.Retry{Of: p.ID, Only: a.Only, Resolved: started.Resolved}}}, a, nil
 }
 
 // itemsAgain are the items of a request that is repeated. A DEST stays what it turned out to be

@@ -18,7 +18,7 @@ func FuzzJournalFile(f *testing.F) {
 	for _, it := range journalItems()[:4] {
 		whole = encodeItem(whole, it)
 	}
-	end := appendRecord(nil, append([]byte{journalEnd}, make([]byte, 8)...))
+	end := appendRecord(nil, append([]byte{journalEnd}, make([]byte, 16)...))
 	head := journalHead()
 	for _, b := range [][]byte{nil, head, head[:7], make([]byte, 12), append(bytes.Clone(head), whole...), append(append(bytes.Clone(head), whole...), end...),
 		append(append(bytes.Clone(head), whole[:30]...), make([]byte, 600)...), []byte("FERRYITM\x00\x00\x00\x09")} {
@@ -51,7 +51,7 @@ func FuzzJournalFile(f *testing.F) {
 			if err := j.Append(more); err != nil {
 				t.Fatal(err)
 			}
-			if err := j.End(1); err != nil {
+			if err := j.End(Tally{Links: 1}); err != nil {
 				t.Fatal(err)
 			}
 			items = append(items, more)

@@ -26,7 +26,7 @@ import (
 //	 4        number of the request item that it came from
 //	 8        size
 //	 2+n      source path   2+n  name   1 error kind   2+n error text   2+n hint
-//	END has, after its type: 8 symbolic links skipped
+//	END has, after its type: 8 symbolic links skipped   8 files left out
 //
 // A crash leaves any part of what was not synced, so that the file is cut off
 // at the first bad record: nothing behind it was ever offered. Damage before
@@ -34,7 +34,7 @@ import (
 // can, see CheckDamage.
 const (
 	journalMagic   = "FERRYITM"
-	journalVersion = 2
+	journalVersion = 3
 	journalEnd     = 255
 	maxJournalItem = 64 << 10
 )
@@ -64,7 +64,7 @@ type extent struct {
 	files int64
 	bytes int64
 	ended bool
-	links int64
+	tally Tally
 	last  *transfer.Item
 	marks []int64 // where every markEvery-th item begins, from the first one
 }
@@ -74,8 +74,15 @@ const markEvery = 1024
 
 // Totals are what a walk has found so far.
 type Totals struct {
-	Items, Files, Bytes, Links int64
-	Ended                      bool
+	Items, Files, Bytes int64
+	Ended               bool
+	Tally
+}
+
+// A Tally counts what a walk that has ended passed over.
+type Tally struct {
+	Links   int64 // symbolic links
+	LeftOut int64 // files that the request does not want, since the walk was interrupted last
 }
 
 func (l *Ledger) journalPath(id transfer.ID) string {
@@ -238,12 +245,12 @@ func (j *Journal) scan() (begun bool, err error) {
 		if err != nil {
 			return true, err
 		}
-		it, end, links, err := decodeItem(body, true)
+		it, end, tally, err := decodeItem(body, true)
 		if err != nil {
 			return true, transfer.Errorf(transfer.KindInternal, "item journal %s is damaged at byte %d: %w", j.name, j.tail, err)
 		}
 		if j.ended = end; end {
-			j.links = links
+			j.tally = tally
 		} else {
 			j.count(&it, j.tail)
 			last = append(last[:0], body...)
@@ -288,7 +295,7 @@ func (e *extent) count(it *transfer.Item, at int64) {
 }
 
 func (e *extent) totals() Totals {
-	return Totals{int64(e.items), e.files, e.bytes, e.links, e.ended}
+	return Totals{int64(e.items), e.files, e.bytes, e.ended, e.tally}
 }
 
 // Last is the item behind which a walk that was interrupted goes on; nil at the start.
@@ -372,10 +379,10 @@ func (j *Journal) Sync() error {
 }
 
 // End closes the list: there are no more items.
-func (j *Journal) End(links int64) error {
-	body := binary.BigEndian.AppendUint64([]byte{journalEnd}, uint64(links))
-	j.buf = appendRecord(j.buf, body)
-	j.links, j.ended = links, true
+func (j *Journal) End(tally Tally) error {
+	body := binary.BigEndian.AppendUint64([]byte{journalEnd}, uint64(tally.Links))
+	j.buf = appendRecord(j.buf, binary.BigEndian.AppendUint64(body, uint64(tally.LeftOut)))
+	j.tally, j.ended = tally, true
 	return j.Sync()
 }
 

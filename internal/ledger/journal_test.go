@@ -61,7 +61,7 @@ func fill(t testing.TB, j *Journal, end bool) {
 	}
 	err := j.Sync()
 	if end {
-		err = j.End(3)
+		err = j.End(Tally{Links: 3, LeftOut: 4})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestJournalRoundTrip(t *testing.T) {
 			}
 			want := Totals{Items: 5, Files: 4, Bytes: 1<<40 + 5, Ended: end}
 			if end {
-				want.Links = 3
+				want.Tally = Tally{Links: 3, LeftOut: 4}
 			}
 			if got := j.Totals(); got != want {
 				t.Errorf("totals %+v, want %+v", got, want)
@@ -198,7 +198,7 @@ func TestJournalReadWhileWritten(t *testing.T) {
 			}
 		}
 	}
-	if err := j.End(0); err != nil {
+	if err := j.End(Tally{}); err != nil {
 		t.Fatal(err)
 	}
 	wg.Wait()
@@ -214,7 +214,7 @@ func TestJournalTornAnywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := j.End(0x0102030405060708); err != nil {
+	if err := j.End(Tally{0x0102030405060708, 0x1112131415161718}); err != nil {
 		t.Fatal(err)
 	}
 	j.Close()
@@ -248,7 +248,7 @@ func TestJournalTornAnywhere(t *testing.T) {
 				t.Fatalf("cut at %d: over %v", n, over)
 			}
 			if !over {
-				if err := errors.Join(j.Append(journalItems()[3]), j.End(1)); err != nil {
+				if err := errors.Join(j.Append(journalItems()[3]), j.End(Tally{Links: 1})); err != nil {
 					t.Fatal(err)
 				}
 				after, over := readAll(t, j)
@@ -291,7 +291,7 @@ func TestJournalDamaged(t *testing.T) {
 
 func TestJournalOfAnotherFormat(t *testing.T) {
 	l := newLedger(t)
-	for _, head := range []string{"NOFERRY!\x00\x00\x00\x01", "FERRYITM\x00\x00\x00\x03"} {
+	for _, head := range []string{"NOFERRY!\x00\x00\x00\x01", "FERRYITM\x00\x00\x00\x09"} {
 		if err := os.WriteFile(l.journalPath(journalID), []byte(head+"more"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -391,15 +391,15 @@ func FuzzDecodeItem(f *testing.F) {
 	for _, it := range journalItems() {
 		f.Add(encodeItem(nil, it)[8:])
 	}
-	f.Add(binary.BigEndian.AppendUint64([]byte{journalEnd}, 4))
+	f.Add(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{journalEnd}, 4), 5))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, body []byte) {
-		it, end, links, err := decodeItem(body, false)
+		it, end, tally, err := decodeItem(body, false)
 		if err != nil {
 			return
 		}
 		if end {
-			if want := binary.BigEndian.AppendUint64([]byte{journalEnd}, uint64(links)); !bytes.Equal(want, body) {
+			if want := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{journalEnd}, uint64(tally.Links)), uint64(tally.LeftOut)); !bytes.Equal(want, body) {
 				t.Fatalf("END %x", body)
 			}
 			return

@@ -105,11 +105,11 @@ func (f *fields) text() string {
 }
 
 // decodeItem reads a record. With skim the item has no texts, and no error.
-func decodeItem(body []byte, skim bool) (it transfer.Item, end bool, links int64, err error) {
+func decodeItem(body []byte, skim bool) (it transfer.Item, end bool, tally Tally, err error) {
 	f := fields{b: body, skim: skim}
 	kind := f.take(1)[0]
 	if kind == journalEnd {
-		links = int64(binary.BigEndian.Uint64(f.take(8)))
+		tally.Links, tally.LeftOut = int64(binary.BigEndian.Uint64(f.take(8))), int64(binary.BigEndian.Uint64(f.take(8)))
 		end = true
 	} else {
 		it.Type = transfer.ItemType(kind)
@@ -129,5 +129,5 @@ func decodeItem(body []byte, skim bool) (it transfer.Item, end bool, links int64
 	if f.bad || len(f.b) > 0 {
 		err = errors.New("a record of the wrong length")
 	}
-	return it, end, links, err
+	return it, end, tally, err
 }

@@ -424,7 +424,7 @@ func (w *walker) entry(e *entry, name string, after []string) error {
 		if len(after) > 0 {
 			return nil // it was a directory, and the walk was in it
 		}
-		return w.item(transfer.Item{Type: transfer.ItemFile, Source: e.source(), Name: transfer.Path(name), Size: e.st.Size})
+		return w.item(transfer.Item{Type: transfer.ItemFile, Source: e.source(), Name: transfer.Path(name), Size: e.st.Size, Mtime: e.st.Mtime})
 	case TypeLink:
 		w.skipped++
 		return nil

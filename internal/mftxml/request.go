@@ -115,6 +115,12 @@ func (s *Set) takeOwn(q *transfer.Request) (err error) {
 		}
 		return n
 	}
+	age := func(v string) (d transfer.Duration) {
+		if err == nil && v != "" {
+			d, err = transfer.ParseAge(v)
+		}
+		return d
+	}
 	word := func(to *string, name string) {
 		if v := s.Own[name]; v != "" {
 			*to = v
@@ -125,6 +131,7 @@ func (s *Set) takeOwn(q *transfer.Request) (err error) {
 	word(&q.Delivery, "delivery")
 	word(&q.Compress, "compress")
 	q.MaxFiles, q.MaxBytes = int64(number(s.Own["max-files"])), int64(size(s.Own["max-size"]))
+	q.Filter = transfer.Filter{MinSize: int64(size(s.Own["min-file-size"])), MaxSize: int64(size(s.Own["max-file-size"])), MinAge: age(s.Own["min-age"]), MaxAge: age(s.Own["max-age"])}
 	q.Settings = transfer.Settings{ChunkSize: size(s.Own["chunk-size"]), WindowSize: number(s.Own["window"]), FrameSize: number(s.Own["frame"]), CheckpointInterval: number(s.Own["checkpoint-interval"])}
 	if v := s.Own["limit"]; v != "" && err == nil {
 		q.Rate, err = flow.ParseRate(v)

@@ -50,7 +50,7 @@ func (g *snapshot) put(p *transfer.Progress) {
 		p.Lane, p.LaneReason = g.lane, g.why
 	}
 	if t := g.found; t != (ledger.Totals{}) {
-		p.FilesTotal, p.BytesTotal, p.Walked, p.LinksSkipped = t.Files, t.Bytes, t.Ended, t.Links
+		p.FilesTotal, p.BytesTotal, p.Walked, p.LinksSkipped, p.FilesLeftOut = t.Files, t.Bytes, t.Ended, t.Links, t.LeftOut
 	}
 }
 

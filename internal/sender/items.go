@@ -143,9 +143,9 @@ func (s *items) walk(ctx context.Context, rec *ledger.Source, j *ledger.Journal,
 		}
 	}()
 
-	links, err := s.cfg.walkItems(ctx, rec, j)
+	tally, err := s.cfg.walkItems(ctx, rec, j)
 	if err == nil {
-		err = j.End(links)
+		err = j.End(tally)
 		failpoint.Hit("walk.after_end")
 	}
 	if err != nil && ctx.Err() == nil {

@@ -178,7 +178,7 @@ func TestLastOutcomes(t *testing.T) {
 	if s := m.State(); s != transfer.Negotiating || len(m.told) > 0 {
 		t.Fatalf("while the walk goes on the transfer is %s, and %d batches are acknowledged", s, len(m.told))
 	}
-	if err := j.End(0); err != nil {
+	if err := j.End(ledger.Tally{}); err != nil {
 		t.Fatal(err)
 	}
 	m.outcomes.record(&wire.Outcomes{Batch: 1, Last: true, Outcomes: both[:1]})

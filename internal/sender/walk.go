@@ -59,16 +59,22 @@ func TooMuch(q *transfer.Request, files, bytes int64) error {
 }
 
 // walkItems walks on from the journal's last item.
-func (c *Config) walkItems(ctx context.Context, rec *ledger.Source, j *ledger.Journal) (linksSkipped int64, err error) {
+func (c *Config) walkItems(ctx context.Context, rec *ledger.Source, j *ledger.Journal) (tally ledger.Tally, err error) {
 	walk, err := c.walkRequest(rec)
 	if err != nil {
-		return 0, err
+		return tally, err
 	}
 
 	walk.After = j.Last()
 	unsynced, last := 0, c.Clock.Now()
 	found := j.Totals() // those are of what is synced
-	return c.Place.Walk(ctx, walk, func(it transfer.Item) error {
+	tally.Links, err = c.Place.Walk(ctx, walk, func(it transfer.Item) error {
+		if !rec.Request.Takes(&it) {
+			if it.Type != transfer.ItemDir {
+				tally.LeftOut++
+			}
+			return nil
+		}
 		if err := j.Append(it); err != nil {
 			return err
 		}
@@ -86,4 +92,5 @@ func (c *Config) walkItems(ctx context.Context, rec *ledger.Source, j *ledger.Jo
 		}
 		return nil
 	})
+	return tally, err
 }

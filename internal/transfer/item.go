@@ -41,6 +41,7 @@ type Item struct {
 	Source Path   // on the source agent, as the journal walked to it
 	Name   Path   // beneath the destination directory; see Target
 	Size   int64  // as the walk saw it: for totals only
+	Mtime  int64  // of a file as the walk saw it, nanoseconds since 1970; no journal has it
 	Arg    int    // the request item that it comes from, from 0
 	Err    *Error // of an ItemBad
 }
@@ -117,9 +118,10 @@ type Counts struct {
 	Files        int64  `json:"files"`        // regular files that arrived
 	FilesFailed  int64  `json:"files_failed"` // items that failed, whatever they are
 	Dirs         int64  `json:"directories"`
-	Bytes        int64  `json:"bytes"`                   // of the files that arrived
-	FilesSkipped int64  `json:"files_skipped,omitempty"` // whose name was taken, by --if-exists skip or update
-	LinksSkipped int64  `json:"skipped,omitempty"`       // symbolic links
+	Bytes        int64  `json:"bytes"`                    // of the files that arrived
+	FilesSkipped int64  `json:"files_skipped,omitempty"`  // whose name was taken, by --if-exists skip or update
+	FilesLeftOut int64  `json:"files_left_out,omitempty"` // by the request's Filter
+	LinksSkipped int64  `json:"skipped,omitempty"`        // symbolic links
 	Warnings     int64  `json:"warnings,omitempty"`
 	Tally        string `json:"tally,omitempty"` // the sum of the files that arrived, where the request asks for one
 }
@@ -170,6 +172,7 @@ type Summary struct {
 	BytesWire    int64     `json:"bytes_wire"`         // of chunk messages: as they were compressed, with their overhead and what was sent again
 	Compress     string    `json:"compress,omitempty"` // the word of the request
 	FilesSkipped int64     `json:"files_skipped"`      // whose name was taken, by --if-exists skip or update
+	FilesLeftOut int64     `json:"files_left_out"`     // by --min-file-size, --max-file-size, --min-age or --max-age
 	LinksSkipped int64     `json:"skipped"`            // symbolic links that were not followed
 	Warnings     int64     `json:"warnings"`           // sources that should have been deleted and were not
 	Error        *Error    `json:"error,omitempty"`

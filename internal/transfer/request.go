@@ -145,11 +145,9 @@ type Request struct {
 	Scope
 }
 
-// A Scope says what of the sources is sent, and how fast.
+// A Scope says what of the sources is sent, and how.
 type Scope struct {
-	Rate     int64 `json:"rate,omitempty"`      // bytes a second, MinRate or more; 0: as fast as can be
-	MaxFiles int64 `json:"max_files,omitempty"` // with more files nothing is sent; 0: any number
-	MaxBytes int64 `json:"max_bytes,omitempty"` // the same of all of their bytes
+	Terms
 
 	// Tally, of a transfer of a job whose sources are deleted once they have arrived everywhere: TallyCount
 	// has what arrives summed up (Counts.Tally); otherwise it is the sum without which no source is deleted.
@@ -222,12 +220,8 @@ func (r *Request) Check() error {
 }
 
 func (s *Scope) check() error {
-	if s.Rate < 0 || s.Rate > 0 && s.Rate < MinRate {
-		return Errorf(KindUsage, "a limit of %d bytes a second is too low; it begins at %d", s.Rate, MinRate)
-	}
-
-	if s.MaxFiles < 0 || s.MaxBytes < 0 {
-		return Errorf(KindUsage, "--max-files and --max-size cannot be below 0")
+	if err := s.Terms.check(); err != nil {
+		return err
 	}
 
 	if err := checkTally(s.Tally); err != nil {

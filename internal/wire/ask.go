@@ -94,11 +94,12 @@ type Answer struct {
 // A Preview is what a request would send. More says that the walk was cut
 // short; List has the first items.
 type Preview struct {
-	Items int64         `json:"items"`
-	Files int64         `json:"files"`
-	Bytes int64         `json:"bytes"`
-	More  bool          `json:"more,omitempty"`
-	List  []PreviewItem `json:"list,omitempty"`
+	Items   int64         `json:"items"`
+	Files   int64         `json:"files"`
+	Bytes   int64         `json:"bytes"`
+	LeftOut int64         `json:"left_out,omitempty"` // files that the request's Filter does not let through
+	More    bool          `json:"more,omitempty"`
+	List    []PreviewItem `json:"list,omitempty"`
 
 	Dest    transfer.Path `json:"dest,omitempty"`    // DEST as the destination takes it
 	Several bool          `json:"several,omitempty"` // it must be a directory

@@ -405,7 +405,7 @@ func brokenLaneEnds(t *testing.T, rate int64) {
 		})
 		files := map[string][]byte{"a": content(1, 30_000), "b": content(2, 30_000)}
 		w.write(files)
-		broken = w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "one/", Recovery: transfer.Duration(time.Minute), Scope: transfer.Scope{Rate: rate}})
+		broken = w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "one/", Recovery: transfer.Duration(time.Minute), Scope: transfer.Scope{Terms: transfer.Terms{Rate: rate}}})
 		pass(5 * time.Second)
 		other := w.submit(transfer.Request{Items: transfer.ItemsOf("b"), Dest: "two/"})
 		w.until(30*time.Second, "the other one has no slot", func() bool { return w.over(other) })

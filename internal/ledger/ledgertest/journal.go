@@ -68,7 +68,7 @@ func (p *Place) walk(t testing.TB, j *ledger.Journal, items []transfer.Item, end
 			}
 		}
 		if end {
-			return j.End(3)
+			return j.End(ledger.Tally{Links: 3})
 		}
 		return j.Sync()
 	})

@@ -74,7 +74,7 @@ func walking(r *rand.Rand, of int) (life []step) {
 			return nil
 		}
 		k.running.end = true
-		return k.synced(k.j.End(5))
+		return k.synced(k.j.End(ledger.Tally{Links: 5}))
 	})
 	return life
 }

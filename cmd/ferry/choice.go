@@ -1,0 +1,56 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"ferry/internal/audit"
+	"ferry/internal/transfer"
+)
+
+// choiceFlags say which of the files that are found are taken.
+type choiceFlags struct {
+	smallest, largest, youngest, oldest string
+}
+
+func (f *choiceFlags) add(fl *pflag.FlagSet) {
+	fl.StringVar(&f.smallest, "min-file-size", "", "leave out files with fewer bytes, as 1 or 10K")
+	fl.StringVar(&f.largest, "max-file-size", "", "leave out files with more bytes, as 2G")
+	fl.StringVar(&f.youngest, "min-age", "", "leave out files that were modified less than that before the request, as 10m or 30d")
+	fl.StringVar(&f.oldest, "max-age", "", "leave out files that were modified longer ago than that, as 24h or 7d")
+}
+
+// choose fills in what the flags say.
+func (f *choiceFlags) choose(q *transfer.Request) (err error) {
+	size := func(s string) (n int) {
+		if err == nil && s != "" {
+			n, err = transfer.ParseSize(s)
+		}
+		return n
+	}
+	age := func(s string) (d transfer.Duration) {
+		if err == nil && s != "" {
+			d, err = transfer.ParseAge(s)
+		}
+		return d
+	}
+	q.Filter = transfer.Filter{MinSize: int64(size(f.smallest)), MaxSize: int64(size(f.largest)), MinAge: age(f.youngest), MaxAge: age(f.oldest)}
+	return err
+}
+
+// whichFiles says which files a request takes; empty: all.
+func whichFiles(q *audit.RequestFacts) string {
+	f, all := q.Filter, []string{}
+	add := func(given bool, what string) {
+		if given {
+			all = append(all, what)
+		}
+	}
+	add(f.MinSize > 0, "at least "+transfer.FormatBytes(f.MinSize))
+	add(f.MaxSize > 0, "at most "+transfer.FormatBytes(f.MaxSize))
+	add(f.MinAge > 0, "at least "+f.MinAge.String()+" old")
+	add(f.MaxAge > 0, "at most "+f.MaxAge.String()+" old")
+	add(!f.AsOf.IsZero(), "at "+stamp(f.AsOf))
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,103 @@
+package transfer
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Terms are what a request says of its files as a whole: which of those that are found are
+// taken, how many there may be, and how fast they go. A retry has those of the transfer that
+// it repeats.
+type Terms struct {
+	Rate     int64  `json:"rate,omitempty"`      // bytes a second, MinRate or more; 0: as fast as can be
+	MaxFiles int64  `json:"max_files,omitempty"` // with more files nothing is sent; 0: any number
+	MaxBytes int64  `json:"max_bytes,omitempty"` // the same of all of their bytes
+	Filter   Filter `json:"filter,omitzero"`
+}
+
+func (t *Terms) check() error {
+	if t.Rate < 0 || t.Rate > 0 && t.Rate < MinRate {
+		return Errorf(KindUsage, "a limit of %d bytes a second is too low; it begins at %d", t.Rate, MinRate)
+	}
+	if t.MaxFiles < 0 || t.MaxBytes < 0 {
+		return Errorf(KindUsage, "--max-files and --max-size cannot be below 0")
+	}
+	return t.Filter.check()
+}
+
+// A Filter says which of the files that a walk finds are taken. A bound of 0 is none.
+type Filter struct {
+	MinSize int64     `json:"min_size,omitempty"` // bytes
+	MaxSize int64     `json:"max_size,omitempty"`
+	MinAge  Duration  `json:"min_age,omitempty"` // since the file was modified
+	MaxAge  Duration  `json:"max_age,omitempty"`
+	AsOf    time.Time `json:"as_of,omitzero"` // when a file has its age; zero: when the request was submitted
+}
+
+// Bounds reports whether there is a bound.
+func (f *Filter) Bounds() bool {
+	return f.MinSize != 0 || f.MaxSize != 0 || f.MinAge != 0 || f.MaxAge != 0
+}
+
+// Takes reports whether a file of a size, modified at mtime (nanoseconds since 1970), is taken.
+// submitted is when the request was.
+func (f *Filter) Takes(size, mtime int64, submitted time.Time) bool {
+	if size < f.MinSize || f.MaxSize > 0 && size > f.MaxSize {
+		return false
+	}
+	if f.MinAge == 0 && f.MaxAge == 0 {
+		return true
+	}
+	if !f.AsOf.IsZero() {
+		submitted = f.AsOf
+	}
+	age := max(0, Duration(submitted.Sub(time.Unix(0, mtime)))) // it may be modified later
+	return age >= f.MinAge && (f.MaxAge == 0 || age <= f.MaxAge)
+}
+
+// Takes reports whether the request takes an item that a walk has found. With a Filter no
+// directory is one: those of the files that are taken are made with them. What cannot be sent fails
+// whatever the Filter says, unless it is a file that is kept from being sent only by another one's name.
+func (r *Request) Takes(it *Item) bool {
+	switch {
+	case !r.Filter.Bounds():
+		return true
+	case it.Type == ItemBad && (it.Err == nil || it.Err.Kind != KindExists || it.Mtime == 0):
+		return true
+	}
+	return it.Type != ItemDir && r.Filter.Takes(it.Size, it.Mtime, r.Submitted)
+}
+
+func (f *Filter) check() error {
+	switch {
+	case f.MinSize < 0 || f.MaxSize < 0:
+		return Errorf(KindUsage, "--min-file-size and --max-file-size cannot be below 0")
+	case f.MinAge < 0 || f.MaxAge < 0:
+		return Errorf(KindUsage, "--min-age and --max-age cannot be below 0, and are not for ever").WithHint("leave out a bound that is none")
+	case f.MaxSize > 0 && f.MinSize > f.MaxSize:
+		return Errorf(KindUsage, "no file has at least %s and at most %s", FormatBytes(f.MinSize), FormatBytes(f.MaxSize)).
+			WithHint("--min-file-size is the smaller one of the two")
+	case f.MaxAge > 0 && f.MinAge > f.MaxAge:
+		return Errorf(KindUsage, "no file is at least %s old and at most %s", f.MinAge, f.MaxAge).
+			WithHint("--min-age is the shorter one of the two")
+	}
+	return nil
+}
+
+// ParseAge reads a Duration that may begin with days ("30d", "1d12h").
+func ParseAge(s string) (Duration, error) {
+	days, rest, found := strings.Cut(s, "d")
+	switch {
+	case !found:
+		days, rest = "0", s
+	case rest == "":
+		rest = "0s"
+	}
+	n, derr := strconv.ParseUint(days, 10, 16)
+	d, err := time.ParseDuration(rest)
+	if age := time.Duration(n)*24*time.Hour + d; derr == nil && err == nil && d >= 0 && age >= 0 {
+		return Duration(age), nil
+	}
+	return 0, Errorf(KindUsage, "age %.40q is malformed; write it as 90s, 15m, 24h or 30d", s)
+}
