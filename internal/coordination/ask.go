@@ -39,6 +39,7 @@ var questions = map[wire.Kind]question{
 	wire.AskLog:       {transfer.AuthNone, false, (*Service).askLog},
 	wire.AskCosign:    {transfer.AuthNone, false, (*Service).askCosign},
 	wire.AskRemove:    {transfer.AuthAdmin, true, (*Service).askRemove},
+	wire.AskQueue:     {transfer.AuthOperate, true, askQueue},
 	wire.AskRegister:  {transfer.AuthNone, false, (*Service).askRegister},
 }
 

@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,6 +28,7 @@ type errand struct {
 	Tokens  []string      `json:"tokens,omitempty"`
 	Claims  *roles.Claims `json:"claims,omitempty"`
 	Store   *storeTask    `json:"store,omitempty"`
+	Queue   *queueTask    `json:"queue,omitempty"`
 }
 
 // An op is what an errand is for: a method of keeper.
@@ -42,7 +44,8 @@ const (
 	opStrangers op = "strangers"
 	opPurge     op = "purge"
 	opStore     op = "store"
-	opClear     op = "clear"   // store with storeClear, for each of Tokens
+	opClear     op = "clear" // store with storeClear, for each of Tokens
+	opQueue     op = "queue"
 	opAdmit     op = "admit"   // not of keeper: Server.Admit
 	opMembers   op = "members" // not of keeper: Server.Members
 )
@@ -59,6 +62,7 @@ type errandResult struct {
 	Gone     uint64          `json:"gone,omitempty"`
 	Members  []Member        `json:"members,omitempty"`
 	Store    *storeResult    `json:"store,omitempty"`
+	Queue    *queueResult    `json:"queue,omitempty"`
 }
 
 // Limits of errands.
@@ -106,6 +110,8 @@ func (e *errand) allowed(asker string) bool {
 		return asker == wire.Coordination || asker == wire.Authority
 	case opAdmit:
 		return asker == wire.Authority
+	case opQueue:
+		return e.Queue != nil && e.Queue.allowed(asker, agent)
 	}
 	return false
 }
@@ -224,7 +230,7 @@ func resultOf(res errandResult, err error) []byte {
 	if err != nil {
 		data = resultOf(errandResult{}, err)
 	}
-	return data
+	return res.Queue.withData(data)
 }
 
 // ensure has the streams made and looked at. When hundreds of agents come back at once they all
@@ -288,6 +294,9 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 		if e.Op == opOwner || e.Op == opSetOwner {
 			of = StreamOwner
 		}
+		if e.Queue != nil {
+			of = Stream(queueStream(e.Queue.Span.Queue))
+		}
 		if err := r.leads(of); err != nil { // the library would say nothing, for long
 			return res, err
 		}
@@ -339,6 +348,10 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 				err = errors.Join(err, serr)
 			}
 		}
+	case opQueue:
+		var q queueResult
+		q, err = r.keeper.queue(ctx, asker, *e.Queue)
+		res.Queue = &q
 	case opStrangers:
 		res.Tokens, err = r.keeper.strangers(ctx)
 		res.Tokens = res.Tokens[:min(len(res.Tokens), maxStrangers)]
@@ -373,8 +386,12 @@ func (a asker) ask(ctx context.Context, e errand) (res errandResult, err error) 
 	if err != nil {
 		return res, err
 	}
+	data, behind, _ := bytes.Cut(data, []byte("\n"))
 	if err := json.Unmarshal(data, &res); err != nil || res.V != 1 {
 		return res, transfer.Errorf(transfer.KindVersion, "the queue manager's answer to %q cannot be read", e.Op)
+	}
+	if err := res.Queue.takeData(behind); err != nil {
+		return res, err
 	}
 	if res.Error != nil {
 		return res, res.Error

@@ -26,6 +26,7 @@ const (
 	AskAudit     Kind = "audit"     // coordination: Records from Index backwards, or of one transfer
 	AskVerify    Kind = "verify"    // coordination: Verified
 	AskRemove    Kind = "remove"    // coordination: RemoveAgent
+	AskQueue     Kind = "queue"     // coordination: QueueAsk about an application queue; QueueAnswer
 	AskBind      Kind = "bind"      // coordination: takes Bind, which says whose key signs the asker's records
 	AskLog       Kind = "log"       // coordination: Witness is a witness.Shown, for a witness that has seen LogSeen
 	AskCosign    Kind = "cosign"    // coordination: takes Cosign

@@ -253,12 +253,13 @@ var bodies = map[wire.Kind]func(json.RawMessage) (any, error){
 	wire.ControlCancel: func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.OfTransfer](wire.ControlCancel, b) },
 	wire.AskSet:        func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.SetRates](wire.AskSet, b) },
 	wire.AskRemove:     func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.RemoveAgent](wire.AskRemove, b) },
+	wire.AskQueue:      func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.QueueAsk](wire.AskQueue, b) },
 	wire.AskRegister:   func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Register](wire.AskRegister, b) },
 }
 
 // FuzzBody: what is taken is in its ranges, and is read again as it was.
 func FuzzBody(f *testing.F) {
-	for _, s := range []string{"", "null", "{}", `{"transfer":"01890a5d-ac96-774b-bcce-b302099a8057"}`, `{"agent":"ALPHA"}`, `{"rates":{"":"10M"}}`, `{"rates":{"` + strings.Repeat("x", 300) + `":""}}`} {
+	for _, s := range []string{"", "null", "{}", `{"transfer":"01890a5d-ac96-774b-bcce-b302099a8057"}`, `{"agent":"ALPHA"}`, `{"rates":{"":"10M"}}`, `{"do":"put","queue":"ORDERS","group":"a-1","last":true,"data":"eA=="}`, `{"rates":{"` + strings.Repeat("x", 300) + `":""}}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -279,7 +280,7 @@ func FuzzBody(f *testing.F) {
 
 // Each body lacks what its kind cannot do without.
 func TestBodies(t *testing.T) {
-	for kind, bad := range map[wire.Kind]string{wire.ControlCancel: "{}", wire.AskRemove: `{"agent":""}`, wire.AskSet: `{"rates":3}`} {
+	for kind, bad := range map[wire.Kind]string{wire.ControlCancel: "{}", wire.AskRemove: `{"agent":""}`, wire.AskQueue: `{"do":"show"}`, wire.AskSet: `{"rates":3}`} {
 		if v, err := bodies[kind](json.RawMessage(bad)); transfer.KindOf(err) != transfer.KindMalformed {
 			t.Errorf("%s: %s is read as %+v, %v", kind, bad, v, err)
 		}

@@ -105,6 +105,7 @@ func Grants() map[Role]Grant {
 		"ferry.progress." + Self + ".*",
 		"ferry.event." + Self,
 		"ferry.command." + Self + "." + Self,
+		"ferry.queue.*." + Self + ".*", "ferry.queued.*." + Self + ".*.*", // messages of application queues, and receipts
 	}, reads(StreamCommand, DurableCommand+Self), reads(StreamCommand, DurableControl+Self), reads(StreamStore, DurableStore+Self))
 	if failpoint.Planted("template-too-wide") {
 		agent.Publish = append(agent.Publish, "ferry.reply.*.*")
@@ -155,7 +156,7 @@ var (
 	Local = []string{"ferry.ask.qmgr.*", "ferry.ask.up.*", "$JS.>"}
 	// Kept is what must not go through a channel between queue managers without identities, which
 	// have no table.
-	Kept = append([]string{"ferry.command.>", "ferry.control.>", "ferry.event.>", "ferry.owner.>", "ferry.store.>", "$KV.>", "_INBOX.>"}, Local...)
+	Kept = append([]string{"ferry.command.>", "ferry.control.>", "ferry.event.>", "ferry.owner.>", "ferry.store.>", "ferry.queue.>", "ferry.queued.>", "$KV.>", "_INBOX.>"}, Local...)
 )
 
 // For is a grant with the token of whoever has the role in its place.

@@ -1,0 +1,88 @@
+package coordination
+
+import (
+	"context"
+	"fmt"
+
+	"ferry/internal/audit"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// askQueue does something with an application queue of the queue manager that coordination is connected to,
+// which knows no rules itself.
+func askQueue(s *Service, a *wire.Ask, ans *wire.Answer) error {
+	q, err := wire.ReadBody[wire.QueueAsk](a.Kind, a.Body)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), clearWait)
+	defer cancel()
+	did, err := doQueue(ctx, qmgr.QueuesOf(s.conn), q, a.Principal)
+	if err == nil && did.act != "" {
+		err = s.log.AppendOwn(audit.Record{Event: audit.Changed, Principal: a.Principal, Text: did.act})
+		s.learn()
+	}
+	if err == nil {
+		ans.Body = wire.Marshal(did.QueueAnswer)
+	}
+	return err
+}
+
+// A queueDone is an answer, with what goes on record of it; empty: nothing.
+type queueDone struct {
+	wire.QueueAnswer
+	act string
+}
+
+func doQueue(ctx context.Context, queues *qmgr.Queues, q *wire.QueueAsk, who string) (done queueDone, err error) {
+	var v wire.QueueView
+	switch q.Do {
+	case wire.QueueCreate:
+		v, err = queues.Create(ctx, q.Queue, q.MaxBytes, q.Replicas)
+		done.Queues, done.act = []wire.QueueView{v}, fmt.Sprintf("made the queue %s", q.Queue)
+	case wire.QueueList:
+		done.Queues, err = queues.List(ctx)
+	case wire.QueueShow:
+		v, err = queues.Show(ctx, q.Queue)
+		done.Queues = []wire.QueueView{v}
+	case wire.QueueRemove:
+		if v, err = queues.Show(ctx, q.Queue); err == nil {
+			err = queues.Remove(ctx, q.Queue)
+		}
+		done.act = fmt.Sprintf("removed the queue %s with %d messages", q.Queue, v.Messages)
+	case wire.QueuePut:
+		done.Number, err = queues.Put(ctx, wire.QueueSpan{Queue: q.Queue, Writer: who, Group: q.Group}, q.Last, q.Data)
+	case wire.QueuePeek:
+		err = peek(ctx, queues, q, &done.QueueAnswer)
+	case wire.QueueTake:
+		if q.Number == 0 || q.Mark == "" {
+			return done, transfer.Errorf(transfer.KindUsage, "which message of the queue %s is taken is not said", q.Queue)
+		}
+		err = queues.Take(ctx, wire.QueueSpan{Queue: q.Queue, Mark: q.Mark, Group: q.Group, Last: q.Number})
+		done.act = fmt.Sprintf("took message %d of the queue %s", q.Number, q.Queue)
+	default:
+		err = transfer.Errorf(transfer.KindVersion, "nothing can be done with a queue that is called %.40q", q.Do)
+	}
+	return done, err
+}
+
+// peek reads the oldest message of a queue, or of a group.
+func peek(ctx context.Context, queues *qmgr.Queues, q *wire.QueueAsk, ans *wire.QueueAnswer) error {
+	v, err := queues.Show(ctx, q.Queue)
+	if err != nil {
+		return err
+	}
+	ans.Queues = []wire.QueueView{v}
+	all, _, err := queues.Read(ctx, wire.QueueSpan{Queue: q.Queue, Mark: v.Mark, Group: q.Group})
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	if m := all[0]; m.Size > wire.MaxQueuePeek {
+		return transfer.Errorf(transfer.KindTooLarge, "the oldest message of the queue %s has %d bytes; `ferry queue get` takes %d at most", q.Queue, m.Size, wire.MaxQueuePeek).
+			WithHint(fmt.Sprintf("`ferry send --delete-source AGENT:queue:%s AGENT:FILE` writes all that is there into a file", q.Queue))
+	}
+	ans.Message, ans.Data = &all[0], all[0].Data
+	return nil
+}

@@ -1,0 +1,406 @@
+package qmgr
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Application queues are streams of their own, one for each, which somebody has made by name. A
+// reader of NATS that acknowledges a message takes it.
+
+// Limits of application queues.
+const (
+	// QueueBatch is how many messages are stored at once, or not at all; the receipt comes on top.
+	QueueBatch = 999
+	// DefaultQueueBytes is how much a queue may have where nobody says.
+	DefaultQueueBytes = 1 << 30
+
+	queuePrefix  = "APP_" // of the names of the streams
+	maxQueues    = 1000
+	queueOnce    = 256     // messages that are looked at in one errand
+	queueBytes   = 1 << 20 // of them, unless one has more
+	queueGroups  = 512     // in one answer
+	receiptsOnce = 512
+	receiptKept  = "720h" // as the server takes it: a receipt that nobody has removed
+)
+
+// What a queueTask is for.
+const (
+	queueCreate  = "create"
+	queueList    = "list"
+	queueShow    = "show"
+	queueRemove  = "remove"
+	queuePut     = "put"
+	queueRead    = "read"
+	queueCount   = "count"
+	queueFind    = "groups"
+	queueTake    = "take"
+	queueReceipt = "receipt"
+	queueSettle  = "settle"
+)
+
+// A queueTask is what somebody has done with an application queue.
+type queueTask struct {
+	Do       string         `json:"do"`
+	Span     wire.QueueSpan `json:"span"`
+	MaxBytes int64          `json:"max_bytes,omitempty"`
+	Replicas int            `json:"replicas,omitempty"`
+	Last     bool           `json:"last,omitempty"` // of a put: no more comes of its group
+	Data     []byte         `json:"data,omitempty"`
+	ID       transfer.ID    `json:"id,omitzero"` // of receipts
+	Items    []uint64       `json:"items,omitempty"`
+}
+
+// allowed says whether whoever has a token may have it done: agents read, and look after their own
+// receipts; all else is asked by coordination, which knows the rules.
+func (t *queueTask) allowed(asker string, agent bool) bool {
+	switch t.Do {
+	case queueShow, queueRead, queueCount, queueFind, queueTake:
+		return agent || asker == wire.Coordination
+	case queueReceipt, queueSettle:
+		return agent
+	}
+	return asker == wire.Coordination
+}
+
+// A queueResult is what became of it.
+type queueResult struct {
+	Views    []wire.QueueView    `json:"views,omitempty"`
+	Messages []wire.QueueMessage `json:"messages,omitempty"` // their data follow the result, one after the other
+	Groups   []wire.QueueGroup   `json:"groups,omitempty"`
+	Count    uint64              `json:"count,omitempty"`
+	Bytes    uint64              `json:"bytes,omitempty"`
+	Next     uint64              `json:"next,omitempty"` // where there may be more; 0: that was all
+	Number   uint64              `json:"number,omitempty"`
+	Receipt  *wire.QueueReceipt  `json:"receipt,omitempty"`
+}
+
+func queueStream(q transfer.QueueName) string { return queuePrefix + q.Token() }
+
+// queueConfig is the stream of an application queue.
+func queueConfig(t *queueTask) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:         queueStream(t.Span.Queue),
+		Description:  "Ferry: application queue " + string(t.Span.Queue),
+		Subjects:     []string{(&wire.QueueSpan{Queue: t.Span.Queue}).Filter(), wire.QueueReceipts(t.Span.Queue)},
+		Retention:    jetstream.WorkQueuePolicy,
+		Storage:      jetstream.FileStorage,
+		Replicas:     max(t.Replicas, 1),
+		MaxConsumers: maxConsumers,
+		MaxMsgs:      -1,
+		MaxBytes:     cmp.Or(t.MaxBytes, DefaultQueueBytes),
+		MaxMsgSize:   serverMaxPayload,
+		Discard:      jetstream.DiscardNew,
+		Duplicates:   duplicateWindow,
+
+		AllowAtomicPublish: true,
+		AllowMsgTTL:        true,
+	}
+}
+
+// queue does a task for whoever has a token.
+func (l library) queue(ctx context.Context, self string, t queueTask) (res queueResult, err error) {
+	switch t.Do {
+	case queueCreate:
+		return l.queueCreate(ctx, &t)
+	case queueList:
+		return l.queueList(ctx)
+	}
+	s, err := l.js().Stream(ctx, queueStream(t.Span.Queue))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return res, noQueue(t.Span.Queue)
+	}
+	if err != nil {
+		return res, err
+	}
+	mark := queueMark(s.CachedInfo())
+	if t.Span.Mark != "" && t.Span.Mark != mark {
+		return res, transfer.Errorf(transfer.KindConflict, "the queue %s was removed and made anew", t.Span.Queue)
+	}
+	switch t.Do {
+	case queueShow:
+		v, err := queueView(ctx, s)
+		return queueResult{Views: []wire.QueueView{v}}, err
+	case queueRemove:
+		return res, l.js().DeleteStream(ctx, s.CachedInfo().Config.Name)
+	case queuePut:
+		res.Number, err = l.queuePut(ctx, s, self, &t)
+	case queueRead, queueCount:
+		err = res.look(ctx, s, &t)
+	case queueFind:
+		err = res.groups(ctx, s, &t.Span)
+	case queueTake:
+		if t.Span.Last > 0 {
+			err = s.Purge(ctx, jetstream.WithPurgeSubject(t.Span.Filter()), jetstream.WithPurgeSequence(t.Span.Last+1))
+		}
+	case queueReceipt:
+		res.Receipt, err = queueReceiptOf(ctx, s, self, &t)
+	case queueSettle:
+		err = queueSettled(ctx, s, self, &t)
+	default:
+		err = transfer.Errorf(transfer.KindUsage, "nothing can be done with a queue that is called %.40q", t.Do)
+	}
+	return res, err
+}
+
+func noQueue(q transfer.QueueName) error {
+	return transfer.Errorf(transfer.KindMissing, "there is no queue %s", q).WithHint(fmt.Sprintf("`ferry queue create %s` makes it", q))
+}
+
+func queueMark(info *jetstream.StreamInfo) string {
+	return info.Created.UTC().Format(time.RFC3339Nano)
+}
+
+// queueCreate makes a queue; one that is there is an error.
+func (l library) queueCreate(ctx context.Context, t *queueTask) (res queueResult, err error) {
+	names, err := l.queueNames(ctx)
+	switch {
+	case err != nil:
+		return res, err
+	case slices.Contains(names, t.Span.Queue):
+		return res, transfer.Errorf(transfer.KindExists, "the queue %s is there already", t.Span.Queue)
+	case len(names) >= maxQueues:
+		return res, transfer.Errorf(transfer.KindTooLarge, "there are %d queues, as many as there may be", len(names))
+	case t.MaxBytes < 0 || t.Replicas < 0 || t.Replicas > 5:
+		return res, transfer.Errorf(transfer.KindUsage, "a queue of %d bytes and %d replicas cannot be", t.MaxBytes, t.Replicas)
+	}
+	s, err := l.js().CreateStream(ctx, queueConfig(t))
+	if tooFew(err) {
+		return res, transfer.Errorf(transfer.KindUsage, "the queue %s cannot be kept %d times: the queue manager has fewer members", t.Span.Queue, t.Replicas)
+	}
+	if err != nil {
+		return res, err
+	}
+	if !s.CachedInfo().Config.AllowAtomicPublish {
+		return res, errors.Join(l.js().DeleteStream(ctx, s.CachedInfo().Config.Name),
+			transfer.Errorf(transfer.KindNotBuilt, "the queue manager cannot store several messages as one; queues need a server of NATS 2.12 or later"))
+	}
+	v, err := queueView(ctx, s)
+	return queueResult{Views: []wire.QueueView{v}}, err
+}
+
+// queueNames are the names of all queues, in order.
+func (l library) queueNames(ctx context.Context) (all []transfer.QueueName, err error) {
+	streams := l.js().ListStreams(ctx, jetstream.WithStreamListSubject("ferry.queue.>"))
+	for info := range streams.Info() {
+		token, ok := strings.CutPrefix(info.Config.Name, queuePrefix)
+		name, bad := wire.QueueOf(token)
+		if ok && bad == nil {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return all, streams.Err()
+}
+
+func (l library) queueList(ctx context.Context) (res queueResult, err error) {
+	names, err := l.queueNames(ctx)
+	if err != nil {
+		return res, err
+	}
+	for _, name := range names {
+		s, err := l.js().Stream(ctx, queueStream(name))
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			continue
+		}
+		if err != nil {
+			return res, err
+		}
+		v, err := queueView(ctx, s)
+		if err != nil {
+			return res, err
+		}
+		res.Views = append(res.Views, v)
+	}
+	return res, nil
+}
+
+// queueView is how a queue stands. Receipts are no messages of it.
+func queueView(ctx context.Context, s jetstream.Stream) (v wire.QueueView, err error) {
+	info, err := s.Info(ctx)
+	if err != nil {
+		return v, err
+	}
+	token, _ := strings.CutPrefix(info.Config.Name, queuePrefix)
+	if v.Queue, err = wire.QueueOf(token); err != nil {
+		return v, err
+	}
+	with, err := s.Info(ctx, jetstream.WithSubjectFilter((&wire.QueueSpan{Queue: v.Queue}).Filter()))
+	if err != nil {
+		return v, err
+	}
+	v.Mark, v.MaxBytes, v.Replicas = queueMark(info), info.Config.MaxBytes, info.Config.Replicas
+	v.Bytes = with.State.Bytes
+	for _, n := range with.State.Subjects {
+		v.Messages += n
+	}
+	if v.Messages > 0 {
+		v.First, v.Last = with.State.FirstSeq, with.State.LastSeq
+	}
+	return v, nil
+}
+
+// queuePut stores one message of the writer of the task's span.
+func (l library) queuePut(ctx context.Context, s jetstream.Stream, self string, t *queueTask) (number uint64, err error) {
+	writer, group := cmp.Or(t.Span.Writer, self), cmp.Or(t.Span.Group, wire.NoGroup)
+	m := nats.NewMsg(wire.QueueSubject(t.Span.Queue, writer, group))
+	m.Data = t.Data
+	if len(t.Data) > wire.MaxQueueMessage {
+		return 0, tooLarge("a queue", len(t.Data), wire.MaxQueueMessage)
+	}
+	opts := []jetstream.PublishOpt{jetstream.WithRetryAttempts(0)}
+	if group != wire.NoGroup {
+		if err := transfer.CheckGroup(group); err != nil {
+			return 0, err
+		}
+		n, at := 1, uint64(0)
+		before, err := s.GetLastMsgForSubject(ctx, m.Subject)
+		switch {
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+		case err != nil:
+			return 0, err
+		default:
+			have, last := readQueued(before, false).Sequence()
+			if last {
+				return 0, transfer.Errorf(transfer.KindConflict, "the group %s in the queue %s has its last message already", group, t.Span.Queue)
+			}
+			n, at = have+1, before.Sequence
+		}
+		m.Header.Set(wire.HeaderGroup, group)
+		m.Header.Set(wire.HeaderSequence, strconv.Itoa(n))
+		if t.Last {
+			m.Header.Set(wire.HeaderLast, "true")
+		}
+		opts = append(opts, jetstream.WithExpectLastSequencePerSubject(at))
+	}
+	ack, err := l.js().PublishMsg(ctx, m, opts...)
+	if err != nil {
+		return 0, err
+	}
+	return ack.Sequence, nil
+}
+
+// readQueued puts a message in Ferry's terms.
+func readQueued(m *jetstream.RawStreamMsg, withData bool) wire.QueueMessage {
+	q := wire.QueueMessage{Number: m.Sequence, Size: len(m.Data), Header: map[string]string{}}
+	if t := strings.Split(m.Subject, "."); len(t) == 5 {
+		q.Writer = t[3]
+		if q.Group = t[4]; q.Group == wire.NoGroup {
+			q.Group = ""
+		}
+	}
+	for _, name := range wire.QueueHeaders() {
+		if v := m.Header.Get(name); v != "" && len(v) <= 8<<10 {
+			q.Header[name] = v
+		}
+	}
+	if withData {
+		q.Data = m.Data
+	}
+	return q
+}
+
+// look reads messages of a span from its first number on, or only counts them: a part of it.
+func (res *queueResult) look(ctx context.Context, s jetstream.Stream, t *queueTask) error {
+	filter, size := t.Span.Filter(), 0
+	for next := max(t.Span.First, 1); ; next++ {
+		m, err := s.GetMsg(ctx, next, jetstream.WithGetMsgSubject(filter))
+		if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && t.Span.Last > 0 && m.Sequence > t.Span.Last {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		next = m.Sequence
+		if res.Count > 0 && (res.Count >= queueOnce || t.Do == queueRead && size+len(m.Data) > queueBytes) {
+			res.Next = next
+			return nil
+		}
+		res.Count, res.Bytes = res.Count+1, res.Bytes+uint64(len(m.Data))
+		if t.Do == queueRead {
+			q := readQueued(m, true)
+			size += len(m.Data)
+			for _, v := range q.Header {
+				size += len(v)
+			}
+			res.Messages = append(res.Messages, q)
+		}
+	}
+}
+
+// groups finds the groups of a span, and which of them are complete.
+func (res *queueResult) groups(ctx context.Context, s jetstream.Stream, span *wire.QueueSpan) error {
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(span.Filter()))
+	if err != nil {
+		return err
+	}
+	for subject, n := range info.State.Subjects {
+		t := strings.Split(subject, ".")
+		if len(t) != 5 || t[4] == wire.NoGroup {
+			continue
+		}
+		m, err := s.GetLastMsgForSubject(ctx, subject)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		at, last := readQueued(m, false).Sequence()
+		res.Groups = append(res.Groups, wire.QueueGroup{Writer: t[3], Group: t[4], Messages: n, Last: m.Sequence, Complete: last && uint64(at) == n})
+	}
+	slices.SortFunc(res.Groups, func(a, b wire.QueueGroup) int { return cmp.Compare(a.Last, b.Last) })
+	// Complete ones first: those that are not may be many, and stay.
+	slices.SortStableFunc(res.Groups, func(a, b wire.QueueGroup) int {
+		switch {
+		case a.Complete == b.Complete:
+			return 0
+		case a.Complete:
+			return -1
+		}
+		return 1
+	})
+	res.Groups = res.Groups[:min(len(res.Groups), queueGroups)]
+	return nil
+}
+
+// queueReceiptOf is how much of an item of the writer is in a queue.
+func queueReceiptOf(ctx context.Context, s jetstream.Stream, self string, t *queueTask) (*wire.QueueReceipt, error) {
+	if len(t.Items) != 1 {
+		return nil, transfer.Errorf(transfer.KindUsage, "a receipt is of one item")
+	}
+	m, err := s.GetLastMsgForSubject(ctx, wire.ReceiptSubject(t.Span.Queue, self, t.ID, t.Items[0]))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return &wire.QueueReceipt{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	n, last := readQueued(m, false).Sequence()
+	return &wire.QueueReceipt{Messages: n, Last: last, Number: m.Sequence}, nil
+}
+
+// queueSettled removes receipts of the writer: of some items of a transfer, or of all.
+func queueSettled(ctx context.Context, s jetstream.Stream, self string, t *queueTask) error {
+	if len(t.Items) == 0 {
+		return s.Purge(ctx, jetstream.WithPurgeSubject(wire.ReceiptsOf(t.Span.Queue, self, t.ID)))
+	}
+	for _, item := range t.Items[:min(len(t.Items), receiptsOnce)] {
+		if err := s.Purge(ctx, jetstream.WithPurgeSubject(wire.ReceiptSubject(t.Span.Queue, self, t.ID, item))); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,237 @@
+package qmgr
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// queued is a queue manager with a queue, as ALPHA uses it.
+func queued(t *testing.T) (*Queues, wire.QueueView) {
+	t.Helper()
+	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), ""), Name: "ALPHA"})
+	q := QueuesOf(c)
+	v, err := q.Create(testContext(t), "ORDERS", 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q, v
+}
+
+var anItem = wire.QueueItem{Queue: "ORDERS", Transfer: transfer.ID{1, 6: 0x70, 8: 0x80}, Item: 7}
+
+// publish stores messages of an item, of which so many are there and so many are to be.
+func publish(t *testing.T, q *Queues, before wire.QueueReceipt, n int, last bool) error {
+	at := before.Messages
+	return q.Publish(testContext(t), anItem, before, wire.QueueReceipt{Messages: n, Last: last}, func() (wire.QueueMessage, error) {
+		at++
+		m := wire.QueueMessage{Header: map[string]string{wire.HeaderSequence: fmt.Sprint(at)}, Data: fmt.Append(nil, "message ", at)}
+		if at == n && last {
+			m.Header[wire.HeaderLast] = "true"
+		}
+		return m, nil
+	})
+}
+
+func receipt(t *testing.T, q *Queues) wire.QueueReceipt {
+	t.Helper()
+	r, err := q.Receipt(testContext(t), anItem, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// The messages of an item are stored once, however often that is tried, and in parts that are whole.
+func TestQueuePublishOnce(t *testing.T) {
+	q, v := queued(t)
+	ctx := testContext(t)
+	none := receipt(t, q)
+	if none != (wire.QueueReceipt{}) {
+		t.Fatalf("there is a receipt %+v", none)
+	}
+	if err := publish(t, q, none, 600, false); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, publish(t, q, none, 600, false), transfer.KindBusy)
+	some := receipt(t, q)
+	if some.Messages != 600 || some.Last || some.Number == 0 {
+		t.Fatalf("the receipt is %+v", some)
+	}
+	groups, err := q.Groups(ctx, wire.QueueSpan{Queue: "ORDERS"})
+	if err != nil || len(groups) != 1 || groups[0].Complete || groups[0].Messages != 600 {
+		t.Fatalf("the groups are %+v, %v", groups, err)
+	}
+	if err := publish(t, q, some, 1100, true); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, publish(t, q, some, 1100, true), transfer.KindBusy)
+	if r := receipt(t, q); r.Messages != 1100 || !r.Last {
+		t.Fatalf("the receipt is %+v", r)
+	}
+	groups, err = q.Groups(ctx, wire.QueueSpan{Queue: "ORDERS", Group: anItem.Group()})
+	if err != nil || len(groups) != 1 || !groups[0].Complete || groups[0].Writer != "ALPHA" {
+		t.Fatalf("the groups are %+v, %v", groups, err)
+	}
+
+	all := wire.QueueSpan{Queue: "ORDERS", Mark: v.Mark}
+	n := 0
+	for at := all; ; {
+		some, next, err := q.Read(ctx, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range some {
+			n++
+			if seq, last := m.Sequence(); seq != n || last != (n == 1100) || string(m.Data) != fmt.Sprint("message ", n) || m.Writer != "ALPHA" || m.Group != anItem.Group() {
+				t.Fatalf("message %d is %+v, %q", n, m, m.Data)
+			}
+		}
+		if at.First = next; next == 0 {
+			break
+		}
+	}
+	if messages, bytes, err := q.Count(ctx, all); n != 1100 || err != nil || messages != 1100 || bytes == 0 {
+		t.Fatalf("%d messages are read, %d counted of %d bytes: %v", n, messages, bytes, err)
+	}
+	if v, err := q.Show(ctx, "ORDERS"); err != nil || v.Messages != 1100 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if err := q.Settle(ctx, "ORDERS", anItem.Transfer, []uint64{anItem.Item}); err != nil || receipt(t, q).Number != 0 {
+		t.Errorf("the receipt stays: %v", err)
+	}
+	if v, err := q.Show(ctx, "ORDERS"); err != nil || v.Messages != 1100 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// Of messages of which the last cannot be had nothing is stored.
+func TestQueuePublishNothing(t *testing.T) {
+	q, _ := queued(t)
+	gone := errors.New("the disk is gone")
+	n := 0
+	err := q.Publish(testContext(t), anItem, wire.QueueReceipt{}, wire.QueueReceipt{Messages: 5, Last: true}, func() (wire.QueueMessage, error) {
+		if n++; n == 4 {
+			return wire.QueueMessage{}, gone
+		}
+		return wire.QueueMessage{Data: []byte("x")}, nil
+	})
+	if err != gone {
+		t.Fatalf("it ends with %v", err)
+	}
+	if v, err := q.Show(testContext(t), "ORDERS"); err != nil || v.Messages != 0 || receipt(t, q).Number != 0 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// A queue manager that starts again has what it has taken, with the receipts.
+func TestQueueOutlivesItsManager(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir, "")
+	q := QueuesOf(connect(t, ConnConfig{Server: s, Name: "ALPHA"}))
+	v, err := q.Create(testContext(t), "ORDERS", 0, 0)
+	if err == nil {
+		err = publish(t, q, wire.QueueReceipt{}, 3, true)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Shutdown()
+	q = QueuesOf(connect(t, ConnConfig{Server: start(t, dir, ""), Name: "ALPHA"}))
+	r, err := q.Receipt(testContext(t), anItem, v.Mark)
+	if err != nil || r.Messages != 3 || !r.Last {
+		t.Errorf("the receipt is %+v, %v", r, err)
+	}
+	wantKind(t, publish(t, q, wire.QueueReceipt{}, 3, true), transfer.KindBusy)
+	if v, err := q.Show(testContext(t), "ORDERS"); err != nil || v.Messages != 3 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// Messages are taken up to a number, of one group or of all; receipts stay.
+func TestQueueTake(t *testing.T) {
+	q, v := queued(t)
+	ctx := testContext(t)
+	var last uint64
+	for n, group := range []string{"", "a", "", "a", "b"} {
+		var err error
+		if last, err = q.Put(ctx, wire.QueueSpan{Queue: "ORDERS", Group: group}, n == 3, fmt.Append(nil, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := q.Put(ctx, wire.QueueSpan{Queue: "ORDERS", Group: "a"}, false, nil)
+	wantKind(t, err, transfer.KindConflict, "last message")
+	if err := publish(t, q, wire.QueueReceipt{}, 2, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Take(ctx, wire.QueueSpan{Queue: "ORDERS", Mark: v.Mark, Group: "a", Last: last}); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := q.Count(ctx, wire.QueueSpan{Queue: "ORDERS"}); err != nil || n != 5 {
+		t.Errorf("%d are left, %v", n, err)
+	}
+	if err := q.Take(ctx, wire.QueueSpan{Queue: "ORDERS", Mark: v.Mark, Last: last}); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := q.Count(ctx, wire.QueueSpan{Queue: "ORDERS"}); err != nil || n != 2 || receipt(t, q).Messages != 2 {
+		t.Errorf("%d are left, %v", n, err)
+	}
+	wantKind(t, q.Take(ctx, wire.QueueSpan{Queue: "ORDERS", Mark: "another", Last: last}), transfer.KindConflict, "made anew")
+}
+
+func TestQueuesThatAreNotThere(t *testing.T) {
+	q, v := queued(t)
+	ctx := testContext(t)
+	_, err := q.Create(ctx, "ORDERS", 0, 0)
+	wantKind(t, err, transfer.KindExists, "ORDERS")
+	_, err = q.Show(ctx, "NONE")
+	wantKind(t, err, transfer.KindMissing, "NONE", "ferry queue create")
+	_, err = q.Create(ctx, "MANY", 0, 3)
+	wantKind(t, err, transfer.KindUsage, "3 times")
+	if _, err := q.Create(ctx, "A.B", 4<<20, 1); err != nil {
+		t.Fatal(err)
+	}
+	all, err := q.List(ctx)
+	if err != nil || len(all) != 2 || all[0].Queue != "A.B" || all[1].Mark != v.Mark || all[0].MaxBytes != 4<<20 {
+		t.Errorf("there are %+v, %v", all, err)
+	}
+	full := func() error {
+		for n := range 8 {
+			if _, err := q.Put(ctx, wire.QueueSpan{Queue: "A.B"}, false, make([]byte, 1<<20)); err != nil {
+				return fmt.Errorf("message %d: %w", n, err)
+			}
+		}
+		return nil
+	}
+	wantKind(t, errors.Unwrap(full()), transfer.KindNoSpace, "A.B", "full")
+	if err := q.Remove(ctx, "ORDERS"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = q.Receipt(ctx, anItem, v.Mark)
+	wantKind(t, err, transfer.KindMissing)
+	if _, err := q.Create(ctx, "ORDERS", 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	_, err = q.Receipt(ctx, anItem, v.Mark)
+	wantKind(t, err, transfer.KindConflict)
+}
+
+// Whoever has an identity has the queue manager do what he may, and no more.
+func TestQueueErrands(t *testing.T) {
+	for _, c := range []struct {
+		asker string
+		do    string
+		may   bool
+	}{
+		{"ALPHA", queueRead, true}, {"ALPHA", queueTake, true}, {"ALPHA", queueSettle, true}, {"ALPHA", queueCreate, false}, {"ALPHA", queueRemove, false}, {"ALPHA", queuePut, false},
+		{"alice", queueRead, false}, {"alice", queueCreate, false}, {"alice", queueShow, false}, {"alice", queueTake, false},
+		{wire.Coordination, queueCreate, true}, {wire.Coordination, queuePut, true}, {wire.Coordination, queueRead, true}, {wire.Coordination, queueSettle, false},
+	} {
+		if e := (&errand{Op: opQueue, Queue: &queueTask{Do: c.do}}); e.allowed(c.asker) != c.may {
+			t.Errorf("%s may have %q done: %v", c.asker, c.do, !c.may)
+		}
+	}
+}

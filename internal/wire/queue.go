@@ -1,0 +1,196 @@
+package wire
+
+import (
+	"net/url"
+	"strconv"
+
+	"ferry/internal/transfer"
+)
+
+// Application queues (JetStream). The writer is in the subject, as everywhere: the queue manager
+// vouches for him.
+
+// Headers of a message of an application queue.
+const (
+	HeaderGroup    = "Ferry-Group"    // the messages that are one, as in the subject
+	HeaderSequence = "Ferry-Sequence" // which of its group it is, from 1
+	HeaderLast     = "Ferry-Last"     // "true" on the last of a group
+	HeaderTransfer = "Ferry-Transfer" // by which it came
+	HeaderFile     = "Ferry-File"     // the file's name
+	HeaderFileSize = "Ferry-File-Size"
+	HeaderDigest   = "Ferry-File-Digest" // of the whole file
+)
+
+// QueueHeaders are all of them; others are not passed on.
+func QueueHeaders() []string {
+	return []string{HeaderGroup, HeaderSequence, HeaderLast, HeaderTransfer, HeaderFile, HeaderFileSize, HeaderDigest}
+}
+
+// NoGroup stands in a subject for the group of a message that is in none.
+const NoGroup = "-"
+
+// MaxQueueMessage is the size of the largest message of an application queue, in bytes: that of
+// any message, without room for what is said of it.
+const MaxQueueMessage = 2<<20 - 96<<10
+
+// QueueSubject carries messages of an application queue, of whoever has the token writer.
+func QueueSubject(queue transfer.QueueName, writer, group string) string {
+	return "ferry.queue." + queue.Token() + "." + writer + "." + group
+}
+
+// ReceiptSubject carries how much of an item is in an application queue, in the stream of the
+// queue itself: it is stored with the messages or not at all.
+func ReceiptSubject(queue transfer.QueueName, writer string, id transfer.ID, item uint64) string {
+	return "ferry.queued." + queue.Token() + "." + writer + "." + id.String() + "." + strconv.FormatUint(item, 10)
+}
+
+// ReceiptsOf matches what ReceiptSubject makes of a transfer.
+func ReceiptsOf(queue transfer.QueueName, writer string, id transfer.ID) string {
+	return "ferry.queued." + queue.Token() + "." + writer + "." + id.String() + ".*"
+}
+
+// QueueReceipts matches what ReceiptSubject makes of a queue.
+func QueueReceipts(queue transfer.QueueName) string { return "ferry.queued." + queue.Token() + ".>" }
+
+// A QueueMessage is one message of an application queue.
+type QueueMessage struct {
+	Number uint64            `json:"number"` // in the queue: later ones have higher numbers
+	Writer string            `json:"writer"` // token of whoever has put it there
+	Group  string            `json:"group,omitempty"`
+	Header map[string]string `json:"header,omitempty"`
+	Data   []byte            `json:"-"`
+	Size   int               `json:"size"` // of Data, in bytes
+}
+
+// Sequence is which of its group a message is, and whether it is the last one; 0: it does not say.
+func (m QueueMessage) Sequence() (n int, last bool) {
+	n, err := strconv.Atoi(m.Header[HeaderSequence])
+	if err != nil || n < 1 {
+		n = 0
+	}
+	return n, m.Header[HeaderLast] == "true"
+}
+
+// A QueueView is how an application queue stands.
+type QueueView struct {
+	Queue    transfer.QueueName `json:"queue"`
+	Mark     string             `json:"mark"` // names the queue as it was made: another one of the same name has another
+	Messages uint64             `json:"messages"`
+	Bytes    uint64             `json:"bytes"`
+	First    uint64             `json:"first,omitempty"` // number of the oldest message, at least
+	Last     uint64             `json:"last,omitempty"`  // number of the newest message, at most
+	MaxBytes int64              `json:"max_bytes"`
+	Replicas int                `json:"replicas"`
+}
+
+// A QueueReceipt is how much of an item is in an application queue.
+type QueueReceipt struct {
+	Messages int    `json:"messages"` // of the item, that were stored
+	Last     bool   `json:"last"`     // all of them
+	Number   uint64 `json:"number"`   // of the receipt in the queue; 0: there is none
+}
+
+// A QueueSpan is messages of an application queue, by their numbers.
+type QueueSpan struct {
+	Queue  transfer.QueueName `json:"queue"`
+	Mark   string             `json:"mark,omitempty"`   // of the queue's QueueView; empty: any queue of the name
+	Writer string             `json:"writer,omitempty"` // of a group; empty: any
+	Group  string             `json:"group,omitempty"`  // empty: all messages
+	First  uint64             `json:"first,omitempty"`
+	Last   uint64             `json:"last,omitempty"` // 0: without end
+}
+
+// Filter matches the subjects of a span's messages.
+func (s *QueueSpan) Filter() string {
+	writer := s.Writer
+	if writer == "" {
+		writer = "*"
+	}
+	group := s.Group
+	if group == "" {
+		group = "*"
+	}
+	return QueueSubject(s.Queue, writer, group)
+}
+
+// A QueueGroup is the messages of one group that are in a queue.
+type QueueGroup struct {
+	Writer   string `json:"writer"`
+	Group    string `json:"group"`
+	Messages uint64 `json:"messages"`
+	Last     uint64 `json:"last"`     // number of the newest one
+	Complete bool   `json:"complete"` // all of the group are there, and the last one says so
+}
+
+// A QueueItem is an item of a transfer as messages of an application queue.
+type QueueItem struct {
+	Queue    transfer.QueueName
+	Transfer transfer.ID
+	Item     uint64
+}
+
+// Group is the ID of the group that the item becomes.
+func (i *QueueItem) Group() string {
+	return i.Transfer.String() + "-" + strconv.FormatUint(i.Item, 10)
+}
+
+// QueueOf is the queue whose name has a token.
+func QueueOf(token string) (transfer.QueueName, error) {
+	text, err := url.PathUnescape(token)
+	if err != nil {
+		return "", transfer.Errorf(transfer.KindMalformed, "%.200q is no token of a queue's name", token)
+	}
+	name, err := transfer.ParseQueueName(text)
+	if err == nil && name.Token() != token {
+		err = transfer.Errorf(transfer.KindMalformed, "%.200q is no token of a queue's name", token)
+	}
+	return name, err
+}
+
+// What a QueueAsk is for.
+const (
+	QueueCreate = "create"
+	QueueList   = "list"
+	QueueShow   = "show"
+	QueueRemove = "remove"
+	QueuePut    = "put"
+	QueuePeek   = "peek" // the oldest message, which stays
+	QueueTake   = "take" // removes the messages up to a number
+)
+
+// Limits of what people put into a queue and take out of one by hand, in bytes.
+const (
+	MaxQueuePut  = 64 << 10
+	MaxQueuePeek = 256 << 10
+)
+
+// QueueAsk is the body of AskQueue.
+type QueueAsk struct {
+	Do       string             `json:"do"`
+	Queue    transfer.QueueName `json:"queue,omitempty"`
+	MaxBytes int64              `json:"max_bytes,omitempty"`
+	Replicas int                `json:"replicas,omitempty"`
+	Group    string             `json:"group,omitempty"`
+	Last     bool               `json:"last,omitempty"`
+	Data     []byte             `json:"data,omitempty"`
+	Mark     string             `json:"mark,omitempty"`
+	Number   uint64             `json:"number,omitempty"`
+}
+
+func (a *QueueAsk) check() string {
+	return broken(
+		rule{"nothing to do", a.Do != "" && len(a.Do) <= maxName},
+		rule{"no queue", a.Queue != "" || a.Do == QueueList},
+		rule{"numbers out of their range", within(a.MaxBytes, 0, MaxSize) && within(a.Replicas, 0, 5)},
+		rule{"a group that is none", a.Group == "" || transfer.CheckGroup(a.Group) == nil},
+		rule{"a message that is too large", len(a.Data) <= MaxQueuePut},
+		rule{"a mark that is too long", len(a.Mark) <= maxName})
+}
+
+// QueueAnswer is the body of what answers AskQueue.
+type QueueAnswer struct {
+	Queues  []QueueView   `json:"queues,omitempty"`
+	Message *QueueMessage `json:"message,omitempty"` // of a peek; none: the queue is empty
+	Data    []byte        `json:"data,omitempty"`
+	Number  uint64        `json:"number,omitempty"` // of a put
+}
