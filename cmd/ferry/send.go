@@ -58,6 +58,7 @@ type fileFlags struct {
 type boundFlags struct {
 	limit, maxSize string
 	maxFiles       int64
+	together       bool
 }
 
 // flowFlags are the flow-control settings of a transfer.
@@ -133,7 +134,7 @@ Result codes: 0 success, 20 partial success, 40 failed, 41 cancelled, 42 not sta
   ferry send --mode text --to-encoding IBM-1047 ALPHA:list.txt BETA:LIST`
 	inGroups(c, []flagGroup{
 		{"What is sent", []string{"recursive", "files-from", "min-file-size", "max-file-size", "min-age", "max-age", "max-files", "max-size", "delete-source", "dry-run", "to-xml"}},
-		{"Where it goes", []string{"also-to", "network", "if-exists"}},
+		{"Where it goes", []string{"also-to", "network", "if-exists", "together"}},
 		{"Before and after", []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
 		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
 		{"Integrity", []string{"checksum", "durability"}},
@@ -162,6 +163,7 @@ func (f *sendFlags) addRequest(fl *pflag.FlagSet) {
 	fl.Int64Var(&f.maxFiles, "max-files", 0, "send nothing if there are more files than that; 0: any number")
 	fl.StringVar(&f.maxSize, "max-size", "", "send nothing if the files have more bytes than that, as 10G; 0: any number")
 	f.choiceFlags.add(fl)
+	fl.BoolVar(&f.together, "together", false, "all files get their names at the destination, or none does: they are kept under temporary names until the last one is there")
 	fl.IntVar(&f.priority, "priority", 0, "0 to 9; 9 goes first")
 	fl.StringVar(&f.job, "job", "", "a name for people, kept on record")
 	fl.StringArrayVar(&f.meta, "meta", nil, "K=V, kept on record; may be repeated")
@@ -414,7 +416,7 @@ func (f *sendFlags) request(args []string, stdin io.Reader) (q *transfer.Request
 
 // bounds reads the flags that bound the transfer.
 func (f *sendFlags) bounds(q *transfer.Request) (err error) {
-	q.MaxFiles = f.maxFiles
+	q.MaxFiles, q.Together = f.maxFiles, f.together
 	if f.maxSize != "" {
 		n, err := transfer.ParseSize(f.maxSize)
 		if err != nil {

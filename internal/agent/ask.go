@@ -219,7 +219,7 @@ func (a *answers) preview(principal string, q *transfer.Request) (*wire.Preview,
 			p.Files++
 			p.Bytes += it.Size
 		}
-		if err := sender.TooMuch(q, p.Files, p.Bytes); err != nil {
+		if err := sender.TooMuch(q, p.Items, p.Files, p.Bytes); err != nil {
 			return err
 		}
 		if size += 200 + 3*(len(it.Source)+len(it.Name)); len(p.List) < previewItems && size < 512<<10 {

@@ -188,6 +188,9 @@ func (c *Client) Preview(ctx context.Context, q *transfer.Request) (*wire.Previe
 			}
 		}
 	}
+	if err == nil && q.Together && all.Items > transfer.MaxSet {
+		return nil, transfer.Errorf(transfer.KindTooLarge, "there are more than %d files and directories, the most that --together takes; nothing would be sent", transfer.MaxSet)
+	}
 	if err == nil && (q.MaxFiles > 0 && all.Files > q.MaxFiles || q.MaxBytes > 0 && all.Bytes > q.MaxBytes) {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "there are more files, or more bytes in them, than --max-files and --max-size allow; nothing would be sent")
 	}

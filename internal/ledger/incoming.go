@@ -21,9 +21,8 @@ type Incoming struct {
 	Resolution transfer.Resolution `json:"resolution"`
 	Targets    Targets             `json:"targets,omitzero"` // of items with a DEST or options of their own
 	Generations
+	Extent
 	Decided     transfer.ItemSet `json:"decided"`
-	Total       uint64           `json:"total"`
-	HasTotal    bool             `json:"has_total"`
 	Temps       uint64           `json:"temps"` // items below have, or had, temporaries
 	Counts      transfer.Counts  `json:"counts"`
 	Live        bool             `json:"live,omitempty"` // an epoch was open when this was written
@@ -35,6 +34,27 @@ type Incoming struct {
 	EndedAt     time.Duration    `json:"ended_at,omitempty"`
 	Unswept     bool             `json:"unswept,omitempty"` // over, and temporaries may be left
 	Taken       uint64           `json:"taken,omitempty"`   // with stored delivery: number of the epoch's last message of which all is safe or decided
+}
+
+// An Extent is how many items a transfer has, and how far it is with those that arrive
+// together.
+type Extent struct {
+	Total    uint64 `json:"total"`
+	HasTotal bool   `json:"has_total"`
+	Set      Set    `json:"set,omitzero"` // where the request says Together
+}
+
+// A Set is what has become of items that are to get their names together. Before either is
+// set, none of them is decided.
+type Set struct {
+	Failed     *transfer.Error `json:"failed,omitempty"`     // why none gets its name; nil: nothing has failed
+	Committing bool            `json:"committing,omitempty"` // all were COMMITTING at once; what fails since then fails alone
+}
+
+// Gathers reports whether the transfer's items are to get their names together, and have not
+// come to that yet.
+func (in *Incoming) Gathers() bool {
+	return in.Request.Together && in.Set.Failed == nil && !in.Set.Committing
 }
 
 // Generations name the temporaries of a transfer.

@@ -44,13 +44,17 @@ import (
 // The partials are closed in any case, except that a ctx that is over before
 // anything was done leaves them alone.
 //
+// Where the group is one of items that are to have their names together, what step 3
+// would refuse is looked at before step 1, too, and what fails by step 2 fails all: see
+// set.go. An error before step 2 that is no *SyncError leaves the temporaries.
+//
 // With durability process the syncs are left out and the order is kept.
 func (l *Landing) Commit(ctx context.Context, group []place.Pending) (done []transfer.Outcome, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 
-	c := &commit{l: l}
+	c := &commit{l: l, together: oneSet(group)}
 	defer c.release()
 	for i := range group {
 		c.add(&group[i])
@@ -60,10 +64,21 @@ func (l *Landing) Commit(ctx context.Context, group []place.Pending) (done []tra
 	if c.short != nil {
 		return nil, c.short
 	}
+	if err := c.checkSet(); err != nil {
+		return nil, err
+	}
+	c.failTogether()
 	if err := c.secure(); err != nil {
 		c.discard()
 		return nil, &place.SyncError{Items: c.files(), Err: err}
 	}
+	if c.together {
+		if err := c.againTogether(); err != nil {
+			return nil, err
+		}
+	}
+	c.failTogether()
+	clear(c.looks) // they are looked up once more when all is durable
 
 	if intents := c.intents(); len(intents) > 0 && !failpoint.Planted("no-committing") {
 		if err := l.cfg.Journal.Committing(intents); err != nil {
@@ -84,6 +99,8 @@ type commit struct {
 	looks map[*held]error    // what stands has said of each directory
 	names map[string]bool    // that items of the group are to get, where each takes a free one
 	short error              // what the host is short of, so that the group must wait
+
+	together bool // none gets its name before the others can have theirs
 }
 
 // A work is one item of a group.

@@ -105,6 +105,7 @@ func own(q *transfer.Request) map[string]string {
 	add("max-file-size", size(q.Filter.MaxSize), "0")
 	add("min-age", q.Filter.MinAge.String(), "0s")
 	add("max-age", q.Filter.MaxAge.String(), "0s")
+	add("together", strconv.FormatBool(q.Together), "false")
 	number("chunk-size", q.Settings.ChunkSize)
 	number("window", q.Settings.WindowSize)
 	number("frame", q.Settings.FrameSize)

@@ -213,6 +213,9 @@ type Pending struct {
 	Mode    uint32
 	Mtime   int64
 	Name    transfer.Path
+	// Together says that no item of the group is to have its name unless all can: where one
+	// fails before Journal.Committing, all do.
+	Together bool
 }
 
 // A SyncError says that a group could not be made durable, or that there was no

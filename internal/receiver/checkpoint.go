@@ -216,7 +216,7 @@ const keepFrom = 1 << 20
 func (w *writer) settleOpen(keep bool) {
 	w.awaitCheckpoint()
 	for _, c := range append([]*file(nil), w.files.held...) {
-		if c.torn() || c.safe == 0 && c.offset() < keepFrom { // it goes on from its last safe point, in a new process's way
+		if c.torn() || c.safe == 0 && (c.offset() == 0 || c.complete == nil && c.offset() < keepFrom) { // it goes on from its last safe point, in a new process's way
 			w.drop(c, c.safe == 0)
 		}
 	}
@@ -225,8 +225,8 @@ func (w *writer) settleOpen(keep bool) {
 		w.drop(c, c.safe == 0)
 	}
 
-	for _, c := range w.files.unsafe() {
-		files := w.checked([]*file{c})
+	for _, batch := range batches(w.files.unsafe()) {
+		files := w.checked(batch)
 		if len(files) == 0 {
 			continue
 		}
@@ -249,6 +249,23 @@ func (w *writer) settleOpen(keep bool) {
 	for _, c := range w.files.all() {
 		w.drop(c, false)
 	}
+}
+
+// batches are the files that are made safe at once: those of a set that are complete, which may
+// be many, and each of the others by itself.
+func batches(files []*file) (all [][]*file) {
+	var complete []*file
+	for _, c := range files {
+		if c.complete != nil {
+			complete = append(complete, c)
+		} else {
+			all = append(all, []*file{c})
+		}
+	}
+	if len(complete) > 0 {
+		all = append(all, complete)
+	}
+	return all
 }
 
 // progressed resets the count of crashes: the transfer is not what crashes the

@@ -84,6 +84,9 @@ type committer struct {
 // at most; the next one gathers meanwhile.
 func (cm *committer) handOver() {
 	cm.grp.due = zeroTime
+	if cm.gathers() && !cm.grp.whole {
+		return
+	}
 	if cm.grp.running != nil || len(cm.grp.items) == 0 {
 		if !cm.grp.idle() && len(cm.grp.items) > 0 {
 			cm.grp.due = cm.r.cfg.Clock.Now().Add(groupWait)
@@ -114,10 +117,13 @@ func guarded(work func() error) (err error) {
 	return work()
 }
 
-// drain commits everything that is complete and waits for it.
+// drain commits everything that is complete and waits for it. What is to be named together
+// stays while something of it is missing.
 func (cm *committer) drain() {
 	for !cm.grp.idle() {
-		cm.handOver()
+		if cm.handOver(); cm.grp.running == nil {
+			return
+		}
 		cm.committed(<-cm.grp.running)
 	}
 }
@@ -170,7 +176,7 @@ func (cm *committer) sweepFailed(group []ending) {
 func (cm *committer) committed(c committed) {
 	cm.unsafe -= cm.grp.over(c)
 	for range c.group {
-		<-cm.r.open
+		cm.givePlace()
 	}
 	if err := cm.load(); err != nil {
 		cm.log.Error("cannot read the ledger", "error", err)
@@ -264,7 +270,7 @@ func (cm *committer) beginAgain(c committed, again *place.AgainError) {
 		for n := range c.group {
 			if o := c.group[n].pending.Outcome; o.Item == a.Item {
 				o.Err = a.Err
-				if err := cm.decide(o); err != nil {
+				if err := cm.failAlone(o); err != nil {
 					cm.log.Error("cannot write the ledger", "error", err)
 				}
 			}
@@ -285,6 +291,17 @@ func (cm *committer) meddled(a place.Again) bool {
 	}
 	delete(cm.touched, a.Item)
 	return true
+}
+
+// failAlone decides an item that fails outside a group. If its set has yet to be named, that is
+// over before.
+func (cm *committer) failAlone(o transfer.Outcome) error {
+	if cm.gathers() {
+		if err := (ofSet{cm.record}).noteBroken(transfer.SetFailed(o.Path, o.Err)); err != nil {
+			return err
+		}
+	}
+	return cm.decide(o)
 }
 
 // decide records the outcome of one item and offers it.

@@ -106,12 +106,12 @@ func TestGroupsEnd(t *testing.T) {
 			o := []transfer.Outcome{pend[0].Outcome}
 			return o, (*journal)(i.record).Committed(o)
 		}}
-		r.open <- struct{}{}
+		r.places.take(time.Now())
 		i.com.unsafe = 70
 		i.com.grp.add(ending{pending: place.Pending{Part: part{gone: &gone}, Outcome: transfer.Outcome{Type: transfer.ItemFile, Path: "/b/a", Size: 70}}, size: 30, safe: 40})
 		i.com.drain()
-		if i.com.unsafe != 40 || len(r.open) != 0 || !i.com.grp.idle() {
-			t.Errorf("%s: %d bytes are unsafe, %d places are taken, idle %v", c.name, i.com.unsafe, len(r.open), i.com.grp.idle())
+		if i.com.unsafe != 40 || r.places.single != 0 || !i.com.grp.idle() {
+			t.Errorf("%s: %d bytes are unsafe, %d places are taken, idle %v", c.name, i.com.unsafe, r.places.single, i.com.grp.idle())
 		}
 		stop := transfer.KindNone
 		if i.ep.stop != nil {
@@ -159,7 +159,7 @@ func TestTheLastGroupIsTold(t *testing.T) {
 		o := []transfer.Outcome{pend[0].Outcome}
 		return o, (*journal)(i.record).Committed(o)
 	}}
-	r.open <- struct{}{}
+	r.places.take(time.Now())
 	i.com.grp.add(ending{pending: place.Pending{Part: part{gone: &gone}, Outcome: transfer.Outcome{Type: transfer.ItemFile, Path: "/b/a"}}})
 	i.com.handOver()
 	r.ended(i)

@@ -302,7 +302,7 @@ func (w *writer) finishConverting(c *file) (ok bool, err error) {
 // goOn makes ready for what the source will say of an item that goes on in this
 // process: where an earlier one began it, that is about what comes from here on.
 func (c *file) goOn() {
-	c.ended, c.earlier, c.summed, c.said, c.tail = false, false, false, "", ""
+	c.ended, c.earlier, c.summed, c.said, c.tail, c.complete = false, false, false, "", "", nil
 	if c.run.Rebased() {
 		c.run = c.run.Rebase()
 	}

@@ -92,8 +92,9 @@ func (i *incoming) closeEpoch() {
 	i.box.shut()
 	for _, e := range i.com.grp.drop() {
 		e.leave()
-		<-i.r.open
+		i.givePlace()
 	}
+	i.dropPlaces()
 
 	i.com.unsafe = 0
 	if i.to.landed != nil {

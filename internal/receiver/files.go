@@ -18,11 +18,12 @@ type file struct {
 	conv    *converting       // nil: what comes is written
 	written *transfer.Written // once conv has ended and has changed anything
 
-	ended      bool   // all bytes are here
-	earlier    bool   // they were before this epoch
-	summed     bool   // the source has said its digest
-	said, tail string // of the file, and of what it sent since a resume
-	checking   bool   // a checkpoint of it is under way
+	ended      bool    // all bytes are here
+	earlier    bool    // they were before this epoch
+	summed     bool    // the source has said its digest
+	said, tail string  // of the file, and of what it sent since a resume
+	checking   bool    // a checkpoint of it is under way
+	complete   *ending // its digests agree, and it waits for the rest of its set; nil: not
 }
 
 // files are those of an incoming transfer that have begun and are neither in a group nor

@@ -48,11 +48,7 @@ func (w *writer) ending() bool { return w.ep.ending() || w.r.ctx.Err() != nil }
 func (w *writer) frame(f *wire.Frame) error {
 	switch f.Type {
 	case wire.FrameLast:
-		if f.Item < w.rec.Decided.Below() || w.rec.HasTotal && f.Item != w.rec.Total {
-			return fmt.Errorf("%w: it says that there are %d items", errOffset, f.Item)
-		}
-		w.total = &f.Item
-		return nil
+		return (setWriter{w}).number(f.Item)
 	case wire.FrameBegin:
 		return w.beginItem(f)
 	}
@@ -63,8 +59,8 @@ func (w *writer) frame(f *wire.Frame) error {
 
 	switch f.Type {
 	case wire.FrameFail:
-		if !w.rec.Decided.Fits(f.Item) {
-			return fmt.Errorf("%w: item %d is too far ahead", errOffset, f.Item)
+		if err := fits(w, f.Item); err != nil {
+			return err
 		}
 		e := ending{pending: place.Pending{Outcome: transfer.Outcome{Item: f.Item, Type: transfer.ItemBad, Path: f.Source, Source: f.Source, Err: f.Fail}}}
 		e.left, e.safe = w.setAside(w.files.of(f.Item))
@@ -109,8 +105,8 @@ func (w *writer) beginItem(f *wire.Frame) error {
 		return nil
 	}
 
-	if !w.rec.Decided.Fits(f.Item) {
-		return fmt.Errorf("%w: item %d is too far ahead", errOffset, f.Item)
+	if err := fits(w, f.Item); err != nil {
+		return err
 	}
 
 	c := w.files.of(f.Item)
@@ -125,6 +121,9 @@ func (w *writer) beginItem(f *wire.Frame) error {
 	}
 
 	w.drop(c, true)
+	if why := (ofSet{w.record}).brokenFor(b); why != nil {
+		return w.doomed(f.Item, b, why)
+	}
 	d, err := w.to.at(b.To)
 	if err == errOffset {
 		return fmt.Errorf("%w: item %d begins for target %d, which is not known", errOffset, f.Item, b.To)
@@ -179,7 +178,7 @@ func (w *writer) beginItem(f *wire.Frame) error {
 		return nil
 	}
 
-	<-w.r.open
+	w.givePlace()
 	if transfer.KindOf(err) == transfer.KindNoSpace {
 		w.com.short = shortage{max(b.Size-b.Offset, 1), d.landing.Path(b.Name)}
 		return err
@@ -218,10 +217,8 @@ func (w *writer) takeOpen() bool {
 		return false
 	}
 
-	select {
-	case w.r.open <- struct{}{}:
+	if ok, _ := w.takePlace(); ok {
 		return true
-	default:
 	}
 
 	for {
@@ -231,9 +228,12 @@ func (w *writer) takeOpen() bool {
 			return false
 		}
 		w.tell()
-		select {
-		case w.r.open <- struct{}{}:
+		ok, free := w.takePlace()
+		if ok {
 			return true
+		}
+		select {
+		case <-free:
 		case <-w.wake: // a digest may have ended
 		case c := <-w.cp.running: // of files that wait for that to join the group
 			w.checkpointed(c)
@@ -348,6 +348,9 @@ func (w *writer) failed(item uint64, b *wire.Begin, err *transfer.Error, left pl
 }
 
 func (w *writer) addEnding(e ending) error {
+	if err := (setWriter{w}).ending(&e); err != nil {
+		return err
+	}
 	if e.pending.Outcome.Err != nil && e.left == nil {
 		e.stale = w.staleOf(e.pending.Outcome.Item)
 	}
@@ -377,7 +380,7 @@ func (w *writer) drop(c *file, remove bool) {
 		w.log.Warn("cannot release temporary file", "item", c.item, "error", err)
 	}
 
-	<-w.r.open
+	w.givePlace()
 }
 
 // setAside lets go of a file, if it is not nil, because its item fails. Its temporary

@@ -9,6 +9,7 @@ type group struct {
 	size  int64           // bytes of them beyond their safe points
 	due   time.Time       // when they are committed at the latest; zero: nothing gathers, or that was not decided
 	ended map[uint64]bool // items that gather or are being committed
+	whole bool            // they are all of a set
 
 	running     chan committed // of those that are being committed; nil: none
 	runningSize int64
@@ -26,7 +27,7 @@ func (g *group) take() ([]ending, chan<- committed) {
 	items := g.items
 	done := make(chan committed, 1)
 	g.running, g.runningSize = done, g.size
-	g.items, g.size = nil, 0
+	g.items, g.size, g.whole = nil, 0, false
 	return items, done
 }
 
@@ -43,7 +44,7 @@ func (g *group) over(c committed) (size int64) {
 // drop gives what has gathered up.
 func (g *group) drop() (items []ending) {
 	items = g.items
-	g.items, g.size, g.due = nil, 0, zeroTime
+	g.items, g.size, g.whole, g.due = nil, 0, false, zeroTime
 	clear(g.ended)
 	return items
 }

@@ -14,9 +14,22 @@ import (
 type journal record
 
 // Committing records what is about to be renamed.
+// With those of a set it records that all of them are: what fails from here on fails alone.
 func (j *journal) Committing(intents []transfer.Intent) error {
-	return j.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.PutIntents(j.id, intents) })
+	return j.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		if err := t.PutIntents(j.id, intents); err != nil || !j.facts.together {
+			return err
+		}
+		rec, err := t.Incoming(j.id)
+		if err != nil || rec == nil {
+			return errors.Join(err, errGone)
+		}
+		rec.Set.Committing = true
+		return t.PutIncoming(rec)
+	})
 }
+
+var errGone = errors.New("the transfer's record is gone")
 
 // Again makes the ledger forget what it has of items that begin again.
 func (j *journal) Again(items []uint64) error {
@@ -36,7 +49,7 @@ func (j *journal) Committed(outcomes []transfer.Outcome) error {
 	return j.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		rec, err := t.Incoming(j.id)
 		if err != nil || rec == nil {
-			return errors.Join(err, errors.New("the transfer's record is gone"))
+			return errors.Join(err, errGone)
 		}
 		var fresh []transfer.Outcome
 		for n := range outcomes {

@@ -251,6 +251,10 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 		}
 	}
 
+	if of := (ofSet{i.record}); of.lacksPlaces() {
+		return of.noPlaces(), 1
+	}
+
 	it := waiter{i.id, i.from, i.r.cfg.Clock.Now()}
 	place, gave := i.r.slots.admit(it)
 	if gave {

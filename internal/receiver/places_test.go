@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"ferry/internal/clock"
 	"ferry/internal/digest"
@@ -20,8 +21,8 @@ func TestCheckpointEndsWhileAPlaceIsWaitedFor(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		log := slog.New(slog.DiscardHandler)
-		r := &Receiver{ctx: ctx, open: make(chan struct{}, 1), cfg: Config{Clock: clock.System, Places: 1, Slots: 1, Log: log}}
-		r.open <- struct{}{}
+		r := &Receiver{ctx: ctx, places: newPlaces(1), cfg: Config{Clock: clock.System, Places: 1, Slots: 1, Log: log}}
+		r.places.take(time.Now())
 		i := r.newActor(transfer.ID{1}, "ALPHA")
 		i.rec = &ledger.Incoming{}
 		i.ep.live = true
@@ -42,8 +43,8 @@ func TestCheckpointEndsWhileAPlaceIsWaitedFor(t *testing.T) {
 // While a place is waited for, the source hears what is decided, and which bytes are safe.
 func TestNewsIsToldWhileAPlaceIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &Receiver{ctx: t.Context(), open: make(chan struct{}, 1), cfg: Config{Clock: clock.System, Places: 1, Slots: 1, Log: slog.New(slog.DiscardHandler)}}
-		r.open <- struct{}{}
+		r := &Receiver{ctx: t.Context(), places: newPlaces(1), cfg: Config{Clock: clock.System, Places: 1, Slots: 1, Log: slog.New(slog.DiscardHandler)}}
+		r.places.take(time.Now())
 		i := r.newActor(transfer.ID{1}, "ALPHA")
 		i.rec = &ledger.Incoming{State: transfer.Receiving}
 		i.ep.live, i.com.news = true, true
@@ -60,7 +61,7 @@ func TestNewsIsToldWhileAPlaceIsWaitedFor(t *testing.T) {
 		if told != 1 {
 			t.Errorf("while it waits it has told %d times", told)
 		}
-		<-r.open
+		r.places.give(time.Now())
 		if !<-took {
 			t.Error("it has no place")
 		}

@@ -127,8 +127,8 @@ type Receiver struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
-	unswept atomic.Bool   // there may be records that are unswept
-	open    chan struct{} // a token for each item that is begun and undecided
+	unswept atomic.Bool // there may be records that are unswept
+	places  *places
 	asking  chan struct{} // a token for each question to a source
 	decoder compress.Decoder
 	chunks  sync.Pool // *[]byte: memory of restored chunks
@@ -153,7 +153,7 @@ func New(cfg Config) *Receiver {
 		cfg.Quiet = quiet.New(cfg.Log, cfg.Clock.Now)
 	}
 	return &Receiver{speakers: newSpeakers(), cfg: cfg, ctx: ctx, cancel: cancel, actors: map[transfer.ID]*incoming{}, spoke: map[transfer.AgentName]time.Time{},
-		calls: newUnderWay(), slots: newSlots(cfg.Slots), asking: make(chan struct{}, asksAtOnce), open: make(chan struct{}, cfg.Places)}
+		calls: newUnderWay(), slots: newSlots(cfg.Slots), asking: make(chan struct{}, asksAtOnce), places: newPlaces(cfg.Places)}
 }
 
 // groupItems is how many items close a group: where there are few places, no

@@ -25,6 +25,7 @@ type record struct {
 	adopted bool                   // from the ledger: an earlier process, or an earlier actor, began it
 	dirs    map[transfer.Path]bool // noted in the ledger (R23)
 	pointed map[uint64]bool        // items of which the ledger may have a resume point
+	set     setState
 }
 
 // facts are what the background needs to know of a transfer.
@@ -33,6 +34,7 @@ type facts struct {
 	principal  string
 	originator transfer.Originator
 	durable    bool
+	together   bool
 }
 
 // know takes the record in; the facts are taken once.
@@ -40,7 +42,7 @@ func (rc *record) know(rec *ledger.Incoming) {
 	rc.rec = rec
 	if rec != nil && rc.facts == nil {
 		q := &rec.Request
-		rc.facts = &facts{q.Job, rec.Principal, q.Originator, q.Durable()}
+		rc.facts = &facts{q.Job, rec.Principal, q.Originator, q.Durable(), q.Together}
 	}
 }
 

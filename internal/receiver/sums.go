@@ -56,12 +56,13 @@ func (w *writer) settleSums() {
 			n++
 		}
 	}
+	(setWriter{w}).gather()
 }
 
 // settleSum lets a file join the group if its digests are complete and agree, and
 // fails it if they do not.
 func (w *writer) settleSum(c *file) error {
-	if !c.summed || c.checking || !c.run.Ready() {
+	if !c.summed || c.checking || c.complete != nil || !c.run.Ready() {
 		return nil
 	}
 	if err := c.run.Err(); err != nil {
@@ -99,6 +100,10 @@ func (w *writer) settleSum(c *file) error {
 		return w.doom(c, transfer.Errorf(transfer.KindDigest, "%s arrived as %s, and the source read %s", o.Path, o.Digest, c.said))
 	}
 
+	if w.gathers() {
+		c.complete = &e
+		return nil
+	}
 	w.files.unlist(c)
 	return w.addEnding(e)
 }

@@ -43,11 +43,17 @@ type pump struct {
 	asked    *asked
 	task     task // of the item that is being sent
 
-	starved bool // credit was waited for since the last message
-	idle    bool // nothing follows for now: the next message asks for an acknowledgement
+	signs
+	none *transfer.Error // why no file of a set is sent; nil: they are, or it is no set
 
 	credit credit
 	out    atomic.Pointer[flow.Flight] // way.flight, once the lane is open
+}
+
+// signs go with the next message.
+type signs struct {
+	starved bool // credit was waited for since the last message
+	idle    bool // nothing follows for now: the message asks for an acknowledgement
 }
 
 // A way is how the messages of an epoch travel.
@@ -159,6 +165,9 @@ func (p *pump) run(resume transfer.Resume) error {
 
 	journal := p.items.journal()
 	if err := p.guard(journal); err != nil {
+		return err
+	}
+	if err := announce(p, journal); err != nil {
 		return err
 	}
 
@@ -276,7 +285,7 @@ func (p *pump) letGo() {
 // guard waits for the end of the walk where a request says how much it may be at most.
 func (p *pump) guard(j *ledger.Journal) error {
 	q := &p.rec.read().Request
-	if q.MaxFiles == 0 && q.MaxBytes == 0 {
+	if q.MaxFiles == 0 && q.MaxBytes == 0 && !q.Together {
 		return nil
 	}
 	return p.await(func() bool { return j.Totals().Ended }, nil)
@@ -363,6 +372,9 @@ func (p *pump) item(n uint64, it transfer.Item) error {
 	}
 
 	p.sent.begin(n, it, &p.task)
+	if p.none != nil && it.Err == nil {
+		return p.fail(n, it, transfer.OfSet(it.Source, p.none))
+	}
 	switch it.Type {
 	case transfer.ItemBad:
 		return p.fail(n, it, it.Err)

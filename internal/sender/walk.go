@@ -43,11 +43,14 @@ type GuardError struct{ err *transfer.Error }
 func (e *GuardError) Error() string { return e.err.Error() }
 func (e *GuardError) Unwrap() error { return e.err }
 
-// TooMuch is a *GuardError, of KindTooLarge, of a walk that finds more files, or more
-// bytes in them, than the request allows; nil otherwise.
-func TooMuch(q *transfer.Request, files, bytes int64) error {
+// TooMuch is a *GuardError, of KindTooLarge, of a walk that finds more items, more files, or
+// more bytes in them, than the request allows; nil otherwise.
+func TooMuch(q *transfer.Request, items, files, bytes int64) error {
 	var err *transfer.Error
 	switch {
+	case q.Together && items > transfer.MaxSet:
+		err = transfer.Errorf(transfer.KindTooLarge, "there are more than %d files and directories, the most that --together takes; nothing was sent", transfer.MaxSet).
+			WithHint("send them in several transfers, or without --together")
 	case q.MaxFiles > 0 && files > q.MaxFiles:
 		err = transfer.Errorf(transfer.KindTooLarge, "there are more than %d files, the most that --max-files allows; nothing was sent", q.MaxFiles)
 	case q.MaxBytes > 0 && bytes > q.MaxBytes:
@@ -78,10 +81,11 @@ func (c *Config) walkItems(ctx context.Context, rec *ledger.Source, j *ledger.Jo
 		if err := j.Append(it); err != nil {
 			return err
 		}
+		found.Items++
 		if it.Type == transfer.ItemFile {
 			found.Files, found.Bytes = found.Files+1, found.Bytes+it.Size
 		}
-		if err := TooMuch(&rec.Request, found.Files, found.Bytes); err != nil {
+		if err := TooMuch(&rec.Request, found.Items, found.Files, found.Bytes); err != nil {
 			return err
 		}
 		unsynced++

@@ -57,6 +57,7 @@ const (
 	KindProgram                  // transfer: a program that was to run before it or after it failed
 	KindTrigger                  // transfer: not started, for a trigger was not met
 	KindDocument                 // request refused: XML of MQ MFT that is no such request
+	KindTogether                 // item: it was to arrive together with others, and one of them failed
 )
 
 var kindNames = [...]string{
@@ -65,7 +66,7 @@ var kindNames = [...]string{
 	"unreachable", "no-space", "clock", "conflict", "parked", "cancelled", "recovery-timeout",
 	"unknown-outcome", "too-large", "version", "not-built", "not-found", "already-ending",
 	"timeout", "agent-alive", "unmappable", "malformed", "moved-away", "skipped", "no-root", "in-use", "denied",
-	"program", "trigger", "document",
+	"program", "trigger", "document", "together",
 }
 
 func (k Kind) String() string {
@@ -133,7 +134,7 @@ func (k Kind) Code() int {
 	case KindUnknownAgent, KindUnreachable:
 		return CodeUnreachable
 	case KindOutsideRoot, KindMissing, KindUnreadable, KindExists, KindDigest, KindChanging,
-		KindWrongType, KindUnwritable, KindLost, KindUnmappable, KindMalformed, KindMoved, KindSkipped, KindProgram:
+		KindWrongType, KindUnwritable, KindLost, KindUnmappable, KindMalformed, KindMoved, KindSkipped, KindProgram, KindTogether:
 		return CodeNothing
 	case KindClock, KindConflict, KindParked, KindAlive:
 		return CodeParked

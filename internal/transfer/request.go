@@ -213,6 +213,9 @@ func (r *Request) Check() error {
 	if err := r.checkStored(); err != nil {
 		return err
 	}
+	if err := r.checkTogether(); err != nil {
+		return err
+	}
 	if err := r.checkPrograms(); err != nil {
 		return err
 	}

@@ -7,12 +7,13 @@ import (
 )
 
 // Terms are what a request says of its files as a whole: which of those that are found are
-// taken, how many there may be, and how fast they go. A retry has those of the transfer that
+// taken, how many there may be, how fast they go, and whether one lands without the others. A retry has those of the transfer that
 // it repeats.
 type Terms struct {
 	Rate     int64  `json:"rate,omitempty"`      // bytes a second, MinRate or more; 0: as fast as can be
 	MaxFiles int64  `json:"max_files,omitempty"` // with more files nothing is sent; 0: any number
 	MaxBytes int64  `json:"max_bytes,omitempty"` // the same of all of their bytes
+	Together bool   `json:"together,omitempty"`  // all items get their names, or none: see MaxSet
 	Filter   Filter `json:"filter,omitzero"`
 }
 

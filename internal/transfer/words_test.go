@@ -321,6 +321,7 @@ const goldenKinds = `0 none 0
 36 program 40
 37 trigger 42
 38 document 43
+39 together 40
 `
 
 func TestKinds(t *testing.T) {

@@ -115,7 +115,7 @@
 //	4 END    u size
 //	5 FAIL   1 kind  t text  t source path   it cannot be sent
 //	6 SKIP   the sender leaves off: the receiver has decided the item
-//	7 LAST   the item is the number of items in the whole transfer
+//	7 LAST   the item is the number of items in the whole transfer; the last frame, and of a set the first one, too
 //	8 CDATA  u offset  u plain length  1 format (1: s2, 2: zstd)  t compressed bytes
 //	9 SUM    the file's digest as t METHOD, t bytes; empty METHOD: t the digest as text (empty:
 //	         none)  t XXH3-128 in hex of the bytes since a resume; empty but for content that may

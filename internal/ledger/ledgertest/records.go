@@ -123,7 +123,7 @@ func recordsRoundTrip(t *testing.T, p *Place) {
 	s.Resolution = &transfer.Resolution{Base: "/\xff", Into: true}
 	s.Decided.Add(0)
 	s.Decided.Add(7)
-	in := &ledger.Incoming{Request: transfer.Request{ID: id(1)}, From: "aa", State: transfer.Receiving, Epoch: 5, Total: 8, HasTotal: true, Temps: 256}
+	in := &ledger.Incoming{Request: transfer.Request{ID: id(1)}, From: "aa", State: transfer.Receiving, Epoch: 5, Extent: ledger.Extent{Total: 8, HasTotal: true}, Temps: 256}
 	pt := &ledger.Checkpoint{Point: transfer.Point{Item: 7, Source: 10}, Place: []byte("somewhere"), Name: "\xfe", Durable: true}
 	must(t, l.Update(func(tx *ledger.Tx) error {
 		return errors.Join(tx.PutSource(s), tx.PutIncoming(in), tx.PutItem(id(1), 7, ledger.Item{Point: pt}),

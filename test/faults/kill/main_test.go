@@ -48,6 +48,10 @@ var shapes = []shape{
 	{"replace", network.Job{Count: 40, Size: 60 * kib, Replace: true}},
 }
 
+// together is work whose files get their names together: with a kill at any point none of them
+// has its name, or all do in the end.
+var together = shape{"together", network.Job{Count: 60, Size: 100 * kib, Flags: []string{"--together"}}}
+
 // records is a fifth kind, for what only record files meet: their attributes come
 // to lie beside them. Records of one byte need no padding: the bytes stay those of the
 // source.

@@ -27,6 +27,7 @@ const (
 	takingOver            // only an instance that takes over from another one; see TestCampaignTakeover
 	onDuty                // only an agent that has a monitor, a schedule, a job or a template
 	calling               // only a transfer with triggers or programs; see TestCampaignKillPrograms
+	failing               // only a set of which an item fails
 )
 
 // A point is a failpoint, and who meets it.
@@ -126,6 +127,8 @@ var special = map[string]point{
 	"job.before_settle":        {way: onDuty},
 	"job.after_settle":         {way: onDuty},
 	"job.after_last":           {way: onDuty},
+	"receiver.set_complete":    {shapes: []string{together.name}, once: true},
+	"receiver.set_failed":      {way: failing},
 }
 
 // A plan is one case: a point that is to be met in one kind of work.
@@ -164,11 +167,11 @@ func plans(t testing.TB) (all []plan) {
 		}
 		for _, who := range byPrefix[prefix] {
 			p := special[name]
-			if p.way == takingOver || p.way == onDuty || p.way == calling {
+			if p.way == takingOver || p.way == onDuty || p.way == calling || p.way == failing {
 				continue
 			}
 			p.name, p.who = name, who
-			for n, s := range slices.Concat(shapes, []shape{records, listed}) {
+			for n, s := range slices.Concat(shapes, []shape{records, listed, together}) {
 				if p.shapes == nil && n < len(shapes) || slices.Contains(p.shapes, s.name) {
 					all = append(all, plan{p, s})
 				}

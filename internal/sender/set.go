@@ -1,0 +1,33 @@
+package sender
+
+import (
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+)
+
+// announce says how many items a set has before it sends the first: the destination takes room
+// for all of them or none. Where one of them cannot be sent, no file is read.
+func announce(p *pump, j *ledger.Journal) error {
+	if !p.rec.read().Request.Together {
+		return nil
+	}
+
+	for c := j.Cursor(0); p.none == nil; {
+		_, it, more, _, err := c.Next()
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+		if it.Type == transfer.ItemBad {
+			p.none = transfer.SetFailed(it.Source, it.Err)
+		}
+	}
+
+	if err := p.room(0); err != nil {
+		return err
+	}
+	p.b.Last(uint64(j.Totals().Items))
+	return nil
+}
