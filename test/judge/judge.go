@@ -6,7 +6,8 @@
 //
 //	I1  every accepted transfer has exactly one final state (INV-1); an item
 //	    reported successful is at its destination byte for byte and was
-//	    committed exactly once; one reported failed was never committed (INV-2)
+//	    committed exactly once; one reported failed was never committed (INV-2);
+//	    of a set all items are, or none
 //	I2  no final name ever showed anything but the whole file (INV-3)
 //	I3  a source that is gone is at its destination (INV-4)
 //	I4  a file that came to a source's name later is still there (R28)
@@ -110,6 +111,8 @@ type Transfer struct {
 	// Records is how often each side's audit has each Dest: source, destination.
 	// Nil: not looked at.
 	Records *[2]map[string]int
+	// Together: all of its items were to get their names, or none.
+	Together bool
 }
 
 // Resources are what a process holds.
@@ -196,6 +199,25 @@ func (j *judging) transfer(t *Transfer) {
 			j.say("I1", "transfer %s is successful and its item %q is not", t.ID, it.Dest)
 		}
 		j.item(t, it, ok, known)
+	}
+	if t.Together {
+		j.set(t)
+	}
+}
+
+// set says so where some items of a set have arrived and others have not.
+func (j *judging) set(t *Transfer) {
+	there, missing := "", ""
+	for _, it := range t.Items {
+		now, present := j.f.Destination[it.Dest]
+		if t.Reported[it.Dest] || t.Committed[it.Dest] > 0 || present && now == it.Sum && (it.Replaces == nil || *it.Replaces != it.Sum) {
+			there = it.Dest
+		} else {
+			missing = it.Dest
+		}
+	}
+	if there != "" && missing != "" {
+		j.say("I1", "%q of transfer %s has arrived, and %q has not: they were to arrive together", there, t.ID, missing)
 	}
 }
 

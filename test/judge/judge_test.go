@@ -52,22 +52,29 @@ func TestJudgeFindsEachViolation(t *testing.T) {
 		"success of a failed one": {"I1", func(f *Facts) { delete(f.Transfers[0].Reported, "out/a") }},
 		"lost":                    {"I1", func(f *Facts) { delete(f.Destination, "out/a") }},
 		"mixed":                   {"I1", func(f *Facts) { f.Destination["out/a"] = other }},
-		"committed twice":         {"I1", func(f *Facts) { f.Transfers[0].Committed["out/a"] = 2 }},
-		"never committed":         {"I1", func(f *Facts) { f.Transfers[0].Committed["out/a"] = 0 }},
-		"unasked":                 {"I1", func(f *Facts) { f.Destination["out/c"] = other }},
-		"torn":                    {"I2", func(f *Facts) { f.Torn = []string{"out/a was seen with 0 bytes"} }},
-		"source gone unasked":     {"I3", func(f *Facts) { delete(f.Source, "in/a") }},
-		"source changed":          {"I4", func(f *Facts) { f.Source["in/a"] = other }},
-		"newer file gone":         {"I4", func(f *Facts) { f.Newer["in/b"] = other }},
-		"left over":               {"I5", func(f *Facts) { f.Temporaries = []string{"out/.ferry-x.part"} }},
-		"recorded twice":          {"I6", func(f *Facts) { f.Transfers[0].Records[1]["out/a"] = 2 }},
-		"not recorded":            {"I6", func(f *Facts) { delete(f.Transfers[0].Records[0], "out/b") }},
-		"unsound audit":           {"I6", func(f *Facts) { f.Audit = []string{"record 3 does not verify"} }},
-		"unfinished":              {"I7", func(f *Facts) { f.Unfinished = []string{"T is running"} }},
-		"goroutines":              {"I8", func(f *Facts) { f.After.Goroutines = 100 }},
-		"memory":                  {"I8", func(f *Facts) { f.After.Memory = 300 << 20 }},
-		"canary changed":          {"I9", func(f *Facts) { f.Canary[1] = map[string]Sum{"x": other} }},
-		"canary appeared":         {"I9", func(f *Facts) { f.Canary[1]["y"] = other }},
+		"half of a set": {"I1", func(f *Facts) {
+			t := &f.Transfers[0]
+			t.Together, t.Want, t.Finals = true, []string{"partial"}, []string{"partial"}
+			t.Reported["out/b"], t.Committed["out/b"] = false, 0
+			delete(f.Destination, "out/b")
+			f.Source["in/b"] = t.Items[1].Sum
+		}},
+		"committed twice":     {"I1", func(f *Facts) { f.Transfers[0].Committed["out/a"] = 2 }},
+		"never committed":     {"I1", func(f *Facts) { f.Transfers[0].Committed["out/a"] = 0 }},
+		"unasked":             {"I1", func(f *Facts) { f.Destination["out/c"] = other }},
+		"torn":                {"I2", func(f *Facts) { f.Torn = []string{"out/a was seen with 0 bytes"} }},
+		"source gone unasked": {"I3", func(f *Facts) { delete(f.Source, "in/a") }},
+		"source changed":      {"I4", func(f *Facts) { f.Source["in/a"] = other }},
+		"newer file gone":     {"I4", func(f *Facts) { f.Newer["in/b"] = other }},
+		"left over":           {"I5", func(f *Facts) { f.Temporaries = []string{"out/.ferry-x.part"} }},
+		"recorded twice":      {"I6", func(f *Facts) { f.Transfers[0].Records[1]["out/a"] = 2 }},
+		"not recorded":        {"I6", func(f *Facts) { delete(f.Transfers[0].Records[0], "out/b") }},
+		"unsound audit":       {"I6", func(f *Facts) { f.Audit = []string{"record 3 does not verify"} }},
+		"unfinished":          {"I7", func(f *Facts) { f.Unfinished = []string{"T is running"} }},
+		"goroutines":          {"I8", func(f *Facts) { f.After.Goroutines = 100 }},
+		"memory":              {"I8", func(f *Facts) { f.After.Memory = 300 << 20 }},
+		"canary changed":      {"I9", func(f *Facts) { f.Canary[1] = map[string]Sum{"x": other} }},
+		"canary appeared":     {"I9", func(f *Facts) { f.Canary[1]["y"] = other }},
 	} {
 		f := good()
 		f.Canary[1] = map[string]Sum{"x": f.Canary[1]["x"]}

@@ -54,6 +54,7 @@ var mutants = []mutant{
 	{"no-data-sync", "a file's data is not synced before it is committed", inCommit, "crash-states"},
 	{"no-group-sync", "the sync of a file system that stands for those of a group's files is left out", inCommit, "crash-states"},
 	{"no-directory-sync", "directories are not synced", inCommit, "crash-states"},
+	{"set-in-parts", "files that are to arrive together are committed as they come, and those that can be although one cannot", inCommit, "crash-states"},
 	{"no-committing", "COMMITTING is not recorded before the rename", inCommit, "crash-states"},
 	{"resume-from-size", "a temporary is resumed at its size, not at its recorded point", inCommit, "crash-states"},
 	{"sync-retried", "a sync that failed is tried again on the same file", inCommit, "nth-io"},

@@ -171,7 +171,7 @@ func (a *agent) epoch() (again bool, err error) {
 				continue
 			}
 		}
-		if len(a.group) >= a.w.group {
+		if len(a.group) >= a.w.closes() {
 			if redo, err := a.commit(); err != nil {
 				return false, err
 			} else if redo {
@@ -190,6 +190,10 @@ func (a *agent) epoch() (again bool, err error) {
 func (a *agent) commit() (redo bool, err error) {
 	group := a.group
 	a.group = nil
+	for n := range group {
+		// What is left of a set that was COMMITTING as a whole goes on alone.
+		group[n].Together = a.w.set && len(group) == a.w.items()
+	}
 	_, err = a.land.Commit(context.Background(), group)
 	var failed *place.SyncError
 	if errors.As(err, &failed) && transfer.KindOf(err) != transfer.KindNoSpace {

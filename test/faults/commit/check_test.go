@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"ferry/internal/faulty"
@@ -68,6 +69,42 @@ func (w *work) atCrash(m *faulty.Memory, c *crash) (wrong []string) {
 			wrong = append(wrong, w.pointHolds(m, k, it.Point)...)
 		}
 	}
+	if w.set {
+		wrong = append(wrong, w.setHolds(m, c)...)
+	}
+	return wrong
+}
+
+// setHolds: once a file of a set has its name, all of them are COMMITTING or decided, and each
+// that has no name yet can be given it: nothing is left to fail.
+func (w *work) setHolds(m *faulty.Memory, c *crash) (wrong []string) {
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	named := ""
+	for k, f := range w.files {
+		final := "/dst/" + w.lands(f.name)
+		if content, err := m.ReadFile(final); err == nil && w.whole(k, content) || c.taken[final] > 0 {
+			named = f.name
+		}
+	}
+	if named == "" {
+		return nil
+	}
+	if w.fails {
+		say("I1: %q has its name, and the set fails", named)
+	}
+	for item := range uint64(w.items()) {
+		if it := c.state.Items[item]; it.Intent == nil && it.Outcome == nil {
+			say("I1: %q has its name, and %q of the same set is not COMMITTING", named, w.itemName(int(item)))
+		}
+	}
+	for k, f := range w.files {
+		final := "/dst/" + w.lands(f.name)
+		content, err := m.ReadFile(final)
+		temp, terr := m.ReadFile(w.temporary(k))
+		if !(err == nil && w.whole(k, content)) && !(terr == nil && w.whole(k, temp)) && c.taken[final] == 0 {
+			say("I1: %q has its name, and %q of the same set is nowhere as a whole", named, f.name)
+		}
+	}
 	return wrong
 }
 
@@ -105,7 +142,7 @@ func (a *agent) atEnd(c *crash, failures bool) []string {
 				facts.Temporaries = append(facts.Temporaries, dir+"/"+name)
 				return
 			}
-			if old, ok := w.old[name]; ok && dir == "/dst" && w.exists == transfer.IfExistsRename && old == string(content) {
+			if old, ok := w.old[name]; ok && dir == "/dst" && (w.exists == transfer.IfExistsRename || slices.Contains(w.dirs, name)) && old == string(content) {
 				return // it is there as it was
 			}
 			into[name] = judge.Bytes(content)
@@ -150,6 +187,10 @@ func (a *agent) atEnd(c *crash, failures bool) []string {
 		facts.Newer[at] = judge.Bytes([]byte(newerContent))
 	}
 	t.Finals = []string{string(counts.Ending())}
+	t.Together = w.set && !failures
+	if w.fails {
+		t.Want = []string{string(transfer.Failed)}
+	}
 	if failures {
 		t.Want = []string{string(transfer.Successful), string(transfer.Partial), string(transfer.Failed)}
 	}

@@ -29,6 +29,8 @@ type work struct {
 	plain   bool              // the file system has no rename that replaces nothing
 	group   int               // files that are committed together
 	one     int               // from how many files on a group has one sync of the file system; 0: 16
+	set     bool              // they get their names together
+	fails   bool              // none does
 	chunk   int
 	check   int64 // bytes between checkpoints; 0: none
 
@@ -112,12 +114,27 @@ func workloads() []*work {
 		{name: "members", files: []file{{"LIB/A", 3000, false}, {"LIB/B", 100, false}, {"LIB/C", 0, false}}, group: 2, chunk: 2048, library: fixed},
 		{name: "members of a library that is there", files: []file{{"LIB/A", 3000, false}, {"LIB/B", 100, false}}, group: 1, chunk: 2048, library: fixed,
 			old: map[string]string{sideOf("LIB"): fixed}},
+		{name: "a set", files: few, set: true, chunk: 2048},
+		{name: "a set, with a directory", files: few, dirs: []string{"sub"}, set: true, chunk: 2048, check: 2048},
+		{name: "a set, link and unlink", files: few, set: true, chunk: 4096, plain: true},
+		{name: "a set, overwrite", files: few, set: true, chunk: 4096, exists: transfer.IfExistsOverwrite, old: map[string]string{"x": "the old file", "z": "the old z"}},
+		{name: "a set, delete-source", files: few, set: true, chunk: 4096, del: true, one: 2},
+		{name: "a set, a name is taken", files: few, set: true, fails: true, chunk: 4096, old: map[string]string{"z": "the old z"}},
+		{name: "a set, a directory's name is taken", files: few, dirs: []string{"d"}, set: true, fails: true, chunk: 4096, old: map[string]string{"d": "a file"}},
 		{name: "process, overwrite", files: few, group: 3, chunk: 4096, process: true, exists: transfer.IfExistsOverwrite, old: map[string]string{"x": "the old file"}},
 	}
 }
 
 // durable is what transfer.Request.Durable says.
 func (w *work) durable() bool { return !w.process || w.del }
+
+// closes is how many items close a group.
+func (w *work) closes() int {
+	if w.set {
+		return w.items()
+	}
+	return w.group
+}
 
 // items is the number of items; directories come after the files.
 func (w *work) items() int { return len(w.files) + len(w.dirs) }

@@ -180,7 +180,7 @@ func (n *Network) Facts(change func(*judge.Facts), jobs ...*Job) judge.Facts {
 		state, ended := n.End(j, patience)
 		if !ended {
 			f.Unfinished = append(f.Unfinished, fmt.Sprintf("transfer %s is %s", j.ID, state))
-			f.Transfers = append(f.Transfers, judge.Transfer{ID: j.ID, Want: j.Want, Items: j.items()})
+			f.Transfers = append(f.Transfers, judge.Transfer{ID: j.ID, Want: j.Want, Together: j.together(), Items: j.items()})
 			continue
 		}
 		t := n.transferFacts(j, state)
@@ -246,6 +246,9 @@ func (n *Network) settled(agents ...string) {
 	}
 }
 
+// together reports whether all files are to arrive, or none.
+func (j *Job) together() bool { return slices.Contains(j.Flags, "--together") }
+
 // items are a job's files in the judge's words.
 func (j *Job) items() (all []judge.Item) {
 	for k := range j.Count {
@@ -262,7 +265,7 @@ func (j *Job) items() (all []judge.Item) {
 // transferFacts reads what both sides have on record of a job that has ended.
 func (n *Network) transferFacts(j *Job, state string) judge.Transfer {
 	n.t.Helper()
-	t := judge.Transfer{ID: j.ID, Want: j.Want, Items: j.items(), Finals: []string{state}, Reported: map[string]bool{}, Committed: map[string]int{},
+	t := judge.Transfer{ID: j.ID, Want: j.Want, Together: j.together(), Items: j.items(), Finals: []string{state}, Reported: map[string]bool{}, Committed: map[string]int{},
 		Records: &[2]map[string]int{{}, {}}}
 	for _, r := range n.records(j.ID) {
 		side := 0
