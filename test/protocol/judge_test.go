@@ -89,6 +89,7 @@ func (w *world) fact(a asked, given, got map[uint64][]transfer.Outcome) judge.Tr
 	if s.State.Final() {
 		t.Finals = append(t.Finals, string(s.State))
 	}
+	t.Together = s.Request.Together
 	for name, data := range a.files {
 		it := judge.Item{Source: name, Dest: "out/" + name, Sum: judge.Bytes(data), Delete: a.deletes == nil && s.Request.Delete() || a.deletes[name]}
 		if sent, ok := a.sent[name]; ok {

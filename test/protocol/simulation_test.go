@@ -459,6 +459,8 @@ func (w *world) submitRandom(s *script, k work) (ids []transfer.ID) {
 		var deletes map[string]bool
 		if k.items != nil && k.items.IntN(3) == 0 {
 			deletes = itemize(k.items, &q, under, files)
+		} else if k.items != nil && w.dst.store == nil { // a store names one after the other
+			q.Together = k.items.IntN(3) == 0
 		}
 		id := w.submitConverted(q, p)
 		x := w.wantConverted(id, "out", files, p, converted)
