@@ -48,8 +48,8 @@ var shapes = []shape{
 	{"replace", network.Job{Count: 40, Size: 60 * kib, Replace: true}},
 }
 
-// together is work whose files get their names together: with a kill at any point none of them
-// has its name, or all do in the end.
+// together is a further kind, whose files get their names together: a kill at any point of the
+// commit leaves none of them with its name in the end, or all.
 var together = shape{"together", network.Job{Count: 60, Size: 100 * kib, Flags: []string{"--together"}}}
 
 // records is a fifth kind, for what only record files meet: their attributes come

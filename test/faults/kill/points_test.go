@@ -172,13 +172,18 @@ func plans(t testing.TB) (all []plan) {
 			}
 			p.name, p.who = name, who
 			for n, s := range slices.Concat(shapes, []shape{records, listed, together}) {
-				if p.shapes == nil && n < len(shapes) || slices.Contains(p.shapes, s.name) {
+				if p.shapes == nil && (n < len(shapes) || s.name == together.name && ofCommit(name)) || slices.Contains(p.shapes, s.name) {
 					all = append(all, plan{p, s})
 				}
 			}
 		}
 	}
 	return all
+}
+
+// ofCommit reports whether a point lies where files get their names: sets are killed at these, too.
+func ofCommit(name string) bool {
+	return strings.HasPrefix(name, "commit.") || strings.HasPrefix(name, "recover.") || strings.HasSuffix(name, "_committed")
 }
 
 // second are points that a process meets soon after it has come back: a second

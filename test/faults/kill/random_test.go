@@ -5,6 +5,7 @@ package kill_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -109,6 +110,10 @@ func finish(t *testing.T, n *network.Network, o *network.Observer, jobs []*netwo
 var ways = [][]string{nil, nil, nil, nil, {"--durability", "process"}, {"--checksum", "none"}, {"--checksum", "sha256"}, {"--checksum", "md5"},
 	{"--chunk-size", "16K", "--window", "4"}, {"--chunk-size", "1M"}, {"--checkpoint-interval", "3"}, {"--priority", "9"}, {"--delivery", "stored"}, {"--delivery", "stored", "--compress", "fast"}}
 
+// mostTogether is how many files are sent together at most: with their directories they are within
+// transfer.MaxSet.
+const mostTogether = 200
+
 // some are three to five jobs of random shapes and sizes.
 func some(r *rand.Rand, seed uint64, round string) (jobs []*network.Job) {
 	for k := range 3 + r.IntN(3) {
@@ -120,6 +125,9 @@ func some(r *rand.Rand, seed uint64, round string) (jobs []*network.Job) {
 		}
 		j.Size = 1 + r.Int64N(j.Size)
 		j.Flags, j.Listed = ways[r.IntN(len(ways))], r.IntN(4) == 0
+		if j.Count <= mostTogether && !slices.Contains(j.Flags, "stored") && r.IntN(3) == 0 {
+			j.Flags = append(slices.Clip(j.Flags), "--together")
+		}
 		jobs = append(jobs, j)
 	}
 	return jobs
