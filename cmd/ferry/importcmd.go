@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -135,13 +134,9 @@ func (i *importing) files(found *mftconfig.Config) (all []newFile, err error) {
 			values = append(values, config.Value{Flag: s.Flag, Words: s.Values, List: s.List})
 		}
 		if a.Sandbox != nil {
-			rules, err := json.MarshalIndent(a.Sandbox, "", " ")
-			if err != nil {
-				return nil, err
-			}
 			box := filepath.Join(to, name+".sandbox.json")
 			values = append(values, config.Value{Flag: "sandbox", Words: []string{box}})
-			all = append(all, newFile{box, "who may read and write where at agent " + name, append(rules, '\n')})
+			all = append(all, newFile{box, "who may read and write where at agent " + name, append(a.Sandbox, '\n')})
 		}
 		file := filepath.Join(to, name+".yaml")
 		all = append(all, newFile{file, "settings: FERRY_CONFIG=" + file + " ferry agent run " + name,

@@ -12,6 +12,7 @@ import (
 
 	"ferry/internal/mftconfig"
 	"ferry/internal/mftxml"
+	"ferry/internal/policy"
 	"ferry/internal/transfer"
 )
 
@@ -29,7 +30,7 @@ func (f *agentFlags) takeProperties(cmd *cobra.Command, name string, args []stri
 	if files.Data, err = readInput(cmd, "properties", name, mftconfig.MaxProperties); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(files.Sandboxes); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(files.Sandboxes); name != "-" && !errors.Is(err, fs.ErrNotExist) {
 		if files.XML, err = readInput(cmd, "sandboxes", files.Sandboxes, mftxml.MaxDocument); err != nil {
 			return nil, err
 		}
@@ -58,7 +59,7 @@ func (f *agentFlags) takeProperties(cmd *cobra.Command, name string, args []stri
 		}
 	}
 	if a.Sandbox != nil && f.sandbox.file == "" {
-		f.sandbox.rules, err = a.Sandbox.Compile()
+		f.sandbox.rules, err = policy.Parse(a.Sandbox)
 	}
 	return []string{string(a.Name)}, err
 }

@@ -2,6 +2,7 @@ package mftconfig
 
 import (
 	"cmp"
+	"encoding/json"
 	"path"
 	"slices"
 	"strings"
@@ -31,7 +32,7 @@ type Setting struct {
 type Agent struct {
 	Name     transfer.AgentName
 	Settings []Setting
-	Sandbox  *policy.Policy // who may read and write where; nil: everybody, beneath the roots
+	Sandbox  []byte // rules of who may read and write where, as --sandbox takes them; nil: everybody, beneath the roots
 }
 
 // Files are those of an agent.
@@ -103,7 +104,7 @@ func (r *agentReader) take(p Property, keys map[string]key) {
 	switch {
 	case !known:
 		r.note(p, Missed, "the property is unknown")
-	case value == "":
+	case value == "" && (p.Value == "" || !k.blank):
 		r.note(p, Needless, "it has no value")
 	case k.own:
 		r.own[p.Key] = p
@@ -287,10 +288,15 @@ func authorities(ofPaths bool) (all []transfer.Authority) {
 // rules of the network.
 func (r *agentReader) rules(p Property, files []policy.Rule) {
 	all := append([]policy.Rule{{Name: "all but files", Who: []string{"*"}, May: mayElse()}}, files...)
-	r.agent.Sandbox = &policy.Policy{V: policy.Version, Rules: all}
-	if _, err := r.agent.Sandbox.Compile(); err != nil {
-		r.refuse(p, err)
+	data, err := json.MarshalIndent(&policy.Policy{V: policy.Version, Rules: all}, "", " ")
+	if err == nil {
+		_, err = policy.Parse(data)
 	}
+	if err != nil {
+		r.refuse(p, err)
+		return
+	}
+	r.agent.Sandbox = data
 }
 
 // userSandboxes makes rules of a UserSandboxes.xml.

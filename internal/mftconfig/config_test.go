@@ -163,6 +163,7 @@ func TestPlaces(t *testing.T) {
 		"commandPath=/a:/b\ntransferRoot=/a":    "[{root [/a] true}] false",
 		"commandPath=/a\nhighlyAvailable=false": "[{programs [/a] false}] false",
 		"agentWindowSize=x":                     "[] false",
+		"textReplacementCharacterSequence=\\ ":  "[{replace [ ] false}] false", "textReplacementCharacterSequence=": "[] false",
 		"textReplacementCharacterSequence=" + strings.Repeat("x", 2000): "[] false",
 	} {
 		a, notes, err := ReadAgent(Files{Data: []byte("agentName=ALPHA\n" + text)})

@@ -28,6 +28,7 @@ type key struct {
 	missed  bool   // somebody has to see to it, but where the value is harmless
 	without string // the value, in small letters, that asks for nothing; the empty one never does
 	own     bool   // read beside this table
+	blank   bool   // blanks are a value
 }
 
 // needless is a property for which Ferry needs nothing.
@@ -76,7 +77,7 @@ func agentKeys() map[string]key {
 		"maxQueuedTransfers":      number("max-queued-transfers", 1, 100_000),
 
 		"commandPath": {flag: "programs", convert: programs},
-		"textReplacementCharacterSequence": {flag: "replace", convert: func(v string) (string, error) {
+		"textReplacementCharacterSequence": {flag: "replace", blank: true, convert: func(v string) (string, error) {
 			if len(v) > transfer.MaxReplace {
 				return "", transfer.Errorf(transfer.KindUsage, "it has %d bytes; the limit of --replace is %d", len(v), transfer.MaxReplace)
 			}

@@ -43,7 +43,7 @@ func problems(notes []Note) (all string) {
 // rulesOf are those of an agent's sandbox.
 func rulesOf(t testing.TB, a *Agent) *policy.Rules {
 	t.Helper()
-	rules, err := a.Sandbox.Compile()
+	rules, err := policy.Parse(a.Sandbox)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,7 +327,7 @@ func FuzzSandboxes(f *testing.F) {
 		if a.Sandbox == nil {
 			return // the fuzzer has written userSandboxes=false
 		}
-		if _, err := a.Sandbox.Compile(); err != nil {
+		if _, err := policy.Parse(a.Sandbox); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -39,7 +39,7 @@ const (
 	maxRules    = 1000
 	maxNames    = 10_000 // in groups, and in all rules
 	maxPatterns = 4000   // one that denies counts twice
-	maxUsers    = 200    // expressions for names of users
+	maxUsers    = 500    // expressions for names of users
 	maxUsersLen = 256    // bytes of one
 	maxUsersRun = 2000   // instructions of one, which counted repetitions make many
 )

@@ -150,7 +150,7 @@ func TestPoliciesThatAreNone(t *testing.T) {
 		`{"v":1,"rules":[{"name":"a","who":["users:(a{99}){9}{2}"]}]}`:                                        "no regular expression",
 		`{"v":1,"rules":[{"name":"a","who":["users:a{999}b{999}c{999}"]}]}`:                                   "repeats too much",
 		`{"v":1,"rules":[{"name":"a","who":["users:` + strings.Repeat("a", 257) + `"]}]}`:                     "257 bytes",
-		`{"v":1,"rules":[{"name":"a","who":["users:a"` + strings.Repeat(`,"users:a"`, 200) + `]}]}`:           "200 expressions",
+		`{"v":1,"rules":[{"name":"a","who":["users:a"` + strings.Repeat(`,"users:a"`, 500) + `]}]}`:           "500 expressions",
 		`{"v":1,"rules":[{"name":"a","who":["*"],"except":["x"]}]}`:                                           `rule "a": the pattern "x"`,
 		`{"v":1,"rules":[{"name":"a","who":["user:Bob"]}]}`:                                                   "small letters",
 		`{"v":1,"groups":{"g":["user:bob"]},"rules":[]}`:                                                      `group "g"`,
