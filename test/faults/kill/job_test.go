@@ -1,0 +1,89 @@
+//go:build linux
+
+package kill_test
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"ferry/test/campaign"
+	"ferry/test/flow/network"
+)
+
+// jobPoints are those that a job meets, with how often it does so at least.
+var jobPoints = []struct {
+	name  string
+	often int
+}{{"duty.after_command", 1}, {"duty.before_accept", 6}, {"duty.after_accept", 6}, {"job.before_settle", 2}, {"job.after_settle", 2}, {"job.after_last", 1}}
+
+// TestCampaignKillJobs kills an agent at each step on which a job rests: each of its destinations gets one
+// transfer, the sources are deleted when all have ended well, and the job ends as its transfers have.
+func TestCampaignKillJobs(t *testing.T) {
+	campaign.Run(t, campaign.Spec{Name: "kill-jobs", Unit: "kills", Full: 40, Short: 6,
+		What: "kill -9 of an agent at each step between a job's command and its end",
+	}, func(t *testing.T, c *campaign.C) { c.Cases(t, killJob) })
+}
+
+func killJob(t *testing.T, seed uint64, r *rand.Rand) {
+	const destinations = 6
+	point := jobPoints[seed%uint64(len(jobPoints))]
+	nth := 1 + r.IntN(point.often)
+	fails := r.IntN(2) == 0 // the first one has the file already
+	t.Logf("%s, the %d. time", point.name, nth)
+	n := up(t, network.Setup{Env: map[string][]string{source: {armed(point.name, nth)}}})
+	n.File(source, "out/a", seed, 1000)
+	n.File(source, "out/b", seed+1, 100_000)
+	args := []string{"send", "--delete-source", "--detach", source + ":out/*", dest + ":0/"}
+	for k := 1; k < destinations; k++ {
+		args = append(args, "--also-to", dest+":"+strconv.Itoa(k)+"/")
+	}
+	want, code := "successful", 0
+	if fails {
+		n.File(dest, "0/a", seed+2, 10)
+		want, code = "partial", 20
+	}
+	made := n.Async(args...)
+	n.Gone(source)
+	n.Setenv(source)
+	n.Start(source)
+	made.Wait()
+
+	var job struct {
+		State string
+		Code  int `json:"result_code"`
+		Of    []struct{ State string }
+	}
+	n.Until("the job has ended", func() bool {
+		var listed struct{ ID string }
+		got := n.Ferry("job", "ls", "--json", "--agent", source)
+		if got.Code != 0 || json.Unmarshal([]byte(got.Stdout), &listed) != nil {
+			return false
+		}
+		got = n.Ferry("job", "show", "--json", "--agent", source, listed.ID)
+		return got.Code == 0 && json.Unmarshal([]byte(got.Stdout), &job) == nil && job.State != "running"
+	})
+	if job.State != want || job.Code != code {
+		t.Errorf("the job is %s (%d), not %s (%d)", job.State, job.Code, want, code)
+	}
+	var all []network.Progress
+	n.Until("its transfers are known", func() bool {
+		all = n.Transfers()
+		return len(all) >= destinations
+	})
+	if len(all) != destinations {
+		t.Errorf("%d transfers to %d destinations", len(all), destinations)
+	}
+	for k := range destinations {
+		have := 2
+		if got := n.Count(dest, strconv.Itoa(k)); got != have {
+			t.Errorf("%d of %d files are at destination %d", got, have, k)
+		}
+	}
+	left := n.Count(source, "out")
+	if fails && left != 2 || !fails && left != 0 {
+		t.Errorf("%d sources are left, and something failed: %t", left, fails)
+	}
+	n.Sound()
+}
