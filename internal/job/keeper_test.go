@@ -484,6 +484,25 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// A cancel that comes while transfers are being submitted keeps the next one from it.
+func TestCancelWhileItSubmits(t *testing.T) {
+	w := newWorld(t)
+	var j *Job
+	w.answer = func(string, *transfer.Request) error {
+		w.answer = nil
+		_, err := w.command("ann", CommandCancel, Named{ID: j.ID.String()})
+		return err
+	}
+	j = w.make(sample(w.clock.now, "BETA", "CHI", "PSI"))
+	w.pass()
+	w.pass()
+	w.end(w.only(j.ID, "BETA"), transfer.Cancelled, 0)
+	w.pass()
+	if s := w.show(j.ID); len(w.sent) != 1 || s.State != transfer.Cancelled {
+		t.Errorf("%d are submitted, and the job is %s", len(w.sent), s.State)
+	}
+}
+
 // Jobs are those of whoever has made them, and of operators.
 func TestWhoseJobs(t *testing.T) {
 	w := newWorld(t)

@@ -48,6 +48,7 @@ const (
 	inManager   = "./internal/qmgr"
 	inSchedule  = "./internal/schedule"
 	inProgram   = "./internal/program"
+	inJob       = "./internal/job"
 )
 
 var mutants = []mutant{
@@ -108,6 +109,10 @@ var mutants = []mutant{
 	{"ledger-taken-in-place", "a ledger is taken over without a copy", inKill, "takeover"},
 	{"generation-not-raised", "a takeover goes on in the temporaries of the instance before", inKill, "takeover"},
 	{"schedule-id-unwritten", "an occurrence is submitted under an ID that is not written down", inSchedule, "TestAYear"},
+	{"job-id-unwritten", "a transfer of a job is submitted under an ID that is not written down", inJob, "TestJobsWithCrashes"},
+	{"job-cancel-passed-over", "a job that is cancelled goes on submitting", inJob, "TestCancelWhileItSubmits"},
+	{"job-deletes-early", "the sources of a job are deleted before they have arrived everywhere", inJob, "TestJobsWithCrashes"},
+	{"tally-unchecked", "what has arrived is not compared with what arrived at the job's other destinations", inProtocol, "TestDeletedForTheRightSum"},
 	{"schedule-in-utc", "days are counted in UTC, not in the schedule's zone", inSchedule, "TestOnceADay"},
 }
 
