@@ -15,12 +15,10 @@ import (
 	"ferry/internal/client"
 	"ferry/internal/fte"
 	"ferry/internal/mftxml"
+	"ferry/internal/monitor"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
-
-// fteFailed is the result code of an fte command for what ends Ferry's own with 64.
-const fteFailed = 1
 
 // fteAcknowledge is for how long an agent may take to confirm a request, and to answer.
 const fteAcknowledge = 5 * time.Second
@@ -70,6 +68,19 @@ func fteCommands() map[string]func(*fteRun) error {
 		"fteCreateAgent":      (*fteRun).define,
 		"fteStartAgent":       (*fteRun).start,
 		"fteStopAgent":        (*fteRun).stop,
+
+		"fteCreateMonitor":       (*fteRun).createMonitor,
+		"fteListMonitors":        (*fteRun).listMonitors,
+		"fteDeleteMonitor":       ofMonitor(monitor.CommandRemove),
+		"fteStartMonitor":        ofMonitor(monitor.CommandResume),
+		"fteStopMonitor":         ofMonitor(monitor.CommandPause),
+		"fteClearMonitorHistory": ofMonitor(monitor.CommandClear),
+
+		"fteCreateTemplate":          (*fteRun).createTemplate,
+		"fteListTemplates":           (*fteRun).listTemplates,
+		"fteDeleteTemplates":         (*fteRun).deleteTemplates,
+		"fteListScheduledTransfers":  (*fteRun).listSchedules,
+		"fteDeleteScheduledTransfer": (*fteRun).deleteSchedule,
 	}
 }
 
@@ -95,10 +106,7 @@ func runFTE(cmd *cobra.Command, q *query, kind *fte.Command, args []string) erro
 		return err
 	}
 	fmt.Fprint(cmd.ErrOrStderr(), fte.Failed.With(printable(err.Error())))
-	if n := transfer.KindOf(err).Code(); n != transfer.CodeUsage {
-		return exit(n)
-	}
-	return exit(fteFailed)
+	return exit(kind.Code(err))
 }
 
 func (r *fteRun) say(m fte.Message, args ...any) { fmt.Fprint(r.cmd.OutOrStdout(), m.With(args...)) }
@@ -112,29 +120,41 @@ func (r *fteRun) create() error {
 	if err != nil {
 		return err
 	}
-	var items []mftxml.Item
-	if file := r.Get("td"); file != "" {
-		d, err := readDocument(r.cmd, file)
-		if err != nil {
-			return err
-		}
-		if items = d.Items; items == nil {
-			return transfer.Errorf(transfer.KindDocument, "%s is no definition file: it has no <transferSpecifications>", file)
-		}
-	}
-	d, err := r.Transfer(items)
+	d, err := r.asked()
 	if err != nil {
 		return err
 	}
-	d.Transfer.Originator = client.Me()
 	if file := r.Get("gt"); file != "" {
 		return r.write(d, file)
+	}
+	if d.Transfer.Schedule != nil {
+		return r.schedule(d)
 	}
 	q, err := d.Request(transfer.NewID(time.Now()))
 	if err != nil {
 		return err
 	}
 	return r.submit(q, wait)
+}
+
+// asked is the document that the options of a transfer ask for.
+func (r *fteRun) asked() (*mftxml.Document, error) {
+	var items []mftxml.Item
+	if file := r.Get("td"); file != "" {
+		d, err := readDocument(r.cmd, file)
+		if err != nil {
+			return nil, err
+		}
+		if items = d.Items; items == nil {
+			return nil, transfer.Errorf(transfer.KindDocument, "%s is no definition file: it has no <transferSpecifications>", file)
+		}
+	}
+	d, err := r.Transfer(items)
+	if err != nil {
+		return nil, err
+	}
+	d.Transfer.Originator = client.Me()
+	return d, nameZone(d.Transfer.Schedule)
 }
 
 // write puts the document into a file in place of sending it.
@@ -146,11 +166,7 @@ func (r *fteRun) write(d *mftxml.Document, file string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(file, text, 0o666); err != nil {
-		return transfer.Errorf(transfer.KindUsage, "the request cannot be written: %w", err)
-	}
-	r.say(fte.Written, file)
-	return nil
+	return r.writeText(text, file)
 }
 
 // submit hands a request over. With -w it waits for its end, for a number of seconds where wait is not

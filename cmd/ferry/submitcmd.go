@@ -102,7 +102,10 @@ func (f *sendFlags) submitKept(cmd *cobra.Command, doc *mftxml.Document, id tran
 	case doc.Unschedule != nil:
 		return (&keptQuery{query: *q}).removeSchedule(cmd, doc.Unschedule.ID)
 	}
-	put, err := scheduleOf(doc, id)
+	if err := nameZone(doc.Transfer.Schedule); err != nil {
+		return err
+	}
+	put, err := schedule.FromDocument(doc, id)
 	if err != nil {
 		return err
 	}
@@ -114,16 +117,12 @@ func (f *sendFlags) submitKept(cmd *cobra.Command, doc *mftxml.Document, id tran
 	return nil
 }
 
-// scheduleOf is the schedule of a document, whose times are in this host's zone where they are in that of whoever asks.
-func scheduleOf(doc *mftxml.Document, id transfer.ID) (*schedule.Put, error) {
-	if s := doc.Transfer.Schedule; s.TimeBase == "admin" && s.Zone == "" {
-		zone, err := schedule.ZoneOfHost()
-		if err != nil {
-			return nil, err
-		}
-		s.Zone = zone
+// nameZone gives a schedule whose times are in the zone of whoever asks that of this host, where it names none.
+func nameZone(s *mftxml.Schedule) (err error) {
+	if s != nil && s.TimeBase == "admin" && s.Zone == "" {
+		s.Zone, err = schedule.ZoneOfHost()
 	}
-	return schedule.FromDocument(doc, id)
+	return err
 }
 
 // readDocument reads a file, or standard input, as one document.

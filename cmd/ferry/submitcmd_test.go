@@ -146,12 +146,12 @@ func TestCreateTransferIsWhatSendAsksFor(t *testing.T) {
 	}
 }
 
-// Each command of MQ MFT that is built does something.
+// Each command of MQ MFT does something.
 func TestCommandsOfMQMFTAreWired(t *testing.T) {
 	does := fteCommands()
 	for _, c := range fte.Commands() {
-		if (does[c.Name] != nil) == c.Late {
-			t.Errorf("%s: built %v, and wired %v", c.Name, !c.Late, does[c.Name] != nil)
+		if does[c.Name] == nil {
+			t.Errorf("%s does nothing", c.Name)
 		}
 	}
 }

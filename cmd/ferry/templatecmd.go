@@ -77,28 +77,33 @@ the template, unless --param gives it a default. Sources, destinations, --job an
 
 // keepTemplate has a template's source agent keep it.
 func (q *query) keepTemplate(cmd *cobra.Command, t *template.Template, redefine bool) error {
+	l, err := q.putTemplate(cmd, t, redefine)
+	if err == nil {
+		q.saidOfTemplate(cmd, templateLine{"created", t.Request.Source, *l})
+	}
+	return err
+}
+
+// putTemplate is keepTemplate, and says nothing.
+func (q *query) putTemplate(cmd *cobra.Command, t *template.Template, redefine bool) (*template.Line, error) {
 	text, err := t.Export()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := template.Parse(text); err != nil { // with its size
-		return err
+		return nil, err
 	}
 	net, ctx, done, err := q.open(cmd)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer done()
 	req := t.Request
 	req.ID = transfer.NewID(time.Now())
 	if err := net.Check(ctx, &req); err != nil {
-		return err
+		return nil, err
 	}
-	l, err := tellKept[template.Line](ctx, client.AtAgent{Client: net, Agent: req.Source}, keepWait, template.CommandPut, template.Put{Template: text, Redefine: redefine})
-	if err == nil {
-		q.saidOfTemplate(cmd, templateLine{"created", req.Source, *l})
-	}
-	return err
+	return tellKept[template.Line](ctx, client.AtAgent{Client: net, Agent: req.Source}, keepWait, template.CommandPut, template.Put{Template: text, Redefine: redefine})
 }
 
 // saidOfTemplate prints what became of a template.

@@ -33,7 +33,7 @@ func TestCommandLines(t *testing.T) {
 		"fteListAgents -p":                     "the option -p has no value",
 		"fteListAgents -v -v":                  "the option -v stands twice",
 		"fteCreateTransfer -w -sa A":           "",
-		"fteCreateMonitor -anything at all":    "",
+		"fteCreateMonitor -anything at all":    "the option -anything is unknown",
 		"fteCancelTransfer -h":                 "",
 	} {
 		_, err := read(t, line)

@@ -23,6 +23,12 @@ const (
 	Started     Message = "FERRY0013I: Agent %s is started. Its log is %s."
 	Stopped     Message = "FERRY0014I: Agent %s is stopped."
 	Interrupted Message = "FERRY0016E: Told to stop waiting. The transfer %s goes on."
+	Scheduled   Message = "FERRY0017I: Agent %s keeps the schedule %s. Its first transfer is at %s."
+	Unscheduled Message = "FERRY0018I: Agent %s has no schedule %s any more."
+	Monitored   Message = "FERRY0019I: The monitor %s is %s at agent %s."
+	Kept        Message = "FERRY0020I: The template %s is kept by agent %s."
+	Unkept      Message = "FERRY0021I: The template %s is removed from agent %s."
+	None        Message = "FERRY0022W: Nothing is called %s."
 	Pinging     Message = "FERRY0015I: Asking agent %s whether it is there."
 )
 

@@ -32,7 +32,6 @@ type Command struct {
 	least   int    // arguments
 	most    int    // -1: any number
 	args    string // what they are
-	Late    bool   // not built yet
 }
 
 func flags(names ...string) (all []Option) {
@@ -80,11 +79,12 @@ func common() []Option {
 // Commands are all of them.
 func Commands() []Command {
 	waits := []Option{{Name: "w", kind: number}}
+	sends := join(values("sa", "sm", "da", "dm", "td", "ss", "tb", "oi", "of", "oc", "es", "tr", "jn", "md", "cs", "pr", "sce", "dce", "dle", "qmp", "presrc", "predst", "postsrc", "postdst",
+		"df", "dd", "ds", "dp", "dq", "du", "qs", "dqdb", "dqdt", "dqdp", "dfa", "de", "t", "dqp", "sd", "sqwt", "sqdb", "sqdt", "sqdp", "rt"),
+		flags("tl", "dtr", "qi", "r", "sq", "sqgi", "skeep"), late(value, "srdb", "srdp"))
+	ofMonitor := join(common(), values("ma", "mn"), idle("mm"))
 	return []Command{
-		{Name: "fteCreateTransfer", most: -1, args: "source", Options: join(common(), waits,
-			values("sa", "sm", "da", "dm", "td", "gt", "ss", "tb", "oi", "of", "oc", "es", "tr", "jn", "md", "cs", "pr", "sce", "dce", "dle", "qmp", "presrc", "predst", "postsrc", "postdst",
-				"df", "dd", "ds", "dp", "dq", "du", "qs", "dqdb", "dqdt", "dqdp", "dfa", "de", "t", "dqp", "sd", "sqwt", "sqdb", "sqdt", "sqdp", "rt"),
-			flags("tl", "dtr", "qi", "r", "sq", "sqgi", "skeep"), late(value, "srdb", "srdp"))},
+		{Name: "fteCreateTransfer", most: -1, args: "source", Options: join(common(), waits, values("gt"), sends)},
 		{Name: "fteCancelTransfer", least: 1, most: 1, args: "transfer ID", Options: join(common(), idle("m"), values("a"))},
 		{Name: "fteListAgents", most: 1, args: "pattern", Options: common()},
 		{Name: "fteShowAgentDetails", least: 1, most: 1, args: "agent", Options: join(common(), flags("d"))},
@@ -93,10 +93,17 @@ func Commands() []Command {
 		{Name: "fteCreateAgent", Options: join(common(), values("agentName", "agentQMgr"), idle("agentQMgrHost", "agentQMgrPort", "agentQMgrChannel", "agentDesc"), flags("f", "ac"))},
 		{Name: "fteStartAgent", least: 1, most: 1, args: "agent", Options: join(common(), flags("F"))},
 		{Name: "fteStopAgent", least: 1, most: 1, args: "agent", Options: join(common(), flags("i"), idle("m"))},
-		{Name: "fteCreateMonitor", Late: true}, {Name: "fteListMonitors", Late: true}, {Name: "fteDeleteMonitor", Late: true},
-		{Name: "fteStartMonitor", Late: true}, {Name: "fteStopMonitor", Late: true},
-		{Name: "fteCreateTemplate", Late: true}, {Name: "fteListTemplates", Late: true}, {Name: "fteDeleteTemplates", Late: true},
-		{Name: "fteListScheduledTransfers", Late: true}, {Name: "fteDeleteScheduledTransfer", Late: true},
+		{Name: "fteCreateMonitor", Options: join(ofMonitor, values("md", "mq", "pi", "pu", "tr", "x", "pt", "rl", "bs", "tcr", "tcc", "mt", "jn", "dv", "ix", "ox"), idle("mmd"), flags("tc", "f", "c"))},
+		{Name: "fteListMonitors", Options: join(ofMonitor, values("ox", "od"))},
+		{Name: "fteDeleteMonitor", Options: ofMonitor},
+		{Name: "fteStartMonitor", Options: join(ofMonitor, waits)},
+		{Name: "fteStopMonitor", Options: join(ofMonitor, waits)},
+		{Name: "fteClearMonitorHistory", Options: join(ofMonitor, waits)},
+		{Name: "fteCreateTemplate", most: -1, args: "source", Options: join(common(), values("tn"), sends)},
+		{Name: "fteListTemplates", most: -1, args: "template", Options: join(common(), values("o"), flags("x", "f"))},
+		{Name: "fteDeleteTemplates", least: 1, most: -1, args: "template", Options: common()},
+		{Name: "fteListScheduledTransfers", most: 1, args: "pattern", Options: common()},
+		{Name: "fteDeleteScheduledTransfer", least: 1, most: 1, args: "schedule", Options: join(common(), values("agentName"), idle("m"))},
 	}
 }
 
@@ -121,9 +128,6 @@ type Call struct {
 // Read reads the arguments of a command. Its errors are of KindUsage.
 func (c *Command) Read(args []string) (*Call, error) {
 	call := &Call{Command: c, values: map[string]string{}}
-	if c.Late {
-		return call, nil
-	}
 	for n := 0; n < len(args); n++ {
 		a := args[n]
 		if len(a) < 2 || a[0] != '-' {
@@ -210,19 +214,39 @@ func why(option string) string {
 	switch option {
 	case "p":
 		return "the network is that of FERRY_NETWORK or of the settings file"
-	case "m":
+	case "m", "mm":
 		return "agents are found by their names, whatever queue manager they are at"
 	case "mquserid", "mqpassword", "nolpw":
 		return "you are who your identity says"
+	case "mmd":
+		return "Ferry has no exits"
 	}
 	return "an agent says it of itself, in its settings"
 }
 
+// Result codes of MQ MFT that are those of commands alone.
+const (
+	codeFailed         = 1
+	codeMonitorMissing = 104
+	codeMonitorThere   = 105
+)
+
+// Code is with what a command ends that has failed.
+func (c *Command) Code(err error) int {
+	kind := transfer.KindOf(err)
+	switch ofMonitor := strings.Contains(c.Name, "Monitor"); {
+	case ofMonitor && kind == transfer.KindNotFound:
+		return codeMonitorMissing
+	case ofMonitor && kind == transfer.KindConflict:
+		return codeMonitorThere
+	case kind.Code() == transfer.CodeUsage:
+		return codeFailed
+	}
+	return kind.Code()
+}
+
 // Lacks is an error of KindNotBuilt that names what of a command line is not built yet.
 func (c *Call) Lacks() error {
-	if c.Late {
-		return transfer.Errorf(transfer.KindNotBuilt, "%s is not built yet", c.Name)
-	}
 	for _, o := range c.Options {
 		if o.late && c.Has(o.Name) {
 			return transfer.Errorf(transfer.KindNotBuilt, "-%s of %s is not built yet", o.Name, c.Name).WithHint("leave it out")

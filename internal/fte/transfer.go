@@ -1,6 +1,7 @@
 package fte
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -22,7 +23,7 @@ type request struct {
 func (c *Call) Transfer(items []mftxml.Item) (*mftxml.Document, error) {
 	r := &request{Call: c}
 	t := &mftxml.Transfer{Source: r.agent("sa"), Destination: r.agent("da"), Job: c.Get("jn"), Schedule: r.schedule(), Trigger: r.trigger()}
-	t.Set = mftxml.Set{Priority: r.number("pr", 0, 0, 9), Recovery: r.number("rt", -1, -1, 1<<31-1), Meta: r.meta(), Items: items}
+	t.Set = mftxml.Set{Priority: r.number("pr", 0, 0, 9), Recovery: r.number("rt", -1, -1, 1<<31-1), Meta: r.pairs("md"), Items: items}
 	t.Set.Programs = mftxml.Programs{PreSource: r.program("presrc"), PostSource: r.program("postsrc"), PreDest: r.program("predst"), PostDest: r.program("postdst")}
 	if items == nil {
 		t.Set.Items = r.items()
@@ -85,19 +86,20 @@ func (r *request) word(option string, words ...string) string {
 	return w
 }
 
-func (r *request) meta() (meta map[string]string) {
-	if !r.Has("md") {
+// pairs is the value of an option that takes KEY=VALUE,KEY=VALUE; nil where it is not given.
+func (r *request) pairs(option string) (all map[string]string) {
+	if !r.Has(option) {
 		return nil
 	}
-	meta = map[string]string{}
-	for pair := range strings.SplitSeq(r.Get("md"), ",") {
+	all = map[string]string{}
+	for pair := range strings.SplitSeq(r.Get(option), ",") {
 		k, v, ok := strings.Cut(pair, "=")
-		if _, twice := meta[k]; !ok || k == "" || twice {
-			r.bad("-md %q is malformed; write it as KEY=VALUE,KEY=VALUE", r.Get("md"))
+		if _, twice := all[k]; !ok || k == "" || twice {
+			r.bad("-%s %q is malformed; write it as KEY=VALUE,KEY=VALUE", option, r.Get(option))
 		}
-		meta[k] = v
+		all[k] = v
 	}
-	return meta
+	return all
 }
 
 // Layouts of a time, as -ss and -es have them.
@@ -155,8 +157,7 @@ func (r *request) trigger() *mftxml.Trigger {
 		}
 	}
 	low := strings.ToLower(condition)
-	size, sized := strings.CutPrefix(low, "filesize>=")
-	digits := strings.TrimRight(size, "kmgb")
+	digits, units, sized := sizeOf(low)
 	switch {
 	case len(c.Files) == 0:
 		r.bad("-tr %q names no file; write it as file=exist,FILE", r.Get("tr"))
@@ -164,15 +165,20 @@ func (r *request) trigger() *mftxml.Trigger {
 		c.Comparison, c.Value = "=", "exist"
 	case low == "file!=exist":
 		c.Comparison, c.Value = "!=", "exist"
-	case sized && isNumber(digits) && slices.Contains([]string{"", "b", "kb", "mb", "gb"}, size[len(digits):]):
-		c.Size, c.Comparison, c.Value, c.Units = true, ">=", digits, size[len(digits):]
-		if c.Units == "" {
-			c.Units = "b"
-		}
+	case sized:
+		c.Size, c.Comparison, c.Value, c.Units = true, ">=", digits, units
 	default:
 		r.bad("-tr %q is unknown; it is file=exist, file!=exist or filesize>=SIZE, and files behind a comma", condition)
 	}
 	return &mftxml.Trigger{Log: r.Has("tl"), Conditions: []mftxml.TriggerCondition{c}}
+}
+
+// sizeOf reads filesize>=NUNITS, in small letters.
+func sizeOf(condition string) (digits, units string, ok bool) {
+	size, ok := strings.CutPrefix(condition, "filesize>=")
+	digits = strings.TrimRight(size, "kmgb")
+	units = cmp.Or(size[len(digits):], "b")
+	return digits, units, ok && isNumber(digits) && slices.Contains([]string{"b", "kb", "mb", "gb"}, units)
 }
 
 // program reads [TYPE:]COMMAND[(ARGUMENT,…)][,RETRIES[,WAIT[,CODES]]].

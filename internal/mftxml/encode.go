@@ -16,9 +16,12 @@ import (
 func (d *Document) XML() ([]byte, error) {
 	w := &writer{}
 	w.b.WriteString(xml.Header)
-	if d.Monitor != nil {
+	switch {
+	case d.Monitor != nil && d.Monitor.Task == nil:
+		return nil, cannot("a monitor whose task is no transfer")
+	case d.Monitor != nil:
 		w.monitor(d.Monitor)
-	} else {
+	default:
 		id := ""
 		if !d.ID.IsZero() {
 			id = d.ID.String()
