@@ -2,15 +2,20 @@ package agent_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/client"
+	"ferry/internal/clock"
 	"ferry/internal/duty"
 	"ferry/internal/mftxml"
+	"ferry/internal/monitor"
 	"ferry/internal/qmgr"
+	"ferry/internal/schedule"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -295,5 +300,59 @@ func TestDocumentsOfDuties(t *testing.T) {
 	p.put(asXML("", "<reply>"+p.inbox+"</reply>", "a"), stored)
 	if ans, err := p.hears(); err != nil || ans.Progress == nil {
 		t.Errorf("a transfer: %+v, %v", ans, err)
+	}
+}
+
+// Schedules and monitors of MQ MFT's XML are kept once, however often their messages are delivered.
+func TestDocumentsOfSchedulesAndMonitors(t *testing.T) {
+	p := newPost(t, schedule.New, monitor.New)
+	stored := time.Now().Add(-time.Minute)
+	reply := "<reply>" + p.inbox + "</reply>"
+	scheduled := asXML("", reply+`<schedule><submit timebase="UTC">2090-01-01T21:00</submit></schedule>`, "a")
+	watched := `<monitor><name>m</name><agent>ALPHA</agent>` + reply + `<resources><directory>in</directory></resources><triggerMatch><conditions><allOf><condition><fileMatch/></condition></allOf></conditions></triggerMatch>` +
+		`<tasks><task><transfer>` + strings.TrimPrefix(asXML("", "", "x"), `<?xml version="1.0" encoding="UTF-8"?>`) + `</transfer></task></tasks></monitor>`
+	for n := range 3 {
+		for _, doc := range []string{scheduled, watched} {
+			p.put(doc, stored)
+			if ans, err := p.hears(); err != nil || len(ans.Body) == 0 {
+				t.Fatalf("delivered %d times: %+v, %v\n%s", n+1, ans, err, doc)
+			}
+		}
+	}
+	at := client.AtAgent{Client: &client.Client{Conn: p.stranger, Clock: clock.System, Timeout: patience}, Agent: "ALPHA"}
+	count := func(kind wire.Kind, list string) (n int) {
+		ans, err := at.Question(p.ctx, kind, struct{}{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var of map[string]json.RawMessage
+		var all []json.RawMessage
+		if err := errors.Join(json.Unmarshal(ans.Body, &of), json.Unmarshal(of[list], &all)); err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	if n := count(schedule.AskList, "schedules"); n != 1 {
+		t.Errorf("there are %d schedules", n)
+	}
+	p.put(scheduled, stored.Add(time.Second))
+	if _, err := p.hears(); err != nil || count(schedule.AskList, "schedules") != 2 {
+		t.Errorf("stored twice, it is not two schedules: %v", err)
+	}
+	if n := count(monitor.AskList, "monitors"); n != 1 {
+		t.Errorf("there are %d monitors", n)
+	}
+	for n := range 2 {
+		p.put(`<deleteMonitor><name>M</name>`+reply+`</deleteMonitor>`, stored)
+		if _, err := p.hears(); err != nil || count(monitor.AskList, "monitors") != 0 {
+			t.Errorf("removed, %d times: %v", n+1, err)
+		}
+	}
+	p.put(strings.Replace(watched, "<agent>ALPHA", "<agent>BETA", 1), stored)
+	if _, err := p.hears(); transfer.KindOf(err) != transfer.KindUsage {
+		t.Errorf("a monitor of another agent: %v", err)
+	}
+	if p.naks+p.terms != 0 {
+		t.Errorf("%d come again, %d are set aside", p.naks, p.terms)
 	}
 }
