@@ -335,6 +335,9 @@ func TestDocumentsOfSchedulesAndMonitors(t *testing.T) {
 	if n := count(schedule.AskList, "schedules"); n != 1 {
 		t.Errorf("there are %d schedules", n)
 	}
+	if ans, err := at.Question(p.ctx, schedule.AskList, struct{}{}); err != nil || !strings.Contains(string(ans.Body), `"originator":{"user":"bob","host":"desk"}`) {
+		t.Errorf("the schedule is for somebody else: %v, %s", err, ans.Body)
+	}
 	p.put(scheduled, stored.Add(time.Second))
 	if _, err := p.hears(); err != nil || count(schedule.AskList, "schedules") != 2 {
 		t.Errorf("stored twice, it is not two schedules: %v", err)
