@@ -250,6 +250,9 @@ func (r *fteRun) listTemplates() error {
 
 // writeTemplate writes a template as the XML of its transfer, in the directory of -o.
 func (r *fteRun) writeTemplate(t *template.Template) error {
+	if err := template.CheckName(t.Name); err != nil { // which an agent has said
+		return err
+	}
 	q := t.Request
 	q.ID = transfer.NewID(time.Now())
 	text, err := mftxml.Write(&q)

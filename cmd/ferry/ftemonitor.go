@@ -50,7 +50,14 @@ func (r *fteRun) document(option string) (*mftxml.Document, error) {
 	if !r.Has(option) {
 		return nil, nil
 	}
-	return readDocument(r.cmd, r.Get(option))
+	d, err := readDocument(r.cmd, r.Get(option))
+	if err != nil {
+		return nil, err
+	}
+	for _, what := range d.Ignored {
+		r.warn(fte.Notice, "no effect here: "+what)
+	}
+	return d, nil
 }
 
 // createMonitor is fteCreateMonitor.
@@ -170,8 +177,11 @@ func (r *fteRun) listMonitors() error {
 	}
 	if dir := r.Get("od"); dir != "" {
 		for n := range found {
-			d := &found[n].Definition
-			if err := r.writeMonitor(&found[n], filepath.Join(dir, string(d.Agent)+"."+d.Name+".xml")); err != nil {
+			file, err := fileOf(dir, &found[n].Definition)
+			if err == nil {
+				err = r.writeMonitor(&found[n], file)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -189,6 +199,15 @@ func (r *fteRun) listMonitors() error {
 	}
 	table(r.cmd.OutOrStdout(), rows)
 	return nil
+}
+
+// fileOf is the file of a monitor in a directory. Its name is checked once more: an agent has said it.
+func fileOf(dir string, d *monitor.Definition) (string, error) {
+	name, err := monitor.ParseName(d.Name)
+	if err == nil {
+		_, err = transfer.ParseAgentName(string(d.Agent))
+	}
+	return filepath.Join(dir, string(d.Agent)+"."+name+".xml"), err
 }
 
 // writeMonitor writes a monitor's definition as XML.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -289,6 +291,9 @@ func showMonitor(cmd *cobra.Command, m *monitor.Shown) {
 	rows = append(rows, []string{"condition", d.Condition.String()})
 	add(d.Batch > 1, "batch", plural(int64(d.Batch), "file"))
 	add(d.TriggerFile != nil, "trigger file", "its lines name what is sent")
+	for _, k := range slices.Sorted(maps.Keys(d.Defaults)) {
+		rows = append(rows, []string{"default", k + "=" + printable(d.Defaults[k])})
+	}
 	var sources []string
 	for _, it := range d.Request.Items {
 		sources = append(sources, it.Source.String())
