@@ -9,9 +9,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-// choiceFlags say which of the files that are found are taken.
+// choiceFlags say which of the files that are found are taken, and in which order.
 type choiceFlags struct {
 	smallest, largest, youngest, oldest string
+	order                               string
 }
 
 func (f *choiceFlags) add(fl *pflag.FlagSet) {
@@ -19,6 +20,7 @@ func (f *choiceFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.largest, "max-file-size", "", "leave out files with more bytes, as 2G")
 	fl.StringVar(&f.youngest, "min-age", "", "leave out files that were modified less than that before the request, as 10m or 30d")
 	fl.StringVar(&f.oldest, "max-age", "", "leave out files that were modified longer ago than that, as 24h or 7d")
+	fl.StringVar(&f.order, "order", "", "in which order files are sent: name, time (the oldest first) or size (the smallest first); -name, -time or -size, the other way round (default: as they are found)")
 }
 
 // choose fills in what the flags say.
@@ -36,10 +38,11 @@ func (f *choiceFlags) choose(q *transfer.Request) (err error) {
 		return d
 	}
 	q.Filter = transfer.Filter{MinSize: int64(size(f.smallest)), MaxSize: int64(size(f.largest)), MinAge: age(f.youngest), MaxAge: age(f.oldest)}
+	q.Order = f.order
 	return err
 }
 
-// whichFiles says which files a request takes; empty: all.
+// whichFiles says which files a request takes, and in which order; empty: all, as they are found.
 func whichFiles(q *audit.RequestFacts) string {
 	f, all := q.Filter, []string{}
 	add := func(given bool, what string) {
@@ -52,5 +55,6 @@ func whichFiles(q *audit.RequestFacts) string {
 	add(f.MinAge > 0, "at least "+f.MinAge.String()+" old")
 	add(f.MaxAge > 0, "at most "+f.MaxAge.String()+" old")
 	add(!f.AsOf.IsZero(), "at "+stamp(f.AsOf))
+	add(q.Order != "", "by "+q.Order)
 	return strings.Join(all, ", ")
 }

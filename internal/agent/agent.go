@@ -239,7 +239,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 
 	a.sendCfg = sender.Config{Agent: a.cfg.Name, Beside: a.cfg.Beside, Ledger: a.ledger, Place: places.Source, Link: link{a.core}, Lanes: a.lanes, Lines: &a.lines, Delay: a.conn.Delay, Memory: a.lanes.mem,
 		Note: a.note, Progress: a.progress, Changed: func(o *sender.Outgoing) { a.sched.changed(o) }, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk, Throttle: a.throttle,
-		Encoders: new(compress.Encoders), Content: a.cfg.Content, Quiet: a.quiet, May: a.gate.permit, Programs: a.calls}
+		Encoders: new(compress.Encoders), Content: a.cfg.Content, Quiet: a.quiet, May: a.gate.permit, Programs: a.calls, Scratch: a.scratch()}
 	if a.storing != nil {
 		a.sendCfg.Store = a.storing
 	}

@@ -26,13 +26,16 @@ func (a *Agent) places() (s Streams, err error) {
 	}
 	a.fs, err = localfs.Open(localfs.Config{Roots: a.cfg.Roots, RecordRoot: a.cfg.RecordRoot, StateDirs: a.carved(),
 		Incarnation: a.ledger.Incarnation(), Log: a.log, Digest: digest.ByName,
-		Scratch: filepath.Join(a.cfg.Dir, "names"), Spare: a.cfg.Files.Spare, Fence: a.fence()})
+		Scratch: a.scratch(), Spare: a.cfg.Files.Spare, Fence: a.fence()})
 	if err != nil {
 		return s, err
 	}
 	local := a.fs.Place()
 	return Streams{Source: local, Target: local, Limits: localfs.Limits()}, nil
 }
+
+// scratch is where names and items are sorted that are too many for memory. localfs.Open clears it.
+func (a *Agent) scratch() string { return filepath.Join(a.cfg.Dir, "names") }
 
 // streamIdle is how long the queue manager keeps the queues of an agent with Streams that
 // ended without removing them.

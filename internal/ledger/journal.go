@@ -314,6 +314,31 @@ func (j *Journal) Append(it transfer.Item) error {
 	return nil
 }
 
+// Restart takes back everything, also what is durable, where none of it was acted on: what is appended
+// next is the first item. That nothing is left is made durable first, or a crash could leave the beginning of
+// one list before the end of another.
+func (j *Journal) Restart() error {
+	begun := j.synced.items > 0
+	j.mu.Lock()
+	j.synced = extent{tail: int64(len(journalHead()))}
+	j.mu.Unlock()
+	j.takeBack()
+	if !begun {
+		return nil
+	}
+	if err := j.l.Fence(); err != nil {
+		return err
+	}
+	if err := j.f.Truncate(j.tail); err != nil {
+		return journalError("written", err)
+	}
+	j.behind = false
+	if err := j.f.Sync(); err != nil {
+		return journalError("synced", err)
+	}
+	return nil
+}
+
 // flush writes the buffer behind what is in the file, where nothing is left of
 // what was taken back.
 func (j *Journal) flush() (err error) {

@@ -158,6 +158,38 @@ func TestJournalOffersOnlyWhatIsSynced(t *testing.T) {
 	}
 }
 
+// A journal that is begun anew has nothing of what it had, whether that was durable or not.
+func TestJournalRestart(t *testing.T) {
+	l := newLedger(t)
+	it := func(n int) transfer.Item {
+		return transfer.Item{Type: transfer.ItemFile, Source: transfer.Path(fmt.Sprint("/", n)), Name: transfer.Path(fmt.Sprint(n)), Size: 1}
+	}
+	j := openJournal(t, l)
+	for n := range 3 * markEvery {
+		if err := j.Append(it(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(j.Sync(), j.Append(it(7)), j.Restart(), j.Append(it(8)), j.Restart()); err != nil || j.Totals() != (Totals{}) || j.Last() != nil {
+		t.Fatal(j.Totals(), j.Last(), err)
+	}
+	if err := errors.Join(j.Append(it(5)), j.Append(it(4)), j.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	j.Close()
+	j = openJournal(t, l)
+	defer j.Close()
+	if items, over := readAll(t, j); !reflect.DeepEqual(items, []transfer.Item{it(5), it(4)}) || over {
+		t.Fatal(items, over)
+	}
+	if err := errors.Join(j.Restart(), j.Append(it(1)), j.End(Tally{})); err != nil {
+		t.Fatal(err)
+	}
+	if items, over := readAll(t, j); !reflect.DeepEqual(items, []transfer.Item{it(1)}) || !over {
+		t.Fatal(items, over)
+	}
+}
+
 // TestJournalReadWhileWritten: cursors follow the walk to its end.
 func TestJournalReadWhileWritten(t *testing.T) {
 	j := openJournal(t, newLedger(t))

@@ -103,6 +103,7 @@ func own(q *transfer.Request) map[string]string {
 	add("max-size", size(q.MaxBytes), "0")
 	add("min-file-size", size(q.Filter.MinSize), "0")
 	add("max-file-size", size(q.Filter.MaxSize), "0")
+	add("order", q.Order, "")
 	add("min-age", q.Filter.MinAge.String(), "0s")
 	add("max-age", q.Filter.MaxAge.String(), "0s")
 	add("together", strconv.FormatBool(q.Together), "false")

@@ -2,6 +2,7 @@ package sender
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"ferry/internal/conversion"
@@ -19,6 +20,7 @@ type asked struct {
 	q      *transfer.Request
 	from   int // the place of the first one of part
 	part   []transfer.RequestItem
+	starts []int // of the parts that were read: the places of their first ones
 }
 
 // item is the request item in a place, counted from 0.
@@ -27,8 +29,11 @@ func (a *asked) item(n int) (*transfer.RequestItem, error) {
 		return &a.q.Items[n], nil
 	}
 
-	if n < a.from {
-		a.from, a.part = 0, nil
+	if n < a.from || n >= a.from+len(a.part) {
+		k, _ := slices.BinarySearch(a.starts, n+1)
+		if k > 0 && a.starts[k-1] != a.from {
+			a.from, a.part = a.starts[k-1], nil
+		}
 	}
 
 	for n >= a.from+len(a.part) {
@@ -48,9 +53,13 @@ func (a *asked) next() error {
 		p, err = t.Requests().Asked(a.q.ID, a.from)
 		return err
 	})
-	if err == nil {
-		a.part, err = p.Read()
+	if err != nil {
+		return err
 	}
+	if k := len(a.starts); k == 0 || a.starts[k-1] < a.from {
+		a.starts = append(a.starts, a.from)
+	}
+	a.part, err = p.Read()
 	return err
 }
 

@@ -282,10 +282,11 @@ func (p *pump) letGo() {
 	}
 }
 
-// guard waits for the end of the walk where a request says how much it may be at most.
+// guard waits for the end of the walk where a request says how much it may be at most, or in
+// which order it goes.
 func (p *pump) guard(j *ledger.Journal) error {
 	q := &p.rec.read().Request
-	if q.MaxFiles == 0 && q.MaxBytes == 0 && !q.Together {
+	if q.MaxFiles == 0 && q.MaxBytes == 0 && !q.Together && q.Order == "" {
 		return nil
 	}
 	return p.await(func() bool { return j.Totals().Ended }, nil)
@@ -364,7 +365,8 @@ type resend struct {
 
 // item sends one item.
 func (p *pump) item(n uint64, it transfer.Item) error {
-	if p.task.arg != it.Arg && it.Arg < p.asked.q.Count() { // what is gone comes from behind the last one
+	same := p.task.arg == it.Arg || p.task.arg >= 0 && p.asked.q.Base != "" // names beneath a base are all sent alike
+	if !same && it.Arg < p.asked.q.Count() {                                // what is gone comes from behind the last one
 		var err error
 		if p.task, err = p.asked.task(it.Arg); err != nil {
 			return err

@@ -93,6 +93,9 @@ type Config struct {
 
 	Content  conversion.Defaults // of text files here
 	Programs Programs            // nil: none are run here
+	// Scratch is a directory of this agent's alone for items that are to be sorted and are too many
+	// for memory; empty: all stay there.
+	Scratch string
 }
 
 // An Outgoing is one transfer that this agent sends. One goroutine at a time drives it; the

@@ -61,25 +61,31 @@ func TooMuch(q *transfer.Request, items, files, bytes int64) error {
 	return &GuardError{err}
 }
 
-// walkItems walks on from the journal's last item.
+// walkItems puts what is asked for into the journal. It goes on from the last item there,
+// unless the items have an order.
 func (c *Config) walkItems(ctx context.Context, rec *ledger.Source, j *ledger.Journal) (tally ledger.Tally, err error) {
+	if rec.Request.Order != "" {
+		return c.walkOrdered(ctx, rec, j)
+	}
+
+	w := filling{c: c, j: j, last: c.Clock.Now()}
+	return c.walk(ctx, rec, j.Last(), j.Totals(), w.put) // which are of what is synced
+}
+
+// walk gives the items that the request takes, behind the last one of those that were found before.
+func (c *Config) walk(ctx context.Context, rec *ledger.Source, after *transfer.Item, found ledger.Totals, put func(transfer.Item) error) (tally ledger.Tally, err error) {
 	walk, err := c.walkRequest(rec)
 	if err != nil {
 		return tally, err
 	}
 
-	walk.After = j.Last()
-	unsynced, last := 0, c.Clock.Now()
-	found := j.Totals() // those are of what is synced
+	walk.After = after
 	tally.Links, err = c.Place.Walk(ctx, walk, func(it transfer.Item) error {
 		if !rec.Request.Takes(&it) {
 			if it.Type != transfer.ItemDir {
 				tally.LeftOut++
 			}
 			return nil
-		}
-		if err := j.Append(it); err != nil {
-			return err
 		}
 		found.Items++
 		if it.Type == transfer.ItemFile {
@@ -88,13 +94,28 @@ func (c *Config) walkItems(ctx context.Context, rec *ledger.Source, j *ledger.Jo
 		if err := TooMuch(&rec.Request, found.Items, found.Files, found.Bytes); err != nil {
 			return err
 		}
-		unsynced++
-		if now := c.Clock.Now(); unsynced >= journalBatch || now.Sub(last) > 20*time.Millisecond {
-			unsynced, last = 0, now
-			failpoint.Hit("walk.before_sync")
-			return j.Sync()
-		}
-		return nil
+		return put(it)
 	})
 	return tally, err
+}
+
+// A filling puts items into a journal, and syncs it now and then: the first ones soon.
+type filling struct {
+	c        *Config
+	j        *ledger.Journal
+	unsynced int
+	last     time.Time
+}
+
+func (w *filling) put(it transfer.Item) error {
+	if err := w.j.Append(it); err != nil {
+		return err
+	}
+	w.unsynced++
+	if now := w.c.Clock.Now(); w.unsynced >= journalBatch || now.Sub(w.last) > 20*time.Millisecond {
+		w.unsynced, w.last = 0, now
+		failpoint.Hit("walk.before_sync")
+		return w.j.Sync()
+	}
+	return nil
 }

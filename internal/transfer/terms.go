@@ -7,7 +7,7 @@ import (
 )
 
 // Terms are what a request says of its files as a whole: which of those that are found are
-// taken, how many there may be, how fast they go, and whether one lands without the others. A retry has those of the transfer that
+// taken, how many there may be, in which order they go and how fast, and whether one lands without the others. A retry has those of the transfer that
 // it repeats.
 type Terms struct {
 	Rate     int64  `json:"rate,omitempty"`      // bytes a second, MinRate or more; 0: as fast as can be
@@ -15,7 +15,15 @@ type Terms struct {
 	MaxBytes int64  `json:"max_bytes,omitempty"` // the same of all of their bytes
 	Together bool   `json:"together,omitempty"`  // all items get their names, or none: see MaxSet
 	Filter   Filter `json:"filter,omitzero"`
+	Order    string `json:"order,omitempty"` // in which files are sent: one of the Order… words; empty: as they are found
 }
+
+// Orders in which files are sent, from the least on; with a - before it from the greatest.
+const (
+	OrderName = "name" // of the path beneath the destination, by its bytes
+	OrderTime = "time" // of modification
+	OrderSize = "size"
+)
 
 func (t *Terms) check() error {
 	if t.Rate < 0 || t.Rate > 0 && t.Rate < MinRate {
@@ -23,6 +31,9 @@ func (t *Terms) check() error {
 	}
 	if t.MaxFiles < 0 || t.MaxBytes < 0 {
 		return Errorf(KindUsage, "--max-files and --max-size cannot be below 0")
+	}
+	if err := checkWord("order", t.Order, []string{OrderName, OrderTime, OrderSize, "-" + OrderName, "-" + OrderTime, "-" + OrderSize}, nil); err != nil {
+		return err
 	}
 	return t.Filter.check()
 }

@@ -1,0 +1,128 @@
+package sender
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"ferry/internal/extsort"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+)
+
+// orderMemory is what the sorting of a transfer's items holds in memory, in bytes; the rest is in a file.
+const orderMemory = 4 << 20
+
+// walkOrdered puts what is asked for into the journal in the order that the request says. Nothing is
+// offered before the journal has ended (see pump.guard), so that one that has not is begun anew: what it
+// has may be in another order by now.
+func (c *Config) walkOrdered(ctx context.Context, rec *ledger.Source, j *ledger.Journal) (tally ledger.Tally, err error) {
+	if err := j.Restart(); err != nil {
+		return tally, err
+	}
+	s := extsort.New(c.Scratch, orderMemory)
+	defer s.Close()
+	n := uint64(0)
+	tally, err = c.walk(ctx, rec, nil, ledger.Totals{}, func(it transfer.Item) error {
+		n++
+		if err := s.Add(sortable(rec.Request.Order, &it, n)); err != nil {
+			return c.unsorted(err)
+		}
+		return nil
+	})
+	if err != nil {
+		return tally, err
+	}
+
+	sorted, err := s.Sorted()
+	if err != nil {
+		return tally, c.unsorted(err)
+	}
+	w := filling{c: c, j: j, last: c.Clock.Now()}
+	for ctx.Err() == nil {
+		next, err := sorted.Next()
+		if err == io.EOF {
+			return tally, nil
+		}
+		var it transfer.Item
+		if err == nil {
+			it, err = itemIn(next)
+		}
+		if err != nil {
+			return tally, c.unsorted(err)
+		}
+		if err := w.put(it); err != nil {
+			return tally, err
+		}
+	}
+	return tally, ctx.Err()
+}
+
+// unsorted is a wait: the agent's own disk is no verdict on a source.
+func (c *Config) unsorted(err error) error {
+	kind := transfer.KindBusy
+	if transfer.KindOf(err) == transfer.KindNoSpace {
+		kind = transfer.KindNoSpace
+	}
+	return transfer.Errorf(kind, "the files cannot be put in order in %s: %w", c.Scratch, err).
+		WithHint("look at the disk of the agent's state directory; the transfer goes on by itself")
+}
+
+// The first byte of a sortable string. What cannot be sent comes first, so that it is known early; a
+// directory comes behind all files, because what lands in it would change its time.
+const (
+	sortsBad = iota
+	sortsFile
+	sortsDir
+)
+
+// sortable is a string that has an item, and stands to others by their bytes as the items are to stand to
+// each other. Those that are equal stay as they were found; n counts them.
+func sortable(order string, it *transfer.Item, n uint64) string {
+	var b []byte
+	switch it.Type {
+	case transfer.ItemBad:
+		b = append(b, sortsBad)
+	case transfer.ItemDir:
+		b = append(b, sortsDir)
+	default:
+		word, down := strings.CutPrefix(order, "-")
+		b = append(b, sortsFile)
+		switch word {
+		case transfer.OrderTime:
+			b = binary.BigEndian.AppendUint64(b, uint64(it.Mtime)^1<<63) // before 1970 it is below 0
+		case transfer.OrderSize:
+			b = binary.BigEndian.AppendUint64(b, uint64(it.Size))
+		default:
+			b = append(append(b, it.Name...), 0) // which is in no path
+		}
+		if down {
+			for k := range b[1:] {
+				b[k+1] ^= 0xff
+			}
+		}
+		if word != transfer.OrderName {
+			b = append(append(b, it.Name...), 0)
+		}
+	}
+	b = binary.BigEndian.AppendUint64(b, n)
+	item, _ := json.Marshal(it)
+	b = append(b, item...)
+	return string(binary.BigEndian.AppendUint32(b, uint32(len(item))))
+}
+
+// itemIn is the item of a sortable string.
+func itemIn(s string) (it transfer.Item, err error) {
+	end := len(s) - 4
+	if end < 0 {
+		return it, fmt.Errorf("a scratch file of items is damaged")
+	}
+	size := int(binary.BigEndian.Uint32([]byte(s[end:])))
+	if size > end {
+		return it, fmt.Errorf("a scratch file of items is damaged")
+	}
+	return it, json.Unmarshal([]byte(s[end-size:end]), &it)
+}
