@@ -277,8 +277,11 @@ func person(token string) string {
 }
 
 func itemWords(event audit.Event, o *transfer.Outcome) string {
-	if event == audit.Deleted {
+	switch event {
+	case audit.Deleted:
 		return "source " + o.Source.String() + " deleted"
+	case audit.Archived:
+		return "source " + o.Source.String() + " moved to " + o.Path.String()
 	}
 
 	if o.Err != nil {

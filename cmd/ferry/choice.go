@@ -56,5 +56,37 @@ func whichFiles(q *audit.RequestFacts) string {
 	add(f.MaxAge > 0, "at most "+f.MaxAge.String()+" old")
 	add(!f.AsOf.IsZero(), "at "+stamp(f.AsOf))
 	add(q.Order != "", "by "+q.Order)
+	add(q.Archive != "", "moved to "+q.Archive.String()+" then")
+	add(q.Disposition == transfer.DispositionDelete, "deleted then")
+	add(q.AllSources, "all of them or none")
 	return strings.Join(all, ", ")
+}
+
+// When sources are deleted or archived.
+const (
+	whenEach = "each" // each once it has arrived
+	whenAll  = "all"  // all of them, once everything has
+)
+
+// sources fills in what becomes of the sources.
+func (f *fileFlags) sources(q *transfer.Request) error {
+	flag, when := "--delete-source", f.deleteSource
+	switch {
+	case f.archive != "" && when != "":
+		return transfer.Errorf(transfer.KindUsage, "a source is deleted or archived, not both").WithHint("leave out --delete-source or --archive")
+	case f.archive != "":
+		flag, when = "--archive-when", f.archiveWhen
+		q.Disposition, q.Archive = transfer.DispositionArchive, transfer.Path(f.archive)
+	case f.archiveWhen != whenEach && f.archiveWhen != "":
+		return transfer.Errorf(transfer.KindUsage, "--archive-when goes with --archive").WithHint("give --archive DIR, or --delete-source=all")
+	case when == "":
+		return nil
+	default:
+		q.Disposition = transfer.DispositionDelete
+	}
+	if when != whenEach && when != whenAll {
+		return transfer.Errorf(transfer.KindUsage, "%s=%s is unknown; it is each or all", flag, when)
+	}
+	q.AllSources = when == whenAll
+	return nil
 }

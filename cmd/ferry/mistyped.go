@@ -15,7 +15,7 @@ import (
 var habits = map[string]string{
 	"overwrite": "--if-exists overwrite", "force": "--if-exists overwrite", "ignore-existing": "--if-exists skip", "update": "--if-exists update",
 	"backup": "--if-exists rename", "remove-source-files": "--delete-source", "move": "--delete-source", "bwlimit": "--limit", "progress": "no flag: progress is shown on a terminal",
-	"verbose": "--log-level debug", "text": "--mode text", "archive": "-r", "parents": "no flag: missing directories are made", "url": "--network", "server": "--network",
+	"verbose": "--log-level debug", "text": "--mode text", "parents": "no flag: missing directories are made", "url": "--network", "server": "--network",
 }
 
 // unknownCommand is the error of a word that is no command beneath cmd.

@@ -177,7 +177,7 @@ func (v *view) finish(p *transfer.Progress) error {
 	}
 
 	if p.Warnings > 0 {
-		fmt.Fprintf(stderr, "ferry: could not delete %s; `ferry audit show %s` names them\n", plural(p.Warnings, "source"), p.ID)
+		fmt.Fprintf(stderr, "ferry: could not delete %s; `ferry audit show %s` says why\n", plural(p.Warnings, "source"), p.ID)
 	}
 
 	if !v.quiet {

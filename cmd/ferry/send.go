@@ -50,8 +50,9 @@ type sendFlags struct {
 
 // fileFlags say which files are taken, and what becomes of them and of those that are there.
 type fileFlags struct {
-	recursive, deleteSource bool
-	ifExists                string
+	recursive              bool
+	deleteSource, ifExists string
+	archive, archiveWhen   string
 }
 
 // boundFlags bound a transfer.
@@ -133,7 +134,7 @@ Result codes: 0 success, 20 partial success, 40 failed, 41 cancelled, 42 not sta
   pg_dump sales | ferry send - BETA:backup/sales.sql
   ferry send --mode text --to-encoding IBM-1047 ALPHA:list.txt BETA:LIST`
 	inGroups(c, []flagGroup{
-		{"What is sent", []string{"recursive", "files-from", "min-file-size", "max-file-size", "min-age", "max-age", "order", "max-files", "max-size", "delete-source", "dry-run", "to-xml"}},
+		{"What is sent", []string{"recursive", "files-from", "min-file-size", "max-file-size", "min-age", "max-age", "order", "max-files", "max-size", "delete-source", "archive", "archive-when", "dry-run", "to-xml"}},
 		{"Where it goes", []string{"also-to", "network", "if-exists", "together"}},
 		{"Before and after", []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
 		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
@@ -153,7 +154,10 @@ func (f *sendFlags) addRequest(fl *pflag.FlagSet) {
 	fl.StringVar(&f.mode, "mode", "binary", "binary or text")
 	fl.StringVar(&f.checksum, "checksum", "xxh3", "digest of each file: xxh3, md5, sha256 or none")
 	fl.StringVar(&f.ifExists, "if-exists", "error", "what to do where the destination exists: error; overwrite; skip; update, which replaces older files and skips others; rename, which takes a free name as pay-1.csv")
-	fl.BoolVar(&f.deleteSource, "delete-source", false, "delete each source once its arrival is on record")
+	fl.StringVar(&f.deleteSource, "delete-source", "", "each: delete each source once its arrival is on record; all: only if everything has arrived")
+	fl.Lookup("delete-source").NoOptDefVal = whenEach
+	fl.StringVar(&f.archive, "archive", "", "a directory of the source agent, on the same file system, into which each source is moved once its arrival is on record")
+	fl.StringVar(&f.archiveWhen, "archive-when", whenEach, "each: move each source once its arrival is on record; all: only if everything has arrived")
 	fl.StringVar(&f.durability, "durability", "full", "full: an outcome survives a power cut; process: a crash of the process")
 	f.content.add(fl)
 	fl.StringVar(&f.lane, "lane", "auto", "how the data travels: auto, direct or queue")
@@ -354,8 +358,8 @@ func (f *sendFlags) request(args []string, stdin io.Reader) (q *transfer.Request
 	q = &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Submitted: time.Now().UTC(),
 		Originator: client.Me(), Job: f.job, Priority: f.priority, Durability: f.durability, Lane: f.lane, Delivery: f.delivery, Compress: f.compress,
 		Options: transfer.Options{Recursive: f.recursive, Mode: f.mode, IfExists: f.ifExists, Content: f.content.content()}}
-	if f.deleteSource {
-		q.Disposition = transfer.DispositionDelete
+	if err := f.sources(q); err != nil {
+		return nil, false, err
 	}
 
 	m, err := digest.ParseMethod(f.checksum)
@@ -515,6 +519,11 @@ func (f *sendFlags) locations(q *transfer.Request, args []string) (local bool, e
 		}
 	}
 
+	if q.Archive != "" {
+		if q.Archive, err = hostPath(q.Archive); err != nil {
+			return true, err
+		}
+	}
 	q.Dest, err = hostPath(q.Dest)
 	return true, err
 }

@@ -92,7 +92,8 @@ func TestToXMLAndBack(t *testing.T) {
 		{"--recovery-timeout", "0s", "ALPHA:a", "BETA:b"},
 		{"--recovery-timeout", "15m", "ALPHA:a", "BETA:b"},
 		{"--durability", "process", "--lane", "queue", "--delivery", "stored", "--compress", "auto", "ALPHA:a", "BETA:b"},
-		{"--min-file-size", "1", "--max-file-size", "3M", "--min-age", "90s", "--max-age", "30d", "--order", "-time", "ALPHA:a*", "BETA:b/"},
+		{"--min-file-size", "1", "--max-file-size", "3M", "--min-age", "90s", "--max-age", "30d", "--order", "-time", "--delete-source=all", "ALPHA:a*", "BETA:b/"},
+		{"--archive", "done", "--archive-when", "all", "ALPHA:a*", "BETA:b/"},
 		{"--limit", "10M", "--max-files", "7", "--max-size", "5G", "--chunk-size", "64K", "--window", "3", "--frame", "2", "--checkpoint-interval", "4", "ALPHA:a", "BETA:b"},
 	} {
 		want := requestOf(t, args...)

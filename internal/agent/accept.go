@@ -176,7 +176,7 @@ func (a *arrival) gather(l *ledger.Ledger, now time.Time) error {
 		a.rest = append(a.rest, items...)
 	}
 
-	deletes := slices.ContainsFunc(a.rest, func(it transfer.RequestItem) bool { return it.Delete() })
+	deletes := slices.ContainsFunc(a.rest, func(it transfer.RequestItem) bool { return it.Removes() })
 	if deletes != a.q.Rest.Deletes && len(a.rest) > 0 {
 		return transfer.Errorf(transfer.KindMalformed, "the request does not say that sources of its other parts are deleted")
 	}

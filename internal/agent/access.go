@@ -58,13 +58,17 @@ func (g *gatekeeper) submits(r *arrival) (rule string, err error) {
 		return "", g.ownPipe(r.principal, g.cfg.Name)
 	}
 	rule, err = g.may(r.principal, transfer.AuthSource)
-	deletes := r.q.Rest != nil && r.q.Rest.Deletes || r.q.Delete()
+	archives := r.q.Archive != ""
+	deletes := r.q.Rest != nil && r.q.Rest.Deletes || r.q.Removes()
 	for n := range r.q.Items {
 		o := r.q.Of(&r.q.Items[n])
-		deletes = deletes || o.Delete()
+		deletes, archives = deletes || o.Removes(), archives || o.Archive != ""
 	}
 	if err == nil && deletes {
 		_, err = g.may(r.principal, transfer.AuthDeleteSource)
+	}
+	if err == nil && archives {
+		_, err = g.may(r.principal, transfer.AuthDest)
 	}
 	return rule, err
 }

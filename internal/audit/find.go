@@ -162,7 +162,7 @@ func (m *matcher) record(r *Record) bool {
 		return false
 	case m.Event == "" && (r.Event == Sealed || r.Event == Bound), m.Event != "" && r.Event != m.Event, m.Role != "" && r.Role != m.Role,
 		m.Job != "" && !Like(m.Job, r.Job),
-		m.Name != "" && (!r.own() || r.Event == Deleted || !slices.ContainsFunc(r.Items, m.Names)),
+		m.Name != "" && (!r.own() || r.Event == Deleted || r.Event == Archived || !slices.ContainsFunc(r.Items, m.Names)),
 		m.Failed && !(m.Name == "" && r.Error != nil) && !slices.ContainsFunc(r.Items, func(o transfer.Outcome) bool { return o.Failed() }),
 		len(m.States) > 0 && !slices.Contains(m.States, r.State):
 		return false

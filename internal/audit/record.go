@@ -40,6 +40,7 @@ const (
 	Resumed   Event = "resumed"
 	GapFound  Event = "gap"      // records that were receipted are not in the log; see Record.Gap
 	Disputed  Event = "disputed" // records came again with another content; see Record.Gap
+	Archived  Event = "archived" // sources were moved: Record.Items, with Path where they are now
 	Deleted   Event = "deleted"  // sources were deleted: Record.Items, with their paths at the source
 	Warning   Event = "warning"
 	Ran       Event = "program" // a program has ended; Record.Program says how, and Error why that is a failure

@@ -348,6 +348,12 @@ func (d *Disk) Rename(dir *localfs.Dir, from, to string, replace bool) error {
 	return d.do(op, func() error { return d.Disk.Rename(dir, from, to, replace) })
 }
 
+func (d *Disk) RenameInto(dir *localfs.Dir, from string, into *localfs.Dir, to string, replace bool) error {
+	op := named(CallRename, dir, from)
+	op.To = into.Path() + "/" + to
+	return d.do(op, func() error { return d.Disk.RenameInto(dir, from, into, to, replace) })
+}
+
 func (d *Disk) Link(dir *localfs.Dir, from, to string) error {
 	op := named(CallLink, dir, from)
 	op.To = dir.Path() + "/" + to

@@ -113,6 +113,8 @@ func (m *Memory) pending(k int) (at []int) {
 			everything = true
 		case opName:
 			safe = everything || dirs[o.node]
+		case opMove:
+			safe = everything || dirs[o.node] && dirs[o.into]
 		case opWrite, opResize:
 			safe = (everything || data[o.node]) && !o.doomed
 		case opMeta:
@@ -215,7 +217,7 @@ func (m *Memory) order(k int, fate map[int]toll) {
 	named := map[uint64]bool{}
 	for i := k - 1; i >= 0; i-- {
 		o := &m.ops[i]
-		if how, lossy := fate[i]; o.kind == opName && (!lossy || how == whole) {
+		if how, lossy := fate[i]; (o.kind == opName || o.kind == opMove) && (!lossy || how == whole) {
 			for _, s := range o.sets {
 				named[s.node] = true
 			}
@@ -340,6 +342,8 @@ func (o *memOp) String() string {
 			s = append(s, fmt.Sprintf("%s=%d", path.Base(set.name), set.node))
 		}
 		return fmt.Sprintf("name in %d %s", o.node, strings.Join(s, " "))
+	case opMove:
+		return fmt.Sprintf("move %s from %d to %s in %d", path.Base(o.sets[0].name), o.node, path.Base(o.sets[1].name), o.into)
 	case opWrite:
 		return fmt.Sprintf("write %d, %d bytes at %d", o.node, len(o.data), o.off)
 	case opResize:

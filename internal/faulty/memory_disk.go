@@ -332,6 +332,34 @@ func (m *Memory) rename(dir *node, from, to string, replace bool) error {
 	return nil
 }
 
+func (m *Memory) RenameInto(d *localfs.Dir, from string, into *localfs.Dir, to string, replace bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	dir, there := dirOf(d), dirOf(into)
+	if dir == there {
+		return m.rename(dir, from, to, replace)
+	}
+	n, old := m.get(dir, from), m.get(there, to)
+	switch {
+	case !replace && m.opt.Plain:
+		return syscall.EINVAL
+	case len(from) > 255 || len(to) > 255:
+		return syscall.ENAMETOOLONG
+	case n == nil || there.nlink == 0:
+		return syscall.ENOENT
+	case n.typ == localfs.TypeDir:
+		return syscall.EINVAL // only files are moved
+	case old == n && replace:
+		return nil
+	case old != nil && !replace:
+		return syscall.EEXIST
+	case old != nil && old.typ == localfs.TypeDir:
+		return syscall.EISDIR
+	}
+	m.move(dir, from, there, to, m.tick())
+	return nil
+}
+
 func (m *Memory) Link(d *localfs.Dir, from, to string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

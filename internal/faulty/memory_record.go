@@ -11,6 +11,7 @@ type memOpKind uint8
 const (
 	opMake     memOpKind = iota // a node comes to be, without a name
 	opName                      // names of a directory are set, all or none
+	opMove                      // a node has a name in another directory in place of the one it had
 	opWrite                     // data, and the size where it grows
 	opResize                    // the size alone
 	opMeta                      // mode and mtime
@@ -33,7 +34,8 @@ type memOp struct {
 	up   uint64
 	link string
 
-	sets []set // opName
+	sets []set  // opName, opMove
+	into uint64 // opMove: the directory of the second of sets
 
 	off  int64 // opWrite
 	data []byte
@@ -113,6 +115,20 @@ func (m *Memory) name(dir *node, at int64, sets ...set) {
 	dir.mtime, dir.ctime = at, at
 }
 
+// move gives a file a name in another directory, in place of the one it has and of what has that name.
+func (m *Memory) move(dir *node, from string, into *node, to string, at int64) {
+	n := m.get(dir, from)
+	m.record(memOp{kind: opMove, node: dir.id, into: into.id, sets: []set{{from, n.id}, {to, n.id}}, at: at})
+	if old := m.get(into, to); old != nil {
+		old.nlink--
+		old.ctime = at
+		defer m.drop(old)
+	}
+	delete(dir.names, m.fold(from))
+	into.names[m.fold(to)] = entry{to, n}
+	dir.mtime, dir.ctime, into.mtime, into.ctime, n.ctime = at, at, at, at, at
+}
+
 // change makes and records a change of one node's own.
 func (m *Memory) change(o memOp) {
 	m.record(o)
@@ -141,6 +157,14 @@ func (t *tree) apply(o *memOp, how toll, fold func(string) string) {
 			}
 		}
 		n.mtime, n.ctime = o.at, o.at
+	case opMove:
+		c, into := t.nodes[o.sets[1].node], t.nodes[o.into]
+		if c == nil || into == nil {
+			return
+		}
+		delete(n.names, fold(o.sets[0].name))
+		into.names[fold(o.sets[1].name)] = entry{o.sets[1].name, c}
+		n.mtime, n.ctime, into.mtime, into.ctime, c.ctime = o.at, o.at, o.at, o.at, o.at
 	case opWrite:
 		how.write(n, o)
 		n.mtime, n.ctime = o.at, o.at

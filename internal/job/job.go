@@ -171,7 +171,7 @@ func (p *Put) Check() error {
 		return transfer.Errorf(transfer.KindTooLarge, "the job has %d destinations; the limit is %d", len(p.To), MaxChildren).WithHint("make several jobs")
 	case q.Rest != nil || q.Retry != nil || q.Tally != "":
 		return transfer.Errorf(transfer.KindMalformed, "the request of the job is in parts, a retry, or of another job")
-	case q.Deletes() && len(p.To) > 1 && q.Checksum == "none":
+	case q.Removes() && len(p.To) > 1 && q.Checksum == "none":
 		return transfer.Errorf(transfer.KindUsage, "with --checksum none nobody knows whether a source has arrived everywhere, and --delete-source deletes it then").
 			WithHint("leave one of them out")
 	}
@@ -207,13 +207,13 @@ func childOf(of *transfer.Request, c *Child, children int) *transfer.Request {
 		q.Meta = map[string]string{}
 	}
 	q.Meta[MetaName] = of.ID.String()
-	if q.Deletes() && children > 1 {
+	if q.Removes() && children > 1 {
 		q.Tally = c.Sum
 		if c.N < children {
 			q.Tally = transfer.TallyCount
 		}
 		if c.N < children || c.Sum == "" {
-			q.Disposition = transfer.DispositionLeave
+			q.Disposition, q.Archive, q.AllSources = transfer.DispositionLeave, "", false
 		}
 	}
 	return &q

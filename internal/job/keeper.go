@@ -60,7 +60,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 	if q.Source != k.Agent {
 		return nil, transfer.Errorf(transfer.KindUsage, "the job is for agent %s; this is %s", q.Source, k.Agent)
 	}
-	if q.Deletes() {
+	if q.Removes() {
 		if err := k.May(who.Principal, transfer.AuthDeleteSource); err != nil {
 			return nil, err
 		}
@@ -78,7 +78,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 	}
 
 	j := &Job{V: version, ID: q.ID, Principal: who.Principal, Originator: who.Originator, Made: now, Source: q.Source, Name: q.Job,
-		RetryOf: p.RetryOf, Children: len(p.To), Deletes: q.Deletes(), State: transfer.Running}
+		RetryOf: p.RetryOf, Children: len(p.To), Deletes: q.Removes(), State: transfer.Running}
 	for n := range p.To {
 		c := p.To[n].child(n+1, transfer.NewID(now))
 		if j.Deletes && n > 0 && n+1 == j.Children {

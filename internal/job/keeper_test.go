@@ -147,7 +147,7 @@ func (w *world) submitted(l *ledger.Ledger, principal string, q *transfer.Reques
 	if job.Cancelled != nil {
 		w.t.Errorf("transfer %s of a job that was cancelled before is submitted", q.ID)
 	}
-	if q.Deletes() {
+	if q.Removes() {
 		for _, c := range of {
 			if s := w.sent[c.Transfer]; c.Transfer != q.ID && (s == nil || s.State != transfer.Successful || s.FilesSkipped > 0 || s.Progress.Tally != q.Tally) {
 				w.t.Errorf("destination %d deletes the sources, and they are not at destination %d", len(of), c.N)
@@ -428,15 +428,15 @@ func TestDeletes(t *testing.T) {
 				t.Fatal("the last one is submitted before the others have ended")
 			}
 			beta, chi := w.only(j.ID, "BETA"), w.only(j.ID, "CHI")
-			if beta.Deletes() || chi.Deletes() || beta.Request.Tally != transfer.TallyCount {
+			if beta.Removes() || chi.Removes() || beta.Request.Tally != transfer.TallyCount {
 				t.Fatalf("the others are %+v", beta.Request)
 			}
 			c.ends(w, beta, chi)
 			w.pass()
 			w.pass()
 			last := w.only(j.ID, "PSI")
-			if last.Deletes() != c.deletes || c.deletes && last.Request.Tally != beta.Progress.Tally {
-				t.Errorf("the last one deletes: %t, where %q has arrived", last.Deletes(), last.Request.Tally)
+			if last.Removes() != c.deletes || c.deletes && last.Request.Tally != beta.Progress.Tally {
+				t.Errorf("the last one deletes: %t, where %q has arrived", last.Removes(), last.Request.Tally)
 			}
 			w.end(last, transfer.Successful, 2)
 			w.pass()

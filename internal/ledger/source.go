@@ -72,7 +72,8 @@ type Delete struct {
 	Source  transfer.Path    `json:"source"`
 	Version transfer.Version `json:"version"`
 	Aside   string           `json:"aside,omitempty"`
-	Form    bool             `json:"form,omitempty"` // what its place has kept of its content goes, too
+	Archive transfer.Path    `json:"archive,omitempty"` // where it goes instead, if its name there is free
+	Form    bool             `json:"form,omitempty"`    // what its place has kept of its content goes, too
 }
 
 // Source reads a record; nil where there is none.
@@ -128,8 +129,14 @@ func (t *Tx) DropDelete(id transfer.ID, item uint64) error {
 	return t.tx.Bucket(bDeletes).Delete(itemKey(id, item))
 }
 
-// DropDeletes forgets all deletions of a transfer.
-func DropDeletes(t *Tx, id transfer.ID) error { return dropAll(t.tx.Bucket(bDeletes), id[:]) }
+// DropDeletes forgets all deletions of a transfer, and says how many there were.
+func DropDeletes(t *Tx, id transfer.ID) (n int64, err error) {
+	b := t.tx.Bucket(bDeletes)
+	if err := each(b, id[:], func(_, _ []byte) error { n++; return nil }); err != nil {
+		return 0, err
+	}
+	return n, dropAll(b, id[:])
+}
 
 // Deletes gives up to limit deletions of a transfer.
 func (l *Ledger) Deletes(id transfer.ID, limit int) (items []uint64, out []Delete, err error) {

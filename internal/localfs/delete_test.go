@@ -148,6 +148,13 @@ func (d noReplaceless) Rename(dir *Dir, from, to string, replace bool) error {
 	return d.Disk.Rename(dir, from, to, replace)
 }
 
+func (d noReplaceless) RenameInto(dir *Dir, from string, into *Dir, to string, replace bool) error {
+	if !replace {
+		return syscall.EINVAL
+	}
+	return d.Disk.RenameInto(dir, from, into, to, replace)
+}
+
 // What replaced the source cannot have its name back: it stays aside, and the
 // error names it.
 func TestDeleteSourceLeavesAside(t *testing.T) {

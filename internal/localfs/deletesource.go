@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"ferry/internal/failpoint"
 	"ferry/internal/transfer"
@@ -34,8 +35,12 @@ func (f *FS) DeleteSource(p transfer.Path, v transfer.Version, aside string, mar
 		return err
 	}
 	defer del.d.close()
+	return del.begin(mark)
+}
 
-	if _, err := del.d.lstat(aside); err == nil {
+// begin does what DeleteSource says.
+func (del *deletion) begin(mark func(aside string) error) error {
+	if _, err := del.d.lstat(del.aside); err == nil {
 		return del.finish() // an earlier try came as far as that
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return del.failed(err)
@@ -48,7 +53,7 @@ func (f *FS) DeleteSource(p transfer.Path, v transfer.Version, aside string, mar
 	defer del.fs.disk.Close(file)
 
 	if mark != nil {
-		if err := mark(aside); err != nil {
+		if err := mark(del.aside); err != nil {
 			return err
 		}
 	}
@@ -68,7 +73,11 @@ func (f *FS) FinishDelete(p transfer.Path, v transfer.Version, aside string) err
 		return err
 	}
 	defer del.d.close()
+	return del.again()
+}
 
+// again does what FinishDelete says.
+func (del *deletion) again() error {
 	// A device has the same number only within one boot, and what this is about
 	// has not left its directory. The rest of an identity is enough there.
 	st, err := del.d.stat()
@@ -88,6 +97,23 @@ type deletion struct {
 	name  string
 	aside string
 	id    identity // of the source
+	into  *archive // where it goes; nil: it is removed
+}
+
+// orThere names the archive, where a source may be that is not beside its place.
+func (del *deletion) orThere() string {
+	if del.into == nil {
+		return ""
+	}
+	return " or in " + transfer.Path(del.into.dir.path).String()
+}
+
+// done is the word for what becomes of the source.
+func (del *deletion) done() string {
+	if del.into != nil {
+		return "archived"
+	}
+	return "deleted"
 }
 
 func (f *FS) deletion(p transfer.Path, v transfer.Version, aside string) (*deletion, error) {
@@ -109,7 +135,7 @@ func (f *FS) deletion(p transfer.Path, v transfer.Version, aside string) (*delet
 	if err != nil {
 		return nil, sourceError(p, err)
 	}
-	return &deletion{f, d, p, l.base(), aside, id}, nil
+	return &deletion{fs: f, d: d, path: p, name: l.base(), aside: aside, id: id}, nil
 }
 
 func checkAside(name string) error {
@@ -120,7 +146,7 @@ func checkAside(name string) error {
 }
 
 func (del *deletion) changed() error {
-	return transfer.Errorf(transfer.KindChanging, "source %s has changed since it was sent and is not deleted", del.path)
+	return transfer.Errorf(transfer.KindChanging, "source %s has changed since it was sent and is not %s", del.path, del.done())
 }
 
 // check opens the source and compares its whole identity.
@@ -181,7 +207,7 @@ func (del *deletion) inPlace() error {
 	err := del.fs.stands(del.d)
 	var moved *movedError
 	if errors.As(err, &moved) {
-		return wrap(transfer.KindChanging, moved, "", "source %s is not deleted: its directory has been moved since it was sent", del.path)
+		return wrap(transfer.KindChanging, moved, "", "source %s is not %s: its directory has been moved since it was sent", del.path, del.done())
 	}
 	if err != nil && !transfer.KindOf(err).Waits() {
 		return del.failed(err)
@@ -190,10 +216,14 @@ func (del *deletion) inPlace() error {
 }
 
 func (del *deletion) failed(err error) error {
-	if err := passingError(del.path, "deleted", err); err != nil {
+	if err := passingError(del.path, del.done(), err); err != nil {
 		return err
 	}
-	return wrap(transfer.KindUnwritable, err, "", "source %s cannot be deleted: %s", del.path, reason(err))
+	hint := ""
+	if errors.Is(err, syscall.EXDEV) {
+		hint = "name a directory on the same file system"
+	}
+	return wrap(transfer.KindUnwritable, err, hint, "source %s cannot be %s: %s", del.path, del.done(), reason(err))
 }
 
 // putAside renames without replacing. Where that cannot be had an ordinary
@@ -220,6 +250,17 @@ func (del *deletion) settle() error {
 	if st.Type != TypeFile || !st.identity().sameFile(del.id) {
 		return del.giveBack()
 	}
+	if del.into != nil {
+		// That it is aside is durable first, or a crash could leave its name beside the one in the archive.
+		if err := del.fs.disk.SyncDir(del.d); err != nil && !notOffered(err) {
+			return del.undo(err)
+		}
+		if err := del.into.take(del); err != nil {
+			return del.undo(err)
+		}
+		failpoint.Hit("delete.after_archive")
+		return del.sync()
+	}
 	if err := del.fs.disk.Unlink(del.d, del.aside); err != nil {
 		return del.undo(err)
 	}
@@ -227,7 +268,21 @@ func (del *deletion) settle() error {
 	return del.sync()
 }
 
+// gone is for a source that has left its directory in an earlier try.
+func (del *deletion) gone() error {
+	if del.into != nil {
+		return del.into.find(del)
+	}
+	return del.sync() // only that may be lost yet
+}
+
+// sync makes the new names durable, those in an archive first: the other way round a crash could take both.
 func (del *deletion) sync() error {
+	if del.into != nil {
+		if err := del.fs.disk.SyncDir(del.into.dir); err != nil && !notOffered(err) {
+			return del.failed(err)
+		}
+	}
 	if err := del.fs.disk.SyncDir(del.d); err != nil && !notOffered(err) {
 		return del.failed(err)
 	}
@@ -239,10 +294,10 @@ func (del *deletion) undo(why error) error {
 	err := del.restore()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return del.sync() // it has gone, whatever was said
+		return del.gone() // whatever was said
 	case err != nil:
-		return wrap(transfer.KindUnwritable, why, "move it back or remove it", "source %s cannot be deleted: %s; it may be %s beside its place now",
-			del.path, reason(why), transfer.Path(del.aside))
+		return wrap(transfer.KindUnwritable, why, "move it back or remove it", "source %s cannot be %s: %s; it may be %s beside its place%s now",
+			del.path, del.done(), reason(why), transfer.Path(del.aside), del.orThere())
 	}
 	return del.failed(why)
 }
@@ -252,7 +307,7 @@ func (del *deletion) giveBack() error {
 	err := del.restore()
 	if err != nil {
 		return wrap(transfer.KindChanging, err, "look at it and move it to where it belongs",
-			"source %s was replaced while it was being deleted, and what had replaced it is now %s beside it", del.path, transfer.Path(del.aside))
+			"source %s was replaced while it was being %s, and what had replaced it is now %s beside it", del.path, del.done(), transfer.Path(del.aside))
 	}
 	if err := del.sync(); err != nil {
 		return err
@@ -302,7 +357,7 @@ func (del *deletion) finish() error {
 	st, err := del.d.lstat(del.name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return del.sync() // it was unlinked; only that may be lost yet
+		return del.gone()
 	case err != nil:
 		return del.failed(err)
 	case st.Type == TypeFile && st.identity() == del.id:
@@ -315,5 +370,5 @@ func (del *deletion) finish() error {
 	case st.Dev == del.id.Dev && st.Ino == del.id.Ino:
 		return del.changed()
 	}
-	return del.sync() // the source is gone and the name is another file's
+	return del.gone() // and the name is another file's
 }

@@ -68,6 +68,8 @@ type Names interface {
 	// Rename without replace fails with EEXIST where the new name exists, and
 	// with EINVAL, ENOSYS or ENOTSUP where the file system cannot promise that.
 	Rename(d *Dir, from, to string, replace bool) error
+	// RenameInto is Rename into another directory.
+	RenameInto(d *Dir, from string, into *Dir, to string, replace bool) error
 	Link(d *Dir, from, to string) error
 	Unlink(d *Dir, name string) error
 }

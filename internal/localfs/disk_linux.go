@@ -218,6 +218,14 @@ func (realDisk) Rename(d *Dir, from, to string, replace bool) error {
 	return retry(func() error { return unix.Renameat2(dirFD(d), from, dirFD(d), to, flags) })
 }
 
+func (realDisk) RenameInto(d *Dir, from string, into *Dir, to string, replace bool) error {
+	var flags uint
+	if !replace {
+		flags = unix.RENAME_NOREPLACE
+	}
+	return retry(func() error { return unix.Renameat2(dirFD(d), from, dirFD(into), to, flags) })
+}
+
 func (realDisk) Link(d *Dir, from, to string) error {
 	return retry(func() error { return unix.Linkat(dirFD(d), from, dirFD(d), to, 0) })
 }

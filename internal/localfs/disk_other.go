@@ -196,6 +196,21 @@ func (realDisk) Rename(d *Dir, from, to string, replace bool) error {
 	return handleOf(d).r.Rename(from, to)
 }
 
+func (r realDisk) RenameInto(d *Dir, from string, into *Dir, to string, replace bool) error {
+	if !replace {
+		return syscall.EINVAL
+	}
+	here, err := r.Where(d)
+	if err != nil {
+		return err
+	}
+	there, err := r.Where(into)
+	if err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(HostRules.host(here), from), filepath.Join(HostRules.host(there), to))
+}
+
 func (realDisk) Link(d *Dir, from, to string) error { return handleOf(d).r.Link(from, to) }
 func (realDisk) Unlink(d *Dir, name string) error   { return handleOf(d).r.Remove(name) }
 func (realDisk) Allocate(File, int64) error         { return syscall.ENOSYS }

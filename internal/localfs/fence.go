@@ -44,6 +44,13 @@ func (f fenced) Rename(d *Dir, from, to string, replace bool) error {
 	return f.Disk.Rename(d, from, to, replace)
 }
 
+func (f fenced) RenameInto(d *Dir, from string, into *Dir, to string, replace bool) error {
+	if err := f.ask(); err != nil {
+		return err
+	}
+	return f.Disk.RenameInto(d, from, into, to, replace)
+}
+
 func (f fenced) Link(d *Dir, from, to string) error {
 	if err := f.ask(); err != nil {
 		return err

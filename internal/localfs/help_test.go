@@ -225,6 +225,13 @@ func (d *faultDisk) Rename(dir *Dir, from, to string, replace bool) error {
 	return d.Disk.Rename(dir, from, to, replace)
 }
 
+func (d *faultDisk) RenameInto(dir *Dir, from string, into *Dir, to string, replace bool) error {
+	if err := d.step("move", nil); err != nil {
+		return err
+	}
+	return d.Disk.RenameInto(dir, from, into, to, replace)
+}
+
 func (d *faultDisk) Link(dir *Dir, from, to string) error {
 	if err := d.step("link", nil); err != nil {
 		return err

@@ -46,7 +46,10 @@ func (l *Landing) Look(name transfer.Path, mtime, size int64) (target transfer.P
 				l.looked = map[string]bool{}
 			}
 			var free location
-			if free, err = l.free(d.Dir, p, l.looked); free.path != p.path {
+			if free, err = freeIn(d.Dir, p, l.looked); err == errNoName {
+				err = l.taken(d.Dir, p).WithHint("so are its numbered names; clear the directory up")
+			}
+			if free.path != p.path {
 				target = transfer.Path(path.Join(path.Dir(string(target)), free.base()))
 			}
 		}

@@ -20,6 +20,7 @@ var (
 	_ place.Source         = Local{}
 	_ place.Target         = Local{}
 	_ place.Deleter        = Local{}
+	_ place.Archiver       = Local{}
 	_ place.OverlapChecker = Local{}
 	_ place.Examiner       = Local{}
 	_ place.FileBudget     = Local{}

@@ -83,7 +83,10 @@ func (c *commit) freeName(w *work) error {
 		c.names = map[string]bool{}
 	}
 
-	free, err := w.l.free(w.dir.Dir, w.place, c.names)
+	free, err := freeIn(w.dir.Dir, w.place, c.names)
+	if err == errNoName {
+		return w.l.taken(w.dir.Dir, w.place).WithHint("so are its numbered names; clear the directory up")
+	}
 	if err != nil {
 		return err
 	}
@@ -97,10 +100,13 @@ func (c *commit) freeName(w *work) error {
 // mostNames bounds the numbers of names.
 const mostNames = 1 << 30
 
-// free is a place in a directory whose name is neither taken nor given, and gives it: the
+// errNoName says that there is no free name.
+var errNoName = errors.New("all numbered names are taken")
+
+// freeIn is a place in a directory whose name is neither taken nor given, and gives it: the
 // item's own, or one with a number. Where the first n numbers are taken it looks at some
 // 2 log n of them, and so may leave out one that is free among them.
-func (l *Landing) free(d *Dir, own location, given map[string]bool) (location, error) {
+func freeIn(d *Dir, own location, given map[string]bool) (location, error) {
 	at := func(n int) location {
 		if n == 0 {
 			return own
@@ -131,7 +137,7 @@ func (l *Landing) free(d *Dir, own location, given map[string]bool) (location, e
 			break
 		}
 		if low, high = high, max(1, 2*high); high > mostNames {
-			return own, l.taken(d, own).WithHint("so are its numbered names; clear the directory up")
+			return own, errNoName
 		}
 	}
 

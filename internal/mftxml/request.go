@@ -89,6 +89,7 @@ func (d *Document) Request(id transfer.ID) (*transfer.Request, error) {
 	if err := t.Set.takeItems(q); err != nil {
 		return nil, err
 	}
+	t.Set.takeArchive(q)
 	if err := t.takeAround(q); err != nil {
 		return nil, err
 	}
@@ -137,6 +138,9 @@ func (s *Set) takeOwn(q *transfer.Request) (err error) {
 	if v := s.Own["together"]; v != "" && err == nil {
 		q.Together, err = strconv.ParseBool(v)
 	}
+	if v := s.Own["sources-together"]; v != "" && err == nil {
+		q.AllSources, err = strconv.ParseBool(v)
+	}
 	if v := s.Own["limit"]; v != "" && err == nil {
 		q.Rate, err = flow.ParseRate(v)
 	}
@@ -144,6 +148,22 @@ func (s *Set) takeOwn(q *transfer.Request) (err error) {
 		return malformed("has an attribute of Ferry's that is malformed: %w", err)
 	}
 	return nil
+}
+
+// takeArchive has sources that are not deleted archived, where Ferry's attribute says so.
+func (s *Set) takeArchive(q *transfer.Request) {
+	dir := transfer.Path(s.Own["archive"])
+	if dir == "" {
+		return
+	}
+	if q.Disposition != transfer.DispositionDelete {
+		q.Disposition, q.Archive = transfer.DispositionArchive, dir
+	}
+	for n := range q.Items {
+		if it := &q.Items[n]; it.Disposition == transfer.DispositionLeave {
+			it.Disposition = ""
+		}
+	}
 }
 
 // takeItems makes request items. What all of them agree about the request says once, as in `ferry send`.

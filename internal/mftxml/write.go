@@ -104,6 +104,8 @@ func own(q *transfer.Request) map[string]string {
 	add("min-file-size", size(q.Filter.MinSize), "0")
 	add("max-file-size", size(q.Filter.MaxSize), "0")
 	add("order", q.Order, "")
+	add("archive", string(q.Archive), "")
+	add("sources-together", strconv.FormatBool(q.AllSources), "false")
 	add("min-age", q.Filter.MinAge.String(), "0s")
 	add("max-age", q.Filter.MaxAge.String(), "0s")
 	add("together", strconv.FormatBool(q.Together), "false")
@@ -139,7 +141,7 @@ func itemOf(q *transfer.Request, it *transfer.RequestItem) (Item, error) {
 		source, given = in, false
 	}
 	return Item{Mode: cmp.Or(o.Mode, transfer.ModeBinary), Checksum: cmp.Or(o.Checksum, "xxh3"),
-		Source: Source{Recursive: o.Recursive, Delete: o.Delete(), AsGiven: given, KeepBlank: o.KeepBlanks, File: File{Path: transfer.Path(source), Encoding: o.FromEncoding}},
+		Source: Source{Recursive: o.Recursive, Delete: o.Disposition == transfer.DispositionDelete, AsGiven: given, KeepBlank: o.KeepBlanks, File: File{Path: transfer.Path(source), Encoding: o.FromEncoding}},
 		Dest: Dest{Type: typeOf(dest), Exist: cmp.Or(o.IfExists, transfer.IfExistsError), Long: o.LongLines, Replace: o.Replace,
 			File: File{Path: dest, Encoding: o.ToEncoding, EOL: o.EOL}}}, nil
 }

@@ -4,7 +4,7 @@
 //
 // A place is a Source, a Target, or both. What only some places can do is an interface
 // of its own, which a place or one of its files may have: Seeker, Deleter,
-// OverlapChecker, Examiner, FileBudget, Waiter, Forgetter.
+// Archiver, OverlapChecker, Examiner, FileBudget, Waiter, Forgetter.
 //
 // What a place has to remember is bytes to all others: a transfer.Version tells one
 // state of a source from another, a point says how far a file is safe, an intent is
@@ -151,6 +151,16 @@ type Deleter interface {
 	Delete(p transfer.Path, v transfer.Version, aside string, again bool) error
 	// DropForm removes what the place has kept of a deleted source's content.
 	DropForm(p transfer.Path) error
+}
+
+// An Archiver is a Deleter that can move what has arrived into a directory of its own instead.
+type Archiver interface {
+	// MayArchive is why sources cannot be moved into a directory, of KindUsage or KindDenied; nil if nothing
+	// is known to speak against it.
+	MayArchive(w *WalkRequest, dir transfer.Path) error
+	// Archive is Delete, but that the source ends up at a path, or under a free name beside it, and never takes
+	// the place of anything. Missing directories are made. It says where the source is then.
+	Archive(p transfer.Path, v transfer.Version, aside string, to transfer.Path, again bool) (at transfer.Path, err error)
 }
 
 // An OverlapChecker is a Source that is a Target as well, and can tell that something

@@ -132,7 +132,7 @@ func (r *Receiver) permit(principal string) place.Permit {
 
 func (rc *record) outcome(item uint64, b *wire.Begin) transfer.Outcome {
 	o := transfer.Outcome{Item: item, Type: b.Type, Path: rc.to.path(b), Source: b.Source, To: b.To}
-	if d, err := rc.to.at(b.To); err == nil && d.options.Delete() { // what is to be deleted is what was read
+	if d, err := rc.to.at(b.To); err == nil && d.options.Removes() { // what is to be deleted is what was read
 		o.Version = b.Version
 	}
 	if b.Type == transfer.ItemFile {

@@ -304,6 +304,36 @@ func (c *Config) Survey(q *transfer.Request) (*Survey, error) {
 	return s, nil
 }
 
+// checkRemoval is why sources cannot be deleted or archived as the request wants them to.
+func (c *Config) checkRemoval(q *transfer.Request, items []transfer.RequestItem, w place.WalkRequest) error {
+	all := w.Args
+	to := map[transfer.Path][]place.Argument{} // by archive; empty: what is deleted
+	for n := range items {
+		if o := q.Of(&items[n]); o.Removes() {
+			to[o.Archive] = append(to[o.Archive], all[n])
+		}
+	}
+
+	for dir, args := range to {
+		w.Args = args
+		d, deletes := c.Place.(place.Deleter)
+		a, archives := c.Place.(place.Archiver)
+		var err error
+		switch {
+		case dir == "" && deletes:
+			err = d.MayDelete(&w)
+		case dir != "" && archives:
+			err = a.MayArchive(&w, dir)
+		default:
+			err = transfer.Errorf(transfer.KindUsage, "%s cannot delete what it sends, nor archive it", c.Agent).WithHint("leave out --delete-source and --archive")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // CheckItself is the error of a request that would delete sources where nothing is
 // deleted, or would send something into itself, or onto itself, at an agent that is both
 // ends of it. items are all of the request's.
@@ -315,22 +345,8 @@ func (c *Config) CheckItself(q *transfer.Request, items []transfer.RequestItem) 
 		return err
 	}
 
-	deleted := s.Walk
-	deleted.Args = nil
-	for n := range items {
-		if o := q.Of(&items[n]); o.Delete() {
-			deleted.Args = append(deleted.Args, s.Walk.Args[n])
-		}
-	}
-
-	if len(deleted.Args) > 0 {
-		d, ok := c.Place.(place.Deleter)
-		if !ok {
-			return transfer.Errorf(transfer.KindUsage, "%s cannot delete what it sends", c.Agent).WithHint("leave out --delete-source")
-		}
-		if err := d.MayDelete(&deleted); err != nil {
-			return err
-		}
+	if err := c.checkRemoval(q, items, s.Walk); err != nil {
+		return err
 	}
 
 	n, ok := c.Place.(place.OverlapChecker)

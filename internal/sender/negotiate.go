@@ -112,7 +112,7 @@ func (o *Outgoing) openMessage(rec *ledger.Source, a *asked, goes course) (*wire
 		}
 	}
 
-	if q.Deletes() {
+	if q.Removes() {
 		q.Durability = transfer.DurabilityFull
 	}
 

@@ -130,7 +130,7 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 // mayDelete refuses a file that is to be deleted once it has arrived, and that whoever has submitted the
 // transfer may not delete: it is not sent either, because that is half of what was asked for.
 func (p *pump) mayDelete(r *reading) error {
-	if p.cfg.May == nil || !p.task.options.Delete() {
+	if p.cfg.May == nil || !p.task.options.Removes() {
 		return nil
 	}
 	return p.cfg.May(p.rec.read().Principal).Check(transfer.AuthDeleteSource, r.facts.Lies)
@@ -189,7 +189,7 @@ func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 
 	p.sent.end(r.item, version)
 	p.b.End(r.item, offset)
-	if failpoint.Planted("deleted-when-sent") && p.task.options.Delete() {
+	if failpoint.Planted("deleted-when-sent") && p.task.options.Removes() {
 		d := p.cfg.Place.(place.Deleter)
 		d.Delete(r.it.Source, version, d.Aside(p.ID, r.item), false)
 	}

@@ -250,7 +250,7 @@ func (r *recorder) count(t *ledger.Tx, rec *ledger.Source, outcomes []believed) 
 			p.Failures = append(p.Failures, *oc)
 		}
 		if outcomes[n].delete && oc.OK() && !oc.Taken && oc.Type == transfer.ItemFile {
-			if err := t.PutDelete(r.ID, oc.Item, ledger.Delete{Source: oc.Source, Version: oc.Version, Form: outcomes[n].form}); err != nil {
+			if err := t.PutDelete(r.ID, oc.Item, ledger.Delete{Source: oc.Source, Version: oc.Version, Form: outcomes[n].form, Archive: outcomes[n].to}); err != nil {
 				return nil, err
 			}
 		}
@@ -270,13 +270,16 @@ func (r *recorder) last(t *ledger.Tx, rec *ledger.Source) error {
 		return err
 	}
 
-	if rec.State == transfer.Settling && !rec.Settled && rec.Request.Deletes() {
+	if rec.State == transfer.Settling && !rec.Settled && rec.Request.Removes() {
 		if err := r.spare(t, rec); err != nil {
 			return err
 		}
 	}
 	rec.Settled = rec.State == transfer.Settling
-	if rec.State != transfer.Settling || rec.Request.Deletes() || rec.Request.Programs.At(transfer.PostSource) != nil {
+	if err := r.allOrNone(t, rec); err != nil {
+		return err
+	}
+	if rec.State != transfer.Settling || rec.Request.Removes() || rec.Request.Programs.At(transfer.PostSource) != nil {
 		return nil
 	}
 	if err := rec.Move(endingOf(rec)); err != nil {
@@ -292,12 +295,30 @@ func (r *recorder) spare(t *ledger.Tx, rec *ledger.Source) error {
 	if want == "" || want == p.Tally || failpoint.Planted("tally-unchecked") {
 		return nil
 	}
-	p.Warnings += p.Files
-	if err := ledger.DropDeletes(t, rec.Request.ID); err != nil {
+	if _, err := ledger.DropDeletes(t, rec.Request.ID); err != nil {
 		return err
 	}
+	p.Warnings += p.Files
 	return r.cfg.Note(t, noteOf(rec, audit.Warning, func(a *audit.Record) {
 		a.Text = "the sources are not deleted: other files, or other content, have arrived than at the job's other destinations"
+	}))
+}
+
+// allOrNone decides, before the first source is deleted, that none is where the request wants all
+// of them to go or none: an item has failed, or a program at the destination. Skipped ones are no
+// failures; their sources stay in any case.
+func (r *recorder) allOrNone(t *ledger.Tx, rec *ledger.Source) error {
+	if rec.State != transfer.Settling || !rec.Request.AllSources || endingOf(rec) == transfer.Successful {
+		return nil
+	}
+	kept, err := ledger.DropDeletes(t, r.ID)
+	if err != nil || kept == 0 {
+		return err
+	}
+	rec.Progress.Warnings += kept
+	return r.cfg.Note(t, noteOf(rec, audit.Warning, func(a *audit.Record) {
+		a.Text, a.Error = "all sources were to be deleted or archived, or none", failureOf(rec)
+		a.Error = transfer.Errorf(a.Error.Kind, "no source is deleted or archived, %d that arrived among them: %w", kept, a.Error)
 	}))
 }
 

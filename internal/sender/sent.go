@@ -2,6 +2,7 @@ package sender
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"ferry/internal/failpoint"
@@ -27,6 +28,7 @@ type begun struct {
 	source transfer.Path
 	delete bool               // its source is to be deleted
 	form   bool               // and what is kept of its content
+	to     transfer.Path      // where it goes instead; empty: nowhere
 	before bool               // an earlier run may have sent all of it
 	ends   []transfer.Version // of what this run has sent to its end, each once
 	sum    string             // the digest of the last of them, where summed says that it was sent, too
@@ -44,7 +46,7 @@ func (s *sent) begin(n uint64, it transfer.Item, t *task) {
 
 func (s *sent) add(n uint64, it transfer.Item, t *task) *begun {
 	if s.items[n] == nil {
-		s.items[n] = &begun{kind: it.Type, source: it.Source, delete: t.options.Delete(), form: t.content}
+		s.items[n] = &begun{kind: it.Type, source: it.Source, delete: t.options.Removes(), form: t.content, to: archived(t, it.Name)}
 	}
 	return s.items[n]
 }
@@ -103,10 +105,19 @@ func (s *sent) inherit(from uint64, items []transfer.Item, tasks []task) {
 	s.heir = s.all
 }
 
-// A believed outcome can be true. delete and form are those of the item.
+// archived is where a source goes once it has arrived: it keeps its path beneath DEST.
+func archived(t *task, name transfer.Path) transfer.Path {
+	if t.options.Archive == "" {
+		return ""
+	}
+	return transfer.Path(strings.TrimSuffix(string(t.options.Archive), "/")) + "/" + name
+}
+
+// A believed outcome can be true. delete, form and to are those of the item.
 type believed struct {
 	transfer.Outcome
 	delete, form bool
+	to           transfer.Path
 }
 
 // believe holds an outcome against what was sent, and puts the journal's path in place of
@@ -116,7 +127,7 @@ func (s *sent) believe(oc transfer.Outcome) (is believed, why string) {
 	defer s.mu.Unlock()
 	b := s.items[oc.Item]
 	if b != nil {
-		is.delete, is.form = b.delete, b.form
+		is.delete, is.form, is.to = b.delete, b.form, b.to
 	}
 
 	is.Outcome = oc

@@ -74,14 +74,15 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *tra
 
 	failpoint.Hit("delete.after_ledger")
 	warnings, waits := make([]*transfer.Error, len(items)), make([]bool, len(items))
+	at := make([]transfer.Path, len(items))
 	for n, d := range dels {
-		err = deleter.Delete(d.Source, d.Version, d.Aside, !fresh[n])
+		at[n], err = remove(deleter, &d, !fresh[n])
 		if waits[n] = transfer.KindOf(err).Waits() && !o.rec.overdue(); waits[n] {
 			reason = transfer.AsError(err)
 		} else if err != nil {
 			warnings[n] = transfer.AsError(err)
-			o.log.Warn("source not deleted", "path", d.Source, "error", err)
-		} else if d.Form {
+			o.log.Warn("source neither deleted nor archived", "path", d.Source, "error", err)
+		} else if d.Form && d.Archive == "" { // in an archive it goes along
 			if err := deleter.DropForm(d.Source); err != nil {
 				o.log.Warn("cannot delete the sidecar of a deleted source", "path", d.Source, "error", err)
 			}
@@ -90,17 +91,23 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *tra
 
 	failpoint.Hit("delete.before_done")
 	return reason, o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
-		var gone []transfer.Outcome
+		var gone, moved []transfer.Outcome
 		for n := range items {
 			switch {
 			case waits[n]:
 				continue
 			case warnings[n] == nil:
-				gone = append(gone, transfer.Outcome{Item: items[n], Type: transfer.ItemFile, Path: dels[n].Source, Source: dels[n].Source, Version: dels[n].Version})
+				is := transfer.Outcome{Item: items[n], Type: transfer.ItemFile, Path: dels[n].Source, Source: dels[n].Source, Version: dels[n].Version}
+				if dels[n].Archive == "" {
+					gone = append(gone, is)
+					break
+				}
+				is.Path = at[n]
+				moved = append(moved, is)
 			default:
 				rec.Progress.Warnings++
 				if err := o.cfg.Note(t, noteOf(rec, audit.Warning, func(a *audit.Record) {
-					a.Text, a.Error = "the source "+dels[n].Source.String()+" is not deleted", warnings[n]
+					a.Text, a.Error = "the source "+dels[n].Source.String()+" is not "+done(&dels[n]), warnings[n]
 				})); err != nil {
 					return err
 				}
@@ -109,6 +116,29 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *tra
 				return err
 			}
 		}
+		if err := o.rec.noteItems(t, rec, audit.Archived, moved); err != nil {
+			return err
+		}
 		return o.rec.noteItems(t, rec, audit.Deleted, gone)
 	})
+}
+
+// remove deletes or archives a source; at is where it is then.
+func remove(from place.Deleter, d *ledger.Delete, again bool) (at transfer.Path, err error) {
+	if d.Archive == "" {
+		return "", from.Delete(d.Source, d.Version, d.Aside, again)
+	}
+	to, ok := from.(place.Archiver)
+	if !ok {
+		return "", transfer.Errorf(transfer.KindInternal, "internal error: sources are to be archived in a place that cannot do so")
+	}
+	return to.Archive(d.Source, d.Version, d.Aside, d.Archive, again)
+}
+
+// done is the word for what becomes of a source.
+func done(d *ledger.Delete) string {
+	if d.Archive != "" {
+		return "archived"
+	}
+	return "deleted"
 }

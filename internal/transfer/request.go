@@ -28,8 +28,9 @@ const (
 	ModeBinary = "binary"
 	ModeText   = "text"
 
-	DispositionLeave  = "leave"
-	DispositionDelete = "delete" // the source is deleted once its arrival is on record
+	DispositionLeave   = "leave"
+	DispositionDelete  = "delete"  // the source is deleted once its arrival is on record
+	DispositionArchive = "archive" // it is moved into a directory of the source agent then
 
 	IfExistsError     = "error"
 	IfExistsOverwrite = "overwrite"
@@ -180,7 +181,7 @@ func (r *Request) RecoveryTimeout() time.Duration {
 
 // Durable reports whether the item data is synced before an outcome is given.
 // Deleting a source asks for it whatever --durability says.
-func (r *Request) Durable() bool { return r.Durability != DurabilityProcess || r.Deletes() }
+func (r *Request) Durable() bool { return r.Durability != DurabilityProcess || r.Removes() }
 
 // Check refuses a request that is malformed, over a limit, or asks for what
 // this version does not have.

@@ -25,7 +25,8 @@ type Options struct {
 	Mode        string `json:"mode,omitempty"`
 	Checksum    string `json:"checksum,omitempty"`
 	IfExists    string `json:"if_exists,omitempty"`
-	Disposition string `json:"disposition,omitempty"` // what becomes of the source: leave or delete
+	Disposition string `json:"disposition,omitempty"` // what becomes of the source: leave, delete or archive
+	Archive     Path   `json:"archive,omitempty"`     // the directory, of the source agent, into which it is moved then
 	Content            // taken from the request as a whole, where nothing of it is said, for files of the same mode
 }
 
@@ -44,21 +45,34 @@ func (o Options) Or(d Options) Options {
 	or(&o.Mode, d.Mode)
 	or(&o.Checksum, d.Checksum)
 	or(&o.IfExists, d.IfExists)
-	or(&o.Disposition, d.Disposition)
+	if o.Disposition == "" && o.Archive == "" {
+		o.Disposition, o.Archive = d.Disposition, d.Archive
+	}
 	return o
 }
 
-// Delete reports whether sources are deleted once they have arrived.
-func (o *Options) Delete() bool { return o.Disposition == DispositionDelete }
+// Removes reports whether sources do not stay where they are once they have arrived: they are deleted,
+// or archived.
+func (o *Options) Removes() bool {
+	return o.Disposition == DispositionDelete || o.Disposition == DispositionArchive
+}
 
 func (o *Options) check() error {
 	if err := checkWords([]word{
 		{"mode", o.Mode, []string{ModeBinary, ModeText}, nil},
 		{"checksum", o.Checksum, []string{"xxh3", "md5", "sha256", "none"}, nil},
 		{"if-exists", o.IfExists, []string{IfExistsError, IfExistsOverwrite, IfExistsSkip, IfExistsUpdate, IfExistsRename}, nil},
-		{"disposition", o.Disposition, []string{DispositionLeave, DispositionDelete}, nil},
+		{"disposition", o.Disposition, []string{DispositionLeave, DispositionDelete, DispositionArchive}, nil},
 	}); err != nil {
 		return err
+	}
+	if (o.Disposition == DispositionArchive) != (o.Archive != "") {
+		return Errorf(KindUsage, "sources are archived in a directory, and only with one").WithHint("give --archive DIR")
+	}
+	if o.Archive != "" {
+		if err := o.Archive.Check(); err != nil {
+			return err
+		}
 	}
 	return o.Content.check(o.Mode == ModeText)
 }
@@ -85,7 +99,7 @@ type Rest struct {
 	Items   int    `json:"items"`             // how many
 	Bytes   int    `json:"bytes"`             // of their parts
 	Sum     string `json:"sum"`               // SHA-256 of their parts, one after the other, in hex
-	Deletes bool   `json:"deletes,omitempty"` // sources of some of them are deleted
+	Deletes bool   `json:"deletes,omitempty"` // sources of some of them are deleted, or archived
 }
 
 // A Part is items of a request that follow those of its head, in a message of their own.
@@ -114,9 +128,9 @@ func (r *Request) Count() int {
 	return len(r.Items)
 }
 
-// Deletes reports whether any source is deleted.
-func (r *Request) Deletes() bool {
-	return r.Options.Delete() || r.Rest != nil && r.Rest.Deletes || slices.ContainsFunc(r.Items, func(it RequestItem) bool { return it.Delete() })
+// Removes reports whether any source is deleted or archived.
+func (r *Request) Removes() bool {
+	return r.Options.Removes() || r.Rest != nil && r.Rest.Deletes || slices.ContainsFunc(r.Items, func(it RequestItem) bool { return it.Removes() })
 }
 
 // Of are the options of one of the request's items.
@@ -159,7 +173,7 @@ func (r *Request) Split() (head *Request, parts []Part, err error) {
 			part[0] = '['
 		}
 		part = append(part, b...)
-		rest.Deletes = rest.Deletes || from > 0 && r.Items[n].Delete()
+		rest.Deletes = rest.Deletes || from > 0 && r.Items[n].Removes()
 	}
 
 	if from == 0 {

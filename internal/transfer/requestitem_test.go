@@ -52,7 +52,7 @@ func TestSplit(t *testing.T) {
 		if n > 1000 {
 			q.Items[n-1].Disposition = DispositionDelete
 			other, _, _ := q.Split()
-			if other.Hash() == head.Hash() || !other.Deletes() || head.Deletes() {
+			if other.Hash() == head.Hash() || !other.Removes() || head.Removes() {
 				t.Error("the head does not show what is in the last part")
 			}
 		}
@@ -102,7 +102,10 @@ func TestItemsThatCannotBe(t *testing.T) {
 		{RequestItem{Source: ""}, "", "empty"},
 		{RequestItem{Source: "a", Dest: "b\x00"}, "", "NUL"},
 		{RequestItem{Source: "a", Options: Options{Mode: "hex"}}, "", `"hex"`},
-		{RequestItem{Source: "a", Options: Options{Disposition: "archive"}}, "", "leave, delete"},
+		{RequestItem{Source: "a", Options: Options{Disposition: "burn"}}, "", "leave, delete, archive"},
+		{RequestItem{Source: "a", Options: Options{Disposition: "archive"}}, "", "only with one"},
+		{RequestItem{Source: "a", Options: Options{Archive: "done"}}, "", "only with one"},
+		{RequestItem{Source: "a", Options: Options{Disposition: "archive", Archive: "a\x00"}}, "", "NUL"},
 		{RequestItem{Source: "a", Options: Options{Content: Content{EOL: "lf"}}}, "", "text mode"},
 		{RequestItem{Source: "a", Resolved: &Resolution{}}, "", "empty"},
 		{RequestItem{Source: "/a"}, "base", "leads out"},

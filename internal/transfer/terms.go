@@ -16,6 +16,9 @@ type Terms struct {
 	Together bool   `json:"together,omitempty"`  // all items get their names, or none: see MaxSet
 	Filter   Filter `json:"filter,omitzero"`
 	Order    string `json:"order,omitempty"` // in which files are sent: one of the Order… words; empty: as they are found
+	// AllSources says that the sources that are to be deleted are so only if every item has arrived,
+	// and otherwise none is.
+	AllSources bool `json:"sources_together,omitempty"`
 }
 
 // Orders in which files are sent, from the least on; with a - before it from the greatest.

@@ -87,6 +87,8 @@ type Item struct {
 	Dest   string // its name in Facts.Destination
 	Sum    Sum
 	Delete bool // the source was to be deleted
+	// Archive is its name in Facts.Source where the source was to be moved; empty: it was not.
+	Archive string
 	// Sent is what the source holds, where it is converted on its way; nil: Sum.
 	Sent *Sum
 	// Replaces is what had the destination's name before; nil: nothing.
@@ -251,7 +253,7 @@ func (j *judging) item(t *Transfer, it Item, ok, known bool) {
 		}
 		gone := !here || newer && src == j.f.Newer[it.Source]
 		switch {
-		case gone && !it.Delete && !newer:
+		case gone && !it.Delete && it.Archive == "" && !newer:
 			j.say("I3", "the source %q of transfer %s is gone, and nobody asked for that", it.Source, t.ID)
 		case gone && !newer && !it.Taken && there != it.Sum:
 			j.say("I3", "the source %q of transfer %s is gone and the file is not at the destination", it.Source, t.ID)
@@ -259,12 +261,36 @@ func (j *judging) item(t *Transfer, it Item, ok, known bool) {
 			j.say("I4", "the source %q of transfer %s has been changed", it.Source, t.ID)
 		}
 	}
+	if it.Archive != "" {
+		j.archived(t, &it, known && ok)
+	}
 	if t.Records != nil && known {
 		for side, who := range [2]string{"source", "destination"} {
 			if n := t.Records[side][it.Dest]; n != 1 {
 				j.say("I6", "the audit of the %s has %q of transfer %s %d times", who, it.Dest, t.ID, n)
 			}
 		}
+	}
+}
+
+// archived holds an archived source against where it was: it is in one of the two places.
+func (j *judging) archived(t *Transfer, it *Item, ok bool) {
+	sent := it.Sum
+	if it.Sent != nil {
+		sent = *it.Sent
+	}
+	src, here := j.f.Source[it.Source]
+	_, newer := j.f.Newer[it.Source]
+	is, there := j.f.Source[it.Archive]
+	switch {
+	case !there && !here:
+		j.say("I3", "the source %q of transfer %s is neither at its place nor in the archive", it.Source, t.ID)
+	case there && !ok:
+		j.say("I3", "the source %q of transfer %s is in the archive, and is not reported successful", it.Source, t.ID)
+	case there && is != sent:
+		j.say("I4", "the source %q of transfer %s has been changed in the archive", it.Source, t.ID)
+	case there && here && !newer && src == sent:
+		j.say("I4", "the source %q of transfer %s is in the archive and at its place", it.Source, t.ID)
 	}
 }
 

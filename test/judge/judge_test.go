@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -33,6 +34,42 @@ func TestJudgeKnowsWhatWasSent(t *testing.T) {
 	if found := Judge(f); len(found) != 1 || found[0].Check != "I4" {
 		t.Errorf("the source is what has arrived, and the judge says %v", found)
 	}
+}
+
+// An archived source is in one place, as it was, and not before it has arrived.
+func TestJudgeKnowsWhereSourcesAre(t *testing.T) {
+	other := Bytes([]byte("something else"))
+	for what, c := range map[string]struct {
+		check string
+		do    func(f *Facts)
+	}{
+		"in the archive":   {"", func(f *Facts) { delete(f.Source, "in/a") }},
+		"in its place":     {"", func(f *Facts) { delete(f.Source, "done/a") }},
+		"a newer one":      {"", func(f *Facts) { f.Source["in/a"], f.Newer["in/a"] = other, other }},
+		"in neither":       {"I3", func(f *Facts) { delete(f.Source, "in/a"); delete(f.Source, "done/a") }},
+		"in both":          {"I4", func(f *Facts) {}},
+		"changed":          {"I4", func(f *Facts) { delete(f.Source, "in/a"); f.Source["done/a"] = other }},
+		"before its time":  {"I3", func(f *Facts) { delete(f.Source, "in/a"); fails(f) }},
+		"failed, in place": {"", func(f *Facts) { delete(f.Source, "done/a"); fails(f) }},
+	} {
+		f := good()
+		it := &f.Transfers[0].Items[0]
+		it.Archive, f.Source["done/a"] = "done/a", it.Sum
+		c.do(&f)
+		found := Judge(f)
+		other := slices.ContainsFunc(found, func(v Violation) bool { return v.Check != c.check })
+		if other || c.check != "" && len(found) == 0 {
+			t.Errorf("%s: the judge says %v", what, found)
+		}
+	}
+}
+
+// fails has the first item fail.
+func fails(f *Facts) {
+	t := &f.Transfers[0]
+	t.Want, t.Finals = []string{"partial"}, []string{"partial"}
+	t.Reported["out/a"], t.Committed["out/a"] = false, 0
+	delete(f.Destination, "out/a")
 }
 
 // Each thing that must never be is done to a world in which all went well, and

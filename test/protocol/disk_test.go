@@ -146,6 +146,10 @@ func (d mortalDisk) Mkdir(dir *localfs.Dir, name string) error {
 	return d.do("mkdir", name, func() error { return d.Disk.Mkdir(dir, name) })
 }
 
+func (d mortalDisk) RenameInto(dir *localfs.Dir, from string, into *localfs.Dir, to string, replace bool) error {
+	return d.do("rename", to, func() error { return d.Disk.RenameInto(dir, from, into, to, replace) })
+}
+
 func (d mortalDisk) Rename(dir *localfs.Dir, from, to string, replace bool) error {
 	return d.do("rename", to, func() error {
 		d.r.node.w.naming.Lock() // a power cut comes before a name is given, or after it is counted

@@ -34,7 +34,7 @@ func inParts(q transfer.Request) (head transfer.Request, parts []transfer.Part) 
 	if parts != nil {
 		head.Items = q.Items[:2]
 		rest := q.Items[2:]
-		head.Rest = &transfer.Rest{Items: len(rest), Deletes: slices.ContainsFunc(rest, func(it transfer.RequestItem) bool { return it.Delete() })}
+		head.Rest = &transfer.Rest{Items: len(rest), Deletes: slices.ContainsFunc(rest, func(it transfer.RequestItem) bool { return it.Removes() })}
 	}
 	return head, parts
 }
@@ -64,7 +64,7 @@ func itemize(r *rand.Rand, q *transfer.Request, under string, files map[string][
 			it.IfExists = []string{transfer.IfExistsOverwrite, transfer.IfExistsSkip}[r.IntN(2)]
 		}
 		o := q.Of(&it)
-		deletes[name] = o.Delete()
+		deletes[name] = o.Removes()
 		q.Items = append(q.Items, it)
 	}
 	return deletes
@@ -204,7 +204,7 @@ func TestARequestOfManyMessages(t *testing.T) {
 		if err != nil || !bytes.Equal(got, content(uint64(n), n%40)) {
 			t.Errorf("%s: %d bytes, %v", it.Dest, len(got), err)
 		}
-		if _, err := os.Stat(p.path(srcName, string(it.Source))); (err != nil) != it.Delete() {
+		if _, err := os.Stat(p.path(srcName, string(it.Source))); (err != nil) != it.Removes() {
 			t.Errorf("the source %s: %v", it.Source, err)
 		}
 	}

@@ -91,7 +91,7 @@ func (w *world) fact(a asked, given, got map[uint64][]transfer.Outcome) judge.Tr
 	}
 	t.Together = s.Request.Together
 	for name, data := range a.files {
-		it := judge.Item{Source: name, Dest: "out/" + name, Sum: judge.Bytes(data), Delete: a.deletes == nil && s.Request.Delete() || a.deletes[name]}
+		it := judge.Item{Source: name, Dest: "out/" + name, Sum: judge.Bytes(data), Delete: a.deletes == nil && s.Request.Removes() || a.deletes[name]}
 		if sent, ok := a.sent[name]; ok {
 			sum := judge.Bytes(sent)
 			it.Sent = &sum

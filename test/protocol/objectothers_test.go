@@ -129,7 +129,7 @@ func (v *visitor) check(id transfer.ID, exists string) {
 	t := v.w.t
 	t.Helper()
 	rec := v.w.source(id)
-	v.deletes = rec.Request.Delete()
+	v.deletes = rec.Request.Removes()
 	m, err := digest.ParseMethod(rec.Request.Checksum)
 	must(t, err)
 	decided := map[string]transfer.Outcome{}

@@ -406,7 +406,7 @@ func (a *agent) sweep() error {
 
 // deletions removes the sources that have arrived.
 func (a *agent) deletions() error {
-	if !a.w.del {
+	if !a.w.del && !a.w.archive {
 		return nil
 	}
 	for item := range uint64(len(a.w.files)) {
@@ -423,7 +423,9 @@ func (a *agent) deletions() error {
 			}
 		}
 		var err error
-		if known {
+		if a.w.archive {
+			_, err = a.src.Place().Archive(d.Source, d.Version, d.Aside, source("done/"+a.w.itemName(int(item))), known)
+		} else if known {
 			err = a.src.FinishDelete(d.Source, d.Version, d.Aside)
 		} else {
 			err = a.src.DeleteSource(d.Source, d.Version, d.Aside, nil)

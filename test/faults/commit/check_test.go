@@ -202,11 +202,25 @@ func (a *agent) atEnd(c *crash, failures bool) []string {
 // owned reports whether a source is aside for good, and the user has been told.
 func (a *agent) owned(name string, state faulty.JournalState) bool {
 	for _, d := range state.Deletes {
-		if path.Join(path.Dir(string(d.Source)), d.Aside) == name && strings.Contains(d.Warning, d.Aside) {
+		beside := path.Dir(string(d.Source))
+		archived := path.Join("/src/done", strings.TrimPrefix(beside, "/src"))
+		if (path.Join(beside, d.Aside) == name || path.Join(archived, d.Aside) == name) && strings.Contains(d.Warning, d.Aside) {
 			return true
 		}
 	}
 	return false
+}
+
+// keptAside reports whether a source could neither go to its archive nor back, is aside, and the user has been told.
+func (a *agent) keptAside(item uint64) bool {
+	d := a.j.State().Deletes[item]
+	if d.Aside == "" || !strings.Contains(d.Warning, d.Aside) {
+		return false
+	}
+	dir := path.Dir(string(d.Source))
+	_, err := a.mem.ReadFile(path.Join(dir, d.Aside))
+	_, there := a.mem.ReadFile(path.Join("/src/done", strings.TrimPrefix(dir, "/src"), d.Aside))
+	return err == nil || there == nil
 }
 
 func addAll(a, b map[string]int) map[string]int {
@@ -229,6 +243,11 @@ func (a *agent) commits(final string, out *transfer.Outcome, taken int) int {
 func (a *agent) itemOf(k int, taken bool) judge.Item {
 	f := a.w.files[k]
 	it := judge.Item{Source: f.name, Dest: a.w.lands(f.name), Sum: judge.Bytes(a.w.content(k)), Delete: a.w.del, Taken: taken}
+	if a.w.archive && !a.keptAside(uint64(k)) {
+		it.Archive = "done/" + f.name
+	} else if a.w.archive {
+		it.Delete = true // it is not at its place, and the user knows where it is
+	}
 	if old, ok := a.w.old[a.w.lands(f.name)]; ok {
 		sum := judge.Bytes([]byte(old))
 		it.Replaces = &sum

@@ -26,6 +26,7 @@ type work struct {
 	exists  string            // --if-exists
 	other   map[string]string // the names that files get whose own are taken
 	del     bool              // --delete-source
+	archive bool              // --archive /src/done
 	plain   bool              // the file system has no rename that replaces nothing
 	group   int               // files that are committed together
 	one     int               // from how many files on a group has one sync of the file system; 0: 16
@@ -100,6 +101,10 @@ func workloads() []*work {
 		{name: "one sync", files: few, group: 3, chunk: 2048, one: 2, dirs: []string{"sub"}},
 		{name: "one sync, and then by themselves", files: append([]file{{"v", 200, false}, {"sub/w", 1, false}}, few...), group: 2, chunk: 4096, one: 2},
 		{name: "one sync, overwrite", files: few, group: 3, chunk: 4096, one: 2, exists: transfer.IfExistsOverwrite, old: map[string]string{"x": "the old file"}},
+		{name: "archive", files: few, group: 3, chunk: 4096, archive: true},
+		{name: "archive, newer at the rename", files: one, group: 1, chunk: 9000, archive: true, newer: faulty.CallRename},
+		{name: "archive, newer at the sync", files: one, group: 1, chunk: 9000, archive: true, newer: faulty.CallSyncDir},
+		{name: "archive, plain", files: one, group: 1, chunk: 9000, archive: true, plain: true},
 		{name: "one sync, delete-source", files: few, group: 3, chunk: 4096, one: 3, del: true},
 		{name: "process", files: few, group: 2, chunk: 2048, process: true},
 		{name: "process, checkpoints", files: big, group: 1, chunk: 6000, check: 6000, process: true},

@@ -60,6 +60,9 @@ var records = shape{"records", network.Job{Count: 40, Size: 60 * kib, Flags: []s
 // listed is a sixth kind: a request that takes several messages.
 var listed = shape{"listed", network.Job{Count: 2500, Size: 200, Listed: true}}
 
+// archived is a seventh kind: sources that are moved once all have arrived, sent in an order.
+var archived = shape{"archived", network.Job{Count: 12, Size: mib, Deep: true, Archive: true, Flags: []string{"--archive-when", "all", "--order", "-size"}}}
+
 // make gives a job of a shape, of files with a seed of their own, in directories
 // that no other job of this test uses.
 func (s shape) make(seed uint64, name string) *network.Job {

@@ -92,6 +92,7 @@ var special = map[string]point{
 	"delete.after_mark":        {shapes: deep},
 	"delete.after_aside":       {shapes: deep},
 	"delete.after_unlink":      {shapes: deep},
+	"delete.after_archive":     {shapes: []string{archived.name}},
 	"delete.before_done":       {shapes: deep, once: true},
 	"sender.settling":          {shapes: deep, once: true},
 	"sender.after_settled":     {shapes: deep, once: true},
@@ -171,7 +172,7 @@ func plans(t testing.TB) (all []plan) {
 				continue
 			}
 			p.name, p.who = name, who
-			for n, s := range slices.Concat(shapes, []shape{records, listed, together}) {
+			for n, s := range slices.Concat(shapes, []shape{records, listed, together, archived}) {
 				if p.shapes == nil && (n < len(shapes) || s.name == together.name && ofCommit(name)) || slices.Contains(p.shapes, s.name) {
 					all = append(all, plan{p, s})
 				}

@@ -52,6 +52,10 @@ func (s stepping) Rename(d *localfs.Dir, from, to string, replace bool) error {
 	return s.call(func() error { return s.Disk.Rename(d, from, to, replace) })
 }
 
+func (s stepping) RenameInto(d *localfs.Dir, from string, into *localfs.Dir, to string, replace bool) error {
+	return s.call(func() error { return s.Disk.RenameInto(d, from, into, to, replace) })
+}
+
 func (s stepping) Link(d *localfs.Dir, from, to string) error {
 	return s.call(func() error { return s.Disk.Link(d, from, to) })
 }

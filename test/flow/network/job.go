@@ -26,6 +26,7 @@ type Job struct {
 	Count    int
 	Size     int64    // of each file, give or take its number
 	Delete   bool     // sent with --delete-source
+	Archive  bool     // sent with --archive: In/NAME ends up as archive/<base of In>/NAME
 	Deep     bool     // the files are spread over directories in directories
 	Replace  bool     // other files stand at the destination, and are to be replaced
 	Listed   bool     // each file is named in the request, by --files-from
@@ -114,6 +115,9 @@ func (j *Job) args() []string {
 	args := append([]string{"-r"}, j.Flags...)
 	if j.Delete {
 		args = append(args, "--delete-source")
+	}
+	if j.Archive {
+		args = append(args, "--archive", "archive")
 	}
 	if j.Replace {
 		args = append(args, "--if-exists", "overwrite")
@@ -254,6 +258,9 @@ func (j *Job) items() (all []judge.Item) {
 	for k := range j.Count {
 		it := judge.Item{Source: j.From + ":" + filepath.Join(j.In, j.name(k)), Dest: j.To + ":" + j.dest(k),
 			Sum: j.sums[j.name(k)], Delete: j.Delete}
+		if j.Archive {
+			it.Archive = j.From + ":" + filepath.Join("archive", filepath.Base(j.In), j.name(k))
+		}
 		if old, ok := j.old[j.name(k)]; ok {
 			it.Replaces = &old
 		}
