@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"time"
 
@@ -220,7 +221,7 @@ func retryOfJob(k *kept, s *job.Shown) (*job.Put, error) {
 		to := job.To{Agent: c.Destination, Path: c.Dest, Retry: c.Retry}
 		if !c.Started.IsZero() { // otherwise the audit log has nothing that is not in the job
 			some := c.FilesFailed > 0 && (c.Code == transfer.CodePartial || c.Code == transfer.CodeNothing)
-			again, err := k.net.Retry(k.ctx, c.Transfer.String(), some)
+			again, err := retryOfChild(k, c.Transfer, some)
 			if err != nil {
 				return nil, fmt.Errorf("destination %s: %w", childAt(c), err)
 			}
@@ -230,4 +231,19 @@ func retryOfJob(k *kept, s *job.Shown) (*job.Put, error) {
 	}
 	p.Request.Destination, p.Request.Dest = p.To[0].Agent, p.To[0].Path
 	return p, nil
+}
+
+// retryOfChild is what repeats a transfer, from the audit log, which may not have all of what has only just happened.
+func retryOfChild(k *kept, id transfer.ID, failed bool) (q *transfer.Request, err error) {
+	for end := time.Now().Add(k.net.Timeout); ; {
+		q, err = k.net.Retry(k.ctx, id.String(), failed)
+		if transfer.KindOf(err) != transfer.KindNotFound || time.Now().After(end) {
+			return q, err
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-k.ctx.Done():
+			return nil, context.Cause(k.ctx)
+		}
+	}
 }

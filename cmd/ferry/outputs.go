@@ -31,6 +31,7 @@ type (
 	shownLine struct {
 		transferLine
 		Request  *audit.RequestFacts `json:"request,omitempty"`
+		Meta     map[string]string   `json:"meta,omitempty"`
 		Recorded []found             `json:"recorded,omitempty"`      // items
 		More     bool                `json:"recorded_more,omitempty"` // beyond --limit
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -114,7 +116,7 @@ func newTransferShow() *cobra.Command {
 			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the audit log could not be read, so sources and files are left out: %s\n", printable(err.Error()))
 		}
 		if q.json {
-			printJSON(cmd, shownLine{inJSON(p), r.Request, foundAll(r.Items), r.More})
+			printJSON(cmd, shownLine{inJSON(p), r.Request, r.Meta, foundAll(r.Items), r.More})
 			return nil
 		}
 		showTransfer(cmd, p, r)
@@ -141,6 +143,10 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded) {
 	}
 	if p.FilesLeftOut > 0 {
 		rows = append(rows, []string{"left out", plural(p.FilesLeftOut, "file")})
+	}
+
+	for _, k := range slices.Sorted(maps.Keys(r.Meta)) {
+		rows = append(rows, []string{"metadata", printable(k + "=" + r.Meta[k])})
 	}
 
 	rows = append(rows, [][]string{

@@ -113,8 +113,9 @@ func ItemOf(r *audit.Record, n int) Item {
 // A Recorded transfer is what the audit log has of it beyond its picture.
 type Recorded struct {
 	Request *audit.RequestFacts // nil: the log does not have it yet
-	Items   []Item              // the oldest first
-	More    bool                // there are older ones
+	Meta    map[string]string
+	Items   []Item // the oldest first
+	More    bool   // there are older ones
 }
 
 // Recorded asks what a transfer was asked for, and for its last items, limit at most;
@@ -122,7 +123,7 @@ type Recorded struct {
 func (c *Client) Recorded(ctx context.Context, p *transfer.Progress, failed bool, limit int) (r Recorded, err error) {
 	err = c.recordsOf(ctx, p.ID, wire.Ask{Event: string(audit.Submitted)}, func(rec *audit.Record) bool {
 		if rec.Agent == p.Source {
-			r.Request = rec.Request
+			r.Request, r.Meta = rec.Request, rec.Meta
 		}
 		return r.Request == nil
 	})
