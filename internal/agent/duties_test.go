@@ -158,3 +158,28 @@ func TestOffersLeaveRoom(t *testing.T) {
 	}
 	s.submitted()
 }
+
+// A duty cancels a transfer that it has submitted, whoever orders that; one that is over it cannot cancel.
+func TestDutiesCancel(t *testing.T) {
+	desk := make(chan duty.Desk, 1)
+	c := &counter{running: make(chan struct{}), asked: make(chan transfer.Request), done: make(chan *transfer.Progress, 1)}
+	sceneOf(t, agent.Config{Duties: []duty.Maker{func(d duty.Desk) (duty.Duty, error) { c.Desk = d; desk <- d; return c, nil }}})
+	<-c.running
+	d, q := <-desk, request()
+	if _, err := d.Offer("ann%40box", &q); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Cancel("bob%40box", q.ID); err != nil {
+		t.Fatal(err)
+	}
+	p, err := d.Status(q.ID)
+	for err == nil && !p.State.Final() {
+		p, err = d.Status(q.ID)
+	}
+	if err != nil || p.State != transfer.Cancelled {
+		t.Errorf("it is %+v: %v", p, err)
+	}
+	if err := d.Cancel("bob%40box", q.ID); err != nil {
+		t.Errorf("cancelled twice: %v", err)
+	}
+}

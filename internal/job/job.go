@@ -208,7 +208,7 @@ func childOf(of *transfer.Request, c *Child, children int) *transfer.Request {
 	}
 	q.Meta[MetaName] = of.ID.String()
 	if q.Removes() && children > 1 {
-		q.Tally = c.Sum
+		q.Tally, q.Durability = c.Sum, transfer.DurabilityFull // at all of them, as wherever a source is deleted
 		if c.N < children {
 			q.Tally = transfer.TallyCount
 		}

@@ -420,7 +420,7 @@ func TestDeletes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			p := sample(w.clock.now, "BETA", "CHI", "PSI")
-			p.Request.Disposition = transfer.DispositionDelete
+			p.Request.Disposition, p.Request.Durability = transfer.DispositionDelete, transfer.DurabilityProcess
 			j := w.make(p)
 			w.pass()
 			w.pass()
@@ -428,7 +428,7 @@ func TestDeletes(t *testing.T) {
 				t.Fatal("the last one is submitted before the others have ended")
 			}
 			beta, chi := w.only(j.ID, "BETA"), w.only(j.ID, "CHI")
-			if beta.Removes() || chi.Removes() || beta.Request.Tally != transfer.TallyCount {
+			if beta.Removes() || chi.Removes() || beta.Request.Tally != transfer.TallyCount || !chi.Durable() {
 				t.Fatalf("the others are %+v", beta.Request)
 			}
 			c.ends(w, beta, chi)
