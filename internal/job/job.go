@@ -201,7 +201,7 @@ func (p *Put) Check() error {
 // childOf makes the request of a child of a job: the same each time, for a repeat must be the same request.
 func childOf(of *transfer.Request, c *Child, children int) *transfer.Request {
 	q := *of
-	q.ID, q.Submitted, q.Destination, q.Dest, q.Retry = c.Transfer, c.Transfer.Time().UTC(), c.Destination, c.Dest, c.Retry
+	q.ID, q.Destination, q.Dest, q.Retry = c.Transfer, c.Destination, c.Dest, c.Retry
 	q.Meta = maps.Clone(q.Meta)
 	if q.Meta == nil {
 		q.Meta = map[string]string{}

@@ -270,7 +270,7 @@ func (r *recorder) last(t *ledger.Tx, rec *ledger.Source) error {
 		return err
 	}
 
-	if rec.State == transfer.Settling && !rec.Settled && rec.Request.Removes() {
+	if rec.State == transfer.Settling && !rec.Settled {
 		if err := r.spare(t, rec); err != nil {
 			return err
 		}
@@ -292,7 +292,7 @@ func (r *recorder) last(t *ledger.Tx, rec *ledger.Source) error {
 // destinations.
 func (r *recorder) spare(t *ledger.Tx, rec *ledger.Source) error {
 	want, p := rec.Request.Tally, &rec.Progress
-	if want == "" || want == p.Tally || failpoint.Planted("tally-unchecked") {
+	if want == "" || want == p.Tally || want == transfer.TallyCount && !rec.Request.Removes() || failpoint.Planted("tally-unchecked") {
 		return nil
 	}
 	if _, err := ledger.DropDeletes(t, rec.Request.ID); err != nil {
