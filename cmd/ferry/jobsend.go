@@ -308,6 +308,7 @@ func overJob(s *job.Shown) (over, parked bool) {
 		switch c := &s.Of[n]; {
 		case c.State == transfer.Parked:
 			parked = true
+		case c.Transfer.IsZero(): // it waits for the others
 		case !c.State.Final():
 			return false, false
 		}
