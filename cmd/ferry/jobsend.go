@@ -207,15 +207,21 @@ func (w *jobWatch) submit(p *job.Put) error {
 		defer cancel()
 	}
 	slow := time.AfterFunc(3*time.Second, func() {
-		fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: agent %s has not taken the job yet; waiting for it\n", w.at.Agent)
+		if !w.view.quiet {
+			fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: agent %s has not taken the job yet; waiting for it\n", w.at.Agent)
+		}
 	})
 	_, err := w.at.Command(ctx, job.CommandPut, p)
 	slow.Stop()
-	switch {
-	case err == nil || ctx.Err() == nil:
-		return err
+	switch kind := transfer.KindOf(err); {
+	case err == nil:
+		return nil
 	case w.ctx.Err() != nil:
 		return context.Cause(w.ctx)
+	case ctx.Err() == nil && (kind == transfer.KindNoManager || kind == transfer.KindUnreachable || kind == transfer.KindTimeout):
+		return transfer.Errorf(kind, "nobody has said that the job %s was taken: %w", w.id, err).WithHint("`ferry job show` says whether it was")
+	case ctx.Err() == nil:
+		return err
 	}
 	// Both commands are in the agent's queue, and it obeys them before it submits anything.
 	end, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), detachWait)
