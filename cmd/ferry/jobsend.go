@@ -226,7 +226,11 @@ func (w *jobWatch) submit(p *job.Put) error {
 	// Both commands are in the agent's queue, and it obeys them before it submits anything.
 	end, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), detachWait)
 	defer cancel()
-	w.at.Command(end, job.CommandCancel, w.named(0))
+	_, err = w.at.Command(end, job.CommandCancel, w.named(0))
+	if kind := transfer.KindOf(err); err != nil && kind != transfer.KindTimeout && kind != transfer.KindNotFound {
+		return transfer.Errorf(transfer.KindRecovery, "agent %s has not taken the job %s within %s, and it cannot be cancelled now: %w", w.at.Agent, w.id, limit, err).
+			WithHint("`ferry job cancel` cancels it")
+	}
 	return transfer.Errorf(transfer.KindRecovery, "agent %s has not taken the job %s within %s; it is cancelled", w.at.Agent, w.id, limit)
 }
 

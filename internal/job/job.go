@@ -150,9 +150,8 @@ const version = 1
 
 // ParsePut reads a Put and checks all of it.
 func ParsePut(data []byte) (*Put, error) {
-	if len(data) > MaxPut {
-		return nil, transfer.Errorf(transfer.KindTooLarge, "the job has %d bytes; the limit is %d", len(data), MaxPut).
-			WithHint("use patterns or directories, or several jobs")
+	if err := checkSize(len(data)); err != nil {
+		return nil, err
 	}
 	p := &Put{}
 	if err := json.Unmarshal(data, p); err != nil {
@@ -161,8 +160,18 @@ func ParsePut(data []byte) (*Put, error) {
 	return p, p.Check()
 }
 
+func checkSize(n int) error {
+	if n <= MaxPut {
+		return nil
+	}
+	return transfer.Errorf(transfer.KindTooLarge, "the job has %d bytes; the limit is %d", n, MaxPut).WithHint("use patterns or directories, or several jobs")
+}
+
 // Check refuses what cannot be a job.
 func (p *Put) Check() error {
+	if err := checkSize(len(wire.Marshal(p))); err != nil {
+		return err
+	}
 	q := &p.Request
 	switch {
 	case len(p.To) == 0:

@@ -414,6 +414,7 @@ func TestPutsRefused(t *testing.T) {
 		"meta":      {func(p *Put) { p.Request.Meta = map[string]string{MetaName: "x"} }, "the metadata part-of-job"},
 		"own":       {func(p *Put) { p.Request.Items[0].Dest = "x" }, "the source a has a destination"},
 		"unsummed":  {func(p *Put) { p.Request.Disposition, p.Request.Checksum = transfer.DispositionDelete, "none" }, "--checksum none"},
+		"large":     {func(p *Put) { p.Request.Items = transfer.ItemsOf(make([]transfer.Path, 12_000)...) }, "bytes; the limit is"},
 		"no source": {func(p *Put) { p.Request.Items = nil }, "names no source"},
 	} {
 		p := sample(time.Now(), "BETA", "CHI")
