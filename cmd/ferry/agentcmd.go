@@ -211,7 +211,7 @@ func newCoordination() *cobra.Command {
 	c := &cobra.Command{Use: "coordination", Short: "Run the coordination service on its own", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	var network, dir, join string
-	var external, standby bool
+	var external, standby, xml bool
 	var lf logFlags
 	run := &cobra.Command{Use: "run", Short: "Keep the registry and the audit log, and answer queries", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -247,7 +247,7 @@ func newCoordination() *cobra.Command {
 			if err != nil {
 				return cmp.Or(lost(ctx), err)
 			}
-			c := coordinator{cmd: cmd, network: network, dir: dir, i: i, standby: standby, log: log}
+			c := coordinator{cmd: cmd, network: network, dir: dir, i: i, standby: standby, xml: xml, log: log}
 			for ctx.Err() == nil {
 				if err := c.turn(ctx); err != nil && ctx.Err() == nil {
 					return err
@@ -258,6 +258,7 @@ func newCoordination() *cobra.Command {
 	addNetwork(run.Flags(), &network)
 	addJoin(run, &join)
 	run.Flags().StringVar(&dir, "dir", "", "directory of the audit log and the registry; made if it is not there")
+	addPublishXML(run.Flags(), &xml)
 	run.Flags().BoolVar(&standby, "standby", false, "be one of two coordination services that share --dir: stand by while the other one is active")
 	run.Flags().BoolVar(&external, "external", false, "the queue manager is a server of NATS with the configuration of ferry authority export: do its errands, so that the authority may be away")
 	lf.add(run, "info")

@@ -60,7 +60,7 @@ func newAudit() *cobra.Command {
 		Long: `Reads and verifies the audit log: with --network coordination's, with --dir the
 one in a directory, otherwise that of this user's transfers on this host.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	c.AddCommand(newAuditLs(), newAuditFind(), newAuditShow(), newAuditVerify(), newAuditCheck(), newAuditAccept())
+	c.AddCommand(newAuditLs(), newAuditFind(), newAuditShow(), newAuditVerify(), newAuditCheck(), newAuditAccept(), newAuditXML())
 	return c
 }
 

@@ -41,7 +41,7 @@ func newFTE() *cobra.Command {
 			}
 			kind, ok := fte.Find(args[0])
 			if !ok {
-				return transfer.Errorf(transfer.KindUsage, "%q is no command of MQ MFT that Ferry has", args[0]).WithHint("name one as fteListAgents")
+				return transfer.Errorf(transfer.KindUsage, "%q is no command of MQ MFT that Ferry has", args[0]).WithHint("`ferry install-fte DIR` makes a link for each that it has")
 			}
 			return runFTE(cmd, q, kind, args[1:])
 		}}

@@ -34,7 +34,7 @@ func TestRetryOfAJob(t *testing.T) {
 		t.Errorf("it goes to %+v", p.To)
 	}
 	q := &p.Request
-	if q.Deletes() || p.RetryOf != s.ID || q.ID == s.Request.ID || !q.Filter.AsOf.Equal(made) || q.Originator != k.net.Who {
+	if q.Removes() || p.RetryOf != s.ID || q.ID == s.Request.ID || !q.Filter.AsOf.Equal(made) || q.Originator != k.net.Who {
 		t.Errorf("its request is %+v", q)
 	}
 

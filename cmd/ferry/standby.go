@@ -220,7 +220,7 @@ type coordinator struct {
 	cmd          *cobra.Command
 	network, dir string
 	i            *identity.Identity
-	standby      bool
+	standby, xml bool
 	log          logT
 }
 
@@ -232,7 +232,7 @@ func (c *coordinator) turn(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	cfg := coordination.Config{Dir: c.dir, Log: c.log}
+	cfg := coordination.Config{Dir: c.dir, Log: c.log, XML: c.xml}
 	if c.standby {
 		waiting, over := context.WithCancel(ctx)
 		defer over()

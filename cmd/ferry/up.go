@@ -248,6 +248,7 @@ the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 	fl.StringVar(&u.authority, "authority", "here", "here, or none: the network's authority runs elsewhere (ferry authority run)")
 	addJoin(c, &u.join)
 	fl.StringVar(&u.coordination, "coordination", "here", "here or none")
+	addPublishXML(fl, &u.publishXML)
 	fl.StringVar(&u.enrol, "enrol", "", "HOST:PORT where somebody with a token joins, open while there is a token (default: the port after --listen)")
 	fl.StringVar(&u.cluster, "cluster", "", "name of a cluster of which the queue manager is a member: the same at each")
 	fl.StringVar(&u.clusterListen, "cluster-listen", "127.0.0.1:6222", "HOST:PORT for routes of the other members of the cluster")
@@ -273,6 +274,7 @@ type upFlags struct {
 	agents                                 []string
 	channelListen                          string
 	channels                               []string
+	publishXML                             bool
 }
 
 // check refuses what cannot be meant, and fills in what is not given.
@@ -392,7 +394,7 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags) error {
 			return err
 		}
 		defer conn.Close()
-		service, err := coordination.Start(ctx, coordination.Config{Dir: filepath.Join(u.dir, "coordination"), Log: log}, conn)
+		service, err := coordination.Start(ctx, coordination.Config{Dir: filepath.Join(u.dir, "coordination"), Log: log, XML: u.publishXML}, conn)
 		if err != nil {
 			return err
 		}

@@ -32,6 +32,7 @@ type Config struct {
 	Claim *Claim // that StandBy has given; nil: there is no standby
 	Clock clock.Clock
 	Log   *slog.Logger
+	XML   bool // publish what becomes of transfers as MQ MFT does; see wire.LogSubject
 }
 
 // A Service is the one writer of a network's audit log.
@@ -347,7 +348,11 @@ func (s *Service) batch(d qmgr.Delivery) {
 	s.keepNotes()
 	foreign := false
 	if err := s.log.Scan(before, func(_ int64, _ []byte, r *audit.Record) error {
-		foreign = !s.fold(r) || foreign
+		if !s.fold(r) {
+			foreign = true
+		} else if s.cfg.XML {
+			s.publish(r)
+		}
 		return nil
 	}); err != nil {
 		s.cfg.Log.Error("new audit records could not be read back", "error", err)
@@ -355,6 +360,16 @@ func (s *Service) batch(d qmgr.Delivery) {
 
 	if foreign {
 		s.flag(b.Agent)
+	}
+}
+
+// publish says in XML what a record says of a transfer. Nobody may be there who hears it; the log has all of it.
+func (s *Service) publish(r *audit.Record) {
+	for _, l := range r.MFT() {
+		if err := qmgr.PublishPlain(s.conn, wire.LogSubject(l.Source, l.ID), l.XML()); err != nil {
+			s.quiet.Warn("a record is not published in XML", "transfer", l.ID, "error", err)
+			return
+		}
 	}
 }
 

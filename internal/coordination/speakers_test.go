@@ -50,6 +50,12 @@ func (l *lines) count(text string) int {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
+	return newStageOf(t, coordination.Config{Dir: t.TempDir()})
+}
+
+// newStageOf is newStage with a configuration; without a log what is logged is in s.log.
+func newStageOf(t *testing.T, cfg coordination.Config) *stage {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	quiet := slog.New(slog.DiscardHandler)
@@ -67,7 +73,10 @@ func newStage(t *testing.T) *stage {
 		return conn
 	}
 	s := &stage{t: t, ctx: ctx, connect: connect, stranger: connect("stranger"), log: &lines{}}
-	service, err := coordination.Start(ctx, coordination.Config{Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(s.log, nil))}, connect("coordination"))
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.NewTextHandler(s.log, nil))
+	}
+	service, err := coordination.Start(ctx, cfg, connect("coordination"))
 	if err != nil {
 		t.Fatal(err)
 	}

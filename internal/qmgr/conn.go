@@ -365,6 +365,11 @@ func (c *Conn) Publish(subject string, data []byte) error {
 	return c.control.publish(subject, c.packer.pack(data))
 }
 
+// PublishPlain is Publish for those who are not Ferry: the message is as it is, never compressed.
+func PublishPlain(c *Conn, subject string, data []byte) error {
+	return c.control.publish(subject, data)
+}
+
 // packRate is how many bytes of messages are compressed in a second. Compressing is
 // for slow lines; a line that carries more than this beside its data is none, and
 // the processor has better to do.

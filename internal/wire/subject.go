@@ -129,6 +129,14 @@ func ProgressSubject(of transfer.AgentName, owner string) string {
 // EventSubject carries audit batches (JetStream).
 func EventSubject(of transfer.AgentName) string { return "ferry.event." + of.Token() }
 
+// LogSubject carries what coordination publishes of an agent's transfer in XML, where it does (core NATS).
+func LogSubject(of transfer.AgentName, id transfer.ID) string {
+	return "ferry.log.xml." + of.Token() + "." + id.String()
+}
+
+// AllLogs matches what LogSubject makes.
+const AllLogs = "ferry.log.xml.*.*"
+
 // Filters, for those who listen.
 
 // AllCommands matches what CommandSubject makes for an agent.

@@ -18,7 +18,8 @@ import (
 // A Role is what somebody may be in a network.
 type Role string
 
-// The roles. Admin, Operator and Auditor are users who see the live figures of all transfers; what
+// The roles. Admin, Operator and Auditor are users who see the live figures of all transfers, and what is
+// published of them in XML; what
 // they may ask for and command is decided by whom they ask.
 const (
 	Agent        Role = "agent"
@@ -116,10 +117,10 @@ func Grants() map[Role]Grant {
 	user := ours(Self)
 	user.Publish = []string{"ferry.ask.*." + Self, "ferry.command.*." + Self, "ferry.control.*." + Self} // nobody asks a user
 	user.Subscribe = append(user.Subscribe, "ferry.progress.*."+Self, "ferry.trust")
-	watcher := Grant{Publish: user.Publish, Subscribe: []string{"ferry.inbox." + Self + ".>", "ferry.progress.>", "ferry.trust"}}
+	watcher := Grant{Publish: user.Publish, Subscribe: []string{"ferry.inbox." + Self + ".>", "ferry.progress.>", "ferry.log.xml.*.*", "ferry.trust"}}
 
 	coordination := ours(string(Coordination))
-	coordination.Publish = slices.Concat(coordination.Publish, []string{"ferry.reply.*.coordination"}, reads(StreamEvent, DurableCoordination))
+	coordination.Publish = slices.Concat(coordination.Publish, []string{"ferry.reply.*.coordination", "ferry.log.xml.*.*"}, reads(StreamEvent, DurableCoordination))
 	coordination.Subscribe = append(coordination.Subscribe, "ferry.ask.coordination.*", "ferry.beat.*", "ferry.progress.>", "ferry.trust")
 
 	authority := ours(string(Authority))

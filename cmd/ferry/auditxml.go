@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ferry/internal/qmgr"
+	"ferry/internal/wire"
+)
+
+func addPublishXML(fl *pflag.FlagSet, to *bool) {
+	fl.BoolVar(to, "publish-xml", false, "publish what becomes of each transfer in the XML of IBM MQ MFT's transfer log, for ferry audit xml and clients of NATS")
+}
+
+func newAuditXML() *cobra.Command {
+	q := &query{}
+	c := &cobra.Command{Use: "xml", Short: "Print what coordination publishes of transfers in XML (--publish-xml), as it comes, until it is stopped", Args: noArgs,
+		Long: `Prints what coordination publishes of transfers in the XML of IBM MQ MFT's transfer
+log: that one has started, which of its items have ended, and how it has ended itself. It
+takes a coordination with --publish-xml, and an identity that may see everybody's
+transfers: of an admin, an operator or an auditor. What was published before it listens is in ferry audit ls alone.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			net, ctx, done, err := q.open(cmd)
+			if err != nil {
+				return err
+			}
+			defer done()
+			stop, err := net.Conn.Subscribe(wire.AllLogs, func(m qmgr.Message) { cmd.OutOrStdout().Write(m.Data) })
+			if err != nil {
+				return err
+			}
+			defer stop()
+			fmt.Fprintln(cmd.ErrOrStderr(), "ferry: listening; who may not see everybody's transfers hears nothing")
+			<-ctx.Done()
+			return nil
+		}}
+	addNetwork(c.Flags(), &q.network)
+	q.timeout = fteAcknowledge
+	return c
+}

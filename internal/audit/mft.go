@@ -1,0 +1,81 @@
+package audit
+
+import (
+	"cmp"
+	"strings"
+
+	"ferry/internal/mftxml"
+	"ferry/internal/transfer"
+)
+
+// Bounds of one document of a record, so that each can be published.
+const (
+	logItems = 500
+	logBytes = 128 << 10 // of the paths of its items
+)
+
+// MFT gives what MQ MFT would publish of a record: of those that a transfer's source writes of its start, its items
+// and its end. Of others it is nothing; of many items it is several.
+func (r *Record) MFT() []mftxml.Log {
+	if r.Role != RoleSource || r.Transfer.IsZero() || r.Agent != r.Source {
+		return nil
+	}
+	l := mftxml.Log{ID: r.Transfer, Time: r.Time, Source: r.Source, Destination: r.Destination, Principal: r.Principal, Job: r.Job, Meta: r.Meta}
+	if r.Originator != nil {
+		l.Originator = *r.Originator
+	}
+	switch r.Event {
+	case Started:
+		l.Action = mftxml.LogStarted
+	case Items:
+		l.Action = mftxml.LogProgress
+		return r.mftItems(l)
+	case Completed, Failed, Cancelled:
+		if l.Action = mftxml.LogCompleted; r.Event == Cancelled {
+			l.Action = mftxml.LogCancelled
+		}
+		e := &mftxml.LogEnd{Code: r.Code, Text: string(r.State)}
+		if r.Error != nil {
+			e.Text += ": " + r.Error.Error()
+		} else if r.Reason != "" {
+			e.Text += ": " + r.Reason
+		}
+		if c := r.Counts; c != nil {
+			e.Total, e.Bytes, e.Failures, e.Warnings = int64(c.Items), c.Bytes, c.FilesFailed, c.Warnings
+		}
+		l.Ended = e
+	default:
+		return nil
+	}
+	return []mftxml.Log{l}
+}
+
+func (r *Record) mftItems(l mftxml.Log) (all []mftxml.Log) {
+	size := 0
+	for n := range r.Items {
+		o := &r.Items[n]
+		if o.Type == transfer.ItemDir {
+			continue
+		}
+		if size += len(o.Path) + len(o.Source); len(l.Items) == logItems || size > logBytes && len(l.Items) > 0 {
+			all = append(all, l)
+			l.Items, size = nil, len(o.Path)+len(o.Source)
+		}
+		it := mftxml.LogItem{Source: o.Source, Dest: o.Path, Size: o.Size}
+		if o.Type == transfer.ItemBad {
+			it.Source, it.Dest = cmp.Or(o.Source, o.Path), ""
+		}
+		it.Method, it.Checksum, _ = strings.Cut(o.Digest, ":")
+		switch {
+		case o.Failed():
+			it.Code, it.Text = o.Err.Kind.Code(), o.Err.Error()
+		case o.Skipped():
+			it.Text = o.Err.Error()
+		}
+		l.Items = append(l.Items, it)
+	}
+	if len(l.Items) > 0 {
+		all = append(all, l)
+	}
+	return all
+}

@@ -1,0 +1,125 @@
+package audit
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/mftxml"
+	"ferry/internal/transfer"
+)
+
+// elements are those of a document, each with its attributes and its text.
+func elements(t testing.TB, text []byte) (all []string) {
+	t.Helper()
+	dec := xml.NewDecoder(strings.NewReader(string(text)))
+	for {
+		tok, err := dec.Token()
+		if err == io.EOF {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("%v:\n%s", err, text)
+		}
+		switch tok := tok.(type) {
+		case xml.StartElement:
+			s := tok.Name.Local
+			for _, a := range tok.Attr {
+				s += " " + a.Name.Local + "=" + a.Value
+			}
+			all = append(all, s)
+		case xml.CharData:
+			if s := strings.TrimSpace(string(tok)); s != "" {
+				all[len(all)-1] += ": " + s
+			}
+		}
+	}
+}
+
+func ofTransfer(event Event, fill func(*Record)) *Record {
+	r := &Record{Agent: "ALPHA", Role: RoleSource, Event: event, Transfer: transfer.NewID(time.Unix(1_700_000_000, 0)), Time: time.Date(2026, 3, 2, 12, 0, 0, 5e6, time.UTC),
+		Source: "ALPHA", Destination: "BETA", Originator: &transfer.Originator{User: "ann", Host: "desk"}, Principal: "ann%40box", Job: "nightly", Meta: map[string]string{"k": "v"}}
+	fill(r)
+	return r
+}
+
+// What a source says of the start, the items and the end of a transfer is what MQ MFT publishes of it.
+func TestRecordsInXML(t *testing.T) {
+	head := []string{"sourceAgent agent=ALPHA", "destinationAgent agent=BETA", "originator", "hostName: desk", "userID: ann", "mqmdUserID: ann%40box",
+		"metaData key=com.ibm.wmqfte.JobName: nightly", "metaData key=com.ibm.wmqfte.SourceAgent: ALPHA", "metaData key=k: v"}
+	for _, c := range []struct {
+		r    *Record
+		want []string
+	}{
+		{ofTransfer(Started, func(*Record) {}), []string{"action time=2026-03-02T12:00:00.005Z: started", "transferSet"}},
+		{ofTransfer(Items, func(r *Record) {
+			r.Items = []transfer.Outcome{{Type: transfer.ItemFile, Path: "/in/a", Source: "/out/a", Size: 7, Digest: "md5:ab"}, {Type: transfer.ItemDir, Path: "/in/d"},
+				{Type: transfer.ItemFile, Path: "/in/b\x01", Source: "/out/b\xff", Err: transfer.Errorf(transfer.KindExists, "it is there")},
+				{Type: transfer.ItemFile, Path: "/in/s", Source: "/out/s", Err: transfer.Errorf(transfer.KindSkipped, "it stays")},
+				{Type: transfer.ItemBad, Path: "/out/none", Err: transfer.Errorf(transfer.KindMissing, "it is not there")}}
+		}), []string{"action time=2026-03-02T12:00:00.005Z: progress", "item", "source type=file", "file size=7: /out/a", "checksum method=md5: ab", "destination type=file", "file size=7: /in/a",
+			"status resultCode=0", `file size=0: /out/b%FF`, `file size=0: /in/b%01`, "status resultCode=40", "supplement: it is there", "supplement: it stays", "file size=0: /out/none"}},
+		{ofTransfer(Completed, func(r *Record) {
+			r.State, r.Code, r.Counts = transfer.Partial, 20, &transfer.Counts{Items: 3, Files: 2, FilesFailed: 1, Bytes: 70, Warnings: 4}
+		}), []string{"action time=2026-03-02T12:00:00.005Z: completed", "status resultCode=20", "supplement: partial", "transferSet total=3 bytesSent=70", "numFileFailures: 1", "numFileWarnings: 4"}},
+		{ofTransfer(Failed, func(r *Record) {
+			r.State, r.Code, r.Error = transfer.Failed, 40, transfer.Errorf(transfer.KindMissing, "x <&>")
+		}),
+			[]string{"action time=2026-03-02T12:00:00.005Z: completed", "status resultCode=40", "supplement: failed: x <&>"}},
+		{ofTransfer(Cancelled, func(r *Record) { r.State, r.Code = transfer.Cancelled, 41 }), []string{"action time=2026-03-02T12:00:00.005Z: cancelled", "status resultCode=41"}},
+	} {
+		all := c.r.MFT()
+		if len(all) != 1 {
+			t.Errorf("%s is %d documents", c.r.Event, len(all))
+			continue
+		}
+		text := all[0].XML()
+		got := elements(t, text)
+		for _, want := range append(slices.Clone(head), c.want...) {
+			if !slices.Contains(got, want) {
+				t.Errorf("%s does not have %q:\n%s", c.r.Event, want, text)
+			}
+		}
+		if want := "transaction version=6.00 ID=" + mftxml.FormatID(c.r.Transfer) + " agentRole=sourceAgent"; got[0] != want {
+			t.Errorf("it begins with %q", got[0])
+		}
+	}
+	for name, r := range map[string]*Record{
+		"what a destination says": ofTransfer(Items, func(r *Record) { r.Role, r.Agent = RoleDestination, "BETA" }),
+		"what another agent says": ofTransfer(Started, func(r *Record) { r.Agent = "GAMMA" }),
+		"an acceptance":           ofTransfer(Accepted, func(*Record) {}),
+		"no transfer":             ofTransfer(Failed, func(r *Record) { r.Transfer = transfer.ID{} }),
+		"directories alone":       ofTransfer(Items, func(r *Record) { r.Items = []transfer.Outcome{{Type: transfer.ItemDir, Path: "d"}} }),
+	} {
+		if all := r.MFT(); len(all) != 0 {
+			t.Errorf("%s is published: %+v", name, all)
+		}
+	}
+}
+
+// Many items are several documents, none of them large.
+func TestManyItemsInXML(t *testing.T) {
+	r := ofTransfer(Items, func(r *Record) {
+		for n := range 1200 {
+			r.Items = append(r.Items, transfer.Outcome{Type: transfer.ItemFile, Path: transfer.Path(fmt.Sprintf("/in/%d", n)), Source: "/out"})
+		}
+		for range 100 {
+			r.Items = append(r.Items, transfer.Outcome{Type: transfer.ItemFile, Path: transfer.Path(strings.Repeat("\xff", 4000)), Source: "/out"})
+		}
+	})
+	items := 0
+	all := r.MFT()
+	for _, l := range all {
+		items += len(l.Items)
+		if n := len(l.XML()); n > MaxBatch {
+			t.Errorf("a document has %d bytes", n)
+		}
+	}
+	if items != 1300 || len(all) < 4 {
+		t.Errorf("%d items in %d documents", items, len(all))
+	}
+}

@@ -1,0 +1,59 @@
+package coordination_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/coordination"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// What an agent says of its transfers is published in XML where that is asked for, once it is in the log: not what it
+// says of another agent's, and not what comes again.
+func TestTransfersAreTraced(t *testing.T) {
+	s := newStageOf(t, coordination.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler), XML: true})
+	heard := make(chan qmgr.Message, 100)
+	stop, err := s.stranger.Subscribe(wire.AllLogs, func(m qmgr.Message) { heard <- m })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	id := transfer.NewID(time.Now())
+	record := func(n uint64, event audit.Event, id transfer.ID) audit.Record {
+		return audit.Record{V: audit.RecordVersion, Agent: "ALPHA", Incarnation: audit.FormatIncarnation(ledgerOfALPHA), N: n, Time: time.Now().UTC(), Event: event, Role: audit.RoleSource,
+			Transfer: id, Source: "ALPHA", Destination: "BETA", Principal: "ann"}
+	}
+	started, ended := record(1, audit.Started, id), record(2, audit.Completed, id)
+	ended.State = transfer.Successful
+	foreign := record(3, audit.Started, transfer.NewID(time.Now()))
+	foreign.Source = "GAMMA"
+	last := record(4, audit.Cancelled, transfer.NewID(time.Now()))
+	last.State, last.Code = transfer.Cancelled, 41
+	for range 2 {
+		s.put(wire.EventSubject("ALPHA"), audit.Batch{Agent: "ALPHA"}, "", started, ended)
+	}
+	s.put(wire.EventSubject("ALPHA"), audit.Batch{Agent: "ALPHA"}, "", foreign, last)
+	for _, want := range []struct {
+		id   transfer.ID
+		says string
+	}{{id, ">started<"}, {id, ">completed<"}, {last.Transfer, ">cancelled<"}} {
+		select {
+		case m := <-heard:
+			if m.Subject != wire.LogSubject("ALPHA", want.id) || !strings.Contains(string(m.Data), want.says) || !strings.HasPrefix(string(m.Data), "<?xml") {
+				t.Errorf("%s has %s, not %s", m.Subject, m.Data, want.says)
+			}
+		case <-s.ctx.Done():
+			t.Fatalf("%s is not published", want.says)
+		}
+	}
+	select {
+	case m := <-heard:
+		t.Errorf("%s is published, too: %s", m.Subject, m.Data)
+	default:
+	}
+}

@@ -1,0 +1,153 @@
+package mftxml
+
+import (
+	"encoding/xml"
+	"strconv"
+	"time"
+
+	"ferry/internal/transfer"
+)
+
+// What a Log says has become of a transfer.
+const (
+	LogStarted   = "started"
+	LogProgress  = "progress" // items have ended
+	LogCompleted = "completed"
+	LogCancelled = "cancelled"
+)
+
+// A Log is what is published of a transfer: that it has started, which of its items have ended, or how it
+// has ended itself. In XML it is a transaction:
+//
+//	transaction              version, ID in 48 digits, agentRole
+//	  action                 what has become of it, with the time
+//	  sourceAgent, destinationAgent
+//	  originator             hostName, userID, and mqmdUserID: who is vouched for
+//	  status                 resultCode and supplement; where it has ended
+//	  transferSet            total (items) and bytesSent, where it has ended
+//	    metaDataSet          agents, job, ID, and what the request says
+//	    item                 mode; where items have ended
+//	      source             file (with its size) and checksum
+//	      destination        file (with its size) and checksum
+//	      status             resultCode and supplement
+//	  statistics             numFileFailures, numFileWarnings; where it has ended
+type Log struct {
+	ID          transfer.ID
+	Action      string
+	Time        time.Time
+	Source      transfer.AgentName
+	Destination transfer.AgentName
+	Originator  transfer.Originator
+	Principal   string
+	Job         string
+	Meta        map[string]string
+	Ended       *LogEnd   // nil: it goes on
+	Items       []LogItem // that have ended
+}
+
+// A LogEnd is how a transfer has ended.
+type LogEnd struct {
+	Code               int
+	Text               string
+	Total, Bytes       int64
+	Failures, Warnings int64
+}
+
+// A LogItem is how an item has ended.
+type LogItem struct {
+	Source, Dest transfer.Path
+	Size         int64
+	Checksum     string // in hex
+	Method       string
+	Code         int
+	Text         string
+}
+
+// logVersion is the version of the format that logs name.
+const logVersion = "6.00"
+
+// XML writes the log. A name that XML cannot hold stands there as in other logs.
+func (l *Log) XML() []byte {
+	w := &writer{}
+	w.b.WriteString(xml.Header)
+	w.open("transaction", "version", logVersion, "ID", FormatID(l.ID), "agentRole", "sourceAgent")
+	w.leaf("action", l.Action, "time", l.Time.UTC().Format("2006-01-02T15:04:05.000Z"))
+	w.empty("sourceAgent", "agent", string(l.Source))
+	w.empty("destinationAgent", "agent", string(l.Destination))
+	w.open("originator")
+	w.leaf("hostName", said(l.Originator.Host))
+	w.leaf("userID", said(l.Originator.User))
+	w.leaf("mqmdUserID", said(l.Principal))
+	w.close("originator")
+	set := []string{}
+	if e := l.Ended; e != nil {
+		w.status(e.Code, e.Text)
+		set = []string{"total", strconv.FormatInt(e.Total, 10), "bytesSent", strconv.FormatInt(e.Bytes, 10)}
+	}
+	w.open("transferSet", set...)
+	w.pairs("metaDataSet", "metaData", l.meta())
+	for n := range l.Items {
+		w.logItem(&l.Items[n])
+	}
+	w.close("transferSet")
+	if e := l.Ended; e != nil {
+		w.open("statistics")
+		w.leaf("numFileFailures", strconv.FormatInt(e.Failures, 10))
+		w.leaf("numFileWarnings", strconv.FormatInt(e.Warnings, 10))
+		w.close("statistics")
+	}
+	w.close("transaction")
+	return w.b.Bytes()
+}
+
+// meta is the metadata of a transfer, with what MQ MFT says of each beside.
+func (l *Log) meta() map[string]string {
+	all := map[string]string{}
+	for k, v := range l.Meta {
+		all[said(k)] = said(v)
+	}
+	const ibm = "com.ibm.wmqfte."
+	all[ibm+"SourceAgent"], all[ibm+"DestinationAgent"], all[ibm+"TransferId"] = string(l.Source), string(l.Destination), FormatID(l.ID)
+	all[ibm+"OriginatingUser"], all[ibm+"OriginatingHost"], all[ibm+"MqmdUser"] = said(l.Originator.User), said(l.Originator.Host), said(l.Principal)
+	if l.Job != "" {
+		all[jobKey] = said(l.Job)
+	}
+	return all
+}
+
+func (w *writer) logItem(it *LogItem) {
+	w.open("item")
+	size := strconv.FormatInt(it.Size, 10)
+	for _, end := range []struct {
+		name string
+		path transfer.Path
+	}{{"source", it.Source}, {"destination", it.Dest}} {
+		if end.path == "" {
+			continue // of an item that never had one
+		}
+		w.open(end.name, "type", "file")
+		w.leaf("file", said(string(end.path)), "size", size)
+		if it.Checksum != "" {
+			w.leaf("checksum", it.Checksum, "method", it.Method)
+		}
+		w.close(end.name)
+	}
+	w.status(it.Code, it.Text)
+	w.close("item")
+}
+
+func (w *writer) status(code int, text string) {
+	w.open("status", "resultCode", strconv.Itoa(code))
+	if text != "" {
+		w.leaf("supplement", said(text))
+	}
+	w.close("status")
+}
+
+// said is a text as XML can hold it.
+func said(s string) string {
+	if speakable(s) && lines(s) == s {
+		return s
+	}
+	return transfer.Path(s).String()
+}
