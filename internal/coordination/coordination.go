@@ -351,7 +351,7 @@ func (s *Service) batch(d qmgr.Delivery) {
 		if !s.fold(r) {
 			foreign = true
 		} else if s.cfg.XML {
-			s.publish(r)
+			publish(s, r)
 		}
 		return nil
 	}); err != nil {
@@ -363,8 +363,8 @@ func (s *Service) batch(d qmgr.Delivery) {
 	}
 }
 
-// publish says in XML what a record says of a transfer. Nobody may be there who hears it; the log has all of it.
-func (s *Service) publish(r *audit.Record) {
+// publish has a service say in XML what a record says of a transfer. Nobody may be there who hears it; the log has all of it.
+func publish(s *Service, r *audit.Record) {
 	for _, l := range r.MFT() {
 		if err := qmgr.PublishPlain(s.conn, wire.LogSubject(l.Source, l.ID), l.XML()); err != nil {
 			s.quiet.Warn("a record is not published in XML", "transfer", l.ID, "error", err)
