@@ -90,6 +90,9 @@ func TestRecordsInXML(t *testing.T) {
 	}
 	for name, r := range map[string]*Record{
 		"what a destination says": ofTransfer(Items, func(r *Record) { r.Role, r.Agent = RoleDestination, "BETA" }),
+		"what its destination says": ofTransfer(Items, func(r *Record) {
+			r.Role, r.Destination, r.Items = RoleDestination, "ALPHA", []transfer.Outcome{{Type: transfer.ItemFile, Path: "/in/a"}}
+		}),
 		"what another agent says": ofTransfer(Started, func(r *Record) { r.Agent = "GAMMA" }),
 		"an acceptance":           ofTransfer(Accepted, func(*Record) {}),
 		"no transfer":             ofTransfer(Failed, func(r *Record) { r.Transfer = transfer.ID{} }),

@@ -493,3 +493,28 @@ func TestOneConnectionForWhoAsks(t *testing.T) {
 		t.Errorf("got %q", m)
 	}
 }
+
+// What is published for those who are not Ferry is as it is; what is for Ferry may be compressed.
+func TestPlainMessages(t *testing.T) {
+	s := start(t, t.TempDir(), "127.0.0.1:0")
+	c := connect(t, ConnConfig{Server: s})
+	got := make(chan Message, 2)
+	stop, err := c.control.subscribe("x", func(m Message) { got <- m }) // as anybody hears it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	data := bytes.Repeat([]byte("<item/>"), 4000)
+	if err := PublishPlain(c, "x", data); err != nil {
+		t.Fatal(err)
+	}
+	if m := receive(t, "message", got); !bytes.Equal(m.Data, data) {
+		t.Errorf("a plain message is %d bytes, not %d", len(m.Data), len(data))
+	}
+	if err := c.Publish("x", data); err != nil {
+		t.Fatal(err)
+	}
+	if m := receive(t, "message", got); len(m.Data) >= len(data) {
+		t.Error("a message for Ferry is not compressed, so that this test says nothing")
+	}
+}
