@@ -16,6 +16,7 @@ func addPublishXML(fl *pflag.FlagSet, to *bool) {
 
 func newAuditXML() *cobra.Command {
 	q := &query{}
+	var live bool
 	c := &cobra.Command{Use: "xml", Short: "Print what coordination publishes of transfers in XML (--publish-xml), as it comes, until it is stopped", Args: noArgs,
 		Long: `Prints what coordination publishes of transfers in the XML of IBM MQ MFT's transfer
 log: that one has started, which of its items have ended, and how it has ended itself. It
@@ -27,16 +28,23 @@ transfers: of an admin, an operator or an auditor. What was published before it 
 				return err
 			}
 			defer done()
-			stop, err := net.Conn.Subscribe(wire.AllLogs, func(m qmgr.Message) { cmd.OutOrStdout().Write(m.Data) })
-			if err != nil {
-				return err
+			subjects := []string{wire.AllLogs}
+			if live {
+				subjects = append(subjects, wire.AllStatus)
 			}
-			defer stop()
+			for _, s := range subjects {
+				stop, err := net.Conn.Subscribe(s, func(m qmgr.Message) { cmd.OutOrStdout().Write(m.Data) })
+				if err != nil {
+					return err
+				}
+				defer stop()
+			}
 			fmt.Fprintln(cmd.ErrOrStderr(), "ferry: listening; who may not see everybody's transfers hears nothing")
 			<-ctx.Done()
 			return nil
 		}}
 	addNetwork(c.Flags(), &q.network)
+	c.Flags().BoolVar(&live, "live", false, "print how far running transfers are, too")
 	q.timeout = fteAcknowledge
 	return c
 }

@@ -19,6 +19,7 @@ import (
 	"ferry/internal/clock"
 	"ferry/internal/enrol"
 	"ferry/internal/failpoint"
+	"ferry/internal/mftxml"
 	"ferry/internal/qmgr"
 	"ferry/internal/quiet"
 	"ferry/internal/status"
@@ -363,13 +364,17 @@ func (s *Service) batch(d qmgr.Delivery) {
 	}
 }
 
-// publish has a service say in XML what a record says of a transfer. Nobody may be there who hears it; the log has all of it.
+// publish has a service say in XML what a record says of a transfer.
 func publish(s *Service, r *audit.Record) {
 	for _, l := range r.MFT() {
-		if err := qmgr.PublishPlain(s.conn, wire.LogSubject(l.Source, l.ID), l.XML()); err != nil {
-			s.quiet.Warn("a record is not published in XML", "transfer", l.ID, "error", err)
-			return
-		}
+		sayXML(s, wire.LogSubject(l.Source, l.ID), l.XML())
+	}
+}
+
+// sayXML publishes a document. Nobody may be there who hears it; the log has what must be kept.
+func sayXML(s *Service, subject string, text []byte) {
+	if err := qmgr.PublishPlain(s.conn, subject, text); err != nil {
+		s.quiet.Warn("XML is not published", "subject", subject, "error", err)
 	}
 }
 
@@ -398,6 +403,9 @@ func (s *Service) reported(m qmgr.Message) {
 	}
 	if err == nil && r.Progress != nil {
 		s.picture.Progress(r.Progress)
+		if p := r.Progress; s.cfg.XML {
+			sayXML(s, wire.StatusSubject(p.Source, p.ID), mftxml.StatusXML(p, s.cfg.Clock.Now()))
+		}
 		return
 	}
 	if err == nil && r.Standby != nil {

@@ -56,4 +56,27 @@ func TestTransfersAreTraced(t *testing.T) {
 		t.Errorf("%s is published, too: %s", m.Subject, m.Data)
 	default:
 	}
+
+	live := make(chan qmgr.Message, 10)
+	stopLive, err := s.stranger.Subscribe(wire.AllStatus, func(m qmgr.Message) { live <- m })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stopLive)
+	p := &transfer.Progress{ID: id, Source: "ALPHA", Destination: "BETA", State: transfer.Running, Started: time.Now().Add(-time.Minute), Current: "/out/a\xff",
+		Counts: transfer.Counts{Files: 2, Bytes: 50}, Found: transfer.Found{FilesTotal: 9}, Traffic: transfer.Traffic{BytesSent: 70}}
+	for agent, sent := range map[transfer.AgentName]int64{"GAMMA": 99, "ALPHA": 70} { // of which only ALPHA is believed
+		p.BytesSent = sent
+		if err := s.stranger.Publish(wire.ProgressSubject(agent, "ann"), wire.Marshal(wire.Report{V: wire.Version, Progress: p})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case m := <-live:
+		if m.Subject != wire.StatusSubject("ALPHA", id) || !strings.Contains(string(m.Data), `currentItem="3" totalItems="9"`) || !strings.Contains(string(m.Data), `bytes="70"`) || !strings.Contains(string(m.Data), "<file>/out/a%FF</file>") {
+			t.Errorf("%s has %s", m.Subject, m.Data)
+		}
+	case <-s.ctx.Done():
+		t.Fatal("live figures are not published")
+	}
 }

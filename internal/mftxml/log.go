@@ -66,12 +66,15 @@ type LogItem struct {
 // logVersion is the version of the format that logs name.
 const logVersion = "6.00"
 
+// logTime is how times are written.
+const logTime = "2006-01-02T15:04:05.000Z"
+
 // XML writes the log. A name that XML cannot hold stands there as in other logs.
 func (l *Log) XML() []byte {
 	w := &writer{}
 	w.b.WriteString(xml.Header)
 	w.open("transaction", "version", logVersion, "ID", FormatID(l.ID), "agentRole", "sourceAgent")
-	w.leaf("action", l.Action, "time", l.Time.UTC().Format("2006-01-02T15:04:05.000Z"))
+	w.leaf("action", l.Action, "time", l.Time.UTC().Format(logTime))
 	w.empty("sourceAgent", "agent", string(l.Source))
 	w.empty("destinationAgent", "agent", string(l.Destination))
 	w.open("originator")
@@ -96,6 +99,35 @@ func (l *Log) XML() []byte {
 		w.leaf("numFileWarnings", strconv.FormatInt(e.Warnings, 10))
 		w.close("statistics")
 	}
+	w.close("transaction")
+	return w.b.Bytes()
+}
+
+// StatusXML is what is published of a transfer while it runs: a transaction with the agents, and a transferSet that has
+// the time, stats (bytes and seconds so far, the number of the current item and of all that are known) and the current
+// source. It is written of live figures, some of which are not there yet at the beginning.
+func StatusXML(p *transfer.Progress, now time.Time) []byte {
+	w := &writer{}
+	w.b.WriteString(xml.Header)
+	w.open("transaction", "version", logVersion, "ID", FormatID(p.ID))
+	w.empty("sourceAgent", "agent", string(p.Source))
+	w.empty("destinationAgent", "agent", string(p.Destination))
+	w.open("transferSet", "time", now.UTC().Format(logTime))
+	took := 0.0
+	if !p.Started.IsZero() {
+		took = max(0, now.Sub(p.Started).Seconds())
+	}
+	total := max(p.FilesTotal, p.Files)
+	w.empty("stats", "bytes", strconv.FormatInt(max(p.Bytes, p.BytesSent), 10), "seconds", strconv.FormatFloat(took, 'f', 3, 64),
+		"currentItem", strconv.FormatInt(min(p.Files+1, total), 10), "totalItems", strconv.FormatInt(total, 10))
+	if p.Current != "" {
+		w.open("current")
+		w.open("source")
+		w.leaf("file", said(string(p.Current)))
+		w.close("source")
+		w.close("current")
+	}
+	w.close("transferSet")
 	w.close("transaction")
 	return w.b.Bytes()
 }

@@ -75,8 +75,8 @@
 // A message is its subject's agent's own: what is on ferry.event.A, ferry.beat.A,
 // ferry.progress.A.* and ferry.ask.*.A is believed of A, and of transfers whose
 // source is A (of the audit records of a destination, of those whose destination
-// it is), whatever the message itself says. On ferry.log.xml.A.ID coordination says in the XML of MQ MFT
-// what its log has of a transfer of A, where it is told to; nobody of Ferry's listens. On ferry.beat.A a second instance of A may
+// it is), whatever the message itself says. On ferry.log.xml.A.ID and ferry.status.xml.A.ID coordination says in the
+// XML of MQ MFT what its log has of a transfer of A, and how far it is, where it is told to; nobody of Ferry's listens. On ferry.beat.A a second instance of A may
 // speak, too, in a message of its own kind (Standby), which is no heartbeat. Answers go to an inbox that names who
 // has asked and who answers (InboxSubject), and say by an ID what they are about. Every number and text has a range
 // (check.go, askcheck.go); a message that is out of it is not read.

@@ -134,6 +134,14 @@ func LogSubject(of transfer.AgentName, id transfer.ID) string {
 	return "ferry.log.xml." + of.Token() + "." + id.String()
 }
 
+// StatusSubject carries the live figures of an agent's transfer in XML, beside LogSubject.
+func StatusSubject(of transfer.AgentName, id transfer.ID) string {
+	return "ferry.status.xml." + of.Token() + "." + id.String()
+}
+
+// AllStatus matches what StatusSubject makes.
+const AllStatus = "ferry.status.xml.*.*"
+
 // AllLogs matches what LogSubject makes.
 const AllLogs = "ferry.log.xml.*.*"
 

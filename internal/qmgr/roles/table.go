@@ -117,10 +117,10 @@ func Grants() map[Role]Grant {
 	user := ours(Self)
 	user.Publish = []string{"ferry.ask.*." + Self, "ferry.command.*." + Self, "ferry.control.*." + Self} // nobody asks a user
 	user.Subscribe = append(user.Subscribe, "ferry.progress.*."+Self, "ferry.trust")
-	watcher := Grant{Publish: user.Publish, Subscribe: []string{"ferry.inbox." + Self + ".>", "ferry.progress.>", "ferry.log.xml.*.*", "ferry.trust"}}
+	watcher := Grant{Publish: user.Publish, Subscribe: []string{"ferry.inbox." + Self + ".>", "ferry.progress.>", "ferry.log.xml.*.*", "ferry.status.xml.*.*", "ferry.trust"}}
 
 	coordination := ours(string(Coordination))
-	coordination.Publish = slices.Concat(coordination.Publish, []string{"ferry.reply.*.coordination", "ferry.log.xml.*.*"}, reads(StreamEvent, DurableCoordination))
+	coordination.Publish = slices.Concat(coordination.Publish, []string{"ferry.reply.*.coordination", "ferry.log.xml.*.*", "ferry.status.xml.*.*"}, reads(StreamEvent, DurableCoordination))
 	coordination.Subscribe = append(coordination.Subscribe, "ferry.ask.coordination.*", "ferry.beat.*", "ferry.progress.>", "ferry.trust")
 
 	authority := ours(string(Authority))
