@@ -82,3 +82,25 @@ func TestTransfersAreTraced(t *testing.T) {
 		t.Fatal("live figures are not published")
 	}
 }
+
+// Without being told to, coordination publishes nothing.
+func TestTransfersAreNotTraced(t *testing.T) {
+	s := newStage(t)
+	heard := make(chan qmgr.Message, 10)
+	for _, subject := range []string{wire.AllLogs, wire.AllStatus} {
+		stop, err := s.stranger.Subscribe(subject, func(m qmgr.Message) { heard <- m })
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(stop)
+	}
+	for n := range uint64(2) { // the receipt of the second comes when the first has been dealt with
+		s.send(wire.EventSubject("ALPHA"), audit.Batch{V: 1, Agent: "ALPHA", Floor: 1}, record("ALPHA", n+1, audit.Record{V: audit.RecordVersion, Event: audit.Started, Role: audit.RoleSource,
+			Transfer: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA"}))
+	}
+	select {
+	case m := <-heard:
+		t.Errorf("%s is published: %s", m.Subject, m.Data)
+	default:
+	}
+}
