@@ -294,6 +294,9 @@ func itemWords(event audit.Event, o *transfer.Outcome) string {
 
 	text := fmt.Sprintf("%s, %s, %s", o.Path, transfer.FormatBytes(o.Size), or(o.Digest, "no digest"))
 	if w := o.Written; w != nil {
+		if w.Base > 0 {
+			text += "; appended behind " + transfer.FormatBytes(w.Base)
+		}
 		text += fmt.Sprintf("; written as %s, %s", transfer.FormatBytes(w.Size), or(w.Digest, "no digest"))
 		if w.Records > 0 {
 			text += ", " + plural(w.Records, "record")

@@ -20,7 +20,7 @@ const completeTime = time.Second
 
 // flagWords are the words that flags take, whatever command has them.
 var flagWords = map[string][]string{
-	"mode": {"binary", "text"}, "checksum": {"xxh3", "md5", "sha256", "none"}, "if-exists": {"error", "overwrite", "skip", "update", "rename"},
+	"mode": {"binary", "text"}, "checksum": {"xxh3", "md5", "sha256", "none"}, "if-exists": {"error", "overwrite", "skip", "update", "rename", "append"},
 	"durability": {"full", "process"}, "lane": {"auto", "direct", "queue"}, "delivery": {"fast", "stored"}, "compress": {"none", "fast", "high", "auto"},
 	"eol": {"lf", "crlf", "nl"}, "long-lines": {"wrap", "truncate", "fail"}, "recfm": {"F", "FB", "V", "VB", "U", "FA", "FBA", "VA", "VBA"},
 	"from-recfm": {"F", "FB", "V", "VB", "U", "FA", "FBA", "VA", "VBA"}, "priority": {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"},

@@ -153,7 +153,7 @@ func (f *sendFlags) addRequest(fl *pflag.FlagSet) {
 	fl.BoolVarP(&f.recursive, "recursive", "r", false, "take directories with everything in them")
 	fl.StringVar(&f.mode, "mode", "binary", "binary or text")
 	fl.StringVar(&f.checksum, "checksum", "xxh3", "digest of each file: xxh3, md5, sha256 or none")
-	fl.StringVar(&f.ifExists, "if-exists", "error", "what to do where the destination exists: error; overwrite; skip; update, which replaces older files and skips others; rename, which takes a free name as pay-1.csv")
+	fl.StringVar(&f.ifExists, "if-exists", "error", "what to do where the destination exists: error; overwrite; skip; update, which replaces older files and skips others; rename, which takes a free name as pay-1.csv; append, which puts what comes at the end")
 	fl.StringVar(&f.deleteSource, "delete-source", "", "each: delete each source once its arrival is on record; all: only if everything has arrived")
 	fl.Lookup("delete-source").NoOptDefVal = whenEach
 	fl.StringVar(&f.archive, "archive", "", "a directory of the source agent, on the same file system, into which each source is moved once its arrival is on record")

@@ -180,6 +180,10 @@ func (a *arrival) gather(l *ledger.Ledger, now time.Time) error {
 	if deletes != a.q.Rest.Deletes && len(a.rest) > 0 {
 		return transfer.Errorf(transfer.KindMalformed, "the request does not say that sources of its other parts are deleted")
 	}
+	appends := slices.ContainsFunc(a.rest, func(it transfer.RequestItem) bool { return it.Append() })
+	if appends != a.q.Rest.Appends && len(a.rest) > 0 {
+		return transfer.Errorf(transfer.KindMalformed, "the request does not say that items of its other parts are appended")
+	}
 	return nil
 }
 

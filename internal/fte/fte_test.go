@@ -141,7 +141,7 @@ func TestUsage(t *testing.T) {
 		ends + "-df b -pr 10 a":                    "-pr 10 is out of range",
 		ends + "-df b -rt soon a":                  "-rt soon is out of range",
 		ends + "-df b -t ebcdic a":                 "-t ebcdic is unknown; it is one of binary, text",
-		ends + "-df b -de append a":                "-de append",
+		ends + "-df b -de concat a":                "-de concat",
 		ends + "-df b -sd move a":                  "-sd move",
 		ends + "-df b -cs CRC a":                   "-cs CRC",
 		ends + "-df b -md a a":                     "-md \"a\" is malformed",

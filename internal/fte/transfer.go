@@ -302,7 +302,7 @@ func (r *request) dest() (d mftxml.Dest) {
 		return d
 	}
 
-	d = mftxml.Dest{Exist: r.word("de", transfer.IfExistsError, transfer.IfExistsOverwrite, transfer.IfExistsSkip, transfer.IfExistsUpdate, transfer.IfExistsRename)}
+	d = mftxml.Dest{Exist: r.word("de", transfer.IfExistsError, transfer.IfExistsOverwrite, transfer.IfExistsSkip, transfer.IfExistsUpdate, transfer.IfExistsRename, transfer.IfExistsAppend)}
 	option := strings.TrimPrefix(given[0], "-")
 	path := r.Get(option)
 	switch option {

@@ -14,7 +14,7 @@ import (
 
 // Commit ends a group of items. Its steps, each once for the whole group:
 //
-//  1. what goes beside a file is written under a temporary name; modes and times
+//  1. what is appended is made whole (append.go); what goes beside a file is written under a temporary name; modes and times
 //     are set on the open temporaries, which are synced and closed; the directories
 //     that hold them are synced, and those above them that are new
 //  2. Journal.Committing
@@ -68,6 +68,16 @@ func (l *Landing) Commit(ctx context.Context, group []place.Pending) (done []tra
 		return nil, err
 	}
 	c.failTogether()
+	over, err := c.join(ctx)
+	if over != nil {
+		defer over()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.short != nil {
+		return nil, c.short
+	}
 	if err := c.secure(); err != nil {
 		c.discard()
 		return nil, &place.SyncError{Items: c.files(), Err: err}
@@ -109,6 +119,7 @@ type work struct {
 	in      intent
 	place   location
 	part    *Partial        // nil for a directory and a failed item
+	data    *Partial        // what has come, where part is that and what was there before
 	dir     *held           // that holds the file; or the directory that is the item
 	named   bool            // it has its final name
 	tried   bool            // it may have it: the rename was asked for
@@ -262,6 +273,9 @@ func (c *commit) release() {
 		if w.part != nil {
 			w.part.Close()
 		}
+		if w.data != nil {
+			w.data.Close()
+		}
 		if w.dir != nil {
 			c.l.dirs.release(w.dir)
 			w.dir = nil
@@ -285,7 +299,19 @@ func (c *commit) removeTemp(w *work) {
 	if w.in.Temp == "" || w.dir == nil {
 		return
 	}
-	if err := c.l.unlinkTemp(w.dir.Dir, w.in.Temp); err != nil {
+	c.unlinkTemp(w, w.in.Temp)
+	c.removeData(w)
+}
+
+// removeData removes what has come of an item, where that is by now in another file.
+func (c *commit) removeData(w *work) {
+	if w.data != nil {
+		c.unlinkTemp(w, w.data.temp)
+	}
+}
+
+func (c *commit) unlinkTemp(w *work, temp string) {
+	if err := c.l.unlinkTemp(w.dir.Dir, temp); err != nil {
 		c.l.fs.log.Warn("cannot remove temporary file; retried at the end of the transfer", "of", w.in.Outcome.Path, "error", err)
 	}
 }
@@ -511,6 +537,8 @@ func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
 	for _, w := range e.decided {
 		if w.failed() {
 			c.removeTemp(w)
+		} else {
+			c.removeData(w)
 		}
 	}
 

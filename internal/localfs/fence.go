@@ -1,6 +1,7 @@
 package localfs
 
 import (
+	"errors"
 	"os"
 
 	"ferry/internal/transfer"
@@ -63,4 +64,12 @@ func (f fenced) Unlink(d *Dir, name string) error {
 		return err
 	}
 	return f.Disk.Unlink(d, name)
+}
+
+// Clone is that of the disk, where it has one.
+func (f fenced) Clone(to, from File) error {
+	if d, ok := f.Disk.(cloner); ok {
+		return d.Clone(to, from)
+	}
+	return errors.ErrUnsupported
 }

@@ -113,6 +113,13 @@ func (realDisk) Write(f File, b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
+// Clone makes a file of the blocks of another one.
+func (realDisk) Clone(to, from File) error {
+	return to.(*openFile).use("clone", func(fd int) error {
+		return from.(*openFile).use("clone", func(source int) error { return unix.IoctlFileClone(fd, source) })
+	})
+}
+
 func (realDisk) Truncate(f File, size int64) error {
 	return f.(*openFile).use("truncate", func(fd int) error { return unix.Ftruncate(fd, size) })
 }

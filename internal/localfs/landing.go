@@ -303,6 +303,8 @@ func (l *Landing) checkFree(d *Dir, p location, mtime, size int64) error {
 		return l.taken(d, p)
 	case st.Type == TypeOther:
 		return notReplaceable(p)
+	case st.Type == TypeLink && appends(l):
+		return notAppendable(p)
 	case l.cfg.IfExists == transfer.IfExistsUpdate && asNew(&st, mtime, size):
 		return wrap(transfer.KindSkipped, nil, "", "%s is as new as its source, or newer", transfer.Path(p.path))
 	}
@@ -426,6 +428,9 @@ func (l *Landing) Drop(item uint64, name transfer.Path) error {
 	if err == nil {
 		defer l.dirs.release(d)
 		err = errors.Join(l.unlinkTemp(d.Dir, l.temp(item)), l.dropOlder(d.Dir, item))
+		if appends(l) {
+			err = errors.Join(err, l.unlinkTemp(d.Dir, joinedName(l.shared, item)))
+		}
 	}
 	if err != nil {
 		return targetError(transfer.Path(p.path), err)

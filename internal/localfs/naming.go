@@ -33,8 +33,13 @@ func (c *commit) rename(w *work) {
 		return
 	}
 
+	defer alone(w.l)()
+	if w.based(); w.over() {
+		return
+	}
+
 	c.l.naming(w)
-	err = w.l.rename(w.dir.Dir, w.in.Temp, w.place.base())
+	err = w.l.rename(w.dir.Dir, w.in.Temp, w.place.base(), w.replaces())
 	if err == nil {
 		w.landed()
 		return
@@ -48,6 +53,8 @@ func (c *commit) rename(w *work) {
 		w.fail(isDirectory(w.in.Outcome.Path))
 	case errors.Is(err, fs.ErrExist) && w.l.cfg.IfExists == transfer.IfExistsRename:
 		w.again = w.l.taken(w.dir.Dir, w.place)
+	case errors.Is(err, fs.ErrExist) && appends(w.l):
+		w.again = baseChanged(w.in.Outcome.Path)
 	case errors.Is(err, fs.ErrExist):
 		w.fail(w.l.taken(w.dir.Dir, w.place))
 	case errors.Is(err, fs.ErrNotExist):
@@ -115,13 +122,19 @@ func refused(err error) bool {
 	return false
 }
 
-// rename takes the place of an old file only with overwrite. Where the file
+// replaces reports whether a file may take the place of another one. What is appended takes
+// that of the one which it begins with, and of no other.
+func (w *work) replaces() bool {
+	return w.l.replaces() && !(appends(w.l) && w.in.Replaces == nil)
+}
+
+// rename takes the place of an old file only with replace. Where the file
 // system cannot promise that, link and unlink can; a crash between the two
 // leaves one file with both names, which Recover knows. The new name is durable
 // before the old one goes, or a crash could take both.
-func (l *Landing) rename(d *Dir, temp, final string) error {
-	err := l.disk.Rename(d, temp, final, l.replaces() || failpoint.Planted("replace-anyway"))
-	if l.replaces() || err == nil || !notOffered(err) {
+func (l *Landing) rename(d *Dir, temp, final string, replace bool) error {
+	err := l.disk.Rename(d, temp, final, replace || failpoint.Planted("replace-anyway"))
+	if replace || err == nil || !notOffered(err) {
 		return err
 	}
 

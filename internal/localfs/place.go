@@ -19,6 +19,7 @@ type Local struct {
 var (
 	_ place.Source         = Local{}
 	_ place.Target         = Local{}
+	_ place.Appender       = Local{}
 	_ place.Deleter        = Local{}
 	_ place.Archiver       = Local{}
 	_ place.OverlapChecker = Local{}
@@ -98,6 +99,9 @@ func (l Local) Delete(p transfer.Path, v transfer.Version, aside string, again b
 // DropForm is DropBeside.
 func (l Local) DropForm(p transfer.Path) error { return l.DropBeside(p) }
 
+// Appends: yes.
+func (l Local) Appends() {}
+
 // Land is FS.Land.
 func (l Local) Land(cfg place.LandConfig) place.Landing { return landing{l.FS.Land(cfg)} }
 
@@ -141,7 +145,11 @@ func (l landing) Create(item uint64, s place.Staging) (place.Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.Describe(s.Form, s.Text); err != nil {
+	err = p.Describe(s.Form, s.Text)
+	if err == nil {
+		err = fits(l.Landing, p.dir.Dir, p.place, p.Beside)
+	}
+	if err != nil {
 		p.Discard()
 		return nil, err
 	}

@@ -249,6 +249,10 @@ func (r *recovery) rename(temp *Stat) (place.Verdict, transfer.Outcome, error) {
 	c := &commit{l: r.l}
 	w := r.work()
 	w.in.Dev = temp.Dev // which may have another number in this boot
+	if is := w.in.Replaces; is != nil && !r.sameBoot {
+		id := *is
+		id.Dev, w.in.Replaces = temp.Dev, &id
+	}
 	c.rename(w)
 	failpoint.Hit("recover.after_rename")
 	switch {

@@ -55,6 +55,8 @@ type FS struct {
 	promises  promises
 	spare     lending
 	inventing sync.Map // of device to whether its file system makes contents up
+	endings   endings
+	renaming  sync.RWMutex // held alone by who looks at a file that it is about to replace with more than it
 }
 
 // rooted finds and opens what lies beneath the roots.

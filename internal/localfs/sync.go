@@ -46,7 +46,7 @@ func (c *commit) secure() error {
 
 	var files []*work
 	for _, w := range c.work {
-		if w.part == nil || w.early {
+		if w.part == nil || w.early || w.again != nil {
 			continue
 		}
 		if err := c.l.finalize(w); err != nil {
@@ -85,7 +85,7 @@ func (c *commit) secure() error {
 // fails; any other error is one of the group.
 func (c *commit) prepare() error {
 	for _, w := range c.work {
-		if w.part == nil || w.early {
+		if w.part == nil || w.early || w.again != nil {
 			continue
 		}
 		err := c.l.prepareBeside(w)

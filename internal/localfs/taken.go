@@ -22,7 +22,7 @@ const newest = math.MaxInt64
 
 // replaces reports whether a rename may take the place of a file.
 func (l *Landing) replaces() bool {
-	return l.cfg.IfExists == transfer.IfExistsOverwrite || l.cfg.IfExists == transfer.IfExistsUpdate
+	return l.cfg.IfExists == transfer.IfExistsOverwrite || l.cfg.IfExists == transfer.IfExistsUpdate || appends(l)
 }
 
 // skips reports whether an item whose name is taken is no failure.

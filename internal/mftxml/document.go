@@ -523,7 +523,7 @@ func (r *documentReader) source(it *Item, e *element) {
 func (r *documentReader) dest(it *Item, e *element) {
 	d := &it.Dest
 	d.Type = r.word(e, "type", "", "file", "directory", "queue", "dataset", "pds", "filespace")
-	d.Exist = r.word(e, "exist", transfer.IfExistsError, transfer.IfExistsOverwrite, transfer.IfExistsSkip, transfer.IfExistsUpdate, transfer.IfExistsRename)
+	d.Exist = r.word(e, "exist", transfer.IfExistsError, transfer.IfExistsOverwrite, transfer.IfExistsSkip, transfer.IfExistsUpdate, transfer.IfExistsRename, transfer.IfExistsAppend)
 	if d.Type == "filespace" {
 		r.fail(transfer.Errorf(transfer.KindNotBuilt, "the XML document sends to a file space at line %d, which Ferry does not have", e.line))
 		return

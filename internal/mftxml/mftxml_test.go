@@ -183,7 +183,7 @@ func TestRefusals(t *testing.T) {
 		asked("", "", `>`, `>`, `>`, `>`, `><file>b</file>`):                                                                                                         "<file> names nothing",
 		asked("", "", `>`, `>`, `>`, `>a`, `>`):                                                                                                                      "<destination> has no <file>",
 		asked("", "", `>`, `>`, `>`, `>a`, `><file>b</file><file>c</file>`):                                                                                          "<file> stands twice in <destination>",
-		asked("", "", `>`, `>`, `>`, `>a`, ` exist="append"><file>b</file>`):                                                                                         `exist="append"`,
+		asked("", "", `>`, `>`, `>`, `>a`, ` exist="concat"><file>b</file>`):                                                                                         `exist="concat"`,
 		asked("", "", `>`, `>`, `>`, `>a`, ` type="file"><file>b/</file>`):                                                                                           "said to be a file, and ends in a slash",
 		asked("", "", `>`, `>`, ` disposition="leave" disposition="delete">`, `>a`, `><file>b</file>`):                                                               "disposition twice",
 		asked("", "", `>`, `>`, `>`, ` encoding="UTF-8">a`, `><file>b</file>`):                                                                                       `encoding of the source "UTF-8", and is not in mode text`,

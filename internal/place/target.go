@@ -23,6 +23,13 @@ type Target interface {
 	Land(cfg LandConfig) Landing
 }
 
+// An Appender is a Target that can put what comes at the end of a file that is there
+// (transfer.IfExistsAppend), so that others see the old file or all of the new one.
+type Appender interface {
+	Target
+	Appends()
+}
+
 // A LandConfig says how the items of one transfer land.
 type LandConfig struct {
 	Transfer   transfer.ID

@@ -53,6 +53,9 @@ const maxLook = 768 << 10
 // previewed are the destinations of a preview, by target. The error is why nothing at all
 // would be sent.
 func previewed(at place.Target, may place.Permit, q *transfer.Request, p *wire.Preview) (map[uint64]*destination, error) {
+	if err := mayAppend(at, &q.Options); err != nil {
+		return nil, err
+	}
 	to := place.Destination{Dest: p.Dest, IfExists: q.IfExists}
 	if p.Dest != "" {
 		var before *transfer.Resolution

@@ -277,6 +277,9 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 // begin makes the record of a transfer that is new here.
 func (rc *record) begin(o *wire.Open, lane string) error {
 	rules, err := rc.admitted(o)
+	if err == nil {
+		err = mayAppend(rc.r.cfg.Place, &o.Request.Options)
+	}
 	if err != nil {
 		return err
 	}

@@ -184,12 +184,25 @@ func fitting(all []transfer.Resolved) int {
 // error is a wait.
 func resolveTarget(p place.Target, t transfer.Target) (ledger.Target, error) {
 	g := ledger.Target{Target: t}
-	res, err := resolve(p, t.Dest, t.Several, t.Resolved)
+	err := mayAppend(p, &t.Options)
+	var res transfer.Resolution
+	if err == nil {
+		res, err = resolve(p, t.Dest, t.Several, t.Resolved)
+	}
 	if transfer.KindOf(err).Waits() {
 		return g, err
 	}
 	g.Base, g.Into, g.Error = res.Base, res.Into, transfer.AsError(err)
 	return g, nil
+}
+
+// mayAppend refuses to put anything at the end of what is in a place that cannot do that.
+func mayAppend(p place.Target, o *transfer.Options) error {
+	if _, can := p.(place.Appender); can || !o.Append() {
+		return nil
+	}
+	return transfer.Errorf(transfer.KindUsage, "the destination cannot append: it has no files whose end could be written to").
+		WithHint("choose another --if-exists than append")
 }
 
 // resolve decides what a DEST is, or takes what it was for the transfer that is repeated.

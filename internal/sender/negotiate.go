@@ -112,7 +112,7 @@ func (o *Outgoing) openMessage(rec *ledger.Source, a *asked, goes course) (*wire
 		}
 	}
 
-	if q.Removes() {
+	if q.Durable() { // as the items say, which the destination is told of later
 		q.Durability = transfer.DurabilityFull
 	}
 

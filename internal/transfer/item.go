@@ -56,7 +56,7 @@ type Outcome struct {
 	Size    int64    `json:"size,omitempty"`
 	Digest  string   `json:"digest,omitempty"` // method:hex of the source's bytes, as they arrived
 	SrcSum  string   `json:"source_digest,omitempty"`
-	Written *Written `json:"written,omitempty"` // where the bytes were converted
+	Written *Written `json:"written,omitempty"` // where the bytes were converted or appended
 	Note    string   `json:"note,omitempty"`    // such as "taken after commit"
 	Taken   bool     `json:"taken,omitempty"`
 	Version Version  `json:"version,omitempty"` // of the source, handed back to it
@@ -64,9 +64,11 @@ type Outcome struct {
 	Err     *Error   `json:"error,omitempty"`
 }
 
-// A Written says what the destination has of an item whose bytes were converted.
+// A Written says what the destination has of an item whose bytes were converted, or
+// appended: all of the file that has its name.
 type Written struct {
 	Size    int64  `json:"bytes"`
+	Base    int64  `json:"base,omitempty"` // of a file that was appended to: what it had before
 	Digest  string `json:"digest,omitempty"`
 	Records int64  `json:"records,omitempty"` // of a record file
 	Long    int64  `json:"long,omitempty"`    // lines or records that were too long for one record: wrapped or truncated

@@ -37,6 +37,7 @@ const (
 	IfExistsSkip      = "skip"   // the file that is there stays, and the item is no failure
 	IfExistsUpdate    = "update" // an older file is replaced; otherwise as skip
 	IfExistsRename    = "rename" // the item takes a free name beside it: pay.csv becomes pay-1.csv
+	IfExistsAppend    = "append" // the item's bytes are put at the end of the file
 
 	DurabilityFull    = "full"
 	DurabilityProcess = "process"
@@ -180,8 +181,11 @@ func (r *Request) RecoveryTimeout() time.Duration {
 }
 
 // Durable reports whether the item data is synced before an outcome is given.
-// Deleting a source asks for it whatever --durability says.
-func (r *Request) Durable() bool { return r.Durability != DurabilityProcess || r.Removes() }
+// Deleting a source asks for it whatever --durability says, and so does appending: what
+// was there before is at stake as well.
+func (r *Request) Durable() bool {
+	return r.Durability != DurabilityProcess || r.Removes() || r.Appends()
+}
 
 // Check refuses a request that is malformed, over a limit, or asks for what
 // this version does not have.

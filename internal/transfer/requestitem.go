@@ -57,11 +57,14 @@ func (o *Options) Removes() bool {
 	return o.Disposition == DispositionDelete || o.Disposition == DispositionArchive
 }
 
+// Append reports whether bytes are put at the end of a file that is there.
+func (o *Options) Append() bool { return o.IfExists == IfExistsAppend }
+
 func (o *Options) check() error {
 	if err := checkWords([]word{
 		{"mode", o.Mode, []string{ModeBinary, ModeText}, nil},
 		{"checksum", o.Checksum, []string{"xxh3", "md5", "sha256", "none"}, nil},
-		{"if-exists", o.IfExists, []string{IfExistsError, IfExistsOverwrite, IfExistsSkip, IfExistsUpdate, IfExistsRename}, nil},
+		{"if-exists", o.IfExists, []string{IfExistsError, IfExistsOverwrite, IfExistsSkip, IfExistsUpdate, IfExistsRename, IfExistsAppend}, nil},
 		{"disposition", o.Disposition, []string{DispositionLeave, DispositionDelete, DispositionArchive}, nil},
 	}); err != nil {
 		return err
@@ -100,6 +103,7 @@ type Rest struct {
 	Bytes   int    `json:"bytes"`             // of their parts
 	Sum     string `json:"sum"`               // SHA-256 of their parts, one after the other, in hex
 	Deletes bool   `json:"deletes,omitempty"` // sources of some of them are deleted, or archived
+	Appends bool   `json:"appends,omitempty"` // some of them are appended
 }
 
 // A Part is items of a request that follow those of its head, in a message of their own.
@@ -131,6 +135,11 @@ func (r *Request) Count() int {
 // Removes reports whether any source is deleted or archived.
 func (r *Request) Removes() bool {
 	return r.Options.Removes() || r.Rest != nil && r.Rest.Deletes || slices.ContainsFunc(r.Items, func(it RequestItem) bool { return it.Removes() })
+}
+
+// Appends reports whether any item is appended.
+func (r *Request) Appends() bool {
+	return r.Options.Append() || r.Rest != nil && r.Rest.Appends || slices.ContainsFunc(r.Items, func(it RequestItem) bool { return it.Append() })
 }
 
 // Of are the options of one of the request's items.
@@ -174,6 +183,7 @@ func (r *Request) Split() (head *Request, parts []Part, err error) {
 		}
 		part = append(part, b...)
 		rest.Deletes = rest.Deletes || from > 0 && r.Items[n].Removes()
+		rest.Appends = rest.Appends || from > 0 && r.Items[n].Append()
 	}
 
 	if from == 0 {

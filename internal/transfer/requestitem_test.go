@@ -50,9 +50,9 @@ func TestSplit(t *testing.T) {
 			t.Errorf("a head is split again: %d parts, %v", len(none), err)
 		}
 		if n > 1000 {
-			q.Items[n-1].Disposition = DispositionDelete
+			q.Items[n-1].Disposition, q.Items[n-1].IfExists = DispositionDelete, IfExistsAppend
 			other, _, _ := q.Split()
-			if other.Hash() == head.Hash() || !other.Removes() || head.Removes() {
+			if other.Hash() == head.Hash() || !other.Removes() || head.Removes() || !other.Appends() || head.Appends() {
 				t.Error("the head does not show what is in the last part")
 			}
 		}

@@ -511,6 +511,14 @@ func TestDurable(t *testing.T) {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
+
+	// What is appended is synced, whichever part of the request says so.
+	appended := Options{IfExists: IfExistsAppend}
+	for _, q := range []Request{{Options: appended}, {Items: []RequestItem{{}, {Options: appended}}}, {Rest: &Rest{Appends: true}}} {
+		if q.Durability = DurabilityProcess; !q.Durable() {
+			t.Errorf("%+v", q)
+		}
+	}
 }
 
 func TestSettingsOr(t *testing.T) {

@@ -124,7 +124,7 @@ func (t *Targets) fits() bool {
 	}
 	last := t.After
 	for n := range t.List {
-		if t.List[n].N <= last || t.List[n].N > MaxItems {
+		if t.List[n].N <= last || t.List[n].N > MaxItems || len(t.List[n].Archive) > transfer.MaxPath { // which is the source's business
 			return false
 		}
 		last = t.List[n].N
@@ -221,7 +221,7 @@ func outcome(o *transfer.Outcome) string {
 		rule{"a path that is none", plainPath(o.Path, maxJoined) && plainPath(o.Source, maxJoined)},
 		rule{"a size out of its range", within(o.Size, 0, MaxSize)},
 		rule{"a digest that is none", len(o.Digest) <= maxSum && len(o.SrcSum) <= maxSum && len(w.Digest) <= maxSum},
-		rule{"figures out of their range", within(w.Size, 0, MaxSize) && within(w.Records, 0, MaxSize) && within(w.Long, 0, MaxSize)},
+		rule{"figures out of their range", within(w.Size, 0, MaxSize) && within(w.Base, 0, w.Size) && within(w.Records, 0, MaxSize) && within(w.Long, 0, MaxSize)},
 		rule{"a note that is too long", len(o.Note) <= MaxText},
 		rule{"an error that is too long", sentence(o.Err)})
 }

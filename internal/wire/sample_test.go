@@ -32,7 +32,7 @@ func sampleRequest() transfer.Request {
 		Originator: transfer.Originator{User: "ann", Host: "box"}, Source: "ALPHA", Destination: "BETA",
 		Items: append(transfer.ItemsOf("in/*"), transfer.RequestItem{Source: oddName, Dest: "list.txt",
 			Resolved: &transfer.Resolution{Base: "/srv/list.txt"}, Options: sampleText()}),
-		Rest: &transfer.Rest{Items: 3, Bytes: 99, Sum: strings.Repeat("ef", 32), Deletes: true},
+		Rest: &transfer.Rest{Items: 3, Bytes: 99, Sum: strings.Repeat("ef", 32), Deletes: true, Appends: true},
 		Dest: "out/", Durability: transfer.DurabilityProcess, Lane: transfer.LaneQueue, Delivery: transfer.DeliveryFast,
 		Compress: transfer.CompressNone, Priority: 9, Job: "nightly", Meta: map[string]string{"k": "v"},
 		Settings: transfer.Settings{ChunkSize: 4096, WindowSize: 2, FrameSize: 3, CheckpointInterval: 4}, Recovery: transfer.Duration(-1),

@@ -60,6 +60,7 @@ var mutants = []mutant{
 	{"resume-from-size", "a temporary is resumed at its size, not at its recorded point", inCommit, "crash-states"},
 	{"sync-retried", "a sync that failed is tried again on the same file", inCommit, "nth-io"},
 	{"close-ignored", "an error of close is ignored", inCommit, "nth-io"},
+	{"base-not-compared", "a file that is appended to is replaced although it has changed since it was copied", inCommit, "crash-states"},
 	{"replace-anyway", "a file is replaced where that was not asked for", inCommit, "nth-io"},
 	{"safe-before-ledger", "a safe point is announced before the ledger has it", inProtocol, "simulation"},
 	{"audit-apart", "an outcome's audit record is not in its transaction", inProtocol, "simulation"},

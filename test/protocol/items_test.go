@@ -34,7 +34,8 @@ func inParts(q transfer.Request) (head transfer.Request, parts []transfer.Part) 
 	if parts != nil {
 		head.Items = q.Items[:2]
 		rest := q.Items[2:]
-		head.Rest = &transfer.Rest{Items: len(rest), Deletes: slices.ContainsFunc(rest, func(it transfer.RequestItem) bool { return it.Removes() })}
+		head.Rest = &transfer.Rest{Items: len(rest), Deletes: slices.ContainsFunc(rest, func(it transfer.RequestItem) bool { return it.Removes() }),
+			Appends: slices.ContainsFunc(rest, func(it transfer.RequestItem) bool { return it.Append() })}
 	}
 	return head, parts
 }

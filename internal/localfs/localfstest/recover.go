@@ -3,6 +3,7 @@ package localfstest
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"ferry/internal/localfs"
@@ -114,6 +115,19 @@ func recoveries() []recovery {
 			err := errors.Join(renamed(p, temp), p.WriteFile(p.at("sub/other"), []byte(stranger)))
 			return errors.Join(err, p.Move(p.at("sub/other"), "x"))
 		}, verdict: place.Taken, final: stranger},
+		{name: "append, before the rename", change: appending, old: true, crash: nothing, verdict: place.Done, final: "old" + whole},
+		{name: "append, before the rename, another boot", change: appending, old: true, boot: otherBoot, crash: nothing, verdict: place.Done, final: "old" + whole},
+		{name: "append, after the rename", change: appending, old: true, crash: renamed, verdict: place.Done, final: "old" + whole},
+		{name: "append, after the rename, another boot", change: appending, old: true, boot: otherBoot, crash: renamed, verdict: place.Done, final: "old" + whole},
+		{name: "append, where nothing was", change: appending, crash: nothing, verdict: place.Done, final: whole},
+		{name: "append, where nothing was, and a file came", change: appending, crash: taken, verdict: place.Redo, final: stranger, temp: true},
+		{name: "append, the file has changed since", change: appending, old: true, crash: taken, verdict: place.Redo, final: stranger, temp: true},
+		{name: "append, the file is gone", change: appending, old: true, crash: func(p *Place, _ string) error { return p.Remove(p.at(final)) },
+			verdict: place.Redo, temp: true},
+		{name: "append, temporary lost", change: appending, old: true, crash: lost, verdict: place.Redo, final: "old"},
+		{name: "append, done, and somebody has appended since", change: appending, old: true, crash: func(p *Place, temp string) error {
+			return errors.Join(renamed(p, temp), p.WriteFile(p.at(final), []byte("old"+whole+"more")))
+		}, verdict: place.Taken, final: "old" + whole + "more"},
 		{name: "process, same boot", change: process, crash: nothing, verdict: place.Done, final: whole},
 		{name: "process, another boot (scenario 31)", change: process, boot: otherBoot, crash: nothing, verdict: place.Redo},
 		{name: "process, another boot, renamed", change: process, boot: otherBoot, crash: renamed, verdict: place.Redo},
@@ -140,6 +154,9 @@ func (c *recovery) run(t *testing.T, p *Place) {
 
 	in := p.committing(t, final, c.change)
 	temp := "sub/" + localfs.TempName(7, 1, testID, in.Outcome.Item)
+	if joined := strings.TrimSuffix(temp, ".part") + "-j.part"; p.exists(joined) {
+		temp = joined
+	}
 	must(t, c.crash(p, temp))
 	boot := testBoot
 	if c.boot != "" {

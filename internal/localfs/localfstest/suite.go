@@ -52,6 +52,7 @@ func Run(t *testing.T, place func(t *testing.T) *Place) {
 		{"sync of all", testSyncFS}, {"space", testSpace}, {"meta", testMeta}, {"directories", testDirectories}, {"links are not followed", testNoFollow},
 		{"beneath", testBeneath}, {"trace", testTrace}, {"closed", testClosed},
 		{"land", testLand}, {"name taken", testNameTaken}, {"skip", testSkip}, {"update", testUpdate}, {"another name", testAnotherName}, {"another name is taken", testAnotherNameTaken}, {"reopen", testReopen},
+		{"append", testAppend}, {"append, refused", testAppendRefused}, {"append, at once", testAppendAtOnce}, {"append, changing", testAppendChanging}, {"append, records", testAppendRecords},
 		{"sweep", testSweep}, {"resolve", testResolve}, {"escapes", testEscapes}, {"walk", testWalk},
 		{"recover", testRecover}, {"delete", testDelete}, {"finish deletion", testFinishDelete},
 	} {

@@ -61,7 +61,7 @@ func (w *work) sideWanted(k int, content []byte) string {
 // file can read it.
 func (a *agent) flanked(k int) {
 	name := a.w.files[k].name
-	want := a.w.sideWanted(k, a.w.content(k))
+	want := a.w.sideWanted(k, a.w.arrives(k))
 	if want == "" {
 		return // what lay beside another file goes after it
 	}

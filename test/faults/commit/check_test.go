@@ -100,7 +100,7 @@ func (w *work) setHolds(m *faulty.Memory, c *crash) (wrong []string) {
 	for k, f := range w.files {
 		final := "/dst/" + w.lands(f.name)
 		content, err := m.ReadFile(final)
-		temp, terr := m.ReadFile(w.temporary(k))
+		temp, terr := m.ReadFile(w.taking(k))
 		if !(err == nil && w.whole(k, content)) && !(terr == nil && w.whole(k, temp)) && c.taken[final] == 0 {
 			say("I1: %q has its name, and %q of the same set is nowhere as a whole", named, f.name)
 		}
@@ -242,7 +242,8 @@ func (a *agent) commits(final string, out *transfer.Outcome, taken int) int {
 
 func (a *agent) itemOf(k int, taken bool) judge.Item {
 	f := a.w.files[k]
-	it := judge.Item{Source: f.name, Dest: a.w.lands(f.name), Sum: judge.Bytes(a.w.content(k)), Delete: a.w.del, Taken: taken}
+	sent := judge.Bytes(a.w.content(k))
+	it := judge.Item{Source: f.name, Dest: a.w.lands(f.name), Sum: judge.Bytes(a.w.arrives(k)), Sent: &sent, Delete: a.w.del, Taken: taken}
 	if a.w.archive && !a.keptAside(uint64(k)) {
 		it.Archive = "done/" + f.name
 	} else if a.w.archive {

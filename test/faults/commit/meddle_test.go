@@ -5,6 +5,7 @@ package commit_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 
 	"ferry/internal/faulty"
@@ -15,6 +16,7 @@ import (
 type meddling struct {
 	what string
 	file int
+	grew string // what is put at the end of the file to which the item is to be appended
 	want []byte // what must be under the final name at the end; nil: the file itself
 	kind transfer.Kind
 	take bool // the outcome must say that a consumer has taken it
@@ -29,6 +31,9 @@ func (w *work) meddle(m *faulty.Memory, c *crash, r *rand.Rand) (*meddling, erro
 		return nil, nil
 	}
 	final, temp := "/dst/"+w.lands(w.files[k].name), w.temporary(k)
+	if it.Intent != nil {
+		temp = w.taking(k)
+	}
 	content, ferr := m.ReadFile(final)
 	half, terr := m.ReadFile(temp)
 	landed := it.Intent != nil && ferr == nil && terr != nil && w.whole(k, content)
@@ -43,6 +48,9 @@ func (w *work) meddle(m *faulty.Memory, c *crash, r *rand.Rand) (*meddling, erro
 			d.want = bytes.Repeat([]byte("S"), len(content))
 			err = m.WriteFile(final, d.want)
 		}
+	case w.exists == transfer.IfExistsAppend && ferr == nil && !w.whole(k, content) && string(content) == w.old[w.files[k].name]:
+		d.what, d.grew = "somebody appends to the file that is there", " and more"
+		err = m.WriteFile(final, append(content, d.grew...))
 	case it.Intent != nil && terr == nil && ferr != nil && n > 0 && w.exists == "":
 		d.what, d.want, d.kind = "a stranger takes the name", strangersFile, transfer.KindExists
 		err = m.WriteFile(final, d.want)
@@ -69,6 +77,12 @@ func (d *meddling) expect(a *agent, c *crash) {
 	final := "/dst/" + a.w.lands(a.w.files[d.file].name)
 	if d.kind != 0 {
 		a.others.stranger = final
+	}
+	if d.grew != "" {
+		w := *a.w
+		w.old = maps.Clone(w.old)
+		w.old[w.files[d.file].name] += d.grew
+		a.w = &w
 	}
 	if d.take {
 		if c.taken == nil {

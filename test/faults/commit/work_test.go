@@ -119,10 +119,18 @@ func workloads() []*work {
 		{name: "members", files: []file{{"LIB/A", 3000, false}, {"LIB/B", 100, false}, {"LIB/C", 0, false}}, group: 2, chunk: 2048, library: fixed},
 		{name: "members of a library that is there", files: []file{{"LIB/A", 3000, false}, {"LIB/B", 100, false}}, group: 1, chunk: 2048, library: fixed,
 			old: map[string]string{sideOf("LIB"): fixed}},
+		{name: "append", files: few, group: 2, chunk: 2048, exists: transfer.IfExistsAppend, old: map[string]string{"x": "what was there", "z": "the old z"}},
+		{name: "append, plain", files: few, group: 1, chunk: 2048, exists: transfer.IfExistsAppend, plain: true, old: map[string]string{"x": "what was there"}},
+		{name: "append, resumed", files: big, group: 1, chunk: 3000, check: 6000, from: 2, exists: transfer.IfExistsAppend, old: map[string]string{"big": "what was there"}},
+		{name: "append, holes", files: []file{{"holes", 20_000, true}}, group: 1, chunk: 2500, check: 10_000, exists: transfer.IfExistsAppend, old: map[string]string{"holes": "what was there"}},
+		{name: "append, delete-source", files: few, group: 3, chunk: 4096, del: true, exists: transfer.IfExistsAppend, old: map[string]string{"sub/y": "the old y"}},
+		{name: "append, records", files: few, group: 3, chunk: 4096, beside: map[string]string{"x": fixed, "sub/y": variable}, exists: transfer.IfExistsAppend,
+			old: map[string]string{"x": "the old records", sideOf("x"): fixed, "z": "the old z"}},
 		{name: "a set", files: few, set: true, chunk: 2048},
 		{name: "a set, with a directory", files: few, dirs: []string{"sub"}, set: true, chunk: 2048, check: 2048},
 		{name: "a set, link and unlink", files: few, set: true, chunk: 4096, plain: true},
 		{name: "a set, overwrite", files: few, set: true, chunk: 4096, exists: transfer.IfExistsOverwrite, old: map[string]string{"x": "the old file", "z": "the old z"}},
+		{name: "a set, append", files: few, set: true, chunk: 4096, exists: transfer.IfExistsAppend, old: map[string]string{"x": "what was there", "sub/y": "the old y"}},
 		{name: "a set, delete-source", files: few, set: true, chunk: 4096, del: true, one: 2},
 		{name: "a set, a name is taken", files: few, set: true, fails: true, chunk: 4096, old: map[string]string{"z": "the old z"}},
 		{name: "a set, a directory's name is taken", files: few, dirs: []string{"d"}, set: true, fails: true, chunk: 4096, old: map[string]string{"d": "a file"}},
@@ -196,8 +204,16 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// arrives is what is under the name of file k when it has arrived.
+func (w *work) arrives(k int) []byte {
+	if w.exists == transfer.IfExistsAppend {
+		return append([]byte(w.old[w.files[k].name]), w.content(k)...)
+	}
+	return w.content(k)
+}
+
 // whole reports whether content is all of file k.
-func (w *work) whole(k int, content []byte) bool { return bytes.Equal(content, w.content(k)) }
+func (w *work) whole(k int, content []byte) bool { return bytes.Equal(content, w.arrives(k)) }
 
 func (w *work) String() string { return fmt.Sprintf("%q", w.name) }
 

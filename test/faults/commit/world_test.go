@@ -10,6 +10,7 @@ import (
 
 	"ferry/internal/faulty"
 	"ferry/internal/localfs"
+	"ferry/internal/transfer"
 )
 
 // Around the agent there are others: a program that puts a newer file under a
@@ -125,7 +126,7 @@ func takes(m *faulty.Memory, k int) map[string]int {
 func (w *work) gone(m *faulty.Memory, taken map[string]int) map[string]int {
 	for k, f := range w.files {
 		_, err := m.ReadFile("/dst/" + w.lands(f.name))
-		_, terr := m.ReadFile(w.temporary(k))
+		_, terr := m.ReadFile(w.taking(k))
 		if err == nil || terr == nil {
 			delete(taken, "/dst/"+w.lands(f.name))
 		}
@@ -136,6 +137,15 @@ func (w *work) gone(m *faulty.Memory, taken map[string]int) map[string]int {
 // temporary is the name of a file's temporary.
 func (w *work) temporary(k int) string {
 	return path.Join("/dst", path.Dir(w.files[k].name), localfs.TempName(incarnation, 1, transferID, uint64(k)))
+}
+
+// taking is the name of the temporary that gets a file's name.
+func (w *work) taking(k int) string {
+	name := w.temporary(k)
+	if _, had := w.old[w.files[k].name]; had && w.exists == transfer.IfExistsAppend {
+		name = strings.TrimSuffix(name, ".part") + "-j.part"
+	}
+	return name
 }
 
 // fileAt is the number of the file with that final name, or -1.

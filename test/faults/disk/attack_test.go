@@ -5,6 +5,7 @@ package disk_test
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ferry/internal/digest"
 	"ferry/internal/localfs"
 	"ferry/internal/place"
 	"ferry/internal/transfer"
@@ -92,7 +94,7 @@ func newVictim(t *testing.T) *victim {
 	must(t, filepath.WalkDir(v.outside, func(p string, d os.DirEntry, err error) error {
 		return errors.Join(err, os.Chtimes(p, when, when))
 	}))
-	v.fs, err = localfs.Open(localfs.Config{Roots: []string{v.root}, Incarnation: incarnation})
+	v.fs, err = localfs.Open(localfs.Config{Roots: []string{v.root}, Incarnation: incarnation, Digest: digest.ByName})
 	must(t, err)
 	t.Cleanup(func() { v.fs.Close() })
 	for k := range names {
@@ -252,7 +254,7 @@ func (v *victim) newLanding(t *testing.T, seed uint64, r *rand.Rand) {
 	}
 	id := transfer.NewID(time.UnixMilli(1_800_000_000_000 + int64(seed)))
 	base := transfer.Path(v.root + "/out/a")
-	v.lands = &landing{v.fs.Land(place.LandConfig{Transfer: id, Generation: 1, Durable: r.IntN(16) == 0, Journal: nobody{}, Destination: place.Destination{IfExists: []string{"", "overwrite", "skip", "update", "rename"}[r.IntN(5)], Resolution: transfer.Resolution{Base: base, Into: true}}}), base, id, 20}
+	v.lands = &landing{v.fs.Land(place.LandConfig{Transfer: id, Generation: 1, Durable: r.IntN(16) == 0, Journal: nobody{}, Destination: place.Destination{IfExists: []string{"", "overwrite", "skip", "update", "rename", "append"}[r.IntN(6)], Resolution: transfer.Resolution{Base: base, Into: true}}}), base, id, 20}
 	v.target.id.Store(&id)
 }
 
@@ -268,6 +270,8 @@ func (v *victim) land(t *testing.T, seed uint64, r *rand.Rand) error {
 				Outcome: transfer.Outcome{Item: item, Type: transfer.ItemDir}})
 			continue
 		}
+		sum := digest.XXH3.New()
+		sum.Write(content)
 		p, err := v.lands.Create(item, name, int64(len(content)), 1<<20)
 		if err != nil {
 			return err
@@ -286,7 +290,7 @@ func (v *victim) land(t *testing.T, seed uint64, r *rand.Rand) error {
 			p.Discard()
 			return err
 		}
-		group = append(group, place.Pending{Part: p, Name: name, Mode: 0o600, Mtime: 1_700_000_000_000_000_000, Sum: "none:",
+		group = append(group, place.Pending{Part: p, Name: name, Mode: 0o600, Mtime: 1_700_000_000_000_000_000, Sum: "xxh3:" + hex.EncodeToString(sum.Sum(nil)),
 			Outcome: transfer.Outcome{Item: item, Type: transfer.ItemFile, Size: int64(len(content))}})
 	}
 	outs, err := v.lands.Commit(context.Background(), group)

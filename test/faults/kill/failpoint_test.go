@@ -261,7 +261,7 @@ func (k *killing) gap(s *network.Sending) bool {
 func (k *killing) cancel(s *network.Sending) bool {
 	n := k.n
 	n.Until("something has arrived, or the transfer has ended", func() bool {
-		return len(n.Temporaries(dest)) > 0 || !k.j.Replace && n.Count(dest, k.j.Out) > 0 || !s.Running()
+		return len(n.Temporaries(dest)) > 0 || !k.j.Replace && !k.j.Append && n.Count(dest, k.j.Out) > 0 || !s.Running()
 	})
 	if !s.Running() {
 		return false

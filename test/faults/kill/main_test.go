@@ -63,6 +63,9 @@ var listed = shape{"listed", network.Job{Count: 2500, Size: 200, Listed: true}}
 // archived is a seventh kind: sources that are moved once all have arrived, sent in an order.
 var archived = shape{"archived", network.Job{Count: 12, Size: mib, Deep: true, Archive: true, Flags: []string{"--archive-when", "all", "--order", "-size"}}}
 
+// appended is a eighth kind: files that are put at the ends of others.
+var appended = shape{"append", network.Job{Count: 40, Size: 60 * kib, Append: true}}
+
 // make gives a job of a shape, of files with a seed of their own, in directories
 // that no other job of this test uses.
 func (s shape) make(seed uint64, name string) *network.Job {

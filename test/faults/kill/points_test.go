@@ -87,6 +87,7 @@ var special = map[string]point{
 	"checkpoint.after_sync":    {shapes: large},
 	"checkpoint.after_ledger":  {shapes: large},
 	"commit.after_beside":      {shapes: []string{records.name}},
+	"commit.after_join":        {shapes: []string{appended.name}},
 	"commit.after_link":        {way: linking, shapes: []string{"large", "small", "deep"}},
 	"delete.after_ledger":      {shapes: deep, once: true},
 	"delete.after_mark":        {shapes: deep},
@@ -172,8 +173,9 @@ func plans(t testing.TB) (all []plan) {
 				continue
 			}
 			p.name, p.who = name, who
-			for n, s := range slices.Concat(shapes, []shape{records, listed, together, archived}) {
-				if p.shapes == nil && (n < len(shapes) || s.name == together.name && ofCommit(name)) || slices.Contains(p.shapes, s.name) {
+			for n, s := range slices.Concat(shapes, []shape{records, listed, together, archived, appended}) {
+				named := (s.name == together.name || s.name == appended.name) && ofCommit(name)
+				if p.shapes == nil && (n < len(shapes) || named) || slices.Contains(p.shapes, s.name) {
 					all = append(all, plan{p, s})
 				}
 			}

@@ -117,7 +117,8 @@ const mostTogether = 200
 // some are three to five jobs of random shapes and sizes.
 func some(r *rand.Rand, seed uint64, round string) (jobs []*network.Job) {
 	for k := range 3 + r.IntN(3) {
-		j := shapes[r.IntN(len(shapes))].make(seed+uint64(k)<<32, "")
+		drawn := append(slices.Clone(shapes), appended)
+		j := drawn[r.IntN(len(drawn))].make(seed+uint64(k)<<32, "")
 		name := fmt.Sprint(round, "/", k)
 		j.In, j.Out = "in/"+name, "out/"+round
 		if j.Count > 1 {

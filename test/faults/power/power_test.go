@@ -164,6 +164,7 @@ func (s *story) make(seed uint64) {
 		{In: "in/small", Out: "out/small", Count: 600, Size: int64(s.r.IntN(32 << 10))},
 		{In: "in/moved", Out: "out/new/and/newer", Count: 30 + s.r.IntN(40), Size: int64(1 + s.r.IntN(mib)), Delete: true, Deep: true},
 		{In: "in/other", Out: "out/other", Count: 60, Size: int64(s.r.IntN(mib / 2)), Replace: true},
+		{In: "in/log", Out: "out/log", Count: 30, Size: int64(s.r.IntN(mib)), Append: true},
 	}
 	for n, k := range s.r.Perm(len(shapes))[:1+s.r.IntN(3)] {
 		j := &shapes[k]

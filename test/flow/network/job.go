@@ -29,11 +29,13 @@ type Job struct {
 	Archive  bool     // sent with --archive: In/NAME ends up as archive/<base of In>/NAME
 	Deep     bool     // the files are spread over directories in directories
 	Replace  bool     // other files stand at the destination, and are to be replaced
+	Append   bool     // other files stand at the destination, and these are put at their ends
 	Listed   bool     // each file is named in the request, by --files-from
 	Flags    []string // more of them
 	Want     []string // final states that it may have; none: successful
 
-	sums    map[string]judge.Sum
+	sums    map[string]judge.Sum // of what is at the destination in the end
+	sent    map[string]judge.Sum // of the source, where that is another; see Append
 	old     map[string]judge.Sum // what stood at the destination before
 	list    string               // the file of --files-from
 	sending *Sending
@@ -58,15 +60,21 @@ func (j *Job) dest(k int) string {
 // Make makes a job's source files, and those that it is to replace.
 func (n *Network) Make(j *Job) {
 	n.t.Helper()
-	j.sums, j.old = map[string]judge.Sum{}, map[string]judge.Sum{}
+	j.sums, j.old, j.sent = map[string]judge.Sum{}, map[string]judge.Sum{}, map[string]judge.Sum{}
 	for k := range j.Count {
-		if j.Replace {
+		if j.Replace || j.Append {
 			j.old[j.name(k)] = n.stale(j, k)
 		}
 		n.FileK(j.From, filepath.Join(j.In, j.name(k)), j.Seed, uint64(k), j.size(k))
 		sum, err := judge.Of(io.LimitReader(Content(j.Seed, uint64(k)), j.size(k)))
 		n.must(err)
 		j.sums[j.name(k)] = sum
+		if j.Append {
+			j.sent[j.name(k)] = sum
+			sum, err = judge.Of(io.MultiReader(j.before(k), io.LimitReader(Content(j.Seed, uint64(k)), j.size(k))))
+			n.must(err)
+			j.sums[j.name(k)] = sum
+		}
 	}
 	if j.Listed {
 		j.list = filepath.Join(n.t.TempDir(), "list")
@@ -74,14 +82,18 @@ func (n *Network) Make(j *Job) {
 	}
 }
 
-// stale makes the file that the job's k-th one is to replace.
+// stale makes the file that the job's k-th one is to replace, or to be put at the end of.
 func (n *Network) stale(j *Job, k int) judge.Sum {
 	n.t.Helper()
-	other := uint64(j.Count + k)
-	n.FileK(j.To, j.dest(k), j.Seed, other, j.size(k)/2+1)
-	sum, err := judge.Of(io.LimitReader(Content(j.Seed, other), j.size(k)/2+1))
+	n.FileK(j.To, j.dest(k), j.Seed, uint64(j.Count+k), j.size(k)/2+1)
+	sum, err := judge.Of(j.before(k))
 	n.must(err)
 	return sum
+}
+
+// before is what stands at the destination before the job's k-th file arrives.
+func (j *Job) before(k int) io.Reader {
+	return io.LimitReader(Content(j.Seed, uint64(j.Count+k)), j.size(k)/2+1)
 }
 
 // Begin makes a job's files and sends them, without waiting for the end.
@@ -121,6 +133,9 @@ func (j *Job) args() []string {
 	}
 	if j.Replace {
 		args = append(args, "--if-exists", "overwrite")
+	}
+	if j.Append {
+		args = append(args, "--if-exists", "append")
 	}
 	if j.Listed {
 		return append(args, "--files-from", j.list, j.From+":"+j.In, j.To+":"+filepath.Join(j.Out, filepath.Base(j.In))+"/")
@@ -263,6 +278,9 @@ func (j *Job) items() (all []judge.Item) {
 		}
 		if old, ok := j.old[j.name(k)]; ok {
 			it.Replaces = &old
+		}
+		if sent, ok := j.sent[j.name(k)]; ok {
+			it.Sent = &sent
 		}
 		all = append(all, it)
 	}
