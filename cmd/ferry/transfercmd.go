@@ -137,6 +137,9 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded) {
 			rows = append(rows, []string{"retry of", q.Parent.String()})
 		}
 		rows = append(rows, []string{"sources", namesOf(q)}, []string{"destination", q.Dest.String()})
+		if q.Together {
+			rows = append(rows, []string{"together", togetherText(p)})
+		}
 		if which := whichFiles(q); which != "" {
 			rows = append(rows, []string{"which files", which})
 		}
@@ -180,6 +183,21 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded) {
 	for _, f := range p.Failures {
 		fmt.Fprintf(out, "failed  %s\n", failure(&f))
 	}
+}
+
+// togetherText says how far a transfer is whose files get their names together.
+func togetherText(p *transfer.Progress) string {
+	switch {
+	case p.Files == 0 && !p.State.Final() && p.Walked:
+		return fmt.Sprintf("0 of %d files are visible until all have arrived", p.FilesTotal)
+	case p.Files == 0 && !p.State.Final():
+		return "no file is visible until all have arrived"
+	case p.Files == 0:
+		return "none of the files has got its name"
+	case p.FilesFailed == 0:
+		return "all files have got their names"
+	}
+	return "files were taken or touched by others while the names were given; see the audit"
 }
 
 // showItems writes the files of a transfer, as far as they are decided.
