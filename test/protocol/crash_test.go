@@ -49,6 +49,7 @@ func TestCrashAtEveryDiskCall(t *testing.T) {
 		{"new files", nil, false},
 		{"overwriting", func(q *transfer.Request) { q.IfExists = transfer.IfExistsOverwrite }, true},
 		{"process", func(q *transfer.Request) { q.Durability = transfer.DurabilityProcess }, false},
+		{"together", func(q *transfer.Request) { q.Together = true }, false},
 		{"slow digest", func(q *transfer.Request) { q.Checksum = "md5" }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
