@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,10 +23,11 @@ type importing struct {
 	counts map[mftconfig.Outcome]int
 }
 
-// The outcomes of files that are made.
+// The outcomes of what is made.
 const (
 	madeFile  mftconfig.Outcome = "made"
 	wouldMake mftconfig.Outcome = "would make"
+	isThere   mftconfig.Outcome = "unchanged"
 )
 
 func newImport() *cobra.Command {
@@ -35,13 +37,15 @@ func newImport() *cobra.Command {
 coordination queue manager (coordination.properties, agents/NAME/agent.properties,
 UserSandboxes.xml), or one above it. For each agent it writes NAME.yaml, settings as
 FERRY_CONFIG takes them, and where the agent has a sandbox NAME.sandbox.json, the
-rules of who may read and write where. A file that is there is not replaced.
+rules of who may read and write where. A file that is there and says something else
+is not replaced. With --network the agents that are named in monitors (fteListMonitors
+-ox) and templates (fteListTemplates -x) are told to keep them; run them first.
 
 It says of each property and each file what became of it: taken; not needed;
 not taken, and why. An agent whose sandbox cannot be kept as it is is not made.
 
 Result codes: 0 everything is taken or not needed, 20 something is not taken, 64
-there is no such directory, or a file is there already.`,
+there is no such directory, or a file is there already; 75 no queue manager answers.`,
 		Example: `  ferry import /var/mqm/mqft/config/COORDQM --dry-run
   ferry import /var/mqm/mqft/config/COORDQM --to ferry.d --network nats://hub:4222
   FERRY_CONFIG=ferry.d/ALPHA.yaml ferry agent run ALPHA --dir /var/lib/ferry/alpha`,
@@ -50,8 +54,7 @@ there is no such directory, or a file is there already.`,
 	fl := c.Flags()
 	fl.StringVar(&i.to, "to", ".", "directory for what is made; made if it is not there")
 	fl.BoolVar(&i.dryRun, "dry-run", false, "say what would be made, and make nothing")
-	addNetwork(fl, &i.network)
-	fl.BoolVar(&i.json, "json", false, "one JSON object a line")
+	i.query.add(c)
 	return c
 }
 
@@ -76,13 +79,13 @@ func (i *importing) run(cmd *cobra.Command, args []string) error {
 	for _, n := range found.Notes {
 		i.say(cmd, n)
 	}
-	for _, d := range found.Documents {
-		i.say(cmd, mftconfig.Note{File: d.File, Outcome: mftconfig.Missed, Text: "monitors, templates and schedules are not made of documents yet; `ferry submit` takes one of a transfer"})
-	}
 	for _, f := range files {
 		if err := i.make(cmd, f); err != nil {
 			return err
 		}
+	}
+	if err := i.documents(cmd, found.Documents); err != nil {
+		return err
 	}
 	if !i.json {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d taken, %d not needed, %d not taken\n", plural(int64(len(found.Agents)), "agent"),
@@ -115,9 +118,10 @@ func (i *importing) say(cmd *cobra.Command, n mftconfig.Note) {
 type newFile struct {
 	name, is string
 	data     []byte
+	there    bool // as it is to be
 }
 
-// files are those that are made of agents. None of them is there.
+// files are those that are made of agents. None of them is there with another content.
 func (i *importing) files(found *mftconfig.Config) (all []newFile, err error) {
 	to, err := filepath.Abs(i.to)
 	if err != nil {
@@ -136,15 +140,18 @@ func (i *importing) files(found *mftconfig.Config) (all []newFile, err error) {
 		if a.Sandbox != nil {
 			box := filepath.Join(to, name+".sandbox.json")
 			values = append(values, config.Value{Flag: "sandbox", Words: []string{box}})
-			all = append(all, newFile{box, "who may read and write where at agent " + name, append(a.Sandbox, '\n')})
+			all = append(all, newFile{name: box, is: "who may read and write where at agent " + name, data: append(a.Sandbox, '\n')})
 		}
 		file := filepath.Join(to, name+".yaml")
-		all = append(all, newFile{file, "settings: FERRY_CONFIG=" + file + " ferry agent run " + name,
-			config.Render("Settings of the agent "+name+", of its configuration in MQ MFT.", "agent run", values)})
+		all = append(all, newFile{name: file, is: "settings: FERRY_CONFIG=" + file + " ferry agent run " + name,
+			data: config.Render("Settings of the agent "+name+", of its configuration in MQ MFT.", "agent run", values)})
 	}
-	for _, f := range all {
-		if _, err := os.Lstat(f.name); err == nil {
-			return nil, transfer.Errorf(transfer.KindUsage, "%s is there already", f.name).WithHint("remove it, or give another directory with --to")
+	for n := range all {
+		f := &all[n]
+		there, err := os.ReadFile(f.name)
+		f.there = err == nil && bytes.Equal(there, f.data)
+		if _, err := os.Lstat(f.name); err == nil && !f.there {
+			return nil, transfer.Errorf(transfer.KindUsage, "%s is there already, and says something else", f.name).WithHint("remove it, or give another directory with --to")
 		}
 	}
 	return all, nil
@@ -152,7 +159,11 @@ func (i *importing) files(found *mftconfig.Config) (all []newFile, err error) {
 
 // make writes a file, durably, and says so.
 func (i *importing) make(cmd *cobra.Command, f newFile) error {
-	if i.dryRun {
+	switch {
+	case f.there:
+		i.say(cmd, mftconfig.Note{File: f.name, Outcome: isThere, Text: f.is})
+		return nil
+	case i.dryRun:
 		i.say(cmd, mftconfig.Note{File: f.name, Outcome: wouldMake, Text: f.is})
 		return nil
 	}

@@ -1,7 +1,7 @@
 // Package mftxml reads and writes the XML messages of IBM MQ Managed File Transfer: what
 // its agents take from their command queues, and what its commands write into files.
 //
-// A document has one of five roots, without a namespace but for the two about monitors,
+// A document has one of six roots, without a namespace but for the two about monitors,
 // which are in http://www.ibm.com/xmlns/wmqfte/7.0.1/MonitorDefinition:
 //
 //	request                  asks for one thing, the name of the element in it:
@@ -11,6 +11,7 @@
 //	cancel                   ends a transfer, which it names
 //	transferSpecifications   items alone, for fteCreateTransfer -td
 //	monitor, deleteMonitor   a resource monitor
+//	transferTemplate         a transfer to be submitted by its name
 //
 // A managedTransfer says who asks (originator: hostName, userID), from which agent to which
 // (sourceAgent, destinationAgent: agent, QMgr), perhaps when (schedule), on which condition

@@ -18,6 +18,7 @@ type Document struct {
 	Unschedule *Unschedule
 	Monitor    *Monitor
 	Unmonitor  *Unmonitor
+	Template   *Template
 	Items      []Item // of transferSpecifications
 
 	// Ignored are elements that say nothing about what is done, as people name them.
@@ -232,6 +233,8 @@ func (r *documentReader) document(e *element) {
 		r.doc.Cancel = c
 	case "transferSpecifications":
 		r.doc.Items = r.items(e)
+	case "transferTemplate":
+		r.doc.Template = r.template(e)
 	case "monitor":
 		r.doc.Monitor = r.monitor(e)
 	case "deleteMonitor":

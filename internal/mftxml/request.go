@@ -63,6 +63,9 @@ func (d *Document) Request(id transfer.ID) (*transfer.Request, error) {
 	if err := d.Lacks(); err != nil {
 		return nil, err
 	}
+	if d.Template != nil {
+		return nil, malformed("is a template, with which no transfer begins").WithHint("`ferry import` makes a template of it")
+	}
 	if d.Transfer == nil {
 		return nil, malformed("asks for no transfer")
 	}
