@@ -68,9 +68,21 @@ const (
 	whenAll  = "all"  // all of them, once everything has
 )
 
+// deleting is when sources are deleted; "" is never. true and false are words for each and never, as of a flag
+// that takes no value otherwise.
+func (f *fileFlags) deleting() string {
+	switch f.deleteSource {
+	case "true":
+		return whenEach
+	case "false":
+		return ""
+	}
+	return f.deleteSource
+}
+
 // sources fills in what becomes of the sources.
 func (f *fileFlags) sources(q *transfer.Request) error {
-	flag, when := "--delete-source", f.deleteSource
+	flag, when := "--delete-source", f.deleting()
 	switch {
 	case f.archive != "" && when != "":
 		return transfer.Errorf(transfer.KindUsage, "a source is deleted or archived, not both").WithHint("leave out --delete-source or --archive")

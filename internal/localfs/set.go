@@ -148,8 +148,6 @@ func (c *commit) againTogether() error {
 	return again
 }
 
-func (c *commit) anyFailed() bool { return c.firstFailed() != nil }
-
 // firstFailed is the first item of the group that fails; nil: none.
 func (c *commit) firstFailed() *work {
 	for _, w := range c.work {

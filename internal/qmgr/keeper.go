@@ -90,10 +90,6 @@ func (l library) ensure(ctx context.Context) (map[string]mark, error) {
 			return nil, fmt.Errorf("stream %s: %w", cfg.Name, err)
 		}
 	}
-	// The stream of stored delivery is made when it is asked for, and raised as these are.
-	if s, err := l.js().Stream(ctx, string(StreamStore)); err == nil {
-		l.raise(ctx, s)
-	}
 	return all, nil
 }
 

@@ -245,6 +245,9 @@ func (m *member) tend(opts *server.Options) {
 		if m.now.Load().quorum {
 			try, cancel := context.WithTimeout(ctx, apiTimeout)
 			_, err := m.s.about.registrar.keeper.ensure(try)
+			if err == nil {
+				library{js: m.s.about.js}.raiseStore(try)
+			}
 			cancel()
 			if err != nil {
 				m.s.cfg.Log.Debug("the queues of the cluster cannot be looked at", slog.Any("error", err))

@@ -271,6 +271,13 @@ func (l library) fitStoreSoon(ctx context.Context, log *slog.Logger) {
 	}
 }
 
+// raiseStore gives the stream its replicas, where it was made while a member of the cluster was away.
+func (l library) raiseStore(ctx context.Context) {
+	if s, err := l.js().Stream(ctx, string(StreamStore)); err == nil {
+		l.raise(ctx, s) // tried again at the next look
+	}
+}
+
 // look lists the shelves of a filter. The peer is the token at a place of their subjects.
 func (res *storeResult) look(ctx context.Context, s jetstream.Stream, filter string, peerAt int) error {
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(filter))
