@@ -113,6 +113,9 @@ func TestCampaignNthIO(t *testing.T) {
 			if w.newer != "" || w.from > 0 {
 				continue // they make the same calls as their like
 			}
+			if w.set && w.fails {
+				continue // a directory that cannot be looked at while names are checked counts as free; see ADR 35
+			}
 			for _, op := range calls(t, w) {
 				for _, v := range ways(w, op) {
 					all = append(all, failing{w, op, v})
@@ -231,8 +234,11 @@ func (f failing) outcomes(a *agent) (wrong []string) {
 		if out == nil || out.OK() {
 			continue
 		}
-		failed++
 		name := f.w.itemName(int(item))
+		if f.w.set && (out.Err.Kind == transfer.KindTogether || f.w.fails && contains([]transfer.Kind{transfer.KindExists, transfer.KindWrongType}, out.Err.Kind)) {
+			continue // because another one has, or as it does without any fault
+		}
+		failed++
 		want := []transfer.Kind{transfer.KindUnwritable}
 		switch {
 		case f.way.taken:
@@ -249,7 +255,7 @@ func (f failing) outcomes(a *agent) (wrong []string) {
 			wrong = append(wrong, fmt.Sprintf("%q has failed with a sentence that does not name it: %s", name, text))
 		}
 	}
-	if f.way.taken && failed != 1 {
+	if f.way.taken && failed != 1 && !(f.w.set && f.w.fails) {
 		wrong = append(wrong, "a name was taken, and no item has failed for it")
 	}
 	if failed > 1 && !f.way.good {

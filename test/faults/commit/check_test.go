@@ -98,6 +98,9 @@ func (w *work) setHolds(m *faulty.Memory, c *crash) (wrong []string) {
 		}
 	}
 	for k, f := range w.files {
+		if out := c.state.Items[uint64(k)].Outcome; out != nil && !out.OK() && out.Err.Kind != transfer.KindTogether {
+			continue // a call has failed for it after COMMITTING: it fails alone, and says so
+		}
 		final := "/dst/" + w.lands(f.name)
 		content, err := m.ReadFile(final)
 		temp, terr := m.ReadFile(w.taking(k))
