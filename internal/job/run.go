@@ -68,7 +68,14 @@ func (k *keeper) look(ctx context.Context) (again time.Duration) {
 func (k *keeper) read() error {
 	now := k.Clock.Now()
 	if now.Sub(k.tidied) >= lookIdle || now.Before(k.tidied) {
-		if err := k.Ledger.Update(func(t *ledger.Tx) error { return drawerOf(t).tidy(now, 0, k.kept) }); err != nil {
+		any := false // an agent without jobs writes nothing
+		err := k.Ledger.View(func(t *ledger.Tx) error {
+			return drawerOf(t).each(transfer.ID{}, func(*Job) (bool, error) { any = true; return false, nil })
+		})
+		if err == nil && any {
+			err = k.Ledger.Update(func(t *ledger.Tx) error { return drawerOf(t).tidy(now, 0, k.kept) })
+		}
+		if err != nil {
 			return err
 		}
 		k.tidied = now
