@@ -26,7 +26,7 @@ func TestDirectory(t *testing.T) {
 	if want := map[transfer.AgentName]string{
 		"ALPHA": "[{chunk-size [524288] false} {window [20] false} {frame [3] false} {checkpoint-interval [2] false} {max-source-transfers [12] false} " +
 			"{programs [/opt/mft/programs] false} {replace [?] false} {standby [true] false} {root [/srv/mft /srv/pay/out /srv/pay/in] true}] true",
-		"BETA": "[{root [/srv/in /srv/work] true}] true",
+		"BETA": "[{root [/srv/in /srv/jobs] true}] true",
 		"OPEN": "[] false",
 	}; !reflect.DeepEqual(agents, want) {
 		t.Errorf("%q", agents)
@@ -59,7 +59,7 @@ func TestDirectory(t *testing.T) {
 		`COORDQM/agents/ALPHA/UserSandboxes.xml:13 sandbox user="acc[0-9]+"`:      "taken: users:acc[0-9]+ reads",
 		"COORDQM/agents/ALPHA/ALPHA_create.mqsc:0 ":                               "not needed: ",
 		"COORDQM/agents/BETA/agent.properties:3 sandboxRoot":                      "taken: ",
-		"COORDQM/agents/BETA/agent.properties:0 root":                             "taken: --root /srv/in --root /srv/work: relative paths begin in /srv/in",
+		"COORDQM/agents/BETA/agent.properties:0 root":                             "taken: --root /srv/in --root /srv/jobs: relative paths begin in /srv/in",
 		"COORDQM/agents/GAMMA/UserSandboxes.xml:6 exclude":                        "not taken: \"$HOME/\" has a variable",
 		"COORDQM/agents/GAMMA/UserSandboxes.xml:7 include":                        `not taken: "ORDERS@AGENTQM" is of the type "queue"`,
 		"COORDQM/agents/GAMMA/agent.properties:2 userSandboxes":                   "the agent is not made",

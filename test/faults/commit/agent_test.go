@@ -219,8 +219,45 @@ func (a *agent) doomed(item int, err error) (redo bool, _ error) {
 	if transfer.KindOf(err).Waits() {
 		return false, err
 	}
-	return false, a.j.Committed([]transfer.Outcome{{Item: uint64(item), Type: transfer.ItemFile, Source: source(a.w.itemName(item)),
-		Path: a.land.Target(transfer.Path(a.w.itemName(item))), Err: transfer.AsError(err)}})
+	out := []transfer.Outcome{a.failure(item, transfer.AsError(err))}
+	if a.gathers() {
+		out = append(out, a.broken(item, transfer.SetFailed(out[0].Path, out[0].Err))...)
+		a.letGo()
+	}
+	return false, a.j.Committed(out)
+}
+
+func (a *agent) failure(item int, err *transfer.Error) transfer.Outcome {
+	name := transfer.Path(a.w.itemName(item))
+	kind := transfer.ItemFile
+	if item >= len(a.w.files) {
+		kind = transfer.ItemDir
+	}
+	return transfer.Outcome{Item: uint64(item), Type: kind, Source: source(a.w.itemName(item)), Path: a.land.Target(name), Err: err}
+}
+
+// gathers reports whether the items are to get their names together, and none is decided or COMMITTING: what
+// fails then fails all.
+func (a *agent) gathers() bool {
+	state := a.j.State()
+	for item := range uint64(a.w.items()) {
+		if it := state.Items[item]; it.Outcome != nil || it.Intent != nil {
+			return false
+		}
+	}
+	return a.w.set
+}
+
+// broken are the failures of all items of a set but the one that ends it.
+func (a *agent) broken(item int, why *transfer.Error) (all []transfer.Outcome) {
+	for n := range a.w.items() {
+		if n != item {
+			o := a.failure(n, nil)
+			o.Err = transfer.OfSet(o.Path, why)
+			all = append(all, o)
+		}
+	}
+	return all
 }
 
 // file sends one file into the group.

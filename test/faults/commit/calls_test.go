@@ -113,9 +113,6 @@ func TestCampaignNthIO(t *testing.T) {
 			if w.newer != "" || w.from > 0 {
 				continue // they make the same calls as their like
 			}
-			if w.set && w.fails {
-				continue // a directory that cannot be looked at while names are checked counts as free; see ADR 35
-			}
 			for _, op := range calls(t, w) {
 				for _, v := range ways(w, op) {
 					all = append(all, failing{w, op, v})
@@ -286,7 +283,8 @@ func (f failing) powerCut(a *agent) []string {
 	k := a.mem.Ops()
 	l := make(faulty.Loss, a.mem.Pending(k))
 	m := a.mem.Crashed(k, l, 77)
-	return f.w.atCrash(m, &crash{state: a.j.State(), taken: takes(a.mem, k), stranger: a.others.stranger})
+	return f.w.atCrash(m, &crash{state: a.j.State(), taken: takes(a.mem, k), stranger: a.others.stranger,
+		refused: f.op.Call == faulty.CallRename || f.op.Call == faulty.CallLink})
 }
 
 // A disk that is full by blocks or by inodes, in truth and not by decree: the

@@ -24,6 +24,7 @@ type crash struct {
 	taken    map[string]int // by the consumer, durably, before it
 	stranger string         // a final name that a stranger has taken
 	newer    string         // where the newer file is at the source, or is to be; empty: nowhere
+	refused  bool           // a rename was, or a link: an item of a set may have failed alone, after COMMITTING
 }
 
 // promised reports whether what was recorded before the crash must hold after
@@ -98,8 +99,8 @@ func (w *work) setHolds(m *faulty.Memory, c *crash) (wrong []string) {
 		}
 	}
 	for k, f := range w.files {
-		if out := c.state.Items[uint64(k)].Outcome; out != nil && !out.OK() && out.Err.Kind != transfer.KindTogether {
-			continue // a call has failed for it after COMMITTING: it fails alone, and says so
+		if out := c.state.Items[uint64(k)].Outcome; c.refused && out != nil && !out.OK() {
+			continue
 		}
 		final := "/dst/" + w.lands(f.name)
 		content, err := m.ReadFile(final)
