@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -178,7 +175,8 @@ func (f *sendFlags) handJob(ctx context.Context, cmd *cobra.Command, net *client
 		err = w.follow()
 	}
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return w.interrupted()
+		w.view.clear()
+		return interrupted(w.ctx, w.cmd.ErrOrStderr(), "job", w.id, w.stop)
 	}
 	return err
 }
@@ -431,28 +429,6 @@ func jobLineOf(s *job.Shown, state transfer.State) string {
 		line += fmt.Sprintf(", %d skipped", s.Tally.Skipped)
 	}
 	return line
-}
-
-// interrupted is the end of the wait by a signal: the job goes on without us. A second Ctrl-C within a few
-// seconds cancels it.
-func (w *jobWatch) interrupted() error {
-	w.view.clear()
-	stderr := w.cmd.ErrOrStderr()
-	if sig, ok := signalled(w.ctx); ok && sig.sig == syscall.SIGTERM {
-		fmt.Fprintf(stderr, "ferry: told to stop: job %s goes on; `ferry job watch %s` follows it, `ferry job cancel %s` ends it\n", w.id, w.id, w.id)
-		return exit(codeTerminated)
-	}
-	again := make(chan os.Signal, 1)
-	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(again)
-	fmt.Fprintf(stderr, "ferry: job %s goes on; Ctrl-C again within 3 s cancels it\n", w.id)
-	select {
-	case <-again:
-	case <-time.After(3 * time.Second):
-		fmt.Fprintf(stderr, "ferry: `ferry job watch %s` follows it\n", w.id)
-		return exit(codeInterrupted)
-	}
-	return w.stop()
 }
 
 // stop cancels the job, and waits a while for its end.

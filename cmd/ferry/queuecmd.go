@@ -36,9 +36,8 @@ type queueMessageLine struct {
 
 func newQueue() *cobra.Command {
 	c := &cobra.Command{Use: "queue", Short: "Make application queues, and look at their messages", Args: noArgs,
-		Long: `An application queue has messages at the queue manager. Files become messages with
-` + "`ferry send FILE AGENT:queue:NAME`" + `, and messages become a file with
-` + "`ferry send AGENT:queue:NAME FILE`" + `. These commands take the authority operate.`,
+		Long: `An application queue keeps messages at the queue manager, until these commands take them out. They
+take the authority operate. Files do not become messages yet, nor messages files.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newQueueCreate(), newQueueLs(), newQueueShow(), newQueueRm(), newQueuePut(), newQueueGet())
 	return c

@@ -277,7 +277,8 @@ func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *client.Client, q
 
 	p, err := s.Run(ctx, q, v.show, notice)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return interrupted(ctx, cmd, s, q, v)
+		v.clear()
+		return interrupted(ctx, cmd.ErrOrStderr(), "transfer", q.ID, func() error { return cancelled(cmd, s, q, v) })
 	}
 	if err != nil {
 		v.clear()
@@ -315,27 +316,25 @@ func detach(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transf
 	return nil
 }
 
-// interrupted is the end of the wait by a signal: the transfer goes on without us. A
-// second Ctrl-C within a few seconds cancels it.
-func interrupted(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transfer.Request, v *view) error {
-	v.clear()
-	stderr := cmd.ErrOrStderr()
+// interrupted is the end of the wait by a signal: what is waited for goes on without us. A second
+// Ctrl-C within a few seconds cancels it. noun is "transfer" or "job".
+func interrupted(ctx context.Context, stderr io.Writer, noun string, id transfer.ID, cancel func() error) error {
 	if sig, ok := signalled(ctx); ok && sig.sig == syscall.SIGTERM {
-		fmt.Fprintf(stderr, "ferry: told to stop: transfer %s goes on; `ferry transfer watch %s` follows it, `ferry transfer cancel %s` ends it\n", q.ID, q.ID, q.ID)
+		fmt.Fprintf(stderr, "ferry: told to stop: %[1]s %[2]s goes on; `ferry %[1]s watch %[2]s` follows it, `ferry %[1]s cancel %[2]s` ends it\n", noun, id)
 		return exit(codeTerminated)
 	}
 
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(again)
-	fmt.Fprintf(stderr, "ferry: transfer %s goes on; Ctrl-C again within 3 s cancels it\n", q.ID)
+	fmt.Fprintf(stderr, "ferry: %s %s goes on; Ctrl-C again within 3 s cancels it\n", noun, id)
 	select {
 	case <-again:
 	case <-time.After(3 * time.Second):
-		fmt.Fprintf(stderr, "ferry: `ferry transfer watch %s` follows it\n", q.ID)
+		fmt.Fprintf(stderr, "ferry: `ferry %s watch %s` follows it\n", noun, id)
 		return exit(codeInterrupted)
 	}
-	return cancelled(cmd, s, q, v)
+	return cancel()
 }
 
 // cancelled cancels a transfer and waits for its end.

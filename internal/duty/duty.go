@@ -96,3 +96,15 @@ type Desk struct {
 	Clock clock.Clock
 	Log   *slog.Logger
 }
+
+// Sees reports whether somebody may know of what is an owner's: it is his own, or he has AuthOperate here.
+func (d *Desk) Sees(who Caller, owner string) (bool, error) {
+	if owner == who.Principal {
+		return true, nil
+	}
+	err := d.May(who.Principal, transfer.AuthOperate)
+	if transfer.KindOf(err) == transfer.KindDenied {
+		return false, nil
+	}
+	return err == nil, err
+}

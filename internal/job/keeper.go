@@ -182,7 +182,7 @@ func (k *keeper) named(d drawer, who duty.Caller, body json.RawMessage) (*Job, *
 		if !strings.HasSuffix(j.ID.String(), suffix) {
 			return true, nil
 		}
-		if ok, err := k.sees(who, j); !ok || err != nil {
+		if ok, err := k.Sees(who, j.Principal); !ok || err != nil {
 			return true, err
 		}
 		if found != nil {
@@ -197,18 +197,6 @@ func (k *keeper) named(d drawer, who duty.Caller, body json.RawMessage) (*Job, *
 	return found, b, err
 }
 
-// sees is whether somebody may know of a job.
-func (k *keeper) sees(who duty.Caller, j *Job) (bool, error) {
-	if j.Principal == who.Principal {
-		return true, nil
-	}
-	err := k.May(who.Principal, transfer.AuthOperate)
-	if transfer.KindOf(err) == transfer.KindDenied {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
 	var p Page
 	if err := json.Unmarshal(body, &p); err != nil {
@@ -217,7 +205,7 @@ func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
 	l := Listed{Jobs: []Job{}}
 	err := k.Ledger.View(func(t *ledger.Tx) error {
 		return drawerOf(t).each(p.After, func(j *Job) (bool, error) {
-			if ok, err := k.sees(who, j); !ok || err != nil {
+			if ok, err := k.Sees(who, j.Principal); !ok || err != nil {
 				return true, err
 			}
 			if l.More = len(l.Jobs) == listPage; l.More {

@@ -194,18 +194,6 @@ func (k *keeper) none(name string) error {
 	return transfer.Errorf(transfer.KindNotFound, "%s has no schedule %s", k.Agent, name).WithHint("`ferry schedule ls` lists them")
 }
 
-// sees is whether somebody may know of a schedule.
-func (k *keeper) sees(who duty.Caller, s *Schedule) (bool, error) {
-	if s.Principal == who.Principal {
-		return true, nil
-	}
-	err := k.May(who.Principal, transfer.AuthOperate)
-	if transfer.KindOf(err) == transfer.KindDenied {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
 	var p Page
 	if err := json.Unmarshal(body, &p); err != nil {
@@ -215,7 +203,7 @@ func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
 	err := k.Ledger.View(func(t *ledger.Tx) error {
 		d := drawerOf(t)
 		return d.each(p.After, func(s *Schedule) (bool, error) {
-			if ok, err := k.sees(who, s); !ok || err != nil {
+			if ok, err := k.Sees(who, s.Principal); !ok || err != nil {
 				return true, err
 			}
 			if l.More = len(l.Schedules) == listPage; l.More {
@@ -237,7 +225,7 @@ func (k *keeper) show(who duty.Caller, body json.RawMessage) (answer any, err er
 		if err != nil {
 			return err
 		}
-		ok, err := k.sees(who, s)
+		ok, err := k.Sees(who, s.Principal)
 		if err == nil && !ok {
 			err = k.none(s.Name)
 		}
