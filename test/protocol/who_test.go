@@ -213,6 +213,13 @@ func TestEveryEventIsWritten(t *testing.T) {
 	n.ends(s, q, transfer.Successful)
 	caused("ann", audit.Submitted, audit.Accepted, audit.Started, audit.Items, audit.Deleted, audit.Completed)
 
+	must(t, os.WriteFile(filepath.Join(n.root(srcName), "c"), []byte("data"), 0o644))
+	s, q = n.submit("bob", func(q *transfer.Request) {
+		q.Items, q.Disposition, q.Archive = transfer.ItemsOf("c"), transfer.DispositionArchive, "done"
+	})
+	n.ends(s, q, transfer.Successful)
+	caused("bob", audit.Archived)
+
 	nothing := filepath.Join(n.dir, "programs", "nothing")
 	must(t, os.WriteFile(nothing, []byte("#!/bin/sh\n"), 0o755))
 	must(t, os.Chmod(nothing, 0o755))
@@ -307,7 +314,7 @@ func TestEveryEventIsWritten(t *testing.T) {
 			t.Errorf("%s names %v, and %s has caused one", what, slices.Sorted(maps.Keys(who)), by[event])
 		}
 	}
-	for _, what := range []string{"program source", "program destination", "started destination", "item destination", "completed destination", "cancelled destination", "deleted source"} {
+	for _, what := range []string{"program source", "program destination", "started destination", "item destination", "completed destination", "cancelled destination", "deleted source", "archived source"} {
 		if named[what] == nil {
 			t.Errorf("%s was not written", what)
 		}
