@@ -46,6 +46,7 @@ type sendFlags struct {
 	boundFlags
 	flowFlags
 	callFlags
+	queueFlags
 }
 
 // fileFlags say which files are taken, and what becomes of them and of those that are there.
@@ -131,6 +132,7 @@ Result codes: 0 success, 20 partial success, 40 failed, 41 cancelled, 42 not sta
   ferry send --delete-source --job nightly 'ALPHA:out/*.xml' BETA:in/
   ferry send ALPHA:prices.csv BETA:in/ --also-to GAMMA:in/ --also-to DELTA:in/
   ferry send --at 02:30 --every 1d --schedule nightly ALPHA:'out/*' BETA:in/
+  ferry send --split-delimiter 0x0a ALPHA:orders.txt BETA:queue:ORDERS
   pg_dump sales | ferry send - BETA:backup/sales.sql
   ferry send --mode text --to-encoding IBM-1047 ALPHA:list.txt BETA:LIST`
 	inGroups(c, []flagGroup{
@@ -138,6 +140,7 @@ Result codes: 0 success, 20 partial success, 40 failed, 41 cancelled, 42 not sta
 		{"Where it goes", []string{"also-to", "network", "if-exists", "together"}},
 		{"Before and after", []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
 		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
+		{"Messages of queues", queueWords},
 		{"Integrity", []string{"checksum", "durability"}},
 		{"Speed", []string{"limit", "lane", "compress", "priority", "chunk-size", "window", "frame", "checkpoint-interval", "delivery"}},
 		{"Waiting", []string{"detach", "connect-timeout", "recovery-timeout"}},
@@ -177,6 +180,7 @@ func (f *sendFlags) addRequest(fl *pflag.FlagSet) {
 	fl.IntVar(&f.checkpoint, "checkpoint-interval", 0, "frames to one checkpoint (default: the agent's, 1)")
 	fl.StringVar(&f.recovery, "recovery-timeout", "24h", "how long to keep trying while nothing moves; -1 for ever")
 	f.callFlags.add(fl)
+	f.queueFlags.add(fl)
 }
 
 func send(cmd *cobra.Command, f *sendFlags, args []string) error {
@@ -394,6 +398,9 @@ func (f *sendFlags) request(args []string, stdin io.Reader) (q *transfer.Request
 	}
 
 	if local, err = f.locations(q, args); err != nil {
+		return nil, false, err
+	}
+	if err := f.into(q); err != nil {
 		return nil, false, err
 	}
 	if local && q.Programs != nil {

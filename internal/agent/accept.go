@@ -455,6 +455,9 @@ func (c *core) acceptable(q *transfer.Request, rest []transfer.RequestItem) erro
 	if s := c.cfg.Streams; s != nil && q.ID != s.Transfer {
 		return transfer.Errorf(transfer.KindUsage, "%s sends its own standard input, and nothing else", c.cfg.Name)
 	}
+	if err := onePlace(q, rest); err != nil {
+		return err
+	}
 	if err := conversion.TakeAttributes(q); err != nil {
 		return err
 	}

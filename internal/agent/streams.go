@@ -30,8 +30,8 @@ func (a *Agent) places() (s Streams, err error) {
 	if err != nil {
 		return s, err
 	}
-	local := a.fs.Place()
-	return Streams{Source: local, Target: local, Limits: localfs.Limits()}, nil
+	both := newPlaces(a.fs, a.conn, a.cfg.Dir)
+	return Streams{Source: both, Target: both, Limits: localfs.Limits()}, nil
 }
 
 // scratch is where names and items are sorted that are too many for memory. localfs.Open clears it.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -160,7 +159,7 @@ func noQueue(q transfer.QueueName) error {
 }
 
 func queueMark(info *jetstream.StreamInfo) string {
-	return info.Created.UTC().Format(time.RFC3339Nano)
+	return strconv.FormatInt(info.Created.UnixNano(), 36)
 }
 
 // queueCreate makes a queue; one that is there is an error.

@@ -32,7 +32,7 @@ var rows = []row{
 		"carry and record what others decide; how a chunk travels is nobody else's business"},
 	{[]string{"internal/witness"}, "what the audit log is held to: a record must be checkable without a log, a ledger or a connection"},
 	{[]string{"internal/fte", "internal/mftconfig"}, "what MQ MFT's command lines and configurations ask for, in types of mftxml and policy; what is done about it needs a network, which they do not know"},
-	{[]string{"internal/localfs", "internal/pipe", "internal/ledger", "internal/qmgr", "internal/authority", "internal/identities", "internal/program", "internal/mftxml"},
+	{[]string{"internal/localfs", "internal/pipe", "internal/messages", "internal/ledger", "internal/qmgr", "internal/authority", "internal/identities", "internal/program", "internal/mftxml"},
 		"each touches one thing outside the process, so that a test can replace one without the others"},
 	{[]string{"internal/place"}, "what a place for files is: sender and receiver need it, and each place offers it"},
 	{[]string{"internal/conversion"}, "what a file becomes: code pages and records, one after the other"},

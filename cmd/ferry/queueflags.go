@@ -1,0 +1,90 @@
+package main
+
+import (
+	"github.com/spf13/pflag"
+
+	"ferry/internal/messages"
+	"ferry/internal/transfer"
+)
+
+// queueFlags say how files become messages of a queue, and messages a file. They go into the paths of
+// queues, where they may be written as well.
+type queueFlags struct {
+	group, between                 string
+	splitSize, splitDelim, splitRE string
+	keep                           string
+}
+
+// queueWords are the flags of queueFlags.
+var queueWords = []string{"split-size", "split-delimiter", "split-regex", "keep-delimiter", "group", "message-delimiter"}
+
+func (f *queueFlags) add(fl *pflag.FlagSet) {
+	fl.StringVar(&f.splitSize, "split-size", "", "split each file for the queue of DEST into messages of so many bytes, as 64K")
+	fl.StringVar(&f.splitDelim, "split-delimiter", "", "split at each TEXT, or 0xHEX")
+	fl.StringVar(&f.splitRE, "split-regex", "", "split at what a regular expression (RE2) matches")
+	fl.StringVar(&f.keep, "keep-delimiter", "", "what becomes of what a file is split at: none, it is left out; before, it ends a message; after, it begins one (default none)")
+	fl.StringVar(&f.group, "group", "", "of the queue of SOURCE, that complete group of messages (default: all that are there)")
+	fl.StringVar(&f.between, "message-delimiter", "", "what comes between the messages in the file: TEXT, or 0xHEX")
+}
+
+// into puts the flags into the paths of a request's queues.
+func (f *queueFlags) into(q *transfer.Request) error {
+	from := f.group != "" || f.between != ""
+	if f.group != "" {
+		if err := transfer.CheckGroup(f.group); err != nil {
+			return err
+		}
+	}
+	for n := range q.Items {
+		p := &q.Items[n].Source
+		if !messages.Is(*p) {
+			if from {
+				return transfer.Errorf(transfer.KindUsage, "--group and --message-delimiter are for queues, and the source %s is none", *p).WithHint("write a queue as AGENT:queue:NAME")
+			}
+			continue
+		}
+		a, err := messages.Parse(*p)
+		if err != nil {
+			return err
+		}
+		if f.group != "" {
+			a.Group = f.group
+		}
+		if f.between != "" {
+			if a.Between, err = messages.ParseDelimiter(f.between); err != nil {
+				return err
+			}
+		}
+		*p = a.Path()
+	}
+	return f.ofDest(q)
+}
+
+func (f *queueFlags) ofDest(q *transfer.Request) (err error) {
+	given := f.splitSize != "" || f.splitDelim != "" || f.splitRE != "" || f.keep != ""
+	switch {
+	case !messages.Is(q.Dest) && given:
+		return transfer.Errorf(transfer.KindUsage, "a file is split for a queue, and DEST %s is none", q.Dest).WithHint("write a queue as AGENT:queue:NAME")
+	case !messages.Is(q.Dest):
+		return nil
+	}
+	a, err := messages.Parse(q.Dest)
+	if err == nil && f.splitSize != "" {
+		a.Split.Size, err = messages.ParseSplitSize(f.splitSize)
+	}
+	if err == nil && f.splitDelim != "" {
+		a.Split.Delimiter, err = messages.ParseDelimiter(f.splitDelim)
+	}
+	if err == nil && f.splitRE != "" {
+		a.Split.Regex, err = messages.ParseRegex(f.splitRE)
+	}
+	if err != nil {
+		return err
+	}
+	if f.keep != "" {
+		a.Split.Keep = f.keep
+	}
+	q.Dest = a.Path()
+	_, err = messages.Parse(q.Dest)
+	return err
+}

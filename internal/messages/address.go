@@ -1,0 +1,280 @@
+// Package messages has application queues as a place: messages of a queue are sent as one
+// file, and a file lands as one message or as the messages of a group. The queues themselves
+// are somebody else's (Broker).
+//
+// A queue is a path, queue:NAME, and what is to be done with its messages is written behind it
+// (Address): so it goes wherever a path goes.
+package messages
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/hex"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Prefix begins the path of a queue. A file of such a name is ./queue:NAME.
+const Prefix = "queue:"
+
+// Is reports whether a path is that of a queue.
+func Is(p transfer.Path) bool { return strings.HasPrefix(string(p), Prefix) }
+
+// What becomes of the delimiters at which a file is split.
+const (
+	KeepNone   = "none"
+	KeepBefore = "before" // at the end of the message before it
+	KeepAfter  = "after"  // at the beginning of the message after it
+)
+
+const (
+	maxDelimiter = 64  // bytes
+	maxRegex     = 160 // bytes of a regular expression
+)
+
+// A Split says how a file becomes the messages of a group; the zero one: it is one message.
+type Split struct {
+	Size      int            // bytes of each message but the last
+	Delimiter []byte         // between messages
+	Regex     *regexp.Regexp // matches what is between messages
+	Keep      string         // of the delimiter; empty: KeepNone
+}
+
+// Any reports whether a file is split.
+func (s *Split) Any() bool { return s.Size > 0 || len(s.Delimiter) > 0 || s.Regex != nil }
+
+// A Picked is the messages that a walk has found. They are what is sent, whatever comes later.
+type Picked struct {
+	Mark     string // of the queue
+	Writer   string // of a group
+	Last     uint64 // number of the newest one
+	Messages uint64
+	Bytes    uint64 // of them, without what comes between
+}
+
+// An Address is the path of a queue, read.
+type Address struct {
+	Queue   transfer.QueueName
+	Group   string // of a source: this complete group alone
+	Between []byte // of a source: what comes between its messages
+	Picked  Picked // of a source; zero: a walk has yet to look
+	Split   Split  // of a DEST
+}
+
+// Words of the options in a path.
+const (
+	optGroup          = "group"
+	optBetween        = "delimiter"
+	optSplitSize      = "split-size"
+	optSplitDelimiter = "split-delimiter"
+	optSplitRegex     = "split-regex"
+	optKeep           = "keep"
+	optMark           = "mark"
+	optWriter         = "writer"
+	optPicked         = "picked" // LAST-MESSAGES-BYTES
+)
+
+// Parse reads the path of a queue: queue:NAME, and options as in the query of a URL.
+func Parse(p transfer.Path) (a Address, err error) {
+	text, ok := strings.CutPrefix(strings.TrimRight(string(p), "/"), Prefix)
+	if !ok {
+		return a, transfer.Errorf(transfer.KindUsage, "%s is not the path of a queue", p)
+	}
+	if len(text) > transfer.MaxName {
+		return a, transfer.Errorf(transfer.KindUsage, "the queue %.60s… and its options have %d bytes; the limit is %d", text, len(text), transfer.MaxName)
+	}
+	name, query, _ := strings.Cut(text, "?")
+	if a.Queue, err = transfer.ParseQueueName(name); err != nil {
+		return a, err
+	}
+	opts, err := url.ParseQuery(query)
+	if err != nil {
+		return a, a.bad("options that cannot be read: %v", err)
+	}
+	for word, values := range opts {
+		if len(values) != 1 {
+			return a, a.bad("the option %q %d times", word, len(values))
+		}
+		if err := a.take(word, values[0]); err != nil {
+			return a, err
+		}
+	}
+	return a, a.check()
+}
+
+func (a *Address) bad(format string, args ...any) error {
+	return transfer.Errorf(transfer.KindUsage, "the queue "+string(a.Queue)+" has "+format, args...)
+}
+
+func (a *Address) take(word, value string) (err error) {
+	switch word {
+	case optGroup:
+		a.Group = value
+		return transfer.CheckGroup(value)
+	case optBetween:
+		a.Between, err = ParseDelimiter(value)
+	case optSplitSize:
+		a.Split.Size, err = ParseSplitSize(value)
+	case optSplitDelimiter:
+		a.Split.Delimiter, err = ParseDelimiter(value)
+	case optSplitRegex:
+		a.Split.Regex, err = ParseRegex(value)
+	case optKeep:
+		a.Split.Keep = value
+		if value != KeepNone && value != KeepBefore && value != KeepAfter {
+			return a.bad("keep=%.40q; it is one of none, before, after", value)
+		}
+	case optMark:
+		a.Picked.Mark = value
+	case optWriter:
+		a.Picked.Writer = value
+		if strings.ContainsAny(value, ".*> \t\r\n") {
+			return a.bad("a writer %.40q that is none", value)
+		}
+	case optPicked:
+		a.Picked.Last, a.Picked.Messages, a.Picked.Bytes, err = readPicked(value)
+	default:
+		return a.bad("an option %.40q that is unknown", word)
+	}
+	return err
+}
+
+func readPicked(value string) (last, messages, bytes uint64, err error) {
+	t := strings.Split(value, "-")
+	var n [3]uint64
+	for k := range n {
+		if len(t) != len(n) {
+			err = strconv.ErrSyntax
+		} else if err == nil {
+			n[k], err = strconv.ParseUint(t[k], 10, 62)
+		}
+	}
+	if err != nil || n[0] == 0 || n[1] == 0 || n[1] > n[0] {
+		return 0, 0, 0, transfer.Errorf(transfer.KindUsage, "the messages %.60q that were picked cannot be read", value)
+	}
+	return n[0], n[1], n[2], nil
+}
+
+// check refuses options that do not go together.
+func (a *Address) check() error {
+	ways := 0
+	for _, is := range []bool{a.Split.Size > 0, len(a.Split.Delimiter) > 0, a.Split.Regex != nil} {
+		if is {
+			ways++
+		}
+	}
+	switch {
+	case ways > 1:
+		return a.bad("several of split-size, split-delimiter and split-regex; a file is split in one way")
+	case a.Split.Keep != "" && len(a.Split.Delimiter) == 0 && a.Split.Regex == nil:
+		return a.bad("keep, and no delimiter to be kept")
+	case (a.Picked.Mark != "") != (a.Picked.Last > 0), a.Picked.Writer != "" && (a.Group == "" || a.Picked.Last == 0):
+		return a.bad("half of what says which messages were picked")
+	case ways > 0 && (a.Group != "" || len(a.Between) > 0 || a.Picked.Last > 0):
+		return a.bad("options of a source and of a destination")
+	}
+	return nil
+}
+
+// Path is the reverse of Parse, in its one spelling.
+func (a *Address) Path() transfer.Path {
+	opts := url.Values{}
+	set := func(word, value string) {
+		if value != "" {
+			opts.Set(word, value)
+		}
+	}
+	set(optGroup, a.Group)
+	set(optBetween, FormatDelimiter(a.Between))
+	if a.Split.Size > 0 {
+		set(optSplitSize, strconv.Itoa(a.Split.Size))
+	}
+	set(optSplitDelimiter, FormatDelimiter(a.Split.Delimiter))
+	if a.Split.Regex != nil {
+		set(optSplitRegex, a.Split.Regex.String())
+	}
+	set(optKeep, a.Split.Keep)
+	if p := &a.Picked; p.Last > 0 {
+		set(optMark, p.Mark)
+		set(optWriter, p.Writer)
+		set(optPicked, strconv.FormatUint(p.Last, 10)+"-"+strconv.FormatUint(p.Messages, 10)+"-"+strconv.FormatUint(p.Bytes, 10))
+	}
+	text := Prefix + string(a.Queue)
+	if len(opts) > 0 {
+		text += "?" + opts.Encode()
+	}
+	return transfer.Path(text)
+}
+
+// lies is the queue's path as rules have it.
+func (a *Address) lies() string { return "/" + Prefix + string(a.Queue) }
+
+// span is the messages that were picked.
+func (a *Address) span() wire.QueueSpan {
+	return wire.QueueSpan{Queue: a.Queue, Mark: a.Picked.Mark, Writer: a.Picked.Writer, Group: a.Group, Last: a.Picked.Last}
+}
+
+// size is how many bytes the picked messages are as a file.
+func (a *Address) size() int64 {
+	return int64(a.Picked.Bytes + uint64(len(a.Between))*(max(a.Picked.Messages, 1)-1))
+}
+
+// ParseDelimiter reads 0xHEX, or any other text as it is.
+func ParseDelimiter(s string) (d []byte, err error) {
+	d = []byte(s)
+	if digits, ok := strings.CutPrefix(s, "0x"); ok {
+		if d, err = hex.DecodeString(digits); err != nil {
+			return nil, transfer.Errorf(transfer.KindUsage, "the delimiter %.80q is not valid: an even number of hexadecimal digits follows 0x", s)
+		}
+	}
+	if len(d) == 0 || len(d) > maxDelimiter {
+		return nil, transfer.Errorf(transfer.KindUsage, "the delimiter %.80q is not valid: it has %d bytes; 1 to %d are possible", s, len(d), maxDelimiter)
+	}
+	return d, nil
+}
+
+// FormatDelimiter is the reverse of ParseDelimiter.
+func FormatDelimiter(d []byte) string {
+	if bytes.HasPrefix(d, []byte("0x")) || bytes.ContainsFunc(d, func(c rune) bool { return c < ' ' || c > '~' }) {
+		return "0x" + hex.EncodeToString(d)
+	}
+	return string(d)
+}
+
+// ParseSplitSize reads how large messages are to be, as 64K.
+func ParseSplitSize(s string) (int, error) {
+	n, err := transfer.ParseSize(s)
+	if err != nil || n < 1 || n > wire.MaxQueueMessage {
+		return 0, transfer.Errorf(transfer.KindUsage, "the size %.40q of messages is not valid: 1 to %d bytes", s, wire.MaxQueueMessage)
+	}
+	return n, nil
+}
+
+// ParseRegex reads a regular expression for what is between messages.
+func ParseRegex(s string) (*regexp.Regexp, error) {
+	re, err := regexp.Compile(s)
+	switch {
+	case s == "" || len(s) > maxRegex:
+		return nil, transfer.Errorf(transfer.KindUsage, "the regular expression %.80q is not valid: it has %d bytes; 1 to %d are possible", s, len(s), maxRegex)
+	case err != nil:
+		return nil, transfer.Errorf(transfer.KindUsage, "the regular expression %.80q is not valid: %v", s, err)
+	case re.MatchString(""):
+		return nil, transfer.Errorf(transfer.KindUsage, "the regular expression %.80q matches where nothing is, and would split between any two bytes", s)
+	}
+	return re, nil
+}
+
+// waiting puts the errors of a Broker that say nothing of the queue itself in a kind that waits.
+func waiting(err error) error {
+	switch transfer.KindOf(err) {
+	case transfer.KindNoManager, transfer.KindTimeout, transfer.KindInternal:
+		e := transfer.AsError(err)
+		return &transfer.Error{Kind: transfer.KindUnreachable, Text: e.Text, Hint: cmp.Or(e.Hint, "it goes on when the queue manager answers"), Err: err}
+	}
+	return err
+}

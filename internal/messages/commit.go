@@ -1,0 +1,265 @@
+package messages
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// publishTime is how long all messages of a file have to be stored, and stores is how often that is tried
+// before the item waits.
+const (
+	publishTime = 2 * time.Minute
+	stores      = 3
+)
+
+// An intent is what decides an item after a crash.
+type intent struct {
+	To       string        `json:"to"`    // the DEST
+	Mark     string        `json:"mark"`  // of the queue
+	Stage    string        `json:"stage"` // the file in which it is kept
+	Name     transfer.Path `json:"name"`
+	Messages int           `json:"messages"`
+}
+
+// intentFormat begins an intent; JSON follows.
+const intentFormat = 1
+
+// maxIntent bounds an intent, in bytes.
+const maxIntent = 64 << 10
+
+func (in *intent) bytes() []byte { return append([]byte{intentFormat}, wire.Marshal(in)...) }
+
+func readIntent(b []byte) (in intent, to Address, err error) {
+	if len(b) > 1 && len(b) <= maxIntent && b[0] == intentFormat && json.Unmarshal(b[1:], &in) == nil {
+		if to, err = parseDest(transfer.Path(in.To)); err == nil && in.Messages > 0 && in.Messages <= maxMessages && in.Mark != "" && filepath.Base(in.Stage) == in.Stage && strings.Trim(in.Stage, ".") != "" {
+			return in, to, nil
+		}
+	}
+	return in, to, transfer.Errorf(transfer.KindVersion, "an intent of a queue is in a format that is not known")
+}
+
+// finish sees to it that all messages of a file can be stored, whatever happens next.
+func (p *part) finish(name transfer.Path) (intent, error) {
+	if err := p.l.permitted(); err != nil {
+		return intent{}, err
+	}
+	v, err := p.l.t.view(p.l.to.Queue)
+	if transfer.KindOf(err) == transfer.KindMissing {
+		return intent{}, err
+	}
+	if err != nil {
+		return intent{}, err
+	}
+	in := intent{To: string(p.l.to.Path()), Mark: v.Mark, Stage: p.name, Name: name}
+	if in.Messages, err = newSplitter(p.l.to.Split, wire.MaxQueueMessage, io.NewSectionReader(p.File, 0, p.at)).count(); err != nil {
+		return in, err
+	}
+	if p.l.cfg.Durable {
+		err = p.Sync()
+	}
+	return in, err
+}
+
+// Commit stores the files of a group in the queue, one after the other: each whole.
+func (l *landing) Commit(_ context.Context, group []place.Pending) (done []transfer.Outcome, err error) {
+	var decided []transfer.Outcome
+	var intents []transfer.Intent
+	for n := range group {
+		p := &group[n]
+		o := p.Outcome
+		if part, ok := p.Part.(*part); ok && o.Err == nil {
+			in, err := part.finish(p.Name)
+			if p.Together {
+				err = transfer.Errorf(transfer.KindUsage, "files do not become messages of the queue %s together", part.l.to.Queue)
+			}
+			if transfer.KindOf(err).Waits() {
+				return nil, err
+			}
+			if err == nil {
+				item := wire.QueueItem{Queue: part.l.to.Queue, Transfer: l.cfg.Transfer, Item: o.Item}
+				o.Path = (&Address{Queue: item.Queue, Group: item.Group()}).Path()
+				intents = append(intents, transfer.Intent{Outcome: o, Place: in.bytes()})
+				continue
+			}
+			o.Err = transfer.AsError(err)
+			part.Discard() // or Tidy does
+		}
+		decided = append(decided, o)
+	}
+
+	if len(intents) > 0 {
+		if err := l.cfg.Journal.Committing(intents); err != nil {
+			return nil, err
+		}
+	}
+
+	failpoint.Hit("messages.after_committing")
+	var pending *place.PendingError
+	for _, in := range intents {
+		v, o, err := l.Recover(in, "")
+		switch {
+		case err != nil && pending == nil:
+			pending = &place.PendingError{Err: err}
+			fallthrough
+		case err != nil:
+			pending.Intents = append(pending.Intents, in)
+		case v == place.Redo:
+			return nil, transfer.Errorf(transfer.KindInternal, "what had arrived for %s is gone", in.Outcome.Path)
+		default:
+			decided = append(decided, o)
+		}
+	}
+
+	if len(decided) > 0 {
+		if err := l.cfg.Journal.Committed(decided); err != nil {
+			return nil, errors.Join(err, asError(pending))
+		}
+	}
+	l.cleanUp(group, decided)
+	return decided, asError(pending)
+}
+
+func asError(e *place.PendingError) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+// cleanUp removes what is kept of items that are on record.
+func (l *landing) cleanUp(group []place.Pending, decided []transfer.Outcome) {
+	stored := map[uint64]bool{}
+	for _, o := range decided {
+		stored[o.Item] = o.Err == nil
+	}
+	items := map[transfer.QueueName][]uint64{}
+	for n := range group {
+		part, ok := group[n].Part.(*part)
+		if item := group[n].Outcome.Item; ok && stored[item] {
+			part.Discard()
+			items[part.l.to.Queue] = append(items[part.l.to.Queue], item)
+		} else if ok {
+			l.left.Store(true)
+		}
+	}
+	failpoint.Hit("messages.before_settle")
+	for queue, of := range items {
+		if l.settle(queue, of) != nil {
+			l.left.Store(true)
+		}
+	}
+}
+
+// Recover stores what is not stored yet of an item. What is stored the receipt says, which is stored
+// together with the messages: whoever has taken them, they are not stored again.
+func (l *landing) Recover(it transfer.Intent, _ string) (place.Verdict, transfer.Outcome, error) {
+	o := it.Outcome
+	if o.Type == transfer.ItemDir {
+		return place.Done, o, nil
+	}
+	in, to, err := readIntent(it.Place)
+	if err != nil {
+		return 0, o, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), publishTime)
+	defer cancel()
+	s := storing{queues: l.t.queues, in: in, to: to, of: o, item: wire.QueueItem{Queue: to.Queue, Transfer: l.cfg.Transfer, Item: o.Item}}
+	for failures := 0; ; {
+		have, err := s.queues.Receipt(ctx, s.item, in.Mark)
+		switch kind := transfer.KindOf(err); {
+		case kind == transfer.KindMissing || kind == transfer.KindConflict:
+			l.left.Store(true)
+			o.Err = transfer.Errorf(transfer.KindMoved, "the queue %s was removed while %s was stored: whether it arrived is not known", to.Queue, in.Name)
+			return place.Moved, o, nil
+		case err != nil:
+			return 0, o, waiting(err)
+		case have.Last:
+			l.left.Store(true)
+			return place.Done, o, nil
+		case failures == stores:
+			return 0, o, s.failed
+		}
+		switch err := s.store(ctx, filepath.Join(l.t.dir, in.Stage), have); {
+		case errors.Is(err, errGone) && have.Messages == 0:
+			return place.Redo, o, nil
+		case errors.Is(err, errGone):
+			l.left.Store(true)
+			o.Err = transfer.Errorf(transfer.KindMoved, "%d of %d messages of %s are in the queue %s, and what had arrived is gone", have.Messages, in.Messages, in.Name, to.Queue)
+			return place.Moved, o, nil
+		case transfer.KindOf(err) == transfer.KindNoSpace:
+			return 0, o, err
+		case err != nil:
+			s.failed = waiting(err)
+			failures++
+		}
+	}
+}
+
+// A storing is an item on its way into a queue.
+type storing struct {
+	queues Writer
+	in     intent
+	to     Address
+	of     transfer.Outcome
+	item   wire.QueueItem
+	failed error // the last try
+}
+
+// errGone says that what had arrived is not there any more, or is something else.
+var errGone = errors.New("what had arrived is gone")
+
+// store stores the next messages of an item behind those that are there.
+func (s *storing) store(ctx context.Context, path string, have wire.QueueReceipt) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errGone
+	}
+	if err != nil {
+		return unstaged(err)
+	}
+	defer f.Close()
+	split := newSplitter(s.to.Split, wire.MaxQueueMessage, f)
+	for range have.Messages {
+		if _, _, err := split.next(); err != nil {
+			return errGone
+		}
+	}
+	after := wire.QueueReceipt{Messages: min(s.in.Messages, have.Messages+publishOnce)}
+	after.Last = after.Messages == s.in.Messages
+	failpoint.Hit("messages.before_publish")
+	err = s.queues.Publish(ctx, s.item, have, after, func() (wire.QueueMessage, error) {
+		piece, last, err := split.next()
+		if err != nil || last != (split.n == s.in.Messages) {
+			return wire.QueueMessage{}, errGone
+		}
+		return s.message(piece, split.n), nil
+	})
+	failpoint.Hit("messages.after_publish")
+	return err
+}
+
+// message is message n of the item.
+func (s *storing) message(piece []byte, n int) wire.QueueMessage {
+	h := map[string]string{wire.HeaderGroup: s.item.Group(), wire.HeaderSequence: strconv.Itoa(n), wire.HeaderTransfer: s.item.Transfer.String(),
+		wire.HeaderFile: s.in.Name.String(), wire.HeaderFileSize: strconv.FormatInt(s.of.Size, 10)}
+	if s.of.Digest != "" {
+		h[wire.HeaderDigest] = s.of.Digest
+	}
+	if n == s.in.Messages {
+		h[wire.HeaderLast] = "true"
+	}
+	return wire.QueueMessage{Header: h, Data: piece}
+}

@@ -1,0 +1,221 @@
+package messages
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A queues is a Reader and a Writer in memory, of ALPHA. It has the queue ORDERS.
+type queues struct {
+	mu       sync.Mutex
+	mark     string
+	room     int // messages that it may have
+	all      []wire.QueueMessage
+	numbers  uint64
+	receipts map[string]wire.QueueReceipt
+	// lost, if any, says of a Publish whether it is done, and whether its answer comes.
+	lost func(to wire.QueueItem, before wire.QueueReceipt) (done, answered bool)
+}
+
+func newQueues() *queues {
+	return &queues{mark: "first", room: 1 << 20, receipts: map[string]wire.QueueReceipt{}}
+}
+
+func (q *queues) check(queue transfer.QueueName, mark string) error {
+	switch {
+	case queue != "ORDERS":
+		return transfer.Errorf(transfer.KindMissing, "there is no queue %s", queue)
+	case mark != "" && mark != q.mark:
+		return transfer.Errorf(transfer.KindConflict, "the queue was made anew")
+	}
+	return nil
+}
+
+func (q *queues) put(group, data string, seq int, last bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.numbers++
+	m := wire.QueueMessage{Number: q.numbers, Writer: "bob", Group: group, Data: []byte(data), Size: len(data), Header: map[string]string{}}
+	if seq > 0 {
+		m.Header[wire.HeaderSequence] = fmt.Sprint(seq)
+	}
+	if last {
+		m.Header[wire.HeaderLast] = "true"
+	}
+	q.all = append(q.all, m)
+}
+
+// texts are the messages that are there.
+func (q *queues) texts() (all []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, m := range q.all {
+		all = append(all, string(m.Data))
+	}
+	return all
+}
+
+func (q *queues) in(s *wire.QueueSpan) (all []wire.QueueMessage) {
+	for _, m := range q.all {
+		if ok, _ := path.Match(s.Filter(), wire.QueueSubject(s.Queue, m.Writer, cmp.Or(m.Group, wire.NoGroup))); ok && m.Number >= s.First && (s.Last == 0 || m.Number <= s.Last) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func (q *queues) Show(_ context.Context, queue transfer.QueueName) (wire.QueueView, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	v := wire.QueueView{Queue: queue, Mark: q.mark, Messages: uint64(len(q.all)), MaxBytes: 1 << 30}
+	if len(q.all) > 0 {
+		v.First, v.Last = q.all[0].Number, q.numbers
+	}
+	return v, q.check(queue, "")
+}
+
+func (q *queues) Groups(_ context.Context, of wire.QueueSpan) (all []wire.QueueGroup, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	by := map[string]*wire.QueueGroup{}
+	for _, m := range q.in(&of) {
+		if m.Group == "" {
+			continue
+		}
+		g := by[m.Writer+m.Group]
+		if g == nil {
+			g = &wire.QueueGroup{Writer: m.Writer, Group: m.Group}
+			by[m.Writer+m.Group] = g
+		}
+		at, last := m.Sequence()
+		g.Messages++
+		g.Last, g.Complete = m.Number, last && uint64(at) == g.Messages
+	}
+	for _, g := range by {
+		all = append(all, *g)
+	}
+	return all, q.check(of.Queue, of.Mark)
+}
+
+func (q *queues) Count(_ context.Context, of wire.QueueSpan) (messages, bytes uint64, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, m := range q.in(&of) {
+		messages, bytes = messages+1, bytes+uint64(len(m.Data))
+	}
+	return messages, bytes, q.check(of.Queue, of.Mark)
+}
+
+func (q *queues) Read(_ context.Context, of wire.QueueSpan) (all []wire.QueueMessage, next uint64, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if all = q.in(&of); len(all) > 2 {
+		all, next = all[:2], all[2].Number
+	}
+	return all, next, q.check(of.Queue, of.Mark)
+}
+
+func (q *queues) Take(_ context.Context, of wire.QueueSpan) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	gone := map[uint64]bool{}
+	for _, m := range q.in(&of) {
+		gone[m.Number] = true
+	}
+	q.all = slices.DeleteFunc(q.all, func(m wire.QueueMessage) bool { return gone[m.Number] })
+	return q.check(of.Queue, of.Mark)
+}
+
+func receiptOf(i *wire.QueueItem) string {
+	return wire.ReceiptSubject(i.Queue, "ALPHA", i.Transfer, i.Item)
+}
+
+func (q *queues) Publish(_ context.Context, to wire.QueueItem, before, after wire.QueueReceipt, next func() (wire.QueueMessage, error)) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	done, answered := true, true
+	if q.lost != nil {
+		done, answered = q.lost(to, before)
+	}
+	var batch []wire.QueueMessage
+	for range after.Messages - before.Messages {
+		m, err := next()
+		if err != nil {
+			return err
+		}
+		q.numbers++
+		m.Number, m.Writer, m.Group, m.Size = q.numbers, "ALPHA", to.Group(), len(m.Data)
+		batch = append(batch, m)
+	}
+	if err := q.check(to.Queue, ""); err != nil {
+		return err
+	}
+	if q.receipts[receiptOf(&to)].Number != before.Number {
+		return transfer.Errorf(transfer.KindBusy, "another try came first")
+	}
+	if len(q.all)+len(batch) > q.room {
+		return transfer.Errorf(transfer.KindNoSpace, "the queue is full")
+	}
+	if done {
+		q.numbers++
+		after.Number = q.numbers
+		q.all, q.receipts[receiptOf(&to)] = append(q.all, batch...), after
+	}
+	if !answered {
+		return transfer.Errorf(transfer.KindTimeout, "no answer")
+	}
+	return nil
+}
+
+func (q *queues) Receipt(_ context.Context, of wire.QueueItem, mark string) (wire.QueueReceipt, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.receipts[receiptOf(&of)], q.check(of.Queue, mark)
+}
+
+func (q *queues) Settle(_ context.Context, queue transfer.QueueName, id transfer.ID, items []uint64) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for name := range q.receipts {
+		for _, item := range items {
+			if name == wire.ReceiptSubject(queue, "ALPHA", id, item) {
+				delete(q.receipts, name)
+			}
+		}
+		if len(items) == 0 && strings.Contains(name, id.String()) {
+			delete(q.receipts, name)
+		}
+	}
+	return q.check(queue, "")
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantKind(t testing.TB, err error, k transfer.Kind, words ...string) {
+	t.Helper()
+	if transfer.KindOf(err) != k {
+		t.Fatalf("kind %v of %v, want %v", transfer.KindOf(err), err, k)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("the error %q does not say %q", err, w)
+		}
+	}
+}
+
+var testID = transfer.NewID(time.UnixMilli(1_800_000_000_000))

@@ -1,0 +1,283 @@
+package messages
+
+import (
+	"context"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A journal keeps what it is given, and may call something when a commit is about to begin.
+type journal struct {
+	before  func()
+	intents []transfer.Intent
+	ended   []transfer.Outcome
+}
+
+func (j *journal) Committing(in []transfer.Intent) error {
+	if j.before != nil {
+		j.before()
+	}
+	j.intents = append(j.intents, in...)
+	return nil
+}
+func (j *journal) Committed(o []transfer.Outcome) error { j.ended = append(j.ended, o...); return nil }
+func (j *journal) Again([]uint64) error                 { return nil }
+
+func land(t *testing.T, q *queues, dir string, j *journal, dest transfer.Path) place.Landing {
+	t.Helper()
+	target := NewTarget(q, dir)
+	res, err := target.Resolve(dest, false)
+	must(t, err)
+	return target.Land(place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j, Destination: place.Destination{Dest: dest, Resolution: res}})
+}
+
+func arrives(t *testing.T, l place.Landing, content string) place.Pending {
+	t.Helper()
+	p, err := l.Create(3, place.Staging{Name: "f.txt", Size: int64(len(content))})
+	must(t, err)
+	must(t, p.Write([]byte(content)))
+	return place.Pending{Part: p, Name: "f.txt", Outcome: transfer.Outcome{Item: 3, Type: transfer.ItemFile, Size: int64(len(content)), Digest: "xxh3:1"}}
+}
+
+func staged(t *testing.T, dir string) int {
+	all, err := os.ReadDir(dir)
+	must(t, err)
+	return len(all)
+}
+
+// Nothing of a file is in the queue before it is on record that it is whole, and all of it is afterwards.
+func TestFileBecomesMessages(t *testing.T) {
+	q, dir := newQueues(), t.TempDir()
+	j := &journal{before: func() {
+		if n := len(q.texts()); n > 0 {
+			t.Errorf("%d messages are there before it is on record", n)
+		}
+	}}
+	l := land(t, q, dir, j, "queue:ORDERS?split-delimiter=%3B")
+	done, err := l.Commit(t.Context(), []place.Pending{arrives(t, l, "a;b;c")})
+	must(t, err)
+	group := testID.String() + "-3"
+	if len(done) != 1 || done[0].Err != nil || done[0].Path != transfer.Path("queue:ORDERS?group="+group) || !slices.Equal(q.texts(), []string{"a", "b", "c"}) {
+		t.Fatalf("%+v, %q", done, q.texts())
+	}
+	if m := q.all[2]; m.Header[wire.HeaderLast] != "true" || m.Header[wire.HeaderSequence] != "3" || m.Header[wire.HeaderFile] != "f.txt" || m.Header[wire.HeaderDigest] != "xxh3:1" || m.Header[wire.HeaderFileSize] != "5" || m.Header[wire.HeaderGroup] != group {
+		t.Errorf("%+v", m)
+	}
+	if len(q.receipts) > 0 || staged(t, dir) > 0 {
+		t.Errorf("left are %v and %d files", q.receipts, staged(t, dir))
+	}
+}
+
+// Whatever gets lost of a Publish, or whoever takes the messages meanwhile, they are stored once.
+func TestStoredOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		done, answered, taken, crash bool
+	}{"not stored": {}, "answer lost": {done: true}, "answer lost and taken": {done: true, taken: true}, "crash": {done: true, crash: true}, "crash and taken": {done: true, crash: true, taken: true}, "crash before": {crash: true}} {
+		t.Run(name, func(t *testing.T) {
+			q, dir, j, tries := newQueues(), t.TempDir(), &journal{}, 0
+			failing := true
+			q.lost = func(wire.QueueItem, wire.QueueReceipt) (done, answered bool) {
+				tries++
+				if !failing || tries > 1 && !c.crash {
+					return true, true
+				}
+				if c.crash {
+					failing = false
+					panic("crash")
+				}
+				return c.done, false
+			}
+			l := land(t, q, dir, j, "queue:ORDERS?split-size=2")
+			func() {
+				defer func() { recover() }()
+				_, err := l.Commit(context.Background(), []place.Pending{arrives(t, l, "abcde")})
+				must(t, err)
+			}()
+			if c.crash { // the queue manager had it, or had not
+				if c.done {
+					item := wire.QueueItem{Queue: "ORDERS", Transfer: testID, Item: 3}
+					for _, s := range []string{"ab", "cd", "e"} {
+						q.put(item.Group(), s, 0, false)
+					}
+					q.receipts[receiptOf(&item)] = wire.QueueReceipt{Messages: 3, Last: true, Number: 9}
+				}
+			}
+			want := []string{"ab", "cd", "e"}
+			if c.taken {
+				must(t, q.Take(t.Context(), wire.QueueSpan{Queue: "ORDERS", Last: 99}))
+				want = nil
+			}
+			if c.crash {
+				again := land(t, q, dir, j, "queue:ORDERS?split-size=2")
+				v, o, err := again.Recover(j.intents[0], "")
+				if err != nil || v != place.Done || o.Err != nil {
+					t.Fatalf("%v, %+v, %v", v, o, err)
+				}
+				must(t, again.Tidy([]transfer.Path{"queue:ORDERS"}, true))
+			}
+			if got := q.texts(); !slices.Equal(got, want) || staged(t, dir) > 0 || len(q.receipts) > 0 {
+				t.Errorf("there are %q, %d files, receipts %v", got, staged(t, dir), q.receipts)
+			}
+		})
+	}
+}
+
+// A file of more messages than are stored at once is complete with its last message, and a full queue is waited for.
+func TestStoredInParts(t *testing.T) {
+	q, dir, j := newQueues(), t.TempDir(), &journal{}
+	q.room = 1000
+	l := land(t, q, dir, j, "queue:ORDERS?split-size=1")
+	_, err := l.Commit(t.Context(), []place.Pending{arrives(t, l, strings.Repeat("x", 2500))})
+	if pending, ok := err.(*place.PendingError); !ok || len(pending.Intents) != 1 {
+		t.Fatalf("it ends with %v", err)
+	}
+	if g, _ := q.Groups(t.Context(), wire.QueueSpan{Queue: "ORDERS"}); len(g) != 1 || g[0].Complete {
+		t.Errorf("%+v", g)
+	}
+	q.room = 1 << 20
+	v, _, err := land(t, q, dir, j, "queue:ORDERS?split-size=1").Recover(j.intents[0], "")
+	if g, _ := q.Groups(t.Context(), wire.QueueSpan{Queue: "ORDERS"}); err != nil || v != place.Done || len(q.texts()) != 2500 || !g[0].Complete {
+		t.Errorf("%v, %v, %d messages, %+v", v, err, len(q.texts()), g)
+	}
+	q.mark = "second"
+	if v, o, err := l.Recover(j.intents[0], ""); v != place.Moved || err != nil || o.Err == nil {
+		t.Errorf("%v, %v, %v", v, o.Err, err)
+	}
+}
+
+func TestReopen(t *testing.T) {
+	q, dir, j := newQueues(), t.TempDir(), &journal{}
+	p := arrives(t, land(t, q, dir, j, "queue:ORDERS"), "abc")
+	point := p.Part.Point()
+	must(t, p.Part.Write([]byte("lost")))
+	must(t, p.Part.Close())
+	l := land(t, q, dir, j, "queue:ORDERS")
+	for _, bad := range [][]byte{nil, {9, 1}, {1}, {1, 3, 3}} {
+		_, err := l.Reopen(3, place.Staging{}, bad)
+		wantKind(t, err, transfer.KindVersion)
+	}
+	var err error
+	p.Part, err = l.Reopen(3, place.Staging{Name: "f.txt"}, point)
+	must(t, err)
+	must(t, p.Part.Write([]byte("def")))
+	_, err = l.Commit(t.Context(), []place.Pending{p})
+	if must(t, err); !slices.Equal(q.texts(), []string{"abcdef"}) {
+		t.Errorf("%q", q.texts())
+	}
+	_, err = l.Reopen(4, place.Staging{}, point)
+	wantKind(t, err, transfer.KindMissing)
+	_, err = l.Create(5, place.Staging{Size: wire.MaxQueueMessage + 1})
+	wantKind(t, err, transfer.KindTooLarge, "--split-size")
+}
+
+func FuzzIntent(f *testing.F) {
+	f.Add((&intent{To: "queue:ORDERS", Mark: "m", Stage: "1-x-2", Name: "n", Messages: 3}).bytes())
+	f.Add([]byte{1, '{', '}'})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		in, _, err := readIntent(b)
+		if err != nil {
+			return
+		}
+		if strings.ContainsAny(in.Stage, "/") || in.Messages < 1 {
+			t.Fatalf("%+v", in)
+		}
+	})
+}
+
+func FuzzVersion(f *testing.F) {
+	f.Add(string((&Address{Picked: Picked{Mark: "m", Last: 9, Messages: 3, Bytes: 4}}).version()))
+	f.Fuzz(func(t *testing.T, s string) {
+		p, err := readVersion(transfer.Version(s))
+		if again, err2 := readVersion((&Address{Picked: p}).version()); err == nil && (err2 != nil || again != p) {
+			t.Fatalf("%+v became %+v, %v", p, again, err2)
+		}
+	})
+}
+
+func pick(t *testing.T, q *queues, source transfer.Path) transfer.Item {
+	t.Helper()
+	var all []transfer.Item
+	_, err := NewSource(q).Walk(t.Context(), place.WalkRequest{Args: place.Args(false, source)}, func(it transfer.Item) error { all = append(all, it); return nil })
+	must(t, err)
+	if len(all) != 1 {
+		t.Fatalf("there are %d items", len(all))
+	}
+	return all[0]
+}
+
+// Messages that come after the walk are not sent, and not taken.
+func TestMessagesBecomeAFile(t *testing.T) {
+	q := newQueues()
+	for _, s := range []string{"a", "", "ccc"} {
+		q.put("", s, 0, false)
+	}
+	it := pick(t, q, "queue:ORDERS?delimiter=%7C")
+	q.put("", "later", 0, false)
+	s := NewSource(q)
+	f, err := s.Files("").Open(it.Source, false)
+	must(t, err)
+	got, err := io.ReadAll(f)
+	if err != nil || string(got) != "a||ccc" || f.Unchanged() != nil || it.Size != 6 {
+		t.Fatalf("%q of %+v, %v", got, it, err)
+	}
+	v := f.Facts().Version
+	must(t, s.Delete(it.Source, v, "", false))
+	if left := q.texts(); !slices.Equal(left, []string{"later"}) {
+		t.Errorf("left are %q", left)
+	}
+	must(t, s.Delete(it.Source, v, "", true))
+	wantKind(t, s.Delete(it.Source, v, "", false), transfer.KindMissing)
+	if left := q.texts(); !slices.Equal(left, []string{"later"}) {
+		t.Errorf("left are %q", left)
+	}
+}
+
+// Where somebody else takes messages meanwhile the file is not whole, and the others stay.
+func TestSomebodyElseTakes(t *testing.T) {
+	q := newQueues()
+	for _, s := range []string{"a", "b", "c"} {
+		q.put("", s, 0, false)
+	}
+	it, s := pick(t, q, "queue:ORDERS"), NewSource(q)
+	f, err := s.Files("").Open(it.Source, false)
+	must(t, err)
+	must(t, q.Take(t.Context(), wire.QueueSpan{Queue: "ORDERS", Last: 1}))
+	_, err = io.ReadAll(f)
+	wantKind(t, err, transfer.KindChanging)
+	wantKind(t, s.Delete(it.Source, f.Facts().Version, "", false), transfer.KindChanging, "stay")
+	if len(q.texts()) != 2 {
+		t.Errorf("left are %q", q.texts())
+	}
+}
+
+func TestGroups(t *testing.T) {
+	q := newQueues()
+	q.put("g", "1", 1, false)
+	q.put("", "x", 0, false)
+	if it := pick(t, q, "queue:ORDERS?group=g"); it.Err == nil || it.Err.Kind != transfer.KindMissing || !strings.Contains(it.Err.Text, "not complete") {
+		t.Errorf("%+v", it)
+	}
+	q.put("g", "2", 2, true)
+	it, s := pick(t, q, "queue:ORDERS?group=g"), NewSource(q)
+	f, err := s.Files("").Open(it.Source, false)
+	must(t, err)
+	if got, err := io.ReadAll(f); err != nil || string(got) != "12" {
+		t.Errorf("%q, %v", got, err)
+	}
+	must(t, s.Delete(it.Source, f.Facts().Version, "", false))
+	if !slices.Equal(q.texts(), []string{"x"}) {
+		t.Errorf("left are %q", q.texts())
+	}
+	for source, kind := range map[transfer.Path]transfer.Kind{"queue:ORDERS?group=none": transfer.KindMissing, "queue:NONE": transfer.KindMissing, "queue:ORDERS?split-size=3": transfer.KindUsage} {
+		if it := pick(t, q, source); it.Type != transfer.ItemBad || it.Err.Kind != kind {
+			t.Errorf("%s: %+v", source, it)
+		}
+	}
+}

@@ -1,0 +1,350 @@
+package messages
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"ferry/internal/failpoint"
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A Reader has the messages of application queues. Its errors are of KindMissing where a queue is not
+// there, of KindConflict where it is another one than that of a mark, and wait otherwise.
+type Reader interface {
+	Show(ctx context.Context, queue transfer.QueueName) (wire.QueueView, error)
+	// Groups are the groups of a span.
+	Groups(ctx context.Context, of wire.QueueSpan) ([]wire.QueueGroup, error)
+	Count(ctx context.Context, of wire.QueueSpan) (messages, bytes uint64, err error)
+	// Read gives the first messages of a span. next is where to go on; 0: that was all.
+	Read(ctx context.Context, of wire.QueueSpan) (all []wire.QueueMessage, next uint64, err error)
+	// Take removes the messages of a span, all at once.
+	Take(ctx context.Context, of wire.QueueSpan) error
+}
+
+// brokerTime is how long the queue manager has for one thing that it is asked.
+const brokerTime = 15 * time.Second
+
+// versionFormat begins a version; the picked messages follow as in a path.
+const versionFormat = 1
+
+// A Source is the messages of queues as files: each source is one file.
+type Source struct {
+	queues Reader
+	may    place.Permit
+}
+
+var (
+	_ place.Source  = (*Source)(nil)
+	_ place.Deleter = (*Source)(nil)
+)
+
+// NewSource makes a place of queues.
+func NewSource(queues Reader) *Source { return &Source{queues: queues} }
+
+// For is the place as somebody may use it.
+func (s *Source) For(may place.Permit) place.Source { return &Source{s.queues, may} }
+
+// Expands says that the messages of a queue are one file, of its name.
+func (s *Source) Expands(transfer.Path) (several, unnamed bool) { return false, false }
+
+// StatDir is of what does not exist here.
+func (s *Source) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) {
+	return 0, 0, transfer.Errorf(transfer.KindMissing, "%s is a queue, and no directory", p)
+}
+
+// Walk picks the messages that are there, as one item for each source. Which they are is in the item's
+// path: what comes later is another transfer's.
+func (s *Source) Walk(ctx context.Context, w place.WalkRequest, emit func(transfer.Item) error) (linksSkipped int64, err error) {
+	first := 0
+	if w.After != nil {
+		first = w.After.Arg + 1
+	}
+	for arg := first; arg < len(w.Args); arg++ {
+		source := w.Args[arg].Source
+		a, err := Parse(source)
+		if err == nil && len(w.Only) > 0 {
+			if a, err = only(a, w.Only); err == nil && a.Queue == "" {
+				continue
+			}
+		}
+		if err == nil {
+			err = s.pick(ctx, &a)
+		}
+		it := transfer.Item{Type: transfer.ItemFile, Source: a.Path(), Name: transfer.Path(a.Queue), Size: a.size(), Arg: arg}
+		switch {
+		case ctx.Err() != nil:
+			return 0, context.Cause(ctx)
+		case transfer.KindOf(err).Waits():
+			return 0, err
+		case err != nil:
+			it = transfer.Item{Type: transfer.ItemBad, Source: source, Arg: arg, Err: transfer.AsError(err)}
+		}
+		if err := emit(it); err != nil {
+			return 0, err
+		}
+	}
+	return 0, nil
+}
+
+// only is the address that a repeated walk is to give of a source: with the messages that were picked
+// before. No queue: none of it.
+func only(a Address, paths []transfer.Path) (Address, error) {
+	for _, p := range paths {
+		one, err := Parse(p)
+		if err != nil {
+			continue // of a file
+		}
+		before := one
+		if one.Picked = (Picked{}); one.Path() == a.Path() {
+			return before, nil
+		}
+	}
+	return Address{}, nil
+}
+
+// pick finds the messages that an address stands for, unless it says so already.
+func (s *Source) pick(ctx context.Context, a *Address) error {
+	if a.Split.Any() {
+		return a.bad("a split, and is a source").(*transfer.Error).WithHint("splits belong to a DEST")
+	}
+	if err := s.may.Check(transfer.AuthSource, a.lies()); err != nil {
+		return err
+	}
+	if a.Picked.Last > 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, brokerTime)
+	defer cancel()
+	v, err := s.queues.Show(ctx, a.Queue)
+	if err != nil {
+		return waiting(err)
+	}
+	p := Picked{Mark: v.Mark, Last: v.Last}
+	if a.Group != "" {
+		g, err := s.group(ctx, a)
+		if err != nil {
+			return err
+		}
+		p.Writer, p.Last = g.Writer, g.Last
+	}
+	if a.Picked = p; p.Last > 0 {
+		a.Picked.Messages, a.Picked.Bytes, err = s.queues.Count(ctx, a.span())
+	}
+	switch {
+	case err != nil:
+		return waiting(err)
+	case a.Picked.Messages == 0:
+		a.Picked = Picked{}
+		return transfer.Errorf(transfer.KindMissing, "there is no message in the queue %s", a.Queue)
+	}
+	_, err = Parse(a.Path())
+	return err
+}
+
+// group finds a complete group.
+func (s *Source) group(ctx context.Context, a *Address) (g wire.QueueGroup, err error) {
+	all, err := s.queues.Groups(ctx, wire.QueueSpan{Queue: a.Queue, Group: a.Group})
+	switch {
+	case err != nil:
+		return g, waiting(err)
+	case len(all) == 0:
+		return g, transfer.Errorf(transfer.KindMissing, "there is no group %s in the queue %s", a.Group, a.Queue)
+	case len(all) > 1:
+		return g, transfer.Errorf(transfer.KindConflict, "several have put a group %s into the queue %s: %s and %s", a.Group, a.Queue, all[0].Writer, all[1].Writer)
+	case !all[0].Complete:
+		return g, transfer.Errorf(transfer.KindMissing, "the group %s in the queue %s is not complete: %d messages of it are there", a.Group, a.Queue, all[0].Messages).
+			WithHint("send it when the last one has come")
+	}
+	return all[0], nil
+}
+
+// Files opens the messages of a queue.
+func (s *Source) Files(transfer.Path) place.Files { return files{s} }
+
+type files struct{ s *Source }
+
+func (f files) Close() {}
+
+func (f files) Open(p transfer.Path, _ bool) (place.File, error) {
+	a, err := Parse(p)
+	if err == nil {
+		err = f.s.pick(context.Background(), &a)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &file{s: f.s, of: a, left: a.span(), began: time.Now()}, nil
+}
+
+// A file is picked messages, read one after the other.
+type file struct {
+	s     *Source
+	of    Address
+	left  wire.QueueSpan // what was not read
+	over  bool           // all of it was
+	began time.Time
+
+	ready    []wire.QueueMessage
+	out      []byte // of the message that is being read, and what comes before it
+	messages uint64
+	bytes    uint64
+}
+
+func (f *file) Facts() place.Facts {
+	return place.Facts{Version: f.of.version(), Size: f.of.size(), Mode: 0o644, Mtime: f.began.UnixNano(), Allocated: f.of.size(), Lies: f.of.lies()}
+}
+
+func (f *file) Form() (known *transfer.Form, dataset bool, err error) { return nil, false, nil }
+func (f *file) Close() error                                          { return nil }
+
+func (f *file) Read(b []byte) (int, error) {
+	for len(f.out) == 0 {
+		if err := f.advance(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(b, f.out)
+	f.out = f.out[n:]
+	return n, nil
+}
+
+// advance takes up the next message. At the end it is io.EOF.
+func (f *file) advance() error {
+	for len(f.ready) == 0 {
+		if f.over {
+			return f.whole()
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), brokerTime)
+		all, next, err := f.s.queues.Read(ctx, f.left)
+		cancel()
+		switch kind := transfer.KindOf(err); {
+		case kind == transfer.KindMissing || kind == transfer.KindConflict:
+			return f.changed()
+		case err != nil:
+			return waiting(err)
+		}
+		f.ready, f.left.First, f.over = all, next, next == 0
+	}
+	m := &f.ready[0]
+	f.out = m.Data
+	if f.messages > 0 && len(f.of.Between) > 0 {
+		f.out = slices.Concat(f.of.Between, m.Data)
+	}
+	f.ready, f.messages, f.bytes = f.ready[1:], f.messages+1, f.bytes+uint64(len(m.Data))
+	return nil
+}
+
+// whole is io.EOF where all messages that were picked have been read.
+func (f *file) whole() error {
+	if f.messages != f.of.Picked.Messages || f.bytes != f.of.Picked.Bytes {
+		return f.changed()
+	}
+	return io.EOF
+}
+
+func (f *file) changed() error {
+	return transfer.Errorf(transfer.KindChanging, "somebody else takes messages out of the queue %s: of %d that were there %d are left", f.of.Queue, f.of.Picked.Messages, f.messages)
+}
+
+// Unchanged reads what is left, messages without content for example.
+func (f *file) Unchanged() error {
+	for len(f.out) == 0 {
+		switch err := f.advance(); err {
+		case nil:
+		case io.EOF:
+			return nil
+		default:
+			return err
+		}
+	}
+	return f.changed()
+}
+
+// version is what was picked.
+func (a *Address) version() transfer.Version {
+	b := []byte{versionFormat}
+	for _, n := range []uint64{a.Picked.Last, a.Picked.Messages, a.Picked.Bytes} {
+		b = binary.AppendUvarint(b, n)
+	}
+	return transfer.Version(append(b, a.Picked.Mark...))
+}
+
+// readVersion is the reverse of version, without who has written a group.
+func readVersion(v transfer.Version) (p Picked, err error) {
+	b := []byte(v)
+	bad := len(b) == 0 || b[0] != versionFormat
+	for _, into := range []*uint64{&p.Last, &p.Messages, &p.Bytes} {
+		if bad {
+			break
+		}
+		n, size := binary.Uvarint(b[1:])
+		if bad = size <= 0; !bad {
+			*into, b = n, b[size:]
+		}
+	}
+	if bad || p.Last == 0 || len(b) < 2 {
+		return p, transfer.Errorf(transfer.KindVersion, "the version of the messages of a queue is in a format that is not known")
+	}
+	p.Mark = string(b[1:])
+	return p, nil
+}
+
+// MayDelete says that messages can be taken out of any queue.
+func (s *Source) MayDelete(*place.WalkRequest) error { return nil }
+
+// Aside names nothing: messages are taken where they are, all in one step.
+func (s *Source) Aside(id transfer.ID, item uint64) string { return fmt.Sprintf("%s/%d", id, item) }
+
+// Delete takes the messages out of the queue that were sent, if all of them are there. Where an earlier
+// call may have done so, none is there any more.
+func (s *Source) Delete(p transfer.Path, v transfer.Version, _ string, again bool) error {
+	a, err := Parse(p)
+	if err != nil {
+		return err
+	}
+	sent, err := readVersion(v)
+	if err != nil {
+		return err
+	}
+	sent.Writer = a.Picked.Writer
+	a.Picked = sent
+	if !again {
+		if err := s.may.Check(transfer.AuthDeleteSource, a.lies()); err != nil {
+			return err
+		}
+	}
+
+	ctx, cancel := context.WithTimeout(context.Background(), brokerTime)
+	defer cancel()
+	n, bytes, err := s.queues.Count(ctx, a.span())
+	switch kind := transfer.KindOf(err); {
+	case kind == transfer.KindMissing || kind == transfer.KindConflict:
+		if again {
+			return nil // with the queue
+		}
+		return transfer.Errorf(transfer.KindMissing, "the queue %s was removed since its messages were sent", a.Queue)
+	case err != nil:
+		return waiting(err)
+	case n == 0 && again:
+		return nil
+	case n == 0:
+		return transfer.Errorf(transfer.KindMissing, "the messages that were sent are not in the queue %s any more", a.Queue)
+	case n != sent.Messages || bytes != sent.Bytes:
+		return transfer.Errorf(transfer.KindChanging, "of the %d messages of the queue %s that were sent %d are there, and stay: somebody else takes them, too", sent.Messages, a.Queue, n)
+	}
+	failpoint.Hit("messages.before_take")
+	if err := s.queues.Take(ctx, a.span()); err != nil {
+		return waiting(err)
+	}
+	failpoint.Hit("messages.after_take")
+	return nil
+}
+
+// DropForm does nothing: nothing is kept of messages beside them.
+func (s *Source) DropForm(transfer.Path) error { return nil }

@@ -1,0 +1,169 @@
+package messages
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"ferry/internal/transfer"
+)
+
+// maxMatch is how far a regular expression may reach behind a message of the largest size.
+const maxMatch = 64 << 10
+
+// A splitter takes a file apart. It holds one message in memory, and what may be between it
+// and the next one.
+type splitter struct {
+	rule  Split
+	limit int // bytes of a message
+	in    io.Reader
+
+	buf []byte // read, and not given out
+	eof bool
+	n   int   // pieces given out
+	at  int64 // where buf begins
+}
+
+func newSplitter(rule Split, limit int, in io.Reader) *splitter {
+	return &splitter{rule: rule, limit: limit, in: in}
+}
+
+// next gives the next message, which is good until the next call, and whether it is the last
+// one. After the last one there is none: io.EOF. A file of no bytes is one message of none.
+func (s *splitter) next() (piece []byte, last bool, err error) {
+	if err := s.fill(1); err != nil {
+		return nil, false, err
+	}
+	if len(s.buf) == 0 && s.n > 0 {
+		return nil, false, io.EOF
+	}
+	length, used, err := s.cut()
+	if err != nil {
+		return nil, false, err
+	}
+	if length > s.limit {
+		return nil, false, s.tooLarge()
+	}
+	piece = bytes.Clone(s.buf[:length])
+	s.drop(used)
+	s.n++
+	if err := s.fill(1); err != nil {
+		return nil, false, err
+	}
+	return piece, len(s.buf) == 0, nil
+}
+
+func (s *splitter) drop(n int) { s.buf, s.at = s.buf[n:], s.at+int64(n) }
+
+func (s *splitter) tooLarge() error {
+	how := "split it with --split-size, --split-delimiter or --split-regex"
+	if s.rule.Any() {
+		how = "split it in another way"
+	}
+	return transfer.Errorf(transfer.KindTooLarge, "message %d, from byte %d of the file on, would have more than %d bytes, the limit of a message", s.n+1, s.at, s.limit).WithHint(how)
+}
+
+// fill reads until there are so many bytes, or the file ends.
+func (s *splitter) fill(least int) error {
+	for len(s.buf) < least && !s.eof {
+		if cap(s.buf) < least {
+			s.buf = append(make([]byte, 0, max(least, 64<<10)), s.buf...)
+		}
+		n, err := s.in.Read(s.buf[len(s.buf):cap(s.buf)])
+		s.buf = s.buf[:len(s.buf)+n]
+		if s.eof = errors.Is(err, io.EOF); err != nil && !s.eof {
+			return err
+		}
+	}
+	return nil
+}
+
+// cut finds the end of the next message, and how much it uses up of buf.
+func (s *splitter) cut() (length, used int, err error) {
+	if s.rule.Size > 0 {
+		err := s.fill(s.rule.Size)
+		n := min(s.rule.Size, len(s.buf))
+		return n, n, err
+	}
+	most := s.limit + 1
+	if len(s.rule.Delimiter) > 0 || s.rule.Regex != nil {
+		most += maxMatch
+	}
+	for want := 64 << 10; ; want *= 2 {
+		if err := s.fill(min(want, most)); err != nil {
+			return 0, 0, err
+		}
+		start, end, err := s.find()
+		if err != nil {
+			return 0, 0, err
+		}
+		certain := s.eof || len(s.buf) >= most
+		switch {
+		case start >= 0 && (certain || end < len(s.buf)):
+			return s.keep(start, end)
+		case certain:
+			return len(s.buf), len(s.buf), nil
+		}
+	}
+}
+
+func (s *splitter) keep(start, end int) (length, used int, err error) {
+	switch s.rule.Keep {
+	case KeepBefore:
+		return end, end, nil
+	case KeepAfter:
+		return start, start, nil
+	}
+	return start, end, nil
+}
+
+// find finds the first delimiter in buf; -1: there is none. One that is kept at the beginning of
+// this message does not end it.
+func (s *splitter) find() (start, end int, err error) {
+	start, end, err = s.match(s.buf)
+	if start != 0 || s.rule.Keep != KeepAfter || err != nil {
+		return start, end, err
+	}
+	skip := end
+	if start, end, err = s.match(s.buf[skip:]); start < 0 {
+		return -1, -1, err
+	}
+	return start + skip, end + skip, err
+}
+
+func (s *splitter) match(b []byte) (start, end int, err error) {
+	switch {
+	case len(s.rule.Delimiter) > 0:
+		if start = bytes.Index(b, s.rule.Delimiter); start >= 0 {
+			return start, start + len(s.rule.Delimiter), nil
+		}
+	case s.rule.Regex != nil:
+		loc := s.rule.Regex.FindIndex(b)
+		if loc == nil {
+			break
+		}
+		if loc[0] == loc[1] {
+			return -1, -1, transfer.Errorf(transfer.KindMalformed, "the regular expression %s matches where nothing is, near byte %d of the file", s.rule.Regex, s.at+int64(loc[0])).
+				WithHint("give one that matches one character at least")
+		}
+		return loc[0], loc[1], nil
+	}
+	return -1, -1, nil
+}
+
+// count splits all of a file, and says how many messages that are.
+func (s *splitter) count() (int, error) {
+	for {
+		switch _, last, err := s.next(); {
+		case err != nil:
+			return 0, err
+		case last:
+			return s.n, nil
+		case s.n >= maxMessages:
+			return 0, transfer.Errorf(transfer.KindTooLarge, "the file would be more than %d messages, the limit of a group", maxMessages).WithHint("split it into larger ones")
+		}
+	}
+}
+
+// maxMessages is how many messages a file may become.
+const maxMessages = 1_000_000

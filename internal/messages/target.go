@@ -1,0 +1,257 @@
+package messages
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A Writer stores messages in application queues, as one agent. Its errors are as a Reader's.
+type Writer interface {
+	Show(ctx context.Context, queue transfer.QueueName) (wire.QueueView, error)
+	// Publish stores the next messages of an item and the receipt of them, or nothing. before is the receipt
+	// that there must be. After an error nobody knows which it was.
+	Publish(ctx context.Context, to wire.QueueItem, before, after wire.QueueReceipt, next func() (wire.QueueMessage, error)) error
+	// Receipt is how much of an item has been stored, whoever has taken it since.
+	Receipt(ctx context.Context, of wire.QueueItem, mark string) (wire.QueueReceipt, error)
+	// Settle removes the receipts of items; of all items where none is named.
+	Settle(ctx context.Context, queue transfer.QueueName, id transfer.ID, items []uint64) error
+}
+
+// publishOnce is how many messages Publish takes.
+const publishOnce = 999
+
+// Limits is what a Target does not promise, for the audit.
+func Limits() []string {
+	return []string{"a file of more than 999 messages is stored in parts; the group is complete with the last one"}
+}
+
+// A Target is queues as a place where files land: each becomes a message, or the messages of a
+// group. What arrives is kept in a directory until all of it is there, and then stored.
+type Target struct {
+	queues Writer
+	dir    string
+}
+
+var _ place.Target = (*Target)(nil)
+
+// NewTarget makes a place of queues. dir is the agent's own; it is made when it is needed.
+func NewTarget(queues Writer, dir string) *Target { return &Target{queues, dir} }
+
+// parseDest reads a DEST.
+func parseDest(dest transfer.Path) (Address, error) {
+	a, err := Parse(dest)
+	if err == nil && (a.Group != "" || len(a.Between) > 0 || a.Picked.Last > 0) {
+		err = a.bad("options of a source, and is a DEST")
+	}
+	return a, err
+}
+
+func (t *Target) view(queue transfer.QueueName) (wire.QueueView, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), brokerTime)
+	defer cancel()
+	v, err := t.queues.Show(ctx, queue)
+	return v, waiting(err)
+}
+
+// Resolve looks whether the queue is there. It takes any number of files, under whatever names.
+func (t *Target) Resolve(dest transfer.Path, several bool) (transfer.Resolution, error) {
+	a, err := parseDest(dest)
+	if err == nil {
+		_, err = t.view(a.Queue)
+	}
+	if err != nil {
+		return transfer.Resolution{}, err
+	}
+	return transfer.Resolution{Base: a.Path(), Into: several}, nil
+}
+
+// Resolved is what was resolved.
+func (t *Target) Resolved(res transfer.Resolution) (transfer.Resolution, error) {
+	_, err := parseDest(res.Base)
+	return res, err
+}
+
+// Ready is nil where the queue is there.
+func (t *Target) Ready(base transfer.Path) error {
+	a, err := parseDest(base)
+	if err == nil {
+		_, err = t.view(a.Queue)
+	}
+	if transfer.KindOf(err) == transfer.KindMissing {
+		return transfer.Errorf(transfer.KindBusy, "there is no queue %s any more", a.Queue).WithHint("it goes on when there is one again, or cancel the transfer")
+	}
+	return err
+}
+
+// Free is what the queue may still have.
+func (t *Target) Free(base transfer.Path) (int64, error) {
+	a, err := parseDest(base)
+	if err != nil {
+		return 0, err
+	}
+	v, err := t.view(a.Queue)
+	if err != nil || v.MaxBytes <= 0 {
+		return math.MaxInt64, err
+	}
+	return max(0, v.MaxBytes-int64(v.Bytes)), nil
+}
+
+// Land lands files in a queue.
+func (t *Target) Land(cfg place.LandConfig) place.Landing {
+	l := &landing{t: t, cfg: cfg, left: new(atomic.Bool)}
+	l.to, l.bad = parseDest(cfg.Resolution.Base)
+	return l
+}
+
+type landing struct {
+	t    *Target
+	cfg  place.LandConfig
+	to   Address
+	bad  error        // why to is none
+	left *atomic.Bool // whether something of the transfer may be left
+}
+
+func (l *landing) At(to place.Destination) place.Landing {
+	other := *l
+	other.cfg.Destination = to
+	other.to, other.bad = parseDest(to.Resolution.Base)
+	return &other
+}
+
+// Path is the queue; which group an item becomes its outcome says.
+func (l *landing) Path(transfer.Path) transfer.Path { return (&Address{Queue: l.to.Queue}).Path() }
+
+// Locate refuses what a place without names cannot do.
+func (l *landing) Locate(name, _ transfer.Path) (place.Location, error) {
+	at := place.Location{Name: name, TempDirs: []transfer.Path{l.Path("")}}
+	if words := l.cfg.IfExists; l.bad == nil && words != "" && words != transfer.IfExistsError {
+		return at, transfer.Errorf(transfer.KindUsage, "--if-exists %s is for files that are there already, and the messages of the queue %s have no names", words, l.to.Queue)
+	}
+	return at, l.bad
+}
+
+// Look says where a file would land.
+func (l *landing) Look(name transfer.Path, _, size int64) (target transfer.Path, err error) {
+	if _, err := l.Locate(name, ""); err != nil {
+		return l.Path(name), err
+	}
+	return l.Path(name), l.fits(size)
+}
+
+// fits refuses a file that is larger than a message, where it is not split.
+func (l *landing) fits(size int64) error {
+	if l.to.Split.Any() || size <= wire.MaxQueueMessage {
+		return nil
+	}
+	return transfer.Errorf(transfer.KindTooLarge, "a file of %d bytes is no message of the queue %s; the limit is %d", size, l.to.Queue, wire.MaxQueueMessage).
+		WithHint("split it with --split-size, --split-delimiter or --split-regex")
+}
+
+// permitted holds the queue against what whoever has submitted the transfer may do.
+func (l *landing) permitted() error {
+	if l.bad != nil {
+		return l.bad
+	}
+	return l.cfg.May.Check(transfer.AuthDest, l.to.lies())
+}
+
+func (l *landing) Create(item uint64, s place.Staging) (place.Part, error) {
+	if err := l.permitted(); err != nil {
+		return nil, err
+	}
+	if err := l.fits(s.Size); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(l.t.dir, 0o700); err != nil {
+		return nil, unstaged(err)
+	}
+	return l.open(item, os.O_CREATE|os.O_RDWR|os.O_TRUNC)
+}
+
+func (l *landing) open(item uint64, how int) (*part, error) {
+	name := l.stage(item)
+	f, err := os.OpenFile(filepath.Join(l.t.dir, name), how, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, transfer.Errorf(transfer.KindMissing, "what had arrived for the queue %s is not there any more", l.to.Queue)
+	case err != nil:
+		return nil, unstaged(err)
+	}
+	return &part{File: f, l: l, item: item, name: name}, nil
+}
+
+func (l *landing) Reopen(item uint64, s place.Staging, point []byte) (place.Part, error) {
+	at, err := readPoint(point)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.permitted(); err != nil {
+		return nil, err
+	}
+	l.left.Store(true)
+	p, err := l.open(item, os.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.goOn(at); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Drop removes what had arrived of an item.
+func (l *landing) Drop(item uint64, _ transfer.Path) error {
+	return l.remove(l.stage(item))
+}
+
+func (l *landing) remove(name string) error {
+	if err := os.Remove(filepath.Join(l.t.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return unstaged(err)
+	}
+	return nil
+}
+
+// Tidy removes what has arrived and was not stored, and the receipts of what was. dirs are the queues.
+func (l *landing) Tidy(dirs []transfer.Path, some bool) error {
+	if !some && !l.left.Load() {
+		return nil
+	}
+	names, err := filepath.Glob(filepath.Join(l.t.dir, "*-"+l.cfg.Transfer.String()+"-*"))
+	for _, name := range names {
+		err = errors.Join(err, l.remove(filepath.Base(name)))
+	}
+	var queues []transfer.QueueName
+	for _, d := range dirs {
+		if a, bad := Parse(d); bad == nil && !slices.Contains(queues, a.Queue) {
+			queues = append(queues, a.Queue)
+		}
+	}
+	for _, queue := range queues {
+		err = errors.Join(err, l.settle(queue, nil))
+	}
+	return err
+}
+
+// settle removes receipts; with a queue that is gone they are, too.
+func (l *landing) settle(queue transfer.QueueName, items []uint64) error {
+	ctx, cancel := context.WithTimeout(context.Background(), brokerTime)
+	defer cancel()
+	err := l.t.queues.Settle(ctx, queue, l.cfg.Transfer, items)
+	if transfer.KindOf(err) == transfer.KindMissing {
+		return nil
+	}
+	return waiting(err)
+}
+
+func (l *landing) Close() error { return nil }
