@@ -26,7 +26,7 @@ const (
 	submitting            // the command that submits meets it
 	takingOver            // only an instance that takes over from another one; see TestCampaignTakeover
 	onDuty                // only an agent that has a monitor, a schedule, a job or a template
-	withQueues            // only a transfer that writes or reads an application queue; its kills are in test/script/testdata/messages_killed.txt
+	withQueues            // only a transfer that writes or reads an application queue; see queues_test.go
 	calling               // only a transfer with triggers or programs; see TestCampaignKillPrograms
 	failing               // only a set of which an item fails
 )
