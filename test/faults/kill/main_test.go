@@ -63,8 +63,11 @@ var listed = shape{"listed", network.Job{Count: 2500, Size: 200, Listed: true}}
 // archived is a seventh kind: sources that are moved once all have arrived, sent in an order.
 var archived = shape{"archived", network.Job{Count: 12, Size: mib, Deep: true, Archive: true, Flags: []string{"--archive-when", "all", "--order", "-size"}}}
 
-// appended is a eighth kind: files that are put at the ends of others.
+// appended is an eighth kind: files that are put at the ends of others.
 var appended = shape{"append", network.Job{Count: 40, Size: 60 * kib, Append: true}}
+
+// stored is a ninth kind: what the queue manager keeps for a destination that may be away.
+var stored = shape{"stored", network.Job{Count: 400, Size: 100 * kib, Flags: []string{"--delivery", "stored"}}}
 
 // make gives a job of a shape, of files with a seed of their own, in directories
 // that no other job of this test uses.

@@ -51,9 +51,10 @@ var byPrefix = map[string][]string{
 }
 
 var (
-	large = []string{"large"}
-	deep  = []string{"deep"}
-	asked = []string{"large", "small", "deep", "replace", "listed"} // whatever is asked for, in one message or several
+	large   = []string{"large"}
+	deep    = []string{"deep"}
+	keptFor = []string{stored.name}
+	asked   = []string{"large", "small", "deep", "replace", "listed"} // whatever is asked for, in one message or several
 )
 
 // special are the points that not every transfer meets. A point that is not
@@ -72,6 +73,11 @@ var special = map[string]point{
 	"sender.after_accept":       {once: true},
 	"sender.all_sent":           {once: true},
 	"sender.before_drop":        {once: true},
+	"sender.before_shelved":     {shapes: keptFor, once: true},
+	"sender.after_shelved":      {shapes: keptFor, once: true},
+	"sender.after_purge":        {shapes: keptFor, once: true},
+	"receiver.before_trim":      {shapes: keptFor},
+	"receiver.after_trim":       {shapes: keptFor},
 	"walk.before_sync":          {shapes: []string{"small"}, once: true},
 	"walk.after_end":            {once: true},
 	"sender.after_reopen":       {way: afterAKill, before: "sender.before_message", shapes: large, once: true},
@@ -180,7 +186,7 @@ func plans(t testing.TB) (all []plan) {
 				continue
 			}
 			p.name, p.who = name, who
-			for n, s := range slices.Concat(shapes, []shape{records, listed, together, archived, appended}) {
+			for n, s := range slices.Concat(shapes, []shape{records, listed, together, archived, appended, stored}) {
 				named := (s.name == together.name || s.name == appended.name) && ofCommit(name)
 				if p.shapes == nil && (n < len(shapes) || named) || slices.Contains(p.shapes, s.name) {
 					all = append(all, plan{p, s})
