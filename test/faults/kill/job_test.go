@@ -3,7 +3,6 @@
 package kill_test
 
 import (
-	"encoding/json"
 	"math/rand/v2"
 	"strconv"
 	"testing"
@@ -50,37 +49,10 @@ func killJob(t *testing.T, seed uint64, r *rand.Rand) {
 	n.Start(source)
 	made.Wait()
 
-	var job struct {
-		State string
-		Code  int `json:"result_code"`
-		Of    []struct{ State string }
-	}
-	n.Until("the job has ended", func() bool {
-		var listed struct{ ID string }
-		got := n.Ferry("job", "ls", "--json", "--agent", source)
-		if got.Code != 0 || json.Unmarshal([]byte(got.Stdout), &listed) != nil {
-			return false
-		}
-		got = n.Ferry("job", "show", "--json", "--agent", source, listed.ID)
-		return got.Code == 0 && json.Unmarshal([]byte(got.Stdout), &job) == nil && job.State != "running"
-	})
-	if job.State != want || job.Code != code {
+	if job := n.EndOfJob(source); job.State != want || job.Code != code {
 		t.Errorf("the job is %s (%d), not %s (%d)", job.State, job.Code, want, code)
 	}
-	var all []network.Progress
-	n.Until("its transfers are known", func() bool {
-		all = n.Transfers()
-		return len(all) >= destinations
-	})
-	if len(all) != destinations {
-		t.Errorf("%d transfers to %d destinations", len(all), destinations)
-	}
-	for k := range destinations {
-		have := 2
-		if got := n.Count(dest, strconv.Itoa(k)); got != have {
-			t.Errorf("%d of %d files are at destination %d", got, have, k)
-		}
-	}
+	n.Destinations(dest, destinations, 2)
 	left := n.Count(source, "out")
 	if fails && left != 2 || !fails && left != 0 {
 		t.Errorf("%d sources are left, and something failed: %t", left, fails)

@@ -165,15 +165,17 @@ func (s *story) make(seed uint64) {
 		{In: "in/moved", Out: "out/new/and/newer", Count: 30 + s.r.IntN(40), Size: int64(1 + s.r.IntN(mib)), Delete: true, Deep: true},
 		{In: "in/other", Out: "out/other", Count: 60, Size: int64(s.r.IntN(mib / 2)), Replace: true},
 		{In: "in/log", Out: "out/log", Count: 30, Size: int64(s.r.IntN(mib)), Append: true},
+		{In: "in/set", Out: "out/set", Count: 60, Size: int64(s.r.IntN(mib / 2)), Flags: []string{"--together"}},
+		{In: "in/filed", Out: "out/filed", Count: 30, Size: int64(s.r.IntN(mib)), Archive: true},
 	}
 	for n, k := range s.r.Perm(len(shapes))[:1+s.r.IntN(3)] {
 		j := &shapes[k]
 		j.From, j.To, j.Seed = source, destination, seed*100+uint64(n)
 		switch s.r.IntN(4) {
 		case 0:
-			j.Flags = []string{"--checksum", "sha256"}
+			j.Flags = append(j.Flags, "--checksum", "sha256")
 		case 1:
-			j.Flags = []string{"--checksum", "none"}
+			j.Flags = append(j.Flags, "--checksum", "none")
 		}
 		s.n.Make(j)
 		s.jobs = append(s.jobs, j)
@@ -402,8 +404,8 @@ func (s *story) account(x *sending) string {
 	s.t.Helper()
 	j := x.job
 	for _, c := range s.n.Copies(j) {
-		if _, err := os.Lstat(c.Source); err == nil && j.Delete {
-			s.t.Errorf("%s was to be deleted and is still there", c.Source)
+		if _, err := os.Lstat(c.Source); err == nil && (j.Delete || j.Archive) {
+			s.t.Errorf("%s was to be removed and is still there", c.Source)
 		}
 	}
 	p := s.n.Status(j.ID)
