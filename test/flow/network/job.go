@@ -223,6 +223,9 @@ func (n *Network) Facts(change func(*judge.Facts), jobs ...*Job) judge.Facts {
 			}
 		}
 		read(f.Source, j.From, j.In)
+		if j.Archive {
+			read(f.Source, j.From, j.archive())
+		}
 		read(f.Destination, j.To, j.Out)
 	}
 	if r := n.Ferry("audit", "verify"); r.Code != 0 {
@@ -265,6 +268,9 @@ func (n *Network) settled(agents ...string) {
 	}
 }
 
+// archive is where sent sources are moved to beneath the source's root.
+func (j *Job) archive() string { return filepath.Join("archive", filepath.Base(j.In)) }
+
 // together reports whether all files are to arrive, or none.
 func (j *Job) together() bool { return slices.Contains(j.Flags, "--together") }
 
@@ -274,7 +280,7 @@ func (j *Job) items() (all []judge.Item) {
 		it := judge.Item{Source: j.From + ":" + filepath.Join(j.In, j.name(k)), Dest: j.To + ":" + j.dest(k),
 			Sum: j.sums[j.name(k)], Delete: j.Delete}
 		if j.Archive {
-			it.Archive = j.From + ":" + filepath.Join("archive", filepath.Base(j.In), j.name(k))
+			it.Archive = j.From + ":" + filepath.Join(j.archive(), j.name(k))
 		}
 		if old, ok := j.old[j.name(k)]; ok {
 			it.Replaces = &old
