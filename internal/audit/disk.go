@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"ferry/internal/dirsync"
 )
 
 // A disk is the file system as the log uses it: the seam at which tests fail
@@ -39,7 +41,7 @@ func (osDisk) open(path string, flag int) (file, error) {
 }
 
 func (osDisk) rename(from, to string) error { return os.Rename(from, to) }
-func (osDisk) syncDir(dir string) error     { return syncDir(dir) }
+func (osDisk) syncDir(dir string) error     { return dirsync.Sync(dir) }
 
 // replace puts content into place as a whole: the name has the old content or
 // the new one, whenever the crash comes.

@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"ferry/internal/dirsync"
 )
 
 // ErrLax says that others than the owner may read or change a secret, or that it is not the
@@ -29,7 +31,7 @@ func Make(path string) (*Dir, error) {
 		return nil, err
 	}
 	if err := os.Mkdir(path, 0o700); err == nil {
-		if err := syncDir(filepath.Dir(path)); err != nil {
+		if err := dirsync.Sync(filepath.Dir(path)); err != nil {
 			return nil, err
 		}
 	} else if !errors.Is(err, fs.ErrExist) {
@@ -120,7 +122,7 @@ func replace(f *os.File, path string, data []byte) error {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return dirsync.Sync(filepath.Dir(path))
 }
 
 // Append opens a file that is there, at its end, for one that only grows. The error is
@@ -145,7 +147,7 @@ func (d *Dir) Remove(name string) error {
 	if err := os.Remove(filepath.Join(d.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return syncDir(d.path)
+	return dirsync.Sync(d.path)
 }
 
 // Sweep removes what writes have left that a crash has cut off.

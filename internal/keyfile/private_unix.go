@@ -18,12 +18,3 @@ func private(info fs.FileInfo, bits fs.FileMode) error {
 	}
 	return nil
 }
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"ferry/internal/dirsync"
 	"ferry/internal/failpoint"
 	"ferry/internal/filelock"
 	"ferry/internal/transfer"
@@ -125,7 +126,7 @@ func (c *Claim) enter() error {
 		c.mark, err = filelock.SetMark(c.path(markName), c.by)
 	}
 	if err == nil {
-		err = syncDirs(c.dir)
+		err = dirsync.Sync(c.dir)
 	}
 	if err != nil {
 		return transfer.Errorf(transfer.KindUnwritable, "the state directory %s cannot be marked as this instance's: %w", c.dir, err)
@@ -178,7 +179,7 @@ func (c *Claim) copyAll() error {
 		}
 	}
 	if len(journals) > 0 {
-		if err := syncDirs(c.path("items")); err != nil {
+		if err := dirsync.Sync(c.path("items")); err != nil {
 			return err
 		}
 	}
@@ -186,7 +187,7 @@ func (c *Claim) copyAll() error {
 		return err
 	}
 	failpoint.Hit("claim.copied")
-	return syncDirs(c.dir)
+	return dirsync.Sync(c.dir)
 }
 
 // replaceByCopy gives a file's name to a copy of it. The copy begins at the file's head:

@@ -4,6 +4,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"ferry/internal/dirsync"
 )
 
 // Files are the item journals of a ledger, by name.
@@ -56,4 +58,4 @@ func (d dirFiles) List() (names []string, err error) {
 	return names, err
 }
 
-func (d dirFiles) Sync() error { return syncDirs(string(d)) }
+func (d dirFiles) Sync() error { return dirsync.Sync(string(d)) }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ferry/internal/clock"
+	"ferry/internal/dirsync"
 	"ferry/internal/failpoint"
 	"ferry/internal/transfer"
 )
@@ -176,7 +177,7 @@ func (l *Ledger) onDisk() bool { return l.opt.Store == nil || l.opt.Files == nil
 // syncDir makes the names in the ledger's directories durable.
 func (l *Ledger) syncDir() error {
 	if l.onDisk() {
-		if err := syncDirs(l.dir); err != nil {
+		if err := dirsync.Sync(l.dir); err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -98,24 +97,4 @@ func writeReserve(path string, size int64) error {
 		left -= int64(n)
 	}
 	return f.Close()
-}
-
-// syncDirs makes the names in directories durable, where the platform can.
-func syncDirs(dirs ...string) error {
-	if runtime.GOOS == "windows" {
-		return nil // directories cannot be synced there
-	}
-
-	for _, dir := range dirs {
-		d, err := os.Open(dir)
-		if err != nil {
-			return err
-		}
-		err = d.Sync()
-		d.Close()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -130,6 +130,20 @@ func TestSplit(t *testing.T) {
 	}
 }
 
+// A file is split in the same way however it is read: what was counted is what is stored.
+func TestSplitAlwaysTheSame(t *testing.T) {
+	regex, err := ParseRegex("a[^z]{900}[^z]{900}[^z]{900}[^z]{900}[^z]{900}z|b")
+	must(t, err)
+	text := strings.Repeat("a-b"+strings.Repeat("x", 4498)+"z", 30)
+	once, err := pieces(t, Split{Regex: regex}, 1<<20, strings.NewReader(text))
+	must(t, err)
+	slowly, err := pieces(t, Split{Regex: regex}, 1<<20, iotest.OneByteReader(strings.NewReader(text)))
+	must(t, err)
+	if !reflect.DeepEqual(once, slowly) {
+		t.Errorf("read at once it is %d messages, byte by byte %d", len(once), len(slowly))
+	}
+}
+
 // A delimiter is found wherever it lies between two reads, and a message of the largest size is one.
 func TestSplitLarge(t *testing.T) {
 	body := bytes.Repeat([]byte("x"), wire.MaxQueueMessage)

@@ -12,13 +12,14 @@ import (
 	"strings"
 	"time"
 
+	"ferry/internal/dirsync"
 	"ferry/internal/failpoint"
 	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
-// publishTime is how long all messages of a file have to be stored, and stores is how often that is tried
+// publishTime is how long the messages of one batch have to be stored, and stores is how often a batch is tried
 // before the item waits.
 const (
 	publishTime = 2 * time.Minute
@@ -101,6 +102,9 @@ func (l *landing) Commit(_ context.Context, group []place.Pending) (done []trans
 	}
 
 	if len(intents) > 0 {
+		if err := l.keepNames(); err != nil {
+			return nil, err
+		}
 		if err := l.cfg.Journal.Committing(intents); err != nil {
 			return nil, err
 		}
@@ -139,6 +143,17 @@ func asError(e *place.PendingError) error {
 	return e
 }
 
+// keepNames makes the names of what has arrived as durable as its content: the intent names them.
+func (l *landing) keepNames() error {
+	if !l.cfg.Durable {
+		return nil
+	}
+	if err := dirsync.Sync(l.t.dir, filepath.Dir(l.t.dir)); err != nil {
+		return unstaged(err)
+	}
+	return nil
+}
+
 // cleanUp removes what is kept of items that are on record.
 func (l *landing) cleanUp(group []place.Pending, decided []transfer.Outcome) {
 	stored := map[uint64]bool{}
@@ -174,11 +189,11 @@ func (l *landing) Recover(it transfer.Intent, _ string) (place.Verdict, transfer
 	if err != nil {
 		return 0, o, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), publishTime)
-	defer cancel()
-	s := storing{queues: l.t.queues, in: in, to: to, of: o, item: wire.QueueItem{Queue: to.Queue, Transfer: l.cfg.Transfer, Item: o.Item}}
+	s := storing{queues: l.t.queues, in: in, to: to, of: o, path: filepath.Join(l.t.dir, in.Stage),
+		item: wire.QueueItem{Queue: to.Queue, Transfer: l.cfg.Transfer, Item: o.Item}}
+	defer s.close()
 	for failures := 0; ; {
-		have, err := s.queues.Receipt(ctx, s.item, in.Mark)
+		have, err := s.receipt()
 		switch kind := transfer.KindOf(err); {
 		case kind == transfer.KindMissing || kind == transfer.KindConflict:
 			l.left.Store(true)
@@ -192,7 +207,9 @@ func (l *landing) Recover(it transfer.Intent, _ string) (place.Verdict, transfer
 		case failures == stores:
 			return 0, o, s.failed
 		}
-		switch err := s.store(ctx, filepath.Join(l.t.dir, in.Stage), have); {
+		switch err := s.store(have); {
+		case err == nil:
+			failures = 0
 		case errors.Is(err, errGone) && have.Messages == 0:
 			return place.Redo, o, nil
 		case errors.Is(err, errGone):
@@ -201,7 +218,7 @@ func (l *landing) Recover(it transfer.Intent, _ string) (place.Verdict, transfer
 			return place.Moved, o, nil
 		case transfer.KindOf(err) == transfer.KindNoSpace:
 			return 0, o, err
-		case err != nil:
+		default:
 			s.failed = waiting(err)
 			failures++
 		}
@@ -215,40 +232,68 @@ type storing struct {
 	to     Address
 	of     transfer.Outcome
 	item   wire.QueueItem
-	failed error // the last try
+	path   string // of what has arrived
+	failed error  // the last try
+
+	file  *os.File
+	split *splitter // of file; nil: it has to be opened
 }
 
 // errGone says that what had arrived is not there any more, or is something else.
 var errGone = errors.New("what had arrived is gone")
 
+func (s *storing) receipt() (wire.QueueReceipt, error) {
+	return s.queues.Receipt(context.Background(), s.item, s.in.Mark)
+}
+
 // store stores the next messages of an item behind those that are there.
-func (s *storing) store(ctx context.Context, path string, have wire.QueueReceipt) error {
-	f, err := os.Open(path)
+func (s *storing) store(have wire.QueueReceipt) error {
+	if err := s.behind(have.Messages); err != nil {
+		return err
+	}
+	after := wire.QueueReceipt{Messages: min(s.in.Messages, have.Messages+publishOnce)}
+	after.Last = after.Messages == s.in.Messages
+	ctx, cancel := context.WithTimeout(context.Background(), publishTime)
+	defer cancel()
+	failpoint.Hit("messages.before_publish")
+	err := s.queues.Publish(ctx, s.item, have, after, func() (wire.QueueMessage, error) {
+		piece, last, err := s.split.next()
+		if err != nil || last != (s.split.n == s.in.Messages) {
+			return wire.QueueMessage{}, errGone
+		}
+		return s.message(piece, s.split.n), nil
+	})
+	failpoint.Hit("messages.after_publish")
+	return err
+}
+
+// behind goes to the end of the first n messages. After a batch that was stored it is there already.
+func (s *storing) behind(n int) (err error) {
+	if s.split != nil && s.split.n == n {
+		return nil
+	}
+	s.close()
+	s.file, err = os.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return errGone
 	}
 	if err != nil {
 		return unstaged(err)
 	}
-	defer f.Close()
-	split := newSplitter(s.to.Split, wire.MaxQueueMessage, f)
-	for range have.Messages {
-		if _, _, err := split.next(); err != nil {
+	s.split = newSplitter(s.to.Split, wire.MaxQueueMessage, s.file)
+	for range n {
+		if _, _, err := s.split.next(); err != nil {
 			return errGone
 		}
 	}
-	after := wire.QueueReceipt{Messages: min(s.in.Messages, have.Messages+publishOnce)}
-	after.Last = after.Messages == s.in.Messages
-	failpoint.Hit("messages.before_publish")
-	err = s.queues.Publish(ctx, s.item, have, after, func() (wire.QueueMessage, error) {
-		piece, last, err := split.next()
-		if err != nil || last != (split.n == s.in.Messages) {
-			return wire.QueueMessage{}, errGone
-		}
-		return s.message(piece, split.n), nil
-	})
-	failpoint.Hit("messages.after_publish")
-	return err
+	return nil
+}
+
+func (s *storing) close() {
+	if s.file != nil {
+		s.file.Close()
+	}
+	s.file, s.split = nil, nil
 }
 
 // message is message n of the item.

@@ -14,7 +14,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A Reader has the messages of application queues. Its errors are of KindMissing where a queue is not
+// A Reader has the messages of application queues. It bounds how long the queue manager has for each step of
+// a call; a call on many messages has many. Its errors are of KindMissing where a queue is not
 // there, of KindConflict where it is another one than that of a mark, and wait otherwise.
 type Reader interface {
 	Show(ctx context.Context, queue transfer.QueueName) (wire.QueueView, error)
@@ -26,9 +27,6 @@ type Reader interface {
 	// Take removes the messages of a span, all at once.
 	Take(ctx context.Context, of wire.QueueSpan) error
 }
-
-// brokerTime is how long the queue manager has for one thing that it is asked.
-const brokerTime = 15 * time.Second
 
 // versionFormat begins a version; the picked messages follow as in a path.
 const versionFormat = 1
@@ -119,8 +117,6 @@ func (s *Source) pick(ctx context.Context, a *Address) error {
 	if a.Picked.Last > 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, brokerTime)
-	defer cancel()
 	v, err := s.queues.Show(ctx, a.Queue)
 	if err != nil {
 		return waiting(err)
@@ -220,9 +216,7 @@ func (f *file) advance() error {
 		if f.over {
 			return f.whole()
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), brokerTime)
-		all, next, err := f.s.queues.Read(ctx, f.left)
-		cancel()
+		all, next, err := f.s.queues.Read(context.Background(), f.left)
 		switch kind := transfer.KindOf(err); {
 		case kind == transfer.KindMissing || kind == transfer.KindConflict:
 			return f.changed()
@@ -320,8 +314,7 @@ func (s *Source) Delete(p transfer.Path, v transfer.Version, _ string, again boo
 		}
 	}
 
-	ctx, cancel := context.WithTimeout(context.Background(), brokerTime)
-	defer cancel()
+	ctx := context.Background()
 	n, bytes, err := s.queues.Count(ctx, a.span())
 	switch kind := transfer.KindOf(err); {
 	case kind == transfer.KindMissing || kind == transfer.KindConflict:

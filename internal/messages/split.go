@@ -18,10 +18,11 @@ type splitter struct {
 	limit int // bytes of a message
 	in    io.Reader
 
-	buf []byte // read, and not given out
-	eof bool
-	n   int   // pieces given out
-	at  int64 // where buf begins
+	room []byte // in which buf lies
+	buf  []byte // read, and not given out
+	eof  bool
+	n    int   // pieces given out
+	at   int64 // where buf begins
 }
 
 func newSplitter(rule Split, limit int, in io.Reader) *splitter {
@@ -63,11 +64,15 @@ func (s *splitter) tooLarge() error {
 	return transfer.Errorf(transfer.KindTooLarge, "message %d, from byte %d of the file on, would have more than %d bytes, the limit of a message", s.n+1, s.at, s.limit).WithHint(how)
 }
 
-// fill reads until there are so many bytes, or the file ends.
+// fill reads until there are so many bytes, or the file ends. It moves them to the front of a room for twice
+// as many, so that each byte is moved a bounded number of times.
 func (s *splitter) fill(least int) error {
 	for len(s.buf) < least && !s.eof {
 		if cap(s.buf) < least {
-			s.buf = append(make([]byte, 0, max(least, 64<<10)), s.buf...)
+			if len(s.room) < 2*least {
+				s.room = make([]byte, max(2*least, 64*firstWindow))
+			}
+			s.buf = s.room[:copy(s.room, s.buf)]
 		}
 		n, err := s.in.Read(s.buf[len(s.buf):cap(s.buf)])
 		s.buf = s.buf[:len(s.buf)+n]
@@ -77,6 +82,9 @@ func (s *splitter) fill(least int) error {
 	}
 	return nil
 }
+
+// firstWindow is how many bytes from the beginning of a message on are first searched for its end.
+const firstWindow = 4 << 10
 
 // cut finds the end of the next message, and how much it uses up of buf.
 func (s *splitter) cut() (length, used int, err error) {
@@ -89,20 +97,23 @@ func (s *splitter) cut() (length, used int, err error) {
 	if len(s.rule.Delimiter) > 0 || s.rule.Regex != nil {
 		most += maxMatch
 	}
-	for want := 64 << 10; ; want *= 2 {
-		if err := s.fill(min(want, most)); err != nil {
+	// What is searched depends on the content alone, and not on how it was read: the same file is split in the
+	// same way each time.
+	for want := min(firstWindow, most); ; want = min(2*want, most) {
+		if err := s.fill(want); err != nil {
 			return 0, 0, err
 		}
-		start, end, err := s.find()
+		seen := s.buf[:min(want, len(s.buf))]
+		start, end, err := s.find(seen)
 		if err != nil {
 			return 0, 0, err
 		}
-		certain := s.eof || len(s.buf) >= most
+		all := want == most || s.eof && len(seen) == len(s.buf)
 		switch {
-		case start >= 0 && (certain || end < len(s.buf)):
+		case start >= 0 && (all || end < len(seen)):
 			return s.keep(start, end)
-		case certain:
-			return len(s.buf), len(s.buf), nil
+		case all:
+			return len(seen), len(seen), nil
 		}
 	}
 }
@@ -117,15 +128,15 @@ func (s *splitter) keep(start, end int) (length, used int, err error) {
 	return start, end, nil
 }
 
-// find finds the first delimiter in buf; -1: there is none. One that is kept at the beginning of
-// this message does not end it.
-func (s *splitter) find() (start, end int, err error) {
-	start, end, err = s.match(s.buf)
+// find finds the first delimiter; -1: there is none. One that is kept at the beginning of this message does
+// not end it.
+func (s *splitter) find(in []byte) (start, end int, err error) {
+	start, end, err = s.match(in)
 	if start != 0 || s.rule.Keep != KeepAfter || err != nil {
 		return start, end, err
 	}
 	skip := end
-	if start, end, err = s.match(s.buf[skip:]); start < 0 {
+	if start, end, err = s.match(in[skip:]); start < 0 {
 		return -1, -1, err
 	}
 	return start + skip, end + skip, err

@@ -57,9 +57,7 @@ func parseDest(dest transfer.Path) (Address, error) {
 }
 
 func (t *Target) view(queue transfer.QueueName) (wire.QueueView, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), brokerTime)
-	defer cancel()
-	v, err := t.queues.Show(ctx, queue)
+	v, err := t.queues.Show(context.Background(), queue)
 	return v, waiting(err)
 }
 
@@ -245,9 +243,7 @@ func (l *landing) Tidy(dirs []transfer.Path, some bool) error {
 
 // settle removes receipts; with a queue that is gone they are, too.
 func (l *landing) settle(queue transfer.QueueName, items []uint64) error {
-	ctx, cancel := context.WithTimeout(context.Background(), brokerTime)
-	defer cancel()
-	err := l.t.queues.Settle(ctx, queue, l.cfg.Transfer, items)
+	err := l.t.queues.Settle(context.Background(), queue, l.cfg.Transfer, items)
 	if transfer.KindOf(err) == transfer.KindMissing {
 		return nil
 	}

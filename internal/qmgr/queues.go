@@ -28,8 +28,9 @@ const (
 
 	queuePrefix  = "APP_" // of the names of the streams
 	maxQueues    = 1000
-	queueOnce    = 256     // messages that are looked at in one errand
+	queueOnce    = 2048    // messages that are looked at in one errand, a tenth of a second or so
 	queueBytes   = 1 << 20 // of them, unless one has more
+	queueFrame   = 200     // bytes of a message in an answer beside its data and headers
 	queueGroups  = 512     // in one answer
 	receiptsOnce = 512
 	receiptKept  = "720h" // as the server takes it: a receipt that nobody has removed
@@ -330,7 +331,7 @@ func (res *queueResult) look(ctx context.Context, s jetstream.Stream, t *queueTa
 		res.Count, res.Bytes = res.Count+1, res.Bytes+uint64(len(m.Data))
 		if t.Do == queueRead {
 			q := readQueued(m, true)
-			size += len(m.Data)
+			size += queueFrame + len(m.Data)
 			for _, v := range q.Header {
 				size += len(v)
 			}

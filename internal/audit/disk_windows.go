@@ -1,4 +1,0 @@
-package audit
-
-// syncDir does nothing: Windows has no sync of a directory.
-func syncDir(string) error { return nil }
