@@ -13,13 +13,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"ferry/internal/client"
+	"ferry/internal/messages"
 	"ferry/internal/monitor"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
 func newMonitor() *cobra.Command {
-	c := &cobra.Command{Use: "monitor", Short: "Have an agent watch a directory and send what comes into it", Args: noArgs,
+	c := &cobra.Command{Use: "monitor", Short: "Have an agent watch a directory or a queue and send what comes into it", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newMonitorCreate(), newMonitorLs(), newMonitorShow(),
 		newMonitorCommand("pause", "Stop a monitor for a while; it forgets nothing", monitor.CommandPause),
@@ -35,7 +36,8 @@ func newMonitor() *cobra.Command {
 type monitorFlags struct {
 	query
 	send                                  sendFlags
-	agent, dir, match, exclude, condition string
+	agent, dir, queue                     string
+	match, exclude, condition             string
 	to, triggerFile, triggerRegex         string
 	sources                               []string
 	poll                                  time.Duration
@@ -45,17 +47,23 @@ type monitorFlags struct {
 
 func newMonitorCreate() *cobra.Command {
 	f := &monitorFlags{}
-	c := &cobra.Command{Use: "create NAME --agent AGENT --dir PATH --match PATTERN --to AGENT:PATH", Short: "Make a monitor: each file that comes into a directory is sent, once until it changes",
+	c := &cobra.Command{Use: "create NAME --agent AGENT --dir PATH --match PATTERN --to AGENT:PATH", Short: "Make a monitor: each file that comes into a directory, or message into a queue, is sent, once until it changes",
 		Long: `Makes a monitor at the agent whose files are sent. The agent looks into the directory
 again and again, and at once where its system says that a file was closed after
 writing or was moved in. A file that matches and meets the condition is sent; it is sent
 again when it has changed. The transfers are in the name of whoever makes the monitor.
 
 A file that is written slowly is for --condition unchanged=2, or gets the name that
-is watched for when it is whole. Variables such as ${FileName} may stand in --to, --source,
+is watched for when it is whole.
+
+With --queue NAME the agent watches an application queue. What has come since the last
+time is sent as one file (--condition notempty), or each complete group is (--condition group);
+with --delete-source the messages are taken out of the queue once they have arrived. A
+transfer that has failed is made anew up to 10 times. Variables such as ${FileName} may stand in --to, --source,
 --job and --meta; docs/operations.md has them all.`,
 		Example: `  ferry monitor create orders --agent ALPHA --dir /srv/out --match '*.csv' --to BETA:in/
-  ferry monitor create slow --agent ALPHA --dir out --match '*.zip' --condition unchanged=2 --delete-source --to 'BETA:in/${FileName{toLower}}'`,
+  ferry monitor create slow --agent ALPHA --dir out --match '*.zip' --condition unchanged=2 --delete-source --to 'BETA:in/${FileName{toLower}}'
+  ferry monitor create invoices --agent ALPHA --queue INVOICES --condition group --delete-source --to 'BETA:in/${GroupId}.xml'`,
 		Args: oneArg("the name of the monitor"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := f.definition(args[0])
@@ -67,12 +75,13 @@ is watched for when it is whole. Variables such as ${FileName} may stand in --to
 	fl := c.Flags()
 	fl.StringVar(&f.agent, "agent", "", "the agent that watches and sends")
 	fl.StringVar(&f.dir, "dir", "", "the directory that it watches")
+	fl.StringVar(&f.queue, "queue", "", "the application queue that it watches, in place of a directory")
 	fl.StringVar(&f.match, "match", "", "pattern for the names of files: '*' is anything, '?' one byte; a name that begins with '.' is matched by a pattern that does")
 	fl.StringVar(&f.exclude, "exclude", "", "pattern for the names of files that are left out")
 	fl.BoolVar(&f.regex, "regex", false, "--match and --exclude are regular expressions for whole names")
-	fl.StringVar(&f.condition, "condition", "match", "when to send: match, a file is there; nomatch, none is, once until one was; size>=N, as size>=10M; unchanged=N, it was the same at N polls after the first")
+	fl.StringVar(&f.condition, "condition", "", "when to send: match, a file is there; nomatch, none is, once until one was; size>=N, as size>=10M; unchanged=N, it was the same at N polls after the first; of a queue: notempty, messages are there; group, a complete group is (default match, or notempty)")
 	fl.IntVar(&f.levels, "recursive", 0, "how many levels of directories beneath are watched, too")
-	fl.DurationVar(&f.poll, "poll", monitor.DefaultPoll, "how long to wait between two looks into the directory, 100ms to 24h")
+	fl.DurationVar(&f.poll, "poll", monitor.DefaultPoll, "how long to wait between two looks into the directory or queue, 100ms to 24h")
 	fl.IntVar(&f.batch, "batch", 1, "how many files one transfer takes, at most")
 	fl.StringVar(&f.to, "to", "", "where the files go, as AGENT:PATH")
 	fl.StringArrayVar(&f.sources, "source", nil, "send this in place of the file that has come; may be repeated (default ${FilePath})")
@@ -82,8 +91,8 @@ is watched for when it is whole. Variables such as ${FileName} may stand in --to
 	f.addSend(fl)
 	f.query.add(c)
 	inGroups(c, []flagGroup{
-		{"What is watched", []string{"agent", "dir", "match", "exclude", "regex", "condition", "recursive", "poll"}},
-		{"What is sent", []string{"batch", "source", "trigger-file", "trigger-regex", "delete-source", "max-files", "max-size"}},
+		{"What is watched", []string{"agent", "dir", "queue", "match", "exclude", "regex", "condition", "recursive", "poll"}},
+		{"What is sent", []string{"batch", "source", "message-delimiter", "trigger-file", "trigger-regex", "delete-source", "max-files", "max-size"}},
 		{"Where it goes", []string{"to", "if-exists", "redefine", "network"}},
 		{"Before and after", []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
 		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
@@ -109,16 +118,24 @@ func (f *monitorFlags) addSend(fl *pflag.FlagSet) {
 
 // definition is the monitor of the flags.
 func (f *monitorFlags) definition(name string) (*monitor.Definition, error) {
-	for _, need := range []struct{ flag, value, what string }{{"agent", f.agent, "AGENT"}, {"dir", f.dir, "PATH"}, {"match", f.match, "PATTERN"}, {"to", f.to, "AGENT:PATH"}} {
+	needs := []struct{ flag, value, what string }{{"agent", f.agent, "AGENT"}, {"dir", f.dir, "PATH"}, {"match", f.match, "PATTERN"}, {"to", f.to, "AGENT:PATH"}}
+	if f.queue != "" {
+		needs = slices.Delete(needs, 1, 3)
+	}
+	for _, need := range needs {
 		if need.value == "" {
 			return nil, transfer.Errorf(transfer.KindUsage, "`ferry monitor create` needs --%s %s", need.flag, need.what)
 		}
+	}
+	dir, err := f.watched()
+	if err != nil {
+		return nil, err
 	}
 	agent, err := transfer.ParseAgentName(f.agent)
 	if err != nil {
 		return nil, err
 	}
-	d := &monitor.Definition{Name: name, Agent: agent, Dir: transfer.Path(f.dir), Match: f.match, Exclude: f.exclude, Regex: f.regex,
+	d := &monitor.Definition{Name: name, Agent: agent, Dir: dir, Match: f.match, Exclude: f.exclude, Regex: f.regex,
 		Levels: f.levels, Poll: transfer.Duration(f.poll), Batch: f.batch}
 	if d.Condition, err = monitor.ParseCondition(f.condition); err != nil {
 		return nil, err
@@ -146,6 +163,26 @@ func (f *monitorFlags) definition(name string) (*monitor.Definition, error) {
 	q.ID, q.Submitted = transfer.ID{}, time.Time{}
 	d.Request = *q
 	return d, d.Check()
+}
+
+// watched is the directory, or the path of the queue. What comes between the messages of a file is said of the
+// queue, and not of each trigger's source.
+func (f *monitorFlags) watched() (transfer.Path, error) {
+	if f.queue == "" {
+		return transfer.Path(f.dir), nil
+	}
+	switch {
+	case f.dir != "":
+		return "", transfer.Errorf(transfer.KindUsage, "--dir %s and --queue %s: a monitor watches one of them", f.dir, f.queue)
+	case f.send.group != "":
+		return "", transfer.Errorf(transfer.KindUsage, "--group %s names one group; a monitor sends each that is complete, with --condition group", f.send.group)
+	}
+	a, err := messages.Parse(transfer.Path(messages.Prefix + f.queue))
+	if err == nil && f.send.between != "" {
+		a.Between, err = messages.ParseDelimiter(f.send.between)
+		f.send.between = ""
+	}
+	return a.Path(), err
 }
 
 func (f *monitorFlags) trigger() (*monitor.TriggerFile, error) {
@@ -280,12 +317,18 @@ func showMonitor(cmd *cobra.Command, m *monitor.Shown) {
 	if m.Problem != nil {
 		rows = append(rows, []string{"problem", m.Problem.Error()}, []string{"since", stamp(m.Since)})
 	}
-	rows = append(rows, []string{"agent", string(d.Agent)}, []string{"directory", d.Dir.String()}, []string{"match", d.Match})
+	rows = append(rows, []string{"agent", string(d.Agent)})
 	add := func(is bool, name, text string) {
 		if is {
 			rows = append(rows, []string{name, text})
 		}
 	}
+	what, things := "directory", "file"
+	if messages.Is(d.Dir) {
+		what, things = "queue", "message"
+	}
+	add(true, what, strings.TrimPrefix(d.Dir.String(), messages.Prefix))
+	add(d.Match != "", "match", d.Match)
 	add(d.Exclude != "", "exclude", d.Exclude)
 	add(d.Levels > 0, "recursive", plural(int64(d.Levels), "level"))
 	rows = append(rows, []string{"condition", d.Condition.String()})
@@ -304,7 +347,7 @@ func showMonitor(cmd *cobra.Command, m *monitor.Shown) {
 		notified = ", and when the system tells"
 	}
 	rows = append(rows, [][]string{{"poll", "every " + d.Poll.String() + notified}, {"for", m.Originator.String()}, {"made", stamp(m.Created)}}...)
-	add(!m.Polled.IsZero(), "last poll", fmt.Sprintf("%s, %s, %s match", stamp(m.Polled), m.Took.Round(time.Millisecond), plural(int64(m.Matched), "file")))
+	add(!m.Polled.IsZero(), "last poll", fmt.Sprintf("%s, %s, %s match", stamp(m.Polled), m.Took.Round(time.Millisecond), plural(int64(m.Matched), things)))
 	add(m.Skipped > 0, "not read", plural(int64(m.Skipped), "directory beneath"))
 	rows = append(rows, [][]string{{"history", fmt.Sprintf("%s, %d of them gone", plural(int64(max(m.History, 0)), "file"), m.Gone)},
 		{"triggers", fmt.Sprintf("%d with %s: %d submitted, %d refused, %d waiting", m.Triggers, plural(int64(m.Files), "file"), m.Submitted, m.Refused, m.Waiting)}}...)

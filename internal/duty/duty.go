@@ -19,6 +19,7 @@ import (
 	"ferry/internal/clock"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
+	"ferry/internal/messages"
 	"ferry/internal/mftxml"
 	"ferry/internal/place"
 	"ferry/internal/transfer"
@@ -76,6 +77,8 @@ type Desk struct {
 	Agent  transfer.AgentName
 	Ledger *ledger.Ledger
 	FS     *localfs.FS // the files beneath the agent's roots
+	// Queues are the application queues of the agent's queue manager, which may be away.
+	Queues *messages.Source
 	// Submit has a transfer of this agent accepted in the name of a principal. It is done when the
 	// agent's ledger has it. A repeat under the same ID is the same transfer. An error of a kind that
 	// waits (busy, no space) says to try again later; others are final.

@@ -61,6 +61,7 @@ type Picked struct {
 type Address struct {
 	Queue   transfer.QueueName
 	Group   string // of a source: this complete group alone
+	After   uint64 // of a source: the messages with greater numbers alone
 	Between []byte // of a source: what comes between its messages
 	Picked  Picked // of a source; zero: a walk has yet to look
 	Split   Split  // of a DEST
@@ -69,6 +70,7 @@ type Address struct {
 // Words of the options in a path.
 const (
 	optGroup          = "group"
+	optAfter          = "after"
 	optBetween        = "delimiter"
 	optSplitSize      = "split-size"
 	optSplitDelimiter = "split-delimiter"
@@ -116,6 +118,10 @@ func (a *Address) take(word, value string) (err error) {
 	case optGroup:
 		a.Group = value
 		return transfer.CheckGroup(value)
+	case optAfter:
+		if a.After, err = strconv.ParseUint(value, 10, 62); err != nil || a.After == 0 {
+			return a.bad("after=%.40q, and the numbers of messages begin at 1", value)
+		}
 	case optBetween:
 		a.Between, err = ParseDelimiter(value)
 	case optSplitSize:
@@ -175,10 +181,17 @@ func (a *Address) check() error {
 		return a.bad("keep, and no delimiter to be kept")
 	case (a.Picked.Mark != "") != (a.Picked.Last > 0), a.Picked.Writer != "" && (a.Group == "" || a.Picked.Last == 0):
 		return a.bad("half of what says which messages were picked")
-	case ways > 0 && (a.Group != "" || len(a.Between) > 0 || a.Picked.Last > 0):
+	case a.Group != "" && a.After > 0:
+		return a.bad("a group, which is sent as a whole, and a message after which to begin")
+	case ways > 0 && a.OfSource():
 		return a.bad("options of a source and of a destination")
 	}
 	return nil
+}
+
+// OfSource reports whether an address says what only a source can be asked for.
+func (a *Address) OfSource() bool {
+	return a.Group != "" || a.After > 0 || len(a.Between) > 0 || a.Picked.Last > 0
 }
 
 // Path is the reverse of Parse, in its one spelling.
@@ -190,6 +203,9 @@ func (a *Address) Path() transfer.Path {
 		}
 	}
 	set(optGroup, a.Group)
+	if a.After > 0 {
+		set(optAfter, strconv.FormatUint(a.After, 10))
+	}
 	set(optBetween, FormatDelimiter(a.Between))
 	if a.Split.Size > 0 {
 		set(optSplitSize, strconv.Itoa(a.Split.Size))
@@ -216,7 +232,11 @@ func (a *Address) lies() string { return "/" + Prefix + string(a.Queue) }
 
 // span is the messages that were picked.
 func (a *Address) span() wire.QueueSpan {
-	return wire.QueueSpan{Queue: a.Queue, Mark: a.Picked.Mark, Writer: a.Picked.Writer, Group: a.Group, Last: a.Picked.Last}
+	s := wire.QueueSpan{Queue: a.Queue, Mark: a.Picked.Mark, Writer: a.Picked.Writer, Group: a.Group, Last: a.Picked.Last}
+	if a.After > 0 {
+		s.First = a.After + 1
+	}
+	return s
 }
 
 // size is how many bytes the picked messages are as a file.

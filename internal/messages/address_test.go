@@ -30,6 +30,7 @@ func TestAddress(t *testing.T) {
 		"queue:a?group=1&group=2": "2 times", "queue:a?%": "cannot be read", "queue:a?delimiter=0x1": "hexadecimal", "queue:a?delimiter=": "1 to 64",
 		"queue:a?split-size=0": "size", "queue:a?split-size=3000000": "size", "queue:a?split-size=5&split-delimiter=x": "one way", "queue:a?keep=none": "no delimiter",
 		"queue:a?split-delimiter=x&keep=all": "one of none, before, after", "queue:a?split-regex=(": "regular expression", "queue:a?split-regex=x*": "matches where nothing is",
+		"queue:a?after=0": "begin at 1", "queue:a?after=x": "begin at 1", "queue:a?after=3&group=g": "sent as a whole", "queue:a?after=3&split-size=5": "of a source and of a destination",
 		"queue:a?picked=1-1-1": "half", "queue:a?mark=x": "half", "queue:a?writer=x&mark=m&picked=1-1-1": "half", "queue:a?picked=1-2-1&mark=x": "cannot be read", "queue:a?picked=1-1&mark=x": "cannot be read",
 		"queue:a?group=g&split-size=5": "of a source and of a destination", transfer.Path("queue:a?split-delimiter=" + strings.Repeat("x", 65)): "65 bytes", transfer.Path("queue:a?" + strings.Repeat("x", 300)): "limit is 255",
 	} {
@@ -43,7 +44,7 @@ func TestAddress(t *testing.T) {
 
 // FuzzAddress: what is read is written so that it is read again as it was.
 func FuzzAddress(f *testing.F) {
-	for _, s := range []string{"queue:ORDERS", "queue:a?split-size=64K", "queue:a?split-delimiter=0x0a&keep=before", "queue:a?split-regex=%5Cn%2B", "queue:a?group=g&delimiter=0x30783041", "queue:a?group=g&mark=m&picked=9-3-5&writer=bob/"} {
+	for _, s := range []string{"queue:ORDERS", "queue:a?split-size=64K", "queue:a?split-delimiter=0x0a&keep=before", "queue:a?split-regex=%5Cn%2B", "queue:a?group=g&delimiter=0x30783041", "queue:a?group=g&mark=m&picked=9-3-5&writer=bob/", "queue:a?after=7&mark=m&picked=9-2-5"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

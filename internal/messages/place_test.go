@@ -239,6 +239,51 @@ func TestMessagesBecomeAFile(t *testing.T) {
 	}
 }
 
+// Messages after one are sent without those before it, and taken without them; an interrupted call goes on.
+func TestMessagesAfterOne(t *testing.T) {
+	q := newQueues()
+	for _, s := range []string{"a", "b", "c", "d"} {
+		q.put("", s, 0, false)
+	}
+	s := NewSource(q)
+	w, err := s.Watch(t.Context(), Address{Queue: "ORDERS"})
+	must(t, err)
+	a, err := w.New(t.Context(), 2)
+	must(t, err)
+	q.put("", "later", 0, false)
+	f, err := s.Files("").Open(a.Path(), false)
+	must(t, err)
+	got, err := io.ReadAll(f)
+	if err != nil || string(got) != "cd" || f.Unchanged() != nil {
+		t.Fatalf("%q of %s, %v", got, a.Path(), err)
+	}
+	v := f.Facts().Version
+	must(t, q.Take(t.Context(), wire.QueueSpan{Queue: "ORDERS", First: 3, Last: 3})) // by a call that has not ended
+	wantKind(t, s.Delete(a.Path(), v, "", false), transfer.KindChanging)
+	must(t, s.Delete(a.Path(), v, "", true))
+	if left := q.texts(); !slices.Equal(left, []string{"a", "b", "later"}) {
+		t.Errorf("left are %q", left)
+	}
+	if a, err := w.New(t.Context(), 5); err != nil || a.Picked != (Picked{}) {
+		t.Errorf("after the last message there is %s, %v", a.Path(), err)
+	}
+}
+
+// A walk of what failed before gives the messages that were picked then, also where a source names them itself.
+func TestOnly(t *testing.T) {
+	picked := transfer.Path("queue:ORDERS?after=2&mark=first&picked=4-2-2")
+	for source, want := range map[transfer.Path]transfer.Path{
+		"queue:ORDERS": "", "queue:ORDERS?after=2": picked, picked: picked, "queue:ORDERS?after=2&mark=first&picked=5-3-3": "",
+	} {
+		a, err := Parse(source)
+		must(t, err)
+		got, err := only(a, []transfer.Path{"in/file", picked})
+		if must(t, err); want == "" && got.Queue != "" || want != "" && got.Path() != want {
+			t.Errorf("of %s it gives %s, not %s", source, got.Path(), want)
+		}
+	}
+}
+
 // Where somebody else takes messages meanwhile the file is not whole, and the others stay.
 func TestSomebodyElseTakes(t *testing.T) {
 	q := newQueues()

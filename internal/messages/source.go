@@ -19,12 +19,12 @@ import (
 // there, of KindConflict where it is another one than that of a mark, and wait otherwise.
 type Reader interface {
 	Show(ctx context.Context, queue transfer.QueueName) (wire.QueueView, error)
-	// Groups are the groups of a span.
+	// Groups are the groups of a span, the complete ones first.
 	Groups(ctx context.Context, of wire.QueueSpan) ([]wire.QueueGroup, error)
 	Count(ctx context.Context, of wire.QueueSpan) (messages, bytes uint64, err error)
 	// Read gives the first messages of a span. next is where to go on; 0: that was all.
 	Read(ctx context.Context, of wire.QueueSpan) (all []wire.QueueMessage, next uint64, err error)
-	// Take removes the messages of a span, all at once.
+	// Take removes the messages of a span: all at once, unless there are others before its first one.
 	Take(ctx context.Context, of wire.QueueSpan) error
 }
 
@@ -93,20 +93,22 @@ func (s *Source) Walk(ctx context.Context, w place.WalkRequest, emit func(transf
 // only is the address that a repeated walk is to give of a source: with the messages that were picked
 // before. No queue: none of it.
 func only(a Address, paths []transfer.Path) (Address, error) {
+	bare := a
+	bare.Picked = Picked{}
 	for _, p := range paths {
 		one, err := Parse(p)
 		if err != nil {
 			continue // of a file
 		}
 		before := one
-		if one.Picked = (Picked{}); one.Path() == a.Path() {
+		if one.Picked = (Picked{}); one.Path() == bare.Path() && (a.Picked == Picked{} || a.Picked == before.Picked) {
 			return before, nil
 		}
 	}
 	return Address{}, nil
 }
 
-// pick finds the messages that an address stands for, unless it says so already.
+// pick finds the messages that an address stands for, unless it says so already. No message is an error.
 func (s *Source) pick(ctx context.Context, a *Address) error {
 	if a.Split.Any() {
 		return a.bad("a split, and is a source").(*transfer.Error).WithHint("splits belong to a DEST")
@@ -117,47 +119,108 @@ func (s *Source) pick(ctx context.Context, a *Address) error {
 	if a.Picked.Last > 0 {
 		return nil
 	}
-	v, err := s.queues.Show(ctx, a.Queue)
-	if err != nil {
-		return waiting(err)
-	}
-	p := Picked{Mark: v.Mark, Last: v.Last}
 	if a.Group != "" {
-		g, err := s.group(ctx, a)
-		if err != nil {
-			return err
+		g, mark, err := s.group(ctx, a)
+		if err == nil {
+			err = s.pickGroup(ctx, a, mark, &g)
 		}
-		p.Writer, p.Last = g.Writer, g.Last
+		return err
 	}
-	if a.Picked = p; p.Last > 0 {
-		a.Picked.Messages, a.Picked.Bytes, err = s.queues.Count(ctx, a.span())
+	some, err := s.pickNew(ctx, a)
+	if err == nil && !some {
+		err = transfer.Errorf(transfer.KindMissing, "there is no message in the queue %s", a.Queue)
 	}
-	switch {
-	case err != nil:
-		return waiting(err)
-	case a.Picked.Messages == 0:
-		a.Picked = Picked{}
-		return transfer.Errorf(transfer.KindMissing, "there is no message in the queue %s", a.Queue)
-	}
-	_, err = Parse(a.Path())
 	return err
 }
 
-// group finds a complete group.
-func (s *Source) group(ctx context.Context, a *Address) (g wire.QueueGroup, err error) {
-	all, err := s.queues.Groups(ctx, wire.QueueSpan{Queue: a.Queue, Group: a.Group})
+// pickNew picks all messages of an address that is of no group.
+func (s *Source) pickNew(ctx context.Context, a *Address) (some bool, err error) {
+	v, err := s.queues.Show(ctx, a.Queue)
+	if err != nil || v.Last <= a.After {
+		return false, waiting(err)
+	}
+	a.Picked = Picked{Mark: v.Mark, Last: v.Last}
+	return s.counted(ctx, a)
+}
+
+// pickGroup picks the messages of a group.
+func (s *Source) pickGroup(ctx context.Context, a *Address, mark string, g *wire.QueueGroup) error {
+	a.Group, a.Picked = g.Group, Picked{Mark: mark, Writer: g.Writer, Last: g.Last}
+	some, err := s.counted(ctx, a)
+	if err == nil && !some {
+		err = transfer.Errorf(transfer.KindMissing, "there is no group %s in the queue %s", a.Group, a.Queue)
+	}
+	return err
+}
+
+// counted counts the messages up to the last one that is picked; where there is none nothing is picked.
+func (s *Source) counted(ctx context.Context, a *Address) (some bool, err error) {
+	a.Picked.Messages, a.Picked.Bytes, err = s.queues.Count(ctx, a.span())
+	if err != nil || a.Picked.Messages == 0 {
+		a.Picked = Picked{}
+		return false, waiting(err)
+	}
+	_, err = Parse(a.Path())
+	return true, err
+}
+
+// group finds a complete group, and the mark of its queue.
+func (s *Source) group(ctx context.Context, a *Address) (g wire.QueueGroup, mark string, err error) {
+	v, err := s.queues.Show(ctx, a.Queue)
+	if err != nil {
+		return g, "", waiting(err)
+	}
+	all, err := s.queues.Groups(ctx, wire.QueueSpan{Queue: a.Queue, Mark: v.Mark, Group: a.Group})
 	switch {
 	case err != nil:
-		return g, waiting(err)
+		return g, "", waiting(err)
 	case len(all) == 0:
-		return g, transfer.Errorf(transfer.KindMissing, "there is no group %s in the queue %s", a.Group, a.Queue)
+		return g, "", transfer.Errorf(transfer.KindMissing, "there is no group %s in the queue %s", a.Group, a.Queue)
 	case len(all) > 1:
-		return g, transfer.Errorf(transfer.KindConflict, "several have put a group %s into the queue %s: %s and %s", a.Group, a.Queue, all[0].Writer, all[1].Writer)
+		return g, "", transfer.Errorf(transfer.KindConflict, "several have put a group %s into the queue %s: %s and %s", a.Group, a.Queue, all[0].Writer, all[1].Writer)
 	case !all[0].Complete:
-		return g, transfer.Errorf(transfer.KindMissing, "the group %s in the queue %s is not complete: %d messages of it are there", a.Group, a.Queue, all[0].Messages).
+		return g, "", transfer.Errorf(transfer.KindMissing, "the group %s in the queue %s is not complete: %d messages of it are there", a.Group, a.Queue, all[0].Messages).
 			WithHint("send it when the last one has come")
 	}
-	return all[0], nil
+	return all[0], v.Mark, nil
+}
+
+// A Watch is a look at one queue, for who may read it.
+type Watch struct {
+	s    *Source
+	of   Address
+	Mark string // of the queue as it is
+}
+
+// Watch begins a look at a queue, whose address names no messages.
+func (s *Source) Watch(ctx context.Context, of Address) (*Watch, error) {
+	if err := s.may.Check(transfer.AuthSource, of.lies()); err != nil {
+		return nil, err
+	}
+	v, err := s.queues.Show(ctx, of.Queue)
+	return &Watch{s, of, v.Mark}, waiting(err)
+}
+
+// New is the messages with numbers greater than one, as the path of a source that has them and no others. No
+// message: there are none.
+func (w *Watch) New(ctx context.Context, after uint64) (Address, error) {
+	a := w.of
+	a.After = after
+	_, err := w.s.pickNew(ctx, &a)
+	return a, err
+}
+
+// Complete are the complete groups.
+func (w *Watch) Complete(ctx context.Context) (all []wire.QueueGroup, err error) {
+	all, err = w.s.queues.Groups(ctx, wire.QueueSpan{Queue: w.of.Queue, Mark: w.Mark})
+	return slices.DeleteFunc(all, func(g wire.QueueGroup) bool { return !g.Complete }), waiting(err)
+}
+
+// Group is the messages of a group, as the path of a source that has them.
+func (w *Watch) Group(ctx context.Context, g wire.QueueGroup) (Address, error) {
+	a := w.of
+	err := w.s.pickGroup(ctx, &a, w.Mark, &g)
+	return a, err
 }
 
 // Files opens the messages of a queue.
@@ -328,6 +391,7 @@ func (s *Source) Delete(p transfer.Path, v transfer.Version, _ string, again boo
 		return nil
 	case n == 0:
 		return transfer.Errorf(transfer.KindMissing, "the messages that were sent are not in the queue %s any more", a.Queue)
+	case again && a.After > 0 && n < sent.Messages: // an earlier call has removed some, one by one
 	case n != sent.Messages || bytes != sent.Bytes:
 		return transfer.Errorf(transfer.KindChanging, "of the %d messages of the queue %s that were sent %d are there, and stay: somebody else takes them, too", sent.Messages, a.Queue, n)
 	}

@@ -50,7 +50,7 @@ func NewTarget(queues Writer, dir string) *Target { return &Target{queues, dir} 
 // parseDest reads a DEST.
 func parseDest(dest transfer.Path) (Address, error) {
 	a, err := Parse(dest)
-	if err == nil && (a.Group != "" || len(a.Between) > 0 || a.Picked.Last > 0) {
+	if err == nil && a.OfSource() {
 		err = a.bad("options of a source, and is a DEST")
 	}
 	return a, err

@@ -36,14 +36,14 @@ type Definition struct {
 	V           int                `json:"v"`
 	Name        string             `json:"name"` // in capitals; see ParseName
 	Agent       transfer.AgentName `json:"agent"`
-	Dir         transfer.Path      `json:"dir"`
-	Match       string             `json:"match"`             // what the names of files are held against
+	Dir         transfer.Path      `json:"dir"`               // or the path of a queue; see onQueue
+	Match       string             `json:"match,omitempty"`   // what the names of files are held against
 	Exclude     string             `json:"exclude,omitempty"` // of those that match
 	Regex       bool               `json:"regex,omitempty"`   // both are regular expressions, and not patterns
 	Levels      int                `json:"recursive,omitempty"`
 	Condition   Condition          `json:"condition"`
 	Poll        transfer.Duration  `json:"poll"`
-	Batch       int                `json:"batch"` // files of one transfer, at most
+	Batch       int                `json:"batch"` // files of one transfer, or groups of messages, at most
 	TriggerFile *TriggerFile       `json:"trigger_file,omitempty"`
 	Defaults    map[string]string  `json:"defaults,omitempty"` // of variables that a monitor does not have
 	// Request is what is submitted, with variables. Its ID is empty: each trigger has one of its own.
@@ -76,16 +76,17 @@ const (
 	ConditionNoMatch   = "nomatch"   // none is there
 	ConditionSize      = "size"      // it has Value bytes or more
 	ConditionUnchanged = "unchanged" // it was the same at Value polls one after the other
+	ConditionNotEmpty  = "notempty"  // of a queue: messages are there
+	ConditionGroup     = "group"     // of a queue: a complete group is there
 )
 
-// ParseCondition reads match, nomatch, size>=N and unchanged=N.
+// ParseCondition reads match, nomatch, size>=N and unchanged=N, which are of directories, and notempty and group,
+// which are of queues. An empty one is that of what is watched; see Check.
 func ParseCondition(s string) (Condition, error) {
-	bad := transfer.Errorf(transfer.KindUsage, "condition %.60q is unknown; it is one of match, nomatch, size>=N and unchanged=N, where N is a size as 10M, or a number of polls", s)
+	bad := transfer.Errorf(transfer.KindUsage, "condition %.60q is unknown; it is one of match, nomatch, size>=N and unchanged=N, where N is a size as 10M, or a number of polls; of a queue it is notempty or group", s)
 	switch s {
-	case "", ConditionMatch:
-		return Condition{Kind: ConditionMatch}, nil
-	case ConditionNoMatch:
-		return Condition{Kind: ConditionNoMatch}, nil
+	case "", ConditionMatch, ConditionNoMatch, ConditionNotEmpty, ConditionGroup:
+		return Condition{Kind: s}, nil
 	}
 	if size, ok := strings.CutPrefix(s, "size>="); ok {
 		n, err := transfer.ParseSize(size)
@@ -168,7 +169,9 @@ func (d *Definition) Check() (err error) {
 		return err
 	}
 	if d.Condition.Kind == "" {
-		d.Condition.Kind = ConditionMatch
+		if d.Condition.Kind = ConditionMatch; d.onQueue() {
+			d.Condition.Kind = ConditionNotEmpty
+		}
 	}
 	if d.Poll == 0 {
 		d.Poll = transfer.Duration(DefaultPoll)
@@ -177,7 +180,7 @@ func (d *Definition) Check() (err error) {
 	if err := d.checkRanges(); err != nil {
 		return err
 	}
-	if _, err := d.matcher(); err != nil {
+	if err := d.checkWatched(); err != nil {
 		return err
 	}
 	if d.TriggerFile != nil {

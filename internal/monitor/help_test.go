@@ -21,6 +21,7 @@ import (
 	"ferry/internal/faulty"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
+	"ferry/internal/messages"
 	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -44,6 +45,8 @@ type bench struct {
 	denied   map[transfer.Authority]bool
 	looks    func() // before a directory is read
 	notes    []audit.Record
+	queue    *queue
+	states   map[transfer.ID]*transfer.Progress // of those that the agent knows more of than that they are accepted
 
 	m      *monitors
 	ledger *ledger.Ledger
@@ -85,7 +88,8 @@ func (d blind) Child(in *localfs.Dir, name string) (localfs.Handle, error) {
 }
 
 func newBench(t *testing.T) *bench {
-	b := &bench{t: t, dir: t.TempDir(), store: faulty.NewMemoryStore(), accepted: map[transfer.ID]string{}, asked: map[transfer.ID]transfer.Request{}, denied: map[transfer.Authority]bool{}}
+	b := &bench{t: t, dir: t.TempDir(), store: faulty.NewMemoryStore(), accepted: map[transfer.ID]string{}, asked: map[transfer.ID]transfer.Request{}, denied: map[transfer.Authority]bool{},
+		queue: &queue{mark: "one"}, states: map[transfer.ID]*transfer.Progress{}}
 	fs, err := localfs.Open(localfs.Config{Roots: []string{b.dir}, Disk: blind{localfs.RealDisk(), &b.hidden}})
 	b.must(err)
 	b.fs = fs
@@ -118,7 +122,7 @@ func (b *bench) start() {
 	l, err := ledger.Open(b.dir, ledger.Options{Clock: clock.System, Store: b.fault, Files: faulty.NewMemoryFiles()})
 	b.must(err)
 	b.ledger = l
-	b.m = newMonitors(duty.Desk{Agent: "ALPHA", Ledger: l, FS: b.fs, Offer: b.submit, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
+	b.m = newMonitors(duty.Desk{Agent: "ALPHA", Ledger: l, FS: b.fs, Queues: messages.NewSource(b.queue), Status: b.status, Offer: b.submit, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 		Permit: func(string) place.Permit {
 			b.mu.Lock()
 			looks := b.looks
@@ -181,6 +185,19 @@ func (b *bench) submit(_ string, q *transfer.Request) (*transfer.Progress, error
 		}
 	}
 	return &transfer.Progress{ID: q.ID}, nil
+}
+
+// status is how a transfer stands.
+func (b *bench) status(id transfer.ID) (*transfer.Progress, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.states[id]; p != nil {
+		return p, nil
+	}
+	if _, ok := b.accepted[id]; ok {
+		return &transfer.Progress{ID: id, State: transfer.Running}, nil
+	}
+	return nil, transfer.Errorf(transfer.KindNotFound, "there is no transfer %s", id)
 }
 
 // set changes how the agent behaves.

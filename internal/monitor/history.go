@@ -100,12 +100,14 @@ type entry struct {
 	identity
 	gone     int64 // since when it is not there, in seconds since 1970; 0: it is there
 	transfer transfer.ID
+	after    uint64 // of messages: the number before them
+	tries    int    // of messages: how many of their transfers have failed, this one not counted
 }
 
 // entryFormat is the first byte of an entry:
 //
-//	1 format  8 mtime  16 transfer  varints: inode, size, gone
-const entryFormat = 1
+//	1 format  8 mtime  16 transfer  varints: inode, size, gone, after, tries
+const entryFormat = 2
 
 func (e *entry) encode() []byte {
 	b := append(make([]byte, 0, 48), entryFormat)
@@ -113,7 +115,9 @@ func (e *entry) encode() []byte {
 	b = append(b, e.transfer[:]...)
 	b = binary.AppendUvarint(b, e.inode)
 	b = binary.AppendVarint(b, e.size)
-	return binary.AppendVarint(b, e.gone)
+	b = binary.AppendVarint(b, e.gone)
+	b = binary.AppendUvarint(b, e.after)
+	return binary.AppendUvarint(b, uint64(e.tries))
 }
 
 // decodeEntry reads an entry. One that cannot be read is an error: the file would be sent again.
@@ -138,6 +142,11 @@ func decodeEntry(b []byte) (e entry, err error) {
 	next(n)
 	e.gone, n = binary.Varint(b)
 	next(n)
+	e.after, n = binary.Uvarint(b)
+	next(n)
+	tries, n := binary.Uvarint(b)
+	next(n)
+	e.tries = int(min(tries, maxRetries+1))
 	if !ok || len(b) > 0 {
 		return entry{}, transfer.Errorf(transfer.KindInternal, "an entry in the history of a monitor is damaged")
 	}

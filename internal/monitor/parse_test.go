@@ -16,7 +16,7 @@ import (
 func sample() *setting {
 	when := time.Date(2026, 3, 1, 2, 3, 4, 567e6, time.UTC)
 	f := func(name string) file {
-		return file{localfs.Found{Path: transfer.Path("/srv/out/sub/" + name), Rel: transfer.Path("sub/" + name), Size: 12, Mtime: when.UnixNano()}}
+		return file{Found: localfs.Found{Path: transfer.Path("/srv/out/sub/" + name), Rel: transfer.Path("sub/" + name), Size: 12, Mtime: when.UnixNano()}}
 	}
 	return &setting{agent: "ALPHA", monitor: "M", now: when, files: []file{f("Report.2026.Csv"), f("\xffü.txt")}}
 }
@@ -109,7 +109,7 @@ func TestDefinitionsThatAreRefused(t *testing.T) {
 
 func TestConditionsAreRead(t *testing.T) {
 	for text, want := range map[string]Condition{
-		"": {ConditionMatch, 0}, "match": {ConditionMatch, 0}, "nomatch": {ConditionNoMatch, 0}, "size>=10": {ConditionSize, 10}, "size>=2M": {ConditionSize, 2 << 20},
+		"notempty": {ConditionNotEmpty, 0}, "group": {ConditionGroup, 0}, "match": {ConditionMatch, 0}, "nomatch": {ConditionNoMatch, 0}, "size>=10": {ConditionSize, 10}, "size>=2M": {ConditionSize, 2 << 20},
 		"unchanged=3": {ConditionUnchanged, 3}, "unchanged=0": {}, "unchanged=x": {}, "unchanged": {}, "size>10": {}, "size>=": {}, "size>=-1": {}, "Match": {},
 	} {
 		got, err := ParseCondition(text)

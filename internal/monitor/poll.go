@@ -96,6 +96,10 @@ func (r *runner) poll(ctx context.Context, rec *record) error {
 }
 
 func (p *poll) prepare() (err error) {
+	if p.rec.onQueue() {
+		p.listen(nil)
+		return nil
+	}
 	if p.matcher, err = p.rec.matcher(); err != nil {
 		return err
 	}
@@ -117,6 +121,9 @@ func (p *poll) prepare() (err error) {
 }
 
 func (p *poll) scan() error {
+	if p.rec.onQueue() {
+		return p.look()
+	}
 	place, _ := p.FS.Place().For(p.Permit(p.rec.Principal)).(localfs.Local)
 	err := place.Scan(p.ctx, localfs.ScanRequest{Dir: p.rec.Dir, Levels: p.rec.Levels, Want: p.wants, Entered: func(real string) {
 		if len(p.dirs) < maxWatched {
@@ -154,7 +161,7 @@ func (p *poll) found(f *localfs.Found) error {
 	case !p.meets(key, is):
 		return nil
 	}
-	if p.batch = append(p.batch, file{*f}); len(p.batch) == p.rec.Batch {
+	if p.batch = append(p.batch, file{Found: *f}); len(p.batch) == p.rec.Batch {
 		return p.trigger()
 	}
 	return nil
@@ -262,6 +269,9 @@ func (p *poll) trigger() error {
 		lines, t.refused = p.form.lines(content)
 	}
 	if t.refused == nil {
+		t.refused = givenUp(files)
+	}
+	if t.refused == nil {
 		t.request, t.refused = p.rec.request(s, lines)
 	}
 	p.group = append(p.group, t)
@@ -340,7 +350,7 @@ func (p *poll) done() {
 			delete(p.sightings.files, key) // it has gone, or has triggered
 		}
 	}
-	watching := p.watcher != nil && p.rec.Condition.Kind != ConditionUnchanged
+	watching := p.watcher != nil && !p.rec.onQueue() && p.rec.Condition.Kind != ConditionUnchanged
 	if watching {
 		p.watcher.Watch(p.runner, p.dirs)
 	}

@@ -66,7 +66,7 @@ func (p *poll) recordTrigger(t *ledger.Tx, d ledger.Drawer, st *Status, tr *trig
 		if n == 0 {
 			l.File = f.Path
 		}
-		e := entry{identity: identity{f.Inode, f.Size, f.Mtime}, transfer: tr.id}
+		e := entry{identity: identity{f.Inode, f.Size, f.Mtime}, transfer: tr.id, after: f.after, tries: f.tries}
 		if err := d.Put(historyPrefix(p.name)+fileKey(f.Rel), e.encode()); err != nil {
 			return err
 		}

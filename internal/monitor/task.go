@@ -83,7 +83,7 @@ func (s *setting) each(q *transfer.Request, d *Definition) error {
 	for n := range q.Items {
 		q.Items[n].Dest = ""
 	}
-	if d.sendsFiles() && strings.HasSuffix(string(q.Dest), "/") {
+	if d.sendsFiles() && !d.onQueue() && strings.HasSuffix(string(q.Dest), "/") {
 		s.beneath(q, d)
 	}
 	return nil
@@ -133,10 +133,12 @@ func (d *Definition) checkTask() error {
 		return transfer.Errorf(transfer.KindUsage, "the request of a monitor names no source; %s is the file that triggers", theFile)
 	}
 	s := &setting{agent: d.Agent, monitor: d.Name, transfer: transfer.NewID(time.Unix(0, 0)), now: time.Unix(0, 0), defaults: d.Defaults}
-	if d.Condition.Kind != ConditionNoMatch {
-		name := "name"
-		for range d.Batch {
-			s.files = append(s.files, file{localfs.Found{Path: transfer.Path(path.Join(string(d.Dir), name)), Rel: transfer.Path(name)}})
+	for range d.Batch {
+		switch name := "name"; {
+		case d.onQueue():
+			s.files = append(s.files, d.someMessages())
+		case d.Condition.Kind != ConditionNoMatch:
+			s.files = append(s.files, file{Found: localfs.Found{Path: transfer.Path(path.Join(string(d.Dir), name)), Rel: transfer.Path(name)}})
 		}
 	}
 	_, err := d.request(s, nil)

@@ -9,13 +9,22 @@ import (
 	"unicode/utf8"
 
 	"ferry/internal/localfs"
+	"ferry/internal/messages"
 	"ferry/internal/transfer"
 )
 
-// A file is one that triggers.
+// A file is one that triggers, or messages of a queue that do.
 type file struct {
 	localfs.Found
+	group string // of messages; empty: they are of none
+	bytes int64  // of messages
+	after uint64 // of messages of no group: the number before them
+	tries int    // of messages: how many of their transfers have failed
+	waits bool   // of messages: the last one has failed, and the next one comes later
 }
+
+// isFile reports whether there is a file, and one of a directory.
+func (f *file) isFile() bool { return f != nil && !messages.Is(f.Path) }
 
 // A setting is what the variables of one trigger stand for.
 type setting struct {
@@ -36,7 +45,7 @@ const (
 )
 
 // Variables are the names of all variables, for people.
-const Variables = "FilePath, FileName, FileSize, SubPath, LastModifiedDate, LastModifiedTime, LastModifiedDateUTC, LastModifiedTimeUTC, CurrentTimeStamp, CurrentTimeStampUTC, AgentName, MonitorName, TransferId, BatchSize"
+const Variables = "FilePath, FileName, FileSize, SubPath, LastModifiedDate, LastModifiedTime, LastModifiedDateUTC, LastModifiedTimeUTC, CurrentTimeStamp, CurrentTimeStampUTC, AgentName, MonitorName, TransferId, BatchSize; of a queue also QueueName and GroupId"
 
 // bytes gives the value of a variable for a path: as it is.
 func (s *setting) bytes(name string, forms []string) (string, error) {
@@ -45,6 +54,11 @@ func (s *setting) bytes(name string, forms []string) (string, error) {
 		return "", err
 	}
 	low := strings.ToLower(name)
+	if f != nil && messages.Is(f.Path) {
+		if value, ok := f.ofQueue(low); ok {
+			return reform(value, forms)
+		}
+	}
 	if of, form, ok := s.timeOf(low, f); ok {
 		return dated(of, form, forms)
 	}
@@ -72,6 +86,20 @@ func (s *setting) bytes(name string, forms []string) (string, error) {
 		return "", transfer.Errorf(transfer.KindUsage, "there is no variable %.40s; a monitor has %s", name, Variables)
 	}
 	return reform(value, forms)
+}
+
+// ofQueue is what a variable stands for that speaks of messages.
+func (f *file) ofQueue(low string) (value string, ok bool) {
+	switch low {
+	case "queuename", "filename":
+		a, _ := messages.Parse(f.Path)
+		return string(a.Queue), true
+	case "groupid":
+		return f.group, f.group != ""
+	case "filesize":
+		return strconv.FormatInt(f.bytes, 10), true
+	}
+	return "", false
 }
 
 // text is bytes for what must be UTF-8, such as a job: a value that is not is escaped, as in logs.
@@ -116,9 +144,9 @@ func (s *setting) timeOf(low string, f *file) (at time.Time, form string, ok boo
 	switch {
 	case base == "currenttimestamp":
 		at, form = s.now, stampForm
-	case base == "lastmodifieddate" && f != nil:
+	case base == "lastmodifieddate" && f.isFile():
 		at, form = time.Unix(0, f.Mtime), dateForm
-	case base == "lastmodifiedtime" && f != nil:
+	case base == "lastmodifiedtime" && f.isFile():
 		at, form = time.Unix(0, f.Mtime), timeForm
 	default:
 		return at, "", false

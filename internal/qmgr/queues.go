@@ -142,9 +142,7 @@ func (l library) queue(ctx context.Context, self string, t queueTask) (res queue
 	case queueFind:
 		err = res.groups(ctx, s, &t.Span)
 	case queueTake:
-		if t.Span.Last > 0 {
-			err = s.Purge(ctx, jetstream.WithPurgeSubject(t.Span.Filter()), jetstream.WithPurgeSequence(t.Span.Last+1))
-		}
+		err = res.take(ctx, s, &t.Span)
 	case queueReceipt:
 		res.Receipt, err = queueReceiptOf(ctx, s, self, &t)
 	case queueSettle:
@@ -340,7 +338,43 @@ func (res *queueResult) look(ctx context.Context, s jetstream.Stream, t *queueTa
 	}
 }
 
-// groups finds the groups of a span, and which of them are complete.
+// take removes the messages of a span. A purge has no lower bound: where others are before the first one, the
+// messages are removed one by one, a part of them.
+func (res *queueResult) take(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan) error {
+	if of.Last == 0 {
+		return nil
+	}
+	filter := of.Filter()
+	oldest, err := s.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(filter))
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return nil
+	case err != nil:
+		return err
+	case oldest.Sequence >= of.First:
+		return s.Purge(ctx, jetstream.WithPurgeSubject(filter), jetstream.WithPurgeSequence(of.Last+1))
+	}
+	for next := of.First; ; next++ {
+		m, err := s.GetMsg(ctx, next, jetstream.WithGetMsgSubject(filter))
+		if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && m.Sequence > of.Last {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		next = m.Sequence
+		if res.Count++; res.Count > queueOnce/8 {
+			res.Next = next
+			return nil
+		}
+		if err := s.DeleteMsg(ctx, next); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+			return err
+		}
+	}
+}
+
+// groups finds the groups of a span whose last messages are not before its first number, and which of them are
+// complete.
 func (res *queueResult) groups(ctx context.Context, s jetstream.Stream, span *wire.QueueSpan) error {
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(span.Filter()))
 	if err != nil {
@@ -358,6 +392,9 @@ func (res *queueResult) groups(ctx context.Context, s jetstream.Stream, span *wi
 		if err != nil {
 			return err
 		}
+		if m.Sequence < span.First {
+			continue
+		}
 		at, last := readQueued(m, false).Sequence()
 		res.Groups = append(res.Groups, wire.QueueGroup{Writer: t[3], Group: t[4], Messages: n, Last: m.Sequence, Complete: last && uint64(at) == n})
 	}
@@ -372,7 +409,12 @@ func (res *queueResult) groups(ctx context.Context, s jetstream.Stream, span *wi
 		}
 		return 1
 	})
-	res.Groups = res.Groups[:min(len(res.Groups), queueGroups)]
+	if len(res.Groups) > queueGroups {
+		if res.Groups[queueGroups].Complete {
+			res.Next = res.Groups[queueGroups].Last
+		}
+		res.Groups = res.Groups[:queueGroups]
+	}
 	return nil
 }
 

@@ -182,6 +182,61 @@ func TestQueueTake(t *testing.T) {
 	wantKind(t, q.Take(ctx, wire.QueueSpan{Queue: "ORDERS", Mark: "another", Last: last}), transfer.KindConflict, "made anew")
 }
 
+// Messages from a number on are taken without those before it, more than one answer has room for.
+func TestQueueTakeFrom(t *testing.T) {
+	q, v := queued(t)
+	ctx := testContext(t)
+	const n = queueOnce/8*2 + 9
+	for range n {
+		if _, err := q.Put(ctx, wire.QueueSpan{Queue: "ORDERS"}, false, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ first, last, left uint64 }{{5, n - 2, 6}, {5, n, 4}, {1, 3, 1}, {4, 4, 0}} {
+		if err := q.Take(ctx, wire.QueueSpan{Queue: "ORDERS", Mark: v.Mark, First: c.first, Last: c.last}); err != nil {
+			t.Fatal(err)
+		}
+		if left, _, err := q.Count(ctx, wire.QueueSpan{Queue: "ORDERS"}); err != nil || left != c.left {
+			t.Errorf("without %d to %d, %d are left and not %d, %v", c.first, c.last, left, c.left, err)
+		}
+	}
+}
+
+// All complete groups are found, more than one answer has room for, and the others behind them.
+func TestQueueGroupsAll(t *testing.T) {
+	q, _ := queued(t)
+	ctx := testContext(t)
+	const n = queueGroups + 20
+	for k := range n {
+		for _, g := range []struct {
+			name string
+			last bool
+		}{{fmt.Sprint("half-", k), false}, {fmt.Sprint("whole-", k), true}} {
+			if _, err := q.Put(ctx, wire.QueueSpan{Queue: "ORDERS", Group: g.name}, g.last, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	all, err := q.Groups(ctx, wire.QueueSpan{Queue: "ORDERS"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := map[string]int{}
+	for _, g := range all {
+		if g.Complete {
+			whole[g.Group]++
+		}
+	}
+	if len(whole) != n || all[0].Group != "whole-0" {
+		t.Errorf("%d groups are complete, and %d were found, %+v first", n, len(whole), all[0])
+	}
+	for name, times := range whole {
+		if times != 1 {
+			t.Errorf("the group %s was found %d times", name, times)
+		}
+	}
+}
+
 func TestQueuesThatAreNotThere(t *testing.T) {
 	q, v := queued(t)
 	ctx := testContext(t)

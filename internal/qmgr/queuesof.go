@@ -104,16 +104,29 @@ func (q *Queues) Count(ctx context.Context, of wire.QueueSpan) (messages, bytes 
 	}
 }
 
-// Groups are the groups of a span: complete ones first, in the order of their last messages.
-func (q *Queues) Groups(ctx context.Context, of wire.QueueSpan) ([]wire.QueueGroup, error) {
-	res, err := q.task(ctx, queueTask{Do: queueFind, Span: of})
-	return res.Groups, err
+// Groups are the groups of a span: all complete ones, in the order of their last messages, and of the others
+// as many as there is room for in an answer.
+func (q *Queues) Groups(ctx context.Context, of wire.QueueSpan) (all []wire.QueueGroup, err error) {
+	for {
+		res, err := q.task(ctx, queueTask{Do: queueFind, Span: of})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, res.Groups...)
+		if of.First = res.Next; res.Next == 0 {
+			return all, nil
+		}
+	}
 }
 
-// Take removes the messages of a span, which has a Last, in one step.
+// Take removes the messages of a span, which has a Last: in one step, unless there are others before its first one.
 func (q *Queues) Take(ctx context.Context, of wire.QueueSpan) error {
-	_, err := q.task(ctx, queueTask{Do: queueTake, Span: of})
-	return err
+	for {
+		res, err := q.task(ctx, queueTask{Do: queueTake, Span: of})
+		if of.First = res.Next; err != nil || res.Next == 0 {
+			return err
+		}
+	}
 }
 
 // Receipt is how much of an item is in its queue, which must be the one of a mark. The queue manager that
