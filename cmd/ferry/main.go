@@ -93,7 +93,7 @@ restartable, committed exactly once, and on record.
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return bindSettings(root, cmd) }
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newSend(), newSubmit(), newCat(), newUp(), newAgent(), newCoordination(), newTransfer(), newMonitor(), newSchedule(), newTemplate(), newJob(), newAudit(), newChannel(), newCodepages(), newDataset(), newToken(), newAuthority(), newIdentity(), newPolicy(), newLogin(), newQM(), newQueue(), newReady(), newConfig(), newVersion(), newMan(), newWords(), newFTE(), newInstallFTE(), newImport())
+	root.AddCommand(newSend(), newSubmit(), newCat(), newUp(), newAgent(), newCoordination(), newTransfer(), newMonitor(), newSchedule(), newTemplate(), newJob(), newCall(), newAudit(), newChannel(), newCodepages(), newDataset(), newToken(), newAuthority(), newIdentity(), newPolicy(), newLogin(), newQM(), newQueue(), newReady(), newConfig(), newVersion(), newMan(), newWords(), newFTE(), newInstallFTE(), newImport())
 	completion(root)
 	addCompletions(root)
 	return root

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/client"
+	"ferry/internal/managedcall"
 	"ferry/internal/mftxml"
 	"ferry/internal/monitor"
 	"ferry/internal/schedule"
@@ -22,10 +23,11 @@ func newSubmit() *cobra.Command {
 		Use:   "submit [flags] FILE",
 		Short: "Submit a request in the XML of IBM MQ MFT",
 		Long: `Submits what an XML document of IBM MQ Managed File Transfer asks for: a transfer,
-the cancelling of one, a scheduled transfer or its end, a monitor or its end. FILE is
-the document; - is standard input. What Ferry cannot do of it is refused by the name
-of its element, and nothing is done then. The ID of the transfer, or the name of the
-schedule, is printed; with --wait the result code is the transfer's.
+the cancelling of one, a scheduled transfer or its end, a monitor or its end, or a
+managed call, which has an agent run a program. FILE is the document; - is standard
+input. What Ferry cannot do of it is refused by the name of its element, and nothing is
+done then. The ID of the transfer or the call, or the name of the schedule, is printed;
+with --wait the result code is the transfer's, or the call's.
 
 Result codes: 43 the document is malformed, 64 it asks for what is not built; and
 those of ferry send.`,
@@ -38,7 +40,7 @@ those of ferry send.`,
 		},
 	}
 	fl := c.Flags()
-	fl.BoolVar(&wait, "wait", false, "wait for the end of the transfer")
+	fl.BoolVar(&wait, "wait", false, "wait for the end of the transfer or the call")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
 	addNetwork(fl, &f.network)
 	fl.StringVar(&f.connectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager before the transfer is handed over, -1 for ever; then 75")
@@ -67,6 +69,8 @@ func submit(cmd *cobra.Command, f *sendFlags, name string) error {
 	switch {
 	case doc.Cancel != nil:
 		return cancelDocument(cmd, f, doc.Cancel)
+	case doc.Call != nil:
+		return f.submitCall(cmd, doc, id)
 	case doc.Monitor != nil, doc.Unmonitor != nil, doc.Unschedule != nil, doc.Transfer != nil && doc.Transfer.Schedule != nil:
 		return f.submitKept(cmd, doc, id)
 	}
@@ -78,6 +82,19 @@ func submit(cmd *cobra.Command, f *sendFlags, name string) error {
 		q.Originator = client.Me()
 	}
 	return f.hand(cmd, q)
+}
+
+// submitCall has an agent run the program of a document.
+func (f *sendFlags) submitCall(cmd *cobra.Command, doc *mftxml.Document, id transfer.ID) error {
+	if f.dryRun {
+		return transfer.Errorf(transfer.KindUsage, "--dry-run says what would be sent, and the document has a program run")
+	}
+	p, err := managedcall.FromDocument(doc, id)
+	if err != nil {
+		return err
+	}
+	q := &query{network: f.network, json: f.json, timeout: cancelTime, who: doc.Originator()}
+	return q.call(cmd, p, f.detach, f.quiet)
 }
 
 // submitKept has an agent keep what a document asks for beside transfers, or end it.

@@ -13,8 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -104,16 +102,25 @@ func (k *Keeper) Vet(q *transfer.Request, principal string, atDest bool) error {
 				return err
 			}
 		}
-		if k.cfg.Runner == nil {
-			return transfer.Errorf(transfer.KindProgram, "the %s program %s cannot be run: agent %s runs no programs", at, p.Name, k.cfg.Agent).
-				WithHint("start the agent with --programs DIR, the directory whose programs it may run")
-		}
-		if _, err := k.cfg.Runner.Find(p.Name); err != nil {
+		if err := Runnable(k.cfg.Runner, k.cfg.Agent, at, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// Runnable says why an agent with a Runner could not run a program: of KindProgram, or of a kind that waits.
+func Runnable(r Runner, agent transfer.AgentName, at transfer.CallPoint, p *transfer.Program) error {
+	if r == nil {
+		return transfer.Errorf(transfer.KindProgram, "%s %s cannot be run: agent %s runs no programs", at.Noun(), p.Name, agent).
+			WithHint("start the agent with --programs DIR, the directory whose programs it may run")
+	}
+	_, err := r.Find(p.Name)
+	return err
+}
+
+// Runner is what runs the agent's programs; nil: none may be run.
+func (k *Keeper) Runner() Runner { return k.cfg.Runner }
 
 // Ended says whether a program has ended on record, and how: failure is nil where that was no failure.
 func (k *Keeper) Ended(c *transfer.Call) (ended bool, failure *transfer.Error, err error) {
@@ -154,21 +161,9 @@ func (k *Keeper) Run(ctx context.Context, c *transfer.Call) (failure *transfer.E
 		if err != nil || !again {
 			return failure, err
 		}
-		if !k.pause(ctx, time.Duration(c.Program().Pause)) {
+		if !Pause(ctx, k.cfg.Clock, time.Duration(c.Program().Pause)) {
 			return k.stopped(ctx, c)
 		}
-	}
-}
-
-// pause waits; false: ctx has ended.
-func (k *Keeper) pause(ctx context.Context, d time.Duration) bool {
-	t := k.cfg.Clock.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C():
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -188,14 +183,6 @@ func (k *Keeper) stopped(ctx context.Context, c *transfer.Call) (*transfer.Error
 	return nil, ctx.Err()
 }
 
-// cancelled is the cause of the end of ctx where it is that the transfer was cancelled.
-func cancelled(ctx context.Context) *transfer.Error {
-	if err := context.Cause(ctx); transfer.KindOf(err) == transfer.KindCancelled && !errors.Is(err, context.Canceled) {
-		return transfer.AsError(err)
-	}
-	return nil
-}
-
 // attempt runs a program once. again says that it has failed and is to be run again.
 func (k *Keeper) attempt(ctx context.Context, c *transfer.Call) (again bool, failure *transfer.Error, err error) {
 	p, at := c.Program(), key(c.Request, c.At)
@@ -211,23 +198,13 @@ func (k *Keeper) attempt(ctx context.Context, c *transfer.Call) (again bool, fai
 		return false, nil, err
 	}
 
-	failpoint.Hit("program.begun")
-	log := k.cfg.Log.With("transfer", c.Request.ID, "program", p.Name, "at", c.At, "attempt", now.Attempt)
-	log.Info("program started")
-	start := k.cfg.Clock.Now()
-	res, err := k.run(ctx, c, now.Attempt)
-	failpoint.Hit("program.ran")
-	if ctx.Err() != nil && cancelled(ctx) == nil {
-		return false, nil, ctx.Err()
-	}
-	if transfer.KindOf(err).Waits() {
+	once := &Try{Runner: k.cfg.Runner, Clock: k.cfg.Clock, Log: k.cfg.Log.With("transfer", c.Request.ID), At: c.At, Program: p, ID: c.Request.ID, Attempt: now.Attempt,
+		Env: environment(c, k.cfg.Agent, now.Attempt)}
+	ran, failure, err := once.Run(ctx)
+	if err != nil {
 		return false, nil, err
 	}
-
-	failure = verdict(c, res, err)
 	again = failure != nil && failure.Kind == transfer.KindProgram && now.Attempt <= p.Retries
-	ran := &transfer.Ran{At: c.At, Name: p.Name, Args: p.Args, Attempt: now.Attempt, Code: res.Code,
-		Seconds: k.cfg.Clock.Now().Sub(start).Seconds(), Output: res.Output, Cut: res.Cut}
 	next := state{Attempt: now.Attempt, Ended: true, Failure: failure}
 	if again {
 		next = state{Attempt: now.Attempt + 1}
@@ -239,58 +216,7 @@ func (k *Keeper) attempt(ctx context.Context, c *transfer.Call) (again bool, fai
 		return false, nil, err
 	}
 	failpoint.Hit("program.recorded")
-	level := slog.LevelInfo
-	if failure != nil {
-		level = slog.LevelWarn
-		log = log.With("error", failure)
-	}
-	log.Log(ctx, level, "program ended", "code", res.Code, "seconds", ran.Seconds)
 	return again, failure, nil
-}
-
-// errLate is the cause of the end of a program whose time is over.
-var errLate = errors.New("its time is over")
-
-// run runs a program, for as long as it may take.
-func (k *Keeper) run(ctx context.Context, c *transfer.Call, attempt int) (program.Result, error) {
-	p := c.Program()
-	limited, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	t := k.cfg.Clock.NewTimer(p.Time())
-	defer t.Stop()
-	over := make(chan struct{})
-	defer func() { <-over }()
-	defer end(nil)
-	go func() {
-		defer close(over)
-		select {
-		case <-t.C():
-			end(errLate)
-		case <-limited.Done():
-		}
-	}()
-	return k.cfg.Runner.Run(limited, program.Call{Name: p.Name, Args: p.Args, Env: environment(c, k.cfg.Agent, attempt)})
-}
-
-// verdict is why the end of a program is a failure; nil: it is none.
-func verdict(c *transfer.Call, res program.Result, err error) *transfer.Error {
-	p := c.Program()
-	switch {
-	case errors.Is(err, errLate):
-		err = fmt.Errorf("the %s program %s has not ended within %s, and was killed", c.At, p.Name, p.Time())
-	case err == nil && (p.Success.Has(res.Code) || failpoint.Planted("program-code-ignored")):
-		return nil
-	case err == nil:
-		err = fmt.Errorf("the %s program %s ended with the exit code %d", c.At, p.Name, res.Code)
-	}
-	e := transfer.AsError(err)
-	if e.Kind == transfer.KindInternal {
-		e = transfer.Errorf(transfer.KindProgram, "%w", err)
-	}
-	if e.Hint == "" && e.Kind == transfer.KindProgram {
-		e = e.WithHint("`ferry audit show " + c.Request.ID.String() + "` has what it wrote")
-	}
-	return e
 }
 
 // note puts on record how a program ended.
@@ -346,9 +272,6 @@ func (k *Keeper) Age(keep time.Duration) error {
 	})
 }
 
-// plainName is a metadata entry's that can be the name of a variable.
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_]+$`)
-
 // environment is what a program is told of its transfer.
 func environment(c *transfer.Call, agent transfer.AgentName, attempt int) []string {
 	q := c.Request
@@ -362,11 +285,5 @@ func environment(c *transfer.Call, agent transfer.AgentName, attempt int) []stri
 		env = append(env, "FERRY_STATE="+string(c.State), fmt.Sprintf("FERRY_FILES=%d", c.Counts.Files),
 			fmt.Sprintf("FERRY_FILES_FAILED=%d", c.Counts.FilesFailed), fmt.Sprintf("FERRY_BYTES=%d", c.Counts.Bytes))
 	}
-	for name, value := range q.Meta {
-		if plainName.MatchString(name) {
-			env = append(env, "FERRY_META_"+name+"="+value)
-		}
-	}
-	slices.Sort(env)
-	return slices.DeleteFunc(env, func(s string) bool { return strings.ContainsRune(s, 0) })
+	return Environment(env, q.Meta)
 }

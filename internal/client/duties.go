@@ -46,3 +46,6 @@ func (c AtAgent) Command(ctx context.Context, kind wire.Kind, body any) (*wire.A
 func (c AtAgent) Question(ctx context.Context, kind wire.Kind, body any) (*wire.Answer, error) {
 	return c.askAgent(ctx, c.Agent, wire.Ask{Kind: kind, Body: wire.Marshal(body)})
 }
+
+// Known refuses an agent that coordination is sure never to have heard of (R4).
+func (c AtAgent) Known(ctx context.Context) error { return c.known(ctx, c.Agent) }

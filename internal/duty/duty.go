@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/calls"
 	"ferry/internal/clock"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
@@ -94,6 +95,8 @@ type Desk struct {
 	May func(principal string, right transfer.Authority) error
 	// Permit is what a principal may do with files here.
 	Permit func(principal string) place.Permit
+	// Programs runs those that the agent may run; nil: none.
+	Programs calls.Runner
 	// Note puts an audit record into the outbox, in the transaction of what it is about.
 	Note  func(t *ledger.Tx, r audit.Record) error
 	Clock clock.Clock

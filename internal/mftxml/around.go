@@ -28,19 +28,35 @@ func (t *Transfer) lacksAround() string {
 		}
 	}
 	for _, p := range t.Set.Programs.all() {
-		switch {
-		case p.command == nil:
-		case p.command.Type != "executable":
-			return `<command type="` + p.command.Type + `">`
-		case len(p.command.Targets) > 0:
-			return "<target> of a program"
-		case len(p.command.Properties) > 0:
-			return "<property> of a program"
-		case strings.Contains(p.command.SuccessRC, "&"):
-			return `a successRC with "&"`
+		if p.command == nil {
+			continue
+		}
+		if what := p.command.lacks(); what != "" {
+			return what
 		}
 	}
 	return ""
+}
+
+// lacks is what Ferry's programs cannot do of a command; "" where that is nothing.
+func (c *Command) lacks() string {
+	switch {
+	case c.Type != "executable":
+		return `<command type="` + c.Type + `">`
+	case len(c.Targets) > 0:
+		return "<target> of a program"
+	case len(c.Properties) > 0:
+		return "<property> of a program"
+	case strings.Contains(c.SuccessRC, "&"):
+		return `a successRC with "&"`
+	}
+	return ""
+}
+
+// Program is the command in Ferry's words.
+func (c *Command) Program() (*transfer.Program, error) {
+	codes, err := codesOf(c.SuccessRC)
+	return &transfer.Program{Name: c.Name, Args: c.Args, Retries: c.RetryCount, Pause: transfer.Duration(time.Duration(c.RetryWait) * time.Second), Success: codes}, err
 }
 
 // A placed command is one with the point at which it runs.
@@ -75,15 +91,14 @@ func (t *Transfer) takeAround(q *transfer.Request) error {
 		if p.command == nil {
 			continue
 		}
-		codes, err := codesOf(p.command.SuccessRC)
+		program, err := p.command.Program()
 		if err != nil {
 			return err
 		}
 		if q.Programs == nil {
 			q.Programs = &transfer.Programs{}
 		}
-		q.Programs.Set(p.at, &transfer.Program{Name: p.command.Name, Args: p.command.Args, Retries: p.command.RetryCount,
-			Pause: transfer.Duration(time.Duration(p.command.RetryWait) * time.Second), Success: codes})
+		q.Programs.Set(p.at, program)
 	}
 	return nil
 }

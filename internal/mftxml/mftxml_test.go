@@ -109,10 +109,22 @@ func TestWhatIsNotBuiltIsNamed(t *testing.T) {
 		}
 		without(step.from, step.to)
 	}
-	for name, element := range map[string]string{"call.xml": "<managedCall>", "definition.xml": "<transferSpecifications>"} {
-		err := parsed(t, sample(t, name)).Lacks()
+	if err := parsed(t, sample(t, "definition.xml")).Lacks(); transfer.KindOf(err) != transfer.KindNotBuilt || !strings.Contains(err.Error(), "<transferSpecifications>") {
+		t.Errorf("definition.xml: %v", err)
+	}
+	call := string(sample(t, "call.xml"))
+	if err := parsed(t, []byte(call)).Lacks(); err != nil {
+		t.Errorf("the call: %v", err)
+	}
+	for element, change := range map[string][2]string{
+		`<command type="antscript">`: {`type="executable"`, `type="antscript"`},
+		"<target> of a program":      {"<argument>x", "<target>all</target><argument>x"},
+		"<property> of a program":    {"<argument>x", `<property name="p" value="v"/><argument>x`},
+		`a successRC with "&"`:       {"&lt;4|&gt;7", "&gt;4&amp;&lt;7"},
+	} {
+		err := parsed(t, []byte(strings.Replace(call, change[0], change[1], 1))).Lacks()
 		if transfer.KindOf(err) != transfer.KindNotBuilt || !strings.Contains(err.Error(), element) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("a call with %s: %v", element, err)
 		}
 	}
 

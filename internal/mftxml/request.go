@@ -18,7 +18,7 @@ import (
 func (d *Document) lacks() (what string, hint string) {
 	switch {
 	case d.Call != nil:
-		return "<managedCall>", "run the program by other means"
+		return d.Call.Command.lacks(), "leave it out, or have another program do it"
 	case d.Items != nil:
 		return "<transferSpecifications> without agents", "they are for fteCreateTransfer -td"
 	case d.Monitor != nil:

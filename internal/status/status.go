@@ -376,6 +376,8 @@ func (p *Picture) Record(r *audit.Record) bool {
 		return true
 	case r.Source != "" && r.Source != r.Agent:
 		return false
+	case r.Event == audit.Changed, r.Program != nil && r.Program.At == transfer.ManagedCall: // it is of a call, and of no transfer
+		return true
 	}
 
 	p.mu.Lock()

@@ -101,6 +101,9 @@ const (
 	PostSource CallPoint = "post-source"      // at the source, when every outcome is on record and sources are deleted
 	PreDest    CallPoint = "pre-destination"  // at the destination, before it accepts
 	PostDest   CallPoint = "post-destination" // at the destination, when every item is decided
+
+	// ManagedCall is where a program is run that belongs to no transfer. It is none of CallPoints.
+	ManagedCall CallPoint = "call"
 )
 
 // CallPoints are all of them, in the order in which a transfer meets them.
@@ -111,6 +114,14 @@ func (c CallPoint) AtDest() bool { return c == PreDest || c == PostDest }
 
 // Post reports whether the program is run when the items are decided.
 func (c CallPoint) Post() bool { return c == PostSource || c == PostDest }
+
+// Noun is what a program is called that is run there, as "the pre-source program".
+func (c CallPoint) Noun() string {
+	if c == ManagedCall {
+		return "the program"
+	}
+	return "the " + string(c) + " program"
+}
 
 // A Program is one that an agent is to run. No shell sees it: each argument is one.
 type Program struct {
@@ -130,9 +141,10 @@ func (p *Program) Time() time.Duration {
 	return time.Duration(p.Timeout)
 }
 
-func (p *Program) check(at CallPoint) error {
+// Check refuses what cannot be run.
+func (p *Program) Check(at CallPoint) error {
 	bad := func(format string, args ...any) error {
-		return Errorf(KindUsage, "the "+string(at)+" program "+format, args...)
+		return Errorf(KindUsage, at.Noun()+" "+format, args...)
 	}
 	if p.Name == "" || len(p.Name) > MaxProgramName || !utf8.ValidString(p.Name) {
 		return bad("has no name, or one of more than %d bytes", MaxProgramName)
@@ -140,7 +152,7 @@ func (p *Program) check(at CallPoint) error {
 	for _, part := range strings.Split(p.Name, "/") {
 		// ':' and '\' mean a volume, a stream or a directory to some systems.
 		if part == "" || part[0] == '.' || strings.ContainsAny(part, `\:`) || strings.ContainsFunc(part, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return Errorf(KindUsage, "the name of the %s program, %.100q, leads out of the agent's directory of programs, or has characters that no program's name has", at, p.Name).
+			return Errorf(KindUsage, "the name of %s, %.100q, leads out of the agent's directory of programs, or has characters that no program's name has", at.Noun(), p.Name).
 				WithHint(`name it as it is beneath that directory, as load.sh or db/load.sh: without a / before it, parts that begin with a dot, ':' or '\'`)
 		}
 	}
@@ -151,7 +163,7 @@ func (p *Program) check(at CallPoint) error {
 	size := 0
 	for n, a := range p.Args {
 		if size += len(a) + 1; size > MaxProgramBytes {
-			return Errorf(KindTooLarge, "the arguments of the %s program have more than %d bytes, the limit", at, MaxProgramBytes)
+			return Errorf(KindTooLarge, "the arguments of %s have more than %d bytes, the limit", at.Noun(), MaxProgramBytes)
 		}
 		if !utf8.ValidString(a) || strings.ContainsRune(a, 0) {
 			return bad("has a NUL, or what is not UTF-8, in argument %d", n+1)
@@ -256,7 +268,7 @@ func (r *Request) checkPrograms() error {
 	}
 	for _, at := range CallPoints() {
 		if p := r.Programs.At(at); p != nil {
-			if err := p.check(at); err != nil {
+			if err := p.Check(at); err != nil {
 				return err
 			}
 		}

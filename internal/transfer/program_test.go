@@ -143,7 +143,7 @@ func FuzzProgram(f *testing.F) {
 		if json.Unmarshal([]byte(s), &p) != nil {
 			p = Program{Name: s, Args: []string{s}, Success: Codes(s)}
 		}
-		if p.check(PreSource) != nil {
+		if p.Check(PreSource) != nil {
 			return
 		}
 		if strings.HasPrefix(p.Name, "/") || strings.Contains("/"+p.Name+"/", "/../") || strings.ContainsAny(p.Name, "\x00\n\\:") || len(p.Args) > MaxProgramArgs || p.Time() > MaxProgramTime || p.Time() <= 0 {

@@ -329,11 +329,19 @@ func (r *Request) checkNumbers() error {
 		return Errorf(KindUsage, "priority %d is out of range; it goes from 0 to 9", r.Priority)
 	}
 
-	if len(r.Meta) > MaxMeta {
-		return Errorf(KindTooLarge, "the request has %d metadata entries; the limit is %d", len(r.Meta), MaxMeta)
+	if err := CheckLabels(r.Job, r.Meta); err != nil {
+		return err
+	}
+	return r.Settings.Check()
+}
+
+// CheckLabels refuses the name of a job, or metadata, that cannot be kept.
+func CheckLabels(job string, meta map[string]string) error {
+	if len(meta) > MaxMeta {
+		return Errorf(KindTooLarge, "the request has %d metadata entries; the limit is %d", len(meta), MaxMeta)
 	}
 
-	for k, v := range r.Meta {
+	for k, v := range meta {
 		if k == "" {
 			return Errorf(KindUsage, "a metadata entry has no name")
 		}
@@ -345,14 +353,14 @@ func (r *Request) checkNumbers() error {
 		}
 	}
 
-	if strings.ContainsRune(r.Job, 0) {
+	if strings.ContainsRune(job, 0) {
 		return Errorf(KindUsage, "the job name has a NUL")
 	}
 
-	if len(r.Job) > MaxMetaValue {
-		return Errorf(KindTooLarge, "the job name has %d bytes; the limit is %d", len(r.Job), MaxMetaValue)
+	if len(job) > MaxMetaValue {
+		return Errorf(KindTooLarge, "the job name has %d bytes; the limit is %d", len(job), MaxMetaValue)
 	}
-	return r.Settings.Check()
+	return nil
 }
 
 // A Duration is a time.Duration that JSON carries as Go writes it ("3s").

@@ -23,7 +23,7 @@ var rows = []row{
 	{[]string{"internal/bench", "internal/onebox"}, "run whole agents, so they stand above them"},
 	{[]string{"internal/bench/published", "internal/bench/peers"},
 		"what Ferry is measured beside; neither knows a Ferry that it could favour"},
-	{[]string{"internal/coordination", "internal/agent", "internal/monitor", "internal/schedule", "internal/template", "internal/job"},
+	{[]string{"internal/coordination", "internal/agent", "internal/monitor", "internal/schedule", "internal/template", "internal/job", "internal/managedcall"},
 		"each decides about transfers on its own; they meet in messages, not in calls"},
 	{[]string{"internal/duty"}, "what an agent lends to what submits beside people, so that neither knows the other"},
 	{[]string{"internal/sender", "internal/receiver", "internal/client", "internal/status", "internal/faulty", "internal/calls"},

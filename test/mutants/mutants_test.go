@@ -49,6 +49,7 @@ const (
 	inSchedule  = "./internal/schedule"
 	inProgram   = "./internal/program"
 	inJob       = "./internal/job"
+	inCall      = "./internal/managedcall"
 )
 
 var mutants = []mutant{
@@ -113,6 +114,7 @@ var mutants = []mutant{
 	{"job-id-unwritten", "a transfer of a job is submitted under an ID that is not written down", inJob, "TestJobsWithCrashes"},
 	{"job-cancel-passed-over", "a job that is cancelled goes on submitting", inJob, "TestCancelWhileItSubmits"},
 	{"job-deletes-early", "the sources of a job are deleted before they have arrived everywhere", inJob, "TestJobsWithCrashes"},
+	{"call-started-twice", "a program that ran when its agent ended is started again unasked", inCall, "TestNotAgainAfterACrash"},
 	{"tally-unchecked", "what has arrived is not compared with what arrived at the job's other destinations", inProtocol, "TestDeletedForTheRightSum"},
 	{"schedule-in-utc", "days are counted in UTC, not in the schedule's zone", inSchedule, "TestOnceADay"},
 }
