@@ -23,6 +23,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/program"
 	"ferry/internal/transfer"
+	"ferry/internal/variable"
 )
 
 // drawer is the name of the part of the ledger that has the calls.
@@ -103,6 +104,9 @@ func (k *Keeper) Vet(q *transfer.Request, principal string, atDest bool) error {
 			}
 		}
 		if err := Runnable(k.cfg.Runner, k.cfg.Agent, at, p); err != nil {
+			return err
+		}
+		if _, err := variable.Arguments(p, at, nil, q.Meta); err != nil {
 			return err
 		}
 	}
@@ -198,7 +202,12 @@ func (k *Keeper) attempt(ctx context.Context, c *transfer.Call) (again bool, fai
 		return false, nil, err
 	}
 
-	once := &Try{Runner: k.cfg.Runner, Clock: k.cfg.Clock, Log: k.cfg.Log.With("transfer", c.Request.ID), At: c.At, Program: p, ID: c.Request.ID, Attempt: now.Attempt,
+	full := *p
+	if full.Args, err = arguments(c, now.Attempt); err != nil {
+		failure, err = k.refused(c, transfer.AsError(err))
+		return false, failure, err
+	}
+	once := &Try{Runner: k.cfg.Runner, Clock: k.cfg.Clock, Log: k.cfg.Log.With("transfer", c.Request.ID), At: c.At, Program: &full, ID: c.Request.ID, Attempt: now.Attempt,
 		Env: environment(c, k.cfg.Agent, now.Attempt)}
 	ran, failure, err := once.Run(ctx)
 	if err != nil {
@@ -222,7 +231,9 @@ func (k *Keeper) attempt(ctx context.Context, c *transfer.Call) (again bool, fai
 // note puts on record how a program ended.
 func (k *Keeper) note(t *ledger.Tx, c *transfer.Call, ran *transfer.Ran, failure *transfer.Error) error {
 	q, p := c.Request, c.Program()
-	ran.At, ran.Name, ran.Args = c.At, p.Name, p.Args
+	if ran.Name == "" { // it was not run
+		ran.At, ran.Name, ran.Args = c.At, p.Name, p.Args
+	}
 	rec := audit.Record{Event: audit.Ran, Role: audit.RoleSource, Transfer: q.ID, Source: q.Source, Destination: q.Destination,
 		Originator: &q.Originator, Job: q.Job, Principal: c.Principal, Error: failure, Figures: audit.Figures{Program: ran}}
 	if c.At.AtDest() {
@@ -286,4 +297,14 @@ func environment(c *transfer.Call, agent transfer.AgentName, attempt int) []stri
 			fmt.Sprintf("FERRY_FILES_FAILED=%d", c.Counts.FilesFailed), fmt.Sprintf("FERRY_BYTES=%d", c.Counts.Bytes))
 	}
 	return Environment(env, q.Meta)
+}
+
+// arguments are those of the program, with the values of its transfer.
+func arguments(c *transfer.Call, attempt int) ([]string, error) {
+	q := c.Request
+	values := map[string]string{variable.TransferID: q.ID.String(), variable.JobName: q.Job, variable.Originator: strings.ReplaceAll(q.Originator.String(), "\x00", ""),
+		variable.SourceAgent: string(q.Source), variable.DestAgent: string(q.Destination), variable.Attempt: strconv.Itoa(attempt), variable.Destination: c.Into.String(),
+		variable.State: string(c.State), variable.Files: strconv.FormatInt(c.Counts.Files, 10), variable.FilesFailed: strconv.FormatInt(c.Counts.FilesFailed, 10),
+		variable.Bytes: strconv.FormatInt(c.Counts.Bytes, 10)}
+	return variable.Arguments(c.Program(), c.At, values, q.Meta)
 }

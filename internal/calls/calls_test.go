@@ -124,6 +124,27 @@ func TestRunsOnceAndIsOnRecord(t *testing.T) {
 	})
 }
 
+// Variables in arguments have the transfer's values, once; the record has what was run.
+func TestArguments(t *testing.T) {
+	bubble(t, ends(1, 0), func(t *testing.T, b *bench) {
+		c := call(transfer.PostDest, transfer.Program{Name: "load", Retries: 1, Args: []string{"${State} ${Files}", "${Meta{region}}", "${Destination}", "$${State}", "${Attempt}"}})
+		failure, err := b.Run(t.Context(), c)
+		if must(t, err); failure != nil || len(b.runs.seen) != 2 {
+			t.Fatalf("after %d runs: %v", len(b.runs.seen), failure)
+		}
+		want := []string{"partial 3", "eu", "/in", "${State}", "2"}
+		if !slices.Equal(b.runs.seen[1].Args, want) || !slices.Equal(b.notes[1].Program.Args, want) || c.Program().Args[0] != "${State} ${Files}" {
+			t.Errorf("it was run with %q, and on record is %q", b.runs.seen[1].Args, b.notes[1].Program.Args)
+		}
+	})
+	bubble(t, ends(0), func(t *testing.T, b *bench) {
+		failure, err := b.Run(t.Context(), call(transfer.PreDest, transfer.Program{Name: "load", Args: []string{"${State}"}}))
+		if must(t, err); failure == nil || failure.Kind != transfer.KindUsage || len(b.runs.seen) != 0 || len(b.notes) != 1 {
+			t.Errorf("with a variable that it does not have: %v, %d runs", failure, len(b.runs.seen))
+		}
+	})
+}
+
 func TestTriesAgain(t *testing.T) {
 	bubble(t, ends(1, 4, 0), func(t *testing.T, b *bench) {
 		p := transfer.Program{Name: "load", Retries: 2, Pause: transfer.Duration(time.Minute)}

@@ -78,6 +78,34 @@ func TestValuesAreNotReadAgain(t *testing.T) {
 	}
 }
 
+// The name of a file that triggers is one argument of a program, whatever is in it.
+func TestValuesInArguments(t *testing.T) {
+	for _, name := range []string{"plain.csv", "a b\n\"c\" '$(touch x)' `id`; *", "${State}", "$${State}", "x$", "$", "{State}", "}"} {
+		s := sample()
+		s.transfer = transfer.NewID(time.Now())
+		s.files = s.files[:1]
+		s.files[0].Path, s.files[0].Rel = transfer.Path("/in/"+name), transfer.Path(name)
+		d := files(func(d *Definition) {
+			d.Request.Programs = &transfer.Programs{PostSource: &transfer.Program{Name: "load", Args: []string{"${FileName}", "${FileName}${state}", "${FileName}{State}", "$${FileName}"}}}
+		})
+		q, err := d.request(s, nil)
+		if err != nil {
+			t.Errorf("%q: %v", name, err)
+			continue
+		}
+		got, err := variable.Arguments(q.Programs.PostSource, transfer.PostSource, map[string]string{variable.State: "partial"}, q.Meta)
+		if want := []string{name, name + "partial", name + "{State}", "${FileName}"}; err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q becomes %q and then %q, %v", name, q.Programs.PostSource.Args, got, err)
+		}
+	}
+	d := files(func(d *Definition) {
+		d.Request.Programs = &transfer.Programs{PreSource: &transfer.Program{Name: "load", Args: []string{"${State}"}}}
+	})
+	if err := d.Check(); err == nil || !strings.Contains(err.Error(), "there is no variable State for the pre-source program") {
+		t.Errorf("a variable that is not there yet: %v", err)
+	}
+}
+
 func TestDefinitionsThatAreRefused(t *testing.T) {
 	for why, change := range map[string]func(*Definition){
 		"monitor name":                 func(d *Definition) { d.Name = "a b" },

@@ -43,6 +43,9 @@ func (d *Definition) request(s *setting, lines []line) (*transfer.Request, error
 	if err == nil {
 		err = q.Check()
 	}
+	if err == nil {
+		err = variable.CheckPrograms(&q)
+	}
 	return &q, err
 }
 
@@ -58,7 +61,8 @@ func (s *setting) whole(q *transfer.Request) (err error) {
 		}
 	}
 	q.Meta = meta
-	return nil
+	q.Programs, err = variable.InPrograms(q.Programs, s.text)
+	return err
 }
 
 // each puts the files of the trigger into a request.

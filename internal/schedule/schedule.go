@@ -12,6 +12,7 @@
 package schedule
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"regexp"
@@ -19,6 +20,7 @@ import (
 
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
+	"ferry/internal/variable"
 	"ferry/internal/wire"
 )
 
@@ -150,7 +152,7 @@ func ParsePut(data []byte) (*Put, error) {
 	if p.Request.Rest != nil || p.Request.Retry != nil {
 		return nil, transfer.Errorf(transfer.KindMalformed, "the request of a schedule is in parts, or a retry")
 	}
-	return p, p.Request.Check()
+	return p, cmp.Or(p.Request.Check(), variable.CheckPrograms(&p.Request))
 }
 
 // A drawer is the schedules' part of the ledger: under s/NAME what a schedule is and how it

@@ -3,12 +3,13 @@
 // agent keeps a template, and whoever sends from it fills it in and submits the result as any
 // other request.
 //
-// A parameter is written ${NAME} in a source, a destination, the job or metadata; see package
-// variable.
+// A parameter is written ${NAME} in a source, a destination, the job, metadata or an argument of a program, where
+// the variables of a transfer are none unless the template has a parameter of that name; see package variable.
 package template
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"maps"
@@ -75,7 +76,7 @@ func New(name string, q *transfer.Request, defaults []string) (*Template, error)
 		}
 		t.Params = append(t.Params, p)
 	}
-	used, err := variables(q)
+	used, err := t.variables(q)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +116,7 @@ func (t *Template) Check() error {
 	if len(t.Params) > maxParams {
 		return transfer.Errorf(transfer.KindTooLarge, "template %s has %d parameters; the limit is %d", t.Name, len(t.Params), maxParams)
 	}
-	used, err := variables(&t.Request)
+	used, err := t.variables(&t.Request)
 	if err != nil {
 		return err
 	}
@@ -187,16 +188,26 @@ func (t *Template) param(name string) *Param {
 	return nil
 }
 
-// variables are the names of the variables in a request, in alphabetical order.
-func variables(q *transfer.Request) ([]string, error) {
+// variables are the names of the parameters in a request, in alphabetical order.
+func (t *Template) variables(q *transfer.Request) ([]string, error) {
 	found := map[string]bool{}
-	_, err := variable.InRequest(q, func(name string, forms []string) (string, error) {
+	find := func(name string, forms []string) (string, error) {
 		if len(forms) > 0 {
 			return "", transfer.Errorf(transfer.KindUsage, "${%s{%s}} is no parameter of a template", name, forms[0]).WithHint("write it as ${" + name + "}")
 		}
 		found[name] = true
 		return "", nil
+	}
+	once := *q
+	once.Programs = nil
+	_, err := variable.InRequest(&once, find)
+	_, err2 := variable.InPrograms(q.Programs, func(name string, forms []string) (string, error) {
+		if variable.OfTransfer(name) && !found[name] && t.param(name) == nil {
+			return "", transfer.Errorf(transfer.KindUsage, "%s is a variable of the transfer", name)
+		}
+		return find(name, forms)
 	})
+	err = cmp.Or(err, err2)
 	return slices.Sorted(maps.Keys(found)), err
 }
 
@@ -245,5 +256,10 @@ func (t *Template) Fill(set map[string]string) (*transfer.Request, error) {
 	if len(missing) > 0 {
 		return nil, transfer.Errorf(transfer.KindUsage, "template %s needs %s, which has no default", t.Name, strings.Join(missing, ", ")).WithHint("give --set " + missing[0] + "=…")
 	}
-	return variable.InRequest(&t.Request, func(name string, _ []string) (string, error) { return values[name], nil })
+	return variable.InRequest(&t.Request, func(name string, _ []string) (string, error) {
+		if t.param(name) == nil {
+			return "", transfer.Errorf(transfer.KindUsage, "template %s has no parameter %.80q", t.Name, name)
+		}
+		return values[name], nil
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,24 @@ func TestFill(t *testing.T) {
 	_, err = made(t).Fill(map[string]string{"x": "1"})
 	if err == nil || !strings.Contains(err.Error(), `template daily has no parameter "x"; it has day, customer`) {
 		t.Errorf("something else is given: %v", err)
+	}
+}
+
+// Arguments of programs have parameters, and variables of the transfer, which stay.
+func TestArgumentsOfPrograms(t *testing.T) {
+	q := request()
+	q.Programs = &transfer.Programs{PostSource: &transfer.Program{Name: "load", Args: []string{"${who}${State}", "${Bytes}", "$${who}"}}}
+	tm, err := New("daily", q, []string{"day=today"})
+	if err != nil || tm.param("who") == nil || tm.param("State") != nil || tm.param("Bytes") != nil {
+		t.Fatalf("%+v, %v", tm, err)
+	}
+	r, err := tm.Fill(map[string]string{"who": "$(id) ${day}$", "customer": "acme"})
+	if want := []string{"$(id) $${day}${Dollar}${State}", "${Bytes}", "$${who}"}; err != nil || !slices.Equal(r.Programs.PostSource.Args, want) {
+		t.Errorf("%q, %v", r.Programs.PostSource.Args, err)
+	}
+	q.Programs.PostSource.Args = []string{"${Files}"}
+	if tm, err = New("daily", q, []string{"day=today", "Files"}); err != nil || tm.param("Files") == nil {
+		t.Errorf("a parameter that is called as a variable of the transfer: %v", err)
 	}
 }
 

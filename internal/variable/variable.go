@@ -3,6 +3,8 @@
 //
 // A variable is written ${NAME}, in letters of either case, digits and _. What it stands for is put there as
 // it is and is not read again: a ${ in a value is text. $${ stands for ${ itself.
+//
+// Arguments of programs may have variables of the transfer, too, which have values only when the program runs.
 package variable
 
 import (
@@ -21,36 +23,53 @@ type Values func(name string, forms []string) (string, error)
 // Expand gives a text with the values of its variables.
 func Expand(text string, values Values) (string, error) {
 	var b strings.Builder
+	err := expand(text, func(s string) { b.WriteString(s) }, func(name string, forms []string, _ string) error {
+		value, err := values(name, forms)
+		b.WriteString(value)
+		if err == nil {
+			err = tooLong(text, b.Len())
+		}
+		return err
+	})
+	if err == nil {
+		err = tooLong(text, b.Len())
+	}
+	if err != nil {
+		return "", err
+	}
+	return b.String(), nil
+}
+
+func tooLong(text string, size int) error {
+	if size <= maxResult {
+		return nil
+	}
+	return transfer.Errorf(transfer.KindTooLarge, "%.80q is, or becomes, longer than %d bytes", text, maxResult)
+}
+
+// expand reads a text: it hands on what stands between the variables, and each of them, with how it is written.
+func expand(text string, plain func(string), one func(name string, forms []string, written string) error) error {
 	for rest := text; ; {
 		before, after, ok := strings.Cut(rest, "${")
 		if !ok {
-			b.WriteString(rest)
-			break
+			plain(rest)
+			return nil
 		}
 		if strings.HasSuffix(before, "$") { // $${
-			b.WriteString(before[:len(before)-1] + "${")
+			plain(before[:len(before)-1] + "${")
 			rest = after
 			continue
 		}
-		b.WriteString(before)
+		plain(before)
 		name, forms, left, err := read(after)
 		if err != nil {
-			return "", transfer.Errorf(transfer.KindUsage, "%.80q: %w", text, err).WithHint("a variable is written ${NAME}; $${ stands for ${ itself")
+			return transfer.Errorf(transfer.KindUsage, "%.80q: %w", text, err).WithHint("a variable is written ${NAME}; $${ stands for ${ itself")
 		}
-		value, err := values(name, forms)
-		if err != nil {
-			return "", err
-		}
-		b.WriteString(value)
-		if b.Len() > maxResult {
-			return "", transfer.Errorf(transfer.KindTooLarge, "%.80q becomes longer than %d bytes", text, maxResult)
+		if err := one(name, forms, "${"+after[:len(after)-len(left)]); err != nil {
+			return err
 		}
 		rest = left
 	}
-	if b.Len() > maxResult {
-		return "", transfer.Errorf(transfer.KindTooLarge, "%.80q is longer than %d bytes", text, maxResult)
-	}
-	return b.String(), nil
 }
 
 // read reads a variable, behind its ${.
@@ -78,7 +97,7 @@ func read(s string) (name string, forms []string, rest string, err error) {
 const maxForms = 8
 
 // InRequest gives a copy of a request with the values of its variables: in the sources and
-// destinations of its items, in its job and in its metadata.
+// destinations of its items, in its job, in its metadata and in the arguments of its programs; see InPrograms.
 func InRequest(q *transfer.Request, values Values) (*transfer.Request, error) {
 	r := *q
 	var failed error
@@ -101,5 +120,10 @@ func InRequest(q *transfer.Request, values Values) (*transfer.Request, error) {
 			r.Meta[k] = in(v)
 		}
 	}
+	programs, err := InPrograms(q.Programs, values)
+	if failed == nil {
+		failed = err
+	}
+	r.Programs = programs
 	return &r, failed
 }
