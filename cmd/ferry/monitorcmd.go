@@ -35,14 +35,14 @@ func newMonitor() *cobra.Command {
 // monitorFlags are those of ferry monitor create.
 type monitorFlags struct {
 	query
-	send                                  sendFlags
-	agent, dir, queue                     string
-	match, exclude, condition             string
-	to, triggerFile, triggerRegex         string
-	sources                               []string
-	poll                                  time.Duration
-	batch, levels                         int
-	regex, redefine                       bool
+	send                          sendFlags
+	agent, dir, queue             string
+	match, exclude, condition     string
+	to, triggerFile, triggerRegex string
+	sources                       []string
+	poll                          time.Duration
+	batch, levels                 int
+	regex, redefine               bool
 }
 
 func newMonitorCreate() *cobra.Command {
@@ -92,7 +92,7 @@ transfer that has failed is made anew up to 10 times. Variables such as ${FileNa
 	f.query.add(c)
 	inGroups(c, []flagGroup{
 		{"What is watched", []string{"agent", "dir", "queue", "match", "exclude", "regex", "condition", "recursive", "poll"}},
-		{"What is sent", []string{"batch", "source", "message-delimiter", "trigger-file", "trigger-regex", "delete-source", "max-files", "max-size"}},
+		{"What is sent", []string{"batch", "source", "message-delimiter", "message-delimiter-at", "trigger-file", "trigger-regex", "delete-source", "max-files", "max-size"}},
 		{"Where it goes", []string{"to", "if-exists", "redefine", "network"}},
 		{"Before and after", []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
 		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
@@ -177,12 +177,9 @@ func (f *monitorFlags) watched() (transfer.Path, error) {
 	case f.send.group != "":
 		return "", transfer.Errorf(transfer.KindUsage, "--group %s names one group; a monitor sends each that is complete, with --condition group", f.send.group)
 	}
-	a, err := messages.Parse(transfer.Path(messages.Prefix + f.queue))
-	if err == nil && f.send.between != "" {
-		a.Between, err = messages.ParseDelimiter(f.send.between)
-		f.send.between = ""
-	}
-	return a.Path(), err
+	queue, err := f.send.ofSource(transfer.Path(messages.Prefix + f.queue))
+	f.send.between, f.send.at = "", ""
+	return queue, err
 }
 
 func (f *monitorFlags) trigger() (*monitor.TriggerFile, error) {

@@ -36,8 +36,12 @@ type queueMessageLine struct {
 
 func newQueue() *cobra.Command {
 	c := &cobra.Command{Use: "queue", Short: "Make application queues, and look at their messages", Args: noArgs,
-		Long: `An application queue keeps messages at the queue manager, until these commands take them out. They
-take the authority operate. Files do not become messages yet, nor messages files.`,
+		Long: `An application queue keeps messages at the queue manager, until somebody takes them out. A
+transfer to AGENT:queue:NAME makes messages of files, and one from there a file of messages. These
+commands make queues and look at what is in them. They take the authority operate.`,
+		Example: `  ferry queue create ORDERS
+  ferry send --split-delimiter 0x0a ALPHA:orders.csv BETA:queue:ORDERS
+  ferry send --delete-source ALPHA:queue:ORDERS BETA:/in/orders.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newQueueCreate(), newQueueLs(), newQueueShow(), newQueueRm(), newQueuePut(), newQueueGet())
 	return c

@@ -10,28 +10,29 @@ import (
 // queueFlags say how files become messages of a queue, and messages a file. They go into the paths of
 // queues, where they may be written as well.
 type queueFlags struct {
-	group, between                 string
+	group, between, at             string
 	splitSize, splitDelim, splitRE string
 	keep                           string
 }
 
 // queueWords are the flags of queueFlags.
-var queueWords = []string{"split-size", "split-delimiter", "split-regex", "keep-delimiter", "group", "message-delimiter"}
+var queueWords = []string{"split-size", "split-delimiter", "split-regex", "keep-delimiter", "group", "message-delimiter", "message-delimiter-at"}
 
 func (f *queueFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.splitSize, "split-size", "", "split each file for the queue of DEST into messages of so many bytes, as 64K")
 	fl.StringVar(&f.splitDelim, "split-delimiter", "", "split at each TEXT, or 0xHEX")
 	fl.StringVar(&f.splitRE, "split-regex", "", "split at what a regular expression (RE2) matches")
 	fl.StringVar(&f.keep, "keep-delimiter", "", "what becomes of what a file is split at: none, it is left out; before, it ends a message; after, it begins one (default none)")
-	fl.StringVar(&f.group, "group", "", "of the queue of SOURCE, that complete group of messages (default: all that are there)")
+	fl.StringVar(&f.group, "group", "", "of the queue of SOURCE, that complete group of messages; *: the one that was complete first (default: all that are there)")
 	fl.StringVar(&f.between, "message-delimiter", "", "what comes between the messages in the file: TEXT, or 0xHEX")
+	fl.StringVar(&f.at, "message-delimiter-at", "", "where that lies: between messages, before each, or after each (default between)")
 }
 
 // into puts the flags into the paths of a request's queues.
 func (f *queueFlags) into(q *transfer.Request) error {
-	from := f.group != "" || f.between != ""
+	from := f.group != "" || f.between != "" || f.at != ""
 	if f.group != "" {
-		if err := transfer.CheckGroup(f.group); err != nil {
+		if err := messages.CheckGroup(f.group); err != nil {
 			return err
 		}
 	}
@@ -43,21 +44,30 @@ func (f *queueFlags) into(q *transfer.Request) error {
 			}
 			continue
 		}
-		a, err := messages.Parse(*p)
-		if err != nil {
+		var err error
+		if *p, err = f.ofSource(*p); err != nil {
 			return err
 		}
-		if f.group != "" {
-			a.Group = f.group
-		}
-		if f.between != "" {
-			if a.Between, err = messages.ParseDelimiter(f.between); err != nil {
-				return err
-			}
-		}
-		*p = a.Path()
 	}
 	return f.ofDest(q)
+}
+
+// ofSource puts the flags into the path of a queue whose messages are sent.
+func (f *queueFlags) ofSource(p transfer.Path) (transfer.Path, error) {
+	a, err := messages.Parse(p)
+	if f.group != "" {
+		a.Group = f.group
+	}
+	if err == nil && f.between != "" {
+		a.Between, err = messages.ParseDelimiter(f.between)
+	}
+	if err == nil && f.at != "" {
+		a.At, err = messages.ParseAt(f.at)
+	}
+	if err == nil {
+		_, err = messages.Parse(a.Path())
+	}
+	return a.Path(), err
 }
 
 func (f *queueFlags) ofDest(q *transfer.Request) (err error) {

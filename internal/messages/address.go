@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,6 +32,16 @@ const (
 	KeepBefore = "before" // at the end of the message before it
 	KeepAfter  = "after"  // at the beginning of the message after it
 )
+
+// Where a delimiter comes to lie in the file that messages become; between them unless something is said.
+const (
+	AtBetween = "between"
+	AtBefore  = "before" // each message
+	AtAfter   = "after"  // each message
+)
+
+// AnyGroup stands for the complete group that was complete first.
+const AnyGroup = "*"
 
 const (
 	maxDelimiter = 64  // bytes
@@ -52,6 +63,7 @@ func (s *Split) Any() bool { return s.Size > 0 || len(s.Delimiter) > 0 || s.Rege
 type Picked struct {
 	Mark     string // of the queue
 	Writer   string // of a group
+	Group    string // that AnyGroup was
 	Last     uint64 // number of the newest one
 	Messages uint64
 	Bytes    uint64 // of them, without what comes between
@@ -60,9 +72,10 @@ type Picked struct {
 // An Address is the path of a queue, read.
 type Address struct {
 	Queue   transfer.QueueName
-	Group   string // of a source: this complete group alone
+	Group   string // of a source: this complete group alone, or AnyGroup
 	After   uint64 // of a source: the messages with greater numbers alone
 	Between []byte // of a source: what comes between its messages
+	At      string // of a source: AtBefore or AtAfter, where that is not between them
 	Picked  Picked // of a source; zero: a walk has yet to look
 	Split   Split  // of a DEST
 }
@@ -72,12 +85,14 @@ const (
 	optGroup          = "group"
 	optAfter          = "after"
 	optBetween        = "delimiter"
+	optAt             = "delimiter-at"
 	optSplitSize      = "split-size"
 	optSplitDelimiter = "split-delimiter"
 	optSplitRegex     = "split-regex"
 	optKeep           = "keep"
 	optMark           = "mark"
 	optWriter         = "writer"
+	optPickedGroup    = "picked-group"
 	optPicked         = "picked" // LAST-MESSAGES-BYTES
 )
 
@@ -106,7 +121,13 @@ func Parse(p transfer.Path) (a Address, err error) {
 			return a, err
 		}
 	}
-	return a, a.check()
+	if err := a.check(); err != nil {
+		return a, err
+	}
+	if a.Split.Keep == KeepNone {
+		a.Split.Keep = ""
+	}
+	return a, nil
 }
 
 func (a *Address) bad(format string, args ...any) error {
@@ -117,6 +138,9 @@ func (a *Address) take(word, value string) (err error) {
 	switch word {
 	case optGroup:
 		a.Group = value
+		return CheckGroup(value)
+	case optPickedGroup:
+		a.Picked.Group = value
 		return transfer.CheckGroup(value)
 	case optAfter:
 		if a.After, err = strconv.ParseUint(value, 10, 62); err != nil || a.After == 0 {
@@ -124,6 +148,8 @@ func (a *Address) take(word, value string) (err error) {
 		}
 	case optBetween:
 		a.Between, err = ParseDelimiter(value)
+	case optAt:
+		a.At, err = ParseAt(value)
 	case optSplitSize:
 		a.Split.Size, err = ParseSplitSize(value)
 	case optSplitDelimiter:
@@ -179,7 +205,9 @@ func (a *Address) check() error {
 		return a.bad("several of split-size, split-delimiter and split-regex; a file is split in one way")
 	case a.Split.Keep != "" && len(a.Split.Delimiter) == 0 && a.Split.Regex == nil:
 		return a.bad("keep, and no delimiter to be kept")
-	case (a.Picked.Mark != "") != (a.Picked.Last > 0), a.Picked.Writer != "" && (a.Group == "" || a.Picked.Last == 0):
+	case a.At != "" && len(a.Between) == 0:
+		return a.bad("delimiter-at, and no delimiter")
+	case (a.Picked.Mark != "") != (a.Picked.Last > 0), a.Picked.Writer != "" && (a.Group == "" || a.Picked.Last == 0), (a.Picked.Group != "") != (a.Group == AnyGroup && a.Picked.Last > 0):
 		return a.bad("half of what says which messages were picked")
 	case a.Group != "" && a.After > 0:
 		return a.bad("a group, which is sent as a whole, and a message after which to begin")
@@ -207,6 +235,7 @@ func (a *Address) Path() transfer.Path {
 		set(optAfter, strconv.FormatUint(a.After, 10))
 	}
 	set(optBetween, FormatDelimiter(a.Between))
+	set(optAt, a.At)
 	if a.Split.Size > 0 {
 		set(optSplitSize, strconv.Itoa(a.Split.Size))
 	}
@@ -218,6 +247,7 @@ func (a *Address) Path() transfer.Path {
 	if p := &a.Picked; p.Last > 0 {
 		set(optMark, p.Mark)
 		set(optWriter, p.Writer)
+		set(optPickedGroup, p.Group)
 		set(optPicked, strconv.FormatUint(p.Last, 10)+"-"+strconv.FormatUint(p.Messages, 10)+"-"+strconv.FormatUint(p.Bytes, 10))
 	}
 	text := Prefix + string(a.Queue)
@@ -232,7 +262,7 @@ func (a *Address) lies() string { return "/" + Prefix + string(a.Queue) }
 
 // span is the messages that were picked.
 func (a *Address) span() wire.QueueSpan {
-	s := wire.QueueSpan{Queue: a.Queue, Mark: a.Picked.Mark, Writer: a.Picked.Writer, Group: a.Group, Last: a.Picked.Last}
+	s := wire.QueueSpan{Queue: a.Queue, Mark: a.Picked.Mark, Writer: a.Picked.Writer, Group: cmp.Or(a.Picked.Group, a.Group), Last: a.Picked.Last}
 	if a.After > 0 {
 		s.First = a.After + 1
 	}
@@ -241,7 +271,41 @@ func (a *Address) span() wire.QueueSpan {
 
 // size is how many bytes the picked messages are as a file.
 func (a *Address) size() int64 {
-	return int64(a.Picked.Bytes + uint64(len(a.Between))*(max(a.Picked.Messages, 1)-1))
+	n := a.Picked.Messages
+	if a.At == "" {
+		n = max(n, 1) - 1
+	}
+	return int64(a.Picked.Bytes + uint64(len(a.Between))*n)
+}
+
+// delimited is a message as it is in the file, with the delimiter that belongs to it.
+func (a *Address) delimited(data []byte, first bool) []byte {
+	switch {
+	case len(a.Between) == 0, a.At == "" && first:
+		return data
+	case a.At == AtAfter:
+		return slices.Concat(data, a.Between)
+	}
+	return slices.Concat(a.Between, data)
+}
+
+// CheckGroup refuses what is neither the ID of a group nor AnyGroup.
+func CheckGroup(id string) error {
+	if id == AnyGroup {
+		return nil
+	}
+	return transfer.CheckGroup(id)
+}
+
+// ParseAt reads where a delimiter comes to lie; empty: between two messages.
+func ParseAt(s string) (string, error) {
+	switch s {
+	case AtBetween:
+		return "", nil
+	case AtBefore, AtAfter:
+		return s, nil
+	}
+	return "", transfer.Errorf(transfer.KindUsage, "the place %.40q of a delimiter is not known; it is one of between, before, after", s)
 }
 
 // ParseDelimiter reads 0xHEX, or any other text as it is.

@@ -25,6 +25,15 @@ func TestAddress(t *testing.T) {
 	if must(t, err); !reflect.DeepEqual(a, b) || b.size() != 12 {
 		t.Errorf("%+v became %+v", a, b)
 	}
+	a, err = Parse("queue:A?group=*&delimiter=%2C&delimiter-at=after")
+	must(t, err)
+	a.Picked = Picked{Mark: "m1", Writer: "bob", Group: "g-1", Last: 77, Messages: 3, Bytes: 10}
+	if b, err = Parse(a.Path()); err != nil || !reflect.DeepEqual(a, b) || b.size() != 13 || b.span().Group != "g-1" {
+		t.Errorf("%+v became %+v: %v", a, b, err)
+	}
+	if a, err = Parse("queue:A?split-delimiter=x&keep=none"); err != nil || a.Path() != "queue:A?split-delimiter=x" {
+		t.Errorf("%s, %v", a.Path(), err)
+	}
 	for p, words := range map[transfer.Path]string{
 		"orders": "not the path of a queue", "queue:": "queue name", "queue:-": "queue name", "queue:a/b": "queue name", "queue:a?x=1": `option "x"`, "queue:a?group=x.y": `group "x.y"`,
 		"queue:a?group=1&group=2": "2 times", "queue:a?%": "cannot be read", "queue:a?delimiter=0x1": "hexadecimal", "queue:a?delimiter=": "1 to 64",
@@ -32,6 +41,8 @@ func TestAddress(t *testing.T) {
 		"queue:a?split-delimiter=x&keep=all": "one of none, before, after", "queue:a?split-regex=(": "regular expression", "queue:a?split-regex=x*": "matches where nothing is",
 		"queue:a?after=0": "begin at 1", "queue:a?after=x": "begin at 1", "queue:a?after=3&group=g": "sent as a whole", "queue:a?after=3&split-size=5": "of a source and of a destination",
 		"queue:a?picked=1-1-1": "half", "queue:a?mark=x": "half", "queue:a?writer=x&mark=m&picked=1-1-1": "half", "queue:a?picked=1-2-1&mark=x": "cannot be read", "queue:a?picked=1-1&mark=x": "cannot be read",
+		"queue:a?delimiter-at=after": "no delimiter", "queue:a?delimiter=x&delimiter-at=here": "one of between, before, after",
+		"queue:a?group=*&mark=m&picked=1-1-1": "half", "queue:a?group=g&picked-group=g&mark=m&picked=1-1-1": "half", "queue:a?group=*&picked-group=g": "half", "queue:a?group=**": "group",
 		"queue:a?group=g&split-size=5": "of a source and of a destination", transfer.Path("queue:a?split-delimiter=" + strings.Repeat("x", 65)): "65 bytes", transfer.Path("queue:a?" + strings.Repeat("x", 300)): "limit is 255",
 	} {
 		_, err := Parse(p)
@@ -44,7 +55,8 @@ func TestAddress(t *testing.T) {
 
 // FuzzAddress: what is read is written so that it is read again as it was.
 func FuzzAddress(f *testing.F) {
-	for _, s := range []string{"queue:ORDERS", "queue:a?split-size=64K", "queue:a?split-delimiter=0x0a&keep=before", "queue:a?split-regex=%5Cn%2B", "queue:a?group=g&delimiter=0x30783041", "queue:a?group=g&mark=m&picked=9-3-5&writer=bob/", "queue:a?after=7&mark=m&picked=9-2-5"} {
+	for _, s := range []string{"queue:ORDERS", "queue:a?split-size=64K", "queue:a?split-delimiter=0x0a&keep=before", "queue:a?split-regex=%5Cn%2B", "queue:a?group=g&delimiter=0x30783041", "queue:a?group=g&mark=m&picked=9-3-5&writer=bob/",
+		"queue:a?after=7&mark=m&picked=9-2-5", "queue:a?group=*&picked-group=g&mark=m&picked=9-3-5", "queue:a?delimiter=x&delimiter-at=between"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -326,3 +326,42 @@ func TestGroups(t *testing.T) {
 		}
 	}
 }
+
+// The first complete group is picked once: a restart and what takes the messages mean that one, whatever is
+// complete by then.
+func TestFirstCompleteGroup(t *testing.T) {
+	q, s := newQueues(), NewSource(newQueues())
+	s.queues = q
+	if it := pick(t, q, "queue:ORDERS?group=*"); it.Err == nil || it.Err.Kind != transfer.KindMissing {
+		t.Errorf("%+v", it)
+	}
+	q.put("early", "1", 1, false)
+	q.put("g", "a", 1, false)
+	if it := pick(t, q, "queue:ORDERS?group=*"); it.Err == nil || !strings.Contains(it.Err.Text, "no complete group") {
+		t.Errorf("%+v", it)
+	}
+	q.put("g", "b", 2, true)
+	it := pick(t, q, "queue:ORDERS?group=*&delimiter=%3B&delimiter-at=before")
+	q.put("early", "2", 2, true)
+	q.put("g", "c", 3, false)
+
+	var again []transfer.Item
+	_, err := s.Walk(t.Context(), place.WalkRequest{Args: place.Args(false, "queue:ORDERS?group=*&delimiter=%3B&delimiter-at=before"), Only: []transfer.Path{it.Source}},
+		func(it transfer.Item) error { again = append(again, it); return nil })
+	must(t, err)
+	if len(again) != 1 || again[0].Source != it.Source {
+		t.Errorf("a repeated walk picks %+v, not %s", again, it.Source)
+	}
+	f, err := s.Files("").Open(it.Source, false)
+	must(t, err)
+	if got, err := io.ReadAll(f); err != nil || string(got) != ";a;b" || it.Size != int64(len(got)) {
+		t.Errorf("%q of %d bytes, %v", got, it.Size, err)
+	}
+	must(t, s.Delete(it.Source, f.Facts().Version, "", false))
+	if !slices.Equal(q.texts(), []string{"1", "2", "c"}) {
+		t.Errorf("left are %q", q.texts())
+	}
+	if it := pick(t, q, "queue:ORDERS?group=*&delimiter=%3B&delimiter-at=after"); it.Size != 4 {
+		t.Errorf("%+v", it)
+	}
+}

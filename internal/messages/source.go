@@ -145,7 +145,12 @@ func (s *Source) pickNew(ctx context.Context, a *Address) (some bool, err error)
 
 // pickGroup picks the messages of a group.
 func (s *Source) pickGroup(ctx context.Context, a *Address, mark string, g *wire.QueueGroup) error {
-	a.Group, a.Picked = g.Group, Picked{Mark: mark, Writer: g.Writer, Last: g.Last}
+	a.Picked = Picked{Mark: mark, Writer: g.Writer, Last: g.Last}
+	if a.Group == AnyGroup {
+		a.Picked.Group = g.Group
+	} else {
+		a.Group = g.Group
+	}
 	some, err := s.counted(ctx, a)
 	if err == nil && !some {
 		err = transfer.Errorf(transfer.KindMissing, "there is no group %s in the queue %s", a.Group, a.Queue)
@@ -169,6 +174,10 @@ func (s *Source) group(ctx context.Context, a *Address) (g wire.QueueGroup, mark
 	v, err := s.queues.Show(ctx, a.Queue)
 	if err != nil {
 		return g, "", waiting(err)
+	}
+	if a.Group == AnyGroup {
+		g, err = s.anyGroup(ctx, a.Queue, v.Mark)
+		return g, v.Mark, err
 	}
 	all, err := s.queues.Groups(ctx, wire.QueueSpan{Queue: a.Queue, Mark: v.Mark, Group: a.Group})
 	switch {
@@ -221,6 +230,23 @@ func (w *Watch) Group(ctx context.Context, g wire.QueueGroup) (Address, error) {
 	a := w.of
 	err := w.s.pickGroup(ctx, &a, w.Mark, &g)
 	return a, err
+}
+
+// anyGroup finds the group whose last message came first.
+func (s *Source) anyGroup(ctx context.Context, queue transfer.QueueName, mark string) (g wire.QueueGroup, err error) {
+	all, err := s.queues.Groups(ctx, wire.QueueSpan{Queue: queue, Mark: mark})
+	if err != nil {
+		return g, waiting(err)
+	}
+	for _, other := range all {
+		if other.Complete && (!g.Complete || other.Last < g.Last) {
+			g = other
+		}
+	}
+	if !g.Complete {
+		return g, transfer.Errorf(transfer.KindMissing, "there is no complete group in the queue %s", queue).WithHint("send it when the last message of one has come")
+	}
+	return g, nil
 }
 
 // Files opens the messages of a queue.
@@ -289,10 +315,7 @@ func (f *file) advance() error {
 		f.ready, f.left.First, f.over = all, next, next == 0
 	}
 	m := &f.ready[0]
-	f.out = m.Data
-	if f.messages > 0 && len(f.of.Between) > 0 {
-		f.out = slices.Concat(f.of.Between, m.Data)
-	}
+	f.out = f.of.delimited(m.Data, f.messages == 0)
 	f.ready, f.messages, f.bytes = f.ready[1:], f.messages+1, f.bytes+uint64(len(m.Data))
 	return nil
 }
@@ -332,7 +355,7 @@ func (a *Address) version() transfer.Version {
 	return transfer.Version(append(b, a.Picked.Mark...))
 }
 
-// readVersion is the reverse of version, without who has written a group.
+// readVersion is the reverse of version, without which group it is and who has written it.
 func readVersion(v transfer.Version) (p Picked, err error) {
 	b := []byte(v)
 	bad := len(b) == 0 || b[0] != versionFormat
@@ -369,7 +392,7 @@ func (s *Source) Delete(p transfer.Path, v transfer.Version, _ string, again boo
 	if err != nil {
 		return err
 	}
-	sent.Writer = a.Picked.Writer
+	sent.Writer, sent.Group = a.Picked.Writer, a.Picked.Group
 	a.Picked = sent
 	if !again {
 		if err := s.may.Check(transfer.AuthDeleteSource, a.lies()); err != nil {
