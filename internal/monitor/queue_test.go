@@ -359,7 +359,7 @@ func TestQueueDefinitions(t *testing.T) {
 
 // Whatever becomes of transfers and of the agent, each message is sent by one successful transfer.
 func TestQueueModel(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(15) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 9))
