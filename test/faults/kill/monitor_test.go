@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"ferry/test/campaign"
@@ -40,9 +42,20 @@ func killMonitored(t *testing.T, seed uint64, r *rand.Rand) {
 	n.Setenv(source)
 	n.Start(source)
 	made.Wait().OK()
-	n.Until("every file has triggered, and nothing waits", func() bool {
+	monitorEnds(t, n, files)
+	left, err := os.ReadDir(n.Path(source, "in"))
+	if want := map[bool]int{false: files}[deletes]; err != nil || len(left) != want {
+		t.Errorf("%d sources are left, not %d, %v", len(left), want, err)
+	}
+	n.Sound()
+}
+
+// monitorEnds waits until a monitor of so many things is done with them: each is one transfer, and has arrived.
+func monitorEnds(t *testing.T, n *network.Network, things int) {
+	t.Helper()
+	n.Until("everything has triggered, and nothing waits", func() bool {
 		m := n.MonitorOf(source, "m")
-		return m.Triggers >= files && m.Waiting == 0 && m.Submitted == m.Triggers
+		return m.Triggers >= things && m.Waiting == 0 && m.Submitted == m.Triggers
 	})
 	var all []network.Progress
 	n.Until("its transfers are over", func() bool {
@@ -52,19 +65,53 @@ func killMonitored(t *testing.T, seed uint64, r *rand.Rand) {
 				return false
 			}
 		}
-		return len(all) >= files
+		return len(all) >= things
 	})
 	for _, p := range all {
 		if p.State != "successful" {
 			t.Errorf("transfer %s is %s: %v", p.ID, p.State, p.Reason)
 		}
 	}
-	if m := n.MonitorOf(source, "m"); len(all) != files || m.Triggers != files || n.Count(dest, "out") != files {
-		t.Errorf("%d transfers for %d files; the monitor says %+v; %d are there", len(all), files, m, n.Count(dest, "out"))
+	if m := n.MonitorOf(source, "m"); len(all) != things || m.Triggers != things || n.Count(dest, "out") != things {
+		t.Errorf("%d transfers for %d things; the monitor says %+v; %d are there", len(all), things, m, n.Count(dest, "out"))
 	}
-	left, err := os.ReadDir(n.Path(source, "in"))
-	if want := map[bool]int{false: files}[deletes]; err != nil || len(left) != want {
-		t.Errorf("%d sources are left, not %d, %v", len(left), want, err)
+}
+
+// TestCampaignKillQueueMonitors kills an agent at each step between a group of messages that comes into a watched
+// queue and its removal: each is sent once, and taken out of the queue or left there.
+func TestCampaignKillQueueMonitors(t *testing.T) {
+	campaign.Run(t, campaign.Spec{Name: "kill-queue-monitors", Unit: "kills", Full: 60, Short: 8,
+		What: "kill -9 of an agent at each step between a group of messages that comes into a watched queue, its transfer, and its removal",
+	}, func(t *testing.T, c *campaign.C) { c.Cases(t, killQueueMonitored) })
+}
+
+func killQueueMonitored(t *testing.T, seed uint64, r *rand.Rand) {
+	const groups = 6
+	points := slices.Concat(monitoredPoints, []string{"messages.before_take", "messages.after_take"})
+	point, nth := points[seed%uint64(len(points))], 1
+	if !strings.HasPrefix(point, "monitor.") && point != "duty.after_command" { // each group meets these; all of them together may meet the others once
+		nth += r.IntN(groups - 1)
+	}
+	deletes := r.IntN(2) == 0 || strings.HasPrefix(point, "messages.")
+	t.Logf("%s, the %d. time, delete source %t", point, nth, deletes)
+	n := up(t, network.Setup{Env: map[string][]string{source: {armed(point, nth)}}})
+	n.Ferry("queue", "create", "Q").OK()
+	for k := range groups {
+		file := n.File(source, fmt.Sprint("in/f", k), seed+uint64(k), 1000)
+		n.Ferry("queue", "put", "Q", file, "--group", fmt.Sprint("g", k)).OK()
+		n.Ferry("queue", "put", "Q", file, "--group", fmt.Sprint("g", k), "--last").OK()
+	}
+	made := n.Async("monitor", "create", "m", "--agent", source, "--queue", "Q", "--condition", "group", "--poll", "200ms",
+		"--to", dest+":out/${GroupId}", fmt.Sprintf("--delete-source=%t", deletes))
+	n.Gone(source)
+	n.Setenv(source)
+	n.Start(source)
+	made.Wait().OK()
+	monitorEnds(t, n, groups)
+	want := map[bool]int{false: 2 * groups}[deletes]
+	n.Until("the messages are where they belong", func() bool { return depth(t, n) <= want })
+	if left := depth(t, n); left != want {
+		t.Errorf("%d messages are left, not %d", left, want)
 	}
 	n.Sound()
 }
