@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/pflag"
 
 	"ferry/internal/messages"
@@ -44,6 +46,12 @@ func (f *queueFlags) into(q *transfer.Request) error {
 			}
 			continue
 		}
+		if varies(*p) {
+			if from {
+				return written(*p)
+			}
+			continue
+		}
 		var err error
 		if *p, err = f.ofSource(*p); err != nil {
 			return err
@@ -70,13 +78,24 @@ func (f *queueFlags) ofSource(p transfer.Path) (transfer.Path, error) {
 	return a.Path(), err
 }
 
+// varies reports whether the path of a queue has a variable of a monitor or a template, and can be read only when
+// that has its value.
+func varies(p transfer.Path) bool { return strings.Contains(string(p), "${") }
+
+func written(p transfer.Path) error {
+	return transfer.Errorf(transfer.KindUsage, "the queue %s has a variable, and flags cannot be put into its path", p).
+		WithHint("write them there: queue:${name}?group=G1&delimiter=%0A, or ?split-size=64K")
+}
+
 func (f *queueFlags) ofDest(q *transfer.Request) (err error) {
 	given := f.splitSize != "" || f.splitDelim != "" || f.splitRE != "" || f.keep != ""
 	switch {
 	case !messages.Is(q.Dest) && given:
 		return transfer.Errorf(transfer.KindUsage, "a file is split for a queue, and DEST %s is none", q.Dest).WithHint("write a queue as AGENT:queue:NAME")
-	case !messages.Is(q.Dest):
+	case !messages.Is(q.Dest), varies(q.Dest) && !given:
 		return nil
+	case varies(q.Dest):
+		return written(q.Dest)
 	}
 	a, err := messages.Parse(q.Dest)
 	if err == nil && f.splitSize != "" {

@@ -110,7 +110,12 @@ func TestTransfers(t *testing.T) {
 			d.Set.Items[0].Dest = mftxml.Dest{Type: "queue", Exist: "error", Queue: &mftxml.Queue{Name: "Q1@QM2", Attributes: map[string]string{"persistent": "qdef", "setMqProps": "true", "delimiter": "1K", "delimiterType": "size"}}}
 		},
 		"-sq -sqgi -sqwt 5 -sqdb x0A -sqdp prefix -df b a": func(d *mftxml.Transfer) {
-			d.Set.Items[0].Source = mftxml.Source{Queue: &mftxml.Queue{Name: "a", Attributes: map[string]string{"useGroups": "true", "waitTime": "5", "delimiter": "x0A", "delimiterType": "binary", "delimiterPosition": "prefix"}}}
+			d.Set.Items[0].Source = mftxml.Source{Delete: true, Queue: &mftxml.Queue{Name: "a", Attributes: map[string]string{"useGroups": "true", "waitTime": "5", "delimiter": "x0A", "delimiterType": "binary", "delimiterPosition": "prefix"}}}
+		},
+		"-t text -sq -sd leave -sce IBM-1047 -dce UTF-8 -dle LF -dqdt ; -qi -dqdp prefix -dq Q a": func(d *mftxml.Transfer) {
+			it := &d.Set.Items[0]
+			it.Mode, it.Source = "text", mftxml.Source{Queue: &mftxml.Queue{Name: "a", Attributes: map[string]string{"encoding": "IBM-1047"}}}
+			it.Dest = mftxml.Dest{Type: "queue", Exist: "error", Queue: &mftxml.Queue{Name: "Q", Attributes: map[string]string{"persistent": "true", "encoding": "UTF-8", "EOL": "lf", "delimiter": ";", "delimiterType": "pattern", "delimiterPosition": "prefix", "includeDelimiterInMessage": "true"}}}
 		},
 	} {
 		c, err := read(t, ends+line)
@@ -160,6 +165,10 @@ func TestUsage(t *testing.T) {
 		ends + "-df b -presrc a,x a":                                   `"x" is no number`,
 		ends + "-df b -dfa RECFM(F) a":                                 "-dfa belongs to",
 		ends + "-dq Q -qs 1K -dqdb x0A a":                              "do not go together",
+		ends + "-df b -sqgi a":                                         "-sqgi belongs to -sq",
+		ends + "-df b -sqdb x0A a":                                     "-sqdb belongs to -sq",
+		ends + "-df b -qs 1K a":                                        "-qs belongs to -dq",
+		ends + "-sq -df b -sqdp postfix a":                             "-sqdp says where a delimiter is, and there is none",
 	} {
 		c, err := read(t, line)
 		if err == nil {

@@ -247,12 +247,15 @@ func (r *request) items() []mftxml.Item {
 		r.bad("no source is given")
 	}
 	dest := r.dest()
+	r.onlyWith("sq", "sqgi", "sqwt", "sqdb", "sqdt", "sqdp")
+	r.onlyWith("dq", "qs", "dqdb", "dqdt", "dqdp", "dqp", "qmp", "qi")
 	var items []mftxml.Item
 	for _, source := range r.Args {
 		it := mftxml.Item{Mode: r.word("t", transfer.ModeBinary, transfer.ModeText), Checksum: r.word("cs", "md5", "none", "xxh3", "sha256"), Dest: dest}
 		it.Source = mftxml.Source{Recursive: r.Has("r"), KeepBlank: r.Has("skeep"), Delete: r.word("sd", transfer.DispositionLeave, transfer.DispositionDelete) == transfer.DispositionDelete}
 		if r.Has("sq") {
 			it.Source.Queue = &mftxml.Queue{Name: source, Attributes: r.fromQueue()}
+			it.Source.Delete = it.Source.Delete || !r.Has("sd") // messages are always taken away there
 		} else {
 			it.Source.File = mftxml.File{Path: transfer.Path(source), Encoding: r.Get("sce")}
 		}
@@ -261,8 +264,17 @@ func (r *request) items() []mftxml.Item {
 	return items
 }
 
+// onlyWith refuses options that say something of another one alone.
+func (r *request) onlyWith(option string, belong ...string) {
+	for _, o := range belong {
+		if r.Has(o) && !r.Has(option) {
+			r.bad("-%s belongs to -%s", o, option)
+		}
+	}
+}
+
 func (r *request) fromQueue() map[string]string {
-	a := map[string]string{}
+	a := map[string]string{"encoding": r.Get("sce")}
 	if r.Has("sqgi") {
 		a["useGroups"] = "true"
 	}
@@ -270,6 +282,7 @@ func (r *request) fromQueue() map[string]string {
 	if r.Has("sqwt") {
 		a["waitTime"] = strconv.Itoa(r.number("sqwt", 0, 0, 1<<31-1))
 	}
+	maps.DeleteFunc(a, func(_, v string) bool { return v == "" })
 	return a
 }
 
@@ -283,6 +296,9 @@ func (r *request) delimiter(a map[string]string, option1, type1, option2, type2,
 			r.bad("-%s and another delimiter do not go together", d.option)
 		}
 		a["delimiter"], a["delimiterType"] = r.Get(d.option), d.is
+	}
+	if r.Has(position) && a["delimiter"] == "" {
+		r.bad("-%s says where a delimiter is, and there is none", position)
 	}
 	if r.Has(position) {
 		a["delimiterPosition"] = r.word(position, "prefix", "postfix")
@@ -343,7 +359,7 @@ func dataset(name, attributes string) string {
 }
 
 func (r *request) toQueue() map[string]string {
-	a := map[string]string{"persistent": r.word("dqp", "true", "false", "qdef"), "setMqProps": r.word("qmp", "", "true", "false")}
+	a := map[string]string{"persistent": r.word("dqp", "true", "false", "qdef"), "setMqProps": r.word("qmp", "", "true", "false"), "encoding": r.Get("dce"), "EOL": r.word("dle", "", "lf", "crlf", "nl")}
 	r.delimiter(a, "dqdb", "binary", "dqdt", "pattern", "dqdp")
 	if r.Has("qs") {
 		if a["delimiter"] != "" {

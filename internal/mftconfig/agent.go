@@ -180,6 +180,11 @@ func (r *agentReader) places() {
 	if isUsers && strings.EqualFold(strings.TrimSpace(users.Value), "false") {
 		r.note(users, Needless, "it is off")
 	}
+	if p, ok := r.own["enableQueueInputOutput"]; ok && isRoot && r.queues() {
+		r.note(p, Taken, "--sandbox has "+allQueues)
+	} else if ok {
+		r.note(p, Needless, ofQueues)
+	}
 	if r.files.XML != nil && (!isUsers || !strings.EqualFold(strings.TrimSpace(users.Value), "true")) {
 		r.notes = append(r.notes, Note{File: r.files.Sandboxes, Outcome: Needless, Text: "the agent has no userSandboxes=true, and does not read it"})
 	}
@@ -230,6 +235,14 @@ func beneath(dir, up string) bool {
 	return dir == up || strings.HasPrefix(dir, strings.TrimSuffix(up, "/")+"/")
 }
 
+// allQueues are all application queues, as rules have them.
+const allQueues = "/queue:*"
+
+// queues reports whether the agent reads and writes queues.
+func (r *agentReader) queues() bool {
+	return strings.EqualFold(strings.TrimSpace(r.own["enableQueueInputOutput"].Value), "true")
+}
+
 // sandboxRoot makes rules of the directories that a sandbox has, and of those that it denies.
 func (r *agentReader) sandboxRoot(p Property) (within []string) {
 	dirs, err := directories(p.Value)
@@ -257,7 +270,11 @@ func (r *agentReader) sandboxRoot(p Property) (within []string) {
 		r.refuse(p, transfer.Errorf(transfer.KindUsage, "it names no directory that is allowed").WithHint("write / for all"))
 		return nil
 	}
-	files := policy.Rule{Name: "sandboxRoot", Who: []string{"*"}, May: mayFiles(), Read: below(within), Write: below(within), Except: below(denied)}
+	places := below(within)
+	if r.queues() {
+		places = append(places, allQueues)
+	}
+	files := policy.Rule{Name: "sandboxRoot", Who: []string{"*"}, May: mayFiles(), Read: places, Write: places, Except: below(denied)}
 	r.rules(p, []policy.Rule{files})
 	r.note(p, Taken, "--sandbox, and --root for each directory that is allowed")
 	return within

@@ -61,7 +61,7 @@ func TestDirectory(t *testing.T) {
 		"COORDQM/agents/BETA/agent.properties:3 sandboxRoot":                      "taken: ",
 		"COORDQM/agents/BETA/agent.properties:0 root":                             "taken: --root /srv/in --root /srv/jobs: relative paths begin in /srv/in",
 		"COORDQM/agents/GAMMA/UserSandboxes.xml:6 exclude":                        "not taken: \"$HOME/\" has a variable",
-		"COORDQM/agents/GAMMA/UserSandboxes.xml:7 include":                        `not taken: "ORDERS@AGENTQM" is of the type "queue"`,
+		"COORDQM/agents/GAMMA/UserSandboxes.xml:7 include":                        `not taken: "ORDERS/X@AGENTQM" is no pattern for queues`,
 		"COORDQM/agents/GAMMA/agent.properties:2 userSandboxes":                   "the agent is not made",
 		"COORDQM/agents/BRIDGE/agent.properties:2 agentType":                      `not taken: "BRIDGE" is a kind of agent that is not built; the agent is not made`,
 		"COORDQM/agents/BRIDGE/ProtocolBridgeCredentials.xml:0 ":                  "not taken: bridges are not built",
@@ -191,6 +191,15 @@ func TestPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	rules := rulesOf(t, a)
+	for text, want := range map[string]bool{"": false, "\nenableQueueInputOutput=true": true, "\nenableQueueInputOutput=false": false} {
+		a, _, err := ReadAgent(Files{Data: []byte("agentName=ALPHA\nsandboxRoot=/a" + text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := decides(t, rulesOf(t, a), "u", "/queue:ORDERS", true); got != want {
+			t.Errorf("with %q a queue is %v", text, got)
+		}
+	}
 	for path, want := range map[string]bool{"/a": true, "/a/b": true, "/a/x": false, "/a/x/y": false, "/a/X": true, "/a/xy": true, "/b/y/z": false, "/b/x": true, "/c": false, "/ab": false} {
 		for _, write := range []bool{false, true} {
 			if got := decides(t, rules, "u", path, write); got != want {

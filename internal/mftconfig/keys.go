@@ -55,7 +55,7 @@ const (
 	ofHeartbeats   = "heartbeats and live figures need no setting"
 	ofLog          = "the log goes to stderr (--log-level, --log-format), and what is done is in the audit log"
 	ofExits        = "exits are not built"
-	ofQueues       = "messages of queues are no place for files yet"
+	ofQueues       = "queues are always there: the rules say who may read and write /queue:NAME"
 	ofStandby      = "the lock of the ledger decides which instance is active"
 	ofService      = "the host's service manager starts the process again"
 	ofDataSets     = "data sets lie beneath --record-root"
@@ -103,8 +103,10 @@ func agentKeys() map[string]key {
 		"agentSslFipsRequired":              missed("false", "a mode for FIPS is not built"),
 		"transferRootHLQ":                   missed("", ofDataSets),
 
-		"maxInputOutputMessageLength": missed("1048576", ofQueues), "enableQueueInputOutput": missed("false", ofQueues),
-		"enableClusterQueueInputOutput": missed("false", ofQueues), "monitorGroupRetryLimit": missed("10", ofQueues),
+		"enableQueueInputOutput":           {own: true, why: ofQueues},
+		"enableClusterQueueInputOutput":    needless("queues of a cluster are those of each of its members"),
+		"maxInputOutputMessageLength":      missed("1048576", "a message has 1,998,848 bytes at most; an agent has no limit of its own"),
+		"monitorGroupRetryLimit":           missed("10", "what watches a queue is not built"),
 		"monitorMaxResourcesInPoll":        missed("-1", "a poll of a monitor looks at all files; --batch bounds one transfer"),
 		"monitorReportTriggerFail":         needless("a trigger that is refused is on record"),
 		"monitorFilepathPlatformSeparator": needless("variables of monitors have paths that Ferry takes on every platform"),

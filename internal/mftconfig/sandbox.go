@@ -34,7 +34,7 @@ func sandboxRules(s *mftxml.Sandbox, n int, home string) (rules []policy.Rule, d
 					continue
 				}
 				*list.to = append(*list.to, text)
-				if list.name == "include" {
+				if list.name == "include" && !ofQueue(p) {
 					dirs = append(dirs, above(text))
 				}
 			}
@@ -141,10 +141,32 @@ func capital(text string) (string, bool) {
 	return "", false
 }
 
+func ofQueue(p mftxml.AreaPattern) bool { return strings.EqualFold(p.Type, "queue") }
+
+// queuePattern is a pattern for queues, QUEUE or QUEUE@QMGR. Names of queues are in capitals in Ferry.
+func queuePattern(text string) (string, error) {
+	name, manager, _ := strings.Cut(text, "@")
+	if strings.Trim(manager, "*") != "" && strings.ContainsAny(manager, "*?") {
+		return "", transfer.Errorf(transfer.KindUsage, "%.100q is of the queues of some queue managers; an agent has those of its own", text).WithHint("write it without @")
+	}
+	name = strings.ToUpper(strings.ReplaceAll(name, "**", "*"))
+	if name == "" || strings.ContainsAny(name, "/\\") {
+		return "", transfer.Errorf(transfer.KindUsage, "%.100q is no pattern for queues that Ferry can have", text)
+	}
+	return "/queue:" + name, nil
+}
+
 // pattern is a pattern of a sandbox as a rule has it.
 func pattern(p mftxml.AreaPattern, home string) (string, error) {
+	if ofQueue(p) {
+		text, err := queuePattern(p.Name)
+		if err == nil {
+			_, err = policy.ParsePattern(text)
+		}
+		return text, err
+	}
 	if !strings.EqualFold(p.Type, "file") {
-		return "", transfer.Errorf(transfer.KindUsage, "%.100q is of the type %.40q; rules are about files", p.Name, p.Type)
+		return "", transfer.Errorf(transfer.KindUsage, "%.100q is of the type %.40q; rules are about files and queues", p.Name, p.Type)
 	}
 	text, err := slashed(p.Name)
 	switch {

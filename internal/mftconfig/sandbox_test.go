@@ -153,7 +153,9 @@ func TestSandboxDecisions(t *testing.T) {
 		all("u", "", "C:a/"):                  "refused: relative to the home directory",
 		all("u", "", "\\\\host\\share\\"):     "refused: a backslash, and no drive",
 		all("u", "", "/a/ !b\\*"):             "refused: a backslash, and no drive",
-		`<sandbox user="u"><read><include name="Q@QM" type="queue"/></read></sandbox>`: `refused: of the type "queue"`,
+		`<sandbox user="u"><read><include name="Q@*M" type="queue"/></read></sandbox>`: `refused: of the queues of some queue managers`,
+		`<sandbox user="u"><read><include name="@QM" type="queue"/></read></sandbox>`:  `refused: no pattern for queues`,
+		`<sandbox user="u"><read><include name="a/" type="tape"/></read></sandbox>`:    `refused: of the type "tape"`,
 		`<sandbox user="u"><read><include/></read></sandbox>`:                          "refused: no attribute name",
 		`<sandbox user="u"><move/></sandbox>`:                                          "refused: <move>",
 		`<sandbox user="u" group="g"/>`:                                                "refused: group",
@@ -331,4 +333,26 @@ func FuzzSandboxes(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// Patterns for queues are rules for their paths, and give no file and no root.
+func TestSandboxOfQueues(t *testing.T) {
+	a, notes := sandboxed(t, "", `<sandbox user="u"><read><include name="/srv/"/><include name="live.*@QM1" type="queue"/><exclude name="LIVE.SECRET" type="queue"/></read>
+		<write><include name="**" type="queue"/></write></sandbox>`)
+	if a == nil {
+		t.Fatal(notes)
+	}
+	rules := rulesOf(t, a)
+	for path, want := range map[string][2]bool{"/queue:LIVE.A": {true, true}, "/queue:LIVE.SECRET": {false, true}, "/queue:OTHER": {false, true}, "/srv/a": {true, false}, "/a": {false, false}} {
+		for n, write := range []bool{false, true} {
+			if got := decides(t, rules, "u", path, write); got != want[n] {
+				t.Errorf("%s, write %v: %v", path, write, got)
+			}
+		}
+	}
+	for _, s := range a.Settings {
+		if s.Flag == "root" && (len(s.Values) != 1 || s.Values[0] != "/srv") {
+			t.Errorf("the roots are %v", s.Values)
+		}
+	}
 }

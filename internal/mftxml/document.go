@@ -101,12 +101,6 @@ type File struct {
 	line     int
 }
 
-// A Queue is where messages come from or go to.
-type Queue struct {
-	Name       string // QUEUE or QUEUE@QMGR
-	Attributes map[string]string
-}
-
 // A Schedule says when a transfer begins.
 type Schedule struct {
 	Start    string // yyyy-MM-ddThh:mm, as written
@@ -509,7 +503,10 @@ func (r *documentReader) source(it *Item, e *element) {
 	kind := r.word(e, "type", "", "file", "directory", "queue", "dataset", "pds")
 	s.Recursive = r.truth(e, "recursive", false)
 	s.Delete = r.word(e, "disposition", transfer.DispositionLeave, transfer.DispositionDelete) == transfer.DispositionDelete
-	if s.Queue = r.queue(e); s.Queue == nil {
+	if s.Queue = r.queue(e); s.Queue != nil {
+		// MQ MFT takes messages away always.
+		s.Delete = s.Delete || r.attr(e, "disposition") == ""
+	} else {
 		if kind == "queue" {
 			r.bad(e, "the source is a queue, and names none")
 		}
@@ -531,7 +528,9 @@ func (r *documentReader) dest(it *Item, e *element) {
 		r.fail(transfer.Errorf(transfer.KindNotBuilt, "the XML document sends to a file space at line %d, which Ferry does not have", e.line))
 		return
 	}
-	if d.Queue = r.queue(e); d.Queue == nil {
+	if d.Queue = r.queue(e); d.Queue != nil {
+		d.Replace = r.raw(r.sub(e, "queue"), "ferry:replace")
+	} else {
 		if d.Type == "queue" {
 			r.bad(e, "the destination is a queue, and names none")
 		}
@@ -581,23 +580,4 @@ func quoted(path string) string {
 		end = len(name)
 	}
 	return "//'" + name[:end] + "'" + name[end:]
-}
-
-// queueWords are the attributes of a queue.
-var queueWords = []string{"useGroups", "groupId", "persistent", "setMqProps", "encoding", "EOL", "delimiter", "delimiterType", "delimiterPosition",
-	"includeDelimiterInFile", "includeDelimiterInMessage", "waitTime", "unrecognisedCodePage"}
-
-func (r *documentReader) queue(e *element) *Queue {
-	at := r.sub(e, "queue")
-	if at == nil {
-		return nil
-	}
-	q := &Queue{Attributes: map[string]string{}}
-	for _, name := range queueWords {
-		if v := r.attr(at, name); v != "" {
-			q.Attributes[name] = v
-		}
-	}
-	q.Name = blank(r.text(at))
-	return q
 }

@@ -301,12 +301,12 @@ func (w *writer) item(it *Item) {
 		kind = "queue"
 	}
 	w.open("source", "type", kind, "recursive", strconv.FormatBool(s.Recursive), "disposition", disposition)
-	if !w.queue(s.Queue) {
+	if !w.queue(s.Queue, "") {
 		w.leaf("file", string(s.File.Path), "encoding", s.File.Encoding, "EOL", strings.ToUpper(s.File.EOL), "keepTrailingSpaces", when(s.KeepBlank, "true"), "ferry:as-given", when(s.AsGiven, "true"))
 	}
 	w.close("source")
 	w.open("destination", "type", d.Type, "exist", d.Exist)
-	if !w.queue(d.Queue) {
+	if !w.queue(d.Queue, d.Replace) {
 		w.leaf("file", string(d.File.Path), "encoding", d.File.Encoding, "EOL", strings.ToUpper(d.File.EOL), "truncateRecords", when(d.Long == "truncate", "true"),
 			"ferry:long-lines", when(d.Long != "truncate", d.Long), "ferry:replace", d.Replace)
 	}
@@ -315,11 +315,11 @@ func (w *writer) item(it *Item) {
 }
 
 // queue writes a queue, where there is one.
-func (w *writer) queue(q *Queue) bool {
+func (w *writer) queue(q *Queue, replace string) bool {
 	if q == nil {
 		return false
 	}
-	var attrs []string
+	attrs := []string{"ferry:" + delimiterAt, q.Attributes[delimiterAt], "ferry:replace", replace}
 	for _, name := range queueWords {
 		attrs = append(attrs, name, q.Attributes[name])
 	}

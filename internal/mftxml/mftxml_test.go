@@ -100,8 +100,6 @@ func TestWhatIsNotBuiltIsNamed(t *testing.T) {
 	for _, step := range []struct{ name, from, to string }{
 		{"<schedule>", "<schedule>", "</schedule>"}, {`<command type="antscript">`, "<preDestinationCall>", "</preDestinationCall>"},
 		{`<command type="jcl">`, "<postDestinationCall>", "</postDestinationCall>"},
-		{"<queue> as a source", `<item mode="binary"`, "/dst/</file></destination>\n      </item>"},
-		{"<queue> as a destination", `<source recursive="false" disposition="leave"><file>/src/b.txt`, "Q2@QM2</queue></destination>"},
 	} {
 		_, err := parsed(t, []byte(every)).Request(someID)
 		if transfer.KindOf(err) != transfer.KindNotBuilt || !strings.Contains(err.Error(), step.name+",") {
@@ -138,7 +136,7 @@ func TestWhatIsNotBuiltIsNamed(t *testing.T) {
 		"<queueNotEmpty>":                     {`<fileSize><compare operator="&gt;=" units="MB">100</compare><pattern type="regex">.*\.csv</pattern><exclude>old*</exclude></fileSize>`, "<queueNotEmpty/>"},
 		"<managedCall> as the task":           {"<managedTransfer>", `<managedCall><agent agent="ALPHA"/><transferSet><call><command name="x"/></call></transferSet></managedCall>`},
 		"<schedule> in the task of a monitor": {"<managedTransfer>", "<managedTransfer><schedule><submit>21:00</submit></schedule>"},
-		"<queue> as a source":                 {"<file>${FilePath}</file>", "<queue>Q</queue>"},
+		"waitTime of <queue>":                 {"<file>${FilePath}</file>", `<queue waitTime="5">Q</queue>`},
 		`<command type="jcl">`:                {"<transferSet>", `<transferSet><preSourceCall><command name="x" type="jcl"/></preSourceCall>`},
 	} {
 		doc := strings.Replace(watch, change[0], change[1], 1)
@@ -353,7 +351,7 @@ func TestIDs(t *testing.T) {
 
 // What is written of a document is read as the same, whatever it asks for.
 func TestXMLAndBack(t *testing.T) {
-	for _, name := range []string{"everything.xml", "file.xml", "one-line.xml", "prefixed.xml", "many.xml", "dataset.xml"} {
+	for _, name := range []string{"everything.xml", "file.xml", "one-line.xml", "prefixed.xml", "many.xml", "dataset.xml", "queues.xml"} {
 		d := parsed(t, sample(t, name))
 		d.ID, d.Ignored = someID, nil
 		text, err := d.XML()
@@ -449,7 +447,7 @@ func TestEveryNameIsDocumented(t *testing.T) {
 		"managedTransfer": true, "managedCall": true, "deleteScheduledTransfer": true}
 	taken := regexp.MustCompile(`(?:named|sub|subs|must|text|textOf|attr|raw|need|word|truth|number|ours|ignores|end|program)\([a-z]+, "(?:ferry:)?([A-Za-z-]+)"`)
 	lists := regexp.MustCompile(`(?s)(?:ownWords|queueWords) = \[\]string\{(.*?)\}|range \[\]string\{(.*?)\}`)
-	for _, file := range []string{"document.go", "monitor.go", "template.go"} {
+	for _, file := range []string{"document.go", "monitor.go", "queue.go", "template.go"} {
 		source, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

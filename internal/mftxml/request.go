@@ -2,7 +2,6 @@ package mftxml
 
 import (
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,15 +30,17 @@ func (d *Document) lacks() (what string, hint string) {
 
 // lacks is what Ferry cannot do of a transfer; "" where that is nothing.
 func (t *Transfer) lacks() string {
-	switch around := t.lacksAround(); {
-	case around != "":
-		return around
-	case slices.ContainsFunc(t.Set.Items, func(it Item) bool { return it.Source.Queue != nil }):
-		return "<queue> as a source"
-	case slices.ContainsFunc(t.Set.Items, func(it Item) bool { return it.Dest.Queue != nil }):
-		return "<queue> as a destination"
+	what := t.lacksAround()
+	for n := range t.Set.Items {
+		it := &t.Set.Items[n]
+		if what == "" && it.Source.Queue != nil {
+			what = it.Source.Queue.lacksFrom()
+		}
+		if what == "" && it.Dest.Queue != nil {
+			what = it.Dest.Queue.lacksTo()
+		}
 	}
-	return ""
+	return what
 }
 
 // Lacks is an error of KindNotBuilt that names what Ferry cannot do yet of what a document
@@ -219,6 +220,9 @@ func (i *Item) request() (transfer.RequestItem, error) {
 		it.Disposition = transfer.DispositionDelete
 	}
 	it.Content = transfer.Content{LongLines: i.Dest.Long, FromEncoding: i.Source.File.Encoding, ToEncoding: i.Dest.File.Encoding, EOL: i.Dest.File.EOL, Replace: i.Dest.Replace, KeepBlanks: i.Source.KeepBlank}
+	if err := i.takeQueues(&it); err != nil {
+		return it, err
+	}
 	if i.Mode != transfer.ModeText {
 		for _, w := range []struct{ name, value string }{{"encoding of the source", it.FromEncoding}, {"encoding of the destination", it.ToEncoding}, {"EOL", it.EOL}, {"EOL", i.Source.File.EOL}} {
 			if w.value != "" {
@@ -228,7 +232,7 @@ func (i *Item) request() (transfer.RequestItem, error) {
 	}
 
 	p := string(it.Source)
-	if i.Source.AsGiven || !i.Source.Recursive || record.IsDataset(p) {
+	if i.Source.AsGiven || !i.Source.Recursive || i.Source.Queue != nil || record.IsDataset(p) {
 		return it, nil
 	}
 
@@ -244,4 +248,22 @@ func (i *Item) request() (transfer.RequestItem, error) {
 		it.Source = transfer.Path(strings.TrimSuffix(p, "/") + "/.")
 	}
 	return it, nil
+}
+
+// takeQueues has queues take the places of files.
+func (i *Item) takeQueues(it *transfer.RequestItem) (err error) {
+	if q := i.Source.Queue; q != nil {
+		if it.Source, err = q.source(); err != nil {
+			return err
+		}
+		it.FromEncoding = q.Attributes["encoding"]
+	}
+	if q := i.Dest.Queue; q != nil {
+		if it.Dest, err = q.dest(); err != nil {
+			return err
+		}
+		it.ToEncoding, it.EOL = q.Attributes["encoding"], strings.ToLower(q.Attributes["EOL"])
+		it.IfExists = transfer.IfExistsError // messages have no names
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"ferry/internal/messages"
 	"ferry/internal/record"
 	"ferry/internal/transfer"
 )
@@ -135,15 +136,35 @@ func itemOf(q *transfer.Request, it *transfer.RequestItem) (Item, error) {
 		return Item{}, cannot("records of files that are no data sets").WithHint("name data sets: //'HLQ.NAME',RECFM(FB),LRECL(80)")
 	}
 
-	source, given := string(it.Source), o.Recursive
+	item := Item{Mode: cmp.Or(o.Mode, transfer.ModeBinary), Checksum: cmp.Or(o.Checksum, "xxh3"), Source: sourceOf(it.Source, dest, &o),
+		Dest: Dest{Type: typeOf(dest), Exist: cmp.Or(o.IfExists, transfer.IfExistsError), Long: o.LongLines, Replace: o.Replace,
+			File: File{Path: dest, Encoding: o.ToEncoding, EOL: o.EOL}}}
+	var err error
+	if messages.Is(it.Source) {
+		if item.Source.Queue, err = fromQueue(it.Source); err != nil {
+			return item, err
+		}
+		item.Source.File, item.Source.AsGiven = File{}, false
+		item.Source.Queue.text(o.FromEncoding, "")
+	}
+	if messages.Is(dest) {
+		if item.Dest.Queue, err = toQueue(dest); err != nil {
+			return item, err
+		}
+		item.Dest.Type, item.Dest.File = "queue", File{}
+		item.Dest.Queue.text(o.ToEncoding, o.EOL)
+	}
+	return item, nil
+}
+
+// sourceOf is a source that is a file.
+func sourceOf(p, dest transfer.Path, o *transfer.Options) Source {
+	source, given := string(p), o.Recursive
 	in, ok := strings.CutSuffix(source, "/.")
 	if ok && given && strings.HasSuffix(string(dest), "/") && in != "" && !strings.ContainsAny(in, "*?") && !strings.HasSuffix(in, ".") && !strings.HasSuffix(in, "/") {
 		source, given = in, false
 	}
-	return Item{Mode: cmp.Or(o.Mode, transfer.ModeBinary), Checksum: cmp.Or(o.Checksum, "xxh3"),
-		Source: Source{Recursive: o.Recursive, Delete: o.Disposition == transfer.DispositionDelete, AsGiven: given, KeepBlank: o.KeepBlanks, File: File{Path: transfer.Path(source), Encoding: o.FromEncoding}},
-		Dest: Dest{Type: typeOf(dest), Exist: cmp.Or(o.IfExists, transfer.IfExistsError), Long: o.LongLines, Replace: o.Replace,
-			File: File{Path: dest, Encoding: o.ToEncoding, EOL: o.EOL}}}, nil
+	return Source{Recursive: o.Recursive, Delete: o.Disposition == transfer.DispositionDelete, AsGiven: given, KeepBlank: o.KeepBlanks, File: File{Path: transfer.Path(source), Encoding: o.FromEncoding}}
 }
 
 // typeOf is the type of a path as far as it says so.

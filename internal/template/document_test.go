@@ -64,7 +64,7 @@ func TestDocument(t *testing.T) {
 		"<colour>":                  with("<priority>", "<colour/><priority>"),
 		"the attribute owner":       with(`id="`, `owner="me" id="`),
 		"<schedule>":                with("<priority>", "<schedule/><priority>"),
-		"<queue> as a source":       with("<file>/srv/out/*.csv</file>", "<queue>Q</queue>"),
+		"waitTime of <queue>":       with("<file>/srv/out/*.csv</file>", `<queue waitTime="1">Q</queue>`),
 	} {
 		if _, err := fromXML(t, broken); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%s: %v", word, err)
