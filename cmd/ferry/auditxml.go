@@ -11,16 +11,16 @@ import (
 )
 
 func addPublishXML(fl *pflag.FlagSet, to *bool) {
-	fl.BoolVar(to, "publish-xml", false, "publish what becomes of each transfer in the XML of IBM MQ MFT's transfer log, for ferry audit xml and clients of NATS")
+	fl.BoolVar(to, "publish-xml", false, "publish what becomes of transfers, calls, monitors, schedules and agents in the XML of IBM MQ MFT, for ferry audit xml and clients of NATS")
 }
 
 func newAuditXML() *cobra.Command {
 	q := &query{}
 	var live bool
-	c := &cobra.Command{Use: "xml", Short: "Print what coordination publishes of transfers in XML (--publish-xml), as it comes, until it is stopped", Args: noArgs,
+	c := &cobra.Command{Use: "xml", Short: "Print what coordination publishes in XML (--publish-xml), as it comes, until it is stopped", Args: noArgs,
 		Long: `Prints what coordination publishes of transfers in the XML of IBM MQ MFT's transfer
-log: that one has started, which of its items have ended, and how it has ended itself. It
-takes a coordination with --publish-xml, and an identity that may see everybody's
+log: that one has started, which of its items have ended, and how it has ended itself; how
+programs of calls have ended; and what has become of monitors and schedules. It takes a coordination with --publish-xml, and an identity that may see everybody's
 transfers: of an admin, an operator or an auditor. What was published before it listens is in ferry audit ls alone.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			net, ctx, done, err := q.open(cmd)
@@ -44,7 +44,7 @@ transfers: of an admin, an operator or an auditor. What was published before it 
 			return nil
 		}}
 	addNetwork(c.Flags(), &q.network)
-	c.Flags().BoolVar(&live, "live", false, "print how far running transfers are, too")
+	c.Flags().BoolVar(&live, "live", false, "print how far running transfers are, and the state of each agent at each heartbeat, too")
 	q.timeout = fteAcknowledge
 	return c
 }

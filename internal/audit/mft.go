@@ -79,3 +79,33 @@ func (r *Record) mftItems(l mftxml.Log) (all []mftxml.Log) {
 	}
 	return all
 }
+
+// MFTKept gives what MQ MFT would publish of a record beside the log of a transfer, and of what it is: the ID of a call, or a monitor
+// or a schedule by its name. Of other records it is nothing.
+func (r *Record) MFTKept() (about string, text []byte) {
+	if r.Agent != r.Source {
+		return "", nil
+	}
+	l := mftxml.KeptLog{Time: r.Time, Agent: r.Source, Destination: r.Destination, Principal: r.Principal, Job: r.Job, Code: r.Code, Text: r.Text}
+	if r.Originator != nil {
+		l.Originator = *r.Originator
+	}
+	switch p, k := r.Program, r.Kept; {
+	case p != nil && p.At == transfer.ManagedCall:
+		c := mftxml.CallLog{ID: r.Transfer, Time: r.Time, Agent: r.Source, Originator: l.Originator, Principal: r.Principal, Job: r.Job, Meta: r.Meta, Ended: r.State.Final(), Code: r.Code, Ran: *p}
+		if r.Error != nil {
+			c.Failure = r.Error.Error()
+		}
+		return r.Transfer.String(), c.XML()
+	case k != nil && (k.Kind == KeptMonitor || k.Kind == KeptSchedule):
+		l.Monitor, l.Name, l.Action = k.Kind == KeptMonitor, k.Name, k.Done
+	case r.Event == Submitted && r.Role == RoleSource && r.Meta[MonitorMeta] != "" && (r.Request == nil || r.Request.Parent.IsZero()):
+		l.Monitor, l.Name, l.Action, l.Transfer, l.Destination = true, r.Meta[MonitorMeta], mftxml.MonitorTriggered, r.Transfer, ""
+	default:
+		return "", nil
+	}
+	if l.Monitor {
+		return KeptMonitor + "-" + transfer.Token(l.Name), l.XML()
+	}
+	return KeptSchedule + "-" + transfer.Token(l.Name), l.XML()
+}

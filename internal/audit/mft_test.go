@@ -104,6 +104,68 @@ func TestRecordsInXML(t *testing.T) {
 	}
 }
 
+// What a source says of calls, monitors and schedules is published beside that.
+func TestWhatIsKeptInXML(t *testing.T) {
+	kept := func(kind, name, done string) func(*Record) {
+		return func(r *Record) {
+			r.Kept, r.Transfer, r.Text, r.Meta = &Kept{kind, name, done}, transfer.ID{}, "it is so", nil
+		}
+	}
+	ran := func(r *Record) {
+		r.Program, r.State, r.Code, r.Destination = &transfer.Ran{At: transfer.ManagedCall, Name: "load.sh", Args: []string{"a <b>", "c\n"}, Attempt: 2, Code: 3, Output: "one\r\ntwo\x01\n"}, transfer.Failed, 40, ""
+		r.Error = transfer.Errorf(transfer.KindProgram, "it failed")
+	}
+	by := []string{"hostName: desk", "userID: ann", "mqmdUserID: ann%40box"}
+	for _, c := range []struct {
+		r     *Record
+		about string
+		want  []string
+	}{
+		{ofTransfer(Changed, kept(KeptMonitor, "A.B", "create")), "monitor-A%2EB", []string{"monitorLog version=6.00 monitorName=A.B", "action time=2026-03-02T12:00:00.005Z: create", "monitorAgent agent=ALPHA",
+			"status resultCode=0", "supplement: it is so", "jobDetails", "name: nightly"}},
+		{ofTransfer(Changed, kept(KeptSchedule, "daily", "submit")), "schedule-DAILY", []string{"schedulelog version=6.00 ID=daily", "action time=2026-03-02T12:00:00.005Z: submit", "sourceAgent agent=ALPHA", "destinationAgent agent=BETA", "job", "name: nightly"}},
+		{ofTransfer(Submitted, func(r *Record) { r.Meta = map[string]string{MonitorMeta: "M"} }), "monitor-M", []string{"action time=2026-03-02T12:00:00.005Z: triggerSatisfied"}},
+		{ofTransfer(Ran, ran), "", []string{"action time=2026-03-02T12:00:00.005Z: completed", "agent agent=ALPHA", "status resultCode=40", "command name=load.sh type=executable", "argument: a <b>", "argument: c%0A",
+			"callResult outcome=failure retries=1 returnCode=3 type=executable", "stdout: one\ntwo?", "error: it failed", "metaData key=k: v", "name: nightly"}},
+		{ofTransfer(Ran, func(r *Record) { ran(r); r.State, r.Code = "", 0 }), "", []string{"action time=2026-03-02T12:00:00.005Z: progress"}},
+	} {
+		about, text := c.r.MFTKept()
+		if c.about == "" {
+			c.about = c.r.Transfer.String()
+		}
+		got := elements(t, text)
+		for _, want := range append(by, c.want...) {
+			if !slices.Contains(got, want) {
+				t.Errorf("%s does not have %q:\n%s", c.about, want, text)
+			}
+		}
+		if about != c.about || len(c.r.MFT()) > 0 {
+			t.Errorf("it is published of %s, not %s", about, c.about)
+		}
+	}
+	if got := elements(t, second(ofTransfer(Submitted, func(r *Record) { r.Meta = map[string]string{MonitorMeta: "M"} }).MFTKept())); !strings.HasPrefix(got[0], "monitorLog version=6.00 monitorName=M referenceId=4645") {
+		t.Errorf("it begins with %q", got[0])
+	}
+	for name, r := range map[string]*Record{
+		"another agent's":      ofTransfer(Changed, func(r *Record) { kept(KeptMonitor, "A", "create")(r); r.Agent = "GAMMA" }),
+		"of an unknown kind":   ofTransfer(Changed, kept("x", "A", "create")),
+		"a change":             ofTransfer(Changed, func(*Record) {}),
+		"a transfer's program": ofTransfer(Ran, func(r *Record) { r.Program = &transfer.Ran{At: transfer.PreSource} }),
+		"of a retry of a trigger": ofTransfer(Submitted, func(r *Record) {
+			r.Meta, r.Request = map[string]string{MonitorMeta: "M"}, &RequestFacts{Parent: transfer.ID{1}}
+		}),
+		"what a destination says": ofTransfer(Submitted, func(r *Record) {
+			r.Meta, r.Role, r.Agent = map[string]string{MonitorMeta: "M"}, RoleDestination, "BETA"
+		}),
+	} {
+		if about, text := r.MFTKept(); text != nil {
+			t.Errorf("%s is published of %s: %s", name, about, text)
+		}
+	}
+}
+
+func second(_ string, text []byte) []byte { return text }
+
 // Many items are several documents, none of them large.
 func TestManyItemsInXML(t *testing.T) {
 	r := ofTransfer(Items, func(r *Record) {

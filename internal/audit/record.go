@@ -89,9 +89,10 @@ type Record struct {
 	Vouched
 }
 
-// Figures are those of a transfer, with its end, or of a program that was run for it.
+// Figures are those of a transfer, with its end, of a program that was run for it or on its own, or of what an agent keeps.
 type Figures struct {
 	Program     *transfer.Ran    `json:"program,omitempty"`
+	Kept        *Kept            `json:"kept,omitempty"`
 	Counts      *transfer.Counts `json:"counts,omitempty"`
 	Lane        string           `json:"lane,omitempty"`
 	Seconds     float64          `json:"seconds,omitempty"`
@@ -99,6 +100,22 @@ type Figures struct {
 	BytesResent int64            `json:"bytes_resent,omitempty"`
 	BytesWire   int64            `json:"bytes_wire,omitempty"` // of chunk messages; see transfer.Traffic
 }
+
+// A Kept is what has become of a monitor or a schedule of an agent.
+type Kept struct {
+	Kind string `json:"kind"` // KeptMonitor, KeptSchedule
+	Name string `json:"name"`
+	Done string `json:"done"` // one of the actions of mftxml.KeptLog
+}
+
+// Kinds of what is kept.
+const (
+	KeptMonitor  = "monitor"
+	KeptSchedule = "schedule"
+)
+
+// MonitorMeta is the metadata that names the monitor which has submitted a transfer.
+const MonitorMeta = "monitor"
 
 // A Gap names records of an agent. Of GapFound, they are lost: it dropped them on
 // a receipt, and the log no longer has them; one that comes nevertheless is

@@ -364,8 +364,11 @@ func (s *Service) batch(d qmgr.Delivery) {
 	}
 }
 
-// publish has a service say in XML what a record says of a transfer.
+// publish has a service say in XML what a record says of a transfer, or of what else an agent does.
 func publish(s *Service, r *audit.Record) {
+	if about, text := r.MFTKept(); text != nil {
+		sayXML(s, wire.KeptSubject(r.Agent, about), text)
+	}
 	for _, l := range r.MFT() {
 		sayXML(s, wire.LogSubject(l.Source, l.ID), l.XML())
 	}
@@ -416,6 +419,9 @@ func (s *Service) reported(m qmgr.Message) {
 	}
 	if err == nil {
 		err = s.beat(r.Beat)
+	}
+	if err == nil && s.cfg.XML {
+		sayXML(s, wire.StateSubject(r.Beat.Agent), mftxml.AgentXML(r.Beat, s.cfg.Clock.Now()))
 	}
 	if err != nil {
 		s.quiet.Warn("report dropped", "subject", m.Subject, "error", err)

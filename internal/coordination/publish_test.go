@@ -57,6 +57,18 @@ func TestTransfersAreTraced(t *testing.T) {
 	default:
 	}
 
+	removed := record(5, audit.Changed, transfer.ID{})
+	removed.Kept = &audit.Kept{Kind: audit.KeptMonitor, Name: "ORDERS", Done: "delete"}
+	s.put(wire.EventSubject("ALPHA"), audit.Batch{Agent: "ALPHA"}, "", removed)
+	select {
+	case m := <-heard:
+		if m.Subject != wire.KeptSubject("ALPHA", "monitor-ORDERS") || !strings.Contains(string(m.Data), `<monitorLog version="6.00" monitorName="ORDERS">`) {
+			t.Errorf("%s has %s", m.Subject, m.Data)
+		}
+	case <-s.ctx.Done():
+		t.Fatal("what became of a monitor is not published")
+	}
+
 	live := make(chan qmgr.Message, 10)
 	stopLive, err := s.stranger.Subscribe(wire.AllStatus, func(m qmgr.Message) { live <- m })
 	if err != nil {
@@ -80,6 +92,22 @@ func TestTransfersAreTraced(t *testing.T) {
 		}
 	case <-s.ctx.Done():
 		t.Fatal("live figures are not published")
+	}
+
+	beat := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: "ALPHA", Status: wire.AgentReady, Incarnation: audit.FormatIncarnation(ledgerOfALPHA), Instance: "1", Started: time.Now(), Time: time.Now(),
+		Host: "box", Load: wire.Load{MaxSource: 25, SourceRun: 3}}
+	if err := s.stranger.Publish(wire.BeatSubject("ALPHA"), wire.Marshal(wire.Report{V: wire.Version, Beat: beat})); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case m := <-live:
+		for _, want := range []string{`<entry key="agentName">ALPHA</entry>`, `<entry key="agentStatus">READY</entry>`, `<entry key="maxSourceTransfers">25</entry>`, `<entry key="ferry.sourceTransfersRunning">3</entry>`} {
+			if m.Subject != wire.StateSubject("ALPHA") || !strings.Contains(string(m.Data), want) {
+				t.Errorf("%s has %s, and not %s", m.Subject, m.Data, want)
+			}
+		}
+	case <-s.ctx.Done():
+		t.Fatal("the state of an agent is not published")
 	}
 }
 

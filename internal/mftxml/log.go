@@ -77,11 +77,7 @@ func (l *Log) XML() []byte {
 	w.leaf("action", l.Action, "time", l.Time.UTC().Format(logTime))
 	w.empty("sourceAgent", "agent", string(l.Source))
 	w.empty("destinationAgent", "agent", string(l.Destination))
-	w.open("originator")
-	w.leaf("hostName", said(l.Originator.Host))
-	w.leaf("userID", said(l.Originator.User))
-	w.leaf("mqmdUserID", said(l.Principal))
-	w.close("originator")
+	w.saidBy(l.Originator, l.Principal)
 	set := []string{}
 	if e := l.Ended; e != nil {
 		w.status(e.Code, e.Text)
@@ -139,7 +135,10 @@ func (l *Log) meta() map[string]string {
 		all[said(k)] = said(v)
 	}
 	const ibm = "com.ibm.wmqfte."
-	all[ibm+"SourceAgent"], all[ibm+"DestinationAgent"], all[ibm+"TransferId"] = string(l.Source), string(l.Destination), FormatID(l.ID)
+	all[ibm+"SourceAgent"], all[ibm+"TransferId"] = string(l.Source), FormatID(l.ID)
+	if l.Destination != "" { // a call has none
+		all[ibm+"DestinationAgent"] = string(l.Destination)
+	}
 	all[ibm+"OriginatingUser"], all[ibm+"OriginatingHost"], all[ibm+"MqmdUser"] = said(l.Originator.User), said(l.Originator.Host), said(l.Principal)
 	if l.Job != "" {
 		all[jobKey] = said(l.Job)

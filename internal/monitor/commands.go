@@ -7,6 +7,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/duty"
 	"ferry/internal/ledger"
+	"ferry/internal/mftxml"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -124,7 +125,10 @@ func (m *monitors) keep(t *ledger.Tx, who duty.Caller, r *record, done string) (
 }
 
 func (m *monitors) noted(t *ledger.Tx, who duty.Caller, name, done string) (*Answer, error) {
-	err := m.Note(t, audit.Record{Event: audit.Changed, Source: m.Agent, Principal: who.Principal, Originator: &who.Originator, Text: "has " + done + " the monitor " + name})
+	action := map[string]string{"created": mftxml.MonitorCreate, "redefined": mftxml.MonitorRedefine, "paused": mftxml.MonitorStop, "resumed": mftxml.MonitorStart,
+		"cleared": mftxml.MonitorClear, "removed": mftxml.MonitorDelete}[done]
+	err := m.Note(t, audit.Record{Event: audit.Changed, Source: m.Agent, Principal: who.Principal, Originator: &who.Originator, Text: "has " + done + " the monitor " + name,
+		Figures: audit.Figures{Kept: &audit.Kept{Kind: audit.KeptMonitor, Name: name, Done: action}}})
 	return &Answer{name, m.Agent, done}, err
 }
 

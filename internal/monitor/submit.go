@@ -9,6 +9,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
+	"ferry/internal/mftxml"
 	"ferry/internal/transfer"
 )
 
@@ -86,7 +87,8 @@ func refused(m *monitors, t *ledger.Tx, d ledger.Drawer, principal, name string,
 	l.State, l.Error = StateRefused, transfer.AsError(why)
 	text := "monitor " + name + " submits nothing for " + l.File.String() + ": " + l.Error.Error()
 	err := m.Note(t, audit.Record{Event: audit.Warning, Role: audit.RoleSource, Source: m.Agent, Principal: principal, Code: l.Error.Kind.Code(),
-		Text: strings.ToValidUTF8(text[:min(len(text), maxNote)], "")})
+		Text:    strings.ToValidUTF8(text[:min(len(text), maxNote)], ""),
+		Figures: audit.Figures{Kept: &audit.Kept{Kind: audit.KeptMonitor, Name: name, Done: mftxml.MonitorFailed}}})
 	return errors.Join(err, logged(d, name, l))
 }
 

@@ -9,13 +9,14 @@ import (
 	"strings"
 	"time"
 
+	"ferry/internal/audit"
 	"ferry/internal/localfs"
 	"ferry/internal/transfer"
 	"ferry/internal/variable"
 )
 
 // MetaName is the metadata entry that names the monitor in what it submits.
-const MetaName = "monitor"
+const MetaName = audit.MonitorMeta
 
 // theFile is the source of a request that sends the files that trigger.
 const theFile = transfer.Path("${FilePath}")

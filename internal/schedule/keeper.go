@@ -11,6 +11,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/duty"
 	"ferry/internal/ledger"
+	"ferry/internal/mftxml"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -111,7 +112,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 		return nil, err
 	}
 	k.Log.Info("schedule made", "schedule", s.Name, "principal", s.Principal, "start", s.Plan.Start)
-	return s.shown(), k.noteChange(t, s, who, "has the schedule "+s.Name+": "+s.Plan.String())
+	return s.shown(), k.noteChange(t, s, who, mftxml.ScheduleSubmit, "has the schedule "+s.Name+": "+s.Plan.String())
 }
 
 // String says for people when occurrences are.
@@ -129,9 +130,14 @@ func (p Plan) String() string {
 	return text
 }
 
-func (k *keeper) noteChange(t *ledger.Tx, s *Schedule, who duty.Caller, text string) error {
+func (k *keeper) noteChange(t *ledger.Tx, s *Schedule, who duty.Caller, done, text string) error {
 	return k.Note(t, audit.Record{Event: audit.Changed, Role: audit.RoleSource, Source: k.Agent, Destination: s.Destination,
-		Principal: who.Principal, Originator: &who.Originator, Job: s.Job, Text: text})
+		Principal: who.Principal, Originator: &who.Originator, Job: s.Job, Text: text, Figures: kept(s, done)})
+}
+
+// kept is what was done with a schedule, for records.
+func kept(s *Schedule, done string) audit.Figures {
+	return audit.Figures{Kept: &audit.Kept{Kind: audit.KeptSchedule, Name: s.Name, Done: done}}
 }
 
 // room makes room for one more schedule: the one that has ended first goes.
@@ -171,7 +177,7 @@ func (k *keeper) remove(t *ledger.Tx, who duty.Caller, body json.RawMessage) (an
 		return nil, err
 	}
 	k.Log.Info("schedule removed", "schedule", s.Name, "principal", who.Principal)
-	return s.shown(), k.noteChange(t, s, who, "has no schedule "+s.Name+" any more")
+	return s.shown(), k.noteChange(t, s, who, mftxml.ScheduleDelete, "has no schedule "+s.Name+" any more")
 }
 
 // named is the schedule that a body names.

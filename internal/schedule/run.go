@@ -9,6 +9,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
+	"ferry/internal/mftxml"
 	"ferry/internal/transfer"
 )
 
@@ -148,6 +149,10 @@ func (k *keeper) claimOf(t *ledger.Tx, d drawer, s *Schedule, now time.Time) (ne
 	if !ok {
 		s.Ended = now.UTC()
 		k.Log.Info("schedule has ended", "schedule", s.Name)
+		if err := k.Note(t, audit.Record{Event: audit.Changed, Role: audit.RoleSource, Source: k.Agent, Destination: s.Destination, Principal: s.Principal, Job: s.Job,
+			Figures: kept(s, mftxml.ScheduleExpired), Text: "the schedule " + s.Name + " has ended"}); err != nil {
+			return next, err
+		}
 	}
 	return next, d.put(s)
 }
@@ -158,7 +163,7 @@ func (k *keeper) miss(t *ledger.Tx, s *Schedule, times *Times, from, to int64, n
 	s.remember(Past{N: from, At: at, Missed: to - from, Done: now.UTC()})
 	k.Log.Warn("scheduled transfers missed", "schedule", s.Name, "count", to-from, "first", at)
 	return k.Note(t, audit.Record{Event: audit.Warning, Role: audit.RoleSource, Source: s.Source, Destination: s.Destination, Principal: s.Principal, Job: s.Job,
-		Text: fmt.Sprintf("schedule %s: missed %d, from %s on", s.Name, to-from, at.UTC().Format(time.RFC3339))})
+		Figures: kept(s, mftxml.ScheduleSkipped), Text: fmt.Sprintf("schedule %s: missed %d, from %s on", s.Name, to-from, at.UTC().Format(time.RFC3339))})
 }
 
 const submitPage = 256 // claims that are read at once

@@ -130,19 +130,26 @@ func ProgressSubject(of transfer.AgentName, owner string) string {
 func EventSubject(of transfer.AgentName) string { return "ferry.event." + of.Token() }
 
 // LogSubject carries what coordination publishes of an agent's transfer in XML, where it does (core NATS).
-func LogSubject(of transfer.AgentName, id transfer.ID) string {
-	return "ferry.log.xml." + of.Token() + "." + id.String()
+func LogSubject(of transfer.AgentName, id transfer.ID) string { return KeptSubject(of, id.String()) }
+
+// KeptSubject carries what it publishes of what else an agent does: of a call by its ID, of a monitor or
+// a schedule by its name. about is one token.
+func KeptSubject(of transfer.AgentName, about string) string {
+	return "ferry.log.xml." + of.Token() + "." + about
 }
+
+// StateSubject carries the state of an agent in XML, beside StatusSubject.
+func StateSubject(of transfer.AgentName) string { return "ferry.status.xml." + of.Token() + ".agent" }
 
 // StatusSubject carries the live figures of an agent's transfer in XML, beside LogSubject.
 func StatusSubject(of transfer.AgentName, id transfer.ID) string {
 	return "ferry.status.xml." + of.Token() + "." + id.String()
 }
 
-// AllStatus matches what StatusSubject makes.
+// AllStatus matches what StatusSubject and StateSubject make.
 const AllStatus = "ferry.status.xml.*.*"
 
-// AllLogs matches what LogSubject makes.
+// AllLogs matches what LogSubject and KeptSubject make.
 const AllLogs = "ferry.log.xml.*.*"
 
 // Filters, for those who listen.
