@@ -12,6 +12,9 @@ func (a *Agent) recover() error {
 	var recs []*ledger.Source
 	if err := a.ledger.View(func(t *ledger.Tx) error {
 		return t.Sources(func(s *ledger.Source) error {
+			if a.storing != nil {
+				a.storing.owes(s.Shelves)
+			}
 			if !s.State.Final() {
 				recs = append(recs, s)
 			}

@@ -31,6 +31,7 @@ const (
 	storeLooks   = 5 * time.Minute  // between two looks when nothing does
 	storeSweeps  = 10 * time.Minute // between two sweeps
 	storeRetry   = 2 * time.Second
+	storeFar     = 15 * time.Second
 	mostLooks    = 4096
 	mostLists    = 512 // entries from which a look may not have shown all
 	shelfLookAge = time.Second
@@ -51,11 +52,30 @@ type storing struct {
 	seen   bool                             // whether it was looked for
 	looks  map[receiver.Shelf]*wire.Message // OPENs whose shelves are to be looked at
 	trims  map[receiver.Shelf]uint64        // first number that stays; MaxUint64: none does
-	ended  map[transfer.ID]transfer.AgentName
+	left   map[leftover]leaving             // is to go from the store
 	parked int
 
-	asking sync.Mutex // held while is asked how much is ours
-	room   error      // the answer
+	asking sync.Mutex          // held while is asked how much is ours
+	rooms  map[string]roomView // by the queue manager that has the store
+
+	owing map[string]bool // queue managers in whose stores earlier processes may have left something
+}
+
+// A leftover is what a transfer has in the store of a queue manager.
+type leftover struct {
+	at string
+	id transfer.ID
+}
+
+// A leaving is how much of it goes.
+type leaving struct {
+	to     transfer.AgentName
+	before uint32 // epochs
+}
+
+// A roomView is whether an agent may store something more.
+type roomView struct {
+	err    error
 	looked time.Time
 }
 
@@ -66,7 +86,7 @@ var (
 
 func newStoring(c *core, mem *wire.Memory) *storing {
 	return &storing{core: c, at: qmgr.StoreOf(c.conn, c.cfg.Name), mem: mem, read: make(chan struct{}, 1), trim: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
-		looks: map[receiver.Shelf]*wire.Message{}, trims: map[receiver.Shelf]uint64{}, ended: map[transfer.ID]transfer.AgentName{}}
+		looks: map[receiver.Shelf]*wire.Message{}, trims: map[receiver.Shelf]uint64{}, left: map[leftover]leaving{}, rooms: map[string]roomView{}, owing: map[string]bool{}}
 }
 
 // again has everything looked at: the connection is new.
@@ -76,49 +96,52 @@ func (s *storing) again() {
 	poke(s.tidy)
 }
 
-// Store names the store, for a source.
-func (s *storing) Store(ctx context.Context) (string, error) {
+// Store names the store for a destination, for a source.
+func (s *storing) Store(ctx context.Context, to transfer.AgentName) (sender.StoreName, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTry)
 	defer cancel()
-	v, err := s.at.Outgoing(ctx)
-	return v.Mark, err
+	v, err := s.at.Outgoing(ctx, to)
+	return sender.StoreName{Mark: v.Mark, At: v.At}, err
 }
 
 // Shelf makes the lane of an epoch.
-func (s *storing) Shelf(ctx context.Context, to transfer.AgentName, id transfer.ID, epoch uint32, acked func(n uint64)) sender.Shelf {
-	return store.New(ctx, store.Config{Publish: store.Through(s.at), Subject: wire.StoreSubject(to, s.cfg.Name, id, epoch),
-		Memory: s.mem, Clock: s.cfg.Clock, Room: s.hasRoom, Acked: acked})
+func (s *storing) Shelf(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, epoch uint32, acked func(n uint64)) sender.Shelf {
+	return store.New(ctx, store.Config{Publish: store.Through(s.at, at), Subject: wire.StoreSubject(to, s.cfg.Name, id, epoch),
+		Memory: s.mem, Clock: s.cfg.Clock, Room: func(ctx context.Context) error { return s.hasRoom(ctx, at) }, Acked: acked})
 }
 
-// hasRoom says why this agent may store nothing more at present: it has its share.
-func (s *storing) hasRoom(ctx context.Context) error {
+// hasRoom says why this agent may store nothing more at a queue manager at present: it has its share.
+func (s *storing) hasRoom(ctx context.Context, at string) error {
 	s.asking.Lock()
 	defer s.asking.Unlock()
-	if now := s.cfg.Clock.Now(); now.Sub(s.looked) >= shelfLookAge {
+	room := s.rooms[at]
+	if now := s.cfg.Clock.Now(); now.Sub(room.looked) >= shelfLookAge {
 		ctx, cancel := context.WithTimeout(ctx, storeTry)
 		defer cancel()
-		v, err := s.at.Outgoing(ctx)
+		v, err := s.at.OutgoingAt(ctx, at)
 		if err == nil && v.Used > v.Share {
 			err = transfer.Errorf(transfer.KindNoSpace, "%s has its share of the queue manager's store: %s", s.cfg.Name, transfer.FormatBytes(v.Share)).
 				WithHint("it goes on as destinations take what is stored")
 		}
-		s.room, s.looked = err, now
+		room = roomView{err, now}
+		s.rooms[at] = room
 	}
-	return s.room
+	return room.err
 }
 
 // Purge removes the epochs of a transfer before one.
-func (s *storing) Purge(ctx context.Context, to transfer.AgentName, id transfer.ID, before uint32) error {
+func (s *storing) Purge(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, before uint32) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTry)
 	defer cancel()
-	return s.at.Purge(ctx, to, id, before)
+	return s.at.Purge(ctx, at, to, id, before)
 }
 
-// Ended has what is left of a transfer in the store removed.
-func (s *storing) Ended(to transfer.AgentName, id transfer.ID) {
+// Left has what is left of a transfer in a store removed.
+func (s *storing) Left(at string, to transfer.AgentName, id transfer.ID, before uint32) {
 	s.mu.Lock()
-	if len(s.ended) < mostLooks { // of more the sweep finds those that are left
-		s.ended[id] = to
+	key := leftover{at, id}
+	if len(s.left) < mostLooks { // of more the sweep finds those that are left
+		s.left[key] = leaving{to, max(before, s.left[key].before)}
 	}
 	s.mu.Unlock()
 	poke(s.tidy)
@@ -212,13 +235,22 @@ func (s *storing) await(poked <-chan struct{}, d time.Duration) bool {
 	return s.ctx.Err() == nil
 }
 
+// owes notes queue managers in whose stores earlier processes have stored something, before sweepLoop begins.
+func (s *storing) owes(shelves []string) {
+	for _, at := range shelves {
+		s.owing[at] = true
+	}
+}
+
 // sweepLoop removes what transfers have left in the store that are over, or that have gone on to a later epoch.
 func (s *storing) sweepLoop() {
 	for {
 		pause := storeSweeps
 		if err := s.sweepOnce(); err != nil {
 			s.log.Debug("cannot sweep what is stored; will retry", "error", err)
-			pause = storeRetry
+			if pause = storeRetry; transfer.KindOf(err) == transfer.KindUnreachable { // a channel may be down for long
+				pause = storeFar
+			}
 		}
 		if !s.await(s.tidy, pause) {
 			return
@@ -230,21 +262,39 @@ func (s *storing) sweepOnce() error {
 	if failpoint.Planted("stored-not-purged") {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, storeTry)
-	defer cancel()
 	s.mu.Lock()
-	ended := maps.Clone(s.ended)
+	left := maps.Clone(s.left)
 	s.mu.Unlock()
-	for id, to := range ended {
-		if err := s.at.Purge(ctx, to, id, math.MaxUint32); err != nil {
-			return err
+	var failed error
+	for at := range s.owing {
+		if err := s.sweepStore(at); err != nil {
+			failed = errors.Join(failed, err) // what lies elsewhere may be out of reach for long
+		} else {
+			delete(s.owing, at)
+		}
+	}
+	for key, l := range left {
+		if err := s.Purge(s.ctx, key.at, l.to, key.id, l.before); err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		if key.at != "" {
+			s.owing[key.at] = true // what was on its way is found by the next sweep
 		}
 		s.mu.Lock()
-		delete(s.ended, id)
+		if s.left[key] == l {
+			delete(s.left, key)
+		}
 		s.mu.Unlock()
 	}
+	return errors.Join(failed, s.sweepStore(""))
+}
 
-	v, err := s.at.Sent(ctx)
+// sweepStore removes from the store of a queue manager what the ledger knows no use for.
+func (s *storing) sweepStore(at string) error {
+	ctx, cancel := context.WithTimeout(s.ctx, storeTry)
+	defer cancel()
+	v, err := s.at.Sent(ctx, at)
 	if err != nil {
 		return err
 	}
@@ -263,7 +313,7 @@ func (s *storing) sweepOnce() error {
 		if shelf.Epoch >= before {
 			continue
 		}
-		if err := s.at.Purge(ctx, shelf.To, shelf.ID, before); err != nil {
+		if err := s.Purge(ctx, at, shelf.To, shelf.ID, before); err != nil {
 			return err
 		}
 	}

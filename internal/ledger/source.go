@@ -36,7 +36,16 @@ type Source struct {
 	Settled    bool                 `json:"settled,omitempty"`   // every outcome is recorded
 	Programs   Programs             `json:"programs,omitzero"`
 	Shelved    uint64               `json:"stored,omitempty"`   // with stored delivery: number of the epoch's last message, once all are in the store
+	Shelves    []string             `json:"shelves,omitempty"`  // and the queue managers that have, or had, it, the last one last: tokens; empty: the agent's own
 	EndedAt    time.Duration        `json:"ended_at,omitempty"` // agent's running time
+}
+
+// Shelf is the queue manager that has what is stored of the newest epoch; empty: the agent's own.
+func (s *Source) Shelf() string {
+	if len(s.Shelves) == 0 {
+		return ""
+	}
+	return s.Shelves[len(s.Shelves)-1]
 }
 
 // Programs is how a transfer stands with its triggers and programs; what each program has come to is

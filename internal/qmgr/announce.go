@@ -190,6 +190,19 @@ func (a *announcer) announced(m *nats.Msg) {
 	}
 }
 
+// domains are the tokens of the queue managers, or clusters, that can be reached, but for this one's.
+func (a *announcer) domains() (all []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, o := range a.others {
+		if o.Domain != a.f.self && time.Since(o.heard) <= managerGone {
+			all = append(all, o.Domain)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // forget drops queue managers of which nothing was heard for long, and those that are away where there is no room.
 func (a *announcer) forget(now time.Time) {
 	a.mu.Lock()

@@ -17,6 +17,7 @@ type batch struct {
 	V        int         `json:"v"`
 	From     string      `json:"from"` // the queue manager's token
 	Messages []forwarded `json:"messages"`
+	Store    *farTask    `json:"store,omitempty"` // instead of messages
 }
 
 type forwarded struct {
@@ -39,6 +40,10 @@ func (f *forwarder) take(m *nats.Msg) {
 	}
 	r := batchResult{V: 1}
 	b, err := readBatch(unpacked(m.Data))
+	if err == nil && b.Store != nil {
+		f.doFar(b.Store, func(answer []byte) { m.Respond(answer) })
+		return
+	}
 	if err == nil {
 		r.Stored, err = f.store(b)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -125,10 +124,8 @@ type registrar struct {
 	slots  chan struct{}
 	tasks  sync.WaitGroup
 	// admit takes what the authority has signed; nil: it is told otherwise.
-	admit func(roles.Claims) error
-	// stays reports whether what is stored for whoever has a token leaves the store only when he has read
-	// it; nil: it does.
-	stays func(token string) bool
+	admit    func(roles.Claims) error
+	forwards *forwarder // knows what is at other queue managers; nil: nothing is
 	// leads is an error where nobody takes messages of a stream at present, "" being all of them; nil: that
 	// shows by itself.
 	leads func(Stream) error
@@ -197,18 +194,17 @@ func (r *registrar) take(asker string, body []byte, answer func([]byte)) {
 	})
 }
 
-// hands has the registrar know what leaves the store otherwise than by its reader.
-func (r *registrar) hands(stays func(token string) bool) {
+// hands has the registrar know what leaves the store otherwise than by its reader, and what is stored elsewhere.
+func (r *registrar) hands(f *forwarder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stays = stays
+	r.forwards = f
 }
 
-func (r *registrar) stay(token string) bool {
+func (r *registrar) forwarder() *forwarder {
 	r.mu.Lock()
-	stays := r.stays
-	r.mu.Unlock()
-	return stays == nil || stays(token)
+	defer r.mu.Unlock()
+	return r.forwards
 }
 
 func (r *registrar) leave(asker string) {
@@ -317,7 +313,7 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 	case opStanding:
 		var s Standing
 		s, err = r.keeper.standing(ctx, q)
-		if _, token, _ := strings.Cut(e.Durable, "-"); !r.stay(token) {
+		if _, token, _ := strings.Cut(e.Durable, "-"); !r.forwarder().stays(token) {
 			s, err = unknownStanding(s, err)
 		}
 		res.Standing = &s
@@ -340,14 +336,10 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 			return res, transfer.Errorf(transfer.KindUsage, "what %s wants done with what is stored is missing", asker)
 		}
 		var s storeResult
-		s, err = r.keeper.store(ctx, asker, *e.Store)
+		s, err = r.store(ctx, asker, *e.Store)
 		res.Store = &s
 	case opClear:
-		for _, token := range e.Tokens[:min(len(e.Tokens), maxStrangers)] {
-			if _, serr := r.keeper.store(ctx, token, storeTask{Do: storeClear}); serr != nil {
-				err = errors.Join(err, serr)
-			}
-		}
+		err = r.clear(ctx, e.Tokens[:min(len(e.Tokens), maxStrangers)])
 	case opQueue:
 		var q queueResult
 		q, err = r.keeper.queue(ctx, asker, *e.Queue)

@@ -66,7 +66,7 @@ type responder struct {
 }
 
 func answerAbout(s *Server) (*responder, error) {
-	own, err := newOwnConn(s)
+	own, err := newOwnConn(s, false)
 	if err != nil {
 		return nil, noAnswer(s, err)
 	}

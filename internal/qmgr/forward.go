@@ -30,7 +30,8 @@ import (
 type forwarder struct {
 	s     *Server
 	own   *ownConn
-	self  string // the token of the queue manager, or of its cluster
+	data  *ownConn // in the account for data; nil where nobody has an identity
+	self  string   // the token of the queue manager, or of its cluster
 	log   *slog.Logger
 	quiet *quiet.Log
 
@@ -98,6 +99,16 @@ func startForwarder(s *Server) (*forwarder, error) {
 			return nil, err
 		}
 	}
+	if s.cfg.identity() != nil {
+		var err error
+		if f.data, err = newOwnConn(s, true); err == nil {
+			err = f.data.subscribe(wire.AllShelved(f.self), "store", f.shelve)
+		}
+		if err != nil {
+			f.stop()
+			return nil, err
+		}
+	}
 	f.tasks.Go(f.run)
 	f.tasks.Go(f.events)
 	f.tasks.Go(f.announce)
@@ -108,6 +119,7 @@ func (f *forwarder) stop() {
 	if f != nil {
 		f.end()
 		f.tasks.Wait()
+		f.data.stop()
 	}
 }
 
@@ -390,7 +402,7 @@ func (f *forwarder) send(to string, b batch) (stored int, err error) {
 
 // stays reports whether what is stored for an agent is here for certain until it reads it here.
 func (f *forwarder) stays(token string) bool {
-	if len(f.s.channels.List()) == 0 {
+	if f == nil || len(f.s.channels.List()) == 0 {
 		return true
 	}
 	f.mu.Lock()

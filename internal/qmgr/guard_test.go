@@ -152,13 +152,13 @@ func TestWhatIsStoredHasShortSubjects(t *testing.T) {
 	s := guarded(t, a, t.TempDir())
 	c := connect(t, ConnConfig{URL: s.URL(), Self: "ALPHA", Identity: authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent)})
 	at := StoreOf(c, "ALPHA")
-	_, err := at.Outgoing(testContext(t))
+	_, err := at.OutgoingAt(testContext(t), "")
 	must(t, err)
 	good := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	for _, subject := range []string{"ferry.store.BETA.ALPHA.x." + strings.Repeat("1", 300), "ferry.store.BETA.ALPHA.x.1.2"} {
-		at.Put(subject, []byte("x"))
+		at.Put("", subject, []byte("x"))
 	}
-	must(t, at.Put(good.subject(), []byte("x")).Wait(testContext(t)))
+	must(t, at.Put("", good.subject(), []byte("x")).Wait(testContext(t)))
 	st, err := s.about.js().Stream(testContext(t), string(StreamStore))
 	must(t, err)
 	if n := st.CachedInfo().State.NumSubjects; n != 1 {

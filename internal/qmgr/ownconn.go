@@ -19,6 +19,7 @@ const responderName = "ferry queue manager"
 // the library gives one up for good on errors that it does not know. Then it is made anew, with its subscriptions.
 type ownConn struct {
 	s     *Server
+	data  bool // in the account for data
 	now   atomic.Pointer[session]
 	ctx   context.Context // ends with stop
 	end   context.CancelFunc
@@ -33,8 +34,8 @@ type ownSub struct {
 	h              nats.MsgHandler
 }
 
-func newOwnConn(s *Server) (*ownConn, error) {
-	o := &ownConn{s: s}
+func newOwnConn(s *Server, data bool) (*ownConn, error) {
+	o := &ownConn{s: s, data: data}
 	o.ctx, o.end = context.WithCancel(context.Background())
 	if err := o.dial(); err != nil {
 		o.end()
@@ -61,7 +62,7 @@ func (o *ownConn) subscribe(subject, group string, h nats.MsgHandler) error {
 // dial makes the connection, with the subscriptions that there are.
 func (o *ownConn) dial() error {
 	nc, err := nats.Connect("", nats.InProcessServer(o.s.ns), nats.Name(responderName), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
-		nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.ClosedHandler(o.lost), credentials(o.s.cfg.identity(), false))
+		nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.ClosedHandler(o.lost), credentials(o.s.cfg.identity(), o.data))
 	if err != nil {
 		return err
 	}
@@ -102,6 +103,9 @@ func (o *ownConn) lost(nc *nats.Conn) {
 }
 
 func (o *ownConn) stop() {
+	if o == nil {
+		return
+	}
 	o.mu.Lock()
 	o.end()
 	o.mu.Unlock()

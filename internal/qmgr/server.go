@@ -330,7 +330,7 @@ func (s *Server) start(opts *server.Options) error {
 	}
 	if err == nil && s.cfg.Listen != "" {
 		if s.forwarder, err = startForwarder(s); err == nil {
-			s.about.registrar.hands(s.forwarder.stays)
+			s.about.registrar.hands(s.forwarder)
 		}
 	}
 	if err == nil && s.listener != nil {

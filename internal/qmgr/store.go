@@ -88,6 +88,8 @@ type StoreView struct {
 	Shelves []Shelf // of the agent, oldest transfers first; not all, where there are very many
 	Used    int64   // bytes at most that the agent's own messages take, as their source
 	Share   int64   // of which it may have so many
+
+	At string // token of the queue manager that has the store; empty: the agent's own
 }
 
 // What a storeTask is for.
@@ -108,6 +110,7 @@ type storeTask struct {
 	ID    transfer.ID `json:"id,omitzero"`
 	Epoch uint32      `json:"epoch,omitempty"` // of a purge: the first one that stays
 	From  uint64      `json:"from,omitempty"`  // number in the stream: where to read from, or the first message that stays; 0: none stays
+	At    string      `json:"at,omitempty"`    // token of the queue manager where it is to be done; empty: here, and a look at what is to be sent where the peer is
 }
 
 // A storeResult is what became of it.
@@ -117,6 +120,7 @@ type storeResult struct {
 	Used    int64        `json:"used,omitempty"`
 	Share   int64        `json:"share,omitempty"`
 	Gone    uint64       `json:"gone,omitempty"`
+	At      string       `json:"at,omitempty"`
 }
 
 // A storeShelf is a Shelf on its way.
@@ -393,12 +397,15 @@ func ClearStored(ctx context.Context, c *Conn, of transfer.AgentName) error {
 
 // A StoreAt is one agent's part of StreamStore. What it has done there is of the agent's own name alone.
 type StoreAt struct {
-	c  *Conn
-	of transfer.AgentName
+	c        *Conn
+	of       transfer.AgentName
+	receipts *receipts
 }
 
 // StoreOf is an agent's part of StreamStore.
-func StoreOf(c *Conn, of transfer.AgentName) *StoreAt { return &StoreAt{c, of} }
+func StoreOf(c *Conn, of transfer.AgentName) *StoreAt {
+	return &StoreAt{c, of, &receipts{secret: newSecret(), waiting: map[uint64]*farReceipt{}}}
+}
 
 func (s *StoreAt) task(ctx context.Context, t storeTask) (storeResult, error) {
 	if !s.c.control.up.Load() {
@@ -408,12 +415,16 @@ func (s *StoreAt) task(ctx context.Context, t storeTask) (storeResult, error) {
 	return res, s.c.explain(err, "ferry.store", 0)
 }
 
-func (s *StoreAt) look(ctx context.Context, do string) (v StoreView, err error) {
-	res, err := s.task(ctx, storeTask{Do: do})
+func (s *StoreAt) look(ctx context.Context, t storeTask) (v StoreView, err error) {
+	do := t.Do
+	res, err := s.task(ctx, t)
+	if err == nil && res.At != "" {
+		err = s.listen()
+	}
 	if err != nil {
 		return v, err
 	}
-	v = StoreView{Mark: res.Mark, Used: res.Used, Share: res.Share}
+	v = StoreView{Mark: res.Mark, Used: res.Used, Share: res.Share, At: res.At}
 	for _, sh := range res.Shelves {
 		peer, err := wire.AgentOf(sh.Peer)
 		if err != nil {
@@ -429,17 +440,29 @@ func (s *StoreAt) look(ctx context.Context, do string) (v StoreView, err error) 
 }
 
 // Incoming is what waits for the agent.
-func (s *StoreAt) Incoming(ctx context.Context) (StoreView, error) { return s.look(ctx, storeIncoming) }
+func (s *StoreAt) Incoming(ctx context.Context) (StoreView, error) {
+	return s.look(ctx, storeTask{Do: storeIncoming})
+}
 
-// Sent is what the agent has sent and nobody has taken.
-func (s *StoreAt) Sent(ctx context.Context) (StoreView, error) { return s.look(ctx, storeSent) }
+// Sent is what the agent has sent and nobody has taken, in the store of a queue manager (StoreView.At).
+func (s *StoreAt) Sent(ctx context.Context, at string) (StoreView, error) {
+	return s.look(ctx, storeTask{Do: storeSent, At: at})
+}
 
-// Outgoing is Sent before anything is sent: the store is made where there is none.
-func (s *StoreAt) Outgoing(ctx context.Context) (StoreView, error) { return s.look(ctx, storeOutgoing) }
+// Outgoing is Sent before anything is sent to an agent: at the queue manager where that is, or was when something was
+// last heard of it. The store is made where there is none.
+func (s *StoreAt) Outgoing(ctx context.Context, to transfer.AgentName) (StoreView, error) {
+	return s.look(ctx, storeTask{Do: storeOutgoing, Peer: to.Token()})
+}
 
-// Purge removes what the agent has sent of a transfer in epochs before one.
-func (s *StoreAt) Purge(ctx context.Context, to transfer.AgentName, id transfer.ID, before uint32) error {
-	_, err := s.task(ctx, storeTask{Do: storePurge, Peer: to.Token(), ID: id, Epoch: before})
+// OutgoingAt is Outgoing at a queue manager.
+func (s *StoreAt) OutgoingAt(ctx context.Context, at string) (StoreView, error) {
+	return s.look(ctx, storeTask{Do: storeOutgoing, At: at})
+}
+
+// Purge removes what the agent has sent of a transfer in epochs before one, from the store of a queue manager.
+func (s *StoreAt) Purge(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, before uint32) error {
+	_, err := s.task(ctx, storeTask{Do: storePurge, Peer: to.Token(), ID: id, Epoch: before, At: at})
 	return err
 }
 
@@ -533,50 +556,11 @@ func (r *StoreReader) collect(batch jetstream.MessageBatch, all []Stored) ([]Sto
 	return all, batch.Error()
 }
 
-// A Receipt is the queue manager's word on a message that is to be stored.
-type Receipt struct {
-	c    *Conn
-	of   string
-	size int
-	ack  jetstream.PubAckFuture
-	err  error
-}
-
-// Put has a message of stored delivery stored, and does not wait for that. The data must not change
-// until its receipt is there. Messages of one subject are stored in the order in which they were sent, where all are.
-func (s *StoreAt) Put(subject string, data []byte) *Receipt {
-	c := s.c
-	r := &Receipt{c: c, of: subject, size: len(data)}
-	if !c.control.up.Load() {
-		r.err = c.away()
-		return r
-	}
-	r.ack, r.err = c.control.js().PublishMsgAsync(&nats.Msg{Subject: subject, Data: data}, jetstream.WithRetryAttempts(0))
-	return r
-}
-
-// Wait waits for the receipt. Its error is of KindNoSpace where the store is full, of KindTooLarge where it
-// never takes the message; with any other one nobody knows whether the message was stored.
-func (r *Receipt) Wait(ctx context.Context) error {
-	if r.err != nil {
-		return r.c.explain(r.err, r.of, r.size)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, storeAckWait+4*r.c.Delay(), errNoReceipt)
-	defer cancel()
-	select {
-	case <-r.ack.Ok():
-		return nil
-	case err := <-r.ack.Err():
-		return explainStored(r.c, err, r.of, r.size)
-	case <-ctx.Done():
-		return r.c.explain(context.Cause(ctx), r.of, r.size)
-	}
-}
-
-var errNoReceipt = errors.New("it does not say whether it has stored a message")
-
 // explainStored says of a full store what there is to do about it.
 func explainStored(c *Conn, err error, subject string, size int) error {
+	if err == nil {
+		return nil
+	}
 	api := (*jetstream.APIError)(nil)
 	if !errors.As(err, &api) || !isFull(api) {
 		if missing(err) {

@@ -25,7 +25,7 @@ func putOn(t *testing.T, c *Conn, of *Shelf, n int, size int) error {
 	for k := range n {
 		data := make([]byte, size)
 		copy(data, fmt.Sprint(k+1, " "))
-		if err := StoreOf(c, "ALPHA").Put(of.subject(), data).Wait(testContext(t)); err != nil {
+		if err := StoreOf(c, "ALPHA").Put("", of.subject(), data).Wait(testContext(t)); err != nil {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func TestStoreKeepsUntilTrimmed(t *testing.T) {
 		t.Fatalf("%d messages are left of one", len(left))
 	}
 
-	out, err := alpha.Outgoing(ctx)
+	out, err := alpha.OutgoingAt(ctx, "")
 	if err != nil || len(out.Shelves) != 2 || out.Shelves[0].To != "BETA" || out.Mark != v.Mark || out.Share != MinMaxStored/2 || out.Used != 50*(MaxStoredMessage+storedOverhead) {
 		t.Fatalf("%+v, %v", out, err)
 	}
@@ -107,7 +107,7 @@ func TestStorePurgeNamesEpochs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := StoreOf(c, "ALPHA").Purge(ctx, "BETA", sh.ID, 10); err != nil {
+	if err := StoreOf(c, "ALPHA").Purge(ctx, "", "BETA", sh.ID, 10); err != nil {
 		t.Fatal(err)
 	}
 	v, err := StoreOf(c, "BETA").Incoming(ctx)
@@ -166,7 +166,7 @@ func TestStoreOutlivesItsManager(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		v, err := StoreOf(c, "ALPHA").Outgoing(testContext(t))
+		v, err := StoreOf(c, "ALPHA").OutgoingAt(testContext(t), "")
 		if err != nil || len(v.Shelves) != 1 || v.Shelves[0].Messages != 3 || v.Share != most/2 || mark != "" && mark != v.Mark {
 			t.Fatalf("%+v, %v", v, err)
 		}

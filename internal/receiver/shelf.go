@@ -443,8 +443,8 @@ func (i taking) elsewhere(o *wire.Open) bool {
 	if !i.foreign(o) {
 		return false
 	}
-	err := transfer.Errorf(transfer.KindBusy, "%s and %s are at different queue managers, between which nothing is stored yet", i.from, i.r.cfg.Agent).
-		WithHint("send it without --delivery stored")
+	err := transfer.Errorf(transfer.KindBusy, "%s stores at another queue manager than that of %s, which finds nothing there", i.from, i.r.cfg.Agent).
+		WithHint("send it without --delivery stored: between queue managers it needs identities, and that both are Ferry's")
 	if (Desk{i.r}).strange(i.id) <= mostForeign {
 		i.r.send(i.from, busy(o, i.id, err))
 	} else {

@@ -248,7 +248,7 @@ func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
 func (o *Outgoing) beginCancel() (*Verdict, error) {
 	Stow(o).unshelve()
 	rec := o.rec.read()
-	if rec.Dest == "" || rec.State == transfer.Parked {
+	if Stow(o).endsAtOnce(rec) {
 		if rec.Nonce > 0 {
 			o.tell(cancel(rec))
 		}
@@ -265,7 +265,7 @@ func (o *Outgoing) beginCancel() (*Verdict, error) {
 // once: it was never accepted, or is parked. It reports false where it must be
 // driven to its end.
 func (o *Outgoing) CancelNow() (bool, error) {
-	if rec := o.rec.read(); rec.Dest != "" && rec.State != transfer.Parked {
+	if !Stow(o).endsAtOnce(o.rec.read()) {
 		return false, nil
 	}
 	_, err := o.beginCancel()
@@ -306,6 +306,9 @@ func (o *Outgoing) cancelling(ctx context.Context) (*Verdict, error) {
 				return o.endCancelled()
 			}
 			o.tell(message)
+			if Stow(o).withdrawn(ctx) {
+				return o.endCancelled()
+			}
 			timer.Reset(pause)
 			pause = min(2*pause, repeatMost)
 		case <-o.driver:

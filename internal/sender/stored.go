@@ -2,6 +2,8 @@ package sender
 
 import (
 	"context"
+	"math"
+	"slices"
 	"time"
 
 	"ferry/internal/audit"
@@ -42,17 +44,22 @@ type Shelf interface {
 	Close()
 }
 
-// A Store is what the queue manager keeps for destinations that are away.
+// A StoreName names a store.
+type StoreName struct {
+	Mark string // of when it was made: who sees another one is at another queue manager
+	At   string // the queue manager that has it; empty: the agent's own
+}
+
+// A Store is what queue managers keep for destinations that are away.
 type Store interface {
-	// Store names the store, which is made where there is none: who sees another one is at another queue manager.
-	Store(ctx context.Context) (string, error)
+	// Store names the store for a destination, which is at the queue manager where that is, or was. It is made where there is none.
+	Store(ctx context.Context, to transfer.AgentName) (StoreName, error)
 	// Shelf makes the lane of an epoch. acked hears how many of its messages are stored.
-	Shelf(ctx context.Context, to transfer.AgentName, id transfer.ID, epoch uint32, acked func(n uint64)) Shelf
+	Shelf(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, epoch uint32, acked func(n uint64)) Shelf
 	// Purge removes the epochs of a transfer before one.
-	Purge(ctx context.Context, to transfer.AgentName, id transfer.ID, before uint32) error
-	// Ended says that a transfer is over, or is about to be: what is left of it in the store goes. It does
-	// not block.
-	Ended(to transfer.AgentName, id transfer.ID)
+	Purge(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, before uint32) error
+	// Left says that the epochs of a transfer before one are of no use any more: they go when that can be done. It does not block.
+	Left(at string, to transfer.AgentName, id transfer.ID, before uint32)
 	// Park lets a transfer keep what waits for room without a slot; false: too many do. Unpark is the end of that.
 	Park() bool
 	Unpark()
@@ -62,7 +69,7 @@ type Store interface {
 type shelving struct {
 	resume *transfer.Resume // of an epoch that is in the ledger and has not begun
 	head   []byte           // its OPEN
-	store  string           // in which it is
+	store  StoreName        // in which it is
 	parked *pump            // waits for room, without a slot
 }
 
@@ -169,7 +176,10 @@ func (o Stowing) negotiateStored(ctx context.Context) (*Verdict, error) {
 		return o.beginCancel()
 	}
 	if o.shelving.parked != nil {
-		return nil, o.rec.update(nil, transfer.Running)
+		if name, err := o.cfg.Store.Store(ctx, o.to); err != nil || name == o.shelving.store {
+			return nil, o.rec.update(nil, transfer.Running)
+		}
+		o.unpark() // the destination has moved: what is left to be stored there is of no use
 	}
 
 	failpoint.Hit("sender.before_open")
@@ -177,7 +187,7 @@ func (o Stowing) negotiateStored(ctx context.Context) (*Verdict, error) {
 	if o.rec.overdue() {
 		return o.giveUp(rec.Progress.Reason)
 	}
-	mark, err := o.cfg.Store.Store(ctx)
+	name, err := o.cfg.Store.Store(ctx, o.to)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, nil
@@ -187,7 +197,7 @@ func (o Stowing) negotiateStored(ctx context.Context) (*Verdict, error) {
 
 	resume := &transfer.Resume{Decided: rec.Decided}
 	if rec.Epoch > 0 {
-		said, err := o.askStored(ctx, rec, mark)
+		said, err := o.askStored(ctx, rec, name.Mark)
 		if err != nil || said.verdict != nil || o.rec.state() != transfer.Negotiating || ctx.Err() != nil {
 			return said.verdict, err
 		}
@@ -200,7 +210,7 @@ func (o Stowing) negotiateStored(ctx context.Context) (*Verdict, error) {
 			return o.wait(said.why, 0)
 		}
 	}
-	return o.beginShelving(ctx, mark, resume)
+	return o.beginShelving(ctx, name, resume)
 }
 
 // noStore is a wait for a queue manager that has no store at present.
@@ -336,10 +346,10 @@ func (o Stowing) settingsStored(rec *ledger.Source) transfer.Settings {
 
 // beginShelving begins the next epoch: what is in the store of earlier ones goes, then the ledger has the
 // new one.
-func (o Stowing) beginShelving(ctx context.Context, mark string, resume *transfer.Resume) (*Verdict, error) {
+func (o Stowing) beginShelving(ctx context.Context, name StoreName, resume *transfer.Resume) (*Verdict, error) {
 	rec := o.rec.read()
 	epoch := rec.Epoch + 1
-	open, err := o.openStored(rec, mark, epoch)
+	open, err := o.openStored(rec, name.Mark, epoch)
 	var data []byte
 	if err == nil {
 		data, err = open.Encode()
@@ -353,8 +363,10 @@ func (o Stowing) beginShelving(ctx context.Context, mark string, resume *transfe
 		}
 		return nil, err
 	}
-	if rec.Epoch > 0 {
-		if err := o.cfg.Store.Purge(ctx, o.to, o.ID, epoch); err != nil {
+	if rec.Epoch > 0 && rec.Shelf() != name.At { // the destination has moved, and nobody reads there any more
+		o.cfg.Store.Left(rec.Shelf(), o.to, o.ID, epoch)
+	} else if rec.Epoch > 0 {
+		if err := o.cfg.Store.Purge(ctx, name.At, o.to, o.ID, epoch); err != nil {
 			if ctx.Err() != nil {
 				return nil, nil
 			}
@@ -370,6 +382,9 @@ func (o Stowing) beginShelving(ctx context.Context, mark string, resume *transfe
 	err = o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
 		first := rec.Epoch == 0
 		rec.Epoch, rec.Shelved, rec.Journal = epoch, 0, true
+		if rec.Shelf() != name.At {
+			rec.Shelves = append(slices.DeleteFunc(slices.Clone(rec.Shelves), func(at string) bool { return at == name.At }), name.At)
+		}
 		p := &rec.Progress
 		p.Epoch, p.Settings, p.Lane, p.LaneReason, p.Reason = epoch, settings, transfer.LaneQueue, laneStored, nil
 		if !first {
@@ -388,7 +403,7 @@ func (o Stowing) beginShelving(ctx context.Context, mark string, resume *transfe
 	failpoint.Hit("sender.after_accept")
 	o.items.startWalk(o.rec.read())
 	o.live.accepted()
-	o.shelving.resume, o.shelving.head, o.shelving.store = resume, data, mark
+	o.shelving.resume, o.shelving.head, o.shelving.store = resume, data, name
 	return nil, nil
 }
 
@@ -400,7 +415,7 @@ func openShelf(p *pump) error {
 	p.live.travels(transfer.LaneQueue, laneStored)
 	p.line = p.cfg.Lines.Line(string(p.to), "store")
 	p.flight = p.line.Join(p.feeder.wake)
-	p.shelf = p.cfg.Store.Shelf(p.ctx, p.to, p.ID, p.epoch, func(n uint64) {
+	p.shelf = p.cfg.Store.Shelf(p.ctx, p.rec.read().Shelf(), p.to, p.ID, p.epoch, func(n uint64) {
 		if n == 1 {
 			close(p.opened)
 		}
@@ -523,7 +538,7 @@ func (o Stowing) showRoom(why *transfer.Error, since time.Time) error {
 // hint tells a destination that is there that the store has something for it.
 func (o Stowing) hint() error {
 	rec := o.rec.read()
-	open, err := o.openStored(rec, o.shelving.store, rec.Epoch)
+	open, err := o.openStored(rec, o.shelving.store.Mark, rec.Epoch)
 	if err == nil {
 		o.tell(open)
 	}
@@ -605,12 +620,34 @@ func (o Stowing) unshelve() {
 	if !o.stored() || o.cfg.Store == nil {
 		return
 	}
+	o.unpark()
+	if rec := o.rec.read(); rec.State.Final() || rec.Cancel {
+		for _, at := range append(rec.Shelves, "") {
+			o.cfg.Store.Left(at, o.to, o.ID, math.MaxUint32)
+		}
+	}
+}
+
+// far reports whether something is stored at another queue manager: a destination there may take it when the source cannot reach either.
+func (o Stowing) far() bool { return o.stored() && o.rec.read().Shelf() != "" }
+
+// endsAtOnce reports whether a cancel need not be heard by anybody.
+func (o Stowing) endsAtOnce(rec *ledger.Source) bool {
+	return rec.State == transfer.Parked || rec.Dest == "" && !o.far()
+}
+
+// withdrawn removes what is stored at another queue manager of a transfer that is being cancelled, and reports whether nobody
+// can take it any more: it is gone, and the destination was never heard of.
+func (o Stowing) withdrawn(ctx context.Context) bool {
+	rec := o.rec.read()
+	return o.far() && rec.Dest == "" && o.cfg.Store.Purge(ctx, rec.Shelf(), o.to, o.ID, math.MaxUint32) == nil
+}
+
+// unpark ends a pump that waits for room without a slot.
+func (o Stowing) unpark() {
 	if p := o.shelving.parked; p != nil {
 		o.shelving.parked = nil
 		p.stop()
 		o.cfg.Store.Unpark()
-	}
-	if rec := o.rec.read(); rec.State.Final() || rec.Cancel {
-		o.cfg.Store.Ended(o.to, o.ID)
 	}
 }

@@ -211,6 +211,23 @@ const Trust = "ferry.trust"
 // Claims carries whom queue managers are to let in, as the network's authority has signed it.
 const Claims = "ferry.claims"
 
+// ShelfSubject carries what is to be stored at another queue manager, with the data. It is none of DataSubject's, as an
+// agent's token is in capitals.
+func ShelfSubject(at string, from transfer.AgentName, id transfer.ID) string {
+	return shelfData + at + "." + from.Token() + "." + id.String()
+}
+
+// AllShelved matches what ShelfSubject makes for a queue manager.
+func AllShelved(at string) string { return shelfData + at + ".>" }
+
+const shelfData = "ferry.data.store-"
+
+// ReadShelf reads who has sent on a subject of ShelfSubject.
+func ReadShelf(subject string) (from string, ok bool) {
+	t := strings.Split(subject, ".")
+	return t[min(3, len(t)-1)], len(t) == 5 && strings.HasPrefix(subject, shelfData)
+}
+
 // Between queue managers, which are called by one token each (transfer.Token of the name).
 
 // ManagerSubject carries what a queue manager says of itself to the others.

@@ -16,14 +16,17 @@ import (
 
 const stored = "--delivery=stored"
 
-// empty waits until nothing is stored any more.
-func empty(t *testing.T, n *network.Network) {
+// empty waits until nothing is stored any more, at any queue manager.
+func empty(t *testing.T, n *network.Network, agents ...string) {
 	t.Helper()
-	w := n.Wire()
-	n.UntilEvery("the store is empty", 50*time.Millisecond, func() bool {
-		left, _ := w.Stored("FERRY_STORE")
-		return left == 0
-	})
+	for _, agent := range append(agents, "ALPHA", "BETA") {
+		w := n.WireOf(agent)
+		n.UntilEvery("the store is empty", 50*time.Millisecond, func() bool {
+			left, _ := w.Stored("FERRY_STORE")
+			return left == 0
+		})
+		w.Close()
+	}
 }
 
 // isSent waits until everything of a transfer is stored and it waits for its destination without a slot.
@@ -39,7 +42,7 @@ func isSent(t *testing.T, n *network.Network, id string) {
 // transfer. When the destination comes it takes everything, and the store is empty.
 func TestStoredWhileTheDestinationIsAway(t *testing.T) {
 	t.Parallel()
-	n := network.Up(t, network.Setup{Ferry: ferry, Shape: atOne(), Agents: []string{"ALPHA", "BETA", "GAMMA"}, Flags: map[string][]string{"ALPHA": {"--max-source-transfers", "1"}}})
+	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA", "GAMMA"}, Flags: map[string][]string{"ALPHA": {"--max-source-transfers", "1"}}})
 	n.File("ALPHA", "in/big", 1, 60*mib)
 	n.Files("ALPHA", "in/many", 2, 2500, 700)
 	n.File("ALPHA", "other", 3, mib)
@@ -60,24 +63,10 @@ func TestStoredWhileTheDestinationIsAway(t *testing.T) {
 	n.NoTemporaries("BETA")
 }
 
-// atOne is the shape of networks whose agents are all at one queue manager, as stored delivery needs it: between
-// two it is refused. Otherwise it is the one that is asked for.
-func atOne() string {
-	if os.Getenv("SHAPE") == network.ShapeChannels {
-		return network.ShapeHub
-	}
-	return ""
-}
-
-func upAtOne(t *testing.T, agents ...string) *network.Network {
-	t.Helper()
-	return network.Up(t, network.Setup{Ferry: ferry, Agents: agents, Shape: atOne()})
-}
-
 // The two need never be up at the same time, but for the outcomes.
 func TestStoredTheyNeverMeet(t *testing.T) {
 	t.Parallel()
-	n := upAtOne(t, "ALPHA", "BETA")
+	n := up(t, "ALPHA", "BETA")
 	n.Files("ALPHA", "in", 3, 300, 20_000)
 	n.Stop("BETA")
 	s := n.SendAsync(stored, "--delete-source", "-r", "ALPHA:in", "BETA:out/")
@@ -94,12 +83,20 @@ func TestStoredTheyNeverMeet(t *testing.T) {
 	}
 }
 
+// withStore are the processes of a story of who is killed: with the queue manager the one that has what is stored.
+func withStore(n *network.Network, who []string) []string {
+	if at := n.ManagerOf("BETA"); slices.Contains(who, network.QM) && at != network.QM {
+		return append(slices.Clone(who), at)
+	}
+	return who
+}
+
 // Whoever is killed while the destination takes what is stored, each file arrives once.
 func TestStoredKilled(t *testing.T) {
 	t.Parallel()
 	for _, who := range victims {
 		t.Run(strings.Join(who, "+"), func(t *testing.T) {
-			n := upAtOne(t, "ALPHA", "BETA")
+			n := up(t, "ALPHA", "BETA")
 			n.File("ALPHA", "in/big", 4, 200*mib)
 			n.Files("ALPHA", "in/many", 5, 500, 3000)
 			n.Stop("BETA")
@@ -107,8 +104,8 @@ func TestStoredKilled(t *testing.T) {
 			isSent(t, n, s.ID())
 			n.Start("BETA")
 			n.Growing("BETA", 70*mib)
-			n.Kill(who...)
-			n.Start(who...)
+			n.Kill(withStore(n, who)...)
+			n.Start(withStore(n, who)...)
 			sum := s.Wait().Ends("successful", 0).Summary
 			n.Same("ALPHA", "in", "BETA", "out/in")
 			once(t, n, sum.ID, 503)
@@ -126,12 +123,12 @@ func TestStoredKilledWhileSending(t *testing.T) {
 	t.Parallel()
 	for _, who := range victims {
 		t.Run(strings.Join(who, "+"), func(t *testing.T) {
-			n := upAtOne(t, "ALPHA", "BETA")
+			n := up(t, "ALPHA", "BETA")
 			n.File("ALPHA", "big", 6, 256*mib)
 			s := n.SendAsync(stored, "--limit", "60M", "ALPHA:big", "BETA:out/")
 			n.Growing("BETA", 60*mib)
-			n.Kill(who...)
-			n.Start(who...)
+			n.Kill(withStore(n, who)...)
+			n.Start(withStore(n, who)...)
 			sum := s.Wait().Ends("successful", 0).Summary
 			n.Same("ALPHA", "big", "BETA", "out/big")
 			once(t, n, sum.ID, 1)
@@ -156,19 +153,19 @@ func TestStoredLost(t *testing.T) {
 		{"end", func(n *network.Network, w *network.Wire) { w.Lose("FERRY_STORE", 60, 1000) }},
 		{"middle", func(n *network.Network, w *network.Wire) { w.Lose("FERRY_STORE", 30, 35) }},
 		{"stream", func(n *network.Network, w *network.Wire) {
-			n.Stop(n.Managers()...)
-			n.DeleteQueueManagerStore()
-			n.Start(n.Managers()...)
+			n.Stop(n.ManagersOf("BETA")...)
+			n.DeleteStores(n.ManagersOf("BETA")...)
+			n.Start(n.ManagersOf("BETA")...)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			n := upAtOne(t, "ALPHA", "BETA")
+			n := up(t, "ALPHA", "BETA")
 			n.File("ALPHA", "in/big", 7, 20*mib)
 			n.Files("ALPHA", "in/many", 8, 100, 3000)
 			n.Stop("BETA")
 			s := n.SendAsync(stored, "-r", "ALPHA:in", "BETA:out/")
 			isSent(t, n, s.ID())
-			c.lose(n, n.Wire())
+			c.lose(n, n.WireOf("BETA"))
 			n.Start("BETA")
 			sum := s.Wait().Ends("successful", 0).Summary
 			n.Same("ALPHA", "in", "BETA", "out/in")
@@ -185,9 +182,9 @@ func TestStoredLost(t *testing.T) {
 // store, so that the destination must take some before the source can go on.
 func TestStoredFull(t *testing.T) {
 	t.Parallel()
-	small := []string{"--max-stored", "64M"}
-	n := network.Up(t, network.Setup{Ferry: ferry, Shape: atOne(), Agents: []string{"ALPHA", "BETA", "GAMMA"},
-		Flags: map[string][]string{network.MemberName(0): small, network.MemberName(1): small, network.MemberName(2): small, "ALPHA": {"--max-source-transfers", "1"}}})
+	small := []string{"--max-stored", "64M"} // at whichever queue manager has what is stored for BETA
+	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA", "GAMMA"},
+		Flags: map[string][]string{network.QM + "-BETA": small, network.MemberName(0): small, network.MemberName(1): small, network.MemberName(2): small, "ALPHA": {"--max-source-transfers", "1"}}})
 	n.File("ALPHA", "big", 9, 120*mib)
 	n.File("ALPHA", "other", 3, mib)
 	n.Stop("BETA")
@@ -210,7 +207,7 @@ func TestStoredFull(t *testing.T) {
 func TestStoredCancel(t *testing.T) {
 	t.Parallel()
 	t.Run("sent", func(t *testing.T) {
-		n := upAtOne(t, "ALPHA", "BETA")
+		n := up(t, "ALPHA", "BETA")
 		n.File("ALPHA", "a", 1, 5*mib)
 		n.Stop("BETA")
 		s := n.SendAsync(stored, "ALPHA:a", "BETA:out/")
@@ -226,7 +223,7 @@ func TestStoredCancel(t *testing.T) {
 		}
 	})
 	t.Run("being taken", func(t *testing.T) {
-		n := upAtOne(t, "ALPHA", "BETA")
+		n := up(t, "ALPHA", "BETA")
 		n.File("ALPHA", "big", 1, 256*mib)
 		s := n.SendAsync(stored, "--limit", "50M", "ALPHA:big", "BETA:out/")
 		n.Growing("BETA", 40*mib)
@@ -240,7 +237,7 @@ func TestStoredCancel(t *testing.T) {
 // A destination that never comes: the recovery time-out ends the transfer, and empties the store.
 func TestStoredRecoveryTimeout(t *testing.T) {
 	t.Parallel()
-	n := upAtOne(t, "ALPHA", "BETA")
+	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "a", 1, mib)
 	n.Stop("BETA")
 	n.Send(stored, "--recovery-timeout", "3s", "ALPHA:a", "BETA:out/").Ends("failed", 69)
@@ -256,16 +253,16 @@ func TestStoredRecoveryTimeout(t *testing.T) {
 // store either.
 func TestStoredSweep(t *testing.T) {
 	t.Parallel()
-	n := upAtOne(t, "ALPHA", "BETA")
+	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "a", 1, mib)
 	n.Stop("BETA")
 	s := n.SendAsync(stored, "--recovery-timeout", "4s", "ALPHA:a", "BETA:out/")
 	isSent(t, n, s.ID())
-	n.Stop(n.Managers()...)
+	n.Stop(n.ManagersOf("BETA")...)
 	n.UntilEvery("ALPHA gives it up", 50*time.Millisecond, func() bool { return n.Logged("ALPHA", "transfer ended") > 0 })
 	n.Kill("ALPHA")
-	n.Start(n.Managers()...)
-	if left, _ := n.Wire().Stored("FERRY_STORE"); left == 0 {
+	n.Start(n.ManagersOf("BETA")...)
+	if left, _ := n.WireOf("BETA").Stored("FERRY_STORE"); left == 0 {
 		t.Fatal("nothing is left to be swept")
 	}
 	n.Start("ALPHA")
@@ -276,7 +273,7 @@ func TestStoredSweep(t *testing.T) {
 // A destination that refuses ends the transfer, and the store is emptied.
 func TestStoredRefused(t *testing.T) {
 	t.Parallel()
-	n := upAtOne(t, "ALPHA", "BETA")
+	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "a", 1, mib)
 	n.Send(stored, "ALPHA:a", "BETA:/nowhere/out/").Ends("failed", 40)
 	empty(t, n)
@@ -292,7 +289,7 @@ func TestStoredRefused(t *testing.T) {
 // A destination that has lost its ledger when some of the transfer was taken: it is not sent twice under that ID.
 func TestStoredLostLedger(t *testing.T) {
 	t.Parallel()
-	n := upAtOne(t, "ALPHA", "BETA")
+	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "big", 3, 256*mib)
 	n.Stop("BETA")
 	s := n.SendAsync(stored, "ALPHA:big", "BETA:out/")
@@ -322,7 +319,7 @@ func TestStoredLostLedger(t *testing.T) {
 // The source's files change, or go, between sending and a hole.
 func TestStoredSourceGoes(t *testing.T) {
 	t.Parallel()
-	n := upAtOne(t, "ALPHA", "BETA")
+	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "in/a", 1, mib)
 	n.File("ALPHA", "in/b", 2, mib)
 	n.Stop("BETA")
@@ -331,7 +328,7 @@ func TestStoredSourceGoes(t *testing.T) {
 	if err := os.Remove(n.Path("ALPHA", "in/a")); err != nil {
 		t.Fatal(err)
 	}
-	n.Wire().Drop("FERRY_STORE", "ferry.store.>")
+	n.WireOf("BETA").Drop("FERRY_STORE", "ferry.store.>")
 	n.Start("BETA")
 	s.Wait().Ends("partial", 20)
 	n.Same("ALPHA", "in/b", "BETA", "out/in/b")
@@ -341,7 +338,7 @@ func TestStoredSourceGoes(t *testing.T) {
 // Text, compression and deep directories arrive as by fast delivery, also where the destination is killed.
 func TestStoredContent(t *testing.T) {
 	t.Parallel()
-	n := upAtOne(t, "ALPHA", "BETA")
+	n := up(t, "ALPHA", "BETA")
 	text := strings.Repeat("Zeile mit Umläuten\n", 2_000_000)
 	n.Mkdir("ALPHA")
 	if err := os.WriteFile(n.Path("ALPHA", "text"), []byte(text), 0o600); err != nil {
@@ -364,7 +361,7 @@ func TestStoredContent(t *testing.T) {
 
 func TestStoredUsage(t *testing.T) {
 	t.Parallel()
-	n := upAtOne(t, "ALPHA", "BETA")
+	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "a", 1, 10)
 	if r := n.Ferry("send", stored, "--lane", "direct", "ALPHA:a", "BETA:b"); r.Code != 64 || !strings.Contains(r.Stderr, "--lane direct") {
 		t.Errorf("%+v", r)
@@ -374,12 +371,12 @@ func TestStoredUsage(t *testing.T) {
 // What somebody else puts into the store harms nobody's transfers, and does not stay there.
 func TestStoredHostile(t *testing.T) {
 	t.Parallel()
-	n := upAtOne(t, "ALPHA", "BETA", "GAMMA")
+	n := up(t, "ALPHA", "BETA", "GAMMA")
 	n.File("ALPHA", "a", 1, 3*mib)
 	n.Stop("BETA")
 	s := n.SendAsync(stored, "ALPHA:a", "BETA:out/")
 	isSent(t, n, s.ID())
-	w := n.Wire()
+	w := n.WireOf("BETA")
 	other := "01a20000-0000-7000-8000-000000000001"
 	chunk := make([]byte, 40)
 	chunk[0] = 1
@@ -400,7 +397,7 @@ func TestStoredHostile(t *testing.T) {
 // Very many small files are stored while the destination is away: neither side's memory knows how many.
 func TestStoredManyFiles(t *testing.T) {
 	t.Parallel()
-	n := upAtOne(t, "ALPHA", "BETA")
+	n := up(t, "ALPHA", "BETA")
 	n.Files("ALPHA", "in", 4, 20_000, 10)
 	n.Stop("BETA")
 	s := n.SendAsync(stored, "-r", "ALPHA:in", "BETA:out/")
@@ -421,15 +418,15 @@ func TestStoredManyFiles(t *testing.T) {
 // A store that is lost and made anew is no other queue manager's, also to a destination that knew the old one.
 func TestStoredStoreMadeAnew(t *testing.T) {
 	t.Parallel()
-	n := upAtOne(t, "ALPHA", "BETA")
+	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "a", 1, 3*mib)
 	n.Send(stored, "ALPHA:a", "BETA:first").Ends("successful", 0)
 	n.Freeze("BETA")
 	s := n.SendAsync(stored, "ALPHA:a", "BETA:out/")
 	isSent(t, n, s.ID())
-	n.Stop(network.QM)
-	n.DeleteQueueManagerStore()
-	n.Start(network.QM)
+	n.Stop(n.ManagerOf("BETA"))
+	n.DeleteStores(n.ManagersOf("BETA")...)
+	n.Start(n.ManagerOf("BETA"))
 	n.Thaw("BETA")
 	s.Wait().Ends("successful", 0)
 	n.Same("ALPHA", "a", "BETA", "out/a")
@@ -440,7 +437,7 @@ func TestStoredStoreMadeAnew(t *testing.T) {
 // them is in the way of the digest, which comes after the file.
 func TestStoredDigestBeforeManyFailures(t *testing.T) {
 	t.Parallel()
-	n := network.Up(t, network.Setup{Ferry: ferry, Shape: atOne(), Agents: []string{"ALPHA", "BETA"}})
+	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}})
 	n.File("ALPHA", "in/a/big", 1, 48*mib)
 	n.File("ALPHA", "in/b/0000", 2, 10)
 	for k := range 2500 {
@@ -459,9 +456,9 @@ func TestStoredDigestBeforeManyFailures(t *testing.T) {
 // sent anew. So it is with one that was revoked.
 func TestTheStoreForgetsAnAgentThatIsRemoved(t *testing.T) {
 	t.Parallel()
-	n := network.Up(t, network.Setup{Ferry: ferry, Shape: atOne(), Agents: []string{"ALPHA", "BETA"}})
+	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}})
 	n.File("ALPHA", "a", 1, 3*mib)
-	w := n.Wire()
+	w := n.WireOf("BETA")
 	n.Stop("BETA")
 	s := n.SendAsync(stored, "ALPHA:a", "BETA:out/")
 	isSent(t, n, s.ID())

@@ -36,7 +36,7 @@ func TestContract(t *testing.T) {
 			t.Cleanup(c.Close)
 			conns[name] = c
 		}
-		if _, err := qmgr.StoreOf(conns["ALPHA"], "ALPHA").Outgoing(ctx); err != nil { // which makes the store
+		if _, err := qmgr.StoreOf(conns["ALPHA"], "ALPHA").Outgoing(ctx, "BETA"); err != nil { // which makes the store
 			t.Fatal(err)
 		}
 
@@ -71,7 +71,7 @@ type sender struct {
 func (s *sender) Send(to transfer.AgentName, id transfer.ID, message []byte) error {
 	l := s.lanes[key{to, id}]
 	if l == nil {
-		l = store.New(s.ctx, store.Config{Publish: store.Through(qmgr.StoreOf(s.conn, s.from)), Subject: wire.StoreSubject(to, s.from, id, 1), Clock: clock.System})
+		l = store.New(s.ctx, store.Config{Publish: store.Through(qmgr.StoreOf(s.conn, s.from), ""), Subject: wire.StoreSubject(to, s.from, id, 1), Clock: clock.System})
 		s.lanes[key{to, id}] = l
 	}
 	if err := l.Send(bytes.Clone(message)); err != nil { // it keeps what it is given

@@ -35,9 +35,9 @@ type Receipt interface {
 // A Publisher has a message stored, and does not wait for that.
 type Publisher func(subject string, message []byte) Receipt
 
-// Through stores in an agent's part of the store.
-func Through(s *qmgr.StoreAt) Publisher {
-	return func(subject string, message []byte) Receipt { return s.Put(subject, message) }
+// Through stores in an agent's part of the store of a queue manager (qmgr.StoreView.At).
+func Through(s *qmgr.StoreAt, at string) Publisher {
+	return func(subject string, message []byte) Receipt { return s.Put(at, subject, message) }
 }
 
 // Config is what a Lane works with.

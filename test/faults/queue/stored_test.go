@@ -33,7 +33,7 @@ func TestCampaignStored(t *testing.T) {
 
 func storedCase(t *testing.T, seed uint64, r *rand.Rand) {
 	n := network.Up(t, network.Setup{Ferry: campaign.Tagged(t, "failpoint"), Agents: []string{"ALPHA", "BETA"}})
-	w := n.Wire()
+	w := n.WireOf("BETA")
 	n.Stop("BETA")
 	jobs := []*network.Job{
 		{In: "large", Count: 1, Size: 120 << 20}, {In: "small", Count: 400, Size: 3000}, {In: "deleted", Count: 30, Size: 300_000, Delete: true},

@@ -185,6 +185,14 @@ func (n *Network) Add(agent string) {
 		"--dir", n.State(agent), "--root", n.Root(agent), "--direct", n.setup.Direct}, n.setup.Flags[agent]...))
 }
 
+// Move has an agent that is not running connect to the queue manager of another one from its next start on.
+func (n *Network) Move(agent, to string) {
+	n.t.Helper()
+	args := slices.Clone(n.process(agent).args)
+	args[slices.Index(args, "--network")+1] = n.URLOf(to)
+	n.process(agent).args = args
+}
+
 // AddOther declares a process that is no agent, with the arguments of ferry,
 // and does not start it. It is ready when a line of its begins with ready.
 func (n *Network) AddOther(name, ready string, args ...string) {
@@ -395,8 +403,14 @@ func (n *Network) gone(name string) int {
 // members that is not running. One at least must not be.
 func (n *Network) DeleteQueueManagerStore() {
 	n.t.Helper()
+	n.DeleteStores(n.Managers()...)
+}
+
+// DeleteStores is DeleteQueueManagerStore at some queue managers.
+func (n *Network) DeleteStores(managers ...string) {
+	n.t.Helper()
 	deleted := false
-	for _, who := range n.Managers() {
+	for _, who := range managers {
 		store := n.storeDir(who)
 		if _, err := os.Stat(store); err != nil {
 			n.t.Fatalf("queue manager %s has no store: %v", who, err)

@@ -54,6 +54,14 @@ func (n *Network) ManagerOf(agent string) string {
 	return QM + "-" + agent
 }
 
+// ManagersOf are the queue managers that have what is stored for an agent: those that have to be away together for it to be out of reach.
+func (n *Network) ManagersOf(agent string) []string {
+	if n.channel == "" {
+		return n.Managers()
+	}
+	return []string{n.ManagerOf(agent)}
+}
+
 // URLOf is that of the queue manager at which an agent is.
 func (n *Network) URLOf(agent string) string {
 	if url := n.urls[agent]; url != "" {

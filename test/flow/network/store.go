@@ -3,6 +3,7 @@
 package network
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,12 +47,15 @@ func (n *Network) Copy(from, to string) {
 }
 
 // Stored is how many messages a stream has, and the sequence of the newest that
-// it ever had.
+// it ever had: none where there is no such stream.
 func (w *Wire) Stored(stream string) (messages, last uint64) {
 	w.n.t.Helper()
 	js, err := jetstream.New(w.c)
 	w.n.must(err)
 	s, err := js.Stream(w.n.t.Context(), stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return 0, 0
+	}
 	w.n.must(err)
 	return s.CachedInfo().State.Msgs, s.CachedInfo().State.LastSeq
 }

@@ -37,6 +37,21 @@ func (n *Network) Wire(options ...nats.Option) *Wire {
 	return &Wire{n, n.Anybody(options...), n.AnybodysData(options...)}
 }
 
+// WireOf is Wire to the queue manager at which an agent is, which has what is stored for it.
+func (n *Network) WireOf(agent string) *Wire {
+	n.t.Helper()
+	at := func(which func(identity.JWTs) string) *nats.Conn {
+		return n.as(n.identityOf(n.ManagerOf(agent)), n.URLOf(agent), which, []nats.Option{nats.RetryOnFailedConnect(true)})
+	}
+	return &Wire{n, at(func(all identity.JWTs) string { return all.User }), at(func(all identity.JWTs) string { return all.Data })}
+}
+
+// Close ends the connection before the test does.
+func (w *Wire) Close() {
+	w.c.Close()
+	w.data.Close()
+}
+
 // of is the connection for a subject.
 func (w *Wire) of(subject string) *nats.Conn {
 	if strings.HasPrefix(subject, "ferry.data.") {
@@ -61,8 +76,12 @@ func (n *Network) AnybodysData(options ...nats.Option) *nats.Conn {
 
 func (n *Network) anybody(which func(identity.JWTs) string, options []nats.Option) *nats.Conn {
 	n.t.Helper()
-	i := n.master()
-	c, err := nats.Connect(n.url, append(options, nats.MaxReconnects(-1), nats.TLSHandshakeFirst(),
+	return n.as(n.master(), n.url, which, options)
+}
+
+func (n *Network) as(i *identity.Identity, url string, which func(identity.JWTs) string, options []nats.Option) *nats.Conn {
+	n.t.Helper()
+	c, err := nats.Connect(url, append(options, nats.MaxReconnects(-1), nats.TLSHandshakeFirst(),
 		nats.Secure(i.Client(identity.OneOf(i.Name().Network, identity.Manager))),
 		nats.UserJWT(func() (string, error) { return which(i.JWTs()), nil }, func(nonce []byte) ([]byte, error) { return roles.SignNonce(i.Seed(), nonce) }))...)
 	n.must(err)
@@ -73,7 +92,12 @@ func (n *Network) anybody(which func(identity.JWTs) string, options []nats.Optio
 // master is the queue manager's own identity.
 func (n *Network) master() *identity.Identity {
 	n.t.Helper()
-	path := filepath.Join(n.State(QM), "identities", "qm")
+	return n.identityOf(QM)
+}
+
+func (n *Network) identityOf(manager string) *identity.Identity {
+	n.t.Helper()
+	path := filepath.Join(n.State(manager), "identities", "qm")
 	if n.External() {
 		path = filepath.Join(n.State(QM), "identity")
 	}

@@ -1,0 +1,377 @@
+package qmgr
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Stored delivery between queue managers. What is stored for an agent lies in the store of the queue manager at which the
+// agent is, wherever its source is. What the source asks of that store goes through its own queue manager, as what is
+// handed on does (storeTask.At). The messages go with the data, over the channel's other link, to the queue manager that has the
+// store (shelve), which has its own server store them; that server's receipt comes back as an answer does. So
+// nothing of stored delivery is handed on by a third party, or lies in two stores.
+
+// A farTask is what an agent of another queue manager has done with its part of StreamStore here.
+type farTask struct {
+	Asker string    `json:"asker"` // the agent's token
+	Task  storeTask `json:"task"`
+}
+
+// farTasks are those that an agent has done at another queue manager: all of them are of what it has sent. Nobody but coordination and the
+// authority has storeClear done there.
+var farTasks = []string{storeOutgoing, storeSent, storePurge}
+
+// check is nil for a task that may be done for somebody elsewhere.
+func (t *farTask) check() error {
+	if name, err := wire.AgentOf(t.Asker); err != nil || name.Token() != t.Asker {
+		return transfer.Errorf(transfer.KindMalformed, "another queue manager asks for %.80q, which is no agent", t.Asker)
+	}
+	if !slices.Contains(farTasks, t.Task.Do) && t.Task.Do != storeClear {
+		return transfer.Errorf(transfer.KindDenied, "nobody at another queue manager has done %.40q here with what is stored", t.Task.Do)
+	}
+	return nil
+}
+
+// doFar does a task for an agent of another queue manager, in its turn, as for those that are here.
+func (f *forwarder) doFar(t *farTask, answer func([]byte)) {
+	err := t.check()
+	if err == nil && t.Task.Do != storeClear && f.whereIs(t.Asker) == f.self {
+		err = transfer.Errorf(transfer.KindBusy, "%s is at queue manager %s, and asks there itself", t.Asker, f.s.cfg.Name)
+	}
+	var body []byte
+	if err == nil {
+		t.Task.At = f.self
+		body, err = json.Marshal(errand{V: 1, Op: opStore, Store: &t.Task})
+	}
+	if err != nil {
+		answer(resultOf(errandResult{}, err))
+		return
+	}
+	f.s.about.registrar.take(t.Asker, body, answer)
+}
+
+// whereIs is the token of the queue manager where an agent is, as it has said last; empty where that is not known.
+func (f *forwarder) whereIs(agent string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.agents[agent].at
+}
+
+// storedAt is the token of the queue manager where a task is to be done; empty: here.
+func (f *forwarder) storedAt(t storeTask) string {
+	at := t.At
+	if at == "" && t.Do == storeOutgoing && t.Peer != "" {
+		at = f.whereIs(t.Peer)
+	}
+	if at == f.self {
+		return ""
+	}
+	return at
+}
+
+// store does a task with what is stored, where that lies.
+func (r *registrar) store(ctx context.Context, asker string, t storeTask) (storeResult, error) {
+	f := r.forwarder()
+	if f == nil {
+		return r.keeper.store(ctx, asker, t)
+	}
+	at := f.storedAt(t)
+	if at == "" {
+		return r.keeper.store(ctx, asker, t)
+	}
+	if !slices.Contains(farTasks, t.Do) || len(at) > maxToken || transfer.Token(at) != at {
+		return storeResult{}, transfer.Errorf(transfer.KindUsage, "%.40q is not done at queue manager %.80q with what is stored", t.Do, at)
+	}
+	res, err := f.askStore(ctx, at, asker, t)
+	res.At = at
+	return res, err
+}
+
+// clear removes all that agents have stored, and all that is stored for them, here and at the queue managers that can be reached.
+func (r *registrar) clear(ctx context.Context, tokens []string) (err error) {
+	f := r.forwarder()
+	for _, token := range tokens {
+		_, failed := r.keeper.store(ctx, token, storeTask{Do: storeClear})
+		if err = errors.Join(err, failed); f == nil {
+			continue
+		}
+		elsewhere := f.domains()
+		if at := f.whereIs(token); at != "" && at != f.self && !slices.Contains(elsewhere, at) {
+			elsewhere = append(elsewhere, at) // it may not have been heard yet
+		}
+		for _, at := range elsewhere {
+			if _, failed := f.askStore(ctx, at, token, storeTask{Do: storeClear}); failed != nil && transfer.KindOf(failed) != transfer.KindUnreachable {
+				err = errors.Join(err, failed) // one that is gone for ever is not in the way
+			}
+		}
+	}
+	return err
+}
+
+// askStore has another queue manager do a task.
+func (f *forwarder) askStore(ctx context.Context, at, asker string, t storeTask) (storeResult, error) {
+	f.mu.Lock()
+	blocked := time.Now().Before(f.blocked[at])
+	f.mu.Unlock()
+	if blocked { // whoever asks meanwhile is not in the way of those who ask for something that is here
+		return storeResult{}, noChannel(at)
+	}
+	data, err := json.Marshal(batch{V: 1, From: f.self, Store: &farTask{asker, t}})
+	if err != nil {
+		return storeResult{}, err
+	}
+	inbox := wire.InboxSubject(wire.Manager, wire.Manager, f.secret, f.inboxes.Add(1))
+	answer, err := request(ctx, f.own.conn(), wire.ForwardSubject(at), inbox, data)
+	if err != nil && f.ctx.Err() == nil {
+		f.mu.Lock()
+		f.blocked[at] = time.Now().Add(forwardAgain)
+		f.mu.Unlock()
+	}
+	switch {
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
+		return storeResult{}, noChannel(at)
+	case err != nil:
+		return storeResult{}, err
+	}
+	var res errandResult
+	switch err := json.Unmarshal(answer, &res); {
+	case err != nil || res.V != 1 || res.Error == nil && res.Store == nil:
+		return storeResult{}, transfer.Errorf(transfer.KindVersion, "the answer of queue manager %s cannot be read", at)
+	case res.Error != nil:
+		return storeResult{}, res.Error
+	}
+	return *res.Store, nil
+}
+
+func noChannel(to string) error {
+	return transfer.Errorf(transfer.KindUnreachable, "no channel leads to queue manager %s at present", to).
+		WithHint("it goes on when `ferry channel ls` says that the channel runs again")
+}
+
+// shelve has the server store what an agent at another queue manager has sent for one that is here. The server's receipt
+// goes to the inbox that the message names; without one its source sends it again.
+func (f *forwarder) shelve(m *nats.Msg) {
+	from, ok := wire.ReadShelf(m.Subject)
+	subject, inbox, data, err := readFar(m.Data)
+	if err == nil && ok {
+		asker, answerer, named := wire.ReadInbox(inbox)
+		var at wire.StoredAt
+		at, err = wire.ReadStore(subject)
+		ok = named && asker == from && answerer == wire.Manager && at.From.Token() == from && !wire.TooLong(subject)
+	}
+	if err != nil || !ok {
+		f.quiet.Dropped(shortened(from, maxToken), "what is to be stored for an agent cannot be read", "error", err)
+		return
+	}
+	f.own.conn().PublishMsg(&nats.Msg{Subject: subject, Reply: inbox, Data: data})
+}
+
+// A message that is to be stored elsewhere has a line before what is stored: a version, the subject, and the
+// inbox where the receipt is wanted.
+const farVersion = "1"
+
+// maxFarLine bounds that line, in bytes.
+const maxFarLine = 2 << 10
+
+func farMessage(subject, inbox string, data []byte) []byte {
+	b := make([]byte, 0, len(farVersion)+len(subject)+len(inbox)+3+len(data))
+	for _, s := range []string{farVersion, " ", subject, " ", inbox, "\n"} {
+		b = append(b, s...)
+	}
+	return append(b, data...)
+}
+
+func readFar(message []byte) (subject, inbox string, data []byte, err error) {
+	n := bytes.IndexByte(message[:min(len(message), maxFarLine)], '\n')
+	if n < 0 {
+		return "", "", nil, transfer.Errorf(transfer.KindMalformed, "a message that is to be stored does not say where")
+	}
+	line := strings.Split(string(message[:n]), " ")
+	if len(line) != 3 || line[0] != farVersion {
+		return "", "", nil, transfer.Errorf(transfer.KindVersion, "a message that is to be stored says in another way where")
+	}
+	return line[1], line[2], message[n+1:], nil
+}
+
+// receipts are those that an agent waits for of other queue managers.
+type receipts struct {
+	secret string // of the inboxes where they come
+
+	mu      sync.Mutex
+	listens bool
+	last    uint64
+	waiting map[uint64]*farReceipt
+}
+
+// A farReceipt is one of them.
+type farReceipt struct {
+	r     *receipts
+	n     uint64
+	at    string // token of the queue manager
+	came  chan error
+	since time.Time
+}
+
+// What of receipts nobody waits for any more goes when there are so many, once it is as old as that.
+const (
+	manyReceipts = 4096
+	oldReceipt   = 5 * time.Minute
+)
+
+// listen hears receipts from now on.
+func (s *StoreAt) listen() error {
+	r := s.receipts
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.listens {
+		return nil
+	}
+	all := wire.InboxesOf(s.of.Token()) + wire.Manager + "." + r.secret + ".*"
+	if _, err := s.c.Subscribe(all, func(m Message) { r.take(m.Subject, m.Data) }); err != nil {
+		return err
+	}
+	r.listens = true
+	return nil
+}
+
+// take gives a receipt to who waits for it.
+func (r *receipts) take(inbox string, data []byte) {
+	var ack struct {
+		Stream string              `json:"stream"`
+		Error  *jetstream.APIError `json:"error"`
+	}
+	n, err := strconv.ParseUint(wire.LastToken(inbox), 10, 64)
+	if err != nil || json.Unmarshal(data, &ack) != nil || ack.Error == nil && ack.Stream != string(StreamStore) {
+		return // then there is none
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w, ok := r.waiting[n]
+	if !ok {
+		return
+	}
+	delete(r.waiting, n)
+	if ack.Error != nil {
+		w.came <- ack.Error
+		return
+	}
+	w.came <- nil
+}
+
+// next is a receipt that is wanted of a queue manager.
+func (r *receipts) next(at string) *farReceipt {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if len(r.waiting) >= manyReceipts {
+		maps.DeleteFunc(r.waiting, func(_ uint64, w *farReceipt) bool { return now.Sub(w.since) > oldReceipt })
+	}
+	r.last++
+	w := &farReceipt{r, r.last, at, make(chan error, 1), now}
+	r.waiting[w.n] = w
+	return w
+}
+
+// forget says that nobody waits for a receipt any more.
+func (w *farReceipt) forget() {
+	w.r.mu.Lock()
+	defer w.r.mu.Unlock()
+	delete(w.r.waiting, w.n)
+}
+
+// wait waits for it. Its time began when the message was sent: where a channel has broken there are many to wait for.
+func (w *farReceipt) wait(ctx context.Context, patience time.Duration) error {
+	defer w.forget()
+	ctx, cancel := context.WithDeadline(ctx, w.since.Add(patience))
+	defer cancel()
+	select {
+	case err := <-w.came:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-w.came: // both were there
+		return err
+	default:
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return context.Canceled
+	}
+	return transfer.Errorf(transfer.KindUnreachable, "queue manager %s does not say whether it has stored a message", w.at).
+		WithHint("it goes on when `ferry channel ls` says that the channel runs")
+}
+
+// A Receipt is the queue manager's word on a message that is to be stored.
+type Receipt struct {
+	c    *Conn
+	of   string
+	size int
+	ack  jetstream.PubAckFuture
+	far  *farReceipt // instead of ack, for one that is stored elsewhere
+	err  error
+}
+
+// Put has a message of stored delivery stored at the agent's own queue manager, or at another one whose token StoreView.At has said,
+// and does not wait for that. The data must not change until its receipt is there. Messages of one subject are stored in the
+// order in which they were sent, where all are.
+func (s *StoreAt) Put(at, subject string, data []byte) *Receipt {
+	c := s.c
+	r := &Receipt{c: c, of: subject, size: len(data)}
+	switch {
+	case !c.control.up.Load():
+		r.err = c.away()
+	case at == "":
+		r.ack, r.err = c.control.js().PublishMsgAsync(&nats.Msg{Subject: subject, Data: data}, jetstream.WithRetryAttempts(0))
+	case len(data) > MaxStoredMessage:
+		r.err = tooLarge("the store", len(data), MaxStoredMessage)
+	default:
+		r.far = s.receipts.next(at)
+		id, err := wire.ReadStore(subject)
+		if err == nil {
+			inbox := wire.InboxSubject(s.of.Token(), wire.Manager, s.receipts.secret, r.far.n)
+			err = c.PublishData(wire.ShelfSubject(at, s.of, id.Transfer), farMessage(subject, inbox, data))
+		}
+		if r.err = err; err != nil {
+			r.far.forget()
+		}
+	}
+	return r
+}
+
+// Wait waits for the receipt. Its error is of KindNoSpace where the store is full, of KindTooLarge where it
+// never takes the message; with any other one nobody knows whether the message was stored.
+func (r *Receipt) Wait(ctx context.Context) error {
+	if r.err != nil {
+		return r.c.explain(r.err, r.of, r.size)
+	}
+	patience := storeAckWait + 4*r.c.Delay()
+	if r.far != nil {
+		return explainStored(r.c, r.far.wait(ctx, patience), r.of, r.size)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoReceipt)
+	defer cancel()
+	select {
+	case <-r.ack.Ok():
+		return nil
+	case err := <-r.ack.Err():
+		return explainStored(r.c, err, r.of, r.size)
+	case <-ctx.Done():
+		return r.c.explain(context.Cause(ctx), r.of, r.size)
+	}
+}
+
+var errNoReceipt = errors.New("it does not say whether it has stored a message")

@@ -1,0 +1,185 @@
+package qmgr
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"ferry/internal/authority/authoritytest"
+	"ferry/internal/identity"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// What an agent stores for one at another queue manager lies there, and nowhere else. It is read there, and its source
+// looks at it, withdraws it, and is told that there is no room, as if it were at home. While the channel is down it hears that.
+func TestStoredAtAnotherQueueManager(t *testing.T) {
+	noLeaks(t)
+	a := authoritytest.New(t)
+	hub := linked(t, a, "HUB")
+	one, two := linked(t, a, "ONE", to(hub)), linked(t, a, "TWO", to(hub))
+	running(t, one)
+	running(t, two)
+	ca, cb := as(t, a, one, "ALPHA"), as(t, a, two, "BETA")
+	beats(t, cb, "BETA")
+	ctx := testContext(t)
+	alpha, beta := StoreOf(ca, "ALPHA"), StoreOf(cb, "BETA")
+	var v StoreView
+	eventually(t, "it is known where BETA is", func() (ok bool) {
+		var err error
+		v, err = alpha.Outgoing(ctx, "BETA")
+		return err == nil && v.At == "TWO"
+	})
+
+	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	eventually(t, "the first message is stored", func() bool { return alpha.Put(v.At, sh.subject(), []byte("0")).Wait(ctx) == nil })
+	must(t, beta.Trim(ctx, sh, 0))
+	var receipts []*Receipt
+	for n := range 40 {
+		receipts = append(receipts, alpha.Put(v.At, sh.subject(), bytes.Repeat([]byte{byte(n)}, 100_000)))
+	}
+	for _, r := range receipts {
+		must(t, r.Wait(ctx))
+	}
+	in, err := beta.Incoming(ctx)
+	must(t, err)
+	if len(in.Shelves) != 1 || in.Shelves[0].Messages != 40 || in.Mark != v.Mark {
+		t.Fatalf("at BETA's there are %+v, and ALPHA's view was %+v", in, v)
+	}
+	for n, m := range readAll(t, beta, in.Shelves[0], 0) {
+		if len(m.Data) != 100_000 || m.Data[0] != byte(n) {
+			t.Fatalf("message %d begins with %d and has %d bytes", n, m.Data[0], len(m.Data))
+		}
+	}
+	if n := stored(t, one, StreamStore) + stored(t, hub, StreamStore); n != 0 {
+		t.Errorf("%d messages are stored elsewhere", n)
+	}
+	sent, err := alpha.Sent(ctx, v.At)
+	must(t, err)
+	if len(sent.Shelves) != 1 || sent.Shelves[0].To != "BETA" {
+		t.Errorf("of what it has sent ALPHA sees %+v there", sent)
+	}
+	if own, err := alpha.Sent(ctx, ""); err != nil || len(own.Shelves) != 0 {
+		t.Errorf("and here it sees %+v, %v", own, err)
+	}
+	must(t, alpha.Purge(ctx, v.At, "BETA", sh.ID, 2))
+	if n := stored(t, two, StreamStore); n != 0 {
+		t.Errorf("%d messages are left", n)
+	}
+
+	// Who is no agent any more leaves nothing anywhere.
+	must(t, alpha.Put(v.At, sh.subject(), []byte("x")).Wait(ctx))
+	coordination := connect(t, ConnConfig{URL: hub.URL(), Identity: authoritytest.Identity(t, a, identity.Coordination, "", roles.Coordination)})
+	eventually(t, "nothing is left of an agent that was removed", func() bool { // once TWO has been heard
+		must(t, ClearStored(ctx, coordination, "ALPHA"))
+		return stored(t, two, StreamStore) == 0
+	})
+
+	wantKind(t, alpha.Put(v.At, sh.subject(), make([]byte, MaxStoredMessage+1)).Wait(ctx), transfer.KindTooLarge)
+	if _, err := alpha.OutgoingAt(ctx, "TWO.x"); transfer.KindOf(err) != transfer.KindUsage {
+		t.Errorf("a token that is none: %v", err)
+	}
+	if _, err := alpha.OutgoingAt(ctx, "NOWHERE"); transfer.KindOf(err) != transfer.KindUnreachable {
+		t.Errorf("a queue manager that is none: %v", err)
+	}
+
+	must(t, two.Channels().Stop("HUB"))
+	eventually(t, "the channel is down", func() bool {
+		_, err := alpha.Outgoing(ctx, "BETA")
+		return transfer.KindOf(err) == transfer.KindUnreachable
+	})
+	must(t, two.Channels().Start("HUB"))
+	eventually(t, "the channel is up again", func() bool { _, err := alpha.Outgoing(ctx, "BETA"); return err == nil })
+}
+
+// A store that is full says so to who stores from elsewhere, too.
+func TestAFullStoreAtAnotherQueueManager(t *testing.T) {
+	a := authoritytest.New(t)
+	one := linked(t, a, "ONE")
+	two := linked(t, a, "TWO", to(one))
+	two.about.registrar.keeper = library{js: two.about.js, ackWait: defaultTimes.ackWait, maxStored: MinMaxStored}
+	running(t, two)
+	cb := as(t, a, two, "BETA")
+	beats(t, cb, "BETA")
+	ctx := testContext(t)
+	alpha := StoreOf(as(t, a, one, "ALPHA"), "ALPHA")
+	eventually(t, "it is known where BETA is", func() bool { v, err := alpha.Outgoing(ctx, "BETA"); return err == nil && v.At == "TWO" })
+	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	var err error
+	for n := 0; err == nil && n < 200; n++ {
+		err = alpha.Put("TWO", sh.subject(), make([]byte, MaxStoredMessage)).Wait(ctx)
+	}
+	wantKind(t, err, transfer.KindNoSpace, "a quarter of its store")
+}
+
+// A queue manager has nothing done at another one but what an agent that is not there may have done with what it has sent. What is
+// to be stored in another's name than that on its subject, or acknowledged to another one, is not stored.
+func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
+	noLeaks(t)
+	a := authoritytest.New(t)
+	s := linked(t, a, "ONE")
+	c := trusted(t, s)
+	beats(t, as(t, a, s, "HERE"), "HERE")
+	eventually(t, "it is known that HERE is here", func() bool { return s.forwarder.whereIs("HERE") == "ONE" })
+	ask := func(f farTask) errandResult {
+		data, err := json.Marshal(batch{V: 1, From: "TWO", Store: &f})
+		must(t, err)
+		answer, err := request(testContext(t), c.control.conn(), wire.ForwardSubject("ONE"), c.NewInbox(wire.Manager), data)
+		must(t, err)
+		var r errandResult
+		must(t, json.Unmarshal(answer, &r))
+		return r
+	}
+	if r := ask(farTask{"ALPHA", storeTask{Do: storeOutgoing, At: "THREE"}}); r.Error != nil || r.Store == nil || r.Store.Mark == "" {
+		t.Errorf("a look at what was sent: %+v", r)
+	}
+	for what, f := range map[string]farTask{
+		"no agent":      {"coordination", storeTask{Do: storeOutgoing}},
+		"small letters": {"alpha", storeTask{Do: storeOutgoing}},
+		"a wildcard":    {"*", storeTask{Do: storePurge, Peer: "BETA"}},
+		"a look":        {"ALPHA", storeTask{Do: storeIncoming}},
+		"a reader":      {"ALPHA", storeTask{Do: storeRead, Peer: "BETA"}},
+		"a trim":        {"ALPHA", storeTask{Do: storeTrim, Peer: "BETA"}},
+		"one of here":   {"HERE", storeTask{Do: storePurge, Peer: "BETA", Epoch: 9}},
+		"a bad peer":    {"ALPHA", storeTask{Do: storePurge, Peer: "B TA"}},
+	} {
+		if r := ask(f); r.Error == nil {
+			t.Errorf("%s: %+v", what, r)
+		}
+	}
+
+	id := transfer.ID{1, 6: 0x70, 8: 0x80}
+	good := wire.StoreSubject("BETA", "ALPHA", id, 1)
+	inbox := wire.InboxSubject("ALPHA", wire.Manager, newSecret(), 1)
+	shelf := wire.ShelfSubject("ONE", "ALPHA", id)
+	must(t, c.PublishData(shelf, []byte("no line")))
+	must(t, c.PublishData(shelf, farMessage("ferry.command.BETA.ALPHA", inbox, nil)))
+	must(t, c.PublishData(shelf, farMessage(wire.StoreSubject("BETA", "GAMMA", id, 1), inbox, nil)))
+	must(t, c.PublishData(shelf, farMessage(good, wire.InboxSubject("GAMMA", wire.Manager, newSecret(), 1), nil)))
+	must(t, c.PublishData(shelf, farMessage(good, wire.InboxSubject("ALPHA", "GAMMA", newSecret(), 1), nil)))
+	must(t, c.PublishData(shelf, farMessage(good, "$JS.API.STREAM.DELETE.FERRY_STORE", nil)))
+	must(t, c.PublishData(shelf+".x", farMessage(good, inbox, nil)))
+	must(t, c.PublishData(shelf, farMessage(good, inbox, []byte("last"))))
+	eventually(t, "what is right is stored", func() bool { return stored(t, s, StreamStore) > 0 })
+	if n := stored(t, s, StreamStore); n != 1 {
+		t.Errorf("%d messages are stored", n)
+	}
+}
+
+func FuzzFarMessage(f *testing.F) {
+	f.Add(farMessage("ferry.store.A.B.x.1", "ferry.inbox.A.qmgr.s.1", []byte("data")))
+	for _, s := range []string{"", "1 a b\n", "1 a b", "2 a b\n", "1  \n", "1 a b c\n"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, message []byte) {
+		subject, inbox, data, err := readFar(message)
+		if err != nil {
+			wantKind(t, err, transfer.KindOf(err))
+			return
+		}
+		if again := farMessage(subject, inbox, data); !bytes.Equal(again, message) {
+			t.Errorf("%q is read, and is %q again", message, again)
+		}
+	})
+}
