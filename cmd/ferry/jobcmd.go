@@ -212,7 +212,8 @@ func retryOfJob(k *kept, s *job.Shown) (*job.Put, error) {
 	}
 	now := time.Now()
 	p := &job.Put{Request: *s.Request, RetryOf: s.ID}
-	p.Request.ID, p.Request.Submitted, p.Request.Originator, p.Request.Disposition = transfer.NewID(now), now.UTC(), k.net.Who, transfer.DispositionLeave
+	p.Request.ID, p.Request.Submitted, p.Request.Originator = transfer.NewID(now), now.UTC(), k.net.Who
+	p.Request.Disposition, p.Request.Archive, p.Request.AllSources = transfer.DispositionLeave, "", false
 	if f := &p.Request.Filter; f.Bounds() && f.AsOf.IsZero() {
 		f.AsOf = s.Request.Submitted // the same files, however old they are by now
 	}
