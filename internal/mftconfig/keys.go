@@ -106,7 +106,7 @@ func agentKeys() map[string]key {
 		"enableQueueInputOutput":           {own: true, why: ofQueues},
 		"enableClusterQueueInputOutput":    needless("queues of a cluster are those of each of its members"),
 		"maxInputOutputMessageLength":      missed("1048576", "a message has 1,998,848 bytes at most; an agent has no limit of its own"),
-		"monitorGroupRetryLimit":           missed("10", "what watches a queue is not built"),
+		"monitorGroupRetryLimit":           missed("10", "a transfer of a monitor of a queue that fails is made again ten times"),
 		"monitorMaxResourcesInPoll":        missed("-1", "a poll of a monitor looks at all files; --batch bounds one transfer"),
 		"monitorReportTriggerFail":         needless("a trigger that is refused is on record"),
 		"monitorFilepathPlatformSeparator": needless("variables of monitors have paths that Ferry takes on every platform"),

@@ -131,9 +131,7 @@ func TestWhatIsNotBuiltIsNamed(t *testing.T) {
 		t.Errorf("the monitor: %v", err)
 	}
 	for element, change := range map[string][2]string{
-		"<queue> as what a monitor watches":   {`<directory recursionLevel="2">/in</directory>`, "<queue>Q</queue>"},
 		"more than one <condition>":           {"<allOf>", "<anyOf><condition><fileMatch/></condition>"},
-		"<queueNotEmpty>":                     {`<fileSize><compare operator="&gt;=" units="MB">100</compare><pattern type="regex">.*\.csv</pattern><exclude>old*</exclude></fileSize>`, "<queueNotEmpty/>"},
 		"<managedCall> as the task":           {"<managedTransfer>", `<managedCall><agent agent="ALPHA"/><transferSet><call><command name="x"/></call></transferSet></managedCall>`},
 		"<schedule> in the task of a monitor": {"<managedTransfer>", "<managedTransfer><schedule><submit>21:00</submit></schedule>"},
 		"waitTime of <queue>":                 {"<file>${FilePath}</file>", `<queue waitTime="5">Q</queue>`},

@@ -2,6 +2,7 @@ package mftxml
 
 import (
 	"cmp"
+	"strings"
 
 	"ferry/internal/transfer"
 )
@@ -57,12 +58,8 @@ type Unmonitor struct {
 // lacks is what Ferry's monitors cannot do of one; "" where that is nothing.
 func (m *Monitor) lacks() string {
 	switch {
-	case m.Queue != "":
-		return "<queue> as what a monitor watches"
 	case len(m.Conditions) > 1:
 		return "more than one <condition>"
-	case m.Conditions[0].Kind == "queueNotEmpty", m.Conditions[0].Kind == "completeGroups":
-		return "<" + m.Conditions[0].Kind + ">"
 	case m.Call != nil:
 		return "<managedCall> as the task of a monitor"
 	case m.Task.Schedule != nil:
@@ -94,6 +91,9 @@ func (r *documentReader) monitor(e *element) *Monitor {
 		m.Directory = transfer.Path(r.text(at))
 	} else {
 		m.Queue = blank(r.text(r.must(resources, "queue")))
+		if _, manager, is := strings.Cut(m.Queue, "@"); is {
+			r.doc.Ignored = append(r.doc.Ignored, "@"+manager+" of <queue>: queues are those of the agent's own queue manager")
+		}
 	}
 	r.done(resources)
 	r.triggerMatch(m, r.must(e, "triggerMatch"))

@@ -179,8 +179,8 @@ func (q *Queue) path(a *messages.Address) (transfer.Path, error) {
 	return transfer.Path(p), nil
 }
 
-// source is the path of a queue that messages come from.
-func (q *Queue) source() (transfer.Path, error) {
+// Path is the path of a queue that messages come from.
+func (q *Queue) Path() (transfer.Path, error) {
 	a, err := q.address()
 	if err != nil {
 		return "", err
@@ -294,8 +294,8 @@ func unescaped(s string) (string, error) {
 	return b.String(), nil
 }
 
-// fromQueue is a <queue> for a path of a source.
-func fromQueue(p transfer.Path) (*Queue, error) {
+// FromQueue is a <queue> for a path of a source.
+func FromQueue(p transfer.Path) (*Queue, error) {
 	a, err := messages.Parse(p)
 	if err != nil {
 		return nil, err

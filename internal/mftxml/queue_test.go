@@ -76,7 +76,7 @@ func TestQueues(t *testing.T) {
 // A variable in the name of a queue or a group stays one.
 func TestVariablesOfQueues(t *testing.T) {
 	q := &Queue{Name: "${QueueName}", Attributes: map[string]string{"useGroups": "true", "groupId": "${GROUPID}"}}
-	if p, err := q.source(); err != nil || p != "queue:${QueueName}?group=${GROUPID}" {
+	if p, err := q.Path(); err != nil || p != "queue:${QueueName}?group=${GROUPID}" {
 		t.Errorf("%s, %v", p, err)
 	}
 	q = &Queue{Name: "${QueueName}.OUT", Attributes: map[string]string{}}

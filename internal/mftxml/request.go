@@ -253,7 +253,7 @@ func (i *Item) request() (transfer.RequestItem, error) {
 // takeQueues has queues take the places of files.
 func (i *Item) takeQueues(it *transfer.RequestItem) (err error) {
 	if q := i.Source.Queue; q != nil {
-		if it.Source, err = q.source(); err != nil {
+		if it.Source, err = q.Path(); err != nil {
 			return err
 		}
 		it.FromEncoding = q.Attributes["encoding"]

@@ -141,7 +141,7 @@ func itemOf(q *transfer.Request, it *transfer.RequestItem) (Item, error) {
 			File: File{Path: dest, Encoding: o.ToEncoding, EOL: o.EOL}}}
 	var err error
 	if messages.Is(it.Source) {
-		if item.Source.Queue, err = fromQueue(it.Source); err != nil {
+		if item.Source.Queue, err = FromQueue(it.Source); err != nil {
 			return item, err
 		}
 		item.Source.File, item.Source.AsGiven = File{}, false

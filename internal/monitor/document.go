@@ -2,11 +2,13 @@ package monitor
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"ferry/internal/messages"
 	"ferry/internal/mftxml"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -19,7 +21,11 @@ const (
 )
 
 // conditionOf are Ferry's kinds of condition, by MQ MFT's.
-var conditionOf = map[string]string{"fileMatch": ConditionMatch, "fileNoMatch": ConditionNoMatch, "fileSize": ConditionSize, "fileSizeSame": ConditionUnchanged}
+var conditionOf = map[string]string{"fileMatch": ConditionMatch, "fileNoMatch": ConditionNoMatch, "fileSize": ConditionSize, "fileSizeSame": ConditionUnchanged,
+	"queueNotEmpty": ConditionNotEmpty, "completeGroups": ConditionGroup}
+
+// theGroup is the variable by which a task names the group that triggers.
+const theGroup = "${GroupId}"
 
 // pollUnit is how long each unit of a pollInterval is.
 var pollUnit = map[string]time.Duration{"seconds": time.Second, "minutes": time.Minute, "hours": time.Hour, "days": 24 * time.Hour}
@@ -53,6 +59,9 @@ func FromDocument(doc *mftxml.Document) (*Create, error) {
 	if c.Pattern == "" && c.Regex {
 		d.Match = ".*"
 	}
+	if m.Queue != "" {
+		d.Match = c.Pattern
+	}
 	switch d.Condition.Kind {
 	case ConditionSize:
 		d.Condition.Value = c.Bytes()
@@ -68,7 +77,11 @@ func FromDocument(doc *mftxml.Document) (*Create, error) {
 	}
 	d.Poll = transfer.Duration(time.Duration(m.Poll) * unit)
 
-	task, err := d.takeContents(m)
+	take := d.takeContents
+	if m.Queue != "" {
+		take = d.takeQueue
+	}
+	task, err := take(m)
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +126,61 @@ func (d *Definition) takeContents(m *mftxml.Monitor) (*mftxml.Transfer, error) {
 	return &task, nil
 }
 
+// takeQueue gives the task of a monitor of a queue in Ferry's words: the messages that trigger are theFile, and what
+// comes between them is said of the queue that is watched.
+func (d *Definition) takeQueue(m *mftxml.Monitor) (*mftxml.Transfer, error) {
+	watched, _, _ := strings.Cut(m.Queue, "@")
+	d.Dir = transfer.Path(messages.Prefix + watched)
+	if m.Contents != nil {
+		d.TriggerFile = &TriggerFile{} // which Check refuses
+	}
+	task := *m.Task
+	task.Set.Items = slices.Clone(task.Set.Items)
+	for n := range task.Set.Items {
+		s := &task.Set.Items[n].Source
+		if s.Queue == nil {
+			continue
+		}
+		name, _, _ := strings.Cut(s.Queue.Name, "@")
+		if !strings.EqualFold(name, watched) && !strings.EqualFold(name, "${QueueName}") {
+			continue // another queue, as it is when something triggers
+		}
+		from := mftxml.Queue{Name: watched, Attributes: maps.Clone(s.Queue.Attributes)}
+		groups, id := from.Attributes["useGroups"], from.Attributes["groupId"]
+		delete(from.Attributes, "useGroups")
+		delete(from.Attributes, "groupId")
+		all, err := from.Path()
+		if err != nil {
+			return nil, err
+		}
+		each := strings.EqualFold(groups, "true") && (id == "" || strings.EqualFold(id, theGroup))
+		if each != (d.Condition.Kind == ConditionGroup) {
+			return nil, transfer.Errorf(transfer.KindNotBuilt, `the task takes the queue %s with useGroups=%q and groupId=%q, and waits for <%s>`, watched, groups, id, m.Conditions[0].Kind).
+				WithHint(`useGroups="true" and groupId="${GROUPID}" go with <completeGroups>, and neither goes with <queueNotEmpty>`)
+		}
+		d.Dir, s.Queue, s.File.Path = all, nil, theFile
+	}
+	return &task, nil
+}
+
+// queueXML puts a queue that is watched into the words of MQ MFT, and into the task that sends its messages.
+func (d *Definition) queueXML(m *mftxml.Monitor) error {
+	of, err := mftxml.FromQueue(d.Dir)
+	if err != nil {
+		return err
+	}
+	m.Directory, m.Queue = "", of.Name
+	if d.Condition.Kind == ConditionGroup {
+		of.Attributes["useGroups"], of.Attributes["groupId"] = "true", theGroup
+	}
+	for n := range m.Task.Set.Items {
+		if s := &m.Task.Set.Items[n].Source; s.File.Path == theFile {
+			s.Queue, s.File = of, mftxml.File{}
+		}
+	}
+	return nil
+}
+
 // XML is the document from which FromDocument makes the definition again. An error names what MQ MFT has
 // no word for.
 func (d *Definition) XML() ([]byte, error) {
@@ -149,6 +217,11 @@ func (d *Definition) XML() ([]byte, error) {
 		return nil, err
 	}
 	m.Task = task.Transfer
+	if d.onQueue() {
+		if err := d.queueXML(m); err != nil {
+			return nil, err
+		}
+	}
 	if t := d.TriggerFile; t != nil {
 		m.Contents = &mftxml.TriggerContents{Order: "srcdest", Regex: t.Regex}
 		if t.DestFirst {

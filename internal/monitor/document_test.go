@@ -68,6 +68,16 @@ func TestMonitorsInXML(t *testing.T) {
 			func(d *Definition) { d.TriggerFile = &TriggerFile{To: ToFile} }, "${FilePath} ./"},
 		{"lines to directories", watch{more: `<triggerContentFormat/>`, source: `><file>${contentsource}</file>`, dest: ` type="directory"><file>${contentDestination}</file>`},
 			func(d *Definition) { d.TriggerFile = &TriggerFile{To: ToDirectory} }, "${FilePath} ./"},
+		{"queue", watch{resource: "<queue>Q@QM1</queue>", condition: "<queueNotEmpty/>", source: `><queue>Q</queue>`},
+			func(d *Definition) { d.Dir, d.Match, d.Condition.Kind = "queue:Q", "", ConditionNotEmpty }, "${FilePath} in/"},
+		{"queue with a delimiter", watch{resource: "<queue>Q</queue>", condition: "<queueNotEmpty/>", source: `><queue delimiter="x0A" delimiterType="binary" delimiterPosition="postfix">${queuename}</queue>`},
+			func(d *Definition) {
+				d.Dir, d.Match, d.Condition.Kind = "queue:Q?delimiter=0x0a&delimiter-at=after", "", ConditionNotEmpty
+			}, "${FilePath} in/"},
+		{"groups", watch{resource: "<queue>Q</queue>", condition: "<completeGroups/>", source: `><queue useGroups="true" groupId="${GROUPID}">Q</queue>`, dest: ` type="file"><file>in/${GROUPID}</file>`},
+			func(d *Definition) { d.Dir, d.Match, d.Condition.Kind = "queue:Q", "", ConditionGroup }, "${FilePath} in/${GROUPID}"},
+		{"file for a queue", watch{resource: "<queue>Q</queue>", condition: "<queueNotEmpty/>", source: `><file>/report</file>`},
+			func(d *Definition) { d.Dir, d.Match, d.Condition.Kind = "queue:Q", "", ConditionNotEmpty }, "/report in/"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := fromXML(c.w.doc())
@@ -111,7 +121,12 @@ func TestMonitorsInXMLThatAreRefused(t *testing.T) {
 		"a poll interval of 2147483647 days is out":             {poll: `<pollInterval units="days">2147483647</pollInterval>`},
 		"a batch of 1001 files is out of range":                 {poll: `<batch maxSize="1001"/>`},
 		"recursion through 101 levels":                          {resource: `<directory recursionLevel="101">/in</directory>`},
-		"<queue> as what a monitor watches":                     {resource: `<queue>Q</queue>`},
+		"the condition match is of directories":                 {resource: `<queue>Q</queue>`},
+		"the condition notempty is of queues":                   {condition: `<queueNotEmpty/>`},
+		"no levels of directories and no trigger file":          {resource: `<queue>Q</queue>`, condition: `<queueNotEmpty/>`, source: `><queue>Q</queue>`, more: lines},
+		"it has no batch of 2":                                  {resource: `<queue>Q</queue>`, condition: `<queueNotEmpty/>`, source: `><queue>Q</queue>`, poll: `<batch maxSize="2"/>`},
+		"and waits for <completeGroups>":                        {resource: `<queue>Q</queue>`, condition: `<completeGroups/>`, source: `><queue>Q</queue>`},
+		"and waits for <queueNotEmpty>":                         {resource: `<queue>Q</queue>`, condition: `<queueNotEmpty/>`, source: `><queue useGroups="true">Q</queue>`},
 		"regular expression":                                    {condition: `<fileMatch><pattern type="regex">(?=x)</pattern></fileMatch>`},
 		"are of two types":                                      {condition: `<fileMatch><pattern type="regex">x</pattern><exclude type="wildcard">y</exclude></fileMatch>`},
 		"there is no variable QueueName":                        {dest: ` type="file"><file>${QueueName}</file>`},
@@ -182,6 +197,7 @@ func TestDestinationsOfLines(t *testing.T) {
 func FuzzMonitorInXML(f *testing.F) {
 	f.Add(watch{}.doc())
 	f.Add(watch{poll: `<pollInterval units="hours">3</pollInterval>`, more: `<triggerContentFormat/>`, source: `><file>${contentSource}</file>`}.doc())
+	f.Add(watch{resource: "<queue>Q</queue>", condition: "<completeGroups/>", source: `><queue useGroups="true">Q</queue>`, dest: ` type="file"><file>in/${GROUPID}</file>`}.doc())
 	f.Add(watch{condition: `<fileSize><compare units="GB">2</compare></fileSize>`, resource: `<directory recursionLevel="-1">/in</directory>`}.doc())
 	f.Fuzz(func(t *testing.T, doc string) {
 		c, err := fromXML(doc)
