@@ -34,10 +34,14 @@ func (q *Queues) task(ctx context.Context, t queueTask) (queueResult, error) {
 	return res, nil
 }
 
-// explain says of a full queue what there is to do about it.
+// explain says of a queue that is full, or is not there, what there is to do about it.
 func (q *Queues) explain(err error, queue transfer.QueueName, size int) error {
 	if err == nil {
 		return nil
+	}
+	if f := q.c.Facts(); f.Linked && q.self != wire.Coordination && transfer.KindOf(err) == transfer.KindMissing {
+		return transfer.Errorf(transfer.KindMissing, "there is no queue %s at the queue manager %s", queue, f.ServerName).
+			WithHint("queues do not go through channels: they are made where coordination is, for the agents that are connected there")
 	}
 	err = q.c.explain(err, "queue "+string(queue), size)
 	if transfer.KindOf(err) == transfer.KindNoSpace {

@@ -80,6 +80,36 @@ func TestCampaignTakingMessages(t *testing.T) {
 	}
 }
 
+// The first complete group is the same one after a source has died: another one that would be the first by then stays.
+func TestCampaignTakingTheFirstGroup(t *testing.T) {
+	for _, point := range []string{"sender.before_message", "messages.before_take", "messages.after_take"} {
+		t.Run(point, func(t *testing.T) {
+			n := queueing(t, source, point)
+			put := func(group string, last bool) {
+				args := []string{"queue", "put", "Q", n.Path(source, "in0"), "--group", group}
+				if last {
+					args = append(args, "--last")
+				}
+				n.Ferry(args...).OK()
+			}
+			n.File(source, "in0", 2, 20_000)
+			put("early", false)
+			put("first", false)
+			put("first", true)
+			s := n.SendAsync("--delete-source", "--group", "*", source+":queue:Q", dest+":back")
+			n.Gone(source)
+			put("early", true)
+			n.Setenv(source)
+			n.Start(source)
+			s.Wait().Ends("successful", 0)
+			if got := depth(t, n); got != 2 {
+				t.Fatalf("%d messages are in the queue, not 2", got)
+			}
+			n.Send("--delete-source", "--group", "early", source+":queue:Q", dest+":early").Ends("successful", 0)
+		})
+	}
+}
+
 // A queue manager that dies while messages are stored loses none and stores none twice.
 func TestCampaignQueueManagerOfMessages(t *testing.T) {
 	n := queueing(t, "", "")
