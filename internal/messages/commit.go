@@ -112,9 +112,13 @@ func (l *landing) Commit(_ context.Context, group []place.Pending) (done []trans
 
 	failpoint.Hit("messages.after_committing")
 	var pending *place.PendingError
+	var full *fullError
+	var again []uint64
 	for _, in := range intents {
-		v, o, err := l.Recover(in, "")
+		v, o, err := l.settled(in)
 		switch {
+		case errors.As(err, &full):
+			again = append(again, o.Item)
 		case err != nil && pending == nil:
 			pending = &place.PendingError{Err: err}
 			fallthrough
@@ -133,8 +137,23 @@ func (l *landing) Commit(_ context.Context, group []place.Pending) (done []trans
 		}
 	}
 	l.cleanUp(group, decided)
+	if len(again) > 0 {
+		if err := l.cfg.Journal.Again(again); err != nil {
+			return decided, errors.Join(asError(pending), err)
+		}
+		if pending == nil {
+			return decided, full.err
+		}
+	}
 	return decided, asError(pending)
 }
+
+// A fullError says that there is no room in a queue for an item of which nothing is there yet. Such an item is not
+// COMMITTING any more: a transfer that is cancelled or given up while it waits for room must not arrive later.
+type fullError struct{ err error }
+
+func (e *fullError) Error() string { return e.err.Error() }
+func (e *fullError) Unwrap() error { return e.err }
 
 func asError(e *place.PendingError) error {
 	if e == nil {
@@ -181,6 +200,15 @@ func (l *landing) cleanUp(group []place.Pending, decided []transfer.Outcome) {
 // Recover stores what is not stored yet of an item. What is stored the receipt says, which is stored
 // together with the messages: whoever has taken them, they are not stored again.
 func (l *landing) Recover(it transfer.Intent, _ string) (place.Verdict, transfer.Outcome, error) {
+	v, o, err := l.settled(it)
+	if errors.As(err, new(*fullError)) {
+		return place.Redo, o, nil
+	}
+	return v, o, err
+}
+
+// settled is Recover. Where the queue is full, and has nothing of the item, it is a *fullError.
+func (l *landing) settled(it transfer.Intent) (place.Verdict, transfer.Outcome, error) {
 	o := it.Outcome
 	if o.Type == transfer.ItemDir {
 		return place.Done, o, nil
@@ -216,6 +244,8 @@ func (l *landing) Recover(it transfer.Intent, _ string) (place.Verdict, transfer
 			l.left.Store(true)
 			o.Err = transfer.Errorf(transfer.KindMoved, "%d of %d messages of %s are in the queue %s, and what had arrived is gone", have.Messages, in.Messages, in.Name, to.Queue)
 			return place.Moved, o, nil
+		case transfer.KindOf(err) == transfer.KindNoSpace && have.Messages == 0:
+			return 0, o, &fullError{err}
 		case transfer.KindOf(err) == transfer.KindNoSpace:
 			return 0, o, err
 		default:

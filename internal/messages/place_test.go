@@ -2,6 +2,7 @@ package messages
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"slices"
@@ -18,6 +19,7 @@ type journal struct {
 	before  func()
 	intents []transfer.Intent
 	ended   []transfer.Outcome
+	again   []uint64
 }
 
 func (j *journal) Committing(in []transfer.Intent) error {
@@ -28,7 +30,7 @@ func (j *journal) Committing(in []transfer.Intent) error {
 	return nil
 }
 func (j *journal) Committed(o []transfer.Outcome) error { j.ended = append(j.ended, o...); return nil }
-func (j *journal) Again([]uint64) error                 { return nil }
+func (j *journal) Again(items []uint64) error           { j.again = append(j.again, items...); return nil }
 
 func land(t *testing.T, q *queues, dir string, j *journal, dest transfer.Path) place.Landing {
 	t.Helper()
@@ -149,6 +151,27 @@ func TestStoredInParts(t *testing.T) {
 	q.mark = "second"
 	if v, o, err := l.Recover(j.intents[0], ""); v != place.Moved || err != nil || o.Err == nil {
 		t.Errorf("%v, %v, %v", v, o.Err, err)
+	}
+}
+
+// A file that waits for room in a queue which has nothing of it is not COMMITTING: it is sent once more when
+// there is room, and does not arrive after its transfer was given up.
+func TestFullQueueOfNothing(t *testing.T) {
+	q, dir, j := newQueues(), t.TempDir(), &journal{}
+	q.room = 2
+	l := land(t, q, dir, j, "queue:ORDERS?split-size=1")
+	p := arrives(t, l, "abc")
+	done, err := l.Commit(t.Context(), []place.Pending{p})
+	wantKind(t, err, transfer.KindNoSpace)
+	if errors.As(err, new(*place.PendingError)) || len(done) > 0 || !slices.Equal(j.again, []uint64{3}) {
+		t.Errorf("%v is done, and the journal is told of %v to begin again: %v", done, j.again, err)
+	}
+	if v, _, err := l.Recover(j.intents[0], ""); v != place.Redo || err != nil {
+		t.Errorf("after a crash it is %v, %v", v, err)
+	}
+	q.room = 3
+	if done, err = l.Commit(t.Context(), []place.Pending{p}); err != nil || len(done) != 1 || len(q.texts()) != 3 {
+		t.Errorf("with room %v, %v, %d messages", done, err, len(q.texts()))
 	}
 }
 
