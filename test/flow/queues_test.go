@@ -124,3 +124,13 @@ func TestQueuesDoNotGoThroughChannels(t *testing.T) {
 		t.Errorf("there are %d messages", got)
 	}
 }
+
+// upAtOne starts agents that are all at one queue manager, whose queues they use: queues do not pass channels.
+func upAtOne(t *testing.T, agents ...string) *network.Network {
+	t.Helper()
+	shape := os.Getenv("SHAPE")
+	if shape == network.ShapeChannels {
+		shape = network.ShapeHub
+	}
+	return network.Up(t, network.Setup{Ferry: ferry, Agents: agents, Shape: shape})
+}
