@@ -154,9 +154,11 @@ func (r *fteRun) createTemplate() error {
 	if err != nil {
 		return err
 	}
-	if d.Transfer.Schedule != nil {
-		return transfer.Errorf(transfer.KindNotBuilt, "a template with a schedule is not built yet").WithHint("leave -ss out")
+	later, err := laterOf(d.Transfer.Schedule)
+	if err != nil {
+		return err
 	}
+	d.Transfer.Schedule = nil
 	q, err := d.Request(transfer.NewID(time.Now()))
 	if err != nil {
 		return err
@@ -165,6 +167,7 @@ func (r *fteRun) createTemplate() error {
 	if err != nil {
 		return err
 	}
+	t.Later = later
 	l, err := r.q.putTemplate(r.cmd, t, false)
 	if err == nil {
 		r.say(fte.Kept, l.Name, q.Source)
@@ -252,6 +255,9 @@ func (r *fteRun) listTemplates() error {
 func (r *fteRun) writeTemplate(t *template.Template) error {
 	if err := template.CheckName(t.Name); err != nil { // which an agent has said
 		return err
+	}
+	if t.Later != nil {
+		return transfer.Errorf(transfer.KindNotBuilt, "template %s has a schedule, which is not written in XML", t.Name).WithHint("`ferry template export` writes it in JSON")
 	}
 	q := t.Request
 	q.ID = transfer.NewID(time.Now())

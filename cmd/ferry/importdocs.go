@@ -80,7 +80,11 @@ func (i *importing) kept(cmd *cobra.Command, d mftconfig.Document) (*keptThing, 
 		t.name, t.agent, t.request = "monitor "+c.Definition.Name, c.Definition.Agent, c.Definition.Request
 		t.command, t.body = monitor.CommandCreate, c
 	case doc.Template != nil:
-		kept, err := template.FromDocument(doc)
+		later, err := laterOf(doc.Template.Transfer.Schedule)
+		if err != nil {
+			return nil, err
+		}
+		kept, err := template.FromDocument(doc, later)
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"time"
 
@@ -72,11 +73,8 @@ func sendLater(cmd *cobra.Command, f *sendFlags, p *planFlags, args []string) er
 	case f.dryRun:
 		return transfer.Errorf(transfer.KindUsage, "--dry-run says what would be sent now, and --at sends later").WithHint("leave one of them out")
 	}
-	put := schedule.Put{Name: cmp.Or(p.name, schedule.NameOf(q.ID)), Missed: p.missed, Request: *q, Redefine: p.redefine}
-	if put.Plan, err = p.words.Plan(now, schedule.ZoneOfHost); err != nil {
-		return err
-	}
-	if _, err := schedule.ParsePut(wire.Marshal(put)); err != nil {
+	put, err := p.put(q, now)
+	if err != nil {
 		return err
 	}
 	if err := needNetwork(f.network); err != nil {
@@ -88,6 +86,34 @@ func sendLater(cmd *cobra.Command, f *sendFlags, p *planFlags, args []string) er
 		return err
 	}
 	defer done()
+	return f.give(ctx, cmd, net, put)
+}
+
+// put makes the schedule of a request.
+func (p *planFlags) put(q *transfer.Request, now time.Time) (put *schedule.Put, err error) {
+	put = &schedule.Put{Name: cmp.Or(p.name, schedule.NameOf(q.ID)), Missed: p.missed, Request: *q, Redefine: p.redefine}
+	if put.Plan, err = p.words.Plan(now, schedule.ZoneOfHost); err != nil {
+		return nil, err
+	}
+	_, err = schedule.ParsePut(wire.Marshal(put))
+	return put, err
+}
+
+// keepSchedule has the source agent of a request that is filled in keep its schedule.
+func (f *sendFlags) keepSchedule(ctx context.Context, cmd *cobra.Command, net *client.Client, p *planFlags, q *transfer.Request) error {
+	if f.dryRun {
+		return transfer.Errorf(transfer.KindUsage, "--dry-run says what would be sent now, and this is sent later").WithHint("give --now")
+	}
+	put, err := p.put(q, time.Now())
+	if err != nil {
+		return err
+	}
+	return f.give(ctx, cmd, net, put)
+}
+
+// give hands a schedule to the source agent.
+func (f *sendFlags) give(ctx context.Context, cmd *cobra.Command, net *client.Client, put *schedule.Put) error {
+	q := &put.Request
 	if err := net.Check(ctx, q); err != nil {
 		return unsent(ctx, err)
 	}

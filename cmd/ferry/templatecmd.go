@@ -6,8 +6,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ferry/internal/client"
+	"ferry/internal/mftxml"
+	"ferry/internal/schedule"
 	"ferry/internal/template"
 	"ferry/internal/transfer"
 )
@@ -174,6 +177,9 @@ func newTemplateShow() *cobra.Command {
 					}
 					rows = append(rows, []string{"parameter", text})
 				}
+				if t.Later != nil {
+					rows = append(rows, []string{"schedule", laterText(t.Later)})
+				}
 				table(cmd.OutOrStdout(), append(rows, requestRows(&t.Request)...))
 				return nil
 			})
@@ -250,10 +256,14 @@ func newTemplateImport() *cobra.Command {
 }
 
 func newTemplateSend() *cobra.Command {
-	q, f := &keptQuery{}, &sendFlags{}
+	q, f, p := &keptQuery{}, &sendFlags{}, &planFlags{}
 	var set []string
+	var now bool
 	c := &cobra.Command{Use: "send NAME", Short: "Send from a template, and wait as ferry send does; the result code is the transfer's",
-		Example: "  ferry template send daily --set customer=acme --set day=2026-11-30",
+		Long: `Fills in a template and sends what comes of it, as ferry send does: waits for its end,
+and has its result code. Where the template has a schedule, or with --at, its source
+agent keeps a schedule, as of ferry send --at, whose name is printed; --now sends at once.`,
+		Example: "  ferry template send daily --set customer=acme --set day=2026-11-30\n  ferry template send daily --set customer=acme --at 02:30 --every 1d",
 		Args:    oneArg("the template's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			values, err := template.ParseSet(set)
@@ -265,17 +275,68 @@ func newTemplateSend() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				now := time.Now()
-				req.ID, req.Submitted, req.Originator = transfer.NewID(now), now.UTC(), k.net.Who
+				began := time.Now()
+				req.ID, req.Submitted, req.Originator = transfer.NewID(began), began.UTC(), k.net.Who
 				f.json = q.json
+				later, err := p.ofTemplate(cmd.Flags(), t, now)
+				if err != nil {
+					return err
+				}
+				if later {
+					return f.keepSchedule(k.ctx, cmd, k.net, p, req)
+				}
 				return submitAndWatch(k.ctx, cmd, k.net, req, f, newView(cmd, f.json, f.quiet))
 			})
 		}}
 	q.add(c)
 	fl := c.Flags()
 	fl.StringArrayVar(&set, "set", nil, "K=V, the value of a parameter; may be repeated")
+	p.add(fl)
+	fl.BoolVar(&now, "now", false, "send at once, whatever the template says of a schedule")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
 	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no notices")
 	return c
+}
+
+// ofTemplate reports whether a schedule is meant by who sends from a template: his own, or that of the template.
+func (p *planFlags) ofTemplate(fl *pflag.FlagSet, t *template.Template, now bool) (bool, error) {
+	switch {
+	case now && fl.Changed("at"):
+		return false, transfer.Errorf(transfer.KindUsage, "--now sends at once, and --at later").WithHint("leave one of them out")
+	case t.Later == nil || now || p.words != (schedule.Words{}):
+		return p.given(fl)
+	}
+	p.words = schedule.Words(*t.Later)
+	return true, nil
+}
+
+// laterOf is the schedule of a document for a template; nil: there is none. Its times are in the zone of this host where it says nothing of one.
+func laterOf(s *mftxml.Schedule) (*template.Later, error) {
+	if s == nil {
+		return nil, nil
+	}
+	if err := nameZone(s); err != nil {
+		return nil, err
+	}
+	words, err := schedule.WordsOf(s)
+	if err != nil {
+		return nil, err
+	}
+	later := template.Later(*words)
+	return &later, nil
+}
+
+// laterText says for people when what is sent from a template begins.
+func laterText(l *template.Later) string {
+	text := "at " + l.At
+	for _, w := range [][2]string{{", every ", l.Every}, {", until ", l.Until}, {", in ", l.Zone}} {
+		if w[1] != "" {
+			text += w[0] + w[1]
+		}
+	}
+	if l.Count > 0 {
+		text += fmt.Sprintf(", %d times", l.Count)
+	}
+	return printable(text)
 }

@@ -84,11 +84,15 @@ func (w *writer) monitor(m *Monitor) {
 	w.close("resources")
 	w.open("triggerMatch")
 	w.open("conditions")
-	w.open("allOf")
+	list := "allOf"
+	if len(m.Conditions) > 1 && !m.All {
+		list = "anyOf"
+	}
+	w.open(list)
 	for n := range m.Conditions {
 		w.condition(&m.Conditions[n])
 	}
-	w.close("allOf")
+	w.close(list)
 	w.close("conditions")
 	w.close("triggerMatch")
 	if c := m.Contents; c != nil {

@@ -131,11 +131,12 @@ func TestWhatIsNotBuiltIsNamed(t *testing.T) {
 		t.Errorf("the monitor: %v", err)
 	}
 	for element, change := range map[string][2]string{
-		"more than one <condition>":           {"<allOf>", "<anyOf><condition><fileMatch/></condition>"},
-		"<managedCall> as the task":           {"<managedTransfer>", `<managedCall><agent agent="ALPHA"/><transferSet><call><command name="x"/></call></transferSet></managedCall>`},
-		"<schedule> in the task of a monitor": {"<managedTransfer>", "<managedTransfer><schedule><submit>21:00</submit></schedule>"},
-		"waitTime of <queue>":                 {"<file>${FilePath}</file>", `<queue waitTime="5">Q</queue>`},
-		`<command type="jcl">`:                {"<transferSet>", `<transferSet><preSourceCall><command name="x" type="jcl"/></preSourceCall>`},
+		"more than one <condition>, of different kinds": {"<allOf>", "<anyOf><condition><fileMatch/></condition>"},
+		"more than one <condition> in <allOf>":          {"<allOf>", "<allOf><condition><fileMatch/></condition>"},
+		"<managedCall> as the task":                     {"<managedTransfer>", `<managedCall><agent agent="ALPHA"/><transferSet><call><command name="x"/></call></transferSet></managedCall>`},
+		"<schedule> in the task of a monitor":           {"<managedTransfer>", "<managedTransfer><schedule><submit>21:00</submit></schedule>"},
+		`<command type="jcl">`:                          {"<transferSet>", `<transferSet><preSourceCall><command name="x" type="jcl"/></preSourceCall>`},
+		"waitTime of <queue>":                           {"<file>${FilePath}</file>", `<queue waitTime="5">Q</queue>`},
 	} {
 		doc := strings.Replace(watch, change[0], change[1], 1)
 		switch {

@@ -2,6 +2,8 @@ package mftxml
 
 import (
 	"cmp"
+	"regexp"
+	"slices"
 	"strings"
 
 	"ferry/internal/transfer"
@@ -19,7 +21,8 @@ type Monitor struct {
 	Directory  transfer.Path
 	Levels     int // of directories below it that are watched; -1: all
 	Queue      string
-	Conditions []Condition // any of them is enough
+	Conditions []Condition
+	All        bool // of several conditions each must hold; otherwise one is enough
 	Contents   *TriggerContents
 	Defaults   map[string]string // of variables
 	Meta       map[string]string
@@ -58,14 +61,86 @@ type Unmonitor struct {
 // lacks is what Ferry's monitors cannot do of one; "" where that is nothing.
 func (m *Monitor) lacks() string {
 	switch {
-	case len(m.Conditions) > 1:
-		return "more than one <condition>"
+	case len(m.Conditions) > 1 && m.All:
+		return "more than one <condition> in <allOf>"
 	case m.Call != nil:
 		return "<managedCall> as the task of a monitor"
 	case m.Task.Schedule != nil:
 		return "<schedule> in the task of a monitor"
 	}
+	if _, what := m.Condition(); what != "" {
+		return what
+	}
 	return m.Task.lacks()
+}
+
+// Condition is what the monitor waits for, as one condition: of several that differ in their patterns alone it is that the
+// name of a file matches one of them. lacks names what cannot be said so.
+func (m *Monitor) Condition() (one Condition, lacks string) {
+	one = m.Conditions[0]
+	if len(m.Conditions) == 1 {
+		return one, ""
+	}
+	var names []string
+	for _, c := range m.Conditions {
+		alike := c
+		alike.Pattern, alike.Regex, alike.Exclude = one.Pattern, one.Regex, one.Exclude
+		switch {
+		case alike != one:
+			return one, "more than one <condition>, of different kinds or figures,"
+		case c.Kind == "fileNoMatch":
+			return one, "more than one <condition> that is <fileNoMatch>"
+		case expression(c.Exclude, c.Regex) != expression(one.Exclude, one.Regex):
+			return one, "more than one <condition>, with different <exclude>s,"
+		}
+		if name := expression(cmp.Or(c.Pattern, everyName(c.Regex)), c.Regex); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	one.Exclude = expression(one.Exclude, one.Regex)
+	one.Pattern, one.Regex = strings.Join(names, "|"), true
+	return one, ""
+}
+
+// everyName is the pattern of a condition that names none.
+func everyName(regex bool) string {
+	if regex {
+		return ".*"
+	}
+	return "*"
+}
+
+// expression is a pattern for names as a regular expression: '*' is any run of characters, '?' any one, and a name that begins
+// with '.' is matched only by a pattern that does.
+func expression(pattern string, regex bool) string {
+	if regex && pattern != "" {
+		return "(?:" + pattern + ")"
+	}
+	rest := strings.TrimLeft(pattern, "*?")
+	begin := pattern[:len(pattern)-len(rest)]
+	ones, star := strings.Count(begin, "?"), strings.Contains(begin, "*")
+	var b strings.Builder
+	switch {
+	case ones > 0 && star:
+		b.WriteString("[^.]" + strings.Repeat(".", ones-1) + ".*")
+	case ones > 0:
+		b.WriteString("[^.]" + strings.Repeat(".", ones-1))
+	case star && strings.HasPrefix(rest, "."):
+		b.WriteString("[^.].*")
+	case star:
+		b.WriteString("(?:[^.].*)?")
+	}
+	for _, c := range rest {
+		switch c {
+		case '*':
+			b.WriteString(".*")
+		case '?':
+			b.WriteString(".")
+		default:
+			b.WriteString(regexp.QuoteMeta(string(c)))
+		}
+	}
+	return b.String()
 }
 
 // Bytes is the size of a fileSize in bytes.
@@ -142,9 +217,7 @@ func (r *documentReader) triggerMatch(m *Monitor, e *element) {
 	if len(m.Conditions) == 0 {
 		r.bad(e, "<triggerMatch> has no condition")
 	}
-	if list.name == "allOf" && len(m.Conditions) > 1 {
-		r.bad(e, "<allOf> has %d conditions; one is taken", len(m.Conditions))
-	}
+	m.All = list.name == "allOf" && len(m.Conditions) > 1
 	r.done(list)
 	r.done(conditions)
 	r.done(e)

@@ -11,7 +11,7 @@ type Template struct {
 
 func (r *documentReader) template(e *element) *Template {
 	r.attr(e, "id")
-	t := &Transfer{Job: r.job(e), Trigger: r.trigger(e), Source: r.named(e, "sourceAgentName"), Destination: r.named(e, "destinationAgentName")}
+	t := &Transfer{Job: r.job(e), Schedule: r.schedule(e), Trigger: r.trigger(e), Source: r.named(e, "sourceAgentName"), Destination: r.named(e, "destinationAgentName")}
 	for _, name := range []string{"sourceAgentQMgr", "destinationAgentQMgr"} {
 		if r.textOf(e, name) != "" {
 			r.doc.Ignored = append(r.doc.Ignored, "<"+name+">")

@@ -53,7 +53,7 @@ func FromDocument(doc *mftxml.Document) (*Create, error) {
 		return nil, err
 	}
 	m := doc.Monitor
-	c := m.Conditions[0]
+	c, _ := m.Condition() // which Lacks has looked at
 	d := &Definition{Name: m.Name, Agent: m.Agent, Dir: m.Directory, Match: cmp.Or(c.Pattern, "*"), Exclude: c.Exclude, Regex: c.Regex, Levels: m.Levels,
 		Batch: m.Batch, Defaults: m.Defaults, Condition: Condition{Kind: conditionOf[c.Kind]}}
 	if c.Pattern == "" && c.Regex {

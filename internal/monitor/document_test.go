@@ -3,10 +3,12 @@ package monitor
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"ferry/internal/localfs"
 	"ferry/internal/mftxml"
 	"ferry/internal/transfer"
 )
@@ -110,6 +112,52 @@ func TestMonitorsInXML(t *testing.T) {
 	}
 	if c, err := fromXML(watch{root: ` overwrite="true"`}.doc()); err != nil || !c.Redefine {
 		t.Errorf("overwrite: %+v, %v", c, err)
+	}
+}
+
+// Several conditions that differ in their patterns are one, of all the names that one of them matches.
+func TestAnyOfSeveralConditions(t *testing.T) {
+	anyOf := func(conditions ...string) string {
+		return strings.NewReplacer("<allOf>", "<anyOf>", "</allOf>", "</anyOf>").Replace(watch{condition: strings.Join(conditions, "</condition><condition>")}.doc())
+	}
+	match := func(pattern string) string { return "<fileMatch><pattern>" + pattern + "</pattern></fileMatch>" }
+	patterns := []string{"*.csv", "a?c", "??x*", "*?+", ".hid*", "ü.(1)", "**z"}
+	var conditions []string
+	for _, p := range patterns {
+		conditions = append(conditions, match(p))
+	}
+	c, err := fromXML(anyOf(append(conditions, "<fileMatch><pattern type=\"regex\">[0-9]{2}|end</pattern></fileMatch>")...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := c.Definition.matcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"x.csv", ".csv", ".x.csv", "a.csv\n", "abc", "a.c", "ac", "abx", ".bx", "abxy", "b.xy", "x+", "+", ".+", "a.+", ".hidden", ".hi", "ü.(1)", "ü.11", "z", ".z", "yz", "12", "123", "end", "x end", "nothing"} {
+		want := name == "12" || name == "end" || slices.ContainsFunc(patterns, func(p string) bool { return localfs.MatchName(p, name) })
+		if got := m.wants(name); got != want {
+			t.Errorf("%q: %t, in %s", name, got, c.Definition.Match)
+		}
+	}
+	size := func(n, pattern string) string {
+		return `<fileSize><compare operator=">=" units="MB">` + n + "</compare><pattern>" + pattern + "</pattern></fileSize>"
+	}
+	if c, err := fromXML(anyOf(size("2", "*.a"), size("2", "*.b"))); err != nil || c.Definition.Condition != (Condition{ConditionSize, 2 << 20}) || !c.Definition.Regex {
+		t.Errorf("of a size: %+v, %v", c, err)
+	} else if text, err := c.Definition.XML(); err != nil {
+		t.Errorf("in XML again: %s, %v", text, err)
+	}
+	for says, doc := range map[string]string{
+		"of different kinds or figures":     anyOf(size("2", "*.a"), size("3", "*.b")),
+		"of different kinds":                anyOf(match("*.a"), size("3", "*.b")),
+		"that is <fileNoMatch>":             anyOf("<fileNoMatch><pattern>a</pattern></fileNoMatch>", "<fileNoMatch><pattern>b</pattern></fileNoMatch>"),
+		"with different <exclude>s":         anyOf("<fileMatch><pattern>a</pattern><exclude>b</exclude></fileMatch>", match("c")),
+		"more than one <condition> in <all": watch{condition: match("a") + "</condition><condition>" + match("b")}.doc(),
+	} {
+		if _, err := fromXML(doc); transfer.KindOf(err) != transfer.KindNotBuilt || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
+		}
 	}
 }
 

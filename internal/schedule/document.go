@@ -38,7 +38,17 @@ func FromDocument(d *mftxml.Document, id transfer.ID) (*Put, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := d.Transfer.Schedule
+	words, err := WordsOf(d.Transfer.Schedule)
+	if err != nil {
+		return nil, err
+	}
+	p := &Put{Name: NameOf(id), Words: words, Missed: MissedOnce, Request: *q}
+	_, err = ParsePut(wire.Marshal(p))
+	return p, err
+}
+
+// WordsOf are the words of a schedule in a document of MQ MFT.
+func WordsOf(s *mftxml.Schedule) (*Words, error) {
 	words := &Words{At: s.Start, Until: s.Until, Count: int64(s.Count), Zone: s.Zone}
 	switch {
 	case s.Start == "":
@@ -62,9 +72,7 @@ func FromDocument(d *mftxml.Document, id transfer.ID) (*Put, error) {
 			return nil, err
 		}
 	}
-	p := &Put{Name: NameOf(id), Words: words, Missed: MissedOnce, Request: *q}
-	_, err = ParsePut(wire.Marshal(p))
-	return p, err
+	return words, nil
 }
 
 // isLocal reports whether a text is a time of day, or a date and time without a zone.

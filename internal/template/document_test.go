@@ -16,7 +16,27 @@ func fromXML(t *testing.T, text string) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	return FromDocument(d)
+	return FromDocument(d, nil)
+}
+
+// A schedule is kept in words; nobody's is left out.
+func TestDocumentWithSchedule(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "mftxml", "testdata", "template.xml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := mftxml.Parse([]byte(strings.Replace(string(data), "<priority>", "<schedule><submit>21:00</submit></schedule><priority>", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := FromDocument(d, &Later{At: "21:00"}); err != nil || got.Later.At != "21:00" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for name, later := range map[string]*Later{"left out": nil, "without a beginning": {Every: "1d"}, "too long": {At: strings.Repeat("1", 101)}, "a count": {At: "21:00", Count: -1}} {
+		if got, err := FromDocument(d, later); err == nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
 }
 
 // A template of MQ MFT is one of Ferry's that is sent from in the same way.

@@ -37,11 +37,36 @@ type Template struct {
 	V       int              `json:"v"`
 	Name    string           `json:"name"`
 	Params  []Param          `json:"params,omitempty"`
-	Request transfer.Request `json:"request"` // its ID is nobody's
+	Request transfer.Request `json:"request"`            // its ID is nobody's
+	Later   *Later           `json:"schedule,omitempty"` // nil: what is sent from it begins at once
 
 	Principal  string               `json:"principal,omitempty"` // who has made it
 	Originator *transfer.Originator `json:"originator,omitempty"`
 	Made       time.Time            `json:"made,omitzero"`
+}
+
+// A Later says when what is sent from a template begins, in the words of package schedule, which knows what they mean.
+type Later struct {
+	At    string `json:"at"`
+	Every string `json:"every,omitempty"`
+	Until string `json:"until,omitempty"`
+	Count int64  `json:"count,omitempty"`
+	Zone  string `json:"zone,omitempty"`
+}
+
+// maxWord bounds each of these words, in bytes.
+const maxWord = 100
+
+func (l *Later) check(of string) error {
+	switch {
+	case l == nil:
+		return nil
+	case l.At == "":
+		return transfer.Errorf(transfer.KindUsage, "template %s has a schedule that does not say when it begins", of)
+	case max(len(l.At), len(l.Every), len(l.Until), len(l.Zone)) > maxWord || l.Count < 0:
+		return transfer.Errorf(transfer.KindUsage, "template %s has a schedule with a word of more than %d bytes, or a count below 0", of, maxWord)
+	}
+	return nil
 }
 
 // A Param is one parameter. Without a default it must be given.
@@ -142,6 +167,9 @@ func (t *Template) Check() error {
 			return transfer.Errorf(transfer.KindUsage, "template %s uses ${%s}, and has no such parameter", t.Name, name)
 		}
 	}
+	if err := t.Later.check(t.Name); err != nil {
+		return err
+	}
 	if t.Request.Rest != nil || t.Request.Retry != nil {
 		return transfer.Errorf(transfer.KindUsage, "the request of template %s is in parts, or a retry", t.Name)
 	}
@@ -168,7 +196,8 @@ func (t *Template) Export() ([]byte, error) {
 		Name    string                     `json:"name"`
 		Params  []Param                    `json:"params,omitempty"`
 		Request map[string]json.RawMessage `json:"request"`
-	}{t.V, t.Name, t.Params, of}, "", "  ")
+		Later   *Later                     `json:"schedule,omitempty"`
+	}{t.V, t.Name, t.Params, of, t.Later}, "", "  ")
 }
 
 func checkValue(name, value string) error {

@@ -92,7 +92,7 @@ func TestArgumentsOfPrograms(t *testing.T) {
 // What is exported is the same template again, whatever bytes are in its paths.
 func TestExport(t *testing.T) {
 	one := made(t)
-	one.Principal, one.Made = "ann", time.Now()
+	one.Principal, one.Made, one.Later = "ann", time.Now(), &Later{At: "22:30", Every: "1d", Count: 3, Zone: "UTC"}
 	text, err := one.Export()
 	if err != nil {
 		t.Fatal(err)
@@ -100,6 +100,9 @@ func TestExport(t *testing.T) {
 	two, err := Parse(text)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if two.Later == nil || *two.Later != *one.Later {
+		t.Errorf("the schedule is %+v", two.Later)
 	}
 	if two.Principal != "" || !two.Made.IsZero() || strings.Contains(string(text), "submitted") {
 		t.Errorf("exported is %s", text)
