@@ -45,8 +45,8 @@ import (
 // anything was done leaves them alone.
 //
 // Where the group is one of items that are to have their names together, what step 3
-// would refuse is looked at before step 1, too, and what fails by step 2 fails all: see
-// set.go. An error before step 2 that is no *SyncError leaves the temporaries.
+// would refuse is looked at before step 1 and after it, too, and what fails by step 2 fails
+// all: see set.go. An error before step 2 that is no *SyncError leaves the temporaries.
 //
 // With durability process the syncs are left out and the order is kept.
 func (l *Landing) Commit(ctx context.Context, group []place.Pending) (done []transfer.Outcome, err error) {
@@ -84,6 +84,10 @@ func (l *Landing) Commit(ctx context.Context, group []place.Pending) (done []tra
 	}
 	if c.together {
 		if err := c.againTogether(); err != nil {
+			return nil, err
+		}
+		clear(c.looks)
+		if err := c.checkSet(); err != nil { // once more: the syncs may have taken minutes
 			return nil, err
 		}
 	}
