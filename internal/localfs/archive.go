@@ -54,8 +54,13 @@ func (l Local) MayArchive(w *place.WalkRequest, dir transfer.Path) error {
 			from = a.stem
 		}
 		deep := w.Args[n].Recursive || strings.Contains(string(src), "**")
-		if deep && HostRules.beneath(at.path, from.path) || a.pat != nil && at.path == from.path {
+		named, inside := a.names(at)
+		if inside || deep && HostRules.beneath(at.path, from.path) || a.pat != nil && at.path == from.path {
 			return transfer.Errorf(transfer.KindUsage, "the archive %s is among what %s sends, and would be sent with the next transfer", dir, src).WithHint(otherDir)
+		}
+		if named {
+			return transfer.Errorf(transfer.KindUsage, "the archive %s is among what %s names, and would fail each later transfer as a directory", dir, src).
+				WithHint(otherDir + ", or only files with the pattern")
 		}
 		if l.may != nil {
 			if err := l.permittedAt(l.may, transfer.AuthDest, location{at.root, path.Join(at.path, path.Base(string(src))), path.Join(at.rel, path.Base(string(src)))}); err != nil {
@@ -74,6 +79,19 @@ func (l Local) MayArchive(w *place.WalkRequest, dir transfer.Path) error {
 		}
 	}
 	return nil
+}
+
+// names reports whether a pattern matches a directory or one above it, and whether it may match what is in it.
+func (a *argument) names(at location) (dir, inside bool) {
+	if a.pat == nil || at.path == a.stem.path || !HostRules.beneath(at.path, a.stem.path) {
+		return false, false
+	}
+	set := a.pat.start()
+	for _, part := range rest(at.path, a.stem.path) {
+		set = a.pat.step(set, part)
+		dir = dir || a.pat.accepts(set)
+	}
+	return dir, a.pat.more(set)
 }
 
 // Archive moves a source that has arrived to a path, or to a free name beside it, by the steps of DeleteSource:
