@@ -1,10 +1,12 @@
 package mftxml
 
 import (
+	"cmp"
 	"encoding/xml"
 	"strconv"
 	"time"
 
+	"ferry/internal/messages"
 	"ferry/internal/transfer"
 )
 
@@ -27,8 +29,8 @@ const (
 //	  transferSet            total (items) and bytesSent, where it has ended
 //	    metaDataSet          agents, job, ID, and what the request says
 //	    item                 mode; where items have ended
-//	      source             file (with its size) and checksum
-//	      destination        file (with its size) and checksum
+//	      source             file (with its size) or queue (with its messages and their group), and checksum
+//	      destination        file (with its size) or queue (with the group), and checksum
 //	      status             resultCode and supplement
 //	  statistics             numFileFailures, numFileWarnings; where it has ended
 type Log struct {
@@ -156,8 +158,13 @@ func (w *writer) logItem(it *LogItem) {
 		if end.path == "" {
 			continue // of an item that never had one
 		}
-		w.open(end.name, "type", "file")
-		w.leaf("file", said(string(end.path)), "size", size)
+		if a, err := messages.Parse(end.path); err == nil {
+			w.open(end.name, "type", "queue")
+			w.leaf("queue", string(a.Queue), "messageCount", count(int(a.Picked.Messages)), "groupId", cmp.Or(a.Picked.Group, a.Group))
+		} else {
+			w.open(end.name, "type", "file")
+			w.leaf("file", said(string(end.path)), "size", size)
+		}
 		if it.Checksum != "" {
 			w.leaf("checksum", it.Checksum, "method", it.Method)
 		}

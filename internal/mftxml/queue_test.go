@@ -143,3 +143,14 @@ func TestRefusedQueues(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The log of a transfer has queues as such, with the group and how many messages were picked.
+func TestLogOfQueues(t *testing.T) {
+	l := Log{Items: []LogItem{{Source: "queue:Q?group=%2A&mark=m&picked=9-3-70&picked-group=G7", Dest: "queue:R?group=T-0", Size: 70}, {Source: "./queue:Q", Size: 1}}}
+	text := string(l.XML())
+	for _, want := range []string{`<source type="queue">`, `<queue messageCount="3" groupId="G7">Q</queue>`, `<destination type="queue">`, `<queue groupId="T-0">R</queue>`, `<file size="1">./queue:Q</file>`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the log does not have %s:\n%s", want, text)
+		}
+	}
+}

@@ -86,6 +86,8 @@ var mutants = []mutant{
 	{"stored-acked-early", "what is stored goes before what it brings is safe", inQueue, "stored"},
 	{"stored-not-purged", "nobody removes what a transfer that is over has left in the store", inQueue, "stored"},
 	{"program-twice", "a program whose end is on record is run again", inKill, "kill-programs"},
+	{"messages-stored-again", "the receipt of messages that were stored before a crash is not believed", inKill, "kill-messages"},
+	{"messages-picked-again", "a queue that is opened again gives what is in it by then", inKill, "kill-messages"},
 	{"program-code-ignored", "the exit code of a program is ignored", inProtocol, "TestProgramsFail"},
 	{"program-link-out", "a program is looked for in its directory before links are resolved, and not after", inProgram, "TestOnlyProgramsOfTheDirectory"},
 	{"requests-first", "requests are taken before the cancels that wait have been obeyed", inQueue, "withdrawals"},

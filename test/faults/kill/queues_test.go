@@ -3,11 +3,66 @@
 package kill_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"math/rand/v2"
+	"os"
 	"testing"
+	"time"
 
+	"ferry/test/campaign"
 	"ferry/test/flow/network"
 )
+
+// messagePoints are the steps of files that become messages and of messages that become files, with who is
+// there and how often he is at least. Without a point the queue manager dies at any moment.
+var messagePoints = []struct {
+	name  string
+	who   string
+	often int
+}{
+	{"messages.after_committing", dest, 1}, {"messages.before_publish", dest, 3}, {"messages.after_publish", dest, 3}, {"messages.before_settle", dest, 1},
+	{"sender.before_message", source, 1}, {"messages.before_take", source, 1}, {"messages.after_take", source, 1}, {"delete.after_ledger", source, 1},
+	{"", network.QM, 1},
+}
+
+// TestCampaignKillMessages kills whoever stores a file as messages, takes messages out of a queue, or keeps the queue:
+// each message is stored once, also where somebody has taken it before the agent comes back, and what is taken is
+// what was sent.
+func TestCampaignKillMessages(t *testing.T) {
+	campaign.Run(t, campaign.Spec{Name: "kill-messages", Unit: "kills", Full: 60, Short: len(messagePoints),
+		What: "kill -9 of an agent at each step of storing messages and of taking them, and of the queue manager meanwhile",
+	}, func(t *testing.T, c *campaign.C) { c.Cases(t, killMessages) })
+}
+
+const (
+	wholeFile = 200_000 // bytes
+	pieces    = 2500    // messages of 80 bytes, which are stored in three parts
+)
+
+func killMessages(t *testing.T, seed uint64, r *rand.Rand) {
+	point := messagePoints[seed%uint64(len(messagePoints))]
+	nth := 1 + r.IntN(point.often)
+	t.Logf("%s, the %d. time", point.name, nth)
+	s := network.Setup{}
+	if point.name != "" {
+		s.Env = map[string][]string{point.who: {armed(point.name, nth)}}
+	}
+	n := up(t, s)
+	n.Ferry("queue", "create", "Q").OK()
+	n.File(source, "in", seed, wholeFile)
+	switch {
+	case point.who == dest:
+		killStoring(t, n, r)
+	case point.who == network.QM:
+		killKeeping(t, n, r)
+	case r.IntN(2) == 0:
+		killTaking(t, n)
+	default:
+		killTakingAGroup(t, n)
+	}
+	n.Sound()
+}
 
 // depth is how many messages are in the queue Q.
 func depth(t *testing.T, n *network.Network) int {
@@ -21,104 +76,103 @@ func depth(t *testing.T, n *network.Network) int {
 	return v.Messages
 }
 
-// queueing is a network with a queue Q and a file of 200,000 bytes; an agent of it dies at a point.
-func queueing(t *testing.T, who, point string) *network.Network {
+// again starts an agent that was killed, without a failpoint.
+func again(n *network.Network, who string) {
+	n.Gone(who)
+	n.Setenv(who)
+	n.Start(who)
+}
+
+// killStoring has the destination die while it stores a file. Somebody may take what is there before it
+// comes back.
+func killStoring(t *testing.T, n *network.Network, r *rand.Rand) {
+	s := n.SendAsync("--split-size", "80", source+":in", dest+":queue:Q")
+	n.Gone(dest)
+	there, files := depth(t, n), []string{}
+	if there > 0 && r.IntN(2) == 0 {
+		n.Ferry("send", "--delete-source", source+":queue:Q", source+":taken").OK()
+		files = append(files, "taken")
+	} else {
+		there = 0
+	}
+	again(n, dest)
+	s.Wait().Ends("successful", 0)
+	if got := depth(t, n); got != pieces-there {
+		t.Fatalf("%d messages are in the queue, not %d: %d have been taken", got, pieces-there, there)
+	}
+	if there < pieces {
+		n.Ferry("send", "--delete-source", source+":queue:Q", source+":rest").OK()
+		files = append(files, "rest")
+	}
+	var all []byte
+	for _, name := range files {
+		all = append(all, contentOf(t, n, source, name)...)
+	}
+	if !bytes.Equal(all, contentOf(t, n, source, "in")) {
+		t.Error("the messages are not the file")
+	}
+}
+
+func contentOf(t *testing.T, n *network.Network, agent, name string) []byte {
 	t.Helper()
-	s := network.Setup{}
-	if who != "" {
-		s.Env = map[string][]string{who: {"FERRY_FAILPOINT=" + point + "=kill"}}
+	data, err := os.ReadFile(n.Path(agent, name))
+	if err != nil {
+		t.Fatal(err)
 	}
-	n := up(t, s)
-	n.Ferry("queue", "create", "Q").OK()
-	n.File(source, "in", 1, 200_000)
-	return n
+	return data
 }
 
-// A destination that dies at any step of storing a file as messages has each of them stored once, also
-// where somebody has taken them all before it comes back.
-func TestCampaignStoringMessages(t *testing.T) {
-	for _, c := range []struct {
-		point string
-		taken bool
-	}{{"messages.after_committing", false}, {"messages.before_publish", false}, {"messages.after_publish", false}, {"messages.after_publish", true},
-		{"messages.before_settle", false}, {"messages.before_settle", true}} {
-		t.Run(c.point, func(t *testing.T) {
-			n := queueing(t, dest, c.point)
-			s := n.SendAsync("--split-size", "1000", source+":in", dest+":queue:Q")
-			n.Gone(dest)
-			left := 200
-			if c.taken {
-				n.Ferry("send", "--delete-source", source+":queue:Q", source+":taken").OK()
-				left = 0
-			}
-			n.Setenv(dest)
-			n.Start(dest)
-			s.Wait().Ends("successful", 0)
-			if got := depth(t, n); got != left {
-				t.Fatalf("%d messages are in the queue, not %d", got, left)
-			}
-		})
+// put puts the file "late" into the queue.
+func put(n *network.Network, flags ...string) {
+	n.Ferry(append([]string{"queue", "put", "Q", n.Path(source, "late")}, flags...)...).OK()
+}
+
+// killTaking has the source die while it sends all messages and takes them out. What comes meanwhile stays.
+func killTaking(t *testing.T, n *network.Network) {
+	n.File(dest, "start", 5, wholeFile)
+	n.File(source, "late", 6, 1000)
+	n.Ferry("send", "--split-size", "1000", dest+":start", dest+":queue:Q").OK()
+	s := n.SendAsync("--delete-source", source+":queue:Q", dest+":back")
+	n.Gone(source)
+	put(n)
+	put(n)
+	again(n, source)
+	s.Wait().Ends("successful", 0)
+	if got := depth(t, n); got != 2 {
+		t.Fatalf("%d messages are in the queue, not 2", got)
+	}
+	if !bytes.Equal(contentOf(t, n, dest, "start"), contentOf(t, n, dest, "back")) {
+		t.Error("the file is not the messages that were there")
 	}
 }
 
-// A source that dies while it takes messages out of the queue has taken those that were sent, and no others.
-func TestCampaignTakingMessages(t *testing.T) {
-	for _, point := range []string{"messages.before_take", "messages.after_take", "delete.after_ledger"} {
-		t.Run(point, func(t *testing.T) {
-			n := queueing(t, source, point)
-			n.Ferry("send", "--split-size", "1000", source+":in", dest+":queue:Q").OK()
-			s := n.SendAsync("--delete-source", source+":queue:Q", dest+":back")
-			n.Gone(source)
-			n.Ferry("send", "--split-size", "100000", dest+":back", dest+":queue:Q").OK() // what comes later stays
-			n.Setenv(source)
-			n.Start(source)
-			s.Wait().Ends("successful", 0)
-			if got := depth(t, n); got != 2 {
-				t.Fatalf("%d messages are in the queue, not 2", got)
-			}
-		})
+// killTakingAGroup has the source die while it sends the first complete group. It is the same one afterwards, though
+// another one would be the first by then.
+func killTakingAGroup(t *testing.T, n *network.Network) {
+	n.File(source, "late", 6, 20_000)
+	put(n, "--group", "early")
+	put(n, "--group", "first")
+	put(n, "--group", "first", "--last")
+	s := n.SendAsync("--delete-source", "--group", "*", source+":queue:Q", dest+":back")
+	n.Gone(source)
+	put(n, "--group", "early", "--last")
+	again(n, source)
+	s.Wait().Ends("successful", 0)
+	if got := depth(t, n); got != 2 {
+		t.Fatalf("%d messages are in the queue, not 2", got)
 	}
+	n.Send("--delete-source", "--group", "early", source+":queue:Q", dest+":early").Ends("successful", 0)
 }
 
-// The first complete group is the same one after a source has died: another one that would be the first by then stays.
-func TestCampaignTakingTheFirstGroup(t *testing.T) {
-	for _, point := range []string{"sender.before_message", "messages.before_take", "messages.after_take"} {
-		t.Run(point, func(t *testing.T) {
-			n := queueing(t, source, point)
-			put := func(group string, last bool) {
-				args := []string{"queue", "put", "Q", n.Path(source, "in0"), "--group", group}
-				if last {
-					args = append(args, "--last")
-				}
-				n.Ferry(args...).OK()
-			}
-			n.File(source, "in0", 2, 20_000)
-			put("early", false)
-			put("first", false)
-			put("first", true)
-			s := n.SendAsync("--delete-source", "--group", "*", source+":queue:Q", dest+":back")
-			n.Gone(source)
-			put("early", true)
-			n.Setenv(source)
-			n.Start(source)
-			s.Wait().Ends("successful", 0)
-			if got := depth(t, n); got != 2 {
-				t.Fatalf("%d messages are in the queue, not 2", got)
-			}
-			n.Send("--delete-source", "--group", "early", source+":queue:Q", dest+":early").Ends("successful", 0)
-		})
-	}
-}
-
-// A queue manager that dies while messages are stored loses none and stores none twice.
-func TestCampaignQueueManagerOfMessages(t *testing.T) {
-	n := queueing(t, "", "")
+// killKeeping has the queue manager die while messages are stored.
+func killKeeping(t *testing.T, n *network.Network, r *rand.Rand) {
 	for k := range 3 {
-		s := n.SendAsync("--split-size", "50", source+":in", dest+":queue:Q") // 4,000 messages, in five parts
+		s := n.SendAsync("--split-size", "80", source+":in", dest+":queue:Q")
+		moment(r, 300*time.Millisecond)
 		n.Kill(network.QM)
 		n.Start(network.QM)
 		s.Wait().Ends("successful", 0)
-		if got := depth(t, n); got != 4000*(k+1) {
+		if got := depth(t, n); got != pieces*(k+1) {
 			t.Fatalf("%d messages are in the queue after %d transfers", got, k+1)
 		}
 	}
