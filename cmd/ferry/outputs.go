@@ -59,6 +59,11 @@ type (
 		Name        string `json:"name"`
 		Token       string `json:"token,omitempty"`
 	}
+	// A memberLine is a queue manager that was taken out of its cluster.
+	memberLine struct {
+		MessageType string `json:"message_type"` // removed
+		Name        string `json:"name"`
+	}
 	// An identityLine is an identity of this user's, or of a directory.
 	identityLine struct {
 		Name  identity.Name `json:"name"`
@@ -102,5 +107,5 @@ var outputs = map[string]any{
 	"token": tokenLine{}, "token_open": authority.OpenToken{}, "identity": identityLine{}, "identity_issued": authority.Issued{},
 	"monitor": monitorShown{}, "monitor_changed": monitorLine{}, "monitor_trigger": triggerLine{},
 	"call": callLine{}, "channel": qmgr.ChannelState{}, "code_page": codePageRow{}, "data_set": datasetEntry{}, "setting": config.Effective{},
-	"import": importLine{}, "queue_manager": qmgr.Member{}, "queue": queueLine{}, "queue_message": queueMessageLine{}, "schedule": scheduleLine{}, "job": jobLine{}, "job_show": jobShown{}, "job_child": jobChild{}, "job_summary": jobSummary{}, "template": templateLine{}, "template_show": templateShown{},
+	"import": importLine{}, "queue_manager": qmgr.Member{}, "queue_manager_removed": memberLine{}, "queue": queueLine{}, "queue_message": queueMessageLine{}, "schedule": scheduleLine{}, "job": jobLine{}, "job_show": jobShown{}, "job_child": jobChild{}, "job_summary": jobSummary{}, "template": templateLine{}, "template_show": templateShown{},
 }

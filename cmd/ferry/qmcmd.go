@@ -13,9 +13,9 @@ import (
 )
 
 func newQM() *cobra.Command {
-	c := &cobra.Command{Use: "qm", Short: "Look at queue managers", Args: noArgs,
+	c := &cobra.Command{Use: "qm", Short: "Look at queue managers, and take one out of its cluster", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	c.AddCommand(newQMLs(), newQMShow())
+	c.AddCommand(newQMLs(), newQMShow(), newQMRm())
 	return c
 }
 
@@ -72,6 +72,30 @@ func newQMShow() *cobra.Command {
 				return nil
 			}
 			return transfer.Errorf(transfer.KindNotFound, "the network has no queue manager %s", printable(args[0])).WithHint("`ferry qm ls` lists them")
+		}}
+	q.add(c)
+	return c
+}
+
+func newQMRm() *cobra.Command {
+	q := &query{}
+	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Take a queue manager that is not running out of its cluster, for good", Args: oneArg("the queue manager's name"),
+		Long: "Take a queue manager that is not running, and is not to come back, out of its cluster. The others keep what is stored; queues have a part less until another one joins under another name. It takes the authority admin.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, a, _, done, err := q.askAuthority(cmd)
+			if err != nil {
+				return err
+			}
+			defer done()
+			if err := a.RemoveMember(ctx, args[0]); err != nil {
+				return err
+			}
+			if q.json {
+				printJSON(cmd, memberLine{"removed", args[0]})
+				return nil
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s is no member of its cluster any more\n", printable(args[0]))
+			return nil
 		}}
 	q.add(c)
 	return c

@@ -25,6 +25,7 @@ const (
 	actRefused  = "refused"  // somebody who had a token, or an identity, and may not
 	actSigned   = "signed"   // a trust document, Number
 	actRotated  = "rotated"  // began to sign with the keys of a generation, Number
+	actRemoved  = "removed"  // had a queue manager taken out of its cluster, or tried to
 	actFinished = "finished" // gave up the generation Number, of which nothing is in use
 )
 

@@ -376,6 +376,17 @@ func (a *Authority) Revoke(name identity.Name, by string) error {
 	return a.do(&Act{Act: actRevoked, Time: a.clock(), Name: name.String(), By: by})
 }
 
+// NoteRemoval puts on record that somebody has a queue manager taken out of its cluster.
+func NoteRemoval(a *Authority, manager, by string) error {
+	name := identity.Name{Network: a.about.Network, Role: identity.Manager, Name: manager}
+	if err := name.Check(); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.do(&Act{Act: actRemoved, Time: a.clock(), Name: name.String(), By: by})
+}
+
 // pipesOf are the agents of a user's pipes that have good keys: they are he. a.mu is held.
 func pipesOf(a *Authority, user identity.Name) (all []identity.Name) {
 	if user.Role != identity.User {

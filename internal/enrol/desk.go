@@ -46,6 +46,7 @@ const (
 	opIdentities op = "identities" // all
 	opRotate     op = "rotate"     // begin to sign with new keys; of who has the authority admin
 	opPolicy     op = "policy"     // Policy from now on; of who has the authority admin
+	opMember     op = "member"     // the queue manager Which is no member of its cluster any more; of who has the authority admin
 )
 
 // A reply is what the authority says.
@@ -150,7 +151,7 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 		return r, err
 	}
 	needs := transfer.AuthEnrol
-	if q.Op == opPolicy || q.Op == opRotate {
+	if q.Op == opPolicy || q.Op == opRotate || q.Op == opMember {
 		needs = transfer.AuthAdmin
 	}
 	if err := a.May(who, needs); err != nil && !(a.Role(who) != "" && ownPipe(who, &q)) {
@@ -215,6 +216,8 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 	case opRotate:
 		err = a.Rotate(who.String())
 		d.Changed()
+	case opMember:
+		err = d.removeMember(q.Which, who)
 	default:
 		err = transfer.Errorf(transfer.KindUsage, "the authority does not know %.40q", q.Op)
 	}
@@ -231,6 +234,22 @@ func (d *Desk) clear(agent transfer.AgentName) {
 }
 
 const clearWait = 5 * time.Second
+
+// removeMember takes a queue manager out of its cluster. That somebody wanted it is on record first.
+func (d *Desk) removeMember(which string, who identity.Name) error {
+	if err := authority.NoteRemoval(d.Authority, which, who.String()); err != nil {
+		return err
+	}
+	jwt, seed, err := d.Authority.SystemUser(removeWait)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), removeWait)
+	defer cancel()
+	return qmgr.RemoveMember(ctx, d.Conn, which, qmgr.SystemUser{JWT: jwt, Seed: seed})
+}
+
+const removeWait = time.Minute
 
 // mayGive is whether somebody who may enrol may give a role: nobody becomes more than a sender but
 // by an administrator.
@@ -357,6 +376,12 @@ func (a Asker) DropToken(ctx context.Context, which string) (int, error) {
 // Revoke takes back what was issued to a name.
 func (a Asker) Revoke(ctx context.Context, name identity.Name) error {
 	_, err := a.ask(ctx, ask{Op: opRevoke, Name: name.String()})
+	return err
+}
+
+// RemoveMember takes a queue manager that is not running out of its cluster.
+func (a Asker) RemoveMember(ctx context.Context, name string) error {
+	_, err := a.ask(ctx, ask{Op: opMember, Which: name})
 	return err
 }
 

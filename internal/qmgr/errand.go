@@ -28,6 +28,7 @@ type errand struct {
 	Claims  *roles.Claims `json:"claims,omitempty"`
 	Store   *storeTask    `json:"store,omitempty"`
 	Queue   *queueTask    `json:"queue,omitempty"`
+	Remove  *removal      `json:"remove,omitempty"`
 }
 
 // An op is what an errand is for: a method of keeper.
@@ -47,6 +48,7 @@ const (
 	opQueue     op = "queue"
 	opAdmit     op = "admit"   // not of keeper: Server.Admit
 	opMembers   op = "members" // not of keeper: Server.Members
+	opRemove    op = "remove"  // not of keeper: member.remove
 )
 
 // An errandResult is what became of an errand.
@@ -107,7 +109,7 @@ func (e *errand) allowed(asker string) bool {
 		return asker == wire.Coordination
 	case opClear:
 		return asker == wire.Coordination || asker == wire.Authority
-	case opAdmit:
+	case opAdmit, opRemove:
 		return asker == wire.Authority
 	case opQueue:
 		return e.Queue != nil && e.Queue.allowed(asker, agent)
@@ -131,6 +133,8 @@ type registrar struct {
 	leads func(Stream) error
 	// members are the queue managers of the cluster; nil: what the streams say of them.
 	members func(context.Context) ([]Member, error)
+	// remove takes a member out of the cluster; nil: there is none.
+	remove func(context.Context, removal) error
 
 	mu      sync.Mutex
 	waiting map[string]int // by asker
@@ -285,7 +289,7 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 	}
 
 	q, known := queueNamed(e.Durable)
-	if r.leads != nil && e.Op != opAdmit && e.Op != opMembers {
+	if r.leads != nil && e.Op != opAdmit && e.Op != opMembers && e.Op != opRemove {
 		of := q.Stream
 		if e.Op == opOwner || e.Op == opSetOwner {
 			of = StreamOwner
@@ -358,6 +362,11 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 		} else if l, ok := r.keeper.(library); ok {
 			res.Members, err = l.members(ctx)
 		}
+	case opRemove:
+		if e.Remove == nil || r.remove == nil {
+			return res, transfer.Errorf(transfer.KindUsage, "there is no cluster of which somebody could be removed here")
+		}
+		err = r.remove(ctx, *e.Remove)
 	case opPurge:
 		res.Gone, err = r.keeper.purge(ctx, e.Tokens[:min(len(e.Tokens), maxStrangers)])
 	}

@@ -74,6 +74,9 @@ func answerAbout(s *Server) (*responder, error) {
 	r := &responder{own, newRegistrar("queue manager "+s.cfg.Name, library)}
 	r.registrar.leads = func(of Stream) error { return leaderless(s, of) }
 	r.registrar.members = s.Members
+	if s.member != nil {
+		r.registrar.remove = s.member.remove
+	}
 	if s.cfg.Guard != nil && s.cfg.Guard.Keep != nil {
 		r.registrar.admit = s.Admit
 	}

@@ -29,13 +29,14 @@ const (
 // A hello is what a member says of itself every few seconds, and when another one comes. Unknown fields are
 // ignored.
 type hello struct {
-	V          int    `json:"v"`
-	Cluster    string `json:"cluster"`
-	Name       string `json:"name"`
-	URL        string `json:"url"`
-	Version    string `json:"version"` // of the NATS library
-	MaxPayload int64  `json:"max_payload"`
-	Number     uint64 `json:"number"` // of whom it lets in (roles.Keys.Claims)
+	V          int      `json:"v"`
+	Cluster    string   `json:"cluster"`
+	Name       string   `json:"name"`
+	URL        string   `json:"url"`
+	Version    string   `json:"version"` // of the NATS library
+	MaxPayload int64    `json:"max_payload"`
+	Number     uint64   `json:"number"`            // of whom it lets in (roles.Keys.Claims)
+	Removed    []string `json:"removed,omitempty"` // members that were taken out of the cluster
 }
 
 // A claimsNote has whom to let in. The authority has signed it: who passes it on has no part in it.
@@ -70,6 +71,9 @@ func (m *member) publish(subject string, v any) {
 // hello says what this member is.
 func (m *member) hello() {
 	h := hello{V: 1, Cluster: m.s.cfg.Cluster.Name, Name: m.s.cfg.Name, URL: urlOf(m.s), Version: server.VERSION, MaxPayload: serverMaxPayload}
+	m.mu.Lock()
+	h.Removed = m.note.Removed
+	m.mu.Unlock()
 	if a := m.s.account.Load(); a != nil {
 		h.Number = number(a.account)
 	}
@@ -91,6 +95,7 @@ func (m *member) heard(msg *nats.Msg) {
 		m.others[h.Name] = h
 	}
 	m.mu.Unlock()
+	m.gone(h.Removed...)
 	if a := m.s.account.Load(); a != nil && h.Number < number(a.account) {
 		m.tell()
 	}

@@ -39,8 +39,9 @@ type memberNote struct {
 	V       int      `json:"v"`
 	Cluster string   `json:"cluster"`
 	Name    string   `json:"name"`
-	Account string   `json:"account"` // that has the queues
-	Members []string `json:"members"` // all that were ever seen, this one among them
+	Account string   `json:"account"`           // that has the queues
+	Members []string `json:"members"`           // all that were ever seen, this one among them
+	Removed []string `json:"removed,omitempty"` // those that were, and are to be so never again
 }
 
 // A member is a queue manager's part in a cluster.
@@ -52,6 +53,8 @@ type member struct {
 	mu     sync.Mutex
 	others map[string]hello // what the others have said last, by their names
 	told   time.Time        // when they were last told whom to let in
+
+	removed []string // members of which was heard that they were removed, until it is in the note
 }
 
 // A present is how a cluster stands, as one of its members sees it.
@@ -337,8 +340,11 @@ func (m *member) see() *present {
 // only as long as fewer members are known than this one has routes for.
 func (m *member) admits(name string) error {
 	m.mu.Lock()
-	known := m.note.Members
+	known, removed := m.note.Members, m.note.Removed
 	m.mu.Unlock()
+	if slices.Contains(removed, name) {
+		return fmt.Errorf("queue manager %s was removed from cluster %s; it can be a member under another name, with an empty directory", name, m.s.cfg.Cluster.Name)
+	}
 	if slices.Contains(known, name) || len(known) < len(m.s.cfg.Cluster.Routes)+1 {
 		return nil
 	}
@@ -347,13 +353,14 @@ func (m *member) admits(name string) error {
 
 // meet remembers those who are seen for the first time.
 func (m *member) meet(names []string) {
-	n := m.note
+	n, changed := m.forget(m.note)
 	for _, name := range names {
-		if !slices.Contains(n.Members, name) {
+		if !slices.Contains(n.Members, name) && !slices.Contains(n.Removed, name) {
 			n.Members = append(slices.Clone(n.Members), name)
+			changed = true
 		}
 	}
-	if len(n.Members) == len(m.note.Members) {
+	if !changed {
 		return
 	}
 	slices.Sort(n.Members)
@@ -361,7 +368,7 @@ func (m *member) meet(names []string) {
 	m.note = n
 	m.mu.Unlock()
 	if err := writeNote(m.s, n); err != nil {
-		m.s.cfg.Log.Warn("a new member of the cluster cannot be kept in mind", slog.Any("error", err))
+		m.s.cfg.Log.Warn("who is a member of the cluster cannot be kept in mind", slog.Any("error", err))
 	}
 }
 

@@ -3,6 +3,8 @@
 package flow_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +54,40 @@ func TestAQueueManagerOfThreeGoes(t *testing.T) {
 			})
 			n.Sound()
 		})
+	}
+}
+
+// A queue manager whose host is gone for good is taken out of its cluster, which then says nothing of it any more; transfers run
+// meanwhile. That somebody had it done is on record.
+func TestAQueueManagerIsTakenOut(t *testing.T) {
+	t.Parallel()
+	n := trio(t, "off", "ALPHA", "BETA")
+	n.File("ALPHA", "big", 3, 100*mib)
+	gone := network.MemberName(2)
+	if r := n.Ferry("qm", "rm", gone); r.Code == 0 || !strings.Contains(r.Stderr, gone+" is running") {
+		t.Errorf("of one that runs it is said: %+v", r)
+	}
+	s := n.SendAsync("--limit", "20M", "ALPHA:big", "BETA:out/")
+	n.Growing("BETA", 10*mib)
+	n.Kill(gone)
+	var said network.Result
+	n.UntilEvery("it is taken out", 500*time.Millisecond, func() bool { said = n.Ferry("qm", "rm", gone); return said.Code == 0 })
+	if !strings.Contains(said.Stdout, gone+" is no member") {
+		t.Errorf("it is said: %+v", said)
+	}
+	for _, who := range n.Members()[:2] {
+		n.UntilEvery(who+" has forgotten it", 200*time.Millisecond, func() bool { return len(n.QueueManagers(who)) == 2 })
+	}
+	s.Wait().Ends("successful", 0)
+	n.Same("ALPHA", "big", "BETA", "out/big")
+	n.Send("ALPHA:big", "BETA:more/").Ends("successful", 0)
+	acts, err := os.ReadFile(filepath.Join(n.State(network.QM), "authority", "acts.jsonl"))
+	must(t, err)
+	if !strings.Contains(string(acts), `"act":"removed","name":"ferry://`) || !strings.Contains(string(acts), `/qm/`+gone+`","by":"ferry://`) {
+		t.Error("it is not on record who had it taken out")
+	}
+	if r := n.Ferry("qm", "rm", gone); r.Code == 0 || !strings.Contains(r.Stderr, "was removed") {
+		t.Errorf("the second time it is said: %+v", r)
 	}
 }
 

@@ -1,0 +1,159 @@
+package qmgr
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+)
+
+// Taking a member out of its cluster for good. The library does that: the group that decides where queues are has one member
+// less, and each queue that the removed one had a part of is kept by the others, and by one that joins later. Only the account for
+// the servers' own business may ask for it, in which the authority signs somebody in for a minute. What Ferry
+// remembers of the members (memberNote) is told by hellos, so that one that was away hears it, too.
+
+// A removal is what the authority has a queue manager do.
+type removal struct {
+	Name string     `json:"name"`
+	As   SystemUser `json:"as"`
+}
+
+const memoryLook = 100 * time.Millisecond
+
+// RemoveMember has the queue manager that a connection of the authority's leads to remove a member of its cluster that is not
+// running. Its error is of KindNotFound where there is none of that name, of KindAlive where it runs, and of KindNoManager where most
+// of the others are not there.
+func RemoveMember(ctx context.Context, c *Conn, name string, as SystemUser) error {
+	_, err := asker{c}.ask(ctx, errand{Op: opRemove, Remove: &removal{name, as}})
+	return err
+}
+
+// remove removes another member of the cluster. It may be asked for again where that was interrupted.
+func (m *member) remove(ctx context.Context, r removal) error {
+	s, cluster := m.s, m.s.cfg.Cluster.Name
+	m.mu.Lock()
+	members, removed := slices.Clone(m.note.Members), slices.Contains(m.note.Removed, r.Name)
+	m.mu.Unlock()
+	p := m.now.Load()
+	switch {
+	case removed:
+		return transfer.Errorf(transfer.KindNotFound, "queue manager %s was removed from cluster %s before", printed(r.Name), cluster)
+	case !slices.Contains(members, r.Name):
+		return transfer.Errorf(transfer.KindNotFound, "cluster %s has no member %s", cluster, printed(r.Name)).
+			WithHint("its members are " + strings.Join(members, ", "))
+	case r.Name == s.cfg.Name || slices.Contains(p.here, r.Name):
+		return transfer.Errorf(transfer.KindAlive, "queue manager %s is running, and a member of cluster %s", r.Name, cluster).
+			WithHint("stop it first; it cannot be a member again under that name")
+	case !p.quorum:
+		return transfer.Errorf(transfer.KindNoManager, "most members of cluster %s have to be there to remove one: %s", cluster, s.Passing()).
+			WithHint("start those that are away and are to stay")
+	case len(p.leaderless) > 0:
+		return transfer.Errorf(transfer.KindNoManager, "cluster %s has queues that nobody leads, which may be kept by %s alone: %s", cluster, r.Name, strings.Join(p.leaderless, ", ")).
+			WithHint("wait until `ferry ready` says nothing of them any more")
+	}
+	if err := m.askRemoval(ctx, r); err != nil {
+		return err
+	}
+	s.cfg.Log.Warn("a member was removed from the cluster", slog.String("queue_manager", r.Name), slog.String("cluster", cluster))
+	m.gone(r.Name)
+	for {
+		m.mu.Lock()
+		kept := slices.Contains(m.note.Removed, r.Name)
+		m.mu.Unlock()
+		if kept {
+			return nil
+		}
+		if sleep(ctx, memoryLook, nil) {
+			return transfer.Errorf(transfer.KindTimeout, "queue manager %s was removed, and %s has not noted that yet", r.Name, s.cfg.Name).WithHint("do it again")
+		}
+	}
+}
+
+// askRemoval asks the library's server that leads the cluster. A member that it does not know any more was removed by an
+// earlier try.
+func (m *member) askRemoval(ctx context.Context, r removal) error {
+	s := m.s
+	refused := func(err error) error {
+		return transfer.Errorf(transfer.KindNoManager, "cluster %s does not remove %s: %w", s.cfg.Cluster.Name, r.Name, err)
+	}
+	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.Name(responderName), nats.NoReconnect(),
+		nats.UserJWT(func() (string, error) { return r.As.JWT, nil }, func(nonce []byte) ([]byte, error) { return roles.SignNonce(r.As.Seed, nonce) }))
+	if err != nil {
+		return refused(err)
+	}
+	defer nc.Close()
+	body, err := json.Marshal(server.JSApiMetaServerRemoveRequest{Server: r.Name, Peer: peerID(r.Name)})
+	if err != nil {
+		return err
+	}
+	answer, err := nc.RequestWithContext(ctx, server.JSApiRemoveServer, body)
+	if err != nil {
+		return refused(err)
+	}
+	var said server.JSApiMetaServerRemoveResponse
+	switch err := json.Unmarshal(answer.Data, &said); {
+	case err != nil:
+		return refused(err)
+	case said.Error != nil && said.Error.ErrCode == uint16(server.JSClusterServerNotMemberErr):
+		return nil
+	case said.Error != nil:
+		return refused(errors.New(said.Error.Description))
+	case !said.Success:
+		return refused(errors.New("it does not say why"))
+	}
+	return nil
+}
+
+// peerID is how the library's groups call a server: it knows the name of one only since it has heard it.
+func peerID(name string) string {
+	const digits, size = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", 8
+	sum := sha256.Sum256([]byte(name))
+	for n := range size {
+		sum[n] = digits[int(sum[n])%len(digits)]
+	}
+	return string(sum[:size])
+}
+
+// gone has the member forget one that was removed, at its next look.
+func (m *member) gone(names ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range names {
+		if len(name) <= maxToken && !slices.Contains(m.removed, name) && !slices.Contains(m.note.Removed, name) && len(m.removed) < maxRemoved {
+			m.removed = append(m.removed, name)
+		}
+	}
+}
+
+// maxRemoved bounds how many removed members are remembered.
+const maxRemoved = 1000
+
+// forget takes those that were removed out of a note.
+func (m *member) forget(n memberNote) (now memberNote, changed bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range m.removed {
+		if name == n.Name || slices.Contains(n.Removed, name) || len(n.Removed) >= maxRemoved {
+			continue
+		}
+		n.Removed = append(slices.Clone(n.Removed), name)
+		n.Members = slices.DeleteFunc(slices.Clone(n.Members), func(has string) bool { return has == name })
+		changed = true
+	}
+	m.removed = nil
+	return n, changed
+}
+
+// printed is a name that somebody else has said.
+func printed(name string) string { return fmt.Sprintf("%.200q", name) }

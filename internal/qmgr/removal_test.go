@@ -1,0 +1,94 @@
+package qmgr
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/authority/authoritytest"
+	"ferry/internal/identity"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A member that is gone for good is taken out of its cluster; the others keep all that is stored, go on, and forget it, those too that were
+// away. One under another name takes its place, and queues are kept three times again. The removed one is not let in any more.
+func TestAMemberIsRemoved(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, authoritytest.New(t))
+	c.start(0, 1, 2)
+	c.whole(0, 1, 2)
+	conn := connect(t, ConnConfig{URL: c.urls(0), Identity: c.is[0], Timeout: electing})
+	replicated(t, conn)
+	enqueueSoon(t, conn, "ferry.command.A.me", "with three")
+	desk := connect(t, ConnConfig{URL: c.urls(0), Identity: authoritytest.Identity(t, c.a, identity.Authority, "", roles.Authority), Timeout: electing})
+	remove := func(name string) error {
+		jwt, seed, err := c.a.SystemUser(time.Minute)
+		must(t, err)
+		return RemoveMember(testContext(t), desk, name, SystemUser{jwt, seed})
+	}
+	wantKind(t, remove("QM3"), transfer.KindAlive, "stop it first")
+	wantKind(t, remove("QM1"), transfer.KindAlive)
+	wantKind(t, remove("QM7"), transfer.KindNotFound, "QM1, QM2, QM3")
+
+	c.up[1].Shutdown()
+	c.up[2].Shutdown()
+	until(t, "one alone sees that it is", func() bool { return !c.up[0].member.now.Load().quorum })
+	wantKind(t, remove("QM3"), transfer.KindNoManager, "most members")
+	c.start(1)
+	c.whole(0, 1)
+	var err error
+	until(t, "every queue is led", func() bool { err = remove("QM3"); return transfer.KindOf(err) != transfer.KindNoManager })
+	must(t, err)
+	wantKind(t, remove("QM3"), transfer.KindNotFound, "was removed")
+	for _, n := range []int{0, 1} {
+		until(t, "it is forgotten", func() bool {
+			all, err := c.up[n].Members(testContext(t))
+			return err == nil && len(all) == 2 && !strings.Contains(c.up[n].Passing(), "QM3")
+		})
+	}
+	enqueueSoon(t, conn, "ferry.command.A.me", "with two")
+
+	if s, err := StartServer(testContext(t), c.config(2)); err == nil {
+		until(t, "the removed one is alone", func() bool {
+			return len(c.up[0].member.now.Load().here) == 1 && len(s.member.now.Load().here) == 0 && !s.member.now.Load().quorum
+		})
+		s.Shutdown()
+	}
+	cfg := c.config(2)
+	cfg.Name, cfg.Dir = "QM4", t.TempDir()
+	cfg.Guard.Identity = authoritytest.Identity(t, c.a, identity.Manager, "QM4", roles.Manager)
+	four, err := StartServer(testContext(t), cfg)
+	must(t, err)
+	t.Cleanup(four.Shutdown)
+	got, _ := consume(t, conn, commands)
+	for _, want := range []string{"with three", "with two"} {
+		if m := receive(t, "a command", got); m != want {
+			t.Errorf("read %q, not %q", m, want)
+		}
+	}
+	replicated(t, conn, commands.Durable)
+	until(t, "nothing is wrong", func() bool { return c.up[0].Passing() == "" && c.up[1].Passing() == "" && four.Passing() == "" })
+	c.up[0].Shutdown() // and any one may go
+	other := connect(t, ConnConfig{URL: c.urls(1), Identity: c.is[1], Timeout: electing})
+	enqueueSoon(t, other, "ferry.command.A.me", "without another")
+}
+
+// Nobody but the authority has a member removed.
+func TestWhoRemovesMembers(t *testing.T) {
+	e := errand{Op: opRemove}
+	for _, who := range []string{"ALPHA", "bob", wire.Coordination, wire.Manager} {
+		if e.allowed(who) {
+			t.Errorf("%s removes members", who)
+		}
+	}
+}
+
+// Servers call each other by what peerID makes of their names.
+func TestPeerID(t *testing.T) {
+	s := start(t, t.TempDir(), "")
+	if got, want := peerID(s.Name()), s.ns.Node(); got != want {
+		t.Errorf("%s is %q, not %q", s.Name(), got, want)
+	}
+}
