@@ -65,7 +65,7 @@ func addCompletions(root *cobra.Command) {
 	switch root.CommandPath() {
 	case "ferry send":
 		root.ValidArgsFunction = completeLocations
-	case "ferry agent show", "ferry agent ping", "ferry agent rm", "ferry agent set":
+	case "ferry agent show", "ferry agent ping", "ferry agent rm", "ferry agent set", "ferry call run":
 		root.ValidArgsFunction = only(completeAgents)
 	case "ferry transfer show", "ferry transfer watch", "ferry transfer retry", "ferry transfer cancel", "ferry transfer resume", "ferry audit show":
 		root.ValidArgsFunction = only(completeIDs)

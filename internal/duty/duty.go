@@ -1,6 +1,6 @@
 // Package duty is how an agent does more than people ask of it one by one: it watches
-// directories, submits at appointed times, keeps templates. What each of these is, its
-// own package knows (monitor, schedule, template); the agent knows only duties. It hands
+// directories, submits at appointed times, keeps templates, runs programs on their own. What each of these is, its
+// own package knows (monitor, schedule, template, managedcall); the agent knows only duties. It hands
 // their commands and questions over, each with the authority that it takes, lends them
 // its ledger and a way to submit, and runs them while the agent's name is its own.
 //
