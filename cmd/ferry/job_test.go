@@ -23,7 +23,7 @@ func TestRetryOfAJob(t *testing.T) {
 		Of: []job.Child{child(1, "BETA", transfer.Successful), child(2, "CHI", transfer.Cancelled), child(3, "PSI", transfer.Failed)}}
 	s.Request.Filter.MinAge = transfer.Duration(time.Hour)
 	s.Of[2].Retry = &transfer.Retry{Of: s.ID, Only: []transfer.Path{"a"}} // it was refused, and was a retry itself
-	p, err := retryOfJob(k, s)
+	p, err := retryOfJob(k, s, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestRetryOfAJob(t *testing.T) {
 		ended time.Time
 	}{{transfer.Successful, made}, {transfer.Running, time.Time{}}} {
 		s.State, s.Ended = c.state, c.ended
-		if _, err := retryOfJob(k, s); transfer.KindOf(err) != transfer.KindUsage {
+		if _, err := retryOfJob(k, s, ""); transfer.KindOf(err) != transfer.KindUsage {
 			t.Errorf("a job that is %s is retried: %v", c.state, err)
 		}
 	}

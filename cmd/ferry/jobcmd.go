@@ -180,7 +180,7 @@ cancelled, refused or given up is done again as a whole. Where its files have
 arrived, --if-exists says what becomes of them. A retry leaves the sources.`,
 		Args: oneJob,
 		RunE: q.about(func(k *kept, at client.AtAgent, s *job.Shown) error {
-			p, err := retryOfJob(k, s)
+			p, err := retryOfJob(k, s, f.ifExists)
 			if err != nil {
 				return err
 			}
@@ -200,7 +200,7 @@ arrived, --if-exists says what becomes of them. A retry leaves the sources.`,
 }
 
 // retryOfJob makes the job that repeats what failed of one.
-func retryOfJob(k *kept, s *job.Shown) (*job.Put, error) {
+func retryOfJob(k *kept, s *job.Shown, ifExists string) (*job.Put, error) {
 	switch {
 	case s.Ended.IsZero():
 		return nil, transfer.Errorf(transfer.KindUsage, "job %s is %s; a job is retried once it is over", s.ID, s.State).
@@ -225,7 +225,7 @@ func retryOfJob(k *kept, s *job.Shown) (*job.Put, error) {
 		to := job.To{Agent: c.Destination, Path: c.Dest, Retry: c.Retry}
 		if !c.Started.IsZero() { // otherwise the audit log has nothing that is not in the job
 			some := c.FilesFailed > 0 && (c.Code == transfer.CodePartial || c.Code == transfer.CodeNothing)
-			again, err := retryOfChild(k, c.Transfer, some)
+			again, err := retryOfChild(k, c.Transfer, some, ifExists)
 			if err != nil {
 				return nil, fmt.Errorf("destination %s: %w", childAt(c), err)
 			}
@@ -238,9 +238,9 @@ func retryOfJob(k *kept, s *job.Shown) (*job.Put, error) {
 }
 
 // retryOfChild is what repeats a transfer, from the audit log, which may not have all of what has only just happened.
-func retryOfChild(k *kept, id transfer.ID, failed bool) (q *transfer.Request, err error) {
+func retryOfChild(k *kept, id transfer.ID, failed bool, ifExists string) (q *transfer.Request, err error) {
 	for end := time.Now().Add(k.net.Timeout); ; {
-		q, err = k.net.Retry(k.ctx, id.String(), failed)
+		q, err = k.net.Retry(k.ctx, id.String(), failed, ifExists)
 		if transfer.KindOf(err) != transfer.KindNotFound || time.Now().After(end) {
 			return q, err
 		}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"cmp"
-
 	"github.com/spf13/cobra"
 )
 
@@ -14,7 +12,9 @@ func newTransferRetry() *cobra.Command {
 		Long: `Makes a new transfer of one that is over: the same sources, destination and
 settings, as the audit log has them. The new one names the old one as its parent.
 With --failed only the items are sent that failed. Where files of the first try
-have arrived, --if-exists says what becomes of them, as with ferry send.`,
+have arrived, --if-exists says what becomes of them, as with ferry send. All of a
+transfer that was not successful is not put behind what it has appended, nor into
+a queue, a second time.`,
 		Example: "  ferry transfer retry 8057a4 --failed\n  ferry transfer retry 8057a4 --if-exists skip",
 		Args:    oneID, RunE: func(cmd *cobra.Command, args []string) error {
 			net, ctx, done, err := q.open(cmd)
@@ -22,11 +22,10 @@ have arrived, --if-exists says what becomes of them, as with ferry send.`,
 				return err
 			}
 			defer done()
-			req, err := net.Retry(ctx, args[0], failed)
+			req, err := net.Retry(ctx, args[0], failed, f.ifExists)
 			if err != nil {
 				return err
 			}
-			req.IfExists = cmp.Or(f.ifExists, req.IfExists)
 			if err := req.Check(); err != nil {
 				return err
 			}

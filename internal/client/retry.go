@@ -1,20 +1,23 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/messages"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
 // Retry makes the request that repeats a transfer that is over, or what failed of it, from
 // what the audit log has. The transfer is named by its ID or the end of one. KindUsage: there
-// is nothing to repeat; KindTooLarge: the log does not name all of it.
-func (c *Client) Retry(ctx context.Context, suffix string, failed bool) (*transfer.Request, error) {
+// is nothing to repeat, or some of it would arrive twice; KindTooLarge: the log does not name all of it. ifExists takes
+// the place of the request's, unless it is empty.
+func (c *Client) Retry(ctx context.Context, suffix string, failed bool, ifExists string) (*transfer.Request, error) {
 	p, err := c.Transfer(ctx, suffix)
 	if err != nil {
 		return nil, err
@@ -30,6 +33,7 @@ func (c *Client) Retry(ctx context.Context, suffix string, failed bool) (*transf
 		return nil, err
 	}
 
+	req.IfExists = cmp.Or(ifExists, req.IfExists)
 	if n := facts.MoreSources; n > 0 || facts.MoreOnly > 0 && !failed {
 		named := len(facts.Named()) + len(facts.Only)
 		return nil, transfer.Errorf(transfer.KindTooLarge, "the audit log names only %d of the %d sources of transfer %s", named, named+n+facts.MoreOnly, p.ID).
@@ -37,7 +41,7 @@ func (c *Client) Retry(ctx context.Context, suffix string, failed bool) (*transf
 	}
 
 	if !failed {
-		return req, nil
+		return req, doubles(p, req, ifExists != "")
 	}
 
 	switch {
@@ -58,6 +62,20 @@ func (c *Client) Retry(ctx context.Context, suffix string, failed bool) (*transf
 			return nil, err
 		}
 	}
+}
+
+// doubles refuses to do all of a transfer once more of which some has arrived where it would be there twice, unless
+// whoever asks has said what becomes of files that exist.
+func doubles(p *transfer.Progress, req *transfer.Request, said bool) error {
+	queue := messages.Is(req.Dest) || slices.ContainsFunc(req.Items, func(it transfer.RequestItem) bool { return messages.Is(it.Dest) })
+	if p.State == transfer.Successful || p.Files == 0 || !queue && (said || !req.Appends()) {
+		return nil
+	}
+	e := transfer.Errorf(transfer.KindUsage, "%s of transfer %s arrived before, and would be in %s twice", items(int(p.Files)), p.ID, map[bool]string{true: "the queue", false: "what they were appended to"}[queue])
+	if p.Code == transfer.CodePartial {
+		return e.WithHint("`ferry transfer retry --failed` sends what failed")
+	}
+	return e.WithHint("`ferry transfer show` says which; send the others with `ferry send`")
 }
 
 // recordsAgain is how often the audit log is asked for records that it does not have yet.
