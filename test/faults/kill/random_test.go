@@ -58,16 +58,17 @@ func lifetime(t *testing.T, seed uint64, kills int, victims []string) (done int)
 		// Three crashes without progress set a transfer aside, which is right and
 		// no part of this: two in a round at most.
 		for k := 1 + r.IntN(2); k > 0 && done < kills && instant(r, n, jobs, all); k-- {
-			n.Kill(victims...)
+			killed := inShape(r, n, victims)
+			n.Kill(killed...)
 			done++
 			if r.IntN(2) == 0 {
 				moment(r, 1500*time.Millisecond)
 			}
-			order := r.Perm(len(victims))
+			order := r.Perm(len(killed))
 			for _, v := range order {
-				n.Launch(victims[v])
+				n.Launch(killed[v])
 			}
-			n.Ready(victims...)
+			n.Ready(killed...)
 		}
 		finish(t, n, o, jobs, all)
 		if t.Failed() {
@@ -75,6 +76,26 @@ func lifetime(t *testing.T, seed uint64, kills int, victims []string) (done int)
 		}
 	}
 	return done
+}
+
+// inShape are the victims in the shape of a network (SHAPE): where there are several queue managers, any of them is meant, or all.
+func inShape(r *rand.Rand, n *network.Network, victims []string) []string {
+	managers := n.Managers()
+	if n.Channels() {
+		managers = []string{network.QM, n.ManagerOf(source), n.ManagerOf(dest)}
+	}
+	if len(managers) > 1 && r.IntN(2) == 0 {
+		managers = managers[r.IntN(len(managers)):][:1]
+	}
+	var all []string
+	for _, v := range victims {
+		if v == network.QM {
+			all = append(all, managers...)
+		} else {
+			all = append(all, v)
+		}
+	}
+	return all
 }
 
 // begin sends jobs that land beneath one directory, and looks at it.
