@@ -39,7 +39,25 @@ func (f *choiceFlags) choose(q *transfer.Request) (err error) {
 	}
 	q.Filter = transfer.Filter{MinSize: int64(size(f.smallest)), MaxSize: int64(size(f.largest)), MinAge: age(f.youngest), MaxAge: age(f.oldest)}
 	q.Order = f.order
+	if err == nil && f.largest != "" && q.Filter.MaxSize == 0 {
+		err = transfer.Errorf(transfer.KindUsage, "--max-file-size %s leaves out every file that has anything in it", f.largest).WithHint("it begins at 1; leave it out for no bound")
+	}
 	return err
+}
+
+// A nonEmpty is the value of a flag that may be left out, but not be given as nothing: an empty variable of a script
+// would have the same effect as leaving it out.
+type nonEmpty string
+
+func (v *nonEmpty) String() string { return string(*v) }
+func (v *nonEmpty) Type() string   { return "string" }
+
+func (v *nonEmpty) Set(s string) error {
+	if s == "" {
+		return transfer.Errorf(transfer.KindUsage, "it is empty")
+	}
+	*v = nonEmpty(s)
+	return nil
 }
 
 // whichFiles says which files a request takes, and in which order; empty: all, as they are found.

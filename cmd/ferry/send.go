@@ -159,7 +159,7 @@ func (f *sendFlags) addRequest(fl *pflag.FlagSet) {
 	fl.StringVar(&f.ifExists, "if-exists", "error", "what to do where the destination exists: error; overwrite; skip; update, which replaces older files and skips others; rename, which takes a free name as pay-1.csv; append, which puts what comes at the end")
 	fl.StringVar(&f.deleteSource, "delete-source", "", "each: delete each source once its arrival is on record; all: only if everything has arrived")
 	fl.Lookup("delete-source").NoOptDefVal = whenEach
-	fl.StringVar(&f.archive, "archive", "", "a directory of the source agent, on the same file system, into which each source is moved once its arrival is on record")
+	fl.Var((*nonEmpty)(&f.archive), "archive", "a directory of the source agent, on the same file system, into which each source is moved once its arrival is on record")
 	fl.StringVar(&f.archiveWhen, "archive-when", whenEach, "each: move each source once its arrival is on record; all: only if everything has arrived")
 	fl.StringVar(&f.durability, "durability", "full", "full: an outcome survives a power cut; process: a crash of the process")
 	f.content.add(fl)
