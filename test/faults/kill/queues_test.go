@@ -15,15 +15,18 @@ import (
 )
 
 // messagePoints are the steps of files that become messages and of messages that become files, with who is
-// there and how often he is at least. Without a point the queue manager dies at any moment.
+// there, how often he has been by then at least and at most, and what he does. The first message of a transfer is
+// empty: what is picked is on record before the second one. Without a point the queue manager dies at any moment.
 var messagePoints = []struct {
-	name  string
-	who   string
-	often int
+	name        string
+	who         string
+	first, last int
+	do          func(*testing.T, *network.Network, *rand.Rand)
 }{
-	{"messages.after_committing", dest, 1}, {"messages.before_publish", dest, 3}, {"messages.after_publish", dest, 3}, {"messages.before_settle", dest, 1},
-	{"sender.before_message", source, 1}, {"messages.before_take", source, 1}, {"messages.after_take", source, 1}, {"delete.after_ledger", source, 1},
-	{"", network.QM, 1},
+	{"messages.after_committing", dest, 1, 1, killStoring}, {"messages.before_publish", dest, 1, 3, killStoring}, {"messages.after_publish", dest, 1, 3, killStoring}, {"messages.before_settle", dest, 1, 1, killStoring},
+	{"sender.before_message", source, 2, 2, killTaking}, {"messages.before_take", source, 1, 1, killTaking}, {"messages.after_take", source, 1, 1, killTaking},
+	{"messages.after_take", source, 1, 1, killTakingAGroup}, {"delete.after_ledger", source, 1, 1, killTakingAGroup},
+	{"", network.QM, 1, 1, killKeeping},
 }
 
 // TestCampaignKillMessages kills whoever stores a file as messages, takes messages out of a queue, or keeps the queue:
@@ -42,7 +45,7 @@ const (
 
 func killMessages(t *testing.T, seed uint64, r *rand.Rand) {
 	point := messagePoints[seed%uint64(len(messagePoints))]
-	nth := 1 + r.IntN(point.often)
+	nth := point.first + r.IntN(point.last-point.first+1)
 	t.Logf("%s, the %d. time", point.name, nth)
 	s := network.Setup{}
 	if point.name != "" {
@@ -51,16 +54,7 @@ func killMessages(t *testing.T, seed uint64, r *rand.Rand) {
 	n := up(t, s)
 	n.Ferry("queue", "create", "Q").OK()
 	n.File(source, "in", seed, wholeFile)
-	switch {
-	case point.who == dest:
-		killStoring(t, n, r)
-	case point.who == network.QM:
-		killKeeping(t, n, r)
-	case r.IntN(2) == 0:
-		killTaking(t, n)
-	default:
-		killTakingAGroup(t, n)
-	}
+	point.do(t, n, r)
 	n.Sound()
 }
 
@@ -128,7 +122,7 @@ func put(n *network.Network, flags ...string) {
 }
 
 // killTaking has the source die while it sends all messages and takes them out. What comes meanwhile stays.
-func killTaking(t *testing.T, n *network.Network) {
+func killTaking(t *testing.T, n *network.Network, _ *rand.Rand) {
 	n.File(dest, "start", 5, wholeFile)
 	n.File(source, "late", 6, 1000)
 	n.Ferry("send", "--split-size", "1000", dest+":start", dest+":queue:Q").OK()
@@ -146,9 +140,9 @@ func killTaking(t *testing.T, n *network.Network) {
 	}
 }
 
-// killTakingAGroup has the source die while it sends the first complete group. It is the same one afterwards, though
-// another one would be the first by then.
-func killTakingAGroup(t *testing.T, n *network.Network) {
+// killTakingAGroup has the source die while it takes the first complete group. Once that has gone another one is
+// the first, which stays.
+func killTakingAGroup(t *testing.T, n *network.Network, _ *rand.Rand) {
 	n.File(source, "late", 6, 20_000)
 	put(n, "--group", "early")
 	put(n, "--group", "first")
