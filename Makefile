@@ -5,9 +5,14 @@
 export CGO_ENABLED := 0
 
 GO          ?= go
+
+# Everything is compiled with the flags of what is shipped: tests with others of their
+# own would have all of it compiled a second time.
+export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
+
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unversioned)
 LDFLAGS     := -X main.version=$(VERSION)
-BUILD       := $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+BUILD       := $(GO) build -ldflags '$(LDFLAGS)'
 
 # Tools run at these versions, fetched as modules and not part of go.mod.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -52,9 +57,11 @@ demo: build ## build, then move some files between two agents on this host
 
 # -count=1: some tests build the program themselves, which go's cache of test
 # results does not see; it would repeat an old success for a new program.
-# One package more than there are processors: the largest ones mostly wait for processes.
+# -vet=off: make check vets, and with more than go test would.
+# The two packages that take longest begin first, and two packages more than there are
+# processors run at once: they mostly wait for processes and for the disk.
 test: ## run all tests
-	$(GO) test -count=1 -timeout 10m -p $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) ./...
+	$(GO) test -count=1 -vet=off -timeout 15m -p $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )) ./test/flow ./test/script ./...
 
 race: ## run all tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 20m ./...
@@ -156,7 +163,7 @@ cross: ## build bin/ferry-OS-ARCH for every platform
 	done
 
 install: ## install ferry where go install puts programs
-	$(GO) install -trimpath -ldflags '$(LDFLAGS)' ./cmd/ferry
+	$(GO) install -ldflags '$(LDFLAGS)' ./cmd/ferry
 
 clean: ## remove what was built
 	rm -rf bin build

@@ -30,6 +30,7 @@ func measured(t *testing.T, e *Env, name string) *Report {
 func TestScenariosRun(t *testing.T) {
 	for _, name := range []string{"latency", "matrix", "agents", "resume", "tuning", "text", "record"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			e := newEnv(t)
 			if name == "latency" {
 				e.Disk = t.TempDir()

@@ -63,7 +63,7 @@ func Tagged(t testing.TB, tags ...string) string {
 		binaries.dir, binaries.built = dir, map[string]string{}
 	}
 	out := filepath.Join(binaries.dir, "ferry"+strings.ReplaceAll("-"+key, ",", "-"))
-	c := exec.Command("go", "build", "-trimpath", "-tags", key, "-o", out, "ferry/cmd/ferry")
+	c := exec.Command("go", "build", "-ldflags=-w", "-tags", key, "-o", out, "ferry/cmd/ferry")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("ferry cannot be built: %v\n%s", err, text)

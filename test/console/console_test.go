@@ -47,12 +47,13 @@ var (
 	ids     = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 	digests = regexp.MustCompile(`[0-9a-f]{32,}`)
 	numbers = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
+	rates   = regexp.MustCompile(` \([0-9.]+ [kMG]?i?B/s\)`) // shown of what took long enough to have one
 	blanks  = regexp.MustCompile(` +`)
 )
 
 // shape is a text without what differs from run to run.
 func shape(s string) string {
-	s = digests.ReplaceAllString(ids.ReplaceAllString(s, "ID"), "DIGEST")
+	s = rates.ReplaceAllString(digests.ReplaceAllString(ids.ReplaceAllString(s, "ID"), "DIGEST"), "")
 	return strings.TrimSpace(blanks.ReplaceAllString(numbers.ReplaceAllString(s, "N"), " "))
 }
 

@@ -79,10 +79,16 @@ func TestQueuedRequestsAreTakenBack(t *testing.T) {
 					t.Fatalf("a request that nobody took ends with %d: %s", r.Code, r.Stderr)
 				}
 			}
+			var cancels []*network.Sending
 			for _, p := range n.Transfers() {
 				if want[p.ID] = "withdrawn"; !lost {
 					want[p.ID] = "cancelled"
-					n.Ferry("transfer", "cancel", "--timeout", "200ms", p.ID)
+					cancels = append(cancels, n.Async("transfer", "cancel", "--timeout", "2s", p.ID))
+				}
+			}
+			for _, c := range cancels {
+				if r := c.Wait(); r.Code != 2 {
+					t.Fatalf("a cancel that waits for its agent ends with %d: %s", r.Code, r.Stderr)
 				}
 			}
 			if lost {

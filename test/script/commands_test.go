@@ -45,7 +45,6 @@ const patience = 30 * time.Second
 //	port VAR                  set VAR to another free port
 //	patch PATH OLD NEW        change the bytes of a file
 //	repeat VAR TEXT N         set VAR to TEXT, N times
-//	build PROGRAM PACKAGE     build a program of a module at the version in go.mod
 var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"code":    code,
 	"mkfile":  mkfile,
@@ -64,22 +63,12 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"port":    port,
 	"patch":   patch,
 	"repeat":  repeat,
-	"build":   build,
 }
 
 // want ends the script where a command was not given as it must be.
 func want(ts *testscript.TestScript, neg bool, ok bool, usage string) {
 	if neg || !ok {
 		ts.Fatalf("usage: %s", usage)
-	}
-}
-
-func build(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, len(args) == 2, "build PROGRAM PACKAGE")
-	cmd := exec.Command("go", "build", "-o", ts.MkAbs(args[0]), args[1])
-	cmd.Dir = filepath.Join("..", "..")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		ts.Fatalf("building %s: %v\n%s", args[1], err, out)
 	}
 }
 
@@ -295,13 +284,17 @@ func keep(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // await asks again and again until done says yes. Where it never does, last
-// tells what there was instead.
+// tells what there was instead. Between two questions it pauses twice as long as
+// the first of them took, so that what is waited for has the processor.
 func await(ts *testscript.TestScript, what string, done func() bool, last func() string) {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.After(patience); !done(); {
+	deadline := time.After(patience)
+	for {
+		began := time.Now()
+		if done() {
+			return
+		}
 		select {
-		case <-tick.C:
+		case <-time.After(max(50*time.Millisecond, 2*time.Since(began))):
 		case <-deadline:
 			if last != nil {
 				ts.Logf("[last]\n%s", last())

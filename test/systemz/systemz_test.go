@@ -65,7 +65,7 @@ func build(dir string) (err error) {
 		return err
 	}
 	program := filepath.Join(dir, "ferry-s390x")
-	c := exec.Command("go", "build", "-trimpath", "-o", program, "ferry/cmd/ferry")
+	c := exec.Command("go", "build", "-o", program, "ferry/cmd/ferry")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=s390x")
 	if text, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("ferry cannot be built for linux/s390x: %w\n%s", err, text)

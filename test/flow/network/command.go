@@ -431,7 +431,7 @@ type Record struct {
 
 // Audit waits until coordination has the last word of both sides on a
 // transfer, and gives all of its records, oldest first.
-func (n *Network) Audit(id string) []Record {
+func (n *Network) Audit(id string) (all []Record) {
 	n.t.Helper()
 	n.UntilEvery("the audit of "+id+" is complete", 50*time.Millisecond, func() bool {
 		r := n.Ferry("audit", "show", "--json", id)
@@ -439,14 +439,15 @@ func (n *Network) Audit(id string) []Record {
 			return false // coordination may be on its way
 		}
 		source, dest := false, false
-		for _, rec := range each[Record](n, r) {
+		all = each[Record](n, r)
+		for _, rec := range all {
 			last := rec.Transfer == id && (rec.Event == "completed" || rec.Event == "failed" || rec.Event == "cancelled")
 			source = source || last && rec.Role == "source"
 			dest = dest || last && rec.Role == "destination"
 		}
 		return source && dest
 	})
-	return each[Record](n, n.Ferry("audit", "show", "--json", id))
+	return all
 }
 
 // Outcomes are the outcomes of a transfer's items that a side has on record.
