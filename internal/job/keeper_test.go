@@ -12,6 +12,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/duty"
+	"ferry/internal/duty/dutytest"
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -29,7 +30,7 @@ func TestJobsWithCrashes(t *testing.T) {
 			w.dies = func() {
 				if r.IntN(25) == 0 {
 					crashes++
-					panic(crash{})
+					dutytest.Crash()
 				}
 			}
 			w.answer = func(_ string, q *transfer.Request) error {
@@ -54,7 +55,7 @@ func TestJobsWithCrashes(t *testing.T) {
 					for n := range 1 + r.IntN(6) {
 						to = append(to, fmt.Sprintf("D%d", n))
 					}
-					p := sample(w.clock.now, to...)
+					p := sample(w.Clock.At, to...)
 					if r.IntN(2) == 0 {
 						p.Request.Disposition = transfer.DispositionDelete
 					}
@@ -110,10 +111,10 @@ func keys[K comparable, V any](m map[K]V) func(func(K) bool) {
 
 // checkJob holds a job that has ended against what the agent has done.
 func checkJob(w *world, id transfer.ID, cancelled bool, refused map[transfer.ID]bool) {
-	w.t.Helper()
+	w.T.Helper()
 	s := w.show(id)
 	if s.Ended.IsZero() {
-		w.t.Errorf("job %s has not ended: %+v", id, s.Job)
+		w.T.Errorf("job %s has not ended: %+v", id, s.Job)
 		return
 	}
 	done := w.of(id)
@@ -121,15 +122,15 @@ func checkJob(w *world, id transfer.ID, cancelled bool, refused map[transfer.ID]
 	for _, c := range s.Of {
 		got := done[c.Destination]
 		if len(got) > 1 {
-			w.t.Errorf("%s gets %d transfers of the job", c.Destination, len(got))
+			w.T.Errorf("%s gets %d transfers of the job", c.Destination, len(got))
 		}
 		switch {
 		case len(got) == 1 && (got[0].ID() != c.Transfer || got[0].State != c.State || got[0].Files != c.Files):
-			w.t.Errorf("destination %s is %+v, and its transfer %+v", c.Destination, c, got[0].Progress)
+			w.T.Errorf("destination %s is %+v, and its transfer %+v", c.Destination, c, got[0].Progress)
 		case len(got) == 0 && refused[c.Transfer] && c.State != transfer.Failed && c.State != transfer.Cancelled:
-			w.t.Errorf("what was refused is %s", c.State)
+			w.T.Errorf("what was refused is %s", c.State)
 		case len(got) == 0 && !refused[c.Transfer] && (c.State != transfer.Cancelled || !cancelled):
-			w.t.Errorf("%s gets nothing, and is %s", c.Destination, c.State)
+			w.T.Errorf("%s gets nothing, and is %s", c.Destination, c.State)
 		}
 		switch c.State {
 		case transfer.Successful:
@@ -150,7 +151,7 @@ func checkJob(w *world, id transfer.ID, cancelled bool, refused map[transfer.ID]
 		want = transfer.Failed
 	}
 	if s.State != want || s.Tally.Ended != s.Children || s.Tally.Successful != whole {
-		w.t.Errorf("the job is %s, not %s: %+v", s.State, want, s.Tally)
+		w.T.Errorf("the job is %s, not %s: %+v", s.State, want, s.Tally)
 	}
 }
 
@@ -178,7 +179,7 @@ func TestDeletes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			p := sample(w.clock.now, "BETA", "CHI", "PSI")
+			p := sample(w.Clock.At, "BETA", "CHI", "PSI")
 			p.Request.Disposition, p.Request.Durability = transfer.DispositionDelete, transfer.DurabilityProcess
 			j := w.make(p)
 			w.pass()
@@ -202,7 +203,7 @@ func TestDeletes(t *testing.T) {
 			if s := w.show(j.ID); s.Warning != c.warning || s.Ended.IsZero() {
 				t.Errorf("on record is %q", s.Warning)
 			}
-			noted := slices.ContainsFunc(w.notes, func(r audit.Record) bool { return r.Event == audit.Warning && strings.HasSuffix(r.Text, c.warning) })
+			noted := slices.ContainsFunc(w.Notes, func(r audit.Record) bool { return r.Event == audit.Warning && strings.HasSuffix(r.Text, c.warning) })
 			if noted != (c.warning != "") {
 				t.Errorf("the audit log has the warning: %t", noted)
 			}
@@ -219,7 +220,7 @@ func TestCancel(t *testing.T) {
 		}
 		return transfer.Errorf(transfer.KindBusy, "later")
 	}
-	j := w.make(sample(w.clock.now, "BETA", "CHI", "PSI"))
+	j := w.make(sample(w.Clock.At, "BETA", "CHI", "PSI"))
 	w.pass()
 	w.answer = nil
 	if _, err := w.command("bob", CommandCancel, Named{ID: j.ID.String()}); err != nil {
@@ -252,7 +253,7 @@ func TestCancelWhileItSubmits(t *testing.T) {
 		_, err := w.command("ann", CommandCancel, Named{ID: j.ID.String()})
 		return err
 	}
-	j = w.make(sample(w.clock.now, "BETA", "CHI", "PSI"))
+	j = w.make(sample(w.Clock.At, "BETA", "CHI", "PSI"))
 	w.pass()
 	w.pass()
 	w.end(w.only(j.ID, "BETA"), transfer.Cancelled, 0)
@@ -265,10 +266,10 @@ func TestCancelWhileItSubmits(t *testing.T) {
 // Jobs are those of whoever has made them, and of operators.
 func TestWhoseJobs(t *testing.T) {
 	w := newWorld(t)
-	w.rights["eve"] = string(transfer.AuthOperate)
-	w.rights["tom"] = string(transfer.AuthSource)
-	w.rights["kim"] = string(transfer.AuthDeleteSource)
-	j := w.make(sample(w.clock.now, "BETA", "CHI"))
+	w.Denied["eve"] = string(transfer.AuthOperate)
+	w.Denied["tom"] = string(transfer.AuthSource)
+	w.Denied["kim"] = string(transfer.AuthDeleteSource)
+	j := w.make(sample(w.Clock.At, "BETA", "CHI"))
 	if _, err := w.command("eve", CommandCancel, Named{ID: j.ID.String()}); transfer.KindOf(err) != transfer.KindNotFound {
 		t.Errorf("another one cancels it: %v", err)
 	}
@@ -276,17 +277,17 @@ func TestWhoseJobs(t *testing.T) {
 		t.Errorf("another one sees it: %v", err)
 	}
 	l, err := w.k.list(duty.Caller{Principal: "eve"}, wire.Marshal(Page{}))
-	if w.must(err); len(l.(Listed).Jobs) != 0 {
+	if w.Must(err); len(l.(Listed).Jobs) != 0 {
 		t.Error("another one lists it")
 	}
 	l, err = w.k.list(duty.Caller{Principal: "ann"}, wire.Marshal(Page{}))
-	if w.must(err); len(l.(Listed).Jobs) != 1 {
+	if w.Must(err); len(l.(Listed).Jobs) != 1 {
 		t.Error("its owner does not list it")
 	}
-	if _, err := w.command("tom", CommandPut, sample(w.clock.now, "BETA", "CHI")); transfer.KindOf(err) != transfer.KindDenied {
+	if _, err := w.command("tom", CommandPut, sample(w.Clock.At, "BETA", "CHI")); transfer.KindOf(err) != transfer.KindDenied {
 		t.Errorf("one who may not send makes a job: %v", err)
 	}
-	p := sample(w.clock.now, "BETA", "CHI")
+	p := sample(w.Clock.At, "BETA", "CHI")
 	p.Request.Disposition = transfer.DispositionDelete
 	if _, err := w.command("kim", CommandPut, p); transfer.KindOf(err) != transfer.KindDenied {
 		t.Errorf("one who may not delete makes a job that does: %v", err)
@@ -296,7 +297,7 @@ func TestWhoseJobs(t *testing.T) {
 	if s := w.show(j.ID); s.State != transfer.Failed || s.Code != transfer.KindDenied.Code() || s.Of[0].Reason == nil {
 		t.Errorf("a job whose transfers are all refused is %+v", s.Job)
 	}
-	if n := len(slices.DeleteFunc(slices.Clone(w.notes), func(r audit.Record) bool { return r.Event != audit.Failed })); n != 2 {
+	if n := len(slices.DeleteFunc(slices.Clone(w.Notes), func(r audit.Record) bool { return r.Event != audit.Failed })); n != 2 {
 		t.Errorf("%d of 2 refusals are on record", n)
 	}
 }
@@ -311,7 +312,7 @@ func TestLedgerFails(t *testing.T) {
 		}
 		return nil
 	}
-	j := w.make(sample(w.clock.now, "BETA", "CHI", "PSI"))
+	j := w.make(sample(w.Clock.At, "BETA", "CHI", "PSI"))
 	w.pass()
 	w.end(w.only(j.ID, "CHI"), transfer.Successful, 1)
 	w.pass()
@@ -335,13 +336,13 @@ func TestLedgerFails(t *testing.T) {
 func TestClockPutBack(t *testing.T) {
 	w := newWorld(t)
 	w.answer = func(_ string, q *transfer.Request) error {
-		if q.ID.Time().After(w.clock.now.Add(time.Hour)) {
+		if q.ID.Time().After(w.Clock.At.Add(time.Hour)) {
 			return transfer.Errorf(transfer.KindClock, "it is from the future")
 		}
 		return nil
 	}
-	j := w.make(sample(w.clock.now, "BETA", "CHI"))
-	w.clock.now = w.clock.now.Add(-48 * time.Hour)
+	j := w.make(sample(w.Clock.At, "BETA", "CHI"))
+	w.Clock.At = w.Clock.At.Add(-48 * time.Hour)
 	w.pass()
 	w.pass()
 	if len(w.of(j.ID)) != 2 {
@@ -359,7 +360,7 @@ func TestRoom(t *testing.T) {
 		names = append(names, fmt.Sprintf("D%d", n))
 	}
 	w.answer = func(string, *transfer.Request) error { return transfer.Errorf(transfer.KindDenied, "no") }
-	first := w.make(sample(w.clock.now, names...))
+	first := w.make(sample(w.Clock.At, names...))
 	for range children / submitMost {
 		w.pass()
 	}
@@ -372,12 +373,12 @@ func TestRoom(t *testing.T) {
 		t.Errorf("the second page is %+v: %v", s, err)
 	}
 	for range 3 {
-		w.make(sample(w.clock.now, names...))
+		w.make(sample(w.Clock.At, names...))
 	}
 	if _, err := w.k.show(duty.Caller{Principal: "ann"}, wire.Marshal(Named{ID: first.ID.String()})); transfer.KindOf(err) != transfer.KindNotFound {
 		t.Errorf("the one that has ended is kept: %v", err)
 	}
-	if _, err := w.command("ann", CommandPut, sample(w.clock.now, "BETA", "CHI")); transfer.KindOf(err) != transfer.KindTooLarge {
+	if _, err := w.command("ann", CommandPut, sample(w.Clock.At, "BETA", "CHI")); transfer.KindOf(err) != transfer.KindTooLarge {
 		t.Errorf("one too many is taken: %v", err)
 	}
 }
@@ -386,17 +387,17 @@ func TestRoom(t *testing.T) {
 func TestForgotten(t *testing.T) {
 	w := newWorld(t)
 	w.answer = func(string, *transfer.Request) error { return transfer.Errorf(transfer.KindDenied, "no") }
-	j := w.make(sample(w.clock.now, "BETA", "CHI"))
+	j := w.make(sample(w.Clock.At, "BETA", "CHI"))
 	w.pass()
-	w.clock.now = w.clock.now.Add(retention - time.Hour)
+	w.Clock.At = w.Clock.At.Add(retention - time.Hour)
 	w.pass()
 	w.show(j.ID)
-	w.clock.now = w.clock.now.Add(2 * time.Hour)
+	w.Clock.At = w.Clock.At.Add(2 * time.Hour)
 	w.pass()
-	err := w.k.Ledger.View(func(t *ledger.Tx) error {
+	err := w.Ledger.View(func(t *ledger.Tx) error {
 		return drawerOf(t).Each("", "", func(key string, _ []byte) error { return fmt.Errorf("the ledger has %s still", key) })
 	})
-	w.must(err)
+	w.Must(err)
 }
 
 // What cannot be a job is refused, with the reason.

@@ -81,7 +81,7 @@ func TestSchedulesInXMLThatAreRefused(t *testing.T) {
 		`<submit timebase="UTC">2026-03-10T21:00</submit><repeat><frequency interval="years">200</frequency></repeat>`: "interval 200y is out of range",
 		`<submit timebase="UTC">2026-03-10T21:00</submit><repeat><frequency interval="days">1</frequency><expireTime>2026-03-09T21:00</expireTime></repeat>`: "before it begins",
 	} {
-		now := w.clock.now
+		now := w.Clock.At
 		kind, body, err := reads(t, w.k, inXML("<schedule>"+schedule+"</schedule>"), transfer.NewID(now))
 		if err == nil {
 			_, err = w.commandAt("ann", kind, body, now)
@@ -90,7 +90,7 @@ func TestSchedulesInXMLThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", schedule, err)
 		}
 	}
-	if kind, _, err := reads(t, w.k, inXML(""), transfer.NewID(w.clock.now)); kind != "" || err != nil {
+	if kind, _, err := reads(t, w.k, inXML(""), transfer.NewID(w.Clock.At)); kind != "" || err != nil {
 		t.Errorf("a transfer without a schedule is taken for one: %s, %v", kind, err)
 	}
 	p := Put{Name: "x", Missed: MissedOnce, Request: sample(), Words: &Words{At: "21:00"}, Plan: Plan{Zone: "UTC"}}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -15,34 +14,18 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/clock"
 	"ferry/internal/duty"
-	"ferry/internal/faulty"
+	"ferry/internal/duty/dutytest"
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
-// A handClock stands still until it is set.
-type handClock struct {
-	clock.Clock
-	now time.Time
-}
-
-func (c *handClock) Now() time.Time { return c.now }
-
-// crash is what ends a run of the keeper in the middle.
-type crash struct{}
-
 // A world is an agent with a keeper of schedules. What the agent has accepted is durable.
 type world struct {
-	t        testing.TB
-	store    *faulty.MemoryStore
-	clock    *handClock
+	*dutytest.Agent
 	k        *keeper
-	stop     func()
 	accepted map[transfer.ID]string // the hash of each request
 	ran      map[string][]time.Time // by the schedule: the times of the occurrences that were accepted
-	notes    []audit.Record
-	rights   map[string]string // what a principal may not
 
 	answer func(principal string, q *transfer.Request) error // what the agent says; nil: it accepts
 	before func()                                            // before and after it has accepted
@@ -55,49 +38,29 @@ func newWorld(t testing.TB, now string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, store: faulty.NewMemoryStore(), clock: &handClock{clock.System, at}, accepted: map[transfer.ID]string{}, ran: map[string][]time.Time{}, rights: map[string]string{}}
+	w := &world{Agent: dutytest.New(t, at), accepted: map[transfer.ID]string{}, ran: map[string][]time.Time{}}
 	w.start()
-	t.Cleanup(func() { w.stop() })
 	return w
 }
 
-// start begins a run, on what is in the store.
+// start begins a run, on what is in the ledger.
 func (w *world) start() {
-	if w.stop != nil {
-		w.store = w.store.Snapshot()
-		w.stop()
+	d := w.Start()
+	d.Submit = func(principal string, q *transfer.Request) (*transfer.Progress, error) {
+		return nil, w.submitted(principal, q)
 	}
-	l, err := ledger.Open(w.t.TempDir(), ledger.Options{Store: w.store, Files: faulty.NewMemoryFiles(), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.stop = func() { l.Close() }
-	w.k = newKeeper(w.desk(l))
+	w.k = newKeeper(d)
 	w.k.begin()
-}
-
-func (w *world) desk(l *ledger.Ledger) duty.Desk {
-	return duty.Desk{Agent: "ALPHA", Ledger: l, Clock: w.clock, Log: slog.New(slog.DiscardHandler),
-		Submit: func(principal string, q *transfer.Request) (*transfer.Progress, error) {
-			return nil, w.submitted(l, principal, q)
-		},
-		May: func(principal string, right transfer.Authority) error {
-			if strings.Contains(w.rights[principal], string(right)) {
-				return transfer.Errorf(transfer.KindDenied, "%s does not have the authority %s", principal, right)
-			}
-			return nil
-		},
-		Note: func(_ *ledger.Tx, r audit.Record) error { w.notes = append(w.notes, r); return nil }}
 }
 
 // submitted is the agent: it knows what it has accepted, and takes nothing whose ID is not
 // written down.
-func (w *world) submitted(l *ledger.Ledger, principal string, q *transfer.Request) error {
+func (w *world) submitted(principal string, q *transfer.Request) error {
 	if w.before != nil {
 		w.before()
 	}
 	var claim *Claim
-	err := l.View(func(t *ledger.Tx) error {
+	err := w.Ledger.View(func(t *ledger.Tx) error {
 		data := drawerOf(t).Get("w/" + q.ID.String())
 		if data == nil {
 			return nil
@@ -107,12 +70,12 @@ func (w *world) submitted(l *ledger.Ledger, principal string, q *transfer.Reques
 		return err
 	})
 	if claim == nil {
-		w.t.Errorf("transfer %s is submitted, and its ID is not in the ledger: %v", q.ID, err)
+		w.T.Errorf("transfer %s is submitted, and its ID is not in the ledger: %v", q.ID, err)
 		return nil
 	}
 	if was, known := w.accepted[q.ID]; known {
 		if was != q.Hash() {
-			w.t.Errorf("transfer %s is submitted again with another content", q.ID)
+			w.T.Errorf("transfer %s is submitted again with another content", q.ID)
 		}
 	} else {
 		if w.answer != nil {
@@ -130,17 +93,11 @@ func (w *world) submitted(l *ledger.Ledger, principal string, q *transfer.Reques
 }
 
 // pass has the keeper do what is to be done now; false: it crashed.
-func (w *world) pass() (ok bool) {
-	defer func() {
-		if r := recover(); r != nil {
-			if _, is := r.(crash); !is {
-				panic(r)
-			}
-		}
-	}()
-	w.k.claim(false)
-	w.k.submit(w.t.Context())
-	return true
+func (w *world) pass() bool {
+	return dutytest.Outlives(func() {
+		w.k.claim(false)
+		w.k.submit(w.T.Context())
+	})
 }
 
 // next is when the keeper has to do something next.
@@ -157,15 +114,15 @@ func (w *world) next() (at time.Time) {
 func (w *world) until(end time.Time) {
 	for {
 		for !w.pass() {
-			w.clock.now = w.clock.now.Add(time.Second)
+			w.Clock.At = w.Clock.At.Add(time.Second)
 			w.start()
 		}
 		next := w.next()
 		if next.IsZero() || next.After(end) {
-			w.clock.now = end
+			w.Clock.At = end
 			return
 		}
-		w.clock.now = next
+		w.Clock.At = next
 	}
 }
 
@@ -174,48 +131,31 @@ func sample() transfer.Request {
 }
 
 func (w *world) command(who string, kind wire.Kind, body any) (answer any, err error) {
-	return w.commandAt(who, kind, body, w.clock.now)
+	return w.commandAt(who, kind, body, w.Clock.At)
 }
 
 // commandAt does a command that was given earlier.
-func (w *world) commandAt(who string, kind wire.Kind, body any, asked time.Time) (answer any, err error) {
-	c := w.k.Commands()[kind]
-	if c.Needs != transfer.AuthNone {
-		if err := w.k.May(who, c.Needs); err != nil {
-			return nil, err
-		}
-	}
-	err = w.k.Ledger.Update(func(t *ledger.Tx) error {
-		answer, err = c.Do(t, duty.Caller{Principal: who, Originator: transfer.Originator{User: who, Host: "box"}, Asked: asked}, wire.Marshal(body))
-		return err
-	})
+func (w *world) commandAt(who string, kind wire.Kind, body any, asked time.Time) (any, error) {
+	answer, err := w.Do(w.k, who, asked, kind, body)
 	if err == nil {
-		c.Done()
 		w.k.claim(true)
 	}
 	return answer, err
 }
 
 func (w *world) put(who, name, missed string, words Words) error {
-	p, err := words.Plan(w.clock.now, here)
+	p, err := words.Plan(w.Clock.At, here)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	_, err = w.command(who, CommandPut, Put{Name: name, Plan: p, Missed: missed, Request: sample()})
 	return err
 }
 
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 func (w *world) show(name string) *Schedule {
-	w.t.Helper()
+	w.T.Helper()
 	s, err := w.k.show(duty.Caller{Principal: "ann"}, wire.Marshal(Named{name}))
-	w.must(err)
+	w.Must(err)
 	return s.(*Schedule)
 }
 
@@ -227,7 +167,7 @@ func TestAYear(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(seed, 27))
 			w := newWorld(t, "2026-01-01T12:00:00Z")
-			end := w.clock.now.AddDate(1, 0, 0)
+			end := w.Clock.At.AddDate(1, 0, 0)
 			want := map[string][]time.Time{}
 			for name, words := range map[string]Words{
 				"berlin": {At: "02:30", Every: "1d"}, "berlin-hours": {At: "00:30", Every: "2h"}, "new-york": {At: "01:30", Every: "1d", Zone: "America/New_York"},
@@ -235,11 +175,11 @@ func TestAYear(t *testing.T) {
 				"weekly": {At: "2026-01-04T02:00", Every: "1w"}, "monthly": {At: "2026-01-31T02:59", Every: "1mo"}, "some": {At: "+5h", Every: "3h", Count: 100},
 				"part": {At: "+3h", Every: "90m", Until: "2026-04-01T00:00:00Z"}, "once": {At: "2026-03-29T02:00"},
 			} {
-				w.must(w.put("ann", name, MissedSkip, words))
-				p, err := words.Plan(w.clock.now, here)
-				w.must(err)
+				w.Must(w.put("ann", name, MissedSkip, words))
+				p, err := words.Plan(w.Clock.At, here)
+				w.Must(err)
 				times, err := p.Times()
-				w.must(err)
+				w.Must(err)
 				for n := int64(0); ; n++ {
 					at, ok := times.At(n)
 					if !ok || at.After(end) {
@@ -259,7 +199,7 @@ func TestAYear(t *testing.T) {
 			dies := func() {
 				if r.IntN(40) == 0 {
 					crashes++
-					panic(crash{})
+					dutytest.Crash()
 				}
 			}
 			w.before, w.after = dies, dies
@@ -290,9 +230,9 @@ func TestDown(t *testing.T) {
 		ran    int
 	}{{MissedOnce, 1}, {MissedSkip, 0}} {
 		w := newWorld(t, "2026-01-01T12:00:00Z")
-		w.must(w.put("ann", "minutes", c.missed, Words{At: "+1m", Every: "1m"}))
-		w.must(w.put("ann", "hour", c.missed, Words{At: "+1h"}))
-		w.clock.now = w.clock.now.AddDate(0, 0, 7).Add(30 * time.Second)
+		w.Must(w.put("ann", "minutes", c.missed, Words{At: "+1m", Every: "1m"}))
+		w.Must(w.put("ann", "hour", c.missed, Words{At: "+1h"}))
+		w.Clock.At = w.Clock.At.AddDate(0, 0, 7).Add(30 * time.Second)
 		w.start()
 		w.pass()
 		if n, h := len(w.ran["minutes"]), len(w.ran["hour"]); n != c.ran || h != c.ran {
@@ -305,11 +245,11 @@ func TestDown(t *testing.T) {
 		if s := w.show("hour"); s.Ended.IsZero() || len(s.Past) != 1 {
 			t.Errorf("%s: the one is %+v", c.missed, s)
 		}
-		w.until(w.clock.now.Add(10 * time.Minute))
+		w.until(w.Clock.At.Add(10 * time.Minute))
 		if n := len(w.ran["minutes"]); n != c.ran+10 {
 			t.Errorf("%s: then %d run in ten minutes", c.missed, n-c.ran)
 		}
-		if !slices.ContainsFunc(w.notes, func(r audit.Record) bool { return r.Event == audit.Warning && strings.Contains(r.Text, "missed") }) {
+		if !slices.ContainsFunc(w.Notes, func(r audit.Record) bool { return r.Event == audit.Warning && strings.Contains(r.Text, "missed") }) {
 			t.Errorf("%s: the audit does not have what was missed", c.missed)
 		}
 	}
@@ -319,20 +259,20 @@ func TestDown(t *testing.T) {
 // been down.
 func TestTheClockIsSet(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
-	w.must(w.put("ann", "minutes", MissedOnce, Words{At: "+1m", Every: "1m"}))
-	w.until(w.clock.now.Add(10 * time.Minute))
-	w.clock.now = w.clock.now.Add(-time.Hour)
+	w.Must(w.put("ann", "minutes", MissedOnce, Words{At: "+1m", Every: "1m"}))
+	w.until(w.Clock.At.Add(10 * time.Minute))
+	w.Clock.At = w.Clock.At.Add(-time.Hour)
 	w.pass()
 	w.start()
 	w.pass()
 	if n := len(w.ran["minutes"]); n != 10 {
 		t.Fatalf("after the clock was put back %d have run, not 10", n)
 	}
-	w.until(w.clock.now.Add(65 * time.Minute))
+	w.until(w.Clock.At.Add(65 * time.Minute))
 	if n := len(w.ran["minutes"]); n != 15 {
 		t.Fatalf("when it is as late as before and 5 minutes later, %d have run, not 15", n)
 	}
-	w.clock.now = w.clock.now.Add(time.Hour)
+	w.Clock.At = w.Clock.At.Add(time.Hour)
 	w.pass()
 	if n := len(w.ran["minutes"]); n != 16 {
 		t.Errorf("after the clock was put forward %d have run, not 16", n)
@@ -342,9 +282,9 @@ func TestTheClockIsSet(t *testing.T) {
 // What comes after the clock was put back is not missed, though the agent's run began later by the clock.
 func TestTheClockIsPutBackBeforeTheRunBegan(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
-	w.clock.now = w.clock.now.Add(-time.Hour)
-	w.must(w.put("ann", "minutes", MissedSkip, Words{At: "+1m", Every: "1m"}))
-	w.until(w.clock.now.Add(10 * time.Minute))
+	w.Clock.At = w.Clock.At.Add(-time.Hour)
+	w.Must(w.put("ann", "minutes", MissedSkip, Words{At: "+1m", Every: "1m"}))
+	w.until(w.Clock.At.Add(10 * time.Minute))
 	if n := len(w.ran["minutes"]); n != 10 {
 		t.Errorf("%d have run, not 10", n)
 	}
@@ -353,16 +293,16 @@ func TestTheClockIsPutBackBeforeTheRunBegan(t *testing.T) {
 // A claim from before the clock was put back gets another ID, when the agent refuses that of the future.
 func TestAnIDFromTheFuture(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
-	w.must(w.put("ann", "once", MissedOnce, Words{At: "+1m"}))
+	w.Must(w.put("ann", "once", MissedOnce, Words{At: "+1m"}))
 	w.answer = func(_ string, q *transfer.Request) error {
-		if q.ID.Time().Sub(w.clock.now) > time.Hour {
+		if q.ID.Time().Sub(w.Clock.At) > time.Hour {
 			return transfer.Errorf(transfer.KindClock, "it is from the future")
 		}
 		return nil
 	}
-	w.clock.now = w.clock.now.Add(time.Minute)
+	w.Clock.At = w.Clock.At.Add(time.Minute)
 	w.k.claim(false)
-	w.clock.now = w.clock.now.Add(-2 * time.Hour)
+	w.Clock.At = w.Clock.At.Add(-2 * time.Hour)
 	w.pass()
 	w.pass()
 	if len(w.ran["once"]) != 1 || w.show("once").Waiting != 0 {
@@ -373,7 +313,7 @@ func TestAnIDFromTheFuture(t *testing.T) {
 // An occurrence that is refused is on record, and the next one is submitted.
 func TestRefused(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
-	w.must(w.put("ann", "minutes", MissedOnce, Words{At: "+1m", Every: "1m"}))
+	w.Must(w.put("ann", "minutes", MissedOnce, Words{At: "+1m", Every: "1m"}))
 	kinds := []transfer.Kind{transfer.KindDenied, transfer.KindUsage, transfer.KindConflict}
 	left := slices.Clone(kinds)
 	w.answer = func(principal string, q *transfer.Request) error {
@@ -387,7 +327,7 @@ func TestRefused(t *testing.T) {
 		left = left[1:]
 		return transfer.Errorf(kind, "no")
 	}
-	w.until(w.clock.now.Add(5 * time.Minute))
+	w.until(w.Clock.At.Add(5 * time.Minute))
 	past := w.show("minutes").Past
 	if len(w.ran["minutes"]) != 2 || len(past) != 5 {
 		t.Fatalf("ran %v, on record %+v", w.ran, past)
@@ -396,7 +336,7 @@ func TestRefused(t *testing.T) {
 		if p := past[n]; p.N != int64(n) || p.Error == nil || p.Error.Kind != kind {
 			t.Errorf("on record is %+v, for %s", p, kind)
 		}
-		if !slices.ContainsFunc(w.notes, func(r audit.Record) bool {
+		if !slices.ContainsFunc(w.Notes, func(r audit.Record) bool {
 			return r.Event == audit.Failed && r.Transfer == past[n].Transfer && r.Error.Kind == kind && r.Principal == "ann"
 		}) {
 			t.Errorf("the audit does not have that an occurrence was refused as %s", kind)
@@ -407,8 +347,8 @@ func TestRefused(t *testing.T) {
 // While the agent is busy nothing is lost: what is due waits, the oldest first, up to a limit.
 func TestBusy(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
-	w.must(w.put("ann", "a", MissedSkip, Words{At: "+2m", Every: "1m"}))
-	w.must(w.put("ann", "b", MissedSkip, Words{At: "+1m", Every: "1h"}))
+	w.Must(w.put("ann", "a", MissedSkip, Words{At: "+2m", Every: "1m"}))
+	w.Must(w.put("ann", "b", MissedSkip, Words{At: "+1m", Every: "1h"}))
 	full := true
 	var order []string
 	w.answer = func(_ string, q *transfer.Request) error {
@@ -418,7 +358,7 @@ func TestBusy(t *testing.T) {
 		order = append(order, q.Job)
 		return nil
 	}
-	w.until(w.clock.now.Add(50 * time.Minute))
+	w.until(w.Clock.At.Add(50 * time.Minute))
 	if a, b := w.show("a"), w.show("b"); a.Waiting != 49 || b.Waiting != 1 || len(w.accepted) != 0 {
 		t.Fatalf("%d and %d wait", a.Waiting, b.Waiting)
 	}
@@ -429,20 +369,20 @@ func TestBusy(t *testing.T) {
 		t.Errorf("%d and %d have run, in the order %v", len(w.ran["a"]), len(w.ran["b"]), order)
 	}
 	full = true
-	w.k.began = w.clock.now
+	w.k.began = w.Clock.At
 	for range 3 * maxWaiting {
-		w.clock.now = w.clock.now.Add(time.Minute)
+		w.Clock.At = w.Clock.At.Add(time.Minute)
 		w.pass()
 	}
 	if s := w.show("a"); s.Waiting != maxWaiting {
 		t.Errorf("%d wait, and the limit is %d", s.Waiting, maxWaiting)
 	}
-	if next := w.next(); !next.After(w.clock.now) {
-		t.Errorf("it is to be looked at again at %s, and it is %s", next, w.clock.now)
+	if next := w.next(); !next.After(w.Clock.At) {
+		t.Errorf("it is to be looked at again at %s, and it is %s", next, w.Clock.At)
 	}
 	full = false
 	w.pass()
-	w.clock.now = w.clock.now.Add(retry)
+	w.Clock.At = w.Clock.At.Add(retry)
 	w.pass() // the last one is in time, and those before it are missed
 	if s := w.show("a"); s.Waiting != 0 || len(w.ran["a"]) != 49+maxWaiting+1 {
 		t.Errorf("%d have run, and %d wait", len(w.ran["a"]), s.Waiting)
@@ -452,15 +392,15 @@ func TestBusy(t *testing.T) {
 // Another kind of failure of one schedule's keeps no other's.
 func TestOneThatFails(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
-	w.must(w.put("ann", "a", MissedSkip, Words{At: "+1m"}))
-	w.must(w.put("ann", "b", MissedSkip, Words{At: "+1m"}))
+	w.Must(w.put("ann", "a", MissedSkip, Words{At: "+1m"}))
+	w.Must(w.put("ann", "b", MissedSkip, Words{At: "+1m"}))
 	w.answer = func(_ string, q *transfer.Request) error {
 		if q.Job == "a" {
 			return fmt.Errorf("the disk is on fire")
 		}
 		return nil
 	}
-	w.until(w.clock.now.Add(time.Minute))
+	w.until(w.Clock.At.Add(time.Minute))
 	if w.show("a").Waiting != 1 || len(w.ran["b"]) != 1 {
 		t.Errorf("%+v, %v", w.show("a"), w.ran)
 	}
@@ -469,7 +409,7 @@ func TestOneThatFails(t *testing.T) {
 // Schedules have owners; their names are taken while they last.
 func TestOwners(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
-	w.rights["bob"], w.rights["eve"], w.rights["sam"] = "operate", "operate schedule", "source"
+	w.Denied["bob"], w.Denied["eve"], w.Denied["sam"] = "operate", "operate schedule", "source"
 	refused := func(what string, err error, kind transfer.Kind) {
 		t.Helper()
 		if transfer.KindOf(err) != kind {
@@ -479,16 +419,16 @@ func TestOwners(t *testing.T) {
 	daily := Words{At: "02:30", Every: "1d"}
 	refused("eve makes one", w.put("eve", "x", MissedOnce, daily), transfer.KindDenied)
 	refused("sam makes one", w.put("sam", "x", MissedOnce, daily), transfer.KindDenied)
-	w.must(w.put("bob", "nightly", MissedOnce, daily))
+	w.Must(w.put("bob", "nightly", MissedOnce, daily))
 	refused("bob makes it again", w.put("bob", "nightly", MissedOnce, daily), transfer.KindConflict)
 	refused("ann makes it", w.put("ann", "nightly", MissedOnce, daily), transfer.KindConflict)
 	refused("a name", w.put("ann", "a/b", MissedOnce, daily), transfer.KindUsage)
 	refused("a policy", w.put("ann", "a", "twice", daily), transfer.KindUsage)
-	w.must(w.put("ann", "other", MissedOnce, Words{At: "+1m"}))
+	w.Must(w.put("ann", "other", MissedOnce, Words{At: "+1m"}))
 
 	names := func(who string) (all string) {
 		l, err := w.k.list(duty.Caller{Principal: who}, wire.Marshal(Page{}))
-		w.must(err)
+		w.Must(err)
 		for _, s := range l.(Listed).Schedules {
 			all += s.Name + " "
 		}
@@ -505,12 +445,12 @@ func TestOwners(t *testing.T) {
 		t.Errorf("the request is shown as %+v", q)
 	}
 
-	p, err := Words{At: "03:30", Every: "1d"}.Plan(w.clock.now, here)
-	w.must(err)
+	p, err := Words{At: "03:30", Every: "1d"}.Plan(w.Clock.At, here)
+	w.Must(err)
 	_, err = w.command("ann", CommandPut, Put{Name: "nightly", Plan: p, Missed: MissedOnce, Request: sample(), Redefine: true})
 	refused("ann redefines bob's", err, transfer.KindConflict)
 	_, err = w.command("bob", CommandPut, Put{Name: "nightly", Plan: p, Missed: MissedOnce, Request: sample(), Redefine: true})
-	w.must(err)
+	w.Must(err)
 	if s := w.show("nightly"); s.Plan.Wall != "2026-01-02T03:30:00" || !s.Next.Equal(p.Start) {
 		t.Errorf("redefined, it is %+v", s)
 	}
@@ -519,18 +459,18 @@ func TestOwners(t *testing.T) {
 	_, err = w.command("bob", CommandPut, Put{Name: "x", Plan: p, Missed: MissedOnce, Request: other})
 	refused("one of another agent", err, transfer.KindUsage)
 
-	w.until(w.clock.now.Add(2 * time.Minute)) // "other" ends, and its name is free
-	w.must(w.put("bob", "other", MissedOnce, Words{At: "+1m"}))
+	w.until(w.Clock.At.Add(2 * time.Minute)) // "other" ends, and its name is free
+	w.Must(w.put("bob", "other", MissedOnce, Words{At: "+1m"}))
 	_, err = w.command("ann", CommandRemove, Named{"other"})
-	w.must(err)
+	w.Must(err)
 	_, err = w.command("ann", CommandRemove, Named{"other"})
 	refused("it is gone", err, transfer.KindNotFound)
-	w.until(w.clock.now.Add(2 * time.Minute))
+	w.until(w.Clock.At.Add(2 * time.Minute))
 	if n := len(w.ran["other"]); n != 1 {
 		t.Errorf("what was removed has run: %d", n)
 	}
 	done := ""
-	for _, r := range w.notes {
+	for _, r := range w.Notes {
 		done += r.Kept.Name + ":" + r.Kept.Done + " "
 	}
 	if want := "nightly:submit other:submit nightly:submit other:expire other:submit other:delete "; done != want {
@@ -542,12 +482,12 @@ func TestOwners(t *testing.T) {
 func TestRemovedWhileItWaits(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.answer = func(string, *transfer.Request) error { return transfer.Errorf(transfer.KindBusy, "later") }
-	w.must(w.put("ann", "a", MissedOnce, Words{At: "+1m", Every: "1h"}))
-	w.must(w.put("ann", "ab", MissedOnce, Words{At: "+1m", Every: "1h"}))
-	w.until(w.clock.now.Add(time.Minute))
+	w.Must(w.put("ann", "a", MissedOnce, Words{At: "+1m", Every: "1h"}))
+	w.Must(w.put("ann", "ab", MissedOnce, Words{At: "+1m", Every: "1h"}))
+	w.until(w.Clock.At.Add(time.Minute))
 	_, err := w.command("ann", CommandRemove, Named{"a"})
-	w.must(err)
-	w.must(w.put("ann", "a", MissedOnce, Words{At: "+1h"}))
+	w.Must(err)
+	w.Must(w.put("ann", "a", MissedOnce, Words{At: "+1h"}))
 	if page, err := w.k.page(""); err != nil || len(page) != 1 || page[0].Name != "ab" {
 		t.Errorf("%d claims are left, %v", len(page), err)
 	}
@@ -562,13 +502,13 @@ func TestRemovedWhileItWaits(t *testing.T) {
 // that one's record.
 func TestRedefinedWhileItIsSubmitted(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
-	w.must(w.put("ann", "a", MissedOnce, Words{At: "+1m", Every: "1h"}))
+	w.Must(w.put("ann", "a", MissedOnce, Words{At: "+1m", Every: "1h"}))
 	w.after = func() {
 		_, err := w.command("ann", CommandRemove, Named{"a"})
-		w.must(err)
-		w.must(w.put("ann", "a", MissedOnce, Words{At: "+1h"}))
+		w.Must(err)
+		w.Must(w.put("ann", "a", MissedOnce, Words{At: "+1h"}))
 	}
-	w.until(w.clock.now.Add(time.Minute))
+	w.until(w.Clock.At.Add(time.Minute))
 	if s := w.show("a"); len(w.ran["a"]) != 1 || s.Waiting != 0 || len(s.Past) != 0 || s.Done != 0 {
 		t.Errorf("%v have run, and the new one is %+v", w.ran, s)
 	}
@@ -577,10 +517,10 @@ func TestRedefinedWhileItIsSubmitted(t *testing.T) {
 // An agent keeps so many schedules, and forgets those that have ended first.
 func TestMany(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
-	w.must(w.put("ann", "first", MissedOnce, Words{At: "+1m"}))
-	w.until(w.clock.now.Add(2 * time.Minute))
-	w.must(w.put("ann", "n", MissedOnce, Words{At: "+24h"}))
-	w.must(w.k.Ledger.Update(func(tx *ledger.Tx) error {
+	w.Must(w.put("ann", "first", MissedOnce, Words{At: "+1m"}))
+	w.until(w.Clock.At.Add(2 * time.Minute))
+	w.Must(w.put("ann", "n", MissedOnce, Words{At: "+24h"}))
+	w.Must(w.Ledger.Update(func(tx *ledger.Tx) error {
 		d := drawerOf(tx)
 		s, err := d.get("n")
 		for n := 2; n < MaxSchedules && err == nil; n++ {
@@ -590,14 +530,14 @@ func TestMany(t *testing.T) {
 		}
 		return err
 	}))
-	w.must(w.put("ann", "one", MissedOnce, Words{At: "+24h"}))
+	w.Must(w.put("ann", "one", MissedOnce, Words{At: "+24h"}))
 	if err := w.put("ann", "two", MissedOnce, Words{At: "+24h"}); transfer.KindOf(err) != transfer.KindTooLarge {
 		t.Errorf("one too many: %v", err)
 	}
 	seen := map[string]bool{}
 	for page := (Page{}); ; {
 		l, err := w.k.list(duty.Caller{Principal: "ann"}, wire.Marshal(page))
-		w.must(err)
+		w.Must(err)
 		b, err := json.Marshal(l)
 		if err != nil || len(b) > wire.MaxControl/2 {
 			t.Fatalf("a page has %d bytes: %v", len(b), err)
@@ -621,7 +561,7 @@ func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "2026-01-01T12:00:00Z")
 		w.k.Clock = clock.System
-		w.clock.now = time.Now()
+		w.Clock.At = time.Now()
 		ctx, end := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		busy := 3
@@ -637,9 +577,9 @@ func TestRun(t *testing.T) {
 		go func() { w.k.Run(ctx); close(done) }()
 		synctest.Wait()
 		p, err := Words{At: "+90s", Every: "1h", Count: 2}.Plan(began, here)
-		w.must(err)
+		w.Must(err)
 		c := w.k.Commands()[CommandPut]
-		w.must(w.k.Ledger.Update(func(tx *ledger.Tx) error {
+		w.Must(w.Ledger.Update(func(tx *ledger.Tx) error {
 			_, err := c.Do(tx, duty.Caller{Principal: "ann"}, wire.Marshal(Put{Name: "a", Plan: p, Missed: MissedOnce, Request: sample()}))
 			return err
 		}))

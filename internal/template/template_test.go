@@ -4,16 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"ferry/internal/audit"
-	"ferry/internal/clock"
 	"ferry/internal/duty"
-	"ferry/internal/faulty"
+	"ferry/internal/duty/dutytest"
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -206,56 +203,30 @@ func FuzzParse(f *testing.F) {
 
 // A world is an agent with a shelf.
 type world struct {
-	t      *testing.T
-	store  *faulty.MemoryStore
-	ledger *ledger.Ledger
-	shelf  duty.Duty
-	notes  int
-	rights map[string]string // what a principal may not
+	*dutytest.Agent
+	shelf duty.Duty
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, store: faulty.NewMemoryStore(), rights: map[string]string{}}
+	w := &world{Agent: dutytest.New(t, time.Now())}
 	w.start()
-	t.Cleanup(func() { w.ledger.Close() })
 	return w
 }
 
 func (w *world) start() {
-	if w.ledger != nil {
-		w.store = w.store.Snapshot()
-		w.ledger.Close()
-	}
-	l, err := ledger.Open(w.t.TempDir(), ledger.Options{Store: w.store, Files: faulty.NewMemoryFiles(), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.ledger = l
-	w.shelf, err = NewDuty(duty.Desk{Agent: "ALPHA", Ledger: l, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
-		May: func(principal string, right transfer.Authority) error {
-			if strings.Contains(w.rights[principal], string(right)) {
-				return transfer.Errorf(transfer.KindDenied, "%s does not have the authority %s", principal, right)
-			}
-			return nil
-		},
-		Note: func(*ledger.Tx, audit.Record) error { w.notes++; return nil }})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	var err error
+	w.shelf, err = NewDuty(w.Start())
+	w.Must(err)
 }
 
 func (w *world) command(who string, kind wire.Kind, body any) error {
-	return w.ledger.Update(func(t *ledger.Tx) error {
-		_, err := w.shelf.Commands()[kind].Do(t, duty.Caller{Principal: who}, wire.Marshal(body))
-		return err
-	})
+	_, err := w.Do(w.shelf, who, time.Time{}, kind, body)
+	return err
 }
 
 func (w *world) put(who string, t *Template, redefine bool) error {
 	text, err := t.Export()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 	return w.command(who, CommandPut, Put{Template: text, Redefine: redefine})
 }
 
@@ -270,7 +241,7 @@ func ask[T any](w *world, kind wire.Kind, body any) (v T, err error) {
 // Templates are kept over a crash, each under one name, for everybody, and changed by their owners.
 func TestShelf(t *testing.T) {
 	w := newWorld(t)
-	w.rights["bob"] = "operate"
+	w.Denied["bob"] = "operate"
 	refused := func(what string, err error, kind transfer.Kind) {
 		t.Helper()
 		if transfer.KindOf(err) != kind {
@@ -297,8 +268,8 @@ func TestShelf(t *testing.T) {
 	refused("none", err, transfer.KindNotFound)
 	refused("an operator removes it", w.command("ann", CommandRemove, Named{"daily"}), transfer.KindNone)
 	refused("it is gone", w.command("ann", CommandRemove, Named{"daily"}), transfer.KindNotFound)
-	if w.notes != 4 {
-		t.Errorf("the audit has %d records, not 4", w.notes)
+	if len(w.Notes) != 4 {
+		t.Errorf("the audit has %d records, not 4", len(w.Notes))
 	}
 }
 
@@ -319,7 +290,7 @@ func TestMany(t *testing.T) {
 	}
 	for n := range MaxTemplates {
 		one.Name = fmt.Sprintf("n%04d", n)
-		if err := w.ledger.Update(func(tx *ledger.Tx) error { return drawerOf(tx).Put(one.Name, wire.Marshal(one)) }); err != nil {
+		if err := w.Ledger.Update(func(tx *ledger.Tx) error { return drawerOf(tx).Put(one.Name, wire.Marshal(one)) }); err != nil {
 			t.Fatal(err)
 		}
 	}
