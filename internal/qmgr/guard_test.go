@@ -98,7 +98,7 @@ func TestTheQueueManagerComesBackToItself(t *testing.T) {
 			ended++
 		}
 	}
-	if ended != 1 {
+	if ended != 2 { // one for control, one for data
 		t.Fatalf("%d connections of the queue manager's own are ended", ended)
 	}
 	answers := func() bool {
