@@ -29,7 +29,12 @@ type removal struct {
 	As   SystemUser `json:"as"`
 }
 
-const memoryLook = 100 * time.Millisecond
+const (
+	memoryLook = 100 * time.Millisecond
+	// removeWait is for the one that leads the cluster, which says nothing where that is about to be another one. It is
+	// less than apiTimeout, so that who has asked hears why.
+	removeWait = 3 * time.Second
+)
 
 // RemoveMember has the queue manager that a connection of the authority's leads to remove a member of its cluster that is not
 // running. Its error is of KindNotFound where there is none of that name, of KindAlive where it runs, and of KindNoManager where most
@@ -85,7 +90,7 @@ func (m *member) remove(ctx context.Context, r removal) error {
 func (m *member) askRemoval(ctx context.Context, r removal) error {
 	s := m.s
 	refused := func(err error) error {
-		return transfer.Errorf(transfer.KindNoManager, "cluster %s does not remove %s: %w", s.cfg.Cluster.Name, r.Name, err)
+		return transfer.Errorf(transfer.KindNoManager, "cluster %s does not remove %s: %w", s.cfg.Cluster.Name, r.Name, err).WithHint("try again in a moment")
 	}
 	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.Name(responderName), nats.NoReconnect(),
 		nats.UserJWT(func() (string, error) { return r.As.JWT, nil }, func(nonce []byte) ([]byte, error) { return roles.SignNonce(r.As.Seed, nonce) }))
@@ -93,6 +98,8 @@ func (m *member) askRemoval(ctx context.Context, r removal) error {
 		return refused(err)
 	}
 	defer nc.Close()
+	ctx, cancel := context.WithTimeout(ctx, removeWait)
+	defer cancel()
 	body, err := json.Marshal(server.JSApiMetaServerRemoveRequest{Server: r.Name, Peer: peerID(r.Name)})
 	if err != nil {
 		return err
