@@ -134,13 +134,21 @@ func (t *tree) clone() *tree {
 	return c
 }
 
-// own makes a node's content its own, with room for size bytes.
+// own makes a node's content its own, with room for size bytes. A content that grows gets
+// room for as much again: most files are written piece by piece.
 func (n *node) own(size int64) {
-	if n.shared || int64(cap(n.data)) < size {
-		d := make([]byte, len(n.data), max(size, int64(len(n.data))))
-		copy(d, n.data)
-		n.data, n.shared = d, false
+	has, room := int64(len(n.data)), int64(cap(n.data))
+	switch {
+	case room < size:
+		room = max(size, 2*has)
+	case n.shared:
+		room = max(size, has)
+	default:
+		return
 	}
+	d := make([]byte, has, room)
+	copy(d, n.data)
+	n.data, n.shared = d, false
 }
 
 // resize gives a file a size; what is new is zeros.

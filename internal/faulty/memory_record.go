@@ -53,11 +53,23 @@ type set struct {
 	node uint64
 }
 
-func (m *Memory) record(o memOp) { m.ops = append(m.ops, o) }
+func (m *Memory) record(o memOp) {
+	m.room()
+	m.ops = append(m.ops, o)
+}
+
+// room makes room for one operation more: twice as much as there was, for there are many and
+// each is large.
+func (m *Memory) room() {
+	if len(m.ops) == cap(m.ops) {
+		m.ops = slices.Grow(m.ops, len(m.ops)+1)
+	}
+}
 
 // recordSync keeps syncs that follow one another in one order: they may have
 // been made at once.
 func (m *Memory) recordSync(o memOp) {
+	m.room()
 	at := len(m.ops)
 	for at > 0 && m.ops[at-1].kind == o.kind && m.ops[at-1].node > o.node {
 		at--

@@ -3,7 +3,6 @@ package transfer
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 	"strings"
 	"time"
 )
@@ -28,22 +27,24 @@ func NewID(now time.Time) ID {
 
 // ParseID reads the 36-character form. Only version 7 is an ID of ours.
 func ParseID(s string) (ID, error) {
-	var id ID
-	bad := Errorf(KindUsage, "transfer ID %q is malformed; it has the form 01890a5d-ac96-774b-bcce-b302099a8057", s)
-	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
-		return id, bad
-	}
-
-	b, err := hex.DecodeString(strings.ReplaceAll(s, "-", ""))
-	if err != nil || len(b) != 16 {
-		return id, bad
-	}
-
-	copy(id[:], b)
-	if id[6]>>4 != 7 || id[8]>>6 != 2 {
-		return ID{}, bad
+	id, ok := parseID(s)
+	if !ok { // made only here: every message has an ID that is read
+		return ID{}, Errorf(KindUsage, "transfer ID %q is malformed; it has the form 01890a5d-ac96-774b-bcce-b302099a8057", s)
 	}
 	return id, nil
+}
+
+func parseID(s string) (id ID, ok bool) {
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
+		return id, false
+	}
+
+	digits := make([]byte, 0, 32)
+	for _, part := range []string{s[:8], s[9:13], s[14:18], s[19:23], s[24:]} {
+		digits = append(digits, part...)
+	}
+	_, err := hex.Decode(id[:], digits)
+	return id, err == nil && id[6]>>4 == 7 && id[8]>>6 == 2
 }
 
 // CheckIDSuffix says whether s can stand for an ID: a whole one, or a suffix
@@ -57,7 +58,7 @@ func CheckIDSuffix(s string) error {
 
 func (id ID) String() string {
 	h := hex.EncodeToString(id[:])
-	return fmt.Sprintf("%s-%s-%s-%s-%s", h[:8], h[8:12], h[12:16], h[16:20], h[20:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
 // Time is the submitter's clock when the ID was made, to the millisecond.
