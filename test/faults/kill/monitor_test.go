@@ -80,7 +80,7 @@ func monitorEnds(t *testing.T, n *network.Network, things int) {
 // TestCampaignKillQueueMonitors kills an agent at each step between a group of messages that comes into a watched
 // queue and its removal: each is sent once, and taken out of the queue or left there.
 func TestCampaignKillQueueMonitors(t *testing.T) {
-	campaign.Run(t, campaign.Spec{Name: "kill-queue-monitors", Unit: "kills", Full: 60, Short: 8,
+	campaign.Run(t, campaign.Spec{Name: "kill-queue-monitors", Unit: "kills", Full: 60, Short: 4,
 		What: "kill -9 of an agent at each step between a group of messages that comes into a watched queue, its transfer, and its removal",
 	}, func(t *testing.T, c *campaign.C) { c.Cases(t, killQueueMonitored) })
 }
