@@ -19,7 +19,7 @@ import (
 // there, of KindConflict where it is another one than that of a mark, and wait otherwise.
 type Reader interface {
 	Show(ctx context.Context, queue transfer.QueueName) (wire.QueueView, error)
-	// Groups are the groups of a span, the complete ones first.
+	// Groups are the groups of a span, in the order of their last messages.
 	Groups(ctx context.Context, of wire.QueueSpan) ([]wire.QueueGroup, error)
 	Count(ctx context.Context, of wire.QueueSpan) (messages, bytes uint64, err error)
 	// Read gives the first messages of a span. next is where to go on; 0: that was all.

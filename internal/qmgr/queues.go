@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -28,10 +30,11 @@ const (
 
 	queuePrefix  = "APP_" // of the names of the streams
 	maxQueues    = 1000
-	queueOnce    = 2048    // messages that are looked at in one errand, a tenth of a second or so
-	queueBytes   = 1 << 20 // of them, unless one has more
-	queueFrame   = 200     // bytes of a message in an answer beside its data and headers
-	queueGroups  = 512     // in one answer
+	queueOnce    = 2048           // messages that are looked at in one errand
+	queueBytes   = 1 << 20        // of them, unless one has more
+	queueTime    = apiTimeout / 8 // of an errand, which ends then with what it has: a member of a busy cluster may take milliseconds for a message
+	queueFrame   = 200            // bytes of a message in an answer beside its data and headers
+	queueGroups  = 512            // in one answer
 	receiptsOnce = 512
 	receiptKept  = "720h" // as the server takes it: a receipt that nobody has removed
 )
@@ -61,6 +64,7 @@ type queueTask struct {
 	Data     []byte         `json:"data,omitempty"`
 	ID       transfer.ID    `json:"id,omitzero"` // of receipts
 	Items    []uint64       `json:"items,omitempty"`
+	After    string         `json:"after,omitempty"` // of groups: the subject where an answer ended
 }
 
 // allowed says whether whoever has a token may have it done: agents read, and look after their own
@@ -82,7 +86,8 @@ type queueResult struct {
 	Groups   []wire.QueueGroup   `json:"groups,omitempty"`
 	Count    uint64              `json:"count,omitempty"`
 	Bytes    uint64              `json:"bytes,omitempty"`
-	Next     uint64              `json:"next,omitempty"` // where there may be more; 0: that was all
+	Next     uint64              `json:"next,omitempty"`  // where there may be more; 0: that was all
+	After    string              `json:"after,omitempty"` // of groups: the subject behind which there are more
 	Number   uint64              `json:"number,omitempty"`
 	Receipt  *wire.QueueReceipt  `json:"receipt,omitempty"`
 }
@@ -140,13 +145,13 @@ func (l library) queue(ctx context.Context, self string, t queueTask) (res queue
 	case queueRead, queueCount:
 		err = res.look(ctx, s, &t)
 	case queueFind:
-		err = res.groups(ctx, s, &t.Span)
+		err = res.groups(ctx, s, &t)
 	case queueTake:
 		err = res.take(ctx, s, &t.Span)
 	case queueReceipt:
 		res.Receipt, err = queueReceiptOf(ctx, s, self, &t)
 	case queueSettle:
-		err = queueSettled(ctx, s, self, &t)
+		err = res.settle(ctx, s, self, &t)
 	default:
 		err = transfer.Errorf(transfer.KindUsage, "nothing can be done with a queue that is called %.40q", t.Do)
 	}
@@ -312,7 +317,7 @@ func readQueued(m *jetstream.RawStreamMsg, withData bool) wire.QueueMessage {
 
 // look reads messages of a span from its first number on, or only counts them: a part of it.
 func (res *queueResult) look(ctx context.Context, s jetstream.Stream, t *queueTask) error {
-	filter, size := t.Span.Filter(), 0
+	filter, size, began := t.Span.Filter(), 0, time.Now()
 	for next := max(t.Span.First, 1); ; next++ {
 		m, err := s.GetMsg(ctx, next, jetstream.WithGetMsgSubject(filter))
 		if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && t.Span.Last > 0 && m.Sequence > t.Span.Last {
@@ -322,7 +327,7 @@ func (res *queueResult) look(ctx context.Context, s jetstream.Stream, t *queueTa
 			return err
 		}
 		next = m.Sequence
-		if res.Count > 0 && (res.Count >= queueOnce || t.Do == queueRead && size+len(m.Data) > queueBytes) {
+		if res.Count > 0 && (res.Count >= queueOnce || t.Do == queueRead && size+len(m.Data) > queueBytes || time.Since(began) > queueTime) {
 			res.Next = next
 			return nil
 		}
@@ -354,6 +359,7 @@ func (res *queueResult) take(ctx context.Context, s jetstream.Stream, of *wire.Q
 	case oldest.Sequence >= of.First:
 		return s.Purge(ctx, jetstream.WithPurgeSubject(filter), jetstream.WithPurgeSequence(of.Last+1))
 	}
+	began := time.Now()
 	for next := of.First; ; next++ {
 		m, err := s.GetMsg(ctx, next, jetstream.WithGetMsgSubject(filter))
 		if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && m.Sequence > of.Last {
@@ -363,7 +369,7 @@ func (res *queueResult) take(ctx context.Context, s jetstream.Stream, of *wire.Q
 			return err
 		}
 		next = m.Sequence
-		if res.Count++; res.Count > queueOnce/8 {
+		if res.Count++; res.Count > queueOnce/8 || res.Count > 1 && time.Since(began) > queueTime {
 			res.Next = next
 			return nil
 		}
@@ -373,17 +379,21 @@ func (res *queueResult) take(ctx context.Context, s jetstream.Stream, of *wire.Q
 	}
 }
 
-// groups finds the groups of a span whose last messages are not before its first number, and which of them are
-// complete.
-func (res *queueResult) groups(ctx context.Context, s jetstream.Stream, span *wire.QueueSpan) error {
-	info, err := s.Info(ctx, jetstream.WithSubjectFilter(span.Filter()))
+// groups finds the groups of a span, in the order of their subjects, and which of them are complete: a part
+// of them.
+func (res *queueResult) groups(ctx context.Context, s jetstream.Stream, t *queueTask) error {
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(t.Span.Filter()))
 	if err != nil {
 		return err
 	}
-	for subject, n := range info.State.Subjects {
-		t := strings.Split(subject, ".")
-		if len(t) != 5 || t[4] == wire.NoGroup {
+	began := time.Now()
+	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {
+		tokens := strings.Split(subject, ".")
+		if subject <= t.After || len(tokens) != 5 || tokens[4] == wire.NoGroup {
 			continue
+		}
+		if n := len(res.Groups); n >= queueGroups || n > 0 && time.Since(began) > queueTime {
+			return nil
 		}
 		m, err := s.GetLastMsgForSubject(ctx, subject)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -392,29 +402,12 @@ func (res *queueResult) groups(ctx context.Context, s jetstream.Stream, span *wi
 		if err != nil {
 			return err
 		}
-		if m.Sequence < span.First {
-			continue
-		}
+		n := info.State.Subjects[subject]
 		at, last := readQueued(m, false).Sequence()
-		res.Groups = append(res.Groups, wire.QueueGroup{Writer: t[3], Group: t[4], Messages: n, Last: m.Sequence, Complete: last && uint64(at) == n})
+		res.Groups = append(res.Groups, wire.QueueGroup{Writer: tokens[3], Group: tokens[4], Messages: n, Last: m.Sequence, Complete: last && uint64(at) == n})
+		res.After = subject
 	}
-	slices.SortFunc(res.Groups, func(a, b wire.QueueGroup) int { return cmp.Compare(a.Last, b.Last) })
-	// Complete ones first: those that are not may be many, and stay.
-	slices.SortStableFunc(res.Groups, func(a, b wire.QueueGroup) int {
-		switch {
-		case a.Complete == b.Complete:
-			return 0
-		case a.Complete:
-			return -1
-		}
-		return 1
-	})
-	if len(res.Groups) > queueGroups {
-		if res.Groups[queueGroups].Complete {
-			res.Next = res.Groups[queueGroups].Last
-		}
-		res.Groups = res.Groups[:queueGroups]
-	}
+	res.After = ""
 	return nil
 }
 
@@ -434,15 +427,20 @@ func queueReceiptOf(ctx context.Context, s jetstream.Stream, self string, t *que
 	return &wire.QueueReceipt{Messages: n, Last: last, Number: m.Sequence}, nil
 }
 
-// queueSettled removes receipts of the writer: of some items of a transfer, or of all.
-func queueSettled(ctx context.Context, s jetstream.Stream, self string, t *queueTask) error {
+// settle removes receipts of the writer: of some items of a transfer, a part of them, or of all.
+func (res *queueResult) settle(ctx context.Context, s jetstream.Stream, self string, t *queueTask) error {
 	if len(t.Items) == 0 {
 		return s.Purge(ctx, jetstream.WithPurgeSubject(wire.ReceiptsOf(t.Span.Queue, self, t.ID)))
 	}
-	for _, item := range t.Items[:min(len(t.Items), receiptsOnce)] {
+	began := time.Now()
+	for n, item := range t.Items[:min(len(t.Items), receiptsOnce)] {
+		if n > 0 && time.Since(began) > queueTime {
+			return nil
+		}
 		if err := s.Purge(ctx, jetstream.WithPurgeSubject(wire.ReceiptSubject(t.Span.Queue, self, t.ID, item))); err != nil {
 			return err
 		}
+		res.Count++
 	}
 	return nil
 }

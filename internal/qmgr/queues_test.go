@@ -1,9 +1,16 @@
 package qmgr
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -202,7 +209,7 @@ func TestQueueTakeFrom(t *testing.T) {
 	}
 }
 
-// All complete groups are found, more than one answer has room for, and the others behind them.
+// All groups are found, more than one answer has room for, in the order of their last messages.
 func TestQueueGroupsAll(t *testing.T) {
 	q, _ := queued(t)
 	ctx := testContext(t)
@@ -227,13 +234,137 @@ func TestQueueGroupsAll(t *testing.T) {
 			whole[g.Group]++
 		}
 	}
-	if len(whole) != n || all[0].Group != "whole-0" {
-		t.Errorf("%d groups are complete, and %d were found, %+v first", n, len(whole), all[0])
+	if len(whole) != n || len(all) != 2*n {
+		t.Errorf("%d of %d groups are complete, and %d of %d were found", n, 2*n, len(whole), len(all))
+	}
+	if !slices.IsSortedFunc(all, func(a, b wire.QueueGroup) int { return cmp.Compare(a.Last, b.Last) }) {
+		t.Error("the groups are not in the order of their last messages")
 	}
 	for name, times := range whole {
 		if times != 1 {
 			t.Errorf("the group %s was found %d times", name, times)
 		}
+	}
+}
+
+// A slowStream is messages of a queue, from 1 on, each of a group, at a queue manager that has a tenth of a
+// second for each request.
+type slowStream struct {
+	jetstream.Stream
+	messages int
+	deleted  map[uint64]bool
+	purged   map[string]bool
+}
+
+const slowRequest = 100 * time.Millisecond
+
+func (s *slowStream) subject(n int) string { return wire.QueueSubject("Q", "W", fmt.Sprint("g", n)) }
+
+func (s *slowStream) GetMsg(_ context.Context, seq uint64, _ ...jetstream.GetMsgOpt) (*jetstream.RawStreamMsg, error) {
+	time.Sleep(slowRequest)
+	for ; seq <= uint64(s.messages); seq++ {
+		if !s.deleted[seq] {
+			return &jetstream.RawStreamMsg{Subject: s.subject(int(seq)), Sequence: seq, Data: []byte("x")}, nil
+		}
+	}
+	return nil, jetstream.ErrMsgNotFound
+}
+
+func (s *slowStream) GetLastMsgForSubject(_ context.Context, subject string) (*jetstream.RawStreamMsg, error) {
+	time.Sleep(slowRequest)
+	return &jetstream.RawStreamMsg{Subject: subject, Sequence: 1}, nil
+}
+
+func (s *slowStream) Info(context.Context, ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
+	time.Sleep(slowRequest)
+	info := &jetstream.StreamInfo{State: jetstream.StreamState{Subjects: map[string]uint64{}}}
+	for n := 1; n <= s.messages; n++ {
+		info.State.Subjects[s.subject(n)] = 1
+	}
+	return info, nil
+}
+
+func (s *slowStream) DeleteMsg(_ context.Context, seq uint64) error {
+	time.Sleep(slowRequest)
+	s.deleted[seq] = true
+	return nil
+}
+
+func (s *slowStream) Purge(_ context.Context, opts ...jetstream.StreamPurgeOpt) error {
+	time.Sleep(slowRequest)
+	var r jetstream.StreamPurgeRequest
+	for _, o := range opts {
+		if err := o(&r); err != nil {
+			return err
+		}
+	}
+	s.purged[r.Subject] = true
+	return nil
+}
+
+// However slow a queue manager is, what it is asked to do with a queue is answered in time, and ends.
+func TestSlowQueues(t *testing.T) {
+	const messages = 100
+	items := make([]uint64, messages)
+	for n := range items {
+		items[n] = uint64(n)
+	}
+	for what, c := range map[string]struct {
+		task queueTask
+		step func(ctx context.Context, s *slowStream, res *queueResult, t *queueTask) (more bool, err error)
+	}{
+		"count": {queueTask{Do: queueCount}, func(ctx context.Context, s *slowStream, res *queueResult, t *queueTask) (bool, error) {
+			err := res.look(ctx, s, t)
+			t.Span.First = res.Next
+			return res.Next > 0, err
+		}},
+		"take": {queueTask{Do: queueTake, Span: wire.QueueSpan{First: 2, Last: messages}}, func(ctx context.Context, s *slowStream, res *queueResult, t *queueTask) (bool, error) {
+			err := res.take(ctx, s, &t.Span)
+			t.Span.First = res.Next
+			return res.Next > 0, err
+		}},
+		"groups": {queueTask{Do: queueFind}, func(ctx context.Context, s *slowStream, res *queueResult, t *queueTask) (bool, error) {
+			err := res.groups(ctx, s, t)
+			t.After, res.Count = res.After, uint64(len(res.Groups))
+			return res.After != "", err
+		}},
+		"settle": {queueTask{Do: queueSettle, ID: anItem.Transfer, Items: items}, func(ctx context.Context, s *slowStream, res *queueResult, t *queueTask) (bool, error) {
+			err := res.settle(ctx, s, "W", t)
+			t.Items = t.Items[res.Count:]
+			return len(t.Items) > 0, err
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &slowStream{messages: messages, deleted: map[uint64]bool{}, purged: map[string]bool{}}
+				c.task.Span.Queue = "Q"
+				done := uint64(0)
+				for more := true; more; {
+					began, res, err := time.Now(), queueResult{}, error(nil)
+					if more, err = c.step(t.Context(), s, &res, &c.task); err != nil {
+						t.Fatal(err)
+					}
+					if took := time.Since(began); took > apiTimeout/2 {
+						t.Fatalf("an answer takes %s", took)
+					}
+					done += res.Count
+				}
+				switch what {
+				case "take":
+					if len(s.deleted) != messages-1 {
+						t.Errorf("%d messages were taken, not %d", len(s.deleted), messages-1)
+					}
+				case "settle":
+					if len(s.purged) != messages {
+						t.Errorf("%d receipts were removed, not %d", len(s.purged), messages)
+					}
+				default:
+					if done != messages {
+						t.Errorf("%d were found, not %d", done, messages)
+					}
+				}
+			})
+		})
 	}
 }
 

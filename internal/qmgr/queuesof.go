@@ -1,10 +1,12 @@
 package qmgr
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/nats-io/nats.go"
@@ -108,16 +110,16 @@ func (q *Queues) Count(ctx context.Context, of wire.QueueSpan) (messages, bytes 
 	}
 }
 
-// Groups are the groups of a span: all complete ones, in the order of their last messages, and of the others
-// as many as there is room for in an answer.
+// Groups are the groups of a span, in the order of their last messages.
 func (q *Queues) Groups(ctx context.Context, of wire.QueueSpan) (all []wire.QueueGroup, err error) {
-	for {
-		res, err := q.task(ctx, queueTask{Do: queueFind, Span: of})
+	for after := ""; ; {
+		res, err := q.task(ctx, queueTask{Do: queueFind, Span: of, After: after})
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, res.Groups...)
-		if of.First = res.Next; res.Next == 0 {
+		if after = res.After; after == "" {
+			slices.SortFunc(all, func(a, b wire.QueueGroup) int { return cmp.Compare(a.Last, b.Last) })
 			return all, nil
 		}
 	}
@@ -148,10 +150,11 @@ func (q *Queues) Receipt(ctx context.Context, of wire.QueueItem, mark string) (w
 func (q *Queues) Settle(ctx context.Context, queue transfer.QueueName, id transfer.ID, items []uint64) error {
 	for {
 		now := items[:min(len(items), receiptsOnce)]
-		if _, err := q.task(ctx, queueTask{Do: queueSettle, Span: wire.QueueSpan{Queue: queue}, ID: id, Items: now}); err != nil {
+		res, err := q.task(ctx, queueTask{Do: queueSettle, Span: wire.QueueSpan{Queue: queue}, ID: id, Items: now})
+		if err != nil {
 			return err
 		}
-		if items = items[len(now):]; len(items) == 0 {
+		if items = items[min(res.Count, uint64(len(now))):]; len(items) == 0 {
 			return nil
 		}
 	}

@@ -234,6 +234,17 @@ func (s *Sending) WaitFor(limit time.Duration) Result {
 	return r
 }
 
+// stands says how far the command is, and what it wrote last.
+func (s *Sending) stands() string {
+	how := "is running"
+	if !s.Running() {
+		how = fmt.Sprintf("ended with %d", s.cmd.ProcessState.ExitCode())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprintf("ferry %s %s\n%s\n%s", strings.Join(s.cmd.Args[1:], " "), how, s.Errors(), lastLines(s.out.String(), 5))
+}
+
 func lastLines(s string, n int) string {
 	lines := strings.Split(strings.TrimSpace(s), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
@@ -283,7 +294,8 @@ func (n *Network) Ferry(args ...string) Result {
 // SendAsync starts `ferry send --json`.
 func (n *Network) SendAsync(args ...string) *Sending {
 	n.t.Helper()
-	return n.Async(append([]string{"send", "--json"}, args...)...)
+	n.last = n.Async(append([]string{"send", "--json"}, args...)...)
+	return n.last
 }
 
 // Send runs `ferry send --json` to its end.

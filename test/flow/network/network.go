@@ -79,6 +79,7 @@ type Network struct {
 
 	channel string            // where QM listens for channels; "": each agent is at QM
 	urls    map[string]string // of queue managers of agents' own, by the agent
+	last    *Sending          // the transfer that was submitted last by SendAsync
 }
 
 // A process is one name in the network, running or not.
@@ -494,6 +495,9 @@ func (p *process) running() bool {
 
 // down kills what runs, and shows on failure what everyone wrote last.
 func (n *Network) down() {
+	if n.t.Failed() && n.last != nil {
+		n.t.Logf("the last transfer: %s", n.last.stands())
+	}
 	for _, p := range n.procs {
 		if p.running() {
 			p.cmd.Process.Kill()
