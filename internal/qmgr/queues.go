@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -33,6 +34,7 @@ const (
 	queueOnce    = 2048           // messages that are looked at in one errand
 	queueBytes   = 1 << 20        // of them, unless one has more
 	queueTime    = apiTimeout / 8 // of an errand, which ends then with what it has: a member of a busy cluster may take milliseconds for a message
+	queueAhead   = 16             // requests for messages that are on their way at once
 	queueFrame   = 200            // bytes of a message in an answer beside its data and headers
 	queueGroups  = 512            // in one answer
 	receiptsOnce = 512
@@ -318,29 +320,58 @@ func readQueued(m *jetstream.RawStreamMsg, withData bool) wire.QueueMessage {
 // look reads messages of a span from its first number on, or only counts them: a part of it.
 func (res *queueResult) look(ctx context.Context, s jetstream.Stream, t *queueTask) error {
 	filter, size, began := t.Span.Filter(), 0, time.Now()
-	for next := max(t.Span.First, 1); ; next++ {
-		m, err := s.GetMsg(ctx, next, jetstream.WithGetMsgSubject(filter))
-		if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && t.Span.Last > 0 && m.Sequence > t.Span.Last {
-			return nil
-		}
-		if err != nil {
+	for next, ahead := max(t.Span.First, 1), 1; t.Span.Last == 0 || next <= t.Span.Last; {
+		some, err := getMessages(ctx, s, filter, next, ahead)
+		if err != nil || len(some) == 0 {
 			return err
 		}
-		next = m.Sequence
-		if res.Count > 0 && (res.Count >= queueOnce || t.Do == queueRead && size+len(m.Data) > queueBytes || time.Since(began) > queueTime) {
-			res.Next = next
-			return nil
-		}
-		res.Count, res.Bytes = res.Count+1, res.Bytes+uint64(len(m.Data))
-		if t.Do == queueRead {
-			q := readQueued(m, true)
-			size += queueFrame + len(m.Data)
-			for _, v := range q.Header {
-				size += len(v)
+		ahead = min(2*len(some), queueAhead) // one, where there are others between the messages
+		for _, m := range some {
+			if t.Span.Last > 0 && m.Sequence > t.Span.Last {
+				return nil
 			}
-			res.Messages = append(res.Messages, q)
+			if res.Count > 0 && (res.Count >= queueOnce || t.Do == queueRead && size+len(m.Data) > queueBytes || time.Since(began) > queueTime) {
+				res.Next = m.Sequence
+				return nil
+			}
+			next = m.Sequence + 1
+			res.Count, res.Bytes = res.Count+1, res.Bytes+uint64(len(m.Data))
+			if t.Do == queueRead {
+				q := readQueued(m, true)
+				size += queueFrame + len(m.Data)
+				for _, v := range q.Header {
+					size += len(v)
+				}
+				res.Messages = append(res.Messages, q)
+			}
 		}
 	}
+	return nil
+}
+
+// getMessages gives, in order, the messages with so many numbers from one on, and the first one behind them.
+// The requests are on their way together: between the members of a cluster a request takes much longer than
+// its work. None: there are no more.
+func getMessages(ctx context.Context, s jetstream.Stream, filter string, from uint64, numbers int) (all []*jetstream.RawStreamMsg, err error) {
+	got, errs := make([]*jetstream.RawStreamMsg, numbers), make([]error, numbers)
+	var wg sync.WaitGroup
+	for n := range got {
+		wg.Go(func() {
+			if got[n], errs[n] = s.GetMsg(ctx, from+uint64(n), jetstream.WithGetMsgSubject(filter)); errors.Is(errs[n], jetstream.ErrMsgNotFound) {
+				errs[n] = nil
+			}
+		})
+	}
+	wg.Wait()
+	for n, m := range got {
+		if errs[n] != nil {
+			return nil, errs[n]
+		}
+		if m != nil && m.Sequence >= from {
+			all, from = append(all, m), m.Sequence+1
+		}
+	}
+	return all, nil
 }
 
 // take removes the messages of a span. A purge has no lower bound: where others are before the first one, the
