@@ -13,6 +13,7 @@ import (
 	"ferry/internal/client"
 	"ferry/internal/config"
 	"ferry/internal/coordination"
+	"ferry/internal/messages"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -232,6 +233,7 @@ func ended(o *transfer.Outcome) string {
 
 // at is a path at an agent.
 func at(agent transfer.AgentName, p transfer.Path) string {
+	p = messages.Plain(p)
 	if agent == "" {
 		return p.String()
 	}
@@ -279,7 +281,7 @@ func person(token string) string {
 func itemWords(event audit.Event, o *transfer.Outcome) string {
 	switch event {
 	case audit.Deleted:
-		return "source " + o.Source.String() + " deleted"
+		return "source " + messages.Plain(o.Source).String() + " deleted"
 	case audit.Archived:
 		return "source " + o.Source.String() + " moved to " + o.Path.String()
 	}

@@ -387,14 +387,18 @@ func (p *Partial) giveBack() error {
 	return nil
 }
 
+// shut marks the Partial as closed, and says whether it was.
+func (p *Partial) shut() (was bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was, p.closed = p.closed, true
+	return was
+}
+
 // Close lets go of the file, and of space that is reserved and not used, and leaves the
 // temporary for Reopen. A second call does nothing.
 func (p *Partial) Close() error {
-	p.mu.Lock()
-	was := p.closed
-	p.closed = true
-	p.mu.Unlock()
-	if was {
+	if p.shut() {
 		return nil
 	}
 
@@ -413,11 +417,7 @@ func (p *Partial) Close() error {
 
 // Discard closes the file and removes the temporary.
 func (p *Partial) Discard() error {
-	p.mu.Lock()
-	was := p.closed
-	p.closed = true
-	p.mu.Unlock()
-	if was {
+	if p.shut() {
 		return nil
 	}
 

@@ -257,6 +257,20 @@ func (a *Address) Path() transfer.Path {
 	return transfer.Path(text)
 }
 
+// Plain is the path of a source as somebody would write it who has not seen which messages are in the queue;
+// other paths are as they are.
+func Plain(p transfer.Path) transfer.Path {
+	a, err := Parse(p)
+	if err != nil || a.Picked == (Picked{}) {
+		return p
+	}
+	if a.Group == AnyGroup && a.Picked.Group != "" {
+		a.Group = a.Picked.Group
+	}
+	a.Picked = Picked{}
+	return a.Path()
+}
+
 // lies is the queue's path as rules have it.
 func (a *Address) lies() string { return "/" + Prefix + string(a.Queue) }
 

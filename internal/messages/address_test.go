@@ -78,6 +78,23 @@ func FuzzAddress(f *testing.F) {
 	})
 }
 
+func TestPlain(t *testing.T) {
+	for in, want := range map[transfer.Path]transfer.Path{
+		"queue:Q":                         "queue:Q",
+		"queue:Q?mark=m&picked=23-6-4711": "queue:Q",
+		"queue:Q?after=17&delimiter=%2C&mark=m&picked=23-6-4711":             "queue:Q?after=17&delimiter=%2C",
+		"queue:Q?group=G&mark=m&picked=23-6-4711&writer=W":                   "queue:Q?group=G",
+		"queue:Q?group=%2A&mark=m&picked=23-6-4711&picked-group=G1&writer=W": "queue:Q?group=G1",
+		"queue:Q?split-size=10":             "queue:Q?split-size=10",
+		"a/queue:Q?mark=m&picked=23-6-4711": "a/queue:Q?mark=m&picked=23-6-4711",
+		"queue:Q?nonsense":                  "queue:Q?nonsense",
+	} {
+		if got := Plain(in); got != want {
+			t.Errorf("%s is %s, not %s", in, got, want)
+		}
+	}
+}
+
 // pieces splits a text.
 func pieces(t testing.TB, rule Split, limit int, in io.Reader) (all []string, err error) {
 	t.Helper()
