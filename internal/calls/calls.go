@@ -258,19 +258,22 @@ func (k *Keeper) Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error {
 func (k *Keeper) Age(keep time.Duration) error {
 	var old []string
 	err := k.cfg.Ledger.View(func(t *ledger.Tx) error {
-		return ledger.DrawerOf(t, drawer).Each("", "", func(key string, _ []byte) error {
+		for key := range ledger.DrawerOf(t, drawer).All("", "") {
 			text, _, _ := strings.Cut(key, "/")
 			id, err := transfer.ParseID(text)
 			if err != nil || k.cfg.Clock.Now().Sub(id.Time()) <= keep {
-				return nil
+				continue
 			}
 			src, err := t.Source(id)
 			in, err2 := t.Incoming(id)
-			if err = cmp.Or(err, err2); err == nil && (src == nil || src.State.Final()) && (in == nil || in.State.Final()) {
+			if err := cmp.Or(err, err2); err != nil {
+				return err
+			}
+			if (src == nil || src.State.Final()) && (in == nil || in.State.Final()) {
 				old = append(old, key)
 			}
-			return err
-		})
+		}
+		return nil
 	})
 	if err != nil || len(old) == 0 {
 		return err

@@ -15,10 +15,12 @@ package job
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"strings"
 	"time"
 
+	"ferry/internal/duty"
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -283,59 +285,46 @@ func (d drawer) request(id transfer.ID) (*transfer.Request, error) {
 	return q, nil
 }
 
-// errEnough ends a walk through the drawer.
-var errEnough = transfer.Errorf(transfer.KindNone, "that is enough")
+// Owner is the principal for whom the job is.
+func (j *Job) Owner() string { return j.Principal }
 
-// each calls fn for the jobs whose IDs come after one, until it says no.
-func (d drawer) each(after transfer.ID, fn func(*Job) (more bool, err error)) error {
+// Ident is the ID of the job.
+func (j *Job) Ident() transfer.ID { return j.ID }
+
+// all are the jobs whose IDs come after one.
+func (d drawer) all(after transfer.ID) iter.Seq2[*Job, error] {
 	from := ""
 	if !after.IsZero() {
-		from = "j/" + after.String() + "\x00"
+		from = "j/" + after.String()
 	}
-	err := d.Each("j/", from, func(_ string, value []byte) error {
-		j, err := decodeJob(value)
-		if err != nil {
-			return err
-		}
-		more, err := fn(j)
-		if err == nil && !more {
-			return errEnough
-		}
-		return err
-	})
-	if err == errEnough {
-		return nil
-	}
-	return err
+	return duty.Decoded(d.All("j/", from), decodeJob)
 }
 
 // children are those of a job with numbers beyond one, limit at most; 0: all.
 func (d drawer) children(id transfer.ID, after, limit int) (all []Child, err error) {
-	err = d.Each("c/"+id.String()+"/", childKey(id, after+1), func(_ string, value []byte) error {
+	for _, value := range d.All("c/"+id.String()+"/", childKey(id, after)) {
 		if limit > 0 && len(all) == limit {
-			return errEnough
+			break
 		}
 		c := Child{}
 		if err := json.Unmarshal(value, &c); err != nil {
-			return unreadable(err)
+			return nil, unreadable(err)
 		}
 		all = append(all, c)
-		return nil
-	})
-	if err == errEnough {
-		err = nil
 	}
-	return all, err
+	return all, nil
 }
 
 // unfinished are the IDs of the jobs that have not ended.
 func (d drawer) unfinished() (all []transfer.ID, err error) {
-	err = d.Each("a/", "", func(key string, _ []byte) error {
+	for key := range d.All("a/", "") {
 		id, err := transfer.ParseID(strings.TrimPrefix(key, "a/"))
+		if err != nil {
+			return nil, err
+		}
 		all = append(all, id)
-		return err
-	})
-	return all, err
+	}
+	return all, nil
 }
 
 // remove forgets a job.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"ferry/internal/audit"
@@ -112,15 +111,14 @@ func (k *keeper) note(t *ledger.Tx, j *Job, r audit.Record) error {
 func (d drawer) tidy(now time.Time, children, most int) error {
 	jobs, kept := 0, children
 	var ended []*Job // the oldest IDs first
-	err := d.each(transfer.ID{}, func(j *Job) (bool, error) {
+	for j, err := range d.all(transfer.ID{}) {
+		if err != nil {
+			return err
+		}
 		jobs, kept = jobs+1, kept+j.Children
 		if !j.Ended.IsZero() {
 			ended = append(ended, j)
 		}
-		return true, nil
-	})
-	if err != nil {
-		return err
 	}
 	if children > 0 {
 		jobs++
@@ -173,27 +171,7 @@ func (k *keeper) named(d drawer, who duty.Caller, body json.RawMessage) (*Job, *
 	if err := json.Unmarshal(body, b); err != nil {
 		return nil, nil, transfer.Errorf(transfer.KindMalformed, "the ID of a job cannot be read: %w", err)
 	}
-	if err := transfer.CheckIDSuffix(b.ID); err != nil {
-		return nil, nil, err
-	}
-	var found *Job
-	suffix := strings.ToLower(b.ID)
-	err := d.each(transfer.ID{}, func(j *Job) (bool, error) {
-		if !strings.HasSuffix(j.ID.String(), suffix) {
-			return true, nil
-		}
-		if ok, err := k.Sees(who, j.Principal); !ok || err != nil {
-			return true, err
-		}
-		if found != nil {
-			return false, transfer.Errorf(transfer.KindUsage, "the jobs %s and %s both end in %s", found.ID, j.ID, b.ID).WithHint("give more of the ID")
-		}
-		found = j
-		return true, nil
-	})
-	if err == nil && found == nil {
-		err = transfer.Errorf(transfer.KindNotFound, "%s has no job %s", k.Agent, b.ID).WithHint("`ferry job ls` lists them")
-	}
+	found, err := duty.Find(&k.Desk, who, "job", b.ID, d.all(transfer.ID{}))
 	return found, b, err
 }
 
@@ -204,16 +182,16 @@ func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
 	}
 	l := Listed{Jobs: []Job{}}
 	err := k.Ledger.View(func(t *ledger.Tx) error {
-		return drawerOf(t).each(p.After, func(j *Job) (bool, error) {
-			if ok, err := k.Sees(who, j.Principal); !ok || err != nil {
-				return true, err
+		for j, err := range duty.Visible(&k.Desk, who, drawerOf(t).all(p.After)) {
+			if err != nil {
+				return err
 			}
 			if l.More = len(l.Jobs) == listPage; l.More {
-				return false, nil
+				return nil
 			}
 			l.Jobs = append(l.Jobs, *j)
-			return true, nil
-		})
+		}
+		return nil
 	})
 	return l, err
 }

@@ -395,7 +395,10 @@ func TestForgotten(t *testing.T) {
 	w.Clock.At = w.Clock.At.Add(2 * time.Hour)
 	w.pass()
 	err := w.Ledger.View(func(t *ledger.Tx) error {
-		return drawerOf(t).Each("", "", func(key string, _ []byte) error { return fmt.Errorf("the ledger has %s still", key) })
+		for key := range drawerOf(t).All("", "") {
+			return fmt.Errorf("the ledger has %s still", key)
+		}
+		return nil
 	})
 	w.Must(err)
 }

@@ -1,6 +1,10 @@
 package ledger
 
-import "ferry/internal/transfer"
+import (
+	"iter"
+
+	"ferry/internal/transfer"
+)
 
 // MaxDrawerKey is how long a key in a drawer may be, in bytes.
 const MaxDrawerKey = 8 << 10
@@ -33,16 +37,29 @@ func (d Drawer) Put(key string, value []byte) error {
 // Delete removes a key; that there is none is no error.
 func (d Drawer) Delete(key string) error { return d.b.Delete(d.key(key)) }
 
-// Each calls fn for the keys that begin with prefix, from the key from on ("": the first), in their
-// order, until it fails. The value is fn's for the call only. fn does not change the drawer.
-func (d Drawer) Each(prefix, from string, fn func(key string, value []byte) error) error {
-	c := d.b.Cursor()
-	for k, v := c.Seek(d.key(max(prefix, from))); k != nil && hasPrefix(k, d.key(prefix)); k, v = c.Next() {
-		if err := fn(string(k[len(d.prefix):]), v); err != nil {
-			return err
+// All gives the keys that begin with prefix and come after a key ("": all), in their order, with their values, each
+// of which is good until the next one. The drawer is not changed meanwhile.
+func (d Drawer) All(prefix, after string) iter.Seq2[string, []byte] {
+	from := prefix
+	if after != "" {
+		from = max(prefix, after+"\x00")
+	}
+	return func(yield func(string, []byte) bool) {
+		c := d.b.Cursor()
+		for k, v := c.Seek(d.key(from)); k != nil && hasPrefix(k, d.key(prefix)); k, v = c.Next() {
+			if !yield(string(k[len(d.prefix):]), v) {
+				return
+			}
 		}
 	}
-	return nil
+}
+
+// Count is how many keys begin with prefix.
+func (d Drawer) Count(prefix string) (n int) {
+	for range d.All(prefix, "") {
+		n++
+	}
+	return n
 }
 
 // Clear deletes the keys that begin with prefix.

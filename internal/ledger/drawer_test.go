@@ -25,32 +25,34 @@ func TestDrawers(t *testing.T) {
 			return nil
 		}))
 	}
-	keys := func(duty, prefix, from string) string {
+	keys := func(duty, prefix, after string) string {
 		t.Helper()
 		var all []string
 		must(t, l.View(func(tx *ledger.Tx) error {
-			return ledger.DrawerOf(tx, duty).Each(prefix, from, func(k string, v []byte) error {
+			for k, v := range ledger.DrawerOf(tx, duty).All(prefix, after) {
 				if string(v) != duty+" "+k {
 					t.Errorf("%s has %q under %q", duty, v, k)
 				}
 				all = append(all, k)
-				return nil
-			})
+			}
+			return nil
 		}))
 		return fmt.Sprint(all)
 	}
 	put("mon", "itor", "a/1", "a/2", "a/3", "b")
 	put("monitor", "a/9", "c")
-	for _, c := range []struct{ duty, prefix, from, want string }{
+	for _, c := range []struct{ duty, prefix, after, want string }{
 		{"mon", "", "", "[a/1 a/2 a/3 b itor]"},
 		{"mon", "a/", "", "[a/1 a/2 a/3]"},
-		{"mon", "a/", "a/2", "[a/2 a/3]"},
+		{"mon", "a/", "a/1", "[a/2 a/3]"},
+		{"mon", "a/", "a/3", "[]"},
+		{"mon", "", "a/3", "[b itor]"},
 		{"mon", "a/", "b", "[]"},
 		{"monitor", "", "", "[a/9 c]"},
 		{"other", "", "", "[]"},
 	} {
-		if got := keys(c.duty, c.prefix, c.from); got != c.want {
-			t.Errorf("%s, %q from %q: %s, not %s", c.duty, c.prefix, c.from, got, c.want)
+		if got := keys(c.duty, c.prefix, c.after); got != c.want {
+			t.Errorf("%s, %q from %q: %s, not %s", c.duty, c.prefix, c.after, got, c.want)
 		}
 	}
 	must(t, l.Update(func(tx *ledger.Tx) error {

@@ -9,9 +9,11 @@ package managedcall
 
 import (
 	"encoding/json"
+	"iter"
 	"strings"
 	"time"
 
+	"ferry/internal/duty"
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -164,56 +166,44 @@ func (d drawer) put(c *Call) (err error) {
 	return d.Put("c/"+c.ID.String(), wire.Marshal(c))
 }
 
-// errEnough ends a walk through the drawer.
-var errEnough = transfer.Errorf(transfer.KindNone, "that is enough")
+// Owner is the principal for whom the program runs.
+func (c *Call) Owner() string { return c.Principal }
 
-// each calls fn for the calls whose IDs come after one, until it says no.
-func (d drawer) each(after transfer.ID, fn func(*Call) (more bool, err error)) error {
+// Ident is the ID of the call.
+func (c *Call) Ident() transfer.ID { return c.ID }
+
+// all are the calls whose IDs come after one.
+func (d drawer) all(after transfer.ID) iter.Seq2[*Call, error] {
 	from := ""
 	if !after.IsZero() {
-		from = "c/" + after.String() + "\x00"
+		from = "c/" + after.String()
 	}
-	err := d.Each("c/", from, func(_ string, value []byte) error {
-		c, err := decode(value)
-		if err != nil {
-			return err
-		}
-		more, err := fn(c)
-		if err == nil && !more {
-			return errEnough
-		}
-		return err
-	})
-	if err == errEnough {
-		return nil
-	}
-	return err
+	return duty.Decoded(d.All("c/", from), decode)
 }
 
 // unfinished are the calls that have not ended, the oldest ID first.
 func (d drawer) unfinished() (all []*Call, err error) {
-	err = d.Each("a/", "", func(key string, _ []byte) error {
+	for key := range d.All("a/", "") {
 		id, err := transfer.ParseID(strings.TrimPrefix(key, "a/"))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		c, err := d.get(id)
+		if err != nil {
+			return nil, err
+		}
 		if c != nil {
 			all = append(all, c)
 		}
-		return err
-	})
-	return all, err
+	}
+	return all, nil
 }
 
 // tidy makes room for one more call: the oldest of those that have ended give way.
 func (d drawer) tidy() error {
 	var all []string // the oldest IDs first
-	if err := d.Each("c/", "", func(key string, _ []byte) error {
+	for key := range d.All("c/", "") {
 		all = append(all, key)
-		return nil
-	}); err != nil {
-		return err
 	}
 	over := len(all) + 1 - maxCalls
 	for _, key := range all {

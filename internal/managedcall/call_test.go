@@ -151,14 +151,16 @@ func (w *world) show(id transfer.ID) *Call {
 // notes are what is on record of a call, of an event.
 func (w *world) notes(id transfer.ID, event audit.Event) (all []audit.Record) {
 	err := w.k.Ledger.View(func(t *ledger.Tx) error {
-		return ledger.DrawerOf(t, "notes").Each("r/", "", func(_ string, value []byte) error {
+		for _, value := range ledger.DrawerOf(t, "notes").All("r/", "") {
 			var r audit.Record
-			err := json.Unmarshal(value, &r)
+			if err := json.Unmarshal(value, &r); err != nil {
+				return err
+			}
 			if r.Transfer == id && r.Event == event {
 				all = append(all, r)
 			}
-			return err
-		})
+		}
+		return nil
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -3,7 +3,6 @@ package managedcall
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"ferry/internal/audit"
 	"ferry/internal/calls"
@@ -143,28 +142,7 @@ func (k *keeper) named(d drawer, who duty.Caller, body json.RawMessage) (*Call, 
 	if err := json.Unmarshal(body, b); err != nil {
 		return nil, transfer.Errorf(transfer.KindMalformed, "the ID of a call cannot be read: %w", err)
 	}
-	if err := transfer.CheckIDSuffix(b.ID); err != nil {
-		return nil, err
-	}
-	var found *Call
-	suffix := strings.ToLower(b.ID)
-	err := d.each(transfer.ID{}, func(c *Call) (bool, error) {
-		if !strings.HasSuffix(c.ID.String(), suffix) {
-			return true, nil
-		}
-		if ok, err := k.Sees(who, c.Principal); !ok || err != nil {
-			return true, err
-		}
-		if found != nil {
-			return false, transfer.Errorf(transfer.KindUsage, "the calls %s and %s both end in %s", found.ID, c.ID, b.ID).WithHint("give more of the ID")
-		}
-		found = c
-		return true, nil
-	})
-	if err == nil && found == nil {
-		err = transfer.Errorf(transfer.KindNotFound, "%s has no call %s", k.Agent, b.ID).WithHint("`ferry call ls` lists them")
-	}
-	return found, err
+	return duty.Find(&k.Desk, who, "call", b.ID, d.all(transfer.ID{}))
 }
 
 func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
@@ -174,20 +152,20 @@ func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
 	}
 	l := Listed{Calls: []Call{}}
 	err := k.Ledger.View(func(t *ledger.Tx) error {
-		return drawerOf(t).each(p.After, func(c *Call) (bool, error) {
-			if ok, err := k.Sees(who, c.Principal); !ok || err != nil {
-				return true, err
+		for c, err := range duty.Visible(&k.Desk, who, drawerOf(t).all(p.After)) {
+			if err != nil {
+				return err
 			}
 			if l.More = len(l.Calls) == listPage; l.More {
-				return false, nil
+				return nil
 			}
 			c.Program.Args = nil
 			if c.Ran != nil {
 				c.Ran.Output = ""
 			}
 			l.Calls = append(l.Calls, *c)
-			return true, nil
-		})
+		}
+		return nil
 	})
 	return l, err
 }

@@ -101,11 +101,7 @@ func (m *monitors) create(t *ledger.Tx, who duty.Caller, body json.RawMessage) (
 
 // room is an error where the agent has as many monitors as it may.
 func (m *monitors) room(d ledger.Drawer) error {
-	n := 0
-	if err := d.Each("d/", "", func(string, []byte) error { n++; return nil }); err != nil {
-		return err
-	}
-	if n >= maxMonitors {
+	if n := d.Count("d/"); n >= maxMonitors {
 		return transfer.Errorf(transfer.KindTooLarge, "agent %s has %d monitors, its limit", m.Agent, n)
 	}
 	return nil

@@ -130,10 +130,10 @@ func poke(c chan struct{}) {
 // names are those of all monitors.
 func (m *monitors) names() (all []string, err error) {
 	err = m.Ledger.View(func(t *ledger.Tx) error {
-		return drawerOf(t).Each("d/", "", func(key string, _ []byte) error {
+		for key := range drawerOf(t).All("d/", "") {
 			all = append(all, key[len("d/"):])
-			return nil
-		})
+		}
+		return nil
 	})
 	return all, err
 }

@@ -200,7 +200,7 @@ const pageSize = 1000
 type cursor struct {
 	l      *ledger.Ledger
 	prefix string
-	from   string
+	after  string // the last key that was read
 	page   []known
 	done   bool
 }
@@ -212,31 +212,30 @@ type known struct {
 }
 
 func newCursor(l *ledger.Ledger, name string) *cursor {
-	p := historyPrefix(name)
-	return &cursor{l: l, prefix: p, from: p}
+	return &cursor{l: l, prefix: historyPrefix(name)}
 }
-
-var errPage = transfer.Errorf(transfer.KindInternal, "the page is full") // ends Each
 
 // peek is the next entry; nil behind the last.
 func (c *cursor) peek() (*known, error) {
 	if len(c.page) == 0 && !c.done {
 		c.page = c.page[:0:0]
 		err := c.l.View(func(t *ledger.Tx) error {
-			return drawerOf(t).Each(c.prefix, c.from, func(key string, value []byte) error {
+			for key, value := range drawerOf(t).All(c.prefix, c.after) {
 				if len(c.page) == pageSize {
-					c.from = key
-					return errPage
+					return nil
 				}
 				e, err := decodeEntry(value)
-				c.page = append(c.page, known{strings.TrimPrefix(key, c.prefix), e})
-				return err
-			})
+				if err != nil {
+					return err
+				}
+				c.page, c.after = append(c.page, known{strings.TrimPrefix(key, c.prefix), e}), key
+			}
+			c.done = true
+			return nil
 		})
-		if err != nil && err != error(errPage) {
+		if err != nil {
 			return nil, err
 		}
-		c.done = err == nil
 	}
 	if len(c.page) == 0 {
 		return nil, nil

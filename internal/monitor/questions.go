@@ -95,21 +95,23 @@ func (m *monitors) list(who duty.Caller, body json.RawMessage) (any, error) {
 			return m.show(d, found, r, true)
 		}
 		size := 0
-		err := d.Each("d/", recordKey(ask.After), func(key string, value []byte) error {
+		for key, value := range d.All("d/", recordKey(ask.After)) {
 			r, _, err := load[record](d, key)
-			if err != nil || r.Name == ask.After || may(&r) != nil {
+			if err != nil {
 				return err
+			}
+			if may(&r) != nil {
+				continue
 			}
 			if size += len(value); size > listBytes && len(found.Monitors) > 0 {
 				found.More = true
-				return errPage
+				return nil
 			}
-			return m.show(d, found, &r, false)
-		})
-		if err == error(errPage) {
-			return nil
+			if err := m.show(d, found, &r, false); err != nil {
+				return err
+			}
 		}
-		return err
+		return nil
 	})
 	return found, err
 }
@@ -131,10 +133,7 @@ func (m *monitors) show(d ledger.Drawer, to *Listed, r *record, whole bool) erro
 		s.State, s.Problem = StatePaused, nil
 	}
 	if whole {
-		s.History = 0
-		if err := d.Each(historyPrefix(r.Name), "", func(string, []byte) error { s.History++; return nil }); err != nil {
-			return err
-		}
+		s.History = d.Count(historyPrefix(r.Name))
 	}
 	to.Monitors = append(to.Monitors, s)
 	return nil

@@ -172,15 +172,18 @@ func (r *runner) recorded() (page []pending, all int, err error) {
 	size := 0
 	err = r.Ledger.View(func(t *ledger.Tx) error {
 		d := drawerOf(t)
-		return d.Each(pendingPrefix(r.name), "", func(key string, value []byte) error {
+		for key, value := range d.All(pendingPrefix(r.name), "") {
 			all++
 			if size += len(value); len(page) > 0 && (len(page) == pageTriggers || size > pageBytes) {
-				return nil
+				continue
 			}
 			one, _, err := load[pending](d, key)
+			if err != nil {
+				return err
+			}
 			page = append(page, one)
-			return err
-		})
+		}
+		return nil
 	})
 	return page, all, err
 }

@@ -144,16 +144,18 @@ func kept(s *Schedule, done string) audit.Figures {
 func (d drawer) room(agent transfer.AgentName) error {
 	n := 0
 	var oldest *Schedule
-	err := d.each("", func(s *Schedule) (bool, error) {
+	for s, err := range d.all("") {
+		if err != nil {
+			return err
+		}
 		n++
 		if !s.Ended.IsZero() && (oldest == nil || s.Ended.Before(oldest.Ended)) {
 			oldest = s
 		}
-		return true, nil
-	})
+	}
 	switch {
-	case err != nil || n < MaxSchedules:
-		return err
+	case n < MaxSchedules:
+		return nil
 	case oldest == nil:
 		return transfer.Errorf(transfer.KindTooLarge, "%s has %d schedules, its limit", agent, n).WithHint("`ferry schedule rm` removes one")
 	}
@@ -207,19 +209,18 @@ func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
 	}
 	l := Listed{Schedules: []Schedule{}}
 	err := k.Ledger.View(func(t *ledger.Tx) error {
-		d := drawerOf(t)
-		return d.each(p.After, func(s *Schedule) (bool, error) {
-			if ok, err := k.Sees(who, s.Principal); !ok || err != nil {
-				return true, err
+		for s, err := range duty.Visible(&k.Desk, who, drawerOf(t).all(p.After)) {
+			if err != nil {
+				return err
 			}
 			if l.More = len(l.Schedules) == listPage; l.More {
-				return false, nil
+				return nil
 			}
 			shown := s.shown()
 			shown.Past = s.Past[max(0, len(s.Past)-1):] // those of all are too much for a message
 			l.Schedules = append(l.Schedules, *shown)
-			return true, nil
-		})
+		}
+		return nil
 	})
 	return l, err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/duty"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/mftxml"
@@ -49,18 +50,21 @@ func (k *keeper) claim(changed bool) (again time.Duration) {
 func (k *keeper) read() error {
 	agenda := map[string]time.Time{}
 	err := k.Ledger.View(func(t *ledger.Tx) error {
-		return drawerOf(t).each("", func(s *Schedule) (bool, error) {
+		for s, err := range drawerOf(t).all("") {
+			if err != nil {
+				return err
+			}
 			if !s.Ended.IsZero() {
-				return true, nil
+				continue
 			}
 			times, err := s.Plan.Times()
 			if err != nil {
 				k.Log.Error("cannot keep schedule", "schedule", s.Name, "error", err)
-				return true, nil
+				continue
 			}
 			agenda[s.Name], _ = times.At(s.Done) // none: it ends, which is due at once
-			return true, nil
-		})
+		}
+		return nil
 	})
 	if err == nil {
 		k.agenda = agenda
@@ -173,8 +177,8 @@ const submitPage = 256 // claims that are read at once
 // others.
 func (k *keeper) submit(ctx context.Context) (again time.Duration) {
 	again = look
-	for from := ""; ; {
-		page, err := k.page(from)
+	for after := ""; ; {
+		page, err := k.page(after)
 		if err != nil {
 			k.Log.Error("cannot read scheduled transfers", "error", err)
 			return retry
@@ -196,28 +200,21 @@ func (k *keeper) submit(ctx context.Context) (again time.Duration) {
 		if len(page) < submitPage {
 			return again
 		}
-		from = "w/" + page[len(page)-1].Transfer.String() + "\x00"
+		after = "w/" + page[len(page)-1].Transfer.String()
 	}
 }
 
-// page reads claims from a key on.
-func (k *keeper) page(from string) (page []*Claim, err error) {
-	full := errors.New("that is enough")
+// page reads the claims that come after a key.
+func (k *keeper) page(after string) (page []*Claim, err error) {
 	err = k.Ledger.View(func(t *ledger.Tx) error {
-		return drawerOf(t).Each("w/", from, func(key string, value []byte) error {
-			c, err := decodeClaim(value)
-			if err == nil && len(page) == submitPage {
-				err = full
+		for c, err := range duty.Decoded(drawerOf(t).All("w/", after), decodeClaim) {
+			if err != nil || len(page) == submitPage {
+				return err
 			}
-			if err == nil {
-				page = append(page, c)
-			}
-			return err
-		})
+			page = append(page, c)
+		}
+		return nil
 	})
-	if err == full {
-		err = nil
-	}
 	return page, err
 }
 

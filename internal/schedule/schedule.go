@@ -15,9 +15,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"iter"
 	"regexp"
 	"time"
 
+	"ferry/internal/duty"
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/variable"
@@ -190,27 +192,15 @@ func (d drawer) get(name string) (*Schedule, error) {
 
 func (d drawer) put(s *Schedule) error { return d.Put("s/"+s.Name, wire.Marshal(s)) }
 
-// each calls fn for the schedules whose names come after one, until it says no.
-func (d drawer) each(after string, fn func(*Schedule) (more bool, err error)) error {
-	stop := transfer.Errorf(transfer.KindNone, "that is all")
-	err := d.Each("s/", "s/"+after, func(key string, value []byte) error {
-		if after != "" && key == "s/"+after {
-			return nil
-		}
-		s, err := decodeSchedule(value)
-		if err != nil {
-			return err
-		}
-		more, err := fn(s)
-		if err == nil && !more {
-			return stop
-		}
-		return err
-	})
-	if err == stop {
-		return nil
+// Owner is the principal for whom the schedule submits.
+func (s *Schedule) Owner() string { return s.Principal }
+
+// all are the schedules whose names come after one.
+func (d drawer) all(after string) iter.Seq2[*Schedule, error] {
+	if after != "" {
+		after = "s/" + after
 	}
-	return err
+	return duty.Decoded(d.All("s/", after), decodeSchedule)
 }
 
 // remove forgets a schedule, with what of it waits.
@@ -221,13 +211,14 @@ func (d drawer) remove(name string) error {
 		}
 	}
 	var keys []string
-	err := d.Each("w/", "", func(key string, value []byte) error {
-		c, err := decodeClaim(value)
-		if err == nil && c.Name == name {
+	var err error
+	for key, value := range d.All("w/", "") {
+		c, bad := decodeClaim(value)
+		if bad == nil && c.Name == name {
 			keys = append(keys, key)
 		}
-		return err
-	})
+		err = errors.Join(err, bad)
+	}
 	for _, key := range keys {
 		err = errors.Join(err, d.Delete(key))
 	}

@@ -3,7 +3,6 @@ package template
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
 	"ferry/internal/audit"
 	"ferry/internal/duty"
@@ -136,12 +135,10 @@ func (s shelf) put(tx *ledger.Tx, who duty.Caller, body json.RawMessage) (any, e
 
 // room refuses one template too many.
 func (s shelf) room(d ledger.Drawer) error {
-	n := 0
-	err := d.Each("", "", func(string, []byte) error { n++; return nil })
-	if err == nil && n >= MaxTemplates {
-		err = transfer.Errorf(transfer.KindTooLarge, "%s has %d templates, its limit", s.Agent, n).WithHint("`ferry template rm` removes one")
+	if n := d.Count(""); n >= MaxTemplates {
+		return transfer.Errorf(transfer.KindTooLarge, "%s has %d templates, its limit", s.Agent, n).WithHint("`ferry template rm` removes one")
 	}
-	return err
+	return nil
 }
 
 func (s shelf) noteChange(tx *ledger.Tx, t *Template, who duty.Caller, text string) error {
@@ -198,25 +195,18 @@ func (s shelf) list(_ duty.Caller, body json.RawMessage) (any, error) {
 		return nil, transfer.Errorf(transfer.KindMalformed, "the question about templates cannot be read: %w", err)
 	}
 	l := Listed{Templates: []Line{}}
-	full := errors.New("that is enough")
 	err := s.Ledger.View(func(tx *ledger.Tx) error {
-		return drawerOf(tx).Each("", p.After, func(key string, value []byte) error {
-			if key == p.After {
-				return nil
+		for t, err := range duty.Decoded(drawerOf(tx).All("", p.After), read) {
+			if err != nil {
+				return err
 			}
 			if l.More = len(l.Templates) == listPage; l.More {
-				return full
+				return nil
 			}
-			t, err := read(value)
-			if err == nil {
-				l.Templates = append(l.Templates, t.line())
-			}
-			return err
-		})
+			l.Templates = append(l.Templates, t.line())
+		}
+		return nil
 	})
-	if err == full {
-		err = nil
-	}
 	return l, err
 }
 

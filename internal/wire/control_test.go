@@ -257,9 +257,9 @@ var bodies = map[wire.Kind]func(json.RawMessage) (any, error){
 	wire.AskRegister:   func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Register](wire.AskRegister, b) },
 }
 
-// FuzzBody: what is taken is in its ranges, and is read again as it was.
+// FuzzBody: what is taken is in its ranges, and is read again as it was. Nothing may have come as an empty value.
 func FuzzBody(f *testing.F) {
-	for _, s := range []string{"", "null", "{}", `{"transfer":"01890a5d-ac96-774b-bcce-b302099a8057"}`, `{"agent":"ALPHA"}`, `{"rates":{"":"10M"}}`, `{"do":"put","queue":"ORDERS","group":"a-1","last":true,"data":"eA=="}`, `{"rates":{"` + strings.Repeat("x", 300) + `":""}}`} {
+	for _, s := range []string{"", "null", "{}", `{"transfer":"01890a5d-ac96-774b-bcce-b302099a8057"}`, `{"agent":"ALPHA"}`, `{"rates":{"":"10M"}}`, `{"do":"put","queue":"ORDERS","group":"a-1","last":true,"data":"eA=="}`, `{"do":"put","queue":"ORDERS","data":""}`, `{"rates":{"` + strings.Repeat("x", 300) + `":""}}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -271,7 +271,7 @@ func FuzzBody(f *testing.F) {
 				}
 				continue
 			}
-			if again, err := read(wire.Marshal(v)); err != nil || !reflect.DeepEqual(again, v) {
+			if again, err := read(wire.Marshal(v)); err != nil || !bytes.Equal(wire.Marshal(again), wire.Marshal(v)) {
 				t.Fatalf("%s: %s became %+v, %v", kind, data, again, err)
 			}
 		}

@@ -1,0 +1,74 @@
+package duty
+
+import (
+	"iter"
+	"strings"
+
+	"ferry/internal/transfer"
+)
+
+// Decoded are the values of a drawer, read. It ends with the first that cannot be.
+func Decoded[T any](values iter.Seq2[string, []byte], decode func(data []byte) (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, data := range values {
+			v, err := decode(data)
+			if !yield(v, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Owned is what a duty keeps for a principal.
+type Owned interface{ Owner() string }
+
+// Visible are those that somebody may know of.
+func Visible[T Owned](d *Desk, who Caller, all iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for v, err := range all {
+			ok := false
+			if err == nil {
+				ok, err = d.Sees(who, v.Owner())
+			}
+			if (ok || err != nil) && !yield(v, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Identified is what a duty keeps under an ID.
+type Identified interface {
+	Owned
+	Ident() transfer.ID
+}
+
+// Find is the one whose ID ends in a suffix, of those that somebody may know of. what is the word for it, which is
+// that of its commands, too.
+func Find[T Identified](d *Desk, who Caller, what, suffix string, all iter.Seq2[T, error]) (found T, err error) {
+	if err := transfer.CheckIDSuffix(suffix); err != nil {
+		return found, err
+	}
+	n, end := 0, strings.ToLower(suffix)
+	for v, err := range all {
+		if err != nil {
+			return found, err
+		}
+		if !strings.HasSuffix(v.Ident().String(), end) {
+			continue
+		}
+		if ok, err := d.Sees(who, v.Owner()); err != nil {
+			return found, err
+		} else if !ok {
+			continue
+		}
+		if n++; n > 1 {
+			return found, transfer.Errorf(transfer.KindUsage, "the %ss %s and %s both end in %s", what, found.Ident(), v.Ident(), suffix).WithHint("give more of the ID")
+		}
+		found = v
+	}
+	if n == 0 {
+		return found, transfer.Errorf(transfer.KindNotFound, "%s has no %s %s", d.Agent, what, suffix).WithHint("`ferry " + what + " ls` lists them")
+	}
+	return found, nil
+}
