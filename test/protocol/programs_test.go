@@ -188,12 +188,13 @@ func (w *world) forgotten() {
 		w.until(time.Hour, string(n.name)+" keeps programs of a transfer that is over", func() (none bool) {
 			r := n.living()
 			return r != nil && r.ledger.View(func(t *ledger.Tx) error {
-				return ledger.DrawerOf(t, "programs").Each("", "", func(key string, _ []byte) error {
+				for key := range ledger.DrawerOf(t, "programs").All("", "") {
 					if strings.HasSuffix(key, "/pre-destination") && w.dst.living() == r && w.src.living() != nil {
-						return nil // of a transfer that was refused there is no record that could end
+						continue // of a transfer that was refused there is no record that could end
 					}
 					return errors.New(key)
-				})
+				}
+				return nil
 			}) == nil
 		})
 	}
