@@ -103,8 +103,8 @@ that nobody knows; with --detach 3 where the agent has not taken the call yet.`,
 	return c
 }
 
-// call gives a call to its agent, and waits for its end unless detach says otherwise.
-func (q *query) call(cmd *cobra.Command, p *managedcall.Put, detach, quiet bool) error {
+// call gives a call to its agent, and waits for its end unless it is to leave it to the agent.
+func (q *query) call(cmd *cobra.Command, p *managedcall.Put, leave, quiet bool) error {
 	net, ctx, done, err := q.open(cmd)
 	if err != nil {
 		return err
@@ -115,8 +115,11 @@ func (q *query) call(cmd *cobra.Command, p *managedcall.Put, detach, quiet bool)
 		return unsent(ctx, err)
 	}
 	w := &callWatch{ctx: ctx, cmd: cmd, at: at, id: p.ID, json: q.json, quiet: quiet}
-	if detach {
-		return w.detach(p)
+	if leave {
+		return detach(ctx, cmd, "call", p.Agent, p.ID, q.json, func(ctx context.Context) (transfer.State, error) {
+			_, err := at.Command(ctx, managedcall.CommandRun, p)
+			return transfer.Accepted, err
+		})
 	}
 	slow := time.AfterFunc(3*time.Second, func() { w.notice("agent %s has not taken the call yet; waiting for it", p.Agent) })
 	_, err = at.Command(ctx, managedcall.CommandRun, p)
@@ -143,32 +146,6 @@ func (w *callWatch) notice(format string, args ...any) {
 		w.said = s
 		fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: %s\n", printable(s))
 	}
-}
-
-// detach prints the ID at the agent's receipt, or after a while without one.
-func (w *callWatch) detach(p *managedcall.Put) error {
-	ctx, cancel := context.WithTimeout(w.ctx, detachWait)
-	defer cancel()
-	state := transfer.Accepted
-	if _, err := w.at.Command(ctx, managedcall.CommandRun, p); err != nil {
-		switch {
-		case w.ctx.Err() != nil:
-			return fmt.Errorf("%w: call %s may be queued; `ferry call cancel %s` ends it", context.Cause(w.ctx), w.id, w.id)
-		case ctx.Err() == nil:
-			return err
-		}
-		state = transfer.Queued
-	}
-	if w.json {
-		printJSON(w.cmd, controlLine{"submitted", w.id, state})
-	} else {
-		fmt.Fprintln(w.cmd.OutOrStdout(), w.id)
-	}
-	if state == transfer.Queued {
-		w.notice("queued: agent %s has not taken the call yet", w.at.Agent)
-		return exit(transfer.CodeQueued)
-	}
-	return nil
 }
 
 // ended is the end of the wait: by a signal the call goes on without us.

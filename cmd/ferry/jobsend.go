@@ -168,7 +168,10 @@ func (f *sendFlags) handJob(ctx context.Context, cmd *cobra.Command, net *client
 
 	w := f.watching(ctx, cmd, net, p.Request.Source, p.Request.ID)
 	if f.detach {
-		return w.detach(p)
+		return detach(ctx, cmd, "job", w.at.Agent, w.id, w.json, func(ctx context.Context) (transfer.State, error) {
+			_, err := w.at.Command(ctx, job.CommandPut, p)
+			return transfer.Running, err
+		})
 	}
 	err := w.submit(p)
 	if err == nil {
@@ -233,32 +236,6 @@ func (w *jobWatch) submit(p *job.Put) error {
 }
 
 func (w *jobWatch) named(after int) job.Named { return job.Named{ID: w.id.String(), After: after} }
-
-// detach prints the ID at the agent's receipt, or after a while without one.
-func (w *jobWatch) detach(p *job.Put) error {
-	ctx, cancel := context.WithTimeout(w.ctx, detachWait)
-	defer cancel()
-	state := transfer.Running
-	if _, err := w.at.Command(ctx, job.CommandPut, p); err != nil {
-		switch {
-		case w.ctx.Err() != nil:
-			return fmt.Errorf("%w: job %s may be queued; `ferry job cancel %s` ends it", context.Cause(w.ctx), w.id, w.id)
-		case ctx.Err() == nil:
-			return err
-		}
-		state = transfer.Queued
-	}
-	if w.json {
-		printJSON(w.cmd, controlLine{"submitted", w.id, state})
-	} else {
-		fmt.Fprintln(w.cmd.OutOrStdout(), w.id)
-	}
-	if state == transfer.Queued {
-		fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: queued: agent %s has not taken the job yet\n", w.at.Agent)
-		return exit(transfer.CodeQueued)
-	}
-	return nil
-}
 
 // read is the job with all of its children.
 func (w *jobWatch) read() (*job.Shown, error) { return readJob(w.ctx, w.at, w.named(0)) }

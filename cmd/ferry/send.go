@@ -276,7 +276,13 @@ func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *client.Client, q
 
 	notice := func(err error) { v.notice("%v", err) }
 	if f.detach {
-		return detach(ctx, cmd, s, q, f.json)
+		return detach(ctx, cmd, "transfer", q.Source, q.ID, f.json, func(ctx context.Context) (transfer.State, error) {
+			p, err := s.Submit(ctx, q, nil)
+			if p == nil {
+				return transfer.Queued, err
+			}
+			return p.State, nil
+		})
 	}
 
 	p, err := s.Run(ctx, q, v.show, notice)
@@ -291,30 +297,30 @@ func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *client.Client, q
 	return v.finish(p)
 }
 
-// detach prints the ID at the agent's receipt, or after a while without one.
-func detach(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transfer.Request, asJSON bool) error {
+// detach gives a transfer, job or call to its agent and prints the ID at the agent's receipt, or after a while
+// without one. noun is the word for it, which is that of its commands, too.
+func detach(ctx context.Context, cmd *cobra.Command, noun string, agent transfer.AgentName, id transfer.ID, asJSON bool, give func(context.Context) (transfer.State, error)) error {
 	waiting, cancel := context.WithTimeout(ctx, detachWait)
 	defer cancel()
-	p, err := s.Submit(waiting, q, nil)
-	state := transfer.Queued
-	if sig, ok := signalled(ctx); ok && p == nil {
-		return fmt.Errorf("%w: transfer %s may be queued; `ferry transfer watch %s` follows it, `ferry transfer cancel %s` ends it", sig, q.ID, q.ID, q.ID)
-	}
-
-	if p != nil {
-		state = p.State
-	} else if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return err
+	state, err := give(waiting)
+	if err != nil {
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("%w: %s %s may be queued; `ferry %s watch %s` follows it, `ferry %s cancel %s` ends it", context.Cause(ctx), noun, id, noun, id, noun, id)
+		case waiting.Err() == nil:
+			return err
+		}
+		state = transfer.Queued
 	}
 
 	if asJSON {
-		printJSON(cmd, controlLine{"submitted", q.ID, state})
+		printJSON(cmd, controlLine{"submitted", id, state})
 	} else {
-		fmt.Fprintln(cmd.OutOrStdout(), q.ID)
+		fmt.Fprintln(cmd.OutOrStdout(), id)
 	}
 
 	if state == transfer.Queued {
-		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: queued: agent %s has not taken the transfer yet\n", q.Source)
+		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: queued: agent %s has not taken the %s yet\n", agent, noun)
 		return exit(transfer.CodeQueued)
 	}
 	return nil
