@@ -88,6 +88,7 @@ func TestRegistryShowsHowAgentsAre(t *testing.T) {
 	// The registry is rebuilt by those who live.
 	n.Kill(network.QM)
 	n.Start(network.QM)
+	n.UntilEvery("coordination, which may be a process of its own, is connected again", 100*time.Millisecond, func() bool { return n.Ferry("agent", "ls").Code == 0 })
 	for _, a := range []string{"ALPHA", "BETA", "GAMMA"} {
 		is(a, "READY")
 	}
