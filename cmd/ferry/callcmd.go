@@ -103,7 +103,7 @@ that nobody knows; with --detach 3 where the agent has not taken the call yet.`,
 	return c
 }
 
-// call gives a call to its agent, and waits for its end unless it is to leave it to the agent.
+// call gives a call to its agent, and waits for its end unless leave is set.
 func (q *query) call(cmd *cobra.Command, p *managedcall.Put, leave, quiet bool) error {
 	net, ctx, done, err := q.open(cmd)
 	if err != nil {

@@ -70,7 +70,10 @@ func (k *keeper) read() error {
 	if now.Sub(k.tidied) >= lookIdle || now.Before(k.tidied) {
 		any := false // an agent without jobs writes nothing
 		err := k.Ledger.View(func(t *ledger.Tx) error {
-			any = drawerOf(t).Count("j/") > 0
+			for range drawerOf(t).All("j/", "") {
+				any = true
+				break
+			}
 			return nil
 		})
 		if err == nil && any {

@@ -257,8 +257,8 @@ func (a *Address) Path() transfer.Path {
 	return transfer.Path(text)
 }
 
-// Plain is the path of a source as somebody would write it who has not seen which messages are in the queue;
-// other paths are as they are.
+// Plain is the path of a queue without the numbers of the messages that a walk has picked. Other paths are
+// unchanged.
 func Plain(p transfer.Path) transfer.Path {
 	a, err := Parse(p)
 	if err != nil || a.Picked == (Picked{}) {

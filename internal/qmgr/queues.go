@@ -33,7 +33,7 @@ const (
 	maxQueues    = 1000
 	queueOnce    = 2048           // messages that are looked at in one errand
 	queueBytes   = 1 << 20        // of them, unless one has more
-	queueTime    = apiTimeout / 8 // of an errand, which ends then with what it has: a member of a busy cluster may take milliseconds for a message
+	queueTime    = apiTimeout / 8 // after which an errand answers with what it has; in a busy cluster each message may take milliseconds
 	queueAhead   = 16             // requests for messages that are on their way at once
 	queueFrame   = 200            // bytes of a message in an answer beside its data and headers
 	queueGroups  = 512            // in one answer

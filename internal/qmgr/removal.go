@@ -31,8 +31,8 @@ type removal struct {
 
 const (
 	memoryLook = 100 * time.Millisecond
-	// removeWait is for the one that leads the cluster, which says nothing where that is about to be another one. It is
-	// less than apiTimeout, so that who has asked hears why.
+	// removeWait bounds the wait for the cluster's leader, which does not answer while another one is elected. It is
+	// shorter than apiTimeout, so that the asker gets the reason.
 	removeWait = 3 * time.Second
 )
 

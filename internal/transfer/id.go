@@ -28,7 +28,7 @@ func NewID(now time.Time) ID {
 // ParseID reads the 36-character form. Only version 7 is an ID of ours.
 func ParseID(s string) (ID, error) {
 	id, ok := parseID(s)
-	if !ok { // made only here: every message has an ID that is read
+	if !ok { // the error is built only when needed: an ID is parsed for every message
 		return ID{}, Errorf(KindUsage, "transfer ID %q is malformed; it has the form 01890a5d-ac96-774b-bcce-b302099a8057", s)
 	}
 	return id, nil

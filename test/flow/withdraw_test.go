@@ -106,7 +106,7 @@ func TestQueuedRequestsAreTakenBack(t *testing.T) {
 	}
 }
 
-// taken waits until no command is in its queue: where it was given, nor where ALPHA takes it.
+// taken waits until no command is queued, neither where it was given nor where ALPHA takes it.
 func taken(n *network.Network) {
 	given, at := n.Wire(), n.WireOf("ALPHA")
 	n.Until("every command is taken", func() bool {
