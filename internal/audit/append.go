@@ -29,13 +29,14 @@ type stage struct {
 	streams streams // those that they concern
 }
 
-func (s *stage) add(body []byte, r *Record) error {
+// add stages a record that takes so many bytes as a frame.
+func (s *stage) add(body []byte, frame int64, r *Record) error {
 	_, err := s.streams.observe(r, s.tip.tree.size)
 	s.cells = cellOf(r, s.tip.end).append(s.cells)
 	for _, h := range s.tip.tree.add(tlog.RecordHash(body)) {
 		s.hashes = append(s.hashes, h[:]...)
 	}
-	s.tip.end += int64(frameHead + len(body))
+	s.tip.end += frame
 	return err
 }
 
@@ -213,8 +214,9 @@ func (l *Log) stageOwn(s *stage, rec *Record) error {
 
 // put adds a record and its frame. It must be the next of its numbering.
 func (s *stage) put(body []byte, r *Record) error {
-	s.frames = appendFrame(s.frames, body)
-	if err := s.add(body, r); err != nil {
+	before := len(s.frames)
+	s.frames = appendRecord(s.frames, body)
+	if err := s.add(body, int64(len(s.frames)-before), r); err != nil {
 		return transfer.Errorf(transfer.KindInternal, "audit log: %w", err)
 	}
 	return nil

@@ -1,8 +1,9 @@
 package audit
 
 import (
-	"encoding/binary"
+	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -276,18 +277,21 @@ func rewrite(t *testing.T, records []byte, which int, change func([]byte) []byte
 
 func frames(t *testing.T, records []byte) (list [][]byte) {
 	t.Helper()
-	for b := records[headerSize:]; len(b) > 0; {
-		n := binary.BigEndian.Uint32(b)
-		list = append(list, b[frameHead:frameHead+n])
-		b = b[frameHead+n:]
+	for w := newWalker(bytes.NewReader(records), headerSize, int64(len(records))); ; {
+		body, err := w.next()
+		if err == io.EOF {
+			return list
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, bytes.Clone(body))
 	}
-	return list
 }
 
 func join(records []byte, list [][]byte) []byte {
 	b := slices.Clone(records[:headerSize])
 	for _, body := range list {
-		b = appendFrame(b, body)
+		b = appendRecord(b, body)
 	}
 	return b
 }

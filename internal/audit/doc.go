@@ -30,16 +30,21 @@
 // Each file but the lock begins with a header of 32 bytes:
 //
 //	 0  8  magic: "FerryRec", "FerryIdx", "FerryHsh", "FerrySta"
-//	 8  4  version, 1
+//	 8  4  version, 2
 //	12  8  the log's own incarnation, random, the same in all its files
 //	20  8  zero
 //	28  4  crc32c of the 28 bytes before
 //
 // A frame:
 //
-//	0  4  length n of the JSON, 1 to 1 MiB
-//	4  4  crc32c of the length's 4 bytes and the JSON
-//	8  n  the JSON, one line, no line end
+//	0  4  length n of the content, 1 to 1 MiB
+//	4  4  crc32c of the length's 4 bytes and the content
+//	8  n  the content: the JSON, one line, no line end
+//
+// In records the content is the JSON as one zstd frame (RFC 8878) with its content size and the
+// dictionary vocabulary.txt, where that is shorter than the JSON. A zstd frame begins with
+// 28 b5 2f fd, which no JSON begins with. The JSON has at most 1 MiB. Hashes and seals cover the
+// JSON, not the compressed bytes.
 //
 // A cell of the index tells where a record is and what is looked for most:
 //

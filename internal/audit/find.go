@@ -70,7 +70,7 @@ func (l *Log) Find(f Filter, fn func(i int64, raw []byte, r *Record) error) erro
 			if !m.cell(c) {
 				continue
 			}
-			raw, err := readFrame(l.records, c.at)
+			raw, err := readRecord(l.records, c.at)
 			if err != nil {
 				return l.badRecord(i, err)
 			}

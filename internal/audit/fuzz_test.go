@@ -89,8 +89,8 @@ func FuzzAppend(f *testing.F) {
 // FuzzFrames: the walker and the reader at an offset see the same records, in
 // any file, and none that was not written there.
 func FuzzFrames(f *testing.F) {
-	two := appendFrame(appendFrame(nil, []byte("first")), bytes.Repeat([]byte("second"), 1000))
-	for _, b := range [][]byte{nil, two, two[:len(two)-1], two[:20], append(bytes.Clone(two), 0), {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0}, make([]byte, 64)} {
+	two := appendRecord(appendFrame(nil, []byte("first")), bytes.Repeat([]byte("second"), 1000))
+	for _, b := range [][]byte{nil, two, appendFrame(nil, packed.Pack(bytes.Repeat([]byte("x"), 200))[:20]), two[:len(two)-1], two[:20], append(bytes.Clone(two), 0), {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0}, make([]byte, 64)} {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -100,7 +100,7 @@ func FuzzFrames(f *testing.F) {
 			body, err := w.next()
 			other, oerr := []byte(nil), error(nil)
 			if at < int64(len(b)) {
-				other, oerr = readFrame(r, at)
+				other, oerr = readRecord(r, at)
 				if (err == nil) != (oerr == nil) || err == nil && !bytes.Equal(body, other) {
 					t.Fatalf("at %d the one reads %x, %v, the other %x, %v", at, body, err, other, oerr)
 				}
@@ -111,8 +111,10 @@ func FuzzFrames(f *testing.F) {
 			if err != nil {
 				return
 			}
-			if want := appendFrame(nil, body); !bytes.Equal(want, b[at:at+int64(len(want))]) {
-				t.Fatalf("at %d a record is read that is not there: %x", at, body)
+			stored := b[at+frameHead : w.at]
+			plain, err := Unpack(stored)
+			if err != nil || !bytes.Equal(appendFrame(nil, stored), b[at:w.at]) || !bytes.Equal(plain, body) {
+				t.Fatalf("at %d a record is read that is not there: %x, %v", at, body, err)
 			}
 			at = w.at
 		}

@@ -25,7 +25,7 @@ func (l *Log) Read(i int64) ([]byte, Record, error) {
 }
 
 func (l *Log) readAt(i int64, c cell) ([]byte, Record, error) {
-	body, err := readFrame(l.records, c.at)
+	body, err := readRecord(l.records, c.at)
 	if err != nil {
 		return nil, Record{}, l.badRecord(i, err)
 	}

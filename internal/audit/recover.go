@@ -147,7 +147,7 @@ func (r *recovery) read() error {
 		at, i := r.stage.tip.end, r.stage.tip.tree.size
 		rec, err := Decode(body)
 		if err == nil {
-			err = r.stage.add(body, &rec)
+			err = r.stage.add(body, w.at-at, &rec)
 		}
 		if err != nil {
 			return r.damaged(recordsName, fmt.Sprintf("offset %d, record %d: %v", at, i, err))

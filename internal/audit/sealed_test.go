@@ -142,15 +142,13 @@ func TestSealsAfterACrash(t *testing.T) {
 	closeLog(t, l)
 	records := load(t, dir, recordsName)
 	cut := func(frames int) []byte {
-		at := end
+		w := newWalker(bytes.NewReader(records), end, int64(len(records)))
 		for range frames {
-			b, err := readFrame(bytes.NewReader(records), at)
-			if err != nil {
+			if _, err := w.next(); err != nil {
 				t.Fatal(err)
 			}
-			at += int64(frameHead + len(b))
 		}
-		return records[:at+5] // and a part of the next
+		return records[:w.at+5] // and a part of the next
 	}
 	for frames := range 5 {
 		torn := copyDir(t, dir)

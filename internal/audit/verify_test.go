@@ -59,7 +59,7 @@ func build(t *testing.T, records []byte, dir string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = s.add(body, &r)
+		_ = s.add(body, int64(len(appendRecord(nil, body))), &r)
 	}
 	store(t, dir, indexName, append(header(indexMagic, id), s.cells...))
 	store(t, dir, hashesName, append(header(hashesMagic, id), s.hashes...))

@@ -57,8 +57,8 @@ const Slack = 128<<10 + 64
 // several goroutines at once. What zstd needs for a decoder is kept for the next
 // chunk and given up when memory is collected.
 type Decoder struct {
-	zstd     sync.Pool
-	messages bool // frames of zstd are those of Pack, and have its dictionary
+	zstd       sync.Pool
+	dictionary *Dictionary // that the frames of zstd must have; nil: none
 }
 
 // Decode restores the n plain bytes of a chunk from src, in the memory of dst
@@ -97,16 +97,16 @@ func unpackS2(dst, src []byte, n int) ([]byte, error) {
 
 func (d *Decoder) unpackZstd(dst, src []byte, n int) ([]byte, error) {
 	var h zstd.Header
-	dictionary := uint32(0)
-	if d.messages {
-		dictionary = vocabularyID
+	id := uint32(0)
+	if d.dictionary != nil {
+		id = d.dictionary.id
 	}
 
 	switch err := h.Decode(src); {
 	case err != nil:
 		return nil, transfer.Errorf(transfer.KindDigest, "a zstd frame of %d bytes cannot be restored: %w", n, err)
-	case h.Skippable || !h.HasFCS || h.FrameContentSize != uint64(n) || h.DictionaryID != dictionary:
-		return nil, transfer.Errorf(transfer.KindDigest, "a zstd frame of %d bytes with dictionary %d is due, and there is another", n, dictionary)
+	case h.Skippable || !h.HasFCS || h.FrameContentSize != uint64(n) || h.DictionaryID != id:
+		return nil, transfer.Errorf(transfer.KindDigest, "a zstd frame of %d bytes with dictionary %d is due, and there is another", n, id)
 	}
 
 	z := d.take()
@@ -129,8 +129,8 @@ func (d *Decoder) take() *zstd.Decoder {
 
 	options := []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxMemory(transfer.MaxChunk), zstd.WithDecoderMaxWindow(transfer.MaxChunk), zstd.WithDecodeAllCapLimit(true)}
-	if d.messages {
-		options = append(options, zstd.WithDecoderDictRaw(vocabularyID, vocabulary))
+	if d.dictionary != nil {
+		options = append(options, zstd.WithDecoderDictRaw(d.dictionary.id, d.dictionary.text))
 	}
 
 	z, err := zstd.NewReader(nil, options...)

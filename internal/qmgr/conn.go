@@ -70,7 +70,7 @@ type ConnConfig struct {
 // A Conn is the connection to a queue manager: a control and a data connection,
 // both of which come back by themselves for as long as the Conn is not closed.
 // All methods may be called from any goroutine. Messages other than those of
-// PublishData travel compressed where that makes them smaller (compress.Pack) and
+// PublishData travel compressed where that makes them smaller (compress.Messages) and
 // packRate allows, and are handed out plain.
 type Conn struct {
 	cfg     ConnConfig
@@ -356,7 +356,7 @@ func (p packer) pack(message []byte) []byte {
 	if !p.bytes.AllowN(time.Now(), len(message)) {
 		return message
 	}
-	return compress.Pack(message)
+	return compress.Messages.Pack(message)
 }
 
 // Publish sends a message on the control connection. It fails at once when that
@@ -378,7 +378,7 @@ const packRate = 256 << 10
 // unpacked is a message as its sender handed it over. One that cannot be restored
 // is given as it came, for its reader to refuse.
 func unpacked(data []byte) []byte {
-	if plain, err := compress.Unpack(data); err == nil {
+	if plain, err := compress.Messages.Unpack(data); err == nil {
 		return plain
 	}
 	return data

@@ -92,7 +92,7 @@ func (f *Forger) Hear(subject string, data []byte) {
 }
 
 func (f *Forger) hear(subject string, data []byte) (answers []Forgery) {
-	data, err := compress.Unpack(data)
+	data, err := compress.Messages.Unpack(data)
 	if err != nil {
 		return nil
 	}

@@ -137,7 +137,7 @@ func attack(t *testing.T, seed uint64, r *rand.Rand, most int) {
 }
 
 func (f *forger) hear(m *nats.Msg) {
-	plain, err := compress.Unpack(m.Data)
+	plain, err := compress.Messages.Unpack(m.Data)
 	if err != nil {
 		return
 	}

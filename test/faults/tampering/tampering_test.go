@@ -415,7 +415,9 @@ func (s *scene) frames() (header []byte, list [][]byte) {
 	header, data = data[:headerSize], data[headerSize:]
 	for len(data) > 0 {
 		n := int(binary.BigEndian.Uint32(data))
-		list = append(list, data[frameHead:frameHead+n:frameHead+n])
+		body, err := audit.Unpack(data[frameHead : frameHead+n])
+		must(s.t, err)
+		list = append(list, bytes.Clone(body))
 		data = data[frameHead+n:]
 	}
 	return header, list

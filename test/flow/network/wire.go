@@ -164,7 +164,7 @@ func (w *Wire) Hear(subjects string, f func(subject string, data []byte)) {
 
 // Plain is a message as its sender made it; what cannot be restored is as it came.
 func Plain(message []byte) []byte {
-	if plain, err := compress.Unpack(message); err == nil {
+	if plain, err := compress.Messages.Unpack(message); err == nil {
 		return plain
 	}
 	return message

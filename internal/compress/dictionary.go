@@ -1,0 +1,100 @@
+package compress
+
+import (
+	"bytes"
+	_ "embed" // for the vocabulary
+	"encoding/binary"
+	"hash/crc32"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"ferry/internal/transfer"
+)
+
+// packFrom is the length in bytes from which a text is worth compressing.
+const packFrom = 96
+
+// zstdMagic begins a frame of RFC 8878. No JSON text begins so.
+const zstdMagic = 0xFD2FB528
+
+// A Dictionary compresses short JSON texts that resemble its own text. Each packed
+// text is one zstd frame (RFC 8878) with the dictionary's ID and the content size.
+// Several goroutines may use a Dictionary at once.
+type Dictionary struct {
+	id      uint32
+	text    []byte
+	encoder func() *zstd.Encoder
+	decoder Decoder
+	room    sync.Pool // *[]byte: a decoder needs more room than the text has in the end
+}
+
+// NewDictionary returns the Dictionary with this text, the most frequent phrases last.
+// The ID is made of the text and lies in the range that RFC 8878 leaves to private
+// use. A Dictionary with another text refuses the frames of this one.
+func NewDictionary(text []byte) *Dictionary {
+	d := &Dictionary{id: 1<<15 + crc32.ChecksumIEEE(text)>>2, text: text}
+	d.decoder.dictionary = d
+	d.encoder = sync.OnceValue(func() *zstd.Encoder {
+		z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2),
+			zstd.WithEncoderCRC(false), zstd.WithWindowSize(transfer.MaxChunk), zstd.WithLowerEncoderMem(true), zstd.WithSingleSegment(true),
+			zstd.WithEncoderDictRaw(d.id, d.text))
+		if err != nil {
+			panic("internal error: the settings of the zstd encoder: " + err.Error())
+		}
+		return z
+	})
+	return d
+}
+
+// messagesText has one control message of each kind.
+//
+//go:embed vocabulary.txt
+var messagesText []byte
+
+// Messages is the Dictionary of control messages on the wire.
+var Messages = NewDictionary(messagesText)
+
+// ID returns the dictionary's ID, which stands in each frame.
+func (d *Dictionary) ID() uint32 { return d.id }
+
+// Pack compresses a JSON text of 96 bytes to 1 MiB. It returns the text itself where
+// the text is outside of that range or does not become smaller.
+func (d *Dictionary) Pack(text []byte) []byte {
+	if len(text) < packFrom || len(text) > transfer.MaxChunk {
+		return text
+	}
+	packed := d.encoder().EncodeAll(text, make([]byte, 0, len(text)/2))
+	if len(packed) >= len(text) {
+		return text
+	}
+	return packed
+}
+
+// Unpack restores a text of at most 1 MiB that Pack has compressed, and returns any
+// other text as it is. The errors are of KindDigest: the text begins as a zstd frame
+// does, and is not one whole frame of this dictionary with at most 1 MiB.
+func (d *Dictionary) Unpack(text []byte) ([]byte, error) {
+	if len(text) < 4 || binary.LittleEndian.Uint32(text) != zstdMagic {
+		return text, nil
+	}
+
+	var h zstd.Header
+	if err := h.Decode(text); err != nil || !h.HasFCS || h.FrameContentSize > transfer.MaxChunk {
+		return nil, transfer.Errorf(transfer.KindDigest, "a compressed text of %d bytes does not state a size of at most %d", len(text), transfer.MaxChunk)
+	}
+
+	room, _ := d.room.Get().(*[]byte)
+	if room == nil {
+		room = new([]byte)
+	}
+	defer d.room.Put(room)
+
+	plain, err := d.decoder.Decode(*room, Zstd, text, int(h.FrameContentSize))
+	if err != nil {
+		return nil, err
+	}
+
+	*room = plain
+	return bytes.Clone(plain), nil
+}
