@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -72,7 +71,8 @@ it is when it fails. The end of what it writes (4 KiB) is printed and is in the 
 log. Ctrl-C leaves it running.
 
 Result codes: 0, 40 where it has failed, 41 cancelled, 53 not authorised, 49 for an agent
-that nobody knows; with --detach 3 where the agent has not taken the call yet.`,
+that is unknown; with --detach 3 where the queue manager has stored the call and the agent
+has not taken it yet; 75 where it is not certain that the queue manager has stored it.`,
 		Example: `  ferry call run BETA load.sh orders 2026-11-01
   ferry call run --retries 2 --pause 30s --success-codes 0,4 BETA db/refresh -- -v`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -116,7 +116,7 @@ func (q *query) call(cmd *cobra.Command, p *managedcall.Put, leave, quiet bool) 
 	}
 	w := &callWatch{ctx: ctx, cmd: cmd, at: at, id: p.ID, json: q.json, quiet: quiet}
 	if leave {
-		return detach(ctx, cmd, "call", p.Agent, p.ID, q.json, func(ctx context.Context) (transfer.State, error) {
+		return w.handing().detach(ctx, func(ctx context.Context) (transfer.State, error) {
 			_, err := at.Command(ctx, managedcall.CommandRun, p)
 			return transfer.Accepted, err
 		})
@@ -150,10 +150,18 @@ func (w *callWatch) notice(format string, args ...any) {
 
 // ended is the end of the wait: by a signal the call goes on without us.
 func (w *callWatch) ended(err error) error {
-	if errors.Is(err, context.Canceled) && w.ctx.Err() != nil {
-		return interrupted(w.ctx, w.cmd.ErrOrStderr(), "call", w.id, w.stop)
+	if signalEnded(w.ctx, err) {
+		return w.handing().interrupted(w.ctx, err, w.stop)
 	}
-	return err
+	return w.handing().unfinished(err)
+}
+
+// handing is the call on its way to its agent.
+func (w *callWatch) handing() *handing {
+	return &handing{cmd: w.cmd, noun: "call", agent: w.at.Agent, id: w.id, json: w.json, undo: func(ctx context.Context) error {
+		_, err := w.at.Command(ctx, managedcall.CommandCancel, managedcall.Named{ID: w.id.String()})
+		return err
+	}}
 }
 
 // follow waits until the call has ended, and shows how.

@@ -193,7 +193,7 @@ func (r *fteRun) submit(q *transfer.Request, wait int) error {
 
 	p, err := net.SubmitInTime(within, q, func(err error) { r.warn(fte.Notice, err) })
 	late := within.Err() != nil && ctx.Err() == nil
-	if err != nil && !late {
+	if err != nil && client.HandoverOf(err) != client.Stored {
 		return err
 	}
 	r.say(fte.Issued, mftxml.FormatID(q.ID))
@@ -204,6 +204,10 @@ func (r *fteRun) submit(q *transfer.Request, wait int) error {
 	case late:
 		r.say(fte.Waiting, q.Source)
 		return exit(transfer.CodeQueued)
+	case err != nil:
+		sig, _ := signalled(ctx)
+		r.warn(fte.Interrupted, mftxml.FormatID(q.ID))
+		return exit(sig.code())
 	}
 	r.say(fte.Taken, q.Source)
 	if !r.Has("w") {

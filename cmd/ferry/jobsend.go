@@ -168,7 +168,7 @@ func (f *sendFlags) handJob(ctx context.Context, cmd *cobra.Command, net *client
 
 	w := f.watching(ctx, cmd, net, p.Request.Source, p.Request.ID)
 	if f.detach {
-		return detach(ctx, cmd, "job", w.at.Agent, w.id, w.json, func(ctx context.Context) (transfer.State, error) {
+		return w.handing().detach(ctx, func(ctx context.Context) (transfer.State, error) {
 			_, err := w.at.Command(ctx, job.CommandPut, p)
 			return transfer.Running, err
 		})
@@ -177,11 +177,19 @@ func (f *sendFlags) handJob(ctx context.Context, cmd *cobra.Command, net *client
 	if err == nil {
 		err = w.follow()
 	}
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+	if signalEnded(ctx, err) {
 		w.view.clear()
-		return interrupted(w.ctx, w.cmd.ErrOrStderr(), "job", w.id, w.stop)
+		return w.handing().interrupted(ctx, err, w.stop)
 	}
-	return err
+	return w.handing().unfinished(err)
+}
+
+// handing is the job on its way to its agent.
+func (w *jobWatch) handing() *handing {
+	return &handing{cmd: w.cmd, noun: "job", agent: w.at.Agent, id: w.id, json: w.json, undo: func(ctx context.Context) error {
+		_, err := w.at.Command(ctx, job.CommandCancel, w.named(0))
+		return err
+	}}
 }
 
 // A jobWatch follows a job.
@@ -214,14 +222,7 @@ func (w *jobWatch) submit(p *job.Put) error {
 	})
 	_, err := w.at.Command(ctx, job.CommandPut, p)
 	slow.Stop()
-	switch kind := transfer.KindOf(err); {
-	case err == nil:
-		return nil
-	case w.ctx.Err() != nil:
-		return context.Cause(w.ctx)
-	case ctx.Err() == nil && (kind == transfer.KindNoManager || kind == transfer.KindUnreachable || kind == transfer.KindTimeout):
-		return transfer.Errorf(kind, "nobody has said that the job %s was taken: %w", w.id, err).WithHint("`ferry job show` says whether it was")
-	case ctx.Err() == nil:
+	if err == nil || ctx.Err() == nil || w.ctx.Err() != nil || client.HandoverOf(err) != client.Stored {
 		return err
 	}
 	// Both commands are in the agent's queue, and it obeys them before it submits anything.

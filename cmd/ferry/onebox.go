@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -105,7 +104,7 @@ func follow(ctx context.Context, c *client.Client, q *transfer.Request, v *view)
 		p, err = c.Watch(ctx, client.Of(q), v.show, nil)
 	}
 
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+	if signalEnded(ctx, err) {
 		if err := lost(ctx); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/authority"
+	"ferry/internal/client"
 	"ferry/internal/config"
 	"ferry/internal/identity"
 	"ferry/internal/mftconfig"
@@ -37,9 +38,11 @@ type (
 	}
 	// A controlLine is a transfer that was handed over, cancelled or resumed.
 	controlLine struct {
-		MessageType string         `json:"message_type"` // submitted, cancel, resume
+		MessageType string         `json:"message_type"` // submitted, not_submitted, cancel, resume
 		ID          transfer.ID    `json:"id"`
-		State       transfer.State `json:"state"`
+		State       transfer.State `json:"state,omitempty"` // empty: it is not known
+
+		Handover client.Handover `json:"handover,omitempty"` // of what was submitted: how far it has come
 	}
 	// An agentLine is an agent that was removed or set.
 	agentLine struct {

@@ -3,14 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,9 +24,6 @@ import (
 	"ferry/internal/record"
 	"ferry/internal/transfer"
 )
-
-// detachWait is how long --detach waits for the agent's receipt.
-const detachWait = 5 * time.Second
 
 // sendFlags are the flags of ferry send as they were given.
 type sendFlags struct {
@@ -84,7 +78,8 @@ what comes on standard input, until its end; DEST names the file then. In text m
 
 Result codes: 0 success, 20 partial success, 40 failed, 41 cancelled, 42 not started
 (--trigger), 49 unknown agent, 64 usage, 69 recovery timed out, 70 parked or refused,
-75 no queue manager.`,
+75 no queue manager, or none that is sure to have stored the request; with --detach 3,
+queued: the queue manager has stored it, and the agent has not taken it yet.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && f.filesFrom != "" {
 				return transfer.Errorf(transfer.KindUsage, "`ferry send --files-from %s` takes SOURCE and DEST; it got 1 location; SOURCE is the directory that the names are beneath, as .", f.filesFrom)
@@ -275,76 +270,28 @@ func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *client.Client, q
 	}
 
 	notice := func(err error) { v.notice("%v", err) }
+	h := &handing{cmd: cmd, noun: "transfer", agent: q.Source, id: q.ID, json: f.json}
 	if f.detach {
-		return detach(ctx, cmd, "transfer", q.Source, q.ID, f.json, func(ctx context.Context) (transfer.State, error) {
+		return h.detach(ctx, func(ctx context.Context) (transfer.State, error) {
 			p, err := s.Submit(ctx, q, nil)
 			if p == nil {
-				return transfer.Queued, err
+				return transfer.Accepted, err
 			}
-			return p.State, nil
+			return p.State, err
 		})
 	}
 
 	p, err := s.Run(ctx, q, v.show, notice)
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		v.clear()
-		return interrupted(ctx, cmd.ErrOrStderr(), "transfer", q.ID, func() error { return cancelled(cmd, s, q, v) })
-	}
 	if err != nil {
 		v.clear()
-		return err
+	}
+	switch {
+	case signalEnded(ctx, err):
+		return h.interrupted(ctx, err, func() error { return cancelled(cmd, s, q, v) })
+	case err != nil:
+		return h.unfinished(err)
 	}
 	return v.finish(p)
-}
-
-// detach gives a transfer, job or call to its agent and prints the ID at the agent's receipt, or after a while
-// without one. noun is the word for it, which is that of its commands, too.
-func detach(ctx context.Context, cmd *cobra.Command, noun string, agent transfer.AgentName, id transfer.ID, asJSON bool, give func(context.Context) (transfer.State, error)) error {
-	waiting, cancel := context.WithTimeout(ctx, detachWait)
-	defer cancel()
-	state, err := give(waiting)
-	if err != nil {
-		switch {
-		case ctx.Err() != nil:
-			return fmt.Errorf("%w: %s %s may be queued; `ferry %s watch %s` follows it, `ferry %s cancel %s` ends it", context.Cause(ctx), noun, id, noun, id, noun, id)
-		case waiting.Err() == nil:
-			return err
-		}
-		state = transfer.Queued
-	}
-
-	if asJSON {
-		printJSON(cmd, controlLine{"submitted", id, state})
-	} else {
-		fmt.Fprintln(cmd.OutOrStdout(), id)
-	}
-
-	if state == transfer.Queued {
-		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: queued: agent %s has not taken the %s yet\n", agent, noun)
-		return exit(transfer.CodeQueued)
-	}
-	return nil
-}
-
-// interrupted is the end of the wait by a signal: what is waited for goes on without us. A second
-// Ctrl-C within a few seconds cancels it. noun is "transfer" or "job".
-func interrupted(ctx context.Context, stderr io.Writer, noun string, id transfer.ID, cancel func() error) error {
-	if sig, ok := signalled(ctx); ok && sig.sig == syscall.SIGTERM {
-		fmt.Fprintf(stderr, "ferry: told to stop: %[1]s %[2]s goes on; `ferry %[1]s watch %[2]s` follows it, `ferry %[1]s cancel %[2]s` ends it\n", noun, id)
-		return exit(codeTerminated)
-	}
-
-	again := make(chan os.Signal, 1)
-	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(again)
-	fmt.Fprintf(stderr, "ferry: %s %s goes on; Ctrl-C again within 3 s cancels it\n", noun, id)
-	select {
-	case <-again:
-	case <-time.After(3 * time.Second):
-		fmt.Fprintf(stderr, "ferry: `ferry %s watch %s` follows it\n", noun, id)
-		return exit(codeInterrupted)
-	}
-	return cancel()
 }
 
 // cancelled cancels a transfer and waits for its end.

@@ -328,7 +328,7 @@ func (q *query) control(ctx context.Context, cmd *cobra.Command, net *client.Cli
 		state = transfer.Cancelling
 	}
 	if q.json {
-		printJSON(cmd, controlLine{c.verb, of.ID, state})
+		printJSON(cmd, controlLine{MessageType: c.verb, ID: of.ID, State: state})
 	} else {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", of.ID, state)
 	}

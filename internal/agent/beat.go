@@ -28,12 +28,17 @@ func (a *heartbeats) publishBeat(status string) {
 	a.conn.Publish(wire.BeatSubject(a.cfg.Name), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: b}))
 }
 
+// announceFor is how long an agent that starts publishes a heartbeat at each turn. Interest
+// takes a moment to pass a channel: another agent of the name may miss the first heartbeats.
+const announceFor = 3 * time.Second
+
 // beatLoop publishes heartbeats: at once, within a second, where something has changed.
 func (a *heartbeats) beatLoop() {
 	a.publishBeat("")
 	t := a.cfg.Clock.NewTimer(a.chatter())
 	defer t.Stop()
-	last, dirty := a.cfg.Clock.Now(), true
+	began := a.cfg.Clock.Now()
+	last, dirty := began, true
 	for {
 		select {
 		case <-a.beats:
@@ -45,7 +50,7 @@ func (a *heartbeats) beatLoop() {
 			return
 		}
 		now := a.cfg.Clock.Now()
-		if due := now.Sub(last) >= wire.BeatEvery; due || dirty {
+		if due := now.Sub(last) >= wire.BeatEvery; due || dirty || now.Sub(began) < announceFor {
 			last = now
 			a.publishBeat("")
 		}

@@ -1,12 +1,14 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -65,6 +67,7 @@ type owner struct {
 	standing standing
 	ever     bool          // it has been taking
 	renewed  time.Time     // when the name was last found to be this instance's, or set
+	rival    *wire.Beat    // the last heartbeat under the name from another queue manager; nil: judged, or none
 	moved    chan struct{} // closed and replaced when it changes
 }
 
@@ -191,6 +194,9 @@ func (o *owner) keep() {
 	for failures := 0; ; {
 		session, ctx, end := o.session(o.ctx)
 		err := o.check(ctx, session)
+		if err == nil {
+			err = o.contest(ctx)
+		}
 		if transfer.KindOf(err) == transfer.KindAlive {
 			end()
 			o.lose(err)
@@ -343,11 +349,54 @@ func (o *owner) vouch(m qmgr.Message) {
 		Incarnation: o.mine.Incarnation, Instance: o.mine.Instance, Host: o.mine.Host, Started: o.mine.Since}})
 }
 
+// contest decides between this instance and one at another queue manager. Each queue manager
+// of a channel has owners of its own, so each instance can be the owner at one of them. The
+// instance that has run longer keeps the name. Both instances compare the same two values, so
+// they agree whatever their clocks say. The error of the other instance is of KindAlive.
+func (o *owner) contest(ctx context.Context) error {
+	o.mu.Lock()
+	b := o.rival
+	o.rival = nil
+	o.mu.Unlock()
+	if b == nil || o.shares(holder{Incarnation: b.Incarnation}) {
+		return nil
+	}
+	data, _, err := o.askTwin(ctx, wire.InstanceSubject(o.cfg.Name, b.Instance))
+	if err != nil {
+		return nil // it is over, or it is heard again
+	}
+	ans, err := wire.DecodeAnswer(data)
+	if err != nil || ans.Beat == nil {
+		return nil
+	}
+	other := holder{Instance: b.Instance, Host: ans.Beat.Host, Since: ans.Beat.Started}
+	if o.mine.precedes(&other) {
+		return nil
+	}
+	return o.taken(other)
+}
+
+// precedes reports whether an instance has run longer than another.
+func (h *holder) precedes(other *holder) bool {
+	return cmp.Or(h.Since.Compare(other.Since), strings.Compare(h.Instance, other.Instance)) < 0
+}
+
+// manager is the queue manager, or the cluster, that keeps the owner of the name.
+func (c *core) manager() string {
+	facts := c.conn.Facts()
+	return cmp.Or(facts.Cluster, facts.ServerName)
+}
+
 // heard takes what is published under the agent's own name.
 func (o *owner) heard(m qmgr.Message) {
 	r, err := wire.DecodeReport(m.Data)
 	if err != nil || r.Beat == nil || r.Beat.Instance == o.mine.Instance || r.Beat.Status == wire.AgentStopping || r.Beat.Status == wire.AgentStopped {
 		return
+	}
+	if r.Beat.Manager != o.manager() {
+		o.mu.Lock()
+		o.rival = r.Beat
+		o.mu.Unlock()
 	}
 	poke(o.look)
 }

@@ -258,3 +258,113 @@ func (w *text) String() string {
 	defer w.mu.Unlock()
 	return w.buf.String()
 }
+
+// rival lets another instance of ALPHA be heard from another queue manager. It answers that it
+// runs since a time.
+func (s *stage) rival(instance string, since time.Time) {
+	s.Helper()
+	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: "ALPHA", Instance: instance, Status: wire.AgentReady, Host: "elsewhere", Started: since, Manager: "OTHER"}
+	stop, err := s.conn.Subscribe(wire.InstanceSubject("ALPHA", instance), func(m qmgr.Message) {
+		s.conn.Publish(m.Reply, wire.Marshal(wire.Answer{V: wire.Version, Beat: b}))
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(stop)
+	if err := s.conn.Publish(wire.BeatSubject("ALPHA"), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: b})); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// Two queue managers that a channel joins each have an owner of the name. The instance that
+// has run longer stays, and the other one says so.
+func TestAnInstanceAtAnotherQueueManager(t *testing.T) {
+	s := newStage(t)
+	a, said, err := s.start(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: "ALPHA", Instance: "2222", Status: wire.AgentReady, Manager: "OTHER"}
+	if err := s.conn.Publish(wire.BeatSubject("ALPHA"), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: b})); err != nil { // it does not answer
+		t.Fatal(err)
+	}
+	s.rival("3333", time.Now().Add(time.Hour))
+	s.rival("1111", time.Now().Add(-time.Hour))
+	select {
+	case err := <-a.Displaced():
+		if transfer.KindOf(err) != transfer.KindAlive || !strings.Contains(err.Error(), "agent ALPHA is already running on elsewhere since ") || !strings.Contains(err.Error(), "1111") {
+			t.Errorf("the reason is %v", err)
+		}
+	case <-s.ctx.Done():
+		t.Fatalf("the agent goes on beside another one\n%s", said)
+	}
+}
+
+// Of two agents that start at the same instant at both ends of a channel one ends.
+func TestAgentsOfOneNameAtBothEndsOfAChannel(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	log := slog.New(slog.DiscardHandler)
+	manager := func(name string, to ...qmgr.Channel) *qmgr.Server {
+		server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Name: name, Dir: t.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Channels: to, Log: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Shutdown)
+		return server
+	}
+	one := manager("ONE")
+	two := manager("TWO", qmgr.Channel{Name: "ONE", URL: "nats://" + one.Channels().Addr()})
+	type started struct {
+		a   *agent.Agent
+		err error
+	}
+	came := make(chan started, 2)
+	for _, server := range []*qmgr.Server{one, two} {
+		conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: server.URL(), Name: "ALPHA", Log: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.Close)
+		cfg := agent.Config{Name: "ALPHA", Dir: t.TempDir(), Roots: []string{t.TempDir()}, Log: log, Direct: agent.Direct{Mode: agent.DirectOff}}
+		go func() {
+			a, err := agent.Start(ctx, cfg, conn)
+			came <- started{a, err}
+		}()
+	}
+	var live []*agent.Agent
+	for range 2 {
+		s := <-came
+		if s.err == nil {
+			live = append(live, s.a)
+			t.Cleanup(s.a.Stop)
+		} else if transfer.KindOf(s.err) != transfer.KindAlive {
+			t.Fatal(s.err)
+		}
+	}
+	if len(live) == 0 {
+		t.Fatal("no agent of the name has started")
+	}
+	if len(live) == 1 {
+		return // the question to the name has reached the first one
+	}
+	select {
+	case err := <-live[0].Displaced():
+		live = live[1:]
+		if transfer.KindOf(err) != transfer.KindAlive {
+			t.Errorf("the reason is %v", err)
+		}
+	case err := <-live[1].Displaced():
+		live = live[:1]
+		if transfer.KindOf(err) != transfer.KindAlive {
+			t.Errorf("the reason is %v", err)
+		}
+	case <-ctx.Done():
+		t.Fatal("both agents go on")
+	}
+	select {
+	case err := <-live[0].Displaced():
+		t.Errorf("the second agent has ended, too: %v", err)
+	default:
+	}
+}

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"os"
 	"time"
@@ -50,7 +49,7 @@ func (w *sides) beat() *wire.Beat {
 		mode = "bindings"
 	}
 
-	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: w.cfg.Name, Instance: w.instance, Status: wire.AgentReady, Started: w.started, Time: w.cfg.Clock.Now(), Version: w.cfg.Version, Platform: platform(), Host: host, Mode: mode, Manager: cmp.Or(facts.Cluster, facts.ServerName), Durability: facts.Reduced, Roots: w.cfg.Roots, Limits: localfs.Limits(), Settings: w.cfg.Settings, Load: wire.Load{MaxSource: w.cfg.MaxSource, MaxDest: w.cfg.MaxDestination, MaxQueued: w.cfg.MaxQueued}}
+	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: w.cfg.Name, Instance: w.instance, Status: wire.AgentReady, Started: w.started, Time: w.cfg.Clock.Now(), Version: w.cfg.Version, Platform: platform(), Host: host, Mode: mode, Manager: w.manager(), Durability: facts.Reduced, Roots: w.cfg.Roots, Limits: localfs.Limits(), Settings: w.cfg.Settings, Load: wire.Load{MaxSource: w.cfg.MaxSource, MaxDest: w.cfg.MaxDestination, MaxQueued: w.cfg.MaxQueued}}
 	defer b.Fit()
 	if w.sched == nil {
 		return b

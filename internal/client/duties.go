@@ -14,7 +14,7 @@ type AtAgent struct {
 }
 
 // Command gives the agent a command and waits for its answer; the command is durable, and repeated
-// under the same ID meanwhile.
+// under the same ID meanwhile. Where ctx ends first the error is a HandoverError.
 func (c AtAgent) Command(ctx context.Context, kind wire.Kind, body any) (*wire.Answer, error) {
 	inbox, answers, stop, err := c.inbox(c.Agent)
 	if err != nil {
@@ -23,16 +23,18 @@ func (c AtAgent) Command(ctx context.Context, kind wire.Kind, body any) (*wire.A
 	defer stop()
 
 	command := wire.Control{V: wire.Version, ID: transfer.NewID(c.Clock.Now()), Kind: kind, Body: wire.Marshal(body), Originator: c.Who, Reply: inbox}
-	pause, stored := repeatFirst, false
+	pause, at := repeatFirst, NotSent
 	for {
-		err := c.Conn.Enqueue(ctx, wire.ControlSubject(c.Agent, c.Conn.Self()), "", wire.Marshal(command))
-		if stored = stored || err == nil; !stored {
-			return nil, err
+		stored, unstored := c.Conn.EnqueueFresh(ctx, wire.ControlSubject(c.Agent, c.Conn.Self()), func() []byte { return wire.Marshal(command) })
+		if at = at.after(stored, unstored); at != Stored && ctx.Err() == nil {
+			return nil, unstored // such as of a command that is too large
+		} else if at != Stored {
+			return nil, c.unfinished(ctx, at, unstored)
 		}
 		ans, err := c.answerIn(ctx, answers, command.ID, pause)
 		switch {
 		case ctx.Err() != nil:
-			return nil, transfer.Errorf(transfer.KindTimeout, "agent %s has not answered; it gets the command when it is there: %w", c.Agent, context.Cause(ctx))
+			return nil, c.unfinished(ctx, at, nil)
 		case err != nil:
 			return nil, err
 		case ans != nil:
@@ -40,6 +42,11 @@ func (c AtAgent) Command(ctx context.Context, kind wire.Kind, body any) (*wire.A
 		}
 		pause = min(2*pause, repeatMost)
 	}
+}
+
+// unfinished is the error of a command that has come so far.
+func (c AtAgent) unfinished(ctx context.Context, at Handover, last error) error {
+	return &HandoverError{At: at, What: "the command", Agent: c.Agent, Err: why(ctx, last), Hint: "look whether agent " + string(c.Agent) + " has done it before you give it again"}
 }
 
 // Question asks the agent what one of its duties answers.

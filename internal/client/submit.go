@@ -23,8 +23,9 @@ const (
 
 // Submit hands the request over until the source agent has receipted it, and
 // gives the receipt. A refusal is an error with its kind. notice, if not nil,
-// is told why it takes long. When ctx ends first the request stays queued: the
-// error is the context's cause, and it may be accepted whenever the agent comes.
+// is told why it takes long. When ctx ends first the error is a HandoverError: it says whether
+// the queue manager has stored the request, which is then queued and may be accepted whenever
+// the agent comes. One that may have been stored is withdrawn where that can be done.
 //
 // A request that the queue manager has is stored again where the connection was lost
 // meanwhile, as the queue manager may have lost it, and otherwise only now and then:
@@ -36,13 +37,17 @@ func (c *Client) Submit(ctx context.Context, q *transfer.Request, notice func(er
 	if err != nil {
 		return nil, err
 	}
-	return n.run(ctx)
+	p, err := n.run(ctx)
+	if err == nil || ctx.Err() == nil || n.handover != Unacknowledged {
+		return p, err
+	}
+	return n.retract(context.WithoutCancel(ctx), err)
 }
 
 // submission is one of a request, which is split.
 func (c *Client) submission(q *transfer.Request, notice func(error)) (*submission, error) {
 	head, parts, err := q.Split()
-	return &submission{Client: c, q: head, parts: parts, notice: notice}, err
+	return &submission{Client: c, q: head, parts: parts, notice: notice, handover: NotSent}, err
 }
 
 // A submission is one request that is being handed over.
@@ -55,8 +60,10 @@ type submission struct {
 	began  time.Time // when it was first to be stored
 	lost   int       // connections by then
 	copies copies    // that the queue manager has, or may have
-	last   storage   // when it said last that it has one
-	begun  storing   // parts that it has
+
+	handover Handover
+	last     storage // when it said last that it has one
+	begun    storing // parts that it has
 }
 
 // A storage is when a request was stored.
@@ -112,6 +119,10 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 
 	stored, err := s.enqueue(ctx, repeatMost, subject, func() []byte { return message(s.q, inbox, s.good()) })
 	s.copies.add(stored)
+	known := s.handover == Stored
+	if s.handover = s.handover.after(stored, err); s.handover == Stored && !known {
+		s.tellCoordination(s.q, transfer.Queued, nil)
+	}
 	if err == nil {
 		s.last = storage{now, lost, min(max(2*s.last.again, storeAgain), storeMost)}
 	}
@@ -136,11 +147,11 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 	}
 	defer stop()
 
-	s.tellCoordination(q, transfer.Queued, nil)
 	subject := wire.CommandSubject(q.Source, s.Conn.Self())
 	pause, held := repeatFirst, false
+	var unstored error
 	for {
-		var unstored error
+		unstored = nil
 		if !held {
 			unstored = s.store(ctx, subject, inbox)
 			if k := transfer.KindOf(unstored); unstored != nil && ctx.Err() == nil && k != transfer.KindNoManager && k != transfer.KindNoSpace {
@@ -160,14 +171,16 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 		s.took = s.Clock.Now().Sub(began)
 		took := s.took - pause // to ask for it: on a slow line the request itself may be as long on its way
 		if p != nil {
+			s.handover = Receipted
 			return p, err
 		}
 		if err != nil && !waits(err) {
+			s.handover = Refused
 			s.tellCoordination(q, transfer.Failed, err)
 			return nil, err
 		}
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return nil, s.unfinished(ctx, unstored)
 		}
 		if s.notice != nil && unstored != nil {
 			s.notice(transfer.Errorf(transfer.KindOf(unstored), "the request cannot be stored yet: %w", unstored))
@@ -178,6 +191,13 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 			pause = heldFor
 		}
 	}
+}
+
+// unfinished is the error of a handover that ends with ctx. last is why the last try to store the
+// request failed.
+func (s *submission) unfinished(ctx context.Context, last error) error {
+	return &HandoverError{At: s.handover, What: "transfer " + s.q.ID.String(), Agent: s.q.Source, Err: why(ctx, last),
+		Hint: "`ferry transfer show " + s.q.ID.String() + "` says whether it was, and `ferry transfer cancel` ends it"}
 }
 
 // enqueue tries for as long as an answer to what was enqueued before may take.

@@ -21,7 +21,7 @@ const (
 // request that was not receipted by then is withdrawn: no agent accepts it later,
 // because the request itself says until when it is good, and because an agent obeys
 // the withdrawal before it takes a request. The error is of KindRecovery and says
-// what is certain; of KindNoManager where no queue manager ever had the request.
+// what is certain; a HandoverError where no queue manager is known to have had the request.
 // Where it turns out that the agent has the transfer, its picture is the answer, or
 // nil where that must be asked for.
 func (c *Client) SubmitInTime(ctx context.Context, q *transfer.Request, notice func(error)) (*transfer.Progress, error) {
@@ -43,14 +43,55 @@ func (c *Client) SubmitInTime(ctx context.Context, q *transfer.Request, notice f
 	switch {
 	case err == nil && p != nil && p.State == transfer.Withdrawn:
 		return nil, w.withdrawn(limit)
-	case err == nil || !errors.Is(context.Cause(inTime), late):
-		return p, err
+	case err == nil:
+		return p, nil
+	case inTime.Err() == nil || !errors.As(err, new(*HandoverError)):
+		return nil, err
 	}
-	return w.withdraw(context.WithoutCancel(ctx), limit)
+
+	over := context.WithoutCancel(ctx)
+	if errors.Is(context.Cause(inTime), late) && w.handover == Stored {
+		p, end := w.withdraw(over)
+		switch {
+		case end.certain:
+			return nil, w.withdrawn(limit)
+		case end.why != nil:
+			return nil, w.doubtful(limit, end.why)
+		}
+		return p, nil
+	}
+	if w.handover == Unacknowledged {
+		return w.retract(over, err)
+	}
+	return nil, err
 }
 
-// withdraw takes the request back.
-func (s *submission) withdraw(ctx context.Context, limit time.Duration) (*transfer.Progress, error) {
+// retract withdraws a request that may have been stored. err is why it is not known.
+func (s *submission) retract(ctx context.Context, err error) (*transfer.Progress, error) {
+	p, end := s.withdraw(ctx)
+	var h *HandoverError
+	switch {
+	case end.why == nil && !end.certain:
+		s.handover = Receipted
+		return p, nil
+	case end.certain && errors.As(err, &h):
+		s.handover = Refused
+		return nil, transfer.Errorf(transfer.KindNoManager, "the queue manager has not acknowledged transfer %s, and it is withdrawn: %v", s.q.ID, h.Err).
+			WithHint("submit it again when the queue manager takes messages")
+	}
+	return nil, err
+}
+
+// A withdrawal is what has come of one. Where the withdrawal is not certain and nothing says
+// why, the agent has the transfer.
+type withdrawal struct {
+	certain bool  // the request never runs
+	why     error // it may run, or have run
+}
+
+// withdraw takes the request back. Where the agent has the transfer, its picture is given, or nil
+// where that must be asked for.
+func (s *submission) withdraw(ctx context.Context) (*transfer.Progress, withdrawal) {
 	ctx, cancel := context.WithTimeout(ctx, withdrawFor)
 	defer cancel()
 	inbox, answers, stop, err := s.inbox(s.q.Source)
@@ -61,10 +102,12 @@ func (s *submission) withdraw(ctx context.Context, limit time.Duration) (*transf
 		err = s.Conn.Enqueue(ctx, wire.ControlSubject(s.q.Source, s.Conn.Self()), "", wire.Marshal(c))
 	}
 	if err != nil {
-		return nil, s.doubtful(limit, err)
+		return nil, withdrawal{why: err}
 	}
 
-	s.tellCoordination(s.q, transfer.Withdrawn, nil)
+	if s.handover == Stored {
+		s.tellCoordination(s.q, transfer.Withdrawn, nil)
+	}
 	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
 	t := s.Clock.NewTimer(0)
 	defer t.Stop()
@@ -73,20 +116,20 @@ func (s *submission) withdraw(ctx context.Context, limit time.Duration) (*transf
 		select {
 		case data := <-answers:
 			if ans, ok, err := answer(data, c.ID); ok {
-				return s.heard(ans, err, limit)
+				return heard(ans, err)
 			}
 		case <-t.C():
 			_, err := s.Conn.Request(ctx, wire.AskAgent(s.q.Source, s.Conn.Self()), ping, askTimeout)
 			if transfer.KindOf(err) == transfer.KindUnreachable {
-				return nil, s.away(ctx, limit)
+				return nil, s.away(ctx)
 			}
 			there = there || err == nil
 			t.Reset(presentEvery)
 		case <-ctx.Done():
 			if there {
-				return nil, s.doubtful(limit, errSilent)
+				return nil, withdrawal{why: errSilent}
 			}
-			return nil, s.away(context.WithoutCancel(ctx), limit)
+			return nil, s.away(context.WithoutCancel(ctx))
 		}
 	}
 }
@@ -94,16 +137,16 @@ func (s *submission) withdraw(ctx context.Context, limit time.Duration) (*transf
 // away is what is said where the agent is away. It obeys the withdrawal before it takes a
 // request: what was not handed to it by now never runs. What was handed to it may have run
 // before it went away.
-func (s *submission) away(ctx context.Context, limit time.Duration) error {
+func (s *submission) away(ctx context.Context) withdrawal {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	at, err := s.Conn.Standing(ctx, qmgr.Commands(s.q.Source))
 	never := transfer.KindOf(err) == transfer.KindNotFound || err == nil && at.Handed < s.copies.first && at.Age > s.Clock.Now().Sub(s.began)
 	// A queue manager that has been away may have lost how far the reader had come.
 	if s.copies.doubt || !never || s.Conn.Lost() != s.lost {
-		return s.doubtful(limit, errTaken)
+		return withdrawal{why: errTaken}
 	}
-	return s.withdrawn(limit)
+	return withdrawal{certain: true}
 }
 
 // errTaken is why a withdrawal is in doubt whose agent is away.
@@ -114,16 +157,16 @@ var errTaken = errors.New("the agent is away, and may have had the request befor
 var errSilent = errors.New("the agent is there and has not answered")
 
 // heard takes the agent's answer to the withdrawal.
-func (s *submission) heard(ans *wire.Answer, err error, limit time.Duration) (*transfer.Progress, error) {
+func heard(ans *wire.Answer, err error) (*transfer.Progress, withdrawal) {
 	switch {
 	case transfer.KindOf(err) == transfer.KindEnding:
-		return nil, nil // it has run, and nobody had heard of it
+		return nil, withdrawal{} // it has run, and no answer has said so
 	case err != nil:
-		return nil, s.doubtful(limit, err)
+		return nil, withdrawal{why: err}
 	case ans.Progress == nil, ans.Progress.State == transfer.Withdrawn, ans.Progress.State == transfer.Cancelled && ans.Progress.Items == 0:
-		return nil, s.withdrawn(limit)
+		return nil, withdrawal{certain: true}
 	}
-	return ans.Progress, nil // it runs and is being cancelled, or has ended otherwise
+	return ans.Progress, withdrawal{} // it runs and is being cancelled, or has ended otherwise
 }
 
 func (s *submission) withdrawn(limit time.Duration) error {
@@ -137,10 +180,6 @@ func (s *submission) withdrawn(limit time.Duration) error {
 
 // doubtful says what is known where the withdrawal may not have arrived.
 func (s *submission) doubtful(limit time.Duration, why error) error {
-	if s.copies.first == 0 {
-		return transfer.Errorf(transfer.KindNoManager, "no queue manager has confirmed transfer %s within %s: %w", s.q.ID, limit, why).
-			WithHint("start one with `ferry up` or check --network, then submit again")
-	}
 	return transfer.Errorf(transfer.KindRecovery, "agent %s has not confirmed transfer %s within the recovery time-out of %s, and its withdrawal is not confirmed either (%w): "+
 		"the agent refuses it from now on, unless it has taken it before", s.q.Source, s.q.ID, limit, why).
 		WithHint("`ferry transfer show " + s.q.ID.String() + "` says which, and `ferry transfer cancel` ends it; then submit again")

@@ -189,8 +189,8 @@ func notTaken(c *Conn, subject string, err error) error {
 	return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s did not take the message for %s in time: %w", c.where, subject, err)
 }
 
-// errNotSent is why a message certainly was not stored: it was not sent.
-var errNotSent = errors.New("the connection is down")
+// errNotSent is why a message certainly was not stored: it was not sent, or no stream took it.
+var errNotSent = errors.New("the message was not taken")
 
 // store tries once, and gives the message's number.
 func (c *Conn) store(ctx context.Context, m *nats.Msg, packed func() []byte) (uint64, error) {
@@ -203,8 +203,9 @@ func (c *Conn) store(ctx context.Context, m *nats.Msg, packed func() []byte) (ui
 	m.Data = packed()
 	ack, err := c.control.js().PublishMsg(try, m, jetstream.WithRetryAttempts(0))
 	if err != nil && missing(err) {
-		if err := c.Ensure(try); err != nil {
-			return 0, c.explain(err, m.Subject, len(m.Data))
+		if err := c.Ensure(try); err != nil { // nobody was there to store it
+			err = c.explain(err, m.Subject, len(m.Data))
+			return 0, &transfer.Error{Kind: transfer.KindOf(err), Text: err.Error(), Err: errNotSent}
 		}
 		m.Data = packed()
 		ack, err = c.control.js().PublishMsg(try, m, jetstream.WithRetryAttempts(0))

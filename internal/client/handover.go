@@ -1,0 +1,106 @@
+package client
+
+import (
+	"context"
+	"errors"
+
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+)
+
+// A Handover says how far a request or a command has come on its way to its agent.
+//
+//	NotSent, Refused → any other
+//	Unacknowledged   → Stored, Receipted, Refused (by the agent)
+//	Stored           → Receipted, Refused (by the agent)
+type Handover string
+
+const (
+	// NotSent: no queue manager was sent it, or it is certain that none stored it.
+	NotSent Handover = "not_sent"
+	// Unacknowledged: it was sent, and the acknowledgement of the store has not come. It may
+	// have been stored.
+	Unacknowledged Handover = "unacknowledged"
+	// Stored: the queue manager has acknowledged the store.
+	Stored Handover = "stored"
+	// Receipted: the agent has said that its ledger has it.
+	Receipted Handover = "receipted"
+	// Refused: the queue manager has said that it does not store it, or the agent that it
+	// does not take it. It never runs.
+	Refused Handover = "refused"
+)
+
+// after is the handover after one more try to store the message. What was stored once stays so.
+func (h Handover) after(s qmgr.Storing, err error) Handover {
+	switch kind := transfer.KindOf(err); {
+	case h == Stored || h == Receipted:
+		return h
+	case err == nil:
+		return Stored
+	case h == Unacknowledged || s.Doubt:
+		return Unacknowledged
+	case kind == transfer.KindNoSpace || kind == transfer.KindTooLarge:
+		return Refused
+	}
+	return NotSent
+}
+
+// A HandoverError is why a request or a command has not been receipted by its agent, where the
+// agent itself has not refused it.
+type HandoverError struct {
+	At    Handover
+	What  string // that was handed over, as "transfer 0192…"
+	Agent transfer.AgentName
+	Err   error  // why it came no further
+	Hint  string // what to do next where it may have been stored
+}
+
+// kind is KindNoManager where no queue manager is known to have the message.
+func (e *HandoverError) kind() transfer.Kind {
+	if e.At == Stored {
+		return transfer.KindTimeout
+	}
+	return transfer.KindNoManager
+}
+
+func (e *HandoverError) Error() string { return e.explained().Error() }
+
+// As makes the error a *transfer.Error of its kind. The cause is in the text alone: its kind, or
+// the signal that ended the wait, is not that of the handover.
+func (e *HandoverError) As(target any) bool {
+	t, ok := target.(**transfer.Error)
+	if ok {
+		*t = e.explained()
+	}
+	return ok
+}
+
+func (e *HandoverError) explained() *transfer.Error {
+	switch e.At {
+	case Stored:
+		return transfer.Errorf(e.kind(), "agent %s has not answered; it gets %s when it is there: %v", e.Agent, e.What, e.Err)
+	case Unacknowledged:
+		return transfer.Errorf(e.kind(), "%s may have been stored: the queue manager has not acknowledged it: %v", e.What, e.Err).WithHint(e.Hint)
+	case Refused:
+		return transfer.Errorf(e.kind(), "the queue manager has not stored %s: %v", e.What, e.Err).WithHint("submit it again when the queue manager takes messages")
+	}
+	return transfer.Errorf(e.kind(), "%s was not sent: %v", e.What, e.Err).WithHint("submit it again when the queue manager is there")
+}
+
+// HandoverOf is how far the handover has come that an error is of: Receipted where the error is
+// of another thing.
+func HandoverOf(err error) Handover {
+	var e *HandoverError
+	if errors.As(err, &e) {
+		return e.At
+	}
+	return Receipted
+}
+
+// why is the reason of a handover that ends with ctx: why the last try failed, where it is known.
+func why(ctx context.Context, last error) error {
+	if last == nil || errors.Is(last, context.Canceled) {
+		return context.Cause(ctx)
+	}
+	return last
+}
