@@ -15,7 +15,7 @@ import (
 func itemRecords() (all []Record) {
 	usual := transfer.Outcome{Item: 7, Type: transfer.ItemFile, Path: "/in/f", Source: "/out/f", Size: 10, Digest: "xxh3:00", SrcSum: "xxh3:00"}
 	failed := transfer.Outcome{Item: 8, Type: transfer.ItemBad, Path: "/in/<x>&\xff%", Err: &transfer.Error{Kind: transfer.KindExists, Text: "it exists", Hint: "remove it"}}
-	odd := transfer.Outcome{Item: 9, Path: `/"items":[{"item":0,"type":"","path":""}]`, Note: "taken \u2028", Taken: true}
+	odd := transfer.Outcome{Item: 9, Path: `/"items":[{"item":0,"type":"","path":""}]`, Note: "taken \u2028", Taken: transfer.TakenProved}
 	for _, items := range [][]transfer.Outcome{nil, {{}}, {usual}, {usual, usual}, {usual, failed}, {odd, usual}, slices.Repeat([]transfer.Outcome{usual}, 200)} {
 		r := recordOf("A1", 1, 3)
 		r.Event, r.Role, r.Items = Items, RoleDestination, items

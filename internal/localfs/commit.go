@@ -265,11 +265,10 @@ func (c *commit) look(w *work) {
 	}
 }
 
-const takenNote = "taken by a consumer after commit"
-
-func (w *work) taken() {
-	w.named, w.in.Outcome.Taken, w.in.Outcome.Note = true, true, takenNote
-}
+const (
+	takenNote    = "taken by another program just after it got its name"
+	presumedNote = "neither the file nor its temporary file was there: presumed to be taken by another program"
+)
 
 // release lets go of files and directories.
 func (c *commit) release() {
@@ -397,7 +396,7 @@ func (c *commit) lookUp(w *work) {
 // movedAway fails an item that has its name in a directory that is elsewhere by
 // now, or has been.
 func (w *work) movedAway(why *movedError) {
-	w.in.Outcome.Taken, w.in.Outcome.Note = false, ""
+	w.in.Outcome.Taken, w.in.Outcome.Note = transfer.NotTaken, ""
 	w.fail(why.away(w.in.Outcome.Path))
 }
 

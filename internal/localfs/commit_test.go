@@ -307,7 +307,7 @@ func TestDirSyncFailsAfterRename(t *testing.T) {
 		t.Fatal("not renamed")
 	}
 	v, o, err := l.Recover(pending.Intents[0], f.cfg.Boot)
-	if err != nil || v != place.Done || !o.OK() || o.Taken {
+	if err != nil || v != place.Done || !o.OK() || o.Taken != transfer.NotTaken {
 		t.Fatalf("%v, %+v: %v", v, o, err)
 	}
 }

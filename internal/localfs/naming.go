@@ -87,8 +87,8 @@ func (w *work) written(st *Stat) bool {
 
 // landed looks at the name that has just been given. What stands there may be
 // another's, put in place of the temporary just before or of the file just after
-// the rename: nobody can tell, and it stays. A name that is free again has been
-// taken by a consumer.
+// the rename: the two cannot be told apart, and it stays. Where the name is free again, another program
+// has taken the file that was renamed.
 func (w *work) landed() {
 	st, err := w.dir.lstat(w.place.base())
 	switch {
@@ -98,7 +98,7 @@ func (w *work) landed() {
 		w.fail(wrap(transfer.KindMoved, nil, "look at it, and send the file again",
 			"%s was given its name, and what stands there is another file: somebody has replaced it, or its temporary file", w.in.Outcome.Path))
 	case errors.Is(err, fs.ErrNotExist):
-		w.taken()
+		w.named, w.in.Outcome.Taken, w.in.Outcome.Note = true, transfer.TakenProved, takenNote
 	default:
 		w.wait = targetError(w.in.Outcome.Path, err)
 	}

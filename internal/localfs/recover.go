@@ -262,9 +262,8 @@ func (r *recovery) rename(temp *Stat) (place.Verdict, transfer.Outcome, error) {
 		return 0, r.in.Outcome, w.wait
 	case w.again != nil: // where its name was taken since, it chooses another one then
 		return place.Redo, r.in.Outcome, nil
-	case w.in.Outcome.Taken:
-		return place.Taken, w.in.Outcome, nil
 	}
+	r.in.Outcome = w.in.Outcome
 	return r.done(false)
 }
 
@@ -315,7 +314,10 @@ func (r *recovery) back() error {
 // what the file's has.
 func (r *recovery) beside() error {
 	w := r.work()
-	err := r.l.setBeside(w)
+	var err error
+	if r.in.Outcome.Taken == transfer.NotTaken { // else its sidecar may be taken, too
+		err = r.l.setBeside(w)
+	}
 	if err == nil {
 		err = r.l.dropBeside(w)
 	}
@@ -331,9 +333,10 @@ func (r *recovery) beside() error {
 	return nil
 }
 
+// taken presumes that another program has taken the file. No record says that it had its name.
 func (r *recovery) taken() (place.Verdict, transfer.Outcome, error) {
 	o := r.in.Outcome
-	o.Taken, o.Note = true, takenNote
+	o.Taken, o.Note = transfer.TakenPresumed, presumedNote
 	return place.Taken, o, nil
 }
 

@@ -86,3 +86,34 @@ func TestRecoverWaitsForTheSync(t *testing.T) {
 		t.Fatal(v)
 	}
 }
+
+// A takingDisk is a disk on which another program takes each file as soon as it has its name.
+type takingDisk struct {
+	*faultDisk
+	dir string
+}
+
+func (d takingDisk) Rename(at *Dir, from, to string, replace bool) error {
+	err := d.faultDisk.Rename(at, from, to, replace)
+	if err == nil {
+		err = os.Remove(filepath.Join(d.dir, to))
+	}
+	return err
+}
+
+// TestRecoveredFileTakenAtOnce: a file that a new run renames itself is proved to have arrived, once the
+// directory is synced. A file that is gone before the run looks is presumed to have arrived.
+func TestRecoveredFileTakenAtOnce(t *testing.T) {
+	dir := realTemp(t)
+	in := committing(t, dir, "x", nil)
+	fault := newFault(0, nil)
+	l := lander(openFS(t, takingDisk{fault, dir}, dir), newJournal(nil), nil)
+	v, o, err := l.Recover(in, bootOf(t, in))
+	if must(t, err); v != place.Done || o.Taken != transfer.TakenProved || !strings.HasPrefix(fault.log[len(fault.log)-1], "dirsync") {
+		t.Errorf("%v, %+v, after %q", v, o, fault.log)
+	}
+	v, o, err = l.Recover(in, bootOf(t, in))
+	if must(t, err); v != place.Taken || o.Taken != transfer.TakenPresumed {
+		t.Errorf("the second look: %v, %+v", v, o)
+	}
+}

@@ -181,8 +181,9 @@ const (
 	Redo Verdict = iota + 1
 	// Done: it is committed, durably; its outcome is to be recorded.
 	Done
-	// Taken: it was committed and a consumer has taken it away. Its outcome,
-	// successful and flagged, is to be recorded; its source is never deleted.
+	// Taken: nothing of it is there, and nothing shows that it was not committed: a consumer is
+	// presumed to have taken it. Its outcome, successful and flagged (transfer.TakenPresumed),
+	// is to be recorded; its source is never deleted.
 	Taken
 	// Refused: its name is taken, or refused. Its outcome has an Err and is to
 	// be recorded; the temporary stays until Sweep.

@@ -243,19 +243,35 @@ func (r *recorder) count(t *ledger.Tx, rec *ledger.Source, outcomes []believed) 
 		fresh = append(fresh, *oc)
 		p := &rec.Progress
 		p.Counts.Add(oc)
-		if rec.Request.Tally != "" {
+		if rec.Request.Tally != "" && oc.Taken.Certain() {
 			p.Counts.Sum(oc)
 		}
 		if oc.Failed() && len(p.Failures) < transfer.MaxFailures {
 			p.Failures = append(p.Failures, *oc)
 		}
-		if outcomes[n].delete && oc.OK() && !oc.Taken && oc.Type == transfer.ItemFile {
-			if err := t.PutDelete(r.ID, oc.Item, ledger.Delete{Source: oc.Source, Version: oc.Version, Form: outcomes[n].form, Archive: outcomes[n].to}); err != nil {
+		if outcomes[n].delete && oc.OK() && oc.Type == transfer.ItemFile {
+			if err := r.remove(t, rec, &outcomes[n]); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return fresh, nil
+}
+
+// remove notes that a source is to be deleted or archived. Where nothing proves that its file had
+// its final name, the source stays, with a warning.
+func (r *recorder) remove(t *ledger.Tx, rec *ledger.Source, b *believed) error {
+	d := ledger.Delete{Source: b.Source, Version: b.Version, Form: b.form, Archive: b.to}
+	if b.Taken.Certain() {
+		return t.PutDelete(r.ID, b.Item, d)
+	}
+
+	rec.Progress.Warnings++
+	return r.cfg.Note(t, noteOf(rec, audit.Warning, func(a *audit.Record) {
+		a.Text = "the source " + b.Source.String() + " is not " + done(&d)
+		a.Error = transfer.Errorf(transfer.KindMoved, "%s was gone from %s after an interruption; nothing proves that it had arrived", b.Path, r.to).
+			WithHint("look for it where files are taken to; then delete the source, or send it again")
+	}))
 }
 
 // last moves to Settling by the ways of the table, and at once on to the end where there
@@ -295,20 +311,22 @@ func (r *recorder) spare(t *ledger.Tx, rec *ledger.Source) error {
 	if want == "" || want == p.Tally || want == transfer.TallyCount && !rec.Request.Removes() || failpoint.Planted("tally-unchecked") {
 		return nil
 	}
-	if _, err := ledger.DropDeletes(t, rec.Request.ID); err != nil {
+	kept, err := ledger.DropDeletes(t, rec.Request.ID)
+	if err != nil {
 		return err
 	}
-	p.Warnings += p.Files
+	p.Warnings += kept
 	return r.cfg.Note(t, noteOf(rec, audit.Warning, func(a *audit.Record) {
 		a.Text = "the sources are not deleted: other files, or other content, have arrived than at the job's other destinations"
 	}))
 }
 
 // allOrNone decides, before the first source is deleted, that none is where the request wants all
-// of them to go or none: an item has failed, or a program at the destination. Skipped ones are no
-// failures; their sources stay in any case.
+// of them to go or none: an item has failed, or a program at the destination, or a source has to
+// stay. Skipped items are no failures; their sources stay in any case.
 func (r *recorder) allOrNone(t *ledger.Tx, rec *ledger.Source) error {
-	if rec.State != transfer.Settling || !rec.Request.AllSources || endingOf(rec) == transfer.Successful {
+	stays := rec.Progress.Warnings > 0
+	if rec.State != transfer.Settling || !rec.Request.AllSources || endingOf(rec) == transfer.Successful && !stays {
 		return nil
 	}
 	kept, err := ledger.DropDeletes(t, r.ID)
@@ -318,6 +336,9 @@ func (r *recorder) allOrNone(t *ledger.Tx, rec *ledger.Source) error {
 	rec.Progress.Warnings += kept
 	return r.cfg.Note(t, noteOf(rec, audit.Warning, func(a *audit.Record) {
 		a.Text, a.Error = "all sources were to be deleted or archived, or none", failureOf(rec)
+		if a.Error == nil {
+			a.Error = transfer.Errorf(transfer.KindMoved, "nothing proves that all files have arrived")
+		}
 		a.Error = transfer.Errorf(a.Error.Kind, "no source is deleted or archived, %d that arrived among them: %w", kept, a.Error)
 	}))
 }

@@ -46,6 +46,24 @@ type Item struct {
 	Err    *Error // of an ItemBad
 }
 
+// Taken says that another program took a file from the destination before the outcome
+// of its item was on record.
+type Taken string
+
+const (
+	NotTaken Taken = ""
+	// TakenProved is the word for a file that this run of the destination agent put under its
+	// final name, as it had been written, and that was gone when the agent looked there.
+	TakenProved Taken = "proved"
+
+	// TakenPresumed is the word for a file that a later look, such as that of a new run,
+	// did not find: neither the temporary file nor the final name. Its source stays.
+	TakenPresumed Taken = "presumed"
+)
+
+// Certain reports whether it is known that the file had its final name.
+func (t Taken) Certain() bool { return t == NotTaken || t == TakenProved }
+
 // An Outcome is how one item ended, as the destination decided it. It never
 // changes.
 type Outcome struct {
@@ -57,8 +75,8 @@ type Outcome struct {
 	Digest  string   `json:"digest,omitempty"` // method:hex of the source's bytes, as they arrived
 	SrcSum  string   `json:"source_digest,omitempty"`
 	Written *Written `json:"written,omitempty"` // where the bytes were converted or appended
-	Note    string   `json:"note,omitempty"`    // such as "taken after commit"
-	Taken   bool     `json:"taken,omitempty"`
+	Note    string   `json:"note,omitempty"`    // such as how a file was taken away
+	Taken   Taken    `json:"taken,omitempty"`
 	Version Version  `json:"version,omitempty"` // of the source, handed back to it
 	To      uint64   `json:"to,omitempty"`      // the Target of its request item; 0: the transfer's DEST
 	Err     *Error   `json:"error,omitempty"`

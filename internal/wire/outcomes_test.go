@@ -16,7 +16,7 @@ func outcomeMessages() []*Message {
 	id := transfer.NewID(time.UnixMilli(1_800_000_000_000))
 	usual := transfer.Outcome{Item: 7, Type: transfer.ItemFile, Path: "/in/f", Source: "/out/f", Size: 10, Digest: "xxh3:00", SrcSum: "xxh3:00"}
 	failed := transfer.Outcome{Item: 8, Type: transfer.ItemBad, Path: "/in/<x>&\xff%", Err: &transfer.Error{Kind: transfer.KindExists, Text: "it exists", Hint: "remove it"}}
-	odd := transfer.Outcome{Item: 9, Type: transfer.ItemDir, Path: `/,"outcomes":[/"last":true}`, Note: "taken", Taken: true}
+	odd := transfer.Outcome{Item: 9, Type: transfer.ItemDir, Path: `/,"outcomes":[/"last":true}`, Note: "taken", Taken: transfer.TakenProved}
 	var all []*Message
 	for _, outs := range [][]transfer.Outcome{nil, {}, {usual}, {usual, usual}, {usual, failed}, {odd, usual}} {
 		for _, last := range []bool{false, true} {

@@ -88,7 +88,7 @@ func samples() map[string]*wire.Message {
 			Direct: &wire.Direct{Mode: wire.DirectTLS, Addresses: []string{"h:1"}, Pin: strings.Repeat("ab", 32), Token: strings.Repeat("cd", 32)}}}),
 		"outcomes": of(wire.Message{Kind: wire.KindOutcomes, Outcomes: &wire.Outcomes{Batch: 1<<32 | 5, Last: true, Outcomes: []transfer.Outcome{
 			{Item: 0, Type: transfer.ItemFile, Path: oddName, Source: "/in/a", Size: 5000, Digest: "xxh3:00", SrcSum: "xxh3:00",
-				Note: "taken", Taken: true, Version: sampleVsn, To: 2},
+				Note: "taken", Taken: transfer.TakenPresumed, Version: sampleVsn, To: 2},
 			{Item: 1, Type: transfer.ItemBad, Path: "b", Err: sampleErr}}}}),
 		"outcomes-ack": of(wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: 1<<32 | 5}}),
 		"cancel":       of(wire.Message{Kind: wire.KindCancel, Cancel: &wire.Cancel{Principal: "ann@box"}}),

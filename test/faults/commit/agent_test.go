@@ -450,7 +450,7 @@ func (a *agent) deletions() error {
 		state := a.j.State()
 		out := state.Items[item].Outcome
 		d, known := state.Deletes[item]
-		if out == nil || !out.OK() || out.Taken || d.Done {
+		if out == nil || !out.OK() || !out.Taken.Certain() || d.Done {
 			continue
 		}
 		if !known {

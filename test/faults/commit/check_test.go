@@ -181,7 +181,7 @@ func (a *agent) atEnd(c *crash, failures bool) []string {
 		if out.OK() && string(out.Path) != final {
 			facts.Unfinished = append(facts.Unfinished, fmt.Sprintf("%q is reported at %s, not at %s", name, out.Path, final))
 		}
-		if out.Taken && taken[final] == 0 {
+		if out.Taken != transfer.NotTaken && taken[final] == 0 {
 			facts.Unfinished = append(facts.Unfinished, fmt.Sprintf("%q is reported as taken by a consumer, and nobody has taken it", name))
 		}
 		t.Committed[w.lands(name)] = a.commits(final, out, taken[final])

@@ -103,7 +103,7 @@ func (d *meddling) check(a *agent) (wrong []string) {
 	case out == nil:
 	case d.kind != 0 && (out.OK() || out.Err.Kind != d.kind):
 		wrong = append(wrong, fmt.Sprintf("%s, and the outcome of %q is %v", d.what, name, out.Err))
-	case d.take && !out.Taken:
+	case d.take && out.Taken == transfer.NotTaken:
 		wrong = append(wrong, fmt.Sprintf("%s, and the outcome of %q does not say so", d.what, name))
 	}
 	content, err := a.mem.ReadFile("/dst/" + a.w.lands(name))

@@ -357,14 +357,14 @@ func (c *carrier) check(j *network.Job, state string) {
 		switch {
 		case err != nil && !ok:
 			c.t.Errorf("the source of %s is gone, and it is not successful: %v", f.Dest, o.Error)
-		case err != nil && o.Taken:
+		case err != nil && o.Taken == "presumed":
 			c.t.Errorf("the source of %s is gone, and it was taken before anybody could look at it", f.Dest)
 		case err == nil && src != f.Sum:
 			c.t.Errorf("source %s has been changed", f.Source)
 		}
 		if ok {
 			good++
-			if why := c.lost(f, o.Taken); why != "" {
+			if why := c.lost(f, o.Taken != ""); why != "" {
 				c.t.Errorf("%s is successful, and %s", f.Dest, why)
 			}
 		}

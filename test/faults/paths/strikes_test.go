@@ -249,7 +249,7 @@ func (s *struck) Committed(outs []transfer.Outcome) error {
 	for _, o := range outs {
 		delete(s.intents, o.Item)
 		s.outcomes[o.Item] = o
-		if !o.OK() || o.Taken {
+		if !o.OK() || o.Taken != transfer.NotTaken {
 			continue
 		}
 		if b, err := os.ReadFile(string(o.Path)); err != nil || !bytes.Equal(b, content(o.Item)) {
@@ -358,7 +358,7 @@ func (s *struck) end(t *testing.T) {
 		must(t, s.restore())
 	}
 	for item, o := range s.outcomes {
-		if !o.OK() && !(s.met && (s.strike.fails || s.late)) || o.Taken && !s.late {
+		if !o.OK() && !(s.met && (s.strike.fails || s.late)) || o.Taken != transfer.NotTaken && !s.late {
 			t.Errorf("item %d: %v, taken: %v", item, o.Err, o.Taken)
 		}
 		if !o.OK() && o.Err.Kind == transfer.KindInternal {

@@ -367,7 +367,7 @@ func (to *told) arrived() map[string]bool {
 	all := map[string]bool{}
 	for _, said := range to.of {
 		for _, o := range said.outcomes {
-			if o.OK() && !o.Taken && o.Type == transfer.ItemFile {
+			if o.OK() && o.Taken == transfer.NotTaken && o.Type == transfer.ItemFile {
 				all[strings.TrimSuffix(string(o.Path), "/")] = true
 			}
 		}

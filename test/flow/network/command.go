@@ -419,7 +419,7 @@ type Outcome struct {
 	Size   int64   `json:"size"`
 	Digest string  `json:"digest"`
 	SrcSum string  `json:"source_digest"`
-	Taken  bool    `json:"taken"`
+	Taken  string  `json:"taken"`
 	Error  *Reason `json:"error"`
 
 	Written *transfer.Written `json:"written"` // where the bytes were converted
