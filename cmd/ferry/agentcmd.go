@@ -81,12 +81,15 @@ table.`,
 }
 
 func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir, join string, roots []string) error {
-	log, configs, err := agentsOf(cmd, f, names, dir, roots)
+	told, log, stop, err := f.log.serve(cmd)
 	if err != nil {
 		return err
 	}
-	told, stop := untilSignal(cmd.Context())
 	defer stop()
+	configs, err := agentsOf(cmd, f, names, dir, roots, log)
+	if err != nil {
+		return err
+	}
 	ctx, end := context.WithCancelCause(told)
 	defer end(nil)
 	running, err := startAgents(ctx, end, cmd, network, join, configs)
@@ -107,21 +110,18 @@ func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir, j
 	return cmp.Or(lost(ctx), err)
 }
 
-// agentsOf are the agents of a process that has nothing else, and what it logs to. The process is
-// given its bounds for them.
-func agentsOf(cmd *cobra.Command, f *agentFlags, names []string, dir string, roots []string) (log logT, configs []agent.Config, err error) {
-	if log, err = f.log.logger(cmd); err != nil {
-		return nil, nil, err
-	}
-	if configs, err = agentConfigs(cmd, f, names, dir, roots, log); err != nil {
-		return nil, nil, err
+// agentsOf are the agents of a process that has nothing else. The process is given its bounds for them.
+func agentsOf(cmd *cobra.Command, f *agentFlags, names []string, dir string, roots []string, log logT) ([]agent.Config, error) {
+	configs, err := agentConfigs(cmd, f, names, dir, roots, log)
+	if err != nil {
+		return nil, err
 	}
 	if _, err := shareFiles(configs, false); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	limitMemory(configs, false)
 	collectLess(slackOfOthers)
-	return log, configs, nil
+	return configs, nil
 }
 
 // startAtOnce is how many agents of one process start at a time: most of it is waiting for
@@ -218,13 +218,12 @@ func newCoordination() *cobra.Command {
 			if network == "" || dir == "" {
 				return transfer.Errorf(transfer.KindUsage, "`ferry coordination run` needs --network URL and --dir DIR")
 			}
-			log, err := lf.logger(cmd)
+			told, log, stop, err := lf.serve(cmd)
 			if err != nil {
 				return err
 			}
-			collectLess(slackOfOthers)
-			told, stop := untilSignal(cmd.Context())
 			defer stop()
+			collectLess(slackOfOthers)
 			ctx, end := context.WithCancelCause(told)
 			defer end(nil)
 			if external {

@@ -76,13 +76,12 @@ to DIR/first-qm.token. Transfers and connections do not ask it: it may be away f
 			if f.network == "" || f.dir == "" {
 				return transfer.Errorf(transfer.KindUsage, "`ferry authority run` needs --network URL and --dir DIR")
 			}
-			log, err := f.log.logger(cmd)
+			ctx, log, stop, err := f.log.serve(cmd)
 			if err != nil {
 				return err
 			}
-			collectLess(slackOfOthers)
-			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
+			collectLess(slackOfOthers)
 			err = authorityRun(ctx, cmd.OutOrStdout(), f, log)
 			if ctx.Err() != nil {
 				return nil // told to stop, be it before the network was reached

@@ -6,12 +6,15 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/spf13/cobra"
 )
 
 // Exit codes of a command that a signal ended, as shells have them.
 const (
 	codeInterrupted = 130
 	codeTerminated  = 143
+	codeClosed      = 141 // SIGPIPE: its output was closed
 )
 
 // A signalError is the cause of a context that a signal has ended.
@@ -49,6 +52,34 @@ func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
 		end(nil)
 	}
 }
+
+// serve begins a command that runs until SIGINT or SIGTERM tells it to stop: ctx ends with a signalError
+// then. It goes on with a closed standard output or standard error, and it logs SIGHUP.
+func (f *logFlags) serve(cmd *cobra.Command) (ctx context.Context, log logT, stop func(), err error) {
+	takePipes()
+	if log, err = f.logger(cmd); err != nil {
+		return nil, nil, nil, err
+	}
+	ctx, stop = untilSignal(cmd.Context())
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	go func() {
+		for {
+			select {
+			case <-hangups:
+				log.Info("SIGHUP ignored: logs go to standard error, and identities are renewed without it")
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, log, stop, nil
+}
+
+// takePipes makes each write to a closed standard output or standard error fail, from now on. Without it
+// the first such write ends the process. The signal is taken and not ignored: a program that an agent
+// starts inherits an ignored signal.
+func takePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // signalled is the signal that ended a context, if one has.
 func signalled(ctx context.Context) (sig signalError, ok bool) {

@@ -23,12 +23,15 @@ import (
 
 // agentStandby runs agents each of which is active or stands by, until it is told to stop.
 func agentStandby(cmd *cobra.Command, f *agentFlags, names []string, network, dir, join string, roots []string) error {
-	_, configs, err := agentsOf(cmd, f, names, dir, roots)
+	told, log, stop, err := f.log.serve(cmd)
 	if err != nil {
 		return err
 	}
-	told, stop := untilSignal(cmd.Context())
 	defer stop()
+	configs, err := agentsOf(cmd, f, names, dir, roots, log)
+	if err != nil {
+		return err
+	}
 	ctx, end := context.WithCancelCause(told)
 	defer end(nil)
 	slow := slowNotice(cmd, network)

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os/signal"
+	"io"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -119,14 +121,48 @@ func cat(cmd *cobra.Command, f *sendFlags, arg string) error {
 	}
 
 	q.Dest = stdStream
-	signal.Ignore(syscall.SIGPIPE) // a reader that has seen enough ends the transfer in order
-	out := &agent.Streams{Source: pipe.Nothing{}, Target: pipe.NewTarget(cmd.OutOrStdout(), q.ID), Limits: pipe.Limits(), Transfer: q.ID}
+	takePipes() // a reader that closes the pipe ends the transfer in order
+	output := &output{Writer: cmd.OutOrStdout()}
+	cmd.SetErr(notices{cmd.ErrOrStderr(), output})
+	out := &agent.Streams{Source: pipe.Nothing{}, Target: pipe.NewTarget(output, q.ID), Limits: pipe.Limits(), Transfer: q.ID}
 	if local {
-		return sendOneBox(cmd, f, q, map[transfer.AgentName]*agent.Streams{onebox.Dest: out})
+		err = sendOneBox(cmd, f, q, map[transfer.AgentName]*agent.Streams{onebox.Dest: out})
+	} else {
+		q.Destination = transfer.StreamAgent(q.ID)
+		err = throughStream(cmd, f, q, out)
 	}
+	if output.closed.Load() {
+		return exit(codeClosed)
+	}
+	return err
+}
 
-	q.Destination = transfer.StreamAgent(q.ID)
-	return throughStream(cmd, f, q, out)
+// An output is standard output, whose reader may close it.
+type output struct {
+	io.Writer
+	closed atomic.Bool // by its reader
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.Writer.Write(b)
+	if errors.Is(err, syscall.EPIPE) {
+		o.closed.Store(true)
+	}
+	return n, err
+}
+
+// notices are standard error while a reader of the output is there. A reader that closes the output
+// wants no more of it, and the command ends without a word then.
+type notices struct {
+	io.Writer
+	output *output
+}
+
+func (n notices) Write(b []byte) (int, error) {
+	if n.output.closed.Load() {
+		return len(b), nil
+	}
+	return n.Writer.Write(b)
 }
 
 // throughStream runs a transfer between an agent of the network and an agent in this

@@ -232,9 +232,12 @@ the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 			if u.cluster != "" && u.authority == "none" && !cmd.Flags().Changed("coordination") {
 				u.coordination = "none" // a network has one, and the first member has it
 			}
-			ctx, stop := untilSignal(cmd.Context())
+			ctx, log, stop, err := u.log.serve(cmd)
+			if err != nil {
+				return err
+			}
 			defer stop()
-			err := up(ctx, cmd, u)
+			err = up(ctx, cmd, u, log)
 			if ctx.Err() != nil {
 				return nil // told to stop, be it before it was up
 			}
@@ -328,12 +331,7 @@ func (u *upFlags) check(cmd *cobra.Command) error {
 	return u.checkCluster()
 }
 
-func up(ctx context.Context, cmd *cobra.Command, u *upFlags) error {
-	log, err := u.log.logger(cmd)
-	if err != nil {
-		return err
-	}
-
+func up(ctx context.Context, cmd *cobra.Command, u *upFlags, log logT) error {
 	names, roots, err := agentRoots(u.agents)
 	if err != nil {
 		return err
