@@ -95,7 +95,7 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 	}
 
 	r := &reading{item: n, it: it, src: src, facts: src.Facts()}
-	if err = p.expected(r); err == nil {
+	if err = r.isExpected(p.task.expect); err == nil {
 		err = p.mayDelete(r)
 	}
 	if err == nil {
@@ -130,9 +130,9 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 	return r, 0, nil
 }
 
-// expected refuses a file that is another version than the request expects.
-func (p *pump) expected(r *reading) error {
-	if want := p.task.expect; want == "" || r.facts.Version == want || failpoint.Planted("replaced-unseen") {
+// isExpected refuses a file that is another version than the request expects; an empty one is any version.
+func (r *reading) isExpected(want transfer.Version) error {
+	if want == "" || r.facts.Version == want || failpoint.Planted("replaced-unseen") {
 		return nil
 	}
 	return transfer.Errorf(transfer.KindReplaced, "%s was replaced or changed before it was read; this transfer does not send the new version", r.it.Source)
