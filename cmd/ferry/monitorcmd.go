@@ -40,9 +40,9 @@ type monitorFlags struct {
 	match, exclude, condition     string
 	to, triggerFile, triggerRegex string
 	sources                       []string
-	poll                          time.Duration
+	poll, settle                  time.Duration
 	batch, levels                 int
-	regex, redefine               bool
+	regex, redefine, ordered      bool
 }
 
 func newMonitorCreate() *cobra.Command {
@@ -53,8 +53,8 @@ again and again, and at once where its system says that a file was closed after
 writing or was moved in. A file that matches and meets the condition is sent; it is sent
 again when it has changed. The transfers are in the name of whoever makes the monitor.
 
-A file that is written slowly is for --condition unchanged=2, or gets the name that
-is watched for when it is whole.
+A file is sent when it has not changed for --settle. A file that was moved to its name,
+where the system tells of that, is complete and does not wait.
 
 With --queue NAME the agent watches an application queue. What has come since the last
 time is sent as one file (--condition notempty), or each complete group is (--condition group);
@@ -62,11 +62,11 @@ with --delete-source the messages are taken out of the queue once they have arri
 transfer that has failed is made anew up to 10 times. Variables such as ${FileName} may stand in --to, --source,
 --job and --meta; docs/operations.md has them all.`,
 		Example: `  ferry monitor create orders --agent ALPHA --dir /srv/out --match '*.csv' --to BETA:in/
-  ferry monitor create slow --agent ALPHA --dir out --match '*.zip' --condition unchanged=2 --delete-source --to 'BETA:in/${FileName{toLower}}'
+  ferry monitor create slow --agent ALPHA --dir out --match '*.zip' --settle 1m --delete-source --to 'BETA:in/${FileName{toLower}}'
   ferry monitor create invoices --agent ALPHA --queue INVOICES --condition group --delete-source --to 'BETA:in/${GroupId}.xml'`,
 		Args: oneArg("the name of the monitor"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := f.definition(args[0])
+			d, err := f.definition(args[0], cmd.Flags().Changed("settle"))
 			if err != nil {
 				return err
 			}
@@ -79,10 +79,12 @@ transfer that has failed is made anew up to 10 times. Variables such as ${FileNa
 	fl.StringVar(&f.match, "match", "", "pattern for the names of files: '*' is anything, '?' one byte; a name that begins with '.' is matched by a pattern that does")
 	fl.StringVar(&f.exclude, "exclude", "", "pattern for the names of files that are left out")
 	fl.BoolVar(&f.regex, "regex", false, "--match and --exclude are regular expressions for whole names")
-	fl.StringVar(&f.condition, "condition", "", "when to send: match, a file is there; nomatch, none is, once until one was; size>=N, as size>=10M; unchanged=N, it was the same at N polls after the first; of a queue: notempty, messages are there; group, a complete group is (default match, or notempty)")
+	fl.StringVar(&f.condition, "condition", "", "when to send: match, a file is there; nomatch, none is, once until one was; size>=N, as size>=10M; unchanged=N, it was the same at N polls after the first, in place of --settle; of a queue: notempty, messages are there; group, a complete group is (default match, or notempty)")
+	fl.DurationVar(&f.settle, "settle", monitor.DefaultSettle, "how long a file must not have changed before it is sent, up to 24h; 0: it need not wait. A file that was moved to its name does not wait where the system tells of that")
 	fl.IntVar(&f.levels, "recursive", 0, "how many levels of directories beneath are watched, too")
 	fl.DurationVar(&f.poll, "poll", monitor.DefaultPoll, "how long to wait between two looks into the directory or queue, 100ms to 24h")
 	fl.IntVar(&f.batch, "batch", 1, "how many files one transfer takes, at most")
+	fl.BoolVar(&f.ordered, "ordered", false, "begin a transfer when the one before has ended, whatever its end was, in the order of the files' names")
 	fl.StringVar(&f.to, "to", "", "where the files go, as AGENT:PATH")
 	fl.StringArrayVar(&f.sources, "source", nil, "send this in place of the file that has come; may be repeated (default ${FilePath})")
 	fl.StringVar(&f.triggerFile, "trigger-file", "", "the lines of a file that comes say what to send: source,destination (or source alone) or destination,source")
@@ -91,8 +93,8 @@ transfer that has failed is made anew up to 10 times. Variables such as ${FileNa
 	f.addSend(fl)
 	f.query.add(c)
 	inGroups(c, []flagGroup{
-		{"What is watched", []string{"agent", "dir", "queue", "match", "exclude", "regex", "condition", "recursive", "poll"}},
-		{"What is sent", []string{"batch", "source", "message-delimiter", "message-delimiter-at", "trigger-file", "trigger-regex", "delete-source", "max-files", "max-size"}},
+		{"What is watched", []string{"agent", "dir", "queue", "match", "exclude", "regex", "condition", "settle", "recursive", "poll"}},
+		{"What is sent", []string{"batch", "ordered", "source", "message-delimiter", "message-delimiter-at", "trigger-file", "trigger-regex", "delete-source", "max-files", "max-size"}},
 		{"Where it goes", []string{"to", "if-exists", "redefine", "network"}},
 		{"Before and after", []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
 		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
@@ -116,8 +118,8 @@ func (f *monitorFlags) addSend(fl *pflag.FlagSet) {
 	})
 }
 
-// definition is the monitor of the flags.
-func (f *monitorFlags) definition(name string) (*monitor.Definition, error) {
+// definition is the monitor of the flags. settle says that --settle is given: without it what cannot wait does not.
+func (f *monitorFlags) definition(name string, settle bool) (*monitor.Definition, error) {
 	needs := []struct{ flag, value, what string }{{"agent", f.agent, "AGENT"}, {"dir", f.dir, "PATH"}, {"match", f.match, "PATTERN"}, {"to", f.to, "AGENT:PATH"}}
 	if f.queue != "" {
 		needs = slices.Delete(needs, 1, 3)
@@ -136,9 +138,12 @@ func (f *monitorFlags) definition(name string) (*monitor.Definition, error) {
 		return nil, err
 	}
 	d := &monitor.Definition{Name: name, Agent: agent, Dir: dir, Match: f.match, Exclude: f.exclude, Regex: f.regex,
-		Levels: f.levels, Poll: transfer.Duration(f.poll), Batch: f.batch}
+		Levels: f.levels, Poll: transfer.Duration(f.poll), Batch: f.batch, Ordered: f.ordered}
 	if d.Condition, err = monitor.ParseCondition(f.condition); err != nil {
 		return nil, err
+	}
+	if settle || d.MaySettle() {
+		d.Settle = transfer.Duration(f.settle)
 	}
 	if d.TriggerFile, err = f.trigger(); err != nil {
 		return nil, err
@@ -329,7 +334,9 @@ func showMonitor(cmd *cobra.Command, m *monitor.Shown) {
 	add(d.Exclude != "", "exclude", d.Exclude)
 	add(d.Levels > 0, "recursive", plural(int64(d.Levels), "level"))
 	rows = append(rows, []string{"condition", d.Condition.String()})
+	add(d.Settle > 0, "settle", d.Settle.String())
 	add(d.Batch > 1, "batch", plural(int64(d.Batch), "file"))
+	add(d.Ordered, "ordered", "a transfer begins when the one before has ended")
 	add(d.TriggerFile != nil, "trigger file", "its lines name what is sent")
 	for _, k := range slices.Sorted(maps.Keys(d.Defaults)) {
 		rows = append(rows, []string{"default", k + "=" + printable(d.Defaults[k])})
@@ -345,6 +352,7 @@ func showMonitor(cmd *cobra.Command, m *monitor.Shown) {
 	}
 	rows = append(rows, [][]string{{"poll", "every " + d.Poll.String() + notified}, {"for", m.Originator.String()}, {"made", stamp(m.Created)}}...)
 	add(!m.Polled.IsZero(), "last poll", fmt.Sprintf("%s, %s, %s match", stamp(m.Polled), m.Took.Round(time.Millisecond), plural(int64(m.Matched), things)))
+	add(m.Settling > 0, "settling", plural(int64(m.Settling), "file"))
 	add(m.Skipped > 0, "not read", plural(int64(m.Skipped), "directory beneath"))
 	rows = append(rows, [][]string{{"history", fmt.Sprintf("%s, %d of them gone", plural(int64(max(m.History, 0)), "file"), m.Gone)},
 		{"triggers", fmt.Sprintf("%d with %s: %d submitted, %d refused, %d waiting", m.Triggers, plural(int64(m.Files), "file"), m.Submitted, m.Refused, m.Waiting)}}...)

@@ -238,7 +238,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	}
 
 	a.sendCfg = sender.Config{Agent: a.cfg.Name, Beside: a.cfg.Beside, Ledger: a.ledger, Place: places.Source, Link: link{a.core}, Lanes: a.lanes, Lines: &a.lines, Delay: a.conn.Delay, Memory: a.lanes.mem,
-		Note: a.note, Progress: a.progress, Changed: func(o *sender.Outgoing) { a.sched.changed(o) }, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk, Throttle: a.throttle,
+		Note: a.noteSent, Progress: a.progress, Changed: func(o *sender.Outgoing) { a.sched.changed(o) }, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk, Throttle: a.throttle,
 		Encoders: new(compress.Encoders), Content: a.cfg.Content, Quiet: a.quiet, May: a.gate.permit, Programs: a.calls, Scratch: a.scratch()}
 	if a.storing != nil {
 		a.sendCfg.Store = a.storing
@@ -247,6 +247,11 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	if err := a.ledger.DropOrphans(); err != nil {
 		return err
 	}
+
+	if a.duties, err = newDuties(a.intake); err != nil {
+		return err
+	}
+	a.intake.duties, a.answers.duties = a.duties, a.duties
 
 	failpoint.Hit("agent.opened")
 	if err := a.recv.Recover(); err != nil {
@@ -257,9 +262,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	if err := a.recover(); err != nil {
 		return err
 	}
-	a.duties, err = newDuties(a.intake)
-	a.intake.duties, a.answers.duties = a.duties, a.duties
-	return err
+	return nil
 }
 
 // budget is the memory for data in flight, how much of it may come through the

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"ferry/internal/audit"
 	"ferry/internal/duty"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
@@ -17,6 +18,7 @@ type duties struct {
 	commands  map[wire.Kind]duty.Command
 	questions map[wire.Kind]duty.Question
 	readers   []duty.Reader
+	followers []duty.Follower
 }
 
 // newDuties makes the duties of an agent, whose ledger is open.
@@ -40,6 +42,9 @@ func newDuties(in *intake) (*duties, error) {
 		if r, ok := one.(duty.Reader); ok {
 			d.readers = append(d.readers, r)
 		}
+		if f, ok := one.(duty.Follower); ok {
+			d.followers = append(d.followers, f)
+		}
 		for kind, c := range one.Commands() {
 			d.commands[kind] = c
 		}
@@ -59,6 +64,16 @@ func (a *Agent) runDuties() {
 			}
 		})
 	}
+}
+
+// noteSent writes an audit record of a transfer that the agent sends, and tells the duties that follow these.
+func (a *Agent) noteSent(t *ledger.Tx, r audit.Record) error {
+	for _, f := range a.duties.followers {
+		if err := f.Follow(t, &r); err != nil {
+			return err
+		}
+	}
+	return a.note(t, r)
 }
 
 // submitFor accepts a request of one of the duties, for the principal of whoever has set it up. It

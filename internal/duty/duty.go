@@ -46,6 +46,13 @@ type Reader interface {
 	Read(d *mftxml.Document, id transfer.ID) (kind wire.Kind, body any, err error)
 }
 
+// A Follower is a duty that takes in what becomes of the transfers that the agent sends.
+type Follower interface {
+	// Follow is told of each audit record of a transfer, in the transaction that writes the record. An error undoes the
+	// transaction.
+	Follow(t *ledger.Tx, r *audit.Record) error
+}
+
 // A Maker makes a duty of what an agent lends. It reads from the ledger what an earlier
 // run has left; an error keeps the agent from starting.
 type Maker func(Desk) (Duty, error)

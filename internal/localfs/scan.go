@@ -14,11 +14,20 @@ import (
 
 // A Found is a regular file that Scan has found, or a directory that it could not read.
 type Found struct {
-	Path        transfer.Path // of the host
-	Rel         transfer.Path // beneath the directory that is scanned
-	Inode       uint64
-	Size, Mtime int64 // Mtime in nanoseconds since 1970
-	Err         error // why the directory was not read: nothing is known of what is beneath it
+	Path  transfer.Path // of the host
+	Rel   transfer.Path // beneath the directory that is scanned
+	In    string        // the directory that has it, links resolved
+	Dev   uint64
+	Inode uint64
+	Size  int64
+	Mtime int64 // nanoseconds since 1970, as Ctime
+	Ctime int64
+	Err   error // why the directory was not read: nothing is known of what is beneath it
+}
+
+// Version is the file's version, as an open file of the same identity has it.
+func (f *Found) Version() transfer.Version {
+	return identity{Dev: f.Dev, Ino: f.Inode, Size: f.Size, Mtime: f.Mtime, Ctime: f.Ctime}.version()
 }
 
 // A ScanRequest says what Scan reads.
@@ -114,7 +123,7 @@ func (s *scan) name(d *Dir, name, rel string, levels int) error {
 	}
 	switch {
 	case st.Type == TypeFile && s.req.Want(name):
-		return s.fn(&Found{Path: transfer.Path(at), Rel: transfer.Path(rel), Inode: st.Ino, Size: st.Size, Mtime: st.Mtime})
+		return s.fn(&Found{Path: transfer.Path(at), Rel: transfer.Path(rel), In: d.real, Dev: st.Dev, Inode: st.Ino, Size: st.Size, Mtime: st.Mtime, Ctime: st.Ctime})
 	case st.Type != TypeDir || levels == 0 || hidden(name):
 		return nil
 	}

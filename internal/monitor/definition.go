@@ -23,10 +23,14 @@ const (
 	maxUnchanged  = 10_000
 	minPoll       = 100 * time.Millisecond
 	maxPoll       = 24 * time.Hour
+	maxSettle     = 24 * time.Hour
 )
 
 // DefaultPoll is how long a monitor waits between two polls where nothing is said.
 const DefaultPoll = 5 * time.Second
+
+// DefaultSettle is how long a file must not have changed before `ferry monitor create` has it sent, where nothing is said.
+const DefaultSettle = 5 * time.Second
 
 // definitionVersion is the version of Definition.
 const definitionVersion = 1
@@ -42,8 +46,11 @@ type Definition struct {
 	Regex       bool               `json:"regex,omitempty"`   // both are regular expressions, and not patterns
 	Levels      int                `json:"recursive,omitempty"`
 	Condition   Condition          `json:"condition"`
+	Settle      transfer.Duration  `json:"settle,omitempty"` // how long a file must not have changed; 0: it need not wait
 	Poll        transfer.Duration  `json:"poll"`
-	Batch       int                `json:"batch"` // files of one transfer, or groups of messages, at most
+	Exact       bool               `json:"exact_polls,omitempty"` // polls begin Poll apart, and no notification brings one forward
+	Ordered     bool               `json:"ordered,omitempty"`     // a transfer begins when the one before has ended
+	Batch       int                `json:"batch"`                 // files of one transfer, or groups of messages, at most
 	TriggerFile *TriggerFile       `json:"trigger_file,omitempty"`
 	Defaults    map[string]string  `json:"defaults,omitempty"` // of variables that a monitor does not have
 	// Request is what is submitted, with variables. Its ID is empty: each trigger has one of its own.
@@ -205,6 +212,10 @@ func (d *Definition) checkRanges() error {
 	switch {
 	case poll < minPoll || poll > maxPoll:
 		return transfer.Errorf(transfer.KindUsage, "a poll interval of %s is out of range; it goes from %s to %s", d.Poll, minPoll, maxPoll)
+	case d.Settle < 0 || time.Duration(d.Settle) > maxSettle:
+		return transfer.Errorf(transfer.KindUsage, "a settle time of %s is out of range; it goes from 0 to %s", d.Settle, maxSettle)
+	case d.Settle > 0 && !d.MaySettle():
+		return transfer.Errorf(transfer.KindUsage, "a settle time does not go with the condition %s; it goes with %s and %s", d.Condition, ConditionMatch, ConditionSize)
 	case d.Levels < 0 || d.Levels > maxLevels:
 		return transfer.Errorf(transfer.KindUsage, "recursion through %d levels of directories is out of range; it goes from 0 to %d", d.Levels, maxLevels)
 	case d.Batch > maxBatch:
@@ -215,6 +226,12 @@ func (d *Definition) checkRanges() error {
 		return transfer.Errorf(transfer.KindUsage, "the condition nomatch triggers when no file is there; it goes with no batch and no trigger file")
 	}
 	return nil
+}
+
+// MaySettle reports whether files of the definition can wait until they have not changed for a time. Under the condition
+// unchanged polls are counted instead.
+func (d *Definition) MaySettle() bool {
+	return !d.onQueue() && (d.Condition.Kind == "" || d.Condition.Kind == ConditionMatch || d.Condition.Kind == ConditionSize)
 }
 
 // checkDefaults refuses defaults of which it could not be told which is meant.

@@ -75,7 +75,7 @@ func FromDocument(doc *mftxml.Document) (*Create, error) {
 	if time.Duration(m.Poll) > maxPoll/unit {
 		return nil, transfer.Errorf(transfer.KindUsage, "a poll interval of %d %s is out of range; it goes to %s", m.Poll, m.PollUnits, maxPoll)
 	}
-	d.Poll = transfer.Duration(time.Duration(m.Poll) * unit)
+	d.Poll, d.Exact = transfer.Duration(time.Duration(m.Poll)*unit), true
 
 	take := d.takeContents
 	if m.Queue != "" {
@@ -256,7 +256,7 @@ func (d *Definition) same(text []byte) error {
 	alike := func(d Definition) (text, request string) {
 		q := d.Request
 		q.ID, q.Submitted, q.Originator, q.Version = transfer.ID{1}, time.Time{}, transfer.Originator{}, transfer.RequestVersion
-		d.Request = transfer.Request{}
+		d.Request, d.Exact = transfer.Request{}, true // the XML has no word for a look that comes early
 		return string(wire.Marshal(d)), q.Hash()
 	}
 	was, asked := alike(*d)

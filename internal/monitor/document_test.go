@@ -41,7 +41,7 @@ func fromXML(doc string) (*Create, error) {
 // Each part of a monitor of MQ MFT has its place in a definition, and what is defined is written as it was read.
 func TestMonitorsInXML(t *testing.T) {
 	base := func() Definition {
-		return Definition{V: 1, Name: "ORDERS", Agent: "ALPHA", Dir: "/in", Match: "*.csv", Condition: Condition{Kind: ConditionMatch}, Poll: transfer.Duration(time.Minute), Batch: 1}
+		return Definition{V: 1, Name: "ORDERS", Agent: "ALPHA", Dir: "/in", Match: "*.csv", Condition: Condition{Kind: ConditionMatch}, Poll: transfer.Duration(time.Minute), Exact: true, Batch: 1}
 	}
 	for _, c := range []struct {
 		name   string

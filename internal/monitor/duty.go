@@ -28,6 +28,8 @@ type monitors struct {
 type watcher interface {
 	// Watch replaces the directories that are watched for somebody, by their real paths.
 	Watch(who *runner, dirs []string)
+	// CatchUp passes on all that the system has told so far.
+	CatchUp()
 	// Run wakes runners until ctx ends.
 	Run(ctx context.Context)
 }

@@ -48,9 +48,10 @@ type bench struct {
 	queue    *queue
 	states   map[transfer.ID]*transfer.Progress // of those that the agent knows more of than that they are accepted
 
-	m      *monitors
-	ledger *ledger.Ledger
-	end    func()
+	notices *notices // that a fake system tells; nil: it tells none
+	m       *monitors
+	ledger  *ledger.Ledger
+	end     func()
 }
 
 // dying is a store that is lost from one transaction on, before that takes effect or after it.
@@ -145,7 +146,7 @@ func (b *bench) start() {
 			defer b.mu.Unlock()
 			b.notes = append(b.notes, r)
 			return nil
-		}}, nil)
+		}}, b.watcher())
 	ctx, cancel := context.WithCancel(b.t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); b.m.Run(ctx) }()

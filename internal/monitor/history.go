@@ -2,12 +2,16 @@ package monitor
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"ferry/internal/digest"
 	"ferry/internal/ledger"
+	"ferry/internal/localfs"
 	"ferry/internal/transfer"
 )
 
@@ -19,6 +23,7 @@ import (
 //	              that keys have the order of localfs.Local.Scan
 //	t/NAME/N      pending, in JSON: a trigger that is to be submitted; N counts triggers
 //	l/NAME/N      Logged, in JSON: the last maxLogged triggers, for people
+//	x/ID          followed, in JSON: the monitor of a transfer that has not ended, and where its files lie
 //	n             the last generation of a record, 8 bytes
 const drawerName = "monitor"
 
@@ -34,6 +39,7 @@ func statusKey(name string) string            { return "s/" + name }
 func historyPrefix(name string) string        { return "h/" + name + "/" }
 func pendingPrefix(name string) string        { return "t/" + name + "/" }
 func logPrefix(name string) string            { return "l/" + name + "/" }
+func followedKey(id transfer.ID) string       { return "x/" + id.String() }
 func numbered(prefix string, n uint64) string { return prefix + fmt.Sprintf("%016x", n) }
 
 // fileKey is the part of a key that names a file.
@@ -59,6 +65,8 @@ type Status struct {
 	Submitted uint64    `json:"submitted"` // transfers that were accepted
 	Refused   uint64    `json:"refused"`   // triggers that never can be
 	Last      time.Time `json:"last,omitzero"`
+	// Transfer is that of the last trigger that was not refused when it was recorded.
+	Transfer transfer.ID `json:"last_transfer,omitzero"`
 	// Fired says, of the condition nomatch, that it has triggered since a file was last there.
 	Fired bool `json:"fired,omitempty"`
 }
@@ -91,8 +99,17 @@ const (
 // An identity tells one state of a file from another. The device is left out: its number changes when a
 // share is mounted again, and nothing else of the file does.
 type identity struct {
-	inode       uint64
-	size, mtime int64
+	inode              uint64
+	size, mtime, ctime int64
+}
+
+func identityOf(f *localfs.Found) identity { return identity{f.Inode, f.Size, f.Mtime, f.Ctime} }
+
+// differsInCtime reports whether nothing but the time of change differs.
+func (i identity) differsInCtime(j identity) bool {
+	same := i
+	same.ctime = j.ctime
+	return same == j && i != j
 }
 
 // An entry is what is known of one file that has triggered.
@@ -101,23 +118,45 @@ type entry struct {
 	gone     int64 // since when it is not there, in seconds since 1970; 0: it is there
 	transfer transfer.ID
 	after    uint64 // of messages: the number before them
-	tries    int    // of messages: how many of their transfers have failed, this one not counted
+	tries    int    // how many transfers of this state have ended without it, this one not counted
+	again    bool   // its transfer did not find this state: what is there triggers
+	sum      string // the digest with which it has arrived, packed; empty: it has not, or the digest is not known
 }
 
 // entryFormat is the first byte of an entry:
 //
-//	1 format  8 mtime  16 transfer  varints: inode, size, gone, after, tries
-const entryFormat = 2
+//	1 format  8 mtime  16 transfer  varints: inode, size, ctime less mtime, gone, after, tries  1 again  sum
+const entryFormat = 3
+
+// sumMethods are the methods of digests, by their bytes.
+var sumMethods = []digest.Method{"", digest.XXH3, digest.MD5, digest.SHA256}
 
 func (e *entry) encode() []byte {
-	b := append(make([]byte, 0, 48), entryFormat)
+	b := append(make([]byte, 0, 72), entryFormat)
 	b = binary.BigEndian.AppendUint64(b, uint64(e.mtime))
 	b = append(b, e.transfer[:]...)
 	b = binary.AppendUvarint(b, e.inode)
 	b = binary.AppendVarint(b, e.size)
+	b = binary.AppendVarint(b, e.ctime-e.mtime)
 	b = binary.AppendVarint(b, e.gone)
 	b = binary.AppendUvarint(b, e.after)
-	return binary.AppendUvarint(b, uint64(e.tries))
+	b = binary.AppendUvarint(b, uint64(e.tries))
+	b = append(b, 0)
+	if e.again {
+		b[len(b)-1] = 1
+	}
+	return append(b, e.sum...)
+}
+
+// packed is a digest as an entry has it: one byte for the method, then the digest in binary. What is no digest is empty.
+func packed(sum string) string {
+	method, digits, _ := strings.Cut(sum, ":")
+	raw, err := hex.DecodeString(digits)
+	n := slices.Index(sumMethods, digest.Method(method))
+	if n < 1 || err != nil || len(raw) == 0 {
+		return ""
+	}
+	return string(byte(n)) + string(raw)
 }
 
 // decodeEntry reads an entry. One that cannot be read is an error: the file would be sent again.
@@ -140,6 +179,9 @@ func decodeEntry(b []byte) (e entry, err error) {
 	next(n)
 	e.size, n = binary.Varint(b)
 	next(n)
+	changed, n := binary.Varint(b)
+	e.ctime = e.mtime + changed
+	next(n)
 	e.gone, n = binary.Varint(b)
 	next(n)
 	e.after, n = binary.Uvarint(b)
@@ -147,7 +189,11 @@ func decodeEntry(b []byte) (e entry, err error) {
 	tries, n := binary.Uvarint(b)
 	next(n)
 	e.tries = int(min(tries, maxRetries+1))
-	if !ok || len(b) > 0 {
+	if ok = ok && len(b) > 0 && b[0] <= 1; ok {
+		e.again, b = b[0] == 1, b[1:]
+	}
+	e.sum = string(b)
+	if !ok || e.sum != "" && (e.sum[0] == 0 || int(e.sum[0]) >= len(sumMethods)) {
 		return entry{}, transfer.Errorf(transfer.KindInternal, "an entry in the history of a monitor is damaged")
 	}
 	return e, nil

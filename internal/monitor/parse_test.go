@@ -3,6 +3,7 @@ package monitor
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -263,8 +264,8 @@ func FuzzTriggerFile(f *testing.F) {
 }
 
 func FuzzEntry(f *testing.F) {
-	f.Add((&entry{identity: identity{1, 2, 3}, gone: 4, transfer: transfer.NewID(time.Unix(1, 0))}).encode())
-	f.Add((&entry{identity: identity{1 << 63, -1, -1}, gone: -1}).encode())
+	f.Add((&entry{identity: identity{1, 2, 3, 4}, gone: 4, transfer: transfer.NewID(time.Unix(1, 0)), sum: packed("xxh3:00112233445566778899aabbccddeeff"), again: true}).encode())
+	f.Add((&entry{identity: identity{1 << 63, -1, -1, math.MinInt64}, gone: -1}).encode())
 	f.Add([]byte{1})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := decodeEntry(b)

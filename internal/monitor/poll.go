@@ -23,24 +23,6 @@ const (
 	goneMost = 100_000
 )
 
-// maxSightings is how many files may wait, in memory, for the condition unchanged; others begin
-// when there is room.
-const maxSightings = 100_000
-
-// sightings are the files that are watched for a change, by fileKey.
-type sightings struct {
-	files   map[string]*sighting
-	counted time.Time // when a poll last counted
-	polls   uint64
-}
-
-// A sighting is a file that stays in one state, for so many polls.
-type sighting struct {
-	identity
-	same int64
-	poll uint64 // the last that has seen it
-}
-
 // A poll is one look at a directory.
 type poll struct {
 	*runner
@@ -61,6 +43,8 @@ type poll struct {
 	matched int
 	gone    int
 	dirs    []string
+	held    bool          // the monitor is ordered, and a transfer of it is under way, or is recorded just now
+	next    time.Duration // until the first file that waits may be complete; 0: none waits
 }
 
 // A trigger is what is about to be recorded.
@@ -74,25 +58,26 @@ type trigger struct {
 
 // poll looks at the directory once, and records and submits what it finds. The error is why it could
 // not do all.
-func (r *runner) poll(ctx context.Context, rec *record) error {
+// next is how long it is until a file that waits may be complete; 0: none waits.
+func (r *runner) poll(ctx context.Context, rec *record, held bool) (next time.Duration, err error) {
 	select {
 	case r.scans <- struct{}{}:
 		defer func() { <-r.scans }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return 0, ctx.Err()
 	}
-	p := &poll{runner: r, ctx: ctx, rec: rec, now: r.Clock.Now(), history: newCursor(r.Ledger, r.name)}
+	p := &poll{runner: r, ctx: ctx, rec: rec, now: r.Clock.Now(), history: newCursor(r.Ledger, r.name), held: held}
 	if err := p.prepare(); err != nil {
-		return err
+		return 0, err
 	}
 	if err := p.scan(); err != nil {
-		return err
+		return 0, err
 	}
 	if err := p.finish(); err != nil {
-		return err
+		return 0, err
 	}
 	p.done()
-	return p.problem
+	return p.next, p.problem
 }
 
 func (p *poll) prepare() (err error) {
@@ -108,16 +93,22 @@ func (p *poll) prepare() (err error) {
 			return err
 		}
 	}
-	p.polls++
+	p.begin()
 	if p.counts = p.counted.IsZero() || p.now.Sub(p.counted) >= time.Duration(p.rec.Poll); p.counts {
 		p.counted = p.now
 	}
-	if p.rec.Condition.Kind == ConditionUnchanged {
-		p.listen(nil) // a poll that comes early counts for nothing
-	} else {
+	if p.notified() {
 		p.listen(p.wants)
+	} else {
+		p.listen(nil)
 	}
 	return nil
+}
+
+// notified reports whether a notification brings a poll forward. With the condition unchanged one that comes early
+// counts for nothing.
+func (p *poll) notified() bool {
+	return p.watcher != nil && !p.rec.onQueue() && !p.rec.Exact && p.rec.Condition.Kind != ConditionUnchanged
 }
 
 func (p *poll) scan() error {
@@ -147,24 +138,40 @@ func (p *poll) found(f *localfs.Found) error {
 	if p.rec.Condition.Kind == ConditionNoMatch {
 		return nil
 	}
-	is := identity{f.Inode, f.Size, f.Mtime}
+	is := identityOf(f)
 	e, err := p.before(key)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case e != nil && e.identity == is:
-		if e.gone != 0 {
-			e.gone = 0
-			return p.mark(*e)
-		}
-		return nil
-	case !p.meets(key, is):
+	}
+	if e != nil && e.identity == is && !e.again {
+		return p.there(e)
+	}
+	if !p.meets(key, f, is) || p.held {
 		return nil
 	}
-	if p.batch = append(p.batch, file{Found: *f}); len(p.batch) == p.rec.Batch {
+	one := file{Found: *f}
+	switch {
+	case e == nil:
+	case e.again && e.identity == is:
+		one.tries = e.tries + 1
+	case !e.again && e.differsInCtime(is):
+		if known, err := p.sentBefore(e, f, is); known || err != nil {
+			return err
+		}
+	}
+	if p.batch = append(p.batch, one); len(p.batch) == p.rec.Batch {
 		return p.trigger()
 	}
 	return nil
+}
+
+// there notes that a file of the history is there, where it was gone.
+func (p *poll) there(e *known) error {
+	if e.gone == 0 {
+		return nil
+	}
+	e.gone = 0
+	return p.mark(*e)
 }
 
 // before is what the history has of a file. What it has of others before that is gone.
@@ -222,41 +229,25 @@ func (p *poll) mark(e known) error {
 }
 
 // meets reports whether a file meets the condition.
-func (p *poll) meets(key string, is identity) bool {
+func (p *poll) meets(key string, f *localfs.Found, is identity) bool {
 	c := p.rec.Condition
-	switch c.Kind {
-	case ConditionSize:
-		return is.size >= c.Value
-	case ConditionUnchanged:
-		return p.unchanged(key, is, c.Value)
-	}
-	return true
-}
-
-func (p *poll) unchanged(key string, is identity, wanted int64) bool {
-	s := p.sightings.files[key]
 	switch {
-	case s == nil && len(p.sightings.files) >= maxSightings:
+	case c.Kind == ConditionUnchanged:
+		return p.unchanged(key, is, c.Value)
+	case c.Kind == ConditionSize && is.size < c.Value:
 		return false
-	case s == nil:
-		if p.sightings.files == nil {
-			p.sightings.files = map[string]*sighting{}
-		}
-		s = &sighting{identity: is}
-		p.sightings.files[key] = s
-	case s.identity != is:
-		s.identity, s.same = is, 0
-	case p.counts:
-		s.same++
 	}
-	s.poll = p.polls
-	return s.same >= wanted
+	return p.settled(key, f, is)
 }
 
 // trigger makes one of the files that are together. What cannot be read now the next poll finds again.
 func (p *poll) trigger() error {
 	files := p.batch
 	p.batch = nil
+	if p.held {
+		return nil
+	}
+	p.held = p.rec.Ordered
 	t := &trigger{files: files, at: p.stamp(p.now), id: transfer.NewID(p.now)}
 	s := &setting{agent: p.Agent, monitor: p.name, transfer: t.id, now: t.at, files: files, defaults: p.rec.Defaults}
 	var lines []line
@@ -350,12 +341,20 @@ func (p *poll) done() {
 			delete(p.sightings.files, key) // it has gone, or has triggered
 		}
 	}
-	watching := p.watcher != nil && !p.rec.onQueue() && p.rec.Condition.Kind != ConditionUnchanged
-	if watching {
+	watching := p.notified()
+	switch {
+	case watching:
 		p.watcher.Watch(p.runner, p.dirs)
+	case p.watcher != nil:
+		p.watcher.Watch(p.runner, nil)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.forgetMoved(watching)
+	p.state.Settling = 0
+	if p.rec.Settle > 0 {
+		p.state.Settling = len(p.sightings.files)
+	}
 	p.state.Polled = p.Clock.Now()
 	p.state.Took = p.state.Polled.Sub(p.now)
 	p.state.Matched, p.state.Gone, p.state.Skipped, p.state.Watched = p.matched, p.gone, len(p.unread), watching

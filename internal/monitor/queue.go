@@ -109,7 +109,7 @@ func (q queueLook) groups() error {
 	slices.SortFunc(all, func(a, b wire.QueueGroup) int { return strings.Compare(fileKey(relOf(a)), fileKey(relOf(b))) })
 	for _, g := range all {
 		q.matched++
-		is := identity{g.Last, int64(g.Messages), q.mark}
+		is := identity{inode: g.Last, size: int64(g.Messages), mtime: q.mark}
 		e, err := q.before(fileKey(relOf(g)))
 		if err != nil {
 			return err
@@ -146,7 +146,7 @@ func (q queueLook) new(queue transfer.QueueName) error {
 		return err
 	}
 	if e != nil && e.mtime == q.mark {
-		ended, err := q.ended(e)
+		ended, err := q.over(e.transfer)
 		if err != nil || !ended {
 			return err
 		}
@@ -177,15 +177,6 @@ func (q queueLook) triggers(f file, a messages.Address) error {
 	f.Path, f.group, f.bytes = a.Path(), a.Group, int64(a.Picked.Bytes)
 	q.batch = append(q.batch, f)
 	return q.trigger()
-}
-
-// ended reports whether the transfer of an entry is over. One that the agent has forgotten is.
-func (q queueLook) ended(e *known) (bool, error) {
-	t, err := q.Status(e.transfer)
-	if transfer.KindOf(err) == transfer.KindNotFound {
-		return true, nil
-	}
-	return err == nil && t.State.Final(), err
 }
 
 // failedBefore reports whether messages that have triggered are to do so again, because nothing of their transfer has
@@ -221,7 +212,13 @@ func (q queueLook) failedBefore(e *known, f *file) (due bool, err error) {
 // givenUp is why messages do not trigger any more, whose transfers have all failed. They stay in the queue.
 func givenUp(files []file) error {
 	for n := range files {
-		if f := &files[n]; f.tries > maxRetries {
+		f := &files[n]
+		switch {
+		case f.tries <= maxRetries:
+		case f.isFile():
+			return transfer.Errorf(transfer.KindReplaced, "%d transfers of %s have ended because the file was another version when it was opened, and the directory shows the same version", f.tries, f.Path).
+				WithHint("look at the file system, whose files have another identity when they are open; `ferry monitor clear` has everything sent again")
+		default:
 			return transfer.Errorf(transfer.KindTimeout, "%d transfers of %s have failed; the messages stay in the queue", f.tries, f.Path).
 				WithHint("`ferry monitor clear` has all that is in the queue sent again, when the reason is gone")
 		}

@@ -20,21 +20,24 @@ type runner struct {
 	sightings
 	mu     sync.Mutex
 	wanted func(name string) bool // of the record that was polled last; nil: wakes for nothing
+	moved  map[string]uint64      // paths to which files were moved and that were not written to since, with the poll that had begun last
+	begun  uint64                 // polls that have begun, of the sightings
 	state  Picture
 }
 
 // A Picture is how a monitor does at present.
 type Picture struct {
-	State   string          `json:"state"`
-	Problem *transfer.Error `json:"problem,omitempty"` // why it does not do all that it should
-	Since   time.Time       `json:"problem_since,omitzero"`
-	Polled  time.Time       `json:"polled,omitzero"`    // when the last whole poll ended
-	Took    time.Duration   `json:"poll_ns,omitempty"`  // how long that took
-	Matched int             `json:"matched"`            // files that matched then
-	Gone    int             `json:"history_gone"`       // files in the history that were not there then
-	Waiting int             `json:"waiting,omitempty"`  // triggers that are recorded and not submitted
-	Skipped int             `json:"unread,omitempty"`   // directories beneath that could not be read
-	Watched bool            `json:"notified,omitempty"` // polls come at once, where the system tells
+	State    string          `json:"state"`
+	Problem  *transfer.Error `json:"problem,omitempty"` // why it does not do all that it should
+	Since    time.Time       `json:"problem_since,omitzero"`
+	Polled   time.Time       `json:"polled,omitzero"`    // when the last whole poll ended
+	Took     time.Duration   `json:"poll_ns,omitempty"`  // how long that took
+	Matched  int             `json:"matched"`            // files that matched then
+	Gone     int             `json:"history_gone"`       // files in the history that were not there then
+	Waiting  int             `json:"waiting,omitempty"`  // triggers that are recorded and not submitted
+	Skipped  int             `json:"unread,omitempty"`   // directories beneath that could not be read
+	Watched  bool            `json:"notified,omitempty"` // polls come at once, where the system tells
+	Settling int             `json:"settling,omitempty"` // files that wait until they have not changed for the settle time
 }
 
 // States of a Picture.
@@ -45,7 +48,7 @@ const (
 )
 
 func newRunner(m *monitors, name string, w watcher) *runner {
-	return &runner{monitors: m, name: name, watcher: w, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), state: Picture{State: StateWatching}}
+	return &runner{monitors: m, name: name, watcher: w, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), moved: map[string]uint64{}, state: Picture{State: StateWatching}}
 }
 
 const (
@@ -77,7 +80,7 @@ func (r *runner) run(ctx context.Context) {
 			continue
 		}
 		r.tell(rec, err)
-		r.rest(ctx, pause, max(leastGap, 2*r.Clock.Now().Sub(began)))
+		r.rest(ctx, rec, pause, max(leastGap, 2*r.Clock.Now().Sub(began)))
 	}
 }
 
@@ -109,16 +112,66 @@ func (r *runner) turn(ctx context.Context, rec *record) (pause time.Duration, er
 	if err := r.drain(ctx, rec); err != nil {
 		return again, err
 	}
-	err = r.poll(ctx, rec)
-	if transfer.KindOf(err).Waits() {
-		return min(poll, again), err
+	held, err := r.holds(rec)
+	if err != nil {
+		return again, err
+	}
+	if held && !r.due(poll) {
+		return again, nil
+	}
+	began := r.Clock.Now()
+	next, err := r.poll(ctx, rec, held)
+	switch {
+	case rec.Exact:
+		return max(poll-r.Clock.Now().Sub(began), leastGap), err
+	case transfer.KindOf(err).Waits(), held:
+		poll = min(poll, again)
+	case next > 0:
+		poll = max(min(poll, next), leastGap, 2*r.Clock.Now().Sub(began))
 	}
 	return poll, err
 }
 
+// holds reports whether a monitor is ordered and its last transfer is under way. One that the agent has forgotten is over.
+func (r *runner) holds(rec *record) (bool, error) {
+	if !rec.Ordered {
+		return false, nil
+	}
+	st, err := r.status()
+	if err != nil || st.Transfer.IsZero() {
+		return false, err
+	}
+	over, err := r.over(st.Transfer)
+	return !over, err
+}
+
+// over reports whether a transfer has ended. One that the agent has forgotten has.
+func (m *monitors) over(id transfer.ID) (bool, error) {
+	t, err := m.Status(id)
+	if transfer.KindOf(err) == transfer.KindNotFound {
+		return true, nil
+	}
+	return err == nil && t.State.Final(), err
+}
+
+// due reports whether a poll interval has passed since the last whole poll.
+func (r *runner) due(poll time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state.Polled.IsZero() || r.Clock.Now().Sub(r.state.Polled) >= poll
+}
+
+// begin counts a poll.
+func (r *runner) begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.polls++
+	r.begun = r.polls
+}
+
 // rest waits for as long as it is until the next poll, and less where the monitor is changed or, after
-// gap, where something has come.
-func (r *runner) rest(ctx context.Context, pause, gap time.Duration) {
+// gap, where something has come. A change of another monitor does not shorten it.
+func (r *runner) rest(ctx context.Context, rec *record, pause, gap time.Duration) {
 	due := r.Clock.NewTimer(pause)
 	defer due.Stop()
 	early := r.Clock.NewTimer(gap)
@@ -129,7 +182,9 @@ func (r *runner) rest(ctx context.Context, pause, gap time.Duration) {
 		case <-due.C():
 			return
 		case <-r.changed:
-			return
+			if now, err := r.load(); err != nil || rec == nil || now == nil || now.Generation != rec.Generation {
+				return
+			}
 		case <-ctx.Done():
 			return
 		case <-early.C():
@@ -176,14 +231,4 @@ func (r *runner) listen(wanted func(name string) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wanted = wanted
-}
-
-// came is told by the watcher that a name has come into a directory; empty: any may have.
-func (r *runner) came(name string) {
-	r.mu.Lock()
-	wanted := r.wanted
-	r.mu.Unlock()
-	if wanted != nil && (name == "" || wanted(name)) {
-		poke(r.wake)
-	}
 }

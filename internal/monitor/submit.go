@@ -9,6 +9,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
+	"ferry/internal/localfs"
 	"ferry/internal/mftxml"
 	"ferry/internal/transfer"
 )
@@ -21,14 +22,8 @@ func (p *poll) record() error {
 		if err := p.current(d); err != nil {
 			return err
 		}
-		for _, e := range p.marks {
-			err := error(nil)
-			if key := historyPrefix(p.name) + e.key; e.gone == dropped {
-				err = d.Delete(key)
-			} else {
-				err = d.Put(key, e.encode())
-			}
-			if err != nil {
+		for n := range p.marks {
+			if err := p.recordMark(d, &p.marks[n]); err != nil {
 				return err
 			}
 		}
@@ -49,6 +44,27 @@ func (p *poll) record() error {
 	})
 }
 
+// recordMark changes an entry of the history. An entry that another trigger, or the end of a transfer, has changed since it
+// was read keeps that change.
+func (p *poll) recordMark(d ledger.Drawer, e *known) error {
+	key := historyPrefix(p.name) + e.key
+	data := d.Get(key)
+	if data == nil {
+		return nil
+	}
+	is, err := decodeEntry(data)
+	switch {
+	case err != nil:
+		return err
+	case is.transfer != e.transfer:
+		return nil
+	case e.gone == dropped:
+		return d.Delete(key)
+	}
+	is.gone, is.identity = e.gone, e.identity
+	return d.Put(key, is.encode())
+}
+
 // current is errChanged where the monitor is not the one that the poll began with.
 func (p *poll) current(d ledger.Drawer) error {
 	rec, ok, err := load[record](d, recordKey(p.name))
@@ -67,7 +83,7 @@ func (p *poll) recordTrigger(t *ledger.Tx, d ledger.Drawer, st *Status, tr *trig
 		if n == 0 {
 			l.File = f.Path
 		}
-		e := entry{identity: identity{f.Inode, f.Size, f.Mtime}, transfer: tr.id, after: f.after, tries: f.tries}
+		e := entry{identity: identityOf(&f.Found), transfer: tr.id, after: f.after, tries: f.tries}
 		if err := d.Put(historyPrefix(p.name)+fileKey(f.Rel), e.encode()); err != nil {
 			return err
 		}
@@ -75,7 +91,11 @@ func (p *poll) recordTrigger(t *ledger.Tx, d ledger.Drawer, st *Status, tr *trig
 	if tr.refused != nil {
 		return refused(p.monitors, t, d, p.rec.Principal, p.name, st, l, tr.refused)
 	}
+	st.Transfer = tr.id
 	if err := logged(d, p.name, l); err != nil {
+		return err
+	}
+	if err := p.follow(d, tr); err != nil {
 		return err
 	}
 	return save(d, numbered(pendingPrefix(p.name), l.N), pending{l.N, p.rec.Principal, *tr.request})
@@ -215,6 +235,12 @@ func (r *runner) written(done []result) error {
 				l = Logged{N: one.N, Time: one.Request.Submitted, Transfer: one.Request.ID}
 			}
 			if one.err != nil {
+				err = errors.Join(err, d.Delete(followedKey(one.Request.ID)))
+			}
+			if err != nil {
+				return err
+			}
+			if one.err != nil {
 				err = refused(r.monitors, t, d, one.Principal, r.name, &st, &l, one.err)
 			} else {
 				st.Submitted++
@@ -262,24 +288,31 @@ func (p *poll) fired(has bool) error {
 
 // read reads a trigger file, as it was when the directory was read: where it is another by now, the
 // next poll takes it.
-func (p *poll) read(f *file) ([]byte, error) {
+func (p *poll) read(f *file) (content []byte, err error) {
+	return content, p.readWhole(&f.Found, func(in io.Reader) error {
+		if f.Size > maxTriggerFile {
+			return transfer.Errorf(transfer.KindTooLarge, "trigger file %s has %d bytes; the limit is %d", f.Path, f.Size, maxTriggerFile)
+		}
+		content, err = io.ReadAll(io.LimitReader(in, maxTriggerFile+1))
+		return err
+	})
+}
+
+// readWhole has fn read a file that was found. Where the file is another version by the time that it is open, or has changed
+// when fn has ended, the error is of kind Changing.
+func (p *poll) readWhole(f *localfs.Found, fn func(io.Reader) error) error {
 	files := p.FS.Place().For(p.Permit(p.rec.Principal)).Files(f.Path)
 	defer files.Close()
 	in, err := files.Open(f.Path, false)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer in.Close()
-	facts := in.Facts()
-	if facts.Size > maxTriggerFile {
-		return nil, transfer.Errorf(transfer.KindTooLarge, "trigger file %s has %d bytes; the limit is %d", f.Path, facts.Size, maxTriggerFile)
+	if in.Facts().Version != f.Version() {
+		return transfer.Errorf(transfer.KindChanging, "the file %s has changed since its directory was read", f.Path)
 	}
-	content, err := io.ReadAll(io.LimitReader(in, maxTriggerFile+1))
-	if err == nil {
-		err = in.Unchanged()
+	if err := fn(in); err != nil {
+		return err
 	}
-	if err == nil && (facts.Size != f.Size || facts.Mtime != f.Mtime) {
-		err = transfer.Errorf(transfer.KindChanging, "trigger file %s has changed since its directory was read", f.Path)
-	}
-	return content, err
+	return in.Unchanged()
 }

@@ -106,6 +106,9 @@ func (s *setting) items(q *transfer.Request, d *Definition) error {
 		if err != nil {
 			return err
 		}
+		if it.Source == theFile && s.at < len(s.files) && s.files[s.at].isFile() {
+			it.Expected = s.files[s.at].Version()
+		}
 		it.Source = transfer.Path(from)
 		q.Items = append(q.Items, it)
 	}
@@ -131,8 +134,8 @@ func (d *Definition) checkTask() error {
 	if !d.Request.ID.IsZero() || d.Request.Base != "" || d.Request.Rest != nil || d.Request.Retry != nil {
 		return transfer.Errorf(transfer.KindUsage, "the request of a monitor has an ID, a base, parts or is a retry, which only a request on its way has")
 	}
-	if slices.ContainsFunc(d.Request.Items, func(it transfer.RequestItem) bool { return it.Dest != "" || it.Resolved != nil }) {
-		return transfer.Errorf(transfer.KindUsage, "the items of a monitor's request have no destinations of their own")
+	if slices.ContainsFunc(d.Request.Items, func(it transfer.RequestItem) bool { return it.Dest != "" || it.Resolved != nil || it.Expected != "" }) {
+		return transfer.Errorf(transfer.KindUsage, "the items of a monitor's request have no destinations of their own, and no expected versions")
 	}
 	if len(d.Request.Items) == 0 {
 		return transfer.Errorf(transfer.KindUsage, "the request of a monitor names no source; %s is the file that triggers", theFile)

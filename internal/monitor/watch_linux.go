@@ -13,13 +13,18 @@ import (
 // maxWatched is how many directories of one monitor the system tells of; the others are polled alone.
 const maxWatched = 256
 
+// noticed is what the system is asked for.
+const noticed = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MODIFY | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_ONLYDIR
+
 // inotify tells of files that are closed after writing, and of what is moved in. All monitors of
 // an agent share one of the few instances that the system gives to a user.
 type inotify struct {
-	f   *os.File
-	mu  sync.Mutex
-	who map[int32]map[*runner]bool // by watch
-	of  map[*runner]map[string]int32
+	f       *os.File
+	reading sync.Mutex // from the reading of events until they are passed on, so that they keep their order
+	buf     []byte
+	mu      sync.Mutex
+	who     map[int32]map[*runner]string // by watch: the directory of each
+	of      map[*runner]map[string]int32
 }
 
 // newWatcher gives none where the system has no room for one: polls find what comes.
@@ -28,7 +33,7 @@ func newWatcher() watcher {
 	if err != nil {
 		return nil
 	}
-	return &inotify{f: os.NewFile(uintptr(fd), "inotify"), who: map[int32]map[*runner]bool{}, of: map[*runner]map[string]int32{}}
+	return &inotify{f: os.NewFile(uintptr(fd), "inotify"), buf: make([]byte, 64<<10), who: map[int32]map[*runner]string{}, of: map[*runner]map[string]int32{}}
 }
 
 func (n *inotify) Watch(r *runner, dirs []string) {
@@ -40,7 +45,7 @@ func (n *inotify) Watch(r *runner, dirs []string) {
 		// Asked anew each time: the path may lead to another directory by now, and for the same one the answer is the same.
 		var wd int
 		err := n.control(func(fd int) (err error) {
-			wd, err = unix.InotifyAddWatch(fd, dir, unix.IN_CLOSE_WRITE|unix.IN_MOVED_TO|unix.IN_ONLYDIR)
+			wd, err = unix.InotifyAddWatch(fd, dir, noticed)
 			return err
 		})
 		if err != nil {
@@ -48,9 +53,9 @@ func (n *inotify) Watch(r *runner, dirs []string) {
 		}
 		wants[dir] = int32(wd)
 		if n.who[int32(wd)] == nil {
-			n.who[int32(wd)] = map[*runner]bool{}
+			n.who[int32(wd)] = map[*runner]string{}
 		}
-		n.who[int32(wd)][r] = true
+		n.who[int32(wd)][r] = dir
 	}
 	for dir, wd := range has {
 		if wants[dir] != wd {
@@ -89,17 +94,36 @@ func (n *inotify) control(do func(fd int) error) error {
 
 func (n *inotify) Run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { n.f.Close() })()
-	buf := make([]byte, 64<<10)
+	c, err := n.f.SyscallConn()
+	if err != nil {
+		return
+	}
+	c.Read(func(fd uintptr) bool { return n.take(int(fd)) != nil })
+}
+
+func (n *inotify) CatchUp() {
+	n.control(func(fd int) error { return n.take(fd) })
+}
+
+// take passes on the events that are there.
+func (n *inotify) take(fd int) error {
+	n.reading.Lock()
+	defer n.reading.Unlock()
 	for {
-		got, err := n.f.Read(buf)
-		if err != nil {
-			return
+		got, err := unix.Read(fd, n.buf)
+		switch err {
+		case nil:
+			n.tell(n.buf[:got])
+		case unix.EAGAIN:
+			return nil
+		case unix.EINTR:
+		default:
+			return err
 		}
-		n.tell(buf[:got])
 	}
 }
 
-// tell reads events. Where some were lost, everybody is woken.
+// tell passes events on. Where some were lost, every runner is told.
 func (n *inotify) tell(b []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -111,17 +135,25 @@ func (n *inotify) tell(b []byte) {
 		size = min(size, len(b))
 		name := string(bytes.TrimRight(b[:size], "\x00"))
 		b = b[size:]
+		is := noticeTouched
 		switch {
 		case mask&unix.IN_Q_OVERFLOW != 0:
 			for r := range n.of {
-				r.came("")
+				r.came("", "", noticeLost)
 			}
+			continue
 		case mask&unix.IN_IGNORED != 0:
 			delete(n.who, wd) // the directory is gone; the next poll asks anew
-		default:
-			for r := range n.who[wd] {
-				r.came(name)
-			}
+			continue
+		case mask&unix.IN_ISDIR != 0:
+			continue
+		case mask&unix.IN_CLOSE_WRITE != 0:
+			is = noticeClosed
+		case mask&unix.IN_MOVED_TO != 0:
+			is = noticeMoved
+		}
+		for r, dir := range n.who[wd] {
+			r.came(dir, name, is)
 		}
 	}
 }

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// What is closed after writing, or moved in, wakes; what is being written does not; and nothing wakes whoever watches no more.
-func TestWatch(t *testing.T) {
-	dir, other := t.TempDir(), t.TempDir()
+// startWatching starts the system's watcher for a test.
+func startWatching(t *testing.T) watcher {
 	w := newWatcher()
 	if w == nil {
 		t.Fatal("the system tells of no files")
@@ -17,7 +16,21 @@ func TestWatch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); w.Run(ctx) }()
-	defer func() { cancel(); <-ended }()
+	t.Cleanup(func() { cancel(); <-ended })
+	return w
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What is closed after writing, or moved in, wakes; what is being written does not; and nothing wakes whoever watches no more.
+func TestWatch(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	w := startWatching(t)
 	names := make(chan string, 10)
 	listens := func(prefix string) *runner {
 		r := newRunner(nil, "m", w)
@@ -26,9 +39,7 @@ func TestWatch(t *testing.T) {
 	}
 	write := func(name string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o644))
 	}
 	expect := func(want string) {
 		t.Helper()
@@ -39,18 +50,12 @@ func TestWatch(t *testing.T) {
 	a, b := listens("a:"), listens("b:")
 	w.Watch(a, []string{dir, filepath.Join(dir, "missing")})
 	open, err := os.Create(filepath.Join(dir, "open"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	open.WriteString("x")
 	write("closed")
 	expect("a:closed")
-	if err := os.WriteFile(filepath.Join(other, "moved"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(filepath.Join(other, "moved"), filepath.Join(dir, "moved")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(other, "moved"), nil, 0o644))
+	must(t, os.Rename(filepath.Join(other, "moved"), filepath.Join(dir, "moved")))
 	expect("a:moved")
 	open.Close()
 	expect("a:open")
@@ -64,4 +69,46 @@ func TestWatch(t *testing.T) {
 	w.Watch(a, []string{dir})
 	write("third")
 	expect("a:third")
+}
+
+// A name is known as moved until something is written to it, or it is made anew, moved away or removed.
+func TestWatchOfMovedFiles(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	w := startWatching(t)
+	r := newRunner(nil, "m", w)
+	r.listen(func(string) bool { return true })
+	w.Watch(r, []string{dir})
+	path := filepath.Join(dir, "x")
+	moved := func() bool { w.CatchUp(); return r.isMarked(path) }
+	move := func() {
+		t.Helper()
+		must(t, os.WriteFile(filepath.Join(other, "x"), []byte("x"), 0o644))
+		must(t, os.Rename(filepath.Join(other, "x"), path))
+		if !moved() {
+			t.Error("it is not known that x was moved")
+		}
+	}
+	for _, c := range []struct {
+		name string
+		do   func() error
+	}{
+		{"written to", func() error { return os.WriteFile(path, []byte("y"), 0o644) }},
+		{"truncated", func() error { return os.Truncate(path, 0) }},
+		{"removed", func() error { return os.Remove(path) }},
+		{"moved away", func() error { return os.Rename(path, filepath.Join(other, "y")) }},
+	} {
+		move()
+		must(t, c.do())
+		if moved() {
+			t.Errorf("x was %s, and is known as moved", c.name)
+		}
+	}
+	move()
+	must(t, os.Chmod(path, 0o600))
+	f, err := os.Open(path)
+	must(t, err)
+	f.Close()
+	if !moved() {
+		t.Error("x was read, and is not known as moved any more")
+	}
 }

@@ -84,6 +84,7 @@ func (c *Config) asked(rec *ledger.Source) *asked { return &asked{ledger: c.Ledg
 type task struct {
 	arg     int // the request item; -1: none yet
 	to      uint64
+	expect  transfer.Version // of the file that is to be sent; empty: any version
 	options transfer.Options
 	dest    transfer.Path
 	method  digest.Method
@@ -97,7 +98,7 @@ func (a *asked) task(arg int) (t task, err error) {
 		return t, err
 	}
 
-	t.arg = arg
+	t.arg, t.expect = arg, it.Expected
 	if it.Own() {
 		t.to = uint64(arg) + 1
 	}

@@ -365,8 +365,9 @@ type resend struct {
 
 // item sends one item.
 func (p *pump) item(n uint64, it transfer.Item) error {
-	same := p.task.arg == it.Arg || p.task.arg >= 0 && p.asked.q.Base != "" // names beneath a base are all sent alike
-	if !same && it.Arg < p.asked.q.Count() {                                // what is gone comes from behind the last one
+	// Names beneath a base are all sent alike, except that a version may be expected of each.
+	same := p.task.arg == it.Arg || p.task.arg >= 0 && p.asked.q.Base != "" && p.task.expect == ""
+	if !same && it.Arg < p.asked.q.Count() { // what is gone comes from behind the last one
 		var err error
 		if p.task, err = p.asked.task(it.Arg); err != nil {
 			return err

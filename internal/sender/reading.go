@@ -95,7 +95,10 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 	}
 
 	r := &reading{item: n, it: it, src: src, facts: src.Facts()}
-	if err = p.mayDelete(r); err == nil {
+	if err = r.isExpected(p.task.expect); err == nil {
+		err = p.mayDelete(r)
+	}
+	if err == nil {
 		r.form, err = p.formOf(it.Source, src)
 	}
 	if err != nil {
@@ -125,6 +128,14 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 		r.sum = digest.NewRunning(p.task.method, p.left.digests)
 	}
 	return r, 0, nil
+}
+
+// isExpected refuses a file that is another version than the request expects; an empty one is any version.
+func (r *reading) isExpected(want transfer.Version) error {
+	if want == "" || r.facts.Version == want || failpoint.Planted("replaced-unseen") {
+		return nil
+	}
+	return transfer.Errorf(transfer.KindReplaced, "%s was replaced or changed before it was read; this transfer does not send the new version", r.it.Source)
 }
 
 // mayDelete refuses a file that is to be deleted once it has arrived, and that whoever has submitted the

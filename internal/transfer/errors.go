@@ -58,6 +58,7 @@ const (
 	KindTrigger                  // transfer: not started, for a trigger was not met
 	KindDocument                 // request refused: XML of MQ MFT that is no such request
 	KindTogether                 // item: it was to arrive together with others, and one of them failed
+	KindReplaced                 // item: another version has taken the place of the one that was to be sent; no failure
 )
 
 var kindNames = [...]string{
@@ -66,7 +67,7 @@ var kindNames = [...]string{
 	"unreachable", "no-space", "clock", "conflict", "parked", "cancelled", "recovery-timeout",
 	"unknown-outcome", "too-large", "version", "not-built", "not-found", "already-ending",
 	"timeout", "agent-alive", "unmappable", "malformed", "moved-away", "skipped", "no-root", "in-use", "denied",
-	"program", "trigger", "document", "together",
+	"program", "trigger", "document", "together", "replaced",
 }
 
 func (k Kind) String() string {
@@ -134,7 +135,7 @@ func (k Kind) Code() int {
 	case KindUnknownAgent, KindUnreachable:
 		return CodeUnreachable
 	case KindOutsideRoot, KindMissing, KindUnreadable, KindExists, KindDigest, KindChanging,
-		KindWrongType, KindUnwritable, KindLost, KindUnmappable, KindMalformed, KindMoved, KindSkipped, KindProgram, KindTogether:
+		KindWrongType, KindUnwritable, KindLost, KindUnmappable, KindMalformed, KindMoved, KindSkipped, KindProgram, KindTogether, KindReplaced:
 		return CodeNothing
 	case KindClock, KindConflict, KindParked, KindAlive:
 		return CodeParked

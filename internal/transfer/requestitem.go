@@ -15,6 +15,8 @@ type RequestItem struct {
 	Dest   Path `json:"dest,omitempty"`
 	// Resolved, in a retry, is what Dest turned out to be the first time; nil: not known.
 	Resolved *Resolution `json:"resolved,omitempty"`
+	// Expected is the version of the file that is to be sent; another version ends as KindReplaced. Empty: any version.
+	Expected Version `json:"expected,omitempty"`
 	Options
 }
 
@@ -257,6 +259,10 @@ func (r *Request) checkItem(it *RequestItem) error {
 		}
 	}
 
+	if len(it.Expected) > MaxVersion {
+		return Errorf(KindMalformed, "the expected version of %s has %d bytes; the limit is %d", it.Source, len(it.Expected), MaxVersion)
+	}
+
 	if it.Options != (Options{}) {
 		o := r.Of(it)
 		if err := o.check(); err != nil {
@@ -266,6 +272,10 @@ func (r *Request) checkItem(it *RequestItem) error {
 
 	if r.Base == "" {
 		return nil
+	}
+
+	if (it.Expected == "") != (r.Items[0].Expected == "") {
+		return Errorf(KindMalformed, "the name %s beneath %s has an expected version and others have none, or it alone has none", it.Source, r.Base)
 	}
 
 	if p := string(it.Source); strings.HasPrefix(p, "/") || slices.Contains(strings.Split(p, "/"), "..") {

@@ -27,7 +27,7 @@ func TestMonitorWhoseAgentIsKilled(t *testing.T) {
 		t.Run(fmt.Sprintf("delete source %t", deletes), func(t *testing.T) {
 			n := up(t, "ALPHA", "BETA")
 			must(t, os.MkdirAll(n.Path("ALPHA", "in"), 0o755))
-			n.Ferry("monitor", "create", "m", "--agent", "ALPHA", "--dir", "in", "--match", "f*", "--to", "BETA:out/", "--poll", "500ms",
+			n.Ferry("monitor", "create", "m", "--agent", "ALPHA", "--dir", "in", "--match", "f*", "--to", "BETA:out/", "--poll", "500ms", "--settle", "0",
 				"--delete-source="+strconv.FormatBool(deletes)).OK()
 
 			var drops sync.WaitGroup

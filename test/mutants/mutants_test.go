@@ -118,6 +118,7 @@ var mutants = []mutant{
 	{"job-deletes-early", "the sources of a job are deleted before they have arrived everywhere", inJob, "TestJobsWithCrashes"},
 	{"call-started-twice", "a program that ran when its agent ended is started again unasked", inCall, "TestNotAgainAfterACrash"},
 	{"tally-unchecked", "what has arrived is not compared with what arrived at the job's other destinations", inProtocol, "TestDeletedForTheRightSum"},
+	{"replaced-unseen", "a file is sent that is another version than the request expects", inProtocol, "TestReplacedBeforeItIsRead"},
 	{"schedule-in-utc", "days are counted in UTC, not in the schedule's zone", inSchedule, "TestOnceADay"},
 }
 

@@ -37,7 +37,7 @@ func killMonitored(t *testing.T, seed uint64, r *rand.Rand) {
 	for k := range files {
 		n.File(source, fmt.Sprint("in/f", k), seed+uint64(k), 1000)
 	}
-	made := n.Async("monitor", "create", "m", "--agent", source, "--dir", "in", "--match", "f*", "--poll", "200ms", "--to", dest+":out/", fmt.Sprintf("--delete-source=%t", deletes))
+	made := n.Async("monitor", "create", "m", "--agent", source, "--dir", "in", "--match", "f*", "--settle", "0", "--poll", "200ms", "--to", dest+":out/", fmt.Sprintf("--delete-source=%t", deletes))
 	n.Gone(source)
 	n.Setenv(source)
 	n.Start(source)

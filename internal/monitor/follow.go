@@ -1,0 +1,149 @@
+package monitor
+
+import (
+	"io"
+	"strings"
+
+	"ferry/internal/audit"
+	"ferry/internal/digest"
+	"ferry/internal/ledger"
+	"ferry/internal/localfs"
+	"ferry/internal/transfer"
+)
+
+// A followed transfer is one of a monitor that has not ended.
+type followed struct {
+	Monitor string        `json:"monitor"`
+	Dir     transfer.Path `json:"dir"` // the directory that is watched, as a path of the host
+}
+
+// follow has the end of a trigger's files taken in; see Follow.
+func (p *poll) follow(d ledger.Drawer, tr *trigger) error {
+	if len(tr.files) == 0 || !tr.files[0].isFile() {
+		return nil
+	}
+	f := &tr.files[0]
+	return save(d, followedKey(tr.id), followed{p.name, transfer.Path(strings.TrimSuffix(string(f.Path), string(f.Rel)))})
+}
+
+// Follow takes in what goes on record of a transfer of a monitor: a file has arrived, and its digest belongs to the history; it was
+// deleted or archived, and the history forgets it; or another version has replaced it, which triggers. It makes the duty a duty.Follower.
+func (m *monitors) Follow(t *ledger.Tx, r *audit.Record) error {
+	switch r.Event {
+	case audit.Items, audit.Deleted, audit.Archived, audit.Completed, audit.Failed, audit.Cancelled:
+	default:
+		return nil
+	}
+	if r.Role != audit.RoleSource || r.Transfer.IsZero() {
+		return nil
+	}
+	d := drawerOf(t)
+	of, ok, err := load[followed](d, followedKey(r.Transfer))
+	if err != nil || !ok {
+		return err
+	}
+	for n := range r.Items {
+		if err := m.take(d, &of, r, &r.Items[n]); err != nil {
+			return err
+		}
+	}
+	if r.Event == audit.Completed || r.Event == audit.Failed || r.Event == audit.Cancelled {
+		return d.Delete(followedKey(r.Transfer))
+	}
+	return nil
+}
+
+// take takes in what has become of an item, where the file of the history is still the one that the transfer has sent.
+func (m *monitors) take(d ledger.Drawer, of *followed, r *audit.Record, oc *transfer.Outcome) error {
+	rel, ok := strings.CutPrefix(string(oc.Source), string(of.Dir))
+	if !ok {
+		return nil
+	}
+	key := historyPrefix(of.Monitor) + fileKey(transfer.Path(rel))
+	data := d.Get(key)
+	if data == nil {
+		return nil
+	}
+	e, err := decodeEntry(data)
+	switch {
+	case err != nil: // which keeps no transfer from its end
+		m.Log.Error("read history of monitor failed", "monitor", of.Monitor, "transfer", r.Transfer, "error", err)
+		return nil
+	case e.transfer != r.Transfer:
+		return nil // it has triggered again
+	case r.Event == audit.Deleted, r.Event == audit.Archived:
+		return d.Delete(key)
+	case r.Event != audit.Items || oc.Type == transfer.ItemDir:
+		return nil
+	case oc.OK():
+		e.sum, e.tries = packed(oc.Digest), 0
+	case oc.Err.Kind == transfer.KindReplaced:
+		e.again = true
+	default:
+		return nil
+	}
+	return d.Put(key, e.encode())
+}
+
+// sentBefore reports whether a file need not be sent of which only the time of change is another: it has the content that has
+// arrived. Where its transfer is under way that is not known, and a later poll looks again. What has not arrived is sent.
+func (p *poll) sentBefore(e *known, f *localfs.Found, is identity) (bool, error) {
+	over, err := p.over(e.transfer)
+	if err != nil || !over {
+		return true, err
+	}
+	now, err := p.entryOf(e.key) // the transfer may have ended since the history was read
+	switch {
+	case err != nil:
+		return false, err
+	case now == nil, now.again, now.sum == "", now.transfer != e.transfer:
+		return false, nil
+	}
+	sum, err := p.digestOf(f, sumMethods[now.sum[0]])
+	if err != nil {
+		p.problem = err
+		return true, nil
+	}
+	if packed(sum) != now.sum {
+		return false, nil
+	}
+	e.gone, e.identity = 0, is
+	return true, p.mark(*e)
+}
+
+// entryOf is what the history has of a file at present.
+func (r *runner) entryOf(key string) (e *entry, err error) {
+	err = r.Ledger.View(func(t *ledger.Tx) error {
+		data := drawerOf(t).Get(historyPrefix(r.name) + key)
+		if data == nil {
+			return nil
+		}
+		is, err := decodeEntry(data)
+		e = &is
+		return err
+	})
+	return e, err
+}
+
+// digestOf digests a file as it was when its directory was read.
+func (p *poll) digestOf(f *localfs.Found, m digest.Method) (string, error) {
+	h := m.New()
+	err := p.readWhole(f, func(in io.Reader) error {
+		_, err := io.CopyBuffer(h, stoppable{p, in}, make([]byte, 256<<10))
+		return err
+	})
+	return m.Sum(h), err
+}
+
+// stoppable reads until the agent ends.
+type stoppable struct {
+	p  *poll
+	in io.Reader
+}
+
+func (r stoppable) Read(b []byte) (int, error) {
+	if err := r.p.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.in.Read(b)
+}

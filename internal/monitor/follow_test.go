@@ -1,0 +1,305 @@
+package monitor
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/digest"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+)
+
+// sumOf is the digest of a file as outcomes have it.
+func (b *bench) sumOf(name string) string {
+	b.t.Helper()
+	content, err := os.ReadFile(b.path(name))
+	b.must(err)
+	h := digest.XXH3.New()
+	h.Write(content)
+	return digest.XXH3.Sum(h)
+}
+
+// rewrite gives a file another content, of the same size, inode and time of modification.
+func (b *bench) rewrite(name, content string) {
+	b.t.Helper()
+	st, err := os.Stat(b.path(name))
+	b.must(err)
+	if st.Size() != int64(len(content)) {
+		b.t.Fatalf("%q has another size than %s", content, name)
+	}
+	f, err := os.OpenFile(b.path(name), os.O_WRONLY, 0)
+	b.must(err)
+	_, err = f.WriteString(content)
+	b.must(err)
+	b.must(f.Close())
+	b.must(os.Chtimes(b.path(name), time.Time{}, st.ModTime()))
+}
+
+// sentOnce has a file x sent and arrive.
+func sentOnce(b *bench, change ...func(*Definition)) {
+	b.t.Helper()
+	b.write("in/x", "one")
+	b.create(files(change...), false)
+	pass(2 * time.Second)
+	b.expect("[x:1]")
+	b.ended("x", transfer.KindNone)
+}
+
+// A file that comes again with inode, size and time of modification as before and with another content is sent.
+func TestSameIdentityOtherContent(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		sentOnce(b)
+		b.rewrite("in/x", "two")
+		pass(2 * time.Second)
+		b.expect("[x:2]")
+	})
+}
+
+// A file of which only the time of change is another has the content that was sent, and is not sent again; once that is known
+// it is not read again.
+func TestOnlyTimeOfChange(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		sentOnce(b)
+		b.must(os.Chmod(b.path("in/x"), 0o600))
+		b.must(os.Link(b.path("in/x"), b.path("backup")))
+		pass(time.Minute)
+		b.expect("[x:1]")
+		b.must(os.Chmod(b.path("in/x"), 0))
+		b.must(os.Chmod(b.path("in/x"), 0o644))
+		pass(2 * time.Second)
+		reads := 0
+		b.set(func() { b.looks = func() { reads++ } })
+		pass(5 * time.Second)
+		if reads > 5 { // one for each poll's directory
+			t.Errorf("%d reads in five polls", reads)
+		}
+		b.rewrite("in/x", "two")
+		pass(2 * time.Second)
+		b.expect("[x:2]")
+	})
+}
+
+// A file that was moved away and comes back is the one that was sent.
+func TestMovedAwayAndBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		sentOnce(b)
+		b.must(os.Rename(b.path("in/x"), b.path("x")))
+		pass(time.Hour)
+		b.must(os.Rename(b.path("x"), b.path("in/x")))
+		pass(2 * time.Second)
+		b.expect("[x:1]")
+		if s := b.shown(); s.Gone != 0 || s.History != 1 {
+			t.Errorf("shown is %+v", s)
+		}
+	})
+}
+
+// Where a file has not arrived, or its digest is not known, another time of change has it sent again.
+func TestTimeOfChangeOfNoArrival(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		ends func(b *bench)
+	}{
+		{"failed", func(b *bench) { b.ended("x", transfer.KindUnwritable) }},
+		{"no digest", func(b *bench) {
+			id := b.last().ID
+			b.record(id, audit.Items, b.outcome("x", "", transfer.KindNone))
+			b.record(id, audit.Completed)
+			b.set(func() { b.states[id] = &transfer.Progress{ID: id, State: transfer.Successful} })
+		}},
+		{"cancelled", func(b *bench) {
+			id := b.last().ID
+			b.record(id, audit.Cancelled)
+			b.set(func() { b.states[id] = &transfer.Progress{ID: id, State: transfer.Cancelled} })
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bench) {
+				b.write("in/x", "one")
+				b.create(files(), false)
+				pass(2 * time.Second)
+				c.ends(b)
+				pass(2 * time.Second)
+				b.expect("[x:1]")
+				b.must(os.Chmod(b.path("in/x"), 0o600))
+				pass(2 * time.Second)
+				b.expect("[x:2]")
+			})
+		})
+	}
+}
+
+// While the transfer of a file is under way another time of change decides nothing.
+func TestTimeOfChangeMeanwhile(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.write("in/x", "one")
+		b.create(files(), false)
+		pass(2 * time.Second)
+		b.must(os.Chmod(b.path("in/x"), 0o600))
+		pass(time.Minute)
+		b.expect("[x:1]")
+		b.ended("x", transfer.KindNone)
+		pass(time.Minute)
+		b.expect("[x:1]")
+	})
+}
+
+// What Ferry has deleted or archived itself the history forgets, and what comes in its place is sent, whatever its identity.
+func TestDeletedByFerryIsForgotten(t *testing.T) {
+	for _, event := range []audit.Event{audit.Deleted, audit.Archived} {
+		inBubble(t, func(t *testing.T, b *bench) {
+			b.write("in/x", "one")
+			b.create(files(), false)
+			pass(2 * time.Second)
+			id := b.last().ID
+			b.record(id, audit.Items, b.outcome("x", b.sumOf("in/x"), transfer.KindNone))
+			b.must(os.Rename(b.path("in/x"), b.path("aside")))
+			b.record(id, event, b.outcome("x", "", transfer.KindNone))
+			b.record(id, audit.Completed)
+			b.set(func() { b.states[id] = &transfer.Progress{ID: id, State: transfer.Successful} })
+			if s := b.shown(); s.History != 0 {
+				t.Errorf("the history has %d files", s.History)
+			}
+			b.must(os.Rename(b.path("aside"), b.path("in/x"))) // the same content, of the same inode, size and time of modification
+			pass(2 * time.Second)
+			b.expect("[x:2]")
+		})
+	}
+}
+
+// A file that has triggered again is not forgotten when the transfer of its earlier version deletes that.
+func TestEarlierVersionIsDeleted(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.write("in/x", "one")
+		b.create(files(), false)
+		pass(2 * time.Second)
+		id := b.last().ID
+		b.write("in/x", "other")
+		pass(2 * time.Second)
+		b.expect("[x:2]")
+		b.record(id, audit.Deleted, b.outcome("x", "", transfer.KindNone))
+		b.record(id, audit.Items, b.outcome("x", "", transfer.KindReplaced))
+		pass(time.Minute)
+		b.expect("[x:2]")
+	})
+}
+
+// What a poll has read of the history does not undo what the end of a transfer writes meanwhile.
+func TestEndWhileItPolls(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		sentOnce(b, rarely)
+		b.must(os.Rename(b.path("in/x"), b.path("x"))) // which the next poll marks as gone
+		pass(time.Hour)
+		e := known{key: "x"}
+		r := b.m.all["M"]
+		got, err := r.entryOf("x")
+		b.must(err)
+		if e.entry = *got; e.gone == 0 || e.sum == "" {
+			t.Fatalf("the history has %+v", e)
+		}
+		rec, err := r.load()
+		b.must(err)
+		b.must(b.ledger.Update(func(t *ledger.Tx) error { return drawerOf(t).Delete(historyPrefix("M") + "x") }))
+		p := &poll{runner: r, ctx: t.Context(), rec: rec}
+		p.marks = []known{e}
+		b.must(p.record())
+		if got, err := r.entryOf("x"); got != nil || err != nil {
+			t.Errorf("the history has %+v, %v", got, err)
+		}
+	})
+}
+
+// A trigger says which version of its file is sent.
+func TestTriggersNameVersions(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.write("in/a", "a")
+		b.write("in/b", "bb")
+		b.create(files(func(d *Definition) {
+			d.Batch = 2
+			d.Request.Items = append(d.Request.Items, transfer.RequestItem{Source: "${FilePath}.more"})
+		}), false)
+		pass(2 * time.Second)
+		q := b.last()
+		if len(q.Items) != 4 {
+			t.Fatalf("the request is %+v", q)
+		}
+		if q.Items[0].Expected == "" || q.Items[1].Expected != "" || q.Items[2].Expected == "" || q.Items[0].Expected == q.Items[2].Expected {
+			t.Errorf("the items are %+v", q.Items)
+		}
+	})
+}
+
+// A file that was replaced before its transfer read it triggers again, in a transfer of its own; where that happens again and again
+// to a file that looks the same it is refused, on record.
+func TestReplacedTriggersAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.write("in/x", "one")
+		b.create(files(), false)
+		pass(2 * time.Second)
+		b.expect("[x:1]")
+		b.ended("x", transfer.KindReplaced)
+		pass(2 * time.Second)
+		b.expect("[x:2]")
+		b.ended("x", transfer.KindNone)
+		pass(time.Minute)
+		b.expect("[x:2]")
+
+		b.write("in/x", "other")
+		pass(2 * time.Second)
+		for range 50 {
+			b.ended("x", transfer.KindReplaced)
+			pass(2 * time.Second)
+		}
+		if s := b.shown(); s.Refused != 1 || s.Submitted != 2+1+maxRetries {
+			t.Errorf("shown is %+v", s)
+		}
+		b.write("in/x", "a third one")
+		pass(2 * time.Second)
+		if s := b.shown(); s.Submitted != 2+2+maxRetries {
+			t.Errorf("shown is %+v", s)
+		}
+	})
+}
+
+// An ordered monitor begins a transfer when the one before has ended, however it has ended, and takes files in the order of
+// their names.
+func TestOrdered(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		for _, name := range []string{"c", "a", "b", "d"} {
+			b.write("in/"+name, name)
+		}
+		b.create(files(func(d *Definition) { d.Ordered = true }), false)
+		for n, c := range []struct {
+			name, want string
+			kind       transfer.Kind
+		}{{"a", "[a:1]", transfer.KindNone}, {"b", "[a:1 b:1]", transfer.KindUnwritable}, {"c", "[a:1 b:1 c:1]", transfer.KindReplaced}} {
+			pass(30 * time.Second)
+			b.expect(c.want)
+			if n == 1 {
+				b.crash()
+				b.start()
+				pass(30 * time.Second)
+				b.expect(c.want)
+			}
+			b.ended(c.name, c.kind)
+		}
+		pass(1500 * time.Millisecond)
+		b.expect("[a:1 b:1 c:2]")
+		b.ended("c", transfer.KindNone)
+		pass(1500 * time.Millisecond)
+		b.expect("[a:1 b:1 c:2 d:1]")
+	})
+}
+
+// Without an order all are sent at once.
+func TestNotOrdered(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.write("in/a", "a")
+		b.write("in/b", "b")
+		b.create(files(), false)
+		pass(2 * time.Second)
+		b.expect("[a:1 b:1]")
+	})
+}

@@ -1,0 +1,94 @@
+package monitor
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"ferry/internal/audit"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+)
+
+// notices are a watcher whose system tells what a test says.
+type notices struct {
+	mu   sync.Mutex
+	dirs map[*runner][]string
+	late []func() // what the system has told, and nobody has read
+}
+
+// watcher makes the watcher of a bench that has notices.
+func (b *bench) watcher() func() watcher {
+	if b.notices == nil {
+		return nil
+	}
+	b.notices = &notices{dirs: map[*runner][]string{}}
+	return func() watcher { return b.notices }
+}
+
+func (n *notices) Watch(r *runner, dirs []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.dirs[r] = slices.Clone(dirs)
+}
+
+func (n *notices) Run(ctx context.Context) { <-ctx.Done() }
+
+func (n *notices) CatchUp() {
+	n.mu.Lock()
+	late := n.late
+	n.late = nil
+	n.mu.Unlock()
+	for _, tell := range late {
+		tell()
+	}
+}
+
+// tell has the system tell of a name in the directory in.
+func (b *bench) tell(name string, is notice) {
+	n := b.notices
+	n.mu.Lock()
+	var who []*runner
+	dir, err := filepath.EvalSymlinks(b.path("in"))
+	for r, dirs := range n.dirs {
+		if slices.Contains(dirs, dir) {
+			who = append(who, r)
+		}
+	}
+	n.mu.Unlock()
+	b.must(err)
+	for _, r := range who {
+		r.came(dir, name, is)
+	}
+}
+
+// record puts something on record of a transfer, as the sender does.
+func (b *bench) record(id transfer.ID, event audit.Event, items ...transfer.Outcome) {
+	b.t.Helper()
+	b.must(b.ledger.Update(func(t *ledger.Tx) error {
+		return b.m.Follow(t, &audit.Record{Event: event, Role: audit.RoleSource, Transfer: id, Items: items})
+	}))
+}
+
+// outcome is that of a file in the directory in; a kind is why it has not arrived.
+func (b *bench) outcome(name, sum string, kind transfer.Kind) transfer.Outcome {
+	oc := transfer.Outcome{Type: transfer.ItemFile, Source: transfer.Path(b.path("in/" + name)), Digest: sum}
+	if kind != transfer.KindNone {
+		oc.Digest, oc.Err = "", transfer.Errorf(kind, "not there")
+	}
+	return oc
+}
+
+// ended ends the transfer that was accepted last: its one file has arrived as it is, or not.
+func (b *bench) ended(name string, kind transfer.Kind) {
+	b.t.Helper()
+	id := b.last().ID
+	b.record(id, audit.Items, b.outcome(name, b.sumOf("in/"+name), kind))
+	event, state := audit.Completed, transfer.Successful
+	if kind != transfer.KindNone && kind != transfer.KindReplaced {
+		event, state = audit.Failed, transfer.Failed
+	}
+	b.record(id, event)
+	b.set(func() { b.states[id] = &transfer.Progress{ID: id, State: state} })
+}

@@ -1,0 +1,250 @@
+package monitor
+
+import (
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ferry/internal/transfer"
+)
+
+// settling watches for all files in the directory in, which must not have changed for 5 s.
+func settling(change ...func(*Definition)) *Definition {
+	d := files(change...)
+	d.Settle = transfer.Duration(5 * time.Second)
+	return d
+}
+
+// rarely has polls an hour apart.
+func rarely(d *Definition) { d.Poll = transfer.Duration(time.Hour) }
+
+// inNoticedBubble is inBubble with a system that tells of files.
+func inNoticedBubble(t *testing.T, do func(t *testing.T, b *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.notices = &notices{}
+		b.start()
+		defer func() { b.end() }()
+		do(t, b)
+	})
+}
+
+// put writes a file under its name, and appends where it is there.
+func (b *bench) put(name, content string) {
+	b.t.Helper()
+	f, err := os.OpenFile(b.path(name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	b.must(err)
+	_, err = f.WriteString(content)
+	b.must(err)
+	b.must(f.Close())
+}
+
+// A file that is written in two parts is sent once, whole, 5 s after the second part.
+func TestSettle(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.create(settling(), false)
+		b.put("in/x", "part1")
+		pass(3 * time.Second)
+		b.put("in/x", "part2")
+		pass(4500 * time.Millisecond)
+		b.expect("[]")
+		if s := b.shown(); s.Settling != 1 {
+			t.Errorf("%d files wait", s.Settling)
+		}
+		pass(2 * time.Second)
+		b.expect("[x:1]")
+		pass(time.Minute)
+		b.expect("[x:1]")
+		if n := len(b.m.all["M"].sightings.files); n != 0 {
+			t.Errorf("%d files are in memory", n)
+		}
+	})
+}
+
+// Without a settle time a file is sent at the first poll.
+func TestSettleOff(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.create(files(), false)
+		b.put("in/x", "part1")
+		pass(1100 * time.Millisecond)
+		b.expect("[x:1]")
+	})
+}
+
+// A notification that a file was closed brings a look forward, and does not shorten the wait after it; the look that ends
+// the wait comes when the wait is over, whatever the poll interval.
+func TestNoticeDoesNotShortenSettle(t *testing.T) {
+	inNoticedBubble(t, func(t *testing.T, b *bench) {
+		b.create(settling(rarely), false)
+		pass(time.Second)
+		b.put("in/x", "part1")
+		b.tell("x", noticeClosed)
+		pass(4900 * time.Millisecond)
+		b.expect("[]")
+		b.put("in/x", "part2")
+		b.tell("x", noticeTouched)
+		b.tell("x", noticeClosed)
+		pass(4900 * time.Millisecond)
+		b.expect("[]")
+		pass(300 * time.Millisecond)
+		b.expect("[x:1]")
+	})
+}
+
+// A file that a notification shows to be moved to its name is sent at once; a file that was moved without a
+// notification waits.
+func TestMovedIsTakenAtOnce(t *testing.T) {
+	inNoticedBubble(t, func(t *testing.T, b *bench) {
+		b.create(settling(rarely), false)
+		pass(time.Second)
+		b.write("in/told", "x")
+		b.tell("told", noticeMoved)
+		pass(100 * time.Millisecond)
+		b.expect("[told:1]")
+		b.write("in/untold", "x")
+		b.put("in/written", "x")
+		b.tell("written", noticeClosed)
+		pass(4900 * time.Millisecond)
+		b.expect("[told:1]")
+		pass(200 * time.Millisecond)
+		b.expect("[told:1 untold:1 written:1]")
+		if n := len(b.m.all["M"].moved); n != 0 {
+			t.Errorf("%d names are in memory", n)
+		}
+	})
+}
+
+// A file that was moved to its name and then written to waits, also where the system has told of the writing and nobody
+// has read that before the look.
+func TestMovedAndWrittenTo(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		inNoticedBubble(t, func(t *testing.T, b *bench) {
+			b.create(settling(rarely), false)
+			pass(time.Second)
+			b.write("in/x", "moved")
+			b.put("in/x", " and written to")
+			if late {
+				b.notices.late = append(b.notices.late, func() { b.tell("x", noticeTouched) })
+				b.tell("x", noticeMoved)
+			} else {
+				b.tell("x", noticeMoved)
+				b.tell("x", noticeTouched)
+			}
+			pass(4900 * time.Millisecond)
+			b.expect("[]")
+			pass(300 * time.Millisecond)
+			b.expect("[x:1]")
+		})
+	}
+}
+
+// Where notifications were lost a file that was moved waits as any other.
+func TestMovedAndLost(t *testing.T) {
+	inNoticedBubble(t, func(t *testing.T, b *bench) {
+		b.create(settling(rarely), false)
+		pass(time.Second)
+		b.write("in/x", "moved")
+		b.tell("x", noticeMoved)
+		b.tell("", noticeLost)
+		pass(4900 * time.Millisecond)
+		b.expect("[]")
+		pass(300 * time.Millisecond)
+		b.expect("[x:1]")
+	})
+}
+
+// A name that was moved while the monitor did not listen is not remembered when it listens again and the file was written to.
+func TestMovedAndPaused(t *testing.T) {
+	inNoticedBubble(t, func(t *testing.T, b *bench) {
+		b.create(settling(rarely), false)
+		pass(time.Second)
+		b.write("in/x", "moved")
+		b.tell("x", noticeMoved) // within the least gap between two polls
+		b.must(b.as("ann", CommandPause, Named{"m"}))
+		pass(time.Second)
+		b.put("in/x", "more")
+		b.tell("x", noticeTouched)
+		b.must(b.as("ann", CommandResume, Named{"m"}))
+		pass(time.Second)
+		if s := b.shown(); s.Submitted > 0 && s.Last.After(s.Changed) {
+			t.Errorf("it was sent at once: %+v", s)
+		}
+	})
+}
+
+// The age of a file counts for nothing: a copy with old times waits by the agent's clock.
+func TestSettleWithOldTimes(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.create(settling(), false)
+		b.put("in/x", "one")
+		b.must(os.Chtimes(b.path("in/x"), time.Time{}, time.Unix(1e9, 0)))
+		pass(4900 * time.Millisecond)
+		b.expect("[]")
+		b.put("in/x", "two")
+		b.must(os.Chtimes(b.path("in/x"), time.Time{}, time.Unix(1e9, 0)))
+		pass(4900 * time.Millisecond)
+		b.expect("[]")
+		pass(1200 * time.Millisecond)
+		b.expect("[x:1]")
+	})
+}
+
+// A file that is written anew with its size and its time of modification as before has changed.
+func TestSettleSeesTimeOfChange(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.create(settling(), false)
+		b.put("in/x", "one")
+		old := time.Unix(1e9, 0)
+		b.must(os.Chtimes(b.path("in/x"), time.Time{}, old))
+		pass(4 * time.Second)
+		b.must(os.WriteFile(b.path("in/x"), []byte("two"), 0o644))
+		b.must(os.Chtimes(b.path("in/x"), time.Time{}, old))
+		pass(4900 * time.Millisecond)
+		b.expect("[]")
+		pass(1200 * time.Millisecond)
+		b.expect("[x:1]")
+	})
+}
+
+// The settle time goes with conditions of files that are there, and has a range.
+func TestSettleIsChecked(t *testing.T) {
+	for _, change := range []func(*Definition){
+		func(d *Definition) { d.Condition = Condition{ConditionUnchanged, 2} },
+		func(d *Definition) { d.Condition.Kind, d.Request.Items = ConditionNoMatch, transfer.ItemsOf("all/*") },
+		func(d *Definition) { d.Settle = -1 },
+		func(d *Definition) { d.Settle = transfer.Duration(25 * time.Hour) },
+	} {
+		if err := settling().Check(); err != nil {
+			t.Fatal(err)
+		}
+		d := settling()
+		change(d)
+		if err := d.Check(); transfer.KindOf(err) != transfer.KindUsage {
+			t.Errorf("%v with a settle time of %s: %v", d.Condition, d.Settle, err)
+		}
+	}
+}
+
+// A monitor with exact polls looks when its interval has passed, and at no other time: neither a notification, nor another
+// monitor that is made, brings a look forward.
+func TestExactPolls(t *testing.T) {
+	inNoticedBubble(t, func(t *testing.T, b *bench) {
+		b.create(files(func(d *Definition) { d.Exact, d.Poll = true, transfer.Duration(10*time.Second) }), false)
+		pass(time.Second)
+		began := b.shown().Polled
+		b.put("in/x", "x")
+		b.tell("x", noticeClosed)
+		b.tell("x", noticeMoved)
+		b.must(b.as("ann", CommandCreate, Create{*files(func(d *Definition) { d.Name, d.Match = "other", "none" }), false}))
+		pass(8900 * time.Millisecond)
+		b.expect("[]")
+		pass(200 * time.Millisecond)
+		b.expect("[x:1]")
+		pass(50 * time.Second)
+		if s := b.shown(); s.Polled.Sub(began) != 60*time.Second {
+			t.Errorf("six polls took %s", s.Polled.Sub(began))
+		}
+	})
+}
