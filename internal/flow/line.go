@@ -418,6 +418,13 @@ func (f *Flight) Overdue(heard, now time.Time) bool {
 	return f.owes(now) > limit && now.Sub(heard) > limit
 }
 
+// Lingers reports whether a message has been on the line for longer than a sign of life may take.
+func (f *Flight) Lingers(now time.Time) bool {
+	f.line.mu.Lock()
+	defer f.line.mu.Unlock()
+	return f.owes(now) > beatFirst
+}
+
 // owes is for how long the oldest message of the epoch that the lane has taken has
 // been waiting for its acknowledgement; 0 where none does. l.mu is held.
 func (f *Flight) owes(now time.Time) time.Duration {
