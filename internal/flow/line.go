@@ -37,10 +37,12 @@ const (
 	beatShare = 0.02
 	beatFirst = 2 * time.Second
 	beatMost  = 8 * time.Second
-	// patienceLeast is how long an acknowledgement may take beside its round trips, and
-	// patienceMost with them: within 10 s a transfer must move or say why. tripUnknown
-	// is the round trip that is assumed of a line of unknown speed.
+	// patienceLeast is how long an acknowledgement may take beside its round trips before it
+	// is asked for. The answer may take answerLeast more, in which the system sends again what the
+	// line has dropped. Both together are patienceMost at most: within 10 s a transfer must move
+	// or say why. tripUnknown is the round trip that is assumed of a line of unknown speed.
 	patienceLeast = 3 * time.Second
+	answerLeast   = 3 * time.Second
 	patienceMost  = 8 * time.Second
 	tripUnknown   = 2 * time.Second
 	tripMost      = 5 * time.Second // that is believed: beyond it something else is slow
@@ -401,14 +403,14 @@ func (l *Line) patience() time.Duration {
 
 // Overdue reports whether the other side is taken for silent: neither anything of
 // it was heard, by this transfer or another one on the line, nor the oldest message that
-// the lane has taken acknowledged for longer than 3 s and two round trips, of 2 s where none
+// the lane has taken acknowledged for longer than 6 s and two round trips, of 2 s where none
 // was measured, 8 s at most. A message waits behind those that left before it; where
 // later ones of other transfers were acknowledged meanwhile, it is 6 s and six round trips.
 func (f *Flight) Overdue(heard, now time.Time) bool {
 	l := f.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	limit := l.patience()
+	limit := min(l.patience()+answerLeast, patienceMost)
 	if now.Sub(l.heard) < limit {
 		if len(f.sent) == 0 || !f.sent[0].at.Before(l.passed) {
 			return false

@@ -207,13 +207,13 @@ func TestLineIsNotHeldByOne(t *testing.T) {
 	}
 }
 
-// On a fast line the other side is silent after 3 s, and after 6 s where other
+// On a fast line the other side is silent after 6 s, and as long where other
 // transfers are acknowledged: what it lost is then sent again within 10 s of any pause.
 func TestLineOverdue(t *testing.T) {
 	for _, c := range []struct {
 		others       bool
 		before, then time.Duration
-	}{{false, 2900 * time.Millisecond, 3200 * time.Millisecond}, {true, 5900 * time.Millisecond, 6500 * time.Millisecond}} {
+	}{{false, 5900 * time.Millisecond, 6200 * time.Millisecond}, {true, 5900 * time.Millisecond, 6500 * time.Millisecond}} {
 		l := &Line{}
 		start := time.Unix(1e9, 0)
 		lost, other := l.Join(func() {}), l.Join(func() {})

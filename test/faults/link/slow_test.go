@@ -5,6 +5,7 @@ package link_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -181,10 +182,14 @@ func overLine(t *testing.T, seed uint64, r *rand.Rand, x *slowStory) {
 func (w *wires) slow(who string, kbits int) { w.shape(who, kbits, "4kb", "1500ms") }
 
 // sentBy is how many bytes a process has sent over its link.
-func (w *wires) sentBy(who string) int64 {
+func (w *wires) sentBy(who string) int64 { return w.counted(who, "rx_bytes") }
+
+// counted is a counter of the link's end on the bridge.
+func (w *wires) counted(who, what string) int64 {
 	w.t.Helper()
-	text := run(w.t, "cat /sys/class/net/"+w.ports[who].outside+"/statistics/rx_bytes")
-	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	text, err := os.ReadFile("/sys/class/net/" + w.ports[who].outside + "/statistics/" + what)
+	must(w.t, err)
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	must(w.t, err)
 	return n
 }

@@ -113,8 +113,11 @@ func (x *slowCase) send(s *story, lane string, files int, all int64, meanwhile f
 	return c
 }
 
+// anyResumes is for a load that may resume as often as it likes.
+const anyResumes = 1 << 30
+
 // judge holds what a load has cost against the bars: so many bytes in so long a time, of which a part may be sent again.
-func (x *slowCase) judge(c cost, all int64, ideal time.Duration, part float64, resumes int64) {
+func (x *slowCase) judge(c cost, all int64, ideal *time.Duration, part float64, resumes int64) {
 	x.t.Helper()
 	most := x.slack()*ideal.Seconds() + float64(each)*8/float64(x.kbits*1000)
 	x.t.Logf("%s at %d kbit/s: %d bytes took %.1f s, ideal %.1f s (%.2f), at most %.1f s; resumes %d; %d bytes again (%.0f %%)", x.what, x.kbits, all, c.took.Seconds(), ideal.Seconds(),
@@ -135,7 +138,7 @@ func (x *slowCase) steady(lane string, files int, worth time.Duration, setup net
 	x.t.Helper()
 	x.narrow(who)
 	all := x.worth(worth)
-	x.judge(x.send(x.start(setup), lane, files, all, nil), all, worth, 0.02, 0)
+	x.judge(x.send(x.start(setup), lane, files, all, nil), all, &worth, 0.02, 0)
 }
 
 // oneFileCells are one file that is worth 20 s, by both lanes.
@@ -195,23 +198,30 @@ func fallingCells() (all []slowCell) {
 
 func (x *slowCase) falls(lane string, rises bool) {
 	who, b := x.either(), buckets[x.r.IntN(len(buckets))]
-	high := func(d time.Duration) int64 { return int64(d.Seconds() * highRate * 1000 / 8) }
+	high := int64(beforeFall.Seconds() * highRate * 1000 / 8)
 	x.shape(who, highRate, b.burst, b.latency)
 	s := x.start(network.Setup{})
-	all, ideal := high(beforeFall)+x.worth(lowFor), beforeFall+lowFor
+	all := high + x.worth(lowFor)
 	if rises {
-		all, ideal = all+high(beforeFall), ideal+beforeFall
+		all += high
 	}
 	x.t.Logf("%s: the line of %s, burst %s, latency %s", x.what, who, b.burst, b.latency)
+	before, start := x.sentTo(destination), time.Now()
+	var ideal time.Duration
 	x.judge(x.send(s, lane, 1, all, func() {
-		wait(beforeFall)
+		s.n.UntilEvery("the part before the fall has been carried", 20*time.Millisecond, func() bool { return x.sentTo(destination)-before >= high })
 		x.shape(who, x.kbits, b.burst, b.latency)
+		ideal = time.Since(start) + lowFor
 		if rises {
 			wait(lowFor)
 			x.shape(who, highRate, b.burst, b.latency)
+			ideal += beforeFall
 		}
-	}), all, ideal, 0.15, 1)
+	}), all, &ideal, 0.15, anyResumes)
 }
+
+// sentTo is how many bytes a process has been sent over its link.
+func (w *wires) sentTo(who string) int64 { return w.counted(who, "tx_bytes") }
 
 // shape bounds what a process sends and what it is sent: the rate, what may pass at once, and for how long
 // a packet may wait.
