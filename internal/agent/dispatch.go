@@ -40,7 +40,7 @@ func (a *replies) reply(m qmgr.Message) {
 	}
 
 	switch msg.Kind {
-	case wire.KindOpen, wire.KindOutcomesAck, wire.KindCancel:
+	case wire.KindOpen, wire.KindOutcomesAck, wire.KindCancel, wire.KindAlive:
 		a.recv.Control(msg)
 	default:
 		a.toSender(msg)

@@ -217,6 +217,16 @@ func (l *lanes) Meet(from transfer.AgentName, o *wire.Open, id transfer.ID) (nam
 	return transfer.LaneQueue, reason, nil, nil
 }
 
+// came is how many bytes lanes have brought that may be a source's: all that came on the data
+// connection, and on direct paths from it.
+func (l *lanes) came(from transfer.AgentName) int64 {
+	n := l.conn.DataCame()
+	if l.hub != nil {
+		n += l.hub.Came(from)
+	}
+	return n
+}
+
 // Open gives the lane of an epoch at the source.
 func (l *lanes) Open(ctx context.Context, to transfer.AgentName, id transfer.ID, want string, said *wire.Accept) (sender.Lane, string, string, error) {
 	reason := said.LaneReason

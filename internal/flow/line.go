@@ -18,10 +18,13 @@ const (
 	lineLeast = 16 << 10
 	// lineStale is after how long without a word what was measured is forgotten.
 	lineStale = 10 * time.Second
-	// lineLost is when a message that has not been acknowledged no longer counts as
-	// under way: it waits at a destination that is slow to write, or it is lost. One
-	// transfer whose disk hangs does not take the line from the others.
+	// lineLost is when a message that later ones have passed no longer counts as under
+	// way: it waits at a destination that is slow to write, or it is lost. One transfer
+	// whose disk hangs does not take the line from the others.
 	lineLost = 2 * time.Second
+	// paceShare is the part of what may be under way that one message may have: so
+	// many acknowledgements come while it is carried.
+	paceShare = 8
 	// paceLeast is the least that a message may be bounded to.
 	paceLeast = 4 << 10
 	// lineSlowest is the slowest line that is meant to work, in bytes a second.
@@ -34,10 +37,12 @@ const (
 	beatShare = 0.02
 	beatFirst = 2 * time.Second
 	beatMost  = 8 * time.Second
-	// patienceLeast is how long an acknowledgement may take beside its round trips, and
-	// patienceMost with them: within 10 s a transfer must move or say why. tripUnknown
-	// is the round trip that is assumed of a line of unknown speed.
+	// patienceLeast is how long an acknowledgement may take beside its round trips before it
+	// is asked for. The answer may take answerLeast more, in which the system sends again what the
+	// line has dropped. Both together are patienceMost at most: within 10 s a transfer must move
+	// or say why. tripUnknown is the round trip that is assumed of a line of unknown speed.
 	patienceLeast = 3 * time.Second
+	answerLeast   = 3 * time.Second
 	patienceMost  = 8 * time.Second
 	tripUnknown   = 2 * time.Second
 	tripMost      = 5 * time.Second // that is believed: beyond it something else is slow
@@ -45,8 +50,13 @@ const (
 
 // A Line is what an agent has under way to another one by one lane, all its
 // transfers together. It measures at which rate acknowledgements come in, and lets
-// as many bytes be under way as are worth about a second of it, in messages of a
-// quarter of that at most. Transfers that wait for room get it by turns.
+// as many bytes be under way as are worth about a second of it, in messages of an
+// eighth of that at most. Transfers that wait for room get it by turns.
+//
+// One fast acknowledgement proves little: many lines carry some bytes at once before
+// their rate holds. So what may be under way begins with lineLeast, and grows by as much
+// as is acknowledged while the line is full. A sample that is slower bounds it to two
+// seconds of that sample at once.
 //
 // The rate is measured as congestion control by bottleneck bandwidth does (BBR,
 // draft-cardwell-iccrg-bbr-congestion-control): for each message the bytes that were
@@ -67,7 +77,9 @@ type Line struct {
 	at        time.Time // of the last acknowledgement, or of the first message after a pause
 	first     time.Time // departure of the message that was acknowledged last
 	unasked   int64     // bytes since a message asked for an acknowledgement
-	heard     time.Time // of the last acknowledgement of any transfer
+	heard     time.Time // of the last acknowledgement of any transfer, or other proof that the line carries
+	passed    time.Time // departure of the newest message that was acknowledged
+	proven    int64     // bytes that may be under way at most, by what was acknowledged; 0: lineLeast
 
 	sent    []*sent // in the order of departure; those at the front are under way
 	flights int
@@ -84,6 +96,7 @@ type sent struct {
 	delivered int64     // Line.delivered, Line.at and Line.first when it left
 	then      time.Time //
 	first     time.Time //
+	under     int64     // bytes under way when it had left
 	full      bool      // as much was under way as may be
 	over      bool      // acknowledged, lost or given up: it no longer counts
 }
@@ -166,14 +179,14 @@ func (f *Flight) Send(seq uint64, size int64, now time.Time) (ask bool) {
 	l.age(now)
 	if l.under == 0 {
 		if !l.at.IsZero() && now.Sub(l.at) > lineStale {
-			l.rate, l.trip, l.least = 0, 0, 0
+			l.rate, l.trip, l.least, l.proven = 0, 0, 0, 0
 		}
 		l.at, l.first = now, now
 	}
 
 	l.under += size
 	l.unasked += size
-	s := &sent{flight: f, seq: seq, size: size, at: now, delivered: l.delivered, then: l.at, first: l.first, full: 2*l.under >= l.window()}
+	s := &sent{flight: f, seq: seq, size: size, at: now, delivered: l.delivered, then: l.at, first: l.first, under: l.under, full: 2*l.under >= l.window()}
 	f.sent = append(f.sent, s)
 	l.sent = append(l.sent, s)
 	ask = l.under+l.pace() > l.window() || l.unasked >= l.pace()
@@ -212,6 +225,12 @@ func (f *Flight) Acked(seq uint64, now time.Time) {
 		late = newest.over
 		l.forget(newest)
 		l.delivered += newest.size
+		if newest.full && !late {
+			l.proven = max(l.proven, min(max(l.proven, lineLeast)+newest.size, 2*newest.under))
+		}
+		if newest.at.After(l.passed) {
+			l.passed = newest.at
+		}
 	}
 
 	if newest != nil {
@@ -221,6 +240,28 @@ func (f *Flight) Acked(seq uint64, now time.Time) {
 
 	l.age(now)
 	l.next()
+}
+
+// Arrived takes in that every message up to seq is at the other side, which has not
+// dealt with all of them yet: the line carries them no longer.
+func (f *Flight) Arrived(seq uint64, now time.Time) {
+	l := f.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heard = now
+	for _, s := range f.sent {
+		if s.seq <= seq {
+			l.forget(s)
+		}
+	}
+	l.next()
+}
+
+// Carries takes in that bytes move on the line, though no message is through yet.
+func (l *Line) Carries(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heard = now
 }
 
 // measure takes a sample of rate and round trip. A message that comes late, because
@@ -247,23 +288,40 @@ func (l *Line) measure(s *sent, late bool, now time.Time) {
 	switch {
 	case rate >= l.rate && !late:
 		l.rate = rate
-	case rate < l.rate && s.full && now.Sub(l.lowered) >= max(l.trip/2, lineWorth/4):
-		l.rate, l.lowered = (l.rate+3*rate)/4, now
+	case rate < l.rate && s.full:
+		l.proven = min(l.proven, l.worth(2*rate))
+		if now.Sub(l.lowered) >= max(l.trip/2, lineWorth/4) {
+			l.rate, l.lowered = (l.rate+3*rate)/4, now
+		}
 	}
 }
 
-// window is how many bytes may be under way. l.mu is held.
-func (l *Line) window() int64 {
-	return max(lineLeast, int64(l.rate*max(lineWorth, 2*l.least).Seconds()))
+// worth is how many bytes a rate is worth in the time for which they may be under way, and at
+// least lineLeast. l.mu is held.
+func (l *Line) worth(rate float64) int64 {
+	return max(lineLeast, int64(rate*max(lineWorth, 2*l.least).Seconds()))
 }
 
-// pace is how large a message may be. l.mu is held.
-func (l *Line) pace() int64 { return max(paceLeast, l.window()/4) }
+// window is how many bytes may be under way. l.mu is held.
+func (l *Line) window() int64 { return min(max(lineLeast, l.proven), l.worth(l.rate)) }
 
-// age lets messages that are long overdue count no longer. l.mu is held.
+// pace is how large a message may be. l.mu is held.
+func (l *Line) pace() int64 { return max(paceLeast, l.window()/paceShare) }
+
+// age lets messages count no longer that others have passed long ago, or that are overdue
+// on a line of which nothing is heard. l.mu is held.
 func (l *Line) age(now time.Time) {
-	for len(l.sent) > 0 && (l.sent[0].over || now.Sub(l.sent[0].at) > max(lineLost, 4*l.trip)) {
-		l.forget(l.sent[0])
+	silent := now.Sub(l.heard) > l.patience()
+	for len(l.sent) > 0 {
+		s := l.sent[0]
+		after := max(lineLost, 4*l.trip)
+		if !s.at.Before(l.passed) {
+			after = l.patience()
+		}
+		if !s.over && (now.Sub(s.at) <= after || !s.at.Before(l.passed) && !silent) {
+			return
+		}
+		l.forget(s)
 		l.sent[0] = nil
 		l.sent = l.sent[1:]
 	}
@@ -344,18 +402,29 @@ func (l *Line) patience() time.Duration {
 }
 
 // Overdue reports whether the other side is taken for silent: neither anything of
-// it was heard nor the oldest message that the lane has taken acknowledged for longer
-// than 3 s and two round trips, of 2 s where none was measured, 8 s at most. Where other
-// transfers on the line are acknowledged meanwhile, it is 6 s and six round trips.
+// it was heard, by this transfer or another one on the line, nor the oldest message that
+// the lane has taken acknowledged for longer than 6 s and two round trips, of 2 s where none
+// was measured, 8 s at most. A message waits behind those that left before it; where
+// later ones of other transfers were acknowledged meanwhile, it is 6 s and six round trips.
 func (f *Flight) Overdue(heard, now time.Time) bool {
 	l := f.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	limit := l.patience()
+	limit := min(l.patience()+answerLeast, patienceMost)
 	if now.Sub(l.heard) < limit {
+		if len(f.sent) == 0 || !f.sent[0].at.Before(l.passed) {
+			return false
+		}
 		limit = 2*patienceLeast + 6*cmp.Or(l.trip, tripUnknown)
 	}
 	return f.owes(now) > limit && now.Sub(heard) > limit
+}
+
+// Lingers reports whether a message has been on the line for longer than a sign of life may take.
+func (f *Flight) Lingers(now time.Time) bool {
+	f.line.mu.Lock()
+	defer f.line.mu.Unlock()
+	return f.owes(now) > beatFirst
 }
 
 // owes is for how long the oldest message of the epoch that the lane has taken has

@@ -17,12 +17,17 @@ type wireline struct {
 	acks  []ack     // in the order of their arrival
 	most  int64     // under way at any time, once the rate is known
 	known bool
+
+	burst   int64         // bytes that the wire carries at once before its rate holds
+	heard   time.Time     // of the last acknowledgement
+	silence time.Duration // the longest between two
 }
 
 type ack struct {
-	at  time.Time
-	f   *flight
-	seq uint64
+	at      time.Time
+	f       *flight
+	seq     uint64
+	arrived bool // the message is there and is not dealt with
 }
 
 // A flight sends so many bytes as fast as the line lets it.
@@ -32,6 +37,7 @@ type flight struct {
 	seq   uint64
 	woken bool
 	deaf  bool // what it sends is not acknowledged
+	hangs bool // what it sends is there, and is not acknowledged
 	done  time.Time
 }
 
@@ -70,6 +76,14 @@ func (w *wireline) run(limit time.Duration, flights ...*flight) {
 		a := w.acks[0]
 		w.acks = w.acks[1:]
 		w.now = a.at
+		if !w.heard.IsZero() {
+			w.silence = max(w.silence, w.now.Sub(w.heard))
+		}
+		w.heard = w.now
+		if a.arrived {
+			a.f.Arrived(a.seq, w.now)
+			continue
+		}
 		a.f.Acked(a.seq, w.now)
 		if a.f.left == 0 && a.seq == a.f.seq {
 			a.f.done = w.now
@@ -88,9 +102,11 @@ func (w *wireline) push(f *flight) {
 		if w.free.Before(w.now) {
 			w.free = w.now
 		}
-		w.free = w.free.Add(time.Duration(float64(n) / w.rate * float64(time.Second)))
+		slow := max(0, n-w.burst)
+		w.burst -= n - slow
+		w.free = w.free.Add(time.Duration(float64(slow) / w.rate * float64(time.Second)))
 		if !f.deaf {
-			w.acks = append(w.acks, ack{w.free.Add(w.trip), f, f.seq})
+			w.acks = append(w.acks, ack{w.free.Add(w.trip), f, f.seq, f.hangs})
 		}
 		if w.known {
 			w.most = max(w.most, w.line.under)
@@ -172,24 +188,32 @@ func TestLineIsNotHeldByOne(t *testing.T) {
 	w := newWireline(t, 64e3, 10*time.Millisecond)
 	w.run(time.Hour, w.join(640e3))
 	stuck, f := w.join(128e3), w.join(640e3) // 128 kB: what its credit allows
-	stuck.deaf = true
+	stuck.hangs = true
 	start := w.now
 	w.run(time.Hour, stuck, f)
-	if took := w.now.Sub(start); took > 20*time.Second {
-		t.Errorf("12 s of bytes beside a transfer that is stuck take %s", took)
+	if took := w.now.Sub(start); took > 14*time.Second {
+		t.Errorf("12 s of bytes beside a transfer whose destination hangs take %s", took)
+	}
+
+	stuck, f = w.join(128e3), w.join(640e3)
+	stuck.deaf = true
+	start = w.now
+	w.run(time.Hour, stuck, f)
+	if took := f.done.Sub(start); took > 20*time.Second {
+		t.Errorf("10 s of bytes beside a transfer whose messages are lost take %s", took)
 	}
 	if !stuck.Overdue(start, w.now) {
-		t.Error("the one that is stuck is not taken for silent")
+		t.Error("the one whose messages are lost is not taken for silent")
 	}
 }
 
-// On a fast line the other side is silent after 3 s, and after 6 s where other
+// On a fast line the other side is silent after 6 s, and as long where other
 // transfers are acknowledged: what it lost is then sent again within 10 s of any pause.
 func TestLineOverdue(t *testing.T) {
 	for _, c := range []struct {
 		others       bool
 		before, then time.Duration
-	}{{false, 2900 * time.Millisecond, 3200 * time.Millisecond}, {true, 5900 * time.Millisecond, 6500 * time.Millisecond}} {
+	}{{false, 5900 * time.Millisecond, 6200 * time.Millisecond}, {true, 5900 * time.Millisecond, 6500 * time.Millisecond}} {
 		l := &Line{}
 		start := time.Unix(1e9, 0)
 		lost, other := l.Join(func() {}), l.Join(func() {})
@@ -292,5 +316,56 @@ func TestLineAsksAboutWhatIsOverdue(t *testing.T) {
 	}
 	if d := one.Quiet(now, now); d != beat {
 		t.Errorf("after that it may be quiet for %s, not %s", d, beat)
+	}
+}
+
+// A line that carries some bytes at once before its rate holds is not taken for a fast one:
+// no more is under way than was carried at once, and two seconds of the rate.
+func TestLineDoesNotBelieveABurst(t *testing.T) {
+	for _, burst := range []int64{4 << 10, 32 << 10, 128 << 10} {
+		for _, rate := range []float64{8e3, 16e3, 64e3, 250e3} {
+			w := newWireline(t, rate, time.Millisecond)
+			w.burst = burst
+			all := int64(20*rate) + burst
+			start := w.now
+			f := w.join(all)
+			w.run(time.Hour, f)
+			if took := w.now.Sub(start); took > 22*time.Second {
+				t.Errorf("%.0f B/s after %d bytes at once: 20 s of bytes take %s", rate, burst, took)
+			}
+			if most := 2*burst + int64(2*rate); w.most > most {
+				t.Errorf("%.0f B/s after %d bytes at once: %d bytes were under way; %d may be", rate, burst, w.most, most)
+			}
+			if w.silence > patienceLeast {
+				t.Errorf("%.0f B/s after %d bytes at once: nothing was acknowledged for %s", rate, burst, w.silence)
+			}
+		}
+	}
+}
+
+// While bytes move on the line, or the other side says that it lives, no transfer on it is taken
+// for silent, and no more is put on the line. Once neither is so, it is.
+func TestLineThatCarriesIsNotSilent(t *testing.T) {
+	w := newWireline(t, 250e3, 10*time.Millisecond)
+	w.run(time.Hour, w.join(2500e3))
+	one, two := w.join(1), w.join(1)
+	start := w.now
+	for seq := uint64(1); one.May(w.now); seq++ {
+		one.Send(seq, w.line.Pace(), w.now)
+		one.Out(w.now)
+	}
+	under := w.line.under
+	for after := time.Duration(0); after < 30*time.Second; after += time.Second {
+		now := start.Add(after)
+		if one.Overdue(start, now) || two.Overdue(start, now) {
+			t.Fatalf("after %s on a line that carries a transfer is taken for silent", after)
+		}
+		if two.May(now) || w.line.under != under {
+			t.Fatalf("after %s more is put on a line that has %d bytes to carry", after, under)
+		}
+		w.line.Carries(now)
+	}
+	if now := start.Add(29*time.Second + patienceMost + time.Millisecond); !one.Overdue(start, now) {
+		t.Error("on a line that carries nothing any more the transfer is not taken for silent")
 	}
 }

@@ -20,7 +20,8 @@ const (
 //
 // A write fails once nothing at all has gone out for 8 s, and then the socket
 // is closed: half a message may be out. However slow, a write that makes
-// progress goes on.
+// progress goes on. The system wakes a writer only when a good part of its buffer is free,
+// so bytes that the other host has acknowledged are progress, too.
 type socket struct {
 	net.Conn
 	opt  tcp.Options
@@ -45,12 +46,16 @@ func (s *socket) Write(p []byte) (int, error) {
 // WriteBuffers is Write for several pieces, which it forgets.
 func (s *socket) WriteBuffers(parts net.Buffers) (done int64, err error) {
 	defer s.Conn.SetWriteDeadline(time.Time{})
+	acked, _ := tcp.Acked(s.Conn)
 	for idle := 0; ; {
 		start := time.Now()
 		s.Conn.SetWriteDeadline(start.Add(writeStep))
 		n, err := parts.WriteTo(s.Conn)
 		done += n
 		idle++
+		if now, _ := tcp.Acked(s.Conn); err != nil && now > acked {
+			acked, idle = now, 0
+		}
 		if n > 0 {
 			idle = 0
 			if time.Since(start) > writeHeld {

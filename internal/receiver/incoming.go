@@ -162,6 +162,8 @@ func (i *incoming) control(m *wire.Message) {
 		if i.ep.live && i.ep.direct {
 			i.ep.again = "the address of the destination has changed"
 		}
+	case wire.KindAlive:
+		i.lives(m.Alive.Epoch)
 	case strayChunk:
 		i.strayed(m.Busy.Epoch)
 	case dropPartials:

@@ -22,6 +22,9 @@ type mailbox struct {
 	busy     bool     // a chunk message that was taken out is being dealt with
 	stored   *shelved // nil: none waits
 	notify   chan struct{}
+
+	epoch uint32 // of the newest chunk message that was kept
+	here  uint64 // its sequence
 }
 
 // A parcel is a chunk message, and what was found out about it when it came.
@@ -70,6 +73,10 @@ func (b *mailbox) chunk(p parcel, maxChunk int) {
 		p.first = len(b.chunks) == 0
 		b.chunks = append(b.chunks, p)
 		b.bytes += p.size()
+		if p.head.Epoch > b.epoch {
+			b.epoch, b.here = p.head.Epoch, 0
+		}
+		b.here = max(b.here, p.head.Seq)
 	}
 	b.mu.Unlock()
 	b.poke()
@@ -133,6 +140,16 @@ func (b *mailbox) behind() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.busy || len(b.chunks) > 0
+}
+
+// arrived gives the sequence of the newest message of an epoch that has arrived.
+func (b *mailbox) arrived(epoch uint32) uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.epoch != epoch {
+		return 0
+	}
+	return b.here
 }
 
 // open drops what waits of an epoch that is over, and takes the next one's.

@@ -17,6 +17,7 @@ package receiver
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -92,6 +93,9 @@ type Config struct {
 	Limits   []string   // what the place cannot promise here, for the audit
 	Memory   *wire.Memory
 	Delay    func() time.Duration // of a control message and its answer at present; nil: none to speak of
+	// Came counts the bytes of chunk messages that lanes have brought from an agent, parts of
+	// messages included; nil: nothing is counted.
+	Came func(from transfer.AgentName) int64
 	// Over asks a source whether a transfer has come to its end there; false where
 	// it does not answer. It returns when ctx ends. nil: nobody is asked.
 	Over func(ctx context.Context, source transfer.AgentName, id transfer.ID) bool
@@ -242,7 +246,7 @@ func (r *Receiver) controlled(m *wire.Message) *transfer.Error {
 		return nil
 	}
 
-	if m.Kind == wire.KindOutcomesAck || r.ctx.Err() != nil {
+	if m.Kind == wire.KindOutcomesAck || m.Kind == wire.KindAlive || r.ctx.Err() != nil {
 		return nil // what is not over has an actor; the rest is repeated by the source
 	}
 
@@ -410,11 +414,13 @@ func (r *Receiver) speaks(from transfer.AgentName, now time.Time) bool {
 
 // repeatAcks says every second what is held where messages wait to be taken in,
 // from a goroutine of its own: a disk that is slow to sync must not look like a
-// receiver that is gone. Where none waits all are acknowledged, and a source that
-// has not heard so asks.
+// receiver that is gone. It says the same, of one transfer of each source, where bytes have come
+// from that source and no message was acknowledged: on a slow line a message takes long.
+// Where neither is so all are acknowledged, and a source that has not heard so asks.
 func (r *Receiver) repeatAcks() {
 	t := r.cfg.Clock.NewTimer(ackRepeat)
 	defer t.Stop()
+	l := listening{came: r.cfg.Came, before: map[transfer.AgentName]int64{}, said: map[transfer.ID]*wire.Message{}}
 	for {
 		select {
 		case <-t.C():
@@ -422,12 +428,7 @@ func (r *Receiver) repeatAcks() {
 			return
 		}
 		r.mu.Lock()
-		var owed []*incoming
-		for _, a := range r.actors {
-			if a.box.behind() {
-				owed = append(owed, a)
-			}
-		}
+		owed := l.owed(slices.Collect(maps.Values(r.actors)))
 		now := r.cfg.Clock.Now()
 		for from, at := range r.spoke {
 			if now.Sub(at) > turnSilent {
@@ -435,10 +436,8 @@ func (r *Receiver) repeatAcks() {
 			}
 		}
 		r.mu.Unlock()
-		for _, a := range owed {
-			if m := a.lastAck.Load(); m != nil {
-				r.send(a.from, m)
-			}
+		for _, o := range owed {
+			r.send(o.to, o.ack)
 		}
 		t.Reset(ackRepeat)
 	}

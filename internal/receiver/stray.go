@@ -14,6 +14,17 @@ func stray(h wire.Header) *wire.Message {
 	return &wire.Message{Kind: strayChunk, Transfer: h.Transfer, Busy: &wire.Busy{Epoch: h.Epoch}}
 }
 
+// lives takes in that the source sends in an epoch, of which a message may take long to come.
+func (i *incoming) lives(epoch uint32) {
+	if !i.ep.live {
+		i.strayed(epoch)
+		return
+	}
+	if epoch == i.rec.Epoch {
+		i.ep.silentAt = i.r.cfg.Clock.Now().Add(sourceSilent)
+	}
+}
+
 // strayed tells a source that is still sending in an epoch that nothing is open here:
 // this process may have been started after it. Without the answer, the source would
 // find out by the silence, which on a slow line is long.

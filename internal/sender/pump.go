@@ -48,6 +48,9 @@ type pump struct {
 
 	credit credit
 	out    atomic.Pointer[flow.Flight] // way.flight, once the lane is open
+
+	carried uint64    // bytes that the lane had carried at the last look
+	said    time.Time // when the destination was last told beside the data that this side lives
 }
 
 // signs go with the next message.
@@ -128,7 +131,11 @@ func (p *pump) stop() {
 func (p *pump) acked(a *wire.Ack) {
 	p.credit.raise(a.Credit)
 	if f := p.out.Load(); f != nil {
-		f.Acked(a.Seq, p.cfg.Clock.Now())
+		now := p.cfg.Clock.Now()
+		f.Acked(a.Seq, now)
+		if a.Here > a.Seq {
+			f.Arrived(a.Here, now)
+		}
 	}
 	p.feeder.wake()
 }
@@ -139,6 +146,37 @@ func (p *pump) silent(heard time.Time) bool {
 	f := p.out.Load()
 	// Without one the lane is being opened, which has time-outs of its own.
 	return f != nil && f.Overdue(heard, p.cfg.Clock.Now())
+}
+
+// carries looks whether the line has carried something since the last look, and has more to carry. Then
+// a message is under way, however long it takes.
+func (p *pump) carries() {
+	f := p.out.Load()
+	if f == nil {
+		return
+	}
+	l, ok := p.lane.(interface {
+		Carried() (bytes uint64, waiting bool)
+	})
+	if !ok {
+		return
+	}
+	now, waiting := l.Carried()
+	if waiting && now > p.carried {
+		f.Line().Carries(p.cfg.Clock.Now())
+	}
+	p.carried = now
+}
+
+// lives tells the destination beside the data that this side lives, where a message takes long on
+// the line.
+func (p *pump) lives() {
+	f, now := p.out.Load(), p.cfg.Clock.Now()
+	if f == nil || p.shelf != nil || now.Sub(p.said) < f.Line().Beat() || !f.Lingers(now) {
+		return
+	}
+	p.said = now
+	p.tell(&wire.Message{Kind: wire.KindAlive, Alive: &wire.Alive{Epoch: p.epoch}})
 }
 
 // run sends every item that the destination has not decided. The first message

@@ -92,7 +92,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 			if o.live.recordedSince(heard) {
 				heard = o.cfg.Clock.Now()
 			}
-			if p.silent(heard) {
+			if p.carries(); p.silent(heard) {
 				o.log.Info("destination silent; reopening the transfer")
 				return nil, o.rec.renegotiate()
 			}
@@ -103,6 +103,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 				}
 				return o.giveUp(transfer.Errorf(transfer.KindUnreachable, "nothing gets through to %s", o.to))
 			}
+			p.lives()
 			o.show(false)
 			tick.Reset(progressEvery)
 		case <-ctx.Done():
@@ -206,7 +207,7 @@ func (o *Outgoing) resynced(r *wire.Resync) error {
 func (o *Outgoing) impossible(p *pump, a *wire.Ack) (why string) {
 	bytes, past := o.live.cannotBe(a)
 	switch {
-	case a.Seq > p.sealed.Load():
+	case max(a.Seq, a.Here) > p.sealed.Load():
 		return "an ACK of messages that were not sent"
 	case a.Credit > p.credit.used()+wire.MaxAhead:
 		return "an ACK with more credit than there is"

@@ -14,6 +14,13 @@ func Acked(c net.Conn) (acked uint64, more bool) {
 	return info.Bytes_acked, info.Unacked > 0 || info.Notsent_bytes > 0
 }
 
+// Carried is how many bytes of a connection the other host has acknowledged, and whether there
+// are some that wait behind those that are on the line; 0 and false where the system does not say.
+func Carried(c net.Conn) (acked uint64, waiting bool) {
+	info := infoOf(c)
+	return info.Bytes_acked, info.Notsent_bytes > 0
+}
+
 // Stalled is for how long the other host has acknowledged nothing, while bytes are on
 // their way to it; 0 where none are, or the system does not say.
 func Stalled(c net.Conn) time.Duration {

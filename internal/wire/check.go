@@ -182,8 +182,11 @@ func (a *Ack) check() string {
 		rule{"a credit out of its range", within(a.Credit, 0, MaxCredit)},
 		rule{"bytes out of their range", within(a.Bytes, 0, MaxCredit)},
 		rule{"a run-ahead out of its range", within(a.Ahead, 0, MaxCredit)},
+		rule{"an arrived sequence out of its range", within(a.Here, 0, MaxSeq)},
 		rule{"a safe point that cannot be", a.Safe == nil || a.Safe.Item < MaxItems && within(a.Safe.Offset, 0, MaxSize)})
 }
+
+func (a *Alive) check() string { return broken(rule{"no epoch", a.Epoch > 0}) }
 
 func (r *Resync) check() string {
 	return broken(

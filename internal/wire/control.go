@@ -29,11 +29,12 @@ const (
 	KindOutcomesAck Kind = "outcomes-ack"
 	KindCancel      Kind = "cancel"
 	KindCancelled   Kind = "cancelled"
+	KindAlive       Kind = "alive"
 )
 
 var replyKinds = map[Kind]bool{KindOpen: true, KindAccept: true, KindResolved: true, KindBusy: true, KindRefuse: true,
 	KindAck: true, KindResync: true, KindOutcomes: true, KindOutcomesAck: true, KindCancel: true,
-	KindCancelled: true}
+	KindCancelled: true, KindAlive: true}
 
 // A Message is a control message about one transfer. Exactly the field that
 // its Kind names is set, and none for those that need no more words.
@@ -52,6 +53,7 @@ type Message struct {
 	Outcomes    *Outcomes
 	OutcomesAck *OutcomesAck
 	Cancel      *Cancel
+	Alive       *Alive
 }
 
 // Open asks the destination to receive. Nonces increase; a lower one is dropped.
@@ -179,6 +181,13 @@ type Ack struct {
 	Safe   *Safe  `json:"safe,omitempty"`
 	Bytes  int64  `json:"bytes"`           // data bytes taken in, in this epoch
 	Ahead  int64  `json:"ahead,omitempty"` // how far the source may run ahead by now, in bytes
+	Here   uint64 `json:"here,omitempty"`  // the newest message that has arrived, where more have than were taken in
+}
+
+// Alive says that the source sends in an epoch. It goes beside the data, which may take long on
+// a slow line.
+type Alive struct {
+	Epoch uint32 `json:"epoch"`
 }
 
 // Safe is the newest point from which a restart would go on.
@@ -242,6 +251,8 @@ func (m *Message) body(make bool) any {
 		return field(&m.OutcomesAck, make)
 	case KindCancel:
 		return field(&m.Cancel, make)
+	case KindAlive:
+		return field(&m.Alive, make)
 	}
 	return nil
 }

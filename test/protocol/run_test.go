@@ -201,7 +201,7 @@ func (r *run) take(p *faulty.Parcel) {
 		return
 	}
 	switch m.Kind {
-	case wire.KindOpen, wire.KindOutcomesAck, wire.KindCancel:
+	case wire.KindOpen, wire.KindOutcomesAck, wire.KindCancel, wire.KindAlive:
 		r.recv.Control(m)
 		return
 	}

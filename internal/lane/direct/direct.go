@@ -308,6 +308,18 @@ func (h *Hub) remove(p *path) {
 	}
 }
 
+// Came is how many bytes have come on the paths from a peer that are there.
+func (h *Hub) Came(peer transfer.AgentName) (n int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range h.paths[peer] {
+		for _, s := range p.strands {
+			n += s.w.came.Load()
+		}
+	}
+	return n
+}
+
 // comes is closed when a path to peer comes up.
 func (h *Hub) comes(peer transfer.AgentName) <-chan struct{} {
 	h.mu.Lock()

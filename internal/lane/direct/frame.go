@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"ferry/internal/tcp"
@@ -73,6 +74,7 @@ type wireConn struct {
 	tls  *tcp.Gathered // between the two; nil without TLS
 	opt  tcp.Options
 	in   *bufio.Reader
+	came atomic.Int64  // bytes that were read
 	out  *bufio.Writer // with TLS: a frame's head shares a record with its body
 	head [frameHead]byte
 	hout [frameHead]byte
@@ -84,7 +86,9 @@ func newWireConn(raw net.Conn, opt tcp.Options, secure func(net.Conn) (*tls.Conn
 	if secure == nil {
 		// Small, because what is in the buffer is copied once more; what is larger
 		// is read past it.
-		return &wireConn{Conn: raw, raw: raw, opt: opt, in: bufio.NewReaderSize(raw, 512)}, nil
+		w := &wireConn{Conn: raw, raw: raw, opt: opt}
+		w.in = bufio.NewReaderSize(counted{w}, 512)
+		return w, nil
 	}
 
 	g := tcp.Gather(raw)
@@ -93,9 +97,19 @@ func newWireConn(raw net.Conn, opt tcp.Options, secure func(net.Conn) (*tls.Conn
 		return nil, err
 	}
 
-	w := &wireConn{Conn: c, raw: raw, tls: g, opt: opt, in: bufio.NewReaderSize(c, tcp.FullRecord)}
+	w := &wireConn{Conn: c, raw: raw, tls: g, opt: opt}
+	w.in = bufio.NewReaderSize(counted{w}, tcp.FullRecord)
 	w.out = bufio.NewWriterSize(deadlined{w}, tcp.FullRecord)
 	return w, nil
+}
+
+// counted reads a connection and counts what has come.
+type counted struct{ w *wireConn }
+
+func (c counted) Read(b []byte) (int, error) {
+	n, err := c.w.Conn.Read(b)
+	c.w.came.Add(int64(n))
+	return n, err
 }
 
 // read reads one frame; body comes from mem where it is a chunk message. A frame of

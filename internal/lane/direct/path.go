@@ -208,6 +208,16 @@ func (p *path) acked() (n uint64, more bool) {
 	return n, more
 }
 
+// carried is how many bytes the other host has acknowledged on all connections, and
+// whether some wait behind those that are on the line.
+func (p *path) carried() (n uint64, waiting bool) {
+	for _, s := range p.strands {
+		k, w := tcp.Carried(s.w.raw)
+		n, waiting = n+k, waiting || w
+	}
+	return n, waiting
+}
+
 // stands reports whether the addresses at this end are still this host's.
 func (p *path) stands() bool {
 	for _, s := range p.strands {
@@ -376,6 +386,10 @@ func (l *Lane) Send(message []byte) error {
 		return errOver
 	}
 }
+
+// Carried is how many bytes the path has carried, and whether more wait for it; 0 and false
+// where the system does not say.
+func (l *Lane) Carried() (bytes uint64, waiting bool) { return l.p.carried() }
 
 // Done is closed when the path has broken: what was sent last may be lost.
 func (l *Lane) Done() <-chan struct{} { return l.p.done }

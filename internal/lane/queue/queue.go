@@ -37,6 +37,15 @@ func (l *Lane) Send(message []byte) error {
 	return err
 }
 
+// Carried is how many bytes the line to the queue manager has carried, and whether more wait for it;
+// 0 and false where that is not known.
+func (l *Lane) Carried() (bytes uint64, waiting bool) {
+	if c, ok := l.pub.(interface{ DataCarried() (uint64, bool) }); ok {
+		return c.DataCarried()
+	}
+	return 0, false
+}
+
 // Done is nil: a loss shows at the next message, or as the receiver's silence.
 func (l *Lane) Done() <-chan struct{} { return nil }
 

@@ -218,7 +218,7 @@ func (f *Forger) some() *seen {
 // ends gives who says messages of a kind to whom.
 func (s *seen) ends(kind string) (to, from string) {
 	switch wire.Kind(kind) {
-	case wire.KindOpen, wire.KindCancel, wire.KindOutcomesAck:
+	case wire.KindOpen, wire.KindCancel, wire.KindOutcomesAck, wire.KindAlive:
 		return s.destination, s.source
 	}
 	return s.source, s.destination

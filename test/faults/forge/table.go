@@ -122,6 +122,7 @@ func Replies() []Form {
 		said(wire.KindOutcomes, Fill(&wire.Outcomes{})),
 		said(wire.KindOutcomesAck, Fill(&wire.OutcomesAck{})),
 		said(wire.KindCancel, Fill(&wire.Cancel{})),
+		said(wire.KindAlive, Fill(&wire.Alive{})),
 		said(wire.KindCancelled, nil),
 	}
 	return forms

@@ -5,6 +5,7 @@ package link_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,12 +63,24 @@ var lines = []line{
 	{what: "cut", cut: 5 * time.Second, slack: 1.5, once: 11 * time.Second},
 }
 
-// On a line of whatever speed every transfer ends in about the time of its bytes, and
-// on a healthy one nothing is sent twice (INV-10).
+// gridCells is how many cases the loads, lines, rates and lanes make.
+var gridCells = len(slowRates) * len(slowLanes) * len(loads) * len(lines)
+
+// On a line of any speed every transfer ends in about the time that its bytes need, and
+// on a healthy line nothing is sent twice (INV-10).
 func TestCampaignSlowLines(t *testing.T) {
-	campaign.Run(t, campaign.Spec{Name: "slow-lines", What: "the source's or the destination's link carries 64 kbit/s to 10 Mbit/s, by both lanes, with 1, 12 and 25 transfers and with 100 small files; without more, with a round trip of 300 ms, and with a cut of 5 s",
-		Unit: "loads", Full: len(slowRates) * len(slowLanes) * len(loads) * len(lines), Root: true, Tools: []string{"ip", "tc", "nsenter", "bridge"}},
-		func(t *testing.T, c *campaign.C) { c.Beside(t, 8, overSlowLine) })
+	campaign.Run(t, campaign.Spec{Name: "slow-lines", What: "the source's or the destination's link carries 64 kbit/s to 10 Mbit/s, by both lanes, with 1, 12 and 25 transfers and with 100 small files; without more, with a round trip of 300 ms, and with a cut of 5 s; lines that carry 4 to 128 KiB at once before their rate holds, a slow channel, and rates that fall and rise",
+		Unit: "loads", Full: gridCells + len(slowCells(false)), Short: len(slowCells(true)), Root: true, Tools: []string{"ip", "tc", "nsenter", "bridge"}},
+		func(t *testing.T, c *campaign.C) {
+			if c.Short {
+				c.Beside(t, cellsBeside, func(t *testing.T, seed uint64, r *rand.Rand) {
+					all := slowCells(true)
+					overCell(t, seed, r, all[int(seed-1)%len(all)])
+				})
+				return
+			}
+			c.Beside(t, cellsBeside, overSlow)
+		})
 }
 
 // Over a slow channel between queue managers it is the same.
@@ -98,7 +111,7 @@ type slowStory struct {
 }
 
 func overSlowLine(t *testing.T, seed uint64, r *rand.Rand) {
-	n := int(seed-1) % (len(slowRates) * len(slowLanes) * len(loads) * len(lines))
+	n := int(seed-1) % (gridCells + len(slowCells(false)))
 	ln := lines[n/(len(slowRates)*len(slowLanes)*len(loads))]
 	n %= len(slowRates) * len(slowLanes) * len(loads)
 	rate := slowRates[n/len(loads)/len(slowLanes)]
@@ -166,19 +179,17 @@ func overLine(t *testing.T, seed uint64, r *rand.Rand, x *slowStory) {
 
 // slow bounds what a process sends and what it is sent, in kbit/s, as a line does
 // whose modem holds a second and a half of packets.
-func (w *wires) slow(who string, kbits int) {
-	w.t.Helper()
-	p := w.ports[who]
-	tbf := fmt.Sprintf("tbf rate %dkbit burst 4kb latency 1500ms", kbits)
-	run(w.t, "tc -n "+p.name+" qdisc replace dev "+p.inside+" root "+tbf)
-	run(w.t, "tc qdisc replace dev "+p.outside+" root "+tbf)
-}
+func (w *wires) slow(who string, kbits int) { w.shape(who, kbits, "4kb", "1500ms") }
 
 // sentBy is how many bytes a process has sent over its link.
-func (w *wires) sentBy(who string) int64 {
+func (w *wires) sentBy(who string) int64 { return w.counted(who, "rx_bytes") }
+
+// counted is a counter of the link's end on the bridge.
+func (w *wires) counted(who, what string) int64 {
 	w.t.Helper()
-	text := run(w.t, "cat /sys/class/net/"+w.ports[who].outside+"/statistics/rx_bytes")
-	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	text, err := os.ReadFile("/sys/class/net/" + w.ports[who].outside + "/statistics/" + what)
+	must(w.t, err)
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	must(w.t, err)
 	return n
 }

@@ -1,0 +1,68 @@
+package receiver
+
+import (
+	"bytes"
+	"slices"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A listening finds out which ACKs are due again.
+type listening struct {
+	came   func(from transfer.AgentName) int64 // see Config
+	before map[transfer.AgentName]int64        // came, at the last look
+	said   map[transfer.ID]*wire.Message       // the last ACK of each transfer, at the last look
+}
+
+// An owing is an ACK that is due again.
+type owing struct {
+	to  transfer.AgentName
+	ack *wire.Message
+}
+
+// owed gives the ACKs that are due again.
+func (l *listening) owed(actors []*incoming) (all []owing) {
+	slices.SortFunc(actors, func(a, b *incoming) int { return bytes.Compare(a.id[:], b.id[:]) })
+	quiet := map[transfer.AgentName]*wire.Message{} // an ACK of each source to which nothing new was said
+	heard := map[transfer.AgentName]bool{}          // something new was said, or is about to be
+	said := map[transfer.ID]*wire.Message{}
+	for _, a := range actors {
+		m := a.lastAck.Load()
+		if m == nil {
+			continue
+		}
+		said[a.id] = m
+		if a.box.behind() {
+			m = withArrived(m, a.box.arrived(m.Ack.Epoch))
+			all = append(all, owing{a.from, m})
+			heard[a.from] = true
+		}
+		heard[a.from] = heard[a.from] || said[a.id] != l.said[a.id]
+		quiet[a.from] = m
+	}
+
+	before := map[transfer.AgentName]int64{}
+	for from, m := range quiet {
+		if l.came == nil {
+			break
+		}
+		before[from] = l.came(from)
+		if was, ok := l.before[from]; ok && was != before[from] && !heard[from] {
+			all = append(all, owing{from, m})
+		}
+	}
+	l.said, l.before = said, before
+	return all
+}
+
+// withArrived is an ACK that says how far messages have arrived.
+func withArrived(m *wire.Message, here uint64) *wire.Message {
+	if here <= m.Ack.Seq {
+		return m
+	}
+	c, a := *m, *m.Ack
+	a.Here = here
+	c.Ack = &a
+	return &c
+}
