@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ferry/internal/failpoint"
+	"ferry/internal/flow"
 	"ferry/internal/lane/store"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
@@ -21,12 +22,12 @@ import (
 
 // Times of stored delivery.
 const (
-	storeTry     = 5 * time.Second
-	storeSlice   = 2 * time.Second // of a shelf, while others wait
-	storeLater   = 4 * time.Second // until a transfer that could take nothing is tried again
-	storeFetch   = 300 * time.Millisecond
+	storeTry     = 30 * time.Second // at most; what is asked is given up earlier when nothing comes
+	storeSlice   = 2 * time.Second  // of a shelf, while others wait
+	storeLater   = 4 * time.Second  // until a transfer that could take nothing is tried again
 	storeTake    = 20 * time.Second // for a message, on a disk that stands still: then others have their turn
-	storeActive  = time.Second      // between two looks while something comes
+	storeActive  = time.Second      // between two looks while something comes, at least
+	storeSeldom  = 5 * time.Second  // and at most
 	storeIdle    = time.Minute      // for so long after the last of it
 	storeLooks   = 5 * time.Minute  // between two looks when nothing does
 	storeSweeps  = 10 * time.Minute // between two sweeps
@@ -35,6 +36,8 @@ const (
 	mostLooks    = 4096
 	mostLists    = 512 // entries from which a look may not have shown all
 	shelfLookAge = time.Second
+
+	storeLookBytes = 600 // that a look takes of the line
 )
 
 // A storing is an agent's part of the store of its queue manager: what it sends goes there, what comes for
@@ -325,14 +328,15 @@ type shelfReader struct {
 	*storing
 	own   *owner
 	recv  receiver.Desk
-	next  map[receiver.Shelf]uint64    // where to read on
+	line  *flow.Line // from the store
+	held  *holdings
 	later map[receiver.Shelf]time.Time // not before
 	last  receiver.Shelf               // that was read last
 	came  time.Time                    // when something came last
 }
 
 func newShelfReader(s *storing, own *owner, recv *receiver.Receiver) *shelfReader {
-	return &shelfReader{storing: s, own: own, recv: receiver.Desk{Receiver: recv}, next: map[receiver.Shelf]uint64{}, later: map[receiver.Shelf]time.Time{}}
+	return &shelfReader{storing: s, own: own, recv: receiver.Desk{Receiver: recv}, line: new(flow.Line), held: newHoldings(), later: map[receiver.Shelf]time.Time{}}
 }
 
 // loop reads until the agent ends.
@@ -375,7 +379,7 @@ func (r *shelfReader) round() (pause time.Duration, err error) {
 			delete(looks, at)
 			continue
 		}
-		spent, err := r.shelf(at, len(shelves) > 1)
+		spent, err := r.shelf(at, shelves)
 		if err != nil {
 			r.lookAgain(looks)
 			return 0, err
@@ -391,7 +395,7 @@ func (r *shelfReader) round() (pause time.Duration, err error) {
 	}
 	for at, open := range looks {
 		r.came = r.cfg.Clock.Now() // or is about to
-		if len(v.Shelves) < mostLists || r.next[at] > 0 {
+		if len(v.Shelves) < mostLists || r.held.began(at) {
 			r.recv.Absent(r.ctx, at, open)
 		}
 	}
@@ -425,7 +429,7 @@ func (r *shelfReader) inTurn(all []qmgr.Shelf) (turn []receiver.Shelf) {
 		turn = append(turn, at)
 	}
 	gone := func(at receiver.Shelf) bool { return !slices.Contains(turn, at) }
-	maps.DeleteFunc(r.next, func(at receiver.Shelf, _ uint64) bool { return gone(at) })
+	r.held.forget(gone)
 	maps.DeleteFunc(r.later, func(at receiver.Shelf, _ time.Time) bool { return gone(at) })
 	if n := slices.Index(turn, r.last); n >= 0 {
 		turn = slices.Concat(turn[n+1:], turn[:n+1])
@@ -435,113 +439,25 @@ func (r *shelfReader) inTurn(all []qmgr.Shelf) (turn []receiver.Shelf) {
 
 // pause is when to look again.
 func (r *shelfReader) pause(shelves []receiver.Shelf) time.Duration {
-	now, pause := r.cfg.Clock.Now(), storeLooks
+	now, pause, active := r.cfg.Clock.Now(), storeLooks, r.active()
 	if !r.came.IsZero() && now.Sub(r.came) < storeIdle {
-		pause = storeActive
+		pause = active
 	}
 	for _, at := range shelves {
 		if left := r.later[at].Sub(now); left > 0 {
 			pause = min(pause, left)
 		} else {
-			pause = min(pause, storeActive)
+			pause = min(pause, active)
 		}
 	}
 	return pause
 }
 
-// shelf reads a shelf; where others wait, for a while only. spent says that everything was handed over.
-func (r *shelfReader) shelf(at receiver.Shelf, others bool) (spent bool, err error) {
-	r.last = at
-	began := r.cfg.Clock.Now()
-	for {
-		end, err := r.run(at, began, others)
-		switch {
-		case errors.Is(err, qmgr.ErrMissed): // on from behind what was taken
-		case err != nil:
-			return false, err
-		case end == rewound:
-			r.next[at] = 0
-		default:
-			return end == drained, nil
-		}
-		if r.ctx.Err() != nil {
-			return false, nil
-		}
+// active is the time between two looks while something comes: a second, and on a slow line as long as looks take a fiftieth of it.
+func (r *shelfReader) active() time.Duration {
+	rate := r.line.Rate()
+	if rate == 0 {
+		return storeActive
 	}
-}
-
-// How a run along a shelf has ended.
-type runEnd int
-
-const (
-	left    runEnd = iota // there may be more
-	drained               // everything was handed over
-	rewound               // it is to be read from its start
-)
-
-// run reads a shelf from where it was read to.
-func (r *shelfReader) run(at receiver.Shelf, began time.Time, others bool) (end runEnd, err error) {
-	ctx, cancel := context.WithTimeout(r.ctx, storeTry)
-	reader, err := r.at.Read(ctx, shelfOf(at), r.next[at])
-	cancel()
-	if err != nil {
-		return left, err
-	}
-
-	for !others || r.cfg.Clock.Now().Sub(began) < storeSlice {
-		all, missed := reader.Fetch(r.ctx, storeFetch)
-		if r.ctx.Err() != nil {
-			return left, nil
-		}
-		if len(all) == 0 && missed == nil {
-			return r.drained(reader)
-		}
-		for _, m := range all {
-			if end, over, err := r.hand(at, m); over || err != nil {
-				return end, err
-			}
-		}
-		if missed != nil {
-			return left, missed
-		}
-		select {
-		case <-r.read: // there may be others
-			poke(r.read)
-			others = true
-		default:
-		}
-	}
-	return left, nil
-}
-
-// drained asks whether nothing is left where nothing came: on a busy host it may just take long.
-func (r *shelfReader) drained(reader *qmgr.StoreReader) (runEnd, error) {
-	ctx, cancel := context.WithTimeout(r.ctx, storeTry)
-	defer cancel()
-	is, err := reader.Drained(ctx)
-	if is {
-		return drained, nil
-	}
-	return left, err
-}
-
-// hand hands a message over. over says that this is the end of the run.
-func (r *shelfReader) hand(at receiver.Shelf, m qmgr.Stored) (end runEnd, over bool, err error) {
-	ctx, cancel := context.WithTimeout(r.ctx, storeTake)
-	defer cancel()
-	t := r.recv.Take(ctx, receiver.StoredMessage{Shelf: at, Number: m.Number, Data: m.Data})
-	switch t.Verdict {
-	case receiver.Took:
-		r.next[at], r.came = m.Number+1, r.cfg.Clock.Now()
-		return left, false, nil
-	case receiver.Rewind:
-		return rewound, true, nil
-	case receiver.Spent:
-		return left, true, r.trimNow(at, 0)
-	}
-	if t.Why != nil {
-		r.log.Debug("what is stored cannot be taken yet", "transfer", at.ID, "from", at.From, "error", t.Why)
-	}
-	r.later[at] = r.cfg.Clock.Now().Add(storeLater)
-	return left, true, nil
+	return min(max(storeActive, time.Duration(50*storeLookBytes/rate*float64(time.Second))), storeSeldom)
 }

@@ -79,8 +79,12 @@ type Conn struct {
 	inboxes atomic.Uint64
 
 	control, data *link
-	keeper        keeper
-	packer        packer
+	shelves       struct {
+		dialing sync.Mutex
+		link    *link // for stored data; made later
+	}
+	keeper keeper
+	packer packer
 
 	ctx   context.Context // ends with Close
 	end   context.CancelFunc
@@ -128,6 +132,7 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 		packer: packer{rate.NewLimiter(packRate, packRate)}}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.control, c.data = newLink(c, roleControl), newLink(c, roleData)
+	c.shelves.link = newLink(c, roleStored)
 	if i := cfg.Identity; cfg.Asks || i != nil && i.JWTs().Data == "" {
 		c.data = c.control
 	}
@@ -318,12 +323,15 @@ func (c *Conn) Close() {
 	c.mu.Lock()
 	c.end()
 	c.mu.Unlock()
-	c.control.close()
-	c.data.close()
+	all := []*link{c.control, c.data, c.shelves.link}
+	for _, l := range all {
+		l.close()
+	}
 	c.tasks.Wait()
 	// A new session may have begun while the old ones were being closed.
-	c.control.close()
-	c.data.close()
+	for _, l := range all {
+		l.close()
+	}
 }
 
 // Facts is what is known of the queue manager, as of the last connect; whether

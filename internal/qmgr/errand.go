@@ -194,6 +194,11 @@ func (r *registrar) take(asker string, body []byte, answer func([]byte)) {
 		ctx, cancel := context.WithTimeout(r.ctx, apiTimeout)
 		defer cancel()
 		res, err := r.do(ctx, asker, body)
+		if err == nil && res.Store != nil && res.Store.read != nil {
+			if err = res.Store.read(ctx, func(s storeResult, data []byte) { answer(s.withData(data)) }); err == nil {
+				return
+			}
+		}
 		answer(resultOf(res, explain(err, r.where, "the streams", len(body), serverMaxPayload)))
 	})
 }

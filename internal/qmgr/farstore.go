@@ -215,6 +215,7 @@ type receipts struct {
 	listens bool
 	last    uint64
 	waiting map[uint64]*farReceipt
+	came    map[string]time.Time // of the newest receipt, by the queue manager's token
 }
 
 // A farReceipt is one of them.
@@ -265,6 +266,7 @@ func (r *receipts) take(inbox string, data []byte) {
 		return
 	}
 	delete(r.waiting, n)
+	r.came[w.at] = time.Now()
 	if ack.Error != nil {
 		w.came <- ack.Error
 		return
@@ -293,26 +295,41 @@ func (w *farReceipt) forget() {
 	delete(w.r.waiting, w.n)
 }
 
-// wait waits for it. Its time began when the message was sent: where a channel has broken there are many to wait for.
-func (w *farReceipt) wait(ctx context.Context, patience time.Duration) error {
+// wait waits for it. It is overdue when neither it nor another receipt of that queue manager has come for storeAckWait since the message was
+// sent: behind a slow channel the receipts come as slowly as the channel carries the messages.
+func (w *farReceipt) wait(ctx context.Context) error {
 	defer w.forget()
-	ctx, cancel := context.WithDeadline(ctx, w.since.Add(patience))
-	defer cancel()
-	select {
-	case err := <-w.came:
-		return err
-	case <-ctx.Done():
+	look := time.NewTicker(quietLook)
+	defer look.Stop()
+	for {
+		select {
+		case err := <-w.came:
+			return err
+		case <-ctx.Done():
+			return context.Canceled
+		case now := <-look.C:
+			if now.Sub(w.r.newest(w)) <= storeAckWait {
+				continue
+			}
+		}
+		select {
+		case err := <-w.came: // both were there
+			return err
+		default:
+		}
+		return transfer.Errorf(transfer.KindUnreachable, "queue manager %s does not say whether it has stored a message", w.at).
+			WithHint("it goes on when `ferry channel ls` says that the channel runs")
 	}
-	select {
-	case err := <-w.came: // both were there
-		return err
-	default:
+}
+
+// newest is when the newest receipt of the queue manager came, or when the message was sent where that was later.
+func (r *receipts) newest(w *farReceipt) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at := r.came[w.at]; at.After(w.since) {
+		return at
 	}
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return context.Canceled
-	}
-	return transfer.Errorf(transfer.KindUnreachable, "queue manager %s does not say whether it has stored a message", w.at).
-		WithHint("it goes on when `ferry channel ls` says that the channel runs")
+	return w.since
 }
 
 // A Receipt is the queue manager's word on a message that is to be stored.
@@ -320,6 +337,8 @@ type Receipt struct {
 	c    *Conn
 	of   string
 	size int
+	link *link // on which it was sent
+	sent time.Time
 	ack  jetstream.PubAckFuture
 	far  *farReceipt // instead of ack, for one that is stored elsewhere
 	err  error
@@ -327,15 +346,18 @@ type Receipt struct {
 
 // Put has a message of stored delivery stored at the agent's own queue manager, or at another one whose token StoreView.At has said,
 // and does not wait for that. The data must not change until its receipt is there. Messages of one subject are stored in the
-// order in which they were sent, where all are.
+// order in which they were sent, where all are. The connection is there once Outgoing has looked; where it was lost, it comes back by itself.
 func (s *StoreAt) Put(at, subject string, data []byte) *Receipt {
 	c := s.c
-	r := &Receipt{c: c, of: subject, size: len(data)}
+	r := &Receipt{c: c, of: subject, size: len(data), link: c.shelves.link, sent: time.Now()}
 	switch {
+	case at == "":
+		var l *link
+		if l, r.err = c.stored(c.ctx); r.err == nil {
+			r.ack, r.err = l.js().PublishMsgAsync(&nats.Msg{Subject: subject, Data: data}, jetstream.WithRetryAttempts(0))
+		}
 	case !c.control.up.Load():
 		r.err = c.away()
-	case at == "":
-		r.ack, r.err = c.control.js().PublishMsgAsync(&nats.Msg{Subject: subject, Data: data}, jetstream.WithRetryAttempts(0))
 	case len(data) > MaxStoredMessage:
 		r.err = tooLarge("the store", len(data), MaxStoredMessage)
 	default:
@@ -354,24 +376,30 @@ func (s *StoreAt) Put(at, subject string, data []byte) *Receipt {
 
 // Wait waits for the receipt. Its error is of KindNoSpace where the store is full, of KindTooLarge where it
 // never takes the message; with any other one nobody knows whether the message was stored.
+//
+// The receipt is overdue when the queue manager has had the message for storeAckWait. On a slow line the queue manager gets it late:
+// a round trip that began after the message had been sent shows that the queue manager has it. Where the connection is lost, the library ends the wait.
 func (r *Receipt) Wait(ctx context.Context) error {
 	if r.err != nil {
 		return r.c.explain(r.err, r.of, r.size)
 	}
-	patience := storeAckWait + 4*r.c.Delay()
 	if r.far != nil {
-		return explainStored(r.c, r.far.wait(ctx, patience), r.of, r.size)
+		return explainStored(r.c, r.far.wait(ctx), r.of, r.size)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoReceipt)
-	defer cancel()
-	select {
-	case <-r.ack.Ok():
-		return nil
-	case err := <-r.ack.Err():
-		return explainStored(r.c, err, r.of, r.size)
-	case <-ctx.Done():
-		return r.c.explain(context.Cause(ctx), r.of, r.size)
+	look := time.NewTicker(quietLook)
+	defer look.Stop()
+	for {
+		select {
+		case <-r.ack.Ok():
+			return nil
+		case err := <-r.ack.Err():
+			return explainStored(r.c, err, r.of, r.size)
+		case now := <-look.C:
+			if since, is := r.link.taken(r.sent); is && now.Sub(since) > storeAckWait {
+				return r.c.explain(errNoReceipt, r.of, r.size)
+			}
+		case <-ctx.Done():
+			return r.c.explain(ctx.Err(), r.of, r.size)
+		}
 	}
 }
-
-var errNoReceipt = errors.New("it does not say whether it has stored a message")

@@ -181,7 +181,7 @@ func (l *link) markUp() {
 	l.no = time.Time{}
 	l.refusing.Unlock()
 	l.trip.forget()
-	l.c.changed(true, nil)
+	l.c.changed(l, true, nil)
 }
 
 // failed takes the end of an attempt to connect: why the queue manager has refused the identity,
@@ -218,7 +218,7 @@ func (p *proved) Read(b []byte) (int, error) {
 
 func (l *link) markDown(err error) {
 	if l.up.Swap(false) {
-		l.c.changed(false, err)
+		l.c.changed(l, false, err)
 	}
 }
 

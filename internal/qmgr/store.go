@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -33,11 +34,13 @@ const (
 	// MaxStoredMessage is the size of the largest message, its subject and headers apart.
 	MaxStoredMessage = wire.MaxStored
 
-	storedOverhead = 1 << 10 // of a message in the stream: its subject, and room
-	storeListMost  = 512     // entries of one look
-	storeListOfOne = 64      // of them of one agent at the other side, where there are others
-	storeMalformed = 64      // subjects that are none, of those that a look removes
-	storeIdle      = time.Hour
+	storedOverhead = 1 << 10  // of a message in the stream: its subject, and room
+	storeListMost  = 512      // entries of one look
+	storeListOfOne = 64       // of them of one agent at the other side, where there are others
+	storeMalformed = 64       // subjects that are none, of those that a look removes
+	storeLook      = 32 << 10 // bytes of a look, compressed
+	storeReadMost  = 8 << 20  // bytes of one reading
+	storeAhead     = 8        // messages of one reading that are fetched at once
 
 	// A look lists subjects, each of which may be of one message, and one agent's are listed when another one
 	// looks: the server needs a second or two for the most that there may be. So the number of messages is
@@ -97,7 +100,7 @@ const (
 	storeIncoming = "incoming" // a look at what waits for the agent
 	storeOutgoing = "outgoing" // a look at what the agent has sent, before it sends
 	storeSent     = "sent"     // the same, later: it makes no store
-	storeRead     = "read"     // the reader of a shelf is made
+	storeRead     = "read"     // bytes of a shelf are wanted
 	storeTrim     = "trim"     // what the agent has taken goes
 	storePurge    = "purge"    // what the agent has sent goes
 	storeClear    = "clear"    // all that the agent has sent goes, and all that waits for it
@@ -110,6 +113,9 @@ type storeTask struct {
 	ID    transfer.ID `json:"id,omitzero"`
 	Epoch uint32      `json:"epoch,omitempty"` // of a purge: the first one that stays
 	From  uint64      `json:"from,omitempty"`  // number in the stream: where to read from, or the first message that stays; 0: none stays
+	Begin int         `json:"begin,omitempty"` // of a reading: bytes of the message From that are not wanted
+	Most  int         `json:"most,omitempty"`  // of a reading: bytes that are wanted
+	Piece int         `json:"piece,omitempty"` // of a reading: bytes that one answer may have
 	At    string      `json:"at,omitempty"`    // token of the queue manager where it is to be done; empty: here, and a look at what is to be sent where the peer is
 }
 
@@ -121,6 +127,21 @@ type storeResult struct {
 	Share   int64        `json:"share,omitempty"`
 	Gone    uint64       `json:"gone,omitempty"`
 	At      string       `json:"at,omitempty"`
+
+	// Of a reading, which has several answers. The bytes of the parts are behind the answer.
+	Parts []storePart `json:"parts,omitempty"`
+	More  bool        `json:"more,omitempty"`  // another answer follows
+	Spent bool        `json:"spent,omitempty"` // nothing is stored behind the parts
+
+	read func(ctx context.Context, answer func(storeResult, []byte)) error // gives the answers of a reading
+}
+
+// A storePart is bytes of a message of a shelf.
+type storePart struct {
+	Number uint64 `json:"n"` // of the message in the stream
+	Size   int    `json:"s"` // of the message
+	Begin  int    `json:"b,omitempty"`
+	Len    int    `json:"l"`
 }
 
 // A storeShelf is a Shelf on its way.
@@ -167,8 +188,14 @@ func (l library) store(ctx context.Context, self string, t storeTask) (res store
 		if err = res.look(ctx, s, wire.AllStoredBy(name), 2); err == nil {
 			res.Share = info.Config.MaxBytes / 2
 		}
+		if t.Do == storeOutgoing { // who is about to send wants to know how much there is
+			res.Shelves = nil
+		}
 	case storeRead:
-		err = l.storeReader(ctx, self, in.subject(), t.From)
+		res.Mark = ""
+		res.read = func(ctx context.Context, answer func(storeResult, []byte)) error {
+			return readShelf(ctx, s, in.subject(), &t, answer)
+		}
 	case storeTrim:
 		err = purgeStored(ctx, s, in.subject(), t.From)
 	case storeClear:
@@ -325,26 +352,51 @@ func (res *storeResult) look(ctx context.Context, s jetstream.Stream, filter str
 	return nil
 }
 
-// storeReader makes an agent's reader anew, for one subject. It acknowledges nothing: what was taken is
-// trimmed.
-func (l library) storeReader(ctx context.Context, self, subject string, from uint64) error {
-	cfg := jetstream.ConsumerConfig{
-		Durable:            roles.DurableStore + self,
-		FilterSubject:      subject,
-		DeliverPolicy:      jetstream.DeliverAllPolicy,
-		AckPolicy:          jetstream.AckNonePolicy,
-		MaxRequestMaxBytes: maxPull,
-		InactiveThreshold:  storeIdle,
-		MemoryStorage:      true, // where it stands its reader says each time
+// readShelf gives bytes of a shelf, from the byte Begin of the message From on: Most bytes, in answers of Piece bytes at most.
+// An answer is sent when the next bytes are there, because the last answer must say that it is the last one.
+func readShelf(ctx context.Context, s jetstream.Stream, filter string, t *storeTask, answer func(storeResult, []byte)) error {
+	left, piece := min(t.Most, storeReadMost), min(t.Piece, MaxStoredMessage)
+	if left <= 0 || piece <= 0 || t.Begin < 0 {
+		return transfer.Errorf(transfer.KindUsage, "a reading of %d bytes in pieces of %d is none", t.Most, t.Piece)
 	}
-	if from > 0 {
-		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, from
+
+	var res storeResult
+	var data []byte
+	for next, ahead := max(t.From, 1), 1; ; {
+		some, err := getMessages(ctx, s, filter, next, ahead)
+		if err != nil {
+			return err
+		}
+		if len(some) == 0 {
+			res.Spent = true
+			answer(res, data)
+			return nil
+		}
+		ahead = min(2*len(some), storeAhead, left/(MaxStoredMessage+1)+1)
+		for _, m := range some {
+			at := 0
+			if m.Sequence == t.From {
+				at = min(t.Begin, len(m.Data))
+			}
+			for whole := false; !whole; {
+				if len(data) >= piece {
+					res.More = true
+					answer(res, data)
+					res, data = storeResult{}, nil
+				}
+				n := min(len(m.Data)-at, piece-len(data), left)
+				res.Parts = append(res.Parts, storePart{m.Sequence, len(m.Data), at, n})
+				data = append(data, m.Data[at:at+n]...)
+				at, left = at+n, left-n
+				if left <= 0 {
+					answer(res, data)
+					return nil
+				}
+				whole = at == len(m.Data)
+			}
+			next = m.Sequence + 1
+		}
 	}
-	if err := l.js().DeleteConsumer(ctx, string(StreamStore), cfg.Durable); err != nil && !missing(err) {
-		return err
-	}
-	_, err := l.js().CreateConsumer(ctx, string(StreamStore), cfg)
-	return err
 }
 
 // purgeStored removes the messages of a subject below a number; 0: all of them.
@@ -375,12 +427,26 @@ func purgeBelow(ctx context.Context, s jetstream.Stream, of *Shelf, epoch uint32
 	return gone, nil
 }
 
-func (a asker) store(ctx context.Context, self string, t storeTask) (storeResult, error) {
-	res, err := a.askOwn(ctx, self, errand{Op: opStore, Store: &t})
-	if res.Store == nil {
-		return storeResult{}, err
+// withData is an answer with bytes of messages behind it: in JSON they would be a third longer.
+func (res storeResult) withData(data []byte) []byte {
+	head := resultOf(errandResult{Store: &res}, nil)
+	return append(append(append(make([]byte, 0, len(head)+1+len(data)), head...), '\n'), data...)
+}
+
+func cutLine(message []byte) (head, rest []byte) {
+	head, rest, _ = bytes.Cut(message, []byte("\n"))
+	return head, rest
+}
+
+func (a asker) store(ctx context.Context, self string, t storeTask) (res storeResult, err error) {
+	if self != a.c.cfg.Self {
+		return res, transfer.Errorf(transfer.KindDenied, "%s may not do anything with what %s has stored", a.c.cfg.Self, self)
 	}
-	return *res.Store, err
+	err = a.c.control.storeErrand(ctx, self, t, 1, storeLook, func(r storeResult, _ []byte) error {
+		res = r
+		return nil
+	})
+	return res, err
 }
 
 // ClearStored removes all that an agent has stored, and all that is stored for it, which is no agent of the network any more.
@@ -404,7 +470,7 @@ type StoreAt struct {
 
 // StoreOf is an agent's part of StreamStore.
 func StoreOf(c *Conn, of transfer.AgentName) *StoreAt {
-	return &StoreAt{c, of, &receipts{secret: newSecret(), waiting: map[uint64]*farReceipt{}}}
+	return &StoreAt{c, of, &receipts{secret: newSecret(), waiting: map[uint64]*farReceipt{}, came: map[string]time.Time{}}}
 }
 
 func (s *StoreAt) task(ctx context.Context, t storeTask) (storeResult, error) {
@@ -449,9 +515,12 @@ func (s *StoreAt) Sent(ctx context.Context, at string) (StoreView, error) {
 	return s.look(ctx, storeTask{Do: storeSent, At: at})
 }
 
-// Outgoing is Sent before anything is sent to an agent: at the queue manager where that is, or was when something was
-// last heard of it. The store is made where there is none.
+// Outgoing is a look before anything is sent to an agent, at the queue manager where that is, or was when something was
+// last heard of it: how much there is, without the shelves. The store is made where there is none.
 func (s *StoreAt) Outgoing(ctx context.Context, to transfer.AgentName) (StoreView, error) {
+	if _, err := s.c.stored(ctx); err != nil { // Put needs it
+		return StoreView{}, err
+	}
 	return s.look(ctx, storeTask{Do: storeOutgoing, Peer: to.Token()})
 }
 
@@ -478,82 +547,91 @@ type Stored struct {
 	Data   []byte
 }
 
-// A StoreReader reads a shelf from a message on. An agent has one at a time: the next one takes its place.
-type StoreReader struct {
-	c    *Conn
-	cons jetstream.Consumer
-	got  uint64 // messages that it was handed
+// A Reading is what is wanted of a shelf: Most bytes, from the byte Begin of the message From on, in answers of Piece bytes at
+// most.
+type Reading struct {
+	Shelf
+	From        uint64 // number in the stream; 0: the first message
+	Begin       int
+	Most, Piece int
 }
 
-// Read makes the reader of a shelf, from a number in the stream on.
-func (s *StoreAt) Read(ctx context.Context, of Shelf, from uint64) (*StoreReader, error) {
-	if _, err := s.task(ctx, storeTask{Do: storeRead, Peer: of.From.Token(), ID: of.ID, Epoch: of.Epoch, From: from}); err != nil {
-		return nil, err
-	}
-	cons, err := s.c.control.js().Consumer(ctx, string(StreamStore), roles.DurableStore+s.of.Token())
+// A Part is bytes of a message of a Shelf.
+type Part struct {
+	Number uint64 // of the message in the stream
+	Size   int    // of the message
+	Begin  int    // where the bytes belong
+	Data   []byte
+}
+
+// Read reads a shelf and gives each part to take, in order. spent says that nothing is stored behind the last part. An error means that
+// something did not come: what take has got stands, and the caller reads on behind it.
+func (s *StoreAt) Read(ctx context.Context, r Reading, take func(Part)) (spent bool, err error) {
+	l, err := s.c.stored(ctx)
 	if err != nil {
-		return nil, s.c.explain(err, of.subject(), 0)
+		return false, err
 	}
-	return &StoreReader{c: s.c, cons: cons}, nil
+	t := storeTask{Do: storeRead, Peer: r.Shelf.From.Token(), ID: r.ID, Epoch: r.Epoch, From: r.From, Begin: r.Begin, Most: r.Most, Piece: r.Piece}
+	got := func(res storeResult, data []byte) error {
+		for _, p := range res.Parts {
+			if p.Len < 0 || p.Len > len(data) || p.Begin < 0 || p.Size < p.Begin+p.Len || p.Size > MaxStoredMessage+storedOverhead {
+				return transfer.Errorf(transfer.KindVersion, "the queue manager's answer does not have the bytes of its parts")
+			}
+			take(Part{p.Number, p.Size, p.Begin, data[:p.Len:p.Len]})
+			data = data[p.Len:]
+		}
+		spent = spent || res.Spent
+		return nil
+	}
+	err = l.storeErrand(ctx, s.of.Token(), t, r.Most/max(r.Piece, 1)+2, int64(r.Piece), got)
+	if errors.Is(err, nats.ErrNoResponders) && s.c.cfg.Identity == nil { // the server is not Ferry's, and everybody may do everything there
+		var res storeResult
+		own := library{js: l.js, ackWait: s.c.cfg.times.ackWait}
+		if res, err = own.store(ctx, s.of.Token(), t); err == nil {
+			err = res.read(ctx, func(res storeResult, data []byte) { got(res, data) })
+		}
+	}
+	return spent, s.c.explain(err, "ferry.store", 0)
 }
 
-// fetchStored is how many messages are asked for at once: of the largest, what may be waiting.
-const fetchStored = 16
+// An Assembly puts the messages of a shelf together of their parts. The zero value is ready.
+type Assembly struct {
+	of   uint64 // number of the message to which the last part belonged; 0: there was none
+	part []byte // what has come of it; nil: all
+	size int
+}
 
-// ErrMissed is found by a reader that the queue manager has sent something that has not come: what is next has
-// to be read by another reader.
-var ErrMissed = errors.New("something that was read has not come")
-
-// Fetch gives what is next, some MiB at most. With nothing there it waits, and gives nothing once that was
-// for as long as wait; Drained says whether there is nothing indeed.
-func (r *StoreReader) Fetch(ctx context.Context, wait time.Duration) (all []Stored, err error) {
-	if !r.c.control.up.Load() {
-		return nil, r.c.away()
+// Behind is where the next reading begins; began is false where nothing was read.
+func (a *Assembly) Behind() (number uint64, begin int, began bool) {
+	if a.part == nil {
+		return a.of + 1, 0, a.of > 0
 	}
-	batch, err := r.cons.FetchNoWait(fetchStored)
-	if err == nil {
-		if all, err = r.collect(batch, all); err == nil && len(all) == 0 {
-			ctx, cancel := context.WithTimeout(ctx, wait)
-			defer cancel()
-			if batch, err = r.cons.Fetch(1, jetstream.FetchContext(ctx)); err == nil {
-				all, err = r.collect(batch, all)
-			}
+	return a.of, len(a.part), true
+}
+
+// Holds is how much memory the message takes that is not complete.
+func (a *Assembly) Holds() int { return cap(a.part) }
+
+// Add takes a part in, and gives the message that is complete with it.
+func (a *Assembly) Add(p Part) (m Stored, whole bool) {
+	if p.Number != a.of || p.Size != a.size || p.Begin != len(a.part) {
+		*a = Assembly{of: p.Number, size: p.Size}
+		if p.Begin > 0 { // another message has its number: it is read from its beginning
+			a.part = []byte{}
+			return m, false
 		}
 	}
 	switch {
-	case errors.Is(err, ErrMissed):
-		return all, err
-	case errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return all, nil
+	case a.part == nil && len(p.Data) == p.Size: // nothing is to be put together
+		return Stored{p.Number, p.Data}, true
+	case a.part == nil:
+		a.part = make([]byte, 0, p.Size)
 	}
-	return all, r.c.explain(err, "ferry.store", 0)
-}
-
-// Drained reports whether nothing is left to read. Its error is ErrMissed where something is under way, or lost.
-func (r *StoreReader) Drained(ctx context.Context) (bool, error) {
-	info, err := r.cons.Info(ctx)
-	if err != nil {
-		return false, r.c.explain(err, "ferry.store", 0)
+	if a.part = append(a.part, p.Data...); len(a.part) < a.size {
+		return m, false
 	}
-	if info.Delivered.Consumer != r.got {
-		return false, ErrMissed
-	}
-	return info.NumPending == 0, nil
-}
-
-func (r *StoreReader) collect(batch jetstream.MessageBatch, all []Stored) ([]Stored, error) {
-	for m := range batch.Messages() {
-		meta, err := m.Metadata()
-		if err != nil {
-			return all, err
-		}
-		if meta.Sequence.Consumer != r.got+1 {
-			return all, ErrMissed
-		}
-		r.got++
-		all = append(all, Stored{meta.Sequence.Stream, m.Data()})
-	}
-	return all, batch.Error()
+	m, a.part = Stored{a.of, a.part}, nil
+	return m, true
 }
 
 // explainStored says of a full store what there is to do about it.

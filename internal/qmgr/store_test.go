@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
-	"time"
 
 	"ferry/internal/transfer"
 )
@@ -32,23 +31,29 @@ func putOn(t *testing.T, c *Conn, of *Shelf, n int, size int) error {
 	return nil
 }
 
-// readAll reads a shelf from a message on.
+// readAll reads a shelf from a message on, in small pieces.
 func readAll(t *testing.T, s *StoreAt, of Shelf, from uint64) (all []Stored) {
 	t.Helper()
-	r, err := s.Read(testContext(t), of, from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		some, err := r.Fetch(testContext(t), 50*time.Millisecond)
+	var a Assembly
+	for spent := false; !spent; {
+		begin := 0
+		if number, at, began := a.Behind(); began {
+			from, begin = number, at
+		}
+		var err error
+		spent, err = s.Read(testContext(t), Reading{Shelf: of, From: from, Begin: begin, Most: 20_000, Piece: 3000}, func(p Part) {
+			if len(p.Data) > 3000 {
+				t.Errorf("a part has %d bytes", len(p.Data))
+			}
+			if m, whole := a.Add(p); whole {
+				all = append(all, m)
+			}
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(some) == 0 {
-			return all
-		}
-		all = append(all, some...)
 	}
+	return all
 }
 
 func TestStoreKeepsUntilTrimmed(t *testing.T) {
@@ -85,7 +90,7 @@ func TestStoreKeepsUntilTrimmed(t *testing.T) {
 		t.Fatalf("%d messages are left of one", len(left))
 	}
 
-	out, err := alpha.OutgoingAt(ctx, "")
+	out, err := alpha.Sent(ctx, "")
 	if err != nil || len(out.Shelves) != 2 || out.Shelves[0].To != "BETA" || out.Mark != v.Mark || out.Share != MinMaxStored/2 || out.Used != 50*(MaxStoredMessage+storedOverhead) {
 		t.Fatalf("%+v, %v", out, err)
 	}
@@ -166,7 +171,7 @@ func TestStoreOutlivesItsManager(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		v, err := StoreOf(c, "ALPHA").OutgoingAt(testContext(t), "")
+		v, err := StoreOf(c, "ALPHA").Sent(testContext(t), "")
 		if err != nil || len(v.Shelves) != 1 || v.Shelves[0].Messages != 3 || v.Share != most/2 || mark != "" && mark != v.Mark {
 			t.Fatalf("%+v, %v", v, err)
 		}

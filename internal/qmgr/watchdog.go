@@ -93,6 +93,7 @@ type trip struct {
 	mu          sync.Mutex
 	last, least time.Duration
 	began       time.Time // of the newest that is under way; zero: none
+	asked, told time.Time // of the newest that was answered, its beginning and its end
 }
 
 func (t *trip) begin() (now time.Time) {
@@ -111,6 +112,16 @@ func (t *trip) end(began time.Time, answered bool) {
 	if answered && (t.least == 0 || t.last < t.least) {
 		t.least = t.last
 	}
+	if answered && began.After(t.asked) {
+		t.asked, t.told = began, time.Now()
+	}
+}
+
+// answered is when the newest round trip that was answered began and ended.
+func (t *trip) answered() (began, ended time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.asked, t.told
 }
 
 // forget forgets the last round trip: the connection is new.
@@ -158,8 +169,11 @@ func (c *Conn) Lost() int {
 	return c.downs
 }
 
-// changed tells the notifier that a link came up or was lost.
-func (c *Conn) changed(up bool, why error) {
+// changed tells the notifier that the control or the data link came up or was lost.
+func (c *Conn) changed(l *link, up bool, why error) {
+	if l == c.shelves.link { // which is made later, and may come and go
+		return
+	}
 	c.mu.Lock()
 	if up {
 		c.ups++

@@ -50,6 +50,10 @@ func (i *incoming) due(now time.Time) {
 		i.ep.silentAt = now.Add(sourceSilent) // its other transfers have the line
 	}
 
+	if is(i.ep.silentAt) && i.ep.shelved && (taking{i}).comes(now) {
+		i.ep.silentAt = now.Add(sourceSilent)
+	}
+
 	if is(i.ep.silentAt) && i.ep.live && i.ep.stop == nil {
 		i.log.Info("source silent; slot released")
 		i.suspend(nil)

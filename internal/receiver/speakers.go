@@ -23,9 +23,10 @@ type speakers struct {
 	// sleeping are transfers without an actor: they were accepted, nothing has come of
 	// them, and the source is silent. The next OPEN wakes them.
 	sleeping map[transfer.ID]sleeper
-	leaving  map[transfer.ID]bool // are being forgotten
-	headless map[transfer.ID]bool // of which somebody else has taken something out of the store
-	strange  map[transfer.ID]int  // how often their source has said that they are in another store
+	leaving  map[transfer.ID]bool      // are being forgotten
+	reading  map[transfer.ID]time.Time // whose shelves are being read, when that was said last
+	headless map[transfer.ID]bool      // of which somebody else has taken something out of the store
+	strange  map[transfer.ID]int       // how often their source has said that they are in another store
 }
 
 type sleeper struct {
@@ -34,7 +35,7 @@ type sleeper struct {
 }
 
 func newSpeakers() speakers {
-	return speakers{actors: map[transfer.AgentName]int{}, tombs: map[transfer.AgentName]int{}, sleeping: map[transfer.ID]sleeper{}, leaving: map[transfer.ID]bool{}, headless: map[transfer.ID]bool{}, strange: map[transfer.ID]int{}}
+	return speakers{actors: map[transfer.AgentName]int{}, tombs: map[transfer.AgentName]int{}, sleeping: map[transfer.ID]sleeper{}, leaving: map[transfer.ID]bool{}, reading: map[transfer.ID]time.Time{}, headless: map[transfer.ID]bool{}, strange: map[transfer.ID]int{}}
 }
 
 // full reports whether a source has as many transfers here as one may have, or all

@@ -141,6 +141,26 @@ func (r Desk) Absent(ctx context.Context, at Shelf, open *wire.Message) {
 	r.hand(ctx, &shelved{StoredMessage: StoredMessage{Shelf: at}, open: open.Open, absent: true, said: make(chan Taking, 1)})
 }
 
+// Comes says that shelves are being read, or wait for their turn with the reader: on a slow line a message takes long. A transfer of one of
+// them is not silent.
+func (r Desk) Comes(shelves []Shelf) {
+	now := r.cfg.Clock.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.speakers.reading)
+	for _, at := range shelves {
+		r.speakers.reading[at.ID] = now
+	}
+}
+
+// comes reports whether the transfer's shelf was being read a short while ago.
+func (i taking) comes(now time.Time) bool {
+	i.r.mu.Lock()
+	defer i.r.mu.Unlock()
+	at, ok := i.r.speakers.reading[i.id]
+	return ok && now.Sub(at) < sourceSilent
+}
+
 // hand gives a message to its actor and waits for its word.
 func (r Desk) hand(ctx context.Context, p *shelved) Taking {
 	r.mu.Lock()

@@ -88,19 +88,21 @@ func listen(ctx context.Context, at *qmgr.StoreAt, take func(transfer.AgentName,
 			continue
 		}
 		for _, shelf := range v.Shelves {
-			r, err := at.Read(ctx, shelf, 0)
-			if err != nil {
-				continue
-			}
-			all, err := r.Fetch(ctx, time.Millisecond)
-			for err == nil && len(all) > 0 {
-				for _, m := range all {
-					take(shelf.From, m.Data)
+			var a qmgr.Assembly
+			for spent := false; !spent; {
+				var last uint64
+				number, begin, _ := a.Behind()
+				if spent, err = at.Read(ctx, qmgr.Reading{Shelf: shelf, From: number, Begin: begin, Most: 1 << 20, Piece: 64 << 10}, func(p qmgr.Part) {
+					if m, whole := a.Add(p); whole {
+						take(shelf.From, m.Data)
+						last = m.Number
+					}
+				}); err != nil {
+					break
 				}
-				if at.Trim(ctx, shelf, all[len(all)-1].Number+1) != nil {
+				if last > 0 && at.Trim(ctx, shelf, last+1) != nil {
 					return
 				}
-				all, err = r.Fetch(ctx, time.Millisecond)
 			}
 		}
 	}

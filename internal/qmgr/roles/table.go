@@ -57,12 +57,10 @@ const (
 	StreamOwner   = "FERRY_OWNER"
 )
 
-// Durables of an agent, before its token: requests, cancels and administration, and chunk
-// messages of stored delivery.
+// Durables of an agent, before its token: requests, and cancels and administration.
 const (
 	DurableCommand = "command-"
 	DurableControl = "control-"
-	DurableStore   = "store-"
 )
 
 // DurableCoordination reads audit batches.
@@ -107,7 +105,7 @@ func Grants() map[Role]Grant {
 		"ferry.event." + Self,
 		"ferry.command." + Self + "." + Self,
 		"ferry.queue.*." + Self + ".*", "ferry.queued.*." + Self + ".*.*", // messages of application queues, and receipts
-	}, reads(StreamCommand, DurableCommand+Self), reads(StreamCommand, DurableControl+Self), reads(StreamStore, DurableStore+Self))
+	}, reads(StreamCommand, DurableCommand+Self), reads(StreamCommand, DurableControl+Self))
 	if failpoint.Planted("template-too-wide") {
 		agent.Publish = append(agent.Publish, "ferry.reply.*.*")
 	}

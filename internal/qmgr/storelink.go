@@ -1,0 +1,150 @@
+package qmgr
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Stored data has a connection of its own, in the account of the control connection. It is made when the
+// agent first stores or reads something. So signs of life, acknowledgements and questions do not queue behind stored data.
+
+// roleStored is the role of that connection's link.
+const roleStored = "stored"
+
+// stored is the link for stored data, once it is up. Its error is of KindNoManager where the queue manager is away.
+func (c *Conn) stored(ctx context.Context) (*link, error) {
+	c.shelves.dialing.Lock()
+	defer c.shelves.dialing.Unlock()
+	l := c.shelves.link
+	if l.now.Load() == nil {
+		if !c.control.up.Load() {
+			return nil, c.away()
+		}
+		if err := l.dial(ctx); err != nil {
+			return nil, c.explain(err, roleStored, 0)
+		}
+		c.background(func() { c.watch(l) })
+	}
+	if !l.up.Load() {
+		return nil, c.away()
+	}
+	return l, nil
+}
+
+// A conversation is a question to the queue manager that has several answers.
+type conversation struct {
+	self    string // token of who asks
+	data    []byte
+	answers int   // that may come at most
+	bytes   int64 // that one answer may have at most
+}
+
+// Times of a conversation. Any byte on the link is a sign of life. slowestLine bounds how long one answer may
+// take while other bytes come.
+const (
+	quietMost   = 10 * time.Second
+	quietLook   = 250 * time.Millisecond
+	slowestLine = 64e3 / 8 // bytes a second, of a line that is meant to work
+)
+
+// converse asks, and gives each answer to take until that says that it is the last one. The data of an answer belongs to take.
+// converse gives up when the connection is lost, or when nothing has come for quietMost. An error of take ends it.
+func (l *link) converse(ctx context.Context, q conversation, take func(answer []byte) (last bool, err error)) error {
+	if !l.up.Load() {
+		return l.c.away()
+	}
+	nc, lost := l.conn(), l.comesUp()
+	came := make(chan *nats.Msg, q.answers+1)
+	inbox := wire.InboxSubject(q.self, wire.Manager, l.c.secret, l.c.inboxes.Add(1))
+	sub, err := nc.ChanSubscribe(inbox, came)
+	if err != nil {
+		return err
+	}
+	defer sub.Unsubscribe()
+	if err := nc.PublishRequest(wire.AskSubject(wire.Manager, q.self), inbox, l.c.packer.pack(q.data)); err != nil {
+		return err
+	}
+
+	sock := l.socket.Load()
+	pulse, answered := sock.pulse(), time.Now()
+	heard := answered
+	slow := time.Duration(float64(q.bytes) / slowestLine * float64(time.Second))
+	look := time.NewTicker(quietLook)
+	defer look.Stop()
+	for {
+		select {
+		case m := <-came:
+			if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
+				return nats.ErrNoResponders
+			}
+			last, err := take(unpacked(m.Data))
+			if last || err != nil {
+				return err
+			}
+			answered, pulse = time.Now(), sock.pulse()
+			heard = answered
+		case now := <-look.C:
+			if is := sock.pulse(); is != pulse {
+				pulse, heard = is, now
+			}
+			if !l.up.Load() {
+				return l.c.away()
+			}
+			if now.Sub(heard) > quietMost || now.Sub(answered) > quietMost+slow {
+				return nats.ErrTimeout
+			}
+		case <-lost:
+			return l.c.away()
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.c.ctx.Done():
+			return errClosed
+		}
+	}
+}
+
+// storeErrand has the queue manager do something with what is stored, and gives each of its answers to take.
+func (l *link) storeErrand(ctx context.Context, self string, t storeTask, answers int, size int64, take func(res storeResult, data []byte) error) error {
+	body, err := json.Marshal(errand{V: 1, Op: opStore, Store: &t})
+	if err != nil {
+		return err
+	}
+	q := conversation{self, body, answers, size}
+	return l.converse(ctx, q, func(answer []byte) (last bool, err error) {
+		res, data, err := readStoreAnswer(answer)
+		if err != nil {
+			return true, err
+		}
+		return !res.More, take(res, data)
+	})
+}
+
+// readStoreAnswer reads an answer of storeErrand.
+func readStoreAnswer(answer []byte) (storeResult, []byte, error) {
+	var res errandResult
+	head, data := cutLine(answer)
+	if err := json.Unmarshal(head, &res); err != nil || res.V != 1 || res.Error == nil && res.Store == nil {
+		return storeResult{}, nil, transfer.Errorf(transfer.KindVersion, "the queue manager's answer about what is stored cannot be read")
+	}
+	if res.Error != nil {
+		return storeResult{}, nil, res.Error
+	}
+	return *res.Store, data, nil
+}
+
+// taken reports whether the queue manager has read everything that was sent on the link before a moment, and
+// since when that is known: a round trip that began later has ended.
+func (l *link) taken(sent time.Time) (since time.Time, is bool) {
+	began, ended := l.trip.answered()
+	return ended, began.After(sent)
+}
+
+// errNoReceipt is the end of the patience with a receipt.
+var errNoReceipt = errors.New("it does not say whether it has stored a message")
