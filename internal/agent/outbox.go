@@ -35,6 +35,7 @@ const (
 type outbox struct {
 	*core
 	witness *witnessing // there once the ledger is
+	older   *older
 	receipt chan audit.Receipt
 	inbox   string // where coordination's receipts come
 }
@@ -80,6 +81,9 @@ func (a *outbox) loop() {
 				t.Reset(pause)
 				pause = min(2*pause, receiptRepeat)
 				continue
+			}
+			if err := a.older.hear(r.Last, "coordination"); err != nil {
+				a.log.Error("cannot write the ledger", "error", err)
 			}
 			if r.Have > sent {
 				a.quiet.Warn("audit receipt for records that were not sent ignored", "have", r.Have, "sent", sent)
