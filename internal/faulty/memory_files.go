@@ -124,6 +124,9 @@ func (m *Memory) SetMeta(d *localfs.Dir, _ string, f localfs.File, mode uint32, 
 		}
 		n = h.n
 	}
+	if mode == localfs.KeepMode {
+		mode = n.mode
+	}
 	m.change(memOp{kind: opMeta, node: n.id, mode: mode & 0o777, mtime: mtime, at: m.tick()})
 	return nil
 }

@@ -236,10 +236,25 @@ func (realDisk) Unlink(d *Dir, name string) error {
 
 func (realDisk) SyncDir(d *Dir) error { return d.handle.(*os.File).Sync() }
 
+// setDirMeta is setMeta for a directory, whose setgid and sticky bits stay.
+func setDirMeta(fd int, mode uint32, mtime int64) error {
+	if mode == KeepMode {
+		return setMeta(fd, mode, mtime)
+	}
+	var st unix.Stat_t
+	if err := retry(func() error { return unix.Fstat(fd, &st) }); err != nil {
+		return err
+	}
+	return setMeta(fd, mode&0o777|st.Mode&0o7000, mtime)
+}
+
 // setMeta sets mode and time of an open file or directory.
 func setMeta(fd int, mode uint32, mtime int64) error {
 	// Both are tried: a file system that has no modes may still have times.
-	err := retry(func() error { return unix.Fchmod(fd, mode&0o777) })
+	var err error
+	if mode != KeepMode {
+		err = retry(func() error { return unix.Fchmod(fd, mode) })
+	}
 	ts := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(mtime)}
 	terr := retry(func() error {
 		// A null path is the descriptor itself; no wrapper offers it.
