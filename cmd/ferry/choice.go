@@ -9,8 +9,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// choiceFlags say which of the files that are found are taken, in which order, and whose permissions
-// directories get.
+// choiceFlags say which of the files that are found are taken, in which order, and where the permissions
+// of new directories come from.
 type choiceFlags struct {
 	smallest, largest, youngest, oldest string
 	order                               string

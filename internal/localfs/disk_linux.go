@@ -236,7 +236,7 @@ func (realDisk) Unlink(d *Dir, name string) error {
 
 func (realDisk) SyncDir(d *Dir) error { return d.handle.(*os.File).Sync() }
 
-// setDirMeta is setMeta for a directory, whose setgid and sticky bits stay.
+// setDirMeta is setMeta for a directory; its setgid and sticky bits stay.
 func setDirMeta(fd int, mode uint32, mtime int64) error {
 	if mode == KeepMode {
 		return setMeta(fd, mode, mtime)

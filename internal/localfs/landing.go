@@ -165,7 +165,7 @@ func (l *shared) done(d *Dir) {
 	delete(l.ownDirs, d.id)
 }
 
-// missing are the directories that will be made for what is to lie in a directory, the first at the top.
+// missing are the directories that will be made so that a file can lie in dir, the topmost first.
 func (l *Landing) missing(dir transfer.Path) (all []transfer.Path) {
 	p, err := l.fs.locate(dir)
 	for ; err == nil && !p.isRoot(); p = p.parent() {

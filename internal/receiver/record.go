@@ -286,7 +286,7 @@ func (rc *record) putDirs(t *ledger.Tx, loc *place.Location) error {
 	return nil
 }
 
-// hasMade reports whether this transfer has made a directory, in whichever process.
+// hasMade reports whether this transfer has made a directory, in this process or an earlier one.
 func (rc *record) hasMade(dir transfer.Path) (made bool) {
 	err := rc.r.cfg.Ledger.View(func(t *ledger.Tx) error {
 		made = t.WasMissing(rc.id, dir)

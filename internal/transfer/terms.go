@@ -19,12 +19,12 @@ type Terms struct {
 	// AllSources says that the sources that are to be deleted are so only if every item has arrived,
 	// and otherwise none is.
 	AllSources bool `json:"sources_together,omitempty"`
-	// Permissions says whose rules new directories follow: one of the Permissions… words; empty:
-	// PermissionsDestination.
+	// Permissions says where the permissions of new directories come from: one of the Permissions…
+	// words; empty: PermissionsDestination.
 	Permissions string `json:"permissions,omitempty"`
 }
 
-// Whose rules the directories follow that a transfer makes.
+// Where the permissions of the directories come from that a transfer makes.
 const (
 	PermissionsDestination = "destination" // umask, setgid bit and default access control list there
 	PermissionsPreserve    = "preserve"    // permission bits of the source, as far as the destination's rules allow

@@ -17,8 +17,8 @@ const (
 	last  = 32_000
 )
 
-// Take finds a port of 127.0.0.1 that is free for TCP, as the one after it is. No other call, in
-// whatever process, finds one of the two before release is called. A listener may come and go on
+// Take finds a port of 127.0.0.1 that is free for TCP, as the one after it is. No other call, of this
+// process or another, finds one of the two before release is called. A listener may come and go on
 // them meanwhile: a reservation is a UDP socket of the same number.
 func Take() (port int, release func(), err error) {
 	for range 1000 {
