@@ -161,6 +161,7 @@ func (c *commit) add(p *place.Pending) {
 
 	w := &work{l: l, part: part, in: intent{Outcome: p.Outcome, Name: p.Name, Sum: p.Sum,
 		Boot: l.fs.cfg.Boot, Durable: l.cfg.Durable, Mode: p.Mode & 0o777, Mtime: p.Mtime}}
+	w.in.Outcome.NoTime = !transfer.KnownTime(p.Mtime)
 	c.work = append(c.work, w)
 	if part != nil {
 		w.in.Beside = part.Beside
@@ -218,7 +219,7 @@ func (c *commit) lookDir(w *work) {
 	}
 	defer d.close()
 	if !w.l.made(d) {
-		w.in.Replaces = &identity{Ino: d.id.ino, Dev: d.id.dev}
+		w.in.Replaces, w.in.Outcome.NoTime = &identity{Ino: d.id.ino, Dev: d.id.dev}, false
 	}
 }
 

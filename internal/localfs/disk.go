@@ -89,7 +89,8 @@ type Contents interface {
 	Punch(f File, off, end int64) error
 	// SetMeta sets permission bits and modification time of an open file that
 	// has the given name in d; of d itself where f is nil; the other mode
-	// bits of d stay. KeepMode leaves the permission bits as they are.
+	// bits of d stay. KeepMode leaves the permission bits as they are,
+	// and so does a time that is not transfer.KnownTime the file's.
 	SetMeta(d *Dir, name string, f File, mode uint32, mtime int64) error
 	Close(f File) error
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ferry/internal/failpoint"
+	"ferry/internal/transfer"
 )
 
 // Limits names the primitives that this platform lacks; on Linux there are
@@ -177,7 +178,7 @@ func (realDisk) Free(d *Dir) (int64, error) {
 
 func toStat(st *unix.Stat_t) Stat {
 	s := Stat{Mode: uint32(st.Mode) & 0o777, Dev: uint64(st.Dev), Ino: st.Ino, Nlink: uint64(st.Nlink), UID: st.Uid,
-		Size: st.Size, Mtime: unix.TimespecToNsec(st.Mtim), Ctime: unix.TimespecToNsec(st.Ctim), Allocated: int64(st.Blocks) * 512}
+		Size: st.Size, Mtime: transfer.UnixNano(st.Mtim.Unix()), Ctime: transfer.UnixNano(st.Ctim.Unix()), Allocated: int64(st.Blocks) * 512}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		s.Type = TypeFile
@@ -256,6 +257,9 @@ func setMeta(fd int, mode uint32, mtime int64) error {
 		err = retry(func() error { return unix.Fchmod(fd, mode) })
 	}
 	ts := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(mtime)}
+	if !transfer.KnownTime(mtime) {
+		ts[1] = unix.Timespec{Nsec: unix.UTIME_OMIT}
+	}
 	terr := retry(func() error {
 		// A null path is the descriptor itself; no wrapper offers it.
 		_, _, e := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"ferry/internal/transfer"
 )
 
 // Limits names the primitives that this platform lacks.
@@ -243,6 +245,9 @@ func (realDisk) SetMeta(d *Dir, name string, f File, mode uint32, mtime int64) e
 			bits |= fi.Mode() & (os.ModeSetgid | os.ModeSticky)
 		}
 		err = r.Chmod(name, bits)
+	}
+	if !transfer.KnownTime(mtime) {
+		return err
 	}
 	if terr := r.Chtimes(name, time.Time{}, time.Unix(0, mtime)); err == nil {
 		err = terr

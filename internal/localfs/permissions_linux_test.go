@@ -201,3 +201,58 @@ func TestDirectoriesAfterACrash(t *testing.T) {
 		}
 	}
 }
+
+// TestTimesOutsideOfTheRange: a time that nanoseconds since 1970 cannot say is not taken for another one. The file
+// arrives with the time of its arrival, and its outcome says so.
+func TestTimesOutsideOfTheRange(t *testing.T) {
+	shm := "/dev/shm" // tmpfs keeps every time; other file systems cut them
+	dir, err := os.MkdirTemp(shm, "ferry-times-")
+	must(t, err)
+	defer os.RemoveAll(dir)
+	tree(t, dir, "in/far", "in/past", "in/now", "in/d/")
+	far := []unix.Timespec{{Sec: 253_402_300_800}, {Sec: 253_402_300_800}} // the year 10000
+	past := []unix.Timespec{{Sec: -12_000_000_000}, {Sec: -12_000_000_000}}
+	must(t, unix.UtimesNanoAt(unix.AT_FDCWD, dir+"/in/far", far, 0))
+	must(t, unix.UtimesNanoAt(unix.AT_FDCWD, dir+"/in/past", past, 0))
+	must(t, unix.UtimesNanoAt(unix.AT_FDCWD, dir+"/in/now", []unix.Timespec{{Sec: 9_000_000_000}, {Sec: 9_000_000_000, Nsec: 7}}, 0))
+	f := openFS(t, nil, dir)
+	j := newJournal(nil)
+	l := lander(f, j, nil)
+	began := time.Now().Add(-time.Minute)
+	for item, c := range []struct {
+		name  string
+		mtime int64
+	}{{"far", transfer.TimeAfter}, {"past", transfer.TimeBefore}, {"now", 9_000_000_000_000_000_007}} {
+		src, err := f.OpenSource(transfer.Path(dir + "/in/" + c.name))
+		must(t, err)
+		if src.Mtime() != c.mtime {
+			t.Errorf("%s has the time %d, not %d", c.name, src.Mtime(), c.mtime)
+		}
+		must(t, src.Close())
+		p, err := write(l, uint64(item), c.name, body(10, 1))
+		must(t, err)
+		p.Mtime = c.mtime
+		_, err = l.Commit(t.Context(), []place.Pending{p})
+		must(t, err)
+		fi, err := os.Stat(dir + "/" + c.name)
+		must(t, err)
+		o := j.outcomes[uint64(item)]
+		if known := c.name == "now"; !o.OK() || o.NoTime == known || known != (fi.ModTime().Unix() == 9_000_000_000) || !known && (fi.ModTime().Before(began) || fi.ModTime().After(time.Now().Add(time.Minute))) {
+			t.Errorf("%s: %+v, with the time %v", c.name, o, fi.ModTime())
+		}
+	}
+	d := dirItem(9, "d", 0o755)
+	d.Mtime = transfer.TimeAfter
+	_, err = l.Commit(t.Context(), []place.Pending{d})
+	must(t, err)
+	if fi, err := os.Stat(dir + "/d"); err != nil || fi.ModTime().Before(began) || !j.outcomes[9].NoTime {
+		t.Errorf("the directory: %v, %+v", fi.ModTime(), j.outcomes[9])
+	}
+	var c transfer.Counts
+	for _, o := range j.outcomes {
+		c.Add(&o)
+	}
+	if c.TimesNotKept != 3 {
+		t.Errorf("%d times were not kept", c.TimesNotKept)
+	}
+}

@@ -67,7 +67,7 @@ func progress(p *transfer.Progress) string {
 	}
 
 	c, figures := &p.Counts, true
-	for _, n := range []int64{c.Files, c.FilesFailed, c.Dirs, c.Bytes, c.FilesSkipped, c.FilesLeftOut, c.LinksSkipped, c.Warnings, p.FilesTotal, p.BytesTotal, p.BytesSent, p.BytesHeld,
+	for _, n := range []int64{c.Files, c.FilesFailed, c.Dirs, c.Bytes, c.FilesSkipped, c.FilesLeftOut, c.LinksSkipped, c.TimesNotKept, c.Warnings, p.FilesTotal, p.BytesTotal, p.BytesSent, p.BytesHeld,
 		p.RunAhead, p.Resumes, p.BytesResent, p.BytesWire} {
 		figures = figures && within(n, 0, MaxSize)
 	}
