@@ -9,10 +9,12 @@ import (
 	"ferry/internal/transfer"
 )
 
-// choiceFlags say which of the files that are found are taken, and in which order.
+// choiceFlags say which of the files that are found are taken, in which order, and where the permissions
+// of new directories come from.
 type choiceFlags struct {
 	smallest, largest, youngest, oldest string
 	order                               string
+	permissions                         string
 }
 
 func (f *choiceFlags) add(fl *pflag.FlagSet) {
@@ -21,6 +23,7 @@ func (f *choiceFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.youngest, "min-age", "", "leave out files that were modified less than that before the request, as 10m or 30d")
 	fl.StringVar(&f.oldest, "max-age", "", "leave out files that were modified longer ago than that, as 24h or 7d")
 	fl.StringVar(&f.order, "order", "", "in which order files are sent: name, time (the oldest first) or size (the smallest first); -name, -time or -size, the other way round (default: as they are found)")
+	fl.StringVar(&f.permissions, "permissions", "", "permissions of new directories: destination, as its umask, setgid bits and default access control lists have it; or preserve, those of the source (default: destination)")
 }
 
 // choose fills in what the flags say.
@@ -38,7 +41,7 @@ func (f *choiceFlags) choose(q *transfer.Request) (err error) {
 		return d
 	}
 	q.Filter = transfer.Filter{MinSize: int64(size(f.smallest)), MaxSize: int64(size(f.largest)), MinAge: age(f.youngest), MaxAge: age(f.oldest)}
-	q.Order = f.order
+	q.Order, q.Permissions = f.order, f.permissions
 	if err == nil && f.largest != "" && q.Filter.MaxSize == 0 {
 		err = transfer.Errorf(transfer.KindUsage, "--max-file-size %s leaves out every file that has anything in it", f.largest).WithHint("it begins at 1; leave it out for no bound")
 	}

@@ -180,6 +180,10 @@ func (v *view) finish(p *transfer.Progress) error {
 		fmt.Fprintf(stderr, "ferry: could not delete %s; `ferry audit show %s` says why\n", plural(p.Warnings, "source"), p.ID)
 	}
 
+	if p.TimesNotKept > 0 {
+		fmt.Fprintf(stderr, "ferry: %s with a modification time before 1677 or after 2262 got the time of arrival; `ferry audit show %s` names them\n", plural(p.TimesNotKept, "item"), p.ID)
+	}
+
 	if !v.quiet {
 		if p.FilesSkipped > 0 {
 			fmt.Fprintf(stderr, "ferry: skipped %s already at the destination\n", plural(p.FilesSkipped, "file"))

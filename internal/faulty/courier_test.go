@@ -115,6 +115,8 @@ func TestHandlings(t *testing.T) {
 				}
 				<-time.After(time.Minute)
 				net.Close()
+				mu.Lock()
+				defer mu.Unlock()
 				if got != c.want {
 					t.Errorf("%q has arrived, want %q", got, c.want)
 				}

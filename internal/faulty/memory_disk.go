@@ -267,6 +267,9 @@ func (m *Memory) create(dir *node, name string, mode uint32) (*node, error) {
 	return n, nil
 }
 
+// DefaultMode is that there are no access control lists.
+func (m *Memory) DefaultMode(*localfs.Dir) (uint32, bool, error) { return 0, false, nil }
+
 func (m *Memory) Mkdir(d *localfs.Dir, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

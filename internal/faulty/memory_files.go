@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"ferry/internal/localfs"
+	"ferry/internal/transfer"
 )
 
 // file is an open file, checked.
@@ -123,6 +124,12 @@ func (m *Memory) SetMeta(d *localfs.Dir, _ string, f localfs.File, mode uint32, 
 			return err
 		}
 		n = h.n
+	}
+	if mode == localfs.KeepMode {
+		mode = n.mode
+	}
+	if !transfer.KnownTime(mtime) {
+		mtime = n.mtime
 	}
 	m.change(memOp{kind: opMeta, node: n.id, mode: mode & 0o777, mtime: mtime, at: m.tick()})
 	return nil

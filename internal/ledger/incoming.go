@@ -231,9 +231,28 @@ func (t *Tx) Items(id transfer.ID, fn func(item uint64, it *Item) error) error {
 	return err
 }
 
-// PutDir notes that temporaries of a transfer may be in a directory (R23).
-func (t *Tx) PutDir(id transfer.ID, dir transfer.Path) error {
-	return t.tx.Bucket(bDirs).Put(append(append([]byte(nil), id[:]...), dir...), []byte{recordVersion})
+// PutDir notes that temporaries of a transfer may be in a directory (R23), and whether it is missing.
+// The first note holds.
+func (t *Tx) PutDir(id transfer.ID, dir transfer.Path, missing bool) error {
+	b, key := t.tx.Bucket(bDirs), dirKey(id, dir)
+	if b.Get(key) != nil {
+		return nil
+	}
+	v := []byte{recordVersion, 0}
+	if missing {
+		v[1] = 1
+	}
+	return b.Put(key, v)
+}
+
+// WasMissing reports whether a directory was missing when it was first noted for a transfer.
+func (t *Tx) WasMissing(id transfer.ID, dir transfer.Path) bool {
+	v := t.tx.Bucket(bDirs).Get(dirKey(id, dir))
+	return len(v) > 1 && v[1] == 1
+}
+
+func dirKey(id transfer.ID, dir transfer.Path) []byte {
+	return append(append([]byte(nil), id[:]...), dir...)
 }
 
 // Dirs lists the directories of PutDir.

@@ -111,6 +111,7 @@ type commit struct {
 	work  []*work
 	lists map[*held]*listing // of directories that fold case; nil for one that does not
 	looks map[*held]error    // what stands has said of each directory
+	masks map[*held]uint32   // the permission bits that each directory leaves to new files
 	names map[string]bool    // that items of the group are to get, where each takes a free one
 	short error              // what the host is short of, so that the group must wait
 
@@ -133,7 +134,6 @@ type work struct {
 	beside  bool            // this one has
 	before  []byte          // what it replaced; nil: nothing
 	back    bool            // that has been put back
-	keep    bool            // a directory that was there before, and keeps its mode and times
 	timed   bool            // its temporary has the time that it is to have
 	wait    error           // it stays COMMITTING
 	again   *transfer.Error // it begins again
@@ -160,13 +160,15 @@ func (c *commit) add(p *place.Pending) {
 	}
 
 	w := &work{l: l, part: part, in: intent{Outcome: p.Outcome, Name: p.Name, Sum: p.Sum,
-		Boot: l.fs.cfg.Boot, Durable: l.cfg.Durable, Mode: p.Mode & 0o777 &^ l.fs.umask, Mtime: p.Mtime}}
+		Boot: l.fs.cfg.Boot, Durable: l.cfg.Durable, Mode: p.Mode & 0o777, Mtime: p.Mtime}}
+	w.in.Outcome.NoTime = !transfer.KnownTime(p.Mtime)
 	c.work = append(c.work, w)
 	if part != nil {
 		w.in.Beside = part.Beside
 		w.place, w.dir = part.place, l.dirs.hold(part.dir)
 		w.in.Temp, w.in.Ino, w.in.Dev, w.in.Size = part.temp, part.ino, part.dev, part.Offset()
 		w.in.DirIno, w.in.DirDev = w.dir.id.ino, w.dir.id.dev
+		w.in.Mode = c.granted(w.dir, w.in.Mode)
 	}
 
 	if !w.failed() && part == nil {
@@ -175,6 +177,9 @@ func (c *commit) add(p *place.Pending) {
 			err = transfer.Errorf(transfer.KindInternal, "internal error: item %d has no file", p.Outcome.Item)
 		} else if err == nil {
 			err = l.fs.permittedAt(l.may, transfer.AuthDest, w.place)
+		}
+		if err == nil {
+			c.lookDir(w)
 		}
 		if passing := passingError(p.Outcome.Path, "written", err); passing != nil && c.short == nil {
 			c.short = passing
@@ -200,6 +205,45 @@ func (c *commit) add(p *place.Pending) {
 	if w.early && part != nil {
 		part.Close() // its temporary goes once its outcome is recorded
 	}
+}
+
+// lookDir notes that a directory is there already, and was not made for this transfer: it stays as
+// it is. A new one has the permissions that the directory above it gives, unless the source's are asked for.
+func (c *commit) lookDir(w *work) {
+	if !w.l.cfg.Preserve {
+		w.in.Mode = KeepMode
+	}
+	d, err := w.l.fs.openDir(w.place) // not the cache, which has the spellings that makeOne has looked at
+	if err != nil {
+		return // it is new, or makeOne says why not
+	}
+	defer d.close()
+	if !w.l.made(d) {
+		w.in.Replaces, w.in.Outcome.NoTime = &identity{Ino: d.id.ino, Dev: d.id.dev}, false
+	}
+}
+
+// granted is the part of a mode that a new file in a directory gets when it is made with that mode.
+func (c *commit) granted(d *held, mode uint32) uint32 {
+	if mode == KeepMode {
+		return mode
+	}
+	mask, known := c.masks[d]
+	if !known {
+		var ok bool
+		var err error
+		if mask, ok, err = c.l.disk.DefaultMode(d.Dir); !ok {
+			mask = 0o777 &^ c.l.fs.umask
+		}
+		if err != nil {
+			c.l.fs.log.Warn("cannot read default access control list; the umask holds", "directory", d.path, "error", err)
+		}
+		if c.masks == nil {
+			c.masks = map[*held]uint32{}
+		}
+		c.masks[d] = mask
+	}
+	return mode & mask
 }
 
 // refuseDoubles fails a file that would get the name of another one in its group: the first
@@ -432,21 +476,19 @@ func (c *commit) makeDirs() {
 	}
 
 	for _, w := range c.work {
-		if !w.isDir() || w.over() {
+		if !w.isDir() || w.over() || w.in.Replaces != nil {
 			continue
 		}
-		if w.keep {
-			continue
-		}
-		if err := c.l.setMeta(w.dir.Dir, ".", nil, w.in.Mode, w.in.Mtime); err != nil {
+		if err := c.l.setMeta(w.dir.Dir, ".", nil, c.granted(w.dir, w.in.Mode), w.in.Mtime); err != nil {
 			c.dirError(w, err)
+			continue
 		}
+		w.l.done(w.dir.Dir)
 	}
 }
 
 // makeOne makes a directory, or opens the one that is there. Where somebody may not land, it is
-// looked at again what was opened: a path may lead elsewhere by now. One that is there keeps its
-// mode and times where he may not overwrite.
+// looked at again which one was opened: a path may lead elsewhere by now.
 func (c *commit) makeOne(w *work) error {
 	l := w.l
 	if err := l.fs.permittedAt(l.may, transfer.AuthDest, w.place); err != nil {
@@ -461,14 +503,6 @@ func (c *commit) makeOne(w *work) error {
 		return err
 	}
 	w.named = true
-	if !l.made(d.Dir) {
-		switch err := l.fs.permitted(l.may, transfer.AuthOverwrite, d.Dir, "."); {
-		case transfer.KindOf(err) == transfer.KindDenied:
-			w.keep = true
-		case err != nil:
-			return err
-		}
-	}
 	return nil
 }
 

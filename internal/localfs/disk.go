@@ -57,6 +57,9 @@ type Dirs interface {
 	Names(d *Dir, n int) ([]string, error)
 	// Free is the space that is left to this process's user.
 	Free(d *Dir) (int64, error)
+	// DefaultMode is the permission bits that the default access control list of a directory leaves
+	// to a file that is made there; ok is false where it has none, and the umask holds.
+	DefaultMode(d *Dir) (mode uint32, ok bool, err error)
 }
 
 // Names makes and changes names in a directory that is open.
@@ -85,7 +88,9 @@ type Contents interface {
 	// Punch gives back what is reserved between off and end.
 	Punch(f File, off, end int64) error
 	// SetMeta sets permission bits and modification time of an open file that
-	// has the given name in d; of d itself where f is nil.
+	// has the given name in d; of d itself where f is nil; the other mode
+	// bits of d stay. KeepMode leaves the permission bits as they are,
+	// and so does a time that is not transfer.KnownTime the file's.
 	SetMeta(d *Dir, name string, f File, mode uint32, mtime int64) error
 	Close(f File) error
 }
@@ -114,6 +119,9 @@ type Syncs interface {
 	SyncFS(w Watch) error
 	CloseWatch(w Watch) error
 }
+
+// KeepMode stands for the permission bits that a file or directory has.
+const KeepMode = ^uint32(0)
 
 // ErrEscapes says that a path leaves its root, or may.
 var ErrEscapes = errors.New("the path leads out of its root")

@@ -5,6 +5,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"ferry/internal/transfer"
 )
 
 var platformLimits = []string{"a sync may stop at the drive's cache"}
@@ -19,7 +21,7 @@ func BootID() string {
 }
 
 func toStat(fi os.FileInfo, _ func() (*os.File, error), _ bool) (Stat, error) {
-	s := Stat{Type: typeOf(fi.Mode()), Mode: uint32(fi.Mode().Perm()), Size: fi.Size(), Mtime: fi.ModTime().UnixNano()}
+	s := Stat{Type: typeOf(fi.Mode()), Mode: uint32(fi.Mode().Perm()), Size: fi.Size(), Mtime: transfer.UnixNano(fi.ModTime().Unix(), int64(fi.ModTime().Nanosecond()))}
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
 		s.Dev, s.Ino, s.Nlink, s.UID = uint64(st.Dev), st.Ino, uint64(st.Nlink), st.Uid
 		s.Ctime, s.Allocated = st.Ctimespec.Nano(), st.Blocks*512

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ferry/internal/failpoint"
+	"ferry/internal/transfer"
 )
 
 // Limits names the primitives that this platform lacks; on Linux there are
@@ -177,7 +178,7 @@ func (realDisk) Free(d *Dir) (int64, error) {
 
 func toStat(st *unix.Stat_t) Stat {
 	s := Stat{Mode: uint32(st.Mode) & 0o777, Dev: uint64(st.Dev), Ino: st.Ino, Nlink: uint64(st.Nlink), UID: st.Uid,
-		Size: st.Size, Mtime: unix.TimespecToNsec(st.Mtim), Ctime: unix.TimespecToNsec(st.Ctim), Allocated: int64(st.Blocks) * 512}
+		Size: st.Size, Mtime: transfer.UnixNano(st.Mtim.Unix()), Ctime: transfer.UnixNano(st.Ctim.Unix()), Allocated: int64(st.Blocks) * 512}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		s.Type = TypeFile
@@ -236,11 +237,29 @@ func (realDisk) Unlink(d *Dir, name string) error {
 
 func (realDisk) SyncDir(d *Dir) error { return d.handle.(*os.File).Sync() }
 
+// setDirMeta is setMeta for a directory; its setgid and sticky bits stay.
+func setDirMeta(fd int, mode uint32, mtime int64) error {
+	if mode == KeepMode {
+		return setMeta(fd, mode, mtime)
+	}
+	var st unix.Stat_t
+	if err := retry(func() error { return unix.Fstat(fd, &st) }); err != nil {
+		return err
+	}
+	return setMeta(fd, mode&0o777|st.Mode&0o7000, mtime)
+}
+
 // setMeta sets mode and time of an open file or directory.
 func setMeta(fd int, mode uint32, mtime int64) error {
 	// Both are tried: a file system that has no modes may still have times.
-	err := retry(func() error { return unix.Fchmod(fd, mode&0o777) })
+	var err error
+	if mode != KeepMode {
+		err = retry(func() error { return unix.Fchmod(fd, mode) })
+	}
 	ts := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(mtime)}
+	if !transfer.KnownTime(mtime) {
+		ts[1] = unix.Timespec{Nsec: unix.UTIME_OMIT}
+	}
 	terr := retry(func() error {
 		// A null path is the descriptor itself; no wrapper offers it.
 		_, _, e := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)

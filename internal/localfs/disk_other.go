@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"ferry/internal/transfer"
 )
 
 // Limits names the primitives that this platform lacks.
@@ -214,13 +216,16 @@ func (r realDisk) RenameInto(d *Dir, from string, into *Dir, to string, replace 
 func (realDisk) Link(d *Dir, from, to string) error { return handleOf(d).r.Link(from, to) }
 func (realDisk) Unlink(d *Dir, name string) error   { return handleOf(d).r.Remove(name) }
 func (realDisk) Allocate(File, int64) error         { return syscall.ENOSYS }
-func (realDisk) Punch(File, int64, int64) error     { return syscall.ENOSYS }
-func (realDisk) StartSync(File) error               { return nil }
-func (realDisk) SyncData(f File) error              { return f.(*os.File).Sync() }
-func (realDisk) SyncDir(d *Dir) error               { return syncDir(d) }
-func (realDisk) WatchFS(*Dir) (Watch, error)        { return nil, errors.ErrUnsupported }
-func (realDisk) SyncFS(Watch) error                 { return errors.ErrUnsupported }
-func (realDisk) CloseWatch(Watch) error             { return nil }
+
+func (realDisk) DefaultMode(*Dir) (uint32, bool, error) { return 0, false, nil }
+
+func (realDisk) Punch(File, int64, int64) error { return syscall.ENOSYS }
+func (realDisk) StartSync(File) error           { return nil }
+func (realDisk) SyncData(f File) error          { return f.(*os.File).Sync() }
+func (realDisk) SyncDir(d *Dir) error           { return syncDir(d) }
+func (realDisk) WatchFS(*Dir) (Watch, error)    { return nil, errors.ErrUnsupported }
+func (realDisk) SyncFS(Watch) error             { return errors.ErrUnsupported }
+func (realDisk) CloseWatch(Watch) error         { return nil }
 
 func (realDisk) ReadAt(f File, b []byte, off int64) (int, error) { return f.(*os.File).ReadAt(b, off) }
 func (realDisk) Write(f File, b []byte, off int64) (int, error)  { return f.(*os.File).WriteAt(b, off) }
@@ -233,7 +238,17 @@ func (realDisk) SetMeta(d *Dir, name string, f File, mode uint32, mtime int64) e
 		name = "."
 	}
 	r := handleOf(d).r
-	err := r.Chmod(name, os.FileMode(mode&0o777))
+	var err error
+	if mode != KeepMode {
+		bits := os.FileMode(mode & 0o777)
+		if fi, serr := r.Stat(name); f == nil && serr == nil {
+			bits |= fi.Mode() & (os.ModeSetgid | os.ModeSticky)
+		}
+		err = r.Chmod(name, bits)
+	}
+	if !transfer.KnownTime(mtime) {
+		return err
+	}
 	if terr := r.Chtimes(name, time.Time{}, time.Unix(0, mtime)); err == nil {
 		err = terr
 	}

@@ -4,6 +4,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/windows"
+
+	"ferry/internal/transfer"
 )
 
 var platformLimits = []string{
@@ -18,7 +20,7 @@ func BootID() string { return "" }
 
 // toStat asks the file itself: names alone do not give its identity here.
 func toStat(fi os.FileInfo, open func() (*os.File, error), close bool) (Stat, error) {
-	s := Stat{Type: typeOf(fi.Mode()), Mode: uint32(fi.Mode().Perm()), Size: fi.Size(), Mtime: fi.ModTime().UnixNano(),
+	s := Stat{Type: typeOf(fi.Mode()), Mode: uint32(fi.Mode().Perm()), Size: fi.Size(), Mtime: transfer.UnixNano(fi.ModTime().Unix(), int64(fi.ModTime().Nanosecond())),
 		Nlink: 1, Allocated: fi.Size()}
 	if s.Type != TypeFile && s.Type != TypeDir {
 		return s, nil

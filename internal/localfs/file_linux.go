@@ -144,7 +144,10 @@ func (realDisk) Punch(f File, off, end int64) error {
 
 func (realDisk) SetMeta(d *Dir, _ string, f File, mode uint32, mtime int64) error {
 	if f == nil {
-		return setMeta(dirFD(d), mode, mtime)
+		return setDirMeta(dirFD(d), mode, mtime)
+	}
+	if mode != KeepMode {
+		mode &= 0o777
 	}
 	return f.(*openFile).use("chmod", func(fd int) error { return setMeta(fd, mode, mtime) })
 }

@@ -166,17 +166,25 @@ type faultDisk struct {
 	log    []string
 	bad    map[File]bool
 	broken []string
-	before func(op string)
+	before func(op string) // sees each call; one at a time
+
+	calls sync.Mutex // held while before looks
 }
 
 func newFault(failAt int, err error) *faultDisk {
 	return &faultDisk{Disk: RealDisk(), failAt: failAt, err: err, bad: map[File]bool{}}
 }
 
-func (d *faultDisk) step(op string, f File) error {
+func (d *faultDisk) look(op string) {
+	d.calls.Lock()
+	defer d.calls.Unlock()
 	if d.before != nil {
 		d.before(op)
 	}
+}
+
+func (d *faultDisk) step(op string, f File) error {
+	d.look(op)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.log = append(d.log, op)

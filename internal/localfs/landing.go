@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -142,20 +143,47 @@ func (l *shared) makeDir(up *held, p, goal location) (*Dir, error) {
 
 	l.mu.Lock()
 	l.dirty[p.path], l.dirty[up.path] = true, true
-	if made && l.may != nil {
+	if made {
 		l.ownDirs[d.id] = true
 	}
 	l.mu.Unlock()
 	return d, nil
 }
 
-// made reports whether this landing has made a directory, once.
-func (l *shared) made(d *Dir) bool {
+// made reports whether this transfer has made a directory.
+func (l *Landing) made(d *Dir) bool {
+	l.mu.Lock()
+	own := l.ownDirs[d.id]
+	l.mu.Unlock()
+	return own || l.cfg.Made != nil && l.cfg.Made(transfer.Path(d.path))
+}
+
+// done forgets that a directory was made here: its item is there.
+func (l *shared) done(d *Dir) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	own := l.ownDirs[d.id]
 	delete(l.ownDirs, d.id)
-	return own
+}
+
+// missing are the directories that will be made so that a file can lie in dir, the topmost first.
+func (l *Landing) missing(dir transfer.Path) (all []transfer.Path) {
+	p, err := l.fs.locate(dir)
+	for ; err == nil && !p.isRoot(); p = p.parent() {
+		if h := l.dirs.get(p.path); h != nil {
+			l.dirs.release(h)
+			break
+		}
+		d, err := l.fs.openDir(p)
+		if err == nil {
+			d.close()
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		all = append(all, transfer.Path(p.path))
+	}
+	slices.Reverse(all)
+	return all
 }
 
 // touch notes that a directory and all above it, to the root, are to be synced

@@ -126,7 +126,9 @@ func (l landing) Locate(name, source transfer.Path) (s place.Location, err error
 	if err != nil {
 		return s, err
 	}
-	if s.TempDirs = l.Dirs(s.Name); name != "." {
+	s.TempDirs = l.Dirs(s.Name)
+	s.NewDirs = l.missing(s.TempDirs[len(s.TempDirs)-1])
+	if name != "." {
 		s.Known, _, err = l.Known(s.Name)
 	}
 	return s, err

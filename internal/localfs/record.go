@@ -20,7 +20,7 @@ type intent struct {
 	Sum      string
 	Boot     string
 	Durable  bool
-	Replaces *identity // of the file that is overwritten
+	Replaces *identity // of the file that is overwritten, or the directory that was there before
 	Mode     uint32
 	Mtime    int64
 	Beside   *Beside

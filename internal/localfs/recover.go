@@ -397,5 +397,5 @@ func (r *recovery) unreadable(name string) (bool, error) {
 	if err != nil {
 		return false, targetError(r.in.Outcome.Path, err)
 	}
-	return r.ours(&st) && st.Size == r.in.Size && st.Mtime == r.in.Mtime, nil
+	return r.ours(&st) && st.Size == r.in.Size && (st.Mtime == r.in.Mtime || r.in.Outcome.NoTime), nil
 }

@@ -56,7 +56,7 @@ func (w *world) start() {
 	w.k = newKeeper(duty.Desk{Agent: "BETA", Ledger: l, Programs: w, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 		May: func(principal string, right transfer.Authority) error {
 			if right == transfer.AuthProgram {
-				return w.denied(principal)
+				return w.asked()(principal)
 			}
 			if principal == "operator" {
 				return nil
@@ -75,6 +75,19 @@ func (w *world) start() {
 	over := make(chan struct{})
 	go func() { defer close(over); w.k.Run(ctx) }()
 	w.stop = sync.OnceFunc(func() { cancel(); <-over; l.Close() })
+}
+
+// deny sets the answer to each question for the authority to run programs.
+func (w *world) deny(denied func(principal string) error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.denied = denied
+}
+
+func (w *world) asked() func(principal string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.denied
 }
 
 // crash ends the agent; what it does from now on is lost.
@@ -364,12 +377,12 @@ func TestRightsAtItsTurn(t *testing.T) {
 		w.run = func(context.Context, string) (program.Result, error) { return program.Result{Code: 3}, nil }
 		c := w.make(transfer.Program{Name: "load", Retries: 1, Pause: transfer.Duration(time.Minute)})
 		synctest.Wait()
-		w.denied = func(string) error { return transfer.Errorf(transfer.KindBusy, "the rules are old") }
+		w.deny(func(string) error { return transfer.Errorf(transfer.KindBusy, "the rules are old") })
 		passes(time.Hour)
 		if now := w.show(c.ID); now.State != transfer.Queued || now.Reason == nil || now.Reason.Text != "the rules are old" {
 			t.Errorf("it is %+v", now)
 		}
-		w.denied = func(string) error { return transfer.Errorf(transfer.KindDenied, "not any more") }
+		w.deny(func(string) error { return transfer.Errorf(transfer.KindDenied, "not any more") })
 		passes(time.Minute)
 		if now := w.show(c.ID); now.State != transfer.Failed || now.Code != transfer.CodeDenied || w.starts[c.ID.String()] != 1 {
 			t.Errorf("it is %+v", now)

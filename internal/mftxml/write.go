@@ -105,6 +105,7 @@ func own(q *transfer.Request) map[string]string {
 	add("min-file-size", size(q.Filter.MinSize), "0")
 	add("max-file-size", size(q.Filter.MaxSize), "0")
 	add("order", q.Order, "")
+	add("permissions", q.Permissions, "")
 	add("archive", string(q.Archive), "")
 	add("sources-together", strconv.FormatBool(q.AllSources), "false")
 	add("min-age", q.Filter.MinAge.String(), "0s")

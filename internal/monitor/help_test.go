@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -151,6 +152,20 @@ func (b *bench) start() {
 	ended := make(chan struct{})
 	go func() { defer close(ended); b.m.Run(ctx) }()
 	b.end = func() { cancel(); <-ended; l.Close() }
+}
+
+// tried is how many transfers were submitted.
+func (b *bench) tried() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.order)
+}
+
+// noted are the audit records.
+func (b *bench) noted() []audit.Record {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.notes)
 }
 
 // crash ends the run; what a transaction that has begun does not make durable is lost.

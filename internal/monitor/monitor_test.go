@@ -152,9 +152,11 @@ func TestBatches(t *testing.T) {
 			d.Batch, d.Request.Job = 5, "${BatchSize} from ${FileName} to ${FileName{file=-1}}"
 		}), false)
 		pass(3 * time.Second)
-		if len(b.order) != 2 || b.asked[b.order[0]].Job != "5 from 0 to 4" || b.asked[b.order[1]].Job != "4 from 5 to 8" {
-			t.Errorf("%d transfers: %+v", len(b.order), b.asked)
-		}
+		b.set(func() {
+			if len(b.order) != 2 || b.asked[b.order[0]].Job != "5 from 0 to 4" || b.asked[b.order[1]].Job != "4 from 5 to 8" {
+				t.Errorf("%d transfers: %+v", len(b.order), b.asked)
+			}
+		})
 		if s := b.shown(); s.Triggers != 2 || s.Files != 9 || s.Submitted != 2 || s.History != 9 || s.Matched != 9 {
 			t.Errorf("shown is %+v", s)
 		}
@@ -401,8 +403,8 @@ func TestRefusedAndBusy(t *testing.T) {
 		if len(l) != 2 || l[1].State != StateRefused || l[1].Error == nil || l[0].State != StateSubmitted {
 			t.Errorf("the history is %+v", l)
 		}
-		if n := len(b.notes); n != 2 || b.notes[1].Event != "warning" || b.notes[1].Principal != "ann" {
-			t.Errorf("on record are %+v", b.notes)
+		if n := b.noted(); len(n) != 2 || n[1].Event != "warning" || n[1].Principal != "ann" {
+			t.Errorf("on record are %+v", b.noted())
 		}
 		full := true
 		tried := map[transfer.ID]int{}

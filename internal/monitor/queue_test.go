@@ -24,7 +24,7 @@ type queue struct {
 	away  bool   // the queue manager is
 	all   []wire.QueueMessage
 	last  uint64
-	grown func() // before messages are counted
+	grown func() // once, before messages are counted
 }
 
 func (q *queue) put(group string, last bool) uint64 {
@@ -95,8 +95,12 @@ func (q *queue) Groups(_ context.Context, of wire.QueueSpan) (all []wire.QueueGr
 }
 
 func (q *queue) Count(_ context.Context, of wire.QueueSpan) (n, bytes uint64, err error) {
-	if q.grown != nil {
-		q.grown()
+	q.mu.Lock()
+	grown := q.grown
+	q.grown = nil
+	q.mu.Unlock()
+	if grown != nil {
+		grown()
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -207,7 +211,9 @@ func TestQueueGrowsMeanwhile(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.create(onQueue(ConditionNotEmpty), false)
 		b.queue.put("", false)
-		b.queue.grown = func() { b.queue.put("", false); b.queue.grown = nil }
+		b.queue.mu.Lock()
+		b.queue.grown = func() { b.queue.put("", false) }
+		b.queue.mu.Unlock()
 		pass(2 * time.Second)
 		if got := fmt.Sprint(b.carry(false, transfer.Successful)); got != "[1]" {
 			t.Fatalf("the first transfer has messages %s", got)
@@ -264,16 +270,17 @@ func TestQueueRetries(t *testing.T) {
 					b.queue.put("h", true) // which has failed never
 				}
 				b.carry(true, transfer.Failed)
-				if pass(900 * time.Millisecond); len(b.order) != n+1 {
+				if pass(900 * time.Millisecond); b.tried() != n+1 {
 					t.Errorf("%s: the next transfer came at once", kind)
 				}
 			}
 			pass(longestRetry + time.Minute)
-			if got := len(b.order); got != 12 {
+			if got := b.tried(); got != 12 {
 				t.Fatalf("%s: %d transfers were tried", kind, got)
 			}
-			if len(b.notes) == 0 || !strings.Contains(b.notes[len(b.notes)-1].Text, "the messages stay in the queue") {
-				t.Errorf("%s: on record is %+v", kind, b.notes)
+			notes := b.noted()
+			if len(notes) == 0 || !strings.Contains(notes[len(notes)-1].Text, "the messages stay in the queue") {
+				t.Errorf("%s: on record is %+v", kind, notes)
 			}
 			if s := b.shown(); s.Refused != 1 {
 				t.Errorf("%s: refused are %d triggers", kind, s.Refused)
@@ -298,8 +305,8 @@ func TestQueueCancelled(t *testing.T) {
 		pass(2 * time.Second)
 		b.carry(false, transfer.Cancelled)
 		pass(time.Minute)
-		if len(b.order) != 1 {
-			t.Errorf("%d transfers", len(b.order))
+		if b.tried() != 1 {
+			t.Errorf("%d transfers", b.tried())
 		}
 	})
 }

@@ -41,6 +41,11 @@ type LandConfig struct {
 	Durable bool // data and names survive a power cut, not only the process
 	Journal Journal
 	May     Permit // what whoever has submitted the transfer may do here
+	// Preserve gives new directories the permissions of their sources, as far as the place allows;
+	// otherwise they have those that the place gives to new directories.
+	Preserve bool
+	// Made reports whether an earlier process has made a directory for this transfer; nil: none has.
+	Made func(dir transfer.Path) bool
 	Destination
 }
 
@@ -128,6 +133,8 @@ type Location struct {
 	Name transfer.Path // under which it lands: its own, or what the place makes of it
 	// TempDirs are where something of it may be left, to be recorded before it is begun (R23).
 	TempDirs []transfer.Path
+	// NewDirs are the directories that are missing and will be made for it, to be recorded likewise.
+	NewDirs []transfer.Path
 	// Known is what holds for the content of whatever lands there; nil: nothing. Dataset
 	// says that it will have records in any case.
 	Known   *transfer.Form

@@ -161,7 +161,7 @@ func (w *writer) beginItem(f *wire.Frame) error {
 	if err != nil {
 		return w.doomed(f.Item, b, transfer.AsError(err))
 	}
-	if err := w.noteTemporary(f.Item, loc.TempDirs); err != nil {
+	if err := w.noteTemporary(f.Item, &loc); err != nil {
 		return err
 	}
 

@@ -326,7 +326,7 @@ func (rc *record) begin(o *wire.Open, lane string) error {
 		}
 		rc.r.heard(t, rec)
 		rec.Temps = tempsAhead
-		if err := rc.putDirs(t, home.TempDirs); err != nil {
+		if err := rc.putDirs(t, &home); err != nil {
 			return err
 		}
 		if err := t.PutIncoming(rec); err != nil {
@@ -342,6 +342,7 @@ func (rc *record) begin(o *wire.Open, lane string) error {
 		return rc.unwritable(err)
 	}
 
+	rc.notedDirs(home.NewDirs)
 	rc.notedDirs(home.TempDirs)
 	if buried {
 		return errBuried

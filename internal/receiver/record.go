@@ -118,6 +118,7 @@ func (rc *record) land() {
 	cfg := landingOf(rc.rec)
 	cfg.Destination = place.Destination{Resolution: rc.rec.Resolution, Dest: q.Dest, IfExists: q.IfExists}
 	cfg.Durable, cfg.Journal, cfg.May = q.Durable(), (*journal)(rc), rc.r.permit(rc.rec.Principal)
+	cfg.Preserve, cfg.Made = q.Permissions == transfer.PermissionsPreserve, rc.hasMade
 	landing := rc.r.cfg.Place.Land(cfg)
 	rc.to = destinations{ledger: rc.r.cfg.Ledger, of: q, landed: landing, known: map[uint64]*destination{}}
 }
@@ -240,8 +241,10 @@ func (rc *record) undecidedIntents() (map[uint64]bool, error) {
 	return keep, err
 }
 
-// noteTemporary records where temporaries will be before there is one (R23).
-func (rc *record) noteTemporary(item uint64, dirs []transfer.Path) error {
+// noteTemporary records where temporaries will be before there is one (R23), and which directories
+// will be made.
+func (rc *record) noteTemporary(item uint64, loc *place.Location) error {
+	dirs := append(loc.NewDirs, loc.TempDirs...)
 	if item < rc.rec.Temps && !slices.ContainsFunc(dirs, func(d transfer.Path) bool { return !rc.dirs[d] }) {
 		return nil
 	}
@@ -252,7 +255,7 @@ func (rc *record) noteTemporary(item uint64, dirs []transfer.Path) error {
 
 	err := rc.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
 		rec.Temps = max(rec.Temps, item+tempsAhead)
-		return rc.putDirs(t, dirs)
+		return rc.putDirs(t, loc)
 	})
 	failpoint.Hit("receiver.after_temporary")
 	if err == nil {
@@ -268,14 +271,28 @@ func (rc *record) notedDirs(dirs []transfer.Path) {
 	}
 }
 
-// putDirs notes directories in the ledger.
-func (rc *record) putDirs(t *ledger.Tx, dirs []transfer.Path) error {
-	for _, dir := range dirs {
-		if err := t.PutDir(rc.id, dir); err != nil {
+// putDirs notes directories in the ledger, first those that are missing.
+func (rc *record) putDirs(t *ledger.Tx, loc *place.Location) error {
+	for _, dir := range loc.NewDirs {
+		if err := t.PutDir(rc.id, dir, true); err != nil {
+			return err
+		}
+	}
+	for _, dir := range loc.TempDirs {
+		if err := t.PutDir(rc.id, dir, false); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// hasMade reports whether this transfer has made a directory, in this process or an earlier one.
+func (rc *record) hasMade(dir transfer.Path) (made bool) {
+	err := rc.r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		made = t.WasMissing(rc.id, dir)
+		return nil
+	})
+	return made && err == nil
 }
 
 // leaves sees to it, before the end is on record, that no temporary of this transfer

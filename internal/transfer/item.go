@@ -77,8 +77,9 @@ type Outcome struct {
 	Written *Written `json:"written,omitempty"` // where the bytes were converted or appended
 	Note    string   `json:"note,omitempty"`    // such as how a file was taken away
 	Taken   Taken    `json:"taken,omitempty"`
-	Version Version  `json:"version,omitempty"` // of the source, handed back to it
-	To      uint64   `json:"to,omitempty"`      // the Target of its request item; 0: the transfer's DEST
+	NoTime  bool     `json:"time_not_kept,omitempty"` // it has the time of its arrival: see KnownTime
+	Version Version  `json:"version,omitempty"`       // of the source, handed back to it
+	To      uint64   `json:"to,omitempty"`            // the Target of its request item; 0: the transfer's DEST
 	Err     *Error   `json:"error,omitempty"`
 }
 
@@ -145,6 +146,7 @@ type Counts struct {
 	FilesSkipped int64  `json:"files_skipped,omitempty"`  // whose name was taken, by --if-exists skip or update, or that were replaced before they were read
 	FilesLeftOut int64  `json:"files_left_out,omitempty"` // by the request's Filter
 	LinksSkipped int64  `json:"skipped,omitempty"`        // symbolic links
+	TimesNotKept int64  `json:"times_not_kept,omitempty"` // files and directories that have the time of their arrival
 	Warnings     int64  `json:"warnings,omitempty"`
 	Tally        string `json:"tally,omitempty"` // the sum of the files that arrived, where the request asks for one
 }
@@ -152,6 +154,9 @@ type Counts struct {
 // Add counts one outcome.
 func (c *Counts) Add(o *Outcome) {
 	c.Items++
+	if o.OK() && o.NoTime {
+		c.TimesNotKept++
+	}
 	switch {
 	case o.Skipped():
 		c.FilesSkipped++
@@ -197,6 +202,7 @@ type Summary struct {
 	FilesSkipped int64     `json:"files_skipped"`      // whose name was taken, by --if-exists skip or update, or that were replaced before they were read
 	FilesLeftOut int64     `json:"files_left_out"`     // by --min-file-size, --max-file-size, --min-age or --max-age
 	LinksSkipped int64     `json:"skipped"`            // symbolic links that were not followed
+	TimesNotKept int64     `json:"times_not_kept"`     // items whose modification time is outside of 1677 to 2262
 	Warnings     int64     `json:"warnings"`           // sources that should have been deleted and were not
 	Error        *Error    `json:"error,omitempty"`
 	Failures     []Outcome `json:"failures,omitempty"` // the first hundred

@@ -19,7 +19,16 @@ type Terms struct {
 	// AllSources says that the sources that are to be deleted are so only if every item has arrived,
 	// and otherwise none is.
 	AllSources bool `json:"sources_together,omitempty"`
+	// Permissions says where the permissions of new directories come from: one of the Permissions…
+	// words; empty: PermissionsDestination.
+	Permissions string `json:"permissions,omitempty"`
 }
+
+// Where the permissions of the directories come from that a transfer makes.
+const (
+	PermissionsDestination = "destination" // umask, setgid bit and default access control list there
+	PermissionsPreserve    = "preserve"    // permission bits of the source, as far as the destination's rules allow
+)
 
 // Orders in which files are sent, from the least on; with a - before it from the greatest.
 const (
@@ -36,6 +45,9 @@ func (t *Terms) check() error {
 		return Errorf(KindUsage, "--max-files and --max-size cannot be below 0")
 	}
 	if err := checkWord("order", t.Order, []string{OrderName, OrderTime, OrderSize, "-" + OrderName, "-" + OrderTime, "-" + OrderSize}, nil); err != nil {
+		return err
+	}
+	if err := checkWord("permissions", t.Permissions, []string{PermissionsDestination, PermissionsPreserve}, nil); err != nil {
 		return err
 	}
 	return t.Filter.check()

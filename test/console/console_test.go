@@ -7,7 +7,6 @@ package console_test
 import (
 	"bytes"
 	"context"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ferry/test/ports"
 )
 
 // A step is one line that is typed and the lines that the document says come back.
@@ -92,12 +93,12 @@ func TestWhatIsTyped(t *testing.T) {
 // session types a document's lines into one shell, as somebody does who pastes them.
 func session(t *testing.T, top string, all []step) {
 	dir := filepath.Join(t.TempDir(), "try")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, release, err := ports.Take()
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-	l.Close()
+	defer release()
+	port := strconv.Itoa(free)
 	own := strings.NewReplacer("/tmp/ferry-try", dir, "4222", port)
 	var script strings.Builder
 	script.WriteString("set -m\n")

@@ -336,7 +336,7 @@ func appears(ts *testscript.TestScript, neg bool, args []string) {
 
 func port(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, len(args) == 1, "port VAR")
-	p, err := freePort()
+	p, err := freePort(ts.Defer)
 	ts.Check(err)
 	ts.Setenv(args[0], p)
 }

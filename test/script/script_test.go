@@ -5,19 +5,18 @@ package script_test
 
 import (
 	"flag"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"ferry/test/ports"
 )
 
 // builtVersion is what the binary under test says it is.
@@ -49,7 +48,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
-			port, err := freePort()
+			port, err := freePort(env.Defer)
 			if err != nil {
 				return err
 			}
@@ -83,28 +82,12 @@ func exe(name string) string {
 	return name
 }
 
-var (
-	portsMu sync.Mutex
-	ports   = map[int]bool{} // handed out
-)
-
-// freePort finds a port on which nobody listens. It stays below the ports that
-// systems give to outgoing connections, so that none of those takes it.
-func freePort() (string, error) {
-	portsMu.Lock()
-	defer portsMu.Unlock()
-	for {
-		n := 20_000 + rand.IntN(12_000)
-		if ports[n] {
-			continue
-		}
-		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(n))
-		if err == nil {
-			ports[n] = true
-			return strconv.Itoa(n), l.Close()
-		}
-		if !strings.Contains(err.Error(), "in use") {
-			return "", err
-		}
+// freePort reserves a port for a queue manager, and the one after it, until a script ends.
+func freePort(later func(func())) (string, error) {
+	port, release, err := ports.Take()
+	if err != nil {
+		return "", err
 	}
+	later(release)
+	return strconv.Itoa(port), nil
 }

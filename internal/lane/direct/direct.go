@@ -51,6 +51,7 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -336,8 +337,12 @@ func (h *Hub) comes(peer transfer.AgentName) <-chan struct{} {
 func (h *Hub) some(peer transfer.AgentName) *path {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if ps := h.paths[peer]; len(ps) > 0 {
-		return ps[len(ps)-1]
+	for _, p := range slices.Backward(h.paths[peer]) {
+		select {
+		case <-p.done: // it has ended, and is about to be removed
+		default:
+			return p
+		}
 	}
 	return nil
 }

@@ -130,12 +130,19 @@ func (h *hub) setOver(id transfer.ID, over bool) {
 	h.over[id] = over
 }
 
-// cut closes every connection that the hub dialled.
-func (h *hub) cut() {
+// cutAll closes every connection that the hub dialled, and waits until a lane over them has noticed: a lane that
+// is opened before that could take the dead connection.
+func (h *hub) cutAll(t *testing.T, l *direct.Lane) {
+	t.Helper()
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	for _, c := range h.conns {
 		c.Close()
+	}
+	h.mu.Unlock()
+	select {
+	case <-l.Done():
+	case <-time.After(time.Minute):
+		t.Fatal("the lane does not notice that its connections are closed")
 	}
 }
 

@@ -127,7 +127,7 @@ func recordsRoundTrip(t *testing.T, p *Place) {
 	pt := &ledger.Checkpoint{Point: transfer.Point{Item: 7, Source: 10}, Place: []byte("somewhere"), Name: "\xfe", Durable: true}
 	must(t, l.Update(func(tx *ledger.Tx) error {
 		return errors.Join(tx.PutSource(s), tx.PutIncoming(in), tx.PutItem(id(1), 7, ledger.Item{Point: pt}),
-			tx.PutItem(id(1), 300, ledger.Item{}), tx.PutItem(id(2), 1, ledger.Item{}), tx.PutDir(id(1), "/d\xff"), tx.PutDir(id(1), "/e"),
+			tx.PutItem(id(1), 300, ledger.Item{}), tx.PutItem(id(2), 1, ledger.Item{}), tx.PutDir(id(1), "/d\xff", true), tx.PutDir(id(1), "/d\xff", false), tx.PutDir(id(1), "/e", false), tx.PutDir(id(1), "/e", true),
 			tx.PutDelete(id(1), 4, ledger.Delete{Source: "/x", Aside: "y"}))
 	}))
 	must(t, l.View(func(tx *ledger.Tx) error {
@@ -152,6 +152,9 @@ func recordsRoundTrip(t *testing.T, p *Place) {
 			t.Errorf("items %v", seen)
 		}
 		dirs, err := tx.Dirs(id(1))
+		if !tx.WasMissing(id(1), "/d\xff") || tx.WasMissing(id(1), "/e") || tx.WasMissing(id(2), "/d\xff") {
+			t.Error("the first note of a directory does not hold")
+		}
 		if err != nil || !reflect.DeepEqual(dirs, []transfer.Path{"/d\xff", "/e"}) {
 			t.Errorf("directories %v, %v", dirs, err)
 		}

@@ -168,7 +168,7 @@ func receiving(id transfer.ID, items int) (life []step) {
 	}})
 	in("temporaries", transfer.Receiving, func(w records, in *ledger.Incoming) error {
 		in.Temps = 256
-		return errors.Join(w.PutDir(id, "/out"), w.PutDir(id, "/out/\xfe"))
+		return errors.Join(w.PutDir(id, "/out", false), w.PutDir(id, "/out/\xfe", true))
 	})
 	in("checkpoint", transfer.Receiving, func(w records, in *ledger.Incoming) error {
 		in.Epoch++

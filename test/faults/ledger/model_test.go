@@ -30,7 +30,7 @@ type records interface {
 	PutIntents(transfer.ID, []transfer.Intent) error
 	PutOutcomes(transfer.ID, []transfer.Outcome) error
 	DropItems(transfer.ID, []uint64) error
-	PutDir(transfer.ID, transfer.Path) error
+	PutDir(transfer.ID, transfer.Path, bool) error
 	PutDelete(transfer.ID, uint64, ledger.Delete) error
 	DropDelete(transfer.ID, uint64) error
 	Command(transfer.ID) (hash string, answer []byte, err error)
@@ -153,8 +153,12 @@ func (m *model) DropItems(id transfer.ID, items []uint64) (err error) {
 	return err
 }
 
-func (m *model) PutDir(id transfer.ID, dir transfer.Path) error {
-	return m.put(key("dir", id, []byte(dir)), "")
+func (m *model) PutDir(id transfer.ID, dir transfer.Path, missing bool) error {
+	k := key("dir", id, []byte(dir))
+	if _, known := m.kept[k]; known {
+		return nil
+	}
+	return m.put(k, missing)
 }
 
 func (m *model) PutDelete(id transfer.ID, n uint64, d ledger.Delete) error {
@@ -301,7 +305,7 @@ func (m *model) observe(tx *ledger.Tx, id transfer.ID) error {
 		return err
 	}
 	for _, d := range dirs {
-		m.PutDir(id, d)
+		m.PutDir(id, d, tx.WasMissing(id, d))
 	}
 	hash, b, err := tx.Command(id)
 	if hash != "" {

@@ -20,7 +20,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -35,6 +34,7 @@ import (
 	"time"
 
 	"ferry/internal/policy"
+	"ferry/test/ports"
 )
 
 // QM names the process of the queue manager and coordination.
@@ -519,21 +519,15 @@ func (n *Network) must(err error) {
 	}
 }
 
-// freePort finds an address for a queue manager. It lies below the range from
-// which the kernel takes ports for outgoing connections: an agent that dials a
-// dead queue manager there could otherwise end up connected to itself.
+// freePort reserves an address for a queue manager, and the port after it, until the test ends.
 func freePort(t testing.TB) string {
 	t.Helper()
-	for range 100 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(20000))
-		l, err := net.Listen("tcp", addr)
-		if err == nil {
-			l.Close()
-			return addr
-		}
+	port, release, err := ports.Take()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no free port between 12000 and 32000")
-	return ""
+	t.Cleanup(release)
+	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
 // A tail keeps what a process has written, over all its runs, and sees the
