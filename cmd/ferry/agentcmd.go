@@ -145,7 +145,11 @@ func startAgents(ctx context.Context, end context.CancelCauseFunc, cmd *cobra.Co
 		}
 		all.Go(func() {
 			defer func() { <-slots }()
-			a, aerr := joinAgent(ctx, cmd, network, join, cfg, slow)
+			var a attended
+			aerr := whileFull(ctx, cfg.Log, "agent "+string(cfg.Name), cfg.Dir, func() (err error) {
+				a, err = joinAgent(ctx, cmd, network, join, cfg, slow)
+				return err
+			})
 			mu.Lock()
 			defer mu.Unlock()
 			if aerr != nil {

@@ -156,10 +156,16 @@ func (h *home) issueIn(dir *keyfile.Dir, role identity.Role, name string, as rol
 		err = fs.ErrNotExist
 	}
 	if now := time.Now(); err != nil || !now.Before(i.Due()) || now.Before(i.Certificate().Leaf.NotBefore) || !h.latest(i) {
-		if i, err = h.IssueTo(dir, want, as, ""); err != nil {
-			return nil, err
+		fresh, ierr := h.IssueTo(dir, want, as, "")
+		switch {
+		case ierr == nil:
+			i = fresh
+			h.changed()
+		case err == nil && transfer.Full(ierr) && time.Now().Before(i.Until()):
+			h.log.Warn("the identity is not renewed yet", "identity", want, "until", i.Until(), "error", ierr)
+		default:
+			return nil, ierr
 		}
-		h.changed()
 	}
 
 	h.mu.Lock()
@@ -267,7 +273,12 @@ func (h *home) guard(name string) (*qmgr.Guard, error) {
 	}
 	// Kept for the day on which the authority runs elsewhere.
 	keep := func(c roles.Claims) error { return keepClaims(h.qm, c) }
-	return &qmgr.Guard{Identity: h.qm, Claims: claims, Keep: keep}, keep(claims)
+	if err := keep(claims); transfer.Full(err) {
+		h.log.Warn("the disk is full: the claims of the queue manager are kept later", "dir", h.dir, "error", err)
+	} else if err != nil {
+		return nil, err
+	}
+	return &qmgr.Guard{Identity: h.qm, Claims: claims, Keep: keep}, nil
 }
 
 // attend has the authority answer until stop, over the queue manager and, while a token is

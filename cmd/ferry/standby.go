@@ -17,6 +17,7 @@ import (
 	"ferry/internal/filelock"
 	"ferry/internal/identity"
 	"ferry/internal/qmgr"
+	"ferry/internal/space"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -80,7 +81,7 @@ func (p *pair) run(ctx context.Context) error {
 				p.say("waits for space in " + p.cfg.Dir)
 			}
 			full = true
-			p.cfg.Log.Warn("the disk of the state directory is full; trying again", "agent", p.cfg.Name, "error", err)
+			p.cfg.Log.Warn("the disk of the state directory is full; trying again", "agent", p.cfg.Name, "error", err, "shortage", space.Shortage(p.cfg.Dir))
 			sleepFor(ctx, fullPause)
 			continue
 		}
@@ -94,9 +95,6 @@ func (p *pair) run(ctx context.Context) error {
 	}
 	return nil
 }
-
-// fullPause is how long an instance leaves a disk alone that was full.
-const fullPause = 3 * time.Second
 
 // sleepFor returns after a while, or when ctx ends.
 func sleepFor(ctx context.Context, d time.Duration) {
@@ -252,9 +250,15 @@ func (c *coordinator) turn(ctx context.Context) error {
 	if c.i != nil {
 		go keepRenewed(active, c.i, func(ctx context.Context) error { return enrol.Asker{Conn: conn}.Renew(ctx, c.i) }, c.log)
 	}
-	s, err := coordination.Start(ctx, cfg, conn)
-	if c.standby && transfer.Full(err) {
-		c.log.Warn("the disk of coordination is full; standing by", "dir", c.dir, "error", err)
+	var s *coordination.Service
+	start := func() (err error) {
+		s, err = coordination.Start(ctx, cfg, conn)
+		return err
+	}
+	if !c.standby {
+		err = whileFull(ctx, c.log, "coordination", c.dir, start)
+	} else if err = start(); transfer.Full(err) {
+		c.log.Warn("the disk of coordination is full; standing by", "dir", c.dir, "error", err, "shortage", space.Shortage(c.dir))
 		sleepFor(ctx, fullPause)
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,7 @@ import (
 	"ferry/internal/identity"
 	"ferry/internal/localfs"
 	"ferry/internal/qmgr"
+	"ferry/internal/space"
 	"ferry/internal/tcp"
 	"ferry/internal/transfer"
 	"ferry/internal/trust"
@@ -237,7 +239,7 @@ the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 				return err
 			}
 			defer stop()
-			err = up(ctx, cmd, u, log)
+			err = whileFull(ctx, log, "queue manager", u.dir, func() error { return up(ctx, cmd, u, log) })
 			if ctx.Err() != nil {
 				return nil // told to stop, be it before it was up
 			}
@@ -382,6 +384,8 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags, log logT) error {
 		return cmp.Or(lost(ctx), err)
 	}
 
+	beside := &services{ctx: ctx, end: end, log: log}
+	defer beside.stop()
 	if u.coordination == "here" {
 		own, err := h.caller(server, wire.Coordination, identity.Coordination, "ferry coordination", log)
 		if err != nil {
@@ -392,12 +396,17 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags, log logT) error {
 			return err
 		}
 		defer conn.Close()
-		service, err := coordination.Start(ctx, coordination.Config{Dir: filepath.Join(u.dir, "coordination"), Log: log, XML: u.publishXML}, conn)
-		if err != nil {
+		cfg := coordination.Config{Dir: filepath.Join(u.dir, "coordination"), Log: log, XML: u.publishXML}
+		if err := beside.run("coordination", cfg.Dir, func() (run, stop func(), err error) {
+			service, err := coordination.Start(ctx, cfg, conn)
+			if err != nil {
+				return nil, nil, err
+			}
+			watchKeeper(ctx, end, service)
+			return func() {}, service.Stop, nil
+		}); err != nil {
 			return err
 		}
-		defer service.Stop()
-		watchKeeper(ctx, end, service)
 	}
 
 	out := cmd.OutOrStdout()
@@ -407,7 +416,6 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags, log logT) error {
 	}
 	limitMemory(configs, true)
 	collectLess(slackOfManager)
-	var running []attended
 	for i, n := range names {
 		own, err := h.caller(server, transfer.AgentName(n).Token(), identity.Agent, n, log)
 		if transfer.KindOf(err) == transfer.KindDenied { // the others have nothing to do with that
@@ -417,21 +425,74 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags, log logT) error {
 		if err != nil {
 			return err
 		}
-		a, err := startAgent(ctx, own, configs[i], func() {})
-		if err != nil {
+		if err := beside.run("agent "+n, configs[i].Dir, func() (run, stop func(), err error) {
+			a, err := startAgent(ctx, own, configs[i], func() {})
+			if err != nil {
+				return nil, nil, err
+			}
+			watchKeeper(ctx, end, a)
+			a.ended = func() { desk.ready[n].Store(false) }
+			desk.ready[n].Store(true)
+			fmt.Fprintf(out, "agent %s ready\n", a.Name())
+			return func() { attend(ctx, cmd, []attended{a}, false) }, a.close, nil
+		}); err != nil {
 			return cmp.Or(lost(ctx), err)
 		}
-		defer a.close()
-		watchKeeper(ctx, end, a)
-		a.ended = func() { desk.ready[n].Store(false) }
-		running = append(running, a)
-		desk.ready[n].Store(true)
-		fmt.Fprintf(out, "agent %s ready\n", a.Name())
 	}
 
-	err = attend(ctx, cmd, running, false)
+	<-ctx.Done()
 	log.Info("stopping")
-	return cmp.Or(lost(ctx), err)
+	return lost(ctx)
+}
+
+// Services run in the process of a queue manager. One that finds a full disk starts when there is
+// space, and delays no other.
+type services struct {
+	ctx context.Context
+	end context.CancelCauseFunc // with the error of one that cannot start later
+	log logT
+	all sync.WaitGroup
+
+	mu    sync.Mutex
+	stops []func() // of those that have started, in that order
+}
+
+// run starts a service: start gives its work until ctx ends, and how it is stopped.
+func (b *services) run(name, dir string, start func() (run, stop func(), err error)) error {
+	begin := func() error {
+		run, stop, err := start()
+		if err == nil {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.stops = append(b.stops, stop)
+			b.all.Go(run)
+		}
+		return err
+	}
+	err := begin()
+	if !transfer.Full(err) {
+		return err
+	}
+	b.log.Warn("waiting for space on the disk", "of", name, "dir", dir, "error", err, "shortage", space.Shortage(dir))
+	b.all.Go(func() {
+		for transfer.Full(err) && b.ctx.Err() == nil {
+			sleepFor(b.ctx, fullPause)
+			err = begin()
+		}
+		if err != nil && b.ctx.Err() == nil {
+			b.end(err)
+		}
+	})
+	return nil
+}
+
+// stop ends what runs, the last one first.
+func (b *services) stop() {
+	b.end(nil)
+	b.all.Wait()
+	for _, stop := range slices.Backward(b.stops) {
+		stop()
+	}
 }
 
 // remark is said of a queue manager that others should know of.

@@ -221,7 +221,8 @@ func (a *Authority) Trust() ([]byte, error) {
 	now := a.clock()
 	if s := &a.state.signed; s.stale || now.Sub(s.at).Abs() >= trust.SignEvery { // the clock may have gone back
 		act := &Act{Act: actSigned, Time: now.UTC().Truncate(time.Second), Name: a.about.Network, Number: max(s.number+1, uint64(max(now.Unix(), 0)))} // also after a backup was put back
-		if err := a.do(act); err != nil {
+		// On a full disk the last document stays, unless something in it has changed since.
+		if err := a.do(act); err != nil && (s.stale || s.number == 0 || !transfer.Full(err)) {
 			return nil, err
 		}
 	}

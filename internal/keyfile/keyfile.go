@@ -93,8 +93,12 @@ func (d *Dir) Read(name string) ([]byte, error) {
 }
 
 // Write replaces a file, or makes it. When it returns nil the new content is on the disk;
-// after a crash there is the old or the new, whole.
+// after a crash there is the old or the new, whole. A file that has this content stays: it takes no
+// space on a full disk.
 func (d *Dir) Write(name string, data []byte) error {
+	if now, err := d.Read(name); err == nil && bytes.Equal(now, data) {
+		return dirsync.Sync(d.path)
+	}
 	f, err := os.CreateTemp(d.path, ".new-*") // of mode 0600
 	if err != nil {
 		return err
@@ -105,13 +109,20 @@ func (d *Dir) Write(name string, data []byte) error {
 
 // Replace replaces a file, or makes it, with mode 0600, in a directory in which nobody else writes
 // it. When it returns nil the new content is on the disk; after a crash there is the old or the new,
-// whole, and there may be a file of the same name with .new behind it.
+// whole, and there may be a file of the same name with .new behind it. A file that has this content stays.
 func Replace(path string, data []byte) error {
+	if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, data) {
+		return dirsync.Sync(filepath.Dir(path))
+	}
 	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	return replace(f, path, data)
+	if err := replace(f, path, data); err != nil {
+		os.Remove(f.Name()) // what it has of the new content takes space
+		return err
+	}
+	return nil
 }
 
 func replace(f *os.File, path string, data []byte) error {

@@ -136,7 +136,7 @@ func (l *Ledger) open() error {
 	if err := l.openDir(); err != nil {
 		return err
 	}
-	if err := errors.Join(l.begin(), l.syncDir()); err != nil {
+	if err := errors.Join(l.reserve.spared(l.begin), l.syncDir()); err != nil {
 		l.store.Close()
 		return err
 	}
@@ -401,8 +401,8 @@ func (l *Ledger) transact(fn func(*Tx) error) error {
 }
 
 func (l *Ledger) transactOnDisk(fn func(*Tx) error) error {
-	l.reserve.space.RLock()
-	defer l.reserve.space.RUnlock()
+	l.reserve.writing.RLock()
+	defer l.reserve.writing.RUnlock()
 	if err := l.settle(); err != nil {
 		return err
 	}

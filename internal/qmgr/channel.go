@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -171,10 +172,15 @@ func openChannels(s *Server) (*Channels, error) {
 		}
 		c.put(n)
 	}
-	if len(s.cfg.Channels) > 0 {
-		return c, c.keep()
+	if len(s.cfg.Channels) == 0 {
+		return c, nil
 	}
-	return c, nil
+	err = c.keep()
+	if transfer.Full(err) {
+		s.cfg.Log.Warn("the disk is full: channels are not kept for a start without them", slog.String("path", c.path), slog.Any("error", err))
+		err = nil
+	}
+	return c, err
 }
 
 // put defines a channel, in the place of one of its name. One that was stopped stays so.

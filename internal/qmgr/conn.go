@@ -130,6 +130,7 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 
 	c := &Conn{cfg: cfg, where: where, secret: newSecret(), wake: make(chan struct{}, 1), witness: newWitness(),
 		packer: packer{rate.NewLimiter(packRate, packRate)}}
+	c.passing.Store(new(string))
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.control, c.data = newLink(c, roleControl), newLink(c, roleData)
 	c.shelves.link = newLink(c, roleStored)
@@ -279,7 +280,7 @@ func (c *Conn) attempt(ctx context.Context) error {
 	err := c.Ensure(ctx)
 	var a about
 	if err != nil && (c.cfg.Early || c.cfg.Asks) && askManager(c.ctx, c, c.control.conn(), &a) && a.NoQuorum {
-		c.passing.Store(&a.Passing)
+		c.passing.Store(a.present())
 		return nil
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -39,8 +40,15 @@ type about struct {
 	// Of a member of a cluster:
 	Cluster  string        `json:"cluster,omitempty"`
 	Passing  string        `json:"passing,omitempty"`   // what is wrong with the cluster at present
+	Short    string        `json:"short,omitempty"`     // what its disk is short of at present
 	NoQuorum bool          `json:"no_quorum,omitempty"` // nothing can be stored at present
 	Alone    time.Duration `json:"alone,omitempty"`     // for how long it has been without most of the others, in nanoseconds; 0: it is not
+}
+
+// present is what is wrong with a queue manager at present; "" for nothing.
+func (a *about) present() *string {
+	text := strings.Trim(a.Passing+"; "+a.Short, "; ")
+	return &text
 }
 
 const syncAlways = "always"
@@ -48,6 +56,7 @@ const syncAlways = "always"
 func (s *Server) aboutMe() about {
 	a := about{V: 1, Name: s.cfg.Name, Sync: syncAlways, MaxPayload: serverMaxPayload,
 		MaxPending: serverMaxPending, Version: server.VERSION, Degraded: s.Degraded(), Linked: len(s.channels.List()) > 0}
+	a.Short = s.short()
 	if m := s.member; m != nil {
 		p := m.now.Load()
 		a.Cluster, a.Passing = m.note.Cluster, p.text(m)
@@ -134,9 +143,9 @@ func (c *Conn) learn(ctx context.Context) {
 		f.InProcess = true
 		f.MaxPayload, f.MaxPending = serverMaxPayload, serverMaxPending
 		f.Linked = len(c.cfg.Server.channels.List()) > 0
-		c.noticed(c.cfg.Server.Degraded())
-		passing := c.cfg.Server.Passing()
-		c.passing.Store(&passing)
+		a := c.cfg.Server.aboutMe()
+		c.noticed(a.Degraded)
+		c.passing.Store(a.present())
 		if s := c.cfg.Server; s.member != nil {
 			f.Cluster = s.cfg.Cluster.Name
 		}
@@ -149,7 +158,7 @@ func (c *Conn) learn(ctx context.Context) {
 	if askManager(ctx, c, nc, &a) && a.V >= 1 {
 		f.Reduced, f.Linked = "", a.Linked
 		c.noticed(a.Degraded)
-		c.passing.Store(&a.Passing)
+		c.passing.Store(a.present())
 		f.Cluster = a.Cluster
 		if a.Sync != syncAlways {
 			f.Reduced = fmt.Sprintf("the queue manager does not sync each message before it acknowledges it (sync %s)", a.Sync)

@@ -28,8 +28,8 @@ func follow(c *Conn) {
 	pause, left, mute := leaveAfter, time.Time{}, 0
 	for !sleep(c.ctx, followEvery, nil) {
 		s := c.control.now.Load()
-		if s == nil || !c.control.up.Load() || addresses(c) < 2 && c.Facts().Cluster == "" {
-			continue // with a queue manager alone there is nothing to be known
+		if s == nil || !c.control.up.Load() || addresses(c) < 2 && c.Facts().Cluster == "" && *c.passing.Load() == "" {
+			continue // with a queue manager alone that is well there is nothing to be known
 		}
 		var a about
 		alone := time.Duration(0)
@@ -47,8 +47,8 @@ func follow(c *Conn) {
 				alone = leaveAfter
 			}
 		}
-		before := c.passing.Swap(&a.Passing)
-		if was := before != nil && *before != ""; was && a.Passing == "" && !c.cfg.Early {
+		before := c.passing.Swap(a.present())
+		if was := before != nil && *before != ""; was && *a.present() == "" && !c.cfg.Early {
 			ctx, cancel := context.WithTimeout(c.ctx, apiTimeout)
 			c.Ensure(ctx) // or who stores the next message does
 			cancel()
@@ -124,6 +124,6 @@ func ClusterStanding(ctx context.Context, c *Conn) (missing string, stores bool)
 	if s := c.control.now.Load(); s == nil || !c.control.up.Load() || !askManager(ctx, c, s.nc, &a) {
 		return "", true // which shows elsewhere
 	}
-	c.passing.Store(&a.Passing)
+	c.passing.Store(a.present())
 	return a.Passing, !a.NoQuorum
 }

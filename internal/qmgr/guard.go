@@ -26,8 +26,9 @@ import (
 type Guard struct {
 	Identity *identity.Identity // of the queue manager itself
 	Claims   roles.Claims
-	// Keep keeps newer claims where they are found at the next start. It is called before they take
-	// effect, where the authority is elsewhere and sends them; nil: the authority is in this process.
+	// Keep keeps newer claims where they are found at the next start; nil: they are kept nowhere. It is
+	// called before they take effect. Where it fails they take effect, and it is called again with the next
+	// claims, also with the same ones.
 	Keep func(roles.Claims) error
 }
 
@@ -174,20 +175,36 @@ func (s *Server) admit(c roles.Claims) error {
 		if number(r.account) > number(before.account) {
 			s.account.Store(now)
 		}
-		return nil // an update makes JetStream of the account anew, for a moment in which nobody answers
-	}
-	if s.cfg.Guard.Keep != nil {
-		all := s.cfg.Guard.Claims // the operator and its account stay
-		all.Account, all.Data = c.Account, c.Data
-		if err := s.cfg.Guard.Keep(all); err != nil {
-			return transfer.Errorf(transfer.KindUnwritable, "queue manager %s cannot keep what it was sent by the authority: %w", s.cfg.Name, err)
+		// An update makes JetStream of the account anew, for a moment in which nobody answers.
+		if s.unkept {
+			return s.keep(c)
 		}
+		return nil
 	}
+	return errors.Join(s.keep(c), s.takeEffect(now))
+}
+
+// keep keeps claims for the next start. s.admitting is held.
+func (s *Server) keep(c roles.Claims) error {
+	if s.cfg.Guard.Keep == nil {
+		return nil
+	}
+	all := s.cfg.Guard.Claims // the operator and its account stay
+	all.Account, all.Data = c.Account, c.Data
+	err := s.cfg.Guard.Keep(all)
+	if s.unkept = err != nil; s.unkept {
+		return transfer.Errorf(transfer.KindUnwritable, "queue manager %s has taken new claims of the authority and cannot keep them for its next start: %w", s.cfg.Name, err)
+	}
+	return nil
+}
+
+// takeEffect has the server let in as claims say. s.admitting is held.
+func (s *Server) takeEffect(now *admission) error {
 	s.account.Store(now)
 	for _, a := range []struct {
 		claims *jwt.AccountClaims
 		jwt    string
-	}{{r.data, c.Data}, {r.account, c.Account}} {
+	}{{now.data, now.signedData}, {now.account, now.signedAccount}} {
 		account, err := s.ns.LookupAccount(a.claims.Subject)
 		if err != nil {
 			return err

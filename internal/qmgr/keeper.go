@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -111,6 +112,11 @@ func (l library) durable(ctx context.Context, q Queue) (d durable, err error) {
 		cons, err = l.js().CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
 		return err
 	})
+	if noRoom(err) { // to write what is there already
+		if there, lerr := l.js().Consumer(ctx, string(q.Stream), q.Durable); lerr == nil && there.CachedInfo().Config.FilterSubject == q.Filter {
+			cons, err = there, nil
+		}
+	}
 	if estranged(err) {
 		why := err
 		if cons, err = l.replace(ctx, q, cfg); err == nil {
@@ -149,7 +155,7 @@ func (l library) durable(ctx context.Context, q Queue) (d durable, err error) {
 // is not as Ferry makes them: under its name, or with its filter.
 func estranged(err error) bool {
 	api := (*jetstream.APIError)(nil)
-	if !errors.As(err, &api) {
+	if !errors.As(err, &api) || noRoom(err) {
 		return false
 	}
 	switch api.ErrorCode {
@@ -157,6 +163,12 @@ func estranged(err error) bool {
 		return true
 	}
 	return false
+}
+
+// noRoom reports whether a server has refused something because its disk is full: it has only words for that.
+func noRoom(err error) bool {
+	api := (*jetstream.APIError)(nil)
+	return errors.As(err, &api) && (strings.Contains(api.Description, syscall.ENOSPC.Error()) || strings.Contains(api.Description, syscall.EDQUOT.Error()))
 }
 
 // replace makes a durable anew that somebody or something has changed, and

@@ -124,7 +124,7 @@ func (s *Server) marksOf(ns *server.Server) (map[string]mark, error) {
 func (s *Server) remember() {
 	t := time.NewTicker(marksEvery)
 	defer t.Stop()
-	for over := false; ; {
+	for over, said := false, ""; ; {
 		if s.taken() {
 			return // what is written from now on nobody will find
 		}
@@ -134,7 +134,10 @@ func (s *Server) remember() {
 				s.known = now
 			}
 		}
-		if err != nil {
+		if err == nil {
+			said = ""
+		} else if why := err.Error(); why != said { // once at each change
+			said = why
 			s.cfg.Log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
 		}
 		if over {

@@ -2,11 +2,14 @@ package qmgr
 
 import (
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"ferry/internal/space"
 )
 
 const (
@@ -15,7 +18,44 @@ const (
 	// few messages of each stream.
 	mendBytes  = 8 << 20
 	mendInodes = 32
+
+	// With less than that a disk is full. The store needs space to remove a message, too: the reserve is
+	// given up then, so that what waits can be consumed.
+	fullBytes  = 256 << 10
+	fullInodes = 4
+	reserveDir = "reserve" // of files, each of which takes an inode
+	reserved   = 64
+	partBytes  = 128 << 10
 )
+
+// makeRoom gives the reserve up where the disk is full, and takes it again where there is space for it and
+// for more. Degraded says while the disk is full that it is.
+func (s *Server) makeRoom() {
+	dir := filepath.Join(s.cfg.Dir, reserveDir)
+	switch {
+	case !space.Has(s.cfg.Dir, fullBytes, fullInodes):
+		why := "the disk of its directory " + s.cfg.Dir + ": " + space.Shortage(s.cfg.Dir)
+		space.GiveUpDir(dir)
+		if s.full.Swap(&why) == nil {
+			s.cfg.Log.Warn("the queue manager is degraded", slog.String("error", why))
+		}
+	case space.Has(s.cfg.Dir, reserved*partBytes+mendBytes, reserved+mendInodes) && space.ReserveDir(dir, reserved, partBytes) == nil:
+		if s.full.Swap(nil) != nil {
+			s.cfg.Log.Info("the disk of the queue manager has space again", slog.String("dir", s.cfg.Dir))
+		}
+	}
+}
+
+// short says what the disk is short of at present; "" for nothing.
+func (s *Server) short() string {
+	if why := s.full.Load(); why != nil {
+		return *why
+	}
+	return ""
+}
+
+// standing is short and Degraded.
+func (s *Server) standing() string { return strings.Trim(s.short()+"; "+s.Degraded(), "; ") }
 
 // failures are what the server says of messages that it could not store.
 type failures struct{ last atomic.Pointer[string] }
@@ -41,6 +81,7 @@ func (s *Server) mend(log *serverLog) {
 		case <-s.ending:
 			return
 		}
+		s.makeRoom()
 		line := log.unstored.last.Load()
 		if line == nil {
 			continue
@@ -48,7 +89,7 @@ func (s *Server) mend(log *serverLog) {
 		if why := "it cannot store messages: " + after(*line, "': "); s.broken.Swap(&why) == nil {
 			s.cfg.Log.Warn("the queue manager is degraded", slog.String("error", why))
 		}
-		if !hasSpace(s.cfg.Dir, mendBytes, mendInodes) {
+		if !space.Has(s.cfg.Dir, mendBytes, mendInodes) {
 			continue
 		}
 		if err := s.reopen(); err != nil {

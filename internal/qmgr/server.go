@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -20,6 +21,7 @@ import (
 	"ferry/internal/filelock"
 	"ferry/internal/identity"
 	"ferry/internal/qmgr/gate"
+	"ferry/internal/space"
 	"ferry/internal/tcp"
 	"ferry/internal/transfer"
 )
@@ -71,12 +73,14 @@ type Server struct {
 	about       *responder
 	findings    findings
 	broken      atomic.Pointer[string] // why messages cannot be stored at present
+	full        atomic.Pointer[string] // why nothing else can be written at present
 	known       map[string]mark        // what the marks say; remember's until it has ended
 	listener    net.Listener           // of a Guard, and
 	gate        *gate.Gate             // what lets clients in there
 	member      *member                // its part in a cluster; nil: it is in none
 	account     atomic.Pointer[admission]
 	admitting   sync.Mutex
+	unkept      bool          // claims that Guard.Keep could not keep
 	ending      chan struct{} // closed by Shutdown
 	tasks       sync.WaitGroup
 	once        sync.Once
@@ -280,6 +284,9 @@ func (s *Server) start(opts *server.Options) error {
 			return listenError("--listen", s.cfg.Listen, err)
 		}
 	}
+	if s.cfg.Listen != "" {
+		s.makeRoom()
+	}
 	if s.cfg.Cluster != nil {
 		if err := join(s); err != nil {
 			return err
@@ -371,6 +378,9 @@ func (s *Server) run(opts *server.Options, log *serverLog) (*server.Server, erro
 	ns.Start()
 	if fatal := log.fatal(); fatal != "" {
 		err = transfer.Errorf(transfer.KindNoManager, "queue manager %s cannot start in %s: %s", s.cfg.Name, s.cfg.Dir, fatal)
+		if !space.Has(s.cfg.Dir, 1, 1) { // the library has only words for that
+			err = transfer.Errorf(transfer.KindNoManager, "queue manager %s cannot start in %s: %s: %w", s.cfg.Name, s.cfg.Dir, fatal, syscall.ENOSPC)
+		}
 	} else if openRoutes(ns, opts); !ns.ReadyForConnections(readyTimeout) {
 		err = transfer.Errorf(transfer.KindNoManager, "queue manager %s is not ready after %s", s.cfg.Name, readyTimeout).
 			WithHint("try again when this host is less busy")

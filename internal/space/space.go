@@ -1,0 +1,90 @@
+// Package space tells how much a file system has left, and keeps disk space aside for when it has none.
+package space
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// Unknown is how much there is where the system does not tell.
+const Unknown = math.MaxUint64
+
+// Has reports whether the file system of a directory has so much left.
+func Has(dir string, bytes, inodes uint64) bool {
+	b, i, err := Left(dir)
+	return err == nil && b >= bytes && i >= inodes
+}
+
+// Shortage names the shortage of a directory's file system on which a write has failed: files take a byte
+// and an inode each, and a file system may be out of either.
+func Shortage(dir string) string {
+	if bytes, inodes, err := Left(dir); err == nil && inodes == 0 && bytes > 0 {
+		return "no inodes are left"
+	}
+	return "it is full"
+}
+
+// Reserve writes a file of that size, unless it is there. It writes real bytes: a hole would keep no space.
+// Where that fails the file is empty.
+func Reserve(path string, size int64) error {
+	if fi, err := os.Stat(path); err == nil && fi.Size() == size {
+		return nil
+	}
+	err := write(path, size)
+	if err != nil {
+		os.Truncate(path, 0)
+	}
+	return err
+}
+
+func write(path string, size int64) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	block := make([]byte, 1<<20)
+	for left := size; left > 0; {
+		n, err := f.Write(block[:min(left, int64(len(block)))])
+		if err != nil {
+			return err
+		}
+		left -= int64(n)
+	}
+	return f.Close()
+}
+
+// GiveUp gives the space of a reserve back, and reports whether it had any. The file stays, empty.
+func GiveUp(path string) bool {
+	fi, err := os.Stat(path)
+	return err == nil && fi.Size() > 0 && os.Truncate(path, 0) == nil
+}
+
+// ReserveDir makes a directory of a number of files of that size, which keep inodes, too. Where that fails it
+// is empty.
+func ReserveDir(dir string, files int, size int64) error {
+	if there, err := os.ReadDir(dir); err == nil && len(there) == files {
+		return nil
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	for n := range files {
+		if err := Reserve(filepath.Join(dir, strconv.Itoa(n)), size); err != nil {
+			GiveUpDir(dir)
+			return err
+		}
+	}
+	return nil
+}
+
+// GiveUpDir removes the files of such a directory.
+func GiveUpDir(dir string) {
+	there, _ := os.ReadDir(dir) // it may never have been made
+	for _, f := range there {
+		os.Remove(filepath.Join(dir, f.Name()))
+	}
+}
