@@ -22,11 +22,12 @@ const keepWait = 30 * time.Second
 type planFlags struct {
 	words        schedule.Words
 	missed, name string
+	overlap      bool
 	redefine     bool
 }
 
 // planWords are the flags of planFlags.
-var planWords = []string{"at", "every", "until", "count", "tz", "missed", "schedule", "redefine"}
+var planWords = []string{"at", "every", "until", "count", "tz", "missed", "overlap", "schedule", "redefine"}
 
 func (p *planFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&p.words.At, "at", "", "submit at that time: +2h, 17:30, 2026-11-30T17:30, or RFC 3339 with its offset; the source agent keeps the schedule")
@@ -34,7 +35,8 @@ func (p *planFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&p.words.Until, "until", "", "not after that time, as --at")
 	fl.Int64Var(&p.words.Count, "count", 0, "so many times in all (default: for ever)")
 	fl.StringVar(&p.words.Zone, "tz", "", "time zone of --at, --until and the calendar, as Europe/Berlin (default: this host's)")
-	fl.StringVar(&p.missed, "missed", schedule.MissedOnce, "what becomes of times that pass while the agent is down: once, the last of them late; skip, nothing")
+	fl.StringVar(&p.missed, "missed", schedule.MissedOnce, "what becomes of times that pass while the agent is down, and of several that pass while the transfer before is under way: once, the last of them late; skip, nothing")
+	fl.BoolVar(&p.overlap, "overlap", false, "submit each transfer at its time, also while the one before is under way (default: it waits for the end of that)")
 	fl.StringVar(&p.name, "schedule", "", "name of the schedule (default: one is made up)")
 	fl.BoolVar(&p.redefine, "redefine", false, "put it in the place of your schedule of that name")
 }
@@ -91,7 +93,7 @@ func sendLater(cmd *cobra.Command, f *sendFlags, p *planFlags, args []string) er
 
 // put makes the schedule of a request.
 func (p *planFlags) put(q *transfer.Request, now time.Time) (put *schedule.Put, err error) {
-	put = &schedule.Put{Name: cmp.Or(p.name, schedule.NameOf(q.ID)), Missed: p.missed, Request: *q, Redefine: p.redefine}
+	put = &schedule.Put{Name: cmp.Or(p.name, schedule.NameOf(q.ID)), Missed: p.missed, Overlap: p.overlap, Request: *q, Redefine: p.redefine}
 	if put.Plan, err = p.words.Plan(now, schedule.ZoneOfHost); err != nil {
 		return nil, err
 	}
@@ -247,6 +249,12 @@ func showSchedule(cmd *cobra.Command, agent transfer.AgentName, s *schedule.Sche
 	}
 	if !s.Plan.Until.IsZero() {
 		rows = append(rows, []string{"until", stamp(s.Plan.Until)})
+	}
+	if s.Overlap {
+		rows = append(rows, []string{"overlap", "a transfer does not wait for the end of the one before"})
+	}
+	if !s.Held.IsZero() {
+		rows = append(rows, []string{"due", "since " + stamp(s.Held) + ", and waits for the end of " + s.Last.String()})
 	}
 	if s.Waiting > 0 {
 		rows = append(rows, []string{"waiting", fmt.Sprintf("%d, until the agent has room", s.Waiting)})

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,6 +28,11 @@ type world struct {
 	accepted map[transfer.ID]string // the hash of each request
 	ran      map[string][]time.Time // by the schedule: the times of the occurrences that were accepted
 
+	states map[transfer.ID]transfer.State // of transfers that have not ended
+	begins transfer.State                 // of each that is accepted; empty: it ends at once
+
+	overlap bool // of schedules that are made
+
 	answer func(principal string, q *transfer.Request) error // what the agent says; nil: it accepts
 	before func()                                            // before and after it has accepted
 	after  func()
@@ -38,7 +44,7 @@ func newWorld(t testing.TB, now string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{Agent: dutytest.New(t, at), accepted: map[transfer.ID]string{}, ran: map[string][]time.Time{}}
+	w := &world{Agent: dutytest.New(t, at), accepted: map[transfer.ID]string{}, ran: map[string][]time.Time{}, states: map[transfer.ID]transfer.State{}}
 	w.start()
 	return w
 }
@@ -48,6 +54,12 @@ func (w *world) start() {
 	d := w.Start()
 	d.Submit = func(principal string, q *transfer.Request) (*transfer.Progress, error) {
 		return nil, w.submitted(principal, q)
+	}
+	d.Status = func(id transfer.ID) (*transfer.Progress, error) {
+		if _, known := w.accepted[id]; !known {
+			return nil, transfer.Errorf(transfer.KindNotFound, "there is no transfer %s", id)
+		}
+		return &transfer.Progress{ID: id, State: cmp.Or(w.states[id], transfer.Successful)}, nil
 	}
 	w.k = newKeeper(d)
 	w.k.begin()
@@ -84,6 +96,9 @@ func (w *world) submitted(principal string, q *transfer.Request) error {
 			}
 		}
 		w.accepted[q.ID] = q.Hash()
+		if w.begins != "" {
+			w.states[q.ID] = w.begins
+		}
 		w.ran[claim.Name] = append(w.ran[claim.Name], claim.At)
 	}
 	if w.after != nil {
@@ -148,7 +163,7 @@ func (w *world) put(who, name, missed string, words Words) error {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	_, err = w.command(who, CommandPut, Put{Name: name, Plan: p, Missed: missed, Request: sample()})
+	_, err = w.command(who, CommandPut, Put{Name: name, Plan: p, Missed: missed, Overlap: w.overlap, Request: sample()})
 	return err
 }
 
@@ -347,6 +362,7 @@ func TestRefused(t *testing.T) {
 // While the agent is busy nothing is lost: what is due waits, the oldest first, up to a limit.
 func TestBusy(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
+	w.overlap = true
 	w.Must(w.put("ann", "a", MissedSkip, Words{At: "+2m", Every: "1m"}))
 	w.Must(w.put("ann", "b", MissedSkip, Words{At: "+1m", Every: "1h"}))
 	full := true

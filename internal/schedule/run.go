@@ -28,10 +28,20 @@ func (k *keeper) claim(changed bool) (again time.Duration) {
 		}
 	}
 
-	var due []string
+	due := map[string]bool{} // with whether a transfer of the schedule is under way for which it waits
 	for name, at := range k.agenda {
-		if !at.After(now) {
-			due = append(due, name)
+		if at.After(now) {
+			continue
+		}
+		held, wait, err := k.holds(name)
+		switch {
+		case err != nil:
+			k.Log.Error("read state of scheduled transfer failed", "schedule", name, "error", err)
+			k.agenda[name] = now.Add(retry)
+		case wait:
+			k.agenda[name] = now.Add(retry)
+		default:
+			due[name] = held
 		}
 	}
 	if err := k.claimAll(due, now); err != nil {
@@ -72,16 +82,40 @@ func (k *keeper) read() error {
 	return err
 }
 
-// claimAll claims what is due of some schedules, in one transaction.
-func (k *keeper) claimAll(names []string, now time.Time) error {
-	if len(names) == 0 {
+// holds reports whether what is due of a schedule waits, because a transfer of it is claimed or under way; known says that
+// this is written down. A transfer that the agent has forgotten has ended.
+func (k *keeper) holds(name string) (held, known bool, err error) {
+	var s *Schedule
+	err = k.Ledger.View(func(t *ledger.Tx) (err error) {
+		s, err = drawerOf(t).get(name)
+		return err
+	})
+	switch {
+	case err != nil || s == nil || s.Overlap:
+		return false, false, err
+	case s.Waiting > 0:
+		return true, !s.Held.IsZero(), nil
+	case s.Last.IsZero():
+		return false, false, nil
+	}
+	p, err := k.Status(s.Last)
+	if transfer.KindOf(err) == transfer.KindNotFound {
+		return false, false, nil
+	}
+	held = err == nil && !p.State.Final()
+	return held, held && !s.Held.IsZero(), err
+}
+
+// claimAll claims what is due of some schedules, or notes that it waits, in one transaction.
+func (k *keeper) claimAll(due map[string]bool, now time.Time) error {
+	if len(due) == 0 {
 		return nil
 	}
 	next := map[string]time.Time{}
 	err := k.Ledger.Update(func(t *ledger.Tx) error {
 		clear(next)
 		d := drawerOf(t)
-		for _, name := range names {
+		for name, held := range due {
 			s, err := d.get(name)
 			if err != nil {
 				return err
@@ -89,7 +123,7 @@ func (k *keeper) claimAll(names []string, now time.Time) error {
 			if s == nil || !s.Ended.IsZero() {
 				continue
 			}
-			if next[name], err = k.claimOf(t, d, s, now); err != nil {
+			if next[name], err = k.claimOf(t, d, s, held, now); err != nil {
 				return err
 			}
 			if !s.Ended.IsZero() {
@@ -102,7 +136,7 @@ func (k *keeper) claimAll(names []string, now time.Time) error {
 		return err
 	}
 	failpoint.Hit("schedule.after_claim")
-	for _, name := range names {
+	for name := range due {
 		if at, ok := next[name]; ok {
 			k.agenda[name] = at
 		} else {
@@ -114,27 +148,23 @@ func (k *keeper) claimAll(names []string, now time.Time) error {
 }
 
 // claimOf passes the occurrences of a schedule that are due, with a claim for each that is to be
-// submitted. It gives the time of the next one.
-func (k *keeper) claimOf(t *ledger.Tx, d drawer, s *Schedule, now time.Time) (next time.Time, err error) {
+// submitted. It gives the time of the next one. Where the schedule is held it notes that the next one waits.
+func (k *keeper) claimOf(t *ledger.Tx, d drawer, s *Schedule, held bool, now time.Time) (next time.Time, err error) {
 	times, err := s.Plan.Times()
 	if err != nil {
 		return next, err
 	}
 	first, end := s.Done, times.Due(s.Done, now)
+	if held && first < end {
+		k.Log.Info("scheduled transfer waits for the one before", "schedule", s.Name, "transfer", s.Last)
+		s.Held = now.UTC()
+		return now.Add(retry), d.put(s)
+	}
 	if s.Waiting >= maxWaiting && first < end {
 		return now.Add(retry), nil // they are missed, or not, when there is room
 	}
 
-	from := end // the first that is in time
-	for from > first {
-		if at, _ := times.At(from - 1); at.Before(k.began) || now.Sub(at) >= late {
-			break
-		}
-		from--
-	}
-	if s.Missed == MissedOnce && from == end && from > first {
-		from-- // the last one, late
-	}
+	from := k.inTime(s, times, first, end, now)
 	if from > first {
 		if err := k.miss(t, s, times, first, from, now); err != nil {
 			return next, err
@@ -148,7 +178,7 @@ func (k *keeper) claimOf(t *ledger.Tx, d drawer, s *Schedule, now time.Time) (ne
 		}
 		s.Waiting++
 	}
-	s.Done = end
+	s.Done, s.Held = end, time.Time{}
 	next, ok := times.At(end)
 	if !ok {
 		s.Ended = now.UTC()
@@ -161,13 +191,38 @@ func (k *keeper) claimOf(t *ledger.Tx, d drawer, s *Schedule, now time.Time) (ne
 	return next, d.put(s)
 }
 
+// inTime is the first of the occurrences from first to end that is submitted. Without overlap that is one at most: several are due
+// together where the transfer before was under way, or the agent was down.
+func (k *keeper) inTime(s *Schedule, times *Times, first, end int64, now time.Time) (from int64) {
+	from = end
+	switch one := end-first == 1; {
+	case !s.Overlap && one && !s.Held.IsZero():
+		return first
+	case s.Overlap || one:
+		for from > first {
+			if at, _ := times.At(from - 1); at.Before(k.began) || now.Sub(at) >= late {
+				break
+			}
+			from--
+		}
+	}
+	if s.Missed == MissedOnce && from == end && from > first {
+		from-- // the last one, late
+	}
+	return from
+}
+
 // miss passes occurrences that nobody submits.
 func (k *keeper) miss(t *ledger.Tx, s *Schedule, times *Times, from, to int64, now time.Time) error {
 	at, _ := times.At(from)
 	s.remember(Past{N: from, At: at, Missed: to - from, Done: now.UTC()})
-	k.Log.Warn("scheduled transfers missed", "schedule", s.Name, "count", to-from, "first", at)
+	why := "missed"
+	if !s.Held.IsZero() {
+		why = "due while the transfer before was under way, and not submitted:"
+	}
+	k.Log.Warn("scheduled transfers missed", "schedule", s.Name, "count", to-from, "first", at, "held", !s.Held.IsZero())
 	return k.Note(t, audit.Record{Event: audit.Warning, Role: audit.RoleSource, Source: s.Source, Destination: s.Destination, Principal: s.Principal, Job: s.Job,
-		Figures: kept(s, mftxml.ScheduleSkipped), Text: fmt.Sprintf("schedule %s: missed %d, from %s on", s.Name, to-from, at.UTC().Format(time.RFC3339))})
+		Figures: kept(s, mftxml.ScheduleSkipped), Text: fmt.Sprintf("schedule %s: %s %d, from %s on", s.Name, why, to-from, at.UTC().Format(time.RFC3339))})
 }
 
 const submitPage = 256 // claims that are read at once
@@ -282,6 +337,9 @@ func (k *keeper) settle(c *Claim, q *transfer.Request, refused *transfer.Error) 
 			return err
 		}
 		s.Waiting--
+		if refused == nil {
+			s.Last = c.Transfer
+		}
 		s.remember(Past{N: c.N, At: c.At, Transfer: c.Transfer, Done: k.Clock.Now().UTC(), Error: refused})
 		if err := d.put(s); err != nil || refused == nil {
 			return err

@@ -44,7 +44,8 @@ const (
 	listPage     = 200
 )
 
-// What becomes of occurrences whose time has passed while the agent was down.
+// What becomes of occurrences whose time has passed while the agent was down, and of several that have become due while the
+// transfer before was under way.
 const (
 	MissedOnce = "once" // the last of them is submitted, late
 	MissedSkip = "skip" // none is
@@ -56,7 +57,8 @@ type Put struct {
 	Plan     Plan             `json:"plan,omitzero"`
 	Words    *Words           `json:"words,omitempty"` // in place of Plan: the agent makes it of them, in its own zone where they name none
 	Missed   string           `json:"missed"`
-	Request  transfer.Request `json:"request"` // its ID is nobody's
+	Overlap  bool             `json:"overlap,omitempty"` // an occurrence does not wait for the end of the transfer before
+	Request  transfer.Request `json:"request"`           // its ID is nobody's
 	Redefine bool             `json:"redefine,omitempty"`
 }
 
@@ -86,15 +88,18 @@ type Schedule struct {
 	Made        time.Time           `json:"made"`
 	Plan        Plan                `json:"plan"`
 	Missed      string              `json:"missed"`
+	Overlap     bool                `json:"overlap,omitempty"`
 	Source      transfer.AgentName  `json:"source"`
 	Destination transfer.AgentName  `json:"destination"`
 	Job         string              `json:"job,omitempty"`
-	Done        int64               `json:"done"`              // occurrences that are claimed or missed: the number of the next one
-	Ended       time.Time           `json:"ended,omitzero"`    // there is no next one
-	Past        []Past              `json:"past,omitempty"`    // the last ones, newest last
-	Next        time.Time           `json:"next,omitzero"`     // when it is shown: the time of the next one
-	Waiting     int                 `json:"waiting"`           // claimed, and not submitted yet
-	Request     *transfer.Request   `json:"request,omitempty"` // when it alone is shown
+	Done        int64               `json:"done"`                   // occurrences that are claimed or missed: the number of the next one
+	Ended       time.Time           `json:"ended,omitzero"`         // there is no next one
+	Past        []Past              `json:"past,omitempty"`         // the last ones, newest last
+	Next        time.Time           `json:"next,omitzero"`          // when it is shown: the time of the next one
+	Waiting     int                 `json:"waiting"`                // claimed, and not submitted yet
+	Last        transfer.ID         `json:"last_transfer,omitzero"` // the transfer that was submitted last
+	Held        time.Time           `json:"held,omitzero"`          // since when an occurrence is due and waits for the end of that transfer
+	Request     *transfer.Request   `json:"request,omitempty"`      // when it alone is shown
 }
 
 // A Past is what became of an occurrence, or of several that were missed.
