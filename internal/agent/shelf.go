@@ -11,7 +11,7 @@ import (
 	"ferry/internal/receiver"
 )
 
-// Reading a shelf. The reader asks the queue manager for as many bytes as the line carries in about a second, in pieces of a quarter
+// Reading a shelf. The reader asks the queue manager for as many bytes as the line carries in about a second, in pieces of half
 // of that, and hands complete messages over. What has come stays when the connection is lost, when other
 // shelves have their turn, and when the transfer cannot take it yet: the next reading begins behind it.
 
@@ -93,9 +93,9 @@ func (hs *holdings) bound(but receiver.Shelf) {
 	}
 }
 
-// shelf reads one of the shelves that have their turn; where there are others, for a while only. spent says that everything was
-// handed over.
-func (r *shelfReader) shelf(at receiver.Shelf, turn []receiver.Shelf) (spent bool, err error) {
+// shelf reads one of the shelves that have their turn; where there are others, for a while only. It ends as its last
+// run, which is not rewound.
+func (r *shelfReader) shelf(at receiver.Shelf, turn []receiver.Shelf) (end runEnd, err error) {
 	r.last = at
 	defer r.held.bound(at)
 	began := r.cfg.Clock.Now()
@@ -114,25 +114,23 @@ func (r *shelfReader) shelf(at receiver.Shelf, turn []receiver.Shelf) (spent boo
 	came, pause := time.Time{}, drainLook
 	for first := true; first || may(); first = false {
 		before := r.came
-		end, err := r.run(&running{at: at, turn: turn, may: may})
-		switch {
-		case err != nil || end == left:
-			return false, err
-		case end == rewound:
-			continue
-		case r.came != before:
+		end, err = r.run(&running{at: at, turn: turn, may: may})
+		if err != nil || end == left {
+			return left, err
+		}
+		if r.came != before {
 			came, pause = r.came, drainLook
 		}
 		if end != drained {
 			continue
 		}
 		if r.cfg.Clock.Now().Sub(came) >= drainWait { // something may be on its way from the source
-			return true, nil
+			return drained, nil
 		}
 		r.await(nil, pause)
 		pause *= 2
 	}
-	return false, nil
+	return turned, nil
 }
 
 // How a run along a shelf has ended.
@@ -215,18 +213,21 @@ func (r *shelfReader) run(x *running) (end runEnd, err error) {
 
 // ask reads what the line carries in about a second.
 func (r *shelfReader) ask(ctx context.Context, x *running, into *qmgr.Assembly, number uint64, begin int) (spent bool, err error) {
-	pace := r.line.Pace()
-	piece, most := int(min(pace, pieceMost)), int(min(4*pace, readMost))
-	flight, now := r.line.Join(func() {}), r.cfg.Clock.Now()
+	now := r.cfg.Clock.Now()
+	portion := r.share.Portion(r.got, r.storing.at.Beside(), now)
+	most := min(int64(portion*float64(4*r.line.Pace())), readMost)
+	piece := min(most/2, pieceMost)
+	flight := r.line.Join(func() {})
 	defer flight.Leave()
 	for k := range most / piece {
-		flight.Send(uint64(k+1), int64(piece), now)
+		flight.Send(uint64(k+1), piece, now)
 	}
-	q := qmgr.Reading{Shelf: shelfOf(x.at), From: number, Begin: begin, Most: most, Piece: piece}
-	got := 0
+	q := qmgr.Reading{Shelf: shelfOf(x.at), From: number, Begin: begin, Most: int(most), Piece: int(piece)}
+	got := int64(0)
 	return r.storing.at.Read(ctx, q, func(p qmgr.Part) {
 		now := r.cfg.Clock.Now()
-		got += len(p.Data)
+		got += int64(len(p.Data))
+		r.got += int64(len(p.Data))
 		flight.Acked(uint64(got/piece), now)
 		if now.Sub(x.alive) >= aliveLook {
 			x.alive = now

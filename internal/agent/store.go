@@ -329,6 +329,8 @@ type shelfReader struct {
 	own   *owner
 	recv  receiver.Desk
 	line  *flow.Line // from the store
+	share flow.Share // of that, beside other data
+	got   int64      // bytes that have come
 	held  *holdings
 	later map[receiver.Shelf]time.Time // not before
 	last  receiver.Shelf               // that was read last
@@ -373,20 +375,21 @@ func (r *shelfReader) round() (pause time.Duration, err error) {
 	r.mark, r.seen = v.Mark, true
 	r.mu.Unlock()
 
-	shelves := r.inTurn(v.Shelves)
+	shelves, more := r.inTurn(v.Shelves), false
 	for _, at := range shelves {
 		if r.later[at].After(r.cfg.Clock.Now()) {
 			delete(looks, at)
 			continue
 		}
-		spent, err := r.shelf(at, shelves)
+		end, err := r.shelf(at, shelves)
 		if err != nil {
 			r.lookAgain(looks)
 			return 0, err
 		}
+		more = more || end == turned
 		switch open := looks[at]; {
 		case open == nil:
-		case spent:
+		case end == drained:
 			r.recv.Absent(r.ctx, at, open) // all that there was has been handed over
 		case !r.later[at].After(r.cfg.Clock.Now()):
 			r.Look(at, open)
@@ -398,6 +401,9 @@ func (r *shelfReader) round() (pause time.Duration, err error) {
 		if len(v.Shelves) < mostLists || r.held.began(at) {
 			r.recv.Absent(r.ctx, at, open)
 		}
+	}
+	if more {
+		return 0, nil
 	}
 	return r.pause(shelves), nil
 }

@@ -395,7 +395,7 @@ func (r *Receipt) Wait(ctx context.Context) error {
 		case err := <-r.ack.Err():
 			return explainStored(r.c, err, r.of, r.size)
 		case now := <-look.C:
-			if since, is := r.link.taken(r.sent); is && now.Sub(since) > storeAckWait {
+			if r.link.trip.had(r.sent, now) > storeAckWait {
 				return r.c.explain(errNoReceipt, r.of, r.size)
 			}
 		case <-ctx.Done():

@@ -38,6 +38,14 @@ func (c *Conn) stored(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
+// Beside is how many bytes have come on the data connection, which shares the line with the one for stored data.
+func (s *StoreAt) Beside() int64 {
+	if sock := s.c.data.socket.Load(); sock != nil {
+		return sock.in.Load()
+	}
+	return 0
+}
+
 // A conversation is a question to the queue manager that has several answers.
 type conversation struct {
 	self    string // token of who asks
@@ -73,9 +81,7 @@ func (l *link) converse(ctx context.Context, q conversation, take func(answer []
 	}
 
 	sock := l.socket.Load()
-	pulse, answered := sock.pulse(), time.Now()
-	heard := answered
-	slow := time.Duration(float64(q.bytes) / slowestLine * float64(time.Second))
+	p := newAnswerWait(q.bytes, sock.pulse(), time.Now())
 	look := time.NewTicker(quietLook)
 	defer look.Stop()
 	for {
@@ -88,16 +94,12 @@ func (l *link) converse(ctx context.Context, q conversation, take func(answer []
 			if last || err != nil {
 				return err
 			}
-			answered, pulse = time.Now(), sock.pulse()
-			heard = answered
+			p.answer(sock.pulse(), time.Now())
 		case now := <-look.C:
-			if is := sock.pulse(); is != pulse {
-				pulse, heard = is, now
-			}
 			if !l.up.Load() {
 				return l.c.away()
 			}
-			if now.Sub(heard) > quietMost || now.Sub(answered) > quietMost+slow {
+			if p.over(sock.pulse(), now) {
 				return nats.ErrTimeout
 			}
 		case <-lost:
@@ -108,6 +110,29 @@ func (l *link) converse(ctx context.Context, q conversation, take func(answer []
 			return errClosed
 		}
 	}
+}
+
+// An answerWait says for how long an answer is waited for. Any byte on the link is a sign of life.
+type answerWait struct {
+	pulse           pulse
+	heard, answered time.Time     // when the pulse changed last, and when the last answer came
+	slow            time.Duration // that one answer may take on the slowest line
+}
+
+// newAnswerWait is that with answers of so many bytes.
+func newAnswerWait(bytes int64, p pulse, now time.Time) answerWait {
+	return answerWait{p, now, now, time.Duration(float64(bytes) / slowestLine * float64(time.Second))}
+}
+
+// answer takes in that an answer has come.
+func (p *answerWait) answer(is pulse, now time.Time) { p.pulse, p.heard, p.answered = is, now, now }
+
+// over takes in the pulse, and reports whether nothing more is to be waited for.
+func (p *answerWait) over(is pulse, now time.Time) bool {
+	if is != p.pulse {
+		p.pulse, p.heard = is, now
+	}
+	return now.Sub(p.heard) > quietMost || now.Sub(p.answered) > quietMost+p.slow
 }
 
 // storeErrand has the queue manager do something with what is stored, and gives each of its answers to take.
@@ -137,13 +162,6 @@ func readStoreAnswer(answer []byte) (storeResult, []byte, error) {
 		return storeResult{}, nil, res.Error
 	}
 	return *res.Store, data, nil
-}
-
-// taken reports whether the queue manager has read everything that was sent on the link before a moment, and
-// since when that is known: a round trip that began later has ended.
-func (l *link) taken(sent time.Time) (since time.Time, is bool) {
-	began, ended := l.trip.answered()
-	return ended, began.After(sent)
 }
 
 // errNoReceipt is the end of the patience with a receipt.

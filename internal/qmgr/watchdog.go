@@ -117,11 +117,15 @@ func (t *trip) end(began time.Time, answered bool) {
 	}
 }
 
-// answered is when the newest round trip that was answered began and ended.
-func (t *trip) answered() (began, ended time.Time) {
+// had is for how long the other side has had at least what was sent at a moment: a round trip that began later was answered.
+// It is 0 where that is not known.
+func (t *trip) had(sent, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.asked, t.told
+	if !t.asked.After(sent) {
+		return 0
+	}
+	return now.Sub(t.told)
 }
 
 // forget forgets the last round trip: the connection is new.

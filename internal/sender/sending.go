@@ -155,7 +155,11 @@ func (p *pump) send(seal func(wire.Header) []byte, size int, ask bool) error {
 // pace is how many bytes a message may have: no more than the settings say, nor than
 // the line carries, or a limit lets pass, in a fraction of a second.
 func (p *pump) pace() int {
-	most := min(int64(p.chunk), p.line.Pace())
+	most := p.line.Pace()
+	if p.shelf != nil {
+		most *= 2 // in the store each message has a line before it, and none waits for another transfer's
+	}
+	most = min(int64(p.chunk), most)
 	rate := p.rate
 	if p.cfg.Throttle != nil {
 		if r := p.cfg.Throttle.least(p.to); r > 0 && (rate == 0 || r < rate) {

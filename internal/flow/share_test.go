@@ -1,0 +1,50 @@
+package flow
+
+import (
+	"testing"
+	"time"
+)
+
+// On a full line, a reader that has nearly all of it gives half to other data within seconds, one that has little gets half,
+// and the reader does not give way to data that do not want more.
+func TestShareOfALine(t *testing.T) {
+	const rate = 64e3 // bytes a second
+	for _, c := range []struct {
+		what        string
+		part        float64 // that the reader has at first
+		wants       float64 // of the line, at most, that the other data take
+		least, most float64 // part in the end
+	}{
+		{"the reader came first", 0.9, 1, 0.35, 0.65},
+		{"the other data came first", 0.1, 1, 0.35, 0.65},
+		{"the other data are few", 0.9, 0.05, 0.9, 1},
+		{"the other data want a quarter", 0.5, 0.25, 0.55, 0.8},
+	} {
+		var s Share
+		now := time.Unix(1000, 0)
+		var own, beside float64
+		part, sum := c.part, 0.0
+		const rounds, counted = 40, 20
+		for k := range rounds {
+			portion := s.Portion(int64(own), int64(beside), now)
+			// Each has so much under way as it got, times its portion; the line serves them in proportion.
+			mine := part * portion
+			other := min((1-part)*1.0+0.02, c.wants)
+			if full := mine + other; full > 1 {
+				mine, other = mine/full, other/full
+			}
+			part = mine
+			if free := 1 - mine - other; free > 0 && c.wants >= 1 {
+				other += free
+			}
+			own, beside = own+mine*rate, beside+other*rate
+			now = now.Add(time.Second)
+			if k >= rounds-counted {
+				sum += mine
+			}
+		}
+		if got := sum / counted; got < c.least || got > c.most {
+			t.Errorf("%s: the reader has %.2f of the line, want %.2f to %.2f", c.what, got, c.least, c.most)
+		}
+	}
+}

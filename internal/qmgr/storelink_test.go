@@ -1,0 +1,185 @@
+package qmgr
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"ferry/internal/transfer"
+)
+
+// While bytes come, an answer is waited for as long as it takes on the slowest line. Where nothing comes, it is
+// given up after ten seconds.
+func TestPatienceFollowsBytes(t *testing.T) {
+	began := time.Unix(1000, 0)
+	now := began
+	slow := newAnswerWait(MaxStoredMessage, pulse{}, now)
+	for k := range 40 { // a byte every second, of a message that takes 33 s
+		if now = now.Add(time.Second); slow.over(pulse{in: int64(k + 1)}, now) {
+			t.Fatalf("the answer is given up after %s, and bytes come", now.Sub(began))
+		}
+	}
+	slow.answer(pulse{in: 41}, now)
+	if slow.over(pulse{in: 41}, now.Add(quietMost)) || !slow.over(pulse{in: 41}, now.Add(quietMost+1)) {
+		t.Errorf("silence does not end the patience after %s", quietMost)
+	}
+
+	other, end := newAnswerWait(4096, pulse{}, began), time.Duration(0)
+	for k := 1; !other.over(pulse{in: int64(k)}, began.Add(end)); k++ { // bytes come, and no answer
+		end += 100 * time.Millisecond
+	}
+	if end < quietMost || end > quietMost+time.Second {
+		t.Errorf("an answer of 4 KiB that was lost is given up after %s", end)
+	}
+}
+
+// A receipt is not overdue while the queue manager has not got the message, however long that takes.
+func TestAReceiptIsOverdueFromWhenTheMessageIsThere(t *testing.T) {
+	var l trip
+	old := l.begin()
+	sent := time.Now()
+	l.end(old, true)
+	if d := l.had(sent, sent.Add(time.Hour)); d != 0 {
+		t.Errorf("a round trip that began before the message shows that the message was there for %s", d)
+	}
+	began := time.Now()
+	l.end(began, false)
+	if d := l.had(sent, sent.Add(time.Hour)); d != 0 {
+		t.Errorf("a round trip without an answer shows that the message was there for %s", d)
+	}
+	began = time.Now()
+	l.end(began, true)
+	if d := l.had(sent, time.Now().Add(time.Minute)); d < time.Minute || d > time.Hour {
+		t.Errorf("the message was there for %s", d)
+	}
+}
+
+// A receipt of another queue manager is not overdue while others come of that one.
+func TestReceiptsOfASlowChannel(t *testing.T) {
+	r := StoreOf(nil, "ALPHA").receipts
+	w, old := r.next("TWO"), time.Now().Add(-time.Minute)
+	w.since = old
+	r.next("TWO")
+	if at := r.newest(w); at != old {
+		t.Errorf("nothing has come, and the last sign is of %s", at)
+	}
+	r.next("ONE")
+	r.take("ferry.inbox.ALPHA.qmgr.x.3", []byte(`{"stream":"FERRY_STORE","seq":1}`))
+	if at := r.newest(w); at != old {
+		t.Errorf("a receipt of another queue manager is taken for a sign of this one")
+	}
+	r.take("ferry.inbox.ALPHA.qmgr.x.2", []byte(`{"stream":"FERRY_STORE","seq":2}`))
+	if at := r.newest(w); !at.After(old) {
+		t.Errorf("a receipt has come, and the last sign is of %s", at)
+	}
+}
+
+// overTCP is a queue manager that stores a little, and ALPHA connected to it over TCP.
+func overTCP(t *testing.T) *Conn {
+	t.Helper()
+	s, err := StartServer(testContext(t), ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", MaxStored: MinMaxStored, Log: testLog(t)})
+	must(t, err)
+	t.Cleanup(s.Shutdown)
+	return connect(t, ConnConfig{URL: s.URL(), Name: "ALPHA"})
+}
+
+// Stored data takes neither the control nor the data connection, in both directions: signs of life do not queue behind it.
+func TestStoredDataHasAConnectionOfItsOwn(t *testing.T) {
+	c := overTCP(t)
+	alpha, ctx := StoreOf(c, "ALPHA"), testContext(t)
+	_, err := alpha.Outgoing(ctx, "ALPHA")
+	must(t, err)
+	sh := Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	sent := c.shelves.link.conn().Stats().OutBytes
+	must(t, putOn(t, c, &sh, 8, 100_000))
+	if n := c.shelves.link.conn().Stats().OutBytes - sent; n < 800_000 {
+		t.Errorf("the connection for stored data has carried %d of 800000 bytes", n)
+	}
+	if all := readAll(t, alpha, sh, 0); len(all) != 8 {
+		t.Fatalf("%d messages", len(all))
+	}
+	for _, l := range []*link{c.control, c.data} {
+		if s := l.conn().Stats(); s.OutBytes > 100_000 || s.InBytes > 100_000 || l.socket.Load().in.Load() > 100_000 {
+			t.Errorf("the %s connection has carried %d bytes out and %d in", l.role, s.OutBytes, s.InBytes)
+		}
+	}
+}
+
+// What has come of a reading stays when the connection is lost: the next reading goes on behind it, in the middle of a message.
+func TestAReadingGoesOnBehindWhatHasCome(t *testing.T) {
+	c := overTCP(t)
+	alpha, ctx := StoreOf(c, "ALPHA"), testContext(t)
+	sh := Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	const size = 200_000
+	must(t, putOn(t, c, &sh, 3, size))
+	var a Assembly
+	var all []Stored
+	got, losses := 0, 0
+	for spent := false; !spent; {
+		number, begin, _ := a.Behind()
+		var err error
+		spent, err = alpha.Read(ctx, Reading{Shelf: sh, From: number, Begin: begin, Most: 10 * size, Piece: 20_000}, func(p Part) {
+			got += len(p.Data)
+			if m, whole := a.Add(p); whole {
+				all = append(all, m)
+			} else if got > size/2 && losses < 3 {
+				losses++
+				c.shelves.link.socket.Load().Close()
+			}
+		})
+		if err != nil {
+			wantKind(t, err, transfer.KindNoManager)
+			eventually(t, "the connection is there again", func() bool { _, err := c.stored(ctx); return err == nil })
+		}
+	}
+	if len(all) != 3 || losses != 3 {
+		t.Fatalf("%d messages came with %d losses", len(all), losses)
+	}
+	for n, m := range all {
+		if len(m.Data) != size || m.Data[0] != byte('1'+n) || !bytes.Equal(m.Data[2:], make([]byte, size-2)) {
+			t.Errorf("message %d is another one", n+1)
+		}
+	}
+	if got != 3*size {
+		t.Errorf("%d bytes were read of %d", got, 3*size)
+	}
+}
+
+// A message that another one has taken the place of is read from its beginning.
+func TestAssembly(t *testing.T) {
+	var a Assembly
+	whole := func(n uint64, size, begin int, data string) string {
+		m, whole := a.Add(Part{n, size, begin, []byte(data)})
+		if !whole {
+			return ""
+		}
+		return string(m.Data)
+	}
+	behind := func(number uint64, begin int, began bool) {
+		t.Helper()
+		if n, b, is := a.Behind(); is && (n != number || b != begin) || is != began {
+			t.Errorf("the next reading begins at %d of %d, %v", b, n, is)
+		}
+	}
+	behind(0, 0, false)
+	if m := whole(3, 4, 0, "abcd"); m != "abcd" {
+		t.Errorf("%q", m)
+	}
+	behind(4, 0, true)
+	if m := whole(5, 4, 0, "ab"); m != "" {
+		t.Errorf("%q", m)
+	}
+	behind(5, 2, true)
+	if m := whole(5, 4, 2, "cd"); m != "abcd" {
+		t.Errorf("%q", m)
+	}
+	whole(6, 4, 0, "ab")
+	if m := whole(6, 5, 2, "xyz"); m != "" { // it has another size
+		t.Errorf("%q", m)
+	}
+	behind(6, 0, true)
+	if m := whole(9, 1, 0, "x"); m != "x" { // the one before is gone
+		t.Errorf("%q", m)
+	}
+	behind(10, 0, true)
+}
