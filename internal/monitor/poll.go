@@ -124,8 +124,8 @@ func (p *poll) scan() error {
 	if p.rec.onQueue() {
 		return p.look()
 	}
-	place, _ := p.FS.Place().For(p.Permit(p.rec.Principal)).(localfs.Local)
-	err := place.Scan(p.ctx, localfs.ScanRequest{Dir: p.rec.Dir, Levels: p.rec.Levels, Want: p.wants, Entered: func(real string) {
+	place, _ := p.FS.Place().For(transfer.Files, p.Permit(p.rec.Principal)).(localfs.Local)
+	err := place.Scan(p.ctx, localfs.ScanRequest{Dir: p.rec.Dir.Path, Levels: p.rec.Levels, Want: p.wants, Entered: func(real string) {
 		if len(p.dirs) < maxWatched {
 			p.dirs = append(p.dirs, real)
 		}
@@ -257,6 +257,12 @@ func (p *poll) unchanged(key string, is identity, wanted int64) bool {
 func (p *poll) trigger() error {
 	files := p.batch
 	p.batch = nil
+	return p.together(files)
+}
+
+// together has files trigger. Where one of several alone is the reason why nothing can be submitted for all, it triggers for itself,
+// and is refused, and the others go.
+func (p *poll) together(files []file) error {
 	t := &trigger{files: files, at: p.stamp(p.now), id: transfer.NewID(p.now)}
 	s := &setting{agent: p.Agent, monitor: p.name, transfer: t.id, now: t.at, files: files, defaults: p.rec.Defaults}
 	var lines []line
@@ -273,6 +279,24 @@ func (p *poll) trigger() error {
 	}
 	if t.refused == nil {
 		t.request, t.refused = p.rec.request(s, lines)
+	}
+	if t.refused != nil && len(files) > 1 {
+		var fit []file
+		for n := range files {
+			one := *s
+			one.files = files[n : n+1]
+			if _, err := p.rec.request(&one, nil); err == nil {
+				fit = append(fit, files[n])
+			} else if err := p.together(files[n : n+1]); err != nil {
+				return err
+			}
+		}
+		if len(fit) == 0 {
+			return nil
+		}
+		if len(fit) < len(files) {
+			return p.together(fit)
+		}
 	}
 	p.group = append(p.group, t)
 	if p.files += len(files); len(p.group) < groupTriggers && p.files < groupFiles {

@@ -263,7 +263,7 @@ func (p *poll) fired(has bool) error {
 // read reads a trigger file, as it was when the directory was read: where it is another by now, the
 // next poll takes it.
 func (p *poll) read(f *file) ([]byte, error) {
-	files := p.FS.Place().For(p.Permit(p.rec.Principal)).Files(f.Path)
+	files := p.FS.Place().For(transfer.Files, p.Permit(p.rec.Principal)).Files(f.source())
 	defer files.Close()
 	in, err := files.Open(f.Path, false)
 	if err != nil {
