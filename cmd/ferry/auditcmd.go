@@ -13,6 +13,7 @@ import (
 	"ferry/internal/client"
 	"ferry/internal/config"
 	"ferry/internal/coordination"
+	"ferry/internal/location"
 	"ferry/internal/messages"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -240,6 +241,22 @@ func at(agent transfer.AgentName, p transfer.Path) string {
 	return string(agent) + ":" + p.String()
 }
 
+// shown is a location of a request as people have typed it, or can type it.
+func shown(l transfer.Location) string {
+	if l.Place == transfer.Queues {
+		return messages.Plain(l.Path).String()
+	}
+	return transfer.Path(location.Format(l)).String()
+}
+
+// shownAt is shown with the agent.
+func shownAt(agent transfer.AgentName, l transfer.Location) string {
+	if agent == "" {
+		return shown(l)
+	}
+	return string(agent) + ":" + shown(l)
+}
+
 // what is a record that is not of items in a few words.
 func what(r *audit.Record) string {
 	switch {
@@ -250,10 +267,10 @@ func what(r *audit.Record) string {
 	case r.Error != nil:
 		return printable(r.Error.Text)
 	case r.Request != nil:
-		text := fmt.Sprintf("%s to %s", r.Source, transfer.Location{Agent: r.Destination, Path: r.Request.Dest})
+		text := fmt.Sprintf("%s to %s", r.Source, shownAt(r.Destination, r.Request.Dest))
 		if all := r.Request.Named(); len(all) > 0 {
 			n := len(all)
-			text += ": " + all[0].String()
+			text += ": " + shown(all[0])
 			if more := n - 1 + r.Request.MoreSources; more > 0 {
 				text += fmt.Sprintf(" and %d more", more)
 			}

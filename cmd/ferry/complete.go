@@ -144,11 +144,11 @@ func completeIDs(cmd *cobra.Command, _ []string, word string) (ids []string, _ c
 // completeLocations completes [AGENT:]PATH: agents, what an agent has at a path, or files
 // of this host.
 func completeLocations(cmd *cobra.Command, _ []string, word string) (found []string, _ cobra.ShellCompDirective) {
-	l, err := transfer.ParseLocation(word + "x") // a path that may be empty yet
-	if err == nil && l.Agent != "" {
-		at := strings.TrimSuffix(string(l.Path), "x")
+	agent, path, err := transfer.SplitAgent(word + "x") // a path that may be empty yet
+	if err == nil && agent != "" {
+		at := strings.TrimSuffix(path, "x")
 		asking(cmd, func(ctx context.Context, net *client.Client) {
-			names, _ := net.Names(ctx, l.Agent, transfer.Path(at))
+			names, _ := net.Names(ctx, agent, transfer.Path(at))
 			for _, it := range names {
 				name := strings.TrimSuffix(word, at) + string(it.Name)
 				if it.Type == transfer.ItemDir {

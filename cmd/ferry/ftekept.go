@@ -93,8 +93,8 @@ func scheduleRows(s *schedule.Schedule) [][]string {
 	if q := s.Request; q != nil {
 		for n := range q.Items {
 			it := &q.Items[n]
-			rows = append(rows, []string{"Source File Name:", it.Source.String()}, []string{"Conversion Type:", or(q.Of(it).Mode, transfer.ModeBinary)},
-				[]string{"Destination File Name:", or(it.Dest.String(), q.Dest.String())})
+			rows = append(rows, []string{"Source File Name:", shown(it.Source)}, []string{"Conversion Type:", or(q.Of(it).Mode, transfer.ModeBinary)},
+				[]string{"Destination File Name:", or(shown(it.Dest), shown(q.Dest))})
 		}
 	}
 	rows = append(rows, [][]string{{"Destination Agent Name:", string(s.Destination)}, {"Schedule Start Time:", when(s.Plan.Start)}, {"Next Transfer:", when(s.Next)}, {"Schedule Time Base:", s.Plan.Zone}}...)
@@ -243,8 +243,8 @@ func (r *fteRun) listTemplates() error {
 		for n := range t.Request.Items {
 			it := &t.Request.Items[n]
 			o := t.Request.Of(it)
-			rows = append(rows, [][]string{{"Mode:", or(o.Mode, transfer.ModeBinary)}, {"Checksum:", or(o.Checksum, "xxh3")}, {"Source File:", it.Source.String()}, {"Recursive:", strconv.FormatBool(o.Recursive)},
-				{"Disposition:", or(o.Disposition, transfer.DispositionLeave)}, {"Destination File:", or(it.Dest.String(), t.Request.Dest.String())}, {"Exist:", or(o.IfExists, transfer.IfExistsError)}}...)
+			rows = append(rows, [][]string{{"Mode:", or(o.Mode, transfer.ModeBinary)}, {"Checksum:", or(o.Checksum, "xxh3")}, {"Source File:", shown(it.Source)}, {"Recursive:", strconv.FormatBool(o.Recursive)},
+				{"Disposition:", or(o.Disposition, transfer.DispositionLeave)}, {"Destination File:", or(shown(it.Dest), shown(t.Request.Dest))}, {"Exist:", or(o.IfExists, transfer.IfExistsError)}}...)
 		}
 		r.block(rows)
 		return nil

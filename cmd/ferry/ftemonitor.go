@@ -232,7 +232,7 @@ func (r *fteRun) showMonitor(m *monitor.Shown) {
 	rows := [][]string{{"Monitor Name:", d.Name}, {"Agent Name:", string(d.Agent)}, {"Status:", status}, {"Details:", m.State}, {"Resource Type:", "directory"}, {"Resource:", d.Dir.String()},
 		{"Recursion Level:", fmt.Sprint(d.Levels)}, {"Poll Interval:", d.Poll.String()}, {"Batch Size:", fmt.Sprint(d.Batch)},
 		{"Condition:", d.Condition.String()}, {"Pattern:", d.Match}, {"Exclude Pattern:", or(d.Exclude, "-")}, {"Pattern Type:", kind},
-		{"Destination Agent Name:", string(d.Request.Destination)}, {"Destination:", d.Request.Dest.String()}, {"Job Name:", printable(or(d.Request.Job, "-"))},
+		{"Destination Agent Name:", string(d.Request.Destination)}, {"Destination:", shown(d.Request.Dest)}, {"Job Name:", printable(or(d.Request.Job, "-"))},
 		{"Triggers:", fmt.Sprint(m.Triggers)}}
 	if m.Problem != nil {
 		rows = append(rows, []string{"Problem:", printable(m.Problem.Error())})

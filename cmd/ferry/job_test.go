@@ -10,7 +10,7 @@ import (
 )
 
 func child(n int, to string, state transfer.State) job.Child {
-	return job.Child{N: n, Destination: transfer.AgentName(to), Dest: "in/", Transfer: transfer.NewID(time.Now()), State: state}
+	return job.Child{N: n, Destination: transfer.AgentName(to), Dest: transfer.File("in/"), Transfer: transfer.NewID(time.Now()), State: state}
 }
 
 // A retry has the destinations that were not successful, leaves the sources, and takes the same files.
@@ -18,7 +18,7 @@ func TestRetryOfAJob(t *testing.T) {
 	k := &kept{net: &client.Client{Who: transfer.Originator{User: "ann", Host: "box"}}}
 	made := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	s := &job.Shown{Job: job.Job{ID: transfer.NewID(made), Ended: made, State: transfer.Partial},
-		Request: &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(made), Submitted: made, Source: "ALPHA", Destination: "BETA", Dest: "in/", Items: transfer.ItemsOf("*"),
+		Request: &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(made), Submitted: made, Source: "ALPHA", Destination: "BETA", Dest: transfer.File("in/"), Items: transfer.ItemsOf("*"),
 			Options: transfer.Options{Disposition: transfer.DispositionDelete}},
 		Of: []job.Child{child(1, "BETA", transfer.Successful), child(2, "CHI", transfer.Cancelled), child(3, "PSI", transfer.Failed)}}
 	s.Request.Filter.MinAge = transfer.Duration(time.Hour)

@@ -222,7 +222,7 @@ func retryOfJob(k *kept, s *job.Shown, ifExists string) (*job.Put, error) {
 		if c.State == transfer.Successful {
 			continue
 		}
-		to := job.To{Agent: c.Destination, Path: c.Dest, Retry: c.Retry}
+		to := job.To{Agent: c.Destination, Dest: c.Dest, Retry: c.Retry}
 		if !c.Started.IsZero() { // otherwise the audit log has nothing that is not in the job
 			some := c.FilesFailed > 0 && (c.Code == transfer.CodePartial || c.Code == transfer.CodeNothing)
 			again, err := retryOfChild(k, c.Transfer, some, ifExists)
@@ -233,7 +233,7 @@ func retryOfJob(k *kept, s *job.Shown, ifExists string) (*job.Put, error) {
 		}
 		p.To = append(p.To, to)
 	}
-	p.Request.Destination, p.Request.Dest = p.To[0].Agent, p.To[0].Path
+	p.Request.Destination, p.Request.Dest = p.To[0].Agent, p.To[0].Dest
 	return p, nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"ferry/internal/client"
 	"ferry/internal/job"
+	"ferry/internal/location"
 	"ferry/internal/onebox"
 	"ferry/internal/transfer"
 )
@@ -43,22 +44,22 @@ func (j *jobFlags) given(fl *pflag.FlagSet) (bool, error) {
 
 // put makes the job of a request and its further destinations.
 func (j *jobFlags) put(q *transfer.Request, local bool) (*job.Put, error) {
-	p := &job.Put{Request: *q, To: []job.To{{Agent: q.Destination, Path: q.Dest}}}
+	p := &job.Put{Request: *q, To: []job.To{{Agent: q.Destination, Dest: q.Dest}}}
 	for _, s := range j.alsoTo {
-		l, err := transfer.ParseLocation(s)
+		to, l, err := typed(s, location.Dest)
 		if err != nil {
 			return nil, err
 		}
-		if local != (l.Agent == "") {
+		if local != (to == "") {
 			return nil, transfer.Errorf(transfer.KindUsage, "--also-to %q: an agent is named for some locations only", s).
 				WithHint("name one for all, or for none to move files on this host")
 		}
 		if local {
-			if l.Path, err = hostPath(l.Path); err != nil {
+			if l, err = hostLocation(l); err != nil {
 				return nil, err
 			}
 		}
-		p.To = append(p.To, job.To{Agent: l.Agent, Path: l.Path})
+		p.To = append(p.To, job.To{Agent: to, Dest: l})
 	}
 	if local {
 		p.Request.Source, p.Request.Destination = onebox.Source, onebox.Dest
@@ -342,9 +343,9 @@ func (w *jobWatch) show(s *job.Shown) (moved bool) {
 // childAt is where a child goes, as people have named it.
 func childAt(c *job.Child) string {
 	if c.Destination == onebox.Dest {
-		return c.Dest.String()
+		return shown(c.Dest)
 	}
-	return at(c.Destination, c.Dest)
+	return shownAt(c.Destination, c.Dest)
 }
 
 func because(e *transfer.Error) string {

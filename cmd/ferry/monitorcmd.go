@@ -170,19 +170,19 @@ func (f *monitorFlags) definition(name string, settle bool) (*monitor.Definition
 	return d, d.Check()
 }
 
-// watched is the directory, or the path of the queue. What comes between the messages of a file is said of the
+// watched is the directory, or the queue. What comes between the messages of a file is said of the
 // queue, and not of each trigger's source.
-func (f *monitorFlags) watched() (transfer.Path, error) {
+func (f *monitorFlags) watched() (l transfer.Location, err error) {
 	if f.queue == "" {
-		return transfer.Path(f.dir), nil
+		return transfer.File(transfer.Path(f.dir)), nil
 	}
 	switch {
 	case f.dir != "":
-		return "", transfer.Errorf(transfer.KindUsage, "--dir %s and --queue %s: a monitor watches one of them", f.dir, f.queue)
+		return l, transfer.Errorf(transfer.KindUsage, "--dir %s and --queue %s: a monitor watches one of them", f.dir, f.queue)
 	case f.send.group != "":
-		return "", transfer.Errorf(transfer.KindUsage, "--group %s names one group; a monitor sends each that is complete, with --condition group", f.send.group)
+		return l, transfer.Errorf(transfer.KindUsage, "--group %s names one group; a monitor sends each that is complete, with --condition group", f.send.group)
 	}
-	queue, err := f.send.ofSource(transfer.Path(messages.Prefix + f.queue))
+	queue, err := f.send.ofSource(transfer.Location{Place: transfer.Queues, Path: transfer.Path(messages.Prefix + f.queue)})
 	f.send.between, f.send.at = "", ""
 	return queue, err
 }
@@ -292,7 +292,7 @@ func monitorRow(m *monitor.Shown) []string {
 	if m.Problem != nil {
 		problem = m.Problem.Text
 	}
-	return []string{d.Name, string(d.Agent), m.State, d.Dir.String(), d.Match, d.Condition.String(), string(d.Request.Destination) + ":" + d.Request.Dest.String(),
+	return []string{d.Name, string(d.Agent), m.State, d.Dir.String(), d.Match, d.Condition.String(), shownAt(d.Request.Destination, d.Request.Dest),
 		fmt.Sprint(m.Triggers), fmt.Sprint(m.Refused), stamp(m.Last), problem}
 }
 
@@ -326,7 +326,7 @@ func showMonitor(cmd *cobra.Command, m *monitor.Shown) {
 		}
 	}
 	what, things := "directory", "file"
-	if messages.Is(d.Dir) {
+	if d.Dir.Place == transfer.Queues {
 		what, things = "queue", "message"
 	}
 	add(true, what, strings.TrimPrefix(d.Dir.String(), messages.Prefix))
@@ -343,9 +343,9 @@ func showMonitor(cmd *cobra.Command, m *monitor.Shown) {
 	}
 	var sources []string
 	for _, it := range d.Request.Items {
-		sources = append(sources, it.Source.String())
+		sources = append(sources, shown(it.Source))
 	}
-	rows = append(rows, []string{"sends", strings.Join(sources, " ")}, []string{"to", string(d.Request.Destination) + ":" + d.Request.Dest.String()})
+	rows = append(rows, []string{"sends", strings.Join(sources, " ")}, []string{"to", shownAt(d.Request.Destination, d.Request.Dest)})
 	notified := ""
 	if m.Watched {
 		notified = ", and when the system tells"

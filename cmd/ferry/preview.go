@@ -51,14 +51,16 @@ func dryRun(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transf
 
 func showPreview(cmd *cobra.Command, q *transfer.Request, p *wire.Preview, counts *transfer.Counts) {
 	out := cmd.OutOrStdout()
-	to := transfer.Location{Agent: q.Destination}
-	if q.Destination == onebox.Dest {
-		to.Agent = ""
+	there := q.Destination
+	if there == onebox.Dest {
+		there = ""
 	}
+	dest := shownAt(there, q.Dest)
 
 	for _, it := range p.List {
-		if to.Path = it.Target; it.Target == "" {
-			to.Path = q.Dest // a data set
+		to := at(there, it.Target)
+		if it.Target == "" {
+			to = dest // a data set
 		}
 		switch {
 		case it.Error != nil && it.Error.Kind == transfer.KindSkipped:
@@ -81,8 +83,7 @@ func showPreview(cmd *cobra.Command, q *transfer.Request, p *wire.Preview, count
 		about = "at least "
 	}
 
-	to.Path = q.Dest
-	fmt.Fprintf(out, "%s%s, %s, to %s", about, plural(p.Files, "file"), transfer.FormatBytes(p.Bytes), to)
+	fmt.Fprintf(out, "%s%s, %s, to %s", about, plural(p.Files, "file"), transfer.FormatBytes(p.Bytes), dest)
 	if counts.FilesFailed > 0 {
 		fmt.Fprintf(out, "; %d would fail", counts.FilesFailed)
 	}

@@ -40,7 +40,7 @@ func (f *queueFlags) into(q *transfer.Request) error {
 	}
 	for n := range q.Items {
 		p := &q.Items[n].Source
-		if !messages.Is(*p) {
+		if p.Place != transfer.Queues {
 			if from {
 				return transfer.Errorf(transfer.KindUsage, "--group and --message-delimiter are for queues, and the source %s is none", *p).WithHint("write a queue as AGENT:queue:NAME")
 			}
@@ -61,8 +61,8 @@ func (f *queueFlags) into(q *transfer.Request) error {
 }
 
 // ofSource puts the flags into the path of a queue whose messages are sent.
-func (f *queueFlags) ofSource(p transfer.Path) (transfer.Path, error) {
-	a, err := messages.Parse(p)
+func (f *queueFlags) ofSource(l transfer.Location) (transfer.Location, error) {
+	a, err := messages.Of(l)
 	if f.group != "" {
 		a.Group = f.group
 	}
@@ -73,16 +73,16 @@ func (f *queueFlags) ofSource(p transfer.Path) (transfer.Path, error) {
 		a.At, err = messages.ParseAt(f.at)
 	}
 	if err == nil {
-		_, err = messages.Parse(a.Path())
+		_, err = messages.Of(a.Location())
 	}
-	return a.Path(), err
+	return a.Location(), err
 }
 
 // varies reports whether the path of a queue has a variable of a monitor or a template, and can be read only when
 // that has its value.
-func varies(p transfer.Path) bool { return strings.Contains(string(p), "${") }
+func varies(l transfer.Location) bool { return strings.Contains(string(l.Path), "${") }
 
-func written(p transfer.Path) error {
+func written(p transfer.Location) error {
 	return transfer.Errorf(transfer.KindUsage, "the queue %s has a variable, and flags cannot be put into its path", p).
 		WithHint("write them there: queue:${name}?group=G1&delimiter=%0A, or ?split-size=64K")
 }
@@ -90,14 +90,14 @@ func written(p transfer.Path) error {
 func (f *queueFlags) ofDest(q *transfer.Request) (err error) {
 	given := f.splitSize != "" || f.splitDelim != "" || f.splitRE != "" || f.keep != ""
 	switch {
-	case !messages.Is(q.Dest) && given:
+	case q.Dest.Place != transfer.Queues && given:
 		return transfer.Errorf(transfer.KindUsage, "a file is split for a queue, and DEST %s is none", q.Dest).WithHint("write a queue as AGENT:queue:NAME")
-	case !messages.Is(q.Dest), varies(q.Dest) && !given:
+	case q.Dest.Place != transfer.Queues, varies(q.Dest) && !given:
 		return nil
 	case varies(q.Dest):
 		return written(q.Dest)
 	}
-	a, err := messages.Parse(q.Dest)
+	a, err := messages.Of(q.Dest)
 	if err == nil && f.splitSize != "" {
 		a.Split.Size, err = messages.ParseSplitSize(f.splitSize)
 	}
@@ -113,7 +113,7 @@ func (f *queueFlags) ofDest(q *transfer.Request) (err error) {
 	if f.keep != "" {
 		a.Split.Keep = f.keep
 	}
-	q.Dest = a.Path()
-	_, err = messages.Parse(q.Dest)
+	q.Dest = a.Location()
+	_, err = messages.Of(q.Dest)
 	return err
 }

@@ -286,7 +286,7 @@ func requestRows(q *transfer.Request) (rows [][]string) {
 	if q == nil {
 		return nil
 	}
-	return append(sourceRows(q), []string{"destination", at(q.Destination, q.Dest)}, []string{"job", printable(or(q.Job, "-"))})
+	return append(sourceRows(q), []string{"destination", shownAt(q.Destination, q.Dest)}, []string{"job", printable(or(q.Job, "-"))})
 }
 
 // sourceRows show what a request sends.
@@ -296,7 +296,7 @@ func sourceRows(q *transfer.Request) (rows [][]string) {
 	}
 	const named = 20
 	for n := range q.Items[:min(len(q.Items), named)] {
-		rows = append(rows, []string{"source", at(q.Source, q.Items[n].Source)})
+		rows = append(rows, []string{"source", shownAt(q.Source, q.Items[n].Source)})
 	}
 	if more := len(q.Items) - named; more > 0 {
 		rows = append(rows, []string{"", "and " + plural(int64(more), "source") + " more"})

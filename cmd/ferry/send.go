@@ -19,9 +19,10 @@ import (
 	"ferry/internal/digest"
 	"ferry/internal/flow"
 	"ferry/internal/localfs"
+	"ferry/internal/location"
 	"ferry/internal/onebox"
+	"ferry/internal/pipe"
 	"ferry/internal/qmgr"
-	"ferry/internal/record"
 	"ferry/internal/transfer"
 )
 
@@ -401,10 +402,10 @@ func (f *sendFlags) list(q *transfer.Request, stdin io.Reader) (err error) {
 	if f.filesFrom == "" {
 		return nil
 	}
-	if len(q.Items) != 1 || record.IsDataset(string(q.Items[0].Source)) || record.IsDataset(string(q.Dest)) {
+	if len(q.Items) != 1 || q.Items[0].Source.Place != transfer.Files || q.Dest.Place == transfer.Datasets {
 		return transfer.Errorf(transfer.KindUsage, "--files-from takes one SOURCE, the directory that its names are beneath, and a DEST that is no data set")
 	}
-	q.Base = q.Items[0].Source
+	q.Base = q.Items[0].Source.Literal()
 	names, err := sourcesFrom(f.filesFrom, stdin)
 	q.Items = transfer.ItemsOf(names...)
 	return err
@@ -425,32 +426,29 @@ func parseMeta(entries []string) (map[string]string, error) {
 	return m, nil
 }
 
-// locations fills in where from and where to.
+// locations reads where from and where to. This text is read nowhere else.
 func (f *sendFlags) locations(q *transfer.Request, args []string) (local bool, err error) {
-	dest, err := transfer.ParseLocation(args[len(args)-1])
-	if err != nil {
+	if q.Destination, q.Dest, err = typed(args[len(args)-1], location.Dest); err != nil {
 		return false, err
 	}
-
-	q.Destination, q.Dest = dest.Agent, dest.Path
 	for i, s := range args[:len(args)-1] {
-		l, err := transfer.ParseLocation(s)
+		from, l, err := typed(s, location.Source)
 		if err != nil {
 			return false, err
 		}
-		if i > 0 && l.Agent != q.Source {
+		if i > 0 && from != q.Source {
 			return false, transfer.Errorf(transfer.KindUsage, "the sources %q and %q are on different agents; one transfer has one source agent", args[0], s)
 		}
-		q.Source = l.Agent
-		q.Items = append(q.Items, transfer.RequestItem{Source: l.Path})
+		q.Source = from
+		q.Items = append(q.Items, transfer.RequestItem{Source: l})
 	}
 
-	if q.Dest == stdStream && q.Destination == "" {
+	if q.Dest == pipe.Stdio {
 		return false, transfer.Errorf(transfer.KindUsage, "standard output is no destination of `ferry send`").
 			WithHint("`ferry cat` writes a file to it; a file with the name - is ./-")
 	}
 
-	if q.Source == "" && slices.ContainsFunc(q.Items, func(it transfer.RequestItem) bool { return it.Source == stdStream }) {
+	if slices.ContainsFunc(q.Items, func(it transfer.RequestItem) bool { return it.Source == pipe.Stdio }) {
 		return f.fromStdin(q)
 	}
 
@@ -465,7 +463,7 @@ func (f *sendFlags) locations(q *transfer.Request, args []string) (local bool, e
 
 	for n := range q.Items {
 		it := &q.Items[n]
-		if it.Source, err = hostPath(it.Source); err != nil {
+		if it.Source, err = hostLocation(it.Source); err != nil {
 			return true, err
 		}
 	}
@@ -483,14 +481,40 @@ func (f *sendFlags) locations(q *transfer.Request, args []string) (local bool, e
 			return true, err
 		}
 	}
-	q.Dest, err = hostPath(q.Dest)
+	q.Dest, err = hostLocation(q.Dest)
 	return true, err
+}
+
+// typed reads [AGENT:]LOCATION. Without an agent, "-" is standard input or output.
+func typed(arg string, read func(string) (transfer.Location, error)) (at transfer.AgentName, l transfer.Location, err error) {
+	at, text, err := transfer.SplitAgent(arg)
+	if err != nil {
+		return "", l, err
+	}
+	if at == "" && text == string(pipe.Name) {
+		return "", pipe.Stdio, nil
+	}
+	l, err = read(text)
+	return at, l, err
+}
+
+// hostLocation is a location of this host that means the same in each working directory.
+func hostLocation(l transfer.Location) (transfer.Location, error) {
+	if l.Place != transfer.Files {
+		return l, nil
+	}
+	p, err := hostPath(l.Literal())
+	if err != nil || !l.Pattern {
+		return transfer.File(p), err
+	}
+	wd := string(p[:max(0, len(p)-len(l.Literal()))]) // nothing before an absolute path
+	return transfer.Match(transfer.Path(transfer.Literally(wd)) + l.Path), nil
 }
 
 // hostPath makes a path of this host absolute without touching its last
 // component or a final slash, both of which mean something.
 func hostPath(p transfer.Path) (transfer.Path, error) {
-	if p == "" || record.IsDataset(string(p)) {
+	if p == "" {
 		return p, nil
 	}
 	wd, err := os.Getwd()

@@ -12,20 +12,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/agent"
+	"ferry/internal/location"
 	"ferry/internal/onebox"
 	"ferry/internal/pipe"
 	"ferry/internal/transfer"
 )
-
-// stdStream is standard input as a source; a file of that name is ./-.
-const stdStream transfer.Path = "-"
 
 // streamRecovery is how long a transfer of standard input or output keeps trying while
 // nothing moves: somebody waits for it.
 const streamRecovery = "10m"
 
 func isStream(q *transfer.Request) bool {
-	return len(q.Items) == 1 && q.Items[0].Source == stdStream && (q.Source == "" || q.Source.Stream())
+	return len(q.Items) == 1 && q.Items[0].Source == pipe.Stdio && (q.Source == "" || q.Source.Stream())
 }
 
 // fromStdin fills in where standard input is sent to.
@@ -51,7 +49,7 @@ func (f *sendFlags) fromStdin(q *transfer.Request) (local bool, err error) {
 		return false, nil
 	}
 
-	q.Dest, err = hostPath(q.Dest)
+	q.Dest, err = hostLocation(q.Dest)
 	return true, err
 }
 
@@ -101,17 +99,17 @@ came whole: 0 means that both sides have computed the same digest.`,
 }
 
 func cat(cmd *cobra.Command, f *sendFlags, arg string) error {
-	l, err := transfer.ParseLocation(arg)
+	from, source, err := typed(arg, location.Source)
 	if err != nil {
 		return err
 	}
 
-	if l.Agent == "" && l.Path == stdStream {
+	if source == pipe.Stdio {
 		return transfer.Errorf(transfer.KindUsage, "`ferry cat` writes a file, and not standard input").WithHint("a file with the name - is ./-")
 	}
 
 	dest := "./-" // until it is known that the request is sound
-	if l.Agent != "" {
+	if from != "" {
 		dest = "PIPE-0:-"
 	}
 
@@ -120,7 +118,7 @@ func cat(cmd *cobra.Command, f *sendFlags, arg string) error {
 		return err
 	}
 
-	q.Dest = stdStream
+	q.Dest = pipe.Stdio
 	takePipes() // a reader that closes the pipe ends the transfer in order
 	output := &output{Writer: cmd.OutOrStdout()}
 	cmd.SetErr(notices{cmd.ErrOrStderr(), output})

@@ -137,7 +137,7 @@ func TestCreateTransferIsWhatSendAsksFor(t *testing.T) {
 		}
 		want := requestOf(t, c.send...)
 		got := fromXML(t, text, want)
-		if slices.ContainsFunc(want.Items, func(it transfer.RequestItem) bool { return strings.Contains(string(it.Source), "**") }) {
+		if slices.ContainsFunc(want.Items, func(it transfer.RequestItem) bool { return strings.Contains(string(it.Source.Path), "**") }) {
 			// A pattern in all directories below takes files; ferry send has one -r for all sources.
 			want.Recursive, want.Items[0].Recursive = false, true
 		}

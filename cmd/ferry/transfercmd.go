@@ -136,7 +136,7 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded) {
 		if !q.Parent.IsZero() {
 			rows = append(rows, []string{"retry of", q.Parent.String()})
 		}
-		rows = append(rows, []string{"sources", namesOf(q)}, []string{"destination", q.Dest.String()})
+		rows = append(rows, []string{"sources", namesOf(q)}, []string{"destination", shown(q.Dest)})
 		if q.Together {
 			rows = append(rows, []string{"together", togetherText(p)})
 		}
@@ -229,7 +229,7 @@ func namesOf(q *audit.RequestFacts) string {
 		if n > 0 {
 			text += "  "
 		}
-		text += s.String()
+		text += shown(s)
 	}
 
 	if more := len(all) - named + q.MoreSources; more > 0 {

@@ -278,7 +278,7 @@ func (a *intake) accept(r *arrival) error {
 	var itself error
 	if denied == nil {
 		r.rule = rule
-		itself = a.look(func() error { return a.sendAs(r.principal).CheckItself(q, all) })
+		itself = a.look(func() error { return a.sendAs(r.principal, r.q.From()).CheckItself(q, all) })
 	}
 	var fresh *ledger.Source
 	a.admitting.Lock()
@@ -457,9 +457,6 @@ func (c *core) acceptable(q *transfer.Request, rest []transfer.RequestItem) erro
 
 	if s := c.cfg.Streams; s != nil && q.ID != s.Transfer {
 		return transfer.Errorf(transfer.KindUsage, "%s sends its own standard input, and nothing else", c.cfg.Name)
-	}
-	if err := onePlace(q, rest); err != nil {
-		return err
 	}
 	if err := conversion.TakeAttributes(q); err != nil {
 		return err

@@ -191,7 +191,7 @@ func (a *answers) aboutFiles(ask *wire.Ask) (*wire.Preview, error) {
 	if err := a.acceptable(q, nil); err != nil {
 		return nil, err
 	}
-	if err := a.sendAs(ask.Principal).CheckItself(q, q.Items); err != nil {
+	if err := a.sendAs(ask.Principal, q.From()).CheckItself(q, q.Items); err != nil {
 		return nil, err
 	}
 	return a.preview(ask.Principal, q)
@@ -208,7 +208,7 @@ func (a *answers) preview(principal string, q *transfer.Request) (*wire.Preview,
 	ctx, cancel := context.WithTimeout(a.ctx, previewTime)
 	defer cancel()
 	size := 0
-	_, err = a.sendCfg.Place.For(a.gate.permit(principal)).Walk(ctx, s.Walk, func(it transfer.Item) error {
+	_, err = a.sendCfg.Place.For(q.From(), a.gate.permit(principal)).Walk(ctx, s.Walk, func(it transfer.Item) error {
 		if !q.Takes(&it) {
 			if it.Type != transfer.ItemDir {
 				p.LeftOut++
@@ -262,7 +262,7 @@ func (a *answers) list(principal, prefix string) (*wire.Preview, error) {
 	}
 
 	dir, name := path.Split(prefix)
-	names, err := a.fs.Place().For(a.gate.permit(principal)).(localfs.Local).Names(transfer.Path(cmp.Or(dir, ".")), name, listed)
+	names, err := a.fs.Place().For(transfer.Files, a.gate.permit(principal)).(localfs.Local).Names(transfer.Path(cmp.Or(dir, ".")), name, listed)
 	p := &wire.Preview{}
 	for _, n := range names {
 		it := wire.PreviewItem{Name: transfer.Path(dir + n.Name), Type: transfer.ItemFile}

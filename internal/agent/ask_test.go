@@ -15,7 +15,7 @@ import (
 // A preview is made only of what could be submitted to this agent.
 func TestPreviewsAreChecked(t *testing.T) {
 	good := func() *transfer.Request {
-		return &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
+		return &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: transfer.File("b")}
 	}
 	a := &core{cfg: Config{Name: "ALPHA"}}
 	if err := a.acceptable(good(), nil); err != nil {
@@ -41,7 +41,7 @@ func TestPreviewsAreBounded(t *testing.T) {
 	for range previews {
 		a.previews <- struct{}{}
 	}
-	q := transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
+	q := transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: transfer.File("b")}
 	for range 1000 {
 		a.previewed("", &wire.Ask{Kind: wire.AskPreview, Request: &q})
 	}

@@ -99,7 +99,7 @@ func TestDutiesSubmit(t *testing.T) {
 	s := newScene(t, func(d duty.Desk) (duty.Duty, error) { c.Desk = d; return c, nil })
 	large := request()
 	for n := range 3000 {
-		large.Items = append(large.Items, transfer.RequestItem{Source: transfer.Path("a file with a name " + strconv.Itoa(n))})
+		large.Items = append(large.Items, transfer.RequestItem{Source: transfer.File(transfer.Path("a file with a name " + strconv.Itoa(n)))})
 	}
 	for _, q := range []transfer.Request{request(), large} {
 		for range 2 {

@@ -42,9 +42,9 @@ type disowned struct {
 }
 
 // sendAs is how files are sent for a principal.
-func (w *sides) sendAs(principal string) *sender.Config {
+func (w *sides) sendAs(principal string, of transfer.Place) *sender.Config {
 	cfg := w.sendCfg
-	cfg.Place = cfg.Place.For(w.gate.permit(principal))
+	cfg.Place = cfg.Place.For(of, w.gate.permit(principal))
 	return &cfg
 }
 

@@ -117,7 +117,7 @@ func (s *trusted) says(status, reason string) {
 // submit hands in a request and returns the kind of what is said of it.
 func (s *trusted) submit() transfer.Kind {
 	s.Helper()
-	q := transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Dest: "in/", Items: transfer.ItemsOf("missing")}
+	q := transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Dest: transfer.File("in/"), Items: transfer.ItemsOf("missing")}
 	inbox := s.user.NewInbox("ALPHA")
 	said := make(chan wire.Answer, 1)
 	stop, err := s.user.Subscribe(inbox, func(m qmgr.Message) {

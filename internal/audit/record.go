@@ -131,10 +131,10 @@ type Gap struct {
 // RequestFacts is what a request asked for, as far as an auditor asks.
 type RequestFacts struct {
 	Rule        string                 `json:"rule,omitempty"` // of the policy, by which its principal was let in here
-	Sources     []transfer.Path        `json:"sources,omitempty"`
+	Sources     []transfer.Location    `json:"sources,omitempty"`
 	Items       []transfer.RequestItem `json:"items,omitempty"`        // in place of Sources, where one has a DEST or options of its own
 	MoreSources int                    `json:"more_sources,omitempty"` // left out of Sources or Items
-	Dest        transfer.Path          `json:"dest,omitempty"`
+	Dest        transfer.Location      `json:"dest,omitzero"`
 	Durability  string                 `json:"durability,omitempty"`
 	Lane        string                 `json:"lane,omitempty"`
 	Delivery    string                 `json:"delivery,omitempty"`
@@ -197,7 +197,7 @@ func (f *RequestFacts) name(q *transfer.Request, items []transfer.RequestItem, r
 }
 
 // Named are the sources that the facts name.
-func (f *RequestFacts) Named() []transfer.Path {
+func (f *RequestFacts) Named() []transfer.Location {
 	all := slices.Clip(f.Sources)
 	for n := range f.Items {
 		all = append(all, f.Items[n].Source)

@@ -11,7 +11,7 @@ import (
 )
 
 func fullRecord() Record {
-	return Record{V: 1, Agent: "A.1", Incarnation: FormatIncarnation(0xfeed), N: 3, Time: epoch, Event: Completed, Role: RoleSource, Transfer: idOf(1), Source: "A.1", Destination: "B1", Originator: &transfer.Originator{User: "u", Host: "h"}, Job: "job", Meta: map[string]string{"k": "<v>"}, Principal: "U%40H", Request: FactsOf(&transfer.Request{Items: transfer.ItemsOf("a\xff", "b"), Dest: "/d/", Settings: transfer.DefaultSettings(), Options: transfer.Options{Mode: "binary"}}), Items: []transfer.Outcome{{Item: 1, Type: transfer.ItemFile, Path: "/d/a%\xff", Err: transfer.Errorf(transfer.KindDigest, "no")}}, State: transfer.Partial, Code: 20, Error: &transfer.Error{Kind: transfer.KindDigest, Text: "t"}, Reason: "r", Limits: []string{"no-replace rename"}, Gap: &Gap{Agent: "A.1", Incarnation: FormatIncarnation(0xfeed), From: 1, To: 2}, Text: "text", Figures: Figures{Counts: &transfer.Counts{Items: 2, Files: 1}, Lane: "queue", Seconds: 1.5, Resumes: 2, BytesResent: 3}}
+	return Record{V: 1, Agent: "A.1", Incarnation: FormatIncarnation(0xfeed), N: 3, Time: epoch, Event: Completed, Role: RoleSource, Transfer: idOf(1), Source: "A.1", Destination: "B1", Originator: &transfer.Originator{User: "u", Host: "h"}, Job: "job", Meta: map[string]string{"k": "<v>"}, Principal: "U%40H", Request: FactsOf(&transfer.Request{Items: transfer.ItemsOf("a\xff", "b"), Dest: transfer.File("/d/"), Settings: transfer.DefaultSettings(), Options: transfer.Options{Mode: "binary"}}), Items: []transfer.Outcome{{Item: 1, Type: transfer.ItemFile, Path: "/d/a%\xff", Err: transfer.Errorf(transfer.KindDigest, "no")}}, State: transfer.Partial, Code: 20, Error: &transfer.Error{Kind: transfer.KindDigest, Text: "t"}, Reason: "r", Limits: []string{"no-replace rename"}, Gap: &Gap{Agent: "A.1", Incarnation: FormatIncarnation(0xfeed), From: 1, To: 2}, Text: "text", Figures: Figures{Counts: &transfer.Counts{Items: 2, Files: 1}, Lane: "queue", Seconds: 1.5, Resumes: 2, BytesResent: 3}}
 }
 
 func TestRecordRoundTrip(t *testing.T) {
@@ -173,9 +173,9 @@ func TestWorstRecordsFit(t *testing.T) {
 		t.Error("few items do not fit")
 	}
 
-	q := &transfer.Request{Dest: worstPath, Meta: map[string]string{}}
+	q := &transfer.Request{Dest: transfer.File(worstPath), Meta: map[string]string{}}
 	for i := range 1000 {
-		q.Items = append(q.Items, transfer.RequestItem{Source: worstPath})
+		q.Items = append(q.Items, transfer.RequestItem{Source: transfer.File(worstPath)})
 		if i < transfer.MaxMeta {
 			k := string(rune('a'+i/26)) + string(rune('a'+i%26))
 			q.Meta[k] = strings.Repeat("\x01", transfer.MaxMetaValue-len(k))

@@ -54,7 +54,7 @@ func (l Lane) Flags() []string {
 type Job struct {
 	Source, Dest transfer.AgentName
 	Sources      []transfer.Path
-	To           transfer.Path
+	To           transfer.Path // a file or a directory
 	Checksum     string
 	Durability   string
 	Lane         string
@@ -67,7 +67,7 @@ type Job struct {
 
 func (j Job) request() *transfer.Request {
 	return &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Submitted: time.Now().UTC(),
-		Originator: client.Me(), Source: j.Source, Destination: j.Dest, Items: transfer.ItemsOf(j.Sources...), Dest: j.To,
+		Originator: client.Me(), Source: j.Source, Destination: j.Dest, Items: transfer.ItemsOf(j.Sources...), Dest: transfer.File(j.To),
 		Durability: j.Durability, Lane: j.Lane, Delivery: j.Delivery, Compress: j.Compress, Settings: j.Settings,
 		Options: transfer.Options{Recursive: true, Checksum: j.Checksum, Mode: j.Mode, Content: j.Content}}
 }

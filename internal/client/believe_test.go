@@ -22,9 +22,9 @@ func TestOnlyTheSourcesAnswerIsTheOutcome(t *testing.T) {
 	connect := network(ctx, t)
 	stranger, source := connect("stranger"), connect("ALPHA")
 	s := &client.Client{Conn: connect("submitter"), Clock: clock.System, Who: transfer.Originator{User: "user", Host: "host"}}
-	q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
+	q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: transfer.File("b")}
 	other := *q
-	other.Dest = "elsewhere"
+	other.Dest = transfer.File("elsewhere")
 	picture := func(mod func(*transfer.Progress)) *transfer.Progress {
 		p := &transfer.Progress{ID: q.ID, Source: "ALPHA", Destination: "BETA", Request: q.Hash(), State: transfer.Successful}
 		mod(p)
@@ -101,7 +101,7 @@ func TestOnlyItsOwnReceiptIsTaken(t *testing.T) {
 	defer cancel()
 	conn := network(ctx, t)("ALPHA")
 	s := &client.Client{Conn: conn, Clock: clock.System, Who: transfer.Originator{User: "user", Host: "host"}}
-	q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
+	q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: transfer.File("b")}
 	go conn.Consume(ctx, qmgr.Queue{Stream: qmgr.StreamCommand, Durable: "command-ALPHA", Filter: wire.AllCommands("ALPHA")}, func(d qmgr.Delivery) {
 		m, err := wire.DecodeSubmit(d.Data)
 		if err != nil {

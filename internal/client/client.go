@@ -208,9 +208,9 @@ func (c *Client) preview(ctx context.Context, q *transfer.Request) (*wire.Previe
 	}
 
 	p, there := ans.Preview, *q
-	there.Items = []transfer.RequestItem{{Source: "-", Dest: "-"}} // the destination is not asked about the sources
+	there.Items = []transfer.RequestItem{{Source: transfer.File("-"), Dest: transfer.File("-")}} // the destination is not asked about the sources
 	if q.Base != "" {
-		there.Base, there.Items[0].Dest = "-", ""
+		there.Base, there.Items[0].Dest = "-", transfer.Location{}
 	}
 
 	if q.Retry != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/messages"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -67,7 +66,7 @@ func (c *Client) Retry(ctx context.Context, suffix string, failed bool, ifExists
 // doubles refuses to do all of a transfer once more of which some has arrived where it would be there twice, unless
 // whoever asks has said what becomes of files that exist.
 func doubles(p *transfer.Progress, req *transfer.Request, said bool) error {
-	queue := messages.Is(req.Dest) || slices.ContainsFunc(req.Items, func(it transfer.RequestItem) bool { return messages.Is(it.Dest) })
+	queue := req.Dest.Place == transfer.Queues || slices.ContainsFunc(req.Items, func(it transfer.RequestItem) bool { return it.Dest.Place == transfer.Queues })
 	if p.State == transfer.Successful || p.Files == 0 || !queue && (said || !req.Appends()) {
 		return nil
 	}
@@ -123,7 +122,7 @@ func (c *Client) asked(ctx context.Context, p *transfer.Progress) (*transfer.Req
 // the first time.
 func itemsAgain(a *audit.RequestFacts, resolved []transfer.Resolved) []transfer.RequestItem {
 	if len(a.Items) == 0 {
-		return transfer.ItemsOf(a.Sources...)
+		return transfer.ItemsAt(a.Sources...)
 	}
 	items := slices.Clone(a.Items)
 	for _, r := range resolved {

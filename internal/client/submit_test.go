@@ -55,7 +55,7 @@ func TestARequestThatIsNotTakenYetIsStoredAgainOnlyWhenItIsLost(t *testing.T) {
 	})
 	hands := &handTimers{}
 	s := &client.Client{Conn: connect("submitter"), Clock: hands, Who: transfer.Originator{User: "user", Host: "host"}}
-	q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
+	q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: transfer.File("b")}
 	notices := make(chan error, 100)
 	done := make(chan error, 1)
 	go func() {

@@ -61,7 +61,7 @@ func TestWhatIsSaidToBeWithdrawnNeverRan(t *testing.T) {
 			}()
 			s := &client.Client{Conn: conn, Clock: clock.System, Who: transfer.Originator{User: "user", Host: "host"}}
 			q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA",
-				Items: transfer.ItemsOf("a"), Dest: "b", Recovery: transfer.Duration(time.Second)}
+				Items: transfer.ItemsOf("a"), Dest: transfer.File("b"), Recovery: transfer.Duration(time.Second)}
 			_, err := s.SubmitInTime(ctx, q, nil)
 			<-taken
 			if transfer.KindOf(err) != transfer.KindRecovery || strings.Contains(err.Error(), "it is withdrawn") != c.withdrawn {

@@ -16,7 +16,7 @@ import (
 
 // request is one with the given content; text mode where it has pages.
 func request(text bool, c transfer.Content) *transfer.Request {
-	q := &transfer.Request{Dest: "/x", Options: transfer.Options{Content: c}}
+	q := &transfer.Request{Dest: transfer.File("/x"), Options: transfer.Options{Content: c}}
 	if text {
 		q.Mode = transfer.ModeText
 	}
@@ -478,10 +478,14 @@ func BenchmarkLineEnds(b *testing.B) {
 	b.SetBytes(int64(len(src)))
 }
 
+func dataset(name transfer.Path, r transfer.Records) transfer.Location {
+	return transfer.Location{Place: transfer.Datasets, Path: name, Records: r}
+}
+
 // What a location says of its data set counts wherever the request comes from,
 // and may be said once only.
 func TestAttributesOfLocations(t *testing.T) {
-	q := &transfer.Request{Dest: "//'HLQ.NEW',RECFM(FB),LRECL(80)", Items: transfer.ItemsOf("'HLQ.OLD',RECFM(VB),LRECL(84)", "'HLQ.OTHER'")}
+	q := &transfer.Request{Dest: dataset("HLQ.NEW", fb(80)), Items: transfer.ItemsAt(dataset("HLQ.OLD", vb(84)), dataset("HLQ.OTHER", transfer.Records{}))}
 	for range 2 { // a request that comes again has them already
 		if err := TakeAttributes(q); err != nil || q.ToRecords != fb(80) || q.FromRecords != vb(84) {
 			t.Fatalf("%+v, %+v, %v", q.FromRecords, q.ToRecords, err)
@@ -491,7 +495,7 @@ func TestAttributesOfLocations(t *testing.T) {
 	if err := TakeAttributes(q); transfer.KindOf(err) != transfer.KindUsage {
 		t.Errorf("attributes that contradict the flags: %v", err)
 	}
-	if err := TakeAttributes(&transfer.Request{Dest: "'NO GOOD'"}); transfer.KindOf(err) != transfer.KindUsage {
+	if err := TakeAttributes(&transfer.Request{Dest: dataset("NO GOOD", fb(80))}); transfer.KindOf(err) != transfer.KindUsage {
 		t.Errorf("a name that is none: %v", err)
 	}
 }

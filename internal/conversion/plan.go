@@ -11,9 +11,9 @@ import (
 
 // A Target is what the destination's agent knows of where a file will land.
 type Target struct {
-	Dest    transfer.Path  // as the request has it
-	Dataset bool           // it names a data set
-	Known   *transfer.Form // of the data set that is there; nil: none
+	Dest    transfer.Location // as the request has it
+	Dataset bool              // it names a data set
+	Known   *transfer.Form    // of the data set that is there; nil: none
 }
 
 // A Plan is what is to be done with one file.

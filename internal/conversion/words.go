@@ -62,13 +62,8 @@ func Check(q *transfer.Request) error {
 // CheckItems is Check for items of the request, which may be those of a part.
 func CheckItems(q *transfer.Request, items []transfer.RequestItem) error {
 	for n := range items {
-		p, first := items[n].Source, q.Items[0].Source
-		is := record.IsDataset(string(p))
-		if is != record.IsDataset(string(first)) {
-			return transfer.Errorf(transfer.KindUsage, "%s and %s are not both data sets; one transfer sends data sets or other files", first, p)
-		}
-		if is {
-			if _, err := record.ParsePattern(string(p)); err != nil {
+		if p := items[n].Source; p.Place == transfer.Datasets {
+			if _, err := record.At(p); err != nil {
 				return err
 			}
 		}
@@ -87,7 +82,7 @@ func CheckItems(q *transfer.Request, items []transfer.RequestItem) error {
 }
 
 // CheckOptions is Check for options and the DEST that they are for.
-func CheckOptions(q *transfer.Options, dest transfer.Path) error {
+func CheckOptions(q *transfer.Options, dest transfer.Location) error {
 	if _, err := attributes("recfm", q.ToRecords); err != nil {
 		return err
 	}
@@ -100,14 +95,14 @@ func CheckOptions(q *transfer.Options, dest transfer.Path) error {
 		return err
 	}
 
-	dataset := record.IsDataset(string(dest))
+	dataset := dest.Place == transfer.Datasets
 	if q.LongLines != "" && q.ToRecords.IsZero() && !dataset {
 		return transfer.Errorf(transfer.KindUsage, "--long-lines says what becomes of lines that are too long for a record, and the destination has no records").
 			WithHint("give --recfm and --lrecl, or leave it out")
 	}
 
 	if dataset {
-		if _, err := record.ParseDataset(string(dest)); err != nil {
+		if _, err := record.At(dest); err != nil {
 			return err
 		}
 		if q.IfExists == transfer.IfExistsRename {
@@ -172,15 +167,15 @@ func page(name string) (*codepage.Page, error) {
 
 // Involved reports whether more than a file's bytes can matter to what is sent from a
 // source to a DEST: only then does the source's agent look for what is known of each file.
-func Involved(o *transfer.Options, source, dest transfer.Path) bool {
+func Involved(o *transfer.Options, source, dest transfer.Location) bool {
 	return o.Mode == transfer.ModeText || !o.ToRecords.IsZero() || !o.FromRecords.IsZero() ||
-		record.IsDataset(string(dest)) || record.IsDataset(string(source))
+		dest.Place == transfer.Datasets || source.Place == transfer.Datasets
 }
 
 // Effective are the options and the DEST of a request item. An item with a DEST or options
 // of its own has the attributes that its locations have; the others share what
 // TakeAttributes has put into the request.
-func Effective(q *transfer.Request, it *transfer.RequestItem) (o transfer.Options, dest transfer.Path, err error) {
+func Effective(q *transfer.Request, it *transfer.RequestItem) (o transfer.Options, dest transfer.Location, err error) {
 	o, dest = q.Of(it), cmp.Or(it.Dest, q.Dest)
 	if !it.Own() {
 		return o, dest, nil
@@ -219,38 +214,27 @@ func TakeFrom(q *transfer.Request, items []transfer.RequestItem) error {
 	return nil
 }
 
-func takeDest(o *transfer.Options, dest transfer.Path) error {
-	if !record.IsDataset(string(dest)) {
-		return nil
-	}
-	d, err := record.ParseDataset(string(dest))
-	if err != nil {
-		return err
-	}
-	return takeFrom(&o.ToRecords, &d, "the flags")
+func takeDest(o *transfer.Options, dest transfer.Location) error {
+	return takeFrom(&o.ToRecords, dest, "the flags")
 }
 
-func takeSource(o *transfer.Options, source transfer.Path) error {
-	if !record.IsDataset(string(source)) {
-		return nil
-	}
-	d, err := record.ParsePattern(string(source))
-	if err != nil {
-		return err
-	}
-	return takeFrom(&o.FromRecords, &d, "the flags or another source")
+func takeSource(o *transfer.Options, source transfer.Location) error {
+	return takeFrom(&o.FromRecords, source, "the flags or another source")
 }
 
-func takeFrom(to *transfer.Records, d *record.Dataset, others string) error {
-	r := d.Attributes.Records()
-	if r.IsZero() {
+func takeFrom(to *transfer.Records, l transfer.Location, others string) error {
+	if l.Place != transfer.Datasets {
 		return nil
 	}
-	if !to.IsZero() && *to != r {
+	d, err := record.At(l)
+	if err != nil || l.Records.IsZero() {
+		return err
+	}
+	if !to.IsZero() && *to != l.Records {
 		return transfer.Errorf(transfer.KindUsage, "%s has %s, and %s say otherwise", d, d.Attributes, others).
 			WithHint("say it once")
 	}
-	*to = r
+	*to = l.Records
 	return nil
 }
 

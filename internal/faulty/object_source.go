@@ -27,7 +27,7 @@ type Objects struct {
 }
 
 // For is the place as somebody may use it. Keys are paths without a first /.
-func (o *Objects) For(may place.Permit) place.Source {
+func (o *Objects) For(_ transfer.Place, may place.Permit) place.Source {
 	other := *o
 	other.may = may
 	return &other
@@ -45,9 +45,7 @@ func unsettled(op string, p transfer.Path, err error) *transfer.Error {
 }
 
 // Expands says that a key with a wildcard may be several.
-func (o *Objects) Expands(p transfer.Path) (several, unnamed bool) {
-	return strings.ContainsAny(string(p), "*?["), false
-}
+func (o *Objects) Expands(l transfer.Location) (several, unnamed bool) { return l.Pattern, false }
 
 // Walk gives objects in the order of their keys: the one that has a source's name, what a
 // pattern matches, or, with Recursive, all whose keys begin with a source and '/'. Retried
@@ -73,9 +71,10 @@ func (o *Objects) Walk(ctx context.Context, w place.WalkRequest, emit func(trans
 	return 0, nil
 }
 
-func (o *Objects) walkSource(ctx context.Context, source transfer.Path, recursive bool, after string, emit func(transfer.Item) error) error {
+func (o *Objects) walkSource(ctx context.Context, of transfer.Location, recursive bool, after string, emit func(transfer.Item) error) error {
+	source := of.Path
 	src := strings.TrimSuffix(path.Clean(string(source)), "/")
-	several, _ := o.Expands(source)
+	several := of.Pattern
 	prefix := src
 	if several {
 		prefix = src[:strings.IndexAny(src, "*?[")]
@@ -138,7 +137,7 @@ func (o *Objects) StatDir(p transfer.Path) (mode uint32, mtime int64, err error)
 }
 
 // Files opens objects.
-func (o *Objects) Files(transfer.Path) place.Files { return objectFiles{o} }
+func (o *Objects) Files(transfer.Location) place.Files { return objectFiles{o} }
 
 type objectFiles struct{ o *Objects }
 
@@ -245,18 +244,18 @@ func (o *Objects) Delete(p transfer.Path, v transfer.Version, _ string, again bo
 func (o *Objects) DropForm(transfer.Path) error { return nil }
 
 // Free is not known of an object store.
-func (o *Objects) Free(transfer.Path) (int64, error) { return 1 << 50, nil }
+func (o *Objects) Free(transfer.Resolution) (int64, error) { return 1 << 50, nil }
 
 // Ready says that an object store is always there; calls to it say otherwise.
-func (o *Objects) Ready(transfer.Path) error { return nil }
+func (o *Objects) Ready(transfer.Resolution) error { return nil }
 
 // Resolve takes a DEST that ends in '/' for the beginning of keys.
-func (o *Objects) Resolve(dest transfer.Path, several bool) (transfer.Resolution, error) {
-	base := transfer.Path(path.Clean(string(dest)))
+func (o *Objects) Resolve(dest transfer.Location, several bool) (transfer.Resolution, error) {
+	base := transfer.Path(path.Clean(string(dest.Path)))
 	if !cleanKey(base) {
 		return transfer.Resolution{}, transfer.Errorf(transfer.KindUsage, "%s is no key of an object", dest)
 	}
-	return transfer.Resolution{Base: base, Into: several || strings.HasSuffix(string(dest), "/")}, nil
+	return transfer.Resolution{Base: base, Into: several || dest.Directory()}, nil
 }
 
 // Resolved is what was resolved.

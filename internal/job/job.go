@@ -59,13 +59,13 @@ type Put struct {
 // A To is a destination of a job.
 type To struct {
 	Agent transfer.AgentName `json:"agent"`
-	Path  transfer.Path      `json:"path"`
+	Dest  transfer.Location  `json:"dest"`
 	Retry *transfer.Retry    `json:"retry,omitempty"` // the transfer that this one repeats
 }
 
 // child is the child of a destination, with a number and the ID of its transfer.
 func (to *To) child(n int, id transfer.ID) *Child {
-	return &Child{N: n, Destination: to.Agent, Dest: to.Path, Retry: to.Retry, Transfer: id, State: transfer.Queued}
+	return &Child{N: n, Destination: to.Agent, Dest: to.Dest, Retry: to.Retry, Transfer: id, State: transfer.Queued}
 }
 
 // Named names a job by its ID or the end of one.
@@ -136,7 +136,7 @@ type Tally struct {
 type Child struct {
 	N           int                `json:"n"` // from 1, in the order of the destinations
 	Destination transfer.AgentName `json:"destination"`
-	Dest        transfer.Path      `json:"dest"`
+	Dest        transfer.Location  `json:"dest"`
 	Transfer    transfer.ID        `json:"transfer,omitzero"` // none: it is decided when the others have ended
 	Sum         string             `json:"sum,omitempty"`     // of that one: what must arrive for the sources to be deleted
 	Retry       *transfer.Retry    `json:"retry,omitempty"`
@@ -148,7 +148,7 @@ type Child struct {
 	transfer.Counts
 }
 
-const version = 1
+const version = 2
 
 // ParsePut reads a Put and checks all of it.
 func ParsePut(data []byte) (*Put, error) {
@@ -189,14 +189,15 @@ func (p *Put) Check() error {
 	if _, is := q.Meta[MetaName]; is {
 		return transfer.Errorf(transfer.KindUsage, "the metadata %s of a job's transfers has the ID of the job", MetaName).WithHint("give yours another name")
 	}
-	seen := map[transfer.Location]bool{}
+	seen := map[To]bool{}
 	for n := range p.To {
 		to := &p.To[n]
-		at := transfer.Location{Agent: to.Agent, Path: to.Path}
-		if seen[at] {
+		at := to.Dest.On(to.Agent)
+		if one := (To{Agent: to.Agent, Dest: to.Dest}); !seen[one] {
+			seen[one] = true
+		} else {
 			return transfer.Errorf(transfer.KindUsage, "the destination %s is given twice", at)
 		}
-		seen[at] = true
 		if err := childOf(q, to.child(n+1, q.ID), len(p.To)).Check(); err != nil {
 			return transfer.Errorf(transfer.KindOf(err), "the destination %s: %w", at, err)
 		}

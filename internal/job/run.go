@@ -355,13 +355,13 @@ func (k *keeper) last(id transfer.ID, r *run) (decided bool, err error) {
 func everywhere(others []Child) (sum, why string) {
 	for n := range others {
 		c := &others[n]
-		switch at := (transfer.Location{Agent: c.Destination, Path: c.Dest}); {
+		switch at := c.Dest.On(c.Destination); {
 		case c.State != transfer.Successful:
 			return "", fmt.Sprintf("the transfer to %s has ended as %s", at, c.State)
 		case c.FilesSkipped > 0:
 			return "", fmt.Sprintf("files were skipped at %s", at)
 		case c.Tally != others[0].Tally:
-			return "", fmt.Sprintf("other files, or other content, have arrived at %s than at %s", at, transfer.Location{Agent: others[0].Destination, Path: others[0].Dest})
+			return "", fmt.Sprintf("other files, or other content, have arrived at %s than at %s", at, others[0].Dest.On(others[0].Destination))
 		}
 	}
 	return others[0].Tally, ""

@@ -151,9 +151,9 @@ func (w *world) pass() {
 func sample(now time.Time, to ...string) Put {
 	p := Put{Request: transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(now), Source: "ALPHA", Items: transfer.ItemsOf("a", "b")}}
 	for _, name := range to {
-		p.To = append(p.To, To{Agent: transfer.AgentName(name), Path: "in/"})
+		p.To = append(p.To, To{Agent: transfer.AgentName(name), Dest: transfer.File("in/")})
 	}
-	p.Request.Destination, p.Request.Dest = p.To[0].Agent, p.To[0].Path
+	p.Request.Destination, p.Request.Dest = p.To[0].Agent, p.To[0].Dest
 	return p
 }
 

@@ -188,6 +188,7 @@ type Targets struct {
 type Target struct {
 	V int `json:"v"`
 	transfer.Target
+	Place transfer.Place  `json:"place,omitempty"`
 	Base  transfer.Path   `json:"base,omitempty"`
 	Into  bool            `json:"into,omitempty"`
 	Error *transfer.Error `json:"error,omitempty"` // why nothing can land there
@@ -195,7 +196,7 @@ type Target struct {
 
 // Resolved is what the source is told.
 func (g *Target) Resolved() transfer.Resolved {
-	return transfer.Resolved{N: g.N, Resolution: transfer.Resolution{Base: g.Base, Into: g.Into}, Error: g.Error}
+	return transfer.Resolved{N: g.N, Resolution: transfer.Resolution{Place: g.Place, Base: g.Base, Into: g.Into}, Error: g.Error}
 }
 
 // PutTargets keeps targets of an incoming transfer.

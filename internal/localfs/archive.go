@@ -53,7 +53,7 @@ func (l Local) MayArchive(w *place.WalkRequest, dir transfer.Path) error {
 		if a.pat != nil {
 			from = a.stem
 		}
-		deep := w.Args[n].Recursive || strings.Contains(string(src), "**")
+		deep := w.Args[n].Recursive || strings.Contains(string(src.Path), "**")
 		named, inside := a.names(at)
 		if inside || deep && HostRules.beneath(at.path, from.path) || a.pat != nil && at.path == from.path {
 			return transfer.Errorf(transfer.KindUsage, "the archive %s is among what %s sends, and would be sent with the next transfer", dir, src).WithHint(otherDir)
@@ -63,7 +63,7 @@ func (l Local) MayArchive(w *place.WalkRequest, dir transfer.Path) error {
 				WithHint(otherDir + ", or only files with the pattern")
 		}
 		if l.may != nil {
-			if err := l.permittedAt(l.may, transfer.AuthDest, location{at.root, path.Join(at.path, path.Base(string(src))), path.Join(at.rel, path.Base(string(src)))}); err != nil {
+			if err := l.permittedAt(l.may, transfer.AuthDest, location{at.root, path.Join(at.path, path.Base(string(src.Path))), path.Join(at.rel, path.Base(string(src.Path)))}); err != nil {
 				return err
 			}
 		}

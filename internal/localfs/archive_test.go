@@ -87,7 +87,7 @@ func TestArchiveRefuses(t *testing.T) {
 	wantKind(t, err, transfer.KindWrongType)
 	denied := transfer.Errorf(transfer.KindDenied, "no")
 	for _, right := range []transfer.Authority{transfer.AuthDeleteSource, transfer.AuthDest} {
-		may := f.Place().For(func(r transfer.Authority, _ string) error {
+		may := f.Place().For(transfer.Files, func(r transfer.Authority, _ string) error {
 			if r == right {
 				return denied
 			}
@@ -125,7 +125,7 @@ func TestMayArchive(t *testing.T) {
 		{"in/a.csv", "file", false, transfer.KindWrongType},
 		{"in/a.csv", "file/done", false, transfer.KindWrongType},
 	} {
-		err := f.Place().MayArchive(&place.WalkRequest{Args: place.Args(c.recursive, c.source)}, c.dir)
+		err := f.Place().MayArchive(&place.WalkRequest{Args: args(c.recursive, c.source)}, c.dir)
 		if transfer.KindOf(err) != c.want {
 			t.Errorf("%s into %s: %v", c.source, c.dir, err)
 		}
@@ -142,7 +142,7 @@ func TestMayArchive(t *testing.T) {
 			two, err := Open(Config{Roots: []string{dir, there}})
 			must(t, err)
 			defer two.Close()
-			wantKind(t, two.Place().MayArchive(&place.WalkRequest{Args: place.Args(false, "in/a.csv")}, transfer.Path(there)+"/done"), transfer.KindUsage)
+			wantKind(t, two.Place().MayArchive(&place.WalkRequest{Args: place.Args(false, transfer.File("in/a.csv"))}, transfer.Path(there)+"/done"), transfer.KindUsage)
 			_, err = two.Place().Archive("in/a.csv", versionOf(t, two, "in/a.csv"), aside, transfer.Path(there)+"/done/a.csv", false)
 			wantKind(t, err, transfer.KindUnwritable)
 			if !exists(filepath.Join(dir, "in/a.csv")) {

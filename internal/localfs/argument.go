@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"ferry/internal/transfer"
@@ -11,7 +12,7 @@ import (
 
 // An argument is one source of a walk, taken apart.
 type argument struct {
-	src   transfer.Path // as given
+	src   transfer.Path // as given; of a pattern, the name that is spelled as it is
 	place location
 	err   error // it lies outside the roots, or its root is away
 
@@ -39,8 +40,8 @@ func HasOwnName(p transfer.Path) bool {
 
 // argument takes a source apart. A source with wildcards that exists as it is
 // written is a literal, unless expand is set.
-func (f *FS) argument(src transfer.Path, expand bool) *argument {
-	src = slashed(src)
+func (f *FS) argument(of transfer.Location, expand bool) *argument {
+	src := slashed(of.Literal())
 	a := &argument{src: src}
 	if HasOwnName(src) {
 		a.base = path.Base(string(src))
@@ -48,6 +49,9 @@ func (f *FS) argument(src transfer.Path, expand bool) *argument {
 
 	if a.place, a.err = f.locate(src); a.err == nil {
 		a.err = a.place.root.mayRead()
+	}
+	if of.Place != transfer.Files { // OnHost has put the files of data sets in their place
+		a.err = transfer.Errorf(transfer.KindUsage, "%s is in %s, and is no file", of, of.Place)
 	}
 
 	if a.err == nil && a.base == "" && !a.place.isRoot() {
@@ -59,7 +63,15 @@ func (f *FS) argument(src transfer.Path, expand bool) *argument {
 		}
 	}
 
-	if a.err != nil || !IsPattern(transfer.Path(a.place.rel)) {
+	// What is beneath the root has as many components in the pattern as in the name that is spelled as it is.
+	parts := strings.Split(a.place.rel, "/")
+	all := strings.Split(path.Clean(string(slashed(of.Path))), "/")
+	if a.err != nil || !of.Pattern || len(all) < len(parts) {
+		return a
+	}
+	pat := newPattern(all[len(all)-len(parts):])
+	first := slices.IndexFunc(pat, wild)
+	if first < 0 {
 		return a
 	}
 
@@ -74,20 +86,14 @@ func (f *FS) argument(src transfer.Path, expand bool) *argument {
 		}
 	}
 
-	parts := strings.Split(a.place.rel, "/")
-	first := 0
-	for !IsPattern(transfer.Path(parts[first])) {
-		first++
-	}
-
 	a.stem = a.place
 	for range parts[first:] {
 		a.stem = a.stem.parent()
 	}
 
-	a.pat = newPattern(parts[first:])
+	a.pat = pat[first:]
 	for i, part := range a.pat {
-		a.nested = a.nested || part == "**"
+		a.nested = a.nested || part == anyDirs
 		a.spread = a.spread || i > 0
 	}
 

@@ -37,12 +37,12 @@ func (s *Source) Form() (known *transfer.Form, dataset bool, err error) {
 	return known, s.dataset, err
 }
 
-// IsDataset reports whether a DEST names a data set.
-func IsDataset(dest transfer.Path) bool { return record.IsDataset(string(dest)) }
+// intoDataset reports whether DEST names a data set.
+func (l *Landing) intoDataset() bool { return l.cfg.Dest.Place == transfer.Datasets }
 
 // datasetAt is where a DEST that names a data set lies.
-func (f *FS) datasetAt(dest transfer.Path, several bool) (transfer.Path, error) {
-	d, err := record.ParseDataset(string(dest))
+func (f *FS) datasetAt(dest transfer.Location, several bool) (transfer.Path, error) {
+	d, err := record.At(dest)
 	if err != nil {
 		return "", err
 	}
@@ -55,22 +55,22 @@ func (f *FS) datasetAt(dest transfer.Path, several bool) (transfer.Path, error) 
 
 // library reports whether items land in a library, or are members of one.
 func (l *Landing) library() bool {
-	if !IsDataset(l.cfg.Dest) {
+	if !l.intoDataset() {
 		return false
 	}
-	d, err := record.ParseDataset(string(l.cfg.Dest))
+	d, err := record.At(l.cfg.Dest)
 	return err == nil && (d.Member != "" || l.cfg.Resolution.Into)
 }
 
 // Named is the name under which an item lands: its own, or in a library that of a
 // member, in capitals. source is for the error, of KindUsage.
 func (l *Landing) Named(name, source transfer.Path) (transfer.Path, error) {
-	if !IsDataset(l.cfg.Dest) || !l.cfg.Resolution.Into {
+	if !l.intoDataset() || !l.cfg.Resolution.Into {
 		return name, nil
 	}
 	lib := path.Base(string(l.cfg.Resolution.Base))
-	d, err := record.ParseDataset("'" + lib + "(" + string(name) + ")'")
-	if err != nil || d.Member == "" {
+	d, err := record.Dataset{Name: lib}.With(string(name), false)
+	if err != nil {
 		return "", transfer.Errorf(transfer.KindUsage, "%s cannot be a member of %s: %s is no member's name", source, lib, name).
 			WithHint("a member's name has 1 to 8 letters, digits and # @ $; name the member, as in '" + lib + "(MEMBER)'")
 	}
@@ -80,7 +80,7 @@ func (l *Landing) Named(name, source transfer.Path) (transfer.Path, error) {
 // Known is what holds for the content of whatever lands under a name: of the data set
 // that is there, or of its library; nil: nothing. dataset says that it will be one.
 func (l *Landing) Known(name transfer.Path) (known *transfer.Form, dataset bool, err error) {
-	if !IsDataset(l.cfg.Dest) {
+	if !l.intoDataset() {
 		return nil, false, nil
 	}
 	at := l.Target(name)
@@ -130,7 +130,7 @@ func (p *Partial) Describe(f *transfer.Form, text bool) (err error) {
 
 	p.Beside = &Beside{} // what is there holds for the new member as well
 	if theirs, its := differ(known, f, text); theirs != its {
-		d, _ := record.ParseDataset(string(p.l.cfg.Dest)) // it was read before
+		d, _ := record.At(p.l.cfg.Dest) // it was read before
 		d.Member, d.Attributes = "", record.Attributes{}
 		return transfer.Errorf(transfer.KindExists, "the members of the library %s have %s, and %s would have %s", d, theirs, p.path(), its).
 			WithHint("give the same attributes and code page, or none")

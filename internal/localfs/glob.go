@@ -11,20 +11,36 @@ import (
 // is any run of bytes, '?' any one byte, neither of them a '/'; a component
 // "**" is any number of directories, also none. A name that begins with '.' is
 // matched only by a component that does. At the end, "**" is everything below.
+//
+// Within a component the wildcards are the two bytes that no name has, so that all others stand for themselves.
 type pattern []string
 
-// IsPattern reports whether a source is expanded, unless it exists literally.
-func IsPattern(p transfer.Path) bool { return strings.ContainsAny(string(p), "*?") }
+const (
+	anyRun  = "\x00"
+	anyByte = "/"
+	anyDirs = anyRun + anyRun
+)
 
+// wild reports whether a component has wildcards.
+func wild(component string) bool { return strings.ContainsAny(component, anyRun+anyByte) }
+
+// typed is a component of a text with the wildcards '*' and '?' and without escapes.
+func typed(text string) string { return strings.NewReplacer("*", anyRun, "?", anyByte).Replace(text) }
+
+// newPattern reads components of a transfer.Location that is a pattern.
 func newPattern(parts []string) pattern {
 	var p pattern
-	for _, part := range parts {
-		if part != "**" || len(p) == 0 || p[len(p)-1] != "**" {
+	for _, text := range parts {
+		part := typed(text)
+		if plain, err := transfer.ParsePath(part); err == nil {
+			part = string(plain)
+		}
+		if part != anyDirs || len(p) == 0 || p[len(p)-1] != anyDirs {
 			p = append(p, part)
 		}
 	}
-	if len(p) > 0 && p[len(p)-1] == "**" {
-		p = append(p, "*")
+	if len(p) > 0 && p[len(p)-1] == anyDirs {
+		p = append(p, anyRun)
 	}
 	return p
 }
@@ -39,7 +55,7 @@ func (p pattern) spread(i int, set []int) []int {
 		if !slices.Contains(set, i) {
 			set = append(set, i)
 		}
-		if i == len(p) || p[i] != "**" {
+		if i == len(p) || p[i] != anyDirs {
 			return set
 		}
 		i++
@@ -52,7 +68,7 @@ func (p pattern) step(set []int, name string) []int {
 	for _, i := range set {
 		switch {
 		case i == len(p):
-		case p[i] == "**":
+		case p[i] == anyDirs:
 			if !hidden(name) {
 				next = p.spread(i, next)
 			}
@@ -73,7 +89,7 @@ func (p pattern) more(set []int) bool {
 
 // only is the one name that could match next, where there is only one.
 func (p pattern) only(set []int) (string, bool) {
-	if len(set) != 1 || set[0] == len(p) || IsPattern(transfer.Path(p[set[0]])) {
+	if len(set) != 1 || set[0] == len(p) || wild(p[set[0]]) {
 		return "", false
 	}
 	return p[set[0]], true
@@ -83,7 +99,7 @@ func hidden(name string) bool { return strings.HasPrefix(name, ".") }
 
 // matchName matches one component by bytes.
 func matchName(pat, name string) bool {
-	if !IsPattern(transfer.Path(pat)) {
+	if !wild(pat) {
 		return pat == name
 	}
 
@@ -97,10 +113,10 @@ func matchName(pat, name string) bool {
 	star, retry := -1, 0
 	for n < len(name) {
 		switch {
-		case p < len(pat) && pat[p] == '*':
+		case p < len(pat) && pat[p] == anyRun[0]:
 			star, retry = p, n
 			p++
-		case p < len(pat) && (pat[p] == '?' || pat[p] == name[n]):
+		case p < len(pat) && (pat[p] == anyByte[0] || pat[p] == name[n]):
 			p++
 			n++
 		case star >= 0:
@@ -110,5 +126,5 @@ func matchName(pat, name string) bool {
 			return false
 		}
 	}
-	return strings.Trim(pat[p:], "*") == ""
+	return strings.Trim(pat[p:], anyRun) == ""
 }

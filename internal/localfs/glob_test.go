@@ -4,8 +4,6 @@ import (
 	"path"
 	"strings"
 	"testing"
-
-	"ferry/internal/transfer"
 )
 
 func TestMatchName(t *testing.T) {
@@ -17,7 +15,7 @@ func TestMatchName(t *testing.T) {
 		{"a*b*c", "axxbxx", false}, {"*.txt", "x.txt", true}, {"*.txt", ".txt", false}, {"??", "ü", true}, {"\xff*", "\xffa", true},
 		{"[a]", "a", false}, {"[a]", "[a]", true}, {".*", ".ferry-x", false}, {"*a*a*a*b", strings.Repeat("a", 250), false}, {"a**", "a", true},
 	} {
-		if got := matchName(c.pat, c.name); got != c.want {
+		if got := MatchName(c.pat, c.name); got != c.want {
 			t.Errorf("%q against %q: %v", c.pat, c.name, got)
 		}
 	}
@@ -43,18 +41,18 @@ func FuzzMatchName(f *testing.F) {
 		f.Add(s[0], s[1])
 	}
 	f.Fuzz(func(t *testing.T, pat, name string) {
-		if strings.ContainsAny(pat, `[]\/`) || strings.Contains(name, "/") || !ascii(pat) || !ascii(name) {
-			matchName(pat, name)
+		if strings.ContainsAny(pat, "[]\\/\x00") || strings.Contains(name, "/") || !ascii(pat) || !ascii(name) {
+			MatchName(pat, name)
 			return
 		}
 		want, err := path.Match(pat, name)
 		if err != nil {
 			return
 		}
-		if hidden(name) && !hidden(pat) || strings.HasPrefix(name, reserved) && IsPattern(transfer.Path(pat)) {
+		if hidden(name) && !hidden(pat) || strings.HasPrefix(name, reserved) && wild(typed(pat)) {
 			want = false
 		}
-		if got := matchName(pat, name); got != want {
+		if got := MatchName(pat, name); got != want {
 			t.Errorf("%q against %q: %v", pat, name, got)
 		}
 	})

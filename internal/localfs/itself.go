@@ -100,8 +100,8 @@ func (g *goal) is(st *Stat, p transfer.Path) bool {
 // CheckOverlap is why sources cannot be sent to a DEST of this same host, as far
 // as it is known before anything is sent: the first of them that is a directory
 // with DEST in it, or is what DEST names. Patterns are looked at by the walk.
-func (f *FS) CheckOverlap(w *place.WalkRequest, dest transfer.Path, several bool) error {
-	if IsDataset(dest) {
+func (f *FS) CheckOverlap(w *place.WalkRequest, dest transfer.Location, several bool) error {
+	if dest.Place == transfer.Datasets {
 		return nil
 	}
 
@@ -127,13 +127,13 @@ func (f *FS) CheckOverlap(w *place.WalkRequest, dest transfer.Path, several bool
 	return nil
 }
 
-// sourcesOf are the paths of sources on this host.
-func (f *FS) sourcesOf(w *place.WalkRequest) []transfer.Path {
+// sourcesOf are the sources on this host.
+func (f *FS) sourcesOf(w *place.WalkRequest) []transfer.Location {
 	args := onHost(f.cfg.RecordRoot, w.Args)
-	all := make([]transfer.Path, len(args))
+	all := make([]transfer.Location, len(args))
 	for n := range args {
 		if all[n] = args[n].Source; w.Base != "" {
-			all[n] = transfer.Path(path.Join(string(w.Base), string(w.Args[n].Source)))
+			all[n] = transfer.File(transfer.Path(path.Join(string(w.Base), string(w.Args[n].Source.Path))))
 		}
 	}
 	return all

@@ -56,14 +56,14 @@ func TestIntoItself(t *testing.T) {
 		if src == "" {
 			src = "./"
 		}
-		err := f.CheckOverlap(&place.WalkRequest{Args: place.Args(true, src)}, c.dest, false)
+		err := f.CheckOverlap(&place.WalkRequest{Args: place.Args(true, transfer.File(src))}, transfer.File(c.dest), false)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || transfer.KindOf(err) != transfer.KindUsage) {
 			t.Errorf("%s to %s: %v, want %q", src, c.dest, err, c.want)
 		}
-		res, rerr := f.Resolve(c.dest, false)
+		res, rerr := f.Resolve(transfer.File(c.dest), false)
 		must(t, rerr)
 		var bad []string
-		_, werr := f.Walk(t.Context(), place.WalkRequest{Args: []place.Argument{{Source: src, Recursive: true, Group: &place.Group{Into: res, Here: true}}}}, func(it transfer.Item) error {
+		_, werr := f.Walk(t.Context(), place.WalkRequest{Args: []place.Argument{{Source: transfer.File(src), Recursive: true, Group: &place.Group{Into: res, Here: true}}}}, func(it transfer.Item) error {
 			if it.Err != nil {
 				bad = append(bad, it.Err.Text)
 			}

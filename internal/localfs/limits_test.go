@@ -144,7 +144,7 @@ func TestWalkWaitsForDescriptors(t *testing.T) {
 				for skip := range 40 {
 					disk.call, disk.skip, disk.err = call, skip, err
 					var got []walked
-					_, werr := f.Walk(t.Context(), place.WalkRequest{Args: place.Args(true, sources...)}, func(it transfer.Item) error {
+					_, werr := f.Walk(t.Context(), place.WalkRequest{Args: args(true, sources...)}, func(it transfer.Item) error {
 						got = append(got, walked{it.Arg, it})
 						return nil
 					})
@@ -296,7 +296,7 @@ func TestWalkWithLittleMemory(t *testing.T) {
 	}
 	must(t, os.RemoveAll(scratch))
 	must(t, os.WriteFile(scratch, nil, 0o600))
-	_, err = little.Walk(t.Context(), place.WalkRequest{Args: place.Args(true, "d")}, func(transfer.Item) error { return nil })
+	_, err = little.Walk(t.Context(), place.WalkRequest{Args: place.Args(true, transfer.File("d"))}, func(transfer.Item) error { return nil })
 	if !transfer.KindOf(err).Waits() {
 		t.Errorf("names that cannot be kept: %v", err)
 	}
@@ -390,7 +390,7 @@ func TestWrongSize(t *testing.T) {
 	for _, length := range []int{99, 100, 101} {
 		must(t, os.WriteFile(dir+"/f", make([]byte, length), 0o666))
 		for _, unsized := range []bool{false, true} {
-			files := f.Sources("")
+			files := f.Sources(transfer.Location{})
 			s, err := files.Open("f", unsized)
 			must(t, err)
 			got, err := io.ReadAll(s)
@@ -434,11 +434,11 @@ func TestWalkBesideAGoalThatCannotBeOpened(t *testing.T) {
 	d := &onceDisk{Disk: RealDisk()}
 	f, dir := newFS(t, d)
 	tree(t, dir, "d/f", "d/in/")
-	res, err := f.Resolve("d/in/", true)
+	res, err := f.Resolve(transfer.File("d/in/"), true)
 	must(t, err)
 	for _, d.err = range passes {
 		for d.skip = range 2 { // the goal, and the directory above it
-			_, err := f.Walk(t.Context(), place.WalkRequest{Args: []place.Argument{{Source: "*", Recursive: true, Group: &place.Group{Into: res, Here: true}}}}, func(it transfer.Item) error {
+			_, err := f.Walk(t.Context(), place.WalkRequest{Args: []place.Argument{{Source: transfer.Match("*"), Recursive: true, Group: &place.Group{Into: res, Here: true}}}}, func(it transfer.Item) error {
 				if it.Err == nil {
 					t.Errorf("%v: %s is sent", d.err, it.Source)
 				}

@@ -68,12 +68,12 @@ func TestPermitsRaceLinks(t *testing.T) {
 	f, err := Open(Config{Roots: []string{root}, Incarnation: 1, Digest: testDigest})
 	must(t, err)
 	defer f.Close()
-	src := f.Place().For(public)
+	src := f.Place().For(transfer.Files, public)
 	defer swap(t, filepath.Join(root, "public", "d"), filepath.Join(root, "public", "link"))()
 
 	read, denied := 0, 0
 	for range races() {
-		files := src.Files("public/d/f")
+		files := src.Files(transfer.File("public/d/f"))
 		file, err := files.Open("public/d/f", false)
 		if err == nil {
 			b, rerr := io.ReadAll(file)

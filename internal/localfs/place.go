@@ -29,7 +29,7 @@ var (
 )
 
 // Files is FS.Sources.
-func (l Local) Files(first transfer.Path) place.Files {
+func (l Local) Files(first transfer.Location) place.Files {
 	s := l.FS.Sources(first)
 	s.may = l.may
 	return files{s}
@@ -56,18 +56,20 @@ func (f file) Facts() place.Facts {
 	return place.Facts{Version: f.Version(), Size: f.Size(), Mode: f.Mode(), Mtime: f.Mtime(), Allocated: f.Allocated(), Lies: f.lies}
 }
 
-// Expands is IsPattern, and HasOwnName for what has none.
-func (l Local) Expands(p transfer.Path) (several, unnamed bool) { return IsPattern(p), !HasOwnName(p) }
+// Expands says that patterns do, and that HasOwnName tells which sources have no name.
+func (l Local) Expands(src transfer.Location) (several, unnamed bool) {
+	return src.Pattern, !HasOwnName(src.Path)
+}
 
 // CheckOverlap is FS.CheckOverlap for what somebody may read: of the rest nothing is said.
-func (l Local) CheckOverlap(w *place.WalkRequest, dest transfer.Path, several bool) error {
+func (l Local) CheckOverlap(w *place.WalkRequest, dest transfer.Location, several bool) error {
 	if l.may == nil {
 		return l.FS.CheckOverlap(w, dest, several)
 	}
 	seen := *w
 	seen.Args = nil
 	for _, a := range w.Args {
-		at, err := l.locate(a.Source)
+		at, err := l.locate(a.Source.Literal())
 		if err == nil && transfer.KindOf(l.permittedAt(l.may, transfer.AuthSource, at)) != transfer.KindDenied {
 			seen.Args = append(seen.Args, a)
 		}
@@ -116,7 +118,7 @@ func (l landing) At(to place.Destination) place.Landing {
 func (l landing) Path(name transfer.Path) transfer.Path { return l.Target(name) }
 
 func (l landing) Locate(name, source transfer.Path) (s place.Location, err error) {
-	s.Dataset = IsDataset(l.cfg.Dest)
+	s.Dataset = l.intoDataset()
 	if s.Name = name; name != "." {
 		s.Name, err = l.Named(name, source)
 	}

@@ -27,7 +27,7 @@ func TestFilesDoNotTakeTheSpaceOfEachOther(t *testing.T) {
 	must(t, err)
 	_, err = l.Create(2, "b", 6*mib, 6*mib)
 	wantKind(t, err, transfer.KindNoSpace)
-	if n, err := f.Free("."); err != nil || n != 4*mib {
+	if n, err := f.Free(transfer.Resolution{Base: "."}); err != nil || n != 4*mib {
 		t.Errorf("%d bytes are said to be free, %v", n, err)
 	}
 	must(t, a.Write(body(3*mib, 1)))
@@ -47,7 +47,7 @@ func TestFilesDoNotTakeTheSpaceOfEachOther(t *testing.T) {
 	must(t, err)
 	must(t, c.Discard())
 	must(t, a.Discard())
-	if n, err := f.Free("."); err != nil || n != d.free {
+	if n, err := f.Free(transfer.Resolution{Base: "."}); err != nil || n != d.free {
 		t.Errorf("%d bytes are said to be free at the end, %v", n, err)
 	}
 }

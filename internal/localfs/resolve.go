@@ -13,12 +13,17 @@ import (
 // Resolve decides what a DEST is. It ends with '/' or is a directory: items go
 // into it by their own names. Otherwise it is the name of the one thing that is
 // sent. Missing parents are made when they are needed.
-func (f *FS) Resolve(dest transfer.Path, several bool) (transfer.Resolution, error) {
-	if IsDataset(dest) {
+func (f *FS) Resolve(to transfer.Location, several bool) (transfer.Resolution, error) {
+	dest := to.Path
+	switch to.Place {
+	case transfer.Files:
+	case transfer.Datasets:
 		var err error
-		if dest, err = f.datasetAt(dest, several); err != nil {
+		if dest, err = f.datasetAt(to, several); err != nil {
 			return transfer.Resolution{}, err
 		}
+	default:
+		return transfer.Resolution{}, wrap(transfer.KindUsage, nil, "choose a file or a directory", "%s is in %s, and a file cannot land there", to, to.Place)
 	}
 
 	dest = slashed(dest)

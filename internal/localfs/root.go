@@ -356,9 +356,10 @@ func (f *rooted) openParent(l location) (*Dir, error) {
 	return d, nil
 }
 
-// Free is the space that is left to the agent's user where a path lies, or will,
+// Free is the space that is left to the agent's user where a DEST lies, or will,
 // beside what has been promised to files that are open.
-func (f *FS) Free(p transfer.Path) (int64, error) {
+func (f *FS) Free(at transfer.Resolution) (int64, error) {
+	p := at.Base
 	l, err := f.locate(p)
 	if err != nil {
 		return 0, err

@@ -261,7 +261,7 @@ func TestResolve(t *testing.T) {
 		{dest: "state-of-ferry", kind: transfer.KindOutsideRoot}, {dest: "state-of-ferry/x", kind: transfer.KindOutsideRoot},
 	} {
 		for range 2 { // with the state directory absent, then there
-			res, err := f.Resolve(transfer.Path(c.dest), c.several)
+			res, err := f.Resolve(transfer.File(transfer.Path(c.dest)), c.several)
 			if transfer.KindOf(err) != c.kind || err == nil && (res.Into != c.into || string(res.Base) != filepath.Join(dir, c.base)) {
 				t.Errorf("%s: %+v %v", c.dest, res, err)
 			}
@@ -274,11 +274,11 @@ func TestResolve(t *testing.T) {
 func TestFree(t *testing.T) {
 	f, _ := newFS(t, nil)
 	for _, p := range []transfer.Path{".", "none/yet/x"} {
-		if n, err := f.Free(p); err != nil || n <= 0 {
+		if n, err := f.Free(transfer.Resolution{Base: p}); err != nil || n <= 0 {
 			t.Errorf("%s: %d %v", p, n, err)
 		}
 	}
-	_, err := f.Free("/etc")
+	_, err := f.Free(transfer.Resolution{Base: "/etc"})
 	wantKind(t, err, transfer.KindOutsideRoot)
 }
 

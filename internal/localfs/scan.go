@@ -144,4 +144,10 @@ func (s *scan) unread(at, rel string, err error) error {
 
 // MatchName reports whether a name matches a pattern for one name: '*' is any run of bytes, '?' any
 // one byte. A name that begins with '.' is matched only by a pattern that does.
-func MatchName(pattern, name string) bool { return matchName(pattern, name) }
+func MatchName(pattern, name string) bool { return matchName(typed(pattern), name) }
+
+// NamesLike is MatchName for many names.
+func NamesLike(pattern string) func(name string) bool {
+	pattern = typed(pattern)
+	return func(name string) bool { return matchName(pattern, name) }
+}

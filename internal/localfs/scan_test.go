@@ -44,7 +44,7 @@ func TestScan(t *testing.T) {
 	}
 	scan := func(at string, levels int, want func(string) bool) (string, error) {
 		var all []string
-		place := fs.Place().For(may).(localfs.Local)
+		place := fs.Place().For(transfer.Files, may).(localfs.Local)
 		err := place.Scan(t.Context(), localfs.ScanRequest{Dir: transfer.Path(at), Levels: levels, Want: want}, func(f *localfs.Found) error {
 			if f.Inode == 0 || f.Mtime == 0 || f.Size != int64(len("in/"+f.Rel)) || string(f.Path) != filepath.Join(dir, at, string(f.Rel)) {
 				t.Errorf("found %+v", f)

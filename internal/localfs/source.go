@@ -27,7 +27,7 @@ type Source struct {
 // for. The kinds of its errors are Missing, Unreadable, WrongType and
 // OutsideRoot.
 func (f *FS) OpenSource(p transfer.Path) (*Source, error) {
-	s := f.Sources("")
+	s := f.Sources(transfer.Location{})
 	defer s.Close()
 	return s.Open(p, false)
 }
@@ -48,8 +48,8 @@ type Sources struct {
 const lookUpAfter = 256
 
 // Sources begins with nothing open. It is told what the request asks for first.
-func (f *FS) Sources(first transfer.Path) *Sources {
-	return &Sources{fs: f, dataset: IsDataset(first)} // then all of them are
+func (f *FS) Sources(first transfer.Location) *Sources {
+	return &Sources{fs: f, dataset: first.Place == transfer.Datasets} // then all of them are
 }
 
 // Close lets go of the directory.

@@ -188,7 +188,8 @@ func (r *root) mayWrite() error {
 // MayDelete is why sources cannot be deleted, of KindUsage; nil if nothing is known to
 // speak against it.
 func (f *FS) MayDelete(w *place.WalkRequest) error {
-	for _, p := range f.sourcesOf(w) {
+	for _, src := range f.sourcesOf(w) {
+		p := src.Literal()
 		if l, err := f.locate(p); err == nil {
 			if err := l.root.mayWrite(); err != nil {
 				return transfer.Errorf(transfer.KindUsage, "source %s cannot be deleted: %w", p, err).WithHint("leave out --delete-source")
@@ -278,10 +279,10 @@ func away(r *root, why, hint string) *transfer.Error {
 		WithHint(hint + "; the transfer goes on by itself")
 }
 
-// Ready is nil if the root above a path is there; otherwise the error is why
+// Ready is nil if the root above a DEST is there; otherwise the error is why
 // transfers wait.
-func (f *rooted) Ready(p transfer.Path) error {
-	l, err := f.locate(p)
+func (f *rooted) Ready(at transfer.Resolution) error {
+	l, err := f.locate(at.Base)
 	if err != nil {
 		return err
 	}
@@ -316,7 +317,7 @@ func (f *rooted) stands(d *Dir) error {
 		return nil
 	}
 
-	if away := f.Ready(transfer.Path(d.path)); away != nil {
+	if away := f.Ready(transfer.Resolution{Base: transfer.Path(d.path)}); away != nil {
 		return away
 	}
 

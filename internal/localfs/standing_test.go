@@ -197,25 +197,25 @@ func TestMountedRoot(t *testing.T) {
 	f := openFS(t, d, root+",mounted") // it is not even there
 	away := func() {
 		t.Helper()
-		_, err := f.Resolve(transfer.Path(root+"/in/"), true)
+		_, err := f.Resolve(transfer.File(transfer.Path(root+"/in/")), true)
 		wantKind(t, err, transfer.KindBusy)
 		if !strings.Contains(err.Error(), "root "+root+" is away") {
 			t.Errorf("the root is not named: %v", err)
 		}
-		if _, err := f.Walk(t.Context(), place.WalkRequest{Args: place.Args(false, "*.x")}, nil); transfer.KindOf(err) != transfer.KindBusy {
+		if _, err := f.Walk(t.Context(), place.WalkRequest{Args: place.Args(false, transfer.Match("*.x"))}, nil); transfer.KindOf(err) != transfer.KindBusy {
 			t.Errorf("the walk went on: %v", err)
 		}
 		if _, err := f.OpenSource("a.x"); transfer.KindOf(err) != transfer.KindBusy {
 			t.Errorf("a source: %v", err)
 		}
 		wantKind(t, f.DeleteSource("a.x", identity{}.version(), reserved+"a.del", nil), transfer.KindBusy)
-		wantKind(t, f.Ready(transfer.Path(root)), transfer.KindBusy)
+		wantKind(t, f.Ready(transfer.Resolution{Base: transfer.Path(root)}), transfer.KindBusy)
 	}
 	away()
 	tree(t, base, "data/a.x")
 	away()
 	d.mounted = true
-	must(t, f.Ready(transfer.Path(root)))
+	must(t, f.Ready(transfer.Resolution{Base: transfer.Path(root)}))
 	src, err := f.OpenSource("a.x")
 	must(t, err)
 	must(t, src.Close())
@@ -251,9 +251,9 @@ func TestRootThatHangs(t *testing.T) {
 	f := openFS(t, d, base+"/hangs,mounted", base+"/works")
 	<-d.asked
 	ended := make(chan error, 1)
-	go func() { ended <- f.Ready(transfer.Path(base + "/hangs")) }()
+	go func() { ended <- f.Ready(transfer.Resolution{Base: transfer.Path(base + "/hangs")}) }()
 	<-d.asked
-	_, err := f.Resolve(transfer.Path(base+"/works/in/"), true)
+	_, err := f.Resolve(transfer.File(transfer.Path(base+"/works/in/")), true)
 	must(t, err)
 	close(d.answer)
 	wantKind(t, <-ended, transfer.KindBusy)

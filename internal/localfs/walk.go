@@ -61,7 +61,7 @@ func (f *FS) walk(ctx context.Context, req place.WalkRequest, may place.Permit, 
 	}
 
 	if w.stuck != nil {
-		return 0, sourceError(req.Args[0].Source, w.stuck)
+		return 0, sourceError(req.Args[0].Source.Literal(), w.stuck)
 	}
 
 	for w.arg = first; w.arg < len(w.args); w.arg++ {
@@ -169,8 +169,8 @@ func (w *walker) group(of *place.Group) (g *group, err error) {
 func onHost(root string, args []place.Argument) []place.Argument {
 	args = slices.Clone(args)
 	for n := range args {
-		if at, err := record.HostPath(root, string(args[n].Source)); err == nil {
-			args[n].Source = transfer.Path(at)
+		if at, err := record.OnHost(root, args[n].Source); err == nil {
+			args[n].Source = at
 		}
 	}
 	return args
@@ -184,7 +184,7 @@ func (w *walker) add(i int) error {
 	}
 
 	if w.req.Base != "" {
-		a := w.fs.beneathBase(w.req.Base, src)
+		a := w.fs.beneathBase(w.req.Base, src.Path)
 		a.group, a.recursive = g, w.req.Args[i].Recursive
 		w.args = append(w.args, a)
 		g.byBase[a.base] = append(g.byBase[a.base], i)
@@ -192,7 +192,7 @@ func (w *walker) add(i int) error {
 	}
 
 	a := w.fs.argument(src, false)
-	if w.req.After != nil && i == w.req.After.Arg && a.pat == nil && IsPattern(src) {
+	if w.req.After != nil && i == w.req.After.Arg && a.pat == nil && src.Pattern {
 		if _, _, ok := a.resume(w.req.After); !ok {
 			a = w.fs.argument(src, true) // it was no literal when the walk began
 		}

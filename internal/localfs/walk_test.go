@@ -32,9 +32,21 @@ func (w walked) String() string {
 	return s
 }
 
+// args are arguments as they are typed.
+func args(recursive bool, sources ...transfer.Path) (all []place.Argument) {
+	for _, p := range sources {
+		src := transfer.File(p)
+		if strings.ContainsAny(string(p), "*?") {
+			src = transfer.Match(transfer.Path(strings.ReplaceAll(string(p), "%", "%25")))
+		}
+		all = append(all, place.Argument{Source: src, Recursive: recursive})
+	}
+	return all
+}
+
 func walk(t testing.TB, f *FS, recursive bool, after *walked, sources ...transfer.Path) (items []walked, skipped int64) {
 	t.Helper()
-	req := place.WalkRequest{Args: place.Args(recursive, sources...)}
+	req := place.WalkRequest{Args: args(recursive, sources...)}
 	if after != nil {
 		req.After = &after.it
 	}
@@ -191,12 +203,12 @@ func TestWalkStops(t *testing.T) {
 	tree(t, dir, "d/a", "d/b")
 	stop := errors.New("enough")
 	n := 0
-	_, err := f.Walk(t.Context(), place.WalkRequest{Args: place.Args(true, "d")}, func(transfer.Item) error { n++; return stop })
+	_, err := f.Walk(t.Context(), place.WalkRequest{Args: place.Args(true, transfer.File("d"))}, func(transfer.Item) error { n++; return stop })
 	if err != stop || n != 1 {
 		t.Error(n, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = f.Walk(ctx, place.WalkRequest{Args: place.Args(true, "d")}, func(transfer.Item) error { n++; cancel(); return nil })
+	_, err = f.Walk(ctx, place.WalkRequest{Args: place.Args(true, transfer.File("d"))}, func(transfer.Item) error { n++; cancel(); return nil })
 	if err != context.Canceled || n != 2 {
 		t.Error(n, err)
 	}

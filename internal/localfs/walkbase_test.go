@@ -39,7 +39,10 @@ func TestWalkBeneathABase(t *testing.T) {
 		{[]transfer.Path{"d", "none", "../outside"}, false, []transfer.Path{"d", "none", "../outside"}, 3},
 		{[]transfer.Path{".", "a"}, true, []transfer.Path{"*", "a", "d/e/x", "d/e", "d/y", "d", "z/1", "z/2", "z"}, 0},
 	} {
-		req := place.WalkRequest{Args: place.Args(c.recursive, c.sources...), Base: transfer.Path(dir + "/base")}
+		req := place.WalkRequest{Base: transfer.Path(dir + "/base")}
+		for _, p := range c.sources {
+			req.Args = append(req.Args, place.Argument{Source: transfer.File(p), Recursive: c.recursive})
+		}
 		all := walkOf(t, f, req, nil)
 		seen, bad := map[transfer.Path]bool{}, 0
 		for n, it := range all {
@@ -69,7 +72,7 @@ func TestWalkBeneathABase(t *testing.T) {
 func TestWalkOnly(t *testing.T) {
 	f, dir := newFS(t, nil)
 	tree(t, dir, "d/a", "d/b/c", "e/a", "x")
-	whole := walkOf(t, f, place.WalkRequest{Args: place.Args(true, "d", "e", "none", "x")}, nil)
+	whole := walkOf(t, f, place.WalkRequest{Args: place.Args(true, transfer.File("d"), transfer.File("e"), transfer.File("none"), transfer.File("x"))}, nil)
 	var only []transfer.Path
 	var want []walked
 	for n, w := range whole {
@@ -77,7 +80,7 @@ func TestWalkOnly(t *testing.T) {
 			only, want = append(only, w.it.Source), append(want, w)
 		}
 	}
-	got := walkOf(t, f, place.WalkRequest{Args: place.Args(true, "d", "e", "none", "x"), Only: only}, nil)
+	got := walkOf(t, f, place.WalkRequest{Args: place.Args(true, transfer.File("d"), transfer.File("e"), transfer.File("none"), transfer.File("x")), Only: only}, nil)
 	if lines(got) != lines(want) || len(got) < 3 {
 		t.Errorf("%s\nwant\n%s", lines(got), lines(want))
 	}

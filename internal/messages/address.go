@@ -2,8 +2,8 @@
 // file, and a file lands as one message or as the messages of a group. The queues themselves
 // are somebody else's (Broker).
 //
-// A queue is a path, queue:NAME, and what is to be done with its messages is written behind it
-// (Address): so it goes wherever a path goes.
+// The path of a queue is queue:NAME and the options of its messages (Address). A transfer.Location says that a path
+// is one of a queue; Parse reads no other path.
 package messages
 
 import (
@@ -20,11 +20,21 @@ import (
 	"ferry/internal/wire"
 )
 
-// Prefix begins the path of a queue. A file of such a name is ./queue:NAME.
+// Prefix begins the path of a queue.
 const Prefix = "queue:"
 
-// Is reports whether a path is that of a queue.
-func Is(p transfer.Path) bool { return strings.HasPrefix(string(p), Prefix) }
+// Location is the queue as a request has it.
+func (a *Address) Location() transfer.Location {
+	return transfer.Location{Place: transfer.Queues, Path: a.Path()}
+}
+
+// Of reads the location of a queue.
+func Of(l transfer.Location) (a Address, err error) {
+	if l.Place != transfer.Queues {
+		return a, transfer.Errorf(transfer.KindUsage, "%s is in %s, and is no queue", l, l.Place)
+	}
+	return Parse(l.Path)
+}
 
 // What becomes of the delimiters at which a file is split.
 const (

@@ -48,8 +48,9 @@ func TestAddress(t *testing.T) {
 		_, err := Parse(p)
 		wantKind(t, err, transfer.KindUsage, words)
 	}
-	if Is("./queue:a") || !Is("queue:a") {
-		t.Error("what is a queue is not known")
+	for _, l := range []transfer.Location{transfer.File("queue" + ":a"), {Place: transfer.Queues, Path: "a"}} {
+		_, err := Of(l)
+		wantKind(t, err, transfer.KindUsage, "")
 	}
 }
 

@@ -45,7 +45,7 @@ func (in *intent) bytes() []byte { return append([]byte{intentFormat}, wire.Mars
 
 func readIntent(b []byte) (in intent, to Address, err error) {
 	if len(b) > 1 && len(b) <= maxIntent && b[0] == intentFormat && json.Unmarshal(b[1:], &in) == nil {
-		if to, err = parseDest(transfer.Path(in.To)); err == nil && in.Messages > 0 && in.Messages <= maxMessages && in.Mark != "" && filepath.Base(in.Stage) == in.Stage && strings.Trim(in.Stage, ".") != "" {
+		if to, err = Parse(transfer.Path(in.To)); err == nil && in.Messages > 0 && in.Messages <= maxMessages && in.Mark != "" && filepath.Base(in.Stage) == in.Stage && strings.Trim(in.Stage, ".") != "" {
 			return in, to, nil
 		}
 	}

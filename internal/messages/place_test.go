@@ -35,9 +35,9 @@ func (j *journal) Again(items []uint64) error           { j.again = append(j.aga
 func land(t *testing.T, q *queues, dir string, j *journal, dest transfer.Path) place.Landing {
 	t.Helper()
 	target := NewTarget(q, dir)
-	res, err := target.Resolve(dest, false)
+	res, err := target.Resolve(transfer.Location{Place: transfer.Queues, Path: dest}, false)
 	must(t, err)
-	return target.Land(place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j, Destination: place.Destination{Dest: dest, Resolution: res}})
+	return target.Land(place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j, Destination: place.Destination{Dest: transfer.Location{Place: transfer.Queues, Path: dest}, Resolution: res}})
 }
 
 func arrives(t *testing.T, l place.Landing, content string) place.Pending {
@@ -227,7 +227,7 @@ func FuzzVersion(f *testing.F) {
 func pick(t *testing.T, q *queues, source transfer.Path) transfer.Item {
 	t.Helper()
 	var all []transfer.Item
-	_, err := NewSource(q).Walk(t.Context(), place.WalkRequest{Args: place.Args(false, source)}, func(it transfer.Item) error { all = append(all, it); return nil })
+	_, err := NewSource(q).Walk(t.Context(), place.WalkRequest{Args: place.Args(false, transfer.Location{Place: transfer.Queues, Path: source})}, func(it transfer.Item) error { all = append(all, it); return nil })
 	must(t, err)
 	if len(all) != 1 {
 		t.Fatalf("there are %d items", len(all))
@@ -244,7 +244,7 @@ func TestMessagesBecomeAFile(t *testing.T) {
 	it := pick(t, q, "queue:ORDERS?delimiter=%7C")
 	q.put("", "later", 0, false)
 	s := NewSource(q)
-	f, err := s.Files("").Open(it.Source, false)
+	f, err := s.Files(transfer.Location{}).Open(it.Source, false)
 	must(t, err)
 	got, err := io.ReadAll(f)
 	if err != nil || string(got) != "a||ccc" || f.Unchanged() != nil || it.Size != 6 {
@@ -274,7 +274,7 @@ func TestMessagesAfterOne(t *testing.T) {
 	a, err := w.New(t.Context(), 2)
 	must(t, err)
 	q.put("", "later", 0, false)
-	f, err := s.Files("").Open(a.Path(), false)
+	f, err := s.Files(transfer.Location{}).Open(a.Path(), false)
 	must(t, err)
 	got, err := io.ReadAll(f)
 	if err != nil || string(got) != "cd" || f.Unchanged() != nil {
@@ -314,7 +314,7 @@ func TestSomebodyElseTakes(t *testing.T) {
 		q.put("", s, 0, false)
 	}
 	it, s := pick(t, q, "queue:ORDERS"), NewSource(q)
-	f, err := s.Files("").Open(it.Source, false)
+	f, err := s.Files(transfer.Location{}).Open(it.Source, false)
 	must(t, err)
 	must(t, q.Take(t.Context(), wire.QueueSpan{Queue: "ORDERS", Last: 1}))
 	_, err = io.ReadAll(f)
@@ -334,7 +334,7 @@ func TestGroups(t *testing.T) {
 	}
 	q.put("g", "2", 2, true)
 	it, s := pick(t, q, "queue:ORDERS?group=g"), NewSource(q)
-	f, err := s.Files("").Open(it.Source, false)
+	f, err := s.Files(transfer.Location{}).Open(it.Source, false)
 	must(t, err)
 	if got, err := io.ReadAll(f); err != nil || string(got) != "12" {
 		t.Errorf("%q, %v", got, err)
@@ -369,13 +369,13 @@ func TestFirstCompleteGroup(t *testing.T) {
 	q.put("g", "c", 3, false)
 
 	var again []transfer.Item
-	_, err := s.Walk(t.Context(), place.WalkRequest{Args: place.Args(false, "queue:ORDERS?group=*&delimiter=%3B&delimiter-at=before"), Only: []transfer.Path{it.Source}},
+	_, err := s.Walk(t.Context(), place.WalkRequest{Args: place.Args(false, transfer.Location{Place: transfer.Queues, Path: "queue:ORDERS?group=*&delimiter=%3B&delimiter-at=before"}), Only: []transfer.Path{it.Source}},
 		func(it transfer.Item) error { again = append(again, it); return nil })
 	must(t, err)
 	if len(again) != 1 || again[0].Source != it.Source {
 		t.Errorf("a repeated walk picks %+v, not %s", again, it.Source)
 	}
-	f, err := s.Files("").Open(it.Source, false)
+	f, err := s.Files(transfer.Location{}).Open(it.Source, false)
 	must(t, err)
 	if got, err := io.ReadAll(f); err != nil || string(got) != ";a;b" || it.Size != int64(len(got)) {
 		t.Errorf("%q of %d bytes, %v", got, it.Size, err)

@@ -45,11 +45,11 @@ var (
 // NewSource makes a place of queues.
 func NewSource(queues Reader) *Source { return &Source{queues: queues} }
 
-// For is the place as somebody may use it.
-func (s *Source) For(may place.Permit) place.Source { return &Source{s.queues, may} }
+// For is the place as a principal may use it.
+func (s *Source) For(_ transfer.Place, may place.Permit) place.Source { return &Source{s.queues, may} }
 
 // Expands says that the messages of a queue are one file, of its name.
-func (s *Source) Expands(transfer.Path) (several, unnamed bool) { return false, false }
+func (s *Source) Expands(transfer.Location) (several, unnamed bool) { return false, false }
 
 // StatDir is of what does not exist here.
 func (s *Source) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) {
@@ -65,7 +65,7 @@ func (s *Source) Walk(ctx context.Context, w place.WalkRequest, emit func(transf
 	}
 	for arg := first; arg < len(w.Args); arg++ {
 		source := w.Args[arg].Source
-		a, err := Parse(source)
+		a, err := Of(source)
 		if err == nil && len(w.Only) > 0 {
 			if a, err = only(a, w.Only); err == nil && a.Queue == "" {
 				continue
@@ -81,7 +81,7 @@ func (s *Source) Walk(ctx context.Context, w place.WalkRequest, emit func(transf
 		case transfer.KindOf(err).Waits():
 			return 0, err
 		case err != nil:
-			it = transfer.Item{Type: transfer.ItemBad, Source: source, Arg: arg, Err: transfer.AsError(err)}
+			it = transfer.Item{Type: transfer.ItemBad, Source: source.Path, Arg: arg, Err: transfer.AsError(err)}
 		}
 		if err := emit(it); err != nil {
 			return 0, err
@@ -250,7 +250,7 @@ func (s *Source) anyGroup(ctx context.Context, queue transfer.QueueName, mark st
 }
 
 // Files opens the messages of a queue.
-func (s *Source) Files(transfer.Path) place.Files { return files{s} }
+func (s *Source) Files(transfer.Location) place.Files { return files{s} }
 
 type files struct{ s *Source }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"ferry/internal/place"
@@ -47,13 +48,18 @@ var _ place.Target = (*Target)(nil)
 // NewTarget makes a place of queues. dir is the agent's own; it is made when it is needed.
 func NewTarget(queues Writer, dir string) *Target { return &Target{queues, dir} }
 
-// parseDest reads a DEST.
-func parseDest(dest transfer.Path) (Address, error) {
-	a, err := Parse(dest)
+// destOf reads a DEST.
+func destOf(dest transfer.Location) (Address, error) {
+	a, err := Of(dest)
 	if err == nil && a.OfSource() {
 		err = a.bad("options of a source, and is a DEST")
 	}
 	return a, err
+}
+
+// resolved reads a DEST that Resolve has resolved.
+func resolved(at transfer.Resolution) (Address, error) {
+	return destOf(transfer.Location{Place: at.Place, Path: at.Base})
 }
 
 func (t *Target) view(queue transfer.QueueName) (wire.QueueView, error) {
@@ -62,26 +68,26 @@ func (t *Target) view(queue transfer.QueueName) (wire.QueueView, error) {
 }
 
 // Resolve looks whether the queue is there. It takes any number of files, under whatever names.
-func (t *Target) Resolve(dest transfer.Path, several bool) (transfer.Resolution, error) {
-	a, err := parseDest(dest)
+func (t *Target) Resolve(dest transfer.Location, several bool) (transfer.Resolution, error) {
+	a, err := destOf(dest)
 	if err == nil {
 		_, err = t.view(a.Queue)
 	}
 	if err != nil {
 		return transfer.Resolution{}, err
 	}
-	return transfer.Resolution{Base: a.Path(), Into: several}, nil
+	return transfer.Resolution{Place: transfer.Queues, Base: a.Path(), Into: several}, nil
 }
 
 // Resolved is what was resolved.
 func (t *Target) Resolved(res transfer.Resolution) (transfer.Resolution, error) {
-	_, err := parseDest(res.Base)
+	_, err := resolved(res)
 	return res, err
 }
 
 // Ready is nil where the queue is there.
-func (t *Target) Ready(base transfer.Path) error {
-	a, err := parseDest(base)
+func (t *Target) Ready(at transfer.Resolution) error {
+	a, err := resolved(at)
 	if err == nil {
 		_, err = t.view(a.Queue)
 	}
@@ -92,8 +98,8 @@ func (t *Target) Ready(base transfer.Path) error {
 }
 
 // Free is what the queue may still have.
-func (t *Target) Free(base transfer.Path) (int64, error) {
-	a, err := parseDest(base)
+func (t *Target) Free(at transfer.Resolution) (int64, error) {
+	a, err := resolved(at)
 	if err != nil {
 		return 0, err
 	}
@@ -107,7 +113,7 @@ func (t *Target) Free(base transfer.Path) (int64, error) {
 // Land lands files in a queue.
 func (t *Target) Land(cfg place.LandConfig) place.Landing {
 	l := &landing{t: t, cfg: cfg, left: new(atomic.Bool)}
-	l.to, l.bad = parseDest(cfg.Resolution.Base)
+	l.to, l.bad = resolved(cfg.Resolution)
 	return l
 }
 
@@ -122,7 +128,7 @@ type landing struct {
 func (l *landing) At(to place.Destination) place.Landing {
 	other := *l
 	other.cfg.Destination = to
-	other.to, other.bad = parseDest(to.Resolution.Base)
+	other.to, other.bad = resolved(to.Resolution)
 	return &other
 }
 
@@ -219,6 +225,9 @@ func (l *landing) remove(name string) error {
 	}
 	return nil
 }
+
+// Holds reports whether Locate has named a directory of temporaries: other places name host paths, which are absolute.
+func Holds(dir transfer.Path) bool { return strings.HasPrefix(string(dir), Prefix) }
 
 // Tidy removes what has arrived and was not stored, and the receipts of what was. dirs are the queues.
 func (l *landing) Tidy(dirs []transfer.Path, some bool) error {

@@ -300,7 +300,7 @@ func (w *writer) item(it *Item) {
 	if s.Delete {
 		disposition = transfer.DispositionDelete
 	}
-	kind := typeOf(s.File.Path)
+	kind := typeOfText(string(s.File.Path))
 	if s.Queue != nil {
 		kind = "queue"
 	}

@@ -164,26 +164,27 @@ func (q *Queue) address() (a messages.Address, err error) {
 	return a, nil
 }
 
-// path is an address as a path that can be read again.
-func (q *Queue) path(a *messages.Address) (transfer.Path, error) {
-	p := string(a.Path())
+// location is an address as a location that can be read again.
+func (q *Queue) location(a *messages.Address) (l transfer.Location, err error) {
+	l = a.Location()
+	p := string(l.Path)
 	if strings.Contains(a.Group, "${") { // a variable is looked for in the path as it is
 		p = strings.ReplaceAll(p, "group="+url.QueryEscape(a.Group), "group="+a.Group)
 	}
-	if strings.Contains(p, "${") {
-		return transfer.Path(p), nil
+	if l.Path = transfer.Path(p); strings.Contains(p, "${") {
+		return l, nil
 	}
-	if _, err := messages.Parse(transfer.Path(p)); err != nil {
-		return "", malformed("has a <queue> that cannot be used: %w", err)
+	if _, err := messages.Of(l); err != nil {
+		return l, malformed("has a <queue> that cannot be used: %w", err)
 	}
-	return transfer.Path(p), nil
+	return l, nil
 }
 
-// Path is the path of a queue that messages come from.
-func (q *Queue) Path() (transfer.Path, error) {
+// From is the queue that messages come from.
+func (q *Queue) From() (l transfer.Location, err error) {
 	a, err := q.address()
 	if err != nil {
-		return "", err
+		return l, err
 	}
 	if q.truth("useGroups") {
 		if a.Group = q.Attributes["groupId"]; a.Group == "" {
@@ -192,7 +193,7 @@ func (q *Queue) Path() (transfer.Path, error) {
 	}
 	if q.Attributes["delimiter"] != "" {
 		if a.Between, err = q.delimiter(); err != nil {
-			return "", err
+			return l, err
 		}
 		switch {
 		case q.Attributes[delimiterAt] == messages.AtBetween:
@@ -202,14 +203,14 @@ func (q *Queue) Path() (transfer.Path, error) {
 			a.At = messages.AtAfter
 		}
 	}
-	return q.path(&a)
+	return q.location(&a)
 }
 
-// dest is the path of a queue that a file goes to.
-func (q *Queue) dest() (transfer.Path, error) {
+// to is the queue that a file goes to.
+func (q *Queue) to() (l transfer.Location, err error) {
 	a, err := q.address()
 	if err != nil {
-		return "", err
+		return l, err
 	}
 	given := q.Attributes["delimiter"]
 	kind := q.word("delimiterType")
@@ -222,7 +223,7 @@ func (q *Queue) dest() (transfer.Path, error) {
 		a.Split.Delimiter, err = q.delimiter()
 	}
 	if err != nil {
-		return "", malformed("has a <queue> that cannot be used: %w", err)
+		return l, malformed("has a <queue> that cannot be used: %w", err)
 	}
 	if kind != delimiterSize && q.truth("includeDelimiterInMessage") {
 		a.Split.Keep = messages.KeepBefore
@@ -230,7 +231,7 @@ func (q *Queue) dest() (transfer.Path, error) {
 			a.Split.Keep = messages.KeepAfter
 		}
 	}
-	return q.path(&a)
+	return q.location(&a)
 }
 
 var hexBytes = regexp.MustCompile(`^(x[0-9A-Fa-f]{2})(,x[0-9A-Fa-f]{2})*$`)
@@ -294,9 +295,9 @@ func unescaped(s string) (string, error) {
 	return b.String(), nil
 }
 
-// FromQueue is a <queue> for a path of a source.
-func FromQueue(p transfer.Path) (*Queue, error) {
-	a, err := messages.Parse(p)
+// FromQueue is a <queue> for a source.
+func FromQueue(l transfer.Location) (*Queue, error) {
+	a, err := messages.Of(l)
 	if err != nil {
 		return nil, err
 	}
@@ -324,9 +325,9 @@ func FromQueue(p transfer.Path) (*Queue, error) {
 	return q, nil
 }
 
-// toQueue is a <queue> for a path of a destination.
-func toQueue(p transfer.Path) (*Queue, error) {
-	a, err := messages.Parse(p)
+// toQueue is a <queue> for a destination.
+func toQueue(l transfer.Location) (*Queue, error) {
+	a, err := messages.Of(l)
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func TestQueues(t *testing.T) {
 			t.Errorf("%s to %s: %v", c.source, c.dest, err)
 			continue
 		}
-		if q.Items[0].Source != c.from || q.Dest != c.to || (q.Disposition == transfer.DispositionDelete) != c.deleted {
+		if q.Items[0].Source.Path != c.from || q.Dest.Path != c.to || (q.Disposition == transfer.DispositionDelete) != c.deleted {
 			t.Errorf("%s to %s is %s to %s, %s", c.source, c.dest, q.Items[0].Source, q.Dest, q.Disposition)
 		}
 		text, err := Write(q) // which reads it again
@@ -64,7 +64,7 @@ func TestQueues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if it := &q.Items[0]; it.Source != "queue:LIVE.Q?delimiter=0x0d0a&delimiter-at=before&group=G7" || it.FromEncoding != "IBM-1047" || it.Dest != "queue:Q2?keep=after&split-regex=%3B%7C%2C" ||
+	if it := &q.Items[0]; it.Source.Path != "queue:LIVE.Q?delimiter=0x0d0a&delimiter-at=before&group=G7" || it.FromEncoding != "IBM-1047" || it.Dest.Path != "queue:Q2?keep=after&split-regex=%3B%7C%2C" ||
 		it.ToEncoding != "UTF-8" || it.EOL != "crlf" || it.Replace != "?" {
 		t.Errorf("%+v", it)
 	}
@@ -76,11 +76,11 @@ func TestQueues(t *testing.T) {
 // A variable in the name of a queue or a group stays one.
 func TestVariablesOfQueues(t *testing.T) {
 	q := &Queue{Name: "${QueueName}", Attributes: map[string]string{"useGroups": "true", "groupId": "${GROUPID}"}}
-	if p, err := q.Path(); err != nil || p != "queue:${QueueName}?group=${GROUPID}" {
+	if p, err := q.From(); err != nil || p.Path != "queue:${QueueName}?group=${GROUPID}" {
 		t.Errorf("%s, %v", p, err)
 	}
 	q = &Queue{Name: "${QueueName}.OUT", Attributes: map[string]string{}}
-	if p, err := q.dest(); err != nil || p != "queue:${QueueName}.OUT" {
+	if p, err := q.to(); err != nil || p.Path != "queue:${QueueName}.OUT" {
 		t.Errorf("%s, %v", p, err)
 	}
 }
@@ -138,7 +138,7 @@ func TestRefusedQueues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q.Items[0].Source = "queue:Q?mark=m&picked=3-3-3"
+	q.Items[0].Source = transfer.Location{Place: transfer.Queues, Path: "queue:Q?mark=m&picked=3-3-3"}
 	if _, err := Write(q); transfer.KindOf(err) != transfer.KindUsage || !strings.Contains(err.Error(), "that were picked") {
 		t.Error(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"ferry/internal/conversion"
 	"ferry/internal/flow"
+	"ferry/internal/location"
 	"ferry/internal/record"
 	"ferry/internal/transfer"
 )
@@ -200,7 +201,7 @@ func (s *Set) takeItems(q *transfer.Request) error {
 	for n := range q.Items {
 		it := &q.Items[n]
 		if sameDest {
-			it.Dest = ""
+			it.Dest = transfer.Location{}
 		}
 		if sameOptions {
 			it.Options = transfer.Options{Recursive: it.Recursive}
@@ -215,14 +216,21 @@ func (s *Set) takeItems(q *transfer.Request) error {
 
 // request is an item with everything that is said of it.
 func (i *Item) request() (transfer.RequestItem, error) {
-	it := transfer.RequestItem{Source: i.Source.File.Path, Dest: i.Dest.File.Path}
+	var it transfer.RequestItem
+	if err := i.takeLocations(&it); err != nil {
+		return it, err
+	}
 	it.Mode, it.Checksum, it.IfExists, it.Recursive = i.Mode, i.Checksum, i.Dest.Exist, i.Source.Recursive
 	if i.Source.Delete {
 		it.Disposition = transfer.DispositionDelete
 	}
 	it.Content = transfer.Content{LongLines: i.Dest.Long, FromEncoding: i.Source.File.Encoding, ToEncoding: i.Dest.File.Encoding, EOL: i.Dest.File.EOL, Replace: i.Dest.Replace, KeepBlanks: i.Source.KeepBlank}
-	if err := i.takeQueues(&it); err != nil {
-		return it, err
+	if i.Source.Queue != nil {
+		it.FromEncoding = i.Source.Queue.Attributes["encoding"]
+	}
+	if q := i.Dest.Queue; q != nil {
+		it.ToEncoding, it.EOL = q.Attributes["encoding"], strings.ToLower(q.Attributes["EOL"])
+		it.IfExists = transfer.IfExistsError // messages have no names
 	}
 	if i.Mode != transfer.ModeText {
 		for _, w := range []struct{ name, value string }{{"encoding of the source", it.FromEncoding}, {"encoding of the destination", it.ToEncoding}, {"EOL", it.EOL}, {"EOL", i.Source.File.EOL}} {
@@ -232,39 +240,45 @@ func (i *Item) request() (transfer.RequestItem, error) {
 		}
 	}
 
-	p := string(it.Source)
-	if i.Source.AsGiven || !i.Source.Recursive || i.Source.Queue != nil || record.IsDataset(p) {
+	if i.Source.AsGiven || !i.Source.Recursive || it.Source.Place != transfer.Files {
 		return it, nil
 	}
+	p := string(it.Source.Path)
 
 	switch dir, name := path.Split(p); {
 	case strings.ContainsAny(dir, "*?"), name == "**":
 		return it, malformed("at line %d: the source %s has a wildcard in a directory and recursive=\"true\"", i.Source.File.line, it.Source).
 			WithHint(`as-given="true" of urn:ferry in <file> takes it as "ferry send" does`)
 	case strings.ContainsAny(name, "*?"):
-		it.Source, it.Recursive = transfer.Path(dir+"**/"+name), false
-	case !strings.HasSuffix(string(it.Dest), "/"):
+		it.Source, it.Recursive = transfer.Match(transfer.Path(dir+"**/"+name)), false
+	case !it.Dest.Directory():
 		// One file to the name of one, or a directory that becomes that name.
 	case name != "." && name != ".." && p != "/":
-		it.Source = transfer.Path(strings.TrimSuffix(p, "/") + "/.")
+		it.Source = transfer.File(transfer.Path(strings.TrimSuffix(p, "/") + "/."))
 	}
 	return it, nil
 }
 
-// takeQueues has queues take the places of files.
-func (i *Item) takeQueues(it *transfer.RequestItem) (err error) {
-	if q := i.Source.Queue; q != nil {
-		if it.Source, err = q.Path(); err != nil {
-			return err
-		}
-		it.FromEncoding = q.Attributes["encoding"]
+// takeLocations reads where an item comes from and goes to. A file at the destination goes to exactly its path.
+func (i *Item) takeLocations(it *transfer.RequestItem) (err error) {
+	switch from := string(i.Source.File.Path); {
+	case i.Source.Queue != nil:
+		it.Source, err = i.Source.Queue.From()
+	case i.Source.AsGiven:
+		it.Source, err = location.Source(from)
+	default:
+		it.Source, err = location.OnHost(from)
 	}
-	if q := i.Dest.Queue; q != nil {
-		if it.Dest, err = q.dest(); err != nil {
-			return err
-		}
-		it.ToEncoding, it.EOL = q.Attributes["encoding"], strings.ToLower(q.Attributes["EOL"])
-		it.IfExists = transfer.IfExistsError // messages have no names
+	if err != nil {
+		return err
 	}
-	return nil
+	switch to := i.Dest.File.Path; {
+	case i.Dest.Queue != nil:
+		it.Dest, err = i.Dest.Queue.to()
+	case i.Dest.Type != "file" && i.Dest.Type != "directory" && record.IsDataset(string(to)):
+		it.Dest, err = location.Dataset(string(to))
+	default:
+		it.Dest = transfer.File(to)
+	}
+	return err
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"ferry/internal/messages"
+	"ferry/internal/location"
 	"ferry/internal/record"
 	"ferry/internal/transfer"
 )
@@ -133,22 +133,22 @@ func size(n int64) string {
 // itemOf is one of a request's items as a document has it.
 func itemOf(q *transfer.Request, it *transfer.RequestItem) (Item, error) {
 	o, dest := q.Of(it), cmp.Or(it.Dest, q.Dest)
-	if !o.FromRecords.IsZero() && !record.IsDataset(string(it.Source)) || !o.ToRecords.IsZero() && !record.IsDataset(string(dest)) {
+	if !o.FromRecords.IsZero() && it.Source.Place != transfer.Datasets || !o.ToRecords.IsZero() && dest.Place != transfer.Datasets {
 		return Item{}, cannot("records of files that are no data sets").WithHint("name data sets: //'HLQ.NAME',RECFM(FB),LRECL(80)")
 	}
 
 	item := Item{Mode: cmp.Or(o.Mode, transfer.ModeBinary), Checksum: cmp.Or(o.Checksum, "xxh3"), Source: sourceOf(it.Source, dest, &o),
 		Dest: Dest{Type: typeOf(dest), Exist: cmp.Or(o.IfExists, transfer.IfExistsError), Long: o.LongLines, Replace: o.Replace,
-			File: File{Path: dest, Encoding: o.ToEncoding, EOL: o.EOL}}}
+			File: File{Path: destText(dest), Encoding: o.ToEncoding, EOL: o.EOL}}}
 	var err error
-	if messages.Is(it.Source) {
+	if it.Source.Place == transfer.Queues {
 		if item.Source.Queue, err = FromQueue(it.Source); err != nil {
 			return item, err
 		}
 		item.Source.File, item.Source.AsGiven = File{}, false
 		item.Source.Queue.text(o.FromEncoding, "")
 	}
-	if messages.Is(dest) {
+	if dest.Place == transfer.Queues {
 		if item.Dest.Queue, err = toQueue(dest); err != nil {
 			return item, err
 		}
@@ -158,22 +158,44 @@ func itemOf(q *transfer.Request, it *transfer.RequestItem) (Item, error) {
 	return item, nil
 }
 
-// sourceOf is a source that is a file.
-func sourceOf(p, dest transfer.Path, o *transfer.Options) Source {
-	source, given := string(p), o.Recursive
+// sourceOf is a source that is a file, with the text that makes it the same source again.
+func sourceOf(l, dest transfer.Location, o *transfer.Options) Source {
+	source, given := location.Format(l), o.Recursive
+	if again, err := location.OnHost(source); err != nil || again != l {
+		given = true
+	}
 	in, ok := strings.CutSuffix(source, "/.")
-	if ok && given && strings.HasSuffix(string(dest), "/") && in != "" && !strings.ContainsAny(in, "*?") && !strings.HasSuffix(in, ".") && !strings.HasSuffix(in, "/") {
+	if ok && given && !l.Pattern && dest.Directory() && in != "" && !strings.ContainsAny(in, "*?") && !strings.HasSuffix(in, ".") && !strings.HasSuffix(in, "/") {
 		source, given = in, false
 	}
 	return Source{Recursive: o.Recursive, Delete: o.Disposition == transfer.DispositionDelete, AsGiven: given, KeepBlank: o.KeepBlanks, File: File{Path: transfer.Path(source), Encoding: o.FromEncoding}}
 }
 
-// typeOf is the type of a path as far as it says so.
-func typeOf(p transfer.Path) string {
-	switch s := string(p); {
-	case record.IsDataset(s):
+// destText is the text of a destination that is no queue.
+func destText(l transfer.Location) transfer.Path {
+	if l.Place == transfer.Datasets {
+		return transfer.Path(location.Format(l))
+	}
+	return l.Path
+}
+
+// typeOfText is the type of a source as far as its text says.
+func typeOfText(text string) string {
+	switch {
+	case record.IsDataset(text):
 		return "dataset"
-	case strings.HasSuffix(s, "/"):
+	case strings.HasSuffix(text, "/"):
+		return "directory"
+	}
+	return "file"
+}
+
+// typeOf is the type of a destination.
+func typeOf(l transfer.Location) string {
+	switch {
+	case l.Place == transfer.Datasets:
+		return "dataset"
+	case l.Directory():
 		return "directory"
 	}
 	return "file"

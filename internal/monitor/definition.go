@@ -33,14 +33,14 @@ const DefaultPoll = 5 * time.Second
 const DefaultSettle = 5 * time.Second
 
 // definitionVersion is the version of Definition.
-const definitionVersion = 1
+const definitionVersion = 2
 
 // A Definition says what a monitor watches for, and what it submits. It is the document that is exported and imported.
 type Definition struct {
 	V           int                `json:"v"`
 	Name        string             `json:"name"` // in capitals; see ParseName
 	Agent       transfer.AgentName `json:"agent"`
-	Dir         transfer.Path      `json:"dir"`               // or the path of a queue; see onQueue
+	Dir         transfer.Location  `json:"dir"`               // a directory or a queue; see onQueue
 	Match       string             `json:"match,omitempty"`   // what the names of files are held against
 	Exclude     string             `json:"exclude,omitempty"` // of those that match
 	Regex       bool               `json:"regex,omitempty"`   // both are regular expressions, and not patterns
@@ -172,7 +172,7 @@ func (d *Definition) Check() (err error) {
 	if _, err := transfer.ParseAgentName(string(d.Agent)); err != nil {
 		return err
 	}
-	if err := d.Dir.Check(); err != nil {
+	if err := d.Dir.CheckDest(); err != nil {
 		return err
 	}
 	if d.Condition.Kind == "" {
@@ -283,5 +283,5 @@ func (d *Definition) names(text string) (func(string) bool, error) {
 	if strings.Contains(text, "/") {
 		return nil, transfer.Errorf(transfer.KindUsage, "pattern %.100q has a '/'; it is for the names of files alone", text).WithHint("--dir is the directory; --recursive says how many levels beneath it are watched")
 	}
-	return func(name string) bool { return localfs.MatchName(text, name) }, nil
+	return localfs.NamesLike(text), nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"ferry/internal/location"
 	"ferry/internal/messages"
 	"ferry/internal/mftxml"
 	"ferry/internal/transfer"
@@ -54,7 +55,7 @@ func FromDocument(doc *mftxml.Document) (*Create, error) {
 	}
 	m := doc.Monitor
 	c, _ := m.Condition() // which Lacks has looked at
-	d := &Definition{Name: m.Name, Agent: m.Agent, Dir: m.Directory, Match: cmp.Or(c.Pattern, "*"), Exclude: c.Exclude, Regex: c.Regex, Levels: m.Levels,
+	d := &Definition{Name: m.Name, Agent: m.Agent, Dir: transfer.File(m.Directory), Match: cmp.Or(c.Pattern, "*"), Exclude: c.Exclude, Regex: c.Regex, Levels: m.Levels,
 		Batch: m.Batch, Defaults: m.Defaults, Condition: Condition{Kind: conditionOf[c.Kind]}}
 	if c.Pattern == "" && c.Regex {
 		d.Match = ".*"
@@ -130,7 +131,11 @@ func (d *Definition) takeContents(m *mftxml.Monitor) (*mftxml.Transfer, error) {
 // comes between them is said of the queue that is watched.
 func (d *Definition) takeQueue(m *mftxml.Monitor) (*mftxml.Transfer, error) {
 	watched, _, _ := strings.Cut(m.Queue, "@")
-	d.Dir = transfer.Path(messages.Prefix + watched)
+	of, err := location.Source(messages.Prefix + watched)
+	if err != nil {
+		return nil, err
+	}
+	d.Dir = of
 	if m.Contents != nil {
 		d.TriggerFile = &TriggerFile{} // which Check refuses
 	}
@@ -149,7 +154,7 @@ func (d *Definition) takeQueue(m *mftxml.Monitor) (*mftxml.Transfer, error) {
 		groups, id := from.Attributes["useGroups"], from.Attributes["groupId"]
 		delete(from.Attributes, "useGroups")
 		delete(from.Attributes, "groupId")
-		all, err := from.Path()
+		all, err := from.From()
 		if err != nil {
 			return nil, err
 		}
@@ -184,7 +189,7 @@ func (d *Definition) queueXML(m *mftxml.Monitor) error {
 // XML is the document from which FromDocument makes the definition again. An error names what MQ MFT has
 // no word for.
 func (d *Definition) XML() ([]byte, error) {
-	m := &mftxml.Monitor{Name: d.Name, Agent: d.Agent, Batch: d.Batch, Directory: d.Dir, Levels: d.Levels, Defaults: d.Defaults, Originator: d.Request.Originator}
+	m := &mftxml.Monitor{Name: d.Name, Agent: d.Agent, Batch: d.Batch, Directory: d.Dir.Path, Levels: d.Levels, Defaults: d.Defaults, Originator: d.Request.Originator}
 	c := mftxml.Condition{Pattern: d.Match, Exclude: d.Exclude, Regex: d.Regex}
 	for theirs, ours := range conditionOf {
 		if ours == d.Condition.Kind {

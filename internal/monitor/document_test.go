@@ -41,7 +41,7 @@ func fromXML(doc string) (*Create, error) {
 // Each part of a monitor of MQ MFT has its place in a definition, and what is defined is written as it was read.
 func TestMonitorsInXML(t *testing.T) {
 	base := func() Definition {
-		return Definition{V: 1, Name: "ORDERS", Agent: "ALPHA", Dir: "/in", Match: "*.csv", Condition: Condition{Kind: ConditionMatch}, Poll: transfer.Duration(time.Minute), Exact: true, Batch: 1}
+		return Definition{V: definitionVersion, Name: "ORDERS", Agent: "ALPHA", Dir: transfer.File("/in"), Match: "*.csv", Condition: Condition{Kind: ConditionMatch}, Poll: transfer.Duration(time.Minute), Exact: true, Batch: 1}
 	}
 	for _, c := range []struct {
 		name   string
@@ -71,15 +71,21 @@ func TestMonitorsInXML(t *testing.T) {
 		{"lines to directories", watch{more: `<triggerContentFormat/>`, source: `><file>${contentsource}</file>`, dest: ` type="directory"><file>${contentDestination}</file>`},
 			func(d *Definition) { d.TriggerFile = &TriggerFile{To: ToDirectory} }, "${FilePath} ./"},
 		{"queue", watch{resource: "<queue>Q@QM1</queue>", condition: "<queueNotEmpty/>", source: `><queue>Q</queue>`},
-			func(d *Definition) { d.Dir, d.Match, d.Condition.Kind = "queue:Q", "", ConditionNotEmpty }, "${FilePath} in/"},
+			func(d *Definition) {
+				d.Dir, d.Match, d.Condition.Kind = transfer.Location{Place: transfer.Queues, Path: "queue:Q"}, "", ConditionNotEmpty
+			}, "${FilePath} in/"},
 		{"queue with a delimiter", watch{resource: "<queue>Q</queue>", condition: "<queueNotEmpty/>", source: `><queue delimiter="x0A" delimiterType="binary" delimiterPosition="postfix">${queuename}</queue>`},
 			func(d *Definition) {
-				d.Dir, d.Match, d.Condition.Kind = "queue:Q?delimiter=0x0a&delimiter-at=after", "", ConditionNotEmpty
+				d.Dir, d.Match, d.Condition.Kind = transfer.Location{Place: transfer.Queues, Path: "queue:Q?delimiter=0x0a&delimiter-at=after"}, "", ConditionNotEmpty
 			}, "${FilePath} in/"},
 		{"groups", watch{resource: "<queue>Q</queue>", condition: "<completeGroups/>", source: `><queue useGroups="true" groupId="${GROUPID}">Q</queue>`, dest: ` type="file"><file>in/${GROUPID}</file>`},
-			func(d *Definition) { d.Dir, d.Match, d.Condition.Kind = "queue:Q", "", ConditionGroup }, "${FilePath} in/${GROUPID}"},
+			func(d *Definition) {
+				d.Dir, d.Match, d.Condition.Kind = transfer.Location{Place: transfer.Queues, Path: "queue:Q"}, "", ConditionGroup
+			}, "${FilePath} in/${GROUPID}"},
 		{"file for a queue", watch{resource: "<queue>Q</queue>", condition: "<queueNotEmpty/>", source: `><file>/report</file>`},
-			func(d *Definition) { d.Dir, d.Match, d.Condition.Kind = "queue:Q", "", ConditionNotEmpty }, "/report in/"},
+			func(d *Definition) {
+				d.Dir, d.Match, d.Condition.Kind = transfer.Location{Place: transfer.Queues, Path: "queue:Q"}, "", ConditionNotEmpty
+			}, "/report in/"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := fromXML(c.w.doc())
@@ -95,9 +101,9 @@ func TestMonitorsInXML(t *testing.T) {
 			}
 			items := ""
 			for _, it := range q.Items {
-				items += string(it.Source) + " "
+				items += string(it.Source.Path) + " "
 			}
-			if items += string(q.Dest); items != c.items || q.Job != "watch" || q.Source != "ALPHA" || q.Destination != "BETA" || q.Recovery != -1 || q.Checksum != "md5" || !q.ID.IsZero() || got.Redefine {
+			if items += string(q.Dest.Path); items != c.items || q.Job != "watch" || q.Source != "ALPHA" || q.Destination != "BETA" || q.Recovery != -1 || q.Checksum != "md5" || !q.ID.IsZero() || got.Redefine {
 				t.Errorf("it submits %s: %+v", items, q)
 			}
 			text, err := got.Definition.XML()
@@ -204,7 +210,7 @@ func TestMonitorsThatAreNotWritten(t *testing.T) {
 		"a time-out of a program": func(d *Definition) {
 			d.Request.Programs = &transfer.Programs{PreSource: &transfer.Program{Name: "a", Timeout: transfer.Duration(time.Minute)}}
 		},
-		"bytes": func(d *Definition) { d.Dir = "/in\xff" },
+		"bytes": func(d *Definition) { d.Dir = transfer.File("/in\xff") },
 	} {
 		c, err := fromXML(watch{}.doc())
 		if err != nil {
@@ -237,7 +243,7 @@ func TestDestinationsOfLines(t *testing.T) {
 	}
 	d := files(func(d *Definition) { d.TriggerFile = &TriggerFile{To: ToDirectory} })
 	s := &setting{agent: "ALPHA", monitor: "M", transfer: transfer.NewID(time.Now()), now: time.Now(), files: []file{{}}}
-	if q, err := d.request(s, []line{{1, "a", "x"}, {2, "b", "y/"}}); err != nil || q.Items[0].Dest != "x/" || q.Items[1].Dest != "y/" {
+	if q, err := d.request(s, []line{{1, "a", "x"}, {2, "b", "y/"}}); err != nil || q.Items[0].Dest != transfer.File("x/") || q.Items[1].Dest != transfer.File("y/") {
 		t.Errorf("to directories: %+v, %v", q, err)
 	}
 }

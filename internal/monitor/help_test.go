@@ -230,7 +230,7 @@ func (b *bench) sent() map[string]int {
 	all := map[string]int{}
 	for _, q := range b.asked {
 		for _, it := range q.Items {
-			all[string(it.Source)]++
+			all[string(it.Source.Path)]++
 		}
 	}
 	return all
@@ -288,8 +288,8 @@ func (b *bench) triggers() []Logged {
 
 // files watches for all files in the directory in.
 func files(change ...func(*Definition)) *Definition {
-	d := &Definition{V: 1, Name: "m", Agent: "ALPHA", Dir: "in", Match: "*", Poll: transfer.Duration(time.Second), Request: transfer.Request{
-		Version: transfer.RequestVersion, Source: "ALPHA", Destination: "BETA", Dest: "in/", Items: transfer.ItemsOf(theFile)}}
+	d := &Definition{V: definitionVersion, Name: "m", Agent: "ALPHA", Dir: transfer.File("in"), Match: "*", Poll: transfer.Duration(time.Second), Request: transfer.Request{
+		Version: transfer.RequestVersion, Source: "ALPHA", Destination: "BETA", Dest: transfer.File("in/"), Items: transfer.ItemsOf(theFile)}}
 	for _, c := range change {
 		c(d)
 	}

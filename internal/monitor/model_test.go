@@ -48,7 +48,7 @@ func (m *model) define(replace bool) {
 			d.Condition = Condition{ConditionUnchanged, 1 + m.r.Int64N(2)}
 		}
 		if m.r.IntN(2) == 0 {
-			d.Request.Dest, d.Request.Job = "to/${FileName}", "\xff${FilePath}"
+			d.Request.Dest, d.Request.Job = transfer.File("to/${FileName}"), "\xff${FilePath}"
 		}
 	}), replace)
 }

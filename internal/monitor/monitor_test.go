@@ -24,7 +24,7 @@ func TestOnceUntilItChanges(t *testing.T) {
 		b.must(os.Chtimes(b.path("in/a"), time.Now(), time.Now().Add(time.Hour)))
 		pass(2 * time.Second)
 		b.expect("[a:3]")
-		if q := b.last(); q.Base != "in" || q.Dest != "in/" || q.Meta[MetaName] != "M" || q.Originator.User != "ann" {
+		if q := b.last(); q.Base != "in" || q.Dest.Path != "in/" || q.Meta[MetaName] != "M" || q.Originator.User != "ann" {
 			t.Errorf("the request is %+v", q)
 		}
 	})
@@ -43,7 +43,7 @@ func TestConditions(t *testing.T) {
 		{"levels", func(d *Definition) { d.Levels, d.Match = 1, "e*" }, "[sub/e.csv:1]"},
 		{"two levels", func(d *Definition) { d.Levels, d.Match = 2, "e*" }, "[sub/e.csv:1 sub/sub/e.csv:1]"},
 		{"bytes", func(d *Definition) { d.Match = "d?.csv" }, "[d\xff.csv:1]"},
-		{"renamed", func(d *Definition) { d.Match, d.Request.Dest = "a*", "in/${FileName{toUpper}}" }, "[IN:1]"},
+		{"renamed", func(d *Definition) { d.Match, d.Request.Dest = "a*", transfer.File("in/${FileName{toUpper}}") }, "[IN:1]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, b *bench) {
@@ -58,7 +58,7 @@ func TestConditions(t *testing.T) {
 				b.create(files(c.change), false)
 				pass(3 * time.Second)
 				if c.name == "renamed" {
-					if q := b.last(); q.Dest != "in/A.CSV" || string(q.Items[0].Source) != b.path("in/a.csv") {
+					if q := b.last(); q.Dest.Path != "in/A.CSV" || string(q.Items[0].Source.Path) != b.path("in/a.csv") {
 						t.Errorf("the request is %+v", q)
 					}
 					return
@@ -238,12 +238,12 @@ func TestDefinedAnew(t *testing.T) {
 			t.Errorf("made twice: %v", err)
 		}
 		for range 20 {
-			b.create(files(func(d *Definition) { d.Request.Dest = "other/" }), true)
+			b.create(files(func(d *Definition) { d.Request.Dest = transfer.File("other/") }), true)
 		}
 		b.write("in/b", "b")
 		pass(2 * time.Second)
 		b.expect("[a:1 b:1]")
-		if q := b.last(); q.Dest != "other/" {
+		if q := b.last(); q.Dest.Path != "other/" {
 			t.Errorf("goes to %s", q.Dest)
 		}
 		b.must(b.as("ann", CommandRemove, Named{"M"}))
@@ -386,7 +386,7 @@ func TestAuthorities(t *testing.T) {
 func TestRefusedAndBusy(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.refuse = func(q *transfer.Request) error {
-			if q.Items[0].Source == "a" {
+			if q.Items[0].Source.Path == "a" {
 				return transfer.Errorf(transfer.KindDenied, "not that one")
 			}
 			return nil

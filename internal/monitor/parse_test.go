@@ -74,7 +74,7 @@ func TestValuesAreNotReadAgain(t *testing.T) {
 	s.files = s.files[:1]
 	s.files[0].Path, s.files[0].Rel = "/in/${TransferId}*", "${TransferId}*"
 	q, err := files(func(d *Definition) { d.Request.Job = "${FileName}" }).request(s, nil)
-	if q.ID = transfer.NewID(time.Now()); err != nil && transfer.KindOf(err) != transfer.KindUsage || q.Job != "${TransferId}*" || q.Base != "in" || q.Items[0].Source != "${TransferId}*" {
+	if q.ID = transfer.NewID(time.Now()); err != nil && transfer.KindOf(err) != transfer.KindUsage || q.Job != "${TransferId}*" || q.Base != "in" || q.Items[0].Source.Path != "${TransferId}*" {
 		t.Errorf("%+v, %v", q, err)
 	}
 }
@@ -111,7 +111,7 @@ func TestDefinitionsThatAreRefused(t *testing.T) {
 	for why, change := range map[string]func(*Definition){
 		"monitor name":                 func(d *Definition) { d.Name = "a b" },
 		"agent name":                   func(d *Definition) { d.Agent = "!" },
-		"a path is empty":              func(d *Definition) { d.Dir = "" },
+		"a path is empty":              func(d *Definition) { d.Dir = transfer.Location{} },
 		"does not say which names":     func(d *Definition) { d.Match = "" },
 		"has a '/'":                    func(d *Definition) { d.Match = "a/b" },
 		"not UTF-8":                    func(d *Definition) { d.Match = "\xff" },
@@ -123,9 +123,9 @@ func TestDefinitionsThatAreRefused(t *testing.T) {
 		"goes with no batch and no tr": func(d *Definition) { d.Condition.Kind, d.Batch = ConditionNoMatch, 2 },
 		"nomatch has none":             func(d *Definition) { d.Condition.Kind = ConditionNoMatch },
 		"no variable Foo":              func(d *Definition) { d.Request.Job = "${Foo}" },
-		"the trigger has 1 files":      func(d *Definition) { d.Request.Dest = "${FileName{file=2}}" },
+		"the trigger has 1 files":      func(d *Definition) { d.Request.Dest = transfer.File("${FileName{file=2}}") },
 		"only a request on its way":    func(d *Definition) { d.Request.ID = transfer.NewID(time.Now()) },
-		"destinations of their own":    func(d *Definition) { d.Request.Items[0].Dest = "x" },
+		"destinations of their own":    func(d *Definition) { d.Request.Items[0].Dest = transfer.File("x") },
 		"names no source":              func(d *Definition) { d.Request.Items = nil },
 		"priority 99":                  func(d *Definition) { d.Request.Priority = 99 },
 		"groups":                       func(d *Definition) { d.TriggerFile = &TriggerFile{Regex: "a"} },
@@ -180,15 +180,15 @@ func TestTriggerFiles(t *testing.T) {
 	}
 }
 
-// The lines of a trigger file are paths as in any request; they name no other agents.
-func TestTriggerFilesNameAgents(t *testing.T) {
+// The lines of a trigger file are literal paths: none of them is a pattern, a queue, a data set or a path of another agent.
+func TestTriggerFilesHaveLiteralPaths(t *testing.T) {
 	d := files(func(d *Definition) { d.TriggerFile = &TriggerFile{} })
 	if err := d.Check(); err != nil {
 		t.Fatal(err)
 	}
 	for content, want := range map[string]string{
-		"/abs,/there": "/abs>/there", "../up": "../up>", "ALPHA:a,BETA:b": "a>b", "alpha:a": "a>",
-		"BETA:a": "the source names agent BETA; the monitor's own is ALPHA", "a,GAMMA:b": "the destination names agent GAMMA; the monitor's destination is BETA",
+		"/abs,/there": "/abs>/there", "../up": "../up>", "ALPHA:a,BETA:b": "ALPHA:a>BETA:b", "*.dat": "*.dat>", "queue:A,queue:B": "queue:A>queue:B",
+		"'HLQ.A','HLQ.B'": "'HLQ.A'>'HLQ.B'", "-,file:x": "->file:x",
 	} {
 		s := sample()
 		s.transfer, s.files = transfer.NewID(time.Now()), s.files[:1]
@@ -201,7 +201,10 @@ func TestTriggerFilesNameAgents(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		} else {
-			got = string(q.Items[0].Source + ">" + q.Items[0].Dest)
+			it := q.Items[0]
+			if got = string(it.Source.Path + ">" + it.Dest.Path); it.Source != transfer.File(it.Source.Path) || it.Dest != transfer.File(it.Dest.Path) {
+				got = "no literal paths"
+			}
 		}
 		if !strings.Contains(got, want) {
 			t.Errorf("%s: %s", content, got)
@@ -212,7 +215,7 @@ func TestTriggerFilesNameAgents(t *testing.T) {
 // What is exported is what is imported.
 func TestExportedAndImported(t *testing.T) {
 	d := files(func(d *Definition) {
-		d.Dir, d.Condition, d.Batch, d.Levels, d.Exclude = "a\xffb", Condition{ConditionSize, 1 << 20}, 7, 2, "*.tmp"
+		d.Dir, d.Condition, d.Batch, d.Levels, d.Exclude = transfer.File("a\xffb"), Condition{ConditionSize, 1 << 20}, 7, 2, "*.tmp"
 	})
 	if err := d.Check(); err != nil {
 		t.Fatal(err)
@@ -230,7 +233,7 @@ func TestExportedAndImported(t *testing.T) {
 func FuzzDefinition(f *testing.F) {
 	text, _ := json.Marshal(files())
 	f.Add(text)
-	f.Add([]byte(`{"v":1,"name":"x","condition":"unchanged=2","trigger_file":{"regex":"(.*),(.*)"}}`))
+	f.Add([]byte(`{"v":2,"name":"x","condition":"unchanged=2","trigger_file":{"regex":"(.*),(.*)"}}`))
 	f.Add([]byte(`{"v":2}`))
 	f.Add([]byte(`{} {}`))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -115,8 +115,8 @@ func (p *poll) scan() error {
 	if p.rec.onQueue() {
 		return p.look()
 	}
-	place, _ := p.FS.Place().For(p.Permit(p.rec.Principal)).(localfs.Local)
-	err := place.Scan(p.ctx, localfs.ScanRequest{Dir: p.rec.Dir, Levels: p.rec.Levels, Want: p.wants, Entered: func(real string) {
+	place, _ := p.FS.Place().For(transfer.Files, p.Permit(p.rec.Principal)).(localfs.Local)
+	err := place.Scan(p.ctx, localfs.ScanRequest{Dir: p.rec.Dir.Path, Levels: p.rec.Levels, Want: p.wants, Entered: func(real string) {
 		if len(p.dirs) < maxWatched {
 			p.dirs = append(p.dirs, real)
 		}
@@ -248,6 +248,12 @@ func (p *poll) trigger() error {
 		return nil
 	}
 	p.held = p.rec.Ordered
+	return p.together(files)
+}
+
+// together has files trigger. Where one of several alone is the reason why nothing can be submitted for all, it triggers for itself,
+// and is refused, and the others go.
+func (p *poll) together(files []file) error {
 	t := &trigger{files: files, at: p.stamp(p.now), id: transfer.NewID(p.now)}
 	s := &setting{agent: p.Agent, monitor: p.name, transfer: t.id, now: t.at, files: files, defaults: p.rec.Defaults}
 	var lines []line
@@ -264,6 +270,24 @@ func (p *poll) trigger() error {
 	}
 	if t.refused == nil {
 		t.request, t.refused = p.rec.request(s, lines)
+	}
+	if t.refused != nil && len(files) > 1 {
+		var fit []file
+		for n := range files {
+			one := *s
+			one.files = files[n : n+1]
+			if _, err := p.rec.request(&one, nil); err == nil {
+				fit = append(fit, files[n])
+			} else if err := p.together(files[n : n+1]); err != nil {
+				return err
+			}
+		}
+		if len(fit) == 0 {
+			return nil
+		}
+		if len(fit) < len(files) {
+			return p.together(fit)
+		}
 	}
 	p.group = append(p.group, t)
 	if p.files += len(files); len(p.group) < groupTriggers && p.files < groupFiles {

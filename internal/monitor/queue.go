@@ -29,7 +29,7 @@ const (
 )
 
 // onQueue reports whether a queue is watched, and no directory.
-func (d *Definition) onQueue() bool { return messages.Is(d.Dir) }
+func (d *Definition) onQueue() bool { return d.Dir.Place == transfer.Queues }
 
 // checkWatched refuses what is said of a directory where a queue is watched, and the other way round.
 func (d *Definition) checkWatched() error {
@@ -42,7 +42,7 @@ func (d *Definition) checkWatched() error {
 		_, err := d.matcher()
 		return err
 	}
-	a, err := messages.Parse(d.Dir)
+	a, err := messages.Of(d.Dir)
 	switch {
 	case err != nil:
 		return err
@@ -60,20 +60,20 @@ func (d *Definition) checkWatched() error {
 
 // someMessages stand for those that may come.
 func (d *Definition) someMessages() file {
-	a, _ := messages.Parse(d.Dir)
+	a, _ := messages.Of(d.Dir)
 	if d.Condition.Kind == ConditionGroup {
 		a.Group = "group"
 	}
-	return file{Found: localfs.Found{Path: a.Path(), Rel: transfer.Path(a.Queue)}, group: a.Group}
+	return file{Found: localfs.Found{Path: a.Path(), Rel: transfer.Path(a.Queue)}, queue: a.Queue, group: a.Group}
 }
 
 // look finds what is in the queue.
 func (p *poll) look() error {
-	of, err := messages.Parse(p.rec.Dir)
+	of, err := messages.Of(p.rec.Dir)
 	if err != nil {
 		return err
 	}
-	from, _ := p.Queues.For(p.Permit(p.rec.Principal)).(*messages.Source)
+	from, _ := p.Queues.For(transfer.Queues, p.Permit(p.rec.Principal)).(*messages.Source)
 	w, err := from.Watch(p.ctx, of)
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (q queueLook) new(queue transfer.QueueName) error {
 
 // triggers has messages trigger.
 func (q queueLook) triggers(f file, a messages.Address) error {
-	f.Path, f.group, f.bytes = a.Path(), a.Group, int64(a.Picked.Bytes)
+	f.Path, f.queue, f.group, f.bytes = a.Path(), a.Queue, a.Group, int64(a.Picked.Bytes)
 	q.batch = append(q.batch, f)
 	return q.trigger()
 }

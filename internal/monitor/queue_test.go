@@ -125,7 +125,7 @@ func (q *queue) Take(_ context.Context, of wire.QueueSpan) error {
 // onQueue watches ORDERS.
 func onQueue(kind string, change ...func(*Definition)) *Definition {
 	return files(append([]func(*Definition){func(d *Definition) {
-		d.Dir, d.Match, d.Condition.Kind, d.Request.Dest = "queue:ORDERS", "", kind, "in/"
+		d.Dir, d.Match, d.Condition.Kind, d.Request.Dest = queueAt("queue:ORDERS"), "", kind, transfer.File("in/")
 	}}, change...)...)
 }
 
@@ -141,7 +141,7 @@ func (b *bench) carry(removes bool, state transfer.State) (all []uint64) {
 		}
 		b.states[id] = &transfer.Progress{ID: id, State: state, Ended: time.Now()}
 		q := b.asked[id]
-		a, err := messages.Parse(q.Items[0].Source)
+		a, err := messages.Of(q.Items[0].Source)
 		b.must(err)
 		if len(q.Items) != 1 || a.Picked.Messages == 0 || q.Base != "" {
 			b.t.Errorf("a transfer of %+v", q.Items)
@@ -229,7 +229,7 @@ func TestQueueGrowsMeanwhile(t *testing.T) {
 func TestQueueGroups(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.create(onQueue(ConditionGroup, func(d *Definition) {
-			d.Request.Dest = "in/${QueueName}-${GroupId{toUpper}}-${FileSize}"
+			d.Request.Dest = transfer.File("in/${QueueName}-${GroupId{toUpper}}-${FileSize}")
 			d.Request.Job = "${FileName}"
 		}), false)
 		b.queue.put("a", false)
@@ -237,7 +237,7 @@ func TestQueueGroups(t *testing.T) {
 		b.queue.put("b", true)
 		b.queue.put("", false)
 		pass(2 * time.Second)
-		if q := b.last(); q.Dest != "in/ORDERS-B-10" || q.Job != "ORDERS" || q.Base != "" {
+		if q := b.last(); q.Dest.Path != "in/ORDERS-B-10" || q.Job != "ORDERS" || q.Base != "" {
 			t.Errorf("the request is %+v", q)
 		}
 		b.queue.put("a", true)
@@ -345,11 +345,11 @@ func TestQueueDefinitions(t *testing.T) {
 		"is of directories":        func(d *Definition) { d.Condition.Kind = ConditionMatch },
 		"no patterns":              func(d *Definition) { d.Match = "*" },
 		"no batch of 2":            func(d *Definition) { d.Batch = 2 },
-		"finds out itself":         func(d *Definition) { d.Dir = "queue:ORDERS?group=g" },
-		"queue name":               func(d *Definition) { d.Dir = "queue:a b" },
-		"an option":                func(d *Definition) { d.Dir = "queue:ORDERS?colour=red" },
-		"no variable GroupId":      func(d *Definition) { d.Request.Dest = "${GroupId}" },
-		"no variable LastModified": func(d *Definition) { d.Request.Dest = "${LastModifiedDate}" },
+		"finds out itself":         func(d *Definition) { d.Dir = queueAt("queue:ORDERS?group=g") },
+		"queue name":               func(d *Definition) { d.Dir = queueAt("queue:a b") },
+		"an option":                func(d *Definition) { d.Dir = queueAt("queue:ORDERS?colour=red") },
+		"no variable GroupId":      func(d *Definition) { d.Request.Dest = transfer.File("${GroupId}") },
+		"no variable LastModified": func(d *Definition) { d.Request.Dest = transfer.File("${LastModifiedDate}") },
 	} {
 		if err := onQueue(ConditionNotEmpty, change).Check(); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%q is not why: %v", why, err)
@@ -419,4 +419,8 @@ func TestQueueModel(t *testing.T) {
 			})
 		})
 	}
+}
+
+func queueAt(p transfer.Path) transfer.Location {
+	return transfer.Location{Place: transfer.Queues, Path: p}
 }

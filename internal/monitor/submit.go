@@ -301,7 +301,7 @@ func (p *poll) read(f *file) (content []byte, err error) {
 // readWhole has fn read a file that was found. Where the file is another version by the time that it is open, or has changed
 // when fn has ended, the error is of kind Changing.
 func (p *poll) readWhole(f *localfs.Found, fn func(io.Reader) error) error {
-	files := p.FS.Place().For(p.Permit(p.rec.Principal)).Files(f.Path)
+	files := p.FS.Place().For(transfer.Files, p.Permit(p.rec.Principal)).Files(transfer.File(f.Path))
 	defer files.Close()
 	in, err := files.Open(f.Path, false)
 	if err != nil {

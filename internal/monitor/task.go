@@ -18,7 +18,7 @@ import (
 // MetaName is the metadata entry that names the monitor in what it submits.
 const MetaName = audit.MonitorMeta
 
-// theFile is the source of a request that sends the files that trigger.
+// theFile is the source of a request that sends the files that trigger, or the messages.
 const theFile = transfer.Path("${FilePath}")
 
 // request makes what a trigger submits. Its errors say that the trigger can never be submitted.
@@ -82,34 +82,33 @@ func (s *setting) each(q *transfer.Request, d *Definition) error {
 	}
 	q.Items, q.Dest = items, items[0].Dest
 	if slices.ContainsFunc(items, func(it transfer.RequestItem) bool { return it.Dest != q.Dest }) {
-		q.Dest = ""
+		q.Dest = transfer.Location{}
 		return nil
 	}
 	for n := range q.Items {
-		q.Items[n].Dest = ""
+		q.Items[n].Dest = transfer.Location{}
 	}
-	if d.sendsFiles() && !d.onQueue() && strings.HasSuffix(string(q.Dest), "/") {
+	if d.sendsFiles() && !d.onQueue() && q.Dest.Directory() {
 		s.beneath(q, d)
 	}
 	return nil
 }
 
 // items are the request's own for the file at s.at.
-func (s *setting) items(q *transfer.Request, d *Definition) error {
-	to, err := variable.Expand(string(d.Request.Dest), s.bytes)
-	if err != nil {
+func (s *setting) items(q *transfer.Request, d *Definition) (err error) {
+	q.Items = nil
+	if q.Dest, err = variable.InLocation(d.Request.Dest, s.path); err != nil {
 		return err
 	}
-	q.Dest, q.Items = transfer.Path(to), nil
 	for _, it := range d.Request.Items {
-		from, err := variable.Expand(string(it.Source), s.bytes)
-		if err != nil {
+		if it.Source == transfer.File(theFile) && s.at < len(s.files) {
+			it.Source = s.files[s.at].source()
+			if s.files[s.at].isFile() {
+				it.Expected = s.files[s.at].Version()
+			}
+		} else if it.Source, err = variable.InLocation(it.Source, s.path); err != nil {
 			return err
 		}
-		if it.Source == theFile && s.at < len(s.files) && s.files[s.at].isFile() {
-			it.Expected = s.files[s.at].Version()
-		}
-		it.Source = transfer.Path(from)
 		q.Items = append(q.Items, it)
 	}
 	return nil
@@ -117,15 +116,14 @@ func (s *setting) items(q *transfer.Request, d *Definition) error {
 
 // sendsFiles reports whether a trigger sends the files that triggered it, and nothing else.
 func (d *Definition) sendsFiles() bool {
-	return len(d.Request.Items) == 1 && d.Request.Items[0] == (transfer.RequestItem{Source: theFile})
+	return len(d.Request.Items) == 1 && d.Request.Items[0] == (transfer.RequestItem{Source: transfer.File(theFile)})
 }
 
-// beneath names the files beneath the watched directory: they keep their paths there, and a name
-// with '*' is no pattern even where the file is gone by then.
+// beneath names the files beneath the watched directory: they keep their paths there.
 func (s *setting) beneath(q *transfer.Request, d *Definition) {
-	q.Base = d.Dir
+	q.Base = d.Dir.Path
 	for n := range q.Items {
-		q.Items[n].Source = s.files[n].Rel
+		q.Items[n].Source = transfer.File(s.files[n].Rel)
 	}
 }
 
@@ -134,7 +132,9 @@ func (d *Definition) checkTask() error {
 	if !d.Request.ID.IsZero() || d.Request.Base != "" || d.Request.Rest != nil || d.Request.Retry != nil {
 		return transfer.Errorf(transfer.KindUsage, "the request of a monitor has an ID, a base, parts or is a retry, which only a request on its way has")
 	}
-	if slices.ContainsFunc(d.Request.Items, func(it transfer.RequestItem) bool { return it.Dest != "" || it.Resolved != nil || it.Expected != "" }) {
+	if slices.ContainsFunc(d.Request.Items, func(it transfer.RequestItem) bool {
+		return !it.Dest.IsZero() || it.Resolved != nil || it.Expected != ""
+	}) {
 		return transfer.Errorf(transfer.KindUsage, "the items of a monitor's request have no destinations of their own, and no expected versions")
 	}
 	if len(d.Request.Items) == 0 {
@@ -146,7 +146,7 @@ func (d *Definition) checkTask() error {
 		case d.onQueue():
 			s.files = append(s.files, d.someMessages())
 		case d.Condition.Kind != ConditionNoMatch:
-			s.files = append(s.files, file{Found: localfs.Found{Path: transfer.Path(path.Join(string(d.Dir), name)), Rel: transfer.Path(name)}})
+			s.files = append(s.files, file{Found: localfs.Found{Path: transfer.Path(path.Join(string(d.Dir.Path), name)), Rel: transfer.Path(name)}})
 		}
 	}
 	_, err := d.request(s, nil)
@@ -243,9 +243,8 @@ func (f *form) parts(text string) (first, second string, err error) {
 	return m[1], second, nil
 }
 
-// listed puts what the lines of a trigger file name into a request. What an agent may read and where
-// files may land is decided as for any other request; lines that name other agents than the
-// monitor's own and that of its destination refuse the file.
+// listed puts what the lines of a trigger file name into a request: literal paths at the monitor's agent and at that of its
+// destination. What an agent may read and where files may land is decided as for any other request.
 func (s *setting) listed(q *transfer.Request, d *Definition, lines []line) error {
 	base := *q
 	if err := s.items(&base, d); err != nil {
@@ -253,35 +252,16 @@ func (s *setting) listed(q *transfer.Request, d *Definition, lines []line) error
 	}
 	q.Dest, q.Items = base.Dest, nil
 	for _, l := range lines {
-		from, err := location(l.from, d.Agent, "the source", "monitor's own")
-		if err != nil {
-			return transfer.Errorf(transfer.KindUsage, "line %d of the trigger file: %w", l.number, err)
-		}
-		it := transfer.RequestItem{Source: from}
+		it := transfer.RequestItem{Source: transfer.File(l.from)}
 		switch {
-		case l.to != "" && d.TriggerFile.To == ToDirectory && !strings.HasSuffix(string(l.to), "/"):
-			l.to += "/"
-		case l.to == "" && d.TriggerFile.To != "":
-			return transfer.Errorf(transfer.KindMalformed, "line %d of the trigger file names no destination", l.number)
-		}
-		if l.to != "" {
-			if it.Dest, err = location(l.to, d.Request.Destination, "the destination", "monitor's destination"); err != nil {
-				return transfer.Errorf(transfer.KindUsage, "line %d of the trigger file: %w", l.number, err)
+		case l.to != "":
+			if it.Dest = transfer.File(l.to); d.TriggerFile.To == ToDirectory {
+				it.Dest = it.Dest.AsDirectory()
 			}
+		case d.TriggerFile.To != "":
+			return transfer.Errorf(transfer.KindMalformed, "line %d of the trigger file names no destination", l.number)
 		}
 		q.Items = append(q.Items, it)
 	}
 	return nil
-}
-
-// location is a path of a line, at the agent that it may name.
-func location(p transfer.Path, at transfer.AgentName, what, whose string) (transfer.Path, error) {
-	l, err := transfer.ParseLocation(string(p))
-	switch {
-	case err != nil:
-		return "", err
-	case l.Agent != "" && l.Agent != at:
-		return "", transfer.Errorf(transfer.KindUsage, "%s names agent %s; the %s is %s", what, l.Agent, whose, at)
-	}
-	return l.Path, nil
 }

@@ -9,22 +9,30 @@ import (
 	"unicode/utf8"
 
 	"ferry/internal/localfs"
-	"ferry/internal/messages"
 	"ferry/internal/transfer"
 )
 
 // A file is one that triggers, or messages of a queue that do.
 type file struct {
 	localfs.Found
-	group string // of messages; empty: they are of none
-	bytes int64  // of messages
-	after uint64 // of messages of no group: the number before them
-	tries int    // of messages: how many of their transfers have failed
-	waits bool   // of messages: the last one has failed, and the next one comes later
+	queue transfer.QueueName // of messages; empty: it is a file
+	group string             // of messages; empty: they are of none
+	bytes int64              // of messages
+	after uint64             // of messages of no group: the number before them
+	tries int                // of messages: how many of their transfers have failed
+	waits bool               // of messages: the last one has failed, and the next one comes later
 }
 
 // isFile reports whether there is a file, and one of a directory.
-func (f *file) isFile() bool { return f != nil && !messages.Is(f.Path) }
+func (f *file) isFile() bool { return f != nil && f.queue == "" }
+
+// source is where the file or the messages are.
+func (f *file) source() transfer.Location {
+	if f.queue != "" {
+		return transfer.Location{Place: transfer.Queues, Path: f.Path}
+	}
+	return transfer.File(f.Path)
+}
 
 // A setting is what the variables of one trigger stand for.
 type setting struct {
@@ -54,7 +62,7 @@ func (s *setting) bytes(name string, forms []string) (string, error) {
 		return "", err
 	}
 	low := strings.ToLower(name)
-	if f != nil && messages.Is(f.Path) {
+	if f != nil && f.queue != "" {
 		if value, ok := f.ofQueue(low); ok {
 			return reform(value, forms)
 		}
@@ -88,12 +96,22 @@ func (s *setting) bytes(name string, forms []string) (string, error) {
 	return reform(value, forms)
 }
 
+// path is bytes for a location: of the variables only FilePath, SubPath and times may bring separators into it. Those of a time
+// are written in the definition.
+func (s *setting) path(name string, forms []string) (string, error) {
+	value, err := s.bytes(name, forms)
+	low := strings.ToLower(name)
+	if _, _, time := s.timeOf(low, &file{}); err == nil && strings.Contains(value, "/") && low != "filepath" && low != "subpath" && !time {
+		return "", transfer.Errorf(transfer.KindUsage, "the value %s of %s has a '/', which only FilePath and SubPath may bring into a path", transfer.Path(value), name)
+	}
+	return value, err
+}
+
 // ofQueue is what a variable stands for that speaks of messages.
 func (f *file) ofQueue(low string) (value string, ok bool) {
 	switch low {
 	case "queuename", "filename":
-		a, _ := messages.Parse(f.Path)
-		return string(a.Queue), true
+		return string(f.queue), true
 	case "groupid":
 		return f.group, f.group != ""
 	case "filesize":

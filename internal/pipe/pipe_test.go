@@ -19,7 +19,7 @@ func must(t *testing.T, err error) {
 
 func open(t *testing.T, s *Source) place.File {
 	t.Helper()
-	f, err := s.Files(Name).Open(Name, false)
+	f, err := s.Files(transfer.File(Name)).Open(Name, false)
 	must(t, err)
 	return f
 }
@@ -161,14 +161,14 @@ func TestTargetIsAbandoned(t *testing.T) {
 // A process that only receives sends nothing, and one that only sends receives nothing,
 // whatever the request is.
 func TestStreamsHaveOneDirection(t *testing.T) {
-	if several, unnamed := (Nothing{}).Expands("*"); several || unnamed {
+	if several, unnamed := (Nothing{}).Expands(transfer.Match("*")); several || unnamed {
 		t.Error("a source of a process that only receives is more than one file")
 	}
-	_, err := Nothing{}.Walk(t.Context(), place.WalkRequest{Args: place.Args(false, Name)}, nil)
+	_, err := Nothing{}.Walk(t.Context(), place.WalkRequest{Args: place.Args(false, transfer.File(Name))}, nil)
 	if transfer.KindOf(err) != transfer.KindUsage {
 		t.Errorf("it sends: %v", err)
 	}
-	if _, err := (Nowhere{}).Resolve("x", false); transfer.KindOf(err) != transfer.KindUsage {
+	if _, err := (Nowhere{}).Resolve(transfer.File("x"), false); transfer.KindOf(err) != transfer.KindUsage {
 		t.Errorf("it receives: %v", err)
 	}
 	if _, err := (Nowhere{}).Resolved(transfer.Resolution{Base: "x"}); transfer.KindOf(err) != transfer.KindUsage {

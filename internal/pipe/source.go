@@ -60,7 +60,10 @@ func NewSource(in io.Reader) *Source {
 }
 
 // For is the Source: what is on its standard input is a process's own.
-func (s *Source) For(place.Permit) place.Source { return s }
+func (s *Source) For(transfer.Place, place.Permit) place.Source { return s }
+
+// Stdio is the location of standard input, and of standard output.
+var Stdio = transfer.Location{Place: transfer.Streams, Path: Name}
 
 // Walk gives the stream as one item.
 func (s *Source) Walk(_ context.Context, w place.WalkRequest, emit func(transfer.Item) error) (linksSkipped int64, err error) {
@@ -69,9 +72,10 @@ func (s *Source) Walk(_ context.Context, w place.WalkRequest, emit func(transfer
 	}
 
 	for arg := range w.Args {
-		p := w.Args[arg].Source
+		source := w.Args[arg].Source
+		p := source.Path
 		it := transfer.Item{Type: transfer.ItemFile, Source: p, Name: ItemName, Arg: arg}
-		if p != Name || arg > 0 {
+		if source != Stdio || arg > 0 {
 			it = transfer.Item{Type: transfer.ItemBad, Source: p, Arg: arg, Err: missing(p)}
 		}
 		if err := emit(it); err != nil {
@@ -86,7 +90,7 @@ func missing(p transfer.Path) *transfer.Error {
 }
 
 // Expands says that a stream is one file, with the name ItemName.
-func (s *Source) Expands(transfer.Path) (several, unnamed bool) { return false, false }
+func (s *Source) Expands(transfer.Location) (several, unnamed bool) { return false, false }
 
 // StatDir is of what a stream does not have.
 func (s *Source) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) {
@@ -94,7 +98,7 @@ func (s *Source) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) 
 }
 
 // Files opens the stream.
-func (s *Source) Files(transfer.Path) place.Files { return files{s} }
+func (s *Source) Files(transfer.Location) place.Files { return files{s} }
 
 type files struct{ s *Source }
 

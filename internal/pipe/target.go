@@ -69,21 +69,21 @@ func (t *Target) write(b []byte) (n int, err error) {
 }
 
 // Resolve takes the one name that there is.
-func (t *Target) Resolve(dest transfer.Path, several bool) (transfer.Resolution, error) {
-	if dest != Name || several {
+func (t *Target) Resolve(dest transfer.Location, several bool) (transfer.Resolution, error) {
+	if dest != Stdio || several {
 		return transfer.Resolution{}, transfer.Errorf(transfer.KindUsage, "standard output takes one file")
 	}
-	return transfer.Resolution{Base: Name}, nil
+	return transfer.Resolution{Place: transfer.Streams, Base: Name}, nil
 }
 
 // Resolved is what was resolved.
 func (t *Target) Resolved(res transfer.Resolution) (transfer.Resolution, error) { return res, nil }
 
 // Ready is nil: what is wrong with a stream a write says.
-func (t *Target) Ready(transfer.Path) error { return nil }
+func (t *Target) Ready(transfer.Resolution) error { return nil }
 
 // Free is not known of a stream.
-func (t *Target) Free(transfer.Path) (int64, error) { return math.MaxInt64, nil }
+func (t *Target) Free(transfer.Resolution) (int64, error) { return math.MaxInt64, nil }
 
 // Land lands the one file.
 func (t *Target) Land(cfg place.LandConfig) place.Landing { return &landing{t, cfg} }
@@ -247,23 +247,23 @@ func (p *part) Discard() error { return nil }
 type Nowhere struct{ place.Target }
 
 // Resolve refuses.
-func (Nowhere) Resolve(transfer.Path, bool) (transfer.Resolution, error) {
+func (Nowhere) Resolve(transfer.Location, bool) (transfer.Resolution, error) {
 	return transfer.Resolution{}, transfer.Errorf(transfer.KindUsage, "nothing can be sent to a process that only sends")
 }
 
 // Resolved refuses.
 func (Nowhere) Resolved(transfer.Resolution) (transfer.Resolution, error) {
-	return Nowhere{}.Resolve("", false)
+	return Nowhere{}.Resolve(transfer.Location{}, false)
 }
 
 // Nothing is a place from which nothing can be sent.
 type Nothing struct{ place.Source }
 
 // For is Nothing.
-func (n Nothing) For(place.Permit) place.Source { return n }
+func (n Nothing) For(transfer.Place, place.Permit) place.Source { return n }
 
 // Expands says that a source is one file; Walk refuses it.
-func (Nothing) Expands(transfer.Path) (several, unnamed bool) { return false, false }
+func (Nothing) Expands(transfer.Location) (several, unnamed bool) { return false, false }
 
 // Walk refuses.
 func (Nothing) Walk(context.Context, place.WalkRequest, func(transfer.Item) error) (int64, error) {

@@ -22,20 +22,21 @@ import (
 
 // A Source is a place from which files are sent.
 type Source interface {
-	// For is the place as somebody may use it: what he may not read is not opened and not
-	// deleted, and a walk gives an ItemBad of KindDenied in its place, or nothing where he may
-	// not read the directory that has its name.
-	For(may Permit) Source
+	// For is the source of one request: the place in which all of its sources are, as the principal of the request may
+	// use it. A file that the principal may not read is not opened and not
+	// deleted, and a walk gives an ItemBad of KindDenied in its place, or nothing where the principal may
+	// not read the directory that has its name. Without a Permit everything is allowed.
+	For(of transfer.Place, may Permit) Source
 	// Walk expands what is asked for into items, in an order that the place states, and
 	// goes on behind an item that it has given before. An error is emit's, that of ctx,
 	// or of a kind that waits.
 	Walk(ctx context.Context, w WalkRequest, emit func(transfer.Item) error) (linksSkipped int64, err error)
 	// Expands says of a source as a request has it whether it may become several items, and
 	// whether it has no name of its own, so that what is in it is sent instead.
-	Expands(p transfer.Path) (several, unnamed bool)
+	Expands(l transfer.Location) (several, unnamed bool)
 	// Files opens the files of one transfer, one after the other. first is the first of the
-	// sources, as its request has it: all are data sets, or none is.
-	Files(first transfer.Path) Files
+	// sources, as its request has it: all are of one transfer.Place.
+	Files(first transfer.Location) Files
 	// StatDir reads the permission bits and the time of modification (nanoseconds since
 	// 1970) of a directory.
 	StatDir(p transfer.Path) (mode uint32, mtime int64, err error)
@@ -115,7 +116,7 @@ type WalkRequest struct {
 
 // An Argument is one source of a walk. Its place among the others is the Arg of its items.
 type Argument struct {
-	Source    transfer.Path
+	Source    transfer.Location
 	Recursive bool   // take directories, with everything in them
 	Group     *Group // nil: that of the arguments without one
 }
@@ -130,7 +131,7 @@ type Group struct {
 }
 
 // Args are arguments without a group.
-func Args(recursive bool, sources ...transfer.Path) []Argument {
+func Args(recursive bool, sources ...transfer.Location) []Argument {
 	all := make([]Argument, len(sources))
 	for n, p := range sources {
 		all[n] = Argument{Source: p, Recursive: recursive}
@@ -168,7 +169,7 @@ type Archiver interface {
 type OverlapChecker interface {
 	// CheckOverlap says why sources cannot be sent to a DEST of this same place, as far as it
 	// is known before anything is sent. several is as for Target.Resolve.
-	CheckOverlap(w *WalkRequest, dest transfer.Path, several bool) error
+	CheckOverlap(w *WalkRequest, dest transfer.Location, several bool) error
 }
 
 // An Examiner is a Source that can tell whether a file is there without opening it.

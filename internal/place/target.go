@@ -11,14 +11,14 @@ import (
 // A Target is a place in which files land.
 type Target interface {
 	// Resolve decides, once, what a DEST is (R8).
-	Resolve(dest transfer.Path, several bool) (transfer.Resolution, error)
+	Resolve(dest transfer.Location, several bool) (transfer.Resolution, error)
 	// Resolved checks a DEST that was resolved before, which stays what it was.
 	Resolved(res transfer.Resolution) (transfer.Resolution, error)
 	// Ready is nil if what a DEST lies in is there; otherwise the error is why transfers
 	// wait.
-	Ready(base transfer.Path) error
+	Ready(at transfer.Resolution) error
 	// Free is how many bytes there are room for.
-	Free(base transfer.Path) (int64, error)
+	Free(at transfer.Resolution) (int64, error)
 	// Land prepares to land a transfer's items.
 	Land(cfg LandConfig) Landing
 }
@@ -52,8 +52,8 @@ type LandConfig struct {
 // A Destination is where items land that a request sends to one DEST.
 type Destination struct {
 	Resolution transfer.Resolution
-	Dest       transfer.Path // as the request has it
-	IfExists   string        // one of transfer.IfExists…; empty: IfExistsError
+	Dest       transfer.Location // as the request has it
+	IfExists   string            // one of transfer.IfExists…; empty: IfExistsError
 }
 
 // A Journal is the agent's ledger, as a commit needs it. What it is given is

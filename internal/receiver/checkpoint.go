@@ -169,7 +169,7 @@ func (w *writer) unchecked(c *file, err error) {
 
 	w.log.Error("checkpoint failed; restarting item", "item", c.item, "error", err)
 	if transfer.KindOf(err) == transfer.KindNoSpace {
-		w.com.short = shortage{max(c.begin.Size-c.safe, 1), w.to.path(c.begin)}
+		w.com.short = shortage{max(c.begin.Size-c.safe, 1), w.to.resolution(c.begin.To, w.to.path(c.begin))}
 		w.ep.stop = transfer.AsError(err)
 	}
 

@@ -55,7 +55,7 @@ type committed struct {
 // A shortage is what was missing when space ran out; zero: nothing was.
 type shortage struct {
 	bytes int64
-	at    transfer.Path
+	at    transfer.Resolution
 }
 
 // Mishaps of an item are bad hashes, offsets and compressed chunks since it has come
@@ -245,7 +245,7 @@ func (cm *committer) commitFailed(c committed) {
 			e = transfer.Errorf(transfer.KindBusy, "%s cannot commit: %w", cm.r.cfg.Agent, c.err)
 		}
 		if e.Kind == transfer.KindNoSpace {
-			cm.short = shortage{bytes: 1, at: c.group[0].pending.Outcome.Path}
+			cm.short = shortage{bytes: 1, at: cm.to.resolution(c.group[0].pending.Outcome.To, c.group[0].pending.Outcome.Path)}
 			for n := range c.group {
 				cm.short.bytes += c.group[n].pending.Outcome.Size
 			}

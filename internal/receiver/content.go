@@ -247,7 +247,7 @@ func (w *writer) unwritten(c *file, err error) error {
 	}
 
 	if transfer.KindOf(err) == transfer.KindNoSpace {
-		w.com.short = shortage{max(c.begin.Size-c.offset(), 1), w.to.path(c.begin)}
+		w.com.short = shortage{max(c.begin.Size-c.offset(), 1), w.to.resolution(c.begin.To, w.to.path(c.begin))}
 		return err
 	}
 

@@ -180,7 +180,7 @@ func (w *writer) beginItem(f *wire.Frame) error {
 
 	w.givePlace()
 	if transfer.KindOf(err) == transfer.KindNoSpace {
-		w.com.short = shortage{max(b.Size-b.Offset, 1), d.landing.Path(b.Name)}
+		w.com.short = shortage{max(b.Size-b.Offset, 1), w.to.resolution(b.To, d.landing.Path(b.Name))}
 		return err
 	}
 	if err == errRedo || transfer.KindOf(err).Waits() {

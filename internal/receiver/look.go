@@ -57,7 +57,7 @@ func previewed(at place.Target, may place.Permit, q *transfer.Request, p *wire.P
 		return nil, err
 	}
 	to := place.Destination{Dest: p.Dest, IfExists: q.IfExists}
-	if p.Dest != "" {
+	if !p.Dest.IsZero() {
 		var before *transfer.Resolution
 		if q.Retry != nil {
 			before = q.Retry.Resolved

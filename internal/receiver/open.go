@@ -191,9 +191,9 @@ func (rc *record) vet(o *wire.Open) error {
 		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger with which the transfer began", rc.from)
 	}
 
-	one := transfer.RequestItem{Source: "-"} // what is sent is the source's business; Check wants some
-	if q.Dest == "" {
-		one.Dest = "-"
+	one := transfer.RequestItem{Source: transfer.File("-")} // what is sent is the source's business; Check wants some
+	if q.Dest.IsZero() {
+		one.Dest = transfer.File("-")
 	}
 
 	q.Items = []transfer.RequestItem{one}
@@ -244,7 +244,7 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 	}
 
 	if i.rec != nil && i.rec.Resolution.Base != "" {
-		if err := i.r.cfg.Place.Ready(i.rec.Resolution.Base); transfer.KindOf(err).Waits() {
+		if err := i.r.cfg.Place.Ready(i.rec.Resolution); transfer.KindOf(err).Waits() {
 			return transfer.AsError(err), 1
 		}
 	}
@@ -252,7 +252,7 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 	if i.rec != nil && i.com.short.bytes > 0 {
 		if free, err := i.r.cfg.Place.Free(i.com.short.at); err == nil && free < i.com.short.bytes {
 			return transfer.Errorf(transfer.KindNoSpace, "no space at %s: %s needs %s more, %s are free", i.r.cfg.Agent,
-				i.com.short.at, transfer.FormatBytes(i.com.short.bytes), transfer.FormatBytes(free)), 1
+				i.com.short.at.Base, transfer.FormatBytes(i.com.short.bytes), transfer.FormatBytes(free)), 1
 		}
 	}
 
@@ -289,7 +289,7 @@ func (rc *record) begin(o *wire.Open, lane string) error {
 		return err
 	}
 	var res transfer.Resolution
-	if q := &o.Request; q.Dest != "" {
+	if q := &o.Request; !q.Dest.IsZero() {
 		var before *transfer.Resolution
 		if q.Retry != nil {
 			before = q.Retry.Resolved

@@ -12,7 +12,8 @@ import (
 // A destination is where items land that have one target, or none of their own.
 type destination struct {
 	landing place.Landing
-	dest    transfer.Path // as the request has it
+	place   transfer.Place
+	dest    transfer.Location // as the request has it
 	options transfer.Options
 	err     *transfer.Error // why nothing can land here
 }
@@ -41,7 +42,7 @@ func (g *destinations) at(to uint64) (*destination, error) {
 		return d, nil
 	}
 
-	d := &destination{landing: g.landed, dest: g.of.Dest, options: g.of.Options}
+	d := &destination{landing: g.landed, place: g.of.Dest.Place, dest: g.of.Dest, options: g.of.Options}
 	switch {
 	case to > 0:
 		var target *ledger.Target
@@ -55,12 +56,12 @@ func (g *destinations) at(to uint64) (*destination, error) {
 		if target == nil {
 			return nil, errOffset
 		}
-		d.dest, d.err = target.Dest, target.Error
+		d.place, d.dest, d.err = target.Place, target.Dest, target.Error
 		if d.options, err = conversion.TargetOptions(&target.Target, g.of.Options); err != nil {
 			d.err = transfer.AsError(err)
 		}
 		d.landing = g.landed.At(place.Destination{Resolution: target.Resolved().Resolution, Dest: target.Dest, IfExists: d.options.IfExists})
-	case d.dest == "":
+	case d.dest.IsZero():
 		return nil, errOffset
 	}
 
@@ -81,13 +82,22 @@ func (g *destinations) path(b *wire.Begin) transfer.Path {
 	return d.landing.Path(b.Name)
 }
 
+// resolution is a path of a target as that of a DEST, to ask its place about it.
+func (g *destinations) resolution(to uint64, at transfer.Path) transfer.Resolution {
+	d, err := g.at(to)
+	if err != nil {
+		return transfer.Resolution{Base: at}
+	}
+	return transfer.Resolution{Place: d.place, Base: at}
+}
+
 // mostTargets bounds the targets of a transfer, in bytes as the ledger has them.
 const mostTargets = 4 * transfer.MaxRequest
 
 // vetTargets refuses targets of an OPEN that do not fit those that are here, or cannot be.
 func vetTargets(o *wire.Open, known ledger.Targets) error {
 	if o.Targets == nil {
-		if o.Request.Dest == "" && o.Dest == "" || known.Last > 0 && !known.All {
+		if o.Request.Dest.IsZero() && o.Dest == "" || known.Last > 0 && !known.All {
 			return transfer.Errorf(transfer.KindMalformed, "the OPEN leaves out targets that have not come")
 		}
 		return nil
@@ -192,7 +202,7 @@ func resolveTarget(p place.Target, t transfer.Target) (ledger.Target, error) {
 	if transfer.KindOf(err).Waits() {
 		return g, err
 	}
-	g.Base, g.Into, g.Error = res.Base, res.Into, transfer.AsError(err)
+	g.Place, g.Base, g.Into, g.Error = res.Place, res.Base, res.Into, transfer.AsError(err)
 	return g, nil
 }
 
@@ -206,7 +216,7 @@ func mayAppend(p place.Target, o *transfer.Options) error {
 }
 
 // resolve decides what a DEST is, or takes what it was for the transfer that is repeated.
-func resolve(p place.Target, dest transfer.Path, several bool, before *transfer.Resolution) (transfer.Resolution, error) {
+func resolve(p place.Target, dest transfer.Location, several bool, before *transfer.Resolution) (transfer.Resolution, error) {
 	if before != nil {
 		return p.Resolved(*before)
 	}

@@ -26,9 +26,9 @@ type Dataset struct {
 	Attributes Attributes // zero where the location gives none
 }
 
-// IsDataset reports whether the path of a location names a data set: it begins
-// with a single quote, or with one after two slashes. A file whose name begins
-// so is written './'NAME'.
+// IsDataset reports whether a person has typed the name of a data set: the text begins
+// with a single quote, or with one after two slashes. Package location asks, and the command
+// that works on one file; a transfer.Location says by itself that it is one.
 func IsDataset(p string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(p, "//"), "'")
 }
@@ -51,7 +51,25 @@ func ParseDataset(s string) (Dataset, error) { return parseDataset(s, false) }
 // the wildcards * (any characters, none, but no dot) and ? (one character).
 func ParsePattern(s string) (Dataset, error) { return parseDataset(s, true) }
 
-func parseDataset(s string, wild bool) (Dataset, error) {
+func parseDataset(s string, wild bool) (d Dataset, err error) {
+	if d, err = SplitDataset(s); err != nil {
+		return Dataset{}, err
+	}
+	d.Name, d.Member = strings.ToUpper(d.Name), strings.ToUpper(d.Member)
+	if d.Member != "" {
+		if err := checkMember(d.Member, wild); err != nil {
+			return Dataset{}, err
+		}
+	}
+	if err := checkDatasetName(d.Name, wild); err != nil {
+		return Dataset{}, err
+	}
+	return d, nil
+}
+
+// SplitDataset is ParseDataset for names that are not known yet, because they have variables: it takes the text apart, and checks
+// the attributes alone.
+func SplitDataset(s string) (d Dataset, err error) {
 	if len(s) > maxLocation {
 		return Dataset{}, transfer.Errorf(transfer.KindUsage, "the location of a data set has %d bytes; the limit is %d", len(s), maxLocation)
 	}
@@ -62,19 +80,14 @@ func parseDataset(s string, wild bool) (Dataset, error) {
 		return Dataset{}, transfer.Errorf(transfer.KindUsage, "data set %q has no quotes around its name", s).WithHint("write 'HLQ.NAME' or 'HLQ.LIB(MEMBER)', quoted from the shell as well")
 	}
 
-	var d Dataset
-	d.Name = strings.ToUpper(name)
-	if library, member, ok := strings.Cut(d.Name, "("); ok {
+	d.Name = name
+	if library, member, ok := strings.Cut(name, "("); ok {
 		if !strings.HasSuffix(member, ")") {
-			return Dataset{}, transfer.Errorf(transfer.KindUsage, "data set '%s' has no bracket after its member's name", d.Name)
+			return Dataset{}, transfer.Errorf(transfer.KindUsage, "data set '%s' has no bracket after its member's name", name)
 		}
-		d.Name, d.Member = library, strings.TrimSuffix(member, ")")
-		if err := checkMember(d.Member, wild); err != nil {
-			return Dataset{}, err
+		if d.Name, d.Member = library, strings.TrimSuffix(member, ")"); d.Member == "" {
+			return Dataset{}, transfer.Errorf(transfer.KindUsage, "a member has no name")
 		}
-	}
-	if err := checkDatasetName(d.Name, wild); err != nil {
-		return Dataset{}, err
 	}
 
 	if attributes == "" {
@@ -84,12 +97,8 @@ func parseDataset(s string, wild bool) (Dataset, error) {
 	if !strings.ContainsAny(attributes[:1], ",;( \t") {
 		return Dataset{}, transfer.Errorf(transfer.KindUsage, "%q stands after the name of data set '%s'", attributes, d.Name).WithHint("put a comma between the name and its attributes")
 	}
-
-	var err error
-	if d.Attributes, err = ParseAttributes(attributes); err != nil {
-		return Dataset{}, err
-	}
-	return d, nil
+	d.Attributes, err = ParseAttributes(attributes)
+	return d, err
 }
 
 // national are the letters of a name beside A to Z.
@@ -201,29 +210,48 @@ func AtPath(p string) (d Dataset, ok bool) {
 	return d, true
 }
 
-// HostPath is where a location's path lies, if it names a data set, or several by
-// wildcards: beneath the record root, or, where that is empty, relative to
-// wherever relative paths begin. Other paths are given back.
-func HostPath(root, p string) (string, error) {
-	if !IsDataset(p) {
-		return p, nil
-	}
-	d, err := ParsePattern(p)
-	if err != nil {
-		return "", err
-	}
-	return path.Join(root, d.Path()), nil
+// Location is the data set as a request has it.
+func (d Dataset) Location() transfer.Location {
+	p := d.Path()
+	return transfer.Location{Place: transfer.Datasets, Path: transfer.Path(p), Pattern: strings.ContainsAny(p, "*?"), Records: d.Attributes.Records()}
 }
 
-// HostPaths is HostPath of several. A name that is malformed stays as it is, and
-// is then no file's.
-func HostPaths(root string, all []transfer.Path) []transfer.Path {
-	out := make([]transfer.Path, len(all))
-	for i, p := range all {
-		out[i] = p
-		if at, err := HostPath(root, string(p)); err == nil {
-			out[i] = transfer.Path(at)
+// At is the data set, or the pattern of data sets, that a location of transfer.Datasets names.
+func At(l transfer.Location) (d Dataset, err error) {
+	if l.Place != transfer.Datasets {
+		return d, transfer.Errorf(transfer.KindUsage, "%s is no data set", l)
+	}
+	name, member, in := strings.Cut(strings.ToUpper(string(l.Path)), "/")
+	if err := checkDatasetName(name, l.Pattern); err != nil {
+		return d, err
+	}
+	if d.Name = name; in {
+		if d, err = d.With(member, l.Pattern); err != nil {
+			return d, err
 		}
 	}
-	return out
+	d.Attributes, err = FromRecords(l.Records)
+	return d, err
+}
+
+// With is a member of the library d. wild says that the name may have wildcards.
+func (d Dataset) With(member string, wild bool) (Dataset, error) {
+	d.Member = strings.ToUpper(member)
+	return d, checkMember(d.Member, wild)
+}
+
+// OnHost is where a location lies on this host: a data set beneath the record root, or, where that is empty, relative to
+// the directory where relative paths begin. Other locations are given back.
+func OnHost(root string, l transfer.Location) (transfer.Location, error) {
+	if l.Place != transfer.Datasets {
+		return l, nil
+	}
+	d, err := At(l)
+	if err != nil {
+		return l, err
+	}
+	if l.Pattern {
+		return transfer.Match(transfer.Path(path.Join(transfer.Literally(root), d.Path()))), nil
+	}
+	return transfer.File(transfer.Path(path.Join(root, d.Path()))), nil
 }

@@ -142,7 +142,7 @@ func (w *world) until(end time.Time) {
 }
 
 func sample() transfer.Request {
-	return transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Unix(1_700_000_000, 0)), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
+	return transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Unix(1_700_000_000, 0)), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: transfer.File("b")}
 }
 
 func (w *world) command(who string, kind wire.Kind, body any) (answer any, err error) {
@@ -457,7 +457,7 @@ func TestOwners(t *testing.T) {
 	refused("bob looks at ann's", err, transfer.KindNotFound)
 	_, err = w.command("bob", CommandRemove, Named{"other"})
 	refused("bob removes ann's", err, transfer.KindDenied)
-	if q := w.show("nightly").Request; q == nil || q.Dest != "b" {
+	if q := w.show("nightly").Request; q == nil || q.Dest != transfer.File("b") {
 		t.Errorf("the request is shown as %+v", q)
 	}
 

@@ -3,7 +3,6 @@ package sender
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"ferry/internal/conversion"
 	"ferry/internal/digest"
@@ -86,7 +85,7 @@ type task struct {
 	to      uint64
 	expect  transfer.Version // of the file that is to be sent; empty: any version
 	options transfer.Options
-	dest    transfer.Path
+	dest    transfer.Location
 	method  digest.Method
 	content bool // more than their bytes can matter
 }
@@ -114,16 +113,16 @@ func (a *asked) task(arg int) (t task, err error) {
 
 // A course is where the items of a request without a DEST of their own go.
 type course struct {
-	dest    transfer.Path // as the destination is to take it; empty: there are none
-	several bool          // it must be a directory
+	dest    transfer.Location // as the destination is to take it; zero: there are none
+	several bool              // it must be a directory
 }
 
 // add takes an item in.
-func (c *course) add(p place.Source, q *transfer.Request, source transfer.Path, first bool) {
+func (c *course) add(p place.Source, q *transfer.Request, source transfer.Location, first bool) {
 	many, unnamed := p.Expands(source)
 	c.several = c.several || many || !first
-	if (unnamed || q.Base != "") && !strings.HasSuffix(string(c.dest), "/") {
-		c.dest += "/" // what is in it goes into DEST, be it there already or not
+	if unnamed || q.Base != "" {
+		c.dest = c.dest.AsDirectory() // what is in it goes into DEST, be it there already or not
 	}
 }
 
@@ -285,7 +284,7 @@ func (c *Config) Survey(q *transfer.Request) (*Survey, error) {
 	}
 
 	s.Preview.Dest, s.Preview.Several = to.dest, to.several
-	groups := map[transfer.Path]*place.Group{}
+	groups := map[transfer.Location]*place.Group{}
 	for n := range q.Items {
 		it := &q.Items[n]
 		arg := place.Argument{Source: it.Source, Recursive: it.Recursive || q.Recursive}

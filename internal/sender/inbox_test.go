@@ -16,7 +16,7 @@ import (
 func TestInbox(t *testing.T) {
 	id := transfer.NewID(time.Now())
 	in := func(s transfer.State) *Outgoing {
-		q := transfer.Request{Version: transfer.RequestVersion, ID: id, Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}
+		q := transfer.Request{Version: transfer.RequestVersion, ID: id, Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: transfer.File("b")}
 		rec := &ledger.Source{Request: q, State: s}
 		return New(Config{Agent: "ALPHA", Clock: clock.System, Log: slog.New(slog.DiscardHandler)}, rec)
 	}

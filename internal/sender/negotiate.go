@@ -143,7 +143,7 @@ func (o *Outgoing) answered(rec *ledger.Source, open *wire.Open, m *wire.Message
 			return false, nil, nil
 		}
 		if said := m.Accept; rec.Dest == "" && (!resolvedAs(open.Targets, said.Resolved) || open.Targets != nil && (open.Targets.More || len(said.Resolved) < len(open.Targets.List)) ||
-			open.Request.Dest != "" && said.Resolution.Base == "") {
+			!open.Request.Dest.IsZero() && said.Resolution.Base == "") {
 			o.doubt("an ACCEPT of other destinations than were asked for")
 			return false, nil, nil
 		}

@@ -83,10 +83,10 @@ func FuzzItemIn(f *testing.F) {
 
 // The items of a request may be asked for in any order: each part of the ledger is read where it is.
 func TestAskedInAnyOrder(t *testing.T) {
-	q := &transfer.Request{ID: transfer.ID{1}, Dest: "d/"}
+	q := &transfer.Request{ID: transfer.ID{1}, Dest: transfer.File("d/")}
 	const count = 4000
 	for n := range count {
-		q.Items = append(q.Items, transfer.RequestItem{Source: transfer.Path(fmt.Sprintf("source-%d-%s", n, strings.Repeat("x", n%90)))})
+		q.Items = append(q.Items, transfer.RequestItem{Source: transfer.File(transfer.Path(fmt.Sprintf("source-%d-%s", n, strings.Repeat("x", n%90))))})
 	}
 	head, parts, err := q.Split()
 	if err != nil || len(parts) < 3 {

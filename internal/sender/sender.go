@@ -137,9 +137,11 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 		cfg.Quiet = quiet.New(cfg.Log, cfg.Clock.Now)
 	}
 
+	var may place.Permit
 	if cfg.May != nil {
-		cfg.Place = cfg.Place.For(cfg.May(rec.Principal))
+		may = cfg.May(rec.Principal)
 	}
+	cfg.Place = cfg.Place.For(rec.Request.From(), may)
 	before := rec.Dest != ""
 	log := cfg.Log.With("transfer", rec.Request.ID, "destination", rec.Request.Destination)
 	p := &rec.Progress

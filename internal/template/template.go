@@ -30,7 +30,7 @@ const (
 	maxDefault = transfer.MaxPath // bytes of a value
 )
 
-const version = 1
+const version = 2
 
 // A Template is a request with parameters. As a file it has no Made, Principal and Originator.
 type Template struct {

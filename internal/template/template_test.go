@@ -18,7 +18,7 @@ import (
 
 func request() *transfer.Request {
 	return &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Unix(1_700_000_000, 0)), Originator: transfer.Originator{User: "ann", Host: "box"},
-		Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("out/${day}/*.csv", "fixed\xff"), Dest: "in/${customer}/", Job: "for ${customer}", Meta: map[string]string{"day": "${day}$${day}"}}
+		Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("out/${day}/*.csv", "fixed\xff"), Dest: transfer.File("in/${customer}/"), Job: "for ${customer}", Meta: map[string]string{"day": "${day}$${day}"}}
 }
 
 func made(t testing.TB) *Template {
@@ -51,10 +51,10 @@ func TestFill(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if got := fmt.Sprintf("%s %s %s %s", string(q.Items[0].Source), string(q.Dest), q.Job, q.Meta["day"]); got != c.want {
+		if got := fmt.Sprintf("%s %s %s %s", string(q.Items[0].Source.Path), string(q.Dest.Path), q.Job, q.Meta["day"]); got != c.want {
 			t.Errorf("%v: %s, not %s", c.set, got, c.want)
 		}
-		if q.Items[1].Source != "fixed\xff" || !q.ID.IsZero() || q.Originator.User != "" {
+		if q.Items[1].Source != transfer.File("fixed\xff") || !q.ID.IsZero() || q.Originator.User != "" {
 			t.Errorf("the request is %+v", q)
 		}
 	}
@@ -109,7 +109,7 @@ func TestExport(t *testing.T) {
 		t.Errorf("exported again it is %s, %v", again, err)
 	}
 	q, err := two.Fill(map[string]string{"customer": "acme"})
-	if err != nil || q.Items[1].Source != "fixed\xff" || q.Dest != "in/acme/" {
+	if err != nil || q.Items[1].Source != transfer.File("fixed\xff") || q.Dest != transfer.File("in/acme/") {
 		t.Errorf("filled in it is %+v, %v", q, err)
 	}
 }
@@ -128,8 +128,8 @@ func TestRefused(t *testing.T) {
 		"a default with a NUL":      {name: "a", params: []string{"day=\x00"}},
 		"a default that is no text": {name: "a", params: []string{"day=\xff"}},
 		"a long default":            {name: "a", params: []string{"day=" + strings.Repeat("x", maxDefault+1)}},
-		"a variable without an end": {name: "a", change: func(q *transfer.Request) { q.Dest = "in/${customer" }},
-		"a form":                    {name: "a", change: func(q *transfer.Request) { q.Dest = "in/${customer{toUpper}}" }},
+		"a variable without an end": {name: "a", change: func(q *transfer.Request) { q.Dest = transfer.File("in/${customer") }},
+		"a form":                    {name: "a", change: func(q *transfer.Request) { q.Dest = transfer.File("in/${customer{toUpper}}") }},
 		"no source":                 {name: "a", change: func(q *transfer.Request) { q.Items = nil }},
 		"a retry":                   {name: "a", change: func(q *transfer.Request) { q.Retry = &transfer.Retry{} }},
 	} {
@@ -143,7 +143,7 @@ func TestRefused(t *testing.T) {
 	}
 	many := request()
 	for n := range maxParams + 1 {
-		many.Items = append(many.Items, transfer.RequestItem{Source: transfer.Path(fmt.Sprintf("${p%d}", n))})
+		many.Items = append(many.Items, transfer.RequestItem{Source: transfer.File(transfer.Path(fmt.Sprintf("${p%d}", n)))})
 	}
 	if _, err := New("a", many, nil); transfer.KindOf(err) != transfer.KindTooLarge {
 		t.Errorf("many parameters: %v", err)
@@ -165,8 +165,8 @@ func FuzzParse(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(text, "acme")
-	f.Add([]byte(`{"v":1,"name":"a","params":[{"name":"x"}],"request":{"v":2,"source":"ALPHA","destination":"BETA","items":[{"source":"${x}"}],"dest":"b"}}`), "")
-	f.Add([]byte(`{"v":1,"name":"a","request":{"v":2,"source":"ALPHA","destination":"BETA","items":[{"source":"${"}],"dest":"b"}} `), "x")
+	f.Add([]byte(`{"v":2,"name":"a","params":[{"name":"x"}],"request":{"v":3,"source":"ALPHA","destination":"BETA","items":[{"source":"${x}"}],"dest":"b"}}`), "")
+	f.Add([]byte(`{"v":2,"name":"a","request":{"v":3,"source":"ALPHA","destination":"BETA","items":[{"source":"${"}],"dest":"b"}} `), "x")
 	f.Add([]byte(`{"v":2}{`), "x")
 	f.Fuzz(func(t *testing.T, data []byte, value string) {
 		one, err := Parse(data)
@@ -253,7 +253,7 @@ func TestShelf(t *testing.T) {
 	w.start()
 	got, err := ask[Template](w, AskGet, Named{"daily"})
 	refused("asked for", err, transfer.KindNone)
-	if got.Principal != "ann" || got.Made.IsZero() || len(got.Params) != 2 || got.Request.Items[1].Source != "fixed\xff" {
+	if got.Principal != "ann" || got.Made.IsZero() || len(got.Params) != 2 || got.Request.Items[1].Source != transfer.File("fixed\xff") {
 		t.Errorf("kept is %+v", got)
 	}
 	refused("bob makes it anew", w.put("bob", made(t), true), transfer.KindDenied)
@@ -263,7 +263,7 @@ func TestShelf(t *testing.T) {
 	other := made(t)
 	other.Request.Source = "GAMMA"
 	refused("another agent's", w.put("ann", other, false), transfer.KindUsage)
-	refused("what is none", w.command("ann", CommandPut, Put{Template: json.RawMessage(`{"v":1}`)}), transfer.KindUsage)
+	refused("what is none", w.command("ann", CommandPut, Put{Template: json.RawMessage(`{"v":2}`)}), transfer.KindUsage)
 	_, err = ask[Template](w, AskGet, Named{"none"})
 	refused("none", err, transfer.KindNotFound)
 	refused("an operator removes it", w.command("ann", CommandRemove, Named{"daily"}), transfer.KindNone)
@@ -278,7 +278,7 @@ func TestMany(t *testing.T) {
 	w := newWorld(t)
 	q := request()
 	for n := range maxParams - 2 {
-		q.Items = append(q.Items, transfer.RequestItem{Source: transfer.Path(fmt.Sprintf("${%064d}", n))})
+		q.Items = append(q.Items, transfer.RequestItem{Source: transfer.File(transfer.Path(fmt.Sprintf("${%064d}", n)))})
 	}
 	one, err := New("n", q, nil)
 	if err != nil {

@@ -95,44 +95,30 @@ func UserToken(name string) string {
 	return b.String()
 }
 
-// A Location is where a file is or goes: a path, and the agent whose host has
-// it. Agent is empty in one box.
-type Location struct {
-	Agent AgentName `json:"agent,omitempty"`
-	Path  Path      `json:"path"`
-}
-
-// ParseLocation reads [AGENT:]PATH. A location that begins with '/' or '.' has
+// SplitAgent takes [AGENT:]PATH apart, as a person types it. A text that begins with '/' or '.' has
 // no agent, and neither has one whose part before the first ':' cannot be an
 // agent's name (a drive letter has one character, an agent two or more).
-func ParseLocation(s string) (Location, error) {
+func SplitAgent(s string) (at AgentName, rest string, err error) {
 	if s == "" {
-		return Location{}, Errorf(KindUsage, "a location is empty; give [AGENT:]PATH")
+		return "", "", Errorf(KindUsage, "a location is empty; give [AGENT:]PATH")
 	}
 
 	if s[0] == '/' || s[0] == '.' {
-		return Location{Path: Path(s)}, nil
+		return "", s, nil
 	}
 
 	before, after, ok := strings.Cut(s, ":")
 	if !ok || len(before) < 2 || strings.Contains(before, "/") {
-		return Location{Path: Path(s)}, nil
+		return "", s, nil
 	}
 
 	name, err := ParseAgentName(before)
 	if err != nil {
-		return Location{}, err
+		return "", "", err
 	}
 
 	if after == "" {
-		return Location{}, Errorf(KindUsage, "location %q names an agent but no path; give %s:PATH", s, name)
+		return "", "", Errorf(KindUsage, "location %q names an agent but no path; give %s:PATH", s, name)
 	}
-	return Location{Agent: name, Path: Path(after)}, nil
-}
-
-func (l Location) String() string {
-	if l.Agent == "" {
-		return l.Path.String()
-	}
-	return string(l.Agent) + ":" + l.Path.String()
+	return name, after, nil
 }

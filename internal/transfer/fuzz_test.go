@@ -56,8 +56,8 @@ func FuzzAgentName(f *testing.F) {
 		if again, err := ParseAgentName(string(name)); err != nil || again != name || len(name) < 2 || len(name) > 28 {
 			t.Fatalf("%q is the name %q, and that %q, %v", s, name, again, err)
 		}
-		if l, err := ParseLocation(string(name) + ":x"); err != nil || l.Agent != name || l.Path != "x" {
-			t.Fatalf("%s:x is %+v, %v", name, l, err)
+		if at, rest, err := SplitAgent(string(name) + ":x"); err != nil || at != name || rest != "x" {
+			t.Fatalf("%s:x is %s and %s, %v", name, at, rest, err)
 		}
 	})
 }
@@ -122,10 +122,10 @@ func FuzzRequest(f *testing.F) {
 		}
 		var paths []Path
 		for _, it := range q.Items {
-			if it.Dest == "" {
+			if it.Dest.IsZero() {
 				it.Dest = q.Dest
 			}
-			paths = append(paths, it.Source, it.Dest)
+			paths = append(paths, it.Source.Path, it.Dest.Path)
 		}
 		for _, p := range paths {
 			if len(p) == 0 || len(p) > MaxPath || strings.ContainsRune(string(p), 0) {

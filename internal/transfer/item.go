@@ -107,8 +107,9 @@ func (o *Outcome) Failed() bool { return o.Err != nil && !o.Skipped() }
 
 // A Resolution is what a DEST turned out to be, once, at the first ACCEPT.
 type Resolution struct {
-	Base Path `json:"base"` // absolute directory, or the file or directory itself
-	Into bool `json:"into"` // items go under Base by their own names; otherwise Base takes the place of the source's own name
+	Place Place `json:"place,omitempty"`
+	Base  Path  `json:"base"` // absolute directory, or the file or directory itself
+	Into  bool  `json:"into"` // items go under Base by their own names; otherwise Base takes the place of the source's own name
 }
 
 // A Point is a place from which an item may be resumed: everything below it is

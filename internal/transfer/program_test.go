@@ -8,7 +8,7 @@ import (
 )
 
 func programRequest() *Request {
-	return &Request{Version: RequestVersion, ID: NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: ItemsOf("a"), Dest: "b"}
+	return &Request{Version: RequestVersion, ID: NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: ItemsOf("a"), Dest: File("b")}
 }
 
 func TestTriggers(t *testing.T) {

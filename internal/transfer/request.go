@@ -131,7 +131,7 @@ type Request struct {
 	Destination AgentName         `json:"destination"`
 	Items       []RequestItem     `json:"items,omitempty"`
 	Rest        *Rest             `json:"rest,omitempty"` // of a head: the items that follow; nil: none
-	Dest        Path              `json:"dest,omitempty"` // of the items without a DEST of their own
+	Dest        Location          `json:"dest,omitzero"`  // of the items without a DEST of their own
 	Durability  string            `json:"durability,omitempty"`
 	Lane        string            `json:"lane,omitempty"`
 	Delivery    string            `json:"delivery,omitempty"`
@@ -167,7 +167,7 @@ type Retry struct {
 }
 
 // RequestVersion is the version of Request that this code writes.
-const RequestVersion = 2
+const RequestVersion = 3
 
 // DefaultRecovery is how long a transfer keeps trying before it fails with 69.
 const DefaultRecovery = 24 * time.Hour

@@ -11,8 +11,8 @@ import (
 // A RequestItem names sources (a file, a directory, a pattern) and says where what they
 // name goes. What it leaves open the request says for all of its items.
 type RequestItem struct {
-	Source Path `json:"source"` // on the source agent
-	Dest   Path `json:"dest,omitempty"`
+	Source Location `json:"source"` // on the source agent
+	Dest   Location `json:"dest,omitzero"`
 	// Resolved, in a retry, is what Dest turned out to be the first time; nil: not known.
 	Resolved *Resolution `json:"resolved,omitempty"`
 	// Expected is the version of the file that is to be sent; another version ends as KindReplaced. Empty: any version.
@@ -87,14 +87,23 @@ func (o *Options) check() error {
 func (it *RequestItem) Own() bool {
 	o := it.Options
 	o.Recursive = false // the source's business
-	return it.Dest != "" || o != Options{}
+	return !it.Dest.IsZero() || o != Options{}
 }
 
-// ItemsOf are request items of sources alone.
-func ItemsOf(sources ...Path) []RequestItem {
+// ItemsOf are request items of files, each with this very path.
+func ItemsOf(files ...Path) []RequestItem {
+	all := make([]RequestItem, len(files))
+	for n, p := range files {
+		all[n].Source = File(p)
+	}
+	return all
+}
+
+// ItemsAt are request items of sources alone.
+func ItemsAt(sources ...Location) []RequestItem {
 	all := make([]RequestItem, len(sources))
-	for n, p := range sources {
-		all[n].Source = p
+	for n, l := range sources {
+		all[n].Source = l
 	}
 	return all
 }
@@ -220,8 +229,8 @@ func (r *Request) checkItems() error {
 	if err := r.Rest.check(); err != nil {
 		return err
 	}
-	if r.Dest != "" || r.Rest == nil && slices.ContainsFunc(r.Items, func(it RequestItem) bool { return it.Dest == "" }) {
-		if err := r.Dest.Check(); err != nil {
+	if !r.Dest.IsZero() || r.Rest == nil && slices.ContainsFunc(r.Items, func(it RequestItem) bool { return it.Dest.IsZero() }) {
+		if err := r.Dest.CheckDest(); err != nil {
 			return err
 		}
 	}
@@ -234,21 +243,31 @@ func (r *Request) CheckItems(items []RequestItem) error {
 		if err := r.checkItem(&items[n]); err != nil {
 			return err
 		}
+		if a, b := r.Items[0].Source, items[n].Source; a.Place != b.Place {
+			return Errorf(KindUsage, "%s and %s cannot be sent by one request: they are in different places, one in %s and the other one in %s", a, b, a.Place, b.Place).
+				WithHint("send them one after the other")
+		}
+		if items[n].Dest.Place == Queues && r.Together {
+			return noSetOfMessages()
+		}
 	}
 	return nil
 }
+
+// From is the place of all sources.
+func (r *Request) From() Place { return r.Items[0].Source.Place }
 
 func (r *Request) checkItem(it *RequestItem) error {
 	if err := it.Source.Check(); err != nil {
 		return err
 	}
 
-	if it.Dest == "" && r.Dest == "" {
+	if it.Dest.IsZero() && r.Dest.IsZero() {
 		return Errorf(KindUsage, "nothing says where the source %s goes", it.Source)
 	}
 
-	if it.Dest != "" {
-		if err := it.Dest.Check(); err != nil {
+	if !it.Dest.IsZero() {
+		if err := it.Dest.CheckDest(); err != nil {
 			return err
 		}
 	}
@@ -278,7 +297,11 @@ func (r *Request) checkItem(it *RequestItem) error {
 		return Errorf(KindMalformed, "the name %s beneath %s has an expected version and others have none, or it alone has none", it.Source, r.Base)
 	}
 
-	if p := string(it.Source); strings.HasPrefix(p, "/") || slices.Contains(strings.Split(p, "/"), "..") {
+	if it.Source != File(it.Source.Path) {
+		return Errorf(KindUsage, "%s is to be a name beneath %s, and is a pattern or lies in another place than files", it.Source, r.Base)
+	}
+
+	if p := string(it.Source.Path); strings.HasPrefix(p, "/") || slices.Contains(strings.Split(p, "/"), "..") {
 		return Errorf(KindUsage, "the name %s of --files-from leads out of %s; names begin without / and have no ..", it.Source, r.Base)
 	}
 
@@ -291,9 +314,9 @@ func (r *Request) checkItem(it *RequestItem) error {
 // A Target is what the destination is told of a request item with a DEST, or options, of
 // its own.
 type Target struct {
-	N       uint64 `json:"n"` // the item's place in the request, from 1
-	Dest    Path   `json:"dest"`
-	Several bool   `json:"several,omitempty"` // DEST must be a directory
+	N       uint64   `json:"n"` // the item's place in the request, from 1
+	Dest    Location `json:"dest"`
+	Several bool     `json:"several,omitempty"` // DEST must be a directory
 	// Resolved, in a retry, is what Dest turned out to be the first time; nil: not known.
 	Resolved *Resolution `json:"resolved,omitempty"`
 	Options
@@ -301,7 +324,7 @@ type Target struct {
 
 // Check refuses a target that cannot be; d are the options of the request.
 func (t *Target) Check(d Options) error {
-	if err := t.Dest.Check(); err != nil {
+	if err := t.Dest.CheckDest(); err != nil {
 		return err
 	}
 	if t.Resolved != nil {

@@ -13,7 +13,7 @@ func many(n int) *Request {
 	q := request()
 	q.Items = nil
 	for k := range n {
-		q.Items = append(q.Items, RequestItem{Source: Path(fmt.Sprintf("in/%06d", k)), Dest: Path(fmt.Sprintf("out/%06d\xff", k)), Options: Options{Checksum: "md5"}})
+		q.Items = append(q.Items, RequestItem{Source: File(Path(fmt.Sprintf("in/%06d", k))), Dest: File(Path(fmt.Sprintf("out/%06d\xff", k))), Options: Options{Checksum: "md5"}})
 	}
 	return &q
 }
@@ -62,7 +62,7 @@ func TestSplit(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	q := many(1)
 	for range 1 + MaxRequest/(3*MaxPath) { // a byte that is not UTF-8 takes three
-		q.Items = append(q.Items, RequestItem{Source: Path(strings.Repeat("\xff", MaxPath))})
+		q.Items = append(q.Items, RequestItem{Source: File(Path(strings.Repeat("\xff", MaxPath)))})
 	}
 	if _, _, err := q.Split(); KindOf(err) != KindTooLarge || !strings.Contains(err.Error(), "16777216") {
 		t.Errorf("a request with too many items: %v", err)
@@ -99,18 +99,18 @@ func TestItemsThatCannotBe(t *testing.T) {
 		base Path
 		says string
 	}{
-		{RequestItem{Source: ""}, "", "empty"},
-		{RequestItem{Source: "a", Dest: "b\x00"}, "", "NUL"},
-		{RequestItem{Source: "a", Options: Options{Mode: "hex"}}, "", `"hex"`},
-		{RequestItem{Source: "a", Options: Options{Disposition: "burn"}}, "", "leave, delete, archive"},
-		{RequestItem{Source: "a", Options: Options{Disposition: "archive"}}, "", "only with one"},
-		{RequestItem{Source: "a", Options: Options{Archive: "done"}}, "", "only with one"},
-		{RequestItem{Source: "a", Options: Options{Disposition: "archive", Archive: "a\x00"}}, "", "NUL"},
-		{RequestItem{Source: "a", Options: Options{Content: Content{EOL: "lf"}}}, "", "text mode"},
-		{RequestItem{Source: "a", Resolved: &Resolution{}}, "", "empty"},
-		{RequestItem{Source: "/a"}, "base", "leads out"},
-		{RequestItem{Source: "a/../../b"}, "base", "leads out"},
-		{RequestItem{Source: "a", Dest: "b"}, "base", "of its own"},
+		{RequestItem{Source: Location{}}, "", "empty"},
+		{RequestItem{Source: File("a"), Dest: File("b\x00")}, "", "NUL"},
+		{RequestItem{Source: File("a"), Options: Options{Mode: "hex"}}, "", `"hex"`},
+		{RequestItem{Source: File("a"), Options: Options{Disposition: "burn"}}, "", "leave, delete, archive"},
+		{RequestItem{Source: File("a"), Options: Options{Disposition: "archive"}}, "", "only with one"},
+		{RequestItem{Source: File("a"), Options: Options{Archive: "done"}}, "", "only with one"},
+		{RequestItem{Source: File("a"), Options: Options{Disposition: "archive", Archive: "a\x00"}}, "", "NUL"},
+		{RequestItem{Source: File("a"), Options: Options{Content: Content{EOL: "lf"}}}, "", "text mode"},
+		{RequestItem{Source: File("a"), Resolved: &Resolution{}}, "", "empty"},
+		{RequestItem{Source: File("/a")}, "base", "leads out"},
+		{RequestItem{Source: File("a/../../b")}, "base", "leads out"},
+		{RequestItem{Source: File("a"), Dest: File("b")}, "base", "of its own"},
 	} {
 		q := request()
 		q.Base, q.Items = c.base, []RequestItem{c.item}
@@ -119,11 +119,11 @@ func TestItemsThatCannotBe(t *testing.T) {
 		}
 	}
 	q := request()
-	q.Dest, q.Items = "", []RequestItem{{Source: "a", Dest: "b"}, {Source: "c"}}
+	q.Dest, q.Items = Location{}, []RequestItem{{Source: File("a"), Dest: File("b")}, {Source: File("c")}}
 	if err := q.Check(); err == nil {
 		t.Error("an item without a destination passes")
 	}
-	if q.Items[1].Dest = "d"; q.Check() != nil {
+	if q.Items[1].Dest = File("d"); q.Check() != nil {
 		t.Errorf("a request without a common destination: %v", q.Check())
 	}
 	q.Rest = &Rest{Items: 1, Bytes: 2}

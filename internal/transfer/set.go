@@ -21,6 +21,10 @@ func OfSet(item Path, why *Error) *Error {
 		WithHint("all files of the transfer arrive together or none does; put that right, then `ferry transfer retry`")
 }
 
+func noSetOfMessages() error {
+	return Errorf(KindUsage, "--together is for files that get names, and messages of a queue have none").WithHint("leave out --together")
+}
+
 // checkTogether refuses what a set cannot be.
 func (r *Request) checkTogether() error {
 	if !r.Together {
@@ -32,6 +36,9 @@ func (r *Request) checkTogether() error {
 	}
 	if r.Source.Stream() || r.Destination.Stream() {
 		return Errorf(KindUsage, "--together is for files that get names, and a stream has none").WithHint("leave out --together")
+	}
+	if r.Dest.Place == Queues {
+		return noSetOfMessages()
 	}
 	words := []string{r.IfExists}
 	for n := range r.Items {

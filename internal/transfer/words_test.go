@@ -141,53 +141,53 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-func TestLocations(t *testing.T) {
-	for s, want := range map[string]Location{
-		"a":         {Path: "a"},
-		"/x:y":      {Path: "/x:y"},
-		"./ab:c":    {Path: "./ab:c"},
-		"../ab:c":   {Path: "../ab:c"},
-		"c:/x":      {Path: "c:/x"}, // a drive
-		"C:x":       {Path: "C:x"},
-		"dir/ab:c":  {Path: "dir/ab:c"},
-		"ab:c":      {Agent: "AB", Path: "c"},
-		"ab:/c:d":   {Agent: "AB", Path: "/c:d"},
-		"Alpha:d:/": {Agent: "ALPHA", Path: "d:/"},
-		":x":        {Path: ":x"},
+func TestSplitAgent(t *testing.T) {
+	for s, want := range map[string][2]string{
+		"a":         {"", "a"},
+		"/x:y":      {"", "/x:y"},
+		"./ab:c":    {"", "./ab:c"},
+		"../ab:c":   {"", "../ab:c"},
+		"c:/x":      {"", "c:/x"}, // a drive
+		"C:x":       {"", "C:x"},
+		"dir/ab:c":  {"", "dir/ab:c"},
+		"ab:c":      {"AB", "c"},
+		"ab:/c:d":   {"AB", "/c:d"},
+		"Alpha:d:/": {"ALPHA", "d:/"},
+		":x":        {"", ":x"},
 	} {
-		if got, err := ParseLocation(s); err != nil || got != want {
-			t.Errorf("%q: %+v, %v", s, got, err)
+		if at, rest, err := SplitAgent(s); err != nil || string(at) != want[0] || rest != want[1] {
+			t.Errorf("%q: %s, %s, %v", s, at, rest, err)
 		}
 	}
 	for _, s := range []string{"", "ab:", "a b:c", strings.Repeat("a", 29) + ":x"} {
-		if got, err := ParseLocation(s); KindOf(err) != KindUsage {
-			t.Errorf("%q: %+v, %v", s, got, err)
+		if at, rest, err := SplitAgent(s); KindOf(err) != KindUsage {
+			t.Errorf("%q: %s, %s, %v", s, at, rest, err)
 		}
 	}
-	if s := (Location{Agent: "AB", Path: "x\n"}).String(); s != "AB:x%0A" {
+	if s := File("x\n").On("AB"); s != "AB:x%0A" {
 		t.Error(s)
 	}
 }
 
-func FuzzLocation(f *testing.F) {
+func FuzzSplitAgent(f *testing.F) {
 	for _, s := range []string{"", "/a:b", ".x", "C:/x", "ab:c", "agent:with:colons", "ab:", "a\x00b:c"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		l, err := ParseLocation(s)
+		at, rest, err := SplitAgent(s)
 		switch {
 		case err != nil:
 			if KindOf(err) != KindUsage {
 				t.Fatalf("%q: kind %s", s, KindOf(err))
 			}
-		case l.Agent == "":
-			if string(l.Path) != s {
-				t.Fatalf("%q is the path %q", s, string(l.Path))
+		case at == "":
+			if rest != s {
+				t.Fatalf("%q is the path %q", s, rest)
 			}
 		default:
-			if s[0] == '/' || s[0] == '.' || len(l.Agent) < 2 || l.Path == "" ||
-				!strings.EqualFold(string(l.Agent)+":"+string(l.Path), s) || !strings.HasSuffix(s, ":"+string(l.Path)) {
-				t.Fatalf("%q: %+v", s, l)
+			if s[0] == '/' || s[0] == '.' || len(at) < 2 || rest == "" ||
+				!strings.EqualFold(string(at)+":"+rest, s) || !strings.HasSuffix(s, ":"+rest) {
+				t.Fatalf("%q: %s, %s", s, at, rest)
 			}
 		}
 	})
@@ -420,7 +420,7 @@ func TestSizes(t *testing.T) {
 }
 
 func request() Request {
-	return Request{Version: RequestVersion, ID: NewID(time.UnixMilli(1)), Source: "ALPHA", Destination: "BETA", Items: ItemsOf("a"), Dest: "b"}
+	return Request{Version: RequestVersion, ID: NewID(time.UnixMilli(1)), Source: "ALPHA", Destination: "BETA", Items: ItemsOf("a"), Dest: File("b")}
 }
 
 func TestRequestCheck(t *testing.T) {
@@ -464,16 +464,16 @@ func TestRequestCheck(t *testing.T) {
 		says   string
 	}{
 		{func(r *Request) { r.Version = 0 }, KindVersion, "version 0"},
-		{func(r *Request) { r.Version = RequestVersion + 2 }, KindVersion, "version 4"},
+		{func(r *Request) { r.Version = RequestVersion + 2 }, KindVersion, "version 5"},
 		{func(r *Request) { r.ID = ID{} }, KindUsage, "no transfer ID"},
 		{func(r *Request) { r.Source = "x" }, KindUsage, `"x"`},
 		{func(r *Request) { r.Destination = "" }, KindUsage, "agent name"},
 		{func(r *Request) { r.Items = nil }, KindUsage, "no source"},
 		{func(r *Request) { r.Items = ItemsOf("a", "") }, KindUsage, "empty"},
-		{func(r *Request) { r.Dest = "" }, KindUsage, "empty"},
-		{func(r *Request) { r.Dest = Path(strings.Repeat("d/", 2049)) }, KindUsage, "4098 bytes; the limit is 4096"},
+		{func(r *Request) { r.Dest = Location{} }, KindUsage, "empty"},
+		{func(r *Request) { r.Dest = File(Path(strings.Repeat("d/", 2049))) }, KindUsage, "4098 bytes; the limit is 4096"},
 		{func(r *Request) { r.Delivery, r.Lane = DeliveryStored, LaneDirect }, KindUsage, "--lane direct goes past the queue manager"},
-		{func(r *Request) { r.Delivery, r.Items[0].Dest = DeliveryStored, "other" }, KindUsage, "one DEST"},
+		{func(r *Request) { r.Delivery, r.Items[0].Dest = DeliveryStored, File("other") }, KindUsage, "one DEST"},
 		{func(r *Request) { r.Mode = "hex" }, KindUsage, `--mode "hex" is unknown`},
 		{func(r *Request) { r.EOL = "lf" }, KindUsage, "--eol belongs to text mode"},
 		{func(r *Request) { r.KeepBlanks = true }, KindUsage, "--keep-trailing-blanks belongs to text mode"},

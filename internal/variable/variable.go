@@ -108,10 +108,17 @@ func InRequest(q *transfer.Request, values Values) (*transfer.Request, error) {
 		}
 		return s
 	}
-	r.Dest, r.Base, r.Job = transfer.Path(in(string(q.Dest))), transfer.Path(in(string(q.Base))), in(q.Job)
+	at := func(l transfer.Location) transfer.Location {
+		l, err := InLocation(l, values)
+		if failed == nil {
+			failed = err
+		}
+		return l
+	}
+	r.Dest, r.Base, r.Job = at(q.Dest), at(transfer.File(q.Base)).Path, in(q.Job)
 	r.Items = make([]transfer.RequestItem, len(q.Items))
 	for n, it := range q.Items {
-		it.Source, it.Dest = transfer.Path(in(string(it.Source))), transfer.Path(in(string(it.Dest)))
+		it.Source, it.Dest = at(it.Source), at(it.Dest)
 		r.Items[n] = it
 	}
 	if q.Meta != nil {

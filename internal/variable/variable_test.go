@@ -46,12 +46,12 @@ func TestExpand(t *testing.T) {
 }
 
 func TestInRequest(t *testing.T) {
-	q := &transfer.Request{Dest: "to/${empty}", Job: "${FileName}", Meta: map[string]string{"a": "${empty}b"}, Items: transfer.ItemsOf("x${empty}y")}
+	q := &transfer.Request{Dest: transfer.File("to/${empty}"), Job: "${FileName}", Meta: map[string]string{"a": "${empty}b"}, Items: transfer.ItemsOf("x${empty}y")}
 	r, err := variable.InRequest(q, values)
-	if err != nil || r.Dest != "to/" || r.Job != "pay ${job}.csv" || r.Meta["a"] != "b" || r.Items[0].Source != "xy" || q.Items[0].Source != "x${empty}y" || q.Meta["a"] != "${empty}b" {
+	if err != nil || r.Dest != transfer.File("to/") || r.Job != "pay ${job}.csv" || r.Meta["a"] != "b" || r.Items[0].Source.Path != "xy" || q.Items[0].Source.Path != "x${empty}y" || q.Meta["a"] != "${empty}b" {
 		t.Errorf("%+v, %v; before: %+v", r, err, q)
 	}
-	q.Items[0].Dest = "${who}"
+	q.Items[0].Dest = transfer.File("${who}")
 	if _, err := variable.InRequest(q, values); transfer.KindOf(err) != transfer.KindUsage {
 		t.Errorf("unknown variable: %v", err)
 	}

@@ -103,8 +103,8 @@ type Preview struct {
 	More    bool          `json:"more,omitempty"`
 	List    []PreviewItem `json:"list,omitempty"`
 
-	Dest    transfer.Path `json:"dest,omitempty"`    // DEST as the destination takes it
-	Several bool          `json:"several,omitempty"` // it must be a directory
+	Dest    transfer.Location `json:"dest,omitzero"`     // DEST as the destination takes it
+	Several bool              `json:"several,omitempty"` // it must be a directory
 	// Targets are those of the items of List that have their own.
 	Targets []transfer.Target `json:"targets,omitempty"`
 }

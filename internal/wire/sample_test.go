@@ -30,10 +30,10 @@ var (
 func sampleRequest() transfer.Request {
 	return transfer.Request{Version: transfer.RequestVersion, ID: sampleID, Submitted: sampleTime,
 		Originator: transfer.Originator{User: "ann", Host: "box"}, Source: "ALPHA", Destination: "BETA",
-		Items: append(transfer.ItemsOf("in/*"), transfer.RequestItem{Source: oddName, Dest: "list.txt",
+		Items: append(transfer.ItemsOf("in/*"), transfer.RequestItem{Source: transfer.File(oddName), Dest: transfer.File("list.txt"),
 			Resolved: &transfer.Resolution{Base: "/srv/list.txt"}, Options: sampleText()}),
 		Rest: &transfer.Rest{Items: 3, Bytes: 99, Sum: strings.Repeat("ef", 32), Deletes: true, Appends: true},
-		Dest: "out/", Durability: transfer.DurabilityProcess, Lane: transfer.LaneQueue, Delivery: transfer.DeliveryFast,
+		Dest: transfer.File("out/"), Durability: transfer.DurabilityProcess, Lane: transfer.LaneQueue, Delivery: transfer.DeliveryFast,
 		Compress: transfer.CompressNone, Priority: 9, Job: "nightly", Meta: map[string]string{"k": "v"},
 		Settings: transfer.Settings{ChunkSize: 4096, WindowSize: 2, FrameSize: 3, CheckpointInterval: 4}, Recovery: transfer.Duration(-1),
 		Options: transfer.Options{Recursive: true, Mode: transfer.ModeBinary, Checksum: "sha256",
@@ -75,7 +75,7 @@ func samples() map[string]*wire.Message {
 	return map[string]*wire.Message{
 		"open": of(wire.Message{Kind: wire.KindOpen, Open: &wire.Open{Nonce: 3, Source: "00000000000000aa", Dest: "00000000000000bb",
 			Several: true, Request: open, MaxChunk: 1 << 20, Principal: "ann@box", Targets: &wire.Targets{After: 1, More: true,
-				List: []transfer.Target{{N: 2, Dest: "list.txt", Several: true, Resolved: &transfer.Resolution{Base: "/srv/list.txt"}, Options: sampleText()}}}}}),
+				List: []transfer.Target{{N: 2, Dest: transfer.File("list.txt"), Several: true, Resolved: &transfer.Resolution{Base: "/srv/list.txt"}, Options: sampleText()}}}}}),
 		"resolved": of(wire.Message{Kind: wire.KindResolved, Resolved: &wire.Resolved{Nonce: 3, After: 1, Known: 7, List: sampleResolved()}}),
 		"accept": of(wire.Message{Kind: wire.KindAccept, Accept: &wire.Accept{Nonce: 3, Epoch: 7, Dest: "00000000000000bb",
 			Settings: transfer.DefaultSettings(), Lane: transfer.LaneQueue, Credit: 1 << 33, Sums: 19, Resume: sampleResume(),

@@ -109,7 +109,7 @@ func (l *lasting) moves(what string) *client.Client {
 	for _, lane := range []string{"direct", "queue"} {
 		to := fmt.Sprintf("%s-%s", what, lane)
 		p, err := c.Run(l.ctx, &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA",
-			Items: transfer.ItemsOf("a"), Dest: transfer.Path(to), Lane: lane}, func(*transfer.Progress) {}, func(error) {})
+			Items: transfer.ItemsOf("a"), Dest: transfer.File(transfer.Path(to)), Lane: lane}, func(*transfer.Progress) {}, func(error) {})
 		if err != nil || p.State != transfer.Successful {
 			l.t.Fatalf("%s, on the lane %s: %+v, %v", what, lane, p, err)
 		}

@@ -103,7 +103,7 @@ func TestIdentitiesEndInMidTransfer(t *testing.T) {
 	t.Cleanup(asks.Close)
 
 	q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA",
-		Items: transfer.ItemsOf("a"), Dest: "b", Lane: "queue"}
+		Items: transfer.ItemsOf("a"), Dest: transfer.File("b"), Lane: "queue"}
 	q.Rate = 200 << 10 // 5 s at least
 	c := &client.Client{Conn: asks, Clock: clock.System, Who: client.Me()}
 	go func() {

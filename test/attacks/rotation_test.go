@@ -150,14 +150,14 @@ func TestKeysRotateUnderLoad(t *testing.T) {
 		load.Go(func() {
 			for n := 0; n < 3 || !enough.Load(); n++ {
 				q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA",
-					Items: transfer.ItemsOf("a"), Dest: transfer.Path(fmt.Sprintf("%s-%d", lane, n)), Lane: lane}
+					Items: transfer.ItemsOf("a"), Dest: transfer.File(transfer.Path(fmt.Sprintf("%s-%d", lane, n))), Lane: lane}
 				q.Rate = 2 << 20
 				p, err := c.Run(r.ctx, q, func(*transfer.Progress) {}, func(error) {})
 				if err != nil || p.State != transfer.Successful {
 					t.Errorf("transfer %d on the lane %s: %+v, %v", n, lane, p, err)
 					return
 				}
-				got, err := os.ReadFile(filepath.Join(to, string(q.Dest)))
+				got, err := os.ReadFile(filepath.Join(to, string(q.Dest.Path)))
 				if err != nil || !bytes.Equal(got, data) {
 					t.Errorf("transfer %d on the lane %s: %d bytes have arrived, %v", n, lane, len(got), err)
 				}

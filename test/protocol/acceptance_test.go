@@ -79,7 +79,7 @@ func acceptances(t *testing.T, s *script) (jumps int) {
 		name := fmt.Sprint("file", k)
 		data := content(uint64(k), s.n(9000))
 		must(t, os.WriteFile(p.path(srcName, name), data, 0o644))
-		q := transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(p.clocks[2].Now()), Submitted: p.clocks[2].Now(), Source: srcName, Destination: dstName, Originator: p.sub.Who, Items: transfer.ItemsOf(transfer.Path(p.path(srcName, name))), Dest: transfer.Path(p.path(dstName, ".") + "/"), Options: transfer.Options{IfExists: transfer.IfExistsOverwrite}}
+		q := transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(p.clocks[2].Now()), Submitted: p.clocks[2].Now(), Source: srcName, Destination: dstName, Originator: p.sub.Who, Items: transfer.ItemsOf(transfer.Path(p.path(srcName, name))), Dest: transfer.File(transfer.Path(p.path(dstName, ".") + "/")), Options: transfer.Options{IfExists: transfer.IfExistsOverwrite}}
 		must(t, q.Check())
 		ahead := p.clocks[2].Off() - p.clocks[0].Off()
 		p.try(&q, name, data, ahead)

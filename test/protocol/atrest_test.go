@@ -131,7 +131,7 @@ func (w *world) atRest(s *script) {
 			n.kill()
 		}
 	}
-	id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Recovery: transfer.Duration(5 * time.Minute), Options: transfer.Options{Recursive: true, Checksum: []string{"", "md5", "none"}[s.n(3)], Disposition: disposition(s.one(3))}})
+	id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Recovery: transfer.Duration(5 * time.Minute), Options: transfer.Options{Recursive: true, Checksum: []string{"", "md5", "none"}[s.n(3)], Disposition: disposition(s.one(3))}})
 	left := n.fallen()
 	victim := w.victim(s, n, left, id)
 	sound, err := os.ReadFile(victim)

@@ -33,7 +33,7 @@ func TestSourcesGoTogether(t *testing.T) {
 				if !whole {
 					sources = append(sources, "missing")
 				}
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf(sources...), Dest: "out/", Scope: transfer.Scope{Terms: transfer.Terms{AllSources: true}},
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf(sources...), Dest: transfer.File("out/"), Scope: transfer.Scope{Terms: transfer.Terms{AllSources: true}},
 					Options: transfer.Options{Recursive: true, Disposition: transfer.DispositionDelete}})
 				w.until(2*time.Minute, "it does not end", func() bool { return w.over(id) })
 				there := 0
@@ -68,7 +68,7 @@ func TestOrderedWalkIsBegunAnew(t *testing.T) {
 			files := many(40)
 			w.write(files)
 			w.fates = func(p *faulty.Parcel) faulty.Handling { return faulty.Handling{Drop: p.Kind == faulty.Chunk} }
-			id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: transfer.Options{Recursive: true},
+			id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true},
 				Scope: transfer.Scope{Terms: transfer.Terms{Order: "-" + transfer.OrderName}}})
 			w.until(time.Minute, "no epoch", func() bool { return w.net.Count(faulty.Chunk) > 0 })
 			left := w.src.killed()
@@ -131,7 +131,7 @@ func TestCrashWhileArchiving(t *testing.T) {
 				must(t, os.WriteFile(w.src.files("done/in/a"), []byte("older"), 0o644))
 				files := few()
 				w.write(files)
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/",
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"),
 					Options: transfer.Options{Recursive: true, Disposition: transfer.DispositionArchive, Archive: "done"}})
 				w.until(2*time.Minute, "it does not end", func() bool { return w.over(id) })
 				for name, content := range files {

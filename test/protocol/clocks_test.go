@@ -112,7 +112,7 @@ func jumpsWhileWaiting(w *world, s *script) (jumps int) {
 	files := map[string][]byte{"in/a": content(1, 500), "in/b": content(2, 100<<10)}
 	w.write(files)
 	w.expect("out", files)
-	id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Recovery: transfer.Duration(30 * time.Minute), Options: transfer.Options{Recursive: true}})
+	id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Recovery: transfer.Duration(30 * time.Minute), Options: transfer.Options{Recursive: true}})
 	w.want(id, transfer.Successful, "out", files)
 	pass(s.time(300 * time.Millisecond))
 	w.cut(true)
@@ -143,7 +143,7 @@ func sourceDeadline(w *world, s *script) (jumps int) {
 	w.slow(100 * time.Millisecond)
 	files := map[string][]byte{"a": content(2, 200<<10)}
 	w.write(files)
-	id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "out/", Recovery: transfer.Duration(limit)})
+	id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: transfer.File("out/"), Recovery: transfer.Duration(limit)})
 	pass(s.time(250 * time.Millisecond))
 	w.dst.killed()
 	from := time.Now()
@@ -175,7 +175,7 @@ func sourceDeadline(w *world, s *script) (jumps int) {
 func destinationDeadline(w *world, s *script) (jumps int) {
 	w.slow(50 * time.Millisecond)
 	w.write(map[string][]byte{"big": content(1, 200<<10)})
-	id := w.submit(transfer.Request{Items: transfer.ItemsOf("big"), Dest: "out/", Recovery: transfer.Duration(10 * time.Minute)})
+	id := w.submit(transfer.Request{Items: transfer.ItemsOf("big"), Dest: transfer.File("out/"), Recovery: transfer.Duration(10 * time.Minute)})
 	w.point(id, 20<<10)
 	deadline := 80 * time.Minute // twice the recovery time-out and an hour
 	w.src.killed()

@@ -121,7 +121,7 @@ func TestEveryShapeCompressed(t *testing.T) {
 				w.counted(&data, &cdata)
 				files := shapes()
 				w.write(files)
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Compress: word, Options: transfer.Options{Recursive: true}})
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Compress: word, Options: transfer.Options{Recursive: true}})
 				w.want(id, transfer.Successful, "out", files)
 				if took := w.finish(time.Minute); took > 5*time.Second {
 					t.Errorf("%s: without a fault it took %v", word, took)
@@ -200,7 +200,7 @@ func TestNeverMoreMessages(t *testing.T) {
 		bubble(t, setup{settings: transfer.DefaultSettings(), pool: 30 << 20}, func(w *world) {
 			files := map[string][]byte{"big": prose(1, 4<<20)}
 			w.write(files)
-			id := w.submit(transfer.Request{Items: transfer.ItemsOf("big"), Dest: "out/", Compress: word})
+			id := w.submit(transfer.Request{Items: transfer.ItemsOf("big"), Dest: transfer.File("out/"), Compress: word})
 			w.want(id, transfer.Successful, "out", files)
 			w.finish(time.Minute)
 			count[word] = w.net.Count(faulty.Chunk)
@@ -238,7 +238,7 @@ func TestCompressedResume(t *testing.T) {
 					w.slow(10 * time.Millisecond)
 					files := map[string][]byte{"big": append(prose(1, 150<<10), append(content(1, 50<<10), prose(2, 100<<10)...)...)}
 					w.write(files)
-					id := w.submit(transfer.Request{Items: transfer.ItemsOf("big"), Dest: "out/", Compress: word})
+					id := w.submit(transfer.Request{Items: transfer.ItemsOf("big"), Dest: transfer.File("out/"), Compress: word})
 					w.want(id, transfer.Successful, "out", files)
 					w.point(id, 40<<10)
 					disturb(w)
@@ -314,7 +314,7 @@ func TestCompressedTailDamaged(t *testing.T) {
 						files := map[string][]byte{"a": prose(1, 100), "b": prose(2, 60<<10), "c": prose(3, 100)}
 						w.write(files)
 						w.expect("out", files)
-						id := w.submit(transfer.Request{Items: transfer.ItemsOf("a", "b", "c"), Dest: "out/", Compress: word})
+						id := w.submit(transfer.Request{Items: transfer.ItemsOf("a", "b", "c"), Dest: transfer.File("out/"), Compress: word})
 						if times < maxBad {
 							w.want(id, transfer.Successful, "out", files)
 						} else {
@@ -347,7 +347,7 @@ func TestCompressedForgery(t *testing.T) {
 		})
 		files := map[string][]byte{"a": prose(1, 100), "b": prose(2, 60<<10)}
 		w.write(files)
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a", "b"), Dest: "out/", Compress: transfer.CompressFast})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a", "b"), Dest: transfer.File("out/"), Compress: transfer.CompressFast})
 		delete(files, "b")
 		w.want(id, transfer.Partial, "out", files).failed = 1
 		w.finish(time.Minute)
@@ -370,7 +370,7 @@ func TestOlderDestination(t *testing.T) {
 			}}
 		}
 		w.write(map[string][]byte{"a": prose(1, 5000)})
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "out/", Compress: transfer.CompressAuto})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: transfer.File("out/"), Compress: transfer.CompressAuto})
 		w.until(time.Minute, "it does not end", func() bool { return w.source(id).State.Final() })
 		s := w.source(id)
 		if r := s.Progress.Reason; s.State != transfer.Failed || r == nil || !strings.Contains(r.Text, `--compress "best" is unknown`) || w.net.Count(faulty.Chunk) > 0 {

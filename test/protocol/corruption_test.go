@@ -68,7 +68,7 @@ func corruptWork(t *testing.T, r *rand.Rand, work work) (cases int) {
 				dir + "/c": {}, dir + "/d": work.content(uint64(s.n(1000)), 9<<10)}
 			w.write(files)
 			w.expect("out", files)
-			id := w.submit(transfer.Request{Items: transfer.ItemsOf(transfer.Path(dir)), Dest: "out/", Compress: work.compress(), Options: transfer.Options{Recursive: true, Checksum: []string{"", "md5", "sha256"}[s.n(3)]}})
+			id := w.submit(transfer.Request{Items: transfer.ItemsOf(transfer.Path(dir)), Dest: transfer.File("out/"), Compress: work.compress(), Options: transfer.Options{Recursive: true, Checksum: []string{"", "md5", "sha256"}[s.n(3)]}})
 			all[id] = files
 			if hunt && k == 0 {
 				v.mu.Lock()

@@ -28,7 +28,7 @@ func (w *world) sendFew(change func(*transfer.Request)) transfer.ID {
 	w.t.Helper()
 	files := few()
 	w.write(files)
-	q := transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: transfer.Options{Recursive: true}}
+	q := transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true}}
 	if change != nil {
 		change(&q)
 	}
@@ -233,7 +233,7 @@ func TestTemporaryDamagedAtRest(t *testing.T) {
 				w.slow(10 * time.Millisecond)
 				files := map[string][]byte{"big": content(1, 200<<10), "small": content(2, 10)}
 				w.write(files)
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf("big", "small"), Dest: "out/", Options: transfer.Options{Checksum: c.checksum}})
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf("big", "small"), Dest: transfer.File("out/"), Options: transfer.Options{Checksum: c.checksum}})
 				w.want(id, transfer.Successful, "out", files)
 				w.point(id, 40<<10)
 				left := w.dst.killed()
@@ -256,7 +256,7 @@ func TestSourceReplacedAtRest(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.slow(10 * time.Millisecond)
 		w.write(map[string][]byte{"big": content(1, 200<<10)})
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("big"), Dest: "out/"})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("big"), Dest: transfer.File("out/")})
 		w.point(id, 40<<10)
 		left := w.src.killed()
 		now := map[string][]byte{"big": content(7, 150<<10)}
@@ -286,7 +286,7 @@ func TestResumeCostsLittle(t *testing.T) {
 				}
 				files := map[string][]byte{"big": content(1, 300<<10)}
 				w.write(files)
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf("big"), Dest: "out/"})
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf("big"), Dest: transfer.File("out/")})
 				w.want(id, transfer.Successful, "out", files)
 				w.point(id, 100<<10)
 				switch crash {
@@ -319,7 +319,7 @@ func TestPowerCutUnderProcess(t *testing.T) {
 		must(w.t, os.Chtimes(p, fi.ModTime(), fi.ModTime()))
 	}
 	files := map[string][]byte{"big": content(1, 200<<10), "small": content(2, 100)}
-	q := transfer.Request{Items: transfer.ItemsOf("big", "small"), Dest: "out/", Durability: transfer.DurabilityProcess}
+	q := transfer.Request{Items: transfer.ItemsOf("big", "small"), Dest: transfer.File("out/"), Durability: transfer.DurabilityProcess}
 	t.Run("in the middle of a file", func(t *testing.T) {
 		bubble(t, setup{}, func(w *world) {
 			w.slow(10 * time.Millisecond)

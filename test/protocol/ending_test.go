@@ -27,7 +27,7 @@ func TestCancelBeforeItIsKnown(t *testing.T) {
 			return faulty.Handling{}
 		}
 		w.write(map[string][]byte{"a": content(1, 100)})
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "out/"})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: transfer.File("out/")})
 		w.want(id, transfer.Cancelled, "out", nil)
 		pass(time.Second)
 		must(t, w.cancel(id))
@@ -49,7 +49,7 @@ func TestCancelAtEveryMoment(t *testing.T) {
 				w.slow(10 * time.Millisecond)
 				files := map[string][]byte{"in/a": content(1, 100), "in/b": content(2, 60<<10), "in/c": content(3, 10)}
 				w.write(files)
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: transfer.Options{Recursive: true, Disposition: disposition(del)}})
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true, Disposition: disposition(del)}})
 				pass(time.Duration(k) * 5 * time.Millisecond)
 				err := w.cancel(id)
 				w.until(5*time.Minute, "it does not end", func() bool { return w.over(id) })
@@ -97,7 +97,7 @@ func TestCancelWithTheDestinationAway(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.slow(10 * time.Millisecond)
 		w.write(map[string][]byte{"big": content(1, 200<<10)})
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("big"), Dest: "out/", Recovery: transfer.Duration(5 * time.Minute)})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("big"), Dest: transfer.File("out/"), Recovery: transfer.Duration(5 * time.Minute)})
 		w.want(id, transfer.Cancelled, "out", nil).lax = true
 		w.point(id, 40<<10)
 		w.cut(true)
@@ -121,7 +121,7 @@ func TestTemporariesGoWhenTheSourceHasEnded(t *testing.T) {
 			bubble(t, setup{}, func(w *world) {
 				w.slow(10 * time.Millisecond)
 				w.write(map[string][]byte{"in/small": content(2, 100), "in/z": content(1, 200<<10)})
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Recovery: transfer.Duration(5 * time.Minute), Options: transfer.Options{Recursive: true}})
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Recovery: transfer.Duration(5 * time.Minute), Options: transfer.Options{Recursive: true}})
 				w.point(id, 40<<10)
 				w.cut(true)
 				if cancel {
@@ -161,7 +161,7 @@ func TestTemporaryOfAFailedItemGoes(t *testing.T) {
 			bubble(t, setup{}, func(w *world) {
 				w.slow(10 * time.Millisecond)
 				w.write(map[string][]byte{"in/a": content(1, 200<<10), "in/b": content(2, 8<<20)})
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in/a", "in/b"), Dest: "out/"})
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in/a", "in/b"), Dest: transfer.File("out/")})
 				w.point(id, 40<<10)
 				w.cut(true)
 				pass(time.Minute)
@@ -207,7 +207,7 @@ func TestNewFileTakesTheName(t *testing.T) {
 							return crash
 						}
 					})
-					id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "out/", Options: transfer.Options{Disposition: transfer.DispositionDelete}})
+					id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: transfer.File("out/"), Options: transfer.Options{Disposition: transfer.DispositionDelete}})
 					w.until(5*time.Minute, "it does not end", func() bool { return w.over(id) })
 					if met.Load() {
 						if got, err := os.ReadFile(w.src.files("a")); err != nil || string(got) != "the new file" {
@@ -242,7 +242,7 @@ func TestGivesUpThenHearsSuccess(t *testing.T) {
 			}
 			return faulty.Handling{Drop: p.From == dstName && gone.Load() || p.From == srcName && gone.Load() && p.Kind != faulty.Chunk}
 		}
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "out/", Recovery: transfer.Duration(time.Minute), Options: transfer.Options{Disposition: transfer.DispositionDelete}})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: transfer.File("out/"), Recovery: transfer.Duration(time.Minute), Options: transfer.Options{Disposition: transfer.DispositionDelete}})
 		w.until(time.Hour, "the source does not give up", func() bool { return w.source(id).State.Final() })
 		w.change(func(w *world) { w.fates = nil })
 		w.until(10*time.Minute, "the destination does not end", func() bool { return w.incoming(id).State == transfer.Done })
@@ -271,7 +271,7 @@ func TestParkedHearsTheEnd(t *testing.T) {
 		files := map[string][]byte{"a": content(1, 100)}
 		w.write(files)
 		w.fates = func(p *faulty.Parcel) faulty.Handling { return faulty.Handling{Drop: p.Kind == wire.KindOutcomes} }
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "out/"})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: transfer.File("out/")})
 		w.until(time.Minute, "it does not arrive", func() bool { in := w.incoming(id); return in != nil && in.State == transfer.Decided })
 		left := w.src.killed()
 		park(t, left, id, transfer.Parked)
@@ -332,7 +332,7 @@ func TestLastOutcomesWaitForTheCommit(t *testing.T) {
 			}
 			return 0
 		}
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a", "b"), Dest: "out/"})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a", "b"), Dest: transfer.File("out/")})
 		w.until(time.Minute, "a does not arrive", func() bool { in := w.incoming(id); return in != nil && in.Decided.Has(0) })
 		must(t, os.WriteFile(w.dst.files("out/b"), []byte("somebody else's"), 0o644))
 		w.until(2*time.Minute, "it does not end", func() bool { return w.over(id) })
@@ -364,7 +364,7 @@ func TestDestinationGivesUpWhatNothingCameOf(t *testing.T) {
 					}
 				})
 				w.write(map[string][]byte{"in/a": content(1, 200<<10)})
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Recovery: transfer.Duration(10 * time.Minute), Options: transfer.Options{Recursive: true}})
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Recovery: transfer.Duration(10 * time.Minute), Options: transfer.Options{Recursive: true}})
 				w.until(time.Minute, "no chunk was sent", func() bool { return w.net.Count(faulty.Chunk) > 0 })
 				w.src.killed()
 				w.until(6*time.Hour, "the destination does not give up", func() bool { return w.incoming(id).State == transfer.Abandoned })
@@ -389,7 +389,7 @@ func TestSettlingWithoutALedger(t *testing.T) {
 		})
 		files := map[string][]byte{"a": content(1, 300)}
 		w.write(files)
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "out/", Options: transfer.Options{Disposition: transfer.DispositionDelete}})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: transfer.File("out/"), Options: transfer.Options{Disposition: transfer.DispositionDelete}})
 		w.want(id, transfer.Successful, "out", files)
 		w.finish(time.Minute)
 	})

@@ -33,7 +33,7 @@ func TestOutcomesAreHeldAgainstTheJournal(t *testing.T) {
 				w.fates = func(p *faulty.Parcel) faulty.Handling {
 					return faulty.Handling{Drop: p.Kind == wire.KindOutcomes && p.From == dstName}
 				}
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: transfer.Options{Recursive: true, Disposition: transfer.DispositionDelete}})
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true, Disposition: transfer.DispositionDelete}})
 				w.want(id, transfer.Successful, "out", files)
 				w.until(time.Minute, "no epoch", func() bool { return w.net.Count(wire.KindAck) > 0 })
 				w.change(func(w *world) { w.fates = nil })
@@ -63,7 +63,7 @@ func TestSilentOpensKeepNobodyOut(t *testing.T) {
 				id := transfer.NewID(time.Now())
 				mallory := transfer.AgentName(fmt.Sprint("MALLORY", k%3))
 				w.say(mallory, dstName, &wire.Message{Kind: wire.KindOpen, Transfer: id, Open: &wire.Open{Nonce: 1, Source: "00000000000000aa", MaxChunk: 1 << 20,
-					Request: transfer.Request{Version: transfer.RequestVersion, ID: id, Source: mallory, Destination: dstName, Dest: "out/", Recovery: -1}}})
+					Request: transfer.Request{Version: transfer.RequestVersion, ID: id, Source: mallory, Destination: dstName, Dest: transfer.File("out/"), Recovery: -1}}})
 			}
 		}
 		for range floods {
@@ -73,7 +73,7 @@ func TestSilentOpensKeepNobodyOut(t *testing.T) {
 		flood()
 		files := map[string][]byte{"in/a": content(1, 5000)}
 		must(t, w.src.host().put("in/a", files["in/a"]))
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("in/a"), Dest: "out/"})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("in/a"), Dest: transfer.File("out/")})
 		w.until(30*time.Second, "the transfer does not get through", func() bool {
 			s := w.source(id)
 			return s != nil && s.State == transfer.Successful
@@ -107,7 +107,7 @@ func TestAnEpochOfSomebodyElse(t *testing.T) {
 				h.Also = []faulty.Parcel{{From: p.From, To: p.To, Kind: p.Kind, Transfer: p.Transfer, Data: data}}
 				return h
 			}
-			id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: transfer.Options{Recursive: true}})
+			id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true}})
 			w.want(id, transfer.Successful, "out", files)
 			if took := w.finish(5 * time.Minute); took > 20*time.Second {
 				w.t.Errorf("epoch %d: it takes %s", epoch, took)

@@ -45,15 +45,15 @@ func inParts(q transfer.Request) (head transfer.Request, parts []transfer.Part) 
 // which of them are deleted.
 func itemize(r *rand.Rand, q *transfer.Request, under string, files map[string][]byte) (deletes map[string]bool) {
 	q.Items, q.Recursive = nil, false
-	q.Dest = transfer.Path("out/" + under + "/")
+	q.Dest = transfer.File(transfer.Path("out/" + under + "/"))
 	deletes = map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		it := transfer.RequestItem{Source: transfer.Path(name)}
+		it := transfer.RequestItem{Source: transfer.File(transfer.Path(name))}
 		switch n := r.IntN(4); {
 		case n == 0:
-			it.Dest = transfer.Path("out/" + path.Dir(name) + "/")
+			it.Dest = transfer.File(transfer.Path("out/" + path.Dir(name) + "/"))
 		case n > 1 || path.Dir(name) != under:
-			it.Dest = transfer.Path("out/" + name)
+			it.Dest = transfer.File(transfer.Path("out/" + name))
 		}
 		if r.IntN(2) == 0 {
 			it.Checksum = []string{"xxh3", "md5", "none"}[r.IntN(3)]
@@ -80,13 +80,13 @@ func TestItemsHaveSettingsOfTheirOwn(t *testing.T) {
 			w.write(files)
 			must(t, w.dst.host().put("out/b", []byte("old")))
 			must(t, w.dst.host().put("out/e", []byte("stays")))
-			q := transfer.Request{Dest: "out/", Options: transfer.Options{Checksum: "md5"}, Items: []transfer.RequestItem{
-				{Source: "in/a"},
-				{Source: "in/b", Options: transfer.Options{IfExists: transfer.IfExistsOverwrite}},
-				{Source: "in/c", Dest: "elsewhere/renamed", Options: transfer.Options{Checksum: "none", Disposition: transfer.DispositionDelete}},
-				{Source: "in/d", Dest: "texts/", Options: transfer.Options{Mode: transfer.ModeText, Content: transfer.Content{ToEncoding: "IBM-1047"}}},
-				{Source: "in/e", Options: transfer.Options{IfExists: transfer.IfExistsSkip}},
-				{Source: "in/f", Dest: "out/e"},
+			q := transfer.Request{Dest: transfer.File("out/"), Options: transfer.Options{Checksum: "md5"}, Items: []transfer.RequestItem{
+				{Source: transfer.File("in/a")},
+				{Source: transfer.File("in/b"), Options: transfer.Options{IfExists: transfer.IfExistsOverwrite}},
+				{Source: transfer.File("in/c"), Dest: transfer.File("elsewhere/renamed"), Options: transfer.Options{Checksum: "none", Disposition: transfer.DispositionDelete}},
+				{Source: transfer.File("in/d"), Dest: transfer.File("texts/"), Options: transfer.Options{Mode: transfer.ModeText, Content: transfer.Content{ToEncoding: "IBM-1047"}}},
+				{Source: transfer.File("in/e"), Options: transfer.Options{IfExists: transfer.IfExistsSkip}},
+				{Source: transfer.File("in/f"), Dest: transfer.File("out/e")},
 			}}
 			id := w.submit(q)
 			w.until(time.Minute, "it does not end", func() bool { return w.over(id) })
@@ -134,7 +134,7 @@ func TestTenThousandItems(t *testing.T) {
 		for n := range count {
 			name := fmt.Sprintf("in/%d/f%05d", n%7, n)
 			files[name] = content(uint64(n), n%50)
-			q.Items = append(q.Items, transfer.RequestItem{Source: transfer.Path(name), Dest: transfer.Path("out/" + name)})
+			q.Items = append(q.Items, transfer.RequestItem{Source: transfer.File(transfer.Path(name)), Dest: transfer.File(transfer.Path("out/" + name))})
 		}
 		w.write(files)
 		id := w.submit(q)
@@ -147,7 +147,7 @@ func TestTenThousandItems(t *testing.T) {
 			must(t, w.src.living().ledger.View(func(tx *ledger.Tx) error {
 				known := 0
 				err := tx.Requests().Resolved(id, func(r transfer.Resolved) error {
-					if known++; string(r.Base) != w.dst.files(string(q.Items[r.N-1].Dest)) || r.Into {
+					if known++; string(r.Base) != w.dst.files(string(q.Items[r.N-1].Dest.Path)) || r.Into {
 						t.Errorf("item %d is resolved to %+v", r.N, r)
 					}
 					return nil
@@ -174,7 +174,7 @@ func TestARequestOfManyMessages(t *testing.T) {
 	for n := range count {
 		name := fmt.Sprintf("nightly-payments-%05d", n)
 		must(t, os.WriteFile(p.path(srcName, name), content(uint64(n), n%40), 0o644))
-		q.Items = append(q.Items, transfer.RequestItem{Source: transfer.Path(name), Dest: transfer.Path(fmt.Sprintf("in/%d/%s", n%5, name))})
+		q.Items = append(q.Items, transfer.RequestItem{Source: transfer.File(transfer.Path(name)), Dest: transfer.File(transfer.Path(fmt.Sprintf("in/%d/%s", n%5, name)))})
 	}
 	q.Items[count-1].Disposition = transfer.DispositionDelete
 	must(t, p.sub.Check(p.ctx, &q))
@@ -201,7 +201,7 @@ func TestARequestOfManyMessages(t *testing.T) {
 		t.Fatalf("it ends with %+v, %v", end, err)
 	}
 	for n, it := range q.Items {
-		got, err := os.ReadFile(p.path(dstName, string(it.Dest)))
+		got, err := os.ReadFile(p.path(dstName, string(it.Dest.Path)))
 		if err != nil || !bytes.Equal(got, content(uint64(n), n%40)) {
 			t.Errorf("%s: %d bytes, %v", it.Dest, len(got), err)
 		}

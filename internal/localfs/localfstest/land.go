@@ -166,13 +166,13 @@ func testResolve(t *testing.T, p *Place) {
 		{dest: "file/", kind: transfer.KindWrongType}, {dest: "file/x", kind: transfer.KindWrongType}, {dest: "../x", kind: transfer.KindOutsideRoot},
 		{dest: "state-of-ferry/x", kind: transfer.KindOutsideRoot},
 	} {
-		res, err := f.Resolve(transfer.Path(c.dest), c.several)
+		res, err := f.Resolve(transfer.File(transfer.Path(c.dest)), c.several)
 		if transfer.KindOf(err) != c.kind || err == nil && (res.Into != c.into || string(res.Base) != p.at(c.base)) {
 			t.Errorf("%s: %+v %v", c.dest, res, err)
 		}
 	}
 
-	if n, err := f.Free("none/yet/x"); err != nil || n <= 0 {
+	if n, err := f.Free(transfer.Resolution{Base: "none/yet/x"}); err != nil || n <= 0 {
 		t.Errorf("%d free: %v", n, err)
 	}
 }
@@ -225,7 +225,7 @@ func testWalk(t *testing.T, p *Place) {
 	must(t, p.Symlink("a", p.at("d/link")))
 	f := p.open(t)
 	var got []string
-	links, err := f.Walk(t.Context(), place.WalkRequest{Args: place.Args(true, "d", "e/*.txt", "none")},
+	links, err := f.Walk(t.Context(), place.WalkRequest{Args: place.Args(true, transfer.File("d"), transfer.Match("e/*.txt"), transfer.File("none"))},
 		func(it transfer.Item) error {
 			word := map[transfer.ItemType]string{transfer.ItemFile: "file ", transfer.ItemDir: "dir ", transfer.ItemBad: "bad "}[it.Type]
 			got = append(got, word+string(it.Name))

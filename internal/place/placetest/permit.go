@@ -25,8 +25,8 @@ func only(word string, rights ...transfer.Authority) place.Permit {
 func testMayRead(t *testing.T, p *Fixture) {
 	p.put(t, "open/a", "1")
 	p.put(t, "closed/b", "2")
-	src := p.Source.For(only("/open", transfer.AuthSource))
-	files := src.Files(p.at("open/a"))
+	src := p.Source.For(transfer.Files, only("/open", transfer.AuthSource))
+	files := src.Files(transfer.File(p.at("open/a")))
 	defer files.Close()
 	f, err := files.Open(p.at("open/a"), false)
 	must(t, err)
@@ -37,7 +37,7 @@ func testMayRead(t *testing.T, p *Fixture) {
 	_, err = files.Open(p.at("closed/b"), false)
 	wantKind(t, err, transfer.KindDenied)
 
-	items, _ := walk(t, src, place.WalkRequest{Args: place.Args(true, p.at("open/a"), p.at("closed/b"))})
+	items, _ := walk(t, src, place.WalkRequest{Args: place.Args(true, transfer.File(p.at("open/a")), transfer.File(p.at("closed/b")))})
 	if len(items) != 2 || items[0].Type != transfer.ItemFile || items[1].Type != transfer.ItemBad || items[1].Err.Kind != transfer.KindDenied {
 		t.Errorf("the walk gives %+v", items)
 	}
@@ -46,7 +46,7 @@ func testMayRead(t *testing.T, p *Fixture) {
 	if !ok {
 		return
 	}
-	files = p.Source.Files(p.at("open/a"))
+	files = p.Source.Files(transfer.File(p.at("open/a")))
 	f, err = files.Open(p.at("open/a"), false)
 	must(t, err)
 	v := f.Facts().Version
@@ -54,7 +54,7 @@ func testMayRead(t *testing.T, p *Fixture) {
 	files.Close()
 	wantKind(t, d.Delete(p.at("open/a"), v, d.Aside(testID, 1), false), transfer.KindDenied)
 	p.shows(t, "open/a", "1")
-	d = p.Source.For(only("/open", transfer.AuthDeleteSource)).(place.Deleter)
+	d = p.Source.For(transfer.Files, only("/open", transfer.AuthDeleteSource)).(place.Deleter)
 	must(t, d.Delete(p.at("open/a"), v, d.Aside(testID, 1), false))
 	if names := p.visible(); len(names) != 1 {
 		t.Errorf("there are %q", names)

@@ -33,7 +33,7 @@ func testWalk(t *testing.T, p *Fixture) {
 
 	p.put(t, "other", "x")
 	p.put(t, "in/d1/.ferry-1-2", "x")
-	req := place.WalkRequest{Args: place.Args(true, p.at("in"), p.at("missing"), p.at("other"))}
+	req := place.WalkRequest{Args: place.Args(true, transfer.File(p.at("in")), transfer.File(p.at("missing")), transfer.File(p.at("other")))}
 	items, args := walk(t, p.Source, req)
 	var got []string
 	for _, it := range items {
@@ -77,7 +77,7 @@ func testWalk(t *testing.T, p *Fixture) {
 // open opens a file, of which nothing has been read.
 func (p *Fixture) open(t *testing.T, name string) place.File {
 	t.Helper()
-	files := p.Source.Files(p.at(name))
+	files := p.Source.Files(transfer.File(p.at(name)))
 	t.Cleanup(files.Close)
 	f, err := files.Open(p.at(name), false)
 	must(t, err)
@@ -114,7 +114,7 @@ func testRead(t *testing.T, p *Fixture) {
 		must(t, again.Close())
 	}
 
-	_, err := p.Source.Files("").Open(p.at("none"), false)
+	_, err := p.Source.Files(transfer.Location{}).Open(p.at("none"), false)
 	wantKind(t, err, transfer.KindMissing)
 }
 

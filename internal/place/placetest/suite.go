@@ -124,7 +124,7 @@ func landAs(t testing.TB, target place.Target, cfg place.LandConfig) place.Landi
 
 // into is a directory as a destination.
 func into(dir transfer.Path, ifExists string) place.Destination {
-	return place.Destination{IfExists: ifExists, Dest: dir, Resolution: transfer.Resolution{Base: dir, Into: true}}
+	return place.Destination{IfExists: ifExists, Dest: transfer.File(dir), Resolution: transfer.Resolution{Base: dir, Into: true}}
 }
 
 func staging(name transfer.Path, size int) place.Staging {

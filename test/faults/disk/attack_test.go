@@ -200,7 +200,7 @@ func (v *victim) open(t *testing.T, seed uint64, r *rand.Rand) {
 	case k < 97:
 		v.count("sweep", v.lands.Sweep([]transfer.Path{v.lands.base, v.lands.base + "/b"}))
 	default:
-		_, err := v.fs.Resolve("out/a/b/", true)
+		_, err := v.fs.Resolve(transfer.File("out/a/b/"), true)
 		v.count("resolve", err)
 	}
 	if b, err := os.ReadFile(v.root + "/in/x/s0"); err == nil && strings.HasPrefix(string(b), prey) {
@@ -344,7 +344,7 @@ func (v *victim) remove(t *testing.T, seed uint64, source transfer.Path) error {
 // walk finds what is beneath the root, and follows nothing out of it.
 func (v *victim) walk(t *testing.T) error {
 	found := 0
-	_, err := v.fs.Walk(context.Background(), place.WalkRequest{Args: place.Args(true, "in/x", "in/*/y/*")},
+	_, err := v.fs.Walk(context.Background(), place.WalkRequest{Args: place.Args(true, transfer.File("in/x"), transfer.Match("in/*/y/*"))},
 		func(it transfer.Item) error {
 			if it.Type == transfer.ItemFile {
 				found++

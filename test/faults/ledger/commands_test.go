@@ -104,7 +104,7 @@ func (s *stage) script() (early, requests, late []*command) {
 func (s *stage) submission(n int, id transfer.ID) *command {
 	name := fmt.Sprint("file", n)
 	must(s.t, os.WriteFile(s.path(source, name), []byte(name), 0o644))
-	q := &transfer.Request{Version: transfer.RequestVersion, ID: id, Submitted: s.clock.Now(), Source: source, Destination: destination, Originator: me, Items: transfer.ItemsOf(transfer.Path(s.path(source, name))), Dest: transfer.Path(s.path(destination, "") + "/"), Options: transfer.Options{IfExists: transfer.IfExistsOverwrite}}
+	q := &transfer.Request{Version: transfer.RequestVersion, ID: id, Submitted: s.clock.Now(), Source: source, Destination: destination, Originator: me, Items: transfer.ItemsOf(transfer.Path(s.path(source, name))), Dest: transfer.File(transfer.Path(s.path(destination, "") + "/")), Options: transfer.Options{IfExists: transfer.IfExistsOverwrite}}
 	must(s.t, q.Check())
 	other := *q
 	other.Priority = 9

@@ -233,7 +233,7 @@ func (s *stage) settle(commands []*command) {
 func (s *stage) consume() {
 	for _, c := range s.all {
 		if c.mayRun && s.r.IntN(2) == 0 {
-			name := filepath.Base(string(c.request.Items[0].Source))
+			name := filepath.Base(string(c.request.Items[0].Source.Path))
 			must(s.t, os.Remove(s.path(destination, name)))
 			s.taken[name] = true
 		}
@@ -291,7 +291,7 @@ func (s *stage) judge() {
 		if !c.ahead && (accepted[id] != want || committed[id] != want || ended[id] != want) || accepted[id] > 1 || committed[id] > 1 {
 			s.t.Errorf("request %d, which may run %d times, was accepted %d times, committed %d times, completed %d times", c.n, want, accepted[id], committed[id], ended[id])
 		}
-		if name := filepath.Base(string(c.request.Items[0].Source)); s.taken[name] {
+		if name := filepath.Base(string(c.request.Items[0].Source.Path)); s.taken[name] {
 			if _, err := os.Lstat(s.path(destination, name)); err == nil {
 				s.t.Errorf("%s was taken away and has come again", name)
 			}

@@ -85,7 +85,14 @@ func walkFrom(t *testing.T, cfg localfs.Config, sources []transfer.Path, last *f
 	f, err := localfs.Open(cfg)
 	must(t, err)
 	defer f.Close()
-	req := place.WalkRequest{Args: place.Args(true, sources...)}
+	var req place.WalkRequest
+	for _, p := range sources {
+		src := transfer.Match(p)
+		if p == "." {
+			src = transfer.File(p)
+		}
+		req.Args = append(req.Args, place.Argument{Source: src, Recursive: true})
+	}
 	if last != nil {
 		req.After = &last.it
 	}

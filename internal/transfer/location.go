@@ -1,0 +1,170 @@
+package transfer
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
+// A Place is a kind of place that an agent reads or writes.
+type Place string
+
+// The places of this version.
+const (
+	Files    Place = ""        // directories of the agent's host
+	Datasets Place = "dataset" // files with records beneath the agent's record root; the path is NAME or NAME/MEMBER
+	Queues   Place = "queue"   // application queues of the agent's queue manager; package messages reads the path
+	Streams  Place = "stream"  // standard input or output of a command
+)
+
+// String names the place for people.
+func (p Place) String() string {
+	switch p {
+	case Files:
+		return "files"
+	case Datasets:
+		return "data sets"
+	case Queues:
+		return "queues"
+	case Streams:
+		return "standard input and output"
+	}
+	return string(p)
+}
+
+// A Location says where files are, or where they go, at one agent. It is made once: of the words of
+// a person by package location, or of the bytes of a name by File. No other code finds out from the bytes of Path
+// which Place or kind of path is meant.
+type Location struct {
+	Place Place
+	// Path is a literal path unless Pattern is set. In a pattern '*', '?' and the name "**" are wildcards,
+	// and %XX stands for a byte that is none; see Literally.
+	Path    Path
+	Pattern bool
+	Records Records // of Datasets: the attributes that were given with the name
+}
+
+// File is the location of a file or a directory of this very path.
+func File(p Path) Location { return Location{Path: p} }
+
+// Match is the location of all files that match a pattern.
+func Match(pattern Path) Location { return Location{Path: pattern, Pattern: true} }
+
+// Literally is a text for a pattern that matches these bytes alone.
+func Literally(s string) string {
+	return strings.NewReplacer("%", "%25", "*", "%2A", "?", "%3F").Replace(s)
+}
+
+// IsZero reports whether the location says nothing.
+func (l Location) IsZero() bool { return l == Location{} }
+
+// Literal is the path as a file system has it: for a pattern, the name that is spelled as the pattern is.
+func (l Location) Literal() Path {
+	if !l.Pattern {
+		return l.Path
+	}
+	p, err := ParsePath(string(l.Path))
+	if err != nil {
+		return l.Path // which Check refuses
+	}
+	return p
+}
+
+// Directory reports whether the path says itself that it is a directory.
+func (l Location) Directory() bool { return strings.HasSuffix(string(l.Path), "/") }
+
+// AsDirectory is the location as that of a directory. Other places than Files have none.
+func (l Location) AsDirectory() Location {
+	if l.Place == Files && !l.Directory() {
+		l.Path += "/"
+	}
+	return l
+}
+
+// String shows the location to people. No code reads this text; package location writes text that can be read.
+func (l Location) String() string {
+	if l.Place == Datasets {
+		name, member, in := strings.Cut(l.Path.String(), "/")
+		if in {
+			name += "(" + member + ")"
+		}
+		return "'" + name + "'"
+	}
+	if l.Pattern {
+		return l.Literal().String()
+	}
+	return l.Path.String()
+}
+
+// On shows the location to people with the agent that has it; without one it is on this host.
+func (l Location) On(a AgentName) string {
+	if a == "" {
+		return l.String()
+	}
+	return string(a) + ":" + l.String()
+}
+
+// Check reports why the location cannot be that of a source.
+func (l Location) Check() error {
+	if err := l.Path.Check(); err != nil {
+		return err
+	}
+	switch l.Place {
+	case Files, Datasets:
+	case Queues, Streams:
+		if l.Pattern {
+			return Errorf(KindUsage, "%s is in %s, where no pattern matches", l, l.Place)
+		}
+	default:
+		return Errorf(KindVersion, "the place %.40q is not known to this version of Ferry", string(l.Place))
+	}
+	if !l.Records.IsZero() && l.Place != Datasets {
+		return Errorf(KindUsage, "%s has the records of a data set and is none", l)
+	}
+	if !l.Pattern {
+		return nil
+	}
+	plain, err := ParsePath(string(l.Path))
+	if err == nil && (strings.Count(string(plain), "/") != strings.Count(string(l.Path), "/") || strings.ContainsRune(string(plain), 0)) {
+		err = Errorf(KindUsage, "the pattern %s has an escape for a byte that no name has", l.Path)
+	}
+	return err
+}
+
+// CheckDest reports why the location cannot be that of a destination.
+func (l Location) CheckDest() error {
+	if l.Pattern {
+		return Errorf(KindUsage, "the destination %s is a pattern; a destination is one place", l)
+	}
+	return l.Check()
+}
+
+// locationJSON is a location that is no literal path of Files.
+type locationJSON struct {
+	Place   Place   `json:"place,omitempty"`
+	Path    Path    `json:"path"`
+	Pattern bool    `json:"pattern,omitempty"`
+	Records Records `json:"records,omitzero"`
+}
+
+// MarshalJSON writes a string for a literal path of Files, and otherwise an object with all fields.
+func (l Location) MarshalJSON() ([]byte, error) {
+	if l == File(l.Path) {
+		return json.Marshal(l.Path)
+	}
+	return json.Marshal(locationJSON(l))
+}
+
+// UnmarshalJSON reads the text that MarshalJSON writes.
+func (l *Location) UnmarshalJSON(b []byte) error {
+	if b = bytes.TrimSpace(b); len(b) == 0 || b[0] != '{' {
+		*l = Location{}
+		return json.Unmarshal(b, &l.Path)
+	}
+	var v locationJSON
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	err := d.Decode(&v)
+	*l = Location(v)
+	return err
+}
