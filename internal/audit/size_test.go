@@ -22,10 +22,10 @@ func transferRecords(agent transfer.AgentName, k int) (list []Record) {
 	item := transfer.Outcome{Type: transfer.ItemFile, Path: transfer.Path(fmt.Sprintf("/srv/beta/in/order-%d.csv", k)),
 		Source: transfer.Path(fmt.Sprintf("/srv/alpha/order-%d.csv", k)), Size: 12345,
 		Digest: fmt.Sprintf("xxh3:%x", digest), SrcSum: fmt.Sprintf("xxh3:%x", digest)}
-	facts := &RequestFacts{Rule: "administrators", Dest: "in/", Durability: "full", Lane: "auto", Delivery: "fast", Compress: "none",
+	facts := &RequestFacts{Rule: "administrators", Dest: transfer.File("in/"), Durability: "full", Lane: "auto", Delivery: "fast", Compress: "none",
 		Recovery: transfer.Duration(24 * time.Hour), Options: transfer.Options{Mode: "binary", Checksum: "xxh3", IfExists: "error"}}
 	asked, opened, received := *facts, *facts, *facts
-	asked.Sources = []transfer.Path{item.Source}
+	asked.Sources = []transfer.Location{transfer.File(item.Source)}
 	opened.Sources, opened.Resolved = asked.Sources, &transfer.Resolution{Base: "/srv/beta/in", Into: true}
 	opened.Settings = transfer.Settings{ChunkSize: 1 << 20, WindowSize: 3, FrameSize: 4, CheckpointInterval: 1, Auto: true}
 	received.Settings = opened.Settings

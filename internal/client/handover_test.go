@@ -92,7 +92,7 @@ func newDesk(t *testing.T, ctx context.Context, line func(addr string) string) *
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Shutdown)
-	d := &desk{T: t, server: server, q: &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: "b"}}
+	d := &desk{T: t, server: server, q: &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: transfer.File("b")}}
 	url := server.URL()
 	if line != nil {
 		url = "nats://" + line(strings.TrimPrefix(url, "nats://"))

@@ -218,7 +218,7 @@ func TestTriggersNameVersions(t *testing.T) {
 		b.write("in/b", "bb")
 		b.create(files(func(d *Definition) {
 			d.Batch = 2
-			d.Request.Items = append(d.Request.Items, transfer.RequestItem{Source: "${FilePath}.more"})
+			d.Request.Items = append(d.Request.Items, transfer.RequestItem{Source: transfer.File("${FilePath}.more")})
 		}), false)
 		pass(2 * time.Second)
 		q := b.last()

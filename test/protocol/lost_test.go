@@ -52,7 +52,7 @@ var courses = []course{
 			files := mixed()
 			w.write(files)
 			for _, dest := range []string{"one", "two"} {
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.Path(dest + "/"), Options: transfer.Options{Recursive: true}})
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File(transfer.Path(dest + "/")), Options: transfer.Options{Recursive: true}})
 				w.want(id, transfer.Successful, dest, files)
 			}
 			w.finish(5 * time.Minute)

@@ -5,7 +5,6 @@ package link_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -190,13 +189,4 @@ func storedOverLine(t *testing.T, seed uint64, c storedCell) {
 		t.Errorf("the fast transfer took %.1f s, and may take %.1f s", besideTook.Seconds(), limit.Seconds())
 	}
 	n.Judge(nil, jobs...)
-}
-
-// sentTo is how many bytes were sent to a process over its link.
-func (w *wires) sentTo(who string) int64 {
-	w.t.Helper()
-	text := run(w.t, "cat /sys/class/net/"+w.ports[who].outside+"/statistics/tx_bytes")
-	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-	must(w.t, err)
-	return n
 }
