@@ -11,9 +11,9 @@ import (
 	"ferry/internal/receiver"
 )
 
-// Reading a shelf. The reader asks the queue manager for as many bytes as the line carries in about a second, in pieces of half
-// of that, and hands complete messages over. What has come stays when the connection is lost, when other
-// shelves have their turn, and when the transfer cannot take it yet: the next reading begins behind it.
+// Reading a shelf. The reader asks the queue manager for as many bytes as the line carries in about a second, in two
+// pieces, and hands complete messages over. The bytes that have come stay when the connection is lost, when other
+// shelves have their turn, and when the transfer cannot take them yet. The next reading begins behind them.
 
 // Limits of reading.
 const (
@@ -76,7 +76,7 @@ func (hs *holdings) forget(gone func(receiver.Shelf) bool) {
 	maps.DeleteFunc(hs.of, func(at receiver.Shelf, _ *holding) bool { return gone(at) })
 }
 
-// bound lets go of what was read of other shelves, where all is too much. It is read again.
+// bound drops the bytes of other shelves, where all shelves hold more than heldMost. They are read again.
 func (hs *holdings) bound(but receiver.Shelf) {
 	all := 0
 	for _, h := range hs.of {
@@ -154,8 +154,8 @@ type running struct {
 	alive    time.Time        // when the transfers were told last that their shelves are being read
 }
 
-// run reads a shelf from where it was read to, and hands the messages over while the next ones come. What was asked for comes
-// in any case: what the transfer does not take is held.
+// run goes on reading a shelf, and hands the messages over while the next ones come. It waits for all bytes that it has asked for. It
+// holds the messages that the transfer does not take.
 func (r *shelfReader) run(x *running) (end runEnd, err error) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()
@@ -188,7 +188,7 @@ func (r *shelfReader) run(x *running) (end runEnd, err error) {
 			x.stop.Store(true)
 		}
 		if over && (end == rewound || h.over) {
-			cancel() // nothing of what comes is of use
+			cancel() // the rest is of no use
 		}
 	}
 	for _, m := range queue {
@@ -258,7 +258,7 @@ func (r *shelfReader) hand(at receiver.Shelf, h *holding, m qmgr.Stored) (end ru
 		return left, true, r.trimNow(at, 0)
 	}
 	if t.Why != nil {
-		r.log.Debug("what is stored cannot be taken yet", "transfer", at.ID, "from", at.From, "error", t.Why)
+		r.log.Debug("cannot take stored message yet", "transfer", at.ID, "from", at.From, "error", t.Why)
 	}
 	r.later[at] = r.cfg.Clock.Now().Add(storeLater)
 	h.ready = append(h.ready, m)

@@ -22,7 +22,7 @@ import (
 
 // Times of stored delivery.
 const (
-	storeTry     = 30 * time.Second // at most; what is asked is given up earlier when nothing comes
+	storeTry     = 30 * time.Second // at most; a question is given up earlier when no byte comes
 	storeSlice   = 2 * time.Second  // of a shelf, while others wait
 	storeLater   = 4 * time.Second  // until a transfer that could take nothing is tried again
 	storeTake    = 20 * time.Second // for a message, on a disk that stands still: then others have their turn

@@ -22,7 +22,7 @@ type Share struct {
 // directories beside those of its places.
 const (
 	ofProcess  = 16 // its own streams and those of the runtime, its lock, a profile
-	ofAgent    = 8  // ledger, two connections, the direct lane's port
+	ofAgent    = 8  // ledger, three connections, the direct lane's port
 	ofManager  = 28 // what streams and the audit log have open, also while they are rewritten
 	ofSending  = 8
 	ofArriving = 5

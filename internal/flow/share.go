@@ -2,9 +2,9 @@ package flow
 
 import "time"
 
-// A Share keeps a reader from taking a line from other data that comes over it by another connection. Each of
-// them has so much under way as comes for it in a time, so that shares stay as they are by chance. The reader
-// has less under way while it has more of a full line than the other data, and more while it has less. The
+// A Share divides a line between a reader and other data that come by another connection. Each side has as
+// much under way as comes for it in a second. So the side that came first would keep its part. A Share lets the
+// reader have less under way while the reader has more of a full line than the other data, and more while it has less. The
 // zero value is ready. One goroutine may use it.
 type Share struct {
 	at      time.Time // of the last sample; zero: there was none
@@ -14,7 +14,7 @@ type Share struct {
 	portion float64
 }
 
-// Portions of what a line may have under way.
+// Portions of the bytes that a line allows.
 const (
 	shareLess  = 0.7
 	shareMore  = 1.5
@@ -24,7 +24,7 @@ const (
 )
 
 // Portion takes in how many bytes the reader has got ever, and how many of other data have come. It gives the portion of
-// what a line allows that the reader may have under way.
+// the bytes that a line allows: so much may be under way for the reader.
 func (s *Share) Portion(own, beside int64, now time.Time) float64 {
 	took := now.Sub(s.at)
 	if took < shareLeast {

@@ -10,7 +10,7 @@ import (
 func TestShareOfALine(t *testing.T) {
 	const rate = 64e3 // bytes a second
 	for _, c := range []struct {
-		what        string
+		name        string
 		part        float64 // that the reader has at first
 		wants       float64 // of the line, at most, that the other data take
 		least, most float64 // part in the end
@@ -44,7 +44,7 @@ func TestShareOfALine(t *testing.T) {
 			}
 		}
 		if got := sum / counted; got < c.least || got > c.most {
-			t.Errorf("%s: the reader has %.2f of the line, want %.2f to %.2f", c.what, got, c.least, c.most)
+			t.Errorf("%s: the reader has %.2f of the line, want %.2f to %.2f", c.name, got, c.least, c.most)
 		}
 	}
 }

@@ -67,8 +67,8 @@ type ConnConfig struct {
 	libraryTLS *tls.Config // of the library, on top of the tap; for measuring
 }
 
-// A Conn is the connection to a queue manager: a control and a data connection,
-// both of which come back by themselves for as long as the Conn is not closed.
+// A Conn is the connection to a queue manager: a control and a data connection, and one
+// for stored data once it is needed. They come back by themselves for as long as the Conn is not closed.
 // All methods may be called from any goroutine. Messages other than those of
 // PublishData travel compressed where that makes them smaller (compress.Messages) and
 // packRate allows, and are handed out plain.
@@ -79,12 +79,9 @@ type Conn struct {
 	inboxes atomic.Uint64
 
 	control, data *link
-	shelves       struct {
-		dialing sync.Mutex
-		link    *link // for stored data; made later
-	}
-	keeper keeper
-	packer packer
+	shelves       storeLink
+	keeper        keeper
+	packer        packer
 
 	ctx   context.Context // ends with Close
 	end   context.CancelFunc
@@ -318,7 +315,7 @@ func noManager(ctx context.Context, where string, last error) error {
 		Hint: "start one with `ferry up` or check --network"}
 }
 
-// Close ends both connections and waits until the Conn's own goroutines have
+// Close ends all connections and waits until the Conn's own goroutines have
 // ended. It must not be called from OnConnect or OnDisconnect.
 func (c *Conn) Close() {
 	c.mu.Lock()

@@ -11,5 +11,6 @@
 //
 // A Conn is two connections. Control carries commands, replies and state; data
 // carries chunk messages. They are apart because a full data connection holds
-// back whatever else is on it.
+// back all else on it. A third one, made when it is first needed, carries
+// stored data.
 package qmgr

@@ -337,7 +337,7 @@ type Receipt struct {
 	c    *Conn
 	of   string
 	size int
-	link *link // on which it was sent
+	link *link // that carried the message
 	sent time.Time
 	ack  jetstream.PubAckFuture
 	far  *farReceipt // instead of ack, for one that is stored elsewhere
@@ -346,14 +346,14 @@ type Receipt struct {
 
 // Put has a message of stored delivery stored at the agent's own queue manager, or at another one whose token StoreView.At has said,
 // and does not wait for that. The data must not change until its receipt is there. Messages of one subject are stored in the
-// order in which they were sent, where all are. The connection is there once Outgoing has looked; where it was lost, it comes back by itself.
+// order of the calls, where all are. Outgoing makes the connection; a lost one comes back by itself.
 func (s *StoreAt) Put(at, subject string, data []byte) *Receipt {
 	c := s.c
 	r := &Receipt{c: c, of: subject, size: len(data), link: c.shelves.link, sent: time.Now()}
 	switch {
 	case at == "":
 		var l *link
-		if l, r.err = c.stored(c.ctx); r.err == nil {
+		if l, r.err = c.shelves.ready(c.ctx); r.err == nil {
 			r.ack, r.err = l.js().PublishMsgAsync(&nats.Msg{Subject: subject, Data: data}, jetstream.WithRetryAttempts(0))
 		}
 	case !c.control.up.Load():

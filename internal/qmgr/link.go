@@ -48,7 +48,7 @@ const (
 	roleData    = "data"
 )
 
-// A link is one of a Conn's two connections. It comes back by itself when it is
+// A link is one of a Conn's connections. It comes back by itself when it is
 // lost, with its subscriptions.
 type link struct {
 	c    *Conn

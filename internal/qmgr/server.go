@@ -206,7 +206,7 @@ func (cfg *ServerConfig) strangers() int {
 	return min(max(cmp.Or(cfg.Clients, server.DEFAULT_MAX_CONNECTIONS)/8, minStrangers), maxStrangersIn)
 }
 
-// mostOfOne is how many connections one name may have at once: an agent needs two, a user one for each
+// mostOfOne is how many connections one name may have at once: an agent needs three, a user one for each
 // command that runs.
 func (cfg *ServerConfig) mostOfOne() int {
 	return min(max(cmp.Or(cfg.Clients, server.DEFAULT_MAX_CONNECTIONS)/4, minOfOne), maxOfOne)

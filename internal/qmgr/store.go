@@ -188,7 +188,7 @@ func (l library) store(ctx context.Context, self string, t storeTask) (res store
 		if err = res.look(ctx, s, wire.AllStoredBy(name), 2); err == nil {
 			res.Share = info.Config.MaxBytes / 2
 		}
-		if t.Do == storeOutgoing { // who is about to send wants to know how much there is
+		if t.Do == storeOutgoing { // the source wants the sum only
 			res.Shelves = nil
 		}
 	case storeRead:
@@ -440,7 +440,7 @@ func cutLine(message []byte) (head, rest []byte) {
 
 func (a asker) store(ctx context.Context, self string, t storeTask) (res storeResult, err error) {
 	if self != a.c.cfg.Self {
-		return res, transfer.Errorf(transfer.KindDenied, "%s may not do anything with what %s has stored", a.c.cfg.Self, self)
+		return res, transfer.Errorf(transfer.KindDenied, "%s may not use the part of the store that is of %s", a.c.cfg.Self, self)
 	}
 	err = a.c.control.storeErrand(ctx, self, t, 1, storeLook, func(r storeResult, _ []byte) error {
 		res = r
@@ -518,7 +518,7 @@ func (s *StoreAt) Sent(ctx context.Context, at string) (StoreView, error) {
 // Outgoing is a look before anything is sent to an agent, at the queue manager where that is, or was when something was
 // last heard of it: how much there is, without the shelves. The store is made where there is none.
 func (s *StoreAt) Outgoing(ctx context.Context, to transfer.AgentName) (StoreView, error) {
-	if _, err := s.c.stored(ctx); err != nil { // Put needs it
+	if _, err := s.c.shelves.ready(ctx); err != nil { // Put needs it
 		return StoreView{}, err
 	}
 	return s.look(ctx, storeTask{Do: storeOutgoing, Peer: to.Token()})
@@ -547,7 +547,7 @@ type Stored struct {
 	Data   []byte
 }
 
-// A Reading is what is wanted of a shelf: Most bytes, from the byte Begin of the message From on, in answers of Piece bytes at
+// A Reading asks for Most bytes of a shelf, from the byte Begin of the message From on, in answers of Piece bytes at
 // most.
 type Reading struct {
 	Shelf
@@ -565,9 +565,9 @@ type Part struct {
 }
 
 // Read reads a shelf and gives each part to take, in order. spent says that nothing is stored behind the last part. An error means that
-// something did not come: what take has got stands, and the caller reads on behind it.
+// some parts did not come. The parts that take has got stand, and the caller reads on behind them.
 func (s *StoreAt) Read(ctx context.Context, r Reading, take func(Part)) (spent bool, err error) {
-	l, err := s.c.stored(ctx)
+	l, err := s.c.shelves.ready(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -584,7 +584,7 @@ func (s *StoreAt) Read(ctx context.Context, r Reading, take func(Part)) (spent b
 		return nil
 	}
 	err = l.storeErrand(ctx, s.of.Token(), t, r.Most/max(r.Piece, 1)+2, int64(r.Piece), got)
-	if errors.Is(err, nats.ErrNoResponders) && s.c.cfg.Identity == nil { // the server is not Ferry's, and everybody may do everything there
+	if errors.Is(err, nats.ErrNoResponders) && s.c.cfg.Identity == nil { // the server is not Ferry's, and every client has all rights there
 		var res storeResult
 		own := library{js: l.js, ackWait: s.c.cfg.times.ackWait}
 		if res, err = own.store(ctx, s.of.Token(), t); err == nil {
@@ -596,8 +596,8 @@ func (s *StoreAt) Read(ctx context.Context, r Reading, take func(Part)) (spent b
 
 // An Assembly puts the messages of a shelf together of their parts. The zero value is ready.
 type Assembly struct {
-	of   uint64 // number of the message to which the last part belonged; 0: there was none
-	part []byte // what has come of it; nil: all
+	of   uint64 // number of the message that the last part belongs to; 0: there was none
+	part []byte // bytes of it that have come; nil: all
 	size int
 }
 

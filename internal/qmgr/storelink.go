@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,11 +19,17 @@ import (
 // roleStored is the role of that connection's link.
 const roleStored = "stored"
 
-// stored is the link for stored data, once it is up. Its error is of KindNoManager where the queue manager is away.
-func (c *Conn) stored(ctx context.Context) (*link, error) {
-	c.shelves.dialing.Lock()
-	defer c.shelves.dialing.Unlock()
-	l := c.shelves.link
+// A storeLink is that link.
+type storeLink struct {
+	dialing sync.Mutex
+	link    *link
+}
+
+// ready is the link, once it is up. Its error is of KindNoManager where the queue manager is away.
+func (s *storeLink) ready(ctx context.Context) (*link, error) {
+	s.dialing.Lock()
+	defer s.dialing.Unlock()
+	l, c := s.link, s.link.c
 	if l.now.Load() == nil {
 		if !c.control.up.Load() {
 			return nil, c.away()
@@ -48,7 +55,7 @@ func (s *StoreAt) Beside() int64 {
 
 // A conversation is a question to the queue manager that has several answers.
 type conversation struct {
-	self    string // token of who asks
+	self    string // token of the agent that asks
 	data    []byte
 	answers int   // that may come at most
 	bytes   int64 // that one answer may have at most
@@ -112,7 +119,7 @@ func (l *link) converse(ctx context.Context, q conversation, take func(answer []
 	}
 }
 
-// An answerWait says for how long an answer is waited for. Any byte on the link is a sign of life.
+// An answerWait decides when an answer is given up. Any byte on the link is a sign of life.
 type answerWait struct {
 	pulse           pulse
 	heard, answered time.Time     // when the pulse changed last, and when the last answer came
@@ -135,7 +142,7 @@ func (p *answerWait) over(is pulse, now time.Time) bool {
 	return now.Sub(p.heard) > quietMost || now.Sub(p.answered) > quietMost+p.slow
 }
 
-// storeErrand has the queue manager do something with what is stored, and gives each of its answers to take.
+// storeErrand has the queue manager do a task with the store, and gives each of its answers to take.
 func (l *link) storeErrand(ctx context.Context, self string, t storeTask, answers int, size int64, take func(res storeResult, data []byte) error) error {
 	body, err := json.Marshal(errand{V: 1, Op: opStore, Store: &t})
 	if err != nil {
@@ -156,7 +163,7 @@ func readStoreAnswer(answer []byte) (storeResult, []byte, error) {
 	var res errandResult
 	head, data := cutLine(answer)
 	if err := json.Unmarshal(head, &res); err != nil || res.V != 1 || res.Error == nil && res.Store == nil {
-		return storeResult{}, nil, transfer.Errorf(transfer.KindVersion, "the queue manager's answer about what is stored cannot be read")
+		return storeResult{}, nil, transfer.Errorf(transfer.KindVersion, "the queue manager's answer about its store cannot be read")
 	}
 	if res.Error != nil {
 		return storeResult{}, nil, res.Error

@@ -105,7 +105,7 @@ func TestStoredDataHasAConnectionOfItsOwn(t *testing.T) {
 	}
 }
 
-// What has come of a reading stays when the connection is lost: the next reading goes on behind it, in the middle of a message.
+// The bytes of a reading that have come stay when the connection is lost. The next reading goes on behind them, in the middle of a message.
 func TestAReadingGoesOnBehindWhatHasCome(t *testing.T) {
 	c := overTCP(t)
 	alpha, ctx := StoreOf(c, "ALPHA"), testContext(t)
@@ -129,7 +129,7 @@ func TestAReadingGoesOnBehindWhatHasCome(t *testing.T) {
 		})
 		if err != nil {
 			wantKind(t, err, transfer.KindNoManager)
-			eventually(t, "the connection is there again", func() bool { _, err := c.stored(ctx); return err == nil })
+			eventually(t, "the connection is there again", func() bool { _, err := c.shelves.ready(ctx); return err == nil })
 		}
 	}
 	if len(all) != 3 || losses != 3 {

@@ -117,8 +117,8 @@ func (t *trip) end(began time.Time, answered bool) {
 	}
 }
 
-// had is for how long the other side has had at least what was sent at a moment: a round trip that began later was answered.
-// It is 0 where that is not known.
+// had is for how long the other side has had, at least, a message that was sent at a moment: a round trip that began later
+// was answered. It is 0 where that is not known.
 func (t *trip) had(sent, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()

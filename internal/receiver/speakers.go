@@ -24,7 +24,7 @@ type speakers struct {
 	// them, and the source is silent. The next OPEN wakes them.
 	sleeping map[transfer.ID]sleeper
 	leaving  map[transfer.ID]bool      // are being forgotten
-	reading  map[transfer.ID]time.Time // whose shelves are being read, when that was said last
+	reading  map[transfer.ID]time.Time // of transfers with a shelf that is being read, when the reader said so last
 	headless map[transfer.ID]bool      // of which somebody else has taken something out of the store
 	strange  map[transfer.ID]int       // how often their source has said that they are in another store
 }

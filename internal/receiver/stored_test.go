@@ -7,7 +7,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A transfer whose shelf is being read is not silent, however long a message takes. One whose shelf is not read any more is.
+// A transfer is not silent while its shelf is being read, however long a message takes. It is silent once the reader reads other shelves.
 func TestAShelfThatIsReadIsNotSilent(t *testing.T) {
 	r, id, _ := resting(t)
 	i := live(t, r, id)

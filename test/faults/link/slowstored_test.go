@@ -15,9 +15,9 @@ import (
 
 // A storedCell is one case of stored delivery over a slow line.
 type storedCell struct {
-	what string
+	kind string
 	rate int    // kbit/s
-	who  string // has the slow line
+	side string // has the slow line
 }
 
 // The kinds of cells.
@@ -40,7 +40,7 @@ const (
 	slowestSlack = 1.5 // the same on 64 kbit/s
 	lineSlack    = 1.3 // times the payload, that the line carries
 
-	// starts is how many bytes an agent's line carries when the agent starts: three handshakes, and what the agent asks and hears.
+	// starts is how many bytes an agent's line carries when the agent starts: three handshakes, its questions and their answers.
 	starts = 20 << 10
 )
 
@@ -53,18 +53,16 @@ func storedCells() (all []storedCell) {
 		{storedShelves, 1000, destination}, {storedPlain, 128, source}, {storedChannel, 128, source}, {storedBeside, 64, destination},
 	}
 	for _, rate := range storedRates {
-		for _, c := range []storedCell{{storedPlain, rate, source}, {storedPlain, rate, destination}, {storedAway, rate, destination},
-			{storedBeside, rate, source}, {storedBeside, rate, destination}, {storedShelves, rate, destination}} {
-			all = append(all, c)
-		}
+		all = append(all, storedCell{storedPlain, rate, source}, storedCell{storedPlain, rate, destination}, storedCell{storedAway, rate, destination},
+			storedCell{storedBeside, rate, source}, storedCell{storedBeside, rate, destination}, storedCell{storedShelves, rate, destination})
 	}
-	for _, who := range []string{source, destination} {
-		all = append(all, storedCell{storedChannel, 128, who}, storedCell{storedFall, fallsFrom, who})
+	for _, side := range []string{source, destination} {
+		all = append(all, storedCell{storedChannel, 128, side}, storedCell{storedFall, fallsFrom, side})
 	}
 	return all
 }
 
-// On a slow line what is stored arrives in about the time of its bytes, nothing is sent twice, and other
+// On a slow line stored files arrive in about the time of their bytes, nothing is sent twice, and other
 // transfers go on beside it (INV-10).
 func TestCampaignSlowStored(t *testing.T) {
 	cells := storedCells()
@@ -84,18 +82,18 @@ func worth(kbits int, d time.Duration) int64 { return int64(d.Seconds() * float6
 func storedOverLine(t *testing.T, seed uint64, c storedCell) {
 	w := lay(t)
 	setup := network.Setup{Ferry: campaign.Ferry(t), Agents: []string{source, destination}, Listen: w.listen(), Direct: "tls", Wrap: w.wrap()}
-	if c.what == storedChannel {
+	if c.kind == storedChannel {
 		setup.Wrap, setup.Shape = w.wrapBeside(), network.ShapeChannels
 	}
-	w.slow(c.who, c.rate)
+	w.slow(c.side, c.rate)
 	n := network.Up(t, setup)
 
 	all := worth(c.rate, storedWorth)
-	if c.what == storedFall {
+	if c.kind == storedFall {
 		all = worth(fallsFrom, fallsAfter) + worth(fallsTo, storedWorth)
 	}
 	count := 1
-	if c.what == storedShelves {
+	if c.kind == storedShelves {
 		count = 3
 	}
 	var jobs []*network.Job
@@ -109,18 +107,18 @@ func storedOverLine(t *testing.T, seed uint64, c storedCell) {
 		add(fmt.Sprint(k), all/int64(count), "--delivery", "stored")
 	}
 	var fast *network.Job
-	if c.what == storedBeside {
+	if c.kind == storedBeside {
 		fast = add("fast", worth(c.rate, besideWorth), "--lane", "queue")
 		all += fast.Size
 	}
 
 	carried := func() int64 {
-		if c.who == source {
+		if c.side == source {
 			return w.sentBy(source)
 		}
-		return w.sentTo(c.who)
+		return w.sentTo(c.side)
 	}
-	if c.what == storedAway {
+	if c.kind == storedAway {
 		n.Stop(destination)
 	}
 	before, start := carried(), time.Now()
@@ -128,7 +126,7 @@ func storedOverLine(t *testing.T, seed uint64, c storedCell) {
 	for _, j := range jobs {
 		sent = append(sent, n.Resubmit(j))
 	}
-	if c.what == storedAway {
+	if c.kind == storedAway {
 		for _, x := range sent {
 			id := x.ID()
 			n.UntilEvery("everything is stored", 50*time.Millisecond, func() bool {
@@ -142,9 +140,9 @@ func storedOverLine(t *testing.T, seed uint64, c storedCell) {
 
 	ideal := time.Duration(float64(all) * 8 / float64(c.rate) * float64(time.Millisecond))
 	slack, most := storedSlack, all/50
-	if c.what == storedFall {
+	if c.kind == storedFall {
 		wait(fallsAfter)
-		w.slow(c.who, fallsTo)
+		w.slow(c.side, fallsTo)
 		left := max(0, all-(carried()-before))
 		ideal = time.Since(start) + time.Duration(float64(left)*8/fallsTo*float64(time.Millisecond))
 		slack, most = slowestSlack, all*15/100
@@ -170,12 +168,12 @@ func storedOverLine(t *testing.T, seed uint64, c storedCell) {
 		resumes, again = resumes+p.Resumes, again+p.BytesResent
 	}
 	t.Logf("%d kbit/s of %s, %s: %.1f s, ideal %.1f s (%.2f); resumes %d, again %d of %d bytes; the line carried %.2f times the payload; the fast transfer took %.1f s",
-		c.rate, c.who, c.what, took.Seconds(), ideal.Seconds(), took.Seconds()/ideal.Seconds(), resumes, again, all, float64(bytes)/float64(all), besideTook.Seconds())
-	if again > most || resumes > 0 && c.what != storedFall {
+		c.rate, c.side, c.kind, took.Seconds(), ideal.Seconds(), took.Seconds()/ideal.Seconds(), resumes, again, all, float64(bytes)/float64(all), besideTook.Seconds())
+	if again > most || resumes > 0 && c.kind != storedFall {
 		t.Errorf("%d resumes and %d bytes sent again; %d bytes may be", resumes, again, most)
 	}
 	once := int64(len(jobs) * each)
-	if c.what == storedAway {
+	if c.kind == storedAway {
 		once += starts
 	}
 	fixed := time.Duration(once*8/int64(c.rate)) * time.Millisecond
