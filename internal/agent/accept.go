@@ -144,7 +144,7 @@ func (a *arrival) keepPart(l *ledger.Ledger, part *transfer.Part, now time.Time)
 		case known != nil, a.q.ID.Time().Sub(now) > farFuture:
 			return nil
 		case l.Low():
-			return transfer.Errorf(transfer.KindNoSpace, "the disk of the ledger %s", a.ledger.Shortage())
+			return transfer.Errorf(transfer.KindNoSpace, "the disk of the ledger %s", l.Shortage())
 		}
 		return t.Requests().PutPart(a.q.ID, a.principal, *part)
 	})
