@@ -4,10 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/enrol"
+	"ferry/internal/identity"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -73,6 +78,7 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 		data, err := conn.Request(ctx, wire.AskSubject(wire.Up, conn.Self()), nil, time.Second)
 		if transfer.KindOf(err) == transfer.KindUnreachable && (conn.Facts().Reduced != "" || time.Since(begun) > ownAgents) {
 			fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready%s\n", conn.Facts().ServerName, degraded(conn))
+			missingAgents(ctx, cmd, conn, network, nil)
 			return nil // a queue manager without agents of its own
 		}
 		missing := ""
@@ -92,6 +98,7 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 					fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", printable(text))
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready, %s%s\n", conn.Facts().ServerName, plural(int64(len(ans.Agents)), "agent"), degraded(conn))
+				missingAgents(ctx, cmd, conn, network, ans.Agents)
 				return nil
 			}
 		}
@@ -104,6 +111,48 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 		}
 		time.Sleep(readyPause)
 	}
+}
+
+// knownWait is how long coordination and the authority may each take to say which agents they know.
+const (
+	knownWait = time.Second
+	namedMost = 10
+)
+
+// missingAgents says how many agents that coordination or the authority knows are not ready now, beside those
+// that run in the queue manager's process. A user who may not ask, or gets no answer, hears of none.
+func missingAgents(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, network string, own map[string]bool) {
+	known := map[string]bool{} // whether it is ready
+	maps.Copy(known, own)
+	newClient(conn, network, knownWait).Agents(ctx, func(a *wire.AgentStatus) error {
+		name := string(a.Agent)
+		known[name] = known[name] || a.Status != wire.AgentStopped && a.Status != wire.AgentUnreachable
+		return nil
+	})
+	if conn.Identity() != nil {
+		ctx, cancel := context.WithTimeout(ctx, knownWait)
+		defer cancel()
+		all, _ := enrol.Asker{Conn: conn}.Identities(ctx)
+		for _, i := range all {
+			if n := i.Name; n.Role == identity.Agent && !transfer.AgentName(n.Name).Stream() && identityState(&i) == "good" {
+				known[n.Name] = known[n.Name] // false where coordination does not know it
+			}
+		}
+	}
+	var missing []string
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if !known[name] {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return
+	}
+	names := strings.Join(missing[:min(len(missing), namedMost)], ", ")
+	if len(missing) > namedMost {
+		names += " and others"
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "ferry: not ready: %d of %s that the network knows: %s\n", len(missing), plural(int64(len(known)), "agent"), printable(names))
 }
 
 // saysAfter is after how long it is said what is missing of a cluster.

@@ -144,7 +144,7 @@ func (a *arrival) keepPart(l *ledger.Ledger, part *transfer.Part, now time.Time)
 		case known != nil, a.q.ID.Time().Sub(now) > farFuture:
 			return nil
 		case l.Low():
-			return transfer.Errorf(transfer.KindNoSpace, "the disk of the ledger is full")
+			return transfer.Errorf(transfer.KindNoSpace, "the disk of the ledger %s", l.Shortage())
 		}
 		return t.Requests().PutPart(a.q.ID, a.principal, *part)
 	})
@@ -317,7 +317,7 @@ func (a *intake) accept(r *arrival) error {
 			return err
 		}
 		if a.ledger.Low() {
-			return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger is full", a.cfg.Name)
+			return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger %s", a.cfg.Name, a.ledger.Shortage())
 		}
 		rec := sender.NewRecord(*q, r.principal, now)
 		if err := a.place(t, rec, r); err != nil {

@@ -89,7 +89,7 @@ func (w *sides) beat() *wire.Beat {
 	}
 
 	if w.ledger.Low() {
-		b.Reason = "the ledger's disk is full; nothing new is accepted"
+		b.Reason = "the ledger's disk " + w.ledger.Shortage() + "; nothing new is accepted"
 	}
 
 	w.published.mu.Lock()

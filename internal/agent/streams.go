@@ -26,7 +26,7 @@ func (a *Agent) places() (s Streams, err error) {
 	}
 	a.fs, err = localfs.Open(localfs.Config{Roots: a.cfg.Roots, RecordRoot: a.cfg.RecordRoot, StateDirs: a.carved(),
 		Incarnation: a.ledger.Incarnation(), Log: a.log, Digest: digest.ByName,
-		Scratch: a.scratch(), Spare: a.cfg.Files.Spare, Fence: a.fence()})
+		Scratch: a.scratch(), Spare: a.cfg.Files.Spare, Fence: a.fence(), Clock: a.cfg.Clock})
 	if err != nil {
 		return s, err
 	}

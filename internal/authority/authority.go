@@ -66,6 +66,8 @@ type Authority struct {
 	acts  *journal
 	state state
 
+	founded bool // by this Open
+
 	policy []byte              // the rules, as they are in filePolicy
 	former []*x509.Certificate // roots that were given up, the oldest first
 }
@@ -101,6 +103,7 @@ func (a *Authority) open(dir *keyfile.Dir) error {
 		if err := a.make(dir); err != nil {
 			return err
 		}
+		a.founded = true
 		data, err = dir.Read(fileAbout)
 	}
 	if err != nil {
@@ -235,6 +238,9 @@ func (a *Authority) Trust() ([]byte, error) {
 	}
 	return trust.Sign(a.trust.Signer, d)
 }
+
+// Founded reports whether Open has made the network.
+func (a *Authority) Founded() bool { return a.founded }
 
 // Network is the network's ID.
 func (a *Authority) Network() string { return a.about.Network }

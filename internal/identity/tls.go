@@ -69,12 +69,21 @@ func (i *Identity) config(check Check) *tls.Config {
 		MinVersion: tls.VersionTLS13,
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if _, err := i.peer(s.PeerCertificates, check); err != nil {
+				if n, nerr := NameOf(s.PeerCertificates[0]); nerr == nil && n.Network != i.Name().Network {
+					err = &OtherNetwork{n.Network}
+				}
 				return transfer.Errorf(transfer.KindDenied, "%w", err)
 			}
 			return nil
 		},
 	}
 }
+
+// An OtherNetwork is the network that a certificate names which is none of the identity's network. Nothing of
+// the name was verified.
+type OtherNetwork struct{ Network string }
+
+func (o *OtherNetwork) Error() string { return "its certificate is of the network " + o.Network }
 
 // Peer is who is at the other end of a connection that was made with Client or Server.
 func (i *Identity) Peer(s tls.ConnectionState) (Name, error) {

@@ -114,18 +114,18 @@ func (l *Ledger) openJournal(id transfer.ID, made bool) (*Journal, error) {
 		return err
 	})
 	if err != nil {
-		return nil, journalError("opened", err)
+		return nil, l.journalError("opened", err)
 	}
 	return j, nil
 }
 
 // journalError is the error of a journal that cannot be opened, written or
 // synced.
-func journalError(be string, err error) error {
+func (l *Ledger) journalError(be string, err error) error {
 	var known *transfer.Error
 	switch {
 	case transfer.KindOf(err) == transfer.KindNoSpace:
-		return transfer.Errorf(transfer.KindNoSpace, "the item journal cannot be %s, the disk of the ledger is full: %w", be, err).
+		return transfer.Errorf(transfer.KindNoSpace, "the item journal cannot be %s, the disk of the ledger %s: %w", be, l.Shortage(), err).
 			WithHint("free some space; the transfer goes on by itself")
 	case errors.As(err, &known):
 		return err
@@ -330,11 +330,11 @@ func (j *Journal) Restart() error {
 		return err
 	}
 	if err := j.f.Truncate(j.tail); err != nil {
-		return journalError("written", err)
+		return j.l.journalError("written", err)
 	}
 	j.behind = false
 	if err := j.f.Sync(); err != nil {
-		return journalError("synced", err)
+		return j.l.journalError("synced", err)
 	}
 	return nil
 }
@@ -361,7 +361,7 @@ func (j *Journal) flush() (err error) {
 	})
 	if err != nil {
 		j.takeBack()
-		return journalError("written", err)
+		return j.l.journalError("written", err)
 	}
 
 	j.tail += int64(len(j.buf))
@@ -391,7 +391,7 @@ func (j *Journal) Sync() error {
 		if transfer.KindOf(err) == transfer.KindNoSpace {
 			j.l.reserve.drop() // what is written again has that
 		}
-		return journalError("synced", err)
+		return j.l.journalError("synced", err)
 	}
 
 	failpoint.Hit("journal.after_sync")

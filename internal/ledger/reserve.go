@@ -26,6 +26,9 @@ const reserveName = "reserve"
 
 func (r *reserve) path() string { return filepath.Join(r.dir, reserveName) }
 
+// Shortage says of the ledger's disk that it "is full", or that it "has no inodes left".
+func (l *Ledger) Shortage() string { return space.Shortage(l.dir) }
+
 // Low reports whether the ledger's disk has been full: nothing new is to be
 // accepted. It tries to take the reserve again first, unless something is being
 // written: that must not find the disk full for the sake of the reserve.
@@ -60,7 +63,7 @@ func (r *reserve) fill() {
 // drop gives the space up for what is being written.
 func (r *reserve) drop() {
 	if space.GiveUp(r.path()) {
-		r.log.Warn("the ledger's reserve is given up and nothing new is accepted", "dir", r.dir, "error", "the disk of the ledger: "+space.Shortage(r.dir))
+		r.log.Warn("the ledger's reserve is given up and nothing new is accepted", "dir", r.dir, "error", "the disk of the ledger "+space.Shortage(r.dir))
 	}
 	r.low.Store(true)
 }

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"syscall"
 
 	"ferry/internal/failpoint"
+	"ferry/internal/space"
 	"ferry/internal/transfer"
 )
 
@@ -63,6 +65,8 @@ const diskHint = "look at the disk; the host's log says more"
 // failing reports whether an error is that of a disk that fails, or is gone.
 func failing(err error) bool { return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ENODEV) }
 
+const inodesHint = "remove some files; the transfer goes on by itself"
+
 const spaceHint = "free some space; the transfer goes on by itself"
 
 func wrap(k transfer.Kind, err error, hint, format string, args ...any) *transfer.Error {
@@ -99,6 +103,8 @@ func targetError(p transfer.Path, err error) error {
 		return err
 	case passingError(p, "written", err) != nil:
 		return passingError(p, "written", err)
+	case isNoSpace(err) && space.NoInodes(filepath.Dir(string(p))):
+		return wrap(transfer.KindNoSpace, err, inodesHint, "no inodes are left for %s", p)
 	case isNoSpace(err):
 		return wrap(transfer.KindNoSpace, err, spaceHint, "no space is left for %s: %s", p, reason(err))
 	case errors.Is(err, syscall.EISDIR):
@@ -106,7 +112,9 @@ func targetError(p transfer.Path, err error) error {
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
 		return wrap(transfer.KindWrongType, err, "choose another destination", "%s cannot be made: something above it is not a directory", p)
 	case isReadOnly(err):
-		return wrap(transfer.KindUnwritable, err, "", "%s cannot be written: the file system is read-only", p)
+		return wrap(transfer.KindUnwritable, err, "mount it to be written, or choose another destination", "%s cannot be written: the file system is read-only", p)
+	case isBusy(err):
+		return wrap(transfer.KindUnwritable, err, "unmount what is mounted there, or choose another destination", "%s cannot be replaced: it is a mount point, or in use", p)
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		return wrap(transfer.KindUnwritable, err, "", "%s cannot be written: its name is too long for the file system", p)
 	case errors.Is(err, syscall.EPERM): // a right would not help

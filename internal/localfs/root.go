@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 
+	"ferry/internal/clock"
 	"ferry/internal/extsort"
 	"ferry/internal/transfer"
 )
@@ -44,6 +45,7 @@ type Config struct {
 	// Fence is asked before a name is given, taken or changed: an error keeps it as it
 	// is. nil: nobody else can have taken the agent's ledger over.
 	Fence func() error
+	Clock clock.Clock // nil is the host's
 }
 
 // An FS is the part of the host's files that lies beneath an agent's roots.
@@ -56,6 +58,7 @@ type FS struct {
 	spare     lending
 	inventing sync.Map // of device to whether its file system makes contents up
 	endings   endings
+	obstacles obstacles
 	renaming  sync.RWMutex // held alone by who looks at a file that it is about to replace with more than it
 }
 
@@ -80,6 +83,9 @@ func Open(cfg Config) (_ *FS, err error) {
 		f.disk = fenced{f.disk, cfg.Fence}
 	}
 
+	if f.cfg.Clock == nil {
+		f.cfg.Clock = clock.System
+	}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
 	}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"ferry/internal/place"
+	"ferry/internal/space"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -19,6 +21,9 @@ func (l *landing) stage(item uint64) string {
 
 // unstaged puts an error of the agent's own directory in Ferry's terms.
 func unstaged(err error) error {
+	if pe := (*os.PathError)(nil); errors.Is(err, syscall.ENOSPC) && errors.As(err, &pe) && space.NoInodes(filepath.Dir(pe.Path)) {
+		return transfer.Errorf(transfer.KindNoSpace, "no inodes are left for what arrives for queues: %w", err)
+	}
 	if errors.Is(err, syscall.ENOSPC) {
 		return transfer.Errorf(transfer.KindNoSpace, "there is no space for what arrives for queues: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"ferry/internal/transfer"
 )
@@ -39,6 +40,9 @@ type LandConfig struct {
 	// made it may live; Tidy removes it.
 	Older   []uint64
 	Durable bool // data and names survive a power cut, not only the process
+	// Patience is how long an item waits for what keeps it from its place and may pass, such as a file system
+	// that is read-only; 0: as long as the place says.
+	Patience time.Duration
 	Journal Journal
 	May     Permit // what whoever has submitted the transfer may do here
 	// Preserve gives new directories the permissions of their sources, as far as the place allows;

@@ -90,8 +90,9 @@ type Conn struct {
 	ensuring sync.Mutex // one Ensure at a time
 	witness  *witness
 	findings findings
-	unstored atomic.Pointer[string] // why the last message was not stored
-	passing  atomic.Pointer[string] // what is wrong with the cluster at present
+	unstored atomic.Pointer[string]         // why the last message was not stored
+	passing  atomic.Pointer[string]         // what is wrong with the cluster at present
+	stray    atomic.Pointer[transfer.Error] // what answers at present is of another network; nil: it is not
 	doubting atomic.Bool
 
 	mu    sync.Mutex

@@ -36,6 +36,9 @@ func (c *Conn) away() error {
 	if c.ctx.Err() != nil {
 		return errClosed
 	}
+	if e := c.stray.Load(); e != nil {
+		return &transfer.Error{Kind: transfer.KindNoManager, Text: e.Text, Hint: e.Hint, Err: e}
+	}
 	return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s is not connected", c.where)
 }
 

@@ -3,6 +3,7 @@ package qmgr
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"reflect"
@@ -259,8 +260,12 @@ func refused(c *Conn, err error) error {
 		return err
 	}
 	header, op := tls.RecordHeaderError{}, (*net.OpError)(nil)
-	who := c.cfg.Identity.Name()
+	who, other := c.cfg.Identity.Name(), (*identity.OtherNetwork)(nil)
 	switch e := (*transfer.Error)(nil); {
+	case errors.As(err, &other):
+		return &transfer.Error{Kind: transfer.KindDenied, Err: other,
+			Text: fmt.Sprintf("the queue manager at %s belongs to another network: to %s, and not to %s", c.where, other.Network, who.Network),
+			Hint: "check the address; where its directory was lost, restore that from its backup; to join its network, have a token made there with `ferry token create`"}
 	case errors.As(err, &e) && e.Kind == transfer.KindDenied:
 		return transfer.Errorf(transfer.KindDenied, "what answers at %s is no queue manager of the network %s: %w", c.where, who.Network, err)
 	case errors.As(err, &header):

@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/identity"
 	"ferry/internal/qmgr/tap"
 	"ferry/internal/tcp"
 	"ferry/internal/transfer"
@@ -504,10 +505,28 @@ func (d *dialer) greet(c *tls.Conn) error {
 	} else if err != nil {
 		err = refused(d.link.c, err)
 	}
+	strayed(d.link.c, err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.err = err
 	return err
+}
+
+// strayed takes the result of a handshake. A Conn that was connected before logs once that the queue manager
+// there is of another network, and tries on: the address may lead to its own one again.
+func strayed(c *Conn, err error) {
+	var e *transfer.Error
+	if err == nil {
+		c.stray.Store(nil)
+	} else if errors.As(err, &e) && errors.As(err, new(*identity.OtherNetwork)) {
+		before := c.stray.Swap(e)
+		c.mu.Lock()
+		known := c.ups > 0
+		c.mu.Unlock()
+		if known && (before == nil || before.Text != e.Text) {
+			c.cfg.Log.Error("the queue manager connection does not come back", slog.String("at", c.where), slog.Any("error", err))
+		}
+	}
 }
 
 // SkipTLSHandshake says that TLS is made here, beneath the tap, where it is made by a

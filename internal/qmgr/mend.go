@@ -34,7 +34,7 @@ func (s *Server) makeRoom() {
 	dir := filepath.Join(s.cfg.Dir, reserveDir)
 	switch {
 	case !space.Has(s.cfg.Dir, fullBytes, fullInodes):
-		why := "the disk of its directory " + s.cfg.Dir + ": " + space.Shortage(s.cfg.Dir)
+		why := "the disk of its directory " + s.cfg.Dir + " " + space.Shortage(s.cfg.Dir)
 		space.GiveUpDir(dir)
 		if s.full.Swap(&why) == nil {
 			s.cfg.Log.Warn("the queue manager is degraded", slog.String("error", why))

@@ -240,7 +240,7 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 	}
 
 	if (i.rec == nil || i.rec.Epoch == 0) && i.r.cfg.Ledger.Low() {
-		return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger is full; nothing new is accepted", i.r.cfg.Agent), 1
+		return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger %s; nothing new is accepted", i.r.cfg.Agent, i.r.cfg.Ledger.Shortage()), 1
 	}
 
 	if i.rec != nil && i.rec.Resolution.Base != "" {

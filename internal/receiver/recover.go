@@ -83,7 +83,19 @@ func (r *Receiver) succeed() error {
 
 // landingOf is how the temporaries of a transfer are named.
 func landingOf(in *ledger.Incoming) place.LandConfig {
-	return place.LandConfig{Transfer: in.Request.ID, Generation: in.Generation, Older: in.Older}
+	return place.LandConfig{Transfer: in.Request.ID, Generation: in.Generation, Older: in.Older, Patience: patience(&in.Request)}
+}
+
+// mostPatience is how long an item waits at most for what may pass at its destination.
+const mostPatience = 10 * time.Minute
+
+// patience ends two tries of the source before its recovery time-out does: the item fails with its reason then,
+// and the transfer does not fail without one.
+func patience(q *transfer.Request) time.Duration {
+	if r := time.Duration(q.Recovery); r > 0 {
+		return min(mostPatience, max(r/2, r-8*time.Second))
+	}
+	return mostPatience
 }
 
 // revive makes the actor of a transfer that the ledger has, at start.

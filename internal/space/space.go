@@ -18,13 +18,26 @@ func Has(dir string, bytes, inodes uint64) bool {
 	return err == nil && b >= bytes && i >= inodes
 }
 
-// Shortage names the shortage of a directory's file system on which a write has failed: files take a byte
-// and an inode each, and a file system may be out of either.
+// Shortage says of a disk on which a write in a directory has failed that it "is full", or that it "has no
+// inodes left": a file takes an inode beside its bytes. The nearest directory above counts where that one is
+// not there.
 func Shortage(dir string) string {
-	if bytes, inodes, err := Left(dir); err == nil && inodes == 0 && bytes > 0 {
-		return "no inodes are left"
+	if NoInodes(dir) {
+		return "has no inodes left"
 	}
-	return "it is full"
+	return "is full"
+}
+
+// NoInodes reports whether a disk has bytes and no inodes left.
+func NoInodes(dir string) bool {
+	for {
+		bytes, inodes, err := Left(dir)
+		if up := filepath.Dir(dir); errors.Is(err, os.ErrNotExist) && up != dir {
+			dir = up
+			continue
+		}
+		return err == nil && inodes == 0 && bytes > 0
+	}
 }
 
 // Reserve writes a file of that size, unless it is there. It writes real bytes: a hole would keep no space.

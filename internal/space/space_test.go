@@ -39,8 +39,10 @@ func TestLeft(t *testing.T) {
 	if !Has(dir, 1, 1) || Has(dir, Unknown, Unknown) && Has(dir, 1<<62, 1<<62) != Has(dir, Unknown, Unknown) {
 		t.Error("Has does not compare")
 	}
-	if Shortage(dir) != "it is full" {
-		t.Error(Shortage(dir))
+	for _, d := range []string{dir, filepath.Join(dir, "not", "there"), "not/there", ""} {
+		if Shortage(d) != "is full" {
+			t.Errorf("%q: %s", d, Shortage(d))
+		}
 	}
 }
 

@@ -236,10 +236,14 @@ func (f *filling) saysNoSpace(p network.Progress) {
 	if p.Reason == nil || p.Reason.Kind != transfer.KindNoSpace {
 		f.t.Fatalf("it waits for %v", p.Reason)
 	}
+	if inodes := strings.HasPrefix(p.Reason.Text, "no inodes"); inodes != f.inodes && !strings.HasPrefix(p.Reason.Text, "no space at ") {
+		f.t.Errorf("it is full of inodes: %v; it says %q", f.inodes, p.Reason.Text)
+	}
 	file := regexp.QuoteMeta(f.n.Path("BETA", "out")) + `(/in(/\d{6})?)?`
 	for _, text := range []string{
 		"^" + file + ` needs \d+ bytes, \d+ are free$`,
 		"^no space is left for " + file + ": no space left on device$",
+		"^no inodes are left for " + file + "$",
 		"^no space at BETA: " + file + ` needs [\d.]+ \w+ more, [\d.]+ \w+ are free$`,
 	} {
 		if regexp.MustCompile(text).MatchString(p.Reason.Text) {

@@ -70,9 +70,9 @@ func (f *filling) hub(killed bool) {
 	for range 3 {
 		n.Ferry("queue", "get", "Q").OK()
 	}
-	short := "it is full"
+	short := "is full"
 	if f.inodes {
-		short = "no inodes are left"
+		short = "has no inodes left"
 	}
 	if why, _ := n.Degraded(); !strings.Contains(why, short) {
 		f.t.Errorf("ferry ready says %q, and not %q", why, short)

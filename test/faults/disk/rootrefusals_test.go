@@ -4,12 +4,16 @@ package disk_test
 
 import (
 	"os"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"ferry/internal/transfer"
 )
+
+// soon bounds a wait.
+var soon = []string{"--recovery-timeout", "10s"}
 
 const notPermitted = " cannot be written: operation not permitted; see whether it or its directory is immutable or somebody else's"
 
@@ -26,8 +30,14 @@ var rootRefusals = []refusal{
 		prepare: func(c *refused) { c.file(c.dst+"/out/f", 10); c.immutable(c.dst + "/out/f") }},
 	{name: "an immutable source to be deleted", flags: []string{"--delete-source"}, alone: true, landed: []string{"out/f"}, warned: 1,
 		prepare: func(c *refused) { c.immutable(c.src + "/f") }, verdict: notDeleted},
-	{name: "a read-only file system", code: 40, whole: true, kind: transfer.KindUnwritable, text: "DST/out/f cannot be written: the file system is read-only",
+	{name: "a read-only file system", flags: soon, code: 40, whole: true, kind: transfer.KindUnwritable, text: "DST/out/f cannot be written: the file system is read-only; mount it to be written, or choose another destination",
 		prepare: func(c *refused) { c.readOnly(c.dst + "/out") }},
+	{name: "a mount point at the name, to be replaced", flags: slices.Concat(overwrite, soon), code: 40, kind: transfer.KindUnwritable, text: "DST/out/f cannot be replaced: it is a mount point, or in use; unmount what is mounted there, or choose another destination",
+		prepare: func(c *refused) {
+			c.file(c.dst+"/out/f", 10)
+			c.file(c.dst+"/mounted", 20)
+			c.bind(c.dst+"/mounted", c.dst+"/out/f")
+		}},
 	{name: "a source to be deleted on a read-only file system", sources: []string{"m/f"}, flags: []string{"--delete-source"}, alone: true, landed: []string{"out/f"}, warned: 1,
 		prepare: func(c *refused) { c.mkdir(c.src+"/m", 0o755); c.file(c.src+"/m/f", 10); c.readOnly(c.src + "/m") }, verdict: notDeleted},
 	{name: "somebody else's file in a sticky directory, to be replaced", flags: overwrite, code: 40, kind: transfer.KindUnwritable, text: "DST/out/f" + notPermitted,
@@ -78,6 +88,13 @@ func (c *refused) mount(path, kind string, flags uintptr, data string) {
 	c.t.Helper()
 	must(c.t, unix.Mount("ferry-faults", path, kind, flags, data))
 	c.undo = append(c.undo, func() { unix.Unmount(path, unix.MNT_DETACH) })
+}
+
+// bind mounts a file over another one.
+func (c *refused) bind(file, over string) {
+	c.t.Helper()
+	must(c.t, unix.Mount(file, over, "", unix.MS_BIND, ""))
+	c.undo = append(c.undo, func() { unix.Unmount(over, unix.MNT_DETACH) })
 }
 
 // readOnly mounts a directory over itself so that nobody may write to it.
