@@ -55,10 +55,7 @@ func (m *monitors) Follow(t *ledger.Tx, r *audit.Record) error {
 
 // take takes in what has become of an item, where the file of the history is still the one that the transfer has sent.
 func (m *monitors) take(d ledger.Drawer, of *followed, r *audit.Record, oc *transfer.Outcome) error {
-	rel, ok := strings.CutPrefix(string(oc.Source), string(of.Dir))
-	if !ok {
-		return nil
-	}
+	rel := strings.TrimPrefix(string(oc.Source), string(of.Dir)) // a file that is not there is named as the request named it
 	key := historyPrefix(of.Monitor) + fileKey(transfer.Path(rel))
 	data := d.Get(key)
 	if data == nil {

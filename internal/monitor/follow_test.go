@@ -263,6 +263,26 @@ func TestReplacedTriggersAgain(t *testing.T) {
 	})
 }
 
+// A file that was not there when its transfer began triggers when it comes back, also where the request has named it beneath the
+// directory.
+func TestGoneAndBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.write("in/x", "one")
+		b.create(files(), false)
+		pass(2 * time.Second)
+		b.must(os.Rename(b.path("in"), b.path("away")))
+		id := b.last().ID
+		oc := transfer.Outcome{Type: transfer.ItemBad, Source: "x", Err: transfer.Errorf(transfer.KindReplaced, "gone")}
+		b.record(id, audit.Items, oc)
+		b.record(id, audit.Completed)
+		b.set(func() { b.states[id] = &transfer.Progress{ID: id, State: transfer.Successful} })
+		pass(time.Minute)
+		b.must(os.Rename(b.path("away"), b.path("in")))
+		pass(2 * time.Second)
+		b.expect("[x:2]")
+	})
+}
+
 // An ordered monitor begins a transfer when the one before has ended, however it has ended, and takes files in the order of
 // their names.
 func TestOrdered(t *testing.T) {

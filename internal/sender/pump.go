@@ -372,6 +372,9 @@ func (p *pump) awaitJournal(wait <-chan struct{}) error {
 
 // fail reports an item that cannot be sent.
 func (p *pump) fail(n uint64, it transfer.Item, err *transfer.Error) error {
+	if p.task.expect != "" && err.Kind == transfer.KindMissing {
+		err = transfer.Errorf(transfer.KindReplaced, "%s is not there any more; it was replaced or removed before it was read", it.Source)
+	}
 	if _, err := p.reserve(flow.BeginCost, flow.BeginCost); err != nil {
 		return err
 	}

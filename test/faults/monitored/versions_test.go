@@ -55,7 +55,11 @@ func TestCampaignMonitorVersions(t *testing.T) {
 				})
 			})
 		}
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() { defer close(stopped); v.pauses(campaign.Rand(c.Seed), stop) }()
 		all.Wait()
+		close(stop)
+		<-stopped
 		v.check()
 		c.Add(c.Count)
 	})
@@ -81,6 +85,26 @@ type version struct {
 
 // torn is a content that a writer has left for longer than the settle time, against its plan: it may arrive.
 const torn = "left unfinished for too long by a host that was busy"
+
+// pauses stops the destination now and then, so that files are replaced between their triggers and their transfers.
+func (v *versions) pauses(r *rand.Rand, stop <-chan struct{}) {
+	moment := func() (goOn bool) {
+		select {
+		case <-time.After(settle/2 + time.Duration(r.Int64N(int64(settle)))):
+			return true
+		case <-stop:
+			return false
+		}
+	}
+	for moment() {
+		v.Freeze(dest)
+		goOn := moment()
+		v.Thaw(dest)
+		if !goOn {
+			return
+		}
+	}
+}
 
 // know says that a content may arrive.
 func (v *versions) know(content []byte, what string) *version {
@@ -178,7 +202,7 @@ func (w *writer) change() {
 	ways := []struct {
 		what string
 		do   func(what string)
-		any  bool // also where the version before may be on its way
+		any  bool // also where the version before has not arrived
 	}{
 		{"by rename", w.rename, true},
 		{"in parts", w.parts, false},
@@ -188,15 +212,15 @@ func (w *writer) change() {
 		{"mode", w.mode, w.dir == "keep"},
 	}
 	way := ways[w.r.IntN(len(ways))]
-	if !way.any && w.is != nil {
-		w.stand()
+	for !way.any && w.is != nil && !w.is.stood {
+		way = ways[w.r.IntN(len(ways))]
 	}
 	w.n++
 	way.do(way.what)
-	if w.r.IntN(3) > 0 {
+	if w.r.IntN(2) > 0 {
 		w.stand()
 	} else {
-		<-time.After(time.Duration(w.r.Int64N(int64(2 * settle))))
+		<-time.After(settle/2 + time.Duration(w.r.Int64N(int64(2*settle))))
 	}
 }
 
