@@ -43,8 +43,8 @@ var rows = []row{
 		"arithmetic and bytes in, bytes out; tested without a network or a disk"},
 	{[]string{"internal/transfer"}, "the vocabulary that all others speak"},
 	{[]string{"internal/clock", "internal/failpoint", "internal/filelock", "internal/tcp", "internal/spelling",
-		"internal/quiet", "internal/descriptor", "internal/keyfile"},
-		"anything may need the time, a place to crash, a directory for itself, a connection that does not stall, the word that was meant, a log that others cannot fill, a place for secrets, or its share of the open files"},
+		"internal/quiet", "internal/descriptor", "internal/keyfile", "internal/textfile"},
+		"anything may need the time, a place to crash, a directory for itself, a connection that does not stall, the word that was meant, a log that others cannot fill, a place for secrets, its share of the open files, or a text that a person wrote"},
 	{[]string{"internal/dirsync"}, "whoever keeps files makes their names durable in one way"},
 }
 
