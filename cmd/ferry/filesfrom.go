@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"ferry/internal/textfile"
 	"ferry/internal/transfer"
 )
 
@@ -38,12 +39,11 @@ func sourcesFrom(list string, stdin io.Reader) ([]transfer.Path, error) {
 			WithHint("send it in parts, or send a directory with -r")
 	}
 
-	if bytes.HasPrefix(b, []byte("\xff\xfe")) || bytes.HasPrefix(b, []byte("\xfe\xff")) {
-		return nil, transfer.Errorf(transfer.KindUsage, "the list %s of --files-from is UTF-16", transfer.Path(list)).
-			WithHint("write it as UTF-8; in PowerShell with Out-File -Encoding utf8")
+	if b, err = textfile.UTF8(b); err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "the list %s of --files-from cannot be read: %w", transfer.Path(list), err)
 	}
 
-	names := parseNames(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")))
+	names := parseNames(b)
 	if len(names) == 0 {
 		return nil, transfer.Errorf(transfer.KindUsage, "the list %s of --files-from names no file", transfer.Path(list))
 	}

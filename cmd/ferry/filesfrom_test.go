@@ -1,10 +1,17 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
+	"ferry/internal/enrol"
 	"ferry/internal/transfer"
 )
 
@@ -20,6 +27,46 @@ func TestNamesOfAList(t *testing.T) {
 	long := strings.NewReader(strings.Repeat("name\n", transfer.MaxRequest/5+1))
 	if _, err := sourcesFrom("-", long); transfer.KindOf(err) != transfer.KindTooLarge {
 		t.Errorf("a list that is too long: %v", err)
+	}
+}
+
+// TestListsOfWindows: a list may have a byte-order mark, or be UTF-16 with one.
+func TestListsOfWindows(t *testing.T) {
+	for _, list := range []string{"\xef\xbb\xbfa\r\n\xc3\xbc\r\n", "\xff\xfea\x00\r\x00\n\x00\xfc\x00\r\x00\n\x00", "\xfe\xff\x00a\x00\r\x00\n\x00\xfc"} {
+		if got, err := sourcesFrom("-", strings.NewReader(list)); err != nil || !slices.Equal(got, []transfer.Path{"a", "ü"}) {
+			t.Errorf("%q gave %q, %v", list, got, err)
+		}
+	}
+	if _, err := sourcesFrom("-", strings.NewReader("a\x00\r\x00\n\x00")); transfer.KindOf(err) != transfer.KindUsage || !strings.Contains(err.Error(), "UTF-16") {
+		t.Errorf("UTF-16 without a mark: %v", err)
+	}
+}
+
+// TestTextsOfWindows: so may a token, rules, and a text that readText reads.
+func TestTextsOfWindows(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "text")
+	wide := []byte{0xff, 0xfe}
+	for _, c := range []byte("version: 1\r\n") {
+		wide = append(wide, c, 0)
+	}
+	if err := os.WriteFile(name, wide, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := &cobra.Command{}
+	if b, err := readText(c, "template", name, 1000); err != nil || string(b) != "version: 1\r\n" {
+		t.Errorf("readText gave %q, %v", b, err)
+	}
+	if b, err := readRules(c, name); strings.ContainsRune(fmt.Sprint(string(b), err), 0) {
+		t.Errorf("readRules gave %q, %v", b, err)
+	}
+	want := enrol.Token{Network: strings.Repeat("a", 8), Root: strings.Repeat("0", 64), Secret: strings.Repeat("A", 43), Addresses: []string{"hub:4223"}}
+	for _, text := range []string{want.String() + "\n", "\xef\xbb\xbf" + want.String() + "\r\n", "\xff\xfe" + strings.Join(strings.Split(want.String(), ""), "\x00") + "\x00"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readToken(c, name); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("readToken gave %+v, %v", got, err)
+		}
 	}
 }
 

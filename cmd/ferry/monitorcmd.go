@@ -434,7 +434,7 @@ func newMonitorImport() *cobra.Command {
 that agent, whatever the definition says. Its transfers are in the name of whoever imports it.`,
 		Args: oneArg("the file with the definition, or -"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			data, err := readInput(cmd, "definition", args[0], monitor.MaxDefinition)
+			data, err := readText(cmd, "definition", args[0], monitor.MaxDefinition)
 			if err != nil {
 				return err
 			}

@@ -15,6 +15,7 @@ import (
 	"ferry/internal/access"
 	"ferry/internal/identity"
 	"ferry/internal/policy"
+	"ferry/internal/textfile"
 	"ferry/internal/transfer"
 	"ferry/internal/trust"
 )
@@ -115,6 +116,9 @@ func readRules(cmd *cobra.Command, name string) ([]byte, error) {
 		in = f
 	}
 	data, err := io.ReadAll(io.LimitReader(in, policy.MaxSize+1))
+	if err == nil {
+		data, err = textfile.UTF8(data)
+	}
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "the rules in %s cannot be read: %w", name, err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/textfile"
 	"ferry/internal/transfer"
 )
 
@@ -24,6 +25,18 @@ func readInput(cmd *cobra.Command, what, name string, most int64) ([]byte, error
 	data, err := io.ReadAll(io.LimitReader(in, most+1))
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "the %s %s cannot be read: %w", what, name, err)
+	}
+	return data, nil
+}
+
+// readText is readInput for a text.
+func readText(cmd *cobra.Command, kind, name string, most int64) ([]byte, error) {
+	data, err := readInput(cmd, kind, name, most)
+	if err != nil {
+		return nil, err
+	}
+	if data, err = textfile.UTF8(data); err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "the %s %s cannot be read: %w", kind, name, err)
 	}
 	return data, nil
 }

@@ -240,7 +240,7 @@ func newTemplateImport() *cobra.Command {
 	var redefine bool
 	c := &cobra.Command{Use: "import FILE|-", Short: "Have the agent that a template names as its source keep it", Args: oneArg("the file with the template, or -"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			data, err := readInput(cmd, "template", args[0], template.MaxSize)
+			data, err := readText(cmd, "template", args[0], template.MaxSize)
 			if err != nil {
 				return err
 			}

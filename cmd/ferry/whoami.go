@@ -26,6 +26,7 @@ import (
 	"ferry/internal/keyfile"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/textfile"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -503,6 +504,9 @@ func readToken(cmd *cobra.Command, from string) (enrol.Token, error) {
 		in = f
 	}
 	data, err := io.ReadAll(io.LimitReader(in, 64<<10))
+	if err == nil {
+		data, err = textfile.UTF8(data)
+	}
 	if err != nil {
 		return enrol.Token{}, transfer.Errorf(transfer.KindUsage, "the token cannot be read: %w", err)
 	}

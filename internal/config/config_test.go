@@ -227,7 +227,7 @@ func TestLoadRefuses(t *testing.T) {
 }
 
 func TestLoadAcceptsWhatIsNotASecret(t *testing.T) {
-	for _, text := range []string{"", "# nothing\n", "---\nnetwork: a\n", "network: nats://[::1]:4222,nats://me@hub:1\n", "network: http://h:1/a@b\n", "dir: |\n  /srv\n", `dir: ""` + "\n"} {
+	for _, text := range []string{"", "# nothing\n", "---\nnetwork: a\n", "network: nats://[::1]:4222,nats://me@hub:1\n", "network: http://h:1/a@b\n", "\xef\xbb\xbfnetwork: a\r\n", "\xff\xfen\x00e\x00t\x00w\x00o\x00r\x00k\x00:\x00 \x00a\x00\n\x00", "dir: |\n  /srv\n", `dir: ""` + "\n"} {
 		if _, err := Load(program(), []string{write(t, text)}); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -14,6 +14,8 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 	"github.com/spf13/cobra"
+
+	"ferry/internal/textfile"
 )
 
 // The limits of one settings file. The parser's time grows with the square of
@@ -80,6 +82,9 @@ func read(path string) ([]byte, error) {
 
 	if len(data) > MaxSize {
 		return nil, fmt.Errorf("%s: over the limit of 1 MiB for a settings file", path)
+	}
+	if data, err = textfile.UTF8(data); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return data, nil
 }

@@ -125,7 +125,7 @@ func (d *Defaults) setPages(p *Plan, q *transfer.Options, form transfer.Form, t 
 
 	switch {
 	case !p.to.IsZero():
-		if p.toPage, err = recordPage(o.To); err != nil {
+		if p.toPage, err = recordPageTo(o.To); err != nil {
 			return err
 		}
 		if !o.To.EBCDIC() {

@@ -137,9 +137,10 @@ func checkPages(q *transfer.Options, records bool) error {
 	for _, p := range []struct {
 		page    *codepage.Page
 		records bool
-	}{{from, !q.FromRecords.IsZero()}, {to, records}} {
+		of      func(*codepage.Page) (record.Page, error)
+	}{{from, !q.FromRecords.IsZero(), recordPage}, {to, records, recordPageTo}} {
 		if p.page != nil && p.records {
-			if _, err := recordPage(p.page); err != nil {
+			if _, err := p.of(p.page); err != nil {
 				return err
 			}
 		}
@@ -278,9 +279,19 @@ func recordPage(p *codepage.Page) (record.Page, error) {
 		*c.at = b[0]
 	}
 
+	r.Shift = p.Shifts() && p.EBCDIC()
 	r.LineEnd = p.Newline()
 	if len(r.LineEnd) != 1 {
 		return r, transfer.Errorf(transfer.KindUsage, "records cannot be kept in code page %s: its line end is not one byte", p.Name())
 	}
 	return r, nil
+}
+
+// recordPageTo is recordPage for records that are to be written.
+func recordPageTo(p *codepage.Page) (record.Page, error) {
+	if p.Shifts() && !p.EBCDIC() {
+		return record.Page{}, transfer.Errorf(transfer.KindUsage, "records cannot be written in code page %s: its escape sequences reach from one record into the next", p.Name()).
+			WithHint("choose another page, such as UTF-8 or IBM-939")
+	}
+	return recordPage(p)
 }

@@ -1,11 +1,11 @@
 package mftconfig
 
 import (
-	"bytes"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"ferry/internal/textfile"
 	"ferry/internal/transfer"
 )
 
@@ -29,7 +29,10 @@ func ParseProperties(data []byte) ([]Property, error) {
 	if len(data) > MaxProperties {
 		return nil, transfer.Errorf(transfer.KindUsage, "the properties have more than %d bytes, the limit", MaxProperties)
 	}
-	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	data, err := textfile.UTF8(data)
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "the properties: %w", err)
+	}
 	text := string(data)
 	if !utf8.Valid(data) {
 		latin := make([]rune, len(data))

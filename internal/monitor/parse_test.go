@@ -160,6 +160,9 @@ func TestTriggerFiles(t *testing.T) {
 		want    string
 	}{
 		{TriggerFile{}, "a,b\r\n\n c , d \nonly\n", "[{1 a b} {3 c d} {4 only }]"},
+		{TriggerFile{}, "\xef\xbb\xbfa,b\r\n", "[{1 a b}]"},
+		{TriggerFile{}, "\xff\xfea\x00,\x00b\x00\r\x00\n\x00", "[{1 a b}]"},
+		{TriggerFile{}, "a\x00,\x00b\x00\r\x00\n\x00", "the text looks like UTF-16 without a byte-order mark"},
 		{TriggerFile{DestFirst: true}, "b,a\nonly", "[{1 a b} {2 only }]"},
 		{TriggerFile{Regex: `(\S+) (\S+)`}, "a b\n", "[{1 a b}]"},
 		{TriggerFile{Regex: `send (.*)`}, "send a,b\n", "[{1 a,b }]"},

@@ -11,6 +11,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/localfs"
+	"ferry/internal/textfile"
 	"ferry/internal/transfer"
 	"ferry/internal/variable"
 )
@@ -199,6 +200,10 @@ func (t *TriggerFile) form() (*form, error) {
 // lines reads what a trigger file says. Empty lines say nothing; a line that cannot be read refuses
 // the file, with its number.
 func (f *form) lines(content []byte) (all []line, err error) {
+	content, err = textfile.UTF8(content)
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the trigger file: %w", err)
+	}
 	number := 0
 	for text := range bytes.Lines(content) {
 		number++

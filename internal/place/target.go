@@ -43,8 +43,8 @@ type LandConfig struct {
 	// Patience is how long an item waits for what keeps it from its place and may pass, such as a file system
 	// that is read-only; 0: as long as the place says.
 	Patience time.Duration
-	Journal Journal
-	May     Permit // what whoever has submitted the transfer may do here
+	Journal  Journal
+	May      Permit // what whoever has submitted the transfer may do here
 	// Preserve gives new directories the permissions of their sources, as far as the place allows;
 	// otherwise they have those that the place gives to new directories.
 	Preserve bool

@@ -64,6 +64,11 @@ func FromText(to Attributes, page Page, opt Options) (*Converter, error) {
 	}
 
 	w.controls = to.ASA
+	if page.Shift {
+		if err := w.shifting(); err != nil {
+			return nil, err
+		}
+	}
 	var from source = &lineSource{page: page}
 	if to.ASA {
 		from = newASASource(page)

@@ -18,6 +18,10 @@ type Page struct {
 	// The characters that ASA needs; without ASA they may be zero.
 	Zero, One, Plus, Minus byte
 	FormFeed, Return       byte
+
+	// Shift says that a shift-out (0E) and a shift-in (0F) stand around characters of two bytes. A
+	// record that is full ends shifted in, and the next one of its line begins shifted out.
+	Shift bool
 }
 
 // maxLineEnd is how long a line end may be, in bytes.

@@ -114,6 +114,8 @@ type Writer struct {
 	n        int    // bytes of data in the present record
 	dropping bool   // the rest of this record or line is dropped
 	wrapped  bool   // this record goes on with a line of the one before
+	shifts   bool   // the code page shifts
+	shift    shift  // where the present record stands then
 }
 
 // NewWriter writes records of the given attributes. Records of F and FB that are
@@ -204,7 +206,7 @@ func (w *Writer) Stats() Stats { return w.stats }
 // begin begins a record. Nothing may be owed.
 func (w *Writer) begin() {
 	w.stats.Records++
-	w.in, w.n, w.wrapped = true, 0, false
+	w.in, w.n, w.wrapped, w.shift = true, 0, false, shift{}
 	if w.a.Format.fixed() {
 		return
 	}
@@ -260,15 +262,16 @@ func (w *Writer) put(dst, p []byte) (nDst, nSrc int, err error) {
 		return 0, len(p), nil
 	}
 
-	room := w.a.MaxData() - w.n
+	room := w.fits(p)
 	if room == 0 {
 		return w.overflow(p)
 	}
 
-	p = p[:min(len(p), room)]
+	p = p[:room]
 	if w.a.Format.fixed() {
 		n := copy(dst, p)
 		w.n += n
+		w.passed(p[:n])
 		return n, n, nil
 	}
 
@@ -280,6 +283,7 @@ func (w *Writer) put(dst, p []byte) (nDst, nSrc int, err error) {
 
 	w.buf = append(w.buf, p[:n]...)
 	w.n += n
+	w.passed(p[:n])
 	return 0, n, nil
 }
 
@@ -296,9 +300,16 @@ func (w *Writer) overflow(p []byte) (nDst, nSrc int, err error) {
 		w.stats.Long++
 	}
 
+	shifted := w.shiftHome()
 	if w.long == Truncate {
 		w.dropping = true
 		return 0, len(p), nil
+	}
+
+	if w.shifts && w.a.Format.fixed() {
+		for w.n < w.a.LRECL { // here, because a shift-out is owed behind it
+			w.inject(w.pad)
+		}
 	}
 
 	w.end()
@@ -308,6 +319,10 @@ func (w *Writer) overflow(p []byte) (nDst, nSrc int, err error) {
 		w.begin()
 	}
 
+	if shifted {
+		w.inject(shiftOut)
+		w.shift.out = true
+	}
 	w.wrapped = true
 	return 0, 0, nil
 }
@@ -361,7 +376,7 @@ func (w *Writer) finish() bool {
 
 func (w *Writer) print() uint64 {
 	flags := ""
-	for _, f := range []bool{w.exact, w.controls} {
+	for _, f := range []bool{w.exact, w.controls, w.shifts} {
 		if f {
 			flags += "x"
 		} else {
@@ -382,7 +397,7 @@ func (w *Writer) MarshalBinary() ([]byte, error) {
 // UnmarshalBinary puts the writer into a state.
 func (w *Writer) UnmarshalBinary(b []byte) error {
 	d := newDecoder(b, w.print())
-	c := &Writer{a: w.a, pad: w.pad, pads: w.pads, long: w.long, exact: w.exact, controls: w.controls}
+	c := &Writer{a: w.a, pad: w.pad, pads: w.pads, long: w.long, exact: w.exact, controls: w.controls, shifts: w.shifts}
 	c.decode(d)
 	if err := d.end(); err != nil {
 		return err
@@ -399,18 +414,22 @@ func (w *Writer) encode(e *encoder) {
 	e.small(w.n)
 	e.flag(w.dropping)
 	e.flag(w.wrapped)
+	e.flag(w.shift.out)
+	e.flag(w.shift.half)
 	e.number(w.stats.Records)
 	e.number(w.stats.Long)
 }
 
 func (w *Writer) decode(d *decoder) {
-	w.owed.decode(d, max(w.blockRoom(), 1))
+	w.owed.decode(d, max(w.blockRoom(), 2*leastShifted))
 	w.buf = d.bytes(make([]byte, 0, w.blockRoom()))
 	w.rec = d.small(len(w.buf))
 	w.in = d.flag()
 	w.n = d.small(w.a.MaxData())
 	w.dropping = d.flag()
 	w.wrapped = d.flag()
+	w.shift = shift{d.flag(), d.flag()}
+	d.check(w.shifts || w.shift == shift{})
 	w.stats.Records = d.number(math.MaxInt64)
 	w.stats.Long = d.number(w.stats.Records)
 	d.check(!w.dropping || w.long == Truncate && w.in)

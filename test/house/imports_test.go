@@ -44,8 +44,8 @@ var rows = []row{
 		"arithmetic and bytes in, bytes out; tested without a network or a disk"},
 	{[]string{"internal/transfer"}, "the vocabulary that all others speak"},
 	{[]string{"internal/clock", "internal/failpoint", "internal/filelock", "internal/tcp", "internal/spelling",
-		"internal/quiet", "internal/descriptor", "internal/keyfile", "internal/space"},
-		"anything may need the time, a place to crash, a directory for itself, a connection that does not stall, the word that was meant, a log that others cannot fill, a place for secrets, its share of the open files, or space that is left"},
+		"internal/quiet", "internal/descriptor", "internal/keyfile", "internal/space", "internal/textfile"},
+		"anything may need the time, a place to crash, a directory for itself, a connection that does not stall, the word that was meant, a log that others cannot fill, a place for secrets, its share of the open files, space that is left, or a text that a person wrote"},
 	{[]string{"internal/dirsync"}, "whoever keeps files makes their names durable in one way"},
 }
 
