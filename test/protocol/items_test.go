@@ -205,7 +205,7 @@ func TestARequestOfManyMessages(t *testing.T) {
 		if err != nil || !bytes.Equal(got, content(uint64(n), n%40)) {
 			t.Errorf("%s: %d bytes, %v", it.Dest, len(got), err)
 		}
-		if _, err := os.Stat(p.path(srcName, string(it.Source))); (err != nil) != it.Removes() {
+		if _, err := os.Stat(p.path(srcName, string(it.Source.Path))); (err != nil) != it.Removes() {
 			t.Errorf("the source %s: %v", it.Source, err)
 		}
 	}
@@ -243,7 +243,7 @@ func TestADestinationIsResolvedOnce(t *testing.T) {
 				}
 				q := transfer.Request{}
 				for _, name := range []transfer.Path{"a", "b", "c"} {
-					q.Items = append(q.Items, transfer.RequestItem{Source: "in/" + name, Dest: "out/" + name})
+					q.Items = append(q.Items, transfer.RequestItem{Source: transfer.File("in/" + name), Dest: transfer.File("out/" + name)})
 				}
 				id := w.submit(q)
 				w.until(time.Minute, "it does not end", func() bool { return w.over(id) })
@@ -268,7 +268,7 @@ func TestTargetsThatAreForgotten(t *testing.T) {
 		}
 		q := transfer.Request{}
 		for _, name := range []transfer.Path{"a", "b", "c"} {
-			q.Items = append(q.Items, transfer.RequestItem{Source: "in/" + name, Dest: "out/" + name})
+			q.Items = append(q.Items, transfer.RequestItem{Source: transfer.File("in/") + name, Dest: "out/" + name})
 		}
 		id := w.submit(q)
 		w.until(time.Minute, "the first target is not resolved", func() bool { return w.source(id).Targets == 1 })
