@@ -99,6 +99,7 @@ func TestGroupsEnd(t *testing.T) {
 	} {
 		i := live(t, r, id)
 		gone := ""
+		i.to.of, i.to.known = &transfer.Request{Dest: transfer.File("/b")}, map[uint64]*destination{}
 		i.to.landed = ends{commit: func(pend []place.Pending) ([]transfer.Outcome, error) {
 			if c.err != nil {
 				return nil, c.err

@@ -11,6 +11,7 @@ import (
 	"ferry/internal/clock"
 	"ferry/internal/faulty"
 	"ferry/internal/ledger"
+	"ferry/internal/pipe"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -53,7 +54,7 @@ func newMade(t *testing.T, journals ledger.Files) *made {
 	if err := l.Update(func(tx *ledger.Tx) error { return tx.PutSource(rec) }); err != nil {
 		t.Fatal(err)
 	}
-	m.Outgoing = New(Config{Agent: "ALPHA", Ledger: l, Clock: m.clock, Log: log, Link: m, Progress: func(*transfer.Progress) {}, Changed: func(*Outgoing) {},
+	m.Outgoing = New(Config{Agent: "ALPHA", Place: pipe.Nothing{}, Ledger: l, Clock: m.clock, Log: log, Link: m, Progress: func(*transfer.Progress) {}, Changed: func(*Outgoing) {},
 		Note: func(_ *ledger.Tx, r audit.Record) error { m.notes = append(m.notes, r); return nil }}, rec)
 	return m
 }

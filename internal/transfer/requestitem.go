@@ -243,8 +243,8 @@ func (r *Request) CheckItems(items []RequestItem) error {
 		if err := r.checkItem(&items[n]); err != nil {
 			return err
 		}
-		if a, b := r.Items[0].Source, items[n].Source; a.Place != b.Place {
-			return Errorf(KindUsage, "%s and %s cannot be sent by one request: they are in different places, one in %s and the other one in %s", a, b, a.Place, b.Place).
+		if of, l := r.From(), items[n].Source; of != l.Place {
+			return Errorf(KindUsage, "%s is in %s, and the first source of the request is in %s; one request sends from one place", l, l.Place, of).
 				WithHint("send them one after the other")
 		}
 		if items[n].Dest.Place == Queues && r.Together {
@@ -255,7 +255,12 @@ func (r *Request) CheckItems(items []RequestItem) error {
 }
 
 // From is the place of all sources.
-func (r *Request) From() Place { return r.Items[0].Source.Place }
+func (r *Request) From() Place {
+	if len(r.Items) == 0 {
+		return Files
+	}
+	return r.Items[0].Source.Place
+}
 
 func (r *Request) checkItem(it *RequestItem) error {
 	if err := it.Source.Check(); err != nil {

@@ -30,7 +30,7 @@ var (
 func sampleRequest() transfer.Request {
 	return transfer.Request{Version: transfer.RequestVersion, ID: sampleID, Submitted: sampleTime,
 		Originator: transfer.Originator{User: "ann", Host: "box"}, Source: "ALPHA", Destination: "BETA",
-		Items: append(transfer.ItemsOf("in/*"), transfer.RequestItem{Source: transfer.File(oddName), Dest: transfer.File("list.txt"),
+		Items: append(transfer.ItemsAt(transfer.Match("in/*")), transfer.RequestItem{Source: transfer.File(oddName), Dest: transfer.File("list.txt"),
 			Resolved: &transfer.Resolution{Base: "/srv/list.txt"}, Options: sampleText()}),
 		Rest: &transfer.Rest{Items: 3, Bytes: 99, Sum: strings.Repeat("ef", 32), Deletes: true, Appends: true},
 		Dest: transfer.File("out/"), Durability: transfer.DurabilityProcess, Lane: transfer.LaneQueue, Delivery: transfer.DeliveryFast,
