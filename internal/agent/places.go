@@ -32,6 +32,7 @@ var (
 	_ place.Source         = bothPlaces{}
 	_ place.Target         = bothPlaces{}
 	_ place.Deleter        = bothPlaces{}
+	_ place.Releaser       = bothPlaces{}
 	_ place.OverlapChecker = bothPlaces{}
 	_ place.Examiner       = bothPlaces{}
 	_ place.FileBudget     = bothPlaces{}
@@ -133,6 +134,11 @@ func (b bothPlaces) Delete(p transfer.Path, v transfer.Version, aside string, ag
 		return b.from.Delete(p, v, aside, again)
 	}
 	return b.Local.Delete(p, v, aside, again)
+}
+
+// Release ends that messages are kept for a transfer. Files are kept for nobody.
+func (b bothPlaces) Release(id transfer.ID, sources []transfer.Path) error {
+	return b.from.Release(id, sources)
 }
 
 func (b bothPlaces) DropForm(p transfer.Path) error {

@@ -79,6 +79,8 @@ type Conn struct {
 	inboxes atomic.Uint64
 
 	control, data *link
+	bulk          bulk
+	taken, given  amount // of application queues
 	keeper        keeper
 	packer        packer
 
@@ -318,12 +320,12 @@ func (c *Conn) Close() {
 	c.mu.Lock()
 	c.end()
 	c.mu.Unlock()
-	c.control.close()
-	c.data.close()
-	c.tasks.Wait()
-	// A new session may have begun while the old ones were being closed.
-	c.control.close()
-	c.data.close()
+	for range 2 { // a new session may have begun while the old ones were being closed
+		c.control.close()
+		c.data.close()
+		c.bulk.close()
+		c.tasks.Wait()
+	}
 }
 
 // Facts is what is known of the queue manager, as of the last connect; whether
@@ -435,20 +437,20 @@ func (c *Conn) Session() (number int64, over <-chan struct{}) {
 }
 
 // Request sends a question on a subject of wire.AskSubject or wire.InstanceSubject and waits
-// for one answer, timeout at most if it is more than 0. The kind of its error is KindUnreachable when nobody listens,
+// for one answer. The timeout, if it is more than 0, is the time that the answerer has for each part of the
+// answer; what the line needs comes on top (question). The kind of its error is KindUnreachable when nobody listens,
 // KindTimeout when nobody answers, KindNoManager when the connection is down.
 func (c *Conn) Request(ctx context.Context, subject string, data []byte, timeout time.Duration) ([]byte, error) {
-	if timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
-	}
+	return c.ask(ctx, c.control, subject, data, timeout, nil)
+}
 
-	if !c.control.up.Load() {
+// ask is Request on one of the connections. some, if it is not nil, is called after each part of the answer.
+func (c *Conn) ask(ctx context.Context, l *link, subject string, data []byte, timeout time.Duration, some func(*gathering) error) ([]byte, error) {
+	if !l.up.Load() {
 		return nil, c.away()
 	}
 
-	answer, err := request(ctx, c.control.conn(), subject, c.NewInbox(wire.Answerer(subject)), c.packer.pack(data))
+	answer, err := l.exchange(ctx, subject, c.NewInbox(wire.Answerer(subject)), c.packer.pack(data), timeout, some)
 	if err != nil {
 		return nil, c.explain(err, subject, len(data))
 	}

@@ -46,13 +46,14 @@ type Message struct {
 const (
 	roleControl = "control"
 	roleData    = "data"
+	roleBulk    = "bulk"
 )
 
 // A link is one of a Conn's two connections. It comes back by itself when it is
 // lost, with its subscriptions.
 type link struct {
 	c    *Conn
-	role string // roleControl or roleData
+	role string // roleControl, roleData or roleBulk
 
 	up     atomic.Bool
 	now    atomic.Pointer[session]
@@ -181,7 +182,9 @@ func (l *link) markUp() {
 	l.no = time.Time{}
 	l.refusing.Unlock()
 	l.trip.forget()
-	l.c.changed(true, nil)
+	if l.role != roleBulk {
+		l.c.changed(true, nil)
+	}
 }
 
 // failed takes the end of an attempt to connect: why the queue manager has refused the identity,
@@ -217,7 +220,7 @@ func (p *proved) Read(b []byte) (int, error) {
 }
 
 func (l *link) markDown(err error) {
-	if l.up.Swap(false) {
+	if l.up.Swap(false) && l.role != roleBulk {
 		l.c.changed(false, err)
 	}
 }
@@ -386,8 +389,11 @@ func (l *link) subscribeGroup(subject, group string, h func(Message)) (func(), e
 }
 
 func (s *subscription) bind(nc *nats.Conn) error {
+	var g gathering
 	sub, err := nc.QueueSubscribe(s.subject, s.group, func(m *nats.Msg) {
-		s.h(Message{Subject: m.Subject, Reply: m.Reply, Data: m.Data})
+		if g.add(m) {
+			s.h(Message{Subject: m.Subject, Reply: m.Reply, Data: g.data})
+		}
 	})
 	if err != nil {
 		return err

@@ -198,7 +198,7 @@ func (c *Conn) store(ctx context.Context, m *nats.Msg, packed func() []byte) (ui
 		return 0, &transfer.Error{Kind: transfer.KindNoManager, Text: c.away().Error(), Err: errNotSent}
 	}
 
-	try, cancel := context.WithTimeout(ctx, probeTimeout+4*c.Delay())
+	try, cancel := c.control.patient(ctx, probeTimeout)
 	defer cancel()
 	m.Data = packed()
 	ack, err := c.control.js().PublishMsg(try, m, jetstream.WithRetryAttempts(0))
