@@ -17,8 +17,7 @@ func askQueue(s *Service, a *wire.Ask, ans *wire.Answer) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), clearWait)
-	defer cancel()
+	ctx := context.Background() // each step has its time
 	var did queueDone
 	do := func() error {
 		did, err = doQueue(ctx, qmgr.QueuesOf(s.conn), q, a.Principal)

@@ -81,6 +81,7 @@ type Conn struct {
 	control, data *link
 	bulk          bulk
 	taken, given  amount // of application queues
+	heard, stored amount // of answers, and of messages that are stored
 	keeper        keeper
 	packer        packer
 
@@ -127,7 +128,7 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	cfg.URL = shuffled(cfg.URL)
 
 	c := &Conn{cfg: cfg, where: where, secret: newSecret(), wake: make(chan struct{}, 1), witness: newWitness(),
-		packer: packer{rate.NewLimiter(packRate, packRate)}}
+		packer: packer{rate.NewLimiter(packRate, packRate)}, taken: amount{worth: takenWorth}, given: amount{worth: givenWorth}, heard: amount{worth: heardWorth}, stored: amount{worth: heardWorth}}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.control, c.data = newLink(c, roleControl), newLink(c, roleData)
 	if i := cfg.Identity; cfg.Asks || i != nil && i.JWTs().Data == "" {
@@ -441,8 +442,17 @@ func (c *Conn) Session() (number int64, over <-chan struct{}) {
 // answer; what the line needs comes on top (question). The kind of its error is KindUnreachable when nobody listens,
 // KindTimeout when nobody answers, KindNoManager when the connection is down.
 func (c *Conn) Request(ctx context.Context, subject string, data []byte, timeout time.Duration) ([]byte, error) {
-	return c.ask(ctx, c.control, subject, data, timeout, nil)
+	began := time.Now()
+	answer, err := c.ask(ctx, c.control, subject, data, timeout, nil)
+	if err == nil {
+		c.heard.took(len(answer), began)
+	}
+	return answer, err
 }
+
+// Room is how many bytes the answer to a Request should have at most: as many as the line carries in about two seconds,
+// by the answers before it.
+func (c *Conn) Room() int { return c.heard.bytes(maxAnswer) }
 
 // ask is Request on one of the connections. some, if it is not nil, is called after each part of the answer.
 func (c *Conn) ask(ctx context.Context, l *link, subject string, data []byte, timeout time.Duration, some func(*gathering) error) ([]byte, error) {

@@ -510,7 +510,7 @@ func (res *queueResult) groups(ctx context.Context, s jetstream.Stream, t *queue
 		if subject <= t.After || len(tokens) != 5 || tokens[4] == wire.NoGroup {
 			continue
 		}
-		if n := len(res.Groups); n >= queueGroups || n > 0 && (n*queueGroup > max(t.Room, amountFirst) || time.Since(began) > queueTime) {
+		if n := len(res.Groups); n >= queueGroups || n > 0 && (n*queueGroup > max(t.Room, amountLeast) || time.Since(began) > queueTime) {
 			return nil
 		}
 		m, err := s.GetLastMsgForSubject(ctx, subject)
