@@ -82,7 +82,7 @@ func (s *Source) Walk(ctx context.Context, w place.WalkRequest, emit func(transf
 		if err == nil {
 			err = s.pick(ctx, &a)
 		}
-		if err == nil && !w.Taker.IsZero() && !failpoint.Planted("messages-not-held") {
+		if err == nil && !w.Taker.IsZero() {
 			err = s.hold(ctx, &a, w.Taker)
 		}
 		it := transfer.Item{Type: transfer.ItemFile, Source: a.Path(), Name: transfer.Path(a.Queue), Size: a.size(), Arg: arg}

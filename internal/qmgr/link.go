@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	dialTimeout   = 4 * time.Second // to connect, and again to say hello, behind what is under way on a slow line
+	dialTimeout   = 4 * time.Second // to connect, and again without a byte while hands are shaken
 	reconnectWait = 200 * time.Millisecond
 	refusedFor    = 3 * time.Second
 )
@@ -474,7 +474,7 @@ func (d *dialer) made(conn net.Conn, err error, local bool) (net.Conn, error) {
 	var under net.Conn = sock
 	if cfg := d.link.c.cfg.TLS; cfg != nil && !local {
 		whole := tcp.NewWhole(sock, func(c net.Conn) *tls.Conn { return tls.Client(c, cfg) })
-		if err := d.greet(whole.Conn); err != nil {
+		if err := d.greet(sock, whole.Conn); err != nil {
 			sock.Close()
 			return nil, err
 		}
@@ -491,8 +491,8 @@ func (d *dialer) made(conn net.Conn, err error, local bool) (net.Conn, error) {
 // it come back at once, each would otherwise take as long as all of them, and give up.
 var greetings = make(chan struct{}, 16)
 
-// greet shakes hands.
-func (d *dialer) greet(c *tls.Conn) error {
+// greet shakes hands, for as long as something moves on the connection.
+func (d *dialer) greet(sock *socket, c *tls.Conn) error {
 	d.mu.Lock()
 	ctx := d.ctx
 	d.mu.Unlock()
@@ -502,10 +502,10 @@ func (d *dialer) greet(c *tls.Conn) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := sock.moving(ctx, dialTimeout)
 	defer cancel()
 	err := c.HandshakeContext(ctx)
-	if ne := net.Error(nil); errors.Is(err, net.ErrClosed) || errors.As(err, &ne) && ne.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+	if ne := net.Error(nil); errors.Is(err, net.ErrClosed) || errors.As(err, &ne) && ne.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		err = errSilent
 	} else if err != nil {
 		err = refused(d.link.c, err)

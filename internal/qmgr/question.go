@@ -84,28 +84,30 @@ func (p *question) over() {
 // passes sends a sign of life and reports whether it came back. It waits as long as something moves on the
 // connection, and until ctx ends.
 func (l *link) passes(ctx context.Context) bool {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := l.socket.Load().moving(ctx, still)
 	defer cancel()
-	back := make(chan error, 1)
-	go func() { back <- l.roundTrip(ctx) }()
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	sock := l.socket.Load()
-	moved, at := sock.movement(), time.Now()
-	for {
-		select {
-		case err := <-back:
-			return err == nil
-		case <-ctx.Done():
-			return false
-		case <-look.C:
-			if now := sock.movement(); now != moved {
-				moved, at = now, time.Now()
-			} else if time.Since(at) >= still {
-				return false
+	return l.roundTrip(ctx) == nil
+}
+
+// moving is a context that ends when nothing has moved on the connection for a time.
+func (s *socket) moving(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, time.Hour)
+	go func() {
+		defer cancel()
+		look := time.NewTicker(lookEvery)
+		defer look.Stop()
+		for moved, at := s.movement(), time.Now(); time.Since(at) < limit; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-look.C:
+				if now := s.movement(); now != moved {
+					moved, at = now, time.Now()
+				}
 			}
 		}
-	}
+	}()
+	return ctx, cancel
 }
 
 // A movement changes whenever bytes come, or the other host has acknowledged some.

@@ -28,6 +28,11 @@ func (q *Queues) taskPartly(ctx context.Context, t queueTask, some func(*queueRe
 	if !q.c.control.up.Load() {
 		return queueResult{}, q.c.away()
 	}
+	if _, own := q.c.keeper.(library); own { // an asker's questions have their time
+		var cancel context.CancelFunc
+		ctx, cancel = q.c.control.patient(ctx, apiTimeout)
+		defer cancel()
+	}
 	res, err := q.c.keeper.queue(ctx, q.self, t, some)
 	if err != nil {
 		return res, q.explain(err, t.Span.Queue, len(t.Data)+len(t.behind))

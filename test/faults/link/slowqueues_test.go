@@ -60,7 +60,8 @@ func overSlowQueue(t *testing.T, seed uint64, r *rand.Rand) {
 		s.falls = true
 		s.write(40_000)
 	default:
-		s.rate = queueRates[n/len(queueCases)]
+		// The first cases are different ones at different rates.
+		s.rate = queueRates[(n/len(queueCases)+n%len(queueCases))%len(queueRates)]
 		queueCases[n%len(queueCases)].run(s)
 	}
 }
@@ -74,7 +75,9 @@ type queueStory struct {
 }
 
 // bytes are what the line carries in a time.
-func (s *queueStory) bytes(d time.Duration) int64 { return int64(d.Seconds() * float64(s.rate) * 1000 / 8) }
+func (s *queueStory) bytes(d time.Duration) int64 {
+	return int64(d.Seconds() * float64(s.rate) * 1000 / 8)
+}
 
 // read sends the messages of a queue at a slow line as one file.
 func (s *queueStory) read(size int, group bool) {
@@ -84,6 +87,11 @@ func (s *queueStory) read(size int, group bool) {
 	}
 	s.n.File(source, "in", s.seed, all)
 	s.n.Send("--split-size", strconv.Itoa(min(size, int(all))), source+":in", destination+":queue:Q").Ends("successful", 0)
+	s.n.Ferry("queue", "create", "FIRST").OK()
+	s.n.File(source, "first", s.seed, 10)
+	s.n.Send(source+":first", destination+":queue:FIRST").Ends("successful", 0)
+	s.w.slow(source, s.rate)
+	s.n.Send("--delete-source", source+":queue:FIRST", destination+":first").Ends("successful", 0) // connects what has to be
 	from := source + ":queue:Q"
 	args := []string{"--delete-source"}
 	if group {
@@ -103,6 +111,10 @@ func (s *queueStory) write(size int) {
 		all /= 2
 	}
 	s.n.File(source, "in", s.seed, all)
+	s.n.File(source, "first", s.seed, 10)
+	s.n.Ferry("queue", "create", "FIRST").OK()
+	s.w.slow(destination, s.rate)
+	s.n.Send(source+":first", destination+":queue:FIRST").Ends("successful", 0)
 	s.measure(destination, all, 2, "--split-size", strconv.Itoa(min(size, int(all))), source+":in", destination+":queue:Q")
 	s.n.Send("--delete-source", source+":queue:Q", source+":back").Ends("successful", 0)
 	if !bytes.Equal(s.content(source, "in"), s.content(source, "back")) {
@@ -128,7 +140,6 @@ func (s *queueStory) empty() {
 // measure sends over the slow line of an agent, which is crossed so many times, one after the other.
 func (s *queueStory) measure(who string, all int64, times int, args ...string) {
 	s.t.Helper()
-	s.w.slow(who, s.rate)
 	in, out := s.w.sentTo(who), s.w.sentBy(who)
 	start := time.Now()
 	x := s.n.SendAsync(args...)
