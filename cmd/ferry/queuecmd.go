@@ -226,7 +226,11 @@ func newQueueGet() *cobra.Command {
 				return err
 			}
 			defer done()
-			return q.get(ctx, cmd, net, wire.QueueAsk{Do: wire.QueuePeek, Queue: name, Group: group}, browse)
+			what := wire.QueueAsk{Do: wire.QueueClaim, Queue: name, Group: group}
+			if browse {
+				what.Do = wire.QueuePeek
+			}
+			return q.get(ctx, cmd, net, what, browse)
 		}}
 	q.add(c)
 	c.Flags().StringVar(&group, "group", "", "the oldest message of that group")
@@ -242,6 +246,10 @@ func (q *query) get(ctx context.Context, cmd *cobra.Command, net *client.Client,
 	}
 	m := ans.Message
 	if m == nil {
+		if v := cmp.Or(ans.Queues...); !browse && what.Group == "" && v.Messages > 0 {
+			return transfer.Errorf(transfer.KindNotFound, "all %d messages of the queue %s are being taken by others", v.Messages, what.Queue).
+				WithHint("--browse shows the oldest one")
+		}
 		return transfer.Errorf(transfer.KindNotFound, "there is no message in the queue %s", what.Queue)
 	}
 	if q.json {
@@ -252,7 +260,7 @@ func (q *query) get(ctx context.Context, cmd *cobra.Command, net *client.Client,
 	if browse {
 		return nil
 	}
-	what.Do, what.Number, what.Mark = wire.QueueTake, m.Number, cmp.Or(ans.Queues...).Mark
+	what.Do, what.Number, what.Mark, what.Hold = wire.QueueTake, m.Number, cmp.Or(ans.Queues...).Mark, ans.Hold
 	_, err = client.AskQueue(ctx, net, what)
 	return err
 }

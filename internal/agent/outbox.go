@@ -184,9 +184,9 @@ func nextBatch(l *ledger.Ledger, name transfer.AgentName, from uint64, most int)
 // sendBatch sends the records from a number on; where it may wait, only if they fill a
 // batch.
 func (a *outbox) sendBatch(ctx context.Context, from uint64, mayWait bool) (sent bool, after uint64, err error) {
-	most := batchBytes
+	most := a.conn.Batch(batchBytes)
 	if a.conn.Lag() > thinLag {
-		most = thinBatch
+		most = min(most, thinBatch)
 	}
 
 	b, after, err := nextBatch(a.ledger, a.cfg.Name, from, most)
@@ -205,7 +205,7 @@ func (a *outbox) sendBatch(ctx context.Context, from uint64, mayWait bool) (sent
 		return false, from, err
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second+8*a.conn.Delay())
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second+8*a.conn.Delay()+qmgr.Slowest(len(data)))
 	defer cancel()
 	return true, after, a.conn.Enqueue(ctx, wire.EventSubject(a.cfg.Name), "", data)
 }

@@ -34,6 +34,7 @@ var (
 	_ place.FileBudget = bothPlaces{}
 	_ place.Examiner   = queueSource{}
 	_ place.Archiver   = queueSource{}
+	_ place.Releaser   = queueSource{}
 )
 
 func (b bothPlaces) For(of transfer.Place, may place.Permit) place.Source {

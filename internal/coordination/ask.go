@@ -93,6 +93,15 @@ func (s *Service) answer(m qmgr.Message, ask *wire.Ask, err error) {
 	}
 }
 
+// page is how many bytes an answer may have: as many as the line of the asker carries in about a second, where that
+// says so.
+func page(a *wire.Ask) int {
+	if a.Room <= 0 {
+		return pageBytes
+	}
+	return min(a.Room, pageBytes)
+}
+
 func (s *Service) askKnown(a *wire.Ask, ans *wire.Answer) error {
 	k := s.picture.Known(a.Agent)
 	ans.Known = &k
@@ -116,7 +125,7 @@ func (s *Service) askAgents(a *wire.Ask, ans *wire.Answer) error {
 		if !s.rights.seesRoots(a.Principal, st.Agent) {
 			st.Roots, st.Rates = nil, nil
 		}
-		if size += len(wire.Marshal(st)); size > pageBytes {
+		if size += len(wire.Marshal(st)); size > page(a) && len(ans.Agents) > 0 {
 			ans.More = true
 			break
 		}
@@ -177,7 +186,7 @@ func (s *Service) askTransfers(a *wire.Ask, ans *wire.Answer) error {
 	list, left := s.picture.Transfers(status.Query{Before: a.ID, Limit: limit, Filter: a.Filter, Whose: whose})
 	size := 0
 	for i := range list {
-		if size += len(wire.Marshal(list[i])); size > pageBytes && i > 0 {
+		if size += len(wire.Marshal(list[i])); size > page(a) && i > 0 {
 			left += len(list) - i
 			list = list[:i]
 			break
@@ -260,7 +269,7 @@ func (s *Service) askAudit(a *wire.Ask, ans *wire.Answer) error {
 			if whose != "" && r.Principal != whose {
 				return nil
 			}
-			if len(ans.Records) == limit || size+len(raw) > pageBytes && size > 0 {
+			if len(ans.Records) == limit || size+len(raw) > page(a) && size > 0 {
 				ans.More = true
 				return errPage
 			}

@@ -43,6 +43,7 @@ type Service struct {
 	log     *audit.Log
 	notary  *notary // nil: the log is not signed
 	picture *status.Picture
+	queues  *queueBook
 	trust   *enrol.Keeper // whom nobody may trust, and who may do what
 	rights  rights
 	cancel  context.CancelFunc
@@ -125,6 +126,7 @@ func start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 	}
 	s.rights = rights{s.trust.Judge()}
 
+	s.queues = newQueueBook(s)
 	run, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	if err := s.listen(run); err != nil {
@@ -190,6 +192,7 @@ func (s *Service) listen(ctx context.Context) error {
 
 	s.wg.Go(func() { s.keepRegistry(ctx) })
 	s.wg.Go(func() { s.relieve(ctx) })
+	s.wg.Go(func() { watchQueues(ctx, s) })
 	s.wg.Go(func() {
 		q := qmgr.Events()
 		if err := s.conn.Consume(ctx, q, s.batch); err != nil && ctx.Err() == nil {

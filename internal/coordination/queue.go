@@ -17,9 +17,17 @@ func askQueue(s *Service, a *wire.Ask, ans *wire.Answer) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), clearWait)
-	defer cancel()
-	did, err := doQueue(ctx, qmgr.QueuesOf(s.conn), q, a.Principal)
+	ctx := context.Background() // each step has its time
+	var did queueDone
+	do := func() error {
+		did, err = doQueue(ctx, qmgr.QueuesOf(s.conn), q, a.Principal)
+		return err
+	}
+	if q.Do == wire.QueueRemove {
+		err = s.queues.removing(q.Queue, do)
+	} else {
+		err = do()
+	}
 	if err == nil && did.act != "" {
 		err = s.log.AppendOwn(audit.Record{Event: audit.Changed, Principal: a.Principal, Text: did.act})
 		s.learn()
@@ -54,13 +62,13 @@ func doQueue(ctx context.Context, queues *qmgr.Queues, q *wire.QueueAsk, who str
 		done.act = fmt.Sprintf("removed the queue %s with %d messages", q.Queue, v.Messages)
 	case wire.QueuePut:
 		done.Number, err = queues.Put(ctx, wire.QueueSpan{Queue: q.Queue, Writer: who, Group: q.Group}, q.Last, q.Data)
-	case wire.QueuePeek:
+	case wire.QueuePeek, wire.QueueClaim:
 		err = peek(ctx, queues, q, &done.QueueAnswer)
 	case wire.QueueTake:
-		if q.Number == 0 || q.Mark == "" {
+		if q.Number == 0 || q.Mark == "" || q.Hold == 0 {
 			return done, transfer.Errorf(transfer.KindUsage, "which message of the queue %s is taken is not said", q.Queue)
 		}
-		err = queues.Take(ctx, wire.QueueSpan{Queue: q.Queue, Mark: q.Mark, Group: q.Group, Last: q.Number})
+		err = queues.Got(ctx, q.Queue, q.Mark, q.Number, q.Hold)
 		done.act = fmt.Sprintf("took message %d of the queue %s", q.Number, q.Queue)
 	default:
 		err = transfer.Errorf(transfer.KindVersion, "nothing can be done with a queue that is called %.40q", q.Do)
@@ -68,21 +76,27 @@ func doQueue(ctx context.Context, queues *qmgr.Queues, q *wire.QueueAsk, who str
 	return done, err
 }
 
-// peek reads the oldest message of a queue, or of a group.
+// peek reads the oldest message of a queue, or of a group, and keeps it for the asker where that wants to take it.
 func peek(ctx context.Context, queues *qmgr.Queues, q *wire.QueueAsk, ans *wire.QueueAnswer) error {
 	v, err := queues.Show(ctx, q.Queue)
 	if err != nil {
 		return err
 	}
 	ans.Queues = []wire.QueueView{v}
-	all, _, err := queues.Read(ctx, wire.QueueSpan{Queue: q.Queue, Mark: v.Mark, Group: q.Group})
-	if err != nil || len(all) == 0 {
+	var m *wire.QueueMessage
+	of := wire.QueueSpan{Queue: q.Queue, Mark: v.Mark, Group: q.Group}
+	if q.Do == wire.QueueClaim {
+		m, ans.Hold, err = queues.Claim(ctx, of)
+	} else {
+		m, err = queues.Oldest(ctx, of)
+	}
+	if err != nil || m == nil {
 		return err
 	}
-	if m := all[0]; m.Size > wire.MaxQueuePeek {
+	if m.Size > wire.MaxQueuePeek {
 		return transfer.Errorf(transfer.KindTooLarge, "the oldest message of the queue %s has %d bytes; `ferry queue get` takes %d at most", q.Queue, m.Size, wire.MaxQueuePeek).
 			WithHint(fmt.Sprintf("`ferry send --delete-source AGENT:queue:%s AGENT:FILE` writes all that is there into a file", q.Queue))
 	}
-	ans.Message, ans.Data = &all[0], all[0].Data
+	ans.Message, ans.Data = m, m.Data
 	return nil
 }

@@ -123,9 +123,6 @@ func (n *notary) latest(token string) (of bound, ok bool) {
 	return of, ok
 }
 
-// proofBytes bounds an answer with proofs beside its first.
-const proofBytes = pageBytes
-
 // askProof gives the records that askAudit gives, each with its proof.
 func (s *Service) askProof(a *wire.Ask, ans *wire.Answer) error {
 	if s.notary == nil {
@@ -154,7 +151,7 @@ func (s *Service) askProof(a *wire.Ask, ans *wire.Answer) error {
 		if err != nil {
 			return err
 		}
-		if size += len(line); size > proofBytes && len(ans.Records) > 0 {
+		if size += len(line); size > page(a) && len(ans.Records) > 0 {
 			ans.More = true
 			return errPage
 		}

@@ -302,15 +302,16 @@ func (a *Address) size() int64 {
 	return int64(a.Picked.Bytes + uint64(len(a.Between))*n)
 }
 
-// delimited is a message as it is in the file, with the delimiter that belongs to it.
-func (a *Address) delimited(data []byte, first bool) []byte {
+// delimited is a piece of a message as it is in the file, with the delimiter that belongs to it.
+func (a *Address) delimited(p *wire.QueuePiece, first bool) []byte {
 	switch {
-	case len(a.Between) == 0, a.At == "" && first:
-		return data
-	case a.At == AtAfter:
-		return slices.Concat(data, a.Between)
+	case len(a.Between) == 0:
+	case a.At == AtAfter && p.Last:
+		return slices.Concat(p.Data, a.Between)
+	case a.At == AtBefore && p.Offset == 0, a.At == "" && p.Offset == 0 && !first:
+		return slices.Concat(a.Between, p.Data)
 	}
-	return slices.Concat(a.Between, data)
+	return p.Data
 }
 
 // CheckGroup refuses what is neither the ID of a group nor AnyGroup.

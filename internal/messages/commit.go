@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"ferry/internal/dirsync"
 	"ferry/internal/failpoint"
@@ -19,12 +18,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// publishTime is how long the messages of one batch have to be stored, and stores is how often a batch is tried
-// before the item waits.
-const (
-	publishTime = 2 * time.Minute
-	stores      = 3
-)
+// stores is how often a batch is tried before the item waits.
+const stores = 3
 
 // An intent is what decides an item after a crash.
 type intent struct {
@@ -63,6 +58,10 @@ func (p *part) finish(name transfer.Path) (intent, error) {
 	}
 	if err != nil {
 		return intent{}, err
+	}
+	if left := v.MaxBytes - int64(v.Bytes); v.MaxBytes > 0 && p.at > left { // half of it would be stored, and wait
+		return intent{}, transfer.Errorf(transfer.KindNoSpace, "the queue %s has room for %s, and the file has %s", p.l.to.Queue, transfer.FormatBytes(max(left, 0)), transfer.FormatBytes(p.at)).
+			WithHint("it goes on as messages are taken out of it; `ferry queue show` has its limit")
 	}
 	in := intent{To: string(p.l.to.Path()), Mark: v.Mark, Stage: p.name, Name: name}
 	if in.Messages, err = newSplitter(p.l.to.Split, wire.MaxQueueMessage, io.NewSectionReader(p.File, 0, p.at)).count(); err != nil {
@@ -220,8 +219,8 @@ func (l *landing) settled(it transfer.Intent) (place.Verdict, transfer.Outcome, 
 	s := storing{queues: l.t.queues, in: in, to: to, of: o, path: filepath.Join(l.t.dir, in.Stage),
 		item: wire.QueueItem{Queue: to.Queue, Transfer: l.cfg.Transfer, Item: o.Item}}
 	defer s.close()
+	have, err := s.receipt()
 	for failures := 0; ; {
-		have, err := s.receipt()
 		if s.split == nil && failpoint.Planted("messages-stored-again") {
 			have.Messages, have.Last = 0, false
 		}
@@ -238,9 +237,12 @@ func (l *landing) settled(it transfer.Intent) (place.Verdict, transfer.Outcome, 
 		case failures == stores:
 			return 0, o, s.failed
 		}
-		switch err := s.store(have); {
+		now := have
+		now, err = s.store(have)
+		switch {
 		case err == nil:
-			failures = 0
+			have, failures = now, 0
+			continue
 		case errors.Is(err, errGone) && have.Messages == 0:
 			return place.Redo, o, nil
 		case errors.Is(err, errGone):
@@ -255,6 +257,7 @@ func (l *landing) settled(it transfer.Intent) (place.Verdict, transfer.Outcome, 
 			s.failed = waiting(err)
 			failures++
 		}
+		have, err = s.receipt()
 	}
 }
 
@@ -270,6 +273,8 @@ type storing struct {
 
 	file  *os.File
 	split *splitter // of file; nil: it has to be opened
+	held  *[]byte   // the next message, which did not fit
+	given int       // messages that were given out, or come before those
 }
 
 // errGone says that what had arrived is not there any more, or is something else.
@@ -279,30 +284,37 @@ func (s *storing) receipt() (wire.QueueReceipt, error) {
 	return s.queues.Receipt(context.Background(), s.item, s.in.Mark)
 }
 
-// store stores the next messages of an item behind those that are there.
-func (s *storing) store(have wire.QueueReceipt) error {
+// store stores the next messages of an item behind those that are there, and gives the new receipt.
+func (s *storing) store(have wire.QueueReceipt) (wire.QueueReceipt, error) {
 	if err := s.behind(have.Messages); err != nil {
-		return err
+		return have, err
 	}
-	after := wire.QueueReceipt{Messages: min(s.in.Messages, have.Messages+publishOnce)}
-	after.Last = after.Messages == s.in.Messages
-	ctx, cancel := context.WithTimeout(context.Background(), publishTime)
-	defer cancel()
 	failpoint.Hit("messages.before_publish")
-	err := s.queues.Publish(ctx, s.item, have, after, func() (wire.QueueMessage, error) {
+	now, err := s.queues.Publish(context.Background(), s.item, s.header(), have, s.in.Messages, s.next)
+	failpoint.Hit("messages.after_publish")
+	return now, err
+}
+
+// next gives the next message, if it has no more than so many bytes.
+func (s *storing) next(most int) (data []byte, fits bool, err error) {
+	if s.held == nil {
 		piece, last, err := s.split.next()
 		if err != nil || last != (s.split.n == s.in.Messages) {
-			return wire.QueueMessage{}, errGone
+			return nil, false, errGone
 		}
-		return s.message(piece, s.split.n), nil
-	})
-	failpoint.Hit("messages.after_publish")
-	return err
+		s.held = &piece
+	}
+	data = *s.held
+	if len(data) > most {
+		return nil, false, nil
+	}
+	s.held, s.given = nil, s.given+1
+	return data, true, nil
 }
 
 // behind goes to the end of the first n messages. After a batch that was stored it is there already.
 func (s *storing) behind(n int) (err error) {
-	if s.split != nil && s.split.n == n {
+	if s.split != nil && s.given == n {
 		return nil
 	}
 	s.close()
@@ -314,7 +326,7 @@ func (s *storing) behind(n int) (err error) {
 		return unstaged(err)
 	}
 	s.split = newSplitter(s.to.Split, wire.MaxQueueMessage, s.file)
-	for range n {
+	for s.given = 0; s.given < n; s.given++ {
 		if _, _, err := s.split.next(); err != nil {
 			return errGone
 		}
@@ -326,18 +338,14 @@ func (s *storing) close() {
 	if s.file != nil {
 		s.file.Close()
 	}
-	s.file, s.split = nil, nil
+	s.file, s.split, s.held = nil, nil, nil
 }
 
-// message is message n of the item.
-func (s *storing) message(piece []byte, n int) wire.QueueMessage {
-	h := map[string]string{wire.HeaderGroup: s.item.Group(), wire.HeaderSequence: strconv.Itoa(n), wire.HeaderTransfer: s.item.Transfer.String(),
-		wire.HeaderFile: s.in.Name.String(), wire.HeaderFileSize: strconv.FormatInt(s.of.Size, 10)}
+// header is what each message of the item says, beside its place in the group.
+func (s *storing) header() map[string]string {
+	h := map[string]string{wire.HeaderFile: s.in.Name.String(), wire.HeaderFileSize: strconv.FormatInt(s.of.Size, 10)}
 	if s.of.Digest != "" {
 		h[wire.HeaderDigest] = s.of.Digest
 	}
-	if n == s.in.Messages {
-		h[wire.HeaderLast] = "true"
-	}
-	return wire.QueueMessage{Header: h, Data: piece}
+	return h
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -23,6 +25,7 @@ type queues struct {
 	all      []wire.QueueMessage
 	numbers  uint64
 	receipts map[string]wire.QueueReceipt
+	held     *wire.QueueSpan
 	// lost, if any, says of a Publish whether it is done, and whether its answer comes.
 	lost func(to wire.QueueItem, before wire.QueueReceipt) (done, answered bool)
 }
@@ -116,14 +119,35 @@ func (q *queues) Count(_ context.Context, of wire.QueueSpan) (messages, bytes ui
 	return messages, bytes, q.check(of.Queue, of.Mark)
 }
 
-func (q *queues) Read(_ context.Context, of wire.QueueSpan) (all []wire.QueueMessage, next uint64, err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if all = q.in(&of); len(all) > 2 {
-		all, next = all[:2], all[2].Number
-	}
-	return all, next, q.check(of.Queue, of.Mark)
+// Reader gives each message in two pieces, where it has as many bytes.
+func (q *queues) Reader(of wire.QueueSpan) wire.QueuePieces { return &reading{q: q, of: of} }
+
+type reading struct {
+	q  *queues
+	of wire.QueueSpan
+	at int
 }
+
+func (p *reading) Next() (wire.QueuePiece, error) {
+	p.q.mu.Lock()
+	defer p.q.mu.Unlock()
+	if err := p.q.check(p.of.Queue, p.of.Mark); err != nil {
+		return wire.QueuePiece{}, err
+	}
+	all := p.q.in(&p.of)
+	if len(all) == 0 {
+		return wire.QueuePiece{}, io.EOF
+	}
+	m, from := all[0], p.at
+	if p.at = (len(m.Data) + 1) / 2; from > 0 || p.at == len(m.Data) {
+		p.of.First, p.at = m.Number+1, 0
+		return wire.QueuePiece{Number: m.Number, Offset: from, Data: m.Data[from:], Last: true}, nil
+	}
+	return wire.QueuePiece{Number: m.Number, Data: m.Data[:p.at]}, nil
+}
+
+func (p *reading) Wait() <-chan struct{} { return nil }
+func (p *reading) Close()                {}
 
 func (q *queues) Take(_ context.Context, of wire.QueueSpan) error {
 	q.mu.Lock()
@@ -136,11 +160,31 @@ func (q *queues) Take(_ context.Context, of wire.QueueSpan) error {
 	return q.check(of.Queue, of.Mark)
 }
 
+func (q *queues) Hold(_ context.Context, of wire.QueueSpan, id transfer.ID) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.held != nil {
+		return transfer.Errorf(transfer.KindBusy, "it is held")
+	}
+	q.held = &of
+	return q.check(of.Queue, of.Mark)
+}
+
+func (q *queues) Release(_ context.Context, queue transfer.QueueName, id transfer.ID) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held = nil
+	return q.check(queue, "")
+}
+
 func receiptOf(i *wire.QueueItem) string {
 	return wire.ReceiptSubject(i.Queue, "ALPHA", i.Transfer, i.Item)
 }
 
-func (q *queues) Publish(_ context.Context, to wire.QueueItem, before, after wire.QueueReceipt, next func() (wire.QueueMessage, error)) error {
+// publishOnce is how many messages Publish stores at most.
+const publishOnce = 999
+
+func (q *queues) Publish(_ context.Context, to wire.QueueItem, header map[string]string, before wire.QueueReceipt, of int, next func(int) ([]byte, bool, error)) (wire.QueueReceipt, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	done, answered := true, true
@@ -148,23 +192,33 @@ func (q *queues) Publish(_ context.Context, to wire.QueueItem, before, after wir
 		done, answered = q.lost(to, before)
 	}
 	var batch []wire.QueueMessage
-	for range after.Messages - before.Messages {
-		m, err := next()
+	after := before
+	for most := wire.MaxQueueMessage; after.Messages < of && len(batch) < publishOnce; most = wire.MaxQueueMessage / 2 {
+		data, fits, err := next(most)
 		if err != nil {
-			return err
+			return before, err
+		}
+		if !fits {
+			break
 		}
 		q.numbers++
-		m.Number, m.Writer, m.Group, m.Size = q.numbers, "ALPHA", to.Group(), len(m.Data)
+		after.Messages++
+		m := wire.QueueMessage{Number: q.numbers, Writer: "ALPHA", Group: to.Group(), Data: data, Size: len(data), Header: maps.Clone(header)}
+		m.Header[wire.HeaderGroup], m.Header[wire.HeaderSequence], m.Header[wire.HeaderTransfer] = to.Group(), fmt.Sprint(after.Messages), to.Transfer.String()
+		if after.Messages == of {
+			m.Header[wire.HeaderLast] = "true"
+		}
 		batch = append(batch, m)
 	}
+	after.Last = after.Messages == of
 	if err := q.check(to.Queue, ""); err != nil {
-		return err
+		return before, err
 	}
 	if q.receipts[receiptOf(&to)].Number != before.Number {
-		return transfer.Errorf(transfer.KindBusy, "another try came first")
+		return before, transfer.Errorf(transfer.KindBusy, "another try came first")
 	}
 	if len(q.all)+len(batch) > q.room {
-		return transfer.Errorf(transfer.KindNoSpace, "the queue is full")
+		return before, transfer.Errorf(transfer.KindNoSpace, "the queue is full")
 	}
 	if done {
 		q.numbers++
@@ -172,9 +226,9 @@ func (q *queues) Publish(_ context.Context, to wire.QueueItem, before, after wir
 		q.all, q.receipts[receiptOf(&to)] = append(q.all, batch...), after
 	}
 	if !answered {
-		return transfer.Errorf(transfer.KindTimeout, "no answer")
+		return before, transfer.Errorf(transfer.KindTimeout, "no answer")
 	}
-	return nil
+	return after, nil
 }
 
 func (q *queues) Receipt(_ context.Context, of wire.QueueItem, mark string) (wire.QueueReceipt, error) {

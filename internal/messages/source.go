@@ -3,6 +3,7 @@ package messages
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -22,8 +23,12 @@ type Reader interface {
 	// Groups are the groups of a span, in the order of their last messages.
 	Groups(ctx context.Context, of wire.QueueSpan) ([]wire.QueueGroup, error)
 	Count(ctx context.Context, of wire.QueueSpan) (messages, bytes uint64, err error)
-	// Read gives the first messages of a span. next is where to go on; 0: that was all.
-	Read(ctx context.Context, of wire.QueueSpan) (all []wire.QueueMessage, next uint64, err error)
+	// Reader reads the data of the messages of a span.
+	Reader(of wire.QueueSpan) wire.QueuePieces
+	// Hold keeps the messages of a span for a transfer that removes them at its end, and Release ends that. Hold is of
+	// KindBusy where some are kept for another one.
+	Hold(ctx context.Context, of wire.QueueSpan, id transfer.ID) error
+	Release(ctx context.Context, queue transfer.QueueName, id transfer.ID) error
 	// Take removes the messages of a span: all at once, unless there are others before its first one.
 	Take(ctx context.Context, of wire.QueueSpan) error
 }
@@ -40,6 +45,9 @@ type Source struct {
 var (
 	_ place.Source  = (*Source)(nil)
 	_ place.Deleter = (*Source)(nil)
+	_ place.Waiter  = (*file)(nil)
+
+	_ place.Releaser = (*Source)(nil)
 )
 
 // NewSource makes a place of queues.
@@ -74,6 +82,9 @@ func (s *Source) Walk(ctx context.Context, w place.WalkRequest, emit func(transf
 		if err == nil {
 			err = s.pick(ctx, &a)
 		}
+		if err == nil && !w.Taker.IsZero() {
+			err = s.hold(ctx, &a, w.Taker)
+		}
 		it := transfer.Item{Type: transfer.ItemFile, Source: a.Path(), Name: transfer.Path(a.Queue), Size: a.size(), Arg: arg}
 		switch {
 		case ctx.Err() != nil:
@@ -88,6 +99,37 @@ func (s *Source) Walk(ctx context.Context, w place.WalkRequest, emit func(transf
 		}
 	}
 	return 0, nil
+}
+
+// hold keeps the picked messages for a transfer. Some may have been taken since they were picked.
+func (s *Source) hold(ctx context.Context, a *Address, id transfer.ID) error {
+	if err := s.queues.Hold(ctx, a.span(), id); err != nil {
+		return waiting(err)
+	}
+	n, bytes, err := s.queues.Count(ctx, a.span())
+	if err != nil {
+		return waiting(err)
+	}
+	if n != a.Picked.Messages || bytes != a.Picked.Bytes {
+		return transfer.Errorf(transfer.KindBusy, "somebody else takes messages out of the queue %s at the same time", a.Queue)
+	}
+	return nil
+}
+
+// Release ends that messages are kept for a transfer, whose sources are given.
+func (s *Source) Release(id transfer.ID, sources []transfer.Path) (err error) {
+	var queues []transfer.QueueName
+	for _, p := range sources {
+		if a, bad := Parse(p); bad == nil && !slices.Contains(queues, a.Queue) {
+			queues = append(queues, a.Queue)
+		}
+	}
+	for _, q := range queues {
+		if of := s.queues.Release(context.Background(), q, id); transfer.KindOf(of) != transfer.KindMissing {
+			err = errors.Join(err, of)
+		}
+	}
+	return err
 }
 
 // only is the address that a repeated walk is to give of a source: with the messages that were picked
@@ -267,20 +309,18 @@ func (f files) Open(p transfer.Path, _ bool) (place.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &file{s: f.s, of: a, left: a.span(), began: time.Now()}, nil
+	return &file{of: a, pieces: f.s.queues.Reader(a.span()), began: time.Now()}, nil
 }
 
 // A file is picked messages, read one after the other.
 type file struct {
-	s     *Source
-	of    Address
-	left  wire.QueueSpan // what was not read
-	over  bool           // all of it was
-	began time.Time
+	of     Address
+	pieces wire.QueuePieces
+	began  time.Time
 
-	ready    []wire.QueueMessage
-	out      []byte // of the message that is being read, and what comes before it
-	messages uint64
+	out      []byte // of the piece that is being read, and what comes before it
+	ended    bool   // its message ends with it
+	messages uint64 // that were begun
 	bytes    uint64
 }
 
@@ -289,7 +329,11 @@ func (f *file) Facts() place.Facts {
 }
 
 func (f *file) Form() (known *transfer.Form, dataset bool, err error) { return nil, false, nil }
-func (f *file) Close() error                                          { return nil }
+
+func (f *file) Close() error {
+	f.pieces.Close()
+	return nil
+}
 
 func (f *file) Read(b []byte) (int, error) {
 	for len(f.out) == 0 {
@@ -302,24 +346,29 @@ func (f *file) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// advance takes up the next message. At the end it is io.EOF.
-func (f *file) advance() error {
-	for len(f.ready) == 0 {
-		if f.over {
-			return f.whole()
-		}
-		all, next, err := f.s.queues.Read(context.Background(), f.left)
-		switch kind := transfer.KindOf(err); {
-		case kind == transfer.KindMissing || kind == transfer.KindConflict:
-			return f.changed()
-		case err != nil:
-			return waiting(err)
-		}
-		f.ready, f.left.First, f.over = all, next, next == 0
+// Wait is nil where Read does not block.
+func (f *file) Wait() <-chan struct{} {
+	if len(f.out) > 0 {
+		return nil
 	}
-	m := &f.ready[0]
-	f.out = f.of.delimited(m.Data, f.messages == 0)
-	f.ready, f.messages, f.bytes = f.ready[1:], f.messages+1, f.bytes+uint64(len(m.Data))
+	return f.pieces.Wait()
+}
+
+// advance takes up the next piece. At the end it is io.EOF.
+func (f *file) advance() error {
+	p, err := f.pieces.Next()
+	switch kind := transfer.KindOf(err); {
+	case err == io.EOF:
+		return f.whole()
+	case kind == transfer.KindMissing || kind == transfer.KindConflict:
+		return f.changed()
+	case err != nil:
+		return waiting(err)
+	}
+	if p.Offset == 0 {
+		f.messages++
+	}
+	f.out, f.bytes = f.of.delimited(&p, f.messages == 1), f.bytes+uint64(len(p.Data))
 	return nil
 }
 

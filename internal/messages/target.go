@@ -19,21 +19,20 @@ import (
 // A Writer stores messages in application queues, as one agent. Its errors are as a Reader's.
 type Writer interface {
 	Show(ctx context.Context, queue transfer.QueueName) (wire.QueueView, error)
-	// Publish stores the next messages of an item and the receipt of them, or nothing. before is the receipt
-	// that there must be. After an error nobody knows which it was.
-	Publish(ctx context.Context, to wire.QueueItem, before, after wire.QueueReceipt, next func() (wire.QueueMessage, error)) error
+	// Publish stores the next messages of an item of so many and the receipt of them, or nothing: as many as the line
+	// carries in about a second, one at least. have is the receipt that there must be. The new one is
+	// given. After an error nobody knows which it was. header is that of all messages. next gives the next message, if it
+	// has no more bytes than that.
+	Publish(ctx context.Context, to wire.QueueItem, header map[string]string, have wire.QueueReceipt, of int, next func(most int) (data []byte, fits bool, err error)) (wire.QueueReceipt, error)
 	// Receipt is how much of an item has been stored, whoever has taken it since.
 	Receipt(ctx context.Context, of wire.QueueItem, mark string) (wire.QueueReceipt, error)
 	// Settle removes the receipts of items; of all items where none is named.
 	Settle(ctx context.Context, queue transfer.QueueName, id transfer.ID, items []uint64) error
 }
 
-// publishOnce is how many messages Publish takes.
-const publishOnce = 999
-
 // Limits is what a Target does not promise, for the audit.
 func Limits() []string {
-	return []string{"a file of more than 999 messages is stored in parts; the group is complete with the last one"}
+	return []string{"a file of more than 999 messages, or of more bytes than the line carries in a second, is stored in parts; the group is complete with the last one"}
 }
 
 // A Target is queues as a place where files land: each becomes a message, or the messages of a

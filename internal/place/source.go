@@ -112,6 +112,9 @@ type WalkRequest struct {
 	// that it matches. What is not there any more becomes an ItemBad at the end.
 	Only  []transfer.Path
 	After *transfer.Item // the last item that is journaled; nil begins
+	// Taker is the transfer that deletes its sources once they have arrived; zero: it does not. No other one is
+	// given them meanwhile, where the place can see to that.
+	Taker transfer.ID
 }
 
 // An Argument is one source of a walk. Its place among the others is the Arg of its items.
@@ -152,6 +155,12 @@ type Deleter interface {
 	Delete(p transfer.Path, v transfer.Version, aside string, again bool) error
 	// DropForm removes what the place has kept of a deleted source's content.
 	DropForm(p transfer.Path) error
+}
+
+// A Releaser is a Deleter that keeps sources for the Taker of a walk.
+type Releaser interface {
+	// Release ends that. It is called when the transfer has ended, however it did.
+	Release(id transfer.ID, sources []transfer.Path) error
 }
 
 // An Archiver is a Deleter that can move what has arrived into a directory of its own instead.

@@ -79,7 +79,9 @@ type Conn struct {
 	inboxes atomic.Uint64
 
 	control, data *link
-	shelves       storeLink
+	bulk          bulk
+	taken, given  amount // of application queues
+	heard, stored amount // of answers, and of messages that are stored
 	keeper        keeper
 	packer        packer
 
@@ -127,11 +129,11 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	cfg.URL = shuffled(cfg.URL)
 
 	c := &Conn{cfg: cfg, where: where, secret: newSecret(), wake: make(chan struct{}, 1), witness: newWitness(),
-		packer: packer{rate.NewLimiter(packRate, packRate)}}
+		packer: packer{rate.NewLimiter(packRate, packRate)}, taken: amount{worth: takenWorth}, given: amount{worth: givenWorth}, heard: amount{worth: heardWorth}, stored: amount{worth: heardWorth}}
 	c.passing.Store(new(string))
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.control, c.data = newLink(c, roleControl), newLink(c, roleData)
-	c.shelves.link = newLink(c, roleStored)
+	c.bulk.link = newLink(c, roleBulk)
 	if i := cfg.Identity; cfg.Asks || i != nil && i.JWTs().Data == "" {
 		c.data = c.control
 	}
@@ -322,14 +324,11 @@ func (c *Conn) Close() {
 	c.mu.Lock()
 	c.end()
 	c.mu.Unlock()
-	all := []*link{c.control, c.data, c.shelves.link}
-	for _, l := range all {
-		l.close()
-	}
-	c.tasks.Wait()
-	// A new session may have begun while the old ones were being closed.
-	for _, l := range all {
-		l.close()
+	for range 2 { // a new session may have begun while the old ones were being closed
+		c.control.close()
+		c.data.close()
+		c.bulk.link.close()
+		c.tasks.Wait()
 	}
 }
 
@@ -451,20 +450,29 @@ func (c *Conn) Session() (number int64, over <-chan struct{}) {
 }
 
 // Request sends a question on a subject of wire.AskSubject or wire.InstanceSubject and waits
-// for one answer, timeout at most if it is more than 0. The kind of its error is KindUnreachable when nobody listens,
+// for one answer. The timeout, if it is more than 0, is the time that the answerer has for each part of the
+// answer; what the line needs comes on top (question). The kind of its error is KindUnreachable when nobody listens,
 // KindTimeout when nobody answers, KindNoManager when the connection is down.
 func (c *Conn) Request(ctx context.Context, subject string, data []byte, timeout time.Duration) ([]byte, error) {
-	if timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
+	began := time.Now()
+	answer, err := c.ask(ctx, c.control, subject, data, timeout, nil)
+	if err == nil {
+		c.heard.took(len(answer), began)
 	}
+	return answer, err
+}
 
-	if !c.control.up.Load() {
+// Room is how many bytes the answer to a Request should have at most: as many as the line carries in about two seconds,
+// by the answers before it.
+func (c *Conn) Room() int { return c.heard.bytes(maxAnswer) }
+
+// ask is Request on one of the connections. some, if it is not nil, is called after each part of the answer.
+func (c *Conn) ask(ctx context.Context, l *link, subject string, data []byte, timeout time.Duration, some func(*gathering) error) ([]byte, error) {
+	if !l.up.Load() {
 		return nil, c.away()
 	}
 
-	answer, err := request(ctx, c.control.conn(), subject, c.NewInbox(wire.Answerer(subject)), c.packer.pack(data))
+	answer, err := l.exchange(ctx, subject, c.NewInbox(wire.Answerer(subject)), c.packer.pack(data), timeout, some)
 	if err != nil {
 		return nil, c.explain(err, subject, len(data))
 	}

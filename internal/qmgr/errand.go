@@ -29,6 +29,7 @@ type errand struct {
 	Store   *storeTask    `json:"store,omitempty"`
 	Queue   *queueTask    `json:"queue,omitempty"`
 	Remove  *removal      `json:"remove,omitempty"`
+	Text    string        `json:"text,omitempty"`
 }
 
 // An op is what an errand is for: a method of keeper.
@@ -49,6 +50,7 @@ const (
 	opAdmit     op = "admit"   // not of keeper: Server.Admit
 	opMembers   op = "members" // not of keeper: Server.Members
 	opRemove    op = "remove"  // not of keeper: member.remove
+	opNotice    op = "notice"  // not of keeper: Server.noticed
 )
 
 // An errandResult is what became of an errand.
@@ -74,6 +76,7 @@ const (
 	errandsAtOnce = 16        // that are under way; the others wait
 	errandsOfOne  = 8         // of one asker, under way and waiting; more are refused
 	errandsInAll  = 4096
+	errandBytes   = 64 << 20 // of all that wait
 	minErrandIdle = time.Minute
 )
 
@@ -105,7 +108,7 @@ func (e *errand) allowed(asker string) bool {
 		return agent && (e.Durable == commandsPrefix+asker || e.Durable == controlsPrefix+asker) || asker == wire.Coordination && e.Durable == asker
 	case opForget, opOwner, opSetOwner, opStore:
 		return agent
-	case opStrangers, opPurge:
+	case opStrangers, opPurge, opNotice:
 		return asker == wire.Coordination
 	case opClear:
 		return asker == wire.Coordination || asker == wire.Authority
@@ -133,12 +136,15 @@ type registrar struct {
 	leads func(Stream) error
 	// members are the queue managers of the cluster; nil: what the streams say of them.
 	members func(context.Context) ([]Member, error)
+	// notice takes what coordination has found out about the store; nil: it is not shown here.
+	notice func(finding string)
 	// remove takes a member out of the cluster; nil: there is none.
 	remove func(context.Context, removal) error
 
 	mu      sync.Mutex
 	waiting map[string]int // by asker
 	all     int
+	bytes   int     // of them
 	looking *looked // the look at the streams that is under way; nil: none is
 	next    *looked // the one after it, for those who came meanwhile
 }
@@ -172,15 +178,16 @@ func (r *registrar) take(asker string, body []byte, answer func([]byte)) {
 	if r.ctx.Err() != nil {
 		return
 	}
-	if r.waiting[asker] >= errandsOfOne || r.all >= errandsInAll {
+	if r.waiting[asker] >= errandsOfOne || r.all >= errandsInAll || r.bytes > 0 && r.bytes+len(body) > errandBytes {
 		answer(resultOf(errandResult{}, transfer.Errorf(transfer.KindBusy, "too many questions of %s wait at the queue manager", asker)))
 		return
 	}
 	r.waiting[asker]++
 	r.all++
+	r.bytes += len(body)
 	came := time.Now()
 	r.tasks.Go(func() {
-		defer r.leave(asker)
+		defer r.leave(asker, len(body))
 		select {
 		case r.slots <- struct{}{}:
 		case <-r.ctx.Done():
@@ -216,10 +223,11 @@ func (r *registrar) forwarder() *forwarder {
 	return r.forwards
 }
 
-func (r *registrar) leave(asker string) {
+func (r *registrar) leave(asker string, bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all--
+	r.bytes -= bytes
 	if r.waiting[asker]--; r.waiting[asker] == 0 {
 		delete(r.waiting, asker)
 	}
@@ -235,7 +243,10 @@ func resultOf(res errandResult, err error) []byte {
 	if err != nil {
 		data = resultOf(errandResult{}, err)
 	}
-	return res.Queue.withData(data)
+	if q := res.Queue; q != nil && len(q.behind) > 0 {
+		data = append(append(data, '\n'), q.behind...)
+	}
+	return data
 }
 
 // ensure has the streams made and looked at. When hundreds of agents come back at once they all
@@ -279,6 +290,7 @@ func (r *registrar) look() {
 // do does an errand.
 func (r *registrar) do(ctx context.Context, asker string, body []byte) (res errandResult, err error) {
 	var e errand
+	body, behind, _ := bytes.Cut(body, []byte("\n"))
 	limit := maxErrand
 	if asker == wire.Authority {
 		limit = maxAdmit
@@ -351,7 +363,8 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 		err = r.clear(ctx, e.Tokens[:min(len(e.Tokens), maxStrangers)])
 	case opQueue:
 		var q queueResult
-		q, err = r.keeper.queue(ctx, asker, *e.Queue)
+		e.Queue.behind = behind
+		q, err = r.keeper.queue(ctx, asker, *e.Queue, nil)
 		res.Queue = &q
 	case opStrangers:
 		res.Tokens, err = r.keeper.strangers(ctx)
@@ -372,6 +385,10 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 			return res, transfer.Errorf(transfer.KindUsage, "there is no cluster of which somebody could be removed here")
 		}
 		err = r.remove(ctx, *e.Remove)
+	case opNotice:
+		if r.notice != nil {
+			r.notice(shortened(e.Text, maxDegraded))
+		}
 	case opPurge:
 		res.Gone, err = r.keeper.purge(ctx, e.Tokens[:min(len(e.Tokens), maxStrangers)])
 	}
@@ -383,20 +400,53 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 type asker struct{ c *Conn }
 
 func (a asker) ask(ctx context.Context, e errand) (res errandResult, err error) {
+	return a.askOn(ctx, a.c.control, e, nil, nil)
+}
+
+// askOn asks on one of the connections, with data behind the errand. some, if it is not nil, is called with the
+// part of the answer that is there, once it has more than the data behind it.
+func (a asker) askOn(ctx context.Context, l *link, e errand, behind []byte, some func(*errandResult)) (res errandResult, err error) {
 	e.V = 1
 	body, err := json.Marshal(e)
 	if err != nil {
 		return res, err
 	}
-	data, err := a.c.Request(ctx, wire.AskSubject(wire.Manager, a.c.cfg.Self), body, apiTimeout)
+	if len(behind) > 0 {
+		body = append(append(body, '\n'), behind...)
+	}
+	head := 0 // bytes of it; 0: it has not come yet
+	read := func(data []byte) error {
+		if head == 0 {
+			if head = bytes.IndexByte(data, '\n'); head < 0 {
+				head = len(data)
+			}
+			if err := json.Unmarshal(data[:head], &res); err != nil || res.V != 1 {
+				return transfer.Errorf(transfer.KindVersion, "the queue manager's answer to %q cannot be read", e.Op)
+			}
+		}
+		if res.Queue != nil {
+			res.Queue.behind = data[min(head+1, len(data)):]
+		}
+		return nil
+	}
+	partly := func(g *gathering) error {
+		if head == 0 && bytes.IndexByte(g.data, '\n') < 0 {
+			return nil
+		}
+		err := read(g.data)
+		if err == nil {
+			some(&res)
+		}
+		return err
+	}
+	if some == nil {
+		partly = nil
+	}
+	data, err := a.c.ask(ctx, l, wire.AskSubject(wire.Manager, a.c.cfg.Self), body, apiTimeout, partly)
 	if err != nil {
 		return res, err
 	}
-	data, behind, _ := bytes.Cut(data, []byte("\n"))
-	if err := json.Unmarshal(data, &res); err != nil || res.V != 1 {
-		return res, transfer.Errorf(transfer.KindVersion, "the queue manager's answer to %q cannot be read", e.Op)
-	}
-	if err := res.Queue.takeData(behind); err != nil {
+	if err := read(data); err != nil {
 		return res, err
 	}
 	if res.Error != nil {
@@ -463,6 +513,19 @@ func (a asker) askOwn(ctx context.Context, name string, e errand) (res errandRes
 func Admit(ctx context.Context, c *Conn, claims roles.Claims) error {
 	_, err := asker{c}.ask(ctx, errand{Op: opAdmit, Claims: &claims})
 	return err
+}
+
+// Notice has the queue manager called degraded for a while, for what coordination, which the Conn is, has found out.
+func Notice(ctx context.Context, c *Conn, finding string) error {
+	c.noticed(finding)
+	if a, ok := c.keeper.(asker); ok {
+		_, err := a.ask(ctx, errand{Op: opNotice, Text: finding})
+		return err
+	}
+	if s := c.cfg.Server; s != nil {
+		s.noticed("%s", finding)
+	}
+	return nil
 }
 
 func (a asker) strangers(ctx context.Context) ([]string, error) {

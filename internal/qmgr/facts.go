@@ -83,6 +83,7 @@ func answerAbout(s *Server) (*responder, error) {
 	r := &responder{own, newRegistrar("queue manager "+s.cfg.Name, library)}
 	r.registrar.leads = func(of Stream) error { return leaderless(s, of) }
 	r.registrar.members = s.Members
+	r.registrar.notice = func(finding string) { s.noticed("%s", finding) }
 	if s.member != nil {
 		r.registrar.remove = s.member.remove
 	}
@@ -113,7 +114,8 @@ func (r *responder) answer(s *Server, m *nats.Msg) {
 	}
 	body := unpacked(m.Data)
 	if len(body) > 0 {
-		r.registrar.take(wire.LastToken(m.Subject), body, func(answer []byte) { m.Respond(answer) })
+		// who hears nothing asks again
+		r.registrar.take(wire.LastToken(m.Subject), body, func(answer []byte) { answerInParts(r.conn(), m.Reply, answer) })
 		return
 	}
 	if answer, err := json.Marshal(s.aboutMe()); err == nil {

@@ -349,12 +349,11 @@ type Receipt struct {
 // order of the calls, where all are. Outgoing makes the connection; a lost one comes back by itself.
 func (s *StoreAt) Put(at, subject string, data []byte) *Receipt {
 	c := s.c
-	r := &Receipt{c: c, of: subject, size: len(data), link: c.shelves.link, sent: time.Now()}
+	r := &Receipt{c: c, of: subject, size: len(data), sent: time.Now()}
 	switch {
 	case at == "":
-		var l *link
-		if l, r.err = c.shelves.ready(c.ctx); r.err == nil {
-			r.ack, r.err = l.js().PublishMsgAsync(&nats.Msg{Subject: subject, Data: data}, jetstream.WithRetryAttempts(0))
+		if r.link, r.err = c.bulkLink(c.ctx); r.err == nil {
+			r.ack, r.err = r.link.js().PublishMsgAsync(&nats.Msg{Subject: subject, Data: data}, jetstream.WithRetryAttempts(0))
 		}
 	case !c.control.up.Load():
 		r.err = c.away()

@@ -63,7 +63,7 @@ func follow(c *Conn) {
 		c.cfg.Log.Warn("the queue manager is without the others of its cluster; connecting to another one", slog.String("at", here(c)))
 		left, mute = time.Now(), 0
 		pause = min(2*pause, leaveMost)
-		for _, l := range links(c) {
+		for _, l := range append(links(c), c.bulk.link) {
 			if sock := l.socket.Load(); sock != nil {
 				sock.Close()
 			}

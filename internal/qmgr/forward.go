@@ -378,7 +378,7 @@ func (f *forwarder) send(to string, b batch) (stored int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(f.ctx, forwardWait)
+	ctx, cancel := context.WithTimeout(f.ctx, forwardWait+Slowest(len(data)))
 	defer cancel()
 	answer, err := request(ctx, f.own.conn(), wire.ForwardSubject(to), wire.InboxSubject(wire.Manager, wire.Manager, f.secret, f.inboxes.Add(1)), data)
 	if errors.Is(err, nats.ErrNoResponders) {

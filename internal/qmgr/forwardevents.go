@@ -46,7 +46,7 @@ func (f *forwarder) handEvents(to string) error {
 	cons, err := f.own.js().Consumer(f.ctx, string(StreamEvent), eventsReader)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		cons, err = f.own.js().CreateOrUpdateConsumer(f.ctx, string(StreamEvent), jetstream.ConsumerConfig{Durable: eventsReader, DeliverPolicy: policy,
-			AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * forwardWait, MaxDeliver: -1, MaxAckPending: 2 * forwardMost, InactiveThreshold: durableIdle})
+			AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * (forwardWait + Slowest(forwardBytes)), MaxDeliver: -1, MaxAckPending: 2 * forwardMost, InactiveThreshold: durableIdle})
 	}
 	if missing(err) {
 		f.pause(forwardAgain) // no agent has said anything yet

@@ -33,12 +33,15 @@ func libraryInbox(self, secret string) string {
 
 // Answer sends an answer to the inbox that a question of whoever has the token to has named.
 // Its error is of KindUsage, and nothing was sent, where that is not an inbox of that token's
-// for answers of this Conn; otherwise it is Publish's.
+// for answers of this Conn; otherwise it is Publish's. A long answer goes out in parts.
 func (c *Conn) Answer(to, inbox string, data []byte) error {
 	if asker, answerer, ok := wire.ReadInbox(inbox); !ok || asker != to || answerer != c.cfg.Self {
 		return transfer.Errorf(transfer.KindUsage, "an answer of %s to %.80q is wanted on %.80q, which is no inbox for that", c.cfg.Self, to, inbox)
 	}
-	return c.Publish(inbox, data)
+	if !c.control.up.Load() {
+		return c.away()
+	}
+	return c.explain(answerInParts(c.control.conn(), inbox, c.packer.pack(data)), inbox, len(data))
 }
 
 // request sends a question and waits for one answer, or for the queue manager's word that

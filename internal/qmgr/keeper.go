@@ -35,8 +35,9 @@ type keeper interface {
 	purge(ctx context.Context, tokens []string) (gone uint64, err error)
 	// store does something with the part of StreamStore that is of whoever has the token self.
 	store(ctx context.Context, self string, t storeTask) (storeResult, error)
-	// queue does something with an application queue, for whoever has the token self.
-	queue(ctx context.Context, self string, t queueTask) (queueResult, error)
+	// queue does something with an application queue, for the holder of the token self. some, if it is not nil, may be
+	// called with the part of the result that is there.
+	queue(ctx context.Context, self string, t queueTask, some func(*queueResult)) (queueResult, error)
 }
 
 // A durable is how a reader stands that has just been made or found.

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	dialTimeout   = 4 * time.Second // to connect, and again to say hello, behind what is under way on a slow line
+	dialTimeout   = 4 * time.Second // to connect, and again without a byte while hands are shaken
 	reconnectWait = 200 * time.Millisecond
 	refusedFor    = 3 * time.Second
 )
@@ -47,13 +47,14 @@ type Message struct {
 const (
 	roleControl = "control"
 	roleData    = "data"
+	roleBulk    = "bulk"
 )
 
 // A link is one of a Conn's connections. It comes back by itself when it is
 // lost, with its subscriptions.
 type link struct {
 	c    *Conn
-	role string // roleControl or roleData
+	role string // roleControl, roleData or roleBulk
 
 	up     atomic.Bool
 	now    atomic.Pointer[session]
@@ -182,7 +183,9 @@ func (l *link) markUp() {
 	l.no = time.Time{}
 	l.refusing.Unlock()
 	l.trip.forget()
-	l.c.changed(l, true, nil)
+	if l.role != roleBulk {
+		l.c.changed(true, nil)
+	}
 }
 
 // failed takes the end of an attempt to connect: why the queue manager has refused the identity,
@@ -218,8 +221,8 @@ func (p *proved) Read(b []byte) (int, error) {
 }
 
 func (l *link) markDown(err error) {
-	if l.up.Swap(false) {
-		l.c.changed(l, false, err)
+	if l.up.Swap(false) && l.role != roleBulk {
+		l.c.changed(false, err)
 	}
 }
 
@@ -387,8 +390,11 @@ func (l *link) subscribeGroup(subject, group string, h func(Message)) (func(), e
 }
 
 func (s *subscription) bind(nc *nats.Conn) error {
+	var g gathering
 	sub, err := nc.QueueSubscribe(s.subject, s.group, func(m *nats.Msg) {
-		s.h(Message{Subject: m.Subject, Reply: m.Reply, Data: m.Data})
+		if g.add(m) {
+			s.h(Message{Subject: m.Subject, Reply: m.Reply, Data: g.data})
+		}
 	})
 	if err != nil {
 		return err
@@ -469,7 +475,7 @@ func (d *dialer) made(conn net.Conn, err error, local bool) (net.Conn, error) {
 	var under net.Conn = sock
 	if cfg := d.link.c.cfg.TLS; cfg != nil && !local {
 		whole := tcp.NewWhole(sock, func(c net.Conn) *tls.Conn { return tls.Client(c, cfg) })
-		if err := d.greet(whole.Conn); err != nil {
+		if err := d.greet(sock, whole.Conn); err != nil {
 			sock.Close()
 			return nil, err
 		}
@@ -486,8 +492,8 @@ func (d *dialer) made(conn net.Conn, err error, local bool) (net.Conn, error) {
 // it come back at once, each would otherwise take as long as all of them, and give up.
 var greetings = make(chan struct{}, 16)
 
-// greet shakes hands.
-func (d *dialer) greet(c *tls.Conn) error {
+// greet shakes hands, for as long as something moves on the connection.
+func (d *dialer) greet(sock *socket, c *tls.Conn) error {
 	d.mu.Lock()
 	ctx := d.ctx
 	d.mu.Unlock()
@@ -497,10 +503,10 @@ func (d *dialer) greet(c *tls.Conn) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := sock.moving(ctx, dialTimeout)
 	defer cancel()
 	err := c.HandshakeContext(ctx)
-	if ne := net.Error(nil); errors.Is(err, net.ErrClosed) || errors.As(err, &ne) && ne.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+	if ne := net.Error(nil); errors.Is(err, net.ErrClosed) || errors.As(err, &ne) && ne.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		err = errSilent
 	} else if err != nil {
 		err = refused(d.link.c, err)

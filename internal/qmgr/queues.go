@@ -32,11 +32,13 @@ const (
 	queuePrefix  = "APP_" // of the names of the streams
 	maxQueues    = 1000
 	queueOnce    = 2048           // messages that are looked at in one errand
-	queueBytes   = 1 << 20        // of them, unless one has more
+	queueBytes   = 1 << 20        // of them at most; of a message that has more a piece
+	queueFrame   = 20             // bytes that a piece takes beside its data
+	queueStored  = 2<<20 - 64<<10 // bytes of a task that stores messages: one of the largest
 	queueTime    = apiTimeout / 8 // after which an errand answers with what it has; in a busy cluster each message may take milliseconds
 	queueAhead   = 16             // requests for messages that are on their way at once
-	queueFrame   = 200            // bytes of a message in an answer beside its data and headers
 	queueGroups  = 512            // in one answer
+	queueGroup   = 150            // bytes of one in it
 	receiptsOnce = 512
 	receiptKept  = "720h" // as the server takes it: a receipt that nobody has removed
 )
@@ -45,9 +47,18 @@ const (
 const (
 	queueCreate  = "create"
 	queueList    = "list"
+	queueMarks   = "marks"
 	queueShow    = "show"
 	queueRemove  = "remove"
 	queuePut     = "put"
+	queuePublish = "publish"
+	queueOldest  = "oldest"
+	queueHold    = "hold"
+	queueRelease = "release"
+	queueClaim   = "claim"
+
+	queueRemoveHeld = "remove-held"
+
 	queueRead    = "read"
 	queueCount   = "count"
 	queueFind    = "groups"
@@ -66,7 +77,18 @@ type queueTask struct {
 	Data     []byte         `json:"data,omitempty"`
 	ID       transfer.ID    `json:"id,omitzero"` // of receipts
 	Items    []uint64       `json:"items,omitempty"`
-	After    string         `json:"after,omitempty"` // of groups: the subject where an answer ended
+	After    string         `json:"after,omitempty"`  // of groups: the subject where an answer ended
+	Offset   int            `json:"offset,omitempty"` // of a read: where it begins in the first message
+	Room     int            `json:"room,omitempty"`   // of a read, or of groups: bytes that the answer may have, about
+
+	// Of messages of an item that are stored. Sizes are those of their data, which follow the task, one after the
+	// other. They are stored behind the Before messages of the item that the newest receipt, with the number Number, has.
+	Header map[string]string `json:"header,omitempty"`
+	Sizes  []int             `json:"sizes,omitempty"`
+	Before int               `json:"before,omitempty"`
+	Number uint64            `json:"number,omitempty"`
+
+	behind []byte // data that follow the task
 }
 
 // allowed says whether whoever has a token may have it done: agents read, and look after their own
@@ -75,7 +97,7 @@ func (t *queueTask) allowed(asker string, agent bool) bool {
 	switch t.Do {
 	case queueShow, queueRead, queueCount, queueFind, queueTake:
 		return agent || asker == wire.Coordination
-	case queueReceipt, queueSettle:
+	case queueReceipt, queueSettle, queuePublish, queueHold, queueRelease:
 		return agent
 	}
 	return asker == wire.Coordination
@@ -83,15 +105,19 @@ func (t *queueTask) allowed(asker string, agent bool) bool {
 
 // A queueResult is what became of it.
 type queueResult struct {
-	Views    []wire.QueueView    `json:"views,omitempty"`
-	Messages []wire.QueueMessage `json:"messages,omitempty"` // their data follow the result, one after the other
-	Groups   []wire.QueueGroup   `json:"groups,omitempty"`
-	Count    uint64              `json:"count,omitempty"`
-	Bytes    uint64              `json:"bytes,omitempty"`
-	Next     uint64              `json:"next,omitempty"`  // where there may be more; 0: that was all
-	After    string              `json:"after,omitempty"` // of groups: the subject behind which there are more
-	Number   uint64              `json:"number,omitempty"`
-	Receipt  *wire.QueueReceipt  `json:"receipt,omitempty"`
+	Views   []wire.QueueView   `json:"views,omitempty"`
+	Message *wire.QueueMessage `json:"message,omitempty"` // its data follow the result
+	Pieces  [][2]uint64        `json:"pieces,omitempty"`  // number of a message, and bytes of it, which follow the result
+	Groups  []wire.QueueGroup  `json:"groups,omitempty"`
+	Count   uint64             `json:"count,omitempty"`
+	Bytes   uint64             `json:"bytes,omitempty"`
+	Next    uint64             `json:"next,omitempty"`   // where there may be more; 0: that was all
+	Offset  int                `json:"offset,omitempty"` // in the message Next, of which there is more
+	After   string             `json:"after,omitempty"`  // of groups: the subject behind which there are more
+	Number  uint64             `json:"number,omitempty"`
+	Receipt *wire.QueueReceipt `json:"receipt,omitempty"`
+
+	behind []byte // data that follow the result
 }
 
 func queueStream(q transfer.QueueName) string { return queuePrefix + q.Token() }
@@ -117,13 +143,16 @@ func queueConfig(t *queueTask) jetstream.StreamConfig {
 	}
 }
 
-// queue does a task for whoever has a token.
-func (l library) queue(ctx context.Context, self string, t queueTask) (res queueResult, err error) {
+// queue does a task for the holder of a token.
+func (l library) queue(ctx context.Context, self string, t queueTask, _ func(*queueResult)) (res queueResult, err error) {
 	switch t.Do {
 	case queueCreate:
 		return l.queueCreate(ctx, &t)
 	case queueList:
 		return l.queueList(ctx)
+	case queueMarks:
+		res.Views, err = l.queueMarks(ctx)
+		return res, err
 	}
 	s, err := l.js().Stream(ctx, queueStream(t.Span.Queue))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -144,8 +173,22 @@ func (l library) queue(ctx context.Context, self string, t queueTask) (res queue
 		return res, l.js().DeleteStream(ctx, s.CachedInfo().Config.Name)
 	case queuePut:
 		res.Number, err = l.queuePut(ctx, s, self, &t)
-	case queueRead, queueCount:
-		err = res.look(ctx, s, &t)
+	case queuePublish:
+		res.Receipt, err = l.queuePublish(ctx, self, &t)
+	case queueHold:
+		err = l.queueHold(ctx, s, self, &t)
+	case queueRelease:
+		err = s.Purge(ctx, jetstream.WithPurgeSubject(wire.HoldsOfTransfer(t.Span.Queue, self, t.ID)))
+	case queueClaim:
+		return l.queueClaim(ctx, s, &t)
+	case queueRemoveHeld:
+		err = queueTakeHeld(ctx, s, &t)
+	case queueOldest:
+		err = res.oldest(ctx, s, &t.Span)
+	case queueRead:
+		err = res.read(ctx, s, &t)
+	case queueCount:
+		err = res.count(ctx, s, &t.Span)
 	case queueFind:
 		err = res.groups(ctx, s, &t)
 	case queueTake:
@@ -198,15 +241,25 @@ func (l library) queueCreate(ctx context.Context, t *queueTask) (res queueResult
 
 // queueNames are the names of all queues, in order.
 func (l library) queueNames(ctx context.Context) (all []transfer.QueueName, err error) {
+	marks, err := l.queueMarks(ctx)
+	for n := range marks {
+		all = append(all, marks[n].Queue)
+	}
+	return all, err
+}
+
+// queueMarks are all queues, by their names, with how far each has come: Last is the number of the newest message
+// that there ever was, and Messages are counted with the receipts.
+func (l library) queueMarks(ctx context.Context) (all []wire.QueueView, err error) {
 	streams := l.js().ListStreams(ctx, jetstream.WithStreamListSubject("ferry.queue.>"))
 	for info := range streams.Info() {
 		token, ok := strings.CutPrefix(info.Config.Name, queuePrefix)
 		name, bad := wire.QueueOf(token)
 		if ok && bad == nil {
-			all = append(all, name)
+			all = append(all, wire.QueueView{Queue: name, Mark: queueMark(info), Last: info.State.LastSeq, Messages: info.State.Msgs})
 		}
 	}
-	slices.Sort(all)
+	slices.SortFunc(all, func(a, b wire.QueueView) int { return cmp.Compare(a.Queue, b.Queue) })
 	return all, streams.Err()
 }
 
@@ -277,7 +330,7 @@ func (l library) queuePut(ctx context.Context, s jetstream.Stream, self string, 
 		case err != nil:
 			return 0, err
 		default:
-			have, last := readQueued(before, false).Sequence()
+			have, last := readQueued(before).Sequence()
 			if last {
 				return 0, transfer.Errorf(transfer.KindConflict, "the group %s in the queue %s has its last message already", group, t.Span.Queue)
 			}
@@ -297,8 +350,8 @@ func (l library) queuePut(ctx context.Context, s jetstream.Stream, self string, 
 	return ack.Sequence, nil
 }
 
-// readQueued puts a message in Ferry's terms.
-func readQueued(m *jetstream.RawStreamMsg, withData bool) wire.QueueMessage {
+// readQueued puts a message in Ferry's terms, without its data.
+func readQueued(m *jetstream.RawStreamMsg) wire.QueueMessage {
 	q := wire.QueueMessage{Number: m.Sequence, Size: len(m.Data), Header: map[string]string{}}
 	if t := strings.Split(m.Subject, "."); len(t) == 5 {
 		q.Writer = t[3]
@@ -311,40 +364,74 @@ func readQueued(m *jetstream.RawStreamMsg, withData bool) wire.QueueMessage {
 			q.Header[name] = v
 		}
 	}
-	if withData {
-		q.Data = m.Data
-	}
 	return q
 }
 
-// look reads messages of a span from its first number on, or only counts them: a part of it.
-func (res *queueResult) look(ctx context.Context, s jetstream.Stream, t *queueTask) error {
-	filter, size, began := t.Span.Filter(), 0, time.Now()
-	for next, ahead := max(t.Span.First, 1), 1; t.Span.Last == 0 || next <= t.Span.Last; {
+// oldest gives the first message of a span.
+func (res *queueResult) oldest(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan) error {
+	some, err := getMessages(ctx, s, of.Filter(), max(of.First, 1), 1)
+	if err != nil || len(some) == 0 || of.Last > 0 && some[0].Sequence > of.Last {
+		return err
+	}
+	q := readQueued(some[0])
+	res.Message, res.behind = &q, some[0].Data
+	return nil
+}
+
+// count counts the messages of a span from its first number on: a part of them.
+func (res *queueResult) count(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan) error {
+	return res.look(ctx, s, of, queueBytes, func(m *jetstream.RawStreamMsg) (left int) {
+		res.Count, res.Bytes = res.Count+1, res.Bytes+uint64(len(m.Data))
+		return queueBytes
+	})
+}
+
+// read gives the data of messages of a span from an offset in its first one on: about as many bytes as there is
+// room for. Of the last one it may be a piece.
+func (res *queueResult) read(ctx context.Context, s jetstream.Stream, t *queueTask) error {
+	left := min(max(t.Room, amountLeast), queueBytes)
+	return res.look(ctx, s, &t.Span, left, func(m *jetstream.RawStreamMsg) int {
+		from := 0
+		if m.Sequence == t.Span.First {
+			from = min(t.Offset, len(m.Data))
+		}
+		n := min(len(m.Data)-from, max(left-queueFrame, 1))
+		res.Pieces = append(res.Pieces, [2]uint64{m.Sequence, uint64(n)})
+		res.behind = append(res.behind, m.Data[from:from+n]...)
+		if from+n < len(m.Data) {
+			res.Next, res.Offset = m.Sequence, from+n
+		}
+		left -= queueFrame + n
+		return left
+	})
+}
+
+// look gives messages of a span to take from its first number on, until that has no room left for more. Next is
+// where it ended.
+func (res *queueResult) look(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan, left int, take func(*jetstream.RawStreamMsg) (left int)) error {
+	filter, began, seen := of.Filter(), time.Now(), 0
+	for next, ahead := max(of.First, 1), 1; of.Last == 0 || next <= of.Last; {
 		some, err := getMessages(ctx, s, filter, next, ahead)
 		if err != nil || len(some) == 0 {
 			return err
 		}
-		ahead = min(2*len(some), queueAhead) // one, where there are others between the messages
+		size := 0
 		for _, m := range some {
-			if t.Span.Last > 0 && m.Sequence > t.Span.Last {
+			if of.Last > 0 && m.Sequence > of.Last {
 				return nil
 			}
-			if res.Count > 0 && (res.Count >= queueOnce || t.Do == queueRead && size+len(m.Data) > queueBytes || time.Since(began) > queueTime) {
+			if seen > 0 && (seen >= queueOnce || left <= 0 || time.Since(began) > queueTime) {
 				res.Next = m.Sequence
 				return nil
 			}
-			next = m.Sequence + 1
-			res.Count, res.Bytes = res.Count+1, res.Bytes+uint64(len(m.Data))
-			if t.Do == queueRead {
-				q := readQueued(m, true)
-				size += queueFrame + len(m.Data)
-				for _, v := range q.Header {
-					size += len(v)
-				}
-				res.Messages = append(res.Messages, q)
+			next, size = m.Sequence+1, size+len(m.Data)+queueFrame
+			left = take(m)
+			if seen++; res.Next > 0 {
+				return nil
 			}
 		}
+		// One, where there are others between the messages; and no more than there is room for.
+		ahead = min(2*len(some), queueAhead, 1+len(some)*max(left, 0)/size)
 	}
 	return nil
 }
@@ -423,7 +510,7 @@ func (res *queueResult) groups(ctx context.Context, s jetstream.Stream, t *queue
 		if subject <= t.After || len(tokens) != 5 || tokens[4] == wire.NoGroup {
 			continue
 		}
-		if n := len(res.Groups); n >= queueGroups || n > 0 && time.Since(began) > queueTime {
+		if n := len(res.Groups); n >= queueGroups || n > 0 && (n*queueGroup > max(t.Room, amountLeast) || time.Since(began) > queueTime) {
 			return nil
 		}
 		m, err := s.GetLastMsgForSubject(ctx, subject)
@@ -434,7 +521,7 @@ func (res *queueResult) groups(ctx context.Context, s jetstream.Stream, t *queue
 			return err
 		}
 		n := info.State.Subjects[subject]
-		at, last := readQueued(m, false).Sequence()
+		at, last := readQueued(m).Sequence()
 		res.Groups = append(res.Groups, wire.QueueGroup{Writer: tokens[3], Group: tokens[4], Messages: n, Last: m.Sequence, Complete: last && uint64(at) == n})
 		res.After = subject
 	}
@@ -454,7 +541,7 @@ func queueReceiptOf(ctx context.Context, s jetstream.Stream, self string, t *que
 	if err != nil {
 		return nil, err
 	}
-	n, last := readQueued(m, false).Sequence()
+	n, last := readQueued(m).Sequence()
 	return &wire.QueueReceipt{Messages: n, Last: last, Number: m.Sequence}, nil
 }
 

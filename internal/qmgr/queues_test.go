@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -32,15 +33,31 @@ var anItem = wire.QueueItem{Queue: "ORDERS", Transfer: transfer.ID{1, 6: 0x70, 8
 
 // publish stores messages of an item, of which so many are there and so many are to be.
 func publish(t *testing.T, q *Queues, before wire.QueueReceipt, n int, last bool) error {
-	at := before.Messages
-	return q.Publish(testContext(t), anItem, before, wire.QueueReceipt{Messages: n, Last: last}, func() (wire.QueueMessage, error) {
-		at++
-		m := wire.QueueMessage{Header: map[string]string{wire.HeaderSequence: fmt.Sprint(at)}, Data: fmt.Append(nil, "message ", at)}
-		if at == n && last {
-			m.Header[wire.HeaderLast] = "true"
+	at, of := before.Messages, n
+	if !last {
+		of++
+	}
+	after, err := q.Publish(testContext(t), anItem, nil, before, of, func(int) ([]byte, bool, error) {
+		if at == n {
+			return nil, false, nil
 		}
-		return m, nil
+		at++
+		return fmt.Append(nil, "message ", at), true, nil
 	})
+	if err == nil && after != receipt(t, q) {
+		t.Errorf("the new receipt is said to be %+v", after)
+	}
+	return err
+}
+
+func oldest(t *testing.T, q *Queues, of wire.QueueSpan) *wire.QueueMessage {
+	t.Helper()
+	of.Queue = "ORDERS"
+	m, err := q.Oldest(testContext(t), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 func receipt(t *testing.T, q *Queues) wire.QueueReceipt {
@@ -86,19 +103,21 @@ func TestQueuePublishOnce(t *testing.T) {
 
 	all := wire.QueueSpan{Queue: "ORDERS", Mark: v.Mark}
 	n := 0
-	for at := all; ; {
-		some, next, err := q.Read(ctx, at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range some {
-			n++
-			if seq, last := m.Sequence(); seq != n || last != (n == 1100) || string(m.Data) != fmt.Sprint("message ", n) || m.Writer != "ALPHA" || m.Group != anItem.Group() {
-				t.Fatalf("message %d is %+v, %q", n, m, m.Data)
-			}
-		}
-		if at.First = next; next == 0 {
+	for r := q.Reader(all); ; {
+		p, err := r.Next()
+		if err == io.EOF {
 			break
+		}
+		if n++; err != nil || !p.Last || p.Offset != 0 || string(p.Data) != fmt.Sprint("message ", n) {
+			t.Fatalf("message %d is %+v, %v", n, p, err)
+		}
+	}
+	for _, m := range []*wire.QueueMessage{oldest(t, q, wire.QueueSpan{}), oldest(t, q, wire.QueueSpan{First: v.First + 1200})} {
+		if m == nil {
+			continue
+		}
+		if seq, last := m.Sequence(); seq != 1 || last || string(m.Data) != "message 1" || m.Writer != "ALPHA" || m.Group != anItem.Group() || m.Header[wire.HeaderTransfer] != anItem.Transfer.String() {
+			t.Errorf("the oldest message is %+v, %q", m, m.Data)
 		}
 	}
 	if messages, bytes, err := q.Count(ctx, all); n != 1100 || err != nil || messages != 1100 || bytes == 0 {
@@ -120,11 +139,11 @@ func TestQueuePublishNothing(t *testing.T) {
 	q, _ := queued(t)
 	gone := errors.New("the disk is gone")
 	n := 0
-	err := q.Publish(testContext(t), anItem, wire.QueueReceipt{}, wire.QueueReceipt{Messages: 5, Last: true}, func() (wire.QueueMessage, error) {
+	_, err := q.Publish(testContext(t), anItem, nil, wire.QueueReceipt{}, 5, func(int) ([]byte, bool, error) {
 		if n++; n == 4 {
-			return wire.QueueMessage{}, gone
+			return nil, false, gone
 		}
-		return wire.QueueMessage{Data: []byte("x")}, nil
+		return []byte("x"), true, nil
 	})
 	if err != gone {
 		t.Fatalf("it ends with %v", err)
@@ -313,7 +332,7 @@ func TestSlowQueues(t *testing.T) {
 		step func(ctx context.Context, s *slowStream, res *queueResult, t *queueTask) (more bool, err error)
 	}{
 		"count": {queueTask{Do: queueCount}, func(ctx context.Context, s *slowStream, res *queueResult, t *queueTask) (bool, error) {
-			err := res.look(ctx, s, t)
+			err := res.count(ctx, s, &t.Span)
 			t.Span.First = res.Next
 			return res.Next > 0, err
 		}},
@@ -420,7 +439,7 @@ func TestQueueErrands(t *testing.T) {
 		do    string
 		may   bool
 	}{
-		{"ALPHA", queueRead, true}, {"ALPHA", queueTake, true}, {"ALPHA", queueSettle, true}, {"ALPHA", queueCreate, false}, {"ALPHA", queueRemove, false}, {"ALPHA", queuePut, false},
+		{"ALPHA", queueRead, true}, {"ALPHA", queuePublish, true}, {"alice", queuePublish, false}, {wire.Coordination, queuePublish, false}, {"ALPHA", queueTake, true}, {"ALPHA", queueSettle, true}, {"ALPHA", queueCreate, false}, {"ALPHA", queueRemove, false}, {"ALPHA", queuePut, false},
 		{"alice", queueRead, false}, {"alice", queueCreate, false}, {"alice", queueShow, false}, {"alice", queueTake, false},
 		{wire.Coordination, queueCreate, true}, {wire.Coordination, queuePut, true}, {wire.Coordination, queueRead, true}, {wire.Coordination, queueSettle, false},
 	} {

@@ -3,14 +3,8 @@ package qmgr
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/json"
-	"fmt"
 	"slices"
-	"strconv"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
+	"time"
 
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -26,12 +20,22 @@ type Queues struct {
 func QueuesOf(c *Conn) *Queues { return &Queues{c, c.cfg.Self} }
 
 func (q *Queues) task(ctx context.Context, t queueTask) (queueResult, error) {
+	return q.taskPartly(ctx, t, nil)
+}
+
+// taskPartly has a task done. some, if it is not nil, may be called with the part of the result that is here.
+func (q *Queues) taskPartly(ctx context.Context, t queueTask, some func(*queueResult)) (queueResult, error) {
 	if !q.c.control.up.Load() {
 		return queueResult{}, q.c.away()
 	}
-	res, err := q.c.keeper.queue(ctx, q.self, t)
+	if _, own := q.c.keeper.(library); own { // an asker's questions have their time
+		var cancel context.CancelFunc
+		ctx, cancel = q.c.control.patient(ctx, apiTimeout)
+		defer cancel()
+	}
+	res, err := q.c.keeper.queue(ctx, q.self, t, some)
 	if err != nil {
-		return res, q.explain(err, t.Span.Queue, len(t.Data))
+		return res, q.explain(err, t.Span.Queue, len(t.Data)+len(t.behind))
 	}
 	return res, nil
 }
@@ -72,6 +76,13 @@ func (q *Queues) List(ctx context.Context) ([]wire.QueueView, error) {
 	return res.Views, err
 }
 
+// Marks are all queues, by their names, with Mark, Last and Messages as far as each has come: Last is the number of the
+// newest message that there ever was, and Messages are counted with the receipts.
+func (q *Queues) Marks(ctx context.Context) ([]wire.QueueView, error) {
+	res, err := q.task(ctx, queueTask{Do: queueMarks})
+	return res.Views, err
+}
+
 // Show is how a queue stands; KindMissing where there is none.
 func (q *Queues) Show(ctx context.Context, queue transfer.QueueName) (wire.QueueView, error) {
 	return one(q.task(ctx, queueTask{Do: queueShow, Span: wire.QueueSpan{Queue: queue}}))
@@ -89,11 +100,13 @@ func (q *Queues) Put(ctx context.Context, to wire.QueueSpan, last bool, data []b
 	return res.Number, err
 }
 
-// Read gives the first messages of a span, 1 MiB or one message at least where there are so many. next is
-// where to go on; 0: that was all.
-func (q *Queues) Read(ctx context.Context, of wire.QueueSpan) (all []wire.QueueMessage, next uint64, err error) {
-	res, err := q.task(ctx, queueTask{Do: queueRead, Span: of})
-	return res.Messages, res.Next, err
+// Oldest is the first message of a span, with its data; nil where there is none.
+func (q *Queues) Oldest(ctx context.Context, of wire.QueueSpan) (*wire.QueueMessage, error) {
+	res, err := q.task(ctx, queueTask{Do: queueOldest, Span: of})
+	if err == nil && res.Message != nil {
+		res.Message.Data = res.behind
+	}
+	return res.Message, err
 }
 
 // Count counts the messages of a span, and their bytes.
@@ -113,10 +126,12 @@ func (q *Queues) Count(ctx context.Context, of wire.QueueSpan) (messages, bytes 
 // Groups are the groups of a span, in the order of their last messages.
 func (q *Queues) Groups(ctx context.Context, of wire.QueueSpan) (all []wire.QueueGroup, err error) {
 	for after := ""; ; {
-		res, err := q.task(ctx, queueTask{Do: queueFind, Span: of, After: after})
+		began := time.Now()
+		res, err := q.task(ctx, queueTask{Do: queueFind, Span: of, After: after, Room: q.c.taken.bytes(queueBytes)})
 		if err != nil {
 			return nil, err
 		}
+		q.c.taken.took(queueGroup*len(res.Groups), began)
 		all = append(all, res.Groups...)
 		if after = res.After; after == "" {
 			slices.SortFunc(all, func(a, b wire.QueueGroup) int { return cmp.Compare(a.Last, b.Last) })
@@ -160,126 +175,53 @@ func (q *Queues) Settle(ctx context.Context, queue transfer.QueueName, id transf
 	}
 }
 
-// Publish stores the next messages of an item, QueueBatch at most, and with them the receipt that there are so
-// many, or nothing of it. before is the receipt that there is: where there is another one by now nothing is stored. With
-// any error nobody knows, and Receipt says.
-func (q *Queues) Publish(ctx context.Context, to wire.QueueItem, before, after wire.QueueReceipt, next func() (wire.QueueMessage, error)) error {
-	nc := q.c.control.conn()
-	if !q.c.control.up.Load() || nc == nil {
-		return q.c.away()
-	}
-	b := batching{nc: nc, id: rand.Text()}
-	for range after.Messages - before.Messages {
-		m, err := next()
+// Publish stores the next messages of an item of so many, and with them the receipt that they are there, or nothing
+// of it. have is the receipt that there is: where there is another one by now nothing is stored. It stores
+// as many messages as the line carries in about a second, one at least, and gives the new receipt. With any error
+// nobody knows, and Receipt says. header is that of all of them. next gives the next message, if it has no more
+// bytes than that.
+func (q *Queues) Publish(ctx context.Context, to wire.QueueItem, header map[string]string, have wire.QueueReceipt, of int, next func(most int) (data []byte, fits bool, err error)) (wire.QueueReceipt, error) {
+	t := queueTask{Do: queuePublish, Span: wire.QueueSpan{Queue: to.Queue}, ID: to.Transfer, Items: []uint64{to.Item}, Header: header, Before: have.Messages, Number: have.Number}
+	room, most := q.c.given.bytes(queueStored), wire.MaxQueueMessage
+	for have.Messages+len(t.Sizes) < of && len(t.Sizes) < QueueBatch {
+		data, fits, err := next(most)
 		if err != nil {
-			return err // the server forgets what is not finished
+			return have, err
 		}
-		out := nats.NewMsg(wire.QueueSubject(to.Queue, q.self, to.Group()))
-		for k, v := range m.Header {
-			out.Header.Set(k, v)
+		if !fits {
+			break
 		}
-		out.Data = m.Data
-		if b.sent == 0 {
-			if err := b.first(ctx, q.c, out); err != nil {
-				return q.explain(err, to.Queue, len(out.Data))
-			}
-		} else if err := b.publish(out); err != nil {
-			return q.explain(err, to.Queue, len(out.Data))
+		t.Sizes, t.behind = append(t.Sizes, len(data)), append(t.behind, data...)
+		if most = room - len(t.behind); most <= 0 {
+			break
 		}
 	}
-	receipt := nats.NewMsg(wire.ReceiptSubject(to.Queue, q.self, to.Transfer, to.Item))
-	receipt.Header.Set(wire.HeaderSequence, strconv.Itoa(after.Messages))
-	if after.Last {
-		receipt.Header.Set(wire.HeaderLast, "true")
+	t.Last = have.Messages+len(t.Sizes) == of
+	began := time.Now()
+	res, err := q.task(ctx, t)
+	if err != nil || res.Receipt == nil {
+		return have, err
 	}
-	receipt.Header.Set(jetstream.MsgTTLHeader, receiptKept)
-	receipt.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(before.Number, 10))
-	receipt.Header.Set("Nats-Batch-Commit", "1")
-	return q.explain(b.first(ctx, q.c, receipt), to.Queue, 0)
+	q.c.given.took(len(t.behind), began)
+	return *res.Receipt, nil
 }
 
-// A batching is messages that the server stores at once, or not at all.
-type batching struct {
-	nc   *nats.Conn
-	id   string
-	sent int
-}
-
-func (b *batching) publish(m *nats.Msg) error {
-	b.sent++
-	m.Header.Set("Nats-Batch-Id", b.id)
-	m.Header.Set("Nats-Batch-Sequence", strconv.Itoa(b.sent))
-	return b.nc.PublishMsg(m)
-}
-
-// first publishes the first or the last one of a batch, and waits for what the server says.
-func (b *batching) first(ctx context.Context, c *Conn, m *nats.Msg) error {
-	ctx, cancel := context.WithTimeout(ctx, storeAckWait+4*c.Delay())
-	defer cancel()
-	m.Reply = c.NewInbox(wire.Manager)
-	sub, err := b.nc.SubscribeSync(m.Reply)
-	if err != nil {
-		return err
+func (a asker) queue(ctx context.Context, _ string, t queueTask, some func(*queueResult)) (queueResult, error) {
+	l := a.c.control
+	if t.Do == queueRead || t.Do == queuePublish {
+		var err error
+		if l, err = a.c.bulkLink(ctx); err != nil {
+			return queueResult{}, err
+		}
 	}
-	defer sub.Unsubscribe()
-	if err := b.publish(m); err != nil {
-		return err
+	partly := func(r *errandResult) {
+		if r.Queue != nil && some != nil {
+			some(r.Queue)
+		}
 	}
-	answer, err := sub.NextMsgWithContext(ctx)
-	switch {
-	case err != nil:
-		return err
-	case len(answer.Data) == 0 && answer.Header.Get("Status") == "503":
-		return fmt.Errorf("%w: the queue is gone", nats.ErrNoResponders)
-	case len(answer.Data) == 0:
-		return nil // the batch goes on
-	}
-	var ack struct {
-		Error *jetstream.APIError `json:"error"`
-	}
-	if err := json.Unmarshal(answer.Data, &ack); err != nil {
-		return transfer.Errorf(transfer.KindVersion, "the queue manager's answer to a batch of messages cannot be read")
-	}
-	switch {
-	case ack.Error == nil:
-		return nil
-	case ack.Error.ErrorCode == codeWrongSequence, ack.Error.ErrorCode == codeWrongSequenceOf:
-		return transfer.Errorf(transfer.KindBusy, "another try to store the same messages came first")
-	}
-	return ack.Error
-}
-
-func (a asker) queue(ctx context.Context, _ string, t queueTask) (queueResult, error) {
-	res, err := a.ask(ctx, errand{Op: opQueue, Queue: &t})
+	res, err := a.askOn(ctx, l, errand{Op: opQueue, Queue: &t}, t.behind, partly)
 	if res.Queue == nil {
 		return queueResult{}, err
 	}
 	return *res.Queue, err
-}
-
-// withData puts the data of a result's messages behind it: in JSON they would be a third longer.
-func (r *queueResult) withData(result []byte) []byte {
-	if r == nil || len(r.Messages) == 0 {
-		return result
-	}
-	result = append(result, '\n')
-	for n := range r.Messages {
-		result = append(result, r.Messages[n].Data...)
-	}
-	return result
-}
-
-// takeData is the reverse of withData.
-func (r *queueResult) takeData(data []byte) error {
-	if r == nil {
-		return nil
-	}
-	for n := range r.Messages {
-		m := &r.Messages[n]
-		if m.Size < 0 || m.Size > len(data) {
-			return transfer.Errorf(transfer.KindVersion, "the queue manager's answer does not have the data of its messages")
-		}
-		m.Data, data = data[:m.Size:m.Size], data[m.Size:]
-	}
-	return nil
 }

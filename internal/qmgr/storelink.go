@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -12,38 +11,6 @@ import (
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
-
-// Stored data has a connection of its own, in the account of the control connection. It is made when the
-// agent first stores or reads something. So signs of life, acknowledgements and questions do not queue behind stored data.
-
-// roleStored is the role of that connection's link.
-const roleStored = "stored"
-
-// A storeLink is that link.
-type storeLink struct {
-	dialing sync.Mutex
-	link    *link
-}
-
-// ready is the link, once it is up. Its error is of KindNoManager where the queue manager is away.
-func (s *storeLink) ready(ctx context.Context) (*link, error) {
-	s.dialing.Lock()
-	defer s.dialing.Unlock()
-	l, c := s.link, s.link.c
-	if l.now.Load() == nil {
-		if !c.control.up.Load() {
-			return nil, c.away()
-		}
-		if err := l.dial(ctx); err != nil {
-			return nil, c.explain(err, roleStored, 0)
-		}
-		c.background(func() { c.watch(l) })
-	}
-	if !l.up.Load() {
-		return nil, c.away()
-	}
-	return l, nil
-}
 
 // Beside is how many bytes have come on the data connection, which shares the line with the one for stored data.
 func (s *StoreAt) Beside() int64 {

@@ -90,9 +90,9 @@ func TestStoredDataHasAConnectionOfItsOwn(t *testing.T) {
 	_, err := alpha.Outgoing(ctx, "ALPHA")
 	must(t, err)
 	sh := Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
-	sent := c.shelves.link.conn().Stats().OutBytes
+	sent := c.bulk.link.conn().Stats().OutBytes
 	must(t, putOn(t, c, &sh, 8, 100_000))
-	if n := c.shelves.link.conn().Stats().OutBytes - sent; n < 800_000 {
+	if n := c.bulk.link.conn().Stats().OutBytes - sent; n < 800_000 {
 		t.Errorf("the connection for stored data has carried %d of 800000 bytes", n)
 	}
 	if all := readAll(t, alpha, sh, 0); len(all) != 8 {
@@ -124,12 +124,12 @@ func TestAReadingGoesOnBehindWhatHasCome(t *testing.T) {
 				all = append(all, m)
 			} else if got > size/2 && losses < 3 {
 				losses++
-				c.shelves.link.socket.Load().Close()
+				c.bulk.link.socket.Load().Close()
 			}
 		})
 		if err != nil {
 			wantKind(t, err, transfer.KindNoManager)
-			eventually(t, "the connection is there again", func() bool { _, err := c.shelves.ready(ctx); return err == nil })
+			eventually(t, "the connection is there again", func() bool { _, err := c.bulkLink(ctx); return err == nil })
 		}
 	}
 	if len(all) != 3 || losses != 3 {

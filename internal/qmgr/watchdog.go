@@ -174,10 +174,7 @@ func (c *Conn) Lost() int {
 }
 
 // changed tells the notifier that the control or the data link came up or was lost.
-func (c *Conn) changed(l *link, up bool, why error) {
-	if l == c.shelves.link { // which is made later, and may come and go
-		return
-	}
+func (c *Conn) changed(up bool, why error) {
 	c.mu.Lock()
 	if up {
 		c.ups++

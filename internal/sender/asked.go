@@ -217,6 +217,9 @@ func resolvedOf(t *ledger.Tx, id transfer.ID) (all []transfer.Resolved, err erro
 // walkRequest is the walk of an accepted transfer, once all destinations are known.
 func (c *Config) walkRequest(rec *ledger.Source) (w place.WalkRequest, err error) {
 	w = c.walkOf(&rec.Request)
+	if rec.Request.Removes() {
+		w.Taker = rec.Request.ID
+	}
 	var resolved []transfer.Resolved
 	if err = c.Ledger.View(func(t *ledger.Tx) (err error) {
 		resolved, err = resolvedOf(t, rec.Request.ID)

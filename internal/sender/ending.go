@@ -6,6 +6,7 @@ import (
 
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -110,8 +111,25 @@ func (o *Outgoing) Dispose() {
 	o.items.closeJournal()
 	if o.rec.state().Final() {
 		failpoint.Hit("sender.before_drop")
+		if err := o.release(); err != nil {
+			o.log.Warn("cannot release sources", "error", err)
+		}
 		if err := o.cfg.Ledger.DropJournal(o.ID); err != nil {
 			o.log.Warn("cannot remove item journal", "error", err)
 		}
 	}
+}
+
+// release ends that sources are kept for the transfer.
+func (o *Outgoing) release() error {
+	rec := o.rec.read()
+	to, ok := o.cfg.Place.(place.Releaser)
+	if !ok || !rec.Request.Removes() {
+		return nil
+	}
+	var sources []transfer.Path
+	for n := range rec.Request.Items {
+		sources = append(sources, rec.Request.Items[n].Source.Path)
+	}
+	return to.Release(o.ID, sources)
 }

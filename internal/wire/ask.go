@@ -45,6 +45,7 @@ type Ask struct {
 	Suffix  string             `json:"suffix,omitempty"`
 	Agent   transfer.AgentName `json:"agent,omitempty"`
 	Limit   int                `json:"limit,omitempty"`
+	Room    int                `json:"room,omitempty"` // bytes that a page of the answer should have at most
 	Index   int64              `json:"index,omitempty"`
 	Event   string             `json:"event,omitempty"`
 	Queued  *transfer.Progress `json:"queued,omitempty"`

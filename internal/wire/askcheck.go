@@ -104,7 +104,7 @@ func (a *Ask) check() string {
 		rule{"a filter that is too long", a.Filter.fits()},
 		rule{"a path that is too long", len(a.Path) <= transfer.MaxPath},
 		rule{"a word that is too long", short(string(a.Kind), a.Suffix, a.Event)},
-		rule{"a place out of its range", within(a.Index, 0, MaxSize) && within(a.Limit, 0, maxCount)})
+		rule{"a place out of its range", within(a.Index, 0, MaxSize) && within(a.Limit, 0, maxCount) && within(a.Room, 0, MaxSize)})
 }
 
 // ratesFit bounds timetables by agent.

@@ -52,6 +52,23 @@ func ReceiptsOf(queue transfer.QueueName, writer string, id transfer.ID) string 
 // QueueReceipts matches what ReceiptSubject makes of a queue.
 func QueueReceipts(queue transfer.QueueName) string { return "ferry.queued." + queue.Token() + ".>" }
 
+// HoldSubject carries, in the stream of an application queue, that a message is handed to one reader.
+func HoldSubject(queue transfer.QueueName, number uint64) string {
+	return "ferry.queued." + queue.Token() + ".hold." + strconv.FormatUint(number, 10)
+}
+
+// HoldOf carries that a transfer of an agent takes messages up to one.
+func HoldOf(queue transfer.QueueName, agent string, id transfer.ID, last uint64) string {
+	return "ferry.queued." + queue.Token() + ".hold." + agent + "." + id.String() + "." + strconv.FormatUint(last, 10)
+}
+
+// HoldsOfTransfer matches what HoldOf makes of a transfer, and HoldsOf all holds of a queue.
+func HoldsOfTransfer(queue transfer.QueueName, agent string, id transfer.ID) string {
+	return "ferry.queued." + queue.Token() + ".hold." + agent + "." + id.String() + ".*"
+}
+
+func HoldsOf(queue transfer.QueueName) string { return "ferry.queued." + queue.Token() + ".hold.>" }
+
 // A QueueMessage is one message of an application queue.
 type QueueMessage struct {
 	Number uint64            `json:"number"` // in the queue: later ones have higher numbers
@@ -154,8 +171,9 @@ const (
 	QueueShow   = "show"
 	QueueRemove = "remove"
 	QueuePut    = "put"
-	QueuePeek   = "peek" // the oldest message, which stays
-	QueueTake   = "take" // removes the messages up to a number
+	QueuePeek   = "peek"  // the oldest message, which stays
+	QueueClaim  = "claim" // the oldest message that nobody is handed, which is kept for the asker for a while
+	QueueTake   = "take"  // removes a message that was claimed
 )
 
 // Limits of what people put into a queue and take out of one by hand, in bytes.
@@ -175,6 +193,7 @@ type QueueAsk struct {
 	Data     []byte             `json:"data,omitempty"`
 	Mark     string             `json:"mark,omitempty"`
 	Number   uint64             `json:"number,omitempty"`
+	Hold     uint64             `json:"hold,omitempty"` // of a claim
 }
 
 func (a *QueueAsk) check() string {
@@ -193,4 +212,22 @@ type QueueAnswer struct {
 	Message *QueueMessage `json:"message,omitempty"` // of a peek; none: the queue is empty
 	Data    []byte        `json:"data,omitempty"`
 	Number  uint64        `json:"number,omitempty"` // of a put
+	Hold    uint64        `json:"hold,omitempty"`   // of a claim
+}
+
+// A QueuePiece is a part of a message of an application queue.
+type QueuePiece struct {
+	Number uint64 // of the message
+	Offset int    // of the piece in it
+	Data   []byte
+	Last   bool // the message ends with it
+}
+
+// QueuePieces are the messages of a span, one after the other, in pieces. Next ends with io.EOF, or with an error of
+// KindConflict where a message is taken while it is read.
+type QueuePieces interface {
+	Next() (QueuePiece, error)
+	// Wait is nil where Next does not block; otherwise it is closed when that may have changed.
+	Wait() <-chan struct{}
+	Close()
 }

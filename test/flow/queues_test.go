@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -133,4 +134,87 @@ func upAtOne(t *testing.T, agents ...string) *network.Network {
 		shape = network.ShapeHub
 	}
 	return network.Up(t, network.Setup{Ferry: ferry, Agents: agents, Shape: shape})
+}
+
+// Of several who take messages at once each is handed another one, and those for whom there is none are told so.
+func TestGetsAtOnce(t *testing.T) {
+	t.Parallel()
+	const messages = 4
+	n := upAtOne(t, "ALPHA")
+	n.Ferry("queue", "create", "Q").OK()
+	n.File("ALPHA", "in", 1, messages*1000)
+	n.Send("--split-size", "1000", "ALPHA:in", "ALPHA:queue:Q").Ends("successful", 0)
+	want := content(t, n, "ALPHA", "in")
+	var gets []*network.Sending
+	for range messages + 2 {
+		gets = append(gets, n.Async("queue", "get", "Q"))
+	}
+	given, none := map[string]int{}, 0
+	for _, g := range gets {
+		if r := g.Wait(); r.Code == 0 {
+			given[r.Stdout]++
+		} else {
+			none++
+		}
+	}
+	for k := range messages {
+		if got := given[string(want[k*1000:(k+1)*1000])]; got != 1 {
+			t.Errorf("message %d was handed out %d times", k+1, got)
+		}
+	}
+	if none != 2 || queueOf(t, n, "Q") != 0 {
+		t.Errorf("%d found no message, and %d are left", none, queueOf(t, n, "Q"))
+	}
+}
+
+// What a transfer takes out of a queue is not handed to anybody else while it runs: here its destination is away.
+func TestGetBesideTransfer(t *testing.T) {
+	t.Parallel()
+	n := upAtOne(t, "ALPHA", "BETA")
+	n.Ferry("queue", "create", "Q").OK()
+	n.File("ALPHA", "in", 1, 3000)
+	n.Send("--split-size", "1000", "ALPHA:in", "ALPHA:queue:Q").Ends("successful", 0)
+	n.Freeze("BETA")
+	s := n.SendAsync("--delete-source", "--lane", "queue", "ALPHA:queue:Q", "BETA:out")
+	n.UntilEvery("the destination is asked", queueAgain, func() bool { return s.ID() != "" })
+	n.Thaw("BETA")
+	var got []byte
+	for {
+		r := n.Ferry("queue", "get", "Q")
+		if r.Code != 0 {
+			break
+		}
+		got = append(got, r.Stdout...)
+	}
+	s.Wait().Ends("successful", 0)
+	all := append(got, content(t, n, "BETA", "out")...)
+	if want := content(t, n, "ALPHA", "in"); !bytes.Equal(all, want) || queueOf(t, n, "Q") != 0 {
+		t.Errorf("%d bytes were taken by hand, and %d of %d in all, or others", len(got), len(all), len(want))
+	}
+}
+
+// A queue manager whose directory was removed is degraded, and the audit log says which queue is lost.
+func TestQueueLostWithItsManager(t *testing.T) {
+	t.Parallel()
+	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA"}, Shape: network.ShapeHub})
+	n.Ferry("queue", "create", "ORDERS").OK()
+	n.File("ALPHA", "in", 1, 3000)
+	n.Send("--split-size", "1000", "ALPHA:in", "ALPHA:queue:ORDERS").Ends("successful", 0)
+	book := filepath.Join(n.State(network.QM), "coordination", "queues.json")
+	n.UntilEvery("coordination knows the queue", queueAgain, func() bool {
+		data, _ := os.ReadFile(book)
+		return strings.Contains(string(data), `"messages":3`)
+	})
+	n.Stop(network.QM)
+	if err := os.RemoveAll(filepath.Join(n.State(network.QM), "qm")); err != nil {
+		t.Fatal(err)
+	}
+	n.Start(network.QM)
+	const loss = "the queue ORDERS has gone from the queue manager, with its messages"
+	n.UntilEvery("the loss is on record", queueAgain, func() bool {
+		return strings.Contains(n.Ferry("audit", "ls", "--event", "warning").Stdout, loss)
+	})
+	n.UntilEvery("the queue manager is degraded", queueAgain, func() bool {
+		return strings.Contains(n.Ferry("ready").Stdout, loss)
+	})
 }

@@ -1,0 +1,69 @@
+package qmgr
+
+import (
+	"sync"
+	"time"
+)
+
+// Limits of an amount.
+const (
+	// takenWorth is the time that an answer is worth at the measured rate. The next one is on the line with it.
+	takenWorth = 800 * time.Millisecond
+	// givenWorth is the time that a batch of messages is worth, of which one is on the line.
+	givenWorth = 1500 * time.Millisecond
+	// heardWorth is the time that a page of a list is worth, or a message that is stored.
+	heardWorth = 2 * time.Second
+	// amountFirst is the amount while no rate is known, and amountLeast the least: a second and half a second of the
+	// slowest line.
+	amountFirst = 8 << 10
+	amountLeast = 4 << 10
+	amountGrows = 4 // times as much as before, at most
+)
+
+// slowest is the slowest line that is meant to work, in bytes a second, with what lies beneath them and beside them.
+const slowest = 64e3 / 8 * 3 / 4
+
+// Slowest is how long so many bytes take on the slowest line.
+func Slowest(bytes int) time.Duration {
+	return time.Duration(float64(bytes) / slowest * float64(time.Second))
+}
+
+// An amount is how much is asked for, or sent, at once. It follows the rate at which the ones before went over the
+// line. All methods may be called from any goroutine.
+type amount struct {
+	worth time.Duration // what it is worth at that rate
+
+	mu    sync.Mutex
+	now   int       // 0: no rate is known
+	asked int       // what bytes gave last
+	last  time.Time // when the last ones were over the line
+}
+
+// bytes are the present amount, most at most.
+func (a *amount) bytes(most int) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.asked = min(a.now, most); a.now == 0 {
+		a.asked = min(amountFirst, most)
+	}
+	return a.asked
+}
+
+// took says that so many bytes went over the line since a time, or since the ones before them were over it, which is
+// now. Few bytes say little of a rate: they can raise it alone.
+func (a *amount) took(bytes int, began time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now, before := time.Now(), a.now
+	if before == 0 {
+		before = amountFirst
+	}
+	if a.last.After(began) {
+		began = a.last
+	}
+	a.last = now
+	worth := int(float64(bytes) / max(now.Sub(began), time.Microsecond).Seconds() * a.worth.Seconds())
+	if worth = min(worth, amountGrows*before); worth >= before || 2*bytes >= a.asked {
+		a.now = max(worth, amountLeast)
+	}
+}

@@ -1,0 +1,34 @@
+package qmgr
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// An amount begins small, follows the rate of the line up and down, and is worth the same time on each.
+func TestAmount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := amount{worth: time.Second}
+		if n := a.bytes(1 << 20); n != amountFirst {
+			t.Errorf("without a rate it is %d bytes", n)
+		}
+		for _, rate := range []int{8_000, 250_000, 100_000_000, 250_000, 8_000} { // bytes a second
+			for range 12 {
+				n, began := a.bytes(1<<20), time.Now()
+				time.Sleep(time.Duration(n) * time.Second / time.Duration(rate))
+				a.took(n, began)
+			}
+			want := min(rate, 1<<20)
+			if n := a.bytes(1 << 20); n < want*9/10 || n > want {
+				t.Errorf("at %d bytes a second it is %d", rate, n)
+			}
+		}
+		before := a.bytes(1 << 20)
+		began := time.Now()
+		time.Sleep(time.Minute)
+		if a.took(10, began); a.bytes(1<<20) != before {
+			t.Error("a few bytes have lowered it")
+		}
+	})
+}

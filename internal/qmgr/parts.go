@@ -1,0 +1,126 @@
+package qmgr
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"ferry/internal/transfer"
+)
+
+// A long answer goes out in parts. Each part that arrives is a sign of life of who answers, however slow the
+// line is there, and other messages pass between them.
+const (
+	headerPart = "Ferry-Part" // ID OFFSET TOTAL
+	// partSize is the size of a part: a second of the slowest line. An answer has partsMost of them at most, each of
+	// which takes less than apiTimeout on such a line.
+	partSize  = 8 << 10
+	partsMost = 128
+	// maxAnswer is the most that an answer may have.
+	maxAnswer = 4 << 20
+)
+
+// inParts makes the messages of an answer.
+func inParts(subject string, data []byte) (all []*nats.Msg) {
+	size := max(partSize, (len(data)+partsMost-1)/partsMost)
+	if len(data) <= size {
+		return []*nats.Msg{{Subject: subject, Data: data}}
+	}
+	id := rand.Text()
+	for at := 0; at < len(data); at += size {
+		m := nats.NewMsg(subject)
+		m.Data = data[at:min(at+size, len(data))]
+		m.Header.Set(headerPart, fmt.Sprintf("%s %d %d", id, at, len(data)))
+		all = append(all, m)
+	}
+	return all
+}
+
+// A gathering puts the parts of an answer together. The zero value is ready. One without parts is whole.
+type gathering struct {
+	id    string
+	total int
+	data  []byte
+}
+
+// add takes a message and reports whether the answer is whole. A part that does not continue the answer, since
+// one before it was lost, begins nothing.
+func (g *gathering) add(m *nats.Msg) (whole bool) {
+	text := m.Header.Get(headerPart)
+	if text == "" {
+		g.data, g.total = m.Data, len(m.Data)
+		return true
+	}
+	var id string
+	var at, total int
+	if n, err := fmt.Sscanf(text, "%s %d %d", &id, &at, &total); n != 3 || err != nil || total > maxAnswer {
+		return false
+	}
+	if at == 0 {
+		*g = gathering{id: id, total: total}
+	}
+	if id != g.id || total != g.total || at != len(g.data) || at+len(m.Data) > total {
+		return false
+	}
+	g.data = append(g.data, m.Data...)
+	return len(g.data) == total
+}
+
+// exchange sends a question and gathers its answer. some, if it is not nil, is called after each part. who
+// answers has the timeout for each part, and the lines to the queue manager and from it as long as they need;
+// 0: until ctx ends.
+func (l *link) exchange(ctx context.Context, subject, inbox string, data []byte, timeout time.Duration, some func(*gathering) error) ([]byte, error) {
+	nc := l.conn()
+	sub, err := nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, err
+	}
+	defer sub.Unsubscribe()
+	if err := nc.PublishRequest(subject, inbox, data); err != nil {
+		return nil, err
+	}
+	for g := (gathering{}); ; {
+		m, err := l.part(ctx, sub, timeout)
+		if err != nil {
+			return nil, err
+		}
+		whole := g.add(m)
+		if some != nil {
+			if err := some(&g); err != nil {
+				return nil, err
+			}
+		}
+		if whole {
+			return g.data, nil
+		}
+	}
+}
+
+func (l *link) part(ctx context.Context, sub *nats.Subscription, timeout time.Duration) (*nats.Msg, error) {
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = l.patient(ctx, timeout)
+		defer cancel()
+	}
+	m, err := sub.NextMsgWithContext(ctx)
+	if err == nil && len(m.Data) == 0 && m.Header.Get("Status") == "503" {
+		err = nats.ErrNoResponders
+	}
+	return m, err
+}
+
+// answerInParts sends an answer.
+func answerInParts(nc *nats.Conn, inbox string, data []byte) error {
+	if len(data) > maxAnswer {
+		return transfer.Errorf(transfer.KindTooLarge, "an answer of %d bytes is too large; the limit is %d", len(data), maxAnswer)
+	}
+	for _, m := range inParts(inbox, data) {
+		if err := nc.PublishMsg(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}

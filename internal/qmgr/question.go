@@ -1,0 +1,122 @@
+package qmgr
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"ferry/internal/tcp"
+)
+
+// Times of a question.
+const (
+	// still is for how long nothing may move on a connection before a question on it is given up.
+	still = probeTimeout
+	// prompt is the part of its time-out within which a sign of life returns where nothing delays a question.
+	prompt = 4
+	// lookEvery is between two looks whether something moves.
+	lookEvery = 500 * time.Millisecond
+)
+
+// A question is the context of a question to or by way of the queue manager. Its time-out is the time that
+// who answers has. The time that the line needs to carry the question and the answer comes on top, however slow
+// the line is: as long as bytes move on it, in either direction, the question is not given up.
+//
+// Where the time is over, a sign of life is sent behind the question. The queue manager answers it behind
+// all that it has for this connection. So an answer that is on its way arrives before it. Where the sign of
+// life has been delayed, the question may have been, too, and its time begins again, once.
+type question struct {
+	context.Context // the caller's
+	link            *link
+	timeout         time.Duration
+	done            chan struct{}
+
+	mu  sync.Mutex
+	err error
+}
+
+// patient makes the context of a question. Its cancel function must be called.
+func (l *link) patient(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	p := &question{Context: ctx, link: l, timeout: timeout, done: make(chan struct{})}
+	stop := context.AfterFunc(ctx, func() { p.end(ctx.Err()) })
+	timer := time.AfterFunc(timeout, p.over)
+	return p, func() {
+		timer.Stop()
+		stop()
+		p.end(context.Canceled)
+	}
+}
+
+// Deadline says that there is one, since the library would take a time-out of its own where there is none.
+func (p *question) Deadline() (time.Time, bool) {
+	if at, ok := p.Context.Deadline(); ok {
+		return at, true
+	}
+	return time.Now().Add(time.Hour), true
+}
+
+func (p *question) Done() <-chan struct{} { return p.done }
+
+func (p *question) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+func (p *question) end(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		p.err = why
+		close(p.done)
+	}
+}
+
+// over ends the question, unless it or its answer may still be on the line.
+func (p *question) over() {
+	began := time.Now()
+	if p.link.passes(p) && time.Since(began) > p.timeout/prompt && !sleep(p, p.timeout, nil) {
+		p.link.passes(p)
+	}
+	p.end(context.DeadlineExceeded)
+}
+
+// passes sends a sign of life and reports whether it came back. It waits as long as something moves on the
+// connection, and until ctx ends.
+func (l *link) passes(ctx context.Context) bool {
+	ctx, cancel := l.socket.Load().moving(ctx, still)
+	defer cancel()
+	return l.roundTrip(ctx) == nil
+}
+
+// moving is a context that ends when nothing has moved on the connection for a time.
+func (s *socket) moving(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, time.Hour)
+	go func() {
+		defer cancel()
+		look := time.NewTicker(lookEvery)
+		defer look.Stop()
+		for moved, at := s.movement(), time.Now(); time.Since(at) < limit; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-look.C:
+				if now := s.movement(); now != moved {
+					moved, at = now, time.Now()
+				}
+			}
+		}
+	}()
+	return ctx, cancel
+}
+
+// A movement changes whenever bytes come, or the other host has acknowledged some.
+type movement struct {
+	pulse
+	acked uint64
+}
+
+func (s *socket) movement() movement {
+	acked, _ := tcp.Acked(s.Conn)
+	return movement{s.pulse(), acked}
+}

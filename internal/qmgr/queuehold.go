@@ -1,0 +1,230 @@
+package qmgr
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A hold keeps messages of a queue for one reader, so that no two are handed the same message: one message for a person
+// who takes it by hand, or the messages of a span for a transfer that removes them at its end. It is a
+// message of the queue's own stream, on a subject that nobody reads, and so outlives each of them. Whoever
+// makes one looks at the others after that, and of two that meet the older one holds.
+const (
+	// holdOne is how long one message is held beside the time that it needs on a line of holdRate bytes a second.
+	holdOne  = time.Minute
+	holdRate = 4 << 10
+	// holdSpan is how long a span is held at most: twice the time that a transfer has by default.
+	holdSpan = 48 * time.Hour
+)
+
+// holds are the holds of a queue that are not those of one transfer, or of one message.
+type holds struct {
+	single map[uint64]uint64 // number of a message, and of its hold
+	spans  []heldSpan
+}
+
+type heldSpan struct {
+	wire.QueueSpan
+	number uint64 // of the hold
+}
+
+// holdsOf looks at the holds of a queue, but for one subject.
+func holdsOf(ctx context.Context, s jetstream.Stream, queue transfer.QueueName, but string) (h holds, err error) {
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(wire.HoldsOf(queue)))
+	if err != nil {
+		return h, err
+	}
+	h.single = map[uint64]uint64{}
+	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {
+		if subject == but {
+			continue
+		}
+		m, err := s.GetLastMsgForSubject(ctx, subject)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
+		}
+		if err != nil {
+			return h, err
+		}
+		if n, err := strconv.ParseUint(wire.LastToken(subject), 10, 64); err == nil && subject == wire.HoldSubject(queue, n) {
+			h.single[n] = m.Sequence
+			continue
+		}
+		span := heldSpan{number: m.Sequence}
+		if json.Unmarshal(m.Data, &span.QueueSpan) == nil {
+			h.spans = append(h.spans, span)
+		}
+	}
+	return h, nil
+}
+
+// covers reports whether a message is held for a transfer.
+func (h *holds) covers(m *jetstream.RawStreamMsg) bool {
+	return slices.ContainsFunc(h.spans, func(s heldSpan) bool {
+		return m.Sequence >= s.First && m.Sequence <= s.Last && (s.Group == "" || matches(s.Filter(), m.Subject))
+	})
+}
+
+// matches reports whether a subject is one of a span's filter.
+func matches(filter, subject string) bool {
+	f, t := strings.Split(filter, "."), strings.Split(subject, ".")
+	return slices.EqualFunc(f, t, func(f, t string) bool { return f == "*" || f == t })
+}
+
+// meets is an error where messages of a span are held already, by a hold that is older than one with a number.
+func (h *holds) meets(of *wire.QueueSpan, number uint64) error {
+	for _, s := range h.spans {
+		apart := s.Group != "" && of.Group != "" && (s.Group != of.Group || s.Writer != "" && of.Writer != "" && s.Writer != of.Writer)
+		if s.number < number && s.First <= of.Last && of.First <= s.Last && !apart {
+			return transfer.Errorf(transfer.KindBusy, "another transfer takes messages %d to %d of the queue %s", s.First, s.Last, of.Queue).
+				WithHint("it goes on when that one has ended")
+		}
+	}
+	for n, hold := range h.single {
+		if hold < number && n >= of.First && n <= of.Last {
+			return transfer.Errorf(transfer.KindBusy, "message %d of the queue %s is being taken by hand", n, of.Queue)
+		}
+	}
+	return nil
+}
+
+// queueHold holds the messages of a span for a transfer of the task's ID.
+func (l library) queueHold(ctx context.Context, s jetstream.Stream, self string, t *queueTask) error {
+	if t.Span.Last == 0 || t.ID.IsZero() {
+		return transfer.Errorf(transfer.KindUsage, "which messages of the queue %s are held is not said", t.Span.Queue)
+	}
+	data, err := json.Marshal(t.Span)
+	if err != nil {
+		return err
+	}
+	m := nats.NewMsg(wire.HoldOf(t.Span.Queue, self, t.ID, t.Span.Last))
+	m.Data = data
+	number, err := l.hold(ctx, m, holdSpan)
+	if err != nil {
+		return err
+	}
+	all, err := holdsOf(ctx, s, t.Span.Queue, m.Subject)
+	if err == nil {
+		err = all.meets(&t.Span, number)
+	}
+	if err != nil {
+		return errors.Join(s.Purge(ctx, jetstream.WithPurgeSubject(m.Subject)), err)
+	}
+	return nil
+}
+
+// hold stores a hold for a time.
+func (l library) hold(ctx context.Context, m *nats.Msg, d time.Duration, opts ...jetstream.PublishOpt) (uint64, error) {
+	m.Header.Set(jetstream.MsgTTLHeader, fmt.Sprintf("%ds", int(d.Seconds())))
+	ack, err := l.js().PublishMsg(ctx, m, append(opts, jetstream.WithRetryAttempts(0))...)
+	if err != nil {
+		return 0, err
+	}
+	return ack.Sequence, nil
+}
+
+// queueClaim finds the oldest message of a span that is held for nobody, and holds it. Number is that of the hold.
+func (l library) queueClaim(ctx context.Context, s jetstream.Stream, t *queueTask) (res queueResult, err error) {
+	queue, filter := t.Span.Queue, t.Span.Filter()
+	all, err := holdsOf(ctx, s, queue, "")
+	if err != nil {
+		return res, err
+	}
+	for next, seen := max(t.Span.First, 1), 0; seen < queueOnce; seen++ {
+		some, err := getMessages(ctx, s, filter, next, 1)
+		if err != nil || len(some) == 0 {
+			return res, err
+		}
+		m := some[0]
+		next = m.Sequence + 1
+		if all.single[m.Sequence] > 0 || all.covers(m) {
+			continue
+		}
+		subject := wire.HoldSubject(queue, m.Sequence)
+		number, err := l.hold(ctx, nats.NewMsg(subject), holdOne+time.Duration(len(m.Data)/holdRate)*time.Second, jetstream.WithExpectLastSequencePerSubject(0))
+		if wrongSequence(err) {
+			continue
+		}
+		if err != nil {
+			return res, err
+		}
+		// What was held, or taken, before this hold was made shows now.
+		if all, err = holdsOf(ctx, s, queue, subject); err == nil {
+			some, err = getMessages(ctx, s, filter, m.Sequence, 1)
+		}
+		if err == nil && len(some) > 0 && some[0].Sequence == m.Sequence && !all.covers(m) {
+			q := readQueued(m)
+			return queueResult{Message: &q, Number: number, behind: m.Data}, nil
+		}
+		if err = errors.Join(err, s.Purge(ctx, jetstream.WithPurgeSubject(subject))); err != nil {
+			return res, err
+		}
+	}
+	return res, nil
+}
+
+// wrongSequence reports whether a message was not stored since another one was the newest of its subject.
+func wrongSequence(err error) bool {
+	api := (*jetstream.APIError)(nil)
+	return errors.As(err, &api) && (api.ErrorCode == codeWrongSequence || api.ErrorCode == codeWrongSequenceOf)
+}
+
+// queueTakeHeld removes a message that was claimed, if its hold is still the one of the task's Number.
+func queueTakeHeld(ctx context.Context, s jetstream.Stream, t *queueTask) error {
+	subject := wire.HoldSubject(t.Span.Queue, t.Span.Last)
+	hold, err := s.GetLastMsgForSubject(ctx, subject)
+	if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+		return err
+	}
+	if err != nil || hold.Sequence != t.Number {
+		return transfer.Errorf(transfer.KindConflict, "message %d of the queue %s was not taken in time, and others may have it", t.Span.Last, t.Span.Queue)
+	}
+	if err := s.DeleteMsg(ctx, t.Span.Last); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+		return err
+	}
+	return s.Purge(ctx, jetstream.WithPurgeSubject(subject))
+}
+
+// Hold holds the messages of a span for a transfer, which removes them at its end. KindBusy: some of them are held for
+// another one.
+func (q *Queues) Hold(ctx context.Context, of wire.QueueSpan, id transfer.ID) error {
+	of.First = cmp.Or(of.First, 1)
+	_, err := q.task(ctx, queueTask{Do: queueHold, Span: of, ID: id})
+	return err
+}
+
+// Release ends what a transfer holds of a queue.
+func (q *Queues) Release(ctx context.Context, queue transfer.QueueName, id transfer.ID) error {
+	_, err := q.task(ctx, queueTask{Do: queueRelease, Span: wire.QueueSpan{Queue: queue}, ID: id})
+	return err
+}
+
+// Claim holds the oldest message of a span that is held for nobody, for a minute and the time of its bytes, and gives
+// it; nil: there is none. Got takes it out with the hold that Claim gives.
+func (q *Queues) Claim(ctx context.Context, of wire.QueueSpan) (m *wire.QueueMessage, hold uint64, err error) {
+	res, err := q.task(ctx, queueTask{Do: queueClaim, Span: of})
+	if err == nil && res.Message != nil {
+		res.Message.Data = res.behind
+	}
+	return res.Message, res.Number, err
+}
+
+// Got removes a message that Claim has given. KindConflict: it is not held any more, and may be handed to another.
+func (q *Queues) Got(ctx context.Context, queue transfer.QueueName, mark string, number, hold uint64) error {
+	_, err := q.task(ctx, queueTask{Do: queueRemoveHeld, Span: wire.QueueSpan{Queue: queue, Mark: mark, Last: number}, Number: hold})
+	return err
+}

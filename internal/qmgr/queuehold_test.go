@@ -1,0 +1,116 @@
+package qmgr
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// put stores messages "1" to "n" in ORDERS.
+func put(t *testing.T, q *Queues, n int) {
+	t.Helper()
+	for k := range n {
+		if _, err := q.Put(testContext(t), wire.QueueSpan{Queue: "ORDERS"}, false, fmt.Append(nil, k+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// However many take messages by hand at once, each message is handed to one of them.
+func TestClaimsAtOnce(t *testing.T) {
+	q, v := queued(t)
+	const messages, readers = 40, 8
+	put(t, q, messages)
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	given := map[string]int{}
+	for range readers {
+		all.Go(func() {
+			for range messages {
+				m, hold, err := q.Claim(testContext(t), wire.QueueSpan{Queue: "ORDERS", Mark: v.Mark})
+				if err != nil {
+					t.Error(err)
+				}
+				if m == nil || err != nil {
+					return
+				}
+				mu.Lock()
+				given[string(m.Data)]++
+				mu.Unlock()
+				if err := q.Got(testContext(t), "ORDERS", v.Mark, m.Number, hold); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if len(given) != messages {
+		t.Errorf("%d of %d messages were given", len(given), messages)
+	}
+	for m, n := range given {
+		if n != 1 {
+			t.Errorf("message %s was given %d times", m, n)
+		}
+	}
+	if v, err := q.Show(testContext(t), "ORDERS"); err != nil || v.Messages != 0 {
+		t.Errorf("%d messages are left, %v", v.Messages, err)
+	}
+}
+
+// What a transfer takes is handed to nobody by hand, and to no other transfer, until that is over; and the other
+// way round.
+func TestHolds(t *testing.T) {
+	q, v := queued(t)
+	ctx := testContext(t)
+	put(t, q, 5)
+	one, two := transfer.ID{1, 6: 0x70, 8: 0x80}, transfer.ID{2, 6: 0x70, 8: 0x80}
+	span := func(first, last uint64) wire.QueueSpan {
+		return wire.QueueSpan{Queue: "ORDERS", Mark: v.Mark, First: first, Last: last}
+	}
+	numbers := func() (all []uint64) {
+		for at := (wire.QueueSpan{Queue: "ORDERS"}); ; {
+			m, err := q.Oldest(ctx, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m == nil {
+				return all
+			}
+			all, at.First = append(all, m.Number), m.Number+1
+		}
+	}()
+	if err := q.Hold(ctx, span(numbers[0], numbers[2]), one); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Hold(ctx, span(numbers[0], numbers[2]), one); err != nil {
+		t.Errorf("a transfer that begins anew: %v", err)
+	}
+	wantKind(t, q.Hold(ctx, span(numbers[2], numbers[4]), two), transfer.KindBusy, "another transfer")
+	m, hold, err := q.Claim(ctx, wire.QueueSpan{Queue: "ORDERS"})
+	if err != nil || m == nil || string(m.Data) != "4" {
+		t.Fatalf("beside the transfer %+v is given, %v", m, err)
+	}
+	wantKind(t, q.Hold(ctx, span(numbers[3], numbers[4]), two), transfer.KindBusy, "by hand")
+	wantKind(t, q.Got(ctx, "ORDERS", v.Mark, m.Number, hold+1), transfer.KindConflict, "in time")
+	if err := q.Got(ctx, "ORDERS", v.Mark, m.Number, hold); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Hold(ctx, span(numbers[3], numbers[4]), two); err != nil {
+		t.Fatal(err)
+	}
+	if m, _, err := q.Claim(ctx, wire.QueueSpan{Queue: "ORDERS"}); err != nil || m != nil {
+		t.Errorf("%+v is given, %v", m, err)
+	}
+	if err := q.Release(ctx, "ORDERS", one); err != nil {
+		t.Fatal(err)
+	}
+	if m, _, err := q.Claim(ctx, wire.QueueSpan{Queue: "ORDERS"}); err != nil || m == nil || string(m.Data) != "1" {
+		t.Errorf("after the transfer %+v is given, %v", m, err)
+	}
+	if v, err := q.Show(ctx, "ORDERS"); err != nil || v.Messages != 4 {
+		t.Errorf("there are %d messages, %v", v.Messages, err)
+	}
+}

@@ -1,0 +1,223 @@
+package qmgr
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// readTries is how often a read of a queue is tried from the same place on before it is given up.
+const readTries = 3
+
+// A queueReading reads the messages of a span, one after the other, in pieces. The next answer is asked for while the
+// present one arrives, and each of them has as many bytes as the line carries in about a second. Where an
+// answer is interrupted, the pieces that have arrived are kept, and the next question begins behind them.
+//
+// One goroutine uses it.
+type queueReading struct {
+	q    *Queues
+	ctx  context.Context // ends with Close
+	end  context.CancelFunc
+	left wire.QueueSpan // begins with the message of the next piece
+	at   int            // in it
+	now  *queueFlight   // nil: none
+	bad  int            // tries without a piece
+}
+
+// Reader makes a reader of a span.
+func (q *Queues) Reader(of wire.QueueSpan) wire.QueuePieces {
+	ctx, end := context.WithCancel(q.c.ctx)
+	return &queueReading{q: q, ctx: ctx, end: end, left: of}
+}
+
+// Close ends what is under way.
+func (r *queueReading) Close() { r.end() }
+
+// Next gives the next piece; io.EOF: there are no more. Its data are the caller's.
+func (r *queueReading) Next() (p wire.QueuePiece, err error) {
+	for {
+		if r.now == nil {
+			r.now = r.ask(r.left, r.at, true)
+		}
+		p, there, err := r.now.take(r.ctx)
+		switch {
+		case there && (p.Offset != r.at || p.Offset > 0 && p.Number != r.left.First):
+			return p, transfer.Errorf(transfer.KindConflict, "message %d of the queue %s was taken while it was read", r.left.First, r.left.Queue)
+		case there:
+			r.bad = 0
+			if r.left.First, r.at = p.Number, p.Offset+len(p.Data); p.Last {
+				r.left.First, r.at = p.Number+1, 0
+			}
+			return p, nil
+		case err == nil:
+			if r.now = r.now.follow(); r.now == nil {
+				return p, io.EOF
+			}
+			continue
+		}
+		r.now = nil
+		if r.bad++; r.ctx.Err() != nil || r.bad >= readTries || !transient(err) {
+			return p, err
+		}
+		sleep(r.ctx, consumeWait, r.q.c.control.comesUp())
+	}
+}
+
+// Wait is nil where Next does not block for longer than it takes to ask again after an error.
+func (r *queueReading) Wait() <-chan struct{} {
+	for {
+		if r.now == nil {
+			r.now = r.ask(r.left, r.at, true)
+		}
+		wait := r.now.wait()
+		if wait != nil || !r.now.ended() {
+			return wait
+		}
+		next := r.now.follow()
+		if next == nil {
+			return nil
+		}
+		r.now = next
+	}
+}
+
+// transient reports whether the same question may be answered soon.
+func transient(err error) bool {
+	switch transfer.KindOf(err) {
+	case transfer.KindNoManager, transfer.KindTimeout, transfer.KindUnreachable, transfer.KindBusy:
+		return true
+	}
+	return false
+}
+
+// A queueFlight is an answer that arrives.
+type queueFlight struct {
+	r *queueReading
+
+	mu     sync.Mutex
+	come   chan struct{} // closed when something has changed
+	turn   bool          // it is the one that is read
+	res    queueResult   // as far as it is here
+	over   bool
+	err    error
+	next   *queueFlight // nil: it is not asked for, or there is none
+	n      int          // pieces that were taken
+	offset int          // bytes of the next one that were, or come before it in its message
+	done   int          // bytes of the next one that were
+	used   int          // bytes of all of them
+}
+
+// ask asks for the pieces from a message on, and from an offset in it.
+func (r *queueReading) ask(from wire.QueueSpan, at int, turn bool) *queueFlight {
+	f := &queueFlight{r: r, offset: at, come: make(chan struct{}), turn: turn}
+	go func() {
+		c := r.q.c
+		began := time.Now()
+		res, err := r.q.taskPartly(r.ctx, queueTask{Do: queueRead, Span: from, Offset: at, Room: c.taken.bytes(queueBytes)}, f.arrived)
+		if err == nil {
+			f.arrived(&res)
+			c.taken.took(len(res.behind)+queueFrame*len(res.Pieces), began)
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.over, f.err = true, err
+		f.wake()
+	}()
+	return f
+}
+
+// wake wakes the reader. f.mu is held.
+func (f *queueFlight) wake() {
+	close(f.come)
+	f.come = make(chan struct{})
+}
+
+// arrived takes what is here of the answer. Where the next one begins is known from the first part on.
+func (f *queueFlight) arrived(res *queueResult) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.res = *res
+	f.goOn()
+	f.wake()
+}
+
+// goOn asks for the next answer while the present one arrives. f.mu is held.
+func (f *queueFlight) goOn() {
+	if f.turn && f.next == nil && f.res.Next > 0 {
+		of := f.r.left
+		of.First = f.res.Next
+		f.next = f.r.ask(of, f.res.Offset, false)
+	}
+}
+
+// follow is the next answer; nil: there is none.
+func (f *queueFlight) follow() *queueFlight {
+	f.mu.Lock()
+	next := f.next
+	f.mu.Unlock()
+	if next != nil {
+		next.mu.Lock()
+		defer next.mu.Unlock()
+		next.turn = true
+		next.goOn()
+	}
+	return next
+}
+
+// take waits for a piece, and gives as much as there is of it. Without a piece and an error all were taken.
+func (f *queueFlight) take(ctx context.Context) (p wire.QueuePiece, there bool, err error) {
+	for {
+		f.mu.Lock()
+		p, there = f.piece()
+		over, err, come := f.over, f.err, f.come
+		f.mu.Unlock()
+		if there || over {
+			return p, there, err
+		}
+		select {
+		case <-come:
+		case <-ctx.Done():
+			return p, false, ctx.Err()
+		}
+	}
+}
+
+// wait is nil where take does not block.
+func (f *queueFlight) wait() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.over || f.n < len(f.res.Pieces) && (len(f.res.behind) > f.used || f.res.Pieces[f.n][1] == 0) {
+		return nil
+	}
+	return f.come
+}
+
+// ended reports whether all pieces were taken, without an error.
+func (f *queueFlight) ended() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.over && f.err == nil && f.n == len(f.res.Pieces)
+}
+
+// piece is what is here of the next piece. f.mu is held.
+func (f *queueFlight) piece() (p wire.QueuePiece, there bool) {
+	if f.n == len(f.res.Pieces) {
+		return p, false
+	}
+	number, size := f.res.Pieces[f.n][0], int(f.res.Pieces[f.n][1])
+	n := min(len(f.res.behind)-f.used, size-f.done)
+	if n <= 0 && size > f.done {
+		return p, false
+	}
+	p = wire.QueuePiece{Number: number, Offset: f.offset, Data: f.res.behind[f.used : f.used+n : f.used+n]}
+	f.used, f.done, f.offset = f.used+n, f.done+n, f.offset+n
+	if f.done == size {
+		p.Last = f.n < len(f.res.Pieces)-1 || f.res.Offset == 0 || f.res.Next != number
+		f.n, f.done, f.offset = f.n+1, 0, 0
+	}
+	return p, true
+}

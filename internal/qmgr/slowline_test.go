@@ -1,0 +1,205 @@
+package qmgr
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A slowLine is a line to a queue manager that carries so many bytes a second, in each direction.
+type slowLine struct {
+	url     string
+	carried atomic.Int64 // from the queue manager
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+const lineRate = 64 << 10
+
+func layLine(t *testing.T, s *Server) *slowLine {
+	t.Helper()
+	in, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	x := &slowLine{url: "nats://" + in.Addr().String()}
+	up, down := rate.NewLimiter(lineRate, 4<<10), rate.NewLimiter(lineRate, 4<<10)
+	var all sync.WaitGroup
+	t.Cleanup(func() { in.Close(); end(); x.cut(); all.Wait() })
+	carry := func(to, from net.Conn, l *rate.Limiter, count *atomic.Int64) {
+		defer to.Close()
+		for buf := make([]byte, 1<<10); ; {
+			n, err := from.Read(buf)
+			if n > 0 && l.WaitN(ctx, n) == nil {
+				count.Add(int64(n))
+				_, err = to.Write(buf[:n])
+			}
+			if err != nil {
+				return
+			}
+		}
+	}
+	all.Go(func() {
+		for {
+			near, err := in.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "nats://"))
+			if err != nil {
+				near.Close()
+				continue
+			}
+			// What lies in buffers of the host is not on the line.
+			near.(*net.TCPConn).SetWriteBuffer(8 << 10)
+			far.(*net.TCPConn).SetReadBuffer(8 << 10)
+			x.mu.Lock()
+			x.conns = append(x.conns, near, far)
+			x.mu.Unlock()
+			all.Go(func() { carry(far, near, up, new(atomic.Int64)) })
+			all.Go(func() { carry(near, far, down, &x.carried) })
+		}
+	})
+	return x
+}
+
+// cut ends all connections over the line.
+func (x *slowLine) cut() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, c := range x.conns {
+		c.Close()
+	}
+	x.conns = nil
+}
+
+// noise is what no compression makes smaller.
+func noise(n int) []byte {
+	b, r := make([]byte, n), rand.New(rand.NewPCG(1, 2))
+	for k := range b {
+		b[k] = byte(r.Uint32())
+	}
+	return b
+}
+
+// answering has a Conn answer each question to it with data.
+func answering(t *testing.T, c *Conn, data []byte) {
+	t.Helper()
+	stop, err := c.Subscribe(wire.AllAsks(c.Self()), func(m Message) { c.Answer(wire.LastToken(m.Subject), m.Reply, data) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+}
+
+// A question whose answer is still arriving does not time out: neither where the line of the asker is slow, nor where
+// that of the answerer is. One that nobody answers does.
+func TestQuestionsOverSlowLines(t *testing.T) {
+	s := start(t, t.TempDir(), "127.0.0.1:0")
+	line := layLine(t, s)
+	data := noise(2 * lineRate)
+	near, far := connect(t, ConnConfig{URL: s.URL(), Name: "NEAR"}), connect(t, ConnConfig{URL: line.url, Name: "FAR"})
+	answering(t, near, data)
+	answering(t, far, data)
+	const limit = 700 * time.Millisecond // less than the answer takes
+	for _, c := range []struct{ asker, of *Conn }{{far, near}, {near, far}} {
+		answer, err := c.asker.Request(testContext(t), wire.AskSubject(c.of.Self(), c.asker.Self()), noise(10), limit)
+		if err != nil || !bytes.Equal(answer, data) {
+			t.Errorf("%s asks %s: %d of %d bytes, %v", c.asker.Self(), c.of.Self(), len(answer), len(data), err)
+		}
+	}
+	stop, err := near.Subscribe(wire.AllAsks("MUTE"), func(Message) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	_, err = near.Request(testContext(t), wire.AskSubject("MUTE", near.Self()), nil, 100*time.Millisecond)
+	wantKind(t, err, transfer.KindTimeout)
+}
+
+// Messages of a queue come over a slow line once, whatever becomes of the connection: the part of an answer that has
+// arrived is kept.
+func TestQueueOverSlowLine(t *testing.T) {
+	s := start(t, t.TempDir(), "127.0.0.1:0")
+	line := layLine(t, s)
+	near, far := connect(t, ConnConfig{URL: s.URL(), Name: "NEAR"}), connect(t, ConnConfig{URL: line.url, Name: "FAR"})
+	far.keeper = asker{far}
+	if _, err := QueuesOf(near).Create(testContext(t), "Q", 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	span := wire.QueueSpan{Queue: "Q"}
+	want := noise(3 * lineRate)
+	for _, part := range [][]byte{want[:2*lineRate], want[2*lineRate : 2*lineRate+7], nil, want[2*lineRate+7:]} {
+		if _, err := QueuesOf(near).Put(testContext(t), span, false, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := QueuesOf(far).Reader(span)
+	defer r.Close()
+	before := line.carried.Load()
+	var got []byte
+	messages, cut := 0, false
+	for {
+		p, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, p.Data...)
+		if p.Last {
+			messages++
+		}
+		if !cut && len(got) > lineRate {
+			cut = true
+			line.cut()
+		}
+	}
+	if messages != 4 || !bytes.Equal(got, want) {
+		t.Errorf("%d messages with %d bytes of %d came, or others", messages, len(got), len(want))
+	}
+	// Two answers may have been on their way when the line was cut.
+	if carried, most := line.carried.Load()-before, int64(len(want))*13/10+2*lineRate; carried > most {
+		t.Errorf("the line has carried %d bytes for %d", carried, len(want))
+	}
+}
+
+// A message that takes longer to arrive than the queue manager waits for its acknowledgement comes once.
+func TestLargeMessageOverSlowLine(t *testing.T) {
+	s := start(t, t.TempDir(), "127.0.0.1:0")
+	line := layLine(t, s)
+	near, far := connect(t, ConnConfig{URL: s.URL(), Name: "NEAR"}), connect(t, ConnConfig{URL: line.url, Name: "ALPHA"})
+	want := noise(3 * lineRate)
+	if err := near.Enqueue(testContext(t), wire.CommandSubject("ALPHA", "alice"), "", want); err != nil {
+		t.Fatal(err)
+	}
+	before := line.carried.Load()
+	ctx, end := context.WithCancel(testContext(t))
+	got := make(chan Delivery, 10)
+	done := make(chan error, 1)
+	go func() { done <- far.Consume(ctx, Commands("ALPHA"), func(d Delivery) { d.Ack(); got <- d }) }()
+	d := receive(t, "the message", got)
+	end()
+	receive(t, "the end of the reader", done)
+	if d.Attempts != 1 || !bytes.Equal(d.Data, want) {
+		t.Errorf("the message has %d of %d bytes, in attempt %d", len(d.Data), len(want), d.Attempts)
+	}
+	if carried := line.carried.Load() - before; carried > int64(len(want))*13/10 {
+		t.Errorf("the line has carried %d bytes for %d", carried, len(want))
+	}
+}

@@ -1,0 +1,244 @@
+//go:build linux
+
+package link_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/wire"
+	"ferry/test/campaign"
+	"ferry/test/flow/network"
+)
+
+// A queueCase is something done with application queues while a line is slow. The bytes are worth 20 s of the line.
+type queueCase struct {
+	what string
+	run  func(*queueStory)
+}
+
+var queueCases = []queueCase{
+	{"many small messages to a file", func(s *queueStory) { s.read(400, false) }},
+	{"a file to many small messages", func(s *queueStory) { s.write(400) }},
+	{"large messages to a file", func(s *queueStory) { s.read(wire.MaxQueueMessage, false) }},
+	{"a file to large messages", func(s *queueStory) { s.write(wire.MaxQueueMessage) }},
+	{"one group to a file", func(s *queueStory) { s.read(20_000, true) }},
+	{"ferry queue put and get", (*queueStory).byHand},
+	{"long lists", (*queueStory).lists},
+}
+
+var queueRates = []int{64, 128, 256, 512, 1000, 2000} // kbit/s
+
+const queueWorth = 20 * time.Second
+
+// Application queues work over a line of any speed as files do: nothing is sent twice, and all ends in the time
+// of its bytes (INV-10).
+func TestCampaignSlowQueues(t *testing.T) {
+	campaign.Run(t, campaign.Spec{Name: "slow-queues", What: "an agent, or a person, is at a line of 64 kbit/s to 2 Mbit/s: files become messages of queues and messages files, messages are put, taken and listed, and the rate falls from 2 Mbit/s to 64 kbit/s in the middle",
+		Unit: "loads", Full: len(queueRates)*len(queueCases) + 2, Short: 4, Root: true, Tools: []string{"ip", "tc", "nsenter", "bridge"}},
+		func(t *testing.T, c *campaign.C) { c.Beside(t, 4, overSlowQueue) })
+}
+
+func overSlowQueue(t *testing.T, seed uint64, r *rand.Rand) {
+	n := int(seed-1) % (len(queueRates)*len(queueCases) + 2)
+	w := lay(t)
+	s := &queueStory{story: &story{t: t, r: r, w: w}, seed: seed, rate: 2000}
+	s.n = network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: []string{source, destination}, Listen: w.listen(), Direct: "tls", Wrap: w.wrap(), Shape: network.ShapeHub})
+	s.n.Ferry("queue", "create", "Q").OK()
+	switch fall := n - len(queueRates)*len(queueCases); fall {
+	case 0:
+		s.falls = true
+		s.read(40_000, false)
+	case 1:
+		s.falls = true
+		s.write(40_000)
+	default:
+		// The first cases are different ones at different rates.
+		s.rate = queueRates[(n/len(queueCases)+n%len(queueCases))%len(queueRates)]
+		queueCases[n%len(queueCases)].run(s)
+	}
+}
+
+// A queueStory is one case.
+type queueStory struct {
+	*story
+	seed  uint64
+	rate  int  // kbit/s
+	falls bool // to 64 kbit/s in the middle
+}
+
+// bytes are what the line carries in a time.
+func (s *queueStory) bytes(d time.Duration) int64 {
+	return int64(d.Seconds() * float64(s.rate) * 1000 / 8)
+}
+
+// read sends the messages of a queue at a slow line as one file.
+func (s *queueStory) read(size int, group bool) {
+	all := s.bytes(queueWorth)
+	if s.falls {
+		all /= 4
+	}
+	s.n.File(source, "in", s.seed, all)
+	s.n.Send("--split-size", strconv.Itoa(min(size, int(all))), source+":in", destination+":queue:Q").Ends("successful", 0)
+	s.n.Ferry("queue", "create", "FIRST").OK()
+	s.n.File(source, "first", s.seed, 10)
+	s.n.Send(source+":first", destination+":queue:FIRST").Ends("successful", 0)
+	s.w.slow(source, s.rate)
+	s.n.Send("--delete-source", source+":queue:FIRST", destination+":first").Ends("successful", 0) // connects what has to be
+	from := source + ":queue:Q"
+	args := []string{"--delete-source"}
+	if group {
+		args = append(args, "--group", "*")
+	}
+	s.measure(source, all, 1, append(args, from, destination+":out")...)
+	if !bytes.Equal(s.content(source, "in"), s.content(destination, "out")) {
+		s.t.Error("other bytes have arrived")
+	}
+	s.empty()
+}
+
+// write makes messages of a file that comes over the same slow line as the messages leave.
+func (s *queueStory) write(size int) {
+	all := s.bytes(queueWorth / 2)
+	if s.falls {
+		all /= 2
+	}
+	s.n.File(source, "in", s.seed, all)
+	s.n.File(source, "first", s.seed, 10)
+	s.n.Ferry("queue", "create", "FIRST").OK()
+	s.w.slow(destination, s.rate)
+	s.n.Send(source+":first", destination+":queue:FIRST").Ends("successful", 0)
+	s.measure(destination, all, 2, "--split-size", strconv.Itoa(min(size, int(all))), source+":in", destination+":queue:Q")
+	s.n.Send("--delete-source", source+":queue:Q", source+":back").Ends("successful", 0)
+	if !bytes.Equal(s.content(source, "in"), s.content(source, "back")) {
+		s.t.Error("other bytes are in the queue")
+	}
+	s.empty()
+}
+
+func (s *queueStory) content(agent, name string) []byte {
+	s.t.Helper()
+	data, err := os.ReadFile(s.n.Path(agent, name))
+	must(s.t, err)
+	return data
+}
+
+func (s *queueStory) empty() {
+	s.t.Helper()
+	if out := s.n.Ferry("queue", "show", "Q", "--json").OK().Stdout; !strings.Contains(out, `"messages":0,`) {
+		s.t.Errorf("messages are left: %s", out)
+	}
+}
+
+// measure sends over the slow line of an agent, which is crossed so many times, one after the other.
+func (s *queueStory) measure(who string, all int64, times int, args ...string) {
+	s.t.Helper()
+	in, out := s.w.sentTo(who), s.w.sentBy(who)
+	start := time.Now()
+	x := s.n.SendAsync(args...)
+	worth := time.Duration(float64(all*int64(times)) * 8 / float64(s.rate*1000) * float64(time.Second))
+	if s.falls {
+		wait(worth / 2)
+		s.w.slow(who, 64)
+		worth = worth/2 + worth/2*time.Duration(s.rate)/64
+	}
+	r := x.WaitFor(toCross)
+	took := time.Since(start)
+	r.Ends("successful", 0)
+	in, out = s.w.sentTo(who)-in, s.w.sentBy(who)-out
+	s.t.Logf("%d kbit/s of %s, %s, %d bytes: %.1f s, worth %.1f s (%.2f); resumes %d, again %d bytes; the line carried %.2f and %.2f of them", s.rate, who, strings.Join(args, " "), all,
+		took.Seconds(), worth.Seconds(), took.Seconds()/worth.Seconds(), r.Summary.Resumes, r.Summary.BytesResent, float64(in)/float64(all), float64(out)/float64(all))
+	again, most := all/50, 1.3*worth.Seconds()
+	if s.falls {
+		again = all * 15 / 100
+	} else if r.Summary.Resumes > 0 {
+		s.t.Errorf("%d resumes on a line of a constant rate", r.Summary.Resumes)
+	}
+	if s.rate == 64 {
+		most = 1.5 * worth.Seconds()
+	}
+	most += float64(2*each*8) / float64(s.rate*1000)
+	if r.Summary.BytesResent > again {
+		s.t.Errorf("%d bytes of %d were sent again", r.Summary.BytesResent, all)
+	}
+	if took.Seconds() > most {
+		s.t.Errorf("it took %.1f s; the bytes are worth %.1f s, and it may take %.1f s", took.Seconds(), worth.Seconds(), most)
+	}
+	if limit := all*13/10 + 4*each; in > limit || out > limit {
+		s.t.Errorf("the line has carried %d and %d bytes for %d", in, out, all)
+	}
+}
+
+// byHand puts messages, looks at them and takes them at a slow line.
+func (s *queueStory) byHand() {
+	var want []byte
+	for k := range 40 {
+		want = fmt.Appendf(want, "%d ", s.r.Uint64()*uint64(k+1))
+	}
+	want = append(want, s.noise(wire.MaxQueuePut-len(want))...)
+	file := s.n.Path(source, "message")
+	must(s.t, os.WriteFile(file, want, 0o600))
+	s.n.File(source, "large", s.seed, wire.MaxQueuePeek)
+	s.n.Send(source+":large", destination+":queue:Q").Ends("successful", 0)
+	s.w.slow(source, s.rate)
+	s.n.FerryBeside(source, "queue", "put", "Q", file).OK()
+	s.n.FerryBeside(source, "queue", "ls").OK()
+	s.n.FerryBeside(source, "queue", "show", "Q").OK()
+	if got := s.n.FerryBeside(source, "queue", "get", "Q").OK(); got.Stdout != string(s.content(source, "large")) {
+		s.t.Errorf("another message of %d bytes was taken", len(got.Stdout))
+	}
+	if got := s.n.FerryBeside(source, "queue", "get", "Q").OK(); got.Stdout != string(want) {
+		s.t.Errorf("another message of %d bytes was taken", len(got.Stdout))
+	}
+	s.empty()
+}
+
+// noise is what cannot be compressed.
+func (s *queueStory) noise(n int) []byte {
+	b := make([]byte, n)
+	for k := range b {
+		b[k] = byte(s.r.Uint32())
+	}
+	return b
+}
+
+// lists asks for long answers at a slow line.
+func (s *queueStory) lists() {
+	const transfers, files = 12, 150
+	for k := range transfers {
+		dir := fmt.Sprintf("in/%d", k)
+		s.n.Files(source, dir, s.seed*100+uint64(k), files, 10)
+		s.n.Send("-r", source+":"+dir, destination+":out/").Ends("successful", 0)
+	}
+	s.w.slow(source, s.rate)
+	if got := strings.Count(s.n.FerryBeside(source, "transfer", "ls", "--json").OK().Stdout, "\n"); got != transfers {
+		s.t.Errorf("%d transfers are listed, not %d", got, transfers)
+	}
+	outcomes := 0
+	for line := range strings.Lines(s.n.FerryBeside(source, "audit", "ls", "--json", "--limit", "10000").OK().Stdout) {
+		var rec struct {
+			Items []json.RawMessage `json:"items"`
+		}
+		must(s.t, json.Unmarshal([]byte(line), &rec))
+		outcomes += len(rec.Items)
+	}
+	if outcomes < transfers*files {
+		s.t.Errorf("the log has %d outcomes, not %d", outcomes, transfers*files)
+	}
+}
+
+// sentTo is how many bytes a process was sent over its link.
+func (w *wires) sentTo(who string) int64 {
+	w.t.Helper()
+	text := run(w.t, "cat /sys/class/net/"+w.ports[who].outside+"/statistics/tx_bytes")
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	must(w.t, err)
+	return n
+}
