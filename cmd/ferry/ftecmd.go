@@ -289,8 +289,8 @@ func (r *fteRun) cancel() error {
 func (r *fteRun) source(ctx context.Context, net *client.Client, id transfer.ID) (transfer.AgentName, error) {
 	named := r.Get("a")
 	if named == "" {
-		_, source, err := target(ctx, net, id.String(), "")
-		return source, err
+		of, err := target(ctx, net, id.String(), "")
+		return of.Source, err
 	}
 	a, err := r.Agent(named)
 	if err != nil {

@@ -289,11 +289,11 @@ func newTransferControl(verb, short string, kind wire.Kind) *cobra.Command {
 			return err
 		}
 		defer done()
-		id, source, err := target(ctx, net, args[0], agentName)
+		of, err := target(ctx, net, args[0], agentName)
 		if err != nil {
 			return err
 		}
-		return q.control(ctx, cmd, net, command{verb, kind}, client.Transfer{Source: source, ID: id})
+		return q.control(ctx, cmd, net, command{verb, kind}, of)
 	}}
 	q.add(c)
 	c.Flags().StringVar(&agentName, "agent", "", "the source agent, where coordination cannot tell; the ID must then be whole")
@@ -336,21 +336,19 @@ func (q *query) control(ctx context.Context, cmd *cobra.Command, net *client.Cli
 }
 
 // target finds the transfer and its source agent.
-func target(ctx context.Context, net *client.Client, id, agentName string) (transfer.ID, transfer.AgentName, error) {
+func target(ctx context.Context, net *client.Client, id, agentName string) (of client.Transfer, err error) {
 	if agentName != "" {
-		a, err := transfer.ParseAgentName(agentName)
-		if err != nil {
-			return transfer.ID{}, "", err
+		if of.Source, err = transfer.ParseAgentName(agentName); err == nil {
+			of.ID, err = transfer.ParseID(id)
 		}
-		t, err := transfer.ParseID(id)
-		return t, a, err
+		return of, err
 	}
 
 	p, err := net.Transfer(ctx, id)
 	if err != nil {
-		return transfer.ID{}, "", err
+		return of, err
 	}
-	return p.ID, p.Source, nil
+	return client.Transfer{Source: p.Source, ID: p.ID, Begun: client.BegunAs(p)}, nil
 }
 
 // aheadText is how far the source was allowed to run ahead, and whether that was

@@ -290,8 +290,11 @@ func (a *intake) accept(r *arrival) error {
 		if err != nil {
 			return err
 		}
+		if old != nil && old.Disowned() && (old.Request.Destination != q.Destination || old.Principal != "" && old.Principal != r.principal) {
+			old = nil // said of another request under this ID
+		}
 		if old != nil && !failpoint.Planted("known-by-message-only") {
-			if old.Hash != q.Hash() {
+			if !old.Disowned() && old.Hash != q.Hash() {
 				return transfer.Errorf(transfer.KindConflict, "transfer %s is known here with other content", q.ID).
 					WithHint("submit it under a new ID")
 			}

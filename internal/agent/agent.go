@@ -17,6 +17,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"os"
@@ -100,7 +101,7 @@ type Agent struct {
 func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	cfg.fill()
 	c := newCore(cfg, conn)
-	w := &sides{core: c, own: newOwner(c)}
+	w := &sides{core: c, older: &older{core: c, resend: make(chan struct{}, 1)}, own: newOwner(c), disowned: disowned{of: map[string]int{}}}
 	a := &Agent{sides: w, intake: newIntake(w), answers: newAnswers(w), replies: newReplies(w), outbox: newOutbox(c)}
 	a.heartbeats = &heartbeats{sides: w, each: a.intake.tellRefused}
 	silent := false
@@ -189,6 +190,10 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 		return err
 	}
 
+	if err := a.older.open(); err != nil {
+		return err
+	}
+	a.own.older, a.outbox.older = a.older, a.older
 	if silent && a.cfg.Alone {
 		return a.own.taken(holder{})
 	} else if !a.cfg.Alone {
@@ -368,8 +373,14 @@ func (a *Agent) listen() error {
 func (a *Agent) register(ctx context.Context) {
 	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskRegister, Body: wire.Marshal(wire.Register{Beat: a.beat()})})
 	for range 3 {
-		_, err := a.conn.Request(ctx, wire.AskSubject(wire.Coordination, a.cfg.Name.Token()), ask, time.Second)
+		data, err := a.conn.Request(ctx, wire.AskSubject(wire.Coordination, a.cfg.Name.Token()), ask, time.Second)
 		if err == nil {
+			var r wire.Registered
+			if ans, err := wire.DecodeAnswer(data); err == nil && json.Unmarshal(ans.Body, &r) == nil {
+				if err := a.older.hear(r.Last, "coordination"); err != nil {
+					a.log.Error("cannot write the ledger", "error", err)
+				}
+			}
 			return
 		}
 		if transfer.KindOf(err) == transfer.KindUnreachable {
@@ -386,6 +397,7 @@ func (a *Agent) Stop() {
 	if !a.cfg.Alone && !a.own.displaced() {
 		a.outbox.flush()
 	}
+	a.own.number()
 	a.closeStores()
 	a.heartbeats.publishBeat(wire.AgentStopped)
 	a.own.release()

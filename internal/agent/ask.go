@@ -92,6 +92,7 @@ var questions = map[wire.Kind]question{
 		}
 		return err
 	}},
+	wire.AskBegun:   {transfer.AuthNone, false, (*answers).askBegun},
 	wire.AskWitness: {transfer.AuthNone, false, (*answers).askWitness},
 	wire.AskAccept:  {transfer.AuthAdmin, false, (*answers).askAccept},
 	wire.AskSet:     {transfer.AuthAdmin, false, (*answers).askSet},

@@ -35,6 +35,7 @@ const (
 type outbox struct {
 	*core
 	witness *witnessing // there once the ledger is
+	older   *older
 	receipt chan audit.Receipt
 	inbox   string // where coordination's receipts come
 }
@@ -81,6 +82,9 @@ func (a *outbox) loop() {
 				pause = min(2*pause, receiptRepeat)
 				continue
 			}
+			if err := a.older.hear(r.Last, "coordination"); err != nil {
+				a.log.Error("cannot write the ledger", "error", err)
+			}
 			if r.Have > sent {
 				a.quiet.Warn("audit receipt for records that were not sent ignored", "have", r.Have, "sent", sent)
 				continue
@@ -104,6 +108,8 @@ func (a *outbox) loop() {
 		case <-a.witness.lost:
 			a.quiet.Warn("coordination does not have audit records that it has receipted; they are sent again")
 			next, have, out = 0, 0, nil
+		case <-a.older.resend:
+			next, have, out = 0, 0, nil // they have other numbers now
 		case <-a.notes:
 			idle = settling
 		case <-t.C():

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ferry/internal/failpoint"
+	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -36,6 +37,7 @@ type holder struct {
 	Host        string    `json:"host"`
 	Dir         string    `json:"dir"` // of its ledger, on Host
 	Since       time.Time `json:"since"`
+	Numbered    uint64    `json:"numbered,omitempty"` // audit records of the ledger by then
 }
 
 // A standing is what an agent may do while it is being found out whose its name
@@ -56,6 +58,7 @@ const (
 // whoever lives writes itself into it again.
 type owner struct {
 	*core
+	older *older
 	mine  holder
 	begin chan struct{} // the standing has changed: the scheduler is to look again
 	look  chan struct{} // another instance was heard
@@ -132,6 +135,9 @@ func (o *owner) tryClaim(ctx context.Context, silent bool, g *grace) (done bool,
 		return false, nil
 	case elsewhere && o.cfg.Clock.Now().Sub(g.since) < ownerGrace:
 		return false, nil
+	}
+	if err := o.compare(&held); err != nil {
+		return false, err
 	}
 	if err := o.write(ctx, o.mine, revision); err != nil {
 		return false, err
@@ -305,16 +311,42 @@ func (o *owner) release() {
 	}
 
 	ctx := context.Background()
-	err := o.write(ctx, holder{V: 1}, revision)
+	free := holder{V: 1, Incarnation: o.mine.Incarnation}
+	err := o.write(ctx, free, revision)
 	if transfer.KindOf(err) == transfer.KindConflict { // perhaps with a write of its own that was given up when the agent stopped
 		held, now, rerr := o.read(ctx)
 		if rerr == nil && held.Instance == o.mine.Instance {
-			err = o.write(ctx, holder{V: 1}, now)
+			err = o.write(ctx, free, now)
 		}
 	}
 	if err != nil {
 		o.log.Debug("cannot release the agent name", "error", err)
 	}
+}
+
+// number notes how many audit records the ledger has.
+func (o *owner) number() {
+	if o.ledger == nil {
+		return
+	}
+	var n uint64
+	if o.ledger.View(func(t *ledger.Tx) error { n = ledger.Numbered(t); return nil }) == nil {
+		o.mu.Lock()
+		o.mine.Numbered = n
+		o.mu.Unlock()
+	}
+}
+
+// compare holds the ledger against what stands in the owners' stream of the last one that had the name.
+func (o *owner) compare(held *holder) error {
+	switch {
+	case held.Incarnation == "":
+	case held.Incarnation == o.mine.Incarnation:
+		return o.older.hear(held.Numbered, "the queue manager's record of the agent's name")
+	case held.Instance != o.mine.Instance:
+		o.log.Warn("this ledger is not the one with which the name was used last; transfers that began in that one end as unknown-outcome", "ledger", o.mine.Incarnation, "last_ledger", held.Incarnation)
+	}
+	return nil
 }
 
 func (o *owner) read(ctx context.Context) (h holder, revision uint64, err error) {
@@ -330,7 +362,13 @@ func (o *owner) read(ctx context.Context) (h holder, revision uint64, err error)
 func (o *owner) write(ctx context.Context, h holder, revision uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, ownerTry)
 	defer cancel()
+	if h.Instance != "" {
+		o.number()
+	}
 	asked := o.cfg.Clock.Now()
+	o.mu.Lock()
+	h.Numbered = o.mine.Numbered
+	o.mu.Unlock()
 	now, err := o.conn.SetOwner(ctx, o.cfg.Name.Token(), wire.Marshal(h), revision)
 	if err == nil {
 		o.mu.Lock()

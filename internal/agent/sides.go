@@ -1,9 +1,8 @@
 package agent
 
 import (
-	"context"
 	"os"
-	"time"
+	"sync"
 
 	"ferry/internal/calls"
 	"ferry/internal/flow"
@@ -29,8 +28,17 @@ type sides struct {
 	storing  *storing // nil where Config.Streams are there
 	gate     *gatekeeper
 	witness  *witnessing
+	older    *older
 	calls    *calls.Keeper
 	lines    flow.Lines
+	disowned disowned
+}
+
+// A disowned counts, by who has asked for them, the transfers that have ended because the ledger does not
+// know them.
+type disowned struct {
+	mu sync.Mutex
+	of map[string]int
 }
 
 // sendAs is how files are sent for a principal.
@@ -69,6 +77,9 @@ func (w *sides) beat() *wire.Beat {
 	}
 	if old := w.gate.Degraded(); old != "" {
 		b.Status, b.Reason = wire.AgentDegraded, old
+	}
+	if set := w.older.degraded(); set != "" {
+		b.Status, b.Reason = wire.AgentDegraded, set
 	}
 	if bad := w.witness.degraded(); bad != "" {
 		b.Status, b.Reason = wire.AgentDegraded, bad
@@ -115,21 +126,6 @@ func (w *sides) status(id transfer.ID) (*transfer.Progress, error) {
 		return nil, transfer.Errorf(transfer.KindNotFound, "%s has no transfer %s", w.cfg.Name, id)
 	}
 	return &rec.Progress, nil
-}
-
-// overAt asks a source whether a transfer has come to its end there.
-func (w *sides) overAt(ctx context.Context, source transfer.AgentName, id transfer.ID) bool {
-	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: id})
-	data, err := w.conn.Request(ctx, wire.AskAgent(source, w.cfg.Name.Token()), ask, 5*time.Second)
-	if err != nil {
-		return false
-	}
-	ans, err := wire.DecodeAnswer(data)
-	if err != nil || ans.Progress == nil {
-		return false
-	}
-	p := ans.Progress
-	return p.ID == id && p.Source == source && p.State.Final()
 }
 
 // alive reports whether a transfer with a peer is going on here, on either side.

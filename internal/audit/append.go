@@ -116,7 +116,18 @@ func (l *Log) receipt(key stream, b *Batch, list []entry) Receipt {
 	if len(list) > 0 {
 		last = list[len(list)-1].rec.N
 	}
-	return Receipt{V: RecordVersion, Agent: b.Agent, Incarnation: b.Incarnation, Have: p.through(b.Floor, last), Index: p.index}
+	return Receipt{V: RecordVersion, Agent: b.Agent, Incarnation: b.Incarnation, Have: p.through(b.Floor, last), Index: p.index, Last: p.have}
+}
+
+// LastOf is the greatest number that the log has of a ledger; 0: none.
+func LastOf(l *Log, agent transfer.AgentName, incarnation string) uint64 {
+	v, err := ParseIncarnation(incarnation)
+	if err != nil {
+		return 0
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.streams[stream{agent, v}].have
 }
 
 // stageGaps puts on record what a batch shows to be missing, and which of its

@@ -49,6 +49,8 @@ type Receipt struct {
 	// the log. It is not beyond the batch's last record; below its floor: none.
 	Have  uint64 `json:"have"`
 	Index int64  `json:"index"` // where the log has the last record of that incarnation; -1: none
+	// Last is the greatest number that the log has of that incarnation, whatever the batch speaks of.
+	Last uint64 `json:"last,omitempty"`
 	// Refused is why the batch was not taken, where the agent can do something about it.
 	Refused string `json:"refused,omitempty"`
 }
@@ -201,7 +203,7 @@ func DecodeReceipt(text []byte) (Receipt, error) {
 		return Receipt{}, transfer.Errorf(transfer.KindUsage, "an audit receipt for %s has a reason that is too long", r.Agent)
 	}
 
-	if r.Have > MaxNumber || r.Index < -1 || r.Index > MaxNumber {
+	if r.Have > MaxNumber || r.Last > MaxNumber || r.Index < -1 || r.Index > MaxNumber {
 		return Receipt{}, transfer.Errorf(transfer.KindUsage, "an audit receipt for %s has numbers out of range", r.Agent)
 	}
 	return r, nil

@@ -10,6 +10,9 @@ type Transfer struct {
 	Source transfer.AgentName
 	ID     transfer.ID
 	Hash   string // of its request (transfer.Request.Hash); empty: not known here
+
+	// Begun is what the audit log has of it, where the source has accepted it; nil: not known here.
+	Begun *wire.Begun
 }
 
 // Of is the transfer of a request.
@@ -17,12 +20,17 @@ func Of(q *transfer.Request) Transfer {
 	if head, _, err := q.Split(); err == nil {
 		q = head
 	}
-	return Transfer{q.Source, q.ID, q.Hash()}
+	return Transfer{Source: q.Source, ID: q.ID, Hash: q.Hash()}
 }
 
-// is reports whether a picture is one of the transfer by its source.
+// is reports whether a picture is one of the transfer by its source. A source that has lost the
+// ledger with which the transfer began no longer knows its request.
 func (t Transfer) is(p *transfer.Progress) bool {
-	return p != nil && p.ID == t.ID && p.Source == t.Source && (t.Hash == "" || p.Request == t.Hash)
+	if p == nil || p.ID != t.ID || p.Source != t.Source {
+		return false
+	}
+	lost := p.Request == "" && p.State.Final() && p.Reason != nil && p.Reason.Kind == transfer.KindLost
+	return t.Hash == "" || p.Request == t.Hash || lost
 }
 
 // answer reads an answer about what has an ID: a transfer or a command. ok is

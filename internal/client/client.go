@@ -324,7 +324,11 @@ func over(p *transfer.Progress) bool { return p.State.Final() || p.State == tran
 // Control sends a cancel or another command to an agent and waits for its
 // answer; the command is durable and repeated under the same ID meanwhile.
 func (c *Client) Control(ctx context.Context, agent transfer.AgentName, kind wire.Kind, id transfer.ID) (*transfer.Progress, error) {
-	ans, err := AtAgent{c, agent}.Command(ctx, kind, wire.OfTransfer{Transfer: id})
+	return c.control(ctx, Transfer{Source: agent, ID: id}, kind)
+}
+
+func (c *Client) control(ctx context.Context, of Transfer, kind wire.Kind) (*transfer.Progress, error) {
+	ans, err := AtAgent{c, of.Source}.Command(ctx, kind, wire.OfTransfer{Transfer: of.ID, Begun: of.Begun})
 	if err != nil {
 		return nil, err
 	}
@@ -334,9 +338,17 @@ func (c *Client) Control(ctx context.Context, agent transfer.AgentName, kind wir
 // endsSoon is how long Cancel waits for the end that most cancelled transfers have at once.
 const endsSoon = 2 * time.Second
 
+// BegunAs is what a picture says of a transfer that its source has accepted; nil: it has not.
+func BegunAs(p *transfer.Progress) *wire.Begun {
+	if p.State == transfer.Queued || p.State == transfer.Withdrawn || p.Destination == "" {
+		return nil
+	}
+	return &wire.Begun{Transfer: p.ID, Destination: p.Destination, Principal: p.Principal, Counts: p.Counts}
+}
+
 // Cancel cancels a transfer, and gives its end where that comes soon, else where it stands.
 func (c *Client) Cancel(ctx context.Context, of Transfer) (*transfer.Progress, error) {
-	p, err := c.Control(ctx, of.Source, wire.ControlCancel, of.ID)
+	p, err := c.control(ctx, of, wire.ControlCancel)
 	if err != nil {
 		return nil, err
 	}

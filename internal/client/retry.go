@@ -47,7 +47,7 @@ func (c *Client) Retry(ctx context.Context, suffix string, failed bool, ifExists
 	switch {
 	case p.State == transfer.Successful:
 		return nil, transfer.Errorf(transfer.KindUsage, "nothing of transfer %s has failed", p.ID)
-	case p.Code != transfer.CodePartial && p.Code != transfer.CodeNothing:
+	case p.Code != transfer.CodePartial && p.Code != transfer.CodeNothing, p.Reason != nil && p.Reason.Kind == transfer.KindLost:
 		return nil, transfer.Errorf(transfer.KindUsage, "transfer %s ended (%s) before all of its items were decided; nobody knows them all", p.ID, p.State).
 			WithHint("do all of it once more with --if-exists skip, which leaves alone what has arrived")
 	}

@@ -130,13 +130,16 @@ func (s *Service) askAgents(a *wire.Ask, ans *wire.Answer) error {
 }
 
 // askRegister takes an agent's own heartbeat.
-func (s *Service) askRegister(a *wire.Ask, _ *wire.Answer) error {
+func (s *Service) askRegister(a *wire.Ask, ans *wire.Answer) error {
 	body, err := wire.ReadBody[wire.Register](a.Kind, a.Body)
 	if err == nil && body.Beat.Agent.Token() != a.Principal {
 		err = transfer.Errorf(transfer.KindUsage, "%s registers another agent, %s", a.Principal, body.Beat.Agent)
 	}
 	if err == nil {
 		err = s.beat(body.Beat)
+	}
+	if err == nil {
+		ans.Body = wire.Marshal(wire.Registered{Last: audit.LastOf(s.log, body.Beat.Agent, body.Beat.Incarnation)})
 	}
 	return err
 }

@@ -198,6 +198,14 @@ func (b *memoryBucket) Count() int {
 
 func (b *memoryBucket) Sequence() uint64 { b.tx.check(); return b.table.seq }
 
+func (b *memoryBucket) SetSequence(n uint64) error {
+	if b.tx.check(); !b.tx.writable {
+		return errors.New("the transaction only reads")
+	}
+	b.table.seq = n
+	return nil
+}
+
 func (b *memoryBucket) NextSequence() (uint64, error) {
 	b.tx.check()
 	if !b.tx.writable {

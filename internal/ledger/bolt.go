@@ -280,7 +280,11 @@ func (b *boltBucket) Sequence() uint64 {
 
 func (b *boltBucket) NextSequence() (uint64, error) {
 	n := b.Sequence() + 1
-	return n, b.tx.Bucket(bSequences).Put(b.name, binary.BigEndian.AppendUint64(nil, n))
+	return n, b.SetSequence(n)
+}
+
+func (b *boltBucket) SetSequence(n uint64) error {
+	return b.tx.Bucket(bSequences).Put(b.name, binary.BigEndian.AppendUint64(nil, n))
 }
 
 type boltCursor struct {

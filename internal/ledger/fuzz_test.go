@@ -126,3 +126,4 @@ func (oneValue) Cursor() Iterator                    { return nil }
 func (oneValue) Count() int                          { return 1 }
 func (oneValue) Sequence() uint64                    { return 0 }
 func (oneValue) NextSequence() (n uint64, err error) { return 0, nil }
+func (oneValue) SetSequence(uint64) error            { return nil }

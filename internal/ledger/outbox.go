@@ -76,3 +76,39 @@ func Drop(t *Tx, n uint64) error {
 	}
 	return nil
 }
+
+// Numbered is the number of the newest audit record that was ever put into the outbox.
+func Numbered(t *Tx) uint64 { return t.tx.Bucket(bOutbox).Sequence() }
+
+// Renumber gives the records that wait numbers beyond one, in their order; rewrite puts its new number
+// into a record.
+func Renumber(t *Tx, beyond uint64, rewrite func(record []byte, n uint64) ([]byte, error)) error {
+	b := t.tx.Bucket(bOutbox)
+	c := b.Cursor()
+	var all [][]byte
+	for k, v := c.Seek(nil); k != nil; k, v = c.Seek(nil) {
+		all = append(all, append([]byte(nil), v...))
+		if err := b.Delete(k); err != nil {
+			return err
+		}
+	}
+	if err := b.SetSequence(beyond); err != nil {
+		return err
+	}
+	for _, record := range all {
+		n, err := b.NextSequence()
+		if err != nil {
+			return err
+		}
+		if record, err = rewrite(record, n); err != nil {
+			return err
+		}
+		if err := b.Put(binary.BigEndian.AppendUint64(nil, n), record); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SetBackOf is where it is kept that the ledger was found to be an older copy of itself.
+func SetBackOf(t *Tx) Document { return Document{t, []byte("set back")} }

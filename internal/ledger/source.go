@@ -48,6 +48,10 @@ func (s *Source) Shelf() string {
 	return s.Shelves[len(s.Shelves)-1]
 }
 
+// Disowned reports whether the transfer was accepted in an earlier ledger, and ended here without its
+// request.
+func (s *Source) Disowned() bool { return s.Hash == "" && s.State.Final() }
+
 // Programs is how a transfer stands with its triggers and programs; what each program has come to is
 // elsewhere (package calls).
 type Programs struct {

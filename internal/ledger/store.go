@@ -40,6 +40,7 @@ type Bucket interface {
 	Count() int // in an Update: when that began
 	Sequence() uint64
 	NextSequence() (uint64, error) // counts up and gives the new number
+	SetSequence(n uint64) error    // counts on from n
 }
 
 // An Iterator goes through a bucket in the order of the keys. A change to the

@@ -156,8 +156,9 @@ func (i *incoming) giveUp() {
 	i.finish(end, audit.Warning, "the source was not heard of before the deadline")
 }
 
-// finish writes the final state and removes what is left in the directories.
-func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string) {
+// finish writes the final state and removes what is left in the directories. more, where it is there,
+// completes the audit record.
+func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string, more ...func(*audit.Record)) {
 	unswept := i.leaves(i.rec.State == transfer.Receiving)
 	failpoint.Hit("receiver.before_done")
 	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
@@ -175,6 +176,9 @@ func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string)
 			}
 			if end == transfer.Done {
 				a.State = rec.Counts.Ending()
+			}
+			for _, complete := range more {
+				complete(a)
 			}
 		}))
 	})

@@ -168,6 +168,8 @@ func (i *incoming) control(m *wire.Message) {
 		i.giveWay()
 	case sourceOver:
 		i.endedAtSource()
+	case sourceLost:
+		orphan(i, m.Refuse.Error)
 	case programEnded:
 		i.post.due = time.Time{}
 		i.offerNew()
@@ -196,7 +198,7 @@ func loaded(i *incoming) bool {
 
 // own reports whether a message is the Receiver's, and none of the source.
 func own(k wire.Kind) bool {
-	return k == dropPartials || k == addressMoved || k == sourceOver || k == programEnded
+	return k == dropPartials || k == addressMoved || k == sourceOver || k == sourceLost || k == programEnded
 }
 
 // chunk takes one message of the epoch.

@@ -38,6 +38,9 @@ func (i *incoming) opened(o *wire.Open) {
 			i.r.send(i.from, &wire.Message{Kind: wire.KindCancelled, Transfer: i.id})
 			i.over = true
 			return
+		case i.rec.State == transfer.Orphaned:
+			i.refuse(o.Nonce, transfer.Errorf(transfer.KindLost, "%s has ended the transfer, because a ledger in which it had begun was lost", i.r.cfg.Agent))
+			return
 		case i.rec.State == transfer.Done:
 			i.refuse(o.Nonce, transfer.Errorf(transfer.KindLost, "%s has ended the transfer and handed over its outcomes before", i.r.cfg.Agent))
 			return
@@ -182,6 +185,8 @@ func (rc *record) vet(o *wire.Open) error {
 		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger in which it had accepted the transfer", rc.r.cfg.Agent)
 	case rc.rec == nil && o.Dest != "":
 		return transfer.Errorf(transfer.KindLost, "%s no longer has a record of the transfer", rc.r.cfg.Agent)
+	case rc.rec != nil && !rc.rec.State.Final() && o.Recorded > rc.rec.Decided.Count():
+		return transfer.Errorf(transfer.KindLost, "%s runs on an older copy of its ledger: it knows fewer items than it has reported", rc.r.cfg.Agent)
 	case rc.rec != nil && rc.rec.From != o.Source:
 		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger with which the transfer began", rc.from)
 	}

@@ -3,6 +3,8 @@ package receiver
 import (
 	"time"
 
+	"ferry/internal/audit"
+	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -11,40 +13,61 @@ import (
 // and it may say so while this agent is away. Until the deadline, which may be
 // days, nothing would tell; so the destination asks, where anything of it has come.
 const (
-	askOverAfter = 30 * time.Second // without an epoch, and again so often
+	askOverFirst = 5 * time.Second  // without an epoch
+	askOverAfter = 30 * time.Second // and again so often
 	asksAtOnce   = 8
 )
 
-// sourceOver is said by the Receiver to one of its actors; it is no message of
-// the wire.
-const sourceOver wire.Kind = "source-over"
+// What the Receiver says to one of its actors; none is a message of the wire.
+const (
+	sourceOver wire.Kind = "source-over" // the transfer has ended at the source
+	sourceLost wire.Kind = "source-lost" // the source does not know it, or less of it than it did
+)
 
-// askOver asks for a transfer that waits for its source whether it is over there,
+// askOver asks for a transfer that waits for its source how it stands there,
 // when the time has come for that.
 func (i *incoming) askOver(now time.Time) {
 	switch {
 	case i.r.cfg.Over == nil:
-	case i.ep.live || i.rec.State != transfer.Receiving || i.withdrawn:
+	case i.ep.live || i.rec.State.Final() || i.withdrawn:
 		i.overDue = time.Time{}
 	case i.overDue.IsZero():
-		i.overDue = now.Add(askOverAfter)
+		i.overDue = now.Add(askOverFirst)
 	case !now.Before(i.overDue):
 		i.overDue = now.Add(askOverAfter)
 		i.r.ask(i)
 	}
 }
 
+// delivered is how many outcomes the source has acknowledged.
+func delivered(i *incoming) uint64 {
+	return i.rec.Decided.Count() - min(i.rec.Decided.Count(), uint64(len(i.com.offers.waiting)))
+}
+
 // ask lets an actor know if its transfer is over at the source. Where enough
 // others are asking, it has to come again.
+//
+// A source that has fewer outcomes than it has acknowledged runs on an older copy of its ledger. Its
+// answer is to a question of this moment, so that no message which was held up decides this.
 func (r *Receiver) ask(i *incoming) {
 	select {
 	case r.asking <- struct{}{}:
 	default:
 		return
 	}
+	begun := wire.Begun{Transfer: i.id, Principal: i.rec.Principal, Counts: i.rec.Counts}
+	acked, receiving := delivered(i), i.rec.State == transfer.Receiving
 	r.wg.Go(func() {
 		defer func() { <-r.asking }()
-		if r.cfg.Over(r.ctx, i.from, i.id) {
+		p := r.cfg.Over(r.ctx, i.from, begun)
+		switch {
+		case p == nil:
+		case p.State.Final() && p.Reason != nil && p.Reason.Kind == transfer.KindLost:
+			i.box.control(&wire.Message{Kind: sourceLost, Refuse: &wire.Refuse{Error: p.Reason}})
+		case !p.State.Final() && p.Items < acked:
+			i.box.control(&wire.Message{Kind: sourceLost, Refuse: &wire.Refuse{Error: transfer.Errorf(transfer.KindLost,
+				"%s runs on an older copy of its ledger: it has fewer outcomes of the transfer than it has acknowledged", i.from)}})
+		case p.State.Final() && receiving:
 			i.box.control(&wire.Message{Kind: sourceOver})
 		}
 	})
@@ -58,4 +81,39 @@ func (i *incoming) endedAtSource() {
 	}
 	i.log.Info("the source reports the transfer as ended")
 	i.cancelled()
+}
+
+// orphan ends a transfer of which a ledger was lost (R35). Items that are not decided are
+// unknown.
+func orphan(i *incoming, lost *transfer.Error) {
+	if i.rec == nil || i.ep.live || i.rec.State.Final() || i.withdrawn || !i.settleCommitting() {
+		return
+	}
+	unknown, err := undecided(i, lost)
+	if err != nil {
+		i.log.Error("cannot read the ledger", "error", err)
+		return
+	}
+	i.r.calls.kill(i.from, i.id)
+	i.finish(transfer.Orphaned, audit.Failed, lost.Text, func(a *audit.Record) {
+		a.State, a.Code, a.Error = transfer.Failed, lost.Kind.Code(), lost
+		if i.rec.Counts.Files > 0 {
+			a.State = transfer.Partial
+		}
+		a.Items = unknown[:audit.FitItems(unknown)]
+	})
+}
+
+// undecided are the outcomes, with an error, of the items that have safe points.
+func undecided(i *incoming, why *transfer.Error) (all []transfer.Outcome, err error) {
+	err = i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		all = nil
+		return t.Items(i.id, func(item uint64, it *ledger.Item) error {
+			if it.Point != nil && it.Outcome == nil {
+				all = append(all, transfer.Outcome{Item: item, Type: transfer.ItemFile, Path: it.Point.Name, Err: why})
+			}
+			return nil
+		})
+	})
+	return all, err
 }

@@ -92,9 +92,9 @@ type Config struct {
 	Limits   []string   // what the place cannot promise here, for the audit
 	Memory   *wire.Memory
 	Delay    func() time.Duration // of a control message and its answer at present; nil: none to speak of
-	// Over asks a source whether a transfer has come to its end there; false where
-	// it does not answer. It returns when ctx ends. nil: nobody is asked.
-	Over func(ctx context.Context, source transfer.AgentName, id transfer.ID) bool
+	// Over asks a source how a transfer stands there. begun is what this agent has on record of it.
+	// Nil is returned where no answer comes before ctx ends. nil: no source is asked.
+	Over func(ctx context.Context, source transfer.AgentName, begun wire.Begun) *transfer.Progress
 	Rights
 	Quiet *quiet.Log // of what is said here and not believed; nil: one that says so in Log
 

@@ -103,7 +103,7 @@ func (o *Outgoing) silence(unsent error) *transfer.Error {
 func (o *Outgoing) openMessage(rec *ledger.Source, a *asked, goes course) (*wire.Message, error) {
 	q := rec.Request
 	open := &wire.Open{Nonce: rec.Nonce, Source: o.cfg.Ledger.IncarnationText(), Dest: rec.Dest, Epoch: rec.Epoch, MaxChunk: o.cfg.MaxChunk,
-		Pardon: rec.Pardon, Principal: rec.Principal, Direct: o.offer(&q)}
+		Pardon: rec.Pardon, Recorded: rec.Decided.Count(), Principal: rec.Principal, Direct: o.offer(&q)}
 	if rec.Dest == "" {
 		q.Dest, open.Several = goes.dest, goes.several
 		var err error

@@ -60,8 +60,11 @@ func (a *seen) waiting(now time.Time) (all []wire.Standby) {
 // take takes a heartbeat: an instance that is active stands by no more.
 func (p *Picture) take(b *wire.Beat) {
 	now := p.clock.Now()
-	s := &seen{beat: *b, at: now}
+	s := &seen{beat: *b, at: now, since: now}
 	if before := p.agents[b.Agent]; before != nil {
+		if before.beat.Instance == b.Instance && !before.since.IsZero() {
+			s.since = before.since
+		}
 		s.standbys = before.standbys
 		s.forgetStandbys(now, b.Instance)
 	}

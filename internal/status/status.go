@@ -41,6 +41,8 @@ type seen struct {
 	beat wire.Beat
 	at   time.Time // by this clock; zero: known only from the audit log or an earlier run
 
+	since time.Time // when its present run was first heard of, by this clock
+
 	standbys []waiter
 }
 
@@ -57,6 +59,8 @@ type entry struct {
 	made  uint64            // the first of those with one ID is the one that is shown
 	said  bool              // by its submitter alone
 	bytes int
+
+	confirmed string // the run of its source that has answered for it
 }
 
 // New makes an empty picture that begins to listen now.
@@ -207,6 +211,7 @@ func (p *Picture) Progress(g *transfer.Progress) {
 		e = p.add(g)
 	}
 	e.Progress, e.said = *g, false
+	p.confirm(e)
 	p.weigh(e)
 }
 
@@ -398,6 +403,12 @@ func (p *Picture) Record(r *audit.Record) bool {
 		e.State, e.Code, e.Reason = transfer.Queued, 0, nil // its agent knows better
 	}
 	e.said = false
+	if e.Principal == "" && (r.Event == audit.Submitted || r.Event == audit.Accepted) {
+		e.Principal = r.Principal
+	}
+	if s := p.agents[r.Agent]; s != nil && s.beat.Incarnation == r.Incarnation && !r.Time.Before(s.beat.Started) {
+		p.confirm(e)
+	}
 	p.fold(&e.Progress, r)
 	p.weigh(e)
 	return true

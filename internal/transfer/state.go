@@ -110,7 +110,7 @@ func (s State) Code() int {
 
 // An Incoming says where a transfer stands on its destination agent.
 //
-//	Receiving → Decided → DONE        Receiving → ABANDONED | CANCELLED
+//	Receiving → Decided → DONE        Receiving → ABANDONED | CANCELLED        Receiving | Decided → LOST
 type Incoming string
 
 const (
@@ -127,15 +127,19 @@ const (
 	Abandoned Incoming = "abandoned"
 	// Revoked is final: cancelled by the source.
 	Revoked Incoming = "cancelled"
+	// Orphaned is final: the source has lost its ledger, or runs on an older copy of it.
+	// Temporaries are removed.
+	Orphaned Incoming = "lost"
 )
 
 // incomingMoves is the whole state machine at the destination.
 var incomingMoves = map[Incoming][]Incoming{
-	Receiving: {Decided, Abandoned, Revoked},
-	Decided:   {Done},
+	Receiving: {Decided, Abandoned, Revoked, Orphaned},
+	Decided:   {Done, Orphaned},
 	Done:      nil,
 	Abandoned: nil,
 	Revoked:   nil,
+	Orphaned:  nil,
 }
 
 // CanMove reports whether a transfer in s may go to next.

@@ -209,7 +209,7 @@ var protocolStates = map[State]string{
 
 // The table of the states at the destination.
 func TestIncomingStates(t *testing.T) {
-	want := map[Incoming]string{Receiving: "decided abandoned cancelled", Decided: "done", Done: "", Abandoned: "", Revoked: ""}
+	want := map[Incoming]string{Receiving: "decided abandoned cancelled lost", Decided: "done lost", Done: "", Abandoned: "", Revoked: "", Orphaned: ""}
 	for s, next := range want {
 		if s.Final() != (next == "") {
 			t.Errorf("%s: final %v", s, s.Final())
@@ -273,7 +273,7 @@ func TestStates(t *testing.T) {
 			t.Errorf("%s has code %d, want %d", s, s.Code(), code)
 		}
 	}
-	for s, final := range map[Incoming]bool{Receiving: false, Decided: false, Done: true, Abandoned: true, Revoked: true} {
+	for s, final := range map[Incoming]bool{Receiving: false, Decided: false, Done: true, Abandoned: true, Revoked: true, Orphaned: true} {
 		if s.Final() != final {
 			t.Errorf("%s: final %v", s, s.Final())
 		}

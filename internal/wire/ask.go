@@ -33,6 +33,7 @@ const (
 	AskProof     Kind = "proof"     // coordination: Records with proofs (audit.Proof) in place of records, as AskAudit
 	AskWitness   Kind = "witness"   // agent: Witness is a witness.Statement
 	AskAccept    Kind = "accept"    // agent: takes AcceptLog, and goes on from there as a witness
+	AskBegun     Kind = "begun"     // agent: Progress of a transfer that it has accepted, as the asker says in Begun; one that it does not know ends
 	AskRegister  Kind = "register"  // coordination: the asker's own Beat; answered where coordination has the agent, or says why not
 )
 
@@ -245,9 +246,29 @@ const (
 // OfTransfer is the body of a command about a transfer.
 type OfTransfer struct {
 	Transfer transfer.ID `json:"transfer"`
+	Begun    *Begun      `json:"begun,omitempty"` // of a cancel: the audit log says that the agent has accepted the transfer
 }
 
-func (b *OfTransfer) check() string { return broken(rule{"no transfer ID", !b.Transfer.IsZero()}) }
+func (b *OfTransfer) check() string {
+	if b.Begun != nil {
+		return b.Begun.check()
+	}
+	return broken(rule{"no transfer ID", !b.Transfer.IsZero()})
+}
+
+// Begun is the body of AskBegun: what the asker has on record of a transfer.
+type Begun struct {
+	Transfer    transfer.ID        `json:"transfer"`
+	Destination transfer.AgentName `json:"destination,omitempty"` // where the asker is coordination, or a submitter
+	Principal   string             `json:"principal,omitempty"`
+	Counts      transfer.Counts    `json:"counts,omitzero"` // of the outcomes that the asker knows
+}
+
+func (b *Begun) check() string {
+	return broken(rule{"no transfer ID", !b.Transfer.IsZero()},
+		rule{"a destination or a principal that is none", len(b.Destination) <= maxName && principal(b.Principal)},
+		rule{"counts out of their range", counted(&b.Counts)})
+}
 
 // SetRates is the body of AskSet: how fast an agent sends from now on, as timetables by
 // agent, "" for all together.
@@ -276,6 +297,11 @@ type RemoveAgent struct {
 
 func (b *RemoveAgent) check() string {
 	return broken(rule{"no agent", b.Agent != "" && len(b.Agent) <= maxName})
+}
+
+// Registered is the body of the answer to AskRegister.
+type Registered struct {
+	Last uint64 `json:"last,omitempty"` // audit records of the agent's ledger that coordination has
 }
 
 // ReadBody reads what a command or a question of a kind says, and checks its ranges. Its

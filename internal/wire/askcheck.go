@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"slices"
 	"strings"
 
 	"ferry/internal/transfer"
@@ -60,17 +61,22 @@ func (b *Beat) check() string {
 		rule{"counts out of their range", counts})
 }
 
+// counted reports whether the counts of a transfer are in their ranges.
+func counted(c *transfer.Counts) bool {
+	return c.Items < MaxItems && short(c.Tally) && sizes(c.Files, c.FilesFailed, c.Dirs, c.Bytes, c.FilesSkipped, c.FilesLeftOut, c.LinksSkipped, c.Warnings)
+}
+
+func sizes(all ...int64) bool {
+	return !slices.ContainsFunc(all, func(n int64) bool { return !within(n, 0, MaxSize) })
+}
+
 // progress names what of a transfer's picture is out of its range; empty: nothing.
 func progress(p *transfer.Progress) string {
 	if p == nil {
 		return ""
 	}
 
-	c, figures := &p.Counts, true
-	for _, n := range []int64{c.Files, c.FilesFailed, c.Dirs, c.Bytes, c.FilesSkipped, c.FilesLeftOut, c.LinksSkipped, c.Warnings, p.FilesTotal, p.BytesTotal, p.BytesSent, p.BytesHeld,
-		p.RunAhead, p.Resumes, p.BytesResent, p.BytesWire} {
-		figures = figures && within(n, 0, MaxSize)
-	}
+	figures := counted(&p.Counts) && sizes(p.FilesTotal, p.BytesTotal, p.BytesSent, p.BytesHeld, p.RunAhead, p.Resumes, p.BytesResent, p.BytesWire)
 
 	for n := range p.Failures {
 		if what := outcome(&p.Failures[n]); what != "" {
@@ -86,7 +92,7 @@ func progress(p *transfer.Progress) string {
 		rule{"a path that is none", plainPath(p.Current, maxJoined)},
 		rule{"a place out of its range", within(p.Place, 0, maxPlace)},
 		rule{"settings out of their range", p.Settings.Check() == nil},
-		rule{"figures out of their range", figures && c.Items < MaxItems && within(p.Code, 0, 255)},
+		rule{"figures out of their range", figures && within(p.Code, 0, 255)},
 		rule{"too many failures", len(p.Failures) <= transfer.MaxFailures})
 }
 

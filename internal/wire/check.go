@@ -105,6 +105,7 @@ func (o *Open) check() string {
 		rule{"a chunk size that cannot be carried", within(o.MaxChunk, 1, transfer.MaxChunk)},
 		rule{"settings out of their range", s.Check() == nil},
 		rule{"a pardon that cannot be", within(o.Pardon, 0, MaxNonce)},
+		rule{"outcomes out of their range", o.Recorded <= MaxItems},
 		rule{"a principal that is none", principal(o.Principal)},
 		rule{"items, which are the source's business", o.Request.Items == nil && o.Request.Rest == nil},
 		rule{"triggers or programs of the source, which are its business", o.Request.Triggers == nil && o.Request.Programs.OfSource() == nil},

@@ -65,6 +65,7 @@ type Open struct {
 	Targets  *Targets         `json:"targets,omitempty"`                 // until the destination has accepted, of items that have their own
 	MaxChunk int              `json:"max_chunk"`                         // what the source's queue manager carries
 	Pardon   uint64           `json:"pardon,omitempty"`                  // how often an operator has resumed the transfer
+	Recorded uint64           `json:"recorded,omitempty"`                // outcomes that the source has on record
 	// Principal is who submitted it, as the source's agent vouches.
 	Principal string   `json:"principal,omitempty"`
 	Direct    *Direct  `json:"direct,omitempty"` // none: the source does not have the direct lane

@@ -254,6 +254,7 @@ var bodies = map[wire.Kind]func(json.RawMessage) (any, error){
 	wire.AskSet:        func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.SetRates](wire.AskSet, b) },
 	wire.AskRemove:     func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.RemoveAgent](wire.AskRemove, b) },
 	wire.AskQueue:      func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.QueueAsk](wire.AskQueue, b) },
+	wire.AskBegun:      func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Begun](wire.AskBegun, b) },
 	wire.AskRegister:   func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Register](wire.AskRegister, b) },
 }
 

@@ -118,20 +118,19 @@ func (r *run) place(log *slog.Logger, boot string) (place.Source, place.Target) 
 
 // overAt asks the source's run whether a transfer is over, as the agent does by
 // way of the queue manager.
-func (r *run) overAt(_ context.Context, source transfer.AgentName, id transfer.ID) (over bool) {
+func (r *run) overAt(_ context.Context, source transfer.AgentName, begun wire.Begun) *transfer.Progress {
 	w := r.node.w
 	cut := false
 	w.net.Set(func(rules *faulty.Rules) { cut = rules.Cut })
 	s := w.src.living()
 	if cut || s == nil || source != srcName || s.mortal.doomed() {
-		return false
+		return nil
 	}
-	err := s.ledger.View(func(t *ledger.Tx) error {
-		rec, err := t.Source(id)
-		over = rec != nil && rec.State.Final()
-		return err
-	})
-	return over && err == nil && !s.mortal.doomed()
+	p, err := sender.Disown(&s.cfg, &sender.Begun{ID: begun.Transfer, Destination: r.node.name, Principal: begun.Principal, Counts: begun.Counts})
+	if err != nil || s.mortal.doomed() {
+		return nil
+	}
+	return p
 }
 
 // ageLoop counts the running time, as the agent does.

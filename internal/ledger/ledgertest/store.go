@@ -281,6 +281,15 @@ func storeSequence(t *testing.T, open func() (ledger.Store, error)) {
 			s = opened(t, open)
 		}
 	}
+	must(t, s.Update(func(tx ledger.StoreTx) error { return tx.Bucket(one).SetSequence(1 << 40) }))
+	must(t, s.Close())
+	s = opened(t, open)
+	must(t, s.Update(func(tx ledger.StoreTx) error {
+		if n, err := tx.Bucket(one).NextSequence(); n != 1<<40+1 || err != nil {
+			t.Errorf("after a number that was set comes %d, %v", n, err)
+		}
+		return nil
+	}))
 }
 
 // storeModel compares a store with a map over random transactions, some of

@@ -1,0 +1,109 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+)
+
+// olderFor is how long an agent is DEGRADED after it has found that it runs on an older copy of its ledger.
+const olderFor = 24 * time.Hour
+
+// An older is what an agent knows of its ledger being an older copy of itself, as a backup that was
+// put back is. The numbers of audit records show it: coordination's log, or the owner's record of
+// the name, has greater ones than the ledger.
+type older struct {
+	*core
+	found  atomic.Pointer[setBack]
+	resend chan struct{} // says that the outbox has other numbers now
+}
+
+// A setBack is one find, as the ledger keeps it.
+type setBack struct {
+	V     int       `json:"v"`
+	At    time.Time `json:"at"`
+	Had   uint64    `json:"had"`  // audit records of the copy
+	Last  uint64    `json:"last"` // that others have of the ledger
+	Where string    `json:"where"`
+}
+
+func (s *setBack) String() string {
+	return fmt.Sprintf("the ledger is an older copy: it had %d audit records, and %s has %d of it; what began after the copy ends as unknown-outcome", s.Had, s.Where, s.Last)
+}
+
+// open reads what the ledger has of the last find.
+func (o *older) open() error {
+	return o.ledger.View(func(t *ledger.Tx) error {
+		s := &setBack{}
+		if doc := ledger.SetBackOf(t).Get(); len(doc) > 0 && json.Unmarshal(doc, s) == nil {
+			o.found.Store(s)
+		}
+		return nil
+	})
+}
+
+// hear takes the number of the last audit record that others have of the ledger. Where the ledger
+// has not come so far, its records get numbers beyond that one: under the others' numbers they
+// would be taken for repeats.
+func (o *older) hear(last uint64, where string) error {
+	if last > audit.MaxNumber/2 {
+		return nil
+	}
+	var s *setBack
+	err := o.ledger.View(func(t *ledger.Tx) error {
+		if had := ledger.Numbered(t); had < last {
+			s = &setBack{V: 1, At: o.cfg.Clock.Now().UTC(), Had: had, Last: last, Where: where}
+		}
+		return nil
+	})
+	if err != nil || s == nil {
+		return err
+	}
+	err = o.ledger.Update(func(t *ledger.Tx) error {
+		if s.Had = ledger.Numbered(t); s.Had >= last {
+			return nil
+		}
+		if err := ledger.Renumber(t, last, renumbered); err != nil {
+			return err
+		}
+		doc, err := json.Marshal(s)
+		if err == nil {
+			err = ledger.SetBackOf(t).Put(doc)
+		}
+		if err == nil {
+			err = o.note(t, audit.Record{Event: audit.Warning, Source: o.cfg.Name, Text: s.String()})
+		}
+		return err
+	})
+	if err != nil || s.Had >= last {
+		return err
+	}
+	o.found.Store(s)
+	o.log.Error("the ledger is an older copy; transfers that it does not know end as unknown-outcome", "records", s.Had, "known_records", s.Last, "known_by", where)
+	poke(o.resend)
+	o.beatNow()
+	return nil
+}
+
+// renumbered is an audit record with another number.
+func renumbered(record []byte, n uint64) ([]byte, error) {
+	r, err := audit.Decode(record)
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindInternal, "an audit record of the outbox cannot be read: %w", err)
+	}
+	r.N = n
+	return audit.Encode(&r)
+}
+
+// degraded is the reason for which the agent is DEGRADED; empty: none.
+func (o *older) degraded() string {
+	if s := o.found.Load(); s != nil && o.cfg.Clock.Now().Sub(s.At) < olderFor {
+		return s.String()
+	}
+	return ""
+}

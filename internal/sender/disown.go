@@ -1,0 +1,76 @@
+package sender
+
+import (
+	"ferry/internal/audit"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+)
+
+// A Begun is what others have on record of a transfer that this agent has accepted, and that its
+// ledger may have lost.
+type Begun struct {
+	ID          transfer.ID
+	Destination transfer.AgentName
+	Principal   string          // who had submitted it; empty: not known
+	Counts      transfer.Counts // of the outcomes that are known
+}
+
+// Disown gives the picture of a transfer that others say this agent has accepted. One that the
+// ledger does not know was accepted in an earlier ledger, or is younger than the copy that was put
+// back (R35). It ends here: as FAILED, or PARTIAL where files have arrived, with undecided items
+// unknown. The record of that keeps its request from running, should it come again.
+func Disown(c *Config, b *Begun) (*transfer.Progress, error) {
+	var p *transfer.Progress
+	err := c.Ledger.Update(func(t *ledger.Tx) error {
+		rec, err := t.Source(b.ID)
+		if err != nil {
+			return err
+		}
+		if rec == nil {
+			tomb, err := t.Entombed(b.ID)
+			if err != nil {
+				return err
+			}
+			if tomb.As != "" {
+				p = &transfer.Progress{ID: b.ID, State: tomb.As, Source: c.Agent, Code: tomb.As.Code()}
+				return nil
+			}
+			if rec, err = disowned(c, b); err == nil {
+				err = t.PutSource(rec)
+			}
+			if err != nil {
+				return err
+			}
+			event := audit.Failed
+			if rec.State == transfer.Partial {
+				event = audit.Completed
+			}
+			if err := c.Note(t, noteOf(rec, event, func(a *audit.Record) {
+				a.Originator = nil
+				a.State, a.Code, a.Counts, a.Error = rec.State, rec.Progress.Code, &rec.Progress.Counts, rec.Progress.Reason
+			})); err != nil {
+				return err
+			}
+		}
+		p = &rec.Progress
+		return nil
+	})
+	return p, err
+}
+
+// disowned is the record of a transfer that ends here without its request.
+func disowned(c *Config, b *Begun) (*ledger.Source, error) {
+	q := transfer.Request{ID: b.ID, Source: c.Agent, Destination: b.Destination, Submitted: b.ID.Time().UTC()}
+	rec := NewRecord(q, b.Principal, c.Clock.Now())
+	rec.Hash = ""
+	way := []transfer.State{transfer.Accepted, transfer.Negotiating, transfer.Failed}
+	if b.Counts.Files > 0 {
+		way = []transfer.State{transfer.Accepted, transfer.Negotiating, transfer.Running, transfer.Settling, transfer.Partial}
+	}
+	p := &rec.Progress
+	p.Request, p.Originator, p.Counts, p.Ended = "", "", b.Counts, rec.Accepted
+	p.Reason = transfer.Errorf(transfer.KindLost, "%s has lost the ledger with which the transfer began, or runs on an older copy of it", c.Agent).
+		WithHint("look at the destination, then submit what is missing as a new transfer")
+	p.Code = p.Reason.Kind.Code()
+	return rec, rec.Move(way...)
+}
