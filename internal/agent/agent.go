@@ -101,7 +101,7 @@ type Agent struct {
 func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	cfg.fill()
 	c := newCore(cfg, conn)
-	w := &sides{core: c, older: &older{core: c}, own: newOwner(c), disowned: disowned{of: map[string]int{}}}
+	w := &sides{core: c, older: &older{core: c, resend: make(chan struct{}, 1)}, own: newOwner(c), disowned: disowned{of: map[string]int{}}}
 	a := &Agent{sides: w, intake: newIntake(w), answers: newAnswers(w), replies: newReplies(w), outbox: newOutbox(c)}
 	a.heartbeats = &heartbeats{sides: w, each: a.intake.tellRefused}
 	silent := false

@@ -108,6 +108,8 @@ func (a *outbox) loop() {
 		case <-a.witness.lost:
 			a.quiet.Warn("coordination does not have audit records that it has receipted; they are sent again")
 			next, have, out = 0, 0, nil
+		case <-a.older.resend:
+			next, have, out = 0, 0, nil // they have other numbers now
 		case <-a.notes:
 			idle = settling
 		case <-t.C():

@@ -203,7 +203,7 @@ func DecodeReceipt(text []byte) (Receipt, error) {
 		return Receipt{}, transfer.Errorf(transfer.KindUsage, "an audit receipt for %s has a reason that is too long", r.Agent)
 	}
 
-	if r.Have > MaxNumber || r.Index < -1 || r.Index > MaxNumber {
+	if r.Have > MaxNumber || r.Last > MaxNumber || r.Index < -1 || r.Index > MaxNumber {
 		return Receipt{}, transfer.Errorf(transfer.KindUsage, "an audit receipt for %s has numbers out of range", r.Agent)
 	}
 	return r, nil

@@ -197,7 +197,7 @@ func TestNumbersOutOfRange(t *testing.T) {
 	if l.Size() != 0 {
 		t.Errorf("%d records were appended", l.Size())
 	}
-	for _, r := range []Receipt{{Agent: "A1", Have: MaxNumber + 1}, {Agent: "A1", Index: -2}, {Agent: "A1", Index: MaxNumber + 1}, {Agent: "-"}} {
+	for _, r := range []Receipt{{Agent: "A1", Have: MaxNumber + 1}, {Agent: "A1", Last: MaxNumber + 1}, {Agent: "A1", Index: -2}, {Agent: "A1", Index: MaxNumber + 1}, {Agent: "-"}} {
 		r.Incarnation = FormatIncarnation(1)
 		b, err := EncodeReceipt(r)
 		if err != nil {

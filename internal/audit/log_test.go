@@ -26,6 +26,9 @@ func TestAppendReadVerify(t *testing.T) {
 	if want := (Receipt{V: 1, Agent: "A1", Incarnation: FormatIncarnation(1), Have: 5, Index: 4, Last: 5}); r != want {
 		t.Fatalf("receipt %+v, want %+v", r, want)
 	}
+	if r := appendOK(t, l, batchOf(t, "A1", 1, 1, 1, 2)); r.Have != 2 || r.Last != 5 || LastOf(l, "A1", r.Incarnation) != 5 || LastOf(l, "A2", r.Incarnation) != 0 {
+		t.Fatalf("of a batch that the log has: %+v", r)
+	}
 	r = appendOK(t, l, batchOf(t, "A1", 2, 1, 1, 1)) // a new ledger numbers anew
 	if r.Have != 1 || r.Index != 5 {
 		t.Fatalf("receipt %+v", r)

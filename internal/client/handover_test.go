@@ -136,7 +136,9 @@ func (d *desk) submit(ctx context.Context, at client.Handover, code int, says st
 	}
 }
 
-func brief(ctx context.Context) (context.Context, func()) { return context.WithTimeout(ctx, time.Second) }
+func brief(ctx context.Context) (context.Context, func()) {
+	return context.WithTimeout(ctx, time.Second)
+}
 
 // A request is queued only if the queue manager has said that it has stored it.
 func TestWhatIsQueuedIsStored(t *testing.T) {

@@ -21,9 +21,9 @@ const (
 // askBegun asks each agent that has started again about the transfers that it had begun. One that
 // has lost its ledger, or runs on an older copy of it, ends those that it does not know; its audit
 // records of that are what coordination believes (R35).
-func (s *Service) askBegun(ctx context.Context) {
+func askBegun(ctx context.Context, s *Service) {
 	for _, b := range s.picture.Unconfirmed(begunGrace, begunAtOnce) {
-		counts, err := s.arrived(&b)
+		counts, err := arrived(s, &b)
 		if err != nil {
 			s.quiet.Warn("the audit records of a transfer cannot be read", "transfer", b.ID, "error", err)
 			continue
@@ -43,7 +43,7 @@ func (s *Service) askBegun(ctx context.Context) {
 }
 
 // arrived counts the outcomes of a transfer that its destination has put on record.
-func (s *Service) arrived(b *status.Begun) (c transfer.Counts, err error) {
+func arrived(s *Service, b *status.Begun) (c transfer.Counts, err error) {
 	err = s.log.Find(audit.Filter{IDSuffix: b.ID.String(), Agent: b.Destination, Role: audit.RoleDestination, Limit: begunRecords}, func(_ int64, _ []byte, r *audit.Record) error {
 		for n := range r.Items {
 			if o := &r.Items[n]; r.Agent == b.Destination && !unknownOutcome(o) {
@@ -58,7 +58,7 @@ func (s *Service) arrived(b *status.Begun) (c transfer.Counts, err error) {
 func unknownOutcome(o *transfer.Outcome) bool { return o.Err != nil && o.Err.Kind == transfer.KindLost }
 
 // begunLoop asks at each look.
-func (s *Service) begunLoop(ctx context.Context) {
+func begunLoop(ctx context.Context, s *Service) {
 	t := s.cfg.Clock.NewTimer(lookEvery)
 	defer t.Stop()
 	for {
@@ -67,7 +67,7 @@ func (s *Service) begunLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		s.askBegun(ctx)
+		askBegun(ctx, s)
 		t.Reset(lookEvery)
 	}
 }

@@ -200,7 +200,7 @@ func (s *Service) listen(ctx context.Context) error {
 		}
 	})
 	s.wg.Go(func() { s.watch(ctx) })
-	s.wg.Go(func() { s.begunLoop(ctx) })
+	s.wg.Go(func() { begunLoop(ctx, s) })
 	if s.cfg.Claim != nil && !s.cfg.Claim.alone {
 		s.wg.Go(func() { keepLease(ctx, s) })
 	}

@@ -171,7 +171,7 @@ func (i *incoming) control(m *wire.Message) {
 	case sourceOver:
 		i.endedAtSource()
 	case sourceLost:
-		i.lostAtSource(m.Refuse.Error)
+		orphan(i, m.Refuse.Error)
 	case programEnded:
 		i.post.due = time.Time{}
 		i.offerNew()

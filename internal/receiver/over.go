@@ -13,7 +13,8 @@ import (
 // and it may say so while this agent is away. Until the deadline, which may be
 // days, nothing would tell; so the destination asks, where anything of it has come.
 const (
-	askOverAfter = 30 * time.Second // without an epoch, and again so often
+	askOverFirst = 5 * time.Second  // without an epoch
+	askOverAfter = 30 * time.Second // and again so often
 	asksAtOnce   = 8
 )
 
@@ -31,7 +32,7 @@ func (i *incoming) askOver(now time.Time) {
 	case i.ep.live || i.rec.State.Final() || i.withdrawn:
 		i.overDue = time.Time{}
 	case i.overDue.IsZero():
-		i.overDue = now.Add(askOverAfter)
+		i.overDue = now.Add(askOverFirst)
 	case !now.Before(i.overDue):
 		i.overDue = now.Add(askOverAfter)
 		i.r.ask(i)
@@ -39,7 +40,7 @@ func (i *incoming) askOver(now time.Time) {
 }
 
 // delivered is how many outcomes the source has acknowledged.
-func (i *incoming) delivered() uint64 {
+func delivered(i *incoming) uint64 {
 	return i.rec.Decided.Count() - min(i.rec.Decided.Count(), uint64(len(i.com.offers.waiting)))
 }
 
@@ -55,7 +56,7 @@ func (r *Receiver) ask(i *incoming) {
 		return
 	}
 	begun := wire.Begun{Transfer: i.id, Principal: i.rec.Principal, Counts: i.rec.Counts}
-	delivered, receiving := i.delivered(), i.rec.State == transfer.Receiving
+	acked, receiving := delivered(i), i.rec.State == transfer.Receiving
 	r.wg.Go(func() {
 		defer func() { <-r.asking }()
 		p := r.cfg.Over(r.ctx, i.from, begun)
@@ -63,7 +64,7 @@ func (r *Receiver) ask(i *incoming) {
 		case p == nil:
 		case p.State.Final() && p.Reason != nil && p.Reason.Kind == transfer.KindLost:
 			i.box.control(&wire.Message{Kind: sourceLost, Refuse: &wire.Refuse{Error: p.Reason}})
-		case !p.State.Final() && p.Items < delivered:
+		case !p.State.Final() && p.Items < acked:
 			i.box.control(&wire.Message{Kind: sourceLost, Refuse: &wire.Refuse{Error: transfer.Errorf(transfer.KindLost,
 				"%s runs on an older copy of its ledger: it has fewer outcomes of the transfer than it has acknowledged", i.from)}})
 		case p.State.Final() && receiving:
@@ -82,13 +83,13 @@ func (i *incoming) endedAtSource() {
 	i.cancelled()
 }
 
-// lostAtSource ends a transfer of which a ledger was lost (R35). Items that are not decided are
+// orphan ends a transfer of which a ledger was lost (R35). Items that are not decided are
 // unknown.
-func (i *incoming) lostAtSource(lost *transfer.Error) {
+func orphan(i *incoming, lost *transfer.Error) {
 	if i.rec == nil || i.ep.live || i.rec.State.Final() || i.withdrawn || !i.settleCommitting() {
 		return
 	}
-	unknown, err := i.undecided(lost)
+	unknown, err := undecided(i, lost)
 	if err != nil {
 		i.log.Error("cannot read the ledger", "error", err)
 		return
@@ -104,7 +105,7 @@ func (i *incoming) lostAtSource(lost *transfer.Error) {
 }
 
 // undecided are the outcomes, with an error, of the items that have safe points.
-func (i *incoming) undecided(why *transfer.Error) (all []transfer.Outcome, err error) {
+func undecided(i *incoming, why *transfer.Error) (all []transfer.Outcome, err error) {
 	err = i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
 		all = nil
 		return t.Items(i.id, func(item uint64, it *ledger.Item) error {

@@ -35,8 +35,10 @@ func Disown(c *Config, b *Begun) (*transfer.Progress, error) {
 				p = &transfer.Progress{ID: b.ID, State: tomb.As, Source: c.Agent, Code: tomb.As.Code()}
 				return nil
 			}
-			rec = disowned(c, b)
-			if err := t.PutSource(rec); err != nil {
+			if rec, err = disowned(c, b); err == nil {
+				err = t.PutSource(rec)
+			}
+			if err != nil {
 				return err
 			}
 			event := audit.Failed
@@ -56,17 +58,19 @@ func Disown(c *Config, b *Begun) (*transfer.Progress, error) {
 	return p, err
 }
 
-func disowned(c *Config, b *Begun) *ledger.Source {
+// disowned is the record of a transfer that ends here without its request.
+func disowned(c *Config, b *Begun) (*ledger.Source, error) {
 	q := transfer.Request{ID: b.ID, Source: c.Agent, Destination: b.Destination, Submitted: b.ID.Time().UTC()}
 	rec := NewRecord(q, b.Principal, c.Clock.Now())
-	rec.Hash, rec.State = "", transfer.Failed
+	rec.Hash = ""
+	way := []transfer.State{transfer.Accepted, transfer.Negotiating, transfer.Failed}
 	if b.Counts.Files > 0 {
-		rec.State = transfer.Partial
+		way = []transfer.State{transfer.Accepted, transfer.Negotiating, transfer.Running, transfer.Settling, transfer.Partial}
 	}
 	p := &rec.Progress
-	p.Request, p.Originator, p.State, p.Counts, p.Ended = "", "", rec.State, b.Counts, rec.Accepted
+	p.Request, p.Originator, p.Counts, p.Ended = "", "", b.Counts, rec.Accepted
 	p.Reason = transfer.Errorf(transfer.KindLost, "%s has lost the ledger with which the transfer began, or runs on an older copy of it", c.Agent).
 		WithHint("look at the destination, then submit what is missing as a new transfer")
 	p.Code = p.Reason.Kind.Code()
-	return rec
+	return rec, rec.Move(way...)
 }

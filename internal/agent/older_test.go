@@ -1,0 +1,125 @@
+package agent_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/client"
+	"ferry/internal/clock"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// An agent notices by the owner's record of its name that its ledger is an older copy, and is
+// DEGRADED, also in its next run.
+func TestAnOlderLedgerIsNoticed(t *testing.T) {
+	s, dir, older := newStage(t), t.TempDir(), t.TempDir()
+	net := &client.Client{Conn: s.connect("ann"), Clock: clock.System, Who: transfer.Originator{User: "ann", Host: "box"}}
+	cancel := func() { // which has an audit record
+		t.Helper()
+		if _, err := net.Cancel(s.ctx, client.Transfer{Source: "ALPHA", ID: transfer.NewID(time.Now())}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(degraded bool, between func()) {
+		t.Helper()
+		a, said, err := s.start(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		between()
+		b, _, err := net.Ping(s.ctx, "ALPHA")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is := b.Status == wire.AgentDegraded && strings.Contains(b.Reason, "the ledger is an older copy"); is != degraded {
+			t.Errorf("the agent is %s: %s\n%s", b.Status, b.Reason, said)
+		}
+		a.Stop()
+	}
+	run(false, cancel)
+	if err := os.CopyFS(older, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	run(false, func() { cancel(); cancel() })
+	run(false, func() {})
+	dir = older
+	run(true, cancel)
+	run(true, func() {})
+}
+
+// A transfer that the destination, or coordination, has on record and that the ledger does not know
+// ends. Its request does not run when it comes again, and a cancel says that it is over.
+func TestATransferThatTheLedgerDoesNotKnow(t *testing.T) {
+	s := newStage(t)
+	_, said, err := s.start(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(as string, b wire.Begun) (*transfer.Progress, error) {
+		t.Helper()
+		conn, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{URL: s.server.URL(), Self: as, Name: as, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		data, err := conn.Request(s.ctx, wire.AskAgent("ALPHA", conn.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskBegun, ID: b.Transfer, Body: wire.Marshal(b)}), 5*time.Second)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, said)
+		}
+		ans, err := wire.DecodeAnswer(data)
+		if err != nil {
+			return nil, err
+		}
+		return ans.Progress, nil
+	}
+	net := &client.Client{Conn: s.connect("ann"), Clock: clock.System, Who: transfer.Originator{User: "ann", Host: "box"}}
+	request := func(to transfer.AgentName) *transfer.Request {
+		return &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Submitted: time.Now(), Originator: net.Who, Source: "ALPHA", Destination: to, Items: transfer.ItemsOf("a"), Dest: "b"}
+	}
+	lost := func(p *transfer.Progress, err error, want transfer.State) {
+		t.Helper()
+		if err != nil || p == nil || p.State != want || p.Code != transfer.CodeNothing || p.Reason == nil || p.Reason.Kind != transfer.KindLost {
+			t.Errorf("the transfer is %+v, %v", p, err)
+		}
+	}
+
+	q := request("BETA")
+	if _, err := ask("ann%40box", wire.Begun{Transfer: q.ID, Destination: "BETA"}); transfer.KindOf(err) != transfer.KindDenied {
+		t.Errorf("a user is answered %v", err)
+	}
+	for range 2 {
+		p, err := ask("BETA", wire.Begun{Transfer: q.ID, Counts: transfer.Counts{Items: 2, Files: 1, Bytes: 5}})
+		lost(p, err, transfer.Partial)
+	}
+	p, err := net.Submit(s.ctx, q, nil)
+	lost(p, err, transfer.Partial)
+	if _, err := net.Cancel(s.ctx, client.Transfer{Source: "ALPHA", ID: q.ID}); transfer.KindOf(err) != transfer.KindEnding {
+		t.Errorf("a cancel is answered %v", err)
+	}
+
+	q = request("BETA")
+	if p, err = ask("GAMMA", wire.Begun{Transfer: q.ID}); err != nil || p.Destination != "GAMMA" {
+		t.Errorf("GAMMA is answered %+v, %v", p, err)
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
+	defer cancel()
+	if p, err := net.Submit(ctx, q, nil); err != nil || p.State.Final() { // what GAMMA has said is of no request to BETA
+		t.Errorf("a request to BETA is %+v, %v", p, err)
+	}
+
+	q = request("BETA")
+	_, err = net.Cancel(s.ctx, client.Transfer{Source: "ALPHA", ID: q.ID, Begun: &wire.Begun{Transfer: q.ID, Destination: "BETA"}})
+	if transfer.KindOf(err) != transfer.KindEnding || !strings.Contains(err.Error(), "already over: failed") {
+		t.Errorf("a cancel of a transfer that the log has is answered %v", err)
+	}
+	p, err = net.Submit(s.ctx, q, nil)
+	lost(p, err, transfer.Failed)
+	p, err = ask(wire.Coordination, wire.Begun{Transfer: q.ID, Destination: "BETA"})
+	lost(p, err, transfer.Failed)
+}

@@ -1,0 +1,105 @@
+package protocol_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"ferry/internal/transfer"
+)
+
+// The destination asks a source that has lost its ledger, which ends the transfer. So do both sides,
+// whatever of it had come. A repeat of the request does not run.
+func TestSourceLedgerGone(t *testing.T) {
+	for name, arrive := range map[string]bool{"before a file has arrived": false, "once a file has arrived": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, setup{}, func(w *world) {
+				w.slow(10 * time.Millisecond)
+				w.write(map[string][]byte{"in/a": content(1, 300<<10), "in/b": content(2, 300<<10)})
+				q := transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Recovery: transfer.Duration(24 * time.Hour), Options: transfer.Options{Recursive: true}}
+				id := w.submit(q)
+				want := transfer.Failed
+				if arrive {
+					want = transfer.Partial
+					w.arrived(id, 1)
+				} else {
+					w.point(id, 40<<10)
+				}
+				w.src.killed()
+				w.src.start(w.src.nextDir())
+				w.until(2*time.Minute, "the two sides do not end", func() bool {
+					s := w.source(id)
+					return s != nil && s.State.Final() && w.incoming(id).State == transfer.Orphaned
+				})
+				w.isLost(id, want)
+				q.ID = id
+				w.submit(q) // the command comes again
+				pass(time.Minute)
+				w.isLost(id, want)
+			})
+		})
+	}
+}
+
+// isLost expects a transfer to have ended because a ledger was lost.
+func (w *world) isLost(id transfer.ID, want transfer.State) {
+	w.t.Helper()
+	if s := w.source(id); s.State != want || s.Progress.Code != transfer.CodeNothing || s.Progress.Reason.Kind != transfer.KindLost {
+		w.t.Errorf("it ended %s with %d: %v", s.State, s.Progress.Code, s.Progress.Reason)
+	}
+	if _, err := os.Stat(w.dst.files("out/in/b")); err == nil {
+		w.t.Error("the unfinished file has arrived all the same")
+	}
+	if left := w.temporaries(); len(left) > 0 {
+		w.t.Errorf("left behind: %v", left)
+	}
+}
+
+// A side whose ledger was put back to an older copy, in which the transfer is not as far as it was,
+// does not wait for ever: the transfer ends with unknown items, or it arrives as a whole.
+func TestOlderLedger(t *testing.T) {
+	for _, side := range []transfer.AgentName{srcName, dstName} {
+		for _, known := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, transfer in it: %v", side, known), func(t *testing.T) {
+				bubble(t, setup{}, func(w *world) {
+					w.slow(10 * time.Millisecond)
+					w.write(map[string][]byte{"in/a": content(1, 100<<10), "in/b": content(2, 200<<10), "in/c": content(3, 400<<10)})
+					n := map[transfer.AgentName]*node{srcName: w.src, dstName: w.dst}[side]
+					older := n.nextDir()
+					keep := func() {
+						dir := n.stop()
+						must(t, os.CopyFS(older, os.DirFS(dir)))
+						n.start(dir)
+					}
+					if !known {
+						keep()
+					}
+					id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Recovery: transfer.Duration(24 * time.Hour), Options: transfer.Options{Recursive: true, IfExists: transfer.IfExistsOverwrite}})
+					if known {
+						w.arrived(id, 1)
+						w.until(time.Minute, "no outcome is recorded", func() bool { return w.source(id).Decided.Count() > 0 })
+						keep()
+					}
+					w.arrived(id, 2)
+					w.until(time.Minute, "no outcome is recorded", func() bool { return w.source(id).Decided.Count() > 1 })
+					pass(100 * time.Millisecond) // the acknowledgement of it has arrived
+					n.killed()
+					n.start(older)
+					w.until(10*time.Minute, "the two sides do not end", func() bool {
+						s, in := w.source(id), w.incoming(id)
+						return s != nil && s.State.Final() && (in == nil || in.State.Final())
+					})
+					s := w.source(id)
+					lost := (s.State == transfer.Failed || s.State == transfer.Partial) && s.Progress.Reason.Kind == transfer.KindLost
+					if !lost && s.State != transfer.Successful {
+						t.Errorf("it ended %s: %v", s.State, s.Progress.Reason)
+					}
+					if left := w.temporaries(); len(left) > 0 && side == srcName {
+						t.Errorf("left behind: %v", left)
+					}
+				})
+			})
+		}
+	}
+}
