@@ -64,6 +64,9 @@ func (l *Landing) Recover(rec transfer.Intent, bootID string) (place.Verdict, tr
 	if err != nil {
 		return 0, in.Outcome, err
 	}
+	if v == place.Refused {
+		l.left.Store(true) // its temporary, until the verdict is on record
+	}
 	return v, out, nil
 }
 
