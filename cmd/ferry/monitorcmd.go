@@ -84,7 +84,7 @@ transfer that has failed is made anew up to 10 times. Variables such as ${FileNa
 	fl.IntVar(&f.levels, "recursive", 0, "how many levels of directories beneath are watched, too")
 	fl.DurationVar(&f.poll, "poll", monitor.DefaultPoll, "how long to wait between two looks into the directory or queue, 100ms to 24h")
 	fl.IntVar(&f.batch, "batch", 1, "how many files one transfer takes, at most")
-	fl.BoolVar(&f.ordered, "ordered", false, "begin a transfer when the one before has ended, whatever its end was, in the order of the files' names")
+	fl.BoolVar(&f.ordered, "ordered", false, "begin a transfer when the one before has ended, successful or not, in the order of the files' names")
 	fl.StringVar(&f.to, "to", "", "where the files go, as AGENT:PATH")
 	fl.StringArrayVar(&f.sources, "source", nil, "send this in place of the file that has come; may be repeated (default ${FilePath})")
 	fl.StringVar(&f.triggerFile, "trigger-file", "", "the lines of a file that comes say what to send: source,destination (or source alone) or destination,source")
@@ -118,7 +118,7 @@ func (f *monitorFlags) addSend(fl *pflag.FlagSet) {
 	})
 }
 
-// definition is the monitor of the flags. settle says that --settle is given: without it what cannot wait does not.
+// definition is the monitor of the flags. settle says that --settle is given: otherwise only conditions that can wait get its default.
 func (f *monitorFlags) definition(name string, settle bool) (*monitor.Definition, error) {
 	needs := []struct{ flag, value, what string }{{"agent", f.agent, "AGENT"}, {"dir", f.dir, "PATH"}, {"match", f.match, "PATTERN"}, {"to", f.to, "AGENT:PATH"}}
 	if f.queue != "" {

@@ -35,7 +35,7 @@ func (p *planFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&p.words.Until, "until", "", "not after that time, as --at")
 	fl.Int64Var(&p.words.Count, "count", 0, "so many times in all (default: for ever)")
 	fl.StringVar(&p.words.Zone, "tz", "", "time zone of --at, --until and the calendar, as Europe/Berlin (default: this host's)")
-	fl.StringVar(&p.missed, "missed", schedule.MissedOnce, "what becomes of times that pass while the agent is down, and of several that pass while the transfer before is under way: once, the last of them late; skip, nothing")
+	fl.StringVar(&p.missed, "missed", schedule.MissedOnce, "how to treat times that pass while the agent is down, and several that pass while the transfer before is under way: once, the last of them late; skip, nothing")
 	fl.BoolVar(&p.overlap, "overlap", false, "submit each transfer at its time, also while the one before is under way (default: it waits for the end of that)")
 	fl.StringVar(&p.name, "schedule", "", "name of the schedule (default: one is made up)")
 	fl.BoolVar(&p.redefine, "redefine", false, "put it in the place of your schedule of that name")

@@ -46,7 +46,7 @@ type Reader interface {
 	Read(d *mftxml.Document, id transfer.ID) (kind wire.Kind, body any, err error)
 }
 
-// A Follower is a duty that takes in what becomes of the transfers that the agent sends.
+// A Follower is a duty that follows the transfers that the agent sends.
 type Follower interface {
 	// Follow is told of each audit record of a transfer, in the transaction that writes the record. An error undoes the
 	// transaction.

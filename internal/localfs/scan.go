@@ -22,7 +22,7 @@ type Found struct {
 	Size  int64
 	Mtime int64 // nanoseconds since 1970, as Ctime
 	Ctime int64
-	Err   error // why the directory was not read: nothing is known of what is beneath it
+	Err   error // why the directory was not read: nothing is known of the files beneath it
 }
 
 // Version is the file's version, as an open file of the same identity has it.

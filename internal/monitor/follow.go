@@ -26,8 +26,8 @@ func (p *poll) follow(d ledger.Drawer, tr *trigger) error {
 	return save(d, followedKey(tr.id), followed{p.name, transfer.Path(strings.TrimSuffix(string(f.Path), string(f.Rel)))})
 }
 
-// Follow takes in what goes on record of a transfer of a monitor: a file has arrived, and its digest belongs to the history; it was
-// deleted or archived, and the history forgets it; or another version has replaced it, which triggers. It makes the duty a duty.Follower.
+// Follow brings the history up to date with a record of a transfer. A file that has arrived gets its digest; a file that Ferry has
+// deleted or archived is forgotten; a file that was replaced triggers again. It makes the duty a duty.Follower.
 func (m *monitors) Follow(t *ledger.Tx, r *audit.Record) error {
 	switch r.Event {
 	case audit.Items, audit.Deleted, audit.Archived, audit.Completed, audit.Failed, audit.Cancelled:
@@ -53,7 +53,7 @@ func (m *monitors) Follow(t *ledger.Tx, r *audit.Record) error {
 	return nil
 }
 
-// take takes in what has become of an item, where the file of the history is still the one that the transfer has sent.
+// take brings the entry of an item up to date, where the entry is still one of that transfer.
 func (m *monitors) take(d ledger.Drawer, of *followed, r *audit.Record, oc *transfer.Outcome) error {
 	rel := strings.TrimPrefix(string(oc.Source), string(of.Dir)) // a file that is not there is named as the request named it
 	key := historyPrefix(of.Monitor) + fileKey(transfer.Path(rel))
@@ -82,8 +82,8 @@ func (m *monitors) take(d ledger.Drawer, of *followed, r *audit.Record, oc *tran
 	return d.Put(key, e.encode())
 }
 
-// sentBefore reports whether a file need not be sent of which only the time of change is another: it has the content that has
-// arrived. Where its transfer is under way that is not known, and a later poll looks again. What has not arrived is sent.
+// sentBefore reports whether a file that differs in its time of change alone has the content that has arrived, and is not sent.
+// While its transfer is under way that is not known, and a later poll looks again. A file that has not arrived is sent.
 func (p *poll) sentBefore(e *known, f *localfs.Found, is identity) (bool, error) {
 	over, err := p.over(e.transfer)
 	if err != nil || !over {
@@ -108,7 +108,7 @@ func (p *poll) sentBefore(e *known, f *localfs.Found, is identity) (bool, error)
 	return true, p.mark(*e)
 }
 
-// entryOf is what the history has of a file at present.
+// entryOf is the present entry of a file; nil where the history has none.
 func (r *runner) entryOf(key string) (e *entry, err error) {
 	err = r.Ledger.View(func(t *ledger.Tx) error {
 		data := drawerOf(t).Get(historyPrefix(r.name) + key)

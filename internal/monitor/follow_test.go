@@ -57,7 +57,7 @@ func TestSameIdentityOtherContent(t *testing.T) {
 	})
 }
 
-// A file of which only the time of change is another has the content that was sent, and is not sent again; once that is known
+// A file that differs in its time of change alone has the content that was sent, and is not sent again; once that is known
 // it is not read again.
 func TestOnlyTimeOfChange(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
@@ -146,7 +146,7 @@ func TestTimeOfChangeMeanwhile(t *testing.T) {
 	})
 }
 
-// What Ferry has deleted or archived itself the history forgets, and what comes in its place is sent, whatever its identity.
+// The history forgets a file that Ferry has deleted or archived; a file that comes in its place is sent, also with its identity.
 func TestDeletedByFerryIsForgotten(t *testing.T) {
 	for _, event := range []audit.Event{audit.Deleted, audit.Archived} {
 		inBubble(t, func(t *testing.T, b *bench) {
@@ -186,7 +186,7 @@ func TestEarlierVersionIsDeleted(t *testing.T) {
 	})
 }
 
-// What a poll has read of the history does not undo what the end of a transfer writes meanwhile.
+// A poll that has read an entry does not undo the change that the end of a transfer has made to it meanwhile.
 func TestEndWhileItPolls(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		sentOnce(b, rarely)

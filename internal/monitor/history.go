@@ -119,8 +119,8 @@ type entry struct {
 	transfer transfer.ID
 	after    uint64 // of messages: the number before them
 	tries    int    // how many transfers of this state have ended without it, this one not counted
-	again    bool   // its transfer did not find this state: what is there triggers
-	sum      string // the digest with which it has arrived, packed; empty: it has not, or the digest is not known
+	again    bool   // its transfer did not find this state: the file triggers
+	sum      string // the packed digest of the content that has arrived; empty: none has, or its digest is not known
 }
 
 // entryFormat is the first byte of an entry:
@@ -148,7 +148,7 @@ func (e *entry) encode() []byte {
 	return append(b, e.sum...)
 }
 
-// packed is a digest as an entry has it: one byte for the method, then the digest in binary. What is no digest is empty.
+// packed is a digest as an entry has it: one byte for the method, then the digest in binary. A text that is no digest gives none.
 func packed(sum string) string {
 	method, digits, _ := strings.Cut(sum, ":")
 	raw, err := hex.DecodeString(digits)

@@ -46,6 +46,8 @@ func (m *model) define(replace bool) {
 		d.Batch, d.Levels, d.Condition.Kind, d.Poll = 1+m.r.IntN(3), 2, ConditionMatch, transfer.Duration(time.Second)
 		if m.r.IntN(3) == 0 {
 			d.Condition = Condition{ConditionUnchanged, 1 + m.r.Int64N(2)}
+		} else if m.r.IntN(2) == 0 {
+			d.Settle = transfer.Duration(m.r.IntN(3000)) * transfer.Duration(time.Millisecond)
 		}
 		if m.r.IntN(2) == 0 {
 			d.Request.Dest, d.Request.Job = transfer.File("to/${FileName}"), "\xff${FilePath}"

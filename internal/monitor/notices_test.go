@@ -11,11 +11,11 @@ import (
 	"ferry/internal/transfer"
 )
 
-// notices are a watcher whose system tells what a test says.
+// notices are a watcher that passes on the notices of a test.
 type notices struct {
 	mu   sync.Mutex
 	dirs map[*runner][]string
-	late []func() // what the system has told, and nobody has read
+	late []func() // notices that CatchUp is to pass on
 }
 
 // watcher makes the watcher of a bench that has notices.
@@ -49,16 +49,16 @@ func (n *notices) CatchUp() {
 func (b *bench) tell(name string, is notice) {
 	n := b.notices
 	n.mu.Lock()
-	var who []*runner
+	var told []*runner
 	dir, err := filepath.EvalSymlinks(b.path("in"))
 	for r, dirs := range n.dirs {
 		if slices.Contains(dirs, dir) {
-			who = append(who, r)
+			told = append(told, r)
 		}
 	}
 	n.mu.Unlock()
 	b.must(err)
-	for _, r := range who {
+	for _, r := range told {
 		r.came(dir, name, is)
 	}
 }

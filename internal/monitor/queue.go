@@ -217,7 +217,7 @@ func givenUp(files []file) error {
 		case f.tries <= maxRetries:
 		case f.isFile():
 			return transfer.Errorf(transfer.KindReplaced, "%d transfers of %s have ended because the file was another version when it was opened, and the directory shows the same version", f.tries, f.Path).
-				WithHint("look at the file system, whose files have another identity when they are open; `ferry monitor clear` has everything sent again")
+				WithHint("look at the file system: an open file has another identity there; `ferry monitor clear` has everything sent again")
 		default:
 			return transfer.Errorf(transfer.KindTimeout, "%d transfers of %s have failed; the messages stay in the queue", f.tries, f.Path).
 				WithHint("`ferry monitor clear` has all that is in the queue sent again, when the reason is gone")

@@ -20,7 +20,7 @@ type runner struct {
 	sightings
 	mu     sync.Mutex
 	wanted func(name string) bool // of the record that was polled last; nil: wakes for nothing
-	moved  map[string]uint64      // paths to which files were moved and that were not written to since, with the poll that had begun last
+	moved  map[string]uint64      // paths of files that were moved there and not written to since, with the poll that had begun last
 	begun  uint64                 // polls that have begun, of the sightings
 	state  Picture
 }

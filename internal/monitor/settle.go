@@ -55,7 +55,7 @@ func (p *poll) unchanged(key string, is identity, wanted int64) bool {
 }
 
 // settled reports whether a file is complete: it was the same at two looks that are at least the monitor's settle time
-// apart, or a notification has shown that it got its name whole and nobody has written to it since.
+// apart, or a notification has shown that it got its name whole and was not written to since.
 func (p *poll) settled(key string, f *localfs.Found, is identity) bool {
 	wanted := time.Duration(p.rec.Settle)
 	if wanted == 0 {
@@ -77,7 +77,7 @@ func (p *poll) settled(key string, f *localfs.Found, is identity) bool {
 }
 
 // cameWhole reports whether a file that was just looked at was moved to its name and not written to between that and the look.
-// What the system tells of the time before the look is read first.
+// Notices of the time before the look are read first.
 func (p *poll) cameWhole(f *localfs.Found) bool {
 	at := path.Join(f.In, path.Base(string(f.Path)))
 	if p.watcher == nil || !p.isMarked(at) {
@@ -104,7 +104,7 @@ func (r *runner) forgetMoved(watching bool) {
 	}
 }
 
-// A notice is what the system tells of a name in a directory.
+// A notice tells of a name in a directory.
 type notice int
 
 const (
@@ -114,7 +114,7 @@ const (
 	noticeLost                  // notices were lost: anything may have happened to any name
 )
 
-// came is told by the watcher what has happened to a name in a directory.
+// came takes a notice of a name in a directory from the watcher.
 func (r *runner) came(dir, name string, is notice) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

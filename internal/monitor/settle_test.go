@@ -74,7 +74,7 @@ func TestSettleOff(t *testing.T) {
 }
 
 // A notification that a file was closed brings a look forward, and does not shorten the wait after it; the look that ends
-// the wait comes when the wait is over, whatever the poll interval.
+// the wait comes when the wait is over, also where the poll interval is long.
 func TestNoticeDoesNotShortenSettle(t *testing.T) {
 	inNoticedBubble(t, func(t *testing.T, b *bench) {
 		b.create(settling(rarely), false)
@@ -116,8 +116,8 @@ func TestMovedIsTakenAtOnce(t *testing.T) {
 	})
 }
 
-// A file that was moved to its name and then written to waits, also where the system has told of the writing and nobody
-// has read that before the look.
+// A file that was moved to its name and then written to waits, also where the notice of the writing has come and was not
+// read before the look.
 func TestMovedAndWrittenTo(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		inNoticedBubble(t, func(t *testing.T, b *bench) {

@@ -13,7 +13,7 @@ import (
 // maxWatched is how many directories of one monitor the system tells of; the others are polled alone.
 const maxWatched = 256
 
-// noticed is what the system is asked for.
+// noticed are the events that the system is asked for.
 const noticed = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MODIFY | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_ONLYDIR
 
 // inotify tells of files that are closed after writing, and of what is moved in. All monitors of
@@ -23,7 +23,7 @@ type inotify struct {
 	reading sync.Mutex // from the reading of events until they are passed on, so that they keep their order
 	buf     []byte
 	mu      sync.Mutex
-	who     map[int32]map[*runner]string // by watch: the directory of each
+	told    map[int32]map[*runner]string // by watch: the directory of each
 	of      map[*runner]map[string]int32
 }
 
@@ -33,7 +33,7 @@ func newWatcher() watcher {
 	if err != nil {
 		return nil
 	}
-	return &inotify{f: os.NewFile(uintptr(fd), "inotify"), buf: make([]byte, 64<<10), who: map[int32]map[*runner]string{}, of: map[*runner]map[string]int32{}}
+	return &inotify{f: os.NewFile(uintptr(fd), "inotify"), buf: make([]byte, 64<<10), told: map[int32]map[*runner]string{}, of: map[*runner]map[string]int32{}}
 }
 
 func (n *inotify) Watch(r *runner, dirs []string) {
@@ -52,10 +52,10 @@ func (n *inotify) Watch(r *runner, dirs []string) {
 			continue
 		}
 		wants[dir] = int32(wd)
-		if n.who[int32(wd)] == nil {
-			n.who[int32(wd)] = map[*runner]string{}
+		if n.told[int32(wd)] == nil {
+			n.told[int32(wd)] = map[*runner]string{}
 		}
-		n.who[int32(wd)][r] = dir
+		n.told[int32(wd)][r] = dir
 	}
 	for dir, wd := range has {
 		if wants[dir] != wd {
@@ -69,11 +69,11 @@ func (n *inotify) Watch(r *runner, dirs []string) {
 
 // drop ends that a runner hears of a directory.
 func (n *inotify) drop(r *runner, wd int32) {
-	delete(n.who[wd], r)
-	if len(n.who[wd]) > 0 {
+	delete(n.told[wd], r)
+	if len(n.told[wd]) > 0 {
 		return
 	}
-	delete(n.who, wd)
+	delete(n.told, wd)
 	n.control(func(fd int) error {
 		_, err := unix.InotifyRmWatch(fd, uint32(wd))
 		return err
@@ -143,7 +143,7 @@ func (n *inotify) tell(b []byte) {
 			}
 			continue
 		case mask&unix.IN_IGNORED != 0:
-			delete(n.who, wd) // the directory is gone; the next poll asks anew
+			delete(n.told, wd) // the directory is gone; the next poll asks anew
 			continue
 		case mask&unix.IN_ISDIR != 0:
 			continue
@@ -152,7 +152,7 @@ func (n *inotify) tell(b []byte) {
 		case mask&unix.IN_MOVED_TO != 0:
 			is = noticeMoved
 		}
-		for r, dir := range n.who[wd] {
+		for r, dir := range n.told[wd] {
 			r.came(dir, name, is)
 		}
 	}

@@ -27,7 +27,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// What is closed after writing, or moved in, wakes; what is being written does not; and nothing wakes whoever watches no more.
+// A file that is closed after writing, or moved in, wakes; one that is being written does not; a runner that watches no more is not woken.
 func TestWatch(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	w := startWatching(t)

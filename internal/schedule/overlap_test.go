@@ -11,7 +11,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// busy has a schedule whose first transfer, of occurrence 0, is under way. Its occurrences are a minute apart.
+// busy makes a schedule with occurrences a minute apart, the first of them under way.
 func busy(t *testing.T, missed string, overlap bool) *world {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.begins, w.overlap = transfer.Running, overlap
@@ -109,7 +109,7 @@ func TestOverlap(t *testing.T) {
 	w.ranAre("12:01", "12:02", "12:03", "12:04")
 }
 
-// An occurrence for which the agent has no room keeps the next one waiting.
+// An occurrence that finds no room at the agent keeps the next one waiting.
 func TestOneAtATimeWhileTheAgentIsBusy(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	full := true

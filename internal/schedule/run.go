@@ -28,7 +28,7 @@ func (k *keeper) claim(changed bool) (again time.Duration) {
 		}
 	}
 
-	due := map[string]bool{} // with whether a transfer of the schedule is under way for which it waits
+	due := map[string]bool{} // by name; true: it waits, because a transfer of the schedule is under way
 	for name, at := range k.agenda {
 		if at.After(now) {
 			continue
@@ -82,7 +82,7 @@ func (k *keeper) read() error {
 	return err
 }
 
-// holds reports whether what is due of a schedule waits, because a transfer of it is claimed or under way; known says that
+// holds reports whether the next occurrence waits, because a transfer of the schedule is claimed or under way; known says that
 // this is written down. A transfer that the agent has forgotten has ended.
 func (k *keeper) holds(name string) (held, known bool, err error) {
 	var s *Schedule
@@ -106,7 +106,7 @@ func (k *keeper) holds(name string) (held, known bool, err error) {
 	return held, held && !s.Held.IsZero(), err
 }
 
-// claimAll claims what is due of some schedules, or notes that it waits, in one transaction.
+// claimAll claims the occurrences of some schedules that are due, or notes that they wait, in one transaction.
 func (k *keeper) claimAll(due map[string]bool, now time.Time) error {
 	if len(due) == 0 {
 		return nil

@@ -44,7 +44,7 @@ const (
 	listPage     = 200
 )
 
-// What becomes of occurrences whose time has passed while the agent was down, and of several that have become due while the
+// How occurrences are treated that have passed while the agent was down, and several that have become due while the
 // transfer before was under way.
 const (
 	MissedOnce = "once" // the last of them is submitted, late
@@ -58,7 +58,7 @@ type Put struct {
 	Words    *Words           `json:"words,omitempty"` // in place of Plan: the agent makes it of them, in its own zone where they name none
 	Missed   string           `json:"missed"`
 	Overlap  bool             `json:"overlap,omitempty"` // an occurrence does not wait for the end of the transfer before
-	Request  transfer.Request `json:"request"`           // its ID is nobody's
+	Request  transfer.Request `json:"request"`           // its ID has no meaning
 	Redefine bool             `json:"redefine,omitempty"`
 }
 

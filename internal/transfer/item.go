@@ -144,7 +144,7 @@ type Counts struct {
 	FilesFailed  int64  `json:"files_failed"` // items that failed, whatever they are
 	Dirs         int64  `json:"directories"`
 	Bytes        int64  `json:"bytes"`                    // of the files that arrived
-	FilesSkipped int64  `json:"files_skipped,omitempty"`  // whose name was taken, by --if-exists skip or update, or that were replaced before they were read
+	FilesSkipped int64  `json:"files_skipped,omitempty"`  // by --if-exists skip or update, or because they were replaced before they were read
 	FilesLeftOut int64  `json:"files_left_out,omitempty"` // by the request's Filter
 	LinksSkipped int64  `json:"skipped,omitempty"`        // symbolic links
 	TimesNotKept int64  `json:"times_not_kept,omitempty"` // files and directories that have the time of their arrival
@@ -200,7 +200,7 @@ type Summary struct {
 	BytesResent  int64     `json:"bytes_resent"`
 	BytesWire    int64     `json:"bytes_wire"`         // of chunk messages: as they were compressed, with their overhead and what was sent again
 	Compress     string    `json:"compress,omitempty"` // the word of the request
-	FilesSkipped int64     `json:"files_skipped"`      // whose name was taken, by --if-exists skip or update, or that were replaced before they were read
+	FilesSkipped int64     `json:"files_skipped"`      // by --if-exists skip or update, or because they were replaced before they were read
 	FilesLeftOut int64     `json:"files_left_out"`     // by --min-file-size, --max-file-size, --min-age or --max-age
 	LinksSkipped int64     `json:"skipped"`            // symbolic links that were not followed
 	TimesNotKept int64     `json:"times_not_kept"`     // items whose modification time is outside of 1677 to 2262

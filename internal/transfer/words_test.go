@@ -322,6 +322,7 @@ const goldenKinds = `0 none 0
 37 trigger 42
 38 document 43
 39 together 40
+40 replaced 40
 `
 
 func TestKinds(t *testing.T) {

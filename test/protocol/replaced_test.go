@@ -106,7 +106,7 @@ func TestReplacedWhileItIsRead(t *testing.T) {
 	}
 }
 
-// TestReplacedWhileTheSourceIsDown: a file of which a part has arrived is not sent on by the next run of the source where it is
+// TestReplacedWhileTheSourceIsDown: a file that has arrived in part is not sent on by the next run of the source where it is
 // another version by then.
 func TestReplacedWhileTheSourceIsDown(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {

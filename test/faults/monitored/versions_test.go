@@ -25,8 +25,8 @@ const (
 	writers      = 16 // names that change side by side
 )
 
-// TestCampaignMonitorVersions has writers replace and use files again under two monitors, one of which deletes what it
-// has sent. Each version that stands until it has arrived arrives once, with its bytes; no other one arrives twice.
+// TestCampaignMonitorVersions has writers replace and use files again under two monitors; one of them deletes its
+// sources. Each version that stands until it has arrived arrives once, with its bytes; no other one arrives twice.
 func TestCampaignMonitorVersions(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "monitor-versions", Unit: "versions", Full: 1000, Short: 120,
 		What: "files under monitors that are replaced by a rename, written in place in parts, written anew with inode, size and time as before, removed and made again, appended to and changed in mode",
@@ -65,7 +65,7 @@ func TestCampaignMonitorVersions(t *testing.T) {
 	})
 }
 
-// versions are what was written, and what has arrived.
+// versions are the contents that were written, with those that have arrived.
 type versions struct {
 	*network.Network
 	t *testing.T
@@ -78,7 +78,7 @@ type versions struct {
 
 // A version is one content of one name.
 type version struct {
-	what    string
+	kind    string
 	stood   bool
 	arrived []string // the names at the destination
 }
@@ -107,16 +107,16 @@ func (v *versions) pauses(r *rand.Rand, stop <-chan struct{}) {
 }
 
 // know says that a content may arrive.
-func (v *versions) know(content []byte, what string) *version {
+func (v *versions) know(content []byte, kind string) *version {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.known[string(content)] == nil {
-		v.known[string(content)] = &version{what: what}
+		v.known[string(content)] = &version{kind: kind}
 	}
 	return v.known[string(content)]
 }
 
-// look reads what has come to the destination since the last look.
+// look reads the files that have come to the destination since the last look.
 func (v *versions) look() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -161,7 +161,7 @@ func (v *versions) check() {
 		}
 		return v.MonitorOf(source, "keep").Waiting+v.MonitorOf(source, "take").Waiting == 0
 	})
-	<-time.After(settle + time.Second) // what would come again has time to
+	<-time.After(settle + time.Second) // time for files that would come again
 	v.look()
 	for _, p := range v.Transfers("--limit", "100000") {
 		if p.State != "successful" {
@@ -171,7 +171,7 @@ func (v *versions) check() {
 	stood := 0
 	for _, is := range v.known {
 		if n := len(is.arrived); n > 1 || is.stood && n != 1 {
-			v.t.Errorf("%s (it stood: %t) has arrived %d times: %v", is.what, is.stood, n, is.arrived)
+			v.t.Errorf("%s (it stood: %t) has arrived %d times: %v", is.kind, is.stood, n, is.arrived)
 		}
 		if is.stood {
 			stood++
@@ -200,8 +200,8 @@ type writer struct {
 // change makes the next version, and has it stand or not.
 func (w *writer) change() {
 	ways := []struct {
-		what string
-		do   func(what string)
+		kind string
+		do   func(kind string)
 		any  bool // also where the version before has not arrived
 	}{
 		{"by rename", w.rename, true},
@@ -216,7 +216,7 @@ func (w *writer) change() {
 		way = ways[w.r.IntN(len(ways))]
 	}
 	w.n++
-	way.do(way.what)
+	way.do(way.kind)
 	if w.r.IntN(2) > 0 {
 		w.stand()
 	} else {
@@ -239,42 +239,42 @@ func (w *writer) stand() {
 	}
 }
 
-// until waits for what becomes of the last version.
-func (w *writer) until(what string, holds func() bool) {
+// until waits for a fate of the last version.
+func (w *writer) until(kind string, holds func() bool) {
 	w.t.Helper()
 	for limit := time.After(2 * time.Minute); !holds(); {
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-limit:
-			w.t.Fatalf("gave up waiting until %s %s", w.is.what, what)
+			w.t.Fatalf("gave up waiting until %s %s", w.is.kind, kind)
 		}
 	}
 }
 
 // next is the content of the next version, of so many bytes.
-func (w *writer) next(what string, size int) []byte {
-	head := fmt.Sprintf("%s version %d, %s\n", w.name, w.n, what)
+func (w *writer) next(kind string, size int) []byte {
+	head := fmt.Sprintf("%s version %d, %s\n", w.name, w.n, kind)
 	w.content = append([]byte(head), bytes.Repeat([]byte{byte('a' + w.n%26)}, max(0, size-len(head)))...)
-	w.is = w.know(w.content, fmt.Sprintf("%s/%s %d, %s", w.dir, w.name, w.n, what))
+	w.is = w.know(w.content, fmt.Sprintf("%s/%s %d, %s", w.dir, w.name, w.n, kind))
 	return w.content
 }
 
 func (w *writer) size() int { return 100 + w.r.IntN(200_000) }
 
 // rename writes another file, and gives it the name.
-func (w *writer) rename(what string) {
+func (w *writer) rename(kind string) {
 	aside := filepath.Join(filepath.Dir(w.path), "."+w.name)
-	must(w.t, os.WriteFile(aside, w.next(what, w.size()), 0o644))
+	must(w.t, os.WriteFile(aside, w.next(kind, w.size()), 0o644))
 	must(w.t, os.Rename(aside, w.path))
 }
 
 // parts writes in place, with pauses that are shorter than the settle time.
-func (w *writer) parts(what string) {
-	content := w.next(what, w.size())
+func (w *writer) parts(kind string) {
+	content := w.next(kind, w.size())
 	w.write(os.O_TRUNC, content, 2+w.r.IntN(2))
 }
 
-// write writes a content in parts. What it has left unfinished for too long may arrive.
+// write writes a content in parts. A content that it has left unfinished for too long may arrive.
 func (w *writer) write(flags int, content []byte, parts int) {
 	f, err := os.OpenFile(w.path, os.O_CREATE|os.O_WRONLY|flags, 0o644)
 	must(w.t, err)
@@ -296,18 +296,18 @@ func (w *writer) write(flags int, content []byte, parts int) {
 }
 
 // asBefore writes a content of the same size into the same file, and gives it the time of modification that it had, as cp -p does.
-func (w *writer) asBefore(what string) {
+func (w *writer) asBefore(kind string) {
 	st, err := os.Stat(w.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		w.rename(what)
+		w.rename(kind)
 		return
 	}
 	must(w.t, err)
-	w.fill(what, os.O_TRUNC, int(st.Size()), st.ModTime())
+	w.fill(kind, os.O_TRUNC, int(st.Size()), st.ModTime())
 }
 
 // again removes the file and makes another one, which may have its inode, of the same size and time of modification.
-func (w *writer) again(what string) {
+func (w *writer) again(kind string) {
 	st, err := os.Stat(w.path)
 	size, mtime := w.size(), w.mtime
 	if err == nil {
@@ -319,13 +319,13 @@ func (w *writer) again(what string) {
 	if mtime.IsZero() {
 		mtime = time.Unix(1_700_000_000, 0)
 	}
-	w.fill(what, os.O_EXCL, size, mtime)
+	w.fill(kind, os.O_EXCL, size, mtime)
 }
 
 // fill writes a content at once and sets its time.
-func (w *writer) fill(what string, flags, size int, mtime time.Time) {
+func (w *writer) fill(kind string, flags, size int, mtime time.Time) {
 	began := time.Now()
-	content := w.next(what, size)
+	content := w.next(kind, size)
 	f, err := os.OpenFile(w.path, os.O_CREATE|os.O_WRONLY|flags, 0o644)
 	must(w.t, err)
 	_, err = f.Write(content)
@@ -337,17 +337,17 @@ func (w *writer) fill(what string, flags, size int, mtime time.Time) {
 	}
 }
 
-// append appends to what is there.
-func (w *writer) append(what string) {
+// append appends to the file.
+func (w *writer) append(kind string) {
 	before, err := os.ReadFile(w.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		w.rename(what)
+		w.rename(kind)
 		return
 	}
 	must(w.t, err)
-	more := fmt.Appendf(nil, "\n%s version %d, %s%s", w.name, w.n, what, strings.Repeat("+", w.r.IntN(5000)))
+	more := fmt.Appendf(nil, "\n%s version %d, %s%s", w.name, w.n, kind, strings.Repeat("+", w.r.IntN(5000)))
 	w.content = append(before, more...)
-	w.is = w.know(w.content, fmt.Sprintf("%s/%s %d, %s", w.dir, w.name, w.n, what))
+	w.is = w.know(w.content, fmt.Sprintf("%s/%s %d, %s", w.dir, w.name, w.n, kind))
 	w.write(os.O_APPEND, more, 1)
 }
 
