@@ -41,6 +41,12 @@ func (b bothPlaces) For(may place.Permit) place.Source {
 	return bothPlaces{b.Local.For(may).(localfs.Local), b.from.For(may).(*messages.Source), b.to}
 }
 
+// Links is the places for a request with a word about symbolic links, which queues do not have.
+func (b bothPlaces) Links(word string) place.Source {
+	b.Local = b.Local.Links(word).(localfs.Local)
+	return b
+}
+
 // queued reports whether the sources of a walk are queues. All are, or none is: a walk goes through one place.
 func queued(w *place.WalkRequest) (bool, error) {
 	if w.Base != "" || len(w.Args) == 0 {

@@ -140,6 +140,7 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 	if cfg.May != nil {
 		cfg.Place = cfg.Place.For(cfg.May(rec.Principal))
 	}
+	cfg.Place = place.WithLinks(cfg.Place, rec.Request.Links)
 	before := rec.Dest != ""
 	log := cfg.Log.With("transfer", rec.Request.ID, "destination", rec.Request.Destination)
 	p := &rec.Progress
