@@ -14,7 +14,7 @@ import (
 type choiceFlags struct {
 	smallest, largest, youngest, oldest string
 	order                               string
-	permissions                         string
+	permissions, links                  string
 }
 
 func (f *choiceFlags) add(fl *pflag.FlagSet) {
@@ -23,6 +23,7 @@ func (f *choiceFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.youngest, "min-age", "", "leave out files that were modified less than that before the request, as 10m or 30d")
 	fl.StringVar(&f.oldest, "max-age", "", "leave out files that were modified longer ago than that, as 24h or 7d")
 	fl.StringVar(&f.order, "order", "", "in which order files are sent: name, time (the oldest first) or size (the smallest first); -name, -time or -size, the other way round (default: as they are found)")
+	fl.StringVar(&f.links, "links", "", "what becomes of symbolic links that are found: skip, follow (to files), or error (default: skip)")
 	fl.StringVar(&f.permissions, "permissions", "", "permissions of new directories: destination, as its umask, setgid bits and default access control lists have it; or preserve, those of the source (default: destination)")
 }
 
@@ -41,7 +42,7 @@ func (f *choiceFlags) choose(q *transfer.Request) (err error) {
 		return d
 	}
 	q.Filter = transfer.Filter{MinSize: int64(size(f.smallest)), MaxSize: int64(size(f.largest)), MinAge: age(f.youngest), MaxAge: age(f.oldest)}
-	q.Order, q.Permissions = f.order, f.permissions
+	q.Order, q.Permissions, q.Links = f.order, f.permissions, f.links
 	if err == nil && f.largest != "" && q.Filter.MaxSize == 0 {
 		err = transfer.Errorf(transfer.KindUsage, "--max-file-size %s leaves out every file that has anything in it", f.largest).WithHint("it begins at 1; leave it out for no bound")
 	}

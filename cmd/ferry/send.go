@@ -132,7 +132,7 @@ queued: the queue manager has stored it, and the agent has not taken it yet.`,
   pg_dump sales | ferry send - BETA:backup/sales.sql
   ferry send --mode text --to-encoding IBM-1047 ALPHA:list.txt BETA:LIST`
 	inGroups(c, []flagGroup{
-		{"What is sent", []string{"recursive", "files-from", "min-file-size", "max-file-size", "min-age", "max-age", "order", "max-files", "max-size", "delete-source", "archive", "archive-when", "dry-run", "to-xml"}},
+		{"What is sent", []string{"recursive", "files-from", "min-file-size", "max-file-size", "min-age", "max-age", "order", "links", "max-files", "max-size", "delete-source", "archive", "archive-when", "dry-run", "to-xml"}},
 		{"Where it goes", []string{"also-to", "network", "if-exists", "permissions", "together"}},
 		{"Before and after", []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
 		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},

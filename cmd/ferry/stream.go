@@ -36,7 +36,7 @@ func (f *sendFlags) fromStdin(q *transfer.Request) (local bool, err error) {
 			WithHint("a file with the name - is ./-")
 	case f.choiceFlags != choiceFlags{}:
 		return false, transfer.Errorf(transfer.KindUsage, "standard input is one file, of which neither size nor age is known before it ends").
-			WithHint("leave out --min-file-size, --max-file-size, --min-age, --max-age, --order and --permissions")
+			WithHint("leave out --min-file-size, --max-file-size, --min-age, --max-age, --order, --links and --permissions")
 	}
 
 	if f.delivery == transfer.DeliveryStored {

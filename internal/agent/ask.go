@@ -14,6 +14,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
 	"ferry/internal/qmgr"
+	"ferry/internal/place"
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -208,7 +209,7 @@ func (a *answers) preview(principal string, q *transfer.Request) (*wire.Preview,
 	ctx, cancel := context.WithTimeout(a.ctx, previewTime)
 	defer cancel()
 	size := 0
-	_, err = a.sendCfg.Place.For(q.From(), a.gate.permit(principal)).Walk(ctx, s.Walk, func(it transfer.Item) error {
+	_, err = place.WithLinks(a.sendCfg.Place.For(q.From(), a.gate.permit(principal)), q.Links).Walk(ctx, s.Walk, func(it transfer.Item) error {
 		if !q.Takes(&it) {
 			if it.Type != transfer.ItemDir {
 				p.LeftOut++

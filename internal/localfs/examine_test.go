@@ -14,7 +14,7 @@ func TestExamine(t *testing.T) {
 	tree(t, dir, "in/a", "in/d/", "secret/b", "state-of-ferry/ledger")
 	must(t, os.Symlink("/etc/passwd", filepath.Join(dir, "link")))
 	must(t, os.Symlink("/etc", filepath.Join(dir, "out")))
-	may := Local{f, func(_ transfer.Authority, path string) error {
+	may := Local{FS: f, may: func(_ transfer.Authority, path string) error {
 		if strings.Contains(path, "secret") {
 			return transfer.Errorf(transfer.KindDenied, "no")
 		}

@@ -68,7 +68,10 @@ func (f *rooted) openAbove(l location) (d *Dir, at location, err error) {
 }
 
 // For is the place as somebody may use it.
-func (l Local) For(_ transfer.Place, may place.Permit) place.Source { return Local{l.FS, may} }
+func (l Local) For(_ transfer.Place, may place.Permit) place.Source {
+	l.may = may
+	return l
+}
 
 // hidden says what is to become of a name that was found in a directory: nil for what may be
 // read, an error of KindDenied for what may not, or gone for what nobody is to hear of, because

@@ -13,7 +13,8 @@ func (f *FS) Place() Local { return Local{FS: f} }
 // Local is a place.Source that is a place.Target as well, and has all capabilities.
 type Local struct {
 	*FS
-	may place.Permit // of whoever uses it
+	may   place.Permit // of whoever uses it
+	links string       // what becomes of symbolic links
 }
 
 var (
@@ -25,19 +26,26 @@ var (
 	_ place.OverlapChecker = Local{}
 	_ place.Examiner       = Local{}
 	_ place.FileBudget     = Local{}
+	_ place.Linker         = Local{}
 	_ place.Seeker         = file{}
 )
+
+// Links is the place for a request with a word about symbolic links.
+func (l Local) Links(word string) place.Source {
+	l.links = word
+	return l
+}
 
 // Files is FS.Sources.
 func (l Local) Files(first transfer.Location) place.Files {
 	s := l.FS.Sources(first)
-	s.may = l.may
+	s.may, s.follow = l.may, l.links == transfer.LinksFollow
 	return files{s}
 }
 
 // Walk is FS.Walk for what somebody may read.
 func (l Local) Walk(ctx context.Context, req place.WalkRequest, emit func(transfer.Item) error) (linksSkipped int64, err error) {
-	return l.FS.walk(ctx, req, l.may, emit)
+	return l.FS.walk(ctx, req, l, emit)
 }
 
 type files struct{ *Sources }

@@ -42,6 +42,7 @@ type Sources struct {
 	path    string // of dir
 	left    int    // files until the path is looked up again: somebody may have renamed it
 	may     place.Permit
+	follow  bool // a link is opened where it leads
 }
 
 // lookUpAfter is how many files are opened by way of one look at their path.
@@ -95,6 +96,16 @@ func (s *Sources) Open(p transfer.Path, unsized bool) (*Source, error) {
 	}
 
 	d, err := s.parent(l)
+	if err == nil && s.follow {
+		if st, lerr := d.lstat(l.base()); lerr == nil && st.Type == TypeLink {
+			if l, _, err = f.leads(p, s.may); err == nil && l.isRoot() {
+				err = notRegular(p, TypeDir)
+			}
+			if err == nil {
+				d, err = s.parent(l)
+			}
+		}
+	}
 	if err != nil {
 		return nil, sourceError(p, err)
 	}

@@ -27,21 +27,21 @@ import (
 // each source is a literal, and its name is its path beneath that.
 //
 // No two items of a group have one Name: the later one becomes an ItemBad; with a Base, the
-// same file named again is left out. Symbolic links are not followed; those that are passed over
-// are counted, in this call.
+// same file named again is left out. Symbolic links are not followed unless Local.Links asks for it;
+// those that are passed over are counted, in this call.
 //
 // A walk with After goes on behind that item whatever has vanished or appeared
 // meanwhile; what was there all along is neither skipped nor given twice. An
 // error is emit's, or that of ctx, or of a kind that waits: neither a root that is
 // away nor what the host is short of makes an item bad.
 func (f *FS) Walk(ctx context.Context, req place.WalkRequest, emit func(transfer.Item) error) (symlinksSkipped int64, err error) {
-	return f.walk(ctx, req, nil, emit)
+	return f.walk(ctx, req, Local{}, emit)
 }
 
 // walk is Walk for what somebody may read; see place.Source.For.
-func (f *FS) walk(ctx context.Context, req place.WalkRequest, may place.Permit, emit func(transfer.Item) error) (symlinksSkipped int64, err error) {
+func (f *FS) walk(ctx context.Context, req place.WalkRequest, of Local, emit func(transfer.Item) error) (symlinksSkipped int64, err error) {
 	req.Args = onHost(f.cfg.RecordRoot, req.Args)
-	w := &walker{fs: f, ctx: ctx, req: req, may: may, emit: emit, groups: map[*place.Group]*group{}}
+	w := &walker{fs: f, ctx: ctx, req: req, may: of.may, links: of.links, emit: emit, groups: map[*place.Group]*group{}}
 	if len(req.Only) > 0 {
 		w.only = map[transfer.Path]bool{}
 		for _, p := range req.Only {
@@ -130,6 +130,7 @@ type walker struct {
 	ctx     context.Context
 	req     place.WalkRequest
 	may     place.Permit // of whoever asks
+	links   string       // what becomes of symbolic links
 	emit    func(transfer.Item) error
 	skipped int64
 
@@ -384,7 +385,7 @@ func (w *walker) walkLiteral(a *argument, after []string) error {
 		return w.bad(src, a.base, wrap(transfer.KindWrongType, nil, "", "source %s has a name of Ferry's own and is not sent", src))
 	case st.Type == TypeDir && !a.recursive:
 		return w.bad(src, a.base, directoryArgument(src))
-	case st.Type == TypeLink:
+	case st.Type == TypeLink && w.links != transfer.LinksFollow:
 		w.skipped++
 		return w.bad(src, a.base, notRegular(src, TypeLink))
 	}
@@ -426,8 +427,7 @@ func (w *walker) entry(e *entry, name string, after []string) error {
 		}
 		return w.item(transfer.Item{Type: transfer.ItemFile, Source: e.source(), Name: transfer.Path(name), Size: e.st.Size, Mtime: e.st.Mtime})
 	case TypeLink:
-		w.skipped++
-		return nil
+		return w.link(e, name, after)
 	case TypeDir:
 		d, leave, err := w.enter(e)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -442,6 +442,55 @@ func (w *walker) entry(e *entry, name string, after []string) error {
 		return first(w.contents(d, name, after), leave())
 	}
 	return w.bad(e.source(), name, notRegular(e.source(), e.st.Type))
+}
+
+// link deals with a symbolic link as the request says.
+func (w *walker) link(e *entry, name string, after []string) error {
+	switch w.links {
+	case transfer.LinksError:
+		return w.bad(e.source(), name, notRegular(e.source(), TypeLink))
+	case transfer.LinksFollow:
+	default:
+		w.skipped++
+		return nil
+	}
+	if len(after) > 0 {
+		return nil // it was a directory, and the walk was in it
+	}
+	_, st, err := w.fs.leads(e.source(), w.may)
+	if err == nil && st.Type == TypeDir {
+		err = wrap(transfer.KindWrongType, nil, "name the directory itself", "symbolic link %s leads to a directory, and links to directories are not followed", e.source())
+	} else if err == nil && st.Type != TypeFile {
+		err = notRegular(e.source(), st.Type)
+	}
+	if err != nil {
+		return w.bad(e.source(), name, err)
+	}
+	return w.item(transfer.Item{Type: transfer.ItemFile, Source: e.source(), Name: transfer.Path(name), Size: st.Size, Mtime: st.Mtime})
+}
+
+// leads is where a symbolic link leads, which must be beneath a root, and where a file may be read.
+func (f *FS) leads(link transfer.Path, may place.Permit) (at location, st Stat, err error) {
+	real, err := f.disk.Resolve(string(link))
+	if err != nil {
+		return at, st, err
+	}
+	if at, err = f.locate(transfer.Path(real)); err == nil {
+		err = f.permittedAt(may, transfer.AuthSource, at)
+	}
+	if err != nil || at.isRoot() {
+		return at, Stat{Type: TypeDir}, err
+	}
+	d, err := f.openParent(at)
+	if err != nil {
+		return at, st, err
+	}
+	defer d.close()
+	if f.isState(d, at.base()) {
+		return at, st, inState(at.path)
+	}
+	st, err = d.lstat(at.base())
+	return at, st, err
 }
 
 // contents walks what is in a directory, then emits the directory's own item.

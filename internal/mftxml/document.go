@@ -351,7 +351,7 @@ func (r *documentReader) jobOf(e *element, job string, meta map[string]string) s
 }
 
 // ownWords are Ferry's attributes of a transferSet.
-var ownWords = []string{"durability", "lane", "delivery", "compress", "limit", "max-files", "max-size", "min-file-size", "max-file-size", "min-age", "max-age", "together", "order", "permissions", "sources-together", "archive", "chunk-size", "window", "frame", "checkpoint-interval"}
+var ownWords = []string{"durability", "lane", "delivery", "compress", "limit", "max-files", "max-size", "min-file-size", "max-file-size", "min-age", "max-age", "together", "order", "permissions", "links", "sources-together", "archive", "chunk-size", "window", "frame", "checkpoint-interval"}
 
 func (r *documentReader) own(set *element) (own map[string]string) {
 	for _, name := range ownWords {

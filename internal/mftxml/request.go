@@ -138,6 +138,7 @@ func (s *Set) takeOwn(q *transfer.Request) (err error) {
 	word(&q.Compress, "compress")
 	word(&q.Order, "order")
 	word(&q.Permissions, "permissions")
+	word(&q.Links, "links")
 	q.MaxFiles, q.MaxBytes = int64(number(s.Own["max-files"])), int64(size(s.Own["max-size"]))
 	q.Filter = transfer.Filter{MinSize: int64(size(s.Own["min-file-size"])), MaxSize: int64(size(s.Own["max-file-size"])), MinAge: age(s.Own["min-age"]), MaxAge: age(s.Own["max-age"])}
 	q.Settings = transfer.Settings{ChunkSize: size(s.Own["chunk-size"]), WindowSize: number(s.Own["window"]), FrameSize: number(s.Own["frame"]), CheckpointInterval: number(s.Own["checkpoint-interval"])}

@@ -106,6 +106,7 @@ func own(q *transfer.Request) map[string]string {
 	add("max-file-size", size(q.Filter.MaxSize), "0")
 	add("order", q.Order, "")
 	add("permissions", q.Permissions, "")
+	add("links", q.Links, "")
 	add("archive", string(q.Archive), "")
 	add("sources-together", strconv.FormatBool(q.AllSources), "false")
 	add("min-age", q.Filter.MinAge.String(), "0s")

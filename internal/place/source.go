@@ -188,6 +188,20 @@ type Examiner interface {
 	Examine(p transfer.Path) (size int64, there bool, err error)
 }
 
+// A Linker is a Source with symbolic links. Links is the place for a request that says what becomes of
+// them: one of the transfer.Links… words. The others skip them.
+type Linker interface {
+	Links(word string) Source
+}
+
+// WithLinks is a source for a request with a word about links.
+func WithLinks(s Source, word string) Source {
+	if l, ok := s.(Linker); ok {
+		return l.Links(word)
+	}
+	return s
+}
+
 // A FileBudget bounds how many files a process keeps open only to be faster: each is
 // borrowed first and returned when it is closed.
 type FileBudget interface {

@@ -141,7 +141,7 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 	if cfg.May != nil {
 		may = cfg.May(rec.Principal)
 	}
-	cfg.Place = cfg.Place.For(rec.Request.From(), may)
+	cfg.Place = place.WithLinks(cfg.Place.For(rec.Request.From(), may), rec.Request.Links)
 	before := rec.Dest != ""
 	log := cfg.Log.With("transfer", rec.Request.ID, "destination", rec.Request.Destination)
 	p := &rec.Progress

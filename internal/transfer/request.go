@@ -218,6 +218,10 @@ func (r *Request) Check() error {
 	if err := r.checkStored(); err != nil {
 		return err
 	}
+	if r.Links == LinksFollow && r.Removes() {
+		return Errorf(KindUsage, "--links follow does not go with --delete-source or --archive: a link is not the file to which it leads").
+			WithHint("name the files themselves, or leave the sources where they are")
+	}
 	if err := r.checkTogether(); err != nil {
 		return err
 	}

@@ -22,7 +22,16 @@ type Terms struct {
 	// Permissions says where the permissions of new directories come from: one of the Permissions…
 	// words; empty: PermissionsDestination.
 	Permissions string `json:"permissions,omitempty"`
+	// Links says what becomes of symbolic links that are found: one of the Links… words; empty: LinksSkip.
+	Links string `json:"links,omitempty"`
 }
+
+// What becomes of symbolic links.
+const (
+	LinksSkip   = "skip"   // they are counted
+	LinksFollow = "follow" // the file to which one leads is sent under the link's name
+	LinksError  = "error"  // each is a failed item
+)
 
 // Where the permissions of the directories come from that a transfer makes.
 const (
@@ -48,6 +57,9 @@ func (t *Terms) check() error {
 		return err
 	}
 	if err := checkWord("permissions", t.Permissions, []string{PermissionsDestination, PermissionsPreserve}, nil); err != nil {
+		return err
+	}
+	if err := checkWord("links", t.Links, []string{LinksSkip, LinksFollow, LinksError}, nil); err != nil {
 		return err
 	}
 	return t.Filter.check()

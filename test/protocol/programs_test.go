@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -334,10 +335,10 @@ func TestHostileProgramsInOpen(t *testing.T) {
 	} {
 		s := &stage{denied: c.denied}
 		bubble(t, setup{stage: s}, func(w *world) {
-			var refused *transfer.Error
+			var answer atomic.Pointer[transfer.Error]
 			w.before = func(p *faulty.Parcel, _ *node) bool {
 				if m, err := wire.Decode(p.Data); err == nil && m.Kind == wire.KindRefuse {
-					refused = m.Refuse.Error
+					answer.Store(m.Refuse.Error)
 				}
 				return false
 			}
@@ -345,6 +346,7 @@ func TestHostileProgramsInOpen(t *testing.T) {
 			w.say(srcName, dstName, &wire.Message{Kind: wire.KindOpen, Transfer: id, Open: &wire.Open{Nonce: 1, Source: "00000000000000aa", MaxChunk: 1 << 20, Principal: "user",
 				Request: transfer.Request{Version: transfer.RequestVersion, ID: id, Source: srcName, Destination: dstName, Dest: "out/", Programs: c.programs}}})
 			pass(time.Second)
+			refused := answer.Load()
 			if refused == nil || refused.Kind != c.kind || w.incoming(id) != nil || len(s.begun) > 0 {
 				t.Errorf("%s: refused with %v, on record %v, run %v", name, refused, w.incoming(id) != nil, s.begun)
 			}
