@@ -268,7 +268,7 @@ func TestTargetsThatAreForgotten(t *testing.T) {
 		}
 		q := transfer.Request{}
 		for _, name := range []transfer.Path{"a", "b", "c"} {
-			q.Items = append(q.Items, transfer.RequestItem{Source: transfer.File("in/") + name, Dest: "out/" + name})
+			q.Items = append(q.Items, transfer.RequestItem{Source: transfer.File("in/" + name), Dest: transfer.File("out/" + name)})
 		}
 		id := w.submit(q)
 		w.until(time.Minute, "the first target is not resolved", func() bool { return w.source(id).Targets == 1 })
