@@ -62,7 +62,7 @@ func (f *FS) argument(of transfer.Location) *argument {
 		}
 	}
 
-	// What is beneath the root has as many components in the pattern as in the name that is spelled as it is.
+	// The path beneath the root has as many components in the pattern as in the literal name.
 	parts := strings.Split(a.place.rel, "/")
 	all := strings.Split(path.Clean(string(slashed(of.Path))), "/")
 	if a.err != nil || !of.Pattern || len(all) < len(parts) {

@@ -11,7 +11,7 @@ import (
 	"ferry/internal/transfer/transfertest"
 )
 
-// on is what a definition submits for files of some names in /in.
+// on gives the request of a definition for files of some names in /in.
 func on(d *Definition, names ...string) (*transfer.Request, error) {
 	s := sample()
 	s.transfer, s.files = transfer.NewID(time.Now()), nil
@@ -26,7 +26,7 @@ func on(d *Definition, names ...string) (*transfer.Request, error) {
 	return q, err
 }
 
-// Each file goes under exactly its name, whatever the name looks like.
+// Each file goes under exactly its name, however the name looks.
 func TestNamesOfFilesThatTrigger(t *testing.T) {
 	for _, name := range transfertest.Hostile() {
 		path, at := transfer.Path("/in/"+name), transfer.Path(name)

@@ -24,7 +24,7 @@ func leads(name string) bool {
 	return false
 }
 
-// A value is these bytes in a path and nothing else, whatever they are.
+// A value is these bytes in a path and nothing else.
 func TestValuesAreLiteral(t *testing.T) {
 	for _, name := range transfertest.Hostile() {
 		for _, c := range []struct {
