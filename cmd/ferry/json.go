@@ -140,19 +140,22 @@ func split(raw json.RawMessage) (text, exact any, ok bool) {
 		return strings.ToValidUTF8(p, "\uFFFD"), []byte(p), ok
 	}
 
-	var all []string
+	var all []json.RawMessage
 	if json.Unmarshal(raw, &all) != nil {
 		return nil, nil, false
 	}
 
-	texts, paths := make([]string, len(all)), make([][]byte, len(all))
-	for n, s := range all {
-		texts[n] = s
-		if p, ok := notUTF8(s); ok {
-			texts[n], paths[n] = strings.ToValidUTF8(p, "\uFFFD"), []byte(p)
+	texts, paths := make([]any, len(all)), make([][]byte, len(all))
+	for n := range all {
+		texts[n] = all[n] // a location that is no path, or a text
+		if json.Unmarshal(all[n], &one) != nil {
+			continue
+		}
+		if p, is := notUTF8(one); is {
+			texts[n], paths[n], ok = strings.ToValidUTF8(p, "\uFFFD"), []byte(p), true
 		}
 	}
-	return texts, paths, true
+	return texts, paths, ok
 }
 
 // notUTF8 reads a path that stands in JSON as one that is not UTF-8.

@@ -170,8 +170,7 @@ func (f *monitorFlags) definition(name string, settle bool) (*monitor.Definition
 	return d, d.Check()
 }
 
-// watched is the directory, or the queue. What comes between the messages of a file is said of the
-// queue, and not of each trigger's source.
+// watched is the directory, or the queue. The queue has the delimiter of messages, and the source of a trigger has none.
 func (f *monitorFlags) watched() (l transfer.Location, err error) {
 	if f.queue == "" {
 		return transfer.File(transfer.Path(f.dir)), nil

@@ -33,6 +33,7 @@ var known = map[reflect.Type]object{
 	reflect.TypeFor[time.Time]():         {"type": "string", "format": "date-time"},
 	reflect.TypeFor[transfer.ID]():       {"type": "string", "pattern": "^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?$"},
 	reflect.TypeFor[transfer.Path]():     {"type": "string"},
+	reflect.TypeFor[transfer.Location](): {"type": []string{"string", "object"}, "description": "A string is the literal path of a file or directory. An object has place (dataset, queue or stream; none: files), path, pattern and records."},
 	reflect.TypeFor[transfer.Duration](): {"type": "string"},
 	reflect.TypeFor[transfer.ItemType](): {"enum": []string{"file", "directory", "bad"}},
 	reflect.TypeFor[json.RawMessage]():   {},
@@ -126,9 +127,9 @@ func (s *schemas) add(t reflect.Type, props object, required map[string]bool, de
 			required[name] = true
 		}
 		switch f.Type {
-		case reflect.TypeFor[transfer.Path]():
+		case reflect.TypeFor[transfer.Path](), reflect.TypeFor[transfer.Location]():
 			props[name+"_bytes"] = object{"type": "string", "contentEncoding": "base64"}
-		case reflect.TypeFor[[]transfer.Path]():
+		case reflect.TypeFor[[]transfer.Path](), reflect.TypeFor[[]transfer.Location]():
 			props[name+"_bytes"] = object{"type": "array", "items": object{"type": []string{"string", "null"}, "contentEncoding": "base64"}}
 		}
 	}

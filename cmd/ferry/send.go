@@ -498,7 +498,8 @@ func typed(arg string, read func(string) (transfer.Location, error)) (at transfe
 	return at, l, err
 }
 
-// hostLocation is a location of this host that means the same in each working directory.
+// hostLocation is a location of this host that means the same in each working directory. A pattern that is spelled as the
+// name of a file is this file.
 func hostLocation(l transfer.Location) (transfer.Location, error) {
 	if l.Place != transfer.Files {
 		return l, nil
@@ -506,6 +507,9 @@ func hostLocation(l transfer.Location) (transfer.Location, error) {
 	p, err := hostPath(l.Literal())
 	if err != nil || !l.Pattern {
 		return transfer.File(p), err
+	}
+	if _, err := os.Lstat(string(p)); err == nil {
+		return transfer.File(p), nil // a shell has put the name of a file in the place of a pattern
 	}
 	wd := string(p[:max(0, len(p)-len(l.Literal()))]) // nothing before an absolute path
 	return transfer.Match(transfer.Path(transfer.Literally(wd)) + l.Path), nil

@@ -45,7 +45,7 @@ func (l Local) MayArchive(w *place.WalkRequest, dir transfer.Path) error {
 	defer d.close()
 
 	for n, src := range l.sourcesOf(w) {
-		a := l.argument(src, false)
+		a := l.argument(src)
 		if a.err != nil {
 			continue // the walk says so
 		}

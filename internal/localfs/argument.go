@@ -38,9 +38,8 @@ func HasOwnName(p transfer.Path) bool {
 	return b != "." && b != ".." && b != "/"
 }
 
-// argument takes a source apart. A source with wildcards that exists as it is
-// written is a literal, unless expand is set.
-func (f *FS) argument(of transfer.Location, expand bool) *argument {
+// argument takes a source apart.
+func (f *FS) argument(of transfer.Location) *argument {
 	src := slashed(of.Literal())
 	a := &argument{src: src}
 	if HasOwnName(src) {
@@ -63,7 +62,7 @@ func (f *FS) argument(of transfer.Location, expand bool) *argument {
 		}
 	}
 
-	// What is beneath the root has as many components in the pattern as in the name that is spelled as it is.
+	// The path beneath the root has as many components in the pattern as in the literal name.
 	parts := strings.Split(a.place.rel, "/")
 	all := strings.Split(path.Clean(string(slashed(of.Path))), "/")
 	if a.err != nil || !of.Pattern || len(all) < len(parts) {
@@ -73,17 +72,6 @@ func (f *FS) argument(of transfer.Location, expand bool) *argument {
 	first := slices.IndexFunc(pat, wild)
 	if first < 0 {
 		return a
-	}
-
-	if !expand {
-		_, err := f.statOf(a.place)
-		if err == nil {
-			return a
-		}
-		if transfer.Passing(err) {
-			a.err = err // whether it is there is not known
-			return a
-		}
 	}
 
 	a.stem = a.place
@@ -133,12 +121,11 @@ func rest(p, dir string) []string {
 }
 
 // resume finds the components after which a walk of this argument goes on.
-// done: the argument is finished. ok is false where the item is none of this
-// argument's, as it reads now.
-func (a *argument) resume(last *transfer.Item) (after []string, done, ok bool) {
+// done: the argument is finished.
+func (a *argument) resume(last *transfer.Item) (after []string, done bool) {
 	at := string(last.Source)
 	if a.err != nil || at == a.place.path || last.Source == a.src {
-		return nil, true, true
+		return nil, true
 	}
 
 	top := a.place.path
@@ -147,13 +134,13 @@ func (a *argument) resume(last *transfer.Item) (after []string, done, ok bool) {
 	}
 
 	if at == top {
-		return nil, true, true // the directory itself could not be read
+		return nil, true // the directory itself could not be read
 	}
 
 	if !beneath(at, top) {
-		return nil, false, false
+		return nil, false
 	}
-	return rest(at, top), false, true
+	return rest(at, top), false
 }
 
 // yields reports whether the argument has an item of this name. own is, for the

@@ -116,7 +116,7 @@ func (f *FS) CheckOverlap(w *place.WalkRequest, dest transfer.Location, several 
 	}
 
 	for n, src := range f.sourcesOf(w) {
-		a := f.argument(src, false)
+		a := f.argument(src)
 		if a.err != nil || a.pat != nil {
 			continue
 		}

@@ -192,13 +192,7 @@ func (w *walker) add(i int) error {
 		return nil
 	}
 
-	a := w.fs.argument(src, false)
-	if w.req.After != nil && i == w.req.After.Arg && a.pat == nil && src.Pattern {
-		if _, _, ok := a.resume(w.req.After); !ok {
-			a = w.fs.argument(src, true) // it was no literal when the walk began
-		}
-	}
-
+	a := w.fs.argument(src)
 	a.group, a.recursive = g, w.req.Args[i].Recursive
 	w.args = append(w.args, a)
 	w.unknown(a.err)
@@ -218,7 +212,7 @@ func (w *walker) walkArg(a *argument) error {
 	var after []string
 	if w.req.After != nil && w.arg == w.req.After.Arg {
 		var done bool
-		if after, done, _ = a.resume(w.req.After); done {
+		if after, done = a.resume(w.req.After); done {
 			return nil
 		}
 	}

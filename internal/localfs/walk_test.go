@@ -103,7 +103,7 @@ func TestWalk(t *testing.T) {
 		{"e/fifo", false, "0 bad fifo wrong-type", 0},
 		{"d/link|dirlink", true, "0 bad link wrong-type\n1 bad dirlink wrong-type", 2},
 		{"dirlink/b", true, "0 file b", 0},
-		{"star*", false, "0 file star*", 0},
+		{"star*", false, "0 file star*\n0 file starfish", 0},
 		{"sta*", false, "0 file star*\n0 file starfish", 0},
 		{"none*|none|d/b/x", false, "0 bad  missing\n1 bad none missing\n2 bad x missing", 0},
 		{"state-of-ferry|state-of-ferry/ledger", true, "0 bad state-of-ferry outside-root\n1 bad ledger outside-root", 0},

@@ -1,5 +1,5 @@
 // Package location reads the locations that people type, and writes them so that they can be typed again. It is the
-// only reader of such text: all other packages have a transfer.Location, which says of itself what it is.
+// only reader of such text: all other packages have a transfer.Location, which says its own kind.
 //
 // The text of a location, behind its AGENT:, is one of
 //

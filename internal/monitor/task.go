@@ -248,8 +248,8 @@ func (f *form) parts(text string) (first, second string, err error) {
 	return m[1], second, nil
 }
 
-// listed puts what the lines of a trigger file name into a request: literal paths at the monitor's agent and at that of its
-// destination. What an agent may read and where files may land is decided as for any other request.
+// listed puts the lines of a trigger file into a request: literal paths at the monitor's agent and at that of its
+// destination. Roots and rules decide about them as about any other request.
 func (s *setting) listed(q *transfer.Request, d *Definition, lines []line) error {
 	base := *q
 	if err := s.items(&base, d); err != nil {

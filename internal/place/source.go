@@ -22,7 +22,7 @@ import (
 
 // A Source is a place from which files are sent.
 type Source interface {
-	// For is the source of one request: the place in which all of its sources are, as the principal of the request may
+	// For is the source of one request: the place of all of its sources, as the principal of the request may
 	// use it. A file that the principal may not read is not opened and not
 	// deleted, and a walk gives an ItemBad of KindDenied in its place, or nothing where the principal may
 	// not read the directory that has its name. Without a Permit everything is allowed.

@@ -191,7 +191,7 @@ func (rc *record) vet(o *wire.Open) error {
 		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger with which the transfer began", rc.from)
 	}
 
-	one := transfer.RequestItem{Source: transfer.File("-")} // what is sent is the source's business; Check wants some
+	one := transfer.RequestItem{Source: transfer.File("-")} // Check wants an item, and the source alone knows the real ones
 	if q.Dest.IsZero() {
 		one.Dest = transfer.File("-")
 	}

@@ -122,7 +122,7 @@ func (c *course) add(p place.Source, q *transfer.Request, source transfer.Locati
 	many, unnamed := p.Expands(source)
 	c.several = c.several || many || !first
 	if unnamed || q.Base != "" {
-		c.dest = c.dest.AsDirectory() // what is in it goes into DEST, be it there already or not
+		c.dest = c.dest.AsDirectory() // its content goes into DEST, be it there already or not
 	}
 }
 

@@ -263,7 +263,7 @@ func TestShelf(t *testing.T) {
 	other := made(t)
 	other.Request.Source = "GAMMA"
 	refused("another agent's", w.put("ann", other, false), transfer.KindUsage)
-	refused("what is none", w.command("ann", CommandPut, Put{Template: json.RawMessage(`{"v":2}`)}), transfer.KindUsage)
+	refused("no template", w.command("ann", CommandPut, Put{Template: json.RawMessage(`{"v":2}`)}), transfer.KindUsage)
 	_, err = ask[Template](w, AskGet, Named{"none"})
 	refused("none", err, transfer.KindNotFound)
 	refused("an operator removes it", w.command("ann", CommandRemove, Named{"daily"}), transfer.KindNone)

@@ -106,7 +106,7 @@ func (l Location) On(a AgentName) string {
 
 // Check reports why the location cannot be that of a source.
 func (l Location) Check() error {
-	if err := l.Path.Check(); err != nil {
+	if err := l.Literal().Check(); err != nil {
 		return err
 	}
 	switch l.Place {

@@ -49,7 +49,7 @@ func (f *filling) plain(s string) {
 	f.options = f.options || f.of.Place == transfer.Queues && strings.Contains(s, "?")
 }
 
-// value adds a value in the form in which it stands for itself.
+// value adds a value in the form that stands for itself.
 func (f *filling) value(value, written string) error {
 	one := span{from: len(f.text), value: value, written: written}
 	switch {
@@ -104,7 +104,7 @@ func (f *filling) check() error {
 	return nil
 }
 
-// Mask gives a text with a mark in the place of each variable, and the variables in their order: whatever stands in the braces
+// Mask gives a text with a mark in the place of each variable, and the variables in their order: text in the braces
 // of a variable has no meaning for the text around it. A mark has bytes that no path has.
 func Mask(text string) (plain string, variables []string) {
 	var b strings.Builder
