@@ -136,7 +136,7 @@ func (b bothPlaces) Delete(p transfer.Path, v transfer.Version, aside string, ag
 	return b.Local.Delete(p, v, aside, again)
 }
 
-// Release ends that messages are kept for a transfer. Files are kept for nobody.
+// Release ends that messages are held for a transfer. Files are not held.
 func (b bothPlaces) Release(id transfer.ID, sources []transfer.Path) error {
 	return b.from.Release(id, sources)
 }

@@ -13,15 +13,15 @@ type bulk struct {
 	now    atomic.Pointer[link]
 }
 
-// bulkLink is the connection for bulk data. Where the queue manager is in this process no connection is slow, and it is
+// link is the connection for bulk data. Where the queue manager is in this process no connection is slow, and it is
 // that for control.
-func (c *Conn) bulkLink(ctx context.Context) (*link, error) {
+func (b *bulk) link(ctx context.Context, c *Conn) (*link, error) {
 	if c.cfg.Server != nil {
 		return c.control, nil
 	}
-	c.bulk.making.Lock()
-	defer c.bulk.making.Unlock()
-	l := c.bulk.now.Load()
+	b.making.Lock()
+	defer b.making.Unlock()
+	l := b.now.Load()
 	if l == nil {
 		if l = newLink(c, roleBulk); c.ctx.Err() != nil {
 			return nil, errClosed
@@ -29,7 +29,7 @@ func (c *Conn) bulkLink(ctx context.Context) (*link, error) {
 		if err := l.dial(ctx); err != nil {
 			return nil, noManager(ctx, c.where, err)
 		}
-		if c.bulk.now.Store(l); c.ctx.Err() != nil {
+		if b.now.Store(l); c.ctx.Err() != nil {
 			l.close()
 		}
 		c.background(func() { c.watch(l) })

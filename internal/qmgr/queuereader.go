@@ -34,7 +34,7 @@ func (q *Queues) Reader(of wire.QueueSpan) wire.QueuePieces {
 	return &queueReading{q: q, ctx: ctx, end: end, left: of}
 }
 
-// Close ends what is under way.
+// Close ends the questions.
 func (r *queueReading) Close() { r.end() }
 
 // Next gives the next piece; io.EOF: there are no more. Its data are the caller's.
@@ -117,10 +117,10 @@ func (r *queueReading) ask(from wire.QueueSpan, at int, turn bool) *queueFlight 
 	go func() {
 		c := r.q.c
 		began := time.Now()
-		res, err := r.q.taskPartly(r.ctx, queueTask{Do: queueRead, Span: from, Offset: at, Room: c.taken.bytes(queueBytes)}, f.arrived)
+		res, err := r.q.taskPartly(r.ctx, queueTask{Do: queueRead, Span: from, Offset: at, Room: c.amounts.taken.bytes(queueBytes)}, f.arrived)
 		if err == nil {
 			f.arrived(&res)
-			c.taken.took(len(res.behind)+queueFrame*len(res.Pieces), began)
+			c.amounts.taken.took(len(res.behind)+queueFrame*len(res.Pieces), began)
 		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -136,7 +136,7 @@ func (f *queueFlight) wake() {
 	f.come = make(chan struct{})
 }
 
-// arrived takes what is here of the answer. Where the next one begins is known from the first part on.
+// arrived takes the part of the answer that is here. Where the next one begins is known from the first part on.
 func (f *queueFlight) arrived(res *queueResult) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -203,7 +203,7 @@ func (f *queueFlight) ended() bool {
 	return f.over && f.err == nil && f.n == len(f.res.Pieces)
 }
 
-// piece is what is here of the next piece. f.mu is held.
+// piece is the part of the next piece that is here. f.mu is held.
 func (f *queueFlight) piece() (p wire.QueuePiece, there bool) {
 	if f.n == len(f.res.Pieces) {
 		return p, false
