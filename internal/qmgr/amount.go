@@ -9,7 +9,7 @@ import (
 const (
 	// takenWorth is the time that an answer is worth at the measured rate. The next one is on the line with it.
 	takenWorth = 800 * time.Millisecond
-	// givenWorth is the time that a batch of messages is worth, of which one is on the line.
+	// givenWorth is the time that a batch of messages is worth. One batch is on the line.
 	givenWorth = 1500 * time.Millisecond
 	// heardWorth is the time that a page of a list is worth, or a message that is stored.
 	heardWorth = 2 * time.Second

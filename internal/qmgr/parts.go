@@ -122,7 +122,7 @@ func (l *link) gather(ctx context.Context, sub *nats.Subscription, g *gathering,
 	}
 }
 
-// inboxes are subscriptions on which all of an answer has come, for the next question of the bulk connection: a new one
+// inboxes are subscriptions without a question, for the next question of the bulk connection: a new one
 // for each would take a tenth of a slow line.
 type inboxes struct {
 	mu  sync.Mutex
