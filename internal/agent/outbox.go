@@ -186,7 +186,7 @@ func nextBatch(l *ledger.Ledger, name transfer.AgentName, from uint64, most int)
 // sendBatch sends the records from a number on; where it may wait, only if they fill a
 // batch.
 func (a *outbox) sendBatch(ctx context.Context, from uint64, mayWait bool) (sent bool, after uint64, err error) {
-	most := a.conn.Batch(batchBytes)
+	most := qmgr.Batch(a.conn, batchBytes)
 	if a.conn.Lag() > thinLag {
 		most = min(most, thinBatch)
 	}

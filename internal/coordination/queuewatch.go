@@ -29,8 +29,8 @@ const (
 	lostShown = time.Hour
 )
 
-// A queueBook is what coordination knows of the application queues, in a file of its own: the queue manager forgets
-// with its directory that there were any.
+// A queueBook records how far each application queue has come, in a file of coordination: a queue manager that has lost its
+// directory does not know that there were queues.
 type queueBook struct {
 	path   string
 	queues interface {
@@ -42,7 +42,7 @@ type queueBook struct {
 
 	mu     sync.Mutex
 	known  queueRecord
-	doubts map[transfer.QueueName]string // what the last look found that was lost: the next one confirms it
+	doubts map[transfer.QueueName]string // losses that the last look has found: the next look confirms them
 }
 
 // A queueRecord is the file.
@@ -68,7 +68,7 @@ type lostQueue struct {
 func watchQueues(ctx context.Context, s *Service) {
 	b := s.queues
 	if err := b.load(); err != nil {
-		s.cfg.Log.Warn("what is known of the application queues cannot be read", "path", b.path, "error", err)
+		s.cfg.Log.Warn("read record of application queues failed", "path", b.path, "error", err)
 	}
 	t := s.cfg.Clock.NewTimer(queuesEvery)
 	defer t.Stop()
@@ -129,7 +129,7 @@ func (b *queueBook) save(now queueRecord) error {
 	return err
 }
 
-// look compares the queues with what is known of them. A loss counts when two looks have found it: a cluster that
+// look compares the queues with the record. A loss counts when two looks have found it: a cluster that
 // elects a leader may know less for a moment.
 func (b *queueBook) look(ctx context.Context) error {
 	b.mu.Lock()
@@ -176,7 +176,7 @@ func (b *queueBook) look(ctx context.Context) error {
 	return nil
 }
 
-// lossOf says what has been lost of a queue; "" for nothing.
+// lossOf describes the loss of a queue; "" for none.
 func lossOf(queue transfer.QueueName, was, is rememberedAt, there bool) string {
 	switch {
 	case !there:
@@ -184,7 +184,7 @@ func lossOf(queue transfer.QueueName, was, is rememberedAt, there bool) string {
 	case is.Mark != was.Mark:
 		return fmt.Sprintf("the queue %s was made anew outside Ferry: it had come to message %d, and %s were in it", queue, was.Last, count(was.Messages))
 	case is.Last < was.Last:
-		return fmt.Sprintf("the queue %s went back from message %d to message %d: what was stored in between is lost, and what was taken may come again", queue, was.Last, is.Last)
+		return fmt.Sprintf("the queue %s went back from message %d to message %d: the messages in between are lost, and messages that were taken may come again", queue, was.Last, is.Last)
 	}
 	return ""
 }

@@ -23,7 +23,7 @@ func (m marked) Marks(context.Context) ([]wire.QueueView, error) {
 	return m, nil
 }
 
-// A bookKeeping is a book, and what it says.
+// A bookKeeping is a book with its records and findings.
 type bookKeeping struct {
 	*queueBook
 	t        *testing.T
@@ -55,12 +55,12 @@ func (k *bookKeeping) sees(all ...wire.QueueView) {
 }
 
 // A queue that is gone, was made anew or went back is recorded once, by its name, and the queue manager is
-// degraded for an hour, whatever was started again meanwhile.
+// degraded for an hour, also after a restart.
 func TestLostQueues(t *testing.T) {
 	orders := wire.QueueView{Queue: "ORDERS", Mark: "a", Last: 120, Messages: 70}
 	grown, back, anew := orders, orders, orders
 	grown.Last, back.Last, anew.Mark = 130, 80, "b"
-	for what, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		then []wire.QueueView
 		says string
 	}{
@@ -69,7 +69,7 @@ func TestLostQueues(t *testing.T) {
 		"back":      {[]wire.QueueView{back}, "the queue ORDERS went back from message 120 to message 80"},
 		"grown":     {[]wire.QueueView{grown}, ""},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), queuesFile)
 			k := keepBook(t, path)
 			k.sees(orders)

@@ -341,7 +341,7 @@ func (s *storing) close() {
 	s.file, s.split, s.held = nil, nil, nil
 }
 
-// header is what each message of the item says, beside its place in the group.
+// header has the fields that all messages of the item share.
 func (s *storing) header() map[string]string {
 	h := map[string]string{wire.HeaderFile: s.in.Name.String(), wire.HeaderFileSize: strconv.FormatInt(s.of.Size, 10)}
 	if s.of.Digest != "" {

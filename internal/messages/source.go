@@ -111,12 +111,12 @@ func (s *Source) hold(ctx context.Context, a *Address, id transfer.ID) error {
 		return waiting(err)
 	}
 	if n != a.Picked.Messages || bytes != a.Picked.Bytes {
-		return transfer.Errorf(transfer.KindBusy, "somebody else takes messages out of the queue %s at the same time", a.Queue)
+		return transfer.Errorf(transfer.KindBusy, "another reader takes messages out of the queue %s at the same time", a.Queue)
 	}
 	return nil
 }
 
-// Release ends that messages are kept for a transfer, whose sources are given.
+// Release ends that messages are held for a transfer with these sources.
 func (s *Source) Release(id transfer.ID, sources []transfer.Path) (err error) {
 	var queues []transfer.QueueName
 	for _, p := range sources {
@@ -318,7 +318,7 @@ type file struct {
 	pieces wire.QueuePieces
 	began  time.Time
 
-	out      []byte // of the piece that is being read, and what comes before it
+	out      []byte // the rest of the piece that is being read, with its delimiter
 	ended    bool   // its message ends with it
 	messages uint64 // that were begun
 	bytes    uint64

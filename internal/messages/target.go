@@ -21,7 +21,7 @@ type Writer interface {
 	Show(ctx context.Context, queue transfer.QueueName) (wire.QueueView, error)
 	// Publish stores the next messages of an item of so many and the receipt of them, or nothing: as many as the line
 	// carries in about a second, one at least. have is the receipt that there must be. The new one is
-	// given. After an error nobody knows which it was. header is that of all messages. next gives the next message, if it
+	// given. After an error Receipt says which it was. header is that of all messages. next gives the next message, if it
 	// has no more bytes than that.
 	Publish(ctx context.Context, to wire.QueueItem, header map[string]string, have wire.QueueReceipt, of int, next func(most int) (data []byte, fits bool, err error)) (wire.QueueReceipt, error)
 	// Receipt is how much of an item has been stored, whoever has taken it since.

@@ -9,7 +9,7 @@ import (
 const (
 	// takenWorth is the time that an answer is worth at the measured rate. The next one is on the line with it.
 	takenWorth = 800 * time.Millisecond
-	// givenWorth is the time that a batch of messages is worth, of which one is on the line.
+	// givenWorth is the time that a batch of messages is worth. One batch is on the line.
 	givenWorth = 1500 * time.Millisecond
 	// heardWorth is the time that a page of a list is worth, or a message that is stored.
 	heardWorth = 2 * time.Second
@@ -20,7 +20,7 @@ const (
 	amountGrows = 4 // times as much as before, at most
 )
 
-// slowest is the slowest line that is meant to work, in bytes a second, with what lies beneath them and beside them.
+// slowest is the slowest line that is meant to work, in bytes of messages a second: a quarter of it is for headers and other messages.
 const slowest = 64e3 / 8 * 3 / 4
 
 // Slowest is how long so many bytes take on the slowest line.
@@ -28,14 +28,32 @@ func Slowest(bytes int) time.Duration {
 	return time.Duration(float64(bytes) / slowest * float64(time.Second))
 }
 
+// The amounts of a Conn.
+type amounts struct {
+	taken, given  amount // of application queues
+	heard, stored amount // of answers, and of messages that are stored
+}
+
+func newAmounts() amounts {
+	return amounts{amount{worth: takenWorth}, amount{worth: givenWorth}, amount{worth: heardWorth}, amount{worth: heardWorth}}
+}
+
+// Room is how many bytes the answer to a Request should have at most: as many as the line carries in about two seconds,
+// by the answers before it.
+func Room(c *Conn) int { return c.amounts.heard.bytes(maxAnswer) }
+
+// Batch is how many bytes a message that is to be stored should have at most: as many as the line carries in about two
+// seconds, by the messages before it.
+func Batch(c *Conn, most int) int { return c.amounts.stored.bytes(most) }
+
 // An amount is how much is asked for, or sent, at once. It follows the rate at which the ones before went over the
 // line. All methods may be called from any goroutine.
 type amount struct {
-	worth time.Duration // what it is worth at that rate
+	worth time.Duration // at that rate
 
 	mu    sync.Mutex
 	now   int       // 0: no rate is known
-	asked int       // what bytes gave last
+	asked int       // the last result of bytes
 	last  time.Time // when the last ones were over the line
 }
 

@@ -13,15 +13,16 @@ type bulk struct {
 	link    *link
 }
 
-// bulkLink returns the connection for bulk data, once it is up. Where the queue manager is in this process no
-// connection is slow, and bulkLink returns the connection for control. The error is of KindNoManager where the queue manager is away.
-func (c *Conn) bulkLink(ctx context.Context) (*link, error) {
+// ready returns the connection for bulk data, once it is up. Where the queue manager is in this process no
+// connection is slow, and ready returns the connection for control. The error is of KindNoManager where the
+// queue manager is away.
+func (b *bulk) ready(ctx context.Context) (*link, error) {
+	c, l := b.link.c, b.link
 	if c.cfg.Server != nil {
 		return c.control, nil
 	}
-	c.bulk.dialing.Lock()
-	defer c.bulk.dialing.Unlock()
-	l := c.bulk.link
+	b.dialing.Lock()
+	defer b.dialing.Unlock()
 	if l.now.Load() == nil {
 		if !c.control.up.Load() {
 			return nil, c.away()

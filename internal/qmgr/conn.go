@@ -23,7 +23,6 @@ import (
 	"ferry/internal/qmgr/tap"
 	"ferry/internal/tcp"
 	"ferry/internal/transfer"
-	"ferry/internal/wire"
 )
 
 const (
@@ -68,7 +67,7 @@ type ConnConfig struct {
 }
 
 // A Conn is the connection to a queue manager: a control and a data connection, and one
-// for stored data once it is needed. They come back by themselves for as long as the Conn is not closed.
+// for bulk data once it is needed. They come back by themselves for as long as the Conn is not closed.
 // All methods may be called from any goroutine. Messages other than those of
 // PublishData travel compressed where that makes them smaller (compress.Messages) and
 // packRate allows, and are handed out plain.
@@ -80,8 +79,7 @@ type Conn struct {
 
 	control, data *link
 	bulk          bulk
-	taken, given  amount // of application queues
-	heard, stored amount // of answers, and of messages that are stored
+	amounts       amounts
 	keeper        keeper
 	packer        packer
 
@@ -129,7 +127,7 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	cfg.URL = shuffled(cfg.URL)
 
 	c := &Conn{cfg: cfg, where: where, secret: newSecret(), wake: make(chan struct{}, 1), witness: newWitness(),
-		packer: packer{rate.NewLimiter(packRate, packRate)}, taken: amount{worth: takenWorth}, given: amount{worth: givenWorth}, heard: amount{worth: heardWorth}, stored: amount{worth: heardWorth}}
+		packer: packer{rate.NewLimiter(packRate, packRate)}, amounts: newAmounts()}
 	c.passing.Store(new(string))
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.control, c.data = newLink(c, roleControl), newLink(c, roleData)
@@ -451,32 +449,15 @@ func (c *Conn) Session() (number int64, over <-chan struct{}) {
 
 // Request sends a question on a subject of wire.AskSubject or wire.InstanceSubject and waits
 // for one answer. The timeout, if it is more than 0, is the time that the answerer has for each part of the
-// answer; what the line needs comes on top (question). The kind of its error is KindUnreachable when nobody listens,
+// answer; the time that the line needs comes on top (question). The kind of its error is KindUnreachable when nobody listens,
 // KindTimeout when nobody answers, KindNoManager when the connection is down.
 func (c *Conn) Request(ctx context.Context, subject string, data []byte, timeout time.Duration) ([]byte, error) {
 	began := time.Now()
-	answer, err := c.ask(ctx, c.control, subject, data, timeout, nil)
+	answer, err := c.control.ask(ctx, subject, data, timeout, nil)
 	if err == nil {
-		c.heard.took(len(answer), began)
+		c.amounts.heard.took(len(answer), began)
 	}
 	return answer, err
-}
-
-// Room is how many bytes the answer to a Request should have at most: as many as the line carries in about two seconds,
-// by the answers before it.
-func (c *Conn) Room() int { return c.heard.bytes(maxAnswer) }
-
-// ask is Request on one of the connections. some, if it is not nil, is called after each part of the answer.
-func (c *Conn) ask(ctx context.Context, l *link, subject string, data []byte, timeout time.Duration, some func(*gathering) error) ([]byte, error) {
-	if !l.up.Load() {
-		return nil, c.away()
-	}
-
-	answer, err := l.exchange(ctx, subject, c.NewInbox(wire.Answerer(subject)), c.packer.pack(data), timeout, some)
-	if err != nil {
-		return nil, c.explain(err, subject, len(data))
-	}
-	return unpacked(answer), nil
 }
 
 // Healthy makes a round trip on both connections, 3 s at most if ctx says

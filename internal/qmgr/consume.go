@@ -162,7 +162,7 @@ func (r *queueReader) read(ctx context.Context) error {
 	}
 }
 
-// pulls fetches messages of a durable, each when the one before it has been handled: what is fetched and not handled
+// pulls fetches messages of a durable, each when the one before it has been handled: a message that is fetched and not handled
 // would be held back for a while when the connection is lost.
 type pulls struct {
 	r     *queueReader
@@ -193,7 +193,7 @@ func (p *pulls) pull() error {
 
 // next waits for one message. A message that takes longer to arrive than ackWait is not sent again meanwhile: the
 // queue manager is told that it is being dealt with. Without a sign of life the pull is given up, but not while
-// what there is for this connection may be behind other messages.
+// the sign of life may be behind other messages.
 func (p *pulls) next(ctx context.Context) (*nats.Msg, error) {
 	if err := p.pull(); err != nil {
 		return nil, err
@@ -229,14 +229,14 @@ func (p *pulls) next(ctx context.Context) (*nats.Msg, error) {
 		if asked || !l.passes(ctx) {
 			return nil, errNoHeartbeat
 		}
-		asked = true // what came before the answer is here now
+		asked = true // all that the queue manager had sent before is here now
 	}
 }
 
 // errNoHeartbeat is why a pull is made anew.
 var errNoHeartbeat = errors.New("the queue manager gives no sign of life for a pull")
 
-// status takes what the queue manager says of a pull. An error ends the pulls.
+// status takes the word of the queue manager about a pull. An error ends the pulls.
 func (p *pulls) status(m *nats.Msg) error {
 	switch code := m.Header.Get("Status"); code {
 	case "100": // a sign of life

@@ -136,7 +136,7 @@ type registrar struct {
 	leads func(Stream) error
 	// members are the queue managers of the cluster; nil: what the streams say of them.
 	members func(context.Context) ([]Member, error)
-	// notice takes what coordination has found out about the store; nil: it is not shown here.
+	// notice takes a finding of coordination about the store; nil: it is not shown here.
 	notice func(finding string)
 	// remove takes a member out of the cluster; nil: there is none.
 	remove func(context.Context, removal) error
@@ -442,7 +442,7 @@ func (a asker) askOn(ctx context.Context, l *link, e errand, behind []byte, some
 	if some == nil {
 		partly = nil
 	}
-	data, err := a.c.ask(ctx, l, wire.AskSubject(wire.Manager, a.c.cfg.Self), body, apiTimeout, partly)
+	data, err := l.ask(ctx, wire.AskSubject(wire.Manager, a.c.cfg.Self), body, apiTimeout, partly)
 	if err != nil {
 		return res, err
 	}
@@ -515,7 +515,7 @@ func Admit(ctx context.Context, c *Conn, claims roles.Claims) error {
 	return err
 }
 
-// Notice has the queue manager called degraded for a while, for what coordination, which the Conn is, has found out.
+// Notice has the queue manager called degraded for an hour. The Conn is that of coordination.
 func Notice(ctx context.Context, c *Conn, finding string) error {
 	c.noticed(finding)
 	if a, ok := c.keeper.(asker); ok {

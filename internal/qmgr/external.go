@@ -283,7 +283,7 @@ func DoErrands(c *Conn, facts func() Facts) (stop func(), err error) {
 		if !wire.Wants(m.Subject, m.Reply) {
 			return
 		}
-		reply := func(answer []byte) { answerInParts(c.control.conn(), m.Reply, answer) } // who hears nothing asks again
+		reply := func(answer []byte) { answerInParts(c.control.conn(), m.Reply, answer) } // the asker repeats its question
 		if body := unpacked(m.Data); len(body) > 0 {
 			r.take(wire.LastToken(m.Subject), body, reply)
 			return

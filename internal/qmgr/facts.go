@@ -114,7 +114,7 @@ func (r *responder) answer(s *Server, m *nats.Msg) {
 	}
 	body := unpacked(m.Data)
 	if len(body) > 0 {
-		// who hears nothing asks again
+		// the asker repeats its question
 		r.registrar.take(wire.LastToken(m.Subject), body, func(answer []byte) { answerInParts(r.conn(), m.Reply, answer) })
 		return
 	}

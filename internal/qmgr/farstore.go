@@ -352,7 +352,7 @@ func (s *StoreAt) Put(at, subject string, data []byte) *Receipt {
 	r := &Receipt{c: c, of: subject, size: len(data), sent: time.Now()}
 	switch {
 	case at == "":
-		if r.link, r.err = c.bulkLink(c.ctx); r.err == nil {
+		if r.link, r.err = c.bulk.ready(c.ctx); r.err == nil {
 			r.ack, r.err = r.link.js().PublishMsgAsync(&nats.Msg{Subject: subject, Data: data}, jetstream.WithRetryAttempts(0))
 		}
 	case !c.control.up.Load():

@@ -56,11 +56,12 @@ type link struct {
 	c    *Conn
 	role string // roleControl, roleData or roleBulk
 
-	up     atomic.Bool
-	now    atomic.Pointer[session]
-	socket atomic.Pointer[socket]
-	tapped atomic.Pointer[tap.Conn] // on the socket
-	trip   trip
+	up      atomic.Bool
+	now     atomic.Pointer[session]
+	socket  atomic.Pointer[socket]
+	tapped  atomic.Pointer[tap.Conn] // on the socket
+	trip    trip
+	inboxes inboxes
 
 	mu    sync.Mutex
 	subs  map[*subscription]struct{}

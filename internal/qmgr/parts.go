@@ -4,15 +4,17 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
-// A long answer goes out in parts. Each part that arrives is a sign of life of who answers, however slow the
-// line is there, and other messages pass between them.
+// A long answer goes out in parts. Each part that arrives is a sign of life of the answerer, however slow its
+// line is, and other messages pass between them.
 const (
 	headerPart = "Ferry-Part" // ID OFFSET TOTAL
 	// partSize is the size of a part: a second of the slowest line. An answer has partsMost of them at most, each of
@@ -69,34 +71,81 @@ func (g *gathering) add(m *nats.Msg) (whole bool) {
 	return len(g.data) == total
 }
 
-// exchange sends a question and gathers its answer. some, if it is not nil, is called after each part. who
-// answers has the timeout for each part, and the lines to the queue manager and from it as long as they need;
-// 0: until ctx ends.
-func (l *link) exchange(ctx context.Context, subject, inbox string, data []byte, timeout time.Duration, some func(*gathering) error) ([]byte, error) {
-	nc := l.conn()
-	sub, err := nc.SubscribeSync(inbox)
+// ask sends a question and gathers its answer. some, if it is not nil, is called after each part. The answerer has
+// the timeout for each part, and the lines to the queue manager and from it as long as they need; 0: until ctx ends.
+func (l *link) ask(ctx context.Context, subject string, data []byte, timeout time.Duration, some func(*gathering) error) ([]byte, error) {
+	c := l.c
+	if !l.up.Load() {
+		return nil, c.away()
+	}
+
+	answer, err := l.exchange(ctx, subject, c.packer.pack(data), timeout, some)
+	if err != nil {
+		return nil, c.explain(err, subject, len(data))
+	}
+	return unpacked(answer), nil
+}
+
+func (l *link) exchange(ctx context.Context, subject string, data []byte, timeout time.Duration, some func(*gathering) error) ([]byte, error) {
+	sub, err := l.inbox(subject)
 	if err != nil {
 		return nil, err
 	}
-	defer sub.Unsubscribe()
-	if err := nc.PublishRequest(subject, inbox, data); err != nil {
-		return nil, err
+	g := gathering{}
+	if err = l.conn().PublishRequest(subject, sub.Subject, data); err == nil {
+		err = l.gather(ctx, sub, &g, timeout, some)
 	}
-	for g := (gathering{}); ; {
+	if err != nil || l.role != roleBulk {
+		sub.Unsubscribe()
+		return g.data, err
+	}
+	l.inboxes.put(sub)
+	return g.data, nil
+}
+
+// gather gathers an answer.
+func (l *link) gather(ctx context.Context, sub *nats.Subscription, g *gathering, timeout time.Duration, some func(*gathering) error) error {
+	for {
 		m, err := l.part(ctx, sub, timeout)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		whole := g.add(m)
 		if some != nil {
-			if err := some(&g); err != nil {
-				return nil, err
+			if err := some(g); err != nil {
+				return err
 			}
 		}
 		if whole {
-			return g.data, nil
+			return nil
 		}
 	}
+}
+
+// inboxes are subscriptions without a question, for the next question of the bulk connection: a new one
+// for each would take a tenth of a slow line.
+type inboxes struct {
+	mu  sync.Mutex
+	all []*nats.Subscription
+}
+
+func (i *inboxes) put(sub *nats.Subscription) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.all = append(i.all, sub)
+}
+
+// inbox is where a question is answered.
+func (l *link) inbox(subject string) (*nats.Subscription, error) {
+	l.inboxes.mu.Lock()
+	defer l.inboxes.mu.Unlock()
+	for n := len(l.inboxes.all); n > 0; n-- {
+		sub := l.inboxes.all[n-1]
+		if l.inboxes.all = l.inboxes.all[:n-1]; sub.IsValid() {
+			return sub, nil
+		}
+	}
+	return l.conn().SubscribeSync(l.c.NewInbox(wire.Answerer(subject)))
 }
 
 func (l *link) part(ctx context.Context, sub *nats.Subscription, timeout time.Duration) (*nats.Msg, error) {

@@ -18,8 +18,8 @@ const (
 	lookEvery = 500 * time.Millisecond
 )
 
-// A question is the context of a question to or by way of the queue manager. Its time-out is the time that
-// who answers has. The time that the line needs to carry the question and the answer comes on top, however slow
+// A question is the context of a question to or by way of the queue manager. Its time-out is the time of
+// the answerer. The time that the line needs to carry the question and the answer comes on top, however slow
 // the line is: as long as bytes move on it, in either direction, the question is not given up.
 //
 // Where the time is over, a sign of life is sent behind the question. The queue manager answers it behind

@@ -19,10 +19,10 @@ import (
 	"ferry/internal/wire"
 )
 
-// A hold keeps messages of a queue for one reader, so that no two are handed the same message: one message for a person
-// who takes it by hand, or the messages of a span for a transfer that removes them at its end. It is a
-// message of the queue's own stream, on a subject that nobody reads, and so outlives each of them. Whoever
-// makes one looks at the others after that, and of two that meet the older one holds.
+// A hold keeps messages of a queue for one reader, so that no two are handed the same message: one message for
+// `ferry queue get`, or the messages of a span for a transfer that removes them at its end. It is a
+// message of the queue's own stream, on a subject without readers, and so outlives the reader. The maker
+// of a hold looks at the others after that, and of two that meet the older one holds.
 const (
 	// holdOne is how long one message is held beside the time that it needs on a line of holdRate bytes a second.
 	holdOne  = time.Minute
@@ -137,7 +137,7 @@ func (l library) hold(ctx context.Context, m *nats.Msg, d time.Duration, opts ..
 	return ack.Sequence, nil
 }
 
-// queueClaim finds the oldest message of a span that is held for nobody, and holds it. Number is that of the hold.
+// queueClaim finds the oldest message of a span that is not held, and holds it. Number is that of the hold.
 func (l library) queueClaim(ctx context.Context, s jetstream.Stream, t *queueTask) (res queueResult, err error) {
 	queue, filter := t.Span.Queue, t.Span.Filter()
 	all, err := holdsOf(ctx, s, queue, "")
@@ -162,7 +162,7 @@ func (l library) queueClaim(ctx context.Context, s jetstream.Stream, t *queueTas
 		if err != nil {
 			return res, err
 		}
-		// What was held, or taken, before this hold was made shows now.
+		// Holds and removals that came before this hold show now.
 		if all, err = holdsOf(ctx, s, queue, subject); err == nil {
 			some, err = getMessages(ctx, s, filter, m.Sequence, 1)
 		}
@@ -207,13 +207,13 @@ func (q *Queues) Hold(ctx context.Context, of wire.QueueSpan, id transfer.ID) er
 	return err
 }
 
-// Release ends what a transfer holds of a queue.
+// Release ends the holds of a transfer on a queue.
 func (q *Queues) Release(ctx context.Context, queue transfer.QueueName, id transfer.ID) error {
 	_, err := q.task(ctx, queueTask{Do: queueRelease, Span: wire.QueueSpan{Queue: queue}, ID: id})
 	return err
 }
 
-// Claim holds the oldest message of a span that is held for nobody, for a minute and the time of its bytes, and gives
+// Claim holds the oldest message of a span that is not held yet, for a minute and the time of its bytes, and gives
 // it; nil: there is none. Got takes it out with the hold that Claim gives.
 func (q *Queues) Claim(ctx context.Context, of wire.QueueSpan) (m *wire.QueueMessage, hold uint64, err error) {
 	res, err := q.task(ctx, queueTask{Do: queueClaim, Span: of})

@@ -60,7 +60,7 @@ func TestClaimsAtOnce(t *testing.T) {
 	}
 }
 
-// What a transfer takes is handed to nobody by hand, and to no other transfer, until that is over; and the other
+// Messages that a transfer holds are handed neither to a person nor to another transfer until it ends; and the other
 // way round.
 func TestHolds(t *testing.T) {
 	q, v := queued(t)

@@ -4,14 +4,19 @@ import (
 	"context"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
-// readTries is how often a read of a queue is tried from the same place on before it is given up.
-const readTries = 3
+const (
+	// readTries is how often a read of a queue is tried from the same place on before it is given up.
+	readTries = 3
+	// readAhead is how many answers may wait behind the one that is being read: the line goes on when the reader pauses.
+	readAhead = 3
+)
 
 // A queueReading reads the messages of a span, one after the other, in pieces. The next answer is asked for while the
 // present one arrives, and each of them has as many bytes as the line carries in about a second. Where an
@@ -22,10 +27,11 @@ type queueReading struct {
 	q    *Queues
 	ctx  context.Context // ends with Close
 	end  context.CancelFunc
-	left wire.QueueSpan // begins with the message of the next piece
-	at   int            // in it
-	now  *queueFlight   // nil: none
-	bad  int            // tries without a piece
+	left wire.QueueSpan     // begins with the message of the next piece
+	at   int                // in it
+	now  *queueFlight       // nil: none
+	stop context.CancelFunc // of its questions
+	bad  int                // tries without a piece
 }
 
 // Reader makes a reader of a span.
@@ -34,15 +40,22 @@ func (q *Queues) Reader(of wire.QueueSpan) wire.QueuePieces {
 	return &queueReading{q: q, ctx: ctx, end: end, left: of}
 }
 
-// Close ends what is under way.
+// Close ends the questions.
 func (r *queueReading) Close() { r.end() }
+
+// begin begins to ask where the reader is.
+func (r *queueReading) begin() {
+	if r.now == nil {
+		var ctx context.Context
+		ctx, r.stop = context.WithCancel(r.ctx)
+		r.now = r.ask(ctx, r.left, r.at, 0, new(atomic.Int64))
+	}
+}
 
 // Next gives the next piece; io.EOF: there are no more. Its data are the caller's.
 func (r *queueReading) Next() (p wire.QueuePiece, err error) {
 	for {
-		if r.now == nil {
-			r.now = r.ask(r.left, r.at, true)
-		}
+		r.begin()
 		p, there, err := r.now.take(r.ctx)
 		switch {
 		case there && (p.Offset != r.at || p.Offset > 0 && p.Number != r.left.First):
@@ -59,6 +72,7 @@ func (r *queueReading) Next() (p wire.QueuePiece, err error) {
 			}
 			continue
 		}
+		r.stop()
 		r.now = nil
 		if r.bad++; r.ctx.Err() != nil || r.bad >= readTries || !transient(err) {
 			return p, err
@@ -70,9 +84,7 @@ func (r *queueReading) Next() (p wire.QueuePiece, err error) {
 // Wait is nil where Next does not block for longer than it takes to ask again after an error.
 func (r *queueReading) Wait() <-chan struct{} {
 	for {
-		if r.now == nil {
-			r.now = r.ask(r.left, r.at, true)
-		}
+		r.begin()
 		wait := r.now.wait()
 		if wait != nil || !r.now.ended() {
 			return wait
@@ -96,11 +108,14 @@ func transient(err error) bool {
 
 // A queueFlight is an answer that arrives.
 type queueFlight struct {
-	r *queueReading
+	r     *queueReading
+	ctx   context.Context // ends with it and those behind it
+	of    wire.QueueSpan
+	index int64         // its place among them
+	read  *atomic.Int64 // that of the one that is read
 
 	mu     sync.Mutex
 	come   chan struct{} // closed when something has changed
-	turn   bool          // it is the one that is read
 	res    queueResult   // as far as it is here
 	over   bool
 	err    error
@@ -112,15 +127,15 @@ type queueFlight struct {
 }
 
 // ask asks for the pieces from a message on, and from an offset in it.
-func (r *queueReading) ask(from wire.QueueSpan, at int, turn bool) *queueFlight {
-	f := &queueFlight{r: r, offset: at, come: make(chan struct{}), turn: turn}
+func (r *queueReading) ask(ctx context.Context, from wire.QueueSpan, at int, index int64, read *atomic.Int64) *queueFlight {
+	f := &queueFlight{r: r, ctx: ctx, of: from, index: index, read: read, offset: at, come: make(chan struct{})}
 	go func() {
 		c := r.q.c
 		began := time.Now()
-		res, err := r.q.taskPartly(r.ctx, queueTask{Do: queueRead, Span: from, Offset: at, Room: c.taken.bytes(queueBytes)}, f.arrived)
+		res, err := r.q.taskPartly(ctx, queueTask{Do: queueRead, Span: from, Offset: at, Room: c.amounts.taken.bytes(queueBytes)}, f.arrived)
 		if err == nil {
 			f.arrived(&res)
-			c.taken.took(len(res.behind)+queueFrame*len(res.Pieces), began)
+			c.amounts.taken.took(len(res.behind)+queueFrame*len(res.Pieces), began)
 		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -136,7 +151,7 @@ func (f *queueFlight) wake() {
 	f.come = make(chan struct{})
 }
 
-// arrived takes what is here of the answer. Where the next one begins is known from the first part on.
+// arrived takes the part of the answer that is here. Where the next one begins is known from the first part on.
 func (f *queueFlight) arrived(res *queueResult) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -145,25 +160,28 @@ func (f *queueFlight) arrived(res *queueResult) {
 	f.wake()
 }
 
-// goOn asks for the next answer while the present one arrives. f.mu is held.
+// goOn asks for the next answer while the present one arrives, unless enough wait to be read. f.mu is held.
 func (f *queueFlight) goOn() {
-	if f.turn && f.next == nil && f.res.Next > 0 {
-		of := f.r.left
+	if f.next == nil && f.res.Next > 0 && f.index-f.read.Load() < readAhead {
+		of := f.of
 		of.First = f.res.Next
-		f.next = f.r.ask(of, f.res.Offset, false)
+		f.next = f.r.ask(f.ctx, of, f.res.Offset, f.index+1, f.read)
 	}
 }
 
 // follow is the next answer; nil: there is none.
 func (f *queueFlight) follow() *queueFlight {
-	f.mu.Lock()
-	next := f.next
-	f.mu.Unlock()
-	if next != nil {
-		next.mu.Lock()
-		defer next.mu.Unlock()
-		next.turn = true
-		next.goOn()
+	f.read.Store(f.index + 1)
+	var next *queueFlight
+	for g := f; g != nil; {
+		g.mu.Lock()
+		g.goOn()
+		after := g.next
+		g.mu.Unlock()
+		if g == f {
+			next = after
+		}
+		g = after
 	}
 	return next
 }
@@ -203,7 +221,7 @@ func (f *queueFlight) ended() bool {
 	return f.over && f.err == nil && f.n == len(f.res.Pieces)
 }
 
-// piece is what is here of the next piece. f.mu is held.
+// piece is the part of the next piece that is here. f.mu is held.
 func (f *queueFlight) piece() (p wire.QueuePiece, there bool) {
 	if f.n == len(f.res.Pieces) {
 		return p, false

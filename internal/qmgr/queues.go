@@ -112,7 +112,7 @@ type queueResult struct {
 	Count   uint64             `json:"count,omitempty"`
 	Bytes   uint64             `json:"bytes,omitempty"`
 	Next    uint64             `json:"next,omitempty"`   // where there may be more; 0: that was all
-	Offset  int                `json:"offset,omitempty"` // in the message Next, of which there is more
+	Offset  int                `json:"offset,omitempty"` // in the message Next, where that has more
 	After   string             `json:"after,omitempty"`  // of groups: the subject behind which there are more
 	Number  uint64             `json:"number,omitempty"`
 	Receipt *wire.QueueReceipt `json:"receipt,omitempty"`

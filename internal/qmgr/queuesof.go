@@ -127,11 +127,11 @@ func (q *Queues) Count(ctx context.Context, of wire.QueueSpan) (messages, bytes 
 func (q *Queues) Groups(ctx context.Context, of wire.QueueSpan) (all []wire.QueueGroup, err error) {
 	for after := ""; ; {
 		began := time.Now()
-		res, err := q.task(ctx, queueTask{Do: queueFind, Span: of, After: after, Room: q.c.taken.bytes(queueBytes)})
+		res, err := q.task(ctx, queueTask{Do: queueFind, Span: of, After: after, Room: q.c.amounts.taken.bytes(queueBytes)})
 		if err != nil {
 			return nil, err
 		}
-		q.c.taken.took(queueGroup*len(res.Groups), began)
+		q.c.amounts.taken.took(queueGroup*len(res.Groups), began)
 		all = append(all, res.Groups...)
 		if after = res.After; after == "" {
 			slices.SortFunc(all, func(a, b wire.QueueGroup) int { return cmp.Compare(a.Last, b.Last) })
@@ -177,12 +177,12 @@ func (q *Queues) Settle(ctx context.Context, queue transfer.QueueName, id transf
 
 // Publish stores the next messages of an item of so many, and with them the receipt that they are there, or nothing
 // of it. have is the receipt that there is: where there is another one by now nothing is stored. It stores
-// as many messages as the line carries in about a second, one at least, and gives the new receipt. With any error
-// nobody knows, and Receipt says. header is that of all of them. next gives the next message, if it has no more
+// as many messages as the line carries in about a second, one at least, and gives the new receipt. After an error
+// Receipt says which it was. header is that of all of them. next gives the next message, if it has no more
 // bytes than that.
 func (q *Queues) Publish(ctx context.Context, to wire.QueueItem, header map[string]string, have wire.QueueReceipt, of int, next func(most int) (data []byte, fits bool, err error)) (wire.QueueReceipt, error) {
 	t := queueTask{Do: queuePublish, Span: wire.QueueSpan{Queue: to.Queue}, ID: to.Transfer, Items: []uint64{to.Item}, Header: header, Before: have.Messages, Number: have.Number}
-	room, most := q.c.given.bytes(queueStored), wire.MaxQueueMessage
+	room, most := q.c.amounts.given.bytes(queueStored), wire.MaxQueueMessage
 	for have.Messages+len(t.Sizes) < of && len(t.Sizes) < QueueBatch {
 		data, fits, err := next(most)
 		if err != nil {
@@ -202,7 +202,7 @@ func (q *Queues) Publish(ctx context.Context, to wire.QueueItem, header map[stri
 	if err != nil || res.Receipt == nil {
 		return have, err
 	}
-	q.c.given.took(len(t.behind), began)
+	q.c.amounts.given.took(len(t.behind), began)
 	return *res.Receipt, nil
 }
 
@@ -210,7 +210,7 @@ func (a asker) queue(ctx context.Context, _ string, t queueTask, some func(*queu
 	l := a.c.control
 	if t.Do == queueRead || t.Do == queuePublish {
 		var err error
-		if l, err = a.c.bulkLink(ctx); err != nil {
+		if l, err = a.c.bulk.ready(ctx); err != nil {
 			return queueResult{}, err
 		}
 	}

@@ -64,7 +64,7 @@ func layLine(t *testing.T, s *Server) *slowLine {
 				near.Close()
 				continue
 			}
-			// What lies in buffers of the host is not on the line.
+			// Bytes in buffers of the host are not on the line.
 			near.(*net.TCPConn).SetWriteBuffer(8 << 10)
 			far.(*net.TCPConn).SetReadBuffer(8 << 10)
 			x.mu.Lock()
@@ -87,7 +87,7 @@ func (x *slowLine) cut() {
 	x.conns = nil
 }
 
-// noise is what no compression makes smaller.
+// noise is bytes that no compression makes smaller.
 func noise(n int) []byte {
 	b, r := make([]byte, n), rand.New(rand.NewPCG(1, 2))
 	for k := range b {
@@ -106,8 +106,8 @@ func answering(t *testing.T, c *Conn, data []byte) {
 	t.Cleanup(stop)
 }
 
-// A question whose answer is still arriving does not time out: neither where the line of the asker is slow, nor where
-// that of the answerer is. One that nobody answers does.
+// A question does not time out while its answer arrives: neither where the line of the asker is slow, nor where
+// that of the answerer is. One without an answer does.
 func TestQuestionsOverSlowLines(t *testing.T) {
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	line := layLine(t, s)
@@ -131,7 +131,7 @@ func TestQuestionsOverSlowLines(t *testing.T) {
 	wantKind(t, err, transfer.KindTimeout)
 }
 
-// Messages of a queue come over a slow line once, whatever becomes of the connection: the part of an answer that has
+// Messages of a queue come over a slow line once, also where the connection is lost: the part of an answer that has
 // arrived is kept.
 func TestQueueOverSlowLine(t *testing.T) {
 	s := start(t, t.TempDir(), "127.0.0.1:0")

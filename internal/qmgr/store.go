@@ -518,7 +518,7 @@ func (s *StoreAt) Sent(ctx context.Context, at string) (StoreView, error) {
 // Outgoing is a look before anything is sent to an agent, at the queue manager where that is, or was when something was
 // last heard of it: how much there is, without the shelves. The store is made where there is none.
 func (s *StoreAt) Outgoing(ctx context.Context, to transfer.AgentName) (StoreView, error) {
-	if _, err := s.c.bulkLink(ctx); err != nil { // Put needs it
+	if _, err := s.c.bulk.ready(ctx); err != nil { // Put needs it
 		return StoreView{}, err
 	}
 	return s.look(ctx, storeTask{Do: storeOutgoing, Peer: to.Token()})
@@ -567,7 +567,7 @@ type Part struct {
 // Read reads a shelf and gives each part to take, in order. spent says that nothing is stored behind the last part. An error means that
 // some parts did not come. The parts that take has got stand, and the caller reads on behind them.
 func (s *StoreAt) Read(ctx context.Context, r Reading, take func(Part)) (spent bool, err error) {
-	l, err := s.c.bulkLink(ctx)
+	l, err := s.c.bulk.ready(ctx)
 	if err != nil {
 		return false, err
 	}

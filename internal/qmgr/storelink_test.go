@@ -129,7 +129,7 @@ func TestAReadingGoesOnBehindWhatHasCome(t *testing.T) {
 		})
 		if err != nil {
 			wantKind(t, err, transfer.KindNoManager)
-			eventually(t, "the connection is there again", func() bool { _, err := c.bulkLink(ctx); return err == nil })
+			eventually(t, "the connection is there again", func() bool { _, err := c.bulk.ready(ctx); return err == nil })
 		}
 	}
 	if len(all) != 3 || losses != 3 {

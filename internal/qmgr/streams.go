@@ -172,10 +172,6 @@ func (c *Conn) enqueue(ctx context.Context, subject, msgID string, packed func()
 	}
 }
 
-// Batch is how many bytes a message that is to be stored should have at most: as many as the line carries in about two
-// seconds, by the messages before it.
-func (c *Conn) Batch(most int) int { return c.stored.bytes(most) }
-
 // notTaken is the error of a message that was not stored in time. A queue
 // manager that cannot store does not answer; it says why when it is asked.
 func notTaken(c *Conn, subject string, err error) error {
@@ -208,7 +204,7 @@ func (c *Conn) store(ctx context.Context, m *nats.Msg, packed func() []byte) (ui
 	began := time.Now()
 	ack, err := c.control.js().PublishMsg(try, m, jetstream.WithRetryAttempts(0))
 	if err == nil {
-		c.stored.took(len(m.Data), began)
+		c.amounts.stored.took(len(m.Data), began)
 	}
 	if err != nil && missing(err) {
 		if err := c.Ensure(try); err != nil { // nobody was there to store it

@@ -111,7 +111,7 @@ func (o *Outgoing) Dispose() {
 	o.items.closeJournal()
 	if o.rec.state().Final() {
 		failpoint.Hit("sender.before_drop")
-		if err := o.release(); err != nil {
+		if err := release(o); err != nil {
 			o.log.Warn("cannot release sources", "error", err)
 		}
 		if err := o.cfg.Ledger.DropJournal(o.ID); err != nil {
@@ -121,7 +121,7 @@ func (o *Outgoing) Dispose() {
 }
 
 // release ends that sources are kept for the transfer.
-func (o *Outgoing) release() error {
+func release(o *Outgoing) error {
 	rec := o.rec.read()
 	to, ok := o.cfg.Place.(place.Releaser)
 	if !ok || !rec.Request.Removes() {

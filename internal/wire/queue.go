@@ -62,7 +62,7 @@ func HoldOf(queue transfer.QueueName, agent string, id transfer.ID, last uint64)
 	return "ferry.queued." + queue.Token() + ".hold." + agent + "." + id.String() + "." + strconv.FormatUint(last, 10)
 }
 
-// HoldsOfTransfer matches what HoldOf makes of a transfer, and HoldsOf all holds of a queue.
+// HoldsOfTransfer matches the subjects of HoldOf for a transfer, and HoldsOf all holds of a queue.
 func HoldsOfTransfer(queue transfer.QueueName, agent string, id transfer.ID) string {
 	return "ferry.queued." + queue.Token() + ".hold." + agent + "." + id.String() + ".*"
 }
@@ -172,7 +172,7 @@ const (
 	QueueRemove = "remove"
 	QueuePut    = "put"
 	QueuePeek   = "peek"  // the oldest message, which stays
-	QueueClaim  = "claim" // the oldest message that nobody is handed, which is kept for the asker for a while
+	QueueClaim  = "claim" // the oldest message that is not held, which is held for the asker then
 	QueueTake   = "take"  // removes a message that was claimed
 )
 

@@ -136,7 +136,7 @@ func upAtOne(t *testing.T, agents ...string) *network.Network {
 	return network.Up(t, network.Setup{Ferry: ferry, Agents: agents, Shape: shape})
 }
 
-// Of several who take messages at once each is handed another one, and those for whom there is none are told so.
+// Several gets at once are handed different messages, and a get without a message says so.
 func TestGetsAtOnce(t *testing.T) {
 	t.Parallel()
 	const messages = 4
@@ -167,7 +167,7 @@ func TestGetsAtOnce(t *testing.T) {
 	}
 }
 
-// What a transfer takes out of a queue is not handed to anybody else while it runs: here its destination is away.
+// The messages that a transfer takes out of a queue are not handed to a get while it runs.
 func TestGetBesideTransfer(t *testing.T) {
 	t.Parallel()
 	n := upAtOne(t, "ALPHA", "BETA")
@@ -212,7 +212,7 @@ func TestQueueLostWithItsManager(t *testing.T) {
 	n.Start(network.QM)
 	const loss = "the queue ORDERS has gone from the queue manager, with its messages"
 	n.UntilEvery("the loss is on record", queueAgain, func() bool {
-		return strings.Contains(n.Ferry("audit", "ls", "--event", "warning").Stdout, loss)
+		return strings.Contains(n.Ferry("audit", "ls", "--json").Stdout, loss)
 	})
 	n.UntilEvery("the queue manager is degraded", queueAgain, func() bool {
 		return strings.Contains(n.Ferry("ready").Stdout, loss)

@@ -28,7 +28,7 @@ type Target struct {
 	Take func(subject, reply string, data []byte) // must not block
 }
 
-// An Arriving is a message of which a part is here.
+// An Arriving is a message that is here in part.
 type Arriving struct{ Subject, Reply string }
 
 // A BuffersWriter is a connection that writes several pieces at once.
