@@ -55,7 +55,7 @@ const (
 //
 // One fast acknowledgement proves little: many lines carry some bytes at once before
 // their rate holds. So what may be under way begins with lineLeast, and grows by as much
-// as is acknowledged while the line is full. A sample that is slower bounds it to two
+// as is acknowledged while that is the bound. A sample that is slower bounds it to two
 // seconds of that sample at once.
 //
 // The rate is measured as congestion control by bottleneck bandwidth does (BBR,
@@ -96,8 +96,8 @@ type sent struct {
 	delivered int64     // Line.delivered, Line.at and Line.first when it left
 	then      time.Time //
 	first     time.Time //
-	under     int64     // bytes under way when it had left
 	full      bool      // as much was under way as may be
+	bound     bool      // that, or it was as large as a message may be
 	over      bool      // acknowledged, lost or given up: it no longer counts
 }
 
@@ -186,7 +186,8 @@ func (f *Flight) Send(seq uint64, size int64, now time.Time) (ask bool) {
 
 	l.under += size
 	l.unasked += size
-	s := &sent{flight: f, seq: seq, size: size, at: now, delivered: l.delivered, then: l.at, first: l.first, under: l.under, full: 2*l.under >= l.window()}
+	s := &sent{flight: f, seq: seq, size: size, at: now, delivered: l.delivered, then: l.at, first: l.first, full: 2*l.under >= l.window()}
+	s.bound = s.full || size >= l.pace()
 	f.sent = append(f.sent, s)
 	l.sent = append(l.sent, s)
 	ask = l.under+l.pace() > l.window() || l.unasked >= l.pace()
@@ -225,8 +226,8 @@ func (f *Flight) Acked(seq uint64, now time.Time) {
 		late = newest.over
 		l.forget(newest)
 		l.delivered += newest.size
-		if newest.full && !late {
-			l.proven = max(l.proven, min(max(l.proven, lineLeast)+newest.size, 2*newest.under))
+		if newest.bound && !late && l.proven < l.worth(l.rate) {
+			l.proven = max(l.proven, lineLeast) + newest.size
 		}
 		if newest.at.After(l.passed) {
 			l.passed = newest.at
