@@ -118,7 +118,7 @@ func TestAReadingGoesOnBehindWhatHasCome(t *testing.T) {
 	for spent := false; !spent; {
 		number, begin, _ := a.Behind()
 		var err error
-		spent, err = alpha.Read(ctx, Reading{Shelf: sh, From: number, Begin: begin, Most: 10 * size, Piece: 20_000}, func(p Part) {
+		spent, err = alpha.Read(ctx, Reading{Shelf: sh, From: number, Begin: begin, Most: 4 * size, Piece: 20_000}, func(p Part) {
 			got += len(p.Data)
 			if m, whole := a.Add(p); whole {
 				all = append(all, m)
