@@ -225,7 +225,7 @@ func (r *shelfReader) ask(ctx context.Context, x *running, into *qmgr.Assembly, 
 	for k := range most / piece {
 		flight.Send(uint64(k+1), piece, now)
 	}
-	q := qmgr.Reading{Shelf: shelfOf(x.at), From: number, Begin: begin, Most: int(most), Piece: int(piece)}
+	q := qmgr.Reading{Shelf: shelfOf(x.at), From: number, Begin: begin, Rest: into.Rest(), Most: int(most), Piece: int(piece)}
 	got := int64(0)
 	return r.storing.at.Read(ctx, q, func(p qmgr.Part) {
 		now := r.cfg.Clock.Now()

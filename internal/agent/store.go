@@ -331,10 +331,10 @@ type shelfReader struct {
 	got   int64      // bytes that have come
 
 	looked time.Duration // that the last look took
-	held  *holdings
-	later map[receiver.Shelf]time.Time // not before
-	last  receiver.Shelf               // that was read last
-	came  time.Time                    // when something came last
+	held   *holdings
+	later  map[receiver.Shelf]time.Time // not before
+	last   receiver.Shelf               // that was read last
+	came   time.Time                    // when something came last
 }
 
 func newShelfReader(s *storing, own *owner, recv *receiver.Receiver) *shelfReader {

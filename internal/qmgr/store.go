@@ -589,6 +589,7 @@ type Reading struct {
 	Shelf
 	From        uint64 // number in the stream; 0: the first message
 	Begin       int
+	Rest        int // bytes that the message From has behind Begin, where that is not 0
 	Most, Piece int
 }
 
@@ -611,8 +612,8 @@ func (s *StoreAt) Read(ctx context.Context, r Reading, take func(Part)) (spent b
 		spent, err = s.pull(ctx, l, r, take)
 		return spent, s.c.explain(err, "ferry.store", 0)
 	}
-	if r.Begin > 0 {
-		r.Most = min(r.Most, MaxStoredMessage) // the rest of the message, or some of it
+	if r.Most >= wholeFrom {
+		r.Most = max(r.Rest, 1) // the next reading is one of whole messages
 	}
 	t := storeTask{Do: storeRead, Peer: r.Shelf.From.Token(), ID: r.ID, Epoch: r.Epoch, From: r.From, Begin: r.Begin, Most: r.Most, Piece: r.Piece}
 	got := func(res storeResult, data []byte) error {
@@ -707,6 +708,14 @@ func (a *Assembly) Behind() (number uint64, begin int, began bool) {
 		return a.of + 1, 0, a.of > 0
 	}
 	return a.of, len(a.part), true
+}
+
+// Rest is how many bytes the message lacks that is not complete.
+func (a *Assembly) Rest() int {
+	if a.part == nil {
+		return 0
+	}
+	return a.size - len(a.part)
 }
 
 // Holds is how much memory the message takes that is not complete.

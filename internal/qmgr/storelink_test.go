@@ -182,4 +182,15 @@ func TestAssembly(t *testing.T) {
 		t.Errorf("%q", m)
 	}
 	behind(10, 0, true)
+
+	// The rest of a message that has come in part comes alone: whole messages can follow.
+	n := 0
+	_, err := alpha.Read(ctx, Reading{Shelf: sh, From: 7, Begin: 30_000, Rest: 70_000, Most: wholeFrom, Piece: MaxStoredMessage}, func(p Part) {
+		if n += len(p.Data); p.Number != 7 {
+			t.Errorf("a part of message %d came", p.Number)
+		}
+	})
+	if must(t, err); n != 70_000 {
+		t.Errorf("%d bytes came of the rest", n)
+	}
 }
