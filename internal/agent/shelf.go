@@ -213,6 +213,9 @@ func (r *shelfReader) run(x *running) (end runEnd, err error) {
 
 // ask reads what the line carries in about a second.
 func (r *shelfReader) ask(ctx context.Context, x *running, into *qmgr.Assembly, number uint64, begin int) (spent bool, err error) {
+	if err := r.storing.at.Ready(ctx); err != nil {
+		return false, err
+	}
 	now := r.cfg.Clock.Now()
 	portion := r.share.Portion(r.got, r.storing.at.Beside(), now)
 	most := min(int64(portion*float64(4*r.line.Pace())), readMost)
@@ -222,7 +225,7 @@ func (r *shelfReader) ask(ctx context.Context, x *running, into *qmgr.Assembly, 
 	for k := range most / piece {
 		flight.Send(uint64(k+1), piece, now)
 	}
-	q := qmgr.Reading{Shelf: shelfOf(x.at), From: number, Begin: begin, Most: int(most), Piece: int(piece)}
+	q := qmgr.Reading{Shelf: shelfOf(x.at), From: number, Begin: begin, Rest: into.Rest(), Most: int(most), Piece: int(piece)}
 	got := int64(0)
 	return r.storing.at.Read(ctx, q, func(p qmgr.Part) {
 		now := r.cfg.Clock.Now()

@@ -36,8 +36,6 @@ const (
 	mostLooks    = 4096
 	mostLists    = 512 // entries from which a look may not have shown all
 	shelfLookAge = time.Second
-
-	storeLookBytes = 600 // that a look takes of the line
 )
 
 // A storing is an agent's part of the store of its queue manager: what it sends goes there, what comes for
@@ -331,10 +329,12 @@ type shelfReader struct {
 	line  *flow.Line // from the store
 	share flow.Share // of that, beside other data
 	got   int64      // bytes that have come
-	held  *holdings
-	later map[receiver.Shelf]time.Time // not before
-	last  receiver.Shelf               // that was read last
-	came  time.Time                    // when something came last
+
+	looked time.Duration // that the last look took
+	held   *holdings
+	later  map[receiver.Shelf]time.Time // not before
+	last   receiver.Shelf               // that was read last
+	came   time.Time                    // when something came last
 }
 
 func newShelfReader(s *storing, own *owner, recv *receiver.Receiver) *shelfReader {
@@ -365,8 +365,10 @@ func (r *shelfReader) round() (pause time.Duration, err error) {
 	r.looks = map[receiver.Shelf]*wire.Message{}
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(r.ctx, storeTry)
+	began := r.cfg.Clock.Now()
 	v, err := r.at.Incoming(ctx)
 	cancel()
+	r.looked = r.cfg.Clock.Now().Sub(began)
 	if err != nil {
 		r.lookAgain(looks)
 		return 0, err
@@ -459,11 +461,6 @@ func (r *shelfReader) pause(shelves []receiver.Shelf) time.Duration {
 	return pause
 }
 
-// active is the time between two looks while something comes: a second, and on a slow line as long as looks take a fiftieth of it.
-func (r *shelfReader) active() time.Duration {
-	rate := r.line.Rate()
-	if rate == 0 {
-		return storeActive
-	}
-	return min(max(storeActive, time.Duration(50*storeLookBytes/rate*float64(time.Second))), storeSeldom)
-}
+// active is the time between two looks while something comes: a second, and on a slow line, where a look takes longer, ten
+// times as long as that.
+func (r *shelfReader) active() time.Duration { return min(max(storeActive, 10*r.looked), storeSeldom) }

@@ -40,10 +40,12 @@ func TestLinks(t *testing.T) {
 		{transfer.LinksFollow, "in", followed, 0}, {transfer.LinksFollow, "in/**", followed, 0}, {transfer.LinksFollow, "in/l", "l", 0},
 		{transfer.LinksError, "in", failed, 0}, {transfer.LinksError, "in/**", failed, 0}, {transfer.LinksError, "in/l", "!l", 1}, {"", "in/l", "!l", 1},
 	} {
-		from := place.WithLinks(f.Place().For(may), c.word)
-		files := from.Files("")
+		from := place.WithLinks(f.Place().For(transfer.Files, may), c.word)
+		files := from.Files(transfer.Location{})
 		var got []string
-		links, err := from.Walk(t.Context(), place.WalkRequest{Args: []place.Argument{{Source: transfer.Path(dir + "/" + c.source), Recursive: true}}}, func(it transfer.Item) error {
+		source := transfer.File(transfer.Path(dir + "/" + c.source))
+		source.Pattern = strings.Contains(c.source, "*")
+		links, err := from.Walk(t.Context(), place.WalkRequest{Args: []place.Argument{{Source: source, Recursive: true}}}, func(it transfer.Item) error {
 			name := string(it.Name)
 			name = name[strings.LastIndexByte(name, '/')+1:]
 			switch {
@@ -79,10 +81,10 @@ func TestLinks(t *testing.T) {
 			t.Errorf("%q %s: %q and %d links; want %q and %d", c.word, c.source, got, links, want, c.links)
 		}
 	}
-	if _, err := f.Place().Files("").Open(transfer.Path(dir+"/in/l"), false); transfer.KindOf(err) != transfer.KindWrongType {
+	if _, err := f.Place().Files(transfer.Location{}).Open(transfer.Path(dir+"/in/l"), false); transfer.KindOf(err) != transfer.KindWrongType {
 		t.Errorf("a link is opened without being asked to: %v", err)
 	}
-	if _, err := place.WithLinks(f.Place().For(may), transfer.LinksFollow).Files("").Open(transfer.Path(dir+"/in/up"), false); transfer.KindOf(err) != transfer.KindDenied {
+	if _, err := place.WithLinks(f.Place().For(transfer.Files, may), transfer.LinksFollow).Files(transfer.Location{}).Open(transfer.Path(dir+"/in/up"), false); transfer.KindOf(err) != transfer.KindDenied {
 		t.Errorf("a link to a file that may not be read: %v", err)
 	}
 }

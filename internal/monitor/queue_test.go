@@ -108,8 +108,15 @@ func (q *queue) Count(_ context.Context, of wire.QueueSpan) (n, bytes uint64, er
 	return n, 5 * n, q.check(of.Queue, of.Mark)
 }
 
-func (q *queue) Read(context.Context, wire.QueueSpan) ([]wire.QueueMessage, uint64, error) {
-	return nil, 0, transfer.Errorf(transfer.KindInternal, "a monitor reads no message")
+// A monitor itself neither reads messages nor holds them.
+func (q *queue) Reader(wire.QueueSpan) wire.QueuePieces { panic("a monitor reads no message") }
+
+func (q *queue) Hold(context.Context, wire.QueueSpan, transfer.ID) error {
+	return transfer.Errorf(transfer.KindInternal, "a monitor holds no message")
+}
+
+func (q *queue) Release(context.Context, transfer.QueueName, transfer.ID) error {
+	return transfer.Errorf(transfer.KindInternal, "a monitor holds no message")
 }
 
 func (q *queue) Take(_ context.Context, of wire.QueueSpan) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,6 +42,7 @@ const (
 	storeLook      = 32 << 10 // bytes of a look, compressed
 	storeReadMost  = 8 << 20  // bytes of one reading
 	storeAhead     = 8        // messages of one reading that are fetched at once
+	storeIdle      = time.Hour
 
 	// A look lists subjects, each of which may be of one message, and one agent's are listed when another one
 	// looks: the server needs a second or two for the most that there may be. So the number of messages is
@@ -101,6 +103,7 @@ const (
 	storeOutgoing = "outgoing" // a look at what the agent has sent, before it sends
 	storeSent     = "sent"     // the same, later: it makes no store
 	storeRead     = "read"     // bytes of a shelf are wanted
+	storeReader   = "reader"   // the reader of a shelf is made, for whole messages
 	storeTrim     = "trim"     // what the agent has taken goes
 	storePurge    = "purge"    // what the agent has sent goes
 	storeClear    = "clear"    // all that the agent has sent goes, and all that waits for it
@@ -158,7 +161,7 @@ func (l library) store(ctx context.Context, self string, t storeTask) (res store
 	var s jetstream.Stream
 	if t.Do == storeOutgoing {
 		s, err = l.storeStream(ctx)
-	} else if s, err = l.js().Stream(ctx, string(StreamStore)); errors.Is(err, jetstream.ErrStreamNotFound) && t.Do != storeRead {
+	} else if s, err = l.js().Stream(ctx, string(StreamStore)); errors.Is(err, jetstream.ErrStreamNotFound) && t.Do != storeRead && t.Do != storeReader {
 		return res, nil // nobody has stored anything
 	}
 	if err != nil {
@@ -196,6 +199,8 @@ func (l library) store(ctx context.Context, self string, t storeTask) (res store
 		res.read = func(ctx context.Context, answer func(storeResult, []byte)) error {
 			return readShelf(ctx, s, in.subject(), &t, answer)
 		}
+	case storeReader:
+		err = l.makeReader(ctx, self, in.subject(), t.From)
 	case storeTrim:
 		err = purgeStored(ctx, s, in.subject(), t.From)
 	case storeClear:
@@ -352,6 +357,28 @@ func (res *storeResult) look(ctx context.Context, s jetstream.Stream, filter str
 	return nil
 }
 
+// makeReader makes an agent's reader anew, for one subject. It acknowledges nothing: what was taken is
+// trimmed.
+func (l library) makeReader(ctx context.Context, self, subject string, from uint64) error {
+	cfg := jetstream.ConsumerConfig{
+		Durable:            roles.DurableStore + self,
+		FilterSubject:      subject,
+		DeliverPolicy:      jetstream.DeliverAllPolicy,
+		AckPolicy:          jetstream.AckNonePolicy,
+		MaxRequestMaxBytes: maxPull,
+		InactiveThreshold:  storeIdle,
+		MemoryStorage:      true, // where it stands its reader says each time
+	}
+	if from > 0 {
+		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, from
+	}
+	if err := l.js().DeleteConsumer(ctx, string(StreamStore), cfg.Durable); err != nil && !missing(err) {
+		return err
+	}
+	_, err := l.js().CreateConsumer(ctx, string(StreamStore), cfg)
+	return err
+}
+
 // readShelf gives bytes of a shelf, from the byte Begin of the message From on: Most bytes, in answers of Piece bytes at most.
 // An answer is sent when the next bytes are there, because the last answer must say that it is the last one.
 func readShelf(ctx context.Context, s jetstream.Stream, filter string, t *storeTask, answer func(storeResult, []byte)) error {
@@ -466,11 +493,12 @@ type StoreAt struct {
 	c        *Conn
 	of       transfer.AgentName
 	receipts *receipts
+	reader   storeCursor
 }
 
 // StoreOf is an agent's part of StreamStore.
 func StoreOf(c *Conn, of transfer.AgentName) *StoreAt {
-	return &StoreAt{c, of, &receipts{secret: newSecret(), waiting: map[uint64]*farReceipt{}, came: map[string]time.Time{}}}
+	return &StoreAt{c: c, of: of, receipts: &receipts{secret: newSecret(), waiting: map[uint64]*farReceipt{}, came: map[string]time.Time{}}}
 }
 
 func (s *StoreAt) task(ctx context.Context, t storeTask) (storeResult, error) {
@@ -518,7 +546,7 @@ func (s *StoreAt) Sent(ctx context.Context, at string) (StoreView, error) {
 // Outgoing is a look before anything is sent to an agent, at the queue manager where that is, or was when something was
 // last heard of it: how much there is, without the shelves. The store is made where there is none.
 func (s *StoreAt) Outgoing(ctx context.Context, to transfer.AgentName) (StoreView, error) {
-	if _, err := s.c.bulk.ready(ctx); err != nil { // Put needs it
+	if err := s.Ready(ctx); err != nil { // Put needs it
 		return StoreView{}, err
 	}
 	return s.look(ctx, storeTask{Do: storeOutgoing, Peer: to.Token()})
@@ -547,12 +575,21 @@ type Stored struct {
 	Data   []byte
 }
 
+// A storeCursor is where the reader of an agent stands. The zero value is none.
+type storeCursor struct {
+	shelf   Shelf
+	next    uint64 // number in the stream where it reads on
+	got     uint64 // messages that it was handed
+	session int64  // of the link
+}
+
 // A Reading asks for Most bytes of a shelf, from the byte Begin of the message From on, in answers of Piece bytes at
 // most.
 type Reading struct {
 	Shelf
 	From        uint64 // number in the stream; 0: the first message
 	Begin       int
+	Rest        int // bytes that the message From has behind Begin, where that is not 0
 	Most, Piece int
 }
 
@@ -570,6 +607,13 @@ func (s *StoreAt) Read(ctx context.Context, r Reading, take func(Part)) (spent b
 	l, err := s.c.bulk.ready(ctx)
 	if err != nil {
 		return false, err
+	}
+	if r.Most >= wholeFrom && r.Begin == 0 {
+		spent, err = s.pull(ctx, l, r, take)
+		return spent, s.c.explain(err, "ferry.store", 0)
+	}
+	if r.Most >= wholeFrom {
+		r.Most = max(r.Rest, 1) // the next reading is one of whole messages
 	}
 	t := storeTask{Do: storeRead, Peer: r.Shelf.From.Token(), ID: r.ID, Epoch: r.Epoch, From: r.From, Begin: r.Begin, Most: r.Most, Piece: r.Piece}
 	got := func(res storeResult, data []byte) error {
@@ -594,6 +638,63 @@ func (s *StoreAt) Read(ctx context.Context, r Reading, take func(Part)) (spent b
 	return spent, s.c.explain(err, "ferry.store", 0)
 }
 
+// wholeFrom is how many bytes must be wanted for the reader to give whole messages: one is a quarter of a second on such a line at most.
+// The server gives them itself then, without a copy.
+const wholeFrom = 4 * MaxStoredMessage
+
+// Limits of a pull.
+const (
+	pullMost = 512                    // messages
+	pullWait = 300 * time.Millisecond // for messages that are on their way from the source
+)
+
+// pull is Read for whole messages.
+func (s *StoreAt) pull(ctx context.Context, l *link, r Reading, take func(Part)) (spent bool, err error) {
+	cur := &s.reader
+	session, shelf := l.session(), r.Shelf
+	shelf.To, shelf.Messages = s.of, 0
+	if cur.shelf != shelf || cur.next != max(r.From, 1) || cur.session != session {
+		*cur = storeCursor{}
+		if _, err := s.task(ctx, storeTask{Do: storeReader, Peer: shelf.From.Token(), ID: r.ID, Epoch: r.Epoch, From: r.From}); err != nil {
+			return false, err
+		}
+		*cur = storeCursor{shelf, max(r.From, 1), 0, session}
+	}
+	body, err := json.Marshal(map[string]any{"batch": pullMost, "max_bytes": min(r.Most, maxPull), "expires": pullWait})
+	if err != nil {
+		return false, err
+	}
+	q := conversation{"$JS.API.CONSUMER.MSG.NEXT." + string(StreamStore) + "." + roles.DurableStore + s.of.Token(), s.of.Token(), body, pullMost, MaxStoredMessage}
+	n := 0
+	err = l.converse(ctx, q, func(m *nats.Msg) (last bool, err error) {
+		if status := m.Header.Get("Status"); status != "" {
+			spent = status == "408" && n == 0
+			if status != "408" && status != "409" {
+				return true, fmt.Errorf("the reader of the store says %s %s", status, m.Header.Get("Description"))
+			}
+			return true, nil
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return true, err
+		}
+		if meta.Sequence.Consumer != cur.got+1 {
+			return true, errMissed
+		}
+		cur.got, cur.next = cur.got+1, meta.Sequence.Stream+1
+		take(Part{meta.Sequence.Stream, len(m.Data), 0, m.Data})
+		n++
+		return n == pullMost, nil
+	})
+	if err != nil {
+		*cur = storeCursor{}
+	}
+	return spent, err
+}
+
+// errMissed is found by a reader that the server has sent a message that did not come.
+var errMissed = errors.New("a stored message did not come; it is read again")
+
 // An Assembly puts the messages of a shelf together of their parts. The zero value is ready.
 type Assembly struct {
 	of   uint64 // number of the message that the last part belongs to; 0: there was none
@@ -607,6 +708,14 @@ func (a *Assembly) Behind() (number uint64, begin int, began bool) {
 		return a.of + 1, 0, a.of > 0
 	}
 	return a.of, len(a.part), true
+}
+
+// Rest is how many bytes the message lacks that is not complete.
+func (a *Assembly) Rest() int {
+	if a.part == nil {
+		return 0
+	}
+	return a.size - len(a.part)
 }
 
 // Holds is how much memory the message takes that is not complete.

@@ -12,6 +12,12 @@ import (
 	"ferry/internal/wire"
 )
 
+// Ready makes the connection for bulk data, where there is none.
+func (s *StoreAt) Ready(ctx context.Context) error {
+	_, err := s.c.bulk.ready(ctx)
+	return err
+}
+
 // Beside is how many bytes have come on the data connection, which shares the line with the one for stored data.
 func (s *StoreAt) Beside() int64 {
 	if sock := s.c.data.socket.Load(); sock != nil {
@@ -20,8 +26,16 @@ func (s *StoreAt) Beside() int64 {
 	return 0
 }
 
+// session counts how often the link has come up.
+func (l *link) session() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ups
+}
+
 // A conversation is a question to the queue manager that has several answers.
 type conversation struct {
+	subject string
 	self    string // token of the agent that asks
 	data    []byte
 	answers int   // that may come at most
@@ -38,7 +52,7 @@ const (
 
 // converse asks, and gives each answer to take until that says that it is the last one. The data of an answer belongs to take.
 // converse gives up when the connection is lost, or when nothing has come for quietMost. An error of take ends it.
-func (l *link) converse(ctx context.Context, q conversation, take func(answer []byte) (last bool, err error)) error {
+func (l *link) converse(ctx context.Context, q conversation, take func(answer *nats.Msg) (last bool, err error)) error {
 	if !l.up.Load() {
 		return l.c.away()
 	}
@@ -50,7 +64,7 @@ func (l *link) converse(ctx context.Context, q conversation, take func(answer []
 		return err
 	}
 	defer sub.Unsubscribe()
-	if err := nc.PublishRequest(wire.AskSubject(wire.Manager, q.self), inbox, l.c.packer.pack(q.data)); err != nil {
+	if err := nc.PublishRequest(q.subject, inbox, q.data); err != nil {
 		return err
 	}
 
@@ -64,7 +78,7 @@ func (l *link) converse(ctx context.Context, q conversation, take func(answer []
 			if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
 				return nats.ErrNoResponders
 			}
-			last, err := take(unpacked(m.Data))
+			last, err := take(m)
 			if last || err != nil {
 				return err
 			}
@@ -115,9 +129,9 @@ func (l *link) storeErrand(ctx context.Context, self string, t storeTask, answer
 	if err != nil {
 		return err
 	}
-	q := conversation{self, body, answers, size}
-	return l.converse(ctx, q, func(answer []byte) (last bool, err error) {
-		res, data, err := readStoreAnswer(answer)
+	q := conversation{wire.AskSubject(wire.Manager, self), self, l.c.packer.pack(body), answers, size}
+	return l.converse(ctx, q, func(answer *nats.Msg) (last bool, err error) {
+		res, data, err := readStoreAnswer(unpacked(answer.Data))
 		if err != nil {
 			return true, err
 		}

@@ -118,7 +118,7 @@ func TestAReadingGoesOnBehindWhatHasCome(t *testing.T) {
 	for spent := false; !spent; {
 		number, begin, _ := a.Behind()
 		var err error
-		spent, err = alpha.Read(ctx, Reading{Shelf: sh, From: number, Begin: begin, Most: 10 * size, Piece: 20_000}, func(p Part) {
+		spent, err = alpha.Read(ctx, Reading{Shelf: sh, From: number, Begin: begin, Most: 4 * size, Piece: 20_000}, func(p Part) {
 			got += len(p.Data)
 			if m, whole := a.Add(p); whole {
 				all = append(all, m)
@@ -182,4 +182,59 @@ func TestAssembly(t *testing.T) {
 		t.Errorf("%q", m)
 	}
 	behind(10, 0, true)
+}
+
+// On a line that carries much, whole messages come, from the end of the last reading on. The reader is made anew for another shelf.
+func TestAReadingOfWholeMessages(t *testing.T) {
+	c := overTCP(t)
+	alpha, ctx := StoreOf(c, "ALPHA"), testContext(t)
+	sh := Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	other := sh
+	other.ID[0] = 2
+	must(t, putOn(t, c, &sh, 40, 100_000))
+	must(t, putOn(t, c, &other, 3, 10))
+	read := func(of Shelf, from uint64) (all []uint64, spent bool) {
+		t.Helper()
+		spent, err := alpha.Read(ctx, Reading{Shelf: of, From: from, Most: wholeFrom, Piece: MaxStoredMessage}, func(p Part) {
+			if p.Begin != 0 || p.Size != len(p.Data) {
+				t.Errorf("a part of %d bytes from %d of %d", len(p.Data), p.Begin, p.Size)
+			}
+			all = append(all, p.Number)
+		})
+		must(t, err)
+		return all, spent
+	}
+	var all []uint64
+	for spent := false; !spent; {
+		next := uint64(0)
+		if n := len(all); n > 0 {
+			next = all[n-1] + 1
+		}
+		var some []uint64
+		some, spent = read(sh, next)
+		if len(some) > 12 {
+			t.Errorf("%d messages came at once", len(some))
+		}
+		all = append(all, some...)
+	}
+	if len(all) != 40 || all[39] != 40 {
+		t.Errorf("%d messages came: %d", len(all), all)
+	}
+	if some, _ := read(other, 0); len(some) != 3 {
+		t.Errorf("of another shelf %d came", some)
+	}
+	if some, _ := read(sh, 30); len(some) == 0 || some[0] != 30 {
+		t.Errorf("from 30 on %d came", some)
+	}
+
+	// The rest of a message that has come in part comes alone: whole messages can follow.
+	n := 0
+	_, err := alpha.Read(ctx, Reading{Shelf: sh, From: 7, Begin: 30_000, Rest: 70_000, Most: wholeFrom, Piece: MaxStoredMessage}, func(p Part) {
+		if n += len(p.Data); p.Number != 7 {
+			t.Errorf("a part of message %d came", p.Number)
+		}
+	})
+	if must(t, err); n != 70_000 {
+		t.Errorf("%d bytes came of the rest", n)
+	}
 }

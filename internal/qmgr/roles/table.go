@@ -57,10 +57,12 @@ const (
 	StreamOwner   = "FERRY_OWNER"
 )
 
-// Durables of an agent, before its token: requests, and cancels and administration.
+// Durables of an agent, before its token: requests, cancels and administration, and chunk
+// messages of stored delivery.
 const (
 	DurableCommand = "command-"
 	DurableControl = "control-"
+	DurableStore   = "store-"
 )
 
 // DurableCoordination reads audit batches.
@@ -105,7 +107,7 @@ func Grants() map[Role]Grant {
 		"ferry.event." + Self,
 		"ferry.command." + Self + "." + Self,
 		"ferry.queue.*." + Self + ".*", "ferry.queued.*." + Self + ".*.*", // messages of application queues, and receipts
-	}, reads(StreamCommand, DurableCommand+Self), reads(StreamCommand, DurableControl+Self))
+	}, reads(StreamCommand, DurableCommand+Self), reads(StreamCommand, DurableControl+Self), reads(StreamStore, DurableStore+Self))
 	if failpoint.Planted("template-too-wide") {
 		agent.Publish = append(agent.Publish, "ferry.reply.*.*")
 	}

@@ -238,12 +238,3 @@ func (s *queueStory) lists() {
 		s.t.Errorf("the log has %d outcomes, not %d", outcomes, transfers*files)
 	}
 }
-
-// sentTo is how many bytes a process was sent over its link.
-func (w *wires) sentTo(agent string) int64 {
-	w.t.Helper()
-	text := run(w.t, "cat /sys/class/net/"+w.ports[agent].outside+"/statistics/tx_bytes")
-	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-	must(w.t, err)
-	return n
-}
