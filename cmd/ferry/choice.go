@@ -9,8 +9,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// choiceFlags say which of the files that are found are taken, in which order, and where the permissions
-// of new directories come from.
+// choiceFlags say which of the files that are found are taken, in which order, how links are treated, and
+// where the permissions of new directories come from.
 type choiceFlags struct {
 	smallest, largest, youngest, oldest string
 	order                               string
@@ -23,7 +23,7 @@ func (f *choiceFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.youngest, "min-age", "", "leave out files that were modified less than that before the request, as 10m or 30d")
 	fl.StringVar(&f.oldest, "max-age", "", "leave out files that were modified longer ago than that, as 24h or 7d")
 	fl.StringVar(&f.order, "order", "", "in which order files are sent: name, time (the oldest first) or size (the smallest first); -name, -time or -size, the other way round (default: as they are found)")
-	fl.StringVar(&f.links, "links", "", "what becomes of symbolic links that are found: skip, follow (to files), or error (default: skip)")
+	fl.StringVar(&f.links, "links", "", "how symbolic links that are found are treated: skip, follow (to files), or error (default: skip)")
 	fl.StringVar(&f.permissions, "permissions", "", "permissions of new directories: destination, as its umask, setgid bits and default access control lists have it; or preserve, those of the source (default: destination)")
 }
 

@@ -246,7 +246,7 @@ func (t *Tx) PutDir(id transfer.ID, dir transfer.Path, missing bool) error {
 }
 
 // WasMissing reports whether a directory was missing when it was first noted for a transfer.
-func (t *Tx) WasMissing(id transfer.ID, dir transfer.Path) bool {
+func WasMissing(t *Tx, id transfer.ID, dir transfer.Path) bool {
 	v := t.tx.Bucket(bDirs).Get(dirKey(id, dir))
 	return len(v) > 1 && v[1] == 1
 }

@@ -20,7 +20,7 @@ const (
 const (
 	aclUser  = 0x01 // the owner
 	aclGroup = 0x04 // the owner's group
-	aclMask  = 0x10 // what all groups and named users have at most
+	aclMask  = 0x10 // the most that all groups and named users have
 	aclOther = 0x20
 )
 

@@ -488,7 +488,7 @@ func (c *commit) makeDirs() {
 }
 
 // makeOne makes a directory, or opens the one that is there. Where somebody may not land, it is
-// looked at again which one was opened: a path may lead elsewhere by now.
+// checked again after it was opened: its path may lead elsewhere by now.
 func (c *commit) makeOne(w *work) error {
 	l := w.l
 	if err := l.fs.permittedAt(l.may, transfer.AuthDest, w.place); err != nil {

@@ -165,8 +165,8 @@ func (l *shared) done(d *Dir) {
 	delete(l.ownDirs, d.id)
 }
 
-// missing are the directories that will be made so that a file can lie in dir, the topmost first.
-func (l *Landing) missing(dir transfer.Path) (all []transfer.Path) {
+// missingDirs are the directories that will be made so that a file can lie in dir, the topmost first.
+func missingDirs(l *shared, dir transfer.Path) (all []transfer.Path) {
 	p, err := l.fs.locate(dir)
 	for ; err == nil && !p.isRoot(); p = p.parent() {
 		if h := l.dirs.get(p.path); h != nil {

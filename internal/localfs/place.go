@@ -14,7 +14,7 @@ func (f *FS) Place() Local { return Local{FS: f} }
 type Local struct {
 	*FS
 	may   place.Permit // of whoever uses it
-	links string       // what becomes of symbolic links
+	links string       // how symbolic links are treated: a transfer.Links… word
 }
 
 var (
@@ -137,7 +137,7 @@ func (l landing) Locate(name, source transfer.Path) (s place.Location, err error
 		return s, err
 	}
 	s.TempDirs = l.Dirs(s.Name)
-	s.NewDirs = l.missing(s.TempDirs[len(s.TempDirs)-1])
+	s.NewDirs = missingDirs(l.shared, s.TempDirs[len(s.TempDirs)-1])
 	if name != "." {
 		s.Known, _, err = l.Known(s.Name)
 	}

@@ -130,7 +130,7 @@ type walker struct {
 	ctx     context.Context
 	req     place.WalkRequest
 	may     place.Permit // of whoever asks
-	links   string       // what becomes of symbolic links
+	links   string       // how symbolic links are treated
 	emit    func(transfer.Item) error
 	skipped int64
 

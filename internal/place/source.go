@@ -188,8 +188,8 @@ type Examiner interface {
 	Examine(p transfer.Path) (size int64, there bool, err error)
 }
 
-// A Linker is a Source with symbolic links. Links is the place for a request that says what becomes of
-// them: one of the transfer.Links… words. The others skip them.
+// A Linker is a Source with symbolic links. Links is the place for a request that says how they are
+// treated: one of the transfer.Links… words.
 type Linker interface {
 	Links(word string) Source
 }

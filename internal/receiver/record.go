@@ -289,7 +289,7 @@ func (rc *record) putDirs(t *ledger.Tx, loc *place.Location) error {
 // hasMade reports whether this transfer has made a directory, in this process or an earlier one.
 func (rc *record) hasMade(dir transfer.Path) (made bool) {
 	err := rc.r.cfg.Ledger.View(func(t *ledger.Tx) error {
-		made = t.WasMissing(rc.id, dir)
+		made = ledger.WasMissing(t, rc.id, dir)
 		return nil
 	})
 	return made && err == nil

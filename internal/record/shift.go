@@ -30,8 +30,8 @@ func (s *shift) next(b byte) {
 	}
 }
 
-// need is the room that a record must have for a byte and for what has to follow it in the record: the
-// other half of its character, and a shift-in.
+// need is the room that a record must have for a byte and for the bytes that have to follow it in the record:
+// the other half of its character, and a shift-in.
 func (s *shift) need(b byte) int {
 	switch {
 	case s.half:

@@ -25,7 +25,7 @@ var (
 )
 
 // UTF8 is a text without its byte-order mark, and in UTF-8 if the mark is that of UTF-16. A text without
-// a mark stays as it is, whatever its bytes are. An error names the encoding that is not read.
+// a mark stays as it is, with any bytes. An error names the encoding that is not read.
 func UTF8(text []byte) ([]byte, error) {
 	switch {
 	case bytes.HasPrefix(text, markUTF8):

@@ -219,7 +219,7 @@ func (r *Request) Check() error {
 		return err
 	}
 	if r.Links == LinksFollow && r.Removes() {
-		return Errorf(KindUsage, "--links follow does not go with --delete-source or --archive: a link is not the file to which it leads").
+		return Errorf(KindUsage, "--links follow does not go with --delete-source or --archive: deleting a link does not delete its file").
 			WithHint("name the files themselves, or leave the sources where they are")
 	}
 	if err := r.checkTogether(); err != nil {

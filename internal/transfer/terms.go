@@ -22,14 +22,14 @@ type Terms struct {
 	// Permissions says where the permissions of new directories come from: one of the Permissions…
 	// words; empty: PermissionsDestination.
 	Permissions string `json:"permissions,omitempty"`
-	// Links says what becomes of symbolic links that are found: one of the Links… words; empty: LinksSkip.
+	// Links says how symbolic links that are found are treated: one of the Links… words; empty: LinksSkip.
 	Links string `json:"links,omitempty"`
 }
 
-// What becomes of symbolic links.
+// How symbolic links are treated.
 const (
 	LinksSkip   = "skip"   // they are counted
-	LinksFollow = "follow" // the file to which one leads is sent under the link's name
+	LinksFollow = "follow" // the linked file is sent under the link's name
 	LinksError  = "error"  // each is a failed item
 )
 

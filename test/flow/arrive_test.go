@@ -69,7 +69,7 @@ func TestTreeArrivesAsItWas(t *testing.T) {
 	must(t, os.Truncate(sparse, 200<<20))
 	must(t, os.Chtimes(sparse, time.Unix(1e9, 5), time.Unix(1e9, 7)))
 
-	sum := n.Send("-r", "ALPHA:tree", "BETA:out/").Ends("successful", 0).Summary
+	sum := n.Send("-r", "--permissions", "preserve", "ALPHA:tree", "BETA:out/").Ends("successful", 0).Summary
 
 	n.Same("ALPHA", "tree", "BETA", "out/tree")
 	if want := int64(len(names) + 1 + 40 + 1); sum.Files != want {

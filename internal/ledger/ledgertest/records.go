@@ -152,7 +152,7 @@ func recordsRoundTrip(t *testing.T, p *Place) {
 			t.Errorf("items %v", seen)
 		}
 		dirs, err := tx.Dirs(id(1))
-		if !tx.WasMissing(id(1), "/d\xff") || tx.WasMissing(id(1), "/e") || tx.WasMissing(id(2), "/d\xff") {
+		if !ledger.WasMissing(tx, id(1), "/d\xff") || ledger.WasMissing(tx, id(1), "/e") || ledger.WasMissing(tx, id(2), "/d\xff") {
 			t.Error("the first note of a directory does not hold")
 		}
 		if err != nil || !reflect.DeepEqual(dirs, []transfer.Path{"/d\xff", "/e"}) {
