@@ -189,5 +189,18 @@ func clearHistory(d ledger.Drawer, r *record) error {
 
 // remove forgets all of a monitor. Triggers that wait are not submitted any more.
 func remove(d ledger.Drawer, name string) error {
+	var dropped []transfer.ID
+	for key := range d.All(pendingPrefix(name), "") {
+		one, _, err := load[pending](d, key)
+		if err != nil {
+			return err
+		}
+		dropped = append(dropped, one.Request.ID)
+	}
+	for _, id := range dropped {
+		if err := d.Delete(followedKey(id)); err != nil {
+			return err
+		}
+	}
 	return errors.Join(d.Delete(recordKey(name)), d.Delete(statusKey(name)), d.Clear(historyPrefix(name)), d.Clear(pendingPrefix(name)), d.Clear(logPrefix(name)))
 }

@@ -283,6 +283,30 @@ func TestGoneAndBack(t *testing.T) {
 	})
 }
 
+// The ledger has nothing of transfers that have ended, that were refused, or that were dropped with their monitor.
+func TestNothingIsFollowedForEver(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		sentOnce(b)
+		full := transfer.KindDenied
+		b.set(func() { b.refuse = func(*transfer.Request) error { return transfer.Errorf(full, "not now") } })
+		b.write("in/y", "refused")
+		pass(2 * time.Second)
+		b.set(func() { full = transfer.KindBusy })
+		b.write("in/z", "waits")
+		pass(2 * time.Second)
+		if s := b.shown(); s.Refused != 1 || s.Waiting != 1 {
+			t.Fatalf("shown is %+v", s)
+		}
+		b.must(b.as("ann", CommandRemove, Named{"m"}))
+		b.must(b.ledger.View(func(tx *ledger.Tx) error {
+			for key := range drawerOf(tx).All("x/", "") {
+				t.Errorf("the ledger has %s", key)
+			}
+			return nil
+		}))
+	})
+}
+
 // An ordered monitor begins a transfer when the one before has ended, however it has ended, and takes files in the order of
 // their names.
 func TestOrdered(t *testing.T) {
