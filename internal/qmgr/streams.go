@@ -203,7 +203,7 @@ func (c *Conn) store(ctx context.Context, m *nats.Msg, packed func() []byte) (ui
 	m.Data = packed()
 	ack, err := c.control.js().PublishMsg(try, m, jetstream.WithRetryAttempts(0))
 	if err != nil && missing(err) {
-		if err := c.Ensure(try); err != nil { // nobody was there to store it
+		if err := c.Ensure(try); err != nil { // no stream was there to store it
 			err = c.explain(err, m.Subject, len(m.Data))
 			return 0, &transfer.Error{Kind: transfer.KindOf(err), Text: err.Error(), Err: errNotSent}
 		}

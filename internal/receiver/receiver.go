@@ -92,7 +92,7 @@ type Config struct {
 	Limits   []string   // what the place cannot promise here, for the audit
 	Memory   *wire.Memory
 	Delay    func() time.Duration // of a control message and its answer at present; nil: none to speak of
-	// Over asks a source how a transfer stands there. begun is what this agent has on record of it.
+	// Over asks a source how a transfer stands there. begun is this agent's record of it.
 	// Nil is returned where no answer comes before ctx ends. nil: no source is asked.
 	Over func(ctx context.Context, source transfer.AgentName, begun wire.Begun) *transfer.Progress
 	Rights

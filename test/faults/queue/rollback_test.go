@@ -16,7 +16,7 @@ import (
 )
 
 // TestCampaignRollback removes a state directory in the middle of work, or puts an older copy of it
-// back. Each transfer ends, what is reported has arrived, and the network goes on.
+// back. Each transfer ends, each reported file has arrived, and the network goes on.
 func TestCampaignRollback(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "rollback", Unit: "networks", Full: 80, Short: 8,
 		What: "the ledger of the source or of the destination, coordination's log or the queue manager's store, removed in the middle of work or put back to an older copy"},
@@ -26,9 +26,9 @@ func TestCampaignRollback(t *testing.T) {
 // A state is a part of a network that is lost or put back.
 type state struct {
 	name string
-	who  string                          // the process that has it
+	proc string                          // the process that has it
 	dir  func(n *network.Network) string // where it is
-	keep string                          // what of it stays: without its identity nothing may speak in its name
+	keep string                          // the entry that stays: without its identity nothing may speak in its name
 }
 
 var rolled = []state{
@@ -45,7 +45,7 @@ func rollbackCase(t *testing.T, seed uint64, r *rand.Rand) {
 	n := network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: []string{"ALPHA", "BETA"}, Direct: "off"})
 	n.Files("ALPHA", "before", seed, 1+r.IntN(20), 5000)
 	n.Send("-r", "ALPHA:before", "BETA:out/").Ends("successful", 0)
-	older := n.Frozen(s.who, s.dir(n))
+	older := n.Frozen(s.proc, s.dir(n))
 
 	n.Files("ALPHA", "small", seed+1, 1+r.IntN(40), 3000)
 	n.Send("-r", "ALPHA:small", "BETA:out/").Ends("successful", 0)
@@ -53,7 +53,7 @@ func rollbackCase(t *testing.T, seed uint64, r *rand.Rand) {
 	n.File("ALPHA", "under/zz", seed+3, 12<<20)
 	running := n.SendAsync("-r", "--limit", "6M", "ALPHA:under", "BETA:out/")
 	n.Growing("BETA", int64(1+r.IntN(6))<<20)
-	n.Kill(s.who)
+	n.Kill(s.proc)
 	all, err := os.ReadDir(s.dir(n))
 	must(t, err)
 	for _, e := range all {
@@ -66,18 +66,18 @@ func rollbackCase(t *testing.T, seed uint64, r *rand.Rand) {
 		must(t, os.MkdirAll(s.dir(n), 0o700))
 		n.Copy(older+"/.", s.dir(n))
 	}
-	n.Start(s.who)
+	n.Start(s.proc)
 
 	end := running.WaitFor(time.Minute).Summary
 	lost := end.State == "failed" || end.State == "partial"
-	if end.State != "successful" && !(lost && end.ResultCode == 40 && s.who != network.QM) {
+	if end.State != "successful" && !(lost && end.ResultCode == 40 && s.proc != network.QM) {
 		t.Errorf("the transfer that was under way ended %q with %d", end.State, end.ResultCode)
 	}
 	if end.State == "successful" {
 		n.Same("ALPHA", "under", "BETA", "out/under")
 	}
 	n.Same("ALPHA", "small", "BETA", "out/small")
-	if s.who != "BETA" { // whose temporaries are those of the ledger that is gone
+	if s.proc != "BETA" { // its temporaries belong to the ledger that is gone
 		n.UntilEvery("the temporaries go", 100*time.Millisecond, func() bool { return len(n.Temporaries("BETA")) == 0 })
 	}
 	if s.name == "the source" || s.name == "the destination" {
@@ -92,7 +92,7 @@ func rollbackCase(t *testing.T, seed uint64, r *rand.Rand) {
 		}
 		n.Sound()
 		if !remove {
-			n.UntilEvery("the agent is DEGRADED on an older copy of its ledger", 100*time.Millisecond, func() bool { return n.AgentOf(s.who).State == "DEGRADED" })
+			n.UntilEvery("the agent is DEGRADED on an older copy of its ledger", 100*time.Millisecond, func() bool { return n.AgentOf(s.proc).State == "DEGRADED" })
 		}
 	}
 	n.Send("--if-exists", "overwrite", "-r", "ALPHA:under", "BETA:again/").Ends("successful", 0)
