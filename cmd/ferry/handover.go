@@ -29,7 +29,7 @@ type handing struct {
 	id    transfer.ID
 	json  bool
 
-	// undo takes back what may have been stored. It is nil where the client does that.
+	// undo takes back a request that may have been stored. It is nil where the client does that.
 	undo func(context.Context) error
 }
 
@@ -77,26 +77,26 @@ func (h *handing) unfinished(err error) error {
 		return err
 	}
 	own := *e
-	own.What = fmt.Sprintf("%s %s", h.noun, h.id)
+	own.Name = fmt.Sprintf("%s %s", h.noun, h.id)
 	own.Hint = fmt.Sprintf("`ferry %[1]s show %[2]s` says whether it was, and `ferry %[1]s cancel %[2]s` ends it", h.noun, h.id)
 	if e.At == client.Unacknowledged && h.undo != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), undoWait)
 		defer cancel()
 		if undone := h.undo(ctx); undone == nil || transfer.KindOf(undone) == transfer.KindNotFound {
 			h.say("", client.Refused)
-			return transfer.Errorf(transfer.KindNoManager, "the queue manager has not acknowledged %s, and it is cancelled: %v", own.What, e.Err)
+			return transfer.Errorf(transfer.KindNoManager, "the queue manager has not acknowledged %s, and it is cancelled: %v", own.Name, e.Err)
 		}
 	}
 	h.say("", own.At)
 	return &own
 }
 
-// signalEnded reports whether err is that of a wait which a signal has ended.
+// signalEnded reports whether err comes from a wait that a signal has ended.
 func signalEnded(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.As(err, new(*client.HandoverError)))
 }
 
-// interrupted is the end of the wait by a signal. What has been stored goes on without this
+// interrupted is the end of the wait by a signal. A stored request goes on without this
 // command, and a second Ctrl-C within a few seconds cancels it.
 func (h *handing) interrupted(ctx context.Context, err error, cancel func() error) error {
 	goesOn := "goes on"

@@ -42,7 +42,7 @@ type (
 		ID          transfer.ID    `json:"id"`
 		State       transfer.State `json:"state,omitempty"` // empty: it is not known
 
-		Handover client.Handover `json:"handover,omitempty"` // of what was submitted: how far it has come
+		Handover client.Handover `json:"handover,omitempty"` // how far a submitted request has come
 	}
 	// An agentLine is an agent that was removed or set.
 	agentLine struct {

@@ -19,7 +19,7 @@ type command struct {
 	principal string
 	whose     string      // the principal whose transfers he may end; empty: everybody's
 	transfer  transfer.ID // that it is about
-	begun     *wire.Begun // what the audit log has of it, as the command says
+	begun     *wire.Begun // the audit log's record of it, as the command says
 }
 
 // An administration is what a kind of command needs, and does. Its error is the answer.

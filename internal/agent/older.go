@@ -14,7 +14,7 @@ import (
 // olderFor is how long an agent is DEGRADED after it has found that it runs on an older copy of its ledger.
 const olderFor = 24 * time.Hour
 
-// An older is what an agent knows of its ledger being an older copy of itself, as a backup that was
+// An older says whether the ledger of an agent is an older copy of itself, as a backup that was
 // put back is. The numbers of audit records show it: coordination's log, or the owner's record of
 // the name, has greater ones than the ledger.
 type older struct {
@@ -33,10 +33,10 @@ type setBack struct {
 }
 
 func (s *setBack) String() string {
-	return fmt.Sprintf("the ledger is an older copy: it had %d audit records, and %s has %d of it; what began after the copy ends as unknown-outcome", s.Had, s.Where, s.Last)
+	return fmt.Sprintf("the ledger is an older copy: it had %d audit records, and %s has %d of it; transfers that began after the copy end as unknown-outcome", s.Had, s.Where, s.Last)
 }
 
-// open reads what the ledger has of the last find.
+// open reads the last find from the ledger.
 func (o *older) open() error {
 	return o.ledger.View(func(t *ledger.Tx) error {
 		s := &setBack{}

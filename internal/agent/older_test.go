@@ -109,7 +109,7 @@ func TestATransferThatTheLedgerDoesNotKnow(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
 	defer cancel()
-	if p, err := net.Submit(ctx, q, nil); err != nil || p.State.Final() { // what GAMMA has said is of no request to BETA
+	if p, err := net.Submit(ctx, q, nil); err != nil || p.State.Final() { // the word of GAMMA is for no request to BETA
 		t.Errorf("a request to BETA is %+v, %v", p, err)
 	}
 

@@ -337,14 +337,14 @@ func (o *owner) number() {
 	}
 }
 
-// compare holds the ledger against what stands in the owners' stream of the last one that had the name.
+// compare compares the ledger with the last owner's record of the name.
 func (o *owner) compare(held *holder) error {
 	switch {
 	case held.Incarnation == "":
 	case held.Incarnation == o.mine.Incarnation:
 		return o.older.hear(held.Numbered, "the queue manager's record of the agent's name")
 	case held.Instance != o.mine.Instance:
-		o.log.Warn("this ledger is not the one with which the name was used last; transfers that began in that one end as unknown-outcome", "ledger", o.mine.Incarnation, "last_ledger", held.Incarnation)
+		o.log.Warn("the agent name was last used with another ledger; transfers of that ledger end as unknown-outcome", "ledger", o.mine.Incarnation, "last_ledger", held.Incarnation)
 	}
 	return nil
 }
@@ -390,7 +390,7 @@ func (o *owner) vouch(m qmgr.Message) {
 // contest decides between this instance and one at another queue manager. Each queue manager
 // of a channel has owners of its own, so each instance can be the owner at one of them. The
 // instance that has run longer keeps the name. Both instances compare the same two values, so
-// they agree whatever their clocks say. The error of the other instance is of KindAlive.
+// they agree even if their clocks differ. The error of the other instance is of KindAlive.
 func (o *owner) contest(ctx context.Context) error {
 	o.mu.Lock()
 	b := o.rival

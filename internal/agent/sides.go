@@ -34,7 +34,7 @@ type sides struct {
 	disowned disowned
 }
 
-// A disowned counts, by who has asked for them, the transfers that have ended because the ledger does not
+// A disowned counts, by asker, the transfers that have ended because the ledger does not
 // know them.
 type disowned struct {
 	mu sync.Mutex

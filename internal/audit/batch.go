@@ -49,7 +49,7 @@ type Receipt struct {
 	// the log. It is not beyond the batch's last record; below its floor: none.
 	Have  uint64 `json:"have"`
 	Index int64  `json:"index"` // where the log has the last record of that incarnation; -1: none
-	// Last is the greatest number that the log has of that incarnation, whatever the batch speaks of.
+	// Last is the greatest number that the log has of that incarnation, in any batch.
 	Last uint64 `json:"last,omitempty"`
 	// Refused is why the batch was not taken, where the agent can do something about it.
 	Refused string `json:"refused,omitempty"`

@@ -11,7 +11,7 @@ type Transfer struct {
 	ID     transfer.ID
 	Hash   string // of its request (transfer.Request.Hash); empty: not known here
 
-	// Begun is what the audit log has of it, where the source has accepted it; nil: not known here.
+	// Begun is the audit log's record of it, where the source has accepted it; nil: not known here.
 	Begun *wire.Begun
 }
 
@@ -24,7 +24,7 @@ func Of(q *transfer.Request) Transfer {
 }
 
 // is reports whether a picture is one of the transfer by its source. A source that has lost the
-// ledger with which the transfer began no longer knows its request.
+// ledger of the transfer no longer knows its request.
 func (t Transfer) is(p *transfer.Progress) bool {
 	if p == nil || p.ID != t.ID || p.Source != t.Source {
 		return false

@@ -338,7 +338,7 @@ func (c *Client) control(ctx context.Context, of Transfer, kind wire.Kind) (*tra
 // endsSoon is how long Cancel waits for the end that most cancelled transfers have at once.
 const endsSoon = 2 * time.Second
 
-// BegunAs is what a picture says of a transfer that its source has accepted; nil: it has not.
+// BegunAs is the report of a picture on a transfer that its source has accepted; nil: it has not.
 func BegunAs(p *transfer.Progress) *wire.Begun {
 	if p.State == transfer.Queued || p.State == transfer.Withdrawn || p.Destination == "" {
 		return nil

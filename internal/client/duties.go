@@ -46,7 +46,7 @@ func (c AtAgent) Command(ctx context.Context, kind wire.Kind, body any) (*wire.A
 
 // unfinished is the error of a command that has come so far.
 func (c AtAgent) unfinished(ctx context.Context, at Handover, last error) error {
-	return &HandoverError{At: at, What: "the command", Agent: c.Agent, Err: why(ctx, last), Hint: "look whether agent " + string(c.Agent) + " has done it before you give it again"}
+	return &HandoverError{At: at, Name: "the command", Agent: c.Agent, Err: why(ctx, last), Hint: "look whether agent " + string(c.Agent) + " has done it before you give it again"}
 }
 
 // Question asks the agent what one of its duties answers.

@@ -30,7 +30,7 @@ const (
 	Refused Handover = "refused"
 )
 
-// after is the handover after one more try to store the message. What was stored once stays so.
+// after is the handover after one more try to store the message. A stored message stays stored.
 func (h Handover) after(s qmgr.Storing, err error) Handover {
 	switch kind := transfer.KindOf(err); {
 	case h == Stored || h == Receipted:
@@ -49,10 +49,10 @@ func (h Handover) after(s qmgr.Storing, err error) Handover {
 // agent itself has not refused it.
 type HandoverError struct {
 	At    Handover
-	What  string // that was handed over, as "transfer 0192…"
+	Name  string // of the message, as "transfer 0192…"
 	Agent transfer.AgentName
 	Err   error  // why it came no further
-	Hint  string // what to do next where it may have been stored
+	Hint  string // the next step where it may have been stored
 }
 
 // kind is KindNoManager where no queue manager is known to have the message.
@@ -66,7 +66,7 @@ func (e *HandoverError) kind() transfer.Kind {
 func (e *HandoverError) Error() string { return e.explained().Error() }
 
 // As makes the error a *transfer.Error of its kind. The cause is in the text alone: its kind, or
-// the signal that ended the wait, is not that of the handover.
+// the signal that ended the wait, is not the kind of the handover.
 func (e *HandoverError) As(target any) bool {
 	t, ok := target.(**transfer.Error)
 	if ok {
@@ -78,13 +78,13 @@ func (e *HandoverError) As(target any) bool {
 func (e *HandoverError) explained() *transfer.Error {
 	switch e.At {
 	case Stored:
-		return transfer.Errorf(e.kind(), "agent %s has not answered; it gets %s when it is there: %v", e.Agent, e.What, e.Err)
+		return transfer.Errorf(e.kind(), "agent %s has not answered; it gets %s when it is there: %v", e.Agent, e.Name, e.Err)
 	case Unacknowledged:
-		return transfer.Errorf(e.kind(), "%s may have been stored: the queue manager has not acknowledged it: %v", e.What, e.Err).WithHint(e.Hint)
+		return transfer.Errorf(e.kind(), "%s may have been stored: the queue manager has not acknowledged it: %v", e.Name, e.Err).WithHint(e.Hint)
 	case Refused:
-		return transfer.Errorf(e.kind(), "the queue manager has not stored %s: %v", e.What, e.Err).WithHint("submit it again when the queue manager takes messages")
+		return transfer.Errorf(e.kind(), "the queue manager has not stored %s: %v", e.Name, e.Err).WithHint("submit it again when the queue manager takes messages")
 	}
-	return transfer.Errorf(e.kind(), "%s was not sent: %v", e.What, e.Err).WithHint("submit it again when the queue manager is there")
+	return transfer.Errorf(e.kind(), "%s was not sent: %v", e.Name, e.Err).WithHint("submit it again when the queue manager is there")
 }
 
 // HandoverOf is how far the handover has come that an error is of: Receipted where the error is

@@ -74,8 +74,8 @@ func (s *lossyLine) pass(to, from net.Conn, seen func([]byte)) {
 	}
 }
 
-// A desk is a queue manager with somebody who submits to the agent ALPHA, and hears what
-// coordination is told.
+// A desk is a queue manager with a submitter to the agent ALPHA. It hears the messages
+// to coordination.
 type desk struct {
 	*testing.T
 	server *qmgr.Server

@@ -196,7 +196,7 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 // unfinished is the error of a handover that ends with ctx. last is why the last try to store the
 // request failed.
 func (s *submission) unfinished(ctx context.Context, last error) error {
-	return &HandoverError{At: s.handover, What: "transfer " + s.q.ID.String(), Agent: s.q.Source, Err: why(ctx, last),
+	return &HandoverError{At: s.handover, Name: "transfer " + s.q.ID.String(), Agent: s.q.Source, Err: why(ctx, last),
 		Hint: "`ferry transfer show " + s.q.ID.String() + "` says whether it was, and `ferry transfer cancel` ends it"}
 }
 

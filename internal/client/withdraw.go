@@ -21,7 +21,7 @@ const (
 // request that was not receipted by then is withdrawn: no agent accepts it later,
 // because the request itself says until when it is good, and because an agent obeys
 // the withdrawal before it takes a request. The error is of KindRecovery and says
-// what is certain; a HandoverError where no queue manager is known to have had the request.
+// the certain facts; a HandoverError where no queue manager is known to have had the request.
 // Where it turns out that the agent has the transfer, its picture is the answer, or
 // nil where that must be asked for.
 func (c *Client) SubmitInTime(ctx context.Context, q *transfer.Request, notice func(error)) (*transfer.Progress, error) {
@@ -82,7 +82,7 @@ func (s *submission) retract(ctx context.Context, err error) (*transfer.Progress
 	return nil, err
 }
 
-// A withdrawal is what has come of one. Where the withdrawal is not certain and nothing says
+// A withdrawal is the result of one. Where the withdrawal is not certain and nothing says
 // why, the agent has the transfer.
 type withdrawal struct {
 	certain bool  // the request never runs

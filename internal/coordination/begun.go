@@ -15,12 +15,12 @@ const (
 	begunAtOnce  = 50               // transfers that are asked about at each look
 	begunTimeout = 5 * time.Second  // for an answer
 	begunRecords = 100_000          // of a transfer, that are read for its counts
-	begunGrace   = 45 * time.Second // for its destination to ask first, which knows what has arrived
+	begunGrace   = 45 * time.Second // for its destination to ask first: it knows which files have arrived
 )
 
 // askBegun asks each agent that has started again about the transfers that it had begun. One that
-// has lost its ledger, or runs on an older copy of it, ends those that it does not know; its audit
-// records of that are what coordination believes (R35).
+// has lost its ledger, or runs on an older copy of it, ends those that it does not know; its
+// audit records of that are the proof for coordination (R35).
 func askBegun(ctx context.Context, s *Service) {
 	for _, b := range s.picture.Unconfirmed(begunGrace, begunAtOnce) {
 		counts, err := arrived(s, &b)

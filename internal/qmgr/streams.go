@@ -207,7 +207,7 @@ func (c *Conn) store(ctx context.Context, m *nats.Msg, packed func() []byte) (ui
 		c.amounts.stored.took(len(m.Data), began)
 	}
 	if err != nil && missing(err) {
-		if err := c.Ensure(try); err != nil { // nobody was there to store it
+		if err := c.Ensure(try); err != nil { // no stream was there to store it
 			err = c.explain(err, m.Subject, len(m.Data))
 			return 0, &transfer.Error{Kind: transfer.KindOf(err), Text: err.Error(), Err: errNotSent}
 		}

@@ -156,7 +156,7 @@ func (i *incoming) giveUp() {
 	i.finish(end, audit.Warning, "the source was not heard of before the deadline")
 }
 
-// finish writes the final state and removes what is left in the directories. more, where it is there,
+// finish writes the final state and removes the leftovers in the directories. more, where it is there,
 // completes the audit record.
 func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string, more ...func(*audit.Record)) {
 	unswept := i.leaves(i.rec.State == transfer.Receiving)

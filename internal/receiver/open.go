@@ -39,7 +39,7 @@ func (i *incoming) opened(o *wire.Open) {
 			i.over = true
 			return
 		case i.rec.State == transfer.Orphaned:
-			i.refuse(o.Nonce, transfer.Errorf(transfer.KindLost, "%s has ended the transfer, because a ledger in which it had begun was lost", i.r.cfg.Agent))
+			i.refuse(o.Nonce, transfer.Errorf(transfer.KindLost, "%s has ended the transfer, because a ledger with its beginning was lost", i.r.cfg.Agent))
 			return
 		case i.rec.State == transfer.Done:
 			i.refuse(o.Nonce, transfer.Errorf(transfer.KindLost, "%s has ended the transfer and handed over its outcomes before", i.r.cfg.Agent))

@@ -18,7 +18,7 @@ const (
 	asksAtOnce   = 8
 )
 
-// What the Receiver says to one of its actors; none is a message of the wire.
+// Messages from the Receiver to one of its actors; none is a message of the wire.
 const (
 	sourceOver wire.Kind = "source-over" // the transfer has ended at the source
 	sourceLost wire.Kind = "source-lost" // the source does not know it, or less of it than it did
@@ -83,8 +83,7 @@ func (i *incoming) endedAtSource() {
 	i.cancelled()
 }
 
-// orphan ends a transfer of which a ledger was lost (R35). Items that are not decided are
-// unknown.
+// orphan ends a transfer after the loss of a ledger (R35). Undecided items are unknown.
 func orphan(i *incoming, lost *transfer.Error) {
 	if i.rec == nil || i.ep.live || i.rec.State.Final() || i.withdrawn || !i.settleCommitting() {
 		return

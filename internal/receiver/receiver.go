@@ -96,7 +96,7 @@ type Config struct {
 	// Came counts the bytes of chunk messages that lanes have brought from an agent, parts of
 	// messages included; nil: nothing is counted.
 	Came func(from transfer.AgentName) int64
-	// Over asks a source how a transfer stands there. begun is what this agent has on record of it.
+	// Over asks a source how a transfer stands there. begun is this agent's record of it.
 	// Nil is returned where no answer comes before ctx ends. nil: no source is asked.
 	Over func(ctx context.Context, source transfer.AgentName, begun wire.Begun) *transfer.Progress
 	Rights

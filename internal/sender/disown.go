@@ -6,12 +6,12 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Begun is what others have on record of a transfer that this agent has accepted, and that its
+// A Begun is the record that others have of a transfer that this agent has accepted, and that its
 // ledger may have lost.
 type Begun struct {
 	ID          transfer.ID
 	Destination transfer.AgentName
-	Principal   string          // who had submitted it; empty: not known
+	Principal   string          // the submitter; empty: not known
 	Counts      transfer.Counts // of the outcomes that are known
 }
 
@@ -69,8 +69,8 @@ func disowned(c *Config, b *Begun) (*ledger.Source, error) {
 	}
 	p := &rec.Progress
 	p.Request, p.Originator, p.Counts, p.Ended = "", "", b.Counts, rec.Accepted
-	p.Reason = transfer.Errorf(transfer.KindLost, "%s has lost the ledger with which the transfer began, or runs on an older copy of it", c.Agent).
-		WithHint("look at the destination, then submit what is missing as a new transfer")
+	p.Reason = transfer.Errorf(transfer.KindLost, "%s has lost the ledger of the transfer, or runs on an older copy of it", c.Agent).
+		WithHint("look at the destination, then submit the missing files as a new transfer")
 	p.Code = p.Reason.Kind.Code()
 	return rec, rec.Move(way...)
 }

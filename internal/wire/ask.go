@@ -257,7 +257,7 @@ func (b *OfTransfer) check() string {
 	return broken(rule{"no transfer ID", !b.Transfer.IsZero()})
 }
 
-// Begun is the body of AskBegun: what the asker has on record of a transfer.
+// Begun is the body of AskBegun: the asker's record of a transfer.
 type Begun struct {
 	Transfer    transfer.ID        `json:"transfer"`
 	Destination transfer.AgentName `json:"destination,omitempty"` // where the asker is coordination, or a submitter

@@ -39,7 +39,7 @@ func over(t *testing.T, n *network.Network, id, state string) {
 	n.Sound()
 }
 
-// The ledger of a source is removed. What was under way ends at both sides and in the log, and can be done again.
+// The ledger of a source is removed. Its transfers end at both sides and in the log, and can be done again.
 func TestTheLedgerOfASourceIsRemoved(t *testing.T) {
 	t.Parallel()
 	t.Run("files have arrived", func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestTheLedgerOfASourceIsRemoved(t *testing.T) {
 	})
 }
 
-// An older copy of a source's ledger is put back. What began after the copy ends, and people are told.
+// An older copy of a source's ledger is put back. A later transfer ends, and the agent is DEGRADED.
 func TestTheLedgerOfASourceIsPutBack(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")

@@ -10,7 +10,7 @@ import (
 )
 
 // The destination asks a source that has lost its ledger, which ends the transfer. So do both sides,
-// whatever of it had come. A repeat of the request does not run.
+// however many files have arrived. A repeat of the request does not run.
 func TestSourceLedgerGone(t *testing.T) {
 	for name, arrive := range map[string]bool{"before a file has arrived": false, "once a file has arrived": true} {
 		t.Run(name, func(t *testing.T) {
@@ -56,8 +56,7 @@ func (w *world) isLost(id transfer.ID, want transfer.State) {
 	}
 }
 
-// A side whose ledger was put back to an older copy, in which the transfer is not as far as it was,
-// does not wait for ever: the transfer ends with unknown items, or it arrives as a whole.
+// A side with an older copy of its ledger does not wait for ever for a transfer that was further on: the transfer ends with unknown items, or it arrives as a whole.
 func TestOlderLedger(t *testing.T) {
 	for _, side := range []transfer.AgentName{srcName, dstName} {
 		for _, known := range []bool{false, true} {
